@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * slab.h -- memory fit to be registered: a memfd mapping, on huge pages when there are any
+ *
+ * A slab is the unit of sharing on shm (its memfd is what a peer maps), and the unit of fencing:
+ * memory that another peer must not reach lives in another slab. Zeroed and touched at creation,
+ * so that registration does not pay for page faults and nothing faults in the data path.
+ *
+ * Threading: a slab belongs to the thread that created it; its memory is anybody's.
+ */
+#ifndef OL_RDMA_SLAB_H
+#define OL_RDMA_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum ol_slab_pages {
+	OL_SLAB_PAGES_SMALL, /* base pages */
+	OL_SLAB_PAGES_THP, /* base pages, transparent huge pages asked for */
+	OL_SLAB_PAGES_HUGE, /* MFD_HUGETLB */
+};
+
+enum {
+	OL_SLAB_NODE_ANY = -1
+};
+
+struct ol_slab {
+	void *addr; /* page-aligned; huge-page-aligned when pages is HUGE */
+	size_t bytes; /* what was asked for, rounded up to the page size */
+	int fd; /* the memfd behind addr; owned by the slab */
+	int node; /* NUMA node it was placed on, or OL_SLAB_NODE_ANY */
+	enum ol_slab_pages pages; /* what it got: for the start line and doctor */
+};
+
+/*
+ * ol_slab_create -- bytes of zeroed memory, on NUMA node `node` where libnuma can place it
+ *
+ * Tries explicit huge pages when bytes >= one huge page and want_huge is set, falls back to base
+ * pages (with transparent huge pages asked for), and says in `pages` what it got.
+ *
+ * Blocks:    for as long as clearing the memory takes
+ * Errors:    -ENOMEM, -EINVAL (bytes 0), another negative errno of memfd_create() or mmap()
+ */
+int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
+
+/* ol_slab_destroy -- unmap and close; NULL is allowed. Regions on it must be gone (dereg first). */
+void ol_slab_destroy(struct ol_slab *slab);
+
+/* ol_slab_pages_str -- "4 KiB pages", "transparent huge pages", "2 MiB pages": for people */
+const char *ol_slab_pages_str(const struct ol_slab *slab);
+
+#endif /* OL_RDMA_SLAB_H */

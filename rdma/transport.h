@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * transport.h -- what the rest of the code may assume about moving bytes
+ *
+ * A transport gives reliable, ordered, one-sided access to a peer's memory. It knows regions,
+ * connections and completions; it does not know parameters, shards or chains.
+ *
+ * THE PROMISES, which tests/conformance checks on every transport:
+ *
+ *  1. Two writes posted on one connection become visible to the peer's CPU in the order posted.
+ *     Bytes within one write have no order unless caps.write_in_order.
+ *  2. A write with OL_XPORT_DOORBELL raises OL_XPORT_DOORBELL_RUNG at the peer once that write
+ *     and all before it on the connection are readable there. Nobody polls a payload's last byte.
+ *  3. OL_XPORT_DONE frees the local buffer of a write. It does not say that the peer's CPU can
+ *     see the data: only a word back from the peer says that.
+ *  4. -EAGAIN from a post is back-pressure (caps.inflight_max, a full queue) and the only
+ *     retryable error; after it, poll. A post that failed has posted nothing.
+ *  5. After OL_XPORT_CONN_DOWN no event of that connection follows, and every signaled op has
+ *     been reported once, failed or not. The connection is then freed with conn_free().
+ *  6. Data-path calls never block, allocate, lock or log (on shm the first post to a region maps
+ *     it). Control-path calls may do all four.
+ *  7. After conn_free() and dereg() return, no write under the old key can reach memory that
+ *     anybody still reads: this is the fence. On verbs the queue pair is destroyed and the region
+ *     deregistered; on shm a mapping cannot be taken back, so the slab must not be read again
+ *     (destroy it): a late writer writes where nobody looks.
+ *  8. A peer can reach only what was registered for its connection (or for every connection),
+ *     only with the rights given. A violation ends that connection, with an error at the
+ *     violator, and changes nothing.
+ *  9. A read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done.
+ *     A read sees at least what the writes posted before it on that connection wrote.
+ *
+ * Threading: a transport and all that hangs on it belong to one thread.
+ * Processes fork before they open a transport, never after.
+ */
+#ifndef OL_RDMA_TRANSPORT_H
+#define OL_RDMA_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rdma/slab.h"
+
+struct ol_xport;
+struct ol_xport_conn;
+struct ol_xport_region;
+
+enum {
+	OL_XPORT_PRIV_CONNECT_MAX = 56, /* bytes that travel with connect (rdma_cm's limits) */
+	OL_XPORT_PRIV_ACCEPT_MAX = 196,
+	OL_XPORT_PRIV_REJECT_MAX = 148,
+	OL_XPORT_SEGS_MAX = 2,
+	OL_XPORT_ADDR_MAX = 128, /* text of an address, with its end */
+};
+
+/* What a peer needs in order to reach a region. Travels on the wire: see wire/wire.h. */
+struct ol_xport_rkey {
+	uint64_t addr;
+	uint64_t bytes;
+	uint32_t rkey;
+};
+
+enum ol_xport_log_level {
+	OL_XPORT_LOG_ERROR,
+	OL_XPORT_LOG_WARN,
+	OL_XPORT_LOG_INFO,
+	OL_XPORT_LOG_DEBUG,
+};
+
+/*
+ * Set by ol_xport_opts_init(); overwrite what you care about. 0 means the default that the
+ * comment names.
+ */
+struct ol_xport_opts {
+	const char *device; /* verbs: device name; NULL: the device that has the address */
+	uint32_t inflight_max; /* signaled or not, posted and not completed, a connection; 256 */
+	uint32_t doorbells_max; /* doorbells a peer may have unpolled here, a connection; 64 */
+	uint32_t conns_max; /* connections this transport will hold; 128 */
+	uint32_t retry_timeout_ms; /* silence of a peer until its connection is down; 500 */
+	uint32_t connect_timeout_ms; /* until a connect fails with -ETIMEDOUT; 3000 */
+	int shared_domain; /* 1: one protection domain for all connections (isolation = job) */
+	/* Called for diagnostics, control path only; text has no newline. NULL: silence. */
+	void (*log)(void *log_arg, enum ol_xport_log_level level, const char *text);
+	void *log_arg;
+};
+
+struct ol_xport_caps {
+	uint32_t inline_max; /* bytes a post copies at once, so the buffer is free on return */
+	uint32_t inflight_max;
+	uint32_t write_in_order; /* 1: bytes of one write become visible in address order */
+	uint64_t write_max; /* bytes of the longest single write or read */
+	int numa_node; /* of the adapter, or OL_SLAB_NODE_ANY */
+};
+
+enum ol_xport_access {
+	OL_XPORT_ACCESS_LOCAL = 0, /* source of writes, target of reads */
+	OL_XPORT_ACCESS_PEER_READ = 1 << 0,
+	OL_XPORT_ACCESS_PEER_WRITE = 1 << 1,
+};
+
+enum ol_xport_event_type {
+	OL_XPORT_DONE, /* a signaled write or read of cookie is finished */
+	OL_XPORT_DOORBELL_RUNG, /* imm: the peer's value; what it wrote before is readable */
+	OL_XPORT_CONN_REQUEST, /* a peer wants in: accept() or reject(); priv: its private data */
+	OL_XPORT_CONN_UP, /* priv: what the acceptor said (connecting side) */
+	OL_XPORT_CONN_DOWN, /* final; status why; priv: what the rejecting peer said */
+};
+
+struct ol_xport_event {
+	enum ol_xport_event_type type;
+	/*
+	 * 0 or a negative code. DONE: -ECONNABORTED flushed, -EACCES the peer refused the access,
+	 * -ETIMEDOUT the peer is silent, -EIO other. CONN_DOWN: 0 the peer disconnected or died
+	 * and its kernel said so, -ECONNREFUSED nobody listens or rejected (priv_len > 0: with a
+	 * reason), -EHOSTUNREACH, -ETIMEDOUT, -EACCES this side or the peer broke a rule, -EIO.
+	 */
+	int status;
+	uint32_t imm;
+	uint32_t priv_len;
+	struct ol_xport_conn *conn;
+	uint64_t cookie; /* as given to the post */
+	/* Valid until the next poll. On verbs priv_len may include padding: carry a length. */
+	const uint8_t *priv;
+};
+
+enum ol_xport_post_flags {
+	OL_XPORT_SIGNALED = 1 << 0, /* report the end of this op with OL_XPORT_DONE */
+	OL_XPORT_INLINE = 1 << 1, /* total length <= caps.inline_max; the buffers are free on return
+				     and region may be NULL with off an address */
+	OL_XPORT_DOORBELL = 1 << 2, /* writes: ring the peer with imm when it has all landed */
+	OL_XPORT_AFTER_READS = 1 << 3, /* reads: start once earlier reads are done */
+};
+
+/* A piece of local memory: bytes at off of region (or at address off, inline without a region). */
+struct ol_xport_seg {
+	const struct ol_xport_region *region;
+	uint64_t off;
+	uint32_t bytes;
+};
+
+/* One write: the segments land one behind the other at dst_off of dst. seg_count 0: bell only. */
+struct ol_xport_write {
+	struct ol_xport_seg segs[OL_XPORT_SEGS_MAX];
+	unsigned seg_count;
+	unsigned flags;
+	uint32_t imm;
+	struct ol_xport_rkey dst;
+	uint64_t dst_off;
+	uint64_t cookie;
+};
+
+/* One read: bytes at src_off of src, into bytes at dst.off of dst.region. */
+struct ol_xport_read {
+	struct ol_xport_seg dst;
+	unsigned flags;
+	struct ol_xport_rkey src;
+	uint64_t src_off;
+	uint64_t cookie;
+};
+
+/* One table per transport. Every member is set; unsupported ones point at ol_xport_no_*(). */
+struct ol_xport_ops {
+	size_t size; /* sizeof(struct ol_xport_ops) */
+	const char *name;
+
+	/* Control path: may block for as long as the system calls do, allocate and log. */
+	int (*open)(const struct ol_xport_opts *opts, struct ol_xport **ret_xport);
+	/* close -- ends what is left of it: connections, listener; regions must be gone */
+	void (*close)(struct ol_xport *xport);
+	void (*query)(const struct ol_xport *xport, struct ol_xport_caps *ret_caps);
+
+	/*
+	 * reg -- make bytes at off of slab usable in posts and, as access says, by peers
+	 *
+	 * conn NULL: for every connection. Otherwise for that connection only (it may still be a
+	 * request that is not accepted); such a region must be deregistered after conn_free() or
+	 * before it, either is allowed.
+	 * Errors: -ENOMEM (the locked-memory limit: the log says how to raise it), -EINVAL
+	 */
+	int (*reg)(struct ol_xport *xport, struct ol_xport_conn *conn, struct ol_slab *slab,
+		   size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region);
+	void (*dereg)(struct ol_xport_region *region);
+	struct ol_xport_rkey (*rkey)(const struct ol_xport_region *region);
+
+	/*
+	 * listen -- at verbs "host:port", shm a path or "@name" (abstract); port 0: any free
+	 * ret_addr: what to give to connect(). Errors: -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV.
+	 */
+	int (*listen)(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
+	/*
+	 * connect -- begin; ends in CONN_UP or CONN_DOWN. Never waits for the peer. priv is copied
+	 */
+	int (*connect)(struct ol_xport *xport, const char *addr, const void *priv,
+		       uint32_t priv_len, struct ol_xport_conn **ret_conn);
+	/* accept -- answer a request; CONN_UP follows when the peer can be written to */
+	int (*accept)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
+	/* reject -- answer a request with no; no event follows, conn is freed by this call */
+	void (*reject)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
+	/* disconnect -- CONN_DOWN follows here and at the peer; posts fail from now on */
+	void (*disconnect)(struct ol_xport_conn *conn);
+	/* conn_free -- at any time; no event of conn follows; fences its peer out (promise 7) */
+	void (*conn_free)(struct ol_xport_conn *conn);
+
+	/*
+	 * map -- peer memory as local memory: shm only, -EOPNOTSUPP elsewhere. at: page-aligned
+	 * address of a reserved range to place it at (replacing what is there), off page-aligned.
+	 * Stays mapped after the connection is gone, until the caller unmaps it.
+	 */
+	int (*map)(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off, size_t bytes,
+		   void *at);
+
+	/* Data path: never blocks, allocates, locks or logs. */
+	int (*post_write)(struct ol_xport_conn *conn, const struct ol_xport_write *write);
+	int (*post_read)(struct ol_xport_conn *conn, const struct ol_xport_read *read);
+	/* poll -- up to max events; 0: nothing happened. Also makes connections progress. */
+	int (*poll)(struct ol_xport *xport, struct ol_xport_event *events, int max);
+
+	/*
+	 * Sleeping: call arm(); 0 means that event_fd() becomes readable on the next event and
+	 * the caller may wait on it; 1 means that there may be events already: poll instead. A
+	 * poll disarms.
+	 */
+	int (*event_fd)(const struct ol_xport *xport);
+	int (*arm)(struct ol_xport *xport);
+};
+
+extern const struct ol_xport_ops ol_xport_shm;
+extern const struct ol_xport_ops ol_xport_verbs;
+
+/* First member of every transport's own connection: the part that a caller may use. */
+struct ol_xport_conn {
+	struct ol_xport *xport;
+	void *user; /* the caller's; the transport never looks */
+};
+
+void ol_xport_opts_init(struct ol_xport_opts *opts);
+
+/* ol_xport_find -- the table of "shm" or "verbs"; NULL if there is no such transport */
+const struct ol_xport_ops *ol_xport_find(const char *name);
+
+/* ol_xport_present -- 0 if the transport can be opened here, or -ENODEV and such, with why */
+int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes);
+
+/* Stubs for what a transport has not */
+int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
+		    size_t bytes, void *at);
+
+#endif /* OL_RDMA_TRANSPORT_H */

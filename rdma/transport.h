@@ -149,9 +149,10 @@ struct ol_xport_write {
 	uint64_t cookie;
 };
 
-/* One read: bytes at src_off of src, into bytes at dst.off of dst.region. */
+/* One read: contiguous bytes at src_off of src, scattered over the segments one after the other. */
 struct ol_xport_read {
-	struct ol_xport_seg dst;
+	struct ol_xport_seg segs[OL_XPORT_SEGS_MAX];
+	unsigned seg_count; /* at least 1 */
 	unsigned flags;
 	struct ol_xport_rkey src;
 	uint64_t src_off;

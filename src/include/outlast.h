@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outlast.h -- public interface of the RDMA parameter server (worker side)
+ *
+ * The parameters of a job are one flat vector of float32, cut into shards; a worker talks to the
+ * server of every shard, and the library splits and joins.
+ *
+ * HANDLES AND OPS. A struct ol_worker is a handle: it lives from open() to close() and belongs to
+ * the thread that opened it. A struct ol_op is a request: the caller supplies its memory and lends
+ * it to the library from the call that starts it until it is done.
+ *
+ * LENT MEMORY. A gradient buffer is lent by the library: ol_grad_acquire() gives it to the caller,
+ * ol_push() gives it back. Where the server is on this machine it is the server's own landing
+ * slot, elsewhere registered memory: a gradient computed in place is pushed without a copy.
+ *
+ * ERRORS. A function that returns int returns 0 (or a count) on success and a negative code on
+ * failure: a negated errno value, or one of the OL_E_* codes below. On failure, nothing named
+ * ret_* has been written, and no op has been started. No call ever ends the process.
+ */
+#ifndef OUTLAST_H
+#define OUTLAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OL_API __attribute__((visibility("default")))
+
+/* Codes that errno has no word for. They start below every -errno. One line each, once. */
+#define OL_STATUS_MAP(X) \
+	X(EPOCH, -1001, "message carries an old epoch; connect again") \
+	X(GEOMETRY, -1002, "worker and server disagree on the geometry of the job") \
+	X(WIRE, -1003, "peer sent a malformed or unsupported message") \
+	X(AUTH, -1004, "job key is not the peer's; give both ends the same key") \
+	X(WORKER_ID, -1005, "worker id is already connected, or not below the server's limit") \
+	X(FULL, -1006, "server holds as many connections as its settings allow") \
+	X(NONFINITE, -1007, "gradient holds a NaN or an infinity; it was not applied") \
+	X(LATE, -1008, "gradient came too late for its step; the policy dropped it") \
+	X(TORN, -1009, "weights kept changing while they were read; raise the pull retries") \
+	X(NO_SERVER, -1010, "server of a shard is not reachable")
+
+enum ol_status {
+#define X(name, value, text) OL_E_##name = (value),
+	OL_STATUS_MAP(X)
+#undef X
+};
+
+/* ol_strerror -- a constant string for any code this library returns; never NULL */
+OL_API const char *ol_strerror(int code);
+
+struct ol_worker;
+
+/* Set by ol_worker_opts_init(); overwrite the fields you care about. New fields go at the end. */
+struct ol_worker_opts {
+	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
+	const char *servers; /* addresses of shard 0, 1 … with commas between: "10.0.0.1:7471,…" */
+	const char *transport; /* "verbs" or "shm"; NULL: shm if an address starts with / or @ */
+	const char *device; /* RDMA device; NULL: the one that the route takes */
+	const char *job_key; /* secret that both ends of a job share; NULL or "": none */
+	uint32_t worker; /* this worker's id, from 0; unique in the job */
+	uint32_t observer; /* 1: only reads (pull, stat); has no id and cannot push */
+	uint64_t param_count; /* floats the caller's model has; 0: whatever the servers say */
+	uint32_t window; /* gradient buffers wanted; the servers' limit caps it; 0: that limit */
+	uint32_t connect_timeout_ms; /* until ol_worker_open() gives up */
+	uint32_t op_timeout_ms; /* until ol_worker_wait() gives up */
+	uint32_t retry_timeout_ms; /* silence of a server until its connection is down */
+	uint32_t spin_us; /* how long a wait spins before it sleeps */
+	uint32_t pull_retries_max; /* torn reads until a pull fails with OL_E_TORN */
+};
+
+OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);
+
+/*
+ * ol_worker_open -- connect to the server of every shard
+ *
+ * err, if not NULL, receives one line that says what failed, which server, and what to do.
+ *
+ * Blocks:    until all are connected, or one refuses, or connect_timeout_ms; a server that is not
+ *            there yet is tried again until then
+ * Threading: the handle belongs to the calling thread. Fork before, never after.
+ * Errors:    OL_E_NO_SERVER, OL_E_AUTH, OL_E_WORKER_ID, OL_E_GEOMETRY, OL_E_FULL, OL_E_WIRE,
+ *            -ENODEV (no such transport or device here), -ENOMEM, -EINVAL (an option)
+ */
+OL_API int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_worker,
+			  char *err, size_t err_bytes);
+
+/* ol_worker_close -- say goodbye and free; every op not done ends with -ECANCELED; NULL is fine */
+OL_API void ol_worker_close(struct ol_worker *worker);
+
+enum ol_consistency {
+	OL_CONSISTENCY_ASYNC = 1, /* every gradient is a step */
+	OL_CONSISTENCY_SYNC, /* a step is the mean (or sum) of one gradient of every worker */
+};
+
+/* What a job looks like, as the servers told it. */
+struct ol_job_info {
+	uint64_t param_count;
+	uint64_t version; /* newest that this worker knows of, on the shard furthest behind */
+	uint32_t shard_count;
+	uint32_t window; /* gradient buffers */
+	uint32_t workers_max;
+	uint32_t epoch;
+	enum ol_consistency consistency;
+	uint32_t zero_copy; /* 1: a gradient buffer is the server's landing slot itself */
+	const char *transport;
+};
+
+OL_API void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *ret_info);
+
+/* What a caller can wait for. */
+enum ol_level {
+	OL_LEVEL_APPLIED, /* in the servers' weights, or dropped by policy: status says which */
+	OL_LEVEL_PLACED, /* the gradient buffer is reusable; nothing is promised */
+};
+
+/* One push or pull in flight. Zero it before first use; reuse it once done. */
+struct ol_op {
+	void *user; /* the caller's; the library never looks */
+	enum ol_level level; /* in, push: when it is done */
+	int status; /* out: 0 or a negative code, valid once done */
+	uint64_t version; /* out: version that the push made, or that the pull read */
+	uint8_t done; /* out: set last */
+	uint64_t reserved[8];
+};
+
+/* What a worker says of a gradient; travels in its header. */
+struct ol_push_info {
+	uint64_t base_version; /* version of the weights it was computed at */
+	float loss; /* mean over its samples */
+	uint32_t samples;
+};
+
+/*
+ * ol_grad_acquire -- borrow a gradient buffer of param_count floats
+ *
+ * The content is whatever was there: write all of it. Aligned to 64 bytes at least.
+ *
+ * Blocks:    never
+ * Errors:    -EAGAIN (window full: poll, then retry), -EPERM (an observer), OL_E_NO_SERVER
+ */
+OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
+
+/*
+ * ol_push -- add a gradient, taking the buffer back
+ *
+ * With op->level OL_LEVEL_APPLIED it is done when every shard has resolved it: status is 0, or
+ * OL_E_NONFINITE or OL_E_LATE when a server dropped (and counted) it, and version is that of the
+ * first shard after it. A pull that starts later sees it.
+ *
+ * Blocks:    never
+ * Threading: the worker's thread only
+ * Errors:    -EINVAL (not a buffer that is lent), OL_E_NO_SERVER
+ */
+OL_API int ol_push(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
+		   struct ol_op *op);
+
+enum ol_pull_flags {
+	OL_PULL_NEWEST = 1 << 0, /* ask the servers which version is newest first: one more trip */
+};
+
+/*
+ * ol_pull -- read the weights of all shards into the local mirror
+ *
+ * Never older than a version that this worker was told of. No CPU of a server takes part. The
+ * mirror is double-buffered: the weights that ol_weights() gave stay valid until the pull after
+ * the next one starts. One pull at a time.
+ *
+ * Blocks:    never
+ * Errors:    -EBUSY (a pull is in flight), OL_E_NO_SERVER; as status: OL_E_TORN
+ */
+OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
+
+/* ol_weights -- the last whole weights pulled, param_count floats; NULL before the first pull */
+OL_API const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version);
+
+/*
+ * ol_applied -- the last sequence number of `worker_id` that the weights of ol_weights() contain,
+ * on shard `shard`; 0 if none
+ */
+OL_API uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id);
+
+/* ol_worker_poll -- make progress without waiting; returns how many ops it completed */
+OL_API int ol_worker_poll(struct ol_worker *worker);
+
+/*
+ * ol_worker_wait -- poll until op is done, spinning first and sleeping then
+ *
+ * Blocks:    until done, or op_timeout_ms
+ * Returns:   op->status, or -ETIMEDOUT (the op is then still in flight)
+ */
+OL_API int ol_worker_wait(struct ol_worker *worker, struct ol_op *op);
+
+/* Counters of one shard's server, read from its memory: its CPU takes no part. */
+struct ol_server_stat {
+	uint64_t version;
+	uint64_t heartbeat; /* goes up while the server's loop turns */
+	uint64_t applied; /* gradients that took effect */
+	uint64_t dropped_nonfinite;
+	uint64_t dropped_late;
+	uint64_t duplicates; /* pushed again and recognised */
+	uint64_t staleness_sum; /* over applied gradients: version at apply - base version */
+	uint64_t samples;
+	uint64_t bytes_in;
+	uint64_t refused; /* handshakes */
+	uint64_t violations; /* sessions ended because the peer broke a rule */
+	uint32_t epoch;
+	uint32_t workers; /* connected now */
+	float loss; /* of recent gradients, exponentially averaged over 32 */
+};
+
+/*
+ * ol_stat -- read a server's counters with one RDMA read
+ *
+ * Blocks: for a round trip. Errors: -EINVAL (no such shard), OL_E_NO_SERVER, -ETIMEDOUT
+ */
+OL_API int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* OUTLAST_H */

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outlast_server.h -- embedding interface: the server of one shard inside this process
+ *
+ * ERRORS are as in outlast.h. A server belongs to the thread that opened it, but for
+ * ol_server_stop().
+ */
+#ifndef OUTLAST_SERVER_H
+#define OUTLAST_SERVER_H
+
+#include "outlast.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ol_server;
+
+enum ol_optimizer {
+	OL_OPTIMIZER_SGD = 1,
+	OL_OPTIMIZER_MOMENTUM, /* heavy ball: u = mu u + g; w -= lr u */
+	OL_OPTIMIZER_NESTEROV, /* u = mu u + g; w -= lr (g + mu u) */
+	OL_OPTIMIZER_ADAM, /* Kingma and Ba 2015; weight decay is added to the gradient */
+	OL_OPTIMIZER_ADAMW, /* Loshchilov and Hutter 2019: weight decay is decoupled */
+};
+
+/* How a server turns gradients into weights; constant for a job. */
+struct ol_update_rule {
+	enum ol_optimizer optimizer;
+	float lr;
+	float momentum; /* mu */
+	float beta1;
+	float beta2;
+	float epsilon;
+	float weight_decay;
+	uint32_t sum; /* sync: 1 applies the sum of the workers' gradients, 0 their mean */
+	uint32_t allow_nonfinite; /* 0: a gradient with a NaN or infinity is dropped and counted */
+};
+
+/* Set by ol_server_opts_init(); overwrite the fields you care about. New fields go at the end. */
+struct ol_server_opts {
+	size_t size; /* sizeof(struct ol_server_opts) as the caller compiled it */
+	const char *listen; /* verbs "host:port" (port 0: any), shm a path or "@name" */
+	const char *transport; /* "verbs" or "shm"; NULL: shm if listen starts with / or @ */
+	const char *device;
+	const char *job_key;
+	uint64_t param_count; /* of the whole job */
+	uint32_t shard; /* which one this server holds … */
+	uint32_t shard_count; /* … of how many */
+	uint32_t epoch;
+	enum ol_consistency consistency;
+	uint32_t workers; /* sync: how many make a step */
+	uint32_t workers_max; /* ids below this may connect */
+	uint32_t observers_max; /* readers without an id */
+	uint32_t window; /* landing slots a worker */
+	struct ol_update_rule rule;
+	uint32_t shared_domain; /* 1: one protection domain a job instead of one a worker */
+	uint32_t spin_us; /* how long the loop spins before it sleeps */
+	uint32_t heartbeat_ms; /* how often the heartbeat goes up when nothing else happens */
+	uint32_t retry_timeout_ms; /* silence of a worker until its connection is down */
+	uint32_t pin_timeout_ms; /* how long a reader can keep a snapshot from being overwritten */
+};
+
+OL_API void ol_server_opts_init(struct ol_server_opts *opts);
+
+/* ol_shard_span -- which floats of the job's vector shard holds; -EINVAL if it would be empty */
+OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard,
+			 uint64_t *ret_first, uint64_t *ret_count);
+
+/*
+ * ol_server_open -- allocate, register, listen
+ *
+ * weights: the initial values of this shard (ol_shard_span() floats), copied. They are version 0.
+ *
+ * Blocks:    for as long as clearing and registering the memory takes
+ * Errors:    -EADDRINUSE (another server is there), -ENODEV, -ENOMEM, -EINVAL, with a line in err
+ */
+OL_API int ol_server_open(const struct ol_server_opts *opts, const float *weights,
+			  struct ol_server **ret_server, char *err, size_t err_bytes);
+
+/* ol_server_addr -- what workers connect to; valid until close */
+OL_API const char *ol_server_addr(const struct ol_server *server);
+
+/* ol_server_memory -- one line on the memory it got: size, pages, node, cost of isolation */
+OL_API void ol_server_memory(const struct ol_server *server, char *text, size_t text_bytes);
+
+/* ol_server_run -- serve until ol_server_stop(); 0, or the code of what the loop cannot survive */
+OL_API int ol_server_run(struct ol_server *server);
+
+/* ol_server_stop -- make ol_server_run() return; from any thread or signal handler */
+OL_API void ol_server_stop(struct ol_server *server);
+
+OL_API void ol_server_get_stat(const struct ol_server *server, struct ol_server_stat *ret_stat);
+OL_API void ol_server_close(struct ol_server *server);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* OUTLAST_SERVER_H */

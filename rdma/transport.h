@@ -181,7 +181,13 @@ struct ol_xport_ops {
 	int (*reg)(struct ol_xport *xport, struct ol_xport_conn *conn, struct ol_slab *slab,
 		   size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region);
 	void (*dereg)(struct ol_xport_region *region);
-	struct ol_xport_rkey (*rkey)(const struct ol_xport_region *region);
+	/*
+	 * rkey -- what the peer of conn needs to reach region; good for that connection only, as on
+	 * verbs every protection domain has a key of its own. conn NULL: any connection that
+	 * connect() makes, and every connection with shared_domain.
+	 */
+	struct ol_xport_rkey (*rkey)(const struct ol_xport_region *region,
+				     const struct ol_xport_conn *conn);
 
 	/*
 	 * listen -- at verbs "host:port", shm a path or "@name" (abstract); port 0: any free

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* cnn.h -- inside the room: the CNN's two convolutions, from an image to 1568 features */
+#ifndef LEARN_CNN_H
+#define LEARN_CNN_H
+
+#include <stddef.h>
+
+#include "learn/kernel.h"
+
+enum {
+	LEARN_CNN_PIXELS = LEARN_SIDE1 * LEARN_SIDE1,
+	LEARN_CNN_CELLS = LEARN_SIDE3 * LEARN_SIDE3, /* of one channel, at the end */
+	LEARN_CNN_FEATURES = LEARN_CNN_CELLS * LEARN_C2,
+	LEARN_CNN_TAPS = 9,
+	LEARN_CNN_W1 = LEARN_C1 * LEARN_CNN_TAPS,
+	LEARN_CNN_W2 = LEARN_C2 * LEARN_C1 * LEARN_CNN_TAPS,
+	LEARN_CNN_PARAMS = LEARN_CNN_W1 + LEARN_C1 + LEARN_CNN_W2 + LEARN_C2
+};
+
+struct learn_cnn;
+
+/* learn_cnn_create -- room for count_max samples; -ENOMEM */
+int learn_cnn_create(size_t count_max, struct learn_cnn **ret_cnn);
+
+/* learn_cnn_destroy -- NULL is allowed */
+void learn_cnn_destroy(struct learn_cnn *cnn);
+
+/*
+ * learn_cnn_forward -- x, count images of 28x28, through both convolutions; w starts at conv1's
+ * weights
+ *
+ * Returns [count][1568], channel by channel; it belongs to cnn and lasts until the next forward.
+ */
+const float *learn_cnn_forward(struct learn_cnn *cnn, const float *w, const float *x, size_t count);
+
+/*
+ * learn_cnn_backward -- the gradient of both convolutions' parameters to grad
+ *
+ * dxt is the gradient of what the last forward returned, [1568][lanes]; w as given to it.
+ */
+void learn_cnn_backward(struct learn_cnn *cnn, const float *w, const float *dxt, size_t lanes,
+			size_t count, float *grad);
+
+#endif /* LEARN_CNN_H */

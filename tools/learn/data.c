@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* data.c -- data sets by specification, and batches of their samples */
+
+#include "learn/data.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "learn/source.h"
+
+#define FASHION_DIR "/usr/share/datasets/fashion-mnist"
+
+enum {
+	MNIST_CLASSES = 10
+};
+
+/* open_idx -- args is DIR[,classes=N] */
+static int open_idx(const char *args, struct learn_data *data, char *err, size_t err_len)
+{
+	const char *comma = strchr(args, ',');
+	unsigned long classes = MNIST_CLASSES;
+	char *dir;
+	int rc;
+
+	if (comma != NULL) {
+		char *end = NULL;
+
+		if (strncmp(comma, ",classes=", 9) == 0)
+			classes = strtoul(comma + 9, &end, 10);
+		if (end == NULL || *end != 0 || classes < 2 || classes > 256)
+			return learn_err(err, err_len, -EINVAL,
+					 "idx: \"%s\": classes=2 to classes=256 is expected",
+					 comma + 1);
+	}
+	dir = strndup(args, comma != NULL ? (size_t)(comma - args) : strlen(args));
+	if (dir == NULL)
+		return learn_err(err, err_len, -ENOMEM, "idx: out of memory");
+	rc = learn_idx_load(dir, (unsigned)classes,
+			    "give the directory that holds train-images-idx3-ubyte and its three "
+			    "companions, plain or .gz",
+			    data, err, err_len);
+	free(dir);
+	return rc;
+}
+
+/* open_libsvm -- args is TRAIN[,TEST] */
+static int open_libsvm(const char *args, struct learn_data *data, char *err, size_t err_len)
+{
+	const char *comma = strchr(args, ',');
+	char *train;
+	int rc;
+
+	train = strndup(args, comma != NULL ? (size_t)(comma - args) : strlen(args));
+	if (train == NULL)
+		return learn_err(err, err_len, -ENOMEM, "libsvm: out of memory");
+	rc = learn_libsvm_load(train, comma != NULL ? comma + 1 : NULL, data, err, err_len);
+	free(train);
+	return rc;
+}
+
+static int open_spec(const char *spec, struct learn_data *data, char *err, size_t err_len)
+{
+	if (strcmp(spec, "fashion-mnist") == 0)
+		return learn_idx_load(FASHION_DIR, MNIST_CLASSES,
+				      "install them: apt-get install dataset-fashion-mnist", data,
+				      err, err_len);
+	if (strncmp(spec, "idx:", 4) == 0 && spec[4] != 0)
+		return open_idx(spec + 4, data, err, err_len);
+	if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != 0)
+		return open_libsvm(spec + 7, data, err, err_len);
+	if (strcmp(spec, "synthetic") == 0)
+		return learn_synthetic_make("", data, err, err_len);
+	if (strncmp(spec, "synthetic:", 10) == 0)
+		return learn_synthetic_make(spec + 10, data, err, err_len);
+	return learn_err(err, err_len, -EINVAL,
+			 "data set \"%s\" is unknown; there are fashion-mnist, idx:DIR, "
+			 "libsvm:TRAIN[,TEST] and synthetic[:key=value,...]",
+			 spec);
+}
+
+int learn_data_open(const char *spec, struct learn_data **ret_data, char *err, size_t err_len)
+{
+	struct learn_data *data;
+	int rc;
+
+	data = calloc(1, sizeof(*data));
+	if (data == NULL)
+		return learn_err(err, err_len, -ENOMEM, "data set \"%s\": out of memory", spec);
+	rc = open_spec(spec, data, err, err_len);
+	if (rc != 0) {
+		learn_data_close(data);
+		return rc;
+	}
+	*ret_data = data;
+	return 0;
+}
+
+void learn_data_close(struct learn_data *data)
+{
+	if (data == NULL)
+		return;
+	for (size_t i = 0; i < sizeof(data->memory) / sizeof(data->memory[0]); i++)
+		free(data->memory[i]);
+	free(data);
+}
+
+int learn_batch_create(const struct learn_shape *shape, unsigned count_max,
+		       struct learn_batch **ret_batch)
+{
+	struct learn_batch *batch;
+
+	if (count_max < 1 || count_max > LEARN_BATCH_MAX)
+		return -EINVAL;
+	batch = calloc(1, sizeof(*batch));
+	if (batch == NULL)
+		return -ENOMEM;
+	batch->count_max = count_max;
+	batch->features = shape->features;
+	batch->x = learn_alloc((size_t)count_max * shape->features, sizeof(*batch->x));
+	batch->labels = learn_alloc(count_max, sizeof(*batch->labels));
+	if (batch->x == NULL || batch->labels == NULL) {
+		learn_batch_destroy(batch);
+		return -ENOMEM;
+	}
+	*ret_batch = batch;
+	return 0;
+}
+
+void learn_batch_destroy(struct learn_batch *batch)
+{
+	if (batch == NULL)
+		return;
+	free(batch->x);
+	free(batch->labels);
+	free(batch);
+}
+
+/* batch_put -- sample `from` of a set to place `to` of a batch */
+static void batch_put(const struct learn_set *set, size_t from, struct learn_batch *batch,
+		      size_t to)
+{
+	size_t features = batch->features;
+	float *x = batch->x + to * features;
+
+	batch->labels[to] = set->labels[from];
+	if (set->values != NULL) {
+		memcpy(x, set->values + from * features, features * sizeof(*x));
+		return;
+	}
+
+	const uint8_t *pixels = set->pixels + from * features;
+
+	for (size_t i = 0; i < features; i++)
+		x[i] = ((float)pixels[i] / 255.0f - 0.5f) / 0.5f;
+}
+
+int learn_batch_draw(const struct learn_data *data, const struct learn_key *key, unsigned count,
+		     struct learn_batch *batch)
+{
+	if (count < 1 || count > batch->count_max || batch->features != data->shape.features)
+		return -EINVAL;
+	for (unsigned i = 0; i < count; i++) {
+		struct learn_rng_block block = learn_rng_draw(key, LEARN_RNG_BATCH, i);
+
+		batch_put(
+			&data->train,
+			learn_rng_below(block.word[0], block.word[1], (uint32_t)data->train.count),
+			batch, i);
+	}
+	batch->count = count;
+	return 0;
+}
+
+int learn_batch_load(const struct learn_data *data, const struct learn_set *set, size_t first,
+		     unsigned count, struct learn_batch *batch)
+{
+	if (count < 1 || count > batch->count_max || batch->features != data->shape.features)
+		return -EINVAL;
+	if (first > set->count || count > set->count - first)
+		return -EINVAL;
+	for (unsigned i = 0; i < count; i++)
+		batch_put(set, first + i, batch, i);
+	batch->count = count;
+	return 0;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * libsvm.c -- data sets in LIBSVM's text form: "label index:value index:value ...", one sample a
+ * line
+ *
+ * Indices count from 1 and ascend; what is not named is 0. Labels are integers; the ones that the
+ * training file uses become classes 0, 1, 2 ... in ascending order. "#" starts a comment.
+ */
+
+#include "learn/source.h"
+
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	HOLD_OUT = 10 /* without a test file, one sample in so many is kept back */
+};
+
+/* A file read from front to end; where it stands, for error lines. */
+struct cursor {
+	const struct learn_file *file;
+	const char *at;
+	size_t line; /* counts from 1 */
+	char *err;
+	size_t err_len;
+};
+
+/* One parsed sample file, still with its own labels. */
+struct samples {
+	struct learn_file file;
+	size_t count;
+	size_t features; /* largest index */
+	int32_t *labels;
+};
+
+static int bad(const struct cursor *c, const char *what)
+{
+	return learn_err(c->err, c->err_len, -EBADMSG, "%s: line %zu, offset %td: %s",
+			 c->file->path, c->line, c->at - (const char *)c->file->bytes, what);
+}
+
+static void skip_blanks(struct cursor *c)
+{
+	while (*c->at == ' ' || *c->at == '\t' || *c->at == '\r')
+		c->at++;
+	if (*c->at != '#')
+		return;
+	while (*c->at != '\n' && *c->at != 0)
+		c->at++;
+}
+
+static bool at_end(const struct cursor *c)
+{
+	return c->at == (const char *)c->file->bytes + c->file->len;
+}
+
+/* number -- a finite number right here, with nothing between it and the cursor */
+static int number(struct cursor *c, double *ret_value)
+{
+	char *end;
+	double value;
+
+	if (strchr("+-.0123456789", *c->at) == NULL || *c->at == 0)
+		return bad(c, "a number is expected");
+	value = strtod(c->at, &end);
+	if (end == c->at || !(fabs(value) <= (double)FLT_MAX))
+		return bad(c, "the number is malformed or too large for a float");
+	c->at = end;
+	*ret_value = value;
+	return 0;
+}
+
+/* feature -- one "index:value"; *index is the last one and becomes this one */
+static int feature(struct cursor *c, size_t *index, float *ret_value)
+{
+	double value;
+	int rc;
+
+	rc = number(c, &value);
+	if (rc != 0)
+		return rc;
+	if (*c->at != ':')
+		return bad(c, "index:value is expected");
+	if (value != floor(value) || value < 1 || value > LEARN_FEATURES_MAX)
+		return bad(c, "the index is not a whole number from 1 to 1048576");
+	if ((size_t)value <= *index)
+		return bad(c, "the index is not above the one before it");
+	*index = (size_t)value;
+	c->at++;
+	rc = number(c, &value);
+	if (rc != 0)
+		return rc;
+	if (strchr(" \t\r\n#", *c->at) == NULL)
+		return bad(c, "a blank is expected after a value");
+	if (*c->at == 0 && !at_end(c))
+		return bad(c, "a zero byte; this is not a text file");
+	*ret_value = (float)value;
+	return 0;
+}
+
+/*
+ * sample -- the next line that holds one; returns 1, 0 at the end of the file, or a negative code
+ *
+ * row, if not NULL, is zeroed and has room for every index of the file.
+ */
+static int sample(struct cursor *c, int32_t *ret_label, size_t *ret_features, float *row)
+{
+	size_t index = 0;
+	double label;
+	float value = 0;
+	int rc;
+
+	for (skip_blanks(c); *c->at == '\n'; skip_blanks(c)) {
+		c->at++;
+		c->line++;
+	}
+	if (at_end(c))
+		return 0;
+	rc = number(c, &label);
+	if (rc != 0)
+		return rc;
+	if (label != floor(label) || fabs(label) > INT32_MAX)
+		return bad(c, "the label is not a whole number of 32 bits");
+	if (strchr(" \t\r\n#", *c->at) == NULL)
+		return bad(c, "a blank is expected after the label");
+	for (skip_blanks(c); *c->at != '\n' && !at_end(c); skip_blanks(c)) {
+		rc = feature(c, &index, &value);
+		if (rc != 0)
+			return rc;
+		if (row != NULL)
+			row[index - 1] = value;
+	}
+	*ret_label = (int32_t)label;
+	*ret_features = index;
+	return 1;
+}
+
+static void samples_fini(struct samples *samples)
+{
+	learn_file_fini(&samples->file);
+	free(samples->labels);
+}
+
+/* samples_load -- first pass: check every line, count, collect labels; the caller finis in any case
+ */
+static int samples_load(const char *path, struct samples *samples, char *err, size_t err_len)
+{
+	struct cursor c = { .file = &samples->file, .line = 1, .err = err, .err_len = err_len };
+	size_t cap = 0;
+	int rc;
+
+	rc = learn_file_load(path, &samples->file, err, err_len);
+	if (rc != 0)
+		return rc;
+	c.at = (const char *)samples->file.bytes;
+	for (;;) {
+		size_t features;
+		int32_t label;
+
+		rc = sample(&c, &label, &features, NULL);
+		if (rc <= 0)
+			break;
+		if (samples->count == cap) {
+			size_t more = cap == 0 ? 1024 : cap * 2;
+			int32_t *bigger = realloc(samples->labels, more * sizeof(*bigger));
+
+			if (bigger == NULL)
+				return learn_err(err, err_len, -ENOMEM, "%s: out of memory", path);
+			samples->labels = bigger;
+			cap = more;
+		}
+		samples->labels[samples->count++] = label;
+		if (features > samples->features)
+			samples->features = features;
+	}
+	if (rc == 0 && samples->count == 0)
+		rc = learn_err(err, err_len, -EBADMSG, "%s: offset 0: holds no samples",
+			       samples->file.path);
+	return rc;
+}
+
+static int compare_labels(const void *a, const void *b)
+{
+	int32_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+/* classes_find -- the different labels of the training samples, ascending; free *ret_classes */
+static int classes_find(const struct samples *train, int32_t **ret_classes, unsigned *ret_count,
+			char *err, size_t err_len)
+{
+	int32_t *classes = learn_alloc(train->count, sizeof(*classes));
+	size_t count = 0;
+
+	if (classes == NULL)
+		return learn_err(err, err_len, -ENOMEM, "%s: out of memory", train->file.path);
+	memcpy(classes, train->labels, train->count * sizeof(*classes));
+	qsort(classes, train->count, sizeof(*classes), compare_labels);
+	for (size_t i = 0; i < train->count; i++) {
+		if (count == 0 || classes[count - 1] != classes[i])
+			classes[count++] = classes[i];
+	}
+	if (count < 2 || count > LEARN_CLASSES_MAX) {
+		free(classes);
+		return learn_err(err, err_len, -EBADMSG,
+				 "%s: %zu different labels; a classifier needs 2 to %d",
+				 train->file.path, count, LEARN_CLASSES_MAX);
+	}
+	*ret_classes = classes;
+	*ret_count = (unsigned)count;
+	return 0;
+}
+
+/*
+ * set_fill -- second pass: the samples that `keep` names into a set
+ *
+ * keep: 0 all, 1 those for training, 2 those held out of a file that serves for both.
+ */
+static int set_fill(const struct samples *samples, int keep, const struct learn_shape *shape,
+		    const int32_t *classes, struct learn_set *set, void **memory, char *err,
+		    size_t err_len)
+{
+	struct cursor c = { .file = &samples->file,
+			    .at = (const char *)samples->file.bytes,
+			    .line = 1,
+			    .err = err,
+			    .err_len = err_len };
+	size_t held = samples->count / HOLD_OUT;
+	size_t count = keep == 0 ? samples->count : keep == 1 ? samples->count - held : held;
+	float *values = NULL;
+	uint16_t *labels;
+	size_t to = 0;
+
+	if (count <= LEARN_SET_BYTES_MAX / sizeof(*values) / shape->features)
+		values = learn_alloc(count * shape->features, sizeof(*values));
+	labels = learn_alloc(count, sizeof(*labels));
+	memory[0] = values;
+	memory[1] = labels;
+	if (values == NULL || labels == NULL)
+		return learn_err(err, err_len, -EFBIG,
+				 "%s: %zu samples of %u features: too large for memory",
+				 samples->file.path, count, shape->features);
+	for (size_t i = 0; i < samples->count; i++) {
+		bool is_held = i % HOLD_OUT == HOLD_OUT - 1;
+		bool kept = keep == 0 || is_held == (keep == 2);
+		const int32_t *class;
+		size_t features;
+		int32_t label;
+		int rc;
+
+		rc = sample(&c, &label, &features, kept ? values + to * shape->features : NULL);
+		if (rc < 0)
+			return rc;
+		class = bsearch(&label, classes, shape->classes, sizeof(label), compare_labels);
+		if (class == NULL) {
+			char what[80];
+
+			(void)snprintf(what, sizeof(what),
+				       "label %d does not occur in the training file", label);
+			return bad(&c, what);
+		}
+		if (kept)
+			labels[to++] = (uint16_t)(class - classes);
+	}
+	*set = (struct learn_set){ .count = count, .values = values, .labels = labels };
+	return 0;
+}
+
+int learn_libsvm_load(const char *train_path, const char *test_path, struct learn_data *data,
+		      char *err, size_t err_len)
+{
+	struct samples train = { 0 };
+	struct samples test = { 0 };
+	struct learn_shape *shape = &data->shape;
+	const struct samples *held = test_path != NULL ? &test : &train;
+	int32_t *classes = NULL;
+	size_t features;
+	int rc;
+
+	rc = samples_load(train_path, &train, err, err_len);
+	if (rc == 0 && test_path != NULL)
+		rc = samples_load(test_path, &test, err, err_len);
+	if (rc == 0 && test_path == NULL && train.count < HOLD_OUT)
+		rc = learn_err(err, err_len, -EINVAL,
+			       "%s: %zu samples are too few to keep some back; name a test file: "
+			       "libsvm:TRAIN,TEST",
+			       train.file.path, train.count);
+	features = train.features > test.features ? train.features : test.features;
+	if (rc == 0 && features == 0)
+		rc = learn_err(err, err_len, -EBADMSG, "%s: no sample has a feature",
+			       train.file.path);
+	if (rc == 0)
+		rc = classes_find(&train, &classes, &shape->classes, err, err_len);
+	if (rc != 0)
+		goto out;
+	shape->rows = 1;
+	shape->cols = (unsigned)features;
+	shape->features = (unsigned)features;
+	rc = set_fill(&train, test_path != NULL ? 0 : 1, shape, classes, &data->train,
+		      &data->memory[0], err, err_len);
+	if (rc == 0)
+		rc = set_fill(held, test_path != NULL ? 0 : 2, shape, classes, &data->test,
+			      &data->memory[2], err, err_len);
+out:
+	free(classes);
+	samples_fini(&test);
+	samples_fini(&train);
+	return rc;
+}

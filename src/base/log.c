@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * log.c -- threshold, sink, and the line on stderr
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	STAMP_MAX = 48 /* bytes of time and level before the text */
+};
+
+atomic_int ol_log_max = OL_LOG_INFO;
+
+static void sink_stderr(void *arg, enum ol_log_level level, const char *file, int line,
+			const char *text);
+
+static ol_log_sink_fn log_sink = sink_stderr;
+static void *log_sink_arg;
+
+void ol_log_level_set(enum ol_log_level level)
+{
+	atomic_store_explicit(&ol_log_max, (int)level, memory_order_relaxed);
+}
+
+enum ol_log_level ol_log_level_get(void)
+{
+	return (enum ol_log_level)atomic_load_explicit(&ol_log_max, memory_order_relaxed);
+}
+
+const char *ol_log_level_str(enum ol_log_level level)
+{
+	switch (level) {
+	case OL_LOG_ERROR:
+		return "error";
+	case OL_LOG_WARN:
+		return "warn";
+	case OL_LOG_INFO:
+		return "info";
+	case OL_LOG_DEBUG:
+		return "debug";
+	}
+	return "?";
+}
+
+int ol_log_level_parse(const char *text, enum ol_log_level *ret_level)
+{
+	for (int i = OL_LOG_ERROR; i <= OL_LOG_DEBUG; i++) {
+		if (strcmp(text, ol_log_level_str((enum ol_log_level)i)) == 0) {
+			*ret_level = (enum ol_log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+void ol_log_sink_set(ol_log_sink_fn sink, void *arg)
+{
+	log_sink = sink != NULL ? sink : sink_stderr;
+	log_sink_arg = arg;
+}
+
+/* One write() a line, so that lines of several processes do not mix. */
+static void sink_stderr(void *arg, enum ol_log_level level, const char *file, int line,
+			const char *text)
+{
+	char out[STAMP_MAX + OL_LOG_LINE_MAX];
+	struct timespec now;
+	struct tm local;
+	int len;
+	ssize_t put;
+
+	(void)arg;
+	(void)file;
+	(void)line;
+	clock_gettime(CLOCK_REALTIME, &now);
+	localtime_r(&now.tv_sec, &local);
+	len = snprintf(out, sizeof(out), "%02d:%02d:%02d.%03ld %-5s %s\n", local.tm_hour,
+		       local.tm_min, local.tm_sec, now.tv_nsec / 1000000, ol_log_level_str(level),
+		       text);
+	if (len < 0)
+		return;
+	if ((size_t)len >= sizeof(out))
+		len = (int)sizeof(out) - 1;
+	put = write(STDERR_FILENO, out, (size_t)len);
+	(void)put; /* there is nobody left to tell */
+}
+
+void ol_log_write(enum ol_log_level level, const char *file, int line, const char *format, ...)
+{
+	int saved = errno;
+	char text[OL_LOG_LINE_MAX];
+	va_list args;
+
+	va_start(args, format);
+	if (vsnprintf(text, sizeof(text), format, args) < 0)
+		text[0] = '\0';
+	va_end(args);
+	log_sink(log_sink_arg, level, file, line, text);
+	errno = saved;
+}

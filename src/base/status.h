@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * status.h -- texts for status codes
+ */
+#ifndef OL_BASE_STATUS_H
+#define OL_BASE_STATUS_H
+
+/*
+ * ol_status_str -- a constant string for a negated errno value or an OL_E_* code; never NULL
+ *
+ * 0 and counts (positive) are "success"; what is no code at all is "unknown status code".
+ * Threading: any
+ */
+const char *ol_status_str(int code);
+
+#endif /* OL_BASE_STATUS_H */

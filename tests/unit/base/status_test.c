@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * status_test.c -- every code has a text of its own, and nothing that is no code crashes
+ */
+#include "base/status.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "outlast.h"
+
+static void success_is_not_an_error(void **state)
+{
+	(void)state;
+	assert_string_equal(ol_status_str(0), "success");
+	assert_string_equal(ol_status_str(17), "success");
+}
+
+static void errno_codes_have_the_c_librarys_text(void **state)
+{
+	(void)state;
+	assert_string_equal(ol_status_str(-ENOENT), strerror(ENOENT));
+	assert_string_equal(ol_status_str(-ETIMEDOUT), strerror(ETIMEDOUT));
+}
+
+static void own_codes_have_the_text_of_the_map(void **state)
+{
+	(void)state;
+#define X(name, value, text) assert_string_equal(ol_status_str(OL_E_##name), text);
+	OL_STATUS_MAP(X)
+#undef X
+}
+
+static void own_codes_and_texts_are_distinct(void **state)
+{
+	static const int codes[] = {
+#define X(name, value, text) value,
+		OL_STATUS_MAP(X)
+#undef X
+	};
+	size_t count = sizeof(codes) / sizeof(codes[0]);
+
+	(void)state;
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = 0; j < i; j++) {
+			assert_int_not_equal(codes[i], codes[j]);
+			assert_string_not_equal(ol_status_str(codes[i]), ol_status_str(codes[j]));
+		}
+	}
+}
+
+static void what_is_no_code_says_so(void **state)
+{
+	(void)state;
+	assert_string_equal(ol_status_str(-999), "unknown status code");
+	assert_string_equal(ol_status_str(-1999), "unknown status code");
+	assert_string_equal(ol_status_str(INT_MIN), "unknown status code");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(success_is_not_an_error),
+		cmocka_unit_test(errno_codes_have_the_c_librarys_text),
+		cmocka_unit_test(own_codes_have_the_text_of_the_map),
+		cmocka_unit_test(own_codes_and_texts_are_distinct),
+		cmocka_unit_test(what_is_no_code_says_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -240,6 +240,19 @@ struct ol_xport_conn {
 	void *user; /* the caller's; the transport never looks */
 };
 
+/*
+ * ol_xport_forget -- after conn_free() in the middle of a batch of events: make those of conn that
+ * are still to come harmless (DONE, without a connection)
+ */
+static inline void ol_xport_forget(struct ol_xport_event *events, int count,
+				   const struct ol_xport_conn *conn)
+{
+	for (int i = 0; i < count; i++) {
+		if (events[i].conn == conn)
+			events[i] = (struct ol_xport_event){ .type = OL_XPORT_DONE };
+	}
+}
+
 void ol_xport_opts_init(struct ol_xport_opts *opts);
 
 /* ol_xport_find -- the table of "shm" or "verbs"; NULL if there is no such transport */

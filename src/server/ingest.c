@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * ingest.c -- from a doorbell to an acknowledgement
+ *
+ *	bell -> header checked -> queue -> policy -> batch -> store -> ack
+ *
+ * A slot is busy from its bell until its ack is posted. Every push is acknowledged exactly once,
+ * applied or not; the gradient itself is never copied: the update reads it where it landed.
+ */
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "rdma/order.h"
+#include "server/server_internal.h"
+
+static struct ol_slot_state *landed_slot(struct ol_server *server, struct ol_landed landed)
+{
+	return &server->sessions[landed.session].slots[landed.slot];
+}
+
+static uint8_t *slot_memory(struct ol_server *server, struct ol_landed landed)
+{
+	return (uint8_t *)server->sessions[landed.session].landing->addr +
+	       ol_layout_slot_off(&server->store.geo, landed.slot);
+}
+
+static void ack_post(struct ol_server *server, struct ol_session *session, uint32_t slot)
+{
+	struct ol_slot_state *state = &session->slots[slot];
+	struct ol_ack ack = {
+		.seq = state->seq,
+		.version = server->store.version,
+		.snapshot = server->store.snapshot,
+		.status = state->status,
+		.epoch = server->opts.epoch,
+	};
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&ack, .bytes = sizeof(ack) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE | OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_ACK, slot),
+		.dst = session->acks,
+		.dst_off = slot * sizeof(ack),
+	};
+
+	ol_record_seal(&ack);
+	if (server->ops->post_write(session->conn, &write) == 0) {
+		state->busy = false;
+		if (!state->owed)
+			return;
+		state->owed = false;
+		session->owed_count--;
+		server->owed_total--;
+		return;
+	}
+	/* a full queue, tried again by progress(); a broken connection, about to be reported */
+	if (state->owed)
+		return;
+	state->owed = true;
+	session->owed_count++;
+	server->owed_total++;
+}
+
+static void resolve(struct ol_server *server, struct ol_landed landed, int status)
+{
+	struct ol_board *board = server->store.board;
+	struct ol_slot_state *state = landed_slot(server, landed);
+
+	state->status = status;
+	if (status == OL_E_NONFINITE)
+		ol_count(&board->dropped_nonfinite, 1);
+	else if (status == OL_E_LATE)
+		ol_count(&board->dropped_late, 1);
+	ack_post(server, &server->sessions[landed.session], landed.slot);
+}
+
+/* What the header of a push must be; NULL, or what is wrong with it */
+static const char *header_fault(const struct ol_server *server, const struct ol_session *session,
+				const struct ol_push_hdr *hdr)
+{
+	if (!ol_record_whole(hdr))
+		return "push header with a wrong checksum";
+	if (hdr->epoch != server->opts.epoch)
+		return "push of another epoch";
+	if (hdr->payload_bytes != ol_layout_vector_bytes(&server->store.geo))
+		return "push of another length than the shard";
+	if (hdr->seq <= session->last_seq &&
+	    hdr->seq > ol_store_applied(&server->store, session->worker))
+		return "push with a sequence number that was used before";
+	if (hdr->seq == 0)
+		return "push with sequence number 0";
+	if (hdr->base_version > server->store.version)
+		return "push computed at a version that does not exist";
+	return NULL;
+}
+
+void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uint32_t slot,
+		       uint64_t now_ns)
+{
+	struct ol_landed landed = { .session = (uint32_t)(session - server->sessions),
+				    .slot = slot };
+	struct ol_slot_state *state = &session->slots[slot];
+	struct ol_push_hdr hdr;
+	const char *fault;
+
+	if (slot >= session->slot_count) {
+		ol_session_violation(server, session, "doorbell for a slot that it does not have");
+		return;
+	}
+	if (state->busy) {
+		ol_session_violation(server, session, "doorbell for a slot that is in use");
+		return;
+	}
+	memcpy(&hdr, slot_memory(server, landed) + ol_layout_vector_bytes(&server->store.geo),
+	       sizeof(hdr));
+	fault = header_fault(server, session, &hdr);
+	if (fault != NULL) {
+		ol_session_violation(server, session, fault);
+		return;
+	}
+	state->busy = true;
+	state->seq = hdr.seq;
+	state->base_version = hdr.base_version;
+	state->loss = hdr.loss;
+	state->samples = hdr.samples;
+	ol_count(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
+	if (hdr.seq <= session->last_seq) {
+		ol_count(&server->store.board->duplicates, 1);
+		resolve(server, landed, 0);
+		return;
+	}
+	session->last_seq = hdr.seq;
+	server->queue[(server->queue_head + server->queue_count++) % server->queue_size] = landed;
+	ol_ingest_progress(server, now_ns);
+}
+
+/* Into the batch, which is in worker order: sums are a function of the gradients alone. */
+static void batch_insert(struct ol_server *server, struct ol_landed landed)
+{
+	uint32_t at = server->batch_count++;
+
+	while (at > 0 && server->batch[at - 1].session > landed.session) {
+		server->batch[at] = server->batch[at - 1];
+		at--;
+	}
+	server->batch[at] = landed;
+}
+
+static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
+{
+	while (server->queue_count > 0 && !server->step_ready) {
+		struct ol_landed landed = server->queue[server->queue_head];
+		struct ol_slot_state *state = landed_slot(server, landed);
+		struct ol_arrival arrival = {
+			.base_version = state->base_version,
+			.version = server->store.version,
+			.now_ns = now_ns,
+			.worker = server->sessions[landed.session].worker,
+			.loss = state->loss,
+		};
+
+		server->queue_head = (server->queue_head + 1) % server->queue_size;
+		server->queue_count--;
+		switch (ol_policy_on_gradient(server->policy, &arrival)) {
+		case OL_VERDICT_HOLD:
+			batch_insert(server, landed);
+			break;
+		case OL_VERDICT_STEP:
+			batch_insert(server, landed);
+			server->step_ready = true;
+			break;
+		case OL_VERDICT_LATE:
+			resolve(server, landed, OL_E_LATE);
+			break;
+		}
+	}
+}
+
+/* The snapshots that readers hold, by the pin words in their control pages */
+static unsigned pinned_mask(struct ol_server *server, uint64_t now_ns)
+{
+	uint64_t bound_ns = server->opts.pin_timeout_ms * OL_NS_PER_MS;
+	unsigned mask = 0;
+
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		struct ol_session *session = &server->sessions[i];
+		struct ol_pin *word;
+		uint64_t pin;
+		int at;
+
+		if (session->state != OL_SESSION_LIVE)
+			continue;
+		word = (struct ol_pin *)(void *)((uint8_t *)session->landing->addr + OL_PIN_OFF);
+		pin = ol_word_load(&word->version_plus_1);
+		if (pin != session->pin) {
+			session->pin = pin;
+			session->pin_since_ns = now_ns;
+		}
+		if (pin == 0 || now_ns - session->pin_since_ns > bound_ns)
+			continue;
+		at = ol_store_find(&server->store, pin - 1);
+		if (at >= 0)
+			mask |= 1u << at;
+	}
+	return mask;
+}
+
+static void step_count(struct ol_server *server, const struct ol_slot_state *state,
+		       uint64_t version)
+{
+	struct ol_board *board = server->store.board;
+	uint64_t bits = 0;
+
+	ol_count(&board->applied, 1);
+	ol_count(&board->samples, state->samples);
+	ol_count(&board->staleness_sum, version - state->base_version);
+	if (server->loss == 0.0f) /* the first one */
+		server->loss = state->loss;
+	server->loss += (state->loss - server->loss) / 32.0f;
+	memcpy(&bits, &server->loss, sizeof(server->loss));
+	ol_word_store(&board->loss_bits, bits);
+}
+
+/* One step from the batch. False: every snapshot that could be written is pinned. */
+static bool step(struct ol_server *server, uint64_t now_ns)
+{
+	uint64_t version = server->store.version;
+	uint32_t count = server->batch_count;
+	int target = ol_store_target(&server->store, pinned_mask(server, now_ns));
+
+	if (target < 0)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct ol_landed landed = server->batch[i];
+
+		server->contributions[i] = (struct ol_contribution){
+			.grad = (const float *)(const void *)slot_memory(server, landed),
+			.seq = landed_slot(server, landed)->seq,
+			.worker = server->sessions[landed.session].worker,
+		};
+	}
+	ol_store_apply(&server->store, server->contributions, count, (unsigned)target);
+	server->batch_count = 0;
+	server->step_ready = false;
+	ol_policy_on_update(server->policy, server->store.version, now_ns);
+	for (uint32_t i = 0; i < count; i++) {
+		int status = server->contributions[i].status;
+
+		if (status == 0)
+			step_count(server, landed_slot(server, server->batch[i]), version);
+		resolve(server, server->batch[i], status);
+	}
+	return true;
+}
+
+static void acks_flush(struct ol_server *server)
+{
+	for (uint32_t i = 0; i < server->session_count && server->owed_total > 0; i++) {
+		struct ol_session *session = &server->sessions[i];
+
+		for (uint32_t slot = 0; session->owed_count > 0 && slot < session->slot_count;
+		     slot++) {
+			if (session->slots[slot].owed)
+				ack_post(server, session, slot);
+		}
+	}
+}
+
+void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)
+{
+	if (server->owed_total > 0)
+		acks_flush(server);
+	do {
+		queue_to_batch(server, now_ns);
+	} while (server->step_ready && step(server, now_ns));
+}
+
+void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
+{
+	uint32_t index = (uint32_t)(session - server->sessions), kept = 0;
+
+	for (uint32_t i = 0; i < server->queue_count; i++) {
+		struct ol_landed landed =
+			server->queue[(server->queue_head + i) % server->queue_size];
+
+		if (landed.session != index)
+			server->queue[(server->queue_head + kept++) % server->queue_size] = landed;
+	}
+	server->queue_count = kept;
+	kept = 0;
+	for (uint32_t i = 0; i < server->batch_count; i++) {
+		if (server->batch[i].session != index)
+			server->batch[kept++] = server->batch[i];
+	}
+	if (kept != server->batch_count) {
+		server->batch_count = kept;
+		server->step_ready = false;
+		ol_policy_on_leave(server->policy, session->worker);
+	}
+	server->owed_total -= session->owed_count;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * reactor.c -- the loop of a server: poll, spin for a while, then sleep
+ *
+ * The only place of this room that knows a clock and waits.
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "server/server_internal.h"
+
+enum {
+	EVENTS_MAX = 64
+};
+
+/* Sleep until an event, a stop, or the next tick. Errors: what the loop cannot survive. */
+static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_ns)
+{
+	struct pollfd fds[2] = {
+		{ .fd = server->ops->event_fd(server->xport), .events = POLLIN },
+		{ .fd = server->stop_fd, .events = POLLIN },
+	};
+	struct timespec timeout = { 0 };
+	uint64_t left_ns = tick_ns > now_ns ? tick_ns - now_ns : 0;
+	int rc = server->ops->arm(server->xport);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	timeout.tv_sec = (time_t)(left_ns / OL_NS_PER_S);
+	timeout.tv_nsec = (long)(left_ns % OL_NS_PER_S);
+	if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
+		return -errno;
+	return 0;
+}
+
+int ol_server_run(struct ol_server *server)
+{
+	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
+	uint64_t beat_ns = server->opts.heartbeat_ms * OL_NS_PER_MS;
+	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns;
+	struct ol_xport_event events[EVENTS_MAX];
+
+	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
+		int count = server->ops->poll(server->xport, events, EVENTS_MAX);
+
+		if (count < 0) {
+			ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr,
+			       ol_strerror(count));
+			return count;
+		}
+		now_ns = ol_clock_ns();
+		for (int i = 0; i < count; i++) {
+			server->events = &events[i + 1];
+			server->events_left = count - i - 1;
+			ol_server_on_event(server, &events[i], now_ns);
+		}
+		if (now_ns >= tick_ns) {
+			ol_server_tick(server, now_ns);
+			tick_ns = now_ns + beat_ns;
+		}
+		if (server->owed_total > 0 || server->step_ready)
+			ol_ingest_progress(server, now_ns);
+		if (count > 0) {
+			busy_ns = now_ns;
+			continue;
+		}
+		if (now_ns - busy_ns < spin_ns || server->owed_total > 0 || server->step_ready) {
+			ol_cpu_relax();
+			continue;
+		}
+		count = sleep_until(server, tick_ns, now_ns);
+		if (count < 0)
+			return count;
+	}
+	return 0;
+}
+
+void ol_server_stop(struct ol_server *server)
+{
+	uint64_t one = 1;
+	ssize_t written;
+
+	atomic_store_explicit(&server->stopping, 1, memory_order_relaxed);
+	written = write(server->stop_fd, &one, sizeof(one));
+	(void)written; /* fails only when it was stopped 2^64 times */
+}

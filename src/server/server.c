@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* server.c -- opening and closing a server; what each event means */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "rdma/order.h"
+#include "server/server_internal.h"
+#include "wire/auth.h"
+
+void ol_server_opts_init(struct ol_server_opts *opts)
+{
+	*opts = (struct ol_server_opts){
+		.size = sizeof(*opts),
+		.listen = "@outlast",
+		.shard_count = 1,
+		.epoch = 1,
+		.consistency = OL_CONSISTENCY_ASYNC,
+		.workers = 1,
+		.workers_max = 8,
+		.observers_max = 8,
+		.window = 4,
+		.rule = { .optimizer = OL_OPTIMIZER_SGD,
+			  .lr = 0.01f,
+			  .momentum = 0.9f,
+			  .beta1 = 0.9f,
+			  .beta2 = 0.999f,
+			  .epsilon = 1e-8f },
+		.spin_us = 50,
+		.heartbeat_ms = 50,
+		.retry_timeout_ms = 500,
+		.pin_timeout_ms = 2000,
+	};
+}
+
+static int fail(char *err, size_t err_bytes, int rc, const char *what, const char *object)
+{
+	if (err != NULL && err_bytes > 0)
+		snprintf(err, err_bytes, "%s %s: %s", what, object, ol_strerror(rc));
+	return rc;
+}
+
+static void xport_log(void *arg, enum ol_xport_log_level level, const char *text)
+{
+	static const enum ol_log_level map[] = {
+		[OL_XPORT_LOG_ERROR] = OL_LOG_ERROR,
+		[OL_XPORT_LOG_WARN] = OL_LOG_WARN,
+		[OL_XPORT_LOG_INFO] = OL_LOG_INFO,
+		[OL_XPORT_LOG_DEBUG] = OL_LOG_DEBUG,
+	};
+
+	(void)arg;
+	ol_log(map[level], "%s", text);
+}
+
+static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_bytes)
+{
+	const char *what = NULL;
+
+	if (opts->size != sizeof(*opts))
+		what = "options of another version of the library";
+	else if (opts->workers_max == 0 || opts->workers_max > OL_WORKERS_MAX)
+		what = "workers_max is not between 1 and 1024";
+	else if (opts->window == 0 || opts->window > OL_WINDOW_MAX)
+		what = "window is not between 1 and 64";
+	else if (opts->consistency == OL_CONSISTENCY_SYNC &&
+		 (opts->workers == 0 || opts->workers > opts->workers_max))
+		what = "workers is not between 1 and workers_max";
+	else if (opts->job_key != NULL && strlen(opts->job_key) >= OL_JOB_KEY_MAX)
+		what = "job key is longer than 255 bytes";
+	else if (opts->heartbeat_ms == 0)
+		what = "heartbeat_ms is 0";
+	if (what == NULL)
+		return 0;
+	return fail(err, err_bytes, -EINVAL, "server option", what);
+}
+
+static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *geo)
+{
+	*geo = (struct ol_geometry){
+		.param_count = opts->param_count,
+		.shard = opts->shard,
+		.shard_count = opts->shard_count,
+		.workers_max = opts->workers_max,
+		.window = opts->window,
+		.state_vectors = ol_rule_state_vectors(opts->rule.optimizer),
+		.consistency = (uint32_t)opts->consistency,
+	};
+	return ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &geo->shard_first,
+			     &geo->shard_len);
+}
+
+static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
+{
+	struct ol_xport_opts xopts;
+	int rc;
+
+	ol_xport_opts_init(&xopts);
+	xopts.device = server->opts.device;
+	xopts.conns_max = server->session_count + 8; /* and some that are shaking hands */
+	xopts.doorbells_max = server->opts.window + 4;
+	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
+	xopts.shared_domain = server->opts.shared_domain != 0;
+	xopts.log = xport_log;
+	rc = server->ops->open(&xopts, &server->xport);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "cannot open transport", server->ops->name);
+	rc = server->ops->listen(server->xport, server->opts.listen, server->addr);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "cannot listen at", server->opts.listen);
+	return 0;
+}
+
+static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
+			const float *weights, char *err, size_t err_bytes)
+{
+	uint64_t bytes = ol_layout_public_bytes(geo);
+	struct ol_xport_caps caps;
+	int rc;
+
+	server->ops->query(server->xport, &caps);
+	rc = ol_slab_create(bytes, caps.numa_node, true, &server->public_slab);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "no memory for", "the snapshots of the shard");
+	rc = server->ops->reg(server->xport, NULL, server->public_slab, 0, bytes,
+			      OL_XPORT_ACCESS_PEER_READ, &server->public_region);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "cannot register", "the snapshots of the shard");
+	rc = ol_store_init(&server->store, geo, &server->opts.rule, server->public_slab->addr,
+			   weights);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
+	server->store.board->epoch = server->opts.epoch;
+	server->store.board->incarnation = server->incarnation;
+	return 0;
+}
+
+static int tables_start(struct ol_server *server)
+{
+	size_t workers = server->opts.workers_max;
+	int rc;
+
+	server->session_count = server->opts.workers_max + server->opts.observers_max;
+	server->queue_size = server->opts.workers_max * server->opts.window;
+	server->sessions = calloc(server->session_count, sizeof(*server->sessions));
+	server->queue = calloc(server->queue_size, sizeof(*server->queue));
+	server->batch = calloc(workers, sizeof(*server->batch));
+	server->contributions = calloc(workers, sizeof(*server->contributions));
+	if (server->sessions == NULL || server->queue == NULL || server->batch == NULL ||
+	    server->contributions == NULL)
+		return -ENOMEM;
+	rc = ol_policy_create(server->opts.consistency, server->opts.workers,
+			      server->opts.workers_max, &server->policy);
+	if (rc != 0)
+		return rc;
+	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (server->stop_fd < 0)
+		return -errno;
+	return ol_auth_random(&server->incarnation, sizeof(server->incarnation));
+}
+
+static const char *transport_of(const struct ol_server_opts *opts)
+{
+	if (opts->transport != NULL)
+		return opts->transport;
+	return opts->listen[0] == '/' || opts->listen[0] == '@' ? "shm" : "verbs";
+}
+
+int ol_server_open(const struct ol_server_opts *opts, const float *weights,
+		   struct ol_server **ret_server, char *err, size_t err_bytes)
+{
+	struct ol_server *server;
+	struct ol_geometry geo;
+	int rc = opts_check(opts, err, err_bytes);
+
+	if (rc != 0)
+		return rc;
+	rc = geometry_make(opts, &geo);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "too few parameters for", "so many shards");
+	server = calloc(1, sizeof(*server));
+	if (server == NULL)
+		return fail(err, err_bytes, -ENOMEM, "no memory for", "the server");
+	server->opts = *opts;
+	server->stop_fd = -1;
+	snprintf(server->job_key, sizeof(server->job_key), "%s",
+		 opts->job_key != NULL ? opts->job_key : "");
+	server->ops = ol_xport_find(transport_of(opts));
+	rc = server->ops != NULL ? 0 : -ENODEV;
+	if (rc != 0) {
+		fail(err, err_bytes, rc, "no transport named", transport_of(opts));
+		goto err_server;
+	}
+	rc = tables_start(server);
+	if (rc != 0) {
+		fail(err, err_bytes, rc, "cannot start", "the server");
+		goto err_server;
+	}
+	rc = xport_start(server, err, err_bytes);
+	if (rc == 0)
+		rc = memory_start(server, &geo, weights, err, err_bytes);
+	if (rc != 0)
+		goto err_server;
+	*ret_server = server;
+	return 0;
+
+err_server:
+	ol_server_close(server);
+	return rc;
+}
+
+void ol_server_close(struct ol_server *server)
+{
+	if (server == NULL)
+		return;
+	for (uint32_t i = 0; server->sessions != NULL && i < server->session_count; i++) {
+		if (server->sessions[i].state != OL_SESSION_FREE)
+			ol_session_end(server, &server->sessions[i], NULL);
+	}
+	if (server->public_region != NULL)
+		server->ops->dereg(server->public_region);
+	if (server->xport != NULL)
+		server->ops->close(server->xport);
+	ol_slab_destroy(server->public_slab);
+	ol_policy_destroy(server->policy);
+	if (server->stop_fd >= 0)
+		close(server->stop_fd);
+	free(server->contributions);
+	free(server->batch);
+	free(server->queue);
+	free(server->sessions);
+	free(server);
+}
+
+static void on_bell(struct ol_server *server, struct ol_session *session, uint32_t imm,
+		    uint64_t now_ns)
+{
+	uint32_t kind = ol_bell_kind(imm);
+
+	if (kind == OL_BELL_HELLO) {
+		ol_session_on_hello(server, session);
+	} else if (session->state != OL_SESSION_LIVE) {
+		ol_session_violation(server, session, "doorbell before hello");
+	} else if (kind == OL_BELL_PUSH) {
+		ol_ingest_on_push(server, session, ol_bell_arg(imm), now_ns);
+	} else {
+		ol_session_violation(server, session, "doorbell of an unknown kind");
+	}
+}
+
+void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,
+			uint64_t now_ns)
+{
+	struct ol_session *session = event->conn != NULL ? event->conn->user : NULL;
+
+	switch (event->type) {
+	case OL_XPORT_CONN_REQUEST:
+		ol_server_on_request(server, event, now_ns);
+		break;
+	case OL_XPORT_DOORBELL_RUNG:
+		if (session != NULL)
+			on_bell(server, session, event->imm, now_ns);
+		break;
+	case OL_XPORT_CONN_DOWN:
+		if (session == NULL) {
+			server->ops->conn_free(event->conn);
+			break;
+		}
+		ol_session_end(server, session,
+			       event->status == 0 ? NULL : ol_strerror(event->status));
+		break;
+	case OL_XPORT_CONN_UP: /* the hello that follows makes the session live */
+	case OL_XPORT_DONE: /* acks are inline and unsignaled */
+		break;
+	}
+}
+
+void ol_server_tick(struct ol_server *server, uint64_t now_ns)
+{
+	ol_count(&server->store.board->heartbeat, 1);
+	ol_session_expire(server, now_ns);
+	ol_ingest_progress(server, now_ns);
+}
+
+const char *ol_server_addr(const struct ol_server *server)
+{
+	return server->addr;
+}
+
+void ol_server_memory(const struct ol_server *server, char *text, size_t text_bytes)
+{
+	const struct ol_geometry *geo = &server->store.geo;
+	uint64_t landing = ol_layout_landing_bytes(geo, geo->window);
+
+	snprintf(text, text_bytes,
+		 "%.1f MB of snapshots on %s, node %d; %.1f MB of slots a worker; "
+		 "one protection domain a %s",
+		 (double)server->public_slab->bytes / 1e6, ol_slab_pages_str(server->public_slab),
+		 server->public_slab->node, (double)landing / 1e6,
+		 server->opts.shared_domain ? "job: snapshots are pinned once"
+					    : "worker: snapshots are pinned once for each");
+}
+
+void ol_server_get_stat(const struct ol_server *server, struct ol_server_stat *ret_stat)
+{
+	ol_board_stat(server->store.board, ret_stat);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* session.c -- who may come in, what memory they get, and how they leave */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "server/server_internal.h"
+#include "wire/auth.h"
+
+static void refuse(struct ol_server *server, struct ol_xport_conn *conn,
+		   enum ol_wire_reject_code code, const char *why)
+{
+	struct ol_wire_reject reject = { .code = code };
+	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+
+	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s", server->addr, why);
+	ol_count(&server->store.board->refused, 1);
+	ol_wire_reject_encode(&reject, bytes);
+	server->ops->reject(conn, bytes, sizeof(bytes));
+}
+
+/* A knock is answered with a nonce that serves one proof; the oldest open one makes room. */
+static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
+		      const struct ol_wire_connect *knock)
+{
+	struct ol_challenge *ch = &server->challenges[server->challenge_next];
+	struct ol_wire_reject reject = { .code = OL_REJECT_CHALLENGE };
+	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+
+	if (ol_auth_random(ch->m, sizeof(ch->m)) != 0) {
+		refuse(server, conn, OL_REJECT_FULL, "the system gave no random bytes");
+		return;
+	}
+	server->challenge_next = (server->challenge_next + 1) % OL_CHALLENGES;
+	memcpy(ch->n, knock->nonce, sizeof(ch->n));
+	ch->open = true;
+	memcpy(reject.nonce, ch->m, sizeof(reject.nonce));
+	ol_auth_challenge(server->job_key, ch->n, &reject);
+	ol_wire_reject_encode(&reject, bytes);
+	server->ops->reject(conn, bytes, sizeof(bytes));
+}
+
+/* The challenge that this proof answers, used up; NULL if there is none */
+static const struct ol_challenge *challenge_take(struct ol_server *server,
+						 const struct ol_wire_connect *proof)
+{
+	for (uint32_t i = 0; i < OL_CHALLENGES; i++) {
+		struct ol_challenge *ch = &server->challenges[i];
+
+		if (!ch->open || memcmp(ch->n, proof->nonce, sizeof(ch->n)) != 0)
+			continue;
+		ch->open = false;
+		return ol_auth_proof_holds(server->job_key, ch->m, proof) ? ch : NULL;
+	}
+	return NULL;
+}
+
+static struct ol_session *session_pick(struct ol_server *server,
+				       const struct ol_wire_connect *proof,
+				       enum ol_wire_reject_code *ret_code, const char **ret_why)
+{
+	uint32_t first = server->opts.workers_max;
+
+	if (proof->role == OL_ROLE_WORKER) {
+		if (proof->worker >= server->opts.workers_max) {
+			*ret_code = OL_REJECT_WORKER_RANGE;
+			*ret_why = "its worker id is not below workers_max";
+			return NULL;
+		}
+		if (server->sessions[proof->worker].state == OL_SESSION_FREE)
+			return &server->sessions[proof->worker];
+		*ret_code = OL_REJECT_WORKER_BUSY;
+		*ret_why = "its worker id is already connected";
+		return NULL;
+	}
+	for (uint32_t i = first; i < server->session_count; i++) {
+		if (server->sessions[i].state == OL_SESSION_FREE)
+			return &server->sessions[i];
+	}
+	*ret_code = OL_REJECT_FULL;
+	*ret_why = "observers_max readers are connected";
+	return NULL;
+}
+
+static int session_memory(struct ol_server *server, struct ol_session *session)
+{
+	uint64_t bytes = ol_layout_landing_bytes(&server->store.geo, session->slot_count);
+	int rc;
+
+	/* base pages: on shm a worker maps slots page by page */
+	rc = ol_slab_create(bytes, server->public_slab->node, false, &session->landing);
+	if (rc != 0)
+		return rc;
+	return server->ops->reg(server->xport, session->conn, session->landing, 0, bytes,
+				OL_XPORT_ACCESS_PEER_WRITE, &session->landing_region);
+}
+
+static void session_free(struct ol_server *server, struct ol_session *session)
+{
+	/* destroying the queue pair, then the keys, then the memory: nothing late can land */
+	if (session->conn != NULL) {
+		ol_xport_forget(server->events, server->events_left, session->conn);
+		server->ops->conn_free(session->conn);
+	}
+	if (session->landing_region != NULL)
+		server->ops->dereg(session->landing_region);
+	ol_slab_destroy(session->landing);
+	memset(session, 0, sizeof(*session));
+}
+
+static struct ol_wire_rkey wire_rkey(struct ol_xport_rkey key)
+{
+	return (struct ol_wire_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
+}
+
+static int session_accept(struct ol_server *server, struct ol_session *session,
+			  const struct ol_challenge *ch)
+{
+	struct ol_wire_accept accept = {
+		.geo = server->store.geo,
+		.public_key = wire_rkey(server->ops->rkey(server->public_region, session->conn)),
+		.landing_key = wire_rkey(server->ops->rkey(session->landing_region, session->conn)),
+		.incarnation = server->incarnation,
+		.epoch = server->opts.epoch,
+	};
+	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
+
+	if (accept.public_key.bytes == 0) /* could not be registered in this peer's domain */
+		return -ENOMEM;
+	if (session->role == OL_ROLE_WORKER)
+		accept.resolved = ol_store_applied(&server->store, session->worker);
+	session->last_seq = accept.resolved;
+	ol_auth_accept(server->job_key, ch->n, ch->m, &accept);
+	ol_wire_accept_encode(&accept, bytes);
+	return server->ops->accept(session->conn, bytes, sizeof(bytes));
+}
+
+static void admit(struct ol_server *server, struct ol_xport_conn *conn,
+		  const struct ol_wire_connect *proof, uint64_t now_ns)
+{
+	const struct ol_challenge *ch = challenge_take(server, proof);
+	enum ol_wire_reject_code code = OL_REJECT_FULL;
+	const char *why = "";
+	struct ol_session *session;
+	int rc;
+
+	if (ch == NULL) {
+		refuse(server, conn, OL_REJECT_AUTH, "its job key is not ours");
+		return;
+	}
+	session = session_pick(server, proof, &code, &why);
+	if (session == NULL) {
+		refuse(server, conn, code, why);
+		return;
+	}
+	session->role = proof->role;
+	session->worker = proof->worker;
+	session->slot_count = proof->role == OL_ROLE_WORKER ? server->opts.window : 0;
+	session->since_ns = now_ns;
+	session->conn = conn;
+	rc = session_memory(server, session);
+	if (rc == 0)
+		rc = session_accept(server, session, ch);
+	if (rc == 0) {
+		session->state = OL_SESSION_ACCEPTED;
+		conn->user = session;
+		return;
+	}
+	session->conn = NULL;
+	refuse(server, conn, OL_REJECT_FULL, "no memory for its landing slots");
+	session_free(server, session);
+}
+
+void ol_server_on_request(struct ol_server *server, const struct ol_xport_event *event,
+			  uint64_t now_ns)
+{
+	struct ol_wire_connect msg;
+
+	if (ol_wire_connect_decode(event->priv, event->priv_len, &msg) != 0) {
+		refuse(server, event->conn, OL_REJECT_WIRE, "it does not speak our protocol");
+		return;
+	}
+	switch (msg.kind) {
+	case OL_CONNECT_KNOCK:
+		challenge(server, event->conn, &msg);
+		break;
+	case OL_CONNECT_PROOF:
+		admit(server, event->conn, &msg, now_ns);
+		break;
+	}
+}
+
+void ol_session_on_hello(struct ol_server *server, struct ol_session *session)
+{
+	struct ol_hello hello;
+	const uint8_t *page = session->landing->addr;
+
+	/* a copy: what is checked is what is used, whatever the peer writes meanwhile */
+	memcpy(&hello, page + OL_HELLO_OFF, sizeof(hello));
+	if (session->state != OL_SESSION_ACCEPTED || hello.magic != OL_WIRE_MAGIC ||
+	    !ol_record_whole(&hello)) {
+		ol_session_violation(server, session, "malformed hello");
+		return;
+	}
+	if (hello.epoch != server->opts.epoch ||
+	    hello.acks.bytes < session->slot_count * sizeof(struct ol_ack)) {
+		ol_session_violation(server, session, "hello of another epoch or without acks");
+		return;
+	}
+	session->acks.addr = hello.acks.addr;
+	session->acks.bytes = hello.acks.bytes;
+	session->acks.rkey = hello.acks.rkey;
+	session->state = OL_SESSION_LIVE;
+	if (session->role == OL_ROLE_WORKER)
+		server->live_workers++;
+	ol_word_store(&server->store.board->workers, server->live_workers);
+	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", server->addr,
+	       session->role == OL_ROLE_WORKER ? "worker" : "observer", session->worker);
+}
+
+void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why)
+{
+	if (why != NULL)
+		ol_log(OL_LOG_WARN, "server %s: worker %u: %s: connection ended", server->addr,
+		       session->worker, why);
+	if (session->role == OL_ROLE_WORKER) {
+		ol_ingest_forget(server, session);
+		if (session->state == OL_SESSION_LIVE)
+			server->live_workers--;
+		ol_word_store(&server->store.board->workers, server->live_workers);
+	}
+	session_free(server, session);
+}
+
+void ol_session_violation(struct ol_server *server, struct ol_session *session, const char *what)
+{
+	ol_count(&server->store.board->violations, 1);
+	ol_session_end(server, session, what);
+}
+
+void ol_session_expire(struct ol_server *server, uint64_t now_ns)
+{
+	uint64_t bound_ns = OL_HELLO_TIMEOUT_MS * OL_NS_PER_MS;
+
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		struct ol_session *session = &server->sessions[i];
+
+		if (session->state == OL_SESSION_ACCEPTED && now_ns - session->since_ns > bound_ns)
+			ol_session_end(server, session, "said nothing after it was accepted");
+	}
+}

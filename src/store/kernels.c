@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* kernels.c -- which of the compiled widths this processor runs */
+
+#include "store/kernels.h"
+
+ol_kernel_fn ol_kernel_update_generic;
+#if defined(__x86_64__)
+ol_kernel_fn ol_kernel_update_avx2;
+ol_kernel_fn ol_kernel_update_avx512f;
+#endif
+
+static const struct ol_kernels kernels[] = {
+	{ "generic", ol_kernel_update_generic },
+#if defined(__x86_64__)
+	{ "avx2", ol_kernel_update_avx2 },
+	{ "avx512f", ol_kernel_update_avx512f },
+#endif
+};
+
+static unsigned kernels_count(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("avx512f"))
+		return 3;
+	if (__builtin_cpu_supports("avx2"))
+		return 2;
+#endif
+	return 1;
+}
+
+const struct ol_kernels *ol_kernels_at(unsigned index)
+{
+	return index < kernels_count() ? &kernels[index] : NULL;
+}
+
+const struct ol_kernels *ol_kernels_best(void)
+{
+	return &kernels[kernels_count() - 1];
+}
+
+unsigned ol_rule_state_vectors(enum ol_optimizer optimizer)
+{
+	switch (optimizer) {
+	case OL_OPTIMIZER_SGD:
+		return 0;
+	case OL_OPTIMIZER_MOMENTUM:
+	case OL_OPTIMIZER_NESTEROV:
+		return 1;
+	case OL_OPTIMIZER_ADAM:
+	case OL_OPTIMIZER_ADAMW:
+		break;
+	}
+	return 2;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * kernels.h -- update rules over plain arrays, compiled once a vector width
+ *
+ * Element by element, no reduction, no contraction, one division and square root as IEEE 754 has
+ * them: every width gives the same bits. Gradients of one update are summed in the order given.
+ */
+#ifndef OL_STORE_KERNELS_H
+#define OL_STORE_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "outlast_server.h"
+
+/* Arrays do not overlap, but for the inputs among themselves. */
+struct ol_kernel_args {
+	const struct ol_update_rule *rule;
+	uint64_t step; /* 1 for the first update: Adam's bias correction */
+	const float *const *grads;
+	unsigned grad_count; /* at least 1 */
+	size_t len; /* floats of every array */
+	const float *weights;
+	float *new_weights;
+	const float *state[2]; /* momentum: u; Adam: m, v */
+	float *new_state[2];
+};
+
+/*
+ * An update. Returns grad_count, or, when the rule rejects non-finite values, the index of a
+ * gradient that has one; the outputs are then garbage.
+ */
+typedef unsigned ol_kernel_fn(const struct ol_kernel_args *args);
+
+struct ol_kernels {
+	const char *isa;
+	ol_kernel_fn *update;
+};
+
+/* ol_kernels_best -- the widest that this processor runs */
+const struct ol_kernels *ol_kernels_best(void);
+
+/* ol_kernels_at -- the index-th that this processor runs, from narrow to wide; NULL at the end */
+const struct ol_kernels *ol_kernels_at(unsigned index);
+
+/* ol_rule_state_vectors -- how many vectors of state an optimizer keeps */
+unsigned ol_rule_state_vectors(enum ol_optimizer optimizer);
+
+#endif /* OL_STORE_KERNELS_H */

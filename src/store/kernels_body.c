@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* kernels_body.c -- the update rules; compiled once for each OL_KERNELS_ISA */
+
+#include <math.h>
+#include <string.h>
+
+#include "store/kernels.h"
+
+#ifndef OL_KERNELS_ISA
+#define OL_KERNELS_ISA generic
+#endif
+#define OL_CAT2(a, b)  a##b
+#define OL_CAT(a, b)   OL_CAT2(a, b)
+#define OL_KERNEL_NAME OL_CAT(ol_kernel_update_, OL_KERNELS_ISA)
+
+enum {
+	BLOCK = 2048 /* floats: gradient, sum and state of a block stay in the first-level cache */
+};
+
+/* What a block of an update needs, with the constants of the step worked out. */
+struct block {
+	const float *g;
+	const float *w;
+	float *w2;
+	const float *s[2];
+	float *s2[2];
+	size_t n;
+	float lr, mu, wd;
+	float b1, b2, eps;
+	float c1, c2; /* Adam: 1 - beta^step */
+};
+
+ol_kernel_fn OL_KERNEL_NAME;
+
+/* beta^step by squaring: the same bits on every machine, which pow() does not promise */
+static double power(double base, uint64_t exponent)
+{
+	double result = 1.0;
+
+	for (; exponent > 0; exponent >>= 1) {
+		if (exponent & 1)
+			result *= base;
+		base *= base;
+	}
+	return result;
+}
+
+/* 1 if an exponent is all ones: a NaN or an infinity */
+static int has_nonfinite(const float *g, size_t n)
+{
+	uint32_t peak = 0, bits;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&bits, &g[i], sizeof(bits));
+		bits &= 0x7fffffff;
+		peak = bits > peak ? bits : peak;
+	}
+	return peak >= 0x7f800000;
+}
+
+static void sum_block(float *restrict sum, const struct ol_kernel_args *args, size_t at, size_t n)
+{
+	float scale = args->rule->sum ? 1.0f : 1.0f / (float)args->grad_count;
+
+	memcpy(sum, args->grads[0] + at, n * sizeof(*sum));
+	for (unsigned k = 1; k < args->grad_count; k++) {
+		const float *restrict g = args->grads[k] + at;
+
+		for (size_t i = 0; i < n; i++)
+			sum[i] += g[i];
+	}
+	for (size_t i = 0; i < n; i++)
+		sum[i] *= scale;
+}
+
+static void decay_block(float *restrict out, const float *restrict g, const float *restrict w,
+			float wd, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = g[i] + wd * w[i];
+}
+
+static void sgd_block(const struct block *b)
+{
+	const float *restrict g = b->g, *restrict w = b->w;
+	float *restrict w2 = b->w2;
+	float lr = b->lr;
+
+	for (size_t i = 0; i < b->n; i++)
+		w2[i] = w[i] - lr * g[i];
+}
+
+static void momentum_block(const struct block *b)
+{
+	const float *restrict g = b->g, *restrict w = b->w, *restrict u = b->s[0];
+	float *restrict w2 = b->w2, *restrict u2 = b->s2[0];
+	float lr = b->lr, mu = b->mu;
+
+	for (size_t i = 0; i < b->n; i++) {
+		float velocity = mu * u[i] + g[i];
+
+		u2[i] = velocity;
+		w2[i] = w[i] - lr * velocity;
+	}
+}
+
+static void nesterov_block(const struct block *b)
+{
+	const float *restrict g = b->g, *restrict w = b->w, *restrict u = b->s[0];
+	float *restrict w2 = b->w2, *restrict u2 = b->s2[0];
+	float lr = b->lr, mu = b->mu;
+
+	for (size_t i = 0; i < b->n; i++) {
+		float velocity = mu * u[i] + g[i];
+
+		u2[i] = velocity;
+		w2[i] = w[i] - lr * (g[i] + mu * velocity);
+	}
+}
+
+/* wd: AdamW's decoupled decay, 0 for Adam */
+static void adam_block(const struct block *b)
+{
+	const float *restrict g = b->g, *restrict w = b->w;
+	const float *restrict m = b->s[0], *restrict v = b->s[1];
+	float *restrict w2 = b->w2, *restrict m2 = b->s2[0], *restrict v2 = b->s2[1];
+	float lr = b->lr, b1 = b->b1, b2 = b->b2, eps = b->eps, wd = b->wd;
+	float c1 = b->c1, c2 = b->c2;
+
+	for (size_t i = 0; i < b->n; i++) {
+		float first = b1 * m[i] + (1.0f - b1) * g[i];
+		float second = b2 * v[i] + (1.0f - b2) * (g[i] * g[i]);
+		float shrunk = w[i] - lr * wd * w[i];
+
+		m2[i] = first;
+		v2[i] = second;
+		w2[i] = shrunk - lr * ((first / c1) / (sqrtf(second / c2) + eps));
+	}
+}
+
+static void update_block(const struct block *b, enum ol_optimizer optimizer)
+{
+	switch (optimizer) {
+	case OL_OPTIMIZER_SGD:
+		sgd_block(b);
+		break;
+	case OL_OPTIMIZER_MOMENTUM:
+		momentum_block(b);
+		break;
+	case OL_OPTIMIZER_NESTEROV:
+		nesterov_block(b);
+		break;
+	case OL_OPTIMIZER_ADAM:
+	case OL_OPTIMIZER_ADAMW:
+		adam_block(b);
+		break;
+	}
+}
+
+static struct block block_init(const struct ol_kernel_args *args)
+{
+	const struct ol_update_rule *rule = args->rule;
+	struct block b = {
+		.lr = rule->lr,
+		.mu = rule->momentum,
+		.b1 = rule->beta1,
+		.b2 = rule->beta2,
+		.eps = rule->epsilon,
+	};
+
+	if (rule->optimizer == OL_OPTIMIZER_ADAM || rule->optimizer == OL_OPTIMIZER_ADAMW) {
+		b.c1 = (float)(1.0 - power((double)rule->beta1, args->step));
+		b.c2 = (float)(1.0 - power((double)rule->beta2, args->step));
+	}
+	if (rule->optimizer == OL_OPTIMIZER_ADAMW)
+		b.wd = rule->weight_decay;
+	return b;
+}
+
+unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
+{
+	const struct ol_update_rule *rule = args->rule;
+	int decay = rule->optimizer != OL_OPTIMIZER_ADAMW && rule->weight_decay != 0.0f;
+	unsigned states = ol_rule_state_vectors(rule->optimizer);
+	struct block b = block_init(args);
+	float sum[BLOCK], decayed[BLOCK];
+
+	for (size_t at = 0; at < args->len; at += BLOCK) {
+		b.n = args->len - at < BLOCK ? args->len - at : BLOCK;
+		for (unsigned k = 0; k < args->grad_count && !rule->allow_nonfinite; k++) {
+			if (has_nonfinite(args->grads[k] + at, b.n))
+				return k;
+		}
+		b.g = args->grads[0] + at;
+		if (args->grad_count > 1) {
+			sum_block(sum, args, at, b.n);
+			b.g = sum;
+		}
+		b.w = args->weights + at;
+		if (decay) {
+			decay_block(decayed, b.g, b.w, rule->weight_decay, b.n);
+			b.g = decayed;
+		}
+		b.w2 = args->new_weights + at;
+		for (unsigned s = 0; s < states; s++) {
+			b.s[s] = args->state[s] + at;
+			b.s2[s] = args->new_state[s] + at;
+		}
+		update_block(&b, rule->optimizer);
+	}
+	return args->grad_count;
+}

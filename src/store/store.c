@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* store.c -- out-of-place updates and their publication */
+
+#include "store/store.h"
+
+#include <string.h>
+
+#include "rdma/order.h"
+
+/* The parts of one snapshot */
+struct parts {
+	uint64_t *applied;
+	float *weights;
+	float *state[OL_STATE_VECTORS_MAX];
+};
+
+static struct parts snapshot_parts(const struct ol_store *store, uint32_t index)
+{
+	const struct ol_geometry *geo = &store->geo;
+	uint8_t *at = store->memory + ol_layout_snapshot_off(geo, index);
+	struct parts parts = { 0 };
+
+	parts.applied = (uint64_t *)(void *)at;
+	at += ol_layout_applied_bytes(geo);
+	parts.weights = (float *)(void *)at;
+	for (unsigned i = 0; i < geo->state_vectors; i++) {
+		at += ol_layout_vector_bytes(geo);
+		parts.state[i] = (float *)(void *)at;
+	}
+	return parts;
+}
+
+int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
+		  const struct ol_update_rule *rule, void *memory, const float *weights)
+{
+	struct ol_version_line *line;
+
+	if (ol_geometry_check(geo) != 0 ||
+	    geo->state_vectors != ol_rule_state_vectors(rule->optimizer))
+		return OL_E_GEOMETRY;
+	memset(store, 0, sizeof(*store));
+	store->geo = *geo;
+	store->rule = *rule;
+	store->kernels = ol_kernels_best();
+	store->memory = memory;
+	store->board = memory;
+	store->board->magic = OL_WIRE_MAGIC;
+	store->board->proto = OL_WIRE_PROTO;
+	store->board->geo = *geo;
+	memcpy(snapshot_parts(store, 0).weights, weights, geo->shard_len * sizeof(float));
+	line = &store->board->line;
+	ol_word_begin(&line->begin[0], 1);
+	ol_word_store(&line->end[0], 1);
+	ol_word_store(&line->published, ol_published_make(0, 0));
+	return 0;
+}
+
+static uint64_t snapshot_end(const struct ol_store *store, uint32_t index)
+{
+	return ol_word_load(&store->board->line.end[index]);
+}
+
+int ol_store_target(const struct ol_store *store, unsigned pinned_mask)
+{
+	int target = -1;
+
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
+		if (i == store->snapshot || (pinned_mask & 1u << i) != 0)
+			continue;
+		if (target < 0 || snapshot_end(store, i) < snapshot_end(store, (uint32_t)target))
+			target = (int)i;
+	}
+	return target;
+}
+
+int ol_store_find(const struct ol_store *store, uint64_t version)
+{
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
+		if (snapshot_end(store, i) == version + 1 &&
+		    ol_word_load(&store->board->line.begin[i]) == version + 1)
+			return (int)i;
+	}
+	return -1;
+}
+
+/*
+ * Apply what is not yet found bad. Returns how many gradients are in the result; marks a bad one
+ * and says so with *ret_again.
+ */
+static unsigned apply_once(struct ol_store *store, struct ol_contribution *contributions,
+			   unsigned count, const struct parts *from, const struct parts *to,
+			   int *ret_again)
+{
+	const float *grads[OL_WORKERS_MAX];
+	unsigned index[OL_WORKERS_MAX];
+	unsigned good = 0, done;
+	struct ol_kernel_args args = {
+		.rule = &store->rule,
+		.step = store->version + 1,
+		.grads = grads,
+		.len = store->geo.shard_len,
+		.weights = from->weights,
+		.new_weights = to->weights,
+		.state = { from->state[0], from->state[1] },
+		.new_state = { to->state[0], to->state[1] },
+	};
+
+	*ret_again = 0;
+	for (unsigned i = 0; i < count; i++) {
+		if (contributions[i].status != 0)
+			continue;
+		grads[good] = contributions[i].grad;
+		index[good++] = i;
+	}
+	if (good == 0)
+		return 0;
+	args.grad_count = good;
+	done = store->kernels->update(&args);
+	if (done == good)
+		return good;
+	contributions[index[done]].status = OL_E_NONFINITE;
+	*ret_again = 1;
+	return 0;
+}
+
+unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
+			unsigned count, unsigned target)
+{
+	struct ol_version_line *line = &store->board->line;
+	struct parts from = snapshot_parts(store, store->snapshot);
+	struct parts to = snapshot_parts(store, target);
+	uint64_t next = store->version + 1;
+	unsigned applied;
+	int again;
+
+	for (unsigned i = 0; i < count; i++)
+		contributions[i].status = 0;
+	ol_word_begin(&line->begin[target], next + 1);
+	do {
+		applied = apply_once(store, contributions, count, &from, &to, &again);
+	} while (again);
+	if (applied == 0)
+		return 0;
+	memcpy(to.applied, from.applied, ol_layout_applied_bytes(&store->geo));
+	for (unsigned i = 0; i < count; i++) {
+		if (contributions[i].status == 0)
+			to.applied[contributions[i].worker] = contributions[i].seq;
+	}
+	ol_word_store(&line->end[target], next + 1);
+	ol_word_store(&line->published, ol_published_make(next, target));
+	store->version = next;
+	store->snapshot = target;
+	return applied;
+}
+
+uint64_t ol_store_applied(const struct ol_store *store, uint32_t worker)
+{
+	return snapshot_parts(store, store->snapshot).applied[worker];
+}
+
+const float *ol_store_weights(const struct ol_store *store)
+{
+	return snapshot_parts(store, store->snapshot).weights;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * store.h -- the weights of one shard replica: three snapshots, the version line, the applied table
+ *
+ * An update reads the published snapshot and writes another one, out of place, then publishes it.
+ * So there is always one whole snapshot that nobody writes, a gradient found bad half-way leaves
+ * no trace, and a reader that is slower than two updates finds out (version line, wire/wire.h).
+ *
+ *	state of a snapshot     begin       end         who may touch it
+ *	published, version v    1 + v       1 + v       readers
+ *	older, version o        1 + o       1 + o       readers that are quick
+ *	being written           1 + v + 1   1 + o       the store
+ *	given up (bad gradient) 1 + v + 1   1 + o       the store, at the next update
+ *
+ * A state machine without I/O: memory is the caller's, time and threads are unknown to it.
+ */
+#ifndef OL_STORE_STORE_H
+#define OL_STORE_STORE_H
+
+#include <stdint.h>
+
+#include "outlast_server.h"
+#include "store/kernels.h"
+#include "wire/wire.h"
+
+struct ol_store {
+	struct ol_geometry geo;
+	struct ol_update_rule rule;
+	const struct ol_kernels *kernels;
+	uint8_t *memory; /* ol_layout_public_bytes(), the caller's */
+	struct ol_board *board; /* at its start */
+	uint64_t version; /* published */
+	uint32_t snapshot; /* where it lies */
+};
+
+/* One gradient of an update. */
+struct ol_contribution {
+	const float *grad; /* shard_len floats */
+	uint64_t seq;
+	uint32_t worker;
+	int status; /* out: 0, or OL_E_NONFINITE */
+};
+
+/*
+ * ol_store_init -- lay out zeroed memory and publish weights as version 0
+ *
+ * memory: ol_layout_public_bytes(geo) bytes, 64-byte aligned. Errors: OL_E_GEOMETRY
+ */
+int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
+		  const struct ol_update_rule *rule, void *memory, const float *weights);
+
+/*
+ * ol_store_target -- a snapshot that may be overwritten: not the published one, and not in the
+ * mask of pinned ones (bit i: snapshot i); the one with the older version of two. -1: none.
+ */
+int ol_store_target(const struct ol_store *store, unsigned pinned_mask);
+
+/* ol_store_find -- the snapshot that holds version whole, or -1 */
+int ol_store_find(const struct ol_store *store, uint64_t version);
+
+/*
+ * ol_store_apply -- one update from the contributions, in the order given, published when whole
+ *
+ * A contribution with a non-finite value gets its status and is left out; the others are applied.
+ * Returns how many were: 0 means that nothing was published. target: from ol_store_target().
+ */
+unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
+			unsigned count, unsigned target);
+
+/* ol_store_applied -- last sequence of a worker that the published weights contain */
+uint64_t ol_store_applied(const struct ol_store *store, uint32_t worker);
+
+/* ol_store_weights -- the published ones */
+const float *ol_store_weights(const struct ol_store *store);
+
+#endif /* OL_STORE_STORE_H */

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* auth.c -- HMAC-SHA256 by libcrypto over what each message of the handshake says */
+
+#include "wire/auth.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+enum {
+	MAC_INPUT_MAX = 512
+};
+
+int ol_auth_random(void *bytes, size_t count)
+{
+	return getrandom(bytes, count, 0) == (ssize_t)count ? 0 : -EIO;
+}
+
+/* mac over label, both nonces and the message */
+static void mac_make(const char *key, const char *label, const uint8_t *n, const uint8_t *m,
+		     const void *msg, size_t msg_bytes, uint8_t ret_mac[OL_MAC_BYTES])
+{
+	uint8_t input[MAC_INPUT_MAX], digest[EVP_MAX_MD_SIZE];
+	unsigned digest_bytes = 0;
+	size_t at = strlen(label) + 1;
+
+	assert(at + 2 * OL_NONCE_BYTES + msg_bytes <= sizeof(input));
+	memcpy(input, label, at);
+	memcpy(input + at, n, OL_NONCE_BYTES);
+	memcpy(input + at + OL_NONCE_BYTES, m, OL_NONCE_BYTES);
+	at += 2 * OL_NONCE_BYTES;
+	if (msg_bytes > 0)
+		memcpy(input + at, msg, msg_bytes);
+	at += msg_bytes;
+	if (HMAC(EVP_sha256(), key, (int)strlen(key), input, at, digest, &digest_bytes) == NULL ||
+	    digest_bytes < OL_MAC_BYTES) {
+		/* out of memory in libcrypto: a mac that nobody accepts */
+		ol_auth_random(ret_mac, OL_MAC_BYTES);
+		return;
+	}
+	memcpy(ret_mac, digest, OL_MAC_BYTES);
+}
+
+static void challenge_mac(const char *key, const uint8_t *n, const struct ol_wire_reject *challenge,
+			  uint8_t ret_mac[OL_MAC_BYTES])
+{
+	mac_make(key, "server", n, challenge->nonce, NULL, 0, ret_mac);
+}
+
+static void proof_mac(const char *key, const uint8_t *m, const struct ol_wire_connect *proof,
+		      uint8_t ret_mac[OL_MAC_BYTES])
+{
+	struct ol_wire_connect clean = *proof;
+	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
+
+	memset(clean.mac, 0, sizeof(clean.mac));
+	ol_wire_connect_encode(&clean, bytes);
+	mac_make(key, "worker", proof->nonce, m, bytes, sizeof(bytes), ret_mac);
+}
+
+static void accept_mac(const char *key, const uint8_t *n, const uint8_t *m,
+		       const struct ol_wire_accept *accept, uint8_t ret_mac[OL_MAC_BYTES])
+{
+	struct ol_wire_accept clean = *accept;
+	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
+
+	memset(clean.mac, 0, sizeof(clean.mac));
+	ol_wire_accept_encode(&clean, bytes);
+	mac_make(key, "accept", n, m, bytes, sizeof(bytes), ret_mac);
+}
+
+void ol_auth_challenge(const char *key, const uint8_t n[OL_NONCE_BYTES],
+		       struct ol_wire_reject *challenge)
+{
+	challenge_mac(key, n, challenge, challenge->mac);
+}
+
+void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES], struct ol_wire_connect *proof)
+{
+	proof_mac(key, m, proof, proof->mac);
+}
+
+void ol_auth_accept(const char *key, const uint8_t n[OL_NONCE_BYTES],
+		    const uint8_t m[OL_NONCE_BYTES], struct ol_wire_accept *accept)
+{
+	accept_mac(key, n, m, accept, accept->mac);
+}
+
+static bool mac_same(const uint8_t *a, const uint8_t *b)
+{
+	return CRYPTO_memcmp(a, b, OL_MAC_BYTES) == 0;
+}
+
+bool ol_auth_challenge_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
+			     const struct ol_wire_reject *challenge)
+{
+	uint8_t mac[OL_MAC_BYTES];
+
+	challenge_mac(key, n, challenge, mac);
+	return mac_same(mac, challenge->mac);
+}
+
+bool ol_auth_proof_holds(const char *key, const uint8_t m[OL_NONCE_BYTES],
+			 const struct ol_wire_connect *proof)
+{
+	uint8_t mac[OL_MAC_BYTES];
+
+	proof_mac(key, m, proof, mac);
+	return mac_same(mac, proof->mac);
+}
+
+bool ol_auth_accept_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
+			  const uint8_t m[OL_NONCE_BYTES], const struct ol_wire_accept *accept)
+{
+	uint8_t mac[OL_MAC_BYTES];
+
+	accept_mac(key, n, m, accept, mac);
+	return mac_same(mac, accept->mac);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * auth.h -- proof that a peer knows the job key, bound to this connection attempt
+ *
+ * HMAC-SHA256 (RFC 2104) cut to 128 bits, over a label and everything that the message says. It
+ * keeps strangers and other jobs out. It does not encrypt: whoever can change packets on the wire
+ * after the handshake can change gradients.
+ */
+#ifndef OL_WIRE_AUTH_H
+#define OL_WIRE_AUTH_H
+
+#include <stdbool.h>
+
+#include "wire/wire.h"
+
+/* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */
+int ol_auth_random(void *bytes, size_t count);
+
+/* The three proofs. key: the job key, "" for none. n: worker's nonce, m: server's. */
+void ol_auth_challenge(const char *key, const uint8_t n[OL_NONCE_BYTES],
+		       struct ol_wire_reject *challenge);
+void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES], struct ol_wire_connect *proof);
+void ol_auth_accept(const char *key, const uint8_t n[OL_NONCE_BYTES],
+		    const uint8_t m[OL_NONCE_BYTES], struct ol_wire_accept *accept);
+
+bool ol_auth_challenge_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
+			     const struct ol_wire_reject *challenge);
+bool ol_auth_proof_holds(const char *key, const uint8_t m[OL_NONCE_BYTES],
+			 const struct ol_wire_connect *proof);
+bool ol_auth_accept_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
+			  const uint8_t m[OL_NONCE_BYTES], const struct ol_wire_accept *accept);
+
+#endif /* OL_WIRE_AUTH_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* layout.c -- how a job's vector is cut, and which geometries can be */
+
+#include "wire/layout.h"
+
+#include <errno.h>
+
+#include "outlast_server.h"
+
+int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard, uint64_t *ret_first,
+		  uint64_t *ret_count)
+{
+	uint64_t each, first;
+
+	if (param_count == 0 || param_count > OL_PARAM_COUNT_MAX || shard_count == 0 ||
+	    shard_count > OL_SHARDS_MAX || shard >= shard_count)
+		return -EINVAL;
+	each = ol_round_up((param_count + shard_count - 1) / shard_count, OL_SHARD_ALIGN);
+	if (shard_count == 1)
+		each = param_count;
+	first = each * shard;
+	if (first >= param_count)
+		return -EINVAL;
+	*ret_first = first;
+	*ret_count = param_count - first < each ? param_count - first : each;
+	return 0;
+}
+
+int ol_geometry_check(const struct ol_geometry *geo)
+{
+	uint64_t first, count;
+
+	if (ol_shard_span(geo->param_count, geo->shard_count, geo->shard, &first, &count) != 0)
+		return OL_E_GEOMETRY;
+	if (first != geo->shard_first || count != geo->shard_len)
+		return OL_E_GEOMETRY;
+	if (geo->workers_max == 0 || geo->workers_max > OL_WORKERS_MAX || geo->window == 0 ||
+	    geo->window > OL_WINDOW_MAX || geo->state_vectors > OL_STATE_VECTORS_MAX)
+		return OL_E_GEOMETRY;
+	if (geo->consistency != OL_CONSISTENCY_ASYNC && geo->consistency != OL_CONSISTENCY_SYNC)
+		return OL_E_GEOMETRY;
+	return 0;
+}

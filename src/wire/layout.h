@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * layout.h -- where things lie in the memory of one shard replica: pure functions of its geometry
+ *
+ * Public slab, which every worker may read:
+ *
+ *	offset          size            field
+ *	0               4096            board: struct ol_board
+ *	4096            snapshot_bytes  snapshot 0
+ *	…                               snapshot 1, 2
+ *
+ * One snapshot, each part padded to 64 bytes, the whole to 4096:
+ *
+ *	0               8 * workers_max applied table: last sequence of each worker in these weights
+ *	…               4 * shard_len   weights
+ *	…               4 * shard_len   optimizer state, state_vectors times
+ *
+ * The optimizer state is part of the snapshot: an update writes it out of place too, so that a
+ * gradient found bad half-way leaves no trace and a snapshot is all that a replica is.
+ *
+ * Landing slab of one worker, which that worker alone may write:
+ *
+ *	0               4096            control page: struct ol_hello, struct ol_pin
+ *	4096            slot_stride     slot 0
+ *	…                               slot 1 … window - 1
+ *
+ * One slot:
+ *
+ *	0               payload_bytes   gradient: 4 * shard_len padded to 64
+ *	payload_bytes   64              struct ol_push_hdr
+ *
+ * Slots start on a page so that on shm the payloads of several shards can be mapped one behind
+ * the other into one flat vector; shards start on a multiple of OL_SHARD_ALIGN floats for it.
+ */
+#ifndef OL_WIRE_LAYOUT_H
+#define OL_WIRE_LAYOUT_H
+
+#include <stdint.h>
+
+enum {
+	OL_SNAPSHOTS = 3,
+	OL_SHARD_ALIGN = 1024, /* floats: one page */
+	OL_PAGE_BYTES = 4096,
+	OL_LINE_BYTES = 64,
+	OL_SHARDS_MAX = 64, /* of a job */
+	OL_WORKERS_MAX = 1024, /* ids of a job */
+	OL_WINDOW_MAX = 64, /* landing slots a worker */
+	OL_STATE_VECTORS_MAX = 2,
+};
+
+#define OL_PARAM_COUNT_MAX ((uint64_t)1 << 40) /* floats of a job */
+
+/* What worker and server must agree on. */
+struct ol_geometry {
+	uint64_t param_count; /* of the job */
+	uint64_t shard_first;
+	uint64_t shard_len;
+	uint32_t shard;
+	uint32_t shard_count;
+	uint32_t workers_max;
+	uint32_t window;
+	uint32_t state_vectors;
+	uint32_t consistency; /* enum ol_consistency */
+};
+
+/* ol_geometry_check -- 0, or OL_E_GEOMETRY if these numbers cannot be a shard of a job */
+int ol_geometry_check(const struct ol_geometry *geo);
+
+static inline uint64_t ol_round_up(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) / align * align;
+}
+
+static inline uint64_t ol_layout_applied_bytes(const struct ol_geometry *geo)
+{
+	return ol_round_up((uint64_t)geo->workers_max * 8, OL_LINE_BYTES);
+}
+
+/* ol_layout_vector_bytes -- weights, a gradient or one state vector, padded */
+static inline uint64_t ol_layout_vector_bytes(const struct ol_geometry *geo)
+{
+	return ol_round_up(geo->shard_len * 4, OL_LINE_BYTES);
+}
+
+static inline uint64_t ol_layout_snapshot_bytes(const struct ol_geometry *geo)
+{
+	return ol_round_up(ol_layout_applied_bytes(geo) +
+				   ol_layout_vector_bytes(geo) * (1 + geo->state_vectors),
+			   OL_PAGE_BYTES);
+}
+
+static inline uint64_t ol_layout_snapshot_off(const struct ol_geometry *geo, uint32_t index)
+{
+	return OL_PAGE_BYTES + index * ol_layout_snapshot_bytes(geo);
+}
+
+static inline uint64_t ol_layout_public_bytes(const struct ol_geometry *geo)
+{
+	return ol_layout_snapshot_off(geo, OL_SNAPSHOTS);
+}
+
+static inline uint64_t ol_layout_slot_stride(const struct ol_geometry *geo)
+{
+	return ol_round_up(ol_layout_vector_bytes(geo) + OL_LINE_BYTES, OL_PAGE_BYTES);
+}
+
+static inline uint64_t ol_layout_slot_off(const struct ol_geometry *geo, uint32_t slot)
+{
+	return OL_PAGE_BYTES + slot * ol_layout_slot_stride(geo);
+}
+
+/* ol_layout_landing_bytes -- of a worker; an observer has slot_count 0 */
+static inline uint64_t ol_layout_landing_bytes(const struct ol_geometry *geo, uint32_t slot_count)
+{
+	return ol_layout_slot_off(geo, slot_count);
+}
+
+#endif /* OL_WIRE_LAYOUT_H */

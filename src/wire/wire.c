@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* wire.c -- the handshake to and from bytes; checksums of the one-sided records */
+
+#include "wire/wire.h"
+
+#include <string.h>
+
+#include <isa-l/crc.h>
+
+/* A place in a message and what is left of it. bad: something did not fit or was not as it must. */
+struct cursor {
+	uint8_t *out;
+	const uint8_t *in;
+	size_t left;
+	int bad;
+};
+
+static void put(struct cursor *cur, const void *bytes, size_t count)
+{
+	if (count > cur->left) {
+		cur->bad = 1;
+		return;
+	}
+	memcpy(cur->out, bytes, count);
+	cur->out += count;
+	cur->left -= count;
+}
+
+static void put_u32(struct cursor *cur, uint32_t value)
+{
+	put(cur, &value, sizeof(value));
+}
+
+static void put_u64(struct cursor *cur, uint64_t value)
+{
+	put(cur, &value, sizeof(value));
+}
+
+static void get(struct cursor *cur, void *bytes, size_t count)
+{
+	if (count > cur->left) {
+		cur->bad = 1;
+		memset(bytes, 0, count);
+		return;
+	}
+	memcpy(bytes, cur->in, count);
+	cur->in += count;
+	cur->left -= count;
+}
+
+static uint32_t get_u32(struct cursor *cur)
+{
+	uint32_t value;
+
+	get(cur, &value, sizeof(value));
+	return value;
+}
+
+static uint64_t get_u64(struct cursor *cur)
+{
+	uint64_t value;
+
+	get(cur, &value, sizeof(value));
+	return value;
+}
+
+/* Every message starts with magic, protocol and its kind in one word. */
+static void put_head(struct cursor *cur, uint32_t kind)
+{
+	put_u32(cur, OL_WIRE_MAGIC);
+	put_u32(cur, (uint32_t)OL_WIRE_PROTO << 16 | kind);
+}
+
+static uint32_t get_head(struct cursor *cur)
+{
+	uint32_t word;
+
+	if (get_u32(cur) != OL_WIRE_MAGIC)
+		cur->bad = 1;
+	word = get_u32(cur);
+	if (word >> 16 != OL_WIRE_PROTO)
+		cur->bad = 1;
+	return word & 0xffff;
+}
+
+void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES])
+{
+	struct cursor cur = { .out = out, .left = OL_WIRE_CONNECT_BYTES };
+
+	put_head(&cur, (uint32_t)msg->kind << 8 | (uint32_t)msg->role);
+	put_u32(&cur, msg->worker);
+	put_u32(&cur, 0);
+	put(&cur, msg->nonce, sizeof(msg->nonce));
+	put(&cur, msg->mac, sizeof(msg->mac));
+}
+
+int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_connect *ret_msg)
+{
+	struct cursor cur = { .in = in, .left = in_bytes };
+	struct ol_wire_connect msg = { 0 };
+	uint32_t kind = get_head(&cur);
+
+	if (kind >> 8 != OL_CONNECT_KNOCK && kind >> 8 != OL_CONNECT_PROOF)
+		return OL_E_WIRE;
+	if ((kind & 0xff) != OL_ROLE_WORKER && (kind & 0xff) != OL_ROLE_OBSERVER)
+		return OL_E_WIRE;
+	msg.kind = (enum ol_wire_connect_kind)(kind >> 8);
+	msg.role = (enum ol_wire_role)(kind & 0xff);
+	msg.worker = get_u32(&cur);
+	if (get_u32(&cur) != 0)
+		return OL_E_WIRE;
+	get(&cur, msg.nonce, sizeof(msg.nonce));
+	get(&cur, msg.mac, sizeof(msg.mac));
+	if (cur.bad)
+		return OL_E_WIRE;
+	*ret_msg = msg;
+	return 0;
+}
+
+void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE_REJECT_BYTES])
+{
+	struct cursor cur = { .out = out, .left = OL_WIRE_REJECT_BYTES };
+
+	put_head(&cur, (uint32_t)msg->code);
+	put(&cur, msg->nonce, sizeof(msg->nonce));
+	put(&cur, msg->mac, sizeof(msg->mac));
+}
+
+int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_reject *ret_msg)
+{
+	struct cursor cur = { .in = in, .left = in_bytes };
+	struct ol_wire_reject msg = { 0 };
+	uint32_t code = get_head(&cur);
+
+	if (code < OL_REJECT_CHALLENGE || code > OL_REJECT_FULL)
+		return OL_E_WIRE;
+	msg.code = (enum ol_wire_reject_code)code;
+	get(&cur, msg.nonce, sizeof(msg.nonce));
+	get(&cur, msg.mac, sizeof(msg.mac));
+	if (cur.bad)
+		return OL_E_WIRE;
+	*ret_msg = msg;
+	return 0;
+}
+
+static void put_rkey(struct cursor *cur, const struct ol_wire_rkey *key)
+{
+	put_u64(cur, key->addr);
+	put_u64(cur, key->bytes);
+	put_u32(cur, key->rkey);
+}
+
+static struct ol_wire_rkey get_rkey(struct cursor *cur)
+{
+	struct ol_wire_rkey key = { 0 };
+
+	key.addr = get_u64(cur);
+	key.bytes = get_u64(cur);
+	key.rkey = get_u32(cur);
+	return key;
+}
+
+void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE_ACCEPT_BYTES])
+{
+	struct cursor cur = { .out = out, .left = OL_WIRE_ACCEPT_BYTES };
+
+	put_head(&cur, 0);
+	put_u64(&cur, msg->geo.param_count);
+	put_u64(&cur, msg->geo.shard_first);
+	put_u64(&cur, msg->geo.shard_len);
+	put_u32(&cur, msg->geo.shard);
+	put_u32(&cur, msg->geo.shard_count);
+	put_u32(&cur, msg->geo.workers_max);
+	put_u32(&cur, msg->geo.window);
+	put_u32(&cur, msg->geo.state_vectors);
+	put_u32(&cur, msg->geo.consistency);
+	put_rkey(&cur, &msg->public_key);
+	put_rkey(&cur, &msg->landing_key);
+	put_u64(&cur, msg->resolved);
+	put_u64(&cur, msg->incarnation);
+	put_u32(&cur, msg->epoch);
+	put_u32(&cur, 0);
+	put(&cur, msg->mac, sizeof(msg->mac));
+	assert(!cur.bad && cur.left == 0);
+}
+
+int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_accept *ret_msg)
+{
+	struct cursor cur = { .in = in, .left = in_bytes };
+	struct ol_wire_accept msg = { 0 };
+
+	if (get_head(&cur) != 0)
+		return OL_E_WIRE;
+	msg.geo.param_count = get_u64(&cur);
+	msg.geo.shard_first = get_u64(&cur);
+	msg.geo.shard_len = get_u64(&cur);
+	msg.geo.shard = get_u32(&cur);
+	msg.geo.shard_count = get_u32(&cur);
+	msg.geo.workers_max = get_u32(&cur);
+	msg.geo.window = get_u32(&cur);
+	msg.geo.state_vectors = get_u32(&cur);
+	msg.geo.consistency = get_u32(&cur);
+	msg.public_key = get_rkey(&cur);
+	msg.landing_key = get_rkey(&cur);
+	msg.resolved = get_u64(&cur);
+	msg.incarnation = get_u64(&cur);
+	msg.epoch = get_u32(&cur);
+	if (get_u32(&cur) != 0)
+		return OL_E_WIRE;
+	get(&cur, msg.mac, sizeof(msg.mac));
+	if (cur.bad || ol_geometry_check(&msg.geo) != 0)
+		return OL_E_WIRE;
+	if (msg.public_key.bytes != ol_layout_public_bytes(&msg.geo))
+		return OL_E_WIRE;
+	if (msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, 0) &&
+	    msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, msg.geo.window))
+		return OL_E_WIRE;
+	*ret_msg = msg;
+	return 0;
+}
+
+int ol_wire_reject_status(enum ol_wire_reject_code code)
+{
+	switch (code) {
+	case OL_REJECT_AUTH:
+		return OL_E_AUTH;
+	case OL_REJECT_WORKER_BUSY:
+	case OL_REJECT_WORKER_RANGE:
+		return OL_E_WORKER_ID;
+	case OL_REJECT_FULL:
+		return OL_E_FULL;
+	case OL_REJECT_CHALLENGE:
+	case OL_REJECT_WIRE:
+		break;
+	}
+	return OL_E_WIRE;
+}
+
+uint32_t ol_record_crc(const void *record)
+{
+	uint8_t copy[60];
+
+	/* isa-l takes a pointer to non-const; it does not write */
+	memcpy(copy, record, sizeof(copy));
+	return crc32_iscsi(copy, (int)sizeof(copy), 0);
+}
+
+static uint64_t counter(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat)
+{
+	uint64_t bits = counter(&board->loss_bits);
+
+	*ret_stat = (struct ol_server_stat){
+		.version = ol_published_version(counter(&board->line.published)),
+		.heartbeat = counter(&board->heartbeat),
+		.applied = counter(&board->applied),
+		.dropped_nonfinite = counter(&board->dropped_nonfinite),
+		.dropped_late = counter(&board->dropped_late),
+		.duplicates = counter(&board->duplicates),
+		.staleness_sum = counter(&board->staleness_sum),
+		.samples = counter(&board->samples),
+		.bytes_in = counter(&board->bytes_in),
+		.refused = counter(&board->refused),
+		.violations = counter(&board->violations),
+		.epoch = board->epoch,
+		.workers = (uint32_t)counter(&board->workers),
+	};
+	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * wire.h -- what workers and servers say to each other
+ *
+ * HANDSHAKE, in the private data of connecting; no memory key is handed out before both ends have
+ * proved that they know the job key, and no proof can be used twice:
+ *
+ *	worker                          server
+ *	connect: knock, nonce N   ->
+ *	                          <-    reject: challenge, nonce M, mac("server", N, M)
+ *	connect: proof, N,
+ *	  mac("worker", N, M, …)  ->
+ *	                          <-    accept: geometry, keys, epoch, mac("accept", N, M, …)
+ *	write: struct ol_hello, bell ->
+ *
+ * or, in place of the accept, a reject with the reason. Then a session is live:
+ *
+ *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->
+ *	                          <-    write: struct ol_ack, bell ACK(index)
+ *
+ * The records that travel by one-sided writes are little-endian structs of fixed size, read where
+ * they land; the handshake is encoded and decoded by functions that check everything.
+ */
+#ifndef OL_WIRE_WIRE_H
+#define OL_WIRE_WIRE_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "outlast.h"
+#include "wire/layout.h"
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the records that travel by one-sided writes are little-endian"
+#endif
+
+enum {
+	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
+	OL_WIRE_PROTO = 1,
+	OL_NONCE_BYTES = 16,
+	OL_MAC_BYTES = 16,
+};
+
+/* What a peer needs in order to reach a region; struct ol_xport_rkey on the wire. */
+struct ol_wire_rkey {
+	uint64_t addr;
+	uint64_t bytes;
+	uint32_t rkey;
+	uint32_t zero;
+};
+
+enum ol_wire_role {
+	OL_ROLE_WORKER = 1,
+	OL_ROLE_OBSERVER, /* reads only */
+};
+
+enum ol_wire_connect_kind {
+	OL_CONNECT_KNOCK = 1,
+	OL_CONNECT_PROOF,
+};
+
+struct ol_wire_connect {
+	enum ol_wire_connect_kind kind;
+	enum ol_wire_role role;
+	uint32_t worker;
+	uint8_t nonce[OL_NONCE_BYTES];
+	uint8_t mac[OL_MAC_BYTES]; /* of a proof */
+};
+
+enum ol_wire_reject_code {
+	OL_REJECT_CHALLENGE = 1, /* not a no: prove that you know the key */
+	OL_REJECT_WIRE,
+	OL_REJECT_AUTH,
+	OL_REJECT_WORKER_BUSY, /* id already connected */
+	OL_REJECT_WORKER_RANGE, /* id not below workers_max */
+	OL_REJECT_FULL,
+};
+
+struct ol_wire_reject {
+	enum ol_wire_reject_code code;
+	uint8_t nonce[OL_NONCE_BYTES]; /* of a challenge */
+	uint8_t mac[OL_MAC_BYTES];
+};
+
+struct ol_wire_accept {
+	struct ol_geometry geo;
+	struct ol_wire_rkey public_key;
+	struct ol_wire_rkey landing_key; /* an observer's is a control page alone */
+	uint64_t resolved; /* last sequence of this worker that is applied: go on above it */
+	uint64_t incarnation; /* of the server process: random */
+	uint32_t epoch;
+	uint8_t mac[OL_MAC_BYTES];
+};
+
+enum {
+	OL_WIRE_CONNECT_BYTES = 48,
+	OL_WIRE_REJECT_BYTES = 40,
+	OL_WIRE_ACCEPT_BYTES = 136,
+};
+
+void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES]);
+void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE_REJECT_BYTES]);
+void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE_ACCEPT_BYTES]);
+
+/* decode: 0, or OL_E_WIRE if the bytes are not such a message. Bytes behind it are ignored. */
+int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_connect *ret_msg);
+int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_reject *ret_msg);
+int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_accept *ret_msg);
+
+/* ol_wire_reject_status -- the public code for a reason to refuse */
+int ol_wire_reject_status(enum ol_wire_reject_code code);
+
+/* The immediate of a doorbell: what rang, and which. */
+enum ol_bell {
+	OL_BELL_HELLO = 1, /* worker: struct ol_hello is in the control page */
+	OL_BELL_PUSH, /* worker: slot arg has landed */
+	OL_BELL_ACK, /* server: ack record arg has landed: slot arg is free again */
+};
+
+static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
+{
+	return ((uint32_t)bell << 24) | arg;
+}
+
+static inline uint32_t ol_bell_kind(uint32_t imm)
+{
+	return imm >> 24;
+}
+
+static inline uint32_t ol_bell_arg(uint32_t imm)
+{
+	return imm & 0xffffff;
+}
+
+/* First word from worker to server on a new connection; at OL_HELLO_OFF of the control page. */
+struct ol_hello {
+	uint32_t magic;
+	uint32_t epoch;
+	struct ol_wire_rkey acks; /* where the server writes struct ol_ack, one a slot */
+	uint32_t reserved[7];
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+static_assert(sizeof(struct ol_hello) == 64, "hello is part of the wire protocol");
+
+enum {
+	OL_HELLO_OFF = 0,
+	OL_PIN_OFF = 1024,
+};
+
+/*
+ * A reader that was overtaken writes 1 + version at OL_PIN_OFF of its control page, then reads
+ * again: the server does not overwrite the snapshot of that version until the word is 0 or has
+ * stood for pin_timeout_ms.
+ */
+struct ol_pin {
+	_Atomic uint64_t version_plus_1;
+};
+
+/* Behind the gradient in its slot. */
+struct ol_push_hdr {
+	uint64_t seq; /* 1, 2, 3 … of this worker at this shard */
+	uint64_t base_version; /* of the weights that the gradient was computed at */
+	uint64_t payload_bytes; /* padded: where this header lies in the slot */
+	uint32_t epoch;
+	uint32_t samples;
+	float loss;
+	uint32_t reserved[6];
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire protocol");
+
+/*
+ * Credit, result and version notice in one: record i answers slot i, so every record is read
+ * before its slot is used again and no record is ever written over unread.
+ */
+struct ol_ack {
+	uint64_t seq; /* of the push that was in the slot: it is resolved */
+	uint64_t version; /* newest published … */
+	uint32_t snapshot; /* … and where it lies */
+	int32_t status; /* of the push: 0 applied, OL_E_NONFINITE, OL_E_LATE */
+	uint32_t epoch;
+	uint32_t reserved[8];
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+static_assert(sizeof(struct ol_ack) == 64, "ack is part of the wire protocol");
+
+/* ol_record_seal -- set the crc of a 64-byte record; ol_record_whole -- check it */
+uint32_t ol_record_crc(const void *record);
+
+#define ol_record_seal(r)  ((r)->crc = ol_record_crc(r))
+#define ol_record_whole(r) ((r)->crc == ol_record_crc(r))
+
+/*
+ * The version line. A reader that wants version v of snapshot i reads the data, then, behind a
+ * read fence, this line: begin[i] == end[i] == 1 + v proves the data untorn, because an update
+ * sets begin before it touches the data and end after it. published: version * 4 + snapshot.
+ */
+struct ol_version_line {
+	_Atomic uint64_t published;
+	_Atomic uint64_t begin[OL_SNAPSHOTS];
+	_Atomic uint64_t end[OL_SNAPSHOTS];
+	uint64_t reserved;
+};
+
+static_assert(sizeof(struct ol_version_line) == OL_LINE_BYTES, "version line is one line");
+
+static inline uint64_t ol_published_make(uint64_t version, uint32_t snapshot)
+{
+	return version * 4 + snapshot;
+}
+
+static inline uint64_t ol_published_version(uint64_t word)
+{
+	return word / 4;
+}
+
+static inline uint32_t ol_published_snapshot(uint64_t word)
+{
+	return (uint32_t)(word % 4);
+}
+
+/* Written by the server's loop alone; read by anybody, word by word. */
+struct ol_board {
+	uint32_t magic;
+	uint32_t proto;
+	uint64_t incarnation;
+	struct ol_geometry geo;
+	uint32_t epoch;
+	uint32_t zero;
+	uint64_t reserved[7];
+
+	struct ol_version_line line; /* at OL_BOARD_LINE_OFF */
+
+	_Atomic uint64_t heartbeat; /* at OL_BOARD_STAT_OFF */
+	_Atomic uint64_t applied;
+	_Atomic uint64_t dropped_nonfinite;
+	_Atomic uint64_t dropped_late;
+	_Atomic uint64_t duplicates;
+	_Atomic uint64_t staleness_sum;
+	_Atomic uint64_t samples;
+	_Atomic uint64_t bytes_in;
+	_Atomic uint64_t refused;
+	_Atomic uint64_t violations;
+	_Atomic uint64_t workers;
+	_Atomic uint64_t loss_bits; /* a float in the low 32 bits */
+};
+
+enum {
+	OL_BOARD_LINE_OFF = 128,
+	OL_BOARD_STAT_OFF = 192,
+};
+
+static_assert(offsetof(struct ol_board, line) == OL_BOARD_LINE_OFF, "board layout");
+static_assert(offsetof(struct ol_board, heartbeat) == OL_BOARD_STAT_OFF, "board layout");
+static_assert(sizeof(struct ol_board) <= OL_PAGE_BYTES, "board fits its page");
+
+/* ol_board_stat -- the counters of a board, here or as a copy read from a server */
+void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat);
+
+#endif /* OL_WIRE_WIRE_H */

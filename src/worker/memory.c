@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* memory.c -- gradient buffers, mirrors and what else the NIC reads and writes at the worker */
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "worker/worker_internal.h"
+
+/* Bytes from one gradient buffer to the next: the flat vector, padded as its last shard is */
+static uint64_t flat_bytes(const struct ol_worker *worker)
+{
+	const struct ol_geometry *last = &worker->links[worker->link_count - 1].geo;
+
+	return ol_round_up(last->shard_first * 4 + ol_layout_vector_bytes(last), OL_PAGE_BYTES);
+}
+
+static uint64_t hdrs_bytes(const struct ol_worker *worker)
+{
+	return (uint64_t)worker->window * worker->link_count * OL_LINE_BYTES;
+}
+
+struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link)
+{
+	struct ol_push_hdr *hdrs = worker->work_slab->addr;
+
+	return &hdrs[grad * worker->link_count + link];
+}
+
+struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link)
+{
+	uint8_t *at = (uint8_t *)worker->work_slab->addr + hdrs_bytes(worker);
+
+	return &((struct ol_version_line *)(void *)at)[link];
+}
+
+struct ol_board *ol_worker_board(struct ol_worker *worker)
+{
+	return (struct ol_board *)(void *)ol_worker_line(worker, worker->link_count);
+}
+
+uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
+{
+	return (uint64_t)((const uint8_t *)at - (const uint8_t *)worker->work_slab->addr);
+}
+
+static int slab_start(struct ol_worker *worker, uint64_t bytes, struct ol_slab **ret_slab,
+		      struct ol_xport_region **ret_region)
+{
+	int rc = ol_slab_create(bytes, worker->caps.numa_node, true, ret_slab);
+
+	if (rc != 0)
+		return rc;
+	return worker->ops->reg(worker->xport, NULL, *ret_slab, 0, bytes, OL_XPORT_ACCESS_LOCAL,
+				ret_region);
+}
+
+/* Slot i of every shard, mapped one behind the other: then it is the gradient buffer */
+static int grad_map(struct ol_worker *worker, uint32_t grad, uint8_t *at)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		const struct ol_link *link = &worker->links[i];
+		uint64_t bytes = ol_round_up(ol_layout_vector_bytes(&link->geo), OL_PAGE_BYTES);
+		int rc;
+
+		rc = worker->ops->map(link->conn, link->landing_key,
+				      ol_layout_slot_off(&link->geo, grad), bytes,
+				      at + link->geo.shard_first * 4);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Where the transport can map: the servers' own slots. -EOPNOTSUPP elsewhere. */
+static int grads_map(struct ol_worker *worker)
+{
+	uint64_t stride = flat_bytes(worker);
+	int rc = 0;
+
+	worker->grad_range_bytes = stride * worker->window;
+	worker->grad_range = mmap(NULL, worker->grad_range_bytes, PROT_NONE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (worker->grad_range == MAP_FAILED) {
+		worker->grad_range = NULL;
+		return -errno;
+	}
+	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
+		uint8_t *at = (uint8_t *)worker->grad_range + i * stride;
+
+		worker->grads[i].data = (float *)(void *)at;
+		rc = grad_map(worker, i, at);
+	}
+	if (rc == 0) {
+		worker->zero_copy = true;
+		return 0;
+	}
+	munmap(worker->grad_range, worker->grad_range_bytes);
+	worker->grad_range = NULL;
+	return rc;
+}
+
+static int grads_start(struct ol_worker *worker)
+{
+	uint64_t stride = flat_bytes(worker);
+	int rc;
+
+	if (worker->opts.observer)
+		return 0;
+	rc = grads_map(worker);
+	if (rc != -EOPNOTSUPP)
+		return rc;
+	rc = slab_start(worker, stride * worker->window, &worker->grad_slab, &worker->grad_region);
+	for (uint32_t i = 0; rc == 0 && i < worker->window; i++) {
+		uint8_t *at = (uint8_t *)worker->grad_slab->addr + i * stride;
+
+		worker->grads[i].data = (float *)(void *)at;
+	}
+	return rc;
+}
+
+static int mirrors_start(struct ol_worker *worker)
+{
+	uint64_t flat = flat_bytes(worker), bytes = flat;
+	uint8_t *at;
+	int rc;
+
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		bytes += ol_layout_applied_bytes(&worker->links[i].geo);
+	rc = slab_start(worker, bytes * OL_MIRRORS, &worker->mirror_slab, &worker->mirror_region);
+	if (rc != 0)
+		return rc;
+	at = worker->mirror_slab->addr;
+	for (uint32_t m = 0; m < OL_MIRRORS; m++) {
+		worker->mirrors[m].weights = (float *)(void *)at;
+		at += flat;
+		for (uint32_t i = 0; i < worker->link_count; i++) {
+			worker->mirrors[m].applied[i] = at;
+			at += ol_layout_applied_bytes(&worker->links[i].geo);
+		}
+	}
+	return 0;
+}
+
+int ol_worker_memory_start(struct ol_worker *worker)
+{
+	uint64_t work_bytes;
+	int rc;
+
+	worker->window = worker->opts.window != 0 ? worker->opts.window : OL_WINDOW_MAX;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].geo.window < worker->window)
+			worker->window = worker->links[i].geo.window;
+	}
+	work_bytes = hdrs_bytes(worker) + worker->link_count * sizeof(struct ol_version_line) +
+		     sizeof(struct ol_board);
+	rc = slab_start(worker, work_bytes, &worker->work_slab, &worker->work_region);
+	if (rc == 0)
+		rc = mirrors_start(worker);
+	if (rc == 0)
+		rc = grads_start(worker);
+	return rc;
+}
+
+static void slab_free(struct ol_worker *worker, struct ol_slab *slab,
+		      struct ol_xport_region *region)
+{
+	if (region != NULL)
+		worker->ops->dereg(region);
+	ol_slab_destroy(slab);
+}
+
+void ol_worker_memory_free(struct ol_worker *worker)
+{
+	slab_free(worker, worker->grad_slab, worker->grad_region);
+	slab_free(worker, worker->mirror_slab, worker->mirror_region);
+	slab_free(worker, worker->work_slab, worker->work_region);
+	if (worker->grad_range != NULL)
+		munmap(worker->grad_range, worker->grad_range_bytes);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* open.c -- a worker's life: options, connecting to every shard, closing */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "worker/worker_internal.h"
+
+const char *ol_strerror(int code)
+{
+	return ol_status_str(code);
+}
+
+void ol_worker_opts_init(struct ol_worker_opts *opts)
+{
+	*opts = (struct ol_worker_opts){
+		.size = sizeof(*opts),
+		.connect_timeout_ms = 10000,
+		.op_timeout_ms = 30000,
+		.retry_timeout_ms = 500,
+		.spin_us = 50,
+		.pull_retries_max = 100,
+	};
+}
+
+static int fail(char *err, size_t err_bytes, int rc, const char *what)
+{
+	if (err != NULL && err_bytes > 0)
+		snprintf(err, err_bytes, "%s", what);
+	return rc;
+}
+
+static void xport_log(void *arg, enum ol_xport_log_level level, const char *text)
+{
+	static const enum ol_log_level map[] = {
+		[OL_XPORT_LOG_ERROR] = OL_LOG_ERROR,
+		[OL_XPORT_LOG_WARN] = OL_LOG_WARN,
+		[OL_XPORT_LOG_INFO] = OL_LOG_INFO,
+		[OL_XPORT_LOG_DEBUG] = OL_LOG_DEBUG,
+	};
+
+	(void)arg;
+	ol_log(map[level], "%s", text);
+}
+
+/* "a,b,c" into one link each */
+static int links_create(struct ol_worker *worker, const char *servers)
+{
+	const char *at = servers;
+	uint32_t count = 1;
+
+	for (const char *c = servers; *c != '\0'; c++)
+		count += *c == ',';
+	if (count > OL_SHARDS_MAX)
+		return -EINVAL;
+	worker->links = calloc(count, sizeof(*worker->links));
+	if (worker->links == NULL)
+		return -ENOMEM;
+	worker->link_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		struct ol_link *link = &worker->links[i];
+		size_t bytes = strcspn(at, ",");
+		int rc;
+
+		if (bytes == 0 || bytes >= sizeof(link->addr))
+			return -EINVAL;
+		memcpy(link->addr, at, bytes);
+		at += bytes + 1;
+		link->worker = worker;
+		link->index = i;
+		rc = ol_slab_create(OL_PAGE_BYTES, worker->caps.numa_node, false, &link->acks);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int xport_open(struct ol_worker *worker)
+{
+	struct ol_xport_opts xopts;
+	int rc;
+
+	ol_xport_opts_init(&xopts);
+	xopts.device = worker->opts.device;
+	xopts.conns_max = OL_SHARDS_MAX;
+	xopts.doorbells_max = OL_WINDOW_MAX;
+	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
+	xopts.log = xport_log;
+	rc = worker->ops->open(&xopts, &worker->xport);
+	if (rc == 0)
+		worker->ops->query(worker->xport, &worker->caps);
+	return rc;
+}
+
+static int links_failed(const struct ol_worker *worker, bool *ret_all_live)
+{
+	*ret_all_live = true;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		const struct ol_link *link = &worker->links[i];
+
+		if (link->state == OL_LINK_FAILED)
+			return link->status;
+		if (link->state != OL_LINK_LIVE)
+			*ret_all_live = false;
+	}
+	return 0;
+}
+
+/* Poll until every link is live, one fails, or it takes too long */
+static int links_wait(struct ol_worker *worker)
+{
+	uint64_t bound_ns = ol_clock_ns() + worker->opts.connect_timeout_ms * OL_NS_PER_MS;
+	bool all_live = false;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		ol_link_start(&worker->links[i], ol_clock_ns());
+	while (rc >= 0) {
+		rc = links_failed(worker, &all_live);
+		if (rc != 0 || all_live)
+			return rc;
+		if (ol_clock_ns() >= bound_ns)
+			break;
+		rc = ol_worker_poll(worker);
+		if (rc >= 0)
+			rc = ol_worker_sleep(worker, 5 * OL_NS_PER_MS);
+	}
+	for (uint32_t i = 0; i < worker->link_count && rc >= 0; i++) {
+		if (worker->links[i].state == OL_LINK_LIVE)
+			continue;
+		snprintf(worker->err, sizeof(worker->err),
+			 "server %s (shard %u): no answer within %u ms; is it running?",
+			 worker->links[i].addr, i, worker->opts.connect_timeout_ms);
+		return OL_E_NO_SERVER;
+	}
+	return rc;
+}
+
+static const char *transport_of(const struct ol_worker_opts *opts)
+{
+	if (opts->transport != NULL)
+		return opts->transport;
+	return opts->servers[0] == '/' || opts->servers[0] == '@' ? "shm" : "verbs";
+}
+
+static int worker_start(struct ol_worker *worker)
+{
+	int rc = xport_open(worker);
+
+	if (rc != 0) {
+		snprintf(worker->err, sizeof(worker->err), "cannot open transport %s: %s",
+			 worker->ops->name, ol_strerror(rc));
+		return rc;
+	}
+	rc = links_create(worker, worker->opts.servers);
+	if (rc != 0) {
+		snprintf(worker->err, sizeof(worker->err), "servers \"%.80s\": %s",
+			 worker->opts.servers,
+			 rc == -EINVAL ? "not a list of 1 to 64 addresses with commas between"
+				       : ol_strerror(rc));
+		return rc;
+	}
+	rc = links_wait(worker);
+	if (rc != 0)
+		return rc;
+	rc = ol_worker_memory_start(worker);
+	if (rc != 0)
+		snprintf(worker->err, sizeof(worker->err),
+			 "no memory for gradients and weights: %s", ol_strerror(rc));
+	return rc;
+}
+
+int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_worker, char *err,
+		   size_t err_bytes)
+{
+	struct ol_worker *worker;
+	int rc;
+
+	if (opts->size != sizeof(*opts))
+		return fail(err, err_bytes, -EINVAL, "options of another version of the library");
+	if (opts->servers == NULL || opts->servers[0] == '\0')
+		return fail(err, err_bytes, -EINVAL, "no server address given");
+	worker = calloc(1, sizeof(*worker));
+	if (worker == NULL)
+		return fail(err, err_bytes, -ENOMEM, "no memory for the worker");
+	worker->opts = *opts;
+	worker->ops = ol_xport_find(transport_of(opts));
+	worker->job_key = strdup(opts->job_key != NULL ? opts->job_key : "");
+	if (worker->ops == NULL)
+		rc = fail(err, err_bytes, -ENODEV, "transport is neither \"verbs\" nor \"shm\"");
+	else if (worker->job_key == NULL)
+		rc = fail(err, err_bytes, -ENOMEM, "no memory for the worker");
+	else
+		rc = worker_start(worker);
+	if (rc == 0) {
+		worker->opts.servers = NULL; /* the caller's, and no longer needed */
+		*ret_worker = worker;
+		return 0;
+	}
+	if (worker->err[0] != '\0')
+		fail(err, err_bytes, rc, worker->err);
+	ol_worker_close(worker);
+	return rc;
+}
+
+void ol_worker_close(struct ol_worker *worker)
+{
+	if (worker == NULL)
+		return;
+	ol_push_fail(worker, -ECANCELED);
+	ol_pull_fail(worker, -ECANCELED);
+	for (uint32_t i = 0; worker->links != NULL && i < worker->link_count; i++)
+		ol_link_free(&worker->links[i]);
+	ol_worker_memory_free(worker);
+	if (worker->xport != NULL)
+		worker->ops->close(worker->xport);
+	free(worker->links);
+	free(worker->job_key);
+	free(worker);
+}
+
+void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *ret_info)
+{
+	const struct ol_geometry *geo = &worker->links[0].geo;
+	uint64_t version = worker->links[0].version;
+
+	for (uint32_t i = 1; i < worker->link_count; i++) {
+		if (worker->links[i].version < version)
+			version = worker->links[i].version;
+	}
+	*ret_info = (struct ol_job_info){
+		.param_count = geo->param_count,
+		.version = version,
+		.shard_count = worker->link_count,
+		.window = worker->window,
+		.workers_max = geo->workers_max,
+		.epoch = worker->links[0].epoch,
+		.consistency = (enum ol_consistency)geo->consistency,
+		.zero_copy = worker->zero_copy,
+		.transport = worker->ops->name,
+	};
+}

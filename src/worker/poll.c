@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* poll.c -- progress and waiting; the only place of this room that knows a clock */
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "rdma/order.h"
+#include "worker/worker_internal.h"
+
+enum {
+	EVENTS_MAX = 32,
+	SLEEP_MAX_MS = 50 /* a wait looks at its deadline and at links to retry this often */
+};
+
+void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t version)
+{
+	op->status = status;
+	op->version = version;
+	op->done = 1;
+	worker->completed++;
+}
+
+static bool links_busy(const struct ol_link *link)
+{
+	return link->send_count > 0 || link->read_state == OL_READ_NEWEST ||
+	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
+	       link->state == OL_LINK_IDLE;
+}
+
+int ol_worker_poll(struct ol_worker *worker)
+{
+	struct ol_xport_event events[EVENTS_MAX];
+	int count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
+	uint64_t now_ns = 0;
+
+	if (count < 0)
+		return count;
+	for (int i = 0; i < count; i++) {
+		struct ol_xport_conn *conn = events[i].conn;
+		struct ol_link *link;
+
+		if (conn == NULL)
+			continue;
+		link = conn->user;
+		if (events[i].type == OL_XPORT_CONN_DOWN)
+			now_ns = ol_clock_ns();
+		ol_link_on_event(link, &events[i], now_ns);
+		if (link->conn != conn)
+			ol_xport_forget(&events[i + 1], count - i - 1, conn);
+	}
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+
+		if (!links_busy(link))
+			continue;
+		if (link->state == OL_LINK_IDLE)
+			ol_link_tick(link, ol_clock_ns());
+		ol_push_progress(link);
+		if (link->state == OL_LINK_LIVE)
+			ol_pull_progress(link);
+	}
+	count = worker->completed;
+	worker->completed = 0;
+	return count;
+}
+
+int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
+{
+	struct pollfd fd = { .fd = worker->ops->event_fd(worker->xport), .events = POLLIN };
+	uint64_t bound_ns = SLEEP_MAX_MS * OL_NS_PER_MS;
+	struct timespec timeout = { 0 };
+	int rc = worker->ops->arm(worker->xport);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	timeout.tv_nsec = (long)(max_ns < bound_ns ? max_ns : bound_ns);
+	if (ppoll(&fd, 1, &timeout, NULL) < 0 && errno != EINTR)
+		return -errno;
+	return 0;
+}
+
+int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
+{
+	uint64_t start_ns, now_ns, spin_ns, bound_ns;
+	int rc = ol_worker_poll(worker);
+
+	if (rc >= 0 && op->done)
+		return op->status;
+	start_ns = ol_clock_ns();
+	spin_ns = start_ns + worker->opts.spin_us * OL_NS_PER_US;
+	bound_ns = start_ns + worker->opts.op_timeout_ms * OL_NS_PER_MS;
+	while (rc >= 0 && !op->done) {
+		rc = ol_worker_poll(worker);
+		if (rc != 0)
+			continue;
+		now_ns = ol_clock_ns();
+		if (now_ns >= bound_ns)
+			return -ETIMEDOUT;
+		if (now_ns < spin_ns)
+			ol_cpu_relax();
+		else
+			rc = ol_worker_sleep(worker, bound_ns - now_ns);
+	}
+	return rc < 0 ? rc : op->status;
+}
+
+int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat)
+{
+	uint64_t bound_ns = ol_clock_ns() + worker->opts.op_timeout_ms * OL_NS_PER_MS;
+	struct ol_board *board = ol_worker_board(worker);
+	struct ol_xport_read read = {
+		.segs = { { .region = worker->work_region,
+			    .off = ol_worker_work_off(worker, board),
+			    .bytes = sizeof(*board) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_SIGNALED,
+		.cookie = ol_cookie_make(OL_COOKIE_STAT, shard),
+	};
+	struct ol_link *link;
+	bool posted = false;
+	int rc = 0;
+
+	if (shard >= worker->link_count)
+		return -EINVAL;
+	link = &worker->links[shard];
+	read.src = link->public_key;
+	worker->stat_done = false;
+	while (rc >= 0 && !worker->stat_done) {
+		if (link->state != OL_LINK_LIVE)
+			return OL_E_NO_SERVER;
+		if (!posted)
+			posted = worker->ops->post_read(link->conn, &read) == 0;
+		rc = ol_worker_poll(worker);
+		worker->completed += rc > 0 ? rc : 0; /* the caller's next poll reports them */
+		if (ol_clock_ns() >= bound_ns)
+			return -ETIMEDOUT;
+	}
+	if (rc < 0 || worker->stat_status != 0)
+		return rc < 0 ? rc : OL_E_NO_SERVER;
+	ol_board_stat(board, ret_stat);
+	return 0;
+}

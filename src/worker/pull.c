@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * pull.c -- weights into the mirror, without a CPU of a server
+ *
+ *	read [applied table | weights] of the snapshot that lies where the newest known version is
+ *	read, behind a fence, the version line: untorn if begin == end == 1 + version
+ *
+ * Overtaken: the line just read says what is newest; pin that version, and read again.
+ */
+
+#include <errno.h>
+
+#include "rdma/order.h"
+#include "worker/worker_internal.h"
+
+static struct ol_mirror *target_mirror(struct ol_worker *worker)
+{
+	return &worker->mirrors[1 - worker->mirror];
+}
+
+int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
+{
+	if (worker->pull_op != NULL)
+		return -EBUSY;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].state != OL_LINK_LIVE)
+			return OL_E_NO_SERVER;
+	}
+	op->done = 0;
+	worker->pull_op = op;
+	target_mirror(worker)->whole = false;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+
+		link->read_retries = 0;
+		link->read_off = 0;
+		link->read_version = link->version;
+		link->read_snapshot = link->snapshot;
+		link->read_state = (flags & OL_PULL_NEWEST) != 0 ? OL_READ_NEWEST : OL_READ_DATA;
+		ol_pull_progress(link);
+	}
+	return 0;
+}
+
+static int post_line(struct ol_link *link, unsigned flags)
+{
+	struct ol_worker *worker = link->worker;
+	struct ol_version_line *line = ol_worker_line(worker, link->index);
+	struct ol_xport_read read = {
+		.segs = { { .region = worker->work_region,
+			    .off = ol_worker_work_off(worker, line),
+			    .bytes = sizeof(*line) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_SIGNALED | flags,
+		.src = link->public_key,
+		.src_off = OL_BOARD_LINE_OFF,
+		.cookie = ol_cookie_make(OL_COOKIE_READ, link->index),
+	};
+
+	return worker->ops->post_read(link->conn, &read);
+}
+
+/* The next piece of applied table and weights; the first one holds the whole table. */
+static int post_data(struct ol_link *link, uint64_t *ret_bytes)
+{
+	struct ol_worker *worker = link->worker;
+	struct ol_mirror *mirror = target_mirror(worker);
+	const uint8_t *base = worker->mirror_slab->addr;
+	uint64_t table = ol_layout_applied_bytes(&link->geo);
+	uint64_t total = table + ol_layout_vector_bytes(&link->geo);
+	uint64_t bytes = total - link->read_off;
+	struct ol_xport_read read = {
+		.src = link->public_key,
+		.src_off = ol_layout_snapshot_off(&link->geo, link->read_snapshot) + link->read_off,
+	};
+	struct ol_xport_seg *seg = &read.segs[0];
+	uint64_t weights =
+		(uint64_t)((const uint8_t *)mirror->weights - base) + link->geo.shard_first * 4;
+
+	if (bytes > OL_CHUNK_BYTES)
+		bytes = OL_CHUNK_BYTES;
+	*ret_bytes = bytes;
+	if (link->read_off == 0) {
+		*seg++ = (struct ol_xport_seg){ .region = worker->mirror_region,
+						.off = (uint64_t)(mirror->applied[link->index] -
+								  base),
+						.bytes = (uint32_t)table };
+		bytes -= table;
+		read.seg_count++;
+	} else {
+		weights += link->read_off - table;
+	}
+	*seg = (struct ol_xport_seg){ .region = worker->mirror_region,
+				      .off = weights,
+				      .bytes = (uint32_t)bytes };
+	read.seg_count++;
+	return worker->ops->post_read(link->conn, &read);
+}
+
+void ol_pull_progress(struct ol_link *link)
+{
+	uint64_t total = ol_layout_applied_bytes(&link->geo) + ol_layout_vector_bytes(&link->geo);
+	uint64_t bytes;
+
+	if (link->read_state == OL_READ_NEWEST && post_line(link, 0) == 0)
+		link->read_state = OL_READ_NEWEST_POSTED;
+	while (link->read_state == OL_READ_DATA && post_data(link, &bytes) == 0) {
+		link->read_off += bytes;
+		if (link->read_off == total)
+			link->read_state = OL_READ_CHECK;
+	}
+	if (link->read_state == OL_READ_CHECK && post_line(link, OL_XPORT_AFTER_READS) == 0)
+		link->read_state = OL_READ_CHECK_POSTED;
+}
+
+/* Say which version must not be overwritten; 0: none. False: not now. */
+static bool pin_post(struct ol_link *link, uint64_t version_plus_1)
+{
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE,
+		.dst = link->landing_key,
+		.dst_off = OL_PIN_OFF,
+	};
+
+	return link->worker->ops->post_write(link->conn, &write) == 0;
+}
+
+static void pull_end(struct ol_worker *worker, int status)
+{
+	struct ol_mirror *mirror = target_mirror(worker);
+	struct ol_op *op = worker->pull_op;
+
+	worker->pull_op = NULL;
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		worker->links[i].read_state = OL_READ_NONE;
+	if (status == 0) {
+		mirror->version = mirror->versions[0];
+		for (uint32_t i = 1; i < worker->link_count; i++) {
+			if (mirror->versions[i] < mirror->version)
+				mirror->version = mirror->versions[i];
+		}
+		mirror->whole = true;
+		worker->mirror = 1 - worker->mirror;
+	}
+	ol_op_done(worker, op, status, status == 0 ? mirror->version : 0);
+}
+
+static void read_whole(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+
+	if (link->pinned && pin_post(link, 0))
+		link->pinned = false;
+	target_mirror(worker)->versions[link->index] = link->read_version;
+	link->read_state = OL_READ_DONE;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].read_state != OL_READ_DONE)
+			return;
+	}
+	pull_end(worker, 0);
+}
+
+/* Read again, from where the newest version is now */
+static void read_again(struct ol_link *link)
+{
+	if (link->read_retries++ >= link->worker->opts.pull_retries_max) {
+		pull_end(link->worker, OL_E_TORN);
+		return;
+	}
+	link->pinned = pin_post(link, link->version + 1) || link->pinned;
+	link->read_version = link->version;
+	link->read_snapshot = link->snapshot;
+	link->read_off = 0;
+	link->read_state = OL_READ_DATA;
+	ol_pull_progress(link);
+}
+
+void ol_pull_on_read(struct ol_link *link, int status)
+{
+	struct ol_version_line *line = ol_worker_line(link->worker, link->index);
+	uint64_t published = ol_word_load(&line->published);
+	uint64_t begin = ol_word_load(&line->begin[link->read_snapshot]);
+	uint64_t end = ol_word_load(&line->end[link->read_snapshot]);
+
+	if (status != 0 || link->worker->pull_op == NULL)
+		return; /* the connection goes down and ends the pull; or it has ended */
+	ol_link_learn(link, ol_published_version(published), ol_published_snapshot(published));
+	switch (link->read_state) {
+	case OL_READ_NEWEST_POSTED:
+		link->read_version = link->version;
+		link->read_snapshot = link->snapshot;
+		link->read_state = OL_READ_DATA;
+		ol_pull_progress(link);
+		break;
+	case OL_READ_CHECK_POSTED:
+		if (begin == link->read_version + 1 && end == begin)
+			read_whole(link);
+		else
+			read_again(link);
+		break;
+	case OL_READ_NONE:
+	case OL_READ_NEWEST:
+	case OL_READ_DATA:
+	case OL_READ_CHECK:
+	case OL_READ_DONE:
+		break; /* of a pull that was given up */
+	}
+}
+
+void ol_pull_fail(struct ol_worker *worker, int status)
+{
+	if (worker->pull_op != NULL)
+		pull_end(worker, status);
+}
+
+const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	if (!mirror->whole)
+		return NULL;
+	if (ret_version != NULL)
+		*ret_version = mirror->version;
+	return mirror->weights;
+}
+
+uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	if (!mirror->whole || shard >= worker->link_count ||
+	    worker_id >= worker->links[shard].geo.workers_max)
+		return 0;
+	return ((const uint64_t *)(const void *)mirror->applied[shard])[worker_id];
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * worker_internal.h -- the parts of one worker: a link to each shard's server, gradient buffers,
+ * the mirror
+ *
+ * Driven by events and the time (link.c, push.c, pull.c); waiting is in poll.c alone.
+ *
+ *	memory                  owner                   lent to
+ *	gradient buffer i       the library             the caller, acquire() to push(); then the
+ *	                                                servers, until all have acknowledged slot i
+ *	mirror 0, 1             the library             the NIC while a pull is in flight (one of
+ *	                                                them); the caller reads the other
+ *	ack page of a link      its server writes       the library reads
+ */
+#ifndef OL_WORKER_WORKER_INTERNAL_H
+#define OL_WORKER_WORKER_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "outlast.h"
+#include "rdma/transport.h"
+#include "wire/wire.h"
+
+enum {
+	OL_CHUNK_BYTES = 1 << 20, /* longest single write or read of a gradient or weights */
+	OL_MIRRORS = 2,
+	OL_ERR_MAX = 256,
+};
+
+/* One server's side of the worker. */
+enum ol_link_state {
+	OL_LINK_IDLE, /* not connected; try again at retry_ns */
+	OL_LINK_KNOCKING, /* knock sent; waits for the challenge */
+	OL_LINK_PROVING, /* proof sent; waits to be accepted */
+	OL_LINK_LIVE, /* hello sent: may push and pull */
+	OL_LINK_FAILED, /* status says why; nothing more will come */
+};
+
+enum ol_read_state {
+	OL_READ_NONE, /* nothing wanted */
+	OL_READ_NEWEST, /* version line wanted, to learn where the newest weights are */
+	OL_READ_NEWEST_POSTED,
+	OL_READ_DATA, /* applied table and weights, read_off of them posted */
+	OL_READ_CHECK, /* all data posted, version line wanted */
+	OL_READ_CHECK_POSTED,
+	OL_READ_DONE,
+};
+
+struct ol_link {
+	struct ol_worker *worker;
+	uint32_t index; /* shard */
+	enum ol_link_state state;
+	int status; /* of a failed link */
+	char addr[OL_XPORT_ADDR_MAX];
+	struct ol_xport_conn *conn;
+	uint64_t retry_ns;
+	uint64_t backoff_ns;
+	uint8_t n[OL_NONCE_BYTES];
+	uint8_t m[OL_NONCE_BYTES];
+
+	struct ol_geometry geo;
+	struct ol_xport_rkey public_key;
+	struct ol_xport_rkey landing_key;
+	uint32_t epoch;
+
+	struct ol_slab *acks; /* one page */
+	struct ol_xport_region *acks_region;
+
+	uint64_t seq; /* last used */
+	uint64_t version; /* newest known … */
+	uint32_t snapshot; /* … and where it lies */
+
+	/* Gradient buffers whose write is not yet wholly posted, oldest first */
+	uint32_t send_queue[OL_WINDOW_MAX];
+	uint32_t send_head;
+	uint32_t send_count;
+	uint64_t send_off; /* bytes of the first one already posted */
+
+	enum ol_read_state read_state;
+	uint64_t read_off; /* bytes of applied table and weights posted */
+	uint64_t read_version; /* wanted … */
+	uint32_t read_snapshot; /* … from here */
+	uint32_t read_retries;
+	bool pinned;
+};
+
+/* A gradient buffer: slot i of every shard. */
+enum ol_grad_state {
+	OL_GRAD_FREE,
+	OL_GRAD_LENT, /* the caller computes in it */
+	OL_GRAD_PUSHED, /* waits for acks */
+};
+
+struct ol_grad {
+	enum ol_grad_state state;
+	float *data;
+	struct ol_op *op; /* NULL once it is done */
+	uint32_t acks_due;
+	uint32_t places_due; /* local completions */
+	int status; /* worst so far */
+	uint64_t version; /* of the first shard, at its ack */
+};
+
+struct ol_mirror {
+	float *weights; /* param_count and padding */
+	uint8_t *applied[OL_SHARDS_MAX];
+	uint64_t versions[OL_SHARDS_MAX];
+	uint64_t version; /* of the shard furthest behind */
+	bool whole;
+};
+
+struct ol_worker {
+	const struct ol_xport_ops *ops;
+	struct ol_xport *xport;
+	struct ol_xport_caps caps;
+	struct ol_worker_opts opts;
+	char *job_key; /* own copy */
+	char err[OL_ERR_MAX]; /* why opening failed */
+
+	uint32_t link_count;
+	struct ol_link *links;
+
+	uint32_t window;
+	bool zero_copy;
+	struct ol_grad grads[OL_WINDOW_MAX];
+	void *grad_range; /* reserved addresses, zero-copy */
+	size_t grad_range_bytes;
+	struct ol_slab *grad_slab; /* or memory of our own */
+	struct ol_xport_region *grad_region;
+
+	/* Registered: push headers [window][links], version lines [links], a board for stat */
+	struct ol_slab *work_slab;
+	struct ol_xport_region *work_region;
+
+	struct ol_slab *mirror_slab;
+	struct ol_xport_region *mirror_region;
+	struct ol_mirror mirrors[OL_MIRRORS];
+	uint32_t mirror; /* the one that the caller reads, if it is whole */
+	struct ol_op *pull_op; /* in flight, or NULL */
+
+	bool stat_done;
+	int stat_status;
+	int completed; /* ops done since the last poll() returned */
+};
+
+/* What a local completion is about: the cookie of a post. */
+enum ol_cookie {
+	OL_COOKIE_PLACED = 1, /* arg: gradient buffer */
+	OL_COOKIE_READ, /* of link->read_state */
+	OL_COOKIE_STAT,
+};
+
+static inline uint64_t ol_cookie_make(enum ol_cookie kind, uint32_t arg)
+{
+	return (uint64_t)kind << 32 | arg;
+}
+
+/* link.c */
+void ol_link_start(struct ol_link *link, uint64_t now_ns);
+void ol_link_on_event(struct ol_link *link, const struct ol_xport_event *event, uint64_t now_ns);
+/* ol_link_tick -- connect again when it is time */
+void ol_link_tick(struct ol_link *link, uint64_t now_ns);
+void ol_link_free(struct ol_link *link);
+void ol_link_learn(struct ol_link *link, uint64_t version, uint32_t snapshot);
+
+/* memory.c */
+int ol_worker_memory_start(struct ol_worker *worker);
+void ol_worker_memory_free(struct ol_worker *worker);
+struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link);
+struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
+struct ol_board *ol_worker_board(struct ol_worker *worker);
+/* ol_worker_work_off -- where such a thing lies in work_region */
+uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
+
+/* push.c */
+void ol_push_progress(struct ol_link *link);
+void ol_push_on_placed(struct ol_worker *worker, uint32_t grad, int status);
+void ol_push_on_ack(struct ol_link *link, uint32_t slot);
+void ol_push_fail(struct ol_worker *worker, int status);
+
+/* pull.c */
+void ol_pull_progress(struct ol_link *link);
+void ol_pull_on_read(struct ol_link *link, int status);
+void ol_pull_fail(struct ol_worker *worker, int status);
+
+/* poll.c */
+void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t version);
+/* ol_worker_sleep -- until an event or max_ns */
+int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns);
+
+#endif /* OL_WORKER_WORKER_INTERNAL_H */

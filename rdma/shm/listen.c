@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * listen.c -- addresses, and the socket at which peers ask to be let in
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rdma/shm/shm.h"
+
+enum {
+	ACCEPTS_MAX = 16 /* peers taken in at one look */
+};
+
+int ol_shm_addr_parse(const char *text, struct sockaddr_un *ret_addr, socklen_t *ret_bytes)
+{
+	size_t len = strlen(text);
+
+	if (len == 0)
+		return -EINVAL;
+	if (len >= sizeof(ret_addr->sun_path))
+		return -ENAMETOOLONG;
+	*ret_addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(ret_addr->sun_path, text, len);
+	*ret_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
+	if (text[0] == '@') {
+		ret_addr->sun_path[0] = '\0';
+		/* An abstract name has no end mark; "@" alone lets the kernel choose one. */
+		*ret_bytes =
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + (len == 1 ? 0 : len));
+	}
+	return 0;
+}
+
+/* stale -- a socket file that nobody listens at */
+static bool stale(const struct sockaddr_un *addr, socklen_t addr_bytes)
+{
+	struct stat st;
+	bool refused;
+	int sock;
+
+	if (lstat(addr->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+		return false;
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return false;
+	refused = connect(sock, (const struct sockaddr *)addr, addr_bytes) != 0 &&
+		  errno == ECONNREFUSED;
+	close(sock);
+	return refused;
+}
+
+/*
+ * bind_replace -- bind at the place of a dead server's socket file
+ *
+ * Under a lock on the directory: of two servers that start at once and find the same stale file,
+ * the second would otherwise remove the first one's new file.
+ */
+static int bind_replace(int sock, const struct sockaddr_un *addr, socklen_t addr_bytes)
+{
+	char path[sizeof(addr->sun_path)];
+	int rc = -EADDRINUSE;
+	int dir;
+
+	memcpy(path, addr->sun_path, sizeof(path));
+	dir = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -errno;
+	if (flock(dir, LOCK_EX | LOCK_NB) != 0)
+		goto out;
+	if (!stale(addr, addr_bytes))
+		goto out;
+	if (unlink(addr->sun_path) != 0 ||
+	    bind(sock, (const struct sockaddr *)addr, addr_bytes) != 0)
+		rc = -errno;
+	else
+		rc = 0;
+out:
+	close(dir);
+	return rc;
+}
+
+/* bind_at -- bind, and log what a person can do about it if that fails */
+static int bind_at(const struct ol_shm_xport *xport, int sock, const char *text,
+		   const struct sockaddr_un *addr, socklen_t addr_bytes)
+{
+	int rc = 0;
+
+	if (bind(sock, (const struct sockaddr *)addr, addr_bytes) != 0)
+		rc = -errno;
+	if (rc == -EADDRINUSE && addr->sun_path[0] != '\0')
+		rc = bind_replace(sock, addr, addr_bytes);
+	if (rc == 0)
+		return 0;
+	if (rc == -EADDRINUSE)
+		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
+			   "listen at %s: another process listens there or the file is no socket",
+			   text);
+	else if (rc == -ENOENT || rc == -ENOTDIR)
+		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
+			   "listen at %s: its directory does not exist: create it", text);
+	else
+		ol_shm_log(xport, OL_XPORT_LOG_ERROR, "listen at %s: %s", text, strerror(-rc));
+	return rc == -ENOENT || rc == -ENOTDIR ? -EADDRNOTAVAIL : rc;
+}
+
+/* listen_note -- remember what was bound: its text for connect(), its file for the end */
+static int listen_note(struct ol_shm_xport *xport, int sock, char text[OL_XPORT_ADDR_MAX])
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNSPEC };
+	socklen_t bytes = sizeof(addr);
+	struct stat st;
+
+	if (getsockname(sock, (struct sockaddr *)&addr, &bytes) != 0)
+		return -errno;
+	xport->listen_addr = addr;
+	if (addr.sun_path[0] == '\0') {
+		bytes -= (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1;
+		snprintf(text, OL_XPORT_ADDR_MAX, "@%.*s", (int)bytes, addr.sun_path + 1);
+		return 0;
+	}
+	if (lstat(addr.sun_path, &st) != 0)
+		return -errno;
+	xport->listen_dev = st.st_dev;
+	xport->listen_ino = st.st_ino;
+	snprintf(text, OL_XPORT_ADDR_MAX, "%s", addr.sun_path);
+	return 0;
+}
+
+int ol_shm_listen(struct ol_xport *base, const char *text, char ret_addr[OL_XPORT_ADDR_MAX])
+{
+	struct ol_shm_xport *xport = ol_shm_xport(base);
+	char found[OL_XPORT_ADDR_MAX];
+	struct sockaddr_un addr;
+	socklen_t addr_bytes;
+	int sock;
+	int rc;
+
+	if (xport->listen_fd >= 0)
+		return -EALREADY;
+	rc = ol_shm_addr_parse(text, &addr, &addr_bytes);
+	if (rc != 0) {
+		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
+			   "listen at \"%s\": an address is a path or @name of 1 to %zu characters",
+			   text, sizeof(addr.sun_path) - 1);
+		return rc;
+	}
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	rc = bind_at(xport, sock, text, &addr, addr_bytes);
+	if (rc != 0)
+		goto err_sock;
+	rc = listen(sock, OL_SHM_BACKLOG) != 0 ? -errno : 0;
+	if (rc == 0)
+		rc = listen_note(xport, sock, found);
+	if (rc == 0)
+		rc = ol_shm_watch(xport, sock, EPOLLIN, &xport->listen_fd);
+	if (rc != 0)
+		goto err_bound;
+	xport->listen_fd = sock;
+	memcpy(ret_addr, found, sizeof(found));
+	return 0;
+
+err_bound:
+	if (addr.sun_path[0] != '\0')
+		unlink(addr.sun_path);
+err_sock:
+	close(sock);
+	return rc;
+}
+
+void ol_shm_listen_close(struct ol_shm_xport *xport)
+{
+	const char *path = xport->listen_addr.sun_path;
+	struct stat st;
+
+	if (xport->listen_fd < 0)
+		return;
+	ol_shm_close_fd(&xport->listen_fd);
+	if (path[0] != '\0' && lstat(path, &st) == 0 && st.st_dev == xport->listen_dev &&
+	    st.st_ino == xport->listen_ino)
+		unlink(path);
+}
+
+/* greet -- take the peer behind sock in; what it wants is read from its hello */
+static void greet(struct ol_shm_xport *xport, int sock)
+{
+	struct ol_shm_conn *conn = NULL;
+	uid_t uid = 0;
+	pid_t pid = 0;
+	uint32_t i;
+	int rc;
+
+	rc = ol_shm_peer_check(sock, &pid, &uid);
+	if (rc == -EACCES)
+		ol_shm_log(xport, OL_XPORT_LOG_WARN,
+			   "pid %ld of user %u turned away: neither our user nor root", (long)pid,
+			   uid);
+	if (rc != 0)
+		goto err_sock;
+	/* Full of silent ones: the one that has been silent longest goes. */
+	for (i = 0; xport->greetings >= OL_SHM_GREETINGS_MAX && i < xport->conn_count; i++) {
+		if (xport->conns[i]->state == OL_SHM_GREETING &&
+		    (conn == NULL || xport->conns[i]->id < conn->id))
+			conn = xport->conns[i];
+	}
+	if (conn != NULL)
+		ol_shm_conn_down(conn, -ETIMEDOUT);
+	rc = ol_shm_conn_create(xport, OL_SHM_GREETING, &conn);
+	if (rc != 0)
+		goto err_sock;
+	ol_shm_conn_name(conn, pid);
+	conn->sock = sock;
+	rc = ol_shm_watch(xport, sock, EPOLLIN, conn);
+	if (rc != 0) {
+		ol_shm_conn_destroy(conn);
+		return;
+	}
+	ol_shm_conn_deadline(conn, xport->opts.connect_timeout_ms);
+	ol_shm_conn_read(conn);
+	return;
+
+err_sock:
+	close(sock);
+}
+
+/* turn_away -- no descriptor is left: use the spare one, or the listener stays ready for ever */
+static void turn_away(struct ol_shm_xport *xport)
+{
+	int sock;
+
+	ol_shm_log(xport, OL_XPORT_LOG_WARN,
+		   "peer turned away: no file descriptor left (raise the limit: ulimit -n)");
+	ol_shm_close_fd(&xport->spare_fd);
+	sock = accept4(xport->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (sock >= 0)
+		close(sock);
+	xport->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+void ol_shm_listen_ready(struct ol_shm_xport *xport)
+{
+	unsigned i;
+	int sock;
+
+	for (i = 0; i < ACCEPTS_MAX; i++) {
+		sock = accept4(xport->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (sock >= 0)
+			greet(xport, sock);
+		else if (errno == EMFILE || errno == ENFILE)
+			turn_away(xport);
+		else if (errno != EINTR && errno != ECONNABORTED)
+			return;
+	}
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * msg.h -- what two ends say on their socket: one message a packet, host byte order
+ *
+ *	connector                              acceptor
+ *	HELLO    + its eventfd            ->
+ *	                                  <-   REGION + slab, each that this peer may reach
+ *	                                  <-   ACCEPT + control segment, its eventfd; or REJECT
+ *	REGION + slab, each               ->
+ *	CONFIRM                           ->
+ *	... REGION and UNREGION in both directions as regions come and go ...
+ *	BYE                              <->   BYE, or the socket just ends
+ *
+ * A region's announcement is in the socket before any message that could carry its rkey, so a
+ * post to an rkey that is not known yet looks into the socket first. The acceptor is up with
+ * CONFIRM, the connector with ACCEPT.
+ */
+#ifndef OL_RDMA_SHM_MSG_H
+#define OL_RDMA_SHM_MSG_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rdma/transport.h"
+
+#define OL_SHM_MSG_MAGIC 0x6d68734cU /* "Lshm" */
+
+enum {
+	OL_SHM_MSG_PROTO = 1,
+	OL_SHM_MSG_FDS_MAX = 2,
+};
+
+enum ol_shm_msg_type {
+	OL_SHM_MSG_HELLO = 1,
+	OL_SHM_MSG_ACCEPT,
+	OL_SHM_MSG_REJECT,
+	OL_SHM_MSG_CONFIRM,
+	OL_SHM_MSG_REGION,
+	OL_SHM_MSG_UNREGION,
+	OL_SHM_MSG_BYE,
+	OL_SHM_MSG_TYPES
+};
+
+struct ol_shm_msg {
+	uint32_t magic;
+	uint16_t proto;
+	uint16_t type;
+	uint32_t capacity; /* HELLO, ACCEPT: of the ring that the sender consumes */
+	int32_t status; /* BYE: why */
+	uint32_t rkey; /* REGION, UNREGION */
+	uint32_t access; /* REGION */
+	uint64_t addr; /* REGION */
+	uint64_t bytes; /* REGION */
+	uint64_t fd_off; /* REGION: where in the slab it begins */
+	uint32_t priv_len; /* HELLO, ACCEPT, REJECT */
+	uint8_t priv[OL_XPORT_PRIV_ACCEPT_MAX]; /* only priv_len bytes travel */
+};
+
+static_assert(sizeof(struct ol_shm_msg) == 248, "message layout is shared with peers");
+
+static inline size_t ol_shm_msg_bytes(const struct ol_shm_msg *msg)
+{
+	return offsetof(struct ol_shm_msg, priv) + msg->priv_len;
+}
+
+#endif /* OL_RDMA_SHM_MSG_H */

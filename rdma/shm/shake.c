@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * shake.c -- the two ends agree: hello, accept or reject, confirm; then the words between them
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rdma/shm/shm.h"
+
+enum {
+	READS_MAX = 256 /* messages of one peer taken in at one look */
+};
+
+/* wake_open -- the eventfd by which the peer ends our sleep; edge-triggered, so never read */
+static int wake_open(struct ol_shm_conn *conn)
+{
+	int rc;
+
+	conn->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (conn->event_fd < 0)
+		return -errno;
+	rc = ol_shm_watch(conn->xport, conn->event_fd, EPOLLIN | EPOLLET, NULL);
+	if (rc != 0)
+		ol_shm_close_fd(&conn->event_fd);
+	return rc;
+}
+
+/* wake_fd_sound -- fd, from a peer, is not something that blocks us or ends us by a signal */
+static bool wake_fd_sound(int fd)
+{
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_NONBLOCK) != 0 && fstat(fd, &st) == 0 &&
+	       (st.st_mode & S_IFMT) == 0;
+}
+
+static bool capacity_sound(uint32_t capacity)
+{
+	return capacity != 0 && capacity <= OL_SHM_RING_WORDS_MAX &&
+	       (capacity & (capacity - 1)) == 0;
+}
+
+void ol_shm_dial(struct ol_shm_conn *conn)
+{
+	struct ol_shm_xport *xport = conn->xport;
+	struct ol_shm_msg hello = { .type = OL_SHM_MSG_HELLO,
+				    .capacity = xport->capacity,
+				    .priv_len = conn->priv_len };
+	uid_t uid;
+	pid_t pid;
+	int rc;
+
+	if (connect(conn->sock, (const struct sockaddr *)&conn->peer, conn->peer_bytes) != 0) {
+		if (errno == EAGAIN || errno == EINTR) {
+			conn->retry_ns = ol_shm_now_ns() + OL_SHM_DIAL_RETRY_MS * 1000000ULL;
+			ol_shm_timer_update(xport);
+			return;
+		}
+		rc = errno == EACCES || errno == EPERM ? -EACCES : -EIO;
+		if (errno == ECONNREFUSED || errno == ENOENT || errno == ENOTDIR ||
+		    errno == EPROTOTYPE)
+			rc = -ECONNREFUSED;
+		ol_shm_conn_down(conn, rc);
+		return;
+	}
+	rc = ol_shm_peer_check(conn->sock, &pid, &uid);
+	if (rc != 0) {
+		ol_shm_log(xport, OL_XPORT_LOG_WARN,
+			   "%s: the listener is neither our user nor root", conn->name);
+		ol_shm_conn_down(conn, -EACCES);
+		return;
+	}
+	ol_shm_conn_name(conn, pid);
+	memcpy(hello.priv, conn->priv, conn->priv_len);
+	conn->state = OL_SHM_CONNECTING;
+	rc = ol_shm_watch(xport, conn->sock, EPOLLIN, conn);
+	if (rc == 0)
+		rc = ol_shm_send(conn, &hello, &conn->event_fd, 1);
+	if (rc != 0)
+		ol_shm_conn_down(conn, -EIO);
+}
+
+int ol_shm_connect(struct ol_xport *base, const char *addr, const void *priv, uint32_t priv_len,
+		   struct ol_xport_conn **ret_conn)
+{
+	struct ol_shm_xport *xport = ol_shm_xport(base);
+	struct ol_shm_conn *conn;
+	int rc;
+
+	if (priv_len > OL_XPORT_PRIV_CONNECT_MAX)
+		return -EINVAL;
+	rc = ol_shm_conn_create(xport, OL_SHM_DIALING, &conn);
+	if (rc != 0)
+		return rc;
+	rc = ol_shm_addr_parse(addr, &conn->peer, &conn->peer_bytes);
+	if (rc != 0)
+		goto err_conn;
+	conn->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (conn->sock < 0) {
+		rc = -errno;
+		goto err_conn;
+	}
+	rc = wake_open(conn);
+	if (rc != 0)
+		goto err_conn;
+	if (priv_len > 0)
+		memcpy(conn->priv, priv, priv_len);
+	conn->priv_len = priv_len;
+	ol_shm_conn_deadline(conn, xport->opts.connect_timeout_ms);
+	ol_shm_dial(conn);
+	*ret_conn = &conn->base;
+	return 0;
+
+err_conn:
+	ol_shm_conn_destroy(conn);
+	return rc;
+}
+
+int ol_shm_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)
+{
+	struct ol_shm_conn *conn = ol_shm_conn(base);
+	struct ol_shm_xport *xport = conn->xport;
+	struct ol_shm_msg msg = { .type = OL_SHM_MSG_ACCEPT,
+				  .capacity = xport->capacity,
+				  .priv_len = priv_len };
+	int fds[OL_SHM_MSG_FDS_MAX];
+	int rc;
+
+	if (priv_len > OL_XPORT_PRIV_ACCEPT_MAX)
+		return -EINVAL;
+	if (conn->state == OL_SHM_DOWN)
+		return 0; /* CONN_DOWN follows, or has */
+	if (conn->state != OL_SHM_REQUESTED)
+		return -EINVAL;
+	rc = ol_shm_segment_create(conn, xport->capacity, conn->peer_capacity, &fds[0]);
+	if (rc != 0)
+		return rc;
+	rc = wake_open(conn);
+	if (rc != 0)
+		goto err_segment;
+	fds[1] = conn->event_fd;
+	if (priv_len > 0)
+		memcpy(msg.priv, priv, priv_len);
+	conn->state = OL_SHM_ACCEPTED;
+	rc = ol_shm_announce_all(conn);
+	if (rc == 0)
+		rc = ol_shm_send(conn, &msg, fds, 2);
+	close(fds[0]);
+	if (rc != 0)
+		ol_shm_conn_down(conn, -EIO);
+	else
+		ol_shm_conn_deadline(conn, xport->opts.connect_timeout_ms);
+	return 0;
+
+err_segment:
+	close(fds[0]);
+	ol_shm_segment_detach(conn);
+	return rc;
+}
+
+void ol_shm_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)
+{
+	struct ol_shm_conn *conn = ol_shm_conn(base);
+	struct ol_shm_msg msg = { .type = OL_SHM_MSG_REJECT, .priv_len = priv_len };
+
+	if (priv_len > OL_XPORT_PRIV_REJECT_MAX)
+		msg.priv_len = OL_XPORT_PRIV_REJECT_MAX;
+	if (msg.priv_len > 0)
+		memcpy(msg.priv, priv, msg.priv_len);
+	if (conn->state == OL_SHM_REQUESTED)
+		ol_shm_send(conn, &msg, NULL, 0);
+	ol_shm_conn_destroy(conn);
+}
+
+static void priv_keep(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
+{
+	memcpy(conn->priv, msg->priv, msg->priv_len);
+	conn->priv_len = msg->priv_len;
+}
+
+/* The on_*() functions take the descriptors; negative: the peer broke a rule, or no memory. */
+
+static int on_hello(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds)
+{
+	struct ol_shm_xport *xport = conn->xport;
+	struct ol_shm_msg no = { .type = OL_SHM_MSG_REJECT };
+
+	conn->wake_fd = fds[0];
+	if (!capacity_sound(msg->capacity) || !wake_fd_sound(fds[0]))
+		return -EPROTO;
+	if (xport->conn_count - xport->greetings >= xport->opts.conns_max) {
+		ol_shm_log(xport, OL_XPORT_LOG_WARN, "%s turned away: all %u connections are taken",
+			   conn->name, xport->opts.conns_max);
+		ol_shm_send(conn, &no, NULL, 0);
+		ol_shm_conn_destroy(conn);
+		return 0;
+	}
+	xport->greetings--;
+	conn->state = OL_SHM_REQUESTED;
+	conn->peer_capacity = msg->capacity;
+	priv_keep(conn, msg);
+	ol_shm_conn_deadline(conn, 0);
+	ol_shm_conn_raise(conn, OL_SHM_DUE_REQUEST);
+	return 0;
+}
+
+static int on_accept(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds)
+{
+	struct ol_shm_msg confirm = { .type = OL_SHM_MSG_CONFIRM };
+	int rc;
+
+	conn->wake_fd = fds[1];
+	rc = -EPROTO;
+	if (capacity_sound(msg->capacity) && wake_fd_sound(fds[1]))
+		rc = ol_shm_segment_attach(conn, fds[0], conn->xport->capacity, msg->capacity);
+	close(fds[0]);
+	if (rc != 0)
+		return rc;
+	rc = ol_shm_announce_all(conn);
+	if (rc == 0)
+		rc = ol_shm_send(conn, &confirm, NULL, 0);
+	if (rc != 0)
+		return rc;
+	priv_keep(conn, msg);
+	conn->state = OL_SHM_UP;
+	ol_shm_conn_deadline(conn, 0);
+	ol_shm_rx_attach(conn);
+	ol_shm_conn_raise(conn, OL_SHM_DUE_UP);
+	return 0;
+}
+
+static int on_confirm(struct ol_shm_conn *conn)
+{
+	conn->state = OL_SHM_UP;
+	conn->priv_len = 0;
+	ol_shm_conn_deadline(conn, 0);
+	ol_shm_rx_attach(conn);
+	ol_shm_conn_raise(conn, OL_SHM_DUE_UP);
+	return 0;
+}
+
+static int on_bye(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
+{
+	int status = msg->status == 0 || msg->status == -EACCES ? msg->status : -EIO;
+
+	if (conn->state == OL_SHM_CONNECTING)
+		status = -ECONNREFUSED;
+	conn->priv_len = 0;
+	ol_shm_conn_down(conn, status);
+	return 0;
+}
+
+/* expected -- which messages a state allows, as bits */
+static uint32_t expected(enum ol_shm_state state)
+{
+	const uint32_t regions = 1U << OL_SHM_MSG_REGION | 1U << OL_SHM_MSG_UNREGION;
+	const uint32_t bye = 1U << OL_SHM_MSG_BYE;
+
+	switch (state) {
+	case OL_SHM_GREETING:
+		return 1U << OL_SHM_MSG_HELLO;
+	case OL_SHM_REQUESTED:
+		return bye;
+	case OL_SHM_ACCEPTED:
+		return regions | 1U << OL_SHM_MSG_CONFIRM | bye;
+	case OL_SHM_CONNECTING:
+		return regions | 1U << OL_SHM_MSG_ACCEPT | 1U << OL_SHM_MSG_REJECT | bye;
+	case OL_SHM_UP:
+		return regions | bye;
+	case OL_SHM_DIALING:
+	case OL_SHM_DOWN:
+		break;
+	}
+	return 0;
+}
+
+/* on_msg -- one sound message; takes its descriptors. Negative as the on_*() functions. */
+static int on_msg(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds)
+{
+	switch ((enum ol_shm_msg_type)msg->type) {
+	case OL_SHM_MSG_HELLO:
+		return on_hello(conn, msg, fds);
+	case OL_SHM_MSG_ACCEPT:
+		return on_accept(conn, msg, fds);
+	case OL_SHM_MSG_REJECT:
+		priv_keep(conn, msg);
+		ol_shm_conn_down(conn, -ECONNREFUSED);
+		return 0;
+	case OL_SHM_MSG_CONFIRM:
+		return on_confirm(conn);
+	case OL_SHM_MSG_REGION:
+		return ol_shm_peer_add(conn, msg, fds[0]);
+	case OL_SHM_MSG_UNREGION:
+		ol_shm_peer_remove(conn, msg->rkey);
+		return 0;
+	case OL_SHM_MSG_BYE:
+		return on_bye(conn, msg);
+	case OL_SHM_MSG_TYPES:
+		break;
+	}
+	return -EPROTO;
+}
+
+/* gone -- the peer's end of the socket is closed */
+static void gone(struct ol_shm_conn *conn)
+{
+	conn->priv_len = conn->state == OL_SHM_CONNECTING ? 0 : conn->priv_len;
+	ol_shm_conn_down(conn, conn->state == OL_SHM_CONNECTING ? -ECONNREFUSED : 0);
+}
+
+/* fds_drop -- of a message that does not fit the state */
+static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
+{
+	if (msg->type == OL_SHM_MSG_HELLO || msg->type == OL_SHM_MSG_REGION ||
+	    msg->type == OL_SHM_MSG_ACCEPT)
+		close(fds[0]);
+	if (msg->type == OL_SHM_MSG_ACCEPT)
+		close(fds[1]);
+}
+
+void ol_shm_conn_read(struct ol_shm_conn *conn)
+{
+	struct ol_shm_msg msg;
+	int fds[OL_SHM_MSG_FDS_MAX];
+	unsigned i;
+	int rc;
+
+	for (i = 0; i < READS_MAX && conn->sock >= 0; i++) {
+		rc = ol_shm_recv(conn->sock, &msg, fds);
+		if (rc == -EAGAIN)
+			return;
+		if (rc == -ECONNRESET) {
+			gone(conn);
+			return;
+		}
+		if (rc == 0 && (expected(conn->state) & 1U << msg.type) != 0) {
+			rc = on_msg(conn, &msg, fds);
+		} else if (rc == 0) {
+			fds_drop(&msg, fds);
+			rc = -EPROTO;
+		}
+		if (rc == 0)
+			continue;
+		ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name,
+			   rc == -EPROTO ? "what it said is not our protocol" : strerror(-rc));
+		conn->priv_len = 0;
+		ol_shm_conn_down(conn, rc == -EPROTO ? -EACCES : -EIO);
+		return;
+	}
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * slab.c -- memory fit to be registered: a sealed memfd, placed, touched, on huge pages if any
+ */
+#include "rdma/slab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <numa.h>
+#include <numaif.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum {
+	NODE_WORD_BITS = 8 * sizeof(unsigned long),
+	NODE_WORDS = 1024 / NODE_WORD_BITS, /* the kernel's largest MAX_NUMNODES */
+};
+
+/* page_bytes -- the page size behind fd: the huge page for hugetlb, the base page otherwise */
+static int page_bytes(int fd, bool huge, size_t *ret_bytes)
+{
+	struct stat st;
+
+	if (!huge) {
+		*ret_bytes = (size_t)sysconf(_SC_PAGESIZE);
+		return 0;
+	}
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	*ret_bytes = (size_t)st.st_blksize;
+	return 0;
+}
+
+/* place -- prefer node for the pages of slab; not an error where that cannot be done */
+static void place(struct ol_slab *slab, int node)
+{
+	unsigned long mask[NODE_WORDS] = { 0 };
+
+	slab->node = OL_SLAB_NODE_ANY;
+	if (node < 0 || node >= NODE_WORDS * NODE_WORD_BITS || numa_available() < 0)
+		return;
+	mask[node / NODE_WORD_BITS] = 1UL << (node % NODE_WORD_BITS);
+	if (mbind(slab->addr, slab->bytes, MPOL_PREFERRED, mask, NODE_WORDS * NODE_WORD_BITS + 1,
+		  0) == 0)
+		slab->node = node;
+}
+
+/* touch -- have every page now: a lack of memory is a code here, and would be a signal later */
+static int touch(const struct ol_slab *slab)
+{
+	if (madvise(slab->addr, slab->bytes, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return -ENOMEM;
+	/* kernels before 5.14 */
+	if (fallocate(slab->fd, 0, 0, (off_t)slab->bytes) != 0)
+		return errno == ENOSPC ? -ENOMEM : -errno;
+	memset(slab->addr, 0, slab->bytes);
+	return 0;
+}
+
+/* slab_fill -- give slab its memory, of one kind of page */
+static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge)
+{
+	size_t page = 0;
+	int rc;
+
+	slab->fd = memfd_create("outlast-slab",
+				MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0U));
+	if (slab->fd < 0)
+		return -errno;
+	rc = page_bytes(slab->fd, huge, &page);
+	if (rc != 0)
+		goto err_fd;
+	slab->bytes = (bytes + page - 1) & ~(page - 1);
+	slab->pages = huge ? OL_SLAB_PAGES_HUGE : OL_SLAB_PAGES_SMALL;
+	if (ftruncate(slab->fd, (off_t)slab->bytes) != 0 ||
+	    fcntl(slab->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+		rc = -errno;
+		goto err_fd;
+	}
+	slab->addr = mmap(NULL, slab->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, slab->fd, 0);
+	if (slab->addr == MAP_FAILED) {
+		rc = -errno;
+		goto err_fd;
+	}
+	if (!huge && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
+		slab->pages = OL_SLAB_PAGES_THP;
+	place(slab, node);
+	rc = touch(slab);
+	if (rc != 0)
+		goto err_map;
+	return 0;
+
+err_map:
+	munmap(slab->addr, slab->bytes);
+err_fd:
+	close(slab->fd);
+	return rc;
+}
+
+/* huge_page_bytes -- the system's default huge page; 0 if it has none */
+static size_t huge_page_bytes(void)
+{
+	unsigned long kib = 0;
+	char line[128];
+	FILE *file;
+
+	file = fopen("/proc/meminfo", "re");
+	if (file == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), file) != NULL) {
+		if (strncmp(line, "Hugepagesize:", 13) == 0)
+			kib = strtoul(line + 13, NULL, 10);
+	}
+	fclose(file);
+	return (size_t)kib * 1024;
+}
+
+/* beyond_ram -- more than the machine has: refused here, before the kernel kills somebody for it */
+static bool beyond_ram(size_t bytes)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) == 0 && bytes / info.mem_unit >= info.totalram;
+}
+
+int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab)
+{
+	struct ol_slab *slab;
+	size_t huge_bytes;
+	int rc = -ENOMEM;
+
+	if (bytes == 0)
+		return -EINVAL;
+	if (beyond_ram(bytes))
+		return -ENOMEM;
+	slab = calloc(1, sizeof(*slab));
+	if (slab == NULL)
+		return -ENOMEM;
+	huge_bytes = want_huge ? huge_page_bytes() : 0;
+	if (huge_bytes != 0 && bytes >= huge_bytes)
+		rc = slab_fill(slab, bytes, node, true);
+	if (rc != 0)
+		rc = slab_fill(slab, bytes, node, false);
+	if (rc != 0) {
+		free(slab);
+		return rc;
+	}
+	*ret_slab = slab;
+	return 0;
+}
+
+void ol_slab_destroy(struct ol_slab *slab)
+{
+	if (slab == NULL)
+		return;
+	munmap(slab->addr, slab->bytes);
+	close(slab->fd);
+	free(slab);
+}
+
+const char *ol_slab_pages_str(const struct ol_slab *slab)
+{
+	struct stat st;
+
+	switch (slab->pages) {
+	case OL_SLAB_PAGES_SMALL:
+		return sysconf(_SC_PAGESIZE) == 4096 ? "4 KiB pages" : "base pages";
+	case OL_SLAB_PAGES_THP:
+		return "transparent huge pages";
+	case OL_SLAB_PAGES_HUGE:
+		if (fstat(slab->fd, &st) == 0 && st.st_blksize == 2 << 20)
+			return "2 MiB pages";
+		if (fstat(slab->fd, &st) == 0 && st.st_blksize == 1 << 30)
+			return "1 GiB pages";
+		return "huge pages";
+	}
+	return "unknown pages";
+}

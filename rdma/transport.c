@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * transport.c -- which transports there are, and stubs for what one of them has not
+ */
+#include "rdma/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__has_include)
+#if __has_include("rdma/verbs/verbs.h")
+#include "rdma/verbs/verbs.h"
+#define OL_HAVE_VERBS 1
+#endif
+#endif
+#ifndef OL_HAVE_VERBS
+#define OL_HAVE_VERBS 0
+#endif
+
+void ol_xport_opts_init(struct ol_xport_opts *opts)
+{
+	*opts = (struct ol_xport_opts){
+		.inflight_max = 256,
+		.doorbells_max = 64,
+		.conns_max = 128,
+		.retry_timeout_ms = 500,
+		.connect_timeout_ms = 3000,
+	};
+}
+
+const struct ol_xport_ops *ol_xport_find(const char *name)
+{
+	if (strcmp(name, "shm") == 0)
+		return &ol_xport_shm;
+#if OL_HAVE_VERBS
+	if (strcmp(name, "verbs") == 0)
+		return &ol_xport_verbs;
+#endif
+	return NULL;
+}
+
+int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes)
+{
+	if (strcmp(name, "shm") == 0) {
+		snprintf(why, why_bytes, "shared memory, always there");
+		return 0;
+	}
+#if OL_HAVE_VERBS
+	if (strcmp(name, "verbs") == 0)
+		return ol_verbs_present(device, why, why_bytes);
+#else
+	(void)device;
+#endif
+	snprintf(why, why_bytes, "no transport \"%s\": there is shm and verbs", name);
+	return -ENODEV;
+}
+
+int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
+		    size_t bytes, void *at)
+{
+	(void)conn;
+	(void)src;
+	(void)off;
+	(void)bytes;
+	(void)at;
+	return -EOPNOTSUPP;
+}

@@ -64,7 +64,7 @@ struct ol_server_opts {
 
 OL_API void ol_server_opts_init(struct ol_server_opts *opts);
 
-/* ol_shard_span -- which floats of the job's vector shard holds; -EINVAL if it would be empty */
+/* ol_shard_span -- which floats of the job's vector a shard holds; -EINVAL if one would be empty */
 OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard,
 			 uint64_t *ret_first, uint64_t *ret_count);
 

@@ -19,9 +19,9 @@ int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard, ui
 	each = ol_round_up((param_count + shard_count - 1) / shard_count, OL_SHARD_ALIGN);
 	if (shard_count == 1)
 		each = param_count;
+	if (each * (shard_count - 1) >= param_count)
+		return -EINVAL; /* the last one would be empty */
 	first = each * shard;
-	if (first >= param_count)
-		return -EINVAL;
 	*ret_first = first;
 	*ret_count = param_count - first < each ? param_count - first : each;
 	return 0;

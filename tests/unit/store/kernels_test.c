@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* kernels_test.c -- every update rule follows its published formula, with the same bits at every
+ * vector width, and finds a gradient that is not finite */
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "store/kernels.h"
+
+enum {
+	LEN = 5003, /* not a multiple of any vector or block */
+	GRADS = 3,
+	STEPS = 4
+};
+
+struct state {
+	float w[LEN], s0[LEN], s1[LEN];
+};
+
+static const enum ol_optimizer optimizers[] = {
+	OL_OPTIMIZER_SGD,  OL_OPTIMIZER_MOMENTUM, OL_OPTIMIZER_NESTEROV,
+	OL_OPTIMIZER_ADAM, OL_OPTIMIZER_ADAMW,
+};
+
+static struct ol_update_rule rule_of(enum ol_optimizer optimizer)
+{
+	return (struct ol_update_rule){
+		.optimizer = optimizer,
+		.lr = 0.05f,
+		.momentum = 0.9f,
+		.beta1 = 0.9f,
+		.beta2 = 0.99f,
+		.epsilon = 1e-6f,
+		.weight_decay = 0.01f,
+	};
+}
+
+static float value(uint32_t seed, uint32_t i)
+{
+	uint32_t x = (seed * 2654435761u) ^ (i * 40503u + 17u);
+
+	x ^= x >> 15;
+	x *= 2246822519u;
+	x ^= x >> 13;
+	return (float)(int32_t)x / 2147483648.0f;
+}
+
+static unsigned update(ol_kernel_fn *fn, const struct ol_update_rule *rule, uint64_t step,
+		       const float *const *grads, unsigned count, const struct state *from,
+		       struct state *to)
+{
+	struct ol_kernel_args args = {
+		.rule = rule,
+		.step = step,
+		.grads = grads,
+		.grad_count = count,
+		.len = LEN,
+		.weights = from->w,
+		.new_weights = to->w,
+		.state = { from->s0, from->s1 },
+		.new_state = { to->s0, to->s1 },
+	};
+
+	return fn(&args);
+}
+
+/* One element in double, from the papers' formulas; grads are averaged */
+static void reference(const struct ol_update_rule *r, uint64_t step, double g, double *w, double *a,
+		      double *b)
+{
+	double lr = (double)r->lr, mu = (double)r->momentum, wd = (double)r->weight_decay;
+	double b1 = (double)r->beta1, b2 = (double)r->beta2;
+
+	if (r->optimizer != OL_OPTIMIZER_ADAMW)
+		g += wd * *w;
+	switch (r->optimizer) {
+	case OL_OPTIMIZER_SGD:
+		*w -= lr * g;
+		break;
+	case OL_OPTIMIZER_MOMENTUM:
+		*a = mu * *a + g;
+		*w -= lr * *a;
+		break;
+	case OL_OPTIMIZER_NESTEROV:
+		*a = mu * *a + g;
+		*w -= lr * (g + mu * *a);
+		break;
+	case OL_OPTIMIZER_ADAMW:
+		*w -= lr * wd * *w;
+		/* fall through */
+	case OL_OPTIMIZER_ADAM:
+		*a = b1 * *a + (1 - b1) * g;
+		*b = b2 * *b + (1 - b2) * g * g;
+		*w -= lr * (*a / (1 - pow(b1, (double)step))) /
+		      (sqrt(*b / (1 - pow(b2, (double)step))) + (double)r->epsilon);
+		break;
+	}
+}
+
+static void run_steps(ol_kernel_fn *fn, const struct ol_update_rule *rule, struct state *ret)
+{
+	static float grads[GRADS][LEN];
+	const float *list[GRADS] = { grads[0], grads[1], grads[2] };
+	struct state *from = calloc(1, sizeof(*from)), *to = calloc(1, sizeof(*to)), *swap;
+
+	assert_true(from != NULL && to != NULL);
+	for (uint32_t i = 0; i < LEN; i++)
+		from->w[i] = value(99, i);
+	for (uint64_t step = 1; step <= STEPS; step++) {
+		for (uint32_t k = 0; k < GRADS; k++) {
+			for (uint32_t i = 0; i < LEN; i++)
+				grads[k][i] = value((uint32_t)step * 7 + k, i);
+		}
+		assert_int_equal(update(fn, rule, step, list, GRADS, from, to), GRADS);
+		swap = from;
+		from = to;
+		to = swap;
+	}
+	*ret = *from;
+	free(from);
+	free(to);
+}
+
+static void test_rules_follow_their_formulas(void **unused)
+{
+	struct state *got = malloc(sizeof(*got));
+
+	(void)unused;
+	for (size_t o = 0; o < sizeof(optimizers) / sizeof(optimizers[0]); o++) {
+		struct ol_update_rule rule = rule_of(optimizers[o]);
+
+		run_steps(ol_kernels_at(0)->update, &rule, got);
+		for (uint32_t i = 0; i < LEN; i += 97) {
+			double w = (double)value(99, i), a = 0, b = 0;
+
+			for (uint64_t step = 1; step <= STEPS; step++) {
+				double g = 0;
+
+				for (uint32_t k = 0; k < GRADS; k++)
+					g += (double)value((uint32_t)step * 7 + k, i);
+				reference(&rule, step, g / GRADS, &w, &a, &b);
+			}
+			assert_true(fabs(w - (double)got->w[i]) < 2e-5 * (1 + fabs(w)));
+		}
+	}
+	free(got);
+}
+
+static void test_every_width_gives_the_same_bits(void **unused)
+{
+	struct state *first = malloc(sizeof(*first)), *other = malloc(sizeof(*other));
+
+	(void)unused;
+	for (size_t o = 0; o < sizeof(optimizers) / sizeof(optimizers[0]); o++) {
+		struct ol_update_rule rule = rule_of(optimizers[o]);
+
+		run_steps(ol_kernels_at(0)->update, &rule, first);
+		for (unsigned k = 1; ol_kernels_at(k) != NULL; k++) {
+			run_steps(ol_kernels_at(k)->update, &rule, other);
+			assert_memory_equal(first, other, sizeof(*first));
+		}
+	}
+	free(first);
+	free(other);
+}
+
+static void test_sum_is_count_times_mean(void **unused)
+{
+	struct ol_update_rule mean = rule_of(OL_OPTIMIZER_SGD), sum = mean;
+	struct state *from = calloc(1, sizeof(*from)), *a = calloc(1, sizeof(*a)),
+		     *b = calloc(1, sizeof(*b));
+	static float grad[LEN];
+	const float *two[2] = { grad, grad };
+
+	(void)unused;
+	mean.weight_decay = 0;
+	sum.weight_decay = 0;
+	sum.sum = 1;
+	sum.lr = mean.lr / 2;
+	for (uint32_t i = 0; i < LEN; i++)
+		grad[i] = value(5, i);
+	update(ol_kernels_best()->update, &mean, 1, two, 2, from, a);
+	update(ol_kernels_best()->update, &sum, 1, two, 2, from, b);
+	assert_memory_equal(a->w, b->w, sizeof(a->w));
+	free(from);
+	free(a);
+	free(b);
+}
+
+static void test_a_gradient_that_is_not_finite_is_named(void **unused)
+{
+	static const float bad[] = { INFINITY, -INFINITY, NAN };
+	static const uint32_t places[] = { 0, 1, 2047, 2048, LEN - 1 };
+	struct ol_update_rule rule = rule_of(OL_OPTIMIZER_SGD);
+	struct state *from = calloc(1, sizeof(*from)), *to = calloc(1, sizeof(*to));
+	static float good[LEN], worse[LEN];
+	const float *list[3] = { good, worse, good };
+
+	(void)unused;
+	for (unsigned isa = 0; ol_kernels_at(isa) != NULL; isa++) {
+		ol_kernel_fn *fn = ol_kernels_at(isa)->update;
+
+		for (size_t b = 0; b < 3; b++) {
+			for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
+				memset(worse, 0, sizeof(worse));
+				worse[places[p]] = bad[b];
+				assert_int_equal(update(fn, &rule, 1, list, 3, from, to), 1);
+			}
+		}
+		worse[LEN - 1] = 3.4e38f; /* large is not infinite */
+		assert_int_equal(update(fn, &rule, 1, list, 3, from, to), 3);
+		rule.allow_nonfinite = 1;
+		worse[0] = NAN;
+		assert_int_equal(update(fn, &rule, 1, list, 3, from, to), 3);
+		rule.allow_nonfinite = 0;
+	}
+	free(from);
+	free(to);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rules_follow_their_formulas),
+		cmocka_unit_test(test_every_width_gives_the_same_bits),
+		cmocka_unit_test(test_sum_is_count_times_mean),
+		cmocka_unit_test(test_a_gradient_that_is_not_finite_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* store_test.c -- a published snapshot is whole and stays so until two more are published; what is
+ * dropped leaves no trace in weights, state or applied table */
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "store/store.h"
+
+enum {
+	LEN = 100
+};
+
+struct fixture {
+	struct ol_geometry geo;
+	struct ol_update_rule rule;
+	struct ol_store store;
+	void *memory;
+	float initial[LEN];
+	float grad[3][LEN];
+};
+
+static struct fixture *fixture_make(enum ol_optimizer optimizer)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->geo = (struct ol_geometry){
+		.param_count = LEN,
+		.shard_len = LEN,
+		.shard_count = 1,
+		.workers_max = 5,
+		.window = 2,
+		.state_vectors = ol_rule_state_vectors(optimizer),
+		.consistency = OL_CONSISTENCY_ASYNC,
+	};
+	f->rule = (struct ol_update_rule){ .optimizer = optimizer,
+					   .lr = 1.0f,
+					   .momentum = 0.5f,
+					   .beta1 = 0.9f,
+					   .beta2 = 0.9f,
+					   .epsilon = 1.0f };
+	for (int i = 0; i < LEN; i++) {
+		f->initial[i] = (float)i;
+		for (int k = 0; k < 3; k++)
+			f->grad[k][i] = (float)(k + 1);
+	}
+	f->memory = aligned_alloc(4096, ol_layout_public_bytes(&f->geo));
+	assert_non_null(f->memory);
+	memset(f->memory, 0, ol_layout_public_bytes(&f->geo));
+	assert_int_equal(ol_store_init(&f->store, &f->geo, &f->rule, f->memory, f->initial), 0);
+	return f;
+}
+
+static void fixture_free(struct fixture *f)
+{
+	free(f->memory);
+	free(f);
+}
+
+static unsigned apply_one(struct fixture *f, uint32_t worker, uint64_t seq, const float *grad,
+			  unsigned target)
+{
+	struct ol_contribution c = { .grad = grad, .seq = seq, .worker = worker };
+
+	return ol_store_apply(&f->store, &c, 1, target);
+}
+
+static void test_an_update_is_published_whole(void **unused)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
+	struct ol_version_line *line = &f->store.board->line;
+	int target = ol_store_target(&f->store, 0);
+
+	(void)unused;
+	assert_in_range(target, 1, 2);
+	assert_int_equal(apply_one(f, 3, 1, f->grad[1], (unsigned)target), 1);
+	assert_int_equal(f->store.version, 1);
+	assert_int_equal(f->store.snapshot, target);
+	assert_int_equal(line->begin[target], 2);
+	assert_int_equal(line->end[target], 2);
+	assert_int_equal(ol_published_version(line->published), 1);
+	assert_int_equal(ol_published_snapshot(line->published), target);
+	assert_true(ol_store_weights(&f->store)[10] == 10.0f - 2.0f);
+	assert_int_equal(ol_store_applied(&f->store, 3), 1);
+	assert_int_equal(ol_store_applied(&f->store, 2), 0);
+	assert_int_equal(ol_store_find(&f->store, 0), 0); /* the old one is still whole */
+	fixture_free(f);
+}
+
+static void test_the_published_and_the_pinned_are_never_targets(void **unused)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
+
+	(void)unused;
+	for (uint64_t seq = 1; seq < 50; seq++) {
+		unsigned pinned = seq % 2 == 0 ? 0 : 1u << (seq % 3);
+		int target = ol_store_target(&f->store, pinned);
+
+		assert_in_range(target, 0, 2);
+		assert_int_not_equal(target, f->store.snapshot);
+		assert_int_equal(pinned & 1u << target, 0);
+		if (pinned == 0) /* the older of the two */
+			assert_true(ol_store_find(&f->store, f->store.version - 1) != target ||
+				    seq == 1);
+		apply_one(f, 0, seq, f->grad[0], (unsigned)target);
+	}
+	assert_int_equal(ol_store_target(&f->store, 7), -1);
+	fixture_free(f);
+}
+
+static void test_a_dropped_gradient_leaves_no_trace(void **unused)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_MOMENTUM);
+	struct fixture *g = fixture_make(OL_OPTIMIZER_MOMENTUM);
+	float bad[LEN];
+
+	(void)unused;
+	memcpy(bad, f->grad[0], sizeof(bad));
+	bad[LEN - 1] = NAN;
+	for (uint64_t seq = 1; seq <= 4; seq++) {
+		unsigned target = (unsigned)ol_store_target(&f->store, 0);
+
+		if (seq == 3) {
+			assert_int_equal(apply_one(f, 1, 1, bad, target), 0);
+			assert_int_equal(f->store.version, 2);
+			assert_int_equal(ol_store_applied(&f->store, 1), 0);
+			assert_int_equal(ol_store_find(&f->store, 3), -1);
+		}
+		assert_int_equal(apply_one(f, 0, seq, f->grad[2], target), 1);
+		target = (unsigned)ol_store_target(&g->store, 0);
+		assert_int_equal(apply_one(g, 0, seq, g->grad[2], target), 1);
+	}
+	assert_memory_equal(ol_store_weights(&f->store), ol_store_weights(&g->store),
+			    LEN * sizeof(float));
+	fixture_free(f);
+	fixture_free(g);
+}
+
+static void test_good_gradients_of_a_step_survive_a_bad_one(void **unused)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
+	float bad[LEN] = { 0 };
+	struct ol_contribution c[3] = {
+		{ .grad = f->grad[0], .seq = 7, .worker = 0 },
+		{ .grad = bad, .seq = 8, .worker = 1 },
+		{ .grad = f->grad[2], .seq = 9, .worker = 4 },
+	};
+
+	(void)unused;
+	bad[50] = INFINITY;
+	assert_int_equal(ol_store_apply(&f->store, c, 3, 1), 2);
+	assert_int_equal(c[0].status, 0);
+	assert_int_equal(c[1].status, OL_E_NONFINITE);
+	assert_int_equal(c[2].status, 0);
+	assert_true(ol_store_weights(&f->store)[3] == 3.0f - 2.0f); /* the mean of 1 and 3 */
+	assert_int_equal(ol_store_applied(&f->store, 0), 7);
+	assert_int_equal(ol_store_applied(&f->store, 1), 0);
+	assert_int_equal(ol_store_applied(&f->store, 4), 9);
+	fixture_free(f);
+}
+
+static void test_geometry_that_cannot_be_is_refused(void **unused)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_ADAM);
+	struct ol_geometry geo = f->geo;
+	uint64_t first, count;
+
+	(void)unused;
+	geo.state_vectors = 1; /* Adam keeps two */
+	assert_int_equal(ol_store_init(&f->store, &geo, &f->rule, f->memory, f->initial),
+			 OL_E_GEOMETRY);
+	geo = f->geo;
+	geo.shard_len = LEN + 1;
+	assert_int_equal(ol_geometry_check(&geo), OL_E_GEOMETRY);
+	geo = f->geo;
+	geo.shard_count = 2; /* 100 floats do not make two shards of whole pages */
+	assert_int_equal(ol_geometry_check(&geo), OL_E_GEOMETRY);
+	assert_int_not_equal(ol_shard_span(0, 1, 0, &first, &count), 0);
+	assert_int_not_equal(ol_shard_span(5000, 4, 4, &first, &count), 0);
+	fixture_free(f);
+}
+
+static void test_shards_cover_every_parameter_once(void **unused)
+{
+	static const uint64_t totals[] = { 1, 1023, 1024, 1025, 4097, 100000, 813258 };
+
+	(void)unused;
+	for (size_t t = 0; t < sizeof(totals) / sizeof(totals[0]); t++) {
+		for (uint32_t shards = 1; shards <= 8; shards++) {
+			uint64_t next = 0, first, count;
+			bool all = true;
+
+			for (uint32_t s = 0; s < shards && all; s++) {
+				all = ol_shard_span(totals[t], shards, s, &first, &count) == 0;
+				if (!all)
+					break;
+				assert_int_equal(first, next);
+				assert_int_equal(first % OL_SHARD_ALIGN, 0);
+				assert_true(count > 0);
+				next = first + count;
+			}
+			if (all)
+				assert_int_equal(next, totals[t]);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_an_update_is_published_whole),
+		cmocka_unit_test(test_the_published_and_the_pinned_are_never_targets),
+		cmocka_unit_test(test_a_dropped_gradient_leaves_no_trace),
+		cmocka_unit_test(test_good_gradients_of_a_step_survive_a_bad_one),
+		cmocka_unit_test(test_geometry_that_cannot_be_is_refused),
+		cmocka_unit_test(test_shards_cover_every_parameter_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

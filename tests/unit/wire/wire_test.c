@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* wire_test.c -- the handshake survives its trip to bytes and back; anything else is refused, and
+ * a proof holds for one key, one pair of nonces and one message only */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/auth.h"
+#include "wire/wire.h"
+
+static struct ol_wire_accept sample_accept(void)
+{
+	struct ol_wire_accept msg = {
+		.geo = { .param_count = 5000,
+			 .shard_first = 3072,
+			 .shard_len = 1928,
+			 .shard = 1,
+			 .shard_count = 2,
+			 .workers_max = 7,
+			 .window = 3,
+			 .state_vectors = 2,
+			 .consistency = OL_CONSISTENCY_SYNC },
+		.resolved = 41,
+		.incarnation = 0x1122334455667788,
+		.epoch = 9,
+	};
+
+	msg.public_key.bytes = ol_layout_public_bytes(&msg.geo);
+	msg.public_key.addr = 0xabcdef;
+	msg.public_key.rkey = 77;
+	msg.landing_key.bytes = ol_layout_landing_bytes(&msg.geo, msg.geo.window);
+	return msg;
+}
+
+static void test_messages_survive_the_trip(void **unused)
+{
+	struct ol_wire_connect connect = { .kind = OL_CONNECT_PROOF,
+					   .role = OL_ROLE_OBSERVER,
+					   .worker = 12,
+					   .nonce = { 1, 2, 3 },
+					   .mac = { 9 } },
+			       connect2;
+	struct ol_wire_reject reject = { .code = OL_REJECT_FULL, .nonce = { 5 }, .mac = { 6 } },
+			      reject2;
+	struct ol_wire_accept accept = sample_accept(), accept2;
+	uint8_t bytes[OL_WIRE_ACCEPT_BYTES + 8];
+
+	(void)unused;
+	ol_wire_connect_encode(&connect, bytes);
+	assert_int_equal(ol_wire_connect_decode(bytes, OL_WIRE_CONNECT_BYTES, &connect2), 0);
+	assert_memory_equal(&connect, &connect2, sizeof(connect));
+	ol_wire_reject_encode(&reject, bytes);
+	assert_int_equal(ol_wire_reject_decode(bytes, OL_WIRE_REJECT_BYTES, &reject2), 0);
+	assert_memory_equal(&reject, &reject2, sizeof(reject));
+	ol_wire_accept_encode(&accept, bytes);
+	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &accept2), 0); /* padded */
+	assert_memory_equal(&accept.geo, &accept2.geo, sizeof(accept.geo));
+	assert_int_equal(accept2.resolved, 41);
+	assert_int_equal(accept2.public_key.rkey, 77);
+	assert_int_equal(accept2.epoch, 9);
+}
+
+static void test_short_and_foreign_messages_are_refused(void **unused)
+{
+	struct ol_wire_accept accept = sample_accept(), accept2;
+	struct ol_wire_connect connect;
+	struct ol_wire_reject reject;
+	uint8_t bytes[OL_WIRE_ACCEPT_BYTES], zero[256] = { 0 };
+
+	(void)unused;
+	assert_int_equal(ol_wire_connect_decode(zero, sizeof(zero), &connect), OL_E_WIRE);
+	assert_int_equal(ol_wire_reject_decode(zero, sizeof(zero), &reject), OL_E_WIRE);
+	ol_wire_accept_encode(&accept, bytes);
+	for (size_t n = 0; n < sizeof(bytes); n++)
+		assert_int_equal(ol_wire_accept_decode(bytes, n, &accept2), OL_E_WIRE);
+	accept.geo.shard_len++; /* a geometry that cannot be */
+	ol_wire_accept_encode(&accept, bytes);
+	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &accept2), OL_E_WIRE);
+	accept = sample_accept();
+	accept.public_key.bytes++; /* memory that does not fit the geometry */
+	ol_wire_accept_encode(&accept, bytes);
+	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &accept2), OL_E_WIRE);
+}
+
+static void test_proofs_hold_for_one_key_and_one_attempt(void **unused)
+{
+	struct ol_wire_connect proof = { .kind = OL_CONNECT_PROOF,
+					 .role = OL_ROLE_WORKER,
+					 .worker = 3 };
+	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
+	struct ol_wire_accept accept = sample_accept();
+	uint8_t m[OL_NONCE_BYTES], other[OL_NONCE_BYTES];
+
+	(void)unused;
+	assert_int_equal(ol_auth_random(proof.nonce, OL_NONCE_BYTES), 0);
+	assert_int_equal(ol_auth_random(m, OL_NONCE_BYTES), 0);
+	assert_int_equal(ol_auth_random(other, OL_NONCE_BYTES), 0);
+	memcpy(challenge.nonce, m, sizeof(m));
+	ol_auth_challenge("key", proof.nonce, &challenge);
+	assert_true(ol_auth_challenge_holds("key", proof.nonce, &challenge));
+	assert_false(ol_auth_challenge_holds("kez", proof.nonce, &challenge));
+	assert_false(ol_auth_challenge_holds("key", other, &challenge));
+
+	ol_auth_proof("key", m, &proof);
+	assert_true(ol_auth_proof_holds("key", m, &proof));
+	assert_false(ol_auth_proof_holds("", m, &proof));
+	assert_false(ol_auth_proof_holds("key", other, &proof));
+	proof.worker = 4; /* a proof is for one worker id */
+	assert_false(ol_auth_proof_holds("key", m, &proof));
+
+	ol_auth_accept("key", proof.nonce, m, &accept);
+	assert_true(ol_auth_accept_holds("key", proof.nonce, m, &accept));
+	accept.landing_key.addr++; /* nobody else may say where to write */
+	assert_false(ol_auth_accept_holds("key", proof.nonce, m, &accept));
+}
+
+static void test_a_record_with_any_bit_changed_is_not_whole(void **unused)
+{
+	struct ol_push_hdr hdr = { .seq = 5, .base_version = 4, .loss = 0.5f };
+
+	(void)unused;
+	ol_record_seal(&hdr);
+	assert_true(ol_record_whole(&hdr));
+	for (size_t bit = 0; bit < sizeof(hdr) * 8; bit++) {
+		((uint8_t *)&hdr)[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+		assert_false(ol_record_whole(&hdr));
+		((uint8_t *)&hdr)[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_messages_survive_the_trip),
+		cmocka_unit_test(test_short_and_foreign_messages_are_refused),
+		cmocka_unit_test(test_proofs_hold_for_one_key_and_one_attempt),
+		cmocka_unit_test(test_a_record_with_any_bit_changed_is_not_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

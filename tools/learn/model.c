@@ -241,7 +241,7 @@ int learn_model_grad(struct learn_model *model, const float *w, const struct lea
 	const float *x = batch->x;
 	bool cnn = model->cnn != NULL;
 
-	if (batch->count < 1 || batch->count > model->batch_max ||
+	if (key == NULL || batch->count < 1 || batch->count > model->batch_max ||
 	    batch->features != model->shape.features)
 		return -EINVAL;
 	for (unsigned i = 0; i < batch->count; i++) {

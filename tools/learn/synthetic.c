@@ -160,18 +160,17 @@ static int set_make(const struct synth *synth, const float *centres, uint32_t ha
 	 * features */
 	float noise = (float)(synth->noise * sqrt(synth->features / 64));
 	float scale = 1.0f / sqrtf(1.0f + noise * noise);
-	float *values = NULL;
+	float *values;
 	uint16_t *labels;
 
-	if (count <= LEARN_SET_BYTES_MAX / sizeof(*values) / features)
-		values = learn_alloc(count * features, sizeof(*values));
+	values = learn_alloc(count * features, sizeof(*values));
 	labels = learn_alloc(count, sizeof(*labels));
 	memory[0] = values;
 	memory[1] = labels;
 	if (values == NULL || labels == NULL)
-		return learn_err(err, err_len, values == NULL ? -EFBIG : -ENOMEM,
-				 "synthetic: %zu samples of %zu features are too large for memory",
-				 count, features);
+		return learn_err(err, err_len, -ENOMEM,
+				 "synthetic: no memory for %zu samples of %zu features", count,
+				 features);
 	for (size_t s = 0; s < count; s++) {
 		struct learn_key key = { .seed = (uint64_t)synth->seed, .step = s, .worker = half };
 		struct learn_rng_block block = learn_rng_draw(&key, LEARN_RNG_SYNTH_LABEL, 0);
@@ -220,6 +219,12 @@ int learn_synthetic_make(const char *args, struct learn_data *data, char *err, s
 		.features = (unsigned)synth.features,
 		.classes = (unsigned)synth.classes,
 	};
+	if (fmax(synth.train, synth.test) * synth.features * sizeof(float) > LEARN_SET_BYTES_MAX)
+		return learn_err(
+			err, err_len, -EFBIG,
+			"synthetic: %g samples of %g features are too large; the limit is %zu "
+			"bytes",
+			fmax(synth.train, synth.test), synth.features, LEARN_SET_BYTES_MAX);
 	centres = learn_alloc((size_t)synth.classes * (size_t)synth.features, sizeof(*centres));
 	if (centres == NULL)
 		return learn_err(err, err_len, -ENOMEM, "synthetic: out of memory");

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * cm.c -- the connection manager's half: listening, connecting, and every event it can raise
+ *
+ * Nothing here waits: the event channel is nonblocking and poll() comes by. The manager's own
+ * timers are of no use (up to 101 s for a silent host), so a connection that is being made has one
+ * of ours.
+ */
+#include "rdma/verbs/internal.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <string.h>
+
+#include "rdma/verbs/verbs_rc.h"
+
+enum {
+	REJECT_BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED: a word of the peer's program */
+};
+
+/* What is kept of an event once it is acknowledged; ids must not be destroyed before that. */
+struct cm_note {
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id *id;
+	uint8_t responder_resources;
+	uint8_t initiator_depth;
+	uint32_t priv_len;
+	uint8_t priv[OL_VERBS_PRIV_MAX];
+};
+
+/* True if some interface of this machine has the address: then only a device is missing. */
+static bool addr_is_ours(const union ol_verbs_addr *addr)
+{
+	struct ifaddrs *list;
+	bool found = false;
+
+	if (getifaddrs(&list) != 0)
+		return false;
+	for (const struct ifaddrs *ifa = list; ifa != NULL && !found; ifa = ifa->ifa_next) {
+		const union ol_verbs_addr *have = (const void *)ifa->ifa_addr;
+
+		if (have == NULL || have->sa.sa_family != addr->sa.sa_family)
+			continue;
+		if (addr->sa.sa_family == AF_INET)
+			found = have->in.sin_addr.s_addr == addr->in.sin_addr.s_addr;
+		else
+			found = memcmp(&have->in6.sin6_addr, &addr->in6.sin6_addr,
+				       sizeof(addr->in6.sin6_addr)) == 0;
+	}
+	freeifaddrs(list);
+	return found;
+}
+
+/* True if the transport's device has the address. */
+static bool addr_is_device(struct ol_xport *xport, struct sockaddr *addr)
+{
+	struct rdma_cm_id *id;
+	bool same;
+
+	if (rdma_create_id(xport->channel, &id, NULL, RDMA_PS_TCP) != 0)
+		return false;
+	same = rdma_bind_addr(id, addr) == 0 && id->verbs != NULL &&
+	       strcmp(ibv_get_device_name(id->verbs->device),
+		      ibv_get_device_name(xport->ctx->device)) == 0;
+	rdma_destroy_id(id);
+	return same;
+}
+
+/* For a listener on every address: one of the device's that a peer can use, with its port. */
+static void addr_usable(struct ol_xport *xport, union ol_verbs_addr *addr)
+{
+	const in_port_t port = addr->in.sin_port; /* same place in both families */
+	struct ifaddrs *list;
+
+	if (getifaddrs(&list) != 0)
+		return;
+	for (const struct ifaddrs *ifa = list; ifa != NULL; ifa = ifa->ifa_next) {
+		union ol_verbs_addr have = { .storage = { 0 } };
+
+		if (ifa->ifa_addr == NULL)
+			continue;
+		if (ifa->ifa_addr->sa_family == AF_INET)
+			memcpy(&have, ifa->ifa_addr, sizeof(have.in));
+		else if (ifa->ifa_addr->sa_family == AF_INET6 && addr->sa.sa_family == AF_INET6)
+			memcpy(&have, ifa->ifa_addr, sizeof(have.in6));
+		else
+			continue;
+		have.in.sin_port = 0;
+		if (!addr_is_device(xport, &have.sa))
+			continue;
+		*addr = have;
+		addr->in.sin_port = port;
+		break;
+	}
+	freeifaddrs(list);
+}
+
+static int listen_failed(struct ol_xport *xport, const char *text, const union ol_verbs_addr *addr,
+			 int rc)
+{
+	if (rc == -ENODEV && !addr_is_ours(addr))
+		rc = -EADDRNOTAVAIL;
+	if (rc == -ENODEV)
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "cannot listen on %s: no RDMA device has this address; see outlast "
+			     "doctor",
+			     text);
+	else
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "cannot listen on %s: %s", text,
+			     rc == -EADDRINUSE      ? "the port is in use"
+			     : rc == -EADDRNOTAVAIL ? "not an address of the device"
+						    : strerror(-rc));
+	return rc;
+}
+
+int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_XPORT_ADDR_MAX])
+{
+	union ol_verbs_addr addr;
+	struct rdma_cm_id *id;
+	int rc;
+
+	if (xport->listener != NULL)
+		return -EALREADY;
+	rc = ol_verbs_addr_parse(text, &addr);
+	if (rc != 0)
+		return rc == -EINVAL ? rc : -EADDRNOTAVAIL;
+	errno = 0;
+	rc = ol_rc_minus_one(rdma_create_id(xport->channel, &id, NULL, RDMA_PS_TCP));
+	if (rc != 0)
+		return rc;
+	errno = 0;
+	rc = ol_rc_minus_one(rdma_bind_addr(id, &addr.sa));
+	if (rc == 0 && id->verbs == NULL && !ol_verbs_addr_is_any(&addr))
+		rc = -ENODEV;
+	if (rc == 0)
+		rc = ol_verbs_device_match(xport, id);
+	if (rc == 0)
+		rc = ol_rc_minus_one(rdma_listen(id, OL_VERBS_BACKLOG));
+	if (rc != 0) {
+		rdma_destroy_id(id);
+		return listen_failed(xport, text, &addr, rc);
+	}
+	addr.in.sin_port = rdma_get_src_port(id);
+	if (ol_verbs_addr_is_any(&addr))
+		addr_usable(xport, &addr);
+	ol_verbs_addr_text(&addr.sa, ret_addr);
+	xport->listener = id;
+	xport->pinned = true;
+	return 0;
+}
+
+int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv, uint32_t priv_len,
+		     struct ol_xport_conn **ret_conn)
+{
+	union ol_verbs_addr addr;
+	struct ol_verbs_conn *conn;
+	int found;
+	int rc;
+
+	if (priv_len > OL_XPORT_PRIV_CONNECT_MAX)
+		return -EINVAL;
+	found = ol_verbs_addr_parse(text, &addr);
+	if (found == -EINVAL) {
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "cannot connect to \"%s\": it is not host:port", text);
+		return -EINVAL;
+	}
+	rc = ol_verbs_conn_create(xport, &conn);
+	if (rc != 0)
+		return rc;
+	errno = 0;
+	rc = ol_rc_minus_one(rdma_create_id(xport->channel, &conn->id, conn, RDMA_PS_TCP));
+	if (rc != 0) {
+		conn->id = NULL;
+		ol_verbs_conn_free(&conn->base);
+		return rc;
+	}
+	conn->state = OL_VERBS_CONNECTING;
+	strncpy(conn->peer, text, sizeof(conn->peer) - 1);
+	if (priv_len != 0)
+		memcpy(conn->priv, priv, priv_len);
+	conn->priv_len = priv_len;
+	ol_verbs_conn_timer(conn, xport->opts.connect_timeout_ms);
+	if (found != 0 ||
+	    rdma_resolve_addr(conn->id, NULL, &addr.sa, (int)xport->opts.connect_timeout_ms) != 0)
+		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
+	*ret_conn = &conn->base;
+	return 0;
+}
+
+static void on_addr_resolved(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+
+	if (ol_verbs_device_match(xport, conn->id) != 0 ||
+	    rdma_resolve_route(conn->id, (int)xport->opts.connect_timeout_ms) != 0)
+		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
+}
+
+static void on_route_resolved(struct ol_verbs_conn *conn)
+{
+	struct rdma_conn_param param;
+	int rc;
+
+	rc = ol_verbs_qp_open(conn);
+	if (rc == 0) {
+		param = ol_verbs_qp_param(conn, conn->priv, conn->priv_len);
+		conn->priv_len = 0;
+		errno = 0;
+		rc = ol_rc_minus_one(rdma_connect(conn->id, &param));
+	}
+	if (rc != 0)
+		ol_verbs_conn_fail(conn, rc == -EHOSTUNREACH ? rc : -EIO);
+}
+
+static void priv_take(struct ol_verbs_conn *conn, const struct cm_note *note)
+{
+	conn->priv_len = note->priv_len;
+	memcpy(conn->priv, note->priv, note->priv_len);
+}
+
+static void conn_up(struct ol_verbs_conn *conn)
+{
+	conn->state = OL_VERBS_UP;
+	ol_verbs_conn_timer(conn, 0);
+	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_UP);
+}
+
+static void on_response(struct ol_verbs_conn *conn, const struct cm_note *note)
+{
+	int rc;
+
+	rc = ol_verbs_qp_ready(conn);
+	if (rc == 0) {
+		errno = 0;
+		rc = ol_rc_minus_one(rdma_establish(conn->id));
+	}
+	if (rc != 0) {
+		rdma_reject(conn->id, NULL, 0);
+		ol_verbs_conn_fail(conn, -EIO);
+		return;
+	}
+	priv_take(conn, note);
+	conn_up(conn);
+}
+
+static uint8_t min_u8(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+static void on_request(struct ol_xport *xport, const struct cm_note *note)
+{
+	struct ol_verbs_conn *conn;
+
+	note->id->context = NULL;
+	if (ol_verbs_device_match(xport, note->id) != 0 ||
+	    ol_verbs_conn_create(xport, &conn) != 0) {
+		rdma_reject(note->id, NULL, 0);
+		rdma_destroy_id(note->id);
+		return;
+	}
+	note->id->context = conn;
+	conn->id = note->id;
+	conn->state = OL_VERBS_REQUESTED;
+	conn->passive = true;
+	conn->responder_resources = min_u8(conn->responder_resources, note->responder_resources);
+	conn->initiator_depth = min_u8(conn->initiator_depth, note->initiator_depth);
+	ol_verbs_addr_text(rdma_get_peer_addr(conn->id), conn->peer);
+	priv_take(conn, note);
+	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_REQUEST);
+}
+
+static void on_failure(struct ol_verbs_conn *conn, const struct cm_note *note)
+{
+	const int status = ol_rc_cm(note->type, note->status);
+
+	if (note->type == RDMA_CM_EVENT_REJECTED) {
+		conn->priv_len = 0;
+		if (note->status == REJECT_BY_CONSUMER)
+			priv_take(conn, note);
+	}
+	ol_verbs_log(conn->base.xport, OL_XPORT_LOG_INFO, "conn %u to %s: %s, status %d",
+		     conn->slot, conn->peer, rdma_event_str(note->type), note->status);
+	ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_FAILED);
+}
+
+/* Events of an id that has no connection: the listener, or one that was refused at once. */
+static void on_stray(struct ol_xport *xport, const struct cm_note *note)
+{
+	if (note->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "the device is being removed: nobody can connect any more");
+	else
+		ol_verbs_log(xport, OL_XPORT_LOG_DEBUG, "listener: %s, status %d",
+			     rdma_event_str(note->type), note->status);
+}
+
+static void on_conn_event(struct ol_verbs_conn *conn, const struct cm_note *note)
+{
+	const bool connecting = conn->state == OL_VERBS_CONNECTING;
+
+	switch (note->type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (connecting)
+			on_addr_resolved(conn);
+		return;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (connecting)
+			on_route_resolved(conn);
+		return;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		if (connecting)
+			on_response(conn, note);
+		return;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (conn->state == OL_VERBS_ACCEPTED)
+			conn_up(conn);
+		return;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		ol_verbs_conn_disconnected(conn);
+		return;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		on_failure(conn, note);
+		return;
+	case RDMA_CM_EVENT_ADDR_CHANGE: /* the path may go on working; if not, retries tell */
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT: /* a destroyed queue pair's number may be used again */
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		ol_verbs_log(conn->base.xport, OL_XPORT_LOG_DEBUG, "conn %u to %s: %s", conn->slot,
+			     conn->peer, rdma_event_str(note->type));
+		return;
+	}
+}
+
+void ol_verbs_cm_progress(struct ol_xport *xport)
+{
+	struct rdma_cm_event *event;
+
+	while (rdma_get_cm_event(xport->channel, &event) == 0) {
+		const struct rdma_conn_param *param = &event->param.conn;
+		struct cm_note note = {
+			.type = event->event,
+			.status = event->status,
+			.id = event->id,
+			.responder_resources = param->responder_resources,
+			.initiator_depth = param->initiator_depth,
+		};
+
+		if (param->private_data != NULL) {
+			note.priv_len = param->private_data_len;
+			memcpy(note.priv, param->private_data, note.priv_len);
+		}
+		rdma_ack_cm_event(event);
+		if (note.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+			on_request(xport, &note);
+		else if (note.id->context == NULL)
+			on_stray(xport, &note);
+		else
+			on_conn_event(note.id->context, &note);
+	}
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * conn.c -- a connection's life from its first step to its fence
+ */
+#include "rdma/verbs/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdma/verbs/verbs_rc.h"
+
+int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn)
+{
+	struct ol_verbs_conn *conn;
+	uint32_t slot = 0;
+	uint32_t size = 1;
+
+	while (slot < xport->opts.conns_max && xport->slots[slot] != NULL)
+		slot++;
+	if (slot == xport->opts.conns_max) {
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "all %u connections are in use",
+			     xport->opts.conns_max);
+		return -EMFILE;
+	}
+	while (size < xport->opts.inflight_max)
+		size *= 2;
+	conn = calloc(1, sizeof(*conn));
+	if (conn == NULL)
+		return -ENOMEM;
+	conn->ops = calloc(size, sizeof(*conn->ops));
+	if (conn->ops == NULL) {
+		free(conn);
+		return -ENOMEM;
+	}
+	conn->base.xport = xport;
+	conn->ops_mask = size - 1;
+	conn->slot = slot;
+	conn->responder_resources = xport->reads_in_max;
+	conn->initiator_depth = xport->reads_out_max;
+	xport->slots[slot] = conn;
+	*ret_conn = conn;
+	return 0;
+}
+
+/* ol_verbs_domain_open -- an accepted connection's own protection domain, if it is to have one */
+int ol_verbs_domain_open(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+	int rc;
+
+	if (conn->pd != NULL || !conn->passive || xport->opts.shared_domain)
+		return 0;
+	errno = 0;
+	conn->pd = ibv_alloc_pd(xport->ctx);
+	rc = ol_rc_null(conn->pd);
+	if (rc != 0) {
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "conn %u to %s: no protection domain: error %d", conn->slot,
+			     conn->peer, -rc);
+		return rc;
+	}
+	conn->domain = conn->slot + 1;
+	rc = ol_verbs_regions_enter(conn);
+	if (rc != 0) {
+		ibv_dealloc_pd(conn->pd);
+		conn->pd = NULL;
+		conn->domain = 0;
+	}
+	return rc;
+}
+
+/* ol_verbs_conn_pend -- poll() shall report it; in the order of the first call for a connection */
+void ol_verbs_conn_pend(struct ol_verbs_conn *conn, unsigned pending)
+{
+	struct ol_xport *xport = conn->base.xport;
+
+	conn->pending |= pending;
+	if (conn->in_ready)
+		return;
+	conn->in_ready = true;
+	conn->ready_next = NULL;
+	*xport->ready_tail = conn;
+	xport->ready_tail = &conn->ready_next;
+}
+
+static void ready_remove(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+	struct ol_verbs_conn **at = &xport->ready;
+
+	if (!conn->in_ready)
+		return;
+	while (*at != conn)
+		at = &(*at)->ready_next;
+	*at = conn->ready_next;
+	if (xport->ready_tail == &conn->ready_next)
+		xport->ready_tail = at;
+	conn->in_ready = false;
+}
+
+void ol_verbs_conn_timer(struct ol_verbs_conn *conn, uint32_t after_ms)
+{
+	struct ol_xport *xport = conn->base.xport;
+
+	if (conn->timer_ns != 0)
+		xport->timer_count--;
+	conn->timer_ns = 0;
+	if (after_ms == 0)
+		return;
+	conn->timer_ns = ol_verbs_now_ns() + (uint64_t)after_ms * 1000000;
+	xport->timer_count++;
+}
+
+static void conn_finish(struct ol_verbs_conn *conn)
+{
+	ol_verbs_conn_timer(conn, 0);
+	conn->state = OL_VERBS_DOWN;
+	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_DOWN);
+}
+
+static void finish_if_drained(struct ol_verbs_conn *conn)
+{
+	if (conn->state == OL_VERBS_DRAINING && conn->marker_done && conn->cm_done)
+		conn_finish(conn);
+}
+
+static void disconnect_send(struct ol_verbs_conn *conn)
+{
+	if (conn->disconnect_sent)
+		return;
+	conn->disconnect_sent = true;
+	rdma_disconnect(conn->id); /* fails if the peer was faster: then it knows */
+}
+
+void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status)
+{
+	if (conn->state == OL_VERBS_DOWN)
+		return;
+	conn->status = status;
+	conn_finish(conn);
+}
+
+void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause)
+{
+	const uint32_t silence_ms = conn->base.xport->opts.retry_timeout_ms;
+
+	switch (conn->state) {
+	case OL_VERBS_UP:
+		break;
+	case OL_VERBS_CONNECTING:
+	case OL_VERBS_REQUESTED:
+	case OL_VERBS_ACCEPTED:
+		ol_verbs_conn_fail(conn, status);
+		return;
+	case OL_VERBS_DRAINING:
+	case OL_VERBS_DOWN:
+		return;
+	}
+	conn->state = OL_VERBS_DRAINING;
+	conn->status = status;
+	conn->cause = cause;
+	switch (cause) {
+	case OL_VERBS_CAUSE_LOCAL:
+		disconnect_send(conn);
+		ol_verbs_conn_timer(conn, silence_ms);
+		break;
+	case OL_VERBS_CAUSE_PEER:
+	case OL_VERBS_CAUSE_FAILED:
+		disconnect_send(conn);
+		conn->cm_done = true;
+		ol_verbs_conn_timer(conn, OL_VERBS_DRAIN_MS);
+		break;
+	case OL_VERBS_CAUSE_REFUSED:
+		conn->holding = true;
+		ol_verbs_conn_timer(conn, OL_VERBS_HOLD_MS);
+		break;
+	case OL_VERBS_CAUSE_VICTIM:
+		conn->holding = true;
+		ol_verbs_conn_timer(conn, 4 * OL_VERBS_HOLD_MS);
+		break;
+	}
+	ol_verbs_qp_stop(conn);
+}
+
+/* The peer's disconnect, or its answer to ours. */
+void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn)
+{
+	switch (conn->state) {
+	case OL_VERBS_CONNECTING:
+	case OL_VERBS_REQUESTED:
+	case OL_VERBS_ACCEPTED:
+		ol_verbs_conn_fail(conn, 0);
+		return;
+	case OL_VERBS_UP:
+		if (ol_verbs_qp_broken(conn)) /* it was refused, and has noticed first */
+			ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_PEER);
+		else
+			ol_verbs_conn_break(conn, 0, OL_VERBS_CAUSE_PEER);
+		return;
+	case OL_VERBS_DRAINING:
+		if (conn->holding && conn->cause == OL_VERBS_CAUSE_REFUSED)
+			conn->status = 0;
+		if (conn->holding)
+			ol_verbs_conn_timer(conn, OL_VERBS_DRAIN_MS);
+		conn->holding = false;
+		disconnect_send(conn);
+		conn->cm_done = true;
+		finish_if_drained(conn);
+		return;
+	case OL_VERBS_DOWN:
+		disconnect_send(conn);
+		return;
+	}
+}
+
+void ol_verbs_conn_marker(struct ol_verbs_conn *conn)
+{
+	conn->marker_done = true;
+	finish_if_drained(conn);
+}
+
+void ol_verbs_conn_expired(struct ol_verbs_conn *conn)
+{
+	switch (conn->state) {
+	case OL_VERBS_CONNECTING:
+	case OL_VERBS_ACCEPTED:
+		ol_verbs_conn_fail(conn, -ETIMEDOUT);
+		return;
+	case OL_VERBS_DRAINING:
+		if (!conn->holding) {
+			conn_finish(conn);
+			return;
+		}
+		conn->holding = false;
+		disconnect_send(conn);
+		conn->cm_done = true;
+		ol_verbs_conn_timer(conn, OL_VERBS_DRAIN_MS);
+		finish_if_drained(conn);
+		return;
+	case OL_VERBS_REQUESTED:
+	case OL_VERBS_UP:
+	case OL_VERBS_DOWN:
+		ol_verbs_conn_timer(conn, 0);
+		return;
+	}
+}
+
+int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+	struct ol_xport *xport = base->xport;
+	struct rdma_conn_param param;
+	int rc;
+
+	if (conn->state != OL_VERBS_REQUESTED)
+		return conn->state == OL_VERBS_DOWN ? -ECONNABORTED : -EINVAL;
+	if (priv_len > OL_XPORT_PRIV_ACCEPT_MAX)
+		return -EINVAL;
+	rc = ol_verbs_domain_open(conn);
+	if (rc != 0)
+		return rc;
+	rc = ol_verbs_qp_open(conn);
+	if (rc == 0)
+		rc = ol_verbs_qp_ready(conn);
+	if (rc != 0)
+		goto err_qp;
+	param = ol_verbs_qp_param(conn, priv, priv_len);
+	errno = 0;
+	rc = ol_rc_minus_one(rdma_accept(conn->id, &param));
+	if (rc != 0) {
+		ol_verbs_log(xport, OL_XPORT_LOG_WARN, "conn %u to %s: cannot accept: error %d",
+			     conn->slot, conn->peer, -rc);
+		rc = -ECONNABORTED;
+		goto err_qp;
+	}
+	conn->state = OL_VERBS_ACCEPTED;
+	ol_verbs_conn_timer(conn, xport->opts.connect_timeout_ms);
+	return 0;
+
+err_qp:
+	ol_verbs_qp_close(conn);
+	return rc;
+}
+
+void ol_verbs_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+
+	if (priv_len > OL_XPORT_PRIV_REJECT_MAX)
+		priv_len = OL_XPORT_PRIV_REJECT_MAX;
+	if (conn->state == OL_VERBS_REQUESTED)
+		rdma_reject(conn->id, priv_len != 0 ? priv : NULL, (uint8_t)priv_len);
+	conn->state = OL_VERBS_DOWN;
+	ol_verbs_conn_free(base);
+}
+
+void ol_verbs_disconnect(struct ol_xport_conn *base)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+
+	switch (conn->state) {
+	case OL_VERBS_REQUESTED:
+		rdma_reject(conn->id, NULL, 0);
+		break;
+	case OL_VERBS_ACCEPTED:
+		disconnect_send(conn);
+		break;
+	case OL_VERBS_CONNECTING:
+	case OL_VERBS_UP:
+	case OL_VERBS_DRAINING:
+	case OL_VERBS_DOWN:
+		break;
+	}
+	ol_verbs_conn_break(conn, 0, OL_VERBS_CAUSE_LOCAL);
+}
+
+/*
+ * The order is the fence: the peer is told, the queue pair destroyed (nothing lands after that),
+ * then its keys, then the domain that they belonged to.
+ */
+void ol_verbs_conn_free(struct ol_xport_conn *base)
+{
+	struct ol_verbs_conn *conn;
+	struct ol_xport *xport;
+	int rc;
+
+	if (base == NULL)
+		return;
+	conn = ol_verbs_conn(base);
+	xport = base->xport;
+	ol_verbs_conn_timer(conn, 0);
+	ready_remove(conn);
+	if (conn->state == OL_VERBS_REQUESTED)
+		rdma_reject(conn->id, NULL, 0);
+	if (conn->qp != NULL)
+		disconnect_send(conn);
+	ol_verbs_qp_close(conn);
+	ol_verbs_regions_leave(conn);
+	if (conn->pd != NULL) {
+		rc = ol_rc_positive(ibv_dealloc_pd(conn->pd));
+		if (rc != 0)
+			ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+				     "conn %u to %s: cannot free its protection domain: error %d",
+				     conn->slot, conn->peer, -rc);
+	}
+	if (conn->id != NULL)
+		rdma_destroy_id(conn->id);
+	xport->slots[conn->slot] = NULL;
+	free(conn->ops);
+	free(conn);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * device.c -- a transport from open to close, and which device it uses
+ *
+ * With no device named and several there, the first one is taken until an address says otherwise:
+ * the first listen() or connect() may still change it, as long as nothing depends on it.
+ */
+#include "rdma/verbs/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rdma/verbs/verbs.h"
+#include "rdma/verbs/verbs_rc.h"
+
+void ol_verbs_log(const struct ol_xport *xport, enum ol_xport_log_level level, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	if (xport->opts.log == NULL)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	xport->opts.log(xport->opts.log_arg, level, text);
+}
+
+uint64_t ol_verbs_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+int ol_verbs_present(const char *device, char *why, size_t why_bytes)
+{
+	struct rdma_event_channel *channel;
+	struct ibv_context *ctx;
+	uint8_t port;
+	int rc;
+
+	rc = ol_verbs_device_find(device, &ctx, &port, why, why_bytes);
+	if (rc != 0)
+		return rc;
+	ibv_close_device(ctx);
+	channel = rdma_create_event_channel();
+	if (channel == NULL) {
+		snprintf(why, why_bytes,
+			 "the RDMA connection manager cannot be used: is rdma_ucm loaded and "
+			 "/dev/infiniband/rdma_cm accessible?");
+		return -ENODEV;
+	}
+	rdma_destroy_event_channel(channel);
+	return 0;
+}
+
+static uint32_t or_default(uint32_t value, uint32_t dflt)
+{
+	return value != 0 ? value : dflt;
+}
+
+static int opts_take(struct ol_xport *xport, const struct ol_xport_opts *opts)
+{
+	struct ol_xport_opts dflt;
+
+	ol_xport_opts_init(&dflt);
+	xport->opts = *opts;
+	xport->opts.inflight_max = or_default(opts->inflight_max, dflt.inflight_max);
+	xport->opts.doorbells_max = or_default(opts->doorbells_max, dflt.doorbells_max);
+	xport->opts.conns_max = or_default(opts->conns_max, dflt.conns_max);
+	xport->opts.retry_timeout_ms = or_default(opts->retry_timeout_ms, dflt.retry_timeout_ms);
+	xport->opts.connect_timeout_ms =
+		or_default(opts->connect_timeout_ms, dflt.connect_timeout_ms);
+	if (xport->opts.conns_max > OL_VERBS_CONNS_LIMIT ||
+	    xport->opts.inflight_max > INT32_MAX / 2 || xport->opts.doorbells_max > INT32_MAX / 2)
+		return -EINVAL;
+	xport->timing = ol_verbs_timing(xport->opts.retry_timeout_ms);
+	xport->signal_every = xport->opts.inflight_max > 1 ? xport->opts.inflight_max / 2 : 1;
+	return 0;
+}
+
+static int watch(const struct ol_xport *xport, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(xport->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+static int fds_create(struct ol_xport *xport)
+{
+	int rc;
+
+	xport->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (xport->epoll_fd < 0)
+		return -errno;
+	xport->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (xport->timer_fd < 0)
+		return -errno;
+	if (fcntl(xport->channel->fd, F_SETFL, O_NONBLOCK) != 0)
+		return -errno;
+	rc = watch(xport, xport->timer_fd);
+	return rc == 0 ? watch(xport, xport->channel->fd) : rc;
+}
+
+static int queues_watched(struct ol_xport *xport, const char *device)
+{
+	int rc;
+
+	rc = ol_verbs_queues_open(xport, device);
+	if (rc != 0)
+		return rc;
+	rc = watch(xport, xport->comp->fd);
+	if (rc == 0)
+		rc = watch(xport, xport->ctx->async_fd);
+	if (rc != 0)
+		ol_verbs_queues_close(xport);
+	return rc;
+}
+
+int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
+{
+	const char *have;
+	const char *want;
+
+	if (id->verbs == NULL) /* a listener on every address */
+		return 0;
+	want = ibv_get_device_name(id->verbs->device);
+	have = ibv_get_device_name(xport->ctx->device);
+	if (strcmp(have, want) == 0)
+		return 0;
+	if (!xport->pinned) { /* closing the descriptors takes them out of epoll */
+		ol_verbs_queues_close(xport);
+		return queues_watched(xport, want);
+	}
+	ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		     "the address belongs to device %s, but %s is in use: name the device", want,
+		     have);
+	return -EADDRNOTAVAIL;
+}
+
+int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret_xport)
+{
+	struct ol_xport *xport;
+	int rc;
+
+	xport = calloc(1, sizeof(*xport));
+	if (xport == NULL)
+		return -ENOMEM;
+	xport->epoll_fd = -1;
+	xport->timer_fd = -1;
+	xport->ready_tail = &xport->ready;
+	rc = opts_take(xport, opts);
+	if (rc != 0)
+		goto err_close;
+	if (ibv_fork_init() != 0)
+		ol_verbs_log(xport, OL_XPORT_LOG_WARN,
+			     "memory was registered before open: a fork may now corrupt it");
+	xport->slots = calloc(xport->opts.conns_max, sizeof(struct ol_verbs_conn *));
+	rc = xport->slots == NULL ? -ENOMEM
+				  : ol_verbs_qpmap_init(&xport->qpmap, xport->opts.conns_max);
+	if (rc != 0)
+		goto err_close;
+	errno = 0;
+	xport->channel = rdma_create_event_channel();
+	if (xport->channel == NULL) {
+		rc = -ENODEV;
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "the RDMA connection manager cannot be used: error %d; outlast doctor "
+			     "says what is missing",
+			     errno);
+		goto err_close;
+	}
+	rc = fds_create(xport);
+	if (rc == 0)
+		rc = queues_watched(xport, opts->device);
+	if (rc != 0)
+		goto err_close;
+	xport->pinned = opts->device != NULL;
+	*ret_xport = xport;
+	return 0;
+
+err_close:
+	ol_verbs_close(xport);
+	return rc;
+}
+
+void ol_verbs_close(struct ol_xport *xport)
+{
+	if (xport == NULL)
+		return;
+	for (uint32_t i = 0; xport->slots != NULL && i < xport->opts.conns_max; i++) {
+		if (xport->slots[i] != NULL)
+			ol_verbs_conn_free(&xport->slots[i]->base);
+	}
+	if (xport->listener != NULL)
+		rdma_destroy_id(xport->listener);
+	ol_verbs_queues_close(xport);
+	if (xport->channel != NULL)
+		rdma_destroy_event_channel(xport->channel);
+	if (xport->timer_fd >= 0)
+		close(xport->timer_fd);
+	if (xport->epoll_fd >= 0)
+		close(xport->epoll_fd);
+	ol_verbs_qpmap_fini(&xport->qpmap);
+	free(xport->slots);
+	free(xport);
+}
+
+void ol_verbs_query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps)
+{
+	*ret_caps = xport->caps;
+}
+
+const struct ol_xport_ops ol_xport_verbs = {
+	.size = sizeof(struct ol_xport_ops),
+	.name = "verbs",
+	.open = ol_verbs_open,
+	.close = ol_verbs_close,
+	.query = ol_verbs_query,
+	.reg = ol_verbs_reg,
+	.dereg = ol_verbs_dereg,
+	.rkey = ol_verbs_rkey,
+	.listen = ol_verbs_listen,
+	.connect = ol_verbs_connect,
+	.accept = ol_verbs_accept,
+	.reject = ol_verbs_reject,
+	.disconnect = ol_verbs_disconnect,
+	.conn_free = ol_verbs_conn_free,
+	.map = ol_xport_no_map,
+	.post_write = ol_verbs_post_write,
+	.post_read = ol_verbs_post_read,
+	.poll = ol_verbs_poll,
+	.event_fd = ol_verbs_event_fd,
+	.arm = ol_verbs_arm,
+};

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * internal.h -- the objects of the verbs transport, and what its files say to each other
+ *
+ * OWNERSHIP. The transport owns a device context of its own (its async events are nobody else's),
+ * one completion queue and one shared receive queue; a connection owns its rdma_cm id, its queue
+ * pair and, on the accepting side, a protection domain. Queue pairs are made by hand and not by
+ * rdma_create_qp(), so that every timer and access flag is ours from the first state on.
+ *
+ * COMPLETIONS pass through xport->wcs, from where poll() hands them out one by one. Freeing a
+ * connection first destroys its queue pair, then moves the completion queue into wcs and drops
+ * that pair's: a later queue pair with the same number never meets them.
+ */
+#ifndef OL_RDMA_VERBS_INTERNAL_H
+#define OL_RDMA_VERBS_INTERNAL_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rdma/transport.h"
+#include "rdma/verbs/addr.h"
+#include "rdma/verbs/qpmap.h"
+#include "rdma/verbs/timing.h"
+
+#define ol_verbs_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#define ol_verbs_container_of_const(ptr, type, member) \
+	((const type *)((const char *)(ptr)-offsetof(type, member)))
+
+enum {
+	OL_VERBS_POLL_BATCH = 16, /* completions taken from the queue at once */
+	OL_VERBS_LOOK_POLLS = 32, /* polls between two looks at the file descriptors */
+	OL_VERBS_PRIV_EVENTS = 8, /* connection events with private data a poll */
+	OL_VERBS_PRIV_MAX = 256,
+	OL_VERBS_RECV_BATCH = 32, /* receives posted back at once */
+	OL_VERBS_INLINE_WANTED = 256,
+	OL_VERBS_INLINE_NEEDED = 128,
+	OL_VERBS_READS_MAX = 16, /* reads in flight at the adapter, a connection */
+	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
+	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
+	OL_VERBS_BACKLOG = 128,
+};
+
+/*
+ * wr_id of sends: slot << 48 | sequence; the marker ends a drain. Receives have no identity: the
+ * queue pair's number tells the connection.
+ */
+#define OL_VERBS_WR_SLOT_SHIFT 48
+#define OL_VERBS_WR_SEQ_MASK   ((UINT64_C(1) << OL_VERBS_WR_SLOT_SHIFT) - 1)
+#define OL_VERBS_WR_SEQ_MARKER OL_VERBS_WR_SEQ_MASK
+#define OL_VERBS_WR_RECV       UINT64_MAX
+enum {
+	OL_VERBS_CONNS_LIMIT = 65535 /* slots that a wr_id can name, without that of RECV */
+};
+
+enum ol_verbs_state {
+	OL_VERBS_CONNECTING, /* connect(): any step before the peer's answer */
+	OL_VERBS_REQUESTED, /* a peer asked; accept() or reject() is the caller's next word */
+	OL_VERBS_ACCEPTED, /* accept() was called; the peer has not said that it is ready */
+	OL_VERBS_UP, /* posts are allowed */
+	OL_VERBS_DRAINING, /* queue pair in error; its last completions are on their way */
+	OL_VERBS_DOWN, /* CONN_DOWN is delivered, or waits to be */
+};
+
+/*
+ * Why a connection that was up breaks. A killed process and a refused access look alike at first:
+ * the kernel takes the dead one's regions away, then sends its disconnect. So who was refused
+ * waits OL_VERBS_HOLD_MS for a disconnect before it says its own, and who refused waits longer:
+ * a disconnect within that time means that the peer is gone and did not refuse.
+ */
+enum ol_verbs_cause {
+	OL_VERBS_CAUSE_LOCAL, /* disconnect() */
+	OL_VERBS_CAUSE_PEER, /* the peer's disconnect arrived */
+	OL_VERBS_CAUSE_FAILED, /* silence, or an error of this side */
+	OL_VERBS_CAUSE_REFUSED, /* the peer refused an access, or flushed without a reason known */
+	OL_VERBS_CAUSE_VICTIM, /* the adapter refused the peer's access */
+};
+
+enum ol_verbs_pending {
+	OL_VERBS_PENDING_REQUEST = 1 << 0,
+	OL_VERBS_PENDING_UP = 1 << 1,
+	OL_VERBS_PENDING_DOWN = 1 << 2,
+};
+
+/* One post that may be unfinished. */
+struct ol_verbs_op {
+	uint64_t cookie;
+	bool signaled; /* by the caller's wish, not by ours */
+};
+
+struct ol_verbs_conn {
+	struct ol_xport_conn base;
+	enum ol_verbs_state state;
+	/* data path */
+	struct ibv_qp *qp;
+	struct ol_verbs_op *ops; /* ring of ops_mask + 1; sequence & mask */
+	uint64_t head; /* sequence of the next post */
+	uint64_t tail; /* all before it are finished */
+	uint32_t ops_mask;
+	uint32_t unsignaled; /* posts since the last one that completes visibly */
+	uint32_t slot; /* index in xport->slots */
+	uint32_t domain; /* index of the protection domain: 0 the common one, else slot + 1 */
+	/* control path */
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd; /* own; NULL: the common one */
+	struct ol_verbs_conn *ready_next;
+	uint64_t timer_ns; /* 0: none */
+	int status; /* of CONN_DOWN */
+	enum ol_verbs_cause cause; /* once DRAINING */
+	unsigned pending; /* enum ol_verbs_pending */
+	bool in_ready;
+	bool passive;
+	bool holding; /* the disconnect is held back: see enum ol_verbs_cause */
+	bool marker_done;
+	bool cm_done; /* nothing more to wait for from the connection manager */
+	bool disconnect_sent;
+	uint8_t responder_resources;
+	uint8_t initiator_depth;
+	uint32_t priv_len;
+	uint8_t priv[OL_VERBS_PRIV_MAX]; /* first to send, then what came */
+	char peer[OL_XPORT_ADDR_MAX]; /* for people */
+};
+
+/* This transport's own, as its struct ol_xport is. */
+struct ol_xport_region {
+	struct ol_xport *xport;
+	struct ol_xport_region *next;
+	struct ol_xport_region **prev_next;
+	struct ol_verbs_conn *conn; /* NULL with common false: its connection is gone */
+	bool common; /* for every connection: one registration a protection domain */
+	unsigned access; /* enum ibv_access_flags */
+	void *addr;
+	size_t bytes;
+	struct ibv_mr **mrs; /* common: by domain index, conns_max + 1 of them */
+	struct ibv_mr *mr; /* not common; NULL once the connection is gone */
+};
+
+struct ol_xport {
+	/* data path */
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct ibv_wc *wcs; /* completions not handed out yet: [wc_head, wc_count) */
+	uint32_t wc_head;
+	uint32_t wc_count;
+	uint32_t recv_missing; /* receives used up and not posted back */
+	uint32_t recv_batch;
+	struct ibv_recv_wr *recv_wrs; /* recv_batch of them, chained */
+	struct ol_verbs_conn **slots; /* conns_max */
+	struct ol_verbs_conn *ready; /* those with pending events, in order */
+	struct ol_verbs_conn **ready_tail;
+	uint32_t poll_count;
+	uint32_t timer_count; /* connections with a timer */
+	bool look; /* look at the file descriptors on the next poll */
+	bool notify_on; /* the completion channel will get an event, or has one unread */
+	unsigned acks; /* completion channel events not acknowledged yet */
+	struct ol_verbs_qpmap qpmap;
+	struct ol_xport_caps caps;
+	uint32_t signal_every; /* posts */
+	/* control path */
+	struct ol_xport_opts opts; /* defaults filled in; conns_max: what the device allows */
+	struct ol_verbs_timing timing;
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+	struct ibv_context *ctx;
+	struct ibv_comp_channel *comp;
+	struct ibv_pd *pd; /* the common domain */
+	struct ol_xport_region *regions;
+	uint32_t cq_depth;
+	uint32_t srq_depth;
+	uint8_t reads_in_max; /* that peers may have in flight here, a connection */
+	uint8_t reads_out_max;
+	bool pinned; /* the device may not change any more */
+	int epoll_fd;
+	int timer_fd;
+	uint8_t privs[OL_VERBS_PRIV_EVENTS][OL_VERBS_PRIV_MAX]; /* of the last poll's events */
+};
+
+static inline struct ol_verbs_conn *ol_verbs_conn(struct ol_xport_conn *base)
+{
+	return ol_verbs_container_of(base, struct ol_verbs_conn, base);
+}
+
+static inline struct ibv_pd *ol_verbs_conn_pd(const struct ol_verbs_conn *conn)
+{
+	return conn->pd != NULL ? conn->pd : conn->base.xport->pd;
+}
+
+/* device.c */
+void ol_verbs_log(const struct ol_xport *xport, enum ol_xport_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+uint64_t ol_verbs_now_ns(void);
+int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret_xport);
+void ol_verbs_close(struct ol_xport *xport);
+void ol_verbs_query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps);
+
+/* queues.c: all that hangs on one device; silent close of what is not open */
+int ol_verbs_queues_open(struct ol_xport *xport, const char *device);
+void ol_verbs_queues_close(struct ol_xport *xport);
+/* ol_verbs_device_match -- make id's device the transport's, or say why not: -EADDRNOTAVAIL */
+int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id);
+/* ol_verbs_device_find -- device (NULL: the first with an active port); writes why if there is none
+ */
+int ol_verbs_device_find(const char *device, struct ibv_context **ret_ctx, uint8_t *ret_port,
+			 char *why, size_t why_bytes);
+struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t inline_bytes);
+void ol_verbs_recv_refill(struct ol_xport *xport);
+
+/* cm.c */
+int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
+int ol_verbs_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
+		     struct ol_xport_conn **ret_conn);
+void ol_verbs_cm_progress(struct ol_xport *xport);
+
+/* conn.c */
+int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn);
+int ol_verbs_domain_open(struct ol_verbs_conn *conn);
+int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);
+void ol_verbs_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);
+void ol_verbs_disconnect(struct ol_xport_conn *base);
+void ol_verbs_conn_free(struct ol_xport_conn *base);
+void ol_verbs_conn_pend(struct ol_verbs_conn *conn, unsigned pending);
+void ol_verbs_conn_timer(struct ol_verbs_conn *conn, uint32_t after_ms); /* 0: off */
+void ol_verbs_conn_expired(struct ol_verbs_conn *conn);
+/* ol_verbs_conn_fail -- a connection that was never up ends */
+void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status);
+/* ol_verbs_conn_break -- a connection that may have posts in flight ends; any state is fine */
+void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause);
+void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn);
+void ol_verbs_conn_marker(struct ol_verbs_conn *conn);
+
+/* qp.c: the steps of a queue pair; the caller undoes with ol_verbs_qp_close() */
+int ol_verbs_qp_open(struct ol_verbs_conn *conn);
+int ol_verbs_qp_ready(struct ol_verbs_conn *conn);
+bool ol_verbs_qp_broken(struct ol_verbs_conn *conn);
+void ol_verbs_qp_stop(struct ol_verbs_conn *conn);
+void ol_verbs_qp_close(struct ol_verbs_conn *conn);
+struct rdma_conn_param ol_verbs_qp_param(const struct ol_verbs_conn *conn, const void *priv,
+					 uint32_t priv_len);
+
+/* region.c */
+int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_slab *slab,
+		 size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region);
+void ol_verbs_dereg(struct ol_xport_region *region);
+struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
+				   const struct ol_xport_conn *base);
+int ol_verbs_regions_enter(struct ol_verbs_conn *conn); /* a domain was made: common ones go in */
+void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own and its domain's */
+
+/* post.c */
+int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write *write);
+int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read);
+
+/* poll.c */
+int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max);
+int ol_verbs_event_fd(const struct ol_xport *xport);
+int ol_verbs_arm(struct ol_xport *xport);
+void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num);
+
+/* async.c */
+void ol_verbs_async_progress(struct ol_xport *xport);
+
+#endif /* OL_RDMA_VERBS_INTERNAL_H */

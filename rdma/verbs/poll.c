@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * poll.c -- the data path's receiving half, and sleeping
+ *
+ * ORDER. Pending connection events go first, all of them, then completions one by one. So CONN_UP
+ * precedes a connection's doorbells (one that comes before the handshake's last word makes it up),
+ * and CONN_DOWN follows its last completion: it is pending only once the marker was handled or
+ * given up.
+ *
+ * The spin path makes no system call: file descriptors are looked at every OL_VERBS_LOOK_POLLS
+ * polls, and on the first poll after arm().
+ */
+#include "rdma/verbs/internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "rdma/order.h"
+#include "rdma/verbs/verbs_rc.h"
+
+static void comp_event_take(struct ol_xport *xport)
+{
+	struct ibv_cq *cq;
+	void *cq_arg;
+
+	if (ibv_get_cq_event(xport->comp, &cq, &cq_arg) == 0) {
+		xport->acks++;
+		xport->notify_on = false;
+	}
+}
+
+static void timers_expire(struct ol_xport *xport)
+{
+	const uint64_t now_ns = ol_verbs_now_ns();
+
+	for (uint32_t i = 0; i < xport->opts.conns_max; i++) {
+		struct ol_verbs_conn *conn = xport->slots[i];
+
+		if (conn != NULL && conn->timer_ns != 0 && conn->timer_ns <= now_ns)
+			ol_verbs_conn_expired(conn);
+	}
+}
+
+static void look(struct ol_xport *xport)
+{
+	struct epoll_event events[4];
+	uint64_t expirations;
+	int count;
+
+	xport->look = false;
+	xport->poll_count = 0;
+	count = epoll_wait(xport->epoll_fd, events, 4, 0);
+	for (int i = 0; i < count; i++) {
+		const int fd = events[i].data.fd;
+
+		if (fd == xport->comp->fd)
+			comp_event_take(xport);
+		else if (fd == xport->ctx->async_fd)
+			ol_verbs_async_progress(xport);
+		else if (fd == xport->timer_fd)
+			(void)!read(fd, &expirations, sizeof(expirations));
+		else
+			ol_verbs_cm_progress(xport);
+	}
+	if (xport->timer_count != 0)
+		timers_expire(xport);
+}
+
+static struct ol_xport_event *event_put(struct ol_xport_event *event, struct ol_verbs_conn *conn,
+					enum ol_xport_event_type type, int status)
+{
+	*event = (struct ol_xport_event){ .type = type, .status = status, .conn = &conn->base };
+	return event;
+}
+
+static void event_priv(struct ol_xport_event *event, struct ol_xport *xport, unsigned *privs)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(event->conn);
+	uint8_t *copy = xport->privs[(*privs)++];
+
+	memcpy(copy, conn->priv, conn->priv_len);
+	event->priv = copy;
+	event->priv_len = conn->priv_len;
+	conn->priv_len = 0;
+}
+
+/* What a connection leaves unfinished when it is down; the place after the last event put. */
+static int ops_abort(struct ol_verbs_conn *conn, struct ol_xport_event *events, int count, int max)
+{
+	for (; conn->tail != conn->head && count < max; conn->tail++) {
+		const struct ol_verbs_op *op = &conn->ops[conn->tail & conn->ops_mask];
+
+		if (op->signaled)
+			event_put(&events[count++], conn, OL_XPORT_DONE, -ECONNABORTED)->cookie =
+				op->cookie;
+	}
+	return count;
+}
+
+/* The pending events of one connection; false if there is no room for all of them now. */
+static bool conn_report(struct ol_verbs_conn *conn, struct ol_xport_event *events, int *count,
+			int max, unsigned *privs)
+{
+	static const struct {
+		enum ol_verbs_pending pending;
+		enum ol_xport_event_type type;
+	} kinds[] = {
+		{ OL_VERBS_PENDING_REQUEST, OL_XPORT_CONN_REQUEST },
+		{ OL_VERBS_PENDING_UP, OL_XPORT_CONN_UP },
+		{ OL_VERBS_PENDING_DOWN, OL_XPORT_CONN_DOWN },
+	};
+
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const bool down = kinds[i].pending == OL_VERBS_PENDING_DOWN;
+
+		if ((conn->pending & kinds[i].pending) == 0)
+			continue;
+		if (down)
+			*count = ops_abort(conn, events, *count, max);
+		if (*count == max || *privs == OL_VERBS_PRIV_EVENTS)
+			return false;
+		event_put(&events[*count], conn, kinds[i].type, down ? conn->status : 0);
+		event_priv(&events[*count], conn->base.xport, privs);
+		(*count)++;
+		conn->pending &= ~(unsigned)kinds[i].pending;
+	}
+	return true;
+}
+
+static int ready_report(struct ol_xport *xport, struct ol_xport_event *events, int max)
+{
+	unsigned privs = 0;
+	int count = 0;
+
+	while (xport->ready != NULL) {
+		struct ol_verbs_conn *conn = xport->ready;
+
+		if (!conn_report(conn, events, &count, max, &privs))
+			break;
+		xport->ready = conn->ready_next;
+		if (xport->ready == NULL)
+			xport->ready_tail = &xport->ready;
+		conn->in_ready = false;
+	}
+	return count;
+}
+
+/*
+ * A doorbell. Returns events put: 0 or 1, or -1 for "CONN_UP was put, come again with the same
+ * completion".
+ */
+static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
+		       struct ol_xport_event *event)
+{
+	struct ol_verbs_conn *conn = ol_verbs_qpmap_find(&xport->qpmap, wc->qp_num);
+
+	if (conn != NULL && conn->state == OL_VERBS_ACCEPTED && wc->status == IBV_WC_SUCCESS) {
+		conn->state = OL_VERBS_UP;
+		ol_verbs_conn_timer(conn, 0);
+		event_put(event, conn, OL_XPORT_CONN_UP, 0);
+		return -1;
+	}
+	xport->recv_missing++;
+	if (conn == NULL || (conn->state != OL_VERBS_UP && conn->state != OL_VERBS_DRAINING))
+		return 0;
+	if (wc->status != IBV_WC_SUCCESS) {
+		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_REFUSED);
+		return 0;
+	}
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) { /* nothing of ours sends */
+		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_FAILED);
+		return 0;
+	}
+	event_put(event, conn, OL_XPORT_DOORBELL_RUNG, 0)->imm = ntohl(wc->imm_data);
+	return 1;
+}
+
+/* The first bad completion says why; all later ones are flushes, whatever the adapter calls them.
+ */
+static int send_status(struct ol_verbs_conn *conn, const struct ibv_wc *wc)
+{
+	int status;
+
+	if (conn->state != OL_VERBS_UP)
+		return -ECONNABORTED;
+	status = ol_rc_wc(wc->status);
+	if (status == -EACCES)
+		ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_REFUSED);
+	else if (status == -ECONNABORTED)
+		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_REFUSED);
+	else
+		ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_FAILED);
+	return status;
+}
+
+static int send_handle(struct ol_xport *xport, const struct ibv_wc *wc,
+		       struct ol_xport_event *event)
+{
+	struct ol_verbs_conn *conn = xport->slots[wc->wr_id >> OL_VERBS_WR_SLOT_SHIFT];
+	const uint64_t seq = wc->wr_id & OL_VERBS_WR_SEQ_MASK;
+	const struct ol_verbs_op *op;
+	int status = 0;
+
+	if (conn == NULL || conn->state == OL_VERBS_DOWN)
+		return 0;
+	if (seq == OL_VERBS_WR_SEQ_MARKER) {
+		ol_verbs_conn_marker(conn);
+		return 0;
+	}
+	if (wc->status != IBV_WC_SUCCESS)
+		status = send_status(conn, wc);
+	op = &conn->ops[seq & conn->ops_mask];
+	conn->tail = seq + 1;
+	if (!op->signaled)
+		return 0;
+	event_put(event, conn, OL_XPORT_DONE, status)->cookie = op->cookie;
+	return 1;
+}
+
+/* Returns how many completions are at hand. */
+static uint32_t wcs_take(struct ol_xport *xport)
+{
+	int count;
+
+	if (xport->wc_head != xport->wc_count)
+		return xport->wc_count - xport->wc_head;
+	count = ibv_poll_cq(xport->cq, OL_VERBS_POLL_BATCH, xport->wcs);
+	xport->wc_head = 0;
+	xport->wc_count = count > 0 ? (uint32_t)count : 0;
+	return xport->wc_count;
+}
+
+int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max)
+{
+	int count = 0;
+	int put;
+
+	if (xport->look || ++xport->poll_count >= OL_VERBS_LOOK_POLLS)
+		look(xport);
+	if (xport->ready != NULL)
+		count = ready_report(xport, events, max);
+	while (count < max && xport->ready == NULL && wcs_take(xport) != 0) {
+		const struct ibv_wc *wc = &xport->wcs[xport->wc_head];
+
+		if (wc->wr_id == OL_VERBS_WR_RECV)
+			put = recv_handle(xport, wc, &events[count]);
+		else
+			put = send_handle(xport, wc, &events[count]);
+		if (put < 0) {
+			count++;
+			continue;
+		}
+		count += put;
+		xport->wc_head++;
+	}
+	if (xport->recv_missing >= xport->recv_batch)
+		ol_verbs_recv_refill(xport);
+	ol_from_peer();
+	return count;
+}
+
+/*
+ * ol_verbs_wcs_forget -- conn's queue pair is destroyed: drop what the completion queue still holds
+ * of it, keep the rest. wcs has room: it is as long as the queue, and receives are not posted back,
+ * nor places in rings freed, before their completions leave it.
+ */
+void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num)
+{
+	uint32_t kept = 0;
+	uint32_t at = xport->wc_head;
+	int more;
+
+	do {
+		for (; at < xport->wc_count; at++) {
+			const struct ibv_wc *wc = &xport->wcs[at];
+			const bool recv = wc->wr_id == OL_VERBS_WR_RECV;
+
+			if (recv ? wc->qp_num == qp_num
+				 : wc->wr_id >> OL_VERBS_WR_SLOT_SHIFT == conn->slot)
+				xport->recv_missing += recv;
+			else
+				xport->wcs[kept++] = *wc;
+		}
+		more = ibv_poll_cq(xport->cq, OL_VERBS_POLL_BATCH, &xport->wcs[kept]);
+		at = kept;
+		xport->wc_count = kept + (more > 0 ? (uint32_t)more : 0);
+	} while (more > 0);
+	xport->wc_head = 0;
+	xport->wc_count = kept;
+}
+
+int ol_verbs_event_fd(const struct ol_xport *xport)
+{
+	return xport->epoll_fd;
+}
+
+/* Wakes the sleeper when the nearest of our own timers is due. */
+static void timer_set(struct ol_xport *xport)
+{
+	struct itimerspec when = { .it_value = { 0 } };
+	uint64_t first_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < xport->opts.conns_max; i++) {
+		const struct ol_verbs_conn *conn = xport->slots[i];
+
+		if (conn != NULL && conn->timer_ns != 0 && conn->timer_ns < first_ns)
+			first_ns = conn->timer_ns;
+	}
+	when.it_value.tv_sec = (time_t)(first_ns / 1000000000);
+	when.it_value.tv_nsec = (long)(first_ns % 1000000000);
+	timerfd_settime(xport->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+int ol_verbs_arm(struct ol_xport *xport)
+{
+	if (xport->ready != NULL || xport->wc_head != xport->wc_count)
+		return 1;
+	if (xport->notify_on)
+		comp_event_take(xport);
+	if (!xport->notify_on) {
+		if (ibv_req_notify_cq(xport->cq, 0) != 0)
+			return 1;
+		xport->notify_on = true;
+	}
+	xport->look = true;
+	if (wcs_take(xport) != 0)
+		return 1;
+	if (xport->timer_count != 0)
+		timer_set(xport);
+	return 0;
+}

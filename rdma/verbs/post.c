@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * post.c -- writes and reads: the data path's sending half
+ *
+ * A post takes one place in the connection's ring. A place is free again once a completion of that
+ * post, or of a later one, was polled: completions of one queue pair come in order. What the caller
+ * leaves unsignaled is signaled by us often enough that the ring cannot fill for good.
+ */
+#include "rdma/verbs/internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+
+#include "rdma/verbs/verbs_rc.h"
+
+static const struct ibv_mr *region_mr(const struct ol_xport_region *region,
+				      const struct ol_verbs_conn *conn)
+{
+	if (region->common)
+		return region->mrs[conn->domain];
+	return region->conn == conn ? region->mr : NULL;
+}
+
+/* One scatter element of a segment; bounds are the region's. */
+static int seg_sge(const struct ol_verbs_conn *conn, const struct ol_xport_seg *seg, bool is_inline,
+		   struct ibv_sge *sge)
+{
+	const struct ol_xport_region *region = seg->region;
+	const struct ibv_mr *mr;
+
+	sge->length = seg->bytes;
+	if (region == NULL) {
+		if (!is_inline)
+			return -EINVAL;
+		sge->addr = seg->off;
+		sge->lkey = 0;
+		return 0;
+	}
+	mr = region_mr(region, conn);
+	if (mr == NULL || seg->off > region->bytes || seg->bytes > region->bytes - seg->off)
+		return -EINVAL;
+	sge->addr = (uint64_t)(uintptr_t)region->addr + seg->off;
+	sge->lkey = mr->lkey;
+	return 0;
+}
+
+/* Fills sges; empty segments take none. Returns how many, or -EINVAL. */
+static int segs_sges(const struct ol_verbs_conn *conn, const struct ol_xport_seg *segs,
+		     unsigned count, unsigned flags, struct ibv_sge sges[OL_XPORT_SEGS_MAX],
+		     uint64_t *ret_total)
+{
+	const struct ol_xport_caps *caps = &conn->base.xport->caps;
+	const bool is_inline = (flags & OL_XPORT_INLINE) != 0;
+	uint64_t total = 0;
+	int used = 0;
+
+	if (count > OL_XPORT_SEGS_MAX)
+		return -EINVAL;
+	for (unsigned i = 0; i < count; i++) {
+		if (segs[i].bytes == 0)
+			continue;
+		if (seg_sge(conn, &segs[i], is_inline, &sges[used]) != 0)
+			return -EINVAL;
+		total += segs[i].bytes;
+		used++;
+	}
+	if (total > (is_inline ? caps->inline_max : caps->write_max))
+		return -EINVAL;
+	*ret_total = total;
+	return used;
+}
+
+static bool remote_fits(const struct ol_xport_rkey *key, uint64_t off, uint64_t bytes)
+{
+	return off <= key->bytes && bytes <= key->bytes - off;
+}
+
+/* Takes a place in the ring if the adapter takes the request; wr's identity and signal are set. */
+static int post(struct ol_verbs_conn *conn, struct ibv_send_wr *wr, unsigned flags, uint64_t cookie)
+{
+	struct ol_verbs_op *op = &conn->ops[conn->head & conn->ops_mask];
+	const bool signaled = (flags & OL_XPORT_SIGNALED) != 0;
+	const bool visible = signaled || conn->unsignaled + 1 >= conn->base.xport->signal_every;
+	struct ibv_send_wr *bad = NULL;
+	int rc;
+
+	wr->wr_id = (uint64_t)conn->slot << OL_VERBS_WR_SLOT_SHIFT |
+		    (conn->head & OL_VERBS_WR_SEQ_MASK);
+	if (visible)
+		wr->send_flags |= IBV_SEND_SIGNALED;
+	if ((flags & OL_XPORT_INLINE) != 0)
+		wr->send_flags |= IBV_SEND_INLINE;
+	rc = ol_rc_positive(ibv_post_send(conn->qp, wr, &bad));
+	if (rc != 0)
+		return rc == -ENOMEM ? -EAGAIN : rc;
+	op->cookie = cookie;
+	op->signaled = signaled;
+	conn->head++;
+	conn->unsignaled = visible ? 0 : conn->unsignaled + 1;
+	return 0;
+}
+
+static int post_allowed(const struct ol_verbs_conn *conn)
+{
+	if (conn->state != OL_VERBS_UP)
+		return -ENOTCONN;
+	if (conn->head - conn->tail >= conn->base.xport->caps.inflight_max)
+		return -EAGAIN;
+	return 0;
+}
+
+int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write *write)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+	const bool bell = (write->flags & OL_XPORT_DOORBELL) != 0;
+	struct ibv_sge sges[OL_XPORT_SEGS_MAX];
+	struct ibv_send_wr wr = {
+		.sg_list = sges,
+		.opcode = bell ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+		.imm_data = htonl(write->imm),
+	};
+	uint64_t total;
+	int rc;
+
+	rc = post_allowed(conn);
+	if (rc != 0)
+		return rc;
+	wr.num_sge = segs_sges(conn, write->segs, write->seg_count, write->flags, sges, &total);
+	if (wr.num_sge < 0 || (total == 0 && !bell))
+		return -EINVAL;
+	if (total != 0) {
+		if (!remote_fits(&write->dst, write->dst_off, total))
+			return -EINVAL;
+		wr.wr.rdma.remote_addr = write->dst.addr + write->dst_off;
+		wr.wr.rdma.rkey = write->dst.rkey;
+	}
+	return post(conn, &wr,
+		    total != 0 ? write->flags : write->flags & ~(unsigned)OL_XPORT_INLINE,
+		    write->cookie);
+}
+
+int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+	struct ibv_sge sges[OL_XPORT_SEGS_MAX];
+	struct ibv_send_wr wr = {
+		.sg_list = sges,
+		.opcode = IBV_WR_RDMA_READ,
+	};
+	uint64_t total;
+	int rc;
+
+	rc = post_allowed(conn);
+	if (rc != 0)
+		return rc;
+	if ((read->flags & (OL_XPORT_INLINE | OL_XPORT_DOORBELL)) != 0)
+		return -EINVAL;
+	wr.num_sge = segs_sges(conn, read->segs, read->seg_count, read->flags, sges, &total);
+	if (wr.num_sge <= 0 || !remote_fits(&read->src, read->src_off, total))
+		return -EINVAL;
+	wr.wr.rdma.remote_addr = read->src.addr + read->src_off;
+	wr.wr.rdma.rkey = read->src.rkey;
+	if ((read->flags & OL_XPORT_AFTER_READS) != 0)
+		wr.send_flags = IBV_SEND_FENCE;
+	return post(conn, &wr, read->flags, read->cookie);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * qp.c -- a queue pair's life: made by hand, so that every timer and right is set by us
+ *
+ * rdma_cm says which path and numbers to use (rdma_init_qp_attr()); acknowledge timeout, retries,
+ * receiver-not-ready timer and access flags are replaced by ours, on both sides.
+ */
+#include "rdma/verbs/internal.h"
+
+#include <errno.h>
+
+#include "rdma/verbs/verbs_rc.h"
+
+/* Moves the queue pair to state with rdma_cm's attributes, changed by change if not NULL. */
+static int qp_move(struct ol_verbs_conn *conn, enum ibv_qp_state state,
+		   void (*change)(const struct ol_verbs_conn *conn, struct ibv_qp_attr *attr))
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask = 0;
+	int rc;
+
+	errno = 0;
+	rc = ol_rc_minus_one(rdma_init_qp_attr(conn->id, &attr, &mask));
+	if (rc != 0)
+		return rc;
+	if (change != NULL)
+		change(conn, &attr);
+	return ol_rc_positive(ibv_modify_qp(conn->qp, &attr, mask));
+}
+
+static void change_init(const struct ol_verbs_conn *conn, struct ibv_qp_attr *attr)
+{
+	(void)conn;
+	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+}
+
+static void change_rtr(const struct ol_verbs_conn *conn, struct ibv_qp_attr *attr)
+{
+	attr->min_rnr_timer = conn->base.xport->timing.rnr_timer;
+	if (conn->passive)
+		attr->max_dest_rd_atomic = conn->responder_resources;
+}
+
+static void change_rts(const struct ol_verbs_conn *conn, struct ibv_qp_attr *attr)
+{
+	const struct ol_verbs_timing *timing = &conn->base.xport->timing;
+
+	attr->timeout = timing->ack_timeout;
+	attr->retry_cnt = timing->retry_count;
+	attr->rnr_retry = timing->rnr_retry_count;
+	if (conn->passive)
+		attr->max_rd_atomic = conn->initiator_depth;
+}
+
+/* ol_verbs_qp_open -- make it, as far as it goes without the peer's word */
+int ol_verbs_qp_open(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+	struct ibv_qp_init_attr attr = ol_verbs_qp_attr(xport, xport->caps.inline_max);
+	int rc;
+
+	attr.qp_context = conn;
+	errno = 0;
+	conn->qp = ibv_create_qp(ol_verbs_conn_pd(conn), &attr);
+	rc = ol_rc_null(conn->qp);
+	if (rc != 0) {
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "conn %u to %s: no queue pair: error %d",
+			     conn->slot, conn->peer, -rc);
+		return rc;
+	}
+	xport->pinned = true;
+	ol_verbs_qpmap_add(&xport->qpmap, conn->qp->qp_num, conn);
+	rc = qp_move(conn, IBV_QPS_INIT, change_init);
+	if (rc != 0)
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "conn %u to %s: cannot initialise the queue pair: error %d",
+			     conn->slot, conn->peer, -rc);
+	return rc;
+}
+
+/* ol_verbs_qp_ready -- the peer's numbers are known: receive, then send */
+int ol_verbs_qp_ready(struct ol_verbs_conn *conn)
+{
+	int rc;
+
+	rc = qp_move(conn, IBV_QPS_RTR, change_rtr);
+	if (rc == 0)
+		rc = qp_move(conn, IBV_QPS_RTS, change_rts);
+	if (rc != 0)
+		ol_verbs_log(conn->base.xport, OL_XPORT_LOG_ERROR,
+			     "conn %u to %s: cannot start the queue pair: error %d", conn->slot,
+			     conn->peer, -rc);
+	return rc;
+}
+
+/* ol_verbs_qp_broken -- true if the adapter itself has put it into the error state */
+bool ol_verbs_qp_broken(struct ol_verbs_conn *conn)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(conn->qp, &attr, IBV_QP_STATE, &init) == 0 &&
+	       attr.qp_state == IBV_QPS_ERR;
+}
+
+/* ol_verbs_qp_stop -- into the error state: what is posted comes back, the marker last */
+void ol_verbs_qp_stop(struct ol_verbs_conn *conn)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_send_wr wr = {
+		.wr_id = (uint64_t)conn->slot << OL_VERBS_WR_SLOT_SHIFT | OL_VERBS_WR_SEQ_MARKER,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad = NULL;
+
+	if (ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) != 0 ||
+	    ibv_post_send(conn->qp, &wr, &bad) != 0)
+		ol_verbs_log(conn->base.xport, OL_XPORT_LOG_DEBUG,
+			     "conn %u to %s: cannot be drained, its end is delayed", conn->slot,
+			     conn->peer);
+}
+
+/* ol_verbs_qp_close -- destroy it; after this no write of the peer lands and no completion comes */
+void ol_verbs_qp_close(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+	uint32_t qp_num;
+	int rc;
+
+	if (conn->qp == NULL)
+		return;
+	qp_num = conn->qp->qp_num;
+	rc = ol_rc_positive(ibv_destroy_qp(conn->qp));
+	if (rc != 0)
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "conn %u to %s: cannot destroy the queue pair: error %d", conn->slot,
+			     conn->peer, -rc);
+	conn->qp = NULL;
+	ol_verbs_wcs_forget(xport, conn, qp_num);
+	ol_verbs_qpmap_remove(&xport->qpmap, qp_num);
+}
+
+struct rdma_conn_param ol_verbs_qp_param(const struct ol_verbs_conn *conn, const void *priv,
+					 uint32_t priv_len)
+{
+	const struct ol_verbs_timing *timing = &conn->base.xport->timing;
+
+	return (struct rdma_conn_param){
+		.private_data = priv_len != 0 ? priv : NULL,
+		.private_data_len = (uint8_t)priv_len,
+		.responder_resources = conn->responder_resources,
+		.initiator_depth = conn->initiator_depth,
+		.retry_count = timing->retry_count,
+		.rnr_retry_count = timing->rnr_retry_count,
+		.srq = 1,
+		.qp_num = conn->qp->qp_num,
+	};
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * region.c -- memory that the adapter may reach, and for whom
+ *
+ * A region of one connection is registered in that connection's protection domain. A region of
+ * every connection is registered once in each domain, the later ones as they come: a key means
+ * nothing in another domain, so each domain needs its own. Pages are pinned, and counted against
+ * the locked-memory limit, once a registration.
+ */
+#include "rdma/verbs/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "rdma/verbs/verbs_rc.h"
+
+static void reg_failed(const struct ol_xport *xport, size_t bytes, int rc)
+{
+	struct rlimit limit;
+
+	if (rc != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+	    limit.rlim_cur == RLIM_INFINITY) {
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "cannot register %zu bytes: error %d",
+			     bytes, -rc);
+		return;
+	}
+	ol_verbs_log(
+		xport, OL_XPORT_LOG_ERROR,
+		"cannot register %zu bytes: the locked-memory limit is %llu KiB; raise it with "
+		"ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
+		bytes, (unsigned long long)limit.rlim_cur / 1024);
+}
+
+static int mr_create(const struct ol_xport_region *region, struct ibv_pd *pd,
+		     struct ibv_mr **ret_mr)
+{
+	struct ibv_mr *mr;
+	int rc;
+
+	errno = 0;
+	mr = ibv_reg_mr(pd, region->addr, region->bytes, region->access);
+	rc = ol_rc_null(mr);
+	if (rc != 0) {
+		reg_failed(region->xport, region->bytes, rc);
+		return rc;
+	}
+	*ret_mr = mr;
+	return 0;
+}
+
+static void mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr)
+{
+	int rc;
+
+	if (*mr == NULL)
+		return;
+	rc = ol_rc_positive(ibv_dereg_mr(*mr));
+	if (rc != 0)
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "cannot deregister a region: error %d",
+			     -rc);
+	*mr = NULL;
+}
+
+static int common_mrs_create(struct ol_xport_region *region)
+{
+	struct ol_xport *xport = region->xport;
+	int rc;
+
+	region->mrs = calloc(xport->opts.conns_max + 1, sizeof(struct ibv_mr *));
+	if (region->mrs == NULL)
+		return -ENOMEM;
+	rc = mr_create(region, xport->pd, &region->mrs[0]);
+	for (uint32_t i = 0; rc == 0 && i < xport->opts.conns_max; i++) {
+		const struct ol_verbs_conn *conn = xport->slots[i];
+
+		if (conn != NULL && conn->pd != NULL)
+			rc = mr_create(region, conn->pd, &region->mrs[conn->domain]);
+	}
+	return rc;
+}
+
+static void mrs_destroy(struct ol_xport_region *region)
+{
+	mr_destroy(region->xport, &region->mr);
+	if (region->mrs == NULL)
+		return;
+	for (uint32_t i = 0; i <= region->xport->opts.conns_max; i++)
+		mr_destroy(region->xport, &region->mrs[i]);
+	free(region->mrs);
+}
+
+/* The local right to write is needed for reads' targets, and by the peer's right to write. */
+static unsigned access_flags(unsigned access)
+{
+	unsigned flags = IBV_ACCESS_LOCAL_WRITE;
+
+	if ((access & OL_XPORT_ACCESS_PEER_READ) != 0)
+		flags |= IBV_ACCESS_REMOTE_READ;
+	if ((access & OL_XPORT_ACCESS_PEER_WRITE) != 0)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
+	return flags;
+}
+
+int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_slab *slab,
+		 size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region)
+{
+	struct ol_xport_region *region;
+	int rc;
+
+	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off ||
+	    (access & ~(unsigned)(OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE)) != 0)
+		return -EINVAL;
+	region = calloc(1, sizeof(*region));
+	if (region == NULL)
+		return -ENOMEM;
+	region->xport = xport;
+	region->common = base == NULL;
+	region->access = access_flags(access);
+	region->addr = (char *)slab->addr + off;
+	region->bytes = bytes;
+	xport->pinned = true;
+	if (base == NULL) {
+		rc = common_mrs_create(region);
+	} else {
+		region->conn = ol_verbs_conn(base);
+		rc = ol_verbs_domain_open(region->conn);
+		if (rc == 0)
+			rc = mr_create(region, ol_verbs_conn_pd(region->conn), &region->mr);
+	}
+	if (rc != 0)
+		goto err_mrs;
+
+	region->next = xport->regions;
+	region->prev_next = &xport->regions;
+	if (region->next != NULL)
+		region->next->prev_next = &region->next;
+	xport->regions = region;
+	*ret_region = region;
+	return 0;
+
+err_mrs:
+	mrs_destroy(region);
+	free(region);
+	return rc;
+}
+
+void ol_verbs_dereg(struct ol_xport_region *region)
+{
+	if (region == NULL)
+		return;
+	mrs_destroy(region);
+	*region->prev_next = region->next;
+	if (region->next != NULL)
+		region->next->prev_next = region->prev_next;
+	free(region);
+}
+
+struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
+				   const struct ol_xport_conn *base)
+{
+	const uint32_t domain =
+		base == NULL
+			? 0
+			: ol_verbs_container_of_const(base, struct ol_verbs_conn, base)->domain;
+	const struct ibv_mr *mr = region->common ? region->mrs[domain] : region->mr;
+
+	if (mr == NULL)
+		return (struct ol_xport_rkey){ 0 };
+	return (struct ol_xport_rkey){
+		.addr = (uint64_t)(uintptr_t)region->addr,
+		.bytes = region->bytes,
+		.rkey = mr->rkey,
+	};
+}
+
+int ol_verbs_regions_enter(struct ol_verbs_conn *conn)
+{
+	int rc = 0;
+
+	for (struct ol_xport_region *region = conn->base.xport->regions; rc == 0 && region != NULL;
+	     region = region->next) {
+		if (region->common)
+			rc = mr_create(region, conn->pd, &region->mrs[conn->domain]);
+	}
+	if (rc != 0)
+		ol_verbs_regions_leave(conn);
+	return rc;
+}
+
+void ol_verbs_regions_leave(struct ol_verbs_conn *conn)
+{
+	for (struct ol_xport_region *region = conn->base.xport->regions; region != NULL;
+	     region = region->next) {
+		if (region->common && conn->domain != 0)
+			mr_destroy(region->xport, &region->mrs[conn->domain]);
+		if (region->conn == conn) {
+			mr_destroy(region->xport, &region->mr);
+			region->conn = NULL;
+		}
+	}
+}

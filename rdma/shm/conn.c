@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "rdma/shm/shm.h"
@@ -69,6 +70,9 @@ static void cut(struct ol_shm_conn *conn)
 {
 	ol_shm_out_drop(conn);
 	ol_shm_close_fd(&conn->sock);
+	/* By hand: the peer's copy would keep it in the epoll, and let it wake us for ever. */
+	if (conn->event_fd >= 0)
+		epoll_ctl(conn->xport->epoll_fd, EPOLL_CTL_DEL, conn->event_fd, NULL);
 	ol_shm_close_fd(&conn->event_fd);
 	ol_shm_close_fd(&conn->wake_fd);
 }

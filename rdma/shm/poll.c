@@ -114,6 +114,7 @@ static int rings_poll(struct ol_shm_conn *conn, struct ol_xport_event *events, i
 		case OL_SHM_PEEK_NONE:
 			return n;
 		case OL_SHM_PEEK_BROKEN:
+			conn->down_why = "the peer wrote an impossible doorbell";
 			ol_shm_conn_down(conn, -EACCES);
 			ol_shm_rx_quiet(conn);
 			return n;
@@ -173,6 +174,9 @@ static int conn_poll(struct ol_shm_conn *conn, struct ol_xport_event *events, in
 	if (n < max && conn->due == OL_SHM_DUE_DOWN) {
 		conn->due = 0;
 		ol_shm_rx_quiet(conn);
+		if (conn->down_why != NULL)
+			ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s ended: %s", conn->name,
+				   conn->down_why);
 		events[n++] = conn_event(conn, OL_XPORT_CONN_DOWN, conn->down_status);
 	}
 	return n;
@@ -223,8 +227,10 @@ int ol_shm_arm(struct ol_xport *base)
 	}
 	ol_order_full();
 	for (i = 0; i < xport->conn_count; i++) {
-		if (!conn_quiet(xport->conns[i]))
+		if (!conn_quiet(xport->conns[i])) {
+			disarm(xport);
 			return 1;
+		}
 	}
 	return 0;
 }

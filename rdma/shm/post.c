@@ -146,6 +146,7 @@ static int reach_late(struct ol_shm_conn *conn, const struct ol_xport_rkey *key,
 		*ret_addr = addr;
 		return 0;
 	}
+	conn->down_why = "a post here was outside of what the peer allows";
 	ol_shm_conn_down(conn, -EACCES);
 	return 1;
 }
@@ -159,6 +160,7 @@ static inline int ring_room(struct ol_shm_conn *conn)
 		return 0;
 	if (room == 0)
 		return -EAGAIN;
+	conn->down_why = "the peer wrote an impossible count of doorbells taken";
 	ol_shm_conn_down(conn, -EACCES);
 	return -ENOTCONN;
 }

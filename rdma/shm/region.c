@@ -135,6 +135,13 @@ int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab
 	return 0;
 }
 
+static void region_unlink(struct ol_shm_region *region)
+{
+	*region->prev_next = region->next;
+	if (region->next != NULL)
+		region->next->prev_next = region->prev_next;
+}
+
 void ol_shm_dereg(struct ol_xport_region *base)
 {
 	struct ol_shm_region *region = (void *)base;
@@ -147,19 +154,29 @@ void ol_shm_dereg(struct ol_xport_region *base)
 		return;
 	xport = region->xport;
 	msg.rkey = region->rkey;
-	for (i = 0; i < xport->conn_count; i++) {
+	for (i = 0; xport != NULL && i < xport->conn_count; i++) {
 		conn = xport->conns[i];
 		if (region->share_fd >= 0 && conn->announcing && conn->state != OL_SHM_DOWN &&
 		    (region->conn_id == 0 || region->conn_id == conn->id) &&
 		    ol_shm_send(conn, &msg, NULL, 0) != 0)
 			ol_shm_conn_down(conn, -ETIMEDOUT);
 	}
-	*region->prev_next = region->next;
-	if (region->next != NULL)
-		region->next->prev_next = region->prev_next;
+	if (xport != NULL)
+		region_unlink(region);
 	if (region->share_owned)
 		close(region->share_fd);
 	free(region);
+}
+
+void ol_shm_regions_orphan(struct ol_shm_xport *xport)
+{
+	struct ol_shm_region *region;
+
+	while (xport->regions != NULL) {
+		region = xport->regions;
+		xport->regions = region->next;
+		region->xport = NULL;
+	}
 }
 
 struct ol_xport_rkey ol_shm_rkey(const struct ol_xport_region *base,
@@ -297,7 +314,7 @@ int ol_shm_map(struct ol_xport_conn *base, struct ol_xport_rkey src, uint64_t of
 	uint64_t from;
 
 	peer = ol_shm_peer_find(conn, src.rkey);
-	if (peer == NULL) {
+	if (peer == NULL && conn->state == OL_SHM_UP) {
 		ol_shm_conn_read(conn);
 		peer = ol_shm_peer_find(conn, src.rkey);
 	}

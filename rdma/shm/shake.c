@@ -254,6 +254,8 @@ static int on_bye(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 	if (conn->state == OL_SHM_CONNECTING)
 		status = -ECONNREFUSED;
 	conn->priv_len = 0;
+	if (status == -EACCES)
+		conn->down_why = "a post there was outside of what this side allows";
 	ol_shm_conn_down(conn, status);
 	return 0;
 }

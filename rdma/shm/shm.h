@@ -102,6 +102,7 @@ struct ol_shm_conn {
 	uint32_t index; /* in xport->conns */
 	uint32_t drain; /* DOWN: doorbells still to deliver, at most */
 	int down_status;
+	const char *down_why; /* logged with CONN_DOWN, as a post does not log; NULL: nothing */
 	int sock;
 	int event_fd; /* ours, in the epoll; the peer has a copy */
 	bool announcing; /* regions registered from now on are announced at once */
@@ -273,6 +274,8 @@ struct ol_xport_rkey ol_shm_rkey(const struct ol_xport_region *region,
 				 const struct ol_xport_conn *conn);
 int ol_shm_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off, size_t bytes,
 	       void *at);
+/* ol_shm_regions_orphan -- xport goes: what the caller forgot can still be deregistered */
+void ol_shm_regions_orphan(struct ol_shm_xport *xport);
 /* ol_shm_announce_all -- tell the peer of every region it may reach, and of later ones */
 int ol_shm_announce_all(struct ol_shm_conn *conn);
 /* ol_shm_peer_add -- a region announced by the peer; takes fd. Errors: -EPROTO, -ENOMEM ... */

@@ -18,6 +18,7 @@
 #include "rdma/shm/shm.h"
 
 #define NS_PER_S 1000000000ULL
+#define KICK_NS  1ULL /* a time long past: the timer fires at once */
 
 void ol_shm_log(const struct ol_shm_xport *xport, enum ol_xport_log_level level, const char *fmt,
 		...)
@@ -56,6 +57,8 @@ void ol_shm_timer_update(struct ol_shm_xport *xport)
 	uint64_t at_ns = 0;
 	uint32_t i;
 
+	if (xport->timer_ns == KICK_NS) /* must fire first; what it starts comes here again */
+		return;
 	for (i = 0; i < xport->conn_count; i++) {
 		conn = xport->conns[i];
 		if (conn->deadline_ns != 0 && (at_ns == 0 || conn->deadline_ns < at_ns))
@@ -69,8 +72,8 @@ void ol_shm_timer_update(struct ol_shm_xport *xport)
 
 void ol_shm_kick(struct ol_shm_xport *xport)
 {
-	if (xport->armed && xport->timer_ns != 1)
-		timer_set(xport, 1);
+	if (xport->armed && xport->timer_ns != KICK_NS)
+		timer_set(xport, KICK_NS);
 }
 
 int ol_shm_watch(struct ol_shm_xport *xport, int fd, uint32_t epoll_events, void *owner)
@@ -210,6 +213,7 @@ static void ol_shm_close(struct ol_xport *base)
 	if (xport->regions != NULL)
 		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
 			   "shm: closed with regions still registered: deregister them first");
+	ol_shm_regions_orphan(xport);
 	ol_shm_close_fd(&xport->spare_fd);
 	ol_shm_close_fd(&xport->timer_fd);
 	ol_shm_close_fd(&xport->epoll_fd);

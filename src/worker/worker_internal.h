@@ -25,7 +25,7 @@
 enum {
 	OL_CHUNK_BYTES = 1 << 20, /* longest single write or read of a gradient or weights */
 	OL_MIRRORS = 2,
-	OL_ERR_MAX = 256,
+	OL_ERR_MAX = 384,
 };
 
 /* One server's side of the worker. */

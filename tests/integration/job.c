@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * job.c -- every gradient takes effect exactly once, pulls are whole and never go back, and the
+ * loss of a worker costs the others nothing: real processes, OL_TRANSPORT shm or verbs
+ *
+ * Gradients are small whole numbers and the learning rate is a power of two, so that sums are
+ * exact whatever their order: weights must equal what the applied tables say, bit for bit.
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "support/check.h"
+#include "support/job.h"
+
+enum {
+	LEN = 3000, /* two shards: 2048 and 952 */
+	WORKERS = 3,
+	PUSHES = 200
+};
+
+static struct ol_server_opts job_opts(enum ol_consistency consistency, uint32_t shards)
+{
+	struct ol_server_opts opts;
+
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.shard_count = shards;
+	opts.consistency = consistency;
+	opts.workers = WORKERS;
+	opts.workers_max = WORKERS;
+	opts.window = 2;
+	opts.rule.lr = 0.5f;
+	opts.rule.sum = 1;
+	return opts;
+}
+
+/* What a shard's weights must be: worker k only ever pushes gradients of all k + 1 */
+static void check_weights(struct ol_worker *worker, uint32_t shards)
+{
+	const float *weights = ol_weights(worker, NULL);
+
+	for (uint32_t s = 0; s < shards; s++) {
+		uint64_t first, count;
+		float want = 100.0f;
+
+		for (uint32_t k = 0; k < WORKERS; k++)
+			want -= 0.5f * (float)(k + 1) * (float)ol_applied(worker, s, k);
+		check(ol_shard_span(LEN, shards, s, &first, &count) == 0);
+		for (uint64_t i = first; i < first + count; i++)
+			check(weights[i] == want);
+	}
+}
+
+static int push_all(const struct job *job, long id)
+{
+	struct ol_worker *worker = job_worker(job, (int)id);
+	uint64_t version, last = 0;
+
+	for (int i = 0; i < PUSHES; i++) {
+		check_eq(job_pull(worker, 0), 0);
+		check_weights(worker, job->shard_count);
+		ol_weights(worker, &version);
+		check(version >= last);
+		last = version;
+		check_eq(job_push(worker, (float)(id + 1)), 0);
+	}
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* Pulls as fast as it can, so that updates overtake it: must never see a mixture */
+static int watch(const struct job *job, long versions)
+{
+	struct ol_worker *worker = job_worker(job, -1);
+	uint64_t version = 0, last = 0;
+
+	while (version < (uint64_t)versions) {
+		check_eq(job_pull(worker, OL_PULL_NEWEST), 0);
+		check_weights(worker, job->shard_count);
+		ol_weights(worker, &version);
+		check(version >= last);
+		last = version;
+	}
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void run_workers(enum ol_consistency consistency, uint32_t shards)
+{
+	long versions = consistency == OL_CONSISTENCY_SYNC ? PUSHES : PUSHES * WORKERS;
+	pid_t pids[WORKERS + 1];
+	struct job job;
+
+	job_start(&job, job_opts(consistency, shards), 100.0f);
+	pids[WORKERS] = job_fork(watch, &job, versions);
+	for (int k = 0; k < WORKERS; k++)
+		pids[k] = job_fork(push_all, &job, k);
+	for (int k = 0; k <= WORKERS; k++)
+		job_join(pids[k]);
+	job_stop(&job);
+}
+
+static int push_nonfinite(const struct job *job, long unused)
+{
+	struct ol_worker *worker = job_worker(job, 0);
+	struct ol_server_stat stat;
+
+	(void)unused;
+	check_eq(job_push(worker, 1.0f), 0);
+	check_eq(job_push(worker, NAN), OL_E_NONFINITE);
+	check_eq(job_push(worker, INFINITY), OL_E_NONFINITE);
+	check_eq(job_push(worker, 1.0f), 0);
+	check_eq(job_pull(worker, 0), 0);
+	check(ol_weights(worker, NULL)[LEN - 1] == 99.0f);
+	check_eq(ol_applied(worker, 0, 0), 4); /* the last number applied */
+	check_eq(ol_stat(worker, 0, &stat), 0);
+	check_eq(stat.applied, 2);
+	check_eq(stat.dropped_nonfinite, 2);
+	check_eq(stat.version, 2);
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void nonfinite_is_dropped_and_counted(void)
+{
+	struct job job;
+
+	job_start(&job, job_opts(OL_CONSISTENCY_ASYNC, 1), 100.0f);
+	job_join(job_fork(push_nonfinite, &job, 0));
+	job_stop(&job);
+}
+
+/* Pushes for ever: is killed somewhere on the way */
+static int push_until_killed(const struct job *job, long id)
+{
+	struct ol_worker *worker = job_worker(job, (int)id);
+
+	while (job_push(worker, (float)(id + 1)) == 0)
+		;
+	return 1;
+}
+
+/* Wait, by reading the board, until the server holds `workers` sessions and version is reached */
+static void await(struct ol_worker *observer, uint32_t workers, uint64_t version)
+{
+	struct ol_server_stat stat = { 0 };
+
+	alarm(60);
+	do {
+		check_eq(ol_stat(observer, 0, &stat), 0);
+	} while (stat.workers != workers || stat.version < version);
+	alarm(0);
+}
+
+/* A process that kills: fn of job_fork() must not open a transport and fork, so it forks first */
+static int kill_and_return(const struct job *job, long rounds)
+{
+	for (long i = 0; i < rounds; i++) {
+		pid_t pid = job_fork(push_until_killed, job, 1), watcher;
+		int status;
+
+		watcher = fork();
+		if (watcher == 0) {
+			struct ol_worker *observer = job_worker(job, -1);
+			struct ol_server_stat stat;
+
+			check_eq(ol_stat(observer, 0, &stat), 0);
+			await(observer, 1, stat.version + 10 + (uint64_t)i);
+			kill(pid, SIGKILL);
+			await(observer, 0, 0);
+			check_eq(job_pull(observer, OL_PULL_NEWEST), 0);
+			check_weights(observer, job->shard_count);
+			ol_worker_close(observer);
+			exit(0);
+		}
+		job_join(watcher);
+		check(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+	}
+	return 0;
+}
+
+static void a_killed_worker_leaves_its_slots(void)
+{
+	struct job job;
+
+	job_start(&job, job_opts(OL_CONSISTENCY_ASYNC, 1), 100.0f);
+	job_join(job_fork(kill_and_return, &job, 5));
+	job_join(job_fork(push_all, &job, 1)); /* the same id, from where it was */
+	job_stop(&job);
+}
+
+/* As many pushes in flight as the window allows, acknowledged in any order */
+static int push_window(const struct job *job, long unused)
+{
+	struct ol_worker *worker = job_worker(job, 0);
+	struct ol_op ops[2] = { { 0 }, { 0 } };
+	struct ol_push_info info = { .samples = 1 };
+	float *grad;
+
+	(void)unused;
+	for (int i = 0; i < PUSHES; i++) {
+		struct ol_op *op = &ops[i % 2];
+
+		if (i >= 2)
+			check_eq(ol_worker_wait(worker, op), 0);
+		check_eq(ol_grad_acquire(worker, &grad), 0);
+		for (int k = 0; k < LEN; k++)
+			grad[k] = 1.0f;
+		check_eq(ol_push(worker, grad, &info, op), 0);
+		check_eq(ol_push(worker, grad, &info, op), -EINVAL); /* no longer lent */
+	}
+	check_eq(ol_worker_wait(worker, &ops[0]), 0);
+	check_eq(ol_worker_wait(worker, &ops[1]), 0);
+	check_eq(ol_grad_acquire(worker, &grad), 0);
+	check_eq(ol_grad_acquire(worker, &grad), 0);
+	check_eq(ol_grad_acquire(worker, &grad), -EAGAIN);
+	check_eq(job_pull(worker, 0), 0);
+	check_weights(worker, job->shard_count);
+	check_eq(ol_applied(worker, 0, 0), PUSHES);
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void a_window_of_pushes_is_applied_in_order(void)
+{
+	for (uint32_t shards = 1; shards <= 2; shards++) {
+		struct job job;
+
+		job_start(&job, job_opts(OL_CONSISTENCY_ASYNC, shards), 100.0f);
+		job_join(job_fork(push_window, &job, 0));
+		job_stop(&job);
+	}
+}
+
+static int lose_server(const struct job *job, long unused)
+{
+	struct ol_worker *worker = job_worker(job, 0);
+	int rc;
+
+	(void)unused;
+	check_eq(job_push(worker, 1.0f), 0);
+	check_eq(job_pull(worker, 0), 0);
+	kill(job->servers[1], SIGKILL);
+	do {
+		rc = job_push(worker, 1.0f);
+	} while (rc == 0);
+	check_eq(rc, OL_E_NO_SERVER);
+	check_eq(job_pull(worker, 0), OL_E_NO_SERVER);
+	check(ol_weights(worker, NULL) != NULL); /* the last whole ones are still there */
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void a_lost_server_is_a_status(void)
+{
+	struct job job;
+
+	job_start(&job, job_opts(OL_CONSISTENCY_ASYNC, 2), 100.0f);
+	job_join(job_fork(lose_server, &job, 0));
+	check(waitpid(job.servers[1], NULL, 0) == job.servers[1]);
+	job.shard_count = 1;
+	job_stop(&job);
+}
+
+int main(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("transport %s\n", job_transport());
+	run_workers(OL_CONSISTENCY_ASYNC, 1);
+	printf("ok async, 1 shard\n");
+	run_workers(OL_CONSISTENCY_ASYNC, 2);
+	printf("ok async, 2 shards\n");
+	run_workers(OL_CONSISTENCY_SYNC, 1);
+	run_workers(OL_CONSISTENCY_SYNC, 2);
+	printf("ok sync\n");
+	nonfinite_is_dropped_and_counted();
+	printf("ok non-finite\n");
+	a_window_of_pushes_is_applied_in_order();
+	printf("ok window\n");
+	a_killed_worker_leaves_its_slots();
+	printf("ok killed worker\n");
+	a_lost_server_is_a_status();
+	printf("ok lost server\n");
+	return 0;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* job.c -- server and worker processes for tests */
+
+#include "support/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rdma/transport.h"
+#include "support/check.h"
+
+const char *job_transport(void)
+{
+	const char *name = getenv("OL_TRANSPORT");
+	char why[256] = "";
+
+	if (name == NULL)
+		name = "shm";
+	if (ol_xport_present(name, NULL, why, sizeof(why)) != 0) {
+		printf("skip: %s: %s\n", name, why);
+		exit(77);
+	}
+	return name;
+}
+
+static struct ol_server *running;
+
+static void on_term(int signal_number)
+{
+	(void)signal_number;
+	ol_server_stop(running);
+}
+
+static int server_main(struct ol_server_opts opts, float initial, int ready_fd)
+{
+	struct sigaction action = { .sa_handler = on_term };
+	uint64_t first, count;
+	char err[256];
+	float *weights;
+	int rc;
+
+	check(ol_shard_span(opts.param_count, opts.shard_count, opts.shard, &first, &count) == 0);
+	weights = malloc(count * sizeof(*weights));
+	check(weights != NULL);
+	for (uint64_t i = 0; i < count; i++)
+		weights[i] = initial;
+	rc = ol_server_open(&opts, weights, &running, err, sizeof(err));
+	free(weights);
+	if (rc != 0) {
+		fprintf(stderr, "server: %s\n", err);
+		return 1;
+	}
+	sigaction(SIGTERM, &action, NULL);
+	dprintf(ready_fd, "%s\n", ol_server_addr(running));
+	close(ready_fd);
+	rc = ol_server_run(running);
+	ol_server_close(running);
+	return rc == 0 ? 0 : 1;
+}
+
+/* The line that a server writes when it listens, without its end */
+static void ready_read(int fd, char *line, size_t line_bytes)
+{
+	size_t at = 0;
+
+	while (at + 1 < line_bytes && read(fd, line + at, 1) == 1 && line[at] != '\n')
+		at++;
+	line[at] = '\0';
+	check(at > 0);
+}
+
+void job_start(struct job *job, struct ol_server_opts opts, float initial)
+{
+	static int count;
+	const char *host = getenv("OL_ADDR");
+	char listen[96], line[OL_XPORT_ADDR_MAX];
+
+	memset(job, 0, sizeof(*job));
+	job->shard_count = opts.shard_count;
+	opts.transport = job_transport();
+	fflush(NULL);
+	for (uint32_t i = 0; i < opts.shard_count; i++) {
+		int fds[2];
+
+		opts.shard = i;
+		if (strcmp(opts.transport, "shm") == 0)
+			snprintf(listen, sizeof(listen), "@ol-test-%d-%d", (int)getpid(), count++);
+		else
+			snprintf(listen, sizeof(listen), "%s:0", host != NULL ? host : "0.0.0.0");
+		opts.listen = listen;
+		check(pipe(fds) == 0);
+		job->servers[i] = fork();
+		check(job->servers[i] >= 0);
+		if (job->servers[i] == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			close(fds[0]);
+			exit(server_main(opts, initial, fds[1]));
+		}
+		close(fds[1]);
+		ready_read(fds[0], line, sizeof(line));
+		close(fds[0]);
+		snprintf(job->addrs + strlen(job->addrs), sizeof(job->addrs) - strlen(job->addrs),
+			 "%s%s", i == 0 ? "" : ",", line);
+	}
+}
+
+void job_stop(struct job *job)
+{
+	for (uint32_t i = 0; i < job->shard_count; i++) {
+		kill(job->servers[i], SIGTERM);
+		job_join(job->servers[i]);
+	}
+}
+
+pid_t job_fork(int (*fn)(const struct job *job, long arg), const struct job *job, long arg)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	check(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		exit(fn(job, arg));
+	}
+	return pid;
+}
+
+void job_join(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0)
+		check(errno == EINTR);
+	check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+struct ol_worker *job_worker(const struct job *job, int id)
+{
+	struct ol_worker_opts opts;
+	struct ol_worker *worker;
+	char err[256] = "";
+	int rc;
+
+	ol_worker_opts_init(&opts);
+	opts.servers = job->addrs;
+	opts.transport = job_transport();
+	opts.observer = id < 0;
+	opts.worker = id < 0 ? 0 : (uint32_t)id;
+	rc = ol_worker_open(&opts, &worker, err, sizeof(err));
+	if (rc != 0)
+		fprintf(stderr, "worker %d: %s\n", id, err);
+	check(rc == 0);
+	return worker;
+}
+
+int job_pull(struct ol_worker *worker, unsigned flags)
+{
+	struct ol_op op = { 0 };
+	int rc = ol_pull(worker, flags, &op);
+
+	return rc != 0 ? rc : ol_worker_wait(worker, &op);
+}
+
+int job_push(struct ol_worker *worker, float value)
+{
+	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
+	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+	struct ol_job_info job;
+	float *grad;
+	int rc = ol_grad_acquire(worker, &grad);
+
+	if (rc != 0)
+		return rc;
+	ol_worker_info(worker, &job);
+	for (uint64_t i = 0; i < job.param_count; i++)
+		grad[i] = value;
+	ol_weights(worker, &info.base_version);
+	rc = ol_push(worker, grad, &info, &op);
+	return rc != 0 ? rc : ol_worker_wait(worker, &op);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * job.h -- a small job for tests: server processes and worker processes over one transport
+ *
+ * The transport is OL_TRANSPORT (shm if unset), the address for verbs OL_ADDR. The process that
+ * calls these functions never opens a transport: each server and each worker is forked.
+ */
+#ifndef OL_TESTS_SUPPORT_JOB_H
+#define OL_TESTS_SUPPORT_JOB_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "outlast.h"
+#include "outlast_server.h"
+
+enum {
+	JOB_SHARDS_MAX = 4
+};
+
+struct job {
+	uint32_t shard_count;
+	pid_t servers[JOB_SHARDS_MAX];
+	char addrs[512]; /* with commas between */
+};
+
+/* job_transport -- "shm" or "verbs"; exits 77 with a reason where it cannot be opened */
+const char *job_transport(void);
+
+/*
+ * job_start -- a server for every shard, all weights `initial`, with opts but for address and
+ * shard; returns when all listen
+ */
+void job_start(struct job *job, struct ol_server_opts opts, float initial);
+
+/* job_stop -- end the servers (SIGTERM), and fail unless each ends well */
+void job_stop(struct job *job);
+
+/* job_fork -- run fn(job, arg) in a process of its own, whose exit status it is */
+pid_t job_fork(int (*fn)(const struct job *job, long arg), const struct job *job, long arg);
+
+/* job_join -- wait for it; fails unless it exited with 0 */
+void job_join(pid_t pid);
+
+/* job_worker -- open a worker (id < 0: an observer); fails unless that works */
+struct ol_worker *job_worker(const struct job *job, int id);
+
+/* job_pull, job_push -- do it and wait; job_push gives every element `value`; returns the status */
+int job_pull(struct ol_worker *worker, unsigned flags);
+int job_push(struct ol_worker *worker, float value);
+
+#endif /* OL_TESTS_SUPPORT_JOB_H */

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * conf.h -- a program's settings: one table for file, environment, command line and help
+ *
+ * A program keeps its settings in a struct of its own and describes each member with a row of a
+ * table. From the table come the defaults, the parsing, the ranges, --help and the print-out of
+ * what is in force. Later sources win: default, file, environment, command line.
+ *
+ *	file           worker_count = 4          # a comment; dashes instead of _ are fine
+ *	               name = "a # b"            a value in double quotes is taken as it stands
+ *	environment    OUTLAST_WORKER_COUNT=4    (an empty one counts as not set)
+ *	command line   --worker-count=4 or --worker-count 4; --verbose, --no-verbose
+ *
+ * Every command line also takes --config FILE (or OUTLAST_CONFIG), --help and "--".
+ *
+ * ERRORS. Functions return 0, or a negative code and leave one line for people in ol_conf_error():
+ * program, where the value came from, the value, what it should have been.
+ */
+#ifndef OL_BASE_CONF_H
+#define OL_BASE_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum ol_conf_type {
+	OL_CONF_GROUP, /* no setting: `help` is a heading above the rows that follow */
+	OL_CONF_U32, /* uint32_t */
+	OL_CONF_U64, /* uint64_t */
+	OL_CONF_F64, /* double; finite */
+	OL_CONF_BOOL, /* bool; true, yes, on, 1 or false, no, off, 0 */
+	OL_CONF_STR, /* const char *, owned by the ol_conf; NULL only as a default */
+	OL_CONF_CHOICE, /* int: the value of one of `choices` */
+	OL_CONF_SIZE, /* uint64_t bytes: 4096, 64KiB, 2MiB, 1GiB */
+	OL_CONF_DURATION, /* uint64_t nanoseconds: 200us, 20ms, 1.5s, 2min, 1h; 0 needs none */
+};
+
+enum {
+	OL_CONF_FIELDS_MAX = 128,
+	OL_CONF_NAME_MAX = 48, /* bytes of a name with its end */
+	OL_CONF_FILE_BYTES_MAX = 1 << 20,
+	OL_CONF_ERROR_MAX = 512
+};
+
+struct ol_conf_choice {
+	const char *name; /* NULL ends the list */
+	int value;
+};
+
+struct ol_conf_field {
+	const char *name; /* lower case with underscores, unit last */
+	const char *dflt; /* as text, read like any other; NULL (STR only): NULL */
+	const char *help;
+	size_t offset; /* of the member in the program's struct */
+	enum ol_conf_type type;
+	bool secret; /* never printed */
+	uint64_t min; /* U32, U64, SIZE, DURATION: inclusive; */
+	uint64_t max; /* 0: as much as the type holds */
+	double f64_min; /* F64: inclusive; both 0: any */
+	double f64_max;
+	const struct ol_conf_choice *choices; /* CHOICE */
+};
+
+struct ol_conf_spec {
+	const char *program; /* "outlast train": begins the usage line and every error */
+	const char *purpose; /* what it does, for --help */
+	const char *arguments; /* what follows the options, for --help: "SERVER..."; or NULL */
+	const char *examples; /* whole lines for the end of --help; or NULL */
+	const struct ol_conf_field *fields;
+	size_t field_count;
+	unsigned arguments_max; /* words on the command line that are no options; 0: none */
+};
+
+struct ol_conf;
+
+/*
+ * ol_conf_create -- give every member of target its default
+ *
+ * spec and target are the caller's and outlive the result. Errors: -ENOMEM; -EINVAL: the table
+ * itself is wrong (a default out of range, a name twice), which is a bug and goes to stderr.
+ */
+int ol_conf_create(const struct ol_conf_spec *spec, void *target, struct ol_conf **ret_conf);
+
+/* ol_conf_destroy -- also frees every string that target points to; NULL is fine */
+void ol_conf_destroy(struct ol_conf *conf);
+
+/*
+ * ol_conf_load -- file, environment and command line, in this order; argv[0] is skipped
+ *
+ * Returns 0, 1 if --help was asked for (nothing is printed, the rest is not read), or -EINVAL, or
+ * what the file gave.
+ */
+int ol_conf_load(struct ol_conf *conf, int argc, char *const argv[]);
+
+/* ol_conf_load_text -- what a file of that name would hold; stops at the first bad line */
+int ol_conf_load_text(struct ol_conf *conf, const char *name, const char *text, size_t bytes);
+
+/* ol_conf_set -- one setting by name (dashes or underscores), as the program itself */
+int ol_conf_set(struct ol_conf *conf, const char *name, const char *value);
+
+/*
+ * ol_conf_fail -- report a value that is wrong beside others, as the parser would; -EINVAL
+ *
+ * why completes the line: "outlast train: --shards: "9" <why>". For checks across settings.
+ */
+int ol_conf_fail(struct ol_conf *conf, const char *name, const char *why);
+
+/* ol_conf_error -- the line for people about the last failure, without a newline */
+const char *ol_conf_error(const struct ol_conf *conf);
+
+/* ol_conf_is_set -- true if name has a value from elsewhere than its default */
+bool ol_conf_is_set(const struct ol_conf *conf, const char *name);
+
+/* ol_conf_argument -- the index-th word that is no option, from 0; NULL past the last */
+const char *ol_conf_argument(const struct ol_conf *conf, unsigned index);
+
+/* ol_conf_print_help -- what --help prints */
+void ol_conf_print_help(const struct ol_conf *conf, FILE *out);
+
+/* ol_conf_print -- the settings in force, in the form that a file has; secrets are left out */
+void ol_conf_print(const struct ol_conf *conf, FILE *out);
+
+/* ol_conf_format -- the value of row `index` as text, cut to fit; "" for a NULL string, a secret */
+void ol_conf_format(const struct ol_conf *conf, size_t index, char *buf, size_t buf_bytes);
+
+#endif /* OL_BASE_CONF_H */

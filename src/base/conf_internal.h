@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * conf_internal.h -- what the parts of conf share
+ */
+#ifndef OL_BASE_CONF_INTERNAL_H
+#define OL_BASE_CONF_INTERNAL_H
+
+#include "base/conf.h"
+
+enum ol_conf_source {
+	OL_CONF_FROM_DEFAULT,
+	OL_CONF_FROM_FILE,
+	OL_CONF_FROM_ENV,
+	OL_CONF_FROM_ARGS,
+	OL_CONF_FROM_PROGRAM,
+};
+
+/* Where a value stands, for error lines. */
+struct ol_conf_where {
+	enum ol_conf_source source;
+	unsigned line; /* of the file, from 1 */
+};
+
+struct ol_conf {
+	const struct ol_conf_spec *spec;
+	void *target;
+	char *file_name; /* owned; of the file read last */
+	const char **arguments; /* owned; the words are argv's */
+	unsigned argument_count;
+	char *texts[OL_CONF_FIELDS_MAX]; /* owned; what STR members point to */
+	struct ol_conf_where where[OL_CONF_FIELDS_MAX];
+	char error[OL_CONF_ERROR_MAX];
+};
+
+/*
+ * ol_conf_value_parse -- text into field's member of target; -EINVAL: text is no such value
+ *
+ * Not for STR and GROUP.
+ */
+int ol_conf_value_parse(const struct ol_conf_field *field, const char *text, void *target);
+
+/* ol_conf_value_want -- what the value should be: "a number between 1 and 64" */
+void ol_conf_value_want(const struct ol_conf_field *field, char *buf, size_t buf_bytes);
+
+/* ol_conf_value_range -- "1 to 64", for --help; "" if there is nothing to say */
+void ol_conf_value_range(const struct ol_conf_field *field, char *buf, size_t buf_bytes);
+
+/* ol_conf_value_format -- target's member as text; "" for a NULL string */
+void ol_conf_value_format(const struct ol_conf_field *field, const void *target, char *buf,
+			  size_t buf_bytes);
+
+/* ol_conf_nearest -- the known name that name was probably meant to be; NULL: none is near */
+const char *ol_conf_nearest(const struct ol_conf_spec *spec, const char *name);
+
+#endif /* OL_BASE_CONF_INTERNAL_H */

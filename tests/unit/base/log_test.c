@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * log_test.c -- what passes the threshold reaches the sink whole, and what does not costs nothing
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char last_text[OL_LOG_LINE_MAX];
+static enum ol_log_level last_level;
+static const char *last_file;
+static unsigned line_count;
+
+static void keep(void *arg, enum ol_log_level level, const char *file, int line, const char *text)
+{
+	assert_ptr_equal(arg, &line_count);
+	assert_true(line > 0);
+	snprintf(last_text, sizeof(last_text), "%s", text);
+	last_level = level;
+	last_file = file;
+	line_count++;
+	errno = EDOM;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	line_count = 0;
+	ol_log_sink_set(keep, &line_count);
+	ol_log_level_set(OL_LOG_INFO);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ol_log_sink_set(NULL, NULL);
+	return 0;
+}
+
+static int calls;
+
+static int counted(void)
+{
+	return ++calls;
+}
+
+static void a_line_reaches_the_sink_with_its_level_and_place(void **state)
+{
+	(void)state;
+	ol_log(OL_LOG_WARN, "conn %d to %s", 7, "10.0.0.3");
+	assert_int_equal(line_count, 1);
+	assert_string_equal(last_text, "conn 7 to 10.0.0.3");
+	assert_int_equal(last_level, OL_LOG_WARN);
+	assert_non_null(strstr(last_file, "log_test.c"));
+}
+
+static void below_the_threshold_arguments_are_not_evaluated(void **state)
+{
+	(void)state;
+	calls = 0;
+	ol_log(OL_LOG_DEBUG, "%d", counted());
+	assert_int_equal(calls, 0);
+	assert_int_equal(line_count, 0);
+	ol_log_level_set(OL_LOG_DEBUG);
+	assert_int_equal(ol_log_level_get(), OL_LOG_DEBUG);
+	ol_log(OL_LOG_DEBUG, "%d", counted());
+	assert_int_equal(calls, 1);
+	assert_int_equal(line_count, 1);
+}
+
+static void errno_survives(void **state)
+{
+	(void)state;
+	errno = ENOENT;
+	ol_log(OL_LOG_ERROR, "x");
+	assert_int_equal(errno, ENOENT);
+}
+
+static void a_long_line_is_cut(void **state)
+{
+	char longest[2 * OL_LOG_LINE_MAX];
+
+	(void)state;
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	ol_log(OL_LOG_ERROR, "%s", longest);
+	assert_int_equal(strlen(last_text), OL_LOG_LINE_MAX - 1);
+}
+
+static void levels_read_as_they_are_written(void **state)
+{
+	enum ol_log_level level;
+
+	(void)state;
+	for (int i = OL_LOG_ERROR; i <= OL_LOG_DEBUG; i++) {
+		const char *text = ol_log_level_str((enum ol_log_level)i);
+
+		assert_int_equal(ol_log_level_parse(text, &level), 0);
+		assert_int_equal(level, i);
+	}
+	assert_int_equal(ol_log_level_parse("loud", &level), -EINVAL);
+}
+
+static void the_default_sink_writes_one_line_with_time_and_level_to_stderr(void **state)
+{
+	int ends[2], saved = dup(STDERR_FILENO);
+	char line[256];
+	ssize_t len;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	ol_log_sink_set(NULL, NULL);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	ol_log(OL_LOG_WARN, "a %s", "word");
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	len = read(ends[0], line, sizeof(line) - 1);
+	assert_true(len > 0);
+	line[len] = '\0';
+	assert_string_equal(line + strlen("hh:mm:ss.mmm"), " warn  a word\n");
+	assert_int_equal(line[2], ':');
+	assert_int_equal(line[8], '.');
+	close(saved);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_line_reaches_the_sink_with_its_level_and_place),
+		TEST(below_the_threshold_arguments_are_not_evaluated),
+		TEST(errno_survives),
+		TEST(a_long_line_is_cut),
+		TEST(levels_read_as_they_are_written),
+		TEST(the_default_sink_writes_one_line_with_time_and_level_to_stderr),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * cmd.c -- the error line, exit codes
+ */
+#include "outlast/cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "outlast.h"
+
+const char ol_exit_help[] =
+	"exit status:\n"
+	"  0    done\n"
+	"  1    failed for a reason not listed here\n"
+	"  2    wrong usage: an option, or a value out of range\n"
+	"  3    data set missing or malformed, or the model does not fit it\n"
+	"  4    no server at the address, or the connection to it was lost\n"
+	"  5    refused: geometry, worker id, job key, or the server is full\n"
+	"  6    no such transport, RDMA device or address on this machine\n"
+	"  7    out of memory, locked memory or descriptors; address in use\n"
+	"  8    a process of the job died\n"
+	"  128+N  ended by signal N; what there was to report has been reported\n";
+
+int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *object,
+		 const char *remedy)
+{
+	fprintf(stderr, "outlast%s%s: %s%s%s%s%s\n", cmd != NULL ? " " : "", cmd != NULL ? cmd : "",
+		what, object != NULL ? ": " : "", object != NULL ? object : "",
+		remedy != NULL ? ": " : "", remedy != NULL ? remedy : "");
+	return exit_code;
+}
+
+int ol_cmd_exit_of(int status)
+{
+	switch (status) {
+	case 0:
+		return OL_EXIT_OK;
+	case -EINVAL:
+		return OL_EXIT_USAGE;
+	case OL_E_NO_SERVER:
+	case OL_E_WIRE:
+	case OL_E_TORN:
+	case -ETIMEDOUT:
+	case -ENOTCONN:
+	case -ECONNRESET:
+	case -ECONNREFUSED:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+		return OL_EXIT_SERVER;
+	case OL_E_EPOCH:
+	case OL_E_GEOMETRY:
+	case OL_E_AUTH:
+	case OL_E_WORKER_ID:
+	case OL_E_FULL:
+		return OL_EXIT_REFUSED;
+	case -ENODEV:
+	case -EADDRNOTAVAIL:
+		return OL_EXIT_DEVICE;
+	case -ENOMEM:
+	case -EADDRINUSE:
+	case -EMFILE:
+	case -ENFILE:
+	case -EAGAIN:
+	case -EPERM:
+	case -EACCES:
+		return OL_EXIT_RESOURCES;
+	default:
+		return OL_EXIT_FAILED;
+	}
+}
+
+const char *ol_cmd_remedy(int status)
+{
+	switch (status) {
+	case -EADDRINUSE:
+		return "another server is there; choose another address";
+	case -ENODEV:
+		return "outlast doctor says what this machine has; --transport shm needs no device";
+	case -EADDRNOTAVAIL:
+		return "give an address of this machine that an RDMA device has (outlast doctor)";
+	case -ENOMEM:
+	case -EAGAIN:
+		return "free memory, or raise the limit of locked memory (ulimit -l)";
+	case -EMFILE:
+		return "raise the limit of open files (ulimit -n)";
+	default:
+		return NULL;
+	}
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * main.c -- the program: finds the subcommand and runs it
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "outlast/cmd.h"
+
+static const struct ol_cmd commands[] = {
+	{ "train", "run a whole training job on this machine: servers, workers, report",
+	  cmd_train },
+	{ "serve", "run the server of one shard", cmd_serve },
+	{ "work", "run one worker against servers that are up", cmd_work },
+	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },
+	{ "doctor", "say what this machine can do, and what to change", cmd_doctor },
+};
+
+enum {
+	COMMAND_COUNT = sizeof(commands) / sizeof(commands[0])
+};
+
+static void usage(FILE *out)
+{
+	fprintf(out, "usage: outlast COMMAND [OPTION...]\n\n"
+		     "A parameter server over RDMA, and what is needed to train with it.\n\n"
+		     "commands:\n");
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	fprintf(out,
+		"\nEach takes --help.\n\n%s\n"
+		"examples:\n"
+		"  outlast train --workers 2 --steps 500\n"
+		"  outlast doctor\n",
+		ol_exit_help);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		usage(stderr);
+		return OL_EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    strcmp(argv[1], "help") == 0) {
+		usage(stdout);
+		return OL_EXIT_OK;
+	}
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	return ol_cmd_error(OL_EXIT_USAGE, NULL, "no such command", argv[1],
+			    "outlast --help lists them");
+}

@@ -24,7 +24,7 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 			     xport->opts.conns_max);
 		return -EMFILE;
 	}
-	while (size < xport->opts.inflight_max)
+	while (size < xport->ring)
 		size *= 2;
 	conn = calloc(1, sizeof(*conn));
 	if (conn == NULL)

@@ -86,7 +86,8 @@ static int opts_take(struct ol_xport *xport, const struct ol_xport_opts *opts)
 	    xport->opts.inflight_max > INT32_MAX / 2 || xport->opts.doorbells_max > INT32_MAX / 2)
 		return -EINVAL;
 	xport->timing = ol_verbs_timing(xport->opts.retry_timeout_ms);
-	xport->signal_every = xport->opts.inflight_max > 1 ? xport->opts.inflight_max / 2 : 1;
+	xport->signal_every = xport->opts.inflight_max / OL_VERBS_SIGNALS + 1;
+	xport->ring = xport->opts.inflight_max + xport->signal_every - 1;
 	return 0;
 }
 

@@ -35,6 +35,7 @@ enum {
 	OL_VERBS_LOOK_POLLS = 32, /* polls between two looks at the file descriptors */
 	OL_VERBS_PRIV_EVENTS = 8, /* connection events with private data a poll */
 	OL_VERBS_PRIV_MAX = 256,
+	OL_VERBS_SIGNALS = 8, /* signaled by us in inflight_max posts */
 	OL_VERBS_RECV_BATCH = 32, /* receives posted back at once */
 	OL_VERBS_INLINE_WANTED = 256,
 	OL_VERBS_INLINE_NEEDED = 128,
@@ -159,6 +160,9 @@ struct ol_xport {
 	struct ol_verbs_qpmap qpmap;
 	struct ol_xport_caps caps;
 	uint32_t signal_every; /* posts */
+	/* Posts a connection may have: inflight_max, and finished ones that nothing has reported.
+	 */
+	uint32_t ring;
 	/* control path */
 	struct ol_xport_opts opts; /* defaults filled in; conns_max: what the device allows */
 	struct ol_verbs_timing timing;

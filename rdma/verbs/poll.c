@@ -168,8 +168,13 @@ static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 	xport->recv_missing++;
 	if (conn == NULL || (conn->state != OL_VERBS_UP && conn->state != OL_VERBS_DRAINING))
 		return 0;
-	if (wc->status != IBV_WC_SUCCESS) {
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
 		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_REFUSED);
+		return 0;
+	}
+	if (wc->status !=
+	    IBV_WC_SUCCESS) { /* a receive of no bytes fails by the peer's fault only */
+		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
 		return 0;
 	}
 	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) { /* nothing of ours sends */

@@ -6,6 +6,8 @@
  * A post takes one place in the connection's ring. A place is free again once a completion of that
  * post, or of a later one, was polled: completions of one queue pair come in order. What the caller
  * leaves unsignaled is signaled by us often enough that the ring cannot fill for good.
+ *
+ * The local half of a request is checked here; the peer's half is the peer's adapter's to refuse.
  */
 #include "rdma/verbs/internal.h"
 
@@ -71,11 +73,6 @@ static int segs_sges(const struct ol_verbs_conn *conn, const struct ol_xport_seg
 	return used;
 }
 
-static bool remote_fits(const struct ol_xport_rkey *key, uint64_t off, uint64_t bytes)
-{
-	return off <= key->bytes && bytes <= key->bytes - off;
-}
-
 /* Takes a place in the ring if the adapter takes the request; wr's identity and signal are set. */
 static int post(struct ol_verbs_conn *conn, struct ibv_send_wr *wr, unsigned flags, uint64_t cookie)
 {
@@ -105,7 +102,7 @@ static int post_allowed(const struct ol_verbs_conn *conn)
 {
 	if (conn->state != OL_VERBS_UP)
 		return -ENOTCONN;
-	if (conn->head - conn->tail >= conn->base.xport->caps.inflight_max)
+	if (conn->head - conn->tail >= conn->base.xport->ring)
 		return -EAGAIN;
 	return 0;
 }
@@ -130,8 +127,6 @@ int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write 
 	if (wr.num_sge < 0 || (total == 0 && !bell))
 		return -EINVAL;
 	if (total != 0) {
-		if (!remote_fits(&write->dst, write->dst_off, total))
-			return -EINVAL;
 		wr.wr.rdma.remote_addr = write->dst.addr + write->dst_off;
 		wr.wr.rdma.rkey = write->dst.rkey;
 	}
@@ -157,7 +152,7 @@ int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *r
 	if ((read->flags & (OL_XPORT_INLINE | OL_XPORT_DOORBELL)) != 0)
 		return -EINVAL;
 	wr.num_sge = segs_sges(conn, read->segs, read->seg_count, read->flags, sges, &total);
-	if (wr.num_sge <= 0 || !remote_fits(&read->src, read->src_off, total))
+	if (wr.num_sge <= 0)
 		return -EINVAL;
 	wr.wr.rdma.remote_addr = read->src.addr + read->src_off;
 	wr.wr.rdma.rkey = read->src.rkey;

@@ -102,14 +102,14 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 {
 	struct ol_xport_opts *opts = &xport->opts;
 	const uint32_t asked = opts->conns_max;
-	const uint64_t per_conn = (uint64_t)opts->inflight_max + 1 + opts->doorbells_max;
+	const uint64_t per_conn = (uint64_t)xport->ring + 1 + opts->doorbells_max;
 	const uint32_t batch = min_u32(OL_VERBS_RECV_BATCH, (opts->doorbells_max + 3) / 4);
 	uint64_t fit = ((uint32_t)attr->max_cqe - batch) / per_conn;
 
-	if (opts->inflight_max >= (uint32_t)attr->max_qp_wr) {
+	if (xport->ring >= (uint32_t)attr->max_qp_wr) {
 		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
 			     "inflight_max %u is more than the device's queues hold (%d)",
-			     opts->inflight_max, attr->max_qp_wr - 1);
+			     opts->inflight_max, attr->max_qp_wr);
 		return -EINVAL;
 	}
 	if (((uint32_t)attr->max_srq_wr - batch) / opts->doorbells_max < fit)
@@ -143,7 +143,7 @@ struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t 
 		.srq = xport->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = xport->opts.inflight_max + 1, /* and the marker */
+			.max_send_wr = xport->ring + 1, /* and the marker */
 			.max_send_sge = OL_XPORT_SEGS_MAX,
 			.max_inline_data = inline_bytes,
 		},

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * p9_read_order.c -- a read sees at least what the writes posted before it on that connection
+ * wrote; a read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "rdma/order.h"
+#include "support/check.h"
+#include "support/xport_pair.h"
+
+enum {
+	AREA = 65536,
+	BLOCK = 8192,
+	BLOCK_OFF = 64,
+};
+
+static void read_after_write(void)
+{
+	unsigned rounds = xp_rounds(5000);
+	struct xp_pair pair;
+	struct xp_mem own;
+	struct xp_mem dst;
+
+	xp_pair_open(&pair, NULL);
+	xp_mem_open(&own, &pair.b, pair.b_conn, 2 * AREA + 64, OL_XPORT_ACCESS_LOCAL);
+	xp_mem_open(&dst, &pair.a, pair.a_conn, AREA,
+		    OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE);
+	for (uint64_t round = 1; round <= rounds; round++) {
+		uint64_t dice = xp_mix(round);
+		uint32_t bytes = 16 + (uint32_t)(dice % (1U << (dice >> 40) % 17)) % (AREA - 16);
+		struct ol_xport_write write = xp_write(&own, 0, bytes, dst.key, 0);
+		struct ol_xport_write word = xp_write(&own, 0, 8, dst.key, 8);
+		struct ol_xport_read read = xp_read(&own, AREA, bytes, dst.key, 0);
+
+		xp_fill(own.p, bytes, round);
+		memset(own.p + AREA, XP_GUARD, (size_t)bytes + 64);
+		word.segs[0].region = NULL;
+		word.segs[0].off = (uintptr_t)&round;
+		word.flags = OL_XPORT_INLINE;
+		read.flags = OL_XPORT_SIGNALED;
+		read.cookie = round;
+		xp_post_write(pair.b_conn, &write);
+		xp_post_write(pair.b_conn, &word);
+		xp_post_read(pair.b_conn, &read);
+		xp_wait_done(&pair.b, pair.b_conn, round);
+		memcpy(own.p + 8, &round, 8);
+		check_msg(memcmp(own.p, own.p + AREA, bytes) == 0,
+			  "round %ju: a read of %u bytes misses writes before it", (uintmax_t)round,
+			  bytes);
+		xp_check_bytes(own.p + AREA + bytes, 64, XP_GUARD, "behind what was read");
+	}
+	xp_mem_close(&own);
+	xp_mem_close(&dst);
+	xp_pair_close(&pair);
+}
+
+/*
+ * The owner counts: the word first, then all of the block. Whoever reads the block and after it the
+ * word finds a word that is at least as new as every part of the block.
+ */
+static void count_up(struct xp_side *side)
+{
+	_Atomic uint64_t *word;
+	_Atomic uint64_t *block;
+	struct xp_mem mem;
+	uint64_t number = 0;
+	uint8_t byte;
+	bool stop = false;
+
+	xp_side_a_open(side, NULL);
+	xp_mem_open(&mem, &side->end, side->conn, BLOCK_OFF + BLOCK, OL_XPORT_ACCESS_PEER_READ);
+	xp_send(side, &mem.key, sizeof(mem.key));
+	word = (_Atomic uint64_t *)(void *)mem.p;
+	block = (_Atomic uint64_t *)(void *)(mem.p + BLOCK_OFF);
+	while (!stop) {
+		ol_word_begin(word, ++number);
+		for (unsigned i = 0; i < BLOCK / 8; i++)
+			ol_word_store(&block[i], number);
+		if (number % 16 == 0) {
+			struct xp_event event;
+
+			xp_relax();
+			stop = xp_take(&side->end, OL_XPORT_DOORBELL_RUNG, NULL, &event);
+		}
+	}
+	byte = 1;
+	xp_send(side, &byte, 1);
+	xp_side_close(side);
+	xp_mem_close(&mem);
+}
+
+static void read_both(struct xp_side *side)
+{
+	unsigned rounds = xp_rounds(20000);
+	struct ol_xport_rkey key;
+	struct xp_mem mem;
+	uint64_t changes = 0;
+	uint64_t last = 0;
+	uint8_t byte;
+
+	xp_side_b_open(side, NULL);
+	xp_mem_open(&mem, &side->end, side->conn, BLOCK_OFF + BLOCK, OL_XPORT_ACCESS_LOCAL);
+	xp_recv(side, &key, sizeof(key));
+	for (unsigned round = 0; round < rounds; round++) {
+		struct ol_xport_read block = xp_read(&mem, BLOCK_OFF, BLOCK, key, BLOCK_OFF);
+		struct ol_xport_read word = xp_read(&mem, 0, 8, key, 0);
+		uint64_t newest;
+
+		word.flags = OL_XPORT_SIGNALED | OL_XPORT_AFTER_READS;
+		word.cookie = round;
+		xp_post_read(side->conn, &block);
+		xp_post_read(side->conn, &word);
+		xp_wait_done(&side->end, side->conn, round);
+		memcpy(&newest, mem.p, 8);
+		for (unsigned i = 0; i < BLOCK; i += 8) {
+			uint64_t value;
+
+			memcpy(&value, mem.p + BLOCK_OFF + i, 8);
+			check_msg(value <= newest,
+				  "round %u: the block has %ju, the word read after it %ju", round,
+				  (uintmax_t)value, (uintmax_t)newest);
+		}
+		changes += newest != last;
+		last = newest;
+	}
+	xp_note("%u rounds, the word had changed in %ju", rounds, (uintmax_t)changes);
+	check(changes > rounds / 50); /* or nothing was tested */
+	xp_bell(side->conn, 0);
+	xp_recv(side, &byte, 1);
+	xp_side_close(side);
+	xp_mem_close(&mem);
+}
+
+int main(int argc, char **argv)
+{
+	xp_init(argc, argv);
+	xp_run1("a read after writes", read_after_write);
+	xp_run2("a read after a read", count_up, read_both, false);
+	return xp_result();
+}

@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# layers.sh ROOT -- the include law: every #include of ours is one that the table below allows
+#
+# Offenders are printed as "file:line: what"; exit 1 if there are any.
+set -eu
+cd "$1"
+. tests/lint/files
+
+# A room may include itself and the rooms after it; "public" is outlast.h and outlast_server.h.
+table='
+rdma
+replication
+src/include public
+src/base public
+src/wire public base replication
+src/store public base wire rdma
+src/policy public base
+src/checkpoint public base wire store
+src/worker public base wire rdma replication
+src/server public base wire store policy checkpoint replication rdma
+tools/learn public base
+tools/bench public base
+tools/outlast public base learn bench
+tools/examples public
+'
+# Of another pillar a room sees only the headers that are its interface.
+faces='rdma: rdma/transport.h rdma/order.h rdma/slab.h
+store: rdma/order.h
+wire: replication/entry.h replication/view.h
+worker: rdma/transport.h rdma/order.h rdma/slab.h replication/coord.h replication/view.h'
+
+list_files '*.[ch]' '*.inc' | { grep -E '^(rdma|replication|src|tools)/' || true; } |
+	xargs -r awk -v table="$table" -v faces="$faces" '
+function no(what) {
+	print FILENAME ":" FNR ": " what
+	bad = 1
+}
+BEGIN {
+	n = split(table, rows, "\n")
+	for (i = 1; i <= n; i++) {
+		m = split(rows[i], words, " ")
+		if (m > 0)
+			allowed[words[1]] = " " rows[i] " "
+	}
+	n = split(faces, rows, "\n")
+	for (i = 1; i <= n; i++) {
+		at = index(rows[i], ":")
+		face[substr(rows[i], 1, at - 1)] = substr(rows[i], at + 1) " "
+	}
+}
+FNR == 1 {
+	split(FILENAME, part, "/")
+	room = FILENAME ~ /^(src|tools)\// ? part[1] "/" part[2] : part[1]
+	name = room
+	sub(/^.*\//, "", name)
+	if (!(room in allowed))
+		no("room " room " is not in the table of tests/lint/layers.sh")
+}
+!/^[ \t]*#[ \t]*include[ \t]/ { next }
+/[<"](infiniband|rdma\/rdma_)/ && room != "rdma" && room != "tools/outlast" {
+	no("only rdma speaks to libibverbs and librdmacm")
+}
+/[<"]outlast(_server)?\.h[>"]/ {
+	if (allowed[room] !~ / public /)
+		no("must not include the public headers")
+	next
+}
+!/"/ { next }
+{
+	split($0, quoted, "\"")
+	path = quoted[2]
+	to = path
+	sub(/\/.*$/, "", to)
+	if (path !~ /\//)
+		no("\"" path "\" does not name its room")
+	else if (to == name)
+		next
+	else if (index(allowed[room], " " to " ") == 0)
+		no("must not include \"" path "\"")
+	else if (to == "rdma" || (to == "replication" && name != "server")) {
+		list = name in face ? face[name] : face["rdma"]
+		if (index(list, " " path " ") == 0)
+			no("sees of " to " only" list "- not \"" path "\"")
+	}
+}
+END { exit bad }
+' || exit 1

@@ -15,7 +15,7 @@ const char ol_exit_help[] =
 	"  0    done\n"
 	"  1    failed for a reason not listed here\n"
 	"  2    wrong usage: an option, or a value out of range\n"
-	"  3    data set missing or malformed, or the model does not fit it\n"
+	"  3    data set missing or malformed\n"
 	"  4    no server at the address, or the connection to it was lost\n"
 	"  5    refused: geometry, worker id, job key, or the server is full\n"
 	"  6    no such transport, RDMA device or address on this machine\n"

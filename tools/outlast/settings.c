@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * settings.c -- tables of the common settings; loading them, handing them on
+ */
+#include "outlast/settings.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "outlast/cmd.h"
+
+#define ROWS(array) \
+	{ \
+		.fields = (array), .count = sizeof(array) / sizeof((array)[0]) \
+	}
+
+static const struct ol_conf_field model_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "what is trained" },
+	{ .name = "model",
+	  .dflt = "cnn",
+	  .help = "softmax, mlp, mlp:A,B,... (widths of the hidden layers) or cnn (28x28 images)",
+	  .offset = offsetof(struct ol_set_model, model),
+	  .type = OL_CONF_STR },
+	{ .name = "final_relu",
+	  .dflt = "false",
+	  .help = "a ReLU after the last layer too",
+	  .offset = offsetof(struct ol_set_model, final_relu),
+	  .type = OL_CONF_BOOL },
+	{ .name = "dataset",
+	  .dflt = "fashion-mnist",
+	  .help = "fashion-mnist, idx:DIR[,classes=N], libsvm:TRAIN[,TEST] or "
+		  "synthetic[:key=value,...] (classes, features or shape=RxC, train, test, seed, "
+		  "noise)",
+	  .offset = offsetof(struct ol_set_model, dataset),
+	  .type = OL_CONF_STR },
+	{ .name = "seed",
+	  .dflt = "1",
+	  .help = "of initial weights, batches and dropout",
+	  .offset = offsetof(struct ol_set_model, seed),
+	  .type = OL_CONF_U64 },
+};
+
+const struct ol_rows ol_rows_model = ROWS(model_fields);
+
+static const struct ol_conf_choice consistencies[] = {
+	{ "async", OL_CONSISTENCY_ASYNC },
+	{ "sync", OL_CONSISTENCY_SYNC },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_choice optimizers[] = {
+	{ "sgd", OL_OPTIMIZER_SGD },           { "momentum", OL_OPTIMIZER_MOMENTUM },
+	{ "nesterov", OL_OPTIMIZER_NESTEROV }, { "adam", OL_OPTIMIZER_ADAM },
+	{ "adamw", OL_OPTIMIZER_ADAMW },       { NULL, 0 },
+};
+
+static const struct ol_conf_choice reductions[] = { { "mean", 0 }, { "sum", 1 }, { NULL, 0 } };
+static const struct ol_conf_choice nonfinites[] = { { "reject", 0 }, { "apply", 1 }, { NULL, 0 } };
+static const struct ol_conf_choice isolations[] = { { "worker", 0 }, { "job", 1 }, { NULL, 0 } };
+
+static const struct ol_conf_field rule_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "how gradients become steps" },
+	{ .name = "consistency",
+	  .dflt = "async",
+	  .help = "async: every gradient is a step; sync: a step takes one of every worker",
+	  .offset = offsetof(struct ol_set_rule, consistency),
+	  .type = OL_CONF_CHOICE,
+	  .choices = consistencies },
+	{ .name = "reduce",
+	  .dflt = "mean",
+	  .help = "sync: what of the workers' gradients is applied",
+	  .offset = offsetof(struct ol_set_rule, sum),
+	  .type = OL_CONF_CHOICE,
+	  .choices = reductions },
+	{ .name = "optimizer",
+	  .dflt = "sgd",
+	  .help = "update rule",
+	  .offset = offsetof(struct ol_set_rule, optimizer),
+	  .type = OL_CONF_CHOICE,
+	  .choices = optimizers },
+	{ .name = "lr",
+	  .dflt = "0.01",
+	  .help = "learning rate",
+	  .offset = offsetof(struct ol_set_rule, lr),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 1e6 },
+	{ .name = "momentum",
+	  .dflt = "0.9",
+	  .help = "of momentum and nesterov",
+	  .offset = offsetof(struct ol_set_rule, momentum),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 0.9999 },
+	{ .name = "beta1",
+	  .dflt = "0.9",
+	  .help = "of adam and adamw",
+	  .offset = offsetof(struct ol_set_rule, beta1),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 0.99999 },
+	{ .name = "beta2",
+	  .dflt = "0.999",
+	  .help = "of adam and adamw",
+	  .offset = offsetof(struct ol_set_rule, beta2),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 0.99999 },
+	{ .name = "epsilon",
+	  .dflt = "1e-8",
+	  .help = "of adam and adamw",
+	  .offset = offsetof(struct ol_set_rule, epsilon),
+	  .type = OL_CONF_F64,
+	  .f64_min = 1e-30,
+	  .f64_max = 1.0 },
+	{ .name = "weight_decay",
+	  .dflt = "0",
+	  .help = "added to the gradient; by adamw decoupled from it",
+	  .offset = offsetof(struct ol_set_rule, weight_decay),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 1e3 },
+	{ .name = "nonfinite",
+	  .dflt = "reject",
+	  .help = "a gradient with a NaN or an infinity is dropped and counted, or applied",
+	  .offset = offsetof(struct ol_set_rule, allow_nonfinite),
+	  .type = OL_CONF_CHOICE,
+	  .choices = nonfinites },
+	{ .name = "isolation",
+	  .dflt = "worker",
+	  .help = "one protection domain each, or one of the whole job, which pins less memory",
+	  .offset = offsetof(struct ol_set_rule, shared_domain),
+	  .type = OL_CONF_CHOICE,
+	  .choices = isolations },
+};
+
+const struct ol_rows ol_rows_rule = ROWS(rule_fields);
+
+static const struct ol_conf_choice log_levels[] = {
+	{ "error", OL_LOG_ERROR },
+	{ "warn", OL_LOG_WARN },
+	{ "info", OL_LOG_INFO },
+	{ "debug", OL_LOG_DEBUG },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field link_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "transport" },
+	{ .name = "device",
+	  .dflt = NULL,
+	  .help = "RDMA device; without it the one that has the address or the route",
+	  .offset = offsetof(struct ol_set_link, device),
+	  .type = OL_CONF_STR },
+	{ .name = "window",
+	  .dflt = "2",
+	  .help = "gradient buffers a worker, and landing slots for each at a server",
+	  .offset = offsetof(struct ol_set_link, window),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = 64 },
+	{ .name = "spin_us",
+	  .dflt = "50",
+	  .help = "microseconds that a wait spins before it sleeps",
+	  .offset = offsetof(struct ol_set_link, spin_us),
+	  .type = OL_CONF_U32,
+	  .max = 10000000 },
+	{ .name = "log",
+	  .dflt = "warn",
+	  .help = "least important messages that are shown",
+	  .offset = offsetof(struct ol_set_link, log_level),
+	  .type = OL_CONF_CHOICE,
+	  .choices = log_levels },
+};
+
+const struct ol_rows ol_rows_link = ROWS(link_fields);
+
+static const struct ol_conf_choice transports[] = {
+	{ "auto", OL_TRANSPORT_AUTO },
+	{ "shm", OL_TRANSPORT_SHM },
+	{ "verbs", OL_TRANSPORT_VERBS },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field transport_fields[] = {
+	{ .name = "transport",
+	  .dflt = "auto",
+	  .help = "auto: shm for an address that starts with / or @, else verbs",
+	  .offset = offsetof(struct ol_set_transport, transport),
+	  .type = OL_CONF_CHOICE,
+	  .choices = transports },
+};
+
+const struct ol_rows ol_rows_transport = ROWS(transport_fields);
+
+static const struct ol_conf_field key_fields[] = {
+	{ .name = "job_key_file",
+	  .dflt = NULL,
+	  .help = "file with the secret that all processes of a job share; without it the "
+		  "variable OUTLAST_JOB_KEY, without that no secret",
+	  .offset = offsetof(struct ol_set_key, job_key_file),
+	  .type = OL_CONF_STR },
+};
+
+const struct ol_rows ol_rows_key = ROWS(key_fields);
+
+const char *ol_transport_name(int choice)
+{
+	switch ((enum ol_transport_choice)choice) {
+	case OL_TRANSPORT_AUTO:
+		break;
+	case OL_TRANSPORT_SHM:
+		return "shm";
+	case OL_TRANSPORT_VERBS:
+		return "verbs";
+	}
+	return NULL;
+}
+
+static int key_file_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES])
+{
+	FILE *in = fopen(file, "re");
+	size_t got;
+
+	if (in == NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, cmd, "cannot read the job key", file,
+				    strerror(errno));
+	got = fread(ret_key, 1, OL_JOB_KEY_BYTES, in);
+	fclose(in);
+	while (got > 0 && (ret_key[got - 1] == '\n' || ret_key[got - 1] == '\r'))
+		got--;
+	if (got == 0 || got >= OL_JOB_KEY_BYTES || memchr(ret_key, '\0', got) != NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, cmd, "not a job key", file,
+				    "it is to hold 1 to 255 bytes of text");
+	ret_key[got] = '\0';
+	return 0;
+}
+
+int ol_job_key_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES])
+{
+	const char *key = getenv("OUTLAST_JOB_KEY");
+
+	if (file != NULL)
+		return key_file_read(cmd, file, ret_key);
+	if (key == NULL)
+		key = "";
+	if (strlen(key) >= OL_JOB_KEY_BYTES)
+		return ol_cmd_error(OL_EXIT_USAGE, cmd, "not a job key", "OUTLAST_JOB_KEY",
+				    "it is longer than 255 bytes");
+	snprintf(ret_key, OL_JOB_KEY_BYTES, "%s", key);
+	return 0;
+}
+
+void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t base)
+{
+	for (size_t i = 0; i < rows.count && settings->count < OL_CONF_FIELDS_MAX; i++) {
+		settings->fields[settings->count] = rows.fields[i];
+		settings->fields[settings->count++].offset += base;
+	}
+}
+
+bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char **argv,
+		      int *ret_exit)
+{
+	int rc;
+
+	settings->spec.fields = settings->fields;
+	settings->spec.field_count = settings->count;
+	rc = ol_conf_create(&settings->spec, target, &settings->conf);
+	if (rc != 0) {
+		*ret_exit = ol_cmd_error(OL_EXIT_FAILED, settings->cmd, "settings", NULL,
+					 ol_strerror(rc));
+		return false;
+	}
+	rc = ol_conf_load(settings->conf, argc, argv);
+	if (rc == 0)
+		return true;
+	if (rc > 0) {
+		ol_conf_print_help(settings->conf, stdout);
+		printf("\n%s", ol_exit_help);
+		*ret_exit = OL_EXIT_OK;
+		return false;
+	}
+	fprintf(stderr, "%s\n", ol_conf_error(settings->conf));
+	*ret_exit = OL_EXIT_USAGE;
+	return false;
+}
+
+int ol_settings_fail(struct ol_settings *settings, const char *name, const char *why)
+{
+	ol_conf_fail(settings->conf, name, why);
+	fprintf(stderr, "%s\n", ol_conf_error(settings->conf));
+	return OL_EXIT_USAGE;
+}
+
+void ol_settings_fini(struct ol_settings *settings)
+{
+	ol_conf_destroy(settings->conf);
+	settings->conf = NULL;
+}
+
+struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set)
+{
+	return (struct ol_update_rule){
+		.optimizer = (enum ol_optimizer)set->optimizer,
+		.lr = (float)set->lr,
+		.momentum = (float)set->momentum,
+		.beta1 = (float)set->beta1,
+		.beta2 = (float)set->beta2,
+		.epsilon = (float)set->epsilon,
+		.weight_decay = (float)set->weight_decay,
+		.sum = (uint32_t)set->sum,
+		.allow_nonfinite = (uint32_t)set->allow_nonfinite,
+	};
+}
+
+void ol_args_add(struct ol_args *args, const char *format, ...)
+{
+	char *word = NULL;
+	va_list list;
+
+	va_start(list, format);
+	if (args->count == OL_ARGS_MAX || vasprintf(&word, format, list) < 0) {
+		args->failed = true;
+		word = NULL;
+	}
+	va_end(list);
+	if (word != NULL)
+		args->words[args->count++] = word;
+}
+
+void ol_args_add_rows(struct ol_args *args, const struct ol_settings *settings, struct ol_rows rows)
+{
+	char value[OL_VALUE_MAX];
+
+	for (size_t row = 0; row < rows.count; row++) {
+		const char *name = rows.fields[row].name;
+
+		for (size_t i = 0; name != NULL && i < settings->count; i++) {
+			if (settings->fields[i].name == NULL ||
+			    strcmp(settings->fields[i].name, name) != 0)
+				continue;
+			ol_conf_format(settings->conf, i, value, sizeof(value));
+			if (strlen(value) == sizeof(value) - 1)
+				args->failed = true;
+			if (value[0] != '\0')
+				ol_args_add(args, "--%s=%s", name, value);
+		}
+	}
+}
+
+void ol_args_free(struct ol_args *args)
+{
+	for (size_t i = 0; i < args->count; i++)
+		free(args->words[i]);
+	*args = (struct ol_args){ 0 };
+}

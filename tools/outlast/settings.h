@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * settings.h -- settings that several subcommands have in common
+ *
+ * A subcommand's table is put together from groups. A group is a struct, a member of the
+ * subcommand's own struct, and rows whose offsets count from its beginning; so `train` can hand a
+ * whole group on to the processes it starts.
+ */
+#ifndef OUTLAST_SETTINGS_H
+#define OUTLAST_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "outlast_server.h"
+
+enum {
+	OL_JOB_KEY_BYTES = 256, /* with its end */
+	OL_VALUE_MAX = 8192, /* of a setting that is handed on */
+	OL_ARGS_MAX = 96
+};
+
+struct ol_rows {
+	const struct ol_conf_field *fields;
+	size_t count;
+};
+
+/* What is trained: fixes the geometry of the job and the initial weights. */
+struct ol_set_model {
+	const char *model;
+	const char *dataset;
+	uint64_t seed;
+	bool final_relu;
+};
+
+extern const struct ol_rows ol_rows_model;
+
+/* How gradients become steps: the servers' side. */
+struct ol_set_rule {
+	double lr;
+	double momentum;
+	double beta1;
+	double beta2;
+	double epsilon;
+	double weight_decay;
+	int consistency; /* enum ol_consistency */
+	int optimizer; /* enum ol_optimizer */
+	int sum;
+	int allow_nonfinite;
+	int shared_domain;
+};
+
+extern const struct ol_rows ol_rows_rule;
+
+/* How a process reaches the others. */
+struct ol_set_link {
+	const char *device;
+	uint32_t window;
+	uint32_t spin_us;
+	int log_level; /* enum ol_log_level */
+};
+
+extern const struct ol_rows ol_rows_link;
+
+struct ol_set_transport {
+	int transport; /* enum ol_transport_choice */
+};
+
+enum ol_transport_choice {
+	OL_TRANSPORT_AUTO, /* shm if an address starts with / or @ */
+	OL_TRANSPORT_SHM,
+	OL_TRANSPORT_VERBS
+};
+
+extern const struct ol_rows ol_rows_transport; /* default: auto */
+
+/* ol_transport_name -- as the library wants it; NULL: auto */
+const char *ol_transport_name(int choice);
+
+/* For programs started by hand; what `train` starts finds its key in the environment. */
+struct ol_set_key {
+	const char *job_key_file;
+};
+
+extern const struct ol_rows ol_rows_key;
+
+/*
+ * ol_job_key_read -- the key of the file, or else of OUTLAST_JOB_KEY; "" if there is neither
+ *
+ * Returns 0, or an exit code after it has said why.
+ */
+int ol_job_key_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES]);
+
+struct ol_settings {
+	const char *cmd; /* subcommand */
+	struct ol_conf_spec spec; /* the caller fills in texts; fields are set by add() */
+	struct ol_conf_field fields[OL_CONF_FIELDS_MAX];
+	size_t count;
+	struct ol_conf *conf;
+};
+
+/* ol_settings_add -- rows of a group that lies at `base` in the subcommand's struct */
+void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t base);
+
+/*
+ * ol_settings_load -- read them all into target
+ *
+ * Returns true if the subcommand is to go on. Otherwise help or the error has been printed and
+ * *ret_exit is the exit code. Either way ol_settings_fini() ends it.
+ */
+bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char **argv,
+		      int *ret_exit);
+
+/* ol_settings_fail -- a value that is wrong beside others; prints, returns OL_EXIT_USAGE */
+int ol_settings_fail(struct ol_settings *settings, const char *name, const char *why);
+
+/* ol_settings_fini -- every string that target points to is gone */
+void ol_settings_fini(struct ol_settings *settings);
+
+/* ol_settings_rule -- the update rule that a group says */
+struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set);
+
+/* A command line in the making; owns its words. */
+struct ol_args {
+	char *words[OL_ARGS_MAX + 1]; /* NULL behind the last */
+	size_t count;
+	bool failed; /* no memory, or too many */
+};
+
+void ol_args_add(struct ol_args *args, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ol_args_add_rows -- "--name=value" for every row of a group, as it is in force */
+void ol_args_add_rows(struct ol_args *args, const struct ol_settings *settings,
+		      struct ol_rows rows);
+void ol_args_free(struct ol_args *args);
+
+#endif /* OUTLAST_SETTINGS_H */

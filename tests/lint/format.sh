@@ -10,7 +10,7 @@ for tool in clang-format-14 clang-format ''; do
 	esac
 done
 if [ -z "$tool" ]; then
-	echo 'SKIP: clang-format 14 is not installed; other versions format differently'
+	echo 'skip: clang-format 14 is not installed; other versions format differently'
 	exit 77
 fi
 list_files '*.[ch]' | xargs -r "$tool" --dry-run -Werror --ferror-limit=1 2>&1 |

@@ -8,8 +8,8 @@ list_scripts | {
 	bad=0
 	while IFS= read -r file; do
 		case $(head -n 1 "$file") in
-		*bash*) shell=bash ;;
-		*sh | *'sh '*) shell=sh ;;
+		*bash*) shell='bash' ;;
+		*sh | *'sh '*) shell='sh' ;;
 		*) continue ;;
 		esac
 		if ! said=$("$shell" -n "$file" 2>&1); then

@@ -16,11 +16,11 @@ enum {
 /*
  * ol_skip -- end the program as a skip; why says what is missing, in a few words
  *
- * tests/run collects the lines that begin with "SKIP: ".
+ * tests/run collects the lines that begin with "skip: ".
  */
 __attribute__((noreturn)) static inline void ol_skip(const char *why)
 {
-	printf("SKIP: %s\n", why);
+	printf("skip: %s\n", why);
 	fflush(stdout);
 	exit(OL_EXIT_SKIP);
 }

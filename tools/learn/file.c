@@ -158,14 +158,15 @@ static int inflate_all(z_stream *stream, uint8_t **out, size_t *ret_len, const c
 		len += room - stream->avail_out;
 		if (z == Z_BUF_ERROR ||
 		    (z == Z_OK && stream->avail_in == 0 && stream->avail_out > 0))
-			return learn_err(
-				err, err_len, -EBADMSG,
-				"%s: gzip stream cut off at byte %lu of the file; fetch it again",
-				name, stream->total_in);
+			return learn_err(err, err_len, -EBADMSG,
+					 "%s: gzip stream cut off at byte %lu of the file; "
+					 "fetch it again",
+					 name, stream->total_in);
 		if (z != Z_OK && z != Z_STREAM_END)
 			return learn_err(
 				err, err_len, -EBADMSG,
-				"%s: gzip stream damaged before byte %lu of the file (%s); fetch it again",
+				"%s: gzip stream damaged before byte %lu of the file (%s); "
+				"fetch it again",
 				name, stream->total_in,
 				stream->msg != NULL ? stream->msg : "no reason given");
 	}

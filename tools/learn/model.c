@@ -18,7 +18,7 @@ enum {
 	BATCH_DEFAULT = 32,
 	DROP_STEPS = 256,
 	CNN_HIDDEN = 512,
-	NAME_LEN = 12,
+	NAME_LEN = 28,
 	PARAMS_MAX = 1 << 30
 };
 

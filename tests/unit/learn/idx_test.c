@@ -278,6 +278,33 @@ static void class_count_can_be_given(void **state)
 	assert_one_line(err, "label 8 at offset 12; there are 8 classes");
 }
 
+/* Skipped where the package dataset-fashion-mnist is not installed. */
+static void fashion_mnist_is_whole(void **state)
+{
+	struct learn_data *data = NULL;
+	unsigned hits[10] = { 0 };
+	char err[ERR_LEN];
+	int rc;
+
+	(void)state;
+	rc = learn_data_open("fashion-mnist", &data, err, sizeof(err));
+	if (rc == -ENOENT) {
+		assert_one_line(err, "apt-get install dataset-fashion-mnist");
+		print_message("%s\n", err);
+		skip();
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(data->shape.rows, 28);
+	assert_int_equal(data->shape.cols, 28);
+	assert_int_equal(data->train.count, 60000);
+	assert_int_equal(data->test.count, 10000);
+	for (size_t i = 0; i < data->train.count; i++)
+		hits[data->train.labels[i]]++;
+	for (unsigned c = 0; c < 10; c++)
+		assert_int_equal(hits[c], 6000);
+	learn_data_close(data);
+}
+
 #define IN_TMP(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
 
 int main(void)
@@ -291,6 +318,7 @@ int main(void)
 		IN_TMP(damaged_gzip_is_refused),
 		IN_TMP(directories_and_wrong_options_are_refused),
 		IN_TMP(class_count_can_be_given),
+		cmocka_unit_test(fashion_mnist_is_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm.sh -- the virtual machines of one run: start, collect, judge (sourced by run)
+#
+# The variables it does not set are run's.
+# shellcheck disable=SC2154,SC2054  # commas are qemu's
 
 worst=0
 
@@ -16,6 +19,7 @@ vm_serve() {
 	while read -r verb host id; do
 		[[ $id =~ ^[0-9.]+$ ]] || continue
 		answer=$("$here/ctl" "$out" "$verb" "$host" 2>&1 >/dev/null | head -n 1)
+		answer=${answer#lab: }
 		echo "${answer:-ok}" >"$out/.lab/new.$id"
 		mv "$out/.lab/new.$id" "$out/.lab/done.$id"
 	done
@@ -43,7 +47,7 @@ vm_start() {
 	args=(
 		-M q35 "${accel[@]}" -smp "$cpus" -m "$mem" -nodefaults -no-user-config -display none -no-reboot
 		-kernel "$image/kernel" -initrd "$image/initrd"
-		-append "console=ttyS0 quiet panic=-1 mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable ol_host=$host"
+		-append "console=ttyS0 quiet panic=-1 mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable cryptomgr.notests ol_host=$host"
 		-chardev "file,id=console,path=$(commas_double "$out")/host$host.console" -serial chardev:console
 		-fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"
 		-device virtio-9p-pci,fsdev=root,mount_tag=root
@@ -101,11 +105,12 @@ vm_judge() {
 vms_wait() {
 	local pid rc
 
-	sleep "$deadline" &
+	setpriv --pdeathsig KILL sleep "$deadline" &
 	timer=$!
 	while [ "${#vm_host[@]}" -gt 0 ]; do
 		pid=
-		wait -n -p pid "${!vm_host[@]}" "$timer"
+		# bash would tell of a machine that was killed; vm_judge tells it better.
+		wait -n -p pid "${!vm_host[@]}" "$timer" 2>/dev/null
 		rc=$?
 		if [ "$pid" = "$timer" ]; then
 			timer=

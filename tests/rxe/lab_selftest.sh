@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# lab_selftest.sh -- the lab keeps its word: status, output, an RDMA device, faults on request, nothing left over
+set -u
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+run=$root/tools/lab/run
+tmp=$(mktemp -d)
+bad=0
+pids=()
+trap 'kill "${pids[@]}" 2>/dev/null; rm -rf "$tmp"' EXIT
+
+# expect WHAT WANTED GOT
+expect() {
+	[ "$2" = "$3" ] && return
+	echo "lab_selftest: $1: wanted '$2', got '$3'"
+	bad=1
+}
+
+# shellcheck disable=SC2016  # expanded in the guest
+one_host() {
+	local rc
+
+	"$run" --out "$tmp/one" -- sh -c 'ibv_devinfo -d "$OL_DEVICE" >"$OL_OUT/devinfo" || exit 9
+		printf "a\r\nb c\n"; pwd; echo complaint >&2; cat; exit 3' >"$tmp/stdout" 2>"$tmp/stderr"
+	rc=$?
+	if [ "$rc" = 77 ]; then
+		cat "$tmp/stderr"
+		exit 77
+	fi
+	expect "status of one host" 3 "$rc"
+	expect "output" "$(printf 'a\r\nb c\n'; pwd)" "$(cat "$tmp/stdout")"
+	expect "errors" complaint "$(cat "$tmp/stderr")"
+	expect "active ports of rxe0" 1 "$(grep -c PORT_ACTIVE "$tmp/one/devinfo")"
+	expect "state left in the shared directory" '' "$(ls -d "$tmp/one/.lab" 2>/dev/null)"
+}
+
+panic() {
+	"$run" -- sh -c 'echo c >/proc/sysrq-trigger; exec sleep 60' >"$tmp/stdout" 2>"$tmp/stderr"
+	expect "status of a panic" 125 $?
+	expect "panics told" 1 "$(grep -c 'host 0 ended without a status: Kernel panic' "$tmp/stderr")"
+}
+
+kernel_warning() {
+	"$run" -- sh -c 'echo "WARNING: made up" >/dev/kmsg' >"$tmp/stdout" 2>"$tmp/stderr"
+	expect "status with a kernel warning" 70 $?
+}
+
+deadline() {
+	"$run" --deadline 1 -- sleep 60 >"$tmp/stdout" 2>"$tmp/stderr"
+	expect "status after the deadline" 124 $?
+}
+
+# Host 1 listens; host 0 pings it over rxe, cuts it off, heals it, takes its power, and tells what it saw.
+two_hosts() {
+	local pid
+
+	"$run" --hosts 2 --out "$tmp/two" --deadline 120 -- "$root/tests/rxe/lab_faults.sh" "$root/tools/lab/ctl" \
+		>"$tmp/stdout" 2>"$tmp/stderr" &
+	pid=$!
+	pids+=("$pid")
+	wait "$pid"
+	expect "status of two hosts" 0 $?
+	expect "what host 0 saw" "host0: rdma yes, cut no, healed yes, off no" "$(grep '^host0: ' "$tmp/stdout")"
+	expect "namespaces left" '' "$(ip netns list | grep -w "outlast-lab-$pid")"
+	[ "$bad" = 0 ] || sed 's/^/lab_selftest: stderr: /' "$tmp/stderr"
+}
+
+one_host
+panic
+kernel_warning
+deadline
+if [ "$(id -u)" = 0 ]; then
+	two_hosts
+else
+	echo "lab_selftest: several hosts not tried: that needs root"
+fi
+exit "$bad"

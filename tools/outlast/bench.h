@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * bench.h -- what the measurements of `outlast bench` share: where, with what, and the report
+ */
+#ifndef OUTLAST_BENCH_H
+#define OUTLAST_BENCH_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/conf.h"
+#include "bench/peer.h"
+#include "bench/pin.h"
+
+enum bench_transport {
+	BENCH_TRANSPORT_AUTO, /* shm unless an address says otherwise */
+	BENCH_TRANSPORT_SHM,
+	BENCH_TRANSPORT_VERBS,
+};
+
+/* Settings of every measurement; first member of each program's own struct. */
+struct bench_place {
+	int transport; /* enum bench_transport */
+	const char *address;
+	const char *device;
+	const char *job_key;
+	const char *pin;
+	const char *json;
+	uint32_t spin_us;
+	bool shared_domain;
+};
+
+/* The rows for it, whose offsets count from the beginning. */
+#define BENCH_PLACE_FIELDS \
+	{ .help = "where", .type = OL_CONF_GROUP }, \
+		{ .name = "transport", \
+		  .dflt = "auto", \
+		  .help = "auto is shm, unless an address is one of verbs", \
+		  .offset = offsetof(struct bench_place, transport), \
+		  .type = OL_CONF_CHOICE, \
+		  .choices = bench_transports }, \
+		{ .name = "address", \
+		  .help = "both ends here: the RDMA interface's address (verbs)", \
+		  .offset = offsetof(struct bench_place, address), \
+		  .type = OL_CONF_STR }, \
+		{ .name = "device", \
+		  .help = "RDMA device; the one that has the address", \
+		  .offset = offsetof(struct bench_place, device), \
+		  .type = OL_CONF_STR }, \
+		{ .name = "job_key", \
+		  .help = "secret that both ends share", \
+		  .offset = offsetof(struct bench_place, job_key), \
+		  .type = OL_CONF_STR, \
+		  .secret = true }, \
+		{ .name = "pin", \
+		  .dflt = "auto", \
+		  .help = "processors: auto (two cores), none, or CLIENT,SERVER", \
+		  .offset = offsetof(struct bench_place, pin), \
+		  .type = OL_CONF_STR }, \
+		{ .name = "spin_us", \
+		  .dflt = "1000000", \
+		  .help = "both ends: how long a wait spins before it sleeps; 0 sleeps at once", \
+		  .offset = offsetof(struct bench_place, spin_us), \
+		  .type = OL_CONF_U32 }, \
+		{ .name = "shared_domain", \
+		  .dflt = "false", \
+		  .help = "one protection domain for all connections (verbs)", \
+		  .offset = offsetof(struct bench_place, shared_domain), \
+		  .type = OL_CONF_BOOL }, \
+	{ \
+		.name = "json", .help = "write all figures and the environment to this file", \
+		.offset = offsetof(struct bench_place, json), .type = OL_CONF_STR \
+	}
+
+extern const struct ol_conf_choice bench_transports[];
+
+/*
+ * bench_conf_load -- defaults, file, environment, command line; argv[0] is the measurement
+ *
+ * Takes perftest's short options too: -s -a -n -d. Returns 0, or -1 with the exit code in *ret_exit
+ * (help has been printed, or the error). *ret_conf is to be destroyed either way.
+ */
+int bench_conf_load(const struct ol_conf_spec *spec, void *target, int argc, char **argv,
+		    struct ol_conf **ret_conf, int *ret_exit);
+
+/* Both ends as the settings want them. */
+struct bench_ends {
+	struct bench_peer_opts opts; /* opts.cpu: the server's */
+	struct bench_pins pins;
+	char listen[BENCH_ADDR_MAX];
+};
+
+/*
+ * bench_ends_make -- transport, addresses, processors; pins this process to the client's
+ *
+ * remote: the address of the other end or to listen at, NULL: both ends are here.
+ * Errors: a negative code with a line in err
+ */
+int bench_ends_make(const struct bench_place *place, const char *remote, struct bench_ends *ends,
+		    char err[BENCH_ERR_MAX]);
+
+/* bench_ends_print -- a line on transport, processors and spinning, for people */
+void bench_ends_print(const struct bench_ends *ends, bool local, FILE *out);
+
+/* bench_report -- begin a report: measurement, environment, ends; NULL: no memory */
+json_t *bench_report(const char *measurement, const struct bench_ends *ends, bool local);
+
+/* bench_report_write -- to the file named in the settings, if one is; 0 or -errno, err on it */
+int bench_report_write(const struct bench_place *place, const json_t *report,
+		       char err[BENCH_ERR_MAX]);
+
+/* bench_fail -- the error line; the exit code for rc */
+int bench_fail(const char *measurement, int rc, const char *err);
+
+/* The measurements: argv[0] is their name; an exit code */
+int bench_push(int argc, char **argv);
+int bench_pull(int argc, char **argv);
+int bench_train(int argc, char **argv);
+int bench_idle(int argc, char **argv);
+
+#endif /* OUTLAST_BENCH_H */

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * bench_train.c -- `outlast bench train`: what a server costs a worker
+ *
+ * Three arms in turns. "server": draw a batch, gradient into the lent buffer, push, wait until it
+ * is applied, pull. "alone": the same batch, the same gradient, and the same step of SGD by the
+ * worker itself, in place. "gradient": nothing but the gradient, of one batch. Server and alone
+ * walk the same path, so at the end their weights must agree bit for bit.
+ */
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/alternate.h"
+#include "bench/baseline.h"
+#include "bench/pattern.h"
+#include "bench/table.h"
+#include "learn/data.h"
+#include "learn/model.h"
+#include "outlast/bench.h"
+#include "outlast/cmd.h"
+
+enum {
+	CONNECT_TIMEOUT_MS = 15000,
+	ROUNDS = 20,
+	SAMPLES_MAX = 1 << 20,
+	WARMUP = 5
+};
+
+struct train_conf {
+	struct bench_place place;
+	const char *model;
+	const char *dataset;
+	uint64_t seed;
+	double seconds;
+	double lr;
+	uint32_t batch;
+};
+
+#define AT(member) .offset = offsetof(struct train_conf, member)
+
+static const struct ol_conf_field fields[] = {
+	{ .help = "what", .type = OL_CONF_GROUP },
+	{ .name = "model",
+	  .dflt = "cnn",
+	  .help = "softmax, mlp:A,B,... or cnn",
+	  AT(model),
+	  .type = OL_CONF_STR },
+	{ .name = "dataset",
+	  .dflt = "synthetic:shape=28x28",
+	  .help = "fashion-mnist, idx:DIR, libsvm:FILE or synthetic:...",
+	  AT(dataset),
+	  .type = OL_CONF_STR },
+	{ .name = "batch",
+	  .dflt = "32",
+	  .help = "samples of a gradient",
+	  AT(batch),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = LEARN_BATCH_MAX },
+	{ .name = "lr", .dflt = "0.01", .help = "learning rate", AT(lr), .type = OL_CONF_F64 },
+	{ .name = "seed",
+	  .dflt = "1",
+	  .help = "of weights, batches and dropout",
+	  AT(seed),
+	  .type = OL_CONF_U64 },
+	{ .name = "seconds",
+	  .dflt = "5",
+	  .help = "for each of the three: through a server, alone, the gradient only",
+	  AT(seconds),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.01,
+	  .f64_max = 86400 },
+	BENCH_PLACE_FIELDS,
+};
+
+/* What an arm works with; model and data are shared, as one thread runs all arms. */
+struct lane {
+	struct learn_data *data;
+	struct learn_model *model;
+	struct learn_batch *batch;
+	struct learn_key key; /* of the next step */
+	struct bench_client *client; /* server */
+	float *weights; /* alone, gradient */
+	float *grad;
+	size_t len;
+	float lr;
+};
+
+struct train {
+	struct train_conf conf;
+	struct learn_data *data;
+	struct learn_model *model;
+	struct learn_batch *batch;
+	struct learn_batch *fixed; /* the gradient arm's */
+	float *first; /* weights at the start */
+	float *weights;
+	float *grad;
+	size_t len;
+	struct bench_ends ends;
+	struct bench_peer peer;
+	struct bench_client client;
+	char err[BENCH_ERR_MAX];
+};
+
+static int grad_make(struct lane *lane, const float *w, float *grad, float *ret_loss)
+{
+	double loss;
+	int rc = learn_batch_draw(lane->data, &lane->key, lane->batch->count_max, lane->batch);
+
+	if (rc == 0)
+		rc = learn_model_grad(lane->model, w, lane->batch, &lane->key, grad, &loss);
+	if (rc == 0)
+		*ret_loss = (float)loss;
+	lane->key.step++;
+	return rc;
+}
+
+static int server_step(void *arg)
+{
+	struct lane *lane = arg;
+	struct bench_client *client = lane->client;
+	struct ol_push_info info = { .samples = lane->batch->count_max };
+	struct ol_op push = { .level = OL_LEVEL_APPLIED }, pull = { 0 };
+	const float *w = ol_weights(client->worker, &info.base_version);
+	float *grad;
+	int rc = ol_grad_acquire(client->worker, &grad);
+
+	if (rc == 0)
+		rc = grad_make(lane, w, grad, &info.loss);
+	if (rc == 0)
+		rc = ol_push(client->worker, grad, &info, &push);
+	if (rc == 0)
+		rc = ol_worker_wait(client->worker, &push);
+	if (rc == 0)
+		rc = ol_pull(client->worker, 0, &pull);
+	return rc != 0 ? rc : ol_worker_wait(client->worker, &pull);
+}
+
+static int alone_step(void *arg)
+{
+	struct lane *lane = arg;
+	float loss;
+	int rc = grad_make(lane, lane->weights, lane->grad, &loss);
+
+	if (rc == 0)
+		bench_descend(lane->weights, lane->grad, lane->lr, lane->len);
+	return rc;
+}
+
+static int gradient_step(void *arg)
+{
+	struct lane *lane = arg;
+	double loss;
+
+	return learn_model_grad(lane->model, lane->weights, lane->batch, &lane->key, lane->grad,
+				&loss);
+}
+
+static int model_start(struct train *train)
+{
+	struct learn_key key = { .seed = train->conf.seed };
+	struct learn_model_opts opts;
+	char *err = train->err;
+	int rc = learn_data_open(train->conf.dataset, &train->data, err, BENCH_ERR_MAX);
+
+	if (rc != 0)
+		return rc;
+	learn_model_opts_init(&opts);
+	opts.batch_max = train->conf.batch;
+	rc = learn_model_create(train->conf.model, &train->data->shape, &opts, &train->model, err,
+				BENCH_ERR_MAX);
+	if (rc != 0)
+		return rc;
+	rc = learn_batch_create(&train->data->shape, train->conf.batch, &train->batch);
+	if (rc == 0)
+		rc = learn_batch_create(&train->data->shape, train->conf.batch, &train->fixed);
+	if (rc == 0)
+		rc = learn_batch_draw(train->data, &key, train->conf.batch, train->fixed);
+	train->len = learn_model_param_count(train->model);
+	train->first = calloc(train->len, sizeof(float));
+	train->weights = calloc(train->len, sizeof(float));
+	train->grad = calloc(train->len, sizeof(float));
+	if (train->first == NULL || train->weights == NULL || train->grad == NULL)
+		return -ENOMEM;
+	learn_model_init(train->model, train->conf.seed, train->first);
+	memcpy(train->weights, train->first, train->len * sizeof(float));
+	return rc;
+}
+
+static void model_free(struct train *train)
+{
+	free(train->first);
+	free(train->weights);
+	free(train->grad);
+	learn_batch_destroy(train->batch);
+	learn_batch_destroy(train->fixed);
+	learn_model_destroy(train->model);
+	learn_data_close(train->data);
+}
+
+/* The arm that is behind goes on until both have made as many steps; then their weights agree */
+static int agree(struct train *train, struct lane *server, struct lane *alone)
+{
+	const float *w;
+	int rc = 0;
+
+	while (server->key.step < alone->key.step && rc == 0)
+		rc = server_step(server);
+	while (alone->key.step < server->key.step && rc == 0)
+		rc = alone_step(alone);
+	if (rc != 0)
+		return rc;
+	w = ol_weights(train->client.worker, NULL);
+	if (memcmp(w, alone->weights, train->len * sizeof(float)) != 0) {
+		snprintf(train->err, sizeof(train->err),
+			 "weights through the server differ from those without after %llu steps",
+			 (unsigned long long)alone->key.step);
+		return OL_E_WIRE;
+	}
+	printf("# weights with and without the server agree bit for bit after %llu steps\n",
+	       (unsigned long long)alone->key.step);
+	return 0;
+}
+
+static int report(struct train *train, struct bench_arm *arms, const struct bench_plan *plan)
+{
+	static const char *const keys[] = { "server", "alone", "gradient" };
+	double ratio = bench_ratio(&arms[1], &arms[0], plan->rounds);
+	json_t *json = bench_report("train", &train->ends, true);
+	struct bench_summary s;
+	int rc;
+
+	printf("#                    steps  per_second     t_min[usec]  t_typical[usec]  "
+	       "99%%[usec]    99.9%%[usec]  t_max[usec]\n");
+	for (unsigned i = 0; i < 3; i++) {
+		bench_summary_make(&arms[i].samples, &s);
+		printf("%-16s %9llu  %-13.1f  %-11.1f  %-15.1f  %-11.1f  %-12.1f  %.1f\n",
+		       arms[i].name, (unsigned long long)s.count, 1e9 / s.avg, (double)s.min / 1e3,
+		       (double)s.p50 / 1e3, (double)s.p99 / 1e3, (double)s.p999 / 1e3,
+		       (double)s.max / 1e3);
+		json_object_set_new(json, keys[i], bench_summary_json(&s));
+		json_object_set_new(json_object_get(json, keys[i]), "per_second",
+				    json_real(1e9 / s.avg));
+	}
+	printf("through a server / alone, gradients a second: %.3f (median over %u rounds)\n",
+	       ratio, plan->rounds);
+	json_object_set_new(json, "ratio", json_real(ratio));
+	json_object_set_new(json, "model", json_string(train->conf.model));
+	json_object_set_new(json, "dataset", json_string(train->conf.dataset));
+	json_object_set_new(json, "batch", json_integer(train->conf.batch));
+	json_object_set_new(json, "params", json_integer((json_int_t)train->len));
+	rc = bench_report_write(&train->conf.place, json, train->err);
+	json_decref(json);
+	return rc;
+}
+
+static int arms_run(struct train *train)
+{
+	struct lane lane = { .data = train->data,
+			     .model = train->model,
+			     .batch = train->batch,
+			     .key = { .seed = train->conf.seed },
+			     .client = &train->client,
+			     .weights = train->weights,
+			     .grad = train->grad,
+			     .len = train->len,
+			     .lr = (float)train->conf.lr };
+	struct lane lanes[3] = { lane, lane, lane };
+	struct bench_arm arms[3] = {
+		{ .name = "through a server", .step = server_step, .arg = &lanes[0] },
+		{ .name = "alone", .step = alone_step, .arg = &lanes[1] },
+		{ .name = "gradient only", .step = gradient_step, .arg = &lanes[2] },
+	};
+	struct bench_plan plan = { .ns = (uint64_t)(train->conf.seconds * 1e9),
+				   .warmup = WARMUP,
+				   .rounds = ROUNDS,
+				   .samples_max = SAMPLES_MAX };
+	struct ol_op pull = { 0 };
+	int rc = ol_pull(train->client.worker, OL_PULL_NEWEST, &pull);
+
+	lanes[2].weights = train->first;
+	lanes[2].batch = train->fixed;
+	if (rc == 0)
+		rc = ol_worker_wait(train->client.worker, &pull);
+	if (rc == 0)
+		rc = bench_alternate(arms, 3, &plan);
+	if (rc == 0)
+		rc = agree(train, &lanes[0], &lanes[1]);
+	if (rc == 0)
+		rc = report(train, arms, &plan);
+	for (unsigned i = 0; i < 3; i++)
+		bench_samples_fini(&arms[i].samples);
+	return rc;
+}
+
+static int train_run(struct train *train)
+{
+	uint64_t bytes = train->len * sizeof(float);
+	char addr[BENCH_ADDR_MAX];
+	int rc = bench_ends_make(&train->conf.place, NULL, &train->ends, train->err);
+
+	if (rc != 0)
+		return rc;
+	train->ends.opts.weights = train->first;
+	train->ends.opts.lr = (float)train->conf.lr;
+	rc = bench_peer_start(&train->ends.opts, &train->peer);
+	if (rc == 0)
+		rc = bench_peer_open(&train->peer, bytes, 1, addr, train->err);
+	if (rc != 0)
+		return rc;
+	rc = bench_client_connect(&train->ends.opts, addr, bytes, 1, CONNECT_TIMEOUT_MS,
+				  &train->client, train->err);
+	if (rc != 0)
+		return rc;
+	printf("# outlast bench train: model %s, %zu parameters, batch %u, data %s\n",
+	       train->conf.model, train->len, train->conf.batch, train->conf.dataset);
+	bench_ends_print(&train->ends, true, stdout);
+	printf("# three arms in turns, %d rounds; a step is draw, gradient, SGD; the server's also "
+	       "push until applied, and pull\n",
+	       ROUNDS);
+	fflush(stdout);
+	rc = arms_run(train);
+	bench_client_close(&train->client);
+	return rc;
+}
+
+int bench_train(int argc, char **argv)
+{
+	static const struct ol_conf_spec spec = {
+		.program = "outlast bench train",
+		.purpose = "Gradients a second of one worker, through a server and without one.",
+		.examples = "  outlast bench train --model cnn --dataset fashion-mnist\n"
+			    "  outlast bench train --model softmax --batch 64 --seconds 2\n",
+		.fields = fields,
+		.field_count = sizeof(fields) / sizeof(fields[0]),
+	};
+	struct train train = { 0 };
+	struct ol_conf *conf;
+	int code, rc;
+
+	if (bench_conf_load(&spec, &train.conf, argc, argv, &conf, &code) == 0) {
+		rc = model_start(&train);
+		code = OL_EXIT_DATA;
+		if (rc == 0) {
+			rc = train_run(&train);
+			code = ol_cmd_exit_of(rc);
+		}
+		if (rc != 0)
+			(void)bench_fail("train", rc, train.err);
+		bench_peer_stop(&train.peer);
+		model_free(&train);
+	}
+	ol_conf_destroy(conf);
+	return code;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * serve.c -- `outlast serve`: the server of one shard
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "outlast/cmd.h"
+#include "outlast/control.h"
+#include "outlast/job.h"
+#include "outlast/settings.h"
+#include "outlast_server.h"
+
+enum {
+	LOOK_MS = 20, /* how often orders and --exit-version are looked at */
+	MEMORY_TEXT_MAX = 256
+};
+
+struct serve_set {
+	const char *listen;
+	const char *data_shape;
+	const char *json;
+	uint64_t exit_version;
+	uint32_t shard;
+	uint32_t servers;
+	uint32_t workers;
+	uint32_t workers_max;
+	uint32_t ready_fd;
+	uint32_t report_fd;
+	struct ol_set_model model;
+	struct ol_set_rule rule;
+	struct ol_set_transport transport;
+	struct ol_set_link link;
+	struct ol_set_key key;
+};
+
+static const struct ol_conf_field serve_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "this server" },
+	{ .name = "listen",
+	  .dflt = "@outlast",
+	  .help = "verbs HOST:PORT (port 0: any), shm a path or @NAME",
+	  .offset = offsetof(struct serve_set, listen),
+	  .type = OL_CONF_STR },
+	{ .name = "shard",
+	  .dflt = "0",
+	  .help = "which shard it holds, from 0",
+	  .offset = offsetof(struct serve_set, shard),
+	  .type = OL_CONF_U32,
+	  .max = 63 },
+	{ .name = "servers",
+	  .dflt = "1",
+	  .help = "how many shards, hence servers, there are",
+	  .offset = offsetof(struct serve_set, servers),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = 64 },
+	{ .name = "workers",
+	  .dflt = "1",
+	  .help = "sync: how many make a step",
+	  .offset = offsetof(struct serve_set, workers),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = 1024 },
+	{ .name = "workers_max",
+	  .dflt = "0",
+	  .help = "worker ids below this may connect; 0: 8, or --workers if that is more",
+	  .offset = offsetof(struct serve_set, workers_max),
+	  .type = OL_CONF_U32,
+	  .max = 1024 },
+	{ .name = "data_shape",
+	  .dflt = NULL,
+	  .help = "ROWSxCOLUMNSxCLASSES of the data, 28x28x10 for example; then --dataset is not "
+		  "read",
+	  .offset = offsetof(struct serve_set, data_shape),
+	  .type = OL_CONF_STR },
+	{ .name = "exit_version",
+	  .dflt = "0",
+	  .help = "end once this version is reached and the workers have left; 0: never",
+	  .offset = offsetof(struct serve_set, exit_version),
+	  .type = OL_CONF_U64 },
+	{ .name = "json",
+	  .dflt = NULL,
+	  .help = "file for the counters at the end",
+	  .offset = offsetof(struct serve_set, json),
+	  .type = OL_CONF_STR },
+	{ .name = "ready_fd",
+	  .dflt = "0",
+	  .help = "descriptor that gets the address and a newline once it listens; 0: none",
+	  .offset = offsetof(struct serve_set, ready_fd),
+	  .type = OL_CONF_U32,
+	  .max = 65535 },
+	{ .name = "report_fd",
+	  .dflt = "0",
+	  .help = "socket to the outlast train that started this; 0: none",
+	  .offset = offsetof(struct serve_set, report_fd),
+	  .type = OL_CONF_U32,
+	  .max = 65535 },
+};
+
+static const struct ol_rows serve_rows = { serve_fields,
+					   sizeof(serve_fields) / sizeof(serve_fields[0]) };
+
+static const char examples[] =
+	"  outlast serve --listen 10.0.0.1:7471 --workers 2 --consistency sync --model cnn\n"
+	"  outlast serve --listen @job0 --shard 0 --servers 2 --model mlp --dataset synthetic\n";
+
+/* One server in this process, and the thread that watches for its end. */
+struct serve {
+	struct ol_settings settings;
+	struct serve_set set;
+	struct ol_control control;
+	struct ol_server *server;
+	size_t param_count;
+	char key[OL_JOB_KEY_BYTES];
+	_Atomic int done; /* the server's loop has returned */
+};
+
+static int first_weights(struct serve *serve, float **ret_weights)
+{
+	const struct serve_set *set = &serve->set;
+	struct ol_job_opts opts = {
+		.model = set->model.model,
+		.dataset = set->model.dataset,
+		.final_relu = set->model.final_relu,
+		.seed = set->model.seed,
+	};
+	struct ol_job *job;
+	char err[512] = "";
+	float *weights;
+	int rc, exit_code;
+
+	if (set->data_shape != NULL && ol_shape_parse(set->data_shape, &opts.shape) != 0)
+		return ol_settings_fail(&serve->settings, "data_shape",
+					"is not ROWSxCOLUMNSxCLASSES, such as 28x28x10");
+	rc = ol_job_open(&opts, &job, &exit_code, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(exit_code, "serve", err, NULL, NULL);
+	serve->param_count = job->param_count;
+	weights = malloc(job->param_count * sizeof(*weights));
+	if (weights != NULL)
+		ol_job_first_weights(job, weights);
+	ol_job_close(job);
+	if (weights == NULL)
+		return ol_cmd_error(OL_EXIT_RESOURCES, "serve", "no memory for the weights", NULL,
+				    ol_cmd_remedy(-ENOMEM));
+	*ret_weights = weights;
+	return 0;
+}
+
+static int server_open(struct serve *serve, const float *weights)
+{
+	const struct serve_set *set = &serve->set;
+	struct ol_server_opts opts;
+	uint64_t first, count;
+	char err[256] = "";
+	int rc;
+
+	if (set->shard >= set->servers)
+		return ol_settings_fail(&serve->settings, "shard", "is not below --servers");
+	if (ol_shard_span(serve->param_count, set->servers, set->shard, &first, &count) != 0)
+		return ol_settings_fail(&serve->settings, "servers",
+					"is more than the model has parameters for");
+	ol_server_opts_init(&opts);
+	opts.listen = set->listen;
+	opts.transport = ol_transport_name(set->transport.transport);
+	opts.device = set->link.device;
+	opts.job_key = serve->key;
+	opts.param_count = serve->param_count;
+	opts.shard = set->shard;
+	opts.shard_count = set->servers;
+	opts.consistency = (enum ol_consistency)set->rule.consistency;
+	opts.workers = set->workers;
+	opts.workers_max = set->workers_max;
+	if (opts.workers_max == 0)
+		opts.workers_max = set->workers > 8 ? set->workers : 8;
+	opts.window = set->link.window;
+	opts.rule = ol_settings_rule(&set->rule);
+	opts.shared_domain = (uint32_t)set->rule.shared_domain;
+	opts.spin_us = set->link.spin_us;
+	if (opts.workers > opts.workers_max)
+		return ol_settings_fail(&serve->settings, "workers", "is above --workers-max");
+	rc = ol_server_open(&opts, weights + first, &serve->server, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", err, NULL, ol_cmd_remedy(rc));
+	return 0;
+}
+
+/* Watches orders and, if asked for, the version; ends when the server's loop has. */
+static void *watch(void *arg)
+{
+	struct serve *serve = arg;
+	struct ol_control *control = &serve->control;
+	struct ol_server_stat stat;
+
+	while (!atomic_load(&serve->done)) {
+		ol_control_poll(control, LOOK_MS);
+		if (serve->set.exit_version != 0) {
+			ol_server_get_stat(serve->server, &stat);
+			if (stat.version >= serve->set.exit_version && stat.workers == 0)
+				control->stop_at = 0;
+		}
+		if (control->quit || control->stop_at == 0) {
+			ol_server_stop(serve->server);
+			break;
+		}
+	}
+	return NULL;
+}
+
+static int ready_say(struct serve *serve)
+{
+	const char *addr = ol_server_addr(serve->server);
+	char memory[MEMORY_TEXT_MAX];
+
+	ol_server_memory(serve->server, memory, sizeof(memory));
+	if (serve->set.ready_fd != 0 && dprintf((int)serve->set.ready_fd, "%s\n", addr) < 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "serve", "cannot write to --ready-fd", NULL,
+				    strerror(errno));
+	if (serve->set.ready_fd != 0)
+		close((int)serve->set.ready_fd);
+	if (serve->control.parent_fd >= 0) {
+		ol_control_say(&serve->control, json_pack("{s:s, s:s, s:s}", "event", "ready",
+							  "address", addr, "memory", memory));
+		return 0;
+	}
+	fprintf(stderr, "server at %s: shard %u of %u, %zu parameters in all; %s\n", addr,
+		serve->set.shard, serve->set.servers, serve->param_count, memory);
+	return 0;
+}
+
+static json_t *stat_json(const struct ol_server_stat *stat)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version",
+			 (json_int_t)stat->version, "applied", (json_int_t)stat->applied,
+			 "dropped_nonfinite", (json_int_t)stat->dropped_nonfinite, "dropped_late",
+			 (json_int_t)stat->dropped_late, "duplicates", (json_int_t)stat->duplicates,
+			 "staleness_sum", (json_int_t)stat->staleness_sum, "bytes_in",
+			 (json_int_t)stat->bytes_in, "samples", (json_int_t)stat->samples,
+			 "refused", (json_int_t)stat->refused, "violations",
+			 (json_int_t)stat->violations, "loss",
+			 isfinite(stat->loss) ? json_real((double)stat->loss) : json_null());
+}
+
+static int summary(struct serve *serve)
+{
+	struct ol_server_stat stat;
+	json_t *json;
+	int rc = 0;
+
+	ol_server_get_stat(serve->server, &stat);
+	json = stat_json(&stat);
+	if (serve->set.json != NULL &&
+	    (json == NULL || json_dump_file(json, serve->set.json, JSON_INDENT(2)) != 0))
+		rc = ol_cmd_error(OL_EXIT_FAILED, "serve", "cannot write", serve->set.json,
+				  strerror(errno));
+	ol_control_say(&serve->control, "done", json);
+	if (serve->control.parent_fd < 0)
+		printf("version %" PRIu64 ", %" PRIu64 " gradients applied, %" PRIu64
+		       " not finite, %" PRIu64 " late, %" PRIu64 " duplicates, %.1f MB received, "
+		       "%" PRIu64 " refused, %" PRIu64 " violations\n",
+		       stat.version, stat.applied, stat.dropped_nonfinite, stat.dropped_late,
+		       stat.duplicates, (double)stat.bytes_in / 1e6, stat.refused, stat.violations);
+	return rc;
+}
+
+static int serve_run(struct serve *serve)
+{
+	pthread_t watcher;
+	int rc = ready_say(serve), exit_code;
+
+	if (rc != 0)
+		return rc;
+	rc = pthread_create(&watcher, NULL, watch, serve);
+	if (rc != 0)
+		return ol_cmd_error(OL_EXIT_RESOURCES, "serve", "cannot start a thread", NULL,
+				    strerror(rc));
+	rc = ol_server_run(serve->server);
+	atomic_store(&serve->done, 1);
+	pthread_join(watcher, NULL);
+	exit_code = summary(serve);
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", "the server failed",
+				    ol_strerror(rc), NULL);
+	return exit_code;
+}
+
+static int serve_start(struct serve *serve)
+{
+	struct serve_set *set = &serve->set;
+	float *weights = NULL;
+	int rc;
+
+	ol_log_level_set((enum ol_log_level)set->link.log_level);
+	rc = ol_job_key_read("serve", set->key.job_key_file, serve->key);
+	if (rc != 0)
+		return rc;
+	rc = ol_control_init(&serve->control, set->report_fd != 0 ? (int)set->report_fd : -1);
+	if (rc != 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "serve", "cannot use --report-fd", NULL,
+				    ol_strerror(rc));
+	rc = first_weights(serve, &weights);
+	if (rc == 0)
+		rc = server_open(serve, weights);
+	free(weights);
+	if (rc != 0)
+		return rc;
+	if (serve->key[0] == '\0')
+		fprintf(stderr,
+			"outlast serve: no job key: anyone who can reach %s can join; give "
+			"--job-key-file or OUTLAST_JOB_KEY\n",
+			ol_server_addr(serve->server));
+	return serve_run(serve);
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	struct serve serve = {
+		.settings = { .cmd = "serve",
+			      .spec = { .program = "outlast serve",
+					.purpose =
+						"Holds one shard of a job's parameters: takes "
+						"gradients from workers and makes steps of them, "
+						"until SIGTERM or SIGINT. Model, data set (or its "
+						"shape) and seed fix the geometry and the first "
+						"weights, and are to be the same for every "
+						"process of the job.",
+					.examples = examples } },
+		.control = { .signal_fd = -1, .parent_fd = -1 },
+	};
+	struct ol_settings *settings = &serve.settings;
+	int rc;
+
+	ol_settings_add(settings, serve_rows, 0);
+	ol_settings_add(settings, ol_rows_model, offsetof(struct serve_set, model));
+	ol_settings_add(settings, ol_rows_rule, offsetof(struct serve_set, rule));
+	ol_settings_add(settings, ol_rows_link, offsetof(struct serve_set, link));
+	ol_settings_add(settings, ol_rows_transport, offsetof(struct serve_set, transport));
+	ol_settings_add(settings, ol_rows_key, offsetof(struct serve_set, key));
+	if (ol_settings_load(settings, &serve.set, argc, argv, &rc))
+		rc = serve_start(&serve);
+	ol_server_close(serve.server);
+	ol_control_fini(&serve.control);
+	ol_settings_fini(settings);
+	return rc;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * work.c -- `outlast work`: one worker against servers that are up
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "outlast.h"
+#include "outlast/cmd.h"
+#include "outlast/control.h"
+#include "outlast/job.h"
+#include "outlast/loop.h"
+#include "outlast/settings.h"
+
+enum {
+	EVAL_PIECE = 500 /* samples between two looks at orders */
+};
+
+struct work_set {
+	const char *connect;
+	const char *json;
+	uint64_t steps;
+	double seconds;
+	uint32_t id;
+	uint32_t batch;
+	uint32_t connect_timeout_ms;
+	uint32_t report_fd;
+	bool eval;
+	struct ol_set_model model;
+	struct ol_set_transport transport;
+	struct ol_set_link link;
+	struct ol_set_key key;
+};
+
+static const struct ol_conf_field work_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "this worker" },
+	{ .name = "connect",
+	  .dflt = "@outlast",
+	  .help = "addresses of the servers of shard 0, 1, ... with commas between",
+	  .offset = offsetof(struct work_set, connect),
+	  .type = OL_CONF_STR },
+	{ .name = "id",
+	  .dflt = "0",
+	  .help = "this worker's number, from 0; no two workers of a job have the same",
+	  .offset = offsetof(struct work_set, id),
+	  .type = OL_CONF_U32,
+	  .max = 1023 },
+	{ .name = "steps",
+	  .dflt = "1000",
+	  .help = "gradients to compute; 0: no limit",
+	  .offset = offsetof(struct work_set, steps),
+	  .type = OL_CONF_U64 },
+	{ .name = "seconds",
+	  .dflt = "0",
+	  .help = "end after this time; 0: no limit. Do not use it with sync: the others would wait",
+	  .offset = offsetof(struct work_set, seconds),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 1e7 },
+	{ .name = "batch",
+	  .dflt = "32",
+	  .help = "samples a gradient",
+	  .offset = offsetof(struct work_set, batch),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = LEARN_BATCH_MAX },
+	{ .name = "eval",
+	  .dflt = "false",
+	  .help = "at the end pull the weights, evaluate them on the test set, print their SHA-256",
+	  .offset = offsetof(struct work_set, eval),
+	  .type = OL_CONF_BOOL },
+	{ .name = "connect_timeout_ms",
+	  .dflt = "10000",
+	  .help = "how long servers that are not there yet are tried",
+	  .offset = offsetof(struct work_set, connect_timeout_ms),
+	  .type = OL_CONF_U32,
+	  .min = 1 },
+	{ .name = "json",
+	  .dflt = NULL,
+	  .help = "file for the figures at the end",
+	  .offset = offsetof(struct work_set, json),
+	  .type = OL_CONF_STR },
+	{ .name = "report_fd",
+	  .dflt = "0",
+	  .help = "socket to the outlast train that started this; 0: none",
+	  .offset = offsetof(struct work_set, report_fd),
+	  .type = OL_CONF_U32,
+	  .max = 65535 },
+};
+
+static const struct ol_rows work_rows = { work_fields,
+					  sizeof(work_fields) / sizeof(work_fields[0]) };
+
+static const char examples[] =
+	"  outlast work --connect 10.0.0.1:7471,10.0.0.2:7471 --id 3 --model cnn --steps 500\n"
+	"  outlast work --connect @job0 --model mlp --dataset synthetic --eval\n";
+
+struct work {
+	struct ol_settings settings;
+	struct work_set set;
+	struct ol_control control;
+	struct ol_job *job;
+	struct ol_worker *worker;
+	struct ol_loop loop;
+	struct ol_eval eval;
+	char sha256[OL_SHA256_HEX_BYTES];
+	char key[OL_JOB_KEY_BYTES];
+};
+
+static int worker_open(struct work *work)
+{
+	struct ol_worker_opts opts;
+	char err[256] = "";
+	int rc;
+
+	ol_worker_opts_init(&opts);
+	opts.servers = work->set.connect;
+	opts.transport = ol_transport_name(work->set.transport.transport);
+	opts.device = work->set.link.device;
+	opts.job_key = work->key;
+	opts.worker = work->set.id;
+	opts.param_count = work->job->param_count;
+	opts.window = work->set.link.window;
+	opts.connect_timeout_ms = work->set.connect_timeout_ms;
+	opts.op_timeout_ms = OL_LOOP_LOOK_UP_MS;
+	opts.spin_us = work->set.link.spin_us;
+	rc = ol_worker_open(&opts, &work->worker, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "work", err, NULL, ol_cmd_remedy(rc));
+	return 0;
+}
+
+/* Nothing is computed before the parent, if there is one, says so. */
+static int go_wait(struct work *work)
+{
+	struct ol_control *control = &work->control;
+
+	if (control->parent_fd < 0) {
+		if (work->set.steps != 0)
+			control->stop_at = work->set.steps;
+		if (work->set.seconds > 0.0)
+			control->deadline_ns = ol_clock_ns() + (uint64_t)(work->set.seconds * 1e9);
+		return 0;
+	}
+	ol_control_say(control, "ready", json_object());
+	while (!control->go && !control->quit && control->signal == 0)
+		ol_control_poll(control, -1);
+	return 0;
+}
+
+static int evaluate(struct work *work)
+{
+	const float *weights;
+	uint64_t version;
+	int rc = ol_loop_pull_newest(&work->loop);
+
+	if (rc != 0)
+		return rc;
+	weights = ol_weights(work->worker, &version);
+	work->loop.stat.version = version;
+	rc = ol_job_fingerprint(work->job, weights, work->sha256);
+	ol_eval_start(&work->eval, weights);
+	while (rc == 0 && !ol_eval_some(work->job, &work->eval, EVAL_PIECE)) {
+		ol_control_poll(&work->control, 0);
+		if (work->control.quit)
+			rc = -ECANCELED;
+	}
+	return rc;
+}
+
+static int report(struct work *work, bool evaluated)
+{
+	const struct ol_loop_stat *stat = &work->loop.stat;
+	json_t *json = ol_loop_json(stat);
+	double wall_s = (double)(stat->end_ns - stat->start_ns) / 1e9;
+	int rc = 0;
+
+	if (work->control.parent_fd < 0)
+		printf("worker %u: %" PRIu64 " gradients in %.3f s, %.1f a second; %" PRIu64
+		       " applied, %" PRIu64 " not finite, %" PRIu64 " late; version %" PRIu64
+		       ", last loss %.4f\n",
+		       work->set.id, stat->computed, wall_s,
+		       wall_s > 0.0 ? (double)stat->computed / wall_s : 0.0, stat->applied,
+		       stat->dropped_nonfinite, stat->dropped_late, stat->version,
+		       (double)stat->loss);
+	if (evaluated) {
+		printf("test accuracy %.4f, test loss %.4f, weights sha256 %s\n",
+		       ol_eval_accuracy(&work->eval), ol_eval_loss(&work->eval), work->sha256);
+		json_object_set_new(json, "test_accuracy",
+				    json_real(ol_eval_accuracy(&work->eval)));
+		json_object_set_new(json, "weights_sha256", json_string(work->sha256));
+		json_object_set_new(json, "version", json_integer((json_int_t)stat->version));
+	}
+	if (work->set.json != NULL &&
+	    (json == NULL || json_dump_file(json, work->set.json, JSON_INDENT(2)) != 0))
+		rc = ol_cmd_error(OL_EXIT_FAILED, "work", "cannot write", work->set.json,
+				  strerror(errno));
+	ol_control_say(&work->control, "done", json);
+	return rc;
+}
+
+static int work_run(struct work *work)
+{
+	struct ol_control *control = &work->control;
+	bool evaluated = false;
+	int rc, exit_code;
+
+	work->loop.worker = work->worker;
+	work->loop.job = work->job;
+	work->loop.control = control;
+	work->loop.worker_id = work->set.id;
+	go_wait(work);
+	rc = ol_loop_run(&work->loop);
+	if (rc == 0 && work->set.eval && !control->quit) {
+		rc = evaluate(work);
+		evaluated = rc == 0;
+	}
+	exit_code = report(work, evaluated);
+	if (rc != 0 && rc != -ECANCELED)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "work", "training ended early",
+				    work->set.connect, ol_strerror(rc));
+	if (control->signal != 0)
+		return OL_EXIT_SIGNAL + control->signal;
+	return exit_code;
+}
+
+static int work_start(struct work *work)
+{
+	struct work_set *set = &work->set;
+	struct ol_job_opts opts = {
+		.model = set->model.model,
+		.dataset = set->model.dataset,
+		.final_relu = set->model.final_relu,
+		.batch = set->batch,
+		.seed = set->model.seed,
+	};
+	char err[512] = "";
+	int rc, exit_code;
+
+	ol_log_level_set((enum ol_log_level)set->link.log_level);
+	rc = ol_job_key_read("work", set->key.job_key_file, work->key);
+	if (rc != 0)
+		return rc;
+	rc = ol_control_init(&work->control, set->report_fd != 0 ? (int)set->report_fd : -1);
+	if (rc != 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "work", "cannot use --report-fd", NULL,
+				    ol_strerror(rc));
+	rc = ol_job_open(&opts, &work->job, &exit_code, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(exit_code, "work", err, NULL, NULL);
+	rc = worker_open(work);
+	return rc != 0 ? rc : work_run(work);
+}
+
+int cmd_work(int argc, char **argv)
+{
+	struct work work = {
+		.settings = { .cmd = "work",
+			      .spec = { .program = "outlast work",
+					.purpose = "Computes gradients at the servers' weights and "
+						   "pushes them, until --steps, --seconds, SIGTERM "
+						   "or SIGINT. Model, data set and seed are to be "
+						   "those of the servers.",
+					.examples = examples } },
+		.control = { .signal_fd = -1, .parent_fd = -1 },
+	};
+	struct ol_settings *settings = &work.settings;
+	int rc;
+
+	ol_settings_add(settings, work_rows, 0);
+	ol_settings_add(settings, ol_rows_model, offsetof(struct work_set, model));
+	ol_settings_add(settings, ol_rows_link, offsetof(struct work_set, link));
+	ol_settings_add(settings, ol_rows_transport, offsetof(struct work_set, transport));
+	ol_settings_add(settings, ol_rows_key, offsetof(struct work_set, key));
+	if (ol_settings_load(settings, &work.set, argc, argv, &rc))
+		rc = work_start(&work);
+	ol_worker_close(work.worker);
+	ol_job_close(work.job);
+	ol_control_fini(&work.control);
+	ol_settings_fini(settings);
+	return rc;
+}

@@ -157,15 +157,29 @@ void ol_verbs_dereg(struct ol_xport_region *region)
 	free(region);
 }
 
+/* The domain in which conn's peer will look for a key; a request may not have got its own yet. */
+static int peer_domain(struct ol_xport *xport, const struct ol_xport_conn *base)
+{
+	const struct ol_verbs_conn *conn;
+
+	if (base == NULL)
+		return 0;
+	conn = ol_verbs_container_of_const(base, struct ol_verbs_conn, base);
+	if (ol_verbs_domain_open(xport->slots[conn->slot]) != 0)
+		return -ENOMEM; /* and so will accept() */
+	return (int)conn->domain;
+}
+
 struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
 				   const struct ol_xport_conn *base)
 {
-	const uint32_t domain =
-		base == NULL
-			? 0
-			: ol_verbs_container_of_const(base, struct ol_verbs_conn, base)->domain;
-	const struct ibv_mr *mr = region->common ? region->mrs[domain] : region->mr;
+	const struct ibv_mr *mr = region->mr;
+	int domain;
 
+	if (region->common) {
+		domain = peer_domain(region->xport, base);
+		mr = domain >= 0 ? region->mrs[domain] : NULL;
+	}
 	if (mr == NULL)
 		return (struct ol_xport_rkey){ 0 };
 	return (struct ol_xport_rkey){

@@ -94,7 +94,7 @@ static void rejected(struct xp_pair *pair)
 
 	check_ok(pair->b.ops->connect(pair->b.xport, pair->a.addr, "x", 1, &pair->b_conn));
 	event = xp_wait(&pair->a, OL_XPORT_CONN_REQUEST, NULL);
-	pair->a.ops->reject(event.ev.conn, "no", 2);
+	xp_reject(&pair->a, event.ev.conn, "no", 2);
 	xp_wait_down(&pair->b, pair->b_conn);
 	xp_conn_free(&pair->b, pair->b_conn);
 }

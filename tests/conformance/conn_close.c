@@ -74,7 +74,7 @@ static void close_connecting(void)
 		/* a may have heard of it or not; if so, it is answered like any other */
 		for (unsigned tries = 0; tries < 100; tries++) {
 			if (xp_take(&a, OL_XPORT_CONN_REQUEST, NULL, &event)) {
-				a.ops->reject(event.ev.conn, NULL, 0);
+				xp_reject(&a, event.ev.conn, NULL, 0);
 				break;
 			}
 		}
@@ -209,7 +209,7 @@ static void region_before_accept(void)
 		a_conn = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
 		xp_mem_open(&mem, &a, a_conn, 4096, OL_XPORT_ACCESS_PEER_WRITE);
 		if (i == 2) {
-			a.ops->reject(a_conn, NULL, 0);
+			xp_reject(&a, a_conn, NULL, 0);
 			xp_mem_close(&mem);
 			check_eq(xp_wait_down(&b, b_conn), -ECONNREFUSED);
 			xp_conn_free(&b, b_conn);

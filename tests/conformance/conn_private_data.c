@@ -76,7 +76,7 @@ static void no_and_why(void)
 		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &b_conn));
 		event = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL);
 		xp_fill(priv, bytes, i);
-		a.ops->reject(event.ev.conn, bytes > 0 ? priv : NULL, bytes);
+		xp_reject(&a, event.ev.conn, bytes > 0 ? priv : NULL, bytes);
 		event = xp_wait(&b, OL_XPORT_CONN_DOWN, b_conn);
 		check_eq(event.ev.status, -ECONNREFUSED);
 		priv_check(&event, bytes, i, "with reject");

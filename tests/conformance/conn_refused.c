@@ -50,7 +50,7 @@ static void nobody_listens(void)
 /* Nonsense is refused at once or ends in CONN_DOWN; it never crashes and never connects. */
 static void bad_addresses(void)
 {
-	static const char *const shm_bad[] = { "", "@" };
+	static const char *const shm_bad[] = { "", "/nowhere/at/all/x" };
 	static const char *const verbs_bad[] = {
 		"",
 		":",
@@ -141,7 +141,7 @@ static void no_answer(bool accept)
 			xp_note("late accept: returned %d", rc);
 		xp_conn_free(&a, a_conn);
 	} else {
-		a.ops->reject(a_conn, "late", 4);
+		xp_reject(&a, a_conn, "late", 4);
 	}
 	xp_quiet(&a, NULL, 20);
 	xp_quiet(&b, NULL, 1);
@@ -186,7 +186,7 @@ static void peer_gave_up(void)
 		if (i / 2 == 1)
 			xp_progress();
 		if (i / 2 == 2) { /* answered before anybody could notice: a later notice counts */
-			a.ops->reject(a_conn, NULL, 0);
+			xp_reject(&a, a_conn, NULL, 0);
 			xp_quiet(&a, NULL, 20);
 			continue;
 		}

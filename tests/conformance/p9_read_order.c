@@ -15,6 +15,7 @@ enum {
 	AREA = 65536,
 	BLOCK = 8192,
 	BLOCK_OFF = 64,
+	CHANGES = 200,
 };
 
 static void read_after_write(void)
@@ -104,7 +105,8 @@ static void read_both(struct xp_side *side)
 	xp_side_b_open(side, NULL);
 	xp_mem_open(&mem, &side->end, side->conn, BLOCK_OFF + BLOCK, OL_XPORT_ACCESS_LOCAL);
 	xp_recv(side, &key, sizeof(key));
-	for (unsigned round = 0; round < rounds; round++) {
+	/* on, until the owner has been at work in between: on a busy machine that takes a while */
+	for (unsigned round = 0; round < rounds || changes < CHANGES; round++) {
 		struct ol_xport_read block = xp_read(&mem, BLOCK_OFF, BLOCK, key, BLOCK_OFF);
 		struct ol_xport_read word = xp_read(&mem, 0, 8, key, 0);
 		uint64_t newest;
@@ -126,8 +128,7 @@ static void read_both(struct xp_side *side)
 		changes += newest != last;
 		last = newest;
 	}
-	xp_note("%u rounds, the word had changed in %ju", rounds, (uintmax_t)changes);
-	check(changes > rounds / 50); /* or nothing was tested */
+	xp_note("the word had changed in %ju rounds", (uintmax_t)changes);
 	xp_bell(side->conn, 0);
 	xp_recv(side, &byte, 1);
 	xp_side_close(side);

@@ -14,6 +14,7 @@
 enum {
 	SOURCES = 4096,
 	ROUNDS = 200000,
+	CHANGES = 50,
 };
 
 /* Both halves carry the number, so a mixture shows. */
@@ -112,7 +113,8 @@ static void read_word(struct xp_side *side)
 	xp_side_b_open(side, NULL);
 	xp_mem_open(&mem, &side->end, side->conn, 64, OL_XPORT_ACCESS_LOCAL);
 	xp_recv(side, &key, sizeof(key));
-	for (uint32_t round = 0; round < rounds; round++) {
+	/* on, until the owner has been at work in between: on a busy machine that takes a while */
+	for (uint32_t round = 0; round < rounds || changes < CHANGES; round++) {
 		struct ol_xport_read read = xp_read(&mem, 0, 8, key, 0);
 		uint64_t word;
 
@@ -125,7 +127,6 @@ static void read_word(struct xp_side *side)
 		changes += word != last;
 		last = word;
 	}
-	check(changes > 10);
 	xp_bell(side->conn, 0);
 	xp_side_close(side);
 	xp_mem_close(&mem);

@@ -497,11 +497,11 @@ void xp_connect(struct xp_end *a, struct xp_end *b, struct ol_xport_conn **ret_a
 	*ret_b = b_conn;
 }
 
-void xp_conn_free(struct xp_end *end, struct ol_xport_conn *conn)
+/* forget -- conn is gone: what is left of it goes, and its address may come back */
+static void forget(struct xp_end *end, const struct ol_xport_conn *conn)
 {
 	unsigned kept = 0;
 
-	end->ops->conn_free(conn);
 	for (unsigned i = 0; i < end->queue_count; i++)
 		if (end->queue[i].ev.conn != conn)
 			end->queue[kept++] = end->queue[i];
@@ -509,6 +509,18 @@ void xp_conn_free(struct xp_end *end, struct ol_xport_conn *conn)
 	for (unsigned i = 0; i < end->down_count; i++)
 		if (end->down[i] == conn)
 			end->down[i--] = end->down[--end->down_count];
+}
+
+void xp_conn_free(struct xp_end *end, struct ol_xport_conn *conn)
+{
+	end->ops->conn_free(conn);
+	forget(end, conn);
+}
+
+void xp_reject(struct xp_end *end, struct ol_xport_conn *conn, const void *priv, uint32_t priv_len)
+{
+	end->ops->reject(conn, priv, priv_len);
+	forget(end, conn);
 }
 
 void xp_pair_open(struct xp_pair *pair, const struct ol_xport_opts *opts)

@@ -112,6 +112,8 @@ void xp_connect(struct xp_end *a, struct xp_end *b, struct ol_xport_conn **ret_a
 		struct ol_xport_conn **ret_b);
 /* xp_conn_free -- conn_free(), which must end its events: those not taken yet are dropped */
 void xp_conn_free(struct xp_end *end, struct ol_xport_conn *conn);
+/* xp_reject -- reject(), which frees as well */
+void xp_reject(struct xp_end *end, struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
 void xp_pair_open(struct xp_pair *pair, const struct ol_xport_opts *opts);
 /* xp_pair_close -- frees what is still connected, closes both ends */
 void xp_pair_close(struct xp_pair *pair);

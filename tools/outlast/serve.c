@@ -229,8 +229,8 @@ static int ready_say(struct serve *serve)
 	if (serve->set.ready_fd != 0)
 		close((int)serve->set.ready_fd);
 	if (serve->control.parent_fd >= 0) {
-		ol_control_say(&serve->control, json_pack("{s:s, s:s, s:s}", "event", "ready",
-							  "address", addr, "memory", memory));
+		ol_control_say(&serve->control, "ready",
+			       json_pack("{s:s, s:s}", "address", addr, "memory", memory));
 		return 0;
 	}
 	fprintf(stderr, "server at %s: shard %u of %u, %zu parameters in all; %s\n", addr,

@@ -160,6 +160,7 @@ int bench_ends_make(const struct bench_place *place, const char *remote, struct 
 					       .spin_us = place->spin_us,
 					       .shared_domain = place->shared_domain,
 					       .lr = 1e-9f } };
+	ends->cpus = bench_cpus_allowed();
 	rc = addresses_make(place, remote, ends, err);
 	if (rc == 0)
 		rc = bench_pins_choose(place->pin, &ends->pins, err, BENCH_ERR_MAX);
@@ -189,18 +190,18 @@ void bench_ends_print(const struct bench_ends *ends, bool local, FILE *out)
 		fprintf(out, "waits sleep at once\n");
 	else
 		fprintf(out, "waits spin for %u us before they sleep\n", ends->opts.spin_us);
-	if (bench_cpus_allowed() < 2 && local && ends->opts.spin_us > 0)
+	if (ends->cpus < 2 && local && ends->opts.spin_us > 0)
 		fprintf(out, "# one processor for two spinning ends: expect scheduler ticks in "
 			     "every figure\n");
 }
 
 json_t *bench_report(const char *measurement, const struct bench_ends *ends, bool local)
 {
-	json_t *report =
-		json_pack("{s:s, s:o, s:s, s:b, s:I, s:{s:i, s:i}}", "measurement", measurement,
-			  "environment", bench_env_json(), "transport", ends->opts.transport,
-			  "local", local, "spin_us", (json_int_t)ends->opts.spin_us, "pinned",
-			  "client", ends->pins.client, "server", ends->pins.server);
+	json_t *report = json_pack("{s:s, s:o, s:s, s:b, s:i, s:I, s:{s:i, s:i}}", "measurement",
+				   measurement, "environment", bench_env_json(), "transport",
+				   ends->opts.transport, "local", local, "cpus_allowed", ends->cpus,
+				   "spin_us", (json_int_t)ends->opts.spin_us, "pinned", "client",
+				   ends->pins.client, "server", ends->pins.server);
 
 	if (report != NULL && ends->opts.device != NULL)
 		json_object_set_new(report, "device", json_string(ends->opts.device));

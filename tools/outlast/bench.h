@@ -90,6 +90,7 @@ int bench_conf_load(const struct ol_conf_spec *spec, void *target, int argc, cha
 struct bench_ends {
 	struct bench_peer_opts opts; /* opts.cpu: the server's */
 	struct bench_pins pins;
+	int cpus; /* that this process might use before it was pinned */
 	char listen[BENCH_ADDR_MAX];
 };
 

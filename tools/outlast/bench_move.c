@@ -151,21 +151,26 @@ static int raw_write(struct move *move, uint64_t bytes, const struct bench_sampl
 	return bench_samples_write(samples, move->raw, prefix);
 }
 
-/* The line and the JSON of a baseline beside ours */
-static void baseline_note(const struct bench_arm *ours, struct bench_arm *base, json_t *figures)
+/* The line and the JSON of a baseline beside ours; both ran in turns */
+static void baseline_note(const struct bench_summary *ours, struct bench_arm *base, json_t *figures)
 {
-	double ratio = bench_ratio(ours, base, ROUNDS);
-	struct bench_summary summary;
+	struct bench_summary theirs;
+	double ratio, ratio_min;
 
-	bench_summary_make(&base->samples, &summary);
-	printf("#          %-10llu %-14.2f %-14.2f %-16.2f %s alone; ratio of medians %.2f\n",
-	       (unsigned long long)summary.count, (double)summary.min / 1e3,
-	       (double)summary.max / 1e3, (double)summary.p50 / 1e3, base->name, ratio);
+	bench_summary_make(&base->samples, &theirs);
+	ratio = (double)ours->p50 / (double)(theirs.p50 > 0 ? theirs.p50 : 1);
+	ratio_min = (double)ours->min / (double)(theirs.min > 0 ? theirs.min : 1);
+	printf("#          %-10llu %-14.2f %-14.2f %-16.2f %s alone; we take %.2f times its "
+	       "typical, %.2f times its least\n",
+	       (unsigned long long)theirs.count, (double)theirs.min / 1e3, (double)theirs.max / 1e3,
+	       (double)theirs.p50 / 1e3, base->name, ratio, ratio_min);
+	fflush(stdout);
 	if (figures == NULL)
 		return;
-	json_object_set_new(figures, "baseline", bench_summary_json(&summary));
+	json_object_set_new(figures, "baseline", bench_summary_json(&theirs));
 	json_object_set_new(figures, "baseline_is", json_string(base->name));
 	json_object_set_new(figures, "ratio", json_real(ratio));
+	json_object_set_new(figures, "ratio_of_minima", json_real(ratio_min));
 }
 
 static int lat_run(struct move *move, uint64_t bytes, struct bench_client *client)
@@ -200,7 +205,7 @@ static int lat_run(struct move *move, uint64_t bytes, struct bench_client *clien
 		bench_table_lat_row(stdout, bytes, &summary);
 		figures = bench_summary_json(&summary);
 		if (conf->baseline)
-			baseline_note(&arms[0], &arms[1], figures);
+			baseline_note(&summary, &arms[1], figures);
 		note(move, bytes, client, 1, figures);
 	}
 	bench_samples_fini(&arms[0].samples);

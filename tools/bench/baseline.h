@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * baseline.h -- what the memory of this machine allows one thread: a plain pass, a plain copy
+ *
+ * The pass is w2 = w - lr * g, vectorised for this processor, over as many bytes as a push of that
+ * size touches: three weight vectors in rotation, as a server has them, and one gradient. The copy
+ * is the C library's memcpy() between two vectors. Memory is on transparent huge pages where the
+ * kernel gives them: the baseline gets the best there is.
+ */
+#ifndef BENCH_BASELINE_H
+#define BENCH_BASELINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct bench_baseline {
+	size_t len; /* floats of a vector */
+	size_t mapped_bytes;
+	float *memory;
+	float *weights[3];
+	float *grad;
+	unsigned turn;
+};
+
+/* bench_baseline_init -- vectors of `bytes` each, filled; -ENOMEM */
+int bench_baseline_init(struct bench_baseline *baseline, uint64_t bytes);
+void bench_baseline_fini(struct bench_baseline *baseline);
+
+/* bench_baseline_pass, bench_baseline_copy -- one of them; arg: a struct bench_baseline. 0. */
+int bench_baseline_pass(void *arg);
+int bench_baseline_copy(void *arg);
+
+/* bench_pass -- w2 = w - lr * g over len floats that do not overlap */
+void bench_pass(float *w2, const float *w, const float *g, float lr, size_t len);
+
+/* bench_descend -- w = w - lr * g, in place: what a program without a server does */
+void bench_descend(float *w, const float *g, float lr, size_t len);
+
+/* bench_isa -- the vector width that these run with here */
+const char *bench_isa(void);
+
+#endif /* BENCH_BASELINE_H */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * env.h -- what a report must say of the machine it was made on
+ */
+#ifndef BENCH_ENV_H
+#define BENCH_ENV_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+enum {
+	BENCH_LINE_MAX = 256
+};
+
+/* bench_env_json -- commit, processor, kernel, clock, memory, load, time; NULL: no memory */
+json_t *bench_env_json(void);
+
+/* bench_env_commit -- of the source tree that the program lies in; "" if there is none */
+void bench_env_commit(char *text, size_t text_bytes);
+
+/* bench_file_line -- the first line of a file without its end; "" if it cannot be read */
+void bench_file_line(const char *path, char *text, size_t text_bytes);
+
+/* bench_file_value -- what follows "key" and blanks or colons in a file of lines; "" if none */
+void bench_file_value(const char *path, const char *key, char *text, size_t text_bytes);
+
+#endif /* BENCH_ENV_H */

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* pattern.c -- what is measured: pushes and pulls of one worker */
+
+#include "bench/pattern.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum {
+	RETRY_MS = 20 /* between tries to reach the server of the next size */
+};
+
+static void fill(float *grad, uint64_t len)
+{
+	/* neither 0 nor so small that arithmetic with it is slow */
+	for (uint64_t i = 0; i < len; i++)
+		grad[i] = 1e-3f;
+}
+
+/* Every buffer once through the server, filled: later pushes send what is there */
+static int buffers_fill(struct bench_client *client)
+{
+	struct ol_push_info info = { .samples = 1 };
+	float *grads[BENCH_WINDOW_MAX];
+	uint32_t count = 0;
+	int rc = 0;
+
+	while (count < client->info.window && count < BENCH_WINDOW_MAX &&
+	       ol_grad_acquire(client->worker, &grads[count]) == 0)
+		fill(grads[count++], client->len);
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		client->ops[i] = (struct ol_op){ .level = OL_LEVEL_APPLIED };
+		rc = ol_push(client->worker, grads[i], &info, &client->ops[i]);
+	}
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = ol_worker_wait(client->worker, &client->ops[i]);
+	return rc;
+}
+
+int bench_client_connect(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+			 uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
+			 char err[BENCH_ERR_MAX])
+{
+	uint64_t bound_ns = ol_clock_ns() + timeout_ms * OL_NS_PER_MS;
+	struct ol_worker_opts wopts;
+	int rc;
+
+	*ret_client = (struct bench_client){ .len = bytes / sizeof(float) };
+	ol_worker_opts_init(&wopts);
+	wopts.servers = addr;
+	wopts.transport = opts->transport;
+	wopts.device = opts->device;
+	wopts.job_key = opts->job_key;
+	wopts.param_count = bytes / sizeof(float);
+	wopts.window = window;
+	wopts.spin_us = opts->spin_us;
+	wopts.connect_timeout_ms = timeout_ms;
+	for (;;) {
+		rc = ol_worker_open(&wopts, &ret_client->worker, err, BENCH_ERR_MAX);
+		if (rc != OL_E_GEOMETRY && rc != OL_E_WORKER_ID && rc != OL_E_NO_SERVER)
+			break;
+		if (ol_clock_ns() >= bound_ns)
+			break;
+		poll(NULL, 0, RETRY_MS);
+	}
+	if (rc == 0)
+		ol_worker_info(ret_client->worker, &ret_client->info);
+	return rc;
+}
+
+int bench_client_open(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+		      uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
+		      char err[BENCH_ERR_MAX])
+{
+	int rc = bench_client_connect(opts, addr, bytes, window, timeout_ms, ret_client, err);
+
+	if (rc != 0)
+		return rc;
+	rc = buffers_fill(ret_client);
+	if (rc == 0)
+		return 0;
+	snprintf(err, BENCH_ERR_MAX, "first pushes to %s: %s", addr, ol_strerror(rc));
+	bench_client_close(ret_client);
+	return rc;
+}
+
+void bench_client_close(struct bench_client *client)
+{
+	ol_worker_close(client->worker);
+	client->worker = NULL;
+}
+
+static int push_post(struct bench_client *client, struct ol_op *op)
+{
+	struct ol_push_info info = { .samples = 1 };
+	float *grad;
+	int rc = ol_grad_acquire(client->worker, &grad);
+
+	if (rc != 0)
+		return rc;
+	if (client->fill)
+		fill(grad, client->len);
+	op->level = OL_LEVEL_APPLIED;
+	return ol_push(client->worker, grad, &info, op);
+}
+
+int bench_push_step(void *arg)
+{
+	struct bench_client *client = arg;
+	int rc = push_post(client, &client->ops[0]);
+
+	return rc != 0 ? rc : ol_worker_wait(client->worker, &client->ops[0]);
+}
+
+int bench_pull_step(void *arg)
+{
+	struct bench_client *client = arg;
+	int rc = ol_pull(client->worker, 0, &client->ops[0]);
+
+	return rc != 0 ? rc : ol_worker_wait(client->worker, &client->ops[0]);
+}
+
+/* What bounds a flow from now on */
+struct bound {
+	uint64_t iters;
+	uint64_t start_ns;
+	uint64_t end_ns;
+};
+
+static bool bound_reached(const struct bound *bound, uint64_t done, uint64_t now_ns)
+{
+	return bound->iters != 0 ? done >= bound->iters : now_ns >= bound->end_ns;
+}
+
+/* Pushes until the bound; samples NULL: nothing is noted */
+static int flow_push(struct bench_client *client, const struct bound *bound, uint32_t window,
+		     struct bench_samples *samples)
+{
+	uint64_t posted = 0, done = 0, now_ns = bound->start_ns;
+	bool more = true;
+	int rc = 0;
+
+	while (rc == 0 && (more || done < posted)) {
+		while (more && posted - done < window && rc == 0) {
+			rc = push_post(client, &client->ops[posted % window]);
+			posted += rc == 0;
+			more = !bound_reached(bound, posted, now_ns) &&
+			       (samples == NULL || posted < samples->max);
+		}
+		if (rc != 0)
+			break;
+		rc = ol_worker_wait(client->worker, &client->ops[done % window]);
+		done++;
+		now_ns = ol_clock_ns();
+		if (samples != NULL)
+			bench_samples_add(samples, now_ns - bound->start_ns);
+	}
+	return rc;
+}
+
+static int flow_pull(struct bench_client *client, const struct bound *bound,
+		     struct bench_samples *samples)
+{
+	uint64_t now_ns = bound->start_ns;
+	uint64_t done = 0;
+
+	while (!bound_reached(bound, done, now_ns) &&
+	       (samples == NULL || !bench_samples_full(samples))) {
+		int rc = bench_pull_step(client);
+
+		if (rc != 0)
+			return rc;
+		done++;
+		now_ns = ol_clock_ns();
+		if (samples != NULL)
+			bench_samples_add(samples, now_ns - bound->start_ns);
+	}
+	return 0;
+}
+
+static int flow(struct bench_client *client, const struct bench_flow *flow, bool push,
+		struct bench_samples *samples)
+{
+	struct bound bound = { .iters = flow->warmup };
+	int rc = 0;
+
+	bound.start_ns = ol_clock_ns();
+	if (flow->warmup > 0)
+		rc = push ? flow_push(client, &bound, flow->window, NULL)
+			  : flow_pull(client, &bound, NULL);
+	if (rc != 0)
+		return rc;
+	bound.iters = flow->iters;
+	bound.start_ns = ol_clock_ns();
+	bound.end_ns = bound.start_ns + flow->ns;
+	return push ? flow_push(client, &bound, flow->window, samples)
+		    : flow_pull(client, &bound, samples);
+}
+
+int bench_push_flow(struct bench_client *client, const struct bench_flow *spec,
+		    struct bench_samples *samples)
+{
+	return flow(client, spec, true, samples);
+}
+
+int bench_pull_flow(struct bench_client *client, const struct bench_flow *spec,
+		    struct bench_samples *samples)
+{
+	return flow(client, spec, false, samples);
+}

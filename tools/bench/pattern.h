@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * pattern.h -- what is measured: pushes and pulls of one worker
+ *
+ *	push, lat   acquire a buffer, push it, wait until its server has said "applied"
+ *	push, bw    the same with up to `window` pushes outstanding
+ *	pull        from the call until the weights of one version are whole in the mirror; one at
+ *	            a time, as the library has it; long ones are pipelined inside
+ *
+ * Full round trips, never halved.
+ */
+#ifndef BENCH_PATTERN_H
+#define BENCH_PATTERN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/peer.h"
+#include "bench/samples.h"
+#include "outlast.h"
+
+struct bench_client {
+	struct ol_worker *worker;
+	struct ol_job_info info;
+	uint64_t len; /* floats */
+	bool fill; /* write the gradient anew before each push */
+	struct ol_op ops[BENCH_WINDOW_MAX];
+};
+
+/*
+ * bench_client_connect -- connect worker 0 to a server of `bytes`; wants `window` buffers
+ *
+ * Tries again, until timeout_ms, while there is no server or one of another size.
+ * Errors: as ol_worker_open()
+ */
+int bench_client_connect(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+			 uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
+			 char err[BENCH_ERR_MAX]);
+
+/* bench_client_open -- that, and every gradient buffer is filled and has been pushed once */
+int bench_client_open(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+		      uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
+		      char err[BENCH_ERR_MAX]);
+void bench_client_close(struct bench_client *client);
+
+/* bench_push_step, bench_pull_step -- one of them, waited for; arg: a struct bench_client */
+int bench_push_step(void *arg);
+int bench_pull_step(void *arg);
+
+/* What a run with a window is bound by; ns bounds it only where iters is 0. */
+struct bench_flow {
+	uint64_t iters;
+	uint64_t ns;
+	uint64_t warmup;
+	uint32_t window;
+};
+
+/*
+ * bench_push_flow -- pushes with a window; completions, counted from the first post, in samples
+ *
+ * samples: made by the caller; when it is full the run ends. 0, or what a push gave.
+ */
+int bench_push_flow(struct bench_client *client, const struct bench_flow *flow,
+		    struct bench_samples *samples);
+
+/* bench_pull_flow -- pulls one after the other; contract as bench_push_flow() */
+int bench_pull_flow(struct bench_client *client, const struct bench_flow *flow,
+		    struct bench_samples *samples);
+
+#endif /* BENCH_PATTERN_H */

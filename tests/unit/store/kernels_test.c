@@ -95,7 +95,7 @@ static void reference(const struct ol_update_rule *r, uint64_t step, double g, d
 		break;
 	case OL_OPTIMIZER_ADAMW:
 		*w -= lr * wd * *w;
-		/* fall through */
+		__attribute__((fallthrough));
 	case OL_OPTIMIZER_ADAM:
 		*a = b1 * *a + (1 - b1) * g;
 		*b = b2 * *b + (1 - b2) * g * g;

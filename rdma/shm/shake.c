@@ -253,6 +253,8 @@ static int on_bye(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 
 	if (conn->state == OL_SHM_CONNECTING)
 		status = -ECONNREFUSED;
+	if (conn->state == OL_SHM_REQUESTED || msg->status == -ETIMEDOUT)
+		status = 0; /* it lost patience: its own business */
 	conn->priv_len = 0;
 	if (status == -EACCES)
 		conn->down_why = "a post there was outside of what this side allows";

@@ -111,7 +111,7 @@ struct ol_shm_conn {
 	size_t ctrl_bytes;
 	uint32_t peer_capacity; /* REQUESTED: of the ring that the peer consumes */
 	uint64_t deadline_ns; /* of the state; 0: none */
-	uint64_t retry_ns; /* DIALING: when to try again */
+	uint64_t retry_ns; /* DIALING: when to try again; 0: not tried yet */
 	struct ol_shm_out *out_head;
 	struct ol_shm_out **out_end;
 	unsigned out_count;

@@ -63,7 +63,8 @@ void ol_shm_timer_update(struct ol_shm_xport *xport)
 		conn = xport->conns[i];
 		if (conn->deadline_ns != 0 && (at_ns == 0 || conn->deadline_ns < at_ns))
 			at_ns = conn->deadline_ns;
-		if (conn->state == OL_SHM_DIALING && (at_ns == 0 || conn->retry_ns < at_ns))
+		if (conn->state == OL_SHM_DIALING && conn->retry_ns != 0 &&
+		    (at_ns == 0 || conn->retry_ns < at_ns))
 			at_ns = conn->retry_ns;
 	}
 	if (at_ns != xport->timer_ns)

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * slab_test.c -- slabs are zeroed, touched, sealed against shrinking, and leave nothing behind
+ */
+#include "rdma/slab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <numa.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "unit/rdma/fds.h"
+
+static size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void zero_bytes_are_refused(void **state)
+{
+	struct ol_slab *slab = (void *)0x1;
+
+	(void)state;
+	assert_int_equal(ol_slab_create(0, OL_SLAB_NODE_ANY, true, &slab), -EINVAL);
+	assert_ptr_equal(slab, (void *)0x1);
+}
+
+static void more_than_the_machine_has_is_refused_and_leaks_nothing(void **state)
+{
+	const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX / 2, (size_t)1 << 50 };
+	unsigned before = fds_count();
+	struct ol_slab *slab = NULL;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		assert_int_equal(ol_slab_create(sizes[i], OL_SLAB_NODE_ANY, false, &slab), -ENOMEM);
+		assert_int_equal(ol_slab_create(sizes[i], OL_SLAB_NODE_ANY, true, &slab), -ENOMEM);
+	}
+	assert_null(slab);
+	assert_int_equal(fds_count(), before);
+}
+
+static void without_a_descriptor_left_creation_fails_cleanly(void **state)
+{
+	struct ol_slab *slab = NULL;
+	struct rlimit saved;
+
+	(void)state;
+	fds_limit(0, &saved);
+	assert_int_equal(ol_slab_create(4096, OL_SLAB_NODE_ANY, true, &slab), -EMFILE);
+	fds_unlimit(&saved);
+	assert_null(slab);
+}
+
+static void bytes_are_rounded_up_and_all_are_zero_and_present(void **state)
+{
+	unsigned char *vec;
+	struct ol_slab *slab;
+	size_t pages;
+	size_t i;
+
+	(void)state;
+	assert_int_equal(ol_slab_create(3 * page_bytes() + 1, OL_SLAB_NODE_ANY, false, &slab), 0);
+	assert_int_equal(slab->bytes, 4 * page_bytes());
+	assert_int_equal((uintptr_t)slab->addr % page_bytes(), 0);
+	for (i = 0; i < slab->bytes; i++)
+		assert_int_equal(((const uint8_t *)slab->addr)[i], 0);
+	pages = slab->bytes / page_bytes();
+	vec = calloc(pages, 1);
+	assert_int_equal(mincore(slab->addr, slab->bytes, vec), 0);
+	for (i = 0; i < pages; i++)
+		assert_int_equal(vec[i] & 1, 1);
+	free(vec);
+	ol_slab_destroy(slab);
+}
+
+static void nobody_can_shrink_or_grow_it(void **state)
+{
+	struct ol_slab *slab;
+
+	(void)state;
+	assert_int_equal(ol_slab_create(page_bytes(), OL_SLAB_NODE_ANY, false, &slab), 0);
+	assert_int_equal(ftruncate(slab->fd, 0), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(ftruncate(slab->fd, 1 << 20), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(fcntl(slab->fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	ol_slab_destroy(slab);
+}
+
+static void its_descriptor_is_the_same_memory_and_closes_on_exec(void **state)
+{
+	struct ol_slab *slab;
+	uint64_t word = 0;
+
+	(void)state;
+	assert_int_equal(ol_slab_create(page_bytes(), OL_SLAB_NODE_ANY, false, &slab), 0);
+	memcpy((char *)slab->addr + 128, "outlast!", 8);
+	assert_int_equal(pread(slab->fd, &word, 8, 128), 8);
+	assert_memory_equal(&word, "outlast!", 8);
+	assert_int_equal(fcntl(slab->fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	ol_slab_destroy(slab);
+}
+
+static void huge_pages_are_used_when_there_are_any_and_missed_without_harm(void **state)
+{
+	struct ol_slab *slab;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(ol_slab_create(4 << 20, OL_SLAB_NODE_ANY, true, &slab), 0);
+	assert_int_equal(fstat(slab->fd, &st), 0);
+	if (slab->pages == OL_SLAB_PAGES_HUGE) {
+		assert_int_equal((uintptr_t)slab->addr % (uintptr_t)st.st_blksize, 0);
+		assert_int_equal(slab->bytes % (size_t)st.st_blksize, 0);
+		assert_non_null(strstr(ol_slab_pages_str(slab), "iB pages"));
+	} else {
+		assert_int_equal(slab->bytes, 4 << 20);
+	}
+	((uint8_t *)slab->addr)[slab->bytes - 1] = 1;
+	ol_slab_destroy(slab);
+}
+
+static void a_small_slab_does_not_take_a_huge_page(void **state)
+{
+	struct ol_slab *slab;
+
+	(void)state;
+	assert_int_equal(ol_slab_create(page_bytes(), OL_SLAB_NODE_ANY, true, &slab), 0);
+	assert_int_not_equal(slab->pages, OL_SLAB_PAGES_HUGE);
+	assert_int_equal(slab->bytes, page_bytes());
+	ol_slab_destroy(slab);
+}
+
+static void it_says_on_which_node_it_was_placed(void **state)
+{
+	const int nodes[] = { -1, 0, 1000, 1 << 20 };
+	struct ol_slab *slab;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		assert_int_equal(ol_slab_create(page_bytes(), nodes[i], false, &slab), 0);
+		if (nodes[i] == 0 && numa_available() >= 0)
+			assert_int_equal(slab->node, 0);
+		else
+			assert_int_equal(slab->node, OL_SLAB_NODE_ANY);
+		ol_slab_destroy(slab);
+	}
+}
+
+static void destroy_gives_everything_back(void **state)
+{
+	unsigned before = fds_count();
+	struct ol_slab *slab;
+	unsigned i;
+
+	(void)state;
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(ol_slab_create(1 << 20, OL_SLAB_NODE_ANY, i % 2 == 0, &slab), 0);
+		ol_slab_destroy(slab);
+	}
+	ol_slab_destroy(NULL);
+	assert_int_equal(fds_count(), before);
+}
+
+static void every_kind_of_page_has_a_text(void **state)
+{
+	struct ol_slab *slab;
+
+	(void)state;
+	assert_int_equal(ol_slab_create(page_bytes(), OL_SLAB_NODE_ANY, false, &slab), 0);
+	slab->pages = OL_SLAB_PAGES_SMALL;
+	assert_non_null(strstr(ol_slab_pages_str(slab), "pages"));
+	slab->pages = OL_SLAB_PAGES_THP;
+	assert_string_equal(ol_slab_pages_str(slab), "transparent huge pages");
+	slab->pages = OL_SLAB_PAGES_HUGE;
+	assert_string_equal(ol_slab_pages_str(slab), "huge pages");
+	ol_slab_destroy(slab);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(zero_bytes_are_refused),
+		cmocka_unit_test(more_than_the_machine_has_is_refused_and_leaks_nothing),
+		cmocka_unit_test(without_a_descriptor_left_creation_fails_cleanly),
+		cmocka_unit_test(bytes_are_rounded_up_and_all_are_zero_and_present),
+		cmocka_unit_test(nobody_can_shrink_or_grow_it),
+		cmocka_unit_test(its_descriptor_is_the_same_memory_and_closes_on_exec),
+		cmocka_unit_test(huge_pages_are_used_when_there_are_any_and_missed_without_harm),
+		cmocka_unit_test(a_small_slab_does_not_take_a_huge_page),
+		cmocka_unit_test(it_says_on_which_node_it_was_placed),
+		cmocka_unit_test(destroy_gives_everything_back),
+		cmocka_unit_test(every_kind_of_page_has_a_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -264,6 +264,7 @@ static int depths_query(struct ol_xport *xport)
 	xport->reads_in_max = (uint8_t)min_u32((uint32_t)attr.max_qp_rd_atom, OL_VERBS_READS_MAX);
 	xport->reads_out_max =
 		(uint8_t)min_u32((uint32_t)attr.max_qp_init_rd_atom, OL_VERBS_READS_MAX);
+	xport->fence_hangs = attr.vendor_id == OL_VERBS_VENDOR_RXE;
 	return depths_set(xport, &attr);
 }
 

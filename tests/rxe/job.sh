@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# job.sh -- exactly once, whole pulls, lost workers and servers, and peers that lie, over verbs in one virtual machine
+#
+# Checks on a soft-RoCE device what the integration tests of the same names check over shared memory.
+set -u
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=${OUTLAST_BUILD:-$root/build/dev}/tests
+
+# shellcheck disable=SC2016  # expanded in the guest
+exec "$root/tools/lab/run" --deadline 600 -- sh -c 'OL_TRANSPORT=verbs "$0/integration-job" && OL_TRANSPORT=verbs "$0/integration-hostile"' \
+	"$build"

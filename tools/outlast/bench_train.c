@@ -3,10 +3,13 @@
 /*
  * bench_train.c -- `outlast bench train`: what a server costs a worker
  *
- * Three arms in turns. "server": draw a batch, gradient into the lent buffer, push, wait until it
- * is applied, pull. "alone": the same batch, the same gradient, and the same step of SGD by the
- * worker itself, in place. "gradient": nothing but the gradient, of one batch. Server and alone
- * walk the same path, so at the end their weights must agree bit for bit.
+ * Three arms in turns. "server": gradient into the lent buffer, push, draw the next batch, wait
+ * until the push is applied, pull. "alone": the same batch, the same gradient, and the same step of
+ * SGD by the worker itself, in place. "gradient": nothing but the gradient, of one batch. Server
+ * and alone walk the same path, so at the end their weights must agree bit for bit.
+ *
+ * With --overlap the server arm does not wait for its last push but for the one before it: the
+ * server applies while the worker computes, at weights that lack at most its own last gradient.
  */
 
 #include <errno.h>
@@ -38,6 +41,7 @@ struct train_conf {
 	double seconds;
 	double lr;
 	uint32_t batch;
+	bool overlap;
 };
 
 #define AT(member) .offset = offsetof(struct train_conf, member)
@@ -61,6 +65,11 @@ static const struct ol_conf_field fields[] = {
 	  .type = OL_CONF_U32,
 	  .min = 1,
 	  .max = LEARN_BATCH_MAX },
+	{ .name = "overlap",
+	  .dflt = "false",
+	  .help = "compute on while the last push is applied: weights one gradient old",
+	  AT(overlap),
+	  .type = OL_CONF_BOOL },
 	{ .name = "lr", .dflt = "0.01", .help = "learning rate", AT(lr), .type = OL_CONF_F64 },
 	{ .name = "seed",
 	  .dflt = "1",
@@ -84,6 +93,8 @@ struct lane {
 	struct learn_batch *batch;
 	struct learn_key key; /* of the next step */
 	struct bench_client *client; /* server */
+	struct ol_op pushes[2]; /* server: this step's and the one before */
+	bool overlap;
 	float *weights; /* alone, gradient */
 	float *grad;
 	size_t len;
@@ -94,8 +105,7 @@ struct train {
 	struct train_conf conf;
 	struct learn_data *data;
 	struct learn_model *model;
-	struct learn_batch *batch;
-	struct learn_batch *fixed; /* the gradient arm's */
+	struct learn_batch *batches[3]; /* of an arm each */
 	float *first; /* weights at the start */
 	float *weights;
 	float *grad;
@@ -106,49 +116,52 @@ struct train {
 	char err[BENCH_ERR_MAX];
 };
 
-static int grad_make(struct lane *lane, const float *w, float *grad, float *ret_loss)
+static int draw(struct lane *lane)
 {
-	double loss;
-	int rc = learn_batch_draw(lane->data, &lane->key, lane->batch->count_max, lane->batch);
-
-	if (rc == 0)
-		rc = learn_model_grad(lane->model, w, lane->batch, &lane->key, grad, &loss);
-	if (rc == 0)
-		*ret_loss = (float)loss;
-	lane->key.step++;
-	return rc;
+	return learn_batch_draw(lane->data, &lane->key, lane->batch->count_max, lane->batch);
 }
 
+/* The server's step and the one alone begin with the batch drawn and end with the next one drawn */
 static int server_step(void *arg)
 {
 	struct lane *lane = arg;
-	struct bench_client *client = lane->client;
+	struct ol_worker *worker = lane->client->worker;
 	struct ol_push_info info = { .samples = lane->batch->count_max };
-	struct ol_op push = { .level = OL_LEVEL_APPLIED }, pull = { 0 };
-	const float *w = ol_weights(client->worker, &info.base_version);
+	struct ol_op *push = &lane->pushes[lane->key.step % 2], pull = { 0 };
+	const float *w = ol_weights(worker, &info.base_version);
+	double loss = 0.0;
 	float *grad;
-	int rc = ol_grad_acquire(client->worker, &grad);
+	int rc = ol_grad_acquire(worker, &grad);
 
+	if (rc != 0)
+		return rc;
+	rc = learn_model_grad(lane->model, w, lane->batch, &lane->key, grad, &loss);
+	info.loss = (float)loss;
+	push->level = OL_LEVEL_APPLIED;
 	if (rc == 0)
-		rc = grad_make(lane, w, grad, &info.loss);
+		rc = ol_push(worker, grad, &info, push);
+	lane->key.step++;
 	if (rc == 0)
-		rc = ol_push(client->worker, grad, &info, &push);
+		rc = draw(lane);
+	if (lane->overlap)
+		push = &lane->pushes[lane->key.step % 2]; /* the one before; none is done */
 	if (rc == 0)
-		rc = ol_worker_wait(client->worker, &push);
+		rc = ol_worker_wait(worker, push);
 	if (rc == 0)
-		rc = ol_pull(client->worker, 0, &pull);
-	return rc != 0 ? rc : ol_worker_wait(client->worker, &pull);
+		rc = ol_pull(worker, 0, &pull);
+	return rc != 0 ? rc : ol_worker_wait(worker, &pull);
 }
 
 static int alone_step(void *arg)
 {
 	struct lane *lane = arg;
-	float loss;
-	int rc = grad_make(lane, lane->weights, lane->grad, &loss);
+	double loss;
+	int rc = learn_model_grad(lane->model, lane->weights, lane->batch, &lane->key, lane->grad,
+				  &loss);
 
-	if (rc == 0)
-		bench_descend(lane->weights, lane->grad, lane->lr, lane->len);
-	return rc;
+	bench_descend(lane->weights, lane->grad, lane->lr, lane->len);
+	lane->key.step++;
+	return rc != 0 ? rc : draw(lane);
 }
 
 static int gradient_step(void *arg)
@@ -175,11 +188,12 @@ static int model_start(struct train *train)
 				BENCH_ERR_MAX);
 	if (rc != 0)
 		return rc;
-	rc = learn_batch_create(&train->data->shape, train->conf.batch, &train->batch);
-	if (rc == 0)
-		rc = learn_batch_create(&train->data->shape, train->conf.batch, &train->fixed);
-	if (rc == 0)
-		rc = learn_batch_draw(train->data, &key, train->conf.batch, train->fixed);
+	for (unsigned i = 0; i < 3 && rc == 0; i++) {
+		rc = learn_batch_create(&train->data->shape, train->conf.batch, &train->batches[i]);
+		if (rc == 0)
+			rc = learn_batch_draw(train->data, &key, train->conf.batch,
+					      train->batches[i]);
+	}
 	train->len = learn_model_param_count(train->model);
 	train->first = calloc(train->len, sizeof(float));
 	train->weights = calloc(train->len, sizeof(float));
@@ -196,8 +210,8 @@ static void model_free(struct train *train)
 	free(train->first);
 	free(train->weights);
 	free(train->grad);
-	learn_batch_destroy(train->batch);
-	learn_batch_destroy(train->fixed);
+	for (unsigned i = 0; i < 3; i++)
+		learn_batch_destroy(train->batches[i]);
 	learn_model_destroy(train->model);
 	learn_data_close(train->data);
 }
@@ -250,6 +264,7 @@ static int report(struct train *train, struct bench_arm *arms)
 	ratio = (double)sums[1].p50 / (double)sums[0].p50;
 	printf("through a server / alone, gradients a second by typical step: %.3f\n", ratio);
 	json_object_set_new(json, "ratio", json_real(ratio));
+	json_object_set_new(json, "overlap", json_boolean(train->conf.overlap));
 	json_object_set_new(json, "model", json_string(train->conf.model));
 	json_object_set_new(json, "dataset", json_string(train->conf.dataset));
 	json_object_set_new(json, "batch", json_integer(train->conf.batch));
@@ -263,9 +278,9 @@ static int arms_run(struct train *train)
 {
 	struct lane lane = { .data = train->data,
 			     .model = train->model,
-			     .batch = train->batch,
 			     .key = { .seed = train->conf.seed },
 			     .client = &train->client,
+			     .overlap = train->conf.overlap,
 			     .weights = train->weights,
 			     .grad = train->grad,
 			     .len = train->len,
@@ -284,12 +299,17 @@ static int arms_run(struct train *train)
 	int rc = ol_pull(train->client.worker, OL_PULL_NEWEST, &pull);
 
 	lanes[2].weights = train->first;
-	lanes[2].batch = train->fixed;
+	for (unsigned i = 0; i < 3; i++)
+		lanes[i].batch = train->batches[i];
+	lanes[0].pushes[1].done = 1; /* there is none before the first */
 	if (rc == 0)
 		rc = ol_worker_wait(train->client.worker, &pull);
 	if (rc == 0)
 		rc = bench_alternate(arms, 3, &plan);
-	if (rc == 0)
+	if (rc == 0 && train->conf.overlap)
+		rc = ol_worker_wait(train->client.worker,
+				    &lanes[0].pushes[1 - lanes[0].key.step % 2]);
+	else if (rc == 0)
 		rc = agree(train, &lanes[0], &lanes[1]);
 	if (rc == 0)
 		rc = report(train, arms);
@@ -301,6 +321,7 @@ static int arms_run(struct train *train)
 static int train_run(struct train *train)
 {
 	uint64_t bytes = train->len * sizeof(float);
+	uint32_t window = train->conf.overlap ? 2 : 1;
 	char addr[BENCH_ADDR_MAX];
 	int rc = bench_ends_make(&train->conf.place, NULL, &train->ends, train->err);
 
@@ -310,19 +331,19 @@ static int train_run(struct train *train)
 	train->ends.opts.lr = (float)train->conf.lr;
 	rc = bench_peer_start(&train->ends.opts, &train->peer);
 	if (rc == 0)
-		rc = bench_peer_open(&train->peer, bytes, 1, addr, train->err);
+		rc = bench_peer_open(&train->peer, bytes, window, addr, train->err);
 	if (rc != 0)
 		return rc;
-	rc = bench_client_connect(&train->ends.opts, addr, bytes, 1, CONNECT_TIMEOUT_MS,
+	rc = bench_client_connect(&train->ends.opts, addr, bytes, window, CONNECT_TIMEOUT_MS,
 				  &train->client, train->err);
 	if (rc != 0)
 		return rc;
 	printf("# outlast bench train: model %s, %zu parameters, batch %u, data %s\n",
 	       train->conf.model, train->len, train->conf.batch, train->conf.dataset);
 	bench_ends_print(&train->ends, true, stdout);
-	printf("# three arms in turns, %d rounds; a step is draw, gradient, SGD; the server's also "
-	       "push until applied, and pull\n",
-	       ROUNDS);
+	printf("# three arms in turns, %d rounds; the server's step: gradient, push, draw, wait until "
+	       "%s is applied, pull\n",
+	       ROUNDS, train->conf.overlap ? "the push before" : "it");
 	fflush(stdout);
 	rc = arms_run(train);
 	bench_client_close(&train->client);

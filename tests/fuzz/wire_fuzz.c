@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * wire_fuzz.c -- whatever a peer sends as handshake is refused or is a message that encodes to the
+ * same bytes again; no read outside of what came
+ */
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fuzz.h"
+#include "wire/auth.h"
+#include "wire/wire.h"
+
+static void same(const uint8_t *a, const uint8_t *b, size_t bytes)
+{
+	if (memcmp(a, b, bytes) != 0)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct ol_wire_connect connect;
+	struct ol_wire_reject reject;
+	struct ol_wire_accept accept;
+	uint8_t out[OL_WIRE_ACCEPT_BYTES], nonce[OL_NONCE_BYTES] = { 0 };
+	uint8_t *exact = malloc(bytes + 1); /* so that a sanitizer sees a read behind the end */
+
+	if (exact == NULL)
+		return 0;
+	memcpy(exact, data, bytes);
+	if (ol_wire_connect_decode(exact, bytes, &connect) == 0) {
+		ol_wire_connect_encode(&connect, out);
+		same(out, data, OL_WIRE_CONNECT_BYTES);
+		(void)ol_auth_proof_holds("key", nonce, &connect);
+	}
+	if (ol_wire_reject_decode(exact, bytes, &reject) == 0) {
+		ol_wire_reject_encode(&reject, out);
+		same(out, data, OL_WIRE_REJECT_BYTES);
+		(void)ol_wire_reject_status(reject.code);
+		(void)ol_auth_challenge_holds("key", nonce, &reject);
+	}
+	if (ol_wire_accept_decode(exact, bytes, &accept) == 0) {
+		ol_wire_accept_encode(&accept, out);
+		same(out, data, OL_WIRE_ACCEPT_BYTES);
+		(void)ol_auth_accept_holds("key", nonce, nonce, &accept);
+		if (ol_layout_public_bytes(&accept.geo) != accept.public_key.bytes)
+			abort();
+	}
+	free(exact);
+	return 0;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * train_start.c -- servers, workers and the observer of `outlast train`
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "outlast/cmd.h"
+#include "outlast/device.h"
+#include "outlast/train.h"
+
+enum {
+	OBSERVER_TIMEOUT_MS = 5000
+};
+
+static int spawn(struct train *train, struct ol_proc *proc, const char *name, struct ol_args *args)
+{
+	int rc;
+
+	ol_args_add_rows(args, &train->settings, ol_rows_model);
+	ol_args_add_rows(args, &train->settings, ol_rows_link);
+	ol_args_add(args, "--transport=%s", ol_transport_name(train->set.transport));
+	ol_args_add(args, "--report-fd=%d", OL_PROC_FD);
+	rc = ol_proc_spawn(proc, name, args, train->key);
+	ol_args_free(args);
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "train", "cannot start a process", name,
+				    ol_strerror(rc));
+	return 0;
+}
+
+/* Where server i is to listen; verbs chooses the port. */
+static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX])
+{
+	const struct train_set *set = &train->set;
+	char host[OL_HOST_MAX], err[160] = "";
+	int rc;
+
+	if (set->transport == OL_TRANSPORT_SHM) {
+		snprintf(addr, TRAIN_ADDR_MAX, "@outlast-%d-%.8s-shard%u", (int)getpid(),
+			 train->key, i);
+		return 0;
+	}
+	if (set->address != NULL) {
+		if (strlen(set->address) > TRAIN_ADDR_MAX - 8)
+			return ol_settings_fail(&train->settings, "address", "is too long");
+		snprintf(addr, TRAIN_ADDR_MAX, "%.240s:0", set->address);
+		return 0;
+	}
+	rc = ol_device_host(set->link.device, host, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(OL_EXIT_DEVICE, "train", err, NULL, ol_cmd_remedy(-ENODEV));
+	snprintf(addr, TRAIN_ADDR_MAX, "%s:0", host);
+	return 0;
+}
+
+static int server_start(struct train *train, uint32_t i)
+{
+	const struct train_set *set = &train->set;
+	const struct learn_shape *shape = &train->job->shape;
+	struct ol_args args = { 0 };
+	char addr[TRAIN_ADDR_MAX], name[24];
+	int rc = listen_addr(train, i, addr);
+
+	if (rc != 0)
+		return rc;
+	snprintf(name, sizeof(name), "server %u", i);
+	ol_args_add(&args, "outlast");
+	ol_args_add(&args, "serve");
+	ol_args_add(&args, "--listen=%s", addr);
+	ol_args_add(&args, "--shard=%u", i);
+	ol_args_add(&args, "--servers=%u", set->servers);
+	ol_args_add(&args, "--workers=%u", set->workers);
+	ol_args_add(&args, "--workers-max=%u", set->workers);
+	ol_args_add(&args, "--data-shape=%ux%ux%u", shape->rows, shape->cols, shape->classes);
+	ol_args_add_rows(&args, &train->settings, ol_rows_rule);
+	return spawn(train, &train->servers[i].proc, name, &args);
+}
+
+static int worker_start(struct train *train, uint32_t i)
+{
+	struct ol_args args = { 0 };
+	char list[TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX], name[24];
+	size_t len = 0;
+
+	for (uint32_t s = 0; s < train->set.servers; s++)
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", s > 0 ? "," : "",
+					train->servers[s].addr);
+	snprintf(name, sizeof(name), "worker %u", i);
+	ol_args_add(&args, "outlast");
+	ol_args_add(&args, "work");
+	ol_args_add(&args, "--connect=%s", list);
+	ol_args_add(&args, "--id=%u", i);
+	ol_args_add(&args, "--batch=%u", train->set.batch);
+	return spawn(train, &train->workers[i].proc, name, &args);
+}
+
+static bool all_ready(const struct train *train)
+{
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		if (train->servers[i].proc.pid != 0 && !train->servers[i].ready)
+			return false;
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (train->workers[i].proc.pid != 0 && !train->workers[i].ready)
+			return false;
+	}
+	return true;
+}
+
+/* Every process that was started says it is ready, or one fails, or the user has had enough. */
+static int ready_wait(struct train *train)
+{
+	while (!all_ready(train)) {
+		train_turn(train, -1);
+		if (train->exit_code != 0)
+			return train->exit_code;
+		if (train->signal != 0)
+			return OL_EXIT_SIGNAL + train->signal;
+	}
+	return 0;
+}
+
+int train_servers_start(struct train *train)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < train->set.servers; i++)
+		rc = server_start(train, i);
+	return rc != 0 ? rc : ready_wait(train);
+}
+
+int train_workers_start(struct train *train)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < train->set.workers; i++)
+		rc = worker_start(train, i);
+	return rc != 0 ? rc : ready_wait(train);
+}
+
+int train_observer_open(struct train *train)
+{
+	char list[TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX], err[256] = "";
+	struct ol_worker_opts opts;
+	size_t len = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < train->set.servers; i++)
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i > 0 ? "," : "",
+					train->servers[i].addr);
+	ol_worker_opts_init(&opts);
+	opts.servers = list;
+	opts.transport = ol_transport_name(train->set.transport);
+	opts.device = train->set.link.device;
+	opts.job_key = train->key;
+	opts.observer = 1;
+	opts.param_count = train->job->param_count;
+	opts.op_timeout_ms = OBSERVER_TIMEOUT_MS;
+	opts.spin_us = 0;
+	rc = ol_worker_open(&opts, &train->observer, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "train", err, NULL, ol_cmd_remedy(rc));
+	return 0;
+}

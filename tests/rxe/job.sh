@@ -9,5 +9,9 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${OUTLAST_BUILD:-$root/build/dev}/tests
 
 # shellcheck disable=SC2016  # expanded in the guest
-exec "$root/tools/lab/run" --deadline 600 -- sh -c 'OL_TRANSPORT=verbs "$0/integration-job" && OL_TRANSPORT=verbs "$0/integration-hostile"' \
-	"$build"
+exec "$root/tools/lab/run" --deadline 600 -- sh -c '
+	export OL_TRANSPORT=verbs
+	for test in job hostile pin; do
+		"$0/integration-$test" || { echo "not ok $test"; exit 1; }
+		echo "ok $test"
+	done' "$build"

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * pin.c -- a version that a reader has pinned stays whole while updates go on, for pin_timeout_ms;
+ * without the pin it is overwritten, and the version line says so
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/check.h"
+#include "support/peer.h"
+
+enum {
+	LEN = 64,
+	PUSHES = 20,
+	PIN_MS = 60000 /* longer than the test: a pin ends when the reader takes it away */
+};
+
+static struct ol_version_line line_read(struct peer *peer)
+{
+	struct ol_version_line line;
+
+	memcpy(&line, peer_read(peer, OL_BOARD_LINE_OFF, sizeof(line)), sizeof(line));
+	return line;
+}
+
+static void pin_write(struct peer *peer, uint64_t version_plus_1)
+{
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE,
+		.dst = peer->landing,
+		.dst_off = OL_PIN_OFF,
+	};
+
+	check_ok(peer->ops->post_write(peer->conn, &write));
+}
+
+static float weight_read(struct peer *peer, uint32_t snapshot)
+{
+	const struct ol_geometry *geo = &peer->accept.geo;
+	uint64_t off = ol_layout_snapshot_off(geo, snapshot) + ol_layout_applied_bytes(geo);
+	float weight;
+
+	memcpy(&weight, peer_read(peer, off, sizeof(weight)), sizeof(weight));
+	return weight;
+}
+
+static void push_some(struct ol_worker *worker)
+{
+	for (int i = 0; i < PUSHES; i++)
+		check_ok(job_push(worker, 1.0f));
+}
+
+static int look(const struct job *job, long unused)
+{
+	struct ol_worker *worker = job_worker(job, 0);
+	struct ol_version_line line;
+	struct ol_hello hello;
+	struct peer peer;
+	uint32_t snapshot;
+	uint64_t version;
+
+	(void)unused;
+	peer_open(&peer, "", OL_ROLE_OBSERVER, 0);
+	peer_join(&peer, job);
+	hello = peer_hello(&peer);
+	peer_write(&peer, &hello, sizeof(hello), OL_HELLO_OFF, ol_bell_make(OL_BELL_HELLO, 0));
+	push_some(worker);
+	line = line_read(&peer);
+	version = ol_published_version(line.published);
+	snapshot = ol_published_snapshot(line.published);
+	check_eq(version, PUSHES);
+	pin_write(&peer, version + 1);
+	line_read(&peer); /* behind the write: the pin is there */
+
+	push_some(worker);
+	line = line_read(&peer);
+	check_eq(ol_published_version(line.published), 2 * PUSHES);
+	check_eq(line.begin[snapshot], version + 1);
+	check_eq(line.end[snapshot], version + 1);
+	check(weight_read(&peer, snapshot) == -(float)PUSHES);
+
+	pin_write(&peer, 0);
+	line_read(&peer);
+	push_some(worker);
+	line = line_read(&peer);
+	check(line.begin[snapshot] > version + 1);
+	check(weight_read(&peer, snapshot) != -(float)PUSHES);
+	peer_close(&peer);
+	ol_worker_close(worker);
+	return 0;
+}
+
+int main(void)
+{
+	struct ol_server_opts opts;
+	struct job job;
+
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.rule.lr = 1.0f;
+	opts.pin_timeout_ms = PIN_MS;
+	job_start(&job, opts, 0.0f);
+	job_join(job_fork(look, &job, 0));
+	job_stop(&job);
+	return 0;
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* doctor.c -- `outlast doctor`: what this machine can do, what is wrong, what to do about it */
+
+#include "outlast/doctor.h"
+
+#include <errno.h>
+#include <numa.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "bench/baseline.h"
+#include "bench/env.h"
+#include "bench/pin.h"
+#include "outlast/bench.h"
+#include "outlast/cmd.h"
+
+enum {
+	CAP_IPC_LOCK_BIT = 14, /* linux/capability.h */
+	NOFILE_WANTED = 1024,
+	SNAPSHOTS = 3, /* that a server keeps of its weights */
+};
+
+struct doctor_conf {
+	int transport; /* enum bench_transport */
+	const char *device;
+	const char *json;
+	uint64_t params;
+	uint32_t workers;
+	uint32_t window;
+	uint32_t state_vectors;
+};
+
+#define AT(member) .offset = offsetof(struct doctor_conf, member)
+
+static const struct ol_conf_field fields[] = {
+	{ .name = "transport",
+	  .dflt = "auto",
+	  .help = "verbs: what verbs lacks is an error, and the exit status 6",
+	  AT(transport),
+	  .type = OL_CONF_CHOICE,
+	  .choices = bench_transports },
+	{ .name = "device",
+	  .help = "look at this RDMA device only",
+	  AT(device),
+	  .type = OL_CONF_STR },
+	{ .name = "params",
+	  .dflt = "813258",
+	  .help = "parameters of the model that the memory is worked out for",
+	  AT(params),
+	  .type = OL_CONF_U64,
+	  .min = 1,
+	  .max = (uint64_t)1 << 40 },
+	{ .name = "workers",
+	  .dflt = "4",
+	  .help = "workers that it is worked out for",
+	  AT(workers),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = 1024 },
+	{ .name = "window",
+	  .dflt = "4",
+	  .help = "landing slots a worker that it is worked out for",
+	  AT(window),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = 64 },
+	{ .name = "state_vectors",
+	  .dflt = "0",
+	  .help = "vectors of optimizer state: 0 sgd, 1 momentum, 2 adam",
+	  AT(state_vectors),
+	  .type = OL_CONF_U32,
+	  .max = 2 },
+	{ .name = "json",
+	  .help = "write the findings to this file",
+	  AT(json),
+	  .type = OL_CONF_STR },
+};
+
+void doctor_find(struct doctor *doctor, enum doctor_verdict verdict, const char *subject,
+		 const char *remedy, const char *format, ...)
+{
+	static const char *const words[] = { "ok", "warn", "BAD" };
+	static const char *const keys[] = { "ok", "warn", "bad" };
+	char text[DOCTOR_TEXT_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	printf("%-5s %-12s %s\n", words[verdict], subject, text);
+	if (remedy != NULL)
+		printf("      %-12s -> %s\n", "", remedy);
+	json_array_append_new(doctor->findings,
+			      json_pack("{s:s, s:s, s:s, s:s?}", "verdict", keys[verdict],
+					"subject", subject, "text", text, "remedy", remedy));
+}
+
+static double mb(uint64_t bytes)
+{
+	return (double)bytes / 1e6;
+}
+
+static void cpu_look(struct doctor *doctor)
+{
+	int cpus = bench_cpus_allowed();
+	char model[BENCH_LINE_MAX], quota[BENCH_LINE_MAX];
+
+	bench_file_value("/proc/cpuinfo", "model name", model, sizeof(model));
+	doctor_find(doctor, cpus > 1 ? DOCTOR_OK : DOCTOR_WARN, "cpu",
+		    cpus > 1 ? NULL
+			     : "a server and a worker want a core each; with one, set spin_us to 0",
+		    "%d processor%s usable, update kernels %s, %s", cpus, cpus == 1 ? "" : "s",
+		    bench_isa(), model[0] != '\0' ? model : "unknown model");
+	bench_file_line("/sys/fs/cgroup/cpu.max", quota, sizeof(quota));
+	if (quota[0] != '\0' && strncmp(quota, "max", 3) != 0)
+		doctor_find(doctor, DOCTOR_WARN, "cgroup",
+			    "raise the quota of the container (docker --cpus): a throttled server "
+			    "stalls all workers",
+			    "processor time is limited: cpu.max is %s", quota);
+}
+
+/* A memfd, mapped, and an abstract socket: what the shm transport is made of */
+static int shm_try(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd, rc = 0;
+	void *at;
+
+	fd = memfd_create("outlast-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, 4096) != 0)
+		rc = -errno;
+	at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		rc = -errno;
+	else
+		munmap(at, 4096);
+	close(fd);
+	if (rc != 0)
+		return rc;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "outlast-doctor-%d", (int)getpid());
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static void shm_look(struct doctor *doctor)
+{
+	int rc = shm_try();
+
+	doctor->shm_works = rc == 0;
+	if (rc == 0)
+		doctor_find(doctor, DOCTOR_OK, "shm", NULL,
+			    "memfd and local sockets work: training can run on this machine");
+	else
+		doctor_find(doctor, DOCTOR_BAD, "shm",
+			    "allow memfd_create and AF_UNIX in the sandbox or container",
+			    "shared memory cannot be set up: %s", strerror(-rc));
+}
+
+static uint64_t round_up(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) / align * align;
+}
+
+/* What a job of one shard pins; the layout is that of the server's memory */
+struct pinned {
+	uint64_t public_bytes; /* board and snapshots */
+	uint64_t landing_bytes; /* a worker's slots */
+	uint64_t worker_domain; /* all, one protection domain a worker */
+	uint64_t job_domain; /* all, one domain a job */
+};
+
+static struct pinned pinned_make(const struct doctor_conf *conf)
+{
+	uint64_t vector = round_up(conf->params * 4, 64);
+	uint64_t table = round_up((uint64_t)conf->workers * 8, 64);
+	uint64_t snapshot = round_up(table + vector * (1 + conf->state_vectors), 4096);
+	struct pinned pinned = {
+		.public_bytes = 4096 + SNAPSHOTS * snapshot,
+		.landing_bytes = 4096 + conf->window * round_up(vector + 64, 4096),
+	};
+
+	pinned.job_domain = pinned.public_bytes + conf->workers * pinned.landing_bytes;
+	pinned.worker_domain = conf->workers * (pinned.public_bytes + pinned.landing_bytes);
+	return pinned;
+}
+
+static bool may_lock(void)
+{
+	char text[64];
+
+	bench_file_value("/proc/self/status", "CapEff", text, sizeof(text));
+	return (strtoull(text, NULL, 16) >> CAP_IPC_LOCK_BIT & 1) != 0;
+}
+
+static void memlock_look(struct doctor *doctor, const struct doctor_conf *conf,
+			 const struct pinned *pinned)
+{
+	uint64_t each = pinned->public_bytes + pinned->landing_bytes;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+		return;
+	if (may_lock() || limit.rlim_cur == RLIM_INFINITY) {
+		doctor_find(doctor, DOCTOR_OK, "memlock", NULL, "locked memory is not limited%s",
+			    limit.rlim_cur == RLIM_INFINITY ? "" : " (CAP_IPC_LOCK)");
+		return;
+	}
+	if (limit.rlim_cur >= pinned->worker_domain)
+		doctor_find(doctor, DOCTOR_OK, "memlock", NULL,
+			    "%.1f MB may be locked; this job needs %.1f MB", mb(limit.rlim_cur),
+			    mb(pinned->worker_domain));
+	else
+		doctor_find(
+			doctor, doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN, "memlock",
+			"ulimit -l unlimited; for good: \"* - memlock unlimited\" in "
+			"/etc/security/limits.conf, or LimitMEMLOCK=infinity in the unit",
+			"%.1f MB may be locked, which on verbs is enough for %llu of %u workers "
+			"(shm locks nothing)",
+			mb(limit.rlim_cur), (unsigned long long)(limit.rlim_cur / each),
+			conf->workers);
+}
+
+static void isolation_look(struct doctor *doctor, const struct doctor_conf *conf,
+			   const struct pinned *pinned)
+{
+	doctor_find(doctor, DOCTOR_OK, "isolation", NULL,
+		    "%llu parameters, %u workers: a protection domain a worker pins %.1f MB "
+		    "(snapshots are counted once for each), --shared-domain %.1f MB; with it a "
+		    "worker's key is good on every connection of the job",
+		    (unsigned long long)conf->params, conf->workers, mb(pinned->worker_domain),
+		    mb(pinned->job_domain));
+}
+
+static void memory_look(struct doctor *doctor, const struct pinned *pinned)
+{
+	char text[BENCH_LINE_MAX];
+	uint64_t free_bytes;
+
+	bench_file_value("/proc/meminfo", "MemAvailable", text, sizeof(text));
+	free_bytes = strtoull(text, NULL, 10) * 1024;
+	bench_file_line("/sys/fs/cgroup/memory.max", text, sizeof(text));
+	if (text[0] != '\0' && strncmp(text, "max", 3) != 0) {
+		uint64_t most = strtoull(text, NULL, 10);
+
+		if (most < free_bytes)
+			free_bytes = most;
+	}
+	doctor_find(doctor, free_bytes > pinned->job_domain ? DOCTOR_OK : DOCTOR_BAD, "memory",
+		    free_bytes > pinned->job_domain ? NULL
+						    : "free memory, use more shards, or lower "
+						      "--window",
+		    "%.0f MB available; a server of this job takes %.1f MB", mb(free_bytes),
+		    mb(pinned->job_domain));
+}
+
+static void pages_look(struct doctor *doctor)
+{
+	char text[BENCH_LINE_MAX], size[BENCH_LINE_MAX], thp[BENCH_LINE_MAX];
+	unsigned long long pages;
+
+	bench_file_value("/proc/meminfo", "HugePages_Free", text, sizeof(text));
+	bench_file_value("/proc/meminfo", "Hugepagesize", size, sizeof(size));
+	pages = strtoull(text, NULL, 10);
+	bench_file_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", thp, sizeof(thp));
+	if (pages > 0) {
+		doctor_find(doctor, DOCTOR_OK, "huge pages", NULL, "%llu free of %s", pages, size);
+		return;
+	}
+	if (thp[0] != '\0' && strstr(thp, "[never]") == NULL && strstr(thp, "[deny]") == NULL) {
+		doctor_find(doctor, DOCTOR_OK, "huge pages", NULL,
+			    "none reserved; transparent ones for shared memory are on (%s)", thp);
+		return;
+	}
+	doctor_find(doctor, DOCTOR_WARN, "huge pages",
+		    "sysctl vm.nr_hugepages=N, or echo advise > "
+		    "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		    "none reserved (%s each), and transparent ones for shared memory are off: "
+		    "registering and large updates are slower",
+		    size[0] != '\0' ? size : "size unknown");
+}
+
+static void numa_look(struct doctor *doctor)
+{
+	int nodes;
+
+	if (numa_available() < 0) {
+		doctor_find(doctor, DOCTOR_OK, "numa", NULL, "this kernel has no NUMA support");
+		return;
+	}
+	nodes = numa_num_configured_nodes();
+	if (nodes <= 1 || doctor->node < 0) {
+		doctor_find(doctor, DOCTOR_OK, "numa", NULL, "%d node%s", nodes,
+			    nodes == 1 ? "" : "s, and no adapter to be near to");
+		return;
+	}
+	if (numa_bitmask_isbitset(numa_get_run_node_mask(), (unsigned)doctor->node))
+		doctor_find(doctor, DOCTOR_OK, "numa", NULL,
+			    "%d nodes; %s is on node %d, which this process may run on", nodes,
+			    doctor->chosen_device, doctor->node);
+	else
+		doctor_find(doctor, DOCTOR_WARN, "numa",
+			    "start servers with numactl --cpunodebind of the adapter's node",
+			    "%d nodes; %s is on node %d, where this process may not run", nodes,
+			    doctor->chosen_device, doctor->node);
+}
+
+static void limits_look(struct doctor *doctor)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	doctor_find(doctor, limit.rlim_cur >= NOFILE_WANTED ? DOCTOR_OK : DOCTOR_WARN, "files",
+		    limit.rlim_cur >= NOFILE_WANTED ? NULL : "ulimit -n 4096",
+		    "%llu open files allowed; a connection takes up to eight",
+		    (unsigned long long)limit.rlim_cur);
+}
+
+static int report_write(const struct doctor_conf *conf, const struct doctor *doctor,
+			json_t *devices, const struct pinned *pinned)
+{
+	json_t *report;
+	int rc = 0;
+
+	if (conf->json == NULL)
+		return OL_EXIT_OK;
+	report = json_pack("{s:o, s:O, s:O, s:b, s:b, s:{s:I, s:I, s:I, s:I}}", "environment",
+			   bench_env_json(), "findings", doctor->findings, "devices", devices,
+			   "shm", doctor->shm_works, "verbs", doctor->verbs_works, "memory",
+			   "snapshots_bytes", (json_int_t)pinned->public_bytes,
+			   "landing_bytes_a_worker", (json_int_t)pinned->landing_bytes,
+			   "pinned_isolation_worker", (json_int_t)pinned->worker_domain,
+			   "pinned_isolation_job", (json_int_t)pinned->job_domain);
+	if (report != NULL && doctor->verbs_works)
+		json_object_set_new(report, "chosen",
+				    json_pack("{s:s, s:s}", "device", doctor->chosen_device,
+					      "address", doctor->chosen_address));
+	errno = 0;
+	if (report == NULL || json_dump_file(report, conf->json, JSON_INDENT(1)) != 0)
+		rc = ol_cmd_error(OL_EXIT_FAILED, "doctor", "cannot write", conf->json,
+				  errno != 0 ? strerror(errno) : "no memory");
+	json_decref(report);
+	return rc;
+}
+
+static int examine(const struct doctor_conf *conf)
+{
+	struct doctor doctor = { .findings = json_array(),
+				 .verbs_wanted = conf->transport == BENCH_TRANSPORT_VERBS };
+	struct pinned pinned = pinned_make(conf);
+	json_t *devices = json_array();
+	int code;
+
+	if (doctor.findings == NULL || devices == NULL)
+		return ol_cmd_error(OL_EXIT_RESOURCES, "doctor", "no memory", NULL, NULL);
+	cpu_look(&doctor);
+	shm_look(&doctor);
+	memory_look(&doctor, &pinned);
+	doctor_rdma(&doctor, conf->device, devices);
+	memlock_look(&doctor, conf, &pinned);
+	isolation_look(&doctor, conf, &pinned);
+	pages_look(&doctor);
+	numa_look(&doctor);
+	limits_look(&doctor);
+	code = report_write(conf, &doctor, devices, &pinned);
+	if (code == OL_EXIT_OK && doctor.verbs_wanted && !doctor.verbs_works)
+		code = ol_cmd_error(OL_EXIT_DEVICE, "doctor", "verbs cannot work here", NULL,
+				    "the lines above say why");
+	else if (code == OL_EXIT_OK && !doctor.verbs_wanted && !doctor.shm_works)
+		code = ol_cmd_error(OL_EXIT_FAILED, "doctor", "training cannot run here", NULL,
+				    "the lines above say why");
+	json_decref(doctor.findings);
+	json_decref(devices);
+	return code;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static const struct ol_conf_spec spec = {
+		.program = "outlast doctor",
+		.purpose = "Says what this machine can do, what is wrong, and what to do about it.",
+		.examples = "  outlast doctor\n"
+			    "  outlast doctor --transport verbs --params 25000000 --workers 16\n",
+		.fields = fields,
+		.field_count = sizeof(fields) / sizeof(fields[0]),
+	};
+	struct doctor_conf settings;
+	struct ol_conf *conf;
+	int code;
+
+	if (bench_conf_load(&spec, &settings, argc, argv, &conf, &code) == 0)
+		code = examine(&settings);
+	ol_conf_destroy(conf);
+	return code;
+}

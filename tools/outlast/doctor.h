@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * doctor.h -- findings of `outlast doctor`: a verdict, what was found, what to do about it
+ */
+#ifndef OUTLAST_DOCTOR_H
+#define OUTLAST_DOCTOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum doctor_verdict {
+	DOCTOR_OK,
+	DOCTOR_WARN, /* it works, but slower or less of it than could be */
+	DOCTOR_BAD, /* something that was asked for, or needed, cannot work */
+};
+
+enum {
+	DOCTOR_TEXT_MAX = 512
+};
+
+struct doctor {
+	json_t *findings; /* array */
+	bool verbs_wanted; /* what verbs lacks is bad, not a warning */
+	bool shm_works;
+	bool verbs_works;
+	char chosen_device[64]; /* verbs: "" if none */
+	char chosen_address[64];
+	int node; /* of the chosen adapter, -1: not known */
+};
+
+/*
+ * doctor_find -- note and print a finding; remedy: one line, NULL where nothing needs to be done
+ *
+ * The text is a printf format.
+ */
+void doctor_find(struct doctor *doctor, enum doctor_verdict verdict, const char *subject,
+		 const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* doctor_rdma -- devices, ports, GIDs, which would be chosen; devices: array to be filled */
+void doctor_rdma(struct doctor *doctor, const char *device, json_t *devices);
+
+#endif /* OUTLAST_DOCTOR_H */

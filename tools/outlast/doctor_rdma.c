@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* doctor_rdma.c -- what `outlast doctor` says of RDMA devices */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "bench/env.h"
+#include "outlast/doctor.h"
+
+enum {
+	GIDS_MAX = 64,
+	PATH_BYTES = 256
+};
+
+static const char *state_str(enum ibv_port_state state)
+{
+	switch (state) {
+	case IBV_PORT_ACTIVE:
+		return "active";
+	case IBV_PORT_DOWN:
+		return "down";
+	case IBV_PORT_INIT:
+		return "initializing";
+	case IBV_PORT_ARMED:
+		return "armed";
+	case IBV_PORT_ACTIVE_DEFER:
+		return "active, deferred";
+	case IBV_PORT_NOP:
+		break;
+	}
+	return "unknown";
+}
+
+static const char *layer_str(uint8_t link_layer)
+{
+	return link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
+}
+
+static const char *gid_type_str(uint32_t type)
+{
+	switch ((enum ibv_gid_type)type) {
+	case IBV_GID_TYPE_IB:
+		return "IB";
+	case IBV_GID_TYPE_ROCE_V1:
+		return "RoCE v1";
+	case IBV_GID_TYPE_ROCE_V2:
+		return "RoCE v2";
+	}
+	return "unknown";
+}
+
+/* The IPv4 address that an interface has, as text; "" if none */
+static void netdev_address(const char *netdev, char *text, size_t text_bytes)
+{
+	struct ifaddrs *all;
+
+	text[0] = '\0';
+	if (netdev[0] == '\0' || getifaddrs(&all) != 0)
+		return;
+	for (const struct ifaddrs *at = all; at != NULL && text[0] == '\0'; at = at->ifa_next) {
+		struct sockaddr_in in;
+
+		if (at->ifa_addr == NULL || at->ifa_addr->sa_family != AF_INET ||
+		    strcmp(at->ifa_name, netdev) != 0)
+			continue;
+		memcpy(&in, at->ifa_addr, sizeof(in));
+		if (inet_ntop(AF_INET, &in.sin_addr, text, (socklen_t)text_bytes) == NULL)
+			text[0] = '\0';
+	}
+	freeifaddrs(all);
+}
+
+static int device_node(const char *name)
+{
+	char path[PATH_BYTES], text[32];
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/numa_node", name);
+	bench_file_line(path, text, sizeof(text));
+	return text[0] != '\0' ? (int)strtol(text, NULL, 10) : -1;
+}
+
+/* IPoIB interfaces are the children of the device, where GIDs name none */
+static void device_netdev(const char *name, char *netdev, size_t bytes)
+{
+	struct if_nameindex *all = if_nameindex();
+	char path[PATH_BYTES];
+
+	netdev[0] = '\0';
+	for (const struct if_nameindex *at = all; at != NULL && at->if_index != 0; at++) {
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/net/%s", name,
+			 at->if_name);
+		if (access(path, F_OK) == 0)
+			snprintf(netdev, bytes, "%s", at->if_name);
+	}
+	if (all != NULL)
+		if_freenameindex(all);
+}
+
+/* GIDs of one port; the name of the interface behind them */
+static json_t *gids_list(struct ibv_context *context, uint32_t port, char *netdev, size_t bytes)
+{
+	struct ibv_gid_entry entries[GIDS_MAX];
+	ssize_t count = ibv_query_gid_table(context, entries, GIDS_MAX, 0);
+	json_t *gids = json_array();
+
+	for (ssize_t i = 0; i < count; i++) {
+		char gid[INET6_ADDRSTRLEN] = "", name[IF_NAMESIZE] = "";
+
+		if (entries[i].port_num != port)
+			continue;
+		inet_ntop(AF_INET6, entries[i].gid.raw, gid, sizeof(gid));
+		if (if_indextoname(entries[i].ndev_ifindex, name) != NULL)
+			snprintf(netdev, bytes, "%s", name);
+		printf("           gid %u: %s, %s%s%s\n", entries[i].gid_index, gid,
+		       gid_type_str(entries[i].gid_type), name[0] != '\0' ? ", " : "", name);
+		json_array_append_new(gids,
+				      json_pack("{s:i, s:s, s:s, s:s}", "index",
+						(int)entries[i].gid_index, "gid", gid, "type",
+						gid_type_str(entries[i].gid_type), "netdev", name));
+	}
+	return gids;
+}
+
+static void port_look(struct doctor *doctor, struct ibv_context *context, const char *name,
+		      uint32_t port, json_t *ports)
+{
+	enum doctor_verdict lack = doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN;
+	char subject[96], netdev[IF_NAMESIZE], address[INET_ADDRSTRLEN];
+	struct ibv_port_attr attr;
+	json_t *gids;
+	int mtu;
+
+	snprintf(subject, sizeof(subject), "%s/%u", name, port);
+	if (ibv_query_port(context, (uint8_t)port, &attr) != 0) {
+		doctor_find(doctor, lack, subject, "see the kernel log (dmesg)",
+			    "the port cannot be queried");
+		return;
+	}
+	device_netdev(name, netdev, sizeof(netdev));
+	gids = gids_list(context, port, netdev, sizeof(netdev));
+	netdev_address(netdev, address, sizeof(address));
+	mtu = attr.active_mtu >= IBV_MTU_256 ? 128 << attr.active_mtu : 0;
+	if (attr.state != IBV_PORT_ACTIVE)
+		doctor_find(doctor, lack, subject,
+			    "bring the link up: ip link set NETDEV up; check the cable and, on "
+			    "InfiniBand, the subnet manager",
+			    "port is %s, %s", state_str(attr.state), layer_str(attr.link_layer));
+	else if (address[0] == '\0')
+		doctor_find(doctor, lack, subject,
+			    "give its interface an IPv4 address: ip addr add A.B.C.D/24 dev NETDEV",
+			    "port is active, %s, but its interface %s has no IPv4 address, which "
+			    "connections need",
+			    layer_str(attr.link_layer), netdev[0] != '\0' ? netdev : "(none)");
+	else
+		doctor_find(doctor, mtu >= 1024 ? DOCTOR_OK : DOCTOR_WARN, subject,
+			    mtu >= 1024 ? NULL : "raise the interface's MTU to 4200 or 9000",
+			    "port active, %s, MTU %d, %s %s", layer_str(attr.link_layer), mtu,
+			    netdev, address);
+	if (attr.state == IBV_PORT_ACTIVE && address[0] != '\0' &&
+	    doctor->chosen_device[0] == '\0') {
+		snprintf(doctor->chosen_device, sizeof(doctor->chosen_device), "%.60s", name);
+		snprintf(doctor->chosen_address, sizeof(doctor->chosen_address), "%s", address);
+		doctor->node = device_node(name);
+	}
+	json_array_append_new(ports, json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:o}", "port",
+					       (int)port, "state", state_str(attr.state),
+					       "link_layer", layer_str(attr.link_layer), "mtu", mtu,
+					       "netdev", netdev, "address", address, "gids", gids));
+}
+
+static void device_look(struct doctor *doctor, struct ibv_device *device, json_t *devices)
+{
+	enum doctor_verdict lack = doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN;
+	const char *name = ibv_get_device_name(device);
+	struct ibv_context *context = ibv_open_device(device);
+	struct ibv_device_attr attr;
+	json_t *ports = json_array();
+
+	if (context == NULL || ibv_query_device(context, &attr) != 0) {
+		doctor_find(doctor, lack, name,
+			    "let this user open /dev/infiniband/uverbs* (group, udev rule)",
+			    "cannot be opened: %s", strerror(errno));
+		json_decref(ports);
+		if (context != NULL)
+			ibv_close_device(context);
+		return;
+	}
+	doctor_find(doctor, DOCTOR_OK, name, NULL, "firmware %s, up to %d queue pairs, node %d%s",
+		    attr.fw_ver[0] != '\0' ? attr.fw_ver : "(none)", attr.max_qp, device_node(name),
+		    strncmp(name, "rxe", 3) == 0
+			    ? "; soft-RoCE: right for trying things, no word about a real adapter"
+			    : "");
+	for (uint32_t port = 1; port <= attr.phys_port_cnt; port++)
+		port_look(doctor, context, name, port, ports);
+	json_array_append_new(devices,
+			      json_pack("{s:s, s:s, s:i, s:o}", "name", name, "firmware",
+					attr.fw_ver, "node", device_node(name), "ports", ports));
+	ibv_close_device(context);
+}
+
+/* Why there is no device, and what would make one */
+static void none_look(struct doctor *doctor)
+{
+	enum doctor_verdict lack = doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN;
+	char path[PATH_BYTES];
+	struct utsname uts;
+	bool modules;
+
+	if (uname(&uts) != 0)
+		return;
+	snprintf(path, sizeof(path), "/lib/modules/%s", uts.release);
+	modules = access(path, F_OK) == 0;
+	if (access("/sys/class/infiniband", F_OK) == 0 || modules)
+		doctor_find(doctor, lack, "rdma",
+			    "install rdma-core and ibverbs-providers; with no adapter: modprobe "
+			    "rdma_rxe && rdma link add rxe0 type rxe netdev NETDEV (iproute2)",
+			    "no RDMA device");
+	else
+		doctor_find(doctor, lack, "rdma",
+			    "tools/lab/run -- COMMAND gives a virtual machine with a soft-RoCE "
+			    "device (apt-get install qemu-system-x86 busybox-static)",
+			    "no RDMA device, and kernel %s has no modules to make one",
+			    uts.release);
+}
+
+static void choice_look(struct doctor *doctor)
+{
+	enum doctor_verdict lack = doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN;
+
+	if (doctor->chosen_device[0] == '\0')
+		return;
+	if (access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0) {
+		doctor_find(doctor, lack, "rdma_cm", "modprobe rdma_ucm; let this user open it",
+			    "/dev/infiniband/rdma_cm cannot be opened: %s", strerror(errno));
+		return;
+	}
+	doctor->verbs_works = true;
+	doctor_find(doctor, DOCTOR_OK, "verbs", NULL,
+		    "would use %s: --transport verbs --address %s", doctor->chosen_device,
+		    doctor->chosen_address);
+}
+
+void doctor_rdma(struct doctor *doctor, const char *wanted, json_t *devices)
+{
+	struct ibv_device **list;
+	bool found = false;
+	int count = 0;
+
+	doctor->node = -1;
+	list = ibv_get_device_list(&count);
+	for (int i = 0; list != NULL && i < count; i++) {
+		if (wanted != NULL && strcmp(wanted, ibv_get_device_name(list[i])) != 0)
+			continue;
+		found = true;
+		device_look(doctor, list[i], devices);
+	}
+	if (list != NULL)
+		ibv_free_device_list(list);
+	if (!found && wanted != NULL && count > 0)
+		doctor_find(doctor, DOCTOR_BAD, "rdma", "outlast doctor lists those there are",
+			    "no device named %s", wanted);
+	else if (!found)
+		none_look(doctor);
+	choice_look(doctor);
+}

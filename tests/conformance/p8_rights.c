@@ -89,8 +89,10 @@ struct stage {
 static void stage_open(struct stage *stage, unsigned access)
 {
 	struct xp_pair *pair = &stage->pair;
+	struct ol_xport_opts opts = xp_opts();
 
-	xp_pair_open(pair, NULL);
+	opts.conns_max = 4; /* small queues: a transport is opened for every row */
+	xp_pair_open(pair, &opts);
 	xp_connect(&pair->a, &pair->b, &stage->a_other, &stage->b_other);
 	check_ok(ol_slab_create(SLAB, OL_SLAB_NODE_ANY, false, &stage->slab));
 	memset(stage->slab->addr, XP_GUARD, SLAB);

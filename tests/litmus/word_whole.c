@@ -2,8 +2,9 @@
 
 /*
  * word_whole.c -- hardware property: an aligned 8-byte word that a peer writes, and one that a peer
- * reads while the CPU stores it, is seen whole, never half old and half new. Mailboxes, doorbell
- * words and version words rest on it.
+ * reads while the CPU stores it, is seen whole, never half old and half new; and whole words never
+ * go back. The transport does not promise the first: on verbs it is a fact to report (rdma_rxe
+ * copies with the kernel's memcpy, byte by byte on some processors), on shm it must hold.
  */
 #include <string.h>
 
@@ -26,6 +27,37 @@ static uint64_t twin(uint32_t number)
 static bool is_twin(uint64_t word)
 {
 	return word >> 32 == (word & 0xffffffff);
+}
+
+/* Words that were seen, and how many of them were mixed. */
+static struct {
+	uint64_t seen;
+	uint64_t mixed;
+	uint64_t example;
+	uint64_t last;
+} tally;
+
+/* word_seen -- counts; true if the word is whole, and then it is no older than the last one */
+static bool word_seen(uint64_t word)
+{
+	tally.seen++;
+	if (!is_twin(word)) {
+		tally.mixed++;
+		tally.example = word;
+		return false;
+	}
+	check_msg(word >= tally.last, "the word went back from %#jx to %#jx", (uintmax_t)tally.last,
+		  (uintmax_t)word);
+	tally.last = word;
+	return true;
+}
+
+static void tally_report(void)
+{
+	xp_note("%ju of %ju words were half old, half new%s%#jx", (uintmax_t)tally.mixed,
+		(uintmax_t)tally.seen, tally.mixed > 0 ? ", as in " : ": ",
+		(uintmax_t)tally.example);
+	check(tally.mixed == 0 || !xp_is_shm());
 }
 
 static void write_words(struct xp_side *side)
@@ -64,22 +96,17 @@ static void watch_word(struct xp_side *side)
 {
 	uint32_t rounds = xp_rounds(ROUNDS);
 	struct xp_mem mem;
-	uint64_t last = 0;
 	unsigned looks = 0;
 
 	xp_side_a_open(side, NULL);
 	xp_mem_open(&mem, &side->end, side->conn, 64, OL_XPORT_ACCESS_PEER_WRITE);
 	xp_send(side, &mem.key, sizeof(mem.key));
-	while (last != twin(rounds)) {
-		uint64_t word = ol_word_load((_Atomic uint64_t *)(void *)mem.p);
-
-		check_msg(is_twin(word), "a word half written: %#jx", (uintmax_t)word);
-		check_msg(word >= last, "the word went back from %#jx to %#jx", (uintmax_t)last,
-			  (uintmax_t)word);
-		last = word;
+	while (tally.last != twin(rounds)) {
+		word_seen(ol_word_load((_Atomic uint64_t *)(void *)mem.p));
 		if (++looks % 256 == 0)
 			xp_relax();
 	}
+	tally_report();
 	xp_side_close(side);
 	xp_mem_close(&mem);
 }
@@ -94,7 +121,7 @@ static void store_words(struct xp_side *side)
 	xp_mem_open(&mem, &side->end, side->conn, 64, OL_XPORT_ACCESS_PEER_READ);
 	xp_send(side, &mem.key, sizeof(mem.key));
 	do {
-		for (unsigned i = 0; i < 256; i++)
+		for (unsigned i = 0; i < 256 && number < UINT32_MAX; i++)
 			ol_word_store((_Atomic uint64_t *)(void *)mem.p, twin(++number));
 		xp_relax();
 	} while (!xp_take(&side->end, OL_XPORT_DOORBELL_RUNG, NULL, &event));
@@ -122,11 +149,11 @@ static void read_word(struct xp_side *side)
 		xp_post_read(side->conn, &read);
 		xp_wait_done(&side->end, side->conn, 0);
 		memcpy(&word, mem.p, 8);
-		check_msg(is_twin(word), "a word read by halves: %#jx", (uintmax_t)word);
-		check_msg(word >= last || last - word > UINT64_MAX / 2, "the word went back");
 		changes += word != last;
 		last = word;
+		word_seen(word);
 	}
+	tally_report();
 	xp_bell(side->conn, 0);
 	xp_side_close(side);
 	xp_mem_close(&mem);

@@ -626,7 +626,11 @@ static bool again(int rc, uint64_t *deadline)
 {
 	if (rc == 0)
 		return false;
-	check_eq(rc, -EAGAIN);
+	if (rc != -EAGAIN) {
+		for (const struct xp_end *end = xp.ends; end != NULL; end = end->next)
+			queue_print(end);
+		check_msg(false, "a post returned %d", rc);
+	}
 	if (*deadline == 0)
 		*deadline = xp_now_ms() + XP_WAIT_MS;
 	check_msg(xp_now_ms() < *deadline, "a post answers -EAGAIN for %d ms of polling",

@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# bench_run.sh -- outlast bench measures what it was asked for, on one machine and as two ends, and refuses nonsense
+#
+# Says nothing about speed.
+set -u
+
+bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-build/dev}/outlast}
+tmp=$(mktemp -d)
+bad=0
+ends=()
+trap 'kill "${ends[@]}" 2>/dev/null; rm -rf "$tmp"' EXIT
+
+wrong() {
+	echo "not ok: $1"
+	sed 's/^/    /' "$tmp/out" "$tmp/err"
+	bad=1
+}
+
+# rows WHAT N ARGUMENTS... -- the command succeeds and prints N rows of figures, each above 0
+rows() {
+	local what=$1 want=$2 got
+
+	shift 2
+	timeout 120 "$bin" bench "$@" >"$tmp/out" 2>"$tmp/err" || {
+		wrong "$what: status $?"
+		return
+	}
+	got=$(awk '/^ +[0-9]+ +[0-9]+ / && $3 > 0 && $4 > 0' "$tmp/out" | wc -l)
+	[ "$got" = "$want" ] || wrong "$what: $got rows, not $want"
+}
+
+# refuses WHAT STATUS WORDS ARGUMENTS... -- one line with these words, and that status
+refuses() {
+	local what=$1 want=$2 words=$3 got
+
+	shift 3
+	timeout 60 "$bin" bench "$@" >"$tmp/out" 2>"$tmp/err"
+	got=$?
+	[ "$got" = "$want" ] || wrong "$what: status $got, not $want"
+	grep -qF -- "$words" "$tmp/err" || wrong "$what: does not say '$words'"
+	[ "$(wc -l <"$tmp/err")" = 1 ] || wrong "$what: more than one line"
+}
+
+few=(--iters 50 --warmup 5)
+rows "push" 2 push -s 64,64K -n 50 --warmup 5 --baseline --fill --raw "$tmp/raw" --json "$tmp/json"
+[ "$(grep -c '^64 [0-9]*$' "$tmp/raw")" = 50 ] || wrong "raw: not 50 times of 64 bytes"
+[ "$(grep -c '^65536 [0-9]*$' "$tmp/raw")" = 50 ] || wrong "raw: not 50 times of 65536 bytes"
+for word in '"cpu"' '"kernel"' '"transport": "shm"' '"pinned"' '"spin_us"' '"t_typical_us"' '"p999_us"' '"ratio"'; do
+	grep -qF "$word" "$tmp/json" || wrong "JSON has no $word"
+done
+rows "push in a window" 2 push --mode bw --window 4 --size 8,1M "${few[@]}"
+rows "pull" 3 pull --size 8..32 "${few[@]}" --baseline
+rows "pull one after the other" 1 pull --mode bw --size 4M "${few[@]}"
+rows "waits that sleep" 1 push --size 4K --spin-us 0 "${few[@]}"
+rows "by time" 1 pull --size 64 --seconds 0.05
+rows "a job key" 1 push --size 64 --job-key secret "${few[@]}"
+
+"$bin" bench train --model softmax --seconds 0.1 >"$tmp/out" 2>"$tmp/err" || wrong "train: status $?"
+grep -q 'agree bit for bit' "$tmp/out" || wrong "train: weights were not compared"
+grep -q '^through a server / alone.*: [0-9.]*$' "$tmp/out" || wrong "train: no ratio"
+"$bin" bench train --model mlp:16 --overlap --seconds 0.1 >"$tmp/out" 2>"$tmp/err" || wrong "train --overlap: status $?"
+
+# Two ends, three sizes: the server end goes on to the next size when the client has.
+at=@outlast-bench-test-$$
+timeout 120 "$bin" bench push --listen "$at" --size 64,4K,1M --pin none --spin-us 100 >"$tmp/serving" 2>&1 &
+ends+=($!)
+rows "two ends" 3 push --connect "$at" --size 64,4K,1M --pin none --spin-us 100 "${few[@]}"
+wait "${ends[0]}" || wrong "the server end: status $?"
+[ "$(grep -c '^serving ' "$tmp/serving")" = 3 ] || wrong "the server end did not serve three sizes"
+
+refuses "a size" 2 'size "5"' push --size 5
+refuses "a mode" 2 '--mode' push --mode fast
+refuses "a baseline in a window" 2 'is for --mode lat' push --mode bw --baseline
+refuses "a pin" 2 'pin "x"' pull --pin x
+refuses "both ends" 2 'listen' push --listen @a --connect @b
+refuses "verbs without an address" 2 '--address' push --transport verbs
+refuses "a measurement" 2 'no such measurement' shove
+refuses "a file that cannot be written" 1 '/nonexistent/x' push --size 64 "${few[@]}" --json /nonexistent/x
+refuses "a model" 3 'model' train --model nonesuch
+[ "$bad" = 0 ] && echo "ok"
+exit "$bad"

@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# doctor_run.sh -- outlast doctor: a verdict a line, a remedy where one is needed, a status that scripts can use
+set -u
+
+bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-build/dev}/outlast}
+tmp=$(mktemp -d)
+bad=0
+trap 'rm -rf "$tmp"' EXIT
+
+wrong() {
+	echo "not ok: $1"
+	sed 's/^/    /' "$tmp/out" "$tmp/err"
+	bad=1
+}
+
+# says WORDS
+says() {
+	grep -qF -- "$1" "$tmp/out" || wrong "does not say '$1'"
+}
+
+"$bin" doctor --json "$tmp/json" >"$tmp/out" 2>"$tmp/err" || wrong "status $? where shared memory works"
+says 'training can run on this machine'
+says 'update kernels'
+says 'a protection domain a worker pins'
+awk '!/^(ok|warn|BAD) / && !/^ +(->|gid)/ { exit 1 }' "$tmp/out" || wrong "a line without a verdict"
+awk '/^(warn|BAD)/ { want = 1; next } want && !/->/ { exit 1 } { want = 0 } END { exit want }' "$tmp/out" ||
+	wrong "a warning without a remedy"
+for word in '"findings"' '"devices"' '"pinned_isolation_worker"' '"environment"'; do
+	grep -qF "$word" "$tmp/json" || wrong "JSON has no $word"
+done
+
+# A vector of 1000 floats is 4032 bytes padded. Board and 3 snapshots of 2 pages; control page and 4 slots of a page.
+"$bin" doctor --params 1000 --workers 10 --window 4 --json "$tmp/json" >"$tmp/out" 2>"$tmp/err" || wrong "status $?"
+pinned=$(sed -n 's/.*"pinned_isolation_\([a-z]*\)": \([0-9]*\).*/\1 \2/p' "$tmp/json" | sort | tr '\n' ' ')
+[ "$pinned" = "job $((28672 + 10 * 20480)) worker $((10 * (28672 + 20480))) " ] || wrong "pinned: $pinned"
+
+if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+	echo "a device is here: tests/rxe/doctor.sh has the rest"
+	exit "$bad"
+fi
+"$bin" doctor --transport verbs >"$tmp/out" 2>"$tmp/err"
+[ $? = 6 ] || wrong "verbs that cannot be: not status 6"
+says 'BAD   rdma'
+grep -qE -- '-> .*(apt-get install|install rdma-core)' "$tmp/out" || wrong "no package named that helps"
+grep -q 'verbs cannot work here' "$tmp/err" || wrong "no reason on standard error"
+"$bin" doctor --params 0 >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] || wrong "0 parameters: not status 2"
+[ "$bad" = 0 ] && echo "ok"
+exit "$bad"

@@ -1,0 +1,116 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# bench.sh -- push and pull over verbs beside perftest, in turns, in one virtual machine
+#
+# Fails when a measurement breaks, not when it is slow: under emulation, times are good as ratios at best, and
+# only when the machine is quiet. Prints a table: ours, perftest's, their ratio, the goal. perftest prints half of
+# a round trip for writes, so it is doubled here. $OL_BENCH_ROUNDS rounds (3); each figure is the median of them.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-$root/build/dev}/outlast}
+rounds=${OL_BENCH_ROUNDS:-3}
+
+# perftest PROGRAM COLUMN SIZE ITERATIONS -- prints the figure in the column; the client tries until the server is there
+perftest() {
+	local program=$1 column=$2 tries server row='' args
+	args=(-R -F -d "$OL_DEVICE" -s "$3" -n "$4" -p "$port")
+
+	port=$((port + 1))
+	taskset -c 1 "$program" "${args[@]}" >"$tmp/server" 2>&1 &
+	server=$!
+	for ((tries = 0; tries < 100; tries++)); do
+		row=$(taskset -c 0 "$program" "${args[@]}" "$OL_ADDR" 2>"$tmp/client" | grep -E '^ *[0-9]+ +[0-9]+ ')
+		[ -z "$row" ] || break
+		kill -0 "$server" 2>/dev/null || break
+	done
+	kill "$server" 2>/dev/null
+	wait "$server" 2>/dev/null
+	[ -n "$row" ] || {
+		echo "bench: $program -s $3 gave nothing: $(tail -n 3 "$tmp/client" "$tmp/server")" >&2
+		return 1
+	}
+	awk -v column="$column" '{ print $column }' <<<"$row"
+}
+
+# ours WHAT MODE COLUMN SIZE ITERATIONS
+ours() {
+	"$bin" bench "$1" --mode "$2" --size "$4" --iters "$5" --warmup 50 --seconds 20 --window 16 --pin 0,1 \
+		--transport verbs --address "$OL_ADDR" --device "$OL_DEVICE" >"$tmp/ours" 2>"$tmp/err" || {
+		echo "bench: outlast bench $1 --mode $2 --size $4 failed ($?): $(cat "$tmp/err")" >&2
+		return 1
+	}
+	grep -E '^ *[0-9]+ +[0-9]+ ' "$tmp/ours" | awk -v column="$3" '{ print $column }'
+}
+
+# note NAME COMMAND... -- the figure goes to a file of that name
+note() {
+	local name=$1
+
+	shift
+	"$@" >>"$tmp/figures.$name" || failed=1
+}
+
+round() {
+	note push64 ours push lat 5 64 500
+	note write64 perftest ib_write_lat 5 64 500
+	note push4k ours push lat 5 4096 300
+	note write4k perftest ib_write_lat 5 4096 300
+	note pull64 ours pull lat 5 64 500
+	note read64 perftest ib_read_lat 5 64 500
+	note pushbw64k ours push bw 4 65536 200
+	note writebw64k perftest ib_write_bw 4 65536 200
+	note pushbw1m ours push bw 4 1048576 20
+	note writebw1m perftest ib_write_bw 4 1048576 20
+	note pullbw64k ours pull bw 4 65536 200
+	note readbw64k perftest ib_read_bw 4 65536 200
+}
+
+median() {
+	sort -g "$tmp/figures.$1" | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : "nan" }'
+}
+
+# row WHAT OURS THEIRS FACTOR GOAL
+row() {
+	awk -v what="$1" -v ours="$(median "$2")" -v theirs="$(median "$3")" -v factor="$4" -v goal="$5" 'BEGIN {
+		printf "%-42s %12.2f %12.2f %8.2f   %s\n", what, ours, theirs * factor,
+			(theirs > 0 ? ours / (theirs * factor) : 0), goal }'
+}
+
+guest() {
+	tmp=$(mktemp -d)
+	port=18600
+	failed=0
+	round # the first is for the emulator to warm up
+	rm -f "$tmp"/figures.*
+	for ((i = 0; i < rounds; i++)); do
+		round
+	done
+	echo "same virtual machine, same device, in turns; median of $rounds; no word about a real adapter"
+	printf '%-42s %12s %12s %8s   %s\n' "what" ours perftest ratio goal
+	row "push 64 B, p50, us (2 x ib_write_lat)" push64 write64 2 "<= 1.3"
+	row "push 4 KiB, p50, us (2 x ib_write_lat)" push4k write4k 2 "<= 1.3"
+	row "pull 64 B, p50, us (ib_read_lat)" pull64 read64 1 "<= 1.7"
+	row "push 64 KiB, MB/s (ib_write_bw)" pushbw64k writebw64k 1 ">= 0.9"
+	row "push 1 MiB, MB/s (ib_write_bw)" pushbw1m writebw1m 1 ">= 0.9"
+	row "pull 64 KiB, MB/s (ib_read_bw)" pullbw64k readbw64k 1 ">= 0.9"
+	rm -rf "$tmp"
+	return "$failed"
+}
+
+if [ "${1:-}" = --guest ]; then
+	guest
+	exit
+fi
+for tool in ib_write_lat ib_read_lat ib_write_bw ib_read_bw; do
+	command -v "$tool" >/dev/null || {
+		echo "SKIP: no $tool: run apt-get install perftest"
+		exit 77
+	}
+done
+[ -x "$bin" ] || {
+	echo "bench: no program at $bin: build it, or set OUTLAST_BIN"
+	exit 1
+}
+exec "$root/tools/lab/run" --deadline 1000 -- "$here/bench.sh" --guest

@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# doctor.sh -- outlast doctor sees the soft-RoCE device of a virtual machine, would choose it, and knows its limits
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-$root/build/dev}/outlast}
+
+wrong() {
+	echo "not ok: $1"
+	cat "$tmp/out"
+	bad=1
+}
+
+says() {
+	grep -qE -- "$1" "$tmp/out" || wrong "does not say '$1'"
+}
+
+guest() {
+	tmp=$(mktemp -d)
+	bad=0
+	"$bin" doctor --transport verbs --json "$tmp/json" >"$tmp/out" 2>&1 || wrong "status $? with a device"
+	says "^ok +$OL_DEVICE +"
+	says "port active, Ethernet, MTU [0-9]+, [a-z0-9]+ $OL_ADDR"
+	says "gid [0-9]+: .*, RoCE v2, "
+	says "would use $OL_DEVICE: --transport verbs --address $OL_ADDR"
+	grep -q '"link_layer": "Ethernet"' "$tmp/json" || wrong "JSON without the port"
+	"$bin" doctor --transport verbs --device mlx5_0 >"$tmp/out" 2>&1
+	[ $? = 6 ] || wrong "a device that is not there: not status 6"
+	says "no device named mlx5_0"
+	# a user whose memory is limited to less than the job needs
+	(ulimit -l 64 && setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$bin" doctor) >"$tmp/out" 2>&1
+	says "enough for 0 of 4 workers"
+	says "ulimit -l unlimited"
+	ip link set "$(rdma link show | sed -n 's/.*netdev \([a-z0-9]*\).*/\1/p' | head -n 1)" down
+	"$bin" doctor --transport verbs >"$tmp/out" 2>&1
+	[ $? = 6 ] || wrong "a port that is down: not status 6"
+	says "port is down"
+	rm -rf "$tmp"
+	[ "$bad" = 0 ] && echo "ok"
+	return "$bad"
+}
+
+if [ "${1:-}" = --guest ]; then
+	guest
+	exit
+fi
+exec "$root/tools/lab/run" --deadline 200 -- "$here/doctor.sh" --guest

@@ -43,6 +43,7 @@ enum {
 	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
 	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
 	OL_VERBS_BACKLOG = 128,
+	OL_VERBS_VENDOR_RXE = 0xffffff,
 	OL_VERBS_VENDOR_RXE = 0xffffff, /* rdma_rxe's vendor_id */
 };
 
@@ -161,6 +162,7 @@ struct ol_xport {
 	struct ol_verbs_qpmap qpmap;
 	struct ol_xport_caps caps;
 	uint32_t signal_every; /* posts */
+	unsigned fence_flags; /* of a read that starts after earlier ones */
 	/* Posts a connection may have: inflight_max, and finished ones that nothing has reported.
 	 */
 	uint32_t ring;

@@ -265,6 +265,12 @@ static int depths_query(struct ol_xport *xport)
 	xport->reads_out_max =
 		(uint8_t)min_u32((uint32_t)attr.max_qp_init_rd_atom, OL_VERBS_READS_MAX);
 	xport->fence_hangs = attr.vendor_id == OL_VERBS_VENDOR_RXE;
+	/*
+	 * rdma_rxe serves the reads of a connection one after the other as it is; and it hangs for
+	 * ever, without an error, when a fenced read has to be sent again: the fence then waits for
+	 * that very read.
+	 */
+	xport->fence_flags = attr.vendor_id == OL_VERBS_VENDOR_RXE ? 0 : IBV_SEND_FENCE;
 	return depths_set(xport, &attr);
 }
 

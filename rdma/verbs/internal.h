@@ -43,7 +43,6 @@ enum {
 	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
 	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
 	OL_VERBS_BACKLOG = 128,
-	OL_VERBS_VENDOR_RXE = 0xffffff,
 	OL_VERBS_VENDOR_RXE = 0xffffff, /* rdma_rxe's vendor_id */
 };
 
@@ -180,11 +179,6 @@ struct ol_xport {
 	uint8_t reads_in_max; /* that peers may have in flight here, a connection */
 	uint8_t reads_out_max;
 	bool pinned; /* the device may not change any more */
-	/*
-	 * rdma_rxe (kernel 6.1) can miss the wake-up of a fenced request and leave it unsent until
-	 * the next post, for ever if there is none. It serves reads one after the other anyway.
-	 */
-	bool fence_hangs;
 	int epoll_fd;
 	int timer_fd;
 	uint8_t privs[OL_VERBS_PRIV_EVENTS][OL_VERBS_PRIV_MAX]; /* of the last poll's events */

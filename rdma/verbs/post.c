@@ -156,7 +156,7 @@ int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *r
 		return -EINVAL;
 	wr.wr.rdma.remote_addr = read->src.addr + read->src_off;
 	wr.wr.rdma.rkey = read->src.rkey;
-	if ((read->flags & OL_XPORT_AFTER_READS) != 0 && !conn->base.xport->fence_hangs)
+	if ((read->flags & OL_XPORT_AFTER_READS) != 0)
 		wr.send_flags = base->xport->fence_flags;
 	return post(conn, &wr, read->flags, read->cookie);
 }

@@ -264,7 +264,6 @@ static int depths_query(struct ol_xport *xport)
 	xport->reads_in_max = (uint8_t)min_u32((uint32_t)attr.max_qp_rd_atom, OL_VERBS_READS_MAX);
 	xport->reads_out_max =
 		(uint8_t)min_u32((uint32_t)attr.max_qp_init_rd_atom, OL_VERBS_READS_MAX);
-	xport->fence_hangs = attr.vendor_id == OL_VERBS_VENDOR_RXE;
 	/*
 	 * rdma_rxe serves the reads of a connection one after the other as it is; and it hangs for
 	 * ever, without an error, when a fenced read has to be sent again: the fence then waits for

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * verbs_timing_test.c -- a queue pair's timers add up to the silence asked for, and never to the
+ * values that mean "for ever" or to a default
+ */
+/* cmocka.h wants these before it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "rdma/verbs/timing.h"
+
+static uint64_t silence_us(const struct ol_verbs_timing *timing)
+{
+	return ol_verbs_ack_us(timing->ack_timeout) * (timing->retry_count + 1u);
+}
+
+static void codes_mean_what_the_specification_says(void **state)
+{
+	(void)state;
+	assert_int_equal(ol_verbs_ack_us(1), 8);
+	assert_int_equal(ol_verbs_ack_us(14), 67108);
+	assert_int_equal(ol_verbs_ack_us(19), 2147483);
+	assert_int_equal(ol_verbs_ack_us(31), 8796093022);
+}
+
+static void half_a_second_is_seven_tries_of_67_ms(void **state)
+{
+	const struct ol_verbs_timing timing = ol_verbs_timing(500);
+
+	(void)state;
+	assert_int_equal(timing.ack_timeout, 14);
+	assert_int_equal(timing.retry_count, 6);
+}
+
+static void silence_stays_below_what_was_asked_and_near_it(void **state)
+{
+	(void)state;
+	for (uint32_t ms = 10; ms <= 600000; ms += 1 + ms / 16) {
+		const struct ol_verbs_timing timing = ol_verbs_timing(ms);
+
+		assert_true(silence_us(&timing) <= (uint64_t)ms * 1000);
+		assert_true(silence_us(&timing) * 2 > (uint64_t)ms * 1000);
+	}
+}
+
+static void no_value_means_for_ever_or_default(void **state)
+{
+	static const uint32_t extremes[] = { 1, 2, 5, 7, 100, 65535, UINT32_MAX };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(extremes) / sizeof(extremes[0]); i++) {
+		const struct ol_verbs_timing timing = ol_verbs_timing(extremes[i]);
+
+		assert_in_range(timing.ack_timeout, 8, 31); /* 0 is for ever */
+		assert_in_range(timing.retry_count, 1, 6); /* 7 may be */
+		assert_in_range(timing.rnr_retry_count, 1, 6); /* 7 is */
+		assert_in_range(timing.rnr_timer, 1, 31); /* 0 is 655 ms */
+	}
+}
+
+static void more_silence_never_means_shorter_timers(void **state)
+{
+	struct ol_verbs_timing last = ol_verbs_timing(1);
+
+	(void)state;
+	for (uint32_t ms = 2; ms < 20000; ms++) {
+		const struct ol_verbs_timing timing = ol_verbs_timing(ms);
+
+		assert_true(silence_us(&timing) >= silence_us(&last));
+		assert_true(timing.rnr_timer >= last.rnr_timer);
+		last = timing;
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(codes_mean_what_the_specification_says),
+		cmocka_unit_test(half_a_second_is_seven_tries_of_67_ms),
+		cmocka_unit_test(silence_stays_below_what_was_asked_and_near_it),
+		cmocka_unit_test(no_value_means_for_ever_or_default),
+		cmocka_unit_test(more_silence_never_means_shorter_timers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

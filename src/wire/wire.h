@@ -197,9 +197,11 @@ uint32_t ol_record_crc(const void *record);
 #define ol_record_whole(r) ((r)->crc == ol_record_crc(r))
 
 /*
- * The version line. A reader that wants version v of snapshot i reads the data, then, behind a
- * read fence, this line: begin[i] == end[i] == 1 + v proves the data untorn, because an update
- * sets begin before it touches the data and end after it. published: version * 4 + snapshot.
+ * The version line. A reader that wants version v of snapshot i, and knows from an ack or an
+ * earlier line that it is published, reads the data, then, behind a read fence, this line: begin[i]
+ * == end[i] == 1 + v proves the data untorn, because an update sets begin before it touches the
+ * data and end after it. (Of a version that was not yet published when the data was read it proves
+ * nothing.) published: version * 4 + snapshot.
  */
 struct ol_version_line {
 	_Atomic uint64_t published;

@@ -19,6 +19,15 @@ static struct ol_mirror *target_mirror(struct ol_worker *worker)
 	return &worker->mirrors[1 - worker->mirror];
 }
 
+/* From the beginning, at the newest version known */
+static void read_start(struct ol_link *link)
+{
+	link->read_version = link->version;
+	link->read_snapshot = link->snapshot;
+	link->read_off = 0;
+	link->read_state = OL_READ_DATA;
+}
+
 int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 {
 	if (worker->pull_op != NULL)
@@ -34,10 +43,9 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		struct ol_link *link = &worker->links[i];
 
 		link->read_retries = 0;
-		link->read_off = 0;
-		link->read_version = link->version;
-		link->read_snapshot = link->snapshot;
-		link->read_state = (flags & OL_PULL_NEWEST) != 0 ? OL_READ_NEWEST : OL_READ_DATA;
+		read_start(link);
+		if ((flags & OL_PULL_NEWEST) != 0)
+			link->read_state = OL_READ_NEWEST;
 		ol_pull_progress(link);
 	}
 	return 0;
@@ -163,43 +171,66 @@ static void read_whole(struct ol_link *link)
 	pull_end(worker, 0);
 }
 
-/* Read again, from where the newest version is now */
-static void read_again(struct ol_link *link)
+/* Overtaken, or the line was read while it changed: find out what is newest, and read that */
+static void read_again(struct ol_link *link, bool known)
 {
 	if (link->read_retries++ >= link->worker->opts.pull_retries_max) {
 		pull_end(link->worker, OL_E_TORN);
 		return;
 	}
-	link->pinned = pin_post(link, link->version + 1) || link->pinned;
-	link->read_version = link->version;
-	link->read_snapshot = link->snapshot;
-	link->read_off = 0;
-	link->read_state = OL_READ_DATA;
+	link->read_state = OL_READ_NEWEST;
+	if (known) {
+		link->pinned = pin_post(link, link->version + 1) || link->pinned;
+		read_start(link);
+	}
 	ol_pull_progress(link);
+}
+
+/*
+ * What the line says is newest. False: its words are not of one moment, so none is to be trusted
+ * for where to read next: a version that does not exist would never be overtaken.
+ */
+static bool line_learn(struct ol_link *link, const uint64_t *words)
+{
+	uint64_t version = ol_published_version(words[0]);
+	uint32_t snapshot = ol_published_snapshot(words[0]);
+
+	if (snapshot >= OL_SNAPSHOTS || words[1 + snapshot] != version + 1 ||
+	    words[1 + OL_SNAPSHOTS + snapshot] != version + 1)
+		return false;
+	ol_link_learn(link, version, snapshot);
+	return true;
 }
 
 void ol_pull_on_read(struct ol_link *link, int status)
 {
 	struct ol_version_line *line = ol_worker_line(link->worker, link->index);
-	uint64_t published = ol_word_load(&line->published);
-	uint64_t begin = ol_word_load(&line->begin[link->read_snapshot]);
-	uint64_t end = ol_word_load(&line->end[link->read_snapshot]);
+	uint64_t words[1 + 2 * OL_SNAPSHOTS] = { ol_word_load(&line->published) };
+	uint64_t want = link->read_version + 1;
+	bool known;
 
 	if (status != 0 || link->worker->pull_op == NULL)
 		return; /* the connection goes down and ends the pull; or it has ended */
-	ol_link_learn(link, ol_published_version(published), ol_published_snapshot(published));
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
+		words[1 + i] = ol_word_load(&line->begin[i]);
+		words[1 + OL_SNAPSHOTS + i] = ol_word_load(&line->end[i]);
+	}
+	known = line_learn(link, words);
 	switch (link->read_state) {
 	case OL_READ_NEWEST_POSTED:
-		link->read_version = link->version;
-		link->read_snapshot = link->snapshot;
-		link->read_state = OL_READ_DATA;
-		ol_pull_progress(link);
+		if (known) {
+			read_start(link);
+			ol_pull_progress(link);
+		} else {
+			read_again(link, false);
+		}
 		break;
 	case OL_READ_CHECK_POSTED:
-		if (begin == link->read_version + 1 && end == begin)
+		if (words[1 + link->read_snapshot] == want &&
+		    words[1 + OL_SNAPSHOTS + link->read_snapshot] == want)
 			read_whole(link);
 		else
-			read_again(link);
+			read_again(link, known);
 		break;
 	case OL_READ_NONE:
 	case OL_READ_NEWEST:

@@ -108,8 +108,9 @@ static const char examples[] =
 	"  outlast train --transport verbs --optimizer adam --lr 0.001 --seconds 60 --json "
 	"report.json\n";
 
-static int steps_decide(struct train *train)
+static int sizes_decide(struct train *train)
 {
+	uint64_t first, count;
 	const struct train_set *set = &train->set;
 	double a_step = (double)set->batch * (train_is_sync(train) ? set->workers : 1.0);
 	int given = (set->steps > 0) + (set->seconds > 0.0) + (set->epochs > 0.0);
@@ -117,6 +118,10 @@ static int steps_decide(struct train *train)
 	if (given > 1)
 		return ol_settings_fail(&train->settings, set->seconds > 0.0 ? "seconds" : "epochs",
 					"goes with neither --steps nor another of its kind");
+	if (ol_shard_span(train->job->param_count, set->servers, set->servers - 1, &first,
+			  &count) != 0)
+		return ol_settings_fail(&train->settings, "servers",
+					"is more than the model has parameters for");
 	train->steps = set->steps;
 	if (set->epochs > 0.0)
 		train->steps = (uint64_t)ceil(set->epochs * (double)train->job->data->train.count /
@@ -195,7 +200,7 @@ static int job_start(struct train *train)
 	if (rc == 0)
 		rc = job_open(train);
 	if (rc == 0)
-		rc = steps_decide(train);
+		rc = sizes_decide(train);
 	if (rc == 0)
 		rc = key_make(train);
 	if (rc == 0)

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "learn/kernel.h"
 #include "outlast/cmd.h"
 #include "outlast/train.h"
 
@@ -79,8 +78,8 @@ void train_show_start(const struct train *train)
 		fprintf(stderr, "%" PRIu64 " steps\n", train->steps);
 	else
 		fprintf(stderr, "%g s\n", set->seconds);
-	fprintf(stderr, "workers %u, servers %u, transport %s, kernels %s\n", set->workers,
-		set->servers, ol_transport_name(set->transport), learn_kernels_best()->name);
+	fprintf(stderr, "workers %u, servers %u, transport %s\n", set->workers, set->servers,
+		ol_transport_name(set->transport));
 	for (uint32_t i = 0; i < set->servers; i++)
 		fprintf(stderr, "server %u at %s: %s\n", i, train->servers[i].addr,
 			train->servers[i].memory);
@@ -257,20 +256,20 @@ static json_t *report_json(const struct train *train, const struct figures *f)
 		"transport", ol_transport_name(set->transport), "consistency",
 		choice(train, "consistency", a, sizeof(a)), "durability", "none", "outage", "wait",
 		"servers", (json_int_t)set->servers);
-	json_t *more = json_pack(
-		"{s:I, s:o, s:I, s:s, s:s, s:s, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:I, s:s, "
-		"s:O, s:o, s:o}",
-		"workers", (json_int_t)set->workers, "weights_sha256",
-		train->final ? json_string(train->sha256) : json_null(), "seed",
-		(json_int_t)set->model.seed, "model", set->model.model, "dataset",
-		set->model.dataset, "optimizer", choice(train, "optimizer", b, sizeof(b)), "lr",
-		set->rule.lr, "batch", (json_int_t)set->batch, "param_count",
-		(json_int_t)train->job->param_count, "staleness_mean", f->staleness, "total_s",
-		(double)(ol_clock_ns() - train->begin_ns) / 1e9, "gradients_nonfinite",
-		(json_int_t)train->stat.dropped_nonfinite, "gradients_late",
-		(json_int_t)train->stat.dropped_late, "workers_died", (json_int_t)train->died,
-		"kernels", learn_kernels_best()->name, "evals", train->evals, "per_worker",
-		workers_json(train), "settings", settings_json(train));
+	json_t *more =
+		json_pack("{s:I, s:o, s:I, s:s, s:s, s:s, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:I, "
+			  "s:O, s:o, s:o}",
+			  "workers", (json_int_t)set->workers, "weights_sha256",
+			  train->final ? json_string(train->sha256) : json_null(), "seed",
+			  (json_int_t)set->model.seed, "model", set->model.model, "dataset",
+			  set->model.dataset, "optimizer", choice(train, "optimizer", b, sizeof(b)),
+			  "lr", set->rule.lr, "batch", (json_int_t)set->batch, "param_count",
+			  (json_int_t)train->job->param_count, "staleness_mean", f->staleness,
+			  "total_s", (double)(ol_clock_ns() - train->begin_ns) / 1e9,
+			  "gradients_nonfinite", (json_int_t)train->stat.dropped_nonfinite,
+			  "gradients_late", (json_int_t)train->stat.dropped_late, "workers_died",
+			  (json_int_t)train->died, "evals", train->evals, "per_worker",
+			  workers_json(train), "settings", settings_json(train));
 
 	if (json == NULL || more == NULL || json_object_update(json, more) != 0) {
 		json_decref(json);

@@ -135,8 +135,21 @@ static int worker_open(struct work *work)
 	return 0;
 }
 
+static void start_say(const struct work *work)
+{
+	struct ol_job_info info;
+
+	if (work->control.parent_fd >= 0)
+		return;
+	ol_worker_info(work->worker, &info);
+	fprintf(stderr,
+		"worker %u at %s: %" PRIu64 " parameters in %u shards, %u gradient buffers, %s%s\n",
+		work->set.id, work->set.connect, info.param_count, info.shard_count, info.window,
+		info.transport, info.zero_copy ? " without a copy" : "");
+}
+
 /* Nothing is computed before the parent, if there is one, says so. */
-static int go_wait(struct work *work)
+static void go_wait(struct work *work)
 {
 	struct ol_control *control = &work->control;
 
@@ -150,7 +163,6 @@ static int go_wait(struct work *work)
 	ol_control_say(control, "ready", json_object());
 	while (!control->go && !control->quit && control->signal == 0)
 		ol_control_poll(control, -1);
-	return 0;
 }
 
 static int evaluate(struct work *work)
@@ -214,6 +226,7 @@ static int work_run(struct work *work)
 	work->loop.job = work->job;
 	work->loop.control = control;
 	work->loop.worker_id = work->set.id;
+	start_say(work);
 	go_wait(work);
 	rc = ol_loop_run(&work->loop);
 	if (rc == 0 && work->set.eval && !control->quit) {

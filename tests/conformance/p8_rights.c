@@ -72,10 +72,7 @@ static const struct violation violations[] = {
 	{ "read with forged key", RW, FORGED_RKEY, true, 0, 64 },
 };
 
-/* The row that the scenario process looks at. */
-static const struct violation *row;
-
-/* Victim a, violator b with two connections, one of them used for the violation. */
+/* Victim a, violator b, and two connections for each attempt, one of them used for it. */
 struct stage {
 	struct xp_pair pair;
 	struct ol_xport_conn *a_other;
@@ -86,32 +83,45 @@ struct stage {
 	struct xp_mem src;
 };
 
+static void ends_open(struct stage *stage)
+{
+	xp_end_open(&stage->pair.a, NULL);
+	xp_end_open(&stage->pair.b, NULL);
+	xp_end_listen(&stage->pair.a);
+	xp_mem_open(&stage->src, &stage->pair.b, NULL, 2 * BYTES, OL_XPORT_ACCESS_LOCAL);
+}
+
+static void ends_close(struct stage *stage)
+{
+	xp_mem_close(&stage->src);
+	xp_end_close(&stage->pair.b);
+	xp_end_close(&stage->pair.a);
+}
+
 static void stage_open(struct stage *stage, unsigned access)
 {
 	struct xp_pair *pair = &stage->pair;
-	struct ol_xport_opts opts = xp_opts();
 
-	opts.conns_max = 4; /* small queues: a transport is opened for every row */
-	xp_pair_open(pair, &opts);
+	xp_connect(&pair->a, &pair->b, &pair->a_conn, &pair->b_conn);
 	xp_connect(&pair->a, &pair->b, &stage->a_other, &stage->b_other);
 	check_ok(ol_slab_create(SLAB, OL_SLAB_NODE_ANY, false, &stage->slab));
 	memset(stage->slab->addr, XP_GUARD, SLAB);
 	check_ok(pair->a.ops->reg(pair->a.xport, pair->a_conn, stage->slab, GUARD, BYTES, access,
 				  &stage->region));
 	stage->key = pair->a.ops->rkey(stage->region, pair->a_conn);
-	xp_mem_open(&stage->src, &pair->b, NULL, 2 * BYTES, OL_XPORT_ACCESS_LOCAL);
 	memset(stage->src.p, 0x11, 2 * BYTES);
 }
 
 static void stage_close(struct stage *stage)
 {
-	xp_mem_close(&stage->src);
 	xp_conn_free(&stage->pair.a, stage->a_other);
 	xp_conn_free(&stage->pair.b, stage->b_other);
 	if (stage->region != NULL)
 		stage->pair.a.ops->dereg(stage->region);
+	stage->region = NULL;
+	xp_conn_free(&stage->pair.b, stage->pair.b_conn);
+	xp_conn_free(&stage->pair.a, stage->pair.a_conn);
 	ol_slab_destroy(stage->slab);
-	xp_pair_close(&stage->pair);
 }
 
 static int op_post(struct stage *stage, struct ol_xport_conn *conn, struct ol_xport_rkey key,
@@ -164,13 +174,11 @@ static void still_good(struct stage *stage, struct ol_xport_conn *a_conn,
 	xp_quiet(&stage->pair.b, NULL, 1);
 }
 
-static void violate(void)
+static void violate(struct stage *stage, const struct violation *row)
 {
-	struct stage *stage = calloc(1, sizeof(*stage));
 	struct ol_xport_rkey key;
 	uint64_t off = row->off;
 
-	check(stage != NULL);
 	stage_open(stage, row->access);
 	key = stage->key;
 	switch (row->trick) {
@@ -204,6 +212,19 @@ static void violate(void)
 		still_good(stage, stage->a_other, stage->b_other);
 	}
 	stage_close(stage);
+}
+
+static void violations_all(void)
+{
+	struct stage *stage = calloc(1, sizeof(*stage));
+
+	check(stage != NULL);
+	ends_open(stage);
+	for (size_t i = 0; i < sizeof(violations) / sizeof(violations[0]); i++) {
+		xp_step(violations[i].name);
+		violate(stage, &violations[i]);
+	}
+	ends_close(stage);
 	free(stage);
 }
 
@@ -216,6 +237,7 @@ static void what_is_allowed(void)
 	uint8_t *target;
 
 	check(stage != NULL);
+	ends_open(stage);
 	stage_open(stage, RW);
 	target = (uint8_t *)stage->slab->addr + GUARD;
 	check_ok(op_post(stage, pair->b_conn, stage->key, false, BYTES - 64, 64));
@@ -238,6 +260,7 @@ static void what_is_allowed(void)
 	xp_check_bytes(shared.p + 128, BYTES - 128, 0, "the rest of it");
 	xp_mem_close(&shared);
 	stage_close(stage);
+	ends_close(stage);
 	free(stage);
 }
 
@@ -252,14 +275,16 @@ static void own_memory(void)
 		{ (uint64_t)-4, 8 }, { 0, 4 * BYTES },     { (uint64_t)1 << 63, 64 },
 	};
 
+	struct stage *stage = calloc(1, sizeof(*stage));
+
+	check(stage != NULL);
+	ends_open(stage);
 	for (unsigned i = 0; i < 2 * sizeof(bad) / sizeof(bad[0]); i++) {
-		struct stage *stage = calloc(1, sizeof(*stage));
 		struct ol_xport_write write;
 		struct ol_xport_read read;
 		struct xp_event event;
 		int rc;
 
-		check(stage != NULL);
 		stage_open(stage, RW);
 		write = xp_write(&stage->src, bad[i / 2].off, bad[i / 2].bytes, stage->key, 0);
 		read = xp_read(&stage->src, bad[i / 2].off, bad[i / 2].bytes, stage->key, 0);
@@ -278,18 +303,16 @@ static void own_memory(void)
 		xp_check_bytes(stage->slab->addr, SLAB, XP_GUARD, "the peer's memory");
 		xp_check_bytes(stage->src.p, 2 * BYTES, 0x11, "the poster's memory");
 		stage_close(stage);
-		free(stage);
 	}
+	ends_close(stage);
+	free(stage);
 }
 
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
 	xp_run1("what is allowed", what_is_allowed);
-	for (size_t i = 0; i < sizeof(violations) / sizeof(violations[0]); i++) {
-		row = &violations[i];
-		xp_run1(row->name, violate);
-	}
+	xp_run1("violations", violations_all);
 	xp_run1("own memory", own_memory);
 	return xp_result();
 }

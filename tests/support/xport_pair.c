@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,6 +20,10 @@
 
 #include "support/check.h"
 
+enum {
+	STEP_BYTES = 128
+};
+
 /* This process's part of the program; the scenario processes inherit it. */
 static struct {
 	const struct ol_xport_ops *ops;
@@ -26,6 +31,7 @@ static struct {
 	struct xp_end *ends;
 	unsigned addr_count;
 	int failed;
+	char *step; /* shared with the scenario processes: what they were at */
 } xp;
 
 uint64_t xp_now_ms(void)
@@ -108,11 +114,18 @@ void xp_init(int argc, char **argv)
 	check_eq(xp.ops->size, sizeof(*xp.ops));
 	check_msg(strcmp(xp.ops->name, argv[1]) == 0, "the table of %s is called %s", argv[1],
 		  xp.ops->name);
+	xp.step = mmap(NULL, STEP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	check(xp.step != MAP_FAILED);
 	check_ok(sigaction(SIGALRM, &sa, NULL));
 	alarm(XP_DEADLINE_S);
 	if (!xp_is_shm() && getenv("OL_ADDR") == NULL)
 		skip("OL_ADDR does not name the address of an RDMA device");
 	probe(argv[1]);
+}
+
+void xp_step(const char *name)
+{
+	snprintf(xp.step, STEP_BYTES, ", at: %s", name);
 }
 
 const struct ol_xport_ops *xp_ops(void)
@@ -159,10 +172,10 @@ static bool ended_well(int status)
 static void verdict(const char *name, const char *side, int status)
 {
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "  scenario %s%s: killed by signal %d\n", name, side,
+		fprintf(stderr, "  scenario %s%s%s: killed by signal %d\n", name, side, xp.step,
 			WTERMSIG(status));
 	else
-		fprintf(stderr, "  scenario %s%s: exit status %d\n", name, side,
+		fprintf(stderr, "  scenario %s%s%s: exit status %d\n", name, side, xp.step,
 			WEXITSTATUS(status));
 	xp.failed++;
 }
@@ -171,6 +184,7 @@ static pid_t fork_scenario(void)
 {
 	pid_t pid;
 
+	xp.step[0] = '\0';
 	fflush(stdout);
 	pid = fork();
 	check(pid >= 0);

@@ -91,6 +91,8 @@ void xp_run1(const char *name, void (*scenario)(void));
  */
 void xp_run2(const char *name, void (*a)(struct xp_side *side), void (*b)(struct xp_side *side),
 	     bool b_killed);
+/* xp_step -- what the scenario is at, printed if it fails */
+void xp_step(const char *name);
 /* xp_note -- a line of information, not a verdict */
 void xp_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int xp_result(void);

@@ -6,9 +6,11 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "rdma/order.h"
@@ -16,6 +18,7 @@
 
 enum {
 	ROUNDS = 20000,
+	MEETINGS = 20000,
 	TIMEOUT_MS = WAIT_S * 1000,
 	NOTICE_MS = 1000 /* far above the few ms it takes: the machine may be busy */
 };
@@ -31,6 +34,7 @@ static pid_t other(void (*child)(const char *addr), int *ret_pipe)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody spinning */
 		close(pipes[1]);
 		if (read(pipes[0], addr, sizeof(addr)) != (ssize_t)sizeof(addr))
 			_exit(9);
@@ -95,6 +99,12 @@ static bool sleep_next(struct end *end, unsigned spins, struct ol_xport_event *r
 	}
 }
 
+/* dither -- polls before a sleep: around what a round trip takes, so that both meet at any point */
+static unsigned dither(uint32_t round, uint32_t seed)
+{
+	return (round * 2654435761U ^ seed * 40503U) >> 8 & 127;
+}
+
 static void finished(pid_t pid)
 {
 	int status;
@@ -113,7 +123,7 @@ static void answer_child(const char *addr)
 
 	child_connect(&b, addr);
 	for (i = 0; i < ROUNDS; i++) {
-		must(sleep_next(&b, i * 7 % 97, &event), 5);
+		must(sleep_next(&b, dither(i, 1), &event), 5);
 		must(event.type == OL_XPORT_DOORBELL_RUNG && event.imm == i, 6);
 		must(bell(b.conn, ~i) == 0, 7);
 	}
@@ -134,7 +144,7 @@ static void no_wake_up_is_lost_in_a_rally_of_sleepers(void **state)
 	other_connected(&a, fd);
 	for (i = 0; i < ROUNDS; i++) {
 		assert_int_equal(bell(a.conn, i), 0);
-		if (!sleep_next(&a, i * 13 % 89, &event))
+		if (!sleep_next(&a, dither(i, 2), &event))
 			fail_msg("round %u: asleep for ever", i);
 		assert_int_equal(event.type, OL_XPORT_DOORBELL_RUNG);
 		assert_int_equal(event.imm, ~i);
@@ -185,6 +195,76 @@ static void no_wake_up_is_lost_in_a_stream(void **state)
 	}
 	end_close(&a);
 	finished(pid);
+}
+
+/* Where both processes of the meeting wait for each other: arrivals so far. */
+static _Atomic uint64_t *meeting;
+
+static void meet(void)
+{
+	uint64_t target = (atomic_fetch_add(meeting, 1) / 2 + 1) * 2;
+	unsigned spins = 0;
+
+	while (atomic_load(meeting) < target) {
+		ol_cpu_relax();
+		if (++spins % 1024 == 0)
+			sched_yield();
+	}
+}
+
+static void meeting_child(const char *addr)
+{
+	struct end b = { .xport = NULL };
+	struct ol_xport_event event;
+	unsigned pauses;
+	uint32_t i;
+
+	child_connect(&b, addr);
+	for (i = 0; i < MEETINGS; i++) {
+		meet();
+		for (pauses = dither(i, 3) / 16; pauses > 0; pauses--)
+			ol_cpu_relax();
+		must(bell(b.conn, i) == 0, 5);
+		meet();
+	}
+	must(sleep_next(&b, 0, &event) && event.type == OL_XPORT_CONN_DOWN, 6);
+	X->close(b.xport);
+}
+
+/* The two looks of ring.h's essay at the same moment: at least one must see the other's store. */
+static void an_arm_that_meets_a_doorbell_does_not_miss_it(void **state)
+{
+	struct ol_xport_event event;
+	struct pollfd pollfd;
+	unsigned pauses;
+	struct end a;
+	uint32_t i;
+	pid_t pid;
+	int armed;
+	int fd;
+
+	(void)state;
+	meeting = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(meeting != MAP_FAILED);
+	pid = other(meeting_child, &fd);
+	other_connected(&a, fd);
+	pollfd = (struct pollfd){ .fd = X->event_fd(a.xport), .events = POLLIN };
+	for (i = 0; i < MEETINGS; i++) {
+		meet();
+		/* the longer wait: this side is the first to leave the meeting */
+		for (pauses = dither(i, 4) / 2; pauses > 0; pauses--)
+			ol_cpu_relax();
+		armed = X->arm(a.xport);
+		meet();
+		if (armed == 0 && poll(&pollfd, 1, 0) != 1)
+			fail_msg("meeting %u: armed, rung, and not woken", i);
+		assert_int_equal(want(&a, NULL, OL_XPORT_DOORBELL_RUNG).imm, i);
+		while (poll(&pollfd, 1, 0) == 1) /* a wake-up nobody needed must not hide a miss */
+			assert_int_equal(X->poll(a.xport, &event, 1), 0);
+	}
+	end_close(&a);
+	finished(pid);
+	munmap(meeting, 4096);
 }
 
 static void ring_and_hang_child(const char *addr)
@@ -410,6 +490,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_wake_up_is_lost_in_a_rally_of_sleepers),
 		cmocka_unit_test(no_wake_up_is_lost_in_a_stream),
+		cmocka_unit_test(an_arm_that_meets_a_doorbell_does_not_miss_it),
 		cmocka_unit_test(a_killed_peer_is_noticed_while_spinning),
 		cmocka_unit_test(a_killed_peer_is_noticed_while_asleep),
 		cmocka_unit_test(what_a_killed_peer_rang_arrives_before_its_end),

@@ -158,7 +158,7 @@ static void go_wait(struct work *work)
 			control->stop_at = work->set.steps;
 		if (work->set.seconds > 0.0)
 			control->deadline_ns = ol_clock_ns() + (uint64_t)(work->set.seconds * 1e9);
-		return 0;
+		return;
 	}
 	ol_control_say(control, "ready", json_object());
 	while (!control->go && !control->quit && control->signal == 0)

@@ -9,15 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#if defined(__has_include)
-#if __has_include("rdma/verbs/verbs.h")
 #include "rdma/verbs/verbs.h"
-#define OL_HAVE_VERBS 1
-#endif
-#endif
-#ifndef OL_HAVE_VERBS
-#define OL_HAVE_VERBS 0
-#endif
 
 void ol_xport_opts_init(struct ol_xport_opts *opts)
 {
@@ -34,10 +26,8 @@ const struct ol_xport_ops *ol_xport_find(const char *name)
 {
 	if (strcmp(name, "shm") == 0)
 		return &ol_xport_shm;
-#if OL_HAVE_VERBS
 	if (strcmp(name, "verbs") == 0)
 		return &ol_xport_verbs;
-#endif
 	return NULL;
 }
 
@@ -47,12 +37,8 @@ int ol_xport_present(const char *name, const char *device, char *why, size_t why
 		snprintf(why, why_bytes, "shared memory, always there");
 		return 0;
 	}
-#if OL_HAVE_VERBS
 	if (strcmp(name, "verbs") == 0)
 		return ol_verbs_present(device, why, why_bytes);
-#else
-	(void)device;
-#endif
 	snprintf(why, why_bytes, "no transport \"%s\": there is shm and verbs", name);
 	return -ENODEV;
 }

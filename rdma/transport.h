@@ -9,15 +9,20 @@
  * THE PROMISES, which tests/conformance checks on every transport:
  *
  *  1. Two writes posted on one connection become visible to the peer's CPU in the order posted.
- *     Bytes within one write have no order unless caps.write_in_order.
+ *     Bytes within one write have no order unless caps.write_in_order; nor is an aligned 8-byte
+ *     word that changes meanwhile sure to be read or written whole (soft adapters copy bytes): a
+ *     reader that needs it whole checks it.
  *  2. A write with OL_XPORT_DOORBELL raises OL_XPORT_DOORBELL_RUNG at the peer once that write
  *     and all before it on the connection are readable there. Nobody polls a payload's last byte.
  *  3. OL_XPORT_DONE frees the local buffer of a write. It does not say that the peer's CPU can
  *     see the data: only a word back from the peer says that.
  *  4. -EAGAIN from a post is back-pressure (caps.inflight_max, a full queue) and the only
- *     retryable error; after it, poll. A post that failed has posted nothing.
- *  5. After OL_XPORT_CONN_DOWN no event of that connection follows, and every signaled op has
- *     been reported once, failed or not. The connection is then freed with conn_free().
+ *     retryable error; after it, poll. A post that failed has posted nothing. The other errors are
+ *     -EINVAL (what the caller can know: own segments, lengths, flags) and -ENOTCONN.
+ *  5. OL_XPORT_CONN_UP comes before a connection's first doorbell, and doorbells rung before a
+ *     disconnect before its OL_XPORT_CONN_DOWN. After OL_XPORT_CONN_DOWN no event of that
+ * connection follows, and every signaled op has been reported once, failed or not. The connection
+ * is then freed with conn_free().
  *  6. Data-path calls never block, allocate, lock or log (on shm the first post to a region maps
  *     it). Control-path calls may do all four.
  *  7. After conn_free() and dereg() return, no write under the old key can reach memory that
@@ -74,7 +79,11 @@ enum ol_xport_log_level {
 struct ol_xport_opts {
 	const char *device; /* verbs: device name; NULL: the device that has the address */
 	uint32_t inflight_max; /* signaled or not, posted and not completed, a connection; 256 */
-	uint32_t doorbells_max; /* doorbells a peer may have unpolled here, a connection; 64 */
+	/*
+	 * Doorbells a peer may have unpolled here, a connection; 64. For more the peer gets -EAGAIN
+	 * or waits at its adapter: agree on a bound above the transport.
+	 */
+	uint32_t doorbells_max;
 	uint32_t conns_max; /* connections this transport will hold; 128 */
 	uint32_t retry_timeout_ms; /* silence of a peer until its connection is down; 500 */
 	uint32_t connect_timeout_ms; /* until a connect fails with -ETIMEDOUT; 3000 */

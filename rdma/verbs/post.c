@@ -89,8 +89,10 @@ static int post(struct ol_verbs_conn *conn, struct ibv_send_wr *wr, unsigned fla
 	if ((flags & OL_XPORT_INLINE) != 0)
 		wr->send_flags |= IBV_SEND_INLINE;
 	rc = ol_rc_positive(ibv_post_send(conn->qp, wr, &bad));
+	if (rc == -ENOMEM) /* its queue is full */
+		return -EAGAIN;
 	if (rc != 0)
-		return rc == -ENOMEM ? -EAGAIN : rc;
+		return rc == -EINVAL ? rc : -ENOTCONN;
 	op->cookie = cookie;
 	op->signaled = signaled;
 	conn->head++;

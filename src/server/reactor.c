@@ -17,7 +17,9 @@
 #include "server/server_internal.h"
 
 enum {
-	EVENTS_MAX = 64
+	EVENTS_MAX = 64,
+	QUIET_POLLS =
+		16 /* empty ones between two looks at the clock: news is not kept waiting by it */
 };
 
 /* Sleep until an event, a stop, or the next tick. Errors: what the loop cannot survive. */
@@ -40,6 +42,16 @@ static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_
 	return 0;
 }
 
+/* poll() until it gives something, at most QUIET_POLLS times */
+static int poll_some(struct ol_server *server, struct ol_xport_event *events)
+{
+	int count = server->ops->poll(server->xport, events, EVENTS_MAX);
+
+	for (unsigned i = 1; i < QUIET_POLLS && count == 0; i++)
+		count = server->ops->poll(server->xport, events, EVENTS_MAX);
+	return count;
+}
+
 int ol_server_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
@@ -48,7 +60,7 @@ int ol_server_run(struct ol_server *server)
 	struct ol_xport_event events[EVENTS_MAX];
 
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
-		int count = server->ops->poll(server->xport, events, EVENTS_MAX);
+		int count = poll_some(server, events);
 
 		if (count < 0) {
 			ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr,

@@ -12,6 +12,8 @@
 
 enum {
 	EVENTS_MAX = 32,
+	QUIET_POLLS =
+		16, /* empty ones between two looks at the clock: news is not kept waiting by it */
 	SLEEP_MAX_MS = 50 /* a wait looks at its deadline and at links to retry this often */
 };
 
@@ -82,6 +84,16 @@ int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 	return 0;
 }
 
+/* ol_worker_poll() until it gives something, at most QUIET_POLLS times */
+static int poll_some(struct ol_worker *worker)
+{
+	int rc = ol_worker_poll(worker);
+
+	for (unsigned i = 1; i < QUIET_POLLS && rc == 0; i++)
+		rc = ol_worker_poll(worker);
+	return rc;
+}
+
 int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 {
 	uint64_t start_ns, now_ns, spin_ns, bound_ns;
@@ -93,7 +105,7 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 	spin_ns = start_ns + worker->opts.spin_us * OL_NS_PER_US;
 	bound_ns = start_ns + worker->opts.op_timeout_ms * OL_NS_PER_MS;
 	while (rc >= 0 && !op->done) {
-		rc = ol_worker_poll(worker);
+		rc = poll_some(worker);
 		if (rc != 0)
 			continue;
 		now_ns = ol_clock_ns();

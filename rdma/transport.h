@@ -21,8 +21,8 @@
  *     -EINVAL (what the caller can know: own segments, lengths, flags) and -ENOTCONN.
  *  5. OL_XPORT_CONN_UP comes before a connection's first doorbell, and doorbells rung before a
  *     disconnect before its OL_XPORT_CONN_DOWN. After OL_XPORT_CONN_DOWN no event of that
- * connection follows, and every signaled op has been reported once, failed or not. The connection
- * is then freed with conn_free().
+ *     connection follows, and every signaled op has been reported once, failed or not. The
+ *     connection is then freed with conn_free().
  *  6. Data-path calls never block, allocate, lock or log (on shm the first post to a region maps
  *     it). Control-path calls may do all four.
  *  7. After conn_free() and dereg() return, no write under the old key can reach memory that

@@ -204,6 +204,7 @@ void ol_verbs_close(struct ol_xport *xport)
 		if (xport->slots[i] != NULL)
 			ol_verbs_conn_free(&xport->slots[i]->base);
 	}
+	ol_verbs_regions_end(xport);
 	if (xport->listener != NULL)
 		rdma_destroy_id(xport->listener);
 	ol_verbs_queues_close(xport);

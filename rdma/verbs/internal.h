@@ -252,6 +252,7 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 void ol_verbs_dereg(struct ol_xport_region *region);
 struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
 				   const struct ol_xport_conn *base);
+void ol_verbs_regions_end(struct ol_xport *xport); /* at close: those that should be gone */
 int ol_verbs_regions_enter(struct ol_verbs_conn *conn); /* a domain was made: common ones go in */
 void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own and its domain's */
 

@@ -89,6 +89,7 @@ static void mrs_destroy(struct ol_xport_region *region)
 	for (uint32_t i = 0; i <= region->xport->opts.conns_max; i++)
 		mr_destroy(region->xport, &region->mrs[i]);
 	free(region->mrs);
+	region->mrs = NULL;
 }
 
 /* The local right to write is needed for reads' targets, and by the peer's right to write. */
@@ -146,15 +147,29 @@ err_mrs:
 	return rc;
 }
 
-void ol_verbs_dereg(struct ol_xport_region *region)
+static void region_end(struct ol_xport_region *region)
 {
-	if (region == NULL)
-		return;
 	mrs_destroy(region);
 	*region->prev_next = region->next;
 	if (region->next != NULL)
 		region->next->prev_next = region->prev_next;
+	region->xport = NULL;
+}
+
+void ol_verbs_dereg(struct ol_xport_region *region)
+{
+	if (region == NULL)
+		return;
+	if (region->xport != NULL)
+		region_end(region);
 	free(region);
+}
+
+/* A caller's mistake that must not become a use after free: dereg() then only frees. */
+void ol_verbs_regions_end(struct ol_xport *xport)
+{
+	while (xport->regions != NULL)
+		region_end(xport->regions);
 }
 
 /* The domain in which conn's peer will look for a key; a request may not have got its own yet. */

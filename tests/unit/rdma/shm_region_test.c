@@ -62,6 +62,34 @@ static void writes_and_reads_of_every_size_arrive_whole(void **state)
 	pair_close(&a, &b);
 }
 
+static void a_region_in_the_middle_of_a_slab_on_huge_pages_is_reached(void **state)
+{
+	const size_t off = (2 << 20) + 4096;
+	struct ol_xport_region *region;
+	struct ol_slab *slab;
+	struct end a;
+	struct end b;
+	uint8_t *p;
+
+	(void)state;
+	pair_open(&a, &b, NULL);
+	assert_int_equal(ol_slab_create(8 << 20, OL_SLAB_NODE_ANY, true, &slab), 0);
+	assert_int_equal(X->reg(a.xport, NULL, slab, off, 3 << 20, RW, &region), 0);
+	p = (uint8_t *)slab->addr + off;
+	assert_int_equal(put(b.conn, X->rkey(region, a.conn), 0, "first", 5), 0);
+	assert_int_equal(put(b.conn, X->rkey(region, a.conn), (3 << 20) - 4, "last", 4), 0);
+	assert_memory_equal(p, "first", 5);
+	assert_memory_equal(p + (3 << 20) - 4, "last", 4);
+	assert_int_equal(p[-1], 0);
+	assert_int_equal(p[3 << 20], 0);
+	X->dereg(region);
+	want(&b, NULL, OL_XPORT_DONE);
+	want(&b, NULL, OL_XPORT_DONE);
+	drained(&b); /* told that the region is gone: unmaps it */
+	ol_slab_destroy(slab);
+	pair_close(&a, &b);
+}
+
 static void segments_land_one_behind_the_other_and_reads_scatter(void **state)
 {
 	struct ol_xport_write write = { .seg_count = 2 };
@@ -504,6 +532,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(writes_and_reads_of_every_size_arrive_whole),
+		cmocka_unit_test(a_region_in_the_middle_of_a_slab_on_huge_pages_is_reached),
 		cmocka_unit_test(segments_land_one_behind_the_other_and_reads_scatter),
 		cmocka_unit_test(a_key_moved_inside_its_region_reaches_just_that),
 		cmocka_unit_test(violations_end_the_connection_and_change_nothing),

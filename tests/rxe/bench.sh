@@ -12,19 +12,32 @@ root=$(cd "$here/../.." && pwd)
 bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-$root/build/dev}/outlast}
 rounds=${OL_BENCH_ROUNDS:-3}
 
-# perftest PROGRAM COLUMN SIZE ITERATIONS -- prints the figure in the column; the client tries until the server is there
+# listening PORT PID -- waits until somebody listens there; fails if the process ends first
+listening() {
+	local tries
+
+	for ((tries = 0; tries < 600; tries++)); do
+		rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN .*:$1 *" && return 0
+		kill -0 "$2" 2>/dev/null || return 1
+		read -r -t 0.05 <>"$tmp/never"
+	done
+	return 1
+}
+
+# perftest PROGRAM COLUMN SIZE ITERATIONS -- prints the figure in the column. A client that is refused would
+# crash, so it comes when its server listens.
 perftest() {
-	local program=$1 column=$2 tries server row='' args
+	local program=$1 column=$2 server row='' args
+	port=$(($(cat "$tmp/port") + 1))
+	echo "$port" >"$tmp/port"
 	args=(-R -F -d "$OL_DEVICE" -s "$3" -n "$4" -p "$port")
 
-	port=$((port + 1))
 	taskset -c 1 "$program" "${args[@]}" >"$tmp/server" 2>&1 &
 	server=$!
-	for ((tries = 0; tries < 100; tries++)); do
-		row=$(taskset -c 0 "$program" "${args[@]}" "$OL_ADDR" 2>"$tmp/client" | grep -E '^ *[0-9]+ +[0-9]+ ')
-		[ -z "$row" ] || break
-		kill -0 "$server" 2>/dev/null || break
-	done
+	if listening "$port" "$server"; then
+		taskset -c 0 "$program" "${args[@]}" "$OL_ADDR" >"$tmp/client" 2>&1
+		row=$(grep -E '^ *[0-9]+ +[0-9]+ ' "$tmp/client")
+	fi
 	kill "$server" 2>/dev/null
 	wait "$server" 2>/dev/null
 	[ -n "$row" ] || {
@@ -49,7 +62,9 @@ note() {
 	local name=$1
 
 	shift
-	"$@" >>"$tmp/figures.$name" || failed=1
+	"$@" >"$tmp/figure" || failed=1
+	cat "$tmp/figure" >>"$tmp/figures.$name"
+	echo "$name $(cat "$tmp/figure") ($SECONDS s)" >&2
 }
 
 round() {
@@ -80,7 +95,8 @@ row() {
 
 guest() {
 	tmp=$(mktemp -d)
-	port=18600
+	mkfifo "$tmp/never"
+	echo 18600 >"$tmp/port"
 	failed=0
 	round # the first is for the emulator to warm up
 	rm -f "$tmp"/figures.*

@@ -21,8 +21,7 @@
 
 enum {
 	TICK_MS = 100,
-	END_MAX_MS = 5000, /* for processes to end after they were told to */
-	STEPS_DEFAULT = 1000
+	END_MAX_MS = 5000 /* for processes to end after they were told to */
 };
 
 static const struct ol_conf_choice transports[] = {
@@ -48,21 +47,22 @@ static const struct ol_conf_field train_fields[] = {
 	  .min = 1,
 	  .max = TRAIN_SERVERS_MAX },
 	{ .name = "steps",
-	  .dflt = "0",
-	  .help = "updates, hence the last version; 0: 1000, unless --seconds or --epochs is given",
+	  .dflt = "1000",
+	  .help = "updates, hence the last version",
 	  .offset = offsetof(struct train_set, steps),
 	  .type = OL_CONF_U64,
+	  .min = 1,
 	  .max = UINT64_C(1) << 40 },
 	{ .name = "seconds",
 	  .dflt = "0",
-	  .help = "train for so long instead",
+	  .help = "train for so long instead; 0: --steps",
 	  .offset = offsetof(struct train_set, seconds),
 	  .type = OL_CONF_F64,
 	  .f64_min = 0.0,
 	  .f64_max = 1e7 },
 	{ .name = "epochs",
 	  .dflt = "0",
-	  .help = "train so many times as many samples as the training set has instead",
+	  .help = "train on so many times the number of training samples instead; 0: --steps",
 	  .offset = offsetof(struct train_set, epochs),
 	  .type = OL_CONF_F64,
 	  .f64_min = 0.0,
@@ -110,24 +110,23 @@ static const char examples[] =
 
 static int sizes_decide(struct train *train)
 {
-	uint64_t first, count;
 	const struct train_set *set = &train->set;
 	double a_step = (double)set->batch * (train_is_sync(train) ? set->workers : 1.0);
-	int given = (set->steps > 0) + (set->seconds > 0.0) + (set->epochs > 0.0);
+	bool timed = set->seconds > 0.0, counted = set->epochs > 0.0;
+	uint64_t first, count;
 
-	if (given > 1)
-		return ol_settings_fail(&train->settings, set->seconds > 0.0 ? "seconds" : "epochs",
-					"goes with neither --steps nor another of its kind");
+	if ((timed && counted) ||
+	    ((timed || counted) && ol_conf_is_set(train->settings.conf, "steps")))
+		return ol_settings_fail(&train->settings, timed ? "seconds" : "epochs",
+					"is one of three: give --steps, --seconds or --epochs");
 	if (ol_shard_span(train->job->param_count, set->servers, set->servers - 1, &first,
 			  &count) != 0)
 		return ol_settings_fail(&train->settings, "servers",
 					"is more than the model has parameters for");
-	train->steps = set->steps;
-	if (set->epochs > 0.0)
+	train->steps = timed ? 0 : set->steps;
+	if (counted)
 		train->steps = (uint64_t)ceil(set->epochs * (double)train->job->data->train.count /
 					      a_step);
-	else if (given == 0)
-		train->steps = STEPS_DEFAULT;
 	return 0;
 }
 

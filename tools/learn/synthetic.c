@@ -175,13 +175,12 @@ static int set_make(const struct synth *synth, const float *centres, uint32_t ha
 		struct learn_key key = { .seed = (uint64_t)synth->seed, .step = s, .worker = half };
 		struct learn_rng_block block = learn_rng_draw(&key, LEARN_RNG_SYNTH_LABEL, 0);
 		const float *centre;
+		float value[2] = { 0 }; /* filled at even features, for two */
 
 		labels[s] = (uint16_t)learn_rng_below(block.word[0], block.word[1],
 						      (uint32_t)synth->classes);
 		centre = centres + labels[s] * features;
 		for (size_t i = 0; i < features; i++) {
-			float value[2];
-
 			if (i % 2 == 0) {
 				block = learn_rng_draw(&key, LEARN_RNG_SYNTH_NOISE,
 						       (uint32_t)(i / 2));

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * blas.h -- matrix products by OpenBLAS, on one thread and with the kernels this processor deserves
+ *
+ * OpenBLAS chooses its kernels and starts its threads while it is loaded, before main(), from the
+ * processor's model number and from the environment. A processor younger than the library gets the
+ * kernels of 2004, several times slower than those it can run; only OPENBLAS_CORETYPE, set before
+ * the library is loaded, changes that.
+ */
+#ifndef LEARN_BLAS_H
+#define LEARN_BLAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * learn_blas_start -- the first call of main(): the right kernels, no threads of OpenBLAS's own
+ *
+ * Where the environment has to change for that, it is changed and the program is executed once
+ * more, with the same arguments; children inherit it. What the user has set stays as it is, except
+ * that products run on one thread in any case. If executing fails, the program goes on.
+ *
+ * Threading: before any other thread and any open file that is not to be inherited
+ */
+void learn_blas_start(char **argv);
+
+/*
+ * learn_blas_coretype -- the OPENBLAS_CORETYPE that beats the kernels named core; NULL: none does
+ *
+ * avx2 (with FMA) and avx512 (F, CD, BW, DQ, VL) say what the processor has.
+ */
+const char *learn_blas_coretype(const char *core, bool avx2, bool avx512);
+
+/* Which factors of a product lie in memory the other way round, row for column. */
+enum learn_turned {
+	LEARN_TURNED_NONE = 0,
+	LEARN_TURNED_A = 1 << 0,
+	LEARN_TURNED_B = 1 << 1
+};
+
+/*
+ * learn_blas_product -- c[m][n] = keep * c + a[m][k] * b[k][n]
+ *
+ * Row-major without gaps, aligned as float, each dimension from 1 to INT_MAX. keep 0: what c holds
+ * is not looked at. Same bits in, same bits out, whatever the alignment, for one kind of kernels.
+ * The first product of a thread takes some of OpenBLAS's own memory.
+ */
+void learn_blas_product(unsigned turned, size_t m, size_t n, size_t k, const float *a,
+			const float *b, float keep, float *c);
+
+#endif /* LEARN_BLAS_H */

@@ -6,16 +6,18 @@
 
 #include <stddef.h>
 
-#include "learn/kernel.h"
-
 enum {
+	LEARN_C1 = 16, /* channels after the first convolution */
+	LEARN_C2 = 32, /* and after the second */
+	LEARN_SIDE1 = 28, /* pixels a side: the image */
+	LEARN_SIDE2 = 14, /* after the first pooling */
+	LEARN_SIDE3 = 7, /* after the second */
 	LEARN_CNN_PIXELS = LEARN_SIDE1 * LEARN_SIDE1,
 	LEARN_CNN_CELLS = LEARN_SIDE3 * LEARN_SIDE3, /* of one channel, at the end */
 	LEARN_CNN_FEATURES = LEARN_CNN_CELLS * LEARN_C2,
 	LEARN_CNN_TAPS = 9,
 	LEARN_CNN_W1 = LEARN_C1 * LEARN_CNN_TAPS,
-	LEARN_CNN_W2 = LEARN_C2 * LEARN_C1 * LEARN_CNN_TAPS,
-	LEARN_CNN_PARAMS = LEARN_CNN_W1 + LEARN_C1 + LEARN_CNN_W2 + LEARN_C2
+	LEARN_CNN_W2 = LEARN_C2 * LEARN_C1 * LEARN_CNN_TAPS
 };
 
 struct learn_cnn;
@@ -37,9 +39,10 @@ const float *learn_cnn_forward(struct learn_cnn *cnn, const float *w, const floa
 /*
  * learn_cnn_backward -- the gradient of both convolutions' parameters to grad
  *
- * dxt is the gradient of what the last forward returned, [1568][lanes]; w as given to it.
+ * dx is the gradient of what the last forward returned, [count][1568]; x and count are those given
+ * to it, and it has kept the weights.
  */
-void learn_cnn_backward(struct learn_cnn *cnn, const float *w, const float *dxt, size_t lanes,
-			size_t count, float *grad);
+void learn_cnn_backward(struct learn_cnn *cnn, const float *x, const float *dx, size_t count,
+			float *grad);
 
 #endif /* LEARN_CNN_H */

@@ -177,8 +177,7 @@ int learn_model_create(const char *name, const struct learn_shape *shape,
 			       model->param_count, PARAMS_MAX);
 		goto err_model;
 	}
-	rc = learn_stack_init(&model->stack, plan.widths, plan.layer_count, first,
-			      learn_stack_lanes(opts->batch_max));
+	rc = learn_stack_init(&model->stack, plan.widths, plan.layer_count, first, opts->batch_max);
 	if (rc == 0 && plan.cnn)
 		rc = learn_cnn_create(opts->batch_max, &model->cnn);
 	if (rc == 0)
@@ -254,8 +253,7 @@ int learn_model_grad(struct learn_model *model, const float *w, const struct lea
 	*ret_loss =
 		learn_stack_backward(&model->stack, w, x, batch->labels, batch->count, cnn, grad);
 	if (cnn)
-		learn_cnn_backward(model->cnn, w, model->stack.dyt, learn_stack_lanes(batch->count),
-				   batch->count, grad);
+		learn_cnn_backward(model->cnn, batch->x, model->stack.dy, batch->count, grad);
 	return 0;
 }
 

@@ -17,9 +17,9 @@
  *pool 2
  *	            -> 1568 -> 512, ReLU, dropout 0.25 -> classes; 813,258 parameters for 10 classes
  *
- * DETERMINISM. Same weights, batch and key: same gradient, bit for bit, on CPUs of the same
- *instruction set, whatever the alignment of the buffers. First weights have the same bits on every
- *machine.
+ * DETERMINISM. Same weights, batch and key: same gradient, bit for bit, with one version of
+ *OpenBLAS and one kind of its kernels (blas.h), whatever the alignment of the buffers. First
+ *weights have the same bits on every machine.
  *
  * NON-FINITE NUMBERS propagate: weights that have diverged give a loss that is not finite. The
  *caller decides.
@@ -98,11 +98,12 @@ void learn_model_init(const struct learn_model *model, uint64_t seed, float *w);
 /*
  * learn_model_grad -- the gradient of a batch's mean loss at w, and that loss
  *
- * grad is written whole, every element once, and read never: it may be a slot in a peer's memory,
- * and need not be zero. w and grad need float alignment only, and must not overlap. key chooses the
- * dropout mask; give the batch's own.
+ * grad is written whole and need not be zero: what it holds before does not count. Sums are made in
+ * it, so nobody may look at it during the call. w and grad need float alignment only, and must not
+ * overlap. key chooses the dropout mask; give the batch's own.
  *
- * Blocks:    never; computes in the caller's thread, allocates nothing
+ * Blocks:    never; computes in the caller's thread, allocates nothing but OpenBLAS's memory at a
+ *            thread's first call
  * Threading: the model's thread
  * Errors:    -EINVAL: the batch is empty, larger than batch_max or of another shape
  */

@@ -8,76 +8,58 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "learn/blas.h"
 #include "learn/source.h"
 
 enum {
-	BLOCK = 16, /* learn_transpose() works in squares of this side: one cache line */
+	DRAW_SAMPLES = 16, /* of one unit, which one draw of 16 bytes masks */
 	DROP_STEPS = 256, /* dropout rates are multiples of 1/256: one random byte each */
 	DROP_LAYER_SHIFT = 28 /* the upper bits of a draw's index name the layer */
 };
 
-static_assert(LEARN_LANES == sizeof(struct learn_rng_block), "one draw masks one row of lanes");
-static_assert((uint64_t)LEARN_WIDTH_MAX * LEARN_BATCH_MAX / LEARN_LANES <= 1ull << DROP_LAYER_SHIFT,
+static_assert(DRAW_SAMPLES == sizeof(struct learn_rng_block), "a byte for each sample");
+static_assert((uint64_t)LEARN_WIDTH_MAX * LEARN_BATCH_MAX / DRAW_SAMPLES <=
+		      1ull << DROP_LAYER_SHIFT,
 	      "the draws of one layer fit below the layer's number");
 static_assert(LEARN_LAYERS_MAX <= 1 << (32 - DROP_LAYER_SHIFT), "and that fits above them");
 
-void learn_transpose(const float *from, size_t rows, size_t cols, size_t from_row, float *to,
-		     size_t to_row)
-{
-	for (size_t r0 = 0; r0 < rows; r0 += BLOCK) {
-		size_t r_end = r0 + BLOCK < rows ? r0 + BLOCK : rows;
-
-		for (size_t c0 = 0; c0 < cols; c0 += BLOCK) {
-			size_t c_end = c0 + BLOCK < cols ? c0 + BLOCK : cols;
-
-			for (size_t c = c0; c < c_end; c++) {
-				for (size_t r = r0; r < r_end; r++)
-					to[c * to_row + r] = from[r * from_row + c];
-			}
-		}
-	}
-}
-
 int learn_stack_init(struct learn_stack *stack, const size_t *widths, size_t layer_count,
-		     size_t offset, size_t lanes_max)
+		     size_t offset, size_t count_max)
 {
-	size_t widest = 0;
+	size_t widest = widths[0];
 
-	stack->kernels = learn_kernels_best();
 	stack->layer_count = layer_count;
-	stack->lanes_max = lanes_max;
 	for (size_t l = 0; l < layer_count; l++) {
 		struct learn_stack_layer *layer = &stack->layers[l];
 
-		layer->dense = (struct learn_dense){ .in = widths[l], .out = widths[l + 1] };
-		layer->offset = offset;
+		*layer = (struct learn_stack_layer){ .in = widths[l],
+						     .out = widths[l + 1],
+						     .offset = offset };
 		offset += (widths[l] + 1) * widths[l + 1];
-		layer->xt = learn_alloc(widths[l] * lanes_max, sizeof(float));
-		if (l > 0)
-			layer->x = learn_alloc(widths[l] * lanes_max, sizeof(float));
-		if (layer->xt == NULL || (l > 0 && layer->x == NULL))
-			return -ENOMEM;
+		widest = widths[l + 1] > widest ? widths[l + 1] : widest;
+		if (l > 0) {
+			layer->x = learn_alloc(widths[l] * count_max, sizeof(float));
+			if (layer->x == NULL)
+				return -ENOMEM;
+		}
 	}
-	for (size_t l = 0; l <= layer_count; l++)
-		widest = widths[l] > widest ? widths[l] : widest;
-	stack->logits = learn_alloc(widths[layer_count] * lanes_max, sizeof(float));
-	stack->dyt = learn_alloc(widest * lanes_max, sizeof(float));
-	stack->dxt = learn_alloc(widest * lanes_max, sizeof(float));
-	if (stack->logits == NULL || stack->dyt == NULL || stack->dxt == NULL)
+	stack->logits = learn_alloc(widths[layer_count] * count_max, sizeof(float));
+	stack->dy = learn_alloc(widest * count_max, sizeof(float));
+	stack->dx = learn_alloc(widest * count_max, sizeof(float));
+	if (stack->logits == NULL || stack->dy == NULL || stack->dx == NULL)
 		return -ENOMEM;
 	return 0;
 }
 
 void learn_stack_fini(struct learn_stack *stack)
 {
-	for (size_t l = 0; l < stack->layer_count; l++) {
+	for (size_t l = 0; l < stack->layer_count; l++)
 		free(stack->layers[l].x);
-		free(stack->layers[l].xt);
-	}
 	free(stack->logits);
-	free(stack->dyt);
-	free(stack->dxt);
+	free(stack->dy);
+	free(stack->dx);
 }
 
 /* relu -- v above 0; a NaN stays one */
@@ -86,36 +68,33 @@ static inline float relu(float v)
 	return v < 0 ? 0 : v;
 }
 
-/* relu_drop -- ReLU and dropout of one row of LEARN_LANES activations; a dropped one is 0 from here
- * on */
-static void relu_drop(float *y, const struct learn_rng_block *bits, unsigned drop, float scale)
+/* activate -- what lies between hidden layer l and the next, in place; a dropped unit is 0 from
+ * here on */
+static void activate(const struct learn_stack *stack, size_t l, size_t count,
+		     const struct learn_key *key, float *y)
 {
-	for (unsigned j = 0; j < LEARN_LANES; j++) {
-		uint32_t byte = bits->word[j / 4] >> 8 * (j % 4) & 0xff;
-
-		y[j] = byte < drop ? 0 : relu(y[j]) * scale;
-	}
-}
-
-/* activate -- what lies between hidden layer l and the next, in place */
-static void activate(const struct learn_stack *stack, size_t l, size_t lanes,
-		     const struct learn_key *key, float *yt)
-{
-	size_t out = stack->layers[l].dense.out;
+	size_t out = stack->layers[l].out;
 	float scale = (float)DROP_STEPS / (float)(DROP_STEPS - stack->drop);
 
 	if (key == NULL || stack->drop == 0) {
-		for (size_t i = 0; i < out * lanes; i++)
-			yt[i] = relu(yt[i]);
+		for (size_t i = 0; i < out * count; i++)
+			y[i] = relu(y[i]);
 		return;
 	}
-	for (size_t s = 0; s < lanes; s += LEARN_LANES) {
+	for (size_t first = 0; first < count; first += DRAW_SAMPLES, y += DRAW_SAMPLES * out) {
+		size_t left = count - first;
+
 		for (size_t o = 0; o < out; o++) {
-			size_t index = l << DROP_LAYER_SHIFT | (s / LEARN_LANES * out + o);
+			size_t index = l << DROP_LAYER_SHIFT | (first / DRAW_SAMPLES * out + o);
 			struct learn_rng_block bits =
 				learn_rng_draw(key, LEARN_RNG_DROPOUT, (uint32_t)index);
 
-			relu_drop(yt + o * lanes + s, &bits, stack->drop, scale);
+			for (size_t s = 0; s < DRAW_SAMPLES && s < left; s++) {
+				uint32_t byte = bits.word[s / 4] >> 8 * (s % 4) & 0xff;
+				float *unit = y + s * out + o;
+
+				*unit = byte < stack->drop ? 0 : relu(*unit) * scale;
+			}
 		}
 	}
 }
@@ -123,127 +102,118 @@ static void activate(const struct learn_stack *stack, size_t l, size_t lanes,
 void learn_stack_forward(struct learn_stack *stack, const float *w, const float *x, size_t count,
 			 const struct learn_key *key)
 {
-	size_t lanes = learn_stack_lanes(count);
-
 	for (size_t l = 0; l < stack->layer_count; l++) {
-		struct learn_stack_layer *layer = &stack->layers[l];
+		const struct learn_stack_layer *layer = &stack->layers[l];
 		const float *weights = w + layer->offset;
-		const float *bias = weights + layer->dense.in * layer->dense.out;
+		const float *bias = weights + layer->in * layer->out;
 		bool last = l + 1 == stack->layer_count;
-		float *yt = last ? stack->logits : stack->layers[l + 1].xt;
+		float *y = last ? stack->logits : layer[1].x;
 
-		if (l == 0)
-			learn_transpose(x, count, layer->dense.in, layer->dense.in, layer->xt,
-					lanes);
-		stack->kernels->dense_forward(&layer->dense, weights, bias, layer->xt, lanes, yt);
-		if (!last) {
-			activate(stack, l, lanes, key, yt);
-			learn_transpose(yt, layer->dense.out, count, lanes, layer[1].x,
-					layer->dense.out);
-			continue;
-		}
-		for (size_t i = 0; stack->final_relu && i < layer->dense.out * lanes; i++)
-			yt[i] = relu(yt[i]);
+		for (size_t s = 0; s < count; s++)
+			memcpy(y + s * layer->out, bias, layer->out * sizeof(*y));
+		learn_blas_product(LEARN_TURNED_B, count, layer->out, layer->in,
+				   l > 0 ? layer->x : x, weights, 1, y);
+		if (!last)
+			activate(stack, l, count, key, y);
+		for (size_t i = 0; last && stack->final_relu && i < layer->out * count; i++)
+			y[i] = relu(y[i]);
 	}
 }
 
 /* sample_loss -- -log softmax of one sample; *ret_max is its largest logit, *ret_sum that of
  * exp(logit - max) */
-static double sample_loss(const float *logits, size_t classes, size_t lanes, size_t label,
-			  float *ret_max, float *ret_sum)
+static double sample_loss(const float *logits, size_t classes, size_t label, float *ret_max,
+			  float *ret_sum)
 {
 	float max = logits[0];
 	float sum = 0;
 
 	for (size_t c = 1; c < classes; c++)
-		max = logits[c * lanes] > max ? logits[c * lanes] : max;
+		max = logits[c] > max ? logits[c] : max;
 	for (size_t c = 0; c < classes; c++)
-		sum += expf(logits[c * lanes] - max);
+		sum += expf(logits[c] - max);
 	*ret_max = max;
 	*ret_sum = sum;
-	return (double)(max - logits[label * lanes]) + log((double)sum);
+	return (double)(max - logits[label]) + log((double)sum);
 }
 
 void learn_stack_score(const struct learn_stack *stack, const uint16_t *labels, size_t count,
 		       struct learn_score *score)
 {
-	size_t classes = stack->layers[stack->layer_count - 1].dense.out;
-	size_t lanes = learn_stack_lanes(count);
+	size_t classes = stack->layers[stack->layer_count - 1].out;
 
 	for (size_t s = 0; s < count; s++) {
-		const float *logits = stack->logits + s;
+		const float *logits = stack->logits + s * classes;
 		size_t best = 0;
 		float max, sum;
 
-		score->loss_sum += sample_loss(logits, classes, lanes, labels[s], &max, &sum);
+		score->loss_sum += sample_loss(logits, classes, labels[s], &max, &sum);
 		for (size_t c = 1; c < classes; c++)
-			best = logits[c * lanes] > logits[best * lanes] ? c : best;
+			best = logits[c] > logits[best] ? c : best;
 		if (best == labels[s] && !isnan(sum))
 			score->correct++;
 	}
 	score->count += count;
 }
 
-/* loss_backward -- the gradient of the mean loss by the logits to stack->dyt; returns the loss */
-static double loss_backward(struct learn_stack *stack, const uint16_t *labels, size_t count,
-			    size_t lanes)
+/* loss_backward -- the gradient of the mean loss by the logits to stack->dy; returns the loss */
+static double loss_backward(struct learn_stack *stack, const uint16_t *labels, size_t count)
 {
-	size_t classes = stack->layers[stack->layer_count - 1].dense.out;
+	size_t classes = stack->layers[stack->layer_count - 1].out;
 	float part = 1.0f / (float)count;
 	double loss = 0;
 
-	for (size_t s = 0; s < lanes; s++) {
-		const float *logits = stack->logits + s;
-		float *dyt = stack->dyt + s;
-		float max = 0;
-		float sum = 1;
+	for (size_t s = 0; s < count; s++) {
+		const float *logits = stack->logits + s * classes;
+		float *dy = stack->dy + s * classes;
+		float max, sum;
 
-		if (s < count)
-			loss += sample_loss(logits, classes, lanes, labels[s], &max, &sum);
+		loss += sample_loss(logits, classes, labels[s], &max, &sum);
 		for (size_t c = 0; c < classes; c++) {
-			float p = expf(logits[c * lanes] - max) / sum;
+			float p = expf(logits[c] - max) / sum;
+			bool stopped = stack->final_relu && logits[c] <= 0;
 
-			dyt[c * lanes] = 0;
-			if (s < count && !(stack->final_relu && logits[c * lanes] <= 0))
-				dyt[c * lanes] = (p - (float)(labels[s] == c)) * part;
+			dy[c] = stopped ? 0 : (p - (float)(labels[s] == c)) * part;
 		}
 	}
 	return loss / (double)count;
 }
 
+/* rows_sum -- the sum of count rows of `out` numbers */
+static void rows_sum(const float *restrict rows, size_t count, size_t out, float *restrict sum)
+{
+	memset(sum, 0, out * sizeof(*sum));
+	for (size_t s = 0; s < count; s++) {
+		for (size_t o = 0; o < out; o++)
+			sum[o] += rows[s * out + o];
+	}
+}
+
 double learn_stack_backward(struct learn_stack *stack, const float *w, const float *x,
 			    const uint16_t *labels, size_t count, bool want_input, float *grad)
 {
-	const struct learn_kernels *kernels = stack->kernels;
 	float scale = (float)DROP_STEPS / (float)(DROP_STEPS - stack->drop);
-	size_t lanes = learn_stack_lanes(count);
-	double loss = loss_backward(stack, labels, count, lanes);
+	double loss = loss_backward(stack, labels, count);
 
 	for (size_t l = stack->layer_count; l-- > 0;) {
-		struct learn_stack_layer *layer = &stack->layers[l];
-		size_t in = layer->dense.in;
-		size_t out = layer->dense.out;
+		const struct learn_stack_layer *layer = &stack->layers[l];
+		size_t in = layer->in;
+		size_t out = layer->out;
 		float *dw = grad + layer->offset;
-		float *swap = stack->dyt;
+		float *swap = stack->dy;
 
-		kernels->dense_weight(&layer->dense, l > 0 ? layer->x : x, stack->dyt, lanes, count,
-				      dw);
-		for (size_t o = 0; o < out; o++) {
-			float sum = 0;
-
-			for (size_t s = 0; s < count; s++)
-				sum += stack->dyt[o * lanes + s];
-			dw[in * out + o] = sum;
-		}
+		learn_blas_product(LEARN_TURNED_A, out, in, count, stack->dy, l > 0 ? layer->x : x,
+				   0, dw);
+		rows_sum(stack->dy, count, out, dw + in * out);
 		if (l == 0 && !want_input)
 			break;
-		kernels->dense_data(&layer->dense, w + layer->offset, stack->dyt, lanes,
-				    stack->dxt);
-		/* A unit that ReLU or dropout had stopped is 0 in xt. */
-		for (size_t i = 0; l > 0 && i < in * lanes; i++)
-			stack->dxt[i] = layer->xt[i] > 0 ? stack->dxt[i] * scale : 0;
-		stack->dyt = stack->dxt;
-		stack->dxt = swap;
+		learn_blas_product(LEARN_TURNED_NONE, count, in, out, stack->dy, w + layer->offset,
+				   0, stack->dx);
+		/* A unit that ReLU or dropout had stopped is 0 in x. */
+		for (size_t i = 0; l > 0 && i < in * count; i++)
+			stack->dx[i] = layer->x[i] > 0 ? stack->dx[i] * scale : 0;
+		stack->dy = stack->dx;
+		stack->dx = swap;
 	}
 	return loss;
 }

@@ -7,7 +7,6 @@
  * the expected loss, and central differences of it are the expected gradient.
  */
 
-#include "learn/kernel.h"
 #include "learn/model.h"
 #include "unit/learn/learn_util.h"
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "learn/blas.h"
 #include "outlast/cmd.h"
 
 static const struct ol_cmd commands[] = {
@@ -38,6 +39,7 @@ static void usage(FILE *out)
 
 int main(int argc, char **argv)
 {
+	learn_blas_start(argv);
 	if (argc < 2) {
 		usage(stderr);
 		return OL_EXIT_USAGE;

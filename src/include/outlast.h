@@ -145,6 +145,18 @@ struct ol_push_info {
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
 
 /*
+ * ol_grad_ready -- a hint: the floats of a lent buffer from `first` on will not change any more
+ *
+ * Backpropagation finishes the last layer first. What is said to be ready is sent, and may be
+ * applied where nobody sees it, while the rest is computed; it takes effect with ol_push() only.
+ * `first` goes down from call to call.
+ *
+ * Blocks:    never
+ * Errors:    -EINVAL (not a buffer that is lent), OL_E_NO_SERVER
+ */
+OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
+
+/*
  * ol_push -- add a gradient, taking the buffer back
  *
  * With op->level OL_LEVEL_APPLIED it is done when every shard has resolved it: status is 0, or

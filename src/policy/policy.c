@@ -5,7 +5,6 @@
 #include "policy/policy.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 struct ol_policy {
@@ -69,6 +68,11 @@ void ol_policy_on_update(struct ol_policy *policy, uint64_t version, uint64_t no
 	for (uint32_t i = 0; i < policy->workers_max; i++)
 		policy->held[i] = false;
 	policy->held_count = 0;
+}
+
+bool ol_policy_single(const struct ol_policy *policy)
+{
+	return policy->consistency == OL_CONSISTENCY_ASYNC;
 }
 
 void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker)

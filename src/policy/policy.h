@@ -12,6 +12,7 @@
 #ifndef OL_POLICY_POLICY_H
 #define OL_POLICY_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "outlast_server.h"
@@ -46,6 +47,9 @@ enum ol_verdict ol_policy_on_gradient(struct ol_policy *policy, const struct ol_
 
 /* ol_policy_on_update -- the step was made and published (or dropped whole, at the same version) */
 void ol_policy_on_update(struct ol_policy *policy, uint64_t version, uint64_t now_ns);
+
+/* ol_policy_single -- true if every gradient is a step by itself, whatever else arrives */
+bool ol_policy_single(const struct ol_policy *policy);
 
 /* ol_policy_on_leave -- what this worker has held is gone */
 void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker);

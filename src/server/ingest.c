@@ -223,6 +223,61 @@ static void step_count(struct ol_server *server, const struct ol_slot_state *sta
 	ol_word_store(&board->loss_bits, bits);
 }
 
+void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg,
+		       uint64_t now_ns)
+{
+	struct ol_early *early = &server->early;
+	struct ol_landed landed = { .session = (uint32_t)(session - server->sessions),
+				    .slot = ol_part_slot(arg) };
+	uint64_t first = ol_part_first(arg);
+	const float *grad;
+	int target;
+
+	if (landed.slot >= session->slot_count || session->slots[landed.slot].busy) {
+		ol_session_violation(server, session, "part of a slot that it may not write");
+		return;
+	}
+	/* with several workers another's push would often come first, and the work be in vain */
+	if (!ol_policy_single(server->policy) || server->live_workers > 1 ||
+	    server->queue_count + server->batch_count > 0)
+		return;
+	if (!early->active) {
+		target = ol_store_target(&server->store, pinned_mask(server, now_ns));
+		if (target < 0)
+			return;
+		*early = (struct ol_early){ .active = true,
+					    .landed = landed,
+					    .version = server->store.version,
+					    .first = server->store.geo.shard_len,
+					    .target = (unsigned)target };
+		ol_store_begin(&server->store, early->target);
+	}
+	if (early->landed.session != landed.session || early->landed.slot != landed.slot ||
+	    first >= early->first)
+		return;
+	grad = (const float *)(const void *)slot_memory(server, landed);
+	early->active =
+		ol_store_part(&server->store, grad, first, early->first - first, early->target);
+	early->first = first;
+}
+
+/* Finish what was begun on parts of this very gradient. False: it was not, or is worthless now. */
+static bool early_finish(struct ol_server *server, struct ol_contribution *contribution)
+{
+	struct ol_early *early = &server->early;
+	struct ol_landed landed = server->batch[0];
+	bool ours = early->active && server->batch_count == 1 &&
+		    early->version == server->store.version &&
+		    early->landed.session == landed.session && early->landed.slot == landed.slot;
+
+	early->active = false;
+	if (!ours ||
+	    !ol_store_part(&server->store, contribution->grad, 0, early->first, early->target))
+		return false;
+	ol_store_publish(&server->store, contribution, 1, early->target);
+	return true;
+}
+
 /* One step from the batch. False: every snapshot that could be written is pinned. */
 static bool step(struct ol_server *server, uint64_t now_ns)
 {
@@ -241,7 +296,8 @@ static bool step(struct ol_server *server, uint64_t now_ns)
 			.worker = server->sessions[landed.session].worker,
 		};
 	}
-	ol_store_apply(&server->store, server->contributions, count, (unsigned)target);
+	if (!early_finish(server, server->contributions))
+		ol_store_apply(&server->store, server->contributions, count, (unsigned)target);
 	server->batch_count = 0;
 	server->step_ready = false;
 	ol_policy_on_update(server->policy, server->store.version, now_ns);
@@ -299,5 +355,7 @@ void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 		server->step_ready = false;
 		ol_policy_on_leave(server->policy, session->worker);
 	}
+	if (server->early.landed.session == index)
+		server->early.active = false;
 	server->owed_total -= session->owed_count;
 }

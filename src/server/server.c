@@ -101,7 +101,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
 	xopts.conns_max = server->session_count + 8; /* and some that are shaking hands */
-	xopts.doorbells_max = server->opts.window + 4;
+	xopts.doorbells_max = server->opts.window * (1 + OL_PARTS_MAX) + 4;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
 	xopts.shared_domain = server->opts.shared_domain != 0;
 	xopts.log = xport_log;
@@ -246,6 +246,8 @@ static void on_bell(struct ol_server *server, struct ol_session *session, uint32
 		ol_session_violation(server, session, "doorbell before hello");
 	} else if (kind == OL_BELL_PUSH) {
 		ol_ingest_on_push(server, session, ol_bell_arg(imm), now_ns);
+	} else if (kind == OL_BELL_PART) {
+		ol_ingest_on_part(server, session, ol_bell_arg(imm), now_ns);
 	} else {
 		ol_session_violation(server, session, "doorbell of an unknown kind");
 	}

@@ -66,6 +66,18 @@ struct ol_landed {
 	uint32_t slot;
 };
 
+/*
+ * A gradient whose end is being applied while its beginning is still on the way. Nobody sees it
+ * before its push is whole and checked; any other step in between makes it worthless.
+ */
+struct ol_early {
+	bool active;
+	struct ol_landed landed;
+	uint64_t version; /* published when it began */
+	uint64_t first; /* floats from here on are done */
+	unsigned target;
+};
+
 struct ol_challenge {
 	uint8_t n[OL_NONCE_BYTES];
 	uint8_t m[OL_NONCE_BYTES];
@@ -100,6 +112,7 @@ struct ol_server {
 	struct ol_contribution *contributions;
 	uint32_t batch_count;
 	bool step_ready;
+	struct ol_early early;
 
 	struct ol_challenge challenges[OL_CHALLENGES];
 	uint32_t challenge_next;
@@ -126,6 +139,9 @@ void ol_session_expire(struct ol_server *server, uint64_t now_ns);
 
 /* ingest.c */
 void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uint32_t slot,
+		       uint64_t now_ns);
+/* ol_ingest_on_part -- arg of OL_BELL_PART: apply what has landed, if nothing else is to be done */
+void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg,
 		       uint64_t now_ns);
 /* ol_ingest_forget -- take everything of this session out of queue and batch */
 void ol_ingest_forget(struct ol_server *server, struct ol_session *session);

@@ -84,27 +84,38 @@ int ol_store_find(const struct ol_store *store, uint64_t version)
 	return -1;
 }
 
+/* The kernel's arguments for floats first … first + len of an update into target */
+static struct ol_kernel_args kernel_args(const struct ol_store *store, unsigned target,
+					 uint64_t first, uint64_t len)
+{
+	struct parts from = snapshot_parts(store, store->snapshot);
+	struct parts to = snapshot_parts(store, target);
+	struct ol_kernel_args args = {
+		.rule = &store->rule,
+		.step = store->version + 1,
+		.len = len,
+		.weights = from.weights + first,
+		.new_weights = to.weights + first,
+	};
+
+	for (unsigned i = 0; i < store->geo.state_vectors; i++) {
+		args.state[i] = from.state[i] + first;
+		args.new_state[i] = to.state[i] + first;
+	}
+	return args;
+}
+
 /*
  * Apply what is not yet found bad. Returns how many gradients are in the result; marks a bad one
  * and says so with *ret_again.
  */
 static unsigned apply_once(struct ol_store *store, struct ol_contribution *contributions,
-			   unsigned count, const struct parts *from, const struct parts *to,
-			   int *ret_again)
+			   unsigned count, unsigned target, int *ret_again)
 {
+	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
 	const float *grads[OL_WORKERS_MAX];
 	unsigned index[OL_WORKERS_MAX];
 	unsigned good = 0, done;
-	struct ol_kernel_args args = {
-		.rule = &store->rule,
-		.step = store->version + 1,
-		.grads = grads,
-		.len = store->geo.shard_len,
-		.weights = from->weights,
-		.new_weights = to->weights,
-		.state = { from->state[0], from->state[1] },
-		.new_state = { to->state[0], to->state[1] },
-	};
 
 	*ret_again = 0;
 	for (unsigned i = 0; i < count; i++) {
@@ -115,6 +126,7 @@ static unsigned apply_once(struct ol_store *store, struct ol_contribution *contr
 	}
 	if (good == 0)
 		return 0;
+	args.grads = grads;
 	args.grad_count = good;
 	done = store->kernels->update(&args);
 	if (done == good)
@@ -124,33 +136,55 @@ static unsigned apply_once(struct ol_store *store, struct ol_contribution *contr
 	return 0;
 }
 
-unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
-			unsigned count, unsigned target)
+void ol_store_begin(struct ol_store *store, unsigned target)
 {
-	struct ol_version_line *line = &store->board->line;
-	struct parts from = snapshot_parts(store, store->snapshot);
-	struct parts to = snapshot_parts(store, target);
-	uint64_t next = store->version + 1;
-	unsigned applied;
-	int again;
+	ol_word_begin(&store->board->line.begin[target], store->version + 2);
+}
 
-	for (unsigned i = 0; i < count; i++)
-		contributions[i].status = 0;
-	ol_word_begin(&line->begin[target], next + 1);
-	do {
-		applied = apply_once(store, contributions, count, &from, &to, &again);
-	} while (again);
-	if (applied == 0)
-		return 0;
-	memcpy(to.applied, from.applied, ol_layout_applied_bytes(&store->geo));
+bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, uint64_t count,
+		   unsigned target)
+{
+	struct ol_kernel_args args = kernel_args(store, target, first, count);
+	const float *part = grad + first;
+
+	args.grads = &part;
+	args.grad_count = 1;
+	return store->kernels->update(&args) == 1;
+}
+
+void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
+		      unsigned count, unsigned target)
+{
+	const uint64_t *from = snapshot_parts(store, store->snapshot).applied;
+	uint64_t *to = snapshot_parts(store, target).applied;
+	struct ol_version_line *line = &store->board->line;
+	uint64_t next = store->version + 1;
+
+	memcpy(to, from, ol_layout_applied_bytes(&store->geo));
 	for (unsigned i = 0; i < count; i++) {
 		if (contributions[i].status == 0)
-			to.applied[contributions[i].worker] = contributions[i].seq;
+			to[contributions[i].worker] = contributions[i].seq;
 	}
 	ol_word_store(&line->end[target], next + 1);
 	ol_word_store(&line->published, ol_published_make(next, target));
 	store->version = next;
 	store->snapshot = target;
+}
+
+unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
+			unsigned count, unsigned target)
+{
+	unsigned applied;
+	int again;
+
+	for (unsigned i = 0; i < count; i++)
+		contributions[i].status = 0;
+	ol_store_begin(store, target);
+	do {
+		applied = apply_once(store, contributions, count, target, &again);
+	} while (again);
+	if (applied > 0)
+		ol_store_publish(store, contributions, count, target);
 	return applied;
 }
 

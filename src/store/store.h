@@ -18,6 +18,7 @@
 #ifndef OL_STORE_STORE_H
 #define OL_STORE_STORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "outlast_server.h"
@@ -67,6 +68,17 @@ int ol_store_find(const struct ol_store *store, uint64_t version);
  */
 unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
 			unsigned count, unsigned target);
+
+/*
+ * The same for a single gradient that arrives in parts: begin, then parts in any order that cover
+ * it once, then publish. Another update in between undoes what was done. ol_store_part() is false
+ * if the part holds a non-finite value: begin again without it.
+ */
+void ol_store_begin(struct ol_store *store, unsigned target);
+bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, uint64_t count,
+		   unsigned target);
+void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
+		      unsigned count, unsigned target);
 
 /* ol_store_applied -- last sequence of a worker that the published weights contain */
 uint64_t ol_store_applied(const struct ol_store *store, uint32_t worker);

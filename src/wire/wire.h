@@ -117,6 +117,7 @@ int ol_wire_reject_status(enum ol_wire_reject_code code);
 enum ol_bell {
 	OL_BELL_HELLO = 1, /* worker: struct ol_hello is in the control page */
 	OL_BELL_PUSH, /* worker: slot arg has landed */
+	OL_BELL_PART, /* worker: the end of slot's gradient, from ol_part_first() on, has landed */
 	OL_BELL_ACK, /* server: ack record arg has landed: slot arg is free again */
 };
 
@@ -133,6 +134,33 @@ static inline uint32_t ol_bell_kind(uint32_t imm)
 static inline uint32_t ol_bell_arg(uint32_t imm)
 {
 	return imm & 0xffffff;
+}
+
+/*
+ * The argument of OL_BELL_PART: a slot, and how much of its gradient still has to come, in units
+ * of OL_PART_FLOATS. A hint: the server may start on what is there, and finds out from the header
+ * of the push that follows whether it was right to. At most OL_PARTS_MAX a push, so that
+ * doorbells stay bounded.
+ */
+enum {
+	OL_PART_FLOATS = 16384,
+	OL_PARTS_MAX = 4,
+	OL_PART_UNITS_MAX = (1 << 18) - 1,
+};
+
+static inline uint32_t ol_part_make(uint32_t slot, uint64_t units)
+{
+	return slot << 18 | (uint32_t)units;
+}
+
+static inline uint32_t ol_part_slot(uint32_t arg)
+{
+	return arg >> 18;
+}
+
+static inline uint64_t ol_part_first(uint32_t arg)
+{
+	return (uint64_t)(arg & OL_PART_UNITS_MAX) * OL_PART_FLOATS;
 }
 
 /* First word from worker to server on a new connection; at OL_HELLO_OFF of the control page. */

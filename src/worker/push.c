@@ -30,6 +30,10 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 		if (grad->state != OL_GRAD_FREE)
 			continue;
 		grad->state = OL_GRAD_LENT;
+		for (uint32_t k = 0; k < worker->link_count; k++) {
+			grad->left[k] = ol_layout_vector_bytes(&worker->links[k].geo);
+			grad->parts[k] = 0;
+		}
 		*ret_grad = grad->data;
 		return 0;
 	}
@@ -98,27 +102,37 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 	return 0;
 }
 
-/* The header, with the bell; the gradient is in the slot, or travels in front of it. */
-static int post_last(struct ol_link *link, uint32_t index, uint64_t off, uint64_t bytes)
+/* Where shard link->index of a gradient buffer lies in grad_region */
+static uint64_t grad_off(const struct ol_link *link, uint32_t index)
+{
+	const struct ol_worker *worker = link->worker;
+	const uint8_t *base = worker->grad_slab->addr;
+
+	return (uint64_t)((const uint8_t *)worker->grads[index].data - base) +
+	       link->geo.shard_first * 4;
+}
+
+/*
+ * The header, with the bell; in front of it the first `bytes` of the gradient, which must then be
+ * all of it (the header lies behind the gradient's end).
+ */
+static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 {
 	struct ol_worker *worker = link->worker;
 	struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, link->index);
-	uint64_t slot = ol_layout_slot_off(&link->geo, index);
 	struct ol_xport_write write = {
 		.flags = OL_XPORT_DOORBELL,
 		.imm = ol_bell_make(OL_BELL_PUSH, index),
 		.dst = link->landing_key,
-		.dst_off = slot + off,
+		.dst_off = ol_layout_slot_off(&link->geo, index) +
+			   ol_layout_vector_bytes(&link->geo) - bytes,
 		.cookie = ol_cookie_make(OL_COOKIE_PLACED, index),
 	};
 	struct ol_xport_seg *seg = &write.segs[0];
-	uint64_t flat = (uint64_t)((uint8_t *)worker->grads[index].data -
-				   (uint8_t *)(worker->zero_copy ? worker->grad_range
-								 : worker->grad_slab->addr));
 
 	if (bytes > 0) {
 		*seg++ = (struct ol_xport_seg){ .region = worker->grad_region,
-						.off = flat + link->geo.shard_first * 4 + off,
+						.off = grad_off(link, index),
 						.bytes = (uint32_t)bytes };
 		write.seg_count++;
 	}
@@ -126,50 +140,105 @@ static int post_last(struct ol_link *link, uint32_t index, uint64_t off, uint64_
 				      .off = ol_worker_work_off(worker, hdr),
 				      .bytes = sizeof(*hdr) };
 	write.seg_count++;
-	write.flags |= bytes + sizeof(*hdr) <= worker->caps.inline_max ? OL_XPORT_INLINE
-								       : OL_XPORT_SIGNALED;
+	if (bytes + sizeof(*hdr) <= worker->caps.inline_max)
+		write.flags |= OL_XPORT_INLINE;
+	if (!worker->zero_copy)
+		write.flags |= OL_XPORT_SIGNALED;
 	return worker->ops->post_write(link->conn, &write);
 }
 
-static int post_chunk(struct ol_link *link, uint32_t index, uint64_t off)
+/* The last piece of what is left of a gradient, down to byte `to` of the shard */
+static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 {
 	struct ol_worker *worker = link->worker;
-	uint64_t flat = (uint64_t)((uint8_t *)worker->grads[index].data -
-				   (uint8_t *)worker->grad_slab->addr);
+	uint64_t *left = &worker->grads[index].left[link->index];
+	uint64_t bytes = *left - to < OL_CHUNK_BYTES ? *left - to : OL_CHUNK_BYTES;
 	struct ol_xport_write write = {
 		.segs = { { .region = worker->grad_region,
-			    .off = flat + link->geo.shard_first * 4 + off,
-			    .bytes = OL_CHUNK_BYTES } },
+			    .off = grad_off(link, index) + *left - bytes,
+			    .bytes = (uint32_t)bytes } },
 		.seg_count = 1,
 		.dst = link->landing_key,
-		.dst_off = ol_layout_slot_off(&link->geo, index) + off,
+		.dst_off = ol_layout_slot_off(&link->geo, index) + *left - bytes,
 	};
+	int rc = worker->ops->post_write(link->conn, &write);
 
-	return worker->ops->post_write(link->conn, &write);
+	if (rc == 0)
+		*left -= bytes;
+	return rc;
 }
 
-/* Post what is left of one gradient. 0: all of it is posted. */
-static int send_one(struct ol_link *link, uint32_t index)
+/* Tell the server that all from byte `first` on is there. Only a hint: no matter if it fails. */
+static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 {
 	struct ol_worker *worker = link->worker;
-	uint64_t bytes = ol_layout_vector_bytes(&link->geo);
-	int rc;
+	uint64_t units = first / (OL_PART_FLOATS * 4);
+	struct ol_xport_write write = {
+		.flags = OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_PART, ol_part_make(index, units)),
+	};
 
-	if (worker->zero_copy)
-		return post_last(link, index, bytes, 0);
-	while (bytes - link->send_off > OL_CHUNK_BYTES) {
-		rc = post_chunk(link, index, link->send_off);
-		if (rc != 0)
-			return rc;
-		link->send_off += OL_CHUNK_BYTES;
+	if (units <= OL_PART_UNITS_MAX && worker->grads[index].parts[link->index] < OL_PARTS_MAX &&
+	    worker->ops->post_write(link->conn, &write) == 0)
+		worker->grads[index].parts[link->index]++;
+}
+
+/* Post the gradient down to byte `to`, a multiple of a part's, and say so. 0: all is posted. */
+static int send_down(struct ol_link *link, uint32_t index, uint64_t to)
+{
+	uint64_t *left = &link->worker->grads[index].left[link->index];
+	int rc = 0;
+
+	if (*left <= to)
+		return 0;
+	if (link->worker->zero_copy)
+		*left = to; /* it is there */
+	while (*left > to && rc == 0)
+		rc = post_piece(link, index, to);
+	if (rc == 0 && to > 0)
+		ring_part(link, index, to);
+	return rc;
+}
+
+int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
+{
+	struct ol_grad *grad = grad_find(worker, data);
+	int rc = links_status(worker);
+
+	if (grad == NULL)
+		return -EINVAL;
+	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
+		struct ol_link *link = &worker->links[i];
+		uint64_t from = first > link->geo.shard_first ? first - link->geo.shard_first : 0;
+		uint64_t units = (from + OL_PART_FLOATS - 1) / OL_PART_FLOATS;
+
+		/* what does not fit the queue now goes with the push; what is last always does */
+		if (units > 0 && link->send_count == 0)
+			send_down(link, (uint32_t)(grad - worker->grads),
+				  units * OL_PART_FLOATS * 4);
 	}
-	return post_last(link, index, link->send_off, bytes - link->send_off);
+	return rc;
+}
+
+/* Post what is left of one gradient that was pushed. 0: all of it is posted. */
+static int send_one(struct ol_link *link, uint32_t index)
+{
+	uint64_t *left = &link->worker->grads[index].left[link->index];
+	uint64_t bytes = ol_layout_vector_bytes(&link->geo);
+	uint64_t step = ol_round_up(bytes / OL_PARTS_MAX, OL_PART_FLOATS * 4);
+	int rc = 0;
+
+	if (link->worker->zero_copy)
+		return post_header(link, index, 0);
+	if (*left == bytes && bytes <= OL_CHUNK_BYTES)
+		return post_header(link, index, bytes);
+	while (*left > 0 && rc == 0)
+		rc = send_down(link, index, (*left - 1) / step * step);
+	return rc == 0 ? post_header(link, index, 0) : rc;
 }
 
 void ol_push_progress(struct ol_link *link)
 {
-	struct ol_worker *worker = link->worker;
-
 	while (link->send_count > 0 && link->state == OL_LINK_LIVE) {
 		uint32_t index = link->send_queue[link->send_head];
 
@@ -177,11 +246,8 @@ void ol_push_progress(struct ol_link *link)
 		 * reported */
 		if (send_one(link, index) != 0)
 			return;
-		if (worker->zero_copy || ol_layout_vector_bytes(&link->geo) - link->send_off +
-							 sizeof(struct ol_push_hdr) <=
-						 worker->caps.inline_max)
-			ol_push_on_placed(worker, index, 0);
-		link->send_off = 0;
+		if (link->worker->zero_copy)
+			ol_push_on_placed(link->worker, index, 0);
 		link->send_head = (link->send_head + 1) % OL_WINDOW_MAX;
 		link->send_count--;
 	}

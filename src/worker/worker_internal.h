@@ -75,7 +75,6 @@ struct ol_link {
 	uint32_t send_queue[OL_WINDOW_MAX];
 	uint32_t send_head;
 	uint32_t send_count;
-	uint64_t send_off; /* bytes of the first one already posted */
 
 	enum ol_read_state read_state;
 	uint64_t read_off; /* bytes of applied table and weights posted */
@@ -100,6 +99,9 @@ struct ol_grad {
 	uint32_t places_due; /* local completions */
 	int status; /* worst so far */
 	uint64_t version; /* of the first shard, at its ack */
+	/* Gradients go out from their end to their beginning, as backpropagation makes them. */
+	uint64_t left[OL_SHARDS_MAX]; /* bytes of each shard not yet posted, from its start */
+	uint8_t parts[OL_SHARDS_MAX]; /* OL_BELL_PART rung for each shard */
 };
 
 struct ol_mirror {

@@ -75,6 +75,13 @@ static inline void ol_word32_store(_Atomic uint32_t *word, uint32_t value)
 	atomic_store_explicit(word, value, memory_order_release);
 }
 
+/* ol_counter_add -- a counter that one thread writes and peers read; not ordered with anything */
+static inline void ol_counter_add(_Atomic uint64_t *counter, uint64_t by)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+			      memory_order_relaxed);
+}
+
 /*
  * ol_order_full -- store, then load, in that order: what a thread needs between "I am asleep" and
  * its last look for work, and its peer between "there is work" and its look at "asleep".

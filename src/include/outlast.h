@@ -114,7 +114,7 @@ OL_API void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *r
 /* What a caller can wait for. */
 enum ol_level {
 	OL_LEVEL_APPLIED, /* in the servers' weights, or dropped by policy: status says which */
-	OL_LEVEL_PLACED, /* the gradient buffer is reusable; nothing is promised */
+	OL_LEVEL_PLACED, /* it has left this process; nothing is promised */
 };
 
 /* One push or pull in flight. Zero it before first use; reuse it once done. */
@@ -144,6 +144,9 @@ struct ol_push_info {
  */
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
 
+/* ol_grad_release -- give a lent buffer back unpushed; -EINVAL if it is not lent */
+OL_API int ol_grad_release(struct ol_worker *worker, float *grad);
+
 /*
  * ol_grad_ready -- a hint: the floats of a lent buffer from `first` on will not change any more
  *
@@ -159,13 +162,18 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
 /*
  * ol_push -- add a gradient, taking the buffer back
  *
- * With op->level OL_LEVEL_APPLIED it is done when every shard has resolved it: status is 0, or
- * OL_E_NONFINITE or OL_E_LATE when a server dropped (and counted) it, and version is that of the
- * first shard after it. A pull that starts later sees it.
+ * With op->level OL_LEVEL_APPLIED it is done when every shard has resolved it, and the buffer can
+ * be lent again: status is 0, or OL_E_NONFINITE or OL_E_LATE when a server dropped (and counted)
+ * it, and version is the newest of the first shard then. A pull that starts later sees it. Each
+ * shard decides for itself: a NaN in one shard's part drops that part.
+ *
+ * info->base_version is what ol_weights() said of the weights that the gradient was computed at:
+ * of the last pull or the one before, or 0 before any.
  *
  * Blocks:    never
  * Threading: the worker's thread only
- * Errors:    -EINVAL (not a buffer that is lent), OL_E_NO_SERVER
+ * Errors:    -EINVAL (not a buffer that is lent, or weights that are gone; it stays lent),
+ *            OL_E_NO_SERVER
  */
 OL_API int ol_push(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
 		   struct ol_op *op);
@@ -202,7 +210,8 @@ OL_API int ol_worker_poll(struct ol_worker *worker);
  * ol_worker_wait -- poll until op is done, spinning first and sleeping then
  *
  * Blocks:    until done, or op_timeout_ms
- * Returns:   op->status, or -ETIMEDOUT (the op is then still in flight)
+ * Returns:   op->status, or -ETIMEDOUT (the op is then still in flight, its memory still lent;
+ *            only ol_worker_close() ends it)
  */
 OL_API int ol_worker_wait(struct ol_worker *worker, struct ol_op *op);
 

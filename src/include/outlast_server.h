@@ -59,7 +59,7 @@ struct ol_server_opts {
 	uint32_t spin_us; /* how long the loop spins before it sleeps */
 	uint32_t heartbeat_ms; /* how often the heartbeat goes up when nothing else happens */
 	uint32_t retry_timeout_ms; /* silence of a worker until its connection is down */
-	uint32_t pin_timeout_ms; /* how long a reader can keep a snapshot from being overwritten */
+	uint32_t pin_timeout_ms; /* how long readers that were overtaken can hold a step up */
 };
 
 OL_API void ol_server_opts_init(struct ol_server_opts *opts);

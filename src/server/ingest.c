@@ -9,6 +9,7 @@
  * applied or not; the gradient itself is never copied: the update reads it where it landed.
  */
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -26,7 +27,8 @@ static uint8_t *slot_memory(struct ol_server *server, struct ol_landed landed)
 	       ol_layout_slot_off(&server->store.geo, landed.slot);
 }
 
-static void ack_post(struct ol_server *server, struct ol_session *session, uint32_t slot)
+static void ack_post(struct ol_server *server, struct ol_session *session, uint32_t slot,
+		     uint64_t now_ns)
 {
 	struct ol_slot_state *state = &session->slots[slot];
 	struct ol_ack ack = {
@@ -59,21 +61,22 @@ static void ack_post(struct ol_server *server, struct ol_session *session, uint3
 	if (state->owed)
 		return;
 	state->owed = true;
-	session->owed_count++;
+	if (session->owed_count++ == 0)
+		session->owed_since_ns = now_ns;
 	server->owed_total++;
 }
 
-static void resolve(struct ol_server *server, struct ol_landed landed, int status)
+static void resolve(struct ol_server *server, struct ol_landed landed, int status, uint64_t now_ns)
 {
 	struct ol_board *board = server->store.board;
 	struct ol_slot_state *state = landed_slot(server, landed);
 
 	state->status = status;
 	if (status == OL_E_NONFINITE)
-		ol_count(&board->dropped_nonfinite, 1);
+		ol_counter_add(&board->dropped_nonfinite, 1);
 	else if (status == OL_E_LATE)
-		ol_count(&board->dropped_late, 1);
-	ack_post(server, &server->sessions[landed.session], landed.slot);
+		ol_counter_add(&board->dropped_late, 1);
+	ack_post(server, &server->sessions[landed.session], landed.slot, now_ns);
 }
 
 /* What the header of a push must be; NULL, or what is wrong with it */
@@ -86,11 +89,11 @@ static const char *header_fault(const struct ol_server *server, const struct ol_
 		return "push of another epoch";
 	if (hdr->payload_bytes != ol_layout_vector_bytes(&server->store.geo))
 		return "push of another length than the shard";
-	if (hdr->seq <= session->last_seq &&
-	    hdr->seq > ol_store_applied(&server->store, session->worker))
-		return "push with a sequence number that was used before";
 	if (hdr->seq == 0)
 		return "push with sequence number 0";
+	if (hdr->seq != session->last_seq + 1 &&
+	    hdr->seq > ol_store_applied(&server->store, session->worker))
+		return "push with a sequence number out of turn";
 	if (hdr->base_version > server->store.version)
 		return "push computed at a version that does not exist";
 	return NULL;
@@ -101,7 +104,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 {
 	struct ol_landed landed = { .session = (uint32_t)(session - server->sessions),
 				    .slot = slot };
-	struct ol_slot_state *state = &session->slots[slot];
+	struct ol_slot_state *state;
 	struct ol_push_hdr hdr;
 	const char *fault;
 
@@ -109,6 +112,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 		ol_session_violation(server, session, "doorbell for a slot that it does not have");
 		return;
 	}
+	state = &session->slots[slot];
 	if (state->busy) {
 		ol_session_violation(server, session, "doorbell for a slot that is in use");
 		return;
@@ -125,10 +129,10 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->base_version = hdr.base_version;
 	state->loss = hdr.loss;
 	state->samples = hdr.samples;
-	ol_count(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
+	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (hdr.seq <= session->last_seq) {
-		ol_count(&server->store.board->duplicates, 1);
-		resolve(server, landed, 0);
+		ol_counter_add(&server->store.board->duplicates, 1);
+		resolve(server, landed, 0, now_ns);
 		return;
 	}
 	session->last_seq = hdr.seq;
@@ -172,39 +176,48 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 			server->step_ready = true;
 			break;
 		case OL_VERDICT_LATE:
-			resolve(server, landed, OL_E_LATE);
+			resolve(server, landed, OL_E_LATE, now_ns);
 			break;
 		}
 	}
 }
 
 /* The snapshots that readers hold, by the pin words in their control pages */
-static unsigned pinned_mask(struct ol_server *server, uint64_t now_ns)
+static unsigned pinned_mask(const struct ol_server *server)
 {
-	uint64_t bound_ns = server->opts.pin_timeout_ms * OL_NS_PER_MS;
 	unsigned mask = 0;
 
 	for (uint32_t i = 0; i < server->session_count; i++) {
-		struct ol_session *session = &server->sessions[i];
-		struct ol_pin *word;
+		const struct ol_session *session = &server->sessions[i];
+		const struct ol_pin *word;
 		uint64_t pin;
 		int at;
 
 		if (session->state != OL_SESSION_LIVE)
 			continue;
-		word = (struct ol_pin *)(void *)((uint8_t *)session->landing->addr + OL_PIN_OFF);
+		word = (const struct ol_pin *)(const void *)((const uint8_t *)
+								     session->landing->addr +
+							     OL_PIN_OFF);
 		pin = ol_word_load(&word->version_plus_1);
-		if (pin != session->pin) {
-			session->pin = pin;
-			session->pin_since_ns = now_ns;
-		}
-		if (pin == 0 || now_ns - session->pin_since_ns > bound_ns)
-			continue;
-		at = ol_store_find(&server->store, pin - 1);
+		at = pin != 0 ? ol_store_find(&server->store, pin - 1) : -1;
 		if (at >= 0)
 			mask |= 1u << at;
 	}
 	return mask;
+}
+
+/* Where the next step goes; -1: not yet, as readers hold what could be written. Bounded. */
+static int step_target(struct ol_server *server, uint64_t now_ns)
+{
+	int target = ol_store_target(&server->store, pinned_mask(server));
+
+	if (target < 0 && server->blocked_ns == 0)
+		server->blocked_ns = now_ns;
+	if (target < 0 && now_ns - server->blocked_ns >= server->opts.pin_timeout_ms * OL_NS_PER_MS)
+		target = ol_store_target(&server->store, 0);
+	if (target >= 0)
+		server->blocked_ns = 0;
+	return target;
 }
 
 static void step_count(struct ol_server *server, const struct ol_slot_state *state,
@@ -213,18 +226,19 @@ static void step_count(struct ol_server *server, const struct ol_slot_state *sta
 	struct ol_board *board = server->store.board;
 	uint64_t bits = 0;
 
-	ol_count(&board->applied, 1);
-	ol_count(&board->samples, state->samples);
-	ol_count(&board->staleness_sum, version - state->base_version);
-	if (server->loss == 0.0f) /* the first one */
-		server->loss = state->loss;
-	server->loss += (state->loss - server->loss) / 32.0f;
+	ol_counter_add(&board->applied, 1);
+	ol_counter_add(&board->samples, state->samples);
+	ol_counter_add(&board->staleness_sum, version - state->base_version);
+	if (!isfinite(state->loss))
+		return;
+	server->loss = server->loss_count++ == 0
+			       ? state->loss
+			       : server->loss + (state->loss - server->loss) / 32.0f;
 	memcpy(&bits, &server->loss, sizeof(server->loss));
 	ol_word_store(&board->loss_bits, bits);
 }
 
-void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg,
-		       uint64_t now_ns)
+void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg)
 {
 	struct ol_early *early = &server->early;
 	struct ol_landed landed = { .session = (uint32_t)(session - server->sessions),
@@ -242,7 +256,7 @@ void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uin
 	    server->queue_count + server->batch_count > 0)
 		return;
 	if (!early->active) {
-		target = ol_store_target(&server->store, pinned_mask(server, now_ns));
+		target = ol_store_target(&server->store, pinned_mask(server));
 		if (target < 0)
 			return;
 		*early = (struct ol_early){ .active = true,
@@ -283,7 +297,7 @@ static bool step(struct ol_server *server, uint64_t now_ns)
 {
 	uint64_t version = server->store.version;
 	uint32_t count = server->batch_count;
-	int target = ol_store_target(&server->store, pinned_mask(server, now_ns));
+	int target = step_target(server, now_ns);
 
 	if (target < 0)
 		return false;
@@ -306,12 +320,12 @@ static bool step(struct ol_server *server, uint64_t now_ns)
 
 		if (status == 0)
 			step_count(server, landed_slot(server, server->batch[i]), version);
-		resolve(server, server->batch[i], status);
+		resolve(server, server->batch[i], status, now_ns);
 	}
 	return true;
 }
 
-static void acks_flush(struct ol_server *server)
+static void acks_flush(struct ol_server *server, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < server->session_count && server->owed_total > 0; i++) {
 		struct ol_session *session = &server->sessions[i];
@@ -319,15 +333,20 @@ static void acks_flush(struct ol_server *server)
 		for (uint32_t slot = 0; session->owed_count > 0 && slot < session->slot_count;
 		     slot++) {
 			if (session->slots[slot].owed)
-				ack_post(server, session, slot);
+				ack_post(server, session, slot, now_ns);
 		}
 	}
+}
+
+bool ol_ingest_waits(const struct ol_server *server)
+{
+	return server->owed_total > 0 || server->step_ready || server->queue_count > 0;
 }
 
 void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)
 {
 	if (server->owed_total > 0)
-		acks_flush(server);
+		acks_flush(server, now_ns);
 	do {
 		queue_to_batch(server, now_ns);
 	} while (server->step_ready && step(server, now_ns));

@@ -18,8 +18,8 @@
 
 enum {
 	EVENTS_MAX = 64,
-	QUIET_POLLS =
-		16 /* empty ones between two looks at the clock: news is not kept waiting by it */
+	QUIET_POLLS = 16, /* empty ones between two looks at the clock, which keeps news waiting */
+	RETRY_MS = 1 /* until what could not be done is tried again */
 };
 
 /* Sleep until an event, a stop, or the next tick. Errors: what the loop cannot survive. */
@@ -56,7 +56,7 @@ int ol_server_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
 	uint64_t beat_ns = server->opts.heartbeat_ms * OL_NS_PER_MS;
-	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns;
+	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
 	struct ol_xport_event events[EVENTS_MAX];
 
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
@@ -77,17 +77,21 @@ int ol_server_run(struct ol_server *server)
 			ol_server_tick(server, now_ns);
 			tick_ns = now_ns + beat_ns;
 		}
-		if (server->owed_total > 0 || server->step_ready)
+		if (ol_ingest_waits(server)) {
 			ol_ingest_progress(server, now_ns);
+			next_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
+		} else {
+			next_ns = tick_ns;
+		}
 		if (count > 0) {
 			busy_ns = now_ns;
 			continue;
 		}
-		if (now_ns - busy_ns < spin_ns || server->owed_total > 0 || server->step_ready) {
+		if (now_ns - busy_ns < spin_ns) {
 			ol_cpu_relax();
 			continue;
 		}
-		count = sleep_until(server, tick_ns, now_ns);
+		count = sleep_until(server, next_ns < tick_ns ? next_ns : tick_ns, now_ns);
 		if (count < 0)
 			return count;
 	}

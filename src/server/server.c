@@ -62,6 +62,16 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 
 	if (opts->size != sizeof(*opts))
 		what = "options of another version of the library";
+	else if (opts->listen == NULL || opts->listen[0] == '\0')
+		what = "listen is not given";
+	else if (opts->consistency != OL_CONSISTENCY_ASYNC &&
+		 opts->consistency != OL_CONSISTENCY_SYNC)
+		what = "consistency is neither async nor sync";
+	else if (opts->rule.optimizer < OL_OPTIMIZER_SGD ||
+		 opts->rule.optimizer > OL_OPTIMIZER_ADAMW)
+		what = "optimizer is not one that exists";
+	else if (opts->observers_max > OL_OBSERVERS_MAX)
+		what = "observers_max is over 1024";
 	else if (opts->workers_max == 0 || opts->workers_max > OL_WORKERS_MAX)
 		what = "workers_max is not between 1 and 1024";
 	else if (opts->window == 0 || opts->window > OL_WINDOW_MAX)
@@ -247,7 +257,7 @@ static void on_bell(struct ol_server *server, struct ol_session *session, uint32
 	} else if (kind == OL_BELL_PUSH) {
 		ol_ingest_on_push(server, session, ol_bell_arg(imm), now_ns);
 	} else if (kind == OL_BELL_PART) {
-		ol_ingest_on_part(server, session, ol_bell_arg(imm), now_ns);
+		ol_ingest_on_part(server, session, ol_bell_arg(imm));
 	} else {
 		ol_session_violation(server, session, "doorbell of an unknown kind");
 	}
@@ -274,16 +284,19 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 		ol_session_end(server, session,
 			       event->status == 0 ? NULL : ol_strerror(event->status));
 		break;
+	case OL_XPORT_DONE: /* acks are unsignaled: this is a probe */
+		if (session != NULL)
+			session->probing = false;
+		break;
 	case OL_XPORT_CONN_UP: /* the hello that follows makes the session live */
-	case OL_XPORT_DONE: /* acks are inline and unsignaled */
 		break;
 	}
 }
 
 void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 {
-	ol_count(&server->store.board->heartbeat, 1);
-	ol_session_expire(server, now_ns);
+	ol_counter_add(&server->store.board->heartbeat, 1);
+	ol_session_tick(server, now_ns);
 	ol_ingest_progress(server, now_ns);
 }
 

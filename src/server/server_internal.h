@@ -21,7 +21,9 @@
 
 enum {
 	OL_CHALLENGES = 256, /* knocks that may be unanswered at once; older ones are forgotten */
+	OL_OBSERVERS_MAX = 1024,
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
+	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
 	OL_JOB_KEY_MAX = 256,
 };
 
@@ -55,8 +57,9 @@ struct ol_session {
 	uint64_t last_seq; /* newest that has landed on this connection */
 	uint64_t owed_count;
 	uint64_t since_ns; /* when it was accepted */
-	uint64_t pin; /* last value seen of its pin word … */
-	uint64_t pin_since_ns; /* … and since when */
+	uint64_t owed_since_ns; /* the oldest ack that could not be posted; 0: none */
+	uint64_t probe_ns; /* last probe … */
+	bool probing; /* … and whether it is still under way */
 	struct ol_slot_state slots[OL_WINDOW_MAX];
 };
 
@@ -112,6 +115,7 @@ struct ol_server {
 	struct ol_contribution *contributions;
 	uint32_t batch_count;
 	bool step_ready;
+	uint64_t blocked_ns; /* since when readers' pins hold the step up; 0: they do not */
 	struct ol_early early;
 
 	struct ol_challenge challenges[OL_CHALLENGES];
@@ -123,6 +127,7 @@ struct ol_server {
 	int events_left;
 
 	float loss; /* exponential average */
+	uint64_t loss_count;
 	int stop_fd;
 	_Atomic int stopping;
 };
@@ -134,17 +139,18 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session);
 /* ol_session_end -- drop the peer and fence it out; why: for the log, NULL: it left */
 void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why);
 void ol_session_violation(struct ol_server *server, struct ol_session *session, const char *what);
-/* ol_session_expire -- end those that were accepted and never said hello */
-void ol_session_expire(struct ol_server *server, uint64_t now_ns);
+/* ol_session_tick -- end those that never said hello or take no acks; look whether the rest live */
+void ol_session_tick(struct ol_server *server, uint64_t now_ns);
 
 /* ingest.c */
 void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uint32_t slot,
 		       uint64_t now_ns);
 /* ol_ingest_on_part -- arg of OL_BELL_PART: apply what has landed, if nothing else is to be done */
-void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg,
-		       uint64_t now_ns);
+void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg);
 /* ol_ingest_forget -- take everything of this session out of queue and batch */
 void ol_ingest_forget(struct ol_server *server, struct ol_session *session);
+/* ol_ingest_waits -- true if there is work that only time, or another poll, lets go on */
+bool ol_ingest_waits(const struct ol_server *server);
 /* ol_ingest_progress -- make the steps that can be made, post the acks that can be posted */
 void ol_ingest_progress(struct ol_server *server, uint64_t now_ns);
 
@@ -152,12 +158,5 @@ void ol_ingest_progress(struct ol_server *server, uint64_t now_ns);
 void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,
 			uint64_t now_ns);
 void ol_server_tick(struct ol_server *server, uint64_t now_ns);
-
-/* ol_count -- add to a counter of the board */
-static inline void ol_count(_Atomic uint64_t *counter, uint64_t by)
-{
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
-			      memory_order_relaxed);
-}
 
 #endif /* OL_SERVER_SERVER_INTERNAL_H */

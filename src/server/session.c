@@ -11,16 +11,24 @@
 #include "server/server_internal.h"
 #include "wire/auth.h"
 
+static void reject(struct ol_server *server, struct ol_xport_conn *conn,
+		   const struct ol_wire_reject *msg)
+{
+	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+
+	ol_wire_reject_encode(msg, bytes);
+	ol_xport_forget(server->events, server->events_left, conn);
+	server->ops->reject(conn, bytes, sizeof(bytes));
+}
+
 static void refuse(struct ol_server *server, struct ol_xport_conn *conn,
 		   enum ol_wire_reject_code code, const char *why)
 {
-	struct ol_wire_reject reject = { .code = code };
-	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+	struct ol_wire_reject msg = { .code = code };
 
 	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s", server->addr, why);
-	ol_count(&server->store.board->refused, 1);
-	ol_wire_reject_encode(&reject, bytes);
-	server->ops->reject(conn, bytes, sizeof(bytes));
+	ol_counter_add(&server->store.board->refused, 1);
+	reject(server, conn, &msg);
 }
 
 /* A knock is answered with a nonce that serves one proof; the oldest open one makes room. */
@@ -28,8 +36,7 @@ static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
 		      const struct ol_wire_connect *knock)
 {
 	struct ol_challenge *ch = &server->challenges[server->challenge_next];
-	struct ol_wire_reject reject = { .code = OL_REJECT_CHALLENGE };
-	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE };
 
 	if (ol_auth_random(ch->m, sizeof(ch->m)) != 0) {
 		refuse(server, conn, OL_REJECT_FULL, "the system gave no random bytes");
@@ -38,10 +45,9 @@ static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
 	server->challenge_next = (server->challenge_next + 1) % OL_CHALLENGES;
 	memcpy(ch->n, knock->nonce, sizeof(ch->n));
 	ch->open = true;
-	memcpy(reject.nonce, ch->m, sizeof(reject.nonce));
-	ol_auth_challenge(server->job_key, ch->n, &reject);
-	ol_wire_reject_encode(&reject, bytes);
-	server->ops->reject(conn, bytes, sizeof(bytes));
+	memcpy(msg.nonce, ch->m, sizeof(msg.nonce));
+	ol_auth_challenge(server->job_key, ch->n, &msg);
+	reject(server, conn, &msg);
 }
 
 /* The challenge that this proof answers, used up; NULL if there is none */
@@ -124,6 +130,8 @@ static int session_accept(struct ol_server *server, struct ol_session *session,
 		.geo = server->store.geo,
 		.public_key = wire_rkey(server->ops->rkey(server->public_region, session->conn)),
 		.landing_key = wire_rkey(server->ops->rkey(session->landing_region, session->conn)),
+		.version = server->store.version,
+		.snapshot = server->store.snapshot,
 		.incarnation = server->incarnation,
 		.epoch = server->opts.epoch,
 	};
@@ -206,8 +214,7 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session)
 		ol_session_violation(server, session, "malformed hello");
 		return;
 	}
-	if (hello.epoch != server->opts.epoch ||
-	    hello.acks.bytes < session->slot_count * sizeof(struct ol_ack)) {
+	if (hello.epoch != server->opts.epoch || hello.acks.bytes < OL_ACKS_BYTES) {
 		ol_session_violation(server, session, "hello of another epoch or without acks");
 		return;
 	}
@@ -238,18 +245,44 @@ void ol_session_end(struct ol_server *server, struct ol_session *session, const 
 
 void ol_session_violation(struct ol_server *server, struct ol_session *session, const char *what)
 {
-	ol_count(&server->store.board->violations, 1);
+	ol_counter_add(&server->store.board->violations, 1);
 	ol_session_end(server, session, what);
 }
 
-void ol_session_expire(struct ol_server *server, uint64_t now_ns)
+/*
+ * A peer that is gone without a word (its host lost power, its link is cut) is noticed by writing
+ * to it: a reliable connection without traffic would never tell.
+ */
+static void probe(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
-	uint64_t bound_ns = OL_HELLO_TIMEOUT_MS * OL_NS_PER_MS;
+	uint64_t word = 0;
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&word, .bytes = sizeof(word) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE | OL_XPORT_SIGNALED,
+		.dst = session->acks,
+		.dst_off = OL_PROBE_OFF,
+	};
 
+	if (session->probing ||
+	    now_ns - session->probe_ns < server->opts.retry_timeout_ms * OL_NS_PER_MS)
+		return;
+	session->probe_ns = now_ns;
+	session->probing = server->ops->post_write(session->conn, &write) == 0;
+}
+
+void ol_session_tick(struct ol_server *server, uint64_t now_ns)
+{
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		struct ol_session *session = &server->sessions[i];
 
-		if (session->state == OL_SESSION_ACCEPTED && now_ns - session->since_ns > bound_ns)
+		if (session->state == OL_SESSION_LIVE)
+			probe(server, session, now_ns);
+		if (session->state == OL_SESSION_ACCEPTED &&
+		    now_ns - session->since_ns > OL_HELLO_TIMEOUT_MS * OL_NS_PER_MS)
 			ol_session_end(server, session, "said nothing after it was accepted");
+		else if (session->owed_count > 0 &&
+			 now_ns - session->owed_since_ns > OL_OWED_TIMEOUT_MS * OL_NS_PER_MS)
+			ol_session_violation(server, session, "does not take its acknowledgements");
 	}
 }

@@ -33,9 +33,13 @@ struct ol_kernel_args {
  */
 typedef unsigned ol_kernel_fn(const struct ol_kernel_args *args);
 
+/* 1 if no value is a NaN or an infinity */
+typedef int ol_kernel_finite_fn(const float *grad, size_t len);
+
 struct ol_kernels {
 	const char *isa;
 	ol_kernel_fn *update;
+	ol_kernel_finite_fn *finite;
 };
 
 /* ol_kernels_best -- the widest that this processor runs */

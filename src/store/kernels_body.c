@@ -10,9 +10,10 @@
 #ifndef OL_KERNELS_ISA
 #define OL_KERNELS_ISA generic
 #endif
-#define OL_CAT2(a, b)  a##b
-#define OL_CAT(a, b)   OL_CAT2(a, b)
-#define OL_KERNEL_NAME OL_CAT(ol_kernel_update_, OL_KERNELS_ISA)
+#define OL_CAT2(a, b)    a##b
+#define OL_CAT(a, b)     OL_CAT2(a, b)
+#define OL_KERNEL_NAME   OL_CAT(ol_kernel_update_, OL_KERNELS_ISA)
+#define OL_KERNEL_FINITE OL_CAT(ol_kernel_finite_, OL_KERNELS_ISA)
 
 enum {
 	BLOCK = 2048 /* floats: gradient, sum and state of a block stay in the first-level cache */
@@ -32,6 +33,7 @@ struct block {
 };
 
 ol_kernel_fn OL_KERNEL_NAME;
+ol_kernel_finite_fn OL_KERNEL_FINITE;
 
 /* beta^step by squaring: the same bits on every machine, which pow() does not promise */
 static double power(double base, uint64_t exponent)
@@ -59,19 +61,33 @@ static int has_nonfinite(const float *g, size_t n)
 	return peak >= 0x7f800000;
 }
 
-static void sum_block(float *restrict sum, const struct ol_kernel_args *args, size_t at, size_t n)
+/*
+ * What a block of the update is made from: the gradients' sum or mean. Each is copied before it is
+ * checked, and the copy is used: its slot can still be written by the worker. Returns grad_count,
+ * or the index of a gradient that is not finite.
+ */
+static unsigned gather_block(float *restrict sum, const struct ol_kernel_args *args, size_t at,
+			     size_t n)
 {
 	float scale = args->rule->sum ? 1.0f : 1.0f / (float)args->grad_count;
+	int check = !args->rule->allow_nonfinite;
+	float copy[BLOCK];
 
 	memcpy(sum, args->grads[0] + at, n * sizeof(*sum));
+	if (check && has_nonfinite(sum, n))
+		return 0;
+	if (args->grad_count == 1)
+		return 1;
 	for (unsigned k = 1; k < args->grad_count; k++) {
-		const float *restrict g = args->grads[k] + at;
-
+		memcpy(copy, args->grads[k] + at, n * sizeof(*copy));
+		if (check && has_nonfinite(copy, n))
+			return k;
 		for (size_t i = 0; i < n; i++)
-			sum[i] += g[i];
+			sum[i] += copy[i];
 	}
 	for (size_t i = 0; i < n; i++)
 		sum[i] *= scale;
+	return args->grad_count;
 }
 
 static void decay_block(float *restrict out, const float *restrict g, const float *restrict w,
@@ -178,6 +194,11 @@ static struct block block_init(const struct ol_kernel_args *args)
 	return b;
 }
 
+int OL_KERNEL_FINITE(const float *grad, size_t len)
+{
+	return !has_nonfinite(grad, len);
+}
+
 unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
 {
 	const struct ol_update_rule *rule = args->rule;
@@ -185,18 +206,14 @@ unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
 	unsigned states = ol_rule_state_vectors(rule->optimizer);
 	struct block b = block_init(args);
 	float sum[BLOCK], decayed[BLOCK];
+	unsigned found;
 
 	for (size_t at = 0; at < args->len; at += BLOCK) {
 		b.n = args->len - at < BLOCK ? args->len - at : BLOCK;
-		for (unsigned k = 0; k < args->grad_count && !rule->allow_nonfinite; k++) {
-			if (has_nonfinite(args->grads[k] + at, b.n))
-				return k;
-		}
-		b.g = args->grads[0] + at;
-		if (args->grad_count > 1) {
-			sum_block(sum, args, at, b.n);
-			b.g = sum;
-		}
+		found = gather_block(sum, args, at, b.n);
+		if (found != args->grad_count)
+			return found;
+		b.g = sum;
 		b.w = args->weights + at;
 		if (decay) {
 			decay_block(decayed, b.g, b.w, rule->weight_decay, b.n);

@@ -131,7 +131,12 @@ static unsigned apply_once(struct ol_store *store, struct ol_contribution *contr
 	done = store->kernels->update(&args);
 	if (done == good)
 		return good;
+	/* find all the bad ones now, so that a step costs two passes and not one for each */
 	contributions[index[done]].status = OL_E_NONFINITE;
+	for (unsigned i = done + 1; i < good; i++) {
+		if (!store->kernels->finite(grads[i], store->geo.shard_len))
+			contributions[index[i]].status = OL_E_NONFINITE;
+	}
 	*ret_again = 1;
 	return 0;
 }

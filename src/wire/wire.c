@@ -178,9 +178,10 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 	put_rkey(&cur, &msg->public_key);
 	put_rkey(&cur, &msg->landing_key);
 	put_u64(&cur, msg->resolved);
+	put_u64(&cur, msg->version);
 	put_u64(&cur, msg->incarnation);
 	put_u32(&cur, msg->epoch);
-	put_u32(&cur, 0);
+	put_u32(&cur, msg->snapshot);
 	put(&cur, msg->mac, sizeof(msg->mac));
 	assert(!cur.bad && cur.left == 0);
 }
@@ -204,12 +205,12 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	msg.public_key = get_rkey(&cur);
 	msg.landing_key = get_rkey(&cur);
 	msg.resolved = get_u64(&cur);
+	msg.version = get_u64(&cur);
 	msg.incarnation = get_u64(&cur);
 	msg.epoch = get_u32(&cur);
-	if (get_u32(&cur) != 0)
-		return OL_E_WIRE;
+	msg.snapshot = get_u32(&cur);
 	get(&cur, msg.mac, sizeof(msg.mac));
-	if (cur.bad || ol_geometry_check(&msg.geo) != 0)
+	if (cur.bad || msg.snapshot >= OL_SNAPSHOTS || ol_geometry_check(&msg.geo) != 0)
 		return OL_E_WIRE;
 	if (msg.public_key.bytes != ol_layout_public_bytes(&msg.geo))
 		return OL_E_WIRE;
@@ -246,29 +247,24 @@ uint32_t ol_record_crc(const void *record)
 	return crc32_iscsi(copy, (int)sizeof(copy), 0);
 }
 
-static uint64_t counter(const _Atomic uint64_t *word)
-{
-	return atomic_load_explicit(word, memory_order_relaxed);
-}
-
 void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat)
 {
-	uint64_t bits = counter(&board->loss_bits);
+	uint64_t bits = board->loss_bits;
 
 	*ret_stat = (struct ol_server_stat){
-		.version = ol_published_version(counter(&board->line.published)),
-		.heartbeat = counter(&board->heartbeat),
-		.applied = counter(&board->applied),
-		.dropped_nonfinite = counter(&board->dropped_nonfinite),
-		.dropped_late = counter(&board->dropped_late),
-		.duplicates = counter(&board->duplicates),
-		.staleness_sum = counter(&board->staleness_sum),
-		.samples = counter(&board->samples),
-		.bytes_in = counter(&board->bytes_in),
-		.refused = counter(&board->refused),
-		.violations = counter(&board->violations),
+		.version = ol_published_version(board->line.published),
+		.heartbeat = board->heartbeat,
+		.applied = board->applied,
+		.dropped_nonfinite = board->dropped_nonfinite,
+		.dropped_late = board->dropped_late,
+		.duplicates = board->duplicates,
+		.staleness_sum = board->staleness_sum,
+		.samples = board->samples,
+		.bytes_in = board->bytes_in,
+		.refused = board->refused,
+		.violations = board->violations,
 		.epoch = board->epoch,
-		.workers = (uint32_t)counter(&board->workers),
+		.workers = (uint32_t)board->workers,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

@@ -90,6 +90,8 @@ struct ol_wire_accept {
 	struct ol_wire_rkey public_key;
 	struct ol_wire_rkey landing_key; /* an observer's is a control page alone */
 	uint64_t resolved; /* last sequence of this worker that is applied: go on above it */
+	uint64_t version; /* newest published … */
+	uint32_t snapshot; /* … and where it lies */
 	uint64_t incarnation; /* of the server process: random */
 	uint32_t epoch;
 	uint8_t mac[OL_MAC_BYTES];
@@ -98,7 +100,7 @@ struct ol_wire_accept {
 enum {
 	OL_WIRE_CONNECT_BYTES = 48,
 	OL_WIRE_REJECT_BYTES = 40,
-	OL_WIRE_ACCEPT_BYTES = 136,
+	OL_WIRE_ACCEPT_BYTES = 144,
 };
 
 void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES]);
@@ -167,7 +169,9 @@ static inline uint64_t ol_part_first(uint32_t arg)
 struct ol_hello {
 	uint32_t magic;
 	uint32_t epoch;
-	struct ol_wire_rkey acks; /* where the server writes struct ol_ack, one a slot */
+	struct ol_wire_rkey acks; /* OL_ACKS_BYTES for what the server writes: struct ol_ack, one a
+				     slot, and at OL_PROBE_OFF a word that means nothing: writing it
+				     tells whether this peer is still reachable */
 	uint32_t reserved[7];
 	uint32_t crc; /* CRC32C of all before it */
 };
@@ -175,8 +179,11 @@ struct ol_hello {
 static_assert(sizeof(struct ol_hello) == 64, "hello is part of the wire protocol");
 
 enum {
+	OL_PROBE_OFF = OL_WINDOW_MAX * OL_LINE_BYTES,
+	OL_ACKS_BYTES = OL_PROBE_OFF + OL_LINE_BYTES,
 	OL_HELLO_OFF = 0,
 	OL_PIN_OFF = 1024,
+	OL_LANDING_PROBE_OFF = 2048, /* a word that means nothing, as at OL_PROBE_OFF */
 };
 
 /*

@@ -135,6 +135,11 @@ static void proof_refused(struct ol_link *link, const struct ol_xport_event *eve
 		link_again(link, now_ns);
 		return;
 	}
+	/* the last process of this id may have died a moment ago */
+	if (reject.code == OL_REJECT_WORKER_BUSY && link->busy_tries++ < OL_BUSY_TRIES) {
+		link_again(link, now_ns);
+		return;
+	}
 	status = ol_wire_reject_status(reject.code);
 	if (reject.code == OL_REJECT_WORKER_BUSY)
 		snprintf(why, sizeof(why), "worker id %u is already connected; give each its own",
@@ -194,7 +199,7 @@ static int hello_post(struct ol_link *link)
 	};
 	int rc;
 
-	rc = worker->ops->reg(worker->xport, link->conn, link->acks, 0, link->acks->bytes,
+	rc = worker->ops->reg(worker->xport, link->conn, link->acks, 0, OL_ACKS_BYTES,
 			      OL_XPORT_ACCESS_PEER_WRITE, &link->acks_region);
 	if (rc != 0)
 		return rc;
@@ -224,6 +229,7 @@ static void accepted(struct ol_link *link, const struct ol_xport_event *event)
 	link->landing_key = xport_rkey(accept.landing_key);
 	link->epoch = accept.epoch;
 	link->seq = accept.resolved;
+	ol_link_learn(link, accept.version, accept.snapshot);
 	rc = hello_post(link);
 	if (rc != 0) {
 		link_drop_conn(link);
@@ -231,6 +237,36 @@ static void accepted(struct ol_link *link, const struct ol_xport_event *event)
 		return;
 	}
 	link->state = OL_LINK_LIVE;
+}
+
+void ol_link_break(struct ol_link *link, int status)
+{
+	link_drop_conn(link);
+	link_fail(link, status, NULL);
+	ol_push_fail(link->worker, status);
+	ol_pull_fail(link->worker, status);
+}
+
+void ol_link_probe(struct ol_link *link, uint64_t now_ns)
+{
+	struct ol_worker *worker = link->worker;
+	uint64_t word = 0;
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&word, .bytes = sizeof(word) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE | OL_XPORT_SIGNALED,
+		.dst = link->landing_key,
+		.dst_off = OL_LANDING_PROBE_OFF,
+		.cookie = ol_cookie_make(OL_COOKIE_PROBE, 0),
+	};
+
+	if (link->heard_ns == 0)
+		link->heard_ns = now_ns;
+	if (link->state != OL_LINK_LIVE || link->probing ||
+	    now_ns - link->heard_ns < worker->opts.retry_timeout_ms * OL_NS_PER_MS)
+		return;
+	link->heard_ns = now_ns;
+	link->probing = worker->ops->post_write(link->conn, &write) == 0;
 }
 
 static void link_down(struct ol_link *link, const struct ol_xport_event *event, uint64_t now_ns)
@@ -245,10 +281,7 @@ static void link_down(struct ol_link *link, const struct ol_xport_event *event, 
 	case OL_LINK_LIVE:
 		ol_log(OL_LOG_DEBUG, "server %s: connection lost: %s", link->addr,
 		       ol_strerror(event->status));
-		link_drop_conn(link);
-		link_fail(link, OL_E_NO_SERVER, "the connection was lost");
-		ol_push_fail(link->worker, OL_E_NO_SERVER);
-		ol_pull_fail(link->worker, OL_E_NO_SERVER);
+		ol_link_break(link, OL_E_NO_SERVER);
 		break;
 	case OL_LINK_IDLE:
 	case OL_LINK_FAILED:
@@ -266,7 +299,12 @@ static void link_done(struct ol_link *link, const struct ol_xport_event *event)
 	case OL_COOKIE_READ:
 		ol_pull_on_read(link, event->status);
 		break;
+	case OL_COOKIE_PROBE:
+		link->probing = false;
+		break;
 	case OL_COOKIE_STAT:
+		if ((uint32_t)event->cookie != link->worker->stat_generation)
+			break; /* of a call that gave up */
 		link->worker->stat_done = true;
 		link->worker->stat_status = event->status;
 		break;
@@ -275,6 +313,7 @@ static void link_done(struct ol_link *link, const struct ol_xport_event *event)
 
 void ol_link_on_event(struct ol_link *link, const struct ol_xport_event *event, uint64_t now_ns)
 {
+	link->heard_ns = 0; /* the next wait that is long starts counting */
 	switch (event->type) {
 	case OL_XPORT_DONE:
 		link_done(link, event);

@@ -71,7 +71,7 @@ static int links_create(struct ol_worker *worker, const char *servers)
 		at += bytes + 1;
 		link->worker = worker;
 		link->index = i;
-		rc = ol_slab_create(OL_PAGE_BYTES, worker->caps.numa_node, false, &link->acks);
+		rc = ol_slab_create(OL_ACKS_BYTES, worker->caps.numa_node, false, &link->acks);
 		if (rc != 0)
 			return rc;
 	}
@@ -139,6 +139,27 @@ static int links_wait(struct ol_worker *worker)
 	return rc;
 }
 
+/* The shards of one job look the same but for their place in it */
+static int links_agree(struct ol_worker *worker)
+{
+	const struct ol_link *first = &worker->links[0];
+
+	for (uint32_t i = 1; i < worker->link_count; i++) {
+		const struct ol_link *link = &worker->links[i];
+
+		if (link->geo.param_count == first->geo.param_count &&
+		    link->geo.workers_max == first->geo.workers_max &&
+		    link->geo.consistency == first->geo.consistency && link->epoch == first->epoch)
+			continue;
+		snprintf(worker->err, sizeof(worker->err),
+			 "server %s (shard %u) is of another job than %s (shard 0): parameters, "
+			 "workers, consistency or epoch differ",
+			 link->addr, i, first->addr);
+		return OL_E_GEOMETRY;
+	}
+	return 0;
+}
+
 static const char *transport_of(const struct ol_worker_opts *opts)
 {
 	if (opts->transport != NULL)
@@ -164,6 +185,8 @@ static int worker_start(struct ol_worker *worker)
 		return rc;
 	}
 	rc = links_wait(worker);
+	if (rc == 0)
+		rc = links_agree(worker);
 	if (rc != 0)
 		return rc;
 	rc = ol_worker_memory_start(worker);

@@ -12,8 +12,7 @@
 
 enum {
 	EVENTS_MAX = 32,
-	QUIET_POLLS =
-		16, /* empty ones between two looks at the clock: news is not kept waiting by it */
+	QUIET_POLLS = 16, /* empty ones between two looks at the clock, which keeps news waiting */
 	SLEEP_MAX_MS = 50 /* a wait looks at its deadline and at links to retry this often */
 };
 
@@ -29,18 +28,17 @@ static bool links_busy(const struct ol_link *link)
 {
 	return link->send_count > 0 || link->read_state == OL_READ_NEWEST ||
 	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
-	       link->state == OL_LINK_IDLE;
+	       link->state == OL_LINK_IDLE || link->pinned;
 }
 
-int ol_worker_poll(struct ol_worker *worker)
+/* Progress; the ops it completed are counted in worker->completed */
+static int poll_once(struct ol_worker *worker)
 {
 	struct ol_xport_event events[EVENTS_MAX];
-	int count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
+	int events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
 	uint64_t now_ns = 0;
 
-	if (count < 0)
-		return count;
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < events_count; i++) {
 		struct ol_xport_conn *conn = events[i].conn;
 		struct ol_link *link;
 
@@ -51,7 +49,7 @@ int ol_worker_poll(struct ol_worker *worker)
 			now_ns = ol_clock_ns();
 		ol_link_on_event(link, &events[i], now_ns);
 		if (link->conn != conn)
-			ol_xport_forget(&events[i + 1], count - i - 1, conn);
+			ol_xport_forget(&events[i + 1], events_count - i - 1, conn);
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
@@ -61,12 +59,23 @@ int ol_worker_poll(struct ol_worker *worker)
 		if (link->state == OL_LINK_IDLE)
 			ol_link_tick(link, ol_clock_ns());
 		ol_push_progress(link);
-		if (link->state == OL_LINK_LIVE)
-			ol_pull_progress(link);
+		if (link->state != OL_LINK_LIVE)
+			continue;
+		ol_pull_progress(link);
+		ol_pull_unpin(link);
 	}
-	count = worker->completed;
+	return events_count;
+}
+
+int ol_worker_poll(struct ol_worker *worker)
+{
+	int rc = poll_once(worker);
+
+	if (rc < 0)
+		return rc;
+	rc = worker->completed;
 	worker->completed = 0;
-	return count;
+	return rc;
 }
 
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
@@ -84,39 +93,50 @@ int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 	return 0;
 }
 
-/* ol_worker_poll() until it gives something, at most QUIET_POLLS times */
+/* poll_once() until it gives something, at most QUIET_POLLS times */
 static int poll_some(struct ol_worker *worker)
 {
-	int rc = ol_worker_poll(worker);
+	int rc = poll_once(worker);
 
 	for (unsigned i = 1; i < QUIET_POLLS && rc == 0; i++)
-		rc = ol_worker_poll(worker);
+		rc = poll_once(worker);
 	return rc;
+}
+
+/* Nothing has come for a while: a server that is gone without a word must be noticed */
+static void probe(struct ol_worker *worker, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		ol_link_probe(&worker->links[i], now_ns);
 }
 
 int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 {
-	uint64_t start_ns, now_ns, spin_ns, bound_ns;
-	int rc = ol_worker_poll(worker);
+	uint64_t now_ns, spin_ns = 0, bound_ns = 0;
+	int rc = poll_once(worker);
 
-	if (rc >= 0 && op->done)
-		return op->status;
-	start_ns = ol_clock_ns();
-	spin_ns = start_ns + worker->opts.spin_us * OL_NS_PER_US;
-	bound_ns = start_ns + worker->opts.op_timeout_ms * OL_NS_PER_MS;
-	while (rc >= 0 && !op->done) {
+	while (!op->done && rc >= 0) {
 		rc = poll_some(worker);
 		if (rc != 0)
 			continue;
 		now_ns = ol_clock_ns();
+		if (bound_ns == 0) {
+			spin_ns = now_ns + worker->opts.spin_us * OL_NS_PER_US;
+			bound_ns = now_ns + worker->opts.op_timeout_ms * OL_NS_PER_MS;
+		}
 		if (now_ns >= bound_ns)
 			return -ETIMEDOUT;
-		if (now_ns < spin_ns)
+		if (now_ns < spin_ns) {
 			ol_cpu_relax();
-		else
-			rc = ol_worker_sleep(worker, bound_ns - now_ns);
+			continue;
+		}
+		probe(worker, now_ns);
+		rc = ol_worker_sleep(worker, bound_ns - now_ns);
 	}
-	return rc < 0 ? rc : op->status;
+	if (!op->done)
+		return rc;
+	worker->completed--; /* the others' completions are the next poll's to tell */
+	return op->status;
 }
 
 int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat)
@@ -129,7 +149,7 @@ int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret
 			    .bytes = sizeof(*board) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_SIGNALED,
-		.cookie = ol_cookie_make(OL_COOKIE_STAT, shard),
+		.cookie = ol_cookie_make(OL_COOKIE_STAT, worker->stat_generation + 1),
 	};
 	struct ol_link *link;
 	bool posted = false;
@@ -139,15 +159,15 @@ int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret
 		return -EINVAL;
 	link = &worker->links[shard];
 	read.src = link->public_key;
+	worker->stat_generation++;
 	worker->stat_done = false;
 	while (rc >= 0 && !worker->stat_done) {
 		if (link->state != OL_LINK_LIVE)
 			return OL_E_NO_SERVER;
 		if (!posted)
 			posted = worker->ops->post_read(link->conn, &read) == 0;
-		rc = ol_worker_poll(worker);
-		worker->completed += rc > 0 ? rc : 0; /* the caller's next poll reports them */
-		if (ol_clock_ns() >= bound_ns)
+		rc = poll_once(worker);
+		if (!worker->stat_done && ol_clock_ns() >= bound_ns)
 			return -ETIMEDOUT;
 	}
 	if (rc < 0 || worker->stat_status != 0)

@@ -38,6 +38,7 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 	}
 	op->done = 0;
 	worker->pull_op = op;
+	worker->pull_status = 0;
 	target_mirror(worker)->whole = false;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
@@ -49,6 +50,26 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		ol_pull_progress(link);
 	}
 	return 0;
+}
+
+/* Say which version must not be overwritten; 0: none. False: not now. */
+static bool pin_post(struct ol_link *link, uint64_t version_plus_1)
+{
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE,
+		.dst = link->landing_key,
+		.dst_off = OL_PIN_OFF,
+	};
+
+	return link->worker->ops->post_write(link->conn, &write) == 0;
+}
+
+void ol_pull_unpin(struct ol_link *link)
+{
+	if (link->pinned && link->read_state == OL_READ_NONE && pin_post(link, 0))
+		link->pinned = false;
 }
 
 static int post_line(struct ol_link *link, unsigned flags)
@@ -106,34 +127,29 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 	return worker->ops->post_read(link->conn, &read);
 }
 
+/* What a post came to. False: not now, or never, which ends the link. */
+static bool posted(struct ol_link *link, int rc)
+{
+	if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
+		ol_link_break(link, rc);
+	return rc == 0;
+}
+
 void ol_pull_progress(struct ol_link *link)
 {
 	uint64_t total = ol_layout_applied_bytes(&link->geo) + ol_layout_vector_bytes(&link->geo);
 	uint64_t bytes;
 
-	if (link->read_state == OL_READ_NEWEST && post_line(link, 0) == 0)
+	if (link->read_state == OL_READ_NEWEST && posted(link, post_line(link, 0)))
 		link->read_state = OL_READ_NEWEST_POSTED;
-	while (link->read_state == OL_READ_DATA && post_data(link, &bytes) == 0) {
+	while (link->read_state == OL_READ_DATA && posted(link, post_data(link, &bytes))) {
 		link->read_off += bytes;
 		if (link->read_off == total)
 			link->read_state = OL_READ_CHECK;
 	}
-	if (link->read_state == OL_READ_CHECK && post_line(link, OL_XPORT_AFTER_READS) == 0)
+	if (link->read_state == OL_READ_CHECK &&
+	    posted(link, post_line(link, OL_XPORT_AFTER_READS)))
 		link->read_state = OL_READ_CHECK_POSTED;
-}
-
-/* Say which version must not be overwritten; 0: none. False: not now. */
-static bool pin_post(struct ol_link *link, uint64_t version_plus_1)
-{
-	struct ol_xport_write write = {
-		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
-		.seg_count = 1,
-		.flags = OL_XPORT_INLINE,
-		.dst = link->landing_key,
-		.dst_off = OL_PIN_OFF,
-	};
-
-	return link->worker->ops->post_write(link->conn, &write) == 0;
 }
 
 static void pull_end(struct ol_worker *worker, int status)
@@ -156,26 +172,32 @@ static void pull_end(struct ol_worker *worker, int status)
 	ol_op_done(worker, op, status, status == 0 ? mirror->version : 0);
 }
 
-static void read_whole(struct ol_link *link)
+/*
+ * This shard is read, or given up. The pull ends when every shard is: so no read of an old pull is
+ * ever under way in a new one, but for those of a link that is gone for good.
+ */
+static void read_done(struct ol_link *link, int status)
 {
 	struct ol_worker *worker = link->worker;
 
 	if (link->pinned && pin_post(link, 0))
 		link->pinned = false;
+	if (status != 0)
+		worker->pull_status = status;
 	target_mirror(worker)->versions[link->index] = link->read_version;
 	link->read_state = OL_READ_DONE;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (worker->links[i].read_state != OL_READ_DONE)
 			return;
 	}
-	pull_end(worker, 0);
+	pull_end(worker, worker->pull_status);
 }
 
 /* Overtaken, or the line was read while it changed: find out what is newest, and read that */
 static void read_again(struct ol_link *link, bool known)
 {
 	if (link->read_retries++ >= link->worker->opts.pull_retries_max) {
-		pull_end(link->worker, OL_E_TORN);
+		read_done(link, OL_E_TORN);
 		return;
 	}
 	link->read_state = OL_READ_NEWEST;
@@ -228,7 +250,7 @@ void ol_pull_on_read(struct ol_link *link, int status)
 	case OL_READ_CHECK_POSTED:
 		if (words[1 + link->read_snapshot] == want &&
 		    words[1 + OL_SNAPSHOTS + link->read_snapshot] == want)
-			read_whole(link);
+			read_done(link, 0);
 		else
 			read_again(link, known);
 		break;

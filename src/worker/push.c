@@ -80,8 +80,10 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 	grad->op = op;
 	grad->status = 0;
 	grad->version = 0;
-	grad->acks_due = worker->link_count;
-	grad->places_due = worker->link_count;
+	grad->acks_due = 0;
+	grad->acks_left = worker->link_count;
+	grad->places_left = worker->link_count;
+	grad->generation++;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 		struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, i);
@@ -112,6 +114,12 @@ static uint64_t grad_off(const struct ol_link *link, uint32_t index)
 	       link->geo.shard_first * 4;
 }
 
+/* True if the header with `bytes` in front of it leaves with the post: then it is placed at once */
+static bool fits_inline(const struct ol_worker *worker, uint64_t bytes)
+{
+	return bytes + sizeof(struct ol_push_hdr) <= worker->caps.inline_max;
+}
+
 /*
  * The header, with the bell; in front of it the first `bytes` of the gradient, which must then be
  * all of it (the header lies behind the gradient's end).
@@ -126,7 +134,8 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 		.dst = link->landing_key,
 		.dst_off = ol_layout_slot_off(&link->geo, index) +
 			   ol_layout_vector_bytes(&link->geo) - bytes,
-		.cookie = ol_cookie_make(OL_COOKIE_PLACED, index),
+		.cookie = ol_cookie_make(OL_COOKIE_PLACED,
+					 ol_placed_arg(index, worker->grads[index].generation)),
 	};
 	struct ol_xport_seg *seg = &write.segs[0];
 
@@ -140,10 +149,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 				      .off = ol_worker_work_off(worker, hdr),
 				      .bytes = sizeof(*hdr) };
 	write.seg_count++;
-	if (bytes + sizeof(*hdr) <= worker->caps.inline_max)
-		write.flags |= OL_XPORT_INLINE;
-	if (!worker->zero_copy)
-		write.flags |= OL_XPORT_SIGNALED;
+	write.flags |= fits_inline(worker, bytes) ? OL_XPORT_INLINE : OL_XPORT_SIGNALED;
 	return worker->ops->post_write(link->conn, &write);
 }
 
@@ -200,6 +206,16 @@ static int send_down(struct ol_link *link, uint32_t index, uint64_t to)
 	return rc;
 }
 
+int ol_grad_release(struct ol_worker *worker, float *data)
+{
+	struct ol_grad *grad = grad_find(worker, data);
+
+	if (grad == NULL)
+		return -EINVAL;
+	grad->state = OL_GRAD_FREE;
+	return 0;
+}
+
 int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 {
 	struct ol_grad *grad = grad_find(worker, data);
@@ -223,43 +239,58 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 /* Post what is left of one gradient that was pushed. 0: all of it is posted. */
 static int send_one(struct ol_link *link, uint32_t index)
 {
-	uint64_t *left = &link->worker->grads[index].left[link->index];
-	uint64_t bytes = ol_layout_vector_bytes(&link->geo);
+	struct ol_grad *grad = &link->worker->grads[index];
+	uint64_t *left = &grad->left[link->index];
+	uint64_t bytes = ol_layout_vector_bytes(&link->geo), with_header = 0;
 	uint64_t step = ol_round_up(bytes / OL_PARTS_MAX, OL_PART_FLOATS * 4);
 	int rc = 0;
 
 	if (link->worker->zero_copy)
-		return post_header(link, index, 0);
-	if (*left == bytes && bytes <= OL_CHUNK_BYTES)
-		return post_header(link, index, bytes);
+		*left = 0; /* it is there */
+	if (*left == bytes && bytes <= OL_CHUNK_BYTES) {
+		with_header = bytes;
+		*left = 0;
+	}
 	while (*left > 0 && rc == 0)
 		rc = send_down(link, index, (*left - 1) / step * step);
-	return rc == 0 ? post_header(link, index, 0) : rc;
+	if (rc == 0)
+		rc = post_header(link, index, with_header);
+	if (rc != 0 && with_header > 0)
+		*left = bytes;
+	/* what went inline leaves no completion; nothing else is under way in front of it */
+	if (rc == 0 && fits_inline(link->worker, with_header))
+		ol_push_on_placed(link->worker, ol_placed_arg(index, grad->generation), 0);
+	return rc;
 }
 
 void ol_push_progress(struct ol_link *link)
 {
 	while (link->send_count > 0 && link->state == OL_LINK_LIVE) {
 		uint32_t index = link->send_queue[link->send_head];
+		int rc = send_one(link, index);
 
 		/* a full queue is tried again at the next poll; a broken one is about to be
 		 * reported */
-		if (send_one(link, index) != 0)
+		if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
+			ol_link_break(link, rc);
+		if (rc != 0)
 			return;
-		if (link->worker->zero_copy)
-			ol_push_on_placed(link->worker, index, 0);
+		link->worker->grads[index].acks_due |= UINT64_C(1) << link->index;
 		link->send_head = (link->send_head + 1) % OL_WINDOW_MAX;
 		link->send_count--;
 	}
 }
 
-void ol_push_on_placed(struct ol_worker *worker, uint32_t index, int status)
+void ol_push_on_placed(struct ol_worker *worker, uint32_t arg, int status)
 {
-	struct ol_grad *grad = &worker->grads[index];
+	struct ol_grad *grad = &worker->grads[arg >> 24];
 	struct ol_op *op = grad->op;
 
+	/* its ack may have come first, and the buffer been pushed again */
+	if (arg != ol_placed_arg(arg >> 24, grad->generation))
+		return;
 	/* a failed write takes its connection down, and that ends the op */
-	if (status != 0 || grad->places_due == 0 || --grad->places_due > 0)
+	if (status != 0 || --grad->places_left > 0)
 		return;
 	if (op == NULL || op->level != OL_LEVEL_PLACED)
 		return;
@@ -270,6 +301,7 @@ void ol_push_on_placed(struct ol_worker *worker, uint32_t index, int status)
 void ol_push_on_ack(struct ol_link *link, uint32_t slot)
 {
 	struct ol_worker *worker = link->worker;
+	uint64_t bit = UINT64_C(1) << link->index;
 	struct ol_grad *grad;
 	struct ol_ack ack;
 
@@ -277,15 +309,16 @@ void ol_push_on_ack(struct ol_link *link, uint32_t slot)
 		return;
 	grad = &worker->grads[slot];
 	memcpy(&ack, (const struct ol_ack *)link->acks->addr + slot, sizeof(ack));
-	if (!ol_record_whole(&ack) || ack.epoch != link->epoch || grad->state != OL_GRAD_PUSHED ||
+	if (!ol_record_whole(&ack) || ack.epoch != link->epoch || (grad->acks_due & bit) == 0 ||
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
 		return; /* not an answer to what was asked */
+	grad->acks_due &= ~bit;
 	ol_link_learn(link, ack.version, ack.snapshot);
 	if (ack.status != 0)
 		grad->status = ack.status;
 	if (link->index == 0)
 		grad->version = ack.version;
-	if (--grad->acks_due > 0)
+	if (--grad->acks_left > 0)
 		return;
 	grad->state = OL_GRAD_FREE;
 	if (grad->op == NULL)

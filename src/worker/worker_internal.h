@@ -26,6 +26,7 @@ enum {
 	OL_CHUNK_BYTES = 1 << 20, /* longest single write or read of a gradient or weights */
 	OL_MIRRORS = 2,
 	OL_ERR_MAX = 384,
+	OL_BUSY_TRIES = 8, /* while the last one of this id is being buried: about 0.7 s */
 };
 
 /* One server's side of the worker. */
@@ -82,6 +83,10 @@ struct ol_link {
 	uint32_t read_snapshot; /* … from here */
 	uint32_t read_retries;
 	bool pinned;
+	uint32_t busy_tries; /* refused because its id was still connected */
+	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not yet
+			    */
+	bool probing;
 };
 
 /* A gradient buffer: slot i of every shard. */
@@ -95,8 +100,11 @@ struct ol_grad {
 	enum ol_grad_state state;
 	float *data;
 	struct ol_op *op; /* NULL once it is done */
-	uint32_t acks_due;
-	uint32_t places_due; /* local completions */
+	uint64_t acks_due; /* bit i: shard i has it, and has not answered */
+	uint32_t acks_left; /* shards that have not answered */
+	uint32_t places_left; /* shards whose write is not locally complete */
+	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
+			      */
 	int status; /* worst so far */
 	uint64_t version; /* of the first shard, at its ack */
 	/* Gradients go out from their end to their beginning, as backpropagation makes them. */
@@ -140,7 +148,9 @@ struct ol_worker {
 	struct ol_mirror mirrors[OL_MIRRORS];
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
+	int pull_status; /* of the shards that are done */
 
+	uint32_t stat_generation;
 	bool stat_done;
 	int stat_status;
 	int completed; /* ops done since the last poll() returned */
@@ -148,9 +158,10 @@ struct ol_worker {
 
 /* What a local completion is about: the cookie of a post. */
 enum ol_cookie {
-	OL_COOKIE_PLACED = 1, /* arg: gradient buffer */
+	OL_COOKIE_PLACED = 1, /* arg: ol_placed_arg() */
 	OL_COOKIE_READ, /* of link->read_state */
-	OL_COOKIE_STAT,
+	OL_COOKIE_STAT, /* arg: stat_generation */
+	OL_COOKIE_PROBE, /* the server is reachable */
 };
 
 static inline uint64_t ol_cookie_make(enum ol_cookie kind, uint32_t arg)
@@ -158,11 +169,21 @@ static inline uint64_t ol_cookie_make(enum ol_cookie kind, uint32_t arg)
 	return (uint64_t)kind << 32 | arg;
 }
 
+/* A gradient buffer and 24 bits of its generation */
+static inline uint32_t ol_placed_arg(uint32_t index, uint32_t generation)
+{
+	return index << 24 | (generation & 0xffffff);
+}
+
 /* link.c */
 void ol_link_start(struct ol_link *link, uint64_t now_ns);
 void ol_link_on_event(struct ol_link *link, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_link_tick -- connect again when it is time */
 void ol_link_tick(struct ol_link *link, uint64_t now_ns);
+/* ol_link_break -- end a live link for good: a post failed as no retry can mend */
+void ol_link_break(struct ol_link *link, int status);
+/* ol_link_probe -- nothing was heard for long: see whether the server is still there */
+void ol_link_probe(struct ol_link *link, uint64_t now_ns);
 void ol_link_free(struct ol_link *link);
 void ol_link_learn(struct ol_link *link, uint64_t version, uint32_t snapshot);
 
@@ -177,7 +198,7 @@ uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
 
 /* push.c */
 void ol_push_progress(struct ol_link *link);
-void ol_push_on_placed(struct ol_worker *worker, uint32_t grad, int status);
+void ol_push_on_placed(struct ol_worker *worker, uint32_t arg, int status);
 void ol_push_on_ack(struct ol_link *link, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
 
@@ -185,6 +206,8 @@ void ol_push_fail(struct ol_worker *worker, int status);
 void ol_pull_progress(struct ol_link *link);
 void ol_pull_on_read(struct ol_link *link, int status);
 void ol_pull_fail(struct ol_worker *worker, int status);
+/* ol_pull_unpin -- take away the pin of a pull that has ended, if it could not be done then */
+void ol_pull_unpin(struct ol_link *link);
 
 /* poll.c */
 void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t version);

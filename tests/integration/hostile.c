@@ -37,6 +37,8 @@ enum lie {
 	LIE_HDR_LENGTH,
 	LIE_HDR_FUTURE,
 	LIE_HDR_SEQ_ZERO,
+	LIE_HDR_SEQ_GAP,
+	LIE_PART_SLOT,
 	LIE_COUNT
 };
 
@@ -63,12 +65,19 @@ static void tell_push(struct peer *peer, enum lie lie)
 	uint64_t off = ol_layout_slot_off(geo, 0) + ol_layout_vector_bytes(geo);
 	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : 0;
 	struct ol_push_hdr hdr = {
-		.seq = lie == LIE_HDR_SEQ_ZERO ? 0 : 1,
+		.seq = lie == LIE_HDR_SEQ_ZERO  ? 0
+		       : lie == LIE_HDR_SEQ_GAP ? 7
+						: 1,
 		.base_version = lie == LIE_HDR_FUTURE ? 1000 : 0,
 		.payload_bytes = ol_layout_vector_bytes(geo) + (lie == LIE_HDR_LENGTH ? 64 : 0),
 		.epoch = peer->accept.epoch + (lie == LIE_HDR_EPOCH ? 1 : 0),
 	};
 
+	if (lie == LIE_PART_SLOT) {
+		peer_write(peer, &hdr, 8, OL_LANDING_PROBE_OFF,
+			   ol_bell_make(OL_BELL_PART, ol_part_make(geo->window, 0)));
+		return;
+	}
 	ol_record_seal(&hdr);
 	if (lie == LIE_HDR_CRC)
 		hdr.crc ^= 0x80000000;
@@ -111,6 +120,26 @@ static int repeat(const struct job *job, long unused)
 		tell_push(&peer, LIE_COUNT);
 		peer_wait(&peer, OL_XPORT_DOORBELL_RUNG, priv, sizeof(priv));
 	}
+	peer_close(&peer);
+	return 0;
+}
+
+/* In sync mode a push waits for the other workers': meanwhile its slot is not to be written */
+static int push_twice(const struct job *job, long with_part)
+{
+	struct peer peer;
+	uint8_t priv[8];
+
+	peer_open(&peer, key, OL_ROLE_WORKER, 1);
+	peer_join(&peer, job);
+	tell_hello(&peer, LIE_COUNT);
+	tell_push(&peer, LIE_COUNT);
+	if (with_part)
+		peer_write(&peer, priv, 8, OL_LANDING_PROBE_OFF,
+			   ol_bell_make(OL_BELL_PART, ol_part_make(0, 0)));
+	else
+		tell_push(&peer, LIE_COUNT);
+	peer_wait(&peer, OL_XPORT_CONN_DOWN, priv, sizeof(priv));
 	peer_close(&peer);
 	return 0;
 }
@@ -213,5 +242,13 @@ int main(void)
 	job_join(job_fork(push_and_count, &job, lie));
 	printf("ok repeated push\n");
 	job_stop(&job);
+
+	opts.consistency = OL_CONSISTENCY_SYNC;
+	opts.workers = 2;
+	job_start(&job, opts, 0.0f);
+	job_join(job_fork(push_twice, &job, 0));
+	job_join(job_fork(push_twice, &job, 1));
+	job_stop(&job);
+	printf("ok slot in use\n");
 	return 0;
 }

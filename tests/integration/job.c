@@ -22,7 +22,8 @@
 enum {
 	LEN = 3000, /* two shards: 2048 and 952 */
 	WORKERS = 3,
-	PUSHES = 200
+	PUSHES = 200,
+	BIG_LEN = 300000 /* several pieces, several parts */
 };
 
 static struct ol_server_opts job_opts(enum ol_consistency consistency, uint32_t shards)
@@ -105,6 +106,60 @@ static void run_workers(enum ol_consistency consistency, uint32_t shards)
 	for (int k = 0; k <= WORKERS; k++)
 		job_join(pids[k]);
 	job_stop(&job);
+}
+
+/* Parts that are announced ahead change nothing but the time: with them and without, in any steps
+ */
+static int push_parts(const struct job *job, long unused)
+{
+	struct ol_worker *worker = job_worker(job, 0);
+	struct ol_push_info info = { .samples = 1 };
+	struct ol_op op = { 0 };
+	float *grad;
+
+	(void)unused;
+	for (int i = 0; i < 24; i++) {
+		check_ok(job_pull(worker, 0));
+		ol_weights(worker, &info.base_version);
+		for (int k = 0; k < BIG_LEN; k++)
+			check(ol_weights(worker, NULL)[k] == 100.0f - 0.5f * (float)i);
+		check_ok(ol_grad_acquire(worker, &grad));
+		for (int k = BIG_LEN - 1; k >= 0; k--) {
+			grad[k] = 1.0f;
+			if (i % 3 != 0 && k % (10000 * (i % 3)) == 0)
+				check_ok(ol_grad_ready(worker, grad, (uint64_t)k));
+		}
+		if (i % 5 == 4) { /* never pushed: what was announced comes to nothing */
+			check_ok(ol_grad_release(worker, grad));
+			check_eq(ol_grad_release(worker, grad), -EINVAL);
+			check_ok(ol_grad_acquire(worker, &grad));
+			for (int k = 0; k < BIG_LEN; k++)
+				grad[k] = 1.0f;
+		}
+		check_ok(ol_push(worker, grad, &info, &op));
+		check_ok(ol_worker_wait(worker, &op));
+	}
+	check_ok(ol_grad_acquire(worker, &grad)); /* and a bad one leaves no trace */
+	for (int k = 0; k < BIG_LEN; k++)
+		grad[k] = k == BIG_LEN - 1 ? NAN : 1.0f;
+	check_ok(ol_grad_ready(worker, grad, BIG_LEN / 2));
+	check_ok(ol_push(worker, grad, &info, &op));
+	check_eq(ol_worker_wait(worker, &op), OL_E_NONFINITE);
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void parts_change_nothing(void)
+{
+	struct ol_server_opts opts = job_opts(OL_CONSISTENCY_ASYNC, 1);
+	struct job job;
+
+	opts.param_count = BIG_LEN;
+	for (opts.shard_count = 1; opts.shard_count <= 2; opts.shard_count++) {
+		job_start(&job, opts, 100.0f);
+		job_join(job_fork(push_parts, &job, 0));
+		job_stop(&job);
+	}
 }
 
 static int push_nonfinite(const struct job *job, long unused)
@@ -280,6 +335,8 @@ int main(void)
 	run_workers(OL_CONSISTENCY_SYNC, 1);
 	run_workers(OL_CONSISTENCY_SYNC, 2);
 	printf("ok sync\n");
+	parts_change_nothing();
+	printf("ok parts\n");
 	nonfinite_is_dropped_and_counted();
 	printf("ok non-finite\n");
 	a_window_of_pushes_is_applied_in_order();

@@ -24,7 +24,7 @@ void peer_open(struct peer *peer, const char *key, enum ol_wire_role role, uint3
 	peer->ops = ol_xport_find(job_transport());
 	ol_xport_opts_init(&opts);
 	check_ok(peer->ops->open(&opts, &peer->xport));
-	check_ok(ol_slab_create(4096, OL_SLAB_NODE_ANY, false, &peer->memory));
+	check_ok(ol_slab_create(2 * OL_PAGE_BYTES, OL_SLAB_NODE_ANY, false, &peer->memory));
 	check_ok(ol_auth_random(peer->hello.nonce, sizeof(peer->hello.nonce)));
 	peer->key = key;
 	peer->hello.role = role;
@@ -131,7 +131,7 @@ struct ol_hello peer_hello(struct peer *peer)
 	struct ol_hello hello = { .magic = OL_WIRE_MAGIC, .epoch = peer->accept.epoch };
 	struct ol_xport_rkey acks;
 
-	check_ok(peer->ops->reg(peer->xport, peer->conn, peer->memory, 0, 4096,
+	check_ok(peer->ops->reg(peer->xport, peer->conn, peer->memory, 0, OL_ACKS_BYTES,
 				OL_XPORT_ACCESS_PEER_WRITE, &peer->region));
 	acks = peer->ops->rkey(peer->region, peer->conn);
 	hello.acks.addr = acks.addr;

@@ -27,6 +27,8 @@ struct learn_model {
 	struct learn_cnn *cnn; /* NULL for models without convolutions */
 	struct learn_batch *eval; /* eval's own batch, of batch_max samples */
 	struct learn_shape shape;
+	learn_ready_fn *ready; /* or NULL */
+	void *ready_arg;
 	unsigned batch_max;
 	size_t param_count;
 	size_t layer_count;
@@ -234,6 +236,12 @@ void learn_model_init(const struct learn_model *model, uint64_t seed, float *w)
 	}
 }
 
+void learn_model_ready_set(struct learn_model *model, learn_ready_fn *fn, void *arg)
+{
+	model->ready = fn;
+	model->ready_arg = arg;
+}
+
 int learn_model_grad(struct learn_model *model, const float *w, const struct learn_batch *batch,
 		     const struct learn_key *key, float *grad, double *ret_loss)
 {
@@ -252,6 +260,8 @@ int learn_model_grad(struct learn_model *model, const float *w, const struct lea
 	learn_stack_forward(&model->stack, w, x, batch->count, key);
 	*ret_loss =
 		learn_stack_backward(&model->stack, w, x, batch->labels, batch->count, cnn, grad);
+	if (cnn && model->ready != NULL) /* the dense layers, which lie behind the convolutions */
+		model->ready(model->ready_arg, grad, model->layers[2].offset);
 	if (cnn)
 		learn_cnn_backward(model->cnn, batch->x, model->stack.dy, batch->count, grad);
 	return 0;

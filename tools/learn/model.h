@@ -96,11 +96,21 @@ const struct learn_layer *learn_model_layers(const struct learn_model *model, si
 void learn_model_init(const struct learn_model *model, uint64_t seed, float *w);
 
 /*
+ * Called by learn_model_grad() on its way back through the layers: grad[first] and all behind it
+ * are as they will be returned. So they can be sent while the rest is computed.
+ */
+typedef void learn_ready_fn(void *arg, float *grad, size_t first);
+
+/* learn_model_ready_set -- whom to tell from now on; fn NULL: nobody */
+void learn_model_ready_set(struct learn_model *model, learn_ready_fn *fn, void *arg);
+
+/*
  * learn_model_grad -- the gradient of a batch's mean loss at w, and that loss
  *
  * grad is written whole and need not be zero: what it holds before does not count. Sums are made in
- * it, so nobody may look at it during the call. w and grad need float alignment only, and must not
- * overlap. key chooses the dropout mask; give the batch's own.
+ * it, so nobody may look at it during the call, but for what a learn_ready_fn was told of. w and
+ * grad need float alignment only, and must not overlap. key chooses the dropout mask; give the
+ * batch's own.
  *
  * Blocks:    never; computes in the caller's thread, allocates nothing but OpenBLAS's memory at a
  *            thread's first call

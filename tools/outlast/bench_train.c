@@ -121,6 +121,12 @@ static int draw(struct lane *lane)
 	return learn_batch_draw(lane->data, &lane->key, lane->batch->count_max, lane->batch);
 }
 
+/* As a worker's loop does: what is final goes ahead */
+static void ready(void *arg, float *grad, size_t first)
+{
+	(void)ol_grad_ready(arg, grad, first);
+}
+
 /* The server's step and the one alone begin with the batch drawn and end with the next one drawn */
 static int server_step(void *arg)
 {
@@ -135,7 +141,9 @@ static int server_step(void *arg)
 
 	if (rc != 0)
 		return rc;
+	learn_model_ready_set(lane->model, ready, worker);
 	rc = learn_model_grad(lane->model, w, lane->batch, &lane->key, grad, &loss);
+	learn_model_ready_set(lane->model, NULL, NULL);
 	info.loss = (float)loss;
 	push->level = OL_LEVEL_APPLIED;
 	if (rc == 0)

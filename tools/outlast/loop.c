@@ -134,13 +134,24 @@ static int loop_turn(struct ol_loop *loop)
 	}
 }
 
+/* What is final of a gradient goes ahead while the rest is computed */
+static void ready(void *arg, float *grad, size_t first)
+{
+	struct ol_loop *loop = arg;
+
+	(void)ol_grad_ready(loop->worker, grad, first);
+}
+
 int ol_loop_run(struct ol_loop *loop)
 {
 	int rc;
 
+	learn_model_ready_set(loop->job->model, ready, loop);
+
 	loop->stat = (struct ol_loop_stat){ .start_ns = ol_clock_ns() };
 	loop->said_ns = loop->stat.start_ns;
 	rc = loop_turn(loop);
+	learn_model_ready_set(loop->job->model, NULL, NULL);
 	loop->stat.end_ns = ol_clock_ns();
 	return rc;
 }

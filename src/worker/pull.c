@@ -100,6 +100,7 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 	uint64_t total = table + ol_layout_vector_bytes(&link->geo);
 	uint64_t bytes = total - link->read_off;
 	struct ol_xport_read read = {
+		.flags = OL_XPORT_MORE, /* the version line follows */
 		.src = link->public_key,
 		.src_off = ol_layout_snapshot_off(&link->geo, link->read_snapshot) + link->read_off,
 	};

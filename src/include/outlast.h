@@ -144,7 +144,7 @@ struct ol_push_info {
  */
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
 
-/* ol_grad_release -- give a lent buffer back unpushed; -EINVAL if it is not lent */
+/* ol_grad_release -- give a lent buffer back unpushed; -EINVAL (not lent), -EAGAIN (poll first) */
 OL_API int ol_grad_release(struct ol_worker *worker, float *grad);
 
 /*

@@ -251,6 +251,11 @@ void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uin
 		ol_session_violation(server, session, "part of a slot that it may not write");
 		return;
 	}
+	if (ol_part_is_cancel(arg)) {
+		if (early->landed.session == landed.session && early->landed.slot == landed.slot)
+			early->active = false;
+		return;
+	}
 	/* with several workers another's push would often come first, and the work be in vain */
 	if (!ol_policy_single(server->policy) || server->live_workers > 1 ||
 	    server->queue_count + server->batch_count > 0)

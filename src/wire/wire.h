@@ -27,6 +27,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -141,13 +142,14 @@ static inline uint32_t ol_bell_arg(uint32_t imm)
 /*
  * The argument of OL_BELL_PART: a slot, and how much of its gradient still has to come, in units
  * of OL_PART_FLOATS. A hint: the server may start on what is there, and finds out from the header
- * of the push that follows whether it was right to. At most OL_PARTS_MAX a push, so that
- * doorbells stay bounded.
+ * of the push that follows whether it was right to. OL_PART_CANCEL units: the buffer was taken
+ * back, what was announced of it is void. At most OL_PARTS_MAX between two acks of a slot, the
+ * last one kept for a cancel, so that doorbells stay bounded.
  */
 enum {
 	OL_PART_FLOATS = 16384,
 	OL_PARTS_MAX = 4,
-	OL_PART_UNITS_MAX = (1 << 18) - 1,
+	OL_PART_CANCEL = (1 << 18) - 1,
 };
 
 static inline uint32_t ol_part_make(uint32_t slot, uint64_t units)
@@ -160,9 +162,14 @@ static inline uint32_t ol_part_slot(uint32_t arg)
 	return arg >> 18;
 }
 
+static inline bool ol_part_is_cancel(uint32_t arg)
+{
+	return (arg & OL_PART_CANCEL) == OL_PART_CANCEL;
+}
+
 static inline uint64_t ol_part_first(uint32_t arg)
 {
-	return (uint64_t)(arg & OL_PART_UNITS_MAX) * OL_PART_FLOATS;
+	return (uint64_t)(arg & OL_PART_CANCEL) * OL_PART_FLOATS;
 }
 
 /* First word from worker to server on a new connection; at OL_HELLO_OFF of the control page. */

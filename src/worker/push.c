@@ -30,10 +30,8 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 		if (grad->state != OL_GRAD_FREE)
 			continue;
 		grad->state = OL_GRAD_LENT;
-		for (uint32_t k = 0; k < worker->link_count; k++) {
+		for (uint32_t k = 0; k < worker->link_count; k++)
 			grad->left[k] = ol_layout_vector_bytes(&worker->links[k].geo);
-			grad->parts[k] = 0;
-		}
 		*ret_grad = grad->data;
 		return 0;
 	}
@@ -114,10 +112,14 @@ static uint64_t grad_off(const struct ol_link *link, uint32_t index)
 	       link->geo.shard_first * 4;
 }
 
-/* True if the header with `bytes` in front of it leaves with the post: then it is placed at once */
-static bool fits_inline(const struct ol_worker *worker, uint64_t bytes)
+/*
+ * True if a push leaves with the post of its header, with `bytes` in front: nothing of it is read
+ * from memory later, so it is placed at once and needs no completion.
+ */
+static bool leaves_at_once(const struct ol_worker *worker, uint64_t bytes)
 {
-	return bytes + sizeof(struct ol_push_hdr) <= worker->caps.inline_max;
+	return worker->zero_copy ||
+	       (bytes > 0 && bytes + sizeof(struct ol_push_hdr) <= worker->caps.inline_max);
 }
 
 /*
@@ -149,7 +151,10 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 				      .off = ol_worker_work_off(worker, hdr),
 				      .bytes = sizeof(*hdr) };
 	write.seg_count++;
-	write.flags |= fits_inline(worker, bytes) ? OL_XPORT_INLINE : OL_XPORT_SIGNALED;
+	if (bytes + sizeof(*hdr) <= worker->caps.inline_max)
+		write.flags |= OL_XPORT_INLINE;
+	if (!leaves_at_once(worker, bytes))
+		write.flags |= OL_XPORT_SIGNALED;
 	return worker->ops->post_write(link->conn, &write);
 }
 
@@ -174,19 +179,39 @@ static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 	return rc;
 }
 
-/* Tell the server that all from byte `first` on is there. Only a hint: no matter if it fails. */
-static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
+static int post_part(struct ol_link *link, uint32_t index, uint64_t units)
 {
-	struct ol_worker *worker = link->worker;
-	uint64_t units = first / (OL_PART_FLOATS * 4);
 	struct ol_xport_write write = {
 		.flags = OL_XPORT_DOORBELL,
 		.imm = ol_bell_make(OL_BELL_PART, ol_part_make(index, units)),
 	};
 
-	if (units <= OL_PART_UNITS_MAX && worker->grads[index].parts[link->index] < OL_PARTS_MAX &&
-	    worker->ops->post_write(link->conn, &write) == 0)
-		worker->grads[index].parts[link->index]++;
+	return link->worker->ops->post_write(link->conn, &write);
+}
+
+/* Tell the server that all from byte `first` on is there. Only a hint: no matter if it fails. */
+static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
+{
+	uint8_t *parts = &link->worker->grads[index].parts[link->index];
+	uint64_t units = first / (OL_PART_FLOATS * 4);
+
+	if (units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
+	    post_part(link, index, units) == 0)
+		(*parts)++;
+}
+
+/* What was announced of a gradient is void. 0, or the error of a post. */
+static int cancel_parts(struct ol_link *link, uint32_t index)
+{
+	uint8_t *parts = &link->worker->grads[index].parts[link->index];
+	int rc;
+
+	if (*parts == 0 || *parts == OL_PARTS_MAX)
+		return 0;
+	rc = post_part(link, index, OL_PART_CANCEL);
+	if (rc == 0)
+		*parts = OL_PARTS_MAX; /* no more of them until an ack says that they were taken */
+	return rc;
 }
 
 /* Post the gradient down to byte `to`, a multiple of a part's, and say so. 0: all is posted. */
@@ -212,6 +237,15 @@ int ol_grad_release(struct ol_worker *worker, float *data)
 
 	if (grad == NULL)
 		return -EINVAL;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+		int rc = 0;
+
+		if (link->state == OL_LINK_LIVE)
+			rc = cancel_parts(link, (uint32_t)(grad - worker->grads));
+		if (rc == -EAGAIN)
+			return rc;
+	}
 	grad->state = OL_GRAD_FREE;
 	return 0;
 }
@@ -257,8 +291,7 @@ static int send_one(struct ol_link *link, uint32_t index)
 		rc = post_header(link, index, with_header);
 	if (rc != 0 && with_header > 0)
 		*left = bytes;
-	/* what went inline leaves no completion; nothing else is under way in front of it */
-	if (rc == 0 && fits_inline(link->worker, with_header))
+	if (rc == 0 && leaves_at_once(link->worker, with_header))
 		ol_push_on_placed(link->worker, ol_placed_arg(index, grad->generation), 0);
 	return rc;
 }
@@ -321,6 +354,7 @@ void ol_push_on_ack(struct ol_link *link, uint32_t slot)
 	if (--grad->acks_left > 0)
 		return;
 	grad->state = OL_GRAD_FREE;
+	memset(grad->parts, 0, sizeof(grad->parts));
 	if (grad->op == NULL)
 		return;
 	ol_op_done(worker, grad->op, grad->status, grad->version);

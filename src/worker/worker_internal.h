@@ -109,7 +109,7 @@ struct ol_grad {
 	uint64_t version; /* of the first shard, at its ack */
 	/* Gradients go out from their end to their beginning, as backpropagation makes them. */
 	uint64_t left[OL_SHARDS_MAX]; /* bytes of each shard not yet posted, from its start */
-	uint8_t parts[OL_SHARDS_MAX]; /* OL_BELL_PART rung for each shard */
+	uint8_t parts[OL_SHARDS_MAX]; /* OL_BELL_PART rung since the last ack */
 };
 
 struct ol_mirror {

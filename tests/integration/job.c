@@ -125,7 +125,7 @@ static int push_parts(const struct job *job, long unused)
 			check(ol_weights(worker, NULL)[k] == 100.0f - 0.5f * (float)i);
 		check_ok(ol_grad_acquire(worker, &grad));
 		for (int k = BIG_LEN - 1; k >= 0; k--) {
-			grad[k] = 1.0f;
+			grad[k] = i % 5 == 4 ? 5.0f : 1.0f;
 			if (i % 3 != 0 && k % (10000 * (i % 3)) == 0)
 				check_ok(ol_grad_ready(worker, grad, (uint64_t)k));
 		}

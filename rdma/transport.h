@@ -138,6 +138,13 @@ enum ol_xport_post_flags {
 				     and region may be NULL with off an address */
 	OL_XPORT_DOORBELL = 1 << 2, /* writes: ring the peer with imm when it has all landed */
 	OL_XPORT_AFTER_READS = 1 << 3, /* reads: start once earlier reads are done */
+	/*
+	 * Another post on this connection follows at once: this one may wait for it, or for the
+	 * next poll, whichever comes first. It is accepted all the same: what it has a right to
+	 * (order, its place, its DONE) it keeps; if it cannot be handed over, the connection
+	 * breaks.
+	 */
+	OL_XPORT_MORE = 1 << 4,
 };
 
 /* A piece of local memory: bytes at off of region (or at address off, inline without a region). */

@@ -300,6 +300,7 @@ void ol_verbs_disconnect(struct ol_xport_conn *base)
 {
 	struct ol_verbs_conn *conn = ol_verbs_conn(base);
 
+	ol_verbs_held_flush(conn);
 	switch (conn->state) {
 	case OL_VERBS_REQUESTED:
 		rdma_reject(conn->id, NULL, 0);
@@ -332,6 +333,7 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 	xport = base->xport;
 	ol_verbs_conn_timer(conn, 0);
 	ready_remove(conn);
+	ol_verbs_holders_remove(conn);
 	if (conn->state == OL_VERBS_REQUESTED)
 		rdma_reject(conn->id, NULL, 0);
 	if (conn->qp != NULL)

@@ -32,7 +32,8 @@
 
 enum {
 	OL_VERBS_POLL_BATCH = 16, /* completions taken from the queue at once */
-	OL_VERBS_LOOK_POLLS = 32, /* polls between two looks at the file descriptors */
+	OL_VERBS_LOOK_SHIFT_MAX = 10, /* 2^this polls between two looks at the file descriptors */
+	OL_VERBS_HELD_MAX = 8, /* posts in one list: see OL_XPORT_MORE */
 	OL_VERBS_PRIV_EVENTS = 8, /* connection events with private data a poll */
 	OL_VERBS_PRIV_MAX = 256,
 	OL_VERBS_SIGNALS = 8, /* signaled by us in inflight_max posts */
@@ -93,6 +94,12 @@ struct ol_verbs_op {
 	bool signaled; /* by the caller's wish, not by ours */
 };
 
+/* A request that the adapter has not got yet. */
+struct ol_verbs_held {
+	struct ibv_send_wr wr;
+	struct ibv_sge sges[OL_XPORT_SEGS_MAX];
+};
+
 struct ol_verbs_conn {
 	struct ol_xport_conn base;
 	enum ol_verbs_state state;
@@ -105,6 +112,10 @@ struct ol_verbs_conn {
 	uint32_t unsignaled; /* posts since the last one that completes visibly */
 	uint32_t slot; /* index in xport->slots */
 	uint32_t domain; /* index of the protection domain: 0 the common one, else slot + 1 */
+	uint32_t held_count;
+	bool in_holders; /* poll() shall look at held */
+	struct ol_verbs_conn *holders_next;
+	struct ol_verbs_held held[OL_VERBS_HELD_MAX]; /* the last held_count before head */
 	/* control path */
 	struct rdma_cm_id *id;
 	struct ibv_pd *pd; /* own; NULL: the common one */
@@ -153,7 +164,10 @@ struct ol_xport {
 	struct ol_verbs_conn **slots; /* conns_max */
 	struct ol_verbs_conn *ready; /* those with pending events, in order */
 	struct ol_verbs_conn **ready_tail;
-	uint32_t poll_count;
+	struct ol_verbs_conn *holders; /* those that may have posts held back */
+	uint32_t polls_left; /* until the file descriptors are looked at */
+	uint32_t look_shift; /* 2^this from look to look: see pace() */
+	uint64_t look_ns; /* when they were looked at last */
 	uint32_t timer_count; /* connections with a timer */
 	bool look; /* look at the file descriptors on the next poll */
 	bool notify_on; /* the completion channel will get an event, or has one unread */
@@ -259,6 +273,9 @@ void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own a
 /* post.c */
 int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write *write);
 int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read);
+/* ol_verbs_held_flush -- hand over what is held back, or break the connection */
+void ol_verbs_held_flush(struct ol_verbs_conn *conn);
+void ol_verbs_holders_remove(struct ol_verbs_conn *conn);
 
 /* poll.c */
 int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max);

@@ -8,8 +8,8 @@
  * and CONN_DOWN follows its last completion: it is pending only once the marker was handled or
  * given up.
  *
- * The spin path makes no system call: file descriptors are looked at every OL_VERBS_LOOK_POLLS
- * polls, and on the first poll after arm().
+ * The spin path makes no system call: file descriptors are looked at on the first poll after arm(),
+ * and every so many polls, as pace() has it.
  */
 #include "rdma/verbs/internal.h"
 
@@ -22,6 +22,11 @@
 
 #include "rdma/order.h"
 #include "rdma/verbs/verbs_rc.h"
+
+enum {
+	QUICK_NS = 250 * 1000, /* looks closer than this: look less often */
+	SLOW_NS = 1000 * 1000, /* looks further apart than this: look more often */
+};
 
 static void comp_event_take(struct ol_xport *xport)
 {
@@ -46,14 +51,30 @@ static void timers_expire(struct ol_xport *xport)
 	}
 }
 
+/* Keeps looks between QUICK_NS and SLOW_NS apart, however slow the caller and his events are. */
+static void pace(struct ol_xport *xport)
+{
+	const uint64_t now_ns = ol_verbs_now_ns();
+	const uint64_t apart_ns = now_ns - xport->look_ns;
+
+	xport->look_ns = now_ns;
+	xport->polls_left = 1U << xport->look_shift;
+	if (xport->look) /* it slept */
+		return;
+	if (apart_ns > SLOW_NS)
+		xport->look_shift = xport->look_shift > 3 ? xport->look_shift - 3 : 0;
+	else if (apart_ns < QUICK_NS && xport->look_shift < OL_VERBS_LOOK_SHIFT_MAX)
+		xport->look_shift++;
+}
+
 static void look(struct ol_xport *xport)
 {
 	struct epoll_event events[4];
 	uint64_t expirations;
 	int count;
 
+	pace(xport);
 	xport->look = false;
-	xport->poll_count = 0;
 	count = epoll_wait(xport->epoll_fd, events, 4, 0);
 	for (int i = 0; i < count; i++) {
 		const int fd = events[i].data.fd;
@@ -240,12 +261,31 @@ static uint32_t wcs_take(struct ol_xport *xport)
 	return xport->wc_count;
 }
 
+static void holders_flush(struct ol_xport *xport)
+{
+	struct ol_verbs_conn **at = &xport->holders;
+
+	while (*at != NULL) {
+		struct ol_verbs_conn *conn = *at;
+
+		ol_verbs_held_flush(conn);
+		if (conn->held_count > 0) {
+			at = &conn->holders_next;
+			continue;
+		}
+		*at = conn->holders_next;
+		conn->in_holders = false;
+	}
+}
+
 int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max)
 {
 	int count = 0;
 	int put;
 
-	if (xport->look || ++xport->poll_count >= OL_VERBS_LOOK_POLLS)
+	if (xport->holders != NULL)
+		holders_flush(xport);
+	if (xport->look || xport->polls_left-- == 0)
 		look(xport);
 	if (xport->ready != NULL)
 		count = ready_report(xport, events, max);
@@ -324,6 +364,8 @@ static void timer_set(struct ol_xport *xport)
 int ol_verbs_arm(struct ol_xport *xport)
 {
 	if (xport->ready != NULL || xport->wc_head != xport->wc_count)
+		return 1;
+	if (xport->holders != NULL) /* poll() hands over what is held back */
 		return 1;
 	if (xport->notify_on)
 		comp_event_take(xport);

@@ -7,6 +7,10 @@
  * post, or of a later one, was polled: completions of one queue pair come in order. What the caller
  * leaves unsignaled is signaled by us often enough that the ring cannot fill for good.
  *
+ * HELD BACK. Every request is made in the connection's held array and handed over from there: at
+ * once, or with those after it as one list if the caller has said OL_XPORT_MORE. Inline ones are
+ * never held, as their buffers are the caller's again. What is held has its place in the ring.
+ *
  * The local half of a request is checked here; the peer's half is the peer's adapter's to refuse.
  */
 #include "rdma/verbs/internal.h"
@@ -73,13 +77,100 @@ static int segs_sges(const struct ol_verbs_conn *conn, const struct ol_xport_seg
 	return used;
 }
 
-/* Takes a place in the ring if the adapter takes the request; wr's identity and signal are set. */
-static int post(struct ol_verbs_conn *conn, struct ibv_send_wr *wr, unsigned flags, uint64_t cookie)
+/*
+ * Hands the held requests over as one list. 0, or an errno: then those that the adapter did not
+ * take are still held.
+ */
+static int held_post(struct ol_verbs_conn *conn)
 {
+	struct ol_verbs_held *held = conn->held;
+	struct ibv_send_wr *bad = NULL;
+	uint32_t taken = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < conn->held_count; i++)
+		held[i].wr.next = i + 1 < conn->held_count ? &held[i + 1].wr : NULL;
+	rc = ibv_post_send(conn->qp, &held[0].wr, &bad);
+	if (rc == 0) {
+		conn->held_count = 0;
+		return 0;
+	}
+	while (taken < conn->held_count && &held[taken].wr != bad)
+		taken++;
+	if (taken == conn->held_count)
+		taken = 0;
+	conn->held_count -= taken;
+	for (uint32_t i = 0; i < conn->held_count; i++) {
+		held[i] = held[i + taken];
+		held[i].wr.sg_list = held[i].sges;
+	}
+	return rc;
+}
+
+void ol_verbs_held_flush(struct ol_verbs_conn *conn)
+{
+	int rc;
+
+	if (conn->held_count == 0)
+		return;
+	if (conn->state == OL_VERBS_UP) {
+		rc = held_post(conn);
+		if (rc == 0 || rc == ENOMEM) /* full: at the next poll */
+			return;
+		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_FAILED);
+	}
+	conn->held_count = 0; /* they keep their places: the end of the connection reports them */
+}
+
+static void holders_add(struct ol_verbs_conn *conn)
+{
+	if (conn->in_holders)
+		return;
+	conn->in_holders = true;
+	conn->holders_next = conn->base.xport->holders;
+	conn->base.xport->holders = conn;
+}
+
+void ol_verbs_holders_remove(struct ol_verbs_conn *conn)
+{
+	struct ol_verbs_conn **at = &conn->base.xport->holders;
+
+	if (!conn->in_holders)
+		return;
+	while (*at != conn)
+		at = &(*at)->holders_next;
+	*at = conn->holders_next;
+	conn->in_holders = false;
+}
+
+/* Where the next request is made; its segments' elements lie beside it. */
+static struct ol_verbs_held *held_next(struct ol_verbs_conn *conn)
+{
+	struct ol_verbs_held *held = &conn->held[conn->held_count];
+
+	held->wr = (struct ibv_send_wr){ .sg_list = held->sges };
+	return held;
+}
+
+/* The adapter has not taken the last one, and perhaps not those before it: it was not posted. */
+static int post_undo(struct ol_verbs_conn *conn, uint32_t unsignaled, int rc)
+{
+	conn->held_count--;
+	conn->head--;
+	conn->unsignaled = unsignaled;
+	if (conn->held_count > 0 || rc == ENOMEM) /* its queue is full; or poll() finds out why */
+		return -EAGAIN;
+	return rc == EINVAL ? -EINVAL : -ENOTCONN;
+}
+
+/* Posts held_next(), or holds it back; its identity and signal are set here. */
+static int post(struct ol_verbs_conn *conn, unsigned flags, uint64_t cookie)
+{
+	struct ibv_send_wr *wr = &conn->held[conn->held_count].wr;
 	struct ol_verbs_op *op = &conn->ops[conn->head & conn->ops_mask];
 	const bool signaled = (flags & OL_XPORT_SIGNALED) != 0;
-	const bool visible = signaled || conn->unsignaled + 1 >= conn->base.xport->signal_every;
-	struct ibv_send_wr *bad = NULL;
+	const uint32_t unsignaled = conn->unsignaled;
+	const bool visible = signaled || unsignaled + 1 >= conn->base.xport->signal_every;
 	int rc;
 
 	wr->wr_id = (uint64_t)conn->slot << OL_VERBS_WR_SLOT_SHIFT |
@@ -88,16 +179,18 @@ static int post(struct ol_verbs_conn *conn, struct ibv_send_wr *wr, unsigned fla
 		wr->send_flags |= IBV_SEND_SIGNALED;
 	if ((flags & OL_XPORT_INLINE) != 0)
 		wr->send_flags |= IBV_SEND_INLINE;
-	rc = ol_rc_positive(ibv_post_send(conn->qp, wr, &bad));
-	if (rc == -ENOMEM) /* its queue is full */
-		return -EAGAIN;
-	if (rc != 0)
-		return rc == -EINVAL ? rc : -ENOTCONN;
 	op->cookie = cookie;
 	op->signaled = signaled;
 	conn->head++;
-	conn->unsignaled = visible ? 0 : conn->unsignaled + 1;
-	return 0;
+	conn->held_count++;
+	conn->unsignaled = visible ? 0 : unsignaled + 1;
+	if ((flags & OL_XPORT_MORE) != 0 && (flags & OL_XPORT_INLINE) == 0 &&
+	    conn->held_count < OL_VERBS_HELD_MAX) {
+		holders_add(conn);
+		return 0;
+	}
+	rc = held_post(conn);
+	return rc == 0 ? 0 : post_undo(conn, unsignaled, rc);
 }
 
 static int post_allowed(const struct ol_verbs_conn *conn)
@@ -113,38 +206,32 @@ int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write 
 {
 	struct ol_verbs_conn *conn = ol_verbs_conn(base);
 	const bool bell = (write->flags & OL_XPORT_DOORBELL) != 0;
-	struct ibv_sge sges[OL_XPORT_SEGS_MAX];
-	struct ibv_send_wr wr = {
-		.sg_list = sges,
-		.opcode = bell ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-		.imm_data = htonl(write->imm),
-	};
+	struct ol_verbs_held *held;
 	uint64_t total;
 	int rc;
 
 	rc = post_allowed(conn);
 	if (rc != 0)
 		return rc;
-	wr.num_sge = segs_sges(conn, write->segs, write->seg_count, write->flags, sges, &total);
-	if (wr.num_sge < 0 || (total == 0 && !bell))
+	held = held_next(conn);
+	held->wr.opcode = bell ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+	held->wr.imm_data = htonl(write->imm);
+	held->wr.num_sge =
+		segs_sges(conn, write->segs, write->seg_count, write->flags, held->sges, &total);
+	if (held->wr.num_sge < 0 || (total == 0 && !bell))
 		return -EINVAL;
 	if (total != 0) {
-		wr.wr.rdma.remote_addr = write->dst.addr + write->dst_off;
-		wr.wr.rdma.rkey = write->dst.rkey;
+		held->wr.wr.rdma.remote_addr = write->dst.addr + write->dst_off;
+		held->wr.wr.rdma.rkey = write->dst.rkey;
 	}
-	return post(conn, &wr,
-		    total != 0 ? write->flags : write->flags & ~(unsigned)OL_XPORT_INLINE,
+	return post(conn, total != 0 ? write->flags : write->flags & ~(unsigned)OL_XPORT_INLINE,
 		    write->cookie);
 }
 
 int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
 {
 	struct ol_verbs_conn *conn = ol_verbs_conn(base);
-	struct ibv_sge sges[OL_XPORT_SEGS_MAX];
-	struct ibv_send_wr wr = {
-		.sg_list = sges,
-		.opcode = IBV_WR_RDMA_READ,
-	};
+	struct ol_verbs_held *held;
 	uint64_t total;
 	int rc;
 
@@ -153,12 +240,15 @@ int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *r
 		return rc;
 	if ((read->flags & (OL_XPORT_INLINE | OL_XPORT_DOORBELL)) != 0)
 		return -EINVAL;
-	wr.num_sge = segs_sges(conn, read->segs, read->seg_count, read->flags, sges, &total);
-	if (wr.num_sge <= 0)
+	held = held_next(conn);
+	held->wr.opcode = IBV_WR_RDMA_READ;
+	held->wr.num_sge =
+		segs_sges(conn, read->segs, read->seg_count, read->flags, held->sges, &total);
+	if (held->wr.num_sge <= 0)
 		return -EINVAL;
-	wr.wr.rdma.remote_addr = read->src.addr + read->src_off;
-	wr.wr.rdma.rkey = read->src.rkey;
+	held->wr.wr.rdma.remote_addr = read->src.addr + read->src_off;
+	held->wr.wr.rdma.rkey = read->src.rkey;
 	if ((read->flags & OL_XPORT_AFTER_READS) != 0)
-		wr.send_flags = base->xport->fence_flags;
-	return post(conn, &wr, read->flags, read->cookie);
+		held->wr.send_flags = base->xport->fence_flags;
+	return post(conn, read->flags, read->cookie);
 }

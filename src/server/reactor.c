@@ -18,7 +18,7 @@
 
 enum {
 	EVENTS_MAX = 64,
-	QUIET_POLLS = 16, /* empty ones between two looks at the clock, which keeps news waiting */
+	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
 	RETRY_MS = 1 /* until what could not be done is tried again */
 };
 

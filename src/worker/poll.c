@@ -12,7 +12,7 @@
 
 enum {
 	EVENTS_MAX = 32,
-	QUIET_POLLS = 16, /* empty ones between two looks at the clock, which keeps news waiting */
+	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
 	SLEEP_MAX_MS = 50 /* a wait looks at its deadline and at links to retry this often */
 };
 

@@ -43,6 +43,21 @@ static int page_bytes(int fd, bool huge, size_t *ret_bytes)
 	return 0;
 }
 
+/* True if the kernel gives transparent huge pages to shared memory that asks for them */
+static bool shmem_huge(void)
+{
+	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+	char line[128] = "";
+	bool on;
+
+	if (file == NULL)
+		return false;
+	on = fgets(line, sizeof(line), file) != NULL && strstr(line, "[never]") == NULL &&
+	     strstr(line, "[deny]") == NULL;
+	fclose(file);
+	return on;
+}
+
 /* place -- prefer node for the pages of slab; not an error where that cannot be done */
 static void place(struct ol_slab *slab, int node)
 {
@@ -96,7 +111,7 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge)
 		rc = -errno;
 		goto err_fd;
 	}
-	if (!huge && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
+	if (!huge && shmem_huge() && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
 		slab->pages = OL_SLAB_PAGES_THP;
 	place(slab, node);
 	rc = touch(slab);

@@ -8,22 +8,26 @@
 
 #include "outlast_server.h"
 
+/* Whole blocks of OL_SHARD_ALIGN floats, as evenly as can be: the first shards have one more. */
 int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard, uint64_t *ret_first,
 		  uint64_t *ret_count)
 {
-	uint64_t each, first;
+	uint64_t blocks, each, more, first, end;
 
 	if (param_count == 0 || param_count > OL_PARAM_COUNT_MAX || shard_count == 0 ||
 	    shard_count > OL_SHARDS_MAX || shard >= shard_count)
 		return -EINVAL;
-	each = ol_round_up((param_count + shard_count - 1) / shard_count, OL_SHARD_ALIGN);
-	if (shard_count == 1)
-		each = param_count;
-	if (each * (shard_count - 1) >= param_count)
-		return -EINVAL; /* the last one would be empty */
-	first = each * shard;
+	blocks = (param_count + OL_SHARD_ALIGN - 1) / OL_SHARD_ALIGN;
+	if (blocks < shard_count)
+		return -EINVAL; /* one would be empty */
+	each = blocks / shard_count;
+	more = blocks % shard_count;
+	first = each * shard + (shard < more ? shard : more);
+	end = first + each + (shard < more ? 1 : 0);
+	first *= OL_SHARD_ALIGN;
+	end *= OL_SHARD_ALIGN;
 	*ret_first = first;
-	*ret_count = param_count - first < each ? param_count - first : each;
+	*ret_count = (end < param_count ? end : param_count) - first;
 	return 0;
 }
 

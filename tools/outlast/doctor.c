@@ -242,7 +242,7 @@ static void isolation_look(struct doctor *doctor, const struct doctor_conf *conf
 {
 	doctor_find(doctor, DOCTOR_OK, "isolation", NULL,
 		    "%llu parameters, %u workers: a protection domain a worker pins %.1f MB "
-		    "(snapshots are counted once for each), --shared-domain %.1f MB; with it a "
+		    "(snapshots are counted once for each), --isolation job %.1f MB; with it a "
 		    "worker's key is good on every connection of the job",
 		    (unsigned long long)conf->params, conf->workers, mb(pinned->worker_domain),
 		    mb(pinned->job_domain));

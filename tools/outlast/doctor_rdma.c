@@ -228,7 +228,7 @@ static void none_look(struct doctor *doctor)
 	else
 		doctor_find(doctor, lack, "rdma",
 			    "tools/lab/run -- COMMAND gives a virtual machine with a soft-RoCE "
-			    "device (apt-get install qemu-system-x86 busybox-static)",
+			    "device (tools/packages install test)",
 			    "no RDMA device, and kernel %s has no modules to make one",
 			    uts.release);
 }

@@ -169,7 +169,7 @@ static int server_open(struct serve *serve, const float *weights)
 		return ol_settings_fail(&serve->settings, "shard", "is not below --servers");
 	if (ol_shard_span(serve->param_count, set->servers, set->shard, &first, &count) != 0)
 		return ol_settings_fail(&serve->settings, "servers",
-					"is more than the model has parameters for");
+					"is too many: a server holds at least 1024 parameters");
 	ol_server_opts_init(&opts);
 	opts.listen = set->listen;
 	opts.transport = ol_transport_name(set->transport.transport);

@@ -122,7 +122,7 @@ static int sizes_decide(struct train *train)
 	if (ol_shard_span(train->job->param_count, set->servers, set->servers - 1, &first,
 			  &count) != 0)
 		return ol_settings_fail(&train->settings, "servers",
-					"is more than the model has parameters for");
+					"is too many: a server holds at least 1024 parameters");
 	train->steps = timed ? 0 : set->steps;
 	if (counted)
 		train->steps = (uint64_t)ceil(set->epochs * (double)train->job->data->train.count /

@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "outlast/cmd.h"
@@ -90,10 +92,19 @@ static double staleness(const struct train_stat *stat)
 	return stat->applied == 0 ? 0.0 : (double)stat->staleness_sum / (double)stat->applied;
 }
 
+static int tty_columns(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+		return 79;
+	return size.ws_col - 1;
+}
+
 void train_show_progress(struct train *train, uint64_t now_ns)
 {
 	uint64_t every_ns = (train->tty ? TTY_MS : LINES_MS) * OL_NS_PER_MS;
-	char total[32] = "", accuracy[32] = "-";
+	char total[32] = "", accuracy[32] = "-", line[160];
 
 	if (now_ns - (train->shown_ns != 0 ? train->shown_ns : train->go_ns) < every_ns)
 		return;
@@ -102,12 +113,15 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 		snprintf(total, sizeof(total), "/%" PRIu64, train->steps);
 	if (train->accuracy >= 0.0)
 		snprintf(accuracy, sizeof(accuracy), "%.4f", train->accuracy);
-	fprintf(stderr,
-		"%sstep %" PRIu64 "%s  %.1f gradients/s  loss %.4f  accuracy %s  "
-		"staleness %.2f  %.0f s%s",
-		train->tty ? "\r\033[K" : "", train->stat.version, total, train->rate,
-		(double)train->stat.loss, accuracy, staleness(&train->stat),
-		(double)(now_ns - train->go_ns) / 1e9, train->tty ? "" : "\n");
+	snprintf(line, sizeof(line),
+		 "step %" PRIu64 "%s  %.1f gradients/s  loss %.4f  accuracy %s  staleness %.2f  "
+		 "%.0f s",
+		 train->stat.version, total, train->rate, (double)train->stat.loss, accuracy,
+		 staleness(&train->stat), (double)(now_ns - train->go_ns) / 1e9);
+	if (train->tty) /* no wider than the window: only one row can be written over */
+		fprintf(stderr, "\r\033[K%.*s", tty_columns(), line);
+	else
+		fprintf(stderr, "%s\n", line);
 	train->line_open = train->tty;
 }
 
@@ -183,7 +197,10 @@ static void summary_show(const struct train *train, const struct figures *f)
 	printf("%-17s %s\n", "ended", ended_str(train));
 	if (train->final) {
 		printf("%-17s %.4f\n", "test accuracy", train->accuracy);
-		printf("%-17s %.4f\n", "test loss", train->loss);
+		if (isfinite(train->loss))
+			printf("%-17s %.4f\n", "test loss", train->loss);
+		else
+			printf("%-17s %s\n", "test loss", "not finite: the training diverged");
 	}
 	printf("%-17s %" PRIu64 "\n", "steps", f->version);
 	printf("%-17s %" PRIu64 " computed, %" PRIu64 " applied, %" PRIu64 " dropped (%" PRIu64
@@ -192,6 +209,9 @@ static void summary_show(const struct train *train, const struct figures *f)
 	       train->stat.dropped_late);
 	if (f->unresolved > 0)
 		printf(", %" PRIu64 " given up", f->unresolved);
+	if (2 * f->dropped > f->computed)
+		printf("\n%-17s %s", "warning",
+		       "most gradients were dropped: see --lr, --nonfinite");
 	printf("\n%-17s %.1f\n", "gradients/s", f->rate);
 	printf("%-17s %.2f\n", "staleness, mean", f->staleness);
 	printf("%-17s %.3f s training, %.3f s in all\n", "wall", f->wall_s,

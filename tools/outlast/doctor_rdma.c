@@ -226,11 +226,12 @@ static void none_look(struct doctor *doctor)
 			    "rdma_rxe && rdma link add rxe0 type rxe netdev NETDEV (iproute2)",
 			    "no RDMA device");
 	else
-		doctor_find(doctor, lack, "rdma",
-			    "tools/lab/run -- COMMAND gives a virtual machine with a soft-RoCE "
-			    "device (tools/packages install test)",
-			    "no RDMA device, and kernel %s has no modules to make one",
-			    uts.release);
+		doctor_find(
+			doctor, lack, "rdma",
+			"tools/lab/run -- COMMAND gives a virtual machine with a soft-RoCE "
+			"device (apt-get install qemu-system-x86 busybox-static kmod cpio iproute2 "
+			"xz-utils)",
+			"no RDMA device, and kernel %s has no modules to make one", uts.release);
 }
 
 static void choice_look(struct doctor *doctor)

@@ -55,7 +55,7 @@ deadline() {
 two_hosts() {
 	local pid
 
-	"$run" --hosts 2 --out "$tmp/two" --deadline 120 -- "$root/tests/rxe/lab_faults.sh" "$root/tools/lab/ctl" \
+	"$run" --hosts 2 --out "$tmp/two" --deadline 120 -- "$root/tests/rxe/guest/lab_faults.sh" "$root/tools/lab/ctl" \
 		>"$tmp/stdout" 2>"$tmp/stderr" &
 	pid=$!
 	pids+=("$pid")

@@ -41,7 +41,10 @@ extern "C" {
 	X(NONFINITE, -1007, "gradient holds a NaN or an infinity; it was not applied") \
 	X(LATE, -1008, "gradient came too late for its step; the policy dropped it") \
 	X(TORN, -1009, "weights kept changing while they were read; raise the pull retries") \
-	X(NO_SERVER, -1010, "server of a shard is not reachable")
+	X(NO_SERVER, -1010, "server of a shard is not reachable") \
+	X(LOST, -1011, "gradient is lost: its server came back with older weights") \
+	X(FENCED, -1012, "server stood still for longer than its lease; others may have taken over") \
+	X(NO_CHECKPOINT, -1013, "no whole checkpoint of this shard is there")
 
 enum ol_status {
 #define X(name, value, text) OL_E_##name = (value),
@@ -54,10 +57,26 @@ OL_API const char *ol_strerror(int code);
 
 struct ol_worker;
 
+/* What a worker does while the server of a shard is gone. */
+enum ol_outage {
+	OL_OUTAGE_END, /* ops end with OL_E_NO_SERVER; the handle is good for closing only */
+	OL_OUTAGE_WAIT, /* ops wait until the server is back; what was lost is pushed again */
+	OL_OUTAGE_CONTINUE, /* pulls give the last weights, pushes are queued; nothing waits */
+};
+
+/* OL_OUTAGE_CONTINUE: how gradients wait for their server. */
+enum ol_queue {
+	OL_QUEUE_FOLD, /* summed up: the memory of one gradient, however many */
+	OL_QUEUE_DROP_OLDEST, /* queue_max of them; the oldest makes room, and is counted */
+	OL_QUEUE_WAIT, /* queue_max of them; then a push waits for the server */
+};
+
 /* Set by ol_worker_opts_init(); overwrite the fields you care about. New fields go at the end. */
 struct ol_worker_opts {
 	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
-	const char *servers; /* addresses of shard 0, 1 … with commas between: "10.0.0.1:7471,…" */
+	/* Addresses of shard 0, 1 … with commas between: "10.0.0.1:7471,…". Where a server may come
+	   back elsewhere, its other addresses follow behind a "|". */
+	const char *servers;
 	const char *transport; /* "verbs" or "shm"; NULL: shm if an address starts with / or @ */
 	const char *device; /* RDMA device; NULL: the one that the route takes */
 	const char *job_key; /* secret that both ends of a job share; NULL or "": none */
@@ -70,6 +89,16 @@ struct ol_worker_opts {
 	uint32_t retry_timeout_ms; /* silence of a server until its connection is down */
 	uint32_t spin_us; /* how long a wait spins before it sleeps */
 	uint32_t pull_retries_max; /* torn reads until a pull fails with OL_E_TORN */
+	enum ol_outage outage;
+	uint32_t outage_timeout_ms; /* until an outage ends as with OL_OUTAGE_END; 0: never */
+	uint32_t lease_ms; /* a server whose heartbeat stands still for so long is gone; WAIT and
+			      CONTINUE only */
+	enum ol_queue queue; /* CONTINUE */
+	uint32_t queue_max; /* gradients that a shard's queue holds, unless they are folded */
+	uint32_t local_progress; /* 1: during an outage ol_weights() follows the own gradients (plain
+				    SGD, with the job's learning rate) */
+	uint32_t mirror_state; /* 1: pulls bring the optimizer's state too, for a server that comes
+				  back empty */
 };
 
 OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);
@@ -123,13 +152,17 @@ struct ol_op {
 	enum ol_level level; /* in, push: when it is done */
 	int status; /* out: 0 or a negative code, valid once done */
 	uint64_t version; /* out: version that the push made, or that the pull read */
+	uint64_t age_ns; /* out, pull: since the oldest shard of these weights was read; 0: just now
+			  */
+	uint8_t local; /* out: 1: a server is gone (OL_OUTAGE_CONTINUE). A pull gave the last
+			  weights of its shard; a push is kept or queued until it is back. */
 	uint8_t done; /* out: set last */
-	uint64_t reserved[8];
+	uint64_t reserved[6];
 };
 
 /* What a worker says of a gradient; travels in its header. */
 struct ol_push_info {
-	uint64_t base_version; /* version of the weights it was computed at */
+	uint64_t base_version; /* as ol_weights() said of the weights it was computed at */
 	float loss; /* mean over its samples */
 	uint32_t samples;
 };
@@ -139,8 +172,12 @@ struct ol_push_info {
  *
  * The content is whatever was there: write all of it. Aligned to 64 bytes at least.
  *
+ * With OL_OUTAGE_WAIT and OL_OUTAGE_CONTINUE a pushed gradient keeps its buffer until a pull has
+ * brought weights that contain it: should the server die before, it is pushed again.
+ *
  * Blocks:    never
- * Errors:    -EAGAIN (window full: poll, then retry), -EPERM (an observer), OL_E_NO_SERVER
+ * Errors:    -EAGAIN (window full: poll, then retry), -ENOBUFS (every buffer holds a gradient that
+ *            only its server knows: pull), -EPERM (an observer), OL_E_NO_SERVER
  */
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
 
@@ -203,6 +240,54 @@ OL_API const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_ver
  */
 OL_API uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id);
 
+/* ol_applied_grads -- as ol_applied(), but how many gradients: a queue may push many as one */
+OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
+				 uint32_t worker_id);
+
+/*
+ * ol_flush -- done once every gradient pushed before is resolved: applied, dropped or lost
+ *
+ * Blocks: never. Errors: -EBUSY (one is in flight), OL_E_NO_SERVER
+ */
+OL_API int ol_flush(struct ol_worker *worker, struct ol_op *op);
+
+/*
+ * ol_worker_redirect -- the server of a shard is at addr from now on
+ *
+ * The connection to where it was is fenced off at once, whether that still answers or not.
+ *
+ * Blocks: never. Errors: -EINVAL (shard, address too long), -EPERM (OL_OUTAGE_END)
+ */
+OL_API int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *addr);
+
+/*
+ * What became of a worker's gradients at one shard, and of its connection. A gradient is in one
+ * place only: pushed = applied + nonfinite + late + queue_dropped + lost + pending.
+ */
+struct ol_link_stat {
+	uint64_t pushed;
+	uint64_t applied; /* in weights of the server that is there now */
+	uint64_t nonfinite; /* dropped by the server, as ol_push() says */
+	uint64_t late;
+	uint64_t queue_dropped; /* by OL_QUEUE_DROP_OLDEST */
+	uint64_t lost; /* were applied, or on their way, when a server came back without them */
+	uint64_t pending;
+	uint64_t queued; /* of those pending: in the queue, no server knows them */
+	uint64_t queued_total; /* ever */
+	uint64_t resent; /* pushed again to a server that came back without them */
+	uint64_t queue_bytes; /* memory of the queue now */
+	uint64_t down_ns; /* when the last outage began, CLOCK_MONOTONIC; 0: none yet */
+	uint64_t up_ns; /* when the last outage ended; 0: none has */
+	uint32_t outages;
+	uint32_t down; /* 1: there is one now */
+	int reason; /* of the last: 0 (the server left or died) or a code */
+	uint32_t epoch; /* of the server, the last known */
+};
+
+/* ol_link_get_stat -- -EINVAL: no such shard */
+OL_API int ol_link_get_stat(const struct ol_worker *worker, uint32_t shard,
+			    struct ol_link_stat *ret_stat);
+
 /* ol_worker_poll -- make progress without waiting; returns how many ops it completed */
 OL_API int ol_worker_poll(struct ol_worker *worker);
 
@@ -228,6 +313,16 @@ struct ol_server_stat {
 	uint64_t bytes_in;
 	uint64_t refused; /* handshakes */
 	uint64_t violations; /* sessions ended because the peer broke a rule */
+	uint64_t replayed; /* of those applied: came summed up from a queue */
+	uint64_t restored_version; /* it began with these weights … */
+	uint64_t ready_ns; /* … at this time, CLOCK_MONOTONIC of its host */
+	uint64_t first_applied_ns; /* first gradient that it applied itself; 0: none yet */
+	uint64_t checkpoints; /* written */
+	uint64_t checkpoints_failed;
+	uint64_t checkpoints_skipped; /* due while the one before was being written */
+	uint64_t checkpoint_version; /* of the last one written */
+	uint64_t checkpoint_bytes; /* written in all */
+	uint32_t restored_from; /* enum ol_restore: CHECKPOINT, MIRROR, or NONE (first weights) */
 	uint32_t epoch;
 	uint32_t workers; /* connected now */
 	float loss; /* of recent gradients, exponentially averaged over 32 */

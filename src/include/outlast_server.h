@@ -38,6 +38,27 @@ struct ol_update_rule {
 	uint32_t allow_nonfinite; /* 0: a gradient with a NaN or infinity is dropped and counted */
 };
 
+/* Where a server that starts takes its weights from. */
+enum ol_restore {
+	OL_RESTORE_NONE, /* it begins the job: the weights given to ol_server_open() */
+	OL_RESTORE_CHECKPOINT, /* the newest whole checkpoint */
+	OL_RESTORE_MIRROR, /* the freshest mirror of the workers that connect */
+	OL_RESTORE_FRESHEST, /* the newer of both */
+};
+
+/*
+ * How a delta that a worker summed up during an outage becomes a step, as a factor on the sum of
+ * its m gradients. PAPERS.md 1.10 shows why the published rule over-steps late in training.
+ */
+enum ol_replay {
+	OL_REPLAY_EACH, /* 1: as m steps from the same point */
+	OL_REPLAY_MEAN, /* 1/m: one step. After local progress 1/workers: the mean of their paths */
+	OL_REPLAY_SUM, /* published: 1 up to 50 gradients, above that learning rate 1e-3 */
+	OL_REPLAY_CLIP, /* 1, but the norm of the sum at most replay_clip (Pascanu 2013) */
+	OL_REPLAY_STALENESS, /* gradient i at 1/(its age) (Zhang 2016): H(m)/m, less what came since
+			      */
+};
+
 /* Set by ol_server_opts_init(); overwrite the fields you care about. New fields go at the end. */
 struct ol_server_opts {
 	size_t size; /* sizeof(struct ol_server_opts) as the caller compiled it */
@@ -60,6 +81,18 @@ struct ol_server_opts {
 	uint32_t heartbeat_ms; /* how often the heartbeat goes up when nothing else happens */
 	uint32_t retry_timeout_ms; /* silence of a worker until its connection is down */
 	uint32_t pin_timeout_ms; /* how long readers that were overtaken can hold a step up */
+	uint32_t lease_ms; /* ol_server_run() ends with OL_E_FENCED when the loop stood still for
+			      longer: workers may have gone to another server. 0: never */
+	enum ol_restore restore;
+	uint32_t restore_workers; /* MIRROR: how many to wait for before the freshest is taken … */
+	uint32_t restore_wait_ms; /* … and how long, from the first on */
+	enum ol_replay replay;
+	float replay_clip;
+	const char *checkpoint_dir; /* NULL: none are written */
+	uint64_t checkpoint_steps; /* versions between two; 0: not by version */
+	uint32_t checkpoint_ms; /* time between two; 0: not by time */
+	uint32_t checkpoint_keep; /* the last so many stay */
+	uint64_t job_id; /* a checkpoint of another job is refused */
 };
 
 OL_API void ol_server_opts_init(struct ol_server_opts *opts);
@@ -71,10 +104,14 @@ OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t sh
 /*
  * ol_server_open -- allocate, register, listen
  *
- * weights: the initial values of this shard (ol_shard_span() floats), copied. They are version 0.
+ * weights: the initial values of this shard (ol_shard_span() floats), copied. They are version 0,
+ * and what a restore falls back to that finds nothing, with a warning. A server that restores from
+ * mirrors lets workers in at once, and serves them when it has its weights.
  *
- * Blocks:    for as long as clearing and registering the memory takes
- * Errors:    -EADDRINUSE (another server is there), -ENODEV, -ENOMEM, -EINVAL, with a line in err
+ * Blocks:    for as long as clearing and registering the memory takes, and reading a checkpoint
+ * Errors:    -EADDRINUSE (another server is there), -ENODEV, -ENOMEM, -EINVAL,
+ *            OL_E_NO_CHECKPOINT (OL_RESTORE_CHECKPOINT, and there are files, but none whole),
+ *            or of the checkpoint folder, with a line in err
  */
 OL_API int ol_server_open(const struct ol_server_opts *opts, const float *weights,
 			  struct ol_server **ret_server, char *err, size_t err_bytes);
@@ -85,7 +122,11 @@ OL_API const char *ol_server_addr(const struct ol_server *server);
 /* ol_server_memory -- one line on the memory it got: size, pages, node, cost of isolation */
 OL_API void ol_server_memory(const struct ol_server *server, char *text, size_t text_bytes);
 
-/* ol_server_run -- serve until ol_server_stop(); 0, or the code of what the loop cannot survive */
+/*
+ * ol_server_run -- serve until ol_server_stop()
+ *
+ * Returns 0; OL_E_FENCED (lease_ms); or the code of what the loop cannot survive
+ */
 OL_API int ol_server_run(struct ol_server *server);
 
 /* ol_server_stop -- make ol_server_run() return; from any thread or signal handler */

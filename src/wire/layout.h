@@ -12,7 +12,8 @@
  *
  * One snapshot, each part padded to 64 bytes, the whole to 4096:
  *
- *	0               8 * workers_max applied table: last sequence of each worker in these weights
+ *	0               64              head: struct ol_snapshot_head
+ *	64              16 * workers_max applied table: struct ol_applied of each worker
  *	…               4 * shard_len   weights
  *	…               4 * shard_len   optimizer state, state_vectors times
  *
@@ -51,6 +52,18 @@ enum {
 
 #define OL_PARAM_COUNT_MAX ((uint64_t)1 << 40) /* floats of a job */
 
+/* What a snapshot says of itself. */
+struct ol_snapshot_head {
+	uint64_t optimizer_steps; /* updates that the optimizer state has seen */
+	uint64_t reserved[7];
+};
+
+/* What these weights contain of one worker. */
+struct ol_applied {
+	uint64_t seq; /* its last push in them */
+	uint64_t grads; /* gradients: a push from a queue holds several */
+};
+
 /* What worker and server must agree on. */
 struct ol_geometry {
 	uint64_t param_count; /* of the job */
@@ -72,9 +85,11 @@ static inline uint64_t ol_round_up(uint64_t value, uint64_t align)
 	return (value + align - 1) / align * align;
 }
 
-static inline uint64_t ol_layout_applied_bytes(const struct ol_geometry *geo)
+/* ol_layout_table_bytes -- head and applied table, up to the weights */
+static inline uint64_t ol_layout_table_bytes(const struct ol_geometry *geo)
 {
-	return ol_round_up((uint64_t)geo->workers_max * 8, OL_LINE_BYTES);
+	return sizeof(struct ol_snapshot_head) +
+	       ol_round_up(geo->workers_max * sizeof(struct ol_applied), OL_LINE_BYTES);
 }
 
 /* ol_layout_vector_bytes -- weights, a gradient or one state vector, padded */
@@ -83,11 +98,15 @@ static inline uint64_t ol_layout_vector_bytes(const struct ol_geometry *geo)
 	return ol_round_up(geo->shard_len * 4, OL_LINE_BYTES);
 }
 
+/* ol_layout_content_bytes -- all that a replica is: table, weights, optimizer state */
+static inline uint64_t ol_layout_content_bytes(const struct ol_geometry *geo)
+{
+	return ol_layout_table_bytes(geo) + ol_layout_vector_bytes(geo) * (1 + geo->state_vectors);
+}
+
 static inline uint64_t ol_layout_snapshot_bytes(const struct ol_geometry *geo)
 {
-	return ol_round_up(ol_layout_applied_bytes(geo) +
-				   ol_layout_vector_bytes(geo) * (1 + geo->state_vectors),
-			   OL_PAGE_BYTES);
+	return ol_round_up(ol_layout_content_bytes(geo), OL_PAGE_BYTES);
 }
 
 static inline uint64_t ol_layout_snapshot_off(const struct ol_geometry *geo, uint32_t index)

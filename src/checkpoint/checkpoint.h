@@ -90,6 +90,9 @@ bool ol_ckpt_writer_begin(struct ol_ckpt_writer *writer, const void *content, ui
 enum ol_ckpt_state ol_ckpt_writer_poll(struct ol_ckpt_writer *writer,
 				       struct ol_ckpt_result *ret_result);
 
+/* ol_ckpt_writer_wait -- until it is not busy: the state is IDLE or DONE */
+void ol_ckpt_writer_wait(struct ol_ckpt_writer *writer);
+
 /* ol_ckpt_writer_stop -- wait for what is being written, end the thread; NULL is fine */
 void ol_ckpt_writer_stop(struct ol_ckpt_writer *writer);
 

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* format.c -- a checkpoint's header and name, made and checked */
+
+#include "checkpoint/format.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <isa-l/crc.h>
+
+#include "outlast_server.h"
+
+/* Returns false, for the caller to return. */
+__attribute__((format(printf, 2, 3))) static bool no(char *why, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, OL_CKPT_WHY_MAX, format, args);
+	va_end(args);
+	return false;
+}
+
+uint32_t ol_ckpt_crc(const void *bytes, size_t count)
+{
+	/* isa-l takes a pointer to non-const; it does not write */
+	unsigned char *p = (unsigned char *)(uintptr_t)bytes;
+	uint32_t crc = UINT32_MAX;
+
+	while (count > 0) {
+		size_t part = count < (1u << 30) ? count : 1u << 30; /* its count is an int */
+
+		crc = crc32_iscsi(p, (int)part, crc);
+		p += part;
+		count -= part;
+	}
+	return ~crc;
+}
+
+int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *ret_header)
+{
+	struct ol_ckpt_header header = {
+		.magic = OL_CKPT_MAGIC,
+		.format = OL_CKPT_FORMAT,
+		.header_bytes = sizeof(header),
+		.job_id = meta->job_id,
+		.version = meta->version,
+		.param_count = meta->geo.param_count,
+		.shard_first = meta->geo.shard_first,
+		.shard_len = meta->geo.shard_len,
+		.epoch = meta->epoch,
+		.optimizer = meta->optimizer,
+		.shard = meta->geo.shard,
+		.shard_count = meta->geo.shard_count,
+		.workers_max = meta->geo.workers_max,
+		.state_vectors = meta->geo.state_vectors,
+		.block_bytes = OL_CKPT_BLOCK_BYTES,
+	};
+	struct ol_geometry geo = ol_ckpt_header_geo(&header);
+
+	if (ol_geometry_check(&geo) != 0)
+		return OL_E_GEOMETRY;
+	header.content_bytes = ol_layout_content_bytes(&geo);
+	header.block_count =
+		(uint32_t)((header.content_bytes + OL_CKPT_BLOCK_BYTES - 1) / OL_CKPT_BLOCK_BYTES);
+	header.table_bytes = (uint32_t)ol_round_up((uint64_t)header.block_count * 4, OL_PAGE_BYTES);
+	header.file_bytes = ol_ckpt_content_off(&header) + ol_ckpt_padded_bytes(&header);
+	*ret_header = header;
+	return 0;
+}
+
+void ol_ckpt_header_seal(struct ol_ckpt_header *header, const void *table)
+{
+	header->table_crc = ol_ckpt_crc(table, header->table_bytes);
+	header->header_crc = ol_ckpt_crc(header, offsetof(struct ol_ckpt_header, header_crc));
+}
+
+struct ol_geometry ol_ckpt_header_geo(const struct ol_ckpt_header *header)
+{
+	return (struct ol_geometry){
+		.param_count = header->param_count,
+		.shard_first = header->shard_first,
+		.shard_len = header->shard_len,
+		.shard = header->shard,
+		.shard_count = header->shard_count,
+		.workers_max = header->workers_max,
+		.window = 1,
+		.state_vectors = header->state_vectors,
+		.consistency = OL_CONSISTENCY_ASYNC,
+	};
+}
+
+uint64_t ol_ckpt_content_off(const struct ol_ckpt_header *header)
+{
+	return sizeof(*header) + header->table_bytes;
+}
+
+uint64_t ol_ckpt_padded_bytes(const struct ol_ckpt_header *header)
+{
+	return ol_round_up(header->content_bytes, OL_PAGE_BYTES);
+}
+
+uint32_t ol_ckpt_block_bytes(const struct ol_ckpt_header *header, uint32_t index)
+{
+	uint64_t left = ol_ckpt_padded_bytes(header) - (uint64_t)index * OL_CKPT_BLOCK_BYTES;
+
+	return left < OL_CKPT_BLOCK_BYTES ? (uint32_t)left : OL_CKPT_BLOCK_BYTES;
+}
+
+/* The file is not as long as its header says: where does it end? */
+static bool cut_off(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why)
+{
+	uint64_t off = ol_ckpt_content_off(header);
+
+	if (file_bytes > header->file_bytes)
+		return no(why, "it has %" PRIu64 " bytes, %" PRIu64 " more than its header says",
+			  file_bytes, file_bytes - header->file_bytes);
+	if (file_bytes < off)
+		return no(why,
+			  "it is truncated: %" PRIu64 " of %" PRIu64
+			  " bytes, cut off in the table of checksums",
+			  file_bytes, header->file_bytes);
+	return no(why,
+		  "it is truncated: %" PRIu64 " of %" PRIu64 " bytes, cut off in block %" PRIu64
+		  " of %" PRIu32,
+		  file_bytes, header->file_bytes, (file_bytes - off) / OL_CKPT_BLOCK_BYTES,
+		  header->block_count);
+}
+
+bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why)
+{
+	struct ol_ckpt_meta meta = {
+		.geo = ol_ckpt_header_geo(header),
+		.job_id = header->job_id,
+		.version = header->version,
+		.epoch = header->epoch,
+		.optimizer = header->optimizer,
+	};
+	struct ol_ckpt_header again;
+	uint32_t crc = ol_ckpt_crc(header, offsetof(struct ol_ckpt_header, header_crc));
+
+	if (header->magic != OL_CKPT_MAGIC)
+		return no(why, "header: it does not begin as a checkpoint does");
+	if (header->header_crc != crc)
+		return no(why, "header: its checksum is %08" PRIx32 ", not %08" PRIx32, crc,
+			  header->header_crc);
+	if (header->format > OL_CKPT_FORMAT)
+		return no(why,
+			  "header: it is of format %" PRIu32
+			  ", later than %d, the last that this program knows; use the program "
+			  "that wrote it",
+			  header->format, OL_CKPT_FORMAT);
+	if (header->format != OL_CKPT_FORMAT)
+		return no(why, "header: format %" PRIu32 " is none that ever was", header->format);
+	/* Everything else follows from a few numbers: make it again from them and compare. */
+	if (ol_ckpt_header_make(&meta, &again) != 0)
+		return no(why, "header: its numbers cannot be a shard of a job");
+	again.table_crc = header->table_crc;
+	again.header_crc = header->header_crc;
+	if (memcmp(header, &again, sizeof(again)) != 0)
+		return no(why, "header: its sizes do not follow from its geometry");
+	if (file_bytes != header->file_bytes)
+		return cut_off(header, file_bytes, why);
+	return true;
+}
+
+static const char *optimizer_str(uint32_t optimizer)
+{
+	static const char *const names[] = { "?", "sgd", "momentum", "nesterov", "adam", "adamw" };
+
+	return names[optimizer <= OL_OPTIMIZER_ADAMW ? optimizer : 0];
+}
+
+bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_ckpt_meta *meta,
+			   char *why)
+{
+	const struct ol_geometry *geo = &meta->geo;
+
+	if (header->job_id != meta->job_id)
+		return no(why, "header: it is of job %016" PRIx64 ", wanted is %016" PRIx64,
+			  header->job_id, meta->job_id);
+	if (header->shard != geo->shard || header->shard_count != geo->shard_count)
+		return no(why,
+			  "header: it is of shard %" PRIu32 " of %" PRIu32 ", wanted is %" PRIu32
+			  " of %" PRIu32,
+			  header->shard, header->shard_count, geo->shard, geo->shard_count);
+	if (header->param_count != geo->param_count || header->shard_first != geo->shard_first ||
+	    header->shard_len != geo->shard_len)
+		return no(why,
+			  "header: it has %" PRIu64 " of %" PRIu64 " parameters from %" PRIu64
+			  " on, wanted are %" PRIu64 " of %" PRIu64 " from %" PRIu64 " on",
+			  header->shard_len, header->param_count, header->shard_first,
+			  geo->shard_len, geo->param_count, geo->shard_first);
+	if (header->optimizer != meta->optimizer || header->state_vectors != geo->state_vectors)
+		return no(why,
+			  "header: it is of optimizer %s with %" PRIu32
+			  " vectors of state, wanted is %s with %" PRIu32,
+			  optimizer_str(header->optimizer), header->state_vectors,
+			  optimizer_str(meta->optimizer), geo->state_vectors);
+	return true;
+}
+
+struct ol_ckpt_name ol_ckpt_name_of(const struct ol_ckpt_meta *meta)
+{
+	return (struct ol_ckpt_name){ .job_id = meta->job_id,
+				      .version = meta->version,
+				      .epoch = meta->epoch,
+				      .shard = meta->geo.shard };
+}
+
+void ol_ckpt_name_format(const struct ol_ckpt_name *name, char text[OL_CKPT_NAME_MAX])
+{
+	snprintf(text, OL_CKPT_NAME_MAX,
+		 "%sckpt-%016" PRIx64 "-s%" PRIu32 "-e%010" PRIu32 "-v%020" PRIu64 ".olc",
+		 name->temporary ? "." : "", name->job_id, name->shard, name->epoch, name->version);
+}
+
+/* What follows `before` in the text, as a number; moves on. */
+static uint64_t number(const char **at, const char *before, int base)
+{
+	size_t len = strlen(before);
+	uint64_t value;
+	char *end;
+
+	if (strncmp(*at, before, len) != 0)
+		return 0;
+	value = strtoull(*at + len, &end, base);
+	*at = end;
+	return value;
+}
+
+/* Read loosely, written again, and compared: so there is one spelling of each name. */
+bool ol_ckpt_name_parse(const char *text, struct ol_ckpt_name *ret_name)
+{
+	char again[OL_CKPT_NAME_MAX];
+	struct ol_ckpt_name name = { .temporary = text[0] == '.' };
+	const char *at = text + name.temporary;
+
+	name.job_id = number(&at, "ckpt-", 16);
+	name.shard = (uint32_t)number(&at, "-s", 10);
+	name.epoch = (uint32_t)number(&at, "-e", 10);
+	name.version = number(&at, "-v", 10);
+	ol_ckpt_name_format(&name, again);
+	if (strcmp(text, again) != 0)
+		return false;
+	*ret_name = name;
+	return true;
+}

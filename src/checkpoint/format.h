@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * format.h -- what a checkpoint file is, byte by byte, and how it is called
+ *
+ *	offset          size            part
+ *	0               4096            header: struct ol_ckpt_header
+ *	4096            table_bytes     CRC32C of every block, 4 bytes each, zeros up to a page
+ *	…               content_bytes   the content in blocks of OL_CKPT_BLOCK_BYTES, zeros up to a
+ *page
+ *
+ * Every byte is under a checksum: the header's own, the table's (in the header), the blocks' (in
+ * the table; the last block's includes the zeros behind it). All numbers are little-endian.
+ *
+ * Magic, format and the header's checksum lie where they lie in every format to come, so that a
+ * file of a later one can be told from a damaged one.
+ */
+#ifndef OL_CHECKPOINT_FORMAT_H
+#define OL_CHECKPOINT_FORMAT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "checkpoint/checkpoint.h"
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "a checkpoint is read and written as it lies in memory: little-endian"
+#endif
+
+enum {
+	OL_CKPT_FORMAT = 1,
+	OL_CKPT_NAME_MAX = 96, /* bytes of a file's name with its end */
+	OL_CKPT_WHY_MAX = 256, /* bytes of a reason with its end */
+};
+
+#define OL_CKPT_MAGIC UINT64_C(0x0a0d54504b434c4f) /* "OLCKPT\r\n" */
+
+struct ol_ckpt_header {
+	uint64_t magic;
+	uint32_t format;
+	uint32_t header_bytes;
+	uint64_t file_bytes;
+	uint64_t content_bytes; /* without the zeros behind it */
+	uint64_t job_id;
+	uint64_t version;
+	uint64_t param_count;
+	uint64_t shard_first;
+	uint64_t shard_len;
+	uint32_t epoch;
+	uint32_t optimizer;
+	uint32_t shard;
+	uint32_t shard_count;
+	uint32_t workers_max;
+	uint32_t state_vectors;
+	uint32_t block_bytes;
+	uint32_t block_count;
+	uint32_t table_bytes;
+	uint32_t table_crc;
+	uint8_t reserved[3980]; /* zero */
+	uint32_t header_crc; /* of all bytes before it */
+};
+
+static_assert(sizeof(struct ol_ckpt_header) == OL_PAGE_BYTES, "a header is a page");
+static_assert(offsetof(struct ol_ckpt_header, format) == 8, "the same in every format");
+static_assert(offsetof(struct ol_ckpt_header, param_count) == 48, "no padding");
+static_assert(offsetof(struct ol_ckpt_header, reserved) == 112, "no padding");
+static_assert(offsetof(struct ol_ckpt_header, header_crc) == 4092, "the same in every format");
+static_assert(OL_CKPT_BLOCK_BYTES % OL_PAGE_BYTES == 0, "blocks start on pages");
+static_assert(OL_PARAM_COUNT_MAX / OL_CKPT_BLOCK_BYTES * 4 * (1 + OL_STATE_VECTORS_MAX) * 4 <
+		      UINT32_MAX / 2,
+	      "a table's bytes fit 32 bits");
+
+/* What a file's name says. */
+struct ol_ckpt_name {
+	uint64_t job_id;
+	uint64_t version;
+	uint32_t epoch;
+	uint32_t shard;
+	bool temporary; /* begins with a dot: never a whole checkpoint */
+};
+
+/* ol_ckpt_crc -- CRC32C */
+uint32_t ol_ckpt_crc(const void *bytes, size_t count);
+
+/* ol_ckpt_header_make -- all but the checksums; OL_E_GEOMETRY */
+int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *ret_header);
+
+/* ol_ckpt_header_seal -- with the checksums; table: table_bytes */
+void ol_ckpt_header_seal(struct ol_ckpt_header *header, const void *table);
+
+/*
+ * ol_ckpt_header_whole -- true if this is a header of ours that fits a file of so many bytes: then
+ * every size in it may be believed
+ *
+ * why: at least OL_CKPT_WHY_MAX; what is wrong and where, for people
+ */
+bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why);
+
+/* ol_ckpt_header_wanted -- true if a whole header is of this job, shard, geometry, optimizer */
+bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_ckpt_meta *meta,
+			   char *why);
+
+/* ol_ckpt_header_geo -- window and consistency are any that can be */
+struct ol_geometry ol_ckpt_header_geo(const struct ol_ckpt_header *header);
+
+/* ol_ckpt_content_off, ol_ckpt_padded_bytes -- where the blocks begin; how many bytes they are */
+uint64_t ol_ckpt_content_off(const struct ol_ckpt_header *header);
+uint64_t ol_ckpt_padded_bytes(const struct ol_ckpt_header *header);
+
+/* ol_ckpt_block_bytes -- of block index, with the zeros behind the last */
+uint32_t ol_ckpt_block_bytes(const struct ol_ckpt_header *header, uint32_t index);
+
+/* ol_ckpt_name_of, ol_ckpt_name_format, ol_ckpt_name_parse (false: no name of ours) */
+struct ol_ckpt_name ol_ckpt_name_of(const struct ol_ckpt_meta *meta);
+void ol_ckpt_name_format(const struct ol_ckpt_name *name, char text[OL_CKPT_NAME_MAX]);
+bool ol_ckpt_name_parse(const char *text, struct ol_ckpt_name *ret_name);
+
+#endif /* OL_CHECKPOINT_FORMAT_H */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* load.c -- read one file, trust nothing in it before its checksum */
+
+#include "checkpoint/load.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "outlast.h"
+
+__attribute__((format(printf, 2, 3))) static int refuse(char *why, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, OL_CKPT_WHY_MAX, format, args);
+	va_end(args);
+	return OL_E_NO_CHECKPOINT;
+}
+
+/* -ENODATA: the file ends before */
+static int read_at(int fd, void *bytes, size_t count, uint64_t off)
+{
+	uint8_t *at = bytes;
+
+	while (count > 0) {
+		ssize_t got = pread(fd, at, count, (off_t)off);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -ENODATA;
+		at += got;
+		off += (uint64_t)got;
+		count -= (size_t)got;
+	}
+	return 0;
+}
+
+int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why)
+{
+	struct ol_ckpt_header header;
+	struct stat stat;
+	int rc;
+
+	if (fstat(fd, &stat) != 0)
+		return refuse(why, "it cannot be examined: %s", ol_status_str(-errno));
+	if (!S_ISREG(stat.st_mode))
+		return refuse(why, "it is no regular file");
+	if ((uint64_t)stat.st_size < sizeof(header))
+		return refuse(why, "it is truncated: %jd bytes, cut off in its header",
+			      (intmax_t)stat.st_size);
+	rc = read_at(fd, &header, sizeof(header), 0);
+	if (rc != 0)
+		return refuse(why, "header: it cannot be read: %s", ol_status_str(rc));
+	if (!ol_ckpt_header_whole(&header, (uint64_t)stat.st_size, why))
+		return OL_E_NO_CHECKPOINT;
+	*ret_header = header;
+	return 0;
+}
+
+static int load_blocks(int fd, const struct ol_ckpt_header *header, const uint32_t *table,
+		       uint8_t *content, char *why)
+{
+	uint64_t off = ol_ckpt_content_off(header);
+
+	for (uint32_t i = 0; i < header->block_count; i++) {
+		uint8_t *block = content + (uint64_t)i * OL_CKPT_BLOCK_BYTES;
+		uint32_t bytes = ol_ckpt_block_bytes(header, i), crc;
+		int rc = read_at(fd, block, bytes, off + (uint64_t)i * OL_CKPT_BLOCK_BYTES);
+
+		if (rc != 0)
+			return refuse(why, "block %" PRIu32 " of %" PRIu32 " cannot be read: %s", i,
+				      header->block_count, ol_status_str(rc));
+		crc = ol_ckpt_crc(block, bytes);
+		if (crc != table[i])
+			return refuse(why,
+				      "block %" PRIu32 " of %" PRIu32 ": its checksum is %08" PRIx32
+				      ", not %08" PRIx32,
+				      i, header->block_count, crc, table[i]);
+	}
+	return 0;
+}
+
+int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **ret_content,
+			 char *why)
+{
+	uint32_t *table = malloc(header->table_bytes), crc;
+	uint8_t *content = malloc(ol_ckpt_padded_bytes(header));
+	int rc = -ENOMEM;
+
+	if (table == NULL || content == NULL) {
+		refuse(why, "there is no memory for its %" PRIu64 " bytes", header->file_bytes);
+		goto out;
+	}
+	rc = read_at(fd, table, header->table_bytes, sizeof(*header));
+	if (rc != 0) {
+		rc = refuse(why, "table of checksums: it cannot be read: %s", ol_status_str(rc));
+		goto out;
+	}
+	crc = ol_ckpt_crc(table, header->table_bytes);
+	if (crc != header->table_crc) {
+		rc = refuse(why,
+			    "table of checksums: its checksum is %08" PRIx32 ", not %08" PRIx32,
+			    crc, header->table_crc);
+		goto out;
+	}
+	rc = load_blocks(fd, header, table, content, why);
+	if (rc == 0) {
+		*ret_content = content;
+		content = NULL;
+	}
+out:
+	free(table);
+	free(content);
+	return rc;
+}
+
+bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
+		 const struct ol_geometry *to, uint8_t *ret_content, char *why)
+{
+	uint64_t from_table = ol_layout_table_bytes(from), to_table = ol_layout_table_bytes(to);
+	uint32_t both = from->workers_max < to->workers_max ? from->workers_max : to->workers_max;
+	size_t kept = sizeof(struct ol_snapshot_head) + both * sizeof(struct ol_applied);
+	struct ol_applied applied;
+
+	for (uint32_t i = from->workers_max; i-- > both;) {
+		memcpy(&applied, content + sizeof(struct ol_snapshot_head) + i * sizeof(applied),
+		       sizeof(applied));
+		if (applied.seq != 0 || applied.grads != 0) {
+			refuse(why,
+			       "it holds gradients of worker %" PRIu32
+			       ", and only ids below %" PRIu32
+			       " may connect; raise the limit to %" PRIu32,
+			       i, to->workers_max, i + 1);
+			return false;
+		}
+	}
+	if (from->workers_max == to->workers_max)
+		kept = to_table; /* bit for bit */
+	memcpy(ret_content, content, kept);
+	memset(ret_content + kept, 0, to_table - kept);
+	memcpy(ret_content + to_table, content + from_table,
+	       ol_layout_content_bytes(from) - from_table);
+	return true;
+}

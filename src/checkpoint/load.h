@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * load.h -- one checkpoint file, read and checked
+ */
+#ifndef OL_CHECKPOINT_LOAD_H
+#define OL_CHECKPOINT_LOAD_H
+
+#include "checkpoint/format.h"
+
+/*
+ * Both: why as in format.h. Errors: OL_E_NO_CHECKPOINT (it is not whole, or cannot be read),
+ * -ENOMEM
+ *
+ * ol_ckpt_load_header -- whole, so that its sizes are those of the file. fd: any file.
+ * ol_ckpt_load_content -- ol_ckpt_padded_bytes() of it, every block checked; the caller frees it
+ */
+int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why);
+int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **ret_content,
+			 char *why);
+
+/*
+ * ol_ckpt_fit -- content of geometry `from` into one that differs in workers_max at most
+ *
+ * false: a worker that has pushed would be forgotten; then nothing is written
+ */
+bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
+		 const struct ol_geometry *to, uint8_t *ret_content, char *why);
+
+#endif /* OL_CHECKPOINT_LOAD_H */

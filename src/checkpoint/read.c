@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* read.c -- the newest whole checkpoint of a shard; every other is passed over, with a reason */
+
+#include "checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/load.h"
+#include "outlast.h"
+
+/* One open file into content. Errors: OL_E_NO_CHECKPOINT, -ENOMEM; with why */
+static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
+		     void *content, char *why)
+{
+	struct ol_ckpt_header header;
+	struct ol_geometry geo;
+	uint8_t *loaded;
+	int rc = ol_ckpt_load_header(fd, &header, why);
+
+	if (rc != 0)
+		return rc;
+	if (!ol_ckpt_header_wanted(&header, meta, why))
+		return OL_E_NO_CHECKPOINT;
+	if (header.epoch != name->epoch || header.version != name->version) {
+		snprintf(why, OL_CKPT_WHY_MAX,
+			 "header: it is of epoch %" PRIu32 ", version %" PRIu64
+			 ", and not what its name says",
+			 header.epoch, header.version);
+		return OL_E_NO_CHECKPOINT;
+	}
+	rc = ol_ckpt_load_content(fd, &header, &loaded, why);
+	if (rc != 0)
+		return rc;
+	geo = ol_ckpt_header_geo(&header);
+	if (!ol_ckpt_fit(&geo, loaded, &meta->geo, content, why))
+		rc = OL_E_NO_CHECKPOINT;
+	free(loaded);
+	return rc;
+}
+
+static int read_name(int dir_fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
+		     void *content, char *why)
+{
+	char text[OL_CKPT_NAME_MAX];
+	int fd, rc;
+
+	if (name->job_id != meta->job_id) {
+		snprintf(why, OL_CKPT_WHY_MAX, "it is of job %016" PRIx64 ", wanted is %016" PRIx64,
+			 name->job_id, meta->job_id);
+		return OL_E_NO_CHECKPOINT;
+	}
+	ol_ckpt_name_format(name, text);
+	/* O_NONBLOCK: a pipe of that name must not hold us up */
+	fd = openat(dir_fd, text, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0) {
+		snprintf(why, OL_CKPT_WHY_MAX, "it cannot be opened: %s", ol_status_str(-errno));
+		return OL_E_NO_CHECKPOINT;
+	}
+	rc = read_file(fd, name, meta, content, why);
+	close(fd);
+	return rc;
+}
+
+int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content)
+{
+	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
+	struct ol_ckpt_name *names = NULL;
+	int dir_fd = ol_ckpt_folder_open(dir), rc;
+	size_t count = 0;
+
+	if (dir_fd < 0) {
+		ol_log(OL_LOG_ERROR, "checkpoint folder: cannot be opened: %s (%s)",
+		       ol_status_str(dir_fd), dir);
+		return dir_fd;
+	}
+	rc = ol_ckpt_folder_list(dir_fd, meta->job_id, meta->geo.shard, &names, &count);
+	if (rc != 0) {
+		ol_log(OL_LOG_ERROR, "checkpoint folder: cannot be read: %s (%s)",
+		       ol_status_str(rc), dir);
+		goto out;
+	}
+	rc = -ENOENT;
+	for (size_t i = 0; i < count; i++) {
+		if (names[i].temporary) /* never was one: no reason to go on about it */
+			continue;
+		rc = read_name(dir_fd, &names[i], meta, content, why);
+		if (rc == 0) {
+			meta->epoch = names[i].epoch;
+			meta->version = names[i].version;
+			break;
+		}
+		ol_ckpt_name_format(&names[i], text);
+		ol_log(OL_LOG_WARN, "checkpoint %s: not used: %s (folder %s)", text, why, dir);
+		if (rc == -ENOMEM) /* an older one would need as much */
+			break;
+	}
+out:
+	free(names);
+	close(dir_fd);
+	return rc;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * write.c -- a checkpoint into a folder: temporary name, fsync, rename, fsync of the folder
+ */
+#include "checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "checkpoint/folder.h"
+#include "outlast.h"
+
+/* A file before it is one. */
+struct image {
+	struct ol_ckpt_header *header; /* owned; the table behind it */
+	uint8_t *tail; /* owned; the last block with the zeros behind it */
+	const uint8_t *content;
+};
+
+static void image_fini(struct image *image)
+{
+	free(image->header);
+	free(image->tail);
+}
+
+static const uint8_t *block_at(const struct image *image, uint32_t index)
+{
+	if (index == image->header->block_count - 1)
+		return image->tail;
+	return image->content + (size_t)index * OL_CKPT_BLOCK_BYTES;
+}
+
+static int image_init(struct image *image, const struct ol_ckpt_meta *meta, const void *content)
+{
+	struct ol_ckpt_header header;
+	uint64_t whole; /* bytes before the last block */
+	uint32_t *table;
+	int rc = ol_ckpt_header_make(meta, &header);
+
+	if (rc != 0)
+		return rc;
+	image->header = calloc(1, ol_ckpt_content_off(&header));
+	image->tail = calloc(1, OL_CKPT_BLOCK_BYTES);
+	image->content = content;
+	if (image->header == NULL || image->tail == NULL) {
+		image_fini(image);
+		return -ENOMEM;
+	}
+	*image->header = header;
+	whole = (uint64_t)(header.block_count - 1) * OL_CKPT_BLOCK_BYTES;
+	memcpy(image->tail, image->content + whole, header.content_bytes - whole);
+	table = (uint32_t *)(image->header + 1);
+	for (uint32_t i = 0; i < header.block_count; i++)
+		table[i] = ol_ckpt_crc(block_at(image, i), ol_ckpt_block_bytes(&header, i));
+	ol_ckpt_header_seal(image->header, table);
+	return 0;
+}
+
+static int write_all(int fd, const void *bytes, size_t count)
+{
+	const uint8_t *at = bytes;
+
+	while (count > 0) {
+		ssize_t put = write(fd, at, count);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return put < 0 ? -errno : -EIO;
+		at += put;
+		count -= (size_t)put;
+	}
+	return 0;
+}
+
+static int sync_all(int fd)
+{
+	int rc;
+
+	do {
+		rc = fsync(fd) == 0 ? 0 : -errno;
+	} while (rc == -EINTR);
+	return rc;
+}
+
+/* What failed, for people; returns rc. */
+__attribute__((format(printf, 3, 4))) static int failed(char *why, int rc, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, OL_CKPT_WHY_MAX, format, args);
+	va_end(args);
+	return rc;
+}
+
+/* The image into a file just made; closes it. */
+static int fill(int fd, const struct image *image, char *why)
+{
+	const struct ol_ckpt_header *header = image->header;
+	int rc = write_all(fd, header, ol_ckpt_content_off(header));
+
+	if (rc != 0)
+		failed(why, rc, "cannot write its header");
+	for (uint32_t i = 0; rc == 0 && i < header->block_count; i++) {
+		rc = write_all(fd, block_at(image, i), ol_ckpt_block_bytes(header, i));
+		if (rc != 0)
+			failed(why, rc, "cannot write block %" PRIu32 " of %" PRIu32, i,
+			       header->block_count);
+	}
+	if (rc == 0) {
+		rc = sync_all(fd);
+		if (rc != 0)
+			failed(why, rc, "cannot make it durable");
+	}
+	if (close(fd) != 0 && rc == 0)
+		rc = failed(why, -errno, "cannot close it");
+	return rc;
+}
+
+static int publish(int dir_fd, const struct ol_ckpt_name *name, const struct image *image,
+		   char *why)
+{
+	struct ol_ckpt_name temporary = *name;
+	char text[OL_CKPT_NAME_MAX], temporary_text[OL_CKPT_NAME_MAX];
+	int fd, rc;
+
+	temporary.temporary = true;
+	ol_ckpt_name_format(name, text);
+	ol_ckpt_name_format(&temporary, temporary_text);
+	/* O_EXCL: a file of ours and no link that somebody laid out */
+	if (unlinkat(dir_fd, temporary_text, 0) != 0 && errno != ENOENT)
+		return failed(why, -errno, "cannot remove what is left of an earlier attempt");
+	fd = openat(dir_fd, temporary_text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return failed(why, -errno, "cannot make its temporary file");
+	rc = fill(fd, image, why);
+	if (rc == 0 && renameat(dir_fd, temporary_text, dir_fd, text) != 0)
+		rc = failed(why, -errno, "cannot give it its name");
+	if (rc != 0) {
+		unlinkat(dir_fd, temporary_text, 0);
+		return rc;
+	}
+	rc = sync_all(dir_fd);
+	return rc == 0 ? 0 : failed(why, rc, "cannot make its name durable");
+}
+
+static const char *remedy(int rc)
+{
+	switch (rc) {
+	case -ENOSPC:
+	case -EDQUOT:
+		return "; make room, or keep fewer";
+	case -EROFS:
+	case -EACCES:
+	case -EPERM:
+		return "; give a folder that this user may write";
+	case -EFBIG:
+		return "; raise the limit on the size of a file";
+	case -ENOENT:
+	case -ENOTDIR:
+		return "; make the folder, or give another";
+	default:
+		return "";
+	}
+}
+
+int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *content,
+		  uint32_t keep, char *err, size_t err_bytes)
+{
+	struct ol_ckpt_name name = ol_ckpt_name_of(meta);
+	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
+	struct image image;
+	int dir_fd, rc;
+
+	rc = image_init(&image, meta, content);
+	if (rc != 0) {
+		failed(why, rc, "cannot put it together");
+		goto out;
+	}
+	dir_fd = ol_ckpt_folder_open(dir);
+	if (dir_fd < 0) {
+		rc = failed(why, dir_fd, "cannot open the folder");
+		goto out_image;
+	}
+	rc = publish(dir_fd, &name, &image, why);
+	if (rc == 0)
+		ol_ckpt_folder_sweep(dir_fd, &name, keep);
+	close(dir_fd);
+out_image:
+	image_fini(&image);
+out:
+	if (rc != 0) {
+		ol_ckpt_name_format(&name, text);
+		/* the folder last: it may be long, and the line is cut off at its end */
+		snprintf(err, err_bytes, "checkpoint %s: %s: %s%s (folder %s)", text, why,
+			 ol_status_str(rc), remedy(rc), dir);
+	}
+	return rc;
+}

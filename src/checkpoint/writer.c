@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * writer.c -- a thread that copies a snapshot, then writes it, while its owner goes on
+ *
+ * Who may touch what is a matter of the state alone; there is no lock that begin() or poll() could
+ * wait for. The arrows are stores with release, read with acquire:
+ *
+ *	state     who moves on      job (content, version, …)   result      the caller's content
+ *	IDLE      owner, begin()    owner                       owner       -
+ *	COPYING   thread            thread reads                -           must not change
+ *	WRITING   thread            thread reads                thread      may change
+ *	DONE      owner, poll()     -                           owner       may change
+ *
+ * One semaphore wakes the thread, once for each begin() and once for stop(); the other wakes the
+ * owner in wait(), and is posted at each DONE.
+ */
+#include "checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "checkpoint/folder.h"
+
+struct ol_ckpt_writer {
+	char dir[OL_CKPT_DIR_MAX];
+	struct ol_ckpt_meta meta; /* version and epoch: of the job */
+	uint32_t keep;
+	uint64_t file_bytes;
+	size_t content_bytes;
+	uint8_t *copy; /* owned; content_bytes */
+	const void *content; /* of the job: the caller's */
+	uint64_t begin_ns;
+	struct ol_ckpt_result result;
+	_Atomic int state; /* enum ol_ckpt_state */
+	atomic_bool stop;
+	sem_t wake;
+	sem_t done;
+	pthread_t thread;
+};
+
+static void write_one(struct ol_ckpt_writer *writer)
+{
+	struct ol_ckpt_result *result = &writer->result;
+
+	memcpy(writer->copy, writer->content, writer->content_bytes);
+	atomic_store_explicit(&writer->state, OL_CKPT_WRITING, memory_order_release);
+	*result = (struct ol_ckpt_result){ .version = writer->meta.version };
+	result->status = ol_ckpt_write(writer->dir, &writer->meta, writer->copy, writer->keep,
+				       result->err, sizeof(result->err));
+	result->bytes = result->status == 0 ? writer->file_bytes : 0;
+	result->duration_ns = ol_clock_ns() - writer->begin_ns;
+	atomic_store_explicit(&writer->state, OL_CKPT_DONE, memory_order_release);
+	sem_post(&writer->done);
+}
+
+static void *run(void *arg)
+{
+	struct ol_ckpt_writer *writer = arg;
+
+	for (;;) {
+		if (sem_wait(&writer->wake) != 0)
+			continue; /* EINTR */
+		if (atomic_load_explicit(&writer->state, memory_order_acquire) == OL_CKPT_COPYING)
+			write_one(writer);
+		else if (atomic_load_explicit(&writer->stop, memory_order_relaxed))
+			return NULL;
+	}
+}
+
+/* A descriptor of the folder, which is made if need be and can be written, as far as one can tell.
+ */
+static int folder_ready(const char *dir)
+{
+	int fd = ol_ckpt_folder_open(dir), parent_fd, rc = 0;
+
+	if (fd == -ENOENT) {
+		if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+			return -errno;
+		fd = ol_ckpt_folder_open(dir);
+		parent_fd = fd >= 0 ? openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+		if (parent_fd >= 0) {
+			/* else a power cut could take the folder with all that is in it */
+			rc = fsync(parent_fd) == 0 ? 0 : -errno;
+			close(parent_fd);
+		}
+	}
+	if (fd < 0)
+		return fd;
+	if (rc == 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
+		rc = -errno;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+/*
+ * Signals are for the other threads. Those that say that this one has done wrong stay. That SIGXFSZ
+ * is held back turns a limit on file sizes into -EFBIG.
+ */
+static int thread_start(struct ol_ckpt_writer *writer)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = -pthread_create(&writer->thread, NULL, run, writer);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}
+
+static int writer_init(struct ol_ckpt_writer *writer, const char *dir,
+		       const struct ol_ckpt_meta *meta, uint32_t keep)
+{
+	struct ol_ckpt_header header;
+	int rc = ol_ckpt_header_make(meta, &header);
+
+	if (rc != 0)
+		return rc;
+	snprintf(writer->dir, sizeof(writer->dir), "%s", dir);
+	writer->meta = *meta;
+	writer->keep = keep;
+	writer->file_bytes = header.file_bytes;
+	writer->content_bytes = header.content_bytes;
+	atomic_init(&writer->state, OL_CKPT_IDLE);
+	atomic_init(&writer->stop, false);
+	writer->copy = malloc(writer->content_bytes);
+	if (writer->copy == NULL)
+		return -ENOMEM;
+	memset(writer->copy, 0, writer->content_bytes); /* the pages now, not in the first copy */
+	sem_init(&writer->wake, 0, 0); /* fails only for values that are none */
+	sem_init(&writer->done, 0, 0);
+	return 0;
+}
+
+static void writer_fini(struct ol_ckpt_writer *writer)
+{
+	sem_destroy(&writer->wake);
+	sem_destroy(&writer->done);
+	free(writer->copy);
+	free(writer);
+}
+
+int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
+			 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
+{
+	struct ol_ckpt_name name = ol_ckpt_name_of(meta);
+	struct ol_ckpt_writer *writer;
+	int dir_fd = folder_ready(dir), rc;
+
+	if (dir_fd < 0) {
+		snprintf(err, err_bytes,
+			 "checkpoint folder: cannot be used: %s; give one that can be made or "
+			 "written (%s)",
+			 ol_status_str(dir_fd), dir);
+		return dir_fd;
+	}
+	ol_ckpt_folder_sweep(dir_fd, &name, UINT32_MAX);
+	close(dir_fd);
+
+	rc = -ENOMEM;
+	writer = calloc(1, sizeof(*writer));
+	if (writer != NULL) {
+		rc = writer_init(writer, dir, meta, keep);
+		if (rc != 0)
+			free(writer);
+	}
+	if (rc == 0) {
+		rc = thread_start(writer);
+		if (rc != 0)
+			writer_fini(writer);
+	}
+	if (rc != 0) {
+		snprintf(err, err_bytes, "checkpoint writer of shard %u: cannot start: %s",
+			 meta->geo.shard, ol_status_str(rc));
+		return rc;
+	}
+	*ret_writer = writer;
+	return 0;
+}
+
+bool ol_ckpt_writer_begin(struct ol_ckpt_writer *writer, const void *content, uint64_t version,
+			  uint32_t epoch)
+{
+	if (atomic_load_explicit(&writer->state, memory_order_acquire) != OL_CKPT_IDLE)
+		return false;
+	(void)sem_trywait(&writer->done); /* of a job that nobody waited for */
+	writer->content = content;
+	writer->meta.version = version;
+	writer->meta.epoch = epoch;
+	writer->begin_ns = ol_clock_ns();
+	atomic_store_explicit(&writer->state, OL_CKPT_COPYING, memory_order_release);
+	sem_post(&writer->wake);
+	return true;
+}
+
+enum ol_ckpt_state ol_ckpt_writer_poll(struct ol_ckpt_writer *writer,
+				       struct ol_ckpt_result *ret_result)
+{
+	int state = atomic_load_explicit(&writer->state, memory_order_acquire);
+
+	if (state == OL_CKPT_DONE) {
+		*ret_result = writer->result;
+		atomic_store_explicit(&writer->state, OL_CKPT_IDLE, memory_order_relaxed);
+	}
+	return (enum ol_ckpt_state)state;
+}
+
+void ol_ckpt_writer_wait(struct ol_ckpt_writer *writer)
+{
+	for (;;) {
+		int state = atomic_load_explicit(&writer->state, memory_order_acquire);
+
+		if (state == OL_CKPT_IDLE || state == OL_CKPT_DONE)
+			return;
+		(void)sem_wait(&writer->done); /* EINTR, or a post of before: look again */
+	}
+}
+
+void ol_ckpt_writer_stop(struct ol_ckpt_writer *writer)
+{
+	if (writer == NULL)
+		return;
+	atomic_store_explicit(&writer->stop, true, memory_order_relaxed);
+	sem_post(&writer->wake);
+	pthread_join(writer->thread, NULL);
+	writer_fini(writer);
+}

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "policy/replay.h"
 #include "rdma/order.h"
 #include "server/server_internal.h"
 
@@ -73,9 +74,9 @@ static void resolve(struct ol_server *server, struct ol_landed landed, int statu
 
 	state->status = status;
 	if (status == OL_E_NONFINITE)
-		ol_counter_add(&board->dropped_nonfinite, 1);
+		ol_counter_add(&board->dropped_nonfinite, state->grads);
 	else if (status == OL_E_LATE)
-		ol_counter_add(&board->dropped_late, 1);
+		ol_counter_add(&board->dropped_late, state->grads);
 	ack_post(server, &server->sessions[landed.session], landed.slot, now_ns);
 }
 
@@ -91,9 +92,12 @@ static const char *header_fault(const struct ol_server *server, const struct ol_
 		return "push of another length than the shard";
 	if (hdr->seq == 0)
 		return "push with sequence number 0";
-	if (hdr->seq != session->last_seq + 1 &&
-	    hdr->seq > ol_store_applied(&server->store, session->worker))
+	/* what a policy has dropped is not pushed again: there may be gaps */
+	if (hdr->seq <= session->last_seq &&
+	    hdr->seq > ol_store_applied(&server->store, session->worker).seq)
 		return "push with a sequence number out of turn";
+	if (hdr->grads == 0)
+		return "push of no gradient";
 	if (hdr->base_version > server->store.version)
 		return "push computed at a version that does not exist";
 	return NULL;
@@ -129,6 +133,8 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->base_version = hdr.base_version;
 	state->loss = hdr.loss;
 	state->samples = hdr.samples;
+	state->grads = hdr.grads;
+	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (hdr.seq <= session->last_seq) {
 		ol_counter_add(&server->store.board->duplicates, 1);
@@ -183,9 +189,9 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 }
 
 /* The snapshots that readers hold, by the pin words in their control pages */
-static unsigned pinned_mask(const struct ol_server *server)
+static unsigned pinned_mask(struct ol_server *server)
 {
-	unsigned mask = 0;
+	unsigned mask = ol_save_pinned(server);
 
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		const struct ol_session *session = &server->sessions[i];
@@ -226,7 +232,9 @@ static void step_count(struct ol_server *server, const struct ol_slot_state *sta
 	struct ol_board *board = server->store.board;
 	uint64_t bits = 0;
 
-	ol_counter_add(&board->applied, 1);
+	ol_counter_add(&board->applied, state->grads);
+	if (state->grads > 1)
+		ol_counter_add(&board->replayed, state->grads);
 	ol_counter_add(&board->samples, state->samples);
 	ol_counter_add(&board->staleness_sum, version - state->base_version);
 	if (!isfinite(state->loss))
@@ -285,7 +293,7 @@ static bool early_finish(struct ol_server *server, struct ol_contribution *contr
 {
 	struct ol_early *early = &server->early;
 	struct ol_landed landed = server->batch[0];
-	bool ours = early->active && server->batch_count == 1 &&
+	bool ours = early->active && server->batch_count == 1 && contribution->scale == 1.0f &&
 		    early->version == server->store.version &&
 		    early->landed.session == landed.session && early->landed.slot == landed.slot;
 
@@ -297,6 +305,43 @@ static bool early_finish(struct ol_server *server, struct ol_contribution *contr
 	return true;
 }
 
+/* The factor on what has landed: 1, unless it was summed up during an outage */
+static float scale_of(struct ol_server *server, const struct ol_slot_state *state,
+		      const float *grad)
+{
+	struct ol_delta delta = {
+		.staleness = server->store.version - state->base_version,
+		.grads = state->grads,
+		.workers = server->live_workers,
+		.lr = server->opts.rule.lr,
+		.clip = server->opts.replay_clip,
+		.path = state->path,
+	};
+
+	if (state->grads == 1 && !state->path)
+		return 1.0f;
+	if (server->opts.replay == OL_REPLAY_CLIP)
+		delta.norm = ol_store_norm(&server->store, grad);
+	return ol_replay_scale(server->opts.replay, &delta);
+}
+
+static void batch_to_contributions(struct ol_server *server)
+{
+	for (uint32_t i = 0; i < server->batch_count; i++) {
+		struct ol_landed landed = server->batch[i];
+		const struct ol_slot_state *state = landed_slot(server, landed);
+		const float *grad = (const float *)(const void *)slot_memory(server, landed);
+
+		server->contributions[i] = (struct ol_contribution){
+			.grad = grad,
+			.seq = state->seq,
+			.grads = state->grads,
+			.scale = scale_of(server, state, grad),
+			.worker = server->sessions[landed.session].worker,
+		};
+	}
+}
+
 /* One step from the batch. False: every snapshot that could be written is pinned. */
 static bool step(struct ol_server *server, uint64_t now_ns)
 {
@@ -306,20 +351,15 @@ static bool step(struct ol_server *server, uint64_t now_ns)
 
 	if (target < 0)
 		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		struct ol_landed landed = server->batch[i];
-
-		server->contributions[i] = (struct ol_contribution){
-			.grad = (const float *)(const void *)slot_memory(server, landed),
-			.seq = landed_slot(server, landed)->seq,
-			.worker = server->sessions[landed.session].worker,
-		};
-	}
+	batch_to_contributions(server);
 	if (!early_finish(server, server->contributions))
 		ol_store_apply(&server->store, server->contributions, count, (unsigned)target);
 	server->batch_count = 0;
 	server->step_ready = false;
 	ol_policy_on_update(server->policy, server->store.version, now_ns);
+	if (server->store.version != version &&
+	    ol_word_load(&server->store.board->first_applied_ns) == 0)
+		ol_word_store(&server->store.board->first_applied_ns, now_ns);
 	for (uint32_t i = 0; i < count; i++) {
 		int status = server->contributions[i].status;
 
@@ -327,6 +367,7 @@ static bool step(struct ol_server *server, uint64_t now_ns)
 			step_count(server, landed_slot(server, server->batch[i]), version);
 		resolve(server, server->batch[i], status, now_ns);
 	}
+	ol_save_progress(server, now_ns);
 	return true;
 }
 

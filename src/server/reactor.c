@@ -52,22 +52,41 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 	return count;
 }
 
+/*
+ * The loop stood still (the process was stopped, its host suspended) for so long that workers may
+ * have gone to another server: every queue pair and key dies before anything else is done.
+ */
+static int fenced(struct ol_server *server, uint64_t gap_ns)
+{
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		if (server->sessions[i].state != OL_SESSION_FREE)
+			ol_session_end(server, &server->sessions[i], NULL);
+	}
+	ol_log(OL_LOG_WARN, "server %s: stood still for %llu ms, its lease is %u ms: it ends",
+	       server->addr, (unsigned long long)(gap_ns / OL_NS_PER_MS), server->opts.lease_ms);
+	return OL_E_FENCED;
+}
+
 int ol_server_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
 	uint64_t beat_ns = server->opts.heartbeat_ms * OL_NS_PER_MS;
+	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
 	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
 	struct ol_xport_event events[EVENTS_MAX];
 
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
 		int count = poll_some(server, events);
+		uint64_t last_ns = now_ns;
 
+		now_ns = ol_clock_ns();
+		if (lease_ns != 0 && now_ns - last_ns > lease_ns)
+			return fenced(server, now_ns - last_ns);
 		if (count < 0) {
 			ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr,
 			       ol_strerror(count));
 			return count;
 		}
-		now_ns = ol_clock_ns();
 		for (int i = 0; i < count; i++) {
 			server->events = &events[i + 1];
 			server->events_left = count - i - 1;
@@ -95,6 +114,7 @@ int ol_server_run(struct ol_server *server)
 		if (count < 0)
 			return count;
 	}
+	ol_save_last(server);
 	return 0;
 }
 

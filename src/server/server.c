@@ -36,6 +36,11 @@ void ol_server_opts_init(struct ol_server_opts *opts)
 		.heartbeat_ms = 50,
 		.retry_timeout_ms = 500,
 		.pin_timeout_ms = 2000,
+		.lease_ms = 2000,
+		.restore_wait_ms = 3000,
+		.replay = OL_REPLAY_MEAN,
+		.replay_clip = 1.0f,
+		.checkpoint_keep = 3,
 	};
 }
 
@@ -83,6 +88,14 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "job key is longer than 255 bytes";
 	else if (opts->heartbeat_ms == 0)
 		what = "heartbeat_ms is 0";
+	else if (opts->lease_ms != 0 && opts->lease_ms < 4 * opts->heartbeat_ms)
+		what = "lease_ms is less than 4 times heartbeat_ms";
+	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)
+		what = "restore or replay is not one that exists";
+	else if (opts->checkpoint_dir != NULL && opts->checkpoint_keep == 0)
+		what = "checkpoint_keep is 0";
+	else if (opts->restore == OL_RESTORE_CHECKPOINT && opts->checkpoint_dir == NULL)
+		what = "restore wants a checkpoint, and checkpoint_dir is not given";
 	if (what == NULL)
 		return 0;
 	return fail(err, err_bytes, -EINVAL, "server option", what);
@@ -143,9 +156,9 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			   weights);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
-	server->store.board->epoch = server->opts.epoch;
 	server->store.board->incarnation = server->incarnation;
-	return 0;
+	rc = ol_restore_start(server, err, err_bytes);
+	return rc != 0 ? rc : ol_save_start(server, err, err_bytes);
 }
 
 static int tables_start(struct ol_server *server)
@@ -196,6 +209,7 @@ int ol_server_open(const struct ol_server_opts *opts, const float *weights,
 		return fail(err, err_bytes, -ENOMEM, "no memory for", "the server");
 	server->opts = *opts;
 	server->stop_fd = -1;
+	server->saving.pinned = -1;
 	snprintf(server->job_key, sizeof(server->job_key), "%s",
 		 opts->job_key != NULL ? opts->job_key : "");
 	server->ops = ol_xport_find(transport_of(opts));
@@ -230,6 +244,7 @@ void ol_server_close(struct ol_server *server)
 		if (server->sessions[i].state != OL_SESSION_FREE)
 			ol_session_end(server, &server->sessions[i], NULL);
 	}
+	ol_ckpt_writer_stop(server->saving.writer);
 	if (server->public_region != NULL)
 		server->ops->dereg(server->public_region);
 	if (server->xport != NULL)
@@ -251,7 +266,7 @@ static void on_bell(struct ol_server *server, struct ol_session *session, uint32
 	uint32_t kind = ol_bell_kind(imm);
 
 	if (kind == OL_BELL_HELLO) {
-		ol_session_on_hello(server, session);
+		ol_session_on_hello(server, session, now_ns);
 	} else if (session->state != OL_SESSION_LIVE) {
 		ol_session_violation(server, session, "doorbell before hello");
 	} else if (kind == OL_BELL_PUSH) {
@@ -284,8 +299,10 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 		ol_session_end(server, session,
 			       event->status == 0 ? NULL : ol_strerror(event->status));
 		break;
-	case OL_XPORT_DONE: /* acks are unsignaled: this is a probe */
-		if (session != NULL)
+	case OL_XPORT_DONE: /* acks are unsignaled */
+		if (session != NULL && event->cookie == OL_SERVER_COOKIE_RESTORE)
+			ol_restore_on_read(server, session, event->status);
+		else if (session != NULL)
 			session->probing = false;
 		break;
 	case OL_XPORT_CONN_UP: /* the hello that follows makes the session live */
@@ -297,7 +314,9 @@ void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 {
 	ol_counter_add(&server->store.board->heartbeat, 1);
 	ol_session_tick(server, now_ns);
+	ol_restore_progress(server, now_ns);
 	ol_ingest_progress(server, now_ns);
+	ol_save_progress(server, now_ns);
 }
 
 const char *ol_server_addr(const struct ol_server *server)

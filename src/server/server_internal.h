@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "checkpoint/checkpoint.h"
 #include "outlast_server.h"
 #include "policy/policy.h"
 #include "rdma/transport.h"
@@ -31,6 +32,7 @@ enum {
 enum ol_session_state {
 	OL_SESSION_FREE, /* nobody */
 	OL_SESSION_ACCEPTED, /* has its keys; has not said where acks go */
+	OL_SESSION_JOINED, /* has said hello; waits until the server has its weights */
 	OL_SESSION_LIVE, /* may push (a worker) and pull */
 };
 
@@ -40,6 +42,8 @@ struct ol_slot_state {
 	uint64_t base_version;
 	float loss;
 	uint32_t samples;
+	uint32_t grads; /* gradients summed up in it */
+	bool path; /* computed with local progress */
 	int status; /* once resolved: what the ack says */
 	bool busy; /* landed, not yet acknowledged */
 	bool owed; /* resolved, ack not yet posted: the queue was full */
@@ -54,6 +58,7 @@ struct ol_session {
 	struct ol_slab *landing;
 	struct ol_xport_region *landing_region;
 	struct ol_xport_rkey acks;
+	struct ol_hello hello; /* its mirror, while a server restores */
 	uint64_t last_seq; /* newest that has landed on this connection */
 	uint64_t owed_count;
 	uint64_t since_ns; /* when it was accepted */
@@ -79,6 +84,27 @@ struct ol_early {
 	uint64_t version; /* published when it began */
 	uint64_t first; /* floats from here on are done */
 	unsigned target;
+};
+
+/* A server that came back empty, until it has its weights. */
+struct ol_restoring {
+	bool active;
+	bool floor; /* a checkpoint is in snapshot 0: what a mirror must be newer than */
+	uint32_t floor_epoch;
+	uint64_t floor_version;
+	uint64_t since_ns; /* the first worker joined; 0: none yet */
+	struct ol_session *source; /* whose mirror is being read; NULL: none */
+	uint64_t posted; /* bytes of the content */
+	uint32_t reads; /* under way */
+	uint32_t trust_epoch; /* of what was taken */
+};
+
+/* Checkpoints while it serves. */
+struct ol_saving {
+	struct ol_ckpt_writer *writer; /* NULL: none are wanted */
+	uint64_t version; /* of the last one begun, or restored from */
+	uint64_t begun_ns;
+	int pinned; /* snapshot that is being copied, -1: none */
 };
 
 struct ol_challenge {
@@ -117,6 +143,8 @@ struct ol_server {
 	bool step_ready;
 	uint64_t blocked_ns; /* since when readers' pins hold the step up; 0: they do not */
 	struct ol_early early;
+	struct ol_restoring restoring;
+	struct ol_saving saving;
 
 	struct ol_challenge challenges[OL_CHALLENGES];
 	uint32_t challenge_next;
@@ -135,7 +163,9 @@ struct ol_server {
 /* session.c */
 void ol_server_on_request(struct ol_server *server, const struct ol_xport_event *event,
 			  uint64_t now_ns);
-void ol_session_on_hello(struct ol_server *server, struct ol_session *session);
+void ol_session_on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
+/* ol_session_welcome -- joined, and the server has its weights: it may push and pull */
+void ol_session_welcome(struct ol_server *server, struct ol_session *session);
 /* ol_session_end -- drop the peer and fence it out; why: for the log, NULL: it left */
 void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why);
 void ol_session_violation(struct ol_server *server, struct ol_session *session, const char *what);
@@ -153,6 +183,30 @@ void ol_ingest_forget(struct ol_server *server, struct ol_session *session);
 bool ol_ingest_waits(const struct ol_server *server);
 /* ol_ingest_progress -- make the steps that can be made, post the acks that can be posted */
 void ol_ingest_progress(struct ol_server *server, uint64_t now_ns);
+
+/* restore.c: first weights from a checkpoint, or from the freshest mirror */
+
+/* ol_restore_start -- as opts say; 0 or a code with a line in err */
+int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes);
+void ol_restore_on_join(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
+void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status);
+void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session);
+void ol_restore_progress(struct ol_server *server, uint64_t now_ns);
+struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server);
+
+/* save.c: checkpoints of published snapshots */
+int ol_save_start(struct ol_server *server, char *err, size_t err_bytes);
+/* ol_save_progress -- begin one if it is due, take the result of the last */
+void ol_save_progress(struct ol_server *server, uint64_t now_ns);
+/* ol_save_pinned -- the snapshot that must not be overwritten yet, as a mask */
+unsigned ol_save_pinned(struct ol_server *server);
+/* ol_save_last -- wait for what is being written; what is newer is written too */
+void ol_save_last(struct ol_server *server);
+
+enum ol_server_cookie {
+	OL_SERVER_COOKIE_PROBE,
+	OL_SERVER_COOKIE_RESTORE,
+};
 
 /* server.c */
 void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,

@@ -130,18 +130,14 @@ static int session_accept(struct ol_server *server, struct ol_session *session,
 		.geo = server->store.geo,
 		.public_key = wire_rkey(server->ops->rkey(server->public_region, session->conn)),
 		.landing_key = wire_rkey(server->ops->rkey(session->landing_region, session->conn)),
-		.version = server->store.version,
-		.snapshot = server->store.snapshot,
 		.incarnation = server->incarnation,
-		.epoch = server->opts.epoch,
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 
 	if (accept.public_key.bytes == 0) /* could not be registered in this peer's domain */
 		return -ENOMEM;
-	if (session->role == OL_ROLE_WORKER)
-		accept.resolved = ol_store_applied(&server->store, session->worker);
-	session->last_seq = accept.resolved;
+	if (server->opts.rule.optimizer == OL_OPTIMIZER_SGD)
+		accept.lr = server->opts.rule.lr;
 	ol_auth_accept(server->job_key, ch->n, ch->m, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	return server->ops->accept(session->conn, bytes, sizeof(bytes));
@@ -202,7 +198,37 @@ void ol_server_on_request(struct ol_server *server, const struct ol_xport_event 
 	}
 }
 
-void ol_session_on_hello(struct ol_server *server, struct ol_session *session)
+void ol_session_welcome(struct ol_server *server, struct ol_session *session)
+{
+	struct ol_welcome welcome = {
+		.version = server->store.version,
+		.snapshot = server->store.snapshot,
+		.epoch = server->opts.epoch,
+	};
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&welcome, .bytes = sizeof(welcome) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE | OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_WELCOME, 0),
+		.dst = session->acks,
+		.dst_off = OL_WELCOME_OFF,
+	};
+
+	if (session->role == OL_ROLE_WORKER)
+		welcome.resolved = ol_store_applied(&server->store, session->worker);
+	ol_record_seal(&welcome);
+	if (server->ops->post_write(session->conn, &write) != 0)
+		return; /* the queue is full: the next tick tries again; or it is about to go down */
+	session->last_seq = welcome.resolved.seq;
+	session->state = OL_SESSION_LIVE;
+	if (session->role == OL_ROLE_WORKER)
+		server->live_workers++;
+	ol_word_store(&server->store.board->workers, server->live_workers);
+	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", server->addr,
+	       session->role == OL_ROLE_WORKER ? "worker" : "observer", session->worker);
+}
+
+void ol_session_on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_hello hello;
 	const uint8_t *page = session->landing->addr;
@@ -214,19 +240,19 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session)
 		ol_session_violation(server, session, "malformed hello");
 		return;
 	}
-	if (hello.epoch != server->opts.epoch || hello.acks.bytes < OL_ACKS_BYTES) {
-		ol_session_violation(server, session, "hello of another epoch or without acks");
+	if (hello.acks.bytes < OL_ACKS_BYTES) {
+		ol_session_violation(server, session, "hello without memory for acks");
 		return;
 	}
 	session->acks.addr = hello.acks.addr;
 	session->acks.bytes = hello.acks.bytes;
 	session->acks.rkey = hello.acks.rkey;
-	session->state = OL_SESSION_LIVE;
-	if (session->role == OL_ROLE_WORKER)
-		server->live_workers++;
-	ol_word_store(&server->store.board->workers, server->live_workers);
-	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", server->addr,
-	       session->role == OL_ROLE_WORKER ? "worker" : "observer", session->worker);
+	session->hello = hello;
+	session->state = OL_SESSION_JOINED;
+	if (server->restoring.active)
+		ol_restore_on_join(server, session, now_ns);
+	else
+		ol_session_welcome(server, session);
 }
 
 void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why)
@@ -234,6 +260,7 @@ void ol_session_end(struct ol_server *server, struct ol_session *session, const 
 	if (why != NULL)
 		ol_log(OL_LOG_WARN, "server %s: worker %u: %s: connection ended", server->addr,
 		       session->worker, why);
+	ol_restore_on_leave(server, session);
 	if (session->role == OL_ROLE_WORKER) {
 		ol_ingest_forget(server, session);
 		if (session->state == OL_SESSION_LIVE)
@@ -262,6 +289,7 @@ static void probe(struct ol_server *server, struct ol_session *session, uint64_t
 		.flags = OL_XPORT_INLINE | OL_XPORT_SIGNALED,
 		.dst = session->acks,
 		.dst_off = OL_PROBE_OFF,
+		.cookie = OL_SERVER_COOKIE_PROBE,
 	};
 
 	if (session->probing ||
@@ -276,7 +304,9 @@ void ol_session_tick(struct ol_server *server, uint64_t now_ns)
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		struct ol_session *session = &server->sessions[i];
 
-		if (session->state == OL_SESSION_LIVE)
+		if (session->state == OL_SESSION_JOINED && !server->restoring.active)
+			ol_session_welcome(server, session);
+		if (session->state == OL_SESSION_LIVE || session->state == OL_SESSION_JOINED)
 			probe(server, session, now_ns);
 		if (session->state == OL_SESSION_ACCEPTED &&
 		    now_ns - session->since_ns > OL_HELLO_TIMEOUT_MS * OL_NS_PER_MS)

@@ -19,6 +19,7 @@ struct ol_kernel_args {
 	const struct ol_update_rule *rule;
 	uint64_t step; /* 1 for the first update: Adam's bias correction */
 	const float *const *grads;
+	const float *scales; /* a factor on each; NULL: all 1 */
 	unsigned grad_count; /* at least 1 */
 	size_t len; /* floats of every array */
 	const float *weights;

@@ -61,6 +61,17 @@ static int has_nonfinite(const float *g, size_t n)
 	return peak >= 0x7f800000;
 }
 
+/* The floats at `at` of gradient k, with its factor, where nobody else writes */
+static void copy_block(float *restrict out, const struct ol_kernel_args *args, unsigned k,
+		       size_t at, size_t n)
+{
+	memcpy(out, args->grads[k] + at, n * sizeof(*out));
+	if (args->scales == NULL || args->scales[k] == 1.0f)
+		return;
+	for (size_t i = 0; i < n; i++)
+		out[i] *= args->scales[k];
+}
+
 /*
  * What a block of the update is made from: the gradients' sum or mean. Each is copied before it is
  * checked, and the copy is used: its slot can still be written by the worker. Returns grad_count,
@@ -73,13 +84,13 @@ static unsigned gather_block(float *restrict sum, const struct ol_kernel_args *a
 	int check = !args->rule->allow_nonfinite;
 	float copy[BLOCK];
 
-	memcpy(sum, args->grads[0] + at, n * sizeof(*sum));
+	copy_block(sum, args, 0, at, n);
 	if (check && has_nonfinite(sum, n))
 		return 0;
 	if (args->grad_count == 1)
 		return 1;
 	for (unsigned k = 1; k < args->grad_count; k++) {
-		memcpy(copy, args->grads[k] + at, n * sizeof(*copy));
+		copy_block(copy, args, k, at, n);
 		if (check && has_nonfinite(copy, n))
 			return k;
 		for (size_t i = 0; i < n; i++)

@@ -4,13 +4,15 @@
 
 #include "store/store.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "rdma/order.h"
 
 /* The parts of one snapshot */
 struct parts {
-	uint64_t *applied;
+	struct ol_snapshot_head *head;
+	struct ol_applied *applied;
 	float *weights;
 	float *state[OL_STATE_VECTORS_MAX];
 };
@@ -21,8 +23,9 @@ static struct parts snapshot_parts(const struct ol_store *store, uint32_t index)
 	uint8_t *at = store->memory + ol_layout_snapshot_off(geo, index);
 	struct parts parts = { 0 };
 
-	parts.applied = (uint64_t *)(void *)at;
-	at += ol_layout_applied_bytes(geo);
+	parts.head = (struct ol_snapshot_head *)(void *)at;
+	parts.applied = (struct ol_applied *)(void *)(parts.head + 1);
+	at += ol_layout_table_bytes(geo);
 	parts.weights = (float *)(void *)at;
 	for (unsigned i = 0; i < geo->state_vectors; i++) {
 		at += ol_layout_vector_bytes(geo);
@@ -31,11 +34,23 @@ static struct parts snapshot_parts(const struct ol_store *store, uint32_t index)
 	return parts;
 }
 
+/* This snapshot is the only one that is whole */
+static void publish_first(struct ol_store *store, uint32_t snapshot, uint64_t version)
+{
+	struct ol_version_line *line = &store->board->line;
+
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
+		ol_word_begin(&line->begin[i], i == snapshot ? version + 1 : 0);
+		ol_word_store(&line->end[i], i == snapshot ? version + 1 : 0);
+	}
+	ol_word_store(&line->published, ol_published_make(version, snapshot));
+	store->version = version;
+	store->snapshot = snapshot;
+}
+
 int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 		  const struct ol_update_rule *rule, void *memory, const float *weights)
 {
-	struct ol_version_line *line;
-
 	if (ol_geometry_check(geo) != 0 ||
 	    geo->state_vectors != ol_rule_state_vectors(rule->optimizer))
 		return OL_E_GEOMETRY;
@@ -49,11 +64,40 @@ int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 	store->board->proto = OL_WIRE_PROTO;
 	store->board->geo = *geo;
 	memcpy(snapshot_parts(store, 0).weights, weights, geo->shard_len * sizeof(float));
-	line = &store->board->line;
-	ol_word_begin(&line->begin[0], 1);
-	ol_word_store(&line->end[0], 1);
-	ol_word_store(&line->published, ol_published_make(0, 0));
+	publish_first(store, 0, 0);
 	return 0;
+}
+
+void *ol_store_content(const struct ol_store *store, uint32_t snapshot)
+{
+	return store->memory + ol_layout_snapshot_off(&store->geo, snapshot);
+}
+
+void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t version, bool with_state)
+{
+	struct parts parts = snapshot_parts(store, snapshot);
+
+	if (!with_state) {
+		parts.head->optimizer_steps = 0;
+		for (unsigned i = 0; i < store->geo.state_vectors; i++)
+			memset(parts.state[i], 0, ol_layout_vector_bytes(&store->geo));
+	}
+	publish_first(store, snapshot, version);
+}
+
+bool ol_store_finite(const struct ol_store *store, uint32_t snapshot)
+{
+	return store->kernels->finite(snapshot_parts(store, snapshot).weights,
+				      store->geo.shard_len) != 0;
+}
+
+float ol_store_norm(const struct ol_store *store, const float *grad)
+{
+	double sum = 0.0;
+
+	for (uint64_t i = 0; i < store->geo.shard_len; i++)
+		sum += (double)grad[i] * (double)grad[i];
+	return (float)sqrt(sum);
 }
 
 static uint64_t snapshot_end(const struct ol_store *store, uint32_t index)
@@ -92,7 +136,7 @@ static struct ol_kernel_args kernel_args(const struct ol_store *store, unsigned 
 	struct parts to = snapshot_parts(store, target);
 	struct ol_kernel_args args = {
 		.rule = &store->rule,
-		.step = store->version + 1,
+		.step = from.head->optimizer_steps + 1,
 		.len = len,
 		.weights = from.weights + first,
 		.new_weights = to.weights + first,
@@ -114,6 +158,7 @@ static unsigned apply_once(struct ol_store *store, struct ol_contribution *contr
 {
 	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
 	const float *grads[OL_WORKERS_MAX];
+	float scales[OL_WORKERS_MAX];
 	unsigned index[OL_WORKERS_MAX];
 	unsigned good = 0, done;
 
@@ -122,11 +167,13 @@ static unsigned apply_once(struct ol_store *store, struct ol_contribution *contr
 		if (contributions[i].status != 0)
 			continue;
 		grads[good] = contributions[i].grad;
+		scales[good] = contributions[i].scale;
 		index[good++] = i;
 	}
 	if (good == 0)
 		return 0;
 	args.grads = grads;
+	args.scales = scales;
 	args.grad_count = good;
 	done = store->kernels->update(&args);
 	if (done == good)
@@ -160,15 +207,20 @@ bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, ui
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
 		      unsigned count, unsigned target)
 {
-	const uint64_t *from = snapshot_parts(store, store->snapshot).applied;
-	uint64_t *to = snapshot_parts(store, target).applied;
+	struct parts from = snapshot_parts(store, store->snapshot);
+	struct parts to = snapshot_parts(store, target);
 	struct ol_version_line *line = &store->board->line;
 	uint64_t next = store->version + 1;
 
-	memcpy(to, from, ol_layout_applied_bytes(&store->geo));
+	memcpy(to.head, from.head, ol_layout_table_bytes(&store->geo));
+	to.head->optimizer_steps++;
 	for (unsigned i = 0; i < count; i++) {
-		if (contributions[i].status == 0)
-			to[contributions[i].worker] = contributions[i].seq;
+		struct ol_applied *applied = &to.applied[contributions[i].worker];
+
+		if (contributions[i].status != 0)
+			continue;
+		applied->seq = contributions[i].seq;
+		applied->grads += contributions[i].grads;
 	}
 	ol_word_store(&line->end[target], next + 1);
 	ol_word_store(&line->published, ol_published_make(next, target));
@@ -193,7 +245,7 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 	return applied;
 }
 
-uint64_t ol_store_applied(const struct ol_store *store, uint32_t worker)
+struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker)
 {
 	return snapshot_parts(store, store->snapshot).applied[worker];
 }

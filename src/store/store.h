@@ -39,6 +39,8 @@ struct ol_store {
 struct ol_contribution {
 	const float *grad; /* shard_len floats */
 	uint64_t seq;
+	uint32_t grads; /* gradients summed up in it */
+	float scale; /* a factor on it */
 	uint32_t worker;
 	int status; /* out: 0, or OL_E_NONFINITE */
 };
@@ -80,8 +82,24 @@ bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, ui
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
 		      unsigned count, unsigned target);
 
-/* ol_store_applied -- last sequence of a worker that the published weights contain */
-uint64_t ol_store_applied(const struct ol_store *store, uint32_t worker);
+/* ol_store_applied -- what the published weights contain of a worker */
+struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker);
+
+/* ol_store_content -- a snapshot's ol_layout_content_bytes() */
+void *ol_store_content(const struct ol_store *store, uint32_t snapshot);
+
+/*
+ * ol_store_restore -- what the caller has put into a snapshot is the published version now
+ *
+ * with_state: the optimizer state is in it; otherwise that begins anew. Before anybody reads.
+ */
+void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t version, bool with_state);
+
+/* ol_store_finite -- true if the weights in a snapshot hold no NaN and no infinity */
+bool ol_store_finite(const struct ol_store *store, uint32_t snapshot);
+
+/* ol_store_norm -- Euclidean norm of a gradient of this shard */
+float ol_store_norm(const struct ol_store *store, const float *grad);
 
 /* ol_store_weights -- the published ones */
 const float *ol_store_weights(const struct ol_store *store);

@@ -4,6 +4,7 @@
 
 #include "wire/wire.h"
 
+#include <math.h>
 #include <string.h>
 
 #include <isa-l/crc.h>
@@ -177,11 +178,8 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 	put_u32(&cur, msg->geo.consistency);
 	put_rkey(&cur, &msg->public_key);
 	put_rkey(&cur, &msg->landing_key);
-	put_u64(&cur, msg->resolved);
-	put_u64(&cur, msg->version);
 	put_u64(&cur, msg->incarnation);
-	put_u32(&cur, msg->epoch);
-	put_u32(&cur, msg->snapshot);
+	put(&cur, &msg->lr, sizeof(msg->lr));
 	put(&cur, msg->mac, sizeof(msg->mac));
 	assert(!cur.bad && cur.left == 0);
 }
@@ -204,13 +202,10 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	msg.geo.consistency = get_u32(&cur);
 	msg.public_key = get_rkey(&cur);
 	msg.landing_key = get_rkey(&cur);
-	msg.resolved = get_u64(&cur);
-	msg.version = get_u64(&cur);
 	msg.incarnation = get_u64(&cur);
-	msg.epoch = get_u32(&cur);
-	msg.snapshot = get_u32(&cur);
+	get(&cur, &msg.lr, sizeof(msg.lr));
 	get(&cur, msg.mac, sizeof(msg.mac));
-	if (cur.bad || msg.snapshot >= OL_SNAPSHOTS || ol_geometry_check(&msg.geo) != 0)
+	if (cur.bad || !isfinite(msg.lr) || ol_geometry_check(&msg.geo) != 0)
 		return OL_E_WIRE;
 	if (msg.public_key.bytes != ol_layout_public_bytes(&msg.geo))
 		return OL_E_WIRE;
@@ -238,13 +233,14 @@ int ol_wire_reject_status(enum ol_wire_reject_code code)
 	return OL_E_WIRE;
 }
 
-uint32_t ol_record_crc(const void *record)
+uint32_t ol_record_crc(const void *record, size_t bytes)
 {
-	uint8_t copy[60];
+	uint8_t copy[128];
 
 	/* isa-l takes a pointer to non-const; it does not write */
-	memcpy(copy, record, sizeof(copy));
-	return crc32_iscsi(copy, (int)sizeof(copy), 0);
+	assert(bytes <= sizeof(copy));
+	memcpy(copy, record, bytes);
+	return crc32_iscsi(copy, (int)bytes, 0);
 }
 
 void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat)
@@ -263,7 +259,17 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.bytes_in = board->bytes_in,
 		.refused = board->refused,
 		.violations = board->violations,
-		.epoch = board->epoch,
+		.replayed = board->replayed,
+		.restored_version = board->restored_version,
+		.ready_ns = board->ready_ns,
+		.first_applied_ns = board->first_applied_ns,
+		.checkpoints = board->checkpoints,
+		.checkpoints_failed = board->checkpoints_failed,
+		.checkpoints_skipped = board->checkpoints_skipped,
+		.checkpoint_version = board->checkpoint_version,
+		.checkpoint_bytes = board->checkpoint_bytes,
+		.restored_from = (uint32_t)board->restored_from,
+		.epoch = (uint32_t)board->epoch,
 		.workers = (uint32_t)board->workers,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));

@@ -13,8 +13,11 @@
  *	  mac("worker", N, M, …)  ->
  *	                          <-    accept: geometry, keys, epoch, mac("accept", N, M, …)
  *	write: struct ol_hello, bell ->
+ *	                          <-    write: struct ol_welcome, bell WELCOME
  *
- * or, in place of the accept, a reject with the reason. Then a session is live:
+ * or, in place of the accept, a reject with the reason. The welcome may take a while: a server that
+ * came back empty first reads the freshest of the mirrors that hellos tell of. Then a session is
+ * live:
  *
  *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->
  *	                          <-    write: struct ol_ack, bell ACK(index)
@@ -40,7 +43,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 1,
+	OL_WIRE_PROTO = 2,
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
 };
@@ -90,18 +93,15 @@ struct ol_wire_accept {
 	struct ol_geometry geo;
 	struct ol_wire_rkey public_key;
 	struct ol_wire_rkey landing_key; /* an observer's is a control page alone */
-	uint64_t resolved; /* last sequence of this worker that is applied: go on above it */
-	uint64_t version; /* newest published … */
-	uint32_t snapshot; /* … and where it lies */
 	uint64_t incarnation; /* of the server process: random */
-	uint32_t epoch;
+	float lr; /* of plain SGD; 0: the job has another rule */
 	uint8_t mac[OL_MAC_BYTES];
 };
 
 enum {
 	OL_WIRE_CONNECT_BYTES = 48,
 	OL_WIRE_REJECT_BYTES = 40,
-	OL_WIRE_ACCEPT_BYTES = 144,
+	OL_WIRE_ACCEPT_BYTES = 124,
 };
 
 void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES]);
@@ -122,6 +122,7 @@ enum ol_bell {
 	OL_BELL_PUSH, /* worker: slot arg has landed */
 	OL_BELL_PART, /* worker: the end of slot's gradient, from ol_part_first() on, has landed */
 	OL_BELL_ACK, /* server: ack record arg has landed: slot arg is free again */
+	OL_BELL_WELCOME, /* server: struct ol_welcome is in the ack page */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -172,22 +173,50 @@ static inline uint64_t ol_part_first(uint32_t arg)
 	return (uint64_t)(arg & OL_PART_CANCEL) * OL_PART_FLOATS;
 }
 
-/* First word from worker to server on a new connection; at OL_HELLO_OFF of the control page. */
+/*
+ * First word from worker to server on a new connection; at OL_HELLO_OFF of the control page.
+ *
+ * mirror: where the worker keeps its last whole weights of this shard, should the server want them:
+ * table, weights and, unless state_off is OL_MIRROR_NO_STATE, optimizer state, at these offsets.
+ * They do not change before the welcome. bytes 0: it has none. Mirrors are older or newer by
+ * (epoch, version).
+ */
 struct ol_hello {
 	uint32_t magic;
-	uint32_t epoch;
+	uint32_t mirror_epoch; /* of the server that it was read from */
 	struct ol_wire_rkey acks; /* OL_ACKS_BYTES for what the server writes: struct ol_ack, one a
-				     slot, and at OL_PROBE_OFF a word that means nothing: writing it
-				     tells whether this peer is still reachable */
+				     slot; at OL_WELCOME_OFF the welcome; and at OL_PROBE_OFF a
+				     word that means nothing: writing it tells whether this peer is
+				     still reachable */
+	struct ol_wire_rkey mirror;
+	uint64_t table_off;
+	uint64_t weights_off;
+	uint64_t state_off;
+	uint64_t mirror_version;
+	uint32_t reserved[9];
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+#define OL_MIRROR_NO_STATE UINT64_MAX
+
+static_assert(sizeof(struct ol_hello) == 128, "hello is part of the wire protocol");
+
+/* The server has its weights: push and pull may begin. */
+struct ol_welcome {
+	struct ol_applied resolved; /* what they contain of this worker: go on above it */
+	uint64_t version; /* newest published … */
+	uint32_t snapshot; /* … and where it lies */
+	uint32_t epoch; /* of all that is said on this connection */
 	uint32_t reserved[7];
 	uint32_t crc; /* CRC32C of all before it */
 };
 
-static_assert(sizeof(struct ol_hello) == 64, "hello is part of the wire protocol");
+static_assert(sizeof(struct ol_welcome) == 64, "welcome is part of the wire protocol");
 
 enum {
 	OL_PROBE_OFF = OL_WINDOW_MAX * OL_LINE_BYTES,
-	OL_ACKS_BYTES = OL_PROBE_OFF + OL_LINE_BYTES,
+	OL_WELCOME_OFF = OL_PROBE_OFF + OL_LINE_BYTES,
+	OL_ACKS_BYTES = OL_WELCOME_OFF + OL_LINE_BYTES,
 	OL_HELLO_OFF = 0,
 	OL_PIN_OFF = 1024,
 	OL_LANDING_PROBE_OFF = 2048, /* a word that means nothing, as at OL_PROBE_OFF */
@@ -210,8 +239,14 @@ struct ol_push_hdr {
 	uint32_t epoch;
 	uint32_t samples;
 	float loss;
-	uint32_t reserved[6];
+	uint32_t grads; /* gradients summed up in it: 1 but for what comes from a queue */
+	uint32_t flags; /* enum ol_push_flags */
+	uint32_t reserved[4];
 	uint32_t crc; /* CRC32C of all before it */
+};
+
+enum ol_push_flags {
+	OL_PUSH_PATH = 1 << 0, /* each of its gradients was computed where the ones before it led */
 };
 
 static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire protocol");
@@ -232,11 +267,11 @@ struct ol_ack {
 
 static_assert(sizeof(struct ol_ack) == 64, "ack is part of the wire protocol");
 
-/* ol_record_seal -- set the crc of a 64-byte record; ol_record_whole -- check it */
-uint32_t ol_record_crc(const void *record);
+/* ol_record_seal -- set the crc at the end of a record; ol_record_whole -- check it */
+uint32_t ol_record_crc(const void *record, size_t bytes);
 
-#define ol_record_seal(r)  ((r)->crc = ol_record_crc(r))
-#define ol_record_whole(r) ((r)->crc == ol_record_crc(r))
+#define ol_record_seal(r)  ((r)->crc = ol_record_crc(r, sizeof(*(r)) - 4))
+#define ol_record_whole(r) ((r)->crc == ol_record_crc(r, sizeof(*(r)) - 4))
 
 /*
  * The version line. A reader that wants version v of snapshot i, and knows from an ack or an
@@ -275,8 +310,7 @@ struct ol_board {
 	uint32_t proto;
 	uint64_t incarnation;
 	struct ol_geometry geo;
-	uint32_t epoch;
-	uint32_t zero;
+	_Atomic uint64_t epoch; /* set before the first version is published */
 	uint64_t reserved[7];
 
 	struct ol_version_line line; /* at OL_BOARD_LINE_OFF */
@@ -293,6 +327,16 @@ struct ol_board {
 	_Atomic uint64_t violations;
 	_Atomic uint64_t workers;
 	_Atomic uint64_t loss_bits; /* a float in the low 32 bits */
+	_Atomic uint64_t replayed;
+	_Atomic uint64_t restored_version;
+	_Atomic uint64_t restored_from;
+	_Atomic uint64_t ready_ns;
+	_Atomic uint64_t first_applied_ns;
+	_Atomic uint64_t checkpoints;
+	_Atomic uint64_t checkpoints_failed;
+	_Atomic uint64_t checkpoints_skipped;
+	_Atomic uint64_t checkpoint_version;
+	_Atomic uint64_t checkpoint_bytes;
 };
 
 enum {

@@ -3,6 +3,8 @@
 /* memory.c -- gradient buffers, mirrors and what else the NIC reads and writes at the worker */
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "worker/worker_internal.h"
@@ -37,6 +39,21 @@ struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link)
 struct ol_board *ol_worker_board(struct ol_worker *worker)
 {
 	return (struct ol_board *)(void *)ol_worker_line(worker, worker->link_count);
+}
+
+/* One line each: they are read while others are written */
+_Atomic uint64_t *ol_worker_beat(struct ol_worker *worker, uint32_t link)
+{
+	uint8_t *at = (uint8_t *)(void *)(ol_worker_board(worker) + 1) + link * OL_LINE_BYTES;
+
+	return (_Atomic uint64_t *)(void *)at;
+}
+
+uint64_t ol_worker_mirrored(const struct ol_link *link)
+{
+	uint64_t vectors = link->worker->opts.mirror_state ? 1 + link->geo.state_vectors : 1;
+
+	return ol_layout_table_bytes(&link->geo) + vectors * ol_layout_vector_bytes(&link->geo);
 }
 
 uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
@@ -126,7 +143,8 @@ static int mirrors_start(struct ol_worker *worker)
 	int rc;
 
 	for (uint32_t i = 0; i < worker->link_count; i++)
-		bytes += ol_layout_applied_bytes(&worker->links[i].geo);
+		bytes += ol_worker_mirrored(&worker->links[i]) -
+			 ol_layout_vector_bytes(&worker->links[i].geo);
 	rc = slab_start(worker, bytes * OL_MIRRORS, &worker->mirror_slab, &worker->mirror_region);
 	if (rc != 0)
 		return rc;
@@ -135,8 +153,14 @@ static int mirrors_start(struct ol_worker *worker)
 		worker->mirrors[m].weights = (float *)(void *)at;
 		at += flat;
 		for (uint32_t i = 0; i < worker->link_count; i++) {
+			const struct ol_geometry *geo = &worker->links[i].geo;
+
 			worker->mirrors[m].applied[i] = at;
-			at += ol_layout_applied_bytes(&worker->links[i].geo);
+			at += ol_layout_table_bytes(geo);
+			if (!worker->opts.mirror_state || geo->state_vectors == 0)
+				continue;
+			worker->mirrors[m].state[i] = (float *)(void *)at;
+			at += geo->state_vectors * ol_layout_vector_bytes(geo);
 		}
 	}
 	return 0;
@@ -153,12 +177,47 @@ int ol_worker_memory_start(struct ol_worker *worker)
 			worker->window = worker->links[i].geo.window;
 	}
 	work_bytes = hdrs_bytes(worker) + worker->link_count * sizeof(struct ol_version_line) +
-		     sizeof(struct ol_board);
+		     sizeof(struct ol_board) + worker->link_count * OL_LINE_BYTES;
 	rc = slab_start(worker, work_bytes, &worker->work_slab, &worker->work_region);
 	if (rc == 0)
 		rc = mirrors_start(worker);
 	if (rc == 0)
 		rc = grads_start(worker);
+	if (rc == 0 && worker->opts.local_progress && !worker->opts.observer) {
+		worker->local = malloc(worker->links[0].geo.param_count * sizeof(float));
+		rc = worker->local == NULL ? -ENOMEM : 0;
+	}
+	return rc;
+}
+
+/* What the buffer holds of this shard matters: it is being filled, or not yet where it must be */
+static bool content_matters(const struct ol_link *link, const struct ol_grad *grad)
+{
+	return grad->state == OL_GRAD_LENT ||
+	       (grad->state == OL_GRAD_PUSHED &&
+		((grad->open | grad->kept) & UINT64_C(1) << link->index) != 0);
+}
+
+int ol_worker_remap(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+	uint64_t vector = ol_layout_vector_bytes(&link->geo);
+	uint64_t bytes = ol_round_up(vector, OL_PAGE_BYTES);
+	void *copy = malloc(vector);
+	int rc = copy == NULL ? -ENOMEM : 0;
+
+	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+		float *at = grad->data + link->geo.shard_first;
+
+		if (content_matters(link, grad))
+			memcpy(copy, at, vector);
+		rc = worker->ops->map(link->conn, link->landing_key,
+				      ol_layout_slot_off(&link->geo, i), bytes, at);
+		if (rc == 0 && content_matters(link, grad))
+			memcpy(at, copy, vector);
+	}
+	free(copy);
 	return rc;
 }
 
@@ -172,6 +231,7 @@ static void slab_free(struct ol_worker *worker, struct ol_slab *slab,
 
 void ol_worker_memory_free(struct ol_worker *worker)
 {
+	free(worker->local);
 	slab_free(worker, worker->grad_slab, worker->grad_region);
 	slab_free(worker, worker->mirror_slab, worker->mirror_region);
 	slab_free(worker, worker->work_slab, worker->work_region);

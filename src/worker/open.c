@@ -26,6 +26,9 @@ void ol_worker_opts_init(struct ol_worker_opts *opts)
 		.retry_timeout_ms = 500,
 		.spin_us = 50,
 		.pull_retries_max = 100,
+		.outage_timeout_ms = 60000,
+		.lease_ms = 2000,
+		.queue_max = 64,
 	};
 }
 
@@ -63,17 +66,18 @@ static int links_create(struct ol_worker *worker, const char *servers)
 	for (uint32_t i = 0; i < count; i++) {
 		struct ol_link *link = &worker->links[i];
 		size_t bytes = strcspn(at, ",");
-		int rc;
 
-		if (bytes == 0 || bytes >= sizeof(link->addr))
+		if (bytes == 0 || bytes >= sizeof(link->addrs))
 			return -EINVAL;
-		memcpy(link->addr, at, bytes);
+		memcpy(link->addrs, at, bytes);
+		for (const char *one = link->addrs; one != NULL; one = strchr(one, '|')) {
+			one += *one == '|';
+			if (strcspn(one, "|") == 0 || strcspn(one, "|") >= sizeof(link->addr))
+				return -EINVAL;
+		}
 		at += bytes + 1;
 		link->worker = worker;
 		link->index = i;
-		rc = ol_slab_create(OL_ACKS_BYTES, worker->caps.numa_node, false, &link->acks);
-		if (rc != 0)
-			return rc;
 	}
 	return 0;
 }
@@ -133,7 +137,7 @@ static int links_wait(struct ol_worker *worker)
 			continue;
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %s (shard %u): no answer within %u ms; is it running?",
-			 worker->links[i].addr, i, worker->opts.connect_timeout_ms);
+			 worker->links[i].addrs, i, worker->opts.connect_timeout_ms);
 		return OL_E_NO_SERVER;
 	}
 	return rc;
@@ -167,6 +171,39 @@ static const char *transport_of(const struct ol_worker_opts *opts)
 	return opts->servers[0] == '/' || opts->servers[0] == '@' ? "shm" : "verbs";
 }
 
+/* What CONTINUE needs of a job */
+static int outage_check(struct ol_worker *worker)
+{
+	const struct ol_worker_opts *opts = &worker->opts;
+	const char *why = NULL;
+
+	if (opts->outage != OL_OUTAGE_CONTINUE || opts->observer)
+		return 0;
+	if (worker->window < 2)
+		why = "outage continue needs a window of 2 gradient buffers or more";
+	else if (opts->local_progress && worker->links[0].lr == 0.0f)
+		why = "local progress is plain SGD; the job has another optimizer";
+	if (why == NULL)
+		return 0;
+	snprintf(worker->err, sizeof(worker->err), "%s", why);
+	return -EINVAL;
+}
+
+static const char *opts_fault(const struct ol_worker_opts *opts)
+{
+	if (opts->size != sizeof(*opts))
+		return "options of another version of the library";
+	if (opts->servers == NULL || opts->servers[0] == '\0')
+		return "no server address given";
+	if (opts->outage > OL_OUTAGE_CONTINUE || opts->queue > OL_QUEUE_WAIT)
+		return "outage or queue is not one that exists";
+	if (opts->queue_max == 0)
+		return "queue_max is 0";
+	if (opts->local_progress && opts->outage != OL_OUTAGE_CONTINUE)
+		return "local progress needs outage continue";
+	return NULL;
+}
+
 static int worker_start(struct ol_worker *worker)
 {
 	int rc = xport_open(worker);
@@ -193,6 +230,9 @@ static int worker_start(struct ol_worker *worker)
 	if (rc != 0)
 		snprintf(worker->err, sizeof(worker->err),
 			 "no memory for gradients and weights: %s", ol_strerror(rc));
+	if (rc == 0)
+		rc = outage_check(worker);
+	worker->started = rc == 0;
 	return rc;
 }
 
@@ -202,10 +242,10 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 	struct ol_worker *worker;
 	int rc;
 
-	if (opts->size != sizeof(*opts))
-		return fail(err, err_bytes, -EINVAL, "options of another version of the library");
-	if (opts->servers == NULL || opts->servers[0] == '\0')
-		return fail(err, err_bytes, -EINVAL, "no server address given");
+	const char *fault = opts_fault(opts);
+
+	if (fault != NULL)
+		return fail(err, err_bytes, -EINVAL, fault);
 	worker = calloc(1, sizeof(*worker));
 	if (worker == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for the worker");
@@ -233,6 +273,7 @@ void ol_worker_close(struct ol_worker *worker)
 {
 	if (worker == NULL)
 		return;
+	worker->started = false; /* what ends now ends for good */
 	ol_push_fail(worker, -ECANCELED);
 	ol_pull_fail(worker, -ECANCELED);
 	for (uint32_t i = 0; worker->links != NULL && i < worker->link_count; i++)

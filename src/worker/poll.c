@@ -13,7 +13,8 @@
 enum {
 	EVENTS_MAX = 32,
 	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
-	SLEEP_MAX_MS = 50 /* a wait looks at its deadline and at links to retry this often */
+	SLEEP_MAX_MS = 50, /* a wait looks at its deadline this often … */
+	RETRY_MAX_MS = 2 /* … and at links to retry */
 };
 
 void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t version)
@@ -28,7 +29,30 @@ static bool links_busy(const struct ol_link *link)
 {
 	return link->send_count > 0 || link->read_state == OL_READ_NEWEST ||
 	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
-	       link->state == OL_LINK_IDLE || link->pinned;
+	       link->state < OL_LINK_LIVE || link->pinned;
+}
+
+uint64_t ol_worker_now(struct ol_worker *worker)
+{
+	worker->now_ns = ol_clock_ns();
+	return worker->now_ns;
+}
+
+static bool lives_on(const struct ol_worker *worker)
+{
+	return worker->opts.outage != OL_OUTAGE_END;
+}
+
+/* What only an outage, or the fear of one, makes necessary */
+static void outage_progress(struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+
+		ol_link_watch(link, worker->now_ns);
+		if (link->queue.count > 0)
+			ol_outage_replay(link);
+	}
 }
 
 /* Progress; the ops it completed are counted in worker->completed */
@@ -36,8 +60,9 @@ static int poll_once(struct ol_worker *worker)
 {
 	struct ol_xport_event events[EVENTS_MAX];
 	int events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
-	uint64_t now_ns = 0;
 
+	if (events_count > 0 || lives_on(worker))
+		ol_worker_now(worker);
 	for (int i = 0; i < events_count; i++) {
 		struct ol_xport_conn *conn = events[i].conn;
 		struct ol_link *link;
@@ -45,9 +70,7 @@ static int poll_once(struct ol_worker *worker)
 		if (conn == NULL)
 			continue;
 		link = conn->user;
-		if (events[i].type == OL_XPORT_CONN_DOWN)
-			now_ns = ol_clock_ns();
-		ol_link_on_event(link, &events[i], now_ns);
+		ol_link_on_event(link, &events[i], worker->now_ns);
 		if (link->conn != conn)
 			ol_xport_forget(&events[i + 1], events_count - i - 1, conn);
 	}
@@ -56,14 +79,18 @@ static int poll_once(struct ol_worker *worker)
 
 		if (!links_busy(link))
 			continue;
-		if (link->state == OL_LINK_IDLE)
-			ol_link_tick(link, ol_clock_ns());
+		if (link->state < OL_LINK_LIVE)
+			ol_link_tick(link, ol_worker_now(worker));
 		ol_push_progress(link);
 		if (link->state != OL_LINK_LIVE)
 			continue;
 		ol_pull_progress(link);
 		ol_pull_unpin(link);
 	}
+	if (lives_on(worker) && worker->started)
+		outage_progress(worker);
+	if (worker->flush_op != NULL)
+		ol_outage_flush(worker);
 	return events_count;
 }
 
@@ -78,10 +105,20 @@ int ol_worker_poll(struct ol_worker *worker)
 	return rc;
 }
 
+/* A server that is gone is looked for, and a heartbeat looked at, in sleep too */
+static uint64_t sleep_max_ns(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].state == OL_LINK_IDLE)
+			return RETRY_MAX_MS * OL_NS_PER_MS;
+	}
+	return SLEEP_MAX_MS * OL_NS_PER_MS;
+}
+
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 {
 	struct pollfd fd = { .fd = worker->ops->event_fd(worker->xport), .events = POLLIN };
-	uint64_t bound_ns = SLEEP_MAX_MS * OL_NS_PER_MS;
+	uint64_t bound_ns = sleep_max_ns(worker);
 	struct timespec timeout = { 0 };
 	int rc = worker->ops->arm(worker->xport);
 

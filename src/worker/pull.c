@@ -10,6 +10,7 @@
  */
 
 #include <errno.h>
+#include <string.h>
 
 #include "rdma/order.h"
 #include "worker/worker_internal.h"
@@ -28,15 +29,31 @@ static void read_start(struct ol_link *link)
 	link->read_state = OL_READ_DATA;
 }
 
+/* True if the last weights of this shard must do, as its server is gone */
+static bool last_will_do(const struct ol_link *link)
+{
+	const struct ol_worker *worker = link->worker;
+
+	return link->state != OL_LINK_LIVE && worker->opts.outage == OL_OUTAGE_CONTINUE &&
+	       worker->mirrors[worker->mirror].whole;
+}
+
+static void pull_check(struct ol_worker *worker);
+
 int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 {
 	if (worker->pull_op != NULL)
 		return -EBUSY;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (worker->links[i].state != OL_LINK_LIVE)
+		enum ol_link_state state = worker->links[i].state;
+
+		if (state == OL_LINK_FAILED ||
+		    (state != OL_LINK_LIVE && worker->opts.outage == OL_OUTAGE_END))
 			return OL_E_NO_SERVER;
 	}
 	op->done = 0;
+	op->local = 0;
+	op->age_ns = 0;
 	worker->pull_op = op;
 	worker->pull_status = 0;
 	target_mirror(worker)->whole = false;
@@ -44,11 +61,16 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		struct ol_link *link = &worker->links[i];
 
 		link->read_retries = 0;
+		link->read_local = last_will_do(link);
 		read_start(link);
-		if ((flags & OL_PULL_NEWEST) != 0)
+		if (link->read_local)
+			link->read_state = OL_READ_DONE;
+		else if ((flags & OL_PULL_NEWEST) != 0)
 			link->read_state = OL_READ_NEWEST;
-		ol_pull_progress(link);
 	}
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		ol_pull_progress(&worker->links[i]);
+	pull_check(worker);
 	return 0;
 }
 
@@ -90,41 +112,53 @@ static int post_line(struct ol_link *link, unsigned flags)
 	return worker->ops->post_read(link->conn, &read);
 }
 
-/* The next piece of applied table and weights; the first one holds the whole table. */
+/* Where the content of a shard at byte `off` lies in a mirror, and how much of it in one piece */
+static uint8_t *mirror_piece(const struct ol_link *link, struct ol_mirror *mirror, uint64_t off,
+			     uint64_t *ret_bytes)
+{
+	uint64_t table = ol_layout_table_bytes(&link->geo);
+	uint64_t vector = ol_layout_vector_bytes(&link->geo);
+
+	if (off < table) {
+		*ret_bytes = table - off;
+		return mirror->applied[link->index] + off;
+	}
+	off -= table;
+	if (off < vector) {
+		*ret_bytes = vector - off;
+		return (uint8_t *)mirror->weights + link->geo.shard_first * 4 + off;
+	}
+	off -= vector;
+	*ret_bytes = vector * link->geo.state_vectors - off;
+	return (uint8_t *)mirror->state[link->index] + off;
+}
+
+/* The next piece of a shard's content; the first one goes on behind the table. */
 static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 {
 	struct ol_worker *worker = link->worker;
-	struct ol_mirror *mirror = target_mirror(worker);
-	const uint8_t *base = worker->mirror_slab->addr;
-	uint64_t table = ol_layout_applied_bytes(&link->geo);
-	uint64_t total = table + ol_layout_vector_bytes(&link->geo);
-	uint64_t bytes = total - link->read_off;
+	uint64_t total = ol_worker_mirrored(link), off = link->read_off, left = OL_CHUNK_BYTES;
 	struct ol_xport_read read = {
 		.flags = OL_XPORT_MORE, /* the version line follows */
 		.src = link->public_key,
-		.src_off = ol_layout_snapshot_off(&link->geo, link->read_snapshot) + link->read_off,
+		.src_off = ol_layout_snapshot_off(&link->geo, link->read_snapshot) + off,
 	};
-	struct ol_xport_seg *seg = &read.segs[0];
-	uint64_t weights =
-		(uint64_t)((const uint8_t *)mirror->weights - base) + link->geo.shard_first * 4;
 
-	if (bytes > OL_CHUNK_BYTES)
-		bytes = OL_CHUNK_BYTES;
-	*ret_bytes = bytes;
-	if (link->read_off == 0) {
-		*seg++ = (struct ol_xport_seg){ .region = worker->mirror_region,
-						.off = (uint64_t)(mirror->applied[link->index] -
-								  base),
-						.bytes = (uint32_t)table };
-		bytes -= table;
-		read.seg_count++;
-	} else {
-		weights += link->read_off - table;
+	while (off < total && left > 0 && read.seg_count < OL_XPORT_SEGS_MAX) {
+		uint64_t bytes;
+		const uint8_t *at = mirror_piece(link, target_mirror(worker), off, &bytes);
+
+		if (bytes > left)
+			bytes = left;
+		read.segs[read.seg_count++] = (struct ol_xport_seg){
+			.region = worker->mirror_region,
+			.off = (uint64_t)(at - (const uint8_t *)worker->mirror_slab->addr),
+			.bytes = (uint32_t)bytes,
+		};
+		off += bytes;
+		left -= bytes;
 	}
-	*seg = (struct ol_xport_seg){ .region = worker->mirror_region,
-				      .off = weights,
-				      .bytes = (uint32_t)bytes };
-	read.seg_count++;
+	*ret_bytes = off - link->read_off;
 	return worker->ops->post_read(link->conn, &read);
 }
 
@@ -138,14 +172,15 @@ static bool posted(struct ol_link *link, int rc)
 
 void ol_pull_progress(struct ol_link *link)
 {
-	uint64_t total = ol_layout_applied_bytes(&link->geo) + ol_layout_vector_bytes(&link->geo);
 	uint64_t bytes;
 
+	if (link->state != OL_LINK_LIVE)
+		return;
 	if (link->read_state == OL_READ_NEWEST && posted(link, post_line(link, 0)))
 		link->read_state = OL_READ_NEWEST_POSTED;
 	while (link->read_state == OL_READ_DATA && posted(link, post_data(link, &bytes))) {
 		link->read_off += bytes;
-		if (link->read_off == total)
+		if (link->read_off == ol_worker_mirrored(link))
 			link->read_state = OL_READ_CHECK;
 	}
 	if (link->read_state == OL_READ_CHECK &&
@@ -153,45 +188,121 @@ void ol_pull_progress(struct ol_link *link)
 		link->read_state = OL_READ_CHECK_POSTED;
 }
 
+/* The shards whose server is gone keep their last weights */
+static void last_copy(struct ol_link *link, const struct ol_mirror *from, struct ol_mirror *to)
+{
+	uint64_t total = ol_worker_mirrored(link), bytes;
+	uint32_t k = link->index;
+
+	for (uint64_t off = 0; off < total; off += bytes) {
+		struct ol_mirror source = *from;
+		const uint8_t *src = mirror_piece(link, &source, off, &bytes);
+
+		memcpy(mirror_piece(link, to, off, &bytes), src, bytes);
+	}
+	to->versions[k] = from->versions[k];
+	to->epochs[k] = from->epochs[k];
+	to->read_ns[k] = from->read_ns[k];
+}
+
+/* All shards are there: what was read becomes what is read from. */
+static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
+{
+	const struct ol_mirror *last = &worker->mirrors[worker->mirror];
+	struct ol_mirror *mirror = target_mirror(worker);
+	uint32_t local = 0;
+
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		uint64_t age_ns = worker->now_ns - last->read_ns[i];
+
+		if (!worker->links[i].read_local)
+			continue;
+		local++;
+		op->local = 1;
+		if (age_ns > op->age_ns)
+			op->age_ns = age_ns;
+	}
+	if (local == worker->link_count)
+		return;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].read_local)
+			last_copy(&worker->links[i], last, mirror);
+	}
+	mirror->version = mirror->versions[0];
+	for (uint32_t i = 1; i < worker->link_count; i++) {
+		if (mirror->versions[i] < mirror->version)
+			mirror->version = mirror->versions[i];
+	}
+	mirror->whole = true;
+	worker->mirror = 1 - worker->mirror;
+	ol_keep_on_pull(worker);
+	ol_outage_on_pull(worker);
+}
+
 static void pull_end(struct ol_worker *worker, int status)
 {
-	struct ol_mirror *mirror = target_mirror(worker);
 	struct ol_op *op = worker->pull_op;
 
 	worker->pull_op = NULL;
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		worker->links[i].read_state = OL_READ_NONE;
-	if (status == 0) {
-		mirror->version = mirror->versions[0];
-		for (uint32_t i = 1; i < worker->link_count; i++) {
-			if (mirror->versions[i] < mirror->version)
-				mirror->version = mirror->versions[i];
-		}
-		mirror->whole = true;
-		worker->mirror = 1 - worker->mirror;
-	}
-	ol_op_done(worker, op, status, status == 0 ? mirror->version : 0);
+	if (status == 0)
+		mirror_flip(worker, op);
+	ol_op_done(worker, op, status, status == 0 ? worker->mirrors[worker->mirror].version : 0);
 }
 
-/*
- * This shard is read, or given up. The pull ends when every shard is: so no read of an old pull is
- * ever under way in a new one, but for those of a link that is gone for good.
- */
+/* The pull ends when every shard is read or given up: so no read of an old pull is ever under way
+ * in a new one, but for those of a link that is gone. */
+static void pull_check(struct ol_worker *worker)
+{
+	for (uint32_t i = 0; worker->pull_op != NULL && i < worker->link_count; i++) {
+		if (worker->links[i].read_state != OL_READ_DONE)
+			return;
+	}
+	if (worker->pull_op != NULL)
+		pull_end(worker, worker->pull_status);
+}
+
+/* This shard is read, or given up. */
 static void read_done(struct ol_link *link, int status)
 {
 	struct ol_worker *worker = link->worker;
+	struct ol_mirror *mirror = target_mirror(worker);
 
 	if (link->pinned && pin_post(link, 0))
 		link->pinned = false;
 	if (status != 0)
 		worker->pull_status = status;
-	target_mirror(worker)->versions[link->index] = link->read_version;
+	mirror->versions[link->index] = link->read_version;
+	mirror->epochs[link->index] = link->epoch;
+	mirror->read_ns[link->index] = worker->now_ns;
 	link->read_state = OL_READ_DONE;
-	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (worker->links[i].read_state != OL_READ_DONE)
-			return;
-	}
-	pull_end(worker, worker->pull_status);
+	pull_check(worker);
+}
+
+void ol_pull_on_down(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+
+	link->pinned = false;
+	if (worker->pull_op == NULL || link->read_state == OL_READ_DONE)
+		return;
+	link->read_local = last_will_do(link);
+	/* otherwise it waits for the server, and begins again with it */
+	link->read_state = link->read_local ? OL_READ_DONE : OL_READ_NEWEST;
+	pull_check(worker);
+}
+
+void ol_pull_on_up(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+
+	if (worker->pull_op == NULL || link->read_local)
+		return;
+	/* what was read before may be of a history that is gone */
+	link->read_retries = 0;
+	read_start(link);
+	ol_pull_progress(link);
 }
 
 /* Overtaken, or the line was read while it changed: find out what is newest, and read that */
@@ -278,15 +389,26 @@ const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version)
 		return NULL;
 	if (ret_version != NULL)
 		*ret_version = mirror->version;
-	return mirror->weights;
+	return worker->local_valid ? worker->local : mirror->weights;
 }
 
-uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)
+static struct ol_applied applied_find(const struct ol_worker *worker, uint32_t shard,
+				      uint32_t worker_id)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
 	if (!mirror->whole || shard >= worker->link_count ||
 	    worker_id >= worker->links[shard].geo.workers_max)
-		return 0;
-	return ((const uint64_t *)(const void *)mirror->applied[shard])[worker_id];
+		return (struct ol_applied){ 0 };
+	return ol_applied_of(mirror->applied[shard], worker_id);
+}
+
+uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)
+{
+	return applied_find(worker, shard, worker_id).seq;
+}
+
+uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)
+{
+	return applied_find(worker, shard, worker_id).grads;
 }

@@ -7,35 +7,86 @@
 
 #include "worker/worker_internal.h"
 
+/* 0 unless a server is gone and nothing is to be done about it */
 static int links_status(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (worker->links[i].state != OL_LINK_LIVE)
+		enum ol_link_state state = worker->links[i].state;
+
+		if (state == OL_LINK_FAILED ||
+		    (state != OL_LINK_LIVE && worker->opts.outage == OL_OUTAGE_END))
 			return OL_E_NO_SERVER;
 	}
 	return 0;
 }
 
-int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
+static bool all_live(const struct ol_worker *worker)
 {
-	int rc = links_status(worker);
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].state != OL_LINK_LIVE)
+			return false;
+	}
+	return true;
+}
 
-	if (worker->opts.observer)
-		return -EPERM;
-	if (rc != 0)
-		return rc;
+struct ol_grad *ol_push_buffer(struct ol_worker *worker)
+{
 	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
 		if (grad->state != OL_GRAD_FREE)
 			continue;
-		grad->state = OL_GRAD_LENT;
-		for (uint32_t k = 0; k < worker->link_count; k++)
+		grad->status = 0;
+		grad->version = 0;
+		grad->open = 0;
+		grad->acks_due = 0;
+		grad->unplaced = 0;
+		grad->kept = 0;
+		grad->op = NULL;
+		grad->generation++;
+		for (uint32_t k = 0; k < worker->link_count; k++) {
 			grad->left[k] = ol_layout_vector_bytes(&worker->links[k].geo);
-		*ret_grad = grad->data;
-		return 0;
+			grad->parts[k] = 0;
+		}
+		return grad;
 	}
-	return -EAGAIN;
+	return NULL;
+}
+
+/* Why there is no buffer to lend: with CONTINUE one is held back for the time of an outage */
+static int buffers_status(const struct ol_worker *worker)
+{
+	uint32_t spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) ? 1 : 0;
+	bool open = false, kept = false;
+	uint32_t free_count = 0;
+
+	for (uint32_t i = 0; i < worker->window; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		free_count += grad->state == OL_GRAD_FREE;
+		open = open || (grad->state == OL_GRAD_PUSHED && grad->open != 0);
+		kept = kept || (grad->state == OL_GRAD_PUSHED && grad->open == 0);
+	}
+	if (free_count > spare)
+		return 0;
+	return kept && !open ? -ENOBUFS : -EAGAIN;
+}
+
+int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
+{
+	struct ol_grad *grad;
+	int rc = links_status(worker);
+
+	if (worker->opts.observer)
+		return -EPERM;
+	if (rc == 0)
+		rc = buffers_status(worker);
+	if (rc != 0)
+		return rc;
+	grad = ol_push_buffer(worker);
+	grad->state = OL_GRAD_LENT;
+	*ret_grad = grad->data;
+	return 0;
 }
 
 /* The mirror whose version a gradient was computed at; NULL if neither is */
@@ -60,45 +111,56 @@ static struct ol_grad *grad_find(struct ol_worker *worker, const float *data)
 	return NULL;
 }
 
+void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr)
+{
+	struct ol_grad *grad = &link->worker->grads[index];
+	struct ol_push_hdr *own = ol_worker_hdr(link->worker, index, link->index);
+
+	*own = *hdr;
+	own->seq = ++link->seq;
+	own->payload_bytes = ol_layout_vector_bytes(&link->geo);
+	grad->open |= UINT64_C(1) << link->index;
+	grad->unplaced |= UINT64_C(1) << link->index;
+	/* where there is no server, its welcome puts it into the queue */
+	if (link->state == OL_LINK_LIVE)
+		link->send_queue[(link->send_head + link->send_count++) % OL_WINDOW_MAX] = index;
+}
+
 int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *info,
 	    struct ol_op *op)
 {
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base = mirror_find(worker, info->base_version);
+	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE;
+	struct ol_push_hdr hdr = { .samples = info->samples, .loss = info->loss, .grads = 1 };
 	int rc = links_status(worker);
-	uint32_t index;
 
 	if (rc != 0)
 		return rc;
 	if (grad == NULL || (base == NULL && info->base_version != 0))
 		return -EINVAL;
-	index = (uint32_t)(grad - worker->grads);
 	op->done = 0;
+	op->local = 0;
 	grad->state = OL_GRAD_PUSHED;
 	grad->op = op;
-	grad->status = 0;
-	grad->version = 0;
-	grad->acks_due = 0;
-	grad->acks_left = worker->link_count;
-	grad->places_left = worker->link_count;
-	grad->generation++;
+	if (worker->local != NULL && !all_live(worker) && base != NULL)
+		ol_outage_follow(worker, data);
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
-		struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, i);
 
-		*hdr = (struct ol_push_hdr){
-			.seq = ++link->seq,
-			.base_version = base != NULL ? base->versions[i] : 0,
-			.payload_bytes = ol_layout_vector_bytes(&link->geo),
-			.epoch = link->epoch,
-			.samples = info->samples,
-			.loss = info->loss,
-		};
-		ol_record_seal(hdr);
-		link->send_queue[(link->send_head + link->send_count++) % OL_WINDOW_MAX] = index;
+		bool here = goes_on && link->state != OL_LINK_LIVE;
+
+		link->stat.pushed++;
+		hdr.base_version = base != NULL ? base->versions[i] : 0;
+		hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
+		if (here && ol_outage_take(link, data, &hdr))
+			op->local = 1;
+		else
+			ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_push_progress(&worker->links[i]);
+	ol_keep_settle(worker, grad);
 	return 0;
 }
 
@@ -141,6 +203,11 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	};
 	struct ol_xport_seg *seg = &write.segs[0];
 
+	/* of this connection; a server that went back does not know the version it is of */
+	hdr->epoch = link->epoch;
+	if (hdr->base_version > link->version)
+		hdr->base_version = link->version;
+	ol_record_seal(hdr);
 	if (bytes > 0) {
 		*seg++ = (struct ol_xport_seg){ .region = worker->grad_region,
 						.off = grad_off(link, index),
@@ -257,13 +324,15 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 
 	if (grad == NULL)
 		return -EINVAL;
+	if (worker->local != NULL && !all_live(worker))
+		return rc;
 	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
 		struct ol_link *link = &worker->links[i];
 		uint64_t from = first > link->geo.shard_first ? first - link->geo.shard_first : 0;
 		uint64_t units = (from + OL_PART_FLOATS - 1) / OL_PART_FLOATS;
 
 		/* what does not fit the queue now goes with the push; what is last always does */
-		if (units > 0 && link->send_count == 0)
+		if (units > 0 && link->send_count == 0 && link->state == OL_LINK_LIVE)
 			send_down(link, (uint32_t)(grad - worker->grads),
 				  units * OL_PART_FLOATS * 4);
 	}
@@ -292,7 +361,7 @@ static int send_one(struct ol_link *link, uint32_t index)
 	if (rc != 0 && with_header > 0)
 		*left = bytes;
 	if (rc == 0 && leaves_at_once(link->worker, with_header))
-		ol_push_on_placed(link->worker, ol_placed_arg(index, grad->generation), 0);
+		ol_push_on_placed(link, ol_placed_arg(index, grad->generation), 0);
 	return rc;
 }
 
@@ -314,18 +383,20 @@ void ol_push_progress(struct ol_link *link)
 	}
 }
 
-void ol_push_on_placed(struct ol_worker *worker, uint32_t arg, int status)
+void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
 {
+	struct ol_worker *worker = link->worker;
 	struct ol_grad *grad = &worker->grads[arg >> 24];
 	struct ol_op *op = grad->op;
 
 	/* its ack may have come first, and the buffer been pushed again */
 	if (arg != ol_placed_arg(arg >> 24, grad->generation))
 		return;
-	/* a failed write takes its connection down, and that ends the op */
-	if (status != 0 || --grad->places_left > 0)
+	/* a failed write takes its connection down, which ends the op or sends it again */
+	if (status != 0)
 		return;
-	if (op == NULL || op->level != OL_LEVEL_PLACED)
+	grad->unplaced &= ~(UINT64_C(1) << link->index);
+	if (grad->unplaced != 0 || op == NULL || op->level != OL_LEVEL_PLACED)
 		return;
 	grad->op = NULL;
 	ol_op_done(worker, op, 0, 0);
@@ -338,27 +409,17 @@ void ol_push_on_ack(struct ol_link *link, uint32_t slot)
 	struct ol_grad *grad;
 	struct ol_ack ack;
 
-	if (slot >= worker->window)
+	if (slot >= worker->window || link->state != OL_LINK_LIVE)
 		return;
 	grad = &worker->grads[slot];
 	memcpy(&ack, (const struct ol_ack *)link->acks->addr + slot, sizeof(ack));
 	if (!ol_record_whole(&ack) || ack.epoch != link->epoch || (grad->acks_due & bit) == 0 ||
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
 		return; /* not an answer to what was asked */
-	grad->acks_due &= ~bit;
 	ol_link_learn(link, ack.version, ack.snapshot);
-	if (ack.status != 0)
-		grad->status = ack.status;
 	if (link->index == 0)
 		grad->version = ack.version;
-	if (--grad->acks_left > 0)
-		return;
-	grad->state = OL_GRAD_FREE;
-	memset(grad->parts, 0, sizeof(grad->parts));
-	if (grad->op == NULL)
-		return;
-	ol_op_done(worker, grad->op, grad->status, grad->version);
-	grad->op = NULL;
+	ol_keep_resolved(link, grad, ack.status);
 }
 
 void ol_push_fail(struct ol_worker *worker, int status)
@@ -371,4 +432,7 @@ void ol_push_fail(struct ol_worker *worker, int status)
 		ol_op_done(worker, grad->op, status, 0);
 		grad->op = NULL;
 	}
+	if (worker->flush_op != NULL)
+		ol_op_done(worker, worker->flush_op, status, 0);
+	worker->flush_op = NULL;
 }

@@ -10,8 +10,9 @@
  *	gradient buffer i       the library             the caller, acquire() to push(); then the
  *	                                                servers, until all have acknowledged slot i
  *	mirror 0, 1             the library             the NIC while a pull is in flight (one of
- *	                                                them); the caller reads the other
- *	ack page of a link      its server writes       the library reads
+ *	                                                them); the caller reads the other, and so
+ *	                                                does a server that came back empty
+ *	ack page of a link      its server writes       the library reads; a new one each connection
  */
 #ifndef OL_WORKER_WORKER_INTERNAL_H
 #define OL_WORKER_WORKER_INTERNAL_H
@@ -27,6 +28,20 @@ enum {
 	OL_MIRRORS = 2,
 	OL_ERR_MAX = 384,
 	OL_BUSY_TRIES = 8, /* while the last one of this id is being buried: about 0.7 s */
+	OL_ADDRS_MAX = 512, /* of one server: text with "|" between */
+};
+
+/* A delta: gradients of one shard that were summed up. */
+struct ol_queued {
+	float *sum; /* shard_len floats; kept for the next one */
+	struct ol_push_hdr hdr; /* what it will be pushed with */
+};
+
+struct ol_queue_state {
+	struct ol_queued *deltas; /* a ring */
+	uint32_t size;
+	uint32_t head;
+	uint32_t count;
 };
 
 /* One server's side of the worker. */
@@ -34,7 +49,8 @@ enum ol_link_state {
 	OL_LINK_IDLE, /* not connected; try again at retry_ns */
 	OL_LINK_KNOCKING, /* knock sent; waits for the challenge */
 	OL_LINK_PROVING, /* proof sent; waits to be accepted */
-	OL_LINK_LIVE, /* hello sent: may push and pull */
+	OL_LINK_JOINING, /* hello sent; waits for the welcome */
+	OL_LINK_LIVE, /* may push and pull */
 	OL_LINK_FAILED, /* status says why; nothing more will come */
 };
 
@@ -53,7 +69,9 @@ struct ol_link {
 	uint32_t index; /* shard */
 	enum ol_link_state state;
 	int status; /* of a failed link */
-	char addr[OL_XPORT_ADDR_MAX];
+	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
+	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
+	uint32_t attempts; /* connections tried since the last that was live */
 	struct ol_xport_conn *conn;
 	uint64_t retry_ns;
 	uint64_t backoff_ns;
@@ -65,10 +83,15 @@ struct ol_link {
 	struct ol_xport_rkey landing_key;
 	uint32_t epoch;
 
-	struct ol_slab *acks; /* one page */
+	float lr; /* of plain SGD; 0: another rule */
+	struct ol_slab *acks; /* of this connection */
 	struct ol_xport_region *acks_region;
+	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
 
 	uint64_t seq; /* last used */
+	uint64_t total; /* gradients of this id that the server's weights contain, as it said */
+	struct ol_link_stat stat; /* applied: total, less what was there before this worker */
+	struct ol_queue_state queue;
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */
 
@@ -82,27 +105,36 @@ struct ol_link {
 	uint64_t read_version; /* wanted … */
 	uint32_t read_snapshot; /* … from here */
 	uint32_t read_retries;
+	bool read_local; /* this shard's server is gone: the last weights will do */
 	bool pinned;
 	uint32_t busy_tries; /* refused because its id was still connected */
 	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not yet
 			    */
 	bool probing;
+
+	/* The server's heartbeat, read one-sidedly */
+	bool beat_posted;
+	uint64_t beat_post_ns;
+	uint64_t beat; /* as last read … */
+	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
 };
 
 /* A gradient buffer: slot i of every shard. */
 enum ol_grad_state {
 	OL_GRAD_FREE,
 	OL_GRAD_LENT, /* the caller computes in it */
-	OL_GRAD_PUSHED, /* waits for acks */
+	OL_GRAD_PUSHED, /* waits for acks, or to be in a mirror */
 };
 
 struct ol_grad {
 	enum ol_grad_state state;
 	float *data;
 	struct ol_op *op; /* NULL once it is done */
-	uint64_t acks_due; /* bit i: shard i has it, and has not answered */
-	uint32_t acks_left; /* shards that have not answered */
-	uint32_t places_left; /* shards whose write is not locally complete */
+	/* Bit i is of shard i */
+	uint64_t open; /* not resolved: not sent, or sent and not answered */
+	uint64_t acks_due; /* of these, sent */
+	uint64_t unplaced; /* of these, not locally complete */
+	uint64_t kept; /* applied, but in no mirror of this worker yet */
 	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
 			      */
 	int status; /* worst so far */
@@ -115,7 +147,10 @@ struct ol_grad {
 struct ol_mirror {
 	float *weights; /* param_count and padding */
 	uint8_t *applied[OL_SHARDS_MAX];
+	float *state[OL_SHARDS_MAX]; /* optimizer's; NULL: not mirrored */
 	uint64_t versions[OL_SHARDS_MAX];
+	uint64_t read_ns[OL_SHARDS_MAX]; /* when it was read */
+	uint32_t epochs[OL_SHARDS_MAX]; /* of the server it was read from */
 	uint64_t version; /* of the shard furthest behind */
 	bool whole;
 };
@@ -130,6 +165,8 @@ struct ol_worker {
 
 	uint32_t link_count;
 	struct ol_link *links;
+	bool started; /* all links were live once: memory is there, outages are lived through */
+	uint64_t now_ns; /* as of the last poll; kept up with WAIT and CONTINUE only */
 
 	uint32_t window;
 	bool zero_copy;
@@ -149,6 +186,9 @@ struct ol_worker {
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
 	int pull_status; /* of the shards that are done */
+	struct ol_op *flush_op; /* in flight, or NULL */
+	float *local; /* local progress: weights that follow the own gradients … */
+	bool local_valid; /* … since a server went away */
 
 	uint32_t stat_generation;
 	bool stat_done;
@@ -162,6 +202,7 @@ enum ol_cookie {
 	OL_COOKIE_READ, /* of link->read_state */
 	OL_COOKIE_STAT, /* arg: stat_generation */
 	OL_COOKIE_PROBE, /* the server is reachable */
+	OL_COOKIE_BEAT, /* its heartbeat was read */
 };
 
 static inline uint64_t ol_cookie_make(enum ol_cookie kind, uint32_t arg)
@@ -180,8 +221,12 @@ void ol_link_start(struct ol_link *link, uint64_t now_ns);
 void ol_link_on_event(struct ol_link *link, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_link_tick -- connect again when it is time */
 void ol_link_tick(struct ol_link *link, uint64_t now_ns);
-/* ol_link_break -- end a live link for good: a post failed as no retry can mend */
+/* ol_link_break -- a post failed as no retry can mend: the connection ends */
 void ol_link_break(struct ol_link *link, int status);
+/* ol_link_watch -- look whether the server's heartbeat goes on */
+void ol_link_watch(struct ol_link *link, uint64_t now_ns);
+/* ol_link_move -- let go of the server, whatever it does, and look for it at addrs */
+void ol_link_move(struct ol_link *link, uint64_t now_ns);
 /* ol_link_probe -- nothing was heard for long: see whether the server is still there */
 void ol_link_probe(struct ol_link *link, uint64_t now_ns);
 void ol_link_free(struct ol_link *link);
@@ -193,23 +238,62 @@ void ol_worker_memory_free(struct ol_worker *worker);
 struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link);
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
 struct ol_board *ol_worker_board(struct ol_worker *worker);
+_Atomic uint64_t *ol_worker_beat(struct ol_worker *worker, uint32_t link);
+/* ol_worker_remap -- zero-copy: the new server's slots take the place of the old one's, contents
+ * kept */
+int ol_worker_remap(struct ol_link *link);
+/* ol_worker_mirrored -- bytes of a shard's content that are mirrored */
+uint64_t ol_worker_mirrored(const struct ol_link *link);
 /* ol_worker_work_off -- where such a thing lies in work_region */
 uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
 
 /* push.c */
 void ol_push_progress(struct ol_link *link);
-void ol_push_on_placed(struct ol_worker *worker, uint32_t arg, int status);
+void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status);
 void ol_push_on_ack(struct ol_link *link, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
+/* ol_push_to -- number a buffer for one server, and send it when its turn comes */
+void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
+struct ol_grad *ol_push_buffer(struct ol_worker *worker);
+
+/* keep.c: what was pushed and could be lost */
+void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status);
+void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad);
+void ol_keep_on_down(struct ol_link *link);
+/* ol_keep_on_up -- 0, or why the link cannot be used */
+int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved);
+void ol_keep_on_pull(struct ol_worker *worker);
+
+/* outage.c: gradients that wait for their server */
+/* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
+bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
+void ol_outage_replay(struct ol_link *link);
+/* ol_outage_follow -- the weights that the caller reads follow its own gradient */
+void ol_outage_follow(struct ol_worker *worker, const float *grad);
+void ol_outage_on_pull(struct ol_worker *worker);
+void ol_outage_flush(struct ol_worker *worker);
+void ol_outage_free(struct ol_link *link);
 
 /* pull.c */
 void ol_pull_progress(struct ol_link *link);
 void ol_pull_on_read(struct ol_link *link, int status);
 void ol_pull_fail(struct ol_worker *worker, int status);
+void ol_pull_on_down(struct ol_link *link);
+void ol_pull_on_up(struct ol_link *link);
 /* ol_pull_unpin -- take away the pin of a pull that has ended, if it could not be done then */
 void ol_pull_unpin(struct ol_link *link);
 
+/* ol_applied_of -- a worker's entry of a mirror's table */
+static inline struct ol_applied ol_applied_of(const uint8_t *table, uint32_t worker_id)
+{
+	const void *entries = table + sizeof(struct ol_snapshot_head);
+
+	return ((const struct ol_applied *)entries)[worker_id];
+}
+
 /* poll.c */
+/* ol_worker_now -- the time */
+uint64_t ol_worker_now(struct ol_worker *worker);
 void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t version);
 /* ol_worker_sleep -- until an event or max_ns */
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns);

@@ -27,7 +27,6 @@ static const char key[] = "the key";
 enum lie {
 	LIE_BELL_BEFORE_HELLO,
 	LIE_HELLO_CRC,
-	LIE_HELLO_EPOCH,
 	LIE_HELLO_NO_ACKS,
 	LIE_HELLO_TWICE,
 	LIE_BELL_UNKNOWN,
@@ -37,17 +36,16 @@ enum lie {
 	LIE_HDR_LENGTH,
 	LIE_HDR_FUTURE,
 	LIE_HDR_SEQ_ZERO,
-	LIE_HDR_SEQ_GAP,
+	LIE_HDR_NO_GRADS,
 	LIE_PART_SLOT,
-	LIE_COUNT
+	LIE_COUNT,
+	LIE_HDR_SEQ_AGAIN /* told in sync mode, of a push that waits for others */
 };
 
 static void tell_hello(struct peer *peer, enum lie lie)
 {
 	struct ol_hello hello = peer_hello(peer);
 
-	if (lie == LIE_HELLO_EPOCH)
-		hello.epoch++;
 	if (lie == LIE_HELLO_NO_ACKS)
 		hello.acks.bytes = 64;
 	ol_record_seal(&hello);
@@ -62,15 +60,15 @@ static void tell_hello(struct peer *peer, enum lie lie)
 static void tell_push(struct peer *peer, enum lie lie)
 {
 	const struct ol_geometry *geo = &peer->accept.geo;
-	uint64_t off = ol_layout_slot_off(geo, 0) + ol_layout_vector_bytes(geo);
-	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : 0;
+	uint64_t off = ol_layout_slot_off(geo, lie == LIE_HDR_SEQ_AGAIN) +
+		       ol_layout_vector_bytes(geo);
+	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : lie == LIE_HDR_SEQ_AGAIN;
 	struct ol_push_hdr hdr = {
-		.seq = lie == LIE_HDR_SEQ_ZERO  ? 0
-		       : lie == LIE_HDR_SEQ_GAP ? 7
-						: 1,
+		.seq = lie == LIE_HDR_SEQ_ZERO ? 0 : 1,
 		.base_version = lie == LIE_HDR_FUTURE ? 1000 : 0,
 		.payload_bytes = ol_layout_vector_bytes(geo) + (lie == LIE_HDR_LENGTH ? 64 : 0),
-		.epoch = peer->accept.epoch + (lie == LIE_HDR_EPOCH ? 1 : 0),
+		.epoch = 1 + (lie == LIE_HDR_EPOCH ? 1 : 0),
+		.grads = lie == LIE_HDR_NO_GRADS ? 0 : 1,
 	};
 
 	if (lie == LIE_PART_SLOT) {
@@ -116,6 +114,7 @@ static int repeat(const struct job *job, long unused)
 	peer_open(&peer, key, OL_ROLE_WORKER, 1);
 	peer_join(&peer, job);
 	tell_hello(&peer, LIE_COUNT);
+	peer_welcome(&peer);
 	for (int i = 0; i < 3; i++) {
 		tell_push(&peer, LIE_COUNT);
 		peer_wait(&peer, OL_XPORT_DOORBELL_RUNG, priv, sizeof(priv));
@@ -124,8 +123,9 @@ static int repeat(const struct job *job, long unused)
 	return 0;
 }
 
-/* In sync mode a push waits for the other workers': meanwhile its slot is not to be written */
-static int push_twice(const struct job *job, long with_part)
+/* In sync mode a push waits for the other workers': meanwhile its slot is not to be written, and
+ * its number not to be used again */
+static int push_twice(const struct job *job, long how)
 {
 	struct peer peer;
 	uint8_t priv[8];
@@ -133,8 +133,11 @@ static int push_twice(const struct job *job, long with_part)
 	peer_open(&peer, key, OL_ROLE_WORKER, 1);
 	peer_join(&peer, job);
 	tell_hello(&peer, LIE_COUNT);
+	peer_welcome(&peer);
 	tell_push(&peer, LIE_COUNT);
-	if (with_part)
+	if (how == 2)
+		tell_push(&peer, LIE_HDR_SEQ_AGAIN);
+	else if (how == 1)
 		peer_write(&peer, priv, 8, OL_LANDING_PROBE_OFF,
 			   ol_bell_make(OL_BELL_PART, ol_part_make(0, 0)));
 	else
@@ -248,6 +251,7 @@ int main(void)
 	job_start(&job, opts, 0.0f);
 	job_join(job_fork(push_twice, &job, 0));
 	job_join(job_fork(push_twice, &job, 1));
+	job_join(job_fork(push_twice, &job, 2));
 	job_stop(&job);
 	printf("ok slot in use\n");
 	return 0;

@@ -41,7 +41,7 @@ static void pin_write(struct peer *peer, uint64_t version_plus_1)
 static float weight_read(struct peer *peer, uint32_t snapshot)
 {
 	const struct ol_geometry *geo = &peer->accept.geo;
-	uint64_t off = ol_layout_snapshot_off(geo, snapshot) + ol_layout_applied_bytes(geo);
+	uint64_t off = ol_layout_snapshot_off(geo, snapshot) + ol_layout_table_bytes(geo);
 	float weight;
 
 	memcpy(&weight, peer_read(peer, off, sizeof(weight)), sizeof(weight));
@@ -68,6 +68,7 @@ static int look(const struct job *job, long unused)
 	peer_join(&peer, job);
 	hello = peer_hello(&peer);
 	peer_write(&peer, &hello, sizeof(hello), OL_HELLO_OFF, ol_bell_make(OL_BELL_HELLO, 0));
+	peer_welcome(&peer);
 	push_some(worker);
 	line = line_read(&peer);
 	version = ol_published_version(line.published);

@@ -128,7 +128,7 @@ void peer_write(struct peer *peer, const void *bytes, uint32_t count, uint64_t o
 
 struct ol_hello peer_hello(struct peer *peer)
 {
-	struct ol_hello hello = { .magic = OL_WIRE_MAGIC, .epoch = peer->accept.epoch };
+	struct ol_hello hello = { .magic = OL_WIRE_MAGIC };
 	struct ol_xport_rkey acks;
 
 	check_ok(peer->ops->reg(peer->xport, peer->conn, peer->memory, 0, OL_ACKS_BYTES,
@@ -139,6 +139,18 @@ struct ol_hello peer_hello(struct peer *peer)
 	hello.acks.rkey = acks.rkey;
 	ol_record_seal(&hello);
 	return hello;
+}
+
+struct ol_welcome peer_welcome(struct peer *peer)
+{
+	struct ol_welcome welcome;
+	uint8_t priv[8];
+
+	check_eq(peer_wait(peer, OL_XPORT_DOORBELL_RUNG, priv, sizeof(priv)).imm,
+		 ol_bell_make(OL_BELL_WELCOME, 0));
+	memcpy(&welcome, (const uint8_t *)peer->memory->addr + OL_WELCOME_OFF, sizeof(welcome));
+	check(ol_record_whole(&welcome));
+	return welcome;
 }
 
 const void *peer_read(struct peer *peer, uint64_t off, uint32_t count)

@@ -20,7 +20,7 @@ struct peer {
 	struct ol_wire_accept accept;
 	struct ol_xport_rkey landing;
 	struct ol_xport_rkey public_key;
-	struct ol_slab *memory; /* one page of our own: acks at its start */
+	struct ol_slab *memory; /* of our own: acks at its start */
 	struct ol_xport_region *region;
 };
 
@@ -42,6 +42,9 @@ void peer_say(struct peer *peer, const struct job *job, enum ol_wire_connect_kin
 /* peer_join -- an honest handshake, up to CONN_UP; the hello is peer_hello()'s, to be written */
 void peer_join(struct peer *peer, const struct job *job);
 struct ol_hello peer_hello(struct peer *peer);
+
+/* peer_welcome -- wait for the server's answer to the hello */
+struct ol_welcome peer_welcome(struct peer *peer);
 
 /* peer_write -- up to inline_max bytes at off of the landing region, with a bell */
 void peer_write(struct peer *peer, const void *bytes, uint32_t count, uint64_t off, uint32_t imm);

@@ -70,7 +70,7 @@ static void fixture_free(struct fixture *f)
 static unsigned apply_one(struct fixture *f, uint32_t worker, uint64_t seq, const float *grad,
 			  unsigned target)
 {
-	struct ol_contribution c = { .grad = grad, .seq = seq, .worker = worker };
+	struct ol_contribution c = { .grad = grad, .seq = seq, .grads = 1, .scale = 1.0f, .worker = worker };
 
 	return ol_store_apply(&f->store, &c, 1, target);
 }
@@ -91,8 +91,8 @@ static void test_an_update_is_published_whole(void **unused)
 	assert_int_equal(ol_published_version(line->published), 1);
 	assert_int_equal(ol_published_snapshot(line->published), target);
 	assert_true(ol_store_weights(&f->store)[10] == 10.0f - 2.0f);
-	assert_int_equal(ol_store_applied(&f->store, 3), 1);
-	assert_int_equal(ol_store_applied(&f->store, 2), 0);
+	assert_int_equal(ol_store_applied(&f->store, 3).seq, 1);
+	assert_int_equal(ol_store_applied(&f->store, 2).seq, 0);
 	assert_int_equal(ol_store_find(&f->store, 0), 0); /* the old one is still whole */
 	fixture_free(f);
 }
@@ -133,7 +133,7 @@ static void test_a_dropped_gradient_leaves_no_trace(void **unused)
 		if (seq == 3) {
 			assert_int_equal(apply_one(f, 1, 1, bad, target), 0);
 			assert_int_equal(f->store.version, 2);
-			assert_int_equal(ol_store_applied(&f->store, 1), 0);
+			assert_int_equal(ol_store_applied(&f->store, 1).seq, 0);
 			assert_int_equal(ol_store_find(&f->store, 3), -1);
 		}
 		assert_int_equal(apply_one(f, 0, seq, f->grad[2], target), 1);
@@ -151,9 +151,9 @@ static void test_good_gradients_of_a_step_survive_a_bad_one(void **unused)
 	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
 	float bad[LEN] = { 0 };
 	struct ol_contribution c[3] = {
-		{ .grad = f->grad[0], .seq = 7, .worker = 0 },
-		{ .grad = bad, .seq = 8, .worker = 1 },
-		{ .grad = f->grad[2], .seq = 9, .worker = 4 },
+		{ .grad = f->grad[0], .seq = 7, .grads = 1, .scale = 1.0f, .worker = 0 },
+		{ .grad = bad, .seq = 8, .grads = 1, .scale = 1.0f, .worker = 1 },
+		{ .grad = f->grad[2], .seq = 9, .grads = 1, .scale = 1.0f, .worker = 4 },
 	};
 
 	(void)unused;
@@ -163,9 +163,9 @@ static void test_good_gradients_of_a_step_survive_a_bad_one(void **unused)
 	assert_int_equal(c[1].status, OL_E_NONFINITE);
 	assert_int_equal(c[2].status, 0);
 	assert_true(ol_store_weights(&f->store)[3] == 3.0f - 2.0f); /* the mean of 1 and 3 */
-	assert_int_equal(ol_store_applied(&f->store, 0), 7);
-	assert_int_equal(ol_store_applied(&f->store, 1), 0);
-	assert_int_equal(ol_store_applied(&f->store, 4), 9);
+	assert_int_equal(ol_store_applied(&f->store, 0).seq, 7);
+	assert_int_equal(ol_store_applied(&f->store, 1).seq, 0);
+	assert_int_equal(ol_store_applied(&f->store, 4).seq, 9);
 	fixture_free(f);
 }
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * replay.h -- how a delta that a worker summed up while its server was gone becomes a step
+ *
+ * All m gradients of a delta were computed without news from the server: either at one point, the
+ * weights of the last pull, or, with local progress, each where the ones before it led. The sum of m
+ * gradients at one point, taken at the full learning rate, is one step m times as long as it should
+ * be: it helps while the loss is high and ruins what is nearly trained (PAPERS.md 1.10).
+ */
+#ifndef OL_POLICY_REPLAY_H
+#define OL_POLICY_REPLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "outlast_server.h"
+
+/* The published rule: learning rate 1e-3 above 50 pending gradients (Cao et al. 2024, code). */
+enum {
+	OL_REPLAY_SUM_MANY = 50
+};
+
+#define OL_REPLAY_SUM_LR 1e-3f
+
+struct ol_delta {
+	uint64_t staleness; /* updates made since the weights it was computed at */
+	uint32_t grads; /* m, at least 1 */
+	uint32_t workers; /* connected now, at least 1 */
+	float lr; /* of the job */
+	float norm; /* Euclidean, of the sum; CLIP only */
+	float clip; /* largest norm; CLIP only */
+	bool path; /* computed with local progress */
+};
+
+/*
+ * ol_replay_scale -- the factor on a delta's sum; 1 for a delta of one gradient, whatever the
+ * policy, but for CLIP and STALENESS
+ */
+float ol_replay_scale(enum ol_replay policy, const struct ol_delta *delta);
+
+#endif /* OL_POLICY_REPLAY_H */

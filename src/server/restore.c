@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * restore.c -- where the first weights of a server come from
+ *
+ *	opts.restore    ready                                   with
+ *	NONE            at once                                 the weights given
+ *	CHECKPOINT      at once                                 the newest whole checkpoint
+ *	MIRROR          when the workers are there, or it has   the freshest mirror of those that
+ *	                waited long enough for them             have joined
+ *	FRESHEST        as MIRROR                               the newer of both, by (epoch, version)
+ *
+ * A mirror is read with RDMA reads, into a snapshot that nobody looks at; the worker's CPU takes no
+ * part. A source that goes away in the middle is forgotten, and the next freshest is read.
+ *
+ * The epoch becomes one more than that of whatever was found: a mirror that is left over from a
+ * history that was rolled back is older than all that comes after.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "server/server_internal.h"
+
+enum {
+	CHECKPOINT_SNAPSHOT = 0, /* what is tried first lies in different ones */
+	MIRROR_SNAPSHOT = 1,
+	CHUNK_BYTES = 1 << 20
+};
+
+struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server)
+{
+	return (struct ol_ckpt_meta){
+		.geo = server->store.geo,
+		.job_id = server->opts.job_id,
+		.version = server->store.version,
+		.epoch = server->opts.epoch,
+		.optimizer = (uint32_t)server->opts.rule.optimizer,
+	};
+}
+
+/* Gradients of all workers that a snapshot contains */
+static uint64_t grads_in(const struct ol_server *server)
+{
+	uint64_t grads = 0;
+
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++)
+		grads += ol_store_applied(&server->store, i).grads;
+	return grads;
+}
+
+/* The server has its weights: they are published, and everybody who waits may begin. */
+static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch, uint64_t now_ns)
+{
+	struct ol_board *board = server->store.board;
+
+	server->restoring.active = false;
+	if (from != OL_RESTORE_NONE && epoch >= server->opts.epoch)
+		server->opts.epoch = epoch + 1;
+	server->saving.version = from == OL_RESTORE_CHECKPOINT ? server->store.version : 0;
+	ol_word_store(&board->epoch, server->opts.epoch);
+	ol_word_store(&board->restored_from, (uint64_t)from);
+	ol_word_store(&board->restored_version, server->store.version);
+	ol_word_store(&board->applied, grads_in(server));
+	ol_word_store(&board->ready_ns, now_ns);
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		if (server->sessions[i].state == OL_SESSION_JOINED)
+			ol_session_welcome(server, &server->sessions[i]);
+	}
+}
+
+/* True if the checkpoint is in its snapshot. False: there is none; *ret_rc says whether that ends
+ * it. */
+static bool checkpoint_load(struct ol_server *server, int *ret_rc, char *err, size_t err_bytes)
+{
+	struct ol_ckpt_meta meta = ol_server_ckpt_meta(server);
+	struct ol_restoring *restoring = &server->restoring;
+	int rc = ol_ckpt_read_newest(server->opts.checkpoint_dir, &meta,
+				     ol_store_content(&server->store, CHECKPOINT_SNAPSHOT));
+
+	*ret_rc = 0;
+	if (rc == 0) {
+		restoring->floor = true;
+		restoring->floor_epoch = meta.epoch;
+		restoring->floor_version = meta.version;
+		return true;
+	}
+	if (rc == -ENOENT || server->opts.restore == OL_RESTORE_FRESHEST) {
+		ol_log(OL_LOG_WARN, "server %s: no checkpoint of shard %u in %s: %s", server->addr,
+		       server->opts.shard, server->opts.checkpoint_dir, ol_strerror(rc));
+		return false;
+	}
+	snprintf(err, err_bytes, "cannot restore shard %u from %s: %s", server->opts.shard,
+		 server->opts.checkpoint_dir, ol_strerror(rc));
+	*ret_rc = rc;
+	return false;
+}
+
+int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes)
+{
+	enum ol_restore restore = server->opts.restore;
+	int rc = 0;
+
+	if (restore != OL_RESTORE_NONE && restore != OL_RESTORE_MIRROR &&
+	    server->opts.checkpoint_dir != NULL &&
+	    checkpoint_load(server, &rc, err, err_bytes) && restore == OL_RESTORE_CHECKPOINT) {
+		ol_store_restore(&server->store, CHECKPOINT_SNAPSHOT,
+				 server->restoring.floor_version, true);
+		ready(server, OL_RESTORE_CHECKPOINT, server->restoring.floor_epoch, ol_clock_ns());
+	} else if (restore == OL_RESTORE_NONE || restore == OL_RESTORE_CHECKPOINT) {
+		ready(server, OL_RESTORE_NONE, 0, ol_clock_ns());
+	} else {
+		server->restoring.active = true;
+	}
+	return rc;
+}
+
+static bool newer(const struct ol_hello *a, uint32_t epoch, uint64_t version)
+{
+	return a->mirror_epoch > epoch ||
+	       (a->mirror_epoch == epoch && a->mirror_version > version);
+}
+
+/* Where the content at byte `off` lies in a mirror, and how much of it in one piece; 0: nowhere */
+static uint64_t mirror_piece(const struct ol_server *server, const struct ol_hello *hello,
+			     uint64_t off, uint64_t *ret_src)
+{
+	uint64_t table = ol_layout_table_bytes(&server->store.geo);
+	uint64_t vector = ol_layout_vector_bytes(&server->store.geo);
+	uint64_t total = ol_layout_content_bytes(&server->store.geo);
+
+	if (off < table) {
+		*ret_src = hello->table_off + off;
+		return table - off;
+	}
+	if (off < table + vector) {
+		*ret_src = hello->weights_off + (off - table);
+		return table + vector - off;
+	}
+	*ret_src = hello->state_off + (off - table - vector);
+	return hello->state_off == OL_MIRROR_NO_STATE ? 0 : total - off;
+}
+
+/* The mirror that is worth reading: newer than the checkpoint and than all others */
+static struct ol_session *freshest(struct ol_server *server)
+{
+	const struct ol_restoring *restoring = &server->restoring;
+	struct ol_session *best = NULL;
+
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		struct ol_session *session = &server->sessions[i];
+		const struct ol_hello *hello = &session->hello;
+
+		if (session->state != OL_SESSION_JOINED || hello->mirror.bytes == 0)
+			continue;
+		if (restoring->floor &&
+		    !newer(hello, restoring->floor_epoch, restoring->floor_version))
+			continue;
+		if (best == NULL ||
+		    newer(hello, best->hello.mirror_epoch, best->hello.mirror_version))
+			best = session;
+	}
+	return best;
+}
+
+/* Post what the queue takes. 0, or why this source is none. */
+static int reads_post(struct ol_server *server)
+{
+	struct ol_restoring *restoring = &server->restoring;
+	const struct ol_hello *hello = &restoring->source->hello;
+	uint64_t bytes, src;
+
+	while ((bytes = restoring->posted < ol_layout_content_bytes(&server->store.geo)
+				? mirror_piece(server, hello, restoring->posted, &src)
+				: 0) > 0) {
+		struct ol_xport_read read = {
+			.segs = { { .region = server->public_region,
+				    .off = ol_layout_snapshot_off(&server->store.geo,
+								  MIRROR_SNAPSHOT) +
+					   restoring->posted,
+				    .bytes = bytes < CHUNK_BYTES ? (uint32_t)bytes
+								 : CHUNK_BYTES } },
+			.seg_count = 1,
+			.flags = OL_XPORT_SIGNALED,
+			.src = { .addr = hello->mirror.addr,
+				 .bytes = hello->mirror.bytes,
+				 .rkey = hello->mirror.rkey },
+			.src_off = src,
+			.cookie = OL_SERVER_COOKIE_RESTORE,
+		};
+		int rc = server->ops->post_read(restoring->source->conn, &read);
+
+		if (rc != 0)
+			return rc == -EAGAIN ? 0 : rc;
+		restoring->posted += read.segs[0].bytes;
+		restoring->reads++;
+	}
+	return 0;
+}
+
+static bool all_posted(const struct ol_server *server)
+{
+	const struct ol_restoring *restoring = &server->restoring;
+	uint64_t src;
+
+	return restoring->posted >= ol_layout_content_bytes(&server->store.geo) ||
+	       mirror_piece(server, &restoring->source->hello, restoring->posted, &src) == 0;
+}
+
+static void source_refuse(struct ol_server *server, const char *why)
+{
+	struct ol_session *source = server->restoring.source;
+
+	ol_log(OL_LOG_WARN, "server %s: mirror of worker %u is not used: %s", server->addr,
+	       source->worker, why);
+	source->hello.mirror.bytes = 0;
+	server->restoring.source = NULL;
+}
+
+/* The mirror is here, whole. */
+static void mirror_take(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_session *source = server->restoring.source;
+	const struct ol_hello *hello = &source->hello;
+	bool with_state = hello->state_off != OL_MIRROR_NO_STATE;
+
+	if (!server->opts.rule.allow_nonfinite &&
+	    !ol_store_finite(&server->store, MIRROR_SNAPSHOT)) {
+		source_refuse(server, "it holds a NaN or an infinity");
+		return;
+	}
+	ol_store_restore(&server->store, MIRROR_SNAPSHOT, hello->mirror_version, with_state);
+	ol_log(OL_LOG_INFO, "server %s: restored version %llu from the mirror of worker %u%s",
+	       server->addr, (unsigned long long)hello->mirror_version, source->worker,
+	       !with_state && server->store.geo.state_vectors > 0
+		       ? "; the optimizer's moments start anew"
+		       : "");
+	server->restoring.source = NULL;
+	ready(server, OL_RESTORE_MIRROR, hello->mirror_epoch, now_ns);
+}
+
+/* No mirror is newer: the checkpoint, or the first weights */
+static void fall_back(struct ol_server *server, uint64_t now_ns)
+{
+	const struct ol_restoring *restoring = &server->restoring;
+
+	if (!restoring->floor) {
+		ol_log(OL_LOG_WARN,
+		       "server %s: no worker has a mirror of shard %u, and there is no checkpoint: "
+		       "it begins with the first weights",
+		       server->addr, server->opts.shard);
+		ready(server, OL_RESTORE_NONE, 0, now_ns);
+		return;
+	}
+	ol_store_restore(&server->store, CHECKPOINT_SNAPSHOT, restoring->floor_version, true);
+	ol_log(OL_LOG_INFO, "server %s: restored version %llu from %s", server->addr,
+	       (unsigned long long)restoring->floor_version, server->opts.checkpoint_dir);
+	ready(server, OL_RESTORE_CHECKPOINT, restoring->floor_epoch, now_ns);
+}
+
+/* True if nobody is waited for any more */
+static bool everybody(const struct ol_server *server, uint64_t now_ns)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	uint32_t want = opts->restore_workers != 0 ? opts->restore_workers : opts->workers;
+	uint32_t joined = 0;
+
+	for (uint32_t i = 0; i < server->session_count; i++)
+		joined += server->sessions[i].state == OL_SESSION_JOINED &&
+			  server->sessions[i].role == OL_ROLE_WORKER;
+	return joined >= want || (server->restoring.since_ns != 0 &&
+				  now_ns - server->restoring.since_ns >=
+					  opts->restore_wait_ms * OL_NS_PER_MS);
+}
+
+void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_restoring *restoring = &server->restoring;
+
+	if (!restoring->active)
+		return;
+	while (restoring->active) {
+		if (restoring->source == NULL) {
+			if (!everybody(server, now_ns))
+				return;
+			restoring->source = freshest(server);
+			restoring->posted = 0;
+			restoring->reads = 0;
+		}
+		if (restoring->source == NULL)
+			fall_back(server, now_ns);
+		else if (reads_post(server) != 0)
+			source_refuse(server, "it cannot be read");
+		else if (restoring->reads > 0)
+			return;
+		else if (all_posted(server))
+			mirror_take(server, now_ns);
+		else
+			return; /* the queue is full of something else */
+	}
+}
+
+void ol_restore_on_join(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	if (server->restoring.since_ns == 0 && session->role == OL_ROLE_WORKER)
+		server->restoring.since_ns = now_ns;
+	ol_restore_progress(server, now_ns);
+}
+
+void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status)
+{
+	struct ol_restoring *restoring = &server->restoring;
+
+	if (!restoring->active || restoring->source != session)
+		return;
+	restoring->reads--;
+	if (status != 0) /* its connection goes down, which ends it as a source */
+		session->hello.mirror.bytes = 0;
+}
+
+void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session)
+{
+	if (server->restoring.source == session)
+		server->restoring.source = NULL;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * keep.c -- what was pushed and could be lost, until it cannot be
+ *
+ * A gradient that was applied is known to its server alone, until a pull has brought weights that
+ * contain it: then this worker's mirror has it, and a server that comes back empty takes the
+ * freshest mirror there is, this one or a newer. Until then the gradient keeps its buffer:
+ *
+ *	open    not sent, or sent and not answered
+ *	kept    applied, but not in the mirror
+ *
+ * When a server comes back it says which push of this worker is the last in its weights. What is
+ * above that is pushed again, in the order of its numbers; so each takes effect once.
+ *
+ * A server that comes back with weights older than the mirror has gone back in history (it was
+ * restored from a checkpoint): what was computed since then is lost, and counted.
+ */
+
+#include <errno.h>
+
+#include "worker/worker_internal.h"
+
+static uint64_t bit_of(const struct ol_link *link)
+{
+	return UINT64_C(1) << link->index;
+}
+
+/* The caller's op and the buffer, once nothing holds them */
+void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad)
+{
+	if (grad->open == 0 && grad->op != NULL) {
+		ol_op_done(worker, grad->op, grad->status, grad->version);
+		grad->op = NULL;
+	}
+	if (grad->state == OL_GRAD_PUSHED && grad->open == 0 && grad->kept == 0)
+		grad->state = OL_GRAD_FREE;
+}
+
+void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
+{
+	struct ol_worker *worker = link->worker;
+	uint32_t index = (uint32_t)(grad - worker->grads);
+	uint32_t grads = ol_worker_hdr(worker, index, link->index)->grads;
+
+	grad->open &= ~bit_of(link);
+	grad->acks_due &= ~bit_of(link);
+	grad->unplaced &= ~bit_of(link);
+	grad->parts[link->index] = 0;
+	if (status != 0)
+		grad->status = status;
+	if (status == OL_E_NONFINITE) {
+		link->stat.nonfinite += grads;
+	} else if (status == OL_E_LATE) {
+		link->stat.late += grads;
+	} else if (status == OL_E_LOST) {
+		link->stat.lost += grads;
+	} else {
+		link->stat.applied += grads;
+		link->total += grads;
+		if (worker->opts.outage != OL_OUTAGE_END)
+			grad->kept |= bit_of(link);
+	}
+	ol_keep_settle(worker, grad);
+}
+
+void ol_keep_on_pull(struct ol_worker *worker)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	for (uint32_t i = 0; i < worker->window; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state != OL_GRAD_PUSHED || grad->kept == 0)
+			continue;
+		for (uint32_t k = 0; k < worker->link_count; k++) {
+			uint64_t seq = ol_applied_of(mirror->applied[k], worker->opts.worker).seq;
+
+			if (ol_worker_hdr(worker, i, k)->seq <= seq)
+				grad->kept &= ~(UINT64_C(1) << k);
+		}
+		ol_keep_settle(worker, grad);
+	}
+}
+
+void ol_keep_on_down(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+
+	link->send_count = 0;
+	for (uint32_t i = 0; i < worker->window; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+
+		grad->acks_due &= ~bit_of(link);
+		grad->parts[link->index] = 0;
+		grad->left[link->index] = ol_layout_vector_bytes(&link->geo);
+		if (worker->opts.outage != OL_OUTAGE_CONTINUE || grad->op == NULL ||
+		    (grad->open & bit_of(link)) == 0)
+			continue;
+		grad->op->local = 1; /* it waits here; training does not */
+		ol_op_done(worker, grad->op, grad->status, grad->version);
+		grad->op = NULL;
+	}
+}
+
+/* Behind those with a smaller number */
+static void send_queue_insert(struct ol_link *link, uint32_t index)
+{
+	struct ol_worker *worker = link->worker;
+	uint64_t seq = ol_worker_hdr(worker, index, link->index)->seq;
+	uint32_t at = link->send_count++;
+
+	for (; at > 0; at--) {
+		uint32_t before = link->send_queue[(link->send_head + at - 1) % OL_WINDOW_MAX];
+
+		if (ol_worker_hdr(worker, before, link->index)->seq < seq)
+			break;
+		link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = before;
+	}
+	link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = index;
+}
+
+/* One buffer, now that the server's weights contain this worker's pushes up to `seq` */
+static void grad_on_up(struct ol_link *link, uint32_t index, uint64_t seq, bool went_back)
+{
+	struct ol_worker *worker = link->worker;
+	struct ol_grad *grad = &worker->grads[index];
+	const struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, link->index);
+
+	if (hdr->seq <= seq) {
+		if ((grad->open & bit_of(link)) != 0) /* only its ack was lost */
+			ol_keep_resolved(link, grad, 0);
+		return;
+	}
+	if ((grad->kept & bit_of(link)) != 0) {
+		grad->kept &= ~bit_of(link);
+		grad->open |= bit_of(link);
+		link->stat.applied -= hdr->grads;
+		link->total -= hdr->grads;
+	}
+	if (went_back) {
+		ol_keep_resolved(link, grad, OL_E_LOST);
+		return;
+	}
+	link->stat.resent += hdr->grads;
+	send_queue_insert(link, index);
+}
+
+int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved)
+{
+	struct ol_worker *worker = link->worker;
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	bool went_back = mirror->whole && link->version < mirror->versions[link->index];
+	uint64_t gone;
+	int rc = worker->zero_copy ? ol_worker_remap(link) : 0;
+
+	if (rc != 0)
+		return rc;
+	for (uint32_t i = 0; i < worker->window; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state == OL_GRAD_PUSHED && ((grad->open | grad->kept) & bit_of(link)))
+			grad_on_up(link, i, resolved->seq, went_back);
+	}
+	/* what is in no buffer any more, and not in these weights either */
+	gone = link->total > resolved->grads ? link->total - resolved->grads : 0;
+	if (gone > link->stat.applied)
+		gone = link->stat.applied; /* the rest was another process's, of the same id */
+	link->stat.applied -= gone;
+	link->stat.lost += gone;
+	if (went_back || link->seq < resolved->seq)
+		link->seq = resolved->seq;
+	return 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outage.c -- gradients that wait for their server (OL_OUTAGE_CONTINUE)
+ *
+ * While a server is gone its shard of a gradient goes into a queue, and the buffer is free at once.
+ * The weights that gradients are computed at do not change meanwhile, so they can be summed up into
+ * one delta: OL_QUEUE_FOLD needs the memory of one, however long it takes. The server decides what
+ * such a delta is worth (policy/replay.h). When it is back, deltas leave through gradient buffers
+ * like any other push, so that they are kept until they cannot be lost.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/worker_internal.h"
+
+static struct ol_queued *queued_at(struct ol_queue_state *queue, uint32_t index)
+{
+	return &queue->deltas[(queue->head + index) % queue->size];
+}
+
+static int queue_start(struct ol_link *link)
+{
+	const struct ol_worker_opts *opts = &link->worker->opts;
+	uint32_t size = opts->queue == OL_QUEUE_FOLD ? 1 : opts->queue_max;
+
+	if (link->queue.deltas != NULL)
+		return 0;
+	link->queue.deltas = calloc(size, sizeof(*link->queue.deltas));
+	if (link->queue.deltas == NULL)
+		return -ENOMEM;
+	link->queue.size = size;
+	return 0;
+}
+
+static void drop_oldest(struct ol_link *link)
+{
+	struct ol_queue_state *queue = &link->queue;
+
+	link->stat.queue_dropped += queued_at(queue, 0)->hdr.grads;
+	link->stat.queued -= queued_at(queue, 0)->hdr.grads;
+	queue->head = (queue->head + 1) % queue->size;
+	queue->count--;
+}
+
+/* Room for one more delta; NULL: none */
+static struct ol_queued *queue_room(struct ol_link *link)
+{
+	struct ol_queue_state *queue = &link->queue;
+	struct ol_queued *queued;
+
+	if (queue_start(link) != 0)
+		return NULL;
+	if (queue->count == queue->size && link->worker->opts.queue == OL_QUEUE_WAIT)
+		return NULL;
+	if (queue->count == queue->size)
+		drop_oldest(link);
+	queued = queued_at(queue, queue->count);
+	if (queued->sum == NULL) {
+		queued->sum = malloc(ol_layout_vector_bytes(&link->geo));
+		if (queued->sum == NULL)
+			return NULL;
+		link->stat.queue_bytes += ol_layout_vector_bytes(&link->geo);
+	}
+	return queued;
+}
+
+static void fold(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
+		 uint64_t len)
+{
+	float *restrict sum = queued->sum;
+
+	for (uint64_t i = 0; i < len; i++)
+		sum[i] += grad[i];
+	queued->hdr.loss += (hdr->loss - queued->hdr.loss) / (float)(queued->hdr.grads + 1);
+	queued->hdr.grads += hdr->grads;
+	queued->hdr.samples += hdr->samples;
+	queued->hdr.flags |= hdr->flags;
+	if (hdr->base_version < queued->hdr.base_version)
+		queued->hdr.base_version = hdr->base_version;
+}
+
+bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)
+{
+	struct ol_queue_state *queue = &link->queue;
+	const float *part = grad + link->geo.shard_first;
+	struct ol_queued *queued;
+
+	if (link->worker->opts.queue == OL_QUEUE_FOLD && queue->count == 1) {
+		fold(queued_at(queue, 0), part, hdr, link->geo.shard_len);
+	} else {
+		queued = queue_room(link);
+		if (queued == NULL)
+			return false;
+		memcpy(queued->sum, part, link->geo.shard_len * sizeof(float));
+		queued->hdr = *hdr;
+		queue->count++;
+	}
+	link->stat.queued += hdr->grads;
+	link->stat.queued_total += hdr->grads;
+	return true;
+}
+
+void ol_outage_replay(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+	struct ol_queue_state *queue = &link->queue;
+
+	while (queue->count > 0 && link->state == OL_LINK_LIVE) {
+		struct ol_queued *queued = queued_at(queue, 0);
+		struct ol_grad *grad = ol_push_buffer(worker);
+
+		if (grad == NULL)
+			return;
+		memcpy(grad->data + link->geo.shard_first, queued->sum,
+		       link->geo.shard_len * sizeof(float));
+		link->stat.queued -= queued->hdr.grads;
+		queue->head = (queue->head + 1) % queue->size;
+		queue->count--;
+		grad->state = OL_GRAD_PUSHED;
+		ol_push_to(link, (uint32_t)(grad - worker->grads), &queued->hdr);
+		ol_push_progress(link);
+	}
+}
+
+void ol_outage_free(struct ol_link *link)
+{
+	for (uint32_t i = 0; i < link->queue.size; i++)
+		free(link->queue.deltas[i].sum);
+	free(link->queue.deltas);
+	link->queue = (struct ol_queue_state){ 0 };
+}
+
+void ol_outage_follow(struct ol_worker *worker, const float *grad)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	if (!worker->local_valid)
+		memcpy(worker->local, mirror->weights,
+		       worker->links[0].geo.param_count * sizeof(float));
+	worker->local_valid = true;
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+		const float *restrict g = grad + link->geo.shard_first;
+		float *restrict w = worker->local + link->geo.shard_first;
+
+		if (link->state == OL_LINK_LIVE)
+			continue;
+		for (uint64_t i = 0; i < link->geo.shard_len; i++)
+			w[i] -= link->lr * g[i];
+	}
+}
+
+/* Weights have come: what is of a server that has all that was queued takes the own one's place */
+void ol_outage_on_pull(struct ol_worker *worker)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	bool all = true;
+
+	if (!worker->local_valid)
+		return;
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (link->state != OL_LINK_LIVE || link->queue.count > 0) {
+			all = false;
+			continue;
+		}
+		memcpy(worker->local + link->geo.shard_first,
+		       mirror->weights + link->geo.shard_first,
+		       link->geo.shard_len * sizeof(float));
+	}
+	worker->local_valid = !all;
+}
+
+static bool all_resolved(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->window; i++) {
+		if (worker->grads[i].state == OL_GRAD_PUSHED && worker->grads[i].open != 0)
+			return false;
+	}
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		if (worker->links[k].queue.count > 0)
+			return false;
+	}
+	return true;
+}
+
+void ol_outage_flush(struct ol_worker *worker)
+{
+	struct ol_op *op = worker->flush_op;
+
+	if (op == NULL || !all_resolved(worker))
+		return;
+	worker->flush_op = NULL;
+	ol_op_done(worker, op, 0, 0);
+}
+
+int ol_flush(struct ol_worker *worker, struct ol_op *op)
+{
+	if (worker->flush_op != NULL)
+		return -EBUSY;
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		if (worker->links[k].state == OL_LINK_FAILED)
+			return OL_E_NO_SERVER;
+	}
+	op->done = 0;
+	op->local = 0;
+	worker->flush_op = op;
+	ol_outage_flush(worker);
+	return 0;
+}
+
+int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *addr)
+{
+	struct ol_link *link;
+
+	if (worker->opts.outage == OL_OUTAGE_END)
+		return -EPERM;
+	if (shard >= worker->link_count || addr[0] == '\0' || strlen(addr) >= OL_XPORT_ADDR_MAX)
+		return -EINVAL;
+	link = &worker->links[shard];
+	memcpy(link->addrs, addr, strlen(addr) + 1);
+	if (link->state == OL_LINK_FAILED)
+		return OL_E_NO_SERVER;
+	ol_link_move(link, ol_worker_now(worker));
+	return 0;
+}
+
+int ol_link_get_stat(const struct ol_worker *worker, uint32_t shard, struct ol_link_stat *ret_stat)
+{
+	const struct ol_link_stat *stat;
+
+	if (shard >= worker->link_count)
+		return -EINVAL;
+	stat = &worker->links[shard].stat;
+	*ret_stat = *stat;
+	ret_stat->pending = stat->pushed - stat->applied - stat->nonfinite - stat->late -
+			    stat->queue_dropped - stat->lost;
+	return 0;
+}

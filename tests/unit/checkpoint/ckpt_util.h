@@ -26,6 +26,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "base/status.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/format.h"
 #include "outlast_server.h"
@@ -98,6 +99,9 @@ static inline int dir_teardown(void **state)
 	free(*state);
 	return rc;
 }
+
+/* ckpt_test -- a test with a folder of its own */
+#define ckpt_test(name) cmocka_unit_test_setup_teardown(name, dir_setup, dir_teardown)
 
 /* meta_of -- a shard of 50,000 of 100,000 parameters under Adam: ten blocks */
 static inline struct ol_ckpt_meta meta_of(uint32_t epoch, uint64_t version)

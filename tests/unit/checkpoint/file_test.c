@@ -281,27 +281,16 @@ static void a_geometry_that_cannot_be_is_not_written(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_content_survives_bit_for_bit, dir_setup,
-						dir_teardown),
-		cmocka_unit_test_setup_teardown(a_file_is_as_long_as_its_format_says, dir_setup,
-						dir_teardown),
-		cmocka_unit_test_setup_teardown(
-			the_newest_is_the_one_of_the_last_epoch_then_version, dir_setup,
-			dir_teardown),
-		cmocka_unit_test_setup_teardown(the_last_few_stay, dir_setup, dir_teardown),
-		cmocka_unit_test_setup_teardown(
-			the_one_just_written_stays_even_if_it_is_not_the_newest, dir_setup,
-			dir_teardown),
-		cmocka_unit_test_setup_teardown(other_shards_and_jobs_in_the_folder_are_left_alone,
-						dir_setup, dir_teardown),
-		cmocka_unit_test_setup_teardown(none_at_all_is_told_from_none_of_this_job,
-						dir_setup, dir_teardown),
-		cmocka_unit_test_setup_teardown(
-			workers_may_become_more_and_none_that_has_pushed_is_forgotten, dir_setup,
-			dir_teardown),
-		cmocka_unit_test_setup_teardown(names_have_one_spelling, dir_setup, dir_teardown),
-		cmocka_unit_test_setup_teardown(a_geometry_that_cannot_be_is_not_written, dir_setup,
-						dir_teardown),
+		ckpt_test(a_content_survives_bit_for_bit),
+		ckpt_test(a_file_is_as_long_as_its_format_says),
+		ckpt_test(the_newest_is_the_one_of_the_last_epoch_then_version),
+		ckpt_test(the_last_few_stay),
+		ckpt_test(the_one_just_written_stays_even_if_it_is_not_the_newest),
+		ckpt_test(other_shards_and_jobs_in_the_folder_are_left_alone),
+		ckpt_test(none_at_all_is_told_from_none_of_this_job),
+		ckpt_test(workers_may_become_more_and_none_that_has_pushed_is_forgotten),
+		ckpt_test(names_have_one_spelling),
+		ckpt_test(a_geometry_that_cannot_be_is_not_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * writer_test.c -- the thread takes one checkpoint at a time, tells its end once, and once it has
+ * its copy the content may change
+ */
+#include "ckpt_util.h"
+
+#include <sched.h>
+
+#include "base/clock.h"
+
+static struct ol_ckpt_writer *writer_of(const char *dir, const struct ol_ckpt_meta *meta)
+{
+	struct ol_ckpt_writer *writer = NULL;
+	char err[CKPT_ERR] = "";
+	int rc = ol_ckpt_writer_start(dir, meta, 2, &writer, err, sizeof(err));
+
+	check_msg(rc == 0, "start: %d: %s", rc, err);
+	return writer;
+}
+
+/* Poll until it is done; the states seen on the way may only go up. */
+static struct ol_ckpt_result poll_until_done(struct ol_ckpt_writer *writer)
+{
+	uint64_t deadline_ns = ol_clock_ns() + 60 * OL_NS_PER_S;
+	struct ol_ckpt_result result = { .status = 1 };
+	enum ol_ckpt_state last = OL_CKPT_COPYING, state;
+
+	for (;;) {
+		state = ol_ckpt_writer_poll(writer, &result);
+		check(state >= last);
+		last = state;
+		if (state == OL_CKPT_DONE)
+			return result;
+		check_eq(result.status, 1); /* written with DONE only */
+		check(ol_clock_ns() < deadline_ns);
+		sched_yield();
+	}
+}
+
+static void each_begin_ends_in_one_result(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	struct ol_ckpt_writer *writer = writer_of(*state, &meta);
+	struct ol_ckpt_result result = { .status = 1 };
+	struct ol_ckpt_header header;
+	uint8_t *content = content_of(&meta.geo, 1);
+
+	assert_int_equal(ol_ckpt_header_make(&meta, &header), 0);
+	assert_int_equal(ol_ckpt_writer_poll(writer, &result), OL_CKPT_IDLE);
+	for (uint64_t version = 1; version <= 5; version++) {
+		uint64_t begin_ns = ol_clock_ns();
+
+		content_fill(content, &meta.geo, version);
+		assert_true(ol_ckpt_writer_begin(writer, content, version, 6));
+		result = poll_until_done(writer);
+		assert_int_equal(result.status, 0);
+		assert_int_equal(result.version, version);
+		assert_int_equal(result.bytes, header.file_bytes);
+		assert_string_equal(result.err, "");
+		assert_true(result.duration_ns > 0 &&
+			    result.duration_ns <= ol_clock_ns() - begin_ns);
+		assert_int_equal(ol_ckpt_writer_poll(writer, &result), OL_CKPT_IDLE);
+		assert_int_equal(newest(*state, &meta), 0);
+		assert_int_equal(meta.version, version);
+		assert_int_equal(meta.epoch, 6);
+	}
+	ol_ckpt_writer_stop(writer);
+	free(content);
+}
+
+static void it_takes_the_next_only_after_the_result_of_the_last(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	struct ol_ckpt_writer *writer = writer_of(*state, &meta);
+	uint8_t *content = content_of(&meta.geo, 1), *other = content_of(&meta.geo, 2);
+	struct ol_ckpt_result result;
+	unsigned dotted;
+
+	assert_true(ol_ckpt_writer_begin(writer, content, 1, 1));
+	assert_false(ol_ckpt_writer_begin(writer, other, 2, 1));
+	ol_ckpt_writer_wait(writer);
+	assert_false(ol_ckpt_writer_begin(writer, other, 2, 1)); /* done, but not fetched */
+	assert_int_equal(ol_ckpt_writer_poll(writer, &result), OL_CKPT_DONE);
+	assert_int_equal(result.version, 1);
+	assert_int_equal(files_in(*state, &dotted), 1);
+	assert_true(ol_ckpt_writer_begin(writer, other, 2, 1));
+	ol_ckpt_writer_wait(writer);
+	ol_ckpt_writer_wait(writer); /* done is not busy, however often one asks */
+	assert_int_equal(ol_ckpt_writer_poll(writer, &result), OL_CKPT_DONE);
+	assert_int_equal(result.version, 2);
+	ol_ckpt_writer_wait(writer);
+	assert_int_equal(ol_ckpt_writer_poll(writer, &result), OL_CKPT_IDLE);
+	ol_ckpt_writer_stop(writer);
+	free(content);
+	free(other);
+}
+
+/* Until WRITING has been seen often enough: that a state was passed unseen proves nothing. */
+static void the_content_may_change_once_it_is_being_written(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	struct ol_ckpt_writer *writer;
+	struct ol_ckpt_result result;
+	unsigned seen = 0;
+	uint8_t *content;
+
+	meta.geo.param_count = meta.geo.shard_len = 250000;
+	meta.geo.shard_first = meta.geo.shard = 0;
+	meta.geo.shard_count = 1;
+	writer = writer_of(*state, &meta);
+	content = content_of(&meta.geo, 0);
+	for (uint64_t version = 1; seen < 5; version++) {
+		enum ol_ckpt_state now;
+
+		assert_true(version < 1000);
+		content_fill(content, &meta.geo, version);
+		assert_true(ol_ckpt_writer_begin(writer, content, version, 1));
+		do {
+			now = ol_ckpt_writer_poll(writer, &result);
+		} while (now == OL_CKPT_COPYING);
+		memset(content, 0xff, ol_layout_content_bytes(&meta.geo));
+		if (now == OL_CKPT_WRITING) {
+			seen++;
+			ol_ckpt_writer_wait(writer);
+			assert_int_equal(ol_ckpt_writer_poll(writer, &result), OL_CKPT_DONE);
+		}
+		assert_int_equal(result.status, 0);
+		assert_int_equal(newest(*state, &meta), 0);
+		assert_int_equal(meta.version, version);
+	}
+	ol_ckpt_writer_stop(writer);
+	free(content);
+}
+
+static void stop_waits_for_what_was_begun(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	uint8_t *content = content_of(&meta.geo, 0);
+	unsigned dotted;
+
+	for (uint64_t version = 1; version <= 20; version++) {
+		struct ol_ckpt_writer *writer = writer_of(*state, &meta);
+
+		content_fill(content, &meta.geo, version);
+		assert_true(ol_ckpt_writer_begin(writer, content, version, 1));
+		ol_ckpt_writer_stop(writer);
+		assert_int_equal(newest(*state, &meta), 0);
+		assert_int_equal(meta.version, version);
+		files_in(*state, &dotted);
+		assert_int_equal(dotted, 0);
+	}
+	ol_ckpt_writer_stop(writer_of(*state, &meta)); /* and one that had nothing to do */
+	ol_ckpt_writer_stop(NULL);
+	free(content);
+}
+
+static void a_folder_of_one_level_is_made(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	struct ol_ckpt_writer *writer = NULL;
+	char path[CKPT_PATH], err[CKPT_ERR] = "";
+	struct stat stat;
+
+	snprintf(path, sizeof(path), "%s/a/b", (char *)*state);
+	assert_int_equal(ol_ckpt_writer_start(path, &meta, 1, &writer, err, sizeof(err)), -ENOENT);
+	assert_null(writer);
+	assert_non_null(strstr(err, path));
+	path[strlen(path) - 2] = '\0';
+	ol_ckpt_writer_stop(writer_of(path, &meta));
+	assert_int_equal(lstat(path, &stat), 0);
+	assert_true(S_ISDIR(stat.st_mode));
+	ol_ckpt_writer_stop(writer_of(path, &meta)); /* it is there now */
+}
+
+static void a_write_that_fails_is_a_result_and_the_next_is_tried(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	struct ol_ckpt_result result;
+	struct ol_ckpt_writer *writer;
+	uint8_t *content = content_of(&meta.geo, 1);
+	char path[CKPT_PATH];
+
+	snprintf(path, sizeof(path), "%s/folder", (char *)*state);
+	writer = writer_of(path, &meta);
+	assert_int_equal(rmdir(path), 0);
+	assert_true(ol_ckpt_writer_begin(writer, content, 1, 1));
+	result = poll_until_done(writer);
+	assert_int_equal(result.status, -ENOENT);
+	assert_int_equal(result.bytes, 0);
+	assert_non_null(strstr(result.err, "v00000000000000000001.olc: cannot open the folder: "
+					   "No such file or directory"));
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_true(ol_ckpt_writer_begin(writer, content, 1, 1));
+	result = poll_until_done(writer);
+	assert_int_equal(result.status, 0);
+	assert_string_equal(result.err, "");
+	assert_int_equal(newest(path, &meta), 0);
+	ol_ckpt_writer_stop(writer);
+	free(content);
+}
+
+static void a_geometry_that_cannot_be_is_refused_at_the_start(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	struct ol_ckpt_writer *writer = NULL;
+	char err[CKPT_ERR] = "";
+
+	meta.geo.workers_max = 0;
+	assert_int_equal(ol_ckpt_writer_start(*state, &meta, 1, &writer, err, sizeof(err)),
+			 OL_E_GEOMETRY);
+	assert_null(writer);
+	assert_non_null(strstr(err, "shard 1"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ckpt_test(each_begin_ends_in_one_result),
+		ckpt_test(it_takes_the_next_only_after_the_result_of_the_last),
+		ckpt_test(the_content_may_change_once_it_is_being_written),
+		ckpt_test(stop_waits_for_what_was_begun),
+		ckpt_test(a_folder_of_one_level_is_made),
+		ckpt_test(a_write_that_fails_is_a_result_and_the_next_is_tried),
+		ckpt_test(a_geometry_that_cannot_be_is_refused_at_the_start),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -42,13 +42,32 @@ static bool there(const char *dir, uint64_t version)
 	return is_there(dir, &meta);
 }
 
-/* A process that stands before its write, or ends with CHECK_SKIP. */
-static pid_t start_traced(const char *dir)
+/* What the traced process does; its exit status. check() in it ends it with 1. */
+typedef int (*act_fn)(const char *dir);
+
+enum {
+	WROTE = 10,
+	DID_NOT_WRITE,
+	READ_NEW,
+	READ_OLD,
+	DID_NOT_READ,
+};
+
+static int act_write(const char *dir)
 {
 	struct ol_ckpt_meta meta = meta_of(1, NEW);
 	uint8_t *content = content_of(&meta.geo, NEW);
 	char err[CKPT_ERR];
-	int status, rc;
+	int rc = ol_ckpt_write(dir, &meta, content, 2, err, sizeof(err));
+
+	free(content);
+	return rc == 0 ? WROTE : DID_NOT_WRITE;
+}
+
+/* A process that stands before its act; skips where that may not be. */
+static pid_t start_traced(const char *dir, act_fn act)
+{
+	int status;
 	pid_t pid;
 
 	fflush(NULL);
@@ -58,10 +77,8 @@ static pid_t start_traced(const char *dir)
 		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
 			_exit(CHECK_SKIP);
 		raise(SIGSTOP);
-		rc = ol_ckpt_write(dir, &meta, content, 2, err, sizeof(err));
-		_exit(rc == 0 ? 0 : 1);
+		_exit(act(dir));
 	}
-	free(content);
 	check_eq(waitpid(pid, &status, 0), pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == CHECK_SKIP) {
 		print_message("skip: ptrace is refused here\n");
@@ -93,12 +110,12 @@ static bool next_stop(pid_t pid, int *ret_status)
 /* False: it ended by itself before the k-th stop. */
 static bool killed_at(const char *dir, unsigned k)
 {
-	pid_t pid = start_traced(dir);
+	pid_t pid = start_traced(dir, act_write);
 	int status;
 
 	for (unsigned i = 0; i < k; i++) {
 		if (!next_stop(pid, &status)) {
-			check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+			check(WIFEXITED(status) && WEXITSTATUS(status) == WROTE);
 			return false;
 		}
 	}
@@ -153,7 +170,7 @@ static void killed_at_any_system_call_it_leaves_the_old_or_the_new_one(void **st
 enum harm {
 	HARM_EIO, /* it fails, and does nothing */
 	HARM_EINTR, /* it is interrupted before it did anything */
-	HARM_SHORT, /* write() takes a part only */
+	HARM_SHORT, /* a part only is written or read */
 };
 
 /* Calls on files that may fail that way; the rest belongs to allocators and sanitizers. */
@@ -163,11 +180,12 @@ static bool can_be_harmed(long call, enum harm harm)
 	case HARM_EIO:
 		return call == SYS_openat || call == SYS_write || call == SYS_fsync ||
 		       call == SYS_close || call == SYS_renameat || call == SYS_renameat2 ||
-		       call == SYS_rename || call == SYS_unlinkat || call == SYS_getdents64;
+		       call == SYS_rename || call == SYS_unlinkat || call == SYS_getdents64 ||
+		       call == SYS_pread64 || call == SYS_fstat || call == SYS_newfstatat;
 	case HARM_EINTR:
-		return call == SYS_write || call == SYS_fsync;
+		return call == SYS_write || call == SYS_fsync || call == SYS_pread64;
 	case HARM_SHORT:
-		return call == SYS_write;
+		return call == SYS_write || call == SYS_pread64;
 	}
 	return false;
 }
@@ -192,10 +210,10 @@ static void do_harm(pid_t pid, enum harm harm)
 	check_ok(ptrace(PTRACE_SETREGS, pid, NULL, &regs));
 }
 
-/* Harm the k-th call that can be; false: there were fewer. What the write said: *ret_failed. */
-static bool harmed_at(const char *dir, enum harm harm, unsigned k, bool *ret_failed)
+/* Harm the k-th call that can be; false: there were fewer. ret_end: the act's exit status. */
+static bool harmed_at(const char *dir, act_fn act, enum harm harm, unsigned k, int *ret_end)
 {
-	pid_t pid = start_traced(dir);
+	pid_t pid = start_traced(dir, act);
 	struct user_regs_struct regs;
 	bool entry = false, done = false;
 	unsigned count = 0;
@@ -216,18 +234,18 @@ static bool harmed_at(const char *dir, enum harm harm, unsigned k, bool *ret_fai
 		entry = false;
 		done = true;
 	}
-	check(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
-	*ret_failed = WEXITSTATUS(status) == 1;
+	check(WIFEXITED(status) && WEXITSTATUS(status) >= WROTE);
+	*ret_end = WEXITSTATUS(status);
 	return done;
 }
 
-static unsigned harm_each(const char *dir, enum harm harm, unsigned *ret_failures)
+static unsigned harm_each_of_write(const char *dir, enum harm harm, unsigned *ret_failures)
 {
 	unsigned k, failures = 0, dotted;
-	bool failed;
+	int end;
 
 	prepare(dir);
-	for (k = 1; harmed_at(dir, harm, k, &failed); k++) {
+	for (k = 1; harmed_at(dir, act_write, harm, k, &end); k++) {
 		struct ol_ckpt_meta meta = meta_of(0, 0);
 
 		check(k < STOPS_MAX);
@@ -237,7 +255,7 @@ static unsigned harm_each(const char *dir, enum harm harm, unsigned *ret_failure
 		files_in(dir, &dotted);
 		check_eq(dotted, 0);
 		check(there(dir, OLD));
-		if (failed) {
+		if (end == DID_NOT_WRITE) {
 			failures++;
 			check(there(dir, OLDEST)); /* nothing is dropped for a write that failed */
 		} else {
@@ -251,7 +269,7 @@ static unsigned harm_each(const char *dir, enum harm harm, unsigned *ret_failure
 
 static void any_call_that_fails_is_told_and_leaves_no_temporary_file(void **state)
 {
-	unsigned failures, calls = harm_each(*state, HARM_EIO, &failures);
+	unsigned failures, calls = harm_each_of_write(*state, HARM_EIO, &failures);
 
 	/* header, ten blocks, folder, file, its old name, close, both syncs, rename */
 	assert_int_equal(failures, 18);
@@ -263,10 +281,52 @@ static void calls_that_are_interrupted_or_cut_short_are_taken_up_again(void **st
 {
 	unsigned failures;
 
-	assert_in_range(harm_each(*state, HARM_EINTR, &failures), 13, STOPS_MAX);
+	assert_in_range(harm_each_of_write(*state, HARM_EINTR, &failures), 13, STOPS_MAX);
 	assert_int_equal(failures, 0);
-	assert_in_range(harm_each(*state, HARM_SHORT, &failures), 11, STOPS_MAX);
+	assert_in_range(harm_each_of_write(*state, HARM_SHORT, &failures), 11, STOPS_MAX);
 	assert_int_equal(failures, 0);
+}
+
+static int act_read(const char *dir)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+
+	if (newest(dir, &meta) != 0) /* it checks that nothing was written, or the content whole */
+		return DID_NOT_READ;
+	return meta.version == NEW ? READ_NEW : READ_OLD;
+}
+
+/* How often harming a call led to each end of reading. */
+static void harm_each_of_read(const char *dir, enum harm harm, unsigned ret_ends[3])
+{
+	int end;
+
+	for (unsigned i = 0; i < 3; i++)
+		ret_ends[i] = 0;
+	for (unsigned k = 1; harmed_at(dir, act_read, harm, k, &end); k++) {
+		check(k < STOPS_MAX && end >= READ_NEW);
+		ret_ends[end - READ_NEW]++;
+	}
+}
+
+static void a_file_that_cannot_be_read_is_passed_over(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(1, NEW);
+	unsigned ends[3];
+
+	prepare(*state);
+	put(*state, &meta, 100);
+	harm_each_of_read(*state, HARM_EIO, ends);
+	/* opened, examined, header, table, ten blocks */
+	assert_int_equal(ends[READ_OLD - READ_NEW], 14);
+	assert_in_range(ends[DID_NOT_READ - READ_NEW], 3, STOPS_MAX); /* the folder */
+	assert_in_range(ends[0], 3, STOPS_MAX); /* what is closed */
+	harm_each_of_read(*state, HARM_EINTR, ends);
+	assert_int_equal(ends[0], 12);
+	assert_int_equal(ends[1] + ends[2], 0);
+	harm_each_of_read(*state, HARM_SHORT, ends);
+	assert_int_equal(ends[0], 12);
+	assert_int_equal(ends[1] + ends[2], 0);
 }
 
 #endif
@@ -278,6 +338,7 @@ int main(void)
 #if defined(__x86_64__) /* registers are harmed */
 		ckpt_test(any_call_that_fails_is_told_and_leaves_no_temporary_file),
 		ckpt_test(calls_that_are_interrupted_or_cut_short_are_taken_up_again),
+		ckpt_test(a_file_that_cannot_be_read_is_passed_over),
 #endif
 	};
 

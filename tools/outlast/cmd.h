@@ -35,6 +35,7 @@ enum ol_exit {
 extern const char ol_exit_help[];
 
 int cmd_train(int argc, char **argv);
+int cmd_drill(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_work(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

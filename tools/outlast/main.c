@@ -12,6 +12,8 @@
 static const struct ol_cmd commands[] = {
 	{ "train", "run a whole training job on this machine: servers, workers, report",
 	  cmd_train },
+	{ "drill", "compare strategies under one failure schedule: tables, plots, report",
+	  cmd_drill },
 	{ "serve", "run the server of one shard", cmd_serve },
 	{ "work", "run one worker against servers that are up", cmd_work },
 	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * drill.h -- the parts of `outlast drill`
+ *
+ *	drill.c         settings, presets, the course from start to report
+ *	drill_plan.c    strategies; which runs there are to be, and the command line of each
+ *	drill_run.c     one run: a process of `outlast train`, watched until it ends
+ *	drill_data.c    what a run's report and time line say, as figures
+ *	drill_claims.c  the published claims, judged by fixed criteria
+ *	drill_report.c  tables, CSV, JSON, costs
+ *	drill_text.c    growing text, lists as a person writes them, statistics
+ *	drill_plot.c    data and scripts for gnuplot, plots
+ *
+ * Everything after a run is a function of its two files, runs/NAME.json and runs/NAME.csv. A figure
+ * that is not known is NAN, all the way to the table.
+ */
+#ifndef OUTLAST_DRILL_H
+#define OUTLAST_DRILL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "outlast/drill_text.h"
+#include "outlast/settings.h"
+
+enum {
+	DRILL_STRATEGIES_MAX = 16,
+	DRILL_RUNS_MAX = 4096,
+	DRILL_OUTAGES_MAX = 16, /* a run */
+	DRILL_NAME_MAX = 96,
+	DRILL_ERR_MAX = 256,
+	DRILL_PATH_MAX = 1024,
+	DRILL_WORDS_MAX = 32,
+	DRILL_TRIALS_MIN = 5 /* fewer decide no claim about what is usual */
+};
+
+struct drill_set {
+	const char *strategies;
+	const char *consistency;
+	const char *kills;
+	const char *workers;
+	const char *seeds;
+	const char *model;
+	const char *dataset;
+	const char *transport;
+	const char *address;
+	const char *device;
+	const char *out;
+	const char *json;
+	double lr;
+	double seconds;
+	double kill_at;
+	double down;
+	double again;
+	double pace;
+	double eval_seconds;
+	double scale;
+	double price_server;
+	double price_worker;
+	uint32_t batch;
+	uint32_t checkpoint_every;
+	int preset;
+	bool final_relu;
+	bool keep_going;
+	bool resume;
+};
+
+/* A way to meet the loss of a server, as words of train's command line. */
+struct drill_strategy {
+	const char *name;
+	const char *what; /* a sentence, for people */
+	const char *durability;
+	const char *outage;
+	const char *restore;
+	const char *replay; /* NULL: train's default */
+	unsigned kills_min; /* with fewer it is the same as another strategy, and left out */
+	unsigned kills_max; /* of more there is one run with so many */
+	bool stateless; /* workers go on during an outage */
+	bool fault; /* re-creates a fault on purpose: no part of the comparison of methods */
+};
+
+extern const struct drill_strategy drill_strategies[];
+extern const size_t drill_strategy_count;
+
+/* Column of train's time line */
+enum drill_column {
+	DRILL_T_S,
+	DRILL_VERSION,
+	DRILL_ACCURACY,
+	DRILL_LOSS,
+	DRILL_TRAIN_LOSS,
+	DRILL_COMPUTED,
+	DRILL_QUEUED,
+	DRILL_APPLIED,
+	DRILL_DROPPED,
+	DRILL_LOST,
+	DRILL_DOWN,
+	DRILL_SERVER_CPU,
+	DRILL_WORKER_CPU,
+	DRILL_SERVER_RSS_MB,
+	DRILL_WORKER_RSS_MB,
+	DRILL_QUEUE_MB,
+	DRILL_BYTES_IN,
+	DRILL_COLUMNS
+};
+
+extern const char *const drill_column_names[DRILL_COLUMNS];
+
+struct drill_row {
+	double cell[DRILL_COLUMNS]; /* NAN: empty */
+};
+
+struct drill_line {
+	struct drill_row *rows; /* in order of time */
+	size_t count;
+};
+
+/* What a run, or the mean over a case's runs, comes to. Means are over the outages of a run. */
+enum drill_figure {
+	DRILL_F_ACCURACY,
+	DRILL_F_TEST_LOSS,
+	DRILL_F_T70,
+	DRILL_F_RATE,
+	DRILL_F_LOSS_BEFORE,
+	DRILL_F_LOSS_AFTER,
+	DRILL_F_LOSS_STEP,
+	DRILL_F_ACCURACY_STEP,
+	DRILL_F_DOWNTIME,
+	DRILL_F_DETECT,
+	DRILL_F_RECOVER,
+	DRILL_F_COMPUTED,
+	DRILL_F_APPLIED,
+	DRILL_F_QUEUED,
+	DRILL_F_REPLAYED,
+	DRILL_F_DROPPED,
+	DRILL_F_LOST,
+	DRILL_F_RATE_BEFORE,
+	DRILL_F_RATE_OUTAGE,
+	DRILL_F_UTILISATION,
+	DRILL_F_SERVER_CPU,
+	DRILL_F_WORKER_CPU,
+	DRILL_F_SERVER_MB,
+	DRILL_F_WORKER_MB,
+	DRILL_F_QUEUE_MB,
+	DRILL_F_MOVED_MB,
+	DRILL_F_COST,
+	DRILL_F_COST_70,
+	DRILL_FIGURES
+};
+
+struct drill_figure_info {
+	const char *key; /* in CSV and JSON, unit last */
+	const char *head; /* of a column for people */
+	const char *what; /* a sentence */
+	int digits; /* behind the point */
+	int table; /* which one of drill_tables */
+};
+
+extern const struct drill_figure_info drill_figures[DRILL_FIGURES];
+
+enum {
+	DRILL_TABLES = 4
+};
+
+extern const char *const drill_tables[DRILL_TABLES]; /* headings */
+
+/* Times from the beginning of training; NAN: it did not come to that. */
+struct drill_outage {
+	double killed_s;
+	double detected_s;
+	double ready_s;
+	double first_applied_s;
+	double loss_before;
+	double accuracy_before;
+	double loss_after;
+	double accuracy_after;
+};
+
+struct drill_eval {
+	double t_s;
+	double accuracy;
+	double loss;
+};
+
+/* Runs that differ in their seed only. */
+struct drill_case {
+	const struct drill_strategy *strategy;
+	bool sync;
+	unsigned kills;
+	unsigned workers;
+	char name[DRILL_NAME_MAX]; /* stateless-async-k1-w4 */
+};
+
+enum drill_status {
+	DRILL_WAITING, /* has not been run */
+	DRILL_DONE,
+	DRILL_FAILED
+};
+
+struct drill_run {
+	const struct drill_case *of;
+	uint64_t seed;
+	char name[DRILL_NAME_MAX]; /* of its files */
+	enum drill_status status;
+	char error[DRILL_ERR_MAX]; /* FAILED: why */
+	double figure[DRILL_FIGURES]; /* NAN before it has been read */
+	double wall_s;
+	double param_count;
+	double server_count;
+	struct drill_outage outages[DRILL_OUTAGES_MAX];
+	size_t outage_count;
+	struct drill_eval *evals;
+	size_t eval_count;
+	struct drill_line line;
+};
+
+struct drill_plan {
+	struct drill_case *cases;
+	size_t case_count;
+	struct drill_run *runs; /* in the order in which they are made: seed by seed */
+	size_t run_count;
+};
+
+struct drill {
+	struct ol_settings settings;
+	struct drill_set set; /* times already divided by scale */
+	struct drill_plan plan;
+	char out[DRILL_PATH_MAX];
+	char *command; /* as it was given */
+	const char *words[DRILL_WORDS_MAX]; /* handed on to train */
+	size_t word_count;
+	int signal_fd;
+	int signal; /* that ends the drill early; 0: none */
+	bool tty;
+	double busy_s; /* that runs have taken so far */
+	size_t ran;
+};
+
+/* drill_plan.c */
+
+/*
+ * drill_plan_make -- cases and runs from the settings
+ *
+ * Returns NULL, or the name of the setting that is wrong, with why in err ("" : no memory).
+ */
+const char *drill_plan_make(const struct drill_set *set, struct drill_plan *plan,
+			    char err[DRILL_ERR_MAX]);
+void drill_plan_fini(struct drill_plan *plan);
+
+/* drill_schedule -- the argument of train's --kill; "" without kills */
+void drill_schedule(const struct drill_set *set, unsigned kills, char *text, size_t bytes);
+
+/* drill_args -- the whole command line of a run; folder is that of the report */
+void drill_args(const struct drill_set *set, const struct drill_run *run, const char *folder,
+		struct ol_args *args);
+
+/* drill_run.c */
+
+/* drill_run_go -- one run; sets its status, and drill->signal if a signal came. 0 or an exit code
+ */
+int drill_run_go(struct drill *drill, struct drill_run *run, size_t index);
+
+/* drill_run_resume -- take a run from its files as they are; false: it is still to be made */
+bool drill_run_resume(struct drill *drill, struct drill_run *run);
+
+/* drill_left_s -- seconds until the last run ends, when run `index` has been going for gone_s */
+double drill_left_s(const struct drill *drill, size_t index, double gone_s);
+
+/* drill_say -- a line on stderr: one that stays, or on a terminal one that the next overwrites */
+void drill_say(const struct drill *drill, bool stays, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* drill_duration -- "1 h 20 min", "4 min 05 s" */
+void drill_duration(double seconds, char *text, size_t bytes);
+
+/* drill_data.c */
+
+/*
+ * drill_run_read -- evaluate the files of a run: figures, outages, evaluations, time line
+ *
+ * Returns 0, or -EINVAL with a line in run->error: a file is missing, malformed, or lacks what has
+ * to be there. What it allocates, drill_run_fini() frees.
+ */
+int drill_run_read(struct drill_run *run, const struct drill_set *set, const char *json_path,
+		   const char *csv_path);
+void drill_run_fini(struct drill_run *run);
+
+/* drill_line_at -- a column at a time: the last row until then that has it; NAN: none */
+double drill_line_at(const struct drill_line *line, enum drill_column column, double t_s);
+
+/* drill_case_figure -- over those runs of a case that are done */
+struct drill_moments drill_case_figure(const struct drill_plan *plan, const struct drill_case *of,
+				       enum drill_figure figure);
+size_t drill_case_done(const struct drill_plan *plan, const struct drill_case *of);
+
+/* drill_claims.c */
+enum drill_verdict {
+	DRILL_CONFIRMED,
+	DRILL_NOT_CONFIRMED,
+	DRILL_CANNOT_JUDGE /* here, because of what `because` says */
+};
+
+struct drill_claim {
+	const char *id; /* as in the table of claims: R2 */
+	const char *claim;
+	const char *criterion; /* fixed beforehand */
+	enum drill_verdict verdict;
+	char numbers[1024];
+	char because[DRILL_ERR_MAX];
+};
+
+enum {
+	DRILL_CLAIMS = 10
+};
+
+/* drill_claims_judge -- all of them, from the runs that are done */
+void drill_claims_judge(const struct drill_plan *plan, const struct drill_set *set,
+			struct drill_claim claims[DRILL_CLAIMS]);
+const char *drill_verdict_str(enum drill_verdict verdict);
+
+/* drill_claims_markdown -- claims.md; false: no memory */
+bool drill_claims_markdown(const struct drill_claim claims[DRILL_CLAIMS], const char *command,
+			   struct drill_text *text);
+
+/* drill_report.c; false: no memory */
+bool drill_summary_text(const struct drill *drill, struct drill_text *text);
+bool drill_summary_markdown(const struct drill *drill, struct drill_text *text);
+bool drill_summary_csv(const struct drill *drill, struct drill_text *text);
+
+/* drill_report_write -- every file of the folder but plots and runs; 0 or an exit code */
+int drill_report_write(const struct drill *drill);
+
+/* drill_file_write -- a file below the folder; 0 or an exit code, after saying why */
+int drill_file_write(const struct drill *drill, const char *name, const struct drill_text *text);
+
+/* drill_plot.c */
+
+/* drill_plots_write -- data, scripts, and plots if there is gnuplot; 0 or an exit code */
+int drill_plots_write(const struct drill *drill);
+
+#endif /* OUTLAST_DRILL_H */

@@ -21,6 +21,7 @@ const char ol_exit_help[] =
 	"  6    no such transport, RDMA device or address on this machine\n"
 	"  7    out of memory, locked memory or descriptors; address in use\n"
 	"  8    a process of the job died\n"
+	"  9    server stood still for longer than its lease; others may have taken over\n"
 	"  128+N  ended by signal N; what there was to report has been reported\n";
 
 int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *object,
@@ -66,6 +67,8 @@ int ol_cmd_exit_of(int status)
 	case -EPERM:
 	case -EACCES:
 		return OL_EXIT_RESOURCES;
+	case OL_E_FENCED:
+		return OL_EXIT_FENCED;
 	default:
 		return OL_EXIT_FAILED;
 	}

@@ -78,10 +78,13 @@ static void signal_take(struct ol_control *control)
 
 static void order_take(struct ol_control *control, const char *order)
 {
-	uint64_t count = 0;
+	uint64_t count = 0, barren = 0;
+	char addr[OL_CONTROL_LINE_MAX];
+	uint32_t shard;
 
-	if (sscanf(order, "go %" SCNu64, &count) == 1) {
+	if (sscanf(order, "go %" SCNu64 " %" SCNu64, &count, &barren) == 2) {
 		control->go = true;
+		control->barren = barren;
 		if (count < control->stop_at)
 			control->stop_at = count;
 	} else if (sscanf(order, "stop %" SCNu64, &count) == 1) {
@@ -90,6 +93,11 @@ static void order_take(struct ol_control *control, const char *order)
 			control->stop_at = count;
 	} else if (strcmp(order, "hold") == 0) {
 		control->hold = true;
+	} else if (sscanf(order, "server %" SCNu32 " %511s", &shard, addr) == 2) {
+		if (control->moved != NULL)
+			control->moved(control->moved_arg, shard, addr);
+	} else if (strcmp(order, "end") == 0) {
+		control->end = true;
 	} else if (strcmp(order, "quit") == 0) {
 		control->quit = true;
 	}

@@ -6,11 +6,13 @@
  * Orders come as signals (SIGINT, SIGTERM), as a time limit and, in what `outlast train` started,
  * as lines on the socket of --report-fd. Lines in the other direction are JSON objects.
  *
- *	order    meaning
- *	go N     begin; N gradients in all
- *	hold     at the next boundary of a step, say {"event":"hold"} and wait for stop
- *	stop N   end once N gradients have been computed
- *	quit     end at once, even in a wait
+ *	order          meaning
+ *	go N B         begin; N gradients in all, B of them made no step and are no one's any more
+ *	hold           at the next boundary of a step, say {"event":"hold"} and wait for stop
+ *	stop N         no more to compute once N gradients have been
+ *	server K ADDR  the server of shard K is there from now on
+ *	end            everyone has finished: leave
+ *	quit           end at once, even in a wait
  *
  * The end of a run by time must not leave one worker of a synchronous job waiting for another.
  * So `train` holds one worker: with s gradients behind it, no worker can be past s + 1. It tells
@@ -26,6 +28,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+	OL_CONTROL_LINE_MAX = 512 /* bytes of an order with its end */
+};
+
+/* Told while orders are taken */
+typedef void (*ol_control_moved_fn)(void *arg, uint32_t shard, const char *addr);
+
 struct ol_control {
 	int signal_fd;
 	int parent_fd; /* -1: started by hand */
@@ -33,10 +42,14 @@ struct ol_control {
 	uint64_t signal_ns; /* when */
 	uint64_t deadline_ns; /* of --seconds; 0: none */
 	uint64_t stop_at; /* gradients */
+	uint64_t barren; /* of "go" */
 	bool go;
 	bool hold;
+	bool end;
 	bool quit;
-	char line[64]; /* an order not yet whole */
+	ol_control_moved_fn moved; /* the caller's; NULL: nobody wants to know */
+	void *moved_arg;
+	char line[OL_CONTROL_LINE_MAX]; /* an order not yet whole */
 	size_t line_len;
 };
 

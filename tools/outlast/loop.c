@@ -10,12 +10,116 @@
 
 #include "base/clock.h"
 
+enum {
+	SAY_MS = 100, /* between two signs of life for the parent */
+	IDLE_MS = 2, /* between two looks at the links while nothing else is done */
+	PACE_LAG_MS = 20 /* a delay that is still caught up with */
+};
+
 static bool give_up(const struct ol_control *control)
 {
 	if (control->quit)
 		return true;
 	return control->signal != 0 &&
 	       ol_clock_ns() - control->signal_ns > OL_LOOP_GRACE_MS * OL_NS_PER_MS;
+}
+
+/* A sign of life for the parent's report and time line, now and then */
+static void step_say(struct ol_loop *loop)
+{
+	uint64_t now_ns;
+
+	if (loop->control->parent_fd < 0)
+		return;
+	now_ns = ol_clock_ns();
+	if (now_ns - loop->said_ns < SAY_MS * OL_NS_PER_MS)
+		return;
+	loop->said_ns = now_ns;
+	ol_control_say(loop->control, "step", ol_loop_json(loop, false));
+}
+
+/* How fast it is with all servers, and with one missing */
+static void outage_account(struct ol_loop *loop, unsigned down)
+{
+	struct ol_loop_stat *stat = &loop->stat;
+	uint64_t now_ns = ol_clock_ns();
+
+	if (loop->down == 0 && down > 0) {
+		loop->down_from_ns = now_ns;
+		loop->down_computed = stat->computed;
+		if (stat->before_ns == 0) {
+			stat->before_ns = now_ns - stat->start_ns;
+			stat->before_computed = stat->computed;
+		}
+	} else if (loop->down > 0 && down == 0) {
+		stat->outage_ns += now_ns - loop->down_from_ns;
+		stat->outage_computed += stat->computed - loop->down_computed;
+	}
+	loop->down = down;
+}
+
+static void down_say(struct ol_loop *loop, uint32_t shard, const struct ol_link_stat *link)
+{
+	ol_control_say(loop->control, "down",
+		       json_pack("{s:i, s:I, s:i}", "shard", (int)shard, "at_ns",
+				 (json_int_t)link->down_ns, "reason", link->reason));
+}
+
+static void up_say(struct ol_loop *loop, uint32_t shard, const struct ol_link_stat *link)
+{
+	ol_control_say(loop->control, "up",
+		       json_pack("{s:i, s:I, s:i}", "shard", (int)shard, "at_ns",
+				 (json_int_t)link->up_ns, "epoch", (int)link->epoch));
+}
+
+/* What has happened to the links since the last look; the parent is told. */
+static void links_look(struct ol_loop *loop)
+{
+	uint64_t queue_bytes = 0;
+	unsigned down = 0;
+
+	for (uint32_t i = 0; i < loop->shards; i++) {
+		struct ol_link_stat link;
+
+		if (ol_link_get_stat(loop->worker, i, &link) != 0)
+			continue;
+		down += link.down != 0;
+		queue_bytes += link.queue_bytes;
+		if (link.outages != loop->links[i].outages) {
+			/* of several since the last look only the last one is known */
+			if (loop->links[i].down)
+				up_say(loop, i, &link);
+			down_say(loop, i, &link);
+			loop->links[i].outages = link.outages;
+			loop->links[i].down = true;
+			loop->news = true;
+		}
+		if (loop->links[i].down && !link.down) {
+			up_say(loop, i, &link);
+			loop->links[i].down = false;
+			loop->news = true;
+		}
+	}
+	if (queue_bytes > loop->stat.queue_bytes_max)
+		loop->stat.queue_bytes_max = queue_bytes;
+	if ((down > 0) != (loop->down > 0))
+		outage_account(loop, down);
+	loop->down = down;
+}
+
+/* Orders, links, a sign of life; waits up to timeout_ms for an order. */
+static void look(struct ol_loop *loop, int timeout_ms)
+{
+	ol_control_poll(loop->control, timeout_ms);
+	links_look(loop);
+	step_say(loop);
+}
+
+/* As look(), with the links making progress meanwhile */
+static void idle(struct ol_loop *loop, int timeout_ms)
+{
+	(void)ol_worker_poll(loop->worker);
+	look(loop, timeout_ms);
 }
 
 /* Until op is done; a wait for slower workers has no limit but an order. */
@@ -28,38 +132,111 @@ static int op_wait(struct ol_loop *loop, struct ol_op *op)
 			return op->status;
 		if (rc != -ETIMEDOUT)
 			return rc;
-		ol_control_poll(loop->control, 0);
+		look(loop, 0);
 		if (give_up(loop->control))
 			return -ECANCELED;
 	}
 }
 
-int ol_loop_pull_newest(struct ol_loop *loop)
+/* What the shards have of this worker, less if they were thrown back behind its start */
+static void base_take(struct ol_loop *loop)
 {
-	int rc = ol_pull(loop->worker, OL_PULL_NEWEST, &loop->pull);
+	for (uint32_t i = 0; i < loop->shards; i++) {
+		uint64_t applied = ol_applied_grads(loop->worker, i, loop->worker_id);
 
-	return rc != 0 ? rc : op_wait(loop, &loop->pull);
+		if (!loop->began || applied < loop->base[i])
+			loop->base[i] = applied;
+	}
 }
 
-/* What became of a push. Nonzero: the loop cannot go on. */
-static int push_account(struct ol_loop_stat *stat, const struct ol_op *op, int rc)
+static int weights_get(struct ol_loop *loop, unsigned flags)
 {
-	if (!op->done || (rc != 0 && rc != OL_E_NONFINITE && rc != OL_E_LATE)) {
-		stat->unresolved++;
+	struct ol_loop_stat *stat = &loop->stat;
+	int rc;
+
+	loop->news = false;
+	rc = ol_pull(loop->worker, flags, &loop->pull);
+	if (rc == 0)
+		rc = op_wait(loop, &loop->pull);
+	if (rc != 0)
 		return rc;
-	}
-	if (op->version > stat->version)
-		stat->version = op->version;
-	if (rc == OL_E_NONFINITE)
-		stat->dropped_nonfinite++;
-	else if (rc == OL_E_LATE)
-		stat->dropped_late++;
-	else
-		stat->applied++;
+	(void)ol_weights(loop->worker, &stat->version);
+	base_take(loop);
+	if (!loop->pull.local)
+		loop->since = 0;
+	if (loop->sync)
+		stat->position = stat->version + stat->barren + loop->since;
+	else if (!loop->began)
+		stat->position = loop->base[0];
+	if (!loop->began && loop->steps != 0 &&
+	    stat->position + loop->steps < loop->control->stop_at)
+		loop->control->stop_at = stat->position + loop->steps;
+	loop->began = true;
 	return 0;
 }
 
-/* One gradient, at the weights that are being pulled. The batch for it has been drawn. */
+int ol_loop_pull_newest(struct ol_loop *loop)
+{
+	return weights_get(loop, OL_PULL_NEWEST);
+}
+
+/* A buffer; waits for one if all are taken. */
+static int grad_acquire(struct ol_loop *loop, float **ret_grad)
+{
+	for (;;) {
+		int rc = ol_grad_acquire(loop->worker, ret_grad);
+
+		if (rc == -ENOBUFS) /* newer weights free those that they contain */
+			rc = weights_get(loop, OL_PULL_NEWEST);
+		else if (rc != -EAGAIN)
+			return rc;
+		if (rc != 0 && rc != -EAGAIN)
+			return rc;
+		idle(loop, 1);
+		if (give_up(loop->control))
+			return -ECANCELED;
+	}
+}
+
+static int grad_push(struct ol_loop *loop, float *grad, const struct ol_push_info *info)
+{
+	for (;;) {
+		int rc;
+
+		loop->push = (struct ol_op){ .level = OL_LEVEL_APPLIED };
+		rc = ol_push(loop->worker, grad, info, &loop->push);
+		if (rc != -EAGAIN)
+			return rc;
+		idle(loop, 1);
+		if (give_up(loop->control))
+			return -ECANCELED;
+	}
+}
+
+static void batch_draw(struct ol_loop *loop, uint64_t position)
+{
+	if (loop->has_drawn && loop->drawn == position)
+		return;
+	ol_job_draw(loop->job, loop->worker_id, position);
+	loop->drawn = position;
+	loop->has_drawn = true;
+}
+
+/* What became of a push. Nonzero: the loop cannot go on. */
+static int push_account(struct ol_loop *loop, uint64_t base_version, int rc)
+{
+	struct ol_loop_stat *stat = &loop->stat;
+
+	if (rc == OL_E_NONFINITE && loop->sync && !loop->push.local &&
+	    loop->push.version == base_version)
+		stat->barren++;
+	/* the servers counted what they dropped, the library what was lost */
+	if (rc == OL_E_NONFINITE || rc == OL_E_LATE || rc == OL_E_LOST)
+		rc = 0;
+	return loop->push.done ? rc : (rc != 0 ? rc : -EIO);
+}
+
+/* One gradient, at the weights pulled last */
 static int step(struct ol_loop *loop)
 {
 	struct ol_loop_stat *stat = &loop->stat;
@@ -69,77 +246,128 @@ static int step(struct ol_loop *loop)
 	float *grad;
 	int rc;
 
-	rc = ol_grad_acquire(loop->worker, &grad);
-	if (rc == 0)
-		rc = op_wait(loop, &loop->pull);
+	rc = grad_acquire(loop, &grad);
 	if (rc != 0)
 		return rc;
+	if (stat->position >= loop->control->stop_at) /* it had to pull once more */
+		return ol_grad_release(loop->worker, grad);
+	batch_draw(loop, stat->position);
 	weights = ol_weights(loop->worker, &info.base_version);
 	begin_ns = ol_clock_ns();
 	ol_job_grad(loop->job, weights, grad, &info.loss);
 	stat->grad_ns += ol_clock_ns() - begin_ns;
 	stat->loss = info.loss;
-	loop->push = (struct ol_op){ .level = OL_LEVEL_APPLIED };
-	rc = ol_push(loop->worker, grad, &info, &loop->push);
+	rc = grad_push(loop, grad, &info);
 	if (rc != 0)
 		return rc;
 	stat->computed++;
-	ol_job_draw(loop->job, loop->worker_id, stat->computed);
-	return push_account(stat, &loop->push, op_wait(loop, &loop->push));
+	stat->position++;
+	loop->since++;
+	batch_draw(loop, stat->position);
+	return push_account(loop, info.base_version, op_wait(loop, &loop->push));
 }
 
 static void hold(struct ol_loop *loop)
 {
 	ol_control_say(loop->control, "hold",
-		       json_pack("{s:I}", "computed", (json_int_t)loop->stat.computed));
+		       json_pack("{s:I}", "position", (json_int_t)loop->stat.position));
 	while (loop->control->hold && !give_up(loop->control))
-		ol_control_poll(loop->control, OL_LOOP_LOOK_UP_MS);
+		idle(loop, IDLE_MS);
 }
 
-/* A sign of life for the parent's report, now and then */
-static void step_say(struct ol_loop *loop)
+/* No faster than asked for, on average */
+static void pace_wait(struct ol_loop *loop)
 {
-	uint64_t now_ns;
+	const struct ol_control *control = loop->control;
+	uint64_t interval_ns = (uint64_t)(1e9 / loop->pace), now_ns = ol_clock_ns();
+	uint64_t lag_ns = PACE_LAG_MS * OL_NS_PER_MS + interval_ns;
 
-	if (loop->control->parent_fd < 0)
-		return;
-	now_ns = ol_clock_ns();
-	if (now_ns - loop->said_ns < OL_NS_PER_S)
-		return;
-	loop->said_ns = now_ns;
-	ol_control_say(loop->control, "step",
-		       json_pack("{s:I}", "computed", (json_int_t)loop->stat.computed));
+	if (loop->pace_ns + lag_ns < now_ns)
+		loop->pace_ns = now_ns - lag_ns;
+	while (now_ns < loop->pace_ns && !control->quit && control->signal == 0) {
+		idle(loop, loop->pace_ns - now_ns < IDLE_MS * OL_NS_PER_MS ? 1 : IDLE_MS);
+		now_ns = ol_clock_ns();
+	}
+	loop->pace_ns += interval_ns;
+}
+
+static int flush(struct ol_loop *loop)
+{
+	int rc;
+
+	loop->flush = (struct ol_op){ 0 };
+	rc = ol_flush(loop->worker, &loop->flush);
+	if (rc == 0)
+		rc = op_wait(loop, &loop->flush);
+	return rc == OL_E_LOST || rc == OL_E_NONFINITE || rc == OL_E_LATE ? 0 : rc;
+}
+
+/*
+ * Everything that was asked for has been computed: see that it is resolved, and stay for the
+ * others. *ret_again: the servers were thrown back, there is more to compute.
+ */
+static int finish(struct ol_loop *loop, bool *ret_again)
+{
+	struct ol_control *control = loop->control;
+	bool said = false;
+	int rc;
+
+	*ret_again = false;
+	for (;;) {
+		rc = flush(loop);
+		if (rc == 0 && loop->news && control->signal == 0)
+			rc = weights_get(loop, OL_PULL_NEWEST);
+		if (rc != 0)
+			return rc;
+		*ret_again = control->signal == 0 && loop->stat.position < control->stop_at;
+		if (*ret_again || control->parent_fd < 0 || control->end || control->quit ||
+		    control->signal != 0)
+			break;
+		if (!said)
+			ol_control_say(control, "finished", ol_loop_json(loop, false));
+		said = true;
+		while (!loop->news && !control->end && !control->quit && control->signal == 0)
+			idle(loop, IDLE_MS);
+	}
+	if (*ret_again && said)
+		ol_control_say(control, "resumed", ol_loop_json(loop, false));
+	return 0;
 }
 
 static int loop_turn(struct ol_loop *loop)
 {
-	unsigned flags = OL_PULL_NEWEST; /* the first time nothing newer than 0 is known */
+	struct ol_control *control = loop->control;
+	bool again = true;
+	int rc = 0;
 
-	ol_job_draw(loop->job, loop->worker_id, 0);
-	for (;;) {
-		int rc;
-
-		ol_control_poll(loop->control, 0);
-		if (loop->control->hold)
+	while (rc == 0 && again) {
+		look(loop, 0);
+		if (control->hold)
 			hold(loop);
-		if (loop->stat.computed >= loop->control->stop_at || loop->control->quit)
+		if (control->quit)
 			return 0;
-		rc = ol_pull(loop->worker, flags, &loop->pull);
-		if (rc == 0)
+		if (loop->pace > 0.0 && loop->stat.position < control->stop_at)
+			pace_wait(loop);
+		if (control->signal != 0)
+			return finish(loop, &again);
+		/* the first time nothing newer than 0 is known, and after an outage nothing at all
+		 */
+		rc = weights_get(loop, !loop->began || loop->news ? OL_PULL_NEWEST : 0);
+		if (rc == 0 && loop->stat.position >= control->stop_at)
+			rc = finish(loop, &again);
+		else if (rc == 0)
 			rc = step(loop);
-		if (rc != 0)
-			return rc;
-		flags = 0;
-		step_say(loop);
 	}
+	return rc;
 }
 
-/* What is final of a gradient goes ahead while the rest is computed */
+/* What is final of a gradient goes ahead while the rest is computed; links live on meanwhile. */
 static void ready(void *arg, float *grad, size_t first)
 {
 	struct ol_loop *loop = arg;
 
 	(void)ol_grad_ready(loop->worker, grad, first);
+	(void)ol_worker_poll(loop->worker);
 }
 
 int ol_loop_run(struct ol_loop *loop)
@@ -147,27 +375,108 @@ int ol_loop_run(struct ol_loop *loop)
 	int rc;
 
 	learn_model_ready_set(loop->job->model, ready, loop);
-
-	loop->stat = (struct ol_loop_stat){ .start_ns = ol_clock_ns() };
+	loop->stat =
+		(struct ol_loop_stat){ .start_ns = ol_clock_ns(), .barren = loop->control->barren };
 	loop->said_ns = loop->stat.start_ns;
+	loop->pace_ns = loop->stat.start_ns;
 	rc = loop_turn(loop);
 	learn_model_ready_set(loop->job->model, NULL, NULL);
 	loop->stat.end_ns = ol_clock_ns();
 	return rc;
 }
 
-json_t *ol_loop_json(const struct ol_loop_stat *stat)
+/* True if a is further behind than b */
+static bool link_worse(const struct ol_link_stat *a, const struct ol_link_stat *b)
 {
-	double wall_s = (double)(stat->end_ns - stat->start_ns) / 1e9;
+	if (a->applied != b->applied)
+		return a->applied < b->applied;
+	if (a->lost != b->lost)
+		return a->lost > b->lost;
+	if (a->queued_total != b->queued_total)
+		return a->queued_total > b->queued_total;
+	return a->resent > b->resent;
+}
+
+struct ol_link_stat ol_loop_link(const struct ol_loop *loop)
+{
+	struct ol_link_stat worst = { 0 }, link;
+	bool first = true;
+
+	for (uint32_t i = 0; i < loop->shards; i++) {
+		if (ol_link_get_stat(loop->worker, i, &link) != 0)
+			continue;
+		if (first || link_worse(&link, &worst))
+			worst = link;
+		first = false;
+	}
+	return worst;
+}
+
+static json_t *links_json(const struct ol_loop *loop)
+{
+	json_t *list = json_array();
+	struct ol_link_stat link;
+
+	for (uint32_t i = 0; i < loop->shards; i++) {
+		if (ol_link_get_stat(loop->worker, i, &link) != 0)
+			continue;
+		json_array_append_new(
+			list,
+			json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}", "base",
+				  (json_int_t)loop->base[i], "pushed", (json_int_t)link.pushed,
+				  "applied", (json_int_t)link.applied, "dropped_nonfinite",
+				  (json_int_t)link.nonfinite, "dropped_late", (json_int_t)link.late,
+				  "queue_dropped", (json_int_t)link.queue_dropped, "lost",
+				  (json_int_t)link.lost, "pending", (json_int_t)link.pending,
+				  "resent", (json_int_t)link.resent, "outages", (int)link.outages));
+	}
+	return list;
+}
+
+/* Of these the report makes its rates: with a server missing, and before the first was. */
+static json_t *outage_json(const struct ol_loop *loop)
+{
+	const struct ol_loop_stat *stat = &loop->stat;
+	uint64_t outage_ns = stat->outage_ns, computed = stat->outage_computed;
+
+	if (loop->down > 0) {
+		outage_ns += ol_clock_ns() - loop->down_from_ns;
+		computed += stat->computed - loop->down_computed;
+	}
+	return json_pack("{s:f, s:I, s:f, s:I, s:I}", "before_s", (double)stat->before_ns / 1e9,
+			 "before_computed", (json_int_t)stat->before_computed, "outage_s",
+			 (double)outage_ns / 1e9, "outage_computed", (json_int_t)computed,
+			 "queue_bytes_max", (json_int_t)stat->queue_bytes_max);
+}
+
+json_t *ol_loop_json(const struct ol_loop *loop, bool links)
+{
+	const struct ol_loop_stat *stat = &loop->stat;
+	struct ol_link_stat link = ol_loop_link(loop);
+	uint64_t end_ns = stat->end_ns != 0 ? stat->end_ns : ol_clock_ns();
+	double wall_s = (double)(end_ns - stat->start_ns) / 1e9;
 	double grad_s = (double)stat->grad_ns / 1e9;
+	json_t *json, *outage = outage_json(loop);
 
 	/* JSON has no NaN: a loss that is none becomes null */
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "computed",
-			 (json_int_t)stat->computed, "applied", (json_int_t)stat->applied,
-			 "dropped_nonfinite", (json_int_t)stat->dropped_nonfinite, "dropped_late",
-			 (json_int_t)stat->dropped_late, "unresolved", (json_int_t)stat->unresolved,
-			 "start_s", (double)stat->start_ns / 1e9, "wall_s", wall_s, "gradient_s",
-			 grad_s, "gradients_per_s",
-			 wall_s > 0.0 ? (double)stat->computed / wall_s : 0.0, "loss",
-			 isfinite(stat->loss) ? json_real((double)stat->loss) : json_null());
+	json = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, "
+		"s:f, s:f, s:o}",
+		"computed", (json_int_t)stat->computed, "position", (json_int_t)stat->position,
+		"barren", (json_int_t)stat->barren, "pushed", (json_int_t)link.pushed, "applied",
+		(json_int_t)link.applied, "dropped_nonfinite", (json_int_t)link.nonfinite,
+		"dropped_late", (json_int_t)link.late, "queue_dropped",
+		(json_int_t)link.queue_dropped, "lost", (json_int_t)link.lost, "unresolved",
+		(json_int_t)link.pending, "queued", (json_int_t)link.queued, "queued_total",
+		(json_int_t)link.queued_total, "resent", (json_int_t)link.resent, "queue_bytes",
+		(json_int_t)link.queue_bytes, "start_s", (double)stat->start_ns / 1e9, "wall_s",
+		wall_s, "gradient_s", grad_s, "gradients_per_s",
+		wall_s > 0.0 ? (double)stat->computed / wall_s : 0.0, "loss",
+		isfinite(stat->loss) ? json_real((double)stat->loss) : json_null());
+	if (json != NULL && outage != NULL)
+		json_object_update(json, outage);
+	json_decref(outage);
+	if (json != NULL && links)
+		json_object_set_new(json, "links", links_json(loop));
+	return json;
 }

@@ -3,13 +3,25 @@
 /*
  * loop.h -- a worker's training loop
  *
- * Acquire a buffer, pull, compute the gradient in it, push, wait until it is applied; while the
+ * Pull, acquire a buffer, compute the gradient in it, push, wait until it is applied; while the
  * servers apply, the next batch is drawn.
+ *
+ * POSITION. A worker's n-th gradient, from 0, is computed on its n-th batch. Asynchronous, n is
+ * what the servers have of it when it starts, and its own count from there on: who is started again
+ * does not repeat itself. Synchronous, n is the version of the weights pulled: after a rollback the
+ * same batches come again, and the run ends at the same weights, bit for bit. A step whose
+ * gradients were all dropped makes no version; n goes on all the same (and is not taken back by a
+ * rollback).
+ *
+ * THE END. A worker that has finished stays: its last weights are what a server that comes back
+ * empty begins with, and its gradients might be wanted again. `train` says "end" once everyone has
+ * finished; if a synchronous job is thrown back meanwhile, the worker goes on.
  */
 #ifndef OUTLAST_LOOP_H
 #define OUTLAST_LOOP_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "outlast.h"
@@ -18,26 +30,30 @@
 
 enum {
 	/* What ol_worker_opts.op_timeout_ms is to be: a wait looks up for orders this often. */
-	OL_LOOP_LOOK_UP_MS = 100,
+	OL_LOOP_LOOK_UP_MS = 20,
 	/* How long a push is still waited for after a signal. */
-	OL_LOOP_GRACE_MS = 2000
+	OL_LOOP_GRACE_MS = 2000,
+	OL_LOOP_SHARDS_MAX = 64
 };
 
 struct ol_loop_stat {
 	uint64_t computed;
-	uint64_t applied;
-	uint64_t dropped_nonfinite;
-	uint64_t dropped_late;
-	uint64_t unresolved; /* given up while in flight */
-	uint64_t version; /* newest seen */
+	uint64_t position;
+	uint64_t barren; /* sync: steps whose gradients were all dropped */
+	uint64_t version; /* pulled last */
 	uint64_t start_ns;
 	uint64_t end_ns;
 	uint64_t grad_ns; /* of these, computing gradients */
+	uint64_t before_ns; /* from the start to the first outage, */
+	uint64_t before_computed; /* and computed until then */
+	uint64_t outage_ns; /* while a server was missing, */
+	uint64_t outage_computed; /* and computed meanwhile */
+	uint64_t queue_bytes_max;
 	float loss; /* of the last gradient */
 };
 
 /*
- * The caller sets the first four and keeps it all until the worker is closed: a loop that was told
+ * The caller sets the first eight and keeps it all until the worker is closed: a loop that was told
  * to quit leaves ops in flight.
  */
 struct ol_loop {
@@ -45,9 +61,29 @@ struct ol_loop {
 	struct ol_job *job;
 	struct ol_control *control;
 	uint32_t worker_id; /* chooses the batches */
+	uint32_t shards;
+	bool sync;
+	double pace; /* gradients a second at most; 0: no limit */
+	uint64_t steps; /* to compute from the first position on; 0: control alone decides */
+
 	struct ol_loop_stat stat; /* up to date whatever a call returned */
 	struct ol_op pull;
 	struct ol_op push;
+	struct ol_op flush;
+	bool began; /* there has been a pull */
+	bool news; /* a server went or came since the last pull */
+	uint64_t since; /* gradients computed since weights came from all servers */
+	uint64_t drawn; /* the batch drawn is of this position, … */
+	bool has_drawn; /* … if there is one */
+	uint64_t base[OL_LOOP_SHARDS_MAX]; /* what shards had of this worker before it started */
+	struct {
+		uint32_t outages; /* that the parent knows of */
+		bool down;
+	} links[OL_LOOP_SHARDS_MAX];
+	unsigned down; /* links */
+	uint64_t down_from_ns; /* while a link is down */
+	uint64_t down_computed;
+	uint64_t pace_ns; /* no gradient before */
 	uint64_t said_ns; /* when the parent last heard from us */
 };
 
@@ -61,7 +97,10 @@ int ol_loop_run(struct ol_loop *loop);
 /* ol_loop_pull_newest -- the newest weights there are, waited for; errors as above */
 int ol_loop_pull_newest(struct ol_loop *loop);
 
-/* ol_loop_json -- the figures as an object; NULL: no memory */
-json_t *ol_loop_json(const struct ol_loop_stat *stat);
+/* ol_loop_link -- what became of the gradients at the shard that has least of them */
+struct ol_link_stat ol_loop_link(const struct ol_loop *loop);
+
+/* ol_loop_json -- the figures as an object, with all links if wanted; NULL: no memory */
+json_t *ol_loop_json(const struct ol_loop *loop, bool links);
 
 #endif /* OUTLAST_LOOP_H */

@@ -22,7 +22,7 @@ extern char **environ;
 static char blas_variable[] = "OPENBLAS_NUM_THREADS=1";
 
 enum {
-	ORDER_MAX = 64,
+	ORDER_MAX = 512,
 	OWN_VARIABLES = 2
 };
 
@@ -132,6 +132,8 @@ int ol_proc_spawn(struct ol_proc *proc, const char *name, struct ol_args *args, 
 		return rc;
 	}
 	proc->fd = fds[0];
+	proc->ended = false;
+	proc->line_len = 0;
 	snprintf(proc->name, sizeof(proc->name), "%s", name);
 	return 0;
 }
@@ -215,7 +217,7 @@ void ol_proc_fini(struct ol_proc *proc)
 	}
 	if (proc->fd >= 0)
 		close(proc->fd);
-	proc->fd = -1;
+	*proc = (struct ol_proc){ .fd = -1 };
 }
 
 void ol_proc_exit_text(const struct ol_proc *proc, char *text, size_t text_bytes)

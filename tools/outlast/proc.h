@@ -18,7 +18,7 @@
 
 enum {
 	OL_PROC_FD = 3, /* the socket, in the child */
-	OL_PROC_LINE_MAX = 4096
+	OL_PROC_LINE_MAX = 32768
 };
 
 struct ol_proc {
@@ -45,10 +45,16 @@ void ol_proc_order(struct ol_proc *proc, const char *format, ...)
 /* ol_proc_reap -- true if it has ended just now */
 bool ol_proc_reap(struct ol_proc *proc);
 
+/* ol_proc_lives -- it was started, and its end has not been seen */
+static inline bool ol_proc_lives(const struct ol_proc *proc)
+{
+	return proc->pid != 0 && !proc->ended;
+}
+
 /* ol_proc_kill -- a signal; nothing if it has ended or was never started */
 void ol_proc_kill(const struct ol_proc *proc, int signo);
 
-/* ol_proc_fini -- kill it if need be, wait for it, close the socket */
+/* ol_proc_fini -- kill it if need be, wait for it, close the socket; it may be started again */
 void ol_proc_fini(struct ol_proc *proc);
 
 /* ol_proc_exit_text -- "was killed by signal 9", "ended with exit status 4" */

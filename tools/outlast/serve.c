@@ -17,12 +17,14 @@
 #include "base/log.h"
 #include "outlast/cmd.h"
 #include "outlast/control.h"
+#include "outlast/durable.h"
 #include "outlast/job.h"
 #include "outlast/settings.h"
 #include "outlast_server.h"
 
 enum {
 	LOOK_MS = 20, /* how often orders and --exit-version are looked at */
+	RESTORE_LOOK_MS = 2, /* until it has its weights */
 	MEMORY_TEXT_MAX = 256
 };
 
@@ -35,10 +37,13 @@ struct serve_set {
 	uint32_t servers;
 	uint32_t workers;
 	uint32_t workers_max;
+	uint32_t epoch;
 	uint32_t ready_fd;
 	uint32_t report_fd;
 	struct ol_set_model model;
 	struct ol_set_rule rule;
+	struct ol_set_durable durable;
+	struct ol_set_lease lease;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
 	struct ol_set_key key;
@@ -66,7 +71,8 @@ static const struct ol_conf_field serve_fields[] = {
 	  .max = 64 },
 	{ .name = "workers",
 	  .dflt = "1",
-	  .help = "sync: how many make a step",
+	  .help = "sync: how many make a step; from mirrors: how many are waited for before the "
+		  "freshest is taken",
 	  .offset = offsetof(struct serve_set, workers),
 	  .type = OL_CONF_U32,
 	  .min = 1,
@@ -77,6 +83,12 @@ static const struct ol_conf_field serve_fields[] = {
 	  .offset = offsetof(struct serve_set, workers_max),
 	  .type = OL_CONF_U32,
 	  .max = 1024 },
+	{ .name = "epoch",
+	  .dflt = "1",
+	  .help = "number of this server among those that held the shard, one after the other",
+	  .offset = offsetof(struct serve_set, epoch),
+	  .type = OL_CONF_U32,
+	  .min = 1 },
 	{ .name = "data_shape",
 	  .dflt = NULL,
 	  .help = "ROWSxCOLUMNSxCLASSES of the data, 28x28x10 for example; then --dataset is not "
@@ -112,7 +124,9 @@ static const struct ol_rows serve_rows = { serve_fields,
 
 static const char examples[] =
 	"  outlast serve --listen 10.0.0.1:7471 --workers 2 --consistency sync --model cnn\n"
-	"  outlast serve --listen @job0 --shard 0 --servers 2 --model mlp --dataset synthetic\n";
+	"  outlast serve --listen @job0 --shard 0 --servers 2 --model mlp --dataset synthetic\n"
+	"  outlast serve --listen 10.0.0.1:7471 --durability checkpoint --checkpoint "
+	"every=5s,dir=ckpt --restore freshest --epoch 2\n";
 
 /* One server in this process, and the thread that watches for its end. */
 struct serve {
@@ -121,7 +135,9 @@ struct serve {
 	struct ol_control control;
 	struct ol_server *server;
 	size_t param_count;
+	struct ol_ckpt_set ckpt;
 	char key[OL_JOB_KEY_BYTES];
+	bool restored; /* the parent knows where the weights come from */
 	_Atomic int done; /* the server's loop has returned */
 };
 
@@ -157,12 +173,38 @@ static int first_weights(struct serve *serve, float **ret_weights)
 	return 0;
 }
 
+static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
+{
+	const struct serve_set *set = &serve->set;
+	int rc = ol_settings_durable_check(&serve->settings, &set->durable, &serve->ckpt);
+
+	if (rc != 0)
+		return rc;
+	opts->epoch = set->epoch;
+	opts->lease_ms = set->lease.lease_ms;
+	opts->restore = (enum ol_restore)set->durable.restore;
+	opts->restore_workers = set->workers;
+	opts->replay = (enum ol_replay)set->durable.replay;
+	opts->replay_clip = (float)set->durable.replay_clip;
+	opts->job_id = ol_job_id(&set->model, set->rule.optimizer);
+	if (set->durable.durability != OL_DURABILITY_CHECKPOINT)
+		return 0;
+	if (serve->ckpt.dir[0] == '\0')
+		return ol_settings_fail(&serve->settings, "checkpoint",
+					"names no folder: add dir=DIR");
+	opts->checkpoint_dir = serve->ckpt.dir;
+	opts->checkpoint_steps = serve->ckpt.steps;
+	opts->checkpoint_ms = serve->ckpt.ms;
+	opts->checkpoint_keep = serve->ckpt.keep;
+	return 0;
+}
+
 static int server_open(struct serve *serve, const float *weights)
 {
 	const struct serve_set *set = &serve->set;
 	struct ol_server_opts opts;
 	uint64_t first, count;
-	char err[256] = "";
+	char err[512] = "";
 	int rc;
 
 	if (set->shard >= set->servers)
@@ -189,10 +231,35 @@ static int server_open(struct serve *serve, const float *weights)
 	opts.spin_us = set->link.spin_us;
 	if (opts.workers > opts.workers_max)
 		return ol_settings_fail(&serve->settings, "workers", "is above --workers-max");
+	rc = durable_opts(serve, &opts);
+	if (rc != 0)
+		return rc;
 	rc = ol_server_open(&opts, weights + first, &serve->server, err, sizeof(err));
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", err, NULL, ol_cmd_remedy(rc));
 	return 0;
+}
+
+/* Once it has its weights: whose, and since when */
+static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
+{
+	static const char *const sources[] = { [OL_RESTORE_NONE] = "none",
+					       [OL_RESTORE_CHECKPOINT] = "checkpoint",
+					       [OL_RESTORE_MIRROR] = "mirror" };
+	uint32_t from = stat->restored_from;
+
+	if (serve->restored || stat->ready_ns == 0)
+		return;
+	serve->restored = true;
+	if (from > OL_RESTORE_MIRROR)
+		from = OL_RESTORE_NONE;
+	if (serve->control.parent_fd < 0 && from != OL_RESTORE_NONE)
+		fprintf(stderr, "server of shard %u goes on from version %" PRIu64 " of a %s\n",
+			serve->set.shard, stat->restored_version, sources[from]);
+	ol_control_say(&serve->control, "restored",
+		       json_pack("{s:s, s:I, s:I}", "from", sources[from], "version",
+				 (json_int_t)stat->restored_version, "ready_ns",
+				 (json_int_t)stat->ready_ns));
 }
 
 /* Watches orders and, if asked for, the version; ends when the server's loop has. */
@@ -203,12 +270,12 @@ static void *watch(void *arg)
 	struct ol_server_stat stat;
 
 	while (!atomic_load(&serve->done)) {
-		ol_control_poll(control, LOOK_MS);
-		if (serve->set.exit_version != 0) {
-			ol_server_get_stat(serve->server, &stat);
-			if (stat.version >= serve->set.exit_version && stat.workers == 0)
-				control->stop_at = 0;
-		}
+		ol_control_poll(control, serve->restored ? LOOK_MS : RESTORE_LOOK_MS);
+		ol_server_get_stat(serve->server, &stat);
+		restored_say(serve, &stat);
+		if (serve->set.exit_version != 0 && stat.version >= serve->set.exit_version &&
+		    stat.workers == 0)
+			control->stop_at = 0;
 		if (control->quit || control->stop_at == 0) {
 			ol_server_stop(serve->server);
 			break;
@@ -240,15 +307,21 @@ static int ready_say(struct serve *serve)
 
 static json_t *stat_json(const struct ol_server_stat *stat)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version",
-			 (json_int_t)stat->version, "applied", (json_int_t)stat->applied,
-			 "dropped_nonfinite", (json_int_t)stat->dropped_nonfinite, "dropped_late",
-			 (json_int_t)stat->dropped_late, "duplicates", (json_int_t)stat->duplicates,
-			 "staleness_sum", (json_int_t)stat->staleness_sum, "bytes_in",
-			 (json_int_t)stat->bytes_in, "samples", (json_int_t)stat->samples,
-			 "refused", (json_int_t)stat->refused, "violations",
-			 (json_int_t)stat->violations, "loss",
-			 isfinite(stat->loss) ? json_real((double)stat->loss) : json_null());
+	return json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, "
+		"s:I, s:I, s:I, s:i}",
+		"version", (json_int_t)stat->version, "applied", (json_int_t)stat->applied,
+		"dropped_nonfinite", (json_int_t)stat->dropped_nonfinite, "dropped_late",
+		(json_int_t)stat->dropped_late, "duplicates", (json_int_t)stat->duplicates,
+		"staleness_sum", (json_int_t)stat->staleness_sum, "bytes_in",
+		(json_int_t)stat->bytes_in, "samples", (json_int_t)stat->samples, "refused",
+		(json_int_t)stat->refused, "violations", (json_int_t)stat->violations, "loss",
+		isfinite(stat->loss) ? json_real((double)stat->loss) : json_null(), "replayed",
+		(json_int_t)stat->replayed, "restored_version", (json_int_t)stat->restored_version,
+		"checkpoints", (json_int_t)stat->checkpoints, "checkpoints_failed",
+		(json_int_t)stat->checkpoints_failed, "checkpoints_skipped",
+		(json_int_t)stat->checkpoints_skipped, "checkpoint_bytes",
+		(json_int_t)stat->checkpoint_bytes, "epoch", (int)stat->epoch);
 }
 
 static int summary(struct serve *serve)
@@ -288,6 +361,9 @@ static int serve_run(struct serve *serve)
 	atomic_store(&serve->done, 1);
 	pthread_join(watcher, NULL);
 	exit_code = summary(serve);
+	if (rc == OL_E_FENCED)
+		return ol_cmd_error(OL_EXIT_FENCED, "serve", ol_server_addr(serve->server), NULL,
+				    ol_strerror(rc));
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", "the server failed",
 				    ol_strerror(rc), NULL);
@@ -343,6 +419,9 @@ int cmd_serve(int argc, char **argv)
 	ol_settings_add(settings, serve_rows, 0);
 	ol_settings_add(settings, ol_rows_model, offsetof(struct serve_set, model));
 	ol_settings_add(settings, ol_rows_rule, offsetof(struct serve_set, rule));
+	ol_settings_add(settings, ol_rows_durable, offsetof(struct serve_set, durable));
+	ol_settings_add(settings, ol_rows_restore_first, offsetof(struct serve_set, durable));
+	ol_settings_add(settings, ol_rows_lease, offsetof(struct serve_set, lease));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct serve_set, link));
 	ol_settings_add(settings, ol_rows_transport, offsetof(struct serve_set, transport));
 	ol_settings_add(settings, ol_rows_key, offsetof(struct serve_set, key));

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "outlast/cmd.h"
+#include "outlast/durable.h"
 
 #define ROWS(array) \
 	{ \
@@ -221,6 +222,160 @@ const char *ol_transport_name(int choice)
 	return NULL;
 }
 
+static const struct ol_conf_choice durabilities[] = {
+	{ "none", OL_DURABILITY_NONE },
+	{ "checkpoint", OL_DURABILITY_CHECKPOINT },
+	{ "chain", OL_DURABILITY_CHAIN },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_choice restores[] = {
+	{ "none", OL_RESTORE_NONE },
+	{ "checkpoint", OL_RESTORE_CHECKPOINT },
+	{ "mirror", OL_RESTORE_MIRROR },
+	{ "freshest", OL_RESTORE_FRESHEST },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_choice replays[] = {
+	{ "each", OL_REPLAY_EACH }, { "mean", OL_REPLAY_MEAN },           { "sum", OL_REPLAY_SUM },
+	{ "clip", OL_REPLAY_CLIP }, { "staleness", OL_REPLAY_STALENESS }, { NULL, 0 },
+};
+
+static const struct ol_conf_field durable_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "when a server is lost: what is left of it" },
+	{ .name = "durability",
+	  .dflt = "none",
+	  .help = "none: the workers' last weights; checkpoint: files as well; chain: not there yet",
+	  .offset = offsetof(struct ol_set_durable, durability),
+	  .type = OL_CONF_CHOICE,
+	  .choices = durabilities },
+	{ .name = "checkpoint",
+	  .dflt = NULL,
+	  .help = "every=100steps or every=5s, dir=DIR, keep=3, with commas between; of these with "
+		  "--durability checkpoint",
+	  .offset = offsetof(struct ol_set_durable, checkpoint),
+	  .type = OL_CONF_STR },
+	{ .name = "replay",
+	  .dflt = "mean",
+	  .help = "what m gradients that a worker summed up meanwhile become: each: m steps at "
+		  "once; mean: one step; sum: each up to 50, then learning rate 0.001; clip: each, "
+		  "of a bounded norm; staleness: each scaled down by its age",
+	  .offset = offsetof(struct ol_set_durable, replay),
+	  .type = OL_CONF_CHOICE,
+	  .choices = replays },
+	{ .name = "replay_clip",
+	  .dflt = "1",
+	  .help = "replay clip: largest norm of the sum",
+	  .offset = offsetof(struct ol_set_durable, replay_clip),
+	  .type = OL_CONF_F64,
+	  .f64_min = 1e-9,
+	  .f64_max = 1e9 },
+};
+
+const struct ol_rows ol_rows_durable = ROWS(durable_fields);
+
+static const struct ol_conf_field restore_first_fields[] = {
+	{ .name = "restore",
+	  .dflt = "none",
+	  .help = "where its weights come from: none: it begins the job; checkpoint: the newest "
+		  "whole one; mirror: the freshest that a worker holds; freshest: the newer of both",
+	  .offset = offsetof(struct ol_set_durable, restore),
+	  .type = OL_CONF_CHOICE,
+	  .choices = restores },
+};
+
+const struct ol_rows ol_rows_restore_first = ROWS(restore_first_fields);
+
+static const struct ol_conf_field restore_again_fields[] = {
+	{ .name = "restore",
+	  .dflt = "freshest",
+	  .help = "where a server that is started again has its weights from: checkpoint: the "
+		  "newest whole one; mirror: the freshest that a worker holds; freshest: the newer "
+		  "of both; none: the first weights, which throws the training away",
+	  .offset = offsetof(struct ol_set_durable, restore),
+	  .type = OL_CONF_CHOICE,
+	  .choices = restores },
+};
+
+const struct ol_rows ol_rows_restore_again = ROWS(restore_again_fields);
+
+static const struct ol_conf_choice outages[] = {
+	{ "wait", OL_OUTAGE_WAIT },
+	{ "continue", OL_OUTAGE_CONTINUE },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_choice queues[] = {
+	{ "fold", OL_QUEUE_FOLD },
+	{ "drop-oldest", OL_QUEUE_DROP_OLDEST },
+	{ "wait", OL_QUEUE_WAIT },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field outage_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "when a server is lost: what a worker does meanwhile" },
+	{ .name = "outage",
+	  .dflt = "wait",
+	  .help = "wait for it; continue: compute at the last weights, and queue",
+	  .offset = offsetof(struct ol_set_outage, outage),
+	  .type = OL_CONF_CHOICE,
+	  .choices = outages },
+	{ .name = "outage_timeout",
+	  .dflt = "60",
+	  .help = "seconds until a worker gives up; 0: never",
+	  .offset = offsetof(struct ol_set_outage, outage_timeout),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 4e6 },
+	{ .name = "queue",
+	  .dflt = "fold",
+	  .help = "continue: fold: gradients are summed up; drop-oldest, wait: --queue-max of "
+		  "them, then the oldest goes or the worker waits",
+	  .offset = offsetof(struct ol_set_outage, queue),
+	  .type = OL_CONF_CHOICE,
+	  .choices = queues },
+	{ .name = "queue_max",
+	  .dflt = "64",
+	  .help = "gradients in the queue, unless they are folded",
+	  .offset = offsetof(struct ol_set_outage, queue_max),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = 65536 },
+	{ .name = "local_progress",
+	  .dflt = "false",
+	  .help = "continue: a worker's last weights follow its own gradients",
+	  .offset = offsetof(struct ol_set_outage, local_progress),
+	  .type = OL_CONF_BOOL },
+	{ .name = "mirror_state",
+	  .dflt = "false",
+	  .help = "pulls bring the optimizer's state too, for a server that comes back empty",
+	  .offset = offsetof(struct ol_set_outage, mirror_state),
+	  .type = OL_CONF_BOOL },
+	{ .name = "pace",
+	  .dflt = "0",
+	  .help = "at most so many gradients a second a worker; 0: as many as it can",
+	  .offset = offsetof(struct ol_set_outage, pace),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 1e6 },
+};
+
+const struct ol_rows ol_rows_outage = ROWS(outage_fields);
+
+static const struct ol_conf_field lease_fields[] = {
+	{ .name = "lease_ms",
+	  .dflt = "2000",
+	  .help = "a server that stood still for so long counts as gone, and ends by itself when "
+		  "it wakes up; the same for every process of a job",
+	  .offset = offsetof(struct ol_set_lease, lease_ms),
+	  .type = OL_CONF_U32,
+	  .min = 200,
+	  .max = 3600000 },
+};
+
+const struct ol_rows ol_rows_lease = ROWS(lease_fields);
+
 static int key_file_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES])
 {
 	FILE *in = fopen(file, "re");
@@ -301,6 +456,52 @@ void ol_settings_fini(struct ol_settings *settings)
 {
 	ol_conf_destroy(settings->conf);
 	settings->conf = NULL;
+}
+
+const char *ol_settings_text(const struct ol_settings *settings, const char *name, char *buf,
+			     size_t buf_bytes)
+{
+	buf[0] = '\0';
+	for (size_t i = 0; i < settings->count; i++) {
+		const char *field = settings->fields[i].name;
+
+		if (field != NULL && strcmp(field, name) == 0)
+			ol_conf_format(settings->conf, i, buf, buf_bytes);
+	}
+	return buf;
+}
+
+int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_durable *set,
+			      struct ol_ckpt_set *ret_ckpt)
+{
+	char err[160] = "";
+
+	if (set->durability == OL_DURABILITY_CHAIN)
+		return ol_settings_fail(settings, "durability",
+					"is not there yet: give none or checkpoint");
+	if (ol_ckpt_set_parse(set->checkpoint, ret_ckpt, err, sizeof(err)) != 0)
+		return ol_settings_fail(settings, "checkpoint", err);
+	if (set->durability == OL_DURABILITY_CHECKPOINT)
+		return 0;
+	if (set->checkpoint != NULL)
+		return ol_settings_fail(settings, "checkpoint", "needs --durability checkpoint");
+	if (set->restore == OL_RESTORE_CHECKPOINT)
+		return ol_settings_fail(settings, "restore", "needs --durability checkpoint");
+	return 0;
+}
+
+void ol_settings_outage(const struct ol_set_outage *set, const struct ol_set_lease *lease,
+			struct ol_worker_opts *opts)
+{
+	opts->outage = (enum ol_outage)set->outage;
+	opts->outage_timeout_ms = (uint32_t)(set->outage_timeout * 1e3);
+	if (opts->outage_timeout_ms == 0 && set->outage_timeout > 0.0)
+		opts->outage_timeout_ms = 1;
+	opts->lease_ms = lease->lease_ms;
+	opts->queue = (enum ol_queue)set->queue;
+	opts->queue_max = set->queue_max;
+	opts->local_progress = set->local_progress;
+	opts->mirror_state = set->mirror_state;
 }
 
 struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set)

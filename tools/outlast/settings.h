@@ -23,6 +23,8 @@ enum {
 	OL_ARGS_MAX = 96
 };
 
+struct ol_ckpt_set;
+
 struct ol_rows {
 	const struct ol_conf_field *fields;
 	size_t count;
@@ -80,6 +82,45 @@ extern const struct ol_rows ol_rows_transport; /* default: auto */
 /* ol_transport_name -- as the library wants it; NULL: auto */
 const char *ol_transport_name(int choice);
 
+/* What a dead server leaves behind, and what the next one does with it: the servers' side. */
+struct ol_set_durable {
+	const char *checkpoint; /* durable.h */
+	double replay_clip;
+	int durability; /* enum ol_durability */
+	int restore; /* enum ol_restore; its row is the subcommand's own */
+	int replay; /* enum ol_replay */
+};
+
+enum ol_durability {
+	OL_DURABILITY_NONE,
+	OL_DURABILITY_CHECKPOINT,
+	OL_DURABILITY_CHAIN
+};
+
+extern const struct ol_rows ol_rows_durable;
+extern const struct ol_rows ol_rows_restore_first; /* a server's: none unless it is told */
+extern const struct ol_rows ol_rows_restore_again; /* of a server that `train` starts again */
+
+/* What a worker does while a server is gone. */
+struct ol_set_outage {
+	double outage_timeout; /* seconds; 0: never */
+	int outage; /* enum ol_outage */
+	int queue; /* enum ol_queue */
+	uint32_t queue_max;
+	bool local_progress;
+	bool mirror_state;
+	double pace; /* gradients a second; 0: as many as it can */
+};
+
+extern const struct ol_rows ol_rows_outage;
+
+/* After how much silence a server counts as gone: both sides, the same value. */
+struct ol_set_lease {
+	uint32_t lease_ms;
+};
+
+extern const struct ol_rows ol_rows_lease;
+
 /* For programs started by hand; what `train` starts finds its key in the environment. */
 struct ol_set_key {
 	const char *job_key_file;
@@ -119,6 +160,22 @@ int ol_settings_fail(struct ol_settings *settings, const char *name, const char 
 
 /* ol_settings_fini -- every string that target points to is gone */
 void ol_settings_fini(struct ol_settings *settings);
+
+/* ol_settings_text -- the value of a setting as text, cut to fit; "": there is none of the name */
+const char *ol_settings_text(const struct ol_settings *settings, const char *name, char *buf,
+			     size_t buf_bytes);
+
+/*
+ * ol_settings_durable_check -- what of it cannot be, or not yet; prints, returns an exit code
+ *
+ * *ret_ckpt holds --checkpoint; a folder may be missing from it.
+ */
+int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_durable *set,
+			      struct ol_ckpt_set *ret_ckpt);
+
+/* ol_settings_outage -- the worker's options that the groups say */
+void ol_settings_outage(const struct ol_set_outage *set, const struct ol_set_lease *lease,
+			struct ol_worker_opts *opts);
 
 /* ol_settings_rule -- the update rule that a group says */
 struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set);

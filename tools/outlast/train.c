@@ -5,7 +5,9 @@
  */
 #include "outlast/train.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,11 +81,48 @@ static const struct ol_conf_field train_fields[] = {
 	  .help = "steps between evaluations on the test set; 0: only at the end",
 	  .offset = offsetof(struct train_set, eval_every),
 	  .type = OL_CONF_U64 },
+	{ .name = "eval_seconds",
+	  .dflt = "0",
+	  .help = "seconds between evaluations instead; 0: --eval-every",
+	  .offset = offsetof(struct train_set, eval_seconds),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 1e6 },
 	{ .name = "json",
 	  .dflt = NULL,
 	  .help = "file for the report",
 	  .offset = offsetof(struct train_set, json),
 	  .type = OL_CONF_STR },
+	{ .name = "timeline",
+	  .dflt = NULL,
+	  .help = "file for the course of the training: CSV, a row every --timeline-ms",
+	  .offset = offsetof(struct train_set, timeline),
+	  .type = OL_CONF_STR },
+	{ .name = "timeline_ms",
+	  .dflt = "250",
+	  .help = "milliseconds between two rows of the time line",
+	  .offset = offsetof(struct train_set, timeline_ms),
+	  .type = OL_CONF_U32,
+	  .min = 10,
+	  .max = 3600000 },
+	{ .name = "kill",
+	  .dflt = NULL,
+	  .help = "processes to lose: TARGET@WHEN[:down=DURATION][:signal=KILL|STOP], with commas "
+		  "between; TARGET serverN or workerN; WHEN 30s, 200steps or loss<0.8; down: until "
+		  "it is started again (STOP: woken up), at once without it",
+	  .offset = offsetof(struct train_set, kill),
+	  .type = OL_CONF_STR },
+	{ .name = "restarts",
+	  .dflt = "3",
+	  .help = "how many processes that die unasked are started again; 0: the job ends",
+	  .offset = offsetof(struct train_set, restarts),
+	  .type = OL_CONF_U32,
+	  .max = TRAIN_RESTARTS_MAX },
+	{ .name = "resume",
+	  .dflt = "false",
+	  .help = "go on with the job whose checkpoints are in the folder of --checkpoint",
+	  .offset = offsetof(struct train_set, resume),
+	  .type = OL_CONF_BOOL },
 	{ .name = "transport",
 	  .dflt = "shm",
 	  .help = "shared memory, or an RDMA device",
@@ -106,7 +145,11 @@ static const char examples[] =
 	"  outlast train --model mlp:64 --dataset synthetic --consistency sync --workers 4 "
 	"--servers 2\n"
 	"  outlast train --transport verbs --optimizer adam --lr 0.001 --seconds 60 --json "
-	"report.json\n";
+	"report.json\n"
+	"  outlast train --seconds 120 --outage continue --kill server0@30s:down=20s,"
+	"server0@80s:down=20s --timeline run.csv\n"
+	"  outlast train --durability checkpoint --checkpoint every=100steps,dir=ckpt --steps "
+	"20000 --resume\n";
 
 static int sizes_decide(struct train *train)
 {
@@ -131,21 +174,128 @@ static int sizes_decide(struct train *train)
 }
 
 /* A report that cannot be written should fail before the training, not after it. */
-static int json_check(struct train *train)
+static int file_check(const char *what, const char *path)
 {
 	char dir[OL_VALUE_MAX];
 	char *slash;
 
-	if (train->set.json == NULL || access(train->set.json, W_OK) == 0)
+	if (path == NULL || access(path, W_OK) == 0)
 		return 0;
-	snprintf(dir, sizeof(dir), "%s", train->set.json);
+	snprintf(dir, sizeof(dir), "%s", path);
 	slash = strrchr(dir, '/');
 	if (slash != NULL)
 		slash[slash == dir ? 1 : 0] = '\0';
-	if (access(train->set.json, F_OK) != 0 && access(slash != NULL ? dir : ".", W_OK) == 0)
+	if (access(path, F_OK) != 0 && access(slash != NULL ? dir : ".", W_OK) == 0)
 		return 0;
-	return ol_cmd_error(OL_EXIT_USAGE, "train", "cannot write --json", train->set.json,
-			    strerror(errno));
+	return ol_cmd_error(OL_EXIT_USAGE, "train", what, path, strerror(errno));
+}
+
+/* Does the schedule fit the job? */
+static int kills_check(struct train *train)
+{
+	const struct train_set *set = &train->set;
+	char err[OL_KILL_TEXT_MAX + 96] = "";
+
+	if (ol_kills_parse(set->kill, &train->kills, err, sizeof(err)) != 0)
+		return ol_settings_fail(&train->settings, "kill", err);
+	for (uint32_t i = 0; i < train->kills.count; i++) {
+		const struct ol_kill *kill = &train->kills.list[i];
+		bool server = kill->target == OL_KILL_SERVER;
+
+		if (kill->index >= (server ? set->servers : set->workers))
+			snprintf(err, sizeof(err), "\"%s\" is not below --%s", kill->text,
+				 server ? "servers" : "workers");
+		else if (server && kill->signo == SIGKILL && set->outage.outage_timeout > 0.0 &&
+			 (double)kill->down_ns >= set->outage.outage_timeout * 1e9)
+			snprintf(err, sizeof(err),
+				 "\"%s\" is down for longer than --outage-timeout", kill->text);
+		if (err[0] != '\0')
+			return ol_settings_fail(&train->settings, "kill", err);
+	}
+	return 0;
+}
+
+/* Of the job's checkpoints in a folder: how many, and the newest epoch */
+static unsigned folder_look(const char *dir, uint64_t job_id, uint32_t *ret_epoch)
+{
+	DIR *list = opendir(dir);
+	const struct dirent *entry;
+	unsigned count = 0;
+
+	*ret_epoch = 0;
+	while (list != NULL && (entry = readdir(list)) != NULL) {
+		uint64_t id;
+		uint32_t shard, epoch;
+
+		if (sscanf(entry->d_name, "ckpt-%" SCNx64 "-s%" SCNu32 "-e%" SCNu32, &id, &shard,
+			   &epoch) != 3 ||
+		    id != job_id)
+			continue;
+		count++;
+		if (epoch > *ret_epoch)
+			*ret_epoch = epoch;
+	}
+	if (list != NULL)
+		closedir(list);
+	return count;
+}
+
+static int folder_make(struct train *train)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(train->ckpt.dir, sizeof(train->ckpt.dir), "%.1900s/outlast-ckpt-XXXXXX",
+		 tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
+	train->ckpt_own = mkdtemp(train->ckpt.dir) != NULL;
+	if (train->ckpt_own)
+		return 0;
+	return ol_cmd_error(OL_EXIT_RESOURCES, "train", "cannot make a folder for checkpoints",
+			    train->ckpt.dir, strerror(errno));
+}
+
+/* What was left by another run of this job is either wanted or in the way. */
+static int durable_check(struct train *train)
+{
+	const struct train_set *set = &train->set;
+	struct ol_settings *settings = &train->settings;
+	uint32_t epoch;
+	unsigned count;
+	int rc = ol_settings_durable_check(settings, &set->durable, &train->ckpt);
+
+	if (rc != 0)
+		return rc;
+	if (set->resume &&
+	    (set->durable.durability != OL_DURABILITY_CHECKPOINT || train->ckpt.dir[0] == '\0'))
+		return ol_settings_fail(settings, "resume",
+					"needs --durability checkpoint and --checkpoint dir=DIR");
+	if (set->durable.durability != OL_DURABILITY_CHECKPOINT)
+		return 0;
+	if (train->ckpt.dir[0] == '\0')
+		return folder_make(train);
+	count = folder_look(train->ckpt.dir, ol_job_id(&set->model, set->rule.optimizer), &epoch);
+	if (count > 0 && !set->resume)
+		return ol_settings_fail(settings, "checkpoint",
+					"names a folder with checkpoints of this very job: give "
+					"--resume, or another folder");
+	if (count == 0 && set->resume)
+		return ol_settings_fail(settings, "resume",
+					"finds no checkpoint of this job in the folder");
+	for (uint32_t i = 0; i < set->servers; i++)
+		train->servers[i].first_epoch = epoch + 1;
+	return 0;
+}
+
+/* The folder that folder_make() made, with what servers wrote into it */
+static void folder_remove(const char *dir)
+{
+	DIR *list = opendir(dir);
+	const struct dirent *entry;
+
+	while (list != NULL && (entry = readdir(list)) != NULL)
+		(void)unlinkat(dirfd(list), entry->d_name, 0); /* "." and ".." are refused */
+	if (list != NULL)
+		closedir(list);
+	(void)rmdir(dir);
 }
 
 static int key_make(struct train *train)
@@ -194,12 +344,20 @@ static int job_open(struct train *train)
 
 static int job_start(struct train *train)
 {
-	int rc = json_check(train);
+	int rc = kills_check(train);
 
+	if (rc == 0)
+		rc = file_check("cannot write --json", train->set.json);
+	if (rc == 0)
+		rc = file_check("cannot write --timeline", train->set.timeline);
 	if (rc == 0)
 		rc = job_open(train);
 	if (rc == 0)
 		rc = sizes_decide(train);
+	if (rc == 0)
+		rc = durable_check(train);
+	if (rc == 0)
+		rc = train_timeline_open(train);
 	if (rc == 0)
 		rc = key_make(train);
 	if (rc == 0)
@@ -221,7 +379,8 @@ static void workers_run(struct train *train)
 	while (!train_workers_gone(train)) {
 		uint64_t now_ns;
 
-		train_turn(train, train->evaluating ? 0 : TICK_MS);
+		train_turn(train,
+			   train_evaluating(train) ? 0 : train_outages_wait_ms(train, TICK_MS));
 		now_ns = ol_clock_ns();
 		if (end_ns != 0 && now_ns - train->go_ns >= end_ns)
 			train_stop(train);
@@ -230,8 +389,10 @@ static void workers_run(struct train *train)
 				ol_proc_kill(&train->workers[i].proc, SIGKILL);
 		}
 		train_tick(train);
+		train_end_check(train);
 	}
 	train->end_ns = ol_clock_ns();
+	train_timeline_tick(train, true);
 }
 
 /* The last weights, while the servers are still there */
@@ -243,12 +404,13 @@ static void weights_look(struct train *train)
 	if (train->observer == NULL)
 		return;
 	train_stat_read(train);
-	train->evaluating = false;
 	rc = train_evaluate(train);
 	weights = rc == 0 ? ol_weights(train->observer, &train->final_version) : NULL;
 	if (rc == 0)
 		rc = ol_job_fingerprint(train->job, weights, train->sha256);
 	train->final = rc == 0;
+	if (rc == 0)
+		train_contained_take(train);
 	if (rc != 0 && train->exit_code == 0)
 		train_fail(train,
 			   ol_cmd_error(ol_cmd_exit_of(rc), "train",
@@ -262,13 +424,17 @@ static void servers_end(struct train *train)
 
 	ol_worker_close(train->observer);
 	train->observer = NULL;
-	for (uint32_t i = 0; i < train->set.servers; i++)
+	for (uint32_t i = 0; i < train->set.servers; i++) {
 		ol_proc_kill(&train->servers[i].proc, SIGTERM);
+		/* who is stopped cannot end; who was replaced is to find out by itself */
+		ol_proc_kill(&train->servers[i].proc, SIGCONT);
+		ol_proc_kill(&train->servers[i].old, SIGCONT);
+	}
 	while (left && ol_clock_ns() < bound_ns) {
 		left = false;
 		for (uint32_t i = 0; i < train->set.servers; i++)
-			left = left ||
-			       (train->servers[i].proc.pid != 0 && !train->servers[i].proc.ended);
+			left = left || ol_proc_lives(&train->servers[i].proc) ||
+			       ol_proc_lives(&train->servers[i].old);
 		if (left)
 			train_turn(train, TICK_MS);
 	}
@@ -289,6 +455,10 @@ static int train_run(struct train *train)
 	train->phase = TRAIN_ENDING;
 	weights_look(train);
 	servers_end(train);
+	train_outages_close(train);
+	train->accounted = train_accounts_check(train);
+	if (!train->accounted && train->exit_code == 0)
+		train->exit_code = OL_EXIT_FAILED;
 	rc = train_report(train);
 	if (train->exit_code != 0)
 		return train->exit_code;
@@ -304,8 +474,13 @@ static void train_fini(struct train *train)
 		ol_proc_fini(&train->workers[i].proc);
 		json_decref(train->workers[i].done);
 	}
-	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)
+	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++) {
 		ol_proc_fini(&train->servers[i].proc);
+		ol_proc_fini(&train->servers[i].old);
+	}
+	train_timeline_close(train);
+	if (train->ckpt_own)
+		folder_remove(train->ckpt.dir);
 	json_decref(train->evals);
 	ol_job_close(train->job);
 	if (train->signal_fd >= 0)
@@ -324,6 +499,9 @@ int cmd_train(int argc, char **argv)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "train", "no memory", NULL, NULL);
 	train->signal_fd = -1;
 	train->accuracy = -1.0;
+	train->loss = (double)NAN;
+	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)
+		train->servers[i].first_epoch = 1;
 	train->tty = isatty(STDERR_FILENO) == 1;
 	train->evals = json_array();
 	settings = &train->settings;
@@ -331,13 +509,18 @@ int cmd_train(int argc, char **argv)
 	settings->spec = (struct ol_conf_spec){
 		.program = "outlast train",
 		.purpose = "Trains a model on this machine: starts servers and workers as "
-			   "processes, shows how they fare, evaluates, and reports. A run with "
-			   "--consistency sync is a function of its seed, bit for bit.",
+			   "processes, shows how they fare, evaluates, and reports; starts those "
+			   "again that die, or that --kill has it kill. A run with --consistency "
+			   "sync is a function of its seed, bit for bit.",
 		.examples = examples,
 	};
 	ol_settings_add(settings, train_rows, 0);
 	ol_settings_add(settings, ol_rows_model, offsetof(struct train_set, model));
 	ol_settings_add(settings, ol_rows_rule, offsetof(struct train_set, rule));
+	ol_settings_add(settings, ol_rows_durable, offsetof(struct train_set, durable));
+	ol_settings_add(settings, ol_rows_restore_again, offsetof(struct train_set, durable));
+	ol_settings_add(settings, ol_rows_outage, offsetof(struct train_set, outage));
+	ol_settings_add(settings, ol_rows_lease, offsetof(struct train_set, lease));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct train_set, link));
 	if (ol_settings_load(settings, &train->set, argc, argv, &rc))
 		rc = train_run(train);

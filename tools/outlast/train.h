@@ -4,12 +4,17 @@
  * train.h -- the parts of `outlast train`
  *
  *	train.c          settings, the course of a job from start to end
- *	train_start.c    processes up, the observer connected
- *	train_watch.c    what happens meanwhile: messages, deaths, signals, progress, evaluation,
- *stop train_report.c   start block, progress line, summary, JSON
+ *	train_start.c    processes up, the first time and again; the observer connected
+ *	train_watch.c    what happens meanwhile: messages, deaths, signals, stop
+ *	train_outage.c   the kill schedule; who is started again, when; what became of each outage
+ *	train_eval.c     counters, evaluation
+ *	train_account.c  every gradient's fate, as workers and as weights have it
+ *	train_timeline.c the CSV
+ *	train_report.c   start block, progress line, summary
+ *	train_json.c     the report as JSON
  *
- * One thread, one struct train. Processes are all started before the observer opens a transport:
- * a process that holds one must not fork.
+ * One thread, one struct train. Processes are started by posix_spawn(), which copies no memory: so
+ * they may be started while the observer has a transport open.
  */
 #ifndef OUTLAST_TRAIN_H
 #define OUTLAST_TRAIN_H
@@ -19,7 +24,9 @@
 #include <stdint.h>
 
 #include "outlast.h"
+#include "outlast/durable.h"
 #include "outlast/job.h"
+#include "outlast/kill.h"
 #include "outlast/proc.h"
 #include "outlast/settings.h"
 
@@ -27,37 +34,129 @@ enum {
 	TRAIN_WORKERS_MAX = 64,
 	TRAIN_SERVERS_MAX = 16,
 	TRAIN_ADDR_MAX = 256,
-	TRAIN_MEMORY_MAX = 256
+	TRAIN_MEMORY_MAX = 256,
+	TRAIN_RESTARTS_MAX = 100,
+	TRAIN_OUTAGES_MAX = OL_KILLS_MAX + TRAIN_RESTARTS_MAX
 };
 
 struct train_set {
 	const char *address;
 	const char *json;
+	const char *kill;
+	const char *timeline;
 	uint64_t steps;
 	uint64_t eval_every;
 	double seconds;
 	double epochs;
+	double eval_seconds;
 	uint32_t workers;
 	uint32_t servers;
 	uint32_t batch;
+	uint32_t restarts;
+	uint32_t timeline_ms;
+	bool resume;
 	int transport; /* enum ol_transport_choice, never auto */
 	struct ol_set_model model;
 	struct ol_set_rule rule;
+	struct ol_set_durable durable;
+	struct ol_set_outage outage;
+	struct ol_set_lease lease;
 	struct ol_set_link link;
+};
+
+/* A process that was lost, or stopped, and what came of it. Times are of CLOCK_MONOTONIC. */
+struct train_outage {
+	char target[24]; /* "server0" */
+	bool server;
+	bool over; /* a server's gradient was applied again; a worker was ready again */
+	bool survived; /* STOP: woken up before anyone missed it */
+	bool fenced; /* STOP: the old one ended by itself */
+	uint32_t index;
+	const struct ol_kill *kill; /* NULL: nobody asked for it */
+	uint64_t version; /* when it was lost */
+	uint64_t killed_ns;
+	uint64_t detected_ns; /* by the first worker; 0: by none so far, as the next two */
+	uint64_t ready_ns; /* whoever took its place had its weights */
+	uint64_t first_applied_ns;
+	char from[16]; /* where these weights came from; "": not known */
+	uint64_t restored_version;
+	double loss_before; /* NAN: not known */
+	double accuracy_before;
+	double loss_after;
+	double accuracy_after;
+	uint64_t lost_at; /* gradients that the job had lost when it began … */
+	uint64_t lost; /* … and that it lost in it */
+};
+
+/* What a process can go through. */
+struct train_life {
+	bool killed; /* by us: its end is no surprise */
+	bool stopped; /* by us, and not woken up */
+	bool wants_wake; /* once its replacement is there */
+	uint64_t wake_ns; /* 0: not at a certain time */
+	uint64_t start_ns; /* start it again then; 0: it is there */
+	uint64_t retry_ns; /* until then a start that fails is tried again */
+	struct train_outage *outage; /* it is in; NULL: none */
+};
+
+/* Counters of servers that have gone, one after the other */
+struct train_past {
+	uint64_t applied;
+	uint64_t dropped_nonfinite;
+	uint64_t dropped_late;
+	uint64_t staleness_sum;
+	uint64_t bytes_in;
+	uint64_t replayed;
+	uint64_t checkpoints;
+	uint64_t checkpoints_failed;
+	uint64_t checkpoints_skipped;
+	uint64_t checkpoint_bytes;
 };
 
 struct train_server {
 	struct ol_proc proc;
-	bool ready;
+	struct ol_proc old; /* stopped, replaced; it is to end by itself once it is woken up */
+	struct train_life life;
+	bool ready; /* it listens */
+	bool restored; /* it has its weights */
+	uint32_t epoch;
+	uint32_t first_epoch;
 	char addr[TRAIN_ADDR_MAX];
 	char memory[TRAIN_MEMORY_MAX];
+	struct ol_server_stat stat; /* of the process now */
+	struct train_past past; /* of those before */
+	struct train_outage *woken; /* of `old` */
+};
+
+/* What became of the gradients of one process, as it said last. */
+struct train_count {
+	uint64_t computed;
+	uint64_t pushed;
+	uint64_t applied;
+	uint64_t dropped_nonfinite;
+	uint64_t dropped_late;
+	uint64_t queue_dropped;
+	uint64_t lost;
+	uint64_t pending;
+	uint64_t queued_total;
+	uint64_t resent;
+	uint64_t queue_bytes;
+	uint64_t queue_bytes_max;
+	uint64_t before_computed;
+	uint64_t outage_computed;
+	double before_s;
+	double outage_s;
 };
 
 struct train_worker {
 	struct ol_proc proc;
+	struct train_life life;
 	bool ready; /* connected, waits for "go" */
-	bool died; /* before it was done, or with an error */
-	uint64_t computed; /* as it said last */
+	bool died; /* for good: before it was done, or with an error */
+	bool finished; /* all computed; stays for the others */
+	uint64_t barren; /* steps that made no version */
+	struct train_count now;
+	struct train_count past; /* of the processes before */
 	json_t *done; /* its figures, or NULL */
 };
 
@@ -71,6 +170,22 @@ struct train_stat {
 	float loss;
 };
 
+/* An evaluation: weights of the observer's that are to be, or are being looked at */
+struct train_eval {
+	const float *weights; /* NULL: none */
+	uint64_t version;
+	double t_s;
+	struct train_outage *before; /* it is that of the weights lost then, … */
+	struct train_outage *after; /* … or of those after it; NULL: neither */
+};
+
+/* One worker at one shard, from both ends */
+struct train_account {
+	uint64_t base;
+	uint64_t applied; /* says the worker */
+	uint64_t contained; /* in the final weights */
+};
+
 enum train_phase {
 	TRAIN_STARTING, /* a process that fails ends the job with that process's exit code */
 	TRAIN_RUNNING, /* "go" has been said; ends when every worker has ended */
@@ -80,20 +195,29 @@ enum train_phase {
 struct train {
 	struct ol_settings settings;
 	struct train_set set;
+	struct ol_kills kills;
+	bool fired[OL_KILLS_MAX];
+	struct ol_ckpt_set ckpt;
+	bool ckpt_own; /* its folder is ours to remove */
 	struct ol_job *job;
 	char key[OL_JOB_KEY_BYTES];
 	enum train_phase phase;
 	int signal_fd;
 	int signal; /* that ends the job early; 0: none */
 	int exit_code; /* of the first failure */
-	unsigned died; /* workers */
+	unsigned died; /* workers, for good */
+	unsigned restarts; /* of processes that nobody killed on purpose */
 	bool stopping; /* workers have been told, or one is being held */
+	bool ending; /* workers have been told to leave */
 	bool killed; /* workers have been told to quit */
+	uint64_t stop_at; /* a sync job's last step, once it is decided; 0: steps */
 	uint64_t quit_ns; /* when */
 	uint64_t steps; /* updates wanted; 0: until the time is over */
 
 	struct train_server servers[TRAIN_SERVERS_MAX];
 	struct train_worker workers[TRAIN_WORKERS_MAX];
+	struct train_outage outages[TRAIN_OUTAGES_MAX];
+	unsigned outage_count;
 	struct ol_worker *observer;
 	struct ol_op pull;
 
@@ -103,22 +227,28 @@ struct train {
 	struct train_stat stat;
 	uint64_t stat_ns;
 	double rate; /* gradients a second of late */
+	uint64_t rate_computed;
 	uint64_t shown_ns;
 	bool tty;
 	bool line_open; /* a progress line without its newline is on the screen */
 
 	struct ol_eval eval;
-	bool evaluating;
-	uint64_t eval_version;
+	struct train_eval eval_now;
+	struct train_eval eval_then; /* pulled while another was looked at */
 	uint64_t eval_next; /* version */
-	double eval_t_s;
+	uint64_t eval_next_ns;
 	json_t *evals; /* time line */
 	double accuracy; /* of the last evaluation; below 0: none yet */
 	double loss;
 
-	bool final; /* the three below are of the final weights */
+	struct train_timeline *timeline; /* NULL: none is wanted */
+
+	uint64_t contained_first[TRAIN_WORKERS_MAX]; /* of --resume: gradients before this run */
+	bool final; /* the rest is of the final weights */
 	uint64_t final_version;
 	char sha256[OL_SHA256_HEX_BYTES];
+	uint64_t contained[TRAIN_SERVERS_MAX][TRAIN_WORKERS_MAX]; /* gradients */
+	bool accounted; /* both ends of every worker agree, or there was nothing to compare */
 };
 
 static inline bool train_is_sync(const struct train *train)
@@ -130,6 +260,11 @@ static inline bool train_is_sync(const struct train *train)
 int train_servers_start(struct train *train);
 int train_workers_start(struct train *train);
 int train_observer_open(struct train *train);
+
+/* train_server_start -- the one of its epoch; elsewhere: not where the one before listened */
+int train_server_start(struct train *train, uint32_t index, enum ol_restore restore,
+		       bool elsewhere);
+int train_worker_start(struct train *train, uint32_t index);
 
 /* train_watch.c */
 
@@ -145,16 +280,123 @@ void train_go(struct train *train);
 /* train_stop -- training ends as soon as no worker has to wait for another; may be called again */
 void train_stop(struct train *train);
 
-/* train_tick -- counters, progress, evaluation while workers train */
+/* train_tick -- what is due while workers train */
 void train_tick(struct train *train);
+
+/* train_end_check -- tell everyone to leave if everyone has finished */
+void train_end_check(struct train *train);
+
+bool train_workers_gone(const struct train *train);
+
+/* train_outage.c */
+
+/* train_outages_tick -- kill, wake, start again, and look at what comes of it; while training */
+void train_outages_tick(struct train *train);
+
+/* train_outages_wait_ms -- for how long nothing of that is due, at most limit_ms */
+int train_outages_wait_ms(const struct train *train, int limit_ms);
+
+/* train_server_lost, train_worker_lost -- its process has ended; true: it is started again */
+bool train_server_lost(struct train *train, struct train_server *server);
+bool train_worker_lost(struct train *train, struct train_worker *worker);
+
+/* train_server_down -- a worker noticed at at_ns that the server of a shard is gone */
+void train_server_down(struct train *train, uint32_t shard, uint64_t at_ns);
+
+/* train_server_listens, train_server_restored, train_worker_back -- who is started again is there
+ */
+void train_server_listens(struct train *train, struct train_server *server, const char *addr);
+void train_server_restored(struct train_server *server, const json_t *message);
+void train_worker_back(struct train *train, struct train_worker *worker);
+
+/* train_old_ended -- a server that was stopped and replaced */
+void train_old_ended(struct train *train, struct train_server *server);
+
+/* train_from_str -- where a server's weights came from, for people */
+const char *train_from_str(const struct train_outage *outage);
+
+/* train_outages_close -- at the end of the job */
+void train_outages_close(struct train *train);
+
+/* train_shards_down -- shards without a server that has weights */
+unsigned train_shards_down(const struct train *train);
+
+/* train_eval.c */
 
 /* train_stat_read -- counters now; what cannot be read stays as it was */
 void train_stat_read(struct train *train);
 
+/*
+ * train_pull -- pull the newest weights and have them evaluated, now or after those at hand
+ *
+ * false: not now; two are being looked at, or a server is gone
+ */
+bool train_pull(struct train *train, struct train_outage *before, struct train_outage *after);
+
+/* train_eval_tick -- a piece of the evaluation at hand, or the next one if it is due */
+void train_eval_tick(struct train *train);
+
 /* train_evaluate -- pull the newest weights, evaluate them whole; 0 or a code */
 int train_evaluate(struct train *train);
 
-bool train_workers_gone(const struct train *train);
+static inline bool train_evaluating(const struct train *train)
+{
+	return train->eval_now.weights != NULL;
+}
+
+/* train_account.c */
+
+/* train_count_take -- a worker's figures out of what it said */
+void train_count_take(struct train_worker *worker, const json_t *message);
+
+/* train_count_close -- its process is gone: the next one begins at 0 */
+void train_count_close(struct train_worker *worker);
+
+/* train_counts -- of all workers, past ones too */
+struct train_count train_counts(const struct train *train);
+
+/* train_contained_take -- what the weights that the observer pulled last contain of every worker */
+void train_contained_take(struct train *train);
+
+/* train_contained -- gradients of a worker in the final weights, in the shard with least of them */
+uint64_t train_contained(const struct train *train, uint32_t worker);
+
+/* train_accounts_check -- true if both ends agree; says what does not */
+bool train_accounts_check(struct train *train);
+
+/* train_past_add -- a server has gone: what its counters said last */
+void train_past_add(struct train_server *server);
+
+/* train_total -- over the servers that held a shard */
+struct train_past train_total(const struct train_server *server);
+
+/* train_timeline.c */
+
+/* train_timeline_open -- the file with its first line; 0 or an exit code */
+int train_timeline_open(struct train *train);
+
+/* train_timeline_tick -- a row if one is due, or now is the end */
+void train_timeline_tick(struct train *train, bool end);
+void train_timeline_close(struct train *train);
+
+/* Counts of the whole job, from those who know them. */
+struct train_figures {
+	uint64_t computed;
+	uint64_t applied;
+	uint64_t dropped; /* by a policy: not finite, late, out of a queue */
+	uint64_t unresolved; /* computed, and never answered */
+	uint64_t version;
+	uint64_t replayed;
+	double wall_s; /* first worker's start to last worker's end */
+	double rate;
+	double staleness;
+	double rate_before; /* gradients a second until the first outage; NAN: there was none */
+	double rate_outage; /* while a server was missing */
+	unsigned kills;
+	unsigned recoveries;
+	bool anew; /* the optimizer's moments were lost */
+	struct train_count count;
+};
 
 /* train_report.c */
 void train_show_start(const struct train *train);
@@ -163,7 +405,12 @@ void train_show_progress(struct train *train, uint64_t now_ns);
 /* train_say -- a line for people on stderr, after the progress line */
 void train_say(struct train *train, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+const char *train_ended_str(const struct train *train);
+
 /* train_report -- summary on stdout, JSON; 0 or an exit code */
 int train_report(struct train *train);
+
+/* train_json.c -- NULL: no memory */
+json_t *train_json(const struct train *train, const struct train_figures *figures);
 
 #endif /* OUTLAST_TRAIN_H */

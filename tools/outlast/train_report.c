@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * train_report.c -- what `outlast train` shows: start block, progress, summary, JSON
+ * train_report.c -- what `outlast train` shows: start block, progress, summary
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,18 +22,6 @@ enum {
 	LINES_MS = 3000 /* when each is a line of its own */
 };
 
-/* Counts of the whole job, from those who know them. */
-struct figures {
-	uint64_t computed;
-	uint64_t applied;
-	uint64_t dropped;
-	uint64_t unresolved; /* computed, and never answered */
-	uint64_t version;
-	double wall_s; /* first worker's start to last worker's end */
-	double rate;
-	double staleness;
-};
-
 static void line_close(struct train *train)
 {
 	if (train->line_open)
@@ -52,17 +40,6 @@ void train_say(struct train *train, const char *format, ...)
 	fputc('\n', stderr);
 }
 
-static const char *choice(const struct train *train, const char *name, char *buf, size_t bytes)
-{
-	for (size_t i = 0; i < train->settings.count; i++) {
-		const char *field = train->settings.fields[i].name;
-
-		if (field != NULL && strcmp(field, name) == 0)
-			ol_conf_format(train->settings.conf, i, buf, bytes);
-	}
-	return buf;
-}
-
 void train_show_start(const struct train *train)
 {
 	const struct train_set *set = &train->set;
@@ -73,15 +50,22 @@ void train_show_start(const struct train *train)
 		set->model.model, train->job->param_count, set->model.dataset, data->train.count,
 		data->test.count);
 	fprintf(stderr, "%s, %s with lr %s, batch %u, seed %" PRIu64 ", ",
-		choice(train, "consistency", a, sizeof(a)),
-		choice(train, "optimizer", b, sizeof(b)), choice(train, "lr", c, sizeof(c)),
-		set->batch, set->model.seed);
+		ol_settings_text(&train->settings, "consistency", a, sizeof(a)),
+		ol_settings_text(&train->settings, "optimizer", b, sizeof(b)),
+		ol_settings_text(&train->settings, "lr", c, sizeof(c)), set->batch,
+		set->model.seed);
 	if (train->steps != 0)
 		fprintf(stderr, "%" PRIu64 " steps\n", train->steps);
 	else
 		fprintf(stderr, "%g s\n", set->seconds);
 	fprintf(stderr, "workers %u, servers %u, transport %s\n", set->workers, set->servers,
 		ol_transport_name(set->transport));
+	if (set->kill != NULL || set->durable.durability != OL_DURABILITY_NONE)
+		fprintf(stderr, "durability %s, outage %s, restore %s%s%s\n",
+			ol_settings_text(&train->settings, "durability", a, sizeof(a)),
+			ol_settings_text(&train->settings, "outage", b, sizeof(b)),
+			ol_settings_text(&train->settings, "restore", c, sizeof(c)),
+			set->kill != NULL ? ", kill " : "", set->kill != NULL ? set->kill : "");
 	for (uint32_t i = 0; i < set->servers; i++)
 		fprintf(stderr, "server %u at %s: %s\n", i, train->servers[i].addr,
 			train->servers[i].memory);
@@ -104,7 +88,8 @@ static int tty_columns(void)
 void train_show_progress(struct train *train, uint64_t now_ns)
 {
 	uint64_t every_ns = (train->tty ? TTY_MS : LINES_MS) * OL_NS_PER_MS;
-	char total[32] = "", accuracy[32] = "-", line[160];
+	char total[32] = "", accuracy[32] = "-", gone[32] = "", line[192];
+	unsigned down;
 
 	if (now_ns - (train->shown_ns != 0 ? train->shown_ns : train->go_ns) < every_ns)
 		return;
@@ -113,11 +98,14 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 		snprintf(total, sizeof(total), "/%" PRIu64, train->steps);
 	if (train->accuracy >= 0.0)
 		snprintf(accuracy, sizeof(accuracy), "%.4f", train->accuracy);
+	down = train_shards_down(train);
+	if (down > 0)
+		snprintf(gone, sizeof(gone), "  %u server%s gone", down, down > 1 ? "s" : "");
 	snprintf(line, sizeof(line),
 		 "step %" PRIu64 "%s  %.1f gradients/s  loss %.4f  accuracy %s  staleness %.2f  "
-		 "%.0f s",
+		 "%.0f s%s",
 		 train->stat.version, total, train->rate, (double)train->stat.loss, accuracy,
-		 staleness(&train->stat), (double)(now_ns - train->go_ns) / 1e9);
+		 staleness(&train->stat), (double)(now_ns - train->go_ns) / 1e9, gone);
 	if (train->tty) /* no wider than the window: only one row can be written over */
 		fprintf(stderr, "\r\033[K%.*s", tty_columns(), line);
 	else
@@ -125,10 +113,11 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 	train->line_open = train->tty;
 }
 
-/* First start and last end, as the workers report them; what the parent saw if none could */
+/* First start and last end, as the workers report them; what the parent saw if not all could */
 static double wall_s(const struct train *train)
 {
 	double first = INFINITY, last = 0.0;
+	bool whole = train->died == 0;
 
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const json_t *done = train->workers[i].done;
@@ -137,37 +126,103 @@ static double wall_s(const struct train *train)
 
 		if (done == NULL || json_integer_value(json_object_get(done, "computed")) == 0)
 			continue;
+		whole = whole && train->workers[i].past.computed == 0;
 		first = fmin(first, start);
 		last = fmax(last, end);
 	}
-	if (last > first && train->died == 0)
+	if (last > first && whole)
 		return last - first;
 	return (double)(train->end_ns - train->go_ns) / 1e9;
 }
 
-static struct figures figures(const struct train *train)
+/* Of all workers: until the first outage, and while a server was missing */
+static void rates_take(const struct train *train, struct train_figures *f)
+{
+	bool known = false;
+
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const struct train_count *now = &train->workers[i].now;
+
+		if (now->before_s > 0.0) {
+			f->rate_before += (double)now->before_computed / now->before_s;
+			known = true;
+		}
+		if (now->outage_s > 0.0)
+			f->rate_outage += (double)now->outage_computed / now->outage_s;
+	}
+	if (!known) {
+		f->rate_before = (double)NAN;
+		f->rate_outage = (double)NAN;
+	}
+}
+
+static void outages_take(const struct train *train, struct train_figures *f)
+{
+	bool state = train->set.rule.optimizer != OL_OPTIMIZER_SGD;
+
+	for (unsigned i = 0; i < train->outage_count; i++) {
+		const struct train_outage *outage = &train->outages[i];
+
+		f->kills += outage->kill != NULL;
+		f->recoveries += outage->over && !outage->survived;
+		if (state && !train->set.outage.mirror_state && strcmp(outage->from, "mirror") == 0)
+			f->anew = true;
+	}
+}
+
+/*
+ * What a worker that died without a word had computed is not known, but the weights know what they
+ * have of it. As long as all servers live their counters are exact; then the workers' are.
+ */
+static void counts_take(const struct train *train, struct train_figures *f)
 {
 	const struct train_stat *stat = &train->stat;
-	struct figures f = {
-		.applied = stat->applied,
-		.dropped = stat->dropped_nonfinite + stat->dropped_late,
-		.version = train->final ? train->final_version : stat->version,
+	struct train_count *count = &f->count;
+	bool servers_lost = false;
+
+	*count = train_counts(train);
+	for (unsigned i = 0; i < train->outage_count; i++)
+		servers_lost = servers_lost || train->outages[i].server;
+	f->applied = stat->applied;
+	for (uint32_t i = 0; train->final && i < train->set.workers; i++) {
+		if (i == 0)
+			f->applied = 0;
+		f->applied += train_contained(train, i);
+	}
+	if (!servers_lost) {
+		count->dropped_nonfinite = stat->dropped_nonfinite;
+		count->dropped_late = stat->dropped_late;
+	}
+	f->dropped = count->dropped_nonfinite + count->dropped_late + count->queue_dropped;
+	f->computed = count->computed;
+	if (f->computed < f->applied + f->dropped)
+		f->computed = f->applied + f->dropped;
+	if (f->computed > f->applied + f->dropped + count->lost)
+		f->unresolved = f->computed - f->applied - f->dropped - count->lost;
+}
+
+static struct train_figures figures(const struct train *train)
+{
+	struct train_figures f = {
+		.version = train->final ? train->final_version : train->stat.version,
 		.wall_s = wall_s(train),
-		.staleness = staleness(stat),
+		.staleness = staleness(&train->stat),
 	};
 
-	for (uint32_t i = 0; i < train->set.workers; i++)
-		f.computed += train->workers[i].computed;
-	/* a worker that died has not said how far it got; the servers know what they had of it */
-	if (train->died > 0 && f.computed < f.applied + f.dropped)
-		f.computed = f.applied + f.dropped;
-	if (f.computed > f.applied + f.dropped)
-		f.unresolved = f.computed - f.applied - f.dropped;
+	counts_take(train, &f);
+	rates_take(train, &f);
+	outages_take(train, &f);
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		uint64_t replayed = train_total(&train->servers[i]).replayed;
+
+		if (replayed > f.replayed)
+			f.replayed = replayed;
+	}
 	f.rate = f.wall_s > 0.0 ? (double)f.computed / f.wall_s : 0.0;
 	return f;
 }
 
-static const char *ended_str(const struct train *train)
+const char *train_ended_str(const struct train *train)
 {
 	if (train->signal != 0)
 		return "interrupted";
@@ -188,13 +243,82 @@ static void worker_show(const struct train *train, uint32_t i)
 		printf("worker %-10u %.1f gradients/s, %" PRIu64
 		       " gradients, %.1f %% of the time computing them%s\n",
 		       i, json_number_value(json_object_get(worker->done, "gradients_per_s")),
-		       worker->computed, wall > 0.0 ? 100.0 * grad / wall : 0.0,
-		       worker->died ? "; died" : "");
+		       worker->past.computed + worker->now.computed,
+		       wall > 0.0 ? 100.0 * grad / wall : 0.0, worker->died ? "; died" : "");
 }
 
-static void summary_show(const struct train *train, const struct figures *f)
+/* "12.3 ms"; "-" if either is not known */
+static const char *span(uint64_t from_ns, uint64_t to_ns, char *buf, size_t buf_bytes)
 {
-	printf("%-17s %s\n", "ended", ended_str(train));
+	if (from_ns == 0 || to_ns < from_ns)
+		snprintf(buf, buf_bytes, "-");
+	else if (to_ns - from_ns < OL_NS_PER_S)
+		snprintf(buf, buf_bytes, "%.1f ms", (double)(to_ns - from_ns) / 1e6);
+	else
+		snprintf(buf, buf_bytes, "%.2f s", (double)(to_ns - from_ns) / 1e9);
+	return buf;
+}
+
+static void outage_show(const struct train *train, const struct train_outage *outage)
+{
+	uint64_t back_ns = outage->server ? outage->first_applied_ns : outage->ready_ns;
+	char found[32], back[32];
+
+	printf("%-17s at %.2f s, version %" PRIu64 ": %s; noticed after %s, back after %s",
+	       outage->target, (double)(outage->killed_ns - train->go_ns) / 1e9, outage->version,
+	       outage->kill != NULL ? outage->kill->text : "died unasked",
+	       span(outage->killed_ns, outage->detected_ns, found, sizeof(found)),
+	       outage->survived ? "-" : span(outage->killed_ns, back_ns, back, sizeof(back)));
+	if (outage->from[0] != '\0')
+		printf(", version %" PRIu64 " %s", outage->restored_version,
+		       train_from_str(outage));
+	if (outage->server && !outage->survived)
+		printf(", %" PRIu64 " lost", outage->lost);
+	if (outage->survived)
+		printf("; woken up in time");
+	printf("%s\n", outage->fenced ? "; the old one fenced itself off" : "");
+}
+
+static void outages_show(const struct train *train, const struct train_figures *f)
+{
+	if (train->outage_count == 0)
+		return;
+	for (unsigned i = 0; i < train->outage_count; i++)
+		outage_show(train, &train->outages[i]);
+	printf("%-17s %u kills, %u recoveries; %" PRIu64 " lost, %" PRIu64 " queued, %" PRIu64
+	       " replayed, %" PRIu64 " pushed again\n",
+	       "outages", f->kills, f->recoveries, f->count.lost, f->count.queued_total,
+	       f->replayed, f->count.resent);
+	if (isfinite(f->rate_outage))
+		printf("%-17s %.1f gradients/s while a server was missing, %.1f before\n", "",
+		       f->rate_outage, f->rate_before);
+	if (f->anew)
+		printf("%-17s moments started anew: give --mirror-state to keep them\n",
+		       "optimizer");
+}
+
+static void gradients_show(const struct train_figures *f)
+{
+	printf("%-17s %" PRIu64 " computed, %" PRIu64 " applied, %" PRIu64 " dropped (%" PRIu64
+	       " not finite, %" PRIu64 " late",
+	       "gradients", f->computed, f->applied, f->dropped, f->count.dropped_nonfinite,
+	       f->count.dropped_late);
+	if (f->count.queue_dropped > 0)
+		printf(", %" PRIu64 " out of the queue", f->count.queue_dropped);
+	printf(")");
+	if (f->count.lost > 0)
+		printf(", %" PRIu64 " lost", f->count.lost);
+	if (f->unresolved > 0)
+		printf(", %" PRIu64 " given up", f->unresolved);
+	if (2 * f->dropped > f->computed)
+		printf("\n%-17s %s", "warning",
+		       "most gradients were dropped: see --lr, --nonfinite");
+	printf("\n");
+}
+
+static void summary_show(const struct train *train, const struct train_figures *f)
+{
+	printf("%-17s %s\n", "ended", train_ended_str(train));
 	if (train->final) {
 		printf("%-17s %.4f\n", "test accuracy", train->accuracy);
 		if (isfinite(train->loss))
@@ -203,105 +327,23 @@ static void summary_show(const struct train *train, const struct figures *f)
 			printf("%-17s %s\n", "test loss", "not finite: the training diverged");
 	}
 	printf("%-17s %" PRIu64 "\n", "steps", f->version);
-	printf("%-17s %" PRIu64 " computed, %" PRIu64 " applied, %" PRIu64 " dropped (%" PRIu64
-	       " not finite, %" PRIu64 " late)",
-	       "gradients", f->computed, f->applied, f->dropped, train->stat.dropped_nonfinite,
-	       train->stat.dropped_late);
-	if (f->unresolved > 0)
-		printf(", %" PRIu64 " given up", f->unresolved);
-	if (2 * f->dropped > f->computed)
-		printf("\n%-17s %s", "warning",
-		       "most gradients were dropped: see --lr, --nonfinite");
-	printf("\n%-17s %.1f\n", "gradients/s", f->rate);
+	gradients_show(f);
+	printf("%-17s %.1f\n", "gradients/s", f->rate);
 	printf("%-17s %.2f\n", "staleness, mean", f->staleness);
 	printf("%-17s %.3f s training, %.3f s in all\n", "wall", f->wall_s,
 	       (double)(ol_clock_ns() - train->begin_ns) / 1e9);
 	for (uint32_t i = 0; i < train->set.workers; i++)
 		worker_show(train, i);
+	outages_show(train, f);
 	if (train->final) {
 		printf("%-17s %" PRIu64 "\n", "version", train->final_version);
 		printf("%-17s %s\n", "weights sha256", train->sha256);
 	}
 }
 
-static json_t *workers_json(const struct train *train)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < train->set.workers; i++) {
-		const struct train_worker *worker = &train->workers[i];
-		json_t *one = worker->done != NULL ? json_deep_copy(worker->done) : json_object();
-
-		json_object_del(one, "event");
-		json_object_set_new(one, "id", json_integer(i));
-		json_object_set_new(one, "computed", json_integer((json_int_t)worker->computed));
-		json_object_set_new(one, "died", json_boolean(worker->died));
-		json_array_append_new(list, one);
-	}
-	return list;
-}
-
-/* The settings in force, as text: they have the names that the options have. */
-static json_t *settings_json(const struct train *train)
-{
-	json_t *object = json_object();
-	char value[OL_VALUE_MAX];
-
-	for (size_t i = 0; i < train->settings.count; i++) {
-		if (train->settings.fields[i].name == NULL)
-			continue;
-		ol_conf_format(train->settings.conf, i, value, sizeof(value));
-		json_object_set_new(object, train->settings.fields[i].name, json_string(value));
-	}
-	return object;
-}
-
-static json_t *number_or_null(bool known, double value)
-{
-	return known && isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *report_json(const struct train *train, const struct figures *f)
-{
-	const struct train_set *set = &train->set;
-	char a[32] = "", b[32] = "";
-	json_t *json = json_pack(
-		"{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:s, s:s, s:s, s:s, s:I}",
-		"ended", ended_str(train), "test_accuracy",
-		number_or_null(train->final, train->accuracy), "test_loss",
-		number_or_null(train->final, train->loss), "steps", (json_int_t)f->version,
-		"gradients_computed", (json_int_t)f->computed, "gradients_applied",
-		(json_int_t)f->applied, "gradients_dropped", (json_int_t)f->dropped,
-		"gradients_per_s", f->rate, "version", (json_int_t)f->version, "wall_s", f->wall_s,
-		"transport", ol_transport_name(set->transport), "consistency",
-		choice(train, "consistency", a, sizeof(a)), "durability", "none", "outage", "wait",
-		"servers", (json_int_t)set->servers);
-	json_t *more =
-		json_pack("{s:I, s:o, s:I, s:s, s:s, s:s, s:f, s:I, s:I, s:f, s:f, s:I, s:I, s:I, "
-			  "s:O, s:o, s:o}",
-			  "workers", (json_int_t)set->workers, "weights_sha256",
-			  train->final ? json_string(train->sha256) : json_null(), "seed",
-			  (json_int_t)set->model.seed, "model", set->model.model, "dataset",
-			  set->model.dataset, "optimizer", choice(train, "optimizer", b, sizeof(b)),
-			  "lr", set->rule.lr, "batch", (json_int_t)set->batch, "param_count",
-			  (json_int_t)train->job->param_count, "staleness_mean", f->staleness,
-			  "total_s", (double)(ol_clock_ns() - train->begin_ns) / 1e9,
-			  "gradients_nonfinite", (json_int_t)train->stat.dropped_nonfinite,
-			  "gradients_late", (json_int_t)train->stat.dropped_late, "workers_died",
-			  (json_int_t)train->died, "evals", train->evals, "per_worker",
-			  workers_json(train), "settings", settings_json(train));
-
-	if (json == NULL || more == NULL || json_object_update(json, more) != 0) {
-		json_decref(json);
-		json = NULL;
-	}
-	json_decref(more);
-	return json;
-}
-
 int train_report(struct train *train)
 {
-	struct figures f = figures(train);
+	struct train_figures f = figures(train);
 	json_t *json;
 	int rc = 0;
 
@@ -312,7 +354,7 @@ int train_report(struct train *train)
 				  strerror(errno));
 	if (train->set.json == NULL)
 		return rc;
-	json = report_json(train, &f);
+	json = train_json(train, &f);
 	if (json == NULL || json_dump_file(json, train->set.json, JSON_INDENT(2)) != 0)
 		rc = ol_cmd_error(OL_EXIT_FAILED, "train", "cannot write", train->set.json,
 				  json == NULL ? "no memory" : strerror(errno));

@@ -4,6 +4,7 @@
  * train_start.c -- servers, workers and the observer of `outlast train`
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@ static int spawn(struct train *train, struct ol_proc *proc, const char *name, st
 	return 0;
 }
 
-/* Where server i is to listen; verbs chooses the port. */
+/* Where server i is to listen, for the first time or elsewhere; verbs chooses the port. */
 static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX])
 {
 	const struct train_set *set = &train->set;
@@ -40,8 +41,8 @@ static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX
 	int rc;
 
 	if (set->transport == OL_TRANSPORT_SHM) {
-		snprintf(addr, TRAIN_ADDR_MAX, "@outlast-%d-%.8s-shard%u", (int)getpid(),
-			 train->key, i);
+		snprintf(addr, TRAIN_ADDR_MAX, "@outlast-%d-%.8s-shard%u-%u", (int)getpid(),
+			 train->key, i, train->servers[i].epoch);
 		return 0;
 	}
 	if (set->address != NULL) {
@@ -57,16 +58,47 @@ static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX
 	return 0;
 }
 
-static int server_start(struct train *train, uint32_t i)
+/* Where its weights come from, and where they go */
+static void durable_add(const struct train *train, struct ol_args *args, enum ol_restore restore)
+{
+	static const char *const restores[] = { [OL_RESTORE_NONE] = "none",
+						[OL_RESTORE_CHECKPOINT] = "checkpoint",
+						[OL_RESTORE_MIRROR] = "mirror",
+						[OL_RESTORE_FRESHEST] = "freshest" };
+	const struct ol_ckpt_set *ckpt = &train->ckpt;
+	char text[32];
+
+	ol_args_add(args, "--restore=%s", restores[restore]);
+	ol_args_add(args, "--replay=%s",
+		    ol_settings_text(&train->settings, "replay", text, sizeof(text)));
+	ol_args_add(args, "--replay-clip=%.17g", train->set.durable.replay_clip);
+	if (train->set.durable.durability != OL_DURABILITY_CHECKPOINT)
+		return;
+	ol_args_add(args, "--durability=checkpoint");
+	if (ckpt->steps != 0)
+		ol_args_add(args, "--checkpoint=every=%" PRIu64 "steps,keep=%u,dir=%s", ckpt->steps,
+			    ckpt->keep, ckpt->dir);
+	else
+		ol_args_add(args, "--checkpoint=every=%ums,keep=%u,dir=%s", ckpt->ms, ckpt->keep,
+			    ckpt->dir);
+}
+
+int train_server_start(struct train *train, uint32_t i, enum ol_restore restore, bool elsewhere)
 {
 	const struct train_set *set = &train->set;
 	const struct learn_shape *shape = &train->job->shape;
+	struct train_server *server = &train->servers[i];
 	struct ol_args args = { 0 };
 	char addr[TRAIN_ADDR_MAX], name[24];
-	int rc = listen_addr(train, i, addr);
+	int rc;
 
-	if (rc != 0)
-		return rc;
+	if (elsewhere) {
+		rc = listen_addr(train, i, addr);
+		if (rc != 0)
+			return rc;
+	} else {
+		snprintf(addr, sizeof(addr), "%s", server->addr);
+	}
 	snprintf(name, sizeof(name), "server %u", i);
 	ol_args_add(&args, "outlast");
 	ol_args_add(&args, "serve");
@@ -75,12 +107,15 @@ static int server_start(struct train *train, uint32_t i)
 	ol_args_add(&args, "--servers=%u", set->servers);
 	ol_args_add(&args, "--workers=%u", set->workers);
 	ol_args_add(&args, "--workers-max=%u", set->workers);
+	ol_args_add(&args, "--epoch=%u", server->epoch);
 	ol_args_add(&args, "--data-shape=%ux%ux%u", shape->rows, shape->cols, shape->classes);
 	ol_args_add_rows(&args, &train->settings, ol_rows_rule);
-	return spawn(train, &train->servers[i].proc, name, &args);
+	ol_args_add_rows(&args, &train->settings, ol_rows_lease);
+	durable_add(train, &args, restore);
+	return spawn(train, &server->proc, name, &args);
 }
 
-static int worker_start(struct train *train, uint32_t i)
+int train_worker_start(struct train *train, uint32_t i)
 {
 	struct ol_args args = { 0 };
 	char list[TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX], name[24];
@@ -95,6 +130,8 @@ static int worker_start(struct train *train, uint32_t i)
 	ol_args_add(&args, "--connect=%s", list);
 	ol_args_add(&args, "--id=%u", i);
 	ol_args_add(&args, "--batch=%u", train->set.batch);
+	ol_args_add_rows(&args, &train->settings, ol_rows_outage);
+	ol_args_add_rows(&args, &train->settings, ol_rows_lease);
 	return spawn(train, &train->workers[i].proc, name, &args);
 }
 
@@ -128,8 +165,12 @@ int train_servers_start(struct train *train)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < train->set.servers; i++)
-		rc = server_start(train, i);
+	for (uint32_t i = 0; rc == 0 && i < train->set.servers; i++) {
+		train->servers[i].epoch = train->servers[i].first_epoch;
+		rc = train_server_start(train, i,
+					train->set.resume ? OL_RESTORE_CHECKPOINT : OL_RESTORE_NONE,
+					true);
+	}
 	return rc != 0 ? rc : ready_wait(train);
 }
 
@@ -138,8 +179,25 @@ int train_workers_start(struct train *train)
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < train->set.workers; i++)
-		rc = worker_start(train, i);
+		rc = train_worker_start(train, i);
 	return rc != 0 ? rc : ready_wait(train);
+}
+
+/* What the checkpoints had of every worker is not of this run. */
+static int contained_look(struct train *train)
+{
+	int rc = ol_pull(train->observer, OL_PULL_NEWEST, &train->pull);
+
+	if (rc == 0)
+		rc = ol_worker_wait(train->observer, &train->pull);
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "train",
+				    "cannot pull the weights of the checkpoints", NULL,
+				    ol_strerror(rc));
+	train_contained_take(train);
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		train->contained_first[i] = train_contained(train, i);
+	return 0;
 }
 
 int train_observer_open(struct train *train)
@@ -161,8 +219,12 @@ int train_observer_open(struct train *train)
 	opts.param_count = train->job->param_count;
 	opts.op_timeout_ms = OBSERVER_TIMEOUT_MS;
 	opts.spin_us = 0;
+	/* it is to see the servers go and come, and keep the last weights meanwhile */
+	opts.outage = OL_OUTAGE_CONTINUE;
+	opts.outage_timeout_ms = 0;
+	opts.lease_ms = train->set.lease.lease_ms;
 	rc = ol_worker_open(&opts, &train->observer, err, sizeof(err));
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "train", err, NULL, ol_cmd_remedy(rc));
-	return 0;
+	return train->set.resume ? contained_look(train) : 0;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * train_watch.c -- what happens while a job runs: messages, deaths, signals, progress, evaluation
+ * train_watch.c -- what happens while a job runs: messages, deaths, signals, its end
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,8 +19,7 @@
 
 enum {
 	STAT_MS = 250, /* between two looks at the servers' counters */
-	EVAL_PIECE = 256, /* samples evaluated between two looks at anything else */
-	PROCS_MAX = TRAIN_SERVERS_MAX + TRAIN_WORKERS_MAX
+	PROCS_MAX = 2 * TRAIN_SERVERS_MAX + TRAIN_WORKERS_MAX
 };
 
 static struct train_worker *worker_of(struct train *train, const struct ol_proc *proc)
@@ -42,22 +40,36 @@ static struct train_server *server_of(struct train *train, const struct ol_proc 
 	return NULL;
 }
 
-/* Every process that was started: servers, then workers. NULL behind the last. */
+/* Every process there can be: servers, workers, servers that were replaced. Not all were started.
+ */
 static struct ol_proc *proc_at(struct train *train, uint32_t index)
 {
-	struct ol_proc *proc = NULL;
-
 	if (index < train->set.servers)
-		proc = &train->servers[index].proc;
-	else if (index < train->set.servers + train->set.workers)
-		proc = &train->workers[index - train->set.servers].proc;
-	return proc != NULL && proc->pid != 0 ? proc : NULL;
+		return &train->servers[index].proc;
+	index -= train->set.servers;
+	if (index < train->set.workers)
+		return &train->workers[index].proc;
+	return &train->servers[index - train->set.workers].old;
+}
+
+static uint32_t proc_count(const struct train *train)
+{
+	return 2 * train->set.servers + train->set.workers;
+}
+
+static struct train_server *old_of(struct train *train, const struct ol_proc *proc)
+{
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		if (&train->servers[i].old == proc)
+			return &train->servers[i];
+	}
+	return NULL;
 }
 
 bool train_workers_gone(const struct train *train)
 {
 	for (uint32_t i = 0; i < train->set.workers; i++) {
-		if (train->workers[i].proc.pid != 0 && !train->workers[i].proc.ended)
+		if (ol_proc_lives(&train->workers[i].proc) || train->workers[i].life.start_ns != 0)
 			return false;
 	}
 	return true;
@@ -72,44 +84,95 @@ void train_fail(struct train *train, int exit_code)
 		train->quit_ns = ol_clock_ns();
 	}
 	for (uint32_t i = 0; i < train->set.workers; i++) {
+		train->workers[i].life.start_ns = 0;
 		if (train->workers[i].proc.pid != 0)
 			ol_proc_order(&train->workers[i].proc, "quit");
 	}
 }
 
 /* One worker has stopped in front of its next step: nobody is further than that step. */
-static void held(struct train *train, struct train_worker *worker, uint64_t computed)
+static void held(struct train *train, struct train_worker *worker, uint64_t position)
 {
+	train->stop_at = position + 1;
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		if (&train->workers[i] != worker)
-			ol_proc_order(&train->workers[i].proc, "stop %" PRIu64, computed + 1);
+			ol_proc_order(&train->workers[i].proc, "stop %" PRIu64, train->stop_at);
 	}
-	ol_proc_order(&worker->proc, "stop %" PRIu64, computed + 1);
+	ol_proc_order(&worker->proc, "stop %" PRIu64, train->stop_at);
+}
+
+/* Steps that made no version; those who were there know. */
+static uint64_t barren(const struct train *train)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (train->workers[i].barren > most)
+			most = train->workers[i].barren;
+	}
+	return most;
+}
+
+/* Its share: how far it is to come. Whoever comes late is told what the others were. */
+static void go(struct train *train, uint32_t i)
+{
+	struct ol_proc *proc = &train->workers[i].proc;
+	uint32_t workers = train->set.workers;
+	uint64_t share = train->steps;
+
+	if (share == 0)
+		share = UINT64_MAX;
+	else if (!train_is_sync(train))
+		share = train->steps / workers + (i < train->steps % workers);
+	ol_proc_order(proc, "go %" PRIu64 " %" PRIu64, share, barren(train));
+	if (!train->stopping)
+		return;
+	if (!train_is_sync(train))
+		ol_proc_order(proc, "stop 0");
+	else if (train->stop_at != 0)
+		ol_proc_order(proc, "stop %" PRIu64, train->stop_at);
+	else if (i == 0)
+		ol_proc_order(proc, "hold");
 }
 
 static void on_worker_message(struct train *train, struct train_worker *worker, const char *event,
 			      json_t *message)
 {
-	json_int_t computed = json_integer_value(json_object_get(message, "computed"));
+	json_int_t position = json_integer_value(json_object_get(message, "position"));
 
-	if (computed > 0)
-		worker->computed = (uint64_t)computed;
+	train_count_take(worker, message);
 	if (strcmp(event, "ready") == 0) {
 		worker->ready = true;
+		if (train->phase == TRAIN_RUNNING) {
+			go(train, (uint32_t)(worker - train->workers));
+			train_worker_back(train, worker);
+		}
 	} else if (strcmp(event, "hold") == 0) {
-		held(train, worker, worker->computed);
+		held(train, worker, (uint64_t)position);
+	} else if (strcmp(event, "finished") == 0) {
+		worker->finished = true;
+	} else if (strcmp(event, "resumed") == 0) {
+		worker->finished = false;
+	} else if (strcmp(event, "down") == 0) {
+		train_server_down(train,
+				  (uint32_t)json_integer_value(json_object_get(message, "shard")),
+				  (uint64_t)json_integer_value(json_object_get(message, "at_ns")));
 	} else if (strcmp(event, "done") == 0 && worker->done == NULL) {
 		worker->done = json_incref(message);
 	}
 }
 
-static void on_server_message(struct train_server *server, const char *event, json_t *message)
+static void on_server_message(struct train *train, struct train_server *server, const char *event,
+			      json_t *message)
 {
 	const char *addr = json_string_value(json_object_get(message, "address"));
 	const char *memory = json_string_value(json_object_get(message, "memory"));
 
+	if (strcmp(event, "restored") == 0)
+		train_server_restored(server, message);
 	if (strcmp(event, "ready") != 0 || addr == NULL || memory == NULL)
 		return;
+	train_server_listens(train, server, addr);
 	snprintf(server->addr, sizeof(server->addr), "%s", addr);
 	snprintf(server->memory, sizeof(server->memory), "%s", memory);
 	server->ready = true;
@@ -127,7 +190,7 @@ static void messages_read(struct train *train, struct ol_proc *proc)
 		if (event != NULL && worker != NULL)
 			on_worker_message(train, worker, event, message);
 		else if (event != NULL && server != NULL)
-			on_server_message(server, event, message);
+			on_server_message(train, server, event, message);
 		json_decref(message);
 	}
 }
@@ -147,6 +210,9 @@ static void on_worker_end(struct train *train, struct train_worker *worker)
 
 	if (worker->done != NULL && !ol_proc_failed(&worker->proc))
 		return;
+	if (!train->killed && !train->ending && train->signal == 0 &&
+	    train_worker_lost(train, worker))
+		return;
 	worker->died = true;
 	train->died++;
 	if (train->killed || train->signal != 0)
@@ -162,12 +228,42 @@ static void on_worker_end(struct train *train, struct train_worker *worker)
 		  how);
 }
 
+static void on_server_end(struct train *train, struct train_server *server)
+{
+	char how[64];
+
+	if (!train->killed && train_server_lost(train, server))
+		return;
+	ol_proc_exit_text(&server->proc, how, sizeof(how));
+	if (!train->killed)
+		train_say(train, "outlast train: %s %s: its shard is lost: the job ends here",
+			  server->proc.name, how);
+	train_fail(train, OL_EXIT_CHILD);
+}
+
+/* The weights are gone before they were looked at, or in disorder. */
+static void on_server_late_end(struct train *train, struct train_server *server)
+{
+	char how[64];
+
+	if (server->life.stopped || server->life.killed)
+		return;
+	ol_proc_exit_text(&server->proc, how, sizeof(how));
+	train_say(train, "outlast train: %s %s at the end of the job", server->proc.name, how);
+	train_fail(train, OL_EXIT_CHILD);
+}
+
 static void on_end(struct train *train, struct ol_proc *proc)
 {
 	struct train_worker *worker = worker_of(train, proc);
+	struct train_server *old = old_of(train, proc);
 	char how[64];
 
 	messages_read(train, proc);
+	if (old != NULL) {
+		train_old_ended(train, old);
+		return;
+	}
 	if (train->phase == TRAIN_ENDING && !ol_proc_failed(proc))
 		return;
 	if (train->phase == TRAIN_STARTING) {
@@ -179,14 +275,12 @@ static void on_end(struct train *train, struct ol_proc *proc)
 		}
 		return;
 	}
-	if (worker != NULL) {
+	if (worker != NULL)
 		on_worker_end(train, worker);
-		return;
-	}
-	ol_proc_exit_text(proc, how, sizeof(how));
-	train_say(train, "outlast train: %s %s: its shard is lost: the job ends here", proc->name,
-		  how);
-	train_fail(train, OL_EXIT_CHILD);
+	else if (train->phase == TRAIN_RUNNING)
+		on_server_end(train, server_of(train, proc));
+	else
+		on_server_late_end(train, server_of(train, proc));
 }
 
 static void signals_read(struct train *train)
@@ -211,16 +305,24 @@ static void signals_read(struct train *train)
 void train_turn(struct train *train, int timeout_ms)
 {
 	struct pollfd fds[1 + PROCS_MAX];
-	struct ol_proc *proc;
+	uint32_t procs = proc_count(train);
 	nfds_t count = 1;
 
 	fds[0] = (struct pollfd){ .fd = train->signal_fd, .events = POLLIN };
-	for (uint32_t i = 0; (proc = proc_at(train, i)) != NULL; i++)
-		fds[count++] = (struct pollfd){ .fd = proc->fd, .events = POLLIN };
+	for (uint32_t i = 0; i < procs; i++) {
+		const struct ol_proc *proc = proc_at(train, i);
+
+		if (proc->pid != 0 && proc->fd >= 0)
+			fds[count++] = (struct pollfd){ .fd = proc->fd, .events = POLLIN };
+	}
 	if (poll(fds, count, timeout_ms) < 0)
 		return; /* EINTR: the next turn sees the same */
 	signals_read(train);
-	for (uint32_t i = 0; (proc = proc_at(train, i)) != NULL; i++) {
+	for (uint32_t i = 0; i < procs; i++) {
+		struct ol_proc *proc = proc_at(train, i);
+
+		if (proc->pid == 0)
+			continue;
 		messages_read(train, proc);
 		if (ol_proc_reap(proc))
 			on_end(train, proc);
@@ -229,19 +331,11 @@ void train_turn(struct train *train, int timeout_ms)
 
 void train_go(struct train *train)
 {
-	uint32_t workers = train->set.workers;
-
 	train->go_ns = ol_clock_ns();
 	train->eval_next = train->set.eval_every;
-	for (uint32_t i = 0; i < workers; i++) {
-		uint64_t share = train->steps;
-
-		if (share == 0)
-			share = UINT64_MAX;
-		else if (!train_is_sync(train))
-			share = train->steps / workers + (i < train->steps % workers);
-		ol_proc_order(&train->workers[i].proc, "go %" PRIu64, share);
-	}
+	train->eval_next_ns = train->go_ns + (uint64_t)(train->set.eval_seconds * 1e9);
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		go(train, i);
 }
 
 void train_stop(struct train *train)
@@ -257,105 +351,62 @@ void train_stop(struct train *train)
 		ol_proc_order(&train->workers[i].proc, "stop 0");
 }
 
-void train_stat_read(struct train *train)
+/* The last version that a synchronous job is to reach; 0: any will do */
+static uint64_t version_wanted(const struct train *train)
 {
-	struct train_stat stat = train->stat;
-	uint64_t version = UINT64_MAX;
+	uint64_t at = train->stop_at != 0 ? train->stop_at : train->steps;
 
-	for (uint32_t i = 0; i < train->set.servers; i++) {
-		struct ol_server_stat one;
-
-		if (ol_stat(train->observer, i, &one) != 0)
-			return;
-		if (one.version < version)
-			version = one.version;
-		if (i > 0)
-			continue;
-		stat.applied = one.applied;
-		stat.dropped_nonfinite = one.dropped_nonfinite;
-		stat.dropped_late = one.dropped_late;
-		stat.staleness_sum = one.staleness_sum;
-		stat.loss = one.loss;
-	}
-	stat.version = version;
-	train->stat = stat;
+	return train_is_sync(train) && at > barren(train) ? at - barren(train) : 0;
 }
 
-static int weights_pull(struct train *train)
+void train_end_check(struct train *train)
 {
-	int rc = ol_pull(train->observer, OL_PULL_NEWEST, &train->pull);
-
-	if (rc == 0)
-		rc = ol_worker_wait(train->observer, &train->pull);
-	if (rc != 0)
-		return rc;
-	train->eval_t_s = (double)(ol_clock_ns() - train->go_ns) / 1e9;
-	ol_eval_start(&train->eval, ol_weights(train->observer, &train->eval_version));
-	train->evaluating = true;
-	return 0;
-}
-
-static void eval_done(struct train *train)
-{
-	double loss = ol_eval_loss(&train->eval);
-
-	train->evaluating = false;
-	train->accuracy = ol_eval_accuracy(&train->eval);
-	train->loss = loss;
-	json_array_append_new(train->evals,
-			      json_pack("{s:I, s:f, s:f, s:o}", "step",
-					(json_int_t)train->eval_version, "t_s", train->eval_t_s,
-					"accuracy", train->accuracy, "loss",
-					isfinite(loss) ? json_real(loss) : json_null()));
-}
-
-int train_evaluate(struct train *train)
-{
-	int rc = weights_pull(train);
-
-	while (rc == 0 && train->evaluating) {
-		train_turn(train, 0);
-		if (train->signal != 0 && train->exit_code != 0)
-			return -ECANCELED;
-		if (ol_eval_some(train->job, &train->eval, EVAL_PIECE))
-			eval_done(train);
-	}
-	return rc;
-}
-
-static void eval_tick(struct train *train)
-{
-	uint64_t every = train->set.eval_every;
-
-	if (train->evaluating && ol_eval_some(train->job, &train->eval, EVAL_PIECE))
-		eval_done(train);
-	if (train->evaluating || every == 0 || train->stat.version < train->eval_next ||
-	    train->stat.version == train->steps)
+	if (train->ending || train->killed || train_shards_down(train) > 0)
 		return;
-	/* a server that is gone is noticed elsewhere */
-	(void)weights_pull(train);
-	train->eval_next = (train->stat.version / every + 1) * every;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const struct train_worker *worker = &train->workers[i];
+
+		if (worker->life.start_ns != 0 ||
+		    (ol_proc_lives(&worker->proc) && !worker->finished))
+			return;
+	}
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		if (!ol_proc_lives(&train->servers[i].proc) || train->servers[i].life.start_ns != 0)
+			return;
+	}
+	train_stat_read(train);
+	if (train->signal == 0 && train->stat.version < version_wanted(train))
+		return; /* thrown back: they will find out, and go on */
+	train->ending = true;
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		ol_proc_order(&train->workers[i].proc, "end");
+}
+
+static void rate_follow(struct train *train, uint64_t now_ns)
+{
+	uint64_t computed = train_counts(train).computed;
+	double past_s =
+		(double)(now_ns - (train->stat_ns != 0 ? train->stat_ns : train->go_ns)) / 1e9;
+	double rate = computed > train->rate_computed
+			      ? (double)(computed - train->rate_computed) / past_s
+			      : 0.0;
+
+	train->rate += (rate - train->rate) * (train->stat_ns != 0 ? 0.25 : 1.0);
+	train->rate_computed = computed;
 }
 
 void train_tick(struct train *train)
 {
 	uint64_t now_ns = ol_clock_ns();
-	uint64_t resolved =
-		train->stat.applied + train->stat.dropped_nonfinite + train->stat.dropped_late;
 
 	if (now_ns - train->stat_ns >= STAT_MS * OL_NS_PER_MS) {
-		double past_s =
-			(double)(now_ns - (train->stat_ns != 0 ? train->stat_ns : train->go_ns)) /
-			1e9;
-
 		train_stat_read(train);
-		resolved = train->stat.applied + train->stat.dropped_nonfinite +
-			   train->stat.dropped_late - resolved;
-		train->rate += ((double)resolved / past_s - train->rate) *
-			       (train->stat_ns != 0 ? 0.25 : 1.0);
+		rate_follow(train, now_ns);
 		train->stat_ns = now_ns;
 	}
+	train_outages_tick(train);
 	if (!train->killed)
-		eval_tick(train);
+		train_eval_tick(train);
+	train_timeline_tick(train, false);
 	train_show_progress(train, now_ns);
 }

@@ -32,6 +32,8 @@ struct work_set {
 	uint32_t report_fd;
 	bool eval;
 	struct ol_set_model model;
+	struct ol_set_outage outage;
+	struct ol_set_lease lease;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
 	struct ol_set_key key;
@@ -41,7 +43,8 @@ static const struct ol_conf_field work_fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "this worker" },
 	{ .name = "connect",
 	  .dflt = "@outlast",
-	  .help = "addresses of the servers of shard 0, 1, ... with commas between",
+	  .help = "addresses of the servers of shard 0, 1, ... with commas between; other addresses "
+		  "that a server may come back at follow behind a |",
 	  .offset = offsetof(struct work_set, connect),
 	  .type = OL_CONF_STR },
 	{ .name = "id",
@@ -129,6 +132,7 @@ static int worker_open(struct work *work)
 	opts.connect_timeout_ms = work->set.connect_timeout_ms;
 	opts.op_timeout_ms = OL_LOOP_LOOK_UP_MS;
 	opts.spin_us = work->set.link.spin_us;
+	ol_settings_outage(&work->set.outage, &work->set.lease, &opts);
 	rc = ol_worker_open(&opts, &work->worker, err, sizeof(err));
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "work", err, NULL, ol_cmd_remedy(rc));
@@ -154,27 +158,26 @@ static void go_wait(struct work *work)
 	struct ol_control *control = &work->control;
 
 	if (control->parent_fd < 0) {
-		if (work->set.steps != 0)
-			control->stop_at = work->set.steps;
+		work->loop.steps = work->set.steps;
 		if (work->set.seconds > 0.0)
 			control->deadline_ns = ol_clock_ns() + (uint64_t)(work->set.seconds * 1e9);
 		return;
 	}
 	ol_control_say(control, "ready", json_object());
-	while (!control->go && !control->quit && control->signal == 0)
-		ol_control_poll(control, -1);
+	while (!control->go && !control->quit && control->signal == 0) {
+		(void)ol_worker_poll(work->worker);
+		ol_control_poll(control, OL_LOOP_LOOK_UP_MS);
+	}
 }
 
 static int evaluate(struct work *work)
 {
 	const float *weights;
-	uint64_t version;
 	int rc = ol_loop_pull_newest(&work->loop);
 
 	if (rc != 0)
 		return rc;
-	weights = ol_weights(work->worker, &version);
-	work->loop.stat.version = version;
+	weights = ol_weights(work->worker, NULL);
 	rc = ol_job_fingerprint(work->job, weights, work->sha256);
 	ol_eval_start(&work->eval, weights);
 	while (rc == 0 && !ol_eval_some(work->job, &work->eval, EVAL_PIECE)) {
@@ -188,7 +191,8 @@ static int evaluate(struct work *work)
 static int report(struct work *work, bool evaluated)
 {
 	const struct ol_loop_stat *stat = &work->loop.stat;
-	json_t *json = ol_loop_json(stat);
+	struct ol_link_stat link = ol_loop_link(&work->loop);
+	json_t *json = ol_loop_json(&work->loop, true);
 	double wall_s = (double)(stat->end_ns - stat->start_ns) / 1e9;
 	int rc = 0;
 
@@ -197,9 +201,14 @@ static int report(struct work *work, bool evaluated)
 		       " applied, %" PRIu64 " not finite, %" PRIu64 " late; version %" PRIu64
 		       ", last loss %.4f\n",
 		       work->set.id, stat->computed, wall_s,
-		       wall_s > 0.0 ? (double)stat->computed / wall_s : 0.0, stat->applied,
-		       stat->dropped_nonfinite, stat->dropped_late, stat->version,
-		       (double)stat->loss);
+		       wall_s > 0.0 ? (double)stat->computed / wall_s : 0.0, link.applied,
+		       link.nonfinite, link.late, stat->version, (double)stat->loss);
+	if (work->control.parent_fd < 0 && link.outages > 0)
+		printf("%u outages: %" PRIu64 " gradients queued, %" PRIu64
+		       " dropped by the queue, %" PRIu64 " pushed again, %" PRIu64 " lost, %" PRIu64
+		       " unresolved\n",
+		       link.outages, link.queued_total, link.queue_dropped, link.resent, link.lost,
+		       link.pending);
 	if (evaluated) {
 		printf("test accuracy %.4f, test loss %.4f, weights sha256 %s\n",
 		       ol_eval_accuracy(&work->eval), ol_eval_loss(&work->eval), work->sha256);
@@ -216,16 +225,40 @@ static int report(struct work *work, bool evaluated)
 	return rc;
 }
 
+/* The server of a shard has come back elsewhere. */
+static void moved(void *arg, uint32_t shard, const char *addr)
+{
+	struct work *work = arg;
+	int rc = ol_worker_redirect(work->worker, shard, addr);
+
+	if (rc != 0)
+		fprintf(stderr, "outlast work: cannot go to %s: %s\n", addr, ol_strerror(rc));
+}
+
+static void loop_init(struct work *work)
+{
+	struct ol_loop *loop = &work->loop;
+	struct ol_job_info info;
+
+	ol_worker_info(work->worker, &info);
+	loop->worker = work->worker;
+	loop->job = work->job;
+	loop->control = &work->control;
+	loop->worker_id = work->set.id;
+	loop->shards = info.shard_count;
+	loop->sync = info.consistency == OL_CONSISTENCY_SYNC;
+	loop->pace = work->set.outage.pace;
+	work->control.moved = moved;
+	work->control.moved_arg = work;
+}
+
 static int work_run(struct work *work)
 {
 	struct ol_control *control = &work->control;
 	bool evaluated = false;
 	int rc, exit_code;
 
-	work->loop.worker = work->worker;
-	work->loop.job = work->job;
-	work->loop.control = control;
-	work->loop.worker_id = work->set.id;
+	loop_init(work);
 	start_say(work);
 	go_wait(work);
 	rc = ol_loop_run(&work->loop);
@@ -287,6 +320,8 @@ int cmd_work(int argc, char **argv)
 
 	ol_settings_add(settings, work_rows, 0);
 	ol_settings_add(settings, ol_rows_model, offsetof(struct work_set, model));
+	ol_settings_add(settings, ol_rows_outage, offsetof(struct work_set, outage));
+	ol_settings_add(settings, ol_rows_lease, offsetof(struct work_set, lease));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct work_set, link));
 	ol_settings_add(settings, ol_rows_transport, offsetof(struct work_set, transport));
 	ol_settings_add(settings, ol_rows_key, offsetof(struct work_set, key));

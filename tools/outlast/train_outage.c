@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * train_outage.c -- the kill schedule; who is started again, when; what became of each outage
+ *
+ *	killed       its end is waited for; it is started again at its address, after `down`
+ *	stopped      the observer notices that its server is silent; another takes its place at
+ *	             another address, with the next epoch, and the workers are told; woken up, the
+ *	             old one is to end by itself. Woken up earlier, it goes on.
+ *	died         as killed, but at once, and --restarts bounds how often
+ *	hangs        alive, but silent for much longer than its lease: killed, then as died
+ *
+ * A start that fails (the address is still taken, the id still known) is tried again for a while.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "outlast/cmd.h"
+#include "outlast/train.h"
+
+enum {
+	FAST_MS = 5, /* between two looks while something is under way */
+	RETRY_MS = 200, /* between two starts that fail */
+	RETRY_MAX_MS = 15000, /* for all of them */
+	SURVIVED_MS = 500, /* who was woken up and is there after it has not ended itself */
+	HANG_MS = 3000 /* beyond the lease */
+};
+
+static struct train_life *life_of(struct train *train, const struct ol_kill *kill)
+{
+	if (kill->target == OL_KILL_SERVER)
+		return &train->servers[kill->index].life;
+	return &train->workers[kill->index].life;
+}
+
+/* It is there, whole, and nobody has done anything to it. */
+static bool target_up(const struct train *train, const struct ol_kill *kill)
+{
+	if (kill->target == OL_KILL_SERVER) {
+		const struct train_server *server = &train->servers[kill->index];
+
+		return ol_proc_lives(&server->proc) && server->restored && !server->life.killed &&
+		       !server->life.stopped && server->life.outage == NULL &&
+		       !ol_proc_lives(&server->old);
+	}
+	return ol_proc_lives(&train->workers[kill->index].proc) &&
+	       train->workers[kill->index].ready && !train->workers[kill->index].life.killed &&
+	       !train->workers[kill->index].life.stopped;
+}
+
+static struct train_outage *outage_open(struct train *train, const struct ol_kill *kill,
+					bool server, uint32_t index)
+{
+	struct train_outage *outage = &train->outages[train->outage_count++];
+
+	*outage = (struct train_outage){
+		.server = server,
+		.index = index,
+		.kill = kill,
+		.version = train->stat.version,
+		.killed_ns = ol_clock_ns(),
+		.loss_before = train->loss,
+		.accuracy_before = train->accuracy >= 0.0 ? train->accuracy : (double)NAN,
+		.loss_after = (double)NAN,
+		.accuracy_after = (double)NAN,
+		.lost_at = train_counts(train).lost,
+	};
+	snprintf(outage->target, sizeof(outage->target), "%s%u", server ? "server" : "worker",
+		 index);
+	return outage;
+}
+
+unsigned train_shards_down(const struct train *train)
+{
+	unsigned down = 0;
+
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		struct ol_link_stat link;
+
+		if (!train->servers[i].restored ||
+		    (ol_link_get_stat(train->observer, i, &link) == 0 && link.down))
+			down++;
+	}
+	return down;
+}
+
+/* The signal, and what is to come of it */
+static void fire(struct train *train, uint32_t at)
+{
+	const struct ol_kill *kill = &train->kills.list[at];
+	struct train_life *life = life_of(train, kill);
+	bool server = kill->target == OL_KILL_SERVER;
+	struct train_outage *outage;
+	const struct ol_proc *proc;
+
+	train->fired[at] = true;
+	train_stat_read(train);
+	outage = outage_open(train, kill, server, kill->index);
+	if (server && train_shards_down(train) == 0)
+		(void)train_pull(train, outage, NULL); /* as good as the weights it takes along */
+	proc = server ? &train->servers[kill->index].proc : &train->workers[kill->index].proc;
+	life->outage = outage;
+	life->killed = kill->signo == SIGKILL;
+	life->stopped = kill->signo == SIGSTOP;
+	life->wants_wake = life->stopped && !kill->down_set;
+	outage->killed_ns = ol_clock_ns();
+	if (life->stopped && kill->down_set)
+		life->wake_ns = outage->killed_ns + kill->down_ns;
+	ol_proc_kill(proc, kill->signo);
+	train_say(train, "%s is %s (%s) at version %" PRIu64, proc->name,
+		  life->killed ? "killed" : "stopped", kill->text, outage->version);
+}
+
+static void kills_look(struct train *train, uint64_t now_ns)
+{
+	bool read = false;
+
+	for (uint32_t i = 0; i < train->kills.count && !train->ending; i++) {
+		const struct ol_kill *kill = &train->kills.list[i];
+		double loss;
+
+		if (train->fired[i] || !target_up(train, kill))
+			continue;
+		if (kill->when != OL_KILL_AT_TIME && !read)
+			train_stat_read(train);
+		read = read || kill->when != OL_KILL_AT_TIME;
+		loss = train->stat.applied > 0 ? (double)train->stat.loss : (double)NAN;
+		if (ol_kill_due(kill, now_ns - train->go_ns, train->stat.version, loss,
+				train->loss))
+			fire(train, i);
+	}
+}
+
+static void outage_over(struct train_life *life)
+{
+	life->outage->over = true;
+	life->outage = NULL;
+}
+
+/* Another server takes the place of one that is stopped, elsewhere. */
+static void server_replace(struct train *train, uint32_t i)
+{
+	struct train_server *server = &train->servers[i];
+	int rc;
+
+	ol_proc_fini(&server->old);
+	server->old = server->proc;
+	snprintf(server->old.name, sizeof(server->old.name), "server %u, stopped", i);
+	server->woken = server->life.outage;
+	server->proc = (struct ol_proc){ .fd = -1 };
+	train_past_add(server);
+	server->ready = false;
+	server->restored = false;
+	server->epoch++;
+	server->life.retry_ns = ol_clock_ns() + RETRY_MAX_MS * OL_NS_PER_MS;
+	rc = train_server_start(train, i, (enum ol_restore)train->set.durable.restore, true);
+	if (rc != 0)
+		train_fail(train, rc);
+}
+
+static void server_wake(struct train_server *server, uint64_t now_ns)
+{
+	struct train_life *life = &server->life;
+
+	life->stopped = false;
+	life->wants_wake = false;
+	life->wake_ns = 0;
+	if (ol_proc_lives(&server->old)) {
+		ol_proc_kill(&server->old, SIGCONT);
+		return;
+	}
+	ol_proc_kill(&server->proc, SIGCONT);
+	life->killed = true; /* it may find that its lease is over */
+	life->retry_ns = now_ns + SURVIVED_MS * OL_NS_PER_MS;
+}
+
+/* A server that is there: is it stopped, awake again, or does it hang? */
+static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
+{
+	struct train_server *server = &train->servers[i];
+	struct train_life *life = &server->life;
+	struct train_outage *outage = life->outage;
+	struct ol_link_stat link;
+
+	if (ol_link_get_stat(train->observer, i, &link) != 0)
+		return;
+	if (life->stopped && link.down && !ol_proc_lives(&server->old)) {
+		server_replace(train, i);
+		return;
+	}
+	if (life->wake_ns != 0 && now_ns >= life->wake_ns)
+		server_wake(server, now_ns);
+	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
+	    life->killed && !link.down && now_ns >= life->retry_ns) {
+		life->killed = false;
+		outage->survived = true;
+		outage_over(life);
+	}
+	if (server->restored && outage == NULL && !life->stopped && !life->killed && link.down &&
+	    now_ns - link.down_ns > (train->set.lease.lease_ms + HANG_MS) * OL_NS_PER_MS) {
+		train_say(train, "outlast train: %s does not answer any more: it is killed",
+			  server->proc.name);
+		ol_proc_kill(&server->proc, SIGKILL);
+	}
+}
+
+static void server_start(struct train *train, uint32_t i)
+{
+	struct train_server *server = &train->servers[i];
+	int rc;
+
+	server->life.start_ns = 0;
+	ol_proc_fini(&server->proc);
+	server->epoch++;
+	/* where a stopped one still listens nobody else can */
+	rc = train_server_start(train, i, (enum ol_restore)train->set.durable.restore,
+				ol_proc_lives(&server->old));
+	if (rc != 0)
+		train_fail(train, rc);
+}
+
+static void worker_start(struct train *train, uint32_t i)
+{
+	struct train_worker *worker = &train->workers[i];
+	int rc;
+
+	worker->life.start_ns = 0;
+	ol_proc_fini(&worker->proc);
+	rc = train_worker_start(train, i);
+	if (rc != 0)
+		train_fail(train, rc);
+}
+
+static void worker_look(struct train_worker *worker, uint64_t now_ns)
+{
+	struct train_life *life = &worker->life;
+
+	if (!life->stopped || now_ns < life->wake_ns)
+		return;
+	ol_proc_kill(&worker->proc, SIGCONT);
+	life->stopped = false;
+	life->wake_ns = 0;
+	life->outage->ready_ns = now_ns;
+	outage_over(life);
+}
+
+const char *train_from_str(const struct train_outage *outage)
+{
+	if (strcmp(outage->from, "mirror") == 0)
+		return "of a worker's mirror";
+	if (strcmp(outage->from, "checkpoint") == 0)
+		return "of a checkpoint";
+	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
+}
+
+/* A server that is back: has it applied a gradient? Then its weights are looked at, at once. */
+static void recovery_look(struct train *train, struct train_server *server)
+{
+	struct train_outage *outage = server->life.outage;
+
+	if (outage == NULL || !server->restored || outage->ready_ns == 0)
+		return;
+	train_stat_read(train);
+	if (outage->first_applied_ns == 0) {
+		outage->first_applied_ns = server->stat.first_applied_ns;
+		if (outage->first_applied_ns != 0)
+			train_say(train,
+				  "%s is back: version %" PRIu64
+				  ", %s; first gradient applied %.1f ms after",
+				  server->proc.name, outage->restored_version,
+				  train_from_str(outage),
+				  (double)(outage->first_applied_ns - outage->ready_ns) / 1e6);
+	}
+	if (outage->first_applied_ns != 0 && train_pull(train, NULL, outage))
+		outage_over(&server->life);
+}
+
+void train_outages_tick(struct train *train)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	(void)ol_worker_poll(train->observer);
+	if (train->killed)
+		return;
+	kills_look(train, now_ns);
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		struct train_server *server = &train->servers[i];
+
+		if (server->life.start_ns != 0 && now_ns >= server->life.start_ns)
+			server_start(train, i);
+		else if (ol_proc_lives(&server->proc))
+			server_look(train, i, now_ns);
+		recovery_look(train, server);
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		struct train_worker *worker = &train->workers[i];
+
+		if (worker->life.start_ns != 0 && now_ns >= worker->life.start_ns)
+			worker_start(train, i);
+		else if (ol_proc_lives(&worker->proc))
+			worker_look(worker, now_ns);
+	}
+}
+
+int train_outages_wait_ms(const struct train *train, int limit_ms)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		const struct train_life *life = &train->servers[i].life;
+
+		if (life->outage != NULL || life->wake_ns != 0)
+			return FAST_MS;
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (train->workers[i].life.outage != NULL)
+			return FAST_MS;
+	}
+	for (uint32_t i = 0; i < train->kills.count; i++) {
+		const struct ol_kill *kill = &train->kills.list[i];
+		uint64_t due_ns = train->go_ns + kill->at_ns;
+
+		if (train->fired[i])
+			continue;
+		if (kill->when != OL_KILL_AT_TIME || due_ns < now_ns)
+			return FAST_MS;
+		if ((due_ns - now_ns) / OL_NS_PER_MS < (uint64_t)limit_ms)
+			limit_ms = (int)((due_ns - now_ns) / OL_NS_PER_MS);
+	}
+	return limit_ms;
+}
+
+/* Starting it once more would end the same way. */
+static bool incurable(const struct ol_proc *proc)
+{
+	int code = WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status) : -1;
+
+	return code == OL_EXIT_USAGE || code == OL_EXIT_DATA || code == OL_EXIT_DEVICE;
+}
+
+/* What follows from the end of a process; false: nothing, it stays away. */
+static bool life_again(struct train *train, struct train_life *life, const struct ol_proc *proc,
+		       bool server, uint32_t index)
+{
+	uint64_t now_ns = ol_clock_ns();
+	bool killed = life->killed;
+	char how[64];
+
+	life->killed = false;
+	life->stopped = false;
+	if (killed && life->outage != NULL) {
+		const struct ol_kill *kill = life->outage->kill;
+		uint64_t down_ns = kill->signo == SIGKILL ? kill->down_ns : 0;
+
+		life->start_ns = life->outage->killed_ns + down_ns;
+		life->retry_ns = life->start_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+		return true;
+	}
+	if (life->outage != NULL && now_ns < life->retry_ns && !incurable(proc)) {
+		life->start_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
+		return true;
+	}
+	if (train->restarts >= train->set.restarts || incurable(proc))
+		return false;
+	train->restarts++;
+	ol_proc_exit_text(proc, how, sizeof(how));
+	train_say(train, "outlast train: %s %s: it is started again (%u of %u)", proc->name, how,
+		  train->restarts, train->set.restarts);
+	if (life->outage == NULL)
+		life->outage = outage_open(train, NULL, server, index);
+	life->start_ns = now_ns;
+	life->retry_ns = now_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+	return true;
+}
+
+bool train_server_lost(struct train *train, struct train_server *server)
+{
+	train_past_add(server);
+	server->ready = false;
+	server->restored = false;
+	return life_again(train, &server->life, &server->proc, true,
+			  (uint32_t)(server - train->servers));
+}
+
+bool train_worker_lost(struct train *train, struct train_worker *worker)
+{
+	if (!life_again(train, &worker->life, &worker->proc, false,
+			(uint32_t)(worker - train->workers)))
+		return false;
+	train_count_close(worker);
+	worker->ready = false;
+	worker->finished = false;
+	json_decref(worker->done);
+	worker->done = NULL;
+	return true;
+}
+
+void train_server_down(struct train *train, uint32_t shard, uint64_t at_ns)
+{
+	struct train_outage *outage;
+
+	if (shard >= train->set.servers)
+		return;
+	outage = train->servers[shard].life.outage;
+	if (outage == NULL || (outage->kill != NULL && at_ns < outage->killed_ns))
+		return;
+	if (outage->detected_ns == 0 || at_ns < outage->detected_ns)
+		outage->detected_ns = at_ns;
+}
+
+void train_server_listens(struct train *train, struct train_server *server, const char *addr)
+{
+	uint32_t shard = (uint32_t)(server - train->servers);
+	int rc;
+
+	if (server->addr[0] == '\0' || strcmp(server->addr, addr) == 0)
+		return;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (ol_proc_lives(&train->workers[i].proc))
+			ol_proc_order(&train->workers[i].proc, "server %u %s", shard, addr);
+	}
+	rc = ol_worker_redirect(train->observer, shard, addr);
+	if (rc != 0)
+		train_fail(train, ol_cmd_error(ol_cmd_exit_of(rc), "train",
+					       "cannot follow a server to", addr, ol_strerror(rc)));
+}
+
+void train_server_restored(struct train_server *server, const json_t *message)
+{
+	const char *from = json_string_value(json_object_get(message, "from"));
+	json_int_t ready_ns = json_integer_value(json_object_get(message, "ready_ns"));
+	struct train_outage *outage = server->life.outage;
+
+	server->restored = true;
+	if (outage == NULL)
+		return;
+	outage->ready_ns = (uint64_t)ready_ns;
+	outage->restored_version =
+		(uint64_t)json_integer_value(json_object_get(message, "version"));
+	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
+	if (server->life.wants_wake)
+		server_wake(server, ol_clock_ns());
+}
+
+void train_worker_back(struct train *train, struct train_worker *worker)
+{
+	struct train_outage *outage = worker->life.outage;
+
+	if (outage == NULL)
+		return;
+	outage->ready_ns = ol_clock_ns();
+	train_say(train, "%s is back", worker->proc.name);
+	outage_over(&worker->life);
+}
+
+void train_old_ended(struct train *train, struct train_server *server)
+{
+	const struct ol_proc *old = &server->old;
+	char how[64];
+
+	if (WIFEXITED(old->wait_status) && WEXITSTATUS(old->wait_status) == OL_EXIT_FENCED) {
+		if (server->woken != NULL)
+			server->woken->fenced = true;
+		return;
+	}
+	ol_proc_exit_text(old, how, sizeof(how));
+	train_say(train, "outlast train: %s and replaced, %s instead of ending by its lease",
+		  old->name, how);
+}
+
+void train_outages_close(struct train *train)
+{
+	uint64_t lost = train_counts(train).lost;
+
+	for (unsigned i = train->outage_count; i-- > 0;) {
+		train->outages[i].lost = lost - train->outages[i].lost_at;
+		lost = train->outages[i].lost_at;
+	}
+	for (uint32_t i = 0; i < train->kills.count; i++) {
+		if (!train->fired[i])
+			train_say(train, "outlast train: --kill %s: the job ended before it",
+				  train->kills.list[i].text);
+	}
+}

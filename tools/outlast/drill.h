@@ -177,6 +177,7 @@ struct drill_outage {
 	double accuracy_before;
 	double loss_after;
 	double accuracy_after;
+	double lost; /* gradients; NAN: the report does not say */
 };
 
 struct drill_eval {

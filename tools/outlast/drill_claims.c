@@ -114,6 +114,17 @@ static bool is_of(const struct drill_run *run, const char *strategy)
 	return run->status == DRILL_DONE && strcmp(run->of->strategy->name, strategy) == 0;
 }
 
+/* Gradients lost in the k-th outage; from the time line where the report does not say */
+static double lost_in(const struct drill_run *run, size_t k)
+{
+	double end = k + 1 < run->outage_count ? run->outages[k + 1].killed_s : INFINITY;
+
+	if (!isnan(run->outages[k].lost))
+		return run->outages[k].lost;
+	return drill_line_at(&run->line, DRILL_LOST, end) -
+	       drill_line_at(&run->line, DRILL_LOST, run->outages[k].killed_s);
+}
+
 /* R2: the loss goes up, and what is lost are the steps since the last checkpoint. */
 static void judge_rollback(struct judge *judge, struct drill_claim *claim)
 {
@@ -131,12 +142,7 @@ static void judge_rollback(struct judge *judge, struct drill_claim *claim)
 			continue;
 		for (size_t k = 0; k < run->outage_count; k++) {
 			double step = run->outages[k].loss_after - run->outages[k].loss_before;
-			double until =
-				k + 1 < run->outage_count ? run->outages[k + 1].killed_s : INFINITY;
-			double steps =
-				(drill_line_at(&run->line, DRILL_LOST, until) -
-				 drill_line_at(&run->line, DRILL_LOST, run->outages[k].killed_s)) /
-				a_step;
+			double steps = lost_in(run, k) / a_step;
 
 			trial(&loss, step, step > 0.0);
 			trial(&lost, steps, steps >= 0.0 && steps <= every - 1.0);

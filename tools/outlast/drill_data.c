@@ -61,7 +61,7 @@ const struct drill_figure_info drill_figures[DRILL_FIGURES] = {
 	[DRILL_F_DOWNTIME] = { "downtime_s", "downtime s",
 			       "from the kill to the first gradient applied after it", 2, 1 },
 	[DRILL_F_DETECT] = { "detect_ms", "detect ms",
-			     "from the kill until it was noticed: the slowest process", 2, 1 },
+			     "from the kill until the first worker noticed", 2, 1 },
 	[DRILL_F_RECOVER] = { "recover_ms", "recover ms",
 			      "from the server being up again to the first gradient applied", 1,
 			      1 },
@@ -157,6 +157,7 @@ static void outages_read(struct drill_run *run, const json_t *list)
 			.accuracy_before = number(one, "accuracy_before"),
 			.loss_after = number(one, "loss_after"),
 			.accuracy_after = number(one, "accuracy_after"),
+			.lost = number(one, "lost"),
 		};
 	}
 }

@@ -89,6 +89,7 @@ static void outages_make(struct drill_run *run, size_t seed)
 		struct drill_outage *o = &run->outages[k];
 		bool early = k == 0;
 
+		o->lost = NAN; /* as in a report that does not say */
 		o->killed_s = 20.0 + 20.0 * (double)k;
 		o->first_applied_s = o->killed_s + 10.5 + 0.1 * (double)seed;
 		o->loss_before = early ? 2.0 : 1.0;
@@ -218,6 +219,17 @@ static void more_steps_lost_than_an_interval_are_too_many(void **state)
 		run->line.rows[1].cell[DRILL_LOST] = 150.0;
 		run->line.rows[2].cell[DRILL_LOST] = 150.0;
 		run->line.rows[3].cell[DRILL_LOST] = 150.0;
+	}
+	judged(world, "R2", DRILL_NOT_CONFIRMED);
+}
+
+static void the_report_knows_better_than_the_time_line_what_was_lost(void **state)
+{
+	struct world *world = *state;
+
+	for (size_t s = 0; s < SEEDS; s++) {
+		runs_of(world, "checkpoint", s)->outages[0].lost = 100.0;
+		runs_of(world, "checkpoint", s)->outages[1].lost = 100.0;
 	}
 	judged(world, "R2", DRILL_NOT_CONFIRMED);
 }
@@ -355,6 +367,9 @@ int main(void)
 						world_free),
 		cmocka_unit_test_setup_teardown(more_steps_lost_than_an_interval_are_too_many,
 						world_make, world_free),
+		cmocka_unit_test_setup_teardown(
+			the_report_knows_better_than_the_time_line_what_was_lost, world_make,
+			world_free),
 		cmocka_unit_test_setup_teardown(one_gradient_lost_refutes_that_none_is, world_make,
 						world_free),
 		cmocka_unit_test_setup_teardown(a_leap_is_no_fall, world_make, world_free),

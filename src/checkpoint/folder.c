@@ -120,6 +120,8 @@ void ol_ckpt_folder_sweep(int dir_fd, const struct ol_ckpt_name *last, uint32_t 
 		return;
 	}
 	for (size_t i = 0; i < count && names[i].job_id == last->job_id; i++) {
+		if (names[i].epoch > last->epoch)
+			continue;
 		if (names[i].temporary)
 			drop(dir_fd, &names[i]);
 		else if (names[i].epoch == last->epoch && names[i].version == last->version)

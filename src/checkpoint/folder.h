@@ -24,7 +24,8 @@ int ol_ckpt_folder_list(int dir_fd, uint64_t job_id, uint32_t shard,
  * ol_ckpt_folder_sweep -- remove the temporary files of this shard and job, and all but `keep` of
  * its checkpoints; `last` is always one of those that stay, the others are the newest
  *
- * What cannot be removed is logged. Nobody else may write for this shard and job meanwhile.
+ * What is of a later epoch belongs to the server that took over: it is left alone and not counted.
+ * What cannot be removed is logged.
  */
 void ol_ckpt_folder_sweep(int dir_fd, const struct ol_ckpt_name *last, uint32_t keep);
 

@@ -162,7 +162,11 @@ static void writer_fini(struct ol_ckpt_writer *writer)
 int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
 			 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
 {
-	struct ol_ckpt_name name = ol_ckpt_name_of(meta);
+	/* of whatever epoch: temporary files alone are dropped here, of servers that are gone */
+	struct ol_ckpt_name any = { .job_id = meta->job_id,
+				    .version = UINT64_MAX,
+				    .epoch = UINT32_MAX,
+				    .shard = meta->geo.shard };
 	struct ol_ckpt_writer *writer;
 	int dir_fd = folder_ready(dir), rc;
 
@@ -173,7 +177,7 @@ int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint3
 			 ol_status_str(dir_fd), dir);
 		return dir_fd;
 	}
-	ol_ckpt_folder_sweep(dir_fd, &name, UINT32_MAX);
+	ol_ckpt_folder_sweep(dir_fd, &any, UINT32_MAX);
 	close(dir_fd);
 
 	rc = -ENOMEM;

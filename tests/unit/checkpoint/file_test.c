@@ -103,6 +103,36 @@ static void the_one_just_written_stays_even_if_it_is_not_the_newest(void **state
 	assert_true(is_there(*state, &old));
 }
 
+/* A server that stood still in mid-write wakes up, and another one has taken over. */
+static void a_later_epoch_is_left_alone(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(1, 500), next = meta_of(2, 400);
+	struct ol_ckpt_name name = ol_ckpt_name_of(&next);
+	char path[CKPT_PATH], text[OL_CKPT_NAME_MAX];
+	unsigned dotted;
+	int fd;
+
+	put(*state, &meta, 1);
+	put(*state, &next, 2);
+	name.version = 401;
+	name.temporary = true; /* being written */
+	ol_ckpt_name_format(&name, text);
+	snprintf(path, sizeof(path), "%s/%s", (char *)*state, text);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	meta.version = 600;
+	put(*state, &meta, 1);
+	assert_true(is_there(*state, &next));
+	assert_int_equal(files_in(*state, &dotted), 3); /* of its own only the last */
+	assert_int_equal(dotted, 1);
+	assert_int_equal(newest(*state, &meta), 0);
+	assert_int_equal(meta.version, 400);
+	assert_int_equal(meta.epoch, 2);
+	put(*state, &next, 1);
+	assert_int_equal(files_in(*state, &dotted), 1); /* an earlier one is not spared */
+}
+
 static void other_shards_and_jobs_in_the_folder_are_left_alone(void **state)
 {
 	struct ol_ckpt_meta mine = meta_of(1, 10), shard = meta_of(1, 20), job = meta_of(1, 30);
@@ -286,6 +316,7 @@ int main(void)
 		ckpt_test(the_newest_is_the_one_of_the_last_epoch_then_version),
 		ckpt_test(the_last_few_stay),
 		ckpt_test(the_one_just_written_stays_even_if_it_is_not_the_newest),
+		ckpt_test(a_later_epoch_is_left_alone),
 		ckpt_test(other_shards_and_jobs_in_the_folder_are_left_alone),
 		ckpt_test(none_at_all_is_told_from_none_of_this_job),
 		ckpt_test(workers_may_become_more_and_none_that_has_pushed_is_forgotten),

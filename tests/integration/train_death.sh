@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_death.sh -- the end of a job whose processes die or that is interrupted: said, with its exit code, and
-# nothing is left running
+# train_death.sh -- the end of a job whose processes die and are not started again, or that is interrupted: said,
+# with its exit code, and nothing is left running
 . "$(dirname "$0")/train_lib.bash"
 
 # children PID SUBCOMMAND -- process ids, in the order they were started
@@ -16,7 +16,7 @@ children() {
 # job WORD... -- train in the background until its workers are at work; its id in $job, children in $all
 job() {
 	rm -f "$tmp/r.json"
-	background t train "${tiny[@]}" --eval-every 0 --seconds 1000 --json "$tmp/r.json" "$@"
+	background t train "${tiny[@]}" --eval-every 0 --seconds 1000 --restarts 0 --json "$tmp/r.json" "$@"
 	job=$pid
 	until_true grep -q "^step [1-9]" "$tmp/t.err" || fail "train $*: no progress line: $(cat "$tmp/t.err")"
 	# shellcheck disable=SC2207  # numbers
@@ -72,7 +72,7 @@ kill -9 "${all[1]}"
 job_over "async, all workers were killed" 8
 
 # async with a number of steps: the rest is done, and said to be less than asked for
-background t train "${tiny[@]}" --eval-every 0 --workers 2 --steps 300000 --json "$tmp/r.json"
+background t train "${tiny[@]}" --eval-every 0 --workers 2 --steps 300000 --restarts 0 --json "$tmp/r.json"
 job=$pid
 until_true grep -q "^step [1-9]" "$tmp/t.err" || fail "async: no progress line"
 # shellcheck disable=SC2207

@@ -91,11 +91,11 @@ kill -TERM "$server"
 ended "$server" 0 "serve, SIGTERM"
 [ "$(counter s refused)" -ge 2 ] || fail "refusals are not counted: $(counter s refused)"
 
-# a server that goes away in mid-training
+# a server that goes away in mid-training and does not come back
 at=$(address)
 serve s "$at"
 server=$pid
-background w work --connect "$at" "${tiny[@]}" --steps 0 --json "$tmp/w.json"
+background w work --connect "$at" "${tiny[@]}" --steps 0 --json "$tmp/w.json" --outage-timeout 0.5
 worker=$pid
 stepping() {
 	work --id 1 --steps 1

@@ -38,6 +38,16 @@ static void step_say(struct ol_loop *loop)
 	ol_control_say(loop->control, "step", ol_loop_json(loop, false));
 }
 
+static void before_account(struct ol_loop *loop, uint64_t now_ns)
+{
+	struct ol_loop_stat *stat = &loop->stat;
+
+	if (stat->before_ns != 0 || now_ns <= stat->start_ns)
+		return;
+	stat->before_ns = now_ns - stat->start_ns;
+	stat->before_computed = stat->computed;
+}
+
 /* How fast it is with all servers, and with one missing */
 static void outage_account(struct ol_loop *loop, unsigned down)
 {
@@ -47,10 +57,7 @@ static void outage_account(struct ol_loop *loop, unsigned down)
 	if (loop->down == 0 && down > 0) {
 		loop->down_from_ns = now_ns;
 		loop->down_computed = stat->computed;
-		if (stat->before_ns == 0) {
-			stat->before_ns = now_ns - stat->start_ns;
-			stat->before_computed = stat->computed;
-		}
+		before_account(loop, now_ns);
 	} else if (loop->down > 0 && down == 0) {
 		stat->outage_ns += now_ns - loop->down_from_ns;
 		stat->outage_computed += stat->computed - loop->down_computed;
@@ -93,6 +100,11 @@ static void links_look(struct ol_loop *loop)
 			loop->links[i].outages = link.outages;
 			loop->links[i].down = true;
 			loop->news = true;
+			if (!link.down && !loop->resting && link.up_ns > link.down_ns) {
+				/* it was over before anyone looked */
+				before_account(loop, link.down_ns);
+				loop->stat.outage_ns += link.up_ns - link.down_ns;
+			}
 		}
 		if (loop->links[i].down && !link.down) {
 			up_say(loop, i, &link);
@@ -102,6 +114,8 @@ static void links_look(struct ol_loop *loop)
 	}
 	if (queue_bytes > loop->stat.queue_bytes_max)
 		loop->stat.queue_bytes_max = queue_bytes;
+	if (loop->resting)
+		down = 0;
 	if ((down > 0) != (loop->down > 0))
 		outage_account(loop, down);
 	loop->down = down;
@@ -313,6 +327,8 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 	int rc;
 
 	*ret_again = false;
+	loop->resting = true;
+	links_look(loop);
 	for (;;) {
 		rc = flush(loop);
 		if (rc == 0 && loop->news && control->signal == 0)
@@ -331,6 +347,7 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 	}
 	if (*ret_again && said)
 		ol_control_say(control, "resumed", ol_loop_json(loop, false));
+	loop->resting = false;
 	return 0;
 }
 

@@ -80,7 +80,8 @@ struct ol_loop {
 		uint32_t outages; /* that the parent knows of */
 		bool down;
 	} links[OL_LOOP_SHARDS_MAX];
-	unsigned down; /* links */
+	unsigned down; /* links, while it computes */
+	bool resting; /* it has finished: no server keeps it waiting */
 	uint64_t down_from_ns; /* while a link is down */
 	uint64_t down_computed;
 	uint64_t pace_ns; /* no gradient before */

@@ -377,10 +377,10 @@ static void workers_run(struct train *train)
 
 	train_go(train);
 	while (!train_workers_gone(train)) {
+		int wait_ms = train_outages_wait_ms(train, train_timeline_wait_ms(train, TICK_MS));
 		uint64_t now_ns;
 
-		train_turn(train,
-			   train_evaluating(train) ? 0 : train_outages_wait_ms(train, TICK_MS));
+		train_turn(train, train_evaluating(train) ? 0 : wait_ms);
 		now_ns = ol_clock_ns();
 		if (end_ns != 0 && now_ns - train->go_ns >= end_ns)
 			train_stop(train);

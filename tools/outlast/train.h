@@ -377,6 +377,9 @@ int train_timeline_open(struct train *train);
 
 /* train_timeline_tick -- a row if one is due, or now is the end */
 void train_timeline_tick(struct train *train, bool end);
+
+/* train_timeline_wait_ms -- until the next row, at most limit_ms */
+int train_timeline_wait_ms(const struct train *train, int limit_ms);
 void train_timeline_close(struct train *train);
 
 /* Counts of the whole job, from those who know them. */

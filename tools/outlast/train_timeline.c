@@ -147,6 +147,18 @@ void train_timeline_tick(struct train *train, bool end)
 		timeline->next_ns += every_ns;
 }
 
+int train_timeline_wait_ms(const struct train *train, int limit_ms)
+{
+	uint64_t now_ns = ol_clock_ns(), left_ms;
+
+	if (train->timeline == NULL)
+		return limit_ms;
+	if (train->timeline->next_ns <= now_ns)
+		return 0;
+	left_ms = (train->timeline->next_ns - now_ns) / OL_NS_PER_MS + 1;
+	return left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms;
+}
+
 void train_timeline_close(struct train *train)
 {
 	struct train_timeline *timeline = train->timeline;

@@ -95,6 +95,21 @@ static double end_s(const struct drill_plan *plan, const struct drill_case *of)
 	return end;
 }
 
+/*
+ * A column of a run. Accuracy and loss are those of the evaluations, at the time that their weights
+ * are of: the time line has them only once they have been computed.
+ */
+static double run_at(const struct drill_run *run, enum drill_column column, double t_s)
+{
+	double value = NAN;
+
+	if (column != DRILL_ACCURACY && column != DRILL_LOSS)
+		return drill_line_at(&run->line, column, t_s);
+	for (size_t i = 0; i < run->eval_count && run->evals[i].t_s <= t_s; i++)
+		value = column == DRILL_LOSS ? run->evals[i].loss : run->evals[i].accuracy;
+	return value;
+}
+
 /* Mean over the seeds; runs that are over say nothing any more. */
 static double mean_at(const struct drill_plan *plan, const struct drill_case *of,
 		      enum drill_column column, double t_s)
@@ -107,7 +122,7 @@ static double mean_at(const struct drill_plan *plan, const struct drill_case *of
 
 		if (run->of == of && run->status == DRILL_DONE && run->line.count > 0 &&
 		    run->line.rows[run->line.count - 1].cell[DRILL_T_S] >= t_s)
-			values[count++] = drill_line_at(&run->line, column, t_s);
+			values[count++] = run_at(run, column, t_s);
 	}
 	return drill_moments(values, count).mean;
 }
@@ -205,13 +220,18 @@ static void plot_add(const struct drill *drill, const struct sheet *sheet, const
 static void script_head(const struct drill *drill, const struct sheet *sheet,
 			const struct kind *kind, struct drill_text *text)
 {
-	double from, to;
+	double from, to, end = 0.0;
 
+	for (size_t i = 0; i < drill->plan.case_count; i++) {
+		if (is_on(sheet, &drill->plan, &drill->plan.cases[i]))
+			end = fmax(end, end_s(&drill->plan, &drill->plan.cases[i]));
+	}
 	drill_add(text,
 		  "# %s against time, %u kills, %u workers: gnuplot %s-%s.gp\nreset\n"
 		  "set datafile missing \"?\"\nset grid\nset xlabel \"seconds\" offset 0,0.5\n"
+		  "set xrange [0:%.6g]\n"
 		  "set key noenhanced below font \",10\"\n",
-		  kind->name, sheet->kills, sheet->workers, kind->name, sheet->name);
+		  kind->name, sheet->kills, sheet->workers, kind->name, sheet->name, end);
 	for (unsigned k = 0; k < sheet->kills; k++) {
 		if (outage_mean(drill, sheet, k, &from, &to))
 			drill_add(text,

@@ -29,8 +29,7 @@ extern char **environ;
 enum {
 	TICK_MS = 250,
 	LATE_S = 180, /* that a run may take beyond twice its time: reading data, evaluations */
-	END_S = 30, /* for it to report once it has been told to end */
-	LOG_TAIL = 4096
+	END_S = 30 /* for it to report once it has been told to end */
 };
 
 static const double start_guess_s = 3.0; /* of each run: processes up, data read */
@@ -206,26 +205,29 @@ static void child_watch(struct drill *drill, const struct drill_run *run, size_t
 	}
 }
 
-/* The last line that says anything: train's error line, if it had one. */
+/* The last line of train's own errors, or else the last that says anything */
 static void log_last(const char *log, char *line, size_t bytes)
 {
-	char text[LOG_TAIL + 1];
+	static const char own[] = "outlast train: ";
 	FILE *in = fopen(log, "re");
-	size_t got = 0, start;
+	char *text = NULL;
+	size_t room = 0;
+	bool found = false;
 
 	line[0] = '\0';
 	if (in == NULL)
 		return;
-	if (fseek(in, -LOG_TAIL, SEEK_END) != 0)
-		rewind(in);
-	got = fread(text, 1, LOG_TAIL, in);
+	while (getline(&text, &room, in) > 0) {
+		bool is_own = strncmp(text, own, sizeof(own) - 1) == 0;
+
+		text[strcspn(text, "\r\n")] = '\0';
+		if (text[0] == '\0' || (found && !is_own))
+			continue;
+		snprintf(line, bytes, "%s", text);
+		found = found || is_own;
+	}
+	free(text);
 	fclose(in);
-	while (got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\r' || text[got - 1] == ' '))
-		got--;
-	text[got] = '\0';
-	for (start = got; start > 0 && text[start - 1] != '\n'; start--)
-		;
-	snprintf(line, bytes, "%.*s", (int)bytes - 1, text + start);
 }
 
 static void failure_note(struct drill_run *run, const struct child *child, const char *log)

@@ -250,6 +250,21 @@ static void one_gradient_lost_refutes_that_none_is(void **state)
 	judged(world, "R3", DRILL_NOT_CONFIRMED);
 }
 
+static void what_synchronous_runs_do_is_shown_and_decides_nothing(void **state)
+{
+	struct world *world = *state;
+	struct drill_case sync = *runs_of(world, "stateless", 3)->of;
+	struct drill_run *run = runs_of(world, "stateless", 3);
+
+	sync.sync = true;
+	run->of = &sync;
+	run->figure[DRILL_F_REPLAYED] = 0.0;
+	run->figure[DRILL_F_DROPPED] = 200.0;
+	judged(world, "R3", DRILL_CONFIRMED);
+	assert_non_null(strstr(world->claims[1].numbers, "sync: lost 0, queued 200, replayed 0"));
+	run->of = world->plan.cases;
+}
+
 static void a_leap_is_no_fall(void **state)
 {
 	struct world *world = *state;
@@ -372,6 +387,9 @@ int main(void)
 			world_free),
 		cmocka_unit_test_setup_teardown(one_gradient_lost_refutes_that_none_is, world_make,
 						world_free),
+		cmocka_unit_test_setup_teardown(
+			what_synchronous_runs_do_is_shown_and_decides_nothing, world_make,
+			world_free),
 		cmocka_unit_test_setup_teardown(a_leap_is_no_fall, world_make, world_free),
 		cmocka_unit_test_setup_teardown(kills_are_early_or_late_by_their_loss, world_make,
 						world_free),

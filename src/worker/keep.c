@@ -37,6 +37,20 @@ void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad)
 		grad->state = OL_GRAD_FREE;
 }
 
+/* Is everything resolved that was pushed again? Then pulls may go on. */
+static void catch_up_look(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+
+	for (uint32_t i = 0; i < worker->window; i++) {
+		if (worker->grads[i].state == OL_GRAD_PUSHED &&
+		    (worker->grads[i].open & bit_of(link)) != 0 &&
+		    ol_worker_hdr(worker, i, link->index)->seq <= link->catch_up_seq)
+			return;
+	}
+	link->catch_up_seq = 0;
+}
+
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 {
 	struct ol_worker *worker = link->worker;
@@ -47,6 +61,8 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	grad->acks_due &= ~bit_of(link);
 	grad->unplaced &= ~bit_of(link);
 	grad->parts[link->index] = 0;
+	if (link->catch_up_seq != 0)
+		catch_up_look(link);
 	if (status != 0)
 		grad->status = status;
 	if (status == OL_E_NONFINITE) {
@@ -88,6 +104,7 @@ void ol_keep_on_down(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 
 	link->send_count = 0;
+	link->catch_up_seq = 0;
 	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
@@ -132,6 +149,8 @@ static void grad_on_up(struct ol_link *link, uint32_t index, uint64_t seq, bool 
 			ol_keep_resolved(link, grad, 0);
 		return;
 	}
+	if (!went_back && hdr->seq > link->catch_up_seq)
+		link->catch_up_seq = hdr->seq;
 	if ((grad->kept & bit_of(link)) != 0) {
 		grad->kept &= ~bit_of(link);
 		grad->open |= bit_of(link);

@@ -197,8 +197,10 @@ static void proof_refused(struct ol_link *link, const struct ol_xport_event *eve
 		link_again(link, now_ns);
 		return;
 	}
-	/* the last process of this id may have died a moment ago */
-	if (reject.code == OL_REJECT_WORKER_BUSY &&
+	/* the last process of this id may have died a moment ago; or the server that gave the
+	   challenge, and this one does not know it */
+	if ((reject.code == OL_REJECT_WORKER_BUSY || reject.code == OL_REJECT_AUTH ||
+	     reject.code == OL_REJECT_FULL) &&
 	    (link->worker->started || link->busy_tries++ < OL_BUSY_TRIES)) {
 		link_again(link, now_ns);
 		return;

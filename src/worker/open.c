@@ -136,7 +136,7 @@ static int links_wait(struct ol_worker *worker)
 		if (worker->links[i].state == OL_LINK_LIVE)
 			continue;
 		snprintf(worker->err, sizeof(worker->err),
-			 "server %s (shard %u): no answer within %u ms; is it running?",
+			 "server %.255s (shard %u): no answer within %u ms; is it running?",
 			 worker->links[i].addrs, i, worker->opts.connect_timeout_ms);
 		return OL_E_NO_SERVER;
 	}

@@ -108,12 +108,13 @@ void ol_outage_replay(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 	struct ol_queue_state *queue = &link->queue;
 
-	while (queue->count > 0 && link->state == OL_LINK_LIVE) {
+	while (queue->count > 0 && ol_link_usable(link)) {
 		struct ol_queued *queued = queued_at(queue, 0);
-		struct ol_grad *grad = ol_push_buffer(worker);
+		struct ol_grad *grad;
 
-		if (grad == NULL)
+		if (ol_push_buffers(worker) != 0)
 			return;
+		grad = ol_push_buffer(worker);
 		memcpy(grad->data + link->geo.shard_first, queued->sum,
 		       link->geo.shard_len * sizeof(float));
 		link->stat.queued -= queued->hdr.grads;
@@ -146,7 +147,7 @@ void ol_outage_follow(struct ol_worker *worker, const float *grad)
 		const float *restrict g = grad + link->geo.shard_first;
 		float *restrict w = worker->local + link->geo.shard_first;
 
-		if (link->state == OL_LINK_LIVE)
+		if (ol_link_usable(link))
 			continue;
 		for (uint64_t i = 0; i < link->geo.shard_len; i++)
 			w[i] -= link->lr * g[i];
@@ -164,7 +165,7 @@ void ol_outage_on_pull(struct ol_worker *worker)
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
 
-		if (link->state != OL_LINK_LIVE || link->queue.count > 0) {
+		if (!ol_link_usable(link) || link->queue.count > 0) {
 			all = false;
 			continue;
 		}

@@ -34,7 +34,7 @@ static bool last_will_do(const struct ol_link *link)
 {
 	const struct ol_worker *worker = link->worker;
 
-	return link->state != OL_LINK_LIVE && worker->opts.outage == OL_OUTAGE_CONTINUE &&
+	return !ol_link_usable(link) && worker->opts.outage == OL_OUTAGE_CONTINUE &&
 	       worker->mirrors[worker->mirror].whole;
 }
 
@@ -174,7 +174,7 @@ void ol_pull_progress(struct ol_link *link)
 {
 	uint64_t bytes;
 
-	if (link->state != OL_LINK_LIVE)
+	if (!ol_link_usable(link))
 		return;
 	if (link->read_state == OL_READ_NEWEST && posted(link, post_line(link, 0)))
 		link->read_state = OL_READ_NEWEST_POSTED;
@@ -301,7 +301,7 @@ void ol_pull_on_up(struct ol_link *link)
 		return;
 	/* what was read before may be of a history that is gone */
 	link->read_retries = 0;
-	read_start(link);
+	link->read_state = OL_READ_NEWEST; /* as what is pushed again makes it */
 	ol_pull_progress(link);
 }
 

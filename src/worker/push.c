@@ -23,7 +23,7 @@ static int links_status(const struct ol_worker *worker)
 static bool all_live(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (worker->links[i].state != OL_LINK_LIVE)
+		if (!ol_link_usable(&worker->links[i]))
 			return false;
 	}
 	return true;
@@ -53,8 +53,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 	return NULL;
 }
 
-/* Why there is no buffer to lend: with CONTINUE one is held back for the time of an outage */
-static int buffers_status(const struct ol_worker *worker)
+int ol_push_buffers(const struct ol_worker *worker)
 {
 	uint32_t spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) ? 1 : 0;
 	bool open = false, kept = false;
@@ -80,7 +79,7 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 	if (worker->opts.observer)
 		return -EPERM;
 	if (rc == 0)
-		rc = buffers_status(worker);
+		rc = ol_push_buffers(worker);
 	if (rc != 0)
 		return rc;
 	grad = ol_push_buffer(worker);
@@ -148,7 +147,7 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
-		bool here = goes_on && link->state != OL_LINK_LIVE;
+		bool here = goes_on && !ol_link_usable(link);
 
 		link->stat.pushed++;
 		hdr.base_version = base != NULL ? base->versions[i] : 0;

@@ -92,6 +92,7 @@ struct ol_link {
 	uint64_t total; /* gradients of this id that the server's weights contain, as it said */
 	struct ol_link_stat stat; /* applied: total, less what was there before this worker */
 	struct ol_queue_state queue;
+	uint64_t catch_up_seq; /* what was pushed again up to here is not yet resolved; 0: it is */
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */
 
@@ -255,6 +256,18 @@ void ol_push_fail(struct ol_worker *worker, int status);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 struct ol_grad *ol_push_buffer(struct ol_worker *worker);
+/* ol_push_buffers -- 0: one can be taken; else why not. With CONTINUE one is held back for the time
+ * of an outage, so that training never waits for a buffer then. */
+int ol_push_buffers(const struct ol_worker *worker);
+
+/*
+ * ol_link_usable -- pulls see all that this worker was told is applied: not while what was pushed
+ * again to a server that came back without it is on its way
+ */
+static inline bool ol_link_usable(const struct ol_link *link)
+{
+	return link->state == OL_LINK_LIVE && link->catch_up_seq == 0;
+}
 
 /* keep.c: what was pushed and could be lost */
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status);

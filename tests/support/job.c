@@ -16,6 +16,10 @@
 #include "rdma/transport.h"
 #include "support/check.h"
 
+enum {
+	EXIT_FENCED = 9
+};
+
 const char *job_transport(void)
 {
 	const char *name = getenv("OL_TRANSPORT");
@@ -62,7 +66,7 @@ static int server_main(struct ol_server_opts opts, float initial, int ready_fd)
 	close(ready_fd);
 	rc = ol_server_run(running);
 	ol_server_close(running);
-	return rc == 0 ? 0 : 1;
+	return rc == OL_E_FENCED ? EXIT_FENCED : rc != 0;
 }
 
 /* The line that a server writes when it listens, without its end */
@@ -76,39 +80,85 @@ static void ready_read(int fd, char *line, size_t line_bytes)
 	check(at > 0);
 }
 
-void job_start(struct job *job, struct ol_server_opts opts, float initial)
+static void server_fork(struct job *job, uint32_t shard, const char *listen)
+{
+	struct ol_server_opts opts = job->opts;
+	int fds[2];
+
+	opts.shard = shard;
+	opts.listen = listen;
+	check(pipe(fds) == 0);
+	fflush(NULL);
+	job->servers[shard] = fork();
+	check(job->servers[shard] >= 0);
+	if (job->servers[shard] == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(fds[0]);
+		exit(server_main(opts, job->initial, fds[1]));
+	}
+	close(fds[1]);
+	ready_read(fds[0], job->addr[shard], sizeof(job->addr[shard]));
+	close(fds[0]);
+}
+
+/* An address that nobody listens at: of shm a name, of verbs a host with any port */
+static void addr_make(const struct job *job, char *addr, size_t bytes)
 {
 	static int count;
 	const char *host = getenv("OL_ADDR");
-	char listen[96], line[OL_XPORT_ADDR_MAX];
+
+	if (strcmp(job->opts.transport, "shm") == 0)
+		snprintf(addr, bytes, "@ol-test-%d-%d", (int)getpid(), count++);
+	else
+		snprintf(addr, bytes, "%s:0", host != NULL ? host : "0.0.0.0");
+}
+
+void job_start(struct job *job, struct ol_server_opts opts, float initial)
+{
+	char listen[96];
 
 	memset(job, 0, sizeof(*job));
 	job->shard_count = opts.shard_count;
-	opts.transport = job_transport();
-	fflush(NULL);
+	job->opts = opts;
+	job->opts.transport = job_transport();
+	job->initial = initial;
 	for (uint32_t i = 0; i < opts.shard_count; i++) {
-		int fds[2];
-
-		opts.shard = i;
-		if (strcmp(opts.transport, "shm") == 0)
-			snprintf(listen, sizeof(listen), "@ol-test-%d-%d", (int)getpid(), count++);
-		else
-			snprintf(listen, sizeof(listen), "%s:0", host != NULL ? host : "0.0.0.0");
-		opts.listen = listen;
-		check(pipe(fds) == 0);
-		job->servers[i] = fork();
-		check(job->servers[i] >= 0);
-		if (job->servers[i] == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			close(fds[0]);
-			exit(server_main(opts, initial, fds[1]));
-		}
-		close(fds[1]);
-		ready_read(fds[0], line, sizeof(line));
-		close(fds[0]);
+		addr_make(job, listen, sizeof(listen));
+		server_fork(job, i, listen);
 		snprintf(job->addrs + strlen(job->addrs), sizeof(job->addrs) - strlen(job->addrs),
-			 "%s%s", i == 0 ? "" : ",", line);
+			 "%s%s", i == 0 ? "" : ",", job->addr[i]);
 	}
+}
+
+void job_kill(struct job *job, uint32_t shard)
+{
+	int status = 0;
+
+	kill(job->servers[shard], SIGKILL);
+	while (waitpid(job->servers[shard], &status, 0) < 0)
+		check(errno == EINTR);
+	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+const char *job_restart(struct job *job, uint32_t shard, bool elsewhere)
+{
+	char listen[96];
+
+	snprintf(listen, sizeof(listen), "%s", job->addr[shard]);
+	if (elsewhere)
+		addr_make(job, listen, sizeof(listen));
+	server_fork(job, shard, listen);
+	return job->addr[shard];
+}
+
+void job_fenced(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0)
+		check(errno == EINTR);
+	check(WIFEXITED(status));
+	check_eq(WEXITSTATUS(status), EXIT_FENCED);
 }
 
 void job_stop(struct job *job)
@@ -145,11 +195,17 @@ void job_join(pid_t pid)
 struct ol_worker *job_worker(const struct job *job, int id)
 {
 	struct ol_worker_opts opts;
+
+	ol_worker_opts_init(&opts);
+	return job_worker_with(job, id, opts);
+}
+
+struct ol_worker *job_worker_with(const struct job *job, int id, struct ol_worker_opts opts)
+{
 	struct ol_worker *worker;
 	char err[256] = "";
 	int rc;
 
-	ol_worker_opts_init(&opts);
 	opts.servers = job->addrs;
 	opts.transport = job_transport();
 	opts.observer = id < 0;

@@ -9,6 +9,7 @@
 #ifndef OL_TESTS_SUPPORT_JOB_H
 #define OL_TESTS_SUPPORT_JOB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,6 +23,9 @@ enum {
 struct job {
 	uint32_t shard_count;
 	pid_t servers[JOB_SHARDS_MAX];
+	struct ol_server_opts opts; /* of all of them */
+	float initial;
+	char addr[JOB_SHARDS_MAX][96];
 	char addrs[512]; /* with commas between */
 };
 
@@ -37,6 +41,16 @@ void job_start(struct job *job, struct ol_server_opts opts, float initial);
 /* job_stop -- end the servers (SIGTERM), and fail unless each ends well */
 void job_stop(struct job *job);
 
+/*
+ * job_kill -- a server dies of SIGKILL; job_restart -- start one in its place, restoring as
+ * job->opts.restore says, at the same address (elsewhere: at another, which job_restart() returns)
+ */
+void job_kill(struct job *job, uint32_t shard);
+const char *job_restart(struct job *job, uint32_t shard, bool elsewhere);
+
+/* job_fenced -- wait for a process that was a server; fails unless it has fenced itself off */
+void job_fenced(pid_t pid);
+
 /* job_fork -- run fn(job, arg) in a process of its own, whose exit status it is */
 pid_t job_fork(int (*fn)(const struct job *job, long arg), const struct job *job, long arg);
 
@@ -45,6 +59,8 @@ void job_join(pid_t pid);
 
 /* job_worker -- open a worker (id < 0: an observer); fails unless that works */
 struct ol_worker *job_worker(const struct job *job, int id);
+/* job_worker_with -- with these options but for servers, transport and id */
+struct ol_worker *job_worker_with(const struct job *job, int id, struct ol_worker_opts opts);
 
 /* job_pull, job_push -- do it and wait; job_push gives every element `value`; returns the status */
 int job_pull(struct ol_worker *worker, unsigned flags);

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outage.c -- servers are killed at random moments, and nothing is lost and nothing doubled: real
+ * processes, OL_TRANSPORT shm or verbs; OL_KILLS kills (100), OL_SEED a seed to try again
+ *
+ * Gradients are small whole numbers and the learning rate is a power of two, so that sums are
+ * exact whatever their order: weights must equal what the applied tables say, bit for bit.
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "support/check.h"
+#include "support/job.h"
+
+enum {
+	LEN = 3000, /* two shards: 2048 and 952 */
+	WORKERS = 2,
+	STEPS_A_KILL = 40, /* pushes between two kills, at most */
+	SYNC_STEPS = 400,
+	SYNC_KILLS = 10
+};
+
+/* What the workers tell the process that kills */
+struct board {
+	_Atomic unsigned pushes; /* of all workers */
+	_Atomic unsigned acks; /* of these, applied by a server that was there */
+	_Atomic int enough; /* workers: come to an end */
+	_Atomic unsigned long hash[WORKERS];
+	_Atomic int in; /* workers that are connected */
+	_Atomic int noticed; /* a worker has seen that a heartbeat stands still */
+	_Atomic int moved; /* shard 0 is elsewhere: addr */
+	char addr[96];
+};
+
+static struct board *board;
+static unsigned seed;
+
+static unsigned kills_wanted(void)
+{
+	const char *text = getenv("OL_KILLS");
+
+	return text != NULL ? (unsigned)atoi(text) : 100;
+}
+
+/* Until a count has gone up by 1 to `span` */
+static void wait_for(_Atomic unsigned *count, unsigned span)
+{
+	unsigned until = atomic_load(count) + 1 + (unsigned)rand_r(&seed) % span;
+
+	while (atomic_load(count) < until)
+		sched_yield();
+}
+
+static void all_in_wait(void)
+{
+	while (atomic_load(&board->in) < WORKERS)
+		sched_yield();
+}
+
+static struct ol_server_opts server_opts(enum ol_consistency consistency, uint32_t shards)
+{
+	struct ol_server_opts opts;
+
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.shard_count = shards;
+	opts.consistency = consistency;
+	opts.workers = WORKERS;
+	opts.workers_max = WORKERS;
+	opts.rule.lr = 0.5f;
+	opts.rule.sum = 1;
+	opts.replay = OL_REPLAY_EACH; /* what was summed up counts in full */
+	return opts;
+}
+
+static struct ol_worker_opts worker_opts(enum ol_outage outage)
+{
+	struct ol_worker_opts opts;
+
+	ol_worker_opts_init(&opts);
+	opts.outage = outage;
+	return opts;
+}
+
+/* What a shard's weights must be: worker k only ever pushes gradients of all k + 1 */
+static void check_weights(struct ol_worker *worker, uint32_t shards)
+{
+	const float *weights = ol_weights(worker, NULL);
+
+	for (uint32_t s = 0; s < shards; s++) {
+		uint64_t first, count;
+		float want = 100.0f;
+
+		for (uint32_t k = 0; k < WORKERS; k++)
+			want -= 0.5f * (float)(k + 1) * (float)ol_applied_grads(worker, s, k);
+		check(ol_shard_span(LEN, shards, s, &first, &count) == 0);
+		for (uint64_t i = first; i < first + count; i++)
+			check(weights[i] == want);
+	}
+}
+
+static void flush(struct ol_worker *worker)
+{
+	struct ol_op op = { 0 }, pull = { 0 };
+
+	check_ok(ol_flush(worker, &op));
+	while (!op.done)
+		(void)ol_worker_wait(worker, &op);
+	check_ok(op.status);
+	check_ok(ol_pull(worker, OL_PULL_NEWEST, &pull));
+	while (!pull.done)
+		(void)ol_worker_wait(worker, &pull);
+	check_ok(pull.status);
+}
+
+/* Both ends agree on what became of every gradient */
+static void check_accounts(struct ol_worker *worker, uint32_t shards, uint32_t id, uint64_t lost)
+{
+	struct ol_link_stat stat;
+
+	for (uint32_t s = 0; s < shards; s++) {
+		check_ok(ol_link_get_stat(worker, s, &stat));
+		check_eq(stat.lost, lost);
+		check_eq(stat.pending, 0);
+		check_eq(stat.queued, 0);
+		check_eq(stat.pushed, stat.applied + stat.queue_dropped + stat.lost);
+		check_eq(ol_applied_grads(worker, s, id), stat.applied);
+	}
+}
+
+/* A server has gone elsewhere: that is known at some time in the middle of a wait */
+static bool moved; /* this worker knows */
+
+static void moved_look(struct ol_worker *worker)
+{
+	struct ol_link_stat stat;
+
+	check_ok(ol_link_get_stat(worker, 0, &stat));
+	if (stat.down && stat.reason == OL_E_FENCED)
+		atomic_store(&board->noticed, 1);
+	if (moved || !atomic_load(&board->moved))
+		return;
+	moved = true;
+	check_ok(ol_worker_redirect(worker, 0, board->addr));
+}
+
+static int push_value(struct ol_worker *worker, float value)
+{
+	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
+	float *grad;
+	int rc;
+
+	while ((rc = ol_grad_acquire(worker, &grad)) == -EAGAIN || rc == -ENOBUFS) {
+		check(ol_worker_poll(worker) >= 0);
+		if (rc == -ENOBUFS)
+			check_ok(job_pull(worker, 0));
+	}
+	if (rc != 0)
+		return rc;
+	for (int i = 0; i < LEN; i++)
+		grad[i] = value;
+	ol_weights(worker, &info.base_version);
+	rc = ol_push(worker, grad, &info, &op);
+	while (rc == 0 && !op.done) {
+		(void)ol_worker_wait(worker, &op);
+		moved_look(worker);
+	}
+	atomic_fetch_add(&board->pushes, 1);
+	atomic_fetch_add(&board->acks, !op.local);
+	return rc != 0 ? rc : op.status;
+}
+
+/* Goes on whatever its servers do */
+static int continue_worker(const struct job *job, long id)
+{
+	struct ol_worker *worker = job_worker_with(job, (int)id, worker_opts(OL_OUTAGE_CONTINUE));
+
+	atomic_fetch_add(&board->in, 1);
+	while (!atomic_load(&board->enough)) {
+		check_ok(job_pull(worker, 0));
+		check_weights(worker, job->shard_count);
+		check_ok(push_value(worker, (float)(id + 1)));
+	}
+	flush(worker);
+	check_weights(worker, job->shard_count);
+	check_accounts(worker, job->shard_count, (uint32_t)id, 0);
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void nothing_is_lost(uint32_t shards, unsigned kills)
+{
+	pid_t pids[WORKERS];
+	struct job job;
+
+	atomic_store(&board->enough, 0);
+	atomic_store(&board->in, 0);
+	job_start(&job, server_opts(OL_CONSISTENCY_ASYNC, shards), 100.0f);
+	for (int k = 0; k < WORKERS; k++)
+		pids[k] = job_fork(continue_worker, &job, k);
+	job.opts.restore = OL_RESTORE_MIRROR;
+	all_in_wait();
+	for (unsigned i = 0; i < kills; i++) {
+		uint32_t shard = (uint32_t)rand_r(&seed) % shards;
+
+		/* mostly when it serves, now and then while it restores */
+		if (i % 4 != 0)
+			wait_for(&board->acks, STEPS_A_KILL);
+		job_kill(&job, shard);
+		wait_for(&board->pushes, STEPS_A_KILL);
+		job_restart(&job, shard, false);
+	}
+	atomic_store(&board->enough, 1);
+	for (int k = 0; k < WORKERS; k++)
+		job_join(pids[k]);
+	job_stop(&job);
+	printf("ok %u kills of %u servers, async, continue: nothing lost\n", kills, shards);
+}
+
+/* A gradient that depends on the weights and the step, so that any difference grows */
+static void grad_fill(float *grad, const float *weights, uint64_t step, long id)
+{
+	for (int i = 0; i < LEN; i++)
+		grad[i] = 0.01f * weights[i] + 0.001f * (float)(id + 1) * (float)(step % 17 + 1);
+}
+
+static int push_step(struct ol_worker *worker, long id)
+{
+	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
+	const float *weights = ol_weights(worker, &info.base_version);
+	float *grad;
+
+	check_ok(ol_grad_acquire(worker, &grad));
+	grad_fill(grad, weights, info.base_version, id);
+	check_ok(ol_push(worker, grad, &info, &op));
+	return ol_worker_wait(worker, &op);
+}
+
+static unsigned long hash_of(const float *weights)
+{
+	const unsigned char *bytes = (const unsigned char *)weights;
+	unsigned long hash = 14695981039346656037ul;
+
+	for (size_t i = 0; i < LEN * sizeof(float); i++)
+		hash = (hash ^ bytes[i]) * 1099511628211ul;
+	return hash;
+}
+
+static int sync_worker(const struct job *job, long id)
+{
+	struct ol_worker_opts opts = worker_opts(OL_OUTAGE_WAIT);
+	struct ol_worker *worker;
+	uint64_t version = 0;
+	int rc;
+
+	opts.mirror_state = 1;
+	worker = job_worker_with(job, (int)id, opts);
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	while (version < SYNC_STEPS) {
+		rc = push_step(worker, id);
+		check_msg(rc == 0, "step %lu: %s", (unsigned long)version, ol_strerror(rc));
+		check_ok(job_pull(worker, 0));
+		ol_weights(worker, &version);
+		atomic_fetch_add(&board->pushes, 1);
+	}
+	atomic_store(&board->hash[id], hash_of(ol_weights(worker, NULL)));
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* The weights after SYNC_STEPS steps, with so many kills on the way */
+static unsigned long sync_run(enum ol_optimizer optimizer, uint32_t shards, unsigned kills)
+{
+	struct ol_server_opts opts = server_opts(OL_CONSISTENCY_SYNC, shards);
+	pid_t pids[WORKERS];
+	struct job job;
+
+	opts.rule.optimizer = optimizer;
+	opts.rule.lr = 0.0123f;
+	opts.rule.sum = 0;
+	atomic_store(&board->pushes, 0);
+	job_start(&job, opts, 1.0f);
+	for (int k = 0; k < WORKERS; k++)
+		pids[k] = job_fork(sync_worker, &job, k);
+	job.opts.restore = OL_RESTORE_MIRROR;
+	for (unsigned i = 0; i < kills; i++) {
+		uint32_t shard = (uint32_t)rand_r(&seed) % shards;
+
+		wait_for(&board->pushes, SYNC_STEPS * WORKERS / SYNC_KILLS / 2);
+		job_kill(&job, shard);
+		job_restart(&job, shard, false);
+	}
+	for (int k = 0; k < WORKERS; k++)
+		job_join(pids[k]);
+	job_stop(&job);
+	check_eq(atomic_load(&board->hash[0]), atomic_load(&board->hash[1]));
+	return atomic_load(&board->hash[0]);
+}
+
+static void bits_are_the_same(enum ol_optimizer optimizer, uint32_t shards)
+{
+	unsigned long quiet = sync_run(optimizer, shards, 0);
+	unsigned long killed = sync_run(optimizer, shards, SYNC_KILLS);
+
+	check_msg(quiet == killed, "weights differ after kills: seed %u, optimizer %d, shards %u",
+		  seed, (int)optimizer, shards);
+	printf("ok %d kills of %u servers, sync, wait, optimizer %d: the same bits\n", SYNC_KILLS,
+	       shards, (int)optimizer);
+}
+
+static int move_worker(const struct job *job, long id)
+{
+	struct ol_worker_opts opts = worker_opts(OL_OUTAGE_WAIT);
+	struct ol_worker *worker;
+
+	opts.lease_ms = 400;
+	opts.op_timeout_ms = 20;
+	worker = job_worker_with(job, (int)id, opts);
+	atomic_fetch_add(&board->in, 1);
+	while (!moved) {
+		struct ol_op pull = { 0 };
+
+		check_ok(ol_pull(worker, OL_PULL_NEWEST, &pull));
+		while (!pull.done) {
+			(void)ol_worker_wait(worker, &pull);
+			moved_look(worker);
+		}
+		check_ok(pull.status);
+		check_weights(worker, 1);
+		check_ok(push_value(worker, (float)(id + 1)));
+	}
+	flush(worker);
+	check_weights(worker, 1);
+	check_accounts(worker, 1, (uint32_t)id, 0);
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* Stopped for longer than its lease, another takes over elsewhere; then it wakes up: and is fenced
+ */
+static void a_stopped_server_is_fenced(void)
+{
+	struct ol_server_opts opts = server_opts(OL_CONSISTENCY_ASYNC, 1);
+	pid_t pids[WORKERS], old;
+	struct job job;
+
+	opts.lease_ms = 400;
+	atomic_store(&board->moved, 0);
+	atomic_store(&board->noticed, 0);
+	atomic_store(&board->in, 0);
+	job_start(&job, opts, 100.0f);
+	for (int k = 0; k < WORKERS; k++)
+		pids[k] = job_fork(move_worker, &job, k);
+	all_in_wait(); /* a stopped server lets nobody in */
+	wait_for(&board->pushes, STEPS_A_KILL);
+	old = job.servers[0];
+	kill(old, SIGSTOP);
+	while (!atomic_load(&board->noticed))
+		sched_yield();
+	job.opts.restore = OL_RESTORE_MIRROR;
+	snprintf(board->addr, sizeof(board->addr), "%s", job_restart(&job, 0, true));
+	atomic_store(&board->moved, 1);
+	for (int k = 0; k < WORKERS; k++)
+		job_join(pids[k]);
+	kill(old, SIGCONT);
+	job_fenced(old);
+	job_stop(&job);
+	printf("ok a stopped server is fenced\n");
+}
+
+int main(void)
+{
+	const char *text = getenv("OL_SEED");
+	bool quick = kills_wanted() < 100;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	job_transport();
+	seed = text != NULL ? (unsigned)atoi(text) : (unsigned)getpid();
+	printf("seed %u\n", seed);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	check(board != MAP_FAILED);
+	nothing_is_lost(1, kills_wanted());
+	if (!quick)
+		nothing_is_lost(2, kills_wanted() / 2);
+	bits_are_the_same(OL_OPTIMIZER_SGD, 1);
+	bits_are_the_same(OL_OPTIMIZER_MOMENTUM, 2);
+	if (!quick)
+		bits_are_the_same(OL_OPTIMIZER_ADAM, 1);
+	a_stopped_server_is_fenced();
+	return 0;
+}

@@ -43,7 +43,8 @@ extern "C" {
 	X(TORN, -1009, "weights kept changing while they were read; raise the pull retries") \
 	X(NO_SERVER, -1010, "server of a shard is not reachable") \
 	X(LOST, -1011, "gradient is lost: its server came back with older weights") \
-	X(FENCED, -1012, "server stood still for longer than its lease; others may have taken over") \
+	X(FENCED, -1012, \
+	  "server stood still for longer than its lease; others may have taken over") \
 	X(NO_CHECKPOINT, -1013, "no whole checkpoint of this shard is there")
 
 enum ol_status {
@@ -95,8 +96,8 @@ struct ol_worker_opts {
 			      CONTINUE only */
 	enum ol_queue queue; /* CONTINUE */
 	uint32_t queue_max; /* gradients that a shard's queue holds, unless they are folded */
-	uint32_t local_progress; /* 1: during an outage ol_weights() follows the own gradients (plain
-				    SGD, with the job's learning rate) */
+	uint32_t local_progress; /* 1: during an outage ol_weights() follows the own gradients
+				    (plain SGD, with the job's learning rate) */
 	uint32_t mirror_state; /* 1: pulls bring the optimizer's state too, for a server that comes
 				  back empty */
 };

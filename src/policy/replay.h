@@ -4,9 +4,9 @@
  * replay.h -- how a delta that a worker summed up while its server was gone becomes a step
  *
  * All m gradients of a delta were computed without news from the server: either at one point, the
- * weights of the last pull, or, with local progress, each where the ones before it led. The sum of m
- * gradients at one point, taken at the full learning rate, is one step m times as long as it should
- * be: it helps while the loss is high and ruins what is nearly trained (PAPERS.md 1.10).
+ * weights of the last pull, or, with local progress, each where the ones before it led. The sum of
+ * m gradients at one point, taken at the full learning rate, is one step m times as long as it
+ * should be: it helps while the loss is high and ruins what is nearly trained (PAPERS.md 1.10).
  */
 #ifndef OL_POLICY_REPLAY_H
 #define OL_POLICY_REPLAY_H

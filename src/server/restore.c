@@ -8,7 +8,8 @@
  *	CHECKPOINT      at once                                 the newest whole checkpoint
  *	MIRROR          when the workers are there, or it has   the freshest mirror of those that
  *	                waited long enough for them             have joined
- *	FRESHEST        as MIRROR                               the newer of both, by (epoch, version)
+ *	FRESHEST        as MIRROR                               the newer of both, by (epoch,
+ *version)
  *
  * A mirror is read with RDMA reads, into a snapshot that nobody looks at; the worker's CPU takes no
  * part. A source that goes away in the middle is forgotten, and the next freshest is read.
@@ -106,8 +107,8 @@ int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes)
 	int rc = 0;
 
 	if (restore != OL_RESTORE_NONE && restore != OL_RESTORE_MIRROR &&
-	    server->opts.checkpoint_dir != NULL &&
-	    checkpoint_load(server, &rc, err, err_bytes) && restore == OL_RESTORE_CHECKPOINT) {
+	    server->opts.checkpoint_dir != NULL && checkpoint_load(server, &rc, err, err_bytes) &&
+	    restore == OL_RESTORE_CHECKPOINT) {
 		ol_store_restore(&server->store, CHECKPOINT_SNAPSHOT,
 				 server->restoring.floor_version, true);
 		ready(server, OL_RESTORE_CHECKPOINT, server->restoring.floor_epoch, ol_clock_ns());
@@ -121,8 +122,7 @@ int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes)
 
 static bool newer(const struct ol_hello *a, uint32_t epoch, uint64_t version)
 {
-	return a->mirror_epoch > epoch ||
-	       (a->mirror_epoch == epoch && a->mirror_version > version);
+	return a->mirror_epoch > epoch || (a->mirror_epoch == epoch && a->mirror_version > version);
 }
 
 /* Where the content at byte `off` lies in a mirror, and how much of it in one piece; 0: nowhere */
@@ -182,8 +182,8 @@ static int reads_post(struct ol_server *server)
 				    .off = ol_layout_snapshot_off(&server->store.geo,
 								  MIRROR_SNAPSHOT) +
 					   restoring->posted,
-				    .bytes = bytes < CHUNK_BYTES ? (uint32_t)bytes
-								 : CHUNK_BYTES } },
+				    .bytes =
+					    bytes < CHUNK_BYTES ? (uint32_t)bytes : CHUNK_BYTES } },
 			.seg_count = 1,
 			.flags = OL_XPORT_SIGNALED,
 			.src = { .addr = hello->mirror.addr,
@@ -272,9 +272,9 @@ static bool everybody(const struct ol_server *server, uint64_t now_ns)
 	for (uint32_t i = 0; i < server->session_count; i++)
 		joined += server->sessions[i].state == OL_SESSION_JOINED &&
 			  server->sessions[i].role == OL_ROLE_WORKER;
-	return joined >= want || (server->restoring.since_ns != 0 &&
-				  now_ns - server->restoring.since_ns >=
-					  opts->restore_wait_ms * OL_NS_PER_MS);
+	return joined >= want ||
+	       (server->restoring.since_ns != 0 &&
+		now_ns - server->restoring.since_ns >= opts->restore_wait_ms * OL_NS_PER_MS);
 }
 
 void ol_restore_progress(struct ol_server *server, uint64_t now_ns)

@@ -112,9 +112,8 @@ void ol_save_last(struct ol_server *server)
 		ol_ckpt_writer_wait(saving->writer);
 	if (ol_word_load(&server->store.board->checkpoint_version) == meta.version)
 		return;
-	result.status =
-		ol_ckpt_write(server->opts.checkpoint_dir, &meta,
-			      ol_store_content(&server->store, server->store.snapshot),
-			      server->opts.checkpoint_keep, result.err, sizeof(result.err));
+	result.status = ol_ckpt_write(server->opts.checkpoint_dir, &meta,
+				      ol_store_content(&server->store, server->store.snapshot),
+				      server->opts.checkpoint_keep, result.err, sizeof(result.err));
 	result_take(server, &result);
 }

@@ -218,7 +218,8 @@ void ol_session_welcome(struct ol_server *server, struct ol_session *session)
 		welcome.resolved = ol_store_applied(&server->store, session->worker);
 	ol_record_seal(&welcome);
 	if (server->ops->post_write(session->conn, &write) != 0)
-		return; /* the queue is full: the next tick tries again; or it is about to go down */
+		return; /* the queue is full: the next tick tries again; or it is about to go down
+			 */
 	session->last_seq = welcome.resolved.seq;
 	session->state = OL_SESSION_LIVE;
 	if (session->role == OL_ROLE_WORKER)

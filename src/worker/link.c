@@ -236,8 +236,9 @@ static bool geometry_agrees(struct ol_link *link, const struct ol_geometry *geo)
 			 (unsigned long long)geo->param_count,
 			 (unsigned long long)worker->opts.param_count);
 	else if (worker->started && memcmp(geo, &link->geo, sizeof(*geo)) != 0)
-		snprintf(why, sizeof(why), "it came back with another geometry: workers, window, "
-					   "optimizer or consistency differ");
+		snprintf(why, sizeof(why),
+			 "it came back with another geometry: workers, window, "
+			 "optimizer or consistency differ");
 	else
 		return true;
 	link_fail(link, OL_E_GEOMETRY, why);
@@ -276,11 +277,10 @@ static int mirror_offer(struct ol_link *link, struct ol_hello *hello)
 	hello->mirror_epoch = mirror->epochs[link->index];
 	hello->mirror_version = mirror->versions[link->index];
 	hello->table_off = (uint64_t)(table - base);
-	hello->weights_off = (uint64_t)((const uint8_t *)mirror->weights - base) +
-			     link->geo.shard_first * 4;
+	hello->weights_off =
+		(uint64_t)((const uint8_t *)mirror->weights - base) + link->geo.shard_first * 4;
 	if (mirror->state[link->index] != NULL)
-		hello->state_off =
-			(uint64_t)((const uint8_t *)mirror->state[link->index] - base);
+		hello->state_off = (uint64_t)((const uint8_t *)mirror->state[link->index] - base);
 	return 0;
 }
 

@@ -60,8 +60,8 @@ static void tell_hello(struct peer *peer, enum lie lie)
 static void tell_push(struct peer *peer, enum lie lie)
 {
 	const struct ol_geometry *geo = &peer->accept.geo;
-	uint64_t off = ol_layout_slot_off(geo, lie == LIE_HDR_SEQ_AGAIN) +
-		       ol_layout_vector_bytes(geo);
+	uint64_t off =
+		ol_layout_slot_off(geo, lie == LIE_HDR_SEQ_AGAIN) + ol_layout_vector_bytes(geo);
 	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : lie == LIE_HDR_SEQ_AGAIN;
 	struct ol_push_hdr hdr = {
 		.seq = lie == LIE_HDR_SEQ_ZERO ? 0 : 1,

@@ -49,7 +49,7 @@ static unsigned kills_wanted(void)
 {
 	const char *text = getenv("OL_KILLS");
 
-	return text != NULL ? (unsigned)atoi(text) : 100;
+	return text != NULL ? (unsigned)strtoul(text, NULL, 10) : 100;
 }
 
 /* Until a count has gone up by 1 to `span` */
@@ -387,9 +387,10 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
-	seed = text != NULL ? (unsigned)atoi(text) : (unsigned)getpid();
+	seed = text != NULL ? (unsigned)strtoul(text, NULL, 10) : (unsigned)getpid();
 	printf("seed %u\n", seed);
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	check(board != MAP_FAILED);
 	nothing_is_lost(1, kills_wanted());
 	if (!quick)

@@ -64,11 +64,11 @@ static void staleness_is_a_harmonic_mean(void **state)
 	double exact = 0.0;
 
 	(void)state;
-	assert_float_equal(ol_replay_scale(OL_REPLAY_STALENESS, &delta),
-			   (1.0 + 0.5 + 1.0 / 3) / 3, 1e-6);
+	assert_float_equal(ol_replay_scale(OL_REPLAY_STALENESS, &delta), (1.0 + 0.5 + 1.0 / 3) / 3,
+			   1e-6);
 	delta.staleness = 5;
-	assert_float_equal(ol_replay_scale(OL_REPLAY_STALENESS, &delta),
-			   (1.0 + 0.5 + 1.0 / 3) / 15, 1e-6);
+	assert_float_equal(ol_replay_scale(OL_REPLAY_STALENESS, &delta), (1.0 + 0.5 + 1.0 / 3) / 15,
+			   1e-6);
 	for (int i = 1; i <= 5000; i++)
 		exact += 1.0 / i;
 	delta = delta_of(5000);

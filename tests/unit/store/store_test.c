@@ -70,7 +70,9 @@ static void fixture_free(struct fixture *f)
 static unsigned apply_one(struct fixture *f, uint32_t worker, uint64_t seq, const float *grad,
 			  unsigned target)
 {
-	struct ol_contribution c = { .grad = grad, .seq = seq, .grads = 1, .scale = 1.0f, .worker = worker };
+	struct ol_contribution c = {
+		.grad = grad, .seq = seq, .grads = 1, .scale = 1.0f, .worker = worker
+	};
 
 	return ol_store_apply(&f->store, &c, 1, target);
 }
@@ -215,9 +217,62 @@ static void test_shards_cover_every_parameter_once(void **unused)
 	}
 }
 
+static void test_a_restored_snapshot_is_the_only_one(void **state)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_MOMENTUM);
+	float *weights;
+	uint8_t *content;
+
+	(void)state;
+	assert_int_equal(apply_one(f, 2, 1, f->grad[0], (unsigned)ol_store_target(&f->store, 0)),
+			 1);
+	content = ol_store_content(&f->store, 1);
+	memcpy(content, ol_store_content(&f->store, f->store.snapshot),
+	       ol_layout_content_bytes(&f->geo));
+	weights = (float *)(void *)(content + ol_layout_table_bytes(&f->geo));
+	weights[7] = 1234.0f;
+	assert_true(ol_store_finite(&f->store, 1));
+	ol_store_restore(&f->store, 1, 500, false);
+	assert_int_equal(f->store.version, 500);
+	assert_int_equal(ol_store_find(&f->store, 500), 1);
+	assert_int_equal(ol_store_find(&f->store, 1), -1);
+	assert_float_equal(ol_store_weights(&f->store)[7], 1234.0f, 0);
+	assert_int_equal(ol_store_applied(&f->store, 2).seq, 1);
+	assert_int_equal(ol_store_applied(&f->store, 2).grads, 1);
+	/* momentum began anew: the first step is the gradient alone */
+	assert_int_equal(apply_one(f, 2, 2, f->grad[0], (unsigned)ol_store_target(&f->store, 0)),
+			 1);
+	assert_float_equal(ol_store_weights(&f->store)[7], 1233.0f, 0);
+	assert_int_equal(f->store.version, 501);
+	weights[3] = NAN;
+	assert_false(ol_store_finite(&f->store, 1));
+	fixture_free(f);
+}
+
+static void test_a_delta_counts_its_gradients_and_is_scaled(void **state)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
+	struct ol_contribution c[2] = {
+		{ .grad = f->grad[0], .seq = 1, .grads = 10, .scale = 0.5f, .worker = 0 },
+		{ .grad = f->grad[1], .seq = 1, .grads = 1, .scale = 1.0f, .worker = 1 },
+	};
+
+	(void)state;
+	f->store.rule.sum = 1;
+	assert_int_equal(ol_store_apply(&f->store, c, 2, (unsigned)ol_store_target(&f->store, 0)),
+			 2);
+	assert_float_equal(ol_store_weights(&f->store)[9], 9.0f - 0.5f * 1.0f - 2.0f, 0);
+	assert_int_equal(ol_store_applied(&f->store, 0).grads, 10);
+	assert_int_equal(ol_store_applied(&f->store, 1).grads, 1);
+	assert_float_equal(ol_store_norm(&f->store, f->grad[1]), 20.0, 1e-5);
+	fixture_free(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_restored_snapshot_is_the_only_one),
+		cmocka_unit_test(test_a_delta_counts_its_gradients_and_is_scaled),
 		cmocka_unit_test(test_an_update_is_published_whole),
 		cmocka_unit_test(test_the_published_and_the_pinned_are_never_targets),
 		cmocka_unit_test(test_a_dropped_gradient_leaves_no_trace),

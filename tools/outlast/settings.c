@@ -252,8 +252,8 @@ static const struct ol_conf_field durable_fields[] = {
 	  .choices = durabilities },
 	{ .name = "checkpoint",
 	  .dflt = NULL,
-	  .help = "every=100steps or every=5s, dir=DIR, keep=3, with commas between; of these with "
-		  "--durability checkpoint",
+	  .help = "every=100steps or every=5s, dir=DIR and keep=3, in any order with commas "
+		  "between; needs --durability checkpoint",
 	  .offset = offsetof(struct ol_set_durable, checkpoint),
 	  .type = OL_CONF_STR },
 	{ .name = "replay",
@@ -352,13 +352,6 @@ static const struct ol_conf_field outage_fields[] = {
 	  .help = "pulls bring the optimizer's state too, for a server that comes back empty",
 	  .offset = offsetof(struct ol_set_outage, mirror_state),
 	  .type = OL_CONF_BOOL },
-	{ .name = "pace",
-	  .dflt = "0",
-	  .help = "at most so many gradients a second a worker; 0: as many as it can",
-	  .offset = offsetof(struct ol_set_outage, pace),
-	  .type = OL_CONF_F64,
-	  .f64_min = 0.0,
-	  .f64_max = 1e6 },
 };
 
 const struct ol_rows ol_rows_outage = ROWS(outage_fields);

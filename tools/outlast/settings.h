@@ -109,7 +109,6 @@ struct ol_set_outage {
 	uint32_t queue_max;
 	bool local_progress;
 	bool mirror_state;
-	double pace; /* gradients a second; 0: as many as it can */
 };
 
 extern const struct ol_rows ol_rows_outage;

@@ -49,6 +49,7 @@ struct train_set {
 	double seconds;
 	double epochs;
 	double eval_seconds;
+	double pace; /* of each worker */
 	uint32_t workers;
 	uint32_t servers;
 	uint32_t batch;
@@ -366,6 +367,9 @@ bool train_accounts_check(struct train *train);
 
 /* train_past_add -- a server has gone: what its counters said last */
 void train_past_add(struct train_server *server);
+
+/* train_checkpoints_take -- a server has ended in order: it knows of its last checkpoint */
+void train_checkpoints_take(struct train_server *server, const json_t *message);
 
 /* train_total -- over the servers that held a shard */
 struct train_past train_total(const struct train_server *server);

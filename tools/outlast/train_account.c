@@ -155,6 +155,14 @@ void train_past_add(struct train_server *server)
 	server->stat = (struct ol_server_stat){ 0 };
 }
 
+void train_checkpoints_take(struct train_server *server, const json_t *message)
+{
+	server->stat.checkpoints = count(message, "checkpoints");
+	server->stat.checkpoints_failed = count(message, "checkpoints_failed");
+	server->stat.checkpoints_skipped = count(message, "checkpoints_skipped");
+	server->stat.checkpoint_bytes = count(message, "checkpoint_bytes");
+}
+
 struct train_past train_total(const struct train_server *server)
 {
 	struct train_server sum = *server;

@@ -130,6 +130,7 @@ int train_worker_start(struct train *train, uint32_t i)
 	ol_args_add(&args, "--connect=%s", list);
 	ol_args_add(&args, "--id=%u", i);
 	ol_args_add(&args, "--batch=%u", train->set.batch);
+	ol_args_add(&args, "--pace=%.17g", train->set.pace);
 	ol_args_add_rows(&args, &train->settings, ol_rows_outage);
 	ol_args_add_rows(&args, &train->settings, ol_rows_lease);
 	return spawn(train, &train->workers[i].proc, name, &args);

@@ -170,6 +170,8 @@ static void on_server_message(struct train *train, struct train_server *server, 
 
 	if (strcmp(event, "restored") == 0)
 		train_server_restored(server, message);
+	if (strcmp(event, "done") == 0)
+		train_checkpoints_take(server, message);
 	if (strcmp(event, "ready") != 0 || addr == NULL || memory == NULL)
 		return;
 	train_server_listens(train, server, addr);

@@ -26,6 +26,7 @@ struct work_set {
 	const char *json;
 	uint64_t steps;
 	double seconds;
+	double pace;
 	uint32_t id;
 	uint32_t batch;
 	uint32_t connect_timeout_ms;
@@ -72,6 +73,13 @@ static const struct ol_conf_field work_fields[] = {
 	  .type = OL_CONF_U32,
 	  .min = 1,
 	  .max = LEARN_BATCH_MAX },
+	{ .name = "pace",
+	  .dflt = "0",
+	  .help = "at most so many gradients a second; 0: as many as it can",
+	  .offset = offsetof(struct work_set, pace),
+	  .type = OL_CONF_F64,
+	  .f64_min = 0.0,
+	  .f64_max = 1e6 },
 	{ .name = "eval",
 	  .dflt = "false",
 	  .help = "at the end pull the weights, evaluate them on the test set, print their SHA-256",
@@ -247,7 +255,7 @@ static void loop_init(struct work *work)
 	loop->worker_id = work->set.id;
 	loop->shards = info.shard_count;
 	loop->sync = info.consistency == OL_CONSISTENCY_SYNC;
-	loop->pace = work->set.outage.pace;
+	loop->pace = work->set.pace;
 	work->control.moved = moved;
 	work->control.moved_arg = work;
 }

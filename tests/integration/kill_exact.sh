@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# kill_exact.sh -- a synchronous run whose processes are killed or stopped ends at the same weights, bit for bit, as
+# one that is left alone
+. "$(dirname "$0")/kill_lib.bash"
+
+sync=(--consistency sync --workers 2 --steps 300)
+slow=("${sync[@]}" --pace 200)
+
+train "${sync[@]}"
+whole=$(sha)
+[[ $whole == *" 300)" ]] || fail "not at version 300: $whole"
+
+same() {
+	[ "$(sha)" = "$whole" ] || fail "$ran: other weights: $(sha), not $whole"
+}
+
+# a server comes back with a worker's mirror: nothing is lost
+two=server0@90steps,server0@190steps:down=150ms
+train "${slow[@]}" --kill $two
+killed 2
+truth "nothing lost" 'r["gradients_lost"] == 0 and r["gradients_computed"] == 600 == r["gradients_applied"]'
+truth "from a mirror" 'all(o["restored_from"] == "mirror" for o in r["outages"])'
+truth "figures" 'len(r["detect_ms"]) == len(r["recover_ms"]) == 2 and
+	r["workers_rate_before"] > 0 and min(r["detect_ms"] + r["recover_ms"]) >= 0'
+truth "looked at before and after" 'all(o["loss_after"] <= o["loss_before"] and
+	o["accuracy_before"] is not None and o["accuracy_after"] is not None for o in r["outages"])'
+same
+train "${slow[@]}" --servers 2 --kill server0@90steps,server1@190steps
+killed 2
+truth "nothing lost" 'r["gradients_lost"] == 0'
+same
+train "${slow[@]}" --servers 2 --kill server0@150steps,server1@150steps
+killed 2
+same
+
+# by time and by loss
+train "${slow[@]}" --kill 'server0@400ms,server0@loss<1.9:down=100ms'
+killed 2
+truth "moments" '0.4 <= r["outages"][0]["killed_s"] < r["outages"][1]["killed_s"]'
+same
+
+# back to the last checkpoint: the steps since are made once more
+train "${slow[@]}" --durability checkpoint --checkpoint every=50steps --restore checkpoint --kill server0@130steps
+killed 1
+truth "rolled back" 'r["outages"][0]["restored_from"] == "checkpoint" and
+	r["outages"][0]["restored_version"] == 100 and r["gradients_lost"] >= 60'
+truth "and made again" 'r["gradients_computed"] == 600 + r["gradients_lost"] and r["gradients_applied"] == 600'
+truth "checkpoints" 'r["checkpoints"]["written"] >= 6 and r["checkpoints"]["failed"] == 0 and
+	r["checkpoints"]["bytes"] > 0'
+same
+train "${slow[@]}" --durability checkpoint --checkpoint every=50steps --kill server0@130steps
+killed 1
+truth "a mirror is fresher" 'r["outages"][0]["restored_from"] == "mirror" and r["gradients_lost"] == 0'
+same
+
+# the published fault: first weights. A synchronous run makes up for it.
+train "${slow[@]}" --restore none --kill server0@90steps
+killed 1
+truth "from the beginning" 'r["outages"][0]["restored_version"] == 0 and r["gradients_lost"] >= 180'
+same
+
+# stopped for longer than its lease: another takes over, and the old one ends by itself
+stop=("${slow[@]}" --lease-ms 300)
+for down in '' :down=700ms; do
+	train "${stop[@]}" --kill "server0@90steps:signal=STOP$down"
+	killed 1
+	truth "the old one is fenced" 'r["outages"][0]["fenced"] and r["gradients_lost"] == 0'
+	[[ $err == *"outlast serve: "*"longer than its lease"* ]] || fail "$ran: the old one says nothing: $err"
+	same
+done
+# ... for less than its lease: nobody minds
+train "${slow[@]}" --kill server0@90steps:signal=STOP:down=100ms
+truth "woken up in time" 'r["kills"] == 1 and r["recoveries"] == 0 and r["outages"][0]["survived"]'
+same
+
+# a worker: the step waits for it
+train "${slow[@]}" --kill worker1@90steps:down=150ms,worker0@190steps
+killed 2
+truth "what it had computed is known" 'r["gradients_applied"] == 600 and r["workers_died"] == 0'
+same
+train "${slow[@]}" --kill worker1@90steps:signal=STOP:down=200ms
+killed 1
+same
+train "${slow[@]}" --kill worker1@90steps:down=200ms,server0@150steps,worker0@200steps
+killed 3
+same
+
+# an optimizer with a state: mirrored, it is kept; otherwise it starts anew, which is said
+train "${sync[@]}" --optimizer momentum
+whole=$(sha)
+train "${slow[@]}" --optimizer momentum --mirror-state --kill $two
+killed 2
+truth "moments are kept" 'not r["moments_anew"]'
+same
+train "${slow[@]}" --optimizer momentum --kill $two
+killed 2
+truth "moments are lost" 'r["moments_anew"] and r["gradients_lost"] == 0'
+[[ $out == *"moments started anew"* ]] || fail "$ran: does not say that moments started anew: $out"
+[ "$(sha)" != "$whole" ] || fail "$ran: moments were not lost at all"
+train "${slow[@]}" --optimizer momentum --durability checkpoint --checkpoint every=50steps --restore checkpoint \
+	--kill server0@130steps
+killed 1
+same
+verdict

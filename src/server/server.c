@@ -36,7 +36,7 @@ void ol_server_opts_init(struct ol_server_opts *opts)
 		.heartbeat_ms = 50,
 		.retry_timeout_ms = 500,
 		.pin_timeout_ms = 2000,
-		.lease_ms = 2000,
+		.lease_ms = 5000,
 		.restore_wait_ms = 3000,
 		.replay = OL_REPLAY_MEAN,
 		.replay_clip = 1.0f,

@@ -245,6 +245,12 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 		ol_session_violation(server, session, "hello without memory for acks");
 		return;
 	}
+	if (hello.mirror.bytes != 0 &&
+	    (session->role != OL_ROLE_WORKER || hello.mirror_version > OL_VERSION_MAX ||
+	     hello.mirror_epoch > OL_EPOCH_MAX)) {
+		ol_session_violation(server, session, "hello with a mirror that cannot be");
+		return;
+	}
 	session->acks.addr = hello.acks.addr;
 	session->acks.bytes = hello.acks.bytes;
 	session->acks.rkey = hello.acks.rkey;

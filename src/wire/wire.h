@@ -41,6 +41,9 @@
 #error "the records that travel by one-sided writes are little-endian"
 #endif
 
+#define OL_VERSION_MAX (UINT64_MAX >> 8) /* so that no arithmetic on versions overflows */
+#define OL_EPOCH_MAX   (UINT32_MAX >> 1)
+
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
 	OL_WIRE_PROTO = 2,
@@ -178,8 +181,8 @@ static inline uint64_t ol_part_first(uint32_t arg)
  *
  * mirror: where the worker keeps its last whole weights of this shard, should the server want them:
  * table, weights and, unless state_off is OL_MIRROR_NO_STATE, optimizer state, at these offsets.
- * They do not change before the welcome. bytes 0: it has none. Mirrors are older or newer by
- * (epoch, version).
+ * They do not change before the welcome. bytes 0: it has none, as an observer never has: who only
+ * reads does not say what the weights are. Mirrors are older or newer by (epoch, version).
  */
 struct ol_hello {
 	uint32_t magic;

@@ -264,7 +264,7 @@ static int mirror_offer(struct ol_link *link, struct ol_hello *hello)
 	int rc;
 
 	hello->state_off = OL_MIRROR_NO_STATE;
-	if (!worker->started || !mirror->whole)
+	if (!worker->started || !mirror->whole || worker->opts.observer)
 		return 0;
 	rc = worker->ops->reg(worker->xport, link->conn, worker->mirror_slab, 0,
 			      worker->mirror_slab->bytes, OL_XPORT_ACCESS_PEER_READ,

@@ -27,7 +27,7 @@ void ol_worker_opts_init(struct ol_worker_opts *opts)
 		.spin_us = 50,
 		.pull_retries_max = 100,
 		.outage_timeout_ms = 60000,
-		.lease_ms = 2000,
+		.lease_ms = 5000,
 		.queue_max = 64,
 	};
 }

@@ -79,6 +79,15 @@ static void up_say(struct ol_loop *loop, uint32_t shard, const struct ol_link_st
 				 (json_int_t)link->up_ns, "epoch", (int)link->epoch));
 }
 
+/* The server has all that waited for it: what a queue was worth shows in its weights now. */
+static void settled_look(struct ol_loop *loop, uint32_t shard, const struct ol_link_stat *link)
+{
+	if (!loop->links[shard].unsettled || link->down || link->pending > 0)
+		return;
+	loop->links[shard].unsettled = false;
+	ol_control_say(loop->control, "settled", json_pack("{s:i}", "shard", (int)shard));
+}
+
 /* What has happened to the links since the last look; the parent is told. */
 static void links_look(struct ol_loop *loop)
 {
@@ -99,6 +108,7 @@ static void links_look(struct ol_loop *loop)
 			down_say(loop, i, &link);
 			loop->links[i].outages = link.outages;
 			loop->links[i].down = true;
+			loop->links[i].unsettled = true;
 			loop->news = true;
 			if (!link.down && !loop->resting && link.up_ns > link.down_ns) {
 				/* it was over before anyone looked */
@@ -111,6 +121,7 @@ static void links_look(struct ol_loop *loop)
 			loop->links[i].down = false;
 			loop->news = true;
 		}
+		settled_look(loop, i, &link);
 	}
 	if (queue_bytes > loop->stat.queue_bytes_max)
 		loop->stat.queue_bytes_max = queue_bytes;

@@ -79,6 +79,7 @@ struct ol_loop {
 	struct {
 		uint32_t outages; /* that the parent knows of */
 		bool down;
+		bool unsettled; /* since an outage: what waited for the server is not resolved */
 	} links[OL_LOOP_SHARDS_MAX];
 	unsigned down; /* links, while it computes */
 	bool resting; /* it has finished: no server keeps it waiting */

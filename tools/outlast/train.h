@@ -155,6 +155,7 @@ struct train_worker {
 	bool ready; /* connected, waits for "go" */
 	bool died; /* for good: before it was done, or with an error */
 	bool finished; /* all computed; stays for the others */
+	uint64_t unsettled; /* bit i: what waited for shard i's server is not resolved */
 	uint64_t barren; /* steps that made no version */
 	struct train_count now;
 	struct train_count past; /* of the processes before */

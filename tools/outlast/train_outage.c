@@ -258,7 +258,22 @@ const char *train_from_str(const struct train_outage *outage)
 	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
 }
 
-/* A server that is back: has it applied a gradient? Then its weights are looked at, at once. */
+/* True if no worker has gradients left that waited for a shard's server */
+static bool settled(const struct train *train, uint32_t shard)
+{
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const struct train_worker *worker = &train->workers[i];
+
+		if (ol_proc_lives(&worker->proc) && (worker->unsettled >> shard & 1) != 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A server that is back: has it applied a gradient, and all that waited for it? Then its weights
+ * are looked at, at once.
+ */
 static void recovery_look(struct train *train, struct train_server *server)
 {
 	struct train_outage *outage = server->life.outage;
@@ -276,7 +291,8 @@ static void recovery_look(struct train *train, struct train_server *server)
 				  train_from_str(outage),
 				  (double)(outage->first_applied_ns - outage->ready_ns) / 1e6);
 	}
-	if (outage->first_applied_ns != 0 && train_pull(train, NULL, outage))
+	if (outage->first_applied_ns != 0 && settled(train, outage->index) &&
+	    train_pull(train, NULL, outage))
 		outage_over(&server->life);
 }
 
@@ -393,6 +409,7 @@ bool train_worker_lost(struct train *train, struct train_worker *worker)
 			(uint32_t)(worker - train->workers)))
 		return false;
 	train_count_close(worker);
+	worker->unsettled = 0;
 	worker->ready = false;
 	worker->finished = false;
 	json_decref(worker->done);

@@ -139,6 +139,7 @@ static void on_worker_message(struct train *train, struct train_worker *worker, 
 			      json_t *message)
 {
 	json_int_t position = json_integer_value(json_object_get(message, "position"));
+	uint32_t shard = (uint32_t)json_integer_value(json_object_get(message, "shard"));
 
 	train_count_take(worker, message);
 	if (strcmp(event, "ready") == 0) {
@@ -154,9 +155,11 @@ static void on_worker_message(struct train *train, struct train_worker *worker, 
 	} else if (strcmp(event, "resumed") == 0) {
 		worker->finished = false;
 	} else if (strcmp(event, "down") == 0) {
-		train_server_down(train,
-				  (uint32_t)json_integer_value(json_object_get(message, "shard")),
+		worker->unsettled |= UINT64_C(1) << (shard & 63);
+		train_server_down(train, shard,
 				  (uint64_t)json_integer_value(json_object_get(message, "at_ns")));
+	} else if (strcmp(event, "settled") == 0) {
+		worker->unsettled &= ~(UINT64_C(1) << (shard & 63));
 	} else if (strcmp(event, "done") == 0 && worker->done == NULL) {
 		worker->done = json_incref(message);
 	}

@@ -20,7 +20,7 @@
 
 enum {
 	BACKOFF_MIN_MS = 5,
-	BACKOFF_MAX_MS = 100,
+	BACKOFF_MAX_MS = 50,
 	BEATS_A_LEASE = 4 /* how often a heartbeat is read */
 };
 

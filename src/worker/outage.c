@@ -189,11 +189,25 @@ static bool all_resolved(const struct ol_worker *worker)
 	return true;
 }
 
+/* A queue that is longer than there are buffers leaves through them as pulls give them back */
+static bool needs_pull(const struct ol_worker *worker)
+{
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (link->queue.count > 0 && ol_link_usable(link))
+			return worker->pull_op == NULL && ol_push_buffers(worker) == -ENOBUFS;
+	}
+	return false;
+}
+
 void ol_outage_flush(struct ol_worker *worker)
 {
 	struct ol_op *op = worker->flush_op;
 
-	if (op == NULL || !all_resolved(worker))
+	if (needs_pull(worker))
+		(void)ol_pull(worker, 0, &worker->flush_pull);
+	if (!all_resolved(worker) || worker->pull_op == &worker->flush_pull)
 		return;
 	worker->flush_op = NULL;
 	ol_op_done(worker, op, 0, 0);

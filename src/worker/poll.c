@@ -22,7 +22,8 @@ void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t
 	op->status = status;
 	op->version = version;
 	op->done = 1;
-	worker->completed++;
+	if (op != &worker->flush_pull)
+		worker->completed++;
 }
 
 static bool links_busy(const struct ol_link *link)

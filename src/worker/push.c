@@ -58,13 +58,22 @@ int ol_push_buffers(const struct ol_worker *worker)
 	uint32_t spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) ? 1 : 0;
 	bool open = false, kept = false;
 	uint32_t free_count = 0;
+	uint64_t live = 0;
 
+	/* with CONTINUE a server that is gone is not waited for: what only it holds up does not
+	   count */
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (ol_link_usable(&worker->links[i]) || worker->opts.outage != OL_OUTAGE_CONTINUE)
+			live |= UINT64_C(1) << i;
+	}
 	for (uint32_t i = 0; i < worker->window; i++) {
 		const struct ol_grad *grad = &worker->grads[i];
 
 		free_count += grad->state == OL_GRAD_FREE;
-		open = open || (grad->state == OL_GRAD_PUSHED && grad->open != 0);
-		kept = kept || (grad->state == OL_GRAD_PUSHED && grad->open == 0);
+		if (grad->state != OL_GRAD_PUSHED)
+			continue;
+		open = open || (grad->open & live) != 0;
+		kept = kept || (grad->open == 0 && (grad->kept & ~live) == 0);
 	}
 	if (free_count > spare)
 		return 0;

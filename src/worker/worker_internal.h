@@ -187,7 +187,8 @@ struct ol_worker {
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
 	int pull_status; /* of the shards that are done */
-	struct ol_op *flush_op; /* in flight, or NULL */
+	struct ol_op *flush_op; /* in flight, or NULL … */
+	struct ol_op flush_pull; /* … and a pull of its own */
 	float *local; /* local progress: weights that follow the own gradients … */
 	bool local_valid; /* … since a server went away */
 

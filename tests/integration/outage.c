@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
+#include <time.h>
 
 #include "support/check.h"
 #include "support/job.h"
@@ -27,7 +27,14 @@ enum {
 	WORKERS = 2,
 	STEPS_A_KILL = 40, /* pushes between two kills, at most */
 	SYNC_STEPS = 400,
-	SYNC_KILLS = 10
+	SYNC_KILLS = 10,
+	SAMPLES_MAX = 1000
+};
+
+/* Times of one kind, in ns; those of one writer */
+struct times {
+	_Atomic unsigned count;
+	uint64_t ns[SAMPLES_MAX];
 };
 
 /* What the workers tell the process that kills */
@@ -37,6 +44,10 @@ struct board {
 	_Atomic int enough; /* workers: come to an end */
 	_Atomic unsigned long hash[WORKERS];
 	_Atomic int in; /* workers that are connected */
+	_Atomic uint64_t killed_ns; /* CLOCK_MONOTONIC: the last kill … */
+	_Atomic uint64_t back_ns; /* … and when a server listened again */
+	struct times detected; /* from the kill to worker 0's knowing */
+	struct times recovered; /* from listening to the first gradient applied */
 	_Atomic int noticed; /* a worker has seen that a heartbeat stands still */
 	_Atomic int moved; /* shard 0 is elsewhere: addr */
 	char addr[96];
@@ -154,6 +165,61 @@ static void moved_look(struct ol_worker *worker)
 	check_ok(ol_worker_redirect(worker, 0, board->addr));
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void times_add(struct times *times, uint64_t from_ns, uint64_t to_ns)
+{
+	unsigned count = atomic_load(&times->count);
+
+	if (from_ns == 0 || count == SAMPLES_MAX)
+		return;
+	times->ns[count] = to_ns > from_ns ? to_ns - from_ns : 0;
+	atomic_store(&times->count, count + 1);
+}
+
+static int times_order(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+static void times_show(const char *what, struct times *times)
+{
+	unsigned count = atomic_load(&times->count);
+
+	if (count == 0)
+		return;
+	qsort(times->ns, count, sizeof(times->ns[0]), times_order);
+	printf("%s: %u times, p50 %.2f ms, p99 %.2f ms, max %.2f ms\n", what, count,
+	       (double)times->ns[count / 2] / 1e6, (double)times->ns[count * 99 / 100] / 1e6,
+	       (double)times->ns[count - 1] / 1e6);
+}
+
+/* One worker's measurements of what has happened since it looked last */
+static void times_look(struct ol_worker *worker, uint32_t *outages, uint64_t *applied_ns)
+{
+	struct ol_server_stat server;
+	struct ol_link_stat link;
+
+	check_ok(ol_link_get_stat(worker, 0, &link));
+	if (link.outages == *outages + 1 && link.down_ns >= atomic_load(&board->killed_ns))
+		times_add(&board->detected, atomic_load(&board->killed_ns), link.down_ns);
+	*outages = link.outages;
+	if (link.outages == 0 || link.down || ol_stat(worker, 0, &server) != 0 ||
+	    server.first_applied_ns == 0 || server.first_applied_ns == *applied_ns ||
+	    atomic_load(&board->back_ns) < atomic_load(&board->killed_ns))
+		return;
+	*applied_ns = server.first_applied_ns;
+	times_add(&board->recovered, atomic_load(&board->back_ns), server.first_applied_ns);
+}
+
 static int push_value(struct ol_worker *worker, float value)
 {
 	struct ol_op op = { .level = OL_LEVEL_APPLIED };
@@ -185,12 +251,16 @@ static int push_value(struct ol_worker *worker, float value)
 static int continue_worker(const struct job *job, long id)
 {
 	struct ol_worker *worker = job_worker_with(job, (int)id, worker_opts(OL_OUTAGE_CONTINUE));
+	uint64_t applied_ns = 0;
+	uint32_t outages = 0;
 
 	atomic_fetch_add(&board->in, 1);
 	while (!atomic_load(&board->enough)) {
 		check_ok(job_pull(worker, 0));
 		check_weights(worker, job->shard_count);
 		check_ok(push_value(worker, (float)(id + 1)));
+		if (id == 0 && job->shard_count == 1)
+			times_look(worker, &outages, &applied_ns);
 	}
 	flush(worker);
 	check_weights(worker, job->shard_count);
@@ -217,9 +287,11 @@ static void nothing_is_lost(uint32_t shards, unsigned kills)
 		/* mostly when it serves, now and then while it restores */
 		if (i % 4 != 0)
 			wait_for(&board->acks, STEPS_A_KILL);
+		atomic_store(&board->killed_ns, now_ns());
 		job_kill(&job, shard);
 		wait_for(&board->pushes, STEPS_A_KILL);
 		job_restart(&job, shard, false);
+		atomic_store(&board->back_ns, now_ns());
 	}
 	atomic_store(&board->enough, 1);
 	for (int k = 0; k < WORKERS; k++)
@@ -393,6 +465,8 @@ int main(void)
 		     0);
 	check(board != MAP_FAILED);
 	nothing_is_lost(1, kills_wanted());
+	times_show("a killed server is noticed", &board->detected);
+	times_show("first gradient, from listening again", &board->recovered);
 	if (!quick)
 		nothing_is_lost(2, kills_wanted() / 2);
 	bits_are_the_same(OL_OPTIMIZER_SGD, 1);

@@ -248,6 +248,9 @@ OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
 /*
  * ol_flush -- done once every gradient pushed before is resolved: applied, dropped or lost
  *
+ * Gradients in a queue may need pulls to leave it; a flush makes them itself, each of which counts
+ * as one for how long weights and base versions are good. None is in flight when it is done.
+ *
  * Blocks: never. Errors: -EBUSY (one is in flight), OL_E_NO_SERVER
  */
 OL_API int ol_flush(struct ol_worker *worker, struct ol_op *op);

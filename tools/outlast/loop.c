@@ -316,14 +316,30 @@ static void pace_wait(struct ol_loop *loop)
 	loop->pace_ns += interval_ns;
 }
 
+/* What a queue holds needs a buffer to be pushed from; newer weights free those that are kept. */
+static int flush_step(struct ol_loop *loop)
+{
+	int rc = weights_get(loop, OL_PULL_NEWEST);
+
+	if (rc != 0 || loop->flush.done)
+		return rc;
+	rc = ol_worker_wait(loop->worker, &loop->flush);
+	if (loop->flush.done || rc != -ETIMEDOUT)
+		return rc;
+	look(loop, 0);
+	return give_up(loop->control) ? -ECANCELED : 0;
+}
+
 static int flush(struct ol_loop *loop)
 {
 	int rc;
 
 	loop->flush = (struct ol_op){ 0 };
 	rc = ol_flush(loop->worker, &loop->flush);
-	if (rc == 0)
-		rc = op_wait(loop, &loop->flush);
+	while (rc == 0 && !loop->flush.done)
+		rc = flush_step(loop);
+	if (rc == 0 && loop->flush.done)
+		rc = loop->flush.status;
 	return rc == OL_E_LOST || rc == OL_E_NONFINITE || rc == OL_E_LATE ? 0 : rc;
 }
 

@@ -45,12 +45,18 @@ struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server)
 }
 
 /* Gradients of all workers that a snapshot contains */
-static uint64_t grads_in(const struct ol_server *server)
+static uint64_t grads_in(const struct ol_server *server, uint32_t snapshot)
 {
+	const uint8_t *content = ol_store_content(&server->store, snapshot);
 	uint64_t grads = 0;
 
-	for (uint32_t i = 0; i < server->store.geo.workers_max; i++)
-		grads += ol_store_applied(&server->store, i).grads;
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		struct ol_applied applied;
+
+		memcpy(&applied, content + sizeof(struct ol_snapshot_head) + i * sizeof(applied),
+		       sizeof(applied));
+		grads += applied.grads;
+	}
 	return grads;
 }
 
@@ -66,7 +72,7 @@ static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch
 	ol_word_store(&board->epoch, server->opts.epoch);
 	ol_word_store(&board->restored_from, (uint64_t)from);
 	ol_word_store(&board->restored_version, server->store.version);
-	ol_word_store(&board->applied, grads_in(server));
+	ol_word_store(&board->applied, grads_in(server, server->store.snapshot));
 	ol_word_store(&board->ready_ns, now_ns);
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		if (server->sessions[i].state == OL_SESSION_JOINED)
@@ -192,8 +198,10 @@ static int reads_post(struct ol_server *server)
 			.src_off = src,
 			.cookie = OL_SERVER_COOKIE_RESTORE,
 		};
-		int rc = server->ops->post_read(restoring->source->conn, &read);
+		int rc = -EINVAL;
 
+		if (src <= hello->mirror.bytes && read.segs[0].bytes <= hello->mirror.bytes - src)
+			rc = server->ops->post_read(restoring->source->conn, &read);
 		if (rc != 0)
 			return rc == -EAGAIN ? 0 : rc;
 		restoring->posted += read.segs[0].bytes;
@@ -233,6 +241,10 @@ static void mirror_take(struct ol_server *server, uint64_t now_ns)
 		source_refuse(server, "it holds a NaN or an infinity");
 		return;
 	}
+	if (grads_in(server, MIRROR_SNAPSHOT) < hello->mirror_version) {
+		source_refuse(server, "it has fewer gradients than steps: its version is a lie");
+		return;
+	}
 	ol_store_restore(&server->store, MIRROR_SNAPSHOT, hello->mirror_version, with_state);
 	ol_log(OL_LOG_INFO, "server %s: restored version %llu from the mirror of worker %u%s",
 	       server->addr, (unsigned long long)hello->mirror_version, source->worker,
@@ -262,27 +274,29 @@ static void fall_back(struct ol_server *server, uint64_t now_ns)
 	ready(server, OL_RESTORE_CHECKPOINT, restoring->floor_epoch, now_ns);
 }
 
-/* True if nobody is waited for any more */
-static bool everybody(const struct ol_server *server, uint64_t now_ns)
+/* True if nobody is waited for any more; never while nobody is there */
+static bool everybody(struct ol_server *server, uint64_t now_ns)
 {
 	const struct ol_server_opts *opts = &server->opts;
 	uint32_t want = opts->restore_workers != 0 ? opts->restore_workers : opts->workers;
+	uint64_t *since_ns = &server->restoring.since_ns;
 	uint32_t joined = 0;
 
 	for (uint32_t i = 0; i < server->session_count; i++)
 		joined += server->sessions[i].state == OL_SESSION_JOINED &&
 			  server->sessions[i].role == OL_ROLE_WORKER;
+	if (joined == 0)
+		*since_ns = 0; /* or all have left: the next is the first again */
+	else if (*since_ns == 0)
+		*since_ns = now_ns;
 	return joined >= want ||
-	       (server->restoring.since_ns != 0 &&
-		now_ns - server->restoring.since_ns >= opts->restore_wait_ms * OL_NS_PER_MS);
+	       (joined > 0 && now_ns - *since_ns >= opts->restore_wait_ms * OL_NS_PER_MS);
 }
 
 void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_restoring *restoring = &server->restoring;
 
-	if (!restoring->active)
-		return;
 	while (restoring->active) {
 		if (restoring->source == NULL) {
 			if (!everybody(server, now_ns))
@@ -290,13 +304,19 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 			restoring->source = freshest(server);
 			restoring->posted = 0;
 			restoring->reads = 0;
+			restoring->failed = false;
 		}
-		if (restoring->source == NULL)
+		if (restoring->source == NULL) {
 			fall_back(server, now_ns);
-		else if (reads_post(server) != 0)
-			source_refuse(server, "it cannot be read");
-		else if (restoring->reads > 0)
 			return;
+		}
+		if (!restoring->failed && reads_post(server) != 0)
+			restoring->failed = true;
+		/* also of one that failed: none of its reads may land among the next one's */
+		if (restoring->reads > 0)
+			return;
+		if (restoring->failed)
+			source_refuse(server, "it cannot be read");
 		else if (all_posted(server))
 			mirror_take(server, now_ns);
 		else
@@ -304,22 +324,16 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 	}
 }
 
-void ol_restore_on_join(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
-{
-	if (server->restoring.since_ns == 0 && session->role == OL_ROLE_WORKER)
-		server->restoring.since_ns = now_ns;
-	ol_restore_progress(server, now_ns);
-}
-
-void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status)
+void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status,
+			uint64_t now_ns)
 {
 	struct ol_restoring *restoring = &server->restoring;
 
 	if (!restoring->active || restoring->source != session)
 		return;
 	restoring->reads--;
-	if (status != 0) /* its connection goes down, which ends it as a source */
-		session->hello.mirror.bytes = 0;
+	restoring->failed = restoring->failed || status != 0;
+	ol_restore_progress(server, now_ns);
 }
 
 void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session)

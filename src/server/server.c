@@ -301,7 +301,7 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 		break;
 	case OL_XPORT_DONE: /* acks are unsignaled */
 		if (session != NULL && event->cookie == OL_SERVER_COOKIE_RESTORE)
-			ol_restore_on_read(server, session, event->status);
+			ol_restore_on_read(server, session, event->status, now_ns);
 		else if (session != NULL)
 			session->probing = false;
 		break;

@@ -96,6 +96,7 @@ struct ol_restoring {
 	struct ol_session *source; /* whose mirror is being read; NULL: none */
 	uint64_t posted; /* bytes of the content */
 	uint32_t reads; /* under way */
+	bool failed; /* one of them, or its post: nothing of this source is used */
 	uint32_t trust_epoch; /* of what was taken */
 };
 
@@ -188,8 +189,8 @@ void ol_ingest_progress(struct ol_server *server, uint64_t now_ns);
 
 /* ol_restore_start -- as opts say; 0 or a code with a line in err */
 int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes);
-void ol_restore_on_join(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
-void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status);
+void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status,
+			uint64_t now_ns);
 void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session);
 void ol_restore_progress(struct ol_server *server, uint64_t now_ns);
 struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server);

@@ -257,7 +257,7 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 	session->hello = hello;
 	session->state = OL_SESSION_JOINED;
 	if (server->restoring.active)
-		ol_restore_on_join(server, session, now_ns);
+		ol_restore_progress(server, now_ns);
 	else
 		ol_session_welcome(server, session);
 }

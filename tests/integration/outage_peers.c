@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outage_peers.c -- a server that came back empty is lied to about mirrors: it passes the liar
+ * over, takes the honest worker's, and nothing is lost
+ *
+ * Worker 0 is honest. In the place of worker 1 somebody speaks by hand, and claims to have newer
+ * weights than all others.
+ */
+
+#include <string.h>
+
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/stage.h"
+
+enum {
+	LEN = 100,
+	PUSHES = 5,
+	MIRROR_BYTES = OL_PAGE_BYTES
+};
+
+enum lie {
+	LIE_KEY, /* of no region */
+	LIE_KEY_OF_ACKS, /* of a region that may be written, not read */
+	LIE_REGION_SHORT, /* ends in the middle of the weights */
+	LIE_OFFSET, /* behind the region's end */
+	LIE_OFFSET_WRAPS, /* so far that addresses wrap around */
+	LIE_VERSION, /* more steps than gradients */
+	LIE_NOT_FINITE,
+	LIE_REFUSED, /* the first that breaks a rule */
+	LIE_VERSION_MAX = LIE_REFUSED,
+	LIE_EPOCH_MAX,
+	LIE_PUSH_EARLY, /* before the welcome */
+	LIE_HELLO_AGAIN,
+	LIE_COUNT
+};
+
+static const char key[] = "";
+static enum lie lie; /* that is told; set before processes are forked */
+
+/* What an honest worker 1 would have after a thousand pushes that all were 0 */
+static void mirror_fill(uint8_t *at, const struct ol_geometry *geo)
+{
+	struct ol_applied applied = { .seq = 1000, .grads = 1000 };
+
+	memset(at, 0, MIRROR_BYTES);
+	if (lie != LIE_VERSION)
+		memcpy(at + sizeof(struct ol_snapshot_head) + sizeof(applied), &applied,
+		       sizeof(applied));
+	if (lie == LIE_NOT_FINITE)
+		memset(at + ol_layout_table_bytes(geo) + 40, 0xff, 4);
+}
+
+static void lie_in(struct ol_hello *hello, const struct peer *peer)
+{
+	if (lie == LIE_KEY)
+		hello->mirror.rkey ^= 0x5a5a;
+	else if (lie == LIE_KEY_OF_ACKS)
+		hello->mirror = hello->acks;
+	else if (lie == LIE_REGION_SHORT)
+		hello->mirror.bytes = ol_layout_table_bytes(&peer->accept.geo) + 64;
+	else if (lie == LIE_OFFSET)
+		hello->weights_off = UINT64_C(1) << 40;
+	else if (lie == LIE_OFFSET_WRAPS)
+		hello->table_off = 0 - (UINT64_C(1) << 12);
+	else if (lie == LIE_VERSION_MAX)
+		hello->mirror_version = OL_VERSION_MAX + 1;
+	else if (lie == LIE_EPOCH_MAX)
+		hello->mirror_epoch = OL_EPOCH_MAX + 1;
+	ol_record_seal(hello);
+}
+
+static void push_early(struct peer *peer)
+{
+	const struct ol_geometry *geo = &peer->accept.geo;
+	struct ol_push_hdr hdr = {
+		.seq = 1, .payload_bytes = ol_layout_vector_bytes(geo), .epoch = 1, .grads = 1
+	};
+
+	ol_record_seal(&hdr);
+	peer_write(peer, &hdr, sizeof(hdr),
+		   ol_layout_slot_off(geo, 0) + ol_layout_vector_bytes(geo),
+		   ol_bell_make(OL_BELL_PUSH, 0));
+}
+
+static void liar(const struct job *job)
+{
+	struct ol_xport_region *region;
+	struct ol_slab *slab;
+	struct ol_xport_rkey rkey;
+	struct ol_hello hello;
+	struct peer peer;
+	uint8_t priv[8];
+
+	check_ok(ol_slab_create(MIRROR_BYTES, OL_SLAB_NODE_ANY, false, &slab));
+	peer_open(&peer, key, OL_ROLE_WORKER, 1);
+	peer_join(&peer, job);
+	mirror_fill(slab->addr, &peer.accept.geo);
+	check_ok(peer.ops->reg(peer.xport, peer.conn, slab, 0, MIRROR_BYTES,
+			       OL_XPORT_ACCESS_PEER_READ, &region));
+	rkey = peer.ops->rkey(region, peer.conn);
+	hello = peer_hello(&peer);
+	hello.mirror =
+		(struct ol_wire_rkey){ .addr = rkey.addr, .bytes = rkey.bytes, .rkey = rkey.rkey };
+	hello.weights_off = ol_layout_table_bytes(&peer.accept.geo);
+	hello.state_off = OL_MIRROR_NO_STATE;
+	hello.mirror_epoch = 1;
+	hello.mirror_version = 1000;
+	lie_in(&hello, &peer);
+	peer_write(&peer, &hello, sizeof(hello), OL_HELLO_OFF, ol_bell_make(OL_BELL_HELLO, 0));
+	if (lie == LIE_PUSH_EARLY)
+		push_early(&peer);
+	else if (lie == LIE_HELLO_AGAIN)
+		peer_write(&peer, &hello, sizeof(hello), OL_HELLO_OFF,
+			   ol_bell_make(OL_BELL_HELLO, 0));
+	if (lie >= LIE_REFUSED)
+		peer_wait(&peer, OL_XPORT_CONN_DOWN, priv, sizeof(priv));
+	stage_meet(); /* it has joined: now the honest one may come */
+	stage_meet();
+	peer.ops->conn_free(peer.conn);
+	peer.conn = NULL;
+	peer.ops->dereg(region);
+	peer_close(&peer);
+	ol_slab_destroy(slab);
+}
+
+static void honest(const struct job *job)
+{
+	struct ol_server_stat stat;
+	struct ol_worker_opts opts;
+	struct ol_worker *worker;
+
+	ol_worker_opts_init(&opts);
+	opts.outage = OL_OUTAGE_WAIT;
+	worker = job_worker_with(job, 0, opts);
+	for (unsigned i = 0; i < PUSHES; i++) {
+		check_ok(job_push(worker, 1.0f));
+		check_ok(job_pull(worker, 0));
+	}
+	stage_kill(0);
+	stage_restart(0, OL_RESTORE_MIRROR);
+	stage_meet();
+	stage_meet();
+	stage_down(worker, 0);
+	stage_flush(worker);
+	check(ol_weights(worker, NULL)[0] == 100.0f - PUSHES);
+	check(ol_weights(worker, NULL)[LEN - 1] == 100.0f - PUSHES);
+	check_eq(stage_stat(worker, 0).applied, PUSHES);
+	check_eq(stage_stat(worker, 0).lost, 0);
+	check_eq(ol_applied(worker, 0, 1), 0);
+	check_ok(ol_stat(worker, 0, &stat));
+	check_eq(stat.restored_from, OL_RESTORE_MIRROR);
+	check_eq(stat.restored_version, PUSHES);
+	check_eq(stat.epoch, 2);
+	check_eq(stat.violations, lie >= LIE_REFUSED);
+	check_ok(job_push(worker, 1.0f));
+	stage_meet();
+	ol_worker_close(worker);
+}
+
+static int story(const struct job *job, long id)
+{
+	if (id == 0) {
+		honest(job);
+		return 0;
+	}
+	stage_meet();
+	liar(job);
+	return 0;
+}
+
+int main(void)
+{
+	struct ol_server_opts opts;
+	struct job job;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	job_transport();
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.workers = 1;
+	opts.workers_max = 2;
+	opts.rule.lr = 1.0f;
+	opts.restore_workers = 2;
+	opts.restore_wait_ms = 200; /* where the liar is thrown out */
+	for (lie = LIE_KEY; lie < LIE_COUNT; lie++) {
+		job_start(&job, opts, 100.0f);
+		stage_run(&job, 2, story);
+		job_stop(&job);
+		printf("ok lie %d\n", (int)lie);
+	}
+	return 0;
+}

@@ -183,12 +183,11 @@ static void counts_take(const struct train *train, struct train_figures *f)
 	*count = train_counts(train);
 	for (unsigned i = 0; i < train->outage_count; i++)
 		servers_lost = servers_lost || train->outages[i].server;
-	f->applied = stat->applied;
-	for (uint32_t i = 0; train->final && i < train->set.workers; i++) {
-		if (i == 0)
-			f->applied = 0;
+	f->applied = servers_lost ? count->applied : stat->applied;
+	if (train->final)
+		f->applied = 0;
+	for (uint32_t i = 0; train->final && i < train->set.workers; i++)
 		f->applied += train_contained(train, i);
-	}
 	if (!servers_lost) {
 		count->dropped_nonfinite = stat->dropped_nonfinite;
 		count->dropped_late = stat->dropped_late;

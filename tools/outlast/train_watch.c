@@ -376,7 +376,12 @@ void train_end_check(struct train *train)
 			return;
 	}
 	for (uint32_t i = 0; i < train->set.servers; i++) {
-		if (!ol_proc_lives(&train->servers[i].proc) || train->servers[i].life.start_ns != 0)
+		const struct train_server *server = &train->servers[i];
+		const struct train_life *life = &server->life;
+
+		/* what a signal does to it may not have been seen yet */
+		if (!ol_proc_lives(&server->proc) || life->start_ns != 0 || life->killed ||
+		    (life->stopped && !ol_proc_lives(&server->old)))
 			return;
 	}
 	train_stat_read(train);

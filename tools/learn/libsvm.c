@@ -79,7 +79,7 @@ static int number(struct cursor *c, double *ret_value)
 /* feature -- one "index:value"; *index is the last one and becomes this one */
 static int feature(struct cursor *c, size_t *index, float *ret_value)
 {
-	double value;
+	double value = 0;
 	int rc;
 
 	rc = number(c, &value);
@@ -112,7 +112,7 @@ static int feature(struct cursor *c, size_t *index, float *ret_value)
 static int sample(struct cursor *c, int32_t *ret_label, size_t *ret_features, float *row)
 {
 	size_t index = 0;
-	double label;
+	double label = 0;
 	float value = 0;
 	int rc;
 
@@ -160,8 +160,8 @@ static int samples_load(const char *path, struct samples *samples, char *err, si
 		return rc;
 	c.at = (const char *)samples->file.bytes;
 	for (;;) {
-		size_t features;
-		int32_t label;
+		size_t features = 0;
+		int32_t label = 0;
 
 		rc = sample(&c, &label, &features, NULL);
 		if (rc <= 0)
@@ -253,8 +253,8 @@ static int set_fill(const struct samples *samples, int keep, const struct learn_
 		bool is_held = i % HOLD_OUT == HOLD_OUT - 1;
 		bool kept = keep == 0 || is_held == (keep == 2);
 		const int32_t *class;
-		size_t features;
-		int32_t label;
+		size_t features = 0;
+		int32_t label = 0;
 		int rc;
 
 		rc = sample(&c, &label, &features, kept ? values + to * shape->features : NULL);

@@ -52,7 +52,7 @@ def base_make(opts, folder, seed, steps):
 
 
 def one(opts, folder, policy, point, seed, base):
-    where = folder / f"{policy}-{point}-{seed}".replace(" ", "-")
+    where = folder / "-".join([policy.split()[0].strip(","), str(len(POLICIES[policy])), point, str(seed)])
     shutil.copytree(base, where)
     report = run(opts.outlast, [
         f"--seed={seed}", f"--workers={opts.workers}", "--resume", f"--seconds={DOWN_S + 3}",

@@ -43,7 +43,8 @@ static enum ol_verdict sync_on_gradient(struct ol_policy *policy, const struct o
 {
 	/* a second gradient for the same step comes too late for it, as one for an older step does
 	 */
-	if (arrival->base_version != arrival->version || policy->held[arrival->worker])
+	if ((arrival->base_version != arrival->version && !arrival->queued) ||
+	    policy->held[arrival->worker])
 		return OL_VERDICT_LATE;
 	policy->held[arrival->worker] = true;
 	policy->held_count++;

@@ -26,6 +26,7 @@ struct ol_arrival {
 	uint64_t now_ns;
 	uint32_t worker;
 	float loss;
+	bool queued; /* it waited for its server: old by nature, and what it is worth was decided */
 };
 
 enum ol_verdict {

@@ -134,6 +134,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->loss = hdr.loss;
 	state->samples = hdr.samples;
 	state->grads = hdr.grads;
+	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (hdr.seq <= session->last_seq) {
@@ -169,6 +170,7 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 			.now_ns = now_ns,
 			.worker = server->sessions[landed.session].worker,
 			.loss = state->loss,
+			.queued = state->queued,
 		};
 
 		server->queue_head = (server->queue_head + 1) % server->queue_size;
@@ -233,7 +235,7 @@ static void step_count(struct ol_server *server, const struct ol_slot_state *sta
 	uint64_t bits = 0;
 
 	ol_counter_add(&board->applied, state->grads);
-	if (state->grads > 1)
+	if (state->queued)
 		ol_counter_add(&board->replayed, state->grads);
 	ol_counter_add(&board->samples, state->samples);
 	ol_counter_add(&board->staleness_sum, version - state->base_version);
@@ -318,7 +320,7 @@ static float scale_of(struct ol_server *server, const struct ol_slot_state *stat
 		.path = state->path,
 	};
 
-	if (state->grads == 1 && !state->path)
+	if (!state->queued)
 		return 1.0f;
 	if (server->opts.replay == OL_REPLAY_CLIP)
 		delta.norm = ol_store_norm(&server->store, grad);

@@ -43,6 +43,7 @@ struct ol_slot_state {
 	float loss;
 	uint32_t samples;
 	uint32_t grads; /* gradients summed up in it */
+	bool queued; /* it waited for this server */
 	bool path; /* computed with local progress */
 	int status; /* once resolved: what the ack says */
 	bool busy; /* landed, not yet acknowledged */

@@ -96,6 +96,7 @@ bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_pus
 			return false;
 		memcpy(queued->sum, part, link->geo.shard_len * sizeof(float));
 		queued->hdr = *hdr;
+		queued->hdr.flags |= OL_PUSH_QUEUED;
 		queue->count++;
 	}
 	link->stat.queued += hdr->grads;

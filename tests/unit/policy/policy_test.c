@@ -52,6 +52,19 @@ static void test_sync_waits_for_every_worker(void **unused)
 	ol_policy_destroy(policy);
 }
 
+static void test_sync_takes_what_waited_for_its_server(void **unused)
+{
+	struct ol_arrival arrival = { .worker = 1, .base_version = 4, .version = 6, .queued = true };
+	struct ol_policy *policy;
+
+	(void)unused;
+	assert_int_equal(ol_policy_create(OL_CONSISTENCY_SYNC, 2, 2, &policy), 0);
+	assert_int_equal(ol_policy_on_gradient(policy, &arrival), OL_VERDICT_HOLD);
+	assert_int_equal(ol_policy_on_gradient(policy, &arrival), OL_VERDICT_LATE);
+	assert_int_equal(arrive(policy, 0, 6, 6), OL_VERDICT_STEP);
+	ol_policy_destroy(policy);
+}
+
 static void test_sync_forgets_what_a_leaver_held(void **unused)
 {
 	struct ol_policy *policy;
@@ -82,6 +95,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_async_steps_at_every_gradient),
 		cmocka_unit_test(test_sync_waits_for_every_worker),
+		cmocka_unit_test(test_sync_takes_what_waited_for_its_server),
 		cmocka_unit_test(test_sync_forgets_what_a_leaver_held),
 		cmocka_unit_test(test_impossible_settings_are_refused),
 	};

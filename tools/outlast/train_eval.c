@@ -10,7 +10,7 @@
 #include "outlast/train.h"
 
 enum {
-	EVAL_PIECE = 256 /* samples evaluated between two looks at anything else */
+	EVAL_PIECE = 64 /* samples evaluated between two looks at anything else */
 };
 
 void train_stat_read(struct train *train)

@@ -99,21 +99,19 @@ void ol_save_progress(struct ol_server *server, uint64_t now_ns)
 		begin(server, now_ns);
 }
 
+static void writer_finish(struct ol_server *server)
+{
+	while (writer_state(server) != OL_CKPT_IDLE)
+		ol_ckpt_writer_wait(server->saving.writer);
+}
+
 void ol_save_last(struct ol_server *server)
 {
-	struct ol_saving *saving = &server->saving;
-	struct ol_ckpt_meta meta = ol_server_ckpt_meta(server);
-	struct ol_ckpt_result result = { .version = meta.version,
-					 .bytes = ol_layout_content_bytes(&meta.geo) };
-
-	if (saving->writer == NULL || server->restoring.active)
+	if (server->saving.writer == NULL || server->restoring.active)
 		return;
-	while (writer_state(server) != OL_CKPT_IDLE)
-		ol_ckpt_writer_wait(saving->writer);
-	if (ol_word_load(&server->store.board->checkpoint_version) == meta.version)
+	writer_finish(server);
+	if (ol_word_load(&server->store.board->checkpoint_version) == server->store.version)
 		return;
-	result.status = ol_ckpt_write(server->opts.checkpoint_dir, &meta,
-				      ol_store_content(&server->store, server->store.snapshot),
-				      server->opts.checkpoint_keep, result.err, sizeof(result.err));
-	result_take(server, &result);
+	begin(server, ol_clock_ns()); /* by the writer's thread, which a signal does not end */
+	writer_finish(server);
 }

@@ -58,7 +58,7 @@ def one(opts, folder, policy, point, seed, base):
         f"--seed={seed}", f"--workers={opts.workers}", "--resume", f"--seconds={DOWN_S + 3}",
         f"--pace={PACE / opts.workers}", "--eval-every=0", "--durability=checkpoint",
         f"--checkpoint=every=1000000steps,dir={where}", "--outage=continue", "--restore=mirror",
-        f"--kill=server0@1s:down={DOWN_S}s", *POLICIES[policy]])
+        f"--kill=server0@1s:down={DOWN_S}s", "--local-progress=false", *POLICIES[policy]])
     shutil.rmtree(where)
     outage = report["outages"][0]
     return {"policy": policy, "point": point, "seed": seed, "workers": opts.workers,

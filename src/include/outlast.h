@@ -96,8 +96,9 @@ struct ol_worker_opts {
 			      CONTINUE only */
 	enum ol_queue queue; /* CONTINUE */
 	uint32_t queue_max; /* gradients that a shard's queue holds, unless they are folded */
-	uint32_t local_progress; /* 1: during an outage ol_weights() follows the own gradients
-				    (plain SGD, with the job's learning rate) */
+	uint32_t local_progress; /* CONTINUE, 1: during an outage ol_weights() follows the own
+				    gradients, if the job's rule is plain SGD. 0: they stay as they
+				    were pulled. */
 	uint32_t mirror_state; /* 1: pulls bring the optimizer's state too, for a server that comes
 				  back empty */
 };

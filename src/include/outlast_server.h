@@ -52,7 +52,7 @@ enum ol_restore {
  */
 enum ol_replay {
 	OL_REPLAY_EACH, /* 1: as m steps from the same point */
-	OL_REPLAY_MEAN, /* 1/m: one step. After local progress 1/workers: the mean of their paths */
+	OL_REPLAY_MEAN, /* 1/m: one step. After local progress the mean of the workers' ways */
 	OL_REPLAY_SUM, /* published: 1 up to 50 gradients, above that learning rate 1e-3 */
 	OL_REPLAY_CLIP, /* 1, but the norm of the sum at most replay_clip (Pascanu 2013) */
 	OL_REPLAY_STALENESS, /* gradient i at 1/(its age) (Zhang 2016): H(m)/m, less what came since

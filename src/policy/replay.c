@@ -24,7 +24,7 @@ static double harmonic(uint32_t m)
 
 static double mean_scale(const struct ol_delta *delta)
 {
-	return 1.0 / (delta->path ? delta->workers : delta->grads);
+	return 1.0 / (delta->path ? delta->ways : delta->grads);
 }
 
 static double sum_scale(const struct ol_delta *delta)

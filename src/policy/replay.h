@@ -26,7 +26,7 @@ enum {
 struct ol_delta {
 	uint64_t staleness; /* updates made since the weights it was computed at */
 	uint32_t grads; /* m, at least 1 */
-	uint32_t workers; /* connected now, at least 1 */
+	uint32_t ways; /* workers whose ways are added up, at least 1 */
 	float lr; /* of the job */
 	float norm; /* Euclidean, of the sum; CLIP only */
 	float clip; /* largest norm; CLIP only */

@@ -307,6 +307,15 @@ static bool early_finish(struct ol_server *server, struct ol_contribution *contr
 	return true;
 }
 
+/* Workers whose ways are added up; a synchronous mean divides by them already */
+static uint32_t ways(const struct ol_server *server)
+{
+	if (server->opts.consistency == OL_CONSISTENCY_SYNC && !server->opts.rule.sum)
+		return 1;
+	return server->live_workers > server->opts.workers ? server->live_workers
+							   : server->opts.workers;
+}
+
 /* The factor on what has landed: 1, unless it was summed up during an outage */
 static float scale_of(struct ol_server *server, const struct ol_slot_state *state,
 		      const float *grad)
@@ -314,7 +323,7 @@ static float scale_of(struct ol_server *server, const struct ol_slot_state *stat
 	struct ol_delta delta = {
 		.staleness = server->store.version - state->base_version,
 		.grads = state->grads,
-		.workers = server->live_workers,
+		.ways = ways(server),
 		.lr = server->opts.rule.lr,
 		.clip = server->opts.replay_clip,
 		.path = state->path,

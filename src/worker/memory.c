@@ -183,7 +183,8 @@ int ol_worker_memory_start(struct ol_worker *worker)
 		rc = mirrors_start(worker);
 	if (rc == 0)
 		rc = grads_start(worker);
-	if (rc == 0 && worker->opts.local_progress && !worker->opts.observer) {
+	if (rc == 0 && worker->opts.local_progress && !worker->opts.observer &&
+	    worker->opts.outage == OL_OUTAGE_CONTINUE && worker->links[0].lr > 0.0f) {
 		worker->local = malloc(worker->links[0].geo.param_count * sizeof(float));
 		rc = worker->local == NULL ? -ENOMEM : 0;
 	}

@@ -29,6 +29,7 @@ void ol_worker_opts_init(struct ol_worker_opts *opts)
 		.outage_timeout_ms = 60000,
 		.lease_ms = 5000,
 		.queue_max = 64,
+		.local_progress = 1,
 	};
 }
 
@@ -181,8 +182,6 @@ static int outage_check(struct ol_worker *worker)
 		return 0;
 	if (worker->window < 2)
 		why = "outage continue needs a window of 2 gradient buffers or more";
-	else if (opts->local_progress && worker->links[0].lr == 0.0f)
-		why = "local progress is plain SGD; the job has another optimizer";
 	if (why == NULL)
 		return 0;
 	snprintf(worker->err, sizeof(worker->err), "%s", why);
@@ -199,8 +198,6 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 		return "outage or queue is not one that exists";
 	if (opts->queue_max == 0)
 		return "queue_max is 0";
-	if (opts->local_progress && opts->outage != OL_OUTAGE_CONTINUE)
-		return "local progress needs outage continue";
 	return NULL;
 }
 

@@ -32,7 +32,8 @@ static const char *const preset_settings[PRESET_SETTINGS] = {
 	"kill_at",    "down",        "again", "pace",    "scale", "eval_seconds"
 };
 
-#define EVERY "none,checkpoint,checkpoint-norestore,stateless,stateless-published,mirror"
+#define EVERY \
+	"none,checkpoint,checkpoint-norestore,stateless,stateless-mean,stateless-published,mirror"
 
 static const char *const presets[PRESETS][PRESET_SETTINGS] = {
 	/* quick */
@@ -60,8 +61,9 @@ static const struct ol_conf_field fields[] = {
 	  .type = OL_CONF_CHOICE,
 	  .choices = preset_names },
 	{ .name = "strategies",
-	  .help = "of none, checkpoint, checkpoint-norestore, stateless, stateless-published and "
-		  "mirror, with commas; NAME/sync or NAME/async is one of both only",
+	  .help = "of none, checkpoint, checkpoint-norestore, stateless, stateless-mean, "
+		  "stateless-published and mirror, with commas; NAME/sync or NAME/async is one of "
+		  "both only",
 	  .offset = AT(strategies),
 	  .type = OL_CONF_STR },
 	{ .name = "consistency",

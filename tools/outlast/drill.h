@@ -76,6 +76,7 @@ struct drill_strategy {
 	const char *outage;
 	const char *restore;
 	const char *replay; /* NULL: train's default */
+	const char *local; /* progress; NULL: train's default */
 	unsigned kills_min; /* with fewer it is the same as another strategy, and left out */
 	unsigned kills_max; /* of more there is one run with so many */
 	bool stateless; /* workers go on during an outage */

@@ -34,8 +34,8 @@ const struct drill_strategy drill_strategies[] = {
 	  .kills_max = DRILL_OUTAGES_MAX,
 	  .fault = true },
 	{ .name = "stateless",
-	  .what = "workers go on and queue gradients; the server comes back with a worker's "
-		  "weights, and applies the queues by the default rule",
+	  .what = "workers go on, each on its own way, and queue gradients; the server comes back "
+		  "with a worker's weights, and applies the mean of their ways",
 	  .durability = "none",
 	  .outage = "continue",
 	  .restore = "mirror",
@@ -48,6 +48,18 @@ const struct drill_strategy drill_strategies[] = {
 	  .outage = "continue",
 	  .restore = "mirror",
 	  .replay = "sum",
+	  .local = "false",
+	  .kills_min = 1,
+	  .kills_max = DRILL_OUTAGES_MAX,
+	  .stateless = true },
+	{ .name = "stateless-mean",
+	  .what = "as stateless, with weights that stand still in the outage, and the queue's mean "
+		  "as one step",
+	  .durability = "none",
+	  .outage = "continue",
+	  .restore = "mirror",
+	  .replay = "mean",
+	  .local = "false",
 	  .kills_min = 1,
 	  .kills_max = DRILL_OUTAGES_MAX,
 	  .stateless = true },
@@ -348,6 +360,7 @@ void drill_args(const struct drill_set *set, const struct drill_run *run, const 
 	ol_args_add(args, "--outage=%s", strategy->outage);
 	ol_args_add(args, "--restore=%s", strategy->restore);
 	args_add_text(args, "replay", strategy->replay);
+	args_add_text(args, "local-progress", strategy->local);
 	drill_schedule(set, run->of->kills, kills, sizeof(kills));
 	args_add_text(args, "kill", kills);
 	ol_args_add(args, "--workers=%u", run->of->workers);

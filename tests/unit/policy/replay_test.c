@@ -14,7 +14,7 @@
 
 static struct ol_delta delta_of(uint32_t grads)
 {
-	return (struct ol_delta){ .grads = grads, .workers = 4, .lr = 0.01f, .clip = 1.0f };
+	return (struct ol_delta){ .grads = grads, .ways = 4, .lr = 0.01f, .clip = 1.0f };
 }
 
 static void each_is_the_sum(void **state)

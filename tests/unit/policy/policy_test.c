@@ -54,7 +54,9 @@ static void test_sync_waits_for_every_worker(void **unused)
 
 static void test_sync_takes_what_waited_for_its_server(void **unused)
 {
-	struct ol_arrival arrival = { .worker = 1, .base_version = 4, .version = 6, .queued = true };
+	struct ol_arrival arrival = {
+		.worker = 1, .base_version = 4, .version = 6, .queued = true
+	};
 	struct ol_policy *policy;
 
 	(void)unused;

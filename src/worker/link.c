@@ -451,7 +451,9 @@ static void beat_read(struct ol_link *link, int status, uint64_t now_ns)
 	if (link->beat_ns == 0 || beat != link->beat) {
 		link->beat = beat;
 		link->beat_ns = now_ns;
-	} else if (now_ns - link->beat_ns >= link->worker->opts.lease_ms * OL_NS_PER_MS) {
+	} else if (link->beat_post_ns - link->beat_ns >=
+		   link->worker->opts.lease_ms * OL_NS_PER_MS) {
+		/* by when it was asked, not by now: this worker may have been away meanwhile */
 		link_lost(link, OL_E_FENCED, now_ns);
 	}
 }

@@ -53,8 +53,8 @@ jobs_lost() {
 	same 1 --pace 20 --lease-ms 3000 --kill server0@20steps:signal=STOP
 	grep -q 'fenced itself off' "$tmp/out" || fail "the stopped server was not fenced: $(cat "$tmp/out")"
 
-	train --transport verbs --steps 120 --pace 20 --outage continue --kill server0@30steps:down=1s &&
-		[ "$(value gradients_lost) $(value gradients_applied) $(value recoveries)" = "0 120 1" ] ||
+	train --transport verbs --steps 120 --pace 20 --outage continue --kill server0@30steps:down=1s || return
+	[ "$(value gradients_lost) $(value gradients_applied) $(value recoveries)" = "0 120 1" ] ||
 		fail "async: $(value gradients_lost) lost, $(value gradients_applied) applied"
 }
 

@@ -206,6 +206,11 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * it, and version is the newest of the first shard then. A pull that starts later sees it. Each
  * shard decides for itself: a NaN in one shard's part drops that part.
  *
+ * While a server is gone: with WAIT it is done when that is back and has applied it; with CONTINUE
+ * it is done at once, with status 0 and op->local 1: it is queued, or kept to be pushed again, and
+ * what becomes of it ol_link_get_stat() counts. A server that comes back with weights older than
+ * this worker's (from a checkpoint) ends what was on its way to it with OL_E_LOST.
+ *
  * info->base_version is what ol_weights() said of the weights that the gradient was computed at:
  * of the last pull or the one before, or 0 before any.
  *
@@ -228,12 +233,20 @@ enum ol_pull_flags {
  * mirror is double-buffered: the weights that ol_weights() gave stay valid until the pull after
  * the next one starts. One pull at a time.
  *
+ * While a server is gone: with WAIT it is done when that is back; with CONTINUE it is done at once,
+ * op->local is 1, and the weights of that server's shard are the last ones.
+ *
  * Blocks:    never
  * Errors:    -EBUSY (a pull is in flight), OL_E_NO_SERVER; as status: OL_E_TORN
  */
 OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
 
-/* ol_weights -- the last whole weights pulled, param_count floats; NULL before the first pull */
+/*
+ * ol_weights -- the last whole weights pulled, param_count floats; NULL before the first pull
+ *
+ * With local progress, during an outage: these, moved on by each gradient pushed since; the version
+ * stays that of the pull.
+ */
 OL_API const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version);
 
 /*

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "support/check.h"
 #include "support/stage.h"
 
@@ -409,10 +410,11 @@ static int momentum_anew(const struct job *job, long id)
 	return 0;
 }
 
-/* So many turns in which others may run */
-static void dawdle(unsigned turns)
+static void dawdle(uint64_t us)
 {
-	while (turns-- > 0)
+	uint64_t until_ns = ol_clock_ns() + us * OL_NS_PER_US;
+
+	while (ol_clock_ns() < until_ns)
 		sched_yield();
 }
 
@@ -429,7 +431,7 @@ static int source_dies(const struct job *job, long id)
 		stage_meet();
 		stage_kill(0);
 		stage_restart(0, OL_RESTORE_MIRROR);
-		dawdle((unsigned)*stage_word(0));
+		dawdle(*stage_word(0));
 		stage_kill_worker(1);
 		return 0;
 	}
@@ -643,7 +645,8 @@ static void sources(void)
 	opts.param_count = 4 << 20;
 	opts.restore_wait_ms = 1000;
 	for (unsigned i = 0; i < 6; i++) {
-		opts.job_id = 100 << i; /* how long until the source dies */
+		/* how many us until the source dies */
+		opts.job_id = (strcmp(job_transport(), "shm") == 0 ? 10000u : 40000u) << i;
 		run(opts, 3, source_dies, "a source that dies while it is read");
 	}
 }

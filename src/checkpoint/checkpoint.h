@@ -52,7 +52,8 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
  * written only on success. Every file passed over is logged with the reason.
  *
  * Newest: by (epoch, version). Errors: -ENOENT (none of this shard at all), OL_E_NO_CHECKPOINT
- * (there are, but none is whole and of this job), -errno of the folder, -ENOMEM
+ * (there are, but none is whole and of this job), OL_E_GEOMETRY (the newest holds workers that
+ * workers_max would forget), -errno of the folder, -ENOMEM
  */
 int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content);
 

@@ -17,7 +17,10 @@
 #include "checkpoint/load.h"
 #include "outlast.h"
 
-/* One open file into content. Errors: OL_E_NO_CHECKPOINT, -ENOMEM; with why */
+/*
+ * One open file into content. Errors: OL_E_NO_CHECKPOINT; -ENOMEM, OL_E_GEOMETRY (whole, but for
+ * more workers than this server lets in: an older one would only go back in vain); with why
+ */
 static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
 		     void *content, char *why)
 {
@@ -42,7 +45,7 @@ static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ck
 		return rc;
 	geo = ol_ckpt_header_geo(&header);
 	if (!ol_ckpt_fit(&geo, loaded, &meta->geo, content, why))
-		rc = OL_E_NO_CHECKPOINT;
+		rc = OL_E_GEOMETRY;
 	free(loaded);
 	return rc;
 }
@@ -100,7 +103,7 @@ int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *conten
 		}
 		ol_ckpt_name_format(&names[i], text);
 		ol_log(OL_LOG_WARN, "checkpoint %s: not used: %s (folder %s)", text, why, dir);
-		if (rc == -ENOMEM) /* an older one would need as much */
+		if (rc == -ENOMEM || rc == OL_E_GEOMETRY) /* so it would be with an older one */
 			break;
 	}
 out:

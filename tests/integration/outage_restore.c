@@ -646,7 +646,7 @@ static void sources(void)
 	opts.restore_wait_ms = 1000;
 	for (unsigned i = 0; i < 6; i++) {
 		/* how many us until the source dies */
-		opts.job_id = (strcmp(job_transport(), "shm") == 0 ? 10000u : 40000u) << i;
+		opts.job_id = (strcmp(job_transport(), "shm") == 0 ? 10000u : 80000u) << i;
 		run(opts, 3, source_dies, "a source that dies while it is read");
 	}
 }

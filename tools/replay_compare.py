@@ -5,7 +5,9 @@
 Trains the CNN on Fashion-MNIST to an early, a middle and a late point, from there kills the only
 server for as long as it takes to queue about 240 gradients (the published backlog), and compares
 the test loss just before the kill with the one just after the queue is applied, for each replay
-policy, with the same seeds. Prints a Markdown table; --csv has every run.
+policy, with the same seeds. Between the two looks lie also the push in flight and a few ordinary
+steps; the first row, where workers wait and nothing is queued, shows what these do. Prints a
+Markdown table; --csv has every run.
 
 example: tools/replay_compare.py --outlast build/release/outlast --seeds 5
 """
@@ -20,6 +22,7 @@ import sys
 import tempfile
 
 POLICIES = {
+    "nothing queued (wait)": ["--outage=wait"],  # what a few ordinary steps do by themselves
     "mean": ["--replay=mean"],
     "sum (published)": ["--replay=sum"],
     "each": ["--replay=each"],
@@ -28,8 +31,8 @@ POLICIES = {
     "mean, local progress": ["--replay=mean", "--local-progress=true"],
 }
 POINTS = {"early": 50, "middle": 1000, "late": 5000}  # steps; the kill is a second later
-PACE = 80  # gradients a second of a worker
-DOWN_S = 3
+PACE = 40  # gradients a second: few ordinary steps fall between the two looks
+DOWN_S = 6
 LIMIT = 5.0  # % that the loss may rise
 
 
@@ -52,7 +55,7 @@ def base_make(opts, folder, seed, steps):
 
 
 def one(opts, folder, policy, point, seed, base):
-    where = folder / "-".join([policy.split()[0].strip(","), str(len(POLICIES[policy])), point, str(seed)])
+    where = folder / f"run-{list(POLICIES).index(policy)}-{point}-{seed}"
     shutil.copytree(base, where)
     report = run(opts.outlast, [
         f"--seed={seed}", f"--workers={opts.workers}", "--resume", f"--seconds={DOWN_S + 3}",

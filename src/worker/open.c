@@ -29,7 +29,6 @@ void ol_worker_opts_init(struct ol_worker_opts *opts)
 		.outage_timeout_ms = 60000,
 		.lease_ms = 5000,
 		.queue_max = 64,
-		.local_progress = 1,
 	};
 }
 

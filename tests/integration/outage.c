@@ -100,7 +100,6 @@ static struct ol_worker_opts worker_opts(enum ol_outage outage)
 
 	ol_worker_opts_init(&opts);
 	opts.outage = outage;
-	opts.local_progress = 0; /* the weights are looked at during outages too */
 	return opts;
 }
 

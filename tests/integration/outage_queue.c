@@ -53,7 +53,6 @@ static struct ol_worker_opts worker_opts(enum ol_outage outage, enum ol_queue qu
 
 	ol_worker_opts_init(&opts);
 	opts.outage = outage;
-	opts.local_progress = 0;
 	opts.queue = queue;
 	opts.queue_max = QUEUE_MAX;
 	return opts;

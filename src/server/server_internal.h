@@ -98,7 +98,6 @@ struct ol_restoring {
 	uint64_t posted; /* bytes of the content */
 	uint32_t reads; /* under way */
 	bool failed; /* one of them, or its post: nothing of this source is used */
-	uint32_t trust_epoch; /* of what was taken */
 };
 
 /* Checkpoints while it serves. */

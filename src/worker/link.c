@@ -118,8 +118,10 @@ static void link_connect(struct ol_link *link, enum ol_wire_connect_kind kind, u
 	if (kind == OL_CONNECT_PROOF)
 		ol_auth_proof(worker->job_key, link->m, &msg);
 	ol_wire_connect_encode(&msg, bytes);
-	if (kind == OL_CONNECT_KNOCK)
+	if (kind == OL_CONNECT_KNOCK) {
 		addr_next(link);
+		link->knock_ns = now_ns;
+	}
 	rc = worker->ops->connect(worker->xport, link->addr, bytes, sizeof(bytes), &link->conn);
 	if (rc == 0) {
 		link->conn->user = link;
@@ -151,6 +153,10 @@ void ol_link_tick(struct ol_link *link, uint64_t now_ns)
 		link_fail(link, OL_E_NO_SERVER, "it did not come back within outage_timeout_ms");
 		return;
 	}
+	/* where a knock is not answered another address may be the one, or its network is back */
+	if (link->state == OL_LINK_KNOCKING && link->worker->started &&
+	    now_ns - link->knock_ns >= link->worker->opts.retry_timeout_ms * OL_NS_PER_MS)
+		link_again(link, now_ns);
 	if (link->state == OL_LINK_IDLE && now_ns >= link->retry_ns)
 		ol_link_start(link, now_ns);
 }

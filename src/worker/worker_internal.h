@@ -74,6 +74,7 @@ struct ol_link {
 	uint32_t attempts; /* connections tried since the last that was live */
 	struct ol_xport_conn *conn;
 	uint64_t retry_ns;
+	uint64_t knock_ns; /* when the last knock was sent */
 	uint64_t backoff_ns;
 	uint8_t n[OL_NONCE_BYTES];
 	uint8_t m[OL_NONCE_BYTES];

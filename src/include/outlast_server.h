@@ -69,7 +69,8 @@ struct ol_server_opts {
 	uint64_t param_count; /* of the whole job */
 	uint32_t shard; /* which one this server holds … */
 	uint32_t shard_count; /* … of how many */
-	uint32_t epoch;
+	uint32_t epoch; /* give a higher one at each start; a restore raises it above what it finds
+			 */
 	enum ol_consistency consistency;
 	uint32_t workers; /* sync: how many make a step */
 	uint32_t workers_max; /* ids below this may connect */

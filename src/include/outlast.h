@@ -260,10 +260,13 @@ OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
 				 uint32_t worker_id);
 
 /*
- * ol_flush -- done once every gradient pushed before is resolved: applied, dropped or lost
+ * ol_flush -- done once every server is there, and every gradient pushed before is resolved:
+ * applied, dropped or lost
  *
- * Gradients in a queue may need pulls to leave it; a flush makes them itself, each of which counts
- * as one for how long weights and base versions are good. None is in flight when it is done.
+ * Give lent buffers back first: a queue leaves through buffers. It pulls if it must to get some:
+ * ol_weights() changes, and base versions age as with any pull. What is applied is known to the
+ * servers, and to this worker's mirror once it has pulled: a worker that closes takes its mirror
+ * with it, so stay until another has pulled, if the servers may die.
  *
  * Blocks: never. Errors: -EBUSY (one is in flight), OL_E_NO_SERVER
  */

@@ -222,7 +222,7 @@ static int step_target(struct ol_server *server, uint64_t now_ns)
 	if (target < 0 && server->blocked_ns == 0)
 		server->blocked_ns = now_ns;
 	if (target < 0 && now_ns - server->blocked_ns >= server->opts.pin_timeout_ms * OL_NS_PER_MS)
-		target = ol_store_target(&server->store, 0);
+		target = ol_store_target(&server->store, ol_save_pinned(server));
 	if (target >= 0)
 		server->blocked_ns = 0;
 	return target;

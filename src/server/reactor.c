@@ -53,7 +53,7 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 }
 
 /*
- * The loop stood still (the process was stopped, its host suspended) for so long that workers may
+ * The loop stood still (the process was stopped, or hung) for so long that workers may
  * have gone to another server: every queue pair and key dies before anything else is done.
  */
 static int fenced(struct ol_server *server, uint64_t gap_ns)

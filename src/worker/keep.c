@@ -61,6 +61,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	grad->acks_due &= ~bit_of(link);
 	grad->unplaced &= ~bit_of(link);
 	grad->parts[link->index] = 0;
+	link->backoff_ns = 0;
 	if (link->catch_up_seq != 0)
 		catch_up_look(link);
 	if (status != 0)
@@ -187,7 +188,10 @@ int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved)
 		gone = link->stat.applied; /* the rest was another process's, of the same id */
 	link->stat.applied -= gone;
 	link->stat.lost += gone;
-	if (went_back || link->seq < resolved->seq)
+	/* numbers are never used again, whatever a server went back to: what is left of the history
+	   that is gone would take them for its own */
+	if (link->seq < resolved->seq)
 		link->seq = resolved->seq;
+	link->mirror_gone = link->mirror_gone || went_back;
 	return 0;
 }

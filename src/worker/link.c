@@ -270,7 +270,7 @@ static int mirror_offer(struct ol_link *link, struct ol_hello *hello)
 	int rc;
 
 	hello->state_off = OL_MIRROR_NO_STATE;
-	if (!worker->started || !mirror->whole || worker->opts.observer)
+	if (!worker->started || !mirror->whole || worker->opts.observer || link->mirror_gone)
 		return 0;
 	rc = worker->ops->reg(worker->xport, link->conn, worker->mirror_slab, 0,
 			      worker->mirror_slab->bytes, OL_XPORT_ACCESS_PEER_READ,
@@ -356,11 +356,18 @@ static void welcomed(struct ol_link *link, uint64_t now_ns)
 		link_fail(link, OL_E_WIRE, NULL);
 		return;
 	}
+	if (welcome.epoch < link->epoch) {
+		ol_log(OL_LOG_WARN,
+		       "server %s (shard %u): its epoch is %u, that of the last one was %u: it is not "
+		       "the successor",
+		       link->addr, link->index, welcome.epoch, link->epoch);
+		link_again(link, now_ns);
+		return;
+	}
 	link->state = OL_LINK_LIVE;
 	link->epoch = welcome.epoch;
 	link->version = welcome.version;
 	link->snapshot = welcome.snapshot;
-	link->backoff_ns = 0;
 	link->attempts = 0;
 	link->stat.epoch = welcome.epoch;
 	if (link->worker->started)
@@ -384,18 +391,18 @@ static void welcomed(struct ol_link *link, uint64_t now_ns)
 static void link_lost(struct ol_link *link, int status, uint64_t now_ns)
 {
 	struct ol_worker *worker = link->worker;
+	bool was_live = link->state == OL_LINK_LIVE;
 
 	if (worker->started && worker->opts.outage == OL_OUTAGE_END) {
 		link_fail(link, OL_E_NO_SERVER, NULL);
 		return;
 	}
-	link_drop_conn(link);
-	link->state = OL_LINK_IDLE;
-	link->retry_ns = now_ns;
-	if (!worker->started) {
-		link_again(link, now_ns);
+	/* at once, unless that is what ended the last one before anything came of it */
+	link_again(link, now_ns);
+	if (!worker->started)
 		return;
-	}
+	if (was_live && link->backoff_ns <= BACKOFF_MIN_MS * OL_NS_PER_MS)
+		link->retry_ns = now_ns;
 	if (!link->stat.down) {
 		link->stat.down = 1;
 		link->stat.outages++;

@@ -183,8 +183,9 @@ static bool all_resolved(const struct ol_worker *worker)
 		if (worker->grads[i].state == OL_GRAD_PUSHED && worker->grads[i].open != 0)
 			return false;
 	}
+	/* without its server nobody knows whether what that had applied is to be pushed again */
 	for (uint32_t k = 0; k < worker->link_count; k++) {
-		if (worker->links[k].queue.count > 0)
+		if (worker->links[k].queue.count > 0 || !ol_link_usable(&worker->links[k]))
 			return false;
 	}
 	return true;

@@ -65,7 +65,7 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		read_start(link);
 		if (link->read_local)
 			link->read_state = OL_READ_DONE;
-		else if ((flags & OL_PULL_NEWEST) != 0)
+		else if ((flags & OL_PULL_NEWEST) != 0 || !ol_link_usable(link))
 			link->read_state = OL_READ_NEWEST;
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
@@ -227,6 +227,8 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (worker->links[i].read_local)
 			last_copy(&worker->links[i], last, mirror);
+		else
+			worker->links[i].mirror_gone = false;
 	}
 	mirror->version = mirror->versions[0];
 	for (uint32_t i = 1; i < worker->link_count; i++) {
@@ -276,6 +278,7 @@ static void read_done(struct ol_link *link, int status)
 	mirror->versions[link->index] = link->read_version;
 	mirror->epochs[link->index] = link->epoch;
 	mirror->read_ns[link->index] = worker->now_ns;
+	link->backoff_ns = 0;
 	link->read_state = OL_READ_DONE;
 	pull_check(worker);
 }
@@ -285,7 +288,9 @@ void ol_pull_on_down(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 
 	link->pinned = false;
-	if (worker->pull_op == NULL || link->read_state == OL_READ_DONE)
+	/* also one that was read already: what it would bring may be gone, and a server that comes
+	   back reads the older mirror meanwhile */
+	if (worker->pull_op == NULL || link->read_local)
 		return;
 	link->read_local = last_will_do(link);
 	/* otherwise it waits for the server, and begins again with it */

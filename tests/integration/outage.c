@@ -132,6 +132,7 @@ static void flush(struct ol_worker *worker)
 	while (!pull.done)
 		(void)ol_worker_wait(worker, &pull);
 	check_ok(pull.status);
+	check(!pull.local);
 }
 
 /* Both ends agree on what became of every gradient */
@@ -145,7 +146,12 @@ static void check_accounts(struct ol_worker *worker, uint32_t shards, uint32_t i
 		check_eq(stat.pending, 0);
 		check_eq(stat.queued, 0);
 		check_eq(stat.pushed, stat.applied + stat.queue_dropped + stat.lost);
-		check_eq(ol_applied_grads(worker, s, id), stat.applied);
+		check_msg(ol_applied_grads(worker, s, id) == stat.applied,
+			  "seed %u: shard %u has %lu gradients of worker %u (last %lu), which knows "
+			  "of %lu; %lu resent, %u outages",
+			  seed, s, (unsigned long)ol_applied_grads(worker, s, id), id,
+			  (unsigned long)ol_applied(worker, s, id), (unsigned long)stat.applied,
+			  (unsigned long)stat.resent, stat.outages);
 	}
 }
 

@@ -131,6 +131,7 @@ static int session_accept(struct ol_server *server, struct ol_session *session,
 		.public_key = wire_rkey(server->ops->rkey(server->public_region, session->conn)),
 		.landing_key = wire_rkey(server->ops->rkey(session->landing_region, session->conn)),
 		.incarnation = server->incarnation,
+		.nonfinite = server->opts.rule.allow_nonfinite != 0,
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 

@@ -180,6 +180,7 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 	put_rkey(&cur, &msg->landing_key);
 	put_u64(&cur, msg->incarnation);
 	put(&cur, &msg->lr, sizeof(msg->lr));
+	put_u32(&cur, msg->nonfinite);
 	put(&cur, msg->mac, sizeof(msg->mac));
 	assert(!cur.bad && cur.left == 0);
 }
@@ -204,8 +205,9 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	msg.landing_key = get_rkey(&cur);
 	msg.incarnation = get_u64(&cur);
 	get(&cur, &msg.lr, sizeof(msg.lr));
+	msg.nonfinite = get_u32(&cur);
 	get(&cur, msg.mac, sizeof(msg.mac));
-	if (cur.bad || !isfinite(msg.lr) || ol_geometry_check(&msg.geo) != 0)
+	if (cur.bad || !isfinite(msg.lr) || msg.nonfinite > 1 || ol_geometry_check(&msg.geo) != 0)
 		return OL_E_WIRE;
 	if (msg.public_key.bytes != ol_layout_public_bytes(&msg.geo))
 		return OL_E_WIRE;

@@ -98,13 +98,14 @@ struct ol_wire_accept {
 	struct ol_wire_rkey landing_key; /* an observer's is a control page alone */
 	uint64_t incarnation; /* of the server process: random */
 	float lr; /* of plain SGD; 0: the job has another rule */
+	uint32_t nonfinite; /* 1: a gradient may hold a NaN or an infinity */
 	uint8_t mac[OL_MAC_BYTES];
 };
 
 enum {
 	OL_WIRE_CONNECT_BYTES = 48,
 	OL_WIRE_REJECT_BYTES = 40,
-	OL_WIRE_ACCEPT_BYTES = 124,
+	OL_WIRE_ACCEPT_BYTES = 128,
 };
 
 void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES]);

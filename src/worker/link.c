@@ -332,6 +332,7 @@ static void accepted(struct ol_link *link, const struct ol_xport_event *event, u
 		return;
 	link->geo = accept.geo;
 	link->lr = accept.lr;
+	link->nonfinite = accept.nonfinite != 0;
 	link->public_key = xport_rkey(accept.public_key);
 	link->landing_key = xport_rkey(accept.landing_key);
 	rc = hello_post(link);

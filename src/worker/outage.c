@@ -82,6 +82,22 @@ static void fold(struct ol_queued *queued, const float *grad, const struct ol_pu
 		queued->hdr.base_version = hdr->base_version;
 }
 
+/* A queue takes no part that would spoil the rest: a server drops what is not finite whole. */
+bool ol_outage_finite(const struct ol_link *link, const float *grad)
+{
+	const float *part = grad + link->geo.shard_first;
+	uint32_t peak = 0, bits;
+
+	if (link->nonfinite)
+		return true;
+	for (uint64_t i = 0; i < link->geo.shard_len; i++) {
+		memcpy(&bits, &part[i], sizeof(bits));
+		bits &= 0x7fffffff;
+		peak = bits > peak ? bits : peak;
+	}
+	return peak < 0x7f800000;
+}
+
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)
 {
 	struct ol_queue_state *queue = &link->queue;
@@ -148,7 +164,7 @@ void ol_outage_follow(struct ol_worker *worker, const float *grad)
 		const float *restrict g = grad + link->geo.shard_first;
 		float *restrict w = worker->local + link->geo.shard_first;
 
-		if (ol_link_usable(link))
+		if (ol_link_usable(link) || !ol_outage_finite(link, grad))
 			continue;
 		for (uint64_t i = 0; i < link->geo.shard_len; i++)
 			w[i] -= link->lr * g[i];

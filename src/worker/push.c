@@ -161,10 +161,14 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 		link->stat.pushed++;
 		hdr.base_version = base != NULL ? base->versions[i] : 0;
 		hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
-		if (here && ol_outage_take(link, data, &hdr))
+		if (here && !ol_outage_finite(link, data)) {
+			link->stat.nonfinite++;
+			grad->status = OL_E_NONFINITE;
+		} else if (here && ol_outage_take(link, data, &hdr)) {
 			op->local = 1;
-		else
+		} else {
 			ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
+		}
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_push_progress(&worker->links[i]);

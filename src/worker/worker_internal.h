@@ -85,6 +85,7 @@ struct ol_link {
 	uint32_t epoch;
 
 	float lr; /* of plain SGD; 0: another rule */
+	bool nonfinite; /* gradients may hold a NaN or an infinity */
 	struct ol_slab *acks; /* of this connection */
 	struct ol_xport_region *acks_region;
 	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
@@ -281,6 +282,8 @@ int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved);
 void ol_keep_on_pull(struct ol_worker *worker);
 
 /* outage.c: gradients that wait for their server */
+/* ol_outage_finite -- shard link->index of a gradient is one that its server would take */
+bool ol_outage_finite(const struct ol_link *link, const float *grad);
 /* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);

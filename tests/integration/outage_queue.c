@@ -88,6 +88,33 @@ static void check_end(struct ol_worker *worker, uint32_t id, uint64_t applied)
 	check_eq(ol_applied_grads(worker, 0, id), applied);
 }
 
+/* What its server would drop does not get into the queue, and spoils nothing there */
+static int nonfinite_story(const struct job *job, long id)
+{
+	struct ol_worker_opts opts = worker_opts(OL_OUTAGE_CONTINUE, OL_QUEUE_FOLD);
+	struct ol_op op = { 0 };
+	struct ol_worker *worker;
+
+	opts.local_progress = 1;
+	worker = open_with(job, id, opts);
+	stage_kill(0);
+	stage_down(worker, 0);
+	push_local(worker, 1.0f);
+	check_ok(stage_push(worker, NAN, &op));
+	check(op.done);
+	check_eq(op.status, OL_E_NONFINITE);
+	push_local(worker, 1.0f);
+	check_weights(worker, 0, LEN, first_weight - 2 * lr);
+	check_eq(stage_stat(worker, 0).queued, 2);
+	stage_restart(0, OL_RESTORE_MIRROR);
+	stage_flush(worker);
+	check_weights(worker, 0, LEN, first_weight - 2 * lr);
+	check_eq(stage_stat(worker, 0).nonfinite, 1);
+	check_end(worker, 0, 2);
+	ol_worker_close(worker);
+	return 0;
+}
+
 static int fold_story(const struct job *job, long id)
 {
 	struct ol_worker *worker =
@@ -547,6 +574,7 @@ int main(void)
 	run(opts, 1, age_story, "pulls say that they are local, and how old");
 	run(opts, 1, kept_apart_story, "with one of two servers gone a pull frees buffers");
 	run(server_opts(1), 1, flush_story, "a flush ends when all is resolved");
+	run(server_opts(1), 1, nonfinite_story, "a NaN does not get into the queue");
 	for (uint32_t window = 2; window <= 4; window++) {
 		char name[64];
 

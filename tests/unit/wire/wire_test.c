@@ -28,6 +28,7 @@ static struct ol_wire_accept sample_accept(void)
 			 .consistency = OL_CONSISTENCY_SYNC },
 		.incarnation = 0x1122334455667788,
 		.lr = 0.25f,
+		.nonfinite = 1,
 	};
 
 	msg.public_key.bytes = ol_layout_public_bytes(&msg.geo);
@@ -63,6 +64,7 @@ static void test_messages_survive_the_trip(void **unused)
 	assert_true(accept2.incarnation == accept.incarnation);
 	assert_int_equal(accept2.public_key.rkey, 77);
 	assert_float_equal(accept2.lr, 0.25, 0);
+	assert_int_equal(accept2.nonfinite, 1);
 }
 
 static void test_short_and_foreign_messages_are_refused(void **unused)

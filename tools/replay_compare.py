@@ -3,7 +3,7 @@
 """replay_compare.py -- what a queue of gradients is worth when its server is back
 
 Trains the CNN on Fashion-MNIST to an early, a middle and a late point, from there kills the only
-server for as long as it takes to queue about 240 gradients (the published backlog), and compares
+server for as long as it takes to queue 240 gradients (the published backlog), and compares
 the test loss just before the kill with the one just after the queue is applied, for each replay
 policy, with the same seeds. Between the two looks lie also the push in flight and a few ordinary
 steps; the first row, where workers wait and nothing is queued, shows what these do. Prints a
@@ -31,8 +31,6 @@ POLICIES = {
     "mean, local progress": ["--replay=mean", "--local-progress=true"],
 }
 POINTS = {"early": 50, "middle": 1000, "late": 5000}  # steps; the kill is a second later
-PACE = 40  # gradients a second: few ordinary steps fall between the two looks
-DOWN_S = 6
 LIMIT = 5.0  # % that the loss may rise
 
 
@@ -58,10 +56,10 @@ def one(opts, folder, policy, point, seed, base):
     where = folder / f"run-{list(POLICIES).index(policy)}-{point}-{seed}"
     shutil.copytree(base, where)
     report = run(opts.outlast, [
-        f"--seed={seed}", f"--workers={opts.workers}", "--resume", f"--seconds={DOWN_S + 3}",
-        f"--pace={PACE / opts.workers}", "--eval-every=0", "--durability=checkpoint",
+        f"--seed={seed}", f"--workers={opts.workers}", "--resume", f"--seconds={opts.down + 3}",
+        f"--pace={opts.pace / opts.workers}", "--eval-every=0", "--durability=checkpoint",
         f"--checkpoint=every=1000000steps,dir={where}", "--outage=continue", "--restore=mirror",
-        f"--kill=server0@1s:down={DOWN_S}s", "--local-progress=false", *POLICIES[policy]])
+        f"--kill=server0@1s:down={opts.down}s", "--local-progress=false", *POLICIES[policy]])
     shutil.rmtree(where)
     outage = report["outages"][0]
     return {"policy": policy, "point": point, "seed": seed, "workers": opts.workers,
@@ -83,7 +81,7 @@ def table(rows):
     print("| policy | kill | loss before | loss after | change, mean | change, worst | accuracy | "
           f"never over +{LIMIT:.0f} % |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for policy in POLICIES:
+    for policy in dict.fromkeys(r["policy"] for r in rows):
         for point in POINTS:
             part = [r for r in rows if r["policy"] == policy and r["point"] == point]
             if not part:
@@ -104,9 +102,17 @@ def main():
     parser.add_argument("--outlast", default="build/release/outlast", help="the program")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--pace", type=float, default=40,
+                        help="gradients a second: the fewer, the fewer ordinary steps between the "
+                             "two looks")
+    parser.add_argument("--down", type=int, default=6, help="seconds without a server")
+    parser.add_argument("--policies", default=";".join(POLICIES), help="with semicolons between")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--csv", help="file for every run")
     opts = parser.parse_args()
+    policies = opts.policies.split(";")
+    if not set(policies) <= set(POLICIES):
+        parser.error(f"--policies: of {';'.join(POLICIES)}")
     if shutil.which(opts.outlast) is None:
         parser.error(f"no program {opts.outlast}: build it, or give --outlast")
     rows = []
@@ -116,7 +122,7 @@ def main():
         wanted = [(seed, point) for point in POINTS for seed in range(1, opts.seeds + 1)]
         bases = dict(zip(wanted, pool.map(
             lambda w: base_make(opts, folder, w[0], POINTS[w[1]]), wanted)))
-        todo = [(p, point, seed) for seed, point in wanted for p in POLICIES]
+        todo = [(p, point, seed) for p in policies for seed, point in wanted]
         for count, row in enumerate(pool.map(
                 lambda t: one(opts, folder, t[0], t[1], t[2], bases[t[2], t[1]]), todo)):
             rows.append(row)

@@ -94,7 +94,8 @@ struct ol_link {
 	uint64_t total; /* gradients of this id that the server's weights contain, as it said */
 	struct ol_link_stat stat; /* applied: total, less what was there before this worker */
 	struct ol_queue_state queue;
-	bool mirror_gone; /* the last weights are of a history that was given up: not to be offered */
+	bool mirror_gone; /* the last weights are of a history that was given up: not to be offered
+			   */
 	uint64_t catch_up_seq; /* what was pushed again up to here is not yet resolved; 0: it is */
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */

@@ -146,12 +146,13 @@ static void check_accounts(struct ol_worker *worker, uint32_t shards, uint32_t i
 		check_eq(stat.pending, 0);
 		check_eq(stat.queued, 0);
 		check_eq(stat.pushed, stat.applied + stat.queue_dropped + stat.lost);
-		check_msg(ol_applied_grads(worker, s, id) == stat.applied,
-			  "seed %u: shard %u has %lu gradients of worker %u (last %lu), which knows "
-			  "of %lu; %lu resent, %u outages",
-			  seed, s, (unsigned long)ol_applied_grads(worker, s, id), id,
-			  (unsigned long)ol_applied(worker, s, id), (unsigned long)stat.applied,
-			  (unsigned long)stat.resent, stat.outages);
+		check_msg(
+			ol_applied_grads(worker, s, id) == stat.applied,
+			"seed %u: shard %u has %lu gradients of worker %u (last %lu), which knows "
+			"of %lu; %lu resent, %u outages",
+			seed, s, (unsigned long)ol_applied_grads(worker, s, id), id,
+			(unsigned long)ol_applied(worker, s, id), (unsigned long)stat.applied,
+			(unsigned long)stat.resent, stat.outages);
 	}
 }
 

@@ -85,25 +85,25 @@ static const struct ol_conf_field fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "a run; what is not given is as --preset has it" },
 	{ .name = "seconds",
 	  .dflt = "0",
-	  .help = "of training",
+	  .help = "of training; 0: the preset's",
 	  .offset = AT(seconds),
 	  .type = OL_CONF_F64,
 	  .f64_max = 1e6 },
 	{ .name = "kill_at",
 	  .dflt = "0",
-	  .help = "seconds from the beginning to the first kill",
+	  .help = "seconds from the beginning to the first kill; 0: the preset's",
 	  .offset = AT(kill_at),
 	  .type = OL_CONF_F64,
 	  .f64_max = 1e6 },
 	{ .name = "down",
 	  .dflt = "0",
-	  .help = "seconds from a kill until the server is started again",
+	  .help = "seconds from a kill until the server is started again; 0: the preset's",
 	  .offset = AT(down),
 	  .type = OL_CONF_F64,
 	  .f64_max = 1e6 },
 	{ .name = "again",
 	  .dflt = "0",
-	  .help = "seconds from that to the next kill",
+	  .help = "seconds from that to the next kill; 0: the preset's",
 	  .offset = AT(again),
 	  .type = OL_CONF_F64,
 	  .f64_max = 1e6 },
@@ -338,6 +338,47 @@ static int signals_take(struct drill *drill)
 			    strerror(errno));
 }
 
+/* What shapes a run; which runs there are may change from one --resume to the next. */
+static const char *const run_settings[] = { "preset", "seconds",      "kill_at",
+					    "down",   "again",        "pace",
+					    "scale",  "eval_seconds", "checkpoint_every",
+					    "model",  "final_relu",   "dataset",
+					    "lr",     "batch",        "transport" };
+
+static bool shapes_run(const char *line)
+{
+	for (size_t i = 0; i < sizeof(run_settings) / sizeof(run_settings[0]); i++) {
+		size_t len = strlen(run_settings[i]);
+
+		if (strncmp(line, run_settings[i], len) == 0 && line[len] == ' ')
+			return true;
+	}
+	return false;
+}
+
+/* --resume: runs of other settings than those that are there would be compared with them. */
+static int settings_compare(const struct drill *drill, const char *text)
+{
+	char path[DRILL_PATH_MAX], line[OL_VALUE_MAX];
+	FILE *in;
+	int rc = 0;
+
+	snprintf(path, sizeof(path), "%.900s/settings", drill->out);
+	in = fopen(path, "r");
+	if (in == NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, "drill", "there is no drill to resume in",
+				    drill->out, "give the folder of one that was begun");
+	while (rc == 0 && fgets(line, sizeof(line), in) != NULL) {
+		if (!shapes_run(line) || strstr(text, line) != NULL)
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		rc = ol_cmd_error(OL_EXIT_USAGE, "drill", "the runs in the folder were made with",
+				  line, "give --resume the same");
+	}
+	fclose(in);
+	return rc;
+}
+
 static int settings_file_write(const struct drill *drill)
 {
 	struct drill_text text = { 0 };
@@ -350,7 +391,9 @@ static int settings_file_write(const struct drill *drill)
 	ol_conf_print(drill->settings.conf, out);
 	text.failed = fclose(out) != 0;
 	text.len = bytes;
-	rc = drill_file_write(drill, "settings", &text);
+	rc = drill->set.resume && !text.failed ? settings_compare(drill, text.bytes) : 0;
+	if (rc == 0)
+		rc = drill_file_write(drill, "settings", &text);
 	drill_text_fini(&text);
 	return rc;
 }

@@ -51,6 +51,10 @@ int main(int argc, char **argv)
 		usage(stdout);
 		return OL_EXIT_OK;
 	}
+	if (strcmp(argv[1], "--version") == 0) {
+		puts("outlast " OL_PROJECT_VERSION);
+		return OL_EXIT_OK;
+	}
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);

@@ -71,7 +71,10 @@ static int actions_init(posix_spawn_file_actions_t *actions, int fd)
 	return -rc;
 }
 
-/* Ctrl-C reaches the whole process group; only the parent acts on it. */
+/*
+ * A signal to the whole process group (Ctrl-C, a service manager's SIGTERM) is for the parent to
+ * act on: each child is in a group of its own.
+ */
 static int attr_init(posix_spawnattr_t *attr)
 {
 	sigset_t mask;
@@ -83,7 +86,9 @@ static int attr_init(posix_spawnattr_t *attr)
 	sigaddset(&mask, SIGINT);
 	rc = posix_spawnattr_setsigmask(attr, &mask);
 	if (rc == 0)
-		rc = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK);
+		rc = posix_spawnattr_setpgroup(attr, 0);
+	if (rc == 0)
+		rc = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
 	if (rc != 0)
 		posix_spawnattr_destroy(attr);
 	return -rc;

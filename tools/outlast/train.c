@@ -7,14 +7,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -203,8 +206,13 @@ static int kills_check(struct train *train)
 	const struct train_set *set = &train->set;
 	char err[OL_KILL_TEXT_MAX + 96] = "";
 
-	if (ol_kills_parse(set->kill, &train->kills, err, sizeof(err)) != 0)
-		return ol_settings_fail(&train->settings, "kill", err);
+	if (ol_kills_parse(set->kill, &train->kills, err, sizeof(err)) != 0) {
+		size_t len = strlen(set->kill);
+		bool whole = strncmp(err + 1, set->kill, len) == 0 && err[len + 1] == '"';
+
+		/* the value is shown as it is: an entry that is all of it is not shown twice */
+		return ol_settings_fail(&train->settings, "kill", whole ? err + len + 3 : err);
+	}
 	for (uint32_t i = 0; i < train->kills.count; i++) {
 		const struct ol_kill *kill = &train->kills.list[i];
 		bool server = kill->target == OL_KILL_SERVER;
@@ -260,6 +268,27 @@ static int folder_make(struct train *train)
 			    train->ckpt.dir, strerror(errno));
 }
 
+/* One job at a time: the lock ends with this process, whatever ends it. */
+static int folder_lock(struct train *train)
+{
+	const char *dir = train->ckpt.dir;
+
+	if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+		return ol_cmd_error(OL_EXIT_USAGE, "train",
+				    "cannot make the folder of --checkpoint (its parent must be "
+				    "there)",
+				    dir, strerror(errno));
+	train->ckpt_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (train->ckpt_fd < 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "train",
+				    "cannot open the folder of --checkpoint", dir, strerror(errno));
+	if (flock(train->ckpt_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+		return ol_cmd_error(OL_EXIT_USAGE, "train",
+				    "another job writes its checkpoints into the folder", dir,
+				    "give it a folder of its own, or wait until it has ended");
+	return 0;
+}
+
 /* What was left by another run of this job is either wanted or in the way. */
 static int durable_check(struct train *train)
 {
@@ -279,6 +308,9 @@ static int durable_check(struct train *train)
 		return 0;
 	if (train->ckpt.dir[0] == '\0')
 		return folder_make(train);
+	rc = folder_lock(train);
+	if (rc != 0)
+		return rc;
 	count = folder_look(train->ckpt.dir, ol_job_id(&set->model, set->rule.optimizer), &epoch);
 	if (count > 0 && !set->resume)
 		return ol_settings_fail(settings, "checkpoint",
@@ -286,7 +318,8 @@ static int durable_check(struct train *train)
 					"--resume, or another folder");
 	if (count == 0 && set->resume)
 		return ol_settings_fail(settings, "resume",
-					"finds no checkpoint of this job in the folder");
+					"finds no checkpoint of this job (model, data set, seed, "
+					"optimizer) in the folder of --checkpoint");
 	for (uint32_t i = 0; i < set->servers; i++)
 		train->servers[i].first_epoch = epoch + 1;
 	return 0;
@@ -396,6 +429,7 @@ static void workers_run(struct train *train)
 				ol_proc_kill(&train->workers[i].proc, SIGKILL);
 		}
 		train_tick(train);
+		train_silence_look(train);
 		train_end_check(train);
 	}
 	train->end_ns = ol_clock_ns();
@@ -492,6 +526,8 @@ static void train_fini(struct train *train)
 	ol_job_close(train->job);
 	if (train->signal_fd >= 0)
 		close(train->signal_fd);
+	if (train->ckpt_fd >= 0)
+		close(train->ckpt_fd);
 	ol_settings_fini(&train->settings);
 	free(train);
 }
@@ -505,6 +541,7 @@ int cmd_train(int argc, char **argv)
 	if (train == NULL)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "train", "no memory", NULL, NULL);
 	train->signal_fd = -1;
+	train->ckpt_fd = -1;
 	train->accuracy = -1.0;
 	train->loss = (double)NAN;
 	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)

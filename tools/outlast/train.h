@@ -157,6 +157,8 @@ struct train_worker {
 	bool finished; /* all computed; stays for the others */
 	uint64_t unsettled; /* bit i: what waited for shard i's server is not resolved */
 	uint64_t barren; /* steps that made no version */
+	uint64_t heard_ns; /* when it said something last */
+	bool silent; /* it was said that it says nothing */
 	struct train_count now;
 	struct train_count past; /* of the processes before */
 	json_t *done; /* its figures, or NULL */
@@ -201,6 +203,7 @@ struct train {
 	bool fired[OL_KILLS_MAX];
 	struct ol_ckpt_set ckpt;
 	bool ckpt_own; /* its folder is ours to remove */
+	int ckpt_fd; /* of that folder, locked; -1: none */
 	struct ol_job *job;
 	char key[OL_JOB_KEY_BYTES];
 	enum train_phase phase;
@@ -214,6 +217,7 @@ struct train {
 	bool killed; /* workers have been told to quit */
 	uint64_t stop_at; /* a sync job's last step, once it is decided; 0: steps */
 	uint64_t quit_ns; /* when */
+	uint64_t stop_ns; /* when `stopping` began */
 	uint64_t steps; /* updates wanted; 0: until the time is over */
 
 	struct train_server servers[TRAIN_SERVERS_MAX];
@@ -278,6 +282,9 @@ void train_fail(struct train *train, int exit_code);
 
 /* train_go -- tell every worker its share; sets go_ns */
 void train_go(struct train *train);
+
+/* train_silence_look -- say so if a worker says nothing; while stopping, kill it */
+void train_silence_look(struct train *train);
 
 /* train_stop -- training ends as soon as no worker has to wait for another; may be called again */
 void train_stop(struct train *train);

@@ -178,11 +178,13 @@ static void counts_take(const struct train *train, struct train_figures *f)
 {
 	const struct train_stat *stat = &train->stat;
 	struct train_count *count = &f->count;
-	bool servers_lost = false;
+	bool servers_lost = false, workers_lost = train->died > 0;
 
 	*count = train_counts(train);
-	for (unsigned i = 0; i < train->outage_count; i++)
+	for (unsigned i = 0; i < train->outage_count; i++) {
 		servers_lost = servers_lost || train->outages[i].server;
+		workers_lost = workers_lost || !train->outages[i].server;
+	}
 	f->applied = servers_lost ? count->applied : stat->applied;
 	if (train->final)
 		f->applied = 0;
@@ -198,6 +200,11 @@ static void counts_take(const struct train *train, struct train_figures *f)
 		f->computed = f->applied + f->dropped;
 	if (f->computed > f->applied + f->dropped + count->lost)
 		f->unresolved = f->computed - f->applied - f->dropped - count->lost;
+	/* a server that came back without them, and nobody left who knew them: they are lost */
+	if (servers_lost && workers_lost && train->signal == 0 && train->exit_code == 0) {
+		count->lost += f->unresolved;
+		f->unresolved = 0;
+	}
 }
 
 static struct train_figures figures(const struct train *train)

@@ -19,6 +19,7 @@
 
 enum {
 	STAT_MS = 250, /* between two looks at the servers' counters */
+	SILENT_MS = 10000, /* a worker says something ten times a second */
 	PROCS_MAX = 2 * TRAIN_SERVERS_MAX + TRAIN_WORKERS_MAX
 };
 
@@ -141,6 +142,8 @@ static void on_worker_message(struct train *train, struct train_worker *worker, 
 	json_int_t position = json_integer_value(json_object_get(message, "position"));
 	uint32_t shard = (uint32_t)json_integer_value(json_object_get(message, "shard"));
 
+	worker->heard_ns = ol_clock_ns();
+	worker->silent = false;
 	train_count_take(worker, message);
 	if (strcmp(event, "ready") == 0) {
 		worker->ready = true;
@@ -241,8 +244,11 @@ static void on_server_end(struct train *train, struct train_server *server)
 		return;
 	ol_proc_exit_text(&server->proc, how, sizeof(how));
 	if (!train->killed)
-		train_say(train, "outlast train: %s %s: its shard is lost: the job ends here",
-			  server->proc.name, how);
+		train_say(
+			train,
+			"outlast train: %s %s: it has been started again often enough (--restarts "
+			"%u): the job ends here",
+			server->proc.name, how, train->set.restarts);
 	train_fail(train, OL_EXIT_CHILD);
 }
 
@@ -334,6 +340,29 @@ void train_turn(struct train *train, int timeout_ms)
 	}
 }
 
+/* A worker that is stopped, or hangs, is told of; once the job is to end it is not waited for. */
+void train_silence_look(struct train *train)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		struct train_worker *worker = &train->workers[i];
+		uint64_t since_ns =
+			worker->heard_ns > train->go_ns ? worker->heard_ns : train->go_ns;
+
+		if (!ol_proc_lives(&worker->proc) || worker->finished ||
+		    worker->life.outage != NULL || now_ns - since_ns < SILENT_MS * OL_NS_PER_MS)
+			continue;
+		if (!worker->silent)
+			train_say(train,
+				  "outlast train: %s has said nothing for %d s: is it stopped?",
+				  worker->proc.name, SILENT_MS / 1000);
+		worker->silent = true;
+		if (train->stopping && now_ns - train->stop_ns > SILENT_MS * OL_NS_PER_MS)
+			ol_proc_kill(&worker->proc, SIGKILL);
+	}
+}
+
 void train_go(struct train *train)
 {
 	train->go_ns = ol_clock_ns();
@@ -348,6 +377,12 @@ void train_stop(struct train *train)
 	if (train->stopping || train->killed)
 		return;
 	train->stopping = true;
+	train->stop_ns = ol_clock_ns();
+	/* nobody waits for a schedule any more */
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		if (train->servers[i].life.start_ns > train->stop_ns)
+			train->servers[i].life.start_ns = train->stop_ns;
+	}
 	if (train_is_sync(train)) {
 		ol_proc_order(&train->workers[0].proc, "hold");
 		return;

@@ -21,9 +21,10 @@
 
 enum {
 	COUNT = 1000,
-	STEPS = 30,
-	KILL_AT = 10,
-	BACK_AT = 20
+	STEPS = 80,
+	KILL_AT = 20,
+	BACK_AT = 40,
+	POLLS = 5000
 };
 
 /* A server never returns from here; SIGKILL and SIGTERM end it. */
@@ -99,14 +100,17 @@ static int step(struct ol_worker *worker, int number)
 		rc = ol_grad_acquire(worker, &grad);
 	if (rc != 0)
 		return rc;
+	for (int i = 0; i < POLLS; i++) /* a gradient takes longer than this one's */
+		(void)ol_worker_poll(worker);
 	local = op.local;
 	weights = ol_weights(worker, &info.base_version);
 	for (int i = 0; i < COUNT; i++) {
 		grad[i] = weights[i] - (float)(i + 1);
 		error = fmaxf(error, fabsf(grad[i]));
 	}
-	printf("step %2d: version %2" PRIu64 "%s, largest error %.2f\n", number, info.base_version,
-	       local ? " (last weights, no server)" : "", (double)error);
+	if (number % 5 == 0)
+		printf("step %2d: version %2" PRIu64 "%s, largest error %.2f\n", number,
+		       info.base_version, local ? " (last weights, no server)" : "", (double)error);
 	rc = ol_push(worker, grad, &info, &op);
 	return rc == 0 ? ol_worker_wait(worker, &op) : rc;
 }

@@ -24,7 +24,7 @@ enum {
 	STEPS = 80,
 	KILL_AT = 20,
 	BACK_AT = 40,
-	POLLS = 5000
+	POLLS = 100000
 };
 
 /* A server never returns from here; SIGKILL and SIGTERM end it. */

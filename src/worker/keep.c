@@ -170,7 +170,8 @@ int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved)
 {
 	struct ol_worker *worker = link->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
-	bool went_back = mirror->whole && link->version < mirror->versions[link->index];
+	bool went_back = mirror->whole && !link->mirror_gone &&
+			 link->version < mirror->versions[link->index];
 	uint64_t gone;
 	int rc = worker->zero_copy ? ol_worker_remap(link) : 0;
 

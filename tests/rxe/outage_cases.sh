@@ -11,7 +11,7 @@ build=${OUTLAST_BUILD:-$root/build/dev}/tests
 # shellcheck disable=SC2016  # expanded in the guest
 exec "$root/tools/lab/run" --deadline 900 -- sh -c '
 	export OL_TRANSPORT=verbs
-	for test in ${OL_TESTS:-queue restore peers lease}; do
+	for test in ${OL_TESTS:-queue restore peers lease history}; do
 		"$0/integration-outage_$test" || { echo "not ok $test"; exit 1; }
 		echo "ok $test"
 	done' "$build"

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outage_history.c -- schedules in which two histories of one shard could be taken for each other,
+ * or what a worker was told for what it is given: real processes, OL_TRANSPORT shm or verbs
+ */
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "support/check.h"
+#include "support/stage.h"
+
+enum {
+	LEN = 3000, /* two shards: 2048 and 952 */
+	WAIT_MS = 300 /* restore_wait_ms: for a worker that is paused */
+};
+
+static struct ol_server_opts server_opts(uint32_t workers)
+{
+	struct ol_server_opts opts;
+
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.workers = workers;
+	opts.workers_max = workers;
+	opts.rule.lr = 0.5f;
+	opts.rule.sum = 1;
+	opts.restore_wait_ms = WAIT_MS;
+	opts.lease_ms = 0; /* who is paused here is not dead */
+	return opts;
+}
+
+static struct ol_worker *open_worker(const struct job *job, long id)
+{
+	struct ol_worker_opts opts;
+
+	ol_worker_opts_init(&opts);
+	opts.outage = OL_OUTAGE_WAIT;
+	opts.lease_ms = 0;
+	return job_worker_with(job, (int)id, opts);
+}
+
+static void pull(struct ol_worker *worker)
+{
+	struct ol_op op = { 0 };
+
+	check_ok(ol_pull(worker, OL_PULL_NEWEST, &op));
+	check_ok(stage_done(worker, &op));
+}
+
+static void push(struct ol_worker *worker, float value)
+{
+	struct ol_op op = { 0 };
+
+	check_ok(stage_push(worker, value, &op));
+	check_ok(stage_done(worker, &op));
+}
+
+static void away_and_back(struct ol_worker *worker, uint32_t shard)
+{
+	stage_down(worker, shard);
+	stage_up(worker, shard);
+}
+
+/*
+ * Worker 0, whose mirror is the newest, is away while the job goes back without it. What it pushes
+ * then must not be swallowed when the next server looks at that old mirror.
+ */
+static int given_up_story(const struct job *job, long id)
+{
+	struct ol_worker *worker = open_worker(job, id);
+
+	pull(worker);
+	stage_meet();
+	for (int i = 0; i < 10 && id == 0; i++) {
+		push(worker, 1.0f);
+		pull(worker);
+	}
+	stage_meet();
+	if (id == 1) {
+		stage_pause_worker(0);
+		stage_kill(0);
+		stage_restart(0, OL_RESTORE_MIRROR);
+		away_and_back(worker, 0);
+		stage_resume_worker(0);
+	} else {
+		away_and_back(worker, 0);
+		check_eq(stage_stat(worker, 0).lost, 10);
+		for (int i = 0; i < 4; i++)
+			push(worker, 8.0f); /* and no pull */
+	}
+	stage_meet();
+	if (id == 0) {
+		stage_kill(0);
+		stage_restart(0, OL_RESTORE_MIRROR);
+	}
+	away_and_back(worker, 0);
+	stage_flush(worker);
+	if (id == 0) {
+		check_eq(stage_stat(worker, 0).resent, 4);
+		check_eq(stage_stat(worker, 0).lost, 10);
+		check_eq(ol_applied_grads(worker, 0, 0), 4);
+		check(ol_weights(worker, NULL)[0] == 100.0f - 4 * 0.5f * 8.0f);
+	}
+	stage_meet();
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* A shard was read, its server dies before the pull is whole: that read must not count. */
+static int half_pull_story(const struct job *job, long id)
+{
+	struct ol_worker *worker = open_worker(job, id);
+	struct ol_op op = { 0 };
+
+	pull(worker);
+	stage_meet();
+	if (id == 0) {
+		push(worker, 1.0f);
+		stage_pause_worker(1);
+		stage_kill(1);
+		stage_down(worker, 1);
+		check_ok(ol_pull(worker, OL_PULL_NEWEST, &op)); /* shard 0 is read, 1 waits */
+		for (int i = 0; i < 100000; i++)
+			check(ol_worker_poll(worker) == 0);
+		stage_kill(0);
+		stage_down(worker, 0);
+		stage_restart(1, OL_RESTORE_MIRROR);
+		stage_restart(0, OL_RESTORE_MIRROR);
+		stage_up(worker, 1);
+		stage_up(worker, 0);
+		check_ok(stage_done(worker, &op));
+		stage_flush(worker);
+		for (uint32_t s = 0; s < 2; s++) {
+			check_eq(stage_stat(worker, s).lost, 0);
+			check_eq(ol_applied_grads(worker, s, 0), 1);
+		}
+		stage_resume_worker(1);
+	}
+	stage_meet();
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* In sync mode: who was told that a step was made is given no weights without it. */
+static int told_story(const struct job *job, long id)
+{
+	struct ol_worker *worker = open_worker(job, id);
+	struct ol_op pushed = { 0 }, pulled = { 0 };
+
+	pull(worker);
+	stage_meet();
+	check_ok(stage_push(worker, 1.0f, &pushed));
+	check_ok(stage_done(worker, &pushed));
+	check_eq(pushed.version, 1);
+	stage_meet();
+	if (id == 0) {
+		stage_kill(0);
+		stage_restart(0, OL_RESTORE_MIRROR);
+		away_and_back(worker, 0);
+		check_ok(ol_pull(worker, 0, &pulled)); /* the other's push is not there yet */
+		stage_meet();
+	} else {
+		stage_meet();
+		away_and_back(worker, 0);
+		check_ok(ol_pull(worker, 0, &pulled));
+	}
+	check_ok(stage_done(worker, &pulled));
+	check_eq(pulled.version, 1);
+	push(worker, 1.0f);
+	stage_meet();
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* Redirected from A to B; B dies; A, which never stood still, is not the successor. */
+static int old_epoch_story(const struct job *job, long unused)
+{
+	struct ol_worker_opts opts;
+	struct ol_op op = { 0 };
+	struct ol_worker *worker;
+	char addrs[256];
+
+	(void)unused;
+	ol_worker_opts_init(&opts);
+	opts.outage = OL_OUTAGE_WAIT;
+	opts.lease_ms = 0;
+	opts.outage_timeout_ms = 1000; /* A would let it in at once */
+	worker = job_worker_with(job, 0, opts);
+	pull(worker);
+	for (int i = 0; i < 5; i++) {
+		push(worker, 1.0f);
+		pull(worker);
+	}
+	snprintf(addrs, sizeof(addrs), "%s|%s", job->addr[1], job->addr[0]);
+	check_ok(ol_worker_redirect(worker, 0, addrs));
+	away_and_back(worker, 0);
+	check_eq(stage_stat(worker, 0).epoch, 2);
+	push(worker, 1.0f);
+	pull(worker);
+	kill(job->servers[1], SIGKILL);
+	stage_down(worker, 0);
+	check_ok(ol_pull(worker, 0, &op));
+	check_eq(stage_done(worker, &op), OL_E_NO_SERVER);
+	check_eq(stage_stat(worker, 0).epoch, 2);
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void old_epoch(void)
+{
+	struct ol_server_opts opts = server_opts(1);
+	struct job first, second;
+	int status;
+
+	job_start(&first, opts, 100.0f);
+	opts.restore = OL_RESTORE_MIRROR;
+	job_start(&second, opts, 100.0f);
+	snprintf(first.addr[1], sizeof(first.addr[1]), "%s", second.addr[0]);
+	first.servers[1] = second.servers[0];
+	job_join(job_fork(old_epoch_story, &first, 0));
+	check(waitpid(second.servers[0], &status, 0) == second.servers[0]);
+	job_stop(&first);
+	printf("ok a server of an older epoch is no successor\n");
+}
+
+static void run(struct ol_server_opts opts, uint32_t workers,
+		int (*story)(const struct job *job, long id), const char *name)
+{
+	struct job job;
+
+	job_start(&job, opts, 100.0f);
+	stage_run(&job, workers, story);
+	job_stop(&job);
+	printf("ok %s\n", name);
+}
+
+int main(void)
+{
+	struct ol_server_opts opts;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	job_transport();
+	run(server_opts(2), 2, given_up_story, "a history that was given up swallows nothing");
+	opts = server_opts(2);
+	opts.shard_count = 2;
+	run(opts, 2, half_pull_story, "half a pull does not count");
+	opts = server_opts(2);
+	opts.consistency = OL_CONSISTENCY_SYNC;
+	run(opts, 2, told_story, "no weights without what was told");
+	old_epoch();
+	return 0;
+}

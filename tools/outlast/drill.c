@@ -366,12 +366,11 @@ static int settings_compare(const struct drill *drill, const char *text)
 	snprintf(path, sizeof(path), "%.900s/settings", drill->out);
 	in = fopen(path, "r");
 	if (in == NULL)
-		return ol_cmd_error(OL_EXIT_USAGE, "drill", "there is no drill to resume in",
-				    drill->out, "give the folder of one that was begun");
+		return ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot read", path, strerror(errno));
 	while (rc == 0 && fgets(line, sizeof(line), in) != NULL) {
 		if (!shapes_run(line) || strstr(text, line) != NULL)
 			continue;
-		line[strcspn(line, "\n")] = '\0';
+		line[strcspn(line, "#\n")] = '\0'; /* where the value is from does not matter */
 		rc = ol_cmd_error(OL_EXIT_USAGE, "drill", "the runs in the folder were made with",
 				  line, "give --resume the same");
 	}
@@ -411,6 +410,10 @@ static int folder_make(struct drill *drill)
 		 strftime(drill->out, sizeof(drill->out), "outlast-drill-%Y-%m-%d-%H%M%S", &when) ==
 			 0)
 		snprintf(drill->out, sizeof(drill->out), "outlast-drill-%lld", (long long)now);
+	snprintf(path, sizeof(path), "%.900s/settings", drill->out);
+	if (drill->set.resume && access(path, R_OK) != 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "drill", "there is no drill to resume in",
+				    drill->out, "give the folder of one that was begun");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		snprintf(path, sizeof(path), "%.900s%s", drill->out, parts[i]);
 		if (mkdir(path, 0755) == 0 || (errno == EEXIST && drill->set.resume))

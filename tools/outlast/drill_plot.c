@@ -82,17 +82,18 @@ static bool is_on(const struct sheet *sheet, const struct drill_plan *plan,
 	       (one->kills == sheet->kills || one->strategy->kills_max == 0);
 }
 
+/* As far as all seeds go: a mean of some of them only would jump there */
 static double end_s(const struct drill_plan *plan, const struct drill_case *of)
 {
-	double end = 0.0;
+	double end = INFINITY;
 
 	for (size_t i = 0; i < plan->run_count; i++) {
 		const struct drill_run *run = &plan->runs[i];
 
 		if (run->of == of && run->status == DRILL_DONE && run->line.count > 0)
-			end = fmax(end, run->line.rows[run->line.count - 1].cell[DRILL_T_S]);
+			end = fmin(end, run->line.rows[run->line.count - 1].cell[DRILL_T_S]);
 	}
-	return end;
+	return isfinite(end) ? end : 0.0;
 }
 
 /*
@@ -110,7 +111,7 @@ static double run_at(const struct drill_run *run, enum drill_column column, doub
 	return value;
 }
 
-/* Mean over the seeds; runs that are over say nothing any more. */
+/* Mean over the seeds */
 static double mean_at(const struct drill_plan *plan, const struct drill_case *of,
 		      enum drill_column column, double t_s)
 {

@@ -356,6 +356,18 @@ static bool shapes_run(const char *line)
 	return false;
 }
 
+/* "name = value", up to the word on where the value is from */
+static bool is_set(const char *text, const char *setting)
+{
+	size_t len = strlen(setting);
+
+	for (const char *at = strstr(text, setting); at != NULL; at = strstr(at + 1, setting)) {
+		if ((at == text || at[-1] == '\n') && strchr(" \n", at[len]) != NULL)
+			return true;
+	}
+	return false;
+}
+
 /* --resume: runs of other settings than those that are there would be compared with them. */
 static int settings_compare(const struct drill *drill, const char *text)
 {
@@ -368,9 +380,11 @@ static int settings_compare(const struct drill *drill, const char *text)
 	if (in == NULL)
 		return ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot read", path, strerror(errno));
 	while (rc == 0 && fgets(line, sizeof(line), in) != NULL) {
-		if (!shapes_run(line) || strstr(text, line) != NULL)
+		line[strcspn(line, "#\n")] = '\0';
+		for (size_t len = strlen(line); len > 0 && line[len - 1] == ' '; len--)
+			line[len - 1] = '\0';
+		if (!shapes_run(line) || is_set(text, line))
 			continue;
-		line[strcspn(line, "#\n")] = '\0'; /* where the value is from does not matter */
 		rc = ol_cmd_error(OL_EXIT_USAGE, "drill", "the runs in the folder were made with",
 				  line, "give --resume the same");
 	}

@@ -539,7 +539,10 @@ static int skipped(const struct job *job, long id)
 	check_eq(files_of(versions), stat.checkpoints);
 	printf("   %lu written, %lu skipped\n", (unsigned long)stat.checkpoints,
 	       (unsigned long)stat.checkpoints_skipped);
-	check(stat.checkpoints > 0 && stat.checkpoints_skipped > 0);
+	check(stat.checkpoints > 0);
+#ifndef __SANITIZE_THREAD__ /* which makes a step slower than a disk */
+	check(stat.checkpoints_skipped > 0);
+#endif
 	ol_worker_close(worker);
 	return 0;
 }

@@ -32,7 +32,7 @@ kill -9 "$(children "$job" work | head -n 1)"
 said "is started again (2 of 2)"
 said "worker [01] is back"
 kill -9 "$(children "$job" serve)"
-said "its shard is lost: the job ends here"
+said "it has been started again often enough (--restarts 2): the job ends here"
 ended "$job" 8 "one death too many"
 truth "both came back" 'r["recoveries"] == 2 and r["restarts"] == 2 and r["kills"] == 0 and r["ended"] == "failed"'
 

@@ -151,24 +151,19 @@ void ol_outage_free(struct ol_link *link)
 	link->queue = (struct ol_queue_state){ 0 };
 }
 
-void ol_outage_follow(struct ol_worker *worker, const float *grad)
+void ol_outage_follow(const struct ol_link *link, const float *grad)
 {
+	struct ol_worker *worker = link->worker;
+	const float *restrict g = grad + link->geo.shard_first;
+	float *restrict w = worker->local + link->geo.shard_first;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
 	if (!worker->local_valid)
 		memcpy(worker->local, mirror->weights,
 		       worker->links[0].geo.param_count * sizeof(float));
 	worker->local_valid = true;
-	for (uint32_t k = 0; k < worker->link_count; k++) {
-		const struct ol_link *link = &worker->links[k];
-		const float *restrict g = grad + link->geo.shard_first;
-		float *restrict w = worker->local + link->geo.shard_first;
-
-		if (ol_link_usable(link) || !ol_outage_finite(link, grad))
-			continue;
-		for (uint64_t i = 0; i < link->geo.shard_len; i++)
-			w[i] -= link->lr * g[i];
-	}
+	for (uint64_t i = 0; i < link->geo.shard_len; i++)
+		w[i] -= link->lr * g[i];
 }
 
 /* Weights have come: what is of a server that has all that was queued takes the own one's place */

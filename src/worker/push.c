@@ -151,8 +151,6 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 	op->local = 0;
 	grad->state = OL_GRAD_PUSHED;
 	grad->op = op;
-	if (worker->local != NULL && !all_live(worker) && base != NULL)
-		ol_outage_follow(worker, data);
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
@@ -164,11 +162,14 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 		if (here && !ol_outage_finite(link, data)) {
 			link->stat.nonfinite++;
 			grad->status = OL_E_NONFINITE;
-		} else if (here && ol_outage_take(link, data, &hdr)) {
-			op->local = 1;
-		} else {
-			ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
+			continue;
 		}
+		if (here && worker->local != NULL && base != NULL)
+			ol_outage_follow(link, data);
+		if (here && ol_outage_take(link, data, &hdr))
+			op->local = 1;
+		else
+			ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_push_progress(&worker->links[i]);

@@ -288,8 +288,8 @@ bool ol_outage_finite(const struct ol_link *link, const float *grad);
 /* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);
-/* ol_outage_follow -- the weights that the caller reads follow its own gradient */
-void ol_outage_follow(struct ol_worker *worker, const float *grad);
+/* ol_outage_follow -- this shard of the weights that the caller reads follows its gradient */
+void ol_outage_follow(const struct ol_link *link, const float *grad);
 void ol_outage_on_pull(struct ol_worker *worker);
 void ol_outage_flush(struct ol_worker *worker);
 void ol_outage_free(struct ol_link *link);

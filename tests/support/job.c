@@ -225,10 +225,9 @@ int job_pull(struct ol_worker *worker, unsigned flags)
 	return rc != 0 ? rc : ol_worker_wait(worker, &op);
 }
 
-int job_push(struct ol_worker *worker, float value)
+int job_push_start(struct ol_worker *worker, float value, struct ol_op *op)
 {
 	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
-	struct ol_op op = { .level = OL_LEVEL_APPLIED };
 	struct ol_job_info job;
 	float *grad;
 	int rc = ol_grad_acquire(worker, &grad);
@@ -239,6 +238,13 @@ int job_push(struct ol_worker *worker, float value)
 	for (uint64_t i = 0; i < job.param_count; i++)
 		grad[i] = value;
 	ol_weights(worker, &info.base_version);
-	rc = ol_push(worker, grad, &info, &op);
+	return ol_push(worker, grad, &info, op);
+}
+
+int job_push(struct ol_worker *worker, float value)
+{
+	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+	int rc = job_push_start(worker, value, &op);
+
 	return rc != 0 ? rc : ol_worker_wait(worker, &op);
 }

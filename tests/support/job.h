@@ -65,5 +65,7 @@ struct ol_worker *job_worker_with(const struct job *job, int id, struct ol_worke
 /* job_pull, job_push -- do it and wait; job_push gives every element `value`; returns the status */
 int job_pull(struct ol_worker *worker, unsigned flags);
 int job_push(struct ol_worker *worker, float value);
+/* job_push_start -- the same without the wait; op as it is given */
+int job_push_start(struct ol_worker *worker, float value, struct ol_op *op);
 
 #endif /* OL_TESTS_SUPPORT_JOB_H */

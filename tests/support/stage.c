@@ -284,18 +284,7 @@ int stage_done(struct ol_worker *worker, struct ol_op *op)
 
 int stage_push(struct ol_worker *worker, float value, struct ol_op *op)
 {
-	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
-	struct ol_job_info job;
-	float *grad;
-	int rc = ol_grad_acquire(worker, &grad);
-
-	if (rc != 0)
-		return rc;
-	ol_worker_info(worker, &job);
-	for (uint64_t i = 0; i < job.param_count; i++)
-		grad[i] = value;
-	ol_weights(worker, &info.base_version);
-	return ol_push(worker, grad, &info, op);
+	return job_push_start(worker, value, op);
 }
 
 void stage_flush(struct ol_worker *worker)

@@ -6,7 +6,10 @@
 #include "outlast/cmd.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
 
 #include "outlast.h"
 
@@ -91,4 +94,22 @@ const char *ol_cmd_remedy(int status)
 	default:
 		return NULL;
 	}
+}
+
+int ol_cmd_signals(const char *cmd, int *ret_fd)
+{
+	sigset_t set;
+	int fd = -1;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
+		fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return ol_cmd_error(OL_EXIT_RESOURCES, cmd, "cannot watch for signals", NULL,
+				    strerror(errno));
+	*ret_fd = fd;
+	return 0;
 }

@@ -50,6 +50,12 @@ int cmd_doctor(int argc, char **argv);
 int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *object,
 		 const char *remedy);
 
+/*
+ * ol_cmd_signals -- from now on SIGINT, SIGTERM and SIGCHLD are read from *ret_fd, the caller's to
+ * close; 0, or an exit code after it has said why
+ */
+int ol_cmd_signals(const char *cmd, int *ret_fd);
+
 /* ol_cmd_exit_of -- the exit code for a status of the library */
 int ol_cmd_exit_of(int status);
 

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -322,22 +321,6 @@ static void environment_clear(void)
 	}
 }
 
-static int signals_take(struct drill *drill)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGCHLD);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
-		drill->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (drill->signal_fd >= 0)
-		return 0;
-	return ol_cmd_error(OL_EXIT_RESOURCES, "drill", "cannot watch for signals", NULL,
-			    strerror(errno));
-}
-
 /* What shapes a run; which runs there are may change from one --resume to the next. */
 static const char *const run_settings[] = { "preset", "seconds",      "kill_at",
 					    "down",   "again",        "pace",
@@ -521,7 +504,7 @@ static int drill_go(struct drill *drill)
 	if (rc == 0)
 		rc = settings_file_write(drill);
 	if (rc == 0)
-		rc = signals_take(drill);
+		rc = ol_cmd_signals("drill", &drill->signal_fd);
 	if (rc != 0)
 		return rc;
 	environment_clear();

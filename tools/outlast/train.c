@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -350,22 +349,6 @@ static int key_make(struct train *train)
 	return 0;
 }
 
-static int signals_take(struct train *train)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGCHLD);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
-		train->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (train->signal_fd >= 0)
-		return 0;
-	return ol_cmd_error(OL_EXIT_RESOURCES, "train", "cannot watch for signals", NULL,
-			    strerror(errno));
-}
-
 static int job_open(struct train *train)
 {
 	struct ol_job_opts opts = {
@@ -401,7 +384,7 @@ static int job_start(struct train *train)
 	if (rc == 0)
 		rc = key_make(train);
 	if (rc == 0)
-		rc = signals_take(train);
+		rc = ol_cmd_signals("train", &train->signal_fd);
 	if (rc == 0)
 		rc = train_servers_start(train);
 	if (rc == 0)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "rdma/shm/shm.h"
@@ -69,10 +70,18 @@ void ol_shm_conn_name(struct ol_shm_conn *conn, pid_t pid)
 static void cut(struct ol_shm_conn *conn)
 {
 	ol_shm_out_drop(conn);
-	ol_shm_close_fd(&conn->sock);
-	/* By hand: the peer's copy would keep it in the epoll, and let it wake us for ever. */
+	/*
+	 * By hand: a copy, the peer's or that of a child that has not yet begun its program, would
+	 * keep them in the epoll and speak of a connection that is gone, and keep the peer from
+	 * hearing of it.
+	 */
+	if (conn->sock >= 0) {
+		epoll_ctl(conn->xport->epoll_fd, EPOLL_CTL_DEL, conn->sock, NULL);
+		shutdown(conn->sock, SHUT_RDWR);
+	}
 	if (conn->event_fd >= 0)
 		epoll_ctl(conn->xport->epoll_fd, EPOLL_CTL_DEL, conn->event_fd, NULL);
+	ol_shm_close_fd(&conn->sock);
 	ol_shm_close_fd(&conn->event_fd);
 	ol_shm_close_fd(&conn->wake_fd);
 }

@@ -101,6 +101,13 @@ struct ol_worker_opts {
 				    were pulled. */
 	uint32_t mirror_state; /* 1: pulls bring the optimizer's state too, for a server that comes
 				  back empty */
+	/*
+	 * Where chains are: "zk:HOST:PORT,…" (ZooKeeper), or the address of an embedded coordinator
+	 * ("HOST:PORT", "@NAME"). servers is then NULL, and outage WAIT or CONTINUE: the worker
+	 * pushes to the head and pulls from the tail of each shard's chain, and follows its view.
+	 */
+	const char *coordinator;
+	const char *job; /* name of the job there; NULL: "outlast" */
 };
 
 OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);
@@ -146,6 +153,10 @@ OL_API void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *r
 enum ol_level {
 	OL_LEVEL_APPLIED, /* in the servers' weights, or dropped by policy: status says which */
 	OL_LEVEL_PLACED, /* it has left this process; nothing is promised */
+	/* Applied by every replica of its shard's chain: it survives the loss of all but one. Where
+	   there is no chain, as APPLIED; -EINVAL with periodic replication, which promises nothing.
+	 */
+	OL_LEVEL_COMMITTED,
 };
 
 /* One push or pull in flight. Zero it before first use; reuse it once done. */
@@ -321,6 +332,16 @@ OL_API int ol_worker_poll(struct ol_worker *worker);
  */
 OL_API int ol_worker_wait(struct ol_worker *worker, struct ol_op *op);
 
+/* What a server is in its shard's chain. */
+enum ol_replica_role {
+	OL_REPLICA_NONE, /* there is no chain, or it is in none yet */
+	OL_REPLICA_JOINING, /* being brought up to date */
+	OL_REPLICA_HEAD, /* orders pushes */
+	OL_REPLICA_MIDDLE,
+	OL_REPLICA_TAIL, /* commits, answers pulls */
+	OL_REPLICA_ONLY, /* head and tail at once */
+};
+
 /* Counters of one shard's server, read from its memory: its CPU takes no part. */
 struct ol_server_stat {
 	uint64_t version;
@@ -346,6 +367,21 @@ struct ol_server_stat {
 	uint32_t restored_from; /* enum ol_restore: CHECKPOINT, MIRROR, or NONE (first weights) */
 	uint32_t epoch;
 	uint32_t workers; /* connected now */
+	/* Of a chain; all 0 where there is none. Entries are numbered as versions are. */
+	uint64_t replica; /* id of this server process */
+	uint64_t received; /* newest entry in its ring: of a head, ordered */
+	uint64_t committed; /* newest entry that it knows the tail has */
+	uint64_t forwarded; /* entries handed to successors, repeats included … */
+	uint64_t forwarded_bytes; /* … and the bytes of them */
+	uint64_t resent; /* of these: again, to a new successor */
+	uint64_t resync_bytes; /* read from its predecessor when it joined */
+	uint64_t resync_ns; /* how long that took, until it had caught up; 0: it did not join */
+	uint64_t views; /* adopted */
+	uint64_t
+		suspicions; /* of a neighbour: its connection broke, or its heartbeat stood still */
+	uint32_t role; /* enum ol_replica_role */
+	uint32_t ring_slots;
+	uint32_t ring_used;
 	float loss; /* of recent gradients, exponentially averaged over 32 */
 };
 

@@ -94,6 +94,21 @@ struct ol_server_opts {
 	uint32_t checkpoint_ms; /* time between two; 0: not by time */
 	uint32_t checkpoint_keep; /* the last so many stay */
 	uint64_t job_id; /* a checkpoint of another job is refused */
+	/* A replica of a chain: as in struct ol_worker_opts. NULL: a server by itself. */
+	const char *coordinator;
+	const char *job; /* NULL: "outlast" */
+	uint32_t replicas; /* wanted in the chain, 1 … 8; the first of a chain waits for so many */
+	uint32_t replicate_every; /* 0: strict. N: published design: the state, every N versions,
+				     without waiting; a head that dies takes up to N with it */
+	uint32_t rank; /* of servers that wait, the lowest becomes head first */
+	uint32_t coordinator_timeout_ms; /* until ol_server_open() gives up reaching it */
+	/*
+	 * What becomes of a chain that has lost all its replicas. 0: it waits, for ever: nobody
+	 * else has what was committed, and a server that cannot reach the coordinator serves on.
+	 * 1: a new server founds it anew, from what `restore` finds; and a server ends itself with
+	 * OL_E_FENCED when it could not renew its lease for lease_ms.
+	 */
+	uint32_t refound;
 };
 
 OL_API void ol_server_opts_init(struct ol_server_opts *opts);
@@ -135,6 +150,63 @@ OL_API void ol_server_stop(struct ol_server *server);
 
 OL_API void ol_server_get_stat(const struct ol_server *server, struct ol_server_stat *ret_stat);
 OL_API void ol_server_close(struct ol_server *server);
+
+/*
+ * The embedded coordinator: holds the views of chains, for one machine, tests, or a few hosts
+ * without ZooKeeper. A single point of failure for changes of views; training goes on without it.
+ */
+struct ol_coordinator;
+
+/*
+ * ol_coordinator_open -- listen at "HOST:PORT" (port 0: any free) or "@NAME" (this machine)
+ *
+ * Errors: -EADDRINUSE, -EADDRNOTAVAIL, -EINVAL, -ENOMEM, with a line in err
+ */
+OL_API int ol_coordinator_open(const char *listen, const char *job_key,
+			       struct ol_coordinator **ret_coordinator, char *err,
+			       size_t err_bytes);
+/* ol_coordinator_addr -- what servers and workers are given; valid until close */
+OL_API const char *ol_coordinator_addr(const struct ol_coordinator *coordinator);
+/* ol_coordinator_run -- serve until ol_coordinator_stop(), which any thread may call */
+OL_API int ol_coordinator_run(struct ol_coordinator *coordinator);
+OL_API void ol_coordinator_stop(struct ol_coordinator *coordinator);
+OL_API void ol_coordinator_close(struct ol_coordinator *coordinator);
+
+enum {
+	OL_CHAIN_MAX = 8, /* replicas */
+	OL_ADDR_MAX = 128
+};
+
+/* One shard's chain, as its coordinator knows it. */
+struct ol_chain_info {
+	uint32_t epoch; /* 0: there is no view yet */
+	uint32_t founded; /* epoch in which its history began */
+	uint32_t shard_count;
+	uint32_t wanted;
+	uint32_t every; /* 0: strict */
+	uint32_t count; /* full replicas, head first … */
+	uint32_t joining; /* … and 1 if one more is joining behind them */
+	uint32_t waiting; /* servers that offer themselves and are not in the view */
+	uint32_t connected; /* 0: the coordinator cannot be reached; this is the last that was known
+			     */
+	uint64_t ids[OL_CHAIN_MAX];
+	char addrs[OL_CHAIN_MAX][OL_ADDR_MAX];
+};
+
+struct ol_chains;
+
+/*
+ * ol_chains_open -- look at the chains of a job, without taking part
+ *
+ * Blocks: until the coordinator answers, or timeout_ms. Errors: -ETIMEDOUT, -EACCES (job key),
+ * -EINVAL, -ENOMEM, with a line in err
+ */
+OL_API int ol_chains_open(const char *coordinator, const char *job, const char *job_key,
+			  uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,
+			  char *err, size_t err_bytes);
+/* ol_chains_get -- never blocks; -EINVAL: no such shard */
+OL_API int ol_chains_get(struct ol_chains *chains, uint32_t shard, struct ol_chain_info *ret_info);
+OL_API void ol_chains_close(struct ol_chains *chains);
 
 #ifdef __cplusplus
 }

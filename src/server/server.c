@@ -41,6 +41,8 @@ void ol_server_opts_init(struct ol_server_opts *opts)
 		.replay = OL_REPLAY_MEAN,
 		.replay_clip = 1.0f,
 		.checkpoint_keep = 3,
+		.replicas = 1,
+		.coordinator_timeout_ms = 10000,
 	};
 }
 

@@ -21,12 +21,26 @@ int ol_auth_random(void *bytes, size_t count)
 	return getrandom(bytes, count, 0) == (ssize_t)count ? 0 : -EIO;
 }
 
+void ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	unsigned digest_bytes = 0;
+
+	if (HMAC(EVP_sha256(), key, (int)strlen(key), bytes, count, digest, &digest_bytes) ==
+		    NULL ||
+	    digest_bytes < OL_MAC_BYTES) {
+		/* out of memory in libcrypto: a mac that nobody accepts */
+		ol_auth_random(mac, OL_MAC_BYTES);
+		return;
+	}
+	memcpy(mac, digest, OL_MAC_BYTES);
+}
+
 /* mac over label, both nonces and the message */
 static void mac_make(const char *key, const char *label, const uint8_t *n, const uint8_t *m,
 		     const void *msg, size_t msg_bytes, uint8_t ret_mac[OL_MAC_BYTES])
 {
-	uint8_t input[MAC_INPUT_MAX], digest[EVP_MAX_MD_SIZE];
-	unsigned digest_bytes = 0;
+	uint8_t input[MAC_INPUT_MAX];
 	size_t at = strlen(label) + 1;
 
 	assert(at + 2 * OL_NONCE_BYTES + msg_bytes <= sizeof(input));
@@ -37,13 +51,7 @@ static void mac_make(const char *key, const char *label, const uint8_t *n, const
 	if (msg_bytes > 0)
 		memcpy(input + at, msg, msg_bytes);
 	at += msg_bytes;
-	if (HMAC(EVP_sha256(), key, (int)strlen(key), input, at, digest, &digest_bytes) == NULL ||
-	    digest_bytes < OL_MAC_BYTES) {
-		/* out of memory in libcrypto: a mac that nobody accepts */
-		ol_auth_random(ret_mac, OL_MAC_BYTES);
-		return;
-	}
-	memcpy(ret_mac, digest, OL_MAC_BYTES);
+	ol_auth_mac(key, input, at, ret_mac);
 }
 
 static void challenge_mac(const char *key, const uint8_t *n, const struct ol_wire_reject *challenge,

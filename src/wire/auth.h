@@ -14,6 +14,9 @@
 
 #include "wire/wire.h"
 
+/* ol_auth_mac -- HMAC-SHA256 of bytes under the job key, cut to 128 bits */
+void ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
+
 /* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */
 int ol_auth_random(void *bytes, size_t count);
 

@@ -104,7 +104,7 @@ int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_co
 
 	if (kind >> 8 != OL_CONNECT_KNOCK && kind >> 8 != OL_CONNECT_PROOF)
 		return OL_E_WIRE;
-	if ((kind & 0xff) != OL_ROLE_WORKER && (kind & 0xff) != OL_ROLE_OBSERVER)
+	if ((kind & 0xff) < OL_ROLE_WORKER || (kind & 0xff) > OL_ROLE_REPLICA)
 		return OL_E_WIRE;
 	msg.kind = (enum ol_wire_connect_kind)(kind >> 8);
 	msg.role = (enum ol_wire_role)(kind & 0xff);
@@ -273,6 +273,19 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.restored_from = (uint32_t)board->restored_from,
 		.epoch = (uint32_t)board->epoch,
 		.workers = (uint32_t)board->workers,
+		.replica = board->replica,
+		.received = board->received,
+		.committed = board->committed,
+		.forwarded = board->forwarded,
+		.forwarded_bytes = board->forwarded_bytes,
+		.resent = board->resent,
+		.resync_bytes = board->resync_bytes,
+		.resync_ns = board->resync_ns,
+		.views = board->views,
+		.suspicions = board->suspicions,
+		.role = (uint32_t)board->role,
+		.ring_slots = (uint32_t)board->ring_slots,
+		.ring_used = (uint32_t)board->ring_used,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

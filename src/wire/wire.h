@@ -35,6 +35,8 @@
 #include <stdint.h>
 
 #include "outlast.h"
+#include "replication/entry.h"
+#include "replication/view.h"
 #include "wire/layout.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -46,7 +48,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 2,
+	OL_WIRE_PROTO = 3,
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
 };
@@ -60,8 +62,10 @@ struct ol_wire_rkey {
 };
 
 enum ol_wire_role {
-	OL_ROLE_WORKER = 1,
+	OL_ROLE_WORKER = 1, /* pushes; and pulls, where there is no chain or it has one replica */
 	OL_ROLE_OBSERVER, /* reads only */
+	OL_ROLE_READER, /* a worker at its chain's tail: pulls, and hears of commits; no slots */
+	OL_ROLE_REPLICA, /* the predecessor in a chain: writes entries */
 };
 
 enum ol_wire_connect_kind {
@@ -126,7 +130,9 @@ enum ol_bell {
 	OL_BELL_PUSH, /* worker: slot arg has landed */
 	OL_BELL_PART, /* worker: the end of slot's gradient, from ol_part_first() on, has landed */
 	OL_BELL_ACK, /* server: ack record arg has landed: slot arg is free again */
-	OL_BELL_WELCOME, /* server: struct ol_welcome is in the ack page */
+	OL_BELL_WELCOME, /* server: struct ol_welcome, or ol_chain_welcome, is in the ack page */
+	OL_BELL_ENTRY, /* predecessor: ring slot arg holds the next entry */
+	OL_BELL_CHAIN_ACK, /* successor: struct ol_chain_ack is in the ack page */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -217,7 +223,61 @@ struct ol_welcome {
 
 static_assert(sizeof(struct ol_welcome) == 64, "welcome is part of the wire protocol");
 
+/*
+ * Between replicas, on a connection that the predecessor makes to its successor (OL_ROLE_REPLICA;
+ * landing_key of the accept is the successor's ring, replication/entry.h):
+ *
+ *	predecessor                             successor
+ *	write: struct ol_chain_hello, bell HELLO ->
+ *	                                        (when it has adopted a view in which that is its
+ *	                                        predecessor)
+ *	                                      <- write: struct ol_chain_welcome, bell WELCOME
+ *	write: entry, bell ENTRY(slot)        ->
+ *	                                      <- write: struct ol_chain_ack, bell CHAIN_ACK
+ *
+ * A successor without weights reads `content` meanwhile: the predecessor keeps it as it is until
+ * the first ack.
+ */
+struct ol_chain_hello {
+	uint32_t magic;
+	uint32_t epoch; /* of the view that the predecessor is in */
+	uint64_t id; /* of the predecessor */
+	uint64_t successor; /* whom it takes the other for */
+	struct ol_wire_rkey acks; /* OL_ACKS_BYTES for what the successor writes */
+	struct ol_wire_rkey board; /* the predecessor's public memory */
+	uint64_t content_off; /* a whole snapshot in there … */
+	uint64_t content_version; /* … of this version */
+	uint32_t content_epoch;
+	uint32_t slots; /* of the predecessor's ring: both have the same */
+	uint64_t reserved[4];
+	uint32_t reserved2;
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+static_assert(sizeof(struct ol_chain_hello) == 136, "chain hello is part of the wire protocol");
+
+struct ol_chain_welcome {
+	uint64_t have; /* newest entry that it has: go on above; when loading, content_version */
+	uint32_t epoch;
+	uint32_t loading; /* 1: it has no weights, and reads `content` */
+	uint64_t reserved[5];
+	uint32_t reserved2;
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+static_assert(sizeof(struct ol_chain_welcome) == 64, "chain welcome is part of the wire protocol");
+
+struct ol_chain_ack {
+	uint64_t version; /* all up to it is committed; from one that joins: applied */
+	uint64_t reserved[6];
+	uint32_t epoch;
+	uint32_t crc; /* CRC32C of all before it */
+};
+
+static_assert(sizeof(struct ol_chain_ack) == 64, "chain ack is part of the wire protocol");
+
 enum {
+	OL_CHAIN_ACK_OFF = 0, /* of the ack page; a newer one may overwrite one that is unread */
 	OL_PROBE_OFF = OL_WINDOW_MAX * OL_LINE_BYTES,
 	OL_WELCOME_OFF = OL_PROBE_OFF + OL_LINE_BYTES,
 	OL_ACKS_BYTES = OL_WELCOME_OFF + OL_LINE_BYTES,
@@ -342,6 +402,19 @@ struct ol_board {
 	_Atomic uint64_t checkpoints_skipped;
 	_Atomic uint64_t checkpoint_version;
 	_Atomic uint64_t checkpoint_bytes;
+	_Atomic uint64_t replica;
+	_Atomic uint64_t received;
+	_Atomic uint64_t committed;
+	_Atomic uint64_t forwarded;
+	_Atomic uint64_t forwarded_bytes;
+	_Atomic uint64_t resent;
+	_Atomic uint64_t resync_bytes;
+	_Atomic uint64_t resync_ns;
+	_Atomic uint64_t views;
+	_Atomic uint64_t suspicions;
+	_Atomic uint64_t role; /* enum ol_replica_role */
+	_Atomic uint64_t ring_slots;
+	_Atomic uint64_t ring_used;
 };
 
 enum {

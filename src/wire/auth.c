@@ -36,6 +36,11 @@ void ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[O
 	memcpy(mac, digest, OL_MAC_BYTES);
 }
 
+void ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
+{
+	ol_auth_mac(key, bytes, count, mac);
+}
+
 /* mac over label, both nonces and the message */
 static void mac_make(const char *key, const char *label, const uint8_t *n, const uint8_t *m,
 		     const void *msg, size_t msg_bytes, uint8_t ret_mac[OL_MAC_BYTES])

@@ -17,6 +17,9 @@
 /* ol_auth_mac -- HMAC-SHA256 of bytes under the job key, cut to 128 bits */
 void ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
+/* ol_auth_coord_mac -- the same, in the shape that replication/coord.h asks for; key: the text */
+void ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
+
 /* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */
 int ol_auth_random(void *bytes, size_t count);
 

@@ -34,12 +34,19 @@ struct ol_kernel_args {
  */
 typedef unsigned ol_kernel_fn(const struct ol_kernel_args *args);
 
+/*
+ * What an update is made from, alone: the gradients' sum or mean, as `update` computes it, into
+ * new_weights (weights and state are not looked at). Returns as an update does.
+ */
+typedef unsigned ol_kernel_gather_fn(const struct ol_kernel_args *args);
+
 /* 1 if no value is a NaN or an infinity */
 typedef int ol_kernel_finite_fn(const float *grad, size_t len);
 
 struct ol_kernels {
 	const char *isa;
 	ol_kernel_fn *update;
+	ol_kernel_gather_fn *gather;
 	ol_kernel_finite_fn *finite;
 };
 

@@ -13,6 +13,7 @@
 #define OL_CAT2(a, b)    a##b
 #define OL_CAT(a, b)     OL_CAT2(a, b)
 #define OL_KERNEL_NAME   OL_CAT(ol_kernel_update_, OL_KERNELS_ISA)
+#define OL_KERNEL_GATHER OL_CAT(ol_kernel_gather_, OL_KERNELS_ISA)
 #define OL_KERNEL_FINITE OL_CAT(ol_kernel_finite_, OL_KERNELS_ISA)
 
 enum {
@@ -33,6 +34,7 @@ struct block {
 };
 
 ol_kernel_fn OL_KERNEL_NAME;
+ol_kernel_gather_fn OL_KERNEL_GATHER;
 ol_kernel_finite_fn OL_KERNEL_FINITE;
 
 /* beta^step by squaring: the same bits on every machine, which pow() does not promise */
@@ -208,6 +210,19 @@ static struct block block_init(const struct ol_kernel_args *args)
 int OL_KERNEL_FINITE(const float *grad, size_t len)
 {
 	return !has_nonfinite(grad, len);
+}
+
+unsigned OL_KERNEL_GATHER(const struct ol_kernel_args *args)
+{
+	unsigned found;
+
+	for (size_t at = 0; at < args->len; at += BLOCK) {
+		found = gather_block(args->new_weights + at, args, at,
+				     args->len - at < BLOCK ? args->len - at : BLOCK);
+		if (found != args->grad_count)
+			return found;
+	}
+	return args->grad_count;
 }
 
 unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)

@@ -150,13 +150,13 @@ static struct ol_kernel_args kernel_args(const struct ol_store *store, unsigned 
 }
 
 /*
- * Apply what is not yet found bad. Returns how many gradients are in the result; marks a bad one
- * and says so with *ret_again.
+ * Run a kernel on what is not yet found bad. Returns how many gradients are in the result; marks a
+ * bad one and says so with *ret_again.
  */
-static unsigned apply_once(struct ol_store *store, struct ol_contribution *contributions,
-			   unsigned count, unsigned target, int *ret_again)
+static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
+			 struct ol_kernel_args *args, struct ol_contribution *contributions,
+			 unsigned count, int *ret_again)
 {
-	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
 	const float *grads[OL_WORKERS_MAX];
 	float scales[OL_WORKERS_MAX];
 	unsigned index[OL_WORKERS_MAX];
@@ -172,10 +172,10 @@ static unsigned apply_once(struct ol_store *store, struct ol_contribution *contr
 	}
 	if (good == 0)
 		return 0;
-	args.grads = grads;
-	args.scales = scales;
-	args.grad_count = good;
-	done = store->kernels->update(&args);
+	args->grads = grads;
+	args->scales = scales;
+	args->grad_count = good;
+	done = kernel(args);
 	if (done == good)
 		return good;
 	/* find all the bad ones now, so that a step costs two passes and not one for each */
@@ -228,21 +228,57 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 	store->snapshot = target;
 }
 
-unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
-			unsigned count, unsigned target)
+static unsigned run(const struct ol_store *store, ol_kernel_fn *kernel, struct ol_kernel_args *args,
+		    struct ol_contribution *contributions, unsigned count)
 {
-	unsigned applied;
+	unsigned good;
 	int again;
 
 	for (unsigned i = 0; i < count; i++)
 		contributions[i].status = 0;
-	ol_store_begin(store, target);
 	do {
-		applied = apply_once(store, contributions, count, target, &again);
+		good = run_once(store, kernel, args, contributions, count, &again);
 	} while (again);
+	return good;
+}
+
+unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
+			unsigned count, unsigned target)
+{
+	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
+	unsigned applied;
+
+	ol_store_begin(store, target);
+	applied = run(store, store->kernels->update, &args, contributions, count);
 	if (applied > 0)
 		ol_store_publish(store, contributions, count, target);
 	return applied;
+}
+
+unsigned ol_store_gather(const struct ol_store *store, struct ol_contribution *contributions,
+			 unsigned count, float *sum)
+{
+	struct ol_kernel_args args = { .rule = &store->rule,
+				       .len = store->geo.shard_len,
+				       .new_weights = sum };
+
+	return run(store, store->kernels->gather, &args, contributions, count);
+}
+
+void ol_store_enter(struct ol_store *store, const float *sum,
+		    const struct ol_contribution *contributions, unsigned count, unsigned target)
+{
+	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
+	struct ol_update_rule rule = store->rule;
+
+	rule.allow_nonfinite = 1; /* a sum of finite gradients may not be finite: it counts as it is
+				   */
+	args.rule = &rule;
+	args.grads = &sum;
+	args.grad_count = 1;
+	ol_store_begin(store, target);
+	store->kernels->update(&args);
+	ol_store_publish(store, contributions, count, target);
 }
 
 struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker)

@@ -72,6 +72,16 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 			unsigned count, unsigned target);
 
 /*
+ * The same in two halves, for an update that goes down a chain: what it is made from, into `sum`
+ * (shard_len floats); and the update made of that, with the contributions that are in it (their
+ * grad and scale are not looked at). Bit for bit what ol_store_apply() does at once.
+ */
+unsigned ol_store_gather(const struct ol_store *store, struct ol_contribution *contributions,
+			 unsigned count, float *sum);
+void ol_store_enter(struct ol_store *store, const float *sum,
+		    const struct ol_contribution *contributions, unsigned count, unsigned target);
+
+/*
  * The same for a single gradient that arrives in parts: begin, then parts in any order that cover
  * it once, then publish. Another update in between undoes what was done. ol_store_part() is false
  * if the part holds a non-finite value: begin again without it.

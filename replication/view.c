@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* view.c -- the rules of view.h, and views as text */
+
+#include "replication/view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	SHARDS_MAX = 64, /* of a job */
+	MARK_MAX = 16, /* first word of a line, with its end */
+};
+
+const char *ol_chain_role_str(enum ol_chain_role role)
+{
+	switch (role) {
+	case OL_CHAIN_NONE:
+		return "none";
+	case OL_CHAIN_JOINING:
+		return "joining";
+	case OL_CHAIN_HEAD:
+		return "head";
+	case OL_CHAIN_MIDDLE:
+		return "middle";
+	case OL_CHAIN_TAIL:
+		return "tail";
+	case OL_CHAIN_ONLY:
+		return "only";
+	}
+	return "unknown";
+}
+
+int ol_view_find(const struct ol_view *view, uint64_t id)
+{
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (view->replicas[i].id == id)
+			return (int)i;
+	}
+	return -1;
+}
+
+enum ol_chain_role ol_view_role(const struct ol_view *view, uint64_t id)
+{
+	int at = ol_view_find(view, id);
+
+	if (at < 0)
+		return OL_CHAIN_NONE;
+	if ((uint32_t)at == view->count)
+		return OL_CHAIN_JOINING;
+	if (view->count == 1)
+		return OL_CHAIN_ONLY;
+	if (at == 0)
+		return OL_CHAIN_HEAD;
+	return (uint32_t)at + 1 == view->count ? OL_CHAIN_TAIL : OL_CHAIN_MIDDLE;
+}
+
+const struct ol_member *ol_view_predecessor(const struct ol_view *view, uint64_t id)
+{
+	int at = ol_view_find(view, id);
+
+	return at > 0 ? &view->replicas[at - 1] : NULL;
+}
+
+const struct ol_member *ol_view_successor(const struct ol_view *view, uint64_t id)
+{
+	int at = ol_view_find(view, id);
+
+	if (at < 0 || (uint32_t)at + 1 >= view->count + view->joining)
+		return NULL;
+	return &view->replicas[at + 1];
+}
+
+static bool lower(const struct ol_member *a, const struct ol_member *b)
+{
+	return a->rank != b->rank ? a->rank < b->rank : a->id < b->id;
+}
+
+static bool kin(const struct ol_member *a, const struct ol_member *b)
+{
+	return a->job == b->job && a->proto == b->proto;
+}
+
+static bool is_alive(const struct ol_member *alive, uint32_t alive_count, uint64_t id)
+{
+	for (uint32_t i = 0; i < alive_count; i++) {
+		if (alive[i].id == id)
+			return true;
+	}
+	return false;
+}
+
+/* lowest -- of the view's kin that are not in `next`; NULL: none */
+static const struct ol_member *lowest(const struct ol_view *view, const struct ol_view *next,
+				      const struct ol_member *alive, uint32_t alive_count)
+{
+	const struct ol_member *best = NULL;
+
+	for (uint32_t i = 0; i < alive_count; i++) {
+		if (alive[i].id == 0 || !kin(&alive[i], &view->replicas[0]) ||
+		    ol_view_find(next, alive[i].id) >= 0)
+			continue;
+		if (best == NULL || lower(&alive[i], best))
+			best = &alive[i];
+	}
+	return best;
+}
+
+/* kin_count -- how many different members there are of one's kin, itself among them */
+static uint32_t kin_count(const struct ol_member *one, const struct ol_member *alive,
+			  uint32_t alive_count)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < alive_count; i++) {
+		if (alive[i].id != 0 && kin(&alive[i], one) && !is_alive(alive, i, alive[i].id))
+			count++;
+	}
+	return count;
+}
+
+/* found_first -- rule 1. Of members that do not agree, those found it who are enough. */
+static bool found_first(const struct ol_member *alive, uint32_t alive_count,
+			const struct ol_view_rule *rule, struct ol_view *ret_next)
+{
+	const struct ol_member *best = NULL;
+
+	for (uint32_t i = 0; i < alive_count; i++) {
+		if (alive[i].id == 0 || kin_count(&alive[i], alive, alive_count) < rule->wanted)
+			continue;
+		if (best == NULL || lower(&alive[i], best))
+			best = &alive[i];
+	}
+	if (best == NULL)
+		return false;
+	memset(ret_next, 0, sizeof(*ret_next));
+	ret_next->epoch = 1;
+	ret_next->founded = 1;
+	ret_next->shard_count = rule->shard_count;
+	ret_next->wanted = rule->wanted;
+	ret_next->every = rule->every;
+	ret_next->count = 1;
+	ret_next->replicas[0] = *best;
+	return true;
+}
+
+/* found_again -- no full replica is alive */
+static bool found_again(const struct ol_view *view, const struct ol_member *alive,
+			uint32_t alive_count, struct ol_view *next)
+{
+	const struct ol_member *founder;
+
+	next->count = 0;
+	next->joining = 0;
+	founder = lowest(view, next, alive, alive_count);
+	if (founder == NULL)
+		return false;
+	next->founded = next->epoch;
+	next->replicas[0] = *founder;
+	next->count = 1;
+	return true;
+}
+
+bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
+		  uint64_t caught_up, const struct ol_view_rule *rule, struct ol_view *ret_next)
+{
+	struct ol_view next;
+	const struct ol_member *joining = NULL;
+	bool changed;
+
+	if (view->epoch == 0)
+		return found_first(alive, alive_count, rule, ret_next);
+	memset(&next, 0, sizeof(next));
+	next.epoch = view->epoch + 1;
+	next.founded = view->founded;
+	next.shard_count = view->shard_count;
+	next.wanted = view->wanted;
+	next.every = view->every;
+	for (uint32_t i = 0; i < view->count; i++) {
+		if (is_alive(alive, alive_count, view->replicas[i].id))
+			next.replicas[next.count++] = view->replicas[i];
+	}
+	if (next.count == 0) {
+		if (!rule->refound || !found_again(view, alive, alive_count, &next))
+			return false;
+		*ret_next = next;
+		return true;
+	}
+	changed = next.count != view->count;
+	if (view->joining != 0) {
+		joining = &view->replicas[view->count];
+		if (!is_alive(alive, alive_count, joining->id)) {
+			joining = NULL;
+			changed = true;
+		} else if (joining->id == caught_up) {
+			next.replicas[next.count++] = *joining;
+			joining = NULL;
+			changed = true;
+		}
+	}
+	if (joining == NULL && next.count < next.wanted) {
+		joining = lowest(view, &next, alive, alive_count);
+		changed = changed || joining != NULL;
+	}
+	if (joining != NULL) {
+		next.replicas[next.count] = *joining;
+		next.joining = 1;
+	}
+	if (changed)
+		*ret_next = next;
+	return changed;
+}
+
+static size_t line_encode(const char *mark, const struct ol_member *member, char *text,
+			  size_t text_bytes)
+{
+	return (size_t)snprintf(text, text_bytes,
+				"%s %016" PRIx64 " %016" PRIx64 " %" PRIu32 " %" PRIu32 " %.*s\n",
+				mark, member->id, member->job, member->proto, member->rank,
+				OL_ENDPOINT_MAX - 1, member->addr);
+}
+
+size_t ol_member_encode(const struct ol_member *member, char text[OL_MEMBER_TEXT_MAX])
+{
+	return line_encode("member", member, text, OL_MEMBER_TEXT_MAX);
+}
+
+size_t ol_view_encode(const struct ol_view *view, char text[OL_VIEW_TEXT_MAX])
+{
+	size_t at = (size_t)snprintf(text, OL_VIEW_TEXT_MAX,
+				     "epoch %" PRIu32 "\nfounded %" PRIu32 "\nshards %" PRIu32
+				     "\nwanted %" PRIu32 "\nevery %" PRIu32 "\n",
+				     view->epoch, view->founded, view->shard_count, view->wanted,
+				     view->every);
+
+	for (uint32_t i = 0; i < view->count + view->joining; i++)
+		at += line_encode(i < view->count ? "full" : "joining", &view->replicas[i],
+				  text + at, OL_VIEW_TEXT_MAX - at);
+	return at;
+}
+
+/* What of a text was not read yet. */
+struct rest {
+	const char *at;
+	size_t bytes;
+};
+
+/* word_take -- up to the given end, which is taken too; false: it does not fit, or there is none */
+static bool word_take(struct rest *rest, char end, char *word, size_t word_bytes)
+{
+	const char *stop = memchr(rest->at, end, rest->bytes);
+	size_t bytes;
+
+	if (stop == NULL)
+		return false;
+	bytes = (size_t)(stop - rest->at);
+	if (bytes == 0 || bytes >= word_bytes)
+		return false;
+	memcpy(word, rest->at, bytes);
+	word[bytes] = '\0';
+	rest->at += bytes + 1;
+	rest->bytes -= bytes + 1;
+	return true;
+}
+
+/* number_take -- of digits alone; that it is written as we write it is checked at the end */
+static bool number_take(struct rest *rest, char end, unsigned base, uint64_t max,
+			uint64_t *ret_value)
+{
+	static const char digits[] = "0123456789abcdef";
+	char word[24];
+	uint64_t value = 0;
+
+	if (!word_take(rest, end, word, sizeof(word)))
+		return false;
+	for (const char *c = word; *c != '\0'; c++) {
+		const char *digit = memchr(digits, *c, base);
+		uint64_t add;
+
+		if (digit == NULL)
+			return false;
+		add = (uint64_t)(digit - digits);
+		if (value > (max - add) / base)
+			return false;
+		value = value * base + add;
+	}
+	*ret_value = value;
+	return true;
+}
+
+static bool field_take(struct rest *rest, const char *name, uint32_t *ret_value)
+{
+	char word[MARK_MAX];
+	uint64_t value;
+
+	if (!word_take(rest, ' ', word, sizeof(word)) || strcmp(word, name) != 0 ||
+	    !number_take(rest, '\n', 10, UINT32_MAX, &value))
+		return false;
+	*ret_value = (uint32_t)value;
+	return true;
+}
+
+/* member_take -- what follows the first word of a line */
+static bool member_take(struct rest *rest, struct ol_member *member)
+{
+	uint64_t proto, rank;
+
+	if (!number_take(rest, ' ', 16, UINT64_MAX, &member->id) ||
+	    !number_take(rest, ' ', 16, UINT64_MAX, &member->job) ||
+	    !number_take(rest, ' ', 10, UINT32_MAX, &proto) ||
+	    !number_take(rest, ' ', 10, UINT32_MAX, &rank) ||
+	    !word_take(rest, '\n', member->addr, sizeof(member->addr)))
+		return false;
+	member->proto = (uint32_t)proto;
+	member->rank = (uint32_t)rank;
+	for (const char *c = member->addr; *c != '\0'; c++) {
+		if ((unsigned char)*c <= ' ' || *c == 0x7f)
+			return false;
+	}
+	return member->id != 0;
+}
+
+/* same -- no text stands for a value but the one that encode makes of it */
+static bool same(const char *text, size_t bytes, const char *again, size_t again_bytes)
+{
+	return bytes == again_bytes && memcmp(text, again, bytes) == 0;
+}
+
+int ol_member_decode(const char *text, size_t bytes, struct ol_member *ret_member)
+{
+	struct rest rest = { text, bytes };
+	struct ol_member member = { .id = 0 };
+	char mark[MARK_MAX], again[OL_MEMBER_TEXT_MAX];
+
+	if (bytes >= OL_MEMBER_TEXT_MAX || !word_take(&rest, ' ', mark, sizeof(mark)) ||
+	    strcmp(mark, "member") != 0 || !member_take(&rest, &member) ||
+	    !same(text, bytes, again, ol_member_encode(&member, again)))
+		return -EINVAL;
+	*ret_member = member;
+	return 0;
+}
+
+/* replicas_take -- the lines of replicas, to the end of the text */
+static bool replicas_take(struct rest *rest, struct ol_view *view)
+{
+	struct ol_member member = { .id = 0 };
+	char mark[MARK_MAX];
+
+	while (rest->bytes > 0) {
+		if (view->joining != 0 || view->count == OL_REPLICAS_MAX ||
+		    !word_take(rest, ' ', mark, sizeof(mark)))
+			return false;
+		memset(&member, 0, sizeof(member));
+		if (!member_take(rest, &member) || ol_view_find(view, member.id) >= 0)
+			return false;
+		view->replicas[view->count] = member;
+		if (strcmp(mark, "full") == 0)
+			view->count++;
+		else if (strcmp(mark, "joining") == 0)
+			view->joining = 1;
+		else
+			return false;
+	}
+	return view->count > 0;
+}
+
+int ol_view_decode(const char *text, size_t bytes, struct ol_view *ret_view)
+{
+	struct rest rest = { text, bytes };
+	struct ol_view view;
+	char again[OL_VIEW_TEXT_MAX];
+
+	memset(&view, 0, sizeof(view)); /* what is equal is equal byte by byte */
+	if (bytes >= OL_VIEW_TEXT_MAX || !field_take(&rest, "epoch", &view.epoch) ||
+	    !field_take(&rest, "founded", &view.founded) ||
+	    !field_take(&rest, "shards", &view.shard_count) ||
+	    !field_take(&rest, "wanted", &view.wanted) ||
+	    !field_take(&rest, "every", &view.every) || !replicas_take(&rest, &view))
+		return -EINVAL;
+	if (view.epoch == 0 || view.founded == 0 || view.founded > view.epoch ||
+	    view.shard_count == 0 || view.shard_count > SHARDS_MAX || view.wanted == 0 ||
+	    view.wanted > OL_REPLICAS_MAX ||
+	    !same(text, bytes, again, ol_view_encode(&view, again)))
+		return -EINVAL;
+	*ret_view = view;
+	return 0;
+}

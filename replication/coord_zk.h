@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * coord_zk.h -- what the parts of the ZooKeeper back end share
+ *
+ *	coord_zookeeper.c   sessions, access, the thread
+ *	coord_zk_view.c     views: read, watched, proposed
+ *	coord_zk_member.c   members: the same, and our own one
+ *	coord_zk_event.c    the library's callbacks, which only queue what they are given
+ *
+ * One thread of our own does everything, alone, so nothing but the queue has a lock. Requests are
+ * answered in the order in which they were made, which much of this leans on.
+ */
+#ifndef OL_REPLICATION_COORD_ZK_H
+#define OL_REPLICATION_COORD_ZK_H
+
+#define THREADED /* which half of zookeeper.h */
+#include <pthread.h>
+#include <zookeeper/zookeeper.h>
+
+#include "replication/coord_internal.h"
+
+enum {
+	ZK_PATH_MAX = 160,
+	ZK_PASSWORD_BYTES = 64,
+};
+
+#define ZK_NS_PER_MS UINT64_C(1000000)
+#define ZK_NS_PER_S  UINT64_C(1000000000)
+
+enum zk_kind {
+	ZK_SESSION, /* its state has changed */
+	ZK_ACCESS, /* answer: who may touch the job */
+	ZK_MADE, /* answer: a folder */
+	ZK_VIEW, /* answer: the view */
+	ZK_NO_VIEW, /* answer: whether there is really none */
+	ZK_VIEW_MOVED, /* watch */
+	ZK_MEMBERS, /* answer: their names */
+	ZK_MEMBERS_MOVED, /* watch */
+	ZK_MEMBER, /* answer: one of them */
+	ZK_PROPOSED, /* answer */
+	ZK_JOINED, /* answer: our own member is made */
+	ZK_OWNER, /* answer: whose the node of our member is */
+	ZK_LEFT, /* answer: it is gone */
+	ZK_SIGN, /* answer to a sign of life */
+	ZK_KINDS,
+};
+
+struct zk;
+
+/* What the library hands back with an answer. Lives as long as the back end. */
+struct zk_ref {
+	struct zk *zk;
+	enum zk_kind kind;
+	uint32_t shard;
+	uint32_t slot; /* of a member that is read */
+};
+
+struct zk_event {
+	struct zk_event *next;
+	const struct zk_ref *ref;
+	int rc; /* the library's */
+	int64_t number; /* state of the session; zxid of the view; owner; 1: only ours */
+	uint64_t version; /* of the view, ours */
+	size_t bytes;
+	uint8_t data[]; /* text, or members' ids */
+};
+
+struct zk_member {
+	uint64_t id;
+	bool usable; /* its text was one of a member */
+	struct ol_member member;
+};
+
+struct zk_members {
+	uint32_t count;
+	struct zk_member of[OL_MEMBERS_MAX];
+};
+
+struct zk_shard {
+	struct zk_ref refs[ZK_KINDS];
+	struct zk_ref slots[OL_MEMBERS_MAX];
+	bool made; /* its folders, in this session */
+	bool view_busy; /* is being read */
+	bool view_again; /* has to be read once more */
+	bool view_known; /* was told to the handle */
+	bool view_news; /* to be told even if it is the same: somebody proposed */
+	bool reading_news; /* view_news of the read that is under way */
+	int64_t view_zxid; /* of what was told; 0: that there is none */
+	bool members_busy;
+	bool members_again;
+	bool members_known;
+	bool members_failed; /* one of the answers */
+	uint32_t members_pending; /* answers */
+	struct zk_members members; /* what was told, and those that cannot be used */
+	struct zk_members staged; /* what is being read */
+	uint32_t in_view_count;
+	uint64_t in_view[OL_REPLICAS_MAX];
+};
+
+struct zk {
+	struct ol_coord *coord;
+	const char *hosts;
+	char root[sizeof("/outlast/") + OL_COORD_JOB_MAX]; /* /outlast/JOB */
+	char password[ZK_PASSWORD_BYTES]; /* of digest, with the user; empty: no secret */
+	pthread_t thread;
+
+	pthread_mutex_t lock; /* the next five */
+	pthread_cond_t cond;
+	struct zk_event *first, **last;
+	bool woken;
+	bool stopping;
+	bool dropped; /* an event, for want of memory */
+
+	bool ending; /* stopping was seen; from here on the thread's own */
+
+	zhandle_t *zh; /* NULL: between two sessions */
+	uint64_t open_ns; /* when to make a handle */
+	bool reopen; /* this one is of no use any more */
+	bool up; /* there is a connection */
+	bool introduced; /* the password is with the library */
+	bool made; /* the folders above the shards, in this session */
+	bool granted; /* access, in this connection */
+	bool connected; /* was told to the handle */
+	bool troubled; /* a failure was reported, and nothing has worked since */
+	uint64_t retry_ns; /* read everything again; 0: no need */
+	uint32_t timeout_ms; /* of the session, as the ensemble wants it */
+	uint32_t timeout_told_ms;
+	uint64_t sign_due_ns, sign_sent_ns;
+	uint64_t sign_known_ns; /* when the last one was sent that was answered */
+	bool sign_out; /* no answer yet */
+	uint64_t lease_ns;
+	bool joining; /* an answer will come */
+	bool joined;
+	bool left; /* answer to ZK_LEFT */
+	struct zk_shard *shards;
+};
+
+/* coord_zk_event.c */
+
+/* What the library is to call; arg is a zk_ref. zk_on_acl: number is 1 if only we have access */
+void zk_on_session(zhandle_t *zh, int type, int state, const char *path, void *arg);
+void zk_on_watch(zhandle_t *zh, int type, int state, const char *path, void *arg);
+void zk_on_void(int rc, const void *arg);
+void zk_on_string(int rc, const char *value, const void *arg);
+void zk_on_stat(int rc, const struct Stat *stat, const void *arg);
+void zk_on_data(int rc, const char *value, int value_bytes, const struct Stat *stat,
+		const void *arg);
+void zk_on_names(int rc, const struct String_vector *names, const void *arg);
+void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg);
+/* zk_events_take -- wait until something is to be done, or until due_ns (0: for ever); the caller
+ * frees the events. ret_woken: there are wishes */
+struct zk_event *zk_events_take(struct zk *zk, uint64_t due_ns, bool *ret_woken);
+void zk_events_free(struct zk_event *event);
+
+/* coord_zookeeper.c */
+
+/* zk_trouble -- a request failed: say so, once a session, and begin anew later. Nothing if the
+ * connection was lost, or the session: when there is one again everything is read anyway */
+void zk_trouble(struct zk *zk, const char *what, int rc);
+/* zk_settle -- tell open(), if everything that it waits for is there */
+void zk_settle(struct zk *zk);
+void zk_path_shard(const struct zk *zk, uint32_t shard, const char *below, char path[ZK_PATH_MAX]);
+void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[ZK_PATH_MAX]);
+/* zk_acl -- who may touch what we make */
+const struct ACL_vector *zk_acl(const struct zk *zk);
+
+/* coord_zk_view.c, coord_zk_member.c: reading anew, what callers wish, and answers */
+
+void zk_view_read(struct zk *zk, uint32_t shard);
+void zk_view_propose(struct zk *zk, uint32_t shard);
+void zk_view_event(struct zk *zk, const struct zk_event *event);
+void zk_members_list(struct zk *zk, uint32_t shard);
+void zk_join(struct zk *zk);
+void zk_member_event(struct zk *zk, struct zk_event *event);
+
+#endif /* OL_REPLICATION_COORD_ZK_H */

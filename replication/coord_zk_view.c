@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* coord_zk_view.c -- the view of a shard in ZooKeeper: reading, watching, proposing */
+
+#include "replication/coord_zk.h"
+
+void zk_view_read(struct zk *zk, uint32_t shard)
+{
+	struct zk_shard *s = &zk->shards[shard];
+	char path[ZK_PATH_MAX];
+	int rc;
+
+	if (s->view_busy) {
+		s->view_again = true;
+		return;
+	}
+	zk_path_shard(zk, shard, "/view", path);
+	rc = zoo_awget(zk->zh, path, zk_on_watch, &s->refs[ZK_VIEW_MOVED], zk_on_data,
+		       &s->refs[ZK_VIEW]);
+	if (rc != ZOK) {
+		zk_trouble(zk, path, rc);
+		return;
+	}
+	s->view_busy = true;
+	s->view_again = false;
+	s->reading_news = s->view_news;
+	s->view_news = false;
+}
+
+static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t version,
+		      const struct ol_view *view)
+{
+	struct zk_shard *s = &zk->shards[shard];
+
+	if (s->view_known && s->view_zxid == zxid && !s->reading_news)
+		return;
+	s->view_known = true;
+	s->view_zxid = zxid;
+	s->in_view_count = view != NULL ? view->count + view->joining : 0;
+	for (uint32_t i = 0; i < s->in_view_count; i++)
+		s->in_view[i] = view->replicas[i].id;
+	ol_coord_set_view(zk->coord, shard, version, view);
+	zk_settle(zk);
+}
+
+static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *event)
+{
+	struct ol_view view;
+	char path[ZK_PATH_MAX];
+
+	if (ol_view_decode((const char *)event->data, event->bytes, &view) == 0) {
+		view_tell(zk, shard, event->number, event->version, &view);
+		return;
+	}
+	/* Version 0: a proposal would make the node, which fails. So it stays for a person to see.
+	 */
+	zk_path_shard(zk, shard, "/view", path);
+	if (zk->shards[shard].view_zxid != event->number)
+		ol_coord_say(
+			zk->coord,
+			"zookeeper: %s holds no view: look at it, and delete the node if it may go",
+			path);
+	view_tell(zk, shard, event->number, 0, NULL);
+}
+
+static void view_answer(struct zk *zk, uint32_t shard, const struct zk_event *event)
+{
+	struct zk_shard *s = &zk->shards[shard];
+	char path[ZK_PATH_MAX];
+	int rc = event->rc;
+
+	s->view_busy = false;
+	zk_path_shard(zk, shard, "/view", path);
+	if (rc == ZOK) {
+		view_decode(zk, shard, event);
+	} else if (rc == ZNONODE) { /* only this leaves a watch on what is not there */
+		rc = zoo_awexists(zk->zh, path, zk_on_watch, &s->refs[ZK_VIEW_MOVED], zk_on_stat,
+				  &s->refs[ZK_NO_VIEW]);
+		s->view_busy = rc == ZOK;
+	}
+	if (rc != ZOK)
+		zk_trouble(zk, path, rc);
+	if (s->view_again)
+		zk_view_read(zk, shard);
+}
+
+static void view_absent(struct zk *zk, uint32_t shard, const struct zk_event *event)
+{
+	struct zk_shard *s = &zk->shards[shard];
+
+	s->view_busy = false;
+	if (event->rc == ZNONODE) {
+		view_tell(zk, shard, 0, 0, NULL);
+	} else {
+		s->view_again = event->rc == ZOK;
+		s->view_news = s->view_news || s->reading_news;
+		zk_trouble(zk, "view", event->rc);
+	}
+	if (s->view_again)
+		zk_view_read(zk, shard);
+}
+
+void zk_view_propose(struct zk *zk, uint32_t shard)
+{
+	struct zk_shard *s = &zk->shards[shard];
+	char path[ZK_PATH_MAX], text[OL_VIEW_TEXT_MAX];
+	struct ol_view next;
+	uint64_t version;
+	int rc, bytes;
+
+	if (!ol_coord_wish_view(zk->coord, shard, &version, &next) || !zk->connected)
+		return; /* without a connection it is forgotten */
+	bytes = (int)ol_view_encode(&next, text);
+	zk_path_shard(zk, shard, "/view", path);
+	if (version == 0)
+		rc = zoo_acreate(zk->zh, path, text, bytes, zk_acl(zk), ZOO_PERSISTENT,
+				 zk_on_string, &s->refs[ZK_PROPOSED]);
+	else if (version > INT32_MAX)
+		rc = ZBADARGUMENTS;
+	else
+		rc = zoo_aset(zk->zh, path, text, bytes, (int)(version - 1), zk_on_stat,
+			      &s->refs[ZK_PROPOSED]);
+	if (rc != ZOK)
+		zk_trouble(zk, path, rc);
+}
+
+static void view_proposed(struct zk *zk, uint32_t shard, const struct zk_event *event)
+{
+	int rc = event->rc;
+
+	if (rc != ZOK)
+		zk->shards[shard].view_news = true;
+	if (rc != ZOK && rc != ZBADVERSION && rc != ZNODEEXISTS)
+		zk_trouble(zk, "proposing a view", rc);
+	if (zk->up && zk->granted)
+		zk_view_read(zk, shard);
+}
+
+void zk_view_event(struct zk *zk, const struct zk_event *event)
+{
+	uint32_t shard = event->ref->shard;
+
+	if (event->ref->kind == ZK_VIEW)
+		view_answer(zk, shard, event);
+	else if (event->ref->kind == ZK_NO_VIEW)
+		view_absent(zk, shard, event);
+	else if (event->ref->kind == ZK_PROPOSED)
+		view_proposed(zk, shard, event);
+	else if (zk->granted) /* a watch */
+		zk_view_read(zk, shard);
+}

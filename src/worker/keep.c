@@ -61,7 +61,8 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	grad->acks_due &= ~bit_of(link);
 	grad->unplaced &= ~bit_of(link);
 	grad->parts[link->index] = 0;
-	link->backoff_ns = 0;
+	for (uint32_t i = 0; i < OL_PEERS; i++) /* something came of these connections */
+		link->peers[i].backoff_ns = 0;
 	if (link->catch_up_seq != 0)
 		catch_up_look(link);
 	if (status != 0)
@@ -100,24 +101,32 @@ void ol_keep_on_pull(struct ol_worker *worker)
 	}
 }
 
-void ol_keep_on_down(struct ol_link *link)
+void ol_keep_on_outage(struct ol_link *link)
+{
+	struct ol_worker *worker = link->worker;
+
+	if (worker->opts.outage != OL_OUTAGE_CONTINUE)
+		return;
+	for (uint32_t i = 0; i < worker->window; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->op == NULL || (grad->open & bit_of(link)) == 0)
+			continue;
+		grad->op->local = 1; /* it waits here; training does not */
+		ol_op_done(worker, grad->op, grad->status, grad->version);
+		grad->op = NULL;
+	}
+}
+
+void ol_keep_on_head_down(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
 
 	link->send_count = 0;
 	link->catch_up_seq = 0;
 	for (uint32_t i = 0; i < worker->window; i++) {
-		struct ol_grad *grad = &worker->grads[i];
-
-		grad->acks_due &= ~bit_of(link);
-		grad->parts[link->index] = 0;
-		grad->left[link->index] = ol_layout_vector_bytes(&link->geo);
-		if (worker->opts.outage != OL_OUTAGE_CONTINUE || grad->op == NULL ||
-		    (grad->open & bit_of(link)) == 0)
-			continue;
-		grad->op->local = 1; /* it waits here; training does not */
-		ol_op_done(worker, grad->op, grad->status, grad->version);
-		grad->op = NULL;
+		worker->grads[i].parts[link->index] = 0;
+		worker->grads[i].left[link->index] = ol_layout_vector_bytes(&link->geo);
 	}
 }
 
@@ -138,50 +147,34 @@ static void send_queue_insert(struct ol_link *link, uint32_t index)
 	link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = index;
 }
 
-/* One buffer, now that the server's weights contain this worker's pushes up to `seq` */
-static void grad_on_up(struct ol_link *link, uint32_t index, uint64_t seq, bool went_back)
+/* It was applied, and is in the server's weights no more */
+static void reopen(struct ol_link *link, struct ol_grad *grad, uint32_t grads)
 {
-	struct ol_worker *worker = link->worker;
-	struct ol_grad *grad = &worker->grads[index];
-	const struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, link->index);
-
-	if (hdr->seq <= seq) {
-		if ((grad->open & bit_of(link)) != 0) /* only its ack was lost */
-			ol_keep_resolved(link, grad, 0);
-		return;
-	}
-	if (!went_back && hdr->seq > link->catch_up_seq)
-		link->catch_up_seq = hdr->seq;
-	if ((grad->kept & bit_of(link)) != 0) {
-		grad->kept &= ~bit_of(link);
-		grad->open |= bit_of(link);
-		link->stat.applied -= hdr->grads;
-		link->total -= hdr->grads;
-	}
-	if (went_back) {
-		ol_keep_resolved(link, grad, OL_E_LOST);
-		return;
-	}
-	link->stat.resent += hdr->grads;
-	send_queue_insert(link, index);
+	grad->kept &= ~bit_of(link);
+	grad->open |= bit_of(link);
+	link->stat.applied -= grads;
+	link->total -= grads;
 }
 
-int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved)
+void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved)
 {
 	struct ol_worker *worker = link->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
-	bool went_back = mirror->whole && !link->mirror_gone &&
-			 link->version < mirror->versions[link->index];
 	uint64_t gone;
-	int rc = worker->zero_copy ? ol_worker_remap(link) : 0;
 
-	if (rc != 0)
-		return rc;
+	link->went_back = mirror->whole && !link->mirror_gone &&
+			  link->version < mirror->versions[link->index];
 	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
+		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
-		if (grad->state == OL_GRAD_PUSHED && ((grad->open | grad->kept) & bit_of(link)))
-			grad_on_up(link, i, resolved->seq, went_back);
+		if (grad->state != OL_GRAD_PUSHED ||
+		    ((grad->open | grad->kept) & bit_of(link)) == 0)
+			continue;
+		if (hdr->seq > resolved->seq && (grad->kept & bit_of(link)) != 0)
+			reopen(link, grad, hdr->grads);
+		else if (hdr->seq <= resolved->seq && (grad->open & bit_of(link)) != 0)
+			ol_keep_resolved(link, grad, 0); /* only its ack was lost */
 	}
 	/* what is in no buffer any more, and not in these weights either */
 	gone = link->total > resolved->grads ? link->total - resolved->grads : 0;
@@ -189,10 +182,37 @@ int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved)
 		gone = link->stat.applied; /* the rest was another process's, of the same id */
 	link->stat.applied -= gone;
 	link->stat.lost += gone;
-	/* numbers are never used again, whatever a server went back to: what is left of the history
-	   that is gone would take them for its own */
-	if (link->seq < resolved->seq)
-		link->seq = resolved->seq;
-	link->mirror_gone = link->mirror_gone || went_back;
-	return 0;
+	link->mirror_gone = link->mirror_gone || link->went_back;
+}
+
+/* A buffer that the head does not know of */
+static void push_again(struct ol_link *link, struct ol_grad *grad, uint32_t index)
+{
+	const struct ol_push_hdr *hdr = ol_worker_hdr(link->worker, index, link->index);
+
+	grad->acks_due &= ~bit_of(link);
+	if (link->went_back) {
+		ol_keep_resolved(link, grad, OL_E_LOST);
+		return;
+	}
+	if (hdr->seq > link->catch_up_seq)
+		link->catch_up_seq = hdr->seq;
+	link->stat.resent += hdr->grads;
+	send_queue_insert(link, index);
+}
+
+int ol_keep_on_head_up(struct ol_link *link, uint64_t seq)
+{
+	struct ol_worker *worker = link->worker;
+	int rc = worker->zero_copy ? ol_worker_remap(link) : 0;
+
+	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state == OL_GRAD_PUSHED && (grad->open & bit_of(link)) != 0 &&
+		    ol_worker_hdr(worker, i, link->index)->seq > seq)
+			push_again(link, grad, i);
+	}
+	link->went_back = false;
+	return rc;
 }

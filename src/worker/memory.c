@@ -42,9 +42,12 @@ struct ol_board *ol_worker_board(struct ol_worker *worker)
 }
 
 /* One line each: they are read while others are written */
-_Atomic uint64_t *ol_worker_beat(struct ol_worker *worker, uint32_t link)
+_Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer)
 {
-	uint8_t *at = (uint8_t *)(void *)(ol_worker_board(worker) + 1) + link * OL_LINE_BYTES;
+	const struct ol_link *link = peer->link;
+	uint32_t index = link->index * OL_PEERS + (uint32_t)(peer - link->peers);
+	uint8_t *at =
+		(uint8_t *)(void *)(ol_worker_board(link->worker) + 1) + index * OL_LINE_BYTES;
 
 	return (_Atomic uint64_t *)(void *)at;
 }
@@ -76,11 +79,12 @@ static int slab_start(struct ol_worker *worker, uint64_t bytes, struct ol_slab *
 static int grad_map(struct ol_worker *worker, uint32_t grad, uint8_t *at)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		const struct ol_link *link = &worker->links[i];
+		struct ol_link *link = &worker->links[i];
+		const struct ol_peer *head = ol_link_head(link);
 		uint64_t bytes = ol_round_up(ol_layout_vector_bytes(&link->geo), OL_PAGE_BYTES);
 		int rc;
 
-		rc = worker->ops->map(link->conn, link->landing_key,
+		rc = worker->ops->map(head->conn, head->landing_key,
 				      ol_layout_slot_off(&link->geo, grad), bytes,
 				      at + link->geo.shard_first * 4);
 		if (rc != 0)
@@ -177,7 +181,7 @@ int ol_worker_memory_start(struct ol_worker *worker)
 			worker->window = worker->links[i].geo.window;
 	}
 	work_bytes = hdrs_bytes(worker) + worker->link_count * sizeof(struct ol_version_line) +
-		     sizeof(struct ol_board) + worker->link_count * OL_LINE_BYTES;
+		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES;
 	rc = slab_start(worker, work_bytes, &worker->work_slab, &worker->work_region);
 	if (rc == 0)
 		rc = mirrors_start(worker);
@@ -202,6 +206,7 @@ static bool content_matters(const struct ol_link *link, const struct ol_grad *gr
 int ol_worker_remap(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
+	const struct ol_peer *head = ol_link_head(link);
 	uint64_t vector = ol_layout_vector_bytes(&link->geo);
 	uint64_t bytes = ol_round_up(vector, OL_PAGE_BYTES);
 	void *copy = malloc(vector);
@@ -213,7 +218,7 @@ int ol_worker_remap(struct ol_link *link)
 
 		if (content_matters(link, grad))
 			memcpy(copy, at, vector);
-		rc = worker->ops->map(link->conn, link->landing_key,
+		rc = worker->ops->map(head->conn, head->landing_key,
 				      ol_layout_slot_off(&link->geo, i), bytes, at);
 		if (rc == 0 && content_matters(link, grad))
 			memcpy(at, copy, vector);

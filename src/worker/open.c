@@ -64,20 +64,19 @@ static int links_create(struct ol_worker *worker, const char *servers)
 		return -ENOMEM;
 	worker->link_count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		struct ol_link *link = &worker->links[i];
+		struct ol_peer *head = ol_link_head(&worker->links[i]);
 		size_t bytes = strcspn(at, ",");
 
-		if (bytes == 0 || bytes >= sizeof(link->addrs))
+		if (bytes == 0 || bytes >= sizeof(head->addrs))
 			return -EINVAL;
-		memcpy(link->addrs, at, bytes);
-		for (const char *one = link->addrs; one != NULL; one = strchr(one, '|')) {
+		memcpy(head->addrs, at, bytes);
+		for (const char *one = head->addrs; one != NULL; one = strchr(one, '|')) {
 			one += *one == '|';
-			if (strcspn(one, "|") == 0 || strcspn(one, "|") >= sizeof(link->addr))
+			if (strcspn(one, "|") == 0 || strcspn(one, "|") >= sizeof(head->addr))
 				return -EINVAL;
 		}
 		at += bytes + 1;
-		link->worker = worker;
-		link->index = i;
+		ol_link_init(&worker->links[i], worker, i);
 	}
 	return 0;
 }
@@ -121,7 +120,7 @@ static int links_wait(struct ol_worker *worker)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < worker->link_count; i++)
-		ol_link_start(&worker->links[i], ol_clock_ns());
+		ol_peer_start(ol_link_head(&worker->links[i]), ol_clock_ns());
 	while (rc >= 0) {
 		rc = links_failed(worker, &all_live);
 		if (rc != 0 || all_live)
@@ -137,7 +136,8 @@ static int links_wait(struct ol_worker *worker)
 			continue;
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %.255s (shard %u): no answer within %u ms; is it running?",
-			 worker->links[i].addrs, i, worker->opts.connect_timeout_ms);
+			 ol_link_head(&worker->links[i])->addrs, i,
+			 worker->opts.connect_timeout_ms);
 		return OL_E_NO_SERVER;
 	}
 	return rc;
@@ -146,10 +146,10 @@ static int links_wait(struct ol_worker *worker)
 /* The shards of one job look the same but for their place in it */
 static int links_agree(struct ol_worker *worker)
 {
-	const struct ol_link *first = &worker->links[0];
+	struct ol_link *first = &worker->links[0];
 
 	for (uint32_t i = 1; i < worker->link_count; i++) {
-		const struct ol_link *link = &worker->links[i];
+		struct ol_link *link = &worker->links[i];
 
 		if (link->geo.param_count == first->geo.param_count &&
 		    link->geo.workers_max == first->geo.workers_max &&
@@ -158,7 +158,7 @@ static int links_agree(struct ol_worker *worker)
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %s (shard %u) is of another job than %s (shard 0): parameters, "
 			 "workers, consistency or epoch differ",
-			 link->addr, i, first->addr);
+			 ol_link_head(link)->addr, i, ol_link_head(first)->addr);
 		return OL_E_GEOMETRY;
 	}
 	return 0;

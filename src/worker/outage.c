@@ -250,7 +250,7 @@ int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *add
 	if (shard >= worker->link_count || addr[0] == '\0' || strlen(addr) >= OL_XPORT_ADDR_MAX)
 		return -EINVAL;
 	link = &worker->links[shard];
-	memcpy(link->addrs, addr, strlen(addr) + 1);
+	memcpy(ol_link_head(link)->addrs, addr, strlen(addr) + 1);
 	if (link->state == OL_LINK_FAILED)
 		return OL_E_NO_SERVER;
 	ol_link_move(link, ol_worker_now(worker));

@@ -30,7 +30,7 @@ static bool links_busy(const struct ol_link *link)
 {
 	return link->send_count > 0 || link->read_state == OL_READ_NEWEST ||
 	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
-	       link->state < OL_LINK_LIVE || link->pinned;
+	       link->state == OL_LINK_DOWN || link->pinned;
 }
 
 uint64_t ol_worker_now(struct ol_worker *worker)
@@ -50,7 +50,8 @@ static void outage_progress(struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
-		ol_link_watch(link, worker->now_ns);
+		for (uint32_t k = 0; k < OL_PEERS; k++)
+			ol_peer_watch(&link->peers[k], worker->now_ns);
 		if (link->queue.count > 0)
 			ol_outage_replay(link);
 	}
@@ -66,13 +67,13 @@ static int poll_once(struct ol_worker *worker)
 		ol_worker_now(worker);
 	for (int i = 0; i < events_count; i++) {
 		struct ol_xport_conn *conn = events[i].conn;
-		struct ol_link *link;
+		struct ol_peer *peer;
 
 		if (conn == NULL)
 			continue;
-		link = conn->user;
-		ol_link_on_event(link, &events[i], worker->now_ns);
-		if (link->conn != conn)
+		peer = conn->user;
+		ol_link_on_event(peer, &events[i], worker->now_ns);
+		if (peer->conn != conn)
 			ol_xport_forget(&events[i + 1], events_count - i - 1, conn);
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -80,7 +81,7 @@ static int poll_once(struct ol_worker *worker)
 
 		if (!links_busy(link))
 			continue;
-		if (link->state < OL_LINK_LIVE)
+		if (link->state == OL_LINK_DOWN)
 			ol_link_tick(link, ol_worker_now(worker));
 		ol_push_progress(link);
 		if (link->state != OL_LINK_LIVE)
@@ -110,7 +111,7 @@ int ol_worker_poll(struct ol_worker *worker)
 static uint64_t sleep_max_ns(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (worker->links[i].state == OL_LINK_IDLE)
+		if (worker->links[i].state == OL_LINK_DOWN)
 			return RETRY_MAX_MS * OL_NS_PER_MS;
 	}
 	return SLEEP_MAX_MS * OL_NS_PER_MS;
@@ -144,8 +145,10 @@ static int poll_some(struct ol_worker *worker)
 /* Nothing has come for a while: a server that is gone without a word must be noticed */
 static void probe(struct ol_worker *worker, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < worker->link_count; i++)
-		ol_link_probe(&worker->links[i], now_ns);
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		for (uint32_t k = 0; k < OL_PEERS; k++)
+			ol_peer_probe(&worker->links[i].peers[k], now_ns);
+	}
 }
 
 int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
@@ -189,21 +192,21 @@ int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret
 		.flags = OL_XPORT_SIGNALED,
 		.cookie = ol_cookie_make(OL_COOKIE_STAT, worker->stat_generation + 1),
 	};
-	struct ol_link *link;
+	const struct ol_peer *reader;
 	bool posted = false;
 	int rc = 0;
 
 	if (shard >= worker->link_count)
 		return -EINVAL;
-	link = &worker->links[shard];
-	read.src = link->public_key;
+	reader = worker->links[shard].reader;
+	read.src = reader->public_key;
 	worker->stat_generation++;
 	worker->stat_done = false;
 	while (rc >= 0 && !worker->stat_done) {
-		if (link->state != OL_LINK_LIVE)
+		if (reader->state != OL_PEER_LIVE)
 			return OL_E_NO_SERVER;
 		if (!posted)
-			posted = worker->ops->post_read(link->conn, &read) == 0;
+			posted = worker->ops->post_read(reader->conn, &read) == 0;
 		rc = poll_once(worker);
 		if (!worker->stat_done && ol_clock_ns() >= bound_ns)
 			return -ETIMEDOUT;

@@ -81,11 +81,11 @@ static bool pin_post(struct ol_link *link, uint64_t version_plus_1)
 		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_INLINE,
-		.dst = link->landing_key,
+		.dst = link->reader->landing_key,
 		.dst_off = OL_PIN_OFF,
 	};
 
-	return link->worker->ops->post_write(link->conn, &write) == 0;
+	return link->worker->ops->post_write(link->reader->conn, &write) == 0;
 }
 
 void ol_pull_unpin(struct ol_link *link)
@@ -104,12 +104,12 @@ static int post_line(struct ol_link *link, unsigned flags)
 			    .bytes = sizeof(*line) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_SIGNALED | flags,
-		.src = link->public_key,
+		.src = link->reader->public_key,
 		.src_off = OL_BOARD_LINE_OFF,
 		.cookie = ol_cookie_make(OL_COOKIE_READ, link->index),
 	};
 
-	return worker->ops->post_read(link->conn, &read);
+	return worker->ops->post_read(link->reader->conn, &read);
 }
 
 /* Where the content of a shard at byte `off` lies in a mirror, and how much of it in one piece */
@@ -140,7 +140,7 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 	uint64_t total = ol_worker_mirrored(link), off = link->read_off, left = OL_CHUNK_BYTES;
 	struct ol_xport_read read = {
 		.flags = OL_XPORT_MORE, /* the version line follows */
-		.src = link->public_key,
+		.src = link->reader->public_key,
 		.src_off = ol_layout_snapshot_off(&link->geo, link->read_snapshot) + off,
 	};
 
@@ -159,14 +159,14 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 		left -= bytes;
 	}
 	*ret_bytes = off - link->read_off;
-	return worker->ops->post_read(link->conn, &read);
+	return worker->ops->post_read(link->reader->conn, &read);
 }
 
 /* What a post came to. False: not now, or never, which ends the link. */
 static bool posted(struct ol_link *link, int rc)
 {
 	if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
-		ol_link_break(link, rc);
+		ol_link_break(link->reader, rc);
 	return rc == 0;
 }
 
@@ -278,7 +278,7 @@ static void read_done(struct ol_link *link, int status)
 	mirror->versions[link->index] = link->read_version;
 	mirror->epochs[link->index] = link->epoch;
 	mirror->read_ns[link->index] = worker->now_ns;
-	link->backoff_ns = 0;
+	link->reader->backoff_ns = 0;
 	link->read_state = OL_READ_DONE;
 	pull_check(worker);
 }

@@ -130,7 +130,7 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 	grad->open |= UINT64_C(1) << link->index;
 	grad->unplaced |= UINT64_C(1) << link->index;
 	/* where there is no server, its welcome puts it into the queue */
-	if (link->state == OL_LINK_LIVE)
+	if (ol_link_pushes(link))
 		link->send_queue[(link->send_head + link->send_count++) % OL_WINDOW_MAX] = index;
 }
 
@@ -208,7 +208,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	struct ol_xport_write write = {
 		.flags = OL_XPORT_DOORBELL,
 		.imm = ol_bell_make(OL_BELL_PUSH, index),
-		.dst = link->landing_key,
+		.dst = ol_link_head(link)->landing_key,
 		.dst_off = ol_layout_slot_off(&link->geo, index) +
 			   ol_layout_vector_bytes(&link->geo) - bytes,
 		.cookie = ol_cookie_make(OL_COOKIE_PLACED,
@@ -217,7 +217,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	struct ol_xport_seg *seg = &write.segs[0];
 
 	/* of this connection; a server that went back does not know the version it is of */
-	hdr->epoch = link->epoch;
+	hdr->epoch = ol_link_head(link)->epoch;
 	if (hdr->base_version > link->version)
 		hdr->base_version = link->version;
 	ol_record_seal(hdr);
@@ -235,7 +235,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 		write.flags |= OL_XPORT_INLINE;
 	if (!leaves_at_once(worker, bytes))
 		write.flags |= OL_XPORT_SIGNALED;
-	return worker->ops->post_write(link->conn, &write);
+	return worker->ops->post_write(ol_link_head(link)->conn, &write);
 }
 
 /* The last piece of what is left of a gradient, down to byte `to` of the shard */
@@ -249,10 +249,10 @@ static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 			    .off = grad_off(link, index) + *left - bytes,
 			    .bytes = (uint32_t)bytes } },
 		.seg_count = 1,
-		.dst = link->landing_key,
+		.dst = ol_link_head(link)->landing_key,
 		.dst_off = ol_layout_slot_off(&link->geo, index) + *left - bytes,
 	};
-	int rc = worker->ops->post_write(link->conn, &write);
+	int rc = worker->ops->post_write(ol_link_head(link)->conn, &write);
 
 	if (rc == 0)
 		*left -= bytes;
@@ -266,7 +266,7 @@ static int post_part(struct ol_link *link, uint32_t index, uint64_t units)
 		.imm = ol_bell_make(OL_BELL_PART, ol_part_make(index, units)),
 	};
 
-	return link->worker->ops->post_write(link->conn, &write);
+	return link->worker->ops->post_write(ol_link_head(link)->conn, &write);
 }
 
 /* Tell the server that all from byte `first` on is there. Only a hint: no matter if it fails. */
@@ -321,7 +321,7 @@ int ol_grad_release(struct ol_worker *worker, float *data)
 		struct ol_link *link = &worker->links[i];
 		int rc = 0;
 
-		if (link->state == OL_LINK_LIVE)
+		if (ol_link_pushes(link))
 			rc = cancel_parts(link, (uint32_t)(grad - worker->grads));
 		if (rc == -EAGAIN)
 			return rc;
@@ -345,7 +345,7 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 		uint64_t units = (from + OL_PART_FLOATS - 1) / OL_PART_FLOATS;
 
 		/* what does not fit the queue now goes with the push; what is last always does */
-		if (units > 0 && link->send_count == 0 && link->state == OL_LINK_LIVE)
+		if (units > 0 && link->send_count == 0 && ol_link_pushes(link))
 			send_down(link, (uint32_t)(grad - worker->grads),
 				  units * OL_PART_FLOATS * 4);
 	}
@@ -380,14 +380,14 @@ static int send_one(struct ol_link *link, uint32_t index)
 
 void ol_push_progress(struct ol_link *link)
 {
-	while (link->send_count > 0 && link->state == OL_LINK_LIVE) {
+	while (link->send_count > 0 && ol_link_pushes(link)) {
 		uint32_t index = link->send_queue[link->send_head];
 		int rc = send_one(link, index);
 
 		/* a full queue is tried again at the next poll; a broken one is about to be
 		 * reported */
 		if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
-			ol_link_break(link, rc);
+			ol_link_break(ol_link_head(link), rc);
 		if (rc != 0)
 			return;
 		link->worker->grads[index].acks_due |= UINT64_C(1) << link->index;
@@ -415,21 +415,23 @@ void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
 	ol_op_done(worker, op, 0, 0);
 }
 
-void ol_push_on_ack(struct ol_link *link, uint32_t slot)
+void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 {
+	struct ol_link *link = peer->link;
 	struct ol_worker *worker = link->worker;
 	uint64_t bit = UINT64_C(1) << link->index;
 	struct ol_grad *grad;
 	struct ol_ack ack;
 
-	if (slot >= worker->window || link->state != OL_LINK_LIVE)
+	if (slot >= worker->window || peer->state != OL_PEER_LIVE)
 		return;
 	grad = &worker->grads[slot];
-	memcpy(&ack, (const struct ol_ack *)link->acks->addr + slot, sizeof(ack));
-	if (!ol_record_whole(&ack) || ack.epoch != link->epoch || (grad->acks_due & bit) == 0 ||
+	memcpy(&ack, (const struct ol_ack *)peer->acks->addr + slot, sizeof(ack));
+	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch || (grad->acks_due & bit) == 0 ||
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
 		return; /* not an answer to what was asked */
-	ol_link_learn(link, ack.version, ack.snapshot);
+	if (peer == link->reader)
+		ol_link_learn(link, ack.version, ack.snapshot);
 	if (link->index == 0)
 		grad->version = ack.version;
 	ol_keep_resolved(link, grad, ack.status);

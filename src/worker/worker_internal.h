@@ -44,14 +44,61 @@ struct ol_queue_state {
 	uint32_t count;
 };
 
-/* One server's side of the worker. */
+/* How far the connection with one server is. */
+enum ol_peer_state {
+	OL_PEER_NONE, /* not wanted */
+	OL_PEER_IDLE, /* not connected; try again at retry_ns */
+	OL_PEER_KNOCKING, /* knock sent; waits for the challenge */
+	OL_PEER_PROVING, /* proof sent; waits to be accepted */
+	OL_PEER_JOINING, /* hello sent; waits for the welcome */
+	OL_PEER_LIVE,
+};
+
+/* The connection with one server of a shard. */
+struct ol_peer {
+	struct ol_link *link;
+	enum ol_wire_role role;
+	enum ol_peer_state state;
+	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
+	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
+	uint32_t attempts; /* connections tried since the last that was live */
+	uint32_t busy_tries; /* refused because its id was still connected */
+	struct ol_xport_conn *conn;
+	uint64_t retry_ns;
+	uint64_t knock_ns; /* when the last knock was sent */
+	uint64_t backoff_ns;
+	uint8_t n[OL_NONCE_BYTES];
+	uint8_t m[OL_NONCE_BYTES];
+
+	struct ol_xport_rkey public_key;
+	struct ol_xport_rkey landing_key;
+	uint32_t epoch; /* of its welcome */
+	struct ol_slab *acks; /* of this connection */
+	struct ol_xport_region *acks_region;
+	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
+
+	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not yet
+			    */
+	bool probing;
+
+	/* The server's heartbeat, read one-sidedly */
+	bool beat_posted;
+	uint64_t beat_post_ns;
+	uint64_t beat; /* as last read … */
+	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
+};
+
 enum ol_link_state {
-	OL_LINK_IDLE, /* not connected; try again at retry_ns */
-	OL_LINK_KNOCKING, /* knock sent; waits for the challenge */
-	OL_LINK_PROVING, /* proof sent; waits to be accepted */
-	OL_LINK_JOINING, /* hello sent; waits for the welcome */
+	OL_LINK_DOWN, /* a server that is needed is not there */
 	OL_LINK_LIVE, /* may push and pull */
 	OL_LINK_FAILED, /* status says why; nothing more will come */
+};
+
+/* The servers of a shard that a worker talks to. */
+enum {
+	OL_HEAD, /* pushes go there; pulls too, unless … */
+	OL_TAIL, /* … they go here */
+	OL_PEERS
 };
 
 enum ol_read_state {
@@ -64,36 +111,26 @@ enum ol_read_state {
 	OL_READ_DONE,
 };
 
+/* One shard's side of the worker. */
 struct ol_link {
 	struct ol_worker *worker;
 	uint32_t index; /* shard */
 	enum ol_link_state state;
 	int status; /* of a failed link */
-	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
-	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
-	uint32_t attempts; /* connections tried since the last that was live */
-	struct ol_xport_conn *conn;
-	uint64_t retry_ns;
-	uint64_t knock_ns; /* when the last knock was sent */
-	uint64_t backoff_ns;
-	uint8_t n[OL_NONCE_BYTES];
-	uint8_t m[OL_NONCE_BYTES];
+	struct ol_peer peers[OL_PEERS];
+	struct ol_peer *reader; /* the one of them that is read from */
 
 	struct ol_geometry geo;
-	struct ol_xport_rkey public_key;
-	struct ol_xport_rkey landing_key;
-	uint32_t epoch;
-
+	uint32_t epoch; /* newest known */
 	float lr; /* of plain SGD; 0: another rule */
 	bool nonfinite; /* gradients may hold a NaN or an infinity */
-	struct ol_slab *acks; /* of this connection */
-	struct ol_xport_region *acks_region;
-	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
 
 	uint64_t seq; /* last used */
 	uint64_t total; /* gradients of this id that the server's weights contain, as it said */
 	struct ol_link_stat stat; /* applied: total, less what was there before this worker */
 	struct ol_queue_state queue;
+	bool went_back; /* the reader's welcome was of older weights than the mirror's: what is not
+			   in them is lost */
 	bool mirror_gone; /* the last weights are of a history that was given up: not to be offered
 			   */
 	uint64_t catch_up_seq; /* what was pushed again up to here is not yet resolved; 0: it is */
@@ -112,16 +149,6 @@ struct ol_link {
 	uint32_t read_retries;
 	bool read_local; /* this shard's server is gone: the last weights will do */
 	bool pinned;
-	uint32_t busy_tries; /* refused because its id was still connected */
-	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not yet
-			    */
-	bool probing;
-
-	/* The server's heartbeat, read one-sidedly */
-	bool beat_posted;
-	uint64_t beat_post_ns;
-	uint64_t beat; /* as last read … */
-	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
 };
 
 /* A gradient buffer: slot i of every shard. */
@@ -222,21 +249,51 @@ static inline uint32_t ol_placed_arg(uint32_t index, uint32_t generation)
 	return index << 24 | (generation & 0xffffff);
 }
 
-/* link.c */
-void ol_link_start(struct ol_link *link, uint64_t now_ns);
-void ol_link_on_event(struct ol_link *link, const struct ol_xport_event *event, uint64_t now_ns);
+/* link.c: what spans the connections of a shard */
+void ol_link_init(struct ol_link *link, struct ol_worker *worker, uint32_t index);
+void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_link_tick -- connect again when it is time */
 void ol_link_tick(struct ol_link *link, uint64_t now_ns);
 /* ol_link_break -- a post failed as no retry can mend: the connection ends */
-void ol_link_break(struct ol_link *link, int status);
-/* ol_link_watch -- look whether the server's heartbeat goes on */
-void ol_link_watch(struct ol_link *link, uint64_t now_ns);
-/* ol_link_move -- let go of the server, whatever it does, and look for it at addrs */
+void ol_link_break(struct ol_peer *peer, int status);
+/* ol_link_lost -- a connection that was live, or nearly, is no more */
+void ol_link_lost(struct ol_peer *peer, int status, uint64_t now_ns);
+/* ol_link_fail -- for good: the reason (NULL: status's) goes to whoever opened the worker */
+void ol_link_fail(struct ol_peer *peer, int status, const char *why);
+/* ol_link_move -- let go of the server, whatever it does, and look for it at its new addrs */
 void ol_link_move(struct ol_link *link, uint64_t now_ns);
-/* ol_link_probe -- nothing was heard for long: see whether the server is still there */
-void ol_link_probe(struct ol_link *link, uint64_t now_ns);
 void ol_link_free(struct ol_link *link);
 void ol_link_learn(struct ol_link *link, uint64_t version, uint32_t snapshot);
+
+static inline struct ol_peer *ol_link_head(struct ol_link *link)
+{
+	return &link->peers[OL_HEAD];
+}
+
+/* ol_link_pushes -- what is pushed goes out now */
+static inline bool ol_link_pushes(const struct ol_link *link)
+{
+	return link->peers[OL_HEAD].state == OL_PEER_LIVE;
+}
+
+/* peer.c: the handshake of one connection, and whether the other end still lives */
+/* ol_peer_start -- knock */
+void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
+/* ol_peer_drop -- free the connection, and fence its server out */
+void ol_peer_drop(struct ol_peer *peer);
+/* ol_peer_again -- drop, and knock again after a while */
+void ol_peer_again(struct ol_peer *peer, uint64_t now_ns);
+/* ol_peer_at_once -- no while, unless that is what ended the last one before anything came of it */
+void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns);
+void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns);
+void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
+/* ol_peer_on_down -- true: it was a step of the handshake; false: a session has ended */
+bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
+/* ol_peer_watch -- look whether the server's heartbeat goes on */
+void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns);
+void ol_peer_on_beat(struct ol_peer *peer, int status, uint64_t now_ns);
+/* ol_peer_probe -- nothing was heard for long: see whether the server is still there */
+void ol_peer_probe(struct ol_peer *peer, uint64_t now_ns);
 
 /* memory.c */
 int ol_worker_memory_start(struct ol_worker *worker);
@@ -244,7 +301,8 @@ void ol_worker_memory_free(struct ol_worker *worker);
 struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link);
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
 struct ol_board *ol_worker_board(struct ol_worker *worker);
-_Atomic uint64_t *ol_worker_beat(struct ol_worker *worker, uint32_t link);
+/* ol_worker_beat -- where a peer's heartbeat is read to */
+_Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer);
 /* ol_worker_remap -- zero-copy: the new server's slots take the place of the old one's, contents
  * kept */
 int ol_worker_remap(struct ol_link *link);
@@ -256,7 +314,7 @@ uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
 /* push.c */
 void ol_push_progress(struct ol_link *link);
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status);
-void ol_push_on_ack(struct ol_link *link, uint32_t slot);
+void ol_push_on_ack(struct ol_peer *peer, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
@@ -277,9 +335,16 @@ static inline bool ol_link_usable(const struct ol_link *link)
 /* keep.c: what was pushed and could be lost */
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status);
 void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad);
-void ol_keep_on_down(struct ol_link *link);
-/* ol_keep_on_up -- 0, or why the link cannot be used */
-int ol_keep_on_up(struct ol_link *link, const struct ol_applied *resolved);
+/* ol_keep_on_outage -- a server is gone: with CONTINUE nobody waits for what is with it */
+void ol_keep_on_outage(struct ol_link *link);
+/* ol_keep_on_head_down -- the connection that pushes took is gone */
+void ol_keep_on_head_down(struct ol_link *link);
+/* ol_keep_on_reader_up -- the weights that are read contain this: what was waiting for it is done
+ */
+void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved);
+/* ol_keep_on_head_up -- after the reader: the head knows all pushes up to seq; the rest is pushed
+ * again. 0, or why the link cannot be used */
+int ol_keep_on_head_up(struct ol_link *link, uint64_t seq);
 void ol_keep_on_pull(struct ol_worker *worker);
 
 /* outage.c: gradients that wait for their server */

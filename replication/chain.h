@@ -8,18 +8,35 @@
  *
  *	received    newest entry in the ring; a head has ordered it
  *	forwarded   newest entry handed to the successor: never over received
- *	applied     newest entry in the weights: with a full successor never over forwarded
- *	succ_acked  newest entry that the successor has applied, as it says
+ *	applied     newest entry in the weights: with a full successor not over forwarded, but for
+ *	            what had been forwarded to the one before
+ *	succ_acked  newest entry that the successor has no more need of, as it says
  *	committed   newest entry known to be applied by the tail
  *
- * Every full replica has what its successors have, so what the tail has applied all have. A slot is
- * free when its entry is committed and the successor has it.
+ * Every full replica has what its successors have, so what the tail has applied all have: the tail
+ * commits by applying. A slot is free when its entry is committed, applied here, and not needed by
+ * one that joins.
  *
- * A chain grows at its end: the tail forwards to the one that joins, which is behind it, and goes
- * on committing by itself. When it is close, the tail begins the handoff: from then on it commits
- * only what the joining one has applied too; when that is everything, the joining one has caught
- * up, and the next view may make it the tail. So at no time is anything committed that a full
- * replica does not have.
+ * A chain grows at its end: the tail offers its weights to the one that joins, which is behind it,
+ * and from then on keeps and forwards what comes after them; it goes on committing by itself.
+ * With the first ack of the joining one the handoff begins: from then on the tail applies, and so
+ * commits and shows, only what the joining one has applied before; when that is everything, the
+ * joining one has caught up, and the next view may make it the tail. So at no time is anything
+ * committed that a full replica does not have. A handoff ends with a view, never with a link: the
+ * view that makes the joining one the tail may be in force before this one has heard of it.
+ *
+ * What whoever drives it must do:
+ *  - adopt views in the order of their epochs (some may be left out), and propose only what follows
+ *    the view that is adopted, by compare-and-set against that very one;
+ *  - after on_view(), before progress(): where the role is no longer head or only, end what workers
+ *    push over; where it is no longer tail or only, end whatever workers could read weights over
+ *    (when ONLY becomes HEAD that is their one connection): what is applied from now on is not
+ *    committed. New sessions only while serves_push() / _pull();
+ *  - one link to a neighbour at a time: before a new one of the same predecessor is welcomed, the
+ *    old one is fenced and on_predecessor(false) called; what it rang for and was not passed on is
+ *    forgotten;
+ *  - answer a hello only in a view of at least its epoch, in which its sender is the predecessor;
+ *  - a link that broke is tried again until fence_successor(), whether its end is suspected or not.
  */
 #ifndef OL_REPLICATION_CHAIN_H
 #define OL_REPLICATION_CHAIN_H
@@ -33,17 +50,19 @@ struct ol_chain_ops {
 	int (*forward)(void *env, uint64_t version);
 	/* apply -- in order, each once. 0, or -EAGAIN: not now */
 	int (*apply)(void *env, uint64_t version);
-	/* committed -- by the tail: entry `version` is; tell its workers. In order, each once, but
-	   for those that a replica had applied before it became the tail: welcomes tell of them */
+	/* committed -- by the tail: entry `version` is; tell its workers. Right after its apply(),
+	   each once. Those that a replica had applied before it became the tail are left out:
+	   welcomes tell of them */
 	void (*commit)(void *env, uint64_t version);
-	/* ack -- tell the predecessor: all up to `version` is applied (by a tail or one that
-	   joins) or committed (by others). 0, or -EAGAIN: not now */
+	/* ack -- tell the predecessor: the slots of all up to `version` are free, see freed().
+	   0, or -EAGAIN: not now */
 	int (*ack)(void *env, uint64_t version);
 	/* fence -- cut off this end of a link to whoever was predecessor (successor) before: when
 	   it returns nothing written by it can take effect. Entries received stay. */
 	void (*fence_predecessor)(void *env);
 	void (*fence_successor)(void *env);
-	/* connect -- begin a link to the successor; on_successor_up() when it says what it has */
+	/* connect -- begin a link to the successor; on_successor_up() when it says what it has. To
+	   one that joins only when there are weights to offer. */
 	void (*connect)(void *env, const struct ol_member *successor);
 };
 
@@ -57,14 +76,19 @@ struct ol_chain {
 	bool loaded; /* it has weights: `applied` means something */
 	bool succ_up; /* the successor said what it has, on this link */
 	bool succ_full; /* the successor is a full replica */
+	bool succ_held; /* what the joining one has not acknowledged is kept for it */
+	bool succ_told; /* the joining one has acknowledged something on this link: it has weights
+			 */
 	bool handoff; /* commits wait for the one that joins */
 	bool pred_up; /* acks can be given */
+	bool ack_due; /* even if there is nothing new: the link is */
 	uint64_t received;
 	uint64_t forwarded;
 	uint64_t applied;
 	uint64_t succ_acked;
 	uint64_t committed;
-	uint64_t acked; /* last told to the predecessor */
+	uint64_t acked; /* last told to a predecessor: later entries may overwrite all up to it */
+	uint64_t floor; /* newest entry that an earlier tail may have committed */
 };
 
 void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
@@ -75,19 +99,36 @@ void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
  *
  * Whoever is no longer the neighbour is fenced off before anything else. Returns 0; -ESTALE for a
  * view that is not newer than the one in force (nothing happens); OL_CHAIN_REMOVED if this replica
- * was in the last view and is not in this one: both its neighbours are fenced off, it must not act
- * any more.
+ * was in the last view and is not in this one, or counted and now joins again: both its neighbours
+ * are fenced off, what it has is worth nothing, it must not act any more.
+ *
+ * Nor is what one that joined has worth anything in a view with another `founded`: loaded is false
+ * then. If it is the founder, on_load() follows.
  */
 enum {
 	OL_CHAIN_REMOVED = 1
 };
 int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view);
 
-/* ol_chain_on_load -- the replica has weights of `version`: found, or read from its predecessor.
- * What lies in the ring above it is then applied. */
+/* ol_chain_on_load -- the replica has weights of `version`: found, before or after the view; or
+ * read from its predecessor, exactly those of its last hello (older ones are ignored). What lies in
+ * the ring above it is then applied. */
 void ol_chain_on_load(struct ol_chain *chain, uint64_t version);
 
-/* ol_chain_on_predecessor -- a link from the predecessor is there (true), or it is gone */
+/*
+ * ol_chain_on_hello -- the predecessor offers weights of `content`: what to answer
+ *
+ * 0: this replica has all up to *ret_have, and needs no weights. OL_CHAIN_LOAD: it joins and has
+ * none, or too old ones: *ret_have is `content`, on_load() is to follow. One that joins may hold
+ * what the tail waits for, so it never reads weights because of a new link alone. -EPROTO: no
+ * predecessor is expected here. May be called again, until on_predecessor(true).
+ */
+enum {
+	OL_CHAIN_LOAD = 1
+};
+int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_have);
+
+/* ol_chain_on_predecessor -- its hello was answered: entries may come (true); the link is gone */
 void ol_chain_on_predecessor(struct ol_chain *chain, bool up);
 
 /*
@@ -97,6 +138,14 @@ void ol_chain_on_predecessor(struct ol_chain *chain, bool up);
  * link is to be cut.
  */
 int ol_chain_on_entry(struct ol_chain *chain, uint64_t version);
+
+/*
+ * ol_chain_on_offer -- weights of `content` are about to be offered in a hello
+ *
+ * To one that joins: what comes after them is kept from now on, so that it can follow, until
+ * on_successor_down(). To a full one this is nothing. -EPROTO: they are too old already.
+ */
+int ol_chain_on_offer(struct ol_chain *chain, uint64_t content);
 
 /*
  * ol_chain_on_successor_up -- it is there, and has all up to `have`: of a joining one, the version
@@ -122,8 +171,11 @@ void ol_chain_progress(struct ol_chain *chain);
 /* ol_chain_waits -- true if progress() may do more without another event */
 bool ol_chain_waits(const struct ol_chain *chain);
 
+/* ol_chain_freed -- newest entry whose slot is free: it is never asked for again */
+uint64_t ol_chain_freed(const struct ol_chain *chain);
+
 /* ol_chain_serves_push / _pull -- workers may be let in: it is the head (the tail), has weights,
- * and they contain all that it has received */
+ * and they contain all that it has received (all that was ever committed) */
 bool ol_chain_serves_push(const struct ol_chain *chain);
 bool ol_chain_serves_pull(const struct ol_chain *chain);
 

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* chain.c -- the state machine of chain.h; README.md says why it holds */
+
+#include "replication/chain.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static bool counts(enum ol_chain_role role)
+{
+	return role != OL_CHAIN_NONE && role != OL_CHAIN_JOINING;
+}
+
+static bool same(const struct ol_member *a, const struct ol_member *b)
+{
+	return a != NULL && b != NULL && a->id == b->id;
+}
+
+void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
+		   const struct ol_chain_ops *ops, void *env)
+{
+	*chain = (struct ol_chain){ .ops = ops, .env = env, .id = id, .slots = slots };
+}
+
+uint64_t ol_chain_freed(const struct ol_chain *chain)
+{
+	uint64_t free = chain->applied;
+
+	if (!chain->loaded)
+		return chain->acked;
+	if (counts(chain->role))
+		free = min_u64(free, chain->committed);
+	if (chain->succ_held)
+		free = min_u64(free, chain->succ_acked);
+	return free;
+}
+
+/* Oldest version from which a successor can go on: all after it are in the ring, and stay */
+static uint64_t kept(const struct ol_chain *chain)
+{
+	uint64_t written = chain->received > chain->slots ? chain->received - chain->slots : 0;
+
+	return max_u64(chain->acked, written);
+}
+
+static void forget_successor(struct ol_chain *chain)
+{
+	chain->succ_up = false;
+	chain->succ_full = false;
+	chain->succ_held = false;
+	chain->succ_told = false;
+	chain->handoff = false;
+	chain->forwarded = 0;
+	chain->succ_acked = 0;
+}
+
+/* What it has belongs to no history any more */
+static void forget_history(struct ol_chain *chain)
+{
+	chain->loaded = false;
+	chain->received = 0;
+	chain->applied = 0;
+	chain->committed = 0;
+	chain->acked = 0;
+	chain->floor = 0;
+}
+
+/* Has this replica no place in the history that `view` goes on with? */
+static bool removed(const struct ol_chain *chain, const struct ol_view *view,
+		    enum ol_chain_role role)
+{
+	if (chain->role == OL_CHAIN_NONE)
+		return false;
+	if (role == OL_CHAIN_NONE)
+		return true;
+	return counts(chain->role) &&
+	       (role == OL_CHAIN_JOINING || view->founded != chain->view.founded);
+}
+
+static void connect_successor(struct ol_chain *chain)
+{
+	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
+
+	if (succ != NULL && (chain->succ_full || chain->loaded))
+		chain->ops->connect(chain->env, succ);
+}
+
+int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
+{
+	enum ol_chain_role role = ol_view_role(view, chain->id);
+	const struct ol_member *pred = ol_view_predecessor(&chain->view, chain->id);
+	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
+	const struct ol_member *next_succ = ol_view_successor(view, chain->id);
+	bool full = next_succ != NULL && counts(ol_view_role(view, next_succ->id));
+	bool was_tail = ol_chain_is_tail(chain);
+	bool out, keep_pred, keep_succ;
+
+	if (view->epoch <= chain->view.epoch)
+		return -ESTALE;
+	out = removed(chain, view, role);
+	keep_pred = !out && same(pred, ol_view_predecessor(view, chain->id));
+	/* one that counted and joins again begins anew */
+	keep_succ = !out && same(succ, next_succ) && (full || !chain->succ_full);
+	if (pred != NULL && !keep_pred) {
+		chain->ops->fence_predecessor(chain->env);
+		chain->pred_up = false;
+	}
+	if (!keep_succ) {
+		if (succ != NULL)
+			chain->ops->fence_successor(chain->env);
+		forget_successor(chain);
+	}
+	if (out || (chain->role == OL_CHAIN_JOINING && view->founded != chain->view.founded))
+		forget_history(chain);
+	chain->view = *view;
+	chain->role = out ? OL_CHAIN_NONE : role;
+	if (out)
+		return OL_CHAIN_REMOVED;
+	chain->succ_full = full;
+	if (full) {
+		chain->succ_held = false;
+		chain->handoff = false;
+	}
+	if (ol_chain_is_tail(chain)) {
+		/* whoever was the tail meanwhile had no more than this */
+		chain->floor = chain->received;
+		if (!was_tail)
+			chain->committed = max_u64(chain->committed, chain->applied);
+	}
+	if (!keep_succ)
+		connect_successor(chain);
+	return 0;
+}
+
+void ol_chain_on_load(struct ol_chain *chain, uint64_t version)
+{
+	bool was_loaded = chain->loaded;
+
+	if (chain->role == OL_CHAIN_JOINING && version < chain->acked)
+		return;
+	chain->loaded = true;
+	chain->applied = version;
+	chain->received = max_u64(chain->received, version);
+	chain->acked = max_u64(chain->acked, version);
+	if (ol_chain_is_tail(chain)) {
+		chain->committed = version;
+		chain->floor = chain->received;
+	}
+	if (!was_loaded && !chain->succ_full)
+		connect_successor(chain);
+}
+
+int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_have)
+{
+	bool joins = chain->role == OL_CHAIN_JOINING;
+
+	if (ol_view_predecessor(&chain->view, chain->id) == NULL || (!joins && !chain->loaded))
+		return -EPROTO;
+	if (joins) {
+		/* its tail knows of what it has applied, and sends the rest again */
+		if (chain->applied < content)
+			chain->loaded = false;
+		chain->received = chain->loaded ? chain->applied : content;
+		chain->acked = chain->received;
+	}
+	*ret_have = chain->received;
+	return chain->loaded ? 0 : OL_CHAIN_LOAD;
+}
+
+void ol_chain_on_predecessor(struct ol_chain *chain, bool up)
+{
+	chain->pred_up = up;
+	chain->ack_due = up;
+}
+
+int ol_chain_on_entry(struct ol_chain *chain, uint64_t version)
+{
+	if (!chain->pred_up || version != chain->received + 1 ||
+	    version > chain->acked + chain->slots)
+		return -EPROTO;
+	chain->received = version;
+	return 0;
+}
+
+int ol_chain_on_offer(struct ol_chain *chain, uint64_t content)
+{
+	if (chain->succ_full || ol_view_successor(&chain->view, chain->id) == NULL)
+		return 0;
+	if (!chain->loaded || content < kept(chain) || content > chain->applied)
+		return -EPROTO;
+	if (!chain->succ_held)
+		chain->succ_acked = content;
+	chain->succ_held = true;
+	return 0;
+}
+
+int ol_chain_on_successor_up(struct ol_chain *chain, uint64_t have)
+{
+	if (ol_view_successor(&chain->view, chain->id) == NULL || have > chain->received ||
+	    have < kept(chain))
+		return -EPROTO;
+	if (chain->succ_full && have < chain->committed)
+		return -EPROTO;
+	if (chain->handoff && have < chain->succ_acked)
+		return -EPROTO;
+	chain->succ_up = true;
+	chain->succ_told = false;
+	chain->forwarded = have;
+	if (!chain->succ_full) {
+		chain->succ_held = true;
+		chain->succ_acked = have;
+	}
+	return 0;
+}
+
+void ol_chain_on_successor_down(struct ol_chain *chain)
+{
+	chain->succ_up = false;
+	chain->succ_told = false;
+	if (!chain->handoff)
+		chain->succ_held = false;
+}
+
+int ol_chain_on_ack(struct ol_chain *chain, uint64_t version)
+{
+	if (!chain->succ_up || version > chain->forwarded)
+		return -EPROTO;
+	chain->succ_told = true;
+	chain->succ_acked = max_u64(chain->succ_acked, version);
+	if (chain->succ_full)
+		chain->committed = max_u64(chain->committed, version);
+	return 0;
+}
+
+int ol_chain_may_order(const struct ol_chain *chain)
+{
+	if (!ol_chain_is_head(chain) || !chain->loaded)
+		return -EPERM;
+	if (chain->received != chain->applied || (chain->succ_full && !chain->succ_up) ||
+	    chain->received >= ol_chain_freed(chain) + chain->slots)
+		return -EAGAIN;
+	return 0;
+}
+
+int ol_chain_order(struct ol_chain *chain, uint64_t *ret_version)
+{
+	int rc = ol_chain_may_order(chain);
+
+	if (rc != 0)
+		return rc;
+	*ret_version = ++chain->received;
+	return 0;
+}
+
+static bool can_forward(const struct ol_chain *chain)
+{
+	return chain->succ_up && chain->forwarded < chain->received;
+}
+
+static bool can_apply(const struct ol_chain *chain)
+{
+	uint64_t limit = chain->received;
+
+	if (!chain->loaded || chain->role == OL_CHAIN_NONE)
+		return false;
+	if (chain->succ_full)
+		limit = chain->forwarded;
+	else if (chain->handoff)
+		limit = min_u64(limit, chain->succ_acked);
+	return chain->applied < limit;
+}
+
+static bool can_ack(const struct ol_chain *chain)
+{
+	return chain->pred_up && chain->loaded &&
+	       (chain->ack_due || ol_chain_freed(chain) > chain->acked);
+}
+
+static bool apply_one(struct ol_chain *chain)
+{
+	if (chain->ops->apply(chain->env, chain->applied + 1) != 0)
+		return false;
+	chain->applied++;
+	if (ol_chain_is_tail(chain)) {
+		chain->committed = max_u64(chain->committed, chain->applied);
+		chain->ops->commit(chain->env, chain->applied);
+	}
+	return true;
+}
+
+void ol_chain_progress(struct ol_chain *chain)
+{
+	if (ol_chain_is_tail(chain) && chain->succ_up && chain->succ_told)
+		chain->handoff = true;
+	while (can_forward(chain) && chain->ops->forward(chain->env, chain->forwarded + 1) == 0)
+		chain->forwarded++;
+	while (can_apply(chain) && apply_one(chain))
+		;
+	if (can_ack(chain)) {
+		uint64_t version = max_u64(ol_chain_freed(chain), chain->acked);
+
+		if (chain->ops->ack(chain->env, version) == 0) {
+			chain->acked = version;
+			chain->ack_due = false;
+		}
+	}
+}
+
+bool ol_chain_waits(const struct ol_chain *chain)
+{
+	return can_forward(chain) || can_apply(chain) || can_ack(chain);
+}
+
+bool ol_chain_serves_push(const struct ol_chain *chain)
+{
+	return ol_chain_is_head(chain) && chain->loaded && chain->applied == chain->received;
+}
+
+bool ol_chain_serves_pull(const struct ol_chain *chain)
+{
+	return ol_chain_is_tail(chain) && chain->loaded && chain->applied >= chain->floor;
+}
+
+uint64_t ol_chain_caught_up(const struct ol_chain *chain)
+{
+	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
+
+	if (succ == NULL || !chain->handoff || !chain->succ_up ||
+	    chain->succ_acked < max_u64(chain->committed, chain->floor))
+		return 0;
+	return succ->id;
+}

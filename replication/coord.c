@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* coord.c -- the handle of coord.h: a copy of what is known, and what callers wish for */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "replication/coord_internal.h"
+
+#define NS_PER_S  UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+uint64_t ol_coord_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static int fail(char *err, size_t err_bytes, int rc, const char *addr, const char *text)
+{
+	if (err != NULL && err_bytes > 0)
+		snprintf(err, err_bytes, "coordinator %s: %s", addr != NULL ? addr : "", text);
+	return rc;
+}
+
+static bool job_is_good(const char *job)
+{
+	static const char marks[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-_.";
+
+	return job != NULL && job[0] != '\0' && job[0] != '.' && strlen(job) < OL_COORD_JOB_MAX &&
+	       strspn(job, marks) == strlen(job);
+}
+
+static const char *opts_fault(const struct ol_coord_opts *opts)
+{
+	if (opts->addr == NULL || opts->addr[0] == '\0' || strlen(opts->addr) >= OL_COORD_ADDR_MAX)
+		return "an address is HOST:PORT, @NAME, or zk: and HOST:PORT,…";
+	if (!job_is_good(opts->job))
+		return "a job's name has 1 to 63 letters, digits, '-', '_' or '.', the first no '.'";
+	if (opts->shard_count == 0 || opts->shard_count > OL_COORD_SHARDS_MAX)
+		return "shard_count is not between 1 and 64";
+	if (opts->lease_ms == 0)
+		return "lease_ms is 0";
+	return NULL;
+}
+
+static void handle_free(struct ol_coord *coord)
+{
+	union { /* the copies are ours, though users may only read them */
+		const char *told;
+		char *ours;
+	} addr = { coord->opts.addr }, job = { coord->opts.job };
+
+	free(addr.ours);
+	free(job.ours);
+	free(coord->shards);
+	pthread_cond_destroy(&coord->settled);
+	pthread_mutex_destroy(&coord->lock);
+	free(coord);
+}
+
+static int handle_create(const struct ol_coord_opts *opts, struct ol_coord **ret_coord)
+{
+	struct ol_coord *coord = calloc(1, sizeof(*coord));
+	pthread_condattr_t attr;
+
+	if (coord == NULL)
+		return -ENOMEM;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&coord->settled, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&coord->lock, NULL);
+	atomic_init(&coord->generation, 0);
+	coord->opts = *opts;
+	coord->opts.addr = strdup(opts->addr);
+	coord->opts.job = strdup(opts->job);
+	coord->shards = calloc(opts->shard_count, sizeof(*coord->shards));
+	coord->backend =
+		strncmp(opts->addr, "zk:", 3) == 0 ? &ol_coord_zookeeper : &ol_coord_embedded;
+	snprintf(coord->reason, sizeof(coord->reason), "nobody answers");
+	if (coord->opts.addr == NULL || coord->opts.job == NULL || coord->shards == NULL) {
+		handle_free(coord);
+		return -ENOMEM;
+	}
+	*ret_coord = coord;
+	return 0;
+}
+
+/* settle_wait -- 0, -ETIMEDOUT, or what the back end gave up for */
+static int settle_wait(struct ol_coord *coord)
+{
+	uint64_t end = ol_coord_now_ns() + coord->opts.open_timeout_ms * NS_PER_MS;
+	struct timespec until = { .tv_sec = (time_t)(end / NS_PER_S),
+				  .tv_nsec = (long)(end % NS_PER_S) };
+	int rc = 0;
+
+	pthread_mutex_lock(&coord->lock);
+	while (!coord->is_settled && rc == 0)
+		rc = pthread_cond_timedwait(&coord->settled, &coord->lock, &until);
+	rc = coord->is_settled ? coord->settle_rc : -ETIMEDOUT;
+	pthread_mutex_unlock(&coord->lock);
+	return rc;
+}
+
+int ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
+		  size_t err_bytes)
+{
+	const char *fault = opts_fault(opts);
+	struct ol_coord *coord;
+	char why[OL_COORD_LINE_MAX] = "";
+	int rc;
+
+	if (fault != NULL)
+		return fail(err, err_bytes, -EINVAL, opts->addr, fault);
+	rc = handle_create(opts, &coord);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, opts->addr, "no memory");
+	rc = coord->backend->start(coord, &coord->back, why, sizeof(why));
+	if (rc != 0) {
+		fail(err, err_bytes, rc, opts->addr, why);
+		handle_free(coord);
+		return rc;
+	}
+	rc = settle_wait(coord);
+	if (rc != 0) {
+		coord->backend->stop(coord->back);
+		fail(err, err_bytes, rc, opts->addr, coord->reason);
+		handle_free(coord);
+		return rc;
+	}
+	*ret_coord = coord;
+	return 0;
+}
+
+void ol_coord_close(struct ol_coord *coord)
+{
+	if (coord == NULL)
+		return;
+	coord->backend->stop(coord->back);
+	handle_free(coord);
+}
+
+int ol_coord_join(struct ol_coord *coord, uint32_t shard, const struct ol_member *member)
+{
+	char text[OL_MEMBER_TEXT_MAX];
+	struct ol_member again;
+	int rc = 0;
+
+	/* What cannot be read again must not be offered to others. */
+	if (shard >= coord->opts.shard_count ||
+	    memchr(member->addr, '\0', sizeof(member->addr)) == NULL ||
+	    ol_member_decode(text, ol_member_encode(member, text), &again) != 0)
+		return -EINVAL;
+	pthread_mutex_lock(&coord->lock);
+	if (coord->joined)
+		rc = -EBUSY;
+	coord->joined = true;
+	if (rc == 0) {
+		coord->join_shard = shard;
+		coord->join_member = again;
+	}
+	pthread_mutex_unlock(&coord->lock);
+	if (rc == 0)
+		coord->backend->wake(coord->back);
+	return rc;
+}
+
+uint64_t ol_coord_generation(const struct ol_coord *coord)
+{
+	return atomic_load_explicit(&coord->generation, memory_order_acquire);
+}
+
+void ol_coord_look(struct ol_coord *coord, uint32_t shard, struct ol_coord_state *ret_state)
+{
+	if (shard >= coord->opts.shard_count) {
+		memset(ret_state, 0, sizeof(*ret_state));
+		return;
+	}
+	pthread_mutex_lock(&coord->lock);
+	*ret_state = coord->shards[shard].state;
+	ret_state->connected = coord->connected;
+	ret_state->lease_ns = coord->lease_ns;
+	pthread_mutex_unlock(&coord->lock);
+}
+
+void ol_coord_propose(struct ol_coord *coord, uint32_t shard, uint64_t version,
+		      const struct ol_view *next)
+{
+	struct ol_coord_shard *s;
+	bool kept;
+
+	if (shard >= coord->opts.shard_count)
+		return;
+	s = &coord->shards[shard];
+	pthread_mutex_lock(&coord->lock);
+	kept = coord->connected;
+	if (kept) {
+		s->proposed = true;
+		s->proposed_on = version;
+		s->proposal = *next;
+	}
+	pthread_mutex_unlock(&coord->lock);
+	if (kept)
+		coord->backend->wake(coord->back);
+}
+
+bool ol_coord_wish_member(struct ol_coord *coord, uint32_t *ret_shard, struct ol_member *ret_member)
+{
+	bool joined;
+
+	pthread_mutex_lock(&coord->lock);
+	joined = coord->joined;
+	if (joined) {
+		*ret_shard = coord->join_shard;
+		*ret_member = coord->join_member;
+	}
+	pthread_mutex_unlock(&coord->lock);
+	return joined;
+}
+
+bool ol_coord_wish_view(struct ol_coord *coord, uint32_t shard, uint64_t *ret_version,
+			struct ol_view *ret_next)
+{
+	struct ol_coord_shard *s = &coord->shards[shard];
+	bool proposed;
+
+	pthread_mutex_lock(&coord->lock);
+	proposed = s->proposed;
+	if (proposed) {
+		*ret_version = s->proposed_on;
+		*ret_next = s->proposal;
+		s->proposed = false;
+	}
+	pthread_mutex_unlock(&coord->lock);
+	return proposed;
+}
+
+/* changed -- the lock is held; it is not when this returns: notify() may look */
+static void changed(struct ol_coord *coord)
+{
+	atomic_fetch_add_explicit(&coord->generation, 1, memory_order_release);
+	pthread_mutex_unlock(&coord->lock);
+	if (coord->opts.notify != NULL)
+		coord->opts.notify(coord->opts.notify_arg);
+}
+
+void ol_coord_set_view(struct ol_coord *coord, uint32_t shard, uint64_t version,
+		       const struct ol_view *view)
+{
+	struct ol_coord_state *state = &coord->shards[shard].state;
+
+	pthread_mutex_lock(&coord->lock);
+	state->version = version;
+	if (version != 0)
+		state->view = *view;
+	else
+		memset(&state->view, 0, sizeof(state->view));
+	changed(coord);
+}
+
+void ol_coord_set_members(struct ol_coord *coord, uint32_t shard, const struct ol_member *members,
+			  uint32_t count)
+{
+	struct ol_coord_state *state = &coord->shards[shard].state;
+
+	pthread_mutex_lock(&coord->lock);
+	state->member_count = count < OL_MEMBERS_MAX ? count : OL_MEMBERS_MAX;
+	if (state->member_count > 0)
+		memcpy(state->members, members, state->member_count * sizeof(*members));
+	changed(coord);
+}
+
+void ol_coord_set_session(struct ol_coord *coord, bool connected, uint64_t lease_ns)
+{
+	bool renewal;
+
+	pthread_mutex_lock(&coord->lock);
+	renewal = coord->connected == connected && (coord->lease_ns != 0) == (lease_ns != 0);
+	coord->connected = connected;
+	coord->lease_ns = lease_ns;
+	for (uint32_t i = 0; !connected && i < coord->opts.shard_count; i++)
+		coord->shards[i].proposed = false;
+	if (renewal)
+		pthread_mutex_unlock(&coord->lock);
+	else
+		changed(coord);
+}
+
+void ol_coord_settle(struct ol_coord *coord, int rc, const char *text)
+{
+	pthread_mutex_lock(&coord->lock);
+	if (!coord->is_settled) {
+		coord->is_settled = true;
+		coord->settle_rc = rc;
+		if (text != NULL)
+			snprintf(coord->reason, sizeof(coord->reason), "%s", text);
+		pthread_cond_broadcast(&coord->settled);
+	}
+	pthread_mutex_unlock(&coord->lock);
+}
+
+void ol_coord_say(struct ol_coord *coord, const char *format, ...)
+{
+	char text[OL_COORD_LINE_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	pthread_mutex_lock(&coord->lock);
+	if (!coord->is_settled)
+		snprintf(coord->reason, sizeof(coord->reason), "%s", text);
+	pthread_mutex_unlock(&coord->lock);
+	if (coord->opts.log != NULL)
+		coord->opts.log(coord->opts.log_arg, text);
+}

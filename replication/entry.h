@@ -39,7 +39,7 @@ struct ol_entry_head {
 	uint32_t epoch; /* that it was ordered in */
 	uint32_t parts;
 	uint32_t reserved[9];
-	uint32_t crc; /* CRC32C of the head before it, then of the parts */
+	uint32_t crc; /* CRC32C of those of the head before it and of the parts */
 };
 
 static_assert(sizeof(struct ol_entry_head) == OL_ENTRY_LINE, "entry head is one line");

@@ -44,6 +44,7 @@ enum ol_restore {
 	OL_RESTORE_CHECKPOINT, /* the newest whole checkpoint */
 	OL_RESTORE_MIRROR, /* the freshest mirror of the workers that connect */
 	OL_RESTORE_FRESHEST, /* the newer of both */
+	OL_RESTORE_CHAIN, /* not an option; what a replica that joined reports: its predecessor */
 };
 
 /*

@@ -28,8 +28,8 @@ static uint8_t *slot_memory(struct ol_server *server, struct ol_landed landed)
 	       ol_layout_slot_off(&server->store.geo, landed.slot);
 }
 
-static void ack_post(struct ol_server *server, struct ol_session *session, uint32_t slot,
-		     uint64_t now_ns)
+void ol_ingest_ack(struct ol_server *server, struct ol_session *session, uint32_t slot,
+		   uint64_t now_ns)
 {
 	struct ol_slot_state *state = &session->slots[slot];
 	struct ol_ack ack = {
@@ -37,7 +37,7 @@ static void ack_post(struct ol_server *server, struct ol_session *session, uint3
 		.version = server->store.version,
 		.snapshot = server->store.snapshot,
 		.status = state->status,
-		.epoch = server->opts.epoch,
+		.epoch = session->epoch,
 	};
 	struct ol_xport_write write = {
 		.segs = { { .off = (uintptr_t)&ack, .bytes = sizeof(ack) } },
@@ -67,7 +67,8 @@ static void ack_post(struct ol_server *server, struct ol_session *session, uint3
 	server->owed_total++;
 }
 
-static void resolve(struct ol_server *server, struct ol_landed landed, int status, uint64_t now_ns)
+void ol_ingest_resolve(struct ol_server *server, struct ol_landed landed, int status,
+		       uint64_t now_ns)
 {
 	struct ol_board *board = server->store.board;
 	struct ol_slot_state *state = landed_slot(server, landed);
@@ -77,7 +78,15 @@ static void resolve(struct ol_server *server, struct ol_landed landed, int statu
 		ol_counter_add(&board->dropped_nonfinite, state->grads);
 	else if (status == OL_E_LATE)
 		ol_counter_add(&board->dropped_late, state->grads);
-	ack_post(server, &server->sessions[landed.session], landed.slot, now_ns);
+	ol_ingest_ack(server, &server->sessions[landed.session], landed.slot, now_ns);
+}
+
+/* The newest version that a worker can know of: in a chain the tail may be ahead of this store */
+static uint64_t newest(const struct ol_server *server)
+{
+	return ol_replica_strict(server) && server->replica.chain.received > server->store.version
+		       ? server->replica.chain.received
+		       : server->store.version;
 }
 
 /* What the header of a push must be; NULL, or what is wrong with it */
@@ -86,7 +95,7 @@ static const char *header_fault(const struct ol_server *server, const struct ol_
 {
 	if (!ol_record_whole(hdr))
 		return "push header with a wrong checksum";
-	if (hdr->epoch != server->opts.epoch)
+	if (hdr->epoch != session->epoch)
 		return "push of another epoch";
 	if (hdr->payload_bytes != ol_layout_vector_bytes(&server->store.geo))
 		return "push of another length than the shard";
@@ -98,7 +107,7 @@ static const char *header_fault(const struct ol_server *server, const struct ol_
 		return "push with a sequence number out of turn";
 	if (hdr->grads == 0)
 		return "push of no gradient";
-	if (hdr->base_version > server->store.version)
+	if (hdr->base_version > newest(server))
 		return "push computed at a version that does not exist";
 	return NULL;
 }
@@ -139,7 +148,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (hdr.seq <= session->last_seq) {
 		ol_counter_add(&server->store.board->duplicates, 1);
-		resolve(server, landed, 0, now_ns);
+		ol_ingest_resolve(server, landed, 0, now_ns);
 		return;
 	}
 	session->last_seq = hdr.seq;
@@ -161,7 +170,9 @@ static void batch_insert(struct ol_server *server, struct ol_landed landed)
 
 static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 {
-	while (server->queue_count > 0 && !server->step_ready) {
+	/* what a policy is asked is which step comes next: no other may be under way */
+	while (server->queue_count > 0 && !server->step_ready &&
+	       newest(server) == server->store.version) {
 		struct ol_landed landed = server->queue[server->queue_head];
 		struct ol_slot_state *state = landed_slot(server, landed);
 		struct ol_arrival arrival = {
@@ -184,16 +195,22 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 			server->step_ready = true;
 			break;
 		case OL_VERDICT_LATE:
-			resolve(server, landed, OL_E_LATE, now_ns);
+			ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
 			break;
 		}
 	}
 }
 
+/* The snapshots that must stay as they are, however long that takes */
+static unsigned held_mask(struct ol_server *server)
+{
+	return ol_save_pinned(server) | ol_successor_pinned(server);
+}
+
 /* The snapshots that readers hold, by the pin words in their control pages */
 static unsigned pinned_mask(struct ol_server *server)
 {
-	unsigned mask = ol_save_pinned(server);
+	unsigned mask = held_mask(server);
 
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		const struct ol_session *session = &server->sessions[i];
@@ -201,7 +218,7 @@ static unsigned pinned_mask(struct ol_server *server)
 		uint64_t pin;
 		int at;
 
-		if (session->state != OL_SESSION_LIVE)
+		if (session->state != OL_SESSION_LIVE || session->role == OL_ROLE_REPLICA)
 			continue;
 		word = (const struct ol_pin *)(const void *)((const uint8_t *)
 								     session->landing->addr +
@@ -214,22 +231,21 @@ static unsigned pinned_mask(struct ol_server *server)
 	return mask;
 }
 
-/* Where the next step goes; -1: not yet, as readers hold what could be written. Bounded. */
-static int step_target(struct ol_server *server, uint64_t now_ns)
+/* Readers hold a step up for a bounded time only. */
+int ol_ingest_target(struct ol_server *server, uint64_t now_ns)
 {
 	int target = ol_store_target(&server->store, pinned_mask(server));
 
 	if (target < 0 && server->blocked_ns == 0)
 		server->blocked_ns = now_ns;
 	if (target < 0 && now_ns - server->blocked_ns >= server->opts.pin_timeout_ms * OL_NS_PER_MS)
-		target = ol_store_target(&server->store, ol_save_pinned(server));
+		target = ol_store_target(&server->store, held_mask(server));
 	if (target >= 0)
 		server->blocked_ns = 0;
 	return target;
 }
 
-static void step_count(struct ol_server *server, const struct ol_slot_state *state,
-		       uint64_t version)
+void ol_ingest_count(struct ol_server *server, const struct ol_slot_state *state, uint64_t version)
 {
 	struct ol_board *board = server->store.board;
 	uint64_t bits = 0;
@@ -267,8 +283,8 @@ void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uin
 		return;
 	}
 	/* with several workers another's push would often come first, and the work be in vain */
-	if (!ol_policy_single(server->policy) || server->live_workers > 1 ||
-	    server->queue_count + server->batch_count > 0)
+	if (ol_replica_strict(server) || !ol_policy_single(server->policy) ||
+	    server->live_workers > 1 || server->queue_count + server->batch_count > 0)
 		return;
 	if (!early->active) {
 		target = ol_store_target(&server->store, pinned_mask(server));
@@ -353,13 +369,20 @@ static void batch_to_contributions(struct ol_server *server)
 	}
 }
 
-/* One step from the batch. False: every snapshot that could be written is pinned. */
+/* One step from the batch. False: not now: the snapshots are pinned, or the chain is behind. */
 static bool step(struct ol_server *server, uint64_t now_ns)
 {
 	uint64_t version = server->store.version;
 	uint32_t count = server->batch_count;
-	int target = step_target(server, now_ns);
+	int target;
 
+	if (ol_replica_strict(server)) {
+		if (ol_chain_may_order(&server->replica.chain) != 0)
+			return false;
+		batch_to_contributions(server);
+		return ol_entry_order(server, now_ns);
+	}
+	target = ol_ingest_target(server, now_ns);
 	if (target < 0)
 		return false;
 	batch_to_contributions(server);
@@ -375,10 +398,12 @@ static bool step(struct ol_server *server, uint64_t now_ns)
 		int status = server->contributions[i].status;
 
 		if (status == 0)
-			step_count(server, landed_slot(server, server->batch[i]), version);
-		resolve(server, server->batch[i], status, now_ns);
+			ol_ingest_count(server, landed_slot(server, server->batch[i]), version);
+		ol_ingest_resolve(server, server->batch[i], status, now_ns);
 	}
 	ol_save_progress(server, now_ns);
+	if (server->replica.periodic)
+		ol_successor_offer(server, now_ns);
 	return true;
 }
 
@@ -387,23 +412,26 @@ static void acks_flush(struct ol_server *server, uint64_t now_ns)
 	for (uint32_t i = 0; i < server->session_count && server->owed_total > 0; i++) {
 		struct ol_session *session = &server->sessions[i];
 
-		for (uint32_t slot = 0; session->owed_count > 0 && slot < session->slot_count;
+		for (uint32_t slot = 0; session->owed_count > 0 && slot < server->opts.window;
 		     slot++) {
 			if (session->slots[slot].owed)
-				ack_post(server, session, slot, now_ns);
+				ol_ingest_ack(server, session, slot, now_ns);
 		}
 	}
 }
 
 bool ol_ingest_waits(const struct ol_server *server)
 {
-	return server->owed_total > 0 || server->step_ready || server->queue_count > 0;
+	return server->owed_total > 0 || server->step_ready || server->queue_count > 0 ||
+	       (ol_replica_strict(server) && ol_chain_waits(&server->replica.chain));
 }
 
 void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)
 {
 	if (server->owed_total > 0)
 		acks_flush(server, now_ns);
+	if (server->replica.on)
+		ol_replica_progress(server, now_ns);
 	do {
 		queue_to_batch(server, now_ns);
 	} while (server->step_ready && step(server, now_ns));
@@ -433,5 +461,4 @@ void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 	}
 	if (server->early.landed.session == index)
 		server->early.active = false;
-	server->owed_total -= session->owed_count;
 }

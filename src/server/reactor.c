@@ -27,9 +27,10 @@ static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_
 {
 	struct pollfd fds[2] = {
 		{ .fd = server->ops->event_fd(server->xport), .events = POLLIN },
-		{ .fd = server->stop_fd, .events = POLLIN },
+		{ .fd = server->stop_fd, .events = POLLIN }, /* or news of the coordinator */
 	};
 	struct timespec timeout = { 0 };
+	uint64_t news;
 	uint64_t left_ns = tick_ns > now_ns ? tick_ns - now_ns : 0;
 	int rc = server->ops->arm(server->xport);
 
@@ -38,6 +39,8 @@ static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_
 	timeout.tv_sec = (time_t)(left_ns / OL_NS_PER_S);
 	timeout.tv_nsec = (long)(left_ns % OL_NS_PER_S);
 	if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
+		return -errno;
+	if (read(server->stop_fd, &news, sizeof(news)) < 0 && errno != EAGAIN)
 		return -errno;
 	return 0;
 }
@@ -52,16 +55,24 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 	return count;
 }
 
+/* Nobody is served from here on. */
+static int ended(struct ol_server *server, int rc)
+{
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		if (server->sessions[i].state != OL_SESSION_FREE)
+			ol_session_end(server, &server->sessions[i], NULL);
+	}
+	ol_successor_drop(server);
+	return rc;
+}
+
 /*
  * The loop stood still (the process was stopped, or hung) for so long that workers may
  * have gone to another server: every queue pair and key dies before anything else is done.
  */
 static int fenced(struct ol_server *server, uint64_t gap_ns)
 {
-	for (uint32_t i = 0; i < server->session_count; i++) {
-		if (server->sessions[i].state != OL_SESSION_FREE)
-			ol_session_end(server, &server->sessions[i], NULL);
-	}
+	ended(server, OL_E_FENCED);
 	ol_log(OL_LOG_WARN, "server %s: stood still for %llu ms, its lease is %u ms: it ends",
 	       server->addr, (unsigned long long)(gap_ns / OL_NS_PER_MS), server->opts.lease_ms);
 	return OL_E_FENCED;
@@ -92,10 +103,14 @@ int ol_server_run(struct ol_server *server)
 			server->events_left = count - i - 1;
 			ol_server_on_event(server, &events[i], now_ns);
 		}
+		if (server->replica.on)
+			ol_replica_look(server, now_ns);
 		if (now_ns >= tick_ns) {
 			ol_server_tick(server, now_ns);
 			tick_ns = now_ns + beat_ns;
 		}
+		if (server->end_rc != 0)
+			return ended(server, server->end_rc);
 		if (ol_ingest_waits(server)) {
 			ol_ingest_progress(server, now_ns);
 			next_ns = now_ns + RETRY_MS * OL_NS_PER_MS;

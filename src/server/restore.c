@@ -28,8 +28,7 @@
 #include "server/server_internal.h"
 
 enum {
-	CHECKPOINT_SNAPSHOT = 0, /* what is tried first lies in different ones */
-	MIRROR_SNAPSHOT = 1,
+	CHECKPOINT_SNAPSHOT = 0, /* a mirror goes into another than what is published */
 	CHUNK_BYTES = 1 << 20
 };
 
@@ -66,7 +65,9 @@ static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch
 	struct ol_board *board = server->store.board;
 
 	server->restoring.active = false;
-	if (from != OL_RESTORE_NONE && epoch >= server->opts.epoch)
+	server->restoring.chain = false;
+	/* in a chain epochs are its views' */
+	if (!server->replica.on && from != OL_RESTORE_NONE && epoch >= server->opts.epoch)
 		server->opts.epoch = epoch + 1;
 	server->saving.version = from == OL_RESTORE_CHECKPOINT ? server->store.version : 0;
 	ol_word_store(&board->epoch, server->opts.epoch);
@@ -74,6 +75,10 @@ static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch
 	ol_word_store(&board->restored_version, server->store.version);
 	ol_word_store(&board->applied, grads_in(server, server->store.snapshot));
 	ol_word_store(&board->ready_ns, now_ns);
+	if (server->replica.on) {
+		ol_replica_on_ready(server, now_ns);
+		return;
+	}
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		if (server->sessions[i].state == OL_SESSION_JOINED)
 			ol_session_welcome(server, &server->sessions[i]);
@@ -112,6 +117,7 @@ int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes)
 	enum ol_restore restore = server->opts.restore;
 	int rc = 0;
 
+	server->restoring = (struct ol_restoring){ 0 };
 	if (restore != OL_RESTORE_NONE && restore != OL_RESTORE_MIRROR &&
 	    server->opts.checkpoint_dir != NULL && checkpoint_load(server, &rc, err, err_bytes) &&
 	    restore == OL_RESTORE_CHECKPOINT) {
@@ -186,7 +192,7 @@ static int reads_post(struct ol_server *server)
 		struct ol_xport_read read = {
 			.segs = { { .region = server->public_region,
 				    .off = ol_layout_snapshot_off(&server->store.geo,
-								  MIRROR_SNAPSHOT) +
+								  restoring->into) +
 					   restoring->posted,
 				    .bytes =
 					    bytes < CHUNK_BYTES ? (uint32_t)bytes : CHUNK_BYTES } },
@@ -236,16 +242,23 @@ static void mirror_take(struct ol_server *server, uint64_t now_ns)
 	const struct ol_hello *hello = &source->hello;
 	bool with_state = hello->state_off != OL_MIRROR_NO_STATE;
 
+	if (source->role == OL_ROLE_REPLICA) { /* one of us: what it says is so */
+		server->restoring.source = NULL;
+		ol_store_restore(&server->store, server->restoring.into, hello->mirror_version,
+				 true);
+		ready(server, OL_RESTORE_CHAIN, hello->mirror_epoch, now_ns);
+		return;
+	}
 	if (!server->opts.rule.allow_nonfinite &&
-	    !ol_store_finite(&server->store, MIRROR_SNAPSHOT)) {
+	    !ol_store_finite(&server->store, server->restoring.into)) {
 		source_refuse(server, "it holds a NaN or an infinity");
 		return;
 	}
-	if (grads_in(server, MIRROR_SNAPSHOT) < hello->mirror_version) {
+	if (grads_in(server, server->restoring.into) < hello->mirror_version) {
 		source_refuse(server, "it has fewer gradients than steps: its version is a lie");
 		return;
 	}
-	ol_store_restore(&server->store, MIRROR_SNAPSHOT, hello->mirror_version, with_state);
+	ol_store_restore(&server->store, server->restoring.into, hello->mirror_version, with_state);
 	ol_log(OL_LOG_INFO, "server %s: restored version %llu from the mirror of worker %u%s",
 	       server->addr, (unsigned long long)hello->mirror_version, source->worker,
 	       !with_state && server->store.geo.state_vectors > 0
@@ -299,9 +312,10 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 
 	while (restoring->active) {
 		if (restoring->source == NULL) {
-			if (!everybody(server, now_ns))
+			if (restoring->chain || !everybody(server, now_ns))
 				return;
 			restoring->source = freshest(server);
+			restoring->into = CHECKPOINT_SNAPSHOT + 1;
 			restoring->posted = 0;
 			restoring->reads = 0;
 			restoring->failed = false;
@@ -324,6 +338,17 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 	}
 }
 
+void ol_restore_from(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	server->restoring = (struct ol_restoring){
+		.active = true,
+		.chain = true,
+		.source = session,
+		.into = (server->store.snapshot + 1) % OL_SNAPSHOTS,
+	};
+	ol_restore_progress(server, now_ns);
+}
+
 void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status,
 			uint64_t now_ns)
 {
@@ -338,6 +363,10 @@ void ol_restore_on_read(struct ol_server *server, struct ol_session *session, in
 
 void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session)
 {
-	if (server->restoring.source == session)
-		server->restoring.source = NULL;
+	if (server->restoring.source != session)
+		return;
+	server->restoring.source = NULL;
+	/* periodic: what was read before is still there */
+	if (server->replica.on && server->replica.chain.loaded)
+		server->restoring.active = false;
 }

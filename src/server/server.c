@@ -92,6 +92,11 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "heartbeat_ms is 0";
 	else if (opts->lease_ms != 0 && opts->lease_ms < 4 * opts->heartbeat_ms)
 		what = "lease_ms is less than 4 times heartbeat_ms";
+	else if (opts->coordinator != NULL &&
+		 (opts->replicas == 0 || opts->replicas > OL_REPLICAS_MAX))
+		what = "replicas is not between 1 and 8";
+	else if (opts->coordinator != NULL && opts->lease_ms == 0)
+		what = "lease_ms is 0: a replica without a lease is never taken for dead";
 	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)
 		what = "restore or replay is not one that exists";
 	else if (opts->checkpoint_dir != NULL && opts->checkpoint_keep == 0)
@@ -127,6 +132,8 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	xopts.device = server->opts.device;
 	xopts.conns_max = server->session_count + 8; /* and some that are shaking hands */
 	xopts.doorbells_max = server->opts.window * (1 + OL_PARTS_MAX) + 4;
+	if (server->replica.on && xopts.doorbells_max < OL_RING_SLOTS_MAX + 4)
+		xopts.doorbells_max = OL_RING_SLOTS_MAX + 4; /* entries one way, acks the other */
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
 	xopts.shared_domain = server->opts.shared_domain != 0;
 	xopts.log = xport_log;
@@ -143,11 +150,10 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			const float *weights, char *err, size_t err_bytes)
 {
 	uint64_t bytes = ol_layout_public_bytes(geo);
-	struct ol_xport_caps caps;
 	int rc;
 
-	server->ops->query(server->xport, &caps);
-	rc = ol_slab_create(bytes, caps.numa_node, true, &server->public_slab);
+	server->ops->query(server->xport, &server->caps);
+	rc = ol_slab_create(bytes, server->caps.numa_node, true, &server->public_slab);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "no memory for", "the snapshots of the shard");
 	rc = server->ops->reg(server->xport, NULL, server->public_slab, 0, bytes,
@@ -159,8 +165,17 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
 	server->store.board->incarnation = server->incarnation;
-	rc = ol_restore_start(server, err, err_bytes);
-	return rc != 0 ? rc : ol_save_start(server, err, err_bytes);
+	server->restoring.chain = server->restoring.active = server->replica.on;
+	rc = server->replica.on ? ol_ring_open(&server->replica.ring, server->ops, server->xport,
+					       geo, server->caps.numa_node)
+				: ol_restore_start(server, err, err_bytes);
+	if (rc != 0 && server->replica.on)
+		return fail(err, err_bytes, rc, "no memory for", "the ring of the chain");
+	if (rc == 0)
+		rc = ol_save_start(server, err, err_bytes);
+	if (rc == 0 && server->replica.on)
+		rc = ol_replica_open(server, err, err_bytes);
+	return rc;
 }
 
 static int tables_start(struct ol_server *server)
@@ -168,7 +183,13 @@ static int tables_start(struct ol_server *server)
 	size_t workers = server->opts.workers_max;
 	int rc;
 
-	server->session_count = server->opts.workers_max + server->opts.observers_max;
+	server->replica.on = server->opts.coordinator != NULL;
+	server->replica.periodic = server->replica.on && server->opts.replicate_every != 0;
+	server->reader_first = server->opts.workers_max + server->opts.observers_max;
+	server->replica_first =
+		server->reader_first + (server->replica.on ? server->opts.workers_max : 0);
+	server->session_count =
+		server->replica_first + (server->replica.on ? OL_PREDECESSORS_MAX : 0);
 	server->queue_size = server->opts.workers_max * server->opts.window;
 	server->sessions = calloc(server->session_count, sizeof(*server->sessions));
 	server->queue = calloc(server->queue_size, sizeof(*server->queue));
@@ -247,6 +268,7 @@ void ol_server_close(struct ol_server *server)
 			ol_session_end(server, &server->sessions[i], NULL);
 	}
 	ol_ckpt_writer_stop(server->saving.writer);
+	ol_replica_close(server);
 	if (server->public_region != NULL)
 		server->ops->dereg(server->public_region);
 	if (server->xport != NULL)
@@ -269,7 +291,10 @@ static void on_bell(struct ol_server *server, struct ol_session *session, uint32
 
 	if (kind == OL_BELL_HELLO) {
 		ol_session_on_hello(server, session, now_ns);
-	} else if (session->state != OL_SESSION_LIVE) {
+	} else if (session->role == OL_ROLE_REPLICA && session->state == OL_SESSION_LIVE &&
+		   kind == OL_BELL_ENTRY) {
+		ol_predecessor_on_entry(server, session, ol_bell_arg(imm), now_ns);
+	} else if (session->state != OL_SESSION_LIVE || session->role == OL_ROLE_REPLICA) {
 		ol_session_violation(server, session, "doorbell before hello");
 	} else if (kind == OL_BELL_PUSH) {
 		ol_ingest_on_push(server, session, ol_bell_arg(imm), now_ns);
@@ -285,6 +310,10 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 {
 	struct ol_session *session = event->conn != NULL ? event->conn->user : NULL;
 
+	if (event->conn != NULL && event->conn == server->replica.succ.conn) {
+		ol_successor_on_event(server, event, now_ns);
+		return;
+	}
 	switch (event->type) {
 	case OL_XPORT_CONN_REQUEST:
 		ol_server_on_request(server, event, now_ns);
@@ -298,12 +327,19 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 			server->ops->conn_free(event->conn);
 			break;
 		}
+		if (session->role == OL_ROLE_REPLICA && session->state == OL_SESSION_LIVE)
+			ol_replica_suspect(server, OL_NEIGHBOUR_PREDECESSOR,
+					   event->status == 0 ? "it left"
+							      : ol_strerror(event->status),
+					   now_ns);
 		ol_session_end(server, session,
 			       event->status == 0 ? NULL : ol_strerror(event->status));
 		break;
 	case OL_XPORT_DONE: /* acks are unsignaled */
 		if (session != NULL && event->cookie == OL_SERVER_COOKIE_RESTORE)
 			ol_restore_on_read(server, session, event->status, now_ns);
+		else if (session != NULL && event->cookie == OL_SERVER_COOKIE_BEAT)
+			ol_replica_on_beat(server, OL_NEIGHBOUR_PREDECESSOR, event->status, now_ns);
 		else if (session != NULL)
 			session->probing = false;
 		break;
@@ -316,9 +352,17 @@ void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 {
 	ol_counter_add(&server->store.board->heartbeat, 1);
 	ol_session_tick(server, now_ns);
+	if (server->replica.on)
+		ol_replica_tick(server, now_ns);
 	ol_restore_progress(server, now_ns);
 	ol_ingest_progress(server, now_ns);
 	ol_save_progress(server, now_ns);
+}
+
+void ol_server_end(struct ol_server *server, int rc)
+{
+	if (server->end_rc == 0)
+		server->end_rc = rc;
 }
 
 const char *ol_server_addr(const struct ol_server *server)

@@ -17,6 +17,7 @@
 #include "outlast_server.h"
 #include "policy/policy.h"
 #include "rdma/transport.h"
+#include "server/replica.h"
 #include "store/store.h"
 #include "wire/wire.h"
 
@@ -26,6 +27,7 @@ enum {
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
 	OL_JOB_KEY_MAX = 256,
+	OL_PREDECESSORS_MAX = 1,
 };
 
 /* One peer, from accept until its connection is gone. */
@@ -60,6 +62,8 @@ struct ol_session {
 	struct ol_xport_region *landing_region;
 	struct ol_xport_rkey acks;
 	struct ol_hello hello; /* its mirror, while a server restores */
+	struct ol_chain_hello chain_hello; /* of a predecessor */
+	uint32_t epoch; /* of all that is said on this connection: that of its welcome */
 	uint64_t last_seq; /* newest that has landed on this connection */
 	uint64_t owed_count;
 	uint64_t since_ns; /* when it was accepted */
@@ -90,11 +94,13 @@ struct ol_early {
 /* A server that came back empty, until it has its weights. */
 struct ol_restoring {
 	bool active;
+	bool chain; /* waits for its place in a chain: for a predecessor to read, or to found it */
 	bool floor; /* a checkpoint is in snapshot 0: what a mirror must be newer than */
 	uint32_t floor_epoch;
 	uint64_t floor_version;
 	uint64_t since_ns; /* the first worker joined; 0: none yet */
-	struct ol_session *source; /* whose mirror is being read; NULL: none */
+	struct ol_session *source; /* whose mirror is being read; NULL: none … */
+	uint32_t into; /* … and the snapshot that it goes into */
 	uint64_t posted; /* bytes of the content */
 	uint32_t reads; /* under way */
 	bool failed; /* one of them, or its post: nothing of this source is used */
@@ -117,6 +123,7 @@ struct ol_challenge {
 struct ol_server {
 	const struct ol_xport_ops *ops;
 	struct ol_xport *xport;
+	struct ol_xport_caps caps;
 	struct ol_server_opts opts; /* its strings are copies below or constants */
 	char job_key[OL_JOB_KEY_MAX];
 	char addr[OL_XPORT_ADDR_MAX];
@@ -127,8 +134,12 @@ struct ol_server {
 	struct ol_store store;
 	struct ol_policy *policy;
 
+	/* Workers by id, observers; in a chain also readers, by id, and predecessors */
 	struct ol_session *sessions;
-	uint32_t session_count; /* workers_max + observers_max */
+	uint32_t session_count;
+	uint32_t reader_first;
+	uint32_t replica_first;
+	uint32_t joined_count; /* wait for their welcome */
 	uint32_t live_workers;
 
 	/* Landed and not yet put to the policy, oldest first: a ring of all slots there are. */
@@ -146,6 +157,8 @@ struct ol_server {
 	struct ol_early early;
 	struct ol_restoring restoring;
 	struct ol_saving saving;
+	struct ol_replica replica;
+	int end_rc; /* why it cannot go on; 0: it can */
 
 	struct ol_challenge challenges[OL_CHALLENGES];
 	uint32_t challenge_next;
@@ -165,7 +178,7 @@ struct ol_server {
 void ol_server_on_request(struct ol_server *server, const struct ol_xport_event *event,
 			  uint64_t now_ns);
 void ol_session_on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
-/* ol_session_welcome -- joined, and the server has its weights: it may push and pull */
+/* ol_session_welcome -- joined: it may push and pull, if this server can serve it yet */
 void ol_session_welcome(struct ol_server *server, struct ol_session *session);
 /* ol_session_end -- drop the peer and fence it out; why: for the log, NULL: it left */
 void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why);
@@ -178,6 +191,15 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 		       uint64_t now_ns);
 /* ol_ingest_on_part -- arg of OL_BELL_PART: apply what has landed, if nothing else is to be done */
 void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg);
+/* ol_ingest_target -- a snapshot that may be overwritten; -1: not yet */
+int ol_ingest_target(struct ol_server *server, uint64_t now_ns);
+/* ol_ingest_count -- a gradient that was applied to weights of `version` */
+void ol_ingest_count(struct ol_server *server, const struct ol_slot_state *state, uint64_t version);
+/* ol_ingest_ack -- answer a push as its slot says, now or when the queue has room */
+void ol_ingest_ack(struct ol_server *server, struct ol_session *session, uint32_t slot,
+		   uint64_t now_ns);
+void ol_ingest_resolve(struct ol_server *server, struct ol_landed landed, int status,
+		       uint64_t now_ns);
 /* ol_ingest_forget -- take everything of this session out of queue and batch */
 void ol_ingest_forget(struct ol_server *server, struct ol_session *session);
 /* ol_ingest_waits -- true if there is work that only time, or another poll, lets go on */
@@ -189,6 +211,8 @@ void ol_ingest_progress(struct ol_server *server, uint64_t now_ns);
 
 /* ol_restore_start -- as opts say; 0 or a code with a line in err */
 int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes);
+/* ol_restore_from -- read the content that a session's hello names, whatever else there is */
+void ol_restore_from(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
 void ol_restore_on_read(struct ol_server *server, struct ol_session *session, int status,
 			uint64_t now_ns);
 void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session);
@@ -207,11 +231,16 @@ void ol_save_last(struct ol_server *server);
 enum ol_server_cookie {
 	OL_SERVER_COOKIE_PROBE,
 	OL_SERVER_COOKIE_RESTORE,
+	OL_SERVER_COOKIE_BEAT, /* a neighbour's heartbeat */
 };
 
 /* server.c */
 void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,
 			uint64_t now_ns);
 void ol_server_tick(struct ol_server *server, uint64_t now_ns);
+/* ol_server_end -- ol_server_run() returns rc, once what is being done is done */
+void ol_server_end(struct ol_server *server, int rc);
+struct ol_wire_rkey ol_server_wire_rkey(struct ol_xport_rkey key);
+struct ol_xport_rkey ol_server_xport_rkey(struct ol_wire_rkey key);
 
 #endif /* OL_SERVER_SERVER_INTERNAL_H */

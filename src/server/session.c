@@ -69,27 +69,43 @@ static struct ol_session *session_pick(struct ol_server *server,
 				       const struct ol_wire_connect *proof,
 				       enum ol_wire_reject_code *ret_code, const char **ret_why)
 {
-	uint32_t first = server->opts.workers_max;
+	uint32_t first = server->opts.workers_max, last = server->reader_first;
 
-	if (proof->role == OL_ROLE_WORKER) {
+	if (proof->role == OL_ROLE_WORKER || proof->role == OL_ROLE_READER) {
+		first = proof->role == OL_ROLE_READER ? server->reader_first : 0;
 		if (proof->worker >= server->opts.workers_max) {
 			*ret_code = OL_REJECT_WORKER_RANGE;
 			*ret_why = "its worker id is not below workers_max";
 			return NULL;
 		}
-		if (server->sessions[proof->worker].state == OL_SESSION_FREE)
-			return &server->sessions[proof->worker];
+		if (server->sessions[first + proof->worker].state == OL_SESSION_FREE)
+			return &server->sessions[first + proof->worker];
 		*ret_code = OL_REJECT_WORKER_BUSY;
 		*ret_why = "its worker id is already connected";
 		return NULL;
 	}
-	for (uint32_t i = first; i < server->session_count; i++) {
+	if (proof->role == OL_ROLE_REPLICA) {
+		first = server->replica_first;
+		last = server->session_count;
+	}
+	for (uint32_t i = first; i < last; i++) {
 		if (server->sessions[i].state == OL_SESSION_FREE)
 			return &server->sessions[i];
 	}
 	*ret_code = OL_REJECT_FULL;
-	*ret_why = "observers_max readers are connected";
+	*ret_why = proof->role == OL_ROLE_REPLICA ? "another predecessor is connected"
+						  : "observers_max readers are connected";
 	return NULL;
+}
+
+/* The ring of a replica is its predecessor's landing place. */
+static int ring_lend(struct ol_server *server, struct ol_session *session)
+{
+	session->landing = server->replica.ring.slab;
+	server->replica.pred.session = session;
+	return server->ops->reg(server->xport, session->conn, session->landing, 0,
+				session->landing->bytes, OL_XPORT_ACCESS_PEER_WRITE,
+				&session->landing_region);
 }
 
 static int session_memory(struct ol_server *server, struct ol_session *session)
@@ -97,6 +113,8 @@ static int session_memory(struct ol_server *server, struct ol_session *session)
 	uint64_t bytes = ol_layout_landing_bytes(&server->store.geo, session->slot_count);
 	int rc;
 
+	if (session->role == OL_ROLE_REPLICA)
+		return ring_lend(server, session);
 	/* base pages: on shm a worker maps slots page by page */
 	rc = ol_slab_create(bytes, server->public_slab->node, false, &session->landing);
 	if (rc != 0)
@@ -114,13 +132,21 @@ static void session_free(struct ol_server *server, struct ol_session *session)
 	}
 	if (session->landing_region != NULL)
 		server->ops->dereg(session->landing_region);
-	ol_slab_destroy(session->landing);
+	if (session->role == OL_ROLE_REPLICA)
+		ol_predecessor_on_end(server, session);
+	else
+		ol_slab_destroy(session->landing);
 	memset(session, 0, sizeof(*session));
 }
 
-static struct ol_wire_rkey wire_rkey(struct ol_xport_rkey key)
+struct ol_wire_rkey ol_server_wire_rkey(struct ol_xport_rkey key)
 {
 	return (struct ol_wire_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
+}
+
+struct ol_xport_rkey ol_server_xport_rkey(struct ol_wire_rkey key)
+{
+	return (struct ol_xport_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
 }
 
 static int session_accept(struct ol_server *server, struct ol_session *session,
@@ -128,8 +154,10 @@ static int session_accept(struct ol_server *server, struct ol_session *session,
 {
 	struct ol_wire_accept accept = {
 		.geo = server->store.geo,
-		.public_key = wire_rkey(server->ops->rkey(server->public_region, session->conn)),
-		.landing_key = wire_rkey(server->ops->rkey(session->landing_region, session->conn)),
+		.public_key = ol_server_wire_rkey(
+			server->ops->rkey(server->public_region, session->conn)),
+		.landing_key = ol_server_wire_rkey(
+			server->ops->rkey(session->landing_region, session->conn)),
 		.incarnation = server->incarnation,
 		.nonfinite = server->opts.rule.allow_nonfinite != 0,
 	};
@@ -199,6 +227,21 @@ void ol_server_on_request(struct ol_server *server, const struct ol_xport_event 
 	}
 }
 
+static const char *role_str(enum ol_wire_role role)
+{
+	switch (role) {
+	case OL_ROLE_WORKER:
+		break;
+	case OL_ROLE_OBSERVER:
+		return "observer";
+	case OL_ROLE_READER:
+		return "reader";
+	case OL_ROLE_REPLICA:
+		return "predecessor";
+	}
+	return "worker";
+}
+
 void ol_session_welcome(struct ol_server *server, struct ol_session *session)
 {
 	struct ol_welcome welcome = {
@@ -215,19 +258,24 @@ void ol_session_welcome(struct ol_server *server, struct ol_session *session)
 		.dst_off = OL_WELCOME_OFF,
 	};
 
-	if (session->role == OL_ROLE_WORKER)
+	if (server->restoring.active ||
+	    (server->replica.on && !ol_replica_serves(server, session->role)))
+		return;
+	if (session->role == OL_ROLE_WORKER || session->role == OL_ROLE_READER)
 		welcome.resolved = ol_store_applied(&server->store, session->worker);
 	ol_record_seal(&welcome);
 	if (server->ops->post_write(session->conn, &write) != 0)
 		return; /* the queue is full: the next tick tries again; or it is about to go down
 			 */
 	session->last_seq = welcome.resolved.seq;
+	session->epoch = welcome.epoch;
 	session->state = OL_SESSION_LIVE;
+	server->joined_count--;
 	if (session->role == OL_ROLE_WORKER)
 		server->live_workers++;
 	ol_word_store(&server->store.board->workers, server->live_workers);
-	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", server->addr,
-	       session->role == OL_ROLE_WORKER ? "worker" : "observer", session->worker);
+	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", server->addr, role_str(session->role),
+	       session->worker);
 }
 
 void ol_session_on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
@@ -235,6 +283,10 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 	struct ol_hello hello;
 	const uint8_t *page = session->landing->addr;
 
+	if (session->role == OL_ROLE_REPLICA) {
+		ol_predecessor_on_hello(server, session, now_ns);
+		return;
+	}
 	/* a copy: what is checked is what is used, whatever the peer writes meanwhile */
 	memcpy(&hello, page + OL_HELLO_OFF, sizeof(hello));
 	if (session->state != OL_SESSION_ACCEPTED || hello.magic != OL_WIRE_MAGIC ||
@@ -252,11 +304,10 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 		ol_session_violation(server, session, "hello with a mirror that cannot be");
 		return;
 	}
-	session->acks.addr = hello.acks.addr;
-	session->acks.bytes = hello.acks.bytes;
-	session->acks.rkey = hello.acks.rkey;
+	session->acks = ol_server_xport_rkey(hello.acks);
 	session->hello = hello;
 	session->state = OL_SESSION_JOINED;
+	server->joined_count++;
 	if (server->restoring.active)
 		ol_restore_progress(server, now_ns);
 	else
@@ -266,9 +317,12 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why)
 {
 	if (why != NULL)
-		ol_log(OL_LOG_WARN, "server %s: worker %u: %s: connection ended", server->addr,
-		       session->worker, why);
+		ol_log(OL_LOG_WARN, "server %s: %s %u: %s: connection ended", server->addr,
+		       role_str(session->role), session->worker, why);
 	ol_restore_on_leave(server, session);
+	server->owed_total -= session->owed_count;
+	if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
+		server->joined_count--;
 	if (session->role == OL_ROLE_WORKER) {
 		ol_ingest_forget(server, session);
 		if (session->state == OL_SESSION_LIVE)
@@ -312,7 +366,7 @@ void ol_session_tick(struct ol_server *server, uint64_t now_ns)
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		struct ol_session *session = &server->sessions[i];
 
-		if (session->state == OL_SESSION_JOINED && !server->restoring.active)
+		if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
 			ol_session_welcome(server, session);
 		if (session->state == OL_SESSION_LIVE || session->state == OL_SESSION_JOINED)
 			probe(server, session, now_ns);

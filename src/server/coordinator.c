@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* coordinator.c -- the public face of the embedded coordinator, and of looking at chains */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "outlast_server.h"
+#include "replication/coordinator.h"
+#include "server/server_internal.h"
+#include "wire/auth.h"
+
+enum {
+	LOOK_LEASE_MS = 2000, /* of who only looks: nobody waits for it to end */
+};
+
+static_assert((int)OL_CHAIN_MAX == (int)OL_REPLICAS_MAX, "a chain has one limit");
+static_assert((int)OL_ADDR_MAX == (int)OL_ENDPOINT_MAX, "an address has one limit");
+static_assert((int)OL_MAC_BYTES == (int)OL_COORD_MAC_BYTES, "a proof has one size");
+
+struct ol_coordinator {
+	struct ol_coordd *coordd;
+	char key[OL_JOB_KEY_MAX];
+};
+
+struct ol_chains {
+	struct ol_coord *coord;
+	uint32_t shard_count;
+	char key[OL_JOB_KEY_MAX];
+};
+
+static int fail(char *err, size_t err_bytes, int rc, const char *text)
+{
+	if (err != NULL && err_bytes > 0)
+		snprintf(err, err_bytes, "%s", text);
+	return rc;
+}
+
+/* key_set -- false: it is too long. Both ends without a key know the same: "". */
+static bool key_set(char key[OL_JOB_KEY_MAX], const char *job_key)
+{
+	if (job_key == NULL)
+		job_key = "";
+	if (strlen(job_key) >= OL_JOB_KEY_MAX)
+		return false;
+	memcpy(key, job_key, strlen(job_key) + 1);
+	return true;
+}
+
+static void log_info(void *arg, const char *text)
+{
+	(void)arg;
+	ol_log(OL_LOG_INFO, "coordinator: %s", text);
+}
+
+static void log_debug(void *arg, const char *text)
+{
+	(void)arg;
+	ol_log(OL_LOG_DEBUG, "coordinator: %s", text);
+}
+
+int ol_coordinator_open(const char *listen, const char *job_key,
+			struct ol_coordinator **ret_coordinator, char *err, size_t err_bytes)
+{
+	struct ol_coordinator *coordinator = calloc(1, sizeof(*coordinator));
+	struct ol_coordd_opts opts = { .listen = listen,
+				       .mac = ol_auth_coord_mac,
+				       .log = log_info };
+	int rc;
+
+	if (coordinator == NULL)
+		return fail(err, err_bytes, -ENOMEM, "coordinator: no memory");
+	if (!key_set(coordinator->key, job_key)) {
+		free(coordinator);
+		return fail(err, err_bytes, -EINVAL,
+			    "coordinator: job key is longer than 255 bytes");
+	}
+	opts.mac_arg = coordinator->key;
+	rc = ol_coordd_open(&opts, &coordinator->coordd, err, err_bytes);
+	if (rc != 0) {
+		free(coordinator);
+		return rc;
+	}
+	*ret_coordinator = coordinator;
+	return 0;
+}
+
+const char *ol_coordinator_addr(const struct ol_coordinator *coordinator)
+{
+	return ol_coordd_addr(coordinator->coordd);
+}
+
+int ol_coordinator_run(struct ol_coordinator *coordinator)
+{
+	return ol_coordd_run(coordinator->coordd);
+}
+
+void ol_coordinator_stop(struct ol_coordinator *coordinator)
+{
+	ol_coordd_stop(coordinator->coordd);
+}
+
+void ol_coordinator_close(struct ol_coordinator *coordinator)
+{
+	if (coordinator == NULL)
+		return;
+	ol_coordd_close(coordinator->coordd);
+	free(coordinator);
+}
+
+int ol_chains_open(const char *coordinator, const char *job, const char *job_key,
+		   uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,
+		   char *err, size_t err_bytes)
+{
+	struct ol_chains *chains = calloc(1, sizeof(*chains));
+	struct ol_coord_opts opts = { .addr = coordinator,
+				      .job = job != NULL ? job : "outlast",
+				      .shard_count = shard_count,
+				      .lease_ms = LOOK_LEASE_MS,
+				      .open_timeout_ms = timeout_ms,
+				      .mac = ol_auth_coord_mac,
+				      .log = log_debug };
+	int rc;
+
+	if (chains == NULL)
+		return fail(err, err_bytes, -ENOMEM, "coordinator: no memory");
+	if (!key_set(chains->key, job_key)) {
+		free(chains);
+		return fail(err, err_bytes, -EINVAL,
+			    "coordinator: job key is longer than 255 bytes");
+	}
+	opts.mac_arg = chains->key;
+	rc = ol_coord_open(&opts, &chains->coord, err, err_bytes);
+	if (rc != 0) {
+		free(chains);
+		return rc;
+	}
+	chains->shard_count = shard_count;
+	*ret_chains = chains;
+	return 0;
+}
+
+int ol_chains_get(struct ol_chains *chains, uint32_t shard, struct ol_chain_info *ret_info)
+{
+	struct ol_coord_state state;
+	const struct ol_view *view = &state.view;
+
+	if (shard >= chains->shard_count)
+		return -EINVAL;
+	ol_coord_look(chains->coord, shard, &state);
+	memset(ret_info, 0, sizeof(*ret_info));
+	ret_info->epoch = view->epoch;
+	ret_info->founded = view->founded;
+	ret_info->shard_count = view->shard_count;
+	ret_info->wanted = view->wanted;
+	ret_info->every = view->every;
+	ret_info->count = view->count;
+	ret_info->joining = view->joining;
+	ret_info->connected = state.connected ? 1 : 0;
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		ret_info->ids[i] = view->replicas[i].id;
+		memcpy(ret_info->addrs[i], view->replicas[i].addr, sizeof(ret_info->addrs[i]));
+	}
+	for (uint32_t i = 0; i < state.member_count; i++)
+		ret_info->waiting += ol_view_find(view, state.members[i].id) < 0;
+	return 0;
+}
+
+void ol_chains_close(struct ol_chains *chains)
+{
+	if (chains == NULL)
+		return;
+	ol_coord_close(chains->coord);
+	free(chains);
+}

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * replica.c -- a server's place in its shard's chain: views come in, are adopted, are proposed
+ *
+ * A replica of the view is taken for dead when its connection broke or its heartbeat stood still
+ * (by its neighbours: ol_replica_suspect()), or when it has had no session at the coordinator for
+ * the lease. Whoever finds out works out the next view and proposes it; a false suspicion costs
+ * the suspect its place and nothing else, as it is fenced off.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "server/server_internal.h"
+#include "wire/auth.h"
+
+enum {
+	WAITING_S = 10, /* between two lines that say that it waits for a view */
+	PROPOSE_MS = 50, /* until the same proposal is made again */
+	BEATS_A_LEASE = 4, /* how often a heartbeat is read */
+	COORD_LEASE_MIN_MS = 100,
+};
+
+/* What replicas of one chain must agree on, as a number */
+static uint64_t digest(const struct ol_server *server)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	struct {
+		struct ol_geometry geo;
+		struct ol_update_rule rule;
+		uint32_t workers;
+		uint32_t replay;
+		uint32_t every;
+		uint32_t slots;
+		float clip;
+		char transport[16];
+	} all;
+	uint8_t mac[OL_MAC_BYTES];
+	uint64_t number;
+
+	memset(&all, 0, sizeof(all)); /* padding too */
+	all.geo = server->store.geo;
+	all.rule = opts->rule;
+	all.workers = opts->workers;
+	all.replay = (uint32_t)opts->replay;
+	all.every = opts->replicate_every;
+	all.slots = server->replica.ring.slots;
+	all.clip = opts->replay_clip;
+	snprintf(all.transport, sizeof(all.transport), "%s", server->ops->name);
+	ol_auth_mac("", &all, sizeof(all), mac);
+	memcpy(&number, mac, sizeof(number));
+	return number | 1;
+}
+
+static bool ours(const struct ol_server *server, const struct ol_member *member)
+{
+	return member->job == server->replica.self.job &&
+	       member->proto == server->replica.self.proto;
+}
+
+static void coord_log(void *arg, const char *text)
+{
+	(void)arg;
+	ol_log(OL_LOG_WARN, "%s", text);
+}
+
+/* From the coordination handle's thread */
+static void coord_notify(void *arg)
+{
+	const struct ol_server *server = arg;
+	uint64_t one = 1;
+	ssize_t written = write(server->stop_fd, &one, sizeof(one));
+
+	(void)written; /* fails only when it was written 2^64 times */
+}
+
+/* A chain that is there must be of this job and this build */
+static int view_check(struct ol_server *server, char *err, size_t err_bytes)
+{
+	const struct ol_coord_state *state = &server->replica.state;
+	const struct ol_member *other = &state->view.replicas[0];
+
+	if (state->version == 0 || state->view.epoch == 0 || ours(server, other))
+		return 0;
+	if (other->proto != server->replica.self.proto) {
+		snprintf(err, err_bytes,
+			 "%s: the chain of shard %u is of another build: server %s speaks protocol "
+			 "%u, this one %u; run the same build everywhere",
+			 server->opts.coordinator, server->opts.shard, other->addr, other->proto,
+			 server->replica.self.proto);
+		return OL_E_WIRE;
+	}
+	snprintf(err, err_bytes,
+		 "%s: the chain of shard %u is of another job: the model, workers, optimizer or "
+		 "transport of server %s differ; give this job another name",
+		 server->opts.coordinator, server->opts.shard, other->addr);
+	return OL_E_GEOMETRY;
+}
+
+int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
+{
+	struct ol_replica *replica = &server->replica;
+	uint32_t lease_ms = server->opts.lease_ms;
+	struct ol_coord_opts copts = {
+		.addr = server->opts.coordinator,
+		.job = server->opts.job != NULL ? server->opts.job : "outlast",
+		.shard_count = server->opts.shard_count,
+		.lease_ms = lease_ms > COORD_LEASE_MIN_MS ? lease_ms : COORD_LEASE_MIN_MS,
+		.open_timeout_ms = server->opts.coordinator_timeout_ms,
+		.notify = coord_notify,
+		.notify_arg = server,
+		.log = coord_log,
+	};
+	int rc;
+
+	replica->self = (struct ol_member){ .id = server->incarnation,
+					    .job = digest(server),
+					    .proto = OL_WIRE_PROTO,
+					    .rank = server->opts.rank };
+	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
+	if (server->job_key[0] != '\0') {
+		copts.mac = ol_auth_coord_mac;
+		copts.mac_arg = server->job_key;
+	}
+	ol_chain_init(&replica->chain, replica->self.id, replica->ring.slots, &ol_replica_chain_ops,
+		      server);
+	replica->succ.pinned = -1;
+	ol_word_store(&server->store.board->replica, replica->self.id);
+	ol_word_store(&server->store.board->ring_slots, replica->ring.slots);
+	rc = ol_slab_create(OL_PAGE_BYTES, server->public_slab->node, false, &replica->work);
+	if (rc == 0)
+		rc = server->ops->reg(server->xport, NULL, replica->work, 0, OL_PAGE_BYTES,
+				      OL_XPORT_ACCESS_LOCAL, &replica->work_region);
+	if (rc != 0) {
+		snprintf(err, err_bytes, "no memory for heartbeats: %s", ol_strerror(rc));
+		return rc;
+	}
+	rc = ol_coord_open(&copts, &replica->coord, err, err_bytes);
+	if (rc != 0)
+		return rc;
+	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
+	rc = view_check(server, err, err_bytes);
+	return rc != 0 ? rc : ol_coord_join(replica->coord, server->opts.shard, &replica->self);
+}
+
+void ol_replica_close(struct ol_server *server)
+{
+	struct ol_replica *replica = &server->replica;
+
+	if (!replica->on)
+		return;
+	ol_coord_close(replica->coord);
+	ol_successor_drop(server);
+	if (replica->work_region != NULL)
+		server->ops->dereg(replica->work_region);
+	ol_slab_destroy(replica->work);
+	if (replica->ring.ops != NULL)
+		ol_ring_close(&replica->ring);
+}
+
+/* Is this replica of the view there? It is asked of the coordinator, and of who is beside it. */
+static bool there(struct ol_replica *replica, uint32_t at, uint64_t lease_ns, uint64_t now_ns)
+{
+	const struct ol_member *member = &replica->chain.view.replicas[at];
+
+	if (member->id == replica->self.id)
+		return true;
+	if (member->id == replica->suspects[0] || member->id == replica->suspects[1])
+		return false;
+	for (uint32_t i = 0; i < replica->state.member_count; i++) {
+		if (replica->state.members[i].id == member->id) {
+			replica->absent_ns[at] = 0;
+			return true;
+		}
+	}
+	if (!replica->state.connected)
+		replica->absent_ns[at] = 0;
+	else if (replica->absent_ns[at] == 0)
+		replica->absent_ns[at] = now_ns;
+	return replica->absent_ns[at] == 0 || now_ns - replica->absent_ns[at] < lease_ns;
+}
+
+static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	const struct ol_view *view = &replica->chain.view;
+	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (there(replica, i, lease_ns, now_ns))
+			alive[count++] = view->replicas[i];
+	}
+	for (uint32_t i = 0; i < replica->state.member_count; i++) {
+		const struct ol_member *member = &replica->state.members[i];
+
+		if (ol_view_find(view, member->id) >= 0)
+			continue;
+		if (ours(server, member)) {
+			alive[count++] = *member;
+		} else if (!replica->strangers) {
+			replica->strangers = true;
+			ol_log(OL_LOG_WARN,
+			       "server %s: %s offers itself for shard %u, but is of another job or "
+			       "build: it is not taken",
+			       server->addr, member->addr, server->opts.shard);
+		}
+	}
+	return count;
+}
+
+/* May this server propose? A replica that counts may; others only where none does. */
+static bool proposes(const struct ol_replica *replica, const struct ol_member *alive,
+		     uint32_t alive_count)
+{
+	const struct ol_view *view = &replica->chain.view;
+
+	if (replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING)
+		return true;
+	for (uint32_t i = 0; i < alive_count; i++) {
+		int at = ol_view_find(view, alive[i].id);
+
+		if (at >= 0 && (uint32_t)at < view->count)
+			return false;
+	}
+	return true;
+}
+
+/* Periodic: one that has read weights once is as good as any */
+static uint64_t caught_up(const struct ol_replica *replica)
+{
+	if (!replica->periodic)
+		return ol_chain_caught_up(&replica->chain);
+	return replica->succ.told ? replica->succ.member.id : 0;
+}
+
+static void propose(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	struct ol_member alive[OL_MEMBERS_MAX + OL_REPLICAS_MAX];
+	struct ol_view_rule rule = {
+		.shard_count = server->opts.shard_count,
+		.wanted = server->opts.replicas,
+		.every = server->opts.replicate_every,
+		.refound = server->opts.refound != 0,
+	};
+	uint32_t count = alive_list(server, alive, now_ns);
+	struct ol_view next;
+
+	if (replica->coord == NULL || !replica->state.connected ||
+	    replica->state.view.epoch != replica->chain.view.epoch ||
+	    !proposes(replica, alive, count) ||
+	    !ol_view_next(&replica->chain.view, alive, count, caught_up(replica), &rule, &next))
+		return;
+	if (replica->proposed_version == replica->state.version + 1 &&
+	    memcmp(&next, &replica->proposed, sizeof(next)) == 0 &&
+	    now_ns - replica->proposed_ns < PROPOSE_MS * OL_NS_PER_MS)
+		return;
+	replica->proposed = next;
+	replica->proposed_version = replica->state.version + 1;
+	replica->proposed_ns = now_ns;
+	ol_coord_propose(replica->coord, server->opts.shard, replica->state.version, &next);
+}
+
+void ol_replica_suspect(struct ol_server *server, enum ol_neighbour who, const char *why,
+			uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	const struct ol_member *member =
+		who == OL_NEIGHBOUR_SUCCESSOR
+			? ol_view_successor(&replica->chain.view, replica->self.id)
+			: ol_view_predecessor(&replica->chain.view, replica->self.id);
+
+	if (member == NULL || replica->suspects[who] == member->id)
+		return;
+	ol_log(OL_LOG_WARN, "server %s: shard %u: %s %s is taken for dead: %s", server->addr,
+	       server->opts.shard, who == OL_NEIGHBOUR_SUCCESSOR ? "successor" : "predecessor",
+	       member->addr, why);
+	ol_counter_add(&server->store.board->suspicions, 1);
+	replica->suspects[who] = member->id;
+	if (!replica->adopting)
+		propose(server, now_ns);
+}
+
+static void view_log(const struct ol_server *server)
+{
+	const struct ol_view *view = &server->replica.chain.view;
+	const struct ol_member *pred = ol_view_predecessor(view, server->replica.self.id);
+	const struct ol_member *succ = ol_view_successor(view, server->replica.self.id);
+
+	ol_log(OL_LOG_INFO, "server %s: shard %u, epoch %u: %s of %u%s%s%s%s%s", server->addr,
+	       server->opts.shard, view->epoch, ol_chain_role_str(server->replica.chain.role),
+	       view->count, view->joining ? " and 1 that joins" : "",
+	       pred != NULL ? "; predecessor " : "", pred != NULL ? pred->addr : "",
+	       succ != NULL ? "; successor " : "", succ != NULL ? succ->addr : "");
+}
+
+/*
+ * Whoever could read weights here, where another is the tail now: what is applied from here on is
+ * not committed. Where this replica was the only one, that is who pushes, too.
+ */
+static void sessions_review(struct ol_server *server, bool was_tail)
+{
+	if (!was_tail || ol_chain_is_tail(&server->replica.chain))
+		return;
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		struct ol_session *session = &server->sessions[i];
+
+		if (session->state == OL_SESSION_LIVE && session->role != OL_ROLE_REPLICA)
+			ol_session_end(server, session, NULL);
+	}
+}
+
+/* The first view, or one after all were lost: this replica begins with what it can find */
+static void found(struct ol_server *server)
+{
+	struct ol_replica *replica = &server->replica;
+	char err[256];
+	int rc;
+
+	if (replica->chain.view.founded != replica->chain.view.epoch ||
+	    replica->chain.role != OL_CHAIN_ONLY)
+		return;
+	rc = ol_restore_start(server, err, sizeof(err));
+	if (rc == 0)
+		return;
+	ol_log(OL_LOG_ERROR, "server %s: %s", server->addr, err);
+	ol_server_end(server, rc);
+}
+
+static void adopt(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	const struct ol_view *view = &replica->state.view;
+	bool was_tail = ol_chain_is_tail(&replica->chain);
+	int rc;
+
+	if (replica->state.version == 0 || view->epoch <= replica->chain.view.epoch)
+		return;
+	replica->now_ns = now_ns;
+	replica->suspects[0] = replica->suspects[1] = 0;
+	memset(replica->absent_ns, 0, sizeof(replica->absent_ns));
+	replica->adopting = true;
+	rc = ol_chain_on_view(&replica->chain, view);
+	replica->adopting = false;
+	ol_counter_add(&server->store.board->views, 1);
+	if (rc == OL_CHAIN_REMOVED) {
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u, epoch %u: the chain goes on without this server: it "
+		       "ends",
+		       server->addr, server->opts.shard, view->epoch);
+		ol_server_end(server, OL_E_FENCED);
+		return;
+	}
+	if (replica->chain.role != OL_CHAIN_NONE) {
+		server->opts.epoch = view->epoch;
+		ol_word_store(&server->store.board->epoch, view->epoch);
+	}
+	ol_word_store(&server->store.board->role, (uint64_t)replica->chain.role);
+	view_log(server);
+	sessions_review(server, was_tail);
+	found(server);
+}
+
+void ol_replica_look(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	uint64_t generation = ol_coord_generation(replica->coord);
+
+	if (generation == replica->generation || replica->adopting || replica->progressing)
+		return;
+	replica->generation = generation;
+	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
+	adopt(server, now_ns);
+	if (server->end_rc != 0)
+		return;
+	ol_predecessor_tick(server, now_ns);
+	ol_replica_progress(server, now_ns);
+	propose(server, now_ns);
+}
+
+bool ol_replica_strict(const struct ol_server *server)
+{
+	return server->replica.on && !server->replica.periodic;
+}
+
+bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role)
+{
+	const struct ol_chain *chain = &server->replica.chain;
+
+	switch (role) {
+	case OL_ROLE_WORKER:
+		return ol_chain_serves_push(chain);
+	case OL_ROLE_READER:
+		return ol_chain_serves_pull(chain);
+	case OL_ROLE_OBSERVER:
+		return true; /* of the board, whatever this server is */
+	case OL_ROLE_REPLICA:
+		break;
+	}
+	return false; /* predecessor.c welcomes it */
+}
+
+void ol_replica_progress(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	struct ol_board *board = server->store.board;
+	uint64_t used;
+
+	if (replica->progressing)
+		return;
+	replica->now_ns = now_ns;
+	replica->progressing = true;
+	if (replica->periodic)
+		ol_successor_offer(server, now_ns);
+	else
+		ol_chain_progress(&replica->chain);
+	replica->progressing = false;
+	used = replica->chain.received - replica->chain.committed;
+	ol_word_store(&board->received, replica->chain.received);
+	ol_word_store(&board->committed, replica->chain.committed);
+	ol_word_store(&board->ring_used, used);
+	for (uint32_t i = 0; server->joined_count > 0 && i < server->session_count; i++) {
+		if (server->sessions[i].state == OL_SESSION_JOINED)
+			ol_session_welcome(server, &server->sessions[i]);
+	}
+}
+
+void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	struct ol_board *board = server->store.board;
+
+	if (replica->load_ns != 0) {
+		ol_counter_add(&board->resync_bytes, ol_layout_content_bytes(&server->store.geo));
+		ol_word_store(&board->resync_ns, now_ns - replica->load_ns);
+		ol_log(replica->periodic ? OL_LOG_DEBUG : OL_LOG_INFO,
+		       "server %s: shard %u: read version %llu of its predecessor", server->addr,
+		       server->opts.shard, (unsigned long long)server->store.version);
+	}
+	replica->load_ns = 0;
+	ol_chain_on_load(&replica->chain, server->store.version);
+	if (replica->periodic)
+		(void)ol_predecessor_ack(server, server->store.version); /* or with the next */
+	ol_replica_progress(server, now_ns);
+}
+
+/* Without a lease somebody else may have founded the chain anew */
+static void lease_check(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+
+	if (!server->opts.refound || replica->chain.role == OL_CHAIN_NONE)
+		return;
+	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
+	if (replica->state.connected || now_ns < replica->state.lease_ns)
+		return;
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u: the coordinator was not reached for %u ms, its lease: it ends",
+	       server->addr, server->opts.shard, server->opts.lease_ms);
+	ol_server_end(server, OL_E_FENCED);
+}
+
+static void waiting_log(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_replica *replica = &server->replica;
+	uint32_t here = replica->state.member_count;
+
+	if (replica->chain.view.epoch != 0 ||
+	    (replica->waiting_ns != 0 && now_ns - replica->waiting_ns < WAITING_S * OL_NS_PER_S))
+		return;
+	if (replica->waiting_ns != 0 && here < server->opts.replicas)
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u: %u of %u servers are here; the chain begins with %u more",
+		       server->addr, server->opts.shard, here, server->opts.replicas,
+		       server->opts.replicas - here);
+	replica->waiting_ns = now_ns;
+}
+
+void ol_replica_tick(struct ol_server *server, uint64_t now_ns)
+{
+	ol_replica_look(server, now_ns);
+	if (server->end_rc == 0)
+		lease_check(server, now_ns);
+	if (server->end_rc != 0)
+		return;
+	ol_successor_tick(server, now_ns);
+	ol_predecessor_tick(server, now_ns);
+	ol_replica_progress(server, now_ns);
+	propose(server, now_ns);
+	waiting_log(server, now_ns);
+	ol_ring_spare(&server->replica.ring);
+}
+
+static _Atomic uint64_t *beat_word(struct ol_server *server, enum ol_neighbour who)
+{
+	uint8_t *work = server->replica.work->addr;
+
+	return (_Atomic uint64_t *)(void *)(work + (uint32_t)who * OL_LINE_BYTES);
+}
+
+static struct ol_watch *watch_of(struct ol_server *server, enum ol_neighbour who)
+{
+	return who == OL_NEIGHBOUR_SUCCESSOR ? &server->replica.succ.watch
+					     : &server->replica.pred.watch;
+}
+
+bool ol_replica_watch(struct ol_server *server, enum ol_neighbour who, struct ol_xport_conn *conn,
+		      struct ol_xport_rkey board, uint64_t now_ns)
+{
+	struct ol_watch *watch = watch_of(server, who);
+	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
+	struct ol_xport_read read = {
+		.segs = { { .region = server->replica.work_region,
+			    .off = (uint32_t)who * OL_LINE_BYTES,
+			    .bytes = sizeof(uint64_t) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_SIGNALED,
+		.src = board,
+		.src_off = OL_BOARD_STAT_OFF,
+		.cookie = OL_SERVER_COOKIE_BEAT,
+	};
+
+	if (lease_ns == 0)
+		return false;
+	if (watch->posted)
+		return now_ns - watch->post_ns > lease_ns;
+	/* by when it was asked, not by now: this server may have been away meanwhile */
+	if (watch->beat_ns != 0 && watch->post_ns - watch->beat_ns >= lease_ns)
+		return true;
+	if (now_ns - watch->post_ns < lease_ns / BEATS_A_LEASE)
+		return false;
+	watch->posted = server->ops->post_read(conn, &read) == 0;
+	watch->post_ns = now_ns;
+	return false;
+}
+
+/* A word that changes is a loop that turns; nothing else is asked of it, as it may be torn. */
+void ol_replica_on_beat(struct ol_server *server, enum ol_neighbour who, int status,
+			uint64_t now_ns)
+{
+	struct ol_watch *watch = watch_of(server, who);
+	uint64_t beat = ol_word_load(beat_word(server, who));
+
+	watch->posted = false;
+	if (status != 0)
+		return; /* the connection goes down */
+	if (watch->beat_ns == 0 || beat != watch->beat) {
+		watch->beat = beat;
+		watch->beat_ns = now_ns;
+	}
+}

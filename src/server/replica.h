@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * replica.h -- a server as a replica of its shard's chain
+ *
+ *	replica.c      membership: views come in, are adopted and proposed; suspicion
+ *	entries.c      what the chain decides, done: forward, apply, commit, acknowledge
+ *	successor.c    the connection that this replica makes to its successor
+ *	predecessor.c  the session of its predecessor, which writes entries into the ring
+ *
+ * What may happen when is decided in replication/chain.c; nothing here knows the rules.
+ */
+#ifndef OL_SERVER_REPLICA_H
+#define OL_SERVER_REPLICA_H
+
+#include <stdbool.h>
+
+#include "rdma/transport.h"
+#include "replication/chain.h"
+#include "replication/coord.h"
+#include "server/ring.h"
+#include "wire/wire.h"
+
+struct ol_server;
+struct ol_session;
+
+/* A neighbour's heartbeat, read one-sidedly. */
+struct ol_watch {
+	bool posted;
+	uint64_t post_ns;
+	uint64_t beat; /* as last read … */
+	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
+};
+
+enum ol_successor_state {
+	OL_SUCCESSOR_NONE, /* there is none */
+	OL_SUCCESSOR_IDLE, /* not connected; try at retry_ns */
+	OL_SUCCESSOR_KNOCKING, /* waits for the challenge */
+	OL_SUCCESSOR_PROVING, /* waits to be accepted */
+	OL_SUCCESSOR_JOINING, /* hello sent; waits until it has adopted the view */
+	OL_SUCCESSOR_LIVE, /* takes entries */
+};
+
+struct ol_successor {
+	enum ol_successor_state state;
+	struct ol_member member;
+	struct ol_xport_conn *conn;
+	uint8_t n[OL_NONCE_BYTES];
+	uint8_t m[OL_NONCE_BYTES];
+	uint64_t since_ns; /* this attempt began */
+	uint64_t retry_ns;
+	struct ol_slab *acks; /* what it writes: struct ol_chain_welcome, ol_chain_ack */
+	struct ol_xport_region *acks_region;
+	struct ol_xport_rkey ring_key;
+	struct ol_xport_rkey board_key;
+	int pinned; /* snapshot that it may read; -1: none */
+	uint64_t pinned_version;
+	bool told; /* it has acknowledged something on this link: it has weights */
+	uint64_t posted; /* bytes of the entry that is being forwarded */
+	uint64_t newest; /* entry ever forwarded, to whomever: older ones are sent again */
+	struct ol_watch watch;
+};
+
+struct ol_predecessor {
+	struct ol_session *session; /* NULL: none is connected */
+	struct ol_xport_rkey board_key;
+	struct ol_watch watch;
+};
+
+struct ol_replica {
+	bool on; /* false: a server by itself; nothing here is used */
+	bool periodic; /* the published design: no entries; the state goes down now and then */
+	struct ol_coord *coord;
+	struct ol_member self;
+	uint64_t generation; /* of coord, as last looked at */
+	struct ol_coord_state state;
+	struct ol_chain chain;
+	struct ol_ring ring;
+	struct ol_successor succ;
+	struct ol_predecessor pred;
+	struct ol_slab *work; /* heartbeats as they were read */
+	struct ol_xport_region *work_region;
+	uint64_t suspects[2]; /* successor, predecessor: ids that are taken for dead in this view */
+	uint64_t absent_ns[OL_REPLICAS_MAX]; /* since when a replica of the view has no session; 0:
+						it has one */
+	uint64_t absent_epoch; /* view that absent_ns is about */
+	struct ol_view proposed; /* last, and to replace which version, when */
+	uint64_t proposed_version;
+	uint64_t proposed_ns;
+	uint64_t load_ns; /* when reading the predecessor's snapshot began */
+	uint64_t waiting_ns; /* last said that it waits for a view */
+	bool strangers; /* in the coordinator; were told of */
+	bool adopting; /* a view: the chain is at work, and must not be called */
+	bool progressing; /* in the chain's progress: not again */
+	uint64_t now_ns; /* of the event that is handled */
+};
+
+enum ol_neighbour {
+	OL_NEIGHBOUR_SUCCESSOR,
+	OL_NEIGHBOUR_PREDECESSOR
+};
+
+/* replica.c */
+/* ol_replica_open -- reach the coordinator, offer this server; 0 or a code with a line in err */
+int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes);
+void ol_replica_close(struct ol_server *server);
+/* ol_replica_look -- adopt a new view if there is one; cheap when nothing has changed */
+void ol_replica_look(struct ol_server *server, uint64_t now_ns);
+void ol_replica_tick(struct ol_server *server, uint64_t now_ns);
+/* ol_replica_suspect -- a neighbour is taken for dead: the next view should be without it */
+void ol_replica_suspect(struct ol_server *server, enum ol_neighbour who, const char *why,
+			uint64_t now_ns);
+/* ol_replica_on_ready -- the weights are there */
+void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns);
+/* ol_replica_progress -- let the chain do what it can, and let in whom it serves */
+void ol_replica_progress(struct ol_server *server, uint64_t now_ns);
+/* ol_replica_strict -- what is pushed goes down a chain before it is acknowledged */
+bool ol_replica_strict(const struct ol_server *server);
+/* ol_replica_serves -- a session of this role may be welcomed now */
+bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role);
+/* ol_replica_watch -- read a neighbour's heartbeat; true: it has stood still for the lease */
+bool ol_replica_watch(struct ol_server *server, enum ol_neighbour who, struct ol_xport_conn *conn,
+		      struct ol_xport_rkey board, uint64_t now_ns);
+void ol_replica_on_beat(struct ol_server *server, enum ol_neighbour who, int status,
+			uint64_t now_ns);
+
+/* entries.c */
+extern const struct ol_chain_ops ol_replica_chain_ops;
+/* ol_entry_order -- the batch becomes an entry; false: not now */
+bool ol_entry_order(struct ol_server *server, uint64_t now_ns);
+/* ol_entries_post_max -- doorbells that a neighbour may have unpolled */
+uint32_t ol_entries_post_max(const struct ol_ring *ring);
+
+/* successor.c */
+void ol_successor_connect(struct ol_server *server, const struct ol_member *member,
+			  uint64_t now_ns);
+void ol_successor_drop(struct ol_server *server);
+void ol_successor_on_event(struct ol_server *server, const struct ol_xport_event *event,
+			   uint64_t now_ns);
+void ol_successor_tick(struct ol_server *server, uint64_t now_ns);
+/* ol_successor_offer -- periodic: give it the newest version, if it is time and it is free */
+void ol_successor_offer(struct ol_server *server, uint64_t now_ns);
+/* ol_successor_forward -- post an entry; 0 or -EAGAIN */
+int ol_successor_forward(struct ol_server *server, uint64_t version);
+/* ol_successor_pinned -- snapshots that a joining successor reads, as a mask */
+unsigned ol_successor_pinned(const struct ol_server *server);
+
+/* predecessor.c */
+void ol_predecessor_on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
+void ol_predecessor_on_entry(struct ol_server *server, struct ol_session *session, uint32_t slot,
+			     uint64_t now_ns);
+/* ol_predecessor_on_end -- its session is gone: the ring that it could write is replaced */
+void ol_predecessor_on_end(struct ol_server *server, struct ol_session *session);
+/* ol_predecessor_drop -- fence it off */
+void ol_predecessor_drop(struct ol_server *server);
+/* ol_predecessor_tick -- those that said hello before this replica had adopted the view */
+void ol_predecessor_tick(struct ol_server *server, uint64_t now_ns);
+int ol_predecessor_ack(struct ol_server *server, uint64_t version);
+
+#endif /* OL_SERVER_REPLICA_H */

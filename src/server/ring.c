@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* ring.c -- the memory that entries lie in */
+
+#include "server/ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "wire/wire.h"
+
+static uint64_t stride_of(const struct ol_geometry *geo)
+{
+	return ol_round_up(ol_layout_vector_bytes(geo) + sizeof(struct ol_entry_head) +
+				   (uint64_t)geo->workers_max * sizeof(struct ol_entry_part),
+			   OL_PAGE_BYTES);
+}
+
+uint32_t ol_ring_slots(const struct ol_geometry *geo)
+{
+	uint64_t fit = OL_RING_BYTES / stride_of(geo);
+
+	if (fit < OL_RING_SLOTS_MIN)
+		return OL_RING_SLOTS_MIN;
+	return fit > OL_RING_SLOTS_MAX ? OL_RING_SLOTS_MAX : (uint32_t)fit;
+}
+
+static size_t slab_bytes(const struct ol_ring *ring)
+{
+	return OL_PAGE_BYTES + ring->slots * ring->stride;
+}
+
+static int slab_create(const struct ol_ring *ring, struct ol_slab **ret_slab)
+{
+	return ol_slab_create(slab_bytes(ring), ring->node, false, ret_slab);
+}
+
+static int local_reg(struct ol_ring *ring)
+{
+	return ring->ops->reg(ring->xport, NULL, ring->slab, 0, slab_bytes(ring),
+			      OL_XPORT_ACCESS_LOCAL, &ring->local);
+}
+
+int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
+		 const struct ol_geometry *geo, int node)
+{
+	int rc;
+
+	*ring = (struct ol_ring){ .ops = ops,
+				  .xport = xport,
+				  .payload_bytes = ol_layout_vector_bytes(geo),
+				  .stride = stride_of(geo),
+				  .slots = ol_ring_slots(geo),
+				  .parts_max = geo->workers_max,
+				  .node = node };
+	rc = slab_create(ring, &ring->slab);
+	if (rc == 0)
+		rc = local_reg(ring);
+	return rc;
+}
+
+void ol_ring_close(struct ol_ring *ring)
+{
+	if (ring->local != NULL)
+		ring->ops->dereg(ring->local);
+	ol_slab_destroy(ring->slab);
+	ol_slab_destroy(ring->spare);
+	*ring = (struct ol_ring){ 0 };
+}
+
+void ol_ring_spare(struct ol_ring *ring)
+{
+	/* what is large is made when it is needed: two of it would be too much to keep */
+	if (ring->spare == NULL && slab_bytes(ring) <= 2 * (size_t)OL_RING_BYTES &&
+	    slab_create(ring, &ring->spare) != 0)
+		ring->spare = NULL;
+}
+
+int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
+{
+	struct ol_slab *old = ring->slab;
+	struct ol_slab *slab = ring->spare;
+	int rc = slab != NULL ? 0 : slab_create(ring, &slab);
+
+	if (rc != 0)
+		return rc;
+	ring->spare = NULL;
+	ring->ops->dereg(ring->local);
+	ring->local = NULL;
+	for (uint64_t version = first; version <= last; version++)
+		memcpy((uint8_t *)slab->addr + ol_ring_off(ring, version),
+		       ol_ring_payload(ring, version),
+		       ol_ring_bytes(ring, ol_ring_head(ring, version)->parts));
+	ring->slab = slab;
+	ring->oldest = first;
+	ol_slab_destroy(old);
+	return local_reg(ring);
+}
+
+static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_part *parts)
+{
+	uint32_t sums[2] = { ol_record_crc(head, sizeof(*head) - sizeof(head->crc)),
+			     ol_record_crc(parts, head->parts * sizeof(*parts)) };
+
+	return ol_record_crc(sums, sizeof(sums));
+}
+
+void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts)
+{
+	struct ol_entry_head *head = ol_ring_head(ring, version);
+
+	*head = (struct ol_entry_head){ .version = version,
+					.payload_bytes = ring->payload_bytes,
+					.epoch = epoch,
+					.parts = parts };
+	head->crc = crc_of(head, ol_ring_parts(ring, version));
+}
+
+bool ol_ring_whole(const struct ol_ring *ring, uint64_t version)
+{
+	const struct ol_entry_head *head = ol_ring_head(ring, version);
+	const struct ol_entry_part *parts = ol_ring_parts(ring, version);
+
+	if (head->version != version || head->payload_bytes != ring->payload_bytes ||
+	    head->parts == 0 || head->parts > ring->parts_max || head->crc != crc_of(head, parts))
+		return false;
+	for (uint32_t i = 0; i < head->parts; i++) {
+		if (parts[i].worker >= ring->parts_max || parts[i].slot >= OL_WINDOW_MAX)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * ring.h -- a replica's ring of entries: its memory, and how an entry is read from it
+ *
+ * Layout in replication/entry.h. The ring a predecessor could write is never kept when that is
+ * fenced off: on shm a mapping cannot be taken back, so what is still needed moves to another slab
+ * and the old one is destroyed. A spare is kept ready, as memory takes time to come.
+ */
+#ifndef OL_SERVER_RING_H
+#define OL_SERVER_RING_H
+
+#include <stdbool.h>
+
+#include "rdma/transport.h"
+#include "replication/entry.h"
+#include "wire/layout.h"
+
+struct ol_ring {
+	const struct ol_xport_ops *ops;
+	struct ol_xport *xport;
+	struct ol_slab *slab;
+	struct ol_xport_region *local; /* entries are forwarded from here */
+	struct ol_slab *spare; /* NULL: made when there is time */
+	uint64_t payload_bytes;
+	uint64_t stride;
+	uint64_t oldest; /* entries before it did not come along when the ring was renewed */
+	uint32_t slots;
+	uint32_t parts_max;
+	int node;
+};
+
+/* ol_ring_slots -- how many slots the ring of such a shard has */
+uint32_t ol_ring_slots(const struct ol_geometry *geo);
+
+int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
+		 const struct ol_geometry *geo, int node);
+void ol_ring_close(struct ol_ring *ring);
+
+/*
+ * ol_ring_renew -- a new slab that holds entries first … last of the old one, which is destroyed
+ *
+ * The connection that could write the old one, and its region, must be gone. -ENOMEM: nothing was
+ * changed, and the ring must not be used.
+ */
+int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last);
+/* ol_ring_spare -- have a spare, if memory allows */
+void ol_ring_spare(struct ol_ring *ring);
+
+/* Where entry `version` lies in the slab, and in the successor's ring */
+static inline uint64_t ol_ring_off(const struct ol_ring *ring, uint64_t version)
+{
+	return OL_PAGE_BYTES + version % ring->slots * ring->stride;
+}
+
+static inline float *ol_ring_payload(const struct ol_ring *ring, uint64_t version)
+{
+	return (float *)(void *)((uint8_t *)ring->slab->addr + ol_ring_off(ring, version));
+}
+
+static inline struct ol_entry_head *ol_ring_head(const struct ol_ring *ring, uint64_t version)
+{
+	return (struct ol_entry_head *)(void *)((uint8_t *)ol_ring_payload(ring, version) +
+						ring->payload_bytes);
+}
+
+static inline struct ol_entry_part *ol_ring_parts(const struct ol_ring *ring, uint64_t version)
+{
+	return (struct ol_entry_part *)(ol_ring_head(ring, version) + 1);
+}
+
+/* ol_ring_bytes -- of an entry with so many parts */
+static inline uint64_t ol_ring_bytes(const struct ol_ring *ring, uint32_t parts)
+{
+	return ring->payload_bytes + sizeof(struct ol_entry_head) +
+	       (uint64_t)parts * sizeof(struct ol_entry_part);
+}
+
+/* ol_ring_seal -- fill in the head of an entry whose payload and parts are there */
+void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts);
+/* ol_ring_whole -- the slot holds that entry, with a head and parts that can be */
+bool ol_ring_whole(const struct ol_ring *ring, uint64_t version);
+
+#endif /* OL_SERVER_RING_H */

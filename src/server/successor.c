@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * successor.c -- the connection that a replica makes to its successor, and entries on it
+ *
+ *	IDLE -> KNOCKING -> PROVING -> JOINING -> LIVE, and back to IDLE when it breaks
+ *
+ * The handshake is a worker's (wire/wire.h); then hello, in which one that joins is told where to
+ * read weights, and the welcome, in which it says what it has.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "server/server_internal.h"
+#include "wire/auth.h"
+
+enum {
+	RETRY_MS = 2, /* between attempts */
+	CHUNK_BYTES = 1 << 20 /* longest single write of an entry */
+};
+
+static void conn_drop(struct ol_server *server)
+{
+	struct ol_successor *succ = &server->replica.succ;
+
+	/* the queue pair, then the keys, then the memory: nothing late can land */
+	if (succ->conn != NULL) {
+		ol_xport_forget(server->events, server->events_left, succ->conn);
+		server->ops->conn_free(succ->conn);
+	}
+	succ->conn = NULL;
+	if (succ->acks_region != NULL)
+		server->ops->dereg(succ->acks_region);
+	succ->acks_region = NULL;
+	ol_slab_destroy(succ->acks);
+	succ->acks = NULL;
+	succ->pinned = -1;
+	succ->told = false;
+	succ->posted = 0;
+	succ->watch = (struct ol_watch){ 0 };
+}
+
+void ol_successor_drop(struct ol_server *server)
+{
+	conn_drop(server);
+	server->replica.succ.state = OL_SUCCESSOR_NONE;
+}
+
+/* Try again soon; whoever was live is suspected */
+static void again(struct ol_server *server, const char *why, bool suspect, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+
+	conn_drop(server);
+	succ->state = OL_SUCCESSOR_IDLE;
+	succ->retry_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
+	ol_chain_on_successor_down(&server->replica.chain);
+	if (suspect)
+		ol_replica_suspect(server, OL_NEIGHBOUR_SUCCESSOR, why, now_ns);
+}
+
+static void dial(struct ol_server *server, enum ol_wire_connect_kind kind, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	struct ol_wire_connect msg = { .kind = kind, .role = OL_ROLE_REPLICA };
+	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
+	int rc;
+
+	memcpy(msg.nonce, succ->n, sizeof(msg.nonce));
+	if (kind == OL_CONNECT_PROOF)
+		ol_auth_proof(server->job_key, succ->m, &msg);
+	ol_wire_connect_encode(&msg, bytes);
+	rc = server->ops->connect(server->xport, succ->member.addr, bytes, sizeof(bytes),
+				  &succ->conn);
+	if (rc != 0) {
+		succ->conn = NULL;
+		again(server, ol_strerror(rc), rc == -ECONNREFUSED || rc == -ENOENT, now_ns);
+		return;
+	}
+	succ->since_ns = now_ns;
+	succ->state = kind == OL_CONNECT_PROOF ? OL_SUCCESSOR_PROVING : OL_SUCCESSOR_KNOCKING;
+}
+
+static void start(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+
+	if (ol_auth_random(succ->n, sizeof(succ->n)) != 0)
+		again(server, "the system gave no random bytes", false, now_ns);
+	else
+		dial(server, OL_CONNECT_KNOCK, now_ns);
+}
+
+void ol_successor_connect(struct ol_server *server, const struct ol_member *member, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+
+	conn_drop(server);
+	succ->member = *member;
+	start(server, now_ns);
+}
+
+/* A published snapshot, for one that joins; it stays as it is until the first ack */
+static int content_offer(struct ol_server *server, struct ol_chain_hello *hello)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	int rc = server->replica.periodic
+			 ? 0
+			 : ol_chain_on_offer(&server->replica.chain, server->store.version);
+
+	if (rc != 0 || (server->replica.chain.succ_full && !server->replica.periodic))
+		return rc;
+	succ->pinned = (int)server->store.snapshot;
+	succ->pinned_version = server->store.version;
+	hello->content_off = ol_layout_snapshot_off(&server->store.geo, server->store.snapshot);
+	hello->content_version = server->store.version;
+	hello->content_epoch = server->opts.epoch;
+	return 0;
+}
+
+static int hello_post(struct ol_server *server)
+{
+	struct ol_replica *replica = &server->replica;
+	struct ol_successor *succ = &replica->succ;
+	struct ol_chain_hello hello = {
+		.magic = OL_WIRE_MAGIC,
+		.epoch = replica->chain.view.epoch,
+		.id = replica->self.id,
+		.successor = succ->member.id,
+		.acks = ol_server_wire_rkey(server->ops->rkey(succ->acks_region, succ->conn)),
+		.board = ol_server_wire_rkey(server->ops->rkey(server->public_region, succ->conn)),
+		.slots = replica->ring.slots,
+	};
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&hello, .bytes = sizeof(hello) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE | OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_HELLO, 0),
+		.dst = succ->ring_key,
+		.dst_off = OL_HELLO_OFF,
+	};
+	int rc = content_offer(server, &hello);
+
+	if (rc != 0)
+		return rc;
+	ol_record_seal(&hello);
+	rc = server->ops->post_write(succ->conn, &write);
+	if (rc != 0)
+		succ->pinned = -1;
+	return rc;
+}
+
+static int acks_make(struct ol_server *server)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	int rc = ol_slab_create(OL_ACKS_BYTES, server->public_slab->node, false, &succ->acks);
+
+	if (rc != 0)
+		return rc;
+	return server->ops->reg(server->xport, succ->conn, succ->acks, 0, OL_ACKS_BYTES,
+				OL_XPORT_ACCESS_PEER_WRITE, &succ->acks_region);
+}
+
+void ol_successor_offer(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	uint64_t every = server->opts.replicate_every;
+	int rc;
+
+	if (succ->state != OL_SUCCESSOR_LIVE || succ->pinned >= 0 ||
+	    server->store.version / every == succ->pinned_version / every)
+		return;
+	rc = hello_post(server);
+	if (rc != 0 && rc != -EAGAIN)
+		again(server, ol_strerror(rc), true, now_ns);
+}
+
+static void accepted(struct ol_server *server, const struct ol_xport_event *event, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	struct ol_wire_accept accept;
+	int rc = ol_wire_accept_decode(event->priv, event->priv_len, &accept);
+
+	if (rc == 0 && !ol_auth_accept_holds(server->job_key, succ->n, succ->m, &accept))
+		rc = OL_E_AUTH;
+	if (rc == 0 && accept.incarnation != succ->member.id)
+		rc = OL_E_FENCED; /* another process is at that address now */
+	if (rc == 0 && memcmp(&accept.geo, &server->store.geo, sizeof(accept.geo)) != 0)
+		rc = OL_E_GEOMETRY;
+	if (rc == 0) {
+		succ->ring_key = ol_server_xport_rkey(accept.landing_key);
+		succ->board_key = ol_server_xport_rkey(accept.public_key);
+		rc = acks_make(server);
+	}
+	if (rc == 0) {
+		rc = hello_post(server);
+	}
+	if (rc == 0)
+		succ->state = OL_SUCCESSOR_JOINING;
+	else
+		again(server, ol_strerror(rc), true, now_ns);
+}
+
+/* The end of a knock or a proof: a challenge, or no */
+static void refused(struct ol_server *server, const struct ol_xport_event *event, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	struct ol_wire_reject reject;
+
+	if (event->status != -ECONNREFUSED ||
+	    ol_wire_reject_decode(event->priv, event->priv_len, &reject) != 0) {
+		again(server, ol_strerror(event->status), true, now_ns);
+		return;
+	}
+	conn_drop(server);
+	if (succ->state == OL_SUCCESSOR_KNOCKING && reject.code == OL_REJECT_CHALLENGE) {
+		if (!ol_auth_challenge_holds(server->job_key, succ->n, &reject)) {
+			again(server, ol_strerror(OL_E_AUTH), true, now_ns);
+			return;
+		}
+		memcpy(succ->m, reject.nonce, sizeof(succ->m));
+		dial(server, OL_CONNECT_PROOF, now_ns);
+		return;
+	}
+	/* it has not yet buried who was its predecessor before */
+	again(server, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
+}
+
+static void welcomed(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	struct ol_chain_welcome welcome;
+
+	if (succ->state != OL_SUCCESSOR_JOINING)
+		return;
+	memcpy(&welcome, (const uint8_t *)succ->acks->addr + OL_WELCOME_OFF, sizeof(welcome));
+	if (!ol_record_whole(&welcome) ||
+	    (welcome.loading && (succ->pinned < 0 || welcome.have != succ->pinned_version))) {
+		again(server, "its welcome cannot be", true, now_ns);
+		return;
+	}
+	succ->state = OL_SUCCESSOR_LIVE;
+	if (!welcome.loading)
+		succ->pinned = -1;
+	if (server->replica.periodic)
+		return;
+	if (welcome.have + 1 < server->replica.ring.oldest ||
+	    ol_chain_on_successor_up(&server->replica.chain, welcome.have) != 0) {
+		again(server, "it lacks entries that are no longer kept", true, now_ns);
+		return;
+	}
+	ol_replica_progress(server, now_ns);
+}
+
+static void acked(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	struct ol_chain_ack ack;
+
+	if (succ->state != OL_SUCCESSOR_LIVE)
+		return;
+	memcpy(&ack, (const uint8_t *)succ->acks->addr + OL_CHAIN_ACK_OFF, sizeof(ack));
+	if (!ol_record_whole(&ack))
+		return; /* a newer one is landing, and rings as well */
+	if (!server->replica.periodic &&
+	    ol_chain_on_ack(&server->replica.chain, ack.version) != 0) {
+		again(server, "it acknowledged what it was not given", true, now_ns);
+		return;
+	}
+	succ->pinned = -1; /* it has read what it was given */
+	succ->told = true;
+	ol_replica_progress(server, now_ns);
+	ol_ingest_progress(server, now_ns); /* there may be room for the next entry */
+}
+
+static void down(struct ol_server *server, const struct ol_xport_event *event, uint64_t now_ns)
+{
+	switch (server->replica.succ.state) {
+	case OL_SUCCESSOR_KNOCKING:
+	case OL_SUCCESSOR_PROVING:
+		refused(server, event, now_ns);
+		break;
+	case OL_SUCCESSOR_JOINING:
+	case OL_SUCCESSOR_LIVE:
+		again(server, event->status == 0 ? "it left" : ol_strerror(event->status), true,
+		      now_ns);
+		break;
+	case OL_SUCCESSOR_NONE:
+	case OL_SUCCESSOR_IDLE:
+		conn_drop(server);
+		break;
+	}
+}
+
+void ol_successor_on_event(struct ol_server *server, const struct ol_xport_event *event,
+			   uint64_t now_ns)
+{
+	switch (event->type) {
+	case OL_XPORT_CONN_UP:
+		if (server->replica.succ.state == OL_SUCCESSOR_PROVING)
+			accepted(server, event, now_ns);
+		break;
+	case OL_XPORT_DOORBELL_RUNG:
+		if (ol_bell_kind(event->imm) == OL_BELL_WELCOME)
+			welcomed(server, now_ns);
+		else if (ol_bell_kind(event->imm) == OL_BELL_CHAIN_ACK)
+			acked(server, now_ns);
+		break;
+	case OL_XPORT_DONE:
+		if (event->cookie == OL_SERVER_COOKIE_BEAT)
+			ol_replica_on_beat(server, OL_NEIGHBOUR_SUCCESSOR, event->status, now_ns);
+		break;
+	case OL_XPORT_CONN_DOWN:
+		down(server, event, now_ns);
+		break;
+	case OL_XPORT_CONN_REQUEST:
+		break; /* has a connection of its own */
+	}
+}
+
+void ol_successor_tick(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
+
+	switch (succ->state) {
+	case OL_SUCCESSOR_NONE:
+		break;
+	case OL_SUCCESSOR_IDLE:
+		if (now_ns >= succ->retry_ns)
+			start(server, now_ns);
+		break;
+	case OL_SUCCESSOR_KNOCKING:
+	case OL_SUCCESSOR_PROVING:
+		if (now_ns - succ->since_ns > lease_ns)
+			again(server, "it does not answer", true, now_ns);
+		break;
+	case OL_SUCCESSOR_JOINING:
+	case OL_SUCCESSOR_LIVE:
+		if (ol_replica_watch(server, OL_NEIGHBOUR_SUCCESSOR, succ->conn, succ->board_key,
+				     now_ns))
+			again(server, "its heartbeat stands still", true, now_ns);
+		break;
+	}
+}
+
+int ol_successor_forward(struct ol_server *server, uint64_t version)
+{
+	struct ol_successor *succ = &server->replica.succ;
+	struct ol_ring *ring = &server->replica.ring;
+	struct ol_board *board = server->store.board;
+	uint64_t total = ol_ring_bytes(ring, ol_ring_head(ring, version)->parts);
+
+	while (succ->posted < total) {
+		uint64_t left = total - succ->posted;
+		struct ol_xport_write write = {
+			.segs = { { .region = ring->local,
+				    .off = ol_ring_off(ring, version) + succ->posted,
+				    .bytes = left < CHUNK_BYTES ? (uint32_t)left : CHUNK_BYTES } },
+			.seg_count = 1,
+			.imm = ol_bell_make(OL_BELL_ENTRY, (uint32_t)(version % ring->slots)),
+			.dst = succ->ring_key,
+			.dst_off = ol_ring_off(ring, version) + succ->posted,
+		};
+
+		if (write.segs[0].bytes == left)
+			write.flags = OL_XPORT_DOORBELL;
+		if (total <= server->caps.inline_max)
+			write.flags |= OL_XPORT_INLINE;
+		/* a full queue; or a broken connection, about to be reported */
+		if (server->ops->post_write(succ->conn, &write) != 0)
+			return -EAGAIN;
+		succ->posted += write.segs[0].bytes;
+	}
+	succ->posted = 0;
+	ol_counter_add(&board->forwarded, 1);
+	ol_counter_add(&board->forwarded_bytes, total);
+	if (version <= succ->newest)
+		ol_counter_add(&board->resent, 1);
+	else
+		succ->newest = version;
+	return 0;
+}
+
+unsigned ol_successor_pinned(const struct ol_server *server)
+{
+	const struct ol_successor *succ = &server->replica.succ;
+
+	return server->replica.on && succ->pinned >= 0 ? 1u << succ->pinned : 0;
+}

@@ -113,6 +113,8 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 		.shard_count = server->opts.shard_count,
 		.lease_ms = lease_ms > COORD_LEASE_MIN_MS ? lease_ms : COORD_LEASE_MIN_MS,
 		.open_timeout_ms = server->opts.coordinator_timeout_ms,
+		.mac = ol_auth_coord_mac,
+		.mac_arg = server->job_key,
 		.notify = coord_notify,
 		.notify_arg = server,
 		.log = coord_log,
@@ -124,10 +126,6 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 					    .proto = OL_WIRE_PROTO,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
-	if (server->job_key[0] != '\0') {
-		copts.mac = ol_auth_coord_mac;
-		copts.mac_arg = server->job_key;
-	}
 	ol_chain_init(&replica->chain, replica->self.id, replica->ring.slots, &ol_replica_chain_ops,
 		      server);
 	replica->succ.pinned = -1;

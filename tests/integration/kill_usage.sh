@@ -36,8 +36,6 @@ refused 'longer than --outage-timeout' server0@3s:down=20s --outage-timeout 10
 refused 'longer than --outage-timeout' server0@3s:down=60s
 refused 'comma' server0@3s,
 
-bad "chain" "outlast train: --durability: *not there yet*" train "${tiny[@]}" --durability chain
-bad "chain, serve" "outlast serve: --durability: *not there yet*" serve "${tiny[@]}" --durability chain
 bad "durability" "outlast train: --durability*none, checkpoint*" train "${tiny[@]}" --durability raid
 bad "checkpoint alone" "outlast train: --checkpoint: *needs --durability checkpoint*" \
 	train "${tiny[@]}" --checkpoint every=5s

@@ -19,12 +19,12 @@ const char ol_exit_help[] =
 	"  1    failed for a reason not listed here\n"
 	"  2    wrong usage: an option, or a value out of range\n"
 	"  3    data set missing or malformed\n"
-	"  4    no server at the address, or the connection to it was lost\n"
+	"  4    no server or coordinator at the address, or the connection to it was lost\n"
 	"  5    refused: geometry, worker id, job key, or the server is full\n"
 	"  6    no such transport, RDMA device or address on this machine\n"
 	"  7    out of memory, locked memory or descriptors; address in use\n"
 	"  8    a process of the job died\n"
-	"  9    server stood still for longer than its lease; others may have taken over\n"
+	"  9    server stood still for longer than its lease, or its chain went on without it\n"
 	"  128+N  ended by signal N; what there was to report has been reported\n";
 
 int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *object,
@@ -75,6 +75,11 @@ int ol_cmd_exit_of(int status)
 	default:
 		return OL_EXIT_FAILED;
 	}
+}
+
+int ol_cmd_exit_of_coord(int status)
+{
+	return status == -EACCES ? OL_EXIT_REFUSED : ol_cmd_exit_of(status);
 }
 
 const char *ol_cmd_remedy(int status)

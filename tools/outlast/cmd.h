@@ -28,7 +28,7 @@ enum ol_exit {
 	OL_EXIT_DEVICE = 6, /* no such transport, RDMA device or address of one on this machine */
 	OL_EXIT_RESOURCES = 7, /* memory, locked memory, file descriptors, an address in use */
 	OL_EXIT_CHILD = 8, /* a process that the job consists of died or failed */
-	OL_EXIT_FENCED = 9, /* serve: stood still for longer than its lease */
+	OL_EXIT_FENCED = 9, /* serve: stood still for longer than its lease, or was voted out */
 	OL_EXIT_SIGNAL = 128
 };
 
@@ -39,6 +39,8 @@ int cmd_train(int argc, char **argv);
 int cmd_drill(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_work(int argc, char **argv);
+int cmd_coord(int argc, char **argv);
+int cmd_stat(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
@@ -58,6 +60,9 @@ int ol_cmd_signals(const char *cmd, int *ret_fd);
 
 /* ol_cmd_exit_of -- the exit code for a status of the library */
 int ol_cmd_exit_of(int status);
+
+/* ol_cmd_exit_of_coord -- the same where a coordinator may have said it: -EACCES is a wrong key */
+int ol_cmd_exit_of_coord(int status);
 
 /* ol_cmd_remedy -- what a person can do about a status of the library; NULL: nothing to say */
 const char *ol_cmd_remedy(int status);

@@ -32,12 +32,13 @@ static const char *const preset_settings[PRESET_SETTINGS] = {
 };
 
 #define EVERY \
-	"none,checkpoint,checkpoint-norestore,stateless,stateless-mean,stateless-published,mirror"
+	"none,checkpoint,checkpoint-norestore,stateless,stateless-mean,stateless-published,mirror," \
+	"chain,chain-periodic,chain-continue"
 
 static const char *const presets[PRESETS][PRESET_SETTINGS] = {
 	/* quick */
-	{ "none/async,checkpoint,stateless", "async,sync", "1", "1", "1", "16", "5", "4", "3", "50",
-	  "1", "0.5" },
+	{ "none/async,checkpoint,stateless,chain/async", "async,sync", "1", "1", "1", "16", "5",
+	  "4", "3", "50", "1", "0.5" },
 	/* short: the next one in a tenth of the time, with one seed */
 	{ EVERY, "async,sync", "0,1,2", "1", "1", "240", "30", "20", "30", "5", "10", "1" },
 	/* seed-paper: published with one worker at about 5 gradients a second */
@@ -61,8 +62,8 @@ static const struct ol_conf_field fields[] = {
 	  .choices = preset_names },
 	{ .name = "strategies",
 	  .help = "of none, checkpoint, checkpoint-norestore, stateless, stateless-mean, "
-		  "stateless-published and mirror, with commas; NAME/sync or NAME/async is one of "
-		  "both only",
+		  "stateless-published, mirror, chain, chain-periodic and chain-continue, with "
+		  "commas; NAME/sync or NAME/async is one of both only",
 	  .offset = AT(strategies),
 	  .type = OL_CONF_STR },
 	{ .name = "consistency",
@@ -432,7 +433,7 @@ static void announce(const struct drill *drill)
 
 	for (size_t i = 0; i < drill->plan.case_count; i++)
 		most = drill->plan.cases[i].kills > most ? drill->plan.cases[i].kills : most;
-	drill_schedule(set, most, kills, sizeof(kills));
+	drill_schedule(set, drill->plan.cases[0].strategy, most, kills, sizeof(kills));
 	drill_duration(drill_left_s(drill, 0, 0.0), left, sizeof(left));
 	drill_say(drill, true, "%zu cases, %zu runs of %g s: about %s in all",
 		  drill->plan.case_count, drill->plan.run_count, set->seconds, left);

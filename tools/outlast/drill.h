@@ -77,6 +77,8 @@ struct drill_strategy {
 	const char *restore;
 	const char *replay; /* NULL: train's default */
 	const char *local; /* progress; NULL: train's default */
+	unsigned replicas; /* of a chain; 0: there is none */
+	bool periodic; /* replicated every `checkpoint_every` steps, without waiting */
 	unsigned kills_min; /* with fewer it is the same as another strategy, and left out */
 	unsigned kills_max; /* of more there is one run with so many */
 	bool stateless; /* workers go on during an outage */
@@ -253,7 +255,8 @@ const char *drill_plan_make(const struct drill_set *set, struct drill_plan *plan
 void drill_plan_fini(struct drill_plan *plan);
 
 /* drill_schedule -- the argument of train's --kill; "" without kills */
-void drill_schedule(const struct drill_set *set, unsigned kills, char *text, size_t bytes);
+void drill_schedule(const struct drill_set *set, const struct drill_strategy *strategy,
+		    unsigned kills, char *text, size_t bytes);
 
 /* drill_args -- the whole command line of a run; folder is that of the report */
 void drill_args(const struct drill_set *set, const struct drill_run *run, const char *folder,

@@ -125,8 +125,12 @@ static double lost_in(const struct drill_run *run, size_t k)
 	       drill_line_at(&run->line, DRILL_LOST, run->outages[k].killed_s);
 }
 
-/* R2: the loss goes up, and what is lost are the steps since the last checkpoint. */
-static void judge_rollback(struct judge *judge, struct drill_claim *claim)
+/*
+ * The loss goes up, and what is lost are the steps since the last copy. Returns whether that is so;
+ * *ret_count: of how many recoveries.
+ */
+static bool rollback_look(struct judge *judge, struct drill_claim *claim, const char *strategy,
+			  const char *of, size_t *ret_count)
 {
 	const double every = judge->set->checkpoint_every;
 	struct trials loss = trials_take(judge);
@@ -138,7 +142,7 @@ static void judge_rollback(struct judge *judge, struct drill_claim *claim)
 		const struct drill_run *run = &judge->plan->runs[i];
 		double a_step = run->of->sync ? run->of->workers : 1.0;
 
-		if (!is_of(run, "checkpoint") || run->of->kills == 0)
+		if (!is_of(run, strategy) || run->of->kills == 0)
 			continue;
 		for (size_t k = 0; k < run->outage_count; k++) {
 			double step = run->outages[k].loss_after - run->outages[k].loss_before;
@@ -151,19 +155,28 @@ static void judge_rollback(struct judge *judge, struct drill_claim *claim)
 	m = drill_moments(lost.value, lost.count);
 	/* of steps that are equally likely to be any of them */
 	bound = 2.0 * sqrt((every * every - 1.0) / 12.0) / sqrt((double)lost.count);
-	if (loss.count == 0 || lost.count == 0) {
-		enough(claim, 0, "recoveries from a checkpoint");
-		return;
-	}
+	*ret_count = loss.count < lost.count ? loss.count : lost.count;
+	if (*ret_count == 0)
+		return false;
 	numbers(claim,
-		"loss higher in %zu of %zu recoveries (mean %+.4f); steps lost a kill: mean %.1f, "
+		"%sloss higher in %zu of %zu recoveries (mean %+.4f); steps lost a kill: mean %.1f, "
 		"%.0f to %.0f, %zu of %zu in range; two standard errors %.1f",
-		loss.good, loss.count, drill_moments(loss.value, loss.count).mean, m.mean, m.min,
-		m.max, lost.good, lost.count, bound);
-	if (enough(claim, loss.count < lost.count ? loss.count : lost.count,
-		   "recoveries from a checkpoint"))
-		decide(claim, mostly(&loss) && mostly(&lost) &&
-				      fabs(m.mean - (every - 1.0) / 2.0) <= bound);
+		of, loss.good, loss.count, drill_moments(loss.value, loss.count).mean, m.mean,
+		m.min, m.max, lost.good, lost.count, bound);
+	return mostly(&loss) && mostly(&lost) && fabs(m.mean - (every - 1.0) / 2.0) <= bound;
+}
+
+/* R2: from a checkpoint; and from the copy that a chain had last, where there are enough of these
+ */
+static void judge_rollback(struct judge *judge, struct drill_claim *claim)
+{
+	size_t count, chains;
+	bool good = rollback_look(judge, claim, "checkpoint", "", &count);
+	bool copied = rollback_look(judge, claim, "chain-periodic",
+				    count > 0 ? "; periodic chain: " : "periodic chain: ", &chains);
+
+	if (enough(claim, count, "recoveries from a checkpoint"))
+		decide(claim, good && (copied || chains < DRILL_TRIALS_MIN));
 }
 
 /* Stateless runs with kills, of one consistency */
@@ -299,10 +312,11 @@ static void judge_late(struct judge *judge, struct drill_claim *claim)
 	judge_leap(judge, claim, false);
 }
 
-/* R5: the time down and a start-up. */
+/* R5: the time down and a start-up. A chain waits for neither: how long it takes is shown. */
 static void judge_downtime(struct judge *judge, struct drill_claim *claim)
 {
 	struct trials start = trials_take(judge);
+	struct trials chain = trials_take(judge);
 
 	for (size_t i = 0; i < judge->plan->run_count; i++) {
 		const struct drill_run *run = &judge->plan->runs[i];
@@ -311,6 +325,10 @@ static void judge_downtime(struct judge *judge, struct drill_claim *claim)
 			const struct drill_outage *o = &run->outages[k];
 			double more = o->first_applied_s - o->killed_s - judge->set->down;
 
+			if (run->of->strategy->replicas > 0) {
+				trial(&chain, o->first_applied_s - o->killed_s, true);
+				continue;
+			}
 			trial(&start, more, more >= 0.0 && more <= start_max_s);
 		}
 	}
@@ -320,6 +338,11 @@ static void judge_downtime(struct judge *judge, struct drill_claim *claim)
 			"most %.3f s, %zu outages",
 			judge->set->down, drill_quantile(start.value, start.count, 0.5),
 			drill_quantile(start.value, start.count, 1.0), start.count);
+	if (chain.count > 0)
+		numbers(claim,
+			"%schains, not judged: median %.3f s, most %.3f s in all, %zu outages",
+			start.count > 0 ? "; " : "", drill_quantile(chain.value, chain.count, 0.5),
+			drill_quantile(chain.value, chain.count, 1.0), chain.count);
 	if (enough(claim, start.count, "outages"))
 		decide(claim, mostly(&start));
 }
@@ -344,7 +367,9 @@ static void judge_utilisation(struct judge *judge, struct drill_claim *claim)
 		const struct drill_run *run = &judge->plan->runs[i];
 		double used = run->figure[DRILL_F_UTILISATION];
 
-		if (run->status != DRILL_DONE || run->of->kills == 0)
+		/* a chain is back before anything that takes a while can be said of its outage */
+		if (run->status != DRILL_DONE || run->of->kills == 0 ||
+		    run->of->strategy->replicas > 0)
 			continue;
 		if (run->of->strategy->stateless)
 			trial(&go, used, used >= rate_kept);
@@ -585,7 +610,7 @@ struct row {
 };
 
 static const struct row rows[DRILL_CLAIMS] = {
-	{ "R2", "recovery from a checkpoint costs the steps since it",
+	{ "R2", "recovery from a checkpoint, or from a chain's last copy, costs the steps since it",
 	  "loss after > loss before in at least 90 % of recoveries; steps lost a kill within 0 and "
 	  "the interval - 1 in at least 90 %, and their mean within two standard errors of half of "
 	  "that",

@@ -378,6 +378,7 @@ static void report_figures(struct drill_run *run, const json_t *json)
 		DRILL_F_APPLIED,  DRILL_F_QUEUED,      DRILL_F_DROPPED,    DRILL_F_REPLAYED,
 		DRILL_F_LOST,     DRILL_F_RATE_BEFORE, DRILL_F_RATE_OUTAGE
 	};
+	double replicas;
 
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		run->figure[same[i]] = number(json, drill_figures[same[i]].key);
@@ -388,7 +389,8 @@ static void report_figures(struct drill_run *run, const json_t *json)
 	run->figure[DRILL_F_QUEUE_MB] = number(json, "queue_bytes_max") / bytes_a_mb;
 	run->wall_s = number(json, "wall_s");
 	run->param_count = number(json, "param_count");
-	run->server_count = number(json, "servers");
+	replicas = number(json, "replicas");
+	run->server_count = number(json, "servers") * (isnan(replicas) ? 1.0 : replicas);
 }
 
 static void cost_figures(struct drill_run *run, const struct drill_set *set)

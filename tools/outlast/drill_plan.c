@@ -11,6 +11,10 @@
 #include "outlast/drill.h"
 #include "outlast/train.h"
 
+enum {
+	CHAIN_REPLICAS = 3
+};
+
 /* A strategy more is a row more. */
 const struct drill_strategy drill_strategies[] = {
 	{ .name = "none",
@@ -71,6 +75,30 @@ const struct drill_strategy drill_strategies[] = {
 	  .outage = "wait",
 	  .restore = "mirror",
 	  .kills_min = 1,
+	  .kills_max = DRILL_OUTAGES_MAX },
+	{ .name = "chain",
+	  .what = "three servers hold the weights, each step is on all of them; when the first is "
+		  "lost the second goes on, and the lost one joins behind the others",
+	  .durability = "chain",
+	  .outage = "wait",
+	  .restore = "freshest",
+	  .replicas = CHAIN_REPLICAS,
+	  .kills_max = DRILL_OUTAGES_MAX },
+	{ .name = "chain-periodic",
+	  .what = "as chain, the published way: the weights go down the chain every so many steps, "
+		  "and nothing waits for it",
+	  .durability = "chain",
+	  .outage = "wait",
+	  .restore = "freshest",
+	  .replicas = CHAIN_REPLICAS,
+	  .periodic = true,
+	  .kills_max = DRILL_OUTAGES_MAX },
+	{ .name = "chain-continue",
+	  .what = "as chain, and workers do not wait for the next server either",
+	  .durability = "chain",
+	  .outage = "continue",
+	  .restore = "freshest",
+	  .replicas = CHAIN_REPLICAS,
 	  .kills_max = DRILL_OUTAGES_MAX },
 };
 
@@ -329,16 +357,18 @@ void drill_plan_fini(struct drill_plan *plan)
 	*plan = (struct drill_plan){ 0 };
 }
 
-void drill_schedule(const struct drill_set *set, unsigned kills, char *text, size_t bytes)
+void drill_schedule(const struct drill_set *set, const struct drill_strategy *strategy,
+		    unsigned kills, char *text, size_t bytes)
 {
+	const char *target = strategy->replicas > 0 ? "head" : "server0";
 	size_t len = 0;
 
 	text[0] = '\0';
 	for (unsigned i = 0; i < kills && len < bytes; i++) {
 		double at = set->kill_at + (double)i * (set->down + set->again);
 
-		len += (size_t)snprintf(text + len, bytes - len, "%sserver0@%gs:down=%gs",
-					i > 0 ? "," : "", at, set->down);
+		len += (size_t)snprintf(text + len, bytes - len, "%s%s@%gs:down=%gs",
+					i > 0 ? "," : "", target, at, set->down);
 	}
 }
 
@@ -363,7 +393,11 @@ void drill_args(const struct drill_set *set, const struct drill_run *run, const 
 	ol_args_add(args, "--restore=%s", strategy->restore);
 	args_add_text(args, "replay", strategy->replay);
 	args_add_text(args, "local-progress", strategy->local);
-	drill_schedule(set, run->of->kills, kills, sizeof(kills));
+	if (strategy->replicas > 0)
+		ol_args_add(args, "--replicas=%u", strategy->replicas);
+	if (strategy->periodic)
+		ol_args_add(args, "--replicate-every=%u", set->checkpoint_every);
+	drill_schedule(set, strategy, run->of->kills, kills, sizeof(kills));
 	args_add_text(args, "kill", kills);
 	ol_args_add(args, "--workers=%u", run->of->workers);
 	ol_args_add(args, "--servers=1");

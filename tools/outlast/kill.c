@@ -68,27 +68,31 @@ static int index_parse(const char *text, uint32_t *ret_index)
 	return 0;
 }
 
+static const char *const targets[] = {
+	[OL_KILL_SERVER] = "server", [OL_KILL_WORKER] = "worker", [OL_KILL_HEAD] = "head",
+	[OL_KILL_MIDDLE] = "middle", [OL_KILL_TAIL] = "tail",
+};
+
 /* NULL, or what is wrong with it */
 static const char *target_parse(const char *text, struct ol_kill *kill)
 {
-	static const char *const chain[] = { "head", "middle", "tail" };
-	static const char server[] = "server", worker[] = "worker";
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		const char *number = text + strlen(targets[i]);
 
-	for (size_t i = 0; i < sizeof(chain) / sizeof(chain[0]); i++) {
-		if (strncmp(text, chain[i], strlen(chain[i])) == 0)
-			return "needs --durability chain";
+		if (strncmp(text, targets[i], strlen(targets[i])) != 0)
+			continue;
+		kill->target = (enum ol_kill_target)i;
+		kill->index = 0;
+		if ((ol_kill_of_chain(kill) && number[0] == '\0') ||
+		    index_parse(number, &kill->index) == 0)
+			return NULL;
 	}
-	if (strncmp(text, server, strlen(server)) == 0 &&
-	    index_parse(text + strlen(server), &kill->index) == 0) {
-		kill->target = OL_KILL_SERVER;
-		return NULL;
-	}
-	if (strncmp(text, worker, strlen(worker)) == 0 &&
-	    index_parse(text + strlen(worker), &kill->index) == 0) {
-		kill->target = OL_KILL_WORKER;
-		return NULL;
-	}
-	return "begins with neither serverN nor workerN";
+	return "begins with none of serverN, workerN, head, middle and tail";
+}
+
+const char *ol_kill_role(const struct ol_kill *kill)
+{
+	return ol_kill_of_chain(kill) ? targets[kill->target] : "";
 }
 
 static const char *when_parse(const char *text, struct ol_kill *kill)

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,9 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "outlast/cmd.h"
 #include "outlast/control.h"
+#include "outlast/counters.h"
 #include "outlast/durable.h"
 #include "outlast/job.h"
 #include "outlast/settings.h"
@@ -25,6 +26,9 @@
 enum {
 	LOOK_MS = 20, /* how often orders and --exit-version are looked at */
 	RESTORE_LOOK_MS = 2, /* until it has its weights */
+	STAT_MS = 100, /* between two reports of a replica to its parent */
+	WAIT_TEXT_MAX = 160,
+	CHAINS_TIMEOUT_MS = 5000,
 	MEMORY_TEXT_MAX = 256
 };
 
@@ -40,9 +44,13 @@ struct serve_set {
 	uint32_t epoch;
 	uint32_t ready_fd;
 	uint32_t report_fd;
+	uint32_t rank;
+	bool refound;
 	struct ol_set_model model;
 	struct ol_set_rule rule;
 	struct ol_set_durable durable;
+	struct ol_set_coord coord;
+	struct ol_set_chain chain;
 	struct ol_set_lease lease;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
@@ -122,11 +130,32 @@ static const struct ol_conf_field serve_fields[] = {
 static const struct ol_rows serve_rows = { serve_fields,
 					   sizeof(serve_fields) / sizeof(serve_fields[0]) };
 
+/* Behind those of ol_rows_coord and ol_rows_chain */
+static const struct ol_conf_field replica_fields[] = {
+	{ .name = "rank",
+	  .dflt = "0",
+	  .help = "chain: of servers that wait for a place the lowest is taken first",
+	  .offset = offsetof(struct serve_set, rank),
+	  .type = OL_CONF_U32 },
+	{ .name = "refound",
+	  .dflt = "false",
+	  .help = "chain: once all replicas are gone a new server begins anew, from where "
+		  "--restore says, instead of waiting for ever; and a server that does not reach "
+		  "the coordinator for --lease-ms ends",
+	  .offset = offsetof(struct serve_set, refound),
+	  .type = OL_CONF_BOOL },
+};
+
+static const struct ol_rows replica_rows = { replica_fields,
+					     sizeof(replica_fields) / sizeof(replica_fields[0]) };
+
 static const char examples[] =
 	"  outlast serve --listen 10.0.0.1:7471 --workers 2 --consistency sync --model cnn\n"
 	"  outlast serve --listen @job0 --shard 0 --servers 2 --model mlp --dataset synthetic\n"
 	"  outlast serve --listen 10.0.0.1:7471 --durability checkpoint --checkpoint "
-	"every=5s,dir=ckpt --restore freshest --epoch 2\n";
+	"every=5s,dir=ckpt --restore freshest --epoch 2\n"
+	"  outlast serve --coordinator zk:10.0.0.7:2181,10.0.0.8:2181 --job cnn7 --replicas 3 "
+	"--listen 10.0.0.1:7471\n";
 
 /* One server in this process, and the thread that watches for its end. */
 struct serve {
@@ -138,6 +167,10 @@ struct serve {
 	struct ol_ckpt_set ckpt;
 	char key[OL_JOB_KEY_BYTES];
 	bool restored; /* the parent knows where the weights come from */
+	struct ol_chains *chains; /* started by hand: what it waits for is said; else NULL */
+	char waits[WAIT_TEXT_MAX]; /* said last */
+	uint64_t said_ns; /* last report, or look at what is waited for; 0: none yet */
+	uint64_t views; /* as of then */
 	_Atomic int done; /* the server's loop has returned */
 };
 
@@ -187,6 +220,9 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->replay = (enum ol_replay)set->durable.replay;
 	opts->replay_clip = (float)set->durable.replay_clip;
 	opts->job_id = ol_job_id(&set->model, set->rule.optimizer);
+	if (set->durable.durability == OL_DURABILITY_CHAIN && set->coord.coordinator == NULL)
+		return ol_settings_fail(&serve->settings, "durability",
+					"needs --coordinator: where the views of chains are");
 	if (set->durable.durability != OL_DURABILITY_CHECKPOINT)
 		return 0;
 	if (serve->ckpt.dir[0] == '\0')
@@ -197,6 +233,18 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->checkpoint_ms = serve->ckpt.ms;
 	opts->checkpoint_keep = serve->ckpt.keep;
 	return 0;
+}
+
+static void chain_opts(const struct serve *serve, struct ol_server_opts *opts)
+{
+	const struct serve_set *set = &serve->set;
+
+	opts->coordinator = set->coord.coordinator;
+	opts->job = set->coord.job;
+	opts->replicas = set->chain.replicas;
+	opts->replicate_every = set->chain.replicate_every;
+	opts->rank = set->rank;
+	opts->refound = set->refound;
 }
 
 static int server_open(struct serve *serve, const float *weights)
@@ -234,9 +282,12 @@ static int server_open(struct serve *serve, const float *weights)
 	rc = durable_opts(serve, &opts);
 	if (rc != 0)
 		return rc;
+	chain_opts(serve, &opts);
 	rc = ol_server_open(&opts, weights + first, &serve->server, err, sizeof(err));
 	if (rc != 0)
-		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", err, NULL, ol_cmd_remedy(rc));
+		return ol_cmd_error(opts.coordinator != NULL ? ol_cmd_exit_of_coord(rc)
+							     : ol_cmd_exit_of(rc),
+				    "serve", err, NULL, ol_cmd_remedy(rc));
 	return 0;
 }
 
@@ -262,6 +313,68 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 				 (json_int_t)stat->ready_ns));
 }
 
+/* What a server waits for that is not in its chain */
+static void wait_text(const struct serve *serve, const struct ol_chain_info *info,
+		      char text[WAIT_TEXT_MAX])
+{
+	uint32_t shard = serve->set.shard, wanted = serve->set.chain.replicas;
+
+	if (!info->connected)
+		snprintf(text, WAIT_TEXT_MAX, "shard %u: the coordinator cannot be reached", shard);
+	else if (info->epoch == 0 && info->waiting < wanted)
+		snprintf(text, WAIT_TEXT_MAX,
+			 "shard %u: %u of %u servers are here; waits for %u more", shard,
+			 info->waiting, wanted, wanted - info->waiting);
+	else if (info->epoch == 0)
+		snprintf(text, WAIT_TEXT_MAX, "shard %u: %u of %u servers are here", shard,
+			 info->waiting, wanted);
+	else if (info->count < info->wanted)
+		snprintf(text, WAIT_TEXT_MAX,
+			 "shard %u: the chain has %u of %u replicas; waits for its turn to join",
+			 shard, info->count, info->wanted);
+	else
+		snprintf(text, WAIT_TEXT_MAX,
+			 "shard %u: the chain has its %u replicas; waits to take the place of one "
+			 "that is lost",
+			 shard, info->count);
+}
+
+/* Said when it changes; that it still waits for the first view the server says now and then. */
+static void wait_say(struct serve *serve)
+{
+	struct ol_chain_info info;
+	char text[WAIT_TEXT_MAX];
+
+	if (serve->chains == NULL || ol_chains_get(serve->chains, serve->set.shard, &info) != 0)
+		return;
+	wait_text(serve, &info, text);
+	if (strcmp(text, serve->waits) != 0)
+		fprintf(stderr, "%s\n", text);
+	snprintf(serve->waits, sizeof(serve->waits), "%s", text);
+}
+
+/* A replica tells its parent how it fares, and a person what it waits for. */
+static void chain_look(struct serve *serve, const struct ol_server_stat *stat)
+{
+	uint64_t now_ns = ol_clock_ns();
+	json_t *json;
+
+	if (serve->set.coord.coordinator == NULL ||
+	    (serve->said_ns != 0 && serve->views == stat->views &&
+	     now_ns - serve->said_ns < STAT_MS * OL_NS_PER_MS))
+		return;
+	serve->said_ns = now_ns;
+	serve->views = stat->views;
+	if (serve->control.parent_fd < 0) {
+		if (stat->role == OL_REPLICA_NONE)
+			wait_say(serve);
+		return;
+	}
+	json = ol_counters_json(stat);
+	if (json != NULL)
+		ol_control_say(&serve->control, "stat", json);
+}
+
 /* Watches orders and, if asked for, the version; ends when the server's loop has. */
 static void *watch(void *arg)
 {
@@ -273,6 +386,7 @@ static void *watch(void *arg)
 		ol_control_poll(control, serve->restored ? LOOK_MS : RESTORE_LOOK_MS);
 		ol_server_get_stat(serve->server, &stat);
 		restored_say(serve, &stat);
+		chain_look(serve, &stat);
 		if (serve->set.exit_version != 0 && stat.version >= serve->set.exit_version &&
 		    stat.workers == 0)
 			control->stop_at = 0;
@@ -296,32 +410,17 @@ static int ready_say(struct serve *serve)
 	if (serve->set.ready_fd != 0)
 		close((int)serve->set.ready_fd);
 	if (serve->control.parent_fd >= 0) {
+		struct ol_server_stat stat;
+
+		ol_server_get_stat(serve->server, &stat);
 		ol_control_say(&serve->control, "ready",
-			       json_pack("{s:s, s:s}", "address", addr, "memory", memory));
+			       json_pack("{s:s, s:s, s:I}", "address", addr, "memory", memory,
+					 "replica", (json_int_t)stat.replica));
 		return 0;
 	}
 	fprintf(stderr, "server at %s: shard %u of %u, %zu parameters in all; %s\n", addr,
 		serve->set.shard, serve->set.servers, serve->param_count, memory);
 	return 0;
-}
-
-static json_t *stat_json(const struct ol_server_stat *stat)
-{
-	return json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, "
-		"s:I, s:I, s:I, s:i}",
-		"version", (json_int_t)stat->version, "applied", (json_int_t)stat->applied,
-		"dropped_nonfinite", (json_int_t)stat->dropped_nonfinite, "dropped_late",
-		(json_int_t)stat->dropped_late, "duplicates", (json_int_t)stat->duplicates,
-		"staleness_sum", (json_int_t)stat->staleness_sum, "bytes_in",
-		(json_int_t)stat->bytes_in, "samples", (json_int_t)stat->samples, "refused",
-		(json_int_t)stat->refused, "violations", (json_int_t)stat->violations, "loss",
-		isfinite(stat->loss) ? json_real((double)stat->loss) : json_null(), "replayed",
-		(json_int_t)stat->replayed, "restored_version", (json_int_t)stat->restored_version,
-		"checkpoints", (json_int_t)stat->checkpoints, "checkpoints_failed",
-		(json_int_t)stat->checkpoints_failed, "checkpoints_skipped",
-		(json_int_t)stat->checkpoints_skipped, "checkpoint_bytes",
-		(json_int_t)stat->checkpoint_bytes, "epoch", (int)stat->epoch);
 }
 
 static int summary(struct serve *serve)
@@ -331,7 +430,7 @@ static int summary(struct serve *serve)
 	int rc = 0;
 
 	ol_server_get_stat(serve->server, &stat);
-	json = stat_json(&stat);
+	json = ol_counters_json(&stat);
 	if (serve->set.json != NULL &&
 	    (json == NULL || json_dump_file(json, serve->set.json, JSON_INDENT(2)) != 0))
 		rc = ol_cmd_error(OL_EXIT_FAILED, "serve", "cannot write", serve->set.json,
@@ -346,6 +445,17 @@ static int summary(struct serve *serve)
 	return rc;
 }
 
+/* Only to say what it waits for: without, it serves as well. */
+static void chains_open(struct serve *serve)
+{
+	const struct serve_set *set = &serve->set;
+	char err[256] = "";
+
+	if (ol_chains_open(set->coord.coordinator, set->coord.job, serve->key, set->servers,
+			   CHAINS_TIMEOUT_MS, &serve->chains, err, sizeof(err)) != 0)
+		fprintf(stderr, "outlast serve: cannot say what it waits for: %s\n", err);
+}
+
 static int serve_run(struct serve *serve)
 {
 	pthread_t watcher;
@@ -353,6 +463,8 @@ static int serve_run(struct serve *serve)
 
 	if (rc != 0)
 		return rc;
+	if (serve->set.coord.coordinator != NULL && serve->control.parent_fd < 0)
+		chains_open(serve);
 	rc = pthread_create(&watcher, NULL, watch, serve);
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "serve", "cannot start a thread", NULL,
@@ -363,7 +475,11 @@ static int serve_run(struct serve *serve)
 	exit_code = summary(serve);
 	if (rc == OL_E_FENCED)
 		return ol_cmd_error(OL_EXIT_FENCED, "serve", ol_server_addr(serve->server), NULL,
-				    ol_strerror(rc));
+				    serve->set.coord.coordinator == NULL
+					    ? ol_strerror(rc)
+					    : "its chain went on without it, or it stood still or "
+					      "reached no coordinator for longer than its lease; "
+					      "started again it joins behind the others");
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", "the server failed",
 				    ol_strerror(rc), NULL);
@@ -376,6 +492,10 @@ static int serve_start(struct serve *serve)
 	float *weights = NULL;
 	int rc;
 
+	/* who is what in a chain is logged as information, and a person wants to know */
+	if (set->coord.coordinator != NULL && set->report_fd == 0 &&
+	    !ol_conf_is_set(serve->settings.conf, "log"))
+		set->link.log_level = OL_LOG_INFO;
 	ol_log_level_set((enum ol_log_level)set->link.log_level);
 	rc = ol_job_key_read("serve", set->key.job_key_file, serve->key);
 	if (rc != 0)
@@ -422,12 +542,16 @@ int cmd_serve(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_durable, offsetof(struct serve_set, durable));
 	ol_settings_add(settings, ol_rows_restore_first, offsetof(struct serve_set, durable));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct serve_set, lease));
+	ol_settings_add(settings, ol_rows_coord, offsetof(struct serve_set, coord));
+	ol_settings_add(settings, ol_rows_chain, offsetof(struct serve_set, chain));
+	ol_settings_add(settings, replica_rows, 0);
 	ol_settings_add(settings, ol_rows_link, offsetof(struct serve_set, link));
 	ol_settings_add(settings, ol_rows_transport, offsetof(struct serve_set, transport));
 	ol_settings_add(settings, ol_rows_key, offsetof(struct serve_set, key));
 	if (ol_settings_load(settings, &serve.set, argc, argv, &rc))
 		rc = serve_start(&serve);
 	ol_server_close(serve.server);
+	ol_chains_close(serve.chains);
 	ol_control_fini(&serve.control);
 	ol_settings_fini(settings);
 	return rc;

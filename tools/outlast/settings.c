@@ -198,6 +198,42 @@ static const struct ol_conf_field transport_fields[] = {
 
 const struct ol_rows ol_rows_transport = ROWS(transport_fields);
 
+static const struct ol_conf_field coord_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "chains" },
+	{ .name = "coordinator",
+	  .dflt = NULL,
+	  .help = "where the views of chains are: zk:HOST:PORT,... (ZooKeeper), or the address of "
+		  "outlast coord (HOST:PORT, @NAME); without it there are no chains",
+	  .offset = offsetof(struct ol_set_coord, coordinator),
+	  .type = OL_CONF_STR },
+	{ .name = "job",
+	  .dflt = "outlast",
+	  .help = "name of the job there: letters, digits, '-', '_', '.'",
+	  .offset = offsetof(struct ol_set_coord, job),
+	  .type = OL_CONF_STR },
+};
+
+const struct ol_rows ol_rows_coord = ROWS(coord_fields);
+
+static const struct ol_conf_field chain_fields[] = {
+	{ .name = "replicas",
+	  .dflt = "3",
+	  .help = "chain: servers that hold each shard; all but one may be lost",
+	  .offset = offsetof(struct ol_set_chain, replicas),
+	  .type = OL_CONF_U32,
+	  .min = 1,
+	  .max = OL_CHAIN_MAX },
+	{ .name = "replicate_every",
+	  .dflt = "0",
+	  .help = "chain: 0: every step, and committed is what all replicas have; N: as published, "
+		  "the weights every N steps, without waiting: a head that dies takes up to N along",
+	  .offset = offsetof(struct ol_set_chain, replicate_every),
+	  .type = OL_CONF_U32,
+	  .max = 1000000 },
+};
+
+const struct ol_rows ol_rows_chain = ROWS(chain_fields);
+
 static const struct ol_conf_field key_fields[] = {
 	{ .name = "job_key_file",
 	  .dflt = NULL,
@@ -246,7 +282,8 @@ static const struct ol_conf_field durable_fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "when a server is lost: what is left of it" },
 	{ .name = "durability",
 	  .dflt = "none",
-	  .help = "none: the workers' last weights; checkpoint: files as well; chain: not there yet",
+	  .help = "none: the workers' last weights; checkpoint: files as well; chain: replicas of "
+		  "each server",
 	  .offset = offsetof(struct ol_set_durable, durability),
 	  .type = OL_CONF_CHOICE,
 	  .choices = durabilities },
@@ -469,9 +506,6 @@ int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_
 {
 	char err[160] = "";
 
-	if (set->durability == OL_DURABILITY_CHAIN)
-		return ol_settings_fail(settings, "durability",
-					"is not there yet: give none or checkpoint");
 	if (ol_ckpt_set_parse(set->checkpoint, ret_ckpt, err, sizeof(err)) != 0)
 		return ol_settings_fail(settings, "checkpoint", err);
 	if (set->durability == OL_DURABILITY_CHECKPOINT)

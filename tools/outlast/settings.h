@@ -94,7 +94,7 @@ struct ol_set_durable {
 enum ol_durability {
 	OL_DURABILITY_NONE,
 	OL_DURABILITY_CHECKPOINT,
-	OL_DURABILITY_CHAIN
+	OL_DURABILITY_CHAIN /* replicas of each server */
 };
 
 extern const struct ol_rows ol_rows_durable;
@@ -119,6 +119,22 @@ struct ol_set_lease {
 };
 
 extern const struct ol_rows ol_rows_lease;
+
+/* Where the views of chains live. */
+struct ol_set_coord {
+	const char *coordinator; /* NULL: there are no chains */
+	const char *job;
+};
+
+extern const struct ol_rows ol_rows_coord;
+
+/* What each shard's chain is to be: the servers' side. */
+struct ol_set_chain {
+	uint32_t replicas;
+	uint32_t replicate_every; /* 0: strict */
+};
+
+extern const struct ol_rows ol_rows_chain;
 
 /* For programs started by hand; what `train` starts finds its key in the environment. */
 struct ol_set_key {

@@ -45,7 +45,8 @@ static const struct ol_conf_field train_fields[] = {
 	  .max = TRAIN_WORKERS_MAX },
 	{ .name = "servers",
 	  .dflt = "1",
-	  .help = "processes that hold the weights, a shard each",
+	  .help = "processes that hold the weights, a shard each; with --durability chain shards, "
+		  "of --replicas processes each",
 	  .offset = offsetof(struct train_set, servers),
 	  .type = OL_CONF_U32,
 	  .min = 1,
@@ -117,9 +118,16 @@ static const struct ol_conf_field train_fields[] = {
 	{ .name = "kill",
 	  .dflt = NULL,
 	  .help = "processes to lose: TARGET@WHEN[:down=DURATION][:signal=KILL|STOP], with commas "
-		  "between; TARGET serverN or workerN; WHEN 30s, 200steps or loss<0.8; down: until "
-		  "it is started again (STOP: woken up), at once without it",
+		  "between; TARGET serverN or workerN, of a chain head, middle or tail (head1: of "
+		  "shard 1); WHEN 30s, 200steps or loss<0.8; down: until it is started again (STOP: "
+		  "woken up), at once without it",
 	  .offset = offsetof(struct train_set, kill),
+	  .type = OL_CONF_STR },
+	{ .name = "coordinator",
+	  .dflt = NULL,
+	  .help = "chain: zk:HOST:PORT,... (ZooKeeper) or the address of an outlast coord, instead "
+		  "of a coordinator inside this process",
+	  .offset = offsetof(struct train_set, coordinator),
 	  .type = OL_CONF_STR },
 	{ .name = "restarts",
 	  .dflt = "3",
@@ -158,7 +166,8 @@ static const char examples[] =
 	"  outlast train --seconds 120 --outage continue --kill server0@30s:down=20s,"
 	"server0@80s:down=20s --timeline run.csv\n"
 	"  outlast train --durability checkpoint --checkpoint every=100steps,dir=ckpt --steps "
-	"20000 --resume\n";
+	"20000 --resume\n"
+	"  outlast train --durability chain --replicas 3 --seconds 60 --kill head@20s,tail@40s:down=5s\n";
 
 static int sizes_decide(struct train *train)
 {
@@ -214,12 +223,21 @@ static int kills_check(struct train *train)
 	}
 	for (uint32_t i = 0; i < train->kills.count; i++) {
 		const struct ol_kill *kill = &train->kills.list[i];
-		bool server = kill->target == OL_KILL_SERVER;
+		bool server = kill->target != OL_KILL_WORKER;
+		bool chain = set->durable.durability == OL_DURABILITY_CHAIN;
 
-		if (kill->index >= (server ? set->servers : set->workers))
+		if (ol_kill_of_chain(kill) && !chain)
+			snprintf(err, sizeof(err), "\"%s\" needs --durability chain", kill->text);
+		else if (kill->target == OL_KILL_SERVER && chain)
+			snprintf(err, sizeof(err),
+				 "\"%s\" is one of several: with --durability chain give head%u, "
+				 "middle%u or tail%u",
+				 kill->text, kill->index, kill->index, kill->index);
+		else if (kill->index >= (server ? set->servers : set->workers))
 			snprintf(err, sizeof(err), "\"%s\" is not below --%s", kill->text,
 				 server ? "servers" : "workers");
-		else if (server && kill->signo == SIGKILL && set->outage.outage_timeout > 0.0 &&
+		else if (server && !chain && kill->signo == SIGKILL &&
+			 set->outage.outage_timeout > 0.0 &&
 			 (double)kill->down_ns >= set->outage.outage_timeout * 1e9)
 			snprintf(err, sizeof(err),
 				 "\"%s\" is down for longer than --outage-timeout", kill->text);
@@ -339,13 +357,15 @@ static void folder_remove(const char *dir)
 
 static int key_make(struct train *train)
 {
-	uint8_t bytes[16];
+	uint8_t bytes[20];
 
 	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
 		return ol_cmd_error(OL_EXIT_RESOURCES, "train", "no random bytes for the job key",
 				    NULL, strerror(errno));
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		snprintf(train->key + 2 * i, 3, "%02x", bytes[i]);
+	for (size_t i = 0; i < 4; i++)
+		snprintf(train->tag + 2 * i, 3, "%02x", bytes[i]);
+	for (size_t i = 0; i + 4 < sizeof(bytes); i++)
+		snprintf(train->key + 2 * i, 3, "%02x", bytes[i + 4]);
 	return 0;
 }
 
@@ -367,8 +387,10 @@ static int job_open(struct train *train)
 
 static int job_start(struct train *train)
 {
-	int rc = kills_check(train);
+	int rc = train_chain_check(train);
 
+	if (rc == 0)
+		rc = kills_check(train);
 	if (rc == 0)
 		rc = file_check("cannot write --json", train->set.json);
 	if (rc == 0)
@@ -448,7 +470,7 @@ static void servers_end(struct train *train)
 
 	ol_worker_close(train->observer);
 	train->observer = NULL;
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		ol_proc_kill(&train->servers[i].proc, SIGTERM);
 		/* who is stopped cannot end; who was replaced is to find out by itself */
 		ol_proc_kill(&train->servers[i].proc, SIGCONT);
@@ -456,7 +478,7 @@ static void servers_end(struct train *train)
 	}
 	while (left && ol_clock_ns() < bound_ns) {
 		left = false;
-		for (uint32_t i = 0; i < train->set.servers; i++)
+		for (uint32_t i = 0; i < train_holders(train); i++)
 			left = left || ol_proc_lives(&train->servers[i].proc) ||
 			       ol_proc_lives(&train->servers[i].old);
 		if (left)
@@ -498,10 +520,11 @@ static void train_fini(struct train *train)
 		ol_proc_fini(&train->workers[i].proc);
 		json_decref(train->workers[i].done);
 	}
-	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++) {
+	for (uint32_t i = 0; i < TRAIN_HOLDERS_MAX; i++) {
 		ol_proc_fini(&train->servers[i].proc);
 		ol_proc_fini(&train->servers[i].old);
 	}
+	train_chain_close(train);
 	train_timeline_close(train);
 	if (train->ckpt_own)
 		folder_remove(train->ckpt.dir);
@@ -527,7 +550,7 @@ int cmd_train(int argc, char **argv)
 	train->ckpt_fd = -1;
 	train->accuracy = -1.0;
 	train->loss = (double)NAN;
-	for (uint32_t i = 0; i < TRAIN_SERVERS_MAX; i++)
+	for (uint32_t i = 0; i < TRAIN_HOLDERS_MAX; i++)
 		train->servers[i].first_epoch = 1;
 	train->tty = isatty(STDERR_FILENO) == 1;
 	train->evals = json_array();
@@ -546,6 +569,7 @@ int cmd_train(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_rule, offsetof(struct train_set, rule));
 	ol_settings_add(settings, ol_rows_durable, offsetof(struct train_set, durable));
 	ol_settings_add(settings, ol_rows_restore_again, offsetof(struct train_set, durable));
+	ol_settings_add(settings, ol_rows_chain, offsetof(struct train_set, chain));
 	ol_settings_add(settings, ol_rows_outage, offsetof(struct train_set, outage));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct train_set, lease));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct train_set, link));

@@ -7,13 +7,15 @@
  *	train_start.c    processes up, the first time and again; the observer connected
  *	train_watch.c    what happens meanwhile: messages, deaths, signals, stop
  *	train_outage.c   the kill schedule; who is started again, when; what became of each outage
+ *	train_chain.c    the same where each shard has a chain of servers; their coordinator
  *	train_eval.c     counters, evaluation
  *	train_account.c  every gradient's fate, as workers and as weights have it
  *	train_timeline.c the CSV
  *	train_report.c   start block, progress line, summary
  *	train_json.c     the report as JSON
  *
- * One thread, one struct train. Processes are started by posix_spawn(), which copies no memory: so
+ * One thread, one struct train; the embedded coordinator of chains has a thread of its own, and
+ * sees nothing of it. Processes are started by posix_spawn(), which copies no memory: so
  * they may be started while the observer has a transport open.
  */
 #ifndef OUTLAST_TRAIN_H
@@ -29,10 +31,12 @@
 #include "outlast/kill.h"
 #include "outlast/proc.h"
 #include "outlast/settings.h"
+#include "outlast_server.h"
 
 enum {
 	TRAIN_WORKERS_MAX = 64,
-	TRAIN_SERVERS_MAX = 16,
+	TRAIN_SERVERS_MAX = 16, /* shards */
+	TRAIN_HOLDERS_MAX = TRAIN_SERVERS_MAX * OL_CHAIN_MAX, /* processes that hold them */
 	TRAIN_ADDR_MAX = 256,
 	TRAIN_MEMORY_MAX = 256,
 	TRAIN_RESTARTS_MAX = 100,
@@ -51,7 +55,8 @@ struct train_set {
 	double eval_seconds;
 	double pace; /* of each worker */
 	uint32_t workers;
-	uint32_t servers;
+	uint32_t servers; /* shards */
+	const char *coordinator; /* NULL: our own */
 	uint32_t batch;
 	uint32_t restarts;
 	uint32_t timeline_ms;
@@ -60,6 +65,7 @@ struct train_set {
 	struct ol_set_model model;
 	struct ol_set_rule rule;
 	struct ol_set_durable durable;
+	struct ol_set_chain chain;
 	struct ol_set_outage outage;
 	struct ol_set_lease lease;
 	struct ol_set_link link;
@@ -67,7 +73,7 @@ struct train_set {
 
 /* A process that was lost, or stopped, and what came of it. Times are of CLOCK_MONOTONIC. */
 struct train_outage {
-	char target[24]; /* "server0" */
+	char target[24]; /* "server0"; of a chain "head0" */
 	bool server;
 	bool over; /* a server's gradient was applied again; a worker was ready again */
 	bool survived; /* STOP: woken up before anyone missed it */
@@ -76,9 +82,16 @@ struct train_outage {
 	const struct ol_kill *kill; /* NULL: nobody asked for it */
 	uint64_t version; /* when it was lost */
 	uint64_t killed_ns;
-	uint64_t detected_ns; /* by the first worker; 0: by none so far, as the next two */
+	/* 0: not so far, as the next two. By the first worker; of a chain: its view has changed */
+	uint64_t detected_ns;
 	uint64_t ready_ns; /* whoever took its place had its weights */
 	uint64_t first_applied_ns;
+	uint64_t replica; /* of a chain: id of the one that was lost, */
+	uint32_t epoch; /* and epoch of the view it was in; */
+	uint32_t next_epoch; /* of the first without it, */
+	uint64_t base_version; /* what the tail had committed when it entered that; */
+	bool based; /* this is known; */
+	uint64_t whole_ns; /* when the chain was as long again as it is to be; 0: not yet */
 	char from[16]; /* where these weights came from; "": not known */
 	uint64_t restored_version;
 	double loss_before; /* NAN: not known */
@@ -112,6 +125,13 @@ struct train_past {
 	uint64_t checkpoints_failed;
 	uint64_t checkpoints_skipped;
 	uint64_t checkpoint_bytes;
+	uint64_t forwarded;
+	uint64_t forwarded_bytes;
+	uint64_t resent;
+	uint64_t resyncs;
+	uint64_t resync_bytes;
+	uint64_t resync_ns; /* the longest */
+	uint64_t suspicions;
 };
 
 struct train_server {
@@ -120,8 +140,15 @@ struct train_server {
 	struct train_life life;
 	bool ready; /* it listens */
 	bool restored; /* it has its weights */
+	uint32_t shard;
+	uint32_t place; /* among those of its shard, from 0 */
+	uint32_t starts; /* how often it was started */
 	uint32_t epoch;
 	uint32_t first_epoch;
+	uint64_t replica; /* its id in the chain; 0: not known */
+	uint32_t role; /* there, as it said last: enum ol_replica_role */
+	bool member; /* it has been in a view */
+	uint64_t out_ns; /* a member is in the view no more, since then; 0: it is */
 	char addr[TRAIN_ADDR_MAX];
 	char memory[TRAIN_MEMORY_MAX];
 	struct ol_server_stat stat; /* of the process now */
@@ -206,6 +233,7 @@ struct train {
 	int ckpt_fd; /* of that folder, locked; -1: none */
 	struct ol_job *job;
 	char key[OL_JOB_KEY_BYTES];
+	char tag[9]; /* of names that no other run has */
 	enum train_phase phase;
 	int signal_fd;
 	int signal; /* that ends the job early; 0: none */
@@ -220,7 +248,9 @@ struct train {
 	uint64_t stop_ns; /* when `stopping` began */
 	uint64_t steps; /* updates wanted; 0: until the time is over */
 
-	struct train_server servers[TRAIN_SERVERS_MAX];
+	struct train_server servers[TRAIN_HOLDERS_MAX]; /* shard by shard */
+	struct train_chain *chain; /* NULL: a shard has one server */
+	struct ol_server_stat tails[TRAIN_SERVERS_MAX]; /* of chains */
 	struct train_worker workers[TRAIN_WORKERS_MAX];
 	struct train_outage outages[TRAIN_OUTAGES_MAX];
 	unsigned outage_count;
@@ -260,6 +290,18 @@ struct train {
 static inline bool train_is_sync(const struct train *train)
 {
 	return train->set.rule.consistency == OL_CONSISTENCY_SYNC;
+}
+
+/* train_replicas -- servers that each shard is to have */
+static inline uint32_t train_replicas(const struct train *train)
+{
+	return train->set.durable.durability == OL_DURABILITY_CHAIN ? train->set.chain.replicas : 1;
+}
+
+/* train_holders -- server processes, of all shards */
+static inline uint32_t train_holders(const struct train *train)
+{
+	return train->set.servers * train_replicas(train);
 }
 
 /* train_start.c; 0 or an exit code, after saying why */
@@ -315,11 +357,21 @@ void train_server_down(struct train *train, uint32_t shard, uint64_t at_ns);
 /* train_server_listens, train_server_restored, train_worker_back -- who is started again is there
  */
 void train_server_listens(struct train *train, struct train_server *server, const char *addr);
-void train_server_restored(struct train_server *server, const json_t *message);
+void train_server_restored(struct train *train, struct train_server *server, const json_t *message);
 void train_worker_back(struct train *train, struct train_worker *worker);
 
 /* train_old_ended -- a server that was stopped and replaced */
 void train_old_ended(struct train *train, struct train_server *server);
+
+/* train_outage_open -- a process is lost from now on; kill NULL: nobody asked for it */
+struct train_outage *train_outage_open(struct train *train, const struct ol_kill *kill, bool server,
+				       uint32_t index);
+
+/* train_settled -- no worker has gradients left that waited for a shard's server */
+bool train_settled(const struct train *train, uint32_t shard);
+
+/* train_wake -- what is stopped goes on; of a server it may be found that it was missed */
+void train_wake(struct train_server *server, uint64_t now_ns);
 
 /* train_from_str -- where a server's weights came from, for people */
 const char *train_from_str(const struct train_outage *outage);
@@ -329,6 +381,55 @@ void train_outages_close(struct train *train);
 
 /* train_shards_down -- shards without a server that has weights */
 unsigned train_shards_down(const struct train *train);
+
+/* train_chain.c */
+
+/* train_chain_check -- settings of chains that cannot be; 0 or an exit code, after saying why */
+int train_chain_check(struct train *train);
+
+/*
+ * train_chain_open -- a coordinator of our own, or reach the one given; look at its views
+ *
+ * 0 or an exit code, after saying why. Nothing if durability is not chain.
+ */
+int train_chain_open(struct train *train);
+void train_chain_close(struct train *train);
+
+/* train_chain_addr, train_chain_job -- what servers and workers are given */
+const char *train_chain_addr(const struct train *train);
+const char *train_chain_job(const struct train *train);
+bool train_chain_own(const struct train *train);
+
+/* train_chain_wait -- until every chain has all its replicas, or something fails; as above */
+int train_chain_wait(struct train *train);
+
+/* train_chain_target -- who is to be lost now; NULL: nobody is there who could be */
+struct train_server *train_chain_target(struct train *train, const struct ol_kill *kill);
+
+/* train_chain_lost -- outage: of a server of a chain, just opened; kill NULL: it died unasked */
+void train_chain_lost(struct train *train, struct train_server *server,
+		      struct train_outage *outage);
+
+/* train_chain_tick -- what became of those that were lost; while training */
+void train_chain_tick(struct train *train);
+
+/* train_chain_pending -- something was lost, and its chain has not gone on yet */
+bool train_chain_pending(const struct train *train);
+
+/* train_chain_urgent -- the moment a chain goes on is to be seen: look every millisecond */
+bool train_chain_urgent(const struct train *train);
+
+/* train_chain_back -- a server has weights; message: where they are from, or NULL */
+void train_chain_back(struct train *train, struct train_server *server, const json_t *message);
+
+/* train_chain_goes_on -- another server of the same shard lives */
+bool train_chain_goes_on(const struct train *train, const struct train_server *server);
+
+/* train_chain_info -- the last that is known of a shard's view; all 0 without chains */
+struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard);
+
+/* train_chain_json -- members of the report; NULL: no memory */
+json_t *train_chain_json(const struct train *train);
 
 /* train_eval.c */
 
@@ -372,6 +473,9 @@ uint64_t train_contained(const struct train *train, uint32_t worker);
 
 /* train_accounts_check -- true if both ends agree; says what does not */
 bool train_accounts_check(struct train *train);
+
+/* train_counters_take -- a replica says how it fares */
+void train_counters_take(struct train_server *server, const json_t *message);
 
 /* train_past_add -- a server has gone: what its counters said last */
 void train_past_add(struct train_server *server);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "outlast/counters.h"
 #include "outlast/train.h"
 
 static uint64_t count(const json_t *message, const char *name)
@@ -152,7 +153,21 @@ void train_past_add(struct train_server *server)
 	past->checkpoints_failed += stat->checkpoints_failed;
 	past->checkpoints_skipped += stat->checkpoints_skipped;
 	past->checkpoint_bytes += stat->checkpoint_bytes;
+	past->forwarded += stat->forwarded;
+	past->forwarded_bytes += stat->forwarded_bytes;
+	past->resent += stat->resent;
+	past->resyncs += stat->resync_ns != 0;
+	past->resync_bytes += stat->resync_bytes;
+	if (stat->resync_ns > past->resync_ns)
+		past->resync_ns = stat->resync_ns;
+	past->suspicions += stat->suspicions;
 	server->stat = (struct ol_server_stat){ 0 };
+}
+
+void train_counters_take(struct train_server *server, const json_t *message)
+{
+	ol_counters_take(message, &server->stat);
+	server->role = server->stat.role;
 }
 
 void train_checkpoints_take(struct train_server *server, const json_t *message)

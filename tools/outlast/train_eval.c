@@ -13,11 +13,39 @@ enum {
 	EVAL_PIECE = 64 /* samples evaluated between two looks at anything else */
 };
 
+/* Of chains: what the tails say */
+static void tails_read(struct train *train)
+{
+	struct train_stat *stat = &train->stat;
+	uint64_t version = UINT64_MAX;
+
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		struct ol_server_stat *tail = &train->tails[i], one;
+
+		/* one that comes to be the tail may not have caught up with what this one said */
+		if (ol_stat(train->observer, i, &one) == 0 && one.version >= tail->version)
+			*tail = one;
+		if (tail->version < version)
+			version = tail->version;
+	}
+	stat->version = version;
+	stat->applied = train->tails[0].applied;
+	stat->dropped_nonfinite = train->tails[0].dropped_nonfinite;
+	stat->dropped_late = train->tails[0].dropped_late;
+	stat->staleness_sum = train->tails[0].staleness_sum;
+	if (stat->applied > 0)
+		stat->loss = train->tails[0].loss;
+}
+
 void train_stat_read(struct train *train)
 {
 	struct train_stat stat = train->stat;
 	uint64_t version = UINT64_MAX;
 
+	if (train->chain != NULL) {
+		tails_read(train);
+		return;
+	}
 	for (uint32_t i = 0; i < train->set.servers; i++) {
 		struct train_server *server = &train->servers[i];
 		struct ol_server_stat one;

@@ -134,7 +134,7 @@ static json_t *checkpoints_json(const struct train *train)
 {
 	struct train_past sum = { 0 };
 
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		struct train_past one = train_total(&train->servers[i]);
 
 		sum.checkpoints += one.checkpoints;
@@ -240,8 +240,8 @@ static json_t *job_json(const struct train *train)
 
 json_t *train_json(const struct train *train, const struct train_figures *figures)
 {
-	json_t *parts[] = { gradients_json(figures), failures_json(train, figures),
-			    job_json(train) };
+	json_t *parts[] = { gradients_json(figures), failures_json(train, figures), job_json(train),
+			    train_chain_json(train) };
 	json_t *json = results_json(train, figures);
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {

@@ -10,6 +10,9 @@
  *	died         as killed, but at once, and --restarts bounds how often
  *	hangs        alive, but silent for much longer than its lease: killed, then as died
  *
+ * Where shards have chains nobody waits for such a server: train_chain.c looks at what becomes of
+ * them, and one that is stopped has to end by itself once it is woken up.
+ *
  * A start that fails (the address is still taken, the id still known) is tried again for a while.
  */
 #include <inttypes.h>
@@ -31,30 +34,36 @@ enum {
 	HANG_MS = 3000 /* beyond the lease */
 };
 
-static struct train_life *life_of(struct train *train, const struct ol_kill *kill)
+/* A server that is there, whole, and nobody has done anything to it; else NULL */
+static struct train_server *server_target(struct train *train, const struct ol_kill *kill)
 {
-	if (kill->target == OL_KILL_SERVER)
-		return &train->servers[kill->index].life;
-	return &train->workers[kill->index].life;
+	struct train_server *server;
+
+	if (kill->target == OL_KILL_WORKER)
+		return NULL;
+	if (ol_kill_of_chain(kill))
+		return train_chain_target(train, kill);
+	server = &train->servers[kill->index];
+	return ol_proc_lives(&server->proc) && server->restored && !server->life.killed &&
+			       !server->life.stopped && server->life.outage == NULL &&
+			       !ol_proc_lives(&server->old)
+		       ? server
+		       : NULL;
 }
 
-/* It is there, whole, and nobody has done anything to it. */
-static bool target_up(const struct train *train, const struct ol_kill *kill)
+/* The same of a worker */
+static struct train_worker *worker_target(struct train *train, const struct ol_kill *kill)
 {
-	if (kill->target == OL_KILL_SERVER) {
-		const struct train_server *server = &train->servers[kill->index];
+	struct train_worker *worker = &train->workers[kill->index];
 
-		return ol_proc_lives(&server->proc) && server->restored && !server->life.killed &&
-		       !server->life.stopped && server->life.outage == NULL &&
-		       !ol_proc_lives(&server->old);
-	}
-	return ol_proc_lives(&train->workers[kill->index].proc) &&
-	       train->workers[kill->index].ready && !train->workers[kill->index].life.killed &&
-	       !train->workers[kill->index].life.stopped;
+	return kill->target == OL_KILL_WORKER && ol_proc_lives(&worker->proc) && worker->ready &&
+			       !worker->life.killed && !worker->life.stopped
+		       ? worker
+		       : NULL;
 }
 
-static struct train_outage *outage_open(struct train *train, const struct ol_kill *kill,
-					bool server, uint32_t index)
+struct train_outage *train_outage_open(struct train *train, const struct ol_kill *kill, bool server,
+				       uint32_t index)
 {
 	struct train_outage *outage = &train->outages[train->outage_count++];
 
@@ -82,7 +91,7 @@ unsigned train_shards_down(const struct train *train)
 	for (uint32_t i = 0; i < train->set.servers; i++) {
 		struct ol_link_stat link;
 
-		if (!train->servers[i].restored ||
+		if ((train->chain == NULL && !train->servers[i].restored) ||
 		    (ol_link_get_stat(train->observer, i, &link) == 0 && link.down))
 			down++;
 	}
@@ -90,20 +99,21 @@ unsigned train_shards_down(const struct train *train)
 }
 
 /* The signal, and what is to come of it */
-static void fire(struct train *train, uint32_t at)
+static void fire(struct train *train, uint32_t at, struct train_server *server,
+		 struct train_worker *worker)
 {
 	const struct ol_kill *kill = &train->kills.list[at];
-	struct train_life *life = life_of(train, kill);
-	bool server = kill->target == OL_KILL_SERVER;
+	struct train_life *life = server != NULL ? &server->life : &worker->life;
+	const struct ol_proc *proc = server != NULL ? &server->proc : &worker->proc;
 	struct train_outage *outage;
-	const struct ol_proc *proc;
 
 	train->fired[at] = true;
 	train_stat_read(train);
-	outage = outage_open(train, kill, server, kill->index);
-	if (server && train_shards_down(train) == 0)
+	outage = train_outage_open(train, kill, server != NULL, kill->index);
+	if (train->chain != NULL && server != NULL)
+		train_chain_lost(train, server, outage);
+	if (server != NULL && train_shards_down(train) == 0)
 		(void)train_pull(train, outage, NULL); /* as good as the weights it takes along */
-	proc = server ? &train->servers[kill->index].proc : &train->workers[kill->index].proc;
 	life->outage = outage;
 	life->killed = kill->signo == SIGKILL;
 	life->stopped = kill->signo == SIGSTOP;
@@ -122,9 +132,15 @@ static void kills_look(struct train *train, uint64_t now_ns)
 
 	for (uint32_t i = 0; i < train->kills.count && !train->ending; i++) {
 		const struct ol_kill *kill = &train->kills.list[i];
+		struct train_worker *worker;
+		struct train_server *server;
 		double loss;
 
-		if (train->fired[i] || !target_up(train, kill))
+		if (train->fired[i])
+			continue;
+		server = server_target(train, kill);
+		worker = worker_target(train, kill);
+		if (server == NULL && worker == NULL)
 			continue;
 		if (kill->when != OL_KILL_AT_TIME && !read)
 			train_stat_read(train);
@@ -132,7 +148,7 @@ static void kills_look(struct train *train, uint64_t now_ns)
 		loss = train->stat.applied > 0 ? (double)train->stat.loss : (double)NAN;
 		if (ol_kill_due(kill, now_ns - train->go_ns, train->stat.version, loss,
 				train->loss))
-			fire(train, i);
+			fire(train, i, server, worker);
 	}
 }
 
@@ -163,7 +179,7 @@ static void server_replace(struct train *train, uint32_t i)
 		train_fail(train, rc);
 }
 
-static void server_wake(struct train_server *server, uint64_t now_ns)
+void train_wake(struct train_server *server, uint64_t now_ns)
 {
 	struct train_life *life = &server->life;
 
@@ -194,7 +210,7 @@ static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 		return;
 	}
 	if (life->wake_ns != 0 && now_ns >= life->wake_ns)
-		server_wake(server, now_ns);
+		train_wake(server, now_ns);
 	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
 	    life->killed && !link.down && now_ns >= life->retry_ns) {
 		life->killed = false;
@@ -216,10 +232,11 @@ static void server_start(struct train *train, uint32_t i)
 
 	server->life.start_ns = 0;
 	ol_proc_fini(&server->proc);
-	server->epoch++;
-	/* where a stopped one still listens nobody else can */
+	if (train->chain == NULL)
+		server->epoch++;
+	/* where a stopped one still listens nobody else can; of a chain an address is one's own */
 	rc = train_server_start(train, i, (enum ol_restore)train->set.durable.restore,
-				ol_proc_lives(&server->old));
+				train->chain != NULL || ol_proc_lives(&server->old));
 	if (rc != 0)
 		train_fail(train, rc);
 }
@@ -258,8 +275,7 @@ const char *train_from_str(const struct train_outage *outage)
 	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
 }
 
-/* True if no worker has gradients left that waited for a shard's server */
-static bool settled(const struct train *train, uint32_t shard)
+bool train_settled(const struct train *train, uint32_t shard)
 {
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_worker *worker = &train->workers[i];
@@ -291,7 +307,7 @@ static void recovery_look(struct train *train, struct train_server *server)
 				  train_from_str(outage),
 				  (double)(outage->first_applied_ns - outage->ready_ns) / 1e6);
 	}
-	if (outage->first_applied_ns != 0 && settled(train, outage->index) &&
+	if (outage->first_applied_ns != 0 && train_settled(train, outage->index) &&
 	    train_pull(train, NULL, outage))
 		outage_over(&server->life);
 }
@@ -304,14 +320,17 @@ void train_outages_tick(struct train *train)
 	if (train->killed)
 		return;
 	kills_look(train, now_ns);
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	if (train->chain != NULL)
+		train_chain_tick(train);
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		struct train_server *server = &train->servers[i];
 
 		if (server->life.start_ns != 0 && now_ns >= server->life.start_ns)
 			server_start(train, i);
-		else if (ol_proc_lives(&server->proc))
+		else if (train->chain == NULL && ol_proc_lives(&server->proc))
 			server_look(train, i, now_ns);
-		recovery_look(train, server);
+		if (train->chain == NULL)
+			recovery_look(train, server);
 	}
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		struct train_worker *worker = &train->workers[i];
@@ -327,7 +346,9 @@ int train_outages_wait_ms(const struct train *train, int limit_ms)
 {
 	uint64_t now_ns = ol_clock_ns();
 
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	if (train->chain != NULL && train_chain_urgent(train))
+		return 1;
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		const struct train_life *life = &train->servers[i].life;
 
 		if (life->outage != NULL || life->wake_ns != 0)
@@ -388,7 +409,7 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 	train_say(train, "outlast train: %s %s: it is started again (%u of %u)", proc->name, how,
 		  train->restarts, train->set.restarts);
 	if (life->outage == NULL)
-		life->outage = outage_open(train, NULL, server, index);
+		life->outage = train_outage_open(train, NULL, server, index);
 	life->start_ns = now_ns;
 	life->retry_ns = now_ns + RETRY_MAX_MS * OL_NS_PER_MS;
 	return true;
@@ -396,11 +417,20 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 
 bool train_server_lost(struct train *train, struct train_server *server)
 {
+	struct train_outage *outage = server->life.outage;
+	bool again;
+
 	train_past_add(server);
 	server->ready = false;
 	server->restored = false;
-	return life_again(train, &server->life, &server->proc, true,
-			  (uint32_t)(server - train->servers));
+	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
+	    WIFEXITED(server->proc.wait_status) &&
+	    WEXITSTATUS(server->proc.wait_status) == OL_EXIT_FENCED)
+		outage->fenced = true;
+	again = life_again(train, &server->life, &server->proc, true, server->shard);
+	if (train->chain != NULL && server->life.outage != outage)
+		train_chain_lost(train, server, server->life.outage);
+	return again;
 }
 
 bool train_worker_lost(struct train *train, struct train_worker *worker)
@@ -421,7 +451,7 @@ void train_server_down(struct train *train, uint32_t shard, uint64_t at_ns)
 {
 	struct train_outage *outage;
 
-	if (shard >= train->set.servers)
+	if (shard >= train->set.servers || train->chain != NULL)
 		return;
 	outage = train->servers[shard].life.outage;
 	if (outage == NULL || (outage->kill != NULL && at_ns < outage->killed_ns))
@@ -447,13 +477,17 @@ void train_server_listens(struct train *train, struct train_server *server, cons
 					       "cannot follow a server to", addr, ol_strerror(rc)));
 }
 
-void train_server_restored(struct train_server *server, const json_t *message)
+void train_server_restored(struct train *train, struct train_server *server, const json_t *message)
 {
 	const char *from = json_string_value(json_object_get(message, "from"));
 	json_int_t ready_ns = json_integer_value(json_object_get(message, "ready_ns"));
 	struct train_outage *outage = server->life.outage;
 
 	server->restored = true;
+	if (train->chain != NULL) {
+		train_chain_back(train, server, message);
+		return;
+	}
 	if (outage == NULL)
 		return;
 	outage->ready_ns = (uint64_t)ready_ns;
@@ -461,7 +495,7 @@ void train_server_restored(struct train_server *server, const json_t *message)
 		(uint64_t)json_integer_value(json_object_get(message, "version"));
 	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
 	if (server->life.wants_wake)
-		server_wake(server, ol_clock_ns());
+		train_wake(server, ol_clock_ns());
 }
 
 void train_worker_back(struct train *train, struct train_worker *worker)

@@ -66,9 +66,12 @@ void train_show_start(const struct train *train)
 			ol_settings_text(&train->settings, "outage", b, sizeof(b)),
 			ol_settings_text(&train->settings, "restore", c, sizeof(c)),
 			set->kill != NULL ? ", kill " : "", set->kill != NULL ? set->kill : "");
-	for (uint32_t i = 0; i < set->servers; i++)
-		fprintf(stderr, "server %u at %s: %s\n", i, train->servers[i].addr,
-			train->servers[i].memory);
+	if (train->chain != NULL)
+		fprintf(stderr, "replicas %u, coordinator %s, job %s\n", train_replicas(train),
+			train_chain_addr(train), train_chain_job(train));
+	for (uint32_t i = 0; i < train_holders(train); i++)
+		fprintf(stderr, "%s at %s: %s\n", train->servers[i].proc.name,
+			train->servers[i].addr, train->servers[i].memory);
 }
 
 static double staleness(const struct train_stat *stat)
@@ -178,7 +181,8 @@ static void counts_take(const struct train *train, struct train_figures *f)
 {
 	const struct train_stat *stat = &train->stat;
 	struct train_count *count = &f->count;
-	bool servers_lost = false, workers_lost = train->died > 0;
+	/* what a chain applied and dropped no single server of it knows */
+	bool servers_lost = train->chain != NULL, workers_lost = train->died > 0;
 
 	*count = train_counts(train);
 	for (unsigned i = 0; i < train->outage_count; i++) {
@@ -218,7 +222,7 @@ static struct train_figures figures(const struct train *train)
 	counts_take(train, &f);
 	rates_take(train, &f);
 	outages_take(train, &f);
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		uint64_t replayed = train_total(&train->servers[i]).replayed;
 
 		if (replayed > f.replayed)
@@ -282,6 +286,9 @@ static void outage_show(const struct train *train, const struct train_outage *ou
 		printf(", %" PRIu64 " lost", outage->lost);
 	if (outage->survived)
 		printf("; woken up in time");
+	if (outage->whole_ns != 0)
+		printf("; the chain whole after %s",
+		       span(outage->killed_ns, outage->whole_ns, found, sizeof(found)));
 	printf("%s\n", outage->fenced ? "; the old one fenced itself off" : "");
 }
 

@@ -41,8 +41,8 @@ static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX
 	int rc;
 
 	if (set->transport == OL_TRANSPORT_SHM) {
-		snprintf(addr, TRAIN_ADDR_MAX, "@outlast-%d-%.8s-shard%u-%u", (int)getpid(),
-			 train->key, i, train->servers[i].epoch);
+		snprintf(addr, TRAIN_ADDR_MAX, "@outlast-%d-%s-server%u-%u", (int)getpid(),
+			 train->tag, i, train->servers[i].starts);
 		return 0;
 	}
 	if (set->address != NULL) {
@@ -83,6 +83,19 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 			    ckpt->dir);
 }
 
+/* Its place in a chain */
+static void chain_add(const struct train *train, struct ol_args *args,
+		      const struct train_server *server)
+{
+	if (train->chain == NULL)
+		return;
+	ol_args_add(args, "--coordinator=%s", train_chain_addr(train));
+	ol_args_add(args, "--job=%s", train_chain_job(train));
+	ol_args_add(args, "--rank=%u", server->place);
+	ol_args_add(args, "--refound=%s", train_chain_own(train) ? "true" : "false");
+	ol_args_add_rows(args, &train->settings, ol_rows_chain);
+}
+
 int train_server_start(struct train *train, uint32_t i, enum ol_restore restore, bool elsewhere)
 {
 	const struct train_set *set = &train->set;
@@ -92,6 +105,10 @@ int train_server_start(struct train *train, uint32_t i, enum ol_restore restore,
 	char addr[TRAIN_ADDR_MAX], name[24];
 	int rc;
 
+	server->starts++;
+	server->replica = 0;
+	server->member = false;
+	server->out_ns = 0;
 	if (elsewhere) {
 		rc = listen_addr(train, i, addr);
 		if (rc != 0)
@@ -99,11 +116,13 @@ int train_server_start(struct train *train, uint32_t i, enum ol_restore restore,
 	} else {
 		snprintf(addr, sizeof(addr), "%s", server->addr);
 	}
-	snprintf(name, sizeof(name), "server %u", i);
+	snprintf(name, sizeof(name), "server %u", server->shard);
+	if (train->chain != NULL)
+		snprintf(name, sizeof(name), "server %u.%u", server->shard, server->place);
 	ol_args_add(&args, "outlast");
 	ol_args_add(&args, "serve");
 	ol_args_add(&args, "--listen=%s", addr);
-	ol_args_add(&args, "--shard=%u", i);
+	ol_args_add(&args, "--shard=%u", server->shard);
 	ol_args_add(&args, "--servers=%u", set->servers);
 	ol_args_add(&args, "--workers=%u", set->workers);
 	ol_args_add(&args, "--workers-max=%u", set->workers);
@@ -112,22 +131,36 @@ int train_server_start(struct train *train, uint32_t i, enum ol_restore restore,
 	ol_args_add_rows(&args, &train->settings, ol_rows_rule);
 	ol_args_add_rows(&args, &train->settings, ol_rows_lease);
 	durable_add(train, &args, restore);
+	chain_add(train, &args, server);
 	return spawn(train, &server->proc, name, &args);
+}
+
+/* Of the servers, one a shard */
+static const char *addresses(const struct train *train,
+			     char list[TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX])
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < train->set.servers; i++)
+		len += (size_t)snprintf(list + len, TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX - len,
+					"%s%s", i > 0 ? "," : "", train->servers[i].addr);
+	return list;
 }
 
 int train_worker_start(struct train *train, uint32_t i)
 {
 	struct ol_args args = { 0 };
 	char list[TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX], name[24];
-	size_t len = 0;
 
-	for (uint32_t s = 0; s < train->set.servers; s++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", s > 0 ? "," : "",
-					train->servers[s].addr);
 	snprintf(name, sizeof(name), "worker %u", i);
 	ol_args_add(&args, "outlast");
 	ol_args_add(&args, "work");
-	ol_args_add(&args, "--connect=%s", list);
+	if (train->chain != NULL) {
+		ol_args_add(&args, "--coordinator=%s", train_chain_addr(train));
+		ol_args_add(&args, "--job=%s", train_chain_job(train));
+	} else {
+		ol_args_add(&args, "--connect=%s", addresses(train, list));
+	}
 	ol_args_add(&args, "--id=%u", i);
 	ol_args_add(&args, "--batch=%u", train->set.batch);
 	ol_args_add(&args, "--pace=%.17g", train->set.pace);
@@ -138,7 +171,7 @@ int train_worker_start(struct train *train, uint32_t i)
 
 static bool all_ready(const struct train *train)
 {
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		if (train->servers[i].proc.pid != 0 && !train->servers[i].ready)
 			return false;
 	}
@@ -164,15 +197,21 @@ static int ready_wait(struct train *train)
 
 int train_servers_start(struct train *train)
 {
-	int rc = 0;
+	int rc = train_chain_open(train);
 
-	for (uint32_t i = 0; rc == 0 && i < train->set.servers; i++) {
+	for (uint32_t i = 0; rc == 0 && i < train_holders(train); i++) {
+		train->servers[i].shard = i / train_replicas(train);
+		train->servers[i].place = i % train_replicas(train);
 		train->servers[i].epoch = train->servers[i].first_epoch;
 		rc = train_server_start(train, i,
 					train->set.resume ? OL_RESTORE_CHECKPOINT : OL_RESTORE_NONE,
 					true);
 	}
-	return rc != 0 ? rc : ready_wait(train);
+	if (rc == 0)
+		rc = ready_wait(train);
+	if (rc == 0 && train->chain != NULL)
+		rc = train_chain_wait(train);
+	return rc;
 }
 
 int train_workers_start(struct train *train)
@@ -205,14 +244,15 @@ int train_observer_open(struct train *train)
 {
 	char list[TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX], err[256] = "";
 	struct ol_worker_opts opts;
-	size_t len = 0;
 	int rc;
 
-	for (uint32_t i = 0; i < train->set.servers; i++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i > 0 ? "," : "",
-					train->servers[i].addr);
 	ol_worker_opts_init(&opts);
-	opts.servers = list;
+	if (train->chain != NULL) {
+		opts.coordinator = train_chain_addr(train);
+		opts.job = train_chain_job(train);
+	} else {
+		opts.servers = addresses(train, list);
+	}
 	opts.transport = ol_transport_name(train->set.transport);
 	opts.device = train->set.link.device;
 	opts.job_key = train->key;

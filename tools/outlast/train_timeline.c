@@ -19,7 +19,7 @@
 #include "outlast/usage.h"
 
 enum {
-	PROCS_MAX = 2 * TRAIN_SERVERS_MAX + TRAIN_WORKERS_MAX
+	PROCS_MAX = 2 * TRAIN_HOLDERS_MAX + TRAIN_WORKERS_MAX
 };
 
 static const double bytes_a_mb = 1048576.0;
@@ -91,7 +91,7 @@ static void usages_add(const struct train *train, double past_s, struct role *se
 	struct train_timeline *timeline = train->timeline;
 	unsigned at = 0;
 
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		usage_add(timeline, at++, &train->servers[i].proc, past_s, servers);
 		usage_add(timeline, at++, &train->servers[i].old, past_s, servers);
 	}
@@ -108,7 +108,7 @@ static void row(struct train *train, struct train_timeline *timeline, uint64_t n
 	FILE *out = timeline->out;
 
 	usages_add(train, past_s, &servers, &workers);
-	for (uint32_t i = 0; i < train->set.servers; i++)
+	for (uint32_t i = 0; i < train_holders(train); i++)
 		bytes_in += train_total(&train->servers[i]).bytes_in;
 	fprintf(out, "%.3f,%" PRIu64, (double)(now_ns - train->go_ns) / 1e9, train->stat.version);
 	number(out, train->accuracy >= 0.0, train->accuracy);

@@ -20,7 +20,7 @@
 enum {
 	STAT_MS = 250, /* between two looks at the servers' counters */
 	SILENT_MS = 10000, /* a worker says something ten times a second */
-	PROCS_MAX = 2 * TRAIN_SERVERS_MAX + TRAIN_WORKERS_MAX
+	PROCS_MAX = 2 * TRAIN_HOLDERS_MAX + TRAIN_WORKERS_MAX
 };
 
 static struct train_worker *worker_of(struct train *train, const struct ol_proc *proc)
@@ -34,7 +34,7 @@ static struct train_worker *worker_of(struct train *train, const struct ol_proc 
 
 static struct train_server *server_of(struct train *train, const struct ol_proc *proc)
 {
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		if (&train->servers[i].proc == proc)
 			return &train->servers[i];
 	}
@@ -45,9 +45,9 @@ static struct train_server *server_of(struct train *train, const struct ol_proc 
  */
 static struct ol_proc *proc_at(struct train *train, uint32_t index)
 {
-	if (index < train->set.servers)
+	if (index < train_holders(train))
 		return &train->servers[index].proc;
-	index -= train->set.servers;
+	index -= train_holders(train);
 	if (index < train->set.workers)
 		return &train->workers[index].proc;
 	return &train->servers[index - train->set.workers].old;
@@ -55,12 +55,12 @@ static struct ol_proc *proc_at(struct train *train, uint32_t index)
 
 static uint32_t proc_count(const struct train *train)
 {
-	return 2 * train->set.servers + train->set.workers;
+	return 2 * train_holders(train) + train->set.workers;
 }
 
 static struct train_server *old_of(struct train *train, const struct ol_proc *proc)
 {
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		if (&train->servers[i].old == proc)
 			return &train->servers[i];
 	}
@@ -175,12 +175,16 @@ static void on_server_message(struct train *train, struct train_server *server, 
 	const char *memory = json_string_value(json_object_get(message, "memory"));
 
 	if (strcmp(event, "restored") == 0)
-		train_server_restored(server, message);
+		train_server_restored(train, server, message);
 	if (strcmp(event, "done") == 0)
 		train_checkpoints_take(server, message);
+	if (train->chain != NULL && (strcmp(event, "stat") == 0 || strcmp(event, "done") == 0))
+		train_counters_take(server, message);
 	if (strcmp(event, "ready") != 0 || addr == NULL || memory == NULL)
 		return;
-	train_server_listens(train, server, addr);
+	server->replica = (uint64_t)json_integer_value(json_object_get(message, "replica"));
+	if (train->chain == NULL)
+		train_server_listens(train, server, addr);
 	snprintf(server->addr, sizeof(server->addr), "%s", addr);
 	snprintf(server->memory, sizeof(server->memory), "%s", memory);
 	server->ready = true;
@@ -243,6 +247,13 @@ static void on_server_end(struct train *train, struct train_server *server)
 	if (!train->killed && train_server_lost(train, server))
 		return;
 	ol_proc_exit_text(&server->proc, how, sizeof(how));
+	if (!train->killed && train->chain != NULL && train_chain_goes_on(train, server)) {
+		train_say(train,
+			  "outlast train: %s %s: it has been started again often enough "
+			  "(--restarts %u): its chain goes on without it",
+			  server->proc.name, how, train->set.restarts);
+		return;
+	}
 	if (!train->killed)
 		train_say(
 			train,
@@ -379,7 +390,7 @@ void train_stop(struct train *train)
 	train->stopping = true;
 	train->stop_ns = ol_clock_ns();
 	/* nobody waits for a schedule any more */
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	for (uint32_t i = 0; i < train_holders(train); i++) {
 		if (train->servers[i].life.start_ns > train->stop_ns)
 			train->servers[i].life.start_ns = train->stop_ns;
 	}
@@ -410,7 +421,9 @@ void train_end_check(struct train *train)
 		    (ol_proc_lives(&worker->proc) && !worker->finished))
 			return;
 	}
-	for (uint32_t i = 0; i < train->set.servers; i++) {
+	if (train->chain != NULL && train_chain_pending(train))
+		return;
+	for (uint32_t i = 0; train->chain == NULL && i < train->set.servers; i++) {
 		const struct train_server *server = &train->servers[i];
 		const struct train_life *life = &server->life;
 

@@ -35,6 +35,7 @@ struct work_set {
 	struct ol_set_model model;
 	struct ol_set_outage outage;
 	struct ol_set_lease lease;
+	struct ol_set_coord coord;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
 	struct ol_set_key key;
@@ -45,7 +46,7 @@ static const struct ol_conf_field work_fields[] = {
 	{ .name = "connect",
 	  .dflt = "@outlast",
 	  .help = "addresses of the servers of shard 0, 1, ... with commas between; other addresses "
-		  "that a server may come back at follow behind a |",
+		  "that a server may come back at follow behind a |. Not with --coordinator",
 	  .offset = offsetof(struct work_set, connect),
 	  .type = OL_CONF_STR },
 	{ .name = "id",
@@ -109,7 +110,8 @@ static const struct ol_rows work_rows = { work_fields,
 
 static const char examples[] =
 	"  outlast work --connect 10.0.0.1:7471,10.0.0.2:7471 --id 3 --model cnn --steps 500\n"
-	"  outlast work --connect @job0 --model mlp --dataset synthetic --eval\n";
+	"  outlast work --connect @job0 --model mlp --dataset synthetic --eval\n"
+	"  outlast work --coordinator 10.0.0.9:7470 --job cnn7 --id 3 --model cnn\n";
 
 struct work {
 	struct ol_settings settings;
@@ -123,6 +125,14 @@ struct work {
 	char key[OL_JOB_KEY_BYTES];
 };
 
+/* Where its servers are, for people */
+static const char *where(const struct work *work)
+{
+	const char *coordinator = work->set.coord.coordinator;
+
+	return coordinator != NULL ? coordinator : work->set.connect;
+}
+
 static int worker_open(struct work *work)
 {
 	struct ol_worker_opts opts;
@@ -130,7 +140,9 @@ static int worker_open(struct work *work)
 	int rc;
 
 	ol_worker_opts_init(&opts);
-	opts.servers = work->set.connect;
+	opts.servers = work->set.coord.coordinator == NULL ? work->set.connect : NULL;
+	opts.coordinator = work->set.coord.coordinator;
+	opts.job = work->set.coord.job;
 	opts.transport = ol_transport_name(work->set.transport.transport);
 	opts.device = work->set.link.device;
 	opts.job_key = work->key;
@@ -143,7 +155,9 @@ static int worker_open(struct work *work)
 	ol_settings_outage(&work->set.outage, &work->set.lease, &opts);
 	rc = ol_worker_open(&opts, &work->worker, err, sizeof(err));
 	if (rc != 0)
-		return ol_cmd_error(ol_cmd_exit_of(rc), "work", err, NULL, ol_cmd_remedy(rc));
+		return ol_cmd_error(opts.coordinator != NULL ? ol_cmd_exit_of_coord(rc)
+							     : ol_cmd_exit_of(rc),
+				    "work", err, NULL, ol_cmd_remedy(rc));
 	return 0;
 }
 
@@ -156,7 +170,7 @@ static void start_say(const struct work *work)
 	ol_worker_info(work->worker, &info);
 	fprintf(stderr,
 		"worker %u at %s: %" PRIu64 " parameters in %u shards, %u gradient buffers, %s%s\n",
-		work->set.id, work->set.connect, info.param_count, info.shard_count, info.window,
+		work->set.id, where(work), info.param_count, info.shard_count, info.window,
 		info.transport, info.zero_copy ? " without a copy" : "");
 }
 
@@ -276,8 +290,8 @@ static int work_run(struct work *work)
 	}
 	exit_code = report(work, evaluated);
 	if (rc != 0 && rc != -ECANCELED)
-		return ol_cmd_error(ol_cmd_exit_of(rc), "work", "training ended early",
-				    work->set.connect, ol_strerror(rc));
+		return ol_cmd_error(ol_cmd_exit_of(rc), "work", "training ended early", where(work),
+				    ol_strerror(rc));
 	if (control->signal != 0)
 		return OL_EXIT_SIGNAL + control->signal;
 	return exit_code;
@@ -296,6 +310,9 @@ static int work_start(struct work *work)
 	char err[512] = "";
 	int rc, exit_code;
 
+	if (set->coord.coordinator != NULL && ol_conf_is_set(work->settings.conf, "connect"))
+		return ol_settings_fail(&work->settings, "connect",
+					"is one of two: give --connect or --coordinator");
 	ol_log_level_set((enum ol_log_level)set->link.log_level);
 	rc = ol_job_key_read("work", set->key.job_key_file, work->key);
 	if (rc != 0)
@@ -330,6 +347,7 @@ int cmd_work(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_model, offsetof(struct work_set, model));
 	ol_settings_add(settings, ol_rows_outage, offsetof(struct work_set, outage));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct work_set, lease));
+	ol_settings_add(settings, ol_rows_coord, offsetof(struct work_set, coord));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct work_set, link));
 	ol_settings_add(settings, ol_rows_transport, offsetof(struct work_set, transport));
 	ol_settings_add(settings, ol_rows_key, offsetof(struct work_set, key));

@@ -116,7 +116,7 @@ static void wrong_lists_are_named(void **state)
 		const char *wrong;
 	} cases[] = {
 		{ offsetof(struct drill_set, strategies), "", "strategies" },
-		{ offsetof(struct drill_set, strategies), "none,chain", "strategies" },
+		{ offsetof(struct drill_set, strategies), "none,chains", "strategies" },
 		{ offsetof(struct drill_set, strategies), "none,none", "strategies" },
 		{ offsetof(struct drill_set, strategies), "none/async,none", "strategies" },
 		{ offsetof(struct drill_set, strategies), "none/both", "strategies" },
@@ -153,17 +153,20 @@ static void wrong_lists_are_named(void **state)
 static void the_schedule_is_kill_down_again(void **state)
 {
 	struct drill_set set = usual;
+	const struct drill_strategy one = { .name = "one" }, chain = { .replicas = 3 };
 	char text[256];
 
 	(void)state;
-	drill_schedule(&set, 0, text, sizeof(text));
+	drill_schedule(&set, &one, 0, text, sizeof(text));
 	assert_string_equal(text, "");
-	drill_schedule(&set, 2, text, sizeof(text));
+	drill_schedule(&set, &one, 2, text, sizeof(text));
 	assert_string_equal(text, "server0@30s:down=20s,server0@80s:down=20s");
+	drill_schedule(&set, &chain, 2, text, sizeof(text));
+	assert_string_equal(text, "head@30s:down=20s,head@80s:down=20s");
 	set.kill_at = 0.5;
 	set.down = 0.25;
 	set.again = 1.0;
-	drill_schedule(&set, 3, text, sizeof(text));
+	drill_schedule(&set, &one, 3, text, sizeof(text));
 	assert_string_equal(text, "server0@0.5s:down=0.25s,server0@1.75s:down=0.25s,"
 				  "server0@3s:down=0.25s");
 }
@@ -221,6 +224,34 @@ static void a_strategy_is_its_options(void **state)
 	drill_plan_fini(&plan);
 }
 
+static void a_chain_is_its_options(void **state)
+{
+	struct drill_set set = usual;
+	struct drill_plan plan;
+	struct ol_args args = { 0 };
+	char err[DRILL_ERR_MAX];
+
+	(void)state;
+	set.strategies = "chain,chain-periodic,chain-continue,checkpoint";
+	assert_null(drill_plan_make(&set, &plan, err));
+	drill_args(&set, find(&plan, "chain-sync-k1-w1-s1"), "out", &args);
+	assert_true(has(&args, "--durability=chain") && has(&args, "--replicas=3"));
+	assert_true(has(&args, "--outage=wait") && has(&args, "--kill=head@30s:down=20s"));
+	assert_false(has_like(&args, "--replicate-every") || has_like(&args, "--checkpoint"));
+	ol_args_free(&args);
+	drill_args(&set, find(&plan, "chain-periodic-async-k2-w1-s1"), "out", &args);
+	assert_true(has(&args, "--replicate-every=100") && has(&args, "--replicas=3"));
+	ol_args_free(&args);
+	drill_args(&set, find(&plan, "chain-continue-async-k0-w1-s1"), "out", &args);
+	assert_true(has(&args, "--outage=continue") && has(&args, "--replicas=3"));
+	assert_false(has_like(&args, "--kill"));
+	ol_args_free(&args);
+	drill_args(&set, find(&plan, "checkpoint-async-k1-w1-s1"), "out", &args);
+	assert_false(has_like(&args, "--replicas") || args.failed);
+	ol_args_free(&args);
+	drill_plan_fini(&plan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +261,7 @@ int main(void)
 		cmocka_unit_test(wrong_lists_are_named),
 		cmocka_unit_test(the_schedule_is_kill_down_again),
 		cmocka_unit_test(a_strategy_is_its_options),
+		cmocka_unit_test(a_chain_is_its_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

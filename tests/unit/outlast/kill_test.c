@@ -67,6 +67,33 @@ static void every_part_of_an_entry_counts(void **state)
 	assert_int_equal(kills.list[3].signo, SIGSTOP);
 }
 
+static void roles_of_a_chain_are_targets(void **state)
+{
+	struct ol_kills kills = parsed("head@30s:down=20s,middle@200steps:signal=STOP,"
+				       "tail12@loss<0.5,head0@1s,server0@2s");
+
+	(void)state;
+	assert_int_equal(kills.count, 5);
+	assert_int_equal(kills.list[0].target, OL_KILL_HEAD);
+	assert_int_equal(kills.list[0].index, 0);
+	assert_int_equal(kills.list[0].down_ns, 20 * S);
+	assert_string_equal(ol_kill_role(&kills.list[0]), "head");
+	assert_int_equal(kills.list[1].target, OL_KILL_MIDDLE);
+	assert_int_equal(kills.list[1].index, 0);
+	assert_int_equal(kills.list[1].signo, SIGSTOP);
+	assert_false(kills.list[1].down_set);
+	assert_string_equal(ol_kill_role(&kills.list[1]), "middle");
+	assert_int_equal(kills.list[2].target, OL_KILL_TAIL);
+	assert_int_equal(kills.list[2].index, 12);
+	assert_string_equal(ol_kill_role(&kills.list[2]), "tail");
+	assert_int_equal(kills.list[3].target, OL_KILL_HEAD);
+	assert_int_equal(kills.list[3].index, 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_true(ol_kill_of_chain(&kills.list[i]));
+	assert_false(ol_kill_of_chain(&kills.list[4]));
+	assert_string_equal(ol_kill_role(&kills.list[4]), "");
+}
+
 static void what_is_no_schedule_is_refused_by_name(void **state)
 {
 	static const struct {
@@ -100,9 +127,14 @@ static void what_is_no_schedule_is_refused_by_name(void **state)
 		{ "server0x@3s", "serverN" },
 		{ "server99999999999@3s", "serverN" },
 		{ "client0@3s", "client0@3s" },
-		{ "head@3s", "needs --durability chain" },
-		{ "middle@3s", "needs --durability chain" },
-		{ "tail@200steps", "needs --durability chain" },
+		{ "worker@3s", "worker@3s" },
+		{ "headx@3s", "head, middle and tail" },
+		{ "head-1@3s", "head, middle and tail" },
+		{ "middle0x@3s", "middle0x@3s" },
+		{ "tail99999999999@3s", "tail" },
+		{ "Tail@3s", "tail" },
+		{ "head", "moment" },
+		{ "tail0@3s:down=", "down=" },
 		{ "worker0@3s:signal=STOP", "down=" },
 		{ "server0@3s,", "comma" },
 		{ ",server0@3s", "serverN" },
@@ -193,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_no_schedule),
 		cmocka_unit_test(every_part_of_an_entry_counts),
+		cmocka_unit_test(roles_of_a_chain_are_targets),
 		cmocka_unit_test(what_is_no_schedule_is_refused_by_name),
 		cmocka_unit_test(too_many_and_too_long_are_refused),
 		cmocka_unit_test(a_kill_is_due_from_its_moment_on),

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# chain_async.sh -- an asynchronous run with chains through failures: every gradient is in the weights, once, and both
+# ends say so; with periodic replication what is lost is counted
+. "$(dirname "$0")/chain_lib.bash"
+
+async=(--workers 2 --steps 500 --pace 200 "${chain[@]}")
+
+for kills in head@100steps middle@100steps tail@100steps head@100steps,head@105steps \
+	tail@100steps,head@200steps,middle@300steps head@100steps:down=200ms,tail@250steps:down=100ms; do
+	train "${async[@]}" --kill $kills
+	failed_over "$(($(tr -cd , <<<$kills | wc -c) + 1))"
+	all_applied 500
+	truth "a step each" 'r["version"] == 500'
+done
+train "${async[@]}" --outage continue --kill head@100steps,tail@250steps
+failed_over 2
+all_applied 500
+train "${async[@]}" --servers 2 --kill head0@100steps,head1@200steps
+failed_over 2
+all_applied 500
+train "${async[@]}" --lease-ms 300 --kill head@100steps:signal=STOP,tail@300steps:signal=STOP
+failed_over 2
+truth "fenced" 'all(o["fenced"] for o in r["outages"])'
+all_applied 500
+
+# all of them at once: founded anew from a worker's mirror
+train "${async[@]}" --kill head@100steps,middle@100steps,tail@100steps
+killed 3
+truth "founded anew" 'r["views"][0]["founded"] > 1 and r["gradients_lost"] == 0'
+truth "accounts" 'r["gradients_applied"] == 500'
+
+# periodic: nothing waits, and a head that dies takes along what was not copied
+train "${async[@]}" --replicate-every 50 --kill head@120steps
+killed 1
+truth "counted" '0 < r["gradients_lost"] <= 60 and r["gradients_applied"] + r["gradients_lost"] == 500'
+train "${async[@]}" --replicate-every 50 --kill tail@120steps
+killed 1
+all_applied 500
+
+# a server that dies unasked is started again; one too many, and the chain goes on without it
+rm -f "$report"
+background t train "${mlp[@]}" --json "$report" --workers 2 --seconds 1000 "${chain[@]}" --restarts 1
+job=$pid
+ran="train, servers killed from outside"
+until_true grep -q "^step [1-9]" "$tmp/t.err" || fail "$ran: no progress line: $(cat "$tmp/t.err")"
+victim() {
+	local child
+
+	for child in $(cat "/proc/$job/task/$job/children"); do
+		tr '\0' ' ' <"/proc/$child/cmdline" 2>/dev/null | grep -q "^outlast serve .*--rank=$1 " && echo "$child"
+	done
+}
+kill -9 "$(victim 0)"
+until_true grep -q "is started again (1 of 1)" "$tmp/t.err" || fail "$ran: $(cat "$tmp/t.err")"
+until_true grep -q "goes on without its head" "$tmp/t.err" || fail "$ran: $(cat "$tmp/t.err")"
+kill -9 "$(victim 1)"
+until_true grep -q "its chain goes on without it" "$tmp/t.err" || fail "$ran: $(cat "$tmp/t.err")"
+kill -INT "$job"
+ended "$job" 130 "$ran"
+truth "nothing lost" 'r["gradients_lost"] == 0 and r["accounting"]["agree"] and r["restarts"] == 1 and
+	r["failovers"][0]["target"] == "head0"'
+verdict

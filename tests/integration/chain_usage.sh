@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# chain_usage.sh -- settings of chains that cannot be, and coordinators that are not there, get one line that says so
+. "$(dirname "$0")/chain_lib.bash"
+
+bad() { # WHAT STATUS PATTERN WORD...
+	local what=$1 status=$2 pattern=$3
+
+	shift 3
+	outlast "$@"
+	expect_error "$what" "$status" "$pattern"
+	[ -z "$out" ] || fail "$what: says something on stdout: $out"
+}
+
+train=(train "${tiny[@]}")
+bad "nine replicas" 2 "outlast train: --replicas*9*8*" "${train[@]}" --durability chain --replicas 9
+bad "no replica" 2 "outlast train: --replicas*" "${train[@]}" --durability chain --replicas 0
+bad "replicas without chain" 2 "outlast train: --replicas: *needs --durability chain*" "${train[@]}" --replicas 2
+bad "replicas of checkpoints" 2 "outlast train: --replicas: *needs --durability chain*" \
+	"${train[@]}" --durability checkpoint --replicas 2
+bad "period without chain" 2 "outlast train: --replicate-every: *needs --durability chain*" \
+	"${train[@]}" --replicate-every 100
+bad "coordinator without chain" 2 "outlast train: --coordinator: *needs --durability chain*" \
+	"${train[@]}" --coordinator @nowhere
+bad "checkpoints of a chain" 2 "outlast train: --checkpoint: *needs --durability checkpoint*" \
+	"${train[@]}" --durability chain --checkpoint every=5s
+bad "a server of a chain" 2 "outlast train: --kill: *server0@3s*head0*" \
+	"${train[@]}" --durability chain --kill server0@3s
+bad "a shard that is not" 2 'outlast train: --kill: *"head1@3s" is not below --servers*' \
+	"${train[@]}" --durability chain --kill head1@3s
+bad "a head without a chain" 2 "outlast train: --kill: *needs --durability chain*" "${train[@]}" --kill tail0@3s
+bad "serve without a coordinator" 2 "outlast serve: --durability: *needs --coordinator*" \
+	serve "${tiny[@]}" --durability chain --listen "$(address)"
+bad "serve, nine" 2 "outlast serve: --replicas*" serve "${tiny[@]}" --replicas 9
+bad "work, both" 2 "outlast work: --connect: *--connect or --coordinator*" \
+	work "${tiny[@]}" --connect @a --coordinator @b
+bad "stat of nothing" 2 "outlast stat: --coordinator: *--coordinator or --servers*" stat
+bad "stat of both" 2 "outlast stat: --servers: *--coordinator or --servers*" stat --coordinator @a --servers @b
+bad "stat of no address" 2 "outlast stat: --servers: *" stat --servers @a,,@b
+bad "coord: where" 2 "outlast coord: *nonsense*" coord --listen nonsense
+bad "coord: key" 2 "outlast coord: *$tmp/nokey*" coord --job-key-file "$tmp/nokey"
+
+# nobody there
+nobody=$(address)
+bad "train" 4 "outlast train: *$nobody*" "${train[@]}" --durability chain --coordinator "$nobody"
+bad "stat" 4 "outlast stat: *$nobody*" stat --coordinator "$nobody"
+bad "serve" 4 "*outlast serve: *$nobody*" serve "${tiny[@]}" --listen "$(address)" --coordinator "$nobody"
+bad "work" 4 "*outlast work: *$nobody*" work "${tiny[@]}" --coordinator "$nobody" --connect-timeout-ms 500
+
+# another key; a name that is none; two at one address
+at=$(address)
+background c coord --listen "$at" --ready-fd 3
+coord=$pid
+until_true test -s "$tmp/c.ready" || { fail "no coordinator: $(cat "$tmp/c.err")"; verdict; }
+echo "another key" >"$tmp/key"
+OUTLAST_JOB_KEY='' bad "another key" 5 "outlast stat: *key*" stat --coordinator "$at" --job-key-file "$tmp/key"
+bad "job" 2 "outlast stat: *name*" stat --coordinator "$at" --job a/b
+bad "address in use" 7 "outlast coord: *$at*" coord --listen "$at"
+[ "$(cat "$tmp/c.ready")" = "$at" ] || fail "it says that it is at $(cat "$tmp/c.ready"), not $at"
+grep -qx "coordinator at $at" "$tmp/c.out" || fail "coord: says $(cat "$tmp/c.out")"
+kill -TERM "$coord"
+ended "$coord" 0 "a coordinator that is told to end"
+verdict

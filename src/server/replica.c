@@ -420,6 +420,8 @@ void ol_replica_progress(struct ol_server *server, uint64_t now_ns)
 	else
 		ol_chain_progress(&replica->chain);
 	replica->progressing = false;
+	if (!replica->adopting && caught_up(replica) != 0)
+		propose(server, now_ns);
 	used = replica->chain.received - replica->chain.committed;
 	ol_word_store(&board->received, replica->chain.received);
 	ol_word_store(&board->committed, replica->chain.committed);
@@ -530,7 +532,7 @@ bool ol_replica_watch(struct ol_server *server, enum ol_neighbour who, struct ol
 	if (watch->posted)
 		return now_ns - watch->post_ns > lease_ns;
 	/* by when it was asked, not by now: this server may have been away meanwhile */
-	if (watch->beat_ns != 0 && watch->post_ns - watch->beat_ns >= lease_ns)
+	if (watch->beat_ns != 0 && watch->post_ns >= watch->beat_ns + lease_ns)
 		return true;
 	if (now_ns - watch->post_ns < lease_ns / BEATS_A_LEASE)
 		return false;

@@ -9,36 +9,15 @@
 
 #include "wire/wire.h"
 
-static uint64_t stride_of(const struct ol_geometry *geo)
-{
-	return ol_round_up(ol_layout_vector_bytes(geo) + sizeof(struct ol_entry_head) +
-				   (uint64_t)geo->workers_max * sizeof(struct ol_entry_part),
-			   OL_PAGE_BYTES);
-}
-
-uint32_t ol_ring_slots(const struct ol_geometry *geo)
-{
-	uint64_t fit = OL_RING_BYTES / stride_of(geo);
-
-	if (fit < OL_RING_SLOTS_MIN)
-		return OL_RING_SLOTS_MIN;
-	return fit > OL_RING_SLOTS_MAX ? OL_RING_SLOTS_MAX : (uint32_t)fit;
-}
-
-static size_t slab_bytes(const struct ol_ring *ring)
-{
-	return OL_PAGE_BYTES + ring->slots * ring->stride;
-}
-
 static int slab_create(const struct ol_ring *ring, struct ol_slab **ret_slab)
 {
-	return ol_slab_create(slab_bytes(ring), ring->node, false, ret_slab);
+	return ol_slab_create(ring->bytes, ring->node, false, ret_slab);
 }
 
 static int local_reg(struct ol_ring *ring)
 {
-	return ring->ops->reg(ring->xport, NULL, ring->slab, 0, slab_bytes(ring),
-			      OL_XPORT_ACCESS_LOCAL, &ring->local);
+	return ring->ops->reg(ring->xport, NULL, ring->slab, 0, ring->bytes, OL_XPORT_ACCESS_LOCAL,
+			      &ring->local);
 }
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
@@ -49,8 +28,9 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 	*ring = (struct ol_ring){ .ops = ops,
 				  .xport = xport,
 				  .payload_bytes = ol_layout_vector_bytes(geo),
-				  .stride = stride_of(geo),
-				  .slots = ol_ring_slots(geo),
+				  .stride = ol_layout_entry_stride(geo),
+				  .slots = ol_layout_ring_slots(geo),
+				  .bytes = ol_layout_ring_bytes(geo),
 				  .parts_max = geo->workers_max,
 				  .node = node };
 	rc = slab_create(ring, &ring->slab);
@@ -71,7 +51,7 @@ void ol_ring_close(struct ol_ring *ring)
 void ol_ring_spare(struct ol_ring *ring)
 {
 	/* what is large is made when it is needed: two of it would be too much to keep */
-	if (ring->spare == NULL && slab_bytes(ring) <= 2 * (size_t)OL_RING_BYTES &&
+	if (ring->spare == NULL && ring->bytes <= 2 * (size_t)OL_RING_BYTES &&
 	    slab_create(ring, &ring->spare) != 0)
 		ring->spare = NULL;
 }

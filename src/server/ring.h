@@ -24,14 +24,12 @@ struct ol_ring {
 	struct ol_slab *spare; /* NULL: made when there is time */
 	uint64_t payload_bytes;
 	uint64_t stride;
+	size_t bytes; /* of the slab */
 	uint64_t oldest; /* entries before it did not come along when the ring was renewed */
 	uint32_t slots;
 	uint32_t parts_max;
 	int node;
 };
-
-/* ol_ring_slots -- how many slots the ring of such a shard has */
-uint32_t ol_ring_slots(const struct ol_geometry *geo);
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
 		 const struct ol_geometry *geo, int node);

@@ -189,6 +189,8 @@ static void accepted(struct ol_server *server, const struct ol_xport_event *even
 		rc = OL_E_AUTH;
 	if (rc == 0 && accept.incarnation != succ->member.id)
 		rc = OL_E_FENCED; /* another process is at that address now */
+	if (rc == 0 && accept.landing_key.bytes != server->replica.ring.bytes)
+		rc = OL_E_WIRE;
 	if (rc == 0 && memcmp(&accept.geo, &server->store.geo, sizeof(accept.geo)) != 0)
 		rc = OL_E_GEOMETRY;
 	if (rc == 0) {

@@ -39,6 +39,8 @@
 
 #include <stdint.h>
 
+#include "replication/entry.h"
+
 enum {
 	OL_SNAPSHOTS = 3,
 	OL_SHARD_ALIGN = 1024, /* floats: one page */
@@ -133,6 +135,28 @@ static inline uint64_t ol_layout_slot_off(const struct ol_geometry *geo, uint32_
 static inline uint64_t ol_layout_landing_bytes(const struct ol_geometry *geo, uint32_t slot_count)
 {
 	return ol_layout_slot_off(geo, slot_count);
+}
+
+/* ol_layout_entry_stride -- of a replica's ring (replication/entry.h) */
+static inline uint64_t ol_layout_entry_stride(const struct ol_geometry *geo)
+{
+	return ol_round_up(ol_layout_vector_bytes(geo) + sizeof(struct ol_entry_head) +
+				   geo->workers_max * sizeof(struct ol_entry_part),
+			   OL_PAGE_BYTES);
+}
+
+static inline uint32_t ol_layout_ring_slots(const struct ol_geometry *geo)
+{
+	uint64_t fit = OL_RING_BYTES / ol_layout_entry_stride(geo);
+
+	if (fit < OL_RING_SLOTS_MIN)
+		return OL_RING_SLOTS_MIN;
+	return fit > OL_RING_SLOTS_MAX ? OL_RING_SLOTS_MAX : (uint32_t)fit;
+}
+
+static inline uint64_t ol_layout_ring_bytes(const struct ol_geometry *geo)
+{
+	return OL_PAGE_BYTES + ol_layout_ring_slots(geo) * ol_layout_entry_stride(geo);
 }
 
 #endif /* OL_WIRE_LAYOUT_H */

@@ -212,7 +212,8 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	if (msg.public_key.bytes != ol_layout_public_bytes(&msg.geo))
 		return OL_E_WIRE;
 	if (msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, 0) &&
-	    msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, msg.geo.window))
+	    msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, msg.geo.window) &&
+	    msg.landing_key.bytes != ol_layout_ring_bytes(&msg.geo))
 		return OL_E_WIRE;
 	*ret_msg = msg;
 	return 0;
@@ -237,12 +238,17 @@ int ol_wire_reject_status(enum ol_wire_reject_code code)
 
 uint32_t ol_record_crc(const void *record, size_t bytes)
 {
+	const uint8_t *at = record;
 	uint8_t copy[128];
+	uint32_t crc = 0;
 
 	/* isa-l takes a pointer to non-const; it does not write */
-	assert(bytes <= sizeof(copy));
-	memcpy(copy, record, bytes);
-	return crc32_iscsi(copy, (int)bytes, 0);
+	for (size_t part; bytes > 0; bytes -= part, at += part) {
+		part = bytes < sizeof(copy) ? bytes : sizeof(copy);
+		memcpy(copy, at, part);
+		crc = crc32_iscsi(copy, (int)part, crc);
+	}
+	return crc;
 }
 
 void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat)

@@ -99,7 +99,8 @@ struct ol_wire_reject {
 struct ol_wire_accept {
 	struct ol_geometry geo;
 	struct ol_wire_rkey public_key;
-	struct ol_wire_rkey landing_key; /* an observer's is a control page alone */
+	/* An observer's and a reader's is a control page alone; a predecessor's is the ring */
+	struct ol_wire_rkey landing_key;
 	uint64_t incarnation; /* of the server process: random */
 	float lr; /* of plain SGD; 0: the job has another rule */
 	uint32_t nonfinite; /* 1: a gradient may hold a NaN or an infinity */

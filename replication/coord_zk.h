@@ -122,6 +122,7 @@ struct zk {
 	bool made; /* the folders above the shards, in this session */
 	bool granted; /* access, in this connection */
 	bool connected; /* was told to the handle */
+	bool settled; /* open() has its answer */
 	bool troubled; /* a failure was reported, and nothing has worked since */
 	uint64_t retry_ns; /* read everything again; 0: no need */
 	uint32_t timeout_ms; /* of the session, as the ensemble wants it */

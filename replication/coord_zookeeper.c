@@ -85,9 +85,9 @@ void zk_trouble(struct zk *zk, const char *what, int rc)
 
 static void refuse(struct zk *zk, const char *why)
 {
-	if (!zk->troubled)
+	if (zk->settled && !zk->troubled)
 		ol_coord_say(zk->coord, "zookeeper: %s", why);
-	zk->troubled = true;
+	zk->troubled = zk->settled = true;
 	zk->retry_ns = after_ms(zk->timeout_ms);
 	ol_coord_settle(zk->coord, -EACCES, why);
 }
@@ -99,6 +99,7 @@ void zk_settle(struct zk *zk)
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++)
 		if (!zk->shards[i].view_known || !zk->shards[i].members_known)
 			return;
+	zk->settled = true;
 	ol_coord_settle(zk->coord, 0, NULL);
 }
 
@@ -450,8 +451,8 @@ static int hosts_check(const char *hosts, char *err, size_t err_bytes)
 		if (end != at + bytes || port == 0 || port > UINT16_MAX ||
 		    strcspn(at, "/ \t") < bytes) {
 			snprintf(err, err_bytes,
-				 "zk:%s: \"%.*s\" is not HOST:PORT; wanted: zk:HOST:PORT,HOST:PORT",
-				 hosts, (int)bytes, at);
+				 "\"%.*s\" is not HOST:PORT; wanted: zk:HOST:PORT,HOST:PORT",
+				 (int)bytes, at);
 			return -EINVAL;
 		}
 		if (at[bytes] == '\0')
@@ -510,15 +511,10 @@ static struct zk *zk_create(struct ol_coord *coord)
 
 static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t err_bytes)
 {
-	const char *job = coord->opts.job;
 	sigset_t all, old;
 	struct zk *zk;
 	int rc;
 
-	if (strcmp(job, ".") == 0 || strcmp(job, "..") == 0) {
-		snprintf(err, err_bytes, "job \"%s\": ZooKeeper has no node of that name", job);
-		return -EINVAL;
-	}
 	rc = hosts_check(coord->opts.addr + strlen("zk:"), err, err_bytes);
 	if (rc != 0)
 		return rc;

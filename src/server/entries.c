@@ -59,17 +59,16 @@ static int on_apply(void *env, uint64_t version)
 	return 0;
 }
 
-/* Where a worker hears of commits: at the tail; of a chain of one, where it pushes too */
+/* Where a worker hears of commits: of a chain of one where it pushes, or else as a reader, which it
+ * is no longer once it pushes here */
 static struct ol_session *mailbox_of(struct ol_server *server, uint32_t worker)
 {
-	struct ol_session *session = &server->sessions[server->reader_first + worker];
+	struct ol_session *session = &server->sessions[worker];
 
-	if (session->state == OL_SESSION_LIVE)
-		return session;
-	session = &server->sessions[worker];
 	if (server->replica.chain.role == OL_CHAIN_ONLY && session->state == OL_SESSION_LIVE)
 		return session;
-	return NULL;
+	session = &server->sessions[server->reader_first + worker];
+	return session->state == OL_SESSION_LIVE ? session : NULL;
 }
 
 static void on_commit(void *env, uint64_t version)

@@ -300,12 +300,18 @@ static void view_log(const struct ol_server *server)
 }
 
 /*
- * Whoever could read weights here, where another is the tail now: what is applied from here on is
- * not committed. Where this replica was the only one, that is who pushes, too.
+ * Whose connection means something else now. Where another has become the tail nobody may read
+ * weights here: what is applied from now on is not committed. Where a head is left alone, it has
+ * committed all it had, and a new welcome says so.
  */
-static void sessions_review(struct ol_server *server, bool was_tail)
+static void sessions_review(struct ol_server *server, enum ol_chain_role was)
 {
-	if (!was_tail || ol_chain_is_tail(&server->replica.chain))
+	enum ol_chain_role role = server->replica.chain.role;
+
+	if (was == role ||
+	    (was != OL_CHAIN_ONLY && was != OL_CHAIN_TAIL &&
+	     !(was == OL_CHAIN_HEAD && role == OL_CHAIN_ONLY)) ||
+	    (was == OL_CHAIN_TAIL && role == OL_CHAIN_ONLY))
 		return;
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		struct ol_session *session = &server->sessions[i];
@@ -336,7 +342,7 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
 	const struct ol_view *view = &replica->state.view;
-	bool was_tail = ol_chain_is_tail(&replica->chain);
+	enum ol_chain_role was = replica->chain.role;
 	int rc;
 
 	if (replica->state.version == 0 || view->epoch <= replica->chain.view.epoch)
@@ -362,7 +368,8 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	}
 	ol_word_store(&server->store.board->role, (uint64_t)replica->chain.role);
 	view_log(server);
-	sessions_review(server, was_tail);
+	if (!replica->periodic)
+		sessions_review(server, was);
 	found(server);
 }
 
@@ -386,6 +393,14 @@ void ol_replica_look(struct ol_server *server, uint64_t now_ns)
 bool ol_replica_strict(const struct ol_server *server)
 {
 	return server->replica.on && !server->replica.periodic;
+}
+
+bool ol_replica_saves(const struct ol_server *server)
+{
+	if (!server->replica.on)
+		return true;
+	return server->replica.periodic ? ol_chain_is_head(&server->replica.chain)
+					: ol_chain_is_tail(&server->replica.chain);
 }
 
 bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role)

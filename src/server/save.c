@@ -95,7 +95,7 @@ void ol_save_progress(struct ol_server *server, uint64_t now_ns)
 	if (server->saving.writer == NULL || server->restoring.active)
 		return;
 	(void)writer_state(server);
-	if (due(server, now_ns))
+	if (ol_replica_saves(server) && due(server, now_ns))
 		begin(server, now_ns);
 }
 
@@ -110,6 +110,8 @@ void ol_save_last(struct ol_server *server)
 	if (server->saving.writer == NULL || server->restoring.active)
 		return;
 	writer_finish(server);
+	if (!ol_replica_saves(server))
+		return;
 	if (ol_word_load(&server->store.board->checkpoint_version) == server->store.version)
 		return;
 	begin(server, ol_clock_ns()); /* by the writer's thread, which a signal does not end */

@@ -148,7 +148,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (hdr.seq <= session->last_seq) {
 		ol_counter_add(&server->store.board->duplicates, 1);
-		if (server->replica.on && server->replica.chain.role != OL_CHAIN_ONLY)
+		if (ol_replica_strict(server) && server->replica.chain.role != OL_CHAIN_ONLY)
 			state->busy = false; /* what became of it is the tail's to say */
 		else
 			ol_ingest_resolve(server, landed, 0, now_ns);

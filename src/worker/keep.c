@@ -10,6 +10,10 @@
  *	open    not sent, or sent and not answered
  *	kept    applied, but not in the mirror
  *
+ * Where a chain has a head and another tail, the head orders and the tail commits: what is open may
+ * be in flight between them. It is done by the tail's word alone; what is pushed again is what the
+ * head does not know, on a new connection to it only.
+ *
  * When a server comes back it says which push of this worker is the last in its weights. What is
  * above that is pushed again, in the order of its numbers; so each takes effect once.
  *
@@ -124,6 +128,7 @@ void ol_keep_on_head_down(struct ol_link *link)
 
 	link->send_count = 0;
 	link->catch_up_seq = 0;
+	link->inherited_seq = 0;
 	for (uint32_t i = 0; i < worker->window; i++) {
 		worker->grads[i].parts[link->index] = 0;
 		worker->grads[i].left[link->index] = ol_layout_vector_bytes(&link->geo);
@@ -160,9 +165,10 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 {
 	struct ol_worker *worker = link->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	bool same = link->strict && mirror->histories[link->index] == link->history;
 	uint64_t gone;
 
-	link->went_back = mirror->whole && !link->mirror_gone &&
+	link->went_back = mirror->whole && !link->mirror_gone && !same &&
 			  link->version < mirror->versions[link->index];
 	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
@@ -201,6 +207,28 @@ static void push_again(struct ol_link *link, struct ol_grad *grad, uint32_t inde
 	send_queue_insert(link, index);
 }
 
+/*
+ * Of what a head before this one had ordered the tail speaks, in the order of its numbers. What it
+ * passes over was dropped by that head, whose word for it was lost with the connection.
+ */
+void ol_keep_on_commit(struct ol_link *link, uint64_t seq)
+{
+	struct ol_worker *worker = link->worker;
+
+	for (uint32_t i = 0; i < worker->window; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
+
+		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0 ||
+		    own >= seq || own > link->inherited_seq)
+			continue;
+		ol_keep_resolved(link, grad,
+				 ol_outage_finite(link, grad->data) ? OL_E_LATE : OL_E_NONFINITE);
+	}
+	if (seq >= link->inherited_seq)
+		link->inherited_seq = 0;
+}
+
 int ol_keep_on_head_up(struct ol_link *link, uint64_t seq)
 {
 	struct ol_worker *worker = link->worker;
@@ -208,10 +236,18 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t seq)
 
 	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
 		struct ol_grad *grad = &worker->grads[i];
+		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
 
-		if (grad->state == OL_GRAD_PUSHED && (grad->open & bit_of(link)) != 0 &&
-		    ol_worker_hdr(worker, i, link->index)->seq > seq)
+		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0)
+			continue;
+		if (own > seq) {
 			push_again(link, grad, i);
+			continue;
+		}
+		/* in flight: the tail will answer */
+		grad->acks_due |= bit_of(link);
+		if (own > link->inherited_seq)
+			link->inherited_seq = own;
 	}
 	link->went_back = false;
 	return rc;

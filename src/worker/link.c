@@ -82,6 +82,7 @@ static void reader_up(struct ol_link *link, const struct ol_welcome *welcome)
 {
 	link->version = welcome->version;
 	link->snapshot = welcome->snapshot;
+	link->history = link->worker->coord != NULL ? link->founded : welcome->epoch;
 	if (link->worker->started)
 		ol_keep_on_reader_up(link, &welcome->resolved);
 	link->total = welcome->resolved.grads;
@@ -96,37 +97,51 @@ static int head_up(struct ol_link *link, const struct ol_welcome *welcome)
 	return link->worker->started ? ol_keep_on_head_up(link, welcome->resolved.seq) : 0;
 }
 
-/* The server has its weights: from here on everything is as it says. */
-static void welcomed(struct ol_peer *peer, uint64_t now_ns)
+/* A server that cannot be what this worker takes it for */
+static bool refused(struct ol_peer *peer, const struct ol_welcome *welcome)
 {
-	struct ol_link *link = peer->link;
-	struct ol_welcome welcome;
-	int rc = 0;
+	const struct ol_link *link = peer->link;
 
-	if (peer->state != OL_PEER_JOINING)
-		return;
-	memcpy(&welcome, (const uint8_t *)peer->acks->addr + OL_WELCOME_OFF, sizeof(welcome));
-	if (!ol_record_whole(&welcome) || welcome.snapshot >= OL_SNAPSHOTS) {
-		ol_link_fail(peer, OL_E_WIRE, NULL);
-		return;
-	}
-	if (welcome.epoch < link->epoch) {
+	if (link->worker->coord == NULL) {
+		if (welcome->epoch >= link->epoch)
+			return false;
 		ol_log(OL_LOG_WARN,
 		       "server %s (shard %u): its epoch is %u, that of the last one was %u: it is not "
 		       "the successor",
-		       peer->addr, link->index, welcome.epoch, link->epoch);
-		ol_peer_again(peer, now_ns);
-		return;
+		       peer->addr, link->index, welcome->epoch, link->epoch);
+		return true;
 	}
+	if (welcome->epoch < peer->since)
+		return true; /* it has not heard yet of what it is now */
+	if (!link->strict || peer != link->reader || welcome->version >= link->version)
+		return false;
+	if (!peer->told_off)
+		ol_log(OL_LOG_WARN,
+		       "server %s (shard %u): it has version %llu, and %llu is committed: it is not "
+		       "taken",
+		       peer->addr, link->index, (unsigned long long)welcome->version,
+		       (unsigned long long)link->version);
+	peer->told_off = true;
+	return true;
+}
+
+/* The server has its weights: from here on everything is as it says. */
+static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome, uint64_t now_ns)
+{
+	struct ol_link *link = peer->link;
+	int rc = 0;
+
 	peer->state = OL_PEER_LIVE;
-	peer->epoch = welcome.epoch;
+	peer->epoch = welcome->epoch;
 	peer->attempts = 0;
-	link->epoch = welcome.epoch;
-	link->stat.epoch = welcome.epoch;
+	peer->told_off = false;
+	if (link->epoch < welcome->epoch)
+		link->epoch = welcome->epoch;
+	link->stat.epoch = link->epoch;
 	if (peer == link->reader)
-		reader_up(link, &welcome);
+		reader_up(link, welcome);
 	if (peer == ol_link_head(link))
-		rc = head_up(link, &welcome);
+		rc = head_up(link, welcome);
 	if (rc != 0) {
 		ol_link_fail(peer, rc, "its slots cannot be mapped");
 		return;
@@ -134,6 +149,43 @@ static void welcomed(struct ol_peer *peer, uint64_t now_ns)
 	link_look(link, now_ns);
 	if (peer == link->reader && link->worker->started)
 		ol_pull_on_up(link);
+}
+
+/*
+ * A welcome is there. It may have to wait: for the view that its server is in, which says what part
+ * that has; and for the reader, whose word decides what is done before the head's decides what is
+ * pushed again.
+ */
+static void welcomed(struct ol_peer *peer, uint64_t now_ns)
+{
+	struct ol_link *link = peer->link;
+	struct ol_welcome welcome;
+
+	memcpy(&welcome, (const uint8_t *)peer->acks->addr + OL_WELCOME_OFF, sizeof(welcome));
+	if (!ol_record_whole(&welcome) || welcome.snapshot >= OL_SNAPSHOTS) {
+		ol_link_fail(peer, OL_E_WIRE, NULL);
+		return;
+	}
+	peer->state = OL_PEER_WELCOME;
+	if (link->worker->coord != NULL && welcome.epoch > link->view_epoch)
+		return;
+	if (peer != link->reader && link->reader->state != OL_PEER_LIVE)
+		return;
+	if (refused(peer, &welcome)) {
+		ol_peer_again(peer, now_ns);
+		return;
+	}
+	welcome_take(peer, &welcome, now_ns);
+	if (peer == link->reader && ol_link_head(link)->state == OL_PEER_WELCOME)
+		welcomed(ol_link_head(link), now_ns);
+}
+
+void ol_link_review(struct ol_link *link, uint64_t now_ns)
+{
+	if (link->reader->state == OL_PEER_WELCOME)
+		welcomed(link->reader, now_ns);
+	if (ol_link_head(link)->state == OL_PEER_WELCOME)
+		welcomed(ol_link_head(link), now_ns);
 }
 
 /* What the loss of a connection means for what went over it */
@@ -170,6 +222,17 @@ void ol_link_lost(struct ol_peer *peer, int status, uint64_t now_ns)
 	if (was_live && worker->started)
 		ol_peer_at_once(peer, now_ns);
 	peer_gone(peer, was_live, status, now_ns);
+}
+
+void ol_link_leave(struct ol_peer *peer, uint64_t now_ns)
+{
+	bool was_live = peer->state == OL_PEER_LIVE, was = peer->state != OL_PEER_NONE;
+
+	ol_peer_drop(peer);
+	peer->state = OL_PEER_NONE;
+	peer->member = 0;
+	if (was)
+		peer_gone(peer, was_live, 0, now_ns);
 }
 
 void ol_link_break(struct ol_peer *peer, int status)
@@ -223,7 +286,8 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 	case OL_XPORT_DOORBELL_RUNG:
 		if (ol_bell_kind(event->imm) == OL_BELL_ACK)
 			ol_push_on_ack(peer, ol_bell_arg(event->imm));
-		else if (ol_bell_kind(event->imm) == OL_BELL_WELCOME)
+		else if (ol_bell_kind(event->imm) == OL_BELL_WELCOME &&
+			 peer->state == OL_PEER_JOINING)
 			welcomed(peer, now_ns);
 		break;
 	case OL_XPORT_CONN_UP:

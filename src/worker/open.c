@@ -88,7 +88,7 @@ static int xport_open(struct ol_worker *worker)
 
 	ol_xport_opts_init(&xopts);
 	xopts.device = worker->opts.device;
-	xopts.conns_max = OL_SHARDS_MAX;
+	xopts.conns_max = OL_SHARDS_MAX * OL_PEERS;
 	xopts.doorbells_max = OL_WINDOW_MAX;
 	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
 	xopts.log = xport_log;
@@ -119,7 +119,8 @@ static int links_wait(struct ol_worker *worker)
 	bool all_live = false;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < worker->link_count; i++)
+	/* where chains are the first poll finds out whom to start with */
+	for (uint32_t i = 0; worker->coord == NULL && i < worker->link_count; i++)
 		ol_peer_start(ol_link_head(&worker->links[i]), ol_clock_ns());
 	while (rc >= 0) {
 		rc = links_failed(worker, &all_live);
@@ -132,12 +133,16 @@ static int links_wait(struct ol_worker *worker)
 			rc = ol_worker_sleep(worker, 5 * OL_NS_PER_MS);
 	}
 	for (uint32_t i = 0; i < worker->link_count && rc >= 0; i++) {
-		if (worker->links[i].state == OL_LINK_LIVE)
+		struct ol_link *link = &worker->links[i];
+		const struct ol_peer *peer = link->reader;
+
+		if (link->state == OL_LINK_LIVE)
 			continue;
+		if (peer->state == OL_PEER_LIVE)
+			peer = ol_link_head(link);
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %.255s (shard %u): no answer within %u ms; is it running?",
-			 ol_link_head(&worker->links[i])->addrs, i,
-			 worker->opts.connect_timeout_ms);
+			 peer->addrs, i, worker->opts.connect_timeout_ms);
 		return OL_E_NO_SERVER;
 	}
 	return rc;
@@ -153,8 +158,9 @@ static int links_agree(struct ol_worker *worker)
 
 		if (link->geo.param_count == first->geo.param_count &&
 		    link->geo.workers_max == first->geo.workers_max &&
-		    link->geo.consistency == first->geo.consistency && link->epoch == first->epoch)
-			continue;
+		    link->geo.consistency == first->geo.consistency &&
+		    (link->epoch == first->epoch || worker->coord != NULL))
+			continue; /* each chain counts its views for itself */
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %s (shard %u) is of another job than %s (shard 0): parameters, "
 			 "workers, consistency or epoch differ",
@@ -164,11 +170,12 @@ static int links_agree(struct ol_worker *worker)
 	return 0;
 }
 
-static const char *transport_of(const struct ol_worker_opts *opts)
+/* By the address of one server, unless it was said */
+static const char *transport_of(const struct ol_worker_opts *opts, const char *addr)
 {
 	if (opts->transport != NULL)
 		return opts->transport;
-	return opts->servers[0] == '/' || opts->servers[0] == '@' ? "shm" : "verbs";
+	return addr[0] == '/' || addr[0] == '@' ? "shm" : "verbs";
 }
 
 /* What CONTINUE needs of a job */
@@ -191,30 +198,62 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 {
 	if (opts->size != sizeof(*opts))
 		return "options of another version of the library";
-	if (opts->servers == NULL || opts->servers[0] == '\0')
+	if (opts->coordinator == NULL && (opts->servers == NULL || opts->servers[0] == '\0'))
 		return "no server address given";
+	if (opts->coordinator != NULL && opts->servers != NULL)
+		return "servers and a coordinator are given: where chains are, their views say which "
+		       "servers there are; give the coordinator alone";
 	if (opts->outage > OL_OUTAGE_CONTINUE || opts->queue > OL_QUEUE_WAIT)
 		return "outage or queue is not one that exists";
+	if (opts->coordinator != NULL && opts->outage == OL_OUTAGE_END)
+		return "with a coordinator outage is wait or continue: chains are there to outlast "
+		       "their servers";
 	if (opts->queue_max == 0)
 		return "queue_max is 0";
 	return NULL;
 }
 
+/* Who the servers are, and the transport that reaches them */
+static int servers_find(struct ol_worker *worker)
+{
+	const struct ol_worker_opts *opts = &worker->opts;
+	char addr[OL_ENDPOINT_MAX] = "";
+	int rc;
+
+	if (opts->coordinator != NULL) {
+		rc = ol_route_open(worker, addr);
+		if (rc != 0 && worker->err[0] == '\0')
+			snprintf(worker->err, sizeof(worker->err), "coordinator %.128s: %s",
+				 opts->coordinator, ol_strerror(rc));
+	} else {
+		addr[0] = opts->servers[0];
+		rc = links_create(worker, opts->servers);
+		if (rc != 0)
+			snprintf(worker->err, sizeof(worker->err), "servers \"%.80s\": %s",
+				 opts->servers,
+				 rc == -EINVAL
+					 ? "not a list of 1 to 64 addresses with commas between"
+					 : ol_strerror(rc));
+	}
+	if (rc != 0)
+		return rc;
+	worker->ops = ol_xport_find(transport_of(opts, addr));
+	if (worker->ops != NULL)
+		return 0;
+	snprintf(worker->err, sizeof(worker->err), "transport is neither \"verbs\" nor \"shm\"");
+	return -ENODEV;
+}
+
 static int worker_start(struct ol_worker *worker)
 {
-	int rc = xport_open(worker);
+	int rc = servers_find(worker);
 
+	if (rc != 0)
+		return rc;
+	rc = xport_open(worker);
 	if (rc != 0) {
 		snprintf(worker->err, sizeof(worker->err), "cannot open transport %s: %s",
 			 worker->ops->name, ol_strerror(rc));
-		return rc;
-	}
-	rc = links_create(worker, worker->opts.servers);
-	if (rc != 0) {
-		snprintf(worker->err, sizeof(worker->err), "servers \"%.80s\": %s",
-			 worker->opts.servers,
-			 rc == -EINVAL ? "not a list of 1 to 64 addresses with commas between"
-				       : ol_strerror(rc));
 		return rc;
 	}
 	rc = links_wait(worker);
@@ -246,16 +285,15 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 	if (worker == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for the worker");
 	worker->opts = *opts;
-	worker->ops = ol_xport_find(transport_of(opts));
+	worker->wake_fd = -1;
 	worker->job_key = strdup(opts->job_key != NULL ? opts->job_key : "");
-	if (worker->ops == NULL)
-		rc = fail(err, err_bytes, -ENODEV, "transport is neither \"verbs\" nor \"shm\"");
-	else if (worker->job_key == NULL)
+	if (worker->job_key == NULL)
 		rc = fail(err, err_bytes, -ENOMEM, "no memory for the worker");
 	else
 		rc = worker_start(worker);
 	if (rc == 0) {
-		worker->opts.servers = NULL; /* the caller's, and no longer needed */
+		/* the caller's, and no longer needed */
+		worker->opts.servers = worker->opts.coordinator = worker->opts.job = NULL;
 		*ret_worker = worker;
 		return 0;
 	}
@@ -269,6 +307,7 @@ void ol_worker_close(struct ol_worker *worker)
 {
 	if (worker == NULL)
 		return;
+	ol_route_close(worker);
 	worker->started = false; /* what ends now ends for good */
 	ol_push_fail(worker, -ECANCELED);
 	ol_pull_fail(worker, -ECANCELED);

@@ -245,7 +245,7 @@ int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *add
 {
 	struct ol_link *link;
 
-	if (worker->opts.outage == OL_OUTAGE_END)
+	if (worker->opts.outage == OL_OUTAGE_END || worker->coord != NULL)
 		return -EPERM;
 	if (shard >= worker->link_count || addr[0] == '\0' || strlen(addr) >= OL_XPORT_ADDR_MAX)
 		return -EINVAL;

@@ -30,8 +30,10 @@ void ol_peer_drop(struct ol_peer *peer)
 	struct ol_worker *worker = peer->link->worker;
 
 	/* the queue pair, then the keys, then the memory: nothing late can land */
-	if (peer->conn != NULL)
+	if (peer->conn != NULL) {
+		ol_xport_forget(worker->events, worker->events_left, peer->conn);
 		worker->ops->conn_free(peer->conn);
+	}
 	peer->conn = NULL;
 	if (peer->acks_region != NULL)
 		worker->ops->dereg(peer->acks_region);
@@ -224,6 +226,11 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo)
 			 "the same model",
 			 (unsigned long long)geo->param_count,
 			 (unsigned long long)worker->opts.param_count);
+	else if (worker->coord != NULL && link->geo.param_count != 0 &&
+		 memcmp(geo, &link->geo, sizeof(*geo)) != 0)
+		snprintf(why, sizeof(why),
+			 "it is not like the others of its chain: workers, window, "
+			 "optimizer or consistency differ");
 	else if (worker->started && memcmp(geo, &link->geo, sizeof(*geo)) != 0)
 		snprintf(why, sizeof(why),
 			 "it came back with another geometry: workers, window, "
@@ -254,7 +261,9 @@ static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 	int rc;
 
 	hello->state_off = OL_MIRROR_NO_STATE;
-	if (!worker->started || !mirror->whole || worker->opts.observer || link->mirror_gone)
+	/* where another is read from, that one has the weights */
+	if (!worker->started || !mirror->whole || worker->opts.observer || link->mirror_gone ||
+	    peer != link->reader)
 		return 0;
 	rc = worker->ops->reg(worker->xport, peer->conn, worker->mirror_slab, 0,
 			      worker->mirror_slab->bytes, OL_XPORT_ACCESS_PEER_READ,
@@ -264,7 +273,7 @@ static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 	base = worker->mirror_slab->addr;
 	table = mirror->applied[link->index];
 	hello->mirror = wire_rkey(worker->ops->rkey(peer->share_region, peer->conn));
-	hello->mirror_epoch = mirror->epochs[link->index];
+	hello->mirror_epoch = mirror->histories[link->index];
 	hello->mirror_version = mirror->versions[link->index];
 	hello->table_off = (uint64_t)(table - base);
 	hello->weights_off =
@@ -313,6 +322,11 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 		ol_link_fail(peer, rc, NULL);
 		return;
 	}
+	if (peer->member != 0 && accept.incarnation != peer->member) {
+		/* in the place of the one that the view names */
+		ol_peer_again(peer, now_ns);
+		return;
+	}
 	if (!geometry_agrees(peer, &accept.geo))
 		return;
 	link->geo = accept.geo;
@@ -351,6 +365,7 @@ bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, u
 		ol_peer_drop(peer);
 		return true;
 	case OL_PEER_JOINING:
+	case OL_PEER_WELCOME:
 	case OL_PEER_LIVE:
 		break;
 	}
@@ -370,7 +385,7 @@ void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns)
 		.cookie = ol_cookie_make(OL_COOKIE_BEAT, 0),
 	};
 
-	if ((peer->state != OL_PEER_LIVE && peer->state != OL_PEER_JOINING) || lease_ns == 0)
+	if (peer->state < OL_PEER_JOINING || lease_ns == 0)
 		return;
 	if (peer->beat_posted) {
 		if (now_ns - peer->beat_post_ns > lease_ns)

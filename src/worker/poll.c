@@ -61,21 +61,20 @@ static void outage_progress(struct ol_worker *worker)
 static int poll_once(struct ol_worker *worker)
 {
 	struct ol_xport_event events[EVENTS_MAX];
-	int events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
+	int events_count;
 
+	if (worker->coord != NULL)
+		ol_route_look(worker);
+	events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
 	if (events_count > 0 || lives_on(worker))
 		ol_worker_now(worker);
 	for (int i = 0; i < events_count; i++) {
-		struct ol_xport_conn *conn = events[i].conn;
-		struct ol_peer *peer;
-
-		if (conn == NULL)
-			continue;
-		peer = conn->user;
-		ol_link_on_event(peer, &events[i], worker->now_ns);
-		if (peer->conn != conn)
-			ol_xport_forget(&events[i + 1], events_count - i - 1, conn);
+		worker->events = &events[i + 1];
+		worker->events_left = events_count - i - 1;
+		if (events[i].conn != NULL) /* else it was freed meanwhile */
+			ol_link_on_event(events[i].conn->user, &events[i], worker->now_ns);
 	}
+	worker->events = NULL;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
@@ -84,7 +83,7 @@ static int poll_once(struct ol_worker *worker)
 		if (link->state == OL_LINK_DOWN)
 			ol_link_tick(link, ol_worker_now(worker));
 		ol_push_progress(link);
-		if (link->state != OL_LINK_LIVE)
+		if (link->reader->state != OL_PEER_LIVE)
 			continue;
 		ol_pull_progress(link);
 		ol_pull_unpin(link);
@@ -111,7 +110,10 @@ int ol_worker_poll(struct ol_worker *worker)
 static uint64_t sleep_max_ns(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (worker->links[i].state == OL_LINK_DOWN)
+		const struct ol_link *link = &worker->links[i];
+
+		if (link->peers[OL_HEAD].state == OL_PEER_IDLE ||
+		    link->peers[OL_TAIL].state == OL_PEER_IDLE)
 			return RETRY_MAX_MS * OL_NS_PER_MS;
 	}
 	return SLEEP_MAX_MS * OL_NS_PER_MS;
@@ -119,7 +121,10 @@ static uint64_t sleep_max_ns(const struct ol_worker *worker)
 
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 {
-	struct pollfd fd = { .fd = worker->ops->event_fd(worker->xport), .events = POLLIN };
+	struct pollfd fds[] = {
+		{ .fd = worker->ops->event_fd(worker->xport), .events = POLLIN },
+		{ .fd = worker->wake_fd, .events = POLLIN }, /* below 0: passed over */
+	};
 	uint64_t bound_ns = sleep_max_ns(worker);
 	struct timespec timeout = { 0 };
 	int rc = worker->ops->arm(worker->xport);
@@ -127,8 +132,10 @@ int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
 	timeout.tv_nsec = (long)(max_ns < bound_ns ? max_ns : bound_ns);
-	if (ppoll(&fd, 1, &timeout, NULL) < 0 && errno != EINTR)
+	if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
 		return -errno;
+	if (fds[1].revents != 0)
+		ol_route_woken(worker);
 	return 0;
 }
 

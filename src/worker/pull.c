@@ -65,7 +65,7 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		read_start(link);
 		if (link->read_local)
 			link->read_state = OL_READ_DONE;
-		else if ((flags & OL_PULL_NEWEST) != 0 || !ol_link_usable(link))
+		else if ((flags & OL_PULL_NEWEST) != 0 || !ol_link_readable(link))
 			link->read_state = OL_READ_NEWEST;
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
@@ -174,7 +174,7 @@ void ol_pull_progress(struct ol_link *link)
 {
 	uint64_t bytes;
 
-	if (!ol_link_usable(link))
+	if (!ol_link_readable(link))
 		return;
 	if (link->read_state == OL_READ_NEWEST && posted(link, post_line(link, 0)))
 		link->read_state = OL_READ_NEWEST_POSTED;
@@ -201,7 +201,7 @@ static void last_copy(struct ol_link *link, const struct ol_mirror *from, struct
 		memcpy(mirror_piece(link, to, off, &bytes), src, bytes);
 	}
 	to->versions[k] = from->versions[k];
-	to->epochs[k] = from->epochs[k];
+	to->histories[k] = from->histories[k];
 	to->read_ns[k] = from->read_ns[k];
 }
 
@@ -276,7 +276,7 @@ static void read_done(struct ol_link *link, int status)
 	if (status != 0)
 		worker->pull_status = status;
 	mirror->versions[link->index] = link->read_version;
-	mirror->epochs[link->index] = link->epoch;
+	mirror->histories[link->index] = link->history;
 	mirror->read_ns[link->index] = worker->now_ns;
 	link->reader->backoff_ns = 0;
 	link->read_state = OL_READ_DONE;

@@ -145,7 +145,8 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 
 	if (rc != 0)
 		return rc;
-	if (grad == NULL || (base == NULL && info->base_version != 0))
+	if (grad == NULL || (base == NULL && info->base_version != 0) ||
+	    (op->level == OL_LEVEL_COMMITTED && worker->coord != NULL && !worker->links[0].strict))
 		return -EINVAL;
 	op->done = 0;
 	op->local = 0;
@@ -435,6 +436,8 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	if (link->index == 0)
 		grad->version = ack.version;
 	ol_keep_resolved(link, grad, ack.status);
+	if (link->inherited_seq != 0 && peer == link->reader)
+		ol_keep_on_commit(link, ack.seq);
 }
 
 void ol_push_fail(struct ol_worker *worker, int status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * worker_internal.h -- the parts of one worker: a link to each shard's server, gradient buffers,
+ * worker_internal.h -- the parts of one worker: a link to each shard's servers, gradient buffers,
  * the mirror
  *
  * Driven by events and the time (link.c, push.c, pull.c); waiting is in poll.c alone.
@@ -21,6 +21,7 @@
 
 #include "outlast.h"
 #include "rdma/transport.h"
+#include "replication/coord.h"
 #include "wire/wire.h"
 
 enum {
@@ -51,6 +52,7 @@ enum ol_peer_state {
 	OL_PEER_KNOCKING, /* knock sent; waits for the challenge */
 	OL_PEER_PROVING, /* proof sent; waits to be accepted */
 	OL_PEER_JOINING, /* hello sent; waits for the welcome */
+	OL_PEER_WELCOME, /* which is there, and waits for the reader's, or for a view */
 	OL_PEER_LIVE,
 };
 
@@ -59,6 +61,9 @@ struct ol_peer {
 	struct ol_link *link;
 	enum ol_wire_role role;
 	enum ol_peer_state state;
+	uint64_t member; /* which server process it must be; 0: whichever is there */
+	uint32_t since; /* epoch of the view that gave the server its part */
+	bool told_off; /* its welcome was refused, and that was logged */
 	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
 	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
 	uint32_t attempts; /* connections tried since the last that was live */
@@ -120,8 +125,15 @@ struct ol_link {
 	struct ol_peer peers[OL_PEERS];
 	struct ol_peer *reader; /* the one of them that is read from */
 
-	struct ol_geometry geo;
+	/* Of the chain, as the newest view says */
+	uint32_t view_epoch;
+	uint32_t founded;
+	bool strict; /* what is acknowledged is committed: no server goes back behind it */
+
+	struct ol_geometry geo; /* param_count 0: not known yet */
 	uint32_t epoch; /* newest known */
+	uint32_t history; /* orders mirrors: (history, version). Epoch of the server read from; of a
+			     chain, of its founding: versions do not go back between views */
 	float lr; /* of plain SGD; 0: another rule */
 	bool nonfinite; /* gradients may hold a NaN or an infinity */
 
@@ -133,6 +145,8 @@ struct ol_link {
 			   in them is lost */
 	bool mirror_gone; /* the last weights are of a history that was given up: not to be offered
 			   */
+	uint64_t inherited_seq; /* pushes up to here that are open went to a head before this one;
+				   0: there are none */
 	uint64_t catch_up_seq; /* what was pushed again up to here is not yet resolved; 0: it is */
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */
@@ -182,7 +196,7 @@ struct ol_mirror {
 	float *state[OL_SHARDS_MAX]; /* optimizer's; NULL: not mirrored */
 	uint64_t versions[OL_SHARDS_MAX];
 	uint64_t read_ns[OL_SHARDS_MAX]; /* when it was read */
-	uint32_t epochs[OL_SHARDS_MAX]; /* of the server it was read from */
+	uint32_t histories[OL_SHARDS_MAX]; /* link->history of what was read */
 	uint64_t version; /* of the shard furthest behind */
 	bool whole;
 };
@@ -191,9 +205,15 @@ struct ol_worker {
 	const struct ol_xport_ops *ops;
 	struct ol_xport *xport;
 	struct ol_xport_caps caps;
+	struct ol_xport_event *events; /* of the batch that is handled: those still to come */
+	int events_left;
 	struct ol_worker_opts opts;
 	char *job_key; /* own copy */
 	char err[OL_ERR_MAX]; /* why opening failed */
+
+	struct ol_coord *coord; /* NULL: there are no chains */
+	uint64_t coord_generation; /* of views, as last looked at */
+	int wake_fd; /* readable when there is more to look at; -1: without coord */
 
 	uint32_t link_count;
 	struct ol_link *links;
@@ -258,6 +278,10 @@ void ol_link_tick(struct ol_link *link, uint64_t now_ns);
 void ol_link_break(struct ol_peer *peer, int status);
 /* ol_link_lost -- a connection that was live, or nearly, is no more */
 void ol_link_lost(struct ol_peer *peer, int status, uint64_t now_ns);
+/* ol_link_leave -- the server has no part in this shard any more: fence it off */
+void ol_link_leave(struct ol_peer *peer, uint64_t now_ns);
+/* ol_link_review -- a view came in: welcomes that waited for it may count now */
+void ol_link_review(struct ol_link *link, uint64_t now_ns);
 /* ol_link_fail -- for good: the reason (NULL: status's) goes to whoever opened the worker */
 void ol_link_fail(struct ol_peer *peer, int status, const char *why);
 /* ol_link_move -- let go of the server, whatever it does, and look for it at its new addrs */
@@ -324,13 +348,29 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker);
 int ol_push_buffers(const struct ol_worker *worker);
 
 /*
- * ol_link_usable -- pulls see all that this worker was told is applied: not while what was pushed
+ * ol_link_readable -- pulls see all that this worker was told is applied: not while what was pushed
  * again to a server that came back without it is on its way
  */
+static inline bool ol_link_readable(const struct ol_link *link)
+{
+	return link->reader->state == OL_PEER_LIVE && link->catch_up_seq == 0;
+}
+
+/* ol_link_usable -- and nobody is gone */
 static inline bool ol_link_usable(const struct ol_link *link)
 {
 	return link->state == OL_LINK_LIVE && link->catch_up_seq == 0;
 }
+
+/* route.c: servers by views */
+/* ol_route_open -- reach the coordinator, wait for a view of every shard, make the links; addr: of
+ * one of the servers */
+int ol_route_open(struct ol_worker *worker, char addr[OL_ENDPOINT_MAX]);
+void ol_route_close(struct ol_worker *worker);
+/* ol_route_look -- connect as the newest views say; cheap when nothing has changed */
+void ol_route_look(struct ol_worker *worker);
+/* ol_route_woken -- take note that wake_fd was readable */
+void ol_route_woken(struct ol_worker *worker);
 
 /* keep.c: what was pushed and could be lost */
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status);
@@ -342,6 +382,9 @@ void ol_keep_on_head_down(struct ol_link *link);
 /* ol_keep_on_reader_up -- the weights that are read contain this: what was waiting for it is done
  */
 void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved);
+/* ol_keep_on_commit -- the tail acknowledged seq: older ones that it knows nothing of are dropped
+ */
+void ol_keep_on_commit(struct ol_link *link, uint64_t seq);
 /* ol_keep_on_head_up -- after the reader: the head knows all pushes up to seq; the rest is pushed
  * again. 0, or why the link cannot be used */
 int ol_keep_on_head_up(struct ol_link *link, uint64_t seq);

@@ -18,8 +18,11 @@
 
 void ol_predecessor_drop(struct ol_server *server)
 {
-	if (server->replica.pred.session != NULL)
-		ol_session_end(server, server->replica.pred.session, NULL);
+	struct ol_session *session = server->replica.pred.session;
+
+	/* one that has not been welcomed may be the next already: its hello will say */
+	if (session != NULL && session->state == OL_SESSION_LIVE)
+		ol_session_end(server, session, NULL);
 }
 
 void ol_predecessor_on_end(struct ol_server *server, struct ol_session *session)

@@ -184,6 +184,27 @@ static bool there(struct ol_replica *replica, uint32_t at, uint64_t lease_ns, ui
 	return replica->absent_ns[at] == 0 || now_ns - replica->absent_ns[at] < lease_ns;
 }
 
+static bool buried(const struct ol_replica *replica, uint64_t id)
+{
+	for (uint32_t i = 0; i < OL_REPLICAS_MAX; i++) {
+		if (replica->buried[i] == id)
+			return true;
+	}
+	return false;
+}
+
+/* Those that are in the view in force and not in the next */
+static void bury(struct ol_replica *replica, const struct ol_view *next)
+{
+	const struct ol_view *view = &replica->chain.view;
+
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (ol_view_find(next, view->replicas[i].id) < 0)
+			replica->buried[replica->buried_next++ % OL_REPLICAS_MAX] =
+				view->replicas[i].id;
+	}
+}
+
 static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
@@ -198,7 +219,7 @@ static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, ui
 	for (uint32_t i = 0; i < replica->state.member_count; i++) {
 		const struct ol_member *member = &replica->state.members[i];
 
-		if (ol_view_find(view, member->id) >= 0)
+		if (ol_view_find(view, member->id) >= 0 || buried(replica, member->id))
 			continue;
 		if (ours(server, member)) {
 			alive[count++] = *member;
@@ -350,6 +371,7 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	replica->now_ns = now_ns;
 	replica->suspects[0] = replica->suspects[1] = 0;
 	memset(replica->absent_ns, 0, sizeof(replica->absent_ns));
+	bury(replica, view);
 	replica->adopting = true;
 	rc = ol_chain_on_view(&replica->chain, view);
 	replica->adopting = false;

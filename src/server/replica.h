@@ -81,9 +81,11 @@ struct ol_replica {
 	struct ol_slab *work; /* heartbeats as they were read */
 	struct ol_xport_region *work_region;
 	uint64_t suspects[2]; /* successor, predecessor: ids that are taken for dead in this view */
+	uint64_t buried[OL_REPLICAS_MAX]; /* ids that were in a view and are no longer: a process
+					     has one life in a chain */
+	uint32_t buried_next;
 	uint64_t absent_ns[OL_REPLICAS_MAX]; /* since when a replica of the view has no session; 0:
 						it has one */
-	uint64_t absent_epoch; /* view that absent_ns is about */
 	struct ol_view proposed; /* last, and to replace which version, when */
 	uint64_t proposed_version;
 	uint64_t proposed_ns;

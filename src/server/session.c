@@ -299,7 +299,7 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 		return;
 	}
 	if (hello.mirror.bytes != 0 &&
-	    (session->role != OL_ROLE_WORKER || hello.mirror_version > OL_VERSION_MAX ||
+	    (session->role == OL_ROLE_OBSERVER || hello.mirror_version > OL_VERSION_MAX ||
 	     hello.mirror_epoch >= OL_EPOCH_MAX)) {
 		ol_session_violation(server, session, "hello with a mirror that cannot be");
 		return;

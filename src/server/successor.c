@@ -203,8 +203,8 @@ static void accepted(struct ol_server *server, const struct ol_xport_event *even
 	}
 	if (rc == 0)
 		succ->state = OL_SUCCESSOR_JOINING;
-	else
-		again(server, ol_strerror(rc), true, now_ns);
+	else /* a connection that broke at once says nothing yet of its process */
+		again(server, ol_strerror(rc), rc != -ENOTCONN, now_ns);
 }
 
 /* The end of a knock or a proof: a challenge, or no */

@@ -290,6 +290,8 @@ static void propose(struct ol_server *server, uint64_t now_ns)
 void ol_replica_suspect(struct ol_server *server, enum ol_neighbour who, const char *why,
 			uint64_t now_ns)
 {
+	/* a process that ended, in order or not, is no riddle */
+	enum ol_log_level level = why == NULL ? OL_LOG_INFO : OL_LOG_WARN;
 	struct ol_replica *replica = &server->replica;
 	const struct ol_member *member =
 		who == OL_NEIGHBOUR_SUCCESSOR
@@ -298,9 +300,9 @@ void ol_replica_suspect(struct ol_server *server, enum ol_neighbour who, const c
 
 	if (member == NULL || replica->suspects[who] == member->id)
 		return;
-	ol_log(OL_LOG_WARN, "server %s: shard %u: %s %s is taken for dead: %s", server->addr,
+	ol_log(level, "server %s: shard %u: %s %s is taken for dead: %s", server->addr,
 	       server->opts.shard, who == OL_NEIGHBOUR_SUCCESSOR ? "successor" : "predecessor",
-	       member->addr, why);
+	       member->addr, why != NULL ? why : "it left");
 	ol_counter_add(&server->store.board->suspicions, 1);
 	replica->suspects[who] = member->id;
 	if (!replica->adopting)

@@ -109,7 +109,8 @@ void ol_replica_close(struct ol_server *server);
 /* ol_replica_look -- adopt a new view if there is one; cheap when nothing has changed */
 void ol_replica_look(struct ol_server *server, uint64_t now_ns);
 void ol_replica_tick(struct ol_server *server, uint64_t now_ns);
-/* ol_replica_suspect -- a neighbour is taken for dead: the next view should be without it */
+/* ol_replica_suspect -- a neighbour is taken for dead: the next view should be without it. why:
+ * NULL: its process has closed the connection, or died */
 void ol_replica_suspect(struct ol_server *server, enum ol_neighbour who, const char *why,
 			uint64_t now_ns);
 /* ol_replica_on_ready -- the weights are there */

@@ -288,8 +288,7 @@ static void down(struct ol_server *server, const struct ol_xport_event *event, u
 		break;
 	case OL_SUCCESSOR_JOINING:
 	case OL_SUCCESSOR_LIVE:
-		again(server, event->status == 0 ? "it left" : ol_strerror(event->status), true,
-		      now_ns);
+		again(server, event->status == 0 ? NULL : ol_strerror(event->status), true, now_ns);
 		break;
 	case OL_SUCCESSOR_NONE:
 	case OL_SUCCESSOR_IDLE:

@@ -259,6 +259,17 @@ static void agree(struct client *a, struct client *b, uint64_t version, uint64_t
 	check_eq(look(a, 0).view.replicas[0].id, id);
 }
 
+/* Until it is in force: what was under way when a connection was lost was applied, or was not */
+static void insist(struct client *client, uint64_t version, uint64_t id)
+{
+	while (look(client, 0).version == version) {
+		uint64_t seen = ol_coord_generation(client->coord);
+
+		propose(client, version, id);
+		wait_for(client, CHANGED, seen);
+	}
+}
+
 /* Members in a process of their own */
 
 static pid_t member_spawn(const char *job, uint64_t id, uint32_t lease_ms)
@@ -306,6 +317,42 @@ static void member_pause(pid_t pid)
 	while (waitpid(pid, &status, WUNTRACED) < 0)
 		check(errno == EINTR);
 	check(WIFSTOPPED(status));
+}
+
+/*
+ * A process that stops its parent, whose member `id` is, until the session is gone. The parent sees
+ * nothing of the time between.
+ */
+static pid_t pauser_spawn(const char *job, uint64_t id)
+{
+	char id_text[32];
+	pid_t pid;
+
+	snprintf(id_text, sizeof(id_text), "%" PRIu64, id);
+	fflush(NULL);
+	pid = fork();
+	check(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execl("/proc/self/exe", "zookeeper", ensemble.addr, job, id_text, NULL);
+		_exit(1);
+	}
+	return pid;
+}
+
+static int pauser_main(char **argv)
+{
+	uint64_t id = strtoull(argv[3], NULL, 10);
+	struct client client;
+	char err[256];
+
+	check_ok(client_try(&client, argv[1], argv[2], LONG_MS, NULL, err, sizeof(err)));
+	wait_for(&client, MEMBER, id);
+	kill(getppid(), SIGSTOP);
+	wait_for(&client, NO_MEMBER, id);
+	kill(getppid(), SIGCONT);
+	client_close(&client);
+	return 0;
 }
 
 /* Scenarios */
@@ -406,15 +453,56 @@ static void killed_and_paused_members_leave(void)
 	client_close(&a);
 }
 
-/* Until it is in force: what was under way when a connection was lost was applied, or was not */
-static void insist(struct client *client, uint64_t version, uint64_t id)
+static void an_expired_session_is_followed_by_another(void)
 {
-	while (look(client, 0).version == version) {
-		uint64_t seen = ol_coord_generation(client->coord);
+	struct client a;
+	pid_t pauser;
+	int status = 0;
 
-		propose(client, version, id);
-		wait_for(client, CHANGED, seen);
+	client_open(&a, "expired", SHORT_MS, NULL);
+	insist(&a, 0, 25);
+	pauser = pauser_spawn("expired", 25);
+	join(&a, 25);
+	while (said(&a, "expired") == 0)
+		wait_for(&a, SAID, said(&a, ""));
+	while (waitpid(pauser, &status, 0) < 0)
+		check(errno == EINTR);
+	check_eq(status, 0);
+	wait_for(&a, CONNECTED, 0);
+	wait_for(&a, MEMBER, 25);
+	check_eq(look(&a, 0).version, 1);
+	insist(&a, 1, 26);
+	check_eq(look(&a, 0).view.replicas[0].id, 26);
+	client_close(&a);
+}
+
+/* What is in the view is never among those that are left out */
+static void there_are_too_many_members(void)
+{
+	static const uint64_t last = UINT64_MAX - 999;
+	struct client a, b;
+	struct zk_raw *raw = zk_raw_open(ensemble.addr);
+
+	client_open(&a, "many", LONG_MS, NULL);
+	join(&a, last);
+	insist(&a, 0, last);
+	for (uint64_t id = 1; id <= OL_MEMBERS_MAX + 4; id++) {
+		struct ol_member member = member_make(id);
+		char path[128], text[OL_MEMBER_TEXT_MAX];
+
+		ol_member_encode(&member, text);
+		snprintf(path, sizeof(path), "/outlast/many/shard0/members/%016" PRIx64, id);
+		zk_raw_create(raw, path, text);
 	}
+	client_open(&b, "many", LONG_MS, NULL);
+	check_eq(look(&b, 0).member_count, OL_MEMBERS_MAX);
+	wait_for(&b, MEMBER, last);
+	zk_raw_delete(raw, "/outlast/many/shard0/members/0000000000000001");
+	wait_for(&b, MEMBER, OL_MEMBERS_MAX);
+	wait_for(&b, MEMBER, last);
+	zk_raw_close(raw);
+	client_close(&a);
+	client_close(&b);
 }
 
 /* Each server in turn is killed; then one is paused, so that its connections stay, silent */
@@ -465,7 +553,6 @@ static void quorum_lost(bool pausing)
 	unsigned lost = pausing ? SERVERS : SERVERS - 1;
 	struct client a, b;
 	struct ol_coord_state before;
-	uint64_t version;
 
 	client_open(&a, job, pausing ? SHORT_MS : LONG_MS, NULL);
 	client_open(&b, job, pausing ? SHORT_MS : LONG_MS, NULL);
@@ -484,11 +571,11 @@ static void quorum_lost(bool pausing)
 		pausing ? ensemble_resume(&ensemble, i) : ensemble_restart(&ensemble, i);
 	wait_for(&a, CONNECTED, 0);
 	wait_for(&b, CONNECTED, 0);
-	check(look(&b, 0).lease_ns > now_ns());
 	wait_for(&b, MEMBER, 41);
-	version = look(&b, 0).version;
-	check_eq(version, 1);
-	agree(&b, &a, version, 43);
+	check_eq(look(&b, 0).version, 1);
+	insist(&b, 1, 43);
+	wait_for(&a, VERSION, 2);
+	check_eq(look(&a, 0).view.replicas[0].id, 43);
 	wait_for(&b, MEMBER, 41);
 	printf("quorum lost (%s): %u sessions expired\n", job,
 	       said(&a, "expired") + said(&b, "expired"));
@@ -612,6 +699,8 @@ static const struct {
 	SCENARIO(clients_see_each_other),
 	SCENARIO(one_of_two_wins),
 	SCENARIO(killed_and_paused_members_leave),
+	SCENARIO(an_expired_session_is_followed_by_another),
+	SCENARIO(there_are_too_many_members),
 	SCENARIO(a_secret_keeps_others_out),
 	SCENARIO(garbage_is_left_for_a_person_to_see),
 	SCENARIO(any_one_server_is_lost),
@@ -624,6 +713,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 5)
 		member_main(argv);
+	if (argc == 4)
+		return pauser_main(argv);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	ensemble_start(&ensemble, SERVERS);
 	for (unsigned i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {

@@ -24,8 +24,20 @@ enum {
 	WAITING_S = 10, /* between two lines that say that it waits for a view */
 	PROPOSE_MS = 50, /* until the same proposal is made again */
 	BEATS_A_LEASE = 4, /* how often a heartbeat is read */
-	COORD_LEASE_MIN_MS = 100,
+	/*
+	 * A session outlives heartbeats that are missed: neighbours notice sooner, and a
+	 * coordinator that is slow for a moment must not cost all replicas their lease at once.
+	 */
+	SESSION_LEASES = 3,
+	SESSION_MIN_MS = 1000,
 };
+
+static uint32_t session_ms(const struct ol_server *server)
+{
+	uint32_t lease_ms = server->opts.lease_ms * SESSION_LEASES;
+
+	return lease_ms > SESSION_MIN_MS ? lease_ms : SESSION_MIN_MS;
+}
 
 /* What replicas of one chain must agree on, as a number */
 static uint64_t digest(const struct ol_server *server)
@@ -106,12 +118,11 @@ static int view_check(struct ol_server *server, char *err, size_t err_bytes)
 int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 {
 	struct ol_replica *replica = &server->replica;
-	uint32_t lease_ms = server->opts.lease_ms;
 	struct ol_coord_opts copts = {
 		.addr = server->opts.coordinator,
 		.job = server->opts.job != NULL ? server->opts.job : "outlast",
 		.shard_count = server->opts.shard_count,
-		.lease_ms = lease_ms > COORD_LEASE_MIN_MS ? lease_ms : COORD_LEASE_MIN_MS,
+		.lease_ms = session_ms(server),
 		.open_timeout_ms = server->opts.coordinator_timeout_ms,
 		.mac = ol_auth_coord_mac,
 		.mac_arg = server->job_key,
@@ -501,8 +512,9 @@ static void lease_check(struct ol_server *server, uint64_t now_ns)
 	if (replica->state.connected || now_ns < replica->state.lease_ns)
 		return;
 	ol_log(OL_LOG_WARN,
-	       "server %s: shard %u: the coordinator was not reached for %u ms, its lease: it ends",
-	       server->addr, server->opts.shard, server->opts.lease_ms);
+	       "server %s: shard %u: the coordinator was not reached for %u ms, the lease of its "
+	       "session: it ends",
+	       server->addr, server->opts.shard, session_ms(server));
 	ol_server_end(server, OL_E_FENCED);
 }
 

@@ -45,7 +45,7 @@ static void coord_notify(void *arg)
 static void coord_log(void *arg, const char *text)
 {
 	(void)arg;
-	ol_log(OL_LOG_WARN, "%s", text);
+	ol_log(OL_LOG_WARN, "coordinator: %s", text);
 }
 
 void ol_route_woken(struct ol_worker *worker)

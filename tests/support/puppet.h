@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * puppet.h -- a server whose words are the test's: it lets workers in, and then says and does only
+ * what it is told to
+ *
+ * One shard, two floats, no optimizer. Worker 0 alone. It does its part of the handshake in
+ * puppet_poll(); gradients that land in it are listed, and that is all that becomes of them.
+ */
+#ifndef OL_TESTS_SUPPORT_PUPPET_H
+#define OL_TESTS_SUPPORT_PUPPET_H
+
+#include <stdbool.h>
+
+#include "rdma/transport.h"
+#include "wire/wire.h"
+
+enum {
+	PUPPET_LEN = 2, /* floats */
+	PUPPET_WINDOW = 8,
+	PUPPET_PUSHES_MAX = 64,
+	PUPPET_ROLES = OL_ROLE_READER + 1
+};
+
+/* What a worker of one role is to it. */
+struct puppet_session {
+	struct ol_xport_conn *conn; /* NULL: nobody is connected */
+	struct ol_slab *landing;
+	struct ol_xport_region *region;
+	struct ol_hello hello;
+	bool said_hello;
+	bool welcomed;
+	uint32_t epoch; /* of the welcome */
+	unsigned hellos; /* ever */
+};
+
+struct puppet_push {
+	uint64_t seq;
+	uint64_t base_version;
+	uint32_t slot;
+	float value; /* first float of the gradient */
+};
+
+struct puppet {
+	const struct ol_xport_ops *ops;
+	struct ol_xport *xport;
+	char addr[OL_XPORT_ADDR_MAX];
+	uint64_t id; /* of the process that it plays */
+	struct ol_geometry geo;
+	struct ol_slab *memory; /* public */
+	struct ol_xport_region *region;
+	uint8_t n[OL_NONCE_BYTES]; /* of the last challenge */
+	uint8_t m[OL_NONCE_BYTES];
+	struct puppet_session sessions[PUPPET_ROLES]; /* by role */
+	struct puppet_push pushes[PUPPET_PUSHES_MAX];
+	unsigned push_count;
+	uint64_t version; /* published last */
+};
+
+/* puppet_open -- listen; id: of the process, and in the address */
+void puppet_open(struct puppet *puppet, uint64_t id);
+void puppet_close(struct puppet *puppet);
+void puppet_poll(struct puppet *puppet);
+
+/* puppet_publish -- a version of weights that are all `value`, with worker 0's pushes up to seq */
+void puppet_publish(struct puppet *puppet, uint64_t version, float value, uint64_t seq);
+
+/* puppet_welcome -- to whom said hello in this role: pushes up to seq are resolved */
+void puppet_welcome(struct puppet *puppet, enum ol_wire_role role, uint32_t epoch, uint64_t seq);
+/* puppet_ack -- the last push that landed in a slot of whichever server was seq */
+void puppet_ack(struct puppet *puppet, enum ol_wire_role role, uint64_t seq, uint32_t slot,
+		int status);
+/* puppet_cut -- end the session */
+void puppet_cut(struct puppet *puppet, enum ol_wire_role role);
+
+/* puppet_waits -- somebody said hello in this role, and was not welcomed */
+static inline bool puppet_waits(const struct puppet *puppet, enum ol_wire_role role)
+{
+	return puppet->sessions[role].said_hello && !puppet->sessions[role].welcomed;
+}
+
+static inline bool puppet_connected(const struct puppet *puppet, enum ol_wire_role role)
+{
+	return puppet->sessions[role].conn != NULL;
+}
+
+#endif /* OL_TESTS_SUPPORT_PUPPET_H */

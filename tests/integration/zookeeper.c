@@ -30,7 +30,7 @@ enum {
 	LONG_MS = 20000, /* a session that outlives every wait for something else */
 	SHORT_MS = 400,
 	ROUNDS = 100,
-	LINES_MAX = 32,
+	LINES_MAX = 128,
 };
 
 static struct ensemble ensemble;
@@ -679,7 +679,6 @@ static void what_cannot_be_opened(void)
 	/* shorter sessions than the ensemble grants */
 	client_open(&a, "brief", ENSEMBLE_SESSION_MIN_MS / 2, NULL);
 	check_eq(said(&a, "sessions of 100 ms, not of the 50 ms"), 1);
-	check_eq(a.line_count, 1);
 	client_close(&a);
 	for (unsigned i = 0; i < SERVERS; i++)
 		ensemble_kill(&ensemble, i);

@@ -441,6 +441,20 @@ static void workers_run(struct train *train)
 	train_timeline_tick(train, true);
 }
 
+/* The workers may have found a server that is back before this process has. */
+static int weights_wait(struct train *train)
+{
+	uint64_t bound_ns = ol_clock_ns() + END_MAX_MS * OL_NS_PER_MS;
+	int rc = train_evaluate(train);
+
+	while (rc == OL_E_NO_SERVER && train->exit_code == 0 && ol_clock_ns() < bound_ns) {
+		train_turn(train, 1);
+		(void)ol_worker_poll(train->observer);
+		rc = train_evaluate(train);
+	}
+	return rc;
+}
+
 /* The last weights, while the servers are still there */
 static void weights_look(struct train *train)
 {
@@ -450,7 +464,7 @@ static void weights_look(struct train *train)
 	if (train->observer == NULL)
 		return;
 	train_stat_read(train);
-	rc = train_evaluate(train);
+	rc = weights_wait(train);
 	weights = rc == 0 ? ol_weights(train->observer, &train->final_version) : NULL;
 	if (rc == 0)
 		rc = ol_job_fingerprint(train->job, weights, train->sha256);

@@ -415,6 +415,7 @@ static void turn(struct embedded *e)
 	struct pollfd fds[2] = { { .fd = e->wake_fd, .events = POLLIN },
 				 { .fd = e->pipe.fd, .events = POLLIN } };
 	eventfd_t count;
+	int rc;
 
 	if (e->phase == CONNECTING || e->pipe.out_end > e->pipe.out_at)
 		fds[1].events |= POLLOUT;
@@ -429,13 +430,12 @@ static void turn(struct embedded *e)
 			receive(e);
 	}
 	on_time(e);
-	wishes_put(e);
-	if (e->phase > CONNECTING) {
-		int rc = ol_coord_pipe_flush(&e->pipe);
-
-		if (rc != 0 && rc != -EAGAIN && e->phase != AWAY)
-			receive(e); /* what it said last, then the end */
-	}
+	do {
+		wishes_put(e);
+		rc = e->phase > CONNECTING ? ol_coord_pipe_flush(&e->pipe) : 0;
+	} while (rc == 0 && e->phase == LIVE && e->wish_due); /* there was no room for all */
+	if (rc != 0 && rc != -EAGAIN)
+		receive(e); /* what it said last, then the end */
 }
 
 static void *run(void *arg)

@@ -407,15 +407,15 @@ static void writable_want(struct ol_coordd_client *client, bool want)
 
 void ol_coordd_client_flush(struct ol_coordd_client *client)
 {
-	bool more = true;
-	int rc = 0;
+	bool full;
+	int rc;
 
-	while (rc == 0 && more) {
-		more = false;
+	do {
 		while (ol_coord_pipe_room(&client->pipe) && tell(client))
-			more = true;
+			;
+		full = !ol_coord_pipe_room(&client->pipe);
 		rc = ol_coord_pipe_flush(&client->pipe);
-	}
+	} while (rc == 0 && full); /* what there was no room for may be told now */
 	if (rc != 0 && rc != -EAGAIN) {
 		client_gone(client);
 		return;

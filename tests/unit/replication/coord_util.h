@@ -44,6 +44,7 @@ struct house {
 	char addr[OL_ENDPOINT_MAX + 160];
 	atomic_uint views; /* that took effect, as its log says */
 	atomic_uint cuts; /* clients that it cut off, as its log says */
+	atomic_uint shortages; /* times that it had no file for a client */
 };
 
 static inline void house_log(void *arg, const char *text)
@@ -54,6 +55,8 @@ static inline void house_log(void *arg, const char *text)
 		atomic_fetch_add(&house->views, 1);
 	if (strstr(text, "is cut off") != NULL)
 		atomic_fetch_add(&house->cuts, 1);
+	if (strstr(text, "no file") != NULL)
+		atomic_fetch_add(&house->shortages, 1);
 }
 
 static inline void *house_run(void *arg)
@@ -76,6 +79,7 @@ static inline void house_open(struct house *house, const char *listen, char *sec
 
 	atomic_store(&house->views, 0);
 	atomic_store(&house->cuts, 0);
+	atomic_store(&house->shortages, 0);
 	rc = ol_coordd_open(&opts, &house->coordd, err, sizeof(err));
 	check_msg(rc == 0, "%s", err);
 	snprintf(house->addr, sizeof(house->addr), "%s", ol_coordd_addr(house->coordd));
@@ -182,6 +186,19 @@ static inline void guest_wait(struct guest *guest, uint32_t shard, guest_test_fn
 			  state->view.epoch, state->member_count,
 			  state->connected ? "connected" : "away");
 	}
+	pthread_mutex_unlock(&guest->lock);
+}
+
+/* guest_wait_line -- until its last diagnostic says so */
+static inline void guest_wait_line(struct guest *guest, const char *what)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += WAIT_S;
+	pthread_mutex_lock(&guest->lock);
+	while (strstr(guest->line, what) == NULL)
+		check_ok(pthread_cond_timedwait(&guest->news, &guest->lock, &until));
 	pthread_mutex_unlock(&guest->lock);
 }
 

@@ -30,7 +30,7 @@ enum {
 	OL_ENTRY_LINE = 64,
 	OL_RING_SLOTS_MIN = 4,
 	OL_RING_SLOTS_MAX = 64,
-	OL_RING_BYTES = 64 << 20, /* as many slots as fit, within these limits */
+	OL_RING_BYTES = 16 << 20, /* as many slots as fit, within these limits */
 };
 
 struct ol_entry_head {

@@ -22,6 +22,7 @@
 
 enum {
 	WAITING_S = 10, /* between two lines that say that it waits for a view */
+	QUIET_MS = 500, /* since a view was adopted, until memory is made ready for the next */
 	PROPOSE_MS = 50, /* until the same proposal is made again */
 	BEATS_A_LEASE = 4, /* how often a heartbeat is read */
 	/*
@@ -292,6 +293,8 @@ static void propose(struct ol_server *server, uint64_t now_ns)
 	    memcmp(&next, &replica->proposed, sizeof(next)) == 0 &&
 	    now_ns - replica->proposed_ns < PROPOSE_MS * OL_NS_PER_MS)
 		return;
+	if (replica->proposed_version != replica->state.version + 1)
+		ol_word_store(&server->store.board->proposed_ns, now_ns);
 	replica->proposed = next;
 	replica->proposed_version = replica->state.version + 1;
 	replica->proposed_ns = now_ns;
@@ -382,6 +385,7 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	if (replica->state.version == 0 || view->epoch <= replica->chain.view.epoch)
 		return;
 	replica->now_ns = now_ns;
+	replica->adopted_ns = now_ns;
 	replica->suspects[0] = replica->suspects[1] = 0;
 	memset(replica->absent_ns, 0, sizeof(replica->absent_ns));
 	bury(replica, view);
@@ -389,6 +393,7 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	rc = ol_chain_on_view(&replica->chain, view);
 	replica->adopting = false;
 	ol_counter_add(&server->store.board->views, 1);
+	ol_word_store(&server->store.board->adopted_ns, now_ns);
 	if (rc == OL_CHAIN_REMOVED) {
 		ol_log(OL_LOG_WARN,
 		       "server %s: shard %u, epoch %u: the chain goes on without this server: it "
@@ -546,7 +551,8 @@ void ol_replica_tick(struct ol_server *server, uint64_t now_ns)
 	ol_replica_progress(server, now_ns);
 	propose(server, now_ns);
 	waiting_log(server, now_ns);
-	ol_ring_spare(&server->replica.ring);
+	if (now_ns - server->replica.adopted_ns > QUIET_MS * OL_NS_PER_MS)
+		ol_ring_spare(&server->replica.ring);
 }
 
 static _Atomic uint64_t *beat_word(struct ol_server *server, enum ol_neighbour who)

@@ -90,6 +90,7 @@ struct ol_replica {
 	uint64_t proposed_version;
 	uint64_t proposed_ns;
 	uint64_t load_ns; /* when reading the predecessor's snapshot began */
+	uint64_t adopted_ns; /* the view in force */
 	uint64_t waiting_ns; /* last said that it waits for a view */
 	bool strangers; /* in the coordinator; were told of */
 	bool adopting; /* a view: the chain is at work, and must not be called */

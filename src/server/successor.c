@@ -246,6 +246,7 @@ static void welcomed(struct ol_server *server, uint64_t now_ns)
 		return;
 	}
 	succ->state = OL_SUCCESSOR_LIVE;
+	ol_word_store(&server->store.board->linked_ns, now_ns);
 	if (!welcome.loading)
 		succ->pinned = -1;
 	if (server->replica.periodic)

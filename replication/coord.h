@@ -78,7 +78,8 @@ void ol_coord_close(struct ol_coord *coord);
  */
 int ol_coord_join(struct ol_coord *coord, uint32_t shard, const struct ol_member *member);
 
-/* ol_coord_generation -- goes up with every change of what look() gives; one load */
+/* ol_coord_generation -- goes up with every change of what look() gives, but for a lease that is
+ * only renewed; one load */
 uint64_t ol_coord_generation(const struct ol_coord *coord);
 
 /* ol_coord_look -- a copy of what is known of a shard. Blocks: never for the network */

@@ -6,7 +6,12 @@
  * For one machine, for tests, and for a few hosts without ZooKeeper. It is a single point of
  * failure for changes: while it is gone every chain goes on in the view it has, and none can
  * change; what it held is gone with it (servers that still run hand their view to its successor:
- * the highest epoch that is offered wins).
+ * the highest epoch that is offered wins, and whoever is in it counts as a member for one more
+ * lease, so that the first to come back does not find itself alone).
+ *
+ * A session ends when its client's end of the connection closes, as the kernel does for a process
+ * that dies, or when its lease is over. At most 2048 clients, 64 jobs (a job with a view stays), 16
+ * members a shard: one more is refused and told so.
  */
 #ifndef OL_REPLICATION_COORDINATOR_H
 #define OL_REPLICATION_COORDINATOR_H

@@ -478,6 +478,70 @@ static void test_without_files_it_waits_for_some(void **unused)
 	house_close(&house);
 }
 
+struct impostor {
+	int fd; /* listens; shut down: the end */
+	const uint8_t *bytes;
+	size_t count;
+};
+
+static void *impostor_run(void *arg)
+{
+	const struct impostor *impostor = arg;
+	char drop[256];
+	int fd;
+
+	while ((fd = accept(impostor->fd, NULL, NULL)) >= 0) {
+		(void)!send(fd, impostor->bytes, impostor->count, MSG_NOSIGNAL);
+		while (recv(fd, drop, sizeof(drop), 0) > 0) /* until the client goes */
+			;
+		close(fd);
+	}
+	return NULL;
+}
+
+/* A client that asks whoever listens there, and is answered something. */
+static void test_a_client_believes_no_impostor(void **unused)
+{
+	static const struct ol_coord_frame frames[] = {
+		{ .type = OL_COORD_WELCOME },
+		{ .type = OL_COORD_VIEW },
+		{ .type = OL_COORD_READY },
+		{ .type = OL_COORD_REFUSE, .value = ESTALE, .body = "go\033away", .bytes = 7 },
+	};
+	uint8_t bytes[OL_COORD_FRAME_MAX];
+	struct impostor impostor = { .bytes = bytes };
+	struct ol_coord_place place;
+	struct ol_coord_opts opts;
+	struct ol_coord *coord;
+	struct guest guest;
+	pthread_t thread;
+	char addr[64], err[256];
+
+	(void)unused;
+	snprintf(addr, sizeof(addr), "@ol-coord-impostor-%d", (int)getpid());
+	assert_int_equal(ol_coord_place_parse(addr, &place), 0);
+	for (size_t i = 0; i <= sizeof(frames) / sizeof(frames[0]); i++) {
+		impostor.count = 100;
+		memset(bytes, 0xa5, impostor.count);
+		if (i < sizeof(frames) / sizeof(frames[0]))
+			impostor.count = ol_coord_frame_encode(&frames[i], bytes);
+		impostor.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(impostor.fd, (const struct sockaddr *)&place.at, place.bytes),
+				 0);
+		assert_int_equal(listen(impostor.fd, 8), 0);
+		assert_int_equal(pthread_create(&thread, NULL, impostor_run, &impostor), 0);
+		opts = guest_opts(&guest, addr);
+		opts.open_timeout_ms = 100;
+		assert_int_equal(ol_coord_open(&opts, &coord, err, sizeof(err)), -ETIMEDOUT);
+		if (strstr(err, "no coordinator of this version") == NULL &&
+		    strstr(err, "go?away") == NULL)
+			fail_msg("unclear: %s", err);
+		shutdown(impostor.fd, SHUT_RDWR);
+		pthread_join(thread, NULL);
+		close(impostor.fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -490,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_the_seventeenth_server_waits_for_a_place),
 		cmocka_unit_test(test_one_client_too_many_is_told_so),
 		cmocka_unit_test(test_without_files_it_waits_for_some),
+		cmocka_unit_test(test_a_client_believes_no_impostor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,17 +23,20 @@
 #include "bench/pin.h"
 #include "outlast/bench.h"
 #include "outlast/cmd.h"
+#include "outlast_server.h"
 
 enum {
 	CAP_IPC_LOCK_BIT = 14, /* linux/capability.h */
 	NOFILE_WANTED = 1024,
 	SNAPSHOTS = 3, /* that a server keeps of its weights */
+	COORD_TIMEOUT_MS = 3000,
 };
 
 struct doctor_conf {
 	int transport; /* enum bench_transport */
 	const char *device;
 	const char *json;
+	const char *coordinator;
 	uint64_t params;
 	uint32_t workers;
 	uint32_t window;
@@ -80,6 +83,11 @@ static const struct ol_conf_field fields[] = {
 	  AT(state_vectors),
 	  .type = OL_CONF_U32,
 	  .max = 2 },
+	{ .name = "coordinator",
+	  .help = "does it answer? zk:HOST:PORT,... or the address of outlast coord; the job key is "
+		  "that of OUTLAST_JOB_KEY",
+	  AT(coordinator),
+	  .type = OL_CONF_STR },
 	{ .name = "json",
 	  .help = "write the findings to this file",
 	  AT(json),
@@ -333,6 +341,27 @@ static void limits_look(struct doctor *doctor)
 		    (unsigned long long)limit.rlim_cur);
 }
 
+/* True unless one was given that does not answer */
+static bool coordinator_look(struct doctor *doctor, const struct doctor_conf *conf)
+{
+	struct ol_chains *chains = NULL;
+	char err[256] = "";
+
+	if (conf->coordinator == NULL)
+		return true;
+	if (ol_chains_open(conf->coordinator, NULL, getenv("OUTLAST_JOB_KEY"), 1, COORD_TIMEOUT_MS,
+			   &chains, err, sizeof(err)) != 0) {
+		doctor_find(doctor, DOCTOR_BAD, "coordinator",
+			    "start it (outlast coord, or ZooKeeper), or see that nothing is in "
+			    "between",
+			    "%s", err);
+		return false;
+	}
+	ol_chains_close(chains);
+	doctor_find(doctor, DOCTOR_OK, "coordinator", NULL, "%s answers", conf->coordinator);
+	return true;
+}
+
 static int report_write(const struct doctor_conf *conf, const struct doctor *doctor,
 			json_t *devices, const struct pinned *pinned)
 {
@@ -366,6 +395,7 @@ static int examine(const struct doctor_conf *conf)
 				 .verbs_wanted = conf->transport == BENCH_TRANSPORT_VERBS };
 	struct pinned pinned = pinned_make(conf);
 	json_t *devices = json_array();
+	bool answers;
 	int code;
 
 	if (doctor.findings == NULL || devices == NULL)
@@ -379,6 +409,7 @@ static int examine(const struct doctor_conf *conf)
 	pages_look(&doctor);
 	numa_look(&doctor);
 	limits_look(&doctor);
+	answers = coordinator_look(&doctor, conf);
 	code = report_write(conf, &doctor, devices, &pinned);
 	if (code == OL_EXIT_OK && doctor.verbs_wanted && !doctor.verbs_works)
 		code = ol_cmd_error(OL_EXIT_DEVICE, "doctor", "verbs cannot work here", NULL,
@@ -386,6 +417,9 @@ static int examine(const struct doctor_conf *conf)
 	else if (code == OL_EXIT_OK && !doctor.verbs_wanted && !doctor.shm_works)
 		code = ol_cmd_error(OL_EXIT_FAILED, "doctor", "training cannot run here", NULL,
 				    "the lines above say why");
+	else if (code == OL_EXIT_OK && !answers)
+		code = ol_cmd_error(OL_EXIT_SERVER, "doctor", "the coordinator does not answer",
+				    conf->coordinator, NULL);
 	json_decref(doctor.findings);
 	json_decref(devices);
 	return code;

@@ -92,6 +92,7 @@ const struct drill_strategy drill_strategies[] = {
 	  .restore = "freshest",
 	  .replicas = CHAIN_REPLICAS,
 	  .periodic = true,
+	  .kills_min = 1,
 	  .kills_max = DRILL_OUTAGES_MAX },
 	{ .name = "chain-continue",
 	  .what = "as chain, and workers do not wait for the next server either",
@@ -99,6 +100,7 @@ const struct drill_strategy drill_strategies[] = {
 	  .outage = "continue",
 	  .restore = "freshest",
 	  .replicas = CHAIN_REPLICAS,
+	  .kills_min = 1,
 	  .kills_max = DRILL_OUTAGES_MAX },
 };
 

@@ -242,10 +242,13 @@ static void a_chain_is_its_options(void **state)
 	drill_args(&set, find(&plan, "chain-periodic-async-k2-w1-s1"), "out", &args);
 	assert_true(has(&args, "--replicate-every=100") && has(&args, "--replicas=3"));
 	ol_args_free(&args);
-	drill_args(&set, find(&plan, "chain-continue-async-k0-w1-s1"), "out", &args);
+	drill_args(&set, find(&plan, "chain-continue-async-k1-w1-s1"), "out", &args);
 	assert_true(has(&args, "--outage=continue") && has(&args, "--replicas=3"));
+	ol_args_free(&args);
+	drill_args(&set, find(&plan, "chain-async-k0-w1-s1"), "out", &args);
 	assert_false(has_like(&args, "--kill"));
 	ol_args_free(&args);
+	assert_null(find(&plan, "chain-continue-async-k0-w1-s1"));
 	drill_args(&set, find(&plan, "checkpoint-async-k1-w1-s1"), "out", &args);
 	assert_false(has_like(&args, "--replicas") || args.failed);
 	ol_args_free(&args);

@@ -107,8 +107,8 @@ struct ol_server_opts {
 	 * What becomes of a chain that has lost all its replicas. 0: it waits, for ever: nobody
 	 * else has what was committed, and a server that cannot reach the coordinator serves on.
 	 * 1: a new server founds it anew, from what `restore` finds; and a server ends itself with
-	 * OL_E_FENCED when its session at the coordinator may have ended: 3 times lease_ms, at least
-	 * a second, without an answer.
+	 * OL_E_FENCED when its session at the coordinator may have ended: 3 times lease_ms, at
+	 * least a second, without an answer.
 	 */
 	uint32_t refound;
 };

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * coordinator_test.c -- an embedder's coordinator answers who has the job key, and who looks at
+ * chains sees the view, who waits, and that the coordinator is gone
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "outlast_server.h"
+#include "replication/coord.h"
+#include "wire/auth.h"
+
+enum {
+	TIMEOUT_MS = 30000
+};
+
+static void *run(void *coordinator)
+{
+	assert_int_equal(ol_coordinator_run(coordinator), 0);
+	return NULL;
+}
+
+static struct ol_member server_make(uint64_t id)
+{
+	struct ol_member m = { .id = id, .job = 1, .proto = 1 };
+
+	snprintf(m.addr, sizeof(m.addr), "@server-%u", (unsigned)id);
+	return m;
+}
+
+/* server_join -- as a server does, with the key of the job */
+static struct ol_coord *server_join(const char *addr, char *key, uint64_t id)
+{
+	struct ol_coord_opts opts = { .addr = addr,
+				      .job = "outlast",
+				      .shard_count = 2,
+				      .lease_ms = TIMEOUT_MS,
+				      .open_timeout_ms = TIMEOUT_MS,
+				      .mac = ol_auth_coord_mac,
+				      .mac_arg = key };
+	struct ol_member member = server_make(id);
+	struct ol_coord *coord;
+
+	assert_int_equal(ol_coord_open(&opts, &coord, NULL, 0), 0);
+	assert_int_equal(ol_coord_join(coord, 1, &member), 0);
+	return coord;
+}
+
+/* look -- until so many wait and there is a view, or until the coordinator is gone */
+static void look(struct ol_chains *chains, uint32_t waiting, uint32_t epoch, uint32_t connected,
+		 struct ol_chain_info *ret_info)
+{
+	do {
+		sched_yield();
+		assert_int_equal(ol_chains_get(chains, 1, ret_info), 0);
+	} while (ret_info->waiting != waiting || ret_info->epoch != epoch ||
+		 ret_info->connected != connected);
+}
+
+static void test_chains_are_seen(void **unused)
+{
+	char key[] = "the key", addr[64], err[256] = "";
+	struct ol_coordinator *coordinator;
+	struct ol_chains *chains = NULL;
+	struct ol_chain_info info;
+	struct ol_coord *one, *two;
+	struct ol_view view = { .epoch = 4,
+				.founded = 3,
+				.shard_count = 2,
+				.wanted = 2,
+				.every = 9,
+				.count = 1,
+				.replicas = { server_make(7) } };
+	pthread_t thread;
+
+	(void)unused;
+	snprintf(addr, sizeof(addr), "@ol-coordinator-test-%d", (int)getpid());
+	assert_int_equal(ol_coordinator_open(addr, key, &coordinator, err, sizeof(err)), 0);
+	assert_string_equal(ol_coordinator_addr(coordinator), addr);
+	assert_int_equal(pthread_create(&thread, NULL, run, coordinator), 0);
+
+	assert_int_equal(
+		ol_chains_open(addr, NULL, "another", 2, TIMEOUT_MS, &chains, err, sizeof(err)),
+		-EACCES);
+	assert_non_null(strstr(err, "job key"));
+	assert_int_equal(ol_chains_open(addr, NULL, NULL, 2, TIMEOUT_MS, &chains, err, sizeof(err)),
+			 -EACCES);
+	assert_int_equal(ol_chains_open(addr, NULL, key, 2, TIMEOUT_MS, &chains, err, sizeof(err)),
+			 0);
+	assert_int_equal(ol_chains_get(chains, 2, &info), -EINVAL);
+	look(chains, 0, 0, 1, &info);
+	one = server_join(addr, key, 7);
+	two = server_join(addr, key, 8);
+	look(chains, 2, 0, 1, &info);
+	ol_coord_propose(one, 1, 0, &view);
+	look(chains, 1, 4, 1, &info);
+	assert_int_equal(info.founded, 3);
+	assert_int_equal(info.shard_count, 2);
+	assert_int_equal(info.wanted, 2);
+	assert_int_equal(info.every, 9);
+	assert_int_equal(info.count, 1);
+	assert_int_equal(info.joining, 0);
+	assert_int_equal(info.ids[0], 7);
+	assert_string_equal(info.addrs[0], "@server-7");
+	ol_coord_close(two);
+	look(chains, 0, 4, 1, &info);
+
+	ol_coordinator_stop(coordinator);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	ol_coordinator_close(coordinator);
+	look(chains, 0, 4, 0, &info); /* the last that was known */
+	ol_coord_close(one);
+	ol_chains_close(chains);
+}
+
+static void test_what_cannot_be_is_refused_in_a_line(void **unused)
+{
+	struct ol_coordinator *coordinator;
+	struct ol_chains *chains;
+	char key[300], err[256];
+
+	(void)unused;
+	memset(key, 'k', sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	assert_int_equal(ol_coordinator_open("nonsense", NULL, &coordinator, err, sizeof(err)),
+			 -EINVAL);
+	assert_non_null(strstr(err, "nonsense"));
+	assert_int_equal(ol_coordinator_open("@x", key, &coordinator, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "job key"));
+	assert_int_equal(ol_chains_open("@x", NULL, key, 1, 1, &chains, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "job key"));
+	assert_int_equal(ol_chains_open("@ol-coordinator-nobody", NULL, NULL, 1, 20, &chains, err,
+					sizeof(err)),
+			 -ETIMEDOUT);
+	assert_non_null(strstr(err, "nobody"));
+	assert_int_equal(ol_chains_open("@x", NULL, NULL, 0, 1, &chains, err, sizeof(err)),
+			 -EINVAL);
+	ol_coordinator_close(NULL);
+	ol_chains_close(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_chains_are_seen),
+		cmocka_unit_test(test_what_cannot_be_is_refused_in_a_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -346,6 +346,35 @@ static void what_a_dead_head_dropped_is_found_out_by_the_tails_silence(void **un
 	check_eq(stat_of().late, 1);
 }
 
+static void the_tails_silence_says_nothing_of_what_the_new_head_has(void **unused)
+{
+	struct ol_op ops[4];
+
+	(void)unused;
+	worker_open("ABCD");
+	push(1.0f, &ops[0]);
+	push(1.0f, &ops[1]);
+	until(server(A)->push_count == 2);
+	dies(A);
+	view_set("BCD", false);
+	let_in(B, OL_ROLE_WORKER, 2);
+	until(!stat_of().down);
+	dies(D);
+	view_set("BC", false);
+	puppet_publish(server(C), 2, 1.0f, 2);
+	let_in(C, OL_ROLE_READER, 2);
+	until(ops[0].done && ops[1].done);
+	push(1.0f, &ops[2]);
+	push(1.0f, &ops[3]);
+	until(server(B)->push_count == 2);
+	commit(server(C), OL_ROLE_READER, 4);
+	until(ops[3].done);
+	check(!ops[2].done);
+	puppet_ack(server(B), OL_ROLE_WORKER, 3, slot_of(3), OL_E_NONFINITE);
+	until(ops[2].done);
+	check_eq(ops[2].status, OL_E_NONFINITE);
+}
+
 static void a_tail_that_is_lost_changes_nothing_at_the_head(void **unused)
 {
 	struct ol_op ops[3];
@@ -424,7 +453,7 @@ static void a_view_that_changes_while_joining_is_followed(void **unused)
 
 static void a_chain_that_grows_gets_nothing_twice(void **unused)
 {
-	struct ol_op one, two;
+	struct ol_op one, two, three;
 
 	(void)unused;
 	worker_open("A");
@@ -443,17 +472,20 @@ static void a_chain_that_grows_gets_nothing_twice(void **unused)
 	check_eq(stat_of().down, 1);
 	view_set("AB", false);
 	let_in(A, OL_ROLE_WORKER, 2);
+	push(3.0f, &three);
 	settle();
-	check_eq(stat_of().down, 1); /* the tail's word comes first */
+	check_eq(server(A)->push_count, 2); /* the tail's word comes first */
 	puppet_publish(server(B), 1, 1.0f, 1);
 	let_in(B, OL_ROLE_READER, 1);
-	until(!stat_of().down);
+	until(server(A)->push_count == 3);
+	check_eq(server(A)->pushes[2].seq, 3);
 	check(!two.done);
 	commit(server(B), OL_ROLE_READER, 2);
 	until(two.done);
 	check_ok(two.status);
-	check_eq(server(A)->push_count, 2);
-	check_eq(stat_of().resent, 0);
+	commit(server(B), OL_ROLE_READER, 3);
+	until(three.done);
+	check_eq(stat_of().applied, 3);
 }
 
 static void a_chain_that_shrinks_to_its_head_is_asked_anew(void **unused)
@@ -489,17 +521,21 @@ static void a_chain_that_was_lost_is_founded_from_the_mirror(void **unused)
 	const struct ol_hello *hello = &server(D)->sessions[OL_ROLE_WORKER].hello;
 
 	(void)unused;
-	worker_open("AB");
+	worker_open("AC");
+	view_set("AB", false);
+	let_in(B, OL_ROLE_READER, 0);
 	push(1.0f, &one);
 	until(server(A)->push_count == 1);
 	commit(server(B), OL_ROLE_READER, 1);
 	until(one.done);
 	pull();
+	puppet_cut(server(A), OL_ROLE_WORKER);
+	let_in(A, OL_ROLE_WORKER, 1);
+	check_eq(server(A)->sessions[OL_ROLE_WORKER].hello.mirror.bytes, 0); /* B has it all */
 	push(2.0f, &two);
 	until(server(A)->push_count == 2);
 	commit(server(B), OL_ROLE_READER, 2);
 	until(two.done); /* but only the dead know */
-	check_eq(server(A)->sessions[OL_ROLE_WORKER].hello.mirror.bytes, 0);
 	dies(A);
 	dies(B);
 	view_set("D", true);
@@ -623,6 +659,7 @@ int main(void)
 		story(the_head_takes_pushes_and_the_tail_says_what_is_done),
 		story(a_head_that_is_lost_is_replaced_and_its_pushes_go_out_once),
 		story(what_a_dead_head_dropped_is_found_out_by_the_tails_silence),
+		story(the_tails_silence_says_nothing_of_what_the_new_head_has),
 		story(a_tail_that_is_lost_changes_nothing_at_the_head),
 		story(a_tail_behind_what_is_committed_is_not_taken),
 		story(a_view_that_changes_while_joining_is_followed),

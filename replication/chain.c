@@ -128,7 +128,10 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
 	if (out)
 		return OL_CHAIN_REMOVED;
 	chain->succ_full = full;
-	if (full) {
+	if (full && keep_succ) {
+		/* it joined, is the tail now, and will not say again what it has applied */
+		if (chain->handoff)
+			chain->committed = max_u64(chain->committed, chain->succ_acked);
 		chain->succ_held = false;
 		chain->handoff = false;
 	}
@@ -217,8 +220,9 @@ int ol_chain_on_successor_up(struct ol_chain *chain, uint64_t have)
 	chain->succ_up = true;
 	chain->succ_told = false;
 	chain->forwarded = have;
-	if (!chain->succ_full) {
+	if (!chain->succ_full && !chain->handoff) {
 		chain->succ_held = true;
+		/* in a handoff only an ack counts: by now it may have a successor which has less */
 		chain->succ_acked = have;
 	}
 	return 0;
@@ -336,7 +340,8 @@ uint64_t ol_chain_caught_up(const struct ol_chain *chain)
 {
 	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
 
-	if (succ == NULL || !chain->handoff || !chain->succ_up ||
+	/* on a new link it may have to read weights again, until it says otherwise */
+	if (succ == NULL || !chain->handoff || !chain->succ_told ||
 	    chain->succ_acked < max_u64(chain->committed, chain->floor))
 		return 0;
 	return succ->id;

@@ -613,6 +613,48 @@ static void test_a_handoff_ends_with_a_view_not_with_a_link(void **unused)
 	assert_true(ol_chain_serves_pull(&p.chain));
 }
 
+static void test_on_a_new_link_only_an_ack_counts(void **unused)
+{
+	struct probe p;
+
+	(void)unused;
+	member(&p, 1, 10, "1+2");
+	up(&p, 10);
+	for (uint64_t v = 11; v <= 13; v++)
+		order(&p, v);
+	ack(&p, 10);
+	ol_chain_on_successor_down(&p.chain);
+	p.did[0] = '\0';
+	up(&p, 13); /* it may be about to read 13 again, or be no longer the last */
+	assert_int_equal(ol_chain_caught_up(&p.chain), 0);
+	order(&p, 14);
+	DID(&p, "f14");
+	ack(&p, 13);
+	assert_int_equal(ol_chain_caught_up(&p.chain), 2);
+	DID(&p, "");
+	ack(&p, 14);
+	DID(&p, "a14 c14");
+}
+
+static void test_what_a_new_tail_has_acknowledged_is_committed(void **unused)
+{
+	struct probe p;
+
+	(void)unused;
+	member(&p, 2, 10, "12+3");
+	up(&p, 10);
+	ack(&p, 10);
+	entry(&p, 11);
+	p.no_apply = true;
+	ack(&p, 11);
+	DID(&p, "f11");
+	adopt(&p, 3, "123");
+	p.no_apply = false;
+	progress(&p);
+	DID(&p, "a11 k11"); /* 3 will not say it again */
+	assert_int_equal(p.chain.committed, 11);
+}
+
 static void test_one_has_caught_up_with_earlier_tails_too(void **unused)
 {
 	struct probe p;
@@ -779,6 +821,8 @@ int main(void)
 		cmocka_unit_test(test_an_offer_keeps_what_comes_after_it),
 		cmocka_unit_test(test_one_that_joins_loads_and_catches_up_behind_the_tail),
 		cmocka_unit_test(test_a_handoff_ends_with_a_view_not_with_a_link),
+		cmocka_unit_test(test_on_a_new_link_only_an_ack_counts),
+		cmocka_unit_test(test_what_a_new_tail_has_acknowledged_is_committed),
 		cmocka_unit_test(test_one_has_caught_up_with_earlier_tails_too),
 		cmocka_unit_test(test_a_tail_frees_what_one_that_joins_does_not_need),
 		cmocka_unit_test(test_a_joining_replica_takes_entries_before_it_has_weights),

@@ -71,6 +71,8 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		catch_up_look(link);
 	if (status != 0)
 		grad->status = status;
+	if (link->index == 0)
+		grad->version = link->version;
 	if (status == OL_E_NONFINITE) {
 		link->stat.nonfinite += grads;
 	} else if (status == OL_E_LATE) {

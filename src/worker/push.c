@@ -433,8 +433,6 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 		return; /* not an answer to what was asked */
 	if (peer == link->reader)
 		ol_link_learn(link, ack.version, ack.snapshot);
-	if (link->index == 0)
-		grad->version = ack.version;
 	ol_keep_resolved(link, grad, ack.status);
 	if (link->inherited_seq != 0 && peer == link->reader)
 		ol_keep_on_commit(link, ack.seq);

@@ -184,7 +184,7 @@ struct ol_grad {
 	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
 			      */
 	int status; /* worst so far */
-	uint64_t version; /* of the first shard, at its ack */
+	uint64_t version; /* newest known of the first shard when that resolved it */
 	/* Gradients go out from their end to their beginning, as backpropagation makes them. */
 	uint64_t left[OL_SHARDS_MAX]; /* bytes of each shard not yet posted, from its start */
 	uint8_t parts[OL_SHARDS_MAX]; /* OL_BELL_PART rung since the last ack */

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * chain_world.h -- a chain of replicas, their links and what may never happen, in one thread
+ *
+ * A process is a replica's state machine (replication/chain.h) with a ring, a log and the glue that
+ * a server has around it. Links carry messages in order; entries land in a ring by themselves, as
+ * RDMA writes do, even while the receiver is stopped, until its end is fenced. Nothing here decides
+ * what happens next: whoever drives the world does, from a seed.
+ *
+ * Entries are known by a tag that is used once; a log's hash at a version stands for the whole
+ * history up to it. The first broken promise is kept in `failure`, and the world is to be stopped.
+ */
+#ifndef OL_TESTS_SUPPORT_CHAIN_WORLD_H
+#define OL_TESTS_SUPPORT_CHAIN_WORLD_H
+
+#include "replication/chain.h"
+
+enum {
+	WORLD_PLACES = 7, /* processes at a time */
+	WORLD_WORKERS = 3,
+	WORLD_SLOTS = 8, /* at most */
+	WORLD_VERSIONS = 1000, /* of all entries that are ever ordered */
+	WORLD_LINKS = 16,
+	WORLD_SESSIONS = 32,
+	WORLD_QUEUE = 64,
+	WORLD_TEXT = 256,
+};
+
+/* A rule of the protocol that is left out, to see that it is missed. */
+enum world_broken {
+	WORLD_WHOLE,
+	WORLD_NO_FENCE, /* an old predecessor's link is not cut */
+	WORLD_NO_HANDOFF, /* one that joins is made the tail as soon as it is there */
+	WORLD_EARLY_ACK, /* a head tells workers of what it applied */
+	WORLD_RELOAD, /* one that joins reads weights for every new link */
+	WORLD_HANDOFF_BY_LINK, /* a handoff ends when the link does */
+	WORLD_READERS_STAY, /* of one that is no longer the tail */
+	WORLD_NO_HOLD, /* a tail does not keep entries for one that joins */
+	WORLD_NO_FLOOR, /* a new tail serves, and hands off, without what it has received */
+	WORLD_EARLY_WELCOME, /* a new head lets workers in before it has applied all */
+	WORLD_PROPOSE_AHEAD, /* a tail proposes against a view that it has not adopted */
+	WORLD_EPOCH_BACK, /* a worker takes a session of an older epoch than its view's */
+	WORLD_HELLO_AHEAD, /* a hello of a newer epoch is answered */
+	WORLD_REJOIN, /* one that was removed joins again with what it has */
+	WORLD_FREE_UNAPPLIED, /* a middle says that slots are free that it has not applied */
+	WORLD_HAVE_IS_ACK, /* in a handoff a welcome counts as an ack */
+	WORLD_WELCOME_IS_ACK, /* one that joins counts as loaded when there is a link */
+	WORLD_RULES
+};
+
+enum message_kind {
+	MESSAGE_HELLO, /* epoch, content */
+	MESSAGE_ENTRY, /* version */
+	MESSAGE_WELCOME, /* have, loading; to a worker: epoch, resolved */
+	MESSAGE_ACK, /* version; to a worker: seq, version */
+	MESSAGE_PUSH, /* seq */
+	MESSAGE_DOWN
+};
+
+struct message {
+	enum message_kind kind;
+	uint64_t a, b, c;
+};
+
+struct queue {
+	struct message messages[WORLD_QUEUE];
+	uint32_t first, count;
+};
+
+struct process;
+
+/* From a replica to its successor. */
+struct link {
+	bool used;
+	struct process *from, *to; /* NULL: that end is closed */
+	uint64_t from_id;
+	bool live; /* welcomed, and the welcome was read */
+	struct queue posted_down, down; /* on the wire to `to`; there */
+	struct queue posted_up, up;
+};
+
+/* Of a worker at a replica. */
+struct session {
+	bool used;
+	bool reads; /* at the tail; else at the head */
+	bool welcomed; /* by the replica */
+	bool live; /* the welcome was read */
+	struct process *process; /* NULL: closed there */
+	uint32_t worker;
+	bool closed; /* by the worker */
+	struct queue in, out; /* to the replica, to the worker */
+};
+
+struct slot {
+	uint64_t version; /* 0: none yet */
+	uint32_t tag;
+};
+
+struct entry {
+	uint32_t part_count;
+	struct {
+		uint32_t worker;
+		uint32_t seq;
+	} parts[WORLD_WORKERS];
+};
+
+/* What the coordinator holds, or a process has seen of it. */
+struct board {
+	uint64_t version;
+	struct ol_view view;
+	struct ol_member members[WORLD_PLACES];
+	uint32_t member_count;
+};
+
+struct process {
+	struct world *world;
+	bool alive;
+	bool stopped;
+	bool cut_off; /* from the coordinator */
+	bool slow; /* it hardly applies anything */
+	struct ol_member self;
+	struct ol_chain chain;
+	struct slot ring[WORLD_SLOTS];
+	uint32_t tags[WORLD_VERSIONS + 1]; /* log: 1 … received */
+	uint64_t hashes[WORLD_VERSIONS + 1];
+	uint32_t table[WORLD_WORKERS]; /* newest number applied */
+	uint64_t forwarded; /* newest entry, to whomever */
+	struct link *pred, *succ;
+	bool dials; /* a link to the successor is wanted */
+	bool loading;
+	uint64_t content;
+	struct board seen;
+	uint64_t suspects[2];
+	bool proposes;
+	uint64_t proposed_version;
+	struct ol_view proposal;
+};
+
+struct world {
+	uint64_t random;
+	bool trace;
+	enum world_broken broken;
+	uint32_t step;
+	uint32_t slots;
+	uint32_t wanted;
+	uint32_t again_percent; /* of calls that say -EAGAIN */
+	struct process processes[WORLD_PLACES];
+	struct link links[WORLD_LINKS];
+	struct session sessions[WORLD_SESSIONS];
+	bool cut[WORLD_PLACES][WORLD_PLACES]; /* no link between the two */
+	struct board board; /* of the coordinator */
+	struct entry entries[WORLD_VERSIONS + 1]; /* by tag */
+	uint32_t tag_count;
+	uint64_t id_count;
+	/* what was shown to anybody as committed: the one history */
+	uint64_t shown;
+	uint32_t shown_tags[WORLD_VERSIONS + 1];
+	uint64_t shown_hashes[WORLD_VERSIONS + 1];
+	uint32_t shown_seqs[WORLD_WORKERS];
+	uint64_t promotions, removals, resent; /* what a run has been through */
+	char failure[WORLD_TEXT]; /* empty: none */
+};
+
+void world_init(struct world *world, uint64_t seed, enum world_broken broken);
+/* world_below -- a number below `limit`, which is not 0 */
+uint32_t world_below(struct world *world, uint32_t limit);
+bool world_chance(struct world *world, uint32_t percent);
+__attribute__((format(printf, 2, 3))) void world_fail(struct world *world, const char *text, ...);
+__attribute__((format(printf, 2, 3))) void world_say(const struct world *world, const char *text,
+						     ...);
+
+bool queue_put(struct queue *queue, enum message_kind kind, uint64_t a, uint64_t b, uint64_t c);
+const struct message *queue_front(const struct queue *queue);
+void queue_drop(struct queue *queue);
+
+uint32_t place_of(const struct process *process);
+/* process_start -- a new process at a free place */
+void process_start(struct world *world, uint32_t place);
+/* process_end -- it is gone, with all that it had */
+void process_end(struct process *process);
+/* process_event -- handle the first message that is there at one of its links; false: there is none
+ * that it can handle now */
+bool process_event(struct process *process, struct link *link);
+void process_dial(struct process *process);
+void process_load(struct process *process);
+void process_adopt(struct process *process);
+void process_order(struct process *process, const struct entry *entry);
+void process_suspect(struct process *process, bool successor);
+
+/* link_move -- let the first message that was posted in a direction arrive */
+void link_move(struct world *world, struct link *link, bool down);
+/* link_break -- both ends find it closed */
+void link_break(struct link *link);
+
+struct session *session_open(struct world *world, uint32_t worker, struct process *process,
+			     bool reads);
+void session_close(struct session *session, bool by_worker);
+
+/* world_show -- somebody is shown `version` of a replica as committed */
+void world_show(struct process *process, uint64_t version);
+/* world_check -- every promise that can be seen from outside */
+void world_check(struct world *world);
+/* world_view_set -- the coordinator takes a view */
+void world_view_set(struct world *world, const struct ol_view *view);
+
+#endif /* OL_TESTS_SUPPORT_CHAIN_WORLD_H */

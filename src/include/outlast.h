@@ -383,6 +383,10 @@ struct ol_server_stat {
 	uint32_t ring_slots;
 	uint32_t ring_used;
 	float loss; /* of recent gradients, exponentially averaged over 32 */
+	/* Of a chain, CLOCK_MONOTONIC of its host; 0: never. When it last … */
+	uint64_t proposed_ns; /* … first asked for another view than the one in force */
+	uint64_t adopted_ns; /* … adopted a view */
+	uint64_t linked_ns; /* … got a successor that takes entries */
 };
 
 /*

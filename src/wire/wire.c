@@ -292,6 +292,9 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.role = (uint32_t)board->role,
 		.ring_slots = (uint32_t)board->ring_slots,
 		.ring_used = (uint32_t)board->ring_used,
+		.proposed_ns = board->proposed_ns,
+		.adopted_ns = board->adopted_ns,
+		.linked_ns = board->linked_ns,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

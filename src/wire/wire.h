@@ -416,6 +416,9 @@ struct ol_board {
 	_Atomic uint64_t role; /* enum ol_replica_role */
 	_Atomic uint64_t ring_slots;
 	_Atomic uint64_t ring_used;
+	_Atomic uint64_t proposed_ns;
+	_Atomic uint64_t adopted_ns;
+	_Atomic uint64_t linked_ns;
 };
 
 enum {

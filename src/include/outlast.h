@@ -72,6 +72,13 @@ enum ol_queue {
 	OL_QUEUE_WAIT, /* queue_max of them; then a push waits for the server */
 };
 
+enum ol_observer {
+	OL_OBSERVER_NO,
+	OL_OBSERVER_READS, /* ol_pull() and ol_stat() */
+	OL_OBSERVER_COUNTERS, /* ol_stat() only, without memory for weights. One address: that may
+				 be a server of any shard, anywhere in a chain; it is shard 0. */
+};
+
 /* Set by ol_worker_opts_init(); overwrite the fields you care about. New fields go at the end. */
 struct ol_worker_opts {
 	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
@@ -82,7 +89,7 @@ struct ol_worker_opts {
 	const char *device; /* RDMA device; NULL: the one that the route takes */
 	const char *job_key; /* secret that both ends of a job share; NULL or "": none */
 	uint32_t worker; /* this worker's id, from 0; unique in the job */
-	uint32_t observer; /* 1: only reads (pull, stat); has no id and cannot push */
+	uint32_t observer; /* enum ol_observer: has no id and cannot push */
 	uint64_t param_count; /* floats the caller's model has; 0: whatever the servers say */
 	uint32_t window; /* gradient buffers wanted; the servers' limit caps it; 0: that limit */
 	uint32_t connect_timeout_ms; /* until ol_worker_open() gives up */
@@ -248,7 +255,8 @@ enum ol_pull_flags {
  * op->local is 1, and the weights of that server's shard are the last ones.
  *
  * Blocks:    never
- * Errors:    -EBUSY (a pull is in flight), OL_E_NO_SERVER; as status: OL_E_TORN
+ * Errors:    -EBUSY (a pull is in flight), -EPERM (OL_OBSERVER_COUNTERS), OL_E_NO_SERVER; as
+ *            status: OL_E_TORN
  */
 OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
 

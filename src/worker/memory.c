@@ -183,7 +183,7 @@ int ol_worker_memory_start(struct ol_worker *worker)
 	work_bytes = hdrs_bytes(worker) + worker->link_count * sizeof(struct ol_version_line) +
 		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES;
 	rc = slab_start(worker, work_bytes, &worker->work_slab, &worker->work_region);
-	if (rc == 0)
+	if (rc == 0 && worker->opts.observer != OL_OBSERVER_COUNTERS)
 		rc = mirrors_start(worker);
 	if (rc == 0)
 		rc = grads_start(worker);

@@ -203,8 +203,9 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 	if (opts->coordinator != NULL && opts->servers != NULL)
 		return "servers and a coordinator are given: where chains are, their views say which "
 		       "servers there are; give the coordinator alone";
-	if (opts->outage > OL_OUTAGE_CONTINUE || opts->queue > OL_QUEUE_WAIT)
-		return "outage or queue is not one that exists";
+	if (opts->outage > OL_OUTAGE_CONTINUE || opts->queue > OL_QUEUE_WAIT ||
+	    opts->observer > OL_OBSERVER_COUNTERS)
+		return "outage, queue or observer is not one that exists";
 	if (opts->coordinator != NULL && opts->outage == OL_OUTAGE_END)
 		return "with a coordinator outage is wait or continue: chains are there to outlast "
 		       "their servers";

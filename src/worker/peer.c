@@ -212,12 +212,13 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo)
 {
 	const struct ol_link *link = peer->link;
 	const struct ol_worker *worker = link->worker;
+	bool any = worker->opts.observer == OL_OBSERVER_COUNTERS && worker->link_count == 1;
 	char why[160];
 
-	if (geo->shard_count != worker->link_count)
+	if (!any && geo->shard_count != worker->link_count)
 		snprintf(why, sizeof(why), "it is one of %u shards; this worker was given %u",
 			 geo->shard_count, worker->link_count);
-	else if (geo->shard != link->index)
+	else if (!any && geo->shard != link->index)
 		snprintf(why, sizeof(why), "it holds shard %u; give the servers in shard order",
 			 geo->shard);
 	else if (worker->opts.param_count != 0 && geo->param_count != worker->opts.param_count)

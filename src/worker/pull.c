@@ -42,6 +42,8 @@ static void pull_check(struct ol_worker *worker);
 
 int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 {
+	if (worker->opts.observer == OL_OBSERVER_COUNTERS)
+		return -EPERM;
 	if (worker->pull_op != NULL)
 		return -EBUSY;
 	for (uint32_t i = 0; i < worker->link_count; i++) {

@@ -37,8 +37,8 @@ member b 1
 b=$pid
 member d 2
 until_true stat "$roles == ['head', 'middle', 'tail']" || fail "stat: $(cat "$tmp/stat.json")"
-says a 'shard 0: epoch [0-9]+: head'
-says d 'shard 0: epoch [0-9]+: tail'
+says a 'shard 0, epoch [0-9]+: head of 3'
+says d 'shard 0, epoch [0-9]+: tail of 3; predecessor '
 
 background w work --coordinator "$coord" --job hand "${tiny[@]}" --id 0 --steps 0 --pace 100 --json "$tmp/w.json"
 w=$pid

@@ -3,7 +3,7 @@
 # chain_lib.bash -- sourced by the tests of chains: what is true of a run whose servers were lost and replaced
 . "$(dirname "$0")/kill_lib.bash"
 
-chain=(--durability chain --replicas 3 --lease-ms 1000)
+chain=(--durability chain --replicas 3 --lease-ms 1000 --outage-timeout 20)
 
 # failed_over N -- so many servers lost, each failover seen to its end; nothing lost, both ends agree
 failed_over() {

@@ -324,6 +324,49 @@ static void a_lost_server_is_a_status(void)
 	job_stop(&job);
 }
 
+/* Of the second of two shards, by its address alone */
+static int count(const struct job *job, long unused)
+{
+	struct ol_worker *worker = job_worker(job, 0), *observer;
+	struct ol_worker_opts opts;
+	struct ol_server_stat stat;
+	char err[256] = "";
+	struct ol_op op = { 0 };
+	float *grad;
+
+	(void)unused;
+	ol_worker_opts_init(&opts);
+	opts.servers = job->addr[1];
+	opts.transport = job_transport();
+	opts.job_key = job->opts.job_key;
+	opts.observer = OL_OBSERVER_READS;
+	check_eq(ol_worker_open(&opts, &observer, err, sizeof(err)), OL_E_GEOMETRY);
+	opts.observer = OL_OBSERVER_COUNTERS + 1;
+	check_eq(ol_worker_open(&opts, &observer, err, sizeof(err)), -EINVAL);
+	opts.observer = OL_OBSERVER_COUNTERS;
+	check_eq(ol_worker_open(&opts, &observer, err, sizeof(err)), 0);
+	check_eq(job_push(worker, 1.0f), 0);
+	check_eq(ol_stat(observer, 0, &stat), 0);
+	check_eq(stat.version, 1);
+	check_eq(stat.applied, 1);
+	check_eq(ol_stat(observer, 1, &stat), -EINVAL);
+	check_eq(ol_pull(observer, OL_PULL_NEWEST, &op), -EPERM);
+	check_eq(ol_grad_acquire(observer, &grad), -EPERM);
+	check(ol_weights(observer, NULL) == NULL);
+	ol_worker_close(observer);
+	ol_worker_close(worker);
+	return 0;
+}
+
+static void counters_are_read_of_any_server(void)
+{
+	struct job job;
+
+	job_start(&job, job_opts(OL_CONSISTENCY_ASYNC, 2), 100.0f);
+	job_join(job_fork(count, &job, 0));
+	job_stop(&job);
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -343,6 +386,8 @@ int main(void)
 	printf("ok window\n");
 	a_killed_worker_leaves_its_slots();
 	printf("ok killed worker\n");
+	counters_are_read_of_any_server();
+	printf("ok counters\n");
 	a_lost_server_is_a_status();
 	printf("ok lost server\n");
 	return 0;

@@ -226,7 +226,7 @@ static int observer_open(struct stat_look *stat, struct stat_row *row)
 	opts.transport = ol_transport_name(stat->set.transport.transport);
 	opts.device = stat->set.device;
 	opts.job_key = stat->key;
-	opts.observer = 1;
+	opts.observer = OL_OBSERVER_COUNTERS;
 	opts.connect_timeout_ms = stat->set.timeout_ms;
 	opts.op_timeout_ms = stat->set.timeout_ms;
 	opts.retry_timeout_ms = stat->set.timeout_ms;

@@ -84,13 +84,14 @@ int ol_server_run(struct ol_server *server)
 	uint64_t beat_ns = server->opts.heartbeat_ms * OL_NS_PER_MS;
 	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
 	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
+	uint64_t turn_ns = now_ns; /* this turn of the loop began */
 	struct ol_xport_event events[EVENTS_MAX];
 
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
 		int count = poll_some(server, events);
-		uint64_t last_ns = now_ns;
+		uint64_t last_ns = turn_ns;
 
-		now_ns = ol_clock_ns();
+		turn_ns = now_ns = ol_clock_ns();
 		if (lease_ns != 0 && now_ns - last_ns > lease_ns)
 			return fenced(server, now_ns - last_ns);
 		if (count < 0) {
@@ -103,8 +104,10 @@ int ol_server_run(struct ol_server *server)
 			server->events_left = count - i - 1;
 			ol_server_on_event(server, &events[i], now_ns);
 		}
-		if (server->replica.on)
+		if (server->replica.on && ol_replica_news(server)) {
+			now_ns = ol_clock_ns(); /* to fence somebody off takes time */
 			ol_replica_look(server, now_ns);
+		}
 		if (now_ns >= tick_ns) {
 			ol_server_tick(server, now_ns);
 			tick_ns = now_ns + beat_ns;

@@ -413,6 +413,11 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	found(server);
 }
 
+bool ol_replica_news(const struct ol_server *server)
+{
+	return ol_coord_generation(server->replica.coord) != server->replica.generation;
+}
+
 void ol_replica_look(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;

@@ -107,6 +107,8 @@ enum ol_neighbour {
 /* ol_replica_open -- reach the coordinator, offer this server; 0 or a code with a line in err */
 int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes);
 void ol_replica_close(struct ol_server *server);
+/* ol_replica_news -- what the coordinator says may have changed; one load */
+bool ol_replica_news(const struct ol_server *server);
 /* ol_replica_look -- adopt a new view if there is one; cheap when nothing has changed */
 void ol_replica_look(struct ol_server *server, uint64_t now_ns);
 void ol_replica_tick(struct ol_server *server, uint64_t now_ns);

@@ -14,9 +14,14 @@ static int block(struct bench_arm *arm, uint64_t iters, uint64_t ns)
 	uint64_t start_ns = ol_clock_ns(), last_ns = start_ns;
 
 	while (!bench_samples_full(samples)) {
-		int rc = arm->step(arm->arg);
-		uint64_t now_ns = ol_clock_ns();
+		int rc = arm->rest != NULL ? arm->rest(arm->arg) : 0;
+		uint64_t now_ns;
 
+		if (arm->rest != NULL)
+			last_ns = ol_clock_ns();
+		if (rc == 0)
+			rc = arm->step(arm->arg);
+		now_ns = ol_clock_ns();
 		if (rc != 0)
 			return rc;
 		bench_samples_add(samples, now_ns - last_ns);
@@ -34,8 +39,10 @@ static int warm(struct bench_arm *arm, uint64_t steps, uint64_t bound_ns)
 	uint64_t start_ns = ol_clock_ns();
 
 	for (uint64_t i = 0; i < steps; i++) {
-		int rc = arm->step(arm->arg);
+		int rc = arm->rest != NULL ? arm->rest(arm->arg) : 0;
 
+		if (rc == 0)
+			rc = arm->step(arm->arg);
 		if (rc != 0)
 			return rc;
 		if (bound_ns != 0 && ol_clock_ns() - start_ns >= bound_ns)

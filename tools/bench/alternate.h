@@ -17,6 +17,7 @@
 struct bench_arm {
 	const char *name;
 	int (*step)(void *arg); /* 0, or a negative code that ends the run */
+	int (*rest)(void *arg); /* what a step needs done before it, not timed; NULL: nothing */
 	void *arg;
 	struct bench_samples samples; /* made by bench_alternate(), the caller frees them */
 };

@@ -34,11 +34,12 @@ static int buffers_fill(struct bench_client *client)
 	       ol_grad_acquire(client->worker, &grads[count]) == 0)
 		fill(grads[count++], client->len);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
-		client->ops[i] = (struct ol_op){ .level = OL_LEVEL_APPLIED };
+		client->ops[i] = (struct ol_op){ .level = client->level };
 		rc = ol_push(client->worker, grads[i], &info, &client->ops[i]);
 	}
 	for (uint32_t i = 0; i < count && rc == 0; i++)
 		rc = ol_worker_wait(client->worker, &client->ops[i]);
+	client->unpulled = count;
 	return rc;
 }
 
@@ -53,6 +54,13 @@ int bench_client_connect(const struct bench_peer_opts *opts, const char *addr, u
 	*ret_client = (struct bench_client){ .len = bytes / sizeof(float) };
 	ol_worker_opts_init(&wopts);
 	wopts.servers = addr;
+	if (addr == NULL) {
+		ret_client->level = OL_LEVEL_COMMITTED;
+		wopts.coordinator = opts->coordinator;
+		wopts.job = opts->job;
+		wopts.outage = OL_OUTAGE_WAIT;
+		wopts.lease_ms = opts->lease_ms;
+	}
 	wopts.transport = opts->transport;
 	wopts.device = opts->device;
 	wopts.job_key = opts->job_key;
@@ -82,9 +90,12 @@ int bench_client_open(const struct bench_peer_opts *opts, const char *addr, uint
 	if (rc != 0)
 		return rc;
 	rc = buffers_fill(ret_client);
+	if (rc == 0 && addr == NULL)
+		rc = bench_push_rest(ret_client);
 	if (rc == 0)
 		return 0;
-	snprintf(err, BENCH_ERR_MAX, "first pushes to %s: %s", addr, ol_strerror(rc));
+	snprintf(err, BENCH_ERR_MAX, "first pushes to %s: %s", addr != NULL ? addr : "the chain",
+		 ol_strerror(rc));
 	bench_client_close(ret_client);
 	return rc;
 }
@@ -105,16 +116,26 @@ static int push_post(struct bench_client *client, struct ol_op *op)
 		return rc;
 	if (client->fill)
 		fill(grad, client->len);
-	op->level = OL_LEVEL_APPLIED;
+	op->level = client->level;
+	client->unpulled++;
 	return ol_push(client->worker, grad, &info, op);
+}
+
+int bench_push_post(struct bench_client *client)
+{
+	return push_post(client, &client->ops[0]);
+}
+
+int bench_push_wait(struct bench_client *client)
+{
+	return ol_worker_wait(client->worker, &client->ops[0]);
 }
 
 int bench_push_step(void *arg)
 {
-	struct bench_client *client = arg;
-	int rc = push_post(client, &client->ops[0]);
+	int rc = bench_push_post(arg);
 
-	return rc != 0 ? rc : ol_worker_wait(client->worker, &client->ops[0]);
+	return rc != 0 ? rc : bench_push_wait(arg);
 }
 
 int bench_pull_step(void *arg)
@@ -122,7 +143,15 @@ int bench_pull_step(void *arg)
 	struct bench_client *client = arg;
 	int rc = ol_pull(client->worker, 0, &client->ops[0]);
 
+	client->unpulled = 0;
 	return rc != 0 ? rc : ol_worker_wait(client->worker, &client->ops[0]);
+}
+
+int bench_push_rest(void *arg)
+{
+	const struct bench_client *client = arg;
+
+	return client->unpulled >= client->info.window ? bench_pull_step(arg) : 0;
 }
 
 /* What bounds a flow from now on */

@@ -25,11 +25,16 @@ struct bench_client {
 	struct ol_job_info info;
 	uint64_t len; /* floats */
 	bool fill; /* write the gradient anew before each push */
+	enum ol_level level; /* that pushes wait for */
+	uint32_t unpulled; /* of a chain: pushes since the last pull, whose buffers are kept */
 	struct ol_op ops[BENCH_WINDOW_MAX];
 };
 
 /*
  * bench_client_connect -- connect worker 0 to a server of `bytes`; wants `window` buffers
+ *
+ * addr NULL: to the chain that opts->coordinator has under opts->job; pushes then wait until they
+ * are committed, and outages of servers are waited through.
  *
  * Tries again, until timeout_ms, while there is no server or one of another size.
  * Errors: as ol_worker_open()
@@ -47,6 +52,14 @@ void bench_client_close(struct bench_client *client);
 /* bench_push_step, bench_pull_step -- one of them, waited for; arg: a struct bench_client */
 int bench_push_step(void *arg);
 int bench_pull_step(void *arg);
+
+/* bench_push_post, bench_push_wait -- the two halves of a step */
+int bench_push_post(struct bench_client *client);
+int bench_push_wait(struct bench_client *client);
+
+/* bench_push_rest -- between pushes to a chain: a pull if every buffer holds a gradient that only
+ * servers know */
+int bench_push_rest(void *arg);
 
 /* What a run with a window is bound by; ns bounds it only where iters is 0. */
 struct bench_flow {

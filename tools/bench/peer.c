@@ -77,8 +77,20 @@ static void *watch_run(void *arg)
 	return NULL;
 }
 
-static int server_open(const struct bench_peer_opts *opts, uint64_t bytes, uint32_t window,
-		       struct ol_server **ret_server, char *err)
+/* A lease has room for several heartbeats */
+static void replica_opts(const struct bench_peer_opts *opts, struct ol_server_opts *sopts)
+{
+	sopts->coordinator = opts->coordinator;
+	sopts->job = opts->job;
+	sopts->replicas = opts->replicas;
+	sopts->rank = opts->rank;
+	sopts->lease_ms = opts->lease_ms;
+	if (sopts->heartbeat_ms > opts->lease_ms / 5)
+		sopts->heartbeat_ms = opts->lease_ms / 5;
+}
+
+int bench_server_open(const struct bench_peer_opts *opts, uint64_t bytes, uint32_t window,
+		      struct ol_server **ret_server, char err[BENCH_ERR_MAX])
 {
 	struct ol_server_opts sopts;
 	uint64_t count = bytes / sizeof(float);
@@ -97,6 +109,8 @@ static int server_open(const struct bench_peer_opts *opts, uint64_t bytes, uint3
 	sopts.spin_us = opts->spin_us;
 	sopts.shared_domain = opts->shared_domain;
 	sopts.rule.lr = opts->lr;
+	if (opts->coordinator != NULL)
+		replica_opts(opts, &sopts);
 	if (opts->weights == NULL) {
 		ones = malloc(bytes);
 		if (ones == NULL) {
@@ -150,8 +164,8 @@ int bench_peer_serve_all(const struct bench_peer_opts *opts, const struct bench_
 		struct ol_server *server;
 		char text[BENCH_SIZE_TEXT_MAX];
 
-		rc = server_open(opts, sizes->bytes[i], bench_window(window, sizes->bytes[i]),
-				 &server, err);
+		rc = bench_server_open(opts, sizes->bytes[i], bench_window(window, sizes->bytes[i]),
+				       &server, err);
 		if (rc != 0)
 			return rc;
 		bench_size_format(sizes->bytes[i], text);
@@ -176,7 +190,8 @@ static void child_run(const struct bench_peer_opts *opts, int fd)
 		struct ol_server *server = NULL;
 
 		memset(&answer, 0, sizeof(answer));
-		answer.rc = server_open(opts, request.bytes, request.window, &server, answer.err);
+		answer.rc =
+			bench_server_open(opts, request.bytes, request.window, &server, answer.err);
 		if (answer.rc == 0)
 			snprintf(answer.addr, sizeof(answer.addr), "%s", ol_server_addr(server));
 		if (write(fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))

@@ -34,7 +34,19 @@ struct bench_peer_opts {
 	int cpu; /* to pin to, or BENCH_CPU_ANY */
 	const float *weights; /* the first ones; NULL: all 1 */
 	float lr;
+	/* A replica of a chain, and who pushes to one; NULL: a server by itself. */
+	const char *coordinator;
+	const char *job;
+	uint32_t replicas;
+	uint32_t rank;
+	uint32_t lease_ms;
 };
+
+struct ol_server;
+
+/* bench_server_open -- a server as these say, for one worker of `bytes`; its error, with err */
+int bench_server_open(const struct bench_peer_opts *opts, uint64_t bytes, uint32_t window,
+		      struct ol_server **ret_server, char err[BENCH_ERR_MAX]);
 
 /* bench_window -- the window a server of this size gets: as wanted, unless the slots of one worker
  * would take more than 256 MiB; at least 1 */

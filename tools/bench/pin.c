@@ -90,6 +90,22 @@ int bench_pins_choose(const char *text, struct bench_pins *ret_pins, char *err, 
 	return 0;
 }
 
+int bench_pin_nth(unsigned n)
+{
+	unsigned at = 0, count;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return BENCH_CPU_ANY;
+	count = (unsigned)CPU_COUNT(&set);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET((size_t)cpu, &set) && at++ == n % count)
+			return cpu;
+	}
+	return BENCH_CPU_ANY;
+}
+
 int bench_pin(int cpu)
 {
 	cpu_set_t set;

@@ -26,6 +26,9 @@ struct bench_pins {
  */
 int bench_pins_choose(const char *text, struct bench_pins *ret_pins, char *err, size_t err_bytes);
 
+/* bench_pin_nth -- of the processors that this process may use, the n-th, counted round */
+int bench_pin_nth(unsigned n);
+
 /* bench_pin -- this thread, and threads that it makes; BENCH_CPU_ANY does nothing. -errno */
 int bench_pin(int cpu);
 

@@ -26,6 +26,11 @@ static const struct ol_cmd measurements[] = {
 	{ "push", "a gradient, until it is known to be applied", bench_push },
 	{ "pull", "the weights, until they are whole here", bench_pull },
 	{ "train", "gradients a second of one worker, through a server and without", bench_train },
+	{ "commit", "a gradient, until every replica of a chain has it", bench_commit },
+	{ "failover", "servers of a chain are lost: until pushes are committed again",
+	  bench_failover },
+	{ "rejoin", "a lost server comes back: until it is a replica again, and what that costs",
+	  bench_rejoin },
 	{ "idle", "what a server without traffic costs", bench_idle },
 };
 
@@ -39,12 +44,14 @@ static void usage(FILE *out)
 		     "Measures on this machine, or between two (--listen, --connect).\n\n"
 		     "measurements:\n");
 	for (size_t i = 0; i < MEASUREMENT_COUNT; i++)
-		fprintf(out, "  %-6s %s\n", measurements[i].name, measurements[i].summary);
+		fprintf(out, "  %-8s %s\n", measurements[i].name, measurements[i].summary);
 	fprintf(out, "\nEach takes --help.\n\nexamples:\n"
 		     "  outlast bench push --size 64,4K --baseline\n"
 		     "  outlast bench pull -a --json pull.json\n"
 		     "  outlast bench push --mode bw --window 16 --size 1M\n"
-		     "  outlast bench train --model cnn --batch 32\n");
+		     "  outlast bench train --model cnn --batch 32\n"
+		     "  outlast bench commit --replicas 1,2,3 --size 64,4K --baseline\n"
+		     "  outlast bench failover --kills 100 --target head\n");
 }
 
 int cmd_bench(int argc, char **argv)
@@ -63,7 +70,7 @@ int cmd_bench(int argc, char **argv)
 			return measurements[i].run(argc - 1, argv + 1);
 	}
 	return ol_cmd_error(OL_EXIT_USAGE, "bench", "no such measurement", argv[1],
-			    "push, pull, train or idle");
+			    "outlast bench --help lists them");
 }
 
 /* The long option that a short one of perftest means */

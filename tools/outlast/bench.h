@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/conf.h"
+#include "bench/chain.h"
 #include "bench/peer.h"
 #include "bench/pin.h"
 
@@ -116,10 +117,57 @@ int bench_report_write(const struct bench_place *place, const json_t *report,
 /* bench_fail -- the error line; the exit code for rc */
 int bench_fail(const char *measurement, int rc, const char *err);
 
+/* Settings of the measurements of chains; first member of each program's own struct. */
+struct bench_chain_conf {
+	struct bench_place place;
+	const char *coordinator;
+	uint32_t lease_ms;
+};
+
+#define BENCH_CHAIN_FIELDS \
+	{ .help = "chain", .type = OL_CONF_GROUP }, \
+		{ .name = "coordinator", \
+		  .help = "zk:HOST:PORT,... or that of outlast coord; without it one is started", \
+		  .offset = offsetof(struct bench_chain_conf, coordinator), \
+		  .type = OL_CONF_STR }, \
+	{ \
+		.name = "lease_ms", .dflt = "1000", \
+		.help = "silence after which a server is taken for dead; heartbeats are 5 times as " \
+			"often, and at least every 50 ms", \
+		.offset = offsetof(struct bench_chain_conf, lease_ms), .type = OL_CONF_U32, \
+		.min = 10, .max = 60000 \
+	}
+
+/* bench_chain_ends -- as bench_ends_make(), and in cpus the processor of each server */
+int bench_chain_ends(const struct bench_chain_conf *conf, struct bench_ends *ends,
+		     int cpus[OL_CHAIN_MAX], char err[BENCH_ERR_MAX]);
+
+/* bench_chain_defaults -- where failure is measured, and not speed: as servers spin by themselves,
+ * nothing pinned; unless the settings say otherwise */
+void bench_chain_defaults(const struct ol_conf *conf, struct bench_place *place);
+
+/* bench_chain_print, bench_chain_report -- as bench_ends_print(), bench_report() */
+void bench_chain_print(const struct bench_ends *ends, const int cpus[OL_CHAIN_MAX],
+		       uint32_t replicas, const struct bench_chain *chain);
+json_t *bench_chain_report(const char *measurement, const struct bench_ends *ends,
+			   const int cpus[OL_CHAIN_MAX], const struct bench_chain *chain);
+
+/*
+ * bench_chain_mend -- start again whoever is gone, until the chain is whole
+ *
+ * meanwhile is called again and again; 0, or what ends this. unasked counts those that nobody had
+ * reaped: they ended by themselves.
+ */
+int bench_chain_mend(struct bench_chain *chain, int (*meanwhile)(void *arg), void *arg,
+		     uint32_t timeout_ms, unsigned *unasked, char err[BENCH_ERR_MAX]);
+
 /* The measurements: argv[0] is their name; an exit code */
 int bench_push(int argc, char **argv);
 int bench_pull(int argc, char **argv);
 int bench_train(int argc, char **argv);
+int bench_commit(int argc, char **argv);
+int bench_failover(int argc, char **argv);
+int bench_rejoin(int argc, char **argv);
 int bench_idle(int argc, char **argv);
 
 #endif /* OUTLAST_BENCH_H */

@@ -145,7 +145,7 @@ bad() { # WHAT PATTERN WORD...
 	[ -e "$tmp/never/summary.csv" ] && fail "$what: a report all the same"
 }
 
-bad "strategy" "outlast drill:*--strategies*chain*checkpoint*" --strategies none,chain
+bad "strategy" "outlast drill:*--strategies*chain*checkpoint*" --strategies none,chains
 bad "preset" "outlast drill:*preset*quick*" --preset slow
 bad "kills" "outlast drill:*--kills*" --kills 1,many
 bad "seeds" "outlast drill:*--seeds*" --seeds 0

@@ -35,6 +35,8 @@
  *  - one link to a neighbour at a time: before a new one of the same predecessor is welcomed, the
  *    old one is fenced and on_predecessor(false) called; what it rang for and was not passed on is
  *    forgotten;
+ *  - propose a first view only if it is its founder: of one that is gone by then, nobody could take
+ *    the place;
  *  - answer a hello only in a view of at least its epoch, in which its sender is the predecessor;
  *  - a link that broke is tried again until fence_successor(), whether its end is suspected or not.
  */

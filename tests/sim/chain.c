@@ -25,7 +25,7 @@
 
 enum {
 	SEEDS = 3000,
-	BREAK_SEEDS = 10000, /* within so many each rule that is left out must be missed */
+	BREAK_SEEDS = 30000, /* within so many each rule that is left out must be missed */
 	PUSHES = 30, /* of a worker */
 	WINDOW = 3,
 	ROUNDS = 6, /* of calm and storm, at most */

@@ -27,8 +27,9 @@
  *     it). Control-path calls may do all four.
  *  7. After conn_free() and dereg() return, no write under the old key can reach memory that
  *     anybody still reads: this is the fence. On verbs the queue pair is destroyed and the region
- *     deregistered; on shm a mapping cannot be taken back, so the slab must not be read again
- *     (destroy it): a late writer writes where nobody looks.
+ *     deregistered: the slab is as good as ever (caps.fence_keeps). On shm a mapping cannot be
+ *     taken back, so the slab must not be read again (destroy it): a late writer writes where
+ *     nobody looks.
  *  8. A peer can reach only what was registered for its connection (or for every connection),
  *     only with the rights given. A violation ends that connection, with an error at the
  *     violator, and changes nothing.
@@ -97,6 +98,7 @@ struct ol_xport_caps {
 	uint32_t inline_max; /* bytes a post copies at once, so the buffer is free on return */
 	uint32_t inflight_max;
 	uint32_t write_in_order; /* 1: bytes of one write become visible in address order */
+	uint32_t fence_keeps; /* 1: a slab is good for use after its writer was fenced out */
 	uint64_t write_max; /* bytes of the longest single write or read */
 	int numa_node; /* of the adapter, or OL_SLAB_NODE_ANY */
 };

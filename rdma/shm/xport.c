@@ -230,6 +230,7 @@ static void ol_shm_query(const struct ol_xport *base, struct ol_xport_caps *ret_
 		.inline_max = OL_SHM_INLINE_MAX,
 		.inflight_max = xport->inflight_max,
 		.write_in_order = 0,
+		.fence_keeps = 0,
 		.write_max = OL_SHM_WRITE_MAX,
 		.numa_node = OL_SLAB_NODE_ANY,
 	};

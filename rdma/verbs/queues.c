@@ -175,6 +175,7 @@ static int caps_probe(struct ol_xport *xport, uint8_t port)
 	xport->caps.inflight_max = xport->opts.inflight_max;
 	xport->caps.write_in_order =
 		(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) & 1) != 0;
+	xport->caps.fence_keeps = 1;
 	xport->caps.numa_node = numa_node(xport->ctx->device);
 	ibv_destroy_qp(qp);
 	rc = ol_rc_positive(ibv_query_port(xport->ctx, port, &port_attr));

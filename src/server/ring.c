@@ -14,17 +14,12 @@ static int slab_create(const struct ol_ring *ring, struct ol_slab **ret_slab)
 	return ol_slab_create(ring->bytes, ring->node, false, ret_slab);
 }
 
-static int local_reg(struct ol_ring *ring)
-{
-	return ring->ops->reg(ring->xport, NULL, ring->slab, 0, ring->bytes, OL_XPORT_ACCESS_LOCAL,
-			      &ring->local);
-}
-
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
 		 const struct ol_geometry *geo, int node)
 {
-	int rc;
+	struct ol_xport_caps caps;
 
+	ops->query(xport, &caps);
 	*ring = (struct ol_ring){ .ops = ops,
 				  .xport = xport,
 				  .payload_bytes = ol_layout_vector_bytes(geo),
@@ -32,17 +27,32 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 				  .slots = ol_layout_ring_slots(geo),
 				  .bytes = ol_layout_ring_bytes(geo),
 				  .parts_max = geo->workers_max,
+				  .keeps = caps.fence_keeps != 0,
 				  .node = node };
-	rc = slab_create(ring, &ring->slab);
+	return slab_create(ring, &ring->slab);
+}
+
+int ol_ring_reg(struct ol_ring *ring, struct ol_xport_conn *conn)
+{
+	int rc = ring->ops->reg(ring->xport, conn, ring->slab, 0, ring->bytes,
+				OL_XPORT_ACCESS_LOCAL, &ring->local);
+
 	if (rc == 0)
-		rc = local_reg(ring);
+		ring->conn = conn;
 	return rc;
+}
+
+void ol_ring_dereg(struct ol_ring *ring)
+{
+	if (ring->local != NULL)
+		ring->ops->dereg(ring->local);
+	ring->local = NULL;
+	ring->conn = NULL;
 }
 
 void ol_ring_close(struct ol_ring *ring)
 {
-	if (ring->local != NULL)
-		ring->ops->dereg(ring->local);
+	ol_ring_dereg(ring);
 	ol_slab_destroy(ring->slab);
 	ol_slab_destroy(ring->spare);
 	*ring = (struct ol_ring){ 0 };
@@ -51,7 +61,7 @@ void ol_ring_close(struct ol_ring *ring)
 void ol_ring_spare(struct ol_ring *ring)
 {
 	/* what is large is made when it is needed: two of it would be too much to keep */
-	if (ring->spare == NULL && ring->bytes <= 2 * (size_t)OL_RING_BYTES &&
+	if (!ring->keeps && ring->spare == NULL && ring->bytes <= 2 * (size_t)OL_RING_BYTES &&
 	    slab_create(ring, &ring->spare) != 0)
 		ring->spare = NULL;
 }
@@ -60,13 +70,16 @@ int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
 {
 	struct ol_slab *old = ring->slab;
 	struct ol_slab *slab = ring->spare;
-	int rc = slab != NULL ? 0 : slab_create(ring, &slab);
+	struct ol_xport_conn *conn = ring->conn;
+	int rc;
 
+	if (ring->keeps)
+		return 0;
+	rc = slab != NULL ? 0 : slab_create(ring, &slab);
 	if (rc != 0)
 		return rc;
 	ring->spare = NULL;
-	ring->ops->dereg(ring->local);
-	ring->local = NULL;
+	ol_ring_dereg(ring);
 	for (uint64_t version = first; version <= last; version++)
 		memcpy((uint8_t *)slab->addr + ol_ring_off(ring, version),
 		       ol_ring_payload(ring, version),
@@ -74,7 +87,7 @@ int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
 	ring->slab = slab;
 	ring->oldest = first;
 	ol_slab_destroy(old);
-	return local_reg(ring);
+	return conn != NULL ? ol_ring_reg(ring, conn) : 0;
 }
 
 static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_part *parts)

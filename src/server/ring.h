@@ -3,9 +3,10 @@
 /*
  * ring.h -- a replica's ring of entries: its memory, and how an entry is read from it
  *
- * Layout in replication/entry.h. The ring a predecessor could write is never kept when that is
- * fenced off: on shm a mapping cannot be taken back, so what is still needed moves to another slab
- * and the old one is destroyed. A spare is kept ready, as memory takes time to come.
+ * Layout in replication/entry.h. Where a transport cannot take memory back from a peer (shm), the
+ * ring a predecessor could write is not kept when that is fenced off: what is still needed moves
+ * to another slab and the old one is destroyed. A spare is kept ready, as memory takes time to
+ * come.
  */
 #ifndef OL_SERVER_RING_H
 #define OL_SERVER_RING_H
@@ -20,8 +21,10 @@ struct ol_ring {
 	const struct ol_xport_ops *ops;
 	struct ol_xport *xport;
 	struct ol_slab *slab;
-	struct ol_xport_region *local; /* entries are forwarded from here */
+	struct ol_xport_conn *conn; /* to the successor; NULL: there is none … */
+	struct ol_xport_region *local; /* … and for it alone: entries are forwarded from here */
 	struct ol_slab *spare; /* NULL: made when there is time */
+	bool keeps; /* the slab is good after a fence: it is never another */
 	uint64_t payload_bytes;
 	uint64_t stride;
 	size_t bytes; /* of the slab */
@@ -35,14 +38,18 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 		 const struct ol_geometry *geo, int node);
 void ol_ring_close(struct ol_ring *ring);
 
+/* ol_ring_reg -- entries will be forwarded over conn; ol_ring_dereg -- no more, conn is freed */
+int ol_ring_reg(struct ol_ring *ring, struct ol_xport_conn *conn);
+void ol_ring_dereg(struct ol_ring *ring);
+
 /*
- * ol_ring_renew -- a new slab that holds entries first … last of the old one, which is destroyed
+ * ol_ring_renew -- memory that the fenced predecessor cannot write, with entries first … last
  *
- * The connection that could write the old one, and its region, must be gone. -ENOMEM: nothing was
- * changed, and the ring must not be used.
+ * The connection that could write it, and its region, must be gone. Errors: the ring must not be
+ * used.
  */
 int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last);
-/* ol_ring_spare -- have a spare, if memory allows */
+/* ol_ring_spare -- have a spare, if there is a use for it and memory allows */
 void ol_ring_spare(struct ol_ring *ring);
 
 /* Where entry `version` lies in the slab, and in the successor's ring */

@@ -33,6 +33,8 @@ static void conn_drop(struct ol_server *server)
 		server->ops->conn_free(succ->conn);
 	}
 	succ->conn = NULL;
+	if (server->replica.ring.ops != NULL)
+		ol_ring_dereg(&server->replica.ring);
 	if (succ->acks_region != NULL)
 		server->ops->dereg(succ->acks_region);
 	succ->acks_region = NULL;
@@ -154,11 +156,14 @@ static int hello_post(struct ol_server *server)
 	return rc;
 }
 
-static int acks_make(struct ol_server *server)
+/* Where entries leave from, and where acks land */
+static int memory_make(struct ol_server *server)
 {
 	struct ol_successor *succ = &server->replica.succ;
 	int rc = ol_slab_create(OL_ACKS_BYTES, server->public_slab->node, false, &succ->acks);
 
+	if (rc == 0)
+		rc = ol_ring_reg(&server->replica.ring, succ->conn);
 	if (rc != 0)
 		return rc;
 	return server->ops->reg(server->xport, succ->conn, succ->acks, 0, OL_ACKS_BYTES,
@@ -196,7 +201,7 @@ static void accepted(struct ol_server *server, const struct ol_xport_event *even
 	if (rc == 0) {
 		succ->ring_key = ol_server_xport_rkey(accept.landing_key);
 		succ->board_key = ol_server_xport_rkey(accept.public_key);
-		rc = acks_make(server);
+		rc = memory_make(server);
 	}
 	if (rc == 0) {
 		rc = hello_post(server);

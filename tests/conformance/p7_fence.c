@@ -3,7 +3,8 @@
 /*
  * p7_fence.c -- after conn_free() and dereg() return, no write under the old key reaches memory
  * that anybody still reads, while the writer goes on writing as fast as it can; and the old key is
- * worthless on a later connection of the same writer.
+ * worthless on a later connection of the same writer. Where caps.fence_keeps says so, the very
+ * memory that was written is such memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static void fence_once(struct xp_side *side, bool dereg_first)
 		end->ops->dereg(mem.region);
 	mem.region = NULL;
 	side->conn = NULL;
-	if (!xp_is_shm()) /* on shm the old slab is not to be read again */
+	if (end->caps.fence_keeps)
 		unchanged(mem.p, WATCH_MS, "fenced memory");
 	xp_mem_close(&mem);
 	/* Most likely at the old address, with the old descriptor. */

@@ -321,6 +321,7 @@ static void a_lost_server_is_a_status(void)
 	job_join(job_fork(lose_server, &job, 0));
 	check(waitpid(job.servers[1], NULL, 0) == job.servers[1]);
 	job.shard_count = 1;
+	job.servers[1] = 0;
 	job_stop(&job);
 }
 

@@ -56,6 +56,7 @@ expect "the table" 0
 kill -9 "$a"
 until_true stat "$roles == ['head', 'tail']" || fail "without its head: $(cat "$tmp/stat.json")"
 member e 0
+e=$pid
 until_true stat "$roles == ['head', 'middle', 'tail']" || fail "back to three: $(cat "$tmp/stat.json")"
 kill -STOP "$b"
 until_true stat "$roles == ['head', 'tail']" || fail "without the one that is stopped: $(cat "$tmp/stat.json")"
@@ -71,7 +72,7 @@ printf '%s\n' "$out" >"$tmp/two.json"
 [ "$(json "$tmp/two.json" '[s["replicas"][0]["error"] is None for s in r["shards"]]')" = "[True, False]" ] ||
 	fail "one of two: $out"
 
-# without a coordinator nothing changes, and training goes on
+# without a coordinator nothing changes, and training goes on ...
 kill -TERM "$coordinator"
 ended "$coordinator" 0 "the coordinator"
 before=$(json "$tmp/stat.json" 'r["shards"][0]["replicas"][0]["version"]')
@@ -81,6 +82,11 @@ later() {
 	[ "$(json "$tmp/one.json" "r['shards'][0]['replicas'][0]['version'] > $before + 100")" = True ]
 }
 until_true later || fail "training does not go on without a coordinator: $(cat "$tmp/one.json" "$tmp/w.err")"
+# ... until there is one again: servers that run tell it of their view, and it makes the next
+kill -9 "$e"
+background c2 coord --listen "$coord" --ready-fd 3
+until_true stat "$roles == ['only']" || fail "another coordinator: $(cat "$tmp/stat.json" "$tmp/c2.err")"
+stat 'r["shards"][0]["founded"] == 1' || fail "another history: $(cat "$tmp/stat.json")"
 kill -TERM "$w"
 ended "$w" 143 "the worker"
 [ "$(json "$tmp/w.json" 'r["lost"] == 0 and r["unresolved"] == 0 and r["applied"] == r["pushed"]')" = True ] ||

@@ -107,6 +107,7 @@ int train_server_start(struct train *train, uint32_t i, enum ol_restore restore,
 
 	server->starts++;
 	server->replica = 0;
+	server->role = OL_REPLICA_NONE;
 	server->member = false;
 	server->out_ns = 0;
 	if (elsewhere) {

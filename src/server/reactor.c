@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 enum {
 	EVENTS_MAX = 64,
 	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
+	YIELD_POLLS = 16, /* as many, where others wait for the processor */
 	RETRY_MS = 1 /* until what could not be done is tried again */
 };
 
@@ -45,12 +47,13 @@ static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_
 	return 0;
 }
 
-/* poll() until it gives something, at most QUIET_POLLS times */
+/* poll() until it gives something, so many times at most */
 static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 {
+	unsigned max = server->opts.spin_yield ? YIELD_POLLS : QUIET_POLLS;
 	int count = server->ops->poll(server->xport, events, EVENTS_MAX);
 
-	for (unsigned i = 1; i < QUIET_POLLS && count == 0; i++)
+	for (unsigned i = 1; i < max && count == 0; i++)
 		count = server->ops->poll(server->xport, events, EVENTS_MAX);
 	return count;
 }
@@ -125,7 +128,10 @@ int ol_server_run(struct ol_server *server)
 			continue;
 		}
 		if (now_ns - busy_ns < spin_ns) {
-			ol_cpu_relax();
+			if (server->opts.spin_yield)
+				sched_yield();
+			else
+				ol_cpu_relax();
 			continue;
 		}
 		count = sleep_until(server, next_ns < tick_ns ? next_ns : tick_ns, now_ns);

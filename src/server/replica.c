@@ -80,7 +80,7 @@ static bool ours(const struct ol_server *server, const struct ol_member *member)
 static void coord_log(void *arg, const char *text)
 {
 	(void)arg;
-	ol_log(OL_LOG_WARN, "%s", text);
+	ol_log(OL_LOG_WARN, "coordinator: %s", text);
 }
 
 /* From the coordination handle's thread */

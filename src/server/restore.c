@@ -32,13 +32,18 @@ enum {
 	CHUNK_BYTES = 1 << 20
 };
 
+uint32_t ol_server_history(const struct ol_server *server)
+{
+	return server->replica.on ? server->replica.chain.view.founded : server->opts.epoch;
+}
+
 struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server)
 {
 	return (struct ol_ckpt_meta){
 		.geo = server->store.geo,
 		.job_id = server->opts.job_id,
 		.version = server->store.version,
-		.epoch = server->opts.epoch,
+		.epoch = ol_server_history(server),
 		.optimizer = (uint32_t)server->opts.rule.optimizer,
 	};
 }

@@ -84,7 +84,7 @@ static void begin(struct ol_server *server, uint64_t now_ns)
 	saving->begun_ns = now_ns;
 	if (ol_ckpt_writer_begin(saving->writer,
 				 ol_store_content(&server->store, server->store.snapshot),
-				 server->store.version, server->opts.epoch))
+				 server->store.version, ol_server_history(server)))
 		saving->pinned = (int)server->store.snapshot;
 	else
 		ol_counter_add(&server->store.board->checkpoints_skipped, 1);

@@ -101,7 +101,7 @@ struct ol_wire_accept {
 	struct ol_wire_rkey public_key;
 	/* An observer's and a reader's is a control page alone; a predecessor's is the ring */
 	struct ol_wire_rkey landing_key;
-	uint64_t incarnation; /* of the server process: random */
+	uint64_t incarnation; /* of the server process: random; in a chain its id in views */
 	float lr; /* of plain SGD; 0: the job has another rule */
 	uint32_t nonfinite; /* 1: a gradient may hold a NaN or an infinity */
 	uint8_t mac[OL_MAC_BYTES];

@@ -5,6 +5,7 @@
 #include "support/job.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ const char *job_transport(void)
 }
 
 static struct ol_server *running;
+static unsigned job_count; /* for names that nobody has yet */
 
 static void on_term(int signal_number)
 {
@@ -80,24 +82,27 @@ static void ready_read(int fd, char *line, size_t line_bytes)
 	check(at > 0);
 }
 
-static void server_fork(struct job *job, uint32_t shard, const char *listen)
+static void server_fork(struct job *job, uint32_t index, const char *listen)
 {
 	struct ol_server_opts opts = job->opts;
 	int fds[2];
 
-	opts.shard = shard;
+	opts.shard = index * job->shard_count / job->server_count;
+	opts.rank = index;
 	opts.listen = listen;
+	if (job->coordinator_addr[0] != '\0')
+		opts.coordinator = job->coordinator_addr;
 	check(pipe(fds) == 0);
 	fflush(NULL);
-	job->servers[shard] = fork();
-	check(job->servers[shard] >= 0);
-	if (job->servers[shard] == 0) {
+	job->servers[index] = fork();
+	check(job->servers[index] >= 0);
+	if (job->servers[index] == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(fds[0]);
 		exit(server_main(opts, job->initial, fds[1]));
 	}
 	close(fds[1]);
-	ready_read(fds[0], job->addr[shard], sizeof(job->addr[shard]));
+	ready_read(fds[0], job->addr[index], sizeof(job->addr[index]));
 	close(fds[0]);
 }
 
@@ -119,6 +124,7 @@ void job_start(struct job *job, struct ol_server_opts opts, float initial)
 
 	memset(job, 0, sizeof(*job));
 	job->shard_count = opts.shard_count;
+	job->server_count = opts.shard_count;
 	job->opts = opts;
 	job->opts.transport = job_transport();
 	job->initial = initial;
@@ -130,25 +136,115 @@ void job_start(struct job *job, struct ol_server_opts opts, float initial)
 	}
 }
 
-void job_kill(struct job *job, uint32_t shard)
+static void coordinator_main(const char *listen, int ready_fd)
 {
-	int status = 0;
+	struct ol_coordinator *coordinator;
+	char err[256];
+	int rc = ol_coordinator_open(listen, NULL, &coordinator, err, sizeof(err));
 
-	kill(job->servers[shard], SIGKILL);
-	while (waitpid(job->servers[shard], &status, 0) < 0)
-		check(errno == EINTR);
-	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	if (rc != 0) {
+		fprintf(stderr, "coordinator: %s\n", err);
+		exit(1);
+	}
+	dprintf(ready_fd, "%s\n", ol_coordinator_addr(coordinator));
+	close(ready_fd);
+	exit(ol_coordinator_run(coordinator) != 0);
 }
 
-const char *job_restart(struct job *job, uint32_t shard, bool elsewhere)
+void job_coordinator(struct job *job)
+{
+	char listen[96];
+	int fds[2];
+
+	snprintf(listen, sizeof(listen), "%s", job->coordinator_addr);
+	if (listen[0] == '\0') /* it listens in the host's name space whatever the transport */
+		snprintf(listen, sizeof(listen), "@ol-test-coord-%d-%u", (int)getpid(),
+			 job_count++);
+	check(pipe(fds) == 0);
+	fflush(NULL);
+	job->coordinator = fork();
+	check(job->coordinator >= 0);
+	if (job->coordinator == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(fds[0]);
+		coordinator_main(listen, fds[1]);
+	}
+	close(fds[1]);
+	ready_read(fds[0], job->coordinator_addr, sizeof(job->coordinator_addr));
+	close(fds[0]);
+}
+
+void job_start_chain(struct job *job, struct ol_server_opts opts, float initial)
 {
 	char listen[96];
 
-	snprintf(listen, sizeof(listen), "%s", job->addr[shard]);
+	memset(job, 0, sizeof(*job));
+	job->shard_count = opts.shard_count;
+	job->server_count = opts.shard_count * opts.replicas;
+	check(job->server_count <= JOB_SERVERS_MAX);
+	job->opts = opts;
+	job->opts.transport = job_transport();
+	job->initial = initial;
+	if (opts.coordinator == NULL)
+		job_coordinator(job);
+	else
+		snprintf(job->coordinator_addr, sizeof(job->coordinator_addr), "%s",
+			 opts.coordinator);
+	for (uint32_t i = 0; i < job->server_count; i++) {
+		addr_make(job, listen, sizeof(listen));
+		server_fork(job, i, listen);
+	}
+	for (uint32_t i = 0; i < job->shard_count; i++)
+		job_chain(job, i, opts.replicas);
+}
+
+struct ol_chain_info job_chain(const struct job *job, uint32_t shard, uint32_t count)
+{
+	struct ol_chain_info info = { 0 };
+	struct ol_chains *chains;
+	char err[256];
+
+	if (ol_chains_open(job->coordinator_addr, job->opts.job, NULL, job->shard_count, 10000,
+			   &chains, err, sizeof(err)) != 0) {
+		fprintf(stderr, "chains: %s\n", err);
+		exit(1);
+	}
+	while (ol_chains_get(chains, shard, &info) != 0 || info.count == 0 ||
+	       (count != 0 && info.count != count))
+		poll(NULL, 0, 1); /* looks at what its thread has heard */
+	ol_chains_close(chains);
+	return info;
+}
+
+int job_server_at(const struct job *job, const struct ol_chain_info *info, uint32_t at)
+{
+	for (uint32_t i = 0; i < job->server_count; i++) {
+		if (at < info->count && strcmp(job->addr[i], info->addrs[at]) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+void job_kill(struct job *job, uint32_t index)
+{
+	int status = 0;
+
+	kill(job->servers[index], SIGKILL);
+	while (waitpid(job->servers[index], &status, 0) < 0)
+		check(errno == EINTR);
+	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	job->servers[index] = 0;
+}
+
+const char *job_restart(struct job *job, uint32_t index, bool elsewhere)
+{
+	char listen[96];
+
+	snprintf(listen, sizeof(listen), "%s", job->addr[index]);
 	if (elsewhere)
 		addr_make(job, listen, sizeof(listen));
-	server_fork(job, shard, listen);
-	return job->addr[shard];
+	server_fork(job, index, listen);
+	return job->addr[index];
 }
 
 void job_fenced(pid_t pid)
@@ -163,10 +259,17 @@ void job_fenced(pid_t pid)
 
 void job_stop(struct job *job)
 {
-	for (uint32_t i = 0; i < job->shard_count; i++) {
+	for (uint32_t i = 0; i < job->server_count; i++) {
+		if (job->servers[i] == 0)
+			continue;
 		kill(job->servers[i], SIGTERM);
 		job_join(job->servers[i]);
 	}
+	if (job->coordinator == 0)
+		return;
+	kill(job->coordinator, SIGKILL);
+	while (waitpid(job->coordinator, NULL, 0) < 0)
+		check(errno == EINTR);
 }
 
 pid_t job_fork(int (*fn)(const struct job *job, long arg), const struct job *job, long arg)
@@ -206,7 +309,14 @@ struct ol_worker *job_worker_with(const struct job *job, int id, struct ol_worke
 	char err[256] = "";
 	int rc;
 
-	opts.servers = job->addrs;
+	if (job->coordinator_addr[0] != '\0') {
+		opts.coordinator = job->coordinator_addr;
+		opts.job = job->opts.job;
+		if (opts.outage == OL_OUTAGE_END)
+			opts.outage = OL_OUTAGE_WAIT;
+	} else {
+		opts.servers = job->addrs;
+	}
 	opts.transport = job_transport();
 	opts.observer = id < 0;
 	opts.worker = id < 0 ? 0 : (uint32_t)id;

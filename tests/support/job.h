@@ -17,16 +17,20 @@
 #include "outlast_server.h"
 
 enum {
-	JOB_SHARDS_MAX = 4
+	JOB_SHARDS_MAX = 4,
+	JOB_SERVERS_MAX = 16
 };
 
 struct job {
 	uint32_t shard_count;
-	pid_t servers[JOB_SHARDS_MAX];
+	uint32_t server_count; /* shards, times replicas; of shard i the first is at i * replicas */
+	pid_t servers[JOB_SERVERS_MAX]; /* 0: it is gone */
 	struct ol_server_opts opts; /* of all of them */
 	float initial;
-	char addr[JOB_SHARDS_MAX][96];
+	char addr[JOB_SERVERS_MAX][96];
 	char addrs[512]; /* with commas between */
+	pid_t coordinator; /* of chains; 0: there are none */
+	char coordinator_addr[96];
 };
 
 /* job_transport -- "shm" or "verbs"; exits 77 with a reason where it cannot be opened */
@@ -45,8 +49,20 @@ void job_stop(struct job *job);
  * job_kill -- a server dies of SIGKILL; job_restart -- start one in its place, restoring as
  * job->opts.restore says, at the same address (elsewhere: at another, which job_restart() returns)
  */
-void job_kill(struct job *job, uint32_t shard);
-const char *job_restart(struct job *job, uint32_t shard, bool elsewhere);
+void job_kill(struct job *job, uint32_t index);
+const char *job_restart(struct job *job, uint32_t index, bool elsewhere);
+
+/*
+ * job_start_chain -- the same with chains of opts.replicas servers, and an embedded coordinator if
+ * opts.coordinator is NULL; returns when every chain has its length
+ */
+void job_start_chain(struct job *job, struct ol_server_opts opts, float initial);
+/* job_coordinator -- start it; again, after its death: at the same address */
+void job_coordinator(struct job *job);
+/* job_chain -- wait until the chain of a shard has `count` full replicas (0: it is there) */
+struct ol_chain_info job_chain(const struct job *job, uint32_t shard, uint32_t count);
+/* job_server_at -- which server is at place `at` of the chain; -1 if none of ours */
+int job_server_at(const struct job *job, const struct ol_chain_info *info, uint32_t at);
 
 /* job_fenced -- wait for a process that was a server; fails unless it has fenced itself off */
 void job_fenced(pid_t pid);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* tally.c -- what a worker pushes, is told, and is given, against each other */
+
+#include "support/tally.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "outlast_server.h"
+#include "support/check.h"
+
+enum {
+	SPAN = TALLY_PARAMS / TALLY_WORKERS /* elements that a worker's gradients mark */
+};
+
+void tally_fill(float *grad, uint32_t id, uint64_t i)
+{
+	for (uint32_t e = 0; e < TALLY_PARAMS; e++)
+		grad[e] = 1.0f;
+	grad[id * SPAN + i % SPAN] = 2.0f;
+}
+
+void tally_check(const struct ol_worker *worker)
+{
+	uint64_t version, applied[TALLY_WORKERS], first, count;
+	const float *weights = ol_weights(worker, &version);
+	struct ol_job_info info;
+
+	ol_worker_info(worker, &info);
+	for (uint32_t s = 0; s < info.shard_count; s++) {
+		uint64_t total = 0;
+
+		for (uint32_t k = 0; k < TALLY_WORKERS; k++) {
+			applied[k] = ol_applied_grads(worker, s, k);
+			total += applied[k];
+		}
+		check_ok(ol_shard_span(TALLY_PARAMS, info.shard_count, s, &first, &count));
+		for (uint64_t e = first; e < first + count; e++) {
+			uint64_t mark = e % SPAN, in = applied[e / SPAN];
+			uint64_t want = total + in / SPAN + (in % SPAN > mark);
+
+			check_msg(weights[e] == -(float)want,
+				  "version %llu, applied %llu and %llu: element %llu, of gradient "
+				  "%llu of worker %llu, is %.0f, and should be -%llu",
+				  (unsigned long long)version, (unsigned long long)applied[0],
+				  (unsigned long long)applied[1], (unsigned long long)e,
+				  (unsigned long long)mark, (unsigned long long)(e / SPAN),
+				  (double)weights[e], (unsigned long long)want);
+		}
+	}
+}
+
+/* Of a chain that was founded anew versions may go back: whoever calls knows */
+static void back(struct tally *tally, const char *what, uint64_t version)
+{
+	if (tally->back++ == 0)
+		snprintf(tally->said, sizeof(tally->said), "worker %u: %s: version %llu after %llu",
+			 tally->id, what, (unsigned long long)version,
+			 (unsigned long long)tally->told);
+}
+
+static void told(struct tally *tally, const char *what, uint64_t version)
+{
+	if (version < tally->told)
+		back(tally, what, version);
+	tally->told = version;
+}
+
+int tally_push(struct tally *tally)
+{
+	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
+	struct ol_op *op = &tally->ops[tally->pushed % TALLY_FLIGHT_MAX];
+	float *grad;
+	int rc;
+
+	if (tally->pushed - tally->done >= TALLY_FLIGHT_MAX)
+		return -EAGAIN;
+	rc = ol_grad_acquire(tally->worker, &grad);
+	if (rc != 0)
+		return rc;
+	tally_fill(grad, tally->id, tally->pushed);
+	ol_weights(tally->worker, &info.base_version);
+	*op = (struct ol_op){ .level = tally->level };
+	check_ok(ol_push(tally->worker, grad, &info, op));
+	tally->pushed++;
+	return 0;
+}
+
+void tally_pull(struct tally *tally)
+{
+	if (tally->pulling)
+		return;
+	tally->pull = (struct ol_op){ 0 };
+	tally->done_before = tally->done;
+	tally->told_before = tally->told;
+	check_ok(ol_pull(tally->worker, 0, &tally->pull));
+	tally->pulling = true;
+}
+
+static void pull_look(struct tally *tally)
+{
+	if (!tally->pulling || !tally->pull.done)
+		return;
+	tally->pulling = false;
+	tally->pulls++;
+	check_ok(tally->pull.status);
+	if (tally->pull.version < tally->pulled || tally->pull.version < tally->told_before)
+		back(tally, "a pull", tally->pull.version);
+	tally->pulled = tally->pull.version;
+	check(ol_applied_grads(tally->worker, 0, tally->id) >= tally->done_before);
+	check(ol_applied_grads(tally->worker, 0, tally->id) <= tally->pushed);
+	tally_check(tally->worker);
+}
+
+void tally_look(struct tally *tally)
+{
+	struct ol_job_info info;
+
+	while (tally->done < tally->pushed) {
+		const struct ol_op *op = &tally->ops[tally->done % TALLY_FLIGHT_MAX];
+
+		if (!op->done)
+			break;
+		check_ok(op->status);
+		told(tally, "a push", op->version);
+		tally->done++;
+	}
+	ol_worker_info(tally->worker, &info);
+	told(tally, "what is newest", info.version);
+	pull_look(tally);
+}
+
+void tally_wait(struct tally *tally)
+{
+	struct ol_op *op = &tally->ops[tally->done % TALLY_FLIGHT_MAX];
+	int rc = 0;
+
+	if (tally->pulling)
+		rc = ol_worker_wait(tally->worker, &tally->pull);
+	else if (tally->done < tally->pushed)
+		rc = ol_worker_wait(tally->worker, op);
+	else
+		rc = ol_worker_poll(tally->worker);
+	check_msg(rc >= 0 || rc == -ETIMEDOUT, "worker %u: %s", tally->id, ol_strerror(rc));
+	tally_look(tally);
+}
+
+void tally_end(struct tally *tally)
+{
+	struct ol_op flush = { 0 }, pull = { 0 };
+	struct ol_link_stat stat;
+	struct ol_job_info info;
+
+	while (tally->pulling || tally->done < tally->pushed)
+		tally_wait(tally);
+	check_ok(ol_flush(tally->worker, &flush));
+	while (!flush.done)
+		(void)ol_worker_wait(tally->worker, &flush);
+	check_ok(flush.status);
+	check_ok(ol_pull(tally->worker, OL_PULL_NEWEST, &pull));
+	while (!pull.done)
+		(void)ol_worker_wait(tally->worker, &pull);
+	check_ok(pull.status);
+	check_eq(pull.local, 0);
+	tally_check(tally->worker);
+	ol_worker_info(tally->worker, &info);
+	for (uint32_t s = 0; s < info.shard_count; s++) {
+		check_eq(ol_applied_grads(tally->worker, s, tally->id), tally->pushed);
+		check_ok(ol_link_get_stat(tally->worker, s, &stat));
+		check_eq(stat.pushed, tally->pushed);
+		check_eq(stat.applied, tally->pushed);
+		check_eq(stat.lost + stat.pending + stat.late + stat.nonfinite, 0);
+	}
+}

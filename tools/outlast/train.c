@@ -482,6 +482,7 @@ static void servers_end(struct train *train)
 	uint64_t bound_ns = ol_clock_ns() + END_MAX_MS * OL_NS_PER_MS;
 	bool left = true;
 
+	train_chain_keep(train);
 	ol_worker_close(train->observer);
 	train->observer = NULL;
 	for (uint32_t i = 0; i < train_holders(train); i++) {

@@ -428,6 +428,9 @@ bool train_chain_goes_on(const struct train *train, const struct train_server *s
 /* train_chain_info -- the last that is known of a shard's view; all 0 without chains */
 struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard);
 
+/* train_chain_keep -- what the report says of views is that of now: servers are about to end */
+void train_chain_keep(struct train *train);
+
 /* train_chain_json -- members of the report; NULL: no memory */
 json_t *train_chain_json(const struct train *train);
 

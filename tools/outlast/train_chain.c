@@ -39,6 +39,7 @@ struct train_chain {
 	bool said; /* that it has */
 	int rc;
 	struct ol_chains *views;
+	struct ol_chain_info last[TRAIN_SERVERS_MAX]; /* at the end of training */
 	char addr[TRAIN_ADDR_MAX];
 	char job[48];
 };
@@ -165,6 +166,12 @@ struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard)
 	if (train->chain == NULL || ol_chains_get(train->chain->views, shard, &info) != 0)
 		info = (struct ol_chain_info){ 0 };
 	return info;
+}
+
+void train_chain_keep(struct train *train)
+{
+	for (uint32_t i = 0; train->chain != NULL && i < train->set.servers; i++)
+		train->chain->last[i] = train_chain_info(train, i);
 }
 
 static bool whole(const struct ol_chain_info *info)
@@ -482,7 +489,7 @@ static json_t *views_json(const struct train *train)
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; train->chain != NULL && i < train->set.servers; i++) {
-		struct ol_chain_info info = train_chain_info(train, i);
+		struct ol_chain_info info = train->chain->last[i];
 
 		json_array_append_new(list,
 				      json_pack("{s:i, s:i, s:i, s:i}", "epoch", (int)info.epoch,

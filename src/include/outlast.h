@@ -115,6 +115,8 @@ struct ol_worker_opts {
 	 */
 	const char *coordinator;
 	const char *job; /* name of the job there; NULL: "outlast" */
+	uint32_t spin_yield; /* 1: while it spins it lets others of its processor go first: for more
+				processes that spin than processors */
 };
 
 OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);

@@ -111,6 +111,7 @@ struct ol_server_opts {
 	 * least a second, without an answer.
 	 */
 	uint32_t refound;
+	uint32_t spin_yield; /* as in struct ol_worker_opts */
 };
 
 OL_API void ol_server_opts_init(struct ol_server_opts *opts);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -13,6 +14,7 @@
 enum {
 	EVENTS_MAX = 32,
 	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
+	YIELD_POLLS = 16, /* as many, where others wait for the processor */
 	SLEEP_MAX_MS = 50, /* a wait looks at its deadline this often … */
 	RETRY_MAX_MS = 2 /* … and at links to retry */
 };
@@ -139,12 +141,13 @@ int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 	return 0;
 }
 
-/* poll_once() until it gives something, at most QUIET_POLLS times */
+/* poll_once() until it gives something, so many times at most */
 static int poll_some(struct ol_worker *worker)
 {
+	unsigned max = worker->opts.spin_yield ? YIELD_POLLS : QUIET_POLLS;
 	int rc = poll_once(worker);
 
-	for (unsigned i = 1; i < QUIET_POLLS && rc == 0; i++)
+	for (unsigned i = 1; i < max && rc == 0; i++)
 		rc = poll_once(worker);
 	return rc;
 }
@@ -175,7 +178,10 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 		if (now_ns >= bound_ns)
 			return -ETIMEDOUT;
 		if (now_ns < spin_ns) {
-			ol_cpu_relax();
+			if (worker->opts.spin_yield)
+				sched_yield();
+			else
+				ol_cpu_relax();
 			continue;
 		}
 		probe(worker, now_ns);

@@ -67,6 +67,7 @@ int bench_client_connect(const struct bench_peer_opts *opts, const char *addr, u
 	wopts.param_count = bytes / sizeof(float);
 	wopts.window = window;
 	wopts.spin_us = opts->spin_us;
+	wopts.spin_yield = opts->spin_yield;
 	wopts.connect_timeout_ms = timeout_ms;
 	for (;;) {
 		rc = ol_worker_open(&wopts, &ret_client->worker, err, BENCH_ERR_MAX);

@@ -30,6 +30,7 @@ struct bench_peer_opts {
 	const char *listen; /* shm: "@name" or a path; verbs "host:port" */
 	const char *job_key;
 	uint32_t spin_us;
+	uint32_t spin_yield;
 	uint32_t shared_domain;
 	int cpu; /* to pin to, or BENCH_CPU_ANY */
 	const float *weights; /* the first ones; NULL: all 1 */

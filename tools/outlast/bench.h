@@ -122,6 +122,7 @@ struct bench_chain_conf {
 	struct bench_place place;
 	const char *coordinator;
 	uint32_t lease_ms;
+	bool yield;
 };
 
 #define BENCH_CHAIN_FIELDS \
@@ -130,6 +131,11 @@ struct bench_chain_conf {
 		  .help = "zk:HOST:PORT,... or that of outlast coord; without it one is started", \
 		  .offset = offsetof(struct bench_chain_conf, coordinator), \
 		  .type = OL_CONF_STR }, \
+		{ .name = "yield", \
+		  .dflt = "true", \
+		  .help = "who spins lets others of its processor go first", \
+		  .offset = offsetof(struct bench_chain_conf, yield), \
+		  .type = OL_CONF_BOOL }, \
 	{ \
 		.name = "lease_ms", .dflt = "1000", \
 		.help = "silence after which a server is taken for dead; heartbeats are 5 times as " \

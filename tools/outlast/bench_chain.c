@@ -34,6 +34,7 @@ int bench_chain_ends(const struct bench_chain_conf *conf, struct bench_ends *end
 	}
 	ends->opts.coordinator = conf->coordinator;
 	ends->opts.lease_ms = conf->lease_ms;
+	ends->opts.spin_yield = conf->yield;
 	return 0;
 }
 
@@ -61,11 +62,12 @@ void bench_chain_print(const struct bench_ends *ends, const int cpus[OL_CHAIN_MA
 	if (ends->opts.spin_us == 0)
 		printf("waits sleep at once\n");
 	else
-		printf("waits spin for %u us before they sleep\n", ends->opts.spin_us);
+		printf("waits spin for %u us before they sleep%s\n", ends->opts.spin_us,
+		       ends->opts.spin_yield ? ", and yield meanwhile" : "");
 	printf("# coordinator %s%s; lease %u ms\n", chain->coordinator,
 	       ends->opts.coordinator == NULL ? ", embedded, a process of its own" : "",
 	       ends->opts.lease_ms);
-	if (ends->opts.spin_us > 0 && (uint32_t)ends->cpus <= replicas)
+	if (ends->opts.spin_us > 0 && !ends->opts.spin_yield && (uint32_t)ends->cpus <= replicas)
 		printf("# fewer processors than processes that spin: those that wait take them from "
 		       "those that work\n");
 }
@@ -80,6 +82,7 @@ json_t *bench_chain_report(const char *measurement, const struct bench_ends *end
 	json_object_set_new(report, "server_cpus", list);
 	json_object_set_new(report, "coordinator", json_string(chain->coordinator));
 	json_object_set_new(report, "lease_ms", json_integer(ends->opts.lease_ms));
+	json_object_set_new(report, "spin_yield", json_boolean(ends->opts.spin_yield));
 	return report;
 }
 

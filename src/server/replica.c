@@ -289,6 +289,9 @@ static void propose(struct ol_server *server, uint64_t now_ns)
 	    !proposes(replica, alive, count) ||
 	    !ol_view_next(&replica->chain.view, alive, count, caught_up(replica), &rule, &next))
 		return;
+	/* a founder puts itself forward: it is sure to live */
+	if (next.founded == next.epoch && next.replicas[0].id != replica->self.id)
+		return;
 	if (replica->proposed_version == replica->state.version + 1 &&
 	    memcmp(&next, &replica->proposed, sizeof(next)) == 0 &&
 	    now_ns - replica->proposed_ns < PROPOSE_MS * OL_NS_PER_MS)

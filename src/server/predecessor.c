@@ -84,9 +84,9 @@ static void load(struct ol_server *server, struct ol_session *session, uint64_t 
 static void welcome(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
-	struct ol_chain_welcome msg = { .epoch = replica->chain.view.epoch };
-	int loading =
-		ol_chain_on_hello(&replica->chain, session->chain_hello.content_version, &msg.have);
+	struct ol_chain_welcome msg = { .have = session->chain_hello.content_version,
+					.epoch = replica->chain.view.epoch };
+	int loading = OL_CHAIN_LOAD;
 	struct ol_xport_write write = {
 		.segs = { { .off = (uintptr_t)&msg, .bytes = sizeof(msg) } },
 		.seg_count = 1,
@@ -96,7 +96,6 @@ static void welcome(struct ol_server *server, struct ol_session *session, uint64
 		.dst_off = OL_WELCOME_OFF,
 	};
 
-	msg.have = session->chain_hello.content_version;
 	if (!replica->periodic)
 		loading = ol_chain_on_hello(&replica->chain, msg.have, &msg.have);
 	if (loading < 0) {

@@ -59,6 +59,16 @@ static void outage_progress(struct ol_worker *worker)
 	}
 }
 
+/* True while a connection is made: who polls every few milliseconds is not to wait for long */
+static bool connecting(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].state == OL_LINK_DOWN)
+			return true;
+	}
+	return false;
+}
+
 /* Progress; the ops it completed are counted in worker->completed */
 static int poll_once(struct ol_worker *worker)
 {
@@ -67,6 +77,9 @@ static int poll_once(struct ol_worker *worker)
 
 	if (worker->coord != NULL)
 		ol_route_look(worker);
+	/* a transport may look seldom at what is rare; it does not in a poll that follows arm() */
+	if (connecting(worker))
+		(void)worker->ops->arm(worker->xport);
 	events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
 	if (events_count > 0 || lives_on(worker))
 		ol_worker_now(worker);

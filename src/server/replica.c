@@ -217,6 +217,20 @@ static void bury(struct ol_replica *replica, const struct ol_view *next)
 	}
 }
 
+/*
+ * Is this replica connected with its neighbours? Who is not adds nobody: where a head is cut off
+ * from all others, and they are not from each other, what it takes out one by one would come back
+ * faster, and nothing would be committed for as long as that lasts.
+ */
+static bool steady(const struct ol_replica *replica)
+{
+	const struct ol_chain *chain = &replica->chain;
+	const struct ol_member *pred = ol_view_predecessor(&chain->view, replica->self.id);
+
+	return (pred == NULL || chain->pred_up) &&
+	       (!chain->succ_full || replica->succ.state == OL_SUCCESSOR_LIVE);
+}
+
 static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
@@ -228,7 +242,7 @@ static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, ui
 		if (there(replica, i, lease_ns, now_ns))
 			alive[count++] = view->replicas[i];
 	}
-	for (uint32_t i = 0; i < replica->state.member_count; i++) {
+	for (uint32_t i = 0; steady(replica) && i < replica->state.member_count; i++) {
 		const struct ol_member *member = &replica->state.members[i];
 
 		if (ol_view_find(view, member->id) >= 0 || buried(replica, member->id))
@@ -266,6 +280,8 @@ static bool proposes(const struct ol_replica *replica, const struct ol_member *a
 /* Periodic: one that has read weights once is as good as any */
 static uint64_t caught_up(const struct ol_replica *replica)
 {
+	if (!steady(replica))
+		return 0;
 	if (!replica->periodic)
 		return ol_chain_caught_up(&replica->chain);
 	return replica->succ.told ? replica->succ.member.id : 0;

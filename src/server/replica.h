@@ -49,6 +49,7 @@ struct ol_successor {
 	uint8_t m[OL_NONCE_BYTES];
 	uint64_t since_ns; /* this attempt began */
 	uint64_t retry_ns;
+	uint32_t tries; /* since it was last live */
 	struct ol_slab *acks; /* what it writes: struct ol_chain_welcome, ol_chain_ack */
 	struct ol_xport_region *acks_region;
 	struct ol_xport_rkey ring_key;

@@ -19,7 +19,8 @@
 #include "wire/auth.h"
 
 enum {
-	RETRY_MS = 2, /* between attempts */
+	RETRY_MS = 2, /* between attempts: so long after the first … */
+	RETRY_DOUBLINGS = 6, /* … and at most 128 ms */
 	CHUNK_BYTES = 1 << 20 /* longest single write of an entry */
 };
 
@@ -59,7 +60,9 @@ static void again(struct ol_server *server, const char *why, bool suspect, uint6
 
 	conn_drop(server);
 	succ->state = OL_SUCCESSOR_IDLE;
-	succ->retry_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
+	succ->retry_ns = now_ns + (RETRY_MS * OL_NS_PER_MS << succ->tries);
+	if (succ->tries < RETRY_DOUBLINGS)
+		succ->tries++;
 	ol_chain_on_successor_down(&server->replica.chain);
 	if (suspect)
 		ol_replica_suspect(server, OL_NEIGHBOUR_SUCCESSOR, why, now_ns);
@@ -102,6 +105,7 @@ void ol_successor_connect(struct ol_server *server, const struct ol_member *memb
 	struct ol_successor *succ = &server->replica.succ;
 
 	conn_drop(server);
+	succ->tries = 0;
 	succ->member = *member;
 	start(server, now_ns);
 }
@@ -251,6 +255,7 @@ static void welcomed(struct ol_server *server, uint64_t now_ns)
 		return;
 	}
 	succ->state = OL_SUCCESSOR_LIVE;
+	succ->tries = 0;
 	ol_word_store(&server->store.board->linked_ns, now_ns);
 	if (!welcome.loading)
 		succ->pinned = -1;

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * system.c -- the whole system in one thread from a seed: whatever happens, what is promised holds
+ *
+ *	sim-system                      seeds that once failed, then new ones for a while
+ *	sim-system --seed N [--trace]   one of them
+ *	sim-system --seeds A..B         so many
+ *	sim-system --mutate NAME        seeds until a fault of the product's is found
+ *
+ * Servers, workers, chains and the outage queue are the product's own; the transport, the
+ * coordinator, the clock and memory are simulated (world/sim.h). Runs are made in a child process:
+ * if that dies, its seed is known.
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "sim/world/check.h"
+#include "sim/world/cluster.h"
+#include "sim/world/coord.h"
+#include "sim/world/fault.h"
+#include "sim/world/mutate.h"
+#include "sim/world/net.h"
+#include "sim/world/sim.h"
+
+enum {
+	SECONDS = 45, /* of a run without arguments */
+	TWICE_SEEDS = 10, /* are run twice: the same seed is the same history */
+	MUTATE_SEEDS = 3000, /* within so many a mutation is to be found */
+	TAIL_LINES = 60, /* of the trace, of a run that failed */
+	LINE_BYTES = 240,
+	TEXT_BYTES = 512,
+};
+
+/* Seeds that found something, once */
+static const uint64_t kept[] = { 0 };
+
+/* What a child tells, up to its last moment */
+struct report {
+	uint64_t seed;
+	uint64_t runs;
+	uint64_t doomed;
+	uint64_t checks;
+	uint64_t virtual_ns;
+	uint64_t digest;
+	bool failed;
+	char failure[TEXT_BYTES];
+	char scenario[TEXT_BYTES];
+	char faults[TEXT_BYTES];
+	uint64_t lines;
+	char tail[TAIL_LINES][LINE_BYTES];
+};
+
+static struct report *report;
+
+static void tail_add(const char *line)
+{
+	snprintf(report->tail[report->lines++ % TAIL_LINES], LINE_BYTES, "%s", line);
+}
+
+static void log_line(void *arg, enum ol_log_level level, const char *file, int line,
+		     const char *text)
+{
+	(void)arg;
+	(void)file;
+	(void)line;
+	sim_say("[%s] %s", ol_log_level_str(level), text);
+}
+
+/* ---- one run ---- */
+
+static void storm_over(void *arg, uint64_t tag)
+{
+	(void)arg;
+	(void)tag;
+	fault_end();
+	cluster_calm();
+}
+
+static void play(void)
+{
+	uint64_t bound_ns = sim_now() + cluster.scenario.storm_ns + cluster.scenario.heal_ns;
+	uint64_t steps = 0;
+	char state[TEXT_BYTES];
+
+	while (sim_step()) {
+		if (++steps % 64 != 0)
+			continue;
+		if (cluster_done())
+			return;
+		cluster.doomed = check_doom();
+		if (cluster.doomed)
+			return;
+		if (sim_now() > bound_ns) {
+			cluster_state(state, sizeof(state));
+			sim_fail("check_converged", "%" PRIu64 " ms after the last fault: %s",
+				 cluster.scenario.heal_ns / SIM_MS, state);
+		}
+	}
+}
+
+/* True: all is well */
+static bool run_seed(uint64_t seed, bool trace, bool calm)
+{
+	report->seed = seed;
+	ol_log_level_set(trace ? OL_LOG_DEBUG : OL_LOG_ERROR);
+	sim_begin(seed, trace);
+	net_begin();
+	coord_begin();
+	cluster_begin();
+	cluster_text(report->scenario, sizeof(report->scenario));
+	sim_say("seed %" PRIu64 ": %s", seed, report->scenario);
+	fault_begin(calm);
+	sim_at(cluster.scenario.storm_ns, storm_over, NULL, 0);
+	play();
+	fault_text(report->faults, sizeof(report->faults));
+	report->failed = sim_failure() != NULL;
+	if (report->failed)
+		snprintf(report->failure, sizeof(report->failure), "%s", sim_failure());
+	report->runs++;
+	report->doomed += cluster.doomed;
+	report->checks += cluster.checks;
+	report->virtual_ns += sim_now() - 1000 * SIM_S;
+	report->digest = sim_random() ^ sim_now();
+	sim_end();
+	return !report->failed;
+}
+
+/* ---- many runs, in a child ---- */
+
+struct range {
+	uint64_t first;
+	uint64_t last;
+	unsigned seconds; /* 0: to the last */
+	bool trace;
+	bool tail; /* the trace goes into the report */
+	bool calm;
+};
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int child(const struct range *range)
+{
+	double end_s = now_s() + range->seconds;
+
+	for (uint64_t seed = range->first; seed <= range->last; seed++) {
+		if (!run_seed(seed, range->trace || range->tail, range->calm))
+			return 1;
+		if (range->seconds != 0 && now_s() > end_s)
+			break;
+	}
+	return 0;
+}
+
+/* 0: all is well */
+static int in_child(const struct range *range)
+{
+	int status = 0;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0) {
+		perror("fork");
+		exit(1);
+	}
+	if (pid == 0) {
+		int rc;
+
+		sim_trace_to(range->tail ? tail_add : NULL);
+		rc = child(range);
+		fflush(stdout);
+		_exit(rc);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) <= 1)
+		return WEXITSTATUS(status);
+	snprintf(report->failure, sizeof(report->failure), "the run died: %s %d",
+		 WIFSIGNALED(status) ? "signal" : "exit",
+		 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return 2;
+}
+
+static void tail_show(uint64_t seed, bool calm)
+{
+	struct range again = { .first = seed, .last = seed, .tail = true, .calm = calm };
+	char failure[TEXT_BYTES];
+
+	memcpy(failure, report->failure, sizeof(failure));
+	report->lines = 0;
+	in_child(&again);
+	printf("seed %" PRIu64 ": %s\n  faults: %s\n", seed, report->scenario, report->faults);
+	for (uint64_t i = report->lines > TAIL_LINES ? report->lines - TAIL_LINES : 0;
+	     i < report->lines; i++)
+		printf("%s\n", report->tail[i % TAIL_LINES]);
+	printf("seed %" PRIu64 " FAILED: %s\n", seed, failure);
+}
+
+/* 0: no seed of the range failed */
+static int run_range(const struct range *range)
+{
+	double start_s = now_s();
+	uint64_t runs = report->runs;
+	int rc = range->trace ? child(range) : in_child(range); /* traced: good for a debugger */
+
+	if (rc != 0) {
+		if (range->trace)
+			printf("seed %" PRIu64 " FAILED: %s\n", report->seed, report->failure);
+		else
+			tail_show(report->seed, range->calm);
+		return 1;
+	}
+	printf("%" PRIu64 " seeds passed, %" PRIu64 " of them lost a whole chain, %.1f a second; "
+	       "%" PRIu64 " checks, %.0f virtual seconds\n",
+	       report->runs - runs, report->doomed,
+	       (double)(report->runs - runs) / (now_s() - start_s), report->checks,
+	       (double)report->virtual_ns / 1e9);
+	return 0;
+}
+
+static int run_twice(void)
+{
+	for (uint64_t seed = 1; seed <= TWICE_SEEDS; seed++) {
+		struct range one = { .first = seed, .last = seed };
+		uint64_t digest;
+
+		if (run_range(&one) != 0)
+			return 1;
+		digest = report->digest;
+		if (run_range(&one) != 0)
+			return 1;
+		if (digest != report->digest) {
+			printf("seed %" PRIu64 " is not the same history twice\n", seed);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* 0: it was found */
+static int run_mutation(enum mutation mutation)
+{
+	struct range range = { .first = 1, .last = MUTATE_SEEDS };
+
+	mutate_set(mutation);
+	if (in_child(&range) == 0) {
+		printf("%-16s not found in %u seeds\n", mutate_name(mutation), MUTATE_SEEDS);
+		return 1;
+	}
+	printf("%-16s found with seed %" PRIu64 ": %.160s\n", mutate_name(mutation), report->seed,
+	       report->failure);
+	mutate_set(MUTATE_NOTHING);
+	return 0;
+}
+
+static int run_mutations(const char *name)
+{
+	int rc = 0;
+
+	for (unsigned i = MUTATE_NOTHING + 1; i < MUTATE_COUNT; i++) {
+		if (strcmp(name, "all") == 0 || strcmp(name, mutate_name(i)) == 0)
+			rc |= run_mutation((enum mutation)i);
+	}
+	return rc;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: sim-system [--seed N | --seeds A..B] [--trace] [--calm] "
+			"[--mutate NAME|all] [--seconds N]\n");
+	return 2;
+}
+
+static int run_kept(void)
+{
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		struct range one = { .first = kept[i], .last = kept[i] };
+
+		if (run_range(&one) != 0)
+			return 1;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct range range = { .first = 1, .last = UINT64_MAX, .seconds = SECONDS };
+	const char *mutate = NULL;
+	bool chosen = false;
+
+	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (report == MAP_FAILED)
+		return 1;
+	ol_log_sink_set(log_line, NULL);
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--trace") == 0) {
+			range.trace = true;
+		} else if (strcmp(argv[i], "--calm") == 0) {
+			range.calm = true;
+		} else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+			range.first = range.last = strtoull(argv[++i], NULL, 10);
+			chosen = true;
+		} else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc &&
+			   sscanf(argv[++i], "%" SCNu64 "..%" SCNu64, &range.first, &range.last) ==
+				   2) {
+			chosen = true;
+		} else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc) {
+			range.seconds = (unsigned)strtoul(argv[++i], NULL, 10);
+		} else if (strcmp(argv[i], "--mutate") == 0 && i + 1 < argc) {
+			mutate = argv[++i];
+		} else {
+			return usage();
+		}
+	}
+	if (mutate != NULL && strcmp(mutate, "all") == 0)
+		return run_mutations(mutate);
+	if (mutate != NULL) {
+		if (mutate_find(mutate) == MUTATE_COUNT)
+			return usage();
+		if (!chosen)
+			return run_mutations(mutate);
+		mutate_set(mutate_find(mutate));
+	}
+	if (chosen) {
+		range.seconds = 0;
+		return run_range(&range);
+	}
+	return run_kept() != 0 || run_twice() != 0 || run_range(&range) != 0;
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* check.c -- what must hold, as check.h names it */
+
+#include "sim/world/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/server_internal.h"
+#include "sim/world/coord.h"
+#include "sim/world/mutate.h"
+#include "sim/world/wrap.h"
+#include "worker/worker_internal.h"
+
+enum {
+	HISTORIES_MAX = 512,
+	VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_MAX + 2,
+	PROCESS_BYTES_MAX = 64 << 20
+};
+
+/* What one version of one history holds, once it is known for good */
+struct history {
+	uint32_t shard;
+	uint32_t id; /* epoch in which it was founded; without a chain, of its server */
+	uint64_t hashes[VERSIONS_MAX]; /* 0: not known yet */
+};
+
+static struct {
+	struct history *histories[HISTORIES_MAX];
+	uint32_t history_count;
+	float first[CLUSTER_SHARDS_MAX * 1024];
+	float expected[CLUSTER_SHARDS_MAX * 1024]; /* of an exact scenario, at its end */
+	uint64_t right[CLUSTER_SHARDS_MAX][VERSIONS_MAX]; /* of an exact scenario: hashes */
+	struct {
+		uint32_t founded;
+		uint64_t version;
+	} shown[CLUSTER_SHARDS_MAX]; /* newest that a worker was told is committed */
+	uint32_t heads[CLUSTER_SHARDS_MAX]; /* newest epoch that had a head … */
+	uint64_t head_ids[CLUSTER_SHARDS_MAX]; /* … and who that was */
+} known;
+
+static bool strict_chain(void)
+{
+	return cluster.scenario.chain && cluster.scenario.every == 0;
+}
+
+static uint64_t hash(const void *bytes, size_t count)
+{
+	const uint8_t *at = bytes;
+	uint64_t sum = 0xcbf29ce484222325ULL, word;
+
+	for (; count >= 8; count -= 8, at += 8) {
+		memcpy(&word, at, 8);
+		sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
+		sum ^= sum >> 29;
+	}
+	for (; count > 0; count--)
+		sum = (sum ^ *at++) * 0x100000001b3ULL;
+	return sum | 1;
+}
+
+/* Of a table and weights; not of the snapshot's head, which counts since the last restore */
+static uint64_t content_hash(const struct ol_geometry *geo, const void *table, const float *weights)
+{
+	const size_t head = sizeof(struct ol_snapshot_head);
+
+	return hash((const uint8_t *)table + head, ol_layout_table_bytes(geo) - head) * 31 +
+	       hash(weights, geo->shard_len * 4);
+}
+
+const float *check_first_weights(uint32_t shard)
+{
+	return known.first + cluster_first(shard);
+}
+
+/* ---- the one right way of an exact scenario ---- */
+
+static void expect_shard(uint32_t shard)
+{
+	struct ol_geometry geo = { .param_count = cluster.params,
+				   .shard_first = cluster_first(shard),
+				   .shard_len = cluster_len(shard),
+				   .shard = shard,
+				   .shard_count = cluster.scenario.shards,
+				   .workers_max = CLUSTER_WORKERS_MAX,
+				   .window = cluster.scenario.window,
+				   .consistency = OL_CONSISTENCY_SYNC };
+	struct ol_update_rule rule = { .optimizer = OL_OPTIMIZER_SGD, .lr = 0.05f, .sum = 1 };
+	void *memory = __real_calloc(1, ol_layout_public_bytes(&geo) + 4096);
+	uint8_t *at = (uint8_t *)memory + 4096 - (uintptr_t)memory % 4096;
+	float *grads = __real_calloc(CLUSTER_WORKERS_MAX, cluster.params * sizeof(float));
+	float *whole = __real_calloc(1, cluster.params * sizeof(float));
+	struct ol_contribution contributions[CLUSTER_WORKERS_MAX];
+	struct ol_store store;
+
+	if (memory == NULL || grads == NULL || whole == NULL ||
+	    ol_store_init(&store, &geo, &rule, at, check_first_weights(shard)) != 0)
+		abort();
+	for (uint32_t step = 0; step <= cluster.scenario.pushes; step++) {
+		const uint8_t *content = ol_store_content(&store, store.snapshot);
+
+		memcpy(whole + geo.shard_first, ol_store_weights(&store), geo.shard_len * 4);
+		known.right[shard][step] = content_hash(&geo, content, ol_store_weights(&store));
+		if (step == cluster.scenario.pushes)
+			break;
+		for (uint32_t w = 0; w < cluster.scenario.workers; w++) {
+			float *grad = grads + (size_t)w * cluster.params;
+
+			worker_gradient(w, step, whole, grad);
+			contributions[w] = (struct ol_contribution){ .grad = grad + geo.shard_first,
+								     .seq = step + 1,
+								     .grads = 1,
+								     .scale = 1.0f,
+								     .worker = w };
+		}
+		ol_store_apply(&store, contributions, cluster.scenario.workers,
+			       (unsigned)ol_store_target(&store, 0));
+	}
+	memcpy(known.expected + geo.shard_first, ol_store_weights(&store), geo.shard_len * 4);
+	__real_free(whole);
+	__real_free(grads);
+	__real_free(memory);
+}
+
+void check_begin(void)
+{
+	memset(&known, 0, sizeof(known));
+	if (!cluster.scenario.exact)
+		return;
+	for (uint32_t i = 0; i < cluster.params; i++)
+		known.first[i] = (float)sim_below(1000) / 500.0f - 1.0f;
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++)
+		expect_shard(k);
+}
+
+/* ---- content ---- */
+
+/* A push takes effect once, and the table counts what is there */
+static void check_once(const char *who, uint32_t shard, uint64_t version, const void *table,
+		       const float *weights)
+{
+	const struct ol_applied *applied =
+		(const struct ol_applied *)(const void *)((const uint8_t *)table +
+							  sizeof(struct ol_snapshot_head));
+	uint64_t sum = 0;
+
+	for (uint32_t w = 0; w < CLUSTER_WORKERS_MAX; w++) {
+		uint64_t ones = 0;
+
+		sum += applied[w].grads;
+		if (cluster.scenario.exact)
+			continue;
+		for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
+			float value = weights[w * CLUSTER_PUSHES_MAX + i];
+
+			if (value != 0.0f && value != 1.0f)
+				sim_fail("check_once",
+					 "%s, shard %u, version %llu: push %u of worker %u took "
+					 "effect %g times",
+					 who, shard, (unsigned long long)version, i, w,
+					 (double)value);
+			ones += value == 1.0f;
+		}
+		if (ones != applied[w].grads)
+			sim_fail("check_once",
+				 "%s, shard %u, version %llu: %llu gradients of worker %u are in "
+				 "the weights, the table says %llu",
+				 who, shard, (unsigned long long)version, (unsigned long long)ones,
+				 w, (unsigned long long)applied[w].grads);
+	}
+	if (sum < version)
+		sim_fail("check_once", "%s, shard %u: version %llu has %llu gradients", who, shard,
+			 (unsigned long long)version, (unsigned long long)sum);
+}
+
+static struct history *history_of(uint32_t shard, uint32_t id)
+{
+	struct history *history;
+
+	for (uint32_t i = 0; i < known.history_count; i++) {
+		if (known.histories[i]->shard == shard && known.histories[i]->id == id)
+			return known.histories[i];
+	}
+	if (known.history_count == HISTORIES_MAX)
+		return NULL;
+	history = sim_alloc(sizeof(*history));
+	history->shard = shard;
+	history->id = id;
+	known.histories[known.history_count++] = history;
+	return history;
+}
+
+/* One version, one content */
+static void check_whole(const char *who, uint32_t shard, uint32_t id, uint64_t version,
+			uint64_t sum)
+{
+	struct history *history = history_of(shard, id);
+
+	if (version >= VERSIONS_MAX)
+		sim_fail("check_whole", "%s, shard %u: version %llu, there are no so many pushes",
+			 who, shard, (unsigned long long)version);
+	if (cluster.scenario.exact && sum != known.right[shard][version])
+		sim_fail("check_whole", "%s, shard %u: version %llu is not what it should be", who,
+			 shard, (unsigned long long)version);
+	if (cluster.scenario.every != 0 || history == NULL)
+		return;
+	if (history->hashes[version] == 0)
+		history->hashes[version] = sum;
+	else if (history->hashes[version] != sum)
+		sim_fail("check_whole",
+			 "%s, shard %u: version %llu of history %u is not what it was", who, shard,
+			 (unsigned long long)version, id);
+}
+
+/* ---- servers ---- */
+
+/* Newest version that is there for good */
+static uint64_t final_of(const struct ol_server *server)
+{
+	if (!server->replica.on)
+		return server->store.version;
+	return server->replica.chain.committed < server->store.version
+		       ? server->replica.chain.committed
+		       : server->store.version;
+}
+
+static uint32_t history_id(const struct ol_server *server)
+{
+	return server->replica.on ? server->replica.chain.view.founded : server->opts.epoch;
+}
+
+static void check_content(struct server_slot *slot)
+{
+	const struct ol_server *server = slot->server;
+	const struct ol_store *store = &server->store;
+	uint64_t version = store->version, last;
+
+	if (server->restoring.active || (server->replica.on && !server->replica.chain.loaded)) {
+		slot->hashed = slot->agreed = 0;
+		return;
+	}
+	if (slot->hashed != version + 1) {
+		const uint8_t *content = ol_store_content(store, store->snapshot);
+
+		check_once(slot->addr, slot->shard, version, content, ol_store_weights(store));
+		slot->hashes[version % 128] =
+			content_hash(&store->geo, content, ol_store_weights(store));
+		if (slot->hashed == 0 || slot->hashed > version + 1)
+			slot->agreed = version; /* it began with these */
+		slot->hashed = version + 1;
+		if (slot->agreed == version)
+			slot->agreed = version - (version > 0);
+	}
+	last = final_of(server);
+	while (slot->agreed < last) {
+		slot->agreed++;
+		check_whole(slot->addr, slot->shard, history_id(server), slot->agreed,
+			    slot->hashes[slot->agreed % 128]);
+	}
+}
+
+/* One head an epoch */
+static void check_fenced(const struct server_slot *slot)
+{
+	const struct ol_server *server = slot->server;
+	const struct ol_chain *chain = &server->replica.chain;
+
+	if (!server->replica.on || !ol_chain_is_head(chain))
+		return;
+	if (chain->view.epoch > known.heads[slot->shard]) {
+		known.heads[slot->shard] = chain->view.epoch;
+		known.head_ids[slot->shard] = chain->id;
+	} else if (chain->view.epoch == known.heads[slot->shard] &&
+		   chain->id != known.head_ids[slot->shard]) {
+		sim_fail("check_fenced", "shard %u, epoch %u has two heads", slot->shard,
+			 chain->view.epoch);
+	}
+}
+
+static void check_bounded(const struct server_slot *slot)
+{
+	const struct ol_server *server = slot->server;
+	const struct ol_chain *chain = &server->replica.chain;
+	size_t bytes = sim_process_bytes(slot->process);
+
+	if (server->queue_count > server->queue_size ||
+	    server->batch_count > server->opts.workers_max)
+		sim_fail("check_bounded", "%s: %u in the queue, %u in the batch", slot->addr,
+			 server->queue_count, server->batch_count);
+	if (ol_replica_strict(server) && chain->received - ol_chain_freed(chain) > chain->slots)
+		sim_fail("check_bounded", "%s: the ring of %u holds %llu to %llu", slot->addr,
+			 chain->slots, (unsigned long long)ol_chain_freed(chain),
+			 (unsigned long long)chain->received);
+	if (bytes > PROCESS_BYTES_MAX)
+		sim_fail("check_bounded", "%s holds %zu bytes", slot->addr, bytes);
+}
+
+/* All that count have what was shown */
+static void check_committed(uint32_t shard)
+{
+	const struct ol_view *view = coord_view(shard);
+
+	if (!strict_chain() || view == NULL || view->founded != known.shown[shard].founded)
+		return;
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		const struct ol_server *server = cluster.servers[i].server;
+		int at;
+
+		if (server == NULL || cluster.servers[i].shard != shard)
+			continue;
+		at = ol_view_find(view, server->incarnation);
+		if (at < 0 || (uint32_t)at >= view->count ||
+		    server->replica.chain.view.founded != view->founded)
+			continue;
+		if (server->replica.chain.received < known.shown[shard].version)
+			sim_fail("check_committed",
+				 "%s counts in epoch %u and has %llu; %llu is committed",
+				 cluster.servers[i].addr, view->epoch,
+				 (unsigned long long)server->replica.chain.received,
+				 (unsigned long long)known.shown[shard].version);
+	}
+}
+
+void check_server(struct server_slot *slot)
+{
+	if (slot->server == NULL)
+		return;
+	cluster.checks++;
+	check_content(slot);
+	check_fenced(slot);
+	check_bounded(slot);
+	check_committed(slot->shard);
+}
+
+/* ---- workers ---- */
+
+static void check_accounts(const struct worker_slot *slot)
+{
+	struct ol_link_stat stat;
+
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		uint64_t gone;
+
+		if (ol_link_get_stat(slot->worker, k, &stat) != 0)
+			return;
+		gone = stat.applied + stat.nonfinite + stat.late + stat.queue_dropped + stat.lost;
+		if (gone + stat.pending != stat.pushed || stat.pending > stat.pushed ||
+		    stat.pushed > slot->next - slot->first ||
+		    stat.pushed + slot->pushing < slot->next - slot->first)
+			sim_fail(
+				"check_accounts",
+				"worker %u, shard %u: of %llu pushes (it made %u) %llu are applied, "
+				"%llu late, %llu lost, %llu dropped by the queue",
+				slot->index, k, (unsigned long long)stat.pushed,
+				slot->next - slot->first, (unsigned long long)stat.applied,
+				(unsigned long long)stat.late, (unsigned long long)stat.lost,
+				(unsigned long long)stat.queue_dropped);
+		if (stat.nonfinite != 0 || (stat.late != 0 && !cluster.scenario.sync) ||
+		    (stat.lost != 0 && cluster.scenario.every == 0))
+			sim_fail("check_accounts",
+				 "worker %u, shard %u: %llu lost, %llu late, %llu not finite",
+				 slot->index, k, (unsigned long long)stat.lost,
+				 (unsigned long long)stat.late, (unsigned long long)stat.nonfinite);
+	}
+}
+
+void check_worker(struct worker_slot *slot)
+{
+	const struct ol_worker *worker = slot->worker;
+
+	if (worker == NULL || !worker->started)
+		return;
+	cluster.checks++;
+	check_accounts(slot);
+	for (uint32_t k = 0; k < worker->link_count && strict_chain(); k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (link->reader->state != OL_PEER_LIVE)
+			continue;
+		if (known.shown[k].founded < link->founded) {
+			known.shown[k].founded = link->founded;
+			known.shown[k].version = 0;
+		}
+		if (known.shown[k].founded == link->founded &&
+		    known.shown[k].version < link->version) {
+			known.shown[k].version = link->version;
+			check_committed(k);
+		}
+	}
+}
+
+static void check_monotone(struct worker_slot *slot, uint32_t shard, uint32_t id, uint64_t version)
+{
+	if (cluster.scenario.every == 0 &&
+	    (id < slot->histories[shard] ||
+	     (id == slot->histories[shard] && version < slot->versions[shard])))
+		sim_fail("check_monotone",
+			 "worker %u, shard %u: version %llu of history %u after %llu of %u",
+			 slot->index, shard, (unsigned long long)version, id,
+			 (unsigned long long)slot->versions[shard], slot->histories[shard]);
+	slot->histories[shard] = id;
+	slot->versions[shard] = version;
+}
+
+void check_pull(struct worker_slot *slot)
+{
+	const struct ol_worker *worker = slot->worker;
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	char who[32];
+
+	snprintf(who, sizeof(who), "a pull of worker %u", slot->index);
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+		const float *weights = mirror->weights + link->geo.shard_first;
+		uint64_t version = mirror->versions[k];
+
+		check_once(who, k, version, mirror->applied[k], weights);
+		check_whole(who, k, mirror->histories[k], version,
+			    content_hash(&link->geo, mirror->applied[k], weights));
+		check_monotone(slot, k, mirror->histories[k], version);
+	}
+	sim_say("pulled %llu of history %u", (unsigned long long)mirror->versions[0],
+		mirror->histories[0]);
+}
+
+/* A push that was done, and was not dropped, is in the weights */
+static void check_done(const struct worker_slot *slot, uint32_t shard, const float *weights)
+{
+	const float *own = weights + slot->index * CLUSTER_PUSHES_MAX;
+
+	for (uint32_t i = 0; i < slot->next; i++) {
+		const struct push *push = &slot->pushes[i];
+
+		if (!push->done || push->status != 0 || push->local)
+			continue;
+		if (own[i] != 1.0f)
+			sim_fail("check_committed",
+				 "shard %u: push %u of worker %u was done and is not there", shard,
+				 i, slot->index);
+	}
+}
+
+void check_finished(struct worker_slot *slot)
+{
+	const struct ol_worker *worker = slot->worker;
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	struct ol_link_stat stat;
+
+	for (uint32_t i = slot->first; i < slot->next; i++) {
+		if (!slot->pushes[i].done)
+			sim_fail("check_converged", "worker %u: push %u is not done after a flush",
+				 slot->index, i);
+	}
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		if (ol_link_get_stat(slot->worker, k, &stat) == 0 && stat.pending != 0)
+			sim_fail("check_converged", "worker %u: %llu are pending after a flush",
+				 slot->index, (unsigned long long)stat.pending);
+		if (!cluster.scenario.exact && cluster.scenario.every == 0)
+			check_done(slot, k, mirror->weights + cluster_first(k));
+	}
+	if (cluster.scenario.exact &&
+	    memcmp(mirror->weights, known.expected, cluster.params * sizeof(float)) != 0)
+		sim_fail("check_whole",
+			 "worker %u: the last weights are not bit for bit those of "
+			 "an undisturbed run",
+			 slot->index);
+}
+
+/* ---- ends ---- */
+
+void check_exit(const struct sim_process *process)
+{
+	if (sim_process_blocks(process) != 0)
+		sim_fail("check_leaks", "%s ends and leaves %zu blocks of memory",
+			 sim_process_name(process), sim_process_blocks(process));
+}
+
+static const struct ol_server *server_of(uint64_t id)
+{
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		if (cluster.servers[i].server != NULL &&
+		    sim_process_alive(cluster.servers[i].process) &&
+		    cluster.servers[i].server->incarnation == id)
+			return cluster.servers[i].server;
+	}
+	return NULL;
+}
+
+static bool replicas_alike(uint32_t shard)
+{
+	const struct ol_view *view = coord_view(shard);
+	const struct ol_server *first = view != NULL ? server_of(view->replicas[0].id) : NULL;
+	uint64_t bytes;
+
+	if (first == NULL || view->count < cluster.scenario.replicas)
+		return false;
+	bytes = ol_layout_content_bytes(&first->store.geo);
+	for (uint32_t i = 1; i < view->count && cluster.scenario.every == 0; i++) {
+		const struct ol_server *other = server_of(view->replicas[i].id);
+
+		if (other == NULL || other->store.version != first->store.version ||
+		    !other->replica.chain.loaded)
+			return false;
+		if (memcmp(ol_store_content(&first->store, first->store.snapshot),
+			   ol_store_content(&other->store, other->store.snapshot), bytes) != 0)
+			sim_fail("check_converged", "shard %u: replicas of version %llu differ",
+				 shard, (unsigned long long)first->store.version);
+	}
+	return true;
+}
+
+bool check_replicas(void)
+{
+	for (uint32_t k = 0; cluster.scenario.chain && k < cluster.scenario.shards; k++) {
+		if (!cluster.closing && !replicas_alike(k))
+			return false;
+	}
+	return true;
+}
+
+bool check_doom(void)
+{
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		const struct ol_view *view = cluster.scenario.chain ? coord_view(k) : NULL;
+		uint32_t here = 0;
+
+		if (view == NULL || cluster.scenario.refound)
+			continue;
+		for (uint32_t i = 0; i < view->count; i++)
+			here += server_of(view->replicas[i].id) != NULL;
+		if (here == 0)
+			return true;
+	}
+	return false;
+}
+
+/* ---- every version is looked at, also where several are made in one turn ---- */
+
+SIM_WRAP(void, ol_policy_on_update, struct ol_policy *policy, uint64_t version, uint64_t now_ns);
+
+void __wrap_ol_policy_on_update(struct ol_policy *policy, uint64_t version, uint64_t now_ns)
+{
+	__real_ol_policy_on_update(policy, version, now_ns);
+	for (uint32_t i = 0; sim_process_self() != NULL && i < cluster.server_count; i++) {
+		if (cluster.servers[i].process == sim_process_self() &&
+		    cluster.servers[i].server != NULL)
+			check_content(&cluster.servers[i]);
+	}
+}

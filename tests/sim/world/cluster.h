@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * cluster.h -- a job in a simulated world: its servers, its workers, and who starts them again
+ *
+ * Push i of worker w adds 1 to float w * pushes_max + i of every shard and to nothing else: weights
+ * say what has taken effect, and how often. Or, in an exact scenario, gradients are made from the
+ * weights, and each version has one right content, computed beforehand.
+ */
+#ifndef OL_TESTS_SIM_WORLD_CLUSTER_H
+#define OL_TESTS_SIM_WORLD_CLUSTER_H
+
+#include "outlast.h"
+#include "outlast_server.h"
+#include "sim/world/sim.h"
+
+enum {
+	CLUSTER_SHARDS_MAX = 2,
+	CLUSTER_SERVERS_MAX = 4, /* of a shard, one of them to spare */
+	CLUSTER_WORKERS_MAX = 3,
+	CLUSTER_PUSHES_MAX = 64, /* of a worker, those that came too late for a step included */
+};
+
+struct scenario {
+	bool chain; /* with a coordinator; else one server a shard, that is started again */
+	bool refound;
+	bool sync;
+	bool exact;
+	bool workers_die;
+	uint32_t shards;
+	uint32_t replicas;
+	uint32_t servers; /* of a shard */
+	uint32_t every;
+	uint32_t workers;
+	uint32_t window;
+	uint32_t pushes; /* of a worker */
+	uint32_t lease_ms;
+	uint32_t heartbeat_ms;
+	uint32_t retry_ms;
+	enum ol_outage outage;
+	enum ol_queue queue;
+	uint64_t compute_ns; /* of a worker, for one gradient */
+	uint64_t storm_ns; /* how long there are faults */
+	uint64_t heal_ns; /* within so long after them all is done */
+};
+
+struct server_slot {
+	uint32_t shard;
+	uint32_t index;
+	uint32_t place;
+	uint32_t life;
+	struct sim_process *process;
+	struct ol_server *server; /* NULL: it is not open */
+	char addr[OL_ADDR_MAX];
+	uint64_t hashed; /* version + 1 that was looked at last */
+	uint64_t agreed; /* versions up to here were compared with what others had */
+	uint64_t hashes[128]; /* of the last versions */
+};
+
+struct push {
+	bool begun;
+	bool done;
+	bool local; /* was queued: it may be one of many in a delta */
+	int status;
+	struct ol_op op;
+};
+
+struct worker_slot {
+	uint32_t index;
+	uint32_t place;
+	uint32_t life;
+	struct sim_process *process;
+	struct ol_worker *worker;
+	uint32_t next; /* push */
+	uint32_t first; /* push of this life */
+	uint32_t steps; /* that it took part in */
+	uint32_t pushing; /* 1: its next one is not yet with the library */
+	bool finished;
+	struct push pushes[CLUSTER_PUSHES_MAX];
+	struct ol_op pull;
+	uint64_t versions[CLUSTER_SHARDS_MAX]; /* pulled last … */
+	uint32_t histories[CLUSTER_SHARDS_MAX]; /* … of this history */
+	uint64_t applied[CLUSTER_SHARDS_MAX]; /* gradients of its own in them */
+	uint64_t pulls;
+};
+
+struct cluster {
+	struct scenario scenario;
+	struct server_slot servers[CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX];
+	uint32_t server_count;
+	struct worker_slot workers[CLUSTER_WORKERS_MAX];
+	bool calm; /* there are no faults any more */
+	bool closing; /* workers have finished: servers are stopped */
+	bool doomed; /* more has died than a chain can lose */
+	bool host_dies; /* the process that is being killed goes with its host */
+	uint64_t calm_ns;
+	uint32_t params;
+	uint64_t checks;
+};
+
+extern struct cluster cluster;
+
+/* cluster_begin -- draw a scenario from the seed, start everybody */
+void cluster_begin(void);
+/* cluster_text -- what is played, in one line */
+void cluster_text(char *text, size_t bytes);
+/* cluster_calm -- faults have ended */
+void cluster_calm(void);
+/* cluster_done -- everybody has left */
+bool cluster_done(void);
+/* cluster_state -- who is where, for a run that does not end */
+void cluster_state(char *text, size_t bytes);
+
+uint64_t cluster_len(uint32_t shard);
+uint64_t cluster_first(uint32_t shard);
+
+/* worker.c */
+void worker_main(void *arg);
+/* worker_gradient -- what worker w pushes as its i-th; weights: of an exact scenario */
+void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad);
+
+#endif /* OL_TESTS_SIM_WORLD_CLUSTER_H */

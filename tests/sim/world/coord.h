@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * coord.h -- the coordinator of a simulated world, and the handles of replication/coord.h to it
+ *
+ * As an ensemble of ZooKeeper servers behaves: sessions with leases, members as long as their
+ * session, views by compare-and-set, news of a change to everybody, to each at another time, of
+ * views and of members apart. While it is away no session ends and nothing changes.
+ */
+#ifndef OL_TESTS_SIM_WORLD_COORD_H
+#define OL_TESTS_SIM_WORLD_COORD_H
+
+#include "replication/coord.h"
+#include "sim/world/sim.h"
+
+enum {
+	COORD_PLACE = 0, /* its host */
+	COORD_SHARDS_MAX = 4
+};
+
+void coord_begin(void);
+/* coord_away -- it answers nobody, until it is back */
+void coord_away(bool away);
+/* coord_expire -- end the session of a process, as if it had not been heard of for its lease */
+void coord_expire(const struct sim_process *process);
+void coord_process_gone(const struct sim_process *process);
+void coord_process_continues(const struct sim_process *process);
+/* coord_view -- in force; NULL: there is none */
+const struct ol_view *coord_view(uint32_t shard);
+uint32_t coord_member_count(uint32_t shard);
+
+#endif /* OL_TESTS_SIM_WORLD_COORD_H */

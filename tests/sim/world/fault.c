@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* fault.c -- kills, stops, cuts and the like, drawn from the seed */
+
+#include "sim/world/fault.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/server_internal.h"
+#include "sim/world/cluster.h"
+#include "sim/world/coord.h"
+#include "sim/world/net.h"
+
+enum fault {
+	FAULT_KILL, /* a server; its host tells everybody */
+	FAULT_POWER, /* a server with its host, which tells nobody, and is back after a while */
+	FAULT_STOP, /* a server, for less than its lease */
+	FAULT_STOP_LONG, /* for more */
+	FAULT_DRAG, /* it is slow for a while */
+	FAULT_CUT, /* between two hosts, in one direction */
+	FAULT_CUT_BOTH,
+	FAULT_AWAY, /* the coordinator */
+	FAULT_EXPIRE, /* a session, though its process is well */
+	FAULT_WORKER_STOP,
+	FAULT_WORKER_DRAG,
+	FAULT_WORKER_KILL,
+	FAULT_KINDS
+};
+
+static const char *const names[FAULT_KINDS] = { "kill",   "power",  "stop",     "stop-long",
+						"drag",   "cut",    "cut-both", "away",
+						"expire", "w-stop", "w-drag",   "w-kill" };
+
+static struct {
+	bool over;
+	uint32_t weights[FAULT_KINDS]; /* 0: not in this run */
+	uint32_t total;
+	uint64_t every_ns; /* on average */
+	uint32_t counts[FAULT_KINDS];
+} faults;
+
+static void next_fault(void);
+
+/* ---- who can be spared ---- */
+
+static bool well(const struct server_slot *slot)
+{
+	return slot->server != NULL && sim_process_alive(slot->process) &&
+	       !sim_process_stopped(slot->process);
+}
+
+/* Is there another replica that counts, and is well? */
+static bool spared(const struct server_slot *slot)
+{
+	const struct ol_view *view = cluster.scenario.chain ? coord_view(slot->shard) : NULL;
+
+	if (view == NULL || cluster.scenario.refound)
+		return true;
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		const struct server_slot *other = &cluster.servers[i];
+		int at;
+
+		if (other == slot || other->shard != slot->shard || !well(other))
+			continue;
+		at = ol_view_find(view, other->server->incarnation);
+		if (at >= 0 && (uint32_t)at < view->count)
+			return true;
+	}
+	return false;
+}
+
+static struct server_slot *any_server(void)
+{
+	struct server_slot *slot = &cluster.servers[sim_below(cluster.server_count)];
+
+	return sim_process_alive(slot->process) ? slot : NULL;
+}
+
+static uint32_t any_place(void)
+{
+	return sim_below(1 + cluster.server_count + cluster.scenario.workers);
+}
+
+/* ---- what is made good again ---- */
+
+static void goes_on(void *arg, uint64_t tag)
+{
+	(void)tag;
+	sim_say("%s goes on", sim_process_name(arg));
+	sim_process_continue(arg);
+}
+
+static void is_quick(void *arg, uint64_t tag)
+{
+	(void)tag;
+	sim_process_drag(arg, 0);
+}
+
+static void is_healed(void *arg, uint64_t tag)
+{
+	(void)arg;
+	sim_say("%u to %u is whole again", (unsigned)(tag >> 8), (unsigned)(tag & 0xff));
+	net_cut((uint32_t)(tag >> 8), (uint32_t)(tag & 0xff), false);
+}
+
+static void is_back(void *arg, uint64_t tag)
+{
+	(void)arg;
+	(void)tag;
+	sim_say("the coordinator is back");
+	coord_away(false);
+}
+
+static void host_is_back(void *arg, uint64_t place)
+{
+	(void)arg;
+	net_host_lost((uint32_t)place, false);
+}
+
+/* ---- faults ---- */
+
+static uint64_t lease_ns(void)
+{
+	return cluster.scenario.lease_ms * SIM_MS;
+}
+
+static void stop(struct sim_process *process, uint64_t low_ns, uint64_t high_ns)
+{
+	if (!sim_process_alive(process) || sim_process_stopped(process))
+		return;
+	sim_say("%s is stopped", sim_process_name(process));
+	sim_process_stop(process);
+	sim_at(sim_between(low_ns, high_ns), goes_on, process, 0);
+}
+
+static void kill_server(struct server_slot *slot, bool power)
+{
+	if (!spared(slot))
+		return;
+	cluster.host_dies = power;
+	if (power) {
+		net_host_lost(slot->place, true);
+		sim_at(sim_between(10 * SIM_MS, 3 * lease_ns()), host_is_back, NULL, slot->place);
+	}
+	sim_process_kill(slot->process);
+	cluster.host_dies = false;
+}
+
+static void cut(bool both)
+{
+	uint32_t a = any_place(), b = any_place();
+	uint64_t until_ns = sim_between(SIM_MS, 3 * lease_ns());
+
+	if (a == b)
+		return;
+	sim_say("%u to %u is cut", a, b);
+	net_cut(a, b, true);
+	sim_at(until_ns, is_healed, NULL, (uint64_t)a << 8 | b);
+	if (!both)
+		return;
+	sim_say("%u to %u is cut", b, a);
+	net_cut(b, a, true);
+	sim_at(until_ns, is_healed, NULL, (uint64_t)b << 8 | a);
+}
+
+static void to_worker(enum fault fault)
+{
+	struct worker_slot *slot = &cluster.workers[sim_below(cluster.scenario.workers)];
+
+	if (!sim_process_alive(slot->process))
+		return;
+	if (fault == FAULT_WORKER_STOP) {
+		stop(slot->process, SIM_MS, 2 * lease_ns());
+	} else if (fault == FAULT_WORKER_DRAG) {
+		sim_process_drag(slot->process, sim_between(SIM_MS / 10, 20 * SIM_MS));
+		sim_at(sim_between(10 * SIM_MS, SIM_S), is_quick, slot->process, 0);
+	} else if (cluster.scenario.workers_die) {
+		sim_process_kill(slot->process);
+	}
+}
+
+static void to_server(enum fault fault)
+{
+	struct server_slot *slot = any_server();
+
+	if (slot == NULL)
+		return;
+	if (fault == FAULT_KILL || fault == FAULT_POWER) {
+		kill_server(slot, fault == FAULT_POWER);
+	} else if (fault == FAULT_STOP) {
+		stop(slot->process, SIM_MS, lease_ns() * 3 / 4);
+	} else if (fault == FAULT_STOP_LONG && spared(slot)) {
+		stop(slot->process, lease_ns(), 4 * lease_ns());
+	} else if (fault == FAULT_DRAG) {
+		sim_process_drag(slot->process, sim_between(SIM_MS / 10, lease_ns() / 3));
+		sim_at(sim_between(10 * SIM_MS, SIM_S), is_quick, slot->process, 0);
+	}
+}
+
+static void away(void)
+{
+	sim_say("the coordinator is away");
+	coord_away(true);
+	sim_at(sim_between(SIM_MS, 6 * lease_ns()), is_back, NULL, 0);
+}
+
+static void happen(enum fault fault)
+{
+	const struct server_slot *slot;
+
+	faults.counts[fault]++;
+	switch (fault) {
+	case FAULT_KILL:
+	case FAULT_POWER:
+	case FAULT_STOP:
+	case FAULT_STOP_LONG:
+	case FAULT_DRAG:
+		to_server(fault);
+		break;
+	case FAULT_CUT:
+	case FAULT_CUT_BOTH:
+		cut(fault == FAULT_CUT_BOTH);
+		break;
+	case FAULT_AWAY:
+		away();
+		break;
+	case FAULT_EXPIRE:
+		slot = any_server();
+		if (slot != NULL)
+			coord_expire(slot->process);
+		break;
+	case FAULT_WORKER_STOP:
+	case FAULT_WORKER_DRAG:
+	case FAULT_WORKER_KILL:
+		to_worker(fault);
+		break;
+	case FAULT_KINDS:
+		break;
+	}
+}
+
+static void due(void *arg, uint64_t tag)
+{
+	uint32_t at = sim_below(faults.total);
+
+	(void)arg;
+	(void)tag;
+	if (faults.over)
+		return;
+	for (uint32_t i = 0; i < FAULT_KINDS; i++) {
+		if (at < faults.weights[i]) {
+			happen((enum fault)i);
+			break;
+		}
+		at -= faults.weights[i];
+	}
+	next_fault();
+}
+
+static void next_fault(void)
+{
+	sim_at(sim_between(0, 2 * faults.every_ns), due, NULL, 0);
+}
+
+void fault_begin(bool none)
+{
+	memset(&faults, 0, sizeof(faults));
+	for (uint32_t i = 0; i < FAULT_KINDS; i++) {
+		faults.weights[i] = sim_ppm(450000) ? 1 + sim_below(10) : 0;
+		if (i >= FAULT_AWAY && i <= FAULT_EXPIRE && !cluster.scenario.chain)
+			faults.weights[i] = 0;
+		faults.total += faults.weights[i];
+	}
+	faults.every_ns = sim_between(20 * SIM_MS, 600 * SIM_MS);
+	faults.over = none || faults.total == 0;
+	if (!faults.over)
+		next_fault();
+}
+
+void fault_end(void)
+{
+	faults.over = true;
+	net_heal();
+	coord_away(false);
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		sim_process_continue(cluster.servers[i].process);
+		sim_process_drag(cluster.servers[i].process, 0);
+	}
+	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
+		sim_process_continue(cluster.workers[i].process);
+		sim_process_drag(cluster.workers[i].process, 0);
+	}
+}
+
+void fault_text(char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < FAULT_KINDS && used < bytes; i++) {
+		if (faults.counts[i] > 0)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%s %u",
+						 used > 0 ? ", " : "", names[i], faults.counts[i]);
+	}
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* mutate.c -- calls between rooms of the product that a mutation changes on their way */
+
+#include "sim/world/mutate.h"
+
+#include <string.h>
+
+#include "rdma/order.h"
+#include "server/server_internal.h"
+#include "sim/world/cluster.h"
+#include "sim/world/wrap.h"
+#include "store/kernels.h"
+
+enum {
+	GRADS_MAX = 64
+};
+
+SIM_WRAP(struct ol_applied, ol_store_applied, const struct ol_store *store, uint32_t worker);
+SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint64_t version,
+	 bool with_state);
+SIM_WRAP(void, ol_chain_init, struct ol_chain *chain, uint64_t id, uint32_t slots,
+	 const struct ol_chain_ops *ops, void *env);
+SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
+
+static enum mutation chosen;
+
+static const char *const names[MUTATE_COUNT] = {
+	[MUTATE_NOTHING] = "nothing",
+	[MUTATE_NO_FENCE] = "no-fence",
+	[MUTATE_NO_READ_FENCE] = "no-read-fence",
+	[MUTATE_BELL_FIRST] = "bell-first",
+	[MUTATE_NO_DEDUP] = "no-dedup",
+	[MUTATE_EARLY_ACK] = "early-ack",
+	[MUTATE_LOST_TABLE] = "lost-table",
+	[MUTATE_EARLY_PUBLISH] = "early-publish",
+	[MUTATE_NO_PREDECESSOR_FENCE] = "old-predecessor",
+	[MUTATE_REAPPLY] = "apply-twice",
+};
+
+void mutate_set(enum mutation mutation)
+{
+	chosen = mutation;
+}
+
+bool mutation(enum mutation mutation)
+{
+	return chosen == mutation;
+}
+
+const char *mutate_name(unsigned index)
+{
+	return names[index];
+}
+
+enum mutation mutate_find(const char *name)
+{
+	unsigned i = 0;
+
+	while (i < MUTATE_COUNT && strcmp(names[i], name) != 0)
+		i++;
+	return (enum mutation)i;
+}
+
+struct ol_applied __wrap_ol_store_applied(const struct ol_store *store, uint32_t worker)
+{
+	if (mutation(MUTATE_NO_DEDUP))
+		return (struct ol_applied){ 0 };
+	return __real_ol_store_applied(store, worker);
+}
+
+void __wrap_ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t version,
+			     bool with_state)
+{
+	if (mutation(MUTATE_LOST_TABLE))
+		memset(ol_store_content(store, snapshot), 0, ol_layout_table_bytes(&store->geo));
+	__real_ol_store_restore(store, snapshot, version, with_state);
+}
+
+/* ---- the chain's actions ---- */
+
+static struct ol_chain_ops ops;
+static const struct ol_chain_ops *real_ops;
+
+static int apply(void *env, uint64_t version)
+{
+	struct ol_server *server = env;
+	struct ol_replica *replica = &server->replica;
+	int rc = real_ops->apply(env, version);
+
+	if (rc == 0 && mutation(MUTATE_REAPPLY) && replica->chain.role == OL_CHAIN_MIDDLE)
+		rc = real_ops->apply(env, version);
+	if (rc != 0 || !mutation(MUTATE_EARLY_ACK) || replica->chain.role != OL_CHAIN_HEAD)
+		return rc;
+	for (uint32_t i = 0; i < ol_ring_head(&replica->ring, version)->parts; i++) {
+		const struct ol_entry_part *part = &ol_ring_parts(&replica->ring, version)[i];
+		struct ol_session *session = &server->sessions[part->worker];
+
+		if (session->state != OL_SESSION_LIVE)
+			continue;
+		session->slots[part->slot].seq = part->seq;
+		session->slots[part->slot].status = 0;
+		ol_ingest_ack(server, session, part->slot, replica->now_ns);
+	}
+	return 0;
+}
+
+static void keep_predecessor(void *env)
+{
+	(void)env;
+}
+
+void __wrap_ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
+			  const struct ol_chain_ops *given, void *env)
+{
+	real_ops = given;
+	ops = *given;
+	ops.apply = apply;
+	if (mutation(MUTATE_NO_PREDECESSOR_FENCE))
+		ops.fence_predecessor = keep_predecessor;
+	__real_ol_chain_init(chain, id, slots, sim_active() ? &ops : given, env);
+}
+
+/* ---- updates that others see half-done ---- */
+
+/* The words that say that a version is whole, before it is */
+static void publish_early(const float *weights)
+{
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		struct ol_server *server = cluster.servers[i].server;
+		const uint8_t *at = (const uint8_t *)weights;
+
+		if (cluster.servers[i].process != sim_process_self() || server == NULL)
+			continue;
+		for (uint32_t k = 0; k < OL_SNAPSHOTS; k++) {
+			const uint8_t *content = ol_store_content(&server->store, k);
+
+			if (at < content ||
+			    at >= content + ol_layout_content_bytes(&server->store.geo))
+				continue;
+			ol_word_store(&server->store.board->line.end[k], server->store.version + 2);
+			ol_word_store(&server->store.board->line.published,
+				      ol_published_make(server->store.version + 1, k));
+		}
+	}
+}
+
+static unsigned update_range(const struct ol_kernel_args *args, size_t first, size_t count)
+{
+	const float *grads[GRADS_MAX];
+	struct ol_kernel_args part = *args;
+
+	for (unsigned i = 0; i < args->grad_count; i++)
+		grads[i] = args->grads[i] + first;
+	part.grads = grads;
+	part.len = count;
+	part.weights += first;
+	part.new_weights += first;
+	for (unsigned i = 0; i < 2; i++) {
+		if (part.state[i] == NULL)
+			continue;
+		part.state[i] += first;
+		part.new_state[i] += first;
+	}
+	return __real_ol_kernels_best()->update(&part);
+}
+
+static unsigned update(const struct ol_kernel_args *args)
+{
+	size_t half = args->len / 2;
+	unsigned done;
+
+	if (args->grad_count > GRADS_MAX || half == 0 || sim_process_self() == NULL ||
+	    !sim_ppm(sim_nature.kernel_ppm))
+		return __real_ol_kernels_best()->update(args);
+	done = update_range(args, 0, half);
+	if (done != args->grad_count)
+		return done;
+	if (mutation(MUTATE_EARLY_PUBLISH))
+		publish_early(args->new_weights);
+	sim_pause(sim_between(0, 50 * SIM_US));
+	return update_range(args, half, args->len - half);
+}
+
+const struct ol_kernels *__wrap_ol_kernels_best(void)
+{
+	static struct ol_kernels kernels;
+
+	if (!sim_active())
+		return __real_ol_kernels_best();
+	kernels = *__real_ol_kernels_best();
+	kernels.update = update;
+	return &kernels;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * mutate.h -- faults of the product and of the transport, put in on purpose
+ *
+ * None is in the product: each is done where the linker sends a call through the simulation, or by
+ * the simulated transport. What is worth checking is found out by what is missed without it.
+ */
+#ifndef OL_TESTS_SIM_WORLD_MUTATE_H
+#define OL_TESTS_SIM_WORLD_MUTATE_H
+
+#include <stdbool.h>
+
+enum mutation {
+	MUTATE_NOTHING,
+	MUTATE_NO_FENCE, /* writes land after conn_free() and dereg() */
+	MUTATE_NO_READ_FENCE, /* a read does not wait for earlier ones */
+	MUTATE_BELL_FIRST, /* a doorbell may ring before its write has landed */
+	MUTATE_NO_DEDUP, /* a server does not say what it has of a worker */
+	MUTATE_EARLY_ACK, /* a head acknowledges what the tail does not have yet */
+	MUTATE_LOST_TABLE, /* a restored snapshot forgets `applied` */
+	MUTATE_EARLY_PUBLISH, /* the end word is set before the data are there */
+	MUTATE_NO_PREDECESSOR_FENCE, /* a view is adopted with the old predecessor still writing */
+	MUTATE_REAPPLY, /* a replica in the middle applies every entry twice */
+	MUTATE_COUNT
+};
+
+void mutate_set(enum mutation mutation);
+bool mutation(enum mutation mutation);
+/* mutate_name -- of an index below MUTATE_COUNT */
+const char *mutate_name(unsigned mutation);
+/* mutate_find -- MUTATE_COUNT: there is none of that name */
+enum mutation mutate_find(const char *name);
+
+#endif /* OL_TESTS_SIM_WORLD_MUTATE_H */

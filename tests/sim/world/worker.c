@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* worker.c -- the training loop of a simulated worker: the application of the library */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/world/check.h"
+#include "sim/world/cluster.h"
+#include "sim/world/net.h"
+
+enum {
+	OPEN_TIMEOUT_MS = 1500,
+	OP_TIMEOUT_MS = 700,
+};
+
+static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
+{
+	uint64_t x = ((uint64_t)a << 40) ^ ((uint64_t)b << 20) ^ c;
+
+	x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return (uint32_t)(x >> 33);
+}
+
+void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
+{
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		float *part = grad + cluster_first(k);
+		uint64_t len = cluster_len(k);
+
+		memset(part, 0, len * sizeof(*part));
+		if (!cluster.scenario.exact) {
+			part[w * CLUSTER_PUSHES_MAX + i] = -1.0f;
+			continue;
+		}
+		for (uint32_t n = 0; n < len; n++)
+			part[n] = 0.3f * weights[cluster_first(k) + n] +
+				  (float)(mix(w, i, n) % 2000) / 1000.0f - 1.0f;
+	}
+}
+
+static void servers_text(char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < cluster.server_count; i++)
+		used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? "," : "",
+					 cluster.servers[i].addr);
+}
+
+/* True: it is open. False: it is not, now */
+static bool opened(struct worker_slot *slot)
+{
+	char servers[256], err[256] = "";
+	struct ol_worker_opts opts;
+	int rc;
+
+	ol_worker_opts_init(&opts);
+	servers_text(servers, sizeof(servers));
+	opts.transport = "sim";
+	opts.job_key = "simulated";
+	opts.worker = slot->index;
+	opts.connect_timeout_ms = OPEN_TIMEOUT_MS;
+	opts.op_timeout_ms = OP_TIMEOUT_MS;
+	opts.retry_timeout_ms = cluster.scenario.retry_ms;
+	opts.spin_us = 0;
+	opts.outage = cluster.scenario.outage;
+	opts.outage_timeout_ms = 0;
+	opts.lease_ms = cluster.scenario.lease_ms;
+	opts.queue = cluster.scenario.queue;
+	opts.queue_max = 4;
+	if (cluster.scenario.chain)
+		opts.coordinator = "sim";
+	else
+		opts.servers = servers;
+	rc = ol_worker_open(&opts, &slot->worker, err, sizeof(err));
+	if (rc == 0)
+		return true;
+	sim_say("cannot open: %s", err);
+	if (rc != OL_E_NO_SERVER && rc != OL_E_WORKER_ID && rc != OL_E_FULL && rc != OL_E_AUTH)
+		sim_fail("check_survives", "worker %u cannot open: %d, %s", slot->index, rc, err);
+	slot->worker = NULL;
+	return false;
+}
+
+/* Pushes that are done since the last look */
+static void pushes_look(struct worker_slot *slot)
+{
+	for (uint32_t i = slot->first; i < slot->next; i++) {
+		struct push *push = &slot->pushes[i];
+
+		if (!push->begun || push->done || !push->op.done)
+			continue;
+		push->done = true;
+		push->status = push->op.status;
+		push->local = push->op.local;
+		slot->steps += push->status == 0;
+		sim_say("push %u is done: %d, version %llu%s", i, push->status,
+			(unsigned long long)push->op.version, push->local ? ", local" : "");
+		if (push->status != 0 && push->status != OL_E_LATE && push->status != OL_E_LOST)
+			sim_fail("check_survives", "worker %u: push %u ends with %d", slot->index,
+				 i, push->status);
+	}
+}
+
+static void progress(struct worker_slot *slot)
+{
+	int rc = ol_worker_poll(slot->worker);
+
+	if (rc < 0)
+		sim_fail("check_survives", "worker %u: poll ends with %d", slot->index, rc);
+	pushes_look(slot);
+}
+
+static void await(struct worker_slot *slot, struct ol_op *op)
+{
+	while (!op->done) {
+		int rc = ol_worker_wait(slot->worker, op);
+
+		pushes_look(slot);
+		if (rc < 0 && rc != -ETIMEDOUT && !op->done)
+			sim_fail("check_survives", "worker %u: wait ends with %d", slot->index, rc);
+	}
+	pushes_look(slot);
+}
+
+static void pull(struct worker_slot *slot, unsigned flags)
+{
+	int rc;
+
+	while ((rc = ol_pull(slot->worker, flags, &slot->pull)) == -EBUSY) {
+		progress(slot);
+		sim_pause(SIM_MS);
+	}
+	if (rc != 0)
+		sim_fail("check_survives", "worker %u: pull ends with %d", slot->index, rc);
+	await(slot, &slot->pull);
+	if (slot->pull.status == OL_E_TORN)
+		return; /* weights change faster than it reads */
+	if (slot->pull.status != 0)
+		sim_fail("check_survives", "worker %u: pull ends with status %d", slot->index,
+			 slot->pull.status);
+	slot->pulls++;
+	check_pull(slot);
+}
+
+static float *buffer(struct worker_slot *slot)
+{
+	float *grad;
+	int rc;
+
+	while ((rc = ol_grad_acquire(slot->worker, &grad)) != 0) {
+		if (rc == -ENOBUFS)
+			pull(slot, 0);
+		else if (rc != -EAGAIN)
+			sim_fail("check_survives", "worker %u: acquire ends with %d", slot->index,
+				 rc);
+		progress(slot);
+		sim_pause(sim_between(SIM_US, SIM_MS));
+	}
+	return grad;
+}
+
+/* One gradient, computed at the weights that were pulled last */
+static struct push *push_one(struct worker_slot *slot)
+{
+	float *grad = buffer(slot);
+	struct ol_push_info info = { .samples = 1 };
+	uint32_t i = slot->next;
+	struct push *push = &slot->pushes[i];
+	const float *weights = ol_weights(slot->worker, &info.base_version);
+	int rc;
+
+	if (cluster.scenario.exact)
+		i = (uint32_t)info.base_version;
+	worker_gradient(slot->index, i, weights, grad);
+	slot->next++;
+	slot->pushing = 1;
+	push->begun = true;
+	push->op.level = cluster.scenario.chain && cluster.scenario.every == 0 ? OL_LEVEL_COMMITTED
+									       : OL_LEVEL_APPLIED;
+	sim_say("push %u at %llu", slot->next - 1, (unsigned long long)info.base_version);
+	rc = ol_push(slot->worker, grad, &info, &push->op);
+	slot->pushing = 0;
+	if (rc != 0)
+		sim_fail("check_survives", "worker %u: push ends with %d", slot->index, rc);
+	pushes_look(slot);
+	return push;
+}
+
+static void compute(struct worker_slot *slot)
+{
+	if (sim_ppm(300000))
+		progress(slot);
+	sim_pause(sim_between(0, cluster.scenario.compute_ns));
+}
+
+static void train_async(struct worker_slot *slot)
+{
+	while (slot->next < cluster.scenario.pushes) {
+		struct push *push;
+
+		if (slot->pulls == 0 || sim_ppm(500000))
+			pull(slot, sim_ppm(300000) ? OL_PULL_NEWEST : 0);
+		compute(slot);
+		push = push_one(slot);
+		if (sim_ppm(300000))
+			await(slot, &push->op);
+	}
+}
+
+/* A step each; what came too late for one is done again for the next */
+static void train_sync(struct worker_slot *slot)
+{
+	while (slot->steps < cluster.scenario.pushes && slot->next < CLUSTER_PUSHES_MAX) {
+		pull(slot, OL_PULL_NEWEST);
+		compute(slot);
+		await(slot, &push_one(slot)->op);
+	}
+}
+
+static bool all_finished(void)
+{
+	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
+		if (!cluster.workers[i].finished)
+			return false;
+	}
+	return true;
+}
+
+void worker_main(void *arg)
+{
+	struct worker_slot *slot = arg;
+	struct ol_worker *worker;
+	struct ol_op flush = { 0 };
+
+	while (!opened(slot))
+		sim_pause(sim_between(SIM_MS, 50 * SIM_MS));
+	sim_say("is in");
+	slot->pulls = 0;
+	if (cluster.scenario.sync)
+		train_sync(slot);
+	else
+		train_async(slot);
+	sim_say("has pushed all");
+	while (!cluster.calm) {
+		pull(slot, 0);
+		sim_pause(sim_between(SIM_MS, 100 * SIM_MS));
+	}
+	if (ol_flush(slot->worker, &flush) != 0)
+		sim_fail("check_survives", "worker %u cannot flush", slot->index);
+	await(slot, &flush);
+	pull(slot, OL_PULL_NEWEST);
+	check_finished(slot);
+	slot->finished = true;
+	sim_say("has finished");
+	/* its mirror may be all that there is, until all have pulled */
+	while (!all_finished()) {
+		progress(slot);
+		sim_pause(10 * SIM_MS);
+	}
+	worker = slot->worker;
+	slot->worker = NULL;
+	ol_worker_close(worker);
+}

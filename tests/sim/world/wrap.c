@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * wrap.c -- what the product asks of the system, answered by the world
+ *
+ * The linker sends these calls here (--wrap in tests/CMakeLists.txt). Outside of a run they go on
+ * to the system.
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/world/sim.h"
+#include "sim/world/wrap.h"
+
+enum {
+	LOOK_MIN_NS = 40, /* what a look at the clock takes */
+	LOOK_MAX_NS = 400
+};
+
+struct sim_nature sim_nature;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+	if (sim_process_self() == NULL && !sim_active())
+		return __real_clock_gettime(clock, ret_time);
+	if (sim_process_self() != NULL) {
+		sim_clock_move(sim_between(LOOK_MIN_NS, LOOK_MAX_NS));
+		sim_preempt(sim_nature.preempt_ppm);
+	}
+	ret_time->tv_sec = (time_t)(sim_now() / SIM_S);
+	ret_time->tv_nsec = (long)(sim_now() % SIM_S);
+	return 0;
+}
+
+ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
+{
+	uint8_t *at = bytes;
+
+	if (!sim_active())
+		return __real_getrandom(bytes, count, flags);
+	for (size_t i = 0; i < count; i++)
+		at[i] = (uint8_t)(sim_random() >> 32);
+	return (ssize_t)count;
+}
+
+static int wait_fds(struct pollfd *fds, nfds_t count, uint64_t timeout_ns)
+{
+	int own[4] = { 0 }, ready = 0;
+	unsigned used = 0;
+
+	for (nfds_t i = 0; i < count && used < 4; i++) {
+		if (fds[i].fd >= 0)
+			own[used++] = fds[i].fd;
+	}
+	sim_wait(own, used, timeout_ns);
+	for (nfds_t i = 0; i < count; i++) {
+		fds[i].revents = 0;
+		if (fds[i].fd >= 0 && *sim_fd_count(fds[i].fd) != 0)
+			fds[i].revents = POLLIN;
+		ready += fds[i].revents != 0;
+	}
+	return ready;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	if (sim_process_self() == NULL)
+		return __real_poll(fds, count, timeout_ms);
+	return wait_fds(fds, count, timeout_ms < 0 ? 3600 * SIM_S : (uint64_t)timeout_ms * SIM_MS);
+}
+
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		 const sigset_t *mask)
+{
+	if (sim_process_self() == NULL)
+		return __real_ppoll(fds, count, timeout, mask);
+	return wait_fds(fds, count,
+			timeout == NULL
+				? 3600 * SIM_S
+				: (uint64_t)timeout->tv_sec * SIM_S + (uint64_t)timeout->tv_nsec);
+}
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+	int fd;
+
+	if (sim_process_self() == NULL)
+		return __real_eventfd(count, flags);
+	fd = sim_fd_open();
+	*sim_fd_count(fd) = count;
+	return fd;
+}
+
+ssize_t __wrap_read(int fd, void *bytes, size_t count)
+{
+	uint64_t *value;
+
+	if (!sim_fd_is(fd))
+		return __real_read(fd, bytes, count);
+	value = sim_fd_count(fd);
+	if (*value == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	memcpy(bytes, value, sizeof(*value));
+	*value = 0;
+	return sizeof(*value);
+}
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t count)
+{
+	uint64_t more;
+
+	if (!sim_fd_is(fd))
+		return __real_write(fd, bytes, count);
+	memcpy(&more, bytes, sizeof(more));
+	*sim_fd_count(fd) += more;
+	sim_fd_wake(fd);
+	return sizeof(more);
+}
+
+int __wrap_close(int fd)
+{
+	if (!sim_fd_is(fd))
+		return __real_close(fd);
+	sim_fd_close(fd);
+	return 0;
+}
+
+/* ---- memory ---- */
+
+void *__wrap_malloc(size_t bytes)
+{
+	uint8_t *at;
+
+	if (sim_process_self() == NULL)
+		return __real_malloc(bytes);
+	at = sim_block_get(bytes);
+	/* what was never written is different in every run */
+	for (size_t i = 0; at != NULL && i < bytes; i++)
+		at[i] = (uint8_t)(0xa5 + i);
+	return at;
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+	if (sim_process_self() == NULL)
+		return __real_calloc(count, bytes);
+	return sim_block_get(count * bytes);
+}
+
+char *__wrap_strdup(const char *text)
+{
+	size_t bytes = strlen(text) + 1;
+	char *copy = __wrap_malloc(bytes);
+
+	if (copy != NULL)
+		memcpy(copy, text, bytes);
+	return copy;
+}
+
+void __wrap_free(void *at)
+{
+	if (at == NULL)
+		return;
+	if (sim_process_self() == NULL)
+		__real_free(at);
+	else
+		sim_block_put(at);
+}

@@ -137,7 +137,7 @@ struct bench_chain_conf {
 		  .offset = offsetof(struct bench_chain_conf, yield), \
 		  .type = OL_CONF_BOOL }, \
 	{ \
-		.name = "lease_ms", .dflt = "1000", \
+		.name = "lease_ms", .dflt = "5000", \
 		.help = "silence after which a server is taken for dead; heartbeats are 5 times as " \
 			"often, and at least every 50 ms", \
 		.offset = offsetof(struct bench_chain_conf, lease_ms), .type = OL_CONF_U32, \

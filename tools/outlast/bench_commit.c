@@ -30,6 +30,7 @@ struct commit_conf {
 	uint64_t warmup;
 	double seconds;
 	bool baseline;
+	bool threads;
 };
 
 #define AT(member) .offset = offsetof(struct commit_conf, member)
@@ -70,6 +71,12 @@ static const struct ol_conf_field fields[] = {
 	  .help = "a message from process to process through shared memory, there and back, before "
 		  "the chains of a size and after; one way is half",
 	  AT(baseline),
+	  .type = OL_CONF_BOOL },
+	{ .name = "threads",
+	  .dflt = "false",
+	  .help = "servers are threads of one process, on one processor: where to switch between "
+		  "processes costs more than a message, as in an emulated machine",
+	  AT(threads),
 	  .type = OL_CONF_BOOL },
 	BENCH_CHAIN_FIELDS,
 	BENCH_PLACE_FIELDS,
@@ -216,6 +223,8 @@ static void head_print(const struct commit *commit)
 	       WINDOW);
 	bench_chain_print(&commit->ends, commit->cpus, commit->lengths[commit->length_count - 1],
 			  &commit->chain);
+	if (commit->conf.threads)
+		printf("# the servers are threads of one process\n");
 	printf("# warm-up: %llu pushes each, not counted; no other sample is left out\n",
 	       (unsigned long long)commit->conf.warmup);
 	printf(" #replicas");
@@ -226,14 +235,18 @@ static int commit_run(struct commit *commit)
 {
 	int rc = bench_chain_ends(&commit->conf.chain, &commit->ends, commit->cpus, commit->err);
 
+	for (unsigned i = 1; i < OL_CHAIN_MAX && commit->conf.threads; i++)
+		commit->cpus[i] = commit->cpus[0];
 	if (rc == 0)
 		rc = bench_chain_start(&commit->ends.opts, commit->cpus, &commit->chain,
 				       commit->err);
 	if (rc != 0)
 		return rc;
+	commit->chain.threads = commit->conf.threads;
 	commit->report = bench_chain_report("commit", &commit->ends, commit->cpus, &commit->chain);
 	json_object_set_new(commit->report, "warmup",
 			    json_integer((json_int_t)commit->conf.warmup));
+	json_object_set_new(commit->report, "threads", json_boolean(commit->conf.threads));
 	json_object_set_new(commit->report, "results", json_array());
 	head_print(commit);
 	for (unsigned i = 0; i < commit->sizes.count && rc == 0; i++)

@@ -32,6 +32,7 @@ enum {
 	WINDOW = 16,
 	BETWEEN = 50, /* pushes between two kills, at most, once the chain is whole */
 	MEND_MS = 60000,
+	LEASE_MS = 1000, /* unless the settings say otherwise */
 	CONNECT_TIMEOUT_MS = 15000,
 };
 
@@ -388,7 +389,7 @@ int bench_failover(int argc, char **argv)
 	static const struct ol_conf_spec spec = {
 		.program = "outlast bench failover",
 		.purpose = "From the loss of a server of a chain to the first push that the rest "
-			   "has committed.",
+			   "has committed. The lease is 1000 ms unless it is set.",
 		.examples = "  outlast bench failover --kills 100 --target head\n"
 			    "  outlast bench failover --signal STOP --lease-ms 200 --kills 20\n"
 			    "  outlast bench failover --coordinator zk:127.0.0.1:2181 --kills 20\n",
@@ -401,6 +402,8 @@ int bench_failover(int argc, char **argv)
 
 	if (bench_conf_load(&spec, &f.conf, argc, argv, &conf, &code) == 0) {
 		bench_chain_defaults(conf, &f.conf.chain.place);
+		if (!ol_conf_is_set(conf, "lease_ms"))
+			f.conf.chain.lease_ms = LEASE_MS;
 		if (conf_check(&f, conf) != 0) {
 			fprintf(stderr, "%s\n", ol_conf_error(conf));
 			code = OL_EXIT_USAGE;

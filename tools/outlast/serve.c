@@ -140,8 +140,8 @@ static const struct ol_conf_field replica_fields[] = {
 	{ .name = "refound",
 	  .dflt = "false",
 	  .help = "chain: once all replicas are gone a new server begins anew, from where "
-		  "--restore says, instead of waiting for ever; and a server that does not reach "
-		  "the coordinator for --lease-ms ends",
+		  "--restore says, instead of waiting for ever; and a server whose session at the "
+		  "coordinator may be over (3 times --lease-ms, at least 1 s) ends",
 	  .offset = offsetof(struct serve_set, refound),
 	  .type = OL_CONF_BOOL },
 };

@@ -2,11 +2,14 @@
 
 /* coordinator_client.c -- one client of the embedded coordinator: heard, told, refused, gone */
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "replication/coord_internal.h"
@@ -94,14 +97,38 @@ void ol_coordd_client_close(struct ol_coordd_client *client)
 	free(client);
 }
 
-/* client_gone -- its end of the connection is closed: so is its session */
-static void client_gone(struct ol_coordd_client *client)
+/* Is the other end on this machine? Then nothing but its own kernel ends the connection. */
+static bool local(const struct ol_coordd_client *client)
+{
+	struct sockaddr_storage at = { 0 };
+	socklen_t bytes = sizeof(at);
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+
+	/* this end: the other is unknown to a connection that was reset */
+	if (getsockname(client->pipe.fd, (struct sockaddr *)&at, &bytes) != 0)
+		return false;
+	memcpy(&in, &at, sizeof(in));
+	memcpy(&in6, &at, sizeof(in6));
+	return at.ss_family == AF_UNIX ||
+	       (at.ss_family == AF_INET && ntohl(in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) ||
+	       (at.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr));
+}
+
+/*
+ * client_gone -- the connection is over. ended: its process has closed it, or died: so is its
+ * session. Otherwise the network may have broken it, and its process lives and counts on its lease.
+ */
+static void client_gone(struct ol_coordd_client *client, bool ended)
 {
 	struct ol_coord_session *session = client->session;
 
+	ended = ended || local(client);
 	ol_coordd_client_close(client);
-	if (session != NULL)
+	if (session != NULL && ended)
 		ol_coord_session_end(session);
+	else if (session != NULL)
+		ol_coord_session_orphan(session);
 }
 
 /* refuse -- the last word to a client; its session, if any, is left to its lease */
@@ -303,7 +330,7 @@ void ol_coordd_client_read(struct ol_coordd_client *client)
 	int rc = ol_coord_pipe_fill(&client->pipe);
 
 	if (rc < 0) {
-		client_gone(client);
+		client_gone(client, rc == -EPIPE);
 		return;
 	}
 	if (rc > 0 && client->session != NULL)
@@ -311,7 +338,7 @@ void ol_coordd_client_read(struct ol_coordd_client *client)
 	while (client->phase != OL_COORDD_LEAVING &&
 	       (rc = ol_coord_pipe_take(&client->pipe, &frame)) > 0) {
 		if (client->phase == OL_COORDD_MEMBER && frame.type == OL_COORD_BYE) {
-			client_gone(client);
+			client_gone(client, true);
 			return;
 		}
 		on_frame(client, &frame);
@@ -417,7 +444,7 @@ void ol_coordd_client_flush(struct ol_coordd_client *client)
 		rc = ol_coord_pipe_flush(&client->pipe);
 	} while (rc == 0 && full); /* what there was no room for may be told now */
 	if (rc != 0 && rc != -EAGAIN) {
-		client_gone(client);
+		client_gone(client, false);
 		return;
 	}
 	writable_want(client, rc == -EAGAIN);

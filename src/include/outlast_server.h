@@ -95,7 +95,8 @@ struct ol_server_opts {
 	uint32_t checkpoint_ms; /* time between two; 0: not by time */
 	uint32_t checkpoint_keep; /* the last so many stay */
 	uint64_t job_id; /* a checkpoint of another job is refused */
-	/* A replica of a chain: as in struct ol_worker_opts. NULL: a server by itself. */
+	/* A replica of a chain: as in struct ol_worker_opts. NULL: a server by itself, which may
+	   have checkpoints in place of replicas. */
 	const char *coordinator;
 	const char *job; /* NULL: "outlast" */
 	uint32_t replicas; /* wanted in the chain, 1 … 8; the first of a chain waits for so many */

@@ -16,6 +16,10 @@
 #include "rdma/order.h"
 #include "server/server_internal.h"
 
+enum {
+	MISSED_LEASES = 2 /* without a connection until a predecessor is suspected */
+};
+
 void ol_predecessor_drop(struct ol_server *server)
 {
 	struct ol_session *session = server->replica.pred.session;
@@ -32,7 +36,7 @@ void ol_predecessor_on_end(struct ol_server *server, struct ol_session *session)
 
 	if (session != replica->pred.session)
 		return;
-	replica->pred = (struct ol_predecessor){ 0 };
+	replica->pred = (struct ol_predecessor){ .missed_ns = replica->now_ns };
 	rc = ol_ring_renew(&replica->ring, ol_chain_freed(&replica->chain) + 1,
 			   replica->chain.received);
 	if (rc != 0) {
@@ -107,6 +111,7 @@ static void welcome(struct ol_server *server, struct ol_session *session, uint64
 	if (server->ops->post_write(session->conn, &write) != 0)
 		return; /* the next tick tries again; or it is about to go down */
 	session->state = OL_SESSION_LIVE;
+	replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;
 	replica->pred.board_key = ol_server_xport_rkey(session->chain_hello.board);
 	ol_chain_on_predecessor(&replica->chain, true);
 	if (loading == OL_CHAIN_LOAD)
@@ -169,13 +174,29 @@ void ol_predecessor_on_entry(struct ol_server *server, struct ol_session *sessio
 	ol_replica_progress(server, now_ns);
 }
 
+/* One that never connects: its loop hangs, though its session at the coordinator lives */
+static void missed_look(struct ol_server *server, uint64_t now_ns)
+{
+	const struct ol_replica *replica = &server->replica;
+	uint64_t since_ns = replica->adopted_ns > replica->pred.missed_ns ? replica->adopted_ns
+									  : replica->pred.missed_ns;
+
+	if (replica->chain.loaded && ol_view_predecessor(&replica->chain.view, replica->self.id) &&
+	    now_ns > since_ns + MISSED_LEASES * server->opts.lease_ms * OL_NS_PER_MS)
+		ol_replica_suspect(server, OL_NEIGHBOUR_PREDECESSOR, "it does not connect", now_ns);
+}
+
 void ol_predecessor_tick(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_predecessor *pred = &server->replica.pred;
 	struct ol_session *session = pred->session;
 
+	if (session == NULL || session->state != OL_SESSION_LIVE)
+		missed_look(server, now_ns);
 	if (session == NULL)
 		return;
+	if (pred->ack_due && ol_predecessor_ack(server, server->store.version) == 0)
+		pred->ack_due = false;
 	if (session->state == OL_SESSION_JOINED) {
 		judge(server, session, now_ns);
 	} else if (session->state == OL_SESSION_LIVE &&

@@ -81,6 +81,14 @@ static int fenced(struct ol_server *server, uint64_t gap_ns)
 	return OL_E_FENCED;
 }
 
+/* The last replica of a chain that is never founded anew: nobody can have taken its place, and
+ * nobody else has what was committed */
+static bool irreplaceable(const struct ol_server *server)
+{
+	return server->replica.on && !server->opts.refound &&
+	       server->replica.chain.role == OL_CHAIN_ONLY;
+}
+
 int ol_server_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
@@ -95,7 +103,7 @@ int ol_server_run(struct ol_server *server)
 		uint64_t last_ns = turn_ns;
 
 		turn_ns = now_ns = ol_clock_ns();
-		if (lease_ns != 0 && now_ns - last_ns > lease_ns)
+		if (lease_ns != 0 && now_ns - last_ns > lease_ns && !irreplaceable(server))
 			return fenced(server, now_ns - last_ns);
 		if (count < 0) {
 			ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr,

@@ -51,6 +51,8 @@ static uint64_t digest(const struct ol_server *server)
 		uint32_t replay;
 		uint32_t every;
 		uint32_t slots;
+		uint32_t refound; /* who waits for leases, and how long: */
+		uint32_t lease_ms;
 		float clip;
 		char transport[16];
 	} all;
@@ -64,6 +66,8 @@ static uint64_t digest(const struct ol_server *server)
 	all.replay = (uint32_t)opts->replay;
 	all.every = opts->replicate_every;
 	all.slots = server->replica.ring.slots;
+	all.refound = opts->refound != 0;
+	all.lease_ms = opts->lease_ms;
 	all.clip = opts->replay_clip;
 	snprintf(all.transport, sizeof(all.transport), "%s", server->ops->name);
 	ol_auth_mac("", &all, sizeof(all), mac);
@@ -110,8 +114,8 @@ static int view_check(struct ol_server *server, char *err, size_t err_bytes)
 		return OL_E_WIRE;
 	}
 	snprintf(err, err_bytes,
-		 "%s: the chain of shard %u is of another job: the model, workers, optimizer or "
-		 "transport of server %s differ; give this job another name",
+		 "%s: the chain of shard %u is of another job: the model, workers, optimizer, "
+		 "transport or lease of server %s differ; give this job another name",
 		 server->opts.coordinator, server->opts.shard, other->addr);
 	return OL_E_GEOMETRY;
 }
@@ -174,20 +178,35 @@ void ol_replica_close(struct ol_server *server)
 		ol_ring_close(&replica->ring);
 }
 
-/* Is this replica of the view there? It is asked of the coordinator, and of who is beside it. */
+static bool registered(const struct ol_replica *replica, uint64_t id)
+{
+	for (uint32_t i = 0; i < replica->state.member_count; i++) {
+		if (replica->state.members[i].id == id)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is this replica of the view there? It is asked of the coordinator, and of who is beside it. The
+ * suspicion of one that does not count, alone, takes nobody's place: it could found a chain anew
+ * while the one that has all still serves.
+ */
 static bool there(struct ol_replica *replica, uint32_t at, uint64_t lease_ns, uint64_t now_ns)
 {
 	const struct ol_member *member = &replica->chain.view.replicas[at];
+	bool here = registered(replica, member->id);
+	bool counts =
+		replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING;
 
 	if (member->id == replica->self.id)
 		return true;
-	if (member->id == replica->suspects[0] || member->id == replica->suspects[1])
+	if ((member->id == replica->suspects[0] || member->id == replica->suspects[1]) &&
+	    (counts || !here))
 		return false;
-	for (uint32_t i = 0; i < replica->state.member_count; i++) {
-		if (replica->state.members[i].id == member->id) {
-			replica->absent_ns[at] = 0;
-			return true;
-		}
+	if (here) {
+		replica->absent_ns[at] = 0;
+		return true;
 	}
 	if (!replica->state.connected)
 		replica->absent_ns[at] = 0;
@@ -387,11 +406,32 @@ static void found(struct ol_server *server)
 	if (replica->chain.view.founded != replica->chain.view.epoch ||
 	    replica->chain.role != OL_CHAIN_ONLY)
 		return;
+	replica->ring.oldest = 0; /* versions may begin again */
 	rc = ol_restore_start(server, err, sizeof(err));
 	if (rc == 0)
 		return;
 	ol_log(OL_LOG_ERROR, "server %s: %s", server->addr, err);
 	ol_server_end(server, rc);
+}
+
+static bool same_view(const struct ol_view *a, const struct ol_view *b)
+{
+	if (a->epoch != b->epoch || a->founded != b->founded || a->count != b->count ||
+	    a->joining != b->joining)
+		return false;
+	for (uint32_t i = 0; i < a->count + a->joining; i++) {
+		if (a->replicas[i].id != b->replicas[i].id)
+			return false;
+	}
+	return true;
+}
+
+/* The coordinator has a view that is not of this history: it was lost, and begun anew without us */
+static bool contradicted(const struct ol_replica *replica)
+{
+	return replica->chain.role != OL_CHAIN_NONE && replica->state.version != 0 &&
+	       replica->state.view.epoch == replica->chain.view.epoch &&
+	       !same_view(&replica->state.view, &replica->chain.view);
 }
 
 static void adopt(struct ol_server *server, uint64_t now_ns)
@@ -446,6 +486,14 @@ void ol_replica_look(struct ol_server *server, uint64_t now_ns)
 		return;
 	replica->generation = generation;
 	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
+	if (contradicted(replica)) {
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u: the coordinator has another epoch %u than this server: "
+		       "it ends",
+		       server->addr, server->opts.shard, replica->chain.view.epoch);
+		ol_server_end(server, OL_E_FENCED);
+		return;
+	}
 	adopt(server, now_ns);
 	if (server->end_rc != 0)
 		return;
@@ -457,14 +505,6 @@ void ol_replica_look(struct ol_server *server, uint64_t now_ns)
 bool ol_replica_strict(const struct ol_server *server)
 {
 	return server->replica.on && !server->replica.periodic;
-}
-
-bool ol_replica_saves(const struct ol_server *server)
-{
-	if (!server->replica.on)
-		return true;
-	return server->replica.periodic ? ol_chain_is_head(&server->replica.chain)
-					: ol_chain_is_tail(&server->replica.chain);
 }
 
 bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role)
@@ -526,7 +566,7 @@ void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns)
 	replica->load_ns = 0;
 	ol_chain_on_load(&replica->chain, server->store.version);
 	if (replica->periodic)
-		(void)ol_predecessor_ack(server, server->store.version); /* or with the next */
+		replica->pred.ack_due = ol_predecessor_ack(server, server->store.version) != 0;
 	ol_replica_progress(server, now_ns);
 }
 
@@ -538,7 +578,7 @@ static void lease_check(struct ol_server *server, uint64_t now_ns)
 	if (!server->opts.refound || replica->chain.role == OL_CHAIN_NONE)
 		return;
 	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
-	if (replica->state.connected || now_ns < replica->state.lease_ns)
+	if (now_ns < replica->state.lease_ns)
 		return;
 	ol_log(OL_LOG_WARN,
 	       "server %s: shard %u: the coordinator was not reached for %u ms, the lease of its "
@@ -563,11 +603,48 @@ static void waiting_log(struct ol_server *server, uint64_t now_ns)
 	replica->waiting_ns = now_ns;
 }
 
+/* Is a replica that counts registered? Then somebody proposes views. */
+static bool somebody_proposes(const struct ol_replica *replica)
+{
+	const struct ol_view *view = &replica->chain.view;
+
+	for (uint32_t i = 0; i < replica->state.member_count; i++) {
+		int at = ol_view_find(view, replica->state.members[i].id);
+
+		if (at >= 0 && (uint32_t)at < view->count)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A chain that lacks a replica, and does not take this server, has buried it: it was in a view that
+ * it never heard of. Only a new process is taken.
+ */
+static void passed_over_check(struct ol_server *server, uint64_t now_ns)
+{
+	const struct ol_replica *replica = &server->replica;
+	const struct ol_view *view = &replica->chain.view;
+
+	if (replica->chain.role != OL_CHAIN_NONE || view->epoch == 0 || view->joining ||
+	    view->count >= view->wanted || !replica->state.connected ||
+	    !somebody_proposes(replica) ||
+	    now_ns - replica->adopted_ns < session_ms(server) * OL_NS_PER_MS)
+		return;
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u, epoch %u: the chain has %u of %u replicas and does not take "
+	       "this server: it ends",
+	       server->addr, server->opts.shard, view->epoch, view->count, view->wanted);
+	ol_server_end(server, OL_E_FENCED);
+}
+
 void ol_replica_tick(struct ol_server *server, uint64_t now_ns)
 {
 	ol_replica_look(server, now_ns);
 	if (server->end_rc == 0)
 		lease_check(server, now_ns);
+	if (server->end_rc == 0)
+		passed_over_check(server, now_ns);
 	if (server->end_rc != 0)
 		return;
 	ol_successor_tick(server, now_ns);

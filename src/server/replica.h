@@ -64,6 +64,8 @@ struct ol_successor {
 
 struct ol_predecessor {
 	struct ol_session *session; /* NULL: none is connected */
+	uint64_t missed_ns; /* since when it has not been connected */
+	bool ack_due; /* periodic: of what was read last */
 	struct ol_xport_rkey board_key;
 	struct ol_watch watch;
 };
@@ -123,10 +125,6 @@ void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns);
 void ol_replica_progress(struct ol_server *server, uint64_t now_ns);
 /* ol_replica_strict -- what is pushed goes down a chain before it is acknowledged */
 bool ol_replica_strict(const struct ol_server *server);
-/* ol_replica_saves -- checkpoints are this server's to write: one replica does, of what is
- * committed
- */
-bool ol_replica_saves(const struct ol_server *server);
 /* ol_replica_serves -- a session of this role may be welcomed now */
 bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role);
 /* ol_replica_watch -- read a neighbour's heartbeat; true: it has stood still for the lease */

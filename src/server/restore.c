@@ -28,14 +28,10 @@
 #include "server/server_internal.h"
 
 enum {
-	CHECKPOINT_SNAPSHOT = 0, /* a mirror goes into another than what is published */
+	CHECKPOINT_SNAPSHOT =
+		0, /* where there is no chain; a mirror goes beside what is published */
 	CHUNK_BYTES = 1 << 20
 };
-
-uint32_t ol_server_history(const struct ol_server *server)
-{
-	return server->replica.on ? server->replica.chain.view.founded : server->opts.epoch;
-}
 
 struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server)
 {
@@ -43,7 +39,7 @@ struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server)
 		.geo = server->store.geo,
 		.job_id = server->opts.job_id,
 		.version = server->store.version,
-		.epoch = ol_server_history(server),
+		.epoch = server->opts.epoch,
 		.optimizer = (uint32_t)server->opts.rule.optimizer,
 	};
 }
@@ -320,7 +316,7 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 			if (restoring->chain || !everybody(server, now_ns))
 				return;
 			restoring->source = freshest(server);
-			restoring->into = CHECKPOINT_SNAPSHOT + 1;
+			restoring->into = (server->store.snapshot + 1) % OL_SNAPSHOTS;
 			restoring->posted = 0;
 			restoring->reads = 0;
 			restoring->failed = false;
@@ -345,11 +341,14 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 
 void ol_restore_from(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
+	/* the successor of a periodic chain may be reading one of them; there are three */
+	int into = ol_store_target(&server->store, ol_successor_pinned(server));
+
 	server->restoring = (struct ol_restoring){
 		.active = true,
 		.chain = true,
 		.source = session,
-		.into = (server->store.snapshot + 1) % OL_SNAPSHOTS,
+		.into = (uint32_t)into,
 	};
 	ol_restore_progress(server, now_ns);
 }

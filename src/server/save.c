@@ -84,7 +84,7 @@ static void begin(struct ol_server *server, uint64_t now_ns)
 	saving->begun_ns = now_ns;
 	if (ol_ckpt_writer_begin(saving->writer,
 				 ol_store_content(&server->store, server->store.snapshot),
-				 server->store.version, ol_server_history(server)))
+				 server->store.version, server->opts.epoch))
 		saving->pinned = (int)server->store.snapshot;
 	else
 		ol_counter_add(&server->store.board->checkpoints_skipped, 1);
@@ -95,7 +95,7 @@ void ol_save_progress(struct ol_server *server, uint64_t now_ns)
 	if (server->saving.writer == NULL || server->restoring.active)
 		return;
 	(void)writer_state(server);
-	if (ol_replica_saves(server) && due(server, now_ns))
+	if (due(server, now_ns))
 		begin(server, now_ns);
 }
 
@@ -110,8 +110,6 @@ void ol_save_last(struct ol_server *server)
 	if (server->saving.writer == NULL || server->restoring.active)
 		return;
 	writer_finish(server);
-	if (!ol_replica_saves(server))
-		return;
 	if (ol_word_load(&server->store.board->checkpoint_version) == server->store.version)
 		return;
 	begin(server, ol_clock_ns()); /* by the writer's thread, which a signal does not end */

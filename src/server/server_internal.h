@@ -217,9 +217,6 @@ void ol_restore_on_read(struct ol_server *server, struct ol_session *session, in
 			uint64_t now_ns);
 void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session);
 void ol_restore_progress(struct ol_server *server, uint64_t now_ns);
-/* ol_server_history -- by what mirrors and checkpoints are older and newer, before versions are:
- * the epoch, of a chain that in which it was founded */
-uint32_t ol_server_history(const struct ol_server *server);
 struct ol_ckpt_meta ol_server_ckpt_meta(const struct ol_server *server);
 
 /* save.c: checkpoints of published snapshots */

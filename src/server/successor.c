@@ -212,8 +212,12 @@ static void accepted(struct ol_server *server, const struct ol_xport_event *even
 	}
 	if (rc == 0)
 		succ->state = OL_SUCCESSOR_JOINING;
-	else /* a connection that broke at once says nothing yet of its process */
-		again(server, ol_strerror(rc), rc != -ENOTCONN, now_ns);
+	else /* a connection that broke at once says nothing yet of its process; nor does what this
+		one lacks */
+		again(server, ol_strerror(rc),
+		      rc == OL_E_WIRE || rc == OL_E_AUTH || rc == OL_E_FENCED ||
+			      rc == OL_E_GEOMETRY,
+		      now_ns);
 }
 
 /* The end of a knock or a proof: a challenge, or no */
@@ -255,6 +259,7 @@ static void welcomed(struct ol_server *server, uint64_t now_ns)
 		return;
 	}
 	succ->state = OL_SUCCESSOR_LIVE;
+	server->replica.suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
 	succ->tries = 0;
 	ol_word_store(&server->store.board->linked_ns, now_ns);
 	if (!welcome.loading)

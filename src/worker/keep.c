@@ -170,6 +170,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	bool same = link->strict && mirror->histories[link->index] == link->history;
 	uint64_t gone;
 
+	link->told_seq = resolved->seq;
 	link->went_back = mirror->whole && !link->mirror_gone && !same &&
 			  link->version < mirror->versions[link->index];
 	for (uint32_t i = 0; i < worker->window; i++) {
@@ -251,6 +252,9 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t seq)
 		if (own > link->inherited_seq)
 			link->inherited_seq = own;
 	}
+	/* the tail may have passed over some of them before this head was there */
+	if (link->inherited_seq != 0)
+		ol_keep_on_commit(link, link->told_seq);
 	link->went_back = false;
 	return rc;
 }

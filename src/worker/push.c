@@ -433,6 +433,8 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 		return; /* not an answer to what was asked */
 	if (peer == link->reader)
 		ol_link_learn(link, ack.version, ack.snapshot);
+	if (peer == link->reader && peer != ol_link_head(link) && ack.seq > link->told_seq)
+		link->told_seq = ack.seq;
 	ol_keep_resolved(link, grad, ack.status);
 	if (link->inherited_seq != 0 && peer == link->reader)
 		ol_keep_on_commit(link, ack.seq);

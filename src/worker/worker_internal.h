@@ -147,6 +147,7 @@ struct ol_link {
 			   */
 	uint64_t inherited_seq; /* pushes up to here that are open went to a head before this one;
 				   0: there are none */
+	uint64_t told_seq; /* newest push that the reader has spoken of */
 	uint64_t catch_up_seq; /* what was pushed again up to here is not yet resolved; 0: it is */
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */

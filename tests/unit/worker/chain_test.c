@@ -346,6 +346,32 @@ static void what_a_dead_head_dropped_is_found_out_by_the_tails_silence(void **un
 	check_eq(stat_of().late, 1);
 }
 
+static void what_the_tail_had_passed_over_before_a_head_died_is_found_out_too(void **unused)
+{
+	struct ol_op ops[3];
+
+	(void)unused;
+	worker_open("ABC");
+	for (unsigned i = 0; i < 3; i++)
+		push(1.0f, &ops[i]);
+	until(server(A)->push_count == 3);
+	commit(server(C), OL_ROLE_READER, 2); /* A dropped 1, and its word for it is on its way */
+	until(ops[1].done);
+	check(!ops[0].done);
+	dies(A);
+	view_set("BC", false);
+	let_in(B, OL_ROLE_WORKER, 2);
+	until(ops[0].done);
+	check_eq(ops[0].status, OL_E_LATE);
+	until(server(B)->push_count == 1);
+	check_eq(server(B)->pushes[0].seq, 3);
+	check(!ops[2].done);
+	commit(server(C), OL_ROLE_READER, 3);
+	until(ops[2].done);
+	check_eq(stat_of().applied, 2);
+	check_eq(stat_of().late, 1);
+}
+
 static void the_tails_silence_says_nothing_of_what_the_new_head_has(void **unused)
 {
 	struct ol_op ops[4];
@@ -659,6 +685,7 @@ int main(void)
 		story(the_head_takes_pushes_and_the_tail_says_what_is_done),
 		story(a_head_that_is_lost_is_replaced_and_its_pushes_go_out_once),
 		story(what_a_dead_head_dropped_is_found_out_by_the_tails_silence),
+		story(what_the_tail_had_passed_over_before_a_head_died_is_found_out_too),
 		story(the_tails_silence_says_nothing_of_what_the_new_head_has),
 		story(a_tail_that_is_lost_changes_nothing_at_the_head),
 		story(a_tail_behind_what_is_committed_is_not_taken),

@@ -238,6 +238,7 @@ static void nature_draw(void)
 		.kernel_ppm = sim_below(3) * 100000,
 		.net_ns = net_ns[sim_below(3)],
 		.net_slow_ppm = sim_below(3) * 5000,
+		.stuck_ppm = sim_below(3) * 700,
 		.again_ppm = sim_below(3) * 20000,
 		.torn_ppm = sim_below(3) * 300000,
 		.early_ppm = sim_below(3) * 200000,
@@ -315,19 +316,16 @@ bool cluster_done(void)
 	}
 	if (!finished || !left || !check_replicas())
 		return false;
-	if (!cluster.closing) {
-		cluster.closing = true;
-		for (uint32_t i = 0; i < cluster.server_count; i++) {
-			if (cluster.servers[i].server != NULL)
-				ol_server_stop(cluster.servers[i].server);
-		}
-	}
+	cluster.closing = true;
 	for (uint32_t i = 0; i < cluster.server_count; i++) {
-		if (cluster.servers[i].server != NULL &&
-		    sim_process_alive(cluster.servers[i].process))
-			return false;
+		struct server_slot *slot = &cluster.servers[i];
+
+		if (slot->server != NULL && !slot->told)
+			ol_server_stop(slot->server);
+		slot->told = slot->server != NULL;
+		left = left && slot->server == NULL;
 	}
-	return true;
+	return left;
 }
 
 void cluster_state(char *text, size_t bytes)

@@ -51,6 +51,7 @@ struct server_slot {
 	uint32_t life;
 	struct sim_process *process;
 	struct ol_server *server; /* NULL: it is not open */
+	bool told; /* to end */
 	char addr[OL_ADDR_MAX];
 	uint64_t hashed; /* version + 1 that was looked at last */
 	uint64_t agreed; /* versions up to here were compared with what others had */

@@ -215,11 +215,12 @@ static bool resolve(struct net_op *op)
 /* May a piece of it still be moved? */
 static bool reaches(const struct net_op *op)
 {
-	const struct net_end *end = op->end, *peer = end->peer;
+	const struct net_end *peer = op->end->peer;
 
-	if (peer->gone)
-		return !op->is_read && op->slab != NULL && !peer->silent &&
-		       (!sim_nature.fence_keeps || mutation(MUTATE_NO_FENCE));
+	if (peer->gone && (op->is_read || peer->silent))
+		return false;
+	if (peer->gone && !mutation(MUTATE_NO_FENCE))
+		return op->slab != NULL && !sim_nature.fence_keeps;
 	if (peer->state == NET_DOWN)
 		return peer->lands_late && !op->is_read;
 	return true;
@@ -289,6 +290,10 @@ static void start(struct net_op *op)
 {
 	uint64_t order[NET_PIECES_MAX], after = net_delay();
 
+	if (sim_ppm(sim_nature.stuck_ppm)) { /* somewhere on its way */
+		after += sim_between(0, sim_nature.late_down_ns);
+		stall(op->end);
+	}
 	op->started = true;
 	op->end->next_op = op->next;
 	cuts_make(op);

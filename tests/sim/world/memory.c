@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/wrap.h"
 
@@ -147,7 +148,7 @@ void net_dereg(struct ol_xport_region *region)
 	*at = region->next;
 	region->live = false;
 	region->slab->regions--;
-	while (sim_nature.fence_keeps && *key != NULL) {
+	while (sim_nature.fence_keeps && !mutation(MUTATE_NO_FENCE) && *key != NULL) {
 		if ((*key)->region == region)
 			*key = (*key)->next;
 		else

@@ -11,6 +11,7 @@
 #include "sim/world/cluster.h"
 #include "sim/world/wrap.h"
 #include "store/kernels.h"
+#include "worker/worker_internal.h"
 
 enum {
 	GRADS_MAX = 64
@@ -21,6 +22,9 @@ SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint
 	 bool with_state);
 SIM_WRAP(void, ol_chain_init, struct ol_chain *chain, uint64_t id, uint32_t slots,
 	 const struct ol_chain_ops *ops, void *env);
+SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
+SIM_WRAP(bool, ol_chain_serves_pull, const struct ol_chain *chain);
+SIM_WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
 SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
 
 static enum mutation chosen;
@@ -34,7 +38,9 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_EARLY_ACK] = "early-ack",
 	[MUTATE_LOST_TABLE] = "lost-table",
 	[MUTATE_EARLY_PUBLISH] = "early-publish",
-	[MUTATE_NO_PREDECESSOR_FENCE] = "old-predecessor",
+	[MUTATE_EARLY_TAIL] = "early-tail",
+	[MUTATE_EARLY_WELCOME] = "early-welcome",
+	[MUTATE_KEEP_NOTHING] = "keep-nothing",
 	[MUTATE_REAPPLY] = "apply-twice",
 };
 
@@ -105,20 +111,41 @@ static int apply(void *env, uint64_t version)
 	return 0;
 }
 
-static void keep_predecessor(void *env)
-{
-	(void)env;
-}
-
 void __wrap_ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
 			  const struct ol_chain_ops *given, void *env)
 {
 	real_ops = given;
 	ops = *given;
 	ops.apply = apply;
-	if (mutation(MUTATE_NO_PREDECESSOR_FENCE))
-		ops.fence_predecessor = keep_predecessor;
 	__real_ol_chain_init(chain, id, slots, sim_active() ? &ops : given, env);
+}
+
+uint64_t __wrap_ol_chain_caught_up(const struct ol_chain *chain)
+{
+	const struct ol_member *next = ol_view_successor(&chain->view, chain->id);
+
+	if (mutation(MUTATE_EARLY_TAIL) && ol_chain_is_tail(chain) && chain->succ_up &&
+	    next != NULL)
+		return next->id;
+	return __real_ol_chain_caught_up(chain);
+}
+
+bool __wrap_ol_chain_serves_pull(const struct ol_chain *chain)
+{
+	if (mutation(MUTATE_EARLY_WELCOME))
+		return ol_chain_is_tail(chain) && chain->loaded;
+	return __real_ol_chain_serves_pull(chain);
+}
+
+/* ---- the worker's memory of what it pushed ---- */
+
+void __wrap_ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
+{
+	__real_ol_keep_resolved(link, grad, status);
+	if (!mutation(MUTATE_KEEP_NOTHING))
+		return;
+	grad->kept = 0;
+	ol_keep_settle(link->worker, grad);
 }
 
 /* ---- updates that others see half-done ---- */

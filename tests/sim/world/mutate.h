@@ -20,7 +20,9 @@ enum mutation {
 	MUTATE_EARLY_ACK, /* a head acknowledges what the tail does not have yet */
 	MUTATE_LOST_TABLE, /* a restored snapshot forgets `applied` */
 	MUTATE_EARLY_PUBLISH, /* the end word is set before the data are there */
-	MUTATE_NO_PREDECESSOR_FENCE, /* a view is adopted with the old predecessor still writing */
+	MUTATE_EARLY_TAIL, /* one that joins counts before it has all that is committed */
+	MUTATE_EARLY_WELCOME, /* a tail serves before it has applied all that an earlier one had */
+	MUTATE_KEEP_NOTHING, /* a worker forgets what is applied before its mirror has it */
 	MUTATE_REAPPLY, /* a replica in the middle applies every entry twice */
 	MUTATE_COUNT
 };

@@ -249,10 +249,12 @@ void worker_main(void *arg)
 		pull(slot, 0);
 		sim_pause(sim_between(SIM_MS, 100 * SIM_MS));
 	}
-	if (ol_flush(slot->worker, &flush) != 0)
-		sim_fail("check_survives", "worker %u cannot flush", slot->index);
-	await(slot, &flush);
-	pull(slot, OL_PULL_NEWEST);
+	do { /* a connection that broke while there were faults may be noticed only now */
+		if (ol_flush(slot->worker, &flush) != 0)
+			sim_fail("check_survives", "worker %u cannot flush", slot->index);
+		await(slot, &flush);
+		pull(slot, OL_PULL_NEWEST);
+	} while (slot->pull.local || slot->pull.status != 0);
 	check_finished(slot);
 	slot->finished = true;
 	sim_say("has finished");

@@ -37,6 +37,9 @@ struct ol_coord_opts {
 	uint32_t shard_count; /* 1 … 64: shards 0 … shard_count - 1 are watched */
 	uint32_t lease_ms; /* silence until the coordinator ends the session; its members leave */
 	uint32_t open_timeout_ms; /* until open gives up */
+	/* Views that are known here are handed to an embedded coordinator that has lost them, as
+	   those of a server's own shard are: for who must not meet a chain that begins again */
+	bool offers;
 	ol_coord_mac_fn *mac; /* NULL: no secret */
 	void *mac_arg;
 	/* Called after a change of what look() gives, from the handle's thread; may be NULL. */

@@ -192,15 +192,23 @@ static void join_put(struct embedded *e)
 	e->join_sent = true;
 }
 
+static void offer_put(struct embedded *e, uint32_t shard)
+{
+	struct ol_coord_state state;
+	char text[OL_VIEW_TEXT_MAX];
+
+	ol_coord_look(e->coord, shard, &state);
+	if (state.version != 0)
+		text_put(e, OL_COORD_OFFER, shard, 0, text, ol_view_encode(&state.view, text));
+}
+
 /*
  * on_welcome -- a session. A server hands over the view that it knows before anything else: of a
  * coordinator that has lost it nobody, this server least of all, must hear that there is none.
  */
 static void on_welcome(struct embedded *e, const struct ol_coord_frame *frame)
 {
-	struct ol_coord_state state;
 	struct ol_member member;
-	char text[OL_VIEW_TEXT_MAX];
 	uint32_t shard;
 
 	if (frame->type != OL_COORD_WELCOME) {
@@ -209,11 +217,10 @@ static void on_welcome(struct embedded *e, const struct ol_coord_frame *frame)
 	}
 	e->lease_ns = e->proof_ns + e->session_ns;
 	e->beat_ns = e->proof_ns;
+	for (shard = 0; e->coord->opts.offers && shard < e->coord->opts.shard_count; shard++)
+		offer_put(e, shard);
 	if (ol_coord_wish_member(e->coord, &shard, &member)) {
-		ol_coord_look(e->coord, shard, &state);
-		if (state.version != 0)
-			text_put(e, OL_COORD_OFFER, shard, 0, text,
-				 ol_view_encode(&state.view, text));
+		offer_put(e, shard);
 		join_put(e);
 	}
 	text_put(e, OL_COORD_WATCH, 0, 0, NULL, 0);

@@ -140,6 +140,7 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 		.shard_count = shard_count,
 		.lease_ms = SESSION_LEASE_MS,
 		.open_timeout_ms = worker->opts.connect_timeout_ms,
+		.offers = !worker->opts.observer,
 		.mac = ol_auth_coord_mac, /* an empty job key is a key too */
 		.mac_arg = worker->job_key,
 		.notify = coord_notify,

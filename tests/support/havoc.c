@@ -75,14 +75,24 @@ void havoc_start(struct havoc *havoc, unsigned seed, struct ol_server_opts opts)
 	*havoc = (struct havoc){ .seed = seed * 2654435761u };
 	(void)havoc_rand(havoc, 2);
 	opts.restore = OL_RESTORE_NONE; /* of the first there are no workers to wait for */
-	job_start_chain(&havoc->job, opts, 0.0f);
+	job_fork_chain(&havoc->job, opts, 0.0f);
+	havoc_full(havoc);
 	havoc->job.opts.restore = restore;
 }
 
 struct ol_chain_info havoc_view(struct havoc *havoc, uint32_t shard)
 {
-	if (!havoc->coordinator_gone)
-		havoc->last[shard] = job_chain(&havoc->job, shard, 0);
+	struct job *job = &havoc->job;
+	struct ol_chains *chains;
+	char err[256];
+
+	if (havoc->coordinator_gone)
+		return havoc->last[shard];
+	check_msg(ol_chains_open(job->coordinator_addr, job->opts.job, NULL, job->shard_count,
+				 10000, &chains, err, sizeof(err)) == 0,
+		  "chains: %s", err);
+	check_ok(ol_chains_get(chains, shard, &havoc->last[shard]));
+	ol_chains_close(chains);
 	return havoc->last[shard];
 }
 
@@ -205,6 +215,18 @@ void havoc_stop(struct havoc *havoc, int server, uint32_t ms)
 	havoc->all_lost = havoc->all_lost || havoc_pick(havoc, shard_of(havoc, server), 0) < 0;
 }
 
+void havoc_workers_kill(struct havoc *havoc)
+{
+	for (uint32_t i = 0; i < HAVOC_WORKERS_MAX; i++) {
+		if (havoc->workers[i] == 0)
+			continue;
+		kill(havoc->workers[i], SIGKILL);
+		while (waitpid(havoc->workers[i], NULL, 0) < 0)
+			check(errno == EINTR);
+		havoc->workers[i] = 0;
+	}
+}
+
 void havoc_coordinator_kill(struct havoc *havoc)
 {
 	for (uint32_t i = 0; i < havoc->job.shard_count; i++)
@@ -273,7 +295,7 @@ static bool shard_full(struct havoc *havoc, uint32_t shard)
 {
 	struct ol_chain_info info = havoc_view(havoc, shard);
 
-	if (info.count != info.wanted || info.joining != 0)
+	if (info.epoch == 0 || info.count != info.wanted || info.joining != 0)
 		return false;
 	for (uint32_t i = 0; i < info.count; i++) {
 		int at = job_server_at(&havoc->job, &info, i);

@@ -62,6 +62,8 @@ int havoc_joining(struct havoc *havoc, uint32_t shard);
 void havoc_kill(struct havoc *havoc, int server, uint32_t back_ms);
 /* havoc_stop -- SIGSTOP, and SIGCONT after ms */
 void havoc_stop(struct havoc *havoc, int server, uint32_t ms);
+/* havoc_workers_kill -- SIGKILL, to all that are left */
+void havoc_workers_kill(struct havoc *havoc);
 void havoc_coordinator_kill(struct havoc *havoc);
 void havoc_coordinator_start(struct havoc *havoc);
 

@@ -174,7 +174,7 @@ void job_coordinator(struct job *job)
 	close(fds[0]);
 }
 
-void job_start_chain(struct job *job, struct ol_server_opts opts, float initial)
+void job_fork_chain(struct job *job, struct ol_server_opts opts, float initial)
 {
 	char listen[96];
 
@@ -194,6 +194,11 @@ void job_start_chain(struct job *job, struct ol_server_opts opts, float initial)
 		addr_make(job, listen, sizeof(listen));
 		server_fork(job, i, listen);
 	}
+}
+
+void job_start_chain(struct job *job, struct ol_server_opts opts, float initial)
+{
+	job_fork_chain(job, opts, initial);
 	for (uint32_t i = 0; i < job->shard_count; i++)
 		job_chain(job, i, opts.replicas);
 }

@@ -57,6 +57,8 @@ const char *job_restart(struct job *job, uint32_t index, bool elsewhere);
  * opts.coordinator is NULL; returns when every chain has its length
  */
 void job_start_chain(struct job *job, struct ol_server_opts opts, float initial);
+/* job_fork_chain -- the same; returns when all listen, whatever becomes of the chains */
+void job_fork_chain(struct job *job, struct ol_server_opts opts, float initial);
 /* job_coordinator -- start it; again, after its death: at the same address */
 void job_coordinator(struct job *job);
 /* job_chain -- wait until the chain of a shard has `count` full replicas (0: it is there) */

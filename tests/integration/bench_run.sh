@@ -61,6 +61,39 @@ grep -q 'agree bit for bit' "$tmp/out" || wrong "train: weights were not compare
 grep -q '^through a server / alone.*: [0-9.]*$' "$tmp/out" || wrong "train: no ratio"
 "$bin" bench train --model mlp:16 --overlap --seconds 0.1 >"$tmp/out" 2>"$tmp/err" || wrong "train --overlap: status $?"
 
+rows "commit" 4 commit --size 64,4K --replicas 1,2 "${few[@]}" --baseline --json "$tmp/json"
+for word in '"replicas": 2' '"one_way_us"' '"ratio"' '"server_cpus"' '"spin_yield": true'; do
+	grep -qF "$word" "$tmp/json" || wrong "JSON of commit has no $word"
+done
+rows "commit, servers that are threads" 1 commit --size 64 --replicas 3 --threads "${few[@]}"
+rows "commit, a job key" 1 commit --size 64 --replicas 2 --job-key secret "${few[@]}"
+
+# phases WHAT KILLS ARGUMENTS... -- a row for each phase, of so many kills, and the phases add up to the total
+phases() {
+	local what=$1 kills=$2
+
+	shift 2
+	timeout 120 "$bin" bench failover --kills "$kills" --raw "$tmp/raw" --json "$tmp/json" "$@" >"$tmp/out" 2>"$tmp/err" || {
+		wrong "$what: status $?"
+		return
+	}
+	for phase in detection view reconnect commit total; do
+		grep -q "^ $phase  *$kills " "$tmp/out" || wrong "$what: no row of $kills for $phase"
+		grep -qF "\"$phase\": {" "$tmp/json" || wrong "$what: JSON has no $phase"
+	done
+	awk -v kills="$kills" '$1 + $2 + $3 + $4 != $5 || $5 <= 0 { bad = 1 } END { exit bad || NR != kills }' "$tmp/raw" ||
+		wrong "$what: phases do not add up: $(cat "$tmp/raw")"
+}
+phases "failover of the head" 3
+phases "failover of the middle" 2 --target middle
+phases "failover of the tail, of two" 2 --target tail --replicas 2 --size 64K
+phases "failover of one that is stopped" 2 --signal STOP --lease-ms 500
+
+timeout 120 "$bin" bench rejoin --size 64K,1M --kills 2 --down 100ms --seconds 0.2 --json "$tmp/json" >"$tmp/out" 2>"$tmp/err" ||
+	wrong "rejoin: status $?"
+[ "$(grep -cE '^ (65536|1048576) ' "$tmp/out")" = 4 ] || wrong "rejoin: not two rows of each size"
+[ "$(grep -cE '"read_bytes": [1-9]' "$tmp/json")" = 4 ] || wrong "rejoin: a server came back without weights"
+
 # Two ends, three sizes: the server end goes on to the next size when the client has.
 at=@outlast-bench-test-$$
 timeout 120 "$bin" bench push --listen "$at" --size 64,4K,1M --pin none --spin-us 100 >"$tmp/serving" 2>&1 &
@@ -75,6 +108,9 @@ refuses "a baseline in a window" 2 'is for --mode lat' push --mode bw --baseline
 refuses "a pin" 2 'pin "x"' pull --pin x
 refuses "both ends" 2 'listen' push --listen @a --connect @b
 refuses "verbs without an address" 2 '--address' push --transport verbs
+refuses "a length of a chain" 2 '--replicas' commit --replicas 1,9
+refuses "a middle of two" 2 '--target' failover --target middle --replicas 2
+refuses "two sizes" 2 '--size' failover --size 64,4K
 refuses "a measurement" 2 'no such measurement' shove
 refuses "a file that cannot be written" 1 '/nonexistent/x' push --size 64 "${few[@]}" --json /nonexistent/x
 refuses "a model" 3 'model' train --model nonesuch

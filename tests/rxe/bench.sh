@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench.sh -- push and pull over verbs beside perftest, in turns, in one virtual machine
+# bench.sh -- push, pull and commit over verbs beside perftest, in turns, in one virtual machine
+#
+# Commits are put beside rxe-guest-relay too: the same number of trips by bare verbs, between as many nodes that
+# share the same two processors in the same way. perftest's two ends have a processor each.
 #
 # Fails when a measurement breaks, not when it is slow: under emulation, times are good as ratios at best, and
 # only when the machine is quiet. Prints a table: ours, perftest's, their ratio, the goal. perftest prints half of
@@ -10,6 +13,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-$root/build/dev}/outlast}
+relay=${OL_RELAY:-$(dirname "$bin")/tests/rxe-guest-relay}
 rounds=${OL_BENCH_ROUNDS:-3}
 
 # listening PORT PID -- waits until somebody listens there; fails if the process ends first
@@ -57,6 +61,30 @@ ours() {
 	grep -E '^ *[0-9]+ +[0-9]+ ' "$tmp/ours" | awk -v column="$3" '{ print $column }'
 }
 
+# commit REPLICAS SIZE ITERATIONS -- the median. The servers are threads of one process on one processor: under
+# emulation a switch between processes takes longer than a message.
+commit() {
+	"$bin" bench commit --replicas "$1" --size "$2" --iters "$3" --warmup 100 --seconds 20 --pin 0,1 --threads \
+		--transport verbs --address "$OL_ADDR" --device "$OL_DEVICE" >"$tmp/ours" 2>"$tmp/err" || {
+		echo "bench: outlast bench commit --replicas $1 --size $2 failed ($?): $(cat "$tmp/err")" >&2
+		return 1
+	}
+	grep -E '^ *[0-9]+ +[0-9]+ ' "$tmp/ours" | awk '{ print $6 }'
+}
+
+# relay NODES SIZE ITERATIONS -- the median of a whole round
+relay() {
+	local port row
+
+	port=$(($(cat "$tmp/port") + 10))
+	echo "$port" >"$tmp/port"
+	row=$("$relay" "$OL_ADDR" "$port" "$@" 2>"$tmp/err") || {
+		echo "bench: relay of $1 nodes failed: $(cat "$tmp/err")" >&2
+		return 1
+	}
+	awk '{ print $2 }' <<<"$row"
+}
+
 # note NAME COMMAND... -- the figure goes to a file of that name
 note() {
 	local name=$1
@@ -81,6 +109,12 @@ round() {
 	note writebw1m perftest ib_write_bw 4 1048576 20
 	note pullbw64k ours pull bw 4 65536 200
 	note readbw64k perftest ib_read_bw 4 65536 200
+	for size in 64 4096; do
+		for replicas in 1 2 3; do
+			note "commit$size.$replicas" commit "$replicas" "$size" 300
+			note "relay$size.$replicas" relay $((replicas + 1)) "$size" 300
+		done
+	done
 }
 
 median() {
@@ -112,6 +146,13 @@ guest() {
 	row "push 64 KiB, MB/s (ib_write_bw)" pushbw64k writebw64k 1 ">= 0.9"
 	row "push 1 MiB, MB/s (ib_write_bw)" pushbw1m writebw1m 1 ">= 0.9"
 	row "pull 64 KiB, MB/s (ib_read_bw)" pullbw64k readbw64k 1 ">= 0.9"
+	for replicas in 1 2 3; do
+		trips=$((replicas + 1))
+		row "commit 64 B, R $replicas, us ($trips x ib_write_lat)" "commit64.$replicas" write64 "$trips" "<= 1.3"
+		row "commit 64 B, R $replicas, us (relay, $trips nodes)" "commit64.$replicas" "relay64.$replicas" 1 "-"
+		row "commit 4 KiB, R $replicas, us ($trips x ib_write_lat)" "commit4096.$replicas" write4k "$trips" "<= 1.3"
+		row "commit 4 KiB, R $replicas, us (relay, $trips nodes)" "commit4096.$replicas" "relay4096.$replicas" 1 "-"
+	done
 	rm -rf "$tmp"
 	return "$failed"
 }
@@ -128,6 +169,10 @@ for tool in ib_write_lat ib_read_lat ib_write_bw ib_read_bw; do
 done
 [ -x "$bin" ] || {
 	echo "bench: no program at $bin: build it, or set OUTLAST_BIN"
+	exit 1
+}
+[ -x "$relay" ] || {
+	echo "bench: no program at $relay: build it (rxe-guest-relay), or set OL_RELAY"
 	exit 1
 }
 # perftest's clients crash now and then when a connection is refused, and the kernel logs that

@@ -37,6 +37,7 @@ struct request {
 	uint32_t replicas;
 	uint32_t window;
 	uint64_t bytes;
+	uint32_t threads; /* servers that follow in the same process */
 	unsigned generation; /* makes an address that nobody had before */
 	char coordinator[BENCH_ADDR_MAX];
 	char job[BENCH_JOB_MAX];
@@ -121,27 +122,71 @@ static int listen_make(const struct bench_peer_opts *opts, const struct request 
 	return bytes < BENCH_ADDR_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* The process of a server, until it ends */
-static int server_run(const struct keeper *keeper, const struct request *request, int fd)
+/* Pin this thread, open the server of a request */
+static int server_open(const struct keeper *keeper, const struct request *request,
+		       struct ol_server **ret_server, char err[BENCH_ERR_MAX])
 {
 	struct bench_peer_opts opts = *keeper->opts;
 	char listen[BENCH_ADDR_MAX];
-	struct answer answer = { .pid = getpid() };
-	struct watch watch = { .fd = fd };
-	pthread_t thread;
-	int rc;
+	int rc = listen_make(keeper->opts, request, listen);
 
 	opts.listen = listen;
 	opts.coordinator = request->coordinator;
 	opts.job = request->job;
 	opts.replicas = request->replicas;
 	opts.rank = request->index;
-	answer.rc = listen_make(keeper->opts, request, listen);
-	if (answer.rc == 0 && keeper->cpus != NULL)
-		answer.rc = bench_pin(keeper->cpus[request->index]);
+	if (rc == 0 && keeper->cpus != NULL)
+		rc = bench_pin(keeper->cpus[request->index]);
+	return rc != 0 ? rc
+		       : bench_server_open(&opts, request->bytes, request->window, ret_server, err);
+}
+
+/* A server that shares its process: what ends it ends all */
+struct sharer {
+	const struct keeper *keeper;
+	struct request request;
+};
+
+static void *sharer_run(void *arg)
+{
+	const struct sharer *sharer = arg;
+	char err[BENCH_ERR_MAX] = "";
+	struct ol_server *server;
+	int rc = server_open(sharer->keeper, &sharer->request, &server, err);
+
+	if (rc == 0)
+		rc = ol_server_run(server);
+	fprintf(stderr, "server %u: %s\n", sharer->request.index,
+		err[0] != '\0' ? err : ol_strerror(rc));
+	_exit(1);
+}
+
+static int sharers_start(const struct keeper *keeper, const struct request *request)
+{
+	static struct sharer sharers[OL_CHAIN_MAX];
+
+	for (uint32_t i = 0; i < request->threads; i++) {
+		pthread_t thread;
+
+		sharers[i] = (struct sharer){ .keeper = keeper, .request = *request };
+		sharers[i].request.index = request->index + 1 + i;
+		if (pthread_create(&thread, NULL, sharer_run, &sharers[i]) != 0)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+/* The process of a server, until it ends */
+static int server_run(const struct keeper *keeper, const struct request *request, int fd)
+{
+	struct answer answer = { .pid = getpid() };
+	struct watch watch = { .fd = fd };
+	pthread_t thread;
+	int rc;
+
+	answer.rc = server_open(keeper, request, &watch.server, answer.err);
 	if (answer.rc == 0)
-		answer.rc = bench_server_open(&opts, request->bytes, request->window, &watch.server,
-					      answer.err);
+		answer.rc = sharers_start(keeper, request);
 	if (answer.rc == 0)
 		snprintf(answer.addr, sizeof(answer.addr), "%s", ol_server_addr(watch.server));
 	if (send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) != (ssize_t)sizeof(answer) ||
@@ -327,6 +372,7 @@ static int tell(struct bench_chain *chain, enum what what, uint32_t index, struc
 	struct request request = { .what = what,
 				   .index = index,
 				   .replicas = chain->opts.replicas,
+				   .threads = chain->threads ? chain->opts.replicas - 1 : 0,
 				   .window = chain->window,
 				   .bytes = chain->bytes,
 				   .generation = chain->generation };
@@ -417,7 +463,7 @@ int bench_chain_open(struct bench_chain *chain, uint32_t replicas, uint64_t byte
 	chain->bytes = bytes;
 	chain->window = window;
 	snprintf(chain->job, sizeof(chain->job), "bench-%d-%u", (int)getpid(), chain->jobs++);
-	for (uint32_t i = 0; i < replicas && rc == 0; i++)
+	for (uint32_t i = 0; i < (chain->threads ? 1 : replicas) && rc == 0; i++)
 		rc = bench_chain_server_start(chain, i, err);
 	if (rc == 0)
 		rc = ol_chains_open(chain->coordinator, chain->job, chain->opts.job_key, 1, OPEN_MS,
@@ -429,6 +475,10 @@ int bench_chain_open(struct bench_chain *chain, uint32_t replicas, uint64_t byte
 				 "the chain of %u servers did not come together "
 				 "within %d s",
 				 replicas, WHOLE_MS / 1000);
+			rc = OL_E_NO_SERVER;
+		}
+		if (bench_chain_server_gone(chain, 0)) {
+			snprintf(err, BENCH_ERR_MAX, "a server ended unexpectedly");
 			rc = OL_E_NO_SERVER;
 		}
 		poll(NULL, 0, LOOK_MS);

@@ -36,6 +36,7 @@ struct bench_chain {
 	unsigned generation; /* servers so far: each has an address of its own */
 	uint64_t bytes;
 	uint32_t window;
+	bool threads; /* all servers in the first one's process; set before open */
 	struct ol_chains *views;
 	struct bench_server servers[OL_CHAIN_MAX];
 };

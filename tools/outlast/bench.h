@@ -148,9 +148,9 @@ struct bench_chain_conf {
 int bench_chain_ends(const struct bench_chain_conf *conf, struct bench_ends *ends,
 		     int cpus[OL_CHAIN_MAX], char err[BENCH_ERR_MAX]);
 
-/* bench_chain_defaults -- where failure is measured, and not speed: as servers spin by themselves,
+/* bench_chain_defaults -- where failure is measured, and not speed: as servers wait by themselves,
  * nothing pinned; unless the settings say otherwise */
-void bench_chain_defaults(const struct ol_conf *conf, struct bench_place *place);
+void bench_chain_defaults(const struct ol_conf *conf, struct bench_chain_conf *chain);
 
 /* bench_chain_print, bench_chain_report -- as bench_ends_print(), bench_report() */
 void bench_chain_print(const struct bench_ends *ends, const int cpus[OL_CHAIN_MAX],

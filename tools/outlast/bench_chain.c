@@ -38,12 +38,14 @@ int bench_chain_ends(const struct bench_chain_conf *conf, struct bench_ends *end
 	return 0;
 }
 
-void bench_chain_defaults(const struct ol_conf *conf, struct bench_place *place)
+void bench_chain_defaults(const struct ol_conf *conf, struct bench_chain_conf *chain)
 {
 	if (!ol_conf_is_set(conf, "spin_us"))
-		place->spin_us = SPIN_US;
+		chain->place.spin_us = SPIN_US;
 	if (!ol_conf_is_set(conf, "pin"))
-		place->pin = "none";
+		chain->place.pin = "none";
+	if (!ol_conf_is_set(conf, "yield"))
+		chain->yield = false;
 }
 
 void bench_chain_print(const struct bench_ends *ends, const int cpus[OL_CHAIN_MAX],

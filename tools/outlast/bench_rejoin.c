@@ -372,8 +372,10 @@ int bench_rejoin(int argc, char **argv)
 {
 	static const struct ol_conf_spec spec = {
 		.program = "outlast bench rejoin",
-		.purpose = "A lost server of a chain comes back while pushes go on: how long it "
-			   "takes, and what the pushes pay.",
+		.purpose =
+			"A lost server of a chain comes back while pushes go on: how long it "
+			"takes, and what the pushes pay. Unless they are set, waits spin for 50 us and do not "
+			"yield, and nothing is pinned.",
 		.examples = "  outlast bench rejoin --size 3M,256M --kills 3\n"
 			    "  outlast bench rejoin --size 3M --target tail --down 500ms\n",
 		.fields = fields,
@@ -384,7 +386,7 @@ int bench_rejoin(int argc, char **argv)
 	int code, rc;
 
 	if (bench_conf_load(&spec, &r.conf, argc, argv, &conf, &code) == 0) {
-		bench_chain_defaults(conf, &r.conf.chain.place);
+		bench_chain_defaults(conf, &r.conf.chain);
 		if (conf_check(&r, conf) != 0) {
 			fprintf(stderr, "%s\n", ol_conf_error(conf));
 			code = OL_EXIT_USAGE;

@@ -29,7 +29,7 @@
  *     anybody still reads: this is the fence. On verbs the queue pair is destroyed and the region
  *     deregistered: the slab is as good as ever (caps.fence_keeps). On shm a mapping cannot be
  *     taken back, so the slab must not be read again (destroy it): a late writer writes where
- *     nobody looks.
+ *     nobody looks. Nor does a read that is posted by the peer later succeed.
  *  8. A peer can reach only what was registered for its connection (or for every connection),
  *     only with the rights given. A violation ends that connection, with an error at the
  *     violator, and changes nothing.

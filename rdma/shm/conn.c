@@ -70,6 +70,10 @@ void ol_shm_conn_name(struct ol_shm_conn *conn, pid_t pid)
 static void cut(struct ol_shm_conn *conn)
 {
 	ol_shm_out_drop(conn);
+	if (conn->rx.ring != NULL) {
+		ol_word32_store(&conn->rx.ring->over, 1);
+		ol_order_full(); /* before anything that the peer must not read */
+	}
 	/*
 	 * By hand: a copy, the peer's or that of a child that has not yet begun its program, would
 	 * keep them in the epoll and speak of a connection that is gone, and keep the peer from

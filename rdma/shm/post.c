@@ -258,5 +258,11 @@ int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *rea
 		src += read->segs[i].bytes;
 	}
 	ol_from_peer(); /* later reads see the same or newer: AFTER_READS is always kept */
+	if (ol_word32_load(&conn->tx.ring->over) != 0) {
+		/* the mapping outlives the peer's consent; its end is about to be heard of */
+		if ((read->flags & OL_XPORT_SIGNALED) != 0)
+			done_push(conn, read->cookie, -ECONNABORTED);
+		return 0;
+	}
 	return finish(conn, read->flags, read->cookie, 0);
 }

@@ -56,6 +56,8 @@ enum {
 struct ol_shm_ring {
 	_Alignas(OL_SHM_LINE_BYTES) _Atomic uint32_t tail;
 	_Alignas(OL_SHM_LINE_BYTES) _Atomic uint32_t asleep;
+	_Atomic uint32_t over; /* the consumer has freed the connection: what is read of its
+				  memory from now on does not count */
 	_Alignas(OL_SHM_LINE_BYTES) _Atomic uint64_t words[];
 };
 

@@ -198,9 +198,43 @@ static void writer(struct xp_side *side)
 	xp_mem_close(&src);
 }
 
+/* The reader has not heard yet that its connection was freed. */
+static void read_after_fence(void)
+{
+	struct xp_pair pair;
+	struct xp_mem shared, own;
+	struct xp_event event;
+
+	xp_pair_open(&pair, NULL);
+	xp_mem_open(&shared, &pair.a, pair.a_conn, OP_BYTES, OL_XPORT_ACCESS_PEER_READ);
+	xp_mem_open(&own, &pair.b, NULL, OP_BYTES, OL_XPORT_ACCESS_LOCAL);
+	memset(shared.p, 1, OP_BYTES);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ol_xport_read read = xp_read(&own, 0, OP_BYTES, shared.key, 0);
+
+		read.flags = OL_XPORT_SIGNALED;
+		if (i == 1) {
+			xp_conn_free(&pair.a, pair.a_conn);
+			memset(shared.p, 2, OP_BYTES);
+		}
+		if (pair.b.ops->post_read(pair.b_conn, &read) != 0)
+			break; /* it has heard */
+		event = xp_wait(&pair.b, OL_XPORT_DONE, pair.b_conn);
+		check_msg((event.ev.status == 0) == (i == 0), "read %u: status %d", i,
+			  event.ev.status);
+	}
+	xp_wait_down(&pair.b, pair.b_conn);
+	xp_conn_free(&pair.b, pair.b_conn);
+	xp_mem_close(&own);
+	xp_mem_close(&shared);
+	xp_end_close(&pair.b);
+	xp_end_close(&pair.a);
+}
+
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
+	xp_run1("a read after the fence", read_after_fence);
 	xp_run2("fence against a busy writer", fencer, writer, false);
 	return xp_result();
 }

@@ -148,7 +148,8 @@ static int links_wait(struct ol_worker *worker)
 	return rc;
 }
 
-/* The shards of one job look the same but for their place in it */
+/* The shards of one job look the same but for their place in it, and for their epochs: a server
+ * that was started again has a newer one */
 static int links_agree(struct ol_worker *worker)
 {
 	struct ol_link *first = &worker->links[0];
@@ -158,12 +159,11 @@ static int links_agree(struct ol_worker *worker)
 
 		if (link->geo.param_count == first->geo.param_count &&
 		    link->geo.workers_max == first->geo.workers_max &&
-		    link->geo.consistency == first->geo.consistency &&
-		    (link->epoch == first->epoch || worker->coord != NULL))
-			continue; /* each chain counts its views for itself */
+		    link->geo.consistency == first->geo.consistency)
+			continue;
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %s (shard %u) is of another job than %s (shard 0): parameters, "
-			 "workers, consistency or epoch differ",
+			 "workers or consistency differ",
 			 ol_link_head(link)->addr, i, ol_link_head(first)->addr);
 		return OL_E_GEOMETRY;
 	}

@@ -336,6 +336,11 @@ static int chain_run(struct failover *f)
 	rc = bench_client_open(&opts, NULL, bytes, window, CONNECT_TIMEOUT_MS, &f->client, f->err);
 	if (rc == 0) {
 		rc = losses_run(f);
+		if (rc == -ETIMEDOUT)
+			snprintf(f->err, sizeof(f->err),
+				 "nothing is committed any more: all servers may have ended, at a "
+				 "lease of %u ms that this machine did not keep; give a longer one",
+				 f->conf.chain.lease_ms);
 		bench_client_close(&f->client);
 	}
 	bench_chain_close(&f->chain);

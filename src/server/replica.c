@@ -434,6 +434,20 @@ static bool contradicted(const struct ol_replica *replica)
 	       !same_view(&replica->state.view, &replica->chain.view);
 }
 
+/* Who was taken for dead, and is the neighbour still: nothing has been heard of it since. What one
+ * that joins thought of its tail does not count. */
+static void suspects_review(struct ol_replica *replica, const struct ol_view *next)
+{
+	const struct ol_member *succ = ol_view_successor(next, replica->self.id);
+	const struct ol_member *pred = ol_view_predecessor(next, replica->self.id);
+	bool joined = replica->chain.role == OL_CHAIN_JOINING;
+
+	if (joined || succ == NULL || succ->id != replica->suspects[OL_NEIGHBOUR_SUCCESSOR])
+		replica->suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
+	if (joined || pred == NULL || pred->id != replica->suspects[OL_NEIGHBOUR_PREDECESSOR])
+		replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;
+}
+
 static void adopt(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
@@ -445,7 +459,7 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 		return;
 	replica->now_ns = now_ns;
 	replica->adopted_ns = now_ns;
-	replica->suspects[0] = replica->suspects[1] = 0;
+	suspects_review(replica, view);
 	memset(replica->absent_ns, 0, sizeof(replica->absent_ns));
 	bury(replica, view);
 	replica->adopting = true;

@@ -14,6 +14,7 @@
 
 enum {
 	RUNS = 4,
+	CALM_LEASE_MS = 600,
 	STALLED_MAX = 2 * TALLY_WORKERS * TALLY_FLIGHT_MAX, /* pushes begun, without a server */
 };
 
@@ -27,6 +28,8 @@ static void start(struct havoc *havoc, unsigned seed, enum ol_outage outage, boo
 	struct ol_server_opts opts = crew_opts(seed);
 
 	opts.refound = refound;
+	if (!refound) /* then one that is taken for dead by mistake is a loss */
+		opts.lease_ms = CALM_LEASE_MS;
 	*crew_board() = (struct crew){ .outage = outage };
 	havoc_start(havoc, seed, opts);
 	crew_start(havoc, NULL);

@@ -78,10 +78,13 @@ void crew_ended(struct ol_worker *worker)
 static void pull(struct tally *tally)
 {
 	struct ol_link_stat stat;
+	struct ol_job_info info;
 
 	check_ok(ol_link_get_stat(tally->worker, 0, &stat));
+	ol_worker_info(tally->worker, &info);
 	tally_pull(tally);
-	if (tally->goes_on && stat.down && ol_weights(tally->worker, NULL) != NULL)
+	if (tally->goes_on && stat.down && info.shard_count == 1 &&
+	    ol_weights(tally->worker, NULL) != NULL)
 		check(tally->pull.done && tally->pull.local);
 }
 

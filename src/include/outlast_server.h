@@ -101,7 +101,8 @@ struct ol_server_opts {
 	const char *job; /* NULL: "outlast" */
 	uint32_t replicas; /* wanted in the chain, 1 … 8; the first of a chain waits for so many */
 	uint32_t replicate_every; /* 0: strict. N: published design: the state, every N versions,
-				     without waiting; a head that dies takes up to N with it */
+				     without waiting; a head that dies takes up to N with it, and
+				     more if N came faster than a copy, or than a new successor */
 	uint32_t rank; /* of servers that wait, the lowest becomes head first */
 	uint32_t coordinator_timeout_ms; /* until ol_server_open() gives up reaching it */
 	/*

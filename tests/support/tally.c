@@ -168,7 +168,8 @@ void tally_wait(struct tally *tally)
 		rc = ol_worker_wait(tally->worker, op);
 	else
 		rc = ol_worker_poll(tally->worker);
-	check_msg(rc >= 0 || rc == -ETIMEDOUT, "worker %u: %s", tally->id, ol_strerror(rc));
+	check_msg(rc >= 0 || rc == -ETIMEDOUT || (tally->alike && rc == OL_E_LOST), "worker %u: %s",
+		  tally->id, ol_strerror(rc));
 	tally_look(tally);
 }
 

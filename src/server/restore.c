@@ -226,6 +226,14 @@ static bool all_posted(const struct ol_server *server)
 	       mirror_piece(server, &restoring->source->hello, restoring->posted, &src) == 0;
 }
 
+static void source_forget(struct ol_server *server)
+{
+	server->restoring.source = NULL;
+	/* periodic: what was read before is still there */
+	if (server->replica.on && server->replica.chain.loaded)
+		server->restoring.active = false;
+}
+
 static void source_refuse(struct ol_server *server, const char *why)
 {
 	struct ol_session *source = server->restoring.source;
@@ -233,7 +241,7 @@ static void source_refuse(struct ol_server *server, const char *why)
 	ol_log(OL_LOG_WARN, "server %s: mirror of worker %u is not used: %s", server->addr,
 	       source->worker, why);
 	source->hello.mirror.bytes = 0;
-	server->restoring.source = NULL;
+	source_forget(server);
 }
 
 /* The mirror is here, whole. */
@@ -367,10 +375,6 @@ void ol_restore_on_read(struct ol_server *server, struct ol_session *session, in
 
 void ol_restore_on_leave(struct ol_server *server, const struct ol_session *session)
 {
-	if (server->restoring.source != session)
-		return;
-	server->restoring.source = NULL;
-	/* periodic: what was read before is still there */
-	if (server->replica.on && server->replica.chain.loaded)
-		server->restoring.active = false;
+	if (server->restoring.source == session)
+		source_forget(server);
 }

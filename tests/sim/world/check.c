@@ -16,6 +16,7 @@
 
 enum {
 	HISTORIES_MAX = 512,
+	LIVES_MAX = 1024, /* of servers */
 	VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_MAX + 2,
 	PROCESS_BYTES_MAX = 64 << 20
 };
@@ -37,6 +38,11 @@ static struct {
 		uint32_t founded;
 		uint64_t version;
 	} shown[CLUSTER_SHARDS_MAX]; /* newest that a worker was told is committed */
+	struct {
+		const struct sim_process *process;
+		uint64_t id;
+	} lives[LIVES_MAX]; /* of servers, also of those that are dead */
+	uint32_t life_count;
 	uint32_t heads[CLUSTER_SHARDS_MAX]; /* newest epoch that had a head … */
 	uint64_t head_ids[CLUSTER_SHARDS_MAX]; /* … and who that was */
 } known;
@@ -279,6 +285,49 @@ static void check_fenced(const struct server_slot *slot)
 	}
 }
 
+static void life_add(const struct server_slot *slot)
+{
+	if (known.life_count == LIVES_MAX ||
+	    (known.life_count > 0 && known.lives[known.life_count - 1].process == slot->process))
+		return;
+	for (uint32_t i = 0; i < known.life_count; i++) {
+		if (known.lives[i].process == slot->process)
+			return;
+	}
+	known.lives[known.life_count].process = slot->process;
+	known.lives[known.life_count++].id = slot->server->incarnation;
+}
+
+void check_landing(const struct sim_process *from, const struct sim_process *to, const uint8_t *at)
+{
+	const struct ol_server *server = NULL;
+	const struct ol_member *pred;
+	const uint8_t *ring;
+	uint64_t id = 0;
+
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		if (cluster.servers[i].process == to)
+			server = cluster.servers[i].server;
+	}
+	if (server == NULL || !server->replica.on || server->replica.chain.view.epoch == 0)
+		return;
+	ring = server->replica.ring.slab->addr;
+	/* a hello may come from whoever thinks that it is the next */
+	if (at < ring + OL_PAGE_BYTES || at >= ring + server->replica.ring.bytes)
+		return;
+	for (uint32_t i = 0; i < known.life_count; i++) {
+		if (known.lives[i].process == from)
+			id = known.lives[i].id;
+	}
+	pred = ol_view_predecessor(&server->replica.chain.view, server->incarnation);
+	if (!server->replica.adopting && (pred == NULL || pred->id != id))
+		sim_fail("check_fenced",
+			 "%s writes entries to %s, which has adopted epoch %u, where it is not its "
+			 "predecessor",
+			 sim_process_name(from), sim_process_name(to),
+			 server->replica.chain.view.epoch);
+}
+
 static void check_bounded(const struct server_slot *slot)
 {
 	const struct ol_server *server = slot->server;
@@ -328,6 +377,7 @@ void check_server(struct server_slot *slot)
 	if (slot->server == NULL)
 		return;
 	cluster.checks++;
+	life_add(slot);
 	check_content(slot);
 	check_fenced(slot);
 	check_bounded(slot);
@@ -514,7 +564,7 @@ static bool replicas_alike(uint32_t shard)
 bool check_replicas(void)
 {
 	for (uint32_t k = 0; cluster.scenario.chain && k < cluster.scenario.shards; k++) {
-		if (!cluster.closing && !replicas_alike(k))
+		if (!replicas_alike(k))
 			return false;
 	}
 	return true;

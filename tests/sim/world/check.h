@@ -26,6 +26,8 @@
 void check_begin(void);
 const float *check_first_weights(uint32_t shard);
 void check_server(struct server_slot *slot);
+/* check_landing -- at `at`, in the memory of process `to`, something of process `from` lands */
+void check_landing(const struct sim_process *from, const struct sim_process *to, const uint8_t *at);
 void check_worker(struct worker_slot *slot);
 /* check_pull -- a worker has pulled weights */
 void check_pull(struct worker_slot *slot);

@@ -238,6 +238,7 @@ static void nature_draw(void)
 		.kernel_ppm = sim_below(3) * 100000,
 		.net_ns = net_ns[sim_below(3)],
 		.net_slow_ppm = sim_below(3) * 5000,
+		.apply_again_ppm = sim_below(3) * 50000,
 		.stuck_ppm = sim_below(3) * 700,
 		.again_ppm = sim_below(3) * 20000,
 		.torn_ppm = sim_below(3) * 300000,
@@ -314,7 +315,8 @@ bool cluster_done(void)
 		finished = finished && cluster.workers[i].finished;
 		left = left && !sim_process_alive(cluster.workers[i].process);
 	}
-	if (!finished || !left || !check_replicas())
+	cluster.agreed = cluster.agreed || (finished && check_replicas());
+	if (!cluster.agreed || !left)
 		return false;
 	cluster.closing = true;
 	for (uint32_t i = 0; i < cluster.server_count; i++) {

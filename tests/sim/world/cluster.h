@@ -91,7 +91,8 @@ struct cluster {
 	uint32_t server_count;
 	struct worker_slot workers[CLUSTER_WORKERS_MAX];
 	bool calm; /* there are no faults any more */
-	bool closing; /* workers have finished: servers are stopped */
+	bool agreed; /* workers have finished, replicas are alike: workers may leave */
+	bool closing; /* they have: servers are stopped */
 	bool doomed; /* more has died than a chain can lose */
 	bool host_dies; /* the process that is being killed goes with its host */
 	uint64_t calm_ns;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/world/check.h"
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/wrap.h"
@@ -270,6 +271,8 @@ static void piece(void *arg, uint64_t index)
 	if (op->bytes > 0 && op->slab->memory != NULL) {
 		uint8_t *other = op->slab->memory + op->slab_off + from;
 
+		if (!op->is_read)
+			check_landing(op->end->xport->process, op->slab->process, other);
 		if (op->copy != NULL)
 			memcpy(other, op->copy + from, to - from);
 		else

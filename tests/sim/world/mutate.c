@@ -4,6 +4,7 @@
 
 #include "sim/world/mutate.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "rdma/order.h"
@@ -92,7 +93,7 @@ static int apply(void *env, uint64_t version)
 {
 	struct ol_server *server = env;
 	struct ol_replica *replica = &server->replica;
-	int rc = real_ops->apply(env, version);
+	int rc = sim_ppm(sim_nature.apply_again_ppm) ? -EAGAIN : real_ops->apply(env, version);
 
 	if (rc == 0 && mutation(MUTATE_REAPPLY) && replica->chain.role == OL_CHAIN_MIDDLE)
 		rc = real_ops->apply(env, version);

@@ -122,6 +122,7 @@ struct sim_nature {
 	uint32_t kernel_ppm; /* so does an update in the middle */
 	uint64_t net_ns; /* a usual delay of a message */
 	uint32_t net_slow_ppm; /* one takes much longer */
+	uint32_t apply_again_ppm; /* an entry cannot be applied now, as if snapshots were held */
 	uint32_t stuck_ppm; /* one, and all behind it on its connection, takes as long as a lease */
 	uint32_t again_ppm; /* a post answers -EAGAIN for no reason */
 	uint32_t torn_ppm; /* a write lands, a read is served, in pieces */

@@ -221,15 +221,6 @@ static void train_sync(struct worker_slot *slot)
 	}
 }
 
-static bool all_finished(void)
-{
-	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
-		if (!cluster.workers[i].finished)
-			return false;
-	}
-	return true;
-}
-
 void worker_main(void *arg)
 {
 	struct worker_slot *slot = arg;
@@ -258,8 +249,8 @@ void worker_main(void *arg)
 	check_finished(slot);
 	slot->finished = true;
 	sim_say("has finished");
-	/* its mirror may be all that there is, until all have pulled */
-	while (!all_finished()) {
+	/* its mirror may be all that there is, until all have pulled and replicas are whole */
+	while (!cluster.agreed) {
 		progress(slot);
 		sim_pause(10 * SIM_MS);
 	}

@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,32 +67,27 @@ static const char *coordinator_addr(void)
 	return addr;
 }
 
-static void out_path(char path[256], const char *fmt, ...)
+static void out_path(char path[256], const char *name)
 {
-	int at = snprintf(path, 256, "%s/", getenv("OL_OUT"));
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(path + at, 256 - (size_t)at, fmt, args);
-	va_end(args);
+	snprintf(path, 256, "%s/%s", getenv("OL_OUT"), name);
 }
 
 static bool out_exists(const char *name)
 {
 	char path[256];
 
-	out_path(path, "%s", name);
+	out_path(path, name);
 	return access(path, F_OK) == 0;
 }
 
 /* Whole or not at all: others look at it all the time */
 static void out_write(const char *name, const char *text)
 {
-	char path[256], temporary[256];
+	char path[256], temporary[264];
 	FILE *file;
 
-	out_path(path, "%s", name);
-	out_path(temporary, "%s.new", name);
+	out_path(path, name);
+	snprintf(temporary, sizeof(temporary), "%s.new", path);
 	file = fopen(temporary, "w");
 	check(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
 	check_ok(rename(temporary, path));
@@ -105,7 +99,7 @@ static bool out_read(const char *name, char *text, size_t bytes)
 	FILE *file;
 	size_t got;
 
-	out_path(path, "%s", name);
+	out_path(path, name);
 	file = fopen(path, "r");
 	if (file == NULL)
 		return false;

@@ -14,6 +14,7 @@
  */
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -107,7 +108,6 @@ static void before_accept(struct node *node)
 /* The next may not listen yet */
 static void next_connect(struct node *node)
 {
-	struct timespec pause = { .tv_nsec = TRY_MS * 1000000L };
 	struct rdma_conn_param param = { .retry_count = 6, .rnr_retry_count = 6 };
 	int tries = 0;
 
@@ -117,7 +117,7 @@ static void next_connect(struct node *node)
 			break;
 		must(++tries < TRIES, "the next does not answer");
 		rdma_destroy_ep(node->next);
-		nanosleep(&pause, NULL);
+		poll(NULL, 0, TRY_MS);
 	}
 	memcpy(&node->place, node->next->event->param.conn.private_data, sizeof(node->place));
 	node->out_region = rdma_reg_msgs(node->next, node->out, bytes);

@@ -16,6 +16,10 @@
 #include "sim/world/net.h"
 #include "sim/world/wrap.h"
 
+enum {
+	BIG_BYTES = 512
+};
+
 static struct net_op *spare;
 
 static void landed(struct net_op *op);
@@ -293,8 +297,9 @@ static void start(struct net_op *op)
 {
 	uint64_t order[NET_PIECES_MAX], after = net_delay();
 
-	if (sim_ppm(sim_nature.stuck_ppm)) { /* somewhere on its way */
-		after += sim_between(0, sim_nature.late_down_ns);
+	/* somewhere on its way; what carries gradients is what matters most */
+	if (sim_ppm(sim_nature.stuck_ppm * (op->is_read || op->bytes < BIG_BYTES ? 1 : 8))) {
+		after += sim_between(0, sim_nature.stuck_ns);
 		stall(op->end);
 	}
 	op->started = true;

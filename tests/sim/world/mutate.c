@@ -24,7 +24,7 @@ SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint
 SIM_WRAP(void, ol_chain_init, struct ol_chain *chain, uint64_t id, uint32_t slots,
 	 const struct ol_chain_ops *ops, void *env);
 SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
-SIM_WRAP(bool, ol_chain_serves_pull, const struct ol_chain *chain);
+SIM_WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 SIM_WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
 SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
 
@@ -40,7 +40,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_LOST_TABLE] = "lost-table",
 	[MUTATE_EARLY_PUBLISH] = "early-publish",
 	[MUTATE_EARLY_TAIL] = "early-tail",
-	[MUTATE_EARLY_WELCOME] = "early-welcome",
+	[MUTATE_REPLAY_TWICE] = "replay-twice",
 	[MUTATE_KEEP_NOTHING] = "keep-nothing",
 	[MUTATE_REAPPLY] = "apply-twice",
 };
@@ -131,13 +131,6 @@ uint64_t __wrap_ol_chain_caught_up(const struct ol_chain *chain)
 	return __real_ol_chain_caught_up(chain);
 }
 
-bool __wrap_ol_chain_serves_pull(const struct ol_chain *chain)
-{
-	if (mutation(MUTATE_EARLY_WELCOME))
-		return ol_chain_is_tail(chain) && chain->loaded;
-	return __real_ol_chain_serves_pull(chain);
-}
-
 /* ---- the worker's memory of what it pushed ---- */
 
 void __wrap_ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
@@ -147,6 +140,20 @@ void __wrap_ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int sta
 		return;
 	grad->kept = 0;
 	ol_keep_settle(link->worker, grad);
+}
+
+/* From the queue; other pushes do not come by here */
+void __wrap_ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr)
+{
+	struct ol_grad *again = mutation(MUTATE_REPLAY_TWICE) ? ol_push_buffer(link->worker) : NULL;
+	struct ol_worker *worker = link->worker;
+
+	__real_ol_push_to(link, index, hdr);
+	if (again == NULL)
+		return;
+	memcpy(again->data, worker->grads[index].data, link->geo.param_count * sizeof(float));
+	again->state = OL_GRAD_PUSHED;
+	__real_ol_push_to(link, (uint32_t)(again - worker->grads), hdr);
 }
 
 /* ---- updates that others see half-done ---- */

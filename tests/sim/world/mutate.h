@@ -21,7 +21,7 @@ enum mutation {
 	MUTATE_LOST_TABLE, /* a restored snapshot forgets `applied` */
 	MUTATE_EARLY_PUBLISH, /* the end word is set before the data are there */
 	MUTATE_EARLY_TAIL, /* one that joins counts before it has all that is committed */
-	MUTATE_EARLY_WELCOME, /* a tail serves before it has applied all that an earlier one had */
+	MUTATE_REPLAY_TWICE, /* what waited in a queue is pushed twice */
 	MUTATE_KEEP_NOTHING, /* a worker forgets what is applied before its mirror has it */
 	MUTATE_REAPPLY, /* a replica in the middle applies every entry twice */
 	MUTATE_COUNT

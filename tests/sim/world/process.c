@@ -112,6 +112,15 @@ static struct {
 #endif
 } world;
 
+bool sim_is_slow(void)
+{
+#if defined(SIM_ASAN) || defined(SIM_TSAN)
+	return true;
+#else
+	return false;
+#endif
+}
+
 void sim_hooks_set(const struct sim_hooks *hooks)
 {
 	world.hooks = *hooks;

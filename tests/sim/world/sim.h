@@ -41,6 +41,8 @@ void sim_end(void);
 /* sim_step -- the next event. False: there is none, or the run has failed */
 bool sim_step(void);
 bool sim_active(void);
+/* sim_is_slow -- a sanitizer watches */
+bool sim_is_slow(void);
 
 /* sim_now -- virtual nanoseconds; looking at it takes no time */
 uint64_t sim_now(void);
@@ -123,7 +125,8 @@ struct sim_nature {
 	uint64_t net_ns; /* a usual delay of a message */
 	uint32_t net_slow_ppm; /* one takes much longer */
 	uint32_t apply_again_ppm; /* an entry cannot be applied now, as if snapshots were held */
-	uint32_t stuck_ppm; /* one, and all behind it on its connection, takes as long as a lease */
+	uint32_t stuck_ppm; /* one, and all behind it on its connection, is stuck somewhere … */
+	uint64_t stuck_ns; /* … for up to so long */
 	uint32_t again_ppm; /* a post answers -EAGAIN for no reason */
 	uint32_t torn_ppm; /* a write lands, a read is served, in pieces */
 	uint32_t early_ppm; /* a write is reported done before it has landed */

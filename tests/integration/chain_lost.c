@@ -13,7 +13,7 @@
 #include "support/crew.h"
 
 enum {
-	RUNS = 4,
+	RUNS = 3,
 	CALM_LEASE_MS = 600,
 	STALLED_MAX = 2 * TALLY_WORKERS * TALLY_FLIGHT_MAX, /* pushes begun, without a server */
 };
@@ -185,6 +185,26 @@ static void coordinator_not_needed(unsigned seed)
 	end(&havoc);
 }
 
+/* It stands still, and has missed what servers said meanwhile: no reason to give up any of them */
+static void coordinator_stops(unsigned seed, bool refound)
+{
+	struct havoc havoc;
+	uint32_t epoch, ms;
+
+	start(&havoc, seed, OL_OUTAGE_WAIT, refound);
+	epoch = havoc_view(&havoc, 0).epoch;
+	/* a server that may end itself does so after three leases, and at least a second */
+	ms = refound ? havoc_rand(&havoc, 500) : havoc_rand(&havoc, 4 * CALM_LEASE_MS);
+	havoc_coordinator_stop(&havoc, ms);
+	havoc_tend_ms(&havoc, 2 * havoc.job.opts.lease_ms);
+	crew_pushes(&havoc, 50);
+	if (!refound) {
+		check_eq(havoc_view(&havoc, 0).epoch, epoch);
+		check_eq(havoc.fenced, 0);
+	}
+	end(&havoc);
+}
+
 /* refound 1: servers whose lease runs out end; with the coordinator back they found anew */
 static void coordinator_and_all(unsigned seed, enum ol_outage outage)
 {
@@ -219,6 +239,8 @@ int main(int argc, char **argv)
 		printf("ok no coordinator, seed %u\n", seed);
 		coordinator_dies(seed);
 		printf("ok the coordinator dies, seed %u\n", seed);
+		coordinator_stops(seed, seed % 4 == 3);
+		printf("ok the coordinator stands still, seed %u\n", seed);
 		last_one_stops(seed);
 		printf("ok the last one stops, seed %u\n", seed);
 		coordinator_and_all(seed, outage);

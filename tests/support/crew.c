@@ -5,6 +5,7 @@
 #include "support/crew.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -164,8 +165,10 @@ void crew_leave(struct havoc *havoc)
 {
 	atomic_store(&crew_board()->leave, 1);
 	for (uint32_t i = 0; i < TALLY_WORKERS; i++) {
-		if (havoc->workers[i] != 0)
+		if (havoc->workers[i] != 0) {
+			kill(havoc->workers[i], SIGCONT);
 			job_join(havoc->workers[i]);
+		}
 		havoc->workers[i] = 0;
 	}
 }

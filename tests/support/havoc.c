@@ -215,6 +215,25 @@ void havoc_stop(struct havoc *havoc, int server, uint32_t ms)
 	havoc->all_lost = havoc->all_lost || havoc_pick(havoc, shard_of(havoc, server), 0) < 0;
 }
 
+void havoc_coordinator_stop(struct havoc *havoc, uint32_t ms)
+{
+	for (uint32_t i = 0; i < havoc->job.shard_count; i++)
+		(void)havoc_view(havoc, i);
+	havoc->coordinator_gone = true;
+	ol_log(OL_LOG_INFO, "havoc: the coordinator is stopped for %u ms", ms);
+	kill(havoc->job.coordinator, SIGSTOP);
+	havoc_tend_ms(havoc, ms);
+	kill(havoc->job.coordinator, SIGCONT);
+	havoc->coordinator_gone = false;
+}
+
+void havoc_worker_stop(struct havoc *havoc, uint32_t id, uint32_t ms)
+{
+	ol_log(OL_LOG_INFO, "havoc: worker %u is stopped for %u ms", id, ms);
+	kill(havoc->workers[id], SIGSTOP);
+	havoc->worker_wake_ns[id] = ol_clock_ns() + (uint64_t)ms * OL_NS_PER_MS;
+}
+
 void havoc_workers_kill(struct havoc *havoc)
 {
 	for (uint32_t i = 0; i < HAVOC_WORKERS_MAX; i++) {
@@ -266,19 +285,28 @@ static void tend_one(struct havoc *havoc, uint32_t i, uint64_t now_ns)
 		job_restart(job, i, havoc_rand(havoc, 2) == 0);
 }
 
+static void worker_tend(struct havoc *havoc, uint32_t id)
+{
+	siginfo_t info = { 0 };
+
+	if (havoc->worker_wake_ns[id] != 0 && ol_clock_ns() >= havoc->worker_wake_ns[id]) {
+		havoc->worker_wake_ns[id] = 0;
+		ol_log(OL_LOG_INFO, "havoc: worker %u goes on", id);
+		kill(havoc->workers[id], SIGCONT);
+	}
+	if (waitid(P_PID, (id_t)havoc->workers[id], &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	    info.si_pid != 0)
+		check_msg(info.si_code == CLD_EXITED && info.si_status == 0, "worker %u failed",
+			  id);
+}
+
 void havoc_tend(struct havoc *havoc)
 {
 	for (uint32_t i = 0; i < havoc->job.server_count; i++)
 		tend_one(havoc, i, ol_clock_ns());
 	for (uint32_t i = 0; i < HAVOC_WORKERS_MAX; i++) {
-		siginfo_t info = { 0 };
-
-		if (havoc->workers[i] == 0 ||
-		    waitid(P_PID, (id_t)havoc->workers[i], &info, WEXITED | WNOHANG | WNOWAIT) !=
-			    0 ||
-		    info.si_pid == 0)
-			continue;
-		check_msg(info.si_code == CLD_EXITED && info.si_status == 0, "worker %u failed", i);
+		if (havoc->workers[i] != 0)
+			worker_tend(havoc, i);
 	}
 	poll(NULL, 0, 1); /* so that the one that waits is not the one that works */
 }
@@ -337,7 +365,7 @@ void havoc_random(struct havoc *havoc, uint32_t shard, bool stops)
 	unsigned place = havoc_rand(havoc, 3);
 	uint32_t back_ms = havoc_rand(havoc, 2) * havoc_rand(havoc, 100);
 
-	switch (havoc_rand(havoc, stops ? 8 : 5)) {
+	switch (havoc_rand(havoc, stops ? 9 : 5)) {
 	case 0:
 		havoc_kill(havoc, havoc_pick(havoc, shard, place), back_ms);
 		break;
@@ -372,6 +400,11 @@ void havoc_random(struct havoc *havoc, uint32_t shard, bool stops)
 	case 6: /* longer */
 		havoc_stop(havoc, havoc_pick(havoc, shard, place),
 			   lease_ms + havoc_rand(havoc, lease_ms));
+		break;
+	case 7: /* a worker, that has missed what happened when it wakes up */
+		havoc_worker_stop(havoc, havoc_rand(havoc, 2), havoc_rand(havoc, 2 * lease_ms));
+		havoc_tend_ms(havoc, havoc_rand(havoc, 3));
+		havoc_kill(havoc, havoc_pick(havoc, shard, place), back_ms);
 		break;
 	default: /* about as long */
 		havoc_stop(havoc, havoc_pick(havoc, shard, place),

@@ -27,6 +27,7 @@ struct havoc {
 	uint64_t dead[HAVOC_DEAD_MAX]; /* ids of processes that are gone, and may be in a view */
 	uint32_t dead_count;
 	pid_t workers[HAVOC_WORKERS_MAX]; /* looked after: none may fail */
+	uint64_t worker_wake_ns[HAVOC_WORKERS_MAX]; /* as wake_ns */
 	unsigned kills, stops, fenced;
 	bool all_lost; /* a chain had for a moment no full replica that ran */
 	bool coordinator_gone; /* views are as last seen, and nobody is started again */
@@ -62,6 +63,10 @@ int havoc_joining(struct havoc *havoc, uint32_t shard);
 void havoc_kill(struct havoc *havoc, int server, uint32_t back_ms);
 /* havoc_stop -- SIGSTOP, and SIGCONT after ms */
 void havoc_stop(struct havoc *havoc, int server, uint32_t ms);
+/* havoc_coordinator_stop -- SIGSTOP, and SIGCONT after ms; returns then */
+void havoc_coordinator_stop(struct havoc *havoc, uint32_t ms);
+/* havoc_worker_stop -- SIGSTOP, and SIGCONT after ms */
+void havoc_worker_stop(struct havoc *havoc, uint32_t id, uint32_t ms);
 /* havoc_workers_kill -- SIGKILL, to all that are left */
 void havoc_workers_kill(struct havoc *havoc);
 void havoc_coordinator_kill(struct havoc *havoc);

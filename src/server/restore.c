@@ -234,6 +234,16 @@ static void source_forget(struct ol_server *server)
 		server->restoring.active = false;
 }
 
+/*
+ * A worker whose link broke in the middle is back in a moment, with its mirror: until then it is
+ * not here. It may be the only one.
+ */
+static void source_leaves(struct ol_server *server)
+{
+	ol_session_end(server, server->restoring.source,
+		       "its link broke while its mirror was read");
+}
+
 static void source_refuse(struct ol_server *server, const char *why)
 {
 	struct ol_session *source = server->restoring.source;
@@ -318,6 +328,7 @@ static bool everybody(struct ol_server *server, uint64_t now_ns)
 void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_restoring *restoring = &server->restoring;
+	int rc;
 
 	while (restoring->active) {
 		if (restoring->source == NULL) {
@@ -327,18 +338,22 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 			restoring->into = (server->store.snapshot + 1) % OL_SNAPSHOTS;
 			restoring->posted = 0;
 			restoring->reads = 0;
-			restoring->failed = false;
+			restoring->failed = restoring->lies = false;
 		}
 		if (restoring->source == NULL) {
 			fall_back(server, now_ns);
 			return;
 		}
-		if (!restoring->failed && reads_post(server) != 0)
-			restoring->failed = true;
+		rc = restoring->failed ? 0 : reads_post(server);
+		restoring->failed = restoring->failed || rc != 0;
+		restoring->lies = restoring->lies || rc == -EINVAL;
 		/* also of one that failed: none of its reads may land among the next one's */
 		if (restoring->reads > 0)
 			return;
-		if (restoring->failed)
+		if (restoring->failed && !restoring->lies &&
+		    restoring->source->role == OL_ROLE_WORKER)
+			source_leaves(server);
+		else if (restoring->failed)
 			source_refuse(server, "it cannot be read");
 		else if (all_posted(server))
 			mirror_take(server, now_ns);
@@ -370,6 +385,7 @@ void ol_restore_on_read(struct ol_server *server, struct ol_session *session, in
 		return;
 	restoring->reads--;
 	restoring->failed = restoring->failed || status != 0;
+	restoring->lies = restoring->lies || status == -EACCES;
 	ol_restore_progress(server, now_ns);
 }
 

@@ -103,7 +103,8 @@ struct ol_restoring {
 	uint32_t into; /* … and the snapshot that it goes into */
 	uint64_t posted; /* bytes of the content */
 	uint32_t reads; /* under way */
-	bool failed; /* one of them, or its post: nothing of this source is used */
+	bool failed; /* one of them, or its post: nothing of this source is used … */
+	bool lies; /* … because there is nothing where it said, not because its link broke */
 };
 
 /* Checkpoints while it serves. */

@@ -202,7 +202,8 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 	}
 	if (!op->done)
 		return rc;
-	worker->completed--; /* the others' completions are the next poll's to tell */
+	if (worker->completed > 0) /* one that was done before may have been told already */
+		worker->completed--; /* the others' completions are the next poll's to tell */
 	return op->status;
 }
 

@@ -75,12 +75,15 @@ void crew_ended(struct ol_worker *worker)
 	ol_worker_close(worker);
 }
 
-/* With CONTINUE nothing waits for a server: what is asked while one is gone is answered at once */
+/* With CONTINUE nothing waits for a server: what is asked while one is gone is answered at once.
+ * What was asked before may still come from the tail, when it is the head that is gone. */
 static void pull(struct tally *tally)
 {
 	struct ol_link_stat stat;
 	struct ol_job_info info;
 
+	if (tally->pulling)
+		return;
 	check_ok(ol_link_get_stat(tally->worker, 0, &stat));
 	ol_worker_info(tally->worker, &info);
 	tally_pull(tally);

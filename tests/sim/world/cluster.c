@@ -197,7 +197,8 @@ static void chain_draw(struct scenario *scenario)
 	scenario->replicas = 1 + sim_below(3);
 	scenario->refound = scenario->replicas == 1 || sim_ppm(300000);
 	scenario->servers = scenario->replicas + sim_below(2);
-	if (!scenario->exact && scenario->replicas > 1 && sim_ppm(120000))
+	/* what a rollback takes back of a step is not the same for all workers */
+	if (!scenario->sync && scenario->replicas > 1 && sim_ppm(200000))
 		scenario->every = 1 + sim_below(5);
 	scenario->workers_die =
 		!scenario->sync && !scenario->refound && scenario->every == 0 && sim_ppm(300000);

@@ -281,6 +281,8 @@ void fault_begin(bool none)
 void fault_end(void)
 {
 	faults.over = true;
+	sim_nature.stuck_ppm = 0;
+	sim_nature.net_slow_ppm = 0;
 	net_heal();
 	coord_away(false);
 	for (uint32_t i = 0; i < cluster.server_count; i++) {

@@ -42,6 +42,7 @@ struct board {
 	_Atomic unsigned pushes; /* of all workers */
 	_Atomic unsigned acks; /* of these, applied by a server that was there */
 	_Atomic int enough; /* workers: come to an end */
+	_Atomic uint64_t step_max; /* sync workers: no further yet */
 	_Atomic unsigned long hash[WORKERS];
 	_Atomic int in; /* workers that are connected */
 	_Atomic uint64_t killed_ns; /* CLOCK_MONOTONIC: the last kill … */
@@ -63,13 +64,16 @@ static unsigned kills_wanted(void)
 	return text != NULL ? (unsigned)strtoul(text, NULL, 10) : 100;
 }
 
+static void wait_until(_Atomic unsigned *count, unsigned until)
+{
+	while (atomic_load(count) < until)
+		sched_yield();
+}
+
 /* Until a count has gone up by 1 to `span` */
 static void wait_for(_Atomic unsigned *count, unsigned span)
 {
-	unsigned until = atomic_load(count) + 1 + (unsigned)rand_r(&seed) % span;
-
-	while (atomic_load(count) < until)
-		sched_yield();
+	wait_until(count, atomic_load(count) + 1 + (unsigned)rand_r(&seed) % span);
 }
 
 static void all_in_wait(void)
@@ -348,6 +352,10 @@ static int sync_worker(const struct job *job, long id)
 	worker = job_worker_with(job, (int)id, opts);
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
 	while (version < SYNC_STEPS) {
+		while (version >= atomic_load(&board->step_max)) {
+			check(ol_worker_poll(worker) >= 0);
+			sched_yield();
+		}
 		rc = push_step(worker, id);
 		check_msg(rc == 0, "step %lu: %s", (unsigned long)version, ol_strerror(rc));
 		check_ok(job_pull(worker, 0));
@@ -370,17 +378,23 @@ static unsigned long sync_run(enum ol_optimizer optimizer, uint32_t shards, unsi
 	opts.rule.lr = 0.0123f;
 	opts.rule.sum = 0;
 	atomic_store(&board->pushes, 0);
+	atomic_store(&board->step_max, 0);
 	job_start(&job, opts, 1.0f);
 	for (int k = 0; k < WORKERS; k++)
 		pids[k] = job_fork(sync_worker, &job, k);
 	job.opts.restore = OL_RESTORE_MIRROR;
 	for (unsigned i = 0; i < kills; i++) {
 		uint32_t shard = (uint32_t)rand_r(&seed) % shards;
+		unsigned until = atomic_load(&board->pushes) + 1 +
+				 (unsigned)rand_r(&seed) % (SYNC_STEPS * WORKERS / SYNC_KILLS / 2);
 
-		wait_for(&board->pushes, SYNC_STEPS * WORKERS / SYNC_KILLS / 2);
+		/* the workers are never done before all kills are */
+		atomic_store(&board->step_max, until / WORKERS + 2);
+		wait_until(&board->pushes, until);
 		job_kill(&job, shard);
 		job_restart(&job, shard, false);
 	}
+	atomic_store(&board->step_max, SYNC_STEPS);
 	for (int k = 0; k < WORKERS; k++)
 		job_join(pids[k]);
 	job_stop(&job);

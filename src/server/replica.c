@@ -114,8 +114,9 @@ static int view_check(struct ol_server *server, char *err, size_t err_bytes)
 		return OL_E_WIRE;
 	}
 	snprintf(err, err_bytes,
-		 "%s: the chain of shard %u is of another job: the model, workers, optimizer, "
-		 "transport or lease of server %s differ; give this job another name",
+		 "%s: the chain of shard %u is of another job: server %s was started with another "
+		 "model, optimizer, number of workers, transport, lease, refound or the like; give "
+		 "this job another name",
 		 server->opts.coordinator, server->opts.shard, other->addr);
 	return OL_E_GEOMETRY;
 }

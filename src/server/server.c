@@ -96,7 +96,7 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		 (opts->replicas == 0 || opts->replicas > OL_REPLICAS_MAX))
 		what = "replicas is not between 1 and 8";
 	else if (opts->coordinator != NULL && opts->checkpoint_dir != NULL)
-		what = "a coordinator and checkpoint_dir are both given: a chain has no checkpoints";
+		what = "checkpoint_dir beside a coordinator: a chain has no checkpoints";
 	else if (opts->coordinator != NULL && opts->lease_ms == 0)
 		what = "lease_ms is 0: a replica without a lease is never taken for dead";
 	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)

@@ -31,6 +31,12 @@ bad "a shard that is not" 2 'outlast train: --kill: *"head1@3s" is not below --s
 bad "a head without a chain" 2 "outlast train: --kill: *needs --durability chain*" "${train[@]}" --kill tail0@3s
 bad "serve without a coordinator" 2 "outlast serve: --durability: *needs --coordinator*" \
 	serve "${tiny[@]}" --durability chain --listen "$(address)"
+for words in replicas=3 replicate-every=5 rank=1 refound job=other; do
+	bad "serve --$words" 2 "outlast serve: --${words%%=*}: *needs --coordinator" \
+		serve "${tiny[@]}" --listen "$(address)" "--$words"
+done
+bad "serve, a chain of none" 2 "outlast serve: --durability: *--coordinator*" \
+	serve "${tiny[@]}" --listen "$(address)" --coordinator @a --durability none
 bad "serve, nine" 2 "outlast serve: --replicas*" serve "${tiny[@]}" --replicas 9
 bad "work, both" 2 "outlast work: --connect: *--connect or --coordinator*" \
 	work "${tiny[@]}" --connect @a --coordinator @b

@@ -235,6 +235,30 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	return 0;
 }
 
+/* A server that a person wants replicated is not to run alone, and not to say so. */
+static int chain_check(struct serve *serve)
+{
+	static const char *const names[] = { "replicas", "replicate_every", "rank", "refound",
+					     "job" };
+	const struct ol_conf *conf = serve->settings.conf;
+
+	if (serve->set.report_fd != 0) /* outlast train knows, whatever the environment says */
+		return 0;
+	if (serve->set.coord.coordinator != NULL) {
+		if (serve->set.durable.durability == OL_DURABILITY_NONE &&
+		    ol_conf_is_set(conf, "durability"))
+			return ol_settings_fail(&serve->settings, "durability",
+						"does not go with --coordinator, which makes a "
+						"chain: give one of the two");
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (ol_conf_is_set(conf, names[i]))
+			return ol_settings_fail(&serve->settings, names[i], "needs --coordinator");
+	}
+	return 0;
+}
+
 static void chain_opts(const struct serve *serve, struct ol_server_opts *opts)
 {
 	const struct serve_set *set = &serve->set;
@@ -497,7 +521,9 @@ static int serve_start(struct serve *serve)
 	    !ol_conf_is_set(serve->settings.conf, "log"))
 		set->link.log_level = OL_LOG_INFO;
 	ol_log_level_set((enum ol_log_level)set->link.log_level);
-	rc = ol_job_key_read("serve", set->key.job_key_file, serve->key);
+	rc = chain_check(serve);
+	if (rc == 0)
+		rc = ol_job_key_read("serve", set->key.job_key_file, serve->key);
 	if (rc != 0)
 		return rc;
 	rc = ol_control_init(&serve->control, set->report_fd != 0 ? (int)set->report_fd : -1);

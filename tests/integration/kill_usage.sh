@@ -28,6 +28,11 @@ refused 'loss<' 'server0@loss<x'
 refused 'needs --durability chain' head@30s
 refused 'needs --durability chain' middle@200steps
 refused 'needs --durability chain' tail@30s:down=20s
+refused 'no middle' middle@50steps --durability chain --replicas 2
+refused 'no middle' head@5steps,middle@50steps --durability chain --replicas 1
+[[ $err == *'"middle@50steps" needs'* ]] || fail "which one: $err"
+refused '"head1@50steps" is not below --servers' head1@50steps --durability chain
+[[ $err != *head1*head1* ]] || fail "the value twice: $err"
 refused 'down=' server0@3s:down=fast
 refused 'KILL or STOP' server0@3s:signal=TERM
 refused '"server1@3s" is not below --servers' server1@3s

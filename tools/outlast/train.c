@@ -208,11 +208,37 @@ static int file_check(const char *what, const char *path)
 	return ol_cmd_error(OL_EXIT_USAGE, "train", what, path, strerror(errno));
 }
 
+/* Why a kill cannot be in this job; "": it can */
+static void kill_check(const struct train *train, const struct ol_kill *kill, char *why,
+		       size_t why_bytes)
+{
+	const struct train_set *set = &train->set;
+	bool server = kill->target != OL_KILL_WORKER;
+	bool chain = set->durable.durability == OL_DURABILITY_CHAIN;
+
+	why[0] = '\0';
+	if (ol_kill_of_chain(kill) && !chain)
+		snprintf(why, why_bytes, "needs --durability chain");
+	else if (kill->target == OL_KILL_SERVER && chain)
+		snprintf(why, why_bytes,
+			 "is one of several: with --durability chain give head%u, middle%u or "
+			 "tail%u",
+			 kill->index, kill->index, kill->index);
+	else if (kill->index >= (server ? set->servers : set->workers))
+		snprintf(why, why_bytes, "is not below --%s", server ? "servers" : "workers");
+	else if (kill->target == OL_KILL_MIDDLE && set->chain.replicas < 3)
+		snprintf(why, why_bytes, "needs --replicas 3 or more: a chain of %u has no middle",
+			 set->chain.replicas);
+	else if (server && !chain && kill->signo == SIGKILL && set->outage.outage_timeout > 0.0 &&
+		 (double)kill->down_ns >= set->outage.outage_timeout * 1e9)
+		snprintf(why, why_bytes, "is down for longer than --outage-timeout");
+}
+
 /* Does the schedule fit the job? */
 static int kills_check(struct train *train)
 {
 	const struct train_set *set = &train->set;
-	char err[OL_KILL_TEXT_MAX + 96] = "";
+	char err[OL_KILL_TEXT_MAX + 96] = "", why[96];
 
 	if (ol_kills_parse(set->kill, &train->kills, err, sizeof(err)) != 0) {
 		size_t len = strlen(set->kill);
@@ -223,26 +249,13 @@ static int kills_check(struct train *train)
 	}
 	for (uint32_t i = 0; i < train->kills.count; i++) {
 		const struct ol_kill *kill = &train->kills.list[i];
-		bool server = kill->target != OL_KILL_WORKER;
-		bool chain = set->durable.durability == OL_DURABILITY_CHAIN;
 
-		if (ol_kill_of_chain(kill) && !chain)
-			snprintf(err, sizeof(err), "\"%s\" needs --durability chain", kill->text);
-		else if (kill->target == OL_KILL_SERVER && chain)
-			snprintf(err, sizeof(err),
-				 "\"%s\" is one of several: with --durability chain give head%u, "
-				 "middle%u or tail%u",
-				 kill->text, kill->index, kill->index, kill->index);
-		else if (kill->index >= (server ? set->servers : set->workers))
-			snprintf(err, sizeof(err), "\"%s\" is not below --%s", kill->text,
-				 server ? "servers" : "workers");
-		else if (server && !chain && kill->signo == SIGKILL &&
-			 set->outage.outage_timeout > 0.0 &&
-			 (double)kill->down_ns >= set->outage.outage_timeout * 1e9)
-			snprintf(err, sizeof(err),
-				 "\"%s\" is down for longer than --outage-timeout", kill->text);
-		if (err[0] != '\0')
-			return ol_settings_fail(&train->settings, "kill", err);
+		kill_check(train, kill, why, sizeof(why));
+		if (why[0] == '\0')
+			continue;
+		snprintf(err, sizeof(err), "\"%s\" %s", kill->text, why);
+		return ol_settings_fail(&train->settings, "kill",
+					strcmp(kill->text, set->kill) == 0 ? why : err);
 	}
 	return 0;
 }

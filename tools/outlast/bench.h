@@ -35,7 +35,8 @@ struct bench_place {
 };
 
 /* The rows for it, whose offsets count from the beginning. */
-#define BENCH_PLACE_FIELDS \
+#define BENCH_PLACE_FIELDS BENCH_PLACE_FIELDS_OF("auto", "1000000")
+#define BENCH_PLACE_FIELDS_OF(pin_dflt, spin_dflt) \
 	{ .help = "where", .type = OL_CONF_GROUP }, \
 		{ .name = "transport", \
 		  .dflt = "auto", \
@@ -57,12 +58,12 @@ struct bench_place {
 		  .type = OL_CONF_STR, \
 		  .secret = true }, \
 		{ .name = "pin", \
-		  .dflt = "auto", \
+		  .dflt = (pin_dflt), \
 		  .help = "processors: auto (two cores), none, or CLIENT,SERVER", \
 		  .offset = offsetof(struct bench_place, pin), \
 		  .type = OL_CONF_STR }, \
 		{ .name = "spin_us", \
-		  .dflt = "1000000", \
+		  .dflt = (spin_dflt), \
 		  .help = "both ends: how long a wait spins before it sleeps; 0 sleeps at once", \
 		  .offset = offsetof(struct bench_place, spin_us), \
 		  .type = OL_CONF_U32 }, \
@@ -125,19 +126,21 @@ struct bench_chain_conf {
 	bool yield;
 };
 
-#define BENCH_CHAIN_FIELDS \
+/* Rows of the settings. Where failure is measured, and not speed, nothing is pinned and waits are
+ * as servers wait by themselves: BENCH_PLACE_FIELDS_OF("none", "50"), no yield. */
+#define BENCH_CHAIN_FIELDS_OF(yield_dflt, lease_dflt) \
 	{ .help = "chain", .type = OL_CONF_GROUP }, \
 		{ .name = "coordinator", \
 		  .help = "zk:HOST:PORT,... or that of outlast coord; without it one is started", \
 		  .offset = offsetof(struct bench_chain_conf, coordinator), \
 		  .type = OL_CONF_STR }, \
 		{ .name = "yield", \
-		  .dflt = "true", \
+		  .dflt = (yield_dflt), \
 		  .help = "who spins lets others of its processor go first", \
 		  .offset = offsetof(struct bench_chain_conf, yield), \
 		  .type = OL_CONF_BOOL }, \
 	{ \
-		.name = "lease_ms", .dflt = "5000", \
+		.name = "lease_ms", .dflt = (lease_dflt), \
 		.help = "silence after which a server is taken for dead; heartbeats are 5 times as " \
 			"often, and at least every 50 ms", \
 		.offset = offsetof(struct bench_chain_conf, lease_ms), .type = OL_CONF_U32, \
@@ -147,10 +150,6 @@ struct bench_chain_conf {
 /* bench_chain_ends -- as bench_ends_make(), and in cpus the processor of each server */
 int bench_chain_ends(const struct bench_chain_conf *conf, struct bench_ends *ends,
 		     int cpus[OL_CHAIN_MAX], char err[BENCH_ERR_MAX]);
-
-/* bench_chain_defaults -- where failure is measured, and not speed: as servers wait by themselves,
- * nothing pinned; unless the settings say otherwise */
-void bench_chain_defaults(const struct ol_conf *conf, struct bench_chain_conf *chain);
 
 /* bench_chain_print, bench_chain_report -- as bench_ends_print(), bench_report() */
 void bench_chain_print(const struct bench_ends *ends, const int cpus[OL_CHAIN_MAX],

@@ -11,8 +11,7 @@
 #include "base/clock.h"
 
 enum {
-	LOOK_MS = 1,
-	SPIN_US = 50 /* a server's own default */
+	LOOK_MS = 1
 };
 
 int bench_chain_ends(const struct bench_chain_conf *conf, struct bench_ends *ends,
@@ -36,16 +35,6 @@ int bench_chain_ends(const struct bench_chain_conf *conf, struct bench_ends *end
 	ends->opts.lease_ms = conf->lease_ms;
 	ends->opts.spin_yield = conf->yield;
 	return 0;
-}
-
-void bench_chain_defaults(const struct ol_conf *conf, struct bench_chain_conf *chain)
-{
-	if (!ol_conf_is_set(conf, "spin_us"))
-		chain->place.spin_us = SPIN_US;
-	if (!ol_conf_is_set(conf, "pin"))
-		chain->place.pin = "none";
-	if (!ol_conf_is_set(conf, "yield"))
-		chain->yield = false;
 }
 
 void bench_chain_print(const struct bench_ends *ends, const int cpus[OL_CHAIN_MAX],

@@ -78,7 +78,7 @@ static const struct ol_conf_field fields[] = {
 		  "processes costs more than a message, as in an emulated machine",
 	  AT(threads),
 	  .type = OL_CONF_BOOL },
-	BENCH_CHAIN_FIELDS,
+	BENCH_CHAIN_FIELDS_OF("true", "5000"),
 	BENCH_PLACE_FIELDS,
 };
 

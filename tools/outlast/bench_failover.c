@@ -32,7 +32,6 @@ enum {
 	WINDOW = 16,
 	BETWEEN = 50, /* pushes between two kills, at most, once the chain is whole */
 	MEND_MS = 60000,
-	LEASE_MS = 1000, /* unless the settings say otherwise */
 	CONNECT_TIMEOUT_MS = 15000,
 };
 
@@ -116,8 +115,8 @@ static const struct ol_conf_field fields[] = {
 	  .help = "write every kill to this file: the five times, nanoseconds",
 	  AT(raw),
 	  .type = OL_CONF_STR },
-	BENCH_CHAIN_FIELDS,
-	BENCH_PLACE_FIELDS,
+	BENCH_CHAIN_FIELDS_OF("false", "1000"),
+	BENCH_PLACE_FIELDS_OF("none", "50"),
 };
 
 struct failover {
@@ -394,8 +393,7 @@ int bench_failover(int argc, char **argv)
 	static const struct ol_conf_spec spec = {
 		.program = "outlast bench failover",
 		.purpose = "From the loss of a server of a chain to the first push that the rest "
-			   "has committed. Unless they are set, the lease is 1000 ms, waits "
-			   "spin for 50 us and do not yield, and nothing is pinned.",
+			   "has committed.",
 		.examples = "  outlast bench failover --kills 100 --target head\n"
 			    "  outlast bench failover --signal STOP --lease-ms 200 --kills 20\n"
 			    "  outlast bench failover --coordinator zk:127.0.0.1:2181 --kills 20\n",
@@ -407,9 +405,6 @@ int bench_failover(int argc, char **argv)
 	int code, rc;
 
 	if (bench_conf_load(&spec, &f.conf, argc, argv, &conf, &code) == 0) {
-		bench_chain_defaults(conf, &f.conf.chain);
-		if (!ol_conf_is_set(conf, "lease_ms"))
-			f.conf.chain.lease_ms = LEASE_MS;
 		if (conf_check(&f, conf) != 0) {
 			fprintf(stderr, "%s\n", ol_conf_error(conf));
 			code = OL_EXIT_USAGE;

@@ -94,8 +94,8 @@ static const struct ol_conf_field fields[] = {
 	  .type = OL_CONF_F64,
 	  .f64_min = 0.01,
 	  .f64_max = 3600 },
-	BENCH_CHAIN_FIELDS,
-	BENCH_PLACE_FIELDS,
+	BENCH_CHAIN_FIELDS_OF("false", "5000"),
+	BENCH_PLACE_FIELDS_OF("none", "50"),
 };
 
 struct rejoin {
@@ -372,10 +372,8 @@ int bench_rejoin(int argc, char **argv)
 {
 	static const struct ol_conf_spec spec = {
 		.program = "outlast bench rejoin",
-		.purpose =
-			"A lost server of a chain comes back while pushes go on: how long it "
-			"takes, and what the pushes pay. Unless they are set, waits spin for 50 us and do not "
-			"yield, and nothing is pinned.",
+		.purpose = "A lost server of a chain comes back while pushes go on: how long it "
+			   "takes, and what the pushes pay.",
 		.examples = "  outlast bench rejoin --size 3M,256M --kills 3\n"
 			    "  outlast bench rejoin --size 3M --target tail --down 500ms\n",
 		.fields = fields,
@@ -386,7 +384,6 @@ int bench_rejoin(int argc, char **argv)
 	int code, rc;
 
 	if (bench_conf_load(&spec, &r.conf, argc, argv, &conf, &code) == 0) {
-		bench_chain_defaults(conf, &r.conf.chain);
 		if (conf_check(&r, conf) != 0) {
 			fprintf(stderr, "%s\n", ol_conf_error(conf));
 			code = OL_EXIT_USAGE;

@@ -52,8 +52,9 @@ struct ol_server_opts crew_opts(unsigned seed)
 
 struct ol_worker *crew_worker(const struct job *job, long id)
 {
-	const struct crew *crew = crew_board();
+	struct crew *crew = crew_board();
 	struct ol_worker_opts opts;
+	struct ol_worker *worker;
 
 	ol_worker_opts_init(&opts);
 	opts.outage = crew->outage == OL_OUTAGE_END ? OL_OUTAGE_WAIT : crew->outage;
@@ -61,7 +62,9 @@ struct ol_worker *crew_worker(const struct job *job, long id)
 	opts.op_timeout_ms = WAIT_MS;
 	opts.lease_ms = job->opts.lease_ms;
 	opts.mirror_state = crew->state;
-	return job_worker_with(job, (int)id, opts);
+	worker = job_worker_with(job, (int)id, opts);
+	atomic_fetch_add(&crew->in, 1);
+	return worker;
 }
 
 void crew_ended(struct ol_worker *worker)
@@ -144,6 +147,8 @@ void crew_start(struct havoc *havoc, int (*fn)(const struct job *job, long id))
 {
 	for (uint32_t i = 0; i < TALLY_WORKERS; i++)
 		havoc->workers[i] = job_fork(fn != NULL ? fn : push_on, &havoc->job, i);
+	while (atomic_load(&crew_board()->in) < TALLY_WORKERS)
+		havoc_tend(havoc);
 }
 
 void crew_pushes(struct havoc *havoc, unsigned long more)

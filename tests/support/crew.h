@@ -21,6 +21,7 @@ struct crew {
 	bool alike; /* as in struct tally */
 	unsigned flight; /* pushes under way at most; 0: as the seed wants it */
 	/* workers say */
+	atomic_int in; /* that are connected */
 	atomic_ulong pushes; /* of all; of other stories: steps */
 	atomic_ulong done[TALLY_WORKERS]; /* of each: ended with status 0 */
 	atomic_ulong local_pulls;
@@ -40,7 +41,8 @@ struct crew *crew_board(void);
  * a chain that is founded anew from workers' mirrors */
 struct ol_server_opts crew_opts(unsigned seed);
 
-/* crew_start -- fork the workers; they run fn(job, id), or push until `enough` (NULL) */
+/* crew_start -- fork the workers, and wait until they are in; they run fn(job, id), or push until
+ * `enough` (NULL) */
 void crew_start(struct havoc *havoc, int (*fn)(const struct job *job, long id));
 /* crew_worker -- in a worker: open, with what crew_board() says */
 struct ol_worker *crew_worker(const struct job *job, long id);

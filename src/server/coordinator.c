@@ -143,6 +143,15 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 	return 0;
 }
 
+static bool registered(const struct ol_coord_state *state, uint64_t id)
+{
+	for (uint32_t i = 0; i < state->member_count; i++) {
+		if (state->members[i].id == id)
+			return true;
+	}
+	return false;
+}
+
 int ol_chains_get(struct ol_chains *chains, uint32_t shard, struct ol_chain_info *ret_info)
 {
 	struct ol_coord_state state;
@@ -164,6 +173,8 @@ int ol_chains_get(struct ol_chains *chains, uint32_t shard, struct ol_chain_info
 		ret_info->ids[i] = view->replicas[i].id;
 		memcpy(ret_info->addrs[i], view->replicas[i].addr, sizeof(ret_info->addrs[i]));
 	}
+	for (uint32_t i = 0; i < view->count; i++)
+		ret_info->gone += !registered(&state, view->replicas[i].id);
 	for (uint32_t i = 0; i < state.member_count; i++)
 		ret_info->waiting += ol_view_find(view, state.members[i].id) < 0;
 	return 0;

@@ -36,6 +36,7 @@ says a '^shard 0: 1 of 3 servers are here; waits for 2 more$'
 member b 1
 b=$pid
 member d 2
+d=$pid
 until_true stat "$roles == ['head', 'middle', 'tail']" || fail "stat: $(cat "$tmp/stat.json")"
 says a 'shard 0, epoch [0-9]+: head of 3'
 says d 'shard 0, epoch [0-9]+: tail of 3; predecessor '
@@ -91,4 +92,11 @@ kill -TERM "$w"
 ended "$w" 143 "the worker"
 [ "$(json "$tmp/w.json" 'r["lost"] == 0 and r["unresolved"] == 0 and r["applied"] == r["pushed"]')" = True ] ||
 	fail "accounts: $(cat "$tmp/w.json")"
+
+# who comes once all are gone waits for them, and says what can be done
+kill -9 "$d"
+member f 0
+says f '^shard 0: the last replica of its chain is gone, .*--job.*--refound'
+outlast stat --coordinator "$coord" --job hand --once
+[[ $out == *"1 of 3 replicas, it does not answer, 1 waiting"* ]] || fail "stat of a chain that is gone: $out"
 verdict

@@ -26,8 +26,9 @@
 enum {
 	LOOK_MS = 20, /* how often orders and --exit-version are looked at */
 	RESTORE_LOOK_MS = 2, /* until it has its weights */
+	GONE_LEASES = 2, /* without a session for so many: it is not coming back by itself */
 	STAT_MS = 100, /* between two reports of a replica to its parent */
-	WAIT_TEXT_MAX = 160,
+	WAIT_TEXT_MAX = 400,
 	CHAINS_TIMEOUT_MS = 5000,
 	MEMORY_TEXT_MAX = 256
 };
@@ -171,6 +172,7 @@ struct serve {
 	char waits[WAIT_TEXT_MAX]; /* said last */
 	uint64_t said_ns; /* last report, or look at what is waited for; 0: none yet */
 	uint64_t views; /* as of then */
+	uint64_t gone_ns; /* since then no replica of the chain has a session; 0: one has */
 	_Atomic int done; /* the server's loop has returned */
 };
 
@@ -337,6 +339,38 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 				 (json_int_t)stat->ready_ns));
 }
 
+/*
+ * Is nobody left of the chain, so that this one waits for ever? Sessions that are only being made
+ * again, with a coordinator that is new, are given their time.
+ */
+static bool chain_gone(struct serve *serve, const struct ol_chain_info *info)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	if (!info->connected || serve->set.refound || info->count == 0 ||
+	    info->gone < info->count) {
+		serve->gone_ns = 0;
+		return false;
+	}
+	if (serve->gone_ns == 0)
+		serve->gone_ns = now_ns;
+	return now_ns - serve->gone_ns > GONE_LEASES * serve->set.lease.lease_ms * OL_NS_PER_MS;
+}
+
+static void gone_text(const struct serve *serve, const struct ol_chain_info *info,
+		      char text[WAIT_TEXT_MAX])
+{
+	char who[48] = "the last replica of its chain is";
+
+	if (info->count > 1)
+		snprintf(who, sizeof(who), "all %u replicas of its chain are", info->count);
+	snprintf(text, WAIT_TEXT_MAX,
+		 "shard %u: %s gone, and unless one still runs, so is what was committed; it waits "
+		 "for ever. To begin anew give the job another name (--job), or use "
+		 "--refound from the first start",
+		 serve->set.shard, who);
+}
+
 /* What a server waits for that is not in its chain */
 static void wait_text(const struct serve *serve, const struct ol_chain_info *info,
 		      char text[WAIT_TEXT_MAX])
@@ -371,7 +405,10 @@ static void wait_say(struct serve *serve)
 
 	if (serve->chains == NULL || ol_chains_get(serve->chains, serve->set.shard, &info) != 0)
 		return;
-	wait_text(serve, &info, text);
+	if (chain_gone(serve, &info))
+		gone_text(serve, &info, text);
+	else
+		wait_text(serve, &info, text);
 	if (strcmp(text, serve->waits) != 0)
 		fprintf(stderr, "%s\n", text);
 	snprintf(serve->waits, sizeof(serve->waits), "%s", text);

@@ -89,6 +89,9 @@ static void chain_text(const struct stat_view *view, uint32_t shard, FILE *out)
 	}
 	fprintf(out, "shard %u: epoch %u, %u of %u replicas", shard, info->epoch, info->count,
 		info->wanted);
+	if (info->count > 0 && info->gone == info->count)
+		fprintf(out, ", %s",
+			info->count > 1 ? "none of them answers" : "it does not answer");
 	if (info->joining > 0)
 		fprintf(out, ", one is joining");
 	if (info->waiting > 0)
@@ -151,11 +154,12 @@ static json_t *shard_json(const struct stat_view *view, uint32_t shard, uint32_t
 	json = json_pack("{s:i, s:o}", "shard", (int)shard, "replicas", rows);
 	if (json != NULL && view->coordinator != NULL)
 		json_object_update_new(
-			json, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "epoch",
+			json, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "epoch",
 					(int)info->epoch, "founded", (int)info->founded, "wanted",
 					(int)info->wanted, "every", (int)info->every, "count",
 					(int)info->count, "joining", (int)info->joining, "waiting",
-					(int)info->waiting, "connected", (int)info->connected));
+					(int)info->waiting, "gone", (int)info->gone, "connected",
+					(int)info->connected));
 	return json;
 }
 

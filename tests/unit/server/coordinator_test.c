@@ -111,16 +111,22 @@ static void test_chains_are_seen(void **unused)
 	assert_int_equal(info.every, 9);
 	assert_int_equal(info.count, 1);
 	assert_int_equal(info.joining, 0);
+	assert_int_equal(info.gone, 0);
 	assert_int_equal(info.ids[0], 7);
 	assert_string_equal(info.addrs[0], "@server-7");
+	ol_coord_close(one);
+	do {
+		look(chains, 1, 4, 1, &info);
+	} while (info.gone != 1);
+	assert_int_equal(info.count, 1);
 	ol_coord_close(two);
 	look(chains, 0, 4, 1, &info);
+	assert_int_equal(info.gone, 1);
 
 	ol_coordinator_stop(coordinator);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	ol_coordinator_close(coordinator);
 	look(chains, 0, 4, 0, &info); /* the last that was known */
-	ol_coord_close(one);
 	ol_chains_close(chains);
 }
 

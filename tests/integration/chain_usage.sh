@@ -40,7 +40,7 @@ bad "serve, a chain of none" 2 "outlast serve: --durability: *--coordinator*" \
 bad "serve, nine" 2 "outlast serve: --replicas*" serve "${tiny[@]}" --replicas 9
 bad "work, both" 2 "outlast work: --connect: *--connect or --coordinator*" \
 	work "${tiny[@]}" --connect @a --coordinator @b
-bad "stat of nothing" 2 "outlast stat: --coordinator: *--coordinator or --servers*" stat
+bad "stat of nothing" 2 "outlast stat: give --coordinator or --servers" stat
 bad "stat of both" 2 "outlast stat: --servers: *--coordinator or --servers*" stat --coordinator @a --servers @b
 bad "stat of no address" 2 "outlast stat: --servers: *" stat --servers @a,,@b
 bad "coord: where" 2 "outlast coord: *nonsense*" coord --listen nonsense

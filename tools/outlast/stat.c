@@ -103,9 +103,24 @@ static const struct ol_conf_field stat_fields[] = {
 static const struct ol_rows stat_rows = { stat_fields,
 					  sizeof(stat_fields) / sizeof(stat_fields[0]) };
 
-static const char examples[] = "  outlast stat --coordinator 10.0.0.9:7470 --job cnn7\n"
-			       "  outlast stat --coordinator zk:10.0.0.7:2181 --once --json -\n"
-			       "  outlast stat --servers 10.0.0.1:7471,10.0.0.2:7471 --once\n";
+static const char examples[] =
+	"  outlast stat --coordinator 10.0.0.9:7470 --job cnn7\n"
+	"  outlast stat --coordinator zk:10.0.0.7:2181 --once --json -\n"
+	"  outlast stat --servers 10.0.0.1:7471,10.0.0.2:7471 --once\n"
+	"\ncolumns:\n"
+	"  role       head (orders gradients), middle, tail (commits), only (both), "
+	"joining, none; ?: it\n"
+	"             could not be read, and why\n"
+	"  version    steps that its weights have had; committed: entries that all "
+	"replicas have\n"
+	"  lag        entries that it has and does not know to be committed\n"
+	"  ring       slots of its ring of entries in use, of how many\n"
+	"  applied    gradients that took effect, since it started\n"
+	"  forwarded  entries sent to its successor, their bytes, how many of them "
+	"again\n"
+	"  resync     bytes and time of reading the weights when it joined\n"
+	"  workers    that are connected; beat: age of its last heartbeat; loss: of "
+	"recent gradients\n";
 
 struct stat_look {
 	struct ol_settings settings;
@@ -113,6 +128,7 @@ struct stat_look {
 	struct ol_chains *chains;
 	int signal_fd;
 	char key[OL_JOB_KEY_BYTES];
+	bool titled; /* the names of the columns are written */
 	struct stat_view view;
 	struct stat_view next; /* rows of the look at hand, while they are put together */
 };
@@ -291,16 +307,19 @@ static int json_write(const struct stat_look *stat, json_t *json)
 	return rc != 0 ? rc : rename(name, stat->set.json);
 }
 
-static int show(const struct stat_look *stat)
+static int show(struct stat_look *stat)
 {
 	bool table = stat->set.json == NULL || strcmp(stat->set.json, "-") != 0;
 	json_t *json;
 	int rc = 0;
 
-	if (table && isatty(STDOUT_FILENO) == 1 && !stat->set.once)
+	if (table && isatty(STDOUT_FILENO) == 1 && !stat->set.once) {
 		fputs("\033[H\033[J", stdout);
+		stat->titled = false;
+	}
 	if (table)
-		stat_show_text(&stat->view, stdout);
+		stat_show_text(&stat->view, !stat->titled, stdout);
+	stat->titled = true;
 	if (table && fflush(stdout) != 0)
 		return ol_cmd_error(OL_EXIT_FAILED, "stat", "cannot write", "standard output",
 				    strerror(errno));
@@ -361,9 +380,11 @@ static int stat_start(struct stat_look *stat)
 	int rc;
 
 	ol_log_level_set((enum ol_log_level)set->log_level);
-	if ((set->servers != NULL) == (set->coord.coordinator != NULL))
-		return ol_settings_fail(&stat->settings,
-					set->servers != NULL ? "servers" : "coordinator",
+	if (set->servers == NULL && set->coord.coordinator == NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, "stat", "give --coordinator or --servers", NULL,
+				    NULL);
+	if (set->servers != NULL && set->coord.coordinator != NULL)
+		return ol_settings_fail(&stat->settings, "servers",
 					"is one of two: give --coordinator or --servers");
 	rc = ol_job_key_read("stat", set->key.job_key_file, stat->key);
 	if (rc == 0)

@@ -46,8 +46,8 @@ struct stat_view {
 	uint64_t now_ns; /* of this look */
 };
 
-/* stat_show_text -- the whole table */
-void stat_show_text(const struct stat_view *view, FILE *out);
+/* stat_show_text -- the whole table; titles: with the names of the columns */
+void stat_show_text(const struct stat_view *view, bool titles, FILE *out);
 
 /* stat_show_json -- NULL: no memory */
 json_t *stat_show_json(const struct stat_view *view);

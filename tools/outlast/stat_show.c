@@ -103,7 +103,7 @@ static void chain_text(const struct stat_view *view, uint32_t shard, FILE *out)
 	fprintf(out, "\n");
 }
 
-void stat_show_text(const struct stat_view *view, FILE *out)
+void stat_show_text(const struct stat_view *view, bool titles, FILE *out)
 {
 	uint32_t at = 0;
 
@@ -113,9 +113,10 @@ void stat_show_text(const struct stat_view *view, FILE *out)
 				? ""
 				: ": cannot be reached; what follows is the last that was known");
 	}
-	fprintf(out, "  %-8s %-34s %10s %10s %5s %6s %10s %-26s %-20s %7s %6s %8s\n", "role",
-		"server", "version", "committed", "lag", "ring", "applied",
-		"forwarded, bytes, resent", "resync", "workers", "beat", "loss");
+	if (titles)
+		fprintf(out, "  %-8s %-34s %10s %10s %5s %6s %10s %-26s %-20s %7s %6s %8s\n",
+			"role", "server", "version", "committed", "lag", "ring", "applied",
+			"forwarded, bytes, resent", "resync", "workers", "beat", "loss");
 	for (uint32_t shard = 0; shard < view->shard_count; shard++) {
 		if (view->coordinator != NULL)
 			chain_text(view, shard, out);

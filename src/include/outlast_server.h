@@ -194,8 +194,8 @@ struct ol_chain_info {
 	uint32_t waiting; /* servers that offer themselves and are not in the view */
 	uint32_t connected; /* 0: the coordinator cannot be reached; this is the last that was known
 			     */
-	uint32_t gone; /* full replicas without a session: if all are, the chain waits for them, unless
-			  a server may found it anew */
+	uint32_t gone; /* full replicas without a session: if all are, the chain waits for them,
+			  unless a server may found it anew */
 	uint64_t ids[OL_CHAIN_MAX];
 	char addrs[OL_CHAIN_MAX][OL_ADDR_MAX];
 };

@@ -270,6 +270,9 @@ static void on_server_late_end(struct train *train, struct train_server *server)
 
 	if (server->life.stopped || server->life.killed)
 		return;
+	/* one that was just started again, and told to end before it knew how */
+	if (train->chain != NULL && !server->ready)
+		return;
 	ol_proc_exit_text(&server->proc, how, sizeof(how));
 	train_say(train, "outlast train: %s %s at the end of the job", server->proc.name, how);
 	train_fail(train, OL_EXIT_CHILD);

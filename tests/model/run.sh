@@ -1,0 +1,161 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# run.sh -- every state of chain.pml keeps every promise, and each rule that is left out breaks one
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+cc=${CC:-cc}
+
+# verdict (ends: no run goes on for ever), memory in MB, name: what is defined
+quick='holds  1500 failover: -DFAULTS=2
+holds  1500 steps:    -DFAULTS=1 -DSTEPS
+holds  1500 join:     -DFAULTS=1 -DSERVERS=2 -DFULL=1 -DWANTED=2
+ends   1500 ends:     -DFAULTS=1 -DCYCLES
+broken 1500 no-fence:       -DNO_FENCE -DFAULTS=1 -DSTEPS -DSAFETY_ALONE
+broken 1500 head-acks:      -DHEAD_ACKS -DFAULTS=1
+broken 1500 no-handoff:     -DNO_HANDOFF -DFAULTS=1 -DFULL=2
+broken 1500 forget-applied: -DFORGET_APPLIED -DFAULTS=1 -DSERVERS=2 -DFULL=1 -DWANTED=2 -DSAFETY_ALONE
+broken 1500 no-dedup:       -DNO_DEDUP -DFAULTS=1'
+
+more='holds  1500 join-third:        -DFAULTS=1 -DFULL=2
+ends   1500 steps-end:         -DFAULTS=1 -DSTEPS -DCYCLES
+ends   1500 join-ends:         -DFAULTS=1 -DSERVERS=2 -DFULL=1 -DWANTED=2 -DCYCLES
+broken 1500 readers-stay:      -DREADERS_STAY -DFAULTS=0 -DFULL=2
+broken 1500 no-floor:          -DNO_FLOOR -DFAULTS=1 -DSTEPS
+broken 1500 early-welcome:     -DEARLY_WELCOME -DFAULTS=1 -DSTEPS
+broken 1500 old-welcome:       -DOLD_WELCOME -DFAULTS=1 -DFULL=2
+broken 1500 handoff-by-link:   -DHANDOFF_BY_LINK -DFAULTS=1 -DFULL=2
+broken 1500 caught-up-by-link: -DCAUGHT_UP_BY_LINK -DHAVE_AS_ACK -DFAULTS=1 -DFULL=2
+broken 1500 forget-acked:      -DFORGET_ACKED -DFAULTS=0 -DFULL=2 -DSTEPS
+broken 1500 have-as-ack:       -DHAVE_AS_ACK -DFAULTS=1 -DFULL=1'
+
+long='holds 7800 failover-rejoin:  -DFAULTS=2 -DREJOIN
+holds 7800 failover-2-1:     -DFAULTS=2 -DP0=2
+holds 7800 failover-1-2:     -DFAULTS=2 -DP1=2
+holds 7800 failover-2-2:     -DFAULTS=2 -DP0=2 -DP1=2
+holds 7800 failover-2-slots: -DFAULTS=2 -DP0=2 -DP1=2 -DSLOTS=2
+holds 7800 failover-steps:   -DFAULTS=2 -DSTEPS
+holds 7800 join-steps:       -DFAULTS=1 -DFULL=2 -DSTEPS
+holds 7800 join-twice:       -DFAULTS=1 -DFULL=1
+holds 7800 spare:            -DFAULTS=1 -DSERVERS=4
+holds 7800 join-2-faults:    -DFAULTS=2 -DFULL=2'
+
+usage() {
+	cat <<END
+usage: tests/model/run.sh [--all | --long | --only NAME | --trace NAME]
+
+Runs Spin over chain.pml: the protocol as it is must hold in every state, and each variant that leaves a
+rule out must be found broken. README.md beside this script says what is modelled.
+
+  --all         all variants
+  --long        these, and larger bounds: hours, and up to 8 GB
+  --only NAME   one of them
+  --trace NAME  one variant that is broken, step by step
+
+Exit status: 0 all as it should be, 1 not, 2 wrong usage, 77 there is no Spin.
+
+Example:
+  tests/model/run.sh --trace no-fence
+END
+}
+
+wrong() {
+	printf 'model: %s; --help lists what there is\n' "$1" >&2
+	exit 2
+}
+
+# The line for a name
+pick() {
+	printf '%s\n%s\n%s\n' "$quick" "$more" "$long" | grep -E "^[a-z]+ +[0-9]+ $1: "
+}
+
+trace=false
+list=$quick
+case ${1-} in
+'') ;;
+--all) list=$quick$'\n'$more ;;
+--long) list=$quick$'\n'$more$'\n'$long ;;
+--only | --trace)
+	[ $# -eq 2 ] || wrong "$1 needs one name"
+	[ "$1" = --only ] || trace=true
+	list=$(pick "$2") || wrong "\"$2\" is no variant"
+	;;
+--help | -h)
+	usage
+	exit 0
+	;;
+*) wrong "$1: no such option" ;;
+esac
+
+for program in spin "$cc"; do
+	if ! command -v "$program" >/dev/null; then
+		echo "skip: $program is not installed: tools/packages install test"
+		exit 77
+	fi
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# search WANT DIR MEGABYTES DEFINES... -- Spin's search in DIR, its words in DIR/out
+search() {
+	local want=$1 dir=$2 megabytes=$3 table=22 optimize=-O1 kind=-DSAFETY cycles=
+	# what is soon found is not worth a compiler's time
+	[ "$want" != broken ] || optimize=-O0
+	[ "$want" != ends ] || kind=-DNP cycles=-l
+	shift 3
+
+	mkdir -p "$dir" && cd "$dir" || return
+	[ "$megabytes" -le 2000 ] || table=27
+	spin "$@" -a "$here/chain.pml" >spin.out 2>&1 || return
+	"$cc" $optimize -w $kind -DMEMLIM="$megabytes" -o pan pan.c >cc.out 2>&1 || return
+	./pan $cycles -n -m10000 -w$table >out 2>&1
+}
+
+# judge WANT NAME DIR -- a line of the table; true if it is as it should be
+judge() {
+	local found=failed what good=$1
+
+	[ "$1" != broken ] || good=holds
+	what=$(sed -n 's/^pan:[0-9]*: \(.*\) (at depth .*/\1/p' "$3/out" 2>/dev/null | head -n 1)
+	if [ -n "$what" ]; then
+		found=broken
+	elif grep -q 'errors: 0$' "$3/out" 2>/dev/null && ! grep -qE 'not completed|max search depth too small' "$3/out"; then
+		found=$good
+	fi
+	awk -v name="$2" -v found="$found" -v what="$what" '
+		/depth reached/ { depth = $6 + 0 }
+		/states, stored/ { states = $1 }
+		/total actual memory usage/ { megabytes = $1 }
+		/elapsed time/ { seconds = $4 }
+		END { printf "%-18s %-7s %10d states  depth %3d  %6d MB  %6.1f s  %s\n", name, found, states,
+			depth, megabytes, seconds, what }' "$3/out"
+	[ "$found" = "$1" ] && return
+	echo "model: $2: should be \"$1\", is \"$found\""
+	tail -n 5 "$3"/spin.out "$3"/cc.out 2>/dev/null
+	return 1
+}
+
+# one WANT MEGABYTES NAME: DEFINES...
+one() {
+	local want=$1 megabytes=$2 name=${3%:}
+	shift 3
+
+	(search "$want" "$work/$name" "$megabytes" "$@")
+	judge "$want" "$name" "$work/$name" || touch "$work/bad"
+	if $trace; then
+		(cd "$work/$name" && spin "$@" -k chain.pml.trail -t -T "$here/chain.pml" | sed '/^#processes/,$d')
+	fi
+	rm -rf "${work:?}/$name"
+}
+
+# Two at a time, but for those that take much memory
+while read -r want megabytes name defines; do
+	# shellcheck disable=SC2086  # a list of words
+	one "$want" "$megabytes" "$name" $defines &
+	while [ "$(jobs -rp | wc -l)" -ge $((megabytes > 2000 ? 1 : 2)) ]; do
+		wait -n
+	done
+done <<<"$list"
+wait
+[ ! -e "$work/bad" ]

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +41,8 @@ enum {
 	LINE_BYTES = 240,
 	TEXT_BYTES = 512,
 };
+
+#define MEMORY_MAX (UINT64_C(2) << 30) /* of a child */
 
 /* Seeds that found something, once */
 static const uint64_t kept[] = { 566, 687, 2292, 3785, 7035 };
@@ -170,6 +173,7 @@ static int child(const struct range *range)
 /* 0: all is well */
 static int in_child(const struct range *range)
 {
+	const struct rlimit limit = { .rlim_cur = MEMORY_MAX, .rlim_max = MEMORY_MAX };
 	int status = 0;
 	pid_t pid;
 
@@ -183,6 +187,8 @@ static int in_child(const struct range *range)
 		int rc;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (!sim_is_slow()) /* their shadows are larger */
+			setrlimit(RLIMIT_AS, &limit);
 		sim_trace_to(range->tail ? tail_add : NULL);
 		rc = child(range);
 		fflush(stdout);

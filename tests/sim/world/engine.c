@@ -12,6 +12,7 @@
 
 enum {
 	EVENTS_FIRST = 1024,
+	EVENTS_MAX = 1 << 20, /* more are a run that has gone mad */
 	ARENA_BYTES = 1 << 18
 };
 
@@ -125,8 +126,13 @@ void sim_at(uint64_t delay_ns, sim_event_fn *fn, void *arg, uint64_t tag)
 			       .fn = fn,
 			       .arg = arg,
 			       .tag = tag };
-	size_t at = sim.count++;
+	size_t at = sim.count;
 
+	if (at == EVENTS_MAX) {
+		sim_fail("check_bounded", "%zu events are to come", at);
+		return;
+	}
+	sim.count++;
 	if (at == sim.room) {
 		sim.room = sim.room == 0 ? EVENTS_FIRST : sim.room * 2;
 		sim.heap = realloc(sim.heap, sim.room * sizeof(*sim.heap));

@@ -233,20 +233,13 @@ static bool reaches(const struct net_op *op)
 
 static void piece_again(struct net_op *op, uint64_t piece);
 
-static void piece(void *arg, uint64_t index)
+static void piece_move(struct net_op *op, uint64_t index)
 {
-	struct net_op *op = arg;
 	uint32_t from = op->cuts[index], to = op->cuts[index + 1];
 
-	op->events--;
-	if (op->dropped) {
-		op_put(op);
-		return;
-	}
 	if (!net_path(op->end) || (op->is_read && !net_path_back(op->end))) {
 		if (op->end->gone || op->end->state == NET_DOWN) { /* nobody sends it again */
 			orphans_drop(op->end);
-			op_put(op);
 			return;
 		}
 		stall(op->end);
@@ -259,7 +252,6 @@ static void piece(void *arg, uint64_t index)
 			if (op->end->landing == op)
 				op->end->landing = NULL;
 			stall(op->end);
-			op_put(op);
 			return;
 		}
 		stall(op->end);
@@ -268,7 +260,6 @@ static void piece(void *arg, uint64_t index)
 	}
 	if (!resolve(op)) {
 		rule_broken(op);
-		op_put(op);
 		return;
 	}
 	unstall(op->end);
@@ -284,6 +275,16 @@ static void piece(void *arg, uint64_t index)
 	}
 	if (--op->pieces_left == 0)
 		landed(op);
+}
+
+/* Until it returns the event counts: the operation is not used again meanwhile */
+static void piece(void *arg, uint64_t index)
+{
+	struct net_op *op = arg;
+
+	if (!op->dropped)
+		piece_move(op, index);
+	op->events--;
 	op_put(op);
 }
 

@@ -238,7 +238,7 @@ static void kill_check(const struct train *train, const struct ol_kill *kill, ch
 static int kills_check(struct train *train)
 {
 	const struct train_set *set = &train->set;
-	char err[OL_KILL_TEXT_MAX + 96] = "", why[96];
+	char err[OL_KILL_TEXT_MAX + 128] = "", why[96];
 
 	if (ol_kills_parse(set->kill, &train->kills, err, sizeof(err)) != 0) {
 		size_t len = strlen(set->kill);

@@ -33,7 +33,7 @@ long='holds 7800 failover-rejoin:  -DFAULTS=2 -DREJOIN
 holds 7800 failover-2-1:     -DFAULTS=2 -DP0=2
 holds 7800 failover-1-2:     -DFAULTS=2 -DP1=2
 holds 7800 failover-2-2:     -DFAULTS=2 -DP0=2 -DP1=2
-holds 7800 failover-2-slots: -DFAULTS=2 -DP0=2 -DP1=2 -DSLOTS=2
+holds 7800 failover-2-slots: -DFAULTS=2 -DP0=2 -DSLOTS=2
 holds 7800 failover-steps:   -DFAULTS=2 -DSTEPS
 holds 7800 join-steps:       -DFAULTS=1 -DFULL=2 -DSTEPS
 holds 7800 join-twice:       -DFAULTS=1 -DFULL=1

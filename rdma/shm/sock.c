@@ -53,7 +53,8 @@ static int send_now(int sock, const struct ol_shm_msg *msg, const int *fds, unsi
 		sent = sendmsg(sock, &hdr, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (sent < 0 && errno == EINTR);
 	/* ETOOMANYREFS: too many descriptors on their way to peers that do not read */
-	if (sent < 0 && (errno == EAGAIN || errno == ETOOMANYREFS || errno == ENOBUFS))
+	if (sent < 0 &&
+	    (errno == EAGAIN || errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM))
 		return -EAGAIN;
 	return 0;
 }

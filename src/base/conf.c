@@ -176,7 +176,8 @@ int ol_conf_create(const struct ol_conf_spec *spec, void *target, struct ol_conf
 			continue;
 		rc = assign(conf, i, spec->fields[i].dflt, where);
 		if (rc != 0) {
-			fprintf(stderr, "default: %s\n", conf->error);
+			if (rc != -ENOMEM)
+				fprintf(stderr, "default: %s\n", conf->error);
 			goto err_conf;
 		}
 	}

@@ -53,7 +53,7 @@ static int append(struct ol_ckpt_name **names, size_t *count, const struct ol_ck
 	return 0;
 }
 
-int ol_ckpt_folder_list(int dir_fd, uint64_t job_id, uint32_t shard,
+int ol_ckpt_folder_list(int dir_fd, uint64_t job_id, uint32_t shard, bool running,
 			struct ol_ckpt_name **ret_names, size_t *ret_count)
 {
 	/* a descriptor of its own: closedir() closes it, and it begins at the folder's start */
@@ -77,7 +77,8 @@ int ol_ckpt_folder_list(int dir_fd, uint64_t job_id, uint32_t shard,
 			rc = -errno;
 			break;
 		}
-		if (!ol_ckpt_name_parse(entry->d_name, &name) || name.shard != shard)
+		if (!ol_ckpt_name_parse(entry->d_name, &name) || name.shard != shard ||
+		    name.running != running)
 			continue;
 		rc = append(&names, &count, &name);
 		if (rc != 0)
@@ -112,7 +113,8 @@ void ol_ckpt_folder_sweep(int dir_fd, const struct ol_ckpt_name *last, uint32_t 
 	struct ol_ckpt_name *names = NULL;
 	uint32_t others = 0;
 	size_t count = 0;
-	int rc = ol_ckpt_folder_list(dir_fd, last->job_id, last->shard, &names, &count);
+	int rc = ol_ckpt_folder_list(dir_fd, last->job_id, last->shard, last->running, &names,
+				     &count);
 
 	if (rc != 0) {
 		ol_log(OL_LOG_WARN, "checkpoints of shard %u: old ones stay: %s", last->shard,

@@ -131,19 +131,11 @@ static bool cut_off(const struct ol_ckpt_header *header, uint64_t file_bytes, ch
 		  header->block_count);
 }
 
-bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why)
+bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, char *why)
 {
-	struct ol_ckpt_meta meta = {
-		.geo = ol_ckpt_header_geo(header),
-		.job_id = header->job_id,
-		.version = header->version,
-		.epoch = header->epoch,
-		.optimizer = header->optimizer,
-	};
-	struct ol_ckpt_header again;
 	uint32_t crc = ol_ckpt_crc(header, offsetof(struct ol_ckpt_header, header_crc));
 
-	if (header->magic != OL_CKPT_MAGIC)
+	if (header->magic != magic)
 		return no(why, "header: it does not begin as a checkpoint does");
 	if (header->header_crc != crc)
 		return no(why, "header: its checksum is %08" PRIx32 ", not %08" PRIx32, crc,
@@ -156,6 +148,22 @@ bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_byt
 			  header->format, OL_CKPT_FORMAT);
 	if (header->format != OL_CKPT_FORMAT)
 		return no(why, "header: format %" PRIu32 " is none that ever was", header->format);
+	return true;
+}
+
+bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why)
+{
+	struct ol_ckpt_meta meta = {
+		.geo = ol_ckpt_header_geo(header),
+		.job_id = header->job_id,
+		.version = header->version,
+		.epoch = header->epoch,
+		.optimizer = header->optimizer,
+	};
+	struct ol_ckpt_header again;
+
+	if (!ol_ckpt_header_sound(header, OL_CKPT_MAGIC, why))
+		return false;
 	/* Everything else follows from a few numbers: make it again from them and compare. */
 	if (ol_ckpt_header_make(&meta, &again) != 0)
 		return no(why, "header: its numbers cannot be a shard of a job");
@@ -214,9 +222,16 @@ struct ol_ckpt_name ol_ckpt_name_of(const struct ol_ckpt_meta *meta)
 
 void ol_ckpt_name_format(const struct ol_ckpt_name *name, char text[OL_CKPT_NAME_MAX])
 {
-	snprintf(text, OL_CKPT_NAME_MAX,
-		 "%sckpt-%016" PRIx64 "-s%" PRIu32 "-e%010" PRIu32 "-v%020" PRIu64 ".olc",
-		 name->temporary ? "." : "", name->job_id, name->shard, name->epoch, name->version);
+	const char *dot = name->temporary ? "." : "";
+
+	if (name->running)
+		snprintf(text, OL_CKPT_NAME_MAX,
+			 "%srun-%016" PRIx64 "-s%" PRIu32 "-e%010" PRIu32 ".olc", dot, name->job_id,
+			 name->shard, name->epoch);
+	else
+		snprintf(text, OL_CKPT_NAME_MAX,
+			 "%sckpt-%016" PRIx64 "-s%" PRIu32 "-e%010" PRIu32 "-v%020" PRIu64 ".olc",
+			 dot, name->job_id, name->shard, name->epoch, name->version);
 }
 
 /* What follows `before` in the text, as a number; moves on. */
@@ -240,10 +255,12 @@ bool ol_ckpt_name_parse(const char *text, struct ol_ckpt_name *ret_name)
 	struct ol_ckpt_name name = { .temporary = text[0] == '.' };
 	const char *at = text + name.temporary;
 
-	name.job_id = number(&at, "ckpt-", 16);
+	name.running = strncmp(at, "run-", 4) == 0;
+	name.job_id = number(&at, name.running ? "run-" : "ckpt-", 16);
 	name.shard = (uint32_t)number(&at, "-s", 10);
 	name.epoch = (uint32_t)number(&at, "-e", 10);
-	name.version = number(&at, "-v", 10);
+	if (!name.running)
+		name.version = number(&at, "-v", 10);
 	ol_ckpt_name_format(&name, again);
 	if (strcmp(text, again) != 0)
 		return false;

@@ -58,7 +58,9 @@ struct ol_ckpt_header {
 	uint32_t block_count;
 	uint32_t table_bytes;
 	uint32_t table_crc;
-	uint8_t reserved[3980]; /* zero */
+	uint8_t reserved[3968]; /* zero */
+	uint64_t partition; /* of a running checkpoint: digest of its blocks; else 0 */
+	uint32_t zero;
 	uint32_t header_crc; /* of all bytes before it */
 };
 
@@ -78,6 +80,7 @@ struct ol_ckpt_name {
 	uint64_t version;
 	uint32_t epoch;
 	uint32_t shard;
+	bool running; /* a running checkpoint: its version is inside, here 0 */
 	bool temporary; /* begins with a dot: never a whole checkpoint */
 };
 
@@ -89,6 +92,12 @@ int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *
 
 /* ol_ckpt_header_seal -- with the checksums; table: table_bytes */
 void ol_ckpt_header_seal(struct ol_ckpt_header *header, const void *table);
+
+/*
+ * ol_ckpt_header_sound -- true if this is a header of this magic and a format that is known, as it
+ * was written; what its numbers mean is not looked at
+ */
+bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, char *why);
 
 /*
  * ol_ckpt_header_whole -- true if this is a header of ours that fits a file of so many bytes: then

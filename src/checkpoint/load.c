@@ -26,8 +26,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(char *why, const char *f
 	return OL_E_NO_CHECKPOINT;
 }
 
-/* -ENODATA: the file ends before */
-static int read_at(int fd, void *bytes, size_t count, uint64_t off)
+int ol_ckpt_read_at(int fd, void *bytes, size_t count, uint64_t off)
 {
 	uint8_t *at = bytes;
 
@@ -45,9 +44,8 @@ static int read_at(int fd, void *bytes, size_t count, uint64_t off)
 	return 0;
 }
 
-int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why)
+int ol_ckpt_load_raw(int fd, struct ol_ckpt_header *ret_header, uint64_t *ret_file_bytes, char *why)
 {
-	struct ol_ckpt_header header;
 	struct stat stat;
 	int rc;
 
@@ -55,13 +53,25 @@ int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why)
 		return refuse(why, "it cannot be examined: %s", ol_status_str(-errno));
 	if (!S_ISREG(stat.st_mode))
 		return refuse(why, "it is no regular file");
-	if ((uint64_t)stat.st_size < sizeof(header))
+	if ((uint64_t)stat.st_size < sizeof(*ret_header))
 		return refuse(why, "it is truncated: %jd bytes, cut off in its header",
 			      (intmax_t)stat.st_size);
-	rc = read_at(fd, &header, sizeof(header), 0);
+	rc = ol_ckpt_read_at(fd, ret_header, sizeof(*ret_header), 0);
 	if (rc != 0)
 		return refuse(why, "header: it cannot be read: %s", ol_status_str(rc));
-	if (!ol_ckpt_header_whole(&header, (uint64_t)stat.st_size, why))
+	*ret_file_bytes = (uint64_t)stat.st_size;
+	return 0;
+}
+
+int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why)
+{
+	struct ol_ckpt_header header;
+	uint64_t file_bytes;
+	int rc = ol_ckpt_load_raw(fd, &header, &file_bytes, why);
+
+	if (rc != 0)
+		return rc;
+	if (!ol_ckpt_header_whole(&header, file_bytes, why))
 		return OL_E_NO_CHECKPOINT;
 	*ret_header = header;
 	return 0;
@@ -75,7 +85,7 @@ static int load_blocks(int fd, const struct ol_ckpt_header *header, const uint32
 	for (uint32_t i = 0; i < header->block_count; i++) {
 		uint8_t *block = content + (uint64_t)i * OL_CKPT_BLOCK_BYTES;
 		uint32_t bytes = ol_ckpt_block_bytes(header, i), crc;
-		int rc = read_at(fd, block, bytes, off + (uint64_t)i * OL_CKPT_BLOCK_BYTES);
+		int rc = ol_ckpt_read_at(fd, block, bytes, off + (uint64_t)i * OL_CKPT_BLOCK_BYTES);
 
 		if (rc != 0)
 			return refuse(why, "block %" PRIu32 " of %" PRIu32 " cannot be read: %s", i,
@@ -101,7 +111,7 @@ int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **
 		refuse(why, "there is no memory for its %" PRIu64 " bytes", header->file_bytes);
 		goto out;
 	}
-	rc = read_at(fd, table, header->table_bytes, sizeof(*header));
+	rc = ol_ckpt_read_at(fd, table, header->table_bytes, sizeof(*header));
 	if (rc != 0) {
 		rc = refuse(why, "table of checksums: it cannot be read: %s", ol_status_str(rc));
 		goto out;

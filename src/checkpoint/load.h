@@ -8,6 +8,17 @@
 
 #include "checkpoint/format.h"
 
+/* ol_ckpt_read_at -- all of count bytes; -ENODATA: the file ends before */
+int ol_ckpt_read_at(int fd, void *bytes, size_t count, uint64_t off);
+
+/*
+ * ol_ckpt_load_raw -- the header of a regular file, as it is, and how long the file is
+ *
+ * Errors: OL_E_NO_CHECKPOINT (it is not one, too short, or cannot be read), with why
+ */
+int ol_ckpt_load_raw(int fd, struct ol_ckpt_header *ret_header, uint64_t *ret_file_bytes,
+		     char *why);
+
 /*
  * Both: why as in format.h. Errors: OL_E_NO_CHECKPOINT (it is not whole, or cannot be read),
  * -ENOMEM

@@ -17,6 +17,12 @@
 #include "checkpoint/load.h"
 #include "outlast.h"
 
+/* short_of -- there was no descriptor or memory: that says nothing of a file */
+static bool short_of(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
+}
+
 /*
  * One open file into content. Errors: OL_E_NO_CHECKPOINT; -ENOMEM, OL_E_GEOMETRY (whole, but for
  * more workers than this server lets in: an older one would only go back in vain); with why
@@ -65,8 +71,9 @@ static int read_name(int dir_fd, const struct ol_ckpt_name *name, const struct o
 	/* O_NONBLOCK: a pipe of that name must not hold us up */
 	fd = openat(dir_fd, text, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0) {
-		snprintf(why, OL_CKPT_WHY_MAX, "it cannot be opened: %s", ol_status_str(-errno));
-		return OL_E_NO_CHECKPOINT;
+		rc = -errno;
+		snprintf(why, OL_CKPT_WHY_MAX, "it cannot be opened: %s", ol_status_str(rc));
+		return short_of(rc) ? rc : OL_E_NO_CHECKPOINT;
 	}
 	rc = read_file(fd, name, meta, content, why);
 	close(fd);
@@ -74,6 +81,11 @@ static int read_name(int dir_fd, const struct ol_ckpt_name *name, const struct o
 }
 
 int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content)
+{
+	return ol_ckpt_read_until(dir, UINT64_MAX, meta, content);
+}
+
+int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *meta, void *content)
 {
 	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_name *names = NULL;
@@ -85,7 +97,7 @@ int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *conten
 		       ol_status_str(dir_fd), dir);
 		return dir_fd;
 	}
-	rc = ol_ckpt_folder_list(dir_fd, meta->job_id, meta->geo.shard, &names, &count);
+	rc = ol_ckpt_folder_list(dir_fd, meta->job_id, meta->geo.shard, false, &names, &count);
 	if (rc != 0) {
 		ol_log(OL_LOG_ERROR, "checkpoint folder: cannot be read: %s (%s)",
 		       ol_status_str(rc), dir);
@@ -95,6 +107,10 @@ int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *conten
 	for (size_t i = 0; i < count; i++) {
 		if (names[i].temporary) /* never was one: no reason to go on about it */
 			continue;
+		if (names[i].job_id == meta->job_id && names[i].version > newest) {
+			rc = OL_E_NO_CHECKPOINT;
+			continue;
+		}
 		rc = read_name(dir_fd, &names[i], meta, content, why);
 		if (rc == 0) {
 			meta->epoch = names[i].epoch;
@@ -103,7 +119,7 @@ int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *conten
 		}
 		ol_ckpt_name_format(&names[i], text);
 		ol_log(OL_LOG_WARN, "checkpoint %s: not used: %s (folder %s)", text, why, dir);
-		if (rc == -ENOMEM || rc == OL_E_GEOMETRY) /* so it would be with an older one */
+		if (short_of(rc) || rc == OL_E_GEOMETRY) /* so it would be with an older one */
 			break;
 	}
 out:

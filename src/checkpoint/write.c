@@ -3,7 +3,7 @@
 /*
  * write.c -- a checkpoint into a folder: temporary name, fsync, rename, fsync of the folder
  */
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +81,7 @@ static int write_all(int fd, const void *bytes, size_t count)
 	return 0;
 }
 
-static int sync_all(int fd)
+int ol_ckpt_sync(int fd)
 {
 	int rc;
 
@@ -91,8 +91,7 @@ static int sync_all(int fd)
 	return rc;
 }
 
-/* What failed, for people; returns rc. */
-__attribute__((format(printf, 3, 4))) static int failed(char *why, int rc, const char *format, ...)
+int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 {
 	va_list args;
 
@@ -109,51 +108,69 @@ static int fill(int fd, const struct image *image, char *why)
 	int rc = write_all(fd, header, ol_ckpt_content_off(header));
 
 	if (rc != 0)
-		failed(why, rc, "cannot write its header");
+		ol_ckpt_failed(why, rc, "cannot write its header");
 	for (uint32_t i = 0; rc == 0 && i < header->block_count; i++) {
 		rc = write_all(fd, block_at(image, i), ol_ckpt_block_bytes(header, i));
 		if (rc != 0)
-			failed(why, rc, "cannot write block %" PRIu32 " of %" PRIu32, i,
-			       header->block_count);
+			ol_ckpt_failed(why, rc, "cannot write block %" PRIu32 " of %" PRIu32, i,
+				       header->block_count);
 	}
 	if (rc == 0) {
-		rc = sync_all(fd);
+		rc = ol_ckpt_sync(fd);
 		if (rc != 0)
-			failed(why, rc, "cannot make it durable");
+			ol_ckpt_failed(why, rc, "cannot make it durable");
 	}
 	if (close(fd) != 0 && rc == 0)
-		rc = failed(why, -errno, "cannot close it");
+		rc = ol_ckpt_failed(why, -errno, "cannot close it");
 	return rc;
+}
+
+int ol_ckpt_temporary_make(int dir_fd, const struct ol_ckpt_name *name, char *why)
+{
+	struct ol_ckpt_name temporary = *name;
+	char text[OL_CKPT_NAME_MAX];
+	int fd;
+
+	temporary.temporary = true;
+	ol_ckpt_name_format(&temporary, text);
+	/* O_EXCL: a file of ours and no link that somebody laid out */
+	if (unlinkat(dir_fd, text, 0) != 0 && errno != ENOENT)
+		return ol_ckpt_failed(why, -errno,
+				      "cannot remove what is left of an earlier attempt");
+	fd = openat(dir_fd, text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	return fd >= 0 ? fd : ol_ckpt_failed(why, -errno, "cannot make its temporary file");
+}
+
+int ol_ckpt_temporary_end(int dir_fd, const struct ol_ckpt_name *name, int rc, char *why)
+{
+	struct ol_ckpt_name temporary = *name;
+	char text[OL_CKPT_NAME_MAX], temporary_text[OL_CKPT_NAME_MAX];
+
+	temporary.temporary = true;
+	ol_ckpt_name_format(name, text);
+	ol_ckpt_name_format(&temporary, temporary_text);
+	if (rc == 0 && renameat(dir_fd, temporary_text, dir_fd, text) != 0)
+		rc = ol_ckpt_failed(why, -errno, "cannot give it its name");
+	if (rc != 0) {
+		unlinkat(dir_fd, temporary_text, 0);
+		return rc;
+	}
+	rc = ol_ckpt_sync(dir_fd);
+	return rc == 0 ? 0 : ol_ckpt_failed(why, rc, "cannot make its name durable");
 }
 
 static int publish(int dir_fd, const struct ol_ckpt_name *name, const struct image *image,
 		   char *why)
 {
-	struct ol_ckpt_name temporary = *name;
-	char text[OL_CKPT_NAME_MAX], temporary_text[OL_CKPT_NAME_MAX];
-	int fd, rc;
+	int fd = ol_ckpt_temporary_make(dir_fd, name, why), rc;
 
-	temporary.temporary = true;
-	ol_ckpt_name_format(name, text);
-	ol_ckpt_name_format(&temporary, temporary_text);
-	/* O_EXCL: a file of ours and no link that somebody laid out */
-	if (unlinkat(dir_fd, temporary_text, 0) != 0 && errno != ENOENT)
-		return failed(why, -errno, "cannot remove what is left of an earlier attempt");
-	fd = openat(dir_fd, temporary_text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
-		return failed(why, -errno, "cannot make its temporary file");
+		return fd;
 	rc = fill(fd, image, why);
-	if (rc == 0 && renameat(dir_fd, temporary_text, dir_fd, text) != 0)
-		rc = failed(why, -errno, "cannot give it its name");
-	if (rc != 0) {
-		unlinkat(dir_fd, temporary_text, 0);
-		return rc;
-	}
-	rc = sync_all(dir_fd);
-	return rc == 0 ? 0 : failed(why, rc, "cannot make its name durable");
+	return ol_ckpt_temporary_end(dir_fd, name, rc, why);
 }
 
-static const char *remedy(int rc)
+const char *ol_ckpt_remedy(int rc)
 {
 	switch (rc) {
 	case -ENOSPC:
@@ -183,12 +200,12 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
 
 	rc = image_init(&image, meta, content);
 	if (rc != 0) {
-		failed(why, rc, "cannot put it together");
+		ol_ckpt_failed(why, rc, "cannot put it together");
 		goto out;
 	}
 	dir_fd = ol_ckpt_folder_open(dir);
 	if (dir_fd < 0) {
-		rc = failed(why, dir_fd, "cannot open the folder");
+		rc = ol_ckpt_failed(why, dir_fd, "cannot open the folder");
 		goto out_image;
 	}
 	rc = publish(dir_fd, &name, &image, why);
@@ -202,7 +219,7 @@ out:
 		ol_ckpt_name_format(&name, text);
 		/* the folder last: it may be long, and the line is cut off at its end */
 		snprintf(err, err_bytes, "checkpoint %s: %s: %s%s (folder %s)", text, why,
-			 ol_status_str(rc), remedy(rc), dir);
+			 ol_status_str(rc), ol_ckpt_remedy(rc), dir);
 	}
 	return rc;
 }

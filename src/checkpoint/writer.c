@@ -33,14 +33,17 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/running.h"
 
 struct ol_ckpt_writer {
 	char dir[OL_CKPT_DIR_MAX];
 	struct ol_ckpt_meta meta; /* version and epoch: of the job */
 	uint32_t keep;
+	struct ol_running *running; /* owned; NULL: a file each time */
+	bool whole; /* of the job */
 	uint64_t file_bytes;
 	size_t content_bytes;
-	uint8_t *copy; /* owned; content_bytes */
+	uint8_t *copy; /* owned; content_bytes. A running checkpoint has its own. */
 	const void *content; /* of the job: the caller's */
 	uint64_t begin_ns;
 	struct ol_ckpt_result result;
@@ -51,16 +54,34 @@ struct ol_ckpt_writer {
 	pthread_t thread;
 };
 
-static void write_one(struct ol_ckpt_writer *writer)
+static void write_file(struct ol_ckpt_writer *writer)
 {
 	struct ol_ckpt_result *result = &writer->result;
 
-	memcpy(writer->copy, writer->content, writer->content_bytes);
-	atomic_store_explicit(&writer->state, OL_CKPT_WRITING, memory_order_release);
-	*result = (struct ol_ckpt_result){ .version = writer->meta.version };
 	result->status = ol_ckpt_write(writer->dir, &writer->meta, writer->copy, writer->keep,
 				       result->err, sizeof(result->err));
 	result->bytes = result->status == 0 ? writer->file_bytes : 0;
+	result->whole = result->status == 0;
+}
+
+static void write_one(struct ol_ckpt_writer *writer)
+{
+	struct ol_ckpt_result *result = &writer->result;
+	uint64_t start_ns = ol_clock_ns(), copied_ns;
+
+	if (writer->running != NULL)
+		ol_running_take(writer->running, writer->content, writer->meta.version,
+				writer->meta.epoch, writer->whole);
+	else
+		memcpy(writer->copy, writer->content, writer->content_bytes);
+	copied_ns = ol_clock_ns();
+	atomic_store_explicit(&writer->state, OL_CKPT_WRITING, memory_order_release);
+	*result = (struct ol_ckpt_result){ .version = writer->meta.version,
+					   .copy_ns = copied_ns - start_ns };
+	if (writer->running != NULL)
+		ol_running_write(writer->running, result);
+	else
+		write_file(writer);
 	result->duration_ns = ol_clock_ns() - writer->begin_ns;
 	atomic_store_explicit(&writer->state, OL_CKPT_DONE, memory_order_release);
 	sem_post(&writer->done);
@@ -80,25 +101,37 @@ static void *run(void *arg)
 	}
 }
 
+/* A power cut could take a new folder with all that is in it; an earlier start may not have got so
+ * far as to say so */
+static int folder_settle(int fd)
+{
+	int parent_fd = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+
+	if (parent_fd < 0 && errno != EACCES)
+		return -errno;
+	if (parent_fd < 0)
+		return 0; /* it may not be read: nor was it made here */
+	do {
+		rc = fsync(parent_fd) == 0 ? 0 : -errno;
+	} while (rc == -EINTR);
+	close(parent_fd);
+	return rc == -EINVAL ? 0 : rc; /* where folders are not synced they need not be */
+}
+
 /* A descriptor of the folder, which is made if need be and can be written, as far as one can tell.
  */
 static int folder_ready(const char *dir)
 {
-	int fd = ol_ckpt_folder_open(dir), parent_fd, rc = 0;
+	int fd = ol_ckpt_folder_open(dir), rc;
 
 	if (fd == -ENOENT) {
 		if (mkdir(dir, 0777) != 0 && errno != EEXIST)
 			return -errno;
 		fd = ol_ckpt_folder_open(dir);
-		parent_fd = fd >= 0 ? openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-		if (parent_fd >= 0) {
-			/* else a power cut could take the folder with all that is in it */
-			rc = fsync(parent_fd) == 0 ? 0 : -errno;
-			close(parent_fd);
-		}
 	}
 	if (fd < 0)
 		return fd;
+	rc = folder_settle(fd);
 	if (rc == 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
 		rc = -errno;
 	if (rc == 0)
@@ -128,7 +161,8 @@ static int thread_start(struct ol_ckpt_writer *writer)
 }
 
 static int writer_init(struct ol_ckpt_writer *writer, const char *dir,
-		       const struct ol_ckpt_meta *meta, uint32_t keep)
+		       const struct ol_ckpt_meta *meta, uint32_t keep,
+		       const struct ol_ckpt_running_opts *running)
 {
 	struct ol_ckpt_header header;
 	int rc = ol_ckpt_header_make(meta, &header);
@@ -142,10 +176,14 @@ static int writer_init(struct ol_ckpt_writer *writer, const char *dir,
 	writer->content_bytes = header.content_bytes;
 	atomic_init(&writer->state, OL_CKPT_IDLE);
 	atomic_init(&writer->stop, false);
-	writer->copy = malloc(writer->content_bytes);
-	if (writer->copy == NULL)
-		return -ENOMEM;
-	memset(writer->copy, 0, writer->content_bytes); /* the pages now, not in the first copy */
+	if (running != NULL)
+		rc = ol_running_create(writer->dir, meta, running, &writer->running);
+	else
+		writer->copy = malloc(writer->content_bytes);
+	if (rc != 0 || (running == NULL && writer->copy == NULL))
+		return rc != 0 ? rc : -ENOMEM;
+	if (writer->copy != NULL) /* the pages now, not in the first copy */
+		memset(writer->copy, 0, writer->content_bytes);
 	sem_init(&writer->wake, 0, 0); /* fails only for values that are none */
 	sem_init(&writer->done, 0, 0);
 	return 0;
@@ -155,18 +193,21 @@ static void writer_fini(struct ol_ckpt_writer *writer)
 {
 	sem_destroy(&writer->wake);
 	sem_destroy(&writer->done);
+	ol_running_destroy(writer->running);
 	free(writer->copy);
 	free(writer);
 }
 
-int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
-			 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
+static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
+		 const struct ol_ckpt_running_opts *running, struct ol_ckpt_writer **ret_writer,
+		 char *err, size_t err_bytes)
 {
 	/* of whatever epoch: temporary files alone are dropped here, of servers that are gone */
 	struct ol_ckpt_name any = { .job_id = meta->job_id,
 				    .version = UINT64_MAX,
 				    .epoch = UINT32_MAX,
-				    .shard = meta->geo.shard };
+				    .shard = meta->geo.shard,
+				    .running = running != NULL };
 	struct ol_ckpt_writer *writer;
 	int dir_fd = folder_ready(dir), rc;
 
@@ -183,7 +224,7 @@ int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint3
 	rc = -ENOMEM;
 	writer = calloc(1, sizeof(*writer));
 	if (writer != NULL) {
-		rc = writer_init(writer, dir, meta, keep);
+		rc = writer_init(writer, dir, meta, keep, running);
 		if (rc != 0)
 			free(writer);
 	}
@@ -201,8 +242,21 @@ int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint3
 	return 0;
 }
 
-bool ol_ckpt_writer_begin(struct ol_ckpt_writer *writer, const void *content, uint64_t version,
-			  uint32_t epoch)
+int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
+			 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
+{
+	return start(dir, meta, keep, NULL, ret_writer, err, err_bytes);
+}
+
+int ol_ckpt_writer_start_running(const char *dir, const struct ol_ckpt_meta *meta,
+				 const struct ol_ckpt_running_opts *opts,
+				 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
+{
+	return start(dir, meta, 1, opts, ret_writer, err, err_bytes);
+}
+
+static bool begin(struct ol_ckpt_writer *writer, const void *content, uint64_t version,
+		  uint32_t epoch, bool whole)
 {
 	if (atomic_load_explicit(&writer->state, memory_order_acquire) != OL_CKPT_IDLE)
 		return false;
@@ -210,10 +264,23 @@ bool ol_ckpt_writer_begin(struct ol_ckpt_writer *writer, const void *content, ui
 	writer->content = content;
 	writer->meta.version = version;
 	writer->meta.epoch = epoch;
+	writer->whole = whole;
 	writer->begin_ns = ol_clock_ns();
 	atomic_store_explicit(&writer->state, OL_CKPT_COPYING, memory_order_release);
 	sem_post(&writer->wake);
 	return true;
+}
+
+bool ol_ckpt_writer_begin(struct ol_ckpt_writer *writer, const void *content, uint64_t version,
+			  uint32_t epoch)
+{
+	return begin(writer, content, version, epoch, false);
+}
+
+bool ol_ckpt_writer_begin_whole(struct ol_ckpt_writer *writer, const void *content,
+				uint64_t version, uint32_t epoch)
+{
+	return begin(writer, content, version, epoch, true);
 }
 
 enum ol_ckpt_state ol_ckpt_writer_poll(struct ol_ckpt_writer *writer,

@@ -140,7 +140,10 @@ OL_API void ol_worker_close(struct ol_worker *worker);
 
 enum ol_consistency {
 	OL_CONSISTENCY_ASYNC = 1, /* every gradient is a step */
-	OL_CONSISTENCY_SYNC, /* a step is the mean (or sum) of one gradient of every worker */
+	OL_CONSISTENCY_SYNC, /* a step is the mean (or sum) of one gradient of every worker, or of
+				as many as a server waits for (enum ol_wait) */
+	OL_CONSISTENCY_SSP, /* every gradient is a step, but who is far ahead of the slowest waits
+			     */
 };
 
 /* What a job looks like, as the servers told it. */
@@ -261,6 +264,17 @@ enum ol_pull_flags {
  *            status: OL_E_TORN
  */
 OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
+
+/*
+ * ol_newest -- the newest version that the servers are known to have, of the shard furthest behind
+ *
+ * Also asks them again, one-sidedly; the answer comes with a later ol_worker_poll(). Who computes a
+ * gradient in pieces and calls both between them learns soon that it will be late, and may begin
+ * anew.
+ *
+ * Blocks: never
+ */
+OL_API uint64_t ol_newest(struct ol_worker *worker);
 
 /*
  * ol_weights -- the last whole weights pulled, param_count floats; NULL before the first pull
@@ -397,6 +411,7 @@ struct ol_server_stat {
 	uint64_t proposed_ns; /* … first asked for another view than the one in force */
 	uint64_t adopted_ns; /* … adopted a view */
 	uint64_t linked_ns; /* … got a successor that takes entries */
+	uint32_t wait_for; /* gradients that the next step waits for; async, ssp: 1 */
 };
 
 /*

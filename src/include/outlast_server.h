@@ -47,6 +47,24 @@ enum ol_restore {
 	OL_RESTORE_CHAIN, /* not an option; what a replica that joined reports: its predecessor */
 };
 
+/* SYNC: how many gradients a step waits for; those that come later are dropped, and counted. */
+enum ol_wait {
+	OL_WAIT_ALL, /* one of every worker: the run is a function of its seed */
+	OL_WAIT_FIXED, /* the first k */
+	OL_WAIT_DBW, /* k of the largest gain a second (Xu, Neglia, Sebastianelli 2020) */
+	OL_WAIT_DBW_BLIND, /* k of the most gradients a second */
+	OL_WAIT_ADASYNC, /* k grows as the loss falls (Dutta, Wang, Joshi 2021) */
+};
+
+/* What a checkpoint saves. */
+enum ol_selection {
+	OL_SELECT_FULL, /* everything, into a new file */
+	OL_SELECT_PRIORITY, /* into a running checkpoint: the blocks that moved most since saved …
+			     */
+	OL_SELECT_ROUND_ROBIN, /* … the next ones in order … */
+	OL_SELECT_RANDOM, /* … or any */
+};
+
 /*
  * How a delta that a worker summed up during an outage becomes a step, as a factor on the sum of
  * its m gradients. PAPERS.md 1.10 shows why the published rule over-steps late in training.
@@ -114,6 +132,23 @@ struct ol_server_opts {
 	 */
 	uint32_t refound;
 	uint32_t spin_yield; /* as in struct ol_worker_opts */
+	/* SYNC; workers is then the n of all. With several shards, and with SSP, each server
+	   decides for itself: workers that await each push before they go on can wait crosswise,
+	   for a step here of who waits there. For one shard, unless they do not. */
+	enum ol_wait wait;
+	uint32_t wait_k; /* FIXED; ADASYNC: of the first step */
+	uint32_t staleness; /* SSP: gradients that a worker may be ahead of the slowest */
+	enum ol_selection selection;
+	double fraction; /* r: a running checkpoint saves so much every r * checkpoint_steps */
+	/* A running checkpoint's blocks: floats of each, in order, all of the job's vector (a block
+	   ends at its shard's end whatever this says). NULL: blocks of OL_BLOCK_FLOATS. */
+	const uint64_t *blocks;
+	uint32_t block_count;
+	uint64_t restore_version; /* CHECKPOINT: the newest that is not newer than this; 0: any */
+};
+
+enum {
+	OL_BLOCK_FLOATS = 1024
 };
 
 OL_API void ol_server_opts_init(struct ol_server_opts *opts);

@@ -41,7 +41,8 @@ static int on_apply(void *env, uint64_t version)
 	}
 	ol_store_enter(store, ol_ring_payload(&replica->ring, version), server->contributions,
 		       head->parts, (unsigned)target);
-	ol_policy_on_update(server->policy, version, replica->now_ns);
+	ol_ingest_updated(server, head->parts, version == server->ordered ? &store->norms : NULL,
+			  replica->now_ns);
 	if (ol_word_load(&store->board->first_applied_ns) == 0)
 		ol_word_store(&store->board->first_applied_ns, replica->now_ns);
 	for (uint32_t i = 0; i < head->parts; i++) {
@@ -182,12 +183,13 @@ bool ol_entry_order(struct ol_server *server, uint64_t now_ns)
 	if (ol_store_gather(&server->store, server->contributions, server->batch_count,
 			    ol_ring_payload(ring, version)) == 0) {
 		batch_resolve(server, now_ns);
-		ol_policy_on_update(server->policy, server->store.version, now_ns);
+		ol_ingest_updated(server, 0, NULL, now_ns);
 		return true;
 	}
 	parts = parts_make(server, ol_ring_parts(ring, version));
 	ol_ring_seal(ring, version, server->opts.epoch, parts);
 	batch_resolve(server, now_ns);
+	server->ordered = version;
 	(void)ol_chain_order(&replica->chain, &version);
 	ol_replica_progress(server, now_ns);
 	return true;

@@ -143,6 +143,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->loss = hdr.loss;
 	state->samples = hdr.samples;
 	state->grads = hdr.grads;
+	state->landed_ns = now_ns;
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
@@ -181,7 +182,7 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 		struct ol_arrival arrival = {
 			.base_version = state->base_version,
 			.version = server->store.version,
-			.now_ns = now_ns,
+			.now_ns = state->landed_ns,
 			.worker = server->sessions[landed.session].worker,
 			.loss = state->loss,
 			.queued = state->queued,
@@ -200,8 +201,53 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 		case OL_VERDICT_LATE:
 			ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
 			break;
+		case OL_VERDICT_WAIT:
+			server->parked[server->parked_count++] = landed;
+			break;
 		}
 	}
+}
+
+/* What was parked is next in turn again, in the order it came */
+static void unpark(struct ol_server *server)
+{
+	while (server->parked_count > 0) {
+		server->queue_head =
+			(server->queue_head + server->queue_size - 1) % server->queue_size;
+		server->queue[server->queue_head] = server->parked[--server->parked_count];
+		server->queue_count++;
+	}
+}
+
+static void wait_for_show(struct ol_server *server)
+{
+	struct ol_policy_stat stat;
+
+	ol_policy_get_stat(server->policy, &stat);
+	ol_word_store(&server->store.board->wait_for, stat.k);
+}
+
+void ol_ingest_updated(struct ol_server *server, uint32_t count, const struct ol_norms *norms,
+		       uint64_t now_ns)
+{
+	struct ol_update update = {
+		.version = server->store.version,
+		.now_ns = now_ns,
+		.count = count,
+		.norm2_sum = norms != NULL ? norms->sum : NAN,
+		.norm2_mean = norms != NULL ? norms->mean : NAN,
+	};
+
+	ol_policy_on_update(server->policy, &update);
+	wait_for_show(server);
+	unpark(server);
+}
+
+void ol_ingest_on_join(struct ol_server *server, const struct ol_session *session)
+{
+	ol_policy_on_join(server->policy, session->worker);
+	wait_for_show(server);
+	unpark(server);
 }
 
 /* The snapshots that must stay as they are, however long that takes */
@@ -376,7 +422,7 @@ static void batch_to_contributions(struct ol_server *server)
 static bool step(struct ol_server *server, uint64_t now_ns)
 {
 	uint64_t version = server->store.version;
-	uint32_t count = server->batch_count;
+	uint32_t count = server->batch_count, applied = 1;
 	int target;
 
 	if (ol_replica_strict(server)) {
@@ -390,10 +436,11 @@ static bool step(struct ol_server *server, uint64_t now_ns)
 		return false;
 	batch_to_contributions(server);
 	if (!early_finish(server, server->contributions))
-		ol_store_apply(&server->store, server->contributions, count, (unsigned)target);
+		applied = ol_store_apply(&server->store, server->contributions, count,
+					 (unsigned)target);
 	server->batch_count = 0;
 	server->step_ready = false;
-	ol_policy_on_update(server->policy, server->store.version, now_ns);
+	ol_ingest_updated(server, applied, &server->store.norms, now_ns);
 	if (server->store.version != version &&
 	    ol_word_load(&server->store.board->first_applied_ns) == 0)
 		ol_word_store(&server->store.board->first_applied_ns, now_ns);
@@ -440,9 +487,21 @@ void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)
 	} while (server->step_ready && step(server, now_ns));
 }
 
+/* Those of `count` in list, in their order, that are not of a session. How many. */
+static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t session)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (list[i].session != session)
+			list[kept++] = list[i];
+	}
+	return kept;
+}
+
 void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 {
-	uint32_t index = (uint32_t)(session - server->sessions), kept = 0;
+	uint32_t index = (uint32_t)(session - server->sessions), kept = 0, batch_count;
 
 	for (uint32_t i = 0; i < server->queue_count; i++) {
 		struct ol_landed landed =
@@ -452,16 +511,17 @@ void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 			server->queue[(server->queue_head + kept++) % server->queue_size] = landed;
 	}
 	server->queue_count = kept;
-	kept = 0;
-	for (uint32_t i = 0; i < server->batch_count; i++) {
-		if (server->batch[i].session != index)
-			server->batch[kept++] = server->batch[i];
-	}
-	if (kept != server->batch_count) {
-		server->batch_count = kept;
+	server->parked_count = keep_others(server->parked, server->parked_count, index);
+	batch_count = server->batch_count;
+	server->batch_count = keep_others(server->batch, batch_count, index);
+	if (server->batch_count != batch_count)
 		server->step_ready = false;
-		ol_policy_on_leave(server->policy, session->worker);
-	}
+	ol_policy_on_leave(server->policy, session->worker);
+	wait_for_show(server);
+	/* in a chain what is held may be in an entry already, and on its way */
+	if (server->batch_count > 0 && ol_policy_ready(server->policy))
+		server->step_ready = true;
+	unpark(server);
 	if (server->early.landed.session == index)
 		server->early.active = false;
 }

@@ -164,7 +164,7 @@ void ol_predecessor_on_entry(struct ol_server *server, struct ol_session *sessio
 	uint64_t version = replica->chain.received + 1;
 
 	if (replica->periodic || slot != version % replica->ring.slots ||
-	    !ol_ring_whole(&replica->ring, version) ||
+	    !ol_ring_take(&replica->ring, version) ||
 	    ol_chain_on_entry(&replica->chain, version) != 0) {
 		ol_session_violation(server, session, "entry that is not the next one");
 		return;

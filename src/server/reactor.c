@@ -42,7 +42,7 @@ static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_
 	timeout.tv_nsec = (long)(left_ns % OL_NS_PER_S);
 	if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
 		return -errno;
-	if (read(server->stop_fd, &news, sizeof(news)) < 0 && errno != EAGAIN)
+	if (read(server->stop_fd, &news, sizeof(news)) < 0 && errno != EAGAIN && errno != EINTR)
 		return -errno;
 	return 0;
 }

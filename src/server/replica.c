@@ -51,6 +51,9 @@ static uint64_t digest(const struct ol_server *server)
 		uint32_t replay;
 		uint32_t every;
 		uint32_t slots;
+		uint32_t wait;
+		uint32_t wait_k;
+		uint32_t staleness;
 		uint32_t refound; /* who waits for leases, and how long: */
 		uint32_t lease_ms;
 		float clip;
@@ -64,6 +67,9 @@ static uint64_t digest(const struct ol_server *server)
 	all.rule = opts->rule;
 	all.workers = opts->workers;
 	all.replay = (uint32_t)opts->replay;
+	all.wait = (uint32_t)opts->wait;
+	all.wait_k = opts->wait_k;
+	all.staleness = opts->staleness;
 	all.every = opts->replicate_every;
 	all.slots = server->replica.ring.slots;
 	all.refound = opts->refound != 0;

@@ -5,7 +5,8 @@
  *
  *	opts.restore    ready                                   with
  *	NONE            at once                                 the weights given
- *	CHECKPOINT      at once                                 the newest whole checkpoint
+ *	CHECKPOINT      at once                                 the newest whole checkpoint, full
+ *	                                                        or running
  *	MIRROR          when the workers are there, or it has   the freshest mirror of those that
  *	                waited long enough for them             have joined
  *	FRESHEST        as MIRROR                               the newer of both, by (epoch,
@@ -86,14 +87,41 @@ static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch
 	}
 }
 
+/*
+ * The newest of what the folder has, full or running, into its snapshot
+ *
+ * A running one is read second, and taken if it is newer: by (epoch, version), the version being
+ * that of its table. -ENOENT: there is neither.
+ */
+static int checkpoint_read(struct ol_server *server, struct ol_ckpt_meta *meta)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	void *content = ol_store_content(&server->store, CHECKPOINT_SNAPSHOT);
+	struct ol_ckpt_meta running = *meta;
+	int full_rc, rc;
+
+	if (opts->restore_version != 0) /* a running one is where it is */
+		return ol_ckpt_read_until(opts->checkpoint_dir, opts->restore_version, meta,
+					  content);
+	full_rc = ol_ckpt_read_newest(opts->checkpoint_dir, meta, content);
+	if (full_rc != 0 && full_rc != -ENOENT && full_rc != OL_E_NO_CHECKPOINT)
+		return full_rc;
+	rc = ol_ckpt_read_running(opts->checkpoint_dir, &server->saving.blocks,
+				  full_rc == 0 ? meta : NULL, &running, content);
+	if (rc == 0)
+		*meta = running;
+	if (rc == 0 || rc == -ENOENT || (rc == OL_E_NO_CHECKPOINT && full_rc == 0))
+		return rc == 0 ? 0 : full_rc;
+	return rc;
+}
+
 /* True if the checkpoint is in its snapshot. False: there is none; *ret_rc says whether that ends
  * it. */
 static bool checkpoint_load(struct ol_server *server, int *ret_rc, char *err, size_t err_bytes)
 {
 	struct ol_ckpt_meta meta = ol_server_ckpt_meta(server);
 	struct ol_restoring *restoring = &server->restoring;
-	int rc = ol_ckpt_read_newest(server->opts.checkpoint_dir, &meta,
-				     ol_store_content(&server->store, CHECKPOINT_SNAPSHOT));
+	int rc = checkpoint_read(server, &meta);
 
 	*ret_rc = 0;
 	if (rc == 0) {
@@ -102,7 +130,9 @@ static bool checkpoint_load(struct ol_server *server, int *ret_rc, char *err, si
 		restoring->floor_version = meta.version;
 		return true;
 	}
-	if (rc == -ENOENT || server->opts.restore == OL_RESTORE_FRESHEST) {
+	/* without descriptors or memory nobody knows what is the freshest */
+	if (rc == -ENOENT || (server->opts.restore == OL_RESTORE_FRESHEST && rc != -ENOMEM &&
+			      rc != -EMFILE && rc != -ENFILE)) {
 		ol_log(OL_LOG_WARN, "server %s: no checkpoint of shard %u in %s: %s", server->addr,
 		       server->opts.shard, server->opts.checkpoint_dir, ol_strerror(rc));
 		return false;

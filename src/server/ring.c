@@ -5,6 +5,7 @@
 #include "server/ring.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "wire/wire.h"
@@ -29,6 +30,10 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 				  .parts_max = geo->workers_max,
 				  .keeps = caps.fence_keeps != 0,
 				  .node = node };
+	ring->heads = calloc(ring->slots, sizeof(*ring->heads));
+	ring->parts = calloc((ring->slots + (size_t)1) * ring->parts_max, sizeof(*ring->parts));
+	if (ring->heads == NULL || ring->parts == NULL)
+		return -ENOMEM;
 	return slab_create(ring, &ring->slab);
 }
 
@@ -55,6 +60,8 @@ void ol_ring_close(struct ol_ring *ring)
 	ol_ring_dereg(ring);
 	ol_slab_destroy(ring->slab);
 	ol_slab_destroy(ring->spare);
+	free(ring->heads);
+	free(ring->parts);
 	*ring = (struct ol_ring){ 0 };
 }
 
@@ -98,28 +105,46 @@ static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_p
 	return ol_record_crc(sums, sizeof(sums));
 }
 
+/* Where head and parts of an entry lie in the slab */
+static uint8_t *landed(const struct ol_ring *ring, uint64_t version)
+{
+	return (uint8_t *)ol_ring_payload(ring, version) + ring->payload_bytes;
+}
+
 void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts)
 {
 	struct ol_entry_head *head = ol_ring_head(ring, version);
+	uint8_t *at = landed(ring, version);
 
 	*head = (struct ol_entry_head){ .version = version,
 					.payload_bytes = ring->payload_bytes,
 					.epoch = epoch,
 					.parts = parts };
 	head->crc = crc_of(head, ol_ring_parts(ring, version));
+	memcpy(at, head, sizeof(*head));
+	memcpy(at + sizeof(*head), ol_ring_parts(ring, version),
+	       parts * sizeof(struct ol_entry_part));
 }
 
-bool ol_ring_whole(const struct ol_ring *ring, uint64_t version)
+/* What is there until it is taken may still be needed: it is looked at elsewhere first */
+bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 {
-	const struct ol_entry_head *head = ol_ring_head(ring, version);
-	const struct ol_entry_part *parts = ol_ring_parts(ring, version);
+	struct ol_entry_part *parts = &ring->parts[(size_t)ring->slots * ring->parts_max];
+	const uint8_t *at = landed(ring, version);
+	struct ol_entry_head head;
 
-	if (head->version != version || head->payload_bytes != ring->payload_bytes ||
-	    head->parts == 0 || head->parts > ring->parts_max || head->crc != crc_of(head, parts))
+	memcpy(&head, at, sizeof(head));
+	if (head.version != version || head.payload_bytes != ring->payload_bytes ||
+	    head.parts == 0 || head.parts > ring->parts_max)
 		return false;
-	for (uint32_t i = 0; i < head->parts; i++) {
+	memcpy(parts, at + sizeof(head), head.parts * sizeof(*parts));
+	if (head.crc != crc_of(&head, parts))
+		return false;
+	for (uint32_t i = 0; i < head.parts; i++) {
 		if (parts[i].worker >= ring->parts_max || parts[i].slot >= OL_WINDOW_MAX)
 			return false;
 	}
+	*ol_ring_head(ring, version) = head;
+	memcpy(ol_ring_parts(ring, version), parts, head.parts * sizeof(*parts));
 	return true;
 }

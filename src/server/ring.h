@@ -7,6 +7,9 @@
  * ring a predecessor could write is not kept when that is fenced off: what is still needed moves
  * to another slab and the old one is destroyed. A spare is kept ready, as memory takes time to
  * come.
+ *
+ * Heads and parts are used from a copy that a predecessor cannot reach: what was checked when an
+ * entry came is what is applied, whatever is written over it meanwhile.
  */
 #ifndef OL_SERVER_RING_H
 #define OL_SERVER_RING_H
@@ -32,6 +35,8 @@ struct ol_ring {
 	uint32_t slots;
 	uint32_t parts_max;
 	int node;
+	struct ol_entry_head *heads; /* one a slot … */
+	struct ol_entry_part *parts; /* … and parts_max; behind them as many for what just came */
 };
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
@@ -63,15 +68,15 @@ static inline float *ol_ring_payload(const struct ol_ring *ring, uint64_t versio
 	return (float *)(void *)((uint8_t *)ring->slab->addr + ol_ring_off(ring, version));
 }
 
+/* Of an entry that is whole, or is being made here */
 static inline struct ol_entry_head *ol_ring_head(const struct ol_ring *ring, uint64_t version)
 {
-	return (struct ol_entry_head *)(void *)((uint8_t *)ol_ring_payload(ring, version) +
-						ring->payload_bytes);
+	return &ring->heads[version % ring->slots];
 }
 
 static inline struct ol_entry_part *ol_ring_parts(const struct ol_ring *ring, uint64_t version)
 {
-	return (struct ol_entry_part *)(ol_ring_head(ring, version) + 1);
+	return &ring->parts[version % ring->slots * ring->parts_max];
 }
 
 /* ol_ring_bytes -- of an entry with so many parts */
@@ -81,9 +86,10 @@ static inline uint64_t ol_ring_bytes(const struct ol_ring *ring, uint32_t parts)
 	       (uint64_t)parts * sizeof(struct ol_entry_part);
 }
 
-/* ol_ring_seal -- fill in the head of an entry whose payload and parts are there */
+/* ol_ring_seal -- an entry whose payload and parts are there gets its head, and lies in the slab */
 void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts);
-/* ol_ring_whole -- the slot holds that entry, with a head and parts that can be */
-bool ol_ring_whole(const struct ol_ring *ring, uint64_t version);
+/* ol_ring_take -- true: the slot holds that entry, with a head and parts that can be; they are
+ * ol_ring_head()'s and ol_ring_parts()'s from now on */
+bool ol_ring_take(struct ol_ring *ring, uint64_t version);
 
 #endif /* OL_SERVER_RING_H */

@@ -6,34 +6,122 @@
  * A published snapshot is pinned, as by a reader, for as long as the writer takes to copy it: an
  * update never waits for a disk. A checkpoint that is due while the last is still being written is
  * skipped, and counted.
+ *
+ * A running checkpoint saves `fraction` of its blocks `fraction` times as often apart: measuring
+ * and choosing are the writer's thread's work too, on the snapshot that is pinned meanwhile.
  */
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "outlast_policy.h"
 #include "rdma/order.h"
 #include "server/server_internal.h"
 
+int ol_save_blocks(struct ol_server *server, char *err, size_t err_bytes)
+{
+	const struct ol_server_opts *opts = &server->opts;
+
+	if (opts->checkpoint_dir == NULL)
+		return 0;
+	return ol_ckpt_blocks_make(opts->blocks, opts->block_count, &server->store.geo,
+				   &server->saving.blocks, err, err_bytes);
+}
+
+static uint32_t choose(void *arg, const double *distance, uint32_t *chosen)
+{
+	return ol_selector_turn(arg, distance, chosen);
+}
+
+static int selector_make(struct ol_server *server)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	const struct ol_ckpt_blocks *blocks = &server->saving.blocks;
+	uint64_t *lengths = calloc(blocks->count, sizeof(*lengths));
+	int rc;
+
+	if (lengths == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < blocks->count; i++)
+		lengths[i] = ol_ckpt_block_floats(blocks, i);
+	rc = ol_selector_create(opts->selection, lengths, blocks->count, opts->fraction,
+				opts->job_id + opts->shard, &server->saving.selector);
+	free(lengths);
+	return rc;
+}
+
+static int running_start(struct ol_server *server, const struct ol_ckpt_meta *meta, char *err,
+			 size_t err_bytes)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	struct ol_saving *saving = &server->saving;
+	struct ol_ckpt_running_opts running = {
+		.blocks = &saving->blocks,
+		.choose = choose,
+		.measure = opts->selection == OL_SELECT_PRIORITY,
+	};
+	int rc = selector_make(server);
+
+	if (rc != 0) {
+		snprintf(err, err_bytes, "cannot choose among %u blocks of shard %u: %s",
+			 saving->blocks.count, opts->shard, ol_strerror(rc));
+		return rc;
+	}
+	running.choose_arg = saving->selector;
+	saving->interval = opts->fraction * (double)opts->checkpoint_steps;
+	saving->first = true;
+	return ol_ckpt_writer_start_running(opts->checkpoint_dir, meta, &running, &saving->writer,
+					    err, err_bytes);
+}
+
 int ol_save_start(struct ol_server *server, char *err, size_t err_bytes)
 {
+	const struct ol_server_opts *opts = &server->opts;
 	struct ol_ckpt_meta meta = ol_server_ckpt_meta(server);
 
 	server->saving.begun_ns = ol_clock_ns();
-	if (server->opts.checkpoint_dir == NULL ||
-	    (server->opts.checkpoint_steps == 0 && server->opts.checkpoint_ms == 0))
+	if (opts->checkpoint_dir == NULL ||
+	    (opts->checkpoint_steps == 0 && opts->checkpoint_ms == 0))
 		return 0;
-	return ol_ckpt_writer_start(server->opts.checkpoint_dir, &meta,
-				    server->opts.checkpoint_keep, &server->saving.writer, err,
-				    err_bytes);
+	if (opts->selection != OL_SELECT_FULL)
+		return running_start(server, &meta, err, err_bytes);
+	server->saving.interval = (double)opts->checkpoint_steps;
+	return ol_ckpt_writer_start(opts->checkpoint_dir, &meta, opts->checkpoint_keep,
+				    &server->saving.writer, err, err_bytes);
+}
+
+void ol_save_stop(struct ol_server *server)
+{
+	struct ol_saving *saving = &server->saving;
+
+	ol_ckpt_writer_stop(saving->writer);
+	saving->writer = NULL;
+	ol_selector_destroy(saving->selector);
+	saving->selector = NULL;
+	ol_ckpt_blocks_fini(&saving->blocks);
 }
 
 static void result_take(struct ol_server *server, const struct ol_ckpt_result *result)
 {
 	struct ol_board *board = server->store.board;
 
+	server->saving.whole = result->whole;
 	if (result->status == 0) {
 		ol_counter_add(&board->checkpoints, 1);
 		ol_counter_add(&board->checkpoint_bytes, result->bytes);
 		ol_word_store(&board->checkpoint_version, result->version);
+		if (server->saving.selector == NULL)
+			return;
+		ol_log(OL_LOG_DEBUG,
+		       "server %s: saved of version %llu: %u blocks, %llu bytes; copied after %.3f "
+		       "ms, durable after %.3f ms",
+		       server->addr, (unsigned long long)result->version, result->blocks,
+		       (unsigned long long)result->bytes, (double)result->copy_ns / 1e6,
+		       (double)result->duration_ns / 1e6);
 		return;
 	}
 	ol_counter_add(&board->checkpoints_failed, 1);
@@ -66,25 +154,36 @@ unsigned ol_save_pinned(struct ol_server *server)
 static bool due(const struct ol_server *server, uint64_t now_ns)
 {
 	const struct ol_saving *saving = &server->saving;
-	uint64_t steps = server->opts.checkpoint_steps;
+	const struct ol_server_opts *opts = &server->opts;
+	double share = opts->selection == OL_SELECT_FULL ? 1.0 : opts->fraction;
 
+	if (saving->first)
+		return true;
 	if (server->store.version == saving->version)
 		return false;
-	if (steps != 0 && server->store.version / steps != saving->version / steps)
+	if (opts->checkpoint_steps != 0 &&
+	    floor((double)server->store.version / saving->interval) !=
+		    floor((double)saving->version / saving->interval))
 		return true;
-	return server->opts.checkpoint_ms != 0 &&
-	       now_ns - saving->begun_ns >= server->opts.checkpoint_ms * OL_NS_PER_MS;
+	return opts->checkpoint_ms != 0 &&
+	       (double)(now_ns - saving->begun_ns) >=
+		       share * (double)opts->checkpoint_ms * (double)OL_NS_PER_MS;
 }
 
-static void begin(struct ol_server *server, uint64_t now_ns)
+static void begin(struct ol_server *server, uint64_t now_ns, bool whole)
 {
 	struct ol_saving *saving = &server->saving;
+	const void *content = ol_store_content(&server->store, server->store.snapshot);
+	uint64_t version = server->store.version;
+	bool begun;
 
-	saving->version = server->store.version;
+	saving->version = version;
 	saving->begun_ns = now_ns;
-	if (ol_ckpt_writer_begin(saving->writer,
-				 ol_store_content(&server->store, server->store.snapshot),
-				 server->store.version, server->opts.epoch))
+	saving->first = false;
+	begun = whole ? ol_ckpt_writer_begin_whole(saving->writer, content, version,
+						   server->opts.epoch)
+		      : ol_ckpt_writer_begin(saving->writer, content, version, server->opts.epoch);
+	if (begun)
 		saving->pinned = (int)server->store.snapshot;
 	else
 		ol_counter_add(&server->store.board->checkpoints_skipped, 1);
@@ -96,7 +195,7 @@ void ol_save_progress(struct ol_server *server, uint64_t now_ns)
 		return;
 	(void)writer_state(server);
 	if (due(server, now_ns))
-		begin(server, now_ns);
+		begin(server, now_ns, false);
 }
 
 static void writer_finish(struct ol_server *server)
@@ -110,8 +209,10 @@ void ol_save_last(struct ol_server *server)
 	if (server->saving.writer == NULL || server->restoring.active)
 		return;
 	writer_finish(server);
-	if (ol_word_load(&server->store.board->checkpoint_version) == server->store.version)
+	if (ol_word_load(&server->store.board->checkpoint_version) == server->store.version &&
+	    server->saving.whole)
 		return;
-	begin(server, ol_clock_ns()); /* by the writer's thread, which a signal does not end */
+	begin(server, ol_clock_ns(),
+	      true); /* by the writer's thread, which a signal does not end */
 	writer_finish(server);
 }

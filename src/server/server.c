@@ -3,6 +3,7 @@
 /* server.c -- opening and closing a server; what each event means */
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ void ol_server_opts_init(struct ol_server_opts *opts)
 		.replay = OL_REPLAY_MEAN,
 		.replay_clip = 1.0f,
 		.checkpoint_keep = 3,
+		.fraction = 1.0,
 		.replicas = 1,
 		.coordinator_timeout_ms = 10000,
 	};
@@ -63,6 +65,22 @@ static void xport_log(void *arg, enum ol_xport_log_level level, const char *text
 	ol_log(as, "%s", text);
 }
 
+/* What is wrong with the part that a checkpoint is to save; NULL: nothing */
+static const char *selection_check(const struct ol_server_opts *opts)
+{
+	if (opts->selection == OL_SELECT_FULL)
+		return NULL;
+	if (opts->selection > OL_SELECT_RANDOM)
+		return "selection is not one that exists";
+	if (!(opts->fraction > 0.0 && opts->fraction <= 1.0))
+		return "fraction is not above 0 and at most 1";
+	if (opts->checkpoint_steps != 0 && opts->fraction * (double)opts->checkpoint_steps < 1.0)
+		return "fraction times checkpoint_steps is less than a step";
+	if (opts->checkpoint_ms != 0 && opts->fraction * (double)opts->checkpoint_ms < 1.0)
+		return "fraction times checkpoint_ms is less than a millisecond";
+	return NULL;
+}
+
 static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_bytes)
 {
 	const char *what = NULL;
@@ -71,9 +89,17 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "options of another version of the library";
 	else if (opts->listen == NULL || opts->listen[0] == '\0')
 		what = "listen is not given";
-	else if (opts->consistency != OL_CONSISTENCY_ASYNC &&
-		 opts->consistency != OL_CONSISTENCY_SYNC)
-		what = "consistency is neither async nor sync";
+	else if (opts->consistency < OL_CONSISTENCY_ASYNC || opts->consistency > OL_CONSISTENCY_SSP)
+		what = "consistency is neither async, sync nor ssp";
+	else if (opts->wait > OL_WAIT_ADASYNC)
+		what = "wait is not one that exists";
+	else if (opts->wait != OL_WAIT_ALL && opts->consistency != OL_CONSISTENCY_SYNC)
+		what = "wait is for sync: async and ssp wait for no step";
+	else if ((opts->wait == OL_WAIT_FIXED || opts->wait == OL_WAIT_ADASYNC) &&
+		 (opts->wait_k == 0 || opts->wait_k > opts->workers))
+		what = "wait_k is not between 1 and workers";
+	else if (opts->wait == OL_WAIT_DBW && !(opts->rule.lr > 0.0f && isfinite(opts->rule.lr)))
+		what = "lr is not above 0: dbw reckons with what a step gains";
 	else if (opts->rule.optimizer < OL_OPTIMIZER_SGD ||
 		 opts->rule.optimizer > OL_OPTIMIZER_ADAMW)
 		what = "optimizer is not one that exists";
@@ -105,6 +131,8 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "checkpoint_keep is 0";
 	else if (opts->restore == OL_RESTORE_CHECKPOINT && opts->checkpoint_dir == NULL)
 		what = "restore wants a checkpoint, and checkpoint_dir is not given";
+	if (what == NULL)
+		what = selection_check(opts);
 	if (what == NULL)
 		return 0;
 	return fail(err, err_bytes, -EINVAL, "server option", what);
@@ -166,8 +194,12 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			   weights);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
+	server->store.want_norms = ol_policy_wants_norms(server->policy);
 	server->store.board->incarnation = server->incarnation;
 	server->restoring.chain = server->restoring.active = server->replica.on;
+	rc = ol_save_blocks(server, err, err_bytes);
+	if (rc != 0)
+		return rc;
 	rc = server->replica.on ? ol_ring_open(&server->replica.ring, server->ops, server->xport,
 					       geo, server->caps.numa_node)
 				: ol_restore_start(server, err, err_bytes);
@@ -178,6 +210,25 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	if (rc == 0 && server->replica.on)
 		rc = ol_replica_open(server, err, err_bytes);
 	return rc;
+}
+
+static int policy_start(struct ol_server *server)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	struct ol_policy_opts policy;
+	uint64_t first, count;
+
+	ol_policy_opts_init(&policy);
+	if (ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &first, &count) == 0)
+		policy.share = (double)count / (double)opts->param_count;
+	policy.consistency = opts->consistency;
+	policy.wait = opts->wait;
+	policy.workers = opts->workers;
+	policy.workers_max = opts->workers_max;
+	policy.k = opts->wait_k;
+	policy.staleness = opts->staleness;
+	policy.lr = (double)opts->rule.lr;
+	return ol_policy_create(&policy, &server->policy);
 }
 
 static int tables_start(struct ol_server *server)
@@ -196,12 +247,12 @@ static int tables_start(struct ol_server *server)
 	server->sessions = calloc(server->session_count, sizeof(*server->sessions));
 	server->queue = calloc(server->queue_size, sizeof(*server->queue));
 	server->batch = calloc(workers, sizeof(*server->batch));
+	server->parked = calloc(server->queue_size, sizeof(*server->parked));
 	server->contributions = calloc(workers, sizeof(*server->contributions));
 	if (server->sessions == NULL || server->queue == NULL || server->batch == NULL ||
-	    server->contributions == NULL)
+	    server->parked == NULL || server->contributions == NULL)
 		return -ENOMEM;
-	rc = ol_policy_create(server->opts.consistency, server->opts.workers,
-			      server->opts.workers_max, &server->policy);
+	rc = policy_start(server);
 	if (rc != 0)
 		return rc;
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -269,7 +320,7 @@ void ol_server_close(struct ol_server *server)
 		if (server->sessions[i].state != OL_SESSION_FREE)
 			ol_session_end(server, &server->sessions[i], NULL);
 	}
-	ol_ckpt_writer_stop(server->saving.writer);
+	ol_save_stop(server);
 	ol_replica_close(server);
 	if (server->public_region != NULL)
 		server->ops->dereg(server->public_region);
@@ -281,6 +332,7 @@ void ol_server_close(struct ol_server *server)
 		close(server->stop_fd);
 	free(server->contributions);
 	free(server->batch);
+	free(server->parked);
 	free(server->queue);
 	free(server->sessions);
 	free(server);
@@ -342,7 +394,7 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 		else if (session != NULL && event->cookie == OL_SERVER_COOKIE_BEAT)
 			ol_replica_on_beat(server, OL_NEIGHBOUR_PREDECESSOR, event->status, now_ns);
 		else if (session != NULL)
-			session->probing = false;
+			ol_session_on_probe(session);
 		break;
 	case OL_XPORT_CONN_UP: /* the hello that follows makes the session live */
 		break;

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 
 #include "checkpoint/checkpoint.h"
+#include "outlast_policy.h"
 #include "outlast_server.h"
-#include "policy/policy.h"
 #include "rdma/transport.h"
 #include "server/replica.h"
 #include "store/store.h"
@@ -26,6 +26,7 @@ enum {
 	OL_OBSERVERS_MAX = 1024,
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
+	OL_SILENCES_MAX = 8, /* retry timeouts until one is, whose probe the own adapter forgot */
 	OL_JOB_KEY_MAX = 256,
 	OL_PREDECESSORS_MAX = 1,
 };
@@ -45,6 +46,7 @@ struct ol_slot_state {
 	float loss;
 	uint32_t samples;
 	uint32_t grads; /* gradients summed up in it */
+	uint64_t landed_ns;
 	bool queued; /* it waited for this server */
 	bool path; /* computed with local progress */
 	int status; /* once resolved: what the ack says */
@@ -70,6 +72,7 @@ struct ol_session {
 	uint64_t owed_since_ns; /* the oldest ack that could not be posted; 0: none */
 	uint64_t probe_ns; /* last probe … */
 	bool probing; /* … and whether it is still under way */
+	uint64_t silent_ms; /* since one was answered, in ticks: none while the loop stood still */
 	struct ol_slot_state slots[OL_WINDOW_MAX];
 };
 
@@ -113,6 +116,12 @@ struct ol_saving {
 	uint64_t version; /* of the last one begun, or restored from */
 	uint64_t begun_ns;
 	int pinned; /* snapshot that is being copied, -1: none */
+	/* A running checkpoint; selection is FULL if there is none, or no folder. */
+	struct ol_ckpt_blocks blocks;
+	struct ol_selector *selector; /* the writer's thread's while there is one */
+	double interval; /* versions between two turns; 0: by time */
+	bool first; /* its file is yet to be made */
+	bool whole; /* the last that was written has everything of its version */
 };
 
 struct ol_challenge {
@@ -149,11 +158,16 @@ struct ol_server {
 	uint32_t queue_head;
 	uint32_t queue_count;
 
+	/* Landed, and the policy wants to be asked again after the next step, join or leave */
+	struct ol_landed *parked;
+	uint32_t parked_count;
+
 	/* Gradients of the next step, by worker; step_ready: the policy has said STEP. */
 	struct ol_landed *batch;
 	struct ol_contribution *contributions;
 	uint32_t batch_count;
 	bool step_ready;
+	uint64_t ordered; /* newest entry that this head made: the store has its norms */
 	uint64_t blocked_ns; /* since when readers' pins hold the step up; 0: they do not */
 	struct ol_early early;
 	struct ol_restoring restoring;
@@ -184,6 +198,8 @@ void ol_session_welcome(struct ol_server *server, struct ol_session *session);
 /* ol_session_end -- drop the peer and fence it out; why: for the log, NULL: it left */
 void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why);
 void ol_session_violation(struct ol_server *server, struct ol_session *session, const char *what);
+/* ol_session_on_probe -- its adapter has answered, one way or the other */
+void ol_session_on_probe(struct ol_session *session);
 /* ol_session_tick -- end those that never said hello or take no acks; look whether the rest live */
 void ol_session_tick(struct ol_server *server, uint64_t now_ns);
 
@@ -194,6 +210,11 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg);
 /* ol_ingest_target -- a snapshot that may be overwritten; -1: not yet */
 int ol_ingest_target(struct ol_server *server, uint64_t now_ns);
+/* ol_ingest_updated -- a step of so many gradients was made, or dropped (0); norms, if known */
+void ol_ingest_updated(struct ol_server *server, uint32_t count, const struct ol_norms *norms,
+		       uint64_t now_ns);
+/* ol_ingest_on_join -- a worker may push from now on */
+void ol_ingest_on_join(struct ol_server *server, const struct ol_session *session);
 /* ol_ingest_count -- a gradient that was applied to weights of `version` */
 void ol_ingest_count(struct ol_server *server, const struct ol_slot_state *state, uint64_t version);
 /* ol_ingest_ack -- answer a push as its slot says, now or when the queue has room */
@@ -226,6 +247,10 @@ int ol_save_start(struct ol_server *server, char *err, size_t err_bytes);
 void ol_save_progress(struct ol_server *server, uint64_t now_ns);
 /* ol_save_pinned -- the snapshot that must not be overwritten yet, as a mask */
 unsigned ol_save_pinned(struct ol_server *server);
+/* ol_save_blocks -- the partition that is saved or read by; 0 or a code with a line in err */
+int ol_save_blocks(struct ol_server *server, char *err, size_t err_bytes);
+/* ol_save_stop -- wait for the writer, end it */
+void ol_save_stop(struct ol_server *server);
 /* ol_save_last -- wait for what is being written; what is newer is written too */
 void ol_save_last(struct ol_server *server);
 

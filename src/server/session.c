@@ -71,6 +71,12 @@ static struct ol_session *session_pick(struct ol_server *server,
 {
 	uint32_t first = server->opts.workers_max, last = server->reader_first;
 
+	if (!server->replica.on &&
+	    (proof->role == OL_ROLE_READER || proof->role == OL_ROLE_REPLICA)) {
+		*ret_code = OL_REJECT_WIRE;
+		*ret_why = "it looks for a chain, and this server is in none";
+		return NULL;
+	}
 	if (proof->role == OL_ROLE_WORKER || proof->role == OL_ROLE_READER) {
 		first = proof->role == OL_ROLE_READER ? server->reader_first : 0;
 		if (proof->worker >= server->opts.workers_max) {
@@ -271,8 +277,10 @@ void ol_session_welcome(struct ol_server *server, struct ol_session *session)
 	session->epoch = welcome.epoch;
 	session->state = OL_SESSION_LIVE;
 	server->joined_count--;
-	if (session->role == OL_ROLE_WORKER)
+	if (session->role == OL_ROLE_WORKER) {
 		server->live_workers++;
+		ol_ingest_on_join(server, session);
+	}
 	ol_word_store(&server->store.board->workers, server->live_workers);
 	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", server->addr, role_str(session->role),
 	       session->worker);
@@ -338,9 +346,16 @@ void ol_session_violation(struct ol_server *server, struct ol_session *session, 
 	ol_session_end(server, session, what);
 }
 
+void ol_session_on_probe(struct ol_session *session)
+{
+	session->probing = false;
+	session->silent_ms = 0;
+}
+
 /*
  * A peer that is gone without a word (its host lost power, its link is cut) is noticed by writing
- * to it: a reliable connection without traffic would never tell.
+ * to it: a reliable connection without traffic would never tell. Nor does an adapter that has
+ * forgotten the write.
  */
 static void probe(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
@@ -354,6 +369,14 @@ static void probe(struct ol_server *server, struct ol_session *session, uint64_t
 		.cookie = OL_SERVER_COOKIE_PROBE,
 	};
 
+	uint64_t limit_ms = (uint64_t)OL_SILENCES_MAX * server->opts.retry_timeout_ms +
+			    server->opts.heartbeat_ms;
+
+	session->silent_ms += server->opts.heartbeat_ms;
+	if (server->opts.retry_timeout_ms != 0 && session->silent_ms > limit_ms) {
+		ol_session_end(server, session, "the adapter never told what became of a write");
+		return;
+	}
 	if (session->probing ||
 	    now_ns - session->probe_ns < server->opts.retry_timeout_ms * OL_NS_PER_MS)
 		return;

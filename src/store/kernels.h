@@ -14,6 +14,12 @@
 
 #include "outlast_server.h"
 
+/* Squared Euclidean norms of what an update is made from. */
+struct ol_norms {
+	double sum; /* of the gradients' own, added up */
+	double mean; /* of the gradients' mean */
+};
+
 /* Arrays do not overlap, but for the inputs among themselves. */
 struct ol_kernel_args {
 	const struct ol_update_rule *rule;
@@ -26,6 +32,7 @@ struct ol_kernel_args {
 	float *new_weights;
 	const float *state[2]; /* momentum: u; Adam: m, v */
 	float *new_state[2];
+	struct ol_norms *norms; /* added up while summing; NULL: nobody wants them */
 };
 
 /*

@@ -17,6 +17,7 @@
 #define OL_KERNEL_FINITE OL_CAT(ol_kernel_finite_, OL_KERNELS_ISA)
 
 enum {
+	LANES = 16, /* partial sums of a norm: the same whatever the vector width */
 	BLOCK = 2048 /* floats: gradient, sum and state of a block stay in the first-level cache */
 };
 
@@ -74,6 +75,23 @@ static void copy_block(float *restrict out, const struct ol_kernel_args *args, u
 		out[i] *= args->scales[k];
 }
 
+/* Squared Euclidean norm of a block, in an order that every vector width keeps */
+static double norm2_block(const float *restrict x, size_t n)
+{
+	float part[LANES] = { 0 };
+	double sum = 0.0;
+	size_t i = 0;
+
+	for (; i + LANES <= n; i += LANES)
+		for (size_t k = 0; k < LANES; k++)
+			part[k] += x[i + k] * x[i + k];
+	for (size_t k = 0; k < LANES; k++)
+		sum += (double)part[k];
+	for (; i < n; i++)
+		sum += (double)(x[i] * x[i]);
+	return sum;
+}
+
 /*
  * What a block of the update is made from: the gradients' sum or mean. Each is copied before it is
  * checked, and the copy is used: its slot can still be written by the worker. Returns grad_count,
@@ -89,15 +107,25 @@ static unsigned gather_block(float *restrict sum, const struct ol_kernel_args *a
 	copy_block(sum, args, 0, at, n);
 	if (check && has_nonfinite(sum, n))
 		return 0;
-	if (args->grad_count == 1)
+	if (args->norms != NULL)
+		args->norms->sum += norm2_block(sum, n);
+	if (args->grad_count == 1) {
+		if (args->norms != NULL)
+			args->norms->mean = args->norms->sum;
 		return 1;
+	}
 	for (unsigned k = 1; k < args->grad_count; k++) {
 		copy_block(copy, args, k, at, n);
 		if (check && has_nonfinite(copy, n))
 			return k;
+		if (args->norms != NULL)
+			args->norms->sum += norm2_block(copy, n);
 		for (size_t i = 0; i < n; i++)
 			sum[i] += copy[i];
 	}
+	if (args->norms != NULL)
+		args->norms->mean +=
+			norm2_block(sum, n) / ((double)args->grad_count * args->grad_count);
 	for (size_t i = 0; i < n; i++)
 		sum[i] *= scale;
 	return args->grad_count;

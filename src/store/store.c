@@ -228,7 +228,7 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 	store->snapshot = target;
 }
 
-static unsigned run(const struct ol_store *store, ol_kernel_fn *kernel, struct ol_kernel_args *args,
+static unsigned run(struct ol_store *store, ol_kernel_fn *kernel, struct ol_kernel_args *args,
 		    struct ol_contribution *contributions, unsigned count)
 {
 	unsigned good;
@@ -236,7 +236,9 @@ static unsigned run(const struct ol_store *store, ol_kernel_fn *kernel, struct o
 
 	for (unsigned i = 0; i < count; i++)
 		contributions[i].status = 0;
+	args->norms = store->want_norms ? &store->norms : NULL;
 	do {
+		store->norms = (struct ol_norms){ 0 };
 		good = run_once(store, kernel, args, contributions, count, &again);
 	} while (again);
 	return good;
@@ -255,7 +257,7 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 	return applied;
 }
 
-unsigned ol_store_gather(const struct ol_store *store, struct ol_contribution *contributions,
+unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contributions,
 			 unsigned count, float *sum)
 {
 	struct ol_kernel_args args = { .rule = &store->rule,

@@ -33,6 +33,8 @@ struct ol_store {
 	struct ol_board *board; /* at its start */
 	uint64_t version; /* published */
 	uint32_t snapshot; /* where it lies */
+	bool want_norms; /* the caller's, before an update … */
+	struct ol_norms norms; /* … that leaves them here; of an apply or gather */
 };
 
 /* One gradient of an update. */
@@ -76,7 +78,7 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
  * (shard_len floats); and the update made of that, with the contributions that are in it (their
  * grad and scale are not looked at). Bit for bit what ol_store_apply() does at once.
  */
-unsigned ol_store_gather(const struct ol_store *store, struct ol_contribution *contributions,
+unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contributions,
 			 unsigned count, float *sum);
 void ol_store_enter(struct ol_store *store, const float *sum,
 		    const struct ol_contribution *contributions, unsigned count, unsigned target);

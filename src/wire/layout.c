@@ -42,7 +42,7 @@ int ol_geometry_check(const struct ol_geometry *geo)
 	if (geo->workers_max == 0 || geo->workers_max > OL_WORKERS_MAX || geo->window == 0 ||
 	    geo->window > OL_WINDOW_MAX || geo->state_vectors > OL_STATE_VECTORS_MAX)
 		return OL_E_GEOMETRY;
-	if (geo->consistency != OL_CONSISTENCY_ASYNC && geo->consistency != OL_CONSISTENCY_SYNC)
+	if (geo->consistency < OL_CONSISTENCY_ASYNC || geo->consistency > OL_CONSISTENCY_SSP)
 		return OL_E_GEOMETRY;
 	return 0;
 }

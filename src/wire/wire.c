@@ -295,6 +295,7 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.proposed_ns = board->proposed_ns,
 		.adopted_ns = board->adopted_ns,
 		.linked_ns = board->linked_ns,
+		.wait_for = (uint32_t)board->wait_for,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

@@ -419,6 +419,7 @@ struct ol_board {
 	_Atomic uint64_t proposed_ns;
 	_Atomic uint64_t adopted_ns;
 	_Atomic uint64_t linked_ns;
+	_Atomic uint64_t wait_for;
 };
 
 enum {

@@ -163,6 +163,57 @@ static void reopen(struct ol_link *link, struct ol_grad *grad, uint32_t grads)
 	link->total -= grads;
 }
 
+/* The oldest that is open and not above seq; NULL: there is none */
+static struct ol_grad *oldest_open(const struct ol_link *link, uint64_t seq)
+{
+	struct ol_worker *worker = link->worker;
+	struct ol_grad *found = NULL;
+
+	for (uint32_t i = 0; i < worker->window; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
+
+		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0 || own > seq)
+			continue;
+		found = grad;
+		seq = own;
+	}
+	return found;
+}
+
+/*
+ * Of what is open and not above resolved->seq only the answers were lost. The table says how many
+ * of them took effect, the newest for certain; the others were dropped by the policy: as many of
+ * the oldest are taken for them, so that counts are right.
+ */
+static void acks_lost(struct ol_link *link, const struct ol_applied *resolved)
+{
+	struct ol_worker *worker = link->worker;
+	uint64_t open = 0, applied, dropped;
+	struct ol_grad *grad;
+
+	for (uint32_t i = 0; i < worker->window; i++) {
+		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
+
+		if (worker->grads[i].state == OL_GRAD_PUSHED &&
+		    (worker->grads[i].open & bit_of(link)) != 0 && hdr->seq <= resolved->seq)
+			open += hdr->grads;
+	}
+	applied = resolved->grads > link->total ? resolved->grads - link->total : 0;
+	dropped = open > applied && !link->went_back ? open - applied : 0;
+	while ((grad = oldest_open(link, resolved->seq)) != NULL) {
+		const struct ol_push_hdr *hdr =
+			ol_worker_hdr(worker, (uint32_t)(grad - worker->grads), link->index);
+		int status = 0;
+
+		if (dropped >= hdr->grads && hdr->seq < resolved->seq) {
+			status = ol_outage_finite(link, grad->data) ? OL_E_LATE : OL_E_NONFINITE;
+			dropped -= hdr->grads;
+		}
+		ol_keep_resolved(link, grad, status);
+	}
+}
+
 void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved)
 {
 	struct ol_worker *worker = link->worker;
@@ -177,14 +228,11 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 		struct ol_grad *grad = &worker->grads[i];
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
-		if (grad->state != OL_GRAD_PUSHED ||
-		    ((grad->open | grad->kept) & bit_of(link)) == 0)
-			continue;
-		if (hdr->seq > resolved->seq && (grad->kept & bit_of(link)) != 0)
+		if (grad->state == OL_GRAD_PUSHED && (grad->kept & bit_of(link)) != 0 &&
+		    hdr->seq > resolved->seq)
 			reopen(link, grad, hdr->grads);
-		else if (hdr->seq <= resolved->seq && (grad->open & bit_of(link)) != 0)
-			ol_keep_resolved(link, grad, 0); /* only its ack was lost */
 	}
+	acks_lost(link, resolved);
 	/* what is in no buffer any more, and not in these weights either */
 	gone = link->total > resolved->grads ? link->total - resolved->grads : 0;
 	if (gone > link->stat.applied)

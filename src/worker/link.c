@@ -261,6 +261,10 @@ static void link_done(struct ol_peer *peer, const struct ol_xport_event *event, 
 		if (peer == link->reader)
 			ol_pull_on_read(link, event->status);
 		break;
+	case OL_COOKIE_NEWEST:
+		if (peer == link->reader)
+			ol_pull_on_newest(link, event->status);
+		break;
 	case OL_COOKIE_PROBE:
 		peer->probing = false;
 		break;

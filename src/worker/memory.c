@@ -38,7 +38,7 @@ struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link)
 
 struct ol_board *ol_worker_board(struct ol_worker *worker)
 {
-	return (struct ol_board *)(void *)ol_worker_line(worker, worker->link_count);
+	return (struct ol_board *)(void *)ol_worker_line(worker, 2 * worker->link_count);
 }
 
 /* One line each: they are read while others are written */
@@ -180,7 +180,7 @@ int ol_worker_memory_start(struct ol_worker *worker)
 		if (worker->links[i].geo.window < worker->window)
 			worker->window = worker->links[i].geo.window;
 	}
-	work_bytes = hdrs_bytes(worker) + worker->link_count * sizeof(struct ol_version_line) +
+	work_bytes = hdrs_bytes(worker) + 2 * worker->link_count * sizeof(struct ol_version_line) +
 		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES;
 	rc = slab_start(worker, work_bytes, &worker->work_slab, &worker->work_region);
 	if (rc == 0 && worker->opts.observer != OL_OBSERVER_COUNTERS)

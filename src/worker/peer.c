@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "rdma/order.h"
 #include "wire/auth.h"
 #include "worker/worker_internal.h"
@@ -336,12 +337,17 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 	peer->public_key = xport_rkey(accept.public_key);
 	peer->landing_key = xport_rkey(accept.landing_key);
 	rc = hello_post(peer);
-	if (rc == 0)
+	if (rc == 0) {
 		peer->state = OL_PEER_JOINING;
-	else if (rc == -ENOTCONN)
+	} else if (rc == -ENOTCONN || link->worker->started) {
+		/* what is short now, memory above all, may not be for ever */
+		if (rc != -ENOTCONN && peer->attempts == 1)
+			ol_log(OL_LOG_WARN, "server %s (shard %u): tried again: %s", peer->addr,
+			       link->index, ol_strerror(rc));
 		ol_peer_again(peer, now_ns);
-	else
+	} else {
 		ol_link_fail(peer, rc, NULL);
+	}
 }
 
 void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)

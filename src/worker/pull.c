@@ -96,10 +96,11 @@ void ol_pull_unpin(struct ol_link *link)
 		link->pinned = false;
 }
 
-static int post_line(struct ol_link *link, unsigned flags)
+/* kind: what its completion is about; `line` is where it goes */
+static int post_line(struct ol_link *link, struct ol_version_line *line, enum ol_cookie kind,
+		     unsigned flags)
 {
 	struct ol_worker *worker = link->worker;
-	struct ol_version_line *line = ol_worker_line(worker, link->index);
 	struct ol_xport_read read = {
 		.segs = { { .region = worker->work_region,
 			    .off = ol_worker_work_off(worker, line),
@@ -108,7 +109,7 @@ static int post_line(struct ol_link *link, unsigned flags)
 		.flags = OL_XPORT_SIGNALED | flags,
 		.src = link->reader->public_key,
 		.src_off = OL_BOARD_LINE_OFF,
-		.cookie = ol_cookie_make(OL_COOKIE_READ, link->index),
+		.cookie = ol_cookie_make(kind, link->index),
 	};
 
 	return worker->ops->post_read(link->reader->conn, &read);
@@ -174,11 +175,15 @@ static bool posted(struct ol_link *link, int rc)
 
 void ol_pull_progress(struct ol_link *link)
 {
+	struct ol_version_line *line;
 	uint64_t bytes;
 
-	if (!ol_link_readable(link))
+	/* nothing wanted: also before all links are up and there is memory for it */
+	if (link->read_state == OL_READ_NONE || !ol_link_readable(link))
 		return;
-	if (link->read_state == OL_READ_NEWEST && posted(link, post_line(link, 0)))
+	line = ol_worker_line(link->worker, link->index);
+	if (link->read_state == OL_READ_NEWEST &&
+	    posted(link, post_line(link, line, OL_COOKIE_READ, 0)))
 		link->read_state = OL_READ_NEWEST_POSTED;
 	while (link->read_state == OL_READ_DATA && posted(link, post_data(link, &bytes))) {
 		link->read_off += bytes;
@@ -186,7 +191,7 @@ void ol_pull_progress(struct ol_link *link)
 			link->read_state = OL_READ_CHECK;
 	}
 	if (link->read_state == OL_READ_CHECK &&
-	    posted(link, post_line(link, OL_XPORT_AFTER_READS)))
+	    posted(link, post_line(link, line, OL_COOKIE_READ, OL_XPORT_AFTER_READS)))
 		link->read_state = OL_READ_CHECK_POSTED;
 }
 
@@ -290,6 +295,7 @@ void ol_pull_on_down(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 
 	link->pinned = false;
+	link->asking = false;
 	/* also one that was read already: what it would bring may be gone, and a server that comes
 	   back reads the older mirror meanwhile */
 	if (worker->pull_op == NULL || link->read_local)
@@ -304,6 +310,7 @@ void ol_pull_on_up(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
 
+	link->asking = false;
 	if (worker->pull_op == NULL || link->read_local)
 		return;
 	/* what was read before may be of a history that is gone */
@@ -327,6 +334,16 @@ static void read_again(struct ol_link *link, bool known)
 	ol_pull_progress(link);
 }
 
+/* The words of a line; all of them are read, once */
+static void line_read(const struct ol_version_line *line, uint64_t words[1 + 2 * OL_SNAPSHOTS])
+{
+	words[0] = ol_word_load(&line->published);
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
+		words[1 + i] = ol_word_load(&line->begin[i]);
+		words[1 + OL_SNAPSHOTS + i] = ol_word_load(&line->end[i]);
+	}
+}
+
 /*
  * What the line says is newest. False: its words are not of one moment, so none is to be trusted
  * for where to read next: a version that does not exist would never be overtaken.
@@ -345,17 +362,13 @@ static bool line_learn(struct ol_link *link, const uint64_t *words)
 
 void ol_pull_on_read(struct ol_link *link, int status)
 {
-	struct ol_version_line *line = ol_worker_line(link->worker, link->index);
-	uint64_t words[1 + 2 * OL_SNAPSHOTS] = { ol_word_load(&line->published) };
+	uint64_t words[1 + 2 * OL_SNAPSHOTS];
 	uint64_t want = link->read_version + 1;
 	bool known;
 
 	if (status != 0 || link->worker->pull_op == NULL)
 		return; /* the connection goes down and ends the pull; or it has ended */
-	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
-		words[1 + i] = ol_word_load(&line->begin[i]);
-		words[1 + OL_SNAPSHOTS + i] = ol_word_load(&line->end[i]);
-	}
+	line_read(ol_worker_line(link->worker, link->index), words);
 	known = line_learn(link, words);
 	switch (link->read_state) {
 	case OL_READ_NEWEST_POSTED:
@@ -386,6 +399,34 @@ void ol_pull_fail(struct ol_worker *worker, int status)
 {
 	if (worker->pull_op != NULL)
 		pull_end(worker, status);
+}
+
+uint64_t ol_newest(struct ol_worker *worker)
+{
+	uint64_t newest = UINT64_MAX;
+
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+		struct ol_version_line *line = ol_worker_line(worker, worker->link_count + i);
+
+		if (link->version < newest)
+			newest = link->version;
+		if (!link->asking && ol_link_readable(link))
+			link->asking = posted(link, post_line(link, line, OL_COOKIE_NEWEST, 0));
+	}
+	return newest;
+}
+
+void ol_pull_on_newest(struct ol_link *link, int status)
+{
+	struct ol_worker *worker = link->worker;
+	uint64_t words[1 + 2 * OL_SNAPSHOTS];
+
+	link->asking = false;
+	if (status != 0)
+		return;
+	line_read(ol_worker_line(worker, worker->link_count + link->index), words);
+	(void)line_learn(link, words);
 }
 
 const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version)

@@ -164,6 +164,7 @@ struct ol_link {
 	uint32_t read_retries;
 	bool read_local; /* this shard's server is gone: the last weights will do */
 	bool pinned;
+	bool asking; /* for ol_newest(): a read of the version line is under way */
 };
 
 /* A gradient buffer: slot i of every shard. */
@@ -229,7 +230,8 @@ struct ol_worker {
 	struct ol_slab *grad_slab; /* or memory of our own */
 	struct ol_xport_region *grad_region;
 
-	/* Registered: push headers [window][links], version lines [links], a board for stat */
+	/* Registered: push headers [window][links], version lines [links] of pulls and [links] of
+	   ol_newest(), a board for stat */
 	struct ol_slab *work_slab;
 	struct ol_xport_region *work_region;
 
@@ -254,6 +256,7 @@ struct ol_worker {
 enum ol_cookie {
 	OL_COOKIE_PLACED = 1, /* arg: ol_placed_arg() */
 	OL_COOKIE_READ, /* of link->read_state */
+	OL_COOKIE_NEWEST, /* ol_newest() has an answer */
 	OL_COOKIE_STAT, /* arg: stat_generation */
 	OL_COOKIE_PROBE, /* the server is reachable */
 	OL_COOKIE_BEAT, /* its heartbeat was read */
@@ -406,6 +409,7 @@ void ol_outage_free(struct ol_link *link);
 /* pull.c */
 void ol_pull_progress(struct ol_link *link);
 void ol_pull_on_read(struct ol_link *link, int status);
+void ol_pull_on_newest(struct ol_link *link, int status);
 void ol_pull_fail(struct ol_worker *worker, int status);
 void ol_pull_on_down(struct ol_link *link);
 void ol_pull_on_up(struct ol_link *link);

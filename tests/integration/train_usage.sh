@@ -27,6 +27,24 @@ bad "lr" 2 "outlast train:*lr*fast*" train --lr fast
 bad "lr below" 2 "outlast train:*lr*-1*" train --lr=-1
 bad "momentum" 2 "outlast train:*momentum*" train --momentum 1.5
 bad "consistency" 2 "outlast train:*consistency*async, sync*" train --consistency maybe
+for command in train serve; do
+	for wrong in sync:k=0 sync:k=3 sync:k=x sync: sync:adasync,k=3 ssp: ssp:-1; do
+		bad "consistency" 2 "outlast $command:*--consistency: \"$wrong\" should *" $command --workers 2 --consistency $wrong
+	done
+	bad "consistency and servers" 2 "outlast $command:*consistency*--servers 1*" $command --workers 3 --servers 2 --consistency sync:k=2
+	bad "consistency" 2 "outlast $command:*reduce*mean*dbw*" $command --consistency sync:dbw --reduce sum
+done
+bad "epochs of steps of unknown size" 2 "outlast train:*epochs*--steps or --seconds*" train --epochs 2 --consistency sync:dbw
+echo "20 x" >"$tmp/delays"
+: >"$tmp/empty"
+for command in train work; do
+	bad "delay" 2 "outlast $command:*--delay*exp:mean=20ms*" $command "${tiny[@]}" --delay sometimes
+	bad "delay" 2 "outlast $command:*--delay*0 to 1*" $command "${tiny[@]}" --delay exp:mean=20ms,alpha=2
+	bad "delay" 2 "outlast $command:*$tmp/delays, line 1: is no delay*" $command "${tiny[@]}" --delay "trace:$tmp/delays"
+	bad "delay" 2 "outlast $command:*$tmp/empty: holds no delay*" $command "${tiny[@]}" --delay "trace:$tmp/empty"
+	bad "on late" 2 "outlast $command:*on-late*wait, pull, interrupt*" $command --on-late never
+done
+bad "slow ones" 2 "outlast train:*--delay*--workers*" train --workers 2 --delay slow:workers=3,factor=2
 bad "more servers than weights" 2 "outlast train:*servers*" train "${tiny[@]}" --servers 16
 bad "two lengths" 2 "outlast train:*seconds*" train "${tiny[@]}" --steps 5 --seconds 5
 bad "too many servers" 2 "outlast serve:*servers*" serve --model softmax \

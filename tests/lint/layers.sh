@@ -7,7 +7,8 @@ set -eu
 cd "$1"
 . tests/lint/files
 
-# A room may include itself and the rooms after it; "public" is outlast.h and outlast_server.h.
+# A room may include itself and the rooms after it; "public" is outlast.h, outlast_server.h and
+# outlast_policy.h.
 table='
 rdma
 replication
@@ -61,7 +62,7 @@ FNR == 1 {
 /[<"](infiniband|rdma\/rdma_)/ && room != "rdma" && room != "tools/outlast" {
 	no("only rdma speaks to libibverbs and librdmacm")
 }
-/[<"]outlast(_server)?\.h[>"]/ {
+/[<"]outlast(_server|_policy)?\.h[>"]/ {
 	if (allowed[room] !~ / public /)
 		no("must not include the public headers")
 	next

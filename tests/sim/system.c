@@ -3,8 +3,9 @@
 /*
  * system.c -- the whole system in one thread from a seed: whatever happens, what is promised holds
  *
- *	sim-system                      seeds that once failed; every mutation; then seeds for a
- *while sim-system --seed N [--trace]   one of them sim-system --seeds A..B         so many
+ *	sim-system                      seeds that once failed; every mutation; SEEDS others
+ *	sim-system --seed N [--trace]   one of them
+ *	sim-system --seeds A..B         so many; --go-on: also behind one that fails
  *	sim-system --mutate NAME        seeds until a fault of the product's is found
  *
  * Servers, workers, chains and the outage queue are the product's own; the transport, the
@@ -28,15 +29,18 @@
 #include "sim/world/check.h"
 #include "sim/world/cluster.h"
 #include "sim/world/coord.h"
+#include "sim/world/disk.h"
 #include "sim/world/fault.h"
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/sim.h"
 
 enum {
-	SECONDS = 40, /* of new seeds, without arguments */
+	SEEDS = 2000, /* without arguments … */
+	SEEDS_SLOW = 300, /* … and where a sanitizer watches */
 	TWICE_SEEDS = 5, /* are run twice: the same seed is the same history */
 	MUTATE_SEEDS = 3000, /* within so many a mutation is to be found */
+	PROGRESS_SEEDS = 1000, /* between two lines */
 	TAIL_LINES = 60, /* of the trace, of a run that failed */
 	LINE_BYTES = 240,
 	TEXT_BYTES = 512,
@@ -44,8 +48,12 @@ enum {
 
 #define MEMORY_MAX (UINT64_C(2) << 30) /* of a child */
 
-/* Seeds that found something, once */
-static const uint64_t kept[] = { 566, 687, 2292, 3785, 7035 };
+/* Seeds that found something, once; age: less was drawn from them then (enum cluster_age) */
+static const struct {
+	uint64_t seed;
+	unsigned age;
+} kept[] = { { 566, 1 }, { 687, 1 }, { 2292, 1 }, { 3785, 1 }, { 7035, 1 },
+	     { 33, 1 },  { 61, 2 },  { 101, 2 },  { 5414, 2 } };
 
 /* What a child tells, up to its last moment */
 struct report {
@@ -112,14 +120,15 @@ static void play(void)
 }
 
 /* True: all is well */
-static bool run_seed(uint64_t seed, bool trace, bool calm)
+static bool run_seed(uint64_t seed, bool trace, bool calm, unsigned age)
 {
 	report->seed = seed;
 	ol_log_level_set(trace ? OL_LOG_DEBUG : OL_LOG_ERROR);
 	sim_begin(seed, trace);
 	net_begin();
 	coord_begin();
-	cluster_begin();
+	disk_begin();
+	cluster_begin(age);
 	cluster_text(report->scenario, sizeof(report->scenario));
 	sim_say("seed %" PRIu64 ": %s", seed, report->scenario);
 	fault_begin(calm);
@@ -134,6 +143,7 @@ static bool run_seed(uint64_t seed, bool trace, bool calm)
 	report->checks += cluster.checks;
 	report->virtual_ns += sim_now() - 1000 * SIM_S;
 	report->digest = sim_random() ^ sim_now();
+	disk_end();
 	sim_end();
 	return !report->failed;
 }
@@ -147,6 +157,8 @@ struct range {
 	bool trace;
 	bool tail; /* the trace goes into the report */
 	bool calm;
+	unsigned age;
+	bool go_on; /* also behind seeds that fail, telling how far it is */
 };
 
 static double now_s(void)
@@ -162,10 +174,14 @@ static int child(const struct range *range)
 	double end_s = now_s() + range->seconds;
 
 	for (uint64_t seed = range->first; seed <= range->last; seed++) {
-		if (!run_seed(seed, range->trace || range->tail, range->calm))
+		if (!run_seed(seed, range->trace || range->tail, range->calm, range->age))
 			return 1;
 		if (range->seconds != 0 && now_s() > end_s)
 			break;
+		if (range->go_on && seed % PROGRESS_SEEDS == 0) {
+			printf("seed %" PRIu64 ": %" PRIu64 " runs so far\n", seed, report->runs);
+			fflush(stdout);
+		}
 	}
 	return 0;
 }
@@ -203,9 +219,11 @@ static int in_child(const struct range *range)
 	return 2;
 }
 
-static void tail_show(uint64_t seed, bool calm)
+static void tail_show(uint64_t seed, const struct range *range)
 {
-	struct range again = { .first = seed, .last = seed, .tail = true, .calm = calm };
+	struct range again = {
+		.first = seed, .last = seed, .tail = true, .calm = range->calm, .age = range->age
+	};
 	char failure[TEXT_BYTES];
 
 	memcpy(failure, report->failure, sizeof(failure));
@@ -221,29 +239,36 @@ static void tail_show(uint64_t seed, bool calm)
 /* 0: no seed of the range failed */
 static int run_range(const struct range *range)
 {
+	struct range rest = *range;
 	double start_s = now_s();
-	uint64_t runs = report->runs;
-	int rc = range->trace ? child(range) : in_child(range); /* traced: good for a debugger */
+	uint64_t runs = report->runs, failures = 0;
 
-	if (rc != 0) {
+	/* traced: in this process, which is good for a debugger */
+	while ((range->trace ? child(&rest) : in_child(&rest)) != 0) {
+		rest.first = report->seed + 1;
+		failures++;
 		if (range->trace)
 			printf("seed %" PRIu64 " FAILED: %s\n", report->seed, report->failure);
 		else
-			tail_show(report->seed, range->calm);
-		return 1;
+			tail_show(report->seed, range);
+		if (!range->go_on || rest.first > range->last)
+			break;
 	}
-	printf("%" PRIu64 " seeds passed, %" PRIu64 " of them lost a whole chain, %.1f a second; "
+	if (failures != 0 && !range->go_on)
+		return 1;
+	printf("%" PRIu64 " runs, %" PRIu64 " failed, %" PRIu64
+	       " lost a whole chain, %.1f a second; "
 	       "%" PRIu64 " checks, %.0f virtual seconds\n",
-	       report->runs - runs, report->doomed,
+	       report->runs - runs, failures, report->doomed,
 	       (double)(report->runs - runs) / (now_s() - start_s), report->checks,
 	       (double)report->virtual_ns / 1e9);
-	return 0;
+	return failures != 0;
 }
 
 static int run_twice(void)
 {
 	for (uint64_t seed = 1; seed <= TWICE_SEEDS; seed++) {
-		struct range one = { .first = seed, .last = seed };
+		struct range one = { .first = seed, .last = seed, .age = CLUSTER_AGE_NOW };
 		uint64_t digest;
 
 		if (run_range(&one) != 0)
@@ -262,7 +287,7 @@ static int run_twice(void)
 /* 0: it was found */
 static int run_mutation(enum mutation mutation)
 {
-	struct range range = { .first = 1, .last = MUTATE_SEEDS };
+	struct range range = { .first = 1, .last = MUTATE_SEEDS, .age = CLUSTER_AGE_NOW };
 
 	mutate_set(mutation);
 	if (in_child(&range) == 0) {
@@ -288,15 +313,17 @@ static int run_mutations(const char *name)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: sim-system [--seed N | --seeds A..B] [--trace] [--calm] "
-			"[--mutate NAME|all] [--seconds N]\n");
+	fprintf(stderr, "usage: sim-system [--seed N | --seeds A..B] [--trace] [--calm] [--age N] "
+			"[--go-on] [--mutate NAME|all] [--seconds N]\n");
 	return 2;
 }
 
 static int run_kept(void)
 {
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-		struct range one = { .first = kept[i], .last = kept[i] };
+		struct range one = { .first = kept[i].seed,
+				     .last = kept[i].seed,
+				     .age = kept[i].age };
 
 		if (run_range(&one) != 0)
 			return 1;
@@ -306,7 +333,9 @@ static int run_kept(void)
 
 int main(int argc, char **argv)
 {
-	struct range range = { .first = 1, .last = UINT64_MAX, .seconds = SECONDS };
+	struct range range = { .first = 1,
+			       .last = sim_is_slow() ? SEEDS_SLOW : SEEDS,
+			       .age = CLUSTER_AGE_NOW };
 	const char *mutate = NULL;
 	bool chosen = false, timed = false;
 
@@ -320,6 +349,10 @@ int main(int argc, char **argv)
 			range.trace = true;
 		} else if (strcmp(argv[i], "--calm") == 0) {
 			range.calm = true;
+		} else if (strcmp(argv[i], "--go-on") == 0) {
+			range.go_on = true;
+		} else if (strcmp(argv[i], "--age") == 0 && i + 1 < argc) {
+			range.age = (unsigned)strtoul(argv[++i], NULL, 10);
 		} else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
 			range.first = range.last = strtoull(argv[++i], NULL, 10);
 			chosen = true;
@@ -345,10 +378,10 @@ int main(int argc, char **argv)
 			return run_mutations(mutate);
 		mutate_set(mutate_find(mutate));
 	}
-	if (chosen) {
-		range.seconds = timed ? range.seconds : 0;
+	if (timed && !chosen)
+		range.last = UINT64_MAX;
+	if (timed || chosen)
 		return run_range(&range);
-	}
 	/* what is found does not depend on how it is compiled: once is enough */
 	return run_kept() != 0 || run_twice() != 0 ||
 	       (!sim_is_slow() && run_mutations("all") != 0) || run_range(&range) != 0;

@@ -102,7 +102,10 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 	struct puppet_session *session = &puppet->sessions[proof->role];
 	uint32_t slots = proof->role == OL_ROLE_WORKER ? PUPPET_WINDOW : 0;
 	uint64_t bytes = ol_layout_landing_bytes(&puppet->geo, slots);
-	struct ol_wire_accept accept = { .geo = puppet->geo, .incarnation = puppet->id };
+	struct ol_wire_accept accept = { .geo = puppet->geo,
+					 .incarnation = puppet->id,
+					 .lr = puppet->lr,
+					 .nonfinite = puppet->nonfinite };
 	uint8_t priv[OL_WIRE_ACCEPT_BYTES];
 
 	if (memcmp(proof->nonce, puppet->n, sizeof(puppet->n)) != 0 ||
@@ -223,7 +226,7 @@ void puppet_welcome(struct puppet *puppet, enum ol_wire_role role, uint32_t epoc
 {
 	struct puppet_session *session = &puppet->sessions[role];
 	struct ol_welcome welcome = {
-		.resolved = { .seq = seq, .grads = seq },
+		.resolved = { .seq = seq, .grads = seq - puppet->dropped },
 		.version = puppet->version,
 		.snapshot = (uint32_t)(puppet->version % OL_SNAPSHOTS),
 		.epoch = epoch,

@@ -47,6 +47,8 @@ struct puppet {
 	char addr[OL_XPORT_ADDR_MAX];
 	uint64_t id; /* of the process that it plays */
 	struct ol_geometry geo;
+	float lr; /* that it says the job has; 0: no plain SGD */
+	uint32_t nonfinite; /* 1: it says that gradients may hold a NaN */
 	struct ol_slab *memory; /* public */
 	struct ol_xport_region *region;
 	uint8_t n[OL_NONCE_BYTES]; /* of the last challenge */
@@ -55,6 +57,7 @@ struct puppet {
 	struct puppet_push pushes[PUPPET_PUSHES_MAX];
 	unsigned push_count;
 	uint64_t version; /* published last */
+	uint64_t dropped; /* of the pushes that its welcomes speak of: not in its weights */
 };
 
 /* puppet_open -- listen; id: of the process, and in the address */

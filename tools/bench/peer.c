@@ -107,6 +107,7 @@ int bench_server_open(const struct bench_peer_opts *opts, uint64_t bytes, uint32
 	sopts.observers_max = 1;
 	sopts.window = window;
 	sopts.spin_us = opts->spin_us;
+	sopts.lease_ms = 0; /* nobody takes over: a busy machine may let it stand still */
 	sopts.spin_yield = opts->spin_yield;
 	sopts.shared_domain = opts->shared_domain;
 	sopts.rule.lr = opts->lr;

@@ -61,6 +61,31 @@ static int open_libsvm(const char *args, struct learn_data *data, char *err, siz
 	return rc;
 }
 
+/* open_bow -- args is DOCWORD[,VOCAB] */
+static int open_bow(const char *args, struct learn_data *data, char *err, size_t err_len)
+{
+	const char *comma = strchr(args, ',');
+	char *docword;
+	int rc;
+
+	docword = strndup(args, comma != NULL ? (size_t)(comma - args) : strlen(args));
+	if (docword == NULL)
+		return learn_err(err, err_len, -ENOMEM, "bow: out of memory");
+	rc = learn_bow_load(docword, comma != NULL ? comma + 1 : NULL, data, err, err_len);
+	free(docword);
+	return rc;
+}
+
+/* What is made, not read: its name, or its name, a colon and settings. */
+static const struct {
+	const char *name;
+	int (*make)(const char *args, struct learn_data *data, char *err, size_t err_len);
+} makers[] = {
+	{ "synthetic", learn_synthetic_make },
+	{ "ratings", learn_ratings_make },
+	{ "topics", learn_topics_make },
+};
+
 static int open_spec(const char *spec, struct learn_data *data, char *err, size_t err_len)
 {
 	if (strcmp(spec, "fashion-mnist") == 0)
@@ -71,13 +96,24 @@ static int open_spec(const char *spec, struct learn_data *data, char *err, size_
 		return open_idx(spec + 4, data, err, err_len);
 	if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != 0)
 		return open_libsvm(spec + 7, data, err, err_len);
-	if (strcmp(spec, "synthetic") == 0)
-		return learn_synthetic_make("", data, err, err_len);
-	if (strncmp(spec, "synthetic:", 10) == 0)
-		return learn_synthetic_make(spec + 10, data, err, err_len);
+	if (strncmp(spec, "movielens:", 10) == 0 && spec[10] != 0)
+		return learn_movielens_load(spec + 10, data, err, err_len);
+	if (strncmp(spec, "bow:", 4) == 0 && spec[4] != 0)
+		return open_bow(spec + 4, data, err, err_len);
+	for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+		size_t len = strlen(makers[i].name);
+
+		if (strncmp(spec, makers[i].name, len) != 0)
+			continue;
+		if (spec[len] == 0)
+			return makers[i].make("", data, err, err_len);
+		if (spec[len] == ':')
+			return makers[i].make(spec + len + 1, data, err, err_len);
+	}
 	return learn_err(err, err_len, -EINVAL,
 			 "data set \"%s\" is unknown; there are fashion-mnist, idx:DIR, "
-			 "libsvm:TRAIN[,TEST] and synthetic[:key=value,...]",
+			 "libsvm:TRAIN[,TEST], movielens:FILE, bow:DOCWORD[,VOCAB], and synthetic, "
+			 "ratings and topics[:key=value,...]",
 			 spec);
 }
 
@@ -119,6 +155,16 @@ int learn_batch_create(const struct learn_shape *shape, unsigned count_max,
 		return -ENOMEM;
 	batch->count_max = count_max;
 	batch->features = shape->features;
+	batch->workers = 1;
+	if (shape->kind != LEARN_SAMPLES) {
+		batch->index = learn_alloc(count_max, sizeof(*batch->index));
+		if (batch->index != NULL) {
+			*ret_batch = batch;
+			return 0;
+		}
+		learn_batch_destroy(batch);
+		return -ENOMEM;
+	}
 	batch->x = learn_alloc((size_t)count_max * shape->features, sizeof(*batch->x));
 	batch->labels = learn_alloc(count_max, sizeof(*batch->labels));
 	if (batch->x == NULL || batch->labels == NULL) {
@@ -135,6 +181,7 @@ void learn_batch_destroy(struct learn_batch *batch)
 		return;
 	free(batch->x);
 	free(batch->labels);
+	free(batch->index);
 	free(batch);
 }
 
@@ -157,18 +204,40 @@ static void batch_put(const struct learn_set *set, size_t from, struct learn_bat
 		x[i] = ((float)pixels[i] / 255.0f - 0.5f) / 0.5f;
 }
 
+/* documents_take -- the numbers of a step's documents of a worker */
+static int documents_take(const struct learn_data *data, const struct learn_key *key,
+			  unsigned count, struct learn_batch *batch)
+{
+	size_t all = data->train.count, own;
+
+	if (key->worker >= batch->workers || key->worker >= all)
+		return -EINVAL;
+	own = (all - key->worker - 1) / batch->workers + 1;
+	for (unsigned i = 0; i < count; i++)
+		batch->index[i] =
+			(uint32_t)((key->step * count + i) % own * batch->workers + key->worker);
+	batch->count = count;
+	return 0;
+}
+
 int learn_batch_draw(const struct learn_data *data, const struct learn_key *key, unsigned count,
 		     struct learn_batch *batch)
 {
 	if (count < 1 || count > batch->count_max || batch->features != data->shape.features)
 		return -EINVAL;
+	if ((batch->index == NULL) != (data->shape.kind == LEARN_SAMPLES))
+		return -EINVAL;
+	if (data->shape.kind == LEARN_WORDS)
+		return documents_take(data, key, count, batch);
 	for (unsigned i = 0; i < count; i++) {
 		struct learn_rng_block block = learn_rng_draw(key, LEARN_RNG_BATCH, i);
+		uint32_t from =
+			learn_rng_below(block.word[0], block.word[1], (uint32_t)data->train.count);
 
-		batch_put(
-			&data->train,
-			learn_rng_below(block.word[0], block.word[1], (uint32_t)data->train.count),
-			batch, i);
+		if (batch->index != NULL)
+			batch->index[i] = from;
+		else
+			batch_put(&data->train, from, batch, i);
 	}
 	batch->count = count;
 	return 0;
@@ -178,6 +247,8 @@ int learn_batch_load(const struct learn_data *data, const struct learn_set *set,
 		     unsigned count, struct learn_batch *batch)
 {
 	if (count < 1 || count > batch->count_max || batch->features != data->shape.features)
+		return -EINVAL;
+	if (batch->index != NULL || set->labels == NULL)
 		return -EINVAL;
 	if (first > set->count || count > set->count - first)
 		return -EINVAL;

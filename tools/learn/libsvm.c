@@ -11,7 +11,6 @@
 #include "learn/source.h"
 
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,15 +21,6 @@ enum {
 	HOLD_OUT = 10 /* without a test file, one sample in so many is kept back */
 };
 
-/* A file read from front to end; where it stands, for error lines. */
-struct cursor {
-	const struct learn_file *file;
-	const char *at;
-	size_t line; /* counts from 1 */
-	char *err;
-	size_t err_len;
-};
-
 /* One parsed sample file, still with its own labels. */
 struct samples {
 	struct learn_file file;
@@ -39,13 +29,7 @@ struct samples {
 	int32_t *labels;
 };
 
-static int bad(const struct cursor *c, const char *what)
-{
-	return learn_err(c->err, c->err_len, -EBADMSG, "%s: line %zu, offset %td: %s",
-			 c->file->path, c->line, c->at - (const char *)c->file->bytes, what);
-}
-
-static void skip_blanks(struct cursor *c)
+static void skip_blanks(struct learn_cursor *c)
 {
 	while (*c->at == ' ' || *c->at == '\t' || *c->at == '\r')
 		c->at++;
@@ -55,51 +39,30 @@ static void skip_blanks(struct cursor *c)
 		c->at++;
 }
 
-static bool at_end(const struct cursor *c)
-{
-	return c->at == (const char *)c->file->bytes + c->file->len;
-}
-
-/* number -- a finite number right here, with nothing between it and the cursor */
-static int number(struct cursor *c, double *ret_value)
-{
-	char *end;
-	double value;
-
-	if (strchr("+-.0123456789", *c->at) == NULL || *c->at == 0)
-		return bad(c, "a number is expected");
-	value = strtod(c->at, &end);
-	if (end == c->at || !(fabs(value) <= (double)FLT_MAX))
-		return bad(c, "the number is malformed or too large for a float");
-	c->at = end;
-	*ret_value = value;
-	return 0;
-}
-
 /* feature -- one "index:value"; *index is the last one and becomes this one */
-static int feature(struct cursor *c, size_t *index, float *ret_value)
+static int feature(struct learn_cursor *c, size_t *index, float *ret_value)
 {
 	double value = 0;
 	int rc;
 
-	rc = number(c, &value);
+	rc = learn_cursor_number(c, &value);
 	if (rc != 0)
 		return rc;
 	if (*c->at != ':')
-		return bad(c, "index:value is expected");
+		return learn_cursor_bad(c, "index:value is expected");
 	if (value != floor(value) || value < 1 || value > LEARN_FEATURES_MAX)
-		return bad(c, "the index is not a whole number from 1 to 1048576");
+		return learn_cursor_bad(c, "the index is not a whole number from 1 to 1048576");
 	if ((size_t)value <= *index)
-		return bad(c, "the index is not above the one before it");
+		return learn_cursor_bad(c, "the index is not above the one before it");
 	*index = (size_t)value;
 	c->at++;
-	rc = number(c, &value);
+	rc = learn_cursor_number(c, &value);
 	if (rc != 0)
 		return rc;
 	if (strchr(" \t\r\n#", *c->at) == NULL)
-		return bad(c, "a blank is expected after a value");
-	if (*c->at == 0 && !at_end(c))
-		return bad(c, "a zero byte; this is not a text file");
+		return learn_cursor_bad(c, "a blank is expected after a value");
+	if (*c->at == 0 && !learn_cursor_end(c))
+		return learn_cursor_bad(c, "a zero byte; this is not a text file");
 	*ret_value = (float)value;
 	return 0;
 }
@@ -109,7 +72,7 @@ static int feature(struct cursor *c, size_t *index, float *ret_value)
  *
  * row, if not NULL, is zeroed and has room for every index of the file.
  */
-static int sample(struct cursor *c, int32_t *ret_label, size_t *ret_features, float *row)
+static int sample(struct learn_cursor *c, int32_t *ret_label, size_t *ret_features, float *row)
 {
 	size_t index = 0;
 	double label = 0;
@@ -120,16 +83,16 @@ static int sample(struct cursor *c, int32_t *ret_label, size_t *ret_features, fl
 		c->at++;
 		c->line++;
 	}
-	if (at_end(c))
+	if (learn_cursor_end(c))
 		return 0;
-	rc = number(c, &label);
+	rc = learn_cursor_number(c, &label);
 	if (rc != 0)
 		return rc;
 	if (label != floor(label) || fabs(label) > INT32_MAX)
-		return bad(c, "the label is not a whole number of 32 bits");
+		return learn_cursor_bad(c, "the label is not a whole number of 32 bits");
 	if (strchr(" \t\r\n#", *c->at) == NULL)
-		return bad(c, "a blank is expected after the label");
-	for (skip_blanks(c); *c->at != '\n' && !at_end(c); skip_blanks(c)) {
+		return learn_cursor_bad(c, "a blank is expected after the label");
+	for (skip_blanks(c); *c->at != '\n' && !learn_cursor_end(c); skip_blanks(c)) {
 		rc = feature(c, &index, &value);
 		if (rc != 0)
 			return rc;
@@ -151,14 +114,14 @@ static void samples_fini(struct samples *samples)
  */
 static int samples_load(const char *path, struct samples *samples, char *err, size_t err_len)
 {
-	struct cursor c = { .file = &samples->file, .line = 1, .err = err, .err_len = err_len };
+	struct learn_cursor c;
 	size_t cap = 0;
 	int rc;
 
 	rc = learn_file_load(path, &samples->file, err, err_len);
 	if (rc != 0)
 		return rc;
-	c.at = (const char *)samples->file.bytes;
+	c = learn_cursor_at(&samples->file, err, err_len);
 	for (;;) {
 		size_t features = 0;
 		int32_t label = 0;
@@ -229,11 +192,7 @@ static int set_fill(const struct samples *samples, int keep, const struct learn_
 		    const int32_t *classes, struct learn_set *set, void **memory, char *err,
 		    size_t err_len)
 {
-	struct cursor c = { .file = &samples->file,
-			    .at = (const char *)samples->file.bytes,
-			    .line = 1,
-			    .err = err,
-			    .err_len = err_len };
+	struct learn_cursor c = learn_cursor_at(&samples->file, err, err_len);
 	size_t held = samples->count / HOLD_OUT;
 	size_t count = keep == 0 ? samples->count : keep == 1 ? samples->count - held : held;
 	float *values = NULL;
@@ -266,7 +225,7 @@ static int set_fill(const struct samples *samples, int keep, const struct learn_
 
 			(void)snprintf(what, sizeof(what),
 				       "label %d does not occur in the training file", label);
-			return bad(&c, what);
+			return learn_cursor_bad(&c, what);
 		}
 		if (kept)
 			labels[to++] = (uint16_t)(class - classes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * model.h -- classifiers as functions of a flat weight vector
+ * model.h -- models as functions of a flat weight vector
  *
  * A model holds no weights: they live wherever the caller keeps them (a mirror, a snapshot, a
  *slot), as one vector of learn_model_param_count() floats, layer after layer, in each layer weights
@@ -16,6 +16,20 @@
  *	cnn         1x28x28 -> conv 16 3x3 pad 1, ReLU, max pool 2 -> conv 32 3x3 pad 1, ReLU, max
  *pool 2
  *	            -> 1568 -> 512, ReLU, dropout 0.25 -> classes; 813,258 parameters for 10 classes
+ *
+ * Two more are no classifiers:
+ *
+ *	mf:rank=16,reg=0.02
+ *	    A rating is the training mean plus the product of two rows: its user's and its item's.
+ *The vector holds the users' rows, then the items'. The loss is the mean of the squared error plus
+ *reg * (|user|^2 + |item|^2) of each rating; evaluated it is the squared error alone.
+ *	lda:topics=10,alpha=0.1,beta=0.2
+ *	    Latent Dirichlet allocation by collapsed Gibbs sampling (Griffiths and Steyvers 2004).
+ *The vector holds, as floats, how many tokens of each word each topic has, word by word, and then
+ *how many each topic has in all. What learn_model_grad() returns is not a gradient but minus the
+ *change of these counts: steps of rate 1 keep them exact, in any order. The loss is minus the log
+ *likelihood of a token, the mean over a document; evaluated it is that of every second token, where
+ *the document's topics come from the others.
  *
  * DETERMINISM. Same weights, batch and key: same gradient, bit for bit, with one version of
  *OpenBLAS and one kind of its kernels (blas.h), whatever the alignment of the buffers. First
@@ -38,10 +52,29 @@
 
 enum {
 	LEARN_LAYERS_MAX = 8, /* layers that have parameters */
-	LEARN_WIDTH_MAX = 1 << 16 /* of a hidden layer */
+	LEARN_WIDTH_MAX = 1 << 16, /* of a hidden layer */
+	LEARN_RANK_MAX = 1 << 10, /* of mf */
+	LEARN_TOPICS_MAX = 1 << 10,
+	LEARN_FIGURES_MAX = 8
 };
 
 struct learn_model;
+
+/* What a model wants of those that train it. */
+struct learn_traits {
+	const char *score_name; /* of learn_model_score(): "accuracy", "RMSE", "perplexity" */
+	/* Its "gradients" are minus changes: steps are to be plain SGD, asynchronous, of rate 1,
+	   each applied once. Also it keeps something of every training sample, which is lost with
+	   it. */
+	bool additive;
+	double lr; /* that suits plain SGD, for a batch of 1: proportional to it; 0: none does */
+};
+
+/* Something worth knowing of trained weights. */
+struct learn_figure {
+	const char *name;
+	double value;
+};
 
 /* Set by learn_model_opts_init(); overwrite the fields you care about. */
 struct learn_model_opts {
@@ -91,8 +124,33 @@ size_t learn_model_param_count(const struct learn_model *model);
 /* learn_model_layers -- the layers in vector order; the array belongs to the model */
 const struct learn_layer *learn_model_layers(const struct learn_model *model, size_t *ret_count);
 
-/* learn_model_init -- first weights: uniform within 1/sqrt(fan-in) of 0, biases too (PyTorch's
- * default) */
+/*
+ * learn_model_blocks -- the lengths of the blocks that make up the weight vector, in its order
+ *
+ * A block is what belongs to one output: a row of a dense layer, an output channel of a
+ * convolution, a user's or item's factors, a word's counts; and a layer's biases. lengths NULL:
+ * only count them.
+ */
+size_t learn_model_blocks(const struct learn_model *model, uint64_t *lengths);
+
+/* learn_model_traits -- they belong to the model */
+const struct learn_traits *learn_model_traits(const struct learn_model *model);
+
+/*
+ * learn_model_attach -- the data set whose batches learn_model_grad() will be given; it stays open
+ *
+ * mf and lda need it before their first gradient, classifiers do not. lda forgets what it had of
+ * every document.
+ *
+ * Errors: -EINVAL (data of another shape, or more than the model can count), -ENOMEM
+ */
+int learn_model_attach(struct learn_model *model, const struct learn_data *data, char *err,
+		       size_t err_len);
+
+/*
+ * learn_model_init -- first weights: of classifiers uniform within 1/sqrt(fan-in) of 0, biases too
+ * (PyTorch's default); of mf uniform within 0.5/sqrt(rank); of lda 0: no token has a topic
+ */
 void learn_model_init(const struct learn_model *model, uint64_t seed, float *w);
 
 /*
@@ -115,7 +173,12 @@ void learn_model_ready_set(struct learn_model *model, learn_ready_fn *fn, void *
  * Blocks:    never; computes in the caller's thread, allocates nothing but OpenBLAS's memory at a
  *            thread's first call
  * Threading: the model's thread
- * Errors:    -EINVAL: the batch is empty, larger than batch_max or of another shape
+ * lda moves on with each call: the batch's documents get new topics, their first ones if they had
+ * none. So it is to be called once for each batch, and what it returns applied once.
+ *
+ * Errors:    -EINVAL: the batch is empty, larger than batch_max or of another shape, or no data are
+ *            attached; -ESTALE: lda, documents that ought to have topics by now have none: another
+ *            model had them
  */
 int learn_model_grad(struct learn_model *model, const float *w, const struct learn_batch *batch,
 		     const struct learn_key *key, float *grad, double *ret_loss);
@@ -131,5 +194,24 @@ int learn_model_grad(struct learn_model *model, const float *w, const struct lea
 int learn_model_eval(struct learn_model *model, const float *w, const struct learn_data *data,
 		     const struct learn_set *set, size_t first, size_t count,
 		     struct learn_score *ret_score);
+
+/* learn_model_score -- what traits.score_name says, of at least one sample */
+double learn_model_score(const struct learn_model *model, const struct learn_score *score);
+
+/*
+ * learn_model_figures -- what else can be said of weights; how many figures there are
+ *
+ * mf on generated data: noise_floor (the RMSE that is left to the true factors), planted_error
+ * (of all ratings, seen or not: the error's norm over that of the true ones). lda: tokens (of the
+ * training documents), tokens_counted, words_wrong and topics_wrong (words whose counts are not
+ * what the documents have; topics whose total is not the sum of their words); on generated data
+ * planted_distance (the mean total variation distance, 0 to 1, of planted topics to the found ones
+ * that fit them best, each used once), and perplexity_floor (of the planted topics, where there are
+ * as many).
+ *
+ * Allocates while it runs; what finds no memory is left out.
+ */
+size_t learn_model_figures(struct learn_model *model, const float *w, const struct learn_data *data,
+			   struct learn_figure figures[LEARN_FIGURES_MAX]);
 
 #endif /* LEARN_MODEL_H */

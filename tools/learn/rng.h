@@ -29,7 +29,12 @@ enum learn_rng_purpose {
 	LEARN_RNG_INIT = 3, /* first weights; "worker" is the layer */
 	LEARN_RNG_SYNTH_CENTRE = 4, /* synthetic data: class centres */
 	LEARN_RNG_SYNTH_NOISE = 5, /* synthetic data: spread; "worker" is 0 train, 1 test */
-	LEARN_RNG_SYNTH_LABEL = 6 /* synthetic data: labels */
+	LEARN_RNG_SYNTH_LABEL = 6, /* synthetic data: labels */
+	LEARN_RNG_GIBBS = 7, /* new topics of a step's tokens */
+	LEARN_RNG_PLANT = 8, /* generated ratings and documents: what they are made of; "worker"
+				is the kind of thing */
+	LEARN_RNG_PLANT_DRAW = 9, /* … and what is drawn from it */
+	LEARN_RNG_DELAY = 32 /* how much longer a gradient takes, where that is asked for */
 };
 
 /* One step of one worker: the same key draws the same batch and the same dropout mask. */
@@ -92,6 +97,25 @@ static inline uint32_t learn_rng_below(uint32_t hi, uint32_t lo, uint32_t limit)
 static inline float learn_rng_symmetric(uint32_t bits)
 {
 	return (float)(bits >> 8) * 0x1p-23f - 1.0f;
+}
+
+/* learn_rng_unit -- 53 of 64 random bits (hi, lo) to a number in [0, 1), exact in double */
+static inline double learn_rng_unit(uint32_t hi, uint32_t lo)
+{
+	return (double)(((uint64_t)hi << 32 | lo) >> 11) * 0x1p-53;
+}
+
+/* learn_rng_bell -- two numbers close to normal, of mean 0 and variance 1, from one draw */
+static inline void learn_rng_bell(const struct learn_rng_block *block, float ret_value[2])
+{
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t a = block->word[2 * i];
+		uint32_t b = block->word[2 * i + 1];
+		uint32_t sum = (a >> 16) + (a & 0xffff) + (b >> 16) + (b & 0xffff);
+
+		/* four uniform numbers in [0, 1): mean 2, variance 1/3 */
+		ret_value[i] = ((float)sum * 0x1p-16f - 2.0f) * 1.7320508f;
+	}
 }
 
 #endif /* LEARN_RNG_H */

@@ -4,6 +4,7 @@
 #ifndef LEARN_SOURCE_H
 #define LEARN_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,64 @@ struct learn_file {
 int learn_file_load(const char *path, struct learn_file *ret_file, char *err, size_t err_len);
 void learn_file_fini(struct learn_file *file);
 
+/* A text file read from front to end; where it stands, for error lines. */
+struct learn_cursor {
+	const struct learn_file *file;
+	const char *at;
+	size_t line; /* counts from 1 */
+	char *err;
+	size_t err_len;
+};
+
+/* learn_cursor_at -- the front of a loaded file */
+struct learn_cursor learn_cursor_at(const struct learn_file *file, char *err, size_t err_len);
+
+/* learn_cursor_bad -- write the line that says where and what; returns -EBADMSG */
+int learn_cursor_bad(const struct learn_cursor *c, const char *what);
+
+/* learn_cursor_end -- has the whole file been read? (a zero byte may stand before its end) */
+bool learn_cursor_end(const struct learn_cursor *c);
+
+/* learn_cursor_number -- a finite number right here, with nothing between it and the cursor */
+int learn_cursor_number(struct learn_cursor *c, double *ret_value);
+
+/* learn_cursor_whole -- as above, a whole number from min to max; name: "the user" */
+int learn_cursor_whole(struct learn_cursor *c, const char *name, uint32_t min, uint32_t max,
+		       uint32_t *ret_value);
+
+/* learn_cursor_newline -- blanks and the end of this line; lines that hold nothing are passed too
+ */
+int learn_cursor_newline(struct learn_cursor *c);
+
+/* A key=value whose value is a number, kept as a double in the caller's struct. */
+struct learn_arg {
+	const char *name;
+	size_t offset;
+	double min;
+	double max;
+	bool whole;
+};
+
+#define LEARN_ARG(type, n, lo, hi, w) \
+	{ \
+		.name = #n, .offset = offsetof(type, n), .min = (lo), .max = (hi), .whole = (w) \
+	}
+
+struct learn_arg_list {
+	const char *what; /* begins every error line */
+	const struct learn_arg *args;
+	size_t count;
+	const char *more; /* keys that the caller looks for itself: " shape"; or NULL */
+};
+
+/* learn_arg_parse -- one key=value of len characters; -EINVAL */
+int learn_arg_parse(const struct learn_arg_list *list, const char *arg, size_t len, void *target,
+		    char *err, size_t err_len);
+
+/* learn_args_parse -- all of them, with commas between */
+int learn_args_parse(const struct learn_arg_list *list, const char *args, void *target, char *err,
+		     size_t err_len);
+
 /* Each fills a zeroed data set; what it leaves in data->memory on failure, learn_data_close()
  * frees. */
 int learn_idx_load(const char *dir, unsigned classes, const char *remedy, struct learn_data *data,
@@ -40,5 +99,10 @@ int learn_idx_load(const char *dir, unsigned classes, const char *remedy, struct
 int learn_libsvm_load(const char *train_path, const char *test_path, struct learn_data *data,
 		      char *err, size_t err_len);
 int learn_synthetic_make(const char *args, struct learn_data *data, char *err, size_t err_len);
+int learn_movielens_load(const char *path, struct learn_data *data, char *err, size_t err_len);
+int learn_ratings_make(const char *args, struct learn_data *data, char *err, size_t err_len);
+int learn_bow_load(const char *path, const char *vocab_path, struct learn_data *data, char *err,
+		   size_t err_len);
+int learn_topics_make(const char *args, struct learn_data *data, char *err, size_t err_len);
 
 #endif /* LEARN_SOURCE_H */

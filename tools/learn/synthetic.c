@@ -12,8 +12,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,30 +31,13 @@ struct synth {
 	double cols;
 };
 
-struct synth_field {
-	const char *name;
-	size_t offset;
-	double min;
-	double max;
-	bool whole;
-};
+#define FIELD(n, lo, hi, w) LEARN_ARG(struct synth, n, lo, hi, w)
 
-#define FIELD(n, lo, hi, w) \
-	{ \
-		.name = #n, .offset = offsetof(struct synth, n), .min = (lo), .max = (hi), \
-		.whole = (w) \
-	}
-
-static const struct synth_field fields[] = {
+static const struct learn_arg fields[] = {
 	FIELD(classes, 2, LEARN_CLASSES_MAX, true), FIELD(features, 1, LEARN_FEATURES_MAX, true),
 	FIELD(train, 1, SAMPLES_MAX, true),         FIELD(test, 1, SAMPLES_MAX, true),
 	FIELD(seed, 0, 9007199254740992.0, true),   FIELD(noise, 0, 1000, false),
 };
-
-static int bad_arg(const char *arg, size_t len, const char *what, char *err, size_t err_len)
-{
-	return learn_err(err, err_len, -EINVAL, "synthetic: \"%.*s\": %s", (int)len, arg, what);
-}
 
 /* parse_shape -- ROWSxCOLS; *end is where it stops */
 static int parse_shape(const char *value, struct synth *synth, char **end)
@@ -79,52 +60,19 @@ static int parse_shape(const char *value, struct synth *synth, char **end)
 /* parse_arg -- one key=value of len characters */
 static int parse_arg(const char *arg, size_t len, struct synth *synth, char *err, size_t err_len)
 {
-	const char *value = memchr(arg, '=', len);
+	static const struct learn_arg_list list = { .what = "synthetic",
+						    .args = fields,
+						    .count = sizeof(fields) / sizeof(fields[0]),
+						    .more = " shape" };
 	char *end = NULL;
 
-	if (value == NULL)
-		return bad_arg(arg, len, "key=value is expected", err, err_len);
-	value++;
-	if (strncmp(arg, "shape=", 6) == 0) {
-		if (parse_shape(value, synth, &end) != 0 || end != arg + len)
-			return bad_arg(arg, len, "ROWSxCOLS is expected, each 1 to 1024", err,
-				       err_len);
-		return 0;
-	}
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		const struct synth_field *f = &fields[i];
-		char what[80];
-		double number;
-
-		if (strlen(f->name) != (size_t)(value - 1 - arg) ||
-		    strncmp(f->name, arg, strlen(f->name)) != 0)
-			continue;
-		number = strtod(value, &end);
-		if (end != arg + len || end == value || !(number >= f->min && number <= f->max) ||
-		    (f->whole && number != floor(number))) {
-			(void)snprintf(what, sizeof(what), "a %snumber from %g to %g is expected",
-				       f->whole ? "whole " : "", f->min, f->max);
-			return bad_arg(arg, len, what, err, err_len);
-		}
-		memcpy((char *)synth + f->offset, &number, sizeof(number));
-		return 0;
-	}
-	return bad_arg(arg, len,
-		       "unknown key; there are classes features train test seed noise shape", err,
-		       err_len);
-}
-
-/* bell -- two numbers of mean 0 and variance 1 from one draw */
-static void bell(const struct learn_rng_block *block, float ret_value[2])
-{
-	for (unsigned i = 0; i < 2; i++) {
-		uint32_t a = block->word[2 * i];
-		uint32_t b = block->word[2 * i + 1];
-		uint32_t sum = (a >> 16) + (a & 0xffff) + (b >> 16) + (b & 0xffff);
-
-		/* four uniform numbers in [0, 1): mean 2, variance 1/3 */
-		ret_value[i] = ((float)sum * 0x1p-16f - 2.0f) * 1.7320508f;
-	}
+	if (strncmp(arg, "shape=", 6) != 0)
+		return learn_arg_parse(&list, arg, len, synth, err, err_len);
+	if (parse_shape(arg + 6, synth, &end) != 0 || end != arg + len)
+		return learn_err(err, err_len, -EINVAL,
+				 "synthetic: \"%.*s\": ROWSxCOLS is expected, each 1 to 1024",
+				 (int)len, arg);
+	return 0;
 }
 
 /* centres_make -- classes x features */
@@ -144,7 +92,7 @@ static void centres_make(const struct synth *synth, float *centres)
 			if (synth->rows > 0)
 				at = i / cols / PATCH * cols + i % cols / PATCH;
 			block = learn_rng_draw(&key, LEARN_RNG_SYNTH_CENTRE, (uint32_t)at);
-			bell(&block, value);
+			learn_rng_bell(&block, value);
 			centres[c * features + i] = value[0];
 		}
 	}
@@ -184,7 +132,7 @@ static int set_make(const struct synth *synth, const float *centres, uint32_t ha
 			if (i % 2 == 0) {
 				block = learn_rng_draw(&key, LEARN_RNG_SYNTH_NOISE,
 						       (uint32_t)(i / 2));
-				bell(&block, value);
+				learn_rng_bell(&block, value);
 			}
 			values[s * features + i] = (centre[i] + noise * value[i % 2]) * scale;
 		}

@@ -113,6 +113,7 @@ int bench_conf_load(const struct ol_conf_spec *spec, void *target, int argc, cha
 		words[i] = long_option(argv[i]);
 	rc = ol_conf_create(spec, target, ret_conf);
 	if (rc != 0) {
+		fprintf(stderr, "%s: settings: %s\n", spec->program, ol_strerror(rc));
 		*ret_exit = ol_cmd_exit_of(rc);
 		return -1;
 	}

@@ -196,6 +196,14 @@ static int model_start(struct train *train)
 				BENCH_ERR_MAX);
 	if (rc != 0)
 		return rc;
+	if (learn_model_traits(train->model)->additive) {
+		snprintf(err, BENCH_ERR_MAX,
+			 "the model %s goes on from its last step, so arms in turns are not alike; "
+			 "choose another",
+			 train->conf.model);
+		return -EINVAL;
+	}
+	rc = learn_model_attach(train->model, train->data, err, BENCH_ERR_MAX);
 	for (unsigned i = 0; i < 3 && rc == 0; i++) {
 		rc = learn_batch_create(&train->data->shape, train->conf.batch, &train->batches[i]);
 		if (rc == 0)

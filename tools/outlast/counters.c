@@ -51,6 +51,7 @@ static const struct row rows[] = {
 	WIDE(checkpoint_bytes),
 	{ "epoch", offsetof(struct ol_server_stat, epoch), false, false },
 	{ "workers", offsetof(struct ol_server_stat, workers), false, false },
+	{ "wait_for", offsetof(struct ol_server_stat, wait_for), false, false },
 	CHAIN(received),
 	CHAIN(committed),
 	CHAIN(forwarded),

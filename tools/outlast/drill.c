@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "outlast/cmd.h"
+#include "outlast/drill_dbw.h"
+#include "outlast/drill_scar.h"
 
 extern char **environ;
 
@@ -49,10 +51,24 @@ static const struct ol_conf_choice preset_names[] = {
 	{ "quick", 0 }, { "short", 1 }, { "seed-paper", 2 }, { NULL, 0 }
 };
 
+static const struct ol_conf_choice experiment_names[] = {
+	{ "kills", DRILL_KILLS }, { "dbw", DRILL_DBW }, { "scar", DRILL_SCAR }, { NULL, 0 }
+};
+
 #define AT(member) offsetof(struct drill_set, member)
 
 static const struct ol_conf_field fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "what is compared" },
+	{ .name = "experiment",
+	  .dflt = "kills",
+	  .help = "kills: strategies under a schedule of kills, as below; dbw: how many gradients a "
+		  "synchronous step should wait for, under a virtual clock; scar: what a lost part "
+		  "of the parameters costs in iterations, by what was saved of it and how much is "
+		  "lost. These two work in this process, and take of the other settings --preset, "
+		  "--trials, --seed, --out and --json",
+	  .offset = AT(experiment),
+	  .type = OL_CONF_CHOICE,
+	  .choices = experiment_names },
 	{ .name = "preset",
 	  .dflt = "quick",
 	  .help = "settings for what is not given: quick ends within two minutes; seed-paper is the "
@@ -82,6 +98,25 @@ static const struct ol_conf_field fields[] = {
 	  .help = "how many (5 is 1 to 5), or which: 7,11 or 3..9",
 	  .offset = AT(seeds),
 	  .type = OL_CONF_STR },
+	{ .name = "trials",
+	  .dflt = "0",
+	  .help = "scar: failures of a model, 0: the preset's, 10, 30 and 100; dbw: seeds of each "
+		  "setting, at most 100, 0: the preset's, 2, 5 and 5",
+	  .offset = AT(trials),
+	  .type = OL_CONF_U32,
+	  .max = SCAR_TRIALS_MAX },
+	{ .name = "seed",
+	  .dflt = "1",
+	  .help = "dbw, scar: of all that is drawn",
+	  .offset = AT(seed),
+	  .type = OL_CONF_U64 },
+	{ .name = "live",
+	  .dflt = "false",
+	  .help = "dbw: on real processes and the machine's own clock: four workers, one of which "
+		  "becomes five times slower half-way; scar: also kill one of four servers, 20 "
+		  "times for each of two models and ways of recovery",
+	  .offset = AT(live),
+	  .type = OL_CONF_BOOL },
 	{ .type = OL_CONF_GROUP, .help = "a run; what is not given is as --preset has it" },
 	{ .name = "seconds",
 	  .dflt = "0",
@@ -215,7 +250,9 @@ static const char examples[] =
 	"--out compared\n"
 	"  outlast drill --preset seed-paper --scale 10\n"
 	"  outlast drill --preset seed-paper --out paper --resume\n"
-	"  outlast drill --preset short --pace 0 -- --optimizer adam --lr 0.001\n";
+	"  outlast drill --preset short --pace 0 -- --optimizer adam --lr 0.001\n"
+	"  outlast drill --experiment dbw --preset seed-paper\n"
+	"  outlast drill --experiment scar --preset seed-paper\n";
 
 static int fail(struct drill *drill, const char *name, const char *why)
 {
@@ -255,6 +292,8 @@ static int settings_check(struct drill *drill)
 	}
 	if (set->out != NULL && (set->out[0] == '\0' || strchr(set->out, ',') != NULL))
 		return fail(drill, "out", "should be a path without a comma");
+	if (set->live)
+		return fail(drill, "live", "is of --experiment dbw and scar only");
 	if (set->resume && set->out == NULL)
 		return fail(drill, "resume", "needs the folder: --out");
 	if (set->out != NULL && strlen(set->out) > DRILL_PATH_MAX / 2)
@@ -397,7 +436,8 @@ static int settings_file_write(const struct drill *drill)
 
 static int folder_make(struct drill *drill)
 {
-	static const char *const parts[] = { "", "/runs", "/plots" };
+	static const char *const parts[] = { "", "/plots", "/runs" };
+	size_t count = drill->set.experiment == DRILL_KILLS || drill->set.live ? 3 : 2;
 	time_t now = time(NULL);
 	struct tm when;
 	char path[DRILL_PATH_MAX];
@@ -412,7 +452,7 @@ static int folder_make(struct drill *drill)
 	if (drill->set.resume && access(path, R_OK) != 0)
 		return ol_cmd_error(OL_EXIT_USAGE, "drill", "there is no drill to resume in",
 				    drill->out, "give the folder of one that was begun");
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < count; i++) {
 		snprintf(path, sizeof(path), "%.900s%s", drill->out, parts[i]);
 		if (mkdir(path, 0755) == 0 || (errno == EEXIST && drill->set.resume))
 			continue;
@@ -487,7 +527,7 @@ static int report(struct drill *drill)
 	return rc;
 }
 
-static int drill_go(struct drill *drill)
+static int kills_go(struct drill *drill)
 {
 	char err[DRILL_ERR_MAX];
 	const char *wrong;
@@ -515,6 +555,61 @@ static int drill_go(struct drill *drill)
 		return rc;
 	rc = report(drill);
 	return rc != 0 ? rc : outcome(drill);
+}
+
+/* Settings that every experiment has; the others are those of kills. */
+static bool is_common(const char *name)
+{
+	static const char *const common[] = { "experiment", "preset", "trials", "seed",
+					      "live",       "out",    "json" };
+
+	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++) {
+		if (strcmp(name, common[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int experiment_check(struct drill *drill)
+{
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct ol_conf_field *field = &rows.fields[i];
+		char value[OL_VALUE_MAX];
+
+		if (field->name == NULL || is_common(field->name) ||
+		    !ol_conf_is_set(drill->settings.conf, field->name))
+			continue;
+		/* the file `settings` of a report has them all */
+		ol_settings_text(&drill->settings, field->name, value, sizeof(value));
+		if (strcmp(value, field->dflt != NULL ? field->dflt : "") != 0)
+			return fail(drill, field->name, "is of --experiment kills only");
+	}
+	if (drill->word_count > 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "drill", "no run of train is made",
+				    drill->words[0], "give it to --experiment kills");
+	return 0;
+}
+
+static int drill_go(struct drill *drill)
+{
+	int rc;
+
+	if (drill->set.experiment == DRILL_KILLS)
+		return kills_go(drill);
+	rc = experiment_check(drill);
+	if (rc == 0)
+		rc = folder_make(drill);
+	if (rc == 0)
+		rc = settings_file_write(drill);
+	if (rc != 0)
+		return rc;
+	if (drill->set.live)
+		environment_clear();
+	if (drill->set.live && drill->set.experiment == DRILL_DBW) {
+		rc = ol_cmd_signals("drill", &drill->signal_fd);
+		return rc != 0 ? rc : drill_dbw_live_go(drill);
+	}
+	return drill->set.experiment == DRILL_DBW ? drill_dbw_go(drill) : drill_scar_go(drill);
 }
 
 /* What stands behind "--" is train's. */

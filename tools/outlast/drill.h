@@ -11,6 +11,8 @@
  *	drill_report.c  tables, CSV, JSON, costs
  *	drill_text.c    growing text, lists as a person writes them, statistics
  *	drill_plot.c    data and scripts for gnuplot, plots
+ *	drill_dbw.h     another experiment: how many gradients a step should wait for
+ *	drill_scar.h    another one: what a lost part of the parameters costs
  *
  * Everything after a run is a function of its two files, runs/NAME.json and runs/NAME.csv. A figure
  * that is not known is NAN, all the way to the table.
@@ -35,6 +37,12 @@ enum {
 	DRILL_PATH_MAX = 1024,
 	DRILL_WORDS_MAX = 32,
 	DRILL_TRIALS_MIN = 5 /* fewer decide no claim about what is usual */
+};
+
+enum drill_experiment {
+	DRILL_KILLS, /* runs of train whose server is killed; all that is said above */
+	DRILL_DBW, /* drill_dbw.h */
+	DRILL_SCAR, /* drill_scar.h */
 };
 
 struct drill_set {
@@ -62,10 +70,14 @@ struct drill_set {
 	double price_worker;
 	uint32_t batch;
 	uint32_t checkpoint_every;
+	uint32_t trials; /* SCAR; 0: the preset's */
+	uint64_t seed; /* SCAR */
 	int preset;
+	int experiment;
 	bool final_relu;
 	bool keep_going;
 	bool resume;
+	bool live; /* DBW, SCAR */
 };
 
 /* A way to meet the loss of a server, as words of train's command line. */
@@ -268,6 +280,14 @@ void drill_args(const struct drill_set *set, const struct drill_run *run, const 
  */
 int drill_run_go(struct drill *drill, struct drill_run *run, size_t index);
 
+/*
+ * drill_child_go -- a process with these words, which stay the caller's, watched until it ends
+ *
+ * What it says goes to runs/NAME.log. A failure is noted in run; drill->signal as above. 0 or an
+ * exit code.
+ */
+int drill_child_go(struct drill *drill, struct drill_run *run, size_t index, struct ol_args *args);
+
 /* drill_run_resume -- take a run from its files as they are; false: it is still to be made */
 bool drill_run_resume(struct drill *drill, struct drill_run *run);
 
@@ -317,6 +337,14 @@ struct drill_claim {
 	char because[DRILL_ERR_MAX];
 };
 
+/* drill_claim_add -- add to what was measured of a claim; drill_decide, drill_cannot -- its verdict
+ */
+void drill_claim_add(struct drill_claim *claim, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void drill_decide(struct drill_claim *claim, bool confirmed);
+void drill_cannot(struct drill_claim *claim, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 enum {
 	DRILL_CLAIMS = 10
 };
@@ -326,9 +354,9 @@ void drill_claims_judge(const struct drill_plan *plan, const struct drill_set *s
 			struct drill_claim claims[DRILL_CLAIMS]);
 const char *drill_verdict_str(enum drill_verdict verdict);
 
-/* drill_claims_markdown -- claims.md; false: no memory */
-bool drill_claims_markdown(const struct drill_claim claims[DRILL_CLAIMS], const char *command,
-			   struct drill_text *text);
+/* drill_claims_markdown -- claims.md, of what was published as `source`; false: no memory */
+bool drill_claims_markdown(const struct drill_claim *claims, size_t count, const char *source,
+			   const char *command, struct drill_text *text);
 
 /* drill_report.c; false: no memory */
 bool drill_summary_text(const struct drill *drill, struct drill_text *text);
@@ -342,6 +370,10 @@ int drill_report_write(const struct drill *drill);
 int drill_file_write(const struct drill *drill, const char *name, const struct drill_text *text);
 
 /* drill_plot.c */
+
+/* drill_plots_draw -- gnuplot on scripts in the folder plots; 0 or an exit code. No gnuplot: 0 */
+int drill_plots_draw(const struct drill *drill, const char *const scripts[], size_t count,
+		     bool *ret_drawn);
 
 /* drill_plots_write -- data, scripts, and plots if there is gnuplot; 0 or an exit code */
 int drill_plots_write(const struct drill *drill);

@@ -64,10 +64,7 @@ static void trial(struct trials *trials, double value, bool good)
 	trials->good += good;
 }
 
-static void numbers(struct drill_claim *claim, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void numbers(struct drill_claim *claim, const char *format, ...)
+void drill_claim_add(struct drill_claim *claim, const char *format, ...)
 {
 	size_t len = strlen(claim->numbers);
 	va_list list;
@@ -77,15 +74,12 @@ static void numbers(struct drill_claim *claim, const char *format, ...)
 	va_end(list);
 }
 
-static void decide(struct drill_claim *claim, bool confirmed)
+void drill_decide(struct drill_claim *claim, bool confirmed)
 {
 	claim->verdict = confirmed ? DRILL_CONFIRMED : DRILL_NOT_CONFIRMED;
 }
 
-static void cannot(struct drill_claim *claim, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void cannot(struct drill_claim *claim, const char *format, ...)
+void drill_cannot(struct drill_claim *claim, const char *format, ...)
 {
 	va_list list;
 
@@ -100,7 +94,7 @@ static bool enough(struct drill_claim *claim, size_t count, const char *of)
 {
 	if (count >= DRILL_TRIALS_MIN)
 		return true;
-	cannot(claim, "%s: %zu, and a verdict takes %d", of, count, DRILL_TRIALS_MIN);
+	drill_cannot(claim, "%s: %zu, and a verdict takes %d", of, count, DRILL_TRIALS_MIN);
 	return false;
 }
 
@@ -158,7 +152,8 @@ static bool rollback_look(struct judge *judge, struct drill_claim *claim, const 
 	*ret_count = loss.count < lost.count ? loss.count : lost.count;
 	if (*ret_count == 0)
 		return false;
-	numbers(claim,
+	drill_claim_add(
+		claim,
 		"%sloss higher in %zu of %zu recoveries (mean %+.4f); steps lost a kill: mean %.1f, "
 		"%.0f to %.0f, %zu of %zu in range; two standard errors %.1f",
 		of, loss.good, loss.count, drill_moments(loss.value, loss.count).mean, m.mean,
@@ -176,7 +171,7 @@ static void judge_rollback(struct judge *judge, struct drill_claim *claim)
 				    count > 0 ? "; periodic chain: " : "periodic chain: ", &chains);
 
 	if (enough(claim, count, "recoveries from a checkpoint"))
-		decide(claim, good && (copied || chains < DRILL_TRIALS_MIN));
+		drill_decide(claim, good && (copied || chains < DRILL_TRIALS_MIN));
 }
 
 /* Stateless runs with kills, of one consistency */
@@ -214,7 +209,8 @@ static struct queue_sums queue_sums(const struct drill_plan *plan, bool sync)
 static void queue_numbers(struct drill_claim *claim, const char *of, const struct queue_sums *sums)
 {
 	if (sums->runs > 0)
-		numbers(claim,
+		drill_claim_add(
+			claim,
 			"%s%s: lost %.0f, queued %.0f, replayed %.0f, dropped and counted %.0f; as "
 			"claimed %zu of %zu runs",
 			claim->numbers[0] != '\0' ? "; " : "", of, sums->lost, sums->queued,
@@ -230,13 +226,13 @@ static void judge_nothing_lost(struct judge *judge, struct drill_claim *claim)
 	queue_numbers(claim, "async", &async);
 	queue_numbers(claim, "sync", &sync);
 	if (async.good < async.runs)
-		decide(claim, false);
+		drill_decide(claim, false);
 	else if (!enough(claim, async.runs, "asynchronous stateless runs with kills"))
 		return;
 	else if (async.queued == 0.0)
-		cannot(claim, "no gradient was queued");
+		drill_cannot(claim, "no gradient was queued");
 	else
-		decide(claim, true);
+		drill_decide(claim, true);
 }
 
 struct leap {
@@ -271,13 +267,13 @@ static void leap_numbers(struct drill_claim *claim, const char *of, const struct
 
 	if (leap->loss.count == 0 || leap->accuracy.count == 0)
 		return;
-	numbers(claim,
-		"%s%s: loss %s in %zu of %zu (mean %+.4f), accuracy %s in %zu of %zu "
-		"(mean %+.4f, %+.4f to %+.4f)",
-		claim->numbers[0] != '\0' ? "; " : "", of, early ? "lower" : "higher",
-		leap->loss.good, leap->loss.count, loss.mean, early ? "higher" : "lower",
-		leap->accuracy.good, leap->accuracy.count, accuracy.mean, accuracy.min,
-		accuracy.max);
+	drill_claim_add(claim,
+			"%s%s: loss %s in %zu of %zu (mean %+.4f), accuracy %s in %zu of %zu "
+			"(mean %+.4f, %+.4f to %+.4f)",
+			claim->numbers[0] != '\0' ? "; " : "", of, early ? "lower" : "higher",
+			leap->loss.good, leap->loss.count, loss.mean, early ? "higher" : "lower",
+			leap->accuracy.good, leap->accuracy.count, accuracy.mean, accuracy.min,
+			accuracy.max);
 }
 
 /* R4, one half: by the published rule; the default rule is shown beside it. */
@@ -297,9 +293,10 @@ static void judge_leap(struct judge *judge, struct drill_claim *claim, bool earl
 		return;
 	mean = drill_moments(published.accuracy.value, published.accuracy.count).mean;
 	if (early)
-		decide(claim, mostly(&published.loss) && mean >= leap_min && mean <= leap_max);
+		drill_decide(claim,
+			     mostly(&published.loss) && mean >= leap_min && mean <= leap_max);
 	else
-		decide(claim, mostly(&published.accuracy));
+		drill_decide(claim, mostly(&published.accuracy));
 }
 
 static void judge_early(struct judge *judge, struct drill_claim *claim)
@@ -333,18 +330,20 @@ static void judge_downtime(struct judge *judge, struct drill_claim *claim)
 		}
 	}
 	if (start.count > 0)
-		numbers(claim,
+		drill_claim_add(
+			claim,
 			"down %g s; behind it until the first gradient applied: median %.3f s, "
 			"most %.3f s, %zu outages",
 			judge->set->down, drill_quantile(start.value, start.count, 0.5),
 			drill_quantile(start.value, start.count, 1.0), start.count);
 	if (chain.count > 0)
-		numbers(claim,
+		drill_claim_add(
+			claim,
 			"%schains, not judged: median %.3f s, most %.3f s in all, %zu outages",
 			start.count > 0 ? "; " : "", drill_quantile(chain.value, chain.count, 0.5),
 			drill_quantile(chain.value, chain.count, 1.0), chain.count);
 	if (enough(claim, start.count, "outages"))
-		decide(claim, mostly(&start));
+		drill_decide(claim, mostly(&start));
 }
 
 static void used_numbers(struct drill_claim *claim, const char *of, const struct trials *used)
@@ -352,9 +351,9 @@ static void used_numbers(struct drill_claim *claim, const char *of, const struct
 	struct drill_moments m = drill_moments(used->value, used->count);
 
 	if (m.count > 0)
-		numbers(claim, "%s%s: mean %.3f, %.3f to %.3f, %zu of %zu as claimed",
-			claim->numbers[0] != '\0' ? "; " : "", of, m.mean, m.min, m.max, used->good,
-			used->count);
+		drill_claim_add(claim, "%s%s: mean %.3f, %.3f to %.3f, %zu of %zu as claimed",
+				claim->numbers[0] != '\0' ? "; " : "", of, m.mean, m.min, m.max,
+				used->good, used->count);
 }
 
 /* R6: workers compute through an outage, or stand still. */
@@ -380,7 +379,7 @@ static void judge_utilisation(struct judge *judge, struct drill_claim *claim)
 	used_numbers(claim, "waiting", &wait);
 	if (enough(claim, go.count, "stateless runs with kills") &&
 	    enough(claim, wait.count, "waiting runs with kills"))
-		decide(claim, mostly(&go) && mostly(&wait));
+		drill_decide(claim, mostly(&go) && mostly(&wait));
 }
 
 /* The same run but for its strategy; NULL: there is none that is done */
@@ -434,13 +433,15 @@ static void judge_surplus(struct judge *judge, struct drill_claim *claim)
 	x = drill_moments(expected.value, expected.count);
 	e = drill_moments(error.value, error.count);
 	if (surplus.count > 0)
-		numbers(claim,
+		drill_claim_add(
+			claim,
 			"surplus positive in %zu of %zu pairs, mean %.0f; outage x rate %.0f; mean "
 			"error %+.0f, two standard errors %.0f",
 			surplus.good, surplus.count, s.mean, x.mean, e.mean, 2.0 * drill_se(&e));
 	if (enough(claim, surplus.count, "pairs of a stateless and a checkpoint run"))
-		decide(claim, mostly(&surplus) && (fabs(e.mean) <= 2.0 * drill_se(&e) ||
-						   fabs(e.mean) <= surplus_tolerance * x.mean));
+		drill_decide(claim,
+			     mostly(&surplus) && (fabs(e.mean) <= 2.0 * drill_se(&e) ||
+						  fabs(e.mean) <= surplus_tolerance * x.mean));
 }
 
 /* R8: as many gradients as are queued, or no more than a constant. */
@@ -463,14 +464,15 @@ static void judge_memory(struct judge *judge, struct drill_claim *claim)
 		trial(&each, m, fabs(held - m) <= queue_tolerance * m);
 	}
 	if (folded.count > 0)
-		numbers(claim,
+		drill_claim_add(
+			claim,
 			"queue a worker: most %.2f gradients' memory, with a mean of %.0f gradients "
 			"queued in an outage; constant in %zu, in proportion in %zu of %zu runs",
 			drill_moments(folded.value, folded.count).max,
 			drill_moments(each.value, each.count).mean, folded.good, each.good,
 			folded.count);
 	if (enough(claim, folded.count, "stateless runs that queued ten gradients a worker"))
-		decide(claim, mostly(&folded) || mostly(&each));
+		drill_decide(claim, mostly(&folded) || mostly(&each));
 }
 
 static void two_kills(struct judge *judge, const char *strategy, struct trials *end)
@@ -512,22 +514,22 @@ static void judge_two_kills(struct judge *judge, struct drill_claim *claim)
 	a = drill_moments(with.value, with.count);
 	b = drill_moments(without.value, without.count);
 	c = drill_moments(other.value, other.count);
-	numbers(claim,
-		"without restore accuracy after the kill is %.3f on average, %zu of %zu in "
-		"range; at the end of two kills: checkpoint %.4f, without restore %.4f, "
-		"stateless %.4f",
-		drill_moments(fault.value, fault.count).mean, fault.good, fault.count, a.mean,
-		b.mean, c.mean);
+	drill_claim_add(claim,
+			"without restore accuracy after the kill is %.3f on average, %zu of %zu in "
+			"range; at the end of two kills: checkpoint %.4f, without restore %.4f, "
+			"stateless %.4f",
+			drill_moments(fault.value, fault.count).mean, fault.good, fault.count,
+			a.mean, b.mean, c.mean);
 	if (a.count > 1 && c.count > 1)
-		numbers(claim,
-			"; with a correct restore checkpointing %s (difference %+.4f, two "
-			"standard errors %.4f)",
-			c.mean - a.mean > 2.0 * hypot(drill_se(&a), drill_se(&c))
-				? "still lags"
-				: "does not lag beyond seed noise",
-			a.mean - c.mean, 2.0 * hypot(drill_se(&a), drill_se(&c)));
+		drill_claim_add(claim,
+				"; with a correct restore checkpointing %s (difference %+.4f, two "
+				"standard errors %.4f)",
+				c.mean - a.mean > 2.0 * hypot(drill_se(&a), drill_se(&c))
+					? "still lags"
+					: "does not lag beyond seed noise",
+				a.mean - c.mean, 2.0 * hypot(drill_se(&a), drill_se(&c)));
 	if (enough(claim, fault.count, "recoveries without a restore"))
-		decide(claim, mostly(&fault));
+		drill_decide(claim, mostly(&fault));
 }
 
 /* Mean accuracy of the last five evaluations until so many gradients are in the weights */
@@ -592,14 +594,14 @@ static void judge_final(struct judge *judge, struct drill_claim *claim)
 		}
 	}
 	if (pairs == 0) {
-		cannot(claim, "no two methods have %d seeds each", DRILL_TRIALS_MIN);
+		drill_cannot(claim, "no two methods have %d seeds each", DRILL_TRIALS_MIN);
 		return;
 	}
-	numbers(claim,
-		"%zu pairs of methods, %zu apart by more than two standard errors, in %zu "
-		"of them a stateless one is ahead; the widest is %.4f apart",
-		pairs, beyond, better, most);
-	decide(claim, (double)(pairs - beyond) >= nearly_every * (double)pairs);
+	drill_claim_add(claim,
+			"%zu pairs of methods, %zu apart by more than two standard errors, in %zu "
+			"of them a stateless one is ahead; the widest is %.4f apart",
+			pairs, beyond, better, most);
+	drill_decide(claim, (double)(pairs - beyond) >= nearly_every * (double)pairs);
 }
 
 struct row {
@@ -675,7 +677,7 @@ void drill_claims_judge(const struct drill_plan *plan, const struct drill_set *s
 		if (judge.values != NULL)
 			rows[i].judge(&judge, &claims[i]);
 		else
-			cannot(&claims[i], "there is no memory");
+			drill_cannot(&claims[i], "there is no memory");
 	}
 	free(judge.values);
 }
@@ -693,17 +695,17 @@ const char *drill_verdict_str(enum drill_verdict verdict)
 	return "cannot be judged here";
 }
 
-bool drill_claims_markdown(const struct drill_claim claims[DRILL_CLAIMS], const char *command,
-			   struct drill_text *text)
+bool drill_claims_markdown(const struct drill_claim *claims, size_t count, const char *source,
+			   const char *command, struct drill_text *text)
 {
 	drill_add(text,
-		  "# Published claims\n\nOf \"Training Through Failure\" (arXiv 2406.05546). "
+		  "# Published claims\n\nOf %s. "
 		  "The criteria are part of the program and were fixed beforehand.\n\n"
 		  "Made by `%s`.\n\n"
 		  "| | claim | criterion | numbers | verdict |\n"
 		  "| --- | --- | --- | --- | --- |\n",
-		  command);
-	for (size_t i = 0; i < DRILL_CLAIMS; i++) {
+		  source, command);
+	for (size_t i = 0; i < count; i++) {
 		const struct drill_claim *c = &claims[i];
 
 		drill_add(text, "| %s | %s | %s | %s | %s%s%s |\n", c->id, c->claim, c->criterion,

@@ -24,6 +24,7 @@ extern char **environ;
 enum {
 	GRID_POINTS = 400,
 	KINDS = 4,
+	SCRIPTS_MAX = 16,
 	PANELS_MAX = 4,
 	NAME_BYTES = 64
 };
@@ -320,16 +321,41 @@ static int gnuplot_run(const char *folder, char *const words[])
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
 }
 
-static int sheet_draw(const char *folder, const struct sheet *sheet)
+int drill_plots_draw(const struct drill *drill, const char *const scripts[], size_t count,
+		     bool *ret_drawn)
 {
-	char program[] = "gnuplot", names[KINDS][2 * NAME_BYTES];
-	char *words[KINDS + 2] = { program };
+	char program[] = "gnuplot", folder[DRILL_PATH_MAX], names[SCRIPTS_MAX][2 * NAME_BYTES];
+	char *words[SCRIPTS_MAX + 2] = { program };
+	int failed;
+
+	snprintf(folder, sizeof(folder), "%.900s/plots", drill->out);
+	for (size_t i = 0; i < count && i < SCRIPTS_MAX; i++) {
+		snprintf(names[i], sizeof(names[i]), "%s", scripts[i]);
+		words[i + 1] = names[i];
+	}
+	failed = gnuplot_run(folder, words);
+	*ret_drawn = failed == 0;
+	if (failed == ENOENT)
+		drill_say(drill, true,
+			  "warning: no plots: there is no gnuplot (apt-get install "
+			  "gnuplot-nox); then, in %s: gnuplot *.gp",
+			  folder);
+	else if (failed != 0)
+		return ol_cmd_error(OL_EXIT_FAILED, "drill", "gnuplot failed", folder,
+				    "what it said is in gnuplot.log there");
+	return 0;
+}
+
+static int sheet_draw(const struct drill *drill, const struct sheet *sheet, bool *ret_drawn)
+{
+	char names[KINDS][2 * NAME_BYTES];
+	const char *scripts[KINDS];
 
 	for (size_t i = 0; i < KINDS; i++) {
 		snprintf(names[i], sizeof(names[i]), "%s-%s.gp", kinds[i].name, sheet->name);
-		words[i + 1] = names[i];
+		scripts[i] = names[i];
 	}
-	return gnuplot_run(folder, words);
+	return drill_plots_draw(drill, scripts, KINDS, ret_drawn);
 }
 
 static int sheet_write(const struct drill *drill, const struct sheet *sheet)
@@ -379,29 +405,17 @@ static bool sheet_begin(const struct drill_plan *plan, size_t index, struct shee
 
 int drill_plots_write(const struct drill *drill)
 {
-	char folder[DRILL_PATH_MAX];
 	bool draw = true;
-	int rc = 0, failed;
+	int rc = 0;
 
-	snprintf(folder, sizeof(folder), "%.900s/plots", drill->out);
 	for (size_t i = 0; rc == 0 && i < drill->plan.case_count; i++) {
 		struct sheet sheet;
 
 		if (!sheet_begin(&drill->plan, i, &sheet))
 			continue;
 		rc = sheet_write(drill, &sheet);
-		if (rc != 0 || !draw)
-			continue;
-		failed = sheet_draw(folder, &sheet);
-		draw = failed == 0;
-		if (failed == ENOENT)
-			drill_say(drill, true,
-				  "warning: no plots: there is no gnuplot (apt-get install "
-				  "gnuplot-nox); then, in %s: gnuplot *.gp",
-				  folder);
-		else if (failed != 0)
-			rc = ol_cmd_error(OL_EXIT_FAILED, "drill", "gnuplot failed", folder,
-					  "what it said is in gnuplot.log there");
+		if (rc == 0 && draw)
+			rc = sheet_draw(drill, &sheet, &draw);
 	}
 	return rc;
 }

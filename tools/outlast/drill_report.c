@@ -437,7 +437,9 @@ int drill_report_write(const struct drill *drill)
 	if (rc != 0)
 		return rc;
 	drill_claims_judge(&drill->plan, &drill->set, claims);
-	drill_claims_markdown(claims, drill->command, &text);
+	drill_claims_markdown(claims, DRILL_CLAIMS,
+			      "\"Training Through Failure\" (arXiv 2406.05546)", drill->command,
+			      &text);
 	rc = drill_file_write(drill, "claims.md", &text);
 	drill_text_fini(&text);
 	return rc != 0 ? rc : json_write(drill, claims);

@@ -264,19 +264,14 @@ static bool checkpoints_reset(const struct drill *drill, bool make)
 	return !make || mkdir(path, 0755) == 0;
 }
 
-static void outcome_note(struct drill *drill, struct drill_run *run, const struct child *child)
+static void outcome_note(struct drill *drill, struct drill_run *run)
 {
-	char log[DRILL_PATH_MAX], json[DRILL_PATH_MAX], csv[DRILL_PATH_MAX];
+	char json[DRILL_PATH_MAX], csv[DRILL_PATH_MAX];
 
-	drill->busy_s += since_s(child->begin_ns);
-	drill->ran++;
-	path_of(drill, run->name, "log", log);
-	if (drill->signal != 0) /* cut short: no run at all */
+	if (drill->signal != 0 || run->status == DRILL_FAILED) /* cut short: no run at all */
 		return;
-	if (!WIFEXITED(child->wait_status) || WEXITSTATUS(child->wait_status) != 0)
-		failure_note(run, child, log);
-	else if (drill_run_read(run, &drill->set, path_of(drill, run->name, "json", json),
-				path_of(drill, run->name, "csv", csv)) != 0)
+	if (drill_run_read(run, &drill->set, path_of(drill, run->name, "json", json),
+			   path_of(drill, run->name, "csv", csv)) != 0)
 		run->status = DRILL_FAILED;
 	else
 		run->status = DRILL_DONE;
@@ -295,11 +290,28 @@ bool drill_run_resume(struct drill *drill, struct drill_run *run)
 	return false;
 }
 
+int drill_child_go(struct drill *drill, struct drill_run *run, size_t index, struct ol_args *args)
+{
+	char log[DRILL_PATH_MAX];
+	struct child child = { 0 };
+	int rc = child_start(&child, args, path_of(drill, run->name, "log", log));
+
+	if (rc != 0)
+		return ol_cmd_error(OL_EXIT_RESOURCES, "drill", "cannot start a run", run->name,
+				    strerror(rc));
+	child_watch(drill, run, index, &child);
+	drill->busy_s += since_s(child.begin_ns);
+	drill->ran++;
+	if (drill->signal == 0 &&
+	    (!WIFEXITED(child.wait_status) || WEXITSTATUS(child.wait_status) != 0))
+		failure_note(run, &child, log);
+	return 0;
+}
+
 int drill_run_go(struct drill *drill, struct drill_run *run, size_t index)
 {
-	char log[DRILL_PATH_MAX], left[64];
-	struct child child = { 0 };
 	struct ol_args args = { 0 };
+	char left[64];
 	int rc;
 
 	ol_args_add(&args, "outlast");
@@ -307,17 +319,16 @@ int drill_run_go(struct drill *drill, struct drill_run *run, size_t index)
 	for (size_t i = 0; i < drill->word_count; i++)
 		ol_args_add(&args, "%s", drill->words[i]);
 	drill_args(&drill->set, run, drill->out, &args);
-	if (!checkpoints_reset(drill, true))
-		rc = errno;
+	if (checkpoints_reset(drill, true))
+		rc = drill_child_go(drill, run, index, &args);
 	else
-		rc = child_start(&child, &args, path_of(drill, run->name, "log", log));
+		rc = ol_cmd_error(OL_EXIT_RESOURCES, "drill", "cannot start a run", run->name,
+				  strerror(errno));
 	ol_args_free(&args);
 	if (rc != 0)
-		return ol_cmd_error(OL_EXIT_RESOURCES, "drill", "cannot start a run", run->name,
-				    strerror(rc));
-	child_watch(drill, run, index, &child);
+		return rc;
 	checkpoints_reset(drill, false);
-	outcome_note(drill, run, &child);
+	outcome_note(drill, run);
 	if (drill->signal != 0)
 		return 0;
 	drill_duration(drill_left_s(drill, index, INFINITY), left, sizeof(left));

@@ -49,11 +49,17 @@ static int model_open(struct ol_job *job, const struct ol_job_opts *opts, int *r
 		*ret_exit = rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_USAGE;
 		return rc;
 	}
+	job->traits = learn_model_traits(job->model);
 	job->param_count = learn_model_param_count(job->model);
 	job->seed = opts->seed;
 	job->batch_count = opts->batch;
-	if (opts->batch == 0)
+	if (opts->batch == 0 || job->data == NULL)
 		return 0;
+	rc = learn_model_attach(job->model, job->data, err, err_bytes);
+	if (rc != 0) {
+		*ret_exit = rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_USAGE;
+		return rc;
+	}
 	rc = learn_batch_create(&job->shape, opts->batch, &job->batch);
 	if (rc != 0) {
 		snprintf(err, err_bytes, "a batch of %u samples: %s", opts->batch,
@@ -95,9 +101,38 @@ void ol_job_close(struct ol_job *job)
 	free(job);
 }
 
+int ol_job_share(struct ol_job *job, uint32_t worker, uint32_t workers, char *err, size_t err_bytes)
+{
+	if (job->shape.kind != LEARN_WORDS)
+		return 0;
+	if (worker < workers && workers <= job->data->train.count) {
+		job->batch->workers = workers;
+		return 0;
+	}
+	snprintf(err, err_bytes,
+		 "worker %u of %u, and %zu documents to share out: every worker needs one", worker,
+		 workers, job->data->train.count);
+	return -EINVAL;
+}
+
+int ol_job_begin(const struct ol_job *job, uint64_t position)
+{
+	return job->traits->additive && position > 0 ? -ESTALE : 0;
+}
+
 void ol_job_first_weights(const struct ol_job *job, float *weights)
 {
 	learn_model_init(job->model, job->seed, weights);
+}
+
+uint64_t *ol_job_blocks(const struct ol_job *job, uint32_t *ret_count)
+{
+	size_t count = learn_model_blocks(job->model, NULL);
+	uint64_t *lengths = calloc(count, sizeof(*lengths));
+
+	if (lengths != NULL)
+		*ret_count = (uint32_t)learn_model_blocks(job->model, lengths);
+	return lengths;
 }
 
 void ol_job_draw(struct ol_job *job, uint32_t worker, uint64_t step)
@@ -136,9 +171,9 @@ bool ol_eval_some(struct ol_job *job, struct ol_eval *eval, size_t count)
 	return eval->score.count == set->count;
 }
 
-double ol_eval_accuracy(const struct ol_eval *eval)
+double ol_eval_score(const struct ol_job *job, const struct ol_eval *eval)
 {
-	return (double)eval->score.correct / (double)eval->score.count;
+	return learn_model_score(job->model, &eval->score);
 }
 
 double ol_eval_loss(const struct ol_eval *eval)
@@ -152,15 +187,11 @@ int ol_job_fingerprint(const struct ol_job *job, const float *weights,
 	return ol_sha256_hex(weights, job->param_count * sizeof(float), ret_hex);
 }
 
-int ol_shape_parse(const char *text, struct learn_shape *ret_shape)
+static int shape_of_samples(const unsigned size[3], struct learn_shape *ret_shape)
 {
-	unsigned rows, cols, classes;
-	int end = -1;
+	unsigned rows = size[0], cols = size[1], classes = size[2];
 
-	if (sscanf(text, "%7ux%7ux%5u%n", &rows, &cols, &classes, &end) != 3 || end < 0 ||
-	    text[end] != '\0')
-		return -EINVAL;
-	if (rows == 0 || cols == 0 || rows > LEARN_FEATURES_MAX || cols > LEARN_FEATURES_MAX ||
+	if (rows > LEARN_FEATURES_MAX || cols > LEARN_FEATURES_MAX ||
 	    (uint64_t)rows * cols > LEARN_FEATURES_MAX || classes < 2 ||
 	    classes > LEARN_CLASSES_MAX)
 		return -EINVAL;
@@ -168,4 +199,50 @@ int ol_shape_parse(const char *text, struct learn_shape *ret_shape)
 		.rows = rows, .cols = cols, .features = rows * cols, .classes = classes
 	};
 	return 0;
+}
+
+int ol_shape_parse(const char *text, struct learn_shape *ret_shape)
+{
+	unsigned size[3];
+	int end[3] = { -1, -1, -1 };
+	int sizes = sscanf(text, "%7u%nx%7u%nx%5u%n", &size[0], &end[0], &size[1], &end[1],
+			   &size[2], &end[2]);
+
+	if (sizes < 1 || end[sizes - 1] < 0 || text[end[sizes - 1]] != '\0')
+		return -EINVAL;
+	for (int i = 0; i < sizes; i++) {
+		if (size[i] == 0)
+			return -EINVAL;
+	}
+	if (sizes == 3)
+		return shape_of_samples(size, ret_shape);
+	if (size[0] > LEARN_FEATURES_MAX || (sizes == 2 && size[1] > LEARN_FEATURES_MAX - size[0]))
+		return -EINVAL;
+	if (sizes == 2)
+		*ret_shape = (struct learn_shape){ .kind = LEARN_RATINGS,
+						   .rows = size[0],
+						   .cols = size[1],
+						   .features = size[0] + size[1] };
+	else
+		*ret_shape = (struct learn_shape){
+			.kind = LEARN_WORDS, .rows = 1, .cols = size[0], .features = size[0]
+		};
+	return 0;
+}
+
+const char *ol_shape_text(const struct learn_shape *shape, char buf[OL_SHAPE_TEXT_MAX])
+{
+	switch (shape->kind) {
+	case LEARN_SAMPLES:
+		snprintf(buf, OL_SHAPE_TEXT_MAX, "%ux%ux%u", shape->rows, shape->cols,
+			 shape->classes);
+		break;
+	case LEARN_RATINGS:
+		snprintf(buf, OL_SHAPE_TEXT_MAX, "%ux%u", shape->rows, shape->cols);
+		break;
+	case LEARN_WORDS:
+		snprintf(buf, OL_SHAPE_TEXT_MAX, "%u", shape->cols);
+		break;
+	}
+	return buf;
 }

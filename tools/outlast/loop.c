@@ -140,6 +140,16 @@ static void look(struct ol_loop *loop, int timeout_ms)
 	step_say(loop);
 }
 
+/* The parent is told when a push has to wait for others, and when it has been answered. */
+static void waiting_say(struct ol_loop *loop, bool waiting)
+{
+	if (loop->waiting == waiting)
+		return;
+	loop->waiting = waiting;
+	loop->said_ns = 0;
+	step_say(loop);
+}
+
 /* As look(), with the links making progress meanwhile */
 static void idle(struct ol_loop *loop, int timeout_ms)
 {
@@ -153,10 +163,14 @@ static int op_wait(struct ol_loop *loop, struct ol_op *op)
 	for (;;) {
 		int rc = ol_worker_wait(loop->worker, op);
 
+		if (op->done || rc != -ETIMEDOUT)
+			waiting_say(loop, false);
 		if (op->done)
 			return op->status;
 		if (rc != -ETIMEDOUT)
 			return rc;
+		if (op == &loop->push)
+			waiting_say(loop, true);
 		look(loop, 0);
 		if (give_up(loop->control))
 			return -ECANCELED;
@@ -193,6 +207,10 @@ static int weights_get(struct ol_loop *loop, unsigned flags)
 		stat->position = stat->version + stat->barren + loop->since;
 	else if (!loop->began)
 		stat->position = loop->base[0];
+	if (!loop->began)
+		rc = ol_job_begin(loop->job, stat->position);
+	if (rc != 0)
+		return rc;
 	if (!loop->began && loop->steps != 0 &&
 	    stat->position + loop->steps < loop->control->stop_at)
 		loop->control->stop_at = stat->position + loop->steps;
@@ -261,13 +279,58 @@ static int push_account(struct ol_loop *loop, uint64_t base_version, int rc)
 	return loop->push.done ? rc : (rc != 0 ? rc : -EIO);
 }
 
+/*
+ * The step that a gradient at `base` is for has been made, and the loop wants to know. Not where a
+ * server is gone: what it had told of its last step must not keep the loop from its own weights.
+ */
+static bool overtaken(struct ol_loop *loop, uint64_t base)
+{
+	return loop->on_late == OL_ON_LATE_INTERRUPT && !loop->pull.local &&
+	       ol_newest(loop->worker) > base;
+}
+
+/* So long, or until it makes no sense any more; links and orders get their turn. */
+static void delay_wait(struct ol_loop *loop, uint64_t base, double seconds)
+{
+	uint64_t begin_ns = ol_clock_ns(), now_ns = begin_ns;
+	uint64_t end_ns = begin_ns + (uint64_t)(fmax(seconds, 0.0) * 1e9);
+
+	while (now_ns < end_ns && !give_up(loop->control) && !overtaken(loop, base)) {
+		idle(loop, end_ns - now_ns < IDLE_MS * OL_NS_PER_MS ? 1 : IDLE_MS);
+		now_ns = ol_clock_ns();
+	}
+	loop->stat.delay_ns += now_ns - begin_ns;
+}
+
+/* The gradient of the batch drawn last; takes as long as --delay says. False: thrown away */
+static bool gradient(struct ol_loop *loop, float *grad, struct ol_push_info *info)
+{
+	struct ol_loop_stat *stat = &loop->stat;
+	struct learn_key key = { .seed = loop->seed,
+				 .step = stat->computed + stat->interrupted,
+				 .worker = loop->worker_id };
+	const float *weights = ol_weights(loop->worker, &info->base_version);
+	double delay_s = ol_delay_draw(loop->delay, &key), factor;
+	uint64_t begin_ns;
+
+	delay_wait(loop, info->base_version, delay_s);
+	if (give_up(loop->control) || overtaken(loop, info->base_version))
+		return false;
+	begin_ns = ol_clock_ns();
+	ol_job_grad(loop->job, weights, grad, &info->loss);
+	stat->grad_ns += ol_clock_ns() - begin_ns;
+	factor = ol_delay_factor(loop->delay, loop->worker_id, loop->workers,
+				 (double)(begin_ns - stat->start_ns) / 1e9);
+	delay_s += (double)(ol_clock_ns() - begin_ns) / 1e9;
+	delay_wait(loop, info->base_version, (factor - 1.0) * delay_s);
+	return !give_up(loop->control) && !overtaken(loop, info->base_version);
+}
+
 /* One gradient, at the weights pulled last */
 static int step(struct ol_loop *loop)
 {
 	struct ol_loop_stat *stat = &loop->stat;
 	struct ol_push_info info = { .samples = loop->job->batch_count };
-	const float *weights;
-	uint64_t begin_ns;
 	float *grad;
 	int rc;
 
@@ -277,10 +340,11 @@ static int step(struct ol_loop *loop)
 	if (stat->position >= loop->control->stop_at) /* it had to pull once more */
 		return ol_grad_release(loop->worker, grad);
 	batch_draw(loop, stat->position);
-	weights = ol_weights(loop->worker, &info.base_version);
-	begin_ns = ol_clock_ns();
-	ol_job_grad(loop->job, weights, grad, &info.loss);
-	stat->grad_ns += ol_clock_ns() - begin_ns;
+	if (!gradient(loop, grad, &info)) {
+		stat->interrupted++;
+		rc = ol_grad_release(loop->worker, grad);
+		return rc == 0 && give_up(loop->control) ? -ECANCELED : rc;
+	}
 	stat->loss = info.loss;
 	rc = grad_push(loop, grad, &info);
 	if (rc != 0)
@@ -362,6 +426,9 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 			rc = weights_get(loop, OL_PULL_NEWEST);
 		if (rc != 0)
 			return rc;
+		if (control->more && loop->stat.position >= control->stop_at)
+			control->stop_at = loop->stat.position + 1;
+		control->more = false;
 		*ret_again = control->signal == 0 && loop->stat.position < control->stop_at;
 		if (*ret_again || control->parent_fd < 0 || control->end || control->quit ||
 		    control->signal != 0)
@@ -369,7 +436,8 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 		if (!said)
 			ol_control_say(control, "finished", ol_loop_json(loop, false));
 		said = true;
-		while (!loop->news && !control->end && !control->quit && control->signal == 0)
+		while (!loop->news && !control->more && !control->end && !control->quit &&
+		       control->signal == 0)
 			idle(loop, IDLE_MS);
 	}
 	if (*ret_again && said)
@@ -396,7 +464,10 @@ static int loop_turn(struct ol_loop *loop)
 			return finish(loop, &again);
 		/* the first time nothing newer than 0 is known, and after an outage nothing at all
 		 */
-		rc = weights_get(loop, !loop->began || loop->news ? OL_PULL_NEWEST : 0);
+		rc = weights_get(loop,
+				 !loop->began || loop->news || loop->on_late != OL_ON_LATE_WAIT
+					 ? OL_PULL_NEWEST
+					 : 0);
 		if (rc == 0 && loop->stat.position >= control->stop_at)
 			rc = finish(loop, &again);
 		else if (rc == 0)
@@ -477,7 +548,7 @@ static json_t *links_json(const struct ol_loop *loop)
 	return list;
 }
 
-/* Of these the report makes its rates: with a server missing, and before the first was. */
+/* Of these the report makes its rates: with a server missing, and before the first was; more. */
 static json_t *outage_json(const struct ol_loop *loop)
 {
 	const struct ol_loop_stat *stat = &loop->stat;
@@ -487,10 +558,13 @@ static json_t *outage_json(const struct ol_loop *loop)
 		outage_ns += ol_clock_ns() - loop->down_from_ns;
 		computed += stat->computed - loop->down_computed;
 	}
-	return json_pack("{s:f, s:I, s:f, s:I, s:I}", "before_s", (double)stat->before_ns / 1e9,
-			 "before_computed", (json_int_t)stat->before_computed, "outage_s",
-			 (double)outage_ns / 1e9, "outage_computed", (json_int_t)computed,
-			 "queue_bytes_max", (json_int_t)stat->queue_bytes_max);
+	return json_pack("{s:f, s:I, s:f, s:I, s:I, s:b, s:I, s:f}", "before_s",
+			 (double)stat->before_ns / 1e9, "before_computed",
+			 (json_int_t)stat->before_computed, "outage_s", (double)outage_ns / 1e9,
+			 "outage_computed", (json_int_t)computed, "queue_bytes_max",
+			 (json_int_t)stat->queue_bytes_max, "waiting", (int)loop->waiting,
+			 "interrupted", (json_int_t)stat->interrupted, "delay_s",
+			 (double)stat->delay_ns / 1e9);
 }
 
 json_t *ol_loop_json(const struct ol_loop *loop, bool links)

@@ -26,6 +26,7 @@
 
 #include "outlast.h"
 #include "outlast/control.h"
+#include "outlast/delay.h"
 #include "outlast/job.h"
 
 enum {
@@ -49,12 +50,22 @@ struct ol_loop_stat {
 	uint64_t outage_ns; /* while a server was missing, */
 	uint64_t outage_computed; /* and computed meanwhile */
 	uint64_t queue_bytes_max;
+	uint64_t interrupted; /* begun, and thrown away for newer weights */
+	uint64_t delay_ns; /* of --delay, so far */
 	float loss; /* of the last gradient */
 };
 
+/* What a worker does about a gradient that will be late: the step that it was for has been made. */
+enum ol_on_late {
+	OL_ON_LATE_WAIT, /* finishes and pushes it; goes on with the newest weights it was told of
+			  */
+	OL_ON_LATE_PULL, /* the same, but asks the servers which are the newest */
+	OL_ON_LATE_INTERRUPT /* looks meanwhile, throws it away and begins anew */
+};
+
 /*
- * The caller sets the first eight and keeps it all until the worker is closed: a loop that was told
- * to quit leaves ops in flight.
+ * The caller sets the first twelve and keeps it all until the worker is closed: a loop that was
+ * told to quit leaves ops in flight.
  */
 struct ol_loop {
 	struct ol_worker *worker;
@@ -65,6 +76,10 @@ struct ol_loop {
 	bool sync;
 	double pace; /* gradients a second at most; 0: no limit */
 	uint64_t steps; /* to compute from the first position on; 0: control alone decides */
+	enum ol_on_late on_late;
+	const struct ol_delay *delay;
+	uint32_t workers; /* of whom some are slow */
+	uint64_t seed; /* of delays */
 
 	struct ol_loop_stat stat; /* up to date whatever a call returned */
 	struct ol_op pull;
@@ -72,6 +87,7 @@ struct ol_loop {
 	struct ol_op flush;
 	bool began; /* there has been a pull */
 	bool news; /* a server went or came since the last pull */
+	bool waiting; /* for others: its push is not answered yet; the parent knows */
 	uint64_t since; /* gradients computed since weights came from all servers */
 	uint64_t drawn; /* the batch drawn is of this position, … */
 	bool has_drawn; /* … if there is one */
@@ -92,7 +108,8 @@ struct ol_loop {
 /*
  * ol_loop_run -- compute gradients until control says that it is enough
  *
- * Returns 0; -ECANCELED (told to quit in a wait); or what a pull or push failed with
+ * Returns 0; -ECANCELED (told to quit in a wait); what ol_job_begin() says; or what a pull or push
+ * failed with
  */
 int ol_loop_run(struct ol_loop *loop);
 

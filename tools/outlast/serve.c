@@ -20,6 +20,7 @@
 #include "outlast/counters.h"
 #include "outlast/durable.h"
 #include "outlast/job.h"
+#include "outlast/needs.h"
 #include "outlast/settings.h"
 #include "outlast_server.h"
 
@@ -38,6 +39,7 @@ struct serve_set {
 	const char *data_shape;
 	const char *json;
 	uint64_t exit_version;
+	uint64_t restore_version;
 	uint32_t shard;
 	uint32_t servers;
 	uint32_t workers;
@@ -80,7 +82,7 @@ static const struct ol_conf_field serve_fields[] = {
 	  .max = 64 },
 	{ .name = "workers",
 	  .dflt = "1",
-	  .help = "sync: how many make a step; from mirrors: how many are waited for before the "
+	  .help = "sync: how many there are, of whom a step takes one each; from mirrors: how many are waited for before the "
 		  "freshest is taken",
 	  .offset = offsetof(struct serve_set, workers),
 	  .type = OL_CONF_U32,
@@ -100,14 +102,20 @@ static const struct ol_conf_field serve_fields[] = {
 	  .min = 1 },
 	{ .name = "data_shape",
 	  .dflt = NULL,
-	  .help = "ROWSxCOLUMNSxCLASSES of the data, 28x28x10 for example; then --dataset is not "
-		  "read",
+	  .help = "ROWSxCOLUMNSxCLASSES of the data, 28x28x10 for example; of ratings "
+		  "USERSxITEMS, of documents the number of WORDS; then --dataset is not read",
 	  .offset = offsetof(struct serve_set, data_shape),
 	  .type = OL_CONF_STR },
 	{ .name = "exit_version",
 	  .dflt = "0",
 	  .help = "end once this version is reached and the workers have left; 0: never",
 	  .offset = offsetof(struct serve_set, exit_version),
+	  .type = OL_CONF_U64 },
+	{ .name = "restore_version",
+	  .dflt = "0",
+	  .help = "--restore checkpoint: the newest full one that is not newer than this; 0: "
+		  "whatever is the newest",
+	  .offset = offsetof(struct serve_set, restore_version),
 	  .type = OL_CONF_U64 },
 	{ .name = "json",
 	  .dflt = NULL,
@@ -165,6 +173,8 @@ struct serve {
 	struct ol_control control;
 	struct ol_server *server;
 	size_t param_count;
+	uint64_t *blocks; /* owned: floats of each, of the whole model */
+	uint32_t block_count;
 	struct ol_ckpt_set ckpt;
 	char key[OL_JOB_KEY_BYTES];
 	bool restored; /* the parent knows where the weights come from */
@@ -192,15 +202,26 @@ static int first_weights(struct serve *serve, float **ret_weights)
 
 	if (set->data_shape != NULL && ol_shape_parse(set->data_shape, &opts.shape) != 0)
 		return ol_settings_fail(&serve->settings, "data_shape",
-					"is not ROWSxCOLUMNSxCLASSES, such as 28x28x10");
+					"is not ROWSxCOLUMNSxCLASSES, such as 28x28x10, nor "
+					"USERSxITEMS, nor a number of WORDS");
 	rc = ol_job_open(&opts, &job, &exit_code, err, sizeof(err));
 	if (rc != 0)
 		return ol_cmd_error(exit_code, "serve", err, NULL, NULL);
+	rc = ol_needs_take(&serve->settings, set->model.model, job);
+	if (rc != 0) {
+		ol_job_close(job);
+		return rc;
+	}
 	serve->param_count = job->param_count;
 	weights = malloc(job->param_count * sizeof(*weights));
 	if (weights != NULL)
 		ol_job_first_weights(job, weights);
+	serve->blocks = ol_job_blocks(job, &serve->block_count);
 	ol_job_close(job);
+	if (serve->blocks == NULL) {
+		free(weights);
+		weights = NULL;
+	}
 	if (weights == NULL)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "serve", "no memory for the weights", NULL,
 				    ol_cmd_remedy(-ENOMEM));
@@ -234,6 +255,11 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->checkpoint_steps = serve->ckpt.steps;
 	opts->checkpoint_ms = serve->ckpt.ms;
 	opts->checkpoint_keep = serve->ckpt.keep;
+	opts->selection = serve->ckpt.selection;
+	opts->fraction = serve->ckpt.fraction;
+	opts->blocks = serve->blocks;
+	opts->block_count = serve->block_count;
+	opts->restore_version = set->restore_version;
 	return 0;
 }
 
@@ -294,7 +320,10 @@ static int server_open(struct serve *serve, const float *weights)
 	opts.param_count = serve->param_count;
 	opts.shard = set->shard;
 	opts.shard_count = set->servers;
-	opts.consistency = (enum ol_consistency)set->rule.consistency;
+	opts.consistency = set->rule.how.consistency;
+	opts.wait = set->rule.how.wait;
+	opts.wait_k = set->rule.how.k;
+	opts.staleness = set->rule.how.staleness;
 	opts.workers = set->workers;
 	opts.workers_max = set->workers_max;
 	if (opts.workers_max == 0)
@@ -560,6 +589,9 @@ static int serve_start(struct serve *serve)
 	ol_log_level_set((enum ol_log_level)set->link.log_level);
 	rc = chain_check(serve);
 	if (rc == 0)
+		rc = ol_settings_rule_check(&serve->settings, &set->rule, set->workers,
+					    set->servers);
+	if (rc == 0)
 		rc = ol_job_key_read("serve", set->key.job_key_file, serve->key);
 	if (rc != 0)
 		return rc;
@@ -614,6 +646,7 @@ int cmd_serve(int argc, char **argv)
 	if (ol_settings_load(settings, &serve.set, argc, argv, &rc))
 		rc = serve_start(&serve);
 	ol_server_close(serve.server);
+	free(serve.blocks);
 	ol_chains_close(serve.chains);
 	ol_control_fini(&serve.control);
 	ol_settings_fini(settings);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "outlast/cmd.h"
 #include "outlast/durable.h"
+#include "outlast/loop.h"
 
 #define ROWS(array) \
 	{ \
@@ -24,7 +25,9 @@ static const struct ol_conf_field model_fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "what is trained" },
 	{ .name = "model",
 	  .dflt = "cnn",
-	  .help = "softmax, mlp, mlp:A,B,... (widths of the hidden layers) or cnn (28x28 images)",
+	  .help = "softmax, mlp, mlp:A,B,... (widths of the hidden layers), cnn (28x28 images), "
+		  "mf[:rank=16,reg=0.02] (ratings) or lda[:topics=10,alpha=0.1,beta=0.2] "
+		  "(documents)",
 	  .offset = offsetof(struct ol_set_model, model),
 	  .type = OL_CONF_STR },
 	{ .name = "final_relu",
@@ -34,9 +37,11 @@ static const struct ol_conf_field model_fields[] = {
 	  .type = OL_CONF_BOOL },
 	{ .name = "dataset",
 	  .dflt = "fashion-mnist",
-	  .help = "fashion-mnist, idx:DIR[,classes=N], libsvm:TRAIN[,TEST] or "
+	  .help = "fashion-mnist, idx:DIR[,classes=N], libsvm:TRAIN[,TEST], "
 		  "synthetic[:key=value,...] (classes, features or shape=RxC, train, test, seed, "
-		  "noise)",
+		  "noise); movielens:FILE, ratings[:key=value,...] (users, items, rank, density, "
+		  "noise, seed); bow:DOCWORD[,VOCAB], topics[:key=value,...] (topics, words, docs, "
+		  "length, seed)",
 	  .offset = offsetof(struct ol_set_model, dataset),
 	  .type = OL_CONF_STR },
 	{ .name = "seed",
@@ -47,12 +52,6 @@ static const struct ol_conf_field model_fields[] = {
 };
 
 const struct ol_rows ol_rows_model = ROWS(model_fields);
-
-static const struct ol_conf_choice consistencies[] = {
-	{ "async", OL_CONSISTENCY_ASYNC },
-	{ "sync", OL_CONSISTENCY_SYNC },
-	{ NULL, 0 },
-};
 
 static const struct ol_conf_choice optimizers[] = {
 	{ "sgd", OL_OPTIMIZER_SGD },           { "momentum", OL_OPTIMIZER_MOMENTUM },
@@ -68,10 +67,13 @@ static const struct ol_conf_field rule_fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "how gradients become steps" },
 	{ .name = "consistency",
 	  .dflt = "async",
-	  .help = "async: every gradient is a step; sync: a step takes one of every worker",
+	  .help = "async: every gradient is a step; sync: a step takes one of every worker; "
+		  "sync:k=N: the first N, what comes later is dropped; sync:dbw: N chosen for each "
+		  "step, for the fastest fall of the loss, sync:dbw-blind: for the most gradients "
+		  "a second; sync:adasync[,k=N]: N and more as the loss falls; ssp:N: as async, but "
+		  "who is N gradients ahead of the slowest waits",
 	  .offset = offsetof(struct ol_set_rule, consistency),
-	  .type = OL_CONF_CHOICE,
-	  .choices = consistencies },
+	  .type = OL_CONF_STR },
 	{ .name = "reduce",
 	  .dflt = "mean",
 	  .help = "sync: what of the workers' gradients is applied",
@@ -290,7 +292,9 @@ static const struct ol_conf_field durable_fields[] = {
 	{ .name = "checkpoint",
 	  .dflt = NULL,
 	  .help = "every=100steps or every=5s, dir=DIR and keep=3, in any order with commas "
-		  "between; needs --durability checkpoint",
+		  "between; needs --durability checkpoint. priority (round-robin, random) and "
+		  "r=1/8 instead of keep: a running checkpoint: of one file that part of the "
+		  "blocks, those that moved most (the next, any), every r * every",
 	  .offset = offsetof(struct ol_set_durable, checkpoint),
 	  .type = OL_CONF_STR },
 	{ .name = "replay",
@@ -392,6 +396,35 @@ static const struct ol_conf_field outage_fields[] = {
 };
 
 const struct ol_rows ol_rows_outage = ROWS(outage_fields);
+
+static const struct ol_conf_choice on_lates[] = {
+	{ "wait", OL_ON_LATE_WAIT },
+	{ "pull", OL_ON_LATE_PULL },
+	{ "interrupt", OL_ON_LATE_INTERRUPT },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field late_fields[] = {
+	{ .type = OL_CONF_GROUP, .help = "slow workers" },
+	{ .name = "delay",
+	  .dflt = NULL,
+	  .help = "how much longer a gradient takes: exp:mean=20ms,alpha=0.5 (mean * (1 - alpha + "
+		  "alpha * Exp(1))) or trace:FILE (milliseconds, a line each); and, behind a +, "
+		  "slow:workers=half,factor=5,from=60s (the last half, or N, of the workers)",
+	  .offset = offsetof(struct ol_set_late, delay),
+	  .type = OL_CONF_STR },
+	{ .name = "on_late",
+	  .dflt = "wait",
+	  .help = "sync with k below all: what a worker does that is overtaken by a step: wait: "
+		  "it finishes its gradient, which is dropped, and goes on with the newest weights "
+		  "that it was told of; pull: the same, but it asks which are the newest; "
+		  "interrupt: it looks meanwhile, and begins anew",
+	  .offset = offsetof(struct ol_set_late, on_late),
+	  .type = OL_CONF_CHOICE,
+	  .choices = on_lates },
+};
+
+const struct ol_rows ol_rows_late = ROWS(late_fields);
 
 static const struct ol_conf_field lease_fields[] = {
 	{ .name = "lease_ms",
@@ -529,6 +562,24 @@ void ol_settings_outage(const struct ol_set_outage *set, const struct ol_set_lea
 	opts->queue_max = set->queue_max;
 	opts->local_progress = set->local_progress;
 	opts->mirror_state = set->mirror_state;
+}
+
+int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set, uint32_t workers,
+			   uint32_t servers)
+{
+	char err[160] = "";
+
+	if (ol_consistency_parse(set->consistency, workers, &set->how, err, sizeof(err)) != 0)
+		return ol_settings_fail(settings, "consistency", err);
+	if (servers > 1 && set->how.consistency != OL_CONSISTENCY_ASYNC &&
+	    !ol_consistency_all(&set->how))
+		return ol_settings_fail(settings, "consistency",
+					"needs --servers 1: each server would choose for itself "
+					"who waits for whom");
+	if (ol_consistency_backup(&set->how) && set->how.wait == OL_WAIT_DBW && set->sum)
+		return ol_settings_fail(settings, "reduce",
+					"should be mean: sync:dbw knows what a mean of k gains");
+	return 0;
 }
 
 struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set)

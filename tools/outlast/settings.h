@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/conf.h"
+#include "outlast/consistency.h"
 #include "outlast_server.h"
 
 enum {
@@ -42,13 +43,14 @@ extern const struct ol_rows ol_rows_model;
 
 /* How gradients become steps: the servers' side. */
 struct ol_set_rule {
+	const char *consistency;
+	struct ol_consistency_set how; /* that, once ol_settings_rule_check() has seen it */
 	double lr;
 	double momentum;
 	double beta1;
 	double beta2;
 	double epsilon;
 	double weight_decay;
-	int consistency; /* enum ol_consistency */
 	int optimizer; /* enum ol_optimizer */
 	int sum;
 	int allow_nonfinite;
@@ -112,6 +114,14 @@ struct ol_set_outage {
 };
 
 extern const struct ol_rows ol_rows_outage;
+
+/* How long a worker's gradients take, and what it does with one that comes too late. */
+struct ol_set_late {
+	const char *delay; /* delay.h */
+	int on_late; /* enum ol_on_late */
+};
+
+extern const struct ol_rows ol_rows_late;
 
 /* After how much silence a server counts as gone: both sides, the same value. */
 struct ol_set_lease {
@@ -191,6 +201,15 @@ int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_
 /* ol_settings_outage -- the worker's options that the groups say */
 void ol_settings_outage(const struct ol_set_outage *set, const struct ol_set_lease *lease,
 			struct ol_worker_opts *opts);
+
+/*
+ * ol_settings_rule_check -- what of it cannot be in a job of so many workers and servers (shards);
+ * sets set->how
+ *
+ * Prints, returns an exit code.
+ */
+int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set, uint32_t workers,
+			   uint32_t servers);
 
 /* ol_settings_rule -- the update rule that a group says */
 struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set);

@@ -34,6 +34,12 @@ static const struct ol_conf_choice transports[] = {
 	{ NULL, 0 },
 };
 
+static const struct ol_conf_choice recoveries[] = {
+	{ "partial", TRAIN_RECOVERY_PARTIAL },
+	{ "full", TRAIN_RECOVERY_FULL },
+	{ NULL, 0 },
+};
+
 static const struct ol_conf_field train_fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "the job" },
 	{ .name = "workers",
@@ -140,6 +146,13 @@ static const struct ol_conf_field train_fields[] = {
 	  .help = "go on with the job whose checkpoints are in the folder of --checkpoint",
 	  .offset = offsetof(struct train_set, resume),
 	  .type = OL_CONF_BOOL },
+	{ .name = "recovery",
+	  .dflt = "partial",
+	  .help = "of several servers one is lost: partial: it alone goes back to what --restore "
+		  "says; full: all go back to the newest checkpoint that all have",
+	  .offset = offsetof(struct train_set, recovery),
+	  .type = OL_CONF_CHOICE,
+	  .choices = recoveries },
 	{ .name = "transport",
 	  .dflt = "shm",
 	  .help = "shared memory, or an RDMA device",
@@ -169,10 +182,47 @@ static const char examples[] =
 	"20000 --resume\n"
 	"  outlast train --durability chain --replicas 3 --seconds 60 --kill head@20s,tail@40s:down=5s\n";
 
+/* Gradients; 0: that is decided step by step */
+static double step_takes(const struct train *train)
+{
+	const struct ol_consistency_set *how = &train->set.rule.how;
+
+	if (!train_is_sync(train))
+		return 1.0;
+	if (how->wait == OL_WAIT_ALL)
+		return train->set.workers;
+	return how->wait == OL_WAIT_FIXED ? how->k : 0.0;
+}
+
+/* How gradients become steps, and how long they are made to take */
+static int pace_check(struct train *train)
+{
+	struct train_set *set = &train->set;
+	struct ol_delay delay;
+	char err[OL_DELAY_ERR_MAX] = "";
+	uint32_t slow;
+	int rc = ol_settings_rule_check(&train->settings, &set->rule, set->workers, set->servers);
+
+	if (rc != 0)
+		return rc;
+	if (set->epochs > 0.0 && step_takes(train) <= 0.0)
+		return ol_settings_fail(&train->settings, "epochs",
+					"cannot be turned into steps, whose gradients this "
+					"--consistency decides: give --steps or --seconds");
+	if (ol_delay_parse(set->late.delay, &delay, err, sizeof(err)) != 0)
+		return ol_settings_fail(&train->settings, "delay", err);
+	slow = delay.slow ? delay.slow_workers : 0;
+	ol_delay_fini(&delay);
+	if (slow > set->workers)
+		return ol_settings_fail(&train->settings, "delay",
+					"slows more workers than --workers says there are");
+	return 0;
+}
+
 static int sizes_decide(struct train *train)
 {
 	const struct train_set *set = &train->set;
-	double a_step = (double)set->batch * (train_is_sync(train) ? set->workers : 1.0);
+	double a_step = (double)set->batch * step_takes(train);
 	bool timed = set->seconds > 0.0, counted = set->epochs > 0.0;
 	uint64_t first, count;
 
@@ -269,11 +319,15 @@ static unsigned folder_look(const char *dir, uint64_t job_id, uint32_t *ret_epoc
 
 	*ret_epoch = 0;
 	while (list != NULL && (entry = readdir(list)) != NULL) {
+		const char *name = entry->d_name;
 		uint64_t id;
 		uint32_t shard, epoch;
 
-		if (sscanf(entry->d_name, "ckpt-%" SCNx64 "-s%" SCNu32 "-e%" SCNu32, &id, &shard,
-			   &epoch) != 3 ||
+		/* full ones, and running ones */
+		if ((sscanf(name, "ckpt-%" SCNx64 "-s%" SCNu32 "-e%" SCNu32, &id, &shard, &epoch) !=
+			     3 &&
+		     sscanf(name, "run-%" SCNx64 "-s%" SCNu32 "-e%" SCNu32, &id, &shard, &epoch) !=
+			     3) ||
 		    id != job_id)
 			continue;
 		count++;
@@ -328,6 +382,8 @@ static int durable_check(struct train *train)
 	unsigned count;
 	int rc = ol_settings_durable_check(settings, &set->durable, &train->ckpt);
 
+	if (rc == 0)
+		rc = train_recover_check(train);
 	if (rc != 0)
 		return rc;
 	if (set->resume &&
@@ -400,8 +456,10 @@ static int job_open(struct train *train)
 
 static int job_start(struct train *train)
 {
-	int rc = train_chain_check(train);
+	int rc = pace_check(train);
 
+	if (rc == 0)
+		rc = train_chain_check(train);
 	if (rc == 0)
 		rc = kills_check(train);
 	if (rc == 0)
@@ -410,6 +468,8 @@ static int job_start(struct train *train)
 		rc = file_check("cannot write --timeline", train->set.timeline);
 	if (rc == 0)
 		rc = job_open(train);
+	if (rc == 0)
+		rc = train_model_check(train);
 	if (rc == 0)
 		rc = sizes_decide(train);
 	if (rc == 0)
@@ -448,6 +508,7 @@ static void workers_run(struct train *train)
 		}
 		train_tick(train);
 		train_silence_look(train);
+		train_stuck_look(train);
 		train_end_check(train);
 	}
 	train->end_ns = ol_clock_ns();
@@ -481,6 +542,8 @@ static void weights_look(struct train *train)
 	weights = rc == 0 ? ol_weights(train->observer, &train->final_version) : NULL;
 	if (rc == 0)
 		rc = ol_job_fingerprint(train->job, weights, train->sha256);
+	if (rc == 0)
+		train_model_look(train, weights);
 	train->final = rc == 0;
 	if (rc == 0)
 		train_contained_take(train);
@@ -598,6 +661,7 @@ int cmd_train(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_durable, offsetof(struct train_set, durable));
 	ol_settings_add(settings, ol_rows_restore_again, offsetof(struct train_set, durable));
 	ol_settings_add(settings, ol_rows_chain, offsetof(struct train_set, chain));
+	ol_settings_add(settings, ol_rows_late, offsetof(struct train_set, late));
 	ol_settings_add(settings, ol_rows_outage, offsetof(struct train_set, outage));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct train_set, lease));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct train_set, link));

@@ -7,8 +7,10 @@
  *	train_start.c    processes up, the first time and again; the observer connected
  *	train_watch.c    what happens meanwhile: messages, deaths, signals, stop
  *	train_outage.c   the kill schedule; who is started again, when; what became of each outage
+ *	train_recover.c  full recovery: all servers go back to one version
  *	train_chain.c    the same where each shard has a chain of servers; their coordinator
  *	train_eval.c     counters, evaluation
+ *	train_model.c    what the model wants of the job, and what can be said of its weights
  *	train_account.c  every gradient's fate, as workers and as weights have it
  *	train_timeline.c the CSV
  *	train_report.c   start block, progress line, summary
@@ -26,6 +28,7 @@
 #include <stdint.h>
 
 #include "outlast.h"
+#include "outlast/delay.h"
 #include "outlast/durable.h"
 #include "outlast/job.h"
 #include "outlast/kill.h"
@@ -41,6 +44,12 @@ enum {
 	TRAIN_MEMORY_MAX = 256,
 	TRAIN_RESTARTS_MAX = 100,
 	TRAIN_OUTAGES_MAX = OL_KILLS_MAX + TRAIN_RESTARTS_MAX
+};
+
+/* Who goes back to a checkpoint when a server is lost */
+enum train_recovery {
+	TRAIN_RECOVERY_PARTIAL, /* the one that takes its place */
+	TRAIN_RECOVERY_FULL /* all of them, to the same version */
 };
 
 struct train_set {
@@ -61,11 +70,13 @@ struct train_set {
 	uint32_t restarts;
 	uint32_t timeline_ms;
 	bool resume;
+	int recovery; /* enum train_recovery */
 	int transport; /* enum ol_transport_choice, never auto */
 	struct ol_set_model model;
 	struct ol_set_rule rule;
 	struct ol_set_durable durable;
 	struct ol_set_chain chain;
+	struct ol_set_late late;
 	struct ol_set_outage outage;
 	struct ol_set_lease lease;
 	struct ol_set_link link;
@@ -107,6 +118,7 @@ struct train_life {
 	bool killed; /* by us: its end is no surprise */
 	bool stopped; /* by us, and not woken up */
 	bool wants_wake; /* once its replacement is there */
+	bool rolled; /* it goes back with the others, until it has its weights */
 	uint64_t wake_ns; /* 0: not at a certain time */
 	uint64_t start_ns; /* start it again then; 0: it is there */
 	uint64_t retry_ns; /* until then a start that fails is tried again */
@@ -170,6 +182,7 @@ struct train_count {
 	uint64_t resent;
 	uint64_t queue_bytes;
 	uint64_t queue_bytes_max;
+	uint64_t interrupted;
 	uint64_t before_computed;
 	uint64_t outage_computed;
 	double before_s;
@@ -183,6 +196,7 @@ struct train_worker {
 	bool died; /* for good: before it was done, or with an error */
 	bool finished; /* all computed; stays for the others */
 	uint64_t unsettled; /* bit i: what waited for shard i's server is not resolved */
+	bool waiting; /* for others: what it has pushed is not answered */
 	uint64_t barren; /* steps that made no version */
 	uint64_t heard_ns; /* when it said something last */
 	bool silent; /* it was said that it says nothing */
@@ -198,6 +212,7 @@ struct train_stat {
 	uint64_t dropped_nonfinite;
 	uint64_t dropped_late;
 	uint64_t staleness_sum;
+	uint32_t wait_for; /* gradients that the next step waits for; 0: not known */
 	float loss;
 };
 
@@ -243,9 +258,13 @@ struct train {
 	bool stopping; /* workers have been told, or one is being held */
 	bool ending; /* workers have been told to leave */
 	bool killed; /* workers have been told to quit */
+	bool rolling; /* all servers end, to be started again from one version */
+	uint64_t roll_bound; /* that is not above this */
+	uint64_t roll_version; /* the last one */
 	uint64_t stop_at; /* a sync job's last step, once it is decided; 0: steps */
 	uint64_t quit_ns; /* when */
 	uint64_t stop_ns; /* when `stopping` began */
+	uint64_t stuck_ns; /* since then who has not finished waits for who has; 0: not so */
 	uint64_t steps; /* updates wanted; 0: until the time is over */
 
 	struct train_server servers[TRAIN_HOLDERS_MAX]; /* shard by shard */
@@ -274,12 +293,17 @@ struct train {
 	uint64_t eval_next; /* version */
 	uint64_t eval_next_ns;
 	json_t *evals; /* time line */
-	double accuracy; /* of the last evaluation; below 0: none yet */
+	/* Of the last evaluation; below 0: none yet. Who is no classifier has another score in its
+	   place: job->traits->score_name. */
+	double accuracy;
 	double loss;
+	struct learn_figure figures[LEARN_FIGURES_MAX]; /* of the final weights */
+	size_t figure_count;
 
 	struct train_timeline *timeline; /* NULL: none is wanted */
 
-	uint64_t contained_first[TRAIN_WORKERS_MAX]; /* of --resume: gradients before this run */
+	uint64_t version_first; /* of --resume, as the next: before this run */
+	uint64_t contained_first[TRAIN_WORKERS_MAX]; /* gradients */
 	bool final; /* the rest is of the final weights */
 	uint64_t final_version;
 	char sha256[OL_SHA256_HEX_BYTES];
@@ -289,7 +313,19 @@ struct train {
 
 static inline bool train_is_sync(const struct train *train)
 {
-	return train->set.rule.consistency == OL_CONSISTENCY_SYNC;
+	return train->set.rule.how.consistency == OL_CONSISTENCY_SYNC;
+}
+
+/* train_needs_all -- a step takes one gradient of every worker */
+static inline bool train_needs_all(const struct train *train)
+{
+	return ol_consistency_all(&train->set.rule.how);
+}
+
+/* train_k_varies -- how many gradients a step takes is not what the number of workers says */
+static inline bool train_k_varies(const struct train *train)
+{
+	return ol_consistency_backup(&train->set.rule.how);
 }
 
 /* train_replicas -- servers that each shard is to have */
@@ -298,11 +334,27 @@ static inline uint32_t train_replicas(const struct train *train)
 	return train->set.durable.durability == OL_DURABILITY_CHAIN ? train->set.chain.replicas : 1;
 }
 
+/* train_recovers_all -- a server that is lost takes all others back with it */
+static inline bool train_recovers_all(const struct train *train)
+{
+	return train->set.recovery == TRAIN_RECOVERY_FULL;
+}
+
 /* train_holders -- server processes, of all shards */
 static inline uint32_t train_holders(const struct train *train)
 {
 	return train->set.servers * train_replicas(train);
 }
+
+/* train_model.c */
+
+/* train_model_check -- settings that the model needs: set if the user says nothing; an exit code */
+int train_model_check(struct train *train);
+/* train_model_look -- figures of the final weights */
+void train_model_look(struct train *train, const float *weights);
+void train_model_show(const struct train *train);
+/* train_model_json -- "score_name", "test_score", "figures" */
+json_t *train_model_json(const struct train *train);
 
 /* train_start.c; 0 or an exit code, after saying why */
 int train_servers_start(struct train *train);
@@ -330,6 +382,12 @@ void train_silence_look(struct train *train);
 
 /* train_stop -- training ends as soon as no worker has to wait for another; may be called again */
 void train_stop(struct train *train);
+
+/*
+ * train_stuck_look -- where workers wait for each other, and those who have finished are missed:
+ * these make one gradient more
+ */
+void train_stuck_look(struct train *train);
 
 /* train_tick -- what is due while workers train */
 void train_tick(struct train *train);
@@ -381,6 +439,20 @@ void train_outages_close(struct train *train);
 
 /* train_shards_down -- shards without a server that has weights */
 unsigned train_shards_down(const struct train *train);
+
+/* train_recover.c */
+
+/* train_recover_check -- settings that do not go with it; 0 or an exit code, after saying why */
+int train_recover_check(struct train *train);
+
+/* train_recover_begin -- kill all; they are started from a version up to bound that all have */
+void train_recover_begin(struct train *train, uint64_t bound);
+
+/* train_recover_tick -- once all have ended: which version */
+void train_recover_tick(struct train *train);
+
+/* train_recover_source -- where a server that is started again takes its weights from */
+enum ol_restore train_recover_source(const struct train *train);
 
 /* train_chain.c */
 
@@ -488,6 +560,8 @@ void train_checkpoints_take(struct train_server *server, const json_t *message);
 
 /* train_total -- over the servers that held a shard */
 struct train_past train_total(const struct train_server *server);
+/* train_checkpoints -- checkpoints, those that failed or were skipped, and bytes, of all servers */
+struct train_past train_checkpoints(const struct train *train);
 
 /* train_timeline.c */
 
@@ -512,6 +586,7 @@ struct train_figures {
 	double wall_s; /* first worker's start to last worker's end */
 	double rate;
 	double staleness;
+	double k_mean; /* gradients a step; NAN: there was none */
 	double rate_before; /* gradients a second until the first outage; NAN: there was none */
 	double rate_outage; /* while a server was missing */
 	unsigned kills;

@@ -21,6 +21,7 @@ void train_count_take(struct train_worker *worker, const json_t *message)
 	if (json_object_get(message, "computed") == NULL)
 		return;
 	worker->barren = count(message, "barren");
+	worker->waiting = json_is_true(json_object_get(message, "waiting"));
 	worker->now = (struct train_count){
 		.computed = count(message, "computed"),
 		.pushed = count(message, "pushed"),
@@ -34,6 +35,7 @@ void train_count_take(struct train_worker *worker, const json_t *message)
 		.resent = count(message, "resent"),
 		.queue_bytes = count(message, "queue_bytes"),
 		.queue_bytes_max = count(message, "queue_bytes_max"),
+		.interrupted = count(message, "interrupted"),
 		.before_computed = count(message, "before_computed"),
 		.outage_computed = count(message, "outage_computed"),
 		.before_s = json_number_value(json_object_get(message, "before_s")),
@@ -56,6 +58,7 @@ static void count_add(struct train_count *sum, const struct train_count *one)
 	sum->resent += one->resent;
 	sum->queue_bytes += one->queue_bytes;
 	sum->queue_bytes_max += one->queue_bytes_max;
+	sum->interrupted += one->interrupted;
 }
 
 void train_count_close(struct train_worker *worker)
@@ -184,4 +187,19 @@ struct train_past train_total(const struct train_server *server)
 
 	train_past_add(&sum);
 	return sum.past;
+}
+
+struct train_past train_checkpoints(const struct train *train)
+{
+	struct train_past sum = { 0 };
+
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		struct train_past one = train_total(&train->servers[i]);
+
+		sum.checkpoints += one.checkpoints;
+		sum.checkpoints_failed += one.checkpoints_failed;
+		sum.checkpoints_skipped += one.checkpoints_skipped;
+		sum.checkpoint_bytes += one.checkpoint_bytes;
+	}
+	return sum;
 }

@@ -33,6 +33,7 @@ static void tails_read(struct train *train)
 	stat->dropped_nonfinite = train->tails[0].dropped_nonfinite;
 	stat->dropped_late = train->tails[0].dropped_late;
 	stat->staleness_sum = train->tails[0].staleness_sum;
+	stat->wait_for = train->tails[0].wait_for;
 	if (stat->applied > 0)
 		stat->loss = train->tails[0].loss;
 }
@@ -70,6 +71,7 @@ void train_stat_read(struct train *train)
 			stat.dropped_nonfinite = total.dropped_nonfinite;
 			stat.dropped_late = total.dropped_late;
 			stat.staleness_sum = total.staleness_sum;
+			stat.wait_for = server->stat.wait_for;
 		}
 	}
 	if (version != UINT64_MAX)
@@ -113,12 +115,17 @@ bool train_pull(struct train *train, struct train_outage *before, struct train_o
 	return true;
 }
 
+static json_t *number_or_null(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
 static void eval_done(struct train *train)
 {
 	struct train_eval *now = &train->eval_now;
 	double loss = ol_eval_loss(&train->eval);
 
-	train->accuracy = ol_eval_accuracy(&train->eval);
+	train->accuracy = ol_eval_score(train->job, &train->eval);
 	train->loss = loss;
 	if (now->before != NULL) {
 		now->before->accuracy_before = train->accuracy;
@@ -129,9 +136,10 @@ static void eval_done(struct train *train)
 		now->after->loss_after = loss;
 	}
 	json_array_append_new(train->evals,
-			      json_pack("{s:I, s:f, s:f, s:o}", "step", (json_int_t)now->version,
-					"t_s", now->t_s, "accuracy", train->accuracy, "loss",
-					isfinite(loss) ? json_real(loss) : json_null()));
+			      json_pack("{s:I, s:f, s:o, s:o}", "step", (json_int_t)now->version,
+					"t_s", now->t_s, train->job->traits->score_name,
+					number_or_null(train->accuracy), "loss",
+					number_or_null(loss)));
 	*now = train->eval_then;
 	train->eval_then = (struct train_eval){ 0 };
 	if (now->weights != NULL)

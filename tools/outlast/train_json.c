@@ -132,16 +132,8 @@ static json_t *recover_json(const struct train *train)
 
 static json_t *checkpoints_json(const struct train *train)
 {
-	struct train_past sum = { 0 };
+	struct train_past sum = train_checkpoints(train);
 
-	for (uint32_t i = 0; i < train_holders(train); i++) {
-		struct train_past one = train_total(&train->servers[i]);
-
-		sum.checkpoints += one.checkpoints;
-		sum.checkpoints_failed += one.checkpoints_failed;
-		sum.checkpoints_skipped += one.checkpoints_skipped;
-		sum.checkpoint_bytes += one.checkpoint_bytes;
-	}
 	return json_pack("{s:o, s:o, s:o, s:o}", "written", count(sum.checkpoints), "failed",
 			 count(sum.checkpoints_failed), "skipped", count(sum.checkpoints_skipped),
 			 "bytes", count(sum.checkpoint_bytes));
@@ -177,29 +169,33 @@ static json_t *results_json(const struct train *train, const struct train_figure
 {
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:O, s:o}",
 			 "ended", train_ended_str(train), "test_accuracy",
-			 number_or_null(train->final, train->accuracy), "test_loss",
-			 number_or_null(train->final, train->loss), "steps", count(f->version),
-			 "version", count(f->version), "wall_s", f->wall_s, "total_s",
-			 (double)(ol_clock_ns() - train->begin_ns) / 1e9, "gradients_per_s",
-			 f->rate, "staleness_mean", f->staleness, "weights_sha256",
-			 train->final ? json_string(train->sha256) : json_null(), "workers_died",
-			 count(train->died), "evals", train->evals, "per_worker",
+			 number_or_null(train->final && train->job->shape.kind == LEARN_SAMPLES,
+					train->accuracy),
+			 "test_loss", number_or_null(train->final, train->loss), "steps",
+			 count(f->version), "version", count(f->version), "wall_s", f->wall_s,
+			 "total_s", (double)(ol_clock_ns() - train->begin_ns) / 1e9,
+			 "gradients_per_s", f->rate, "staleness_mean", f->staleness,
+			 "weights_sha256", train->final ? json_string(train->sha256) : json_null(),
+			 "workers_died", count(train->died), "evals", train->evals, "per_worker",
 			 workers_json(train));
 }
 
-static json_t *gradients_json(const struct train_figures *f)
+static json_t *gradients_json(const struct train *train, const struct train_figures *f)
 {
 	const struct train_count *c = &f->count;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			 "gradients_computed", count(f->computed), "gradients_pushed",
-			 count(c->pushed), "gradients_applied", count(f->applied),
-			 "gradients_dropped", count(f->dropped), "gradients_nonfinite",
-			 count(c->dropped_nonfinite), "gradients_late", count(c->dropped_late),
-			 "gradients_queue_dropped", count(c->queue_dropped), "gradients_lost",
-			 count(c->lost), "gradients_queued", count(c->queued_total),
-			 "gradients_replayed", count(f->replayed), "gradients_resent",
-			 count(c->resent), "queue_bytes_max", count(c->queue_bytes_max));
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+		"s:o}",
+		"k_mean", number_or_null(true, f->k_mean), "k_now", count(train->stat.wait_for),
+		"gradients_interrupted", count(c->interrupted), "gradients_computed",
+		count(f->computed), "gradients_pushed", count(c->pushed), "gradients_applied",
+		count(f->applied), "gradients_dropped", count(f->dropped), "gradients_nonfinite",
+		count(c->dropped_nonfinite), "gradients_late", count(c->dropped_late),
+		"gradients_queue_dropped", count(c->queue_dropped), "gradients_lost",
+		count(c->lost), "gradients_queued", count(c->queued_total), "gradients_replayed",
+		count(f->replayed), "gradients_resent", count(c->resent), "queue_bytes_max",
+		count(c->queue_bytes_max));
 }
 
 static json_t *failures_json(const struct train *train, const struct train_figures *f)
@@ -240,8 +236,8 @@ static json_t *job_json(const struct train *train)
 
 json_t *train_json(const struct train *train, const struct train_figures *figures)
 {
-	json_t *parts[] = { gradients_json(figures), failures_json(train, figures), job_json(train),
-			    train_chain_json(train) };
+	json_t *parts[] = { gradients_json(train, figures), failures_json(train, figures),
+			    job_json(train), train_chain_json(train), train_model_json(train) };
 	json_t *json = results_json(train, figures);
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {

@@ -8,6 +8,8 @@
  *	             another address, with the next epoch, and the workers are told; woken up, the
  *	             old one is to end by itself. Woken up earlier, it goes on.
  *	died         as killed, but at once, and --restarts bounds how often
+ *	rolled back  another was lost, and --recovery is full: killed, then all start from one
+ *	             version (train_recover.c)
  *	hangs        alive, but silent for much longer than its lease: killed, then as died
  *
  * Where shards have chains nobody waits for such a server: train_chain.c looks at what becomes of
@@ -172,8 +174,13 @@ static void server_replace(struct train *train, uint32_t i)
 	train_past_add(server);
 	server->ready = false;
 	server->restored = false;
-	server->epoch++;
 	server->life.retry_ns = ol_clock_ns() + RETRY_MAX_MS * OL_NS_PER_MS;
+	if (train_recovers_all(train)) {
+		server->life.start_ns = ol_clock_ns(); /* with the others */
+		train_recover_begin(train, UINT64_MAX);
+		return;
+	}
+	server->epoch++;
 	rc = train_server_start(train, i, (enum ol_restore)train->set.durable.restore, true);
 	if (rc != 0)
 		train_fail(train, rc);
@@ -217,8 +224,9 @@ static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 		outage->survived = true;
 		outage_over(life);
 	}
+	/* it may have gone down since this look began, and be back in a moment */
 	if (server->restored && outage == NULL && !life->stopped && !life->killed && link.down &&
-	    now_ns - link.down_ns > (train->set.lease.lease_ms + HANG_MS) * OL_NS_PER_MS) {
+	    now_ns > link.down_ns + (train->set.lease.lease_ms + HANG_MS) * OL_NS_PER_MS) {
 		train_say(train, "outlast train: %s does not answer any more: it is killed",
 			  server->proc.name);
 		ol_proc_kill(&server->proc, SIGKILL);
@@ -235,7 +243,7 @@ static void server_start(struct train *train, uint32_t i)
 	if (train->chain == NULL)
 		server->epoch++;
 	/* where a stopped one still listens nobody else can; of a chain an address is one's own */
-	rc = train_server_start(train, i, (enum ol_restore)train->set.durable.restore,
+	rc = train_server_start(train, i, train_recover_source(train),
 				train->chain != NULL || ol_proc_lives(&server->old));
 	if (rc != 0)
 		train_fail(train, rc);
@@ -320,12 +328,14 @@ void train_outages_tick(struct train *train)
 	if (train->killed)
 		return;
 	kills_look(train, now_ns);
+	train_recover_tick(train);
 	if (train->chain != NULL)
 		train_chain_tick(train);
 	for (uint32_t i = 0; i < train_holders(train); i++) {
 		struct train_server *server = &train->servers[i];
 
-		if (server->life.start_ns != 0 && now_ns >= server->life.start_ns)
+		if (server->life.start_ns != 0 && now_ns >= server->life.start_ns &&
+		    !train->rolling)
 			server_start(train, i);
 		else if (train->chain == NULL && ol_proc_lives(&server->proc))
 			server_look(train, i, now_ns);
@@ -351,7 +361,7 @@ int train_outages_wait_ms(const struct train *train, int limit_ms)
 	for (uint32_t i = 0; i < train_holders(train); i++) {
 		const struct train_life *life = &train->servers[i].life;
 
-		if (life->outage != NULL || life->wake_ns != 0)
+		if (life->outage != NULL || life->wake_ns != 0 || life->rolled)
 			return FAST_MS;
 	}
 	for (uint32_t i = 0; i < train->set.workers; i++) {
@@ -390,6 +400,11 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 
 	life->killed = false;
 	life->stopped = false;
+	if (killed && life->rolled) {
+		life->start_ns = now_ns;
+		life->retry_ns = now_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+		return true;
+	}
 	if (killed && life->outage != NULL) {
 		const struct ol_kill *kill = life->outage->kill;
 		uint64_t down_ns = kill->signo == SIGKILL ? kill->down_ns : 0;
@@ -398,7 +413,7 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 		life->retry_ns = life->start_ns + RETRY_MAX_MS * OL_NS_PER_MS;
 		return true;
 	}
-	if (life->outage != NULL && now_ns < life->retry_ns && !incurable(proc)) {
+	if ((life->outage != NULL || life->rolled) && now_ns < life->retry_ns && !incurable(proc)) {
 		life->start_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
 		return true;
 	}
@@ -418,7 +433,7 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 bool train_server_lost(struct train *train, struct train_server *server)
 {
 	struct train_outage *outage = server->life.outage;
-	bool again;
+	bool again, alone = server->restored && !server->life.rolled;
 
 	train_past_add(server);
 	server->ready = false;
@@ -428,6 +443,8 @@ bool train_server_lost(struct train *train, struct train_server *server)
 	    WEXITSTATUS(server->proc.wait_status) == OL_EXIT_FENCED)
 		outage->fenced = true;
 	again = life_again(train, &server->life, &server->proc, true, server->shard);
+	if (again && alone && train_recovers_all(train))
+		train_recover_begin(train, UINT64_MAX);
 	if (train->chain != NULL && server->life.outage != outage)
 		train_chain_lost(train, server, server->life.outage);
 	return again;
@@ -481,9 +498,14 @@ void train_server_restored(struct train *train, struct train_server *server, con
 {
 	const char *from = json_string_value(json_object_get(message, "from"));
 	json_int_t ready_ns = json_integer_value(json_object_get(message, "ready_ns"));
+	uint64_t version = (uint64_t)json_integer_value(json_object_get(message, "version"));
 	struct train_outage *outage = server->life.outage;
 
 	server->restored = true;
+	/* said before it was killed once more, to go back with the others: that is yet to come */
+	server->life.rolled = server->life.rolled && server->life.killed;
+	if (train_recovers_all(train) && server->starts > 1 && version < train->roll_version)
+		train_recover_begin(train, version); /* its file is damaged */
 	if (train->chain != NULL) {
 		train_chain_back(train, server, message);
 		return;
@@ -491,8 +513,7 @@ void train_server_restored(struct train *train, struct train_server *server, con
 	if (outage == NULL)
 		return;
 	outage->ready_ns = (uint64_t)ready_ns;
-	outage->restored_version =
-		(uint64_t)json_integer_value(json_object_get(message, "version"));
+	outage->restored_version = version;
 	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
 	if (server->life.wants_wake)
 		train_wake(server, ol_clock_ns());

@@ -66,6 +66,13 @@ void train_show_start(const struct train *train)
 			ol_settings_text(&train->settings, "outage", b, sizeof(b)),
 			ol_settings_text(&train->settings, "restore", c, sizeof(c)),
 			set->kill != NULL ? ", kill " : "", set->kill != NULL ? set->kill : "");
+	if (set->durable.durability == OL_DURABILITY_CHECKPOINT)
+		fprintf(stderr, "checkpoint %s, recovery %s\n",
+			set->durable.checkpoint != NULL ? set->durable.checkpoint : "-",
+			ol_settings_text(&train->settings, "recovery", a, sizeof(a)));
+	if (set->rule.how.wait == OL_WAIT_DBW && ol_consistency_backup(&set->rule.how) &&
+	    set->rule.optimizer != OL_OPTIMIZER_SGD)
+		fprintf(stderr, "sync:dbw reckons as if the optimizer were sgd\n");
 	if (train->chain != NULL)
 		fprintf(stderr, "replicas %u, coordinator %s, job %s\n", train_replicas(train),
 			train_chain_addr(train), train_chain_job(train));
@@ -77,6 +84,20 @@ void train_show_start(const struct train *train)
 static double staleness(const struct train_stat *stat)
 {
 	return stat->applied == 0 ? 0.0 : (double)stat->staleness_sum / (double)stat->applied;
+}
+
+/* Gradients a step, so far: of this run, in the weights of the first shard */
+static double k_mean(const struct train *train)
+{
+	const struct ol_server_stat *stat =
+		train->chain != NULL ? &train->tails[0] : &train->servers[0].stat;
+	uint64_t before = 0;
+
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		before += train->contained_first[i];
+	if (stat->version <= train->version_first || stat->applied < before)
+		return (double)NAN;
+	return (double)(stat->applied - before) / (double)(stat->version - train->version_first);
 }
 
 static int tty_columns(void)
@@ -91,7 +112,7 @@ static int tty_columns(void)
 void train_show_progress(struct train *train, uint64_t now_ns)
 {
 	uint64_t every_ns = (train->tty ? TTY_MS : LINES_MS) * OL_NS_PER_MS;
-	char total[32] = "", accuracy[32] = "-", gone[32] = "", line[192];
+	char total[32] = "", accuracy[32] = "-", gone[32] = "", k[64] = "", line[256];
 	unsigned down;
 
 	if (now_ns - (train->shown_ns != 0 ? train->shown_ns : train->go_ns) < every_ns)
@@ -101,14 +122,18 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 		snprintf(total, sizeof(total), "/%" PRIu64, train->steps);
 	if (train->accuracy >= 0.0)
 		snprintf(accuracy, sizeof(accuracy), "%.4f", train->accuracy);
+	if (train_k_varies(train))
+		snprintf(k, sizeof(k), "  k %u (mean %.1f)  late %" PRIu64, train->stat.wait_for,
+			 k_mean(train), train->stat.dropped_late);
 	down = train_shards_down(train);
 	if (down > 0)
 		snprintf(gone, sizeof(gone), "  %u server%s gone", down, down > 1 ? "s" : "");
 	snprintf(line, sizeof(line),
-		 "step %" PRIu64 "%s  %.1f gradients/s  loss %.4f  accuracy %s  staleness %.2f  "
+		 "step %" PRIu64 "%s  %.1f gradients/s%s  loss %.4f  %s %s  staleness %.2f  "
 		 "%.0f s%s",
-		 train->stat.version, total, train->rate, (double)train->stat.loss, accuracy,
-		 staleness(&train->stat), (double)(now_ns - train->go_ns) / 1e9, gone);
+		 train->stat.version, total, train->rate, k, (double)train->stat.loss,
+		 train->job->traits->score_name, accuracy, staleness(&train->stat),
+		 (double)(now_ns - train->go_ns) / 1e9, gone);
 	if (train->tty) /* no wider than the window: only one row can be written over */
 		fprintf(stderr, "\r\033[K%.*s", tty_columns(), line);
 	else
@@ -217,6 +242,7 @@ static struct train_figures figures(const struct train *train)
 		.version = train->final ? train->final_version : train->stat.version,
 		.wall_s = wall_s(train),
 		.staleness = staleness(&train->stat),
+		.k_mean = k_mean(train),
 	};
 
 	counts_take(train, &f);
@@ -329,11 +355,24 @@ static void gradients_show(const struct train_figures *f)
 	printf("\n");
 }
 
+static void checkpoints_show(const struct train *train)
+{
+	struct train_past sum = train_checkpoints(train);
+
+	if (train->set.durable.durability != OL_DURABILITY_CHECKPOINT)
+		return;
+	printf("%-17s %" PRIu64 " written, %.1f MB; %" PRIu64
+	       " skipped, as the one before was still "
+	       "being written; %" PRIu64 " failed\n",
+	       "checkpoints", sum.checkpoints, (double)sum.checkpoint_bytes / 1e6,
+	       sum.checkpoints_skipped, sum.checkpoints_failed);
+}
+
 static void summary_show(const struct train *train, const struct train_figures *f)
 {
 	printf("%-17s %s\n", "ended", train_ended_str(train));
 	if (train->final) {
-		printf("%-17s %.4f\n", "test accuracy", train->accuracy);
+		train_model_show(train);
 		if (isfinite(train->loss))
 			printf("%-17s %.4f\n", "test loss", train->loss);
 		else
@@ -342,11 +381,16 @@ static void summary_show(const struct train *train, const struct train_figures *
 	printf("%-17s %" PRIu64 "\n", "steps", f->version);
 	gradients_show(f);
 	printf("%-17s %.1f\n", "gradients/s", f->rate);
+	if (train_k_varies(train))
+		printf("%-17s %.2f gradients a step, %u at the end; %" PRIu64
+		       " thrown away before they were pushed\n",
+		       "k, mean", f->k_mean, train->stat.wait_for, f->count.interrupted);
 	printf("%-17s %.2f\n", "staleness, mean", f->staleness);
 	printf("%-17s %.3f s training, %.3f s in all\n", "wall", f->wall_s,
 	       (double)(ol_clock_ns() - train->begin_ns) / 1e9);
 	for (uint32_t i = 0; i < train->set.workers; i++)
 		worker_show(train, i);
+	checkpoints_show(train);
 	outages_show(train, f);
 	if (train->final) {
 		printf("%-17s %" PRIu64 "\n", "version", train->final_version);

@@ -65,8 +65,7 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 						[OL_RESTORE_CHECKPOINT] = "checkpoint",
 						[OL_RESTORE_MIRROR] = "mirror",
 						[OL_RESTORE_FRESHEST] = "freshest" };
-	const struct ol_ckpt_set *ckpt = &train->ckpt;
-	char text[32];
+	char text[32], ckpt[OL_CKPT_TEXT_MAX];
 
 	ol_args_add(args, "--restore=%s", restores[restore]);
 	ol_args_add(args, "--replay=%s",
@@ -75,12 +74,9 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 	if (train->set.durable.durability != OL_DURABILITY_CHECKPOINT)
 		return;
 	ol_args_add(args, "--durability=checkpoint");
-	if (ckpt->steps != 0)
-		ol_args_add(args, "--checkpoint=every=%" PRIu64 "steps,keep=%u,dir=%s", ckpt->steps,
-			    ckpt->keep, ckpt->dir);
-	else
-		ol_args_add(args, "--checkpoint=every=%ums,keep=%u,dir=%s", ckpt->ms, ckpt->keep,
-			    ckpt->dir);
+	ol_args_add(args, "--checkpoint=%s", ol_ckpt_set_text(&train->ckpt, ckpt));
+	if (train_recovers_all(train))
+		ol_args_add(args, "--restore-version=%" PRIu64, train->roll_version);
 }
 
 /* Its place in a chain */
@@ -99,10 +95,9 @@ static void chain_add(const struct train *train, struct ol_args *args,
 int train_server_start(struct train *train, uint32_t i, enum ol_restore restore, bool elsewhere)
 {
 	const struct train_set *set = &train->set;
-	const struct learn_shape *shape = &train->job->shape;
 	struct train_server *server = &train->servers[i];
 	struct ol_args args = { 0 };
-	char addr[TRAIN_ADDR_MAX], name[24];
+	char addr[TRAIN_ADDR_MAX], name[24], shape[OL_SHAPE_TEXT_MAX];
 	int rc;
 
 	server->starts++;
@@ -128,7 +123,7 @@ int train_server_start(struct train *train, uint32_t i, enum ol_restore restore,
 	ol_args_add(&args, "--workers=%u", set->workers);
 	ol_args_add(&args, "--workers-max=%u", set->workers);
 	ol_args_add(&args, "--epoch=%u", server->epoch);
-	ol_args_add(&args, "--data-shape=%ux%ux%u", shape->rows, shape->cols, shape->classes);
+	ol_args_add(&args, "--data-shape=%s", ol_shape_text(&train->job->shape, shape));
 	ol_args_add_rows(&args, &train->settings, ol_rows_rule);
 	ol_args_add_rows(&args, &train->settings, ol_rows_lease);
 	durable_add(train, &args, restore);
@@ -165,6 +160,7 @@ int train_worker_start(struct train *train, uint32_t i)
 	ol_args_add(&args, "--id=%u", i);
 	ol_args_add(&args, "--batch=%u", train->set.batch);
 	ol_args_add(&args, "--pace=%.17g", train->set.pace);
+	ol_args_add_rows(&args, &train->settings, ol_rows_late);
 	ol_args_add_rows(&args, &train->settings, ol_rows_outage);
 	ol_args_add_rows(&args, &train->settings, ol_rows_lease);
 	return spawn(train, &train->workers[i].proc, name, &args);
@@ -236,6 +232,7 @@ static int contained_look(struct train *train)
 				    "cannot pull the weights of the checkpoints", NULL,
 				    ol_strerror(rc));
 	train_contained_take(train);
+	(void)ol_weights(train->observer, &train->version_first);
 	for (uint32_t i = 0; i < train->set.workers; i++)
 		train->contained_first[i] = train_contained(train, i);
 	return 0;

@@ -20,6 +20,7 @@
 enum {
 	STAT_MS = 250, /* between two looks at the servers' counters */
 	SILENT_MS = 10000, /* a worker says something ten times a second */
+	STUCK_MS = 200, /* longer than what a worker said of itself can be out of date */
 	PROCS_MAX = 2 * TRAIN_HOLDERS_MAX + TRAIN_WORKERS_MAX
 };
 
@@ -128,7 +129,7 @@ static void go(struct train *train, uint32_t i)
 	ol_proc_order(proc, "go %" PRIu64 " %" PRIu64, share, barren(train));
 	if (!train->stopping)
 		return;
-	if (!train_is_sync(train))
+	if (!train_needs_all(train))
 		ol_proc_order(proc, "stop 0");
 	else if (train->stop_at != 0)
 		ol_proc_order(proc, "stop %" PRIu64, train->stop_at);
@@ -230,7 +231,7 @@ static void on_worker_end(struct train *train, struct train_worker *worker)
 	if (train->killed || train->signal != 0)
 		return; /* what comes now follows from what has been said */
 	ol_proc_exit_text(&worker->proc, how, sizeof(how));
-	if (train_is_sync(train) || alone) {
+	if (train_needs_all(train) || alone) {
 		train_say(train, "outlast train: %s %s: %s: the job ends here", worker->proc.name,
 			  how, alone ? "it was the last one" : "a synchronous step needs all");
 		train_fail(train, OL_EXIT_CHILD);
@@ -397,12 +398,45 @@ void train_stop(struct train *train)
 		if (train->servers[i].life.start_ns > train->stop_ns)
 			train->servers[i].life.start_ns = train->stop_ns;
 	}
-	if (train_is_sync(train)) {
+	if (train_needs_all(train)) {
 		ol_proc_order(&train->workers[0].proc, "hold");
 		return;
 	}
 	for (uint32_t i = 0; i < train->set.workers; i++)
 		ol_proc_order(&train->workers[i].proc, "stop 0");
+}
+
+void train_stuck_look(struct train *train)
+{
+	uint64_t now_ns = ol_clock_ns();
+	unsigned waiting = 0, finished = 0, busy = 0;
+
+	/* with async nobody waits for others, but perhaps for a server */
+	if (train_needs_all(train) || train->ending ||
+	    train->set.rule.how.consistency == OL_CONSISTENCY_ASYNC)
+		return;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const struct train_worker *worker = &train->workers[i];
+
+		if (!ol_proc_lives(&worker->proc) && worker->life.start_ns == 0)
+			continue;
+		finished += worker->finished;
+		waiting += !worker->finished && worker->waiting;
+		busy += !worker->finished && !worker->waiting;
+	}
+	if (waiting == 0 || busy > 0 || finished == 0 || train_shards_down(train) > 0) {
+		train->stuck_ns = 0;
+		return;
+	}
+	if (train->stuck_ns == 0)
+		train->stuck_ns = now_ns;
+	if (now_ns - train->stuck_ns < STUCK_MS * OL_NS_PER_MS)
+		return;
+	train->stuck_ns = 0;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (train->workers[i].finished)
+			ol_proc_order(&train->workers[i].proc, "more");
+	}
 }
 
 /* The last version that a synchronous job is to reach; 0: any will do */

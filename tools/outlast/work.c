@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct work_set {
 	uint32_t report_fd;
 	bool eval;
 	struct ol_set_model model;
+	struct ol_set_late late;
 	struct ol_set_outage outage;
 	struct ol_set_lease lease;
 	struct ol_set_coord coord;
@@ -123,6 +125,7 @@ struct work {
 	struct ol_eval eval;
 	char sha256[OL_SHA256_HEX_BYTES];
 	char key[OL_JOB_KEY_BYTES];
+	struct ol_delay delay;
 };
 
 /* Where its servers are, for people */
@@ -232,10 +235,15 @@ static int report(struct work *work, bool evaluated)
 		       link.outages, link.queued_total, link.queue_dropped, link.resent, link.lost,
 		       link.pending);
 	if (evaluated) {
-		printf("test accuracy %.4f, test loss %.4f, weights sha256 %s\n",
-		       ol_eval_accuracy(&work->eval), ol_eval_loss(&work->eval), work->sha256);
-		json_object_set_new(json, "test_accuracy",
-				    json_real(ol_eval_accuracy(&work->eval)));
+		double score = ol_eval_score(work->job, &work->eval);
+
+		printf("test %s %.4f, test loss %.4f, weights sha256 %s\n",
+		       work->job->traits->score_name, score, ol_eval_loss(&work->eval),
+		       work->sha256);
+		json_object_set_new(json,
+				    work->job->shape.kind == LEARN_SAMPLES ? "test_accuracy"
+									   : "test_score",
+				    isfinite(score) ? json_real(score) : json_null());
 		json_object_set_new(json, "weights_sha256", json_string(work->sha256));
 		json_object_set_new(json, "version", json_integer((json_int_t)stat->version));
 	}
@@ -257,6 +265,26 @@ static void moved(void *arg, uint32_t shard, const char *addr)
 		fprintf(stderr, "outlast work: cannot go to %s: %s\n", addr, ol_strerror(rc));
 }
 
+/* What the model wants of the job, and this worker's share of it */
+static int share_take(struct work *work)
+{
+	struct ol_job_info info;
+	char err[160] = "";
+
+	ol_worker_info(work->worker, &info);
+	if (work->job->traits->additive && info.consistency == OL_CONSISTENCY_SYNC)
+		return ol_cmd_error(OL_EXIT_REFUSED, "work",
+				    "this model's counts need asynchronous servers",
+				    work->set.model.model, "start them with --consistency async");
+	if (work->job->traits->additive && work->set.late.on_late != OL_ON_LATE_WAIT)
+		return ol_settings_fail(&work->settings, "on_late",
+					"throws changes away, which this model cannot: give wait");
+	if (ol_job_share(work->job, work->set.id, info.workers_max, err, sizeof(err)) != 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "work", err, NULL,
+				    "start the servers with a smaller --workers-max");
+	return 0;
+}
+
 static void loop_init(struct work *work)
 {
 	struct ol_loop *loop = &work->loop;
@@ -270,6 +298,11 @@ static void loop_init(struct work *work)
 	loop->shards = info.shard_count;
 	loop->sync = info.consistency == OL_CONSISTENCY_SYNC;
 	loop->pace = work->set.pace;
+	/* where every gradient is a step, all are overtaken, and none is late */
+	loop->on_late = loop->sync ? (enum ol_on_late)work->set.late.on_late : OL_ON_LATE_WAIT;
+	loop->delay = &work->delay;
+	loop->workers = info.workers_max;
+	loop->seed = work->set.model.seed;
 	work->control.moved = moved;
 	work->control.moved_arg = work;
 }
@@ -289,6 +322,11 @@ static int work_run(struct work *work)
 		evaluated = rc == 0;
 	}
 	exit_code = report(work, evaluated);
+	if (rc == -ESTALE)
+		return ol_cmd_error(OL_EXIT_DATA, "work",
+				    "this worker was here before, and the topics that it gave to "
+				    "its tokens are gone with it",
+				    where(work), "begin the job anew");
 	if (rc != 0 && rc != -ECANCELED)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "work", "training ended early", where(work),
 				    ol_strerror(rc));
@@ -313,6 +351,8 @@ static int work_start(struct work *work)
 	if (set->coord.coordinator != NULL && ol_conf_is_set(work->settings.conf, "connect"))
 		return ol_settings_fail(&work->settings, "connect",
 					"is one of two: give --connect or --coordinator");
+	if (ol_delay_parse(set->late.delay, &work->delay, err, sizeof(err)) != 0)
+		return ol_settings_fail(&work->settings, "delay", err);
 	ol_log_level_set((enum ol_log_level)set->link.log_level);
 	rc = ol_job_key_read("work", set->key.job_key_file, work->key);
 	if (rc != 0)
@@ -325,6 +365,8 @@ static int work_start(struct work *work)
 	if (rc != 0)
 		return ol_cmd_error(exit_code, "work", err, NULL, NULL);
 	rc = worker_open(work);
+	if (rc == 0)
+		rc = share_take(work);
 	return rc != 0 ? rc : work_run(work);
 }
 
@@ -345,6 +387,7 @@ int cmd_work(int argc, char **argv)
 
 	ol_settings_add(settings, work_rows, 0);
 	ol_settings_add(settings, ol_rows_model, offsetof(struct work_set, model));
+	ol_settings_add(settings, ol_rows_late, offsetof(struct work_set, late));
 	ol_settings_add(settings, ol_rows_outage, offsetof(struct work_set, outage));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct work_set, lease));
 	ol_settings_add(settings, ol_rows_coord, offsetof(struct work_set, coord));
@@ -355,6 +398,7 @@ int cmd_work(int argc, char **argv)
 		rc = work_start(&work);
 	ol_worker_close(work.worker);
 	ol_job_close(work.job);
+	ol_delay_fini(&work.delay);
 	ol_control_fini(&work.control);
 	ol_settings_fini(settings);
 	return rc;

@@ -8,9 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "outlast_policy.h"
 #include "server/server_internal.h"
 #include "sim/world/coord.h"
+#include "sim/world/disk.h"
 #include "sim/world/mutate.h"
+#include "sim/world/saved.h"
+#include "sim/world/turns.h"
 #include "sim/world/wrap.h"
 #include "worker/worker_internal.h"
 
@@ -18,7 +22,8 @@ enum {
 	HISTORIES_MAX = 512,
 	LIVES_MAX = 1024, /* of servers */
 	VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_MAX + 2,
-	PROCESS_BYTES_MAX = 64 << 20
+	PROCESS_BYTES_MAX = 64 << 20,
+	MIXED_ID = 1 << 30 /* of what no server had as one version: a history by itself */
 };
 
 /* What one version of one history holds, once it is known for good */
@@ -26,6 +31,7 @@ struct history {
 	uint32_t shard;
 	uint32_t id; /* epoch in which it was founded; without a chain, of its server */
 	uint64_t hashes[VERSIONS_MAX]; /* 0: not known yet */
+	uint64_t states[VERSIONS_MAX]; /* of the optimizer; the same */
 };
 
 static struct {
@@ -33,7 +39,8 @@ static struct {
 	uint32_t history_count;
 	float first[CLUSTER_SHARDS_MAX * 1024];
 	float expected[CLUSTER_SHARDS_MAX * 1024]; /* of an exact scenario, at its end */
-	uint64_t right[CLUSTER_SHARDS_MAX][VERSIONS_MAX]; /* of an exact scenario: hashes */
+	uint64_t right[CLUSTER_SHARDS_MAX][VERSIONS_MAX]; /* of an exact scenario: hashes … */
+	uint64_t right_states[CLUSTER_SHARDS_MAX][VERSIONS_MAX]; /* … also of the state */
 	struct {
 		uint32_t founded;
 		uint64_t version;
@@ -45,6 +52,10 @@ static struct {
 	uint32_t life_count;
 	uint32_t heads[CLUSTER_SHARDS_MAX]; /* newest epoch that had a head … */
 	uint64_t head_ids[CLUSTER_SHARDS_MAX]; /* … and who that was */
+	/* how often a shard began with blocks of several versions: its table has since updates that
+	   its weights lack; and ahead: some may be in them twice (a file was damaged) */
+	uint32_t mixed[CLUSTER_SHARDS_MAX];
+	bool ahead[CLUSTER_SHARDS_MAX];
 } known;
 
 static bool strict_chain(void)
@@ -52,7 +63,7 @@ static bool strict_chain(void)
 	return cluster.scenario.chain && cluster.scenario.every == 0;
 }
 
-static uint64_t hash(const void *bytes, size_t count)
+uint64_t check_hash(const void *bytes, size_t count)
 {
 	const uint8_t *at = bytes;
 	uint64_t sum = 0xcbf29ce484222325ULL, word;
@@ -72,8 +83,28 @@ static uint64_t content_hash(const struct ol_geometry *geo, const void *table, c
 {
 	const size_t head = sizeof(struct ol_snapshot_head);
 
-	return hash((const uint8_t *)table + head, ol_layout_table_bytes(geo) - head) * 31 +
-	       hash(weights, geo->shard_len * 4);
+	return check_hash((const uint8_t *)table + head, ol_layout_table_bytes(geo) - head) * 31 +
+	       check_hash(weights, geo->shard_len * 4);
+}
+
+static uint64_t state_hash(const struct ol_geometry *geo, const void *content)
+{
+	const size_t vector = ol_layout_vector_bytes(geo);
+
+	return check_hash((const uint8_t *)content + ol_layout_table_bytes(geo) + vector,
+			  vector * geo->state_vectors);
+}
+
+/* What must be so in an exact scenario. Where steps are made anew, pushes have other numbers. */
+static uint64_t right_hash(const struct ol_geometry *geo, const void *table, const float *weights)
+{
+	uint64_t sum = 0;
+
+	if (!cluster.scenario.back)
+		return content_hash(geo, table, weights);
+	for (uint32_t w = 0; w < geo->workers_max; w++)
+		sum = sum * 31 + ol_applied_of(table, w).grads;
+	return sum * 31 + check_hash(weights, geo->shard_len * 4);
 }
 
 const float *check_first_weights(uint32_t shard)
@@ -92,8 +123,9 @@ static void expect_shard(uint32_t shard)
 				   .shard_count = cluster.scenario.shards,
 				   .workers_max = CLUSTER_WORKERS_MAX,
 				   .window = cluster.scenario.window,
+				   .state_vectors = ol_rule_state_vectors(cluster_rule().optimizer),
 				   .consistency = OL_CONSISTENCY_SYNC };
-	struct ol_update_rule rule = { .optimizer = OL_OPTIMIZER_SGD, .lr = 0.05f, .sum = 1 };
+	struct ol_update_rule rule = cluster_rule();
 	void *memory = __real_calloc(1, ol_layout_public_bytes(&geo) + 4096);
 	uint8_t *at = (uint8_t *)memory + 4096 - (uintptr_t)memory % 4096;
 	float *grads = __real_calloc(CLUSTER_WORKERS_MAX, cluster.params * sizeof(float));
@@ -108,7 +140,8 @@ static void expect_shard(uint32_t shard)
 		const uint8_t *content = ol_store_content(&store, store.snapshot);
 
 		memcpy(whole + geo.shard_first, ol_store_weights(&store), geo.shard_len * 4);
-		known.right[shard][step] = content_hash(&geo, content, ol_store_weights(&store));
+		known.right[shard][step] = right_hash(&geo, content, ol_store_weights(&store));
+		known.right_states[shard][step] = state_hash(&geo, content);
 		if (step == cluster.scenario.pushes)
 			break;
 		for (uint32_t w = 0; w < cluster.scenario.workers; w++) {
@@ -133,6 +166,8 @@ static void expect_shard(uint32_t shard)
 void check_begin(void)
 {
 	memset(&known, 0, sizeof(known));
+	turns_begin();
+	saved_begin();
 	if (!cluster.scenario.exact)
 		return;
 	for (uint32_t i = 0; i < cluster.params; i++)
@@ -156,7 +191,7 @@ static void check_once(const char *who, uint32_t shard, uint64_t version, const 
 		uint64_t ones = 0;
 
 		sum += applied[w].grads;
-		if (cluster.scenario.exact)
+		if (cluster.scenario.exact || known.ahead[shard])
 			continue;
 		for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
 			float value = weights[w * CLUSTER_PUSHES_MAX + i];
@@ -169,7 +204,7 @@ static void check_once(const char *who, uint32_t shard, uint64_t version, const 
 					 (double)value);
 			ones += value == 1.0f;
 		}
-		if (ones != applied[w].grads)
+		if (ones > applied[w].grads || (ones < applied[w].grads && known.mixed[shard] == 0))
 			sim_fail("check_once",
 				 "%s, shard %u, version %llu: %llu gradients of worker %u are in "
 				 "the weights, the table says %llu",
@@ -207,9 +242,6 @@ static void check_whole(const char *who, uint32_t shard, uint32_t id, uint64_t v
 	if (version >= VERSIONS_MAX)
 		sim_fail("check_whole", "%s, shard %u: version %llu, there are no so many pushes",
 			 who, shard, (unsigned long long)version);
-	if (cluster.scenario.exact && sum != known.right[shard][version])
-		sim_fail("check_whole", "%s, shard %u: version %llu is not what it should be", who,
-			 shard, (unsigned long long)version);
 	if (cluster.scenario.every != 0 || history == NULL)
 		return;
 	if (history->hashes[version] == 0)
@@ -218,6 +250,62 @@ static void check_whole(const char *who, uint32_t shard, uint32_t id, uint64_t v
 		sim_fail("check_whole",
 			 "%s, shard %u: version %llu of history %u is not what it was", who, shard,
 			 (unsigned long long)version, id);
+}
+
+static void check_right(const char *who, const struct ol_geometry *geo, uint64_t version,
+			const void *table, const float *weights)
+{
+	if (cluster.scenario.exact && version < VERSIONS_MAX && known.mixed[geo->shard] == 0 &&
+	    right_hash(geo, table, weights) != known.right[geo->shard][version])
+		sim_fail("check_whole", "%s, shard %u: version %llu is not what it should be", who,
+			 geo->shard, (unsigned long long)version);
+}
+
+/* ---- checkpoints ---- */
+
+/* The history, of this id or any (0), in which a version had this content; NULL: in none */
+static struct history *published(const struct ol_geometry *geo, uint32_t id, uint64_t version,
+				 const void *content, bool with_state)
+{
+	const float *weights = (const float *)(const void *)((const uint8_t *)content +
+							     ol_layout_table_bytes(geo));
+	uint64_t sum = content_hash(geo, content, weights), state = state_hash(geo, content);
+
+	for (uint32_t i = 0; i < known.history_count && version < VERSIONS_MAX; i++) {
+		struct history *history = known.histories[i];
+
+		if (history->shard == geo->shard && (id == 0 || history->id == id) &&
+		    history->hashes[version] == sum &&
+		    (!with_state || geo->state_vectors == 0 || history->states[version] == state))
+			return history;
+	}
+	return NULL;
+}
+
+bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t version,
+		     const void *content)
+{
+	return known.history_count == HISTORIES_MAX ||
+	       published(geo, id, version, content, true) != NULL;
+}
+
+void check_mixed(const struct ol_ckpt_meta *meta, const void *content, bool ahead)
+{
+	const float *weights = (const float *)(const void *)((const uint8_t *)content +
+							     ol_layout_table_bytes(&meta->geo));
+	struct history *history;
+
+	known.ahead[meta->geo.shard] = known.ahead[meta->geo.shard] || ahead;
+	if (meta->version == 0 || meta->version >= VERSIONS_MAX ||
+	    check_published(&meta->geo, meta->epoch, meta->version, content))
+		return;
+	sim_say("its blocks are of several versions");
+	known.mixed[meta->geo.shard]++;
+	history = history_of(meta->geo.shard, MIXED_ID + known.mixed[meta->geo.shard]);
+	if (history == NULL)
+		return;
+	history->hashes[meta->version] = content_hash(&meta->geo, content, weights);
+	history->states[meta->version] = state_hash(&meta->geo, content);
 }
 
 /* ---- servers ---- */
@@ -237,6 +325,35 @@ static uint32_t history_id(const struct ol_server *server)
 	return server->replica.on ? server->replica.chain.view.founded : server->opts.epoch;
 }
 
+/* What a server by itself begins with, somebody had published */
+static void check_restored(const struct server_slot *slot, const void *content)
+{
+	const struct ol_server *server = slot->server;
+	bool with_state = server->opts.restore != OL_RESTORE_MIRROR || cluster.scenario.exact;
+
+	if (!server->replica.on && server->store.version > 0 &&
+	    known.history_count < HISTORIES_MAX &&
+	    published(&server->store.geo, 0, server->store.version, content, with_state) == NULL)
+		sim_fail("check_restored", "%s begins with a version %llu that nobody published",
+			 slot->addr, (unsigned long long)server->store.version);
+}
+
+static void states_note(const struct ol_server *server, const void *content)
+{
+	struct history *history;
+	uint64_t version = server->store.version, sum = state_hash(&server->store.geo, content);
+
+	if (server->store.geo.state_vectors == 0 || version >= VERSIONS_MAX)
+		return;
+	if (cluster.scenario.exact && known.mixed[server->opts.shard] == 0 &&
+	    sum != known.right_states[server->opts.shard][version])
+		sim_fail("check_whole", "%s: the optimizer's state of version %llu is not right",
+			 server->addr, (unsigned long long)version);
+	history = server->replica.on ? NULL : history_of(server->opts.shard, server->opts.epoch);
+	if (history != NULL)
+		history->states[version] = sum;
+}
+
 static void check_content(struct server_slot *slot)
 {
 	const struct ol_server *server = slot->server;
@@ -251,6 +368,10 @@ static void check_content(struct server_slot *slot)
 		const uint8_t *content = ol_store_content(store, store->snapshot);
 
 		check_once(slot->addr, slot->shard, version, content, ol_store_weights(store));
+		check_right(slot->addr, &store->geo, version, content, ol_store_weights(store));
+		if (slot->hashed == 0)
+			check_restored(slot, content);
+		states_note(server, content);
 		slot->hashes[version % 128] =
 			content_hash(&store->geo, content, ol_store_weights(store));
 		if (slot->hashed == 0 || slot->hashed > version + 1)
@@ -408,7 +529,7 @@ static void check_accounts(const struct worker_slot *slot)
 				(unsigned long long)stat.late, (unsigned long long)stat.lost,
 				(unsigned long long)stat.queue_dropped);
 		if (stat.nonfinite != 0 || (stat.late != 0 && !cluster.scenario.sync) ||
-		    (stat.lost != 0 && cluster.scenario.every == 0))
+		    (stat.lost != 0 && cluster.scenario.every == 0 && !cluster.scenario.back))
 			sim_fail("check_accounts",
 				 "worker %u, shard %u: %llu lost, %llu late, %llu not finite",
 				 slot->index, k, (unsigned long long)stat.lost,
@@ -467,12 +588,20 @@ void check_pull(struct worker_slot *slot)
 		uint64_t version = mirror->versions[k];
 
 		check_once(who, k, version, mirror->applied[k], weights);
+		check_right(who, &link->geo, version, mirror->applied[k], weights);
 		check_whole(who, k, mirror->histories[k], version,
 			    content_hash(&link->geo, mirror->applied[k], weights));
 		check_monotone(slot, k, mirror->histories[k], version);
 	}
 	sim_say("pulled %llu of history %u", (unsigned long long)mirror->versions[0],
 		mirror->histories[0]);
+}
+
+/* What was done may be pushed again to a server that begins with older weights, and be late */
+static bool late_again(void)
+{
+	return cluster.scenario.wait != OL_WAIT_ALL &&
+	       (!cluster.scenario.chain || cluster.scenario.refound);
 }
 
 /* A push that was done, and was not dropped, is in the weights */
@@ -492,11 +621,28 @@ static void check_done(const struct worker_slot *slot, uint32_t shard, const flo
 	}
 }
 
+/* What a worker counts as applied is what is there of it */
+static void check_applied(const struct worker_slot *slot, uint32_t shard, const float *weights)
+{
+	const float *own = weights + slot->index * CLUSTER_PUSHES_MAX;
+	struct ol_link_stat stat;
+	uint64_t ones = 0;
+
+	for (uint32_t i = slot->first; i < slot->next; i++)
+		ones += own[i] == 1.0f;
+	if (ol_link_get_stat(slot->worker, shard, &stat) == 0 && stat.applied != ones)
+		sim_fail("check_accounts",
+			 "worker %u, shard %u: it counts %llu as applied, %llu are in the weights",
+			 slot->index, shard, (unsigned long long)stat.applied,
+			 (unsigned long long)ones);
+}
+
 void check_finished(struct worker_slot *slot)
 {
 	const struct ol_worker *worker = slot->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 	struct ol_link_stat stat;
+	bool mixed = false;
 
 	for (uint32_t i = slot->first; i < slot->next; i++) {
 		if (!slot->pushes[i].done)
@@ -507,15 +653,61 @@ void check_finished(struct worker_slot *slot)
 		if (ol_link_get_stat(slot->worker, k, &stat) == 0 && stat.pending != 0)
 			sim_fail("check_converged", "worker %u: %llu are pending after a flush",
 				 slot->index, (unsigned long long)stat.pending);
-		if (!cluster.scenario.exact && cluster.scenario.every == 0)
+		mixed = mixed || known.mixed[k] > 0;
+		if (cluster.scenario.exact || cluster.scenario.every != 0 || known.mixed[k] > 0)
+			continue;
+		if (!cluster.scenario.back && !late_again())
 			check_done(slot, k, mirror->weights + cluster_first(k));
+		check_late(slot, mirror->weights);
+		check_applied(slot, k, mirror->weights + cluster_first(k));
 	}
-	if (cluster.scenario.exact &&
+	if (cluster.scenario.exact && !mixed &&
 	    memcmp(mirror->weights, known.expected, cluster.params * sizeof(float)) != 0)
 		sim_fail("check_whole",
 			 "worker %u: the last weights are not bit for bit those of "
 			 "an undisturbed run",
 			 slot->index);
+}
+
+/* ---- observers ---- */
+
+void check_counters(struct observer_slot *slot, uint32_t shard, const struct ol_server_stat *stat)
+{
+	const struct ol_server_stat *seen = &slot->seen[shard];
+	uint64_t pushed = 0;
+
+	for (uint32_t w = 0; w < cluster.scenario.workers; w++)
+		pushed += cluster.workers[w].next;
+	if (stat->version >= VERSIONS_MAX || stat->applied > pushed)
+		sim_fail("check_counters", "shard %u: version %llu, %llu applied of %llu", shard,
+			 (unsigned long long)stat->version, (unsigned long long)stat->applied,
+			 (unsigned long long)pushed);
+	/* one server, one epoch: all goes up */
+	if (seen->heartbeat != 0 && seen->replica == stat->replica && seen->epoch == stat->epoch &&
+	    seen->ready_ns == stat->ready_ns &&
+	    (stat->version < seen->version || stat->heartbeat < seen->heartbeat ||
+	     stat->checkpoints < seen->checkpoints))
+		sim_fail("check_counters",
+			 "shard %u: version %llu after %llu, heartbeat %llu after %llu", shard,
+			 (unsigned long long)stat->version, (unsigned long long)seen->version,
+			 (unsigned long long)stat->heartbeat, (unsigned long long)seen->heartbeat);
+	slot->seen[shard] = *stat;
+}
+
+void check_observed(const struct ol_worker *worker)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+		const float *weights = mirror->weights + link->geo.shard_first;
+
+		check_once("the observer", k, mirror->versions[k], mirror->applied[k], weights);
+		check_right("the observer", &link->geo, mirror->versions[k], mirror->applied[k],
+			    weights);
+		check_whole("the observer", k, mirror->histories[k], mirror->versions[k],
+			    content_hash(&link->geo, mirror->applied[k], weights));
+	}
 }
 
 /* ---- ends ---- */
@@ -588,11 +780,12 @@ bool check_doom(void)
 
 /* ---- every version is looked at, also where several are made in one turn ---- */
 
-SIM_WRAP(void, ol_policy_on_update, struct ol_policy *policy, uint64_t version, uint64_t now_ns);
+SIM_WRAP(void, ol_policy_on_update, struct ol_policy *policy, const struct ol_update *update);
 
-void __wrap_ol_policy_on_update(struct ol_policy *policy, uint64_t version, uint64_t now_ns)
+void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update)
 {
-	__real_ol_policy_on_update(policy, version, now_ns);
+	__real_ol_policy_on_update(policy, update);
+	turns_step();
 	for (uint32_t i = 0; sim_process_self() != NULL && i < cluster.server_count; i++) {
 		if (cluster.servers[i].process == sim_process_self() &&
 		    cluster.servers[i].server != NULL)

@@ -13,17 +13,35 @@
  *	check_fenced      of one epoch there is one head, and who is out of the view changes nothing
  *	check_bounded     queues, rings, slots, doorbells, memory
  *	check_accounts    pushed is applied, dropped, lost or pending, at every moment
+ *	check_turns       a step has the gradients of as many workers as the policy waits for; late
+ *	                  is what was; nobody is further ahead than the bound, nobody held up
+ *	                  within it
  *	check_converged   when faults have ended everything is done, within a bounded time
  *	check_survives    nothing ends but what was killed, stopped or fenced
  *	check_misuse      the product keeps its side of the transport's contract
  *	check_leaks       who ends gives everything back
+ *	check_saved       a checkpoint is a version that was published, with its table and state;
+ *	                  of a running one each block is, and all are of one of its turns
+ *	check_restored    so is what a server begins with
+ *	check_durable     a checkpoint that is said to be written outlives a power loss
+ *	check_counters    what an observer reads is what happened
  */
 #ifndef OL_TESTS_SIM_WORLD_CHECK_H
 #define OL_TESTS_SIM_WORLD_CHECK_H
 
 #include "sim/world/cluster.h"
+#include "wire/layout.h"
 
 void check_begin(void);
+/* check_hash -- never 0 */
+uint64_t check_hash(const void *bytes, size_t count);
+/* check_published -- a version of history `id` had this content, state included */
+bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t version,
+		     const void *content);
+/* check_mixed -- a server begins with what a running checkpoint had, which may be of several
+ * versions; ahead: some of it newer than its table */
+struct ol_ckpt_meta;
+void check_mixed(const struct ol_ckpt_meta *meta, const void *content, bool ahead);
 const float *check_first_weights(uint32_t shard);
 void check_server(struct server_slot *slot);
 /* check_landing -- at `at`, in the memory of process `to`, something of process `from` lands */
@@ -33,6 +51,16 @@ void check_worker(struct worker_slot *slot);
 void check_pull(struct worker_slot *slot);
 /* check_finished -- a worker has nothing left to do, and everything is well */
 void check_finished(struct worker_slot *slot);
+/* check_late -- what of a worker came too late did so at a shard at least, and took no effect
+ * there; weights: of the job */
+void check_late(const struct worker_slot *slot, const float *weights);
+/* check_saved -- a server is about to write this; check_loaded -- this was read (excused: a read,
+ * or memory, failed meanwhile) */
+void check_saved(const struct ol_ckpt_meta *meta, const void *content);
+void check_loaded(int rc, const struct ol_ckpt_meta *meta, const void *content, bool excused);
+/* check_counters, check_observed -- of an observer: what it read of a shard; what it pulled */
+void check_counters(struct observer_slot *slot, uint32_t shard, const struct ol_server_stat *stat);
+void check_observed(const struct ol_worker *worker);
 void check_exit(const struct sim_process *process);
 /* check_replicas -- true: all are alike, and chains as long as they should be */
 bool check_replicas(void);

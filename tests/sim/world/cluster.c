@@ -4,12 +4,14 @@
 
 #include "sim/world/cluster.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/server_internal.h"
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
+#include "sim/world/disk.h"
 #include "sim/world/net.h"
 
 enum {
@@ -31,6 +33,17 @@ uint64_t cluster_len(uint32_t shard)
 						   : CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_MAX;
 }
 
+struct ol_update_rule cluster_rule(void)
+{
+	struct ol_server_opts opts;
+
+	ol_server_opts_init(&opts);
+	opts.rule.optimizer = cluster.scenario.optimizer;
+	opts.rule.lr = cluster.scenario.exact ? 0.05f : 1.0f;
+	opts.rule.sum = 1;
+	return opts.rule;
+}
+
 /* ---- servers ---- */
 
 static struct ol_server_opts server_opts(const struct server_slot *slot)
@@ -46,22 +59,40 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	opts.shard = slot->shard;
 	opts.shard_count = scenario->shards;
 	opts.epoch = slot->life;
-	opts.consistency = scenario->sync ? OL_CONSISTENCY_SYNC : OL_CONSISTENCY_ASYNC;
+	opts.consistency = scenario->sync  ? OL_CONSISTENCY_SYNC
+			   : scenario->ssp ? OL_CONSISTENCY_SSP
+					   : OL_CONSISTENCY_ASYNC;
+	opts.staleness = scenario->staleness;
+	opts.wait = scenario->wait;
+	opts.wait_k = scenario->wait_k;
 	opts.workers = scenario->workers;
 	opts.workers_max = CLUSTER_WORKERS_MAX;
 	opts.observers_max = 1;
 	opts.window = scenario->window;
-	opts.rule.lr = scenario->exact ? 0.05f : 1.0f;
-	opts.rule.sum = 1;
+	opts.rule = cluster_rule();
 	opts.spin_us = 0;
 	opts.heartbeat_ms = scenario->heartbeat_ms;
 	opts.retry_timeout_ms = scenario->retry_ms;
 	opts.pin_timeout_ms = 200;
 	opts.lease_ms = scenario->lease_ms;
-	opts.restore = scenario->chain || slot->life > 1 ? OL_RESTORE_MIRROR : OL_RESTORE_NONE;
+	opts.restore = scenario->chain || (slot->life > 1 && !slot->anew) ? OL_RESTORE_MIRROR
+									  : OL_RESTORE_NONE;
 	opts.restore_workers = scenario->workers;
 	opts.restore_wait_ms = 3600 * 1000;
 	opts.replay = OL_REPLAY_EACH;
+	if (scenario->saved) {
+		opts.checkpoint_dir = "checkpoints";
+		opts.checkpoint_steps = scenario->save_steps;
+		opts.checkpoint_ms = scenario->save_ms;
+		opts.checkpoint_keep = scenario->save_keep;
+		opts.job_id = 7;
+		opts.selection = scenario->selection;
+		opts.fraction = scenario->fraction;
+		opts.blocks = scenario->block_count > 0 ? scenario->blocks : NULL;
+		opts.block_count = scenario->block_count;
+		if (slot->life > 1 && !slot->anew)
+			opts.restore = scenario->back ? OL_RESTORE_CHECKPOINT : OL_RESTORE_FRESHEST;
+	}
 	if (!scenario->chain)
 		return opts;
 	opts.restore = scenario->refound ? OL_RESTORE_MIRROR : OL_RESTORE_NONE;
@@ -83,12 +114,17 @@ static void server_main(void *arg)
 
 	if (rc != 0) {
 		sim_say("cannot open: %s", err);
+		if (rc == OL_E_NO_CHECKPOINT) { /* somebody decides that the job begins anew */
+			disk_clear(slot->place);
+			slot->anew = true;
+		}
 		return;
 	}
+	slot->anew = false;
 	slot->server = server;
 	rc = ol_server_run(server);
 	sim_say("ends: %s", ol_strerror(rc));
-	if (rc != 0 && rc != OL_E_FENCED)
+	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0))
 		sim_fail("check_survives", "%s ends with %d: %s", slot->addr, rc, ol_strerror(rc));
 	slot->server = NULL;
 	ol_server_close(server);
@@ -116,11 +152,23 @@ static void worker_start(struct worker_slot *slot)
 	slot->worker = NULL;
 	slot->first = slot->next;
 	slot->pushing = 0;
+	slot->short_of = false;
 	memset(slot->versions, 0, sizeof(slot->versions));
 	memset(slot->histories, 0, sizeof(slot->histories));
 	memset(slot->applied, 0, sizeof(slot->applied));
 	snprintf(name, sizeof(name), "worker%u.%u", slot->index, slot->life);
 	slot->process = sim_process_start(name, slot->place, worker_main, slot);
+}
+
+static void observer_start(void *arg, uint64_t tag)
+{
+	char name[SIM_NAME_MAX];
+
+	(void)arg;
+	(void)tag;
+	snprintf(name, sizeof(name), "observer.%u", ++cluster.observer.life);
+	cluster.observer.process =
+		sim_process_start(name, cluster.observer.place, observer_main, &cluster.observer);
 }
 
 /* ---- who ends is started again ---- */
@@ -142,6 +190,8 @@ static void start_again(void *arg, uint64_t worker)
 
 static void ended(const struct sim_process *process)
 {
+	if (cluster.observer.process == process && !cluster.agreed)
+		sim_at(sim_between(5 * SIM_MS, 100 * SIM_MS), observer_start, NULL, 0);
 	for (uint32_t i = 0; i < cluster.server_count; i++) {
 		if (cluster.servers[i].process != process)
 			continue;
@@ -230,6 +280,100 @@ static void scenario_draw(struct scenario *scenario)
 	scenario->heal_ns = 90 * SIM_S;
 }
 
+static const enum ol_optimizer optimizers[] = { OL_OPTIMIZER_SGD, OL_OPTIMIZER_MOMENTUM,
+						OL_OPTIMIZER_NESTEROV, OL_OPTIMIZER_ADAM,
+						OL_OPTIMIZER_ADAMW };
+
+/* What came later: drawn after all else */
+static void more_draw(struct scenario *scenario)
+{
+	static const uint64_t disk_ns[] = { 10 * SIM_US, 300 * SIM_US, 8 * SIM_MS };
+
+	if (scenario->exact)
+		scenario->optimizer = optimizers[sim_below(5)];
+	scenario->saved = !scenario->chain && sim_ppm(800000);
+	/* what a step back takes from each is not the same: all make their steps anew, or none; and
+	 * shards go back each by itself */
+	scenario->back = scenario->saved &&
+			 (!scenario->sync || (scenario->exact && scenario->shards == 1)) &&
+			 sim_ppm(500000);
+	scenario->save_steps = sim_ppm(700000) ? 1 + sim_below(8) : 0;
+	scenario->save_ms = scenario->save_steps == 0 || sim_ppm(200000) ? 5 + sim_below(200) : 0;
+	scenario->save_keep = 1 + sim_below(3);
+	scenario->observed = sim_ppm(300000);
+	scenario->reads = sim_ppm(500000);
+	sim_nature.disk_ns = disk_ns[sim_below(3)];
+	sim_nature.disk_full_ppm = sim_below(3) * 15000;
+	sim_nature.disk_write_ppm = sim_below(3) * 15000;
+	sim_nature.disk_sync_ppm = sim_below(3) * 50000;
+	/* else what was lost, and counted, might come back */
+	sim_nature.disk_read_ppm = !scenario->back && sim_ppm(200000) ? sim_below(100000) : 0;
+	sim_nature.disk_short_ppm = sim_below(3) * 50000;
+	sim_nature.disk_rot_ppm = sim_below(3) * 400000;
+	sim_nature.memory_ppm = sim_ppm(200000) ? sim_below(20000) : 0;
+	sim_nature.mute_ppm = sim_ppm(200000) ? sim_below(2000) : 0;
+	sim_nature.post_ppm = sim_ppm(300000) ? sim_below(3000) : 0;
+}
+
+/* Of the whole vector, which has so many floats */
+static void blocks_draw(struct scenario *scenario, uint64_t floats)
+{
+	uint64_t at = 0;
+
+	while (at < floats) {
+		uint64_t len = sim_between(1, floats / 6);
+
+		if (len > floats - at || scenario->block_count == CLUSTER_BLOCKS_MAX - 1)
+			len = floats - at;
+		scenario->blocks[scenario->block_count++] = len;
+		at += len;
+	}
+}
+
+static void running_draw(struct scenario *scenario)
+{
+	uint32_t parts = 1u << sim_below(4);
+
+	scenario->running = scenario->saved && sim_ppm(500000);
+	if (!scenario->running)
+		return;
+	sim_nature.disk_page_ppm = 500000;
+	if (sim_ppm(500000))
+		sim_nature.disk_ns = 8 * SIM_MS;
+	if (sim_ppm(500000))
+		sim_nature.disk_rot_ppm = 0;
+	scenario->selection = OL_SELECT_PRIORITY + sim_below(3);
+	scenario->fraction = 1.0 / parts;
+	/* the interval of a turn is a step, or a millisecond, at least */
+	if (scenario->save_steps > 0)
+		scenario->save_steps = parts * (1 + scenario->save_steps % 3);
+	if (scenario->save_ms > 0)
+		scenario->save_ms += parts;
+	if (sim_ppm(800000))
+		blocks_draw(scenario, cluster.params);
+}
+
+/* What came last */
+static void policy_draw(struct scenario *scenario)
+{
+	uint32_t n = scenario->workers;
+
+	/* with several shards only what no two shards can wait for crosswise (tests/README.md) */
+	if (n > 1 && scenario->sync && !scenario->exact && sim_ppm(850000)) {
+		scenario->wait = OL_WAIT_FIXED + (scenario->shards > 1 ? 0 : sim_below(4));
+		if (scenario->wait == OL_WAIT_FIXED)
+			scenario->wait_k = 1 + sim_below(n - 1);
+		else if (scenario->wait == OL_WAIT_ADASYNC)
+			scenario->wait_k = 1 + sim_below(n);
+	}
+	if (n > 1 && scenario->shards == 1 && !scenario->sync && sim_ppm(350000)) {
+		scenario->ssp = true;
+		scenario->staleness = sim_below(4);
+	}
+	if (scenario->ssp || scenario->wait != OL_WAIT_ALL) /* some are for others' sake */
+		scenario->pushes = 8 + scenario->pushes % 12;
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -256,21 +400,45 @@ void cluster_text(char *text, size_t bytes)
 {
 	const struct scenario *s = &cluster.scenario;
 	static const char *const queues[] = { "fold", "drop-oldest", "wait" };
-	char chain[48] = "one server";
+	static const char *const exact[] = { ", exact", ", exact, momentum", ", exact, nesterov",
+					     ", exact, adam", ", exact, adamw" };
+	static const char *const waits[] = { "sync", "sync, k", "sync, dbw", "sync, dbw-blind",
+					     "sync, adasync" };
+	static const char *const selections[] = { "", "running checkpoint, priority",
+						  "running checkpoint, round-robin",
+						  "running checkpoint, random" };
+	char chain[96] = "one server", consistency[32] = "async";
 
 	if (s->chain)
 		snprintf(chain, sizeof(chain), "%s of %u (%u servers)%s",
 			 s->every != 0 ? "periodic chain" : "chain", s->replicas, s->servers,
 			 s->refound ? ", refound" : "");
+	if (s->saved)
+		snprintf(chain, sizeof(chain), "%s (every %u steps, %u ms; %u stay), %s",
+			 s->running ? selections[s->selection] : "checkpoint", s->save_steps,
+			 s->save_ms, s->save_keep, s->back ? "back" : "freshest");
+	if (s->sync)
+		snprintf(consistency, sizeof(consistency), s->wait_k > 0 ? "%s %u" : "%s",
+			 waits[s->wait], s->wait_k);
+	if (s->ssp)
+		snprintf(consistency, sizeof(consistency), "ssp %u", s->staleness);
 	snprintf(text, bytes,
-		 "%s, %u shard%s, %u workers%s, %s%s, window %u, outage %s%s, %u pushes", chain,
+		 "%s, %u shard%s, %u workers%s%s, %s%s, window %u, outage %s%s, %u pushes", chain,
 		 s->shards, s->shards > 1 ? "s" : "", s->workers, s->workers_die ? " that die" : "",
-		 s->sync ? "sync" : "async", s->exact ? ", exact" : "", s->window,
+		 !s->observed ? ""
+		 : s->reads   ? ", an observer"
+			      : ", an observer of counters",
+		 consistency, s->exact ? exact[s->optimizer - 1] : "", s->window,
 		 s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
 		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes);
 }
 
-void cluster_begin(void)
+bool cluster_waits(void)
+{
+	return cluster.scenario.ssp || cluster.scenario.wait != OL_WAIT_ALL;
+}
+
+void cluster_begin(unsigned age)
 {
 	static const struct sim_hooks hooks = { .after_turn = after_turn,
 						.on_death = on_death,
@@ -282,8 +450,16 @@ void cluster_begin(void)
 	sim_hooks_set(&hooks);
 	nature_draw();
 	scenario_draw(&cluster.scenario);
+	cluster.scenario.plain = age < CLUSTER_AGE_DISKS;
+	cluster.scenario.optimizer = OL_OPTIMIZER_SGD;
+	if (age >= CLUSTER_AGE_DISKS)
+		more_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_NOW)
+		policy_draw(&cluster.scenario);
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++)
 		cluster.params = (uint32_t)(cluster_first(k) + cluster_len(k));
+	if (age >= CLUSTER_AGE_NOW)
+		running_draw(&cluster.scenario);
 	check_begin();
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
 		for (uint32_t i = 0; i < cluster.scenario.servers; i++) {
@@ -300,6 +476,9 @@ void cluster_begin(void)
 		cluster.workers[i].place = place++;
 		worker_start(&cluster.workers[i]);
 	}
+	cluster.observer.place = place;
+	if (cluster.scenario.observed)
+		observer_start(NULL, 0);
 }
 
 void cluster_calm(void)
@@ -318,6 +497,7 @@ bool cluster_done(void)
 		left = left && !sim_process_alive(cluster.workers[i].process);
 	}
 	cluster.agreed = cluster.agreed || (finished && check_replicas());
+	left = left && !sim_process_alive(cluster.observer.process);
 	if (!cluster.agreed || !left)
 		return false;
 	cluster.closing = true;

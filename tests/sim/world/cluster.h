@@ -19,6 +19,17 @@ enum {
 	CLUSTER_SERVERS_MAX = 4, /* of a shard, one of them to spare */
 	CLUSTER_WORKERS_MAX = 3,
 	CLUSTER_PUSHES_MAX = 64, /* of a worker, those that came too late for a step included */
+	CLUSTER_BLOCKS_MAX = 24, /* of a running checkpoint */
+	CLUSTER_TRIES_MAX = 1024, /* the same, where steps are taken back and made again */
+};
+
+/* What is drawn from a seed has grown. An older run is what it ever was: what came later is drawn
+ * after all else, or not at all. */
+enum cluster_age {
+	CLUSTER_AGE_PLAIN = 1,
+	CLUSTER_AGE_DISKS, /* checkpoints, optimizers, observers; memory, adapters and clocks fail
+			    */
+	CLUSTER_AGE_NOW, /* steps that wait for some, bounded staleness, running checkpoints */
 };
 
 struct scenario {
@@ -27,6 +38,24 @@ struct scenario {
 	bool sync;
 	bool exact;
 	bool workers_die;
+	bool plain; /* of CLUSTER_AGE_PLAIN */
+	bool saved; /* servers write checkpoints … */
+	bool back; /* … and begin with them, whatever newer weights workers have */
+	bool observed; /* somebody looks on */
+	bool reads; /* … at weights too */
+	enum ol_optimizer optimizer;
+	bool ssp; /* in place of async */
+	uint32_t staleness;
+	enum ol_wait wait; /* sync */
+	uint32_t wait_k;
+	bool running; /* checkpoints are */
+	enum ol_selection selection;
+	double fraction;
+	uint64_t blocks[CLUSTER_BLOCKS_MAX];
+	uint32_t block_count; /* 0: as the library has it */
+	uint32_t save_steps;
+	uint32_t save_ms;
+	uint32_t save_keep;
 	uint32_t shards;
 	uint32_t replicas;
 	uint32_t servers; /* of a shard */
@@ -52,6 +81,7 @@ struct server_slot {
 	struct sim_process *process;
 	struct ol_server *server; /* NULL: it is not open */
 	bool told; /* to end */
+	bool anew; /* no checkpoint is whole: the next life begins with the first weights */
 	char addr[OL_ADDR_MAX];
 	uint64_t hashed; /* version + 1 that was looked at last */
 	uint64_t agreed; /* versions up to here were compared with what others had */
@@ -75,18 +105,31 @@ struct worker_slot {
 	uint32_t next; /* push */
 	uint32_t first; /* push of this life */
 	uint32_t steps; /* that it took part in */
+	bool short_of; /* memory: this life of it is over */
 	uint32_t pushing; /* 1: its next one is not yet with the library */
 	bool finished;
-	struct push pushes[CLUSTER_PUSHES_MAX];
+	struct push pushes[CLUSTER_TRIES_MAX];
 	struct ol_op pull;
 	uint64_t versions[CLUSTER_SHARDS_MAX]; /* pulled last … */
 	uint32_t histories[CLUSTER_SHARDS_MAX]; /* … of this history */
 	uint64_t applied[CLUSTER_SHARDS_MAX]; /* gradients of its own in them */
 	uint64_t pulls;
+	uint64_t help_ns; /* when it may push for others' sake again … */
+	uint64_t help_pause_ns; /* … and how long not, after that */
+};
+
+/* Who looks on: an observer of counters, or of weights too */
+struct observer_slot {
+	uint32_t place;
+	uint32_t life;
+	struct sim_process *process;
+	struct ol_server_stat seen[CLUSTER_SHARDS_MAX]; /* last, by this connection */
+	uint64_t looks;
 };
 
 struct cluster {
 	struct scenario scenario;
+	struct observer_slot observer;
 	struct server_slot servers[CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX];
 	uint32_t server_count;
 	struct worker_slot workers[CLUSTER_WORKERS_MAX];
@@ -102,8 +145,10 @@ struct cluster {
 
 extern struct cluster cluster;
 
-/* cluster_begin -- draw a scenario from the seed, start everybody */
-void cluster_begin(void);
+/* cluster_begin -- draw a scenario from the seed, start everybody; age: enum cluster_age */
+void cluster_begin(unsigned age);
+/* cluster_waits -- a push may wait for others': all go on until none does */
+bool cluster_waits(void);
 /* cluster_text -- what is played, in one line */
 void cluster_text(char *text, size_t bytes);
 /* cluster_calm -- faults have ended */
@@ -113,11 +158,15 @@ bool cluster_done(void);
 /* cluster_state -- who is where, for a run that does not end */
 void cluster_state(char *text, size_t bytes);
 
+/* cluster_rule -- how gradients become weights in this run */
+struct ol_update_rule cluster_rule(void);
 uint64_t cluster_len(uint32_t shard);
 uint64_t cluster_first(uint32_t shard);
 
 /* worker.c */
 void worker_main(void *arg);
+/* observer.c */
+void observer_main(void *arg);
 /* worker_gradient -- what worker w pushes as its i-th; weights: of an exact scenario */
 void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad);
 

@@ -260,7 +260,8 @@ static void beat_answered(void *arg, uint64_t tag)
 		return;
 	handle->session = letter->session;
 	handle->heard_ns = sim_now();
-	handle->lease_ns = letter->sent_ns + letter->session->lease_ns;
+	handle->lease_ns = sim_clock_of(sim_process_place(handle->process),
+					letter->sent_ns + letter->session->lease_ns);
 	set_connected(handle, true);
 	learn_views(handle);
 	learn_members(handle);

@@ -40,6 +40,7 @@ static struct {
 	size_t count;
 	size_t room;
 	struct arena *arena;
+	int64_t leaps_ns[SIM_PLACES_MAX];
 	char failure[SIM_TEXT_MAX];
 	char check[64];
 	void (*line)(const char *text);
@@ -53,6 +54,7 @@ void sim_begin(uint64_t seed, bool trace)
 	sim.now_ns = 1000 * SIM_S;
 	sim.order = 0;
 	sim.count = 0;
+	memset(sim.leaps_ns, 0, sizeof(sim.leaps_ns));
 	sim.failure[0] = '\0';
 	sim.check[0] = '\0';
 	for (unsigned i = 0; i < 8; i++) /* seeds that are alike part ways */
@@ -83,6 +85,16 @@ bool sim_active(void)
 uint64_t sim_now(void)
 {
 	return sim.now_ns;
+}
+
+void sim_clock_leap(uint32_t place, int64_t ns)
+{
+	sim.leaps_ns[place] += ns;
+}
+
+uint64_t sim_clock_of(uint32_t place, uint64_t at_ns)
+{
+	return at_ns + (uint64_t)sim.leaps_ns[place];
 }
 
 void sim_clock_move(uint64_t ns)
@@ -135,7 +147,7 @@ void sim_at(uint64_t delay_ns, sim_event_fn *fn, void *arg, uint64_t tag)
 	sim.count++;
 	if (at == sim.room) {
 		sim.room = sim.room == 0 ? EVENTS_FIRST : sim.room * 2;
-		sim.heap = realloc(sim.heap, sim.room * sizeof(*sim.heap));
+		sim.heap = __real_realloc(sim.heap, sim.room * sizeof(*sim.heap));
 		if (sim.heap == NULL)
 			abort();
 	}

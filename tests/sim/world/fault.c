@@ -10,6 +10,7 @@
 #include "server/server_internal.h"
 #include "sim/world/cluster.h"
 #include "sim/world/coord.h"
+#include "sim/world/disk.h"
 #include "sim/world/net.h"
 
 enum fault {
@@ -25,12 +26,18 @@ enum fault {
 	FAULT_WORKER_STOP,
 	FAULT_WORKER_DRAG,
 	FAULT_WORKER_KILL,
+	FAULT_PLAIN_KINDS, /* what follows is not in plain runs */
+	FAULT_ADAPTER = FAULT_PLAIN_KINDS, /* every connection of a host breaks */
+	FAULT_LEAP, /* a host's clock goes ahead, as if it had been suspended … */
+	FAULT_SUSPEND, /* … or it is suspended, and its clock does not tell */
+	FAULT_OBSERVER_KILL,
 	FAULT_KINDS
 };
 
-static const char *const names[FAULT_KINDS] = { "kill",   "power",  "stop",     "stop-long",
-						"drag",   "cut",    "cut-both", "away",
-						"expire", "w-stop", "w-drag",   "w-kill" };
+static const char *const names[FAULT_KINDS] = { "kill",    "power",  "stop",     "stop-long",
+						"drag",    "cut",    "cut-both", "away",
+						"expire",  "w-stop", "w-drag",   "w-kill",
+						"adapter", "leap",   "suspend",  "o-kill" };
 
 static struct {
 	bool over;
@@ -118,6 +125,16 @@ static void host_is_back(void *arg, uint64_t place)
 	net_host_lost((uint32_t)place, false);
 }
 
+static void wakes(void *arg, uint64_t slept_ns)
+{
+	struct sim_process *process = arg;
+
+	if (sim_process_alive(process) && sim_process_stopped(process)) {
+		sim_clock_leap(sim_process_place(process), -(int64_t)slept_ns);
+		goes_on(process, 0);
+	}
+}
+
 /* ---- faults ---- */
 
 static uint64_t lease_ns(void)
@@ -141,6 +158,7 @@ static void kill_server(struct server_slot *slot, bool power)
 	cluster.host_dies = power;
 	if (power) {
 		net_host_lost(slot->place, true);
+		disk_power_lost(slot->place);
 		sim_at(sim_between(10 * SIM_MS, 3 * lease_ns()), host_is_back, NULL, slot->place);
 	}
 	sim_process_kill(slot->process);
@@ -198,6 +216,46 @@ static void to_server(enum fault fault)
 	}
 }
 
+/* Of servers and workers */
+static struct sim_process *any_process(void)
+{
+	uint32_t at = sim_below(cluster.server_count + cluster.scenario.workers);
+
+	return at < cluster.server_count ? cluster.servers[at].process
+					 : cluster.workers[at - cluster.server_count].process;
+}
+
+/* May this one be fenced, or end? */
+static bool expendable(const struct sim_process *process)
+{
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		if (cluster.servers[i].process == process)
+			return spared(&cluster.servers[i]);
+	}
+	return true;
+}
+
+static void to_host(enum fault fault)
+{
+	struct sim_process *process = any_process();
+	uint64_t ns = sim_between(SIM_MS, 4 * lease_ns());
+
+	if (!sim_process_alive(process) || sim_process_stopped(process) || !expendable(process))
+		return;
+	if (fault == FAULT_ADAPTER) {
+		sim_say("%s: adapter error", sim_process_name(process));
+		net_adapter_fails(process);
+	} else if (fault == FAULT_LEAP) {
+		sim_say("%s: the clock goes ahead by %u ms", sim_process_name(process),
+			(unsigned)(ns / SIM_MS));
+		sim_clock_leap(sim_process_place(process), (int64_t)ns);
+	} else {
+		sim_say("%s: suspended", sim_process_name(process));
+		sim_process_stop(process);
+		sim_at(ns, wakes, process, ns);
+	}
+}
+
 static void away(void)
 {
 	sim_say("the coordinator is away");
@@ -235,6 +293,15 @@ static void happen(enum fault fault)
 	case FAULT_WORKER_KILL:
 		to_worker(fault);
 		break;
+	case FAULT_ADAPTER:
+	case FAULT_LEAP:
+	case FAULT_SUSPEND:
+		to_host(fault);
+		break;
+	case FAULT_OBSERVER_KILL:
+		if (sim_process_alive(cluster.observer.process))
+			sim_process_kill(cluster.observer.process);
+		break;
 	case FAULT_KINDS:
 		break;
 	}
@@ -266,10 +333,12 @@ static void next_fault(void)
 void fault_begin(bool none)
 {
 	memset(&faults, 0, sizeof(faults));
-	for (uint32_t i = 0; i < FAULT_KINDS; i++) {
+	for (uint32_t i = 0; i < (cluster.scenario.plain ? FAULT_PLAIN_KINDS : FAULT_KINDS); i++) {
 		faults.weights[i] = sim_ppm(450000) ? 1 + sim_below(10) : 0;
 		if (i >= FAULT_AWAY && i <= FAULT_EXPIRE && !cluster.scenario.chain)
 			faults.weights[i] = 0;
+		if (i == FAULT_POWER && cluster.scenario.running)
+			faults.weights[i] += 10; /* what a turn is there for */
 		faults.total += faults.weights[i];
 	}
 	faults.every_ns = sim_between(20 * SIM_MS, 600 * SIM_MS);
@@ -283,6 +352,10 @@ void fault_end(void)
 	faults.over = true;
 	sim_nature.stuck_ppm = 0;
 	sim_nature.net_slow_ppm = 0;
+	sim_nature.memory_ppm = 0;
+	sim_nature.post_ppm = 0;
+	sim_nature.mute_ppm = 0;
+	disk_calm();
 	net_heal();
 	coord_away(false);
 	for (uint32_t i = 0; i < cluster.server_count; i++) {
@@ -304,5 +377,12 @@ void fault_text(char *text, size_t bytes)
 		if (faults.counts[i] > 0)
 			used += (size_t)snprintf(text + used, bytes - used, "%s%s %u",
 						 used > 0 ? ", " : "", names[i], faults.counts[i]);
+	}
+	if (used < bytes && sim_memory_fails() > 0)
+		used += (size_t)snprintf(text + used, bytes - used, "; no memory %llu",
+					 (unsigned long long)sim_memory_fails());
+	if (used + 3 < bytes && cluster.scenario.saved) {
+		memcpy(text + used, "; ", 3);
+		disk_text(text + used + 2, bytes - used - 2);
 	}
 }

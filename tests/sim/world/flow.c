@@ -373,7 +373,7 @@ static void complete(void *arg, uint64_t tag)
 
 	(void)tag;
 	end->completing = false;
-	if (op == NULL || !op->listed || !completes(op))
+	if (op == NULL || !op->listed || !completes(op) || end->mute)
 		return;
 	if (!op->landed && !sim_ppm(500000)) {
 		/* reported early only now and then */
@@ -466,7 +466,7 @@ void net_flush(struct net_end *end, int report)
 /* ---- posts ---- */
 
 /* 0, or why this may not be posted; what the caller could have known is a failure of the run */
-static int post_check(const struct net_end *end, const struct ol_xport_seg *segs, unsigned count,
+static int post_check(struct net_end *end, const struct ol_xport_seg *segs, unsigned count,
 		      unsigned flags, uint32_t *ret_bytes)
 {
 	uint32_t bytes = 0;
@@ -490,6 +490,15 @@ static int post_check(const struct net_end *end, const struct ol_xport_seg *segs
 		return -EINVAL;
 	}
 	*ret_bytes = bytes;
+	if (end->state == NET_UP && sim_ppm(sim_nature.post_ppm)) {
+		/* what was posted before may land all the same */
+		net_end_tell(end);
+		net_end_down(end, -EIO, NULL, 0);
+	}
+	if (!end->mute && end->state == NET_UP && sim_ppm(sim_nature.mute_ppm)) {
+		sim_say("end %u: completions never come from now on", end->number);
+		end->mute = true;
+	}
 	if (end->state != NET_UP)
 		return -ENOTCONN;
 	/* a queue may be full that holds something: a completion follows */

@@ -34,6 +34,8 @@ int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab
 	if (bytes == 0)
 		return -EINVAL;
 	bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	if (sim_no_memory())
+		return -ENOMEM;
 	own = sim_alloc(sizeof(*own));
 	slab = sim_block_get(sizeof(*slab));
 	own->block = sim_block_get(bytes + PAGE_BYTES);
@@ -119,6 +121,8 @@ int net_reg(struct ol_xport *xport, struct ol_xport_conn *conn, struct ol_slab *
 		sim_fail("check_misuse", "a region of what is no slab, or longer than it");
 		return -EINVAL;
 	}
+	if (sim_no_memory())
+		return -ENOMEM;
 	region = sim_alloc(sizeof(*region));
 	*region = (struct ol_xport_region){ .xport = xport,
 					    .slab = memory,

@@ -5,11 +5,16 @@
 #include "sim/world/mutate.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "checkpoint/format.h"
 #include "rdma/order.h"
 #include "server/server_internal.h"
+#include "sim/world/check.h"
 #include "sim/world/cluster.h"
+#include "sim/world/disk.h"
 #include "sim/world/wrap.h"
 #include "store/kernels.h"
 #include "worker/worker_internal.h"
@@ -27,6 +32,12 @@ SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
 SIM_WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 SIM_WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
 SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
+SIM_WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const void *content,
+	 uint32_t keep, char *err, size_t err_bytes);
+SIM_WRAP(int, ol_ckpt_read_newest, const char *dir, struct ol_ckpt_meta *meta, void *content);
+SIM_WRAP(int, ol_ckpt_load_content, int fd, const struct ol_ckpt_header *header,
+	 uint8_t **ret_content, char *why);
+SIM_WRAP(unsigned, ol_save_pinned, struct ol_server *server);
 
 static enum mutation chosen;
 
@@ -43,6 +54,19 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_REPLAY_TWICE] = "replay-twice",
 	[MUTATE_KEEP_NOTHING] = "keep-nothing",
 	[MUTATE_REAPPLY] = "apply-twice",
+	[MUTATE_RENAME_FIRST] = "rename-first",
+	[MUTATE_NO_FOLDER_SYNC] = "no-folder-sync",
+	[MUTATE_FILE_TABLE] = "lost-table-file",
+	[MUTATE_NO_CRC] = "no-crc",
+	[MUTATE_NO_PIN] = "no-pin",
+	[MUTATE_LOST_STATE] = "lost-state",
+	[MUTATE_LATE_TWICE] = "late-twice",
+	[MUTATE_NO_BOUND] = "no-bound",
+	[MUTATE_TOO_FEW] = "too-few",
+	[MUTATE_HELD_UP] = "held-up",
+	[MUTATE_BOTH_COPIES] = "both-copies",
+	[MUTATE_NO_BLOCK_CRC] = "no-block-crc",
+	[MUTATE_TABLE_FIRST] = "table-first",
 };
 
 void mutate_set(enum mutation mutation)
@@ -81,7 +105,68 @@ void __wrap_ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t
 {
 	if (mutation(MUTATE_LOST_TABLE))
 		memset(ol_store_content(store, snapshot), 0, ol_layout_table_bytes(&store->geo));
+	if (mutation(MUTATE_LOST_STATE))
+		with_state = false;
 	__real_ol_store_restore(store, snapshot, version, with_state);
+}
+
+/* ---- checkpoints ---- */
+
+int __wrap_ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *content,
+			 uint32_t keep, char *err, size_t err_bytes)
+{
+	struct ol_ckpt_name name = ol_ckpt_name_of(meta);
+	uint32_t place = sim_process_place(sim_process_self());
+	char text[OL_CKPT_NAME_MAX];
+	int rc;
+
+	check_saved(meta, content);
+	if (mutation(MUTATE_FILE_TABLE)) /* the writer's own copy */
+		memset((uint8_t *)(uintptr_t)content, 0, ol_layout_table_bytes(&meta->geo));
+	rc = __real_ol_ckpt_write(dir, meta, content, keep, err, err_bytes);
+	sim_say("checkpoint of epoch %u, version %llu: %d", meta->epoch,
+		(unsigned long long)meta->version, rc);
+	if (rc != 0)
+		return rc;
+	ol_ckpt_name_format(&name, text);
+	disk_promise(place, text, meta->epoch, meta->version);
+	return 0;
+}
+
+int __wrap_ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content)
+{
+	uint32_t place = sim_process_place(sim_process_self());
+	uint64_t failures = disk_read_failures(place) + sim_memory_fails();
+	int rc = __real_ol_ckpt_read_newest(dir, meta, content);
+
+	check_loaded(rc, meta, content, disk_read_failures(place) + sim_memory_fails() != failures);
+	return rc;
+}
+
+int __wrap_ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **ret_content,
+				char *why)
+{
+	size_t bytes = ol_ckpt_padded_bytes(header), at = 0;
+	uint8_t *content;
+	ssize_t got = 1;
+
+	if (!mutation(MUTATE_NO_CRC))
+		return __real_ol_ckpt_load_content(fd, header, ret_content, why);
+	content = calloc(1, bytes);
+	while (content != NULL && at < bytes && got != 0) {
+		got = pread(fd, content + at, bytes - at,
+			    (off_t)(ol_ckpt_content_off(header) + at));
+		at += got > 0 ? (size_t)got : 0;
+	}
+	*ret_content = content;
+	return content != NULL ? 0 : -ENOMEM;
+}
+
+unsigned __wrap_ol_save_pinned(struct ol_server *server)
+{
+	unsigned pinned = __real_ol_save_pinned(server);
+
+	return mutation(MUTATE_NO_PIN) ? 0 : pinned;
 }
 
 /* ---- the chain's actions ---- */

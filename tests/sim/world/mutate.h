@@ -24,6 +24,19 @@ enum mutation {
 	MUTATE_REPLAY_TWICE, /* what waited in a queue is pushed twice */
 	MUTATE_KEEP_NOTHING, /* a worker forgets what is applied before its mirror has it */
 	MUTATE_REAPPLY, /* a replica in the middle applies every entry twice */
+	MUTATE_RENAME_FIRST, /* a checkpoint gets its name before its bytes are durable */
+	MUTATE_NO_FOLDER_SYNC, /* a checkpoint is done before its name is durable */
+	MUTATE_FILE_TABLE, /* a checkpoint forgets `applied` */
+	MUTATE_NO_CRC, /* a checkpoint is believed whatever its checksums say */
+	MUTATE_NO_PIN, /* a snapshot changes while it is copied for a checkpoint */
+	MUTATE_LOST_STATE, /* what is restored forgets the optimizer's state */
+	MUTATE_LATE_TWICE, /* a gradient that came too late is in the next step all the same */
+	MUTATE_NO_BOUND, /* who should wait for the slowest does not */
+	MUTATE_TOO_FEW, /* a step is made of one gradient less than the policy waits for */
+	MUTATE_HELD_UP, /* who has left is waited for */
+	MUTATE_BOTH_COPIES, /* a running checkpoint's block is written over both of its copies */
+	MUTATE_NO_BLOCK_CRC, /* a copy of a block is believed whatever its checksum says */
+	MUTATE_TABLE_FIRST, /* a turn's table is durable before its blocks are */
 	MUTATE_COUNT
 };
 

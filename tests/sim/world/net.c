@@ -12,6 +12,7 @@
 
 enum {
 	GARBAGE_BYTES = 17, /* behind what a peer said, as on verbs */
+	QUIET_MAX = 1000, /* polls in a row that give nothing, more than before any sleep */
 };
 
 static struct {
@@ -169,8 +170,12 @@ static int net_poll(struct ol_xport *xport, struct ol_xport_event *events, int m
 	xport->armed = false;
 	*sim_fd_count(xport->fd) = 0;
 	privs_free(xport);
-	if (xport->first == NULL)
+	if (xport->first == NULL) {
+		if (++xport->quiet % QUIET_MAX == 0) /* it spins: others have processors too */
+			sim_pause(SIM_US);
 		return 0;
+	}
+	xport->quiet = 0;
 	sim_preempt(sim_nature.preempt_ppm);
 	if (max > 64)
 		max = 64;
@@ -206,6 +211,7 @@ static int net_event_fd(const struct ol_xport *xport)
 
 static int net_arm(struct ol_xport *xport)
 {
+	xport->quiet = 0;
 	if (xport->first != NULL || sim_ppm(5000))
 		return 1;
 	xport->armed = true;
@@ -491,6 +497,20 @@ void net_process_gone(const struct sim_process *process, bool host)
 			xport_end(xport, !host);
 	}
 	net_slabs_gone(process);
+}
+
+void net_adapter_fails(const struct sim_process *process)
+{
+	for (struct ol_xport *xport = net.all; xport != NULL; xport = xport->next) {
+		for (struct net_end *end = xport->ends; end != NULL && xport->process == process;
+		     end = end->next) {
+			if (!xport->open || end->gone || end->state == NET_DOWN ||
+			    end->state == NET_ASKED)
+				continue;
+			net_end_tell(end);
+			net_end_down(end, -EIO, NULL, 0);
+		}
+	}
 }
 
 static void net_query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps)

@@ -114,6 +114,7 @@ struct net_end {
 	unsigned posted; /* not complete */
 	unsigned bells; /* rung here, not polled */
 	bool completing;
+	bool mute; /* nothing that it posts is ever reported done, until it breaks */
 	bool stalled;
 	uint64_t stalls; /* which one: a timer of an older one means nothing */
 	char addr[OL_XPORT_ADDR_MAX]; /* that is called */
@@ -145,6 +146,7 @@ struct ol_xport {
 	unsigned event_count;
 	int fd;
 	bool armed;
+	unsigned quiet; /* polls in a row that gave nothing */
 	uint8_t *privs[64]; /* given with the last poll */
 	unsigned priv_count;
 	struct ol_xport *next; /* of all */
@@ -163,6 +165,8 @@ void net_heal(void);
 void net_process_gone(const struct sim_process *process, bool host);
 /* net_host_lost -- until it is back nobody answers there */
 void net_host_lost(uint32_t place, bool lost);
+/* net_adapter_fails -- every connection of a process breaks, and peers hear of it in time */
+void net_adapter_fails(const struct sim_process *process);
 /* net_heal_all_ends -- look again at what could not go on */
 void net_resume(void);
 uint64_t net_delay(void);

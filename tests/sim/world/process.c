@@ -5,6 +5,9 @@
  *
  * A turn ends where a process waits, or is preempted. A killed process is one that gets no turn any
  * more: its stack is dropped as it stands, and every block that it had is freed.
+ *
+ * A thread is a coroutine more of its process, which it lives, stops and dies with: what it asks
+ * for is its process's.
  */
 
 #include <stdio.h>
@@ -69,10 +72,13 @@ struct block {
 
 struct sim_process {
 	struct sim_process *next; /* of all */
+	struct sim_process *owner; /* of a thread: its process; NULL: it is one */
+	int over_fd; /* of a thread: readable when it has ended */
 	char name[SIM_NAME_MAX];
 	uint32_t place;
 	bool alive;
 	bool stopped;
+	bool plenty; /* memory does not fail it */
 	uint64_t drag_ns;
 	enum turn turn;
 	uint64_t turns; /* which wait this is: timers of an older one mean nothing */
@@ -93,7 +99,9 @@ struct sim_process {
 struct fd {
 	bool open;
 	struct sim_process *process;
+	struct sim_process *waiter; /* who waited last: a process or a thread of it */
 	uint64_t count; /* readable if it is not 0 */
+	void *file; /* disk.c's; NULL: it is none */
 };
 
 static struct {
@@ -135,6 +143,11 @@ void sim_processes_begin(void)
 #ifdef SIM_TSAN
 	world.fiber = __tsan_get_current_fiber();
 #endif
+}
+
+static struct sim_process *home(struct sim_process *process)
+{
+	return process == NULL || process->owner == NULL ? process : process->owner;
 }
 
 static void *stack_get(void)
@@ -187,7 +200,7 @@ static void block_unlink(struct block *block)
 void *sim_block_get(size_t bytes)
 {
 	struct block *block = __real_calloc(1, sizeof(*block) + bytes);
-	struct sim_process *process = world.self;
+	struct sim_process *process = home(world.self);
 
 	if (block == NULL)
 		return NULL;
@@ -279,13 +292,53 @@ static void trampoline(void)
 	abort(); /* nobody comes back here */
 }
 
+static bool has_threads(const struct sim_process *process)
+{
+	const struct sim_process *other = world.all;
+
+	while (other != NULL && (other->owner != process || other->turn == TURN_OVER))
+		other = other->next;
+	return other != NULL;
+}
+
 static void process_end(struct sim_process *process)
 {
 	process->alive = false;
 	process->turn = TURN_OVER;
+	for (struct sim_process *other = world.all; other != NULL; other = other->next) {
+		if (other->owner != process)
+			continue;
+		other->turn = TURN_OVER;
+		stack_put(other);
+	}
 	fds_close(process);
 	blocks_free(process);
 	stack_put(process);
+}
+
+static void thread_end(struct sim_process *thread)
+{
+	stack_put(thread);
+	*sim_fd_count(thread->over_fd) = 1;
+	sim_fd_wake(thread->over_fd);
+}
+
+static void turn_ended(struct sim_process *process)
+{
+	bool over = process->turn == TURN_OVER;
+
+	if (over && process->owner == NULL) {
+		if (has_threads(process))
+			sim_fail("check_leaks", "%s ends before its threads do", process->name);
+		if (world.hooks.on_exit != NULL)
+			world.hooks.on_exit(process);
+		process_end(process);
+		return;
+	}
+	if (over)
+		thread_end(process);
+	if (world.hooks.after_turn != NULL)
+		world.hooks.after_turn(home(process));
 }
 
 static void turn(void *arg, uint64_t turns)
@@ -295,7 +348,7 @@ static void turn(void *arg, uint64_t turns)
 
 	if (process->turn == TURN_OVER || process->turns != turns)
 		return;
-	if (process->stopped) {
+	if (home(process)->stopped) {
 		process->turn = TURN_OWED;
 		return;
 	}
@@ -314,15 +367,8 @@ static void turn(void *arg, uint64_t turns)
 #endif
 	(void)fake;
 	world.self = NULL;
-	if (sim_failure() != NULL)
-		return;
-	if (process->turn == TURN_OVER) {
-		if (world.hooks.on_exit != NULL)
-			world.hooks.on_exit(process);
-		process_end(process);
-	} else if (world.hooks.after_turn != NULL) {
-		world.hooks.after_turn(process);
-	}
+	if (sim_failure() == NULL)
+		turn_ended(process);
 }
 
 /* The next turn, after so long; whatever was to wake it before does not any more */
@@ -332,21 +378,17 @@ static void turn_after(struct sim_process *process, uint64_t delay_ns)
 	sim_at(delay_ns, turn, process, process->turns);
 }
 
-static uint64_t wake_ns(const struct sim_process *process)
+static uint64_t wake_ns(struct sim_process *process)
 {
-	uint64_t drag_ns = process->drag_ns != 0 ? sim_between(0, 2 * process->drag_ns) : 0;
+	uint64_t most_ns = 2 * home(process)->drag_ns;
+	uint64_t drag_ns = most_ns != 0 ? sim_between(0, most_ns) : 0;
 
 	return sim_between(WAKE_MIN_NS, WAKE_MAX_NS) + drag_ns;
 }
 
-struct sim_process *sim_process_start(const char *name, uint32_t place, sim_main_fn *main,
-				      void *arg)
+static struct sim_process *coroutine_start(struct sim_process *process, sim_main_fn *main,
+					   void *arg)
 {
-	struct sim_process *process = sim_alloc(sizeof(*process));
-
-	snprintf(process->name, sizeof(process->name), "%s", name);
-	process->place = place;
-	process->alive = true;
 	process->main = main;
 	process->arg = arg;
 	process->stack = stack_get();
@@ -364,6 +406,34 @@ struct sim_process *sim_process_start(const char *name, uint32_t place, sim_main
 	return process;
 }
 
+struct sim_process *sim_process_start(const char *name, uint32_t place, sim_main_fn *main,
+				      void *arg)
+{
+	struct sim_process *process = sim_alloc(sizeof(*process));
+
+	snprintf(process->name, sizeof(process->name), "%s", name);
+	process->place = place;
+	process->alive = true;
+	return coroutine_start(process, main, arg);
+}
+
+struct sim_process *sim_thread_start(sim_main_fn *main, void *arg)
+{
+	struct sim_process *thread = sim_alloc(sizeof(*thread));
+
+	thread->owner = home(world.self);
+	thread->place = thread->owner->place;
+	thread->over_fd = sim_fd_open();
+	return coroutine_start(thread, main, arg);
+}
+
+void sim_thread_join(struct sim_process *thread)
+{
+	while (!sim_wait(&thread->over_fd, 1, SIM_S))
+		;
+	sim_fd_close(thread->over_fd);
+}
+
 void sim_process_leave(void)
 {
 	world.self->turn = TURN_WAITS;
@@ -374,7 +444,7 @@ void sim_process_leave(void)
 
 struct sim_process *sim_process_self(void)
 {
-	return world.self;
+	return home(world.self);
 }
 
 const char *sim_process_name(const struct sim_process *process)
@@ -418,12 +488,24 @@ void sim_process_continue(struct sim_process *process)
 	if (!process->stopped)
 		return;
 	process->stopped = false;
-	if (process->turn == TURN_OWED) {
-		process->turn = TURN_RUNS;
-		turn_after(process, wake_ns(process));
+	for (struct sim_process *own = world.all; own != NULL; own = own->next) {
+		if (home(own) != process || own->turn != TURN_OWED)
+			continue;
+		own->turn = TURN_RUNS;
+		turn_after(own, wake_ns(own));
 	}
 	if (process->alive && world.hooks.on_continue != NULL)
 		world.hooks.on_continue(process);
+}
+
+void sim_process_plenty(bool plenty)
+{
+	home(world.self)->plenty = plenty;
+}
+
+bool sim_process_has_plenty(void)
+{
+	return home(world.self)->plenty;
 }
 
 void sim_process_drag(struct sim_process *process, uint64_t drag_ns)
@@ -444,7 +526,7 @@ void sim_preempt(uint32_t ppm)
 {
 	if (world.self == NULL)
 		return;
-	if (world.self->drag_ns != 0)
+	if (home(world.self)->drag_ns != 0)
 		ppm *= 4;
 	if (sim_ppm(ppm))
 		sim_pause(sim_ppm(50000) ? sim_between(0, 3 * SIM_MS)
@@ -463,7 +545,7 @@ int sim_fd_open(void)
 	for (unsigned i = 0; i < FDS_MAX; i++) {
 		if (world.fds[i].open)
 			continue;
-		world.fds[i] = (struct fd){ .open = true, .process = world.self };
+		world.fds[i] = (struct fd){ .open = true, .process = home(world.self) };
 		if (i >= world.fd_next)
 			world.fd_next = i + 1;
 		return FD_BASE + (int)i;
@@ -488,9 +570,14 @@ uint64_t *sim_fd_count(int fd)
 	return &fd_of(fd)->count;
 }
 
+void **sim_fd_file(int fd)
+{
+	return &fd_of(fd)->file;
+}
+
 void sim_fd_wake(int fd)
 {
-	struct sim_process *process = fd_of(fd)->process;
+	struct sim_process *process = fd_of(fd)->waiter;
 
 	if (process == NULL || process->turn != TURN_WAITS)
 		return;
@@ -520,6 +607,8 @@ bool sim_wait(const int *fds, unsigned count, uint64_t timeout_ns)
 		abort();
 	if (readable(fds, count))
 		return true;
+	for (unsigned i = 0; i < count; i++)
+		fd_of(fds[i])->waiter = process;
 	memcpy(process->fds, fds, count * sizeof(*fds));
 	process->fd_count = count;
 	process->turn = TURN_WAITS;

@@ -10,6 +10,7 @@
  *
  *	net.c       the transport "sim": what rdma/transport.h promises, and nothing more
  *	coord.c     the coordinator, in place of replication/coord.c
+ *	disk.c      a host's disk, and what a power loss leaves of it
  *	cluster.c   servers, workers and who starts them again
  *	fault.c     what goes wrong
  *	check.c     what must hold all the same
@@ -46,6 +47,17 @@ bool sim_is_slow(void);
 
 /* sim_now -- virtual nanoseconds; looking at it takes no time */
 uint64_t sim_now(void);
+/* sim_clock_leap -- the clock of a host goes so much ahead, or, negative, stands still so long */
+void sim_clock_leap(uint32_t place, int64_t ns);
+/* sim_clock_of -- what a moment of the world's is on the clock of a host */
+uint64_t sim_clock_of(uint32_t place, uint64_t at_ns);
+/* sim_process_plenty -- memory does not fail this process, or it may again */
+void sim_process_plenty(bool plenty);
+bool sim_process_has_plenty(void);
+/* sim_no_memory -- chance says that there is none now, or what else is short */
+bool sim_no_memory(void);
+/* sim_memory_fails -- what there was no memory for, so far */
+uint64_t sim_memory_fails(void);
 
 /* Chance: below(n) is 0 … n - 1; ppm(p) true p times in a million */
 uint64_t sim_random(void);
@@ -80,7 +92,7 @@ typedef void sim_main_fn(void *arg);
 /* sim_process_start -- a process on host `place`; main runs as soon as it gets its turn */
 struct sim_process *sim_process_start(const char *name, uint32_t place, sim_main_fn *main,
 				      void *arg);
-/* sim_process_self -- whose code runs now; NULL: the world's */
+/* sim_process_self -- whose code runs now, also in a thread of it; NULL: the world's */
 struct sim_process *sim_process_self(void);
 const char *sim_process_name(const struct sim_process *process);
 uint32_t sim_process_place(const struct sim_process *process);
@@ -98,6 +110,11 @@ void sim_process_drag(struct sim_process *process, uint64_t drag_ns);
 size_t sim_process_bytes(const struct sim_process *process);
 size_t sim_process_blocks(const struct sim_process *process);
 
+/* sim_thread_start -- a thread of the process that runs, which shares all that is its own */
+struct sim_process *sim_thread_start(sim_main_fn *main, void *arg);
+/* sim_thread_join -- wait until it has ended; once for each */
+void sim_thread_join(struct sim_process *thread);
+
 /* For the process that runs: let others run. */
 void sim_pause(uint64_t ns);
 /* sim_preempt -- with a chance of `ppm`, for a while */
@@ -108,6 +125,8 @@ int sim_fd_open(void);
 void sim_fd_close(int fd);
 bool sim_fd_is(int fd);
 uint64_t *sim_fd_count(int fd);
+/* sim_fd_file -- what disk.c knows of it */
+void **sim_fd_file(int fd);
 /* sim_fd_wake -- it is readable now: who waits on it goes on */
 void sim_fd_wake(int fd);
 /* sim_wait -- until one of the descriptors is readable, or timeout_ns; true: one is */
@@ -134,6 +153,17 @@ struct sim_nature {
 	uint64_t late_down_ns; /* … by up to so much */
 	bool fence_keeps;
 	uint64_t coord_ns; /* a usual delay between a client and the coordinator */
+	uint64_t disk_ns; /* the most that a call of a disk usually takes */
+	uint32_t disk_full_ppm; /* -ENOSPC */
+	uint32_t disk_write_ppm; /* -EIO of what changes a file or a name … */
+	uint32_t disk_sync_ppm; /* … of fsync(), done or not … */
+	uint32_t disk_read_ppm; /* … of what reads */
+	uint32_t disk_short_ppm; /* a call does less than it was asked for, or is interrupted */
+	uint32_t disk_page_ppm; /* at a power loss: a page is there or not, as a whole */
+	uint32_t disk_rot_ppm; /* at a power loss: a file that was durable is damaged */
+	uint32_t memory_ppm; /* there is none */
+	uint32_t post_ppm; /* the connection of a post breaks in it */
+	uint32_t mute_ppm; /* completions of its connection never come from now on */
 };
 extern struct sim_nature sim_nature;
 

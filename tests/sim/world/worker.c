@@ -9,11 +9,16 @@
 #include "sim/world/check.h"
 #include "sim/world/cluster.h"
 #include "sim/world/net.h"
+#include "worker/worker_internal.h"
 
 enum {
 	OPEN_TIMEOUT_MS = 1500,
 	OP_TIMEOUT_MS = 700,
 };
+
+#define HELP_MIN_NS (100 * SIM_MS)
+#define HELP_MAX_NS (4 * SIM_S)
+#define LEAVE_NS    (5 * SIM_S) /* after the last fault */
 
 static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
 {
@@ -71,6 +76,7 @@ static bool opened(struct worker_slot *slot)
 	opts.lease_ms = cluster.scenario.lease_ms;
 	opts.queue = cluster.scenario.queue;
 	opts.queue_max = 4;
+	opts.mirror_state = cluster.scenario.exact && !cluster.scenario.plain;
 	if (cluster.scenario.chain)
 		opts.coordinator = "sim";
 	else
@@ -79,7 +85,8 @@ static bool opened(struct worker_slot *slot)
 	if (rc == 0)
 		return true;
 	sim_say("cannot open: %s", err);
-	if (rc != OL_E_NO_SERVER && rc != OL_E_WORKER_ID && rc != OL_E_FULL && rc != OL_E_AUTH)
+	if (rc != OL_E_NO_SERVER && rc != OL_E_WORKER_ID && rc != OL_E_FULL && rc != OL_E_AUTH &&
+	    !(rc == -ENOMEM && sim_memory_fails() > 0))
 		sim_fail("check_survives", "worker %u cannot open: %d, %s", slot->index, rc, err);
 	slot->worker = NULL;
 	return false;
@@ -163,11 +170,17 @@ static float *buffer(struct worker_slot *slot)
 	return grad;
 }
 
+/* Falls, more or less */
+static float loss_of(const struct worker_slot *slot)
+{
+	return 1.0f / (float)(1 + slot->versions[0]) + (float)sim_below(1000) / 10000.0f;
+}
+
 /* One gradient, computed at the weights that were pulled last */
 static struct push *push_one(struct worker_slot *slot)
 {
 	float *grad = buffer(slot);
-	struct ol_push_info info = { .samples = 1 };
+	struct ol_push_info info = { .samples = 1, .loss = cluster_waits() ? loss_of(slot) : 0.0f };
 	uint32_t i = slot->next;
 	struct push *push = &slot->pushes[i];
 	const float *weights = ol_weights(slot->worker, &info.base_version);
@@ -188,6 +201,16 @@ static struct push *push_one(struct worker_slot *slot)
 		sim_fail("check_survives", "worker %u: push ends with %d", slot->index, rc);
 	pushes_look(slot);
 	return push;
+}
+
+/* Of all shards, in the weights that were pulled last */
+static bool steps_done(const struct worker_slot *slot)
+{
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		if (slot->versions[k] < cluster.scenario.pushes)
+			return false;
+	}
+	return true;
 }
 
 static void compute(struct worker_slot *slot)
@@ -211,6 +234,29 @@ static void train_async(struct worker_slot *slot)
 	}
 }
 
+/* As many steps as there are to be, however many are taken back */
+static void train_back(struct worker_slot *slot)
+{
+	while (slot->next < CLUSTER_TRIES_MAX) {
+		pull(slot, OL_PULL_NEWEST);
+		if (steps_done(slot))
+			return;
+		compute(slot);
+		await(slot, &push_one(slot)->op);
+	}
+}
+
+/* Steps of the job, whoever makes them */
+static void train_some(struct worker_slot *slot)
+{
+	pull(slot, OL_PULL_NEWEST);
+	while (!steps_done(slot) && slot->next < CLUSTER_PUSHES_MAX) {
+		compute(slot);
+		await(slot, &push_one(slot)->op);
+		pull(slot, OL_PULL_NEWEST);
+	}
+}
+
 /* A step each; what came too late for one is done again for the next */
 static void train_sync(struct worker_slot *slot)
 {
@@ -221,36 +267,104 @@ static void train_sync(struct worker_slot *slot)
 	}
 }
 
-void worker_main(void *arg)
+static void train(struct worker_slot *slot)
 {
-	struct worker_slot *slot = arg;
-	struct ol_worker *worker;
-	struct ol_op flush = { 0 };
-
-	while (!opened(slot))
-		sim_pause(sim_between(SIM_MS, 50 * SIM_MS));
-	sim_say("is in");
-	slot->pulls = 0;
-	if (cluster.scenario.sync)
+	if (cluster.scenario.back && cluster.scenario.sync)
+		train_back(slot);
+	else if (cluster.scenario.wait != OL_WAIT_ALL)
+		train_some(slot);
+	else if (cluster.scenario.sync)
 		train_sync(slot);
 	else
 		train_async(slot);
 	sim_say("has pushed all");
-	while (!cluster.calm) {
-		pull(slot, 0);
-		sim_pause(sim_between(SIM_MS, 100 * SIM_MS));
-	}
+}
+
+/* All is applied, and these weights are the servers' */
+static void settle(struct worker_slot *slot)
+{
+	struct ol_op flush = { 0 };
+
 	do { /* a connection that broke while there were faults may be noticed only now */
 		if (ol_flush(slot->worker, &flush) != 0)
 			sim_fail("check_survives", "worker %u cannot flush", slot->index);
 		await(slot, &flush);
 		pull(slot, OL_PULL_NEWEST);
 	} while (slot->pull.local || slot->pull.status != 0);
+}
+
+/* Some push of it is not resolved */
+static bool waits(const struct ol_worker *worker)
+{
+	struct ol_link_stat stat;
+
+	for (uint32_t k = 0; worker != NULL && k < worker->link_count; k++) {
+		if (ol_link_get_stat(worker, k, &stat) == 0 && stat.pending > 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * One that has pushed all and is still there counts: others' steps, or their turns, wait for it.
+ * As long as somebody waits, and it does not itself, it goes on, less and less often.
+ */
+static bool wanted(struct worker_slot *slot)
+{
+	bool others = false;
+
+	if (!cluster_waits() || waits(slot->worker))
+		return false;
+	for (uint32_t i = 0; i < cluster.scenario.workers; i++)
+		others = others || (i != slot->index && waits(cluster.workers[i].worker));
+	if (!others)
+		slot->help_pause_ns = HELP_MIN_NS;
+	return others && sim_now() >= slot->help_ns;
+}
+
+static void help(struct worker_slot *slot)
+{
+	sim_say("goes on: somebody waits");
+	slot->help_ns = sim_now() + slot->help_pause_ns;
+	if (slot->help_pause_ns < HELP_MAX_NS)
+		slot->help_pause_ns *= 2;
+	pull(slot, OL_PULL_NEWEST);
+	await(slot, &push_one(slot)->op);
+}
+
+void worker_main(void *arg)
+{
+	struct worker_slot *slot = arg;
+	bool again = cluster.scenario.back && cluster.scenario.sync;
+	struct ol_worker *worker;
+
+	while (!opened(slot))
+		sim_pause(sim_between(SIM_MS, 50 * SIM_MS));
+	sim_say("is in");
+	slot->pulls = 0;
+	train(slot);
+	while (!cluster.calm) {
+		if (slot->next < CLUSTER_PUSHES_MAX && wanted(slot))
+			help(slot);
+		pull(slot, 0);
+		sim_pause(sim_between(SIM_MS, 100 * SIM_MS));
+	}
+	settle(slot);
+	while (again && !cluster.agreed) { /* a server may still begin anew with an older version */
+		slot->finished = steps_done(slot);
+		if (!slot->finished)
+			train(slot);
+		settle(slot);
+		sim_pause(10 * SIM_MS);
+	}
 	check_finished(slot);
 	slot->finished = true;
 	sim_say("has finished");
 	/* its mirror may be all that there is, until all have pulled and replicas are whole */
 	while (!cluster.agreed) {
+		if (sim_now() > cluster.calm_ns + LEAVE_NS && wanted(slot))
+			break; /* no server begins anew any more: who waits for it does so no longer
+				*/
 		progress(slot);
 		sim_pause(10 * SIM_MS);
 	}

@@ -16,8 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim/world/disk.h"
 #include "sim/world/sim.h"
 #include "sim/world/wrap.h"
+
+SIM_WRAP(void *, reallocarray, void *at, size_t count, size_t bytes);
+SIM_WRAP(char *, strndup, const char *text, size_t most);
 
 enum {
 	LOOK_MIN_NS = 40, /* what a look at the clock takes */
@@ -28,14 +32,21 @@ struct sim_nature sim_nature;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
+	uint64_t now_ns;
+
 	if (sim_process_self() == NULL && !sim_active())
 		return __real_clock_gettime(clock, ret_time);
 	if (sim_process_self() != NULL) {
 		sim_clock_move(sim_between(LOOK_MIN_NS, LOOK_MAX_NS));
 		sim_preempt(sim_nature.preempt_ppm);
 	}
-	ret_time->tv_sec = (time_t)(sim_now() / SIM_S);
-	ret_time->tv_nsec = (long)(sim_now() % SIM_S);
+	now_ns = sim_now();
+	if (sim_process_self() != NULL)
+		now_ns = sim_clock_of(sim_process_place(sim_process_self()), now_ns);
+	if (clock == CLOCK_REALTIME) /* somebody sets it all the time */
+		now_ns = sim_between(0, UINT64_C(1) << 62);
+	ret_time->tv_sec = (time_t)(now_ns / SIM_S);
+	ret_time->tv_nsec = (long)(now_ns % SIM_S);
 	return 0;
 }
 
@@ -104,6 +115,8 @@ ssize_t __wrap_read(int fd, void *bytes, size_t count)
 
 	if (!sim_fd_is(fd))
 		return __real_read(fd, bytes, count);
+	if (*sim_fd_file(fd) != NULL)
+		return disk_read(fd, bytes, count);
 	value = sim_fd_count(fd);
 	if (*value == 0) {
 		errno = EAGAIN;
@@ -120,6 +133,8 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t count)
 
 	if (!sim_fd_is(fd))
 		return __real_write(fd, bytes, count);
+	if (*sim_fd_file(fd) != NULL)
+		return disk_write(fd, bytes, count);
 	memcpy(&more, bytes, sizeof(more));
 	*sim_fd_count(fd) += more;
 	sim_fd_wake(fd);
@@ -136,13 +151,35 @@ int __wrap_close(int fd)
 
 /* ---- memory ---- */
 
+static uint64_t fails;
+
+uint64_t sim_memory_fails(void)
+{
+	return fails;
+}
+
+bool sim_no_memory(void)
+{
+	if (sim_process_has_plenty() || !sim_ppm(sim_nature.memory_ppm))
+		return false;
+	fails++;
+	sim_say("there is no memory");
+	errno = ENOMEM;
+	return true;
+}
+
+static void *block(size_t bytes)
+{
+	return sim_no_memory() ? NULL : sim_block_get(bytes);
+}
+
 void *__wrap_malloc(size_t bytes)
 {
 	uint8_t *at;
 
 	if (sim_process_self() == NULL)
 		return __real_malloc(bytes);
-	at = sim_block_get(bytes);
+	at = block(bytes);
 	/* what was never written is different in every run */
 	for (size_t i = 0; at != NULL && i < bytes; i++)
 		at[i] = (uint8_t)(0xa5 + i);
@@ -153,17 +190,50 @@ void *__wrap_calloc(size_t count, size_t bytes)
 {
 	if (sim_process_self() == NULL)
 		return __real_calloc(count, bytes);
-	return sim_block_get(count * bytes);
+	return block(count * bytes);
+}
+
+void *__wrap_realloc(void *at, size_t bytes)
+{
+	void *more;
+	size_t had;
+
+	if (sim_process_self() == NULL)
+		return __real_realloc(at, bytes);
+	more = block(bytes);
+	if (more == NULL || at == NULL)
+		return more;
+	had = sim_block_bytes(at);
+	memcpy(more, at, had < bytes ? had : bytes);
+	sim_block_put(at);
+	return more;
+}
+
+void *__wrap_reallocarray(void *at, size_t count, size_t bytes)
+{
+	if (sim_process_self() == NULL)
+		return __real_reallocarray(at, count, bytes);
+	return __wrap_realloc(at, count * bytes);
+}
+
+static char *copy_of(const char *text, size_t bytes)
+{
+	char *copy = block(bytes + 1);
+
+	if (copy != NULL)
+		memcpy(copy, text, bytes); /* the end is there: blocks are zeroed */
+	return copy;
 }
 
 char *__wrap_strdup(const char *text)
 {
-	size_t bytes = strlen(text) + 1;
-	char *copy = __wrap_malloc(bytes);
+	return sim_process_self() == NULL ? __real_strdup(text) : copy_of(text, strlen(text));
+}
 
-	if (copy != NULL)
-		memcpy(copy, text, bytes);
-	return copy;
+char *__wrap_strndup(const char *text, size_t most)
+{
+	return sim_process_self() == NULL ? __real_strndup(text, most)
+					  : copy_of(text, strnlen(text, most));
 }
 
 void __wrap_free(void *at)

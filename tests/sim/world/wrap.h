@@ -24,6 +24,7 @@ SIM_WRAP(ssize_t, write, int fd, const void *bytes, size_t count);
 SIM_WRAP(int, close, int fd);
 SIM_WRAP(void *, malloc, size_t bytes);
 SIM_WRAP(void *, calloc, size_t count, size_t bytes);
+SIM_WRAP(void *, realloc, void *at, size_t bytes);
 SIM_WRAP(char *, strdup, const char *text);
 SIM_WRAP(void, free, void *at);
 

@@ -3,12 +3,12 @@
 /*
  * kill_test.c -- a process that writes a checkpoint is killed before and after every one of its
  * system calls, and every one of them is made to fail: the newest whole checkpoint is then the old
- * one or the new one, whole
+ * one or the new one, whole. The same of a running checkpoint: what is restored is a turn, whole.
  *
  * The writer is a forked process under ptrace; without that (a container may refuse it) the tests
  * are skipped.
  */
-#include "ckpt_util.h"
+#include "running_util.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -108,9 +108,9 @@ static bool next_stop(pid_t pid, int *ret_status)
 }
 
 /* False: it ended by itself before the k-th stop. */
-static bool killed_at(const char *dir, unsigned k)
+static bool killed_at(const char *dir, act_fn act, unsigned k)
 {
-	pid_t pid = start_traced(dir, act_write);
+	pid_t pid = start_traced(dir, act);
 	int status;
 
 	for (unsigned i = 0; i < k; i++) {
@@ -132,7 +132,7 @@ static void killed_at_any_system_call_it_leaves_the_old_or_the_new_one(void **st
 	char err[CKPT_ERR];
 
 	prepare(*state);
-	for (k = 1; killed_at(*state, k); k++) {
+	for (k = 1; killed_at(*state, act_write, k); k++) {
 		struct ol_ckpt_meta meta = meta_of(0, 0);
 
 		assert_true(k < STOPS_MAX);
@@ -164,6 +164,117 @@ static void killed_at_any_system_call_it_leaves_the_old_or_the_new_one(void **st
 		      k - 1, old, new, leftovers);
 }
 
+/* A running checkpoint of epoch 1; epoch 2 makes its own (version NEW), and two turns in place. */
+static const uint32_t turn_blocks[2][2] = { { 0, 2 }, { 2, 3 } };
+
+static void prepare_running(const char *dir)
+{
+	struct ol_ckpt_meta meta = tiny_meta(2);
+	struct ol_ckpt_blocks blocks = tiny_blocks(&meta);
+	struct choice choice = { 0 };
+	struct ol_running *running;
+	char path[CKPT_PATH];
+
+	running_path(dir, &meta, path);
+	check(unlink(path) == 0 || errno == ENOENT);
+	meta.epoch = 1;
+	running = running_of(dir, &meta, &blocks, &choice);
+	check_ok(turn(running, &meta.geo, OLD, 1, false).status);
+	ol_running_destroy(running);
+	ol_ckpt_blocks_fini(&blocks);
+}
+
+/* Turns that fail are followed by the others, as in a server. */
+static int act_run(const char *dir)
+{
+	struct ol_ckpt_meta meta = tiny_meta(2);
+	struct ol_ckpt_blocks blocks = tiny_blocks(&meta);
+	struct choice choice = { .count = 2 };
+	struct ol_running *running = running_of(dir, &meta, &blocks, &choice);
+	unsigned failures = turn(running, &meta.geo, NEW, 2, false).status != 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		memcpy(choice.blocks, turn_blocks[i], sizeof(turn_blocks[i]));
+		failures += turn(running, &meta.geo, NEW + 1 + i, 2, false).status != 0;
+	}
+	ol_running_destroy(running);
+	ol_ckpt_blocks_fini(&blocks);
+	return failures == 0 ? WROTE : DID_NOT_WRITE;
+}
+
+/* What is restored is one of the turns, bit for bit; which? anew: turns may have been made so */
+static uint64_t check_turns(const char *dir, bool anew)
+{
+	struct ol_ckpt_meta meta = tiny_meta(2);
+	struct ol_ckpt_blocks blocks = tiny_blocks(&meta);
+	uint64_t bytes = ol_layout_content_bytes(&meta.geo);
+	uint8_t *content = malloc(bytes), *expect = content_clean(&meta.geo, NEW);
+
+	check(content != NULL);
+	log_forget();
+	check_ok(restored(dir, &blocks, &meta, content));
+	check_eq(logged.lines, 0);
+	check(meta.version >= OLD && meta.version <= NEW + 2);
+	check_eq(meta.epoch, meta.version == OLD ? 1 : 2);
+	for (unsigned i = 0; i < 2 && NEW + 1 + i <= meta.version; i++) {
+		struct choice choice = { .count = 2 };
+		uint8_t *from = content_clean(&meta.geo, NEW + 1 + i);
+
+		memcpy(choice.blocks, turn_blocks[i], sizeof(turn_blocks[i]));
+		mix(&meta, &blocks, &choice, from, expect);
+		free(from);
+	}
+	if (anew && memcmp(content, expect, bytes) != 0) {
+		/* a file that failed, or could not be examined, was made anew: all of one
+		   version, or that and the last turn's */
+		free(expect);
+		expect = content_clean(&meta.geo, meta.version);
+		if (memcmp(content, expect, bytes) != 0) {
+			struct choice last = { .count = 2 };
+			uint8_t *from = content_clean(&meta.geo, NEW + 2);
+
+			free(expect);
+			expect = content_clean(&meta.geo, NEW + 1);
+			memcpy(last.blocks, turn_blocks[1], sizeof(turn_blocks[1]));
+			mix(&meta, &blocks, &last, from, expect);
+			free(from);
+		}
+	} else if (meta.version == OLD) {
+		free(expect);
+		expect = content_clean(&meta.geo, OLD);
+	}
+	check(memcmp(content, expect, bytes) == 0);
+	free(content);
+	free(expect);
+	ol_ckpt_blocks_fini(&blocks);
+	return meta.version;
+}
+
+static void killed_at_any_system_call_a_running_checkpoint_is_at_a_turn(void **state)
+{
+	unsigned seen[NEW + 3] = { 0 };
+	uint64_t last = OLD;
+	unsigned k;
+
+	prepare_running(*state);
+	for (k = 1; killed_at(*state, act_run, k); k++) {
+		uint64_t version = check_turns(*state, false);
+
+		assert_true(k < STOPS_MAX && version >= last); /* later kills, later turns */
+		last = version;
+		seen[version]++;
+		prepare_running(*state);
+	}
+	/* header, four blocks, table, both syncs, rename, sync; then two blocks, table, syncs */
+	assert_in_range(seen[OLD], 2 * 10, STOPS_MAX);
+	assert_in_range(seen[NEW], 2 * 4, STOPS_MAX);
+	assert_in_range(seen[NEW + 1], 2 * 4, STOPS_MAX);
+	assert_in_range(seen[NEW + 2], 2, STOPS_MAX);
+	print_message("killed at %u stops: the old file %u times, turns 0 to 2 %u, %u and %u "
+		      "times\n",
+		      k - 1, seen[OLD], seen[NEW], seen[NEW + 1], seen[NEW + 2]);
+}
+
 #if defined(__x86_64__)
 
 /* What is done to one system call. */
@@ -178,14 +289,16 @@ static bool can_be_harmed(long call, enum harm harm)
 {
 	switch (harm) {
 	case HARM_EIO:
-		return call == SYS_openat || call == SYS_write || call == SYS_fsync ||
-		       call == SYS_close || call == SYS_renameat || call == SYS_renameat2 ||
-		       call == SYS_rename || call == SYS_unlinkat || call == SYS_getdents64 ||
-		       call == SYS_pread64 || call == SYS_fstat || call == SYS_newfstatat;
+		return call == SYS_openat || call == SYS_write || call == SYS_pwrite64 ||
+		       call == SYS_fallocate || call == SYS_fsync || call == SYS_close ||
+		       call == SYS_renameat || call == SYS_renameat2 || call == SYS_rename ||
+		       call == SYS_unlinkat || call == SYS_getdents64 || call == SYS_pread64 ||
+		       call == SYS_fstat || call == SYS_newfstatat;
 	case HARM_EINTR:
-		return call == SYS_write || call == SYS_fsync || call == SYS_pread64;
+		return call == SYS_write || call == SYS_pwrite64 || call == SYS_fallocate ||
+		       call == SYS_fsync || call == SYS_pread64;
 	case HARM_SHORT:
-		return call == SYS_write || call == SYS_pread64;
+		return call == SYS_write || call == SYS_pwrite64 || call == SYS_pread64;
 	}
 	return false;
 }
@@ -287,6 +400,40 @@ static void calls_that_are_interrupted_or_cut_short_are_taken_up_again(void **st
 	assert_int_equal(failures, 0);
 }
 
+/* Every call of a running checkpoint made to fail: the other turns go on, from a new file. */
+static void a_turn_that_fails_leaves_the_one_before_and_the_next_is_tried(void **state)
+{
+	unsigned k, failures = 0;
+	int end;
+
+	prepare_running(*state);
+	for (k = 1; harmed_at(*state, act_run, HARM_EIO, k, &end); k++) {
+		uint64_t version = check_turns(*state, true);
+
+		check(k < STOPS_MAX);
+		failures += end != WROTE;
+		/* only a failure of the last turn leaves the one before */
+		check(version == NEW + 2 || (version == NEW + 1 && end != WROTE));
+		prepare_running(*state);
+	}
+	/* folder, old name, file, room, header, four blocks, table, both syncs, rename, sync; and
+	   twice two blocks, table, both syncs */
+	assert_int_equal(failures, 14 + 2 * 5);
+	print_message("%u calls made to fail, %u of them the turns' own\n", k - 1, failures);
+	for (k = 1; harmed_at(*state, act_run, HARM_EINTR, k, &end); k++) {
+		assert_int_equal(end, WROTE);
+		assert_int_equal(check_turns(*state, false), NEW + 2);
+		prepare_running(*state);
+	}
+	assert_int_equal(k - 1, 10 + 2 * 5);
+	for (k = 1; harmed_at(*state, act_run, HARM_SHORT, k, &end); k++) {
+		assert_int_equal(end, WROTE);
+		assert_int_equal(check_turns(*state, false), NEW + 2);
+		prepare_running(*state);
+	}
+	assert_int_equal(k - 1, 6 + 2 * 3);
+}
+
 static int act_read(const char *dir)
 {
 	struct ol_ckpt_meta meta = meta_of(0, 0);
@@ -335,7 +482,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ckpt_test(killed_at_any_system_call_it_leaves_the_old_or_the_new_one),
+		ckpt_test(killed_at_any_system_call_a_running_checkpoint_is_at_a_turn),
 #if defined(__x86_64__) /* registers are harmed */
+		ckpt_test(a_turn_that_fails_leaves_the_one_before_and_the_next_is_tried),
 		ckpt_test(any_call_that_fails_is_told_and_leaves_no_temporary_file),
 		ckpt_test(calls_that_are_interrupted_or_cut_short_are_taken_up_again),
 		ckpt_test(a_file_that_cannot_be_read_is_passed_over),

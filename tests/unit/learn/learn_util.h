@@ -92,6 +92,36 @@ static inline void assert_no_leak(void (*call)(void *), void *arg)
 	assert_true(mallinfo2().uordblks < live + (size_t)CALLS * BLOCK_MIN);
 }
 
+/* assert_one_line -- err is a line that names what it must, and no more than a line */
+static inline void assert_one_line(const char *err, const char *must_name)
+{
+	assert_true(strlen(err) > 0);
+	assert_null(strchr(err, '\n'));
+	if (strstr(err, must_name) == NULL)
+		fail_msg("\"%s\" does not say \"%s\"", err, must_name);
+}
+
+/* open_good -- a data set that can be opened */
+static inline struct learn_data *open_good(const char *spec)
+{
+	struct learn_data *data = NULL;
+	char err[ERR_LEN] = "";
+
+	if (learn_data_open(spec, &data, err, sizeof(err)) != 0)
+		fail_msg("%s: %s", spec, err);
+	return data;
+}
+
+/* open_bad -- one that cannot, with a line that says all of `says` */
+static inline void open_bad(const char *spec, int code, const char *says)
+{
+	struct learn_data *data = NULL;
+	char err[ERR_LEN] = "";
+
+	assert_int_equal(learn_data_open(spec, &data, err, sizeof(err)), code);
+	assert_one_line(err, says);
+}
+
 /* open_failing -- for assert_no_leak(): a data set that cannot be opened */
 static inline void open_failing(void *spec)
 {
@@ -109,15 +139,6 @@ static inline float *floats(size_t count)
 	if (p == NULL)
 		abort();
 	return p;
-}
-
-/* assert_one_line -- err is a line that names what it must, and no more than a line */
-static inline void assert_one_line(const char *err, const char *must_name)
-{
-	assert_true(strlen(err) > 0);
-	assert_null(strchr(err, '\n'));
-	if (strstr(err, must_name) == NULL)
-		fail_msg("\"%s\" does not say \"%s\"", err, must_name);
 }
 
 #endif /* LEARN_UTIL_H */

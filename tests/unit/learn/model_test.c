@@ -448,6 +448,31 @@ static void models_learn(void **state)
 	assert_true(train("softmax", "synthetic:train=500,test=1000", 0.1f, 0) < 0.3);
 }
 
+static void blocks_cover_the_vector_output_by_output(void **state)
+{
+	static const char *const names[] = { "softmax", "mlp:20,30", "cnn" };
+	static const size_t counts[] = { 10 + 1, 20 + 1 + 30 + 1 + 10 + 1,
+					 16 + 1 + 32 + 1 + 512 + 1 + 10 + 1 };
+	static const uint64_t first[] = { 784, 784, 9 };
+	static const uint64_t last[] = { 10, 10, 10 };
+	uint64_t lengths[600];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct learn_model *model = create(names[i], &image_shape, NULL);
+		size_t sum = 0;
+
+		assert_int_equal(learn_model_blocks(model, NULL), counts[i]);
+		assert_int_equal(learn_model_blocks(model, lengths), counts[i]);
+		for (size_t b = 0; b < counts[i]; b++)
+			sum += lengths[b];
+		assert_int_equal(sum, learn_model_param_count(model));
+		assert_int_equal(lengths[0], first[i]);
+		assert_int_equal(lengths[counts[i] - 1], last[i]);
+		learn_model_destroy(model);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -462,6 +487,7 @@ int main(void)
 		cmocka_unit_test(eval_counts_and_sums),
 		cmocka_unit_test(extreme_weights_give_finite_losses_and_nan_shows),
 		cmocka_unit_test(models_learn),
+		cmocka_unit_test(blocks_cover_the_vector_output_by_output),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

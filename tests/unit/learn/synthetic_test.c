@@ -6,16 +6,6 @@
 #include "learn/data.h"
 #include "unit/learn/learn_util.h"
 
-static struct learn_data *open_good(const char *spec)
-{
-	struct learn_data *data = NULL;
-	char err[ERR_LEN] = "";
-
-	if (learn_data_open(spec, &data, err, sizeof(err)) != 0)
-		fail_msg("%s: %s", spec, err);
-	return data;
-}
-
 static void the_specification_is_obeyed(void **state)
 {
 	struct learn_data *data = open_good("synthetic");

@@ -43,13 +43,84 @@ static void words_come_in_any_order_and_number(void **state)
 	assert_int_equal(set.steps, 100);
 }
 
+static void a_part_needs_a_selection_and_is_handed_on_as_it_is(void **state)
+{
+	static const char *const good[] = {
+		"priority,r=1/8,every=8steps",
+		"every=3s,round-robin,r=0.25,dir=/a b",
+		"r=1/3,random,every=7steps,dir=x",
+		"priority",
+		"priority,r=1,every=1steps",
+		"full,keep=9,every=20ms",
+		"priority,r=0.000000001,every=1000000000steps",
+	};
+	struct ol_ckpt_set set = parsed("priority,r=1/8,every=8steps");
+
+	(void)state;
+	assert_int_equal(set.selection, OL_SELECT_PRIORITY);
+	assert_true(set.fraction == 0.125 && set.steps == 8);
+	set = parsed("random,r=0.5,every=2s");
+	assert_int_equal(set.selection, OL_SELECT_RANDOM);
+	assert_true(set.fraction == 0.5 && set.ms == 2000);
+	set = parsed("round-robin");
+	assert_int_equal(set.selection, OL_SELECT_ROUND_ROBIN);
+	assert_true(set.fraction == 0.125);
+	set = parsed(NULL);
+	assert_int_equal(set.selection, OL_SELECT_FULL);
+	assert_true(set.fraction == 1.0);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		struct ol_ckpt_set first = parsed(good[i]), again;
+		char text[OL_CKPT_TEXT_MAX];
+
+		again = parsed(ol_ckpt_set_text(&first, text));
+		assert_true(again.steps == first.steps && again.ms == first.ms);
+		assert_true(again.keep == first.keep && again.selection == first.selection);
+		assert_true(again.fraction == first.fraction);
+		assert_string_equal(again.dir, first.dir);
+	}
+}
+
 static void other_words_are_refused(void **state)
 {
 	static const char *const bad[] = {
-		"",          "every",       "every=",    "every=0steps", "every=5",
-		"every=0s",  "every=100us", "every=-1s", "keep=0",       "keep=",
-		"keep=9999", "keep=3x",     "dir=",      "dir=a,b",      "often=yes",
-		"every=5s,", ",dir=a",
+		"",
+		"every",
+		"every=",
+		"every=0steps",
+		"every=5",
+		"every=0s",
+		"every=100us",
+		"every=-1s",
+		"keep=0",
+		"keep=",
+		"keep=9999",
+		"keep=3x",
+		"dir=",
+		"dir=a,b",
+		"often=yes",
+		"every=5s,",
+		",dir=a",
+		"priority,r=0",
+		"priority,r=0/8",
+		"priority,r=1.01",
+		"priority,r=9/8",
+		"priority,r=1/0",
+		"priority,r=",
+		"priority,r=/",
+		"priority,r=1/",
+		"priority,r=-1/8",
+		"priority,r=x",
+		"priority,r=1/8x",
+		"priority,r=0.1.2",
+		"priority,r=nan",
+		"priority,r=1e-3",
+		"r=1/8",
+		"full,r=1/8",
+		"priority,keep=3",
+		"prio",
+		"priority,r=1/8,every=7steps",
+		"priority,r=1/8,every=7ms",
+		"priority=1",
 	};
 
 	(void)state;
@@ -104,6 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_come_in_any_order_and_number),
+		cmocka_unit_test(a_part_needs_a_selection_and_is_handed_on_as_it_is),
 		cmocka_unit_test(other_words_are_refused),
 		cmocka_unit_test(a_folder_of_any_length_is_taken_or_refused),
 		cmocka_unit_test(a_job_is_its_model_data_seed_and_optimizer),

@@ -375,7 +375,7 @@ static void test_a_connection_that_is_cut_leaves_the_lease(void **unused)
 	house_start(&house, NULL);
 	guest_open(&a, house.addr);
 	raw = raw_open(house.addr);
-	assert_int_equal(raw_enter(raw, "test-job", 1500, &frame), OL_COORD_WELCOME);
+	assert_int_equal(raw_enter(raw, "test-job", 4000, &frame), OL_COORD_WELCOME);
 	raw_send(raw, &join);
 	guest_wait(&a, 0, has_member, 9, "a member", &seen);
 	raw_send(raw, &bad);
@@ -401,7 +401,7 @@ static void test_the_seventeenth_server_waits_for_a_place(void **unused)
 		struct ol_member one = server_make(i + 1);
 
 		opts = guest_opts(&guests[i], house.addr);
-		opts.lease_ms = 2000;
+		opts.lease_ms = 4000;
 		guest_enter(&guests[i], &opts);
 		assert_int_equal(ol_coord_join(guests[i].coord, 0, &one), 0);
 		if (i < OL_MEMBERS_MAX)

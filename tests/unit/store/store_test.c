@@ -171,6 +171,71 @@ static void test_good_gradients_of_a_step_survive_a_bad_one(void **unused)
 	fixture_free(f);
 }
 
+/* Two gradients with these factors; what is measured must be of what goes into the step. */
+static void norms_are(struct fixture *f, const float scales[2], bool gathered)
+{
+	struct ol_contribution c[2] = {
+		{ .grad = f->grad[0], .seq = 1, .grads = 1, .scale = scales[0], .worker = 0 },
+		{ .grad = f->grad[2], .seq = 1, .grads = 1, .scale = scales[1], .worker = 1 },
+	};
+	double one = 0.0, both = 0.0;
+	float sum[LEN];
+
+	for (int i = 0; i < LEN; i++) {
+		double a = (double)(f->grad[0][i] * scales[0]);
+		double b = (double)(f->grad[2][i] * scales[1]);
+
+		one += a * a + b * b;
+		both += (a + b) * (a + b) / 4.0;
+	}
+	f->store.want_norms = true;
+	if (gathered)
+		assert_int_equal(ol_store_gather(&f->store, c, 2, sum), 2);
+	else
+		assert_int_equal(ol_store_apply(&f->store, c, 2, 1), 2);
+	assert_true(fabs(f->store.norms.sum - one) <= 1e-6 * one);
+	assert_true(fabs(f->store.norms.mean - both) <= 1e-6 * both);
+}
+
+static void test_norms_are_of_what_goes_into_a_step(void **unused)
+{
+	static const float scales[][2] = { { 1.0f, 1.0f }, { 0.5f, 1.0f }, { 1.0f, -2.0f } };
+
+	(void)unused;
+	for (unsigned i = 0; i < 12; i++) {
+		struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
+
+		for (int k = 0; k < LEN; k++)
+			f->grad[2][k] = (float)(k % 7) - 3.0f;
+		f->rule.sum = i % 2;
+		f->store.rule.sum = i % 2;
+		norms_are(f, scales[i / 4], i / 2 % 2 == 0);
+		fixture_free(f);
+	}
+}
+
+static void test_norms_leave_out_a_bad_gradient_and_cost_no_bit(void **unused)
+{
+	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD), *g = fixture_make(OL_OPTIMIZER_SGD);
+	float bad[LEN] = { 0 };
+	struct ol_contribution c[2] = {
+		{ .grad = f->grad[1], .seq = 1, .grads = 1, .scale = 1.0f, .worker = 0 },
+		{ .grad = bad, .seq = 1, .grads = 1, .scale = 1.0f, .worker = 1 },
+	};
+
+	(void)unused;
+	bad[LEN - 1] = NAN;
+	f->store.want_norms = true;
+	assert_int_equal(ol_store_apply(&f->store, c, 2, 1), 1);
+	assert_true(f->store.norms.sum == 4.0 * LEN); /* whole numbers: exact */
+	assert_true(f->store.norms.mean == 4.0 * LEN);
+	assert_int_equal(ol_store_apply(&g->store, c, 2, 1), 1);
+	assert_memory_equal(ol_store_weights(&f->store), ol_store_weights(&g->store),
+			    LEN * sizeof(float));
+	fixture_free(f);
+	fixture_free(g);
+}
+
 static void test_geometry_that_cannot_be_is_refused(void **unused)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_ADAM);
@@ -277,6 +342,8 @@ int main(void)
 		cmocka_unit_test(test_the_published_and_the_pinned_are_never_targets),
 		cmocka_unit_test(test_a_dropped_gradient_leaves_no_trace),
 		cmocka_unit_test(test_good_gradients_of_a_step_survive_a_bad_one),
+		cmocka_unit_test(test_norms_are_of_what_goes_into_a_step),
+		cmocka_unit_test(test_norms_leave_out_a_bad_gradient_and_cost_no_bit),
 		cmocka_unit_test(test_geometry_that_cannot_be_is_refused),
 		cmocka_unit_test(test_shards_cover_every_parameter_once),
 	};

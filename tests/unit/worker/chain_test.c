@@ -541,6 +541,37 @@ static void a_chain_that_shrinks_to_its_head_is_asked_anew(void **unused)
 	check(ol_weights(world.worker, NULL)[0] == 2.0f);
 }
 
+/* Which of them was dropped nobody can tell any more; how many the table does. */
+static void a_welcome_tells_how_many_took_effect(void **unused)
+{
+	unsigned late = 0;
+	struct ol_op ops[4];
+
+	(void)unused;
+	worker_open("ABC");
+	for (unsigned i = 0; i < 4; i++)
+		push(1.0f, &ops[i]);
+	until(server(A)->push_count == 4);
+	dies(A); /* it dropped 2 */
+	dies(C); /* it committed 1 and 3 */
+	view_set("B", false);
+	puppet_publish(server(B), 2, 2.0f, 3);
+	server(B)->dropped = 1;
+	let_in(B, OL_ROLE_WORKER, 3);
+	until(ops[0].done && ops[1].done && ops[2].done);
+	for (unsigned i = 0; i < 3; i++)
+		late += ops[i].status == OL_E_LATE;
+	check_eq(late, 1);
+	check_ok(ops[2].status); /* the newest is what the table names */
+	until(server(B)->push_count == 1);
+	check_eq(server(B)->pushes[0].seq, 4);
+	commit(server(B), OL_ROLE_WORKER, 4);
+	until(ops[3].done);
+	check_eq(stat_of().applied, 3);
+	check_eq(stat_of().late, 1);
+	check_eq(stat_of().lost, 0);
+}
+
 static void a_chain_that_was_lost_is_founded_from_the_mirror(void **unused)
 {
 	struct ol_op one, two;
@@ -688,6 +719,7 @@ int main(void)
 		story(what_the_tail_had_passed_over_before_a_head_died_is_found_out_too),
 		story(the_tails_silence_says_nothing_of_what_the_new_head_has),
 		story(a_tail_that_is_lost_changes_nothing_at_the_head),
+		story(a_welcome_tells_how_many_took_effect),
 		story(a_tail_behind_what_is_committed_is_not_taken),
 		story(a_view_that_changes_while_joining_is_followed),
 		story(a_chain_that_grows_gets_nothing_twice),

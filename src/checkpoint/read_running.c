@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* read_running.c -- the newest running checkpoint of a shard, put together from its blocks */
+
+#include "checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/load.h"
+#include "checkpoint/running.h"
+#include "checkpoint/write.h"
+#include "outlast.h"
+
+/* A file that is being read. */
+struct source {
+	int fd;
+	const struct ol_ckpt_blocks *blocks;
+	struct ol_ckpt_header header;
+	struct ol_geometry geo;
+	uint8_t *content; /* owned; that of the file's geometry */
+	uint8_t *copies[2]; /* owned; room for the largest */
+	struct ol_running_head table; /* of the copy that was taken */
+	uint32_t ahead; /* blocks of which only a copy newer than the table is whole */
+};
+
+static void source_fini(struct source *source)
+{
+	free(source->content);
+	free(source->copies[0]);
+	free(source->copies[1]);
+}
+
+static int source_init(struct source *source, char *why)
+{
+	uint64_t most = source->header.table_bytes;
+
+	for (uint32_t i = 0; i < source->blocks->count; i++) {
+		uint64_t bytes = ol_running_bytes(&source->header, source->blocks, i);
+
+		most = bytes > most ? bytes : most;
+	}
+	source->content = calloc(1, source->header.content_bytes);
+	source->copies[0] = malloc(most);
+	source->copies[1] = malloc(most);
+	if (source->content != NULL && source->copies[0] != NULL && source->copies[1] != NULL)
+		return 0;
+	return ol_ckpt_failed(why, -ENOMEM, "there is no memory for its %" PRIu64 " bytes",
+			      source->header.content_bytes);
+}
+
+/* Is this the header of what is wanted? Then its sizes follow from its few numbers. */
+static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes,
+			const struct ol_ckpt_meta *meta, const struct ol_ckpt_blocks *blocks,
+			char *why)
+{
+	struct ol_ckpt_meta its = {
+		.geo = ol_ckpt_header_geo(header),
+		.job_id = header->job_id,
+		.version = header->version,
+		.epoch = header->epoch,
+		.optimizer = header->optimizer,
+	};
+	struct ol_ckpt_header again;
+
+	if (!ol_ckpt_header_sound(header, OL_RUNNING_MAGIC, why) ||
+	    !ol_ckpt_header_wanted(header, meta, why))
+		return OL_E_NO_CHECKPOINT;
+	if (header->partition != blocks->digest || header->block_count != blocks->count)
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				      "header: its %" PRIu32 " blocks are of partition %016" PRIx64
+				      ", wanted are %" PRIu32 " of %016" PRIx64,
+				      header->block_count, header->partition, blocks->count,
+				      blocks->digest);
+	if (ol_running_header_make(&its, blocks, &again) != 0 ||
+	    memcmp(header, &again, sizeof(again)) != 0)
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				      "header: its sizes do not follow from its geometry");
+	if (file_bytes != header->file_bytes)
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				      "it has %" PRIu64 " bytes, and not %" PRIu64, file_bytes,
+				      header->file_bytes);
+	return 0;
+}
+
+/*
+ * Of the two copies of a block (or the table) at off, the newest that is whole and, if there is
+ * one, not newer than turn `newest`. -1: neither is whole. *ret_why: the last cause.
+ */
+static int copy_choose(struct source *source, uint32_t index, uint64_t off, uint64_t newest,
+		       struct ol_running_head *ret_head, int *ret_why)
+{
+	uint64_t bytes = ol_running_bytes(&source->header, source->blocks, index);
+	struct ol_running_head heads[2];
+	int best = -1;
+
+	*ret_why = 0;
+	for (int i = 0; i < 2; i++) {
+		int rc = ol_ckpt_read_at(source->fd, source->copies[i], bytes,
+					 off + (uint64_t)i * ol_running_stride(bytes));
+		bool fits, better;
+
+		if (rc != 0)
+			*ret_why = rc;
+		if (rc != 0 || !ol_running_whole(&source->header, source->copies[i], bytes, index))
+			continue;
+		memcpy(&heads[i], source->copies[i], sizeof(heads[i]));
+		fits = heads[i].turn <= newest;
+		better = best < 0 ||
+			 (fits ? heads[best].turn > newest || heads[i].turn > heads[best].turn
+			       : heads[best].turn > newest && heads[i].turn < heads[best].turn);
+		if (better)
+			best = i;
+	}
+	if (best >= 0)
+		*ret_head = heads[best];
+	return best;
+}
+
+/* One block, or the table, into the content */
+static int part_load(struct source *source, uint32_t index, uint64_t off, char *why)
+{
+	bool table = index == OL_RUNNING_TABLE;
+	struct ol_running_head head;
+	char what[80];
+	int cause, at;
+
+	at = copy_choose(source, index, off, table ? UINT64_MAX : source->table.turn, &head,
+			 &cause);
+	if (at < 0) {
+		snprintf(what, sizeof(what), "block %" PRIu32 " of %" PRIu32, index,
+			 source->blocks->count);
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT, "%s: neither of its copies %s%s",
+				      table ? "table" : what,
+				      cause != 0 ? "can be read: " : "is whole",
+				      cause != 0 ? ol_status_str(cause) : "");
+	}
+	ol_running_scatter(&source->geo, source->blocks, index, source->copies[at] + sizeof(head),
+			   source->content);
+	if (table)
+		source->table = head;
+	else
+		source->ahead += head.turn > source->table.turn;
+	return 0;
+}
+
+static int parts_load(struct source *source, char *why)
+{
+	uint64_t off = sizeof(source->header);
+	int rc = part_load(source, OL_RUNNING_TABLE, off, why);
+
+	off += 2 * ol_running_stride(source->header.table_bytes);
+	for (uint32_t i = 0; rc == 0 && i < source->blocks->count; i++) {
+		rc = part_load(source, i, off, why);
+		off += 2 * ol_running_stride(ol_running_bytes(&source->header, source->blocks, i));
+	}
+	return rc;
+}
+
+/* An open file: as read_file() of read.c; version: that of its table */
+static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ckpt_blocks *blocks,
+		     const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content,
+		     char *why)
+{
+	struct source source = { .fd = fd, .blocks = blocks };
+	uint64_t file_bytes;
+	int rc = ol_ckpt_load_raw(fd, &source.header, &file_bytes, why);
+
+	if (rc == 0)
+		rc = header_check(&source.header, file_bytes, meta, blocks, why);
+	if (rc == 0 && source.header.epoch != name->epoch)
+		rc = ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				    "header: it is of epoch %" PRIu32
+				    ", and not what its name says",
+				    source.header.epoch);
+	if (rc != 0)
+		return rc;
+	source.geo = ol_ckpt_header_geo(&source.header);
+	rc = source_init(&source, why);
+	if (rc == 0)
+		rc = parts_load(&source, why);
+	if (rc == 0 && floor != NULL && name->epoch == floor->epoch &&
+	    source.table.version <= floor->version)
+		rc = -ENOENT;
+	if (rc == 0 && !ol_ckpt_fit(&source.geo, source.content, &meta->geo, content, why))
+		rc = OL_E_GEOMETRY;
+	if (rc == 0)
+		meta->version = source.table.version;
+	if (rc == 0 && source.ahead > 0)
+		ol_log(OL_LOG_WARN,
+		       "running checkpoint of shard %u: %u blocks are newer than its table: "
+		       "some updates may be in them twice",
+		       meta->geo.shard, source.ahead);
+	source_fini(&source);
+	return rc;
+}
+
+static int read_name(int dir_fd, const struct ol_ckpt_name *name,
+		     const struct ol_ckpt_blocks *blocks, const struct ol_ckpt_meta *floor,
+		     struct ol_ckpt_meta *meta, void *content, char *why)
+{
+	char text[OL_CKPT_NAME_MAX];
+	int fd, rc;
+
+	if (name->job_id != meta->job_id)
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				      "it is of job %016" PRIx64 ", wanted is %016" PRIx64,
+				      name->job_id, meta->job_id);
+	ol_ckpt_name_format(name, text);
+	/* O_NONBLOCK: a pipe of that name must not hold us up */
+	fd = openat(dir_fd, text, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0) {
+		rc = errno == EMFILE || errno == ENFILE ? -errno : OL_E_NO_CHECKPOINT;
+		return ol_ckpt_failed(why, rc, "it cannot be opened: %s", ol_status_str(-errno));
+	}
+	rc = read_file(fd, name, blocks, floor, meta, content, why);
+	close(fd);
+	return rc;
+}
+
+static int read_names(int dir_fd, const char *dir, const struct ol_ckpt_blocks *blocks,
+		      const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content)
+{
+	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
+	struct ol_ckpt_name *names = NULL;
+	size_t count = 0;
+	int rc = ol_ckpt_folder_list(dir_fd, meta->job_id, meta->geo.shard, true, &names, &count);
+
+	if (rc != 0)
+		return rc;
+	rc = -ENOENT;
+	for (size_t i = 0; i < count; i++) {
+		if (names[i].temporary || (floor != NULL && names[i].job_id == meta->job_id &&
+					   names[i].epoch < floor->epoch))
+			continue;
+		rc = read_name(dir_fd, &names[i], blocks, floor, meta, content, why);
+		if (rc == 0)
+			meta->epoch = names[i].epoch;
+		if (rc == 0 || rc == -ENOENT)
+			break;
+		ol_ckpt_name_format(&names[i], text);
+		ol_log(OL_LOG_WARN, "running checkpoint %s: not used: %s (folder %s)", text, why,
+		       dir);
+		/* so it would be with an older one, and this one may be whole */
+		if (rc != OL_E_NO_CHECKPOINT)
+			break;
+	}
+	free(names);
+	return rc;
+}
+
+int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
+			 const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content)
+{
+	int dir_fd = ol_ckpt_folder_open(dir), rc;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	rc = read_names(dir_fd, dir, blocks, floor, meta, content);
+	close(dir_fd);
+	return rc;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* running.c -- a running checkpoint: what its file is, and turns into it */
+
+#include "checkpoint/running.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/write.h"
+
+struct ol_running {
+	const char *dir;
+	struct ol_ckpt_meta meta; /* version and epoch: of what was taken last */
+	struct ol_ckpt_running_opts opts;
+	struct ol_ckpt_header header; /* of the file */
+	uint8_t *saved; /* z: a snapshot's content, of blocks of different ages */
+	double *distance;
+	uint32_t *chosen; /* blocks of this turn, ascending … */
+	uint32_t chosen_count;
+	bool whole; /* … which are all */
+	uint8_t *newer; /* which copy of a block is the newest, 0 or 1; the table's behind them */
+	uint8_t *copy; /* room for the largest */
+	uint64_t turn;
+	uint64_t bytes; /* written in this turn */
+	int fd; /* of the file; -1: it has to be made */
+};
+
+int ol_running_header_make(const struct ol_ckpt_meta *meta, const struct ol_ckpt_blocks *blocks,
+			   struct ol_ckpt_header *ret_header)
+{
+	struct ol_ckpt_header header;
+	int rc = ol_ckpt_header_make(meta, &header);
+
+	if (rc != 0)
+		return rc;
+	header.magic = OL_RUNNING_MAGIC;
+	header.block_bytes = 0;
+	header.block_count = blocks->count;
+	header.table_bytes =
+		(uint32_t)(sizeof(struct ol_running_head) + ol_layout_table_bytes(&meta->geo));
+	header.partition = blocks->digest;
+	header.file_bytes = sizeof(header) + 2 * ol_running_stride(header.table_bytes);
+	for (uint32_t i = 0; i < blocks->count; i++)
+		header.file_bytes += 2 * ol_running_stride(ol_running_bytes(&header, blocks, i));
+	header.header_crc = ol_ckpt_crc(&header, offsetof(struct ol_ckpt_header, header_crc));
+	*ret_header = header;
+	return 0;
+}
+
+uint64_t ol_running_bytes(const struct ol_ckpt_header *header, const struct ol_ckpt_blocks *blocks,
+			  uint32_t index)
+{
+	if (index == OL_RUNNING_TABLE)
+		return header->table_bytes;
+	return sizeof(struct ol_running_head) +
+	       ol_ckpt_block_floats(blocks, index) * sizeof(float) * (1 + header->state_vectors);
+}
+
+/* Where block `index` begins in vector v of a snapshot's content */
+static uint64_t part_off(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+			 uint32_t index, uint32_t v)
+{
+	return ol_layout_table_bytes(geo) + v * ol_layout_vector_bytes(geo) +
+	       blocks->first[index] * sizeof(float);
+}
+
+void ol_running_gather(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+		       uint32_t index, const uint8_t *content, uint8_t *ret_block)
+{
+	uint64_t bytes;
+
+	if (index == OL_RUNNING_TABLE) {
+		memcpy(ret_block, content, ol_layout_table_bytes(geo));
+		return;
+	}
+	bytes = ol_ckpt_block_floats(blocks, index) * sizeof(float);
+	for (uint32_t v = 0; v <= geo->state_vectors; v++)
+		memcpy(ret_block + v * bytes, content + part_off(geo, blocks, index, v), bytes);
+}
+
+void ol_running_scatter(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+			uint32_t index, const uint8_t *block, uint8_t *ret_content)
+{
+	uint64_t bytes;
+
+	if (index == OL_RUNNING_TABLE) {
+		memcpy(ret_content, block, ol_layout_table_bytes(geo));
+		return;
+	}
+	bytes = ol_ckpt_block_floats(blocks, index) * sizeof(float);
+	for (uint32_t v = 0; v <= geo->state_vectors; v++)
+		memcpy(ret_content + part_off(geo, blocks, index, v), block + v * bytes, bytes);
+}
+
+static uint32_t crc_of(const struct ol_ckpt_header *header, const void *copy, uint64_t bytes)
+{
+	struct ol_running_head head;
+	uint32_t parts[2];
+
+	memcpy(&head, copy, sizeof(head));
+	head.crc = header->header_crc;
+	parts[0] = ol_ckpt_crc(&head, sizeof(head));
+	parts[1] = ol_ckpt_crc((const uint8_t *)copy + sizeof(head), bytes - sizeof(head));
+	return ol_ckpt_crc(parts, sizeof(parts));
+}
+
+void ol_running_seal(const struct ol_ckpt_header *header, void *copy, uint64_t bytes)
+{
+	uint32_t crc = crc_of(header, copy, bytes);
+
+	memcpy((uint8_t *)copy + offsetof(struct ol_running_head, crc), &crc, sizeof(crc));
+}
+
+bool ol_running_whole(const struct ol_ckpt_header *header, const void *copy, uint64_t bytes,
+		      uint32_t index)
+{
+	struct ol_running_head head;
+
+	memcpy(&head, copy, sizeof(head));
+	return head.index == index && head.crc == crc_of(header, copy, bytes);
+}
+
+int ol_running_create(const char *dir, const struct ol_ckpt_meta *meta,
+		      const struct ol_ckpt_running_opts *opts, struct ol_running **ret_running)
+{
+	const struct ol_ckpt_blocks *blocks = opts->blocks;
+	struct ol_running *running = calloc(1, sizeof(*running));
+	uint64_t most;
+	int rc;
+
+	if (running == NULL)
+		return -ENOMEM;
+	running->dir = dir;
+	running->meta = *meta;
+	running->opts = *opts;
+	running->fd = -1;
+	rc = ol_running_header_make(meta, blocks, &running->header);
+	if (rc != 0)
+		goto err;
+	most = running->header.table_bytes;
+	for (uint32_t i = 0; i < blocks->count; i++) {
+		uint64_t bytes = ol_running_bytes(&running->header, blocks, i);
+
+		most = bytes > most ? bytes : most;
+	}
+	running->saved = calloc(1, running->header.content_bytes);
+	running->distance = calloc(blocks->count, sizeof(*running->distance));
+	running->chosen = calloc(blocks->count, sizeof(*running->chosen));
+	running->newer = calloc((size_t)blocks->count + 1, 1);
+	running->copy = malloc(most);
+	if (running->saved == NULL || running->distance == NULL || running->chosen == NULL ||
+	    running->newer == NULL || running->copy == NULL) {
+		rc = -ENOMEM;
+		goto err;
+	}
+	*ret_running = running;
+	return 0;
+err:
+	ol_running_destroy(running);
+	return rc;
+}
+
+void ol_running_destroy(struct ol_running *running)
+{
+	if (running == NULL)
+		return;
+	if (running->fd >= 0)
+		close(running->fd);
+	free(running->saved);
+	free(running->distance);
+	free(running->chosen);
+	free(running->newer);
+	free(running->copy);
+	free(running);
+}
+
+/* Euclidean. What has become infinite, or no number, has moved infinitely far. */
+static double moved(const float *now, const float *saved, uint64_t count)
+{
+	double sums[4] = { 0.0 }, sum;
+	uint64_t i;
+
+	for (i = 0; i + 4 <= count; i += 4) {
+		for (unsigned lane = 0; lane < 4; lane++) {
+			double d = (double)now[i + lane] - (double)saved[i + lane];
+
+			sums[lane] += d * d;
+		}
+	}
+	for (; i < count; i++) {
+		double d = (double)now[i] - (double)saved[i];
+
+		sums[0] += d * d;
+	}
+	sum = sqrt(sums[0] + sums[1] + sums[2] + sums[3]);
+	return isfinite(sum) ? sum : (double)INFINITY;
+}
+
+static void choose(struct ol_running *running, const uint8_t *content)
+{
+	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
+	uint64_t off = ol_layout_table_bytes(&running->meta.geo);
+	const float *now = (const float *)(const void *)(content + off);
+	const float *saved = (const float *)(const void *)(running->saved + off);
+
+	for (uint32_t i = 0; running->opts.measure && i < blocks->count; i++)
+		running->distance[i] = moved(now + blocks->first[i], saved + blocks->first[i],
+					     ol_ckpt_block_floats(blocks, i));
+	running->chosen_count = running->opts.choose(
+		running->opts.choose_arg, running->opts.measure ? running->distance : NULL,
+		running->chosen);
+}
+
+/* Straight from one content to the other */
+static void save(struct ol_running *running, const uint8_t *content, uint32_t index)
+{
+	const struct ol_geometry *geo = &running->meta.geo;
+	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
+	uint64_t bytes = ol_ckpt_block_floats(blocks, index) * sizeof(float);
+
+	for (uint32_t v = 0; v <= geo->state_vectors; v++) {
+		uint64_t off = part_off(geo, blocks, index, v);
+
+		memcpy(running->saved + off, content + off, bytes);
+	}
+}
+
+/* The file is still ours to write into: nobody has removed it, or put another in its place. */
+static bool file_there(const struct ol_running *running)
+{
+	struct stat stat;
+
+	return running->fd >= 0 && fstat(running->fd, &stat) == 0 && stat.st_nlink > 0;
+}
+
+void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
+		     uint32_t epoch, bool whole)
+{
+	uint32_t count = running->opts.blocks->count;
+
+	if (running->fd >= 0 && (epoch != running->meta.epoch || !file_there(running))) {
+		close(running->fd);
+		running->fd = -1;
+	}
+	running->meta.version = version;
+	running->meta.epoch = epoch;
+	running->turn = running->fd >= 0 ? running->turn + 1 : 0;
+	running->whole = whole || running->fd < 0;
+	if (running->whole) {
+		for (uint32_t i = 0; i < count; i++)
+			running->chosen[i] = i;
+		running->chosen_count = count;
+		memcpy(running->saved, content, running->header.content_bytes);
+		return;
+	}
+	choose(running, content);
+	running->whole = running->chosen_count == count;
+	for (uint32_t i = 0; i < running->chosen_count; i++)
+		save(running, content, running->chosen[i]);
+	memcpy(running->saved, content, ol_layout_table_bytes(&running->meta.geo));
+}
+
+static int put_at(int fd, const void *bytes, uint64_t count, uint64_t off)
+{
+	const uint8_t *at = bytes;
+
+	while (count > 0) {
+		ssize_t put = pwrite(fd, at, count, (off_t)off);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return put < 0 ? -errno : -EIO;
+		at += put;
+		off += (uint64_t)put;
+		count -= (uint64_t)put;
+	}
+	return 0;
+}
+
+/* One copy at off; over the older one, unless the file is new. */
+static int copy_put(struct ol_running *running, int fd, uint32_t index, uint64_t off)
+{
+	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
+	uint8_t *newer = &running->newer[index == OL_RUNNING_TABLE ? blocks->count : index];
+	uint64_t bytes = ol_running_bytes(&running->header, blocks, index);
+	struct ol_running_head head = { .turn = running->turn,
+					.version = running->meta.version,
+					.index = index };
+	int rc;
+
+	*newer = running->turn == 0 ? 0 : !*newer;
+	memcpy(running->copy, &head, sizeof(head));
+	ol_running_gather(&running->meta.geo, blocks, index, running->saved,
+			  running->copy + sizeof(head));
+	ol_running_seal(&running->header, running->copy, bytes);
+	rc = put_at(fd, running->copy, bytes, off + *newer * ol_running_stride(bytes));
+	running->bytes += bytes;
+	return rc;
+}
+
+/* The chosen blocks, durable, and then the table */
+static int turn_put(struct ol_running *running, int fd, char *why)
+{
+	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
+	uint64_t off = sizeof(running->header) + 2 * ol_running_stride(running->header.table_bytes);
+	uint32_t next = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < blocks->count && next < running->chosen_count; i++) {
+		if (running->chosen[next] == i) {
+			next++;
+			rc = copy_put(running, fd, i, off);
+			if (rc != 0)
+				return ol_ckpt_failed(why, rc,
+						      "cannot write block %" PRIu32 " of %" PRIu32,
+						      i, blocks->count);
+		}
+		off += 2 * ol_running_stride(ol_running_bytes(&running->header, blocks, i));
+	}
+	rc = ol_ckpt_sync(fd);
+	if (rc != 0)
+		return ol_ckpt_failed(why, rc, "cannot make its blocks durable");
+	rc = copy_put(running, fd, OL_RUNNING_TABLE, sizeof(running->header));
+	if (rc != 0)
+		return ol_ckpt_failed(why, rc, "cannot write its table");
+	rc = ol_ckpt_sync(fd);
+	return rc == 0 ? 0 : ol_ckpt_failed(why, rc, "cannot make its table durable");
+}
+
+/* Room for all that will ever be in it: a turn that finds the disk full would be a pity. */
+static int room_make(int fd, uint64_t bytes)
+{
+	int rc;
+
+	do {
+		rc = posix_fallocate(fd, 0, (off_t)bytes);
+	} while (rc == EINTR);
+	return -rc;
+}
+
+static int file_make(struct ol_running *running, int dir_fd, const struct ol_ckpt_name *name,
+		     char *why)
+{
+	struct ol_ckpt_header *header = &running->header;
+	int fd, rc;
+
+	rc = ol_running_header_make(&running->meta, running->opts.blocks, header);
+	if (rc != 0)
+		return ol_ckpt_failed(why, rc, "cannot put it together");
+	fd = ol_ckpt_temporary_make(dir_fd, name, why);
+	if (fd < 0)
+		return fd;
+	rc = room_make(fd, header->file_bytes);
+	if (rc != 0)
+		ol_ckpt_failed(why, rc, "cannot make room for its %" PRIu64 " bytes",
+			       header->file_bytes);
+	if (rc == 0) {
+		rc = put_at(fd, header, sizeof(*header), 0);
+		if (rc != 0)
+			ol_ckpt_failed(why, rc, "cannot write its header");
+	}
+	running->bytes += sizeof(*header);
+	if (rc == 0)
+		rc = turn_put(running, fd, why);
+	rc = ol_ckpt_temporary_end(dir_fd, name, rc, why);
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	ol_ckpt_folder_sweep(dir_fd, name, 1);
+	running->fd = fd;
+	return 0;
+}
+
+/* A new file in the folder, in place of all of earlier epochs */
+static int anew(struct ol_running *running, const struct ol_ckpt_name *name, char *why)
+{
+	int dir_fd = ol_ckpt_folder_open(running->dir), rc;
+
+	if (dir_fd < 0)
+		return ol_ckpt_failed(why, dir_fd, "cannot open the folder");
+	rc = file_make(running, dir_fd, name, why);
+	close(dir_fd);
+	return rc;
+}
+
+void ol_running_write(struct ol_running *running, struct ol_ckpt_result *result)
+{
+	struct ol_ckpt_name name = ol_ckpt_name_of(&running->meta);
+	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
+
+	name.running = true;
+	name.version = 0;
+	running->bytes = 0;
+	result->status =
+		running->fd < 0 ? anew(running, &name, why) : turn_put(running, running->fd, why);
+	if (result->status == 0) {
+		result->bytes = running->bytes;
+		result->blocks = running->chosen_count;
+		result->whole = running->whole;
+		return;
+	}
+	/* what the file has and what not is not known any more */
+	if (running->fd >= 0)
+		close(running->fd);
+	running->fd = -1;
+	ol_ckpt_name_format(&name, text);
+	snprintf(result->err, sizeof(result->err), "running checkpoint %s: %s: %s%s (folder %s)",
+		 text, why, ol_status_str(result->status), ol_ckpt_remedy(result->status),
+		 running->dir);
+}

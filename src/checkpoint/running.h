@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * running.h -- what a running checkpoint's file is, byte by byte, and the half that writes it
+ *
+ *	offset          size            part
+ *	0               4096            header: struct ol_ckpt_header, its version that of the first
+ *	                                turn, table_bytes the size of a copy of the table
+ *	4096            2 copies        table: head and applied table of a snapshot
+ *	…               2 copies        block 0: its weights, then each vector of optimizer state
+ *	…               2 copies        block 1 …
+ *
+ * A copy is a struct ol_running_head and what it is of, on pages of its own: a page that is torn
+ * costs one copy of one block. Written are the bytes of a copy alone, not the rest of its last
+ *page.
+ *
+ * Turns are numbered from 0, the making of the file. A turn writes the blocks that were chosen,
+ *each over the older of its copies, makes them durable, and then does the same with the table. So
+ * whatever a turn is stopped by, the one before it is still there, whole.
+ */
+#ifndef OL_CHECKPOINT_RUNNING_H
+#define OL_CHECKPOINT_RUNNING_H
+
+#include <assert.h>
+
+#include "checkpoint/format.h"
+
+#define OL_RUNNING_MAGIC UINT64_C(0x0a0d4e524b434c4f) /* "OLCKRN\r\n" */
+#define OL_RUNNING_TABLE UINT32_MAX /* index of the table */
+
+/* In front of each copy. */
+struct ol_running_head {
+	uint64_t turn;
+	uint64_t version; /* of the snapshot that it was taken from */
+	uint32_t index; /* of the block */
+	uint32_t crc; /* of this, with the header's checksum in place of this word, and the content
+		       */
+};
+
+static_assert(sizeof(struct ol_running_head) == 24, "no padding");
+
+/* ol_running_header_make -- all of it, sealed; OL_E_GEOMETRY */
+int ol_running_header_make(const struct ol_ckpt_meta *meta, const struct ol_ckpt_blocks *blocks,
+			   struct ol_ckpt_header *ret_header);
+
+/* ol_running_bytes -- of a copy without the rest of its page; index: OL_RUNNING_TABLE too */
+uint64_t ol_running_bytes(const struct ol_ckpt_header *header, const struct ol_ckpt_blocks *blocks,
+			  uint32_t index);
+
+/* ol_running_stride -- of a copy of so many bytes, with the rest of its page */
+static inline uint64_t ol_running_stride(uint64_t bytes)
+{
+	return ol_round_up(bytes, OL_PAGE_BYTES);
+}
+
+/*
+ * ol_running_gather -- the content of a block (or the table), out of a snapshot's content;
+ * ol_running_scatter -- back into it
+ */
+void ol_running_gather(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+		       uint32_t index, const uint8_t *content, uint8_t *ret_block);
+void ol_running_scatter(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
+			uint32_t index, const uint8_t *block, uint8_t *ret_content);
+
+/* ol_running_seal -- the checksum of a copy, set; ol_running_whole -- is it that? */
+void ol_running_seal(const struct ol_ckpt_header *header, void *copy, uint64_t bytes);
+bool ol_running_whole(const struct ol_ckpt_header *header, const void *copy, uint64_t bytes,
+		      uint32_t index);
+
+/* The writing half: what was saved last, in memory and in the file. One thread's. */
+struct ol_running;
+
+/* ol_running_create -- dir, and what opts point to, stay; nothing is written yet. OL_E_GEOMETRY,
+ * -ENOMEM */
+int ol_running_create(const char *dir, const struct ol_ckpt_meta *meta,
+		      const struct ol_ckpt_running_opts *opts, struct ol_running **ret_running);
+void ol_running_destroy(struct ol_running *running);
+
+/* ol_running_take -- measure, choose and copy; content may change afterwards */
+void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
+		     uint32_t epoch, bool whole);
+
+/*
+ * ol_running_write -- what was taken last, durable; result: status, bytes, blocks, whole, err
+ *
+ * After a failure the next one makes the file anew.
+ */
+void ol_running_write(struct ol_running *running, struct ol_ckpt_result *result);
+
+#endif /* OL_CHECKPOINT_RUNNING_H */

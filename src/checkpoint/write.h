@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * write.h -- what writing a file takes, whichever kind of checkpoint it is
+ *
+ * why: at least OL_CKPT_WHY_MAX; what failed, for people.
+ */
+#ifndef OL_CHECKPOINT_WRITE_H
+#define OL_CHECKPOINT_WRITE_H
+
+#include "checkpoint/format.h"
+
+/* ol_ckpt_sync -- fsync; 0 or -errno */
+int ol_ckpt_sync(int fd);
+
+/* ol_ckpt_failed -- say what failed; returns rc */
+int ol_ckpt_failed(char *why, int rc, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* ol_ckpt_remedy -- what to do about it: "; make room, …", or "" */
+const char *ol_ckpt_remedy(int rc);
+
+/*
+ * ol_ckpt_temporary_make -- an empty file under the temporary form of a name; a descriptor or
+ * -errno
+ *
+ * ol_ckpt_temporary_end -- rc 0: it gets its name, durably; else, or if that fails, it is removed.
+ * Returns rc, or why it has not got it.
+ */
+int ol_ckpt_temporary_make(int dir_fd, const struct ol_ckpt_name *name, char *why);
+int ol_ckpt_temporary_end(int dir_fd, const struct ol_ckpt_name *name, int rc, char *why);
+
+#endif /* OL_CHECKPOINT_WRITE_H */

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* times.c -- time samples, and their isotonic fit */
+
+#include "policy/times.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/isotonic.h"
+
+enum {
+	/* Steps whose stragglers are still told apart. A sample that is lost for coming later makes
+	 * a long wait look short: with n workers and k = 1 that is some n steps. */
+	STEPS = 1024,
+	LEVELS_ALL = 16, /* every k up to here is a level */
+	LEVELS_PART = 8, /* then each is larger by one such part */
+	SWEEPS = 1, /* an update: the fit goes on from the last one */
+	WORD_BITS = 64
+};
+
+/* No step is shorter: something is divided by it. */
+#define SECONDS_MIN 1e-9
+
+/* The time from one update to the next, and after it for its stragglers */
+struct step {
+	uint64_t version;
+	uint64_t start_ns;
+	uint32_t landed; /* gradients computed at version */
+	uint32_t row;
+	bool known;
+};
+
+struct ol_times {
+	uint32_t workers;
+	uint32_t workers_max;
+	uint32_t levels;
+	uint32_t words; /* of a step's part of pushed */
+	double decay;
+	uint64_t version; /* newest */
+	uint32_t *level_k;
+	uint32_t *level_of; /* by k up to workers: the last level that is not above it */
+	struct step *steps;
+	uint64_t *pushed; /* a bit a step and worker: its gradient has landed */
+	struct ol_isotonic grid; /* a row a level of h, the largest first: so it rises downwards */
+};
+
+static uint32_t level_after(uint32_t k, uint32_t workers)
+{
+	uint32_t next = k < LEVELS_ALL ? k + 1 : k + k / LEVELS_PART;
+
+	return next < workers ? next : workers;
+}
+
+static uint32_t levels_count(uint32_t workers)
+{
+	uint32_t count = 1;
+
+	for (uint32_t k = 1; k < workers; k = level_after(k, workers))
+		count++;
+	return count;
+}
+
+static void levels_fill(struct ol_times *times)
+{
+	uint32_t k = 1;
+
+	for (uint32_t level = 0; level < times->levels; level++) {
+		uint32_t next = level_after(k, times->workers);
+
+		times->level_k[level] = k;
+		times->level_of[k] = level;
+		for (uint32_t i = k + 1; i < next; i++)
+			times->level_of[i] = level;
+		k = next;
+	}
+}
+
+int ol_times_create(uint32_t workers, uint32_t workers_max, double decay,
+		    struct ol_times **ret_times)
+{
+	struct ol_times *times = calloc(1, sizeof(*times));
+
+	if (times == NULL)
+		return -ENOMEM;
+	times->workers = workers;
+	times->workers_max = workers_max;
+	times->decay = decay;
+	times->levels = levels_count(workers);
+	times->words = (workers_max + WORD_BITS - 1) / WORD_BITS;
+	times->level_k = calloc(times->levels, sizeof(*times->level_k));
+	times->level_of = calloc((size_t)workers + 1, sizeof(*times->level_of));
+	times->steps = calloc(STEPS, sizeof(*times->steps));
+	times->pushed = calloc((size_t)STEPS * times->words, sizeof(*times->pushed));
+	if (times->level_k == NULL || times->level_of == NULL || times->steps == NULL ||
+	    times->pushed == NULL || ol_isotonic_init(&times->grid, times->levels) != 0) {
+		ol_times_destroy(times);
+		return -ENOMEM;
+	}
+	levels_fill(times);
+	*ret_times = times;
+	return 0;
+}
+
+void ol_times_destroy(struct ol_times *times)
+{
+	if (times == NULL)
+		return;
+	ol_isotonic_fini(&times->grid);
+	free(times->level_k);
+	free(times->level_of);
+	free(times->steps);
+	free(times->pushed);
+	free(times);
+}
+
+uint32_t ol_times_level(const struct ol_times *times, uint32_t k)
+{
+	if (k == 0)
+		return 0;
+	return times->level_of[k < times->workers ? k : times->workers];
+}
+
+static uint32_t row_of(const struct ol_times *times, uint32_t h)
+{
+	return times->levels - 1 - ol_times_level(times, h);
+}
+
+static void sample(struct ol_times *times, const struct step *step, uint64_t now_ns)
+{
+	uint32_t level = times->level_of[step->landed];
+
+	if (times->level_k[level] == step->landed)
+		ol_isotonic_add(&times->grid, step->row, level,
+				(double)(now_ns - step->start_ns) * 1e-9);
+}
+
+void ol_times_on_gradient(struct ol_times *times, uint32_t worker, uint64_t base_version,
+			  uint64_t now_ns)
+{
+	size_t slot = base_version % STEPS;
+	struct step *step = &times->steps[slot];
+	uint64_t *word = &times->pushed[slot * times->words + worker / WORD_BITS];
+	uint64_t bit = (uint64_t)1 << worker % WORD_BITS;
+
+	if (!step->known || step->version != base_version || now_ns < step->start_ns ||
+	    (*word & bit) != 0 || step->landed == times->workers)
+		return;
+	*word |= bit;
+	step->landed++;
+	sample(times, step, now_ns);
+}
+
+void ol_times_on_update(struct ol_times *times, uint64_t version, uint64_t now_ns, uint32_t count)
+{
+	size_t slot = version % STEPS;
+
+	/* a server that was restored counts anew: what was computed before says nothing of now */
+	if (version < times->version) {
+		for (uint32_t i = 0; i < STEPS; i++)
+			times->steps[i].known = false;
+	}
+	times->version = version;
+	memset(&times->pushed[slot * times->words], 0, times->words * sizeof(*times->pushed));
+	times->steps[slot] = (struct step){
+		.version = version,
+		.start_ns = now_ns,
+		.row = row_of(times, count),
+		.known = count > 0,
+	};
+	if (count == 0)
+		return;
+	ol_isotonic_fade(&times->grid, times->decay);
+	ol_isotonic_fit(&times->grid, SWEEPS);
+}
+
+uint32_t ol_times_levels(const struct ol_times *times)
+{
+	return times->levels;
+}
+
+uint32_t ol_times_k(const struct ol_times *times, uint32_t level)
+{
+	return times->level_k[level];
+}
+
+double ol_times_expect(const struct ol_times *times, uint32_t h, uint32_t level)
+{
+	double seconds = times->grid.fit[(size_t)row_of(times, h) * times->levels + level];
+
+	return seconds < SECONDS_MIN ? SECONDS_MIN : seconds;
+}

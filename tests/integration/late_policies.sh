@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# late_policies.sh -- jobs that do not wait for every worker: they learn, end at their step, and account for every gradient
+. "$(dirname "$0")/train_lib.bash"
+
+report=$tmp/r.json
+small=(--model softmax --dataset synthetic:train=1000,test=500,noise=1,features=256 --lr 0.02 --eval-every 0)
+
+# late WHAT WORD... -- a job of four workers that ends well, and its accounts
+late() {
+	local what=$1
+
+	shift
+	rm -f "$report"
+	outlast train "${small[@]}" --workers 4 --json "$report" "$@"
+	expect "$what" 0
+	truth "$what: learns" 'r["test_accuracy"] > 0.9'
+	truth "$what: every gradient has a fate" 'r["accounting"]["agree"] and r["gradients_lost"] == 0 and
+		all(l["pushed"] == l["applied"] + l["dropped_late"] + l["dropped_nonfinite"] and l["pending"] == 0
+			for w in r["accounting"]["workers"] for l in w["links"])'
+	truth "$what: k" '1 <= r["k_mean"] <= 4 and 1 <= r["k_now"] <= 4'
+}
+
+truth() {
+	[ "$(json "$report" "$2")" = True ] || fail "$1: not so: $2: $(json "$report" '{k: v for k, v in r.items() if k not in ("settings", "evals")}')"
+}
+
+delays=(--delay exp:mean=4ms,alpha=1)
+for on_late in wait pull interrupt; do
+	late "k=2, $on_late" --consistency sync:k=2 "${delays[@]}" --steps 150 --on-late $on_late
+	truth "$on_late: steps" 'r["version"] >= 150 and r["k_mean"] == 2 and r["k_now"] == 2'
+	truth "$on_late: some are late" 'r["gradients_late"] + r["gradients_interrupted"] > 20'
+	truth "$on_late: thrown away" "(r['gradients_interrupted'] > 0) == ('$on_late' == 'interrupt')"
+	truth "$on_late: nothing else is dropped" 'r["gradients_computed"] == r["gradients_applied"] + r["gradients_late"]'
+done
+[[ $out == *"k, mean"*"2.00 gradients a step"* ]] || fail "the summary has no k: $out"
+late "a chain" --consistency sync:k=3 --durability chain --replicas 2 "${delays[@]}" --steps 100
+for policy in dbw dbw-blind adasync,k=2; do
+	late "$policy" --consistency sync:$policy "${delays[@]}" --steps 200
+	truth "$policy: steps" 'r["version"] >= 200'
+done
+# the mean is of every gradient once, also where a server began again with what the last one had
+late "a server's death" --consistency sync:k=2 "${delays[@]}" --steps 200 --kill server0@80steps:down=100ms
+truth "a server's death: k" 'r["recoveries"] == 1 and r["k_mean"] == 2'
+late "ssp" --consistency ssp:2 "${delays[@]}" --steps 400
+truth "ssp: no gradient is late, none too far ahead" 'r["gradients_late"] == 0 and r["k_mean"] == 1 and r["version"] >= 400'
+
+# what a server that is gone had told of its last step keeps nobody from computing at the weights of the step before:
+# a worker is overtaken once a step at most. A pull takes long here, so that a kill finds one under way.
+outlast train --model softmax --dataset synthetic:classes=100,features=20000,train=200,test=20 --batch 1 --eval-every 0 \
+	--workers 3 --consistency sync:k=1 --on-late interrupt --outage continue --delay exp:mean=10ms,alpha=1 --steps 150 \
+	--kill server0@40steps:down=300ms,server0@80steps:down=300ms,server0@120steps:down=300ms --json "$report"
+expect "interrupt and continue" 0
+truth "interrupt and continue: at work" '3 == r["recoveries"] and 0 < r["gradients_interrupted"] <= 3 * (r["version"] + 1)'
+truth "interrupt and continue: nothing lost" 'r["gradients_lost"] == 0'
+
+# the end of a job by time leaves nobody waiting for ever
+for consistency in sync:k=2 sync:k=4 sync:dbw ssp:0 ssp:3; do
+	late "seconds, $consistency" --consistency $consistency "${delays[@]}" --seconds 1
+done
+
+# slow ones: with backup workers the others do not wait for them
+late "slow" --consistency sync:k=2 --delay exp:mean=4ms,alpha=0+slow:workers=half,factor=30 --steps 100
+truth "slow: the fast ones did it" 'sum(w["applied"] for w in r["per_worker"][:2]) > 0.8 * r["gradients_applied"]'
+
+# a worker that dies is a straggler for ever, or comes back
+late "a death" --consistency sync:k=3 "${delays[@]}" --steps 300 --kill worker1@20steps:down=200ms
+truth "a death: it came back" 'r["kills"] == 1 and r["recoveries"] == 1'
+verdict

@@ -1,0 +1,129 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# recovery.sh -- of several servers one is lost: it alone comes back from its running checkpoint and training reaches
+# what it would have, or all go back to one version and end at the very same weights
+. "$(dirname "$0")/kill_lib.bash"
+
+# 4,810 parameters: five shards at most
+mlp=(--model mlp:64 --dataset synthetic:train=1000,test=200 --eval-every 0)
+
+refused() { # PATTERN WORD...
+	local pattern=$1
+
+	shift
+	outlast train "${tiny[@]}" "$@"
+	expect_error "$*" 2 "$pattern"
+	[ -z "$out" ] || fail "$*: says something on stdout: $out"
+}
+
+with=(--durability checkpoint --checkpoint)
+refused '*--checkpoint*needs a part above 0 and at most 1 behind r=*' "${with[@]}" priority,r=0
+refused '*--checkpoint*needs a part above 0 and at most 1 behind r=*' "${with[@]}" priority,r=9/8
+refused '*--checkpoint*needs a part above 0*' "${with[@]}" priority,r=half
+refused '*--checkpoint*that needs priority, round-robin or random*' "${with[@]}" r=1/8
+refused '*--checkpoint*less than a step*' "${with[@]}" priority,r=1/8,every=4steps
+refused '*--checkpoint*a running checkpoint is one file*' "${with[@]}" priority,keep=3
+refused '*--checkpoint*is not every=*' "${with[@]}" importance,r=1/8
+refused '*--recovery*partial*full*' --recovery some
+refused '*--recovery*needs --durability checkpoint*' --recovery full
+refused '*--recovery*needs full checkpoints*' --recovery full "${with[@]}" priority,r=1/8
+refused '*--restore*cannot be with --recovery full*' --recovery full "${with[@]}" every=9steps --restore mirror
+outlast train "${mlp[@]}" --servers 2 --recovery full "${with[@]}" every=5s
+expect_error "by time" 2 '*--recovery*checkpoints by time*give every=100steps*'
+outlast serve "${tiny[@]}" "${with[@]}" "priority,r=1/8,every=4steps,dir=$tmp/no"
+expect_error "serve" 2 '*--checkpoint*less than a step*'
+
+# all go back: the same weights as if nothing had happened, whatever is lost
+sync=(--consistency sync --workers 2 --servers 4 --steps 200)
+slow=("${sync[@]}" --pace 150 --recovery full "${with[@]}" every=25steps)
+train "${sync[@]}"
+whole=$(sha)
+
+same() {
+	truth "all are back" 'r["recoveries"] == r["kills"] == len(r["outages"]) and r["restarts"] == 0'
+	truth "all is counted" 'r["gradients_applied"] == 400 and r["accounting"]["agree"]'
+	# which one that is depends on the disk
+	truth "back to one that all have" 'all(o["restored_version"] <= o["version"] and
+		o["restored_version"] % 25 == 0 for o in r["outages"] if o["target"] != "worker1")'
+	[ "$(sha)" = "$whole" ] || fail "$ran: other weights: $(sha), not $whole"
+}
+
+train "${slow[@]}" --kill server1@90steps:down=200ms,server3@140steps
+truth "what is lost is computed again" 'r["gradients_lost"] > 0 and r["gradients_computed"] == 400 + r["gradients_lost"]'
+same
+train "${slow[@]}" --kill server2@10steps
+truth "before the first: first weights" 'r["outages"][0]["restored_version"] == 0 and r["gradients_lost"] >= 20'
+same
+train "${slow[@]}" --kill server0@60steps,server1@60steps,server2@60steps,server3@60steps
+same
+# one after the other, as soon as the last is back: nobody is taken for one that hangs, or died unasked
+train "${slow[@]}" --kill server0@20steps,server1@22steps,server2@24steps,server3@40steps,server0@42steps,server1@44steps,server2@46steps
+same
+train "${slow[@]}" --lease-ms 1500 --kill server1@90steps:signal=STOP
+truth "stopped and replaced" 'r["outages"][0]["fenced"]'
+same
+train "${slow[@]}" --kill worker1@60steps,server0@90steps
+same
+
+# asynchronous: nobody can say which weights, but all shards go on from one version
+train --workers 2 --servers 4 --steps 400 --pace 150 --recovery full "${with[@]}" every=50steps --kill server1@130steps
+killed 1
+truth "lost is what came after" 'r["outages"][0]["restored_version"] % 50 == 0 and r["gradients_lost"] > 0'
+
+children() {
+	local child
+
+	for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do
+		tr '\0' ' ' <"/proc/$child/cmdline" 2>/dev/null | grep -q "^outlast serve .*--shard=$2 " && echo "$child"
+	done
+}
+
+written() { # SHARD VERSION
+	compgen -G "$tmp/ckpt/ckpt-*-s$1-*-v*$2.olc" >/dev/null
+}
+
+# one shard's newest is damaged: all take the one before
+background t train "${mlp[@]}" --json "$report" "${slow[@]}" --steps 300 "${with[@]}" "every=50steps,dir=$tmp/ckpt"
+ran="train with a damaged checkpoint"
+for shard in 0 1 2 3; do
+	until_true written $shard 100 || fail "shard $shard has no checkpoint"
+done
+kill -STOP "$(children "$pid" 0)" # so that there is no newer one
+for file in "$tmp"/ckpt/ckpt-*-s2-*-v*1[05]0.olc; do
+	printf x | dd of="$file" bs=1 seek=5000 conv=notrunc status=none
+done
+kill -9 "$(children "$pid" 1)"
+ended "$pid" 0 "$ran"
+grep -q "all servers go back to version 100" "$tmp/t.err" || fail "did not go back: $(cat "$tmp/t.err")"
+grep -q "all servers go back to version 50" "$tmp/t.err" || fail "did not go back further: $(cat "$tmp/t.err")"
+damaged=$(sha)
+train "${sync[@]}" --steps 300
+[ "$(sha)" = "$damaged" ] || fail "$ran: other weights: $damaged, not $(sha)"
+
+# only the one that is lost goes back, to blocks of different ages: training goes on from there
+train --consistency sync --workers 2 --servers 4 --steps 400 --optimizer momentum
+target=$(json "$report" 'r["test_loss"] * 1.05')
+for selection in priority round-robin random; do
+	train --consistency sync --workers 2 --servers 4 --steps 400 --pace 200 --optimizer momentum --restore checkpoint \
+		"${with[@]}" $selection,r=1/8,every=8steps --kill server1@100steps,server3@200steps
+	killed 2
+	truth "$selection" 'all(o["restored_from"] == "checkpoint" and o["version"] - 20 <= o["restored_version"] <= o["version"] + 2
+		for o in r["outages"])'
+	truth "$selection: reaches its target" "r['test_loss'] <= $target"
+	truth "$selection: checkpoints" 'r["checkpoints"]["failed"] == 0 and r["checkpoints"]["written"] > 100'
+done
+
+# interrupted in order and resumed: a running checkpoint then has everything
+train "${sync[@]}"
+whole=$(sha)
+rm -rf "$tmp/ckpt"
+train "${sync[@]}" --steps 90 "${with[@]}" "priority,r=1/4,every=12steps,dir=$tmp/ckpt"
+train "${sync[@]}" --steps 200 "${with[@]}" "priority,r=1/4,every=12steps,dir=$tmp/ckpt" --resume
+[ "$(sha)" = "$whole" ] || fail "resumed: other weights: $(sha), not $whole"
+outlast train "${mlp[@]}" "${sync[@]}" "${with[@]}" "every=12steps,dir=$tmp/ckpt"
+expect_error "a folder of this job" 2 '*names a folder with checkpoints of this very job*'
+# another model: the folder has nothing of it; another number of shards: of this job, and refused
+outlast train "${mlp[@]}" "${sync[@]}" --servers 2 "${with[@]}" "priority,dir=$tmp/ckpt" --resume
+[ "$rc" != 0 ] || fail "another geometry: was taken"
+[[ $err == *"run-"*"wanted is "[01]" of 2"* ]] || fail "another geometry: $err"
+verdict

@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# train_workloads.sh -- factors and topics are found by several servers and workers, through the loss
+# of a server whose weights are nowhere but with the workers; counts of topics stay exact
+. "$(dirname "$0")/train_lib.bash"
+
+report=$tmp/r.json
+
+train() {
+	rm -f "$report"
+	outlast train --eval-every 0 --servers 2 --workers 3 --json "$report" "$@"
+	expect "train $*" 0
+}
+
+truth() {
+	[ "$(json "$report" "$2")" = True ] ||
+		fail "$1: not so: $2: $(json "$report" '{k: v for k, v in r.items() if k in
+			("test_score", "figures", "steps", "gradients_computed", "gradients_applied",
+			"gradients_lost", "kills", "recoveries")}')"
+}
+
+mf=(--model mf:rank=4 --dataset ratings:users=300,items=200,rank=4,density=0.4,noise=0.2 --batch 100)
+lda=(--model lda --dataset topics --batch 20)
+stateless=(--outage continue --durability none --kill 'server0@400steps:down=200ms')
+
+train "${mf[@]}" --steps 8000 "${stateless[@]}"
+truth "mf: a server was lost, no gradient was" 'r["kills"] == 1 == r["recoveries"] and
+	r["gradients_lost"] == 0 and r["gradients_computed"] == 8000 and
+	r["gradients_queued"] > 0'
+truth "mf: its name" 'r["score_name"] == "RMSE" and r["test_accuracy"] is None'
+truth "mf: the noise is what is left" \
+	'r["figures"]["noise_floor"] == 0.2 and 0.19 < r["test_score"] < 0.26'
+truth "mf: planted ratings are found" 'r["figures"]["planted_error"] < 0.2'
+case $err in
+*"model mf:rank=4: --lr 2, as none is given"*) ;;
+*) fail "mf: the learning rate is not said: $err" ;;
+esac
+
+exact='r["figures"]["tokens"] == r["figures"]["tokens_counted"] > 90000 and
+	r["figures"]["words_wrong"] == 0 == r["figures"]["topics_wrong"]'
+train "${lda[@]}" --steps 4000 "${stateless[@]}"
+truth "lda: a server was lost, no change was" 'r["kills"] == 1 == r["recoveries"] and
+	r["gradients_lost"] == 0 and r["gradients_computed"] == 4000 and
+	r["gradients_queued"] > 0'
+truth "lda: its name" 'r["score_name"] == "perplexity" and r["test_accuracy"] is None'
+truth "lda: counts are exact all the same" "$exact"
+truth "lda: planted topics are found through it" 'r["figures"]["planted_distance"] < 0.35'
+
+# every token has been counted once all workers have seen their documents once
+train "${lda[@]}" --steps 51
+truth "lda: each worker has seen its documents once" "$exact"
+
+refuse() {
+	outlast train "${lda[@]}" "$@"
+	expect_error "lda $*" 2 "$refusal"
+}
+refusal='*--lr*"0.1"*is not what the model lda needs: give 1' refuse --lr 0.1
+refusal='*--replay*"sum"*is not what the model lda needs: give each' refuse --replay sum
+refusal='*--optimizer*"adam"*is not what the model lda needs: give sgd' refuse --optimizer adam
+refusal='*--consistency*"sync"*give async' refuse --consistency sync
+refusal='*--queue*"drop-oldest"*give fold or wait' refuse --outage continue --queue drop-oldest
+refusal='*--on-late*"interrupt"*give wait' refuse --on-late interrupt
+refusal='*--kill*"worker0@1s"*takes a worker*' refuse --kill worker0@1s
+refusal='*--workers*"4"*more than the 3 documents*' refuse --workers 4 --dataset topics:docs=3
+refusal='*model "lda" takes documents*for this data set choose mf' refuse --dataset ratings
+refusal='*for this data set choose lda' refuse --model softmax
+refusal='*is unknown; there are*lda*' refuse --model ldb
+refusal='*--lr*"0.1"*is not what the model lda:topics=2 needs: give 1'
+outlast serve --model lda:topics=2 --data-shape 500 --lr 0.1 --listen @nowhere
+expect_error "a server by hand" 2 "$refusal"
+verdict

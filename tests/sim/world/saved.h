@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * saved.h -- what servers save, and what they find of it again
+ *
+ * Of a running checkpoint each turn is written down: which version each block, and the table, is
+ * of then. What is put together from one is one of its turns, block by block.
+ */
+#ifndef OL_TESTS_SIM_WORLD_SAVED_H
+#define OL_TESTS_SIM_WORLD_SAVED_H
+
+#include <stdint.h>
+
+/* saved_begin -- a run begins */
+void saved_begin(void);
+/* saved_sibling -- of the running checkpoint of a host: where the same byte of the other copy is;
+ * 0: there is none */
+uint64_t saved_sibling(uint32_t place, uint64_t off);
+
+#endif /* OL_TESTS_SIM_WORLD_SAVED_H */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * turns.h -- what a server's policy decides, held against what policies promise (check_turns)
+ *
+ * Kept beside every server, for one life of it: who is there, what they have given.
+ */
+#ifndef OL_TESTS_SIM_WORLD_TURNS_H
+#define OL_TESTS_SIM_WORLD_TURNS_H
+
+/* turns_begin -- a run begins */
+void turns_begin(void);
+/* turns_step -- the server that runs has made a step: nobody has given anything to the next */
+void turns_step(void);
+
+#endif /* OL_TESTS_SIM_WORLD_TURNS_H */

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outage_test.c -- what a worker does with its gradients while its server is gone: each waits, is
+ * summed up, is dropped or is refused as the options say, and is counted in one place
+ *
+ * The servers A and B are puppets: what they say, and when, is the story. A server is gone until it
+ * says welcome.
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "outlast.h"
+#include "support/check.h"
+#include "support/puppet.h"
+
+enum {
+	A,
+	B,
+	PUPPETS,
+	EPOCH = 1,
+	DEADLINE_S = 60
+};
+
+static struct world {
+	struct puppet puppets[PUPPETS];
+	struct ol_worker_opts opts;
+	struct ol_worker *worker;
+	char err[384];
+	int open_rc;
+	_Atomic int opened;
+} world;
+
+static void step(void)
+{
+	check(ol_worker_poll(world.worker) >= 0);
+	for (unsigned i = 0; i < PUPPETS; i++)
+		puppet_poll(&world.puppets[i]);
+}
+
+/* until -- everybody goes on until condition holds */
+#define until(cond) \
+	do { \
+		alarm(DEADLINE_S); \
+		while (!(cond)) \
+			step(); \
+		alarm(0); \
+	} while (0)
+
+static int world_open(void **unused)
+{
+	(void)unused;
+	memset(&world, 0, sizeof(world));
+	for (unsigned i = 0; i < PUPPETS; i++)
+		puppet_open(&world.puppets[i], 100 + i);
+	ol_worker_opts_init(&world.opts);
+	world.opts.servers = world.puppets[A].addr;
+	world.opts.outage = OL_OUTAGE_CONTINUE;
+	world.opts.lease_ms = 0; /* puppets have no heart */
+	return 0;
+}
+
+static int world_close(void **unused)
+{
+	(void)unused;
+	ol_worker_close(world.worker);
+	for (unsigned i = 0; i < PUPPETS; i++)
+		puppet_close(&world.puppets[i]);
+	return 0;
+}
+
+static void *opener(void *unused)
+{
+	(void)unused;
+	world.open_rc = ol_worker_open(&world.opts, &world.worker, world.err, sizeof(world.err));
+	atomic_store(&world.opened, 1);
+	return NULL;
+}
+
+static struct ol_link_stat stat(void)
+{
+	struct ol_link_stat stat;
+
+	check_ok(ol_link_get_stat(world.worker, 0, &stat));
+	check_eq(stat.pushed, stat.applied + stat.nonfinite + stat.late + stat.queue_dropped +
+				      stat.lost + stat.pending);
+	return stat;
+}
+
+static void pull(unsigned flags)
+{
+	struct ol_op op = { 0 };
+
+	check_ok(ol_pull(world.worker, flags, &op));
+	until(op.done);
+	check_eq(op.status, 0);
+}
+
+/* Open the worker at A, which has weights 4, and pull them */
+static void worker_open(void)
+{
+	pthread_t thread;
+
+	puppet_publish(&world.puppets[A], 1, 4.0f, 0);
+	check_ok(pthread_create(&thread, NULL, opener, NULL));
+	alarm(DEADLINE_S);
+	while (!atomic_load(&world.opened)) {
+		puppet_poll(&world.puppets[A]);
+		if (puppet_waits(&world.puppets[A], OL_ROLE_WORKER))
+			puppet_welcome(&world.puppets[A], OL_ROLE_WORKER, EPOCH, 0);
+	}
+	alarm(0);
+	check_ok(pthread_join(thread, NULL));
+	check_ok(world.open_rc);
+	pull(OL_PULL_NEWEST);
+}
+
+static void gone(void)
+{
+	puppet_cut(&world.puppets[A], OL_ROLE_WORKER);
+	until(stat().down);
+}
+
+/* The server is there again, and has taken worker 0's pushes up to seq */
+static void back(unsigned which, uint64_t seq)
+{
+	until(puppet_waits(&world.puppets[which], OL_ROLE_WORKER));
+	puppet_welcome(&world.puppets[which], OL_ROLE_WORKER, EPOCH, seq);
+	until(!stat().down);
+}
+
+/* Push a gradient of all `value` */
+static void push(float value, struct ol_op *op)
+{
+	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
+	float *grad;
+
+	*op = (struct ol_op){ 0 };
+	(void)ol_weights(world.worker, &info.base_version);
+	check_ok(ol_grad_acquire(world.worker, &grad));
+	for (unsigned i = 0; i < PUPPET_LEN; i++)
+		grad[i] = value;
+	check_ok(ol_push(world.worker, grad, &info, op));
+}
+
+static float weight(void)
+{
+	return ol_weights(world.worker, NULL)[0];
+}
+
+static void ack_all(struct puppet *puppet)
+{
+	for (unsigned i = 0; i < puppet->push_count; i++)
+		puppet_ack(puppet, OL_ROLE_WORKER, puppet->pushes[i].seq, puppet->pushes[i].slot,
+			   0);
+}
+
+static void weights_follow_the_own_gradients_until_the_server_is_back(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op first, second;
+
+	(void)state;
+	a->lr = 0.5f;
+	world.opts.local_progress = 1;
+	worker_open();
+	gone();
+	push(2.0f, &first);
+	assert_true(first.done && first.local);
+	assert_true(weight() == 3.0f);
+	push(4.0f, &second);
+	assert_true(weight() == 1.0f);
+	pull(0); /* gives the same: there is nothing newer */
+	assert_true(weight() == 1.0f);
+	back(A, 0);
+	until(a->push_count == 1);
+	assert_true(a->pushes[0].value == 6.0f); /* both, summed up */
+	assert_true(weight() == 1.0f);
+	puppet_publish(a, 2, 2.5f, 1);
+	ack_all(a);
+	until(stat().applied == 2);
+	pull(OL_PULL_NEWEST);
+	assert_true(weight() == 2.5f); /* the server's again */
+}
+
+static void the_oldest_make_room_and_are_counted(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op ops[3];
+
+	(void)state;
+	world.opts.queue = OL_QUEUE_DROP_OLDEST;
+	world.opts.queue_max = 2;
+	worker_open();
+	gone();
+	for (unsigned i = 0; i < 3; i++) {
+		push((float)(i + 1), &ops[i]);
+		assert_true(ops[i].done && ops[i].local);
+	}
+	assert_int_equal(stat().queue_dropped, 1);
+	assert_int_equal(stat().queued, 2);
+	back(A, 0);
+	until(a->push_count == 2);
+	assert_true(a->pushes[0].value == 2.0f && a->pushes[1].value == 3.0f);
+	ack_all(a);
+	until(stat().applied == 2);
+	assert_int_equal(stat().pending, 0);
+}
+
+static void a_queue_that_is_full_keeps_a_push_waiting(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op first, second;
+
+	(void)state;
+	world.opts.queue = OL_QUEUE_WAIT;
+	world.opts.queue_max = 1;
+	worker_open();
+	gone();
+	push(1.0f, &first);
+	assert_true(first.done && first.local);
+	push(2.0f, &second);
+	assert_false(second.done);
+	assert_int_equal(stat().queued, 1);
+	assert_int_equal(stat().pending, 2);
+	back(A, 0);
+	until(a->push_count == 1); /* what has a buffer goes first, the queue when it is resolved */
+	assert_true(a->pushes[0].value == 2.0f);
+	ack_all(a);
+	until(second.done);
+	until(a->push_count == 2);
+	puppet_ack(a, OL_ROLE_WORKER, a->pushes[1].seq, a->pushes[1].slot, 0);
+	until(stat().applied == 2);
+	assert_int_equal(second.status, 0);
+	assert_int_equal(stat().applied, 2);
+}
+
+static void what_no_server_would_take_is_not_queued(void **state)
+{
+	struct ol_op op;
+
+	(void)state;
+	worker_open();
+	gone();
+	push(NAN, &op);
+	assert_true(op.done);
+	assert_int_equal(op.status, OL_E_NONFINITE);
+	push(INFINITY, &op);
+	assert_int_equal(op.status, OL_E_NONFINITE);
+	assert_int_equal(stat().nonfinite, 2);
+	assert_int_equal(stat().queued, 0);
+}
+
+static void what_a_job_allows_is_queued(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op op;
+
+	(void)state;
+	a->nonfinite = 1;
+	worker_open();
+	gone();
+	push(INFINITY, &op);
+	assert_int_equal(op.status, 0);
+	assert_int_equal(stat().queued, 1);
+	back(A, 0);
+	until(a->push_count == 1);
+	assert_true(isinf(a->pushes[0].value));
+}
+
+static void a_flush_is_one_at_a_time_and_waits_for_the_server(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op op, flush = { 0 }, other = { 0 };
+
+	(void)state;
+	worker_open();
+	check_ok(ol_flush(world.worker, &flush));
+	assert_true(flush.done); /* there was nothing */
+	gone();
+	push(1.0f, &op);
+	check_ok(ol_flush(world.worker, &flush));
+	assert_int_equal(ol_flush(world.worker, &other), -EBUSY);
+	assert_false(flush.done);
+	back(A, 0);
+	until(a->push_count == 1);
+	assert_false(flush.done);
+	ack_all(a);
+	until(flush.done);
+	assert_int_equal(flush.status, 0);
+}
+
+static void a_server_may_come_back_elsewhere(void **state)
+{
+	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	char long_addr[OL_XPORT_ADDR_MAX + 1];
+	struct ol_op op;
+
+	(void)state;
+	worker_open();
+	memset(long_addr, 'x', sizeof(long_addr) - 1);
+	long_addr[sizeof(long_addr) - 1] = '\0';
+	assert_int_equal(ol_worker_redirect(world.worker, 0, long_addr), -EINVAL);
+	assert_int_equal(ol_worker_redirect(world.worker, 0, ""), -EINVAL);
+	assert_int_equal(ol_worker_redirect(world.worker, 1, b->addr), -EINVAL);
+	assert_true(puppet_connected(a, OL_ROLE_WORKER));
+	check_ok(ol_worker_redirect(world.worker, 0, b->addr));
+	push(1.0f, &op);
+	assert_true(op.done && op.local);
+	puppet_publish(b, 1, 4.0f, 0);
+	back(B, 0);
+	until(b->push_count == 1);
+	until(!puppet_connected(a, OL_ROLE_WORKER));
+	assert_int_equal(a->push_count, 0);
+	assert_int_equal(stat().outages, 1);
+}
+
+static void a_server_that_does_not_come_back_in_time_ends_it(void **state)
+{
+	struct ol_link_stat none;
+	struct ol_op op = { 0 };
+	float *grad;
+
+	(void)state;
+	world.opts.outage_timeout_ms = 1;
+	worker_open();
+	gone();
+	until(ol_grad_acquire(world.worker, &grad) == OL_E_NO_SERVER);
+	assert_int_equal(ol_flush(world.worker, &op), OL_E_NO_SERVER);
+	assert_int_equal(ol_worker_redirect(world.worker, 0, world.puppets[B].addr),
+			 OL_E_NO_SERVER);
+	assert_int_equal(ol_link_get_stat(world.worker, 1, &none), -EINVAL);
+}
+
+static void who_ends_with_its_server_is_not_sent_elsewhere(void **state)
+{
+	(void)state;
+	world.opts.outage = OL_OUTAGE_END;
+	worker_open();
+	assert_int_equal(ol_worker_redirect(world.worker, 0, world.puppets[B].addr), -EPERM);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, world_open, world_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		test(weights_follow_the_own_gradients_until_the_server_is_back),
+		test(the_oldest_make_room_and_are_counted),
+		test(a_queue_that_is_full_keeps_a_push_waiting),
+		test(what_no_server_would_take_is_not_queued),
+		test(what_a_job_allows_is_queued),
+		test(a_flush_is_one_at_a_time_and_waits_for_the_server),
+		test(a_server_may_come_back_elsewhere),
+		test(a_server_that_does_not_come_back_in_time_ends_it),
+		test(who_ends_with_its_server_is_not_sent_elsewhere),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* text.c -- numbers out of text files, and out of key=value */
+
+#include "learn/source.h"
+
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct learn_cursor learn_cursor_at(const struct learn_file *file, char *err, size_t err_len)
+{
+	return (struct learn_cursor){ .file = file,
+				      .at = (const char *)file->bytes,
+				      .line = 1,
+				      .err = err,
+				      .err_len = err_len };
+}
+
+int learn_cursor_bad(const struct learn_cursor *c, const char *what)
+{
+	return learn_err(c->err, c->err_len, -EBADMSG, "%s: line %zu, offset %td: %s",
+			 c->file->path, c->line, c->at - (const char *)c->file->bytes, what);
+}
+
+bool learn_cursor_end(const struct learn_cursor *c)
+{
+	return c->at == (const char *)c->file->bytes + c->file->len;
+}
+
+int learn_cursor_number(struct learn_cursor *c, double *ret_value)
+{
+	char *end;
+	double value;
+
+	if (strchr("+-.0123456789", *c->at) == NULL || *c->at == 0)
+		return learn_cursor_bad(c, "a number is expected");
+	value = strtod(c->at, &end);
+	if (end == c->at || !(fabs(value) <= (double)FLT_MAX))
+		return learn_cursor_bad(c, "the number is malformed or too large for a float");
+	c->at = end;
+	*ret_value = value;
+	return 0;
+}
+
+int learn_cursor_whole(struct learn_cursor *c, const char *name, uint32_t min, uint32_t max,
+		       uint32_t *ret_value)
+{
+	struct learn_cursor start = *c;
+	double value = 0;
+	char what[96];
+	int rc = learn_cursor_number(c, &value);
+
+	if (rc != 0)
+		return rc;
+	if (value != floor(value) || value < min || value > max) {
+		(void)snprintf(what, sizeof(what), "%s is not a whole number from %u to %u", name,
+			       min, max);
+		return learn_cursor_bad(&start, what);
+	}
+	*ret_value = (uint32_t)value;
+	return 0;
+}
+
+int learn_cursor_newline(struct learn_cursor *c)
+{
+	size_t lines = 0;
+
+	for (;; c->at++) {
+		if (*c->at == '\n') {
+			c->line++;
+			lines++;
+		} else if (*c->at != ' ' && *c->at != '\t' && *c->at != '\r') {
+			break;
+		}
+	}
+	if (lines == 0 && !learn_cursor_end(c))
+		return learn_cursor_bad(c, "the end of the line is expected");
+	return 0;
+}
+
+static int bad_arg(const struct learn_arg_list *list, const char *arg, size_t len, const char *what,
+		   char *err, size_t err_len)
+{
+	return learn_err(err, err_len, -EINVAL, "%s: \"%.*s\": %s", list->what, (int)len, arg,
+			 what);
+}
+
+/* unknown -- with the keys that there are */
+static int unknown(const struct learn_arg_list *list, const char *arg, size_t len, char *err,
+		   size_t err_len)
+{
+	char what[256];
+	size_t at = (size_t)snprintf(what, sizeof(what), "unknown key; there are");
+
+	for (size_t i = 0; i < list->count && at < sizeof(what); i++)
+		at += (size_t)snprintf(what + at, sizeof(what) - at, " %s", list->args[i].name);
+	if (list->more != NULL && at < sizeof(what))
+		(void)snprintf(what + at, sizeof(what) - at, "%s", list->more);
+	return bad_arg(list, arg, len, what, err, err_len);
+}
+
+int learn_arg_parse(const struct learn_arg_list *list, const char *arg, size_t len, void *target,
+		    char *err, size_t err_len)
+{
+	const char *value = memchr(arg, '=', len);
+
+	if (value == NULL)
+		return bad_arg(list, arg, len, "key=value is expected", err, err_len);
+	value++;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct learn_arg *a = &list->args[i];
+		char what[96], *end = NULL;
+		double number;
+
+		if (strlen(a->name) != (size_t)(value - 1 - arg) ||
+		    strncmp(a->name, arg, strlen(a->name)) != 0)
+			continue;
+		number = strtod(value, &end);
+		if (end != arg + len || end == value || !(number >= a->min && number <= a->max) ||
+		    (a->whole && number != floor(number))) {
+			(void)snprintf(what, sizeof(what), "a %snumber from %g to %g is expected",
+				       a->whole ? "whole " : "", a->min, a->max);
+			return bad_arg(list, arg, len, what, err, err_len);
+		}
+		memcpy((char *)target + a->offset, &number, sizeof(number));
+		return 0;
+	}
+	return unknown(list, arg, len, err, err_len);
+}
+
+int learn_args_parse(const struct learn_arg_list *list, const char *args, void *target, char *err,
+		     size_t err_len)
+{
+	while (*args != 0) {
+		size_t len = strcspn(args, ",");
+		int rc = learn_arg_parse(list, args, len, target, err, err_len);
+
+		if (rc != 0)
+			return rc;
+		args += len + (args[len] == ',');
+	}
+	return 0;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * words.c -- documents as lists of words: UCI's bags of words, and documents of planted topics
+ *
+ * docword.txt begins with three lines, how many documents, words and pairs there are, and has a
+ * pair a line: "document word count", both numbered from 1, documents in ascending order.
+ */
+
+#include "learn/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	HOLD_OUT = 10, /* one document in so many is for the test */
+	COUNT_MAX = 1 << 24
+};
+
+int learn_words_add(struct learn_words *list, uint32_t word)
+{
+	if (list->count == LEARN_TOKENS_MAX)
+		return -EFBIG;
+	if (list->count == list->cap) {
+		size_t more = list->cap == 0 ? 1 << 16 : list->cap * 2;
+		uint32_t *bigger;
+
+		bigger = realloc(list->words, more * sizeof(*bigger));
+		if (bigger == NULL)
+			return -ENOMEM;
+		list->words = bigger;
+		list->cap = more;
+	}
+	list->words[list->count++] = word;
+	return 0;
+}
+
+int learn_words_end(struct learn_words *list)
+{
+	if (list->documents + 2 > list->starts_cap) {
+		size_t more = list->starts_cap == 0 ? 1024 : list->starts_cap * 2;
+		size_t *bigger = realloc(list->starts, more * sizeof(*bigger));
+
+		if (bigger == NULL)
+			return -ENOMEM;
+		bigger[0] = 0;
+		list->starts = bigger;
+		list->starts_cap = more;
+	}
+	if (list->starts[list->documents] != list->count)
+		list->starts[++list->documents] = list->count;
+	return 0;
+}
+
+void learn_words_give(struct learn_words *list, struct learn_set *set, void **memory)
+{
+	*set = (struct learn_set){ .count = list->documents,
+				   .words = list->words,
+				   .starts = list->starts };
+	memory[0] = list->words;
+	memory[1] = list->starts;
+	*list = (struct learn_words){ 0 };
+}
+
+void learn_words_fini(struct learn_words *list)
+{
+	free(list->words);
+	free(list->starts);
+}
+
+/* The two sets of a file, and where its reader stands. */
+struct bow {
+	struct learn_words train;
+	struct learn_words test;
+	uint32_t document; /* of the pair before; 0: none */
+	size_t seen; /* documents with a word */
+};
+
+static bool bow_held(const struct bow *bow)
+{
+	return bow->seen % HOLD_OUT == 0;
+}
+
+static int pair_add(struct bow *bow, uint32_t document, uint32_t word, uint32_t count)
+{
+	int rc = 0;
+
+	if (document != bow->document) {
+		rc = learn_words_end(&bow->train);
+		if (rc == 0)
+			rc = learn_words_end(&bow->test);
+		bow->document = document;
+		bow->seen++;
+	}
+	while (rc == 0 && count-- > 0)
+		rc = learn_words_add(bow_held(bow) ? &bow->test : &bow->train, word - 1);
+	return rc;
+}
+
+static int pair_read(struct learn_cursor *c, struct bow *bow, uint32_t documents, uint32_t words)
+{
+	uint32_t document = 0, word = 0, count = 0;
+	int rc = learn_cursor_whole(c, "the document", 1, documents, &document);
+
+	if (rc == 0 && document < bow->document)
+		return learn_cursor_bad(c,
+					"the document is below the one before it; sort the file");
+	while (rc == 0 && *c->at == ' ')
+		c->at++;
+	if (rc == 0)
+		rc = learn_cursor_whole(c, "the word", 1, words, &word);
+	while (rc == 0 && *c->at == ' ')
+		c->at++;
+	if (rc == 0)
+		rc = learn_cursor_whole(c, "the count", 1, COUNT_MAX, &count);
+	if (rc == 0)
+		rc = learn_cursor_newline(c);
+	if (rc != 0)
+		return rc;
+	rc = pair_add(bow, document, word, count);
+	if (rc != 0)
+		return learn_err(c->err, c->err_len, rc,
+				 "%s: line %zu: more words than there is room for; the limit is %d",
+				 c->file->path, c->line, LEARN_TOKENS_MAX);
+	return 0;
+}
+
+static int bow_read(const struct learn_file *file, struct bow *bow, unsigned *ret_words, char *err,
+		    size_t err_len)
+{
+	struct learn_cursor c = learn_cursor_at(file, err, err_len);
+	static const char *const names[] = { "the number of documents", "the number of words",
+					     "the number of pairs" };
+	uint32_t head[3] = { 0 };
+	uint32_t max[3] = { 1 << 30, LEARN_FEATURES_MAX, UINT32_MAX };
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < 3; i++) {
+		rc = learn_cursor_whole(&c, names[i], 1, max[i], &head[i]);
+		if (rc == 0)
+			rc = learn_cursor_newline(&c);
+	}
+	for (uint32_t i = 0; rc == 0 && i < head[2]; i++) {
+		if (learn_cursor_end(&c))
+			return learn_cursor_bad(&c, "the file ends before the number of pairs that "
+						    "its third line says");
+		rc = pair_read(&c, bow, head[0], head[1]);
+	}
+	if (rc == 0 && !learn_cursor_end(&c))
+		return learn_cursor_bad(&c, "more pairs than the file's third line says");
+	*ret_words = head[1];
+	return rc;
+}
+
+/* vocab_check -- a word a line, as many as there are */
+static int vocab_check(const char *path, unsigned words, char *err, size_t err_len)
+{
+	struct learn_file file = { 0 };
+	size_t lines = 0;
+	int rc = learn_file_load(path, &file, err, err_len);
+
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < file.len; i++)
+		lines += file.bytes[i] == '\n' || i + 1 == file.len;
+	if (lines != words)
+		rc = learn_err(err, err_len, -EBADMSG,
+			       "%s: %zu lines; the bag of words has %u words: give the vocabulary "
+			       "that belongs to it",
+			       file.path, lines, words);
+	learn_file_fini(&file);
+	return rc;
+}
+
+static void shape_set(struct learn_data *data, unsigned words)
+{
+	data->shape = (struct learn_shape){
+		.kind = LEARN_WORDS, .rows = 1, .cols = words, .features = words
+	};
+}
+
+int learn_bow_load(const char *path, const char *vocab_path, struct learn_data *data, char *err,
+		   size_t err_len)
+{
+	struct learn_file file = { 0 };
+	struct bow bow = { 0 };
+	unsigned words = 0;
+	int rc = learn_file_load(path, &file, err, err_len);
+
+	if (rc == 0)
+		rc = bow_read(&file, &bow, &words, err, err_len);
+	if (rc == 0 && (learn_words_end(&bow.train) != 0 || learn_words_end(&bow.test) != 0))
+		rc = learn_err(err, err_len, -ENOMEM, "%s: out of memory", path);
+	if (rc == 0 && bow.test.documents == 0)
+		rc = learn_err(
+			err, err_len, -EINVAL,
+			"%s: %zu documents are too few to keep every tenth back for the test",
+			file.path, bow.train.documents);
+	if (rc == 0 && vocab_path != NULL)
+		rc = vocab_check(vocab_path, words, err, err_len);
+	if (rc == 0) {
+		shape_set(data, words);
+		learn_words_give(&bow.train, &data->train, &data->memory[0]);
+		learn_words_give(&bow.test, &data->test, &data->memory[2]);
+	}
+	learn_words_fini(&bow.train);
+	learn_words_fini(&bow.test);
+	learn_file_fini(&file);
+	return rc;
+}
+
+struct plant {
+	double topics;
+	double words;
+	double docs;
+	double length;
+	double seed;
+};
+
+static const struct learn_arg plant_args[] = {
+	LEARN_ARG(struct plant, topics, 2, 1024, true),
+	LEARN_ARG(struct plant, words, 2, LEARN_FEATURES_MAX, true),
+	LEARN_ARG(struct plant, docs, 1, COUNT_MAX, true),
+	LEARN_ARG(struct plant, length, 2, 1 << 20, true),
+	LEARN_ARG(struct plant, seed, 0, 9007199254740992.0, true),
+};
+
+static const struct learn_arg_list plant_list = {
+	.what = "topics",
+	.args = plant_args,
+	.count = sizeof(plant_args) / sizeof(plant_args[0]),
+};
+
+/* What a draw of LEARN_RNG_PLANT_DRAW is for; test documents have the next three numbers. */
+enum {
+	DRAW_LENGTH,
+	DRAW_MIX,
+	DRAW_WORD,
+	DRAWS
+};
+
+/* peaked -- a number of [0, 1] that is mostly near 0: a few words, or topics, stand out */
+static double peaked(double u)
+{
+	double u2 = u * u, u4 = u2 * u2, u8 = u4 * u4;
+
+	return u8 * u8;
+}
+
+/* pick -- where u of [0, 1) falls among ascending sums, the last of which is the whole */
+static uint32_t pick(const double *sums, size_t count, double u)
+{
+	double at = u * sums[count - 1];
+	size_t low = 0, high = count - 1;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (sums[middle] > at)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return (uint32_t)low;
+}
+
+/* topics_make -- their words' shares, and sums of these for pick() */
+static void topics_make(const struct plant *plant, float *shares, double *sums)
+{
+	size_t words = (size_t)plant->words;
+
+	for (size_t k = 0; k < (size_t)plant->topics; k++) {
+		struct learn_key key = { .seed = (uint64_t)plant->seed, .step = k };
+		double *to = sums + k * words, last = 0;
+
+		for (size_t v = 0; v < words; v++) {
+			struct learn_rng_block b =
+				learn_rng_draw(&key, LEARN_RNG_PLANT, (uint32_t)v);
+
+			last += peaked(learn_rng_unit(b.word[0], b.word[1]));
+			to[v] = last;
+		}
+		for (size_t v = 0; v < words; v++)
+			shares[k * words + v] = (float)((to[v] - (v > 0 ? to[v - 1] : 0.0)) / last);
+	}
+}
+
+/* document_make -- mix has room for a number a topic */
+static int document_make(const struct plant *plant, const double *sums, struct learn_key key,
+			 double *mix, struct learn_words *list)
+{
+	size_t topics = (size_t)plant->topics, words = (size_t)plant->words;
+	uint32_t half = key.worker * DRAWS;
+	struct learn_rng_block b;
+	uint32_t length;
+	double last = 0;
+	int rc = 0;
+
+	key.worker = half + DRAW_LENGTH;
+	b = learn_rng_draw(&key, LEARN_RNG_PLANT_DRAW, 0);
+	length = (uint32_t)plant->length;
+	length = length - length / 2 + learn_rng_below(b.word[0], b.word[1], length / 2 * 2 + 1);
+	key.worker = half + DRAW_MIX;
+	for (size_t k = 0; k < topics; k++) {
+		b = learn_rng_draw(&key, LEARN_RNG_PLANT_DRAW, (uint32_t)k);
+		last += peaked(learn_rng_unit(b.word[0], b.word[1]));
+		mix[k] = last;
+	}
+	key.worker = half + DRAW_WORD;
+	for (uint32_t i = 0; rc == 0 && i < length; i++) {
+		uint32_t k;
+
+		b = learn_rng_draw(&key, LEARN_RNG_PLANT_DRAW, i);
+		k = pick(mix, topics, learn_rng_unit(b.word[0], b.word[1]));
+		rc = learn_words_add(
+			list, pick(sums + k * words, words, learn_rng_unit(b.word[2], b.word[3])));
+	}
+	return rc != 0 ? rc : learn_words_end(list);
+}
+
+static int documents_make(const struct plant *plant, const double *sums, struct learn_data *data)
+{
+	size_t counts[2] = { (size_t)plant->docs, ((size_t)plant->docs + 9) / 10 };
+	struct learn_set *sets[2] = { &data->train, &data->test };
+	double *mix = calloc((size_t)plant->topics, sizeof(*mix));
+	int rc = mix == NULL ? -ENOMEM : 0;
+
+	for (uint32_t half = 0; rc == 0 && half < 2; half++) {
+		struct learn_words list = { 0 };
+
+		for (size_t d = 0; rc == 0 && d < counts[half]; d++) {
+			struct learn_key key = { .seed = (uint64_t)plant->seed,
+						 .step = d,
+						 .worker = half };
+
+			rc = document_make(plant, sums, key, mix, &list);
+		}
+		learn_words_give(&list, sets[half], &data->memory[(size_t)2 * half]);
+	}
+	free(mix);
+	return rc;
+}
+
+int learn_topics_make(const char *args, struct learn_data *data, char *err, size_t err_len)
+{
+	struct plant plant = { .topics = 10, .words = 500, .docs = 1000, .length = 100, .seed = 1 };
+	size_t cells;
+	double *sums;
+	int rc = learn_args_parse(&plant_list, args, &plant, err, err_len);
+
+	if (rc != 0)
+		return rc;
+	if (plant.docs * plant.length * 1.5 > LEARN_TOKENS_MAX)
+		return learn_err(
+			err, err_len, -EFBIG,
+			"topics: %g documents of up to %g words are too many; the limit is "
+			"%d words",
+			plant.docs, plant.length * 1.5, LEARN_TOKENS_MAX);
+	if (plant.topics * plant.words * sizeof(*sums) > LEARN_SET_BYTES_MAX)
+		return learn_err(err, err_len, -EFBIG,
+				 "topics: %g topics of %g words are too large; the limit is %zu "
+				 "bytes",
+				 plant.topics, plant.words, LEARN_SET_BYTES_MAX);
+	cells = (size_t)plant.topics * (size_t)plant.words;
+	data->memory[4] = learn_alloc(cells, sizeof(float));
+	sums = learn_alloc(cells, sizeof(*sums));
+	rc = data->memory[4] == NULL || sums == NULL ? -ENOMEM : 0;
+	if (rc == 0) {
+		topics_make(&plant, data->memory[4], sums);
+		rc = documents_make(&plant, sums, data);
+	}
+	free(sums);
+	if (rc != 0)
+		return learn_err(err, err_len, rc, "topics: out of memory");
+	data->planted =
+		(struct learn_planted){ .rank = (unsigned)plant.topics, .topics = data->memory[4] };
+	shape_set(data, (unsigned)plant.words);
+	return 0;
+}

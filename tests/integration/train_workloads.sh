@@ -23,7 +23,8 @@ mf=(--model mf:rank=4 --dataset ratings:users=300,items=200,rank=4,density=0.4,n
 lda=(--model lda --dataset topics --batch 20)
 stateless=(--outage continue --durability none --kill 'server0@400steps:down=200ms')
 
-train "${mf[@]}" --steps 8000 "${stateless[@]}"
+# at a pace, so that what is computed without a server is a part of it on any machine
+train "${mf[@]}" --steps 8000 --pace 1000 "${stateless[@]}"
 truth "mf: a server was lost, no gradient was" 'r["kills"] == 1 == r["recoveries"] and
 	r["gradients_lost"] == 0 and r["gradients_computed"] == 8000 and
 	r["gradients_queued"] > 0'
@@ -38,7 +39,7 @@ esac
 
 exact='r["figures"]["tokens"] == r["figures"]["tokens_counted"] > 90000 and
 	r["figures"]["words_wrong"] == 0 == r["figures"]["topics_wrong"]'
-train "${lda[@]}" --steps 4000 "${stateless[@]}"
+train "${lda[@]}" --steps 4000 --pace 500 "${stateless[@]}"
 truth "lda: a server was lost, no change was" 'r["kills"] == 1 == r["recoveries"] and
 	r["gradients_lost"] == 0 and r["gradients_computed"] == 4000 and
 	r["gradients_queued"] > 0'

@@ -30,6 +30,7 @@ enum {
 static struct job job;
 static float weights[PARAMS];
 static struct ol_server *running;
+static const char *transport;
 
 static void stop(void)
 {
@@ -40,7 +41,7 @@ static void stop(void)
 static void opts_make(struct ol_server_opts *opts)
 {
 	ol_server_opts_init(opts);
-	opts->transport = job_transport();
+	opts->transport = transport;
 	opts->param_count = PARAMS;
 	opts->workers_max = 2;
 	opts->replicas = 2;
@@ -54,6 +55,7 @@ static void start(void)
 	struct ol_chain_info info;
 	struct ol_server_opts opts;
 
+	transport = job_transport();
 	opts_make(&opts);
 	job_start_chain(&job, opts, 0.0f);
 	info = job_chain(&job, 0, 2);

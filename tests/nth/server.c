@@ -31,6 +31,7 @@ static float weights[PARAMS];
 static struct ol_server *running;
 static struct ol_server_stat counters; /* of the last one that was there */
 static char dir[160];
+static const char *transport; /* found before anything fails: without it there is nothing to test */
 
 static void stop(void)
 {
@@ -68,7 +69,7 @@ static int peer(const char *addr, unsigned attempt)
 
 	ol_worker_opts_init(&opts);
 	opts.servers = addr;
-	opts.transport = job_transport();
+	opts.transport = transport;
 	opts.connect_timeout_ms = opts.op_timeout_ms = nth_patience_ms(attempt);
 	rc = ol_worker_open(&opts, &worker, err, sizeof(err));
 	if (rc == 0) {
@@ -82,7 +83,7 @@ static int peer(const char *addr, unsigned attempt)
 
 static void before(void)
 {
-	job_transport();
+	transport = job_transport();
 	peers_start(peer, stop);
 	warm_transport();
 }
@@ -94,7 +95,7 @@ static int serve(struct ol_server_opts *opts, unsigned attempt, char text[RUN_TE
 	char listen[OL_ADDR_MAX];
 	int rc;
 
-	opts->transport = job_transport();
+	opts->transport = transport;
 	opts->param_count = PARAMS;
 	opts->workers_max = WORKERS;
 	if (strcmp(opts->transport, "shm") == 0)

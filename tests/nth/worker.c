@@ -84,7 +84,7 @@ static int worker_open(struct ol_worker_opts *opts, unsigned attempt, struct ol_
 		       char text[RUN_TEXT_MAX])
 {
 	opts->servers = job.addrs;
-	opts->transport = job_transport();
+	opts->transport = job.opts.transport;
 	opts->job_key = NULL;
 	opts->connect_timeout_ms = opts->op_timeout_ms = nth_patience_ms(attempt);
 	return ol_worker_open(opts, ret_worker, text, RUN_TEXT_MAX);

@@ -62,6 +62,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	uint32_t grads = ol_worker_hdr(worker, index, link->index)->grads;
 
 	grad->open &= ~bit_of(link);
+	grad->reopened &= ~bit_of(link);
 	grad->acks_due &= ~bit_of(link);
 	grad->unplaced &= ~bit_of(link);
 	grad->parts[link->index] = 0;
@@ -124,6 +125,13 @@ void ol_keep_on_outage(struct ol_link *link)
 	}
 }
 
+/* Pulls wait for what is not above seq */
+static void catch_up_to(struct ol_link *link, uint64_t seq)
+{
+	if (seq > link->catch_up_seq)
+		link->catch_up_seq = seq;
+}
+
 void ol_keep_on_head_down(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
@@ -132,8 +140,12 @@ void ol_keep_on_head_down(struct ol_link *link)
 	link->catch_up_seq = 0;
 	link->inherited_seq = 0;
 	for (uint32_t i = 0; i < worker->window; i++) {
-		worker->grads[i].parts[link->index] = 0;
-		worker->grads[i].left[link->index] = ol_layout_vector_bytes(&link->geo);
+		struct ol_grad *grad = &worker->grads[i];
+
+		grad->parts[link->index] = 0;
+		grad->left[link->index] = ol_layout_vector_bytes(&link->geo);
+		if (grad->state == OL_GRAD_PUSHED && (grad->reopened & bit_of(link)) != 0)
+			catch_up_to(link, ol_worker_hdr(worker, i, link->index)->seq);
 	}
 }
 
@@ -154,13 +166,16 @@ static void send_queue_insert(struct ol_link *link, uint32_t index)
 	link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = index;
 }
 
-/* It was applied, and is in the server's weights no more */
-static void reopen(struct ol_link *link, struct ol_grad *grad, uint32_t grads)
+/* It was applied, and is in the server's weights no more: until it is, nothing is pulled, also from
+ * a tail that is there before the head */
+static void reopen(struct ol_link *link, struct ol_grad *grad, const struct ol_push_hdr *hdr)
 {
 	grad->kept &= ~bit_of(link);
 	grad->open |= bit_of(link);
-	link->stat.applied -= grads;
-	link->total -= grads;
+	grad->reopened |= bit_of(link);
+	catch_up_to(link, hdr->seq);
+	link->stat.applied -= hdr->grads;
+	link->total -= hdr->grads;
 }
 
 /* The oldest that is open and not above seq; NULL: there is none */
@@ -230,7 +245,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 
 		if (grad->state == OL_GRAD_PUSHED && (grad->kept & bit_of(link)) != 0 &&
 		    hdr->seq > resolved->seq)
-			reopen(link, grad, hdr->grads);
+			reopen(link, grad, hdr);
 	}
 	acks_lost(link, resolved);
 	/* what is in no buffer any more, and not in these weights either */
@@ -252,8 +267,7 @@ static void push_again(struct ol_link *link, struct ol_grad *grad, uint32_t inde
 		ol_keep_resolved(link, grad, OL_E_LOST);
 		return;
 	}
-	if (hdr->seq > link->catch_up_seq)
-		link->catch_up_seq = hdr->seq;
+	catch_up_to(link, hdr->seq);
 	link->stat.resent += hdr->grads;
 	send_queue_insert(link, index);
 }

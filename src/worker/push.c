@@ -42,6 +42,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->acks_due = 0;
 		grad->unplaced = 0;
 		grad->kept = 0;
+		grad->reopened = 0;
 		grad->op = NULL;
 		grad->generation++;
 		for (uint32_t k = 0; k < worker->link_count; k++) {

@@ -148,7 +148,8 @@ struct ol_link {
 	uint64_t inherited_seq; /* pushes up to here that are open went to a head before this one;
 				   0: there are none */
 	uint64_t told_seq; /* newest push that the reader has spoken of */
-	uint64_t catch_up_seq; /* what was pushed again up to here is not yet resolved; 0: it is */
+	uint64_t catch_up_seq; /* what is to be pushed again up to here is not yet resolved; 0: it
+				  is */
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */
 
@@ -183,6 +184,7 @@ struct ol_grad {
 	uint64_t acks_due; /* of these, sent */
 	uint64_t unplaced; /* of these, not locally complete */
 	uint64_t kept; /* applied, but in no mirror of this worker yet */
+	uint64_t reopened; /* of what is open, once told to be applied: by a server that lost it */
 	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
 			      */
 	int status; /* worst so far */

@@ -204,6 +204,15 @@ bool ol_proc_reap(struct ol_proc *proc)
 	return true;
 }
 
+bool ol_proc_stopped(const struct ol_proc *proc)
+{
+	siginfo_t info = { 0 };
+
+	return proc->pid != 0 && !proc->ended &&
+	       waitid(P_PID, (id_t)proc->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == proc->pid;
+}
+
 void ol_proc_kill(const struct ol_proc *proc, int signo)
 {
 	if (proc->pid != 0 && !proc->ended)

@@ -51,6 +51,9 @@ static inline bool ol_proc_lives(const struct ol_proc *proc)
 	return proc->pid != 0 && !proc->ended;
 }
 
+/* ol_proc_stopped -- SIGSTOP or the like keeps it from running */
+bool ol_proc_stopped(const struct ol_proc *proc);
+
 /* ol_proc_kill -- a signal; nothing if it has ended or was never started */
 void ol_proc_kill(const struct ol_proc *proc, int signo);
 

@@ -507,6 +507,7 @@ static void workers_run(struct train *train)
 				ol_proc_kill(&train->workers[i].proc, SIGKILL);
 		}
 		train_tick(train);
+		train_stall_look(train);
 		train_silence_look(train);
 		train_stuck_look(train);
 		train_end_check(train);

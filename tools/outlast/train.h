@@ -6,6 +6,7 @@
  *	train.c          settings, the course of a job from start to end
  *	train_start.c    processes up, the first time and again; the observer connected
  *	train_watch.c    what happens meanwhile: messages, deaths, signals, stop
+ *	train_stall.c    nothing moves: who is waited for, and the end all the same
  *	train_outage.c   the kill schedule; who is started again, when; what became of each outage
  *	train_recover.c  full recovery: all servers go back to one version
  *	train_chain.c    the same where each shard has a chain of servers; their coordinator
@@ -264,6 +265,11 @@ struct train {
 	uint64_t stop_at; /* a sync job's last step, once it is decided; 0: steps */
 	uint64_t quit_ns; /* when */
 	uint64_t stop_ns; /* when `stopping` began */
+	uint64_t signal_ns; /* when `signal` came */
+	uint64_t steps_mark; /* others once anything has moved, … */
+	uint64_t lives_mark;
+	uint64_t moved_ns; /* … as last then */
+	bool stall_said; /* for whom the job waits, since the last gradient */
 	uint64_t stuck_ns; /* since then who has not finished waits for who has; 0: not so */
 	uint64_t steps; /* updates wanted; 0: until the time is over */
 
@@ -374,11 +380,11 @@ void train_turn(struct train *train, int timeout_ms);
 /* train_fail -- the first failure decides the exit code; workers are told to quit */
 void train_fail(struct train *train, int exit_code);
 
+/* train_quit -- as far as workers go; the exit code stays as it is */
+void train_quit(struct train *train);
+
 /* train_go -- tell every worker its share; sets go_ns */
 void train_go(struct train *train);
-
-/* train_silence_look -- say so if a worker says nothing; while stopping, kill it */
-void train_silence_look(struct train *train);
 
 /* train_stop -- training ends as soon as no worker has to wait for another; may be called again */
 void train_stop(struct train *train);
@@ -396,6 +402,17 @@ void train_tick(struct train *train);
 void train_end_check(struct train *train);
 
 bool train_workers_gone(const struct train *train);
+
+/* train_stall.c */
+
+/*
+ * train_stall_look -- while nothing moves: say once for whom the job waits; once a signal has come,
+ * wake who is stopped, and see that the job ends
+ */
+void train_stall_look(struct train *train);
+
+/* train_silence_look -- say so if a worker says nothing; while stopping, kill it */
+void train_silence_look(struct train *train);
 
 /* train_outage.c */
 

@@ -19,7 +19,6 @@
 
 enum {
 	STAT_MS = 250, /* between two looks at the servers' counters */
-	SILENT_MS = 10000, /* a worker says something ten times a second */
 	STUCK_MS = 200, /* longer than what a worker said of itself can be out of date */
 	PROCS_MAX = 2 * TRAIN_HOLDERS_MAX + TRAIN_WORKERS_MAX
 };
@@ -77,10 +76,8 @@ bool train_workers_gone(const struct train *train)
 	return true;
 }
 
-void train_fail(struct train *train, int exit_code)
+void train_quit(struct train *train)
 {
-	if (train->exit_code == 0)
-		train->exit_code = exit_code;
 	if (!train->killed) {
 		train->killed = true;
 		train->quit_ns = ol_clock_ns();
@@ -90,6 +87,13 @@ void train_fail(struct train *train, int exit_code)
 		if (train->workers[i].proc.pid != 0)
 			ol_proc_order(&train->workers[i].proc, "quit");
 	}
+}
+
+void train_fail(struct train *train, int exit_code)
+{
+	if (train->exit_code == 0)
+		train->exit_code = exit_code;
+	train_quit(train);
 }
 
 /* One worker has stopped in front of its next step: nobody is further than that step. */
@@ -228,6 +232,9 @@ static void on_worker_end(struct train *train, struct train_worker *worker)
 		return;
 	worker->died = true;
 	train->died++;
+	/* nobody can make a step without it, and it is not started again */
+	if (train->signal != 0 && train_needs_all(train) && !worker->finished)
+		train_quit(train);
 	if (train->killed || train->signal != 0)
 		return; /* what comes now follows from what has been said */
 	ol_proc_exit_text(&worker->proc, how, sizeof(how));
@@ -321,6 +328,7 @@ static void signals_read(struct train *train)
 			continue;
 		}
 		train->signal = (int)info.ssi_signo;
+		train->signal_ns = ol_clock_ns();
 		if (train->phase == TRAIN_RUNNING) {
 			train_say(train, "outlast train: stopping; once more to stop at once");
 			train_stop(train);
@@ -355,29 +363,6 @@ void train_turn(struct train *train, int timeout_ms)
 	}
 }
 
-/* A worker that is stopped, or hangs, is told of; once the job is to end it is not waited for. */
-void train_silence_look(struct train *train)
-{
-	uint64_t now_ns = ol_clock_ns();
-
-	for (uint32_t i = 0; i < train->set.workers; i++) {
-		struct train_worker *worker = &train->workers[i];
-		uint64_t since_ns =
-			worker->heard_ns > train->go_ns ? worker->heard_ns : train->go_ns;
-
-		if (!ol_proc_lives(&worker->proc) || worker->finished ||
-		    worker->life.outage != NULL || now_ns - since_ns < SILENT_MS * OL_NS_PER_MS)
-			continue;
-		if (!worker->silent)
-			train_say(train,
-				  "outlast train: %s has said nothing for %d s: is it stopped?",
-				  worker->proc.name, SILENT_MS / 1000);
-		worker->silent = true;
-		if (train->stopping && now_ns - train->stop_ns > SILENT_MS * OL_NS_PER_MS)
-			ol_proc_kill(&worker->proc, SIGKILL);
-	}
-}
-
 void train_go(struct train *train)
 {
 	train->go_ns = ol_clock_ns();
@@ -397,6 +382,14 @@ void train_stop(struct train *train)
 	for (uint32_t i = 0; i < train_holders(train); i++) {
 		if (train->servers[i].life.start_ns > train->stop_ns)
 			train->servers[i].life.start_ns = train->stop_ns;
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		struct train_life *life = &train->workers[i].life;
+
+		if (life->start_ns > train->stop_ns)
+			life->start_ns = train->stop_ns;
+		if (life->wake_ns > train->stop_ns)
+			life->wake_ns = train->stop_ns;
 	}
 	if (train_needs_all(train)) {
 		ol_proc_order(&train->workers[0].proc, "hold");

@@ -28,9 +28,11 @@ bad "lr below" 2 "outlast train:*lr*-1*" train --lr=-1
 bad "momentum" 2 "outlast train:*momentum*" train --momentum 1.5
 bad "consistency" 2 "outlast train:*consistency*async, sync*" train --consistency maybe
 for command in train serve; do
-	for wrong in sync:k=0 sync:k=3 sync:k=x sync: sync:adasync,k=3 ssp: ssp:-1; do
+	for wrong in sync:k=0 sync:k=3 sync:k=x sync:k= sync: sync:adasync,k=3 ssp: ssp:-1; do
 		bad "consistency" 2 "outlast $command:*--consistency: \"$wrong\" should *" $command --workers 2 --consistency $wrong
 	done
+	bad "k of too many" 2 "outlast $command:*--consistency: \"sync:k=9\" should not wait for more workers than the 4 *" \
+		$command --workers 4 --consistency sync:k=9
 	bad "consistency and servers" 2 "outlast $command:*consistency*--servers 1*" $command --workers 3 --servers 2 --consistency sync:k=2
 	bad "consistency" 2 "outlast $command:*reduce*mean*dbw*" $command --consistency sync:dbw --reduce sum
 done

@@ -31,35 +31,47 @@ static const struct {
 	{ .word = "ssp:", .set = { .consistency = OL_CONSISTENCY_SSP }, .number = true },
 };
 
-/* Digits up to the end, below 10^9 */
+/* Digits up to the end; what has more than nine counts as 10^9. False: no number */
 static bool number(const char *text, uint32_t *ret_value)
 {
 	size_t len = strlen(text);
 
-	if (len == 0 || len > 9 || strspn(text, "0123456789") != len)
+	if (len == 0 || strspn(text, "0123456789") != len)
 		return false;
-	*ret_value = (uint32_t)strtoul(text, NULL, 10);
+	*ret_value = len > 9 ? 1000000000 : (uint32_t)strtoul(text, NULL, 10);
 	return true;
 }
 
-static int number_take(const char *text, uint32_t workers, struct ol_consistency_set *set,
-		       char *err, size_t err_bytes)
+static int staleness_take(const char *text, struct ol_consistency_set *set, char *err,
+			  size_t err_bytes)
 {
-	uint32_t value = 0;
-	bool known = number(text, &value);
-
-	if (set->consistency == OL_CONSISTENCY_SSP) {
-		set->staleness = value;
-		if (known && value <= OL_STALENESS_MAX)
-			return 0;
-		snprintf(err, err_bytes,
-			 "should have a number from 0 to %d behind ssp:", OL_STALENESS_MAX);
-		return -EINVAL;
-	}
-	set->k = value;
-	if (known && value >= 1 && value <= workers)
+	if (number(text, &set->staleness) && set->staleness <= OL_STALENESS_MAX)
 		return 0;
-	snprintf(err, err_bytes, "should wait for 1 to %u: there are %u workers", workers, workers);
+	snprintf(err, err_bytes, "should have a number from 0 to %d behind ssp:", OL_STALENESS_MAX);
+	return -EINVAL;
+}
+
+/* How many workers a step waits for */
+static int k_take(const char *text, uint32_t workers, struct ol_consistency_set *set, char *err,
+		  size_t err_bytes)
+{
+	char range[32] = "k=1";
+
+	if (workers > 1)
+		snprintf(range, sizeof(range), "k=1 to k=%u", workers);
+	if (text[0] == '\0')
+		snprintf(err, err_bytes, "should have a number behind k=: give %s", range);
+	else if (!number(text, &set->k))
+		snprintf(err, err_bytes, "should have a number behind k=, not \"%.20s\": give %s",
+			 text, range);
+	else if (set->k == 0)
+		snprintf(err, err_bytes, "should wait for one worker at least: give %s", range);
+	else if (set->k > workers)
+		snprintf(err, err_bytes,
+			 "should not wait for more workers than the %u of --workers: give %s",
+			 workers, range);
+	else
+		return 0;
 	return -EINVAL;
 }
 
@@ -74,8 +86,10 @@ int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consisten
 		if (strncmp(text, forms[i].word, len) != 0 ||
 		    (!forms[i].number && text[len] != '\0'))
 			continue;
-		if (forms[i].number)
-			rc = number_take(text + len, workers, &set, err, err_bytes);
+		if (forms[i].number && set.consistency == OL_CONSISTENCY_SSP)
+			rc = staleness_take(text + len, &set, err, err_bytes);
+		else if (forms[i].number)
+			rc = k_take(text + len, workers, &set, err, err_bytes);
 		if (rc == 0)
 			*ret_set = set;
 		return rc;

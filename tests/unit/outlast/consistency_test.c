@@ -81,6 +81,39 @@ static void other_words_are_refused(void **state)
 	}
 }
 
+/* What is wrong with k is said of k, and what would be right. */
+static void each_wrong_k_has_a_reason_of_its_own(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t workers;
+		const char *why;
+	} cases[] = {
+		{ "sync:k=", 4, "should have a number behind k=: give k=1 to k=4" },
+		{ "sync:k=x", 4, "should have a number behind k=, not \"x\": give k=1 to k=4" },
+		{ "sync:k=2x", 4, "should have a number behind k=, not \"2x\": give k=1 to k=4" },
+		{ "sync:k=0", 4, "should wait for one worker at least: give k=1 to k=4" },
+		{ "sync:k=9", 4,
+		  "should not wait for more workers than the 4 of --workers: give k=1 to k=4" },
+		{ "sync:k=4294967297", 4,
+		  "should not wait for more workers than the 4 of --workers: give k=1 to k=4" },
+		{ "sync:k=2", 1,
+		  "should not wait for more workers than the 1 of --workers: give k=1" },
+		{ "sync:adasync,k=", 4, "should have a number behind k=: give k=1 to k=4" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ol_consistency_set set;
+		char err[160] = "";
+
+		assert_int_equal(ol_consistency_parse(cases[i].text, cases[i].workers, &set, err,
+						      sizeof(err)),
+				 -EINVAL);
+		assert_string_equal(err, cases[i].why);
+	}
+}
+
 static void who_needs_everyone_and_who_does_not(void **state)
 {
 	static const struct {
@@ -108,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_form_is_what_it_says),
 		cmocka_unit_test(other_words_are_refused),
+		cmocka_unit_test(each_wrong_k_has_a_reason_of_its_own),
 		cmocka_unit_test(who_needs_everyone_and_who_does_not),
 	};
 

@@ -122,8 +122,16 @@ train "${sync[@]}" --steps 200 "${with[@]}" "priority,r=1/4,every=12steps,dir=$t
 [ "$(sha)" = "$whole" ] || fail "resumed: other weights: $(sha), not $whole"
 outlast train "${mlp[@]}" "${sync[@]}" "${with[@]}" "every=12steps,dir=$tmp/ckpt"
 expect_error "a folder of this job" 2 '*names a folder with checkpoints of this very job*'
-# another model: the folder has nothing of it; another number of shards: of this job, and refused
-outlast train "${mlp[@]}" "${sync[@]}" --servers 2 "${with[@]}" "priority,dir=$tmp/ckpt" --resume
-[ "$rc" != 0 ] || fail "another geometry: was taken"
-[[ $err == *"run-"*"wanted is "[01]" of 2"* ]] || fail "another geometry: $err"
+# another number of servers: fewer or more, running or full
+more=$(find "$tmp/ckpt" -name 'run-*-s*' | wc -l)
+for selection in priority every=12steps; do
+	for servers in 1 $((more + 1)); do
+		outlast train "${mlp[@]}" "${sync[@]}" --servers "$servers" "${with[@]}" "$selection,dir=$tmp/ckpt" --resume
+		expect_error "$servers servers, $selection" 2 "outlast train: --resume: *finds checkpoints of $more servers in $tmp/ckpt, and --servers is $servers: give --servers $more, *"
+		[ "$(printf '%s\n' "$err" | wc -l)" = 1 ] || fail "$servers servers, $selection: more than a line: $err"
+	done
+done
+find "$tmp/ckpt" -name 'run-*-s0-*' -delete
+outlast train "${mlp[@]}" "${sync[@]}" "${with[@]}" "priority,dir=$tmp/ckpt" --resume
+expect_error "a shard without a checkpoint" 2 "outlast train: --resume: *finds no checkpoint of server 0 in $tmp/ckpt: *"
 verdict

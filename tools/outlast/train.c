@@ -310,14 +310,20 @@ static int kills_check(struct train *train)
 	return 0;
 }
 
-/* Of the job's checkpoints in a folder: how many, and the newest epoch */
-static unsigned folder_look(const char *dir, uint64_t job_id, uint32_t *ret_epoch)
+/* Of the job's checkpoints in a folder */
+struct saved {
+	unsigned count;
+	uint32_t epoch; /* the newest */
+	uint32_t shards; /* the highest, plus one */
+	uint32_t seen; /* bit i: there is one of shard i */
+};
+
+static struct saved folder_look(const char *dir, uint64_t job_id)
 {
 	DIR *list = opendir(dir);
 	const struct dirent *entry;
-	unsigned count = 0;
+	struct saved saved = { 0 };
 
-	*ret_epoch = 0;
 	while (list != NULL && (entry = readdir(list)) != NULL) {
 		const char *name = entry->d_name;
 		uint64_t id;
@@ -328,15 +334,42 @@ static unsigned folder_look(const char *dir, uint64_t job_id, uint32_t *ret_epoc
 			     3 &&
 		     sscanf(name, "run-%" SCNx64 "-s%" SCNu32 "-e%" SCNu32, &id, &shard, &epoch) !=
 			     3) ||
-		    id != job_id)
+		    id != job_id || shard >= TRAIN_SERVERS_MAX)
 			continue;
-		count++;
-		if (epoch > *ret_epoch)
-			*ret_epoch = epoch;
+		saved.count++;
+		saved.seen |= UINT32_C(1) << shard;
+		if (epoch > saved.epoch)
+			saved.epoch = epoch;
+		if (shard >= saved.shards)
+			saved.shards = shard + 1;
 	}
 	if (list != NULL)
 		closedir(list);
-	return count;
+	return saved;
+}
+
+/* Are they of as many shards as there are to be servers? Else each server would refuse its own. */
+static int shards_check(struct train *train, const struct saved *saved)
+{
+	uint32_t servers = train->set.servers, missing = 0;
+	char why[OL_CKPT_FOLDER_MAX + 160];
+
+	while (missing < servers && (saved->seen >> missing & 1) != 0)
+		missing++;
+	if (missing == servers && saved->shards == servers)
+		return 0;
+	if (saved->shards == servers) /* one of them has none, whatever the others have */
+		snprintf(why, sizeof(why),
+			 "finds no checkpoint of server %u in %s: put it there, or begin anew in "
+			 "another folder",
+			 missing, train->ckpt.dir);
+	else
+		snprintf(why, sizeof(why),
+			 "finds checkpoints of %u server%s in %s, and --servers is %u: give "
+			 "--servers %u, or begin anew in another folder",
+			 saved->shards, saved->shards > 1 ? "s" : "", train->ckpt.dir, servers,
+			 saved->shards);
+	return ol_settings_fail(&train->settings, "resume", why);
 }
 
 static int folder_make(struct train *train)
@@ -378,8 +411,7 @@ static int durable_check(struct train *train)
 {
 	const struct train_set *set = &train->set;
 	struct ol_settings *settings = &train->settings;
-	uint32_t epoch;
-	unsigned count;
+	struct saved saved;
 	int rc = ol_settings_durable_check(settings, &set->durable, &train->ckpt);
 
 	if (rc == 0)
@@ -397,18 +429,18 @@ static int durable_check(struct train *train)
 	rc = folder_lock(train);
 	if (rc != 0)
 		return rc;
-	count = folder_look(train->ckpt.dir, ol_job_id(&set->model, set->rule.optimizer), &epoch);
-	if (count > 0 && !set->resume)
+	saved = folder_look(train->ckpt.dir, ol_job_id(&set->model, set->rule.optimizer));
+	if (saved.count > 0 && !set->resume)
 		return ol_settings_fail(settings, "checkpoint",
 					"names a folder with checkpoints of this very job: give "
 					"--resume, or another folder");
-	if (count == 0 && set->resume)
+	if (saved.count == 0 && set->resume)
 		return ol_settings_fail(settings, "resume",
 					"finds no checkpoint of this job (model, data set, seed, "
 					"optimizer) in the folder of --checkpoint");
 	for (uint32_t i = 0; i < set->servers; i++)
-		train->servers[i].first_epoch = epoch + 1;
-	return 0;
+		train->servers[i].first_epoch = saved.epoch + 1;
+	return set->resume ? shards_check(train, &saved) : 0;
 }
 
 /* The folder that folder_make() made, with what servers wrote into it */

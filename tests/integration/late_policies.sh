@@ -8,7 +8,7 @@ small=(--model softmax --dataset synthetic:train=1000,test=500,noise=1,features=
 
 # late WHAT WORD... -- a job of four workers that ends well, and its accounts
 late() {
-	local what=$1
+	local what=$1 rates
 
 	shift
 	rm -f "$report"
@@ -18,6 +18,10 @@ late() {
 	truth "$what: every gradient has a fate" 'r["accounting"]["agree"] and r["gradients_lost"] == 0 and
 		all(l["pushed"] == l["applied"] + l["dropped_late"] + l["dropped_nonfinite"] and l["pending"] == 0
 			for w in r["accounting"]["workers"] for l in w["links"])'
+	truth "$what: rates" 'abs(r["gradients_per_s"] * r["wall_s"] - r["gradients_computed"]) < 0.001 and
+		abs(r["gradients_applied_per_s"] * r["wall_s"] - r["gradients_applied"]) < 0.001'
+	rates=$(json "$report" '"%.1f computed, %.1f applied" % (r["gradients_per_s"], r["gradients_applied_per_s"])')
+	[[ $out == *"gradients/s       $rates"* ]] || fail "$what: the summary does not say $rates: $out"
 	truth "$what: k" '1 <= r["k_mean"] <= 4 and 1 <= r["k_now"] <= 4'
 }
 

@@ -19,6 +19,16 @@ truth() {
 			"gradients_lost", "kills", "recoveries")}')"
 }
 
+# planted WHAT FIGURE THRESHOLD -- report and summary say whether it was found, by this threshold
+planted() {
+	local found
+
+	truth "$1, in the report" "r['planted']['value'] == r['figures']['$2'] and r['planted']['figure'] == '$2' and
+		r['planted']['threshold'] == $3 and r['planted']['found'] == (r['figures']['$2'] <= $3)"
+	found=$([ "$(json "$report" 'r["planted"]["found"]')" = True ] && echo "found: $2 is at most $3" || echo "not found: $2 is above $3")
+	[[ $out == *"planted structure $found"* ]] || fail "$1: does not say \"$found\": $out"
+}
+
 mf=(--model mf:rank=4 --dataset ratings:users=300,items=200,rank=4,density=0.4,noise=0.2 --batch 100)
 lda=(--model lda --dataset topics --batch 20)
 stateless=(--outage continue --durability none --kill 'server0@400steps:down=200ms')
@@ -32,6 +42,7 @@ truth "mf: its name" 'r["score_name"] == "RMSE" and r["test_accuracy"] is None'
 truth "mf: the noise is what is left" \
 	'r["figures"]["noise_floor"] == 0.2 and 0.19 < r["test_score"] < 0.26'
 truth "mf: planted ratings are found" 'r["figures"]["planted_error"] < 0.2'
+planted "mf: what was planted" planted_error 0.2
 case $err in
 *"model mf:rank=4: --lr 2, as none is given"*) ;;
 *) fail "mf: the learning rate is not said: $err" ;;
@@ -46,10 +57,13 @@ truth "lda: a server was lost, no change was" 'r["kills"] == 1 == r["recoveries"
 truth "lda: its name" 'r["score_name"] == "perplexity" and r["test_accuracy"] is None'
 truth "lda: counts are exact all the same" "$exact"
 truth "lda: planted topics are found through it" 'r["figures"]["planted_distance"] < 0.35'
+planted "lda: what was planted" planted_distance 0.1
 
 # every token has been counted once all workers have seen their documents once
 train "${lda[@]}" --steps 51
 truth "lda: each worker has seen its documents once" "$exact"
+planted "lda: what was planted, after one sweep" planted_distance 0.1
+truth "lda: one sweep is too few" 'not r["planted"]["found"] and not r["planted"]["all_but_a_pair"]'
 
 refuse() {
 	outlast train "${lda[@]}" "$@"

@@ -359,7 +359,7 @@ int train_model_check(struct train *train);
 /* train_model_look -- figures of the final weights */
 void train_model_look(struct train *train, const float *weights);
 void train_model_show(const struct train *train);
-/* train_model_json -- "score_name", "test_score", "figures" */
+/* train_model_json -- "score_name", "test_score", "figures", "planted" */
 json_t *train_model_json(const struct train *train);
 
 /* train_start.c; 0 or an exit code, after saying why */
@@ -601,7 +601,8 @@ struct train_figures {
 	uint64_t version;
 	uint64_t replayed;
 	double wall_s; /* first worker's start to last worker's end */
-	double rate;
+	double rate; /* computed, a second */
+	double rate_applied;
 	double staleness;
 	double k_mean; /* gradients a step; NAN: there was none */
 	double rate_before; /* gradients a second until the first outage; NAN: there was none */

@@ -167,16 +167,17 @@ static json_t *settings_json(const struct train *train)
 
 static json_t *results_json(const struct train *train, const struct train_figures *f)
 {
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:O, s:o}",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:O, s:o}",
 			 "ended", train_ended_str(train), "test_accuracy",
 			 number_or_null(train->final && train->job->shape.kind == LEARN_SAMPLES,
 					train->accuracy),
 			 "test_loss", number_or_null(train->final, train->loss), "steps",
 			 count(f->version), "version", count(f->version), "wall_s", f->wall_s,
 			 "total_s", (double)(ol_clock_ns() - train->begin_ns) / 1e9,
-			 "gradients_per_s", f->rate, "staleness_mean", f->staleness,
-			 "weights_sha256", train->final ? json_string(train->sha256) : json_null(),
-			 "workers_died", count(train->died), "evals", train->evals, "per_worker",
+			 "gradients_per_s", f->rate, "gradients_applied_per_s", f->rate_applied,
+			 "staleness_mean", f->staleness, "weights_sha256",
+			 train->final ? json_string(train->sha256) : json_null(), "workers_died",
+			 count(train->died), "evals", train->evals, "per_worker",
 			 workers_json(train));
 }
 

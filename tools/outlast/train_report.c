@@ -255,6 +255,7 @@ static struct train_figures figures(const struct train *train)
 			f.replayed = replayed;
 	}
 	f.rate = f.wall_s > 0.0 ? (double)f.computed / f.wall_s : 0.0;
+	f.rate_applied = f.wall_s > 0.0 ? (double)f.applied / f.wall_s : 0.0;
 	return f;
 }
 
@@ -380,7 +381,7 @@ static void summary_show(const struct train *train, const struct train_figures *
 	}
 	printf("%-17s %" PRIu64 "\n", "steps", f->version);
 	gradients_show(f);
-	printf("%-17s %.1f\n", "gradients/s", f->rate);
+	printf("%-17s %.1f computed, %.1f applied\n", "gradients/s", f->rate, f->rate_applied);
 	if (train_k_varies(train))
 		printf("%-17s %.2f gradients a step, %u at the end; %" PRIu64
 		       " thrown away before they were pushed\n",

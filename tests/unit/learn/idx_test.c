@@ -4,7 +4,6 @@
  * offset */
 
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include "learn/data.h"
 #include "learn/source.h"
@@ -46,18 +45,6 @@ static size_t idx_bytes(unsigned which, uint8_t *p)
 	return len;
 }
 
-static void write_gz(const char *dir, const char *name, const void *bytes, size_t len)
-{
-	char path[PATH_LEN];
-	gzFile gz;
-
-	(void)snprintf(path, sizeof(path), "%s/%s.gz", dir, name);
-	gz = gzopen(path, "wb9");
-	assert_non_null(gz);
-	assert_int_equal(gzwrite(gz, bytes, (unsigned)len), (int)len);
-	assert_int_equal(gzclose(gz), Z_OK);
-}
-
 static void write_all(const char *dir, bool gz)
 {
 	for (unsigned i = 0; i < 4; i++) {
@@ -65,7 +52,7 @@ static void write_all(const char *dir, bool gz)
 		size_t len = idx_bytes(i, bytes);
 
 		if (gz)
-			write_gz(dir, names[i], bytes, len);
+			file_write_gz(dir, names[i], bytes, len);
 		else
 			file_write(dir, names[i], bytes, len);
 	}
@@ -212,7 +199,7 @@ static void damaged_gzip_is_refused(void **state)
 
 	len = idx_bytes(0, good);
 	write_all(*state, false);
-	write_gz(*state, names[0], good, len);
+	file_write_gz(*state, names[0], good, len);
 	(void)snprintf(path, sizeof(path), "%s/%s.gz", (char *)*state, names[0]);
 	stream = fopen(path, "rb");
 	assert_non_null(stream);

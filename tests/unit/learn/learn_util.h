@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -66,6 +67,29 @@ static inline void file_write(const char *dir, const char *name, const void *byt
 	assert_non_null(stream);
 	assert_int_equal(fwrite(bytes, 1, len, stream), len);
 	assert_int_equal(fclose(stream), 0);
+}
+
+/* file_write_gz -- the same, packed; ".gz" is put behind name */
+static inline void file_write_gz(const char *dir, const char *name, const void *bytes, size_t len)
+{
+	char path[PATH_LEN];
+	gzFile stream;
+
+	(void)snprintf(path, sizeof(path), "%s/%s.gz", dir, name);
+	stream = gzopen(path, "wb9");
+	assert_non_null(stream);
+	assert_int_equal(gzwrite(stream, bytes, (unsigned)len), (int)len);
+	assert_int_equal(gzclose(stream), Z_OK);
+}
+
+/* spec_write -- text as the file "f" of dir; the specification of a data set of this kind */
+static inline const char *spec_write(const char *kind, const char *dir, const char *text)
+{
+	static char spec[PATH_LEN];
+
+	file_write(dir, "f", text, strlen(text));
+	(void)snprintf(spec, sizeof(spec), "%s:%s/f", kind, dir);
+	return spec;
 }
 
 /*
@@ -120,6 +144,21 @@ static inline void open_bad(const char *spec, int code, const char *says)
 
 	assert_int_equal(learn_data_open(spec, &data, err, sizeof(err)), code);
 	assert_one_line(err, says);
+}
+
+/* A file that is refused */
+struct malformed {
+	const char *text;
+	int code;
+	const char *says;
+};
+
+/* open_malformed -- none of count such files can be opened as a data set of this kind */
+static inline void open_malformed(const char *kind, const char *dir, const struct malformed *bad,
+				  size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		open_bad(spec_write(kind, dir, bad[i].text), bad[i].code, bad[i].says);
 }
 
 /* open_failing -- for assert_no_leak(): a data set that cannot be opened */

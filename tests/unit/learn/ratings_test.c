@@ -11,16 +11,6 @@ enum {
 	TEXT_LEN = 1000
 };
 
-/* spec_write -- text as the file "f" of the test's directory; its specification */
-static const char *spec_write(const char *dir, const char *text)
-{
-	static char spec[PATH_LEN];
-
-	file_write(dir, "f", text, strlen(text));
-	(void)snprintf(spec, sizeof(spec), "movielens:%s/f", dir);
-	return spec;
-}
-
 /* lines_make -- LINES ratings: user 7 or 9, items 100, 110 …, values 1 to 5 */
 static const char *lines_make(const char *head, const char *separator, const char *tail)
 {
@@ -46,7 +36,7 @@ static void each_form_is_read_and_numbered_anew(void **state)
 		       lines_make("userId,movieId,rating,timestamp\r\n", ",", ",9647\r"));
 	(void)snprintf(copies[3], TEXT_LEN, "%s", lines_make("", ",", ""));
 	for (unsigned i = 0; i < 4; i++) {
-		struct learn_data *data = open_good(spec_write(*state, copies[i]));
+		struct learn_data *data = open_good(spec_write("movielens", *state, copies[i]));
 		double sum = 0;
 
 		assert_int_equal(data->shape.kind, LEARN_RATINGS);
@@ -70,11 +60,7 @@ static void each_form_is_read_and_numbered_anew(void **state)
 
 static void what_is_malformed_is_refused_in_one_line(void **state)
 {
-	static const struct {
-		const char *text;
-		int code;
-		const char *says;
-	} bad[] = {
+	static const struct malformed bad[] = {
 		{ "", -EBADMSG, "f: line 1, offset 0: the file holds no ratings" },
 		{ "userId,movieId,rating\n", -EBADMSG, "line 2" },
 		{ "1 2\n", -EBADMSG, "the rating is expected" },
@@ -93,8 +79,7 @@ static void what_is_malformed_is_refused_in_one_line(void **state)
 		{ "1\t2\t3\n2\t2\t3\n", -EINVAL, "2 ratings are too few" },
 	};
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		open_bad(spec_write(*state, bad[i].text), bad[i].code, bad[i].says);
+	open_malformed("movielens", *state, bad, sizeof(bad) / sizeof(bad[0]));
 	open_bad("movielens:/nowhere/u.data", -ENOENT, "/nowhere/u.data: no such file");
 	open_bad("movielens:", -EINVAL, "movielens:FILE");
 	open_bad("ratings:users=0", -EINVAL, "\"users=0\": a whole number from 1 to");
@@ -110,7 +95,7 @@ static void a_refusal_leaves_no_memory_behind(void **state)
 	char spec[PATH_LEN];
 
 	(void)snprintf(spec, sizeof(spec), "%s",
-		       spec_write(*state, "1\t2\t3\n2\t2\t3\n3\t4\t5\nx\n"));
+		       spec_write("movielens", *state, "1\t2\t3\n2\t2\t3\n3\t4\t5\nx\n"));
 	assert_no_leak(open_failing, spec);
 }
 

@@ -4,19 +4,8 @@
  * documents are a function of their specification; workers share documents out without gap or
  * overlap */
 
-#include <zlib.h>
-
 #include "learn/data.h"
 #include "unit/learn/learn_util.h"
-
-static const char *spec_write(const char *dir, const char *text)
-{
-	static char spec[PATH_LEN];
-
-	file_write(dir, "f", text, strlen(text));
-	(void)snprintf(spec, sizeof(spec), "bow:%s/f", dir);
-	return spec;
-}
 
 /* Ten documents have words, number 3 has none. */
 static const char good[] = "11\n4\n11\n1 1 2\n1 4 1\n2 2 1\n4 1 1\n5 1 1\n6 1 1\n7 1 1\n8 1 1\n"
@@ -24,7 +13,7 @@ static const char good[] = "11\n4\n11\n1 1 2\n1 4 1\n2 2 1\n4 1 1\n5 1 1\n6 1 1\
 
 static void a_bag_becomes_documents(void **state)
 {
-	struct learn_data *data = open_good(spec_write(*state, good));
+	struct learn_data *data = open_good(spec_write("bow", *state, good));
 	static const uint32_t first[] = { 0, 0, 3, 1 };
 
 	assert_int_equal(data->shape.kind, LEARN_WORDS);
@@ -43,15 +32,10 @@ static void a_bag_becomes_documents(void **state)
 static void a_bag_may_be_packed(void **state)
 {
 	const char *dir = *state;
-	char path[PATH_LEN], spec[PATH_LEN];
+	char spec[PATH_LEN];
 	struct learn_data *data;
-	gzFile file;
 
-	(void)snprintf(path, sizeof(path), "%s/docword.txt.gz", dir);
-	file = gzopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(gzwrite(file, good, sizeof(good) - 1), sizeof(good) - 1);
-	assert_int_equal(gzclose(file), Z_OK);
+	file_write_gz(dir, "docword.txt", good, sizeof(good) - 1);
 	(void)snprintf(spec, sizeof(spec), "bow:%s/docword.txt", dir);
 	data = open_good(spec);
 	assert_int_equal(data->train.starts[9], 11);
@@ -60,11 +44,7 @@ static void a_bag_may_be_packed(void **state)
 
 static void what_is_malformed_is_refused_in_one_line(void **state)
 {
-	static const struct {
-		const char *text;
-		int code;
-		const char *says;
-	} bad[] = {
+	static const struct malformed bad[] = {
 		{ "", -EBADMSG, "f: line 1, offset 0: a number is expected" },
 		{ "2\n", -EBADMSG, "line 2" },
 		{ "0\n4\n1\n", -EBADMSG, "the number of documents is not a whole number from 1" },
@@ -82,8 +62,7 @@ static void what_is_malformed_is_refused_in_one_line(void **state)
 		{ "2\n4\n2\n1 1 16777216\n1 2 1\n", -EFBIG, "line 6: more words than" },
 	};
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		open_bad(spec_write(*state, bad[i].text), bad[i].code, bad[i].says);
+	open_malformed("bow", *state, bad, sizeof(bad) / sizeof(bad[0]));
 	open_bad("bow:/nowhere/docword.txt", -ENOENT, "/nowhere/docword.txt: no such file");
 	open_bad("topics:topics=1", -EINVAL, "\"topics=1\": a whole number from 2 to");
 	open_bad("topics:vocabulary=2", -EINVAL,
@@ -97,7 +76,7 @@ static void a_vocabulary_must_be_of_the_bag(void **state)
 	char spec[2 * PATH_LEN];
 	struct learn_data *data;
 
-	(void)spec_write(dir, good);
+	(void)spec_write("bow", dir, good);
 	(void)snprintf(spec, sizeof(spec), "bow:%s/f,%s/v", dir, dir);
 	file_write(dir, "v", "a\nb\nc\nd", 7);
 	data = open_good(spec);
@@ -111,7 +90,7 @@ static void a_refusal_leaves_no_memory_behind(void **state)
 	char spec[PATH_LEN];
 
 	(void)snprintf(spec, sizeof(spec), "%s",
-		       spec_write(*state, "11\n4\n12\n1 1 2\n1 4 1\n2 2 1\n4 1 1\n"));
+		       spec_write("bow", *state, "11\n4\n12\n1 1 2\n1 4 1\n2 2 1\n4 1 1\n"));
 	assert_no_leak(open_failing, spec);
 }
 

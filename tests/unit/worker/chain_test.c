@@ -11,47 +11,27 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "outlast.h"
 #include "replication/coordinator.h"
-#include "support/check.h"
-#include "support/puppet.h"
+#include "unit/worker/worker_util.h"
 #include "wire/auth.h"
 
 enum {
-	A,
-	B,
-	C,
-	D,
-	PUPPETS,
-	STEPS = 2000, /* of everybody: whatever can happen has happened */
-	DEADLINE_S = 60
+	STEPS = 2000 /* of everybody: whatever can happen has happened */
 };
 
-struct world {
+static struct {
 	struct ol_coordd *coordd;
 	pthread_t coordd_thread;
 	struct ol_coord *coord;
-	struct puppet puppets[PUPPETS];
 	uint32_t epoch;
 	uint32_t founded;
 	uint32_t every;
-	struct ol_worker_opts opts;
-	struct ol_worker *worker;
-	int open_rc;
-	char err[384];
-	_Atomic int opened;
-};
+} chain;
 
-static struct world world;
 static char no_key[] = "";
 
 static void *coordd_main(void *arg)
@@ -59,23 +39,6 @@ static void *coordd_main(void *arg)
 	check_ok(ol_coordd_run(arg));
 	return NULL;
 }
-
-static void step(void)
-{
-	if (world.worker != NULL)
-		check(ol_worker_poll(world.worker) >= 0);
-	for (unsigned i = 0; i < PUPPETS; i++)
-		puppet_poll(&world.puppets[i]);
-}
-
-/* until -- everybody goes on until condition holds */
-#define until(cond) \
-	do { \
-		alarm(DEADLINE_S); \
-		while (!(cond)) \
-			step(); \
-		alarm(0); \
-	} while (0)
 
 static void settle(void)
 {
@@ -87,11 +50,11 @@ static void settle(void)
 static void view_set(const char *who, bool anew)
 {
 	struct ol_coord_state state;
-	struct ol_view view = { .epoch = world.epoch + 1,
-				.founded = anew ? world.epoch + 1 : world.founded,
+	struct ol_view view = { .epoch = chain.epoch + 1,
+				.founded = anew ? chain.epoch + 1 : chain.founded,
 				.shard_count = 1,
 				.wanted = 3,
-				.every = world.every,
+				.every = chain.every,
 				.count = (uint32_t)strlen(who) };
 
 	for (uint32_t i = 0; i < view.count; i++) {
@@ -101,16 +64,16 @@ static void view_set(const char *who, bool anew)
 			(struct ol_member){ .id = puppet->id, .job = 1, .proto = OL_WIRE_PROTO };
 		snprintf(view.replicas[i].addr, sizeof(view.replicas[i].addr), "%s", puppet->addr);
 	}
-	ol_coord_look(world.coord, 0, &state);
-	ol_coord_propose(world.coord, 0, state.version, &view);
+	ol_coord_look(chain.coord, 0, &state);
+	ol_coord_propose(chain.coord, 0, state.version, &view);
 	alarm(DEADLINE_S);
 	do {
 		sched_yield();
-		ol_coord_look(world.coord, 0, &state);
+		ol_coord_look(chain.coord, 0, &state);
 	} while (state.view.epoch != view.epoch);
 	alarm(0);
-	world.epoch = view.epoch;
-	world.founded = view.founded;
+	chain.epoch = view.epoch;
+	chain.founded = view.founded;
 }
 
 static int world_open(void **unused)
@@ -125,90 +88,42 @@ static int world_open(void **unused)
 	char listen[64], err[256];
 
 	(void)unused;
-	memset(&world, 0, sizeof(world));
+	memset(&chain, 0, sizeof(chain));
 	snprintf(listen, sizeof(listen), "@ol-chain-test-%d", (int)getpid());
 	dopts.listen = listen;
-	check_ok(ol_coordd_open(&dopts, &world.coordd, err, sizeof(err)));
-	check_ok(pthread_create(&world.coordd_thread, NULL, coordd_main, world.coordd));
-	copts.addr = ol_coordd_addr(world.coordd);
-	check_ok(ol_coord_open(&copts, &world.coord, err, sizeof(err)));
-	for (unsigned i = 0; i < PUPPETS; i++)
-		puppet_open(&world.puppets[i], 100 + i);
-	ol_worker_opts_init(&world.opts);
+	check_ok(ol_coordd_open(&dopts, &chain.coordd, err, sizeof(err)));
+	check_ok(pthread_create(&chain.coordd_thread, NULL, coordd_main, chain.coordd));
+	copts.addr = ol_coordd_addr(chain.coordd);
+	check_ok(ol_coord_open(&copts, &chain.coord, err, sizeof(err)));
+	world_init();
+	world.level = OL_LEVEL_COMMITTED;
 	world.opts.coordinator = copts.addr;
 	world.opts.outage = OL_OUTAGE_WAIT;
-	world.opts.lease_ms = 0; /* puppets have no heart */
 	return 0;
 }
 
 static int world_close(void **unused)
 {
 	(void)unused;
-	ol_worker_close(world.worker);
-	for (unsigned i = 0; i < PUPPETS; i++)
-		puppet_close(&world.puppets[i]);
-	ol_coord_close(world.coord);
-	ol_coordd_stop(world.coordd);
-	check_ok(pthread_join(world.coordd_thread, NULL));
-	ol_coordd_close(world.coordd);
+	world_fini();
+	ol_coord_close(chain.coord);
+	ol_coordd_stop(chain.coordd);
+	check_ok(pthread_join(chain.coordd_thread, NULL));
+	ol_coordd_close(chain.coordd);
 	return 0;
-}
-
-static void *opener(void *unused)
-{
-	(void)unused;
-	world.open_rc = ol_worker_open(&world.opts, &world.worker, world.err, sizeof(world.err));
-	atomic_store(&world.opened, 1);
-	return NULL;
 }
 
 /* Open the worker; all puppets let it in, with nothing of it applied */
 static void worker_open(const char *who)
 {
-	pthread_t thread;
-
 	if (who != NULL)
 		view_set(who, true);
-	check_ok(pthread_create(&thread, NULL, opener, NULL));
-	alarm(DEADLINE_S);
-	while (!atomic_load(&world.opened)) {
-		for (unsigned i = 0; i < PUPPETS; i++) {
-			puppet_poll(&world.puppets[i]);
-			for (unsigned role = OL_ROLE_WORKER; role < PUPPET_ROLES; role++) {
-				if (puppet_waits(&world.puppets[i], role))
-					puppet_welcome(&world.puppets[i], role, world.epoch, 0);
-			}
-		}
-	}
-	alarm(0);
-	check_ok(pthread_join(thread, NULL));
+	open_welcomed(chain.epoch);
 }
 
 static struct puppet *server(unsigned which)
 {
 	return &world.puppets[which];
-}
-
-static void push(float value, struct ol_op *op)
-{
-	struct ol_push_info info = { .samples = 1 };
-	float *grad;
-
-	*op = (struct ol_op){ .level = OL_LEVEL_COMMITTED };
-	(void)ol_weights(world.worker, &info.base_version);
-	check_ok(ol_grad_acquire(world.worker, &grad));
-	for (unsigned i = 0; i < PUPPET_LEN; i++)
-		grad[i] = value;
-	check_ok(ol_push(world.worker, grad, &info, op));
-}
-
-static void pull(void)
-{
-	struct ol_op op = { 0 };
-
-	check_ok(ol_pull(world.worker, OL_PULL_NEWEST, &op));
-	until(op.done);
-	check_ok(op.status);
 }
 
 /* In which slot a push was, wherever it landed */
@@ -236,18 +151,10 @@ static void drop(struct puppet *head, uint64_t seq)
 	puppet_ack(head, OL_ROLE_WORKER, seq, slot_of(seq), OL_E_LATE);
 }
 
-static struct ol_link_stat stat_of(void)
-{
-	struct ol_link_stat stat;
-
-	check_ok(ol_link_get_stat(world.worker, 0, &stat));
-	return stat;
-}
-
 static void let_in(unsigned which, enum ol_wire_role role, uint64_t seq)
 {
 	until(puppet_waits(server(which), role));
-	puppet_welcome(server(which), role, world.epoch, seq);
+	puppet_welcome(server(which), role, chain.epoch, seq);
 }
 
 /* A server dies: whoever was connected to it finds the connection broken */
@@ -282,9 +189,9 @@ static void the_head_takes_pushes_and_the_tail_says_what_is_done(void **unused)
 	commit(server(B), OL_ROLE_READER, 3);
 	until(three.done);
 	check_ok(three.status);
-	check_eq(stat_of().applied, 2);
-	check_eq(stat_of().late, 1);
-	pull();
+	check_eq(link_stat().applied, 2);
+	check_eq(link_stat().late, 1);
+	pull(OL_PULL_NEWEST);
 	check(ol_weights(world.worker, NULL)[0] == 3.0f); /* the tail's */
 }
 
@@ -300,7 +207,7 @@ static void a_head_that_is_lost_is_replaced_and_its_pushes_go_out_once(void **un
 	commit(server(C), OL_ROLE_READER, 1);
 	until(ops[0].done);
 	dies(A);
-	until(stat_of().down);
+	until(link_stat().down);
 	commit(server(C), OL_ROLE_READER, 2); /* what was on its way down the chain */
 	until(ops[1].done);
 	view_set("BC", false);
@@ -308,7 +215,7 @@ static void a_head_that_is_lost_is_replaced_and_its_pushes_go_out_once(void **un
 	until(server(B)->push_count == 1);
 	check_eq(server(B)->pushes[0].seq, 4);
 	check(server(B)->pushes[0].value == 3.0f);
-	check_eq(stat_of().resent, 1);
+	check_eq(link_stat().resent, 1);
 	check(!ops[2].done);
 	commit(server(C), OL_ROLE_READER, 3);
 	commit(server(C), OL_ROLE_READER, 4);
@@ -316,8 +223,8 @@ static void a_head_that_is_lost_is_replaced_and_its_pushes_go_out_once(void **un
 	settle();
 	check_eq(server(B)->push_count, 1);
 	check_eq(server(C)->sessions[OL_ROLE_READER].hellos, 1); /* it kept its connection */
-	check_eq(stat_of().applied, 4);
-	check_eq(stat_of().outages, 1);
+	check_eq(link_stat().applied, 4);
+	check_eq(link_stat().outages, 1);
 }
 
 static void what_a_dead_head_dropped_is_found_out_by_the_tails_silence(void **unused)
@@ -342,8 +249,8 @@ static void what_a_dead_head_dropped_is_found_out_by_the_tails_silence(void **un
 	check(!ops[2].done); /* it was pushed to the head that is there */
 	commit(server(C), OL_ROLE_READER, 3);
 	until(ops[2].done);
-	check_eq(stat_of().applied, 2);
-	check_eq(stat_of().late, 1);
+	check_eq(link_stat().applied, 2);
+	check_eq(link_stat().late, 1);
 }
 
 static void what_the_tail_had_passed_over_before_a_head_died_is_found_out_too(void **unused)
@@ -368,8 +275,8 @@ static void what_the_tail_had_passed_over_before_a_head_died_is_found_out_too(vo
 	check(!ops[2].done);
 	commit(server(C), OL_ROLE_READER, 3);
 	until(ops[2].done);
-	check_eq(stat_of().applied, 2);
-	check_eq(stat_of().late, 1);
+	check_eq(link_stat().applied, 2);
+	check_eq(link_stat().late, 1);
 }
 
 static void the_tails_silence_says_nothing_of_what_the_new_head_has(void **unused)
@@ -384,7 +291,7 @@ static void the_tails_silence_says_nothing_of_what_the_new_head_has(void **unuse
 	dies(A);
 	view_set("BCD", false);
 	let_in(B, OL_ROLE_WORKER, 2);
-	until(!stat_of().down);
+	until(!link_stat().down);
 	dies(D);
 	view_set("BC", false);
 	puppet_publish(server(C), 2, 1.0f, 2);
@@ -411,7 +318,7 @@ static void a_tail_that_is_lost_changes_nothing_at_the_head(void **unused)
 	push(2.0f, &ops[1]);
 	until(server(A)->push_count == 2);
 	dies(C); /* its ack of 1 was lost */
-	until(stat_of().down);
+	until(link_stat().down);
 	push(3.0f, &ops[2]);
 	until(server(A)->push_count == 3); /* the head goes on taking pushes */
 	view_set("AB", false);
@@ -426,8 +333,8 @@ static void a_tail_that_is_lost_changes_nothing_at_the_head(void **unused)
 	settle();
 	check_eq(server(A)->push_count, 3);
 	check_eq(server(A)->sessions[OL_ROLE_WORKER].hellos, 1);
-	check_eq(stat_of().resent, 0);
-	check_eq(stat_of().applied, 3);
+	check_eq(link_stat().resent, 0);
+	check_eq(link_stat().applied, 3);
 }
 
 static void a_tail_behind_what_is_committed_is_not_taken(void **unused)
@@ -447,13 +354,13 @@ static void a_tail_behind_what_is_committed_is_not_taken(void **unused)
 	puppet_publish(server(C), 4, -1.0f, 0);
 	let_in(C, OL_ROLE_READER, 0);
 	until(server(C)->sessions[OL_ROLE_READER].hellos == 2);
-	check_eq(stat_of().down, 1);
+	check_eq(link_stat().down, 1);
 	puppet_publish(server(C), 5, 1.0f, 1);
 	let_in(C, OL_ROLE_READER, 1);
-	until(!stat_of().down);
-	pull();
+	until(!link_stat().down);
+	pull(OL_PULL_NEWEST);
 	check(ol_weights(world.worker, NULL)[0] == 1.0f);
-	check_eq(stat_of().lost, 0);
+	check_eq(link_stat().lost, 0);
 }
 
 static void a_view_that_changes_while_joining_is_followed(void **unused)
@@ -469,7 +376,7 @@ static void a_view_that_changes_while_joining_is_followed(void **unused)
 	until(!puppet_connected(server(B), OL_ROLE_WORKER));
 	until(!puppet_connected(server(C), OL_ROLE_READER)); /* one connection does for both */
 	let_in(C, OL_ROLE_WORKER, 0);
-	until(!stat_of().down);
+	until(!link_stat().down);
 	push(1.0f, &op);
 	until(server(C)->push_count == 1);
 	commit(server(C), OL_ROLE_WORKER, 1);
@@ -492,10 +399,10 @@ static void a_chain_that_grows_gets_nothing_twice(void **unused)
 	puppet_cut(server(A), OL_ROLE_WORKER);
 	puppet_publish(server(A), 2, 2.0f, 2);
 	until(puppet_waits(server(A), OL_ROLE_WORKER));
-	puppet_welcome(server(A), OL_ROLE_WORKER, world.epoch + 1, 2);
+	puppet_welcome(server(A), OL_ROLE_WORKER, chain.epoch + 1, 2);
 	settle();
 	check(!two.done);
-	check_eq(stat_of().down, 1);
+	check_eq(link_stat().down, 1);
 	view_set("AB", false);
 	let_in(A, OL_ROLE_WORKER, 2);
 	push(3.0f, &three);
@@ -511,7 +418,7 @@ static void a_chain_that_grows_gets_nothing_twice(void **unused)
 	check_ok(two.status);
 	commit(server(B), OL_ROLE_READER, 3);
 	until(three.done);
-	check_eq(stat_of().applied, 3);
+	check_eq(link_stat().applied, 3);
 }
 
 static void a_chain_that_shrinks_to_its_head_is_asked_anew(void **unused)
@@ -528,7 +435,7 @@ static void a_chain_that_shrinks_to_its_head_is_asked_anew(void **unused)
 	view_set("A", false);
 	until(puppet_waits(server(A), OL_ROLE_WORKER));
 	/* it does not know yet that it is alone: its word is a head's, and does not commit */
-	puppet_welcome(server(A), OL_ROLE_WORKER, world.epoch - 1, 2);
+	puppet_welcome(server(A), OL_ROLE_WORKER, chain.epoch - 1, 2);
 	until(server(A)->sessions[OL_ROLE_WORKER].hellos == 3);
 	check(!one.done && !two.done);
 	let_in(A, OL_ROLE_WORKER, 2);
@@ -537,7 +444,7 @@ static void a_chain_that_shrinks_to_its_head_is_asked_anew(void **unused)
 	check_ok(two.status);
 	settle();
 	check_eq(server(A)->push_count, 2);
-	pull();
+	pull(OL_PULL_NEWEST);
 	check(ol_weights(world.worker, NULL)[0] == 2.0f);
 }
 
@@ -567,9 +474,9 @@ static void a_welcome_tells_how_many_took_effect(void **unused)
 	check_eq(server(B)->pushes[0].seq, 4);
 	commit(server(B), OL_ROLE_WORKER, 4);
 	until(ops[3].done);
-	check_eq(stat_of().applied, 3);
-	check_eq(stat_of().late, 1);
-	check_eq(stat_of().lost, 0);
+	check_eq(link_stat().applied, 3);
+	check_eq(link_stat().late, 1);
+	check_eq(link_stat().lost, 0);
 }
 
 static void a_chain_that_was_lost_is_founded_from_the_mirror(void **unused)
@@ -585,7 +492,7 @@ static void a_chain_that_was_lost_is_founded_from_the_mirror(void **unused)
 	until(server(A)->push_count == 1);
 	commit(server(B), OL_ROLE_READER, 1);
 	until(one.done);
-	pull();
+	pull(OL_PULL_NEWEST);
 	puppet_cut(server(A), OL_ROLE_WORKER);
 	let_in(A, OL_ROLE_WORKER, 1);
 	check_eq(server(A)->sessions[OL_ROLE_WORKER].hello.mirror.bytes, 0); /* B has it all */
@@ -606,15 +513,15 @@ static void a_chain_that_was_lost_is_founded_from_the_mirror(void **unused)
 	check_eq(server(D)->pushes[0].seq, 2);
 	check(server(D)->pushes[0].value == 2.0f);
 	commit(server(D), OL_ROLE_WORKER, 2);
-	until(stat_of().applied == 2);
-	pull();
+	until(link_stat().applied == 2);
+	pull(OL_PULL_NEWEST);
 	check(ol_weights(world.worker, NULL)[0] == 2.0f);
 	dies(D);
 	view_set("C", true); /* and this one found nothing */
 	let_in(C, OL_ROLE_WORKER, 0);
-	until(!stat_of().down);
-	check_eq(stat_of().lost, 2);
-	check_eq(stat_of().applied, 0);
+	until(!link_stat().down);
+	check_eq(link_stat().lost, 2);
+	check_eq(link_stat().applied, 0);
 	check_eq(server(C)->push_count, 0);
 }
 
@@ -625,7 +532,7 @@ static void with_periodic_replication_the_head_is_read_and_may_go_back(void **un
 	float *grad;
 
 	(void)unused;
-	world.every = 4;
+	chain.every = 4;
 	worker_open("AB");
 	check_eq(server(B)->sessions[OL_ROLE_READER].hellos, 0);
 	check_ok(ol_grad_acquire(world.worker, &grad));
@@ -636,12 +543,12 @@ static void with_periodic_replication_the_head_is_read_and_may_go_back(void **un
 	until(server(A)->push_count == 1);
 	commit(server(A), OL_ROLE_WORKER, 1);
 	until(op.done);
-	pull();
+	pull(OL_PULL_NEWEST);
 	dies(A);
 	view_set("B", false);
 	let_in(B, OL_ROLE_WORKER, 0);
-	until(!stat_of().down);
-	check_eq(stat_of().lost, 1);
+	until(!link_stat().down);
+	check_eq(link_stat().lost, 1);
 	check_eq(server(B)->push_count, 0);
 }
 
@@ -652,14 +559,14 @@ static void an_observer_reads_at_the_tail(void **unused)
 	puppet_publish(server(B), 1, 7.0f, 0);
 	worker_open("AB");
 	check(!puppet_connected(server(A), OL_ROLE_OBSERVER));
-	pull();
+	pull(OL_PULL_NEWEST);
 	check(ol_weights(world.worker, NULL)[0] == 7.0f);
 	view_set("A", false);
 	puppet_publish(server(A), 2, 8.0f, 0);
 	let_in(A, OL_ROLE_OBSERVER, 0);
 	until(!puppet_connected(server(B), OL_ROLE_OBSERVER));
-	until(!stat_of().down);
-	pull();
+	until(!link_stat().down);
+	pull(OL_PULL_NEWEST);
 	check(ol_weights(world.worker, NULL)[0] == 8.0f);
 	check_eq(ol_worker_redirect(world.worker, 0, "@elsewhere"), -EPERM);
 }
@@ -674,7 +581,7 @@ static void a_server_in_the_place_of_another_is_not_taken_for_it(void **unused)
 	until(server(A)->push_count == 1);
 	dies(A);
 	server(A)->id = 200; /* started again at its address, before there is a view with it */
-	until(stat_of().down);
+	until(link_stat().down);
 	settle();
 	check_eq(server(A)->sessions[OL_ROLE_WORKER].hellos, 1);
 	view_set("A", true);

@@ -10,116 +10,35 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include "outlast.h"
-#include "support/check.h"
-#include "support/puppet.h"
+#include "unit/worker/worker_util.h"
 
 enum {
-	A,
-	B,
-	PUPPETS,
-	EPOCH = 1,
-	DEADLINE_S = 60
+	EPOCH = 1
 };
-
-static struct world {
-	struct puppet puppets[PUPPETS];
-	struct ol_worker_opts opts;
-	struct ol_worker *worker;
-	char err[384];
-	int open_rc;
-	_Atomic int opened;
-} world;
-
-static void step(void)
-{
-	check(ol_worker_poll(world.worker) >= 0);
-	for (unsigned i = 0; i < PUPPETS; i++)
-		puppet_poll(&world.puppets[i]);
-}
-
-/* until -- everybody goes on until condition holds */
-#define until(cond) \
-	do { \
-		alarm(DEADLINE_S); \
-		while (!(cond)) \
-			step(); \
-		alarm(0); \
-	} while (0)
 
 static int world_open(void **unused)
 {
 	(void)unused;
-	memset(&world, 0, sizeof(world));
-	for (unsigned i = 0; i < PUPPETS; i++)
-		puppet_open(&world.puppets[i], 100 + i);
-	ol_worker_opts_init(&world.opts);
+	world_init();
 	world.opts.servers = world.puppets[A].addr;
 	world.opts.outage = OL_OUTAGE_CONTINUE;
-	world.opts.lease_ms = 0; /* puppets have no heart */
 	return 0;
 }
 
 static int world_close(void **unused)
 {
 	(void)unused;
-	ol_worker_close(world.worker);
-	for (unsigned i = 0; i < PUPPETS; i++)
-		puppet_close(&world.puppets[i]);
+	world_fini();
 	return 0;
-}
-
-static void *opener(void *unused)
-{
-	(void)unused;
-	world.open_rc = ol_worker_open(&world.opts, &world.worker, world.err, sizeof(world.err));
-	atomic_store(&world.opened, 1);
-	return NULL;
-}
-
-static struct ol_link_stat stat(void)
-{
-	struct ol_link_stat stat;
-
-	check_ok(ol_link_get_stat(world.worker, 0, &stat));
-	check_eq(stat.pushed, stat.applied + stat.nonfinite + stat.late + stat.queue_dropped +
-				      stat.lost + stat.pending);
-	return stat;
-}
-
-static void pull(unsigned flags)
-{
-	struct ol_op op = { 0 };
-
-	check_ok(ol_pull(world.worker, flags, &op));
-	until(op.done);
-	check_eq(op.status, 0);
 }
 
 /* Open the worker at A, which has weights 4, and pull them */
 static void worker_open(void)
 {
-	pthread_t thread;
-
 	puppet_publish(&world.puppets[A], 1, 4.0f, 0);
-	check_ok(pthread_create(&thread, NULL, opener, NULL));
-	alarm(DEADLINE_S);
-	while (!atomic_load(&world.opened)) {
-		puppet_poll(&world.puppets[A]);
-		if (puppet_waits(&world.puppets[A], OL_ROLE_WORKER))
-			puppet_welcome(&world.puppets[A], OL_ROLE_WORKER, EPOCH, 0);
-	}
-	alarm(0);
-	check_ok(pthread_join(thread, NULL));
+	open_welcomed(EPOCH);
 	check_ok(world.open_rc);
 	pull(OL_PULL_NEWEST);
 }
@@ -127,7 +46,7 @@ static void worker_open(void)
 static void gone(void)
 {
 	puppet_cut(&world.puppets[A], OL_ROLE_WORKER);
-	until(stat().down);
+	until(link_stat().down);
 }
 
 /* The server is there again, and has taken worker 0's pushes up to seq */
@@ -135,21 +54,7 @@ static void back(unsigned which, uint64_t seq)
 {
 	until(puppet_waits(&world.puppets[which], OL_ROLE_WORKER));
 	puppet_welcome(&world.puppets[which], OL_ROLE_WORKER, EPOCH, seq);
-	until(!stat().down);
-}
-
-/* Push a gradient of all `value` */
-static void push(float value, struct ol_op *op)
-{
-	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
-	float *grad;
-
-	*op = (struct ol_op){ 0 };
-	(void)ol_weights(world.worker, &info.base_version);
-	check_ok(ol_grad_acquire(world.worker, &grad));
-	for (unsigned i = 0; i < PUPPET_LEN; i++)
-		grad[i] = value;
-	check_ok(ol_push(world.worker, grad, &info, op));
+	until(!link_stat().down);
 }
 
 static float weight(void)
@@ -187,7 +92,7 @@ static void weights_follow_the_own_gradients_until_the_server_is_back(void **sta
 	assert_true(weight() == 1.0f);
 	puppet_publish(a, 2, 2.5f, 1);
 	ack_all(a);
-	until(stat().applied == 2);
+	until(link_stat().applied == 2);
 	pull(OL_PULL_NEWEST);
 	assert_true(weight() == 2.5f); /* the server's again */
 }
@@ -206,14 +111,14 @@ static void the_oldest_make_room_and_are_counted(void **state)
 		push((float)(i + 1), &ops[i]);
 		assert_true(ops[i].done && ops[i].local);
 	}
-	assert_int_equal(stat().queue_dropped, 1);
-	assert_int_equal(stat().queued, 2);
+	assert_int_equal(link_stat().queue_dropped, 1);
+	assert_int_equal(link_stat().queued, 2);
 	back(A, 0);
 	until(a->push_count == 2);
 	assert_true(a->pushes[0].value == 2.0f && a->pushes[1].value == 3.0f);
 	ack_all(a);
-	until(stat().applied == 2);
-	assert_int_equal(stat().pending, 0);
+	until(link_stat().applied == 2);
+	assert_int_equal(link_stat().pending, 0);
 }
 
 static void a_queue_that_is_full_keeps_a_push_waiting(void **state)
@@ -230,8 +135,8 @@ static void a_queue_that_is_full_keeps_a_push_waiting(void **state)
 	assert_true(first.done && first.local);
 	push(2.0f, &second);
 	assert_false(second.done);
-	assert_int_equal(stat().queued, 1);
-	assert_int_equal(stat().pending, 2);
+	assert_int_equal(link_stat().queued, 1);
+	assert_int_equal(link_stat().pending, 2);
 	back(A, 0);
 	until(a->push_count == 1); /* what has a buffer goes first, the queue when it is resolved */
 	assert_true(a->pushes[0].value == 2.0f);
@@ -239,9 +144,9 @@ static void a_queue_that_is_full_keeps_a_push_waiting(void **state)
 	until(second.done);
 	until(a->push_count == 2);
 	puppet_ack(a, OL_ROLE_WORKER, a->pushes[1].seq, a->pushes[1].slot, 0);
-	until(stat().applied == 2);
+	until(link_stat().applied == 2);
 	assert_int_equal(second.status, 0);
-	assert_int_equal(stat().applied, 2);
+	assert_int_equal(link_stat().applied, 2);
 }
 
 static void what_no_server_would_take_is_not_queued(void **state)
@@ -256,8 +161,8 @@ static void what_no_server_would_take_is_not_queued(void **state)
 	assert_int_equal(op.status, OL_E_NONFINITE);
 	push(INFINITY, &op);
 	assert_int_equal(op.status, OL_E_NONFINITE);
-	assert_int_equal(stat().nonfinite, 2);
-	assert_int_equal(stat().queued, 0);
+	assert_int_equal(link_stat().nonfinite, 2);
+	assert_int_equal(link_stat().queued, 0);
 }
 
 static void what_a_job_allows_is_queued(void **state)
@@ -271,7 +176,7 @@ static void what_a_job_allows_is_queued(void **state)
 	gone();
 	push(INFINITY, &op);
 	assert_int_equal(op.status, 0);
-	assert_int_equal(stat().queued, 1);
+	assert_int_equal(link_stat().queued, 1);
 	back(A, 0);
 	until(a->push_count == 1);
 	assert_true(isinf(a->pushes[0].value));
@@ -321,7 +226,7 @@ static void a_server_may_come_back_elsewhere(void **state)
 	until(b->push_count == 1);
 	until(!puppet_connected(a, OL_ROLE_WORKER));
 	assert_int_equal(a->push_count, 0);
-	assert_int_equal(stat().outages, 1);
+	assert_int_equal(link_stat().outages, 1);
 }
 
 static void a_server_that_does_not_come_back_in_time_ends_it(void **state)

@@ -229,12 +229,7 @@ static void old_epoch(void)
 static void run(struct ol_server_opts opts, uint32_t workers,
 		int (*story)(const struct job *job, long id), const char *name)
 {
-	struct job job;
-
-	job_start(&job, opts, 100.0f);
-	stage_run(&job, workers, story);
-	job_stop(&job);
-	printf("ok %s\n", name);
+	stage_play(opts, 100.0f, workers, story, name);
 }
 
 int main(void)

@@ -529,12 +529,7 @@ static int deadline_story(const struct job *job, long id)
 static void run(struct ol_server_opts opts, uint32_t workers,
 		int (*story)(const struct job *job, long id), const char *name)
 {
-	struct job job;
-
-	job_start(&job, opts, first_weight);
-	stage_run(&job, workers, story);
-	job_stop(&job);
-	printf("ok %s\n", name);
+	stage_play(opts, first_weight, workers, story, name);
 }
 
 static void policies(void)

@@ -11,15 +11,14 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "support/check.h"
+#include "support/folder.h"
 #include "support/stage.h"
 
 enum {
@@ -588,30 +587,12 @@ static int failures(const struct job *job, long id)
 	return 0;
 }
 
-static void folder_drop(void)
-{
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-
-	if (dir == NULL)
-		return;
-	while ((entry = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), entry->d_name, 0);
-	closedir(dir);
-	rmdir(folder);
-}
-
 static void run(struct ol_server_opts opts, uint32_t workers,
 		int (*story)(const struct job *job, long id), const char *name)
 {
-	struct job job;
-
-	folder_drop();
-	job_start(&job, opts, first_weight);
-	stage_run(&job, workers, story);
-	job_stop(&job);
-	folder_drop();
-	printf("ok %s\n", name);
+	check_ok(folder_drop(folder));
+	stage_play(opts, first_weight, workers, story, name);
+	check_ok(folder_drop(folder));
 }
 
 static void rollbacks(void)

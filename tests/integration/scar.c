@@ -6,7 +6,6 @@
  * training goes on: real processes, OL_TRANSPORT shm or verbs
  */
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -19,6 +18,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/format.h"
 #include "support/check.h"
+#include "support/folder.h"
 #include "support/stage.h"
 
 enum {
@@ -265,30 +265,12 @@ static int at_once(const struct job *job, long id)
 	return 0;
 }
 
-static void folder_drop(void)
-{
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-
-	if (dir == NULL)
-		return;
-	while ((entry = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), entry->d_name, 0);
-	closedir(dir);
-	rmdir(folder);
-}
-
 static void run(enum ol_selection selection, int (*story)(const struct job *job, long id),
 		const char *name)
 {
-	struct job job;
-
-	folder_drop();
-	job_start(&job, server_opts(selection), 100.0f);
-	stage_run(&job, 1, story);
-	job_stop(&job);
-	folder_drop();
-	printf("ok %s\n", name);
+	check_ok(folder_drop(folder));
+	stage_play(server_opts(selection), 100.0f, 1, story, name);
+	check_ok(folder_drop(folder));
 }
 
 static struct ol_server_stat opened; /* what open_here() found */
@@ -461,10 +443,10 @@ int main(void)
 {
 	snprintf(folder, sizeof(folder), "/tmp/ol-scar-%d", (int)getpid());
 	job_join(job_fork(refusals, NULL, 0));
-	folder_drop();
+	check_ok(folder_drop(folder));
 	printf("ok what cannot be is refused\n");
 	job_join(job_fork(fallbacks, NULL, 0));
-	folder_drop();
+	check_ok(folder_drop(folder));
 	printf("ok full and running ones beside each other\n");
 	run(OL_SELECT_PRIORITY, partial, "one of four: the survivors are untouched, by priority");
 	run(OL_SELECT_ROUND_ROBIN, partial, "the same, round-robin");

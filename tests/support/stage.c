@@ -182,6 +182,17 @@ void stage_run(struct job *job, uint32_t workers, int (*story)(const struct job 
 	alarm(0);
 }
 
+void stage_play(struct ol_server_opts opts, float initial, uint32_t workers,
+		int (*story)(const struct job *job, long id), const char *name)
+{
+	struct job job;
+
+	job_start(&job, opts, initial);
+	stage_run(&job, workers, story);
+	job_stop(&job);
+	printf("ok %s\n", name);
+}
+
 static void ask(enum request_kind kind, uint32_t target, enum ol_restore restore)
 {
 	struct request request = {

@@ -21,6 +21,10 @@ enum {
  */
 void stage_run(struct job *job, uint32_t workers, int (*story)(const struct job *job, long id));
 
+/* stage_play -- a job without chains, for this one story; says that it went well */
+void stage_play(struct ol_server_opts opts, float initial, uint32_t workers,
+		int (*story)(const struct job *job, long id), const char *name);
+
 /* Servers: SIGKILL; SIGSTOP; SIGCONT; SIGTERM, fails unless it ends well */
 void stage_kill(uint32_t shard);
 void stage_pause(uint32_t shard);

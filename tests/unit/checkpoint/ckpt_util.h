@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,6 +30,7 @@
 #include "checkpoint/format.h"
 #include "outlast_server.h"
 #include "support/check.h"
+#include "support/folder.h"
 
 enum {
 	CKPT_ERR = 480,
@@ -69,14 +69,6 @@ static inline void log_forget(void)
 	logged = (struct ckpt_log){ .lines = 0 };
 }
 
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 /* dir_setup, dir_teardown -- cmocka fixtures: *state is the path of an empty folder */
 static inline int dir_setup(void **state)
 {
@@ -93,7 +85,7 @@ static inline int dir_setup(void **state)
 
 static inline int dir_teardown(void **state)
 {
-	int rc = nftw(*state, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	int rc = folder_drop(*state);
 
 	ol_log_sink_set(NULL, NULL);
 	free(*state);

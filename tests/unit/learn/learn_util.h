@@ -6,7 +6,6 @@
 #define LEARN_UTIL_H
 
 #include <errno.h>
-#include <ftw.h>
 #include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
@@ -23,19 +22,12 @@
 #include <cmocka.h>
 
 #include "learn/data.h"
+#include "support/folder.h"
 
 enum {
 	ERR_LEN = 400,
 	PATH_LEN = 300
 };
-
-static inline int tmp_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
 
 /* tmp_setup, tmp_teardown -- cmocka fixtures: *state is the path of an empty directory */
 static inline int tmp_setup(void **state)
@@ -51,7 +43,7 @@ static inline int tmp_setup(void **state)
 static inline int tmp_teardown(void **state)
 {
 	char *dir = *state;
-	int rc = nftw(dir, tmp_remove, 8, FTW_DEPTH | FTW_PHYS);
+	int rc = folder_drop(dir);
 
 	free(dir);
 	return rc;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* folder.c -- what is in a folder goes before it; links are not followed */
+
+#include "support/folder.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+
+enum {
+	FDS_MAX = 8
+};
+
+static int entry_drop(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+int folder_drop(const char *path)
+{
+	int rc = nftw(path, entry_drop, FDS_MAX, FTW_DEPTH | FTW_PHYS);
+
+	return rc != 0 && errno == ENOENT ? 0 : rc;
+}

@@ -23,6 +23,7 @@
 #include "rdma/shm/msg.h"
 #include "rdma/shm/ring.h"
 #include "support/fuzz.h"
+#include "support/packet.h"
 
 enum {
 	CAPACITY = 64,
@@ -104,27 +105,8 @@ static int fd_make(unsigned kind)
 
 static void say(const void *bytes, size_t count, const int *fds, unsigned fd_count)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-	} control = { .bytes = { 0 } };
-	uint8_t copy[512];
-	struct iovec iov = { .iov_base = copy, .iov_len = count };
-	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
-
-	memcpy(copy, bytes, count);
-	if (fd_count > 0) {
-		hdr.msg_control = control.bytes;
-		hdr.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&hdr);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, fd_count * sizeof(int));
-	}
 	if (fuzz.sock >= 0)
-		(void)sendmsg(fuzz.sock, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT); /* it may be gone */
+		(void)packet_send(fuzz.sock, bytes, count, fds, fd_count); /* it may be gone */
 }
 
 static void message(void)
@@ -172,27 +154,12 @@ static void raw(void)
 static void hear(void)
 {
 	struct ol_shm_msg msg = { .magic = 0 };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control;
-	struct iovec iov = { .iov_base = &msg, .iov_len = sizeof(msg) };
-	struct msghdr hdr = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes) };
-	struct cmsghdr *cmsg;
-	size_t count = 0;
-	int fds[2] = { -1, -1 };
+	int fds[PACKET_TAKES_MAX] = { -1, -1 };
+	unsigned count;
 
-	if (fuzz.sock < 0 || recvmsg(fuzz.sock, &hdr, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+	if (fuzz.sock < 0 || packet_take(fuzz.sock, &msg, sizeof(msg), fds, &count) <= 0)
 		return;
 	must(msg.magic == OL_SHM_MSG_MAGIC);
-	cmsg = CMSG_FIRSTHDR(&hdr);
-	if (cmsg != NULL) {
-		count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(cmsg), count * sizeof(int));
-	}
 	if (msg.type == OL_SHM_MSG_ACCEPT && fuzz.segment == NULL) {
 		fuzz.segment_bytes = ol_shm_ring_bytes(CAPACITY) + ol_shm_ring_bytes(msg.capacity);
 		fuzz.segment = mmap(NULL, fuzz.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -24,6 +24,7 @@
 #include "rdma/shm/msg.h"
 #include "rdma/slab.h"
 #include "rdma/transport.h"
+#include "support/packet.h"
 #include "unit/rdma/fds.h"
 
 #define X (&ol_xport_shm)
@@ -245,26 +246,7 @@ static inline int raw_listen(char addr[OL_XPORT_ADDR_MAX])
 static inline void raw_send(int sock, const void *data, size_t bytes, const int *fds,
 			    unsigned fd_count)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(8 * sizeof(int))];
-	} control = { .bytes = { 0 } };
-	uint8_t copy[1024];
-	struct iovec iov = { .iov_base = copy, .iov_len = bytes };
-	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
-
-	memcpy(copy, data, bytes);
-	if (fd_count > 0) {
-		hdr.msg_control = control.bytes;
-		hdr.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&hdr);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, fd_count * sizeof(int));
-	}
-	assert_int_equal(sendmsg(sock, &hdr, MSG_NOSIGNAL), (ssize_t)bytes);
+	assert_int_equal(packet_send(sock, data, bytes, fds, fd_count), (ssize_t)bytes);
 }
 
 static inline struct ol_shm_msg raw_msg(enum ol_shm_msg_type type)
@@ -284,33 +266,17 @@ static inline void raw_say(int sock, const struct ol_shm_msg *msg, const int *fd
 static inline bool raw_hear(int sock, struct end *end, struct ol_shm_msg *ret_msg, int ret_fds[2])
 {
 	uint64_t until = test_now_ms() + WAIT_S * 1000;
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control;
-	struct iovec iov = { .iov_base = ret_msg, .iov_len = sizeof(*ret_msg) };
 	struct ol_xport_event event;
-	struct cmsghdr *cmsg;
-	struct msghdr hdr;
+	unsigned fd_count;
 	ssize_t got;
 
 	for (;;) {
-		hdr = (struct msghdr){ .msg_iov = &iov,
-				       .msg_iovlen = 1,
-				       .msg_control = control.bytes,
-				       .msg_controllen = sizeof(control.bytes) };
-		got = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-		if (got > 0)
-			break;
-		if (got == 0)
-			return false;
+		got = packet_take(sock, ret_msg, sizeof(*ret_msg), ret_fds, &fd_count);
+		if (got >= 0)
+			return got > 0;
 		assert_true(test_now_ms() < until);
 		assert_int_equal(X->poll(end->xport, &event, 1), 0);
 	}
-	cmsg = CMSG_FIRSTHDR(&hdr);
-	if (cmsg != NULL)
-		memcpy(ret_fds, CMSG_DATA(cmsg), cmsg->cmsg_len - CMSG_LEN(0));
-	return true;
 }
 
 #endif /* OL_TESTS_UNIT_RDMA_SHM_UTIL_H */

@@ -26,12 +26,6 @@ enum {
 	FILE_MAX = 1 << 20,
 };
 
-static void must(bool cond)
-{
-	if (!cond)
-		abort();
-}
-
 static void put(int fd, const void *bytes, size_t count, uint64_t off)
 {
 	must(count == 0 || pwrite(fd, bytes, count, (off_t)off) == (ssize_t)count);

@@ -46,7 +46,7 @@ static const struct ol_conf_spec spec = {
 	.field_count = sizeof(fields) / sizeof(fields[0]),
 };
 
-static void must(bool held, const char *what)
+static void must_be(bool held, const char *what)
 {
 	if (held)
 		return;
@@ -69,18 +69,19 @@ static void read_back(const struct ol_conf *conf, const struct settings *first)
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
-	must(out != NULL, "memory");
+	must_be(out != NULL, "memory");
 	ol_conf_print(conf, out);
 	fclose(out);
-	must(ol_conf_create(&spec, &second, &again) == 0, "the table");
+	must_be(ol_conf_create(&spec, &second, &again) == 0, "the table");
 	if (ol_conf_load_text(again, "again", text, bytes) != 0) {
 		fprintf(stderr, "%s\n%s\n", text, ol_conf_error(again));
-		must(false, "what is printed is accepted");
+		must_be(false, "what is printed is accepted");
 	}
-	must(second.workers == first->workers && second.mood == first->mood &&
-		     second.ring_bytes == first->ring_bytes && second.lease_ns == first->lease_ns &&
-		     memcmp(&second.lr, &first->lr, sizeof(first->lr)) == 0,
-	     "what is printed reads back as the same");
+	must_be(second.workers == first->workers && second.mood == first->mood &&
+			second.ring_bytes == first->ring_bytes &&
+			second.lease_ns == first->lease_ns &&
+			memcmp(&second.lr, &first->lr, sizeof(first->lr)) == 0,
+		"what is printed reads back as the same");
 	free(text);
 	ol_conf_destroy(again);
 }
@@ -91,13 +92,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct ol_conf *conf;
 	int rc;
 
-	must(ol_conf_create(&spec, &settings, &conf) == 0, "the table");
+	must_be(ol_conf_create(&spec, &settings, &conf) == 0, "the table");
 	rc = ol_conf_load_text(conf, "file", (const char *)data, bytes);
-	must(settings.workers >= 1 && settings.workers <= 64, "a range");
-	must(settings.mood == 1 || settings.mood == 2, "a choice");
+	must_be(settings.workers >= 1 && settings.workers <= 64, "a range");
+	must_be(settings.mood == 1 || settings.mood == 2, "a choice");
 	if (rc != 0) {
-		must(ol_conf_error(conf)[0] != '\0', "an error has a line");
-		must(strchr(ol_conf_error(conf), '\n') == NULL, "an error is one line");
+		must_be(ol_conf_error(conf)[0] != '\0', "an error has a line");
+		must_be(strchr(ol_conf_error(conf), '\n') == NULL, "an error is one line");
 	} else if (printable(&settings)) {
 		read_back(conf, &settings);
 	}

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fuzz/folder.h"
@@ -45,12 +44,6 @@ static const struct {
 	{ "idx:", ",classes=4", NULL, 4, false }, { "movielens:", FIRST, NULL, 1, false },
 	{ "bow:", FIRST, NULL, 1, true },         { "bow:", FIRST, SECOND, 2, true },
 };
-
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
 
 static bool long_number(const uint8_t *data, size_t bytes)
 {

@@ -64,12 +64,6 @@ static struct {
 	uint8_t scratch[SCRATCH_BYTES];
 } net;
 
-void liar_must(bool held)
-{
-	if (!held)
-		abort();
-}
-
 /* ---- the input ---- */
 
 uint8_t liar_byte(void)
@@ -241,7 +235,7 @@ static int region_reg(struct ol_xport *xport, struct ol_xport_conn *conn, struct
 	struct ol_xport_region *region = calloc(1, sizeof(*region));
 
 	(void)xport;
-	liar_must(region != NULL && bytes > 0 && off <= slab->bytes && bytes <= slab->bytes - off);
+	must(region != NULL && bytes > 0 && off <= slab->bytes && bytes <= slab->bytes - off);
 	*region = (struct ol_xport_region){ .slab = slab,
 					    .conn = conn,
 					    .off = off,
@@ -259,7 +253,7 @@ static void region_dereg(struct ol_xport_region *region)
 	struct ol_xport_region **at = &net.regions;
 
 	while (*at != region) {
-		liar_must(*at != NULL);
+		must(*at != NULL);
 		at = &(*at)->next;
 	}
 	*at = region->next;
@@ -278,10 +272,10 @@ int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab
 	struct ol_slab *slab = calloc(1, sizeof(*slab));
 
 	(void)want_huge;
-	liar_must(slab != NULL && bytes > 0);
+	must(slab != NULL && bytes > 0);
 	slab->bytes = ol_round_up(bytes, OL_PAGE_BYTES);
 	slab->addr = aligned_alloc(OL_PAGE_BYTES, slab->bytes);
-	liar_must(slab->addr != NULL);
+	must(slab->addr != NULL);
 	memset(slab->addr, 0, slab->bytes);
 	slab->fd = -1;
 	slab->node = node;
@@ -295,7 +289,7 @@ void __wrap_ol_slab_destroy(struct ol_slab *slab)
 	if (slab == NULL)
 		return;
 	for (struct ol_xport_region *at = net.regions; at != NULL; at = at->next)
-		liar_must(at->slab != slab);
+		must(at->slab != slab);
 	free(slab->addr);
 	free(slab);
 	net.slab_count--;
@@ -307,7 +301,7 @@ static struct liar_conn *conn_new(enum liar_state state)
 {
 	struct liar_conn *conn = calloc(1, sizeof(*conn));
 
-	liar_must(conn != NULL);
+	must(conn != NULL);
 	conn->state = state;
 	conn->next = liar.conns;
 	conn->base.xport = net.xport;
@@ -326,7 +320,7 @@ static void conn_free(struct ol_xport_conn *base)
 
 	forget(of(base));
 	while (*at != of(base)) {
-		liar_must(*at != NULL);
+		must(*at != NULL);
 		at = &(*at)->next;
 	}
 	*at = of(base)->next;
@@ -346,10 +340,10 @@ static int conn_connect(struct ol_xport *xport, const char *addr, const void *pr
 	struct liar_conn *conn;
 
 	(void)xport;
-	liar_must(priv_len <= OL_XPORT_PRIV_CONNECT_MAX);
+	must(priv_len <= OL_XPORT_PRIV_CONNECT_MAX);
 	conn = conn_new(LIAR_CALLS);
-	liar_must(ol_wire_connect_decode(priv, priv_len, &conn->call) == 0);
-	liar_must(strlen(addr) < sizeof(conn->addr));
+	must(ol_wire_connect_decode(priv, priv_len, &conn->call) == 0);
+	must(strlen(addr) < sizeof(conn->addr));
 	memcpy(conn->addr, addr, strlen(addr));
 	*ret_conn = &conn->base;
 	return 0;
@@ -359,8 +353,8 @@ static int conn_accept(struct ol_xport_conn *base, const void *priv, uint32_t pr
 {
 	struct ol_wire_accept accept;
 
-	liar_must(of(base)->state == LIAR_ASKS);
-	liar_must(ol_wire_accept_decode(priv, priv_len, &accept) == 0);
+	must(of(base)->state == LIAR_ASKS);
+	must(ol_wire_accept_decode(priv, priv_len, &accept) == 0);
 	of(base)->state = LIAR_UP;
 	add(of(base), OL_XPORT_CONN_UP, 0, 0, 0, NULL, 0);
 	return 0;
@@ -370,8 +364,8 @@ static void conn_reject(struct ol_xport_conn *base, const void *priv, uint32_t p
 {
 	struct ol_wire_reject reject;
 
-	liar_must(of(base)->state == LIAR_ASKS);
-	liar_must(ol_wire_reject_decode(priv, priv_len, &reject) == 0);
+	must(of(base)->state == LIAR_ASKS);
+	must(ol_wire_reject_decode(priv, priv_len, &reject) == 0);
 	if (reject.code == OL_REJECT_CHALLENGE)
 		memcpy(liar.m, reject.nonce, sizeof(liar.m));
 	conn_free(base);
@@ -395,7 +389,7 @@ static size_t segs_check(const struct ol_xport_seg *segs, unsigned count, bool l
 {
 	size_t total = 0;
 
-	liar_must(count <= OL_XPORT_SEGS_MAX);
+	must(count <= OL_XPORT_SEGS_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		const struct ol_xport_region *at = net.regions;
 
@@ -403,11 +397,11 @@ static size_t segs_check(const struct ol_xport_seg *segs, unsigned count, bool l
 		if (loose && segs[i].region == NULL)
 			continue;
 		while (at != segs[i].region) {
-			liar_must(at != NULL);
+			must(at != NULL);
 			at = at->next;
 		}
-		liar_must(at != NULL && segs[i].off <= at->bytes &&
-			  segs[i].bytes <= at->bytes - segs[i].off);
+		must(at != NULL && segs[i].off <= at->bytes &&
+		     segs[i].bytes <= at->bytes - segs[i].off);
 	}
 	return total;
 }
@@ -425,7 +419,7 @@ static int post_write(struct ol_xport_conn *base, const struct ol_xport_write *w
 	struct liar_conn *conn = of(base);
 	size_t total = segs_check(write->segs, write->seg_count, is_inline), at = 0;
 
-	liar_must(total <= SCRATCH_BYTES && (!is_inline || total <= INLINE_MAX));
+	must(total <= SCRATCH_BYTES && (!is_inline || total <= INLINE_MAX));
 	if (conn->state != LIAR_UP)
 		return -ENOTCONN;
 	if (liar.refuse > 0) {
@@ -453,7 +447,7 @@ static int post_read(struct ol_xport_conn *base, const struct ol_xport_read *rea
 {
 	size_t total = segs_check(read->segs, read->seg_count, false);
 
-	liar_must(total > 0);
+	must(total > 0);
 	if (of(base)->state != LIAR_UP)
 		return -ENOTCONN;
 	if (liar.refuse > 0 || net.read_count == READS_MAX) {
@@ -497,9 +491,9 @@ void liar_serve(void)
 static int xport_open(const struct ol_xport_opts *opts, struct ol_xport **ret_xport)
 {
 	(void)opts;
-	liar_must(net.xport == NULL);
+	must(net.xport == NULL);
 	net.xport = calloc(1, sizeof(*net.xport));
-	liar_must(net.xport != NULL);
+	must(net.xport != NULL);
 	*ret_xport = net.xport;
 	return 0;
 }
@@ -524,7 +518,7 @@ static void xport_query(const struct ol_xport *xport, struct ol_xport_caps *ret_
 
 static int xport_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX])
 {
-	liar_must(strlen(addr) < OL_XPORT_ADDR_MAX);
+	must(strlen(addr) < OL_XPORT_ADDR_MAX);
 	memcpy(ret_addr, addr, strlen(addr) + 1);
 	xport->listens = true;
 	return 0;
@@ -632,6 +626,5 @@ void liar_begin(const uint8_t *data, size_t bytes)
 void liar_end(void)
 {
 	net.active = false;
-	liar_must(net.xport == NULL && net.regions == NULL && net.slab_count == 0 &&
-		  liar.conns == NULL);
+	must(net.xport == NULL && net.regions == NULL && net.slab_count == 0 && liar.conns == NULL);
 }

@@ -18,6 +18,7 @@
 
 #include "rdma/transport.h"
 #include "replication/coord.h"
+#include "support/fuzz.h"
 #include "wire/wire.h"
 
 enum {
@@ -67,8 +68,6 @@ struct liar {
 
 extern struct liar liar;
 
-void liar_must(bool held);
-
 /* liar_begin -- from here on the product is lied to; liar_end -- it must have freed everything */
 void liar_begin(const uint8_t *data, size_t bytes);
 void liar_end(void);
@@ -87,6 +86,12 @@ struct liar_conn *liar_pick(unsigned number);
 void liar_land(const struct liar_conn *conn, uint64_t off, const void *bytes, size_t count);
 /* liar_bell -- ring the product */
 void liar_bell(struct liar_conn *conn, enum ol_bell bell, uint32_t arg);
+/* liar_land_any -- bytes of the input, anywhere in the first `span` of it */
+void liar_land_any(const struct liar_conn *conn, uint32_t span);
+/* liar_bell_any -- ring the product as the input says */
+void liar_bell_any(struct liar_conn *conn);
+/* liar_far_any -- bytes of the input, anywhere in `far` */
+void liar_far_any(void);
 /* liar_up -- the product's call is answered with yes; liar_down -- a connection ends, or a call */
 void liar_up(struct liar_conn *conn, const void *priv, size_t priv_bytes);
 void liar_down(struct liar_conn *conn, int status, const void *priv, size_t priv_bytes);

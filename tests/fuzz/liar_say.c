@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* liar_say.c -- what liar.h says: handshakes of either side, and views */
+/* liar_say.c -- what liar.h says: anything anywhere, handshakes of either side, and views */
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,10 @@
 #include "fuzz/liar_wrap.h"
 #include "wire/auth.h"
 
+enum {
+	ANY_MAX = 128 /* bytes that land at once */
+};
+
 struct ol_coord {
 	struct ol_coord_opts opts;
 };
@@ -19,6 +23,31 @@ struct ol_coord {
 static uint64_t generation;
 
 static const uint8_t nonce[OL_NONCE_BYTES] = { 7 };
+
+void liar_land_any(const struct liar_conn *conn, uint32_t span)
+{
+	uint32_t off = liar_u32() % span;
+	uint8_t raw[ANY_MAX];
+	size_t count = liar_bytes(raw, sizeof(raw));
+
+	liar_land(conn, off, raw, count);
+}
+
+void liar_bell_any(struct liar_conn *conn)
+{
+	uint8_t kind = liar_byte();
+
+	liar_bell(conn, (enum ol_bell)(kind & 7), kind < 0x80 ? liar_byte() : liar_u32());
+}
+
+void liar_far_any(void)
+{
+	uint32_t off = liar_u32() % LIAR_FAR_BYTES;
+	uint8_t raw[ANY_MAX];
+	size_t count = liar_bytes(raw, sizeof(raw));
+
+	memcpy(liar.far + off, raw, count < LIAR_FAR_BYTES - off ? count : LIAR_FAR_BYTES - off);
+}
 
 void liar_ask(enum ol_wire_connect_kind kind, enum ol_wire_role role, uint32_t worker)
 {
@@ -157,7 +186,7 @@ int __wrap_ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret
 
 	(void)err;
 	(void)err_bytes;
-	liar_must(coord != NULL && opts->shard_count >= 1);
+	must(coord != NULL && opts->shard_count >= 1);
 	coord->opts = *opts;
 	*ret_coord = coord;
 	return 0;
@@ -201,7 +230,7 @@ void __wrap_ol_coord_propose(struct ol_coord *coord, uint32_t shard, uint64_t ve
 
 	(void)coord;
 	/* what the product proposes must be a view */
-	liar_must(ol_view_decode(text, ol_view_encode(next, text), &checked) == 0);
+	must(ol_view_decode(text, ol_view_encode(next, text), &checked) == 0);
 	if (liar.honest_coord && version == liar.coord[shard].version)
 		set_view(shard, next);
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "checkpoint/blocks.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/running.h"
@@ -57,12 +56,6 @@ struct input {
 	size_t left;
 };
 
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
-
 static uint32_t number(struct input *in, unsigned bytes)
 {
 	uint32_t value = 0;
@@ -70,16 +63,6 @@ static uint32_t number(struct input *in, unsigned bytes)
 	for (unsigned i = 0; i < bytes && in->left > 0; i++, in->left--)
 		value |= (uint32_t)*in->at++ << (8 * i);
 	return value;
-}
-
-static void log_drop(void *arg, enum ol_log_level level, const char *file, int line,
-		     const char *text)
-{
-	(void)arg;
-	(void)level;
-	(void)file;
-	(void)line;
-	must(strchr(text, '\n') == NULL);
 }
 
 /* One block at a time, so that copies are of different turns */

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "fuzz/liar.h"
 #include "server/server_internal.h"
 #include "support/fuzz.h"
@@ -23,6 +22,7 @@ enum {
 	WORKERS = 3,
 	WINDOW = 2,
 	OBSERVERS = 1,
+	LANDING = 0x10000, /* bytes at the begin of a landing region that anything lands in */
 	INPUT_MAX = 2048,
 	CHAIN_SAYS = 5 /* in say(): from here on of a neighbour in a chain */
 };
@@ -35,17 +35,6 @@ static struct {
 	uint32_t epoch; /* … in this one */
 } fuzz;
 
-/* Lines are made, as that is where what a peer says is printed, and thrown away. */
-static void log_drop(void *arg, enum ol_log_level level, const char *file, int line,
-		     const char *text)
-{
-	(void)arg;
-	(void)level;
-	(void)file;
-	(void)line;
-	(void)text;
-}
-
 static void books_check(const struct ol_server *server)
 {
 	uint32_t joined = 0, live = 0;
@@ -54,16 +43,16 @@ static void books_check(const struct ol_server *server)
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		const struct ol_session *session = &server->sessions[i];
 
-		liar_must(session->state <= OL_SESSION_LIVE &&
-			  (session->state == OL_SESSION_FREE) == (session->conn == NULL));
+		must(session->state <= OL_SESSION_LIVE &&
+		     (session->state == OL_SESSION_FREE) == (session->conn == NULL));
 		joined += session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA;
 		live += session->state == OL_SESSION_LIVE && session->role == OL_ROLE_WORKER;
 		owed += session->owed_count;
 	}
-	liar_must(joined == server->joined_count && live == server->live_workers);
-	liar_must(owed == server->owed_total);
-	liar_must(server->queue_count + server->parked_count <= server->queue_size &&
-		  server->batch_count <= WORKERS);
+	must(joined == server->joined_count && live == server->live_workers);
+	must(owed == server->owed_total);
+	must(server->queue_count + server->parked_count <= server->queue_size &&
+	     server->batch_count <= WORKERS);
 }
 
 /* No version goes back, and no worker's pushes are forgotten, in one history. */
@@ -72,12 +61,12 @@ static void progress_check(const struct ol_server *server)
 	bool same = server->opts.epoch == fuzz.epoch && !server->restoring.active;
 
 	if (same)
-		liar_must(server->store.version >= fuzz.version);
+		must(server->store.version >= fuzz.version);
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		uint64_t seq = ol_store_applied(&server->store, i).seq;
 
 		if (same && server->store.version == fuzz.version)
-			liar_must(seq == fuzz.applied[i]);
+			must(seq == fuzz.applied[i]);
 		fuzz.applied[i] = seq;
 	}
 	fuzz.version = server->store.version;
@@ -158,11 +147,7 @@ static void push(struct liar_conn *conn)
 
 static void land(struct liar_conn *conn)
 {
-	uint32_t off = liar_u32() & 0xffff;
-	uint8_t raw[128];
-	size_t count = liar_bytes(raw, sizeof(raw));
-
-	liar_land(conn, off, raw, count);
+	liar_land_any(conn, LANDING);
 }
 
 static void pin(struct liar_conn *conn)
@@ -170,16 +155,6 @@ static void pin(struct liar_conn *conn)
 	uint64_t word = fuzz.server->store.version + 1 - (liar_byte() & 3);
 
 	liar_land(conn, OL_PIN_OFF, &word, sizeof(word));
-}
-
-static void bell(struct liar_conn *conn)
-{
-	uint8_t kind = liar_byte();
-
-	if (kind < 0x80)
-		liar_bell(conn, (enum ol_bell)(kind & 7), liar_byte());
-	else
-		liar_bell(conn, (enum ol_bell)(kind & 7), liar_u32());
 }
 
 /* ---- a neighbour in the chain ---- */
@@ -271,22 +246,13 @@ static void answer(struct liar_conn *conn)
 	liar_answer(conn);
 }
 
-static void far_write(void)
-{
-	uint32_t off = liar_u32() % LIAR_FAR_BYTES;
-	uint8_t raw[128];
-	size_t count = liar_bytes(raw, sizeof(raw));
-
-	memcpy(liar.far + off, raw, count < LIAR_FAR_BYTES - off ? count : LIAR_FAR_BYTES - off);
-}
-
 /* What is said on a connection */
 static void say(struct liar_conn *conn, uint8_t op)
 {
 	static const int reasons[] = { 0, -ETIMEDOUT, -EACCES, -EIO };
-	static void (*const says[])(struct liar_conn *) = { hello,       push,      land,
-							    pin,         bell,      entry,
-							    chain_hello, successor, answer };
+	static void (*const says[])(struct liar_conn *) = { hello,       push,          land,
+							    pin,         liar_bell_any, entry,
+							    chain_hello, successor,     answer };
 
 	if (op >= CHAIN_SAYS && op < sizeof(says) / sizeof(says[0]) && !fuzz.server->replica.on)
 		return;
@@ -332,7 +298,7 @@ static void step(void)
 		liar_serve();
 		break;
 	case 3:
-		far_write();
+		liar_far_any();
 		break;
 	case 4:
 		liar.refuse = liar_byte() & 31;
@@ -402,7 +368,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			step();
 		ol_server_close(fuzz.server);
 	} else {
-		liar_must(err[0] != '\0');
+		must(err[0] != '\0');
 	}
 	liar_end();
 	return 0;

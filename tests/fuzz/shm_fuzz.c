@@ -49,12 +49,6 @@ static struct {
 	int segment_fd; /* of the peer's own */
 } fuzz;
 
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
-
 static uint8_t byte(void)
 {
 	if (fuzz.left == 0)

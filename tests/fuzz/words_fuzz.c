@@ -28,12 +28,6 @@ enum {
 	TEXT_MAX = 4096
 };
 
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
-
 static void one_line(const char *err)
 {
 	must(err[0] != '\0' && strchr(err, '\n') == NULL);

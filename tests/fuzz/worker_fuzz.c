@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "fuzz/liar.h"
 #include "support/fuzz.h"
 #include "worker/worker_internal.h"
@@ -24,6 +23,7 @@ enum {
 	PARAMS_TWO = OL_SHARD_ALIGN + 40, /* of two shards */
 	WORKERS = 2,
 	OPS = 6,
+	LANDING = 0x2000, /* bytes at the begin of a landing region that anything lands in */
 	INPUT_MAX = 2048
 };
 
@@ -37,17 +37,6 @@ static struct {
 	uint64_t version; /* that servers publish */
 	uint32_t epoch;
 } fuzz;
-
-/* Lines are made, as that is where what a server says is printed, and thrown away. */
-static void log_drop(void *arg, enum ol_log_level level, const char *file, int line,
-		     const char *text)
-{
-	(void)arg;
-	(void)level;
-	(void)file;
-	(void)line;
-	(void)text;
-}
 
 /* ---- a server ---- */
 
@@ -167,29 +156,9 @@ static void publish(void)
 	       applied, sizeof(applied));
 }
 
-static void far_write(void)
-{
-	uint32_t off = liar_u32() % LIAR_FAR_BYTES;
-	uint8_t raw[128];
-	size_t count = liar_bytes(raw, sizeof(raw));
-
-	memcpy(liar.far + off, raw, count < LIAR_FAR_BYTES - off ? count : LIAR_FAR_BYTES - off);
-}
-
 static void land(struct liar_conn *conn)
 {
-	uint32_t off = liar_u32() & 0x1fff;
-	uint8_t raw[128];
-	size_t count = liar_bytes(raw, sizeof(raw));
-
-	liar_land(conn, off, raw, count);
-}
-
-static void bell(struct liar_conn *conn)
-{
-	uint8_t kind = liar_byte();
-
-	liar_bell(conn, (enum ol_bell)(kind & 7), kind < 0x80 ? liar_byte() : liar_u32());
+	liar_land_any(conn, LANDING);
 }
 
 static void down(struct liar_conn *conn)
@@ -214,8 +183,8 @@ static void alive(void)
 
 static void say(struct liar_conn *conn, uint8_t op)
 {
-	static void (*const says[])(
-		struct liar_conn *) = { answer, welcome, ack, land, bell, down };
+	static void (*const says[])(struct liar_conn *) = { answer, welcome,       ack,
+							    land,   liar_bell_any, down };
 
 	says[op % (sizeof(says) / sizeof(says[0]))](conn);
 }
@@ -237,7 +206,7 @@ static void turn(void)
 		publish();
 		break;
 	case 2:
-		far_write();
+		liar_far_any();
 		break;
 	case 3:
 		liar.refuse = liar_byte() & 7;
@@ -335,14 +304,14 @@ static void look(void)
 	float sum = 0;
 
 	ol_worker_info(fuzz.worker, &info);
-	liar_must(info.shard_count == fuzz.shards || fuzz.worker->opts.observer != 0);
+	must(info.shard_count == fuzz.shards || fuzz.worker->opts.observer != 0);
 	for (uint64_t i = 0; weights != NULL && i < info.param_count; i++)
 		sum += weights[i];
-	liar_must(sum == sum || weights != NULL);
+	must(sum == sum || weights != NULL);
 	for (uint32_t k = 0; k <= info.shard_count; k++) {
 		(void)ol_applied(fuzz.worker, k, liar_byte());
 		if (ol_link_get_stat(fuzz.worker, k, &link) == 0)
-			liar_must(link.pending <= link.pushed && link.queued <= link.pending);
+			must(link.pending <= link.pushed && link.queued <= link.pending);
 	}
 	(void)ol_stat(fuzz.worker, liar_byte() % fuzz.shards, &stat);
 }
@@ -354,7 +323,7 @@ static void redirect(void)
 
 static void poll_once(void)
 {
-	liar_must(ol_worker_poll(fuzz.worker) >= 0);
+	must(ol_worker_poll(fuzz.worker) >= 0);
 }
 
 static void call(void)
@@ -417,9 +386,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			call();
 		ol_worker_close(fuzz.worker);
 		for (unsigned i = 0; i < OPS; i++)
-			liar_must(!fuzz.busy[i] || fuzz.ops[i].done);
+			must(!fuzz.busy[i] || fuzz.ops[i].done);
 	} else {
-		liar_must(err[0] != '\0' && strchr(err, '\n') == NULL);
+		must(err[0] != '\0' && strchr(err, '\n') == NULL);
 	}
 	liar_end();
 	return 0;

@@ -417,7 +417,8 @@ struct ol_server_stat {
 /*
  * ol_stat -- read a server's counters with one RDMA read
  *
- * Blocks: for a round trip. Errors: -EINVAL (no such shard), OL_E_NO_SERVER, -ETIMEDOUT
+ * Blocks: for a round trip, or op_timeout_ms, spinning first and sleeping then. Errors: -EINVAL (no
+ * such shard), OL_E_NO_SERVER, -ETIMEDOUT
  */
 OL_API int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat);
 

@@ -174,31 +174,43 @@ static void probe(struct ol_worker *worker, uint64_t now_ns)
 	}
 }
 
+/* Since when a wait has found nothing; zero at its start */
+struct idle {
+	uint64_t spin_ns; /* until when it spins; then it sleeps */
+	uint64_t bound_ns;
+};
+
+/* Nothing has come: spin, or sleep until something does. -ETIMEDOUT after op_timeout_ms of it */
+static int idle_more(struct ol_worker *worker, struct idle *idle)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	if (idle->bound_ns == 0) {
+		idle->spin_ns = now_ns + worker->opts.spin_us * OL_NS_PER_US;
+		idle->bound_ns = now_ns + worker->opts.op_timeout_ms * OL_NS_PER_MS;
+	}
+	if (now_ns >= idle->bound_ns)
+		return -ETIMEDOUT;
+	if (now_ns < idle->spin_ns) {
+		if (worker->opts.spin_yield)
+			sched_yield();
+		else
+			ol_cpu_relax();
+		return 0;
+	}
+	probe(worker, now_ns);
+	return ol_worker_sleep(worker, idle->bound_ns - now_ns);
+}
+
 int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 {
-	uint64_t now_ns, spin_ns = 0, bound_ns = 0;
+	struct idle idle = { 0 };
 	int rc = poll_once(worker);
 
 	while (!op->done && rc >= 0) {
 		rc = poll_some(worker);
-		if (rc != 0)
-			continue;
-		now_ns = ol_clock_ns();
-		if (bound_ns == 0) {
-			spin_ns = now_ns + worker->opts.spin_us * OL_NS_PER_US;
-			bound_ns = now_ns + worker->opts.op_timeout_ms * OL_NS_PER_MS;
-		}
-		if (now_ns >= bound_ns)
-			return -ETIMEDOUT;
-		if (now_ns < spin_ns) {
-			if (worker->opts.spin_yield)
-				sched_yield();
-			else
-				ol_cpu_relax();
-			continue;
-		}
-		probe(worker, now_ns);
-		rc = ol_worker_sleep(worker, bound_ns - now_ns);
+		if (rc == 0)
+			rc = idle_more(worker, &idle);
 	}
 	if (!op->done)
 		return rc;
@@ -209,7 +221,6 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 
 int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat)
 {
-	uint64_t bound_ns = ol_clock_ns() + worker->opts.op_timeout_ms * OL_NS_PER_MS;
 	struct ol_board *board = ol_worker_board(worker);
 	struct ol_xport_read read = {
 		.segs = { { .region = worker->work_region,
@@ -220,6 +231,7 @@ int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret
 		.cookie = ol_cookie_make(OL_COOKIE_STAT, worker->stat_generation + 1),
 	};
 	const struct ol_peer *reader;
+	struct idle idle = { 0 };
 	bool posted = false;
 	int rc = 0;
 
@@ -234,12 +246,14 @@ int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret
 			return OL_E_NO_SERVER;
 		if (!posted)
 			posted = worker->ops->post_read(reader->conn, &read) == 0;
-		rc = poll_once(worker);
-		if (!worker->stat_done && ol_clock_ns() >= bound_ns)
-			return -ETIMEDOUT;
+		rc = poll_some(worker);
+		if (rc == 0)
+			rc = idle_more(worker, &idle);
 	}
-	if (rc < 0 || worker->stat_status != 0)
-		return rc < 0 ? rc : OL_E_NO_SERVER;
+	if (!worker->stat_done)
+		return rc;
+	if (worker->stat_status != 0)
+		return OL_E_NO_SERVER;
 	ol_board_stat(board, ret_stat);
 	return 0;
 }

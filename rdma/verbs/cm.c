@@ -204,6 +204,11 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 	struct rdma_conn_param param;
 	int rc;
 
+	/* another connection may have changed it since the address was resolved */
+	if (ol_verbs_device_match(conn->base.xport, conn->id) != 0) {
+		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
+		return;
+	}
 	rc = ol_verbs_qp_open(conn);
 	if (rc == 0) {
 		param = ol_verbs_qp_param(conn, conn->priv, conn->priv_len);

@@ -129,6 +129,19 @@ static int queues_watched(struct ol_xport *xport, const char *device)
 	return rc;
 }
 
+/* Another device's queues in place of what is there, which stays if they cannot be had. */
+static int device_switch(struct ol_xport *xport, const char *want)
+{
+	struct ol_xport had = *xport;
+	int rc = queues_watched(xport, want);
+
+	if (rc != 0)
+		*xport = had;
+	else
+		ol_verbs_queues_close(&had); /* closing the descriptors takes them out of epoll */
+	return rc;
+}
+
 int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
 {
 	const char *have;
@@ -140,10 +153,8 @@ int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
 	have = ibv_get_device_name(xport->ctx->device);
 	if (strcmp(have, want) == 0)
 		return 0;
-	if (!xport->pinned) { /* closing the descriptors takes them out of epoll */
-		ol_verbs_queues_close(xport);
-		return queues_watched(xport, want);
-	}
+	if (!xport->pinned)
+		return device_switch(xport, want);
 	ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
 		     "the address belongs to device %s, but %s is in use: name the device", want,
 		     have);

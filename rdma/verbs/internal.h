@@ -216,10 +216,12 @@ int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret_xport)
 void ol_verbs_close(struct ol_xport *xport);
 void ol_verbs_query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps);
 
-/* queues.c: all that hangs on one device; silent close of what is not open */
+/* queues.c: all that hangs on one device; open forgets what was there, and leaves none on failure;
+ * silent close of what is not open */
 int ol_verbs_queues_open(struct ol_xport *xport, const char *device);
 void ol_verbs_queues_close(struct ol_xport *xport);
-/* ol_verbs_device_match -- make id's device the transport's, or say why not: -EADDRNOTAVAIL */
+/* ol_verbs_device_match -- make id's device the transport's, or say why not (-EADDRNOTAVAIL:
+ * another is in use; what that device's queues fail with), and leave it with the one it has */
 int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id);
 /* ol_verbs_device_find -- device (NULL: the first with an active port); writes why if there is none
  */

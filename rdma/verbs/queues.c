@@ -274,12 +274,29 @@ static int depths_query(struct ol_xport *xport)
 	return depths_set(xport, &attr);
 }
 
+/* Whatever was there is not this transport's any more. */
+static void queues_none(struct ol_xport *xport)
+{
+	xport->srq = NULL;
+	xport->cq = NULL;
+	xport->comp = NULL;
+	xport->pd = NULL;
+	xport->ctx = NULL;
+	xport->recv_wrs = NULL;
+	xport->wcs = NULL;
+	xport->wc_head = 0;
+	xport->wc_count = 0;
+	xport->acks = 0;
+	xport->notify_on = false;
+}
+
 int ol_verbs_queues_open(struct ol_xport *xport, const char *device)
 {
 	char why[128];
 	uint8_t port;
 	int rc;
 
+	queues_none(xport);
 	rc = ol_verbs_device_find(device, &xport->ctx, &port, why, sizeof(why));
 	if (rc != 0) {
 		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "%s", why);
@@ -333,15 +350,5 @@ void ol_verbs_queues_close(struct ol_xport *xport)
 		ibv_close_device(xport->ctx);
 	free(xport->recv_wrs);
 	free(xport->wcs);
-	xport->srq = NULL;
-	xport->cq = NULL;
-	xport->comp = NULL;
-	xport->pd = NULL;
-	xport->ctx = NULL;
-	xport->recv_wrs = NULL;
-	xport->wcs = NULL;
-	xport->wc_head = 0;
-	xport->wc_count = 0;
-	xport->acks = 0;
-	xport->notify_on = false;
+	queues_none(xport);
 }

@@ -27,9 +27,10 @@ enum {
 	OL_COORD_NONCE_BYTES = 16,
 };
 
-/* Proof of a secret without knowing how: bytes in, OL_COORD_MAC_BYTES out. From any thread. */
-typedef void ol_coord_mac_fn(void *arg, const void *bytes, size_t count,
-			     uint8_t mac[OL_COORD_MAC_BYTES]);
+/* Proof of a secret without knowing how: bytes in, OL_COORD_MAC_BYTES out; 0, or -EIO: there is
+ * none. From any thread. */
+typedef int ol_coord_mac_fn(void *arg, const void *bytes, size_t count,
+			    uint8_t mac[OL_COORD_MAC_BYTES]);
 
 struct ol_coord_opts {
 	const char *addr;

@@ -152,6 +152,8 @@ static void text_put(struct embedded *e, enum ol_coord_msg type, uint32_t shard,
 
 static void on_challenge(struct embedded *e, const struct ol_coord_frame *frame)
 {
+	static const char no_proof[] =
+		"no proof of the job key can be made: the crypto library fails";
 	uint8_t body[OL_COORD_BODY_MAX], mac[OL_COORD_MAC_BYTES];
 	struct ol_coord_challenge challenge;
 	struct ol_coord_proof proof = { .shard_count = e->coord->opts.shard_count,
@@ -162,7 +164,10 @@ static void on_challenge(struct embedded *e, const struct ol_coord_frame *frame)
 		away(e, true, "what answers there is no coordinator of this version");
 		return;
 	}
-	ol_coord_challenge_mac(&e->secret, e->nonce, challenge.nonce, mac);
+	if (ol_coord_challenge_mac(&e->secret, e->nonce, challenge.nonce, mac) != 0) {
+		away(e, true, no_proof);
+		return;
+	}
 	if (!ol_coord_mac_same(mac, challenge.mac)) {
 		static const char why[] = "it has another job key";
 
@@ -171,7 +176,10 @@ static void on_challenge(struct embedded *e, const struct ol_coord_frame *frame)
 		return;
 	}
 	snprintf(proof.job, sizeof(proof.job), "%s", e->coord->opts.job);
-	ol_coord_proof_mac(&e->secret, e->nonce, challenge.nonce, &proof, proof.mac);
+	if (ol_coord_proof_mac(&e->secret, e->nonce, challenge.nonce, &proof, proof.mac) != 0) {
+		away(e, true, no_proof);
+		return;
+	}
 	answer = ol_coord_proof_frame(&proof, body);
 	ol_coord_pipe_put(&e->pipe, &answer);
 	e->proof_ns = ol_coord_now_ns();

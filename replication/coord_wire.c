@@ -208,34 +208,37 @@ int ol_coord_members_decode(const struct ol_coord_frame *frame,
 }
 
 /* mac_make -- over label, both nonces and what the message says; all 0 without a secret */
-static void mac_make(const struct ol_coord_secret *secret, const char *label, const uint8_t *n,
-		     const uint8_t *m, const void *msg, size_t msg_bytes, uint8_t *mac)
+static int mac_make(const struct ol_coord_secret *secret, const char *label, const uint8_t *n,
+		    const uint8_t *m, const void *msg, size_t msg_bytes, uint8_t *mac)
 {
 	uint8_t input[MAC_INPUT_MAX];
 	size_t at = strlen(label) + 1;
 
 	memset(mac, 0, OL_COORD_MAC_BYTES);
 	if (secret->mac == NULL)
-		return;
+		return 0;
 	memcpy(input, label, at);
 	memcpy(input + at, n, OL_COORD_NONCE_BYTES);
 	memcpy(input + at + OL_COORD_NONCE_BYTES, m, OL_COORD_NONCE_BYTES);
 	at += 2 * OL_COORD_NONCE_BYTES;
 	if (msg_bytes > 0)
 		memcpy(input + at, msg, msg_bytes);
-	secret->mac(secret->arg, input, at + msg_bytes, mac);
+	if (secret->mac(secret->arg, input, at + msg_bytes, mac) == 0)
+		return 0;
+	memset(mac, 0, OL_COORD_MAC_BYTES);
+	return -EIO;
 }
 
-void ol_coord_challenge_mac(const struct ol_coord_secret *secret,
-			    const uint8_t n[OL_COORD_NONCE_BYTES],
-			    const uint8_t m[OL_COORD_NONCE_BYTES], uint8_t mac[OL_COORD_MAC_BYTES])
+int ol_coord_challenge_mac(const struct ol_coord_secret *secret,
+			   const uint8_t n[OL_COORD_NONCE_BYTES],
+			   const uint8_t m[OL_COORD_NONCE_BYTES], uint8_t mac[OL_COORD_MAC_BYTES])
 {
-	mac_make(secret, "coordinator", n, m, NULL, 0, mac);
+	return mac_make(secret, "coordinator", n, m, NULL, 0, mac);
 }
 
-void ol_coord_proof_mac(const struct ol_coord_secret *secret, const uint8_t n[OL_COORD_NONCE_BYTES],
-			const uint8_t m[OL_COORD_NONCE_BYTES], const struct ol_coord_proof *proof,
-			uint8_t mac[OL_COORD_MAC_BYTES])
+int ol_coord_proof_mac(const struct ol_coord_secret *secret, const uint8_t n[OL_COORD_NONCE_BYTES],
+		       const uint8_t m[OL_COORD_NONCE_BYTES], const struct ol_coord_proof *proof,
+		       uint8_t mac[OL_COORD_MAC_BYTES])
 {
 	uint8_t msg[8 + OL_COORD_JOB_MAX];
 	size_t job = strlen(proof->job);
@@ -243,7 +246,7 @@ void ol_coord_proof_mac(const struct ol_coord_secret *secret, const uint8_t n[OL
 	put(msg, proof->shard_count, 4);
 	put(msg + 4, proof->lease_ms, 4);
 	memcpy(msg + 8, proof->job, job);
-	mac_make(secret, "coordinator's client", n, m, msg, 8 + job, mac);
+	return mac_make(secret, "coordinator's client", n, m, msg, 8 + job, mac);
 }
 
 bool ol_coord_mac_same(const uint8_t a[OL_COORD_MAC_BYTES], const uint8_t b[OL_COORD_MAC_BYTES])

@@ -111,19 +111,20 @@ int ol_coord_proof_decode(const struct ol_coord_frame *frame, struct ol_coord_pr
 int ol_coord_members_decode(const struct ol_coord_frame *frame,
 			    struct ol_member ret_members[OL_MEMBERS_MAX]);
 
-/* The two proofs. mac NULL: there is no secret. n: client's nonce, m: coordinator's. */
+/* The two proofs. mac NULL: there is no secret. n: client's nonce, m: coordinator's. -EIO: none can
+ * be made, and none be checked; mac is all 0. */
 struct ol_coord_secret {
 	ol_coord_mac_fn *mac;
 	void *arg;
 };
 
-void ol_coord_challenge_mac(const struct ol_coord_secret *secret,
-			    const uint8_t n[OL_COORD_NONCE_BYTES],
-			    const uint8_t m[OL_COORD_NONCE_BYTES], uint8_t mac[OL_COORD_MAC_BYTES]);
+int ol_coord_challenge_mac(const struct ol_coord_secret *secret,
+			   const uint8_t n[OL_COORD_NONCE_BYTES],
+			   const uint8_t m[OL_COORD_NONCE_BYTES], uint8_t mac[OL_COORD_MAC_BYTES]);
 /* proof->mac is not looked at */
-void ol_coord_proof_mac(const struct ol_coord_secret *secret, const uint8_t n[OL_COORD_NONCE_BYTES],
-			const uint8_t m[OL_COORD_NONCE_BYTES], const struct ol_coord_proof *proof,
-			uint8_t mac[OL_COORD_MAC_BYTES]);
+int ol_coord_proof_mac(const struct ol_coord_secret *secret, const uint8_t n[OL_COORD_NONCE_BYTES],
+		       const uint8_t m[OL_COORD_NONCE_BYTES], const struct ol_coord_proof *proof,
+		       uint8_t mac[OL_COORD_MAC_BYTES]);
 bool ol_coord_mac_same(const uint8_t a[OL_COORD_MAC_BYTES], const uint8_t b[OL_COORD_MAC_BYTES]);
 
 /* One connected socket, which does not block, and what is on its way. Zeroed, then fd set. */

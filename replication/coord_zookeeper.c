@@ -48,7 +48,7 @@ const struct ACL_vector *zk_acl(const struct zk *zk)
 }
 
 /* user:password, the password in hex: a function of secret and job */
-static void password_derive(struct zk *zk, const struct ol_coord_opts *opts)
+static int password_derive(struct zk *zk, const struct ol_coord_opts *opts)
 {
 	static const char label[] = "outlast: password in zookeeper of job ";
 	char text[sizeof(label) + OL_COORD_JOB_MAX];
@@ -56,13 +56,15 @@ static void password_derive(struct zk *zk, const struct ol_coord_opts *opts)
 	size_t at;
 
 	if (opts->mac == NULL)
-		return;
+		return 0;
 	snprintf(text, sizeof(text), "%s%s", label, opts->job);
-	opts->mac(opts->mac_arg, text, strlen(text), mac);
+	if (opts->mac(opts->mac_arg, text, strlen(text), mac) != 0)
+		return -EIO;
 	at = (size_t)snprintf(zk->password, sizeof(zk->password), "outlast:");
 	for (unsigned i = 0; i < sizeof(mac); i++)
 		at += (size_t)snprintf(zk->password + at, sizeof(zk->password) - at, "%02x",
 				       mac[i]);
+	return 0;
 }
 
 /* Failures, and what the handle is told */
@@ -500,7 +502,6 @@ static struct zk *zk_create(struct ol_coord *coord)
 	}
 	refs_init(zk);
 	snprintf(zk->root, sizeof(zk->root), "/outlast/%s", coord->opts.job);
-	password_derive(zk, &coord->opts);
 	pthread_mutex_init(&zk->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -523,6 +524,13 @@ static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t e
 	if (zk == NULL) {
 		snprintf(err, err_bytes, "no memory for a coordinator's client");
 		return -ENOMEM;
+	}
+	rc = password_derive(zk, &coord->opts);
+	if (rc != 0) {
+		snprintf(err, err_bytes,
+			 "no password of the secret can be made: the crypto library fails");
+		zk_destroy(zk);
+		return rc;
 	}
 	sigfillset(&all); /* signals are for the program's own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -167,6 +167,8 @@ const struct ol_coord_store_ops ol_coordd_store_ops = {
 	.expired = expired,
 };
 
+static const char no_proof[] = "the coordinator's crypto library fails: no proof of the job key";
+
 static void on_hello(struct ol_coordd_client *client, const struct ol_coord_frame *frame)
 {
 	struct ol_coord_hello hello;
@@ -184,8 +186,11 @@ static void on_hello(struct ol_coordd_client *client, const struct ol_coord_fram
 	}
 	memcpy(client->client_nonce, hello.nonce, sizeof(hello.nonce));
 	memcpy(challenge.nonce, client->nonce, sizeof(challenge.nonce));
-	ol_coord_challenge_mac(&client->coordd->secret, client->client_nonce, client->nonce,
-			       challenge.mac);
+	if (ol_coord_challenge_mac(&client->coordd->secret, client->client_nonce, client->nonce,
+				   challenge.mac) != 0) {
+		refuse(client, EAGAIN, no_proof);
+		return;
+	}
 	answer = ol_coord_challenge_frame(&challenge, body);
 	ol_coord_pipe_put(&client->pipe, &answer);
 	client->phase = OL_COORDD_PROOF;
@@ -204,7 +209,11 @@ static void on_proof(struct ol_coordd_client *client, const struct ol_coord_fram
 		refuse(client, EINVAL, "this coordinator speaks another protocol");
 		return;
 	}
-	ol_coord_proof_mac(&coordd->secret, client->client_nonce, client->nonce, &proof, mac);
+	if (ol_coord_proof_mac(&coordd->secret, client->client_nonce, client->nonce, &proof, mac) !=
+	    0) {
+		refuse(client, EAGAIN, no_proof);
+		return;
+	}
 	if (!ol_coord_mac_same(mac, proof.mac)) {
 		ol_coordd_say(coordd, "a client with another job key was refused");
 		refuse(client, EACCES, "it has another job key");

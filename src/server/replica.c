@@ -41,7 +41,7 @@ static uint32_t session_ms(const struct ol_server *server)
 }
 
 /* What replicas of one chain must agree on, as a number */
-static uint64_t digest(const struct ol_server *server)
+static int digest(const struct ol_server *server, uint64_t *ret_number)
 {
 	const struct ol_server_opts *opts = &server->opts;
 	struct {
@@ -61,6 +61,7 @@ static uint64_t digest(const struct ol_server *server)
 	} all;
 	uint8_t mac[OL_MAC_BYTES];
 	uint64_t number;
+	int rc;
 
 	memset(&all, 0, sizeof(all)); /* padding too */
 	all.geo = server->store.geo;
@@ -76,9 +77,12 @@ static uint64_t digest(const struct ol_server *server)
 	all.lease_ms = opts->lease_ms;
 	all.clip = opts->replay_clip;
 	snprintf(all.transport, sizeof(all.transport), "%s", server->ops->name);
-	ol_auth_mac("", &all, sizeof(all), mac);
+	rc = ol_auth_mac("", &all, sizeof(all), mac);
+	if (rc != 0)
+		return rc;
 	memcpy(&number, mac, sizeof(number));
-	return number | 1;
+	*ret_number = number | 1;
+	return 0;
 }
 
 static bool ours(const struct ol_server *server, const struct ol_member *member)
@@ -145,7 +149,6 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 	int rc;
 
 	replica->self = (struct ol_member){ .id = server->incarnation,
-					    .job = digest(server),
 					    .proto = OL_WIRE_PROTO,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
@@ -154,6 +157,12 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 	replica->succ.pinned = -1;
 	ol_word_store(&server->store.board->replica, replica->self.id);
 	ol_word_store(&server->store.board->ring_slots, replica->ring.slots);
+	rc = digest(server, &replica->self.job);
+	if (rc != 0) {
+		snprintf(err, err_bytes,
+			 "no digest of the job can be made: the crypto library fails");
+		return rc;
+	}
 	rc = ol_slab_create(OL_PAGE_BYTES, server->public_slab->node, false, &replica->work);
 	if (rc == 0)
 		rc = server->ops->reg(server->xport, NULL, replica->work, 0, OL_PAGE_BYTES,

@@ -21,29 +21,28 @@ int ol_auth_random(void *bytes, size_t count)
 	return getrandom(bytes, count, 0) == (ssize_t)count ? 0 : -EIO;
 }
 
-void ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
+int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned digest_bytes = 0;
 
+	memset(mac, 0, OL_MAC_BYTES);
 	if (HMAC(EVP_sha256(), key, (int)strlen(key), bytes, count, digest, &digest_bytes) ==
 		    NULL ||
-	    digest_bytes < OL_MAC_BYTES) {
-		/* out of memory in libcrypto: a mac that nobody accepts */
-		ol_auth_random(mac, OL_MAC_BYTES);
-		return;
-	}
+	    digest_bytes < OL_MAC_BYTES)
+		return -EIO;
 	memcpy(mac, digest, OL_MAC_BYTES);
+	return 0;
 }
 
-void ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
+int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
 {
-	ol_auth_mac(key, bytes, count, mac);
+	return ol_auth_mac(key, bytes, count, mac);
 }
 
 /* mac over label, both nonces and the message */
-static void mac_make(const char *key, const char *label, const uint8_t *n, const uint8_t *m,
-		     const void *msg, size_t msg_bytes, uint8_t ret_mac[OL_MAC_BYTES])
+static int mac_make(const char *key, const char *label, const uint8_t *n, const uint8_t *m,
+		    const void *msg, size_t msg_bytes, uint8_t ret_mac[OL_MAC_BYTES])
 {
 	uint8_t input[MAC_INPUT_MAX];
 	size_t at = strlen(label) + 1;
@@ -56,52 +55,52 @@ static void mac_make(const char *key, const char *label, const uint8_t *n, const
 	if (msg_bytes > 0)
 		memcpy(input + at, msg, msg_bytes);
 	at += msg_bytes;
-	ol_auth_mac(key, input, at, ret_mac);
+	return ol_auth_mac(key, input, at, ret_mac);
 }
 
-static void challenge_mac(const char *key, const uint8_t *n, const struct ol_wire_reject *challenge,
-			  uint8_t ret_mac[OL_MAC_BYTES])
+static int challenge_mac(const char *key, const uint8_t *n, const struct ol_wire_reject *challenge,
+			 uint8_t ret_mac[OL_MAC_BYTES])
 {
-	mac_make(key, "server", n, challenge->nonce, NULL, 0, ret_mac);
+	return mac_make(key, "server", n, challenge->nonce, NULL, 0, ret_mac);
 }
 
-static void proof_mac(const char *key, const uint8_t *m, const struct ol_wire_connect *proof,
-		      uint8_t ret_mac[OL_MAC_BYTES])
+static int proof_mac(const char *key, const uint8_t *m, const struct ol_wire_connect *proof,
+		     uint8_t ret_mac[OL_MAC_BYTES])
 {
 	struct ol_wire_connect clean = *proof;
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 
 	memset(clean.mac, 0, sizeof(clean.mac));
 	ol_wire_connect_encode(&clean, bytes);
-	mac_make(key, "worker", proof->nonce, m, bytes, sizeof(bytes), ret_mac);
+	return mac_make(key, "worker", proof->nonce, m, bytes, sizeof(bytes), ret_mac);
 }
 
-static void accept_mac(const char *key, const uint8_t *n, const uint8_t *m,
-		       const struct ol_wire_accept *accept, uint8_t ret_mac[OL_MAC_BYTES])
+static int accept_mac(const char *key, const uint8_t *n, const uint8_t *m,
+		      const struct ol_wire_accept *accept, uint8_t ret_mac[OL_MAC_BYTES])
 {
 	struct ol_wire_accept clean = *accept;
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 
 	memset(clean.mac, 0, sizeof(clean.mac));
 	ol_wire_accept_encode(&clean, bytes);
-	mac_make(key, "accept", n, m, bytes, sizeof(bytes), ret_mac);
+	return mac_make(key, "accept", n, m, bytes, sizeof(bytes), ret_mac);
 }
 
 void ol_auth_challenge(const char *key, const uint8_t n[OL_NONCE_BYTES],
 		       struct ol_wire_reject *challenge)
 {
-	challenge_mac(key, n, challenge, challenge->mac);
+	(void)challenge_mac(key, n, challenge, challenge->mac);
 }
 
 void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES], struct ol_wire_connect *proof)
 {
-	proof_mac(key, m, proof, proof->mac);
+	(void)proof_mac(key, m, proof, proof->mac);
 }
 
 void ol_auth_accept(const char *key, const uint8_t n[OL_NONCE_BYTES],
 		    const uint8_t m[OL_NONCE_BYTES], struct ol_wire_accept *accept)
 {
-	accept_mac(key, n, m, accept, accept->mac);
+	(void)accept_mac(key, n, m, accept, accept->mac);
 }
 
 static bool mac_same(const uint8_t *a, const uint8_t *b)
@@ -114,8 +113,7 @@ bool ol_auth_challenge_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
 {
 	uint8_t mac[OL_MAC_BYTES];
 
-	challenge_mac(key, n, challenge, mac);
-	return mac_same(mac, challenge->mac);
+	return challenge_mac(key, n, challenge, mac) == 0 && mac_same(mac, challenge->mac);
 }
 
 bool ol_auth_proof_holds(const char *key, const uint8_t m[OL_NONCE_BYTES],
@@ -123,8 +121,7 @@ bool ol_auth_proof_holds(const char *key, const uint8_t m[OL_NONCE_BYTES],
 {
 	uint8_t mac[OL_MAC_BYTES];
 
-	proof_mac(key, m, proof, mac);
-	return mac_same(mac, proof->mac);
+	return proof_mac(key, m, proof, mac) == 0 && mac_same(mac, proof->mac);
 }
 
 bool ol_auth_accept_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
@@ -132,6 +129,5 @@ bool ol_auth_accept_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
 {
 	uint8_t mac[OL_MAC_BYTES];
 
-	accept_mac(key, n, m, accept, mac);
-	return mac_same(mac, accept->mac);
+	return accept_mac(key, n, m, accept, mac) == 0 && mac_same(mac, accept->mac);
 }

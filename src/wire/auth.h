@@ -14,16 +14,24 @@
 
 #include "wire/wire.h"
 
-/* ol_auth_mac -- HMAC-SHA256 of bytes under the job key, cut to 128 bits */
-void ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
+/*
+ * ol_auth_mac -- HMAC-SHA256 of bytes under the job key, cut to 128 bits
+ *
+ * -EIO if the crypto library cannot; mac is then all 0, and proves nothing: nobody's is it equal
+ * to.
+ */
+int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
 /* ol_auth_coord_mac -- the same, in the shape that replication/coord.h asks for; key: the text */
-void ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
+int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
 /* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */
 int ol_auth_random(void *bytes, size_t count);
 
-/* The three proofs. key: the job key, "" for none. n: worker's nonce, m: server's. */
+/*
+ * The three proofs. key: the job key, "" for none. n: worker's nonce, m: server's. Where the crypto
+ * library fails none is made (all 0) that a peer would accept, and none holds.
+ */
 void ol_auth_challenge(const char *key, const uint8_t n[OL_NONCE_BYTES],
 		       struct ol_wire_reject *challenge);
 void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES], struct ol_wire_connect *proof);

@@ -89,7 +89,7 @@ static unsigned said(struct client *client, const char *word)
 }
 
 /* No cryptography: two secrets give two values */
-static void test_mac(void *arg, const void *bytes, size_t count, uint8_t mac[OL_COORD_MAC_BYTES])
+static int test_mac(void *arg, const void *bytes, size_t count, uint8_t mac[OL_COORD_MAC_BYTES])
 {
 	uint64_t hash = UINT64_C(14695981039346656037);
 
@@ -99,6 +99,7 @@ static void test_mac(void *arg, const void *bytes, size_t count, uint8_t mac[OL_
 		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(1099511628211);
 	memcpy(mac, &hash, 8);
 	memcpy(mac + 8, &hash, 8);
+	return 0;
 }
 
 static int client_try(struct client *client, const char *addr, const char *job, uint32_t lease_ms,

@@ -304,6 +304,44 @@ static void test_nobody_is_listened_to_before_a_proof(void **unused)
 	house_close(&house);
 }
 
+static void test_nobody_is_let_in_while_no_proof_can_be_checked(void **unused)
+{
+	struct ol_coord_proof proof = { .shard_count = 1, .lease_ms = 1000, .job = "job" };
+	struct ol_coord_hello hello = { .nonce = { 7 } };
+	struct ol_coord_challenge challenge;
+	struct ol_coord_frame frame;
+	struct ol_coord_pipe *raw;
+	struct ol_coord_opts opts;
+	struct house house;
+	struct guest a;
+	uint8_t body[OL_COORD_BODY_MAX];
+	char key[] = "right";
+
+	(void)unused;
+	house_start(&house, key);
+	raw = raw_open(house.addr);
+	raw_hello(raw, &challenge);
+	atomic_store(&toy_mac_fails, true);
+	frame = ol_coord_proof_frame(&proof, body); /* all 0, as what stands for none */
+	raw_send(raw, &frame);
+	assert_int_equal(raw_until(raw, OL_COORD_REFUSE, &frame), OL_COORD_REFUSE);
+	assert_int_equal(frame.value, EAGAIN);
+	raw_close(raw);
+	raw = raw_open(house.addr); /* nor does it say what could be taken for its proof */
+	frame = ol_coord_hello_frame(&hello, body);
+	raw_send(raw, &frame);
+	assert_int_equal(raw_until(raw, OL_COORD_CHALLENGE, &frame), OL_COORD_REFUSE);
+	assert_int_equal(frame.value, EAGAIN);
+	raw_close(raw);
+	atomic_store(&toy_mac_fails, false);
+	opts = guest_opts(&a, house.addr);
+	opts.mac = toy_mac;
+	opts.mac_arg = key;
+	guest_enter(&a, &opts);
+	guest_close(&a);
+	house_close(&house);
+}
+
 static void test_silent_strangers_keep_nobody_out(void **unused)
 {
 	struct ol_coord_pipe *raw[OL_COORDD_GREETINGS_MAX + 20];
@@ -548,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_garbage_ends_its_own_connection),
 		cmocka_unit_test(test_messages_that_cannot_be_are_refused),
 		cmocka_unit_test(test_nobody_is_listened_to_before_a_proof),
+		cmocka_unit_test(test_nobody_is_let_in_while_no_proof_can_be_checked),
 		cmocka_unit_test(test_silent_strangers_keep_nobody_out),
 		cmocka_unit_test(test_one_who_does_not_listen_delays_nobody),
 		cmocka_unit_test(test_a_connection_that_is_cut_leaves_the_lease),

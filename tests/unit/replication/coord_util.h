@@ -6,6 +6,7 @@
 #ifndef OL_TESTS_UNIT_REPLICATION_COORD_UTIL_H
 #define OL_TESTS_UNIT_REPLICATION_COORD_UTIL_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,19 +24,24 @@ enum {
 	LONG_LEASE_MS = 60000, /* nothing here waits for it to end */
 };
 
+static _Atomic bool toy_mac_fails; /* as a crypto library does without memory */
+
 /* A toy: keyed, and different for any two inputs that these tests have. */
-static inline void toy_mac(void *arg, const void *bytes, size_t count,
-			   uint8_t mac[OL_COORD_MAC_BYTES])
+static inline int toy_mac(void *arg, const void *bytes, size_t count,
+			  uint8_t mac[OL_COORD_MAC_BYTES])
 {
 	const uint8_t *at = bytes;
 	uint64_t hash = 1469598103934665603u;
 
+	if (atomic_load(&toy_mac_fails))
+		return -EIO;
 	for (const char *c = arg; *c != '\0'; c++)
 		hash = (hash ^ (uint64_t)*c) * 1099511628211u;
 	for (size_t i = 0; i < count; i++)
 		hash = (hash ^ at[i]) * 1099511628211u;
 	for (unsigned i = 0; i < OL_COORD_MAC_BYTES; i++)
 		mac[i] = (uint8_t)(hash >> 8 * (i % 8));
+	return 0;
 }
 
 struct house {

@@ -3,8 +3,12 @@
 /* wire_test.c -- the handshake survives its trip to bytes and back; anything else is refused, and
  * a proof holds for one key, one pair of nonces and one message only */
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <openssl/hmac.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -121,6 +125,49 @@ static void test_proofs_hold_for_one_key_and_one_attempt(void **unused)
 	assert_false(ol_auth_accept_holds("key", proof.nonce, m, &accept));
 }
 
+static bool hmac_fails; /* as without memory; otherwise it is libcrypto's */
+
+unsigned char *HMAC(const EVP_MD *md, const void *key, int key_bytes, const unsigned char *data,
+		    size_t bytes, unsigned char *digest, unsigned *digest_bytes)
+{
+	unsigned char *(*real)(const EVP_MD *, const void *, int, const unsigned char *, size_t,
+			       unsigned char *, unsigned *);
+	void *found = dlsym(RTLD_NEXT, "HMAC");
+
+	if (hmac_fails)
+		return NULL;
+	memcpy(&real, &found, sizeof(real));
+	return real(md, key, key_bytes, data, bytes, digest, digest_bytes);
+}
+
+static void test_without_a_crypto_library_nobody_is_let_in(void **unused)
+{
+	static const uint8_t none[OL_MAC_BYTES];
+	struct ol_wire_connect proof = { .kind = OL_CONNECT_PROOF, .role = OL_ROLE_WORKER };
+	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
+	struct ol_wire_accept accept = sample_accept();
+	uint8_t n[OL_NONCE_BYTES] = { 1 }, m[OL_NONCE_BYTES] = { 2 }, mac[OL_MAC_BYTES];
+
+	(void)unused;
+	hmac_fails = true;
+	memset(mac, 0xa5, sizeof(mac));
+	assert_int_equal(ol_auth_mac("key", n, sizeof(n), mac), -EIO);
+	assert_memory_equal(mac, none, sizeof(mac)); /* never what happened to lie there */
+	ol_auth_challenge("key", n, &challenge);
+	ol_auth_proof("key", m, &proof);
+	ol_auth_accept("key", n, m, &accept);
+	/* also who guesses what is put in place of a proof */
+	assert_false(ol_auth_challenge_holds("key", n, &challenge));
+	assert_false(ol_auth_proof_holds("key", m, &proof));
+	assert_false(ol_auth_accept_holds("key", n, m, &accept));
+	hmac_fails = false; /* nor where only the peer's fails */
+	assert_false(ol_auth_challenge_holds("key", n, &challenge));
+	assert_false(ol_auth_proof_holds("key", m, &proof));
+	assert_false(ol_auth_accept_holds("key", n, m, &accept));
+	assert_int_equal(ol_auth_mac("key", n, sizeof(n), mac), 0);
+	assert_memory_not_equal(mac, none, sizeof(mac));
+}
+
 static void test_a_record_with_any_bit_changed_is_not_whole(void **unused)
 {
 	struct ol_push_hdr hdr = { .seq = 5, .base_version = 4, .loss = 0.5f };
@@ -141,6 +188,7 @@ int main(void)
 		cmocka_unit_test(test_messages_survive_the_trip),
 		cmocka_unit_test(test_short_and_foreign_messages_are_refused),
 		cmocka_unit_test(test_proofs_hold_for_one_key_and_one_attempt),
+		cmocka_unit_test(test_without_a_crypto_library_nobody_is_let_in),
 		cmocka_unit_test(test_a_record_with_any_bit_changed_is_not_whole),
 	};
 

@@ -57,8 +57,8 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
  *
  * Newest: by (epoch, version). Errors: -ENOENT (none of this shard at all), OL_E_NO_CHECKPOINT
  * (there are, but none is whole and of this job), OL_E_GEOMETRY (the newest holds workers that
- * workers_max would forget), -errno of the folder; -ENOMEM, -EMFILE, -ENFILE (the newest may be
- * whole: an older one is not taken for that)
+ * workers_max would forget), -errno of the folder, or of the newest: it cannot be opened or read
+ * (-EIO, -EACCES, -EMFILE, -ENOMEM …), may be whole, and no older one is taken in its place
  */
 int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content);
 
@@ -74,10 +74,10 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
  * newer, by (epoch, version), than `floor` (NULL: any is)
  *
  * Of each block the newest whole copy that is not newer than the table; version and table are the
- * table's, so that a block may lack updates which the table has, and never has one that it has not:
- * unless the disk has damaged it, and only a newer copy is whole. That is taken, with a warning.
- * meta, content and logging as in ol_ckpt_read_newest(), which says what is wrong with the folder
- * itself. blocks: those it was written with.
+ * table's, so that a block may lack updates which the table has, and never has one that it has not.
+ * A file of which that cannot be made, as the disk has damaged it, is not used. meta, content and
+ * logging as in ol_ckpt_read_newest(), which says what is wrong with the folder itself. blocks:
+ * those it was written with.
  *
  * Errors: as ol_ckpt_read_newest(); -ENOENT also if it is not newer
  */

@@ -26,6 +26,19 @@ __attribute__((format(printf, 2, 3))) static int refuse(char *why, const char *f
 	return OL_E_NO_CHECKPOINT;
 }
 
+int ol_ckpt_unread(int rc)
+{
+	switch (-rc) {
+	case ENOENT:
+	case ENODATA:
+	case ELOOP:
+	case ENXIO:
+	case ENODEV:
+		return OL_E_NO_CHECKPOINT;
+	}
+	return rc;
+}
+
 int ol_ckpt_read_at(int fd, void *bytes, size_t count, uint64_t off)
 {
 	uint8_t *at = bytes;
@@ -49,16 +62,21 @@ int ol_ckpt_load_raw(int fd, struct ol_ckpt_header *ret_header, uint64_t *ret_fi
 	struct stat stat;
 	int rc;
 
-	if (fstat(fd, &stat) != 0)
-		return refuse(why, "it cannot be examined: %s", ol_status_str(-errno));
+	if (fstat(fd, &stat) != 0) {
+		rc = -errno;
+		refuse(why, "it cannot be examined: %s", ol_status_str(rc));
+		return rc;
+	}
 	if (!S_ISREG(stat.st_mode))
 		return refuse(why, "it is no regular file");
 	if ((uint64_t)stat.st_size < sizeof(*ret_header))
 		return refuse(why, "it is truncated: %jd bytes, cut off in its header",
 			      (intmax_t)stat.st_size);
 	rc = ol_ckpt_read_at(fd, ret_header, sizeof(*ret_header), 0);
-	if (rc != 0)
-		return refuse(why, "header: it cannot be read: %s", ol_status_str(rc));
+	if (rc != 0) {
+		refuse(why, "header: it cannot be read: %s", ol_status_str(rc));
+		return ol_ckpt_unread(rc);
+	}
 	*ret_file_bytes = (uint64_t)stat.st_size;
 	return 0;
 }
@@ -87,9 +105,11 @@ static int load_blocks(int fd, const struct ol_ckpt_header *header, const uint32
 		uint32_t bytes = ol_ckpt_block_bytes(header, i), crc;
 		int rc = ol_ckpt_read_at(fd, block, bytes, off + (uint64_t)i * OL_CKPT_BLOCK_BYTES);
 
-		if (rc != 0)
-			return refuse(why, "block %" PRIu32 " of %" PRIu32 " cannot be read: %s", i,
-				      header->block_count, ol_status_str(rc));
+		if (rc != 0) {
+			refuse(why, "block %" PRIu32 " of %" PRIu32 " cannot be read: %s", i,
+			       header->block_count, ol_status_str(rc));
+			return ol_ckpt_unread(rc);
+		}
 		crc = ol_ckpt_crc(block, bytes);
 		if (crc != table[i])
 			return refuse(why,
@@ -113,7 +133,8 @@ int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **
 	}
 	rc = ol_ckpt_read_at(fd, table, header->table_bytes, sizeof(*header));
 	if (rc != 0) {
-		rc = refuse(why, "table of checksums: it cannot be read: %s", ol_status_str(rc));
+		refuse(why, "table of checksums: it cannot be read: %s", ol_status_str(rc));
+		rc = ol_ckpt_unread(rc);
 		goto out;
 	}
 	crc = ol_ckpt_crc(table, header->table_bytes);

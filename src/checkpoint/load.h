@@ -12,16 +12,24 @@
 int ol_ckpt_read_at(int fd, void *bytes, size_t count, uint64_t off);
 
 /*
+ * ol_ckpt_unread -- what a call on a file that failed with rc says of it
+ *
+ * OL_E_NO_CHECKPOINT: it is gone, ends too early, or is nothing to read. Else rc, which is the
+ * system's (-EIO, -EACCES, -EMFILE, -ENOMEM …) and says nothing of the file: that may be whole.
+ */
+int ol_ckpt_unread(int rc);
+
+/*
  * ol_ckpt_load_raw -- the header of a regular file, as it is, and how long the file is
  *
- * Errors: OL_E_NO_CHECKPOINT (it is not one, too short, or cannot be read), with why
+ * Errors: OL_E_NO_CHECKPOINT (it is not one, or too short), or as ol_ckpt_unread(), with why
  */
 int ol_ckpt_load_raw(int fd, struct ol_ckpt_header *ret_header, uint64_t *ret_file_bytes,
 		     char *why);
 
 /*
- * Both: why as in format.h. Errors: OL_E_NO_CHECKPOINT (it is not whole, or cannot be read),
- * -ENOMEM
+ * Both: why as in format.h. Errors: OL_E_NO_CHECKPOINT (it is not whole), -ENOMEM, or as
+ * ol_ckpt_unread()
  *
  * ol_ckpt_load_header -- whole, so that its sizes are those of the file. fd: any file.
  * ol_ckpt_load_content -- ol_ckpt_padded_bytes() of it, every block checked; the caller frees it
@@ -37,5 +45,9 @@ int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **
  */
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 		 const struct ol_geometry *to, uint8_t *ret_content, char *why);
+
+/* ol_ckpt_say_unused -- in the log: which file is not used, why, and what can be done */
+void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int rc,
+			const char *why);
 
 #endif /* OL_CHECKPOINT_LOAD_H */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* read.c -- the newest whole checkpoint of a shard; every other is passed over, with a reason */
+/*
+ * read.c -- the newest whole checkpoint of a shard; every other is passed over, with a reason
+ *
+ * Passed over is what is known to be none. Of one that cannot be read nothing is known: that ends
+ * the search, as an older one would go back behind it for nothing.
+ */
 
 #include "checkpoint/checkpoint.h"
 
@@ -17,15 +22,10 @@
 #include "checkpoint/load.h"
 #include "outlast.h"
 
-/* short_of -- there was no descriptor or memory: that says nothing of a file */
-static bool short_of(int rc)
-{
-	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
-}
-
 /*
- * One open file into content. Errors: OL_E_NO_CHECKPOINT; -ENOMEM, OL_E_GEOMETRY (whole, but for
- * more workers than this server lets in: an older one would only go back in vain); with why
+ * One open file into content. Errors: OL_E_NO_CHECKPOINT; OL_E_GEOMETRY (whole, but for more
+ * workers than this server lets in: an older one would only go back in vain); -errno (nothing is
+ * known of it); with why
  */
 static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
 		     void *content, char *why)
@@ -73,11 +73,23 @@ static int read_name(int dir_fd, const struct ol_ckpt_name *name, const struct o
 	if (fd < 0) {
 		rc = -errno;
 		snprintf(why, OL_CKPT_WHY_MAX, "it cannot be opened: %s", ol_status_str(rc));
-		return short_of(rc) ? rc : OL_E_NO_CHECKPOINT;
+		return ol_ckpt_unread(rc);
 	}
 	rc = read_file(fd, name, meta, content, why);
 	close(fd);
 	return rc;
+}
+
+void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int rc,
+			const char *why)
+{
+	if (rc == OL_E_NO_CHECKPOINT || rc == OL_E_GEOMETRY)
+		ol_log(OL_LOG_WARN, "%s %s: not used: %s (folder %s)", what, name, why, dir);
+	else
+		ol_log(OL_LOG_ERROR,
+		       "%s %s: %s (folder %s); it may be whole, so none that is older is used: mend "
+		       "the cause, or move it away to go back",
+		       what, name, why, dir);
 }
 
 int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content)
@@ -118,8 +130,8 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 			break;
 		}
 		ol_ckpt_name_format(&names[i], text);
-		ol_log(OL_LOG_WARN, "checkpoint %s: not used: %s (folder %s)", text, why, dir);
-		if (short_of(rc) || rc == OL_E_GEOMETRY) /* so it would be with an older one */
+		ol_ckpt_say_unused("checkpoint", text, dir, rc, why);
+		if (rc != OL_E_NO_CHECKPOINT)
 			break;
 	}
 out:

@@ -29,7 +29,6 @@ struct source {
 	uint8_t *content; /* owned; that of the file's geometry */
 	uint8_t *copies[2]; /* owned; room for the largest */
 	struct ol_running_head table; /* of the copy that was taken */
-	uint32_t ahead; /* blocks of which only a copy newer than the table is whole */
 };
 
 static void source_fini(struct source *source)
@@ -91,37 +90,43 @@ static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes
 	return 0;
 }
 
-/*
- * Of the two copies of a block (or the table) at off, the newest that is whole and, if there is
- * one, not newer than turn `newest`. -1: neither is whole. *ret_why: the last cause.
- */
-static int copy_choose(struct source *source, uint32_t index, uint64_t off, uint64_t newest,
-		       struct ol_running_head *ret_head, int *ret_why)
+/* Both copies of a block (or the table) at off. An error says nothing of what could not be read. */
+static int copies_read(struct source *source, uint32_t index, uint64_t off)
 {
 	uint64_t bytes = ol_running_bytes(&source->header, source->blocks, index);
-	struct ol_running_head heads[2];
+	int rc = 0;
+
+	for (unsigned i = 0; i < 2 && rc == 0; i++)
+		rc = ol_ckpt_read_at(source->fd, source->copies[i], bytes,
+				     off + i * ol_running_stride(bytes));
+	return rc;
+}
+
+/*
+ * Of the two copies of a block (or the table), the newest that is whole and not newer than turn
+ * `newest`. -1: there is none; *ret_late: one is whole, but newer.
+ */
+static int copy_choose(const struct source *source, uint32_t index, uint64_t newest,
+		       struct ol_running_head *ret_head, bool *ret_late)
+{
+	uint64_t bytes = ol_running_bytes(&source->header, source->blocks, index);
+	struct ol_running_head head;
 	int best = -1;
 
-	*ret_why = 0;
+	*ret_late = false;
 	for (int i = 0; i < 2; i++) {
-		int rc = ol_ckpt_read_at(source->fd, source->copies[i], bytes,
-					 off + (uint64_t)i * ol_running_stride(bytes));
-		bool fits, better;
-
-		if (rc != 0)
-			*ret_why = rc;
-		if (rc != 0 || !ol_running_whole(&source->header, source->copies[i], bytes, index))
+		if (!ol_running_whole(&source->header, source->copies[i], bytes, index))
 			continue;
-		memcpy(&heads[i], source->copies[i], sizeof(heads[i]));
-		fits = heads[i].turn <= newest;
-		better = best < 0 ||
-			 (fits ? heads[best].turn > newest || heads[i].turn > heads[best].turn
-			       : heads[best].turn > newest && heads[i].turn < heads[best].turn);
-		if (better)
-			best = i;
+		memcpy(&head, source->copies[i], sizeof(head));
+		if (head.turn > newest) {
+			*ret_late = true;
+			continue;
+		}
+		if (best >= 0 && head.turn <= ret_head->turn)
+			continue;
+		*ret_head = head;
+		best = i;
 	}
-	if (best >= 0)
-		*ret_head = heads[best];
 	return best;
 }
 
@@ -130,25 +135,30 @@ static int part_load(struct source *source, uint32_t index, uint64_t off, char *
 {
 	bool table = index == OL_RUNNING_TABLE;
 	struct ol_running_head head;
-	char what[80];
-	int cause, at;
+	char what[80] = "table";
+	bool late;
+	int rc, at;
 
-	at = copy_choose(source, index, off, table ? UINT64_MAX : source->table.turn, &head,
-			 &cause);
-	if (at < 0) {
+	if (!table)
 		snprintf(what, sizeof(what), "block %" PRIu32 " of %" PRIu32, index,
 			 source->blocks->count);
-		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT, "%s: neither of its copies %s%s",
-				      table ? "table" : what,
-				      cause != 0 ? "can be read: " : "is whole",
-				      cause != 0 ? ol_status_str(cause) : "");
-	}
+	rc = copies_read(source, index, off);
+	if (rc != 0)
+		return ol_ckpt_failed(why, ol_ckpt_unread(rc), "%s: its copies cannot be read: %s",
+				      what, ol_status_str(rc));
+	at = copy_choose(source, index, table ? UINT64_MAX : source->table.turn, &head, &late);
+	if (at < 0 && late)
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				      "%s: only a copy that is newer than the table is whole: "
+				      "updates would take effect twice",
+				      what);
+	if (at < 0)
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT, "%s: neither of its copies is whole",
+				      what);
 	ol_running_scatter(&source->geo, source->blocks, index, source->copies[at] + sizeof(head),
 			   source->content);
 	if (table)
 		source->table = head;
-	else
-		source->ahead += head.turn > source->table.turn;
 	return 0;
 }
 
@@ -194,11 +204,6 @@ static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ck
 		rc = OL_E_GEOMETRY;
 	if (rc == 0)
 		meta->version = source.table.version;
-	if (rc == 0 && source.ahead > 0)
-		ol_log(OL_LOG_WARN,
-		       "running checkpoint of shard %u: %u blocks are newer than its table: "
-		       "some updates may be in them twice",
-		       meta->geo.shard, source.ahead);
 	source_fini(&source);
 	return rc;
 }
@@ -218,8 +223,9 @@ static int read_name(int dir_fd, const struct ol_ckpt_name *name,
 	/* O_NONBLOCK: a pipe of that name must not hold us up */
 	fd = openat(dir_fd, text, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0) {
-		rc = errno == EMFILE || errno == ENFILE ? -errno : OL_E_NO_CHECKPOINT;
-		return ol_ckpt_failed(why, rc, "it cannot be opened: %s", ol_status_str(-errno));
+		rc = -errno;
+		snprintf(why, OL_CKPT_WHY_MAX, "it cannot be opened: %s", ol_status_str(rc));
+		return ol_ckpt_unread(rc);
 	}
 	rc = read_file(fd, name, blocks, floor, meta, content, why);
 	close(fd);
@@ -247,8 +253,7 @@ static int read_names(int dir_fd, const char *dir, const struct ol_ckpt_blocks *
 		if (rc == 0 || rc == -ENOENT)
 			break;
 		ol_ckpt_name_format(&names[i], text);
-		ol_log(OL_LOG_WARN, "running checkpoint %s: not used: %s (folder %s)", text, why,
-		       dir);
+		ol_ckpt_say_unused("running checkpoint", text, dir, rc, why);
 		/* so it would be with an older one, and this one may be whole */
 		if (rc != OL_E_NO_CHECKPOINT)
 			break;

@@ -130,9 +130,9 @@ static bool checkpoint_load(struct ol_server *server, int *ret_rc, char *err, si
 		restoring->floor_version = meta.version;
 		return true;
 	}
-	/* without descriptors or memory nobody knows what is the freshest */
-	if (rc == -ENOENT || (server->opts.restore == OL_RESTORE_FRESHEST && rc != -ENOMEM &&
-			      rc != -EMFILE && rc != -ENFILE)) {
+	/* where something cannot be read nobody knows what is the freshest */
+	if (rc == -ENOENT || (server->opts.restore == OL_RESTORE_FRESHEST &&
+			      (rc == OL_E_NO_CHECKPOINT || rc == OL_E_GEOMETRY))) {
 		ol_log(OL_LOG_WARN, "server %s: no checkpoint of shard %u in %s: %s", server->addr,
 		       server->opts.shard, server->opts.checkpoint_dir, ol_strerror(rc));
 		return false;

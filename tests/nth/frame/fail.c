@@ -65,11 +65,6 @@ bool fail_now(enum fail_fault fault)
 	return true;
 }
 
-int fail_error(void)
-{
-	return state.n != 0 ? faults[state.fault].error : 0;
-}
-
 const char *fail_call(enum fail_fault fault)
 {
 	return faults[fault].call;

@@ -159,9 +159,6 @@ void fail_arm(enum fail_fault fault, unsigned n, bool all);
 /* fail_disarm -- no longer; what was seen. No other thread may be in a call still. */
 struct fail_seen fail_disarm(void);
 
-/* fail_error -- of the fault that was armed last: its errno, or what stands for one */
-int fail_error(void);
-
 const char *fail_call(enum fail_fault fault);
 /* fail_how -- "ENOMEM", "short" … */
 const char *fail_how(enum fail_fault fault);

@@ -53,9 +53,8 @@ static struct {
 	uint32_t heads[CLUSTER_SHARDS_MAX]; /* newest epoch that had a head … */
 	uint64_t head_ids[CLUSTER_SHARDS_MAX]; /* … and who that was */
 	/* how often a shard began with blocks of several versions: its table has since updates that
-	   its weights lack; and ahead: some may be in them twice (a file was damaged) */
+	   its weights lack */
 	uint32_t mixed[CLUSTER_SHARDS_MAX];
-	bool ahead[CLUSTER_SHARDS_MAX];
 } known;
 
 static bool strict_chain(void)
@@ -191,7 +190,7 @@ static void check_once(const char *who, uint32_t shard, uint64_t version, const 
 		uint64_t ones = 0;
 
 		sum += applied[w].grads;
-		if (cluster.scenario.exact || known.ahead[shard])
+		if (cluster.scenario.exact)
 			continue;
 		for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
 			float value = weights[w * CLUSTER_PUSHES_MAX + i];
@@ -289,13 +288,12 @@ bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t versio
 	       published(geo, id, version, content, true) != NULL;
 }
 
-void check_mixed(const struct ol_ckpt_meta *meta, const void *content, bool ahead)
+void check_mixed(const struct ol_ckpt_meta *meta, const void *content)
 {
 	const float *weights = (const float *)(const void *)((const uint8_t *)content +
 							     ol_layout_table_bytes(&meta->geo));
 	struct history *history;
 
-	known.ahead[meta->geo.shard] = known.ahead[meta->geo.shard] || ahead;
 	if (meta->version == 0 || meta->version >= VERSIONS_MAX ||
 	    check_published(&meta->geo, meta->epoch, meta->version, content))
 		return;

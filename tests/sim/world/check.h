@@ -39,9 +39,9 @@ uint64_t check_hash(const void *bytes, size_t count);
 bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t version,
 		     const void *content);
 /* check_mixed -- a server begins with what a running checkpoint had, which may be of several
- * versions; ahead: some of it newer than its table */
+ * versions */
 struct ol_ckpt_meta;
-void check_mixed(const struct ol_ckpt_meta *meta, const void *content, bool ahead);
+void check_mixed(const struct ol_ckpt_meta *meta, const void *content);
 const float *check_first_weights(uint32_t shard);
 void check_server(struct server_slot *slot);
 /* check_landing -- at `at`, in the memory of process `to`, something of process `from` lands */

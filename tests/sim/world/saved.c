@@ -225,32 +225,25 @@ static bool is_turn(const struct turn *turn, const struct ol_ckpt_meta *meta,
 	return true;
 }
 
-/* A file that was damaged gives of each block some copy, if need be a newer one than of the table.
- * True: one is newer */
-static bool check_copies(const struct place *place, const struct ol_ckpt_meta *meta,
+/* A file that was damaged gives of each block some copy that is not newer than the table */
+static void check_copies(const struct place *place, const struct ol_ckpt_meta *meta,
 			 const struct ol_ckpt_blocks *blocks, const void *content)
 {
 	uint32_t count = place->count < TURNS_MAX ? place->count : TURNS_MAX;
-	bool ahead = false;
-
 	for (uint32_t b = 0; b < blocks->count; b++) {
 		uint64_t sum = block_hash(&meta->geo, blocks->first, b, content);
-		bool found = false, timely = false;
+		bool found = false;
 
 		for (uint32_t i = 0; i < count; i++) {
-			if (place->turns[i].epoch != meta->epoch ||
-			    place->turns[i].blocks[b] != sum)
-				continue;
-			found = true;
-			timely = timely || place->turns[i].versions[b] <= meta->version;
+			found = found || (place->turns[i].epoch == meta->epoch &&
+					  place->turns[i].blocks[b] == sum &&
+					  place->turns[i].versions[b] <= meta->version);
 		}
 		if (!found)
 			sim_fail("check_saved",
 				 "shard %u: block %u of epoch %u never was what is restored as it",
 				 meta->geo.shard, b, meta->epoch);
-		ahead = ahead || !timely;
 	}
-	return ahead;
 }
 
 /* What was put together is what a turn had saved */
@@ -259,7 +252,7 @@ static void check_turn(const struct ol_ckpt_meta *meta, const struct ol_ckpt_blo
 {
 	const struct place *place = own();
 	uint32_t count = place->count < TURNS_MAX ? place->count : TURNS_MAX;
-	bool ahead = false, found = false;
+	bool found = false;
 
 	for (uint32_t i = 0; i < count; i++)
 		found = found || is_turn(&place->turns[i], meta, blocks, content);
@@ -269,9 +262,9 @@ static void check_turn(const struct ol_ckpt_meta *meta, const struct ol_ckpt_blo
 				 "shard %u: what is restored as version %llu of epoch %u is what "
 				 "no turn had saved",
 				 meta->geo.shard, (unsigned long long)meta->version, meta->epoch);
-		ahead = check_copies(place, meta, blocks, content);
+		check_copies(place, meta, blocks, content);
 	}
-	check_mixed(meta, content, ahead);
+	check_mixed(meta, content);
 }
 
 int __wrap_ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
@@ -281,14 +274,15 @@ int __wrap_ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *bl
 	uint32_t place = sim_process_place(sim_process_self());
 	uint64_t failures = disk_read_failures(place) + sim_memory_fails();
 	int rc = __real_ol_ckpt_read_running(dir, blocks, floor, meta, content);
-	bool excused = disk_read_failures(place) + sim_memory_fails() != failures;
+	/* what fails is said: nothing older is read in its place */
+	bool excused = rc != 0 && disk_read_failures(place) + sim_memory_fails() != failures;
 
 	if (!cluster.scenario.running)
 		return rc;
 	sim_say("running checkpoint of epoch %u, version %llu: %d", meta->epoch,
 		(unsigned long long)meta->version, rc);
 	if (rc == 0)
-		check_turn(meta, blocks, content, excused || disk_damaged(place));
+		check_turn(meta, blocks, content, disk_damaged(place));
 	check_durable(rc, meta, excused);
 	return rc;
 }

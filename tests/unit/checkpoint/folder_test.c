@@ -145,6 +145,33 @@ static void without_rights(const char *dir)
 	check_eq(ol_ckpt_writer_start(fixed, &meta, 1, &writer, err, sizeof(err)), -EACCES);
 }
 
+/* As a user who is not root: the newest is another's. */
+static void without_rights_to_the_newest(const char *dir)
+{
+	struct ol_ckpt_meta meta = meta_of(1, 1);
+	char path[CKPT_PATH];
+
+	put(dir, &meta, 2);
+	meta.version = 2;
+	put(dir, &meta, 2);
+	path_of(dir, &meta, path);
+	check_ok(chmod(path, 0));
+	check_ok(chmod(dir, 0755));
+	if (geteuid() == 0)
+		check_ok(setresuid(65534, 65534, 65534));
+	log_forget();
+	check_eq(newest(dir, &meta), -EACCES);
+	check_eq(logged.lines, 1);
+	check(strstr(logged.text, "v00000000000000000002.olc: it cannot be opened: Permission") !=
+	      NULL);
+	check(strstr(logged.text, "mend the cause, or move it away to go back") != NULL);
+}
+
+static void a_newest_without_rights_is_no_reason_to_go_back(void **state)
+{
+	in_child(without_rights_to_the_newest, *state);
+}
+
 static void a_folder_without_rights_is_refused(void **state)
 {
 	in_child(without_rights, *state);
@@ -359,6 +386,7 @@ int main(void)
 		ckpt_test(a_file_in_place_of_the_folder_is_refused),
 		ckpt_test(a_name_that_is_too_long_is_refused),
 		ckpt_test(a_folder_without_rights_is_refused),
+		ckpt_test(a_newest_without_rights_is_no_reason_to_go_back),
 		ckpt_test(a_full_disk_leaves_what_was_there),
 		ckpt_test(a_read_only_disk_is_read_and_not_written),
 		ckpt_test(a_write_cut_short_anywhere_leaves_what_was_there),

@@ -443,36 +443,69 @@ static int act_read(const char *dir)
 	return meta.version == NEW ? READ_NEW : READ_OLD;
 }
 
+static int act_restore(const char *dir)
+{
+	struct ol_ckpt_meta meta = tiny_meta(2);
+	struct ol_ckpt_blocks blocks = tiny_blocks(&meta);
+	uint8_t *content = malloc(ol_layout_content_bytes(&meta.geo));
+	int rc;
+
+	check(content != NULL);
+	rc = restored(dir, &blocks, &meta, content);
+	free(content);
+	ol_ckpt_blocks_fini(&blocks);
+	if (rc != 0)
+		return DID_NOT_READ;
+	return meta.version == NEW + 2 ? READ_NEW : READ_OLD;
+}
+
 /* How often harming a call led to each end of reading. */
-static void harm_each_of_read(const char *dir, enum harm harm, unsigned ret_ends[3])
+static void harm_each_of_read(const char *dir, act_fn act, enum harm harm, unsigned ret_ends[3])
 {
 	int end;
 
 	for (unsigned i = 0; i < 3; i++)
 		ret_ends[i] = 0;
-	for (unsigned k = 1; harmed_at(dir, act_read, harm, k, &end); k++) {
+	for (unsigned k = 1; harmed_at(dir, act, harm, k, &end); k++) {
 		check(k < STOPS_MAX && end >= READ_NEW);
 		ret_ends[end - READ_NEW]++;
 	}
 }
 
-static void a_file_that_cannot_be_read_is_passed_over(void **state)
+/* What cannot be read may be whole: an older one is not taken for it. */
+static void a_call_that_fails_is_no_reason_to_go_back(void **state)
 {
 	struct ol_ckpt_meta meta = meta_of(1, NEW);
 	unsigned ends[3];
 
 	prepare(*state);
 	put(*state, &meta, 100);
-	harm_each_of_read(*state, HARM_EIO, ends);
-	/* opened, examined, header, table, ten blocks */
-	assert_int_equal(ends[READ_OLD - READ_NEW], 14);
-	assert_in_range(ends[DID_NOT_READ - READ_NEW], 3, STOPS_MAX); /* the folder */
+	harm_each_of_read(*state, act_read, HARM_EIO, ends);
+	assert_int_equal(ends[READ_OLD - READ_NEW], 0);
+	/* the folder; opened, examined, header, table, ten blocks */
+	assert_in_range(ends[DID_NOT_READ - READ_NEW], 3 + 14, STOPS_MAX);
 	assert_in_range(ends[0], 3, STOPS_MAX); /* what is closed */
-	harm_each_of_read(*state, HARM_EINTR, ends);
+	harm_each_of_read(*state, act_read, HARM_EINTR, ends);
 	assert_int_equal(ends[0], 12);
 	assert_int_equal(ends[1] + ends[2], 0);
-	harm_each_of_read(*state, HARM_SHORT, ends);
+	harm_each_of_read(*state, act_read, HARM_SHORT, ends);
 	assert_int_equal(ends[0], 12);
+	assert_int_equal(ends[1] + ends[2], 0);
+}
+
+/* Nor of a running one to an older turn, or an older copy of a block. */
+static void a_call_that_fails_is_no_reason_to_go_back_a_turn(void **state)
+{
+	unsigned ends[3];
+
+	prepare_running(*state);
+	assert_int_equal(act_run(*state), WROTE);
+	harm_each_of_read(*state, act_restore, HARM_EIO, ends);
+	assert_int_equal(ends[READ_OLD - READ_NEW], 0);
+	/* the folder; opened, examined, header, both copies of the table and of four blocks */
+	assert_in_range(ends[DID_NOT_READ - READ_NEW], 3 + 13, STOPS_MAX);
+	harm_each_of_read(*state, act_restore, HARM_SHORT, ends);
+	assert_int_equal(ends[0], 11);
 	assert_int_equal(ends[1] + ends[2], 0);
 }
 
@@ -487,7 +520,8 @@ int main(void)
 		ckpt_test(a_turn_that_fails_leaves_the_one_before_and_the_next_is_tried),
 		ckpt_test(any_call_that_fails_is_told_and_leaves_no_temporary_file),
 		ckpt_test(calls_that_are_interrupted_or_cut_short_are_taken_up_again),
-		ckpt_test(a_file_that_cannot_be_read_is_passed_over),
+		ckpt_test(a_call_that_fails_is_no_reason_to_go_back),
+		ckpt_test(a_call_that_fails_is_no_reason_to_go_back_a_turn),
 #endif
 	};
 

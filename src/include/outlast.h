@@ -232,7 +232,9 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * While a server is gone: with WAIT it is done when that is back and has applied it; with CONTINUE
  * it is done at once, with status 0 and op->local 1: it is queued, or kept to be pushed again, and
  * what becomes of it ol_link_get_stat() counts. A server that comes back with weights older than
- * this worker's (from a checkpoint) ends what was on its way to it with OL_E_LOST.
+ * this worker's (from a checkpoint) ends what was on its way to it with OL_E_LOST, at once: other
+ * shards may still hold it, for workers that wait for this one at that server. The buffer is theirs
+ * until they have resolved it, so a window of 1 can wait for ever.
  *
  * info->base_version is what ol_weights() said of the weights that the gradient was computed at:
  * of the last pull or the one before, or 0 before any.

@@ -30,13 +30,18 @@ static uint64_t bit_of(const struct ol_link *link)
 	return UINT64_C(1) << link->index;
 }
 
+static void op_end(struct ol_worker *worker, struct ol_grad *grad)
+{
+	if (grad->op != NULL)
+		ol_op_done(worker, grad->op, grad->status, grad->version);
+	grad->op = NULL;
+}
+
 /* The caller's op and the buffer, once nothing holds them */
 void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad)
 {
-	if (grad->open == 0 && grad->op != NULL) {
-		ol_op_done(worker, grad->op, grad->status, grad->version);
-		grad->op = NULL;
-	}
+	if (grad->open == 0)
+		op_end(worker, grad);
 	if (grad->state == OL_GRAD_PUSHED && grad->open == 0 && grad->kept == 0)
 		grad->state = OL_GRAD_FREE;
 }
@@ -74,6 +79,10 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		grad->status = status;
 	if (link->index == 0)
 		grad->version = link->version;
+	/* at another shard it may be held for workers that wait, here, for what its worker does
+	 * next */
+	if (status == OL_E_LOST)
+		op_end(worker, grad);
 	if (status == OL_E_NONFINITE) {
 		link->stat.nonfinite += grads;
 	} else if (status == OL_E_LATE) {
@@ -120,8 +129,7 @@ void ol_keep_on_outage(struct ol_link *link)
 		if (grad->op == NULL || (grad->open & bit_of(link)) == 0)
 			continue;
 		grad->op->local = 1; /* it waits here; training does not */
-		ol_op_done(worker, grad->op, grad->status, grad->version);
-		grad->op = NULL;
+		op_end(worker, grad);
 	}
 }
 
@@ -237,8 +245,11 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	uint64_t gone;
 
 	link->told_seq = resolved->seq;
-	link->went_back = mirror->whole && !link->mirror_gone && !same &&
-			  link->version < mirror->versions[link->index];
+	/* and it stays so until a head has heard of it, whatever connections end meanwhile */
+	if (!link->went_back || link->went_back_to != link->history)
+		link->went_back = mirror->whole && !link->mirror_gone && !same &&
+				  link->version < mirror->versions[link->index];
+	link->went_back_to = link->history;
 	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);

@@ -143,6 +143,7 @@ struct ol_link {
 	struct ol_queue_state queue;
 	bool went_back; /* the reader's welcome was of older weights than the mirror's: what is not
 			   in them is lost */
+	uint32_t went_back_to; /* history of that welcome */
 	bool mirror_gone; /* the last weights are of a history that was given up: not to be offered
 			   */
 	uint64_t inherited_seq; /* pushes up to here that are open went to a head before this one;

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outage_crosswise.c -- one of two servers comes back a step behind what one worker has and the
+ * other has not: neither waits for ever for what the other would do next. OL_TRANSPORT shm or verbs
+ *
+ * The fast worker's next gradient is held at the server that lives, for the slow one's; the slow
+ * one's last is held at the server that came back, for the fast one's.
+ */
+
+#include "support/check.h"
+#include "support/stage.h"
+
+enum {
+	LEN = 4000,
+	FAST = 0,
+	VERSION = 4 /* of both shards, in the end */
+};
+
+static bool all_are_there(void)
+{
+	return *stage_word(0) != 0 && *stage_word(1) != 0;
+}
+
+/* Steps, until both workers have seen that version; then one may be left that the other has no
+ * gradient for */
+static void train_on(struct ol_worker *worker, long id)
+{
+	while (!all_are_there()) {
+		struct ol_op op = { .level = OL_LEVEL_APPLIED };
+		uint64_t version;
+
+		check_ok(job_pull(worker, OL_PULL_NEWEST));
+		(void)ol_weights(worker, &version);
+		if (version >= VERSION)
+			*stage_word((unsigned)id) = version;
+		check_ok(job_push_start(worker, 1.0f, &op));
+		while (!op.done && !all_are_there())
+			check(ol_worker_poll(worker) >= 0);
+		check_msg(!op.done || op.status == 0 || op.status == OL_E_LATE, "worker %ld: %s",
+			  id, ol_strerror(op.status));
+	}
+}
+
+static int story(const struct job *job, long id)
+{
+	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+	struct ol_worker_opts opts;
+	struct ol_worker *worker;
+
+	ol_worker_opts_init(&opts);
+	opts.outage = OL_OUTAGE_WAIT;
+	worker = job_worker_with(job, (int)id, opts);
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	check_ok(job_push(worker, 1.0f));
+	if (id == FAST) {
+		check_ok(job_pull(worker, OL_PULL_NEWEST));
+		check_ok(job_push_start(worker, 1.0f, &op));
+		check(!op.done);
+	}
+	stage_meet();
+	if (id == FAST)
+		stage_kill(0);
+	stage_meet();
+	stage_down(worker, 0); /* before the slow one pulls what is left of it */
+	stage_meet();
+	if (id == FAST) {
+		stage_restart(0, OL_RESTORE_NONE); /* the first weights */
+		check_eq(stage_done(worker, &op), OL_E_LOST);
+	}
+	train_on(worker, id);
+	if (id == FAST)
+		check(stage_stat(worker, 0).lost == 2 && stage_stat(worker, 1).lost == 0);
+	else
+		check(stage_stat(worker, 0).lost == 0 && stage_stat(worker, 0).resent >= 1);
+	ol_worker_close(worker);
+	return 0;
+}
+
+int main(void)
+{
+	struct ol_server_opts opts;
+	struct job job;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	job_transport();
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.shard_count = 2;
+	opts.workers = opts.workers_max = 2;
+	opts.consistency = OL_CONSISTENCY_SYNC;
+	job_start(&job, opts, 100.0f);
+	stage_run(&job, 2, story);
+	job_stop(&job);
+	printf("ok workers of two histories do not wait crosswise\n");
+	return 0;
+}

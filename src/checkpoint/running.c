@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/write.h"
+#include "store/kernels.h"
 
 struct ol_running {
 	const char *dir;
@@ -185,37 +186,26 @@ void ol_running_destroy(struct ol_running *running)
 }
 
 /* Euclidean. What has become infinite, or no number, has moved infinitely far. */
-static double moved(const float *now, const float *saved, uint64_t count)
+static double moved(const struct ol_kernels *kernels, const float *now, const float *saved,
+		    uint64_t count)
 {
-	double sums[4] = { 0.0 }, sum;
-	uint64_t i;
+	double distance = sqrt(kernels->moved2(now, saved, count));
 
-	for (i = 0; i + 4 <= count; i += 4) {
-		for (unsigned lane = 0; lane < 4; lane++) {
-			double d = (double)now[i + lane] - (double)saved[i + lane];
-
-			sums[lane] += d * d;
-		}
-	}
-	for (; i < count; i++) {
-		double d = (double)now[i] - (double)saved[i];
-
-		sums[0] += d * d;
-	}
-	sum = sqrt(sums[0] + sums[1] + sums[2] + sums[3]);
-	return isfinite(sum) ? sum : (double)INFINITY;
+	return isfinite(distance) ? distance : (double)INFINITY;
 }
 
 static void choose(struct ol_running *running, const uint8_t *content)
 {
 	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
+	const struct ol_kernels *kernels = ol_kernels_best();
 	uint64_t off = ol_layout_table_bytes(&running->meta.geo);
 	const float *now = (const float *)(const void *)(content + off);
 	const float *saved = (const float *)(const void *)(running->saved + off);
 
 	for (uint32_t i = 0; running->opts.measure && i < blocks->count; i++)
-		running->distance[i] = moved(now + blocks->first[i], saved + blocks->first[i],
-					     ol_ckpt_block_floats(blocks, i));
+		running->distance[i] =
+			moved(kernels, now + blocks->first[i], saved + blocks->first[i],
+			      ol_ckpt_block_floats(blocks, i));
 	running->chosen_count = running->opts.choose(
 		running->opts.choose_arg, running->opts.measure ? running->distance : NULL,
 		running->chosen);

@@ -50,11 +50,18 @@ typedef unsigned ol_kernel_gather_fn(const struct ol_kernel_args *args);
 /* 1 if no value is a NaN or an infinity */
 typedef int ol_kernel_finite_fn(const float *grad, size_t len);
 
+/*
+ * Squared Euclidean distance of two arrays, in doubles: a square that is too small or too large for
+ * a float counts. What has become infinite, or no number, gives what is not finite.
+ */
+typedef double ol_kernel_moved2_fn(const float *now, const float *before, size_t len);
+
 struct ol_kernels {
 	const char *isa;
 	ol_kernel_fn *update;
 	ol_kernel_gather_fn *gather;
 	ol_kernel_finite_fn *finite;
+	ol_kernel_moved2_fn *moved2;
 };
 
 /* ol_kernels_best -- the widest that this processor runs */

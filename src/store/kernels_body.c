@@ -15,9 +15,10 @@
 #define OL_KERNEL_NAME   OL_CAT(ol_kernel_update_, OL_KERNELS_ISA)
 #define OL_KERNEL_GATHER OL_CAT(ol_kernel_gather_, OL_KERNELS_ISA)
 #define OL_KERNEL_FINITE OL_CAT(ol_kernel_finite_, OL_KERNELS_ISA)
+#define OL_KERNEL_MOVED  OL_CAT(ol_kernel_moved2_, OL_KERNELS_ISA)
 
 enum {
-	LANES = 16, /* partial sums of a norm: the same whatever the vector width */
+	LANES = 16, /* partial sums of a norm or a distance: the same whatever the vector width */
 	BLOCK = 2048 /* floats: gradient, sum and state of a block stay in the first-level cache */
 };
 
@@ -37,6 +38,7 @@ struct block {
 ol_kernel_fn OL_KERNEL_NAME;
 ol_kernel_gather_fn OL_KERNEL_GATHER;
 ol_kernel_finite_fn OL_KERNEL_FINITE;
+ol_kernel_moved2_fn OL_KERNEL_MOVED;
 
 /* beta^step by squaring: the same bits on every machine, which pow() does not promise */
 static double power(double base, uint64_t exponent)
@@ -238,6 +240,28 @@ static struct block block_init(const struct ol_kernel_args *args)
 int OL_KERNEL_FINITE(const float *grad, size_t len)
 {
 	return !has_nonfinite(grad, len);
+}
+
+double OL_KERNEL_MOVED(const float *restrict now, const float *restrict before, size_t len)
+{
+	double part[LANES] = { 0 }, sum = 0.0;
+	size_t i = 0;
+
+	for (; i + LANES <= len; i += LANES) {
+		for (size_t k = 0; k < LANES; k++) {
+			double d = (double)now[i + k] - (double)before[i + k];
+
+			part[k] += d * d;
+		}
+	}
+	for (size_t k = 0; k < LANES; k++)
+		sum += part[k];
+	for (; i < len; i++) {
+		double d = (double)now[i] - (double)before[i];
+
+		sum += d * d;
+	}
+	return sum;
 }
 
 unsigned OL_KERNEL_GATHER(const struct ol_kernel_args *args)

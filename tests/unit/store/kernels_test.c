@@ -226,6 +226,59 @@ static void test_a_gradient_that_is_not_finite_is_named(void **unused)
 	free(to);
 }
 
+/* The plain formula, within what sums in another order make */
+static void test_how_far_an_array_has_moved_is_the_same_at_every_width(void **unused)
+{
+	static const float scales[] = { 1.0f, 1e-30f, 1e30f }; /* squares: none in a float */
+	static const uint32_t lengths[] = { 1, 15, 16, 17, 1024, LEN };
+	static float now[LEN], before[LEN];
+
+	(void)unused;
+	for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++) {
+		for (size_t n = 0; n < sizeof(lengths) / sizeof(lengths[0]); n++) {
+			double expected = 0.0, first = 0.0;
+
+			for (uint32_t i = 0; i < lengths[n]; i++) {
+				now[i] = value(1, i) * scales[s];
+				before[i] = value(2, i) * scales[s];
+				expected += ((double)now[i] - (double)before[i]) *
+					    ((double)now[i] - (double)before[i]);
+			}
+			for (unsigned isa = 0; ol_kernels_at(isa) != NULL; isa++) {
+				double moved2 = ol_kernels_at(isa)->moved2(now, before, lengths[n]);
+
+				assert_true(expected > 0.0 &&
+					    fabs(moved2 - expected) <= 1e-12 * expected);
+				first = isa == 0 ? moved2 : first;
+				assert_memory_equal(&moved2, &first, sizeof(moved2));
+			}
+		}
+	}
+}
+
+static void test_what_is_no_number_has_not_moved_a_finite_way(void **unused)
+{
+	static const float bad[] = { INFINITY, -INFINITY, NAN };
+	static const uint32_t places[] = { 0, 15, 16, 5000, LEN - 1 };
+	static float now[LEN], before[LEN];
+
+	(void)unused;
+	for (unsigned isa = 0; ol_kernels_at(isa) != NULL; isa++) {
+		ol_kernel_moved2_fn *fn = ol_kernels_at(isa)->moved2;
+
+		assert_true(fn(now, before, LEN) == 0.0);
+		for (size_t b = 0; b < 3; b++) {
+			for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
+				now[places[p]] = bad[b];
+				assert_true(!isfinite(fn(now, before, LEN)));
+				assert_true(!isfinite(fn(before, now, LEN)));
+				assert_true(!isfinite(fn(now, now, LEN)));
+				now[places[p]] = 0.0f;
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +286,8 @@ int main(void)
 		cmocka_unit_test(test_every_width_gives_the_same_bits),
 		cmocka_unit_test(test_sum_is_count_times_mean),
 		cmocka_unit_test(test_a_gradient_that_is_not_finite_is_named),
+		cmocka_unit_test(test_how_far_an_array_has_moved_is_the_same_at_every_width),
+		cmocka_unit_test(test_what_is_no_number_has_not_moved_a_finite_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,13 +318,13 @@ static int turn_put(struct ol_running *running, int fd, char *why)
 		}
 		off += 2 * ol_running_stride(ol_running_bytes(&running->header, blocks, i));
 	}
-	rc = ol_ckpt_sync(fd);
+	rc = ol_ckpt_sync_data(fd);
 	if (rc != 0)
 		return ol_ckpt_failed(why, rc, "cannot make its blocks durable");
 	rc = copy_put(running, fd, OL_RUNNING_TABLE, sizeof(running->header));
 	if (rc != 0)
 		return ol_ckpt_failed(why, rc, "cannot write its table");
-	rc = ol_ckpt_sync(fd);
+	rc = ol_ckpt_sync_data(fd);
 	return rc == 0 ? 0 : ol_ckpt_failed(why, rc, "cannot make its table durable");
 }
 

@@ -91,6 +91,16 @@ int ol_ckpt_sync(int fd)
 	return rc;
 }
 
+int ol_ckpt_sync_data(int fd)
+{
+	int rc;
+
+	do {
+		rc = fdatasync(fd) == 0 ? 0 : -errno;
+	} while (rc == -EINTR);
+	return rc;
+}
+
 int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 {
 	va_list args;

@@ -10,8 +10,13 @@
 
 #include "checkpoint/format.h"
 
-/* ol_ckpt_sync -- fsync; 0 or -errno */
+/*
+ * ol_ckpt_sync -- fsync; 0 or -errno
+ * ol_ckpt_sync_data -- the same without what only says when: of bytes whose places a file has
+ * already
+ */
 int ol_ckpt_sync(int fd);
+int ol_ckpt_sync_data(int fd);
 
 /* ol_ckpt_failed -- say what failed; returns rc */
 int ol_ckpt_failed(char *why, int rc, const char *format, ...)

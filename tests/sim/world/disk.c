@@ -23,6 +23,7 @@ SIM_WRAP(ssize_t, pread, int fd, void *bytes, size_t count, off_t off);
 SIM_WRAP(ssize_t, pwrite, int fd, const void *bytes, size_t count, off_t off);
 SIM_WRAP(int, posix_fallocate, int fd, off_t off, off_t count);
 SIM_WRAP(int, fsync, int fd);
+SIM_WRAP(int, fdatasync, int fd);
 SIM_WRAP(int, fstat, int fd, struct stat *ret_stat);
 SIM_WRAP(int, mkdir, const char *path, mode_t mode);
 SIM_WRAP(int, faccessat, int dir, const char *path, int mode, int flags);
@@ -633,6 +634,12 @@ int __wrap_fsync(int fd)
 		break;
 	}
 	return failed ? fails(EIO) : 0; /* it was done, and was said not to be */
+}
+
+/* When a file was written is not simulated */
+int __wrap_fdatasync(int fd)
+{
+	return sim_fd_is(fd) ? __wrap_fsync(fd) : __real_fdatasync(fd);
 }
 
 int __wrap_fstat(int fd, struct stat *ret_stat)

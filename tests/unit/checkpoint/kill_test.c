@@ -290,13 +290,13 @@ static bool can_be_harmed(long call, enum harm harm)
 	switch (harm) {
 	case HARM_EIO:
 		return call == SYS_openat || call == SYS_write || call == SYS_pwrite64 ||
-		       call == SYS_fallocate || call == SYS_fsync || call == SYS_close ||
-		       call == SYS_renameat || call == SYS_renameat2 || call == SYS_rename ||
-		       call == SYS_unlinkat || call == SYS_getdents64 || call == SYS_pread64 ||
-		       call == SYS_fstat || call == SYS_newfstatat;
+		       call == SYS_fallocate || call == SYS_fsync || call == SYS_fdatasync ||
+		       call == SYS_close || call == SYS_renameat || call == SYS_renameat2 ||
+		       call == SYS_rename || call == SYS_unlinkat || call == SYS_getdents64 ||
+		       call == SYS_pread64 || call == SYS_fstat || call == SYS_newfstatat;
 	case HARM_EINTR:
 		return call == SYS_write || call == SYS_pwrite64 || call == SYS_fallocate ||
-		       call == SYS_fsync || call == SYS_pread64;
+		       call == SYS_fsync || call == SYS_fdatasync || call == SYS_pread64;
 	case HARM_SHORT:
 		return call == SYS_write || call == SYS_pwrite64 || call == SYS_pread64;
 	}

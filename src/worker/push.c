@@ -45,10 +45,9 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->reopened = 0;
 		grad->op = NULL;
 		grad->generation++;
-		for (uint32_t k = 0; k < worker->link_count; k++) {
+		/* parts rung of a gradient that was called back count until an ack comes */
+		for (uint32_t k = 0; k < worker->link_count; k++)
 			grad->left[k] = ol_layout_vector_bytes(&worker->links[k].geo);
-			grad->parts[k] = 0;
-		}
 		return grad;
 	}
 	return NULL;

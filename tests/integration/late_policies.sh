@@ -59,6 +59,12 @@ truth "interrupt and continue: at work" '3 == r["recoveries"] and
 	0 < r["gradients_interrupted"] + r["gradients_late"] and r["gradients_interrupted"] <= 3 * (r["version"] + 1)'
 truth "interrupt and continue: nothing lost" 'r["gradients_lost"] == 0'
 
+# what a slow one had queued while its server was gone is held for others, who are done: they help it out
+outlast train "${small[@]}" --workers 3 --consistency sync:k=2 --outage continue --steps 100 --json "$report" \
+	--delay exp:mean=5ms,alpha=0+slow:workers=1,factor=400 --kill server0@90steps:down=2500ms
+expect "held for who is done" 0
+truth "held for who is done" 'r["kills"] == r["recoveries"] == 1 and r["gradients_lost"] == 0 and r["version"] >= 100'
+
 # the end of a job by time leaves nobody waiting for ever
 for consistency in sync:k=2 sync:k=4 sync:dbw ssp:0 ssp:3; do
 	late "seconds, $consistency" --consistency $consistency "${delays[@]}" --seconds 1

@@ -37,6 +37,7 @@ struct scene {
 	const struct scar_spec *spec;
 	struct ol_proc procs[SERVERS];
 	struct ol_worker *worker;
+	struct ol_op pull, push, flush; /* closing the worker ends one that was given up */
 	float *before; /* weights as pulled last before the kill */
 	float *next; /* room for a step */
 	char folder[64]; /* of checkpoints */
@@ -142,10 +143,11 @@ static int scene_init(struct scene *s)
 
 static int pull(struct scene *s)
 {
-	struct ol_op op = { 0 };
-	int rc = ol_pull(s->worker, OL_PULL_NEWEST, &op);
+	int rc;
 
-	return rc != 0 ? rc : ol_worker_wait(s->worker, &op);
+	s->pull = (struct ol_op){ 0 };
+	rc = ol_pull(s->worker, OL_PULL_NEWEST, &s->pull);
+	return rc != 0 ? rc : ol_worker_wait(s->worker, &s->pull);
 }
 
 /* The loss at the weights; unless it is at the target, one more step */
@@ -153,7 +155,6 @@ static int live_step(struct scene *s, uint32_t k, bool *ret_there)
 {
 	const struct scar_problem *problem = s->run->problem;
 	struct ol_push_info info = { .samples = 1 };
-	struct ol_op op = { 0 };
 	double loss;
 	float *grad;
 	int rc;
@@ -169,9 +170,10 @@ static int live_step(struct scene *s, uint32_t k, bool *ret_there)
 		return rc;
 	memcpy(grad, problem->grad, problem->floats * sizeof(*grad));
 	info.loss = (float)loss;
-	rc = ol_push(s->worker, grad, &info, &op);
+	s->push = (struct ol_op){ 0 };
+	rc = ol_push(s->worker, grad, &info, &s->push);
 	if (rc == 0)
-		rc = ol_worker_wait(s->worker, &op);
+		rc = ol_worker_wait(s->worker, &s->push);
 	return rc != 0 ? rc : pull(s);
 }
 
@@ -208,7 +210,6 @@ static int down_wait(struct scene *s, uint32_t shard)
 /* *ret_version: what full recovery goes back to */
 static int lose(struct scene *s, uint32_t victim, uint64_t *ret_version)
 {
-	struct ol_op op = { 0 };
 	int rc = s->full ? common_version(s, ret_version) : 0;
 
 	for (uint32_t i = 0; rc == 0 && i < SERVERS; i++) {
@@ -223,10 +224,11 @@ static int lose(struct scene *s, uint32_t victim, uint64_t *ret_version)
 			rc = server_start(s, i, 2, first ? "none" : "checkpoint",
 					  s->full ? *ret_version : 0);
 	}
+	s->flush = (struct ol_op){ 0 };
 	if (rc == 0)
-		rc = ol_flush(s->worker, &op);
+		rc = ol_flush(s->worker, &s->flush);
 	if (rc == 0)
-		rc = ol_worker_wait(s->worker, &op);
+		rc = ol_worker_wait(s->worker, &s->flush);
 	return rc != 0 ? rc : pull(s);
 }
 

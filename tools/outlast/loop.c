@@ -140,10 +140,11 @@ static void look(struct ol_loop *loop, int timeout_ms)
 	step_say(loop);
 }
 
-/* The parent is told when a push has to wait for others, and when it has been answered. */
+/* The parent is told when something has to wait for others, and when it has been answered: what a
+ * flush waits for is, whatever pulls it makes meanwhile, when that has ended. */
 static void waiting_say(struct ol_loop *loop, bool waiting)
 {
-	if (loop->waiting == waiting)
+	if (loop->waiting == waiting || (loop->flushing && !waiting))
 		return;
 	loop->waiting = waiting;
 	loop->said_ns = 0;
@@ -169,8 +170,7 @@ static int op_wait(struct ol_loop *loop, struct ol_op *op)
 			return op->status;
 		if (rc != -ETIMEDOUT)
 			return rc;
-		if (op == &loop->push)
-			waiting_say(loop, true);
+		waiting_say(loop, true);
 		look(loop, 0);
 		if (give_up(loop->control))
 			return -ECANCELED;
@@ -239,6 +239,19 @@ static int grad_acquire(struct ol_loop *loop, float **ret_grad)
 		if (give_up(loop->control))
 			return -ECANCELED;
 	}
+}
+
+/* What of it went ahead is called back, as soon as there is room for that */
+static int grad_release(struct ol_loop *loop, float *grad)
+{
+	int rc;
+
+	while ((rc = ol_grad_release(loop->worker, grad)) == -EAGAIN) {
+		idle(loop, 1);
+		if (give_up(loop->control))
+			return -ECANCELED;
+	}
+	return rc;
 }
 
 static int grad_push(struct ol_loop *loop, float *grad, const struct ol_push_info *info)
@@ -338,11 +351,11 @@ static int step(struct ol_loop *loop)
 	if (rc != 0)
 		return rc;
 	if (stat->position >= loop->control->stop_at) /* it had to pull once more */
-		return ol_grad_release(loop->worker, grad);
+		return grad_release(loop, grad);
 	batch_draw(loop, stat->position);
 	if (!gradient(loop, grad, &info)) {
 		stat->interrupted++;
-		rc = ol_grad_release(loop->worker, grad);
+		rc = grad_release(loop, grad);
 		return rc == 0 && give_up(loop->control) ? -ECANCELED : rc;
 	}
 	stat->loss = info.loss;
@@ -390,6 +403,7 @@ static int flush_step(struct ol_loop *loop)
 	rc = ol_worker_wait(loop->worker, &loop->flush);
 	if (loop->flush.done || rc != -ETIMEDOUT)
 		return rc;
+	waiting_say(loop, true);
 	look(loop, 0);
 	return give_up(loop->control) ? -ECANCELED : 0;
 }
@@ -399,9 +413,12 @@ static int flush(struct ol_loop *loop)
 	int rc;
 
 	loop->flush = (struct ol_op){ 0 };
+	loop->flushing = true;
 	rc = ol_flush(loop->worker, &loop->flush);
 	while (rc == 0 && !loop->flush.done)
 		rc = flush_step(loop);
+	loop->flushing = false;
+	waiting_say(loop, false);
 	if (rc == 0 && loop->flush.done)
 		rc = loop->flush.status;
 	return rc == OL_E_LOST || rc == OL_E_NONFINITE || rc == OL_E_LATE ? 0 : rc;

@@ -87,7 +87,8 @@ struct ol_loop {
 	struct ol_op flush;
 	bool began; /* there has been a pull */
 	bool news; /* a server went or came since the last pull */
-	bool waiting; /* for others: its push is not answered yet; the parent knows */
+	bool waiting; /* for others: what it asked for is not answered yet; the parent knows */
+	bool flushing;
 	uint64_t since; /* gradients computed since weights came from all servers */
 	uint64_t drawn; /* the batch drawn is of this position, … */
 	bool has_drawn; /* … if there is one */

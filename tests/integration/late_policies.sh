@@ -49,6 +49,9 @@ truth "a server's death: k" 'r["recoveries"] == 1 and r["k_mean"] == 2'
 late "ssp" --consistency ssp:2 "${delays[@]}" --steps 400
 truth "ssp: no gradient is late, none too far ahead" 'r["gradients_late"] == 0 and r["k_mean"] == 1 and r["version"] >= 400'
 
+late "ssp, a death" --consistency ssp:2 "${delays[@]}" --steps 400 --kill worker1@100steps:down=500ms
+truth "ssp: nobody waits for what the one that was killed has left" 'r["recoveries"] == 1 and 400 <= r["version"] <= 420'
+
 # what a server that is gone had told of its last step keeps nobody from computing at the weights of the step before:
 # a worker is overtaken once a step at most. A pull takes long here, so that a kill finds one under way.
 outlast train --model softmax --dataset synthetic:classes=100,features=20000,train=200,test=20 --batch 1 --eval-every 0 \

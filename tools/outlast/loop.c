@@ -203,7 +203,7 @@ static int weights_get(struct ol_loop *loop, unsigned flags)
 	base_take(loop);
 	if (!loop->pull.local)
 		loop->since = 0;
-	if (loop->sync)
+	if (loop->by_version)
 		stat->position = stat->version + stat->barren + loop->since;
 	else if (!loop->began)
 		stat->position = loop->base[0];
@@ -283,8 +283,8 @@ static int push_account(struct ol_loop *loop, uint64_t base_version, int rc)
 {
 	struct ol_loop_stat *stat = &loop->stat;
 
-	if (rc == OL_E_NONFINITE && loop->sync && !loop->push.local &&
-	    loop->push.version == base_version)
+	if (rc == OL_E_NONFINITE && loop->by_version && !loop->push.local &&
+	    (!loop->sync || loop->push.version == base_version))
 		stat->barren++;
 	/* the servers counted what they dropped, the library what was lost */
 	if (rc == OL_E_NONFINITE || rc == OL_E_LATE || rc == OL_E_LOST)

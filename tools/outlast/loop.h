@@ -64,7 +64,7 @@ enum ol_on_late {
 };
 
 /*
- * The caller sets the first twelve and keeps it all until the worker is closed: a loop that was
+ * The caller sets the first thirteen and keeps it all until the worker is closed: a loop that was
  * told to quit leaves ops in flight.
  */
 struct ol_loop {
@@ -73,6 +73,7 @@ struct ol_loop {
 	struct ol_control *control;
 	uint32_t worker_id; /* chooses the batches */
 	uint32_t shards;
+	bool by_version; /* steps are the job's, whoever makes them; else each worker has its own */
 	bool sync;
 	double pace; /* gradients a second at most; 0: no limit */
 	uint64_t steps; /* to compute from the first position on; 0: control alone decides */

@@ -322,6 +322,17 @@ static inline bool train_is_sync(const struct train *train)
 	return train->set.rule.how.consistency == OL_CONSISTENCY_SYNC;
 }
 
+/*
+ * train_by_version -- its steps are the job's, whoever makes them: where workers wait for each
+ * other those who are done would hold up the one that was killed, and has its own left. But each
+ * worker of an additive model has samples that no other has.
+ */
+static inline bool train_by_version(const struct train *train)
+{
+	return train->set.rule.how.consistency != OL_CONSISTENCY_ASYNC &&
+	       !train->job->traits->additive;
+}
+
 /* train_needs_all -- a step takes one gradient of every worker */
 static inline bool train_needs_all(const struct train *train)
 {

@@ -128,7 +128,7 @@ static void go(struct train *train, uint32_t i)
 
 	if (share == 0)
 		share = UINT64_MAX;
-	else if (!train_is_sync(train))
+	else if (!train_by_version(train))
 		share = train->steps / workers + (i < train->steps % workers);
 	ol_proc_order(proc, "go %" PRIu64 " %" PRIu64, share, barren(train));
 	if (!train->stopping)
@@ -437,7 +437,7 @@ static uint64_t version_wanted(const struct train *train)
 {
 	uint64_t at = train->stop_at != 0 ? train->stop_at : train->steps;
 
-	return train_is_sync(train) && at > barren(train) ? at - barren(train) : 0;
+	return train_by_version(train) && at > barren(train) ? at - barren(train) : 0;
 }
 
 void train_end_check(struct train *train)

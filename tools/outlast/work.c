@@ -297,6 +297,7 @@ static void loop_init(struct work *work)
 	loop->worker_id = work->set.id;
 	loop->shards = info.shard_count;
 	loop->sync = info.consistency == OL_CONSISTENCY_SYNC;
+	loop->by_version = info.consistency != OL_CONSISTENCY_ASYNC && !work->job->traits->additive;
 	loop->pace = work->set.pace;
 	/* where every gradient is a step, all are overtaken, and none is late */
 	loop->on_late = loop->sync ? (enum ol_on_late)work->set.late.on_late : OL_ON_LATE_WAIT;

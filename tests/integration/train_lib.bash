@@ -39,9 +39,10 @@ verdict() {
 	exit 0
 }
 
-# outlast WORD... -- run it to its end: exit status in $rc, output in $out and $err
+# outlast WORD... -- run it to its end: exit status in $rc, output in $out and $err. At the deadline it is asked to end;
+# who waits for something that never comes may not
 outlast() {
-	timeout "$DEADLINE_S" "$OUTLAST_BIN" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+	timeout -k 10 "$DEADLINE_S" "$OUTLAST_BIN" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
 	rc=$?
 	out=$(cat "$tmp/out")
 	err=$(cat "$tmp/err")

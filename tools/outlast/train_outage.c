@@ -209,24 +209,27 @@ static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 	struct train_life *life = &server->life;
 	struct train_outage *outage = life->outage;
 	struct ol_link_stat link;
+	uint64_t since_ns;
 
 	if (ol_link_get_stat(train->observer, i, &link) != 0)
 		return;
-	if (life->stopped && link.down && !ol_proc_lives(&server->old)) {
+	if (life->stopped && !life->killed && link.down && !ol_proc_lives(&server->old)) {
 		server_replace(train, i);
 		return;
 	}
 	if (life->wake_ns != 0 && now_ns >= life->wake_ns)
 		train_wake(server, now_ns);
 	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
-	    life->killed && !link.down && now_ns >= life->retry_ns) {
+	    life->killed && !life->rolled && !link.down && now_ns >= life->retry_ns) {
 		life->killed = false;
 		outage->survived = true;
 		outage_over(life);
 	}
-	/* it may have gone down since this look began, and be back in a moment */
-	if (server->restored && outage == NULL && !life->stopped && !life->killed && link.down &&
-	    now_ns > link.down_ns + (train->set.lease.lease_ms + HANG_MS) * OL_NS_PER_MS) {
+	/* it may have gone down since this look began, and be back in a moment; one that has just
+	   come back may not have been found yet */
+	since_ns = link.down_ns > server->restored_ns ? link.down_ns : server->restored_ns;
+	if (server->restored && !life->stopped && !life->killed && link.down &&
+	    now_ns > since_ns + (train->set.lease.lease_ms + HANG_MS) * OL_NS_PER_MS) {
 		train_say(train, "outlast train: %s does not answer any more: it is killed",
 			  server->proc.name);
 		ol_proc_kill(&server->proc, SIGKILL);
@@ -442,6 +445,10 @@ bool train_server_lost(struct train *train, struct train_server *server)
 	    WIFEXITED(server->proc.wait_status) &&
 	    WEXITSTATUS(server->proc.wait_status) == OL_EXIT_FENCED)
 		outage->fenced = true;
+	if (!ol_proc_lives(&server->old)) { /* it was stopped, and nobody is left to be woken up */
+		server->life.wants_wake = false;
+		server->life.wake_ns = 0;
+	}
 	again = life_again(train, &server->life, &server->proc, true, server->shard);
 	if (again && alone && train_recovers_all(train))
 		train_recover_begin(train, UINT64_MAX);
@@ -502,6 +509,7 @@ void train_server_restored(struct train *train, struct train_server *server, con
 	struct train_outage *outage = server->life.outage;
 
 	server->restored = true;
+	server->restored_ns = (uint64_t)ready_ns;
 	/* said before it was killed once more, to go back with the others: that is yet to come */
 	server->life.rolled = server->life.rolled && server->life.killed;
 	if (train_recovers_all(train) && server->starts > 1 && version < train->roll_version)

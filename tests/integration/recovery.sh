@@ -141,6 +141,31 @@ damaged=$(sha)
 train "${sync[@]}" --steps "$steps"
 [ "$(sha)" = "$damaged" ] || fail "$ran: other weights: $damaged, not $(sha)"
 
+# resumed: shards whose newest differ, and one is damaged: all begin at the newest that all can
+rm -rf "$tmp/ckpt"
+resume=("${sync[@]}" --recovery full "${with[@]}" "every=25steps,keep=20,dir=$tmp/ckpt")
+train "${resume[@]}" --pace 150 --steps 110
+read -r last newest before <<<"$(common 3)"
+[ "$last" = 110 ] || fail "$ran: the last version has no checkpoint: $last"
+rm "$tmp"/ckpt/ckpt-*-s3-*-v*110.olc
+for file in "$tmp"/ckpt/ckpt-*-s1-*-v*"$newest".olc; do
+	printf x | dd of="$file" bs=1 seek=5000 conv=notrunc status=none
+done
+train "${resume[@]}" --resume
+for version in "$newest" "$before"; do
+	[[ $err == *"all servers begin at version $version,"* ]] || fail "$ran: did not begin at version $version: $err"
+done
+[ "$(sha)" = "$whole" ] || fail "$ran: other weights: $(sha), not $whole"
+# its last alone is left to one, all others to the rest
+for file in "$tmp"/ckpt/*.olc; do
+	case $file in
+	*-s2-*200.olc) ;;
+	*-s2-* | *200.olc) rm "$file" ;;
+	esac
+done
+outlast train "${mlp[@]}" "${resume[@]}" --resume
+expect_error "nothing that all have" 2 '*--resume*no version that every shard has*'
+
 # only the one that is lost goes back, to blocks of different ages: training goes on from there
 train --consistency sync --workers 2 --servers 4 --steps 400 --optimizer momentum
 target=$(json "$report" 'r["test_loss"] * 1.05')

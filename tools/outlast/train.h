@@ -9,6 +9,7 @@
  *	train_stall.c    nothing moves: who is waited for, and the end all the same
  *	train_outage.c   the kill schedule; who is started again, when; what became of each outage
  *	train_recover.c  full recovery: all servers go back to one version
+ *	rollback.c       which version that is
  *	train_chain.c    the same where each shard has a chain of servers; their coordinator
  *	train_eval.c     counters, evaluation
  *	train_model.c    what the model wants of the job, and what can be said of its weights
@@ -262,7 +263,8 @@ struct train {
 	bool killed; /* workers have been told to quit */
 	bool rolling; /* all servers end, to be started again from one version */
 	uint64_t roll_bound; /* that is not above this */
-	uint64_t roll_version; /* the last one */
+	uint64_t roll_version; /* where all began last, … */
+	uint32_t roll_epochs[TRAIN_SERVERS_MAX]; /* … each with this epoch */
 	uint64_t stop_at; /* a sync job's last step, once it is decided; 0: steps */
 	uint64_t quit_ns; /* when */
 	uint64_t stop_ns; /* when `stopping` began */
@@ -477,8 +479,19 @@ int train_recover_check(struct train *train);
 /* train_recover_begin -- kill all; they are started from a version up to bound that all have */
 void train_recover_begin(struct train *train, uint64_t bound);
 
+/* train_recover_older -- one has begun at an older version: its file is damaged */
+void train_recover_older(struct train *train, uint64_t version);
+
 /* train_recover_tick -- once all have ended: which version */
 void train_recover_tick(struct train *train);
+
+/*
+ * train_recover_resume -- the version that all begin at, if that is to be one; an exit code
+ * train_recover_further -- all have been started: true if that has to be done once more, since one
+ * had to begin at an older version. False: no, or *ret_rc is an exit code
+ */
+int train_recover_resume(struct train *train);
+bool train_recover_further(struct train *train, int *ret_rc);
 
 /* train_recover_source -- where a server that is started again takes its weights from */
 enum ol_restore train_recover_source(const struct train *train);

@@ -512,8 +512,8 @@ void train_server_restored(struct train *train, struct train_server *server, con
 	server->restored_ns = (uint64_t)ready_ns;
 	/* said before it was killed once more, to go back with the others: that is yet to come */
 	server->life.rolled = server->life.rolled && server->life.killed;
-	if (train_recovers_all(train) && server->starts > 1 && version < train->roll_version)
-		train_recover_begin(train, version); /* its file is damaged */
+	if (train_recovers_all(train) && version < train->roll_version)
+		train_recover_older(train, version);
 	if (train->chain != NULL) {
 		train_chain_back(train, server, message);
 		return;

@@ -4,82 +4,93 @@
  * train_recover.c -- full recovery: a server is lost, and all of them go back to one version
  *
  * Those that live are killed. When the last has ended no checkpoint comes any more, and the newest
- * version that every shard has is looked up; from that all are started again. A server that finds
- * its file damaged takes an older one: then all go back to that, or further.
+ * version that every shard has is looked up; from that all are started again. What is newer is
+ * removed, or it would be taken for one of the history that begins now (rollback.h). A server that
+ * finds its file damaged takes an older one: then all go back to that, or further.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "outlast/cmd.h"
+#include "outlast/rollback.h"
 #include "outlast/train.h"
 
-/* A full checkpoint of the job */
-struct saved {
-	uint64_t version;
-	uint32_t shard;
-};
-
-/* Those in the folder; the caller frees the list. NULL: none, or no memory */
-static struct saved *saved_list(const struct train *train, size_t *ret_count)
+/* Those of the job's shards in its folder; the caller frees the list. 0 or an exit code */
+static int saved_list(const struct train *train, struct ol_saved **ret_list, size_t *ret_count)
 {
-	uint64_t job_id = ol_job_id(&train->set.model, train->set.rule.optimizer), id;
+	uint64_t job_id = ol_job_id(&train->set.model, train->set.rule.optimizer);
 	DIR *dir = opendir(train->ckpt.dir);
-	struct saved *list = NULL, one;
+	struct ol_saved *list = NULL, one;
 	const struct dirent *entry;
 	size_t count = 0, room = 0;
+	int rc = dir != NULL ? 0 : errno;
 
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		if (sscanf(entry->d_name, "ckpt-%" SCNx64 "-s%" SCNu32 "-e%*u-v%" SCNu64, &id,
-			   &one.shard, &one.version) != 3 ||
-		    id != job_id)
+	while (rc == 0 && (errno = 0, entry = readdir(dir)) != NULL) {
+		if (!ol_saved_name(entry->d_name, job_id, &one) || one.shard >= train->set.servers)
 			continue;
 		if (count == room) {
-			struct saved *more =
+			struct ol_saved *more =
 				reallocarray(list, room = room * 2 + 64, sizeof(*list));
 
-			if (more == NULL)
+			if (more == NULL) {
+				rc = ENOMEM;
 				break;
+			}
 			list = more;
 		}
 		list[count++] = one;
 	}
+	rc = rc == 0 ? errno : rc;
 	if (dir != NULL)
 		closedir(dir);
+	*ret_list = list;
 	*ret_count = count;
-	return list;
+	if (rc == 0)
+		return 0;
+	return ol_cmd_error(OL_EXIT_RESOURCES, "train", "cannot read the folder of checkpoints",
+			    train->ckpt.dir, strerror(rc));
 }
 
-static bool has(const struct saved *list, size_t count, uint32_t shard, uint64_t version)
+/* What comes after the version that all go back to is of no history any more. No server lives. */
+static void newer_remove(struct train *train, const struct ol_saved *list, size_t count)
 {
+	char path[OL_CKPT_FOLDER_MAX + OL_SAVED_NAME_MAX];
+
 	for (size_t i = 0; i < count; i++) {
-		if (list[i].shard == shard && list[i].version == version)
-			return true;
+		snprintf(path, sizeof(path), "%s/%s", train->ckpt.dir, list[i].name);
+		if ((list[i].dead || list[i].version > train->roll_version) && unlink(path) != 0 &&
+		    errno != ENOENT)
+			train_say(train, "outlast train: cannot remove %s: %s", path,
+				  strerror(errno));
 	}
-	return false;
 }
 
-/* The newest version up to `bound` that every shard has; 0: the first weights */
-static uint64_t common_version(const struct train *train, uint64_t bound)
+/*
+ * Where all go on from: the newest version up to `bound` that every shard has in the history so
+ * far; 0: the first weights. An exit code
+ */
+static int line_begin(struct train *train, uint64_t bound, bool clean)
 {
+	const struct ol_line line = { .version = train->roll_version,
+				      .shards = train->set.servers,
+				      .epochs = train->roll_epochs };
+	struct ol_saved *list;
 	size_t count;
-	struct saved *list = saved_list(train, &count);
-	uint64_t newest = 0;
+	int rc = saved_list(train, &list, &count);
 
-	for (size_t i = 0; i < count; i++) {
-		uint32_t shard = 0;
-
-		if (list[i].version > bound || list[i].version <= newest)
-			continue;
-		while (shard < train->set.servers && has(list, count, shard, list[i].version))
-			shard++;
-		if (shard == train->set.servers)
-			newest = list[i].version;
+	if (rc == 0) {
+		train->roll_version = ol_saved_common(list, count, &line, bound);
+		if (clean)
+			newer_remove(train, list, count);
 	}
 	free(list);
-	return newest;
+	return rc;
 }
 
 int train_recover_check(struct train *train)
@@ -125,15 +136,91 @@ void train_recover_begin(struct train *train, uint64_t bound)
 	}
 }
 
+void train_recover_older(struct train *train, uint64_t version)
+{
+	if (train->phase == TRAIN_RUNNING)
+		train_recover_begin(train, version);
+	else if (version < train->roll_bound)
+		train->roll_bound = version;
+}
+
 void train_recover_tick(struct train *train)
 {
+	int rc;
+
 	for (uint32_t i = 0; i < train->set.servers; i++) {
 		if (!train->rolling || ol_proc_lives(&train->servers[i].proc))
 			return;
 	}
-	train->roll_version = common_version(train, train->roll_bound);
 	train->rolling = false;
+	rc = line_begin(train, train->roll_bound, true);
+	if (rc != 0) {
+		train_fail(train, rc);
+		return;
+	}
+	for (uint32_t i = 0; i < train->set.servers; i++)
+		train->roll_epochs[i] = train->servers[i].epoch + 1; /* as it is started next */
 	train_say(train, "all servers go back to version %" PRIu64, train->roll_version);
+}
+
+/* All begin at one version up to `bound`, the first time or once more */
+static int resume_from(struct train *train, uint64_t bound)
+{
+	int rc = line_begin(train, bound, false);
+
+	if (rc != 0)
+		return rc;
+	if (train->roll_version == 0)
+		return ol_settings_fail(&train->settings, "resume",
+					"finds no version that every shard has a whole checkpoint "
+					"of: begin anew in another folder, or go on with what each "
+					"has, with --recovery partial");
+	for (uint32_t i = 0; i < train->set.servers; i++)
+		train->roll_epochs[i] = train->servers[i].first_epoch;
+	train->roll_bound = train->roll_version;
+	train_say(train,
+		  "all servers begin at version %" PRIu64
+		  ", the newest that every shard has a checkpoint of",
+		  train->roll_version);
+	return 0;
+}
+
+int train_recover_resume(struct train *train)
+{
+	return train->set.resume && train_recovers_all(train) ? resume_from(train, UINT64_MAX) : 0;
+}
+
+bool train_recover_further(struct train *train, int *ret_rc)
+{
+	bool all = false;
+
+	if (!train->set.resume || !train_recovers_all(train))
+		return false;
+	while (!all) {
+		if (train->exit_code != 0 || train->signal != 0) {
+			*ret_rc = train->exit_code != 0 ? train->exit_code
+							: OL_EXIT_SIGNAL + train->signal;
+			return false;
+		}
+		all = true;
+		for (uint32_t i = 0; i < train->set.servers; i++)
+			all = all && train->servers[i].restored;
+		if (!all)
+			train_turn(train, -1);
+	}
+	if (train->roll_bound >= train->roll_version)
+		return false;
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		struct train_server *server = &train->servers[i];
+
+		ol_proc_fini(&server->proc);
+		server->ready = false;
+		server->restored = false;
+		server->addr[0] = '\0';
+		server->first_epoch++;
+	}
+	*ret_rc = resume_from(train, train->roll_bound);
+	return *ret_rc == 0;
 }
 
 enum ol_restore train_recover_source(const struct train *train)

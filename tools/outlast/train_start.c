@@ -192,9 +192,10 @@ static int ready_wait(struct train *train)
 	return 0;
 }
 
-int train_servers_start(struct train *train)
+/* Every server, for the first time; of --resume perhaps once more, from another version */
+static int servers_start(struct train *train)
 {
-	int rc = train_chain_open(train);
+	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < train_holders(train); i++) {
 		train->servers[i].shard = i / train_replicas(train);
@@ -204,8 +205,19 @@ int train_servers_start(struct train *train)
 					train->set.resume ? OL_RESTORE_CHECKPOINT : OL_RESTORE_NONE,
 					true);
 	}
+	return rc != 0 ? rc : ready_wait(train);
+}
+
+int train_servers_start(struct train *train)
+{
+	int rc = train_chain_open(train);
+
 	if (rc == 0)
-		rc = ready_wait(train);
+		rc = train_recover_resume(train);
+	if (rc == 0)
+		rc = servers_start(train);
+	while (rc == 0 && train_recover_further(train, &rc))
+		rc = servers_start(train);
 	if (rc == 0 && train->chain != NULL)
 		rc = train_chain_wait(train);
 	return rc;

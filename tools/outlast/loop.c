@@ -457,8 +457,10 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 		       control->signal == 0)
 			idle(loop, IDLE_MS);
 	}
-	if (*ret_again && said)
+	if (*ret_again && said) { /* who was told to leave is told once more */
+		control->end = false;
 		ol_control_say(control, "resumed", ol_loop_json(loop, false));
+	}
 	loop->resting = false;
 	return 0;
 }

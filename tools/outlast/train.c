@@ -580,6 +580,14 @@ static void weights_look(struct train *train)
 	train->final = rc == 0;
 	if (rc == 0)
 		train_contained_take(train);
+	if (rc == 0 && train->exit_code == 0 && train->signal == 0 &&
+	    train->final_version < train_version_wanted(train)) {
+		train_say(train,
+			  "outlast train: a server was lost when all workers had left, and the "
+			  "weights are thrown back to version %" PRIu64 " of %" PRIu64,
+			  train->final_version, train_version_wanted(train));
+		train_fail(train, OL_EXIT_CHILD);
+	}
 	if (rc != 0 && train->exit_code == 0)
 		train_fail(train,
 			   ol_cmd_error(ol_cmd_exit_of(rc), "train",

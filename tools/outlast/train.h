@@ -199,6 +199,8 @@ struct train_worker {
 	bool died; /* for good: before it was done, or with an error */
 	bool finished; /* all computed; stays for the others */
 	uint64_t unsettled; /* bit i: what waited for shard i's server is not resolved */
+	uint32_t epochs[TRAIN_SERVERS_MAX]; /* of servers that it has found again */
+	uint64_t ready_ns; /* it had found all that there were */
 	bool waiting; /* for others: what it has pushed is not answered */
 	uint64_t barren; /* steps that made no version */
 	uint64_t heard_ns; /* when it said something last */
@@ -416,6 +418,9 @@ void train_tick(struct train *train);
 void train_end_check(struct train *train);
 
 bool train_workers_gone(const struct train *train);
+
+/* train_version_wanted -- the last that a synchronous job is to reach; 0: any will do */
+uint64_t train_version_wanted(const struct train *train);
 
 /* train_stall.c */
 

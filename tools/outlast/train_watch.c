@@ -152,6 +152,7 @@ static void on_worker_message(struct train *train, struct train_worker *worker, 
 	train_count_take(worker, message);
 	if (strcmp(event, "ready") == 0) {
 		worker->ready = true;
+		worker->ready_ns = worker->heard_ns;
 		if (train->phase == TRAIN_RUNNING) {
 			go(train, (uint32_t)(worker - train->workers));
 			train_worker_back(train, worker);
@@ -162,6 +163,10 @@ static void on_worker_message(struct train *train, struct train_worker *worker, 
 		worker->finished = true;
 	} else if (strcmp(event, "resumed") == 0) {
 		worker->finished = false;
+		train->ending = false;
+	} else if (strcmp(event, "up") == 0 && shard < train->set.servers) {
+		worker->epochs[shard] =
+			(uint32_t)json_integer_value(json_object_get(message, "epoch"));
 	} else if (strcmp(event, "down") == 0) {
 		worker->unsettled |= UINT64_C(1) << (shard & 63);
 		train_server_down(train, shard,
@@ -432,23 +437,60 @@ void train_stuck_look(struct train *train)
 	}
 }
 
-/* The last version that a synchronous job is to reach; 0: any will do */
-static uint64_t version_wanted(const struct train *train)
+uint64_t train_version_wanted(const struct train *train)
 {
 	uint64_t at = train->stop_at != 0 ? train->stop_at : train->steps;
 
 	return train_by_version(train) && at > barren(train) ? at - barren(train) : 0;
 }
 
+/*
+ * True if a worker has found the server that took the place of one that was lost, and knows what
+ * that one does not have: before that it would leave with wrong figures
+ */
+static bool noticed(const struct train *train, const struct train_worker *worker)
+{
+	for (uint32_t i = 0; train->chain == NULL && i < train->set.servers; i++) {
+		const struct train_server *server = &train->servers[i];
+
+		if (server->starts > 1 && worker->ready_ns < server->restored_ns &&
+		    (worker->epochs[i] < server->epoch || (worker->unsettled >> i & 1) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* All were told to leave, one has left, and others were thrown back: these would wait for ever. */
+static void torn_look(struct train *train)
+{
+	bool left = false, stays = false;
+
+	if (train->ending || train->killed || !train_needs_all(train))
+		return;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const struct train_worker *worker = &train->workers[i];
+
+		left = left || (worker->done != NULL && !ol_proc_lives(&worker->proc) &&
+				worker->life.start_ns == 0);
+		stays = stays || (ol_proc_lives(&worker->proc) && !worker->finished);
+	}
+	if (!left || !stays)
+		return;
+	train_say(train, "outlast train: a server was lost at the very end, and a worker had left "
+			 "whose gradients are wanted again: the job ends here");
+	train_fail(train, OL_EXIT_CHILD);
+}
+
 void train_end_check(struct train *train)
 {
+	torn_look(train);
 	if (train->ending || train->killed || train_shards_down(train) > 0)
 		return;
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_worker *worker = &train->workers[i];
 
-		if (worker->life.start_ns != 0 ||
-		    (ol_proc_lives(&worker->proc) && !worker->finished))
+		if (worker->life.start_ns != 0 || (ol_proc_lives(&worker->proc) &&
+						   (!worker->finished || !noticed(train, worker))))
 			return;
 	}
 	if (train->chain != NULL && train_chain_pending(train))
@@ -463,7 +505,7 @@ void train_end_check(struct train *train)
 			return;
 	}
 	train_stat_read(train);
-	if (train->signal == 0 && train->stat.version < version_wanted(train))
+	if (train->signal == 0 && train->stat.version < train_version_wanted(train))
 		return; /* thrown back: they will find out, and go on */
 	train->ending = true;
 	for (uint32_t i = 0; i < train->set.workers; i++)

@@ -487,6 +487,9 @@ void train_recover_begin(struct train *train, uint64_t bound);
 /* train_recover_older -- one has begun at an older version: its file is damaged */
 void train_recover_older(struct train *train, uint64_t version);
 
+/* train_recover_sweep -- remove what is older than the last versions that all have, as many as
+ * keep= */
+void train_recover_sweep(struct train *train);
 /* train_recover_tick -- once all have ended: which version */
 void train_recover_tick(struct train *train);
 

@@ -21,7 +21,7 @@
 #include "outlast/rollback.h"
 #include "outlast/train.h"
 
-/* Those of the job's shards in its folder; the caller frees the list. 0 or an exit code */
+/* Those of the job's shards in its folder; the caller frees the list. 0 or what the system says */
 static int saved_list(const struct train *train, struct ol_saved **ret_list, size_t *ret_count)
 {
 	uint64_t job_id = ol_job_id(&train->set.model, train->set.rule.optimizer);
@@ -51,23 +51,31 @@ static int saved_list(const struct train *train, struct ol_saved **ret_list, siz
 		closedir(dir);
 	*ret_list = list;
 	*ret_count = count;
-	if (rc == 0)
-		return 0;
-	return ol_cmd_error(OL_EXIT_RESOURCES, "train", "cannot read the folder of checkpoints",
-			    train->ckpt.dir, strerror(rc));
+	return rc;
+}
+
+static void saved_remove(struct train *train, const struct ol_saved *saved)
+{
+	char path[OL_CKPT_FOLDER_MAX + OL_SAVED_NAME_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", train->ckpt.dir, saved->name);
+	if (unlink(path) != 0 && errno != ENOENT)
+		train_say(train, "outlast train: cannot remove %s: %s", path, strerror(errno));
+}
+
+static struct ol_line line_of(const struct train *train)
+{
+	return (struct ol_line){ .version = train->roll_version,
+				 .shards = train->set.servers,
+				 .epochs = train->roll_epochs };
 }
 
 /* What comes after the version that all go back to is of no history any more. No server lives. */
 static void newer_remove(struct train *train, const struct ol_saved *list, size_t count)
 {
-	char path[OL_CKPT_FOLDER_MAX + OL_SAVED_NAME_MAX];
-
 	for (size_t i = 0; i < count; i++) {
-		snprintf(path, sizeof(path), "%s/%s", train->ckpt.dir, list[i].name);
-		if ((list[i].dead || list[i].version > train->roll_version) && unlink(path) != 0 &&
-		    errno != ENOENT)
-			train_say(train, "outlast train: cannot remove %s: %s", path,
-				  strerror(errno));
+		if (list[i].dead || list[i].version > train->roll_version)
+			saved_remove(train, &list[i]);
 	}
 }
 
@@ -77,9 +85,7 @@ static void newer_remove(struct train *train, const struct ol_saved *list, size_
  */
 static int line_begin(struct train *train, uint64_t bound, bool clean)
 {
-	const struct ol_line line = { .version = train->roll_version,
-				      .shards = train->set.servers,
-				      .epochs = train->roll_epochs };
+	const struct ol_line line = line_of(train);
 	struct ol_saved *list;
 	size_t count;
 	int rc = saved_list(train, &list, &count);
@@ -90,7 +96,30 @@ static int line_begin(struct train *train, uint64_t bound, bool clean)
 			newer_remove(train, list, count);
 	}
 	free(list);
-	return rc;
+	if (rc == 0)
+		return 0;
+	return ol_cmd_error(OL_EXIT_RESOURCES, "train", "cannot read the folder of checkpoints",
+			    train->ckpt.dir, strerror(rc));
+}
+
+void train_recover_sweep(struct train *train)
+{
+	const struct ol_line line = line_of(train);
+	uint64_t oldest = UINT64_MAX;
+	struct ol_saved *list;
+	size_t count;
+
+	if (!train_recovers_all(train) || train->rolling)
+		return;
+	if (saved_list(train, &list, &count) != 0)
+		count = 0; /* the servers say what is wrong with the folder */
+	for (uint32_t i = 0; i < train->ckpt.keep && oldest != 0; i++)
+		oldest = ol_saved_common(list, count, &line, oldest - 1);
+	for (size_t i = 0; i < count; i++) {
+		if (list[i].version < oldest && !list[i].dead)
+			saved_remove(train, &list[i]);
+	}
+	free(list);
 }
 
 int train_recover_check(struct train *train)
@@ -160,7 +189,10 @@ void train_recover_tick(struct train *train)
 	}
 	for (uint32_t i = 0; i < train->set.servers; i++)
 		train->roll_epochs[i] = train->servers[i].epoch + 1; /* as it is started next */
-	train_say(train, "all servers go back to version %" PRIu64, train->roll_version);
+	train_say(train, "all servers go back to version %" PRIu64 "%s", train->roll_version,
+		  train->roll_version == 0 ? ", the first weights: there is none that every shard "
+					     "has a whole checkpoint of"
+					   : "");
 }
 
 /* All begin at one version up to `bound`, the first time or once more */

@@ -14,6 +14,7 @@
 #include "outlast/train.h"
 
 enum {
+	SPARE = 16, /* times as many checkpoints as asked for, until all have some in common */
 	OBSERVER_TIMEOUT_MS = 5000
 };
 
@@ -65,6 +66,7 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 						[OL_RESTORE_CHECKPOINT] = "checkpoint",
 						[OL_RESTORE_MIRROR] = "mirror",
 						[OL_RESTORE_FRESHEST] = "freshest" };
+	struct ol_ckpt_set saves = train->ckpt;
 	char text[32], ckpt[OL_CKPT_TEXT_MAX];
 
 	ol_args_add(args, "--restore=%s", restores[restore]);
@@ -74,7 +76,11 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 	if (train->set.durable.durability != OL_DURABILITY_CHECKPOINT)
 		return;
 	ol_args_add(args, "--durability=checkpoint");
-	ol_args_add(args, "--checkpoint=%s", ol_ckpt_set_text(&train->ckpt, ckpt));
+	/* a version that all have must not go because each has newer ones of its own */
+	if (train_recovers_all(train))
+		saves.keep = saves.keep < OL_CKPT_KEEP_MAX / SPARE ? saves.keep * SPARE
+								   : OL_CKPT_KEEP_MAX;
+	ol_args_add(args, "--checkpoint=%s", ol_ckpt_set_text(&saves, ckpt));
 	if (train_recovers_all(train))
 		ol_args_add(args, "--restore-version=%" PRIu64, train->roll_version);
 }

@@ -531,6 +531,7 @@ void train_tick(struct train *train)
 
 	if (now_ns - train->stat_ns >= STAT_MS * OL_NS_PER_MS) {
 		train_stat_read(train);
+		train_recover_sweep(train);
 		rate_follow(train, now_ns);
 		train->stat_ns = now_ns;
 	}

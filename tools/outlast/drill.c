@@ -458,7 +458,10 @@ static int folder_make(struct drill *drill)
 			continue;
 		if (errno == EEXIST)
 			return ol_cmd_error(OL_EXIT_USAGE, "drill", "the folder is there already",
-					    path, "give another one with --out, or --resume");
+					    path,
+					    drill->set.experiment == DRILL_KILLS
+						    ? "give another one with --out, or --resume"
+						    : "give another one with --out");
 		return ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot make the folder", path,
 				    strerror(errno));
 	}

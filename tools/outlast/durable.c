@@ -120,6 +120,8 @@ static const char *word_parse(const char *word, struct ol_ckpt_set *set)
 	for (size_t i = 0; i < sizeof(selections) / sizeof(selections[0]); i++) {
 		if (strcmp(word, selections[i]) != 0)
 			continue;
+		if (set->selection != OL_SELECT_FULL && set->selection != (enum ol_selection)i)
+			return "names two ways to choose: give one of priority, round-robin, random";
 		set->selection = (enum ol_selection)i;
 		return NULL;
 	}

@@ -435,9 +435,10 @@ static int durable_check(struct train *train)
 					"names a folder with checkpoints of this very job: give "
 					"--resume, or another folder");
 	if (saved.count == 0 && set->resume)
-		return ol_settings_fail(settings, "resume",
-					"finds no checkpoint of this job (model, data set, seed, "
-					"optimizer) in the folder of --checkpoint");
+		return ol_cmd_error(OL_EXIT_USAGE, "train",
+				    "--resume: finds no checkpoint of this job (model, data set, "
+				    "seed, optimizer)",
+				    train->ckpt.dir, "give the folder of one as dir=");
 	for (uint32_t i = 0; i < set->servers; i++)
 		train->servers[i].first_epoch = saved.epoch + 1;
 	return set->resume ? shards_check(train, &saved) : 0;
@@ -580,6 +581,11 @@ static void weights_look(struct train *train)
 	train->final = rc == 0;
 	if (rc == 0)
 		train_contained_take(train);
+	if (rc == 0 && train->set.resume && train->steps != 0 && train_counts(train).computed == 0)
+		train_say(train,
+			  "nothing is left to do: the checkpoint is of step %" PRIu64
+			  ", and --steps asks for %" PRIu64,
+			  train->final_version, train->steps);
 	if (rc == 0 && train->exit_code == 0 && train->signal == 0 &&
 	    train->final_version < train_version_wanted(train)) {
 		train_say(train,

@@ -115,14 +115,25 @@ void train_model_look(struct train *train, const float *weights)
 		learn_model_figures(train->job->model, weights, train->job->data, train->figures);
 }
 
+static void number_show(const char *name, double value, int decimals)
+{
+	if (isfinite(value))
+		printf("%-17s %.*f\n", name, decimals, value);
+	else
+		printf("%-17s not finite: the training diverged\n", name);
+}
+
 void train_model_show(const struct train *train)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "test %s", train->job->traits->score_name);
-	printf("%-17s %.4f\n", name, train->accuracy);
-	for (size_t i = 0; i < train->figure_count; i++)
-		printf("%-17s %.10g\n", train->figures[i].name, train->figures[i].value);
+	number_show(name, train->accuracy, 4);
+	for (size_t i = 0; i < train->figure_count; i++) {
+		double value = train->figures[i].value;
+
+		number_show(train->figures[i].name, value, value == floor(value) ? 0 : 6);
+	}
 	planted_show(train);
 }
 

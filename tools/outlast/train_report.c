@@ -350,9 +350,9 @@ static void gradients_show(const struct train_figures *f)
 		printf(", %" PRIu64 " lost", f->count.lost);
 	if (f->unresolved > 0)
 		printf(", %" PRIu64 " given up", f->unresolved);
-	if (2 * f->dropped > f->computed)
+	if (2 * f->count.dropped_nonfinite > f->computed)
 		printf("\n%-17s %s", "warning",
-		       "most gradients were dropped: see --lr, --nonfinite");
+		       "most gradients were not finite: see --lr, --nonfinite");
 	printf("\n");
 }
 

@@ -241,8 +241,8 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  *
  * Blocks:    never
  * Threading: the worker's thread only
- * Errors:    -EINVAL (not a buffer that is lent, or weights that are gone; it stays lent),
- *            OL_E_NO_SERVER
+ * Errors:    -EINVAL (not a buffer that is lent, or weights that are gone; it stays lent), -EAGAIN
+ *            (CONTINUE: no room in a queue, it stays lent: poll, then retry), OL_E_NO_SERVER
  */
 OL_API int ol_push(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
 		   struct ol_op *op);

@@ -10,7 +10,7 @@
 #include "worker/worker_internal.h"
 
 /* Bytes from one gradient buffer to the next: the flat vector, padded as its last shard is */
-static uint64_t flat_bytes(const struct ol_worker *worker)
+uint64_t ol_worker_flat_bytes(const struct ol_worker *worker)
 {
 	const struct ol_geometry *last = &worker->links[worker->link_count - 1].geo;
 
@@ -96,7 +96,7 @@ static int grad_map(struct ol_worker *worker, uint32_t grad, uint8_t *at)
 /* Where the transport can map: the servers' own slots. -EOPNOTSUPP elsewhere. */
 static int grads_map(struct ol_worker *worker)
 {
-	uint64_t stride = flat_bytes(worker);
+	uint64_t stride = ol_worker_flat_bytes(worker);
 	int rc = 0;
 
 	worker->grad_range_bytes = stride * worker->window;
@@ -123,7 +123,7 @@ static int grads_map(struct ol_worker *worker)
 
 static int grads_start(struct ol_worker *worker)
 {
-	uint64_t stride = flat_bytes(worker);
+	uint64_t stride = ol_worker_flat_bytes(worker);
 	int rc;
 
 	if (worker->opts.observer)
@@ -142,7 +142,7 @@ static int grads_start(struct ol_worker *worker)
 
 static int mirrors_start(struct ol_worker *worker)
 {
-	uint64_t flat = flat_bytes(worker), bytes = flat;
+	uint64_t flat = ol_worker_flat_bytes(worker), bytes = flat;
 	uint8_t *at;
 	int rc;
 
@@ -238,6 +238,7 @@ static void slab_free(struct ol_worker *worker, struct ol_slab *slab,
 void ol_worker_memory_free(struct ol_worker *worker)
 {
 	free(worker->local);
+	free(worker->extra.data);
 	slab_free(worker, worker->grad_slab, worker->grad_region);
 	slab_free(worker, worker->mirror_slab, worker->mirror_region);
 	slab_free(worker, worker->work_slab, worker->work_region);

@@ -8,6 +8,10 @@
  * one delta: OL_QUEUE_FOLD needs the memory of one, however long it takes. The server decides what
  * such a delta is worth (policy/replay.h). When it is back, deltas leave through gradient buffers
  * like any other push, so that they are kept until they cannot be lost.
+ *
+ * Of several servers that go one after the other each may hold a buffer, with what it had applied
+ * and nobody else has, until none is left. Then gradients are computed in one buffer more, which
+ * belongs to no slot: all of it goes into queues, also for a server that is still there.
  */
 
 #include <errno.h>
@@ -45,8 +49,8 @@ static void drop_oldest(struct ol_link *link)
 	queue->count--;
 }
 
-/* Room for one more delta; NULL: none */
-static struct ol_queued *queue_room(struct ol_link *link)
+/* Where one more delta goes, if it is full in place of the oldest; NULL: nowhere */
+static struct ol_queued *queue_slot(struct ol_link *link)
 {
 	struct ol_queue_state *queue = &link->queue;
 	struct ol_queued *queued;
@@ -55,8 +59,6 @@ static struct ol_queued *queue_room(struct ol_link *link)
 		return NULL;
 	if (queue->count == queue->size && link->worker->opts.queue == OL_QUEUE_WAIT)
 		return NULL;
-	if (queue->count == queue->size)
-		drop_oldest(link);
 	queued = queued_at(queue, queue->count);
 	if (queued->sum == NULL) {
 		queued->sum = malloc(ol_layout_vector_bytes(&link->geo));
@@ -98,18 +100,64 @@ bool ol_outage_finite(const struct ol_link *link, const float *grad)
 	return peak < 0x7f800000;
 }
 
+static bool folds(const struct ol_link *link)
+{
+	return link->worker->opts.queue == OL_QUEUE_FOLD && link->queue.count == 1;
+}
+
+bool ol_outage_room(struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (!folds(&worker->links[i]) && queue_slot(&worker->links[i]) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* Is each buffer held by a server that is gone? */
+static bool all_stranded(const struct ol_worker *worker)
+{
+	uint64_t gone = 0;
+
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (!ol_link_usable(&worker->links[i]))
+			gone |= UINT64_C(1) << i;
+	}
+	for (uint32_t i = 0; i < worker->window; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state != OL_GRAD_PUSHED || ((grad->open | grad->kept) & gone) == 0)
+			return false;
+	}
+	return true;
+}
+
+struct ol_grad *ol_outage_buffer(struct ol_worker *worker)
+{
+	struct ol_grad *grad = &worker->extra;
+
+	if (worker->opts.outage != OL_OUTAGE_CONTINUE || grad->state != OL_GRAD_FREE ||
+	    !all_stranded(worker) || !ol_outage_room(worker))
+		return NULL;
+	if (grad->data == NULL)
+		grad->data = aligned_alloc(OL_LINE_BYTES, ol_worker_flat_bytes(worker));
+	return grad->data != NULL ? grad : NULL;
+}
+
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)
 {
 	struct ol_queue_state *queue = &link->queue;
 	const float *part = grad + link->geo.shard_first;
 	struct ol_queued *queued;
 
-	if (link->worker->opts.queue == OL_QUEUE_FOLD && queue->count == 1) {
+	if (folds(link)) {
 		fold(queued_at(queue, 0), part, hdr, link->geo.shard_len);
 	} else {
-		queued = queue_room(link);
+		queued = queue_slot(link);
 		if (queued == NULL)
 			return false;
+		if (queue->count == queue->size)
+			drop_oldest(link);
 		memcpy(queued->sum, part, link->geo.shard_len * sizeof(float));
 		queued->hdr = *hdr;
 		queued->hdr.flags |= OL_PUSH_QUEUED;

@@ -87,11 +87,12 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 
 	if (worker->opts.observer)
 		return -EPERM;
-	if (rc == 0)
-		rc = ol_push_buffers(worker);
 	if (rc != 0)
 		return rc;
-	grad = ol_push_buffer(worker);
+	rc = ol_push_buffers(worker);
+	grad = rc == 0 ? ol_push_buffer(worker) : ol_outage_buffer(worker);
+	if (grad == NULL)
+		return rc;
 	grad->state = OL_GRAD_LENT;
 	*ret_grad = grad->data;
 	return 0;
@@ -116,7 +117,8 @@ static struct ol_grad *grad_find(struct ol_worker *worker, const float *data)
 		if (worker->grads[i].data == data && worker->grads[i].state == OL_GRAD_LENT)
 			return &worker->grads[i];
 	}
-	return NULL;
+	return worker->extra.state == OL_GRAD_LENT && worker->extra.data == data ? &worker->extra
+										 : NULL;
 }
 
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr)
@@ -139,7 +141,7 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 {
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base = mirror_find(worker, info->base_version);
-	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE;
+	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE, queues;
 	struct ol_push_hdr hdr = { .samples = info->samples, .loss = info->loss, .grads = 1 };
 	int rc = links_status(worker);
 
@@ -148,14 +150,18 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 	if (grad == NULL || (base == NULL && info->base_version != 0) ||
 	    (op->level == OL_LEVEL_COMMITTED && worker->coord != NULL && !worker->links[0].strict))
 		return -EINVAL;
+	queues = grad == &worker->extra;
+	if (queues && !ol_outage_room(worker))
+		return -EAGAIN;
 	op->done = 0;
 	op->local = 0;
 	grad->state = OL_GRAD_PUSHED;
+	grad->status = 0;
 	grad->op = op;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
-		bool here = goes_on && !ol_link_usable(link);
+		bool here = queues || (goes_on && !ol_link_usable(link));
 
 		link->stat.pushed++;
 		hdr.base_version = base != NULL ? base->versions[i] : 0;
@@ -318,7 +324,7 @@ int ol_grad_release(struct ol_worker *worker, float *data)
 
 	if (grad == NULL)
 		return -EINVAL;
-	for (uint32_t i = 0; i < worker->link_count; i++) {
+	for (uint32_t i = 0; grad != &worker->extra && i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 		int rc = 0;
 
@@ -338,7 +344,7 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 
 	if (grad == NULL)
 		return -EINVAL;
-	if (worker->local != NULL && !all_live(worker))
+	if (grad == &worker->extra || (worker->local != NULL && !all_live(worker)))
 		return rc;
 	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
 		struct ol_link *link = &worker->links[i];

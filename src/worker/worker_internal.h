@@ -228,6 +228,8 @@ struct ol_worker {
 	uint32_t window;
 	bool zero_copy;
 	struct ol_grad grads[OL_WINDOW_MAX];
+	struct ol_grad
+		extra; /* of no slot: goes into queues, where servers that are gone hold all */
 	void *grad_range; /* reserved addresses, zero-copy */
 	size_t grad_range_bytes;
 	struct ol_slab *grad_slab; /* or memory of our own */
@@ -339,6 +341,8 @@ _Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer);
 int ol_worker_remap(struct ol_link *link);
 /* ol_worker_mirrored -- bytes of a shard's content that are mirrored */
 uint64_t ol_worker_mirrored(const struct ol_link *link);
+/* ol_worker_flat_bytes -- of a buffer for all parameters */
+uint64_t ol_worker_flat_bytes(const struct ol_worker *worker);
 /* ol_worker_work_off -- where such a thing lies in work_region */
 uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
 
@@ -400,6 +404,10 @@ void ol_keep_on_pull(struct ol_worker *worker);
 /* outage.c: gradients that wait for their server */
 /* ol_outage_finite -- shard link->index of a gradient is one that its server would take */
 bool ol_outage_finite(const struct ol_link *link, const float *grad);
+/* ol_outage_room -- every shard's queue takes one more delta */
+bool ol_outage_room(struct ol_worker *worker);
+/* ol_outage_buffer -- worker->extra, where it can be lent; NULL: not */
+struct ol_grad *ol_outage_buffer(struct ol_worker *worker);
 /* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);

@@ -173,6 +173,26 @@ void train_recover_older(struct train *train, uint64_t version)
 		train->roll_bound = version;
 }
 
+/* Together with the one that stays away longest: what others would do meanwhile is of no use to it
+ */
+static void together(struct train *train)
+{
+	uint64_t last_ns = 0;
+
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		if (train->servers[i].life.start_ns > last_ns)
+			last_ns = train->servers[i].life.start_ns;
+	}
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		struct train_life *life = &train->servers[i].life;
+
+		if (life->start_ns == 0)
+			continue;
+		life->retry_ns += last_ns - life->start_ns;
+		life->start_ns = last_ns;
+	}
+}
+
 void train_recover_tick(struct train *train)
 {
 	int rc;
@@ -187,6 +207,7 @@ void train_recover_tick(struct train *train)
 		train_fail(train, rc);
 		return;
 	}
+	together(train);
 	for (uint32_t i = 0; i < train->set.servers; i++)
 		train->roll_epochs[i] = train->servers[i].epoch + 1; /* as it is started next */
 	train_say(train, "all servers go back to version %" PRIu64 "%s", train->roll_version,

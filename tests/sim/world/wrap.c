@@ -21,6 +21,7 @@
 #include "sim/world/wrap.h"
 
 SIM_WRAP(void *, reallocarray, void *at, size_t count, size_t bytes);
+SIM_WRAP(void *, aligned_alloc, size_t align, size_t bytes);
 SIM_WRAP(char *, strndup, const char *text, size_t most);
 
 enum {
@@ -184,6 +185,13 @@ void *__wrap_malloc(size_t bytes)
 	for (size_t i = 0; at != NULL && i < bytes; i++)
 		at[i] = (uint8_t)(0xa5 + i);
 	return at;
+}
+
+/* Nothing here asks for more than malloc()'s alignment but for speed */
+void *__wrap_aligned_alloc(size_t align, size_t bytes)
+{
+	return sim_process_self() == NULL ? __real_aligned_alloc(align, bytes)
+					  : __wrap_malloc(bytes);
 }
 
 void *__wrap_calloc(size_t count, size_t bytes)

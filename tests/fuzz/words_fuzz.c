@@ -109,12 +109,16 @@ static void try_checkpoints(const char *text)
 static void try_shape(const char *text)
 {
 	struct learn_shape shape;
+	uint64_t features;
 
-	if (ol_shape_parse(text, &shape) == 0)
-		must(shape.rows >= 1 && shape.cols >= 1 &&
-		     shape.rows * (uint64_t)shape.cols == shape.features &&
-		     shape.features <= LEARN_FEATURES_MAX && shape.classes >= 2 &&
-		     shape.classes <= LEARN_CLASSES_MAX);
+	if (ol_shape_parse(text, &shape) != 0)
+		return;
+	features = shape.kind == LEARN_RATINGS ? (uint64_t)shape.rows + shape.cols
+					       : (uint64_t)shape.rows * shape.cols;
+	must(shape.rows >= 1 && shape.cols >= 1 && features == shape.features &&
+	     shape.features <= LEARN_FEATURES_MAX);
+	must(shape.kind != LEARN_SAMPLES ||
+	     (shape.classes >= 2 && shape.classes <= LEARN_CLASSES_MAX));
 }
 
 static void try_duration(const char *text)

@@ -23,22 +23,22 @@ static bool all_are_there(void)
 }
 
 /* Steps, until both workers have seen that version; then one may be left that the other has no
- * gradient for */
-static void train_on(struct ol_worker *worker, long id)
+ * gradient for, and op in flight */
+static void train_on(struct ol_worker *worker, long id, struct ol_op *op)
 {
 	while (!all_are_there()) {
-		struct ol_op op = { .level = OL_LEVEL_APPLIED };
 		uint64_t version;
 
+		*op = (struct ol_op){ .level = OL_LEVEL_APPLIED };
 		check_ok(job_pull(worker, OL_PULL_NEWEST));
 		(void)ol_weights(worker, &version);
 		if (version >= VERSION)
 			*stage_word((unsigned)id) = version;
-		check_ok(job_push_start(worker, 1.0f, &op));
-		while (!op.done && !all_are_there())
+		check_ok(job_push_start(worker, 1.0f, op));
+		while (!op->done && !all_are_there())
 			check(ol_worker_poll(worker) >= 0);
-		check_msg(!op.done || op.status == 0 || op.status == OL_E_LATE, "worker %ld: %s",
-			  id, ol_strerror(op.status));
+		check_msg(!op->done || op->status == 0 || op->status == OL_E_LATE, "worker %ld: %s",
+			  id, ol_strerror(op->status));
 	}
 }
 
@@ -68,7 +68,7 @@ static int story(const struct job *job, long id)
 		stage_restart(0, OL_RESTORE_NONE); /* the first weights */
 		check_eq(stage_done(worker, &op), OL_E_LOST);
 	}
-	train_on(worker, id);
+	train_on(worker, id, &op);
 	if (id == FAST)
 		check(stage_stat(worker, 0).lost == 2 && stage_stat(worker, 1).lost == 0);
 	else

@@ -80,7 +80,6 @@ static int story(const struct job *job, long id)
 int main(void)
 {
 	struct ol_server_opts opts;
-	struct job job;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
@@ -89,9 +88,6 @@ int main(void)
 	opts.shard_count = 2;
 	opts.workers = opts.workers_max = 2;
 	opts.consistency = OL_CONSISTENCY_SYNC;
-	job_start(&job, opts, 100.0f);
-	stage_run(&job, 2, story);
-	job_stop(&job);
-	printf("ok workers of two histories do not wait crosswise\n");
+	stage_play(opts, 100.0f, 2, story, "workers of two histories do not wait crosswise");
 	return 0;
 }

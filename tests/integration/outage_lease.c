@@ -67,7 +67,6 @@ static int story(const struct job *job, long id)
 int main(void)
 {
 	struct ol_server_opts opts;
-	struct job job;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
@@ -75,9 +74,6 @@ int main(void)
 	opts.param_count = LEN;
 	opts.rule.lr = 1.0f;
 	opts.lease_ms = SERVER_LEASE_MS; /* it is to come back as it was */
-	job_start(&job, opts, 100.0f);
-	stage_run(&job, 1, story);
-	job_stop(&job);
-	printf("ok leases are told by what was asked when\n");
+	stage_play(opts, 100.0f, 1, story, "leases are told by what was asked when");
 	return 0;
 }

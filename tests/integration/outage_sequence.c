@@ -77,7 +77,6 @@ static int story(const struct job *job, long id)
 int main(void)
 {
 	struct ol_server_opts opts;
-	struct job job;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
@@ -85,9 +84,6 @@ int main(void)
 	opts.param_count = LEN;
 	opts.shard_count = SHARDS;
 	opts.window = WINDOW;
-	job_start(&job, opts, 100.0f);
-	stage_run(&job, 1, story);
-	job_stop(&job);
-	printf("ok servers that go one after the other hold up nobody\n");
+	stage_play(opts, 100.0f, 1, story, "servers that go one after the other hold up nobody");
 	return 0;
 }

@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "replication/coord_internal.h"
+#include "replication/coord/coord_internal.h"
 #include "replication/coord_wire.h"
 
 #define NS_PER_MS UINT64_C(1000000)

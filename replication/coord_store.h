@@ -9,7 +9,7 @@
 #ifndef OL_REPLICATION_COORD_STORE_H
 #define OL_REPLICATION_COORD_STORE_H
 
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 
 enum {
 	OL_COORD_JOBS_MAX = 64,

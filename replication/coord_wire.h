@@ -34,7 +34,7 @@
 
 #include <sys/socket.h>
 
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 
 enum {
 	OL_COORD_PROTO = 1,

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "replication/coord_internal.h"
+#include "replication/coord/coord_internal.h"
 #include "replication/coordinator_internal.h"
 
 #define NS_PER_MS UINT64_C(1000000)

@@ -16,7 +16,7 @@
 #ifndef OL_REPLICATION_COORDINATOR_H
 #define OL_REPLICATION_COORDINATOR_H
 
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 
 struct ol_coordd;
 

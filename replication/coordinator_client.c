@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "replication/coord_internal.h"
+#include "replication/coord/coord_internal.h"
 #include "replication/coordinator_internal.h"
 
 enum {

@@ -17,7 +17,7 @@
 
 #include "rdma/transport.h"
 #include "replication/chain.h"
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "server/ring.h"
 #include "wire/wire.h"
 

@@ -22,7 +22,8 @@
  */
 int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
-/* ol_auth_coord_mac -- the same, in the shape that replication/coord.h asks for; key: the text */
+/* ol_auth_coord_mac -- the same, in the shape that replication/coord/coord.h asks for; key: the
+ * text */
 int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
 /* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */

@@ -21,7 +21,7 @@
 
 #include "outlast.h"
 #include "rdma/transport.h"
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "wire/wire.h"
 
 enum {

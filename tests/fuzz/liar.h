@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include "rdma/transport.h"
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "support/fuzz.h"
 #include "wire/wire.h"
 

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "rdma/transport.h"
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time);
 int __real_clock_gettime(clockid_t clock, struct timespec *ret_time);

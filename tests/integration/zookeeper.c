@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "support/check.h"
 #include "support/ensemble.h"
 #include "support/zk_raw.h"

@@ -16,7 +16,7 @@
 #include "nth/frame/peers.h"
 #include "nth/scenarios.h"
 #include "outlast_server.h"
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "support/check.h"
 #include "support/job.h"
 #include "wire/auth.h"

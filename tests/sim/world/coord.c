@@ -393,7 +393,7 @@ static void proposal_leaves(void *arg, uint64_t shard)
 	sim_at(delay_ns(), proposal_arrived, letter, 0);
 }
 
-/* ---- replication/coord.h ---- */
+/* ---- replication/coord/coord.h ---- */
 
 int __wrap_ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
 			 size_t err_bytes)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * coord.h -- the coordinator of a simulated world, and the handles of replication/coord.h to it
+ * coord.h -- the coordinator of a simulated world, and the handles of replication/coord/coord.h to
+ * it
  *
  * As an ensemble of ZooKeeper servers behaves: sessions with leases, members as long as their
  * session, views by compare-and-set, news of a change to everybody, to each at another time, of
@@ -10,7 +11,7 @@
 #ifndef OL_TESTS_SIM_WORLD_COORD_H
 #define OL_TESTS_SIM_WORLD_COORD_H
 
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "sim/world/sim.h"
 
 enum {

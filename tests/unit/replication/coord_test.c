@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "replication/coord_internal.h"
+#include "replication/coord/coord_internal.h"
 #include "unit/replication/coord_util.h"
 
 enum {

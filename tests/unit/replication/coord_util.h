@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "replication/coordinator.h"
 #include "support/check.h"
 

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "outlast_server.h"
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 #include "wire/auth.h"
 
 enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* coord_zk_event.c -- from the client library's threads into ours: copies, in a queue */
+/* zk_event.c -- from the client library's threads into ours: copies, in a queue */
 
-#include "replication/coord_zk.h"
+#include "replication/coord/zookeeper/zk.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * coord_zk.h -- what the parts of the ZooKeeper back end share
+ * zk.h -- what the parts of the ZooKeeper back end share
  *
- *	coord_zookeeper.c   sessions, access, the thread
- *	coord_zk_view.c     views: read, watched, proposed
- *	coord_zk_member.c   members: the same, and our own one
- *	coord_zk_event.c    the library's callbacks, which only queue what they are given
+ *	zookeeper.c   sessions, access, the thread
+ *	zk_view.c     views: read, watched, proposed
+ *	zk_member.c   members: the same, and our own one
+ *	zk_event.c    the library's callbacks, which only queue what they are given
  *
  * One thread of our own does everything, alone, so nothing but the queue has a lock. Requests are
  * answered in the order in which they were made, which much of this leans on.
  */
-#ifndef OL_REPLICATION_COORD_ZK_H
-#define OL_REPLICATION_COORD_ZK_H
+#ifndef OL_REPLICATION_COORD_ZOOKEEPER_ZK_H
+#define OL_REPLICATION_COORD_ZOOKEEPER_ZK_H
 
 #define THREADED /* which half of zookeeper.h */
 #include <pthread.h>
 #include <zookeeper/zookeeper.h>
 
-#include "replication/coord_internal.h"
+#include "replication/coord/coord_internal.h"
 
 enum {
 	ZK_PATH_MAX = 160,
@@ -137,7 +137,7 @@ struct zk {
 	struct zk_shard *shards;
 };
 
-/* coord_zk_event.c */
+/* zk_event.c */
 
 /* What the library is to call; arg is a zk_ref. zk_on_acl: number is 1 if only we have access */
 void zk_on_session(zhandle_t *zh, int type, int state, const char *path, void *arg);
@@ -154,7 +154,7 @@ void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *ar
 struct zk_event *zk_events_take(struct zk *zk, uint64_t due_ns, bool *ret_woken);
 void zk_events_free(struct zk_event *event);
 
-/* coord_zookeeper.c */
+/* zookeeper.c */
 
 /* zk_trouble -- a request failed: say so, once a session, and begin anew later. Nothing if the
  * connection was lost, or the session: when there is one again everything is read anyway */
@@ -166,7 +166,7 @@ void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[
 /* zk_acl -- who may touch what we make */
 const struct ACL_vector *zk_acl(const struct zk *zk);
 
-/* coord_zk_view.c, coord_zk_member.c: reading anew, what callers wish, and answers */
+/* zk_view.c, zk_member.c: reading anew, what callers wish, and answers */
 
 void zk_view_read(struct zk *zk, uint32_t shard);
 void zk_view_propose(struct zk *zk, uint32_t shard);
@@ -175,4 +175,4 @@ void zk_members_list(struct zk *zk, uint32_t shard);
 void zk_join(struct zk *zk);
 void zk_member_event(struct zk *zk, struct zk_event *event);
 
-#endif /* OL_REPLICATION_COORD_ZK_H */
+#endif /* OL_REPLICATION_COORD_ZOOKEEPER_ZK_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* coord_zk_member.c -- the members of a shard in ZooKeeper, and our own among them */
+/* zk_member.c -- the members of a shard in ZooKeeper, and our own among them */
 
-#include "replication/coord_zk.h"
+#include "replication/coord/zookeeper/zk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * coord_zookeeper.c -- views and members in a ZooKeeper ensemble
+ * zookeeper.c -- views and members in a ZooKeeper ensemble
  *
  *	/outlast                              anybody may add a job
  *	/outlast/JOB                          from here on: who knows the secret, if there is one
@@ -16,7 +16,7 @@
  * proves that the leader knows of the sign before, and the lease counts from when that was sent.
  */
 
-#include "replication/coord_zk.h"
+#include "replication/coord/zookeeper/zk.h"
 
 #include <errno.h>
 #include <inttypes.h>

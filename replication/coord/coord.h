@@ -14,8 +14,8 @@
  * While the coordinator cannot be reached, the copy stays as it was and `connected` is false;
  * proposals are forgotten, registrations are made again when it is back.
  */
-#ifndef OL_REPLICATION_COORD_H
-#define OL_REPLICATION_COORD_H
+#ifndef OL_REPLICATION_COORD_COORD_H
+#define OL_REPLICATION_COORD_COORD_H
 
 #include "replication/view.h"
 
@@ -98,4 +98,4 @@ void ol_coord_look(struct ol_coord *coord, uint32_t shard, struct ol_coord_state
 void ol_coord_propose(struct ol_coord *coord, uint32_t shard, uint64_t version,
 		      const struct ol_view *next);
 
-#endif /* OL_REPLICATION_COORD_H */
+#endif /* OL_REPLICATION_COORD_COORD_H */

@@ -4,7 +4,7 @@
  * coord_internal.h -- what the halves of a coordination client owe each other
  *
  *	coord.c             the handle: the copy that look() gives, the wishes of callers
- *	a back end          speaks to a coordinator: coord_embedded.c, coord_zookeeper.c
+ *	a back end          speaks to a coordinator: coord_embedded.c, zookeeper.c
  *
  * Threads. start() and stop() are called by the caller's thread, once each. wake() comes from any
  * thread, at any time between the two, and must not block. Everything that a back end calls here
@@ -14,13 +14,13 @@
  *
  * A setter takes effect at once; the generation goes up, then notify() is called.
  */
-#ifndef OL_REPLICATION_COORD_INTERNAL_H
-#define OL_REPLICATION_COORD_INTERNAL_H
+#ifndef OL_REPLICATION_COORD_COORD_INTERNAL_H
+#define OL_REPLICATION_COORD_COORD_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "replication/coord.h"
+#include "replication/coord/coord.h"
 
 enum {
 	OL_COORD_SHARDS_MAX = 64,
@@ -46,7 +46,7 @@ struct ol_coord_backend {
 };
 
 extern const struct ol_coord_backend ol_coord_embedded; /* coord_embedded.c */
-extern const struct ol_coord_backend ol_coord_zookeeper; /* coord_zookeeper.c; opts.addr has
+extern const struct ol_coord_backend ol_coord_zookeeper; /* zookeeper.c; opts.addr has
 							    "zk:" before it still */
 
 struct ol_coord_shard {
@@ -128,4 +128,4 @@ void ol_coord_say(struct ol_coord *coord, const char *format, ...)
 /* ol_coord_now_ns -- CLOCK_MONOTONIC */
 uint64_t ol_coord_now_ns(void);
 
-#endif /* OL_REPLICATION_COORD_INTERNAL_H */
+#endif /* OL_REPLICATION_COORD_COORD_INTERNAL_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* coord_zk_view.c -- the view of a shard in ZooKeeper: reading, watching, proposing */
+/* zk_view.c -- the view of a shard in ZooKeeper: reading, watching, proposing */
 
-#include "replication/coord_zk.h"
+#include "replication/coord/zookeeper/zk.h"
 
 void zk_view_read(struct zk *zk, uint32_t shard)
 {

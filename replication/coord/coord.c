@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "replication/coord_internal.h"
+#include "replication/coord/coord_internal.h"
 
 #define NS_PER_S  UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)

@@ -135,6 +135,7 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 	peer->epoch = welcome->epoch;
 	peer->attempts = 0;
 	peer->told_off = false;
+	peer->strangers_told = 0;
 	if (link->epoch < welcome->epoch)
 		link->epoch = welcome->epoch;
 	link->stat.epoch = link->epoch;
@@ -163,7 +164,7 @@ static void welcomed(struct ol_peer *peer, uint64_t now_ns)
 
 	memcpy(&welcome, (const uint8_t *)peer->acks->addr + OL_WELCOME_OFF, sizeof(welcome));
 	if (!ol_record_whole(&welcome) || welcome.snapshot >= OL_SNAPSHOTS) {
-		ol_link_fail(peer, OL_E_WIRE, NULL);
+		ol_peer_stranger(peer, OL_E_WIRE, NULL, now_ns);
 		return;
 	}
 	peer->state = OL_PEER_WELCOME;

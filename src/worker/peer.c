@@ -88,6 +88,39 @@ void ol_peer_again(struct ol_peer *peer, uint64_t now_ns)
 	peer->retry_ns = now_ns + jitter(peer, peer->backoff_ns);
 }
 
+/* A bit of a set of strangers: two that share one cost a log line at most */
+static uint64_t stranger_bit(const struct ol_peer *peer, const char *why)
+{
+	uint32_t mix = 2166136261u;
+
+	for (const char *c = peer->addr; *c != '\0'; c++)
+		mix = (mix ^ (uint8_t)*c) * 16777619u;
+	for (const char *c = why; *c != '\0'; c++)
+		mix = (mix ^ (uint8_t)*c) * 16777619u;
+	return UINT64_C(1) << (mix >> 26);
+}
+
+void ol_peer_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns)
+{
+	const struct ol_worker *worker = peer->link->worker;
+	uint64_t bit;
+
+	if (!worker->started || worker->opts.outage == OL_OUTAGE_END) {
+		ol_link_fail(peer, status, why);
+		return;
+	}
+	if (why == NULL)
+		why = ol_strerror(status);
+	bit = stranger_bit(peer, why);
+	if ((peer->strangers_told & bit) == 0)
+		ol_log(OL_LOG_WARN,
+		       "server %s (shard %u): no server of this job answers there: %s; the worker "
+		       "tries again",
+		       peer->addr, peer->link->index, why);
+	peer->strangers_told |= bit;
+	ol_peer_again(peer, now_ns);
+}
+
 static void peer_connect(struct ol_peer *peer, enum ol_wire_connect_kind kind, uint64_t now_ns)
 {
 	struct ol_worker *worker = peer->link->worker;
@@ -165,11 +198,11 @@ static void knock_answered(struct ol_peer *peer, const struct ol_xport_event *ev
 		return;
 	}
 	if (reject.code != OL_REJECT_CHALLENGE) {
-		ol_link_fail(peer, ol_wire_reject_status(reject.code), NULL);
+		ol_peer_stranger(peer, ol_wire_reject_status(reject.code), NULL, now_ns);
 		return;
 	}
 	if (!ol_auth_challenge_holds(worker->job_key, peer->n, &reject)) {
-		ol_link_fail(peer, OL_E_AUTH, NULL);
+		ol_peer_stranger(peer, OL_E_AUTH, NULL, now_ns);
 		return;
 	}
 	memcpy(peer->m, reject.nonce, sizeof(peer->m));
@@ -205,11 +238,11 @@ static void proof_refused(struct ol_peer *peer, const struct ol_xport_event *eve
 			 peer->link->worker->opts.worker);
 	else
 		snprintf(why, sizeof(why), "%s", ol_strerror(status));
-	ol_link_fail(peer, status, why);
+	ol_peer_stranger(peer, status, why, now_ns);
 }
 
 /* What the server says of the job against what this worker was told */
-static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo)
+static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo, uint64_t now_ns)
 {
 	const struct ol_link *link = peer->link;
 	const struct ol_worker *worker = link->worker;
@@ -239,7 +272,7 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo)
 			 "optimizer or consistency differ");
 	else
 		return true;
-	ol_link_fail(peer, OL_E_GEOMETRY, why);
+	ol_peer_stranger(peer, OL_E_GEOMETRY, why, now_ns);
 	return false;
 }
 
@@ -321,7 +354,7 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 	if (rc == 0 && !ol_auth_accept_holds(link->worker->job_key, peer->n, peer->m, &accept))
 		rc = OL_E_AUTH;
 	if (rc != 0) {
-		ol_link_fail(peer, rc, NULL);
+		ol_peer_stranger(peer, rc, NULL, now_ns);
 		return;
 	}
 	if (peer->member != 0 && accept.incarnation != peer->member) {
@@ -329,7 +362,7 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 		ol_peer_again(peer, now_ns);
 		return;
 	}
-	if (!geometry_agrees(peer, &accept.geo))
+	if (!geometry_agrees(peer, &accept.geo, now_ns))
 		return;
 	link->geo = accept.geo;
 	link->lr = accept.lr;
@@ -355,7 +388,7 @@ void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uin
 	if (peer->state == OL_PEER_PROVING)
 		accepted(peer, event, now_ns);
 	else /* nothing that answers a knock with yes is a server of ours */
-		ol_link_fail(peer, OL_E_WIRE, NULL);
+		ol_peer_stranger(peer, OL_E_WIRE, NULL, now_ns);
 }
 
 bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)

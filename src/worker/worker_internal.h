@@ -64,6 +64,7 @@ struct ol_peer {
 	uint64_t member; /* which server process it must be; 0: whichever is there */
 	uint32_t since; /* epoch of the view that gave the server its part */
 	bool told_off; /* its welcome was refused, and that was logged */
+	uint64_t strangers_told; /* who answered in its place and was logged, since it was live */
 	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
 	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
 	uint32_t attempts; /* connections tried since the last that was live */
@@ -316,6 +317,9 @@ void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_drop(struct ol_peer *peer);
 /* ol_peer_again -- drop, and knock again after a while */
 void ol_peer_again(struct ol_peer *peer, uint64_t now_ns);
+/* ol_peer_stranger -- what answers is no server of this job: an error at first open; later the
+ * server may come back to its address, and the worker tries again. why: NULL: status's */
+void ol_peer_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns);
 /* ol_peer_at_once -- no while, unless that is what ended the last one before anything came of it */
 void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns);

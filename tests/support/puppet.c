@@ -12,8 +12,6 @@
 #include "support/check.h"
 #include "wire/auth.h"
 
-static const char key[] = "";
-
 void puppet_open(struct puppet *puppet, uint64_t id)
 {
 	struct ol_xport_opts opts;
@@ -22,6 +20,7 @@ void puppet_open(struct puppet *puppet, uint64_t id)
 
 	memset(puppet, 0, sizeof(*puppet));
 	puppet->id = id;
+	puppet->key = "";
 	puppet->ops = ol_xport_find("shm");
 	ol_xport_opts_init(&opts);
 	check_ok(puppet->ops->open(&opts, &puppet->xport));
@@ -71,21 +70,7 @@ static struct ol_wire_rkey wire_rkey(struct ol_xport_rkey rkey)
 	return (struct ol_wire_rkey){ .addr = rkey.addr, .bytes = rkey.bytes, .rkey = rkey.rkey };
 }
 
-static void knocked(struct puppet *puppet, struct ol_xport_conn *conn,
-		    const struct ol_wire_connect *knock)
-{
-	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
-	uint8_t bytes[OL_WIRE_REJECT_BYTES];
-
-	memcpy(puppet->n, knock->nonce, sizeof(puppet->n));
-	check_ok(ol_auth_random(puppet->m, sizeof(puppet->m)));
-	memcpy(challenge.nonce, puppet->m, sizeof(challenge.nonce));
-	ol_auth_challenge(key, puppet->n, &challenge);
-	ol_wire_reject_encode(&challenge, bytes);
-	puppet->ops->reject(conn, bytes, sizeof(bytes));
-}
-
-/* Not to be let in: another proof, or the last session of this role is not over */
+/* Not to be let in: another protocol or proof, or the last session of this role is not over */
 static void turn_away(struct puppet *puppet, struct ol_xport_conn *conn,
 		      enum ol_wire_reject_code code)
 {
@@ -93,6 +78,25 @@ static void turn_away(struct puppet *puppet, struct ol_xport_conn *conn,
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
 	ol_wire_reject_encode(&no, bytes);
+	puppet->ops->reject(conn, bytes, sizeof(bytes));
+}
+
+static void knocked(struct puppet *puppet, struct ol_xport_conn *conn,
+		    const struct ol_wire_connect *knock)
+{
+	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
+	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+
+	memcpy(puppet->n, knock->nonce, sizeof(puppet->n));
+	puppet->knocks++;
+	if (puppet->foreign) {
+		turn_away(puppet, conn, OL_REJECT_WIRE);
+		return;
+	}
+	check_ok(ol_auth_random(puppet->m, sizeof(puppet->m)));
+	memcpy(challenge.nonce, puppet->m, sizeof(challenge.nonce));
+	ol_auth_challenge(puppet->key, puppet->n, &challenge);
+	ol_wire_reject_encode(&challenge, bytes);
 	puppet->ops->reject(conn, bytes, sizeof(bytes));
 }
 
@@ -109,7 +113,7 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 	uint8_t priv[OL_WIRE_ACCEPT_BYTES];
 
 	if (memcmp(proof->nonce, puppet->n, sizeof(puppet->n)) != 0 ||
-	    !ol_auth_proof_holds(key, puppet->m, proof)) {
+	    !ol_auth_proof_holds(puppet->key, puppet->m, proof)) {
 		turn_away(puppet, conn, OL_REJECT_AUTH);
 		return;
 	}
@@ -124,7 +128,7 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 	conn->user = session;
 	accept.public_key = wire_rkey(puppet->ops->rkey(puppet->region, conn));
 	accept.landing_key = wire_rkey(puppet->ops->rkey(session->region, conn));
-	ol_auth_accept(key, puppet->n, puppet->m, &accept);
+	ol_auth_accept(puppet->key, puppet->n, puppet->m, &accept);
 	ol_wire_accept_encode(&accept, priv);
 	check_ok(puppet->ops->accept(conn, priv, sizeof(priv)));
 }

@@ -46,6 +46,9 @@ struct puppet {
 	struct ol_xport *xport;
 	char addr[OL_XPORT_ADDR_MAX];
 	uint64_t id; /* of the process that it plays */
+	const char *key; /* job key */
+	bool foreign; /* it does not take the worker's protocol for its own */
+	unsigned knocks; /* ever */
 	struct ol_geometry geo;
 	float lr; /* that it says the job has; 0: no plain SGD */
 	uint32_t nonfinite; /* 1: it says that gradients may hold a NaN */

@@ -172,8 +172,10 @@ int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_ha
 		return -EPROTO;
 	if (joins) {
 		/* its tail knows of what it has applied, and sends the rest again */
-		if (chain->applied < content)
+		if (chain->applied < content) {
 			chain->loaded = false;
+			chain->applied = 0; /* of weights that it no longer has */
+		}
 		chain->received = chain->loaded ? chain->applied : content;
 		chain->acked = chain->received;
 	}

@@ -176,7 +176,9 @@ void world_check(struct world *world)
 
 		if (process->alive && place >= 0)
 			at[place] = process;
-		if (process->alive && process->chain.applied > process->chain.received)
+		if (!process->alive)
+			continue;
+		if (process->chain.applied > (process->chain.loaded ? process->chain.received : 0))
 			world_fail(world, "replica %u applied what it has not", i);
 	}
 	for (uint32_t i = 0; i + 1 < view->count; i++) {
@@ -574,8 +576,10 @@ static bool hello_answer(struct process *process, struct link *link, uint64_t ep
 		link_close(process->pred, false);
 		ol_chain_on_predecessor(chain, false);
 	}
-	if (world->broken == WORLD_RELOAD && chain->role == OL_CHAIN_JOINING)
+	if (world->broken == WORLD_RELOAD && chain->role == OL_CHAIN_JOINING) {
 		chain->loaded = false;
+		chain->applied = 0;
+	}
 	rc = ol_chain_on_hello(chain, content, &have);
 	if (rc < 0) {
 		world_fail(world, "replica %u refuses its predecessor", place_of(process));

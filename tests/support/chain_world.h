@@ -40,7 +40,9 @@ enum world_broken {
 	WORLD_NO_FLOOR, /* a new tail serves, and hands off, without what it has received */
 	WORLD_EARLY_WELCOME, /* a new head lets workers in before it has applied all */
 	WORLD_PROPOSE_AHEAD, /* a tail proposes against a view that it has not adopted */
-	WORLD_EPOCH_BACK, /* a worker takes a session of an older epoch than its view's */
+	WORLD_EPOCH_BACK, /* a worker takes a session of an older epoch, or behind what it was told
+			   */
+	WORLD_TAIL_BACK, /* a worker takes a tail behind what it was told */
 	WORLD_HELLO_AHEAD, /* a hello of a newer epoch is answered */
 	WORLD_REJOIN, /* one that was removed joins again with what it has */
 	WORLD_FREE_UNAPPLIED, /* a middle says that slots are free that it has not applied */

@@ -725,6 +725,7 @@ static void test_a_new_link_alone_makes_nobody_load_again(void **unused)
 	DID(&p, "a12 k12");
 	ol_chain_on_predecessor(&p.chain, false);
 	hello(&p, 20, OL_CHAIN_LOAD, 20); /* what is between is not in the ring any more */
+	assert_int_equal(p.chain.applied, 0);
 	assert_false(p.chain.loaded);
 	entry(&p, 21);
 	ol_chain_on_load(&p.chain, 20);

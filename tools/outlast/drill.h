@@ -36,7 +36,8 @@ enum {
 	DRILL_ERR_MAX = 256,
 	DRILL_PATH_MAX = 1024,
 	DRILL_WORDS_MAX = 32,
-	DRILL_TRIALS_MIN = 5 /* fewer decide no claim about what is usual */
+	DRILL_TRIALS_MIN = 5, /* fewer decide no claim about what is usual */
+	DRILL_DUE_MIN = 10 /* gradients due in the outages of a run; fewer make no rate */
 };
 
 enum drill_experiment {
@@ -354,7 +355,11 @@ void drill_claims_judge(const struct drill_plan *plan, const struct drill_set *s
 			struct drill_claim claims[DRILL_CLAIMS]);
 const char *drill_verdict_str(enum drill_verdict verdict);
 
-/* drill_claims_markdown -- claims.md, of what was published as `source`; false: no memory */
+/*
+ * drill_claims_markdown -- claims.md, of what was published as `source`; false: no memory
+ *
+ * The table has the claims that are judged. One line names the others.
+ */
 bool drill_claims_markdown(const struct drill_claim *claims, size_t count, const char *source,
 			   const char *command, struct drill_text *text);
 

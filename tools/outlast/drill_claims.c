@@ -368,7 +368,7 @@ static void judge_utilisation(struct judge *judge, struct drill_claim *claim)
 
 		/* a chain is back before anything that takes a while can be said of its outage */
 		if (run->status != DRILL_DONE || run->of->kills == 0 ||
-		    run->of->strategy->replicas > 0)
+		    run->of->strategy->replicas > 0 || isnan(used))
 			continue;
 		if (run->of->strategy->stateless)
 			trial(&go, used, used >= rate_kept);
@@ -695,22 +695,42 @@ const char *drill_verdict_str(enum drill_verdict verdict)
 	return "cannot be judged here";
 }
 
+/* One line for all that these runs cannot decide; their reasons are in the report as JSON */
+static void unjudged_add(const struct drill_claim *claims, size_t count, struct drill_text *text)
+{
+	size_t named = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (claims[i].verdict == DRILL_CANNOT_JUDGE)
+			drill_add(text, "%s%s",
+				  named++ > 0 ? "; " : "\nNot judged from these runs: ",
+				  claims[i].id);
+	}
+	if (named > 0)
+		drill_add(text, ". `--json` has the reason of each.\n");
+}
+
 bool drill_claims_markdown(const struct drill_claim *claims, size_t count, const char *source,
 			   const char *command, struct drill_text *text)
 {
+	size_t judged = 0;
+
 	drill_add(text,
 		  "# Published claims\n\nOf %s. "
 		  "The criteria are part of the program and were fixed beforehand.\n\n"
-		  "Made by `%s`.\n\n"
-		  "| | claim | criterion | numbers | verdict |\n"
-		  "| --- | --- | --- | --- | --- |\n",
+		  "Made by `%s`.\n",
 		  source, command);
 	for (size_t i = 0; i < count; i++) {
 		const struct drill_claim *c = &claims[i];
 
-		drill_add(text, "| %s | %s | %s | %s | %s%s%s |\n", c->id, c->claim, c->criterion,
-			  c->numbers[0] != '\0' ? c->numbers : "-", drill_verdict_str(c->verdict),
-			  c->because[0] != '\0' ? ", because: " : "", c->because);
+		if (c->verdict == DRILL_CANNOT_JUDGE)
+			continue;
+		if (judged++ == 0)
+			drill_add(text, "\n| | claim | criterion | numbers | verdict |\n"
+					"| --- | --- | --- | --- | --- |\n");
+		drill_add(text, "| %s | %s | %s | %s | %s |\n", c->id, c->claim, c->criterion,
+			  c->numbers[0] != '\0' ? c->numbers : "-", drill_verdict_str(c->verdict));
 	}
+	unjudged_add(claims, count, text);
 	return !text->failed;
 }

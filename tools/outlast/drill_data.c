@@ -81,7 +81,9 @@ const struct drill_figure_info drill_figures[DRILL_FIGURES] = {
 	[DRILL_F_RATE_BEFORE] = { "workers_rate_before", "rate before",
 				  "gradients a second of all workers before the kill", 1, 2 },
 	[DRILL_F_RATE_OUTAGE] = { "workers_rate_outage", "in outage",
-				  "gradients a second of all workers during the outage", 1, 2 },
+				  "gradients a second of all workers during the outage; not known where "
+				  "fewer than 10 were due",
+				  1, 2 },
 	[DRILL_F_UTILISATION] = { "utilisation", "utilisation", "rate in the outage / rate before",
 				  3, 2 },
 	[DRILL_F_SERVER_CPU] = { "server_cores", "server cores",
@@ -358,6 +360,21 @@ static void outage_figures(struct drill_run *run)
 	run->figure[DRILL_F_DOWNTIME] = drill_moments(down, count).mean;
 }
 
+/* Outages that are over before DRILL_DUE_MIN gradients were due say nothing of a rate in them. */
+static void utilisation_figures(struct drill_run *run)
+{
+	double before = run->figure[DRILL_F_RATE_BEFORE], down_s = 0.0;
+
+	for (size_t i = 0; i < run->outage_count; i++) {
+		double one_s = run->outages[i].first_applied_s - run->outages[i].killed_s;
+
+		down_s += isnan(one_s) ? 0.0 : one_s;
+	}
+	if (!(down_s * before >= DRILL_DUE_MIN))
+		run->figure[DRILL_F_RATE_OUTAGE] = NAN;
+	run->figure[DRILL_F_UTILISATION] = run->figure[DRILL_F_RATE_OUTAGE] / before;
+}
+
 static void line_figures(struct drill_run *run)
 {
 	const struct drill_line *line = &run->line;
@@ -382,8 +399,6 @@ static void report_figures(struct drill_run *run, const json_t *json)
 
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		run->figure[same[i]] = number(json, drill_figures[same[i]].key);
-	run->figure[DRILL_F_UTILISATION] =
-		run->figure[DRILL_F_RATE_OUTAGE] / run->figure[DRILL_F_RATE_BEFORE];
 	run->figure[DRILL_F_DETECT] = list_mean(json_object_get(json, "detect_ms"));
 	run->figure[DRILL_F_RECOVER] = list_mean(json_object_get(json, "recover_ms"));
 	run->figure[DRILL_F_QUEUE_MB] = number(json, "queue_bytes_max") / bytes_a_mb;
@@ -448,6 +463,7 @@ int drill_run_read(struct drill_run *run, const struct drill_set *set, const cha
 	if (rc != 0)
 		return rc;
 	outage_figures(run);
+	utilisation_figures(run);
 	line_figures(run);
 	cost_figures(run, set);
 	return 0;

@@ -316,11 +316,16 @@ static bool readme_markdown(const struct drill *drill, struct drill_text *text)
 		"| `runs/NAME.json` | the report of a run, as `outlast train --json` writes it |\n"
 		"| `runs/NAME.csv` | its time line |\n"
 		"| `runs/NAME.log` | what it said, its summary last |\n"
+		"| `plots/outage-kKILLS-wWORKERS.svg`, `.png` | what an outage costs each "
+		"asynchronous strategy, in one picture |\n"
 		"| `plots/KIND-kKILLS-wWORKERS.svg`, `.png` | accuracy, loss, gradients, utilisation "
-		"against time; means over the seeds, outages shaded |\n"
+		"against time |\n"
 		"| `plots/*.gp`, `*.dat` | the script and the data of each plot |\n\n"
 		"NAME is strategy, consistency, kills, workers, seed. Every figure is computed from "
-		"a run's `.json` and `.csv`.\n",
+		"a run's `.json` and `.csv`.\n\n"
+		"Lines in plots are means over the seeds, dashed where training is synchronous. A "
+		"dotted vertical line is a kill; a vertical line in the colour of a strategy is its "
+		"first gradient applied after the kill.\n",
 		drill->command);
 	return !text->failed;
 }

@@ -371,6 +371,53 @@ static void accuracy_is_compared_at_equal_gradients(void **state)
 	judged(world, "R10", DRILL_CONFIRMED);
 }
 
+static size_t count_of(const char *text, const char *word)
+{
+	size_t count = 0;
+
+	for (; (text = strstr(text, word)) != NULL; text++)
+		count++;
+	return count;
+}
+
+static void what_cannot_be_judged_is_one_line(void **state)
+{
+	struct world *world = *state;
+	struct drill_text text = { 0 };
+
+	for (size_t i = 0; i < world->plan.run_count; i++) {
+		if (world->plan.runs[i].of->strategy->fault)
+			world->plan.runs[i].status = DRILL_WAITING;
+	}
+	judged(world, "R9", DRILL_CANNOT_JUDGE);
+	judged(world, "R8", DRILL_CONFIRMED);
+	assert_true(
+		drill_claims_markdown(world->claims, DRILL_CLAIMS, "a paper", "a drill", &text));
+	assert_int_equal(count_of(text.bytes, "\n| R"), DRILL_CLAIMS - 1);
+	assert_null(strstr(text.bytes, "| R9 |"));
+	assert_non_null(strstr(text.bytes, "Not judged from these runs: R9. "));
+	drill_text_fini(&text);
+
+	/* and no table where none is left */
+	for (size_t i = 0; i < world->plan.run_count; i++)
+		world->plan.runs[i].status = DRILL_WAITING;
+	judged(world, "R8", DRILL_CANNOT_JUDGE);
+	assert_true(
+		drill_claims_markdown(world->claims, DRILL_CLAIMS, "a paper", "a drill", &text));
+	assert_null(strchr(text.bytes, '|'));
+	assert_int_equal(count_of(text.bytes, "Not judged"), 1);
+	drill_text_fini(&text);
+}
+
+static void an_outage_too_short_for_a_rate_is_no_trial(void **state)
+{
+	struct world *world = *state;
+
+	for (size_t s = 0; s < SEEDS; s++)
+		runs_of(world, "stateless", s)->figure[DRILL_F_UTILISATION] = NAN;
+	judged(world, "R6", DRILL_CONFIRMED); /* by stateless-published alone */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +454,10 @@ int main(void)
 						world_make, world_free),
 		cmocka_unit_test_setup_teardown(accuracy_is_compared_at_equal_gradients, world_make,
 						world_free),
+		cmocka_unit_test_setup_teardown(what_cannot_be_judged_is_one_line, world_make,
+						world_free),
+		cmocka_unit_test_setup_teardown(an_outage_too_short_for_a_rate_is_no_trial,
+						world_make, world_free),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,32 @@ static void peaks_and_means_are_those_of_the_time_line(void **state)
 	drill_run_fini(&run);
 }
 
+/* 2 s at 4 a second are 8 gradients, at 5 a second the 10 that it takes */
+static void a_rate_needs_ten_gradients_that_were_due(void **state)
+{
+	static const char given[] = "\"workers_rate_before\": 100.0";
+	const struct files *files = *state;
+	char text[sizeof(report)];
+
+	for (unsigned rate = 4; rate <= 5; rate++) {
+		struct drill_run run = fresh();
+
+		memcpy(text, report, sizeof(report));
+		memcpy(strstr(text, given) + sizeof(given) - sizeof("100.0"),
+		       rate == 4 ? "4.000" : "5.000", 5);
+		put(files->json, text, strlen(text));
+		assert_int_equal(drill_run_read(&run, &set, files->json, files->csv), 0);
+		if (rate == 5) {
+			is(&run, DRILL_F_UTILISATION, 19.0);
+			is(&run, DRILL_F_RATE_OUTAGE, 95.0);
+		} else {
+			assert_true(isnan(run.figure[DRILL_F_UTILISATION]));
+			assert_true(isnan(run.figure[DRILL_F_RATE_OUTAGE]));
+		}
+		drill_run_fini(&run);
+	}
+}
+
 static void a_time_line_is_known_from_its_first_value_on(void **state)
 {
 	const struct files *files = *state;
@@ -246,6 +272,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_figures_are_those_of_the_report, files_make,
 						files_remove),
 		cmocka_unit_test_setup_teardown(peaks_and_means_are_those_of_the_time_line,
+						files_make, files_remove),
+		cmocka_unit_test_setup_teardown(a_rate_needs_ten_gradients_that_were_due,
 						files_make, files_remove),
 		cmocka_unit_test_setup_teardown(a_time_line_is_known_from_its_first_value_on,
 						files_make, files_remove),

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # chain_usage.sh -- settings of chains that cannot be, and coordinators that are not there, get one line that says so
+#
+# not under tsan: a command line is refused before there is a second thread
 . "$(dirname "$0")/chain_lib.bash"
 
 bad() { # WHAT STATUS PATTERN WORD...

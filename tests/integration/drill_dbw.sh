@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # drill_dbw.sh -- how many gradients a step should wait for: the same seed gives the same report, another one another,
 # means of times are what is known of them, and few seeds decide nothing
+#
+# not under asan, tsan: one thread computes under a virtual clock; the unit tests of the same code are run there
 . "$(dirname "$0")/train_lib.bash"
 
-for name in one two; do
-	outlast drill --experiment dbw --trials 1 --out "$tmp/$name" --json "$tmp/$name.json"
-	expect "the experiment" 0
-done
+outlast drill --experiment dbw --trials 1 --out "$tmp/one" --json "$tmp/one.json"
+expect "the experiment" 0
+outlast drill --config "$tmp/one/settings" --out "$tmp/two"
+expect "settings of a report" 0
 outlast drill --experiment dbw --trials 1 --seed 2 --out "$tmp/three"
 expect "another seed" 0
 for file in summary.md summary.csv claims.md plots/grid.dat plots/course.dat; do
@@ -49,9 +51,6 @@ deviations = [float(w) for w in claims["D1"]["numbers"].split() if w.replace("."
 assert len(deviations) == 2 and all(d < 3 for d in deviations), claims["D1"]
 PYTHON
 
-outlast drill --config "$tmp/one/settings" --out "$tmp/again"
-expect "settings of a report" 0
-cmp -s "$tmp/one/summary.csv" "$tmp/again/summary.csv" || fail "its settings give another report"
 outlast drill --experiment dbw --kills 2 --out "$tmp/none"
 expect "kills" 2
 [[ $err == *kills*"is of --experiment kills only"* ]] || fail "kills: $err"

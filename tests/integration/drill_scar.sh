@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # drill_scar.sh -- what a lost part costs: the same seed gives the same report, another one another, every file that
 # is named is there, and settings of other experiments are refused
+#
+# not under asan, tsan: one thread computes statistics; the unit tests of the same code are run there
 . "$(dirname "$0")/train_lib.bash"
 
 for name in one two; do

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kill_usage.sh -- kill schedules and settings of failure that cannot be get one line that says so, before anything
 # is started
+#
+# not under tsan: a command line is refused before there is a second thread
 . "$(dirname "$0")/kill_lib.bash"
 
 bad() { # WHAT PATTERN WORD...

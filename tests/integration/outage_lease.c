@@ -3,6 +3,8 @@
 /*
  * outage_lease.c -- a worker that does not poll for longer than the lease takes no server for dead,
  * and one that polls takes a server for dead that stands still: OL_TRANSPORT shm or verbs
+ *
+ * alone: leases are counted by the clock
  */
 
 #include <sched.h>

@@ -683,7 +683,12 @@ static void run(struct sim *sim, uint64_t seed, enum world_broken broken, bool t
 static const uint64_t kept[] = { 319398, 1069458, 1066194, 1126512 };
 
 /* Where the search begins for what one seed in many finds */
-static const uint64_t first_seeds[WORLD_RULES] = { [WORLD_TAIL_BACK] = 1066194 };
+static const uint64_t first_seeds[WORLD_RULES] = {
+	[WORLD_RELOAD] = 2555,
+	[WORLD_NO_FLOOR] = 9515,
+	[WORLD_TAIL_BACK] = 1066194,
+	[WORLD_HAVE_IS_ACK] = 3723,
+};
 
 static void kept_check(struct sim *sim)
 {

@@ -5,9 +5,13 @@
  */
 #include "base/status.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "outlast.h"
 
@@ -42,4 +46,33 @@ const char *ol_status_str(int code)
 	if (text == NULL)
 		text = strerrordesc_np(-code);
 	return text != NULL ? text : "unknown status code";
+}
+
+static bool limited(int resource, double *ret_limit)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return false;
+	*ret_limit = (double)limit.rlim_cur;
+	return true;
+}
+
+const char *ol_status_text(int code, char text[OL_STATUS_TEXT_MAX])
+{
+	int len = snprintf(text, OL_STATUS_TEXT_MAX, "%s", ol_status_str(code));
+	size_t left = OL_STATUS_TEXT_MAX - (size_t)len;
+	double limit;
+
+	if (code == -EMFILE && limited(RLIMIT_NOFILE, &limit))
+		snprintf(text + len, left, " (this process may open %.0f: ulimit -n)", limit);
+	if (code == -EFBIG && limited(RLIMIT_FSIZE, &limit))
+		snprintf(text + len, left,
+			 " (this process may make files of %.3f MB, and shared memory counts as "
+			 "one: ulimit -f)",
+			 limit / 1e6);
+	if (code == -ENOMEM && limited(RLIMIT_AS, &limit))
+		snprintf(text + len, left,
+			 " (this process may have %.1f MB of addresses: ulimit -v)", limit / 1e6);
+	return text;
 }

@@ -14,4 +14,15 @@
  */
 const char *ol_status_str(int code);
 
+enum {
+	OL_STATUS_TEXT_MAX = 192
+};
+
+/*
+ * ol_status_text -- ol_status_str(), and the limit of this process that may be behind the code
+ *
+ * "Too many open files (this process may open 64: ulimit -n)". Returns text.
+ */
+const char *ol_status_text(int code, char text[OL_STATUS_TEXT_MAX]);
+
 #endif /* OL_BASE_STATUS_H */

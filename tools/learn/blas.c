@@ -5,10 +5,16 @@
 #include "learn/blas.h"
 
 #include <cblas.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+enum {
+	FIRST_DIM = 128 /* smaller products may do without OpenBLAS's memory */
+};
 
 /* The processors that OpenBLAS has kernels for; whatever is not listed has neither. */
 static const struct {
@@ -72,6 +78,25 @@ void learn_blas_start(char **argv)
 	    (coretype != NULL && setenv("OPENBLAS_CORETYPE", coretype, 0) != 0))
 		return;
 	(void)execv(path, argv);
+}
+
+int learn_blas_reserve(void)
+{
+	const size_t cells = (size_t)FIRST_DIM * FIRST_DIM;
+	void *probe = mmap(NULL, LEARN_BLAS_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	float *abc;
+
+	if (probe == MAP_FAILED)
+		return -ENOMEM;
+	(void)munmap(probe, LEARN_BLAS_BYTES);
+	abc = calloc(3 * cells, sizeof(*abc));
+	if (abc == NULL)
+		return -ENOMEM;
+	learn_blas_product(LEARN_TURNED_NONE, FIRST_DIM, FIRST_DIM, FIRST_DIM, abc, abc + cells, 0,
+			   abc + 2 * cells);
+	free(abc);
+	return 0;
 }
 
 void learn_blas_product(unsigned turned, size_t m, size_t n, size_t k, const float *a,

@@ -32,6 +32,20 @@ void learn_blas_start(char **argv);
  */
 const char *learn_blas_coretype(const char *core, bool avx2, bool avx512);
 
+enum {
+	/* Of addresses, that OpenBLAS takes at the first product: at most so much */
+	LEARN_BLAS_BYTES = (128 << 20) + (64 << 10)
+};
+
+/*
+ * learn_blas_reserve -- make the first product of this thread, if there is memory for it; or
+ * -ENOMEM
+ *
+ * OpenBLAS asks for its memory again and again, without end, where the system has none to give. So
+ * the same amount is asked for first. OpenBLAS keeps what it got, and later products need no more.
+ */
+int learn_blas_reserve(void);
+
 /* Which factors of a product lie in memory the other way round, row for column. */
 enum learn_turned {
 	LEARN_TURNED_NONE = 0,
@@ -44,7 +58,7 @@ enum learn_turned {
  *
  * Row-major without gaps, aligned as float, each dimension from 1 to INT_MAX. keep 0: what c holds
  * is not looked at. Same bits in, same bits out, whatever the alignment, for one kind of kernels.
- * The first product of a thread takes some of OpenBLAS's own memory.
+ * Call learn_blas_reserve() once before.
  */
 void learn_blas_product(unsigned turned, size_t m, size_t n, size_t k, const float *a,
 			const float *b, float keep, float *c);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
+#include "learn/blas.h"
 #include "learn/cnn.h"
 #include "learn/source.h"
 #include "learn/stack.h"
@@ -199,6 +201,7 @@ int learn_classifier_create(const char *name, const struct learn_shape *shape,
 			    const struct learn_model_opts *opts, struct learn_model **ret_model,
 			    char *err, size_t err_len)
 {
+	char text[OL_STATUS_TEXT_MAX];
 	struct classifier *self;
 	struct plan plan;
 	float dropout;
@@ -230,6 +233,13 @@ int learn_classifier_create(const char *name, const struct learn_shape *shape,
 	if (rc != 0) {
 		(void)learn_err(err, err_len, rc, "model \"%s\": no memory for batches of %u", name,
 				opts->batch_max);
+		goto err_self;
+	}
+	rc = opts->weights_only ? 0 : learn_blas_reserve();
+	if (rc != 0) {
+		(void)learn_err(err, err_len, rc,
+				"model \"%s\": no memory for matrix products, which take %d MB: %s",
+				name, LEARN_BLAS_BYTES / 1000000, ol_status_text(rc, text));
 		goto err_self;
 	}
 	*ret_model = &self->base;

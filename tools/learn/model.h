@@ -82,6 +82,7 @@ struct learn_model_opts {
 	unsigned batch_max; /* largest batch of learn_model_grad(); default 32 */
 	float dropout; /* rate after hidden ReLUs, 0 to 0.9, in steps of 1/256; below 0 (default):
 			  the model's own */
+	bool weights_only; /* no gradient and no evaluation: no memory for products is taken */
 	bool final_relu; /* a ReLU after the last layer too, as in the paper's code; default false
 			  */
 };

@@ -43,6 +43,7 @@ static int model_open(struct ol_job *job, const struct ol_job_opts *opts, int *r
 	learn_model_opts_init(&mopts);
 	if (opts->batch > 0)
 		mopts.batch_max = opts->batch;
+	mopts.weights_only = opts->weights_only;
 	mopts.final_relu = opts->final_relu;
 	rc = learn_model_create(opts->model, &job->shape, &mopts, &job->model, err, err_bytes);
 	if (rc != 0) {

@@ -22,6 +22,7 @@ struct ol_job_opts {
 	bool final_relu;
 	unsigned batch; /* samples a gradient; 0: no gradients will be computed */
 	uint64_t seed;
+	bool weights_only; /* no gradients, no evaluation */
 	/* If features is not 0, the data set is not read: only geometry and first weights. */
 	struct learn_shape shape;
 };

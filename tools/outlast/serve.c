@@ -194,6 +194,7 @@ static int first_weights(struct serve *serve, float **ret_weights)
 		.dataset = set->model.dataset,
 		.final_relu = set->model.final_relu,
 		.seed = set->model.seed,
+		.weights_only = true,
 	};
 	struct ol_job *job;
 	char err[512] = "";

@@ -11,11 +11,28 @@
 
 #include <cblas.h>
 #include <dirent.h>
+#include <errno.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "unit/learn/learn_util.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
 enum {
+	DIM = 96,
+	CPU_S = 10, /* seconds */
+	SPARE_BYTES = 4 << 20, /* for whatever else takes some */
 	GUARD = 16, /* floats after each output that must stay as they are */
 	SAID_LEN = 200
 };
@@ -198,6 +215,68 @@ static void products_take_any_shape(void **state)
 	}
 }
 
+/* Bytes of addresses that this process has */
+static size_t addresses(void)
+{
+	unsigned long pages = 0;
+	FILE *in = fopen("/proc/self/statm", "re");
+
+	if (in == NULL || fscanf(in, "%lu", &pages) != 1)
+		_exit(1);
+	(void)fclose(in);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* So many more from now on */
+static void addresses_limit(size_t more)
+{
+	struct rlimit limit = { .rlim_cur = addresses() + more, .rlim_max = RLIM_INFINITY };
+
+	if (setrlimit(RLIMIT_AS, &limit) != 0)
+		_exit(1);
+}
+
+/*
+ * In a process that has made no product: half of what OpenBLAS takes is refused, all of it is
+ * enough, and what comes later needs no more. Where that does not hold OpenBLAS never returns.
+ */
+static int reserve_probe(void)
+{
+	const struct rlimit cpu = { .rlim_cur = CPU_S, .rlim_max = CPU_S };
+	float a[DIM * DIM] = { 0 }, c[DIM * DIM];
+
+	if (setrlimit(RLIMIT_CPU, &cpu) != 0)
+		return 1;
+	openblas_set_num_threads(1);
+	addresses_limit(LEARN_BLAS_BYTES / 2);
+	if (learn_blas_reserve() != -ENOMEM)
+		return 2;
+	addresses_limit(LEARN_BLAS_BYTES + SPARE_BYTES);
+	if (learn_blas_reserve() != 0)
+		return 3;
+	addresses_limit(SPARE_BYTES);
+	learn_blas_product(LEARN_TURNED_NONE, DIM, DIM, DIM, a, a, 0, c);
+	return 0;
+}
+
+static void without_memory_for_products_there_is_a_code_and_no_endless_loop(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (SANITIZED) /* its memory is not the program's */
+		skip();
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)execl("/proc/self/exe", "blas_test", "reserve", (char *)NULL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,9 +285,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_the_user_has_set_stays),
 		cmocka_unit_test(older_cores_are_replaced_and_no_others),
 		cmocka_unit_test(products_take_any_shape),
+		cmocka_unit_test(without_memory_for_products_there_is_a_code_and_no_endless_loop),
 	};
 
 	if (argc == 3 && strcmp(argv[1], "probe") == 0)
 		return probe(argv);
+	if (argc == 2 && strcmp(argv[1], "reserve") == 0)
+		return reserve_probe();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

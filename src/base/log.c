@@ -6,6 +6,8 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +68,30 @@ void ol_log_sink_set(ol_log_sink_fn sink, void *arg)
 	log_sink_arg = arg;
 }
 
+/*
+ * A reader that is gone, or a file at its size limit, ends a process that writes to it by a signal
+ * to the writing thread. The thread holds it back and takes it: the line is lost, and nothing else.
+ */
+static void write_unsignalled(const char *out, size_t len)
+{
+	const struct timespec now = { 0 };
+	sigset_t raised, before, pending;
+
+	sigemptyset(&raised);
+	sigaddset(&raised, SIGPIPE);
+	sigaddset(&raised, SIGXFSZ);
+	sigpending(&pending); /* those are the caller's */
+	pthread_sigmask(SIG_BLOCK, &raised, &before);
+	if (write(STDERR_FILENO, out, len) < 0) {
+		if (sigismember(&pending, SIGPIPE) == 1)
+			sigdelset(&raised, SIGPIPE);
+		if (sigismember(&pending, SIGXFSZ) == 1)
+			sigdelset(&raised, SIGXFSZ);
+		(void)sigtimedwait(&raised, NULL, &now);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 /* One write() a line, so that lines of several processes do not mix. */
 static void sink_stderr(void *arg, enum ol_log_level level, const char *file, int line,
 			const char *text)
@@ -74,7 +100,6 @@ static void sink_stderr(void *arg, enum ol_log_level level, const char *file, in
 	struct timespec now;
 	struct tm local;
 	int len;
-	ssize_t put;
 
 	(void)arg;
 	(void)file;
@@ -88,8 +113,7 @@ static void sink_stderr(void *arg, enum ol_log_level level, const char *file, in
 		return;
 	if ((size_t)len >= sizeof(out))
 		len = (int)sizeof(out) - 1;
-	put = write(STDERR_FILENO, out, (size_t)len);
-	(void)put; /* there is nobody left to tell */
+	write_unsignalled(out, (size_t)len);
 }
 
 void ol_log_write(enum ol_log_level level, const char *file, int line, const char *format, ...)

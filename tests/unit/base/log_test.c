@@ -6,12 +6,17 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -135,6 +140,70 @@ static void the_default_sink_writes_one_line_with_time_and_level_to_stderr(void 
 	close(ends[1]);
 }
 
+static void a_reader_that_is_gone_costs_the_line_and_nothing_else(void **state)
+{
+	int ends[2], saved = dup(STDERR_FILENO);
+	sigset_t pending, before, after;
+
+	(void)state;
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	ol_log_sink_set(NULL, NULL);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	ol_log(OL_LOG_WARN, "nobody reads this"); /* SIGPIPE would end the process */
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(sigpending(&pending), 0);
+	assert_int_equal(sigismember(&pending, SIGPIPE), 0);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+	assert_int_equal(sigismember(&after, SIGPIPE), sigismember(&before, SIGPIPE));
+	close(saved);
+	close(ends[1]);
+}
+
+static void a_log_file_at_its_size_limit_costs_the_line_and_nothing_else(void **state)
+{
+	int fd = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);
+	struct rlimit before, limit;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	ol_log_sink_set(NULL, NULL);
+	assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	ol_log(OL_LOG_WARN, "there is no room for this"); /* SIGXFSZ would end the process */
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_END), 0);
+	close(saved);
+	close(fd);
+}
+
+static void a_signal_that_the_caller_holds_back_stays_the_callers(void **state)
+{
+	const struct timespec now = { 0 };
+	int ends[2], saved = dup(STDERR_FILENO);
+	sigset_t set, before;
+
+	(void)state;
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, &before), 0);
+	assert_int_equal(pthread_kill(pthread_self(), SIGPIPE), 0);
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	ol_log_sink_set(NULL, NULL);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	ol_log(OL_LOG_WARN, "nobody reads this");
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(sigtimedwait(&set, NULL, &now), SIGPIPE);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+	close(saved);
+	close(ends[1]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -146,6 +215,9 @@ int main(void)
 		TEST(a_long_line_is_cut),
 		TEST(levels_read_as_they_are_written),
 		TEST(the_default_sink_writes_one_line_with_time_and_level_to_stderr),
+		TEST(a_reader_that_is_gone_costs_the_line_and_nothing_else),
+		TEST(a_log_file_at_its_size_limit_costs_the_line_and_nothing_else),
+		TEST(a_signal_that_the_caller_holds_back_stays_the_callers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -27,6 +28,16 @@ enum {
 	NODE_WORD_BITS = 8 * sizeof(unsigned long),
 	NODE_WORDS = 1024 / NODE_WORD_BITS, /* the kernel's largest MAX_NUMNODES */
 };
+
+int ol_memfd_grow(int fd, size_t bytes)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	    bytes > limit.rlim_cur)
+		return -EFBIG;
+	return ftruncate(fd, (off_t)bytes) == 0 ? 0 : -errno;
+}
 
 /* page_bytes -- the page size behind fd: the huge page for hugetlb, the base page otherwise */
 static int page_bytes(int fd, bool huge, size_t *ret_bytes)
@@ -101,8 +112,10 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge)
 		goto err_fd;
 	slab->bytes = (bytes + page - 1) & ~(page - 1);
 	slab->pages = huge ? OL_SLAB_PAGES_HUGE : OL_SLAB_PAGES_SMALL;
-	if (ftruncate(slab->fd, (off_t)slab->bytes) != 0 ||
-	    fcntl(slab->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+	rc = ol_memfd_grow(slab->fd, slab->bytes);
+	if (rc != 0)
+		goto err_fd;
+	if (fcntl(slab->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
 		rc = -errno;
 		goto err_fd;
 	}

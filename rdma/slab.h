@@ -40,12 +40,21 @@ struct ol_slab {
  * pages (with transparent huge pages asked for), and says in `pages` what it got.
  *
  * Blocks:    for as long as clearing the memory takes
- * Errors:    -ENOMEM, -EINVAL (bytes 0), another negative errno of memfd_create() or mmap()
+ * Errors:    -ENOMEM, -EINVAL (bytes 0), -EFBIG (ol_memfd_grow()), another negative errno of
+ *            memfd_create() or mmap()
  */
 int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
 
 /* ol_slab_destroy -- unmap and close; NULL is allowed. Regions on it must be gone (dereg first). */
 void ol_slab_destroy(struct ol_slab *slab);
+
+/*
+ * ol_memfd_grow -- give the empty memfd `fd` its size
+ *
+ * A memfd is a file to the kernel. To grow a file beyond RLIMIT_FSIZE raises SIGXFSZ, which ends
+ * the process; so the limit is looked at first, and is -EFBIG here. Else 0, or a negative errno.
+ */
+int ol_memfd_grow(int fd, size_t bytes);
 
 /* ol_slab_pages_str -- "4 KiB pages", "transparent huge pages", "2 MiB pages": for people */
 const char *ol_slab_pages_str(const struct ol_slab *slab);

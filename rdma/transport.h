@@ -123,7 +123,8 @@ struct ol_xport_event {
 	 * 0 or a negative code. DONE: -ECONNABORTED flushed, -EACCES the peer refused the access,
 	 * -ETIMEDOUT the peer is silent, -EIO other. CONN_DOWN: 0 the peer disconnected or died
 	 * and its kernel said so, -ECONNREFUSED nobody listens or rejected (priv_len > 0: with a
-	 * reason), -EHOSTUNREACH, -ETIMEDOUT, -EACCES this side or the peer broke a rule, -EIO.
+	 * reason), -EHOSTUNREACH, -ETIMEDOUT, -EACCES this side or the peer broke a rule, -EMFILE
+	 * this process has no descriptor left, -EIO.
 	 */
 	int status;
 	uint32_t imm;

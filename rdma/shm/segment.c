@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "rdma/shm/shm.h"
+#include "rdma/slab.h"
 
 /* What rx looks at while there is no ring: one word that never changes. */
 static _Atomic uint64_t quiet_word;
@@ -70,7 +71,10 @@ int ol_shm_segment_create(struct ol_shm_conn *conn, uint32_t own_capacity, uint3
 	fd = memfd_create("outlast-doorbells", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)bytes) != 0 || fallocate(fd, 0, 0, (off_t)bytes) != 0 ||
+	rc = ol_memfd_grow(fd, bytes);
+	if (rc != 0)
+		goto err_fd;
+	if (fallocate(fd, 0, 0, (off_t)bytes) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
 		rc = -errno;
 		goto err_fd;

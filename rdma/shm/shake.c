@@ -330,6 +330,25 @@ static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
 		close(fds[1]);
 }
 
+/* drop -- what was received cannot be used */
+static void drop(struct ol_shm_conn *conn, int rc)
+{
+	const char *why = strerror(-rc);
+	int status = -EIO;
+
+	if (rc == -EPROTO) {
+		why = "what it said is not our protocol";
+		status = -EACCES;
+	}
+	if (rc == -EMFILE) {
+		why = "no file descriptor left for what it sent (raise the limit: ulimit -n)";
+		status = -EMFILE;
+	}
+	ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name, why);
+	conn->priv_len = 0;
+	ol_shm_conn_down(conn, status);
+}
+
 void ol_shm_conn_read(struct ol_shm_conn *conn)
 {
 	struct ol_shm_msg msg;
@@ -353,10 +372,7 @@ void ol_shm_conn_read(struct ol_shm_conn *conn)
 		}
 		if (rc == 0)
 			continue;
-		ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name,
-			   rc == -EPROTO ? "what it said is not our protocol" : strerror(-rc));
-		conn->priv_len = 0;
-		ol_shm_conn_down(conn, rc == -EPROTO ? -EACCES : -EIO);
+		drop(conn, rc);
 		return;
 	}
 }

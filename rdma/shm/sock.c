@@ -198,6 +198,7 @@ int ol_shm_recv(int sock, struct ol_shm_msg *ret_msg, int ret_fds[OL_SHM_MSG_FDS
 	int fds[OL_SHM_MSG_FDS_MAX];
 	unsigned fd_count;
 	ssize_t got;
+	int rc = 0;
 
 	/* A peer that closed with words of ours unread gives one ECONNRESET, then its own words. */
 	do {
@@ -208,12 +209,16 @@ int ol_shm_recv(int sock, struct ol_shm_msg *ret_msg, int ret_fds[OL_SHM_MSG_FDS
 	fd_count = fds_take(&hdr, fds);
 	if (got == 0 && fd_count == 0)
 		return -ECONNRESET;
-	if ((hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-	    !msg_sound(&msg, (size_t)got, fd_count)) {
-		while (fd_count > 0)
-			close(fds[--fd_count]);
-		return -EPROTO;
-	}
+	/* cut short of what there is room for: this process may not open what was sent */
+	if ((hdr.msg_flags & MSG_CTRUNC) != 0 && fd_count < OL_SHM_MSG_FDS_MAX)
+		rc = -EMFILE;
+	else if ((hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+		 !msg_sound(&msg, (size_t)got, fd_count))
+		rc = -EPROTO;
+	while (rc != 0 && fd_count > 0)
+		close(fds[--fd_count]);
+	if (rc != 0)
+		return rc;
 	*ret_msg = msg;
 	memcpy(ret_fds, fds, fd_count * sizeof(int));
 	return 0;

@@ -45,7 +45,9 @@ extern "C" {
 	X(LOST, -1011, "gradient is lost: its server came back with older weights") \
 	X(FENCED, -1012, \
 	  "server stood still for longer than its lease; others may have taken over") \
-	X(NO_CHECKPOINT, -1013, "no whole checkpoint of this shard is there")
+	X(NO_CHECKPOINT, -1013, "no whole checkpoint of this shard is there") \
+	X(RESOURCES, -1014, \
+	  "server lacks memory or descriptors for a connection; its log says which")
 
 enum ol_status {
 #define X(name, value, text) OL_E_##name = (value),
@@ -130,7 +132,8 @@ OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);
  *            there yet is tried again until then
  * Threading: the handle belongs to the calling thread. Fork before, never after.
  * Errors:    OL_E_NO_SERVER, OL_E_AUTH, OL_E_WORKER_ID, OL_E_GEOMETRY, OL_E_FULL, OL_E_WIRE,
- *            -ENODEV (no such transport or device here), -ENOMEM, -EINVAL (an option)
+ *            OL_E_RESOURCES, -ENODEV (no such transport or device here), -EINVAL (an option), and
+ *            what this process lacks: -ENOMEM, -EMFILE, -EFBIG (RLIMIT_FSIZE: shared memory counts)
  */
 OL_API int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_worker,
 			  char *err, size_t err_bytes);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/status.h"
 #include "rdma/order.h"
 #include "server/server_internal.h"
 #include "wire/auth.h"
@@ -50,8 +51,10 @@ void ol_server_opts_init(struct ol_server_opts *opts)
 
 static int fail(char *err, size_t err_bytes, int rc, const char *what, const char *object)
 {
+	char text[OL_STATUS_TEXT_MAX];
+
 	if (err != NULL && err_bytes > 0)
-		snprintf(err, err_bytes, "%s %s: %s", what, object, ol_strerror(rc));
+		snprintf(err, err_bytes, "%s %s: %s", what, object, ol_status_text(rc, text));
 	return rc;
 }
 
@@ -180,16 +183,18 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			const float *weights, char *err, size_t err_bytes)
 {
 	uint64_t bytes = ol_layout_public_bytes(geo);
+	char what[80];
 	int rc;
 
+	snprintf(what, sizeof(what), "the %.1f MB of snapshots of the shard", (double)bytes / 1e6);
 	server->ops->query(server->xport, &server->caps);
 	rc = ol_slab_create(bytes, server->caps.numa_node, true, &server->public_slab);
 	if (rc != 0)
-		return fail(err, err_bytes, rc, "no memory for", "the snapshots of the shard");
+		return fail(err, err_bytes, rc, "no memory for", what);
 	rc = server->ops->reg(server->xport, NULL, server->public_slab, 0, bytes,
 			      OL_XPORT_ACCESS_PEER_READ, &server->public_region);
 	if (rc != 0)
-		return fail(err, err_bytes, rc, "cannot register", "the snapshots of the shard");
+		return fail(err, err_bytes, rc, "cannot register", what);
 	rc = ol_store_init(&server->store, geo, &server->opts.rule, server->public_slab->addr,
 			   weights);
 	if (rc != 0)

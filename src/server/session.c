@@ -3,10 +3,12 @@
 /* session.c -- who may come in, what memory they get, and how they leave */
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "rdma/order.h"
 #include "server/server_internal.h"
 #include "wire/auth.h"
@@ -184,6 +186,7 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 	const struct ol_challenge *ch = challenge_take(server, proof);
 	enum ol_wire_reject_code code = OL_REJECT_FULL;
 	const char *why = "";
+	char limit[OL_STATUS_TEXT_MAX], text[sizeof(limit) + 40];
 	struct ol_session *session;
 	int rc;
 
@@ -210,7 +213,9 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 		return;
 	}
 	session->conn = NULL;
-	refuse(server, conn, OL_REJECT_FULL, "no memory for its landing slots");
+	snprintf(text, sizeof(text), "no memory for its landing slots: %s",
+		 ol_status_text(rc, limit));
+	refuse(server, conn, OL_REJECT_RESOURCES, text);
 	session_free(server, session);
 }
 

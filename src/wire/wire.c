@@ -134,7 +134,7 @@ int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_rej
 	struct ol_wire_reject msg = { 0 };
 	uint32_t code = get_head(&cur);
 
-	if (code < OL_REJECT_CHALLENGE || code > OL_REJECT_FULL)
+	if (code < OL_REJECT_CHALLENGE || code > OL_REJECT_RESOURCES)
 		return OL_E_WIRE;
 	msg.code = (enum ol_wire_reject_code)code;
 	get(&cur, msg.nonce, sizeof(msg.nonce));
@@ -229,6 +229,8 @@ int ol_wire_reject_status(enum ol_wire_reject_code code)
 		return OL_E_WORKER_ID;
 	case OL_REJECT_FULL:
 		return OL_E_FULL;
+	case OL_REJECT_RESOURCES:
+		return OL_E_RESOURCES;
 	case OL_REJECT_CHALLENGE:
 	case OL_REJECT_WIRE:
 		break;

@@ -88,6 +88,7 @@ enum ol_wire_reject_code {
 	OL_REJECT_WORKER_BUSY, /* id already connected */
 	OL_REJECT_WORKER_RANGE, /* id not below workers_max */
 	OL_REJECT_FULL,
+	OL_REJECT_RESOURCES, /* no memory or descriptors for it */
 };
 
 struct ol_wire_reject {

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "worker/worker_internal.h"
 
 void ol_link_init(struct ol_link *link, struct ol_worker *worker, uint32_t index)
@@ -28,6 +29,7 @@ void ol_link_fail(struct ol_peer *peer, int status, const char *why)
 {
 	struct ol_link *link = peer->link;
 	struct ol_worker *worker = link->worker;
+	char text[OL_STATUS_TEXT_MAX];
 
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		ol_peer_drop(&link->peers[i]);
@@ -35,13 +37,14 @@ void ol_link_fail(struct ol_peer *peer, int status, const char *why)
 	}
 	link->state = OL_LINK_FAILED;
 	link->status = status;
+	if (why == NULL)
+		why = ol_status_text(status, text);
 	if (worker->err[0] == '\0')
 		snprintf(worker->err, sizeof(worker->err), "server %s (shard %u): %s", peer->addr,
-			 link->index, why != NULL ? why : ol_strerror(status));
+			 link->index, why);
 	if (!worker->started)
 		return;
-	ol_log(OL_LOG_WARN, "server %s (shard %u): given up: %s", peer->addr, link->index,
-	       why != NULL ? why : ol_strerror(status));
+	ol_log(OL_LOG_WARN, "server %s (shard %u): given up: %s", peer->addr, link->index, why);
 	ol_push_fail(worker, status);
 	ol_pull_fail(worker, status);
 }

@@ -140,9 +140,10 @@ static int links_wait(struct ol_worker *worker)
 			continue;
 		if (peer->state == OL_PEER_LIVE)
 			peer = ol_link_head(link);
-		snprintf(worker->err, sizeof(worker->err),
-			 "server %.255s (shard %u): no answer within %u ms; is it running?",
-			 peer->addrs, i, worker->opts.connect_timeout_ms);
+		snprintf(
+			worker->err, sizeof(worker->err),
+			"server %.255s (shard %u): no answer within %u ms; is it running? If so, its log says why",
+			peer->addrs, i, worker->opts.connect_timeout_ms);
 		return OL_E_NO_SERVER;
 	}
 	return rc;
@@ -247,6 +248,7 @@ static int servers_find(struct ol_worker *worker)
 
 static int worker_start(struct ol_worker *worker)
 {
+	char text[OL_STATUS_TEXT_MAX];
 	int rc = servers_find(worker);
 
 	if (rc != 0)
@@ -254,7 +256,7 @@ static int worker_start(struct ol_worker *worker)
 	rc = xport_open(worker);
 	if (rc != 0) {
 		snprintf(worker->err, sizeof(worker->err), "cannot open transport %s: %s",
-			 worker->ops->name, ol_strerror(rc));
+			 worker->ops->name, ol_status_text(rc, text));
 		return rc;
 	}
 	rc = links_wait(worker);
@@ -265,7 +267,7 @@ static int worker_start(struct ol_worker *worker)
 	rc = ol_worker_memory_start(worker);
 	if (rc != 0)
 		snprintf(worker->err, sizeof(worker->err),
-			 "no memory for gradients and weights: %s", ol_strerror(rc));
+			 "no memory for gradients and weights: %s", ol_status_text(rc, text));
 	if (rc == 0)
 		rc = outage_check(worker);
 	worker->started = rc == 0;

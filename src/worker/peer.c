@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "rdma/order.h"
 #include "wire/auth.h"
 #include "worker/worker_internal.h"
@@ -193,7 +194,8 @@ static void knock_answered(struct ol_peer *peer, const struct ol_xport_event *ev
 		return;
 	}
 	ol_peer_drop(peer);
-	if (reject.code == OL_REJECT_FULL && worker->started) {
+	if ((reject.code == OL_REJECT_FULL || reject.code == OL_REJECT_RESOURCES) &&
+	    worker->started) {
 		ol_peer_again(peer, now_ns);
 		return;
 	}
@@ -224,7 +226,7 @@ static void proof_refused(struct ol_peer *peer, const struct ol_xport_event *eve
 	/* the last process of this id may have died a moment ago; or the server that gave the
 	   challenge, and this one does not know it */
 	if ((reject.code == OL_REJECT_WORKER_BUSY || reject.code == OL_REJECT_AUTH ||
-	     reject.code == OL_REJECT_FULL) &&
+	     reject.code == OL_REJECT_FULL || reject.code == OL_REJECT_RESOURCES) &&
 	    (peer->link->worker->started || peer->busy_tries++ < OL_BUSY_TRIES)) {
 		ol_peer_again(peer, now_ns);
 		return;
@@ -349,6 +351,7 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 {
 	struct ol_link *link = peer->link;
 	struct ol_wire_accept accept;
+	char text[OL_STATUS_TEXT_MAX];
 	int rc = ol_wire_accept_decode(event->priv, event->priv_len, &accept);
 
 	if (rc == 0 && !ol_auth_accept_holds(link->worker->job_key, peer->n, peer->m, &accept))
@@ -376,7 +379,7 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 		/* what is short now, memory above all, may not be for ever */
 		if (rc != -ENOTCONN && peer->attempts == 1)
 			ol_log(OL_LOG_WARN, "server %s (shard %u): tried again: %s", peer->addr,
-			       link->index, ol_strerror(rc));
+			       link->index, ol_status_text(rc, text));
 		ol_peer_again(peer, now_ns);
 	} else {
 		ol_link_fail(peer, rc, NULL);
@@ -393,6 +396,10 @@ void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uin
 
 bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
 {
+	if (event->status == -EMFILE && !peer->link->worker->started) {
+		ol_link_fail(peer, event->status, NULL);
+		return true;
+	}
 	switch (peer->state) {
 	case OL_PEER_KNOCKING:
 		knock_answered(peer, event, now_ns);

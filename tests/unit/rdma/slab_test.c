@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,6 +177,25 @@ static void destroy_gives_everything_back(void **state)
 	assert_int_equal(fds_count(), before);
 }
 
+static void a_limit_on_file_sizes_is_a_code_and_no_signal(void **state)
+{
+	struct rlimit before, limit;
+	unsigned fds = fds_count();
+	struct ol_slab *slab = (void *)0x1;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = (struct rlimit){ .rlim_cur = page_bytes(), .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(ol_slab_create(page_bytes() + 1, OL_SLAB_NODE_ANY, false, &slab), -EFBIG);
+	assert_int_equal(ol_slab_create(8 << 20, OL_SLAB_NODE_ANY, true, &slab), -EFBIG);
+	assert_ptr_equal(slab, (void *)0x1);
+	assert_int_equal(fds_count(), fds);
+	assert_int_equal(ol_slab_create(page_bytes(), OL_SLAB_NODE_ANY, false, &slab), 0);
+	ol_slab_destroy(slab);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
 static void every_kind_of_page_has_a_text(void **state)
 {
 	struct ol_slab *slab;
@@ -204,6 +224,7 @@ int main(void)
 		cmocka_unit_test(a_small_slab_does_not_take_a_huge_page),
 		cmocka_unit_test(it_says_on_which_node_it_was_placed),
 		cmocka_unit_test(destroy_gives_everything_back),
+		cmocka_unit_test(a_limit_on_file_sizes_is_a_code_and_no_signal),
 		cmocka_unit_test(every_kind_of_page_has_a_text),
 	};
 

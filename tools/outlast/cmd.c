@@ -62,10 +62,12 @@ int ol_cmd_exit_of(int status)
 	case -ENODEV:
 	case -EADDRNOTAVAIL:
 		return OL_EXIT_DEVICE;
+	case OL_E_RESOURCES:
 	case -ENOMEM:
 	case -EADDRINUSE:
 	case -EMFILE:
 	case -ENFILE:
+	case -EFBIG:
 	case -EAGAIN:
 	case -EPERM:
 	case -EACCES:
@@ -94,8 +96,6 @@ const char *ol_cmd_remedy(int status)
 	case -ENOMEM:
 	case -EAGAIN:
 		return "free memory, or raise the limit of locked memory (ulimit -l)";
-	case -EMFILE:
-		return "raise the limit of open files (ulimit -n)";
 	default:
 		return NULL;
 	}

@@ -3,8 +3,10 @@
 /*
  * main.c -- the program: finds the subcommand and runs it
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "learn/blas.h"
 #include "outlast/cmd.h"
@@ -41,9 +43,26 @@ static void usage(FILE *out)
 		ol_exit_help);
 }
 
+/*
+ * A file that would outgrow its limit is an error of the write, and no signal. A server opens some
+ * descriptors for each worker: it takes as many as it may.
+ */
+static void limits_settle(void)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct rlimit files;
+
+	(void)sigaction(SIGXFSZ, &ignore, NULL);
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int main(int argc, char **argv)
 {
 	learn_blas_start(argv);
+	limits_settle();
 	if (argc < 2) {
 		usage(stderr);
 		return OL_EXIT_USAGE;

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* neighbours_test.c -- heartbeats and connections: which neighbours a replica takes for dead */
+
+#include "unit/server/replica_util.h"
+
+/* ---- heartbeats ---- */
+
+static bool watch(uint64_t now_ns)
+{
+	return ol_replica_watch(&server, OL_NEIGHBOUR_SUCCESSOR, NULL, (struct ol_xport_rkey){ 0 },
+				now_ns);
+}
+
+static void beat(uint64_t value, int status, uint64_t now_ns)
+{
+	ol_word_store((_Atomic uint64_t *)(void *)beats, value);
+	ol_replica_on_beat(&server, OL_NEIGHBOUR_SUCCESSOR, status, now_ns);
+}
+
+static void test_a_heartbeat_is_read_four_times_a_lease(void **state)
+{
+	(void)state;
+	assert_false(watch(start));
+	assert_int_equal(reads, 1);
+	assert_false(watch(start + MS(1))); /* the first is under way */
+	assert_int_equal(reads, 1);
+	beat(5, 0, start + MS(1));
+	assert_false(watch(start + MS(LEASE_MS / 4) - 1));
+	assert_int_equal(reads, 1);
+	assert_false(watch(start + MS(LEASE_MS / 4)));
+	assert_int_equal(reads, 2);
+}
+
+static void test_a_heartbeat_that_moves_keeps_its_server(void **state)
+{
+	(void)state;
+	for (uint64_t at = 0; at < 20; at++) {
+		assert_false(watch(start + MS(LEASE_MS / 2 * at)));
+		beat(at, 0, start + MS(LEASE_MS / 2 * at));
+	}
+	assert_int_equal(reads, 20);
+}
+
+static void test_a_heartbeat_that_stands_still_for_a_lease_ends_its_server(void **state)
+{
+	(void)state;
+	assert_false(watch(start));
+	beat(5, 0, start);
+	assert_false(watch(start + MS(LEASE_MS / 2)));
+	beat(5, 0, start + MS(LEASE_MS / 2));
+	assert_false(watch(start + MS(LEASE_MS - 1)));
+	beat(5, 0, start + MS(LEASE_MS - 1));
+	assert_false(watch(start + MS(LEASE_MS - 1 + LEASE_MS / 4)));
+	beat(5, 0, start + MS(LEASE_MS - 1 + LEASE_MS / 4));
+	assert_true(watch(start + MS(2 * LEASE_MS)));
+}
+
+static void test_who_was_away_itself_asks_once_more(void **state)
+{
+	(void)state;
+	assert_false(watch(start));
+	beat(5, 0, start);
+	/* this loop stood still: the heartbeat was not asked for in between */
+	assert_false(watch(start + MS(10 * LEASE_MS)));
+	assert_int_equal(reads, 2);
+	beat(6, 0, start + MS(10 * LEASE_MS));
+	assert_false(watch(start + MS(10 * LEASE_MS + 1)));
+}
+
+static void test_a_read_that_never_ends_is_no_heartbeat(void **state)
+{
+	(void)state;
+	assert_false(watch(start));
+	assert_false(watch(start + MS(LEASE_MS)));
+	assert_true(watch(start + MS(LEASE_MS) + 1));
+}
+
+static void test_a_read_that_fails_is_no_heartbeat(void **state)
+{
+	(void)state;
+	assert_false(watch(start));
+	beat(5, 0, start);
+	assert_false(watch(start + MS(LEASE_MS / 2)));
+	beat(6, -EIO, start + MS(LEASE_MS / 2));
+	assert_false(watch(start + MS(LEASE_MS)));
+	assert_true(watch(start + MS(LEASE_MS + 1)) || server.replica.succ.watch.posted);
+	beat(5, 0, start + MS(LEASE_MS + 1));
+	assert_true(watch(start + MS(LEASE_MS + 2)));
+}
+
+static void test_a_read_that_was_not_posted_is_posted_later(void **state)
+{
+	(void)state;
+	read_rc = -EAGAIN;
+	assert_false(watch(start));
+	read_rc = 0;
+	assert_false(watch(start + MS(LEASE_MS / 4)));
+	assert_int_equal(reads, 2);
+	assert_true(server.replica.succ.watch.posted);
+}
+
+static void test_without_a_lease_no_heartbeat_is_read(void **state)
+{
+	(void)state;
+	server.opts.lease_ms = 0;
+	assert_false(watch(start));
+	assert_false(watch(start + MS(100000)));
+	assert_int_equal(reads, 0);
+}
+
+/* ---- connections ---- */
+
+static struct ol_session sessions[2];
+
+static void session_live(uint32_t i, enum ol_wire_role role)
+{
+	sessions[i] = (struct ol_session){ .state = OL_SESSION_LIVE, .role = role };
+	server.sessions = sessions;
+	server.session_count = 2;
+}
+
+/* Does a reader's connection outlive the change from one chain to another? */
+static bool reader_stays(const uint64_t *from, const uint64_t *to)
+{
+	setup(NULL);
+	adopt(5, 0, from, start);
+	session_live(0, OL_ROLE_READER);
+	session_live(1, OL_ROLE_OBSERVER);
+	sessions[1].state = OL_SESSION_JOINED;
+	adopt(6, 0, to, start);
+	assert_int_equal(sessions[1].state, OL_SESSION_JOINED); /* it has read nothing yet */
+	return sessions[0].state == OL_SESSION_LIVE;
+}
+
+static void test_readers_end_where_another_is_the_tail(void **state)
+{
+	(void)state;
+	assert_false(reader_stays(IDS(SELF), IDS(SELF, B)));
+	assert_false(reader_stays(IDS(A, SELF), IDS(A, SELF, B)));
+	assert_false(reader_stays(IDS(A, SELF), IDS(SELF, B)));
+	/* all that was ordered is committed now: a new welcome says so */
+	assert_false(reader_stays(IDS(SELF, B), IDS(SELF)));
+	assert_true(reader_stays(IDS(A, SELF), IDS(SELF)));
+	assert_true(reader_stays(IDS(A, SELF), IDS(B, SELF)));
+	assert_true(reader_stays(IDS(A, SELF, C), IDS(SELF, C)));
+}
+
+static void test_a_predecessor_that_does_not_connect_is_suspected(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(A, SELF, C), start);
+	ol_predecessor_tick(&server, start + MS(5 * LEASE_MS));
+	assert_int_equal(coord.proposals, 0); /* without weights this one cannot judge */
+	server.replica.chain.loaded = true;
+	ol_predecessor_tick(&server, start + MS(2 * LEASE_MS));
+	assert_int_equal(coord.proposals, 0);
+	server.replica.pred.missed_ns = start + 1; /* its connection broke */
+	ol_predecessor_tick(&server, start + MS(2 * LEASE_MS) + 1);
+	assert_int_equal(coord.proposals, 0);
+	ol_predecessor_tick(&server, start + MS(2 * LEASE_MS) + 2);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+}
+
+static void test_a_successor_that_does_not_answer_is_suspected(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	server.replica.succ.state = OL_SUCCESSOR_KNOCKING;
+	server.replica.succ.since_ns = start;
+	ol_successor_tick(&server, start + MS(LEASE_MS));
+	assert_int_equal(coord.proposals, 0);
+	ol_successor_tick(&server, start + MS(LEASE_MS) + 1);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+	assert_int_equal(server.replica.succ.state, OL_SUCCESSOR_IDLE);
+}
+
+static void test_a_successor_whose_heartbeat_stands_still_is_suspected(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	connect_all();
+	ol_successor_tick(&server, start + MS(LEASE_MS));
+	assert_int_equal(coord.proposals, 0);
+	ol_successor_tick(&server, start + MS(LEASE_MS) + 1);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+	assert_false(server.replica.chain.succ_up);
+}
+
+static void test_who_refuses_connections_is_suspected_and_who_is_busy_is_not(void **state)
+{
+	(void)state;
+	connect_rc = -EAGAIN;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	assert_int_equal(coord.proposals, 0);
+	connect_rc = -ECONNREFUSED;
+	ol_successor_tick(&server, start + 1);
+	assert_int_equal(coord.proposals, 0); /* it is not yet time to try again */
+	ol_successor_tick(&server, start + MS(LEASE_MS));
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+}
+
+/* A hello that waits for the view in which its sender is the predecessor */
+static enum ol_session_state hello_waits(uint64_t id, uint32_t epoch)
+{
+	static const struct ol_geometry geo = {
+		.param_count = 16, .shard_len = 16, .shard_count = 1, .workers_max = 1, .window = 2
+	};
+
+	setup(NULL);
+	memset(&server.replica.ring, 0, sizeof(server.replica.ring));
+	assert_int_equal(ol_ring_open(&server.replica.ring, &ops, NULL, &geo, OL_SLAB_NODE_ANY), 0);
+	adopt(5, 0, IDS(A, SELF), start);
+	session_live(0, OL_ROLE_REPLICA);
+	sessions[0].state = OL_SESSION_JOINED;
+	sessions[0].chain_hello = (struct ol_chain_hello){ .id = id, .epoch = epoch };
+	server.replica.pred.session = &sessions[0];
+	ol_predecessor_tick(&server, start);
+	ol_ring_close(&server.replica.ring);
+	return sessions[0].state;
+}
+
+static void test_a_hello_waits_for_the_view_that_it_is_of(void **state)
+{
+	(void)state;
+	assert_int_equal(hello_waits(A, 6), OL_SESSION_JOINED);
+	assert_int_equal(hello_waits(C, 6), OL_SESSION_JOINED);
+	assert_int_equal(hello_waits(C, 5), OL_SESSION_FREE); /* is not the predecessor */
+	assert_int_equal(hello_waits(C, 4), OL_SESSION_FREE);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_heartbeat_is_read_four_times_a_lease),
+		TEST(test_a_heartbeat_that_moves_keeps_its_server),
+		TEST(test_a_heartbeat_that_stands_still_for_a_lease_ends_its_server),
+		TEST(test_who_was_away_itself_asks_once_more),
+		TEST(test_a_read_that_never_ends_is_no_heartbeat),
+		TEST(test_a_read_that_fails_is_no_heartbeat),
+		TEST(test_a_read_that_was_not_posted_is_posted_later),
+		TEST(test_without_a_lease_no_heartbeat_is_read),
+		TEST(test_readers_end_where_another_is_the_tail),
+		TEST(test_a_predecessor_that_does_not_connect_is_suspected),
+		TEST(test_a_successor_that_does_not_answer_is_suspected),
+		TEST(test_a_successor_whose_heartbeat_stands_still_is_suspected),
+		TEST(test_who_refuses_connections_is_suspected_and_who_is_busy_is_not),
+		TEST(test_a_hello_waits_for_the_view_that_it_is_of),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

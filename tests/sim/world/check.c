@@ -13,6 +13,7 @@
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
 #include "sim/world/mutate.h"
+#include "sim/world/rival.h"
 #include "sim/world/saved.h"
 #include "sim/world/turns.h"
 #include "sim/world/wrap.h"
@@ -501,6 +502,7 @@ void check_server(struct server_slot *slot)
 	check_fenced(slot);
 	check_bounded(slot);
 	check_committed(slot->shard);
+	rival_check(slot);
 }
 
 /* ---- workers ---- */

@@ -12,12 +12,14 @@
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
+#include "sim/world/mutate.h"
 #include "sim/world/net.h"
+#include "sim/world/rival.h"
 
 enum {
 	SHARD_FLOATS = 1024, /* but for the last */
 	FIRST_PLACE = 1,
-	JOB_TEXT_MAX = 1024,
+	BLOCKS_EVEN = 8,
 };
 
 struct cluster cluster;
@@ -122,6 +124,8 @@ static void server_main(void *arg)
 	}
 	slot->anew = false;
 	slot->server = server;
+	if (mutation(MUTATE_NO_SELF_FENCE) || mutation(MUTATE_LEASE_TWICE))
+		mutate_lease(slot);
 	rc = ol_server_run(server);
 	sim_say("ends: %s", ol_strerror(rc));
 	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0))
@@ -138,10 +142,45 @@ static void server_start(struct server_slot *slot)
 	slot->server = NULL;
 	slot->hashed = 0;
 	slot->agreed = 0;
+	slot->committed = 0;
+	slot->dreamt = slot->frozen = slot->stands_still = false;
 	snprintf(name, sizeof(name), "server%u%c.%u", slot->shard, 'a' + (int)slot->index,
 		 slot->life);
-	snprintf(slot->addr, sizeof(slot->addr), "@sim-%u", slot->place);
+	snprintf(slot->addr, sizeof(slot->addr), "@sim-%u", slot->home);
 	slot->process = sim_process_start(name, slot->place, server_main, slot);
+}
+
+struct server_slot *cluster_rival(struct server_slot *slot)
+{
+	struct server_slot *rival = &cluster.servers[cluster.server_count];
+
+	if (cluster.server_count == CLUSTER_SLOTS_MAX || cluster.next_place == SIM_PLACES_MAX)
+		return NULL;
+	cluster.server_count++;
+	*rival = (struct server_slot){ .shard = slot->shard,
+				       .index = slot->index,
+				       .place = cluster.next_place++,
+				       .home = slot->home,
+				       .life = slot->life,
+				       .anew = slot->anew };
+	slot->retired = true;
+	disk_mount(rival->place, slot->home);
+	server_start(rival);
+	return rival;
+}
+
+void cluster_servers(char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		for (uint32_t i = 0; i < cluster.server_count; i++) {
+			if (cluster.servers[i].shard == k && !cluster.servers[i].retired)
+				used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+							 used > 0 ? "," : "",
+							 cluster.servers[i].addr);
+		}
+	}
 }
 
 static void worker_start(struct worker_slot *slot)
@@ -196,6 +235,8 @@ static void ended(const struct sim_process *process)
 		if (cluster.servers[i].process != process)
 			continue;
 		cluster.servers[i].server = NULL;
+		if (cluster.servers[i].retired)
+			continue;
 		sim_at(sim_between(5 * SIM_MS, 300 * SIM_MS), start_again, &cluster.servers[i], 0);
 	}
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
@@ -237,6 +278,10 @@ static void after_turn(struct sim_process *process)
 static void on_continue(struct sim_process *process)
 {
 	coord_process_continues(process);
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		if (cluster.servers[i].process == process)
+			rival_on_continue(&cluster.servers[i]);
+	}
 }
 
 /* ---- scenarios ---- */
@@ -330,6 +375,14 @@ static void blocks_draw(struct scenario *scenario, uint64_t floats)
 	}
 }
 
+/* All of one length: what goes astray may come to lie where another block belongs */
+static void blocks_even(struct scenario *scenario, uint64_t floats)
+{
+	scenario->block_count = BLOCKS_EVEN;
+	for (uint32_t i = 0; i < BLOCKS_EVEN; i++)
+		scenario->blocks[i] = floats / BLOCKS_EVEN;
+}
+
 static void running_draw(struct scenario *scenario)
 {
 	uint32_t parts = 1u << sim_below(4);
@@ -372,6 +425,33 @@ static void policy_draw(struct scenario *scenario)
 	}
 	if (scenario->ssp || scenario->wait != OL_WAIT_ALL) /* some are for others' sake */
 		scenario->pushes = 8 + scenario->pushes % 12;
+}
+
+/* What the world does to a job that it did not do before */
+static void faults_draw(struct scenario *scenario)
+{
+	if (sim_ppm(250000))
+		scenario->ring_slots = 2 + sim_below(7);
+	/* what was lost, and counted, might come back with what the first saves at last */
+	scenario->rivals =
+		!scenario->chain && !scenario->running && !scenario->back && sim_ppm(700000);
+	scenario->lags = scenario->chain && sim_ppm(250000);
+	sim_nature.disk_lost_ppm = sim_ppm(300000) ? sim_below(60000) : 0;
+	sim_nature.disk_astray_ppm = sim_ppm(300000) ? sim_below(60000) : 0;
+	/* a cut of a session is worth as much as the pushes that are made meanwhile */
+	if (scenario->running && scenario->block_count > 0 && sim_ppm(500000))
+		blocks_even(scenario, cluster.params);
+	if (scenario->block_count == BLOCKS_EVEN)
+		sim_nature.disk_astray_ppm = 30000 + sim_below(120000);
+	scenario->long_cuts = sim_ppm(250000);
+	if (scenario->long_cuts)
+		scenario->storm_ns += sim_between(2 * SIM_S, 8 * SIM_S);
+	else if (scenario->rivals)
+		scenario->storm_ns += sim_between(0, 3 * SIM_S);
+	else
+		return;
+	scenario->compute_ns =
+		sim_between(scenario->compute_ns, 2 * scenario->storm_ns / scenario->pushes);
 }
 
 static void nature_draw(void)
@@ -450,24 +530,28 @@ void cluster_begin(unsigned age)
 	sim_hooks_set(&hooks);
 	nature_draw();
 	scenario_draw(&cluster.scenario);
+	cluster.scenario.age = age;
 	cluster.scenario.plain = age < CLUSTER_AGE_DISKS;
 	cluster.scenario.optimizer = OL_OPTIMIZER_SGD;
 	if (age >= CLUSTER_AGE_DISKS)
 		more_draw(&cluster.scenario);
-	if (age >= CLUSTER_AGE_NOW)
+	if (age >= CLUSTER_AGE_POLICIES)
 		policy_draw(&cluster.scenario);
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++)
 		cluster.params = (uint32_t)(cluster_first(k) + cluster_len(k));
-	if (age >= CLUSTER_AGE_NOW)
+	if (age >= CLUSTER_AGE_POLICIES)
 		running_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_FAULTS)
+		faults_draw(&cluster.scenario);
 	check_begin();
+	rival_begin();
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
 		for (uint32_t i = 0; i < cluster.scenario.servers; i++) {
 			struct server_slot *slot = &cluster.servers[cluster.server_count++];
 
 			slot->shard = k;
 			slot->index = i;
-			slot->place = place++;
+			slot->home = slot->place = place++;
 			server_start(slot);
 		}
 	}
@@ -477,6 +561,7 @@ void cluster_begin(unsigned age)
 		worker_start(&cluster.workers[i]);
 	}
 	cluster.observer.place = place;
+	cluster.next_place = place + 1;
 	if (cluster.scenario.observed)
 		observer_start(NULL, 0);
 }

@@ -17,6 +17,8 @@
 enum {
 	CLUSTER_SHARDS_MAX = 2,
 	CLUSTER_SERVERS_MAX = 4, /* of a shard, one of them to spare */
+	CLUSTER_RIVALS_MAX = 8, /* of servers that stood still */
+	CLUSTER_SLOTS_MAX = CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX + CLUSTER_RIVALS_MAX,
 	CLUSTER_WORKERS_MAX = 3,
 	CLUSTER_PUSHES_MAX = 64, /* of a worker, those that came too late for a step included */
 	CLUSTER_BLOCKS_MAX = 24, /* of a running checkpoint */
@@ -29,7 +31,10 @@ enum cluster_age {
 	CLUSTER_AGE_PLAIN = 1,
 	CLUSTER_AGE_DISKS, /* checkpoints, optimizers, observers; memory, adapters and clocks fail
 			    */
-	CLUSTER_AGE_NOW, /* steps that wait for some, bounded staleness, running checkpoints */
+	CLUSTER_AGE_POLICIES, /* steps that wait for some, bounded staleness, running checkpoints */
+	CLUSTER_AGE_FAULTS, /* cuts longer than sessions, views served late, small rings, writes
+			       that are lost or go astray */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_FAULTS
 };
 
 struct scenario {
@@ -38,7 +43,12 @@ struct scenario {
 	bool sync;
 	bool exact;
 	bool workers_die;
+	unsigned age; /* enum cluster_age */
 	bool plain; /* of CLUSTER_AGE_PLAIN */
+	bool rivals; /* of a server by itself that stands still */
+	bool lags; /* followers of the coordination service do, now and then */
+	bool long_cuts; /* longer than leases and sessions */
+	uint32_t ring_slots; /* of a replica; 0: as many as its memory has room for */
 	bool saved; /* servers write checkpoints … */
 	bool back; /* … and begin with them, whatever newer weights workers have */
 	bool observed; /* somebody looks on */
@@ -77,7 +87,17 @@ struct server_slot {
 	uint32_t shard;
 	uint32_t index;
 	uint32_t place;
+	uint32_t home; /* whose address and folder it has: its own place, or that of the one before
+			*/
 	uint32_t life;
+	bool retired; /* another has its place (rival.h) */
+	bool stands_still; /* for long enough that it gets a rival */
+	bool frozen; /* its clock stood still when it did */
+	bool woken; /* it stood still, has a rival, and goes on */
+	bool dreamt; /* its host was suspended in this life, and its clock did not tell */
+	uint64_t committed; /* at the last look */
+	unsigned arms; /* of its transport, when it was woken */
+	uint64_t stopped_ns;
 	struct sim_process *process;
 	struct ol_server *server; /* NULL: it is not open */
 	bool told; /* to end */
@@ -130,8 +150,9 @@ struct observer_slot {
 struct cluster {
 	struct scenario scenario;
 	struct observer_slot observer;
-	struct server_slot servers[CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX];
+	struct server_slot servers[CLUSTER_SLOTS_MAX];
 	uint32_t server_count;
+	uint32_t next_place; /* that nobody is at */
 	struct worker_slot workers[CLUSTER_WORKERS_MAX];
 	bool calm; /* there are no faults any more */
 	bool agreed; /* workers have finished, replicas are alike: workers may leave */
@@ -158,6 +179,10 @@ bool cluster_done(void);
 /* cluster_state -- who is where, for a run that does not end */
 void cluster_state(char *text, size_t bytes);
 
+/* cluster_rival -- another server begins in the place of this one; NULL: there is no room for it */
+struct server_slot *cluster_rival(struct server_slot *slot);
+/* cluster_servers -- addresses in the order of shards, as a worker is given them */
+void cluster_servers(char *text, size_t bytes);
 /* cluster_rule -- how gradients become weights in this run */
 struct ol_update_rule cluster_rule(void);
 uint64_t cluster_len(uint32_t shard);

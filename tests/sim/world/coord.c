@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/world/cluster.h"
 #include "sim/world/coord.h"
+#include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/wrap.h"
 
@@ -14,6 +16,8 @@ enum {
 	BEATS_A_LEASE = 4,
 	SLOW_NEWS_PPM = 30000,
 };
+
+#define SILENCE_NS (100 * SIM_MS)
 
 SIM_WRAP(int, ol_coord_open, const struct ol_coord_opts *opts, struct ol_coord **ret_coord,
 	 char *err, size_t err_bytes);
@@ -43,6 +47,9 @@ struct ol_coord {
 	bool open;
 	bool stale_view; /* there was news while its process stood still */
 	bool stale_members;
+	uint64_t silent_ns; /* until then it says nothing */
+	uint64_t members_ns; /* when the members that it knows of were these */
+	uint64_t lag_ns; /* of the follower that it is connected to */
 	struct session *session; /* as the client knows */
 	uint64_t heard_ns;
 	int fd; /* open waits for it */
@@ -69,8 +76,20 @@ struct letter {
 	struct ol_view view;
 };
 
+/* What was so from a moment on: what a follower that lags still serves */
+struct past {
+	struct past *older;
+	uint64_t at_ns;
+	uint64_t versions[COORD_SHARDS_MAX];
+	struct ol_view views[COORD_SHARDS_MAX];
+	uint32_t member_counts[COORD_SHARDS_MAX];
+	struct ol_member members[COORD_SHARDS_MAX][OL_MEMBERS_MAX];
+};
+
 static struct {
 	bool away;
+	bool forgot; /* it came back empty, which only a mutation makes it do */
+	struct past *past; /* the newest */
 	struct ol_coord *handles;
 	struct session *sessions;
 	uint64_t versions[COORD_SHARDS_MAX];
@@ -110,11 +129,31 @@ static uint64_t delay_ns(void)
 	return sim_between(sim_nature.coord_ns / 4, sim_nature.coord_ns);
 }
 
+static bool hears(const struct ol_coord *handle)
+{
+	return !coord.away && !net_is_cut(COORD_PLACE, sim_process_place(handle->process));
+}
+
+static bool speaks(const struct ol_coord *handle)
+{
+	return !coord.away && !net_is_cut(sim_process_place(handle->process), COORD_PLACE);
+}
+
 static bool reaches(const struct ol_coord *handle)
 {
-	uint32_t place = sim_process_place(handle->process);
+	return hears(handle) && speaks(handle);
+}
 
-	return !coord.away && !net_is_cut(place, COORD_PLACE) && !net_is_cut(COORD_PLACE, place);
+/* What the coordinator sends: on its way, who does not answer for a while is served nothing more */
+static bool is_served(const struct ol_coord *handle)
+{
+	return cluster.scenario.age >= CLUSTER_AGE_FAULTS ? hears(handle) : reaches(handle);
+}
+
+/* What the client sends */
+static bool is_heard(const struct ol_coord *handle)
+{
+	return cluster.scenario.age >= CLUSTER_AGE_FAULTS ? speaks(handle) : reaches(handle);
 }
 
 /* ---- what a client knows ---- */
@@ -126,23 +165,64 @@ static void changed(struct ol_coord *handle)
 		handle->opts.notify(handle->opts.notify_arg);
 }
 
+/* Everything is written down when it changes; what is older than any follower is not kept */
+static void past_add(void)
+{
+	struct past *past = sim_alloc(sizeof(*past));
+
+	past->older = coord.past;
+	past->at_ns = sim_now();
+	memcpy(past->versions, coord.versions, sizeof(past->versions));
+	memcpy(past->views, coord.views, sizeof(past->views));
+	for (uint32_t i = 0; i < COORD_SHARDS_MAX; i++)
+		past->member_counts[i] = members_list(i, past->members[i]);
+	coord.past = past;
+}
+
+/* NULL: nothing has happened yet */
+static const struct past *past_of(const struct ol_coord *handle)
+{
+	const struct past *past = coord.past;
+
+	while (past != NULL && past->at_ns + handle->lag_ns > sim_now())
+		past = past->older;
+	return past;
+}
+
+static void learn_view(struct ol_coord *handle, uint32_t shard, uint64_t version,
+		       const struct ol_view *view)
+{
+	if (handle->states[shard].version == version)
+		return;
+	handle->states[shard].version = version;
+	handle->states[shard].view = *view;
+	changed(handle);
+}
+
 static void learn_views(struct ol_coord *handle)
 {
+	const struct past *past = handle->lag_ns != 0 ? past_of(handle) : NULL;
+
 	for (uint32_t i = 0; i < handle->opts.shard_count; i++) {
-		if (handle->states[i].version == coord.versions[i])
-			continue;
-		handle->states[i].version = coord.versions[i];
-		handle->states[i].view = coord.views[i];
-		changed(handle);
+		if (handle->lag_ns == 0 && (coord.versions[i] != 0 || !coord.forgot))
+			learn_view(handle, i, coord.versions[i], &coord.views[i]);
+		else if (past != NULL && past->versions[i] > handle->states[i].version)
+			learn_view(handle, i, past->versions[i], &past->views[i]);
 	}
 }
 
 static void learn_members(struct ol_coord *handle)
 {
+	const struct past *past = handle->lag_ns != 0 ? past_of(handle) : NULL;
+
+	if (handle->lag_ns != 0 && (past == NULL || past->at_ns < handle->members_ns))
+		return;
+	handle->members_ns = past != NULL ? past->at_ns : sim_now();
 	for (uint32_t i = 0; i < handle->opts.shard_count; i++) {
 		struct ol_coord_state *state = &handle->states[i];
-		struct ol_member members[OL_MEMBERS_MAX];
-		uint32_t count = members_list(i, members);
+		struct ol_member now[OL_MEMBERS_MAX];
+		const struct ol_member *members = past != NULL ? past->members[i] : now;
+		uint32_t count = past != NULL ? past->member_counts[i] : members_list(i, now);
 
 		if (count == state->member_count &&
 		    memcmp(members, state->members, count * sizeof(*members)) == 0)
@@ -169,7 +249,7 @@ static void news(void *arg, uint64_t of_members)
 {
 	struct ol_coord *handle = arg;
 
-	if (!handle->open || !handle->connected || !reaches(handle))
+	if (!handle->open || !handle->connected || !is_served(handle))
 		return; /* the next answer to a beat brings it */
 	if (sim_process_stopped(handle->process)) {
 		handle->stale_view = handle->stale_view || !of_members;
@@ -183,14 +263,31 @@ static void news(void *arg, uint64_t of_members)
 
 static void tell_all(bool of_members)
 {
+	if (cluster.scenario.lags)
+		past_add();
 	for (struct ol_coord *handle = coord.handles; handle != NULL; handle = handle->next) {
 		uint64_t after = delay_ns();
 
 		if (sim_ppm(SLOW_NEWS_PPM))
 			after += sim_between(0, 300 * SIM_MS);
 		if (handle->open)
-			sim_at(after, news, handle, of_members);
+			sim_at(after + handle->lag_ns, news, handle, of_members);
 	}
+}
+
+void coord_lags(const struct sim_process *process, uint64_t lag_ns)
+{
+	for (struct ol_coord *handle = coord.handles; handle != NULL; handle = handle->next) {
+		if (handle->open && handle->process == process)
+			handle->lag_ns = lag_ns;
+	}
+}
+
+void coord_calm(void)
+{
+	for (struct ol_coord *handle = coord.handles; handle != NULL; handle = handle->next)
+		handle->lag_ns = handle->silent_ns =
+			0; /* the next answer to a beat brings what is new */
 }
 
 /* ---- sessions ---- */
@@ -236,13 +333,31 @@ static struct session *session_make(struct ol_coord *handle)
 void coord_expire(const struct sim_process *process)
 {
 	for (struct ol_coord *handle = coord.handles; handle != NULL; handle = handle->next) {
-		if (handle->open && handle->process == process && handle->session != NULL)
+		if (!handle->open || handle->process != process || handle->session == NULL)
+			continue;
+		/* who leans on the lease of its session has it until it was silent for so long */
+		if (cluster.scenario.age >= CLUSTER_AGE_FAULTS && cluster.scenario.refound)
+			handle->silent_ns = sim_now() + handle->session->lease_ns + SILENCE_NS;
+		else
 			session_end(handle->session);
 	}
 }
 
+/* What a coordinator without a memory does when it is started again: the first who comes says what
+ * the view is */
+static void forget(void)
+{
+	memset(coord.versions, 0, sizeof(coord.versions));
+	memset(coord.views, 0, sizeof(coord.views));
+	for (struct session *s = coord.sessions; s != NULL; s = s->next)
+		s->over = true;
+	coord.forgot = true;
+}
+
 void coord_away(bool away)
 {
+	if (coord.away && !away && mutation(MUTATE_FORGETS))
+		forget();
 	coord.away = away;
 	for (struct session *s = coord.sessions; !away && s != NULL; s = s->next)
 		s->until_ns = sim_now() + s->lease_ns;
@@ -250,14 +365,28 @@ void coord_away(bool away)
 
 /* ---- beats: what keeps a session, and brings what was missed ---- */
 
+/* A mutation's: to one that has forgotten everything a client says what it knows */
+static void offer(struct ol_coord *handle)
+{
+	for (uint32_t i = 0; coord.forgot && i < handle->opts.shard_count; i++) {
+		if (coord.versions[i] != 0 || handle->states[i].version == 0)
+			continue;
+		sim_say("offers epoch %u", handle->states[i].view.epoch);
+		coord.versions[i] = handle->states[i].version;
+		coord.views[i] = handle->states[i].view;
+		tell_all(false);
+	}
+}
+
 static void beat_answered(void *arg, uint64_t tag)
 {
 	struct letter *letter = arg;
 	struct ol_coord *handle = letter->from;
 
 	(void)tag;
-	if (!handle->open || sim_process_stopped(handle->process) || !reaches(handle))
+	if (!handle->open || sim_process_stopped(handle->process) || !is_served(handle))
 		return;
+	offer(handle);
 	handle->session = letter->session;
 	handle->heard_ns = sim_now();
 	handle->lease_ns = sim_clock_of(sim_process_place(handle->process),
@@ -278,7 +407,7 @@ static void beat_arrived(void *arg, uint64_t tag)
 	struct ol_coord *handle = letter->from;
 
 	(void)tag;
-	if (!handle->open || !reaches(handle))
+	if (!handle->open || !is_heard(handle))
 		return;
 	if (letter->session == NULL || letter->session->over) {
 		/* one that another beat made already? */
@@ -301,7 +430,7 @@ static void beat_send(struct ol_coord *handle)
 {
 	struct letter *letter;
 
-	if (!reaches(handle))
+	if (!is_heard(handle))
 		return;
 	letter = sim_alloc(sizeof(*letter));
 	letter->from = handle;
@@ -321,7 +450,8 @@ static void beat(void *arg, uint64_t tag)
 	if (!sim_process_stopped(handle->process)) {
 		if (handle->connected && sim_now() - handle->heard_ns > lease_ns * 2 / 3)
 			set_connected(handle, false);
-		beat_send(handle);
+		if (sim_now() >= handle->silent_ns)
+			beat_send(handle);
 	}
 	sim_at(lease_ns / BEATS_A_LEASE, beat, handle, 0);
 }
@@ -451,7 +581,7 @@ void __wrap_ol_coord_look(struct ol_coord *handle, uint32_t shard, struct ol_coo
 	}
 	*ret_state = handle->states[shard];
 	ret_state->connected = handle->connected;
-	ret_state->lease_ns = handle->lease_ns;
+	ret_state->lease_ns = mutation(MUTATE_SESSION_FOR_EVER) ? UINT64_MAX : handle->lease_ns;
 }
 
 void __wrap_ol_coord_propose(struct ol_coord *handle, uint32_t shard, uint64_t version,

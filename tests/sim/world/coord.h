@@ -6,7 +6,8 @@
  *
  * As an ensemble of ZooKeeper servers behaves: sessions with leases, members as long as their
  * session, views by compare-and-set, news of a change to everybody, to each at another time, of
- * views and of members apart. While it is away no session ends and nothing changes.
+ * views and of members apart. While it is away no session ends and nothing changes. A follower may
+ * lag: who is connected to it is served what was, never anything older than it was served before.
  */
 #ifndef OL_TESTS_SIM_WORLD_COORD_H
 #define OL_TESTS_SIM_WORLD_COORD_H
@@ -22,6 +23,10 @@ enum {
 void coord_begin(void);
 /* coord_away -- it answers nobody, until it is back */
 void coord_away(bool away);
+/* coord_lags -- the follower that a process is connected to is so much behind, from now on */
+void coord_lags(const struct sim_process *process, uint64_t lag_ns);
+/* coord_calm -- nobody is served anything stale from now on */
+void coord_calm(void);
 /* coord_expire -- end the session of a process, as if it had not been heard of for its lease */
 void coord_expire(const struct sim_process *process);
 void coord_process_gone(const struct sim_process *process);

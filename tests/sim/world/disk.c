@@ -2,7 +2,7 @@
 
 /* disk.c -- files, names, and what is durable of them; the calls of src/checkpoint */
 
-#include "sim/world/disk.h"
+#include "sim/world/disk_inside.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,63 +33,6 @@ SIM_WRAP(DIR *, fdopendir, int fd);
 SIM_WRAP(struct dirent *, readdir, DIR *stream);
 SIM_WRAP(int, closedir, DIR *stream);
 
-enum {
-	NAME_BYTES = 104,
-	NAMES_MAX = 64,
-	CHANGES_MAX = 32, /* of names that are not durable; then the oldest is */
-	FILE_BYTES_MAX = 1 << 18,
-	PAGE_BYTES = 4096,
-	ROT_TRIES = 16,
-};
-
-struct inode {
-	struct inode *next; /* of all disks */
-	uint8_t *data;
-	size_t bytes;
-	uint8_t *durable;
-	size_t durable_bytes;
-	bool damaged;
-	bool promised;
-	uint32_t epoch;
-	uint64_t version;
-	uint64_t sync_only; /* not 0: disk_sync_only() */
-};
-
-struct name {
-	char text[NAME_BYTES];
-	struct inode *inode;
-};
-
-struct names {
-	struct name at[NAMES_MAX];
-	unsigned count;
-};
-
-enum change_kind {
-	CHANGE_MADE,
-	CHANGE_GONE,
-	CHANGE_RENAMED
-};
-
-struct change {
-	enum change_kind kind;
-	struct name name;
-	char to[NAME_BYTES];
-};
-
-struct disk {
-	bool folder;
-	bool folder_durable;
-	struct names names;
-	struct names durable;
-	struct change changes[CHANGES_MAX];
-	unsigned change_count;
-	bool promised;
-	uint32_t epoch;
-	uint64_t version;
-	uint64_t read_failures;
-};
-
 enum file_kind {
 	FILE_PLAIN,
 	FILE_FOLDER,
@@ -108,25 +51,21 @@ struct stream {
 	struct dirent entry;
 };
 
-static struct {
-	struct disk disks[SIM_PLACES_MAX];
-	struct inode *inodes;
-	unsigned full, errors, torn, undone, damaged;
-} world;
+struct disks disks;
 
 void disk_begin(void)
 {
-	memset(&world, 0, sizeof(world));
+	memset(&disks, 0, sizeof(disks));
 }
 
 void disk_end(void)
 {
-	while (world.inodes != NULL) {
-		struct inode *next = world.inodes->next;
+	while (disks.inodes != NULL) {
+		struct inode *next = disks.inodes->next;
 
-		__real_free(world.inodes->data);
-		__real_free(world.inodes->durable);
-		world.inodes = next;
+		__real_free(disks.inodes->data);
+		__real_free(disks.inodes->durable);
+		disks.inodes = next;
 	}
 }
 
@@ -137,18 +76,27 @@ void disk_calm(void)
 	sim_nature.disk_sync_ppm = 0;
 	sim_nature.disk_read_ppm = 0;
 	sim_nature.disk_short_ppm = 0;
+	sim_nature.disk_lost_ppm = 0;
+	sim_nature.disk_astray_ppm = 0;
 }
 
 void disk_text(char *text, size_t bytes)
 {
 	snprintf(text, bytes,
-		 "disks: full %u, failed %u, torn files %u, lost names %u, damaged files %u",
-		 world.full, world.errors, world.torn, world.undone, world.damaged);
+		 "disks: full %u, failed %u, torn files %u, lost names %u, damaged files %u, lost "
+		 "writes %u, astray %u",
+		 disks.full, disks.errors, disks.torn, disks.undone, disks.damaged, disks.lost,
+		 disks.astray);
+}
+
+void disk_mount(uint32_t place, uint32_t home)
+{
+	disks.homes[place] = home;
 }
 
 static struct disk *own_disk(void)
 {
-	return &world.disks[sim_process_place(sim_process_self())];
+	return disk_of(sim_process_place(sim_process_self()));
 }
 
 /* A call takes its time, and may be cut off */
@@ -168,59 +116,11 @@ static bool unlucky(uint32_t ppm)
 {
 	bool yes = sim_ppm(ppm);
 
-	world.errors += yes;
+	disks.errors += yes;
 	return yes;
 }
 
 /* ---- names ---- */
-
-static struct name *find(struct names *names, const char *text)
-{
-	for (unsigned i = 0; i < names->count; i++) {
-		if (strcmp(names->at[i].text, text) == 0)
-			return &names->at[i];
-	}
-	return NULL;
-}
-
-static void name_put(struct names *names, const char *text, struct inode *inode)
-{
-	struct name *name = find(names, text);
-
-	if (name == NULL) {
-		if (names->count == NAMES_MAX) {
-			sim_fail("check_bounded", "a folder has more than %d files", NAMES_MAX);
-			return;
-		}
-		name = &names->at[names->count++];
-		snprintf(name->text, sizeof(name->text), "%s", text);
-	}
-	name->inode = inode;
-}
-
-static void name_drop(struct names *names, const char *text)
-{
-	struct name *name = find(names, text);
-
-	if (name != NULL)
-		*name = names->at[--names->count];
-}
-
-static void change_make(struct names *names, const struct change *change)
-{
-	switch (change->kind) {
-	case CHANGE_MADE:
-		name_put(names, change->name.text, change->name.inode);
-		break;
-	case CHANGE_GONE:
-		name_drop(names, change->name.text);
-		break;
-	case CHANGE_RENAMED:
-		name_drop(names, change->name.text);
-		name_put(names, change->to, change->name.inode);
-		break;
-	}
-}
 
 static void changed(struct disk *disk, enum change_kind kind, const char *text, struct inode *inode,
 		    const char *to)
@@ -228,7 +128,7 @@ static void changed(struct disk *disk, enum change_kind kind, const char *text, 
 	struct change *change;
 
 	if (disk->change_count == CHANGES_MAX) {
-		change_make(&disk->durable, &disk->changes[0]);
+		disk_change(&disk->durable, &disk->changes[0]);
 		disk->change_count--;
 		memmove(disk->changes, disk->changes + 1,
 			disk->change_count * sizeof(*disk->changes));
@@ -237,124 +137,12 @@ static void changed(struct disk *disk, enum change_kind kind, const char *text, 
 	*change = (struct change){ .kind = kind, .name = { .inode = inode } };
 	snprintf(change->name.text, sizeof(change->name.text), "%s", text);
 	snprintf(change->to, sizeof(change->to), "%s", to != NULL ? to : "");
-	change_make(&disk->names, change);
-}
-
-/* ---- power ---- */
-
-/* In runs of any length, or by pages, each with what was durable or what was written since */
-static void inode_tear(struct inode *inode)
-{
-	size_t most = inode->bytes > inode->durable_bytes ? inode->bytes : inode->durable_bytes;
-	size_t at = 0;
-	bool pages;
-
-	if (inode->bytes == inode->durable_bytes &&
-	    (inode->bytes == 0 || memcmp(inode->data, inode->durable, inode->bytes) == 0))
-		return;
-	world.torn++;
-	pages = sim_nature.disk_page_ppm > 0 && sim_ppm(sim_nature.disk_page_ppm);
-	for (bool take = sim_ppm(500000); at < most; take = pages ? sim_ppm(500000) : !take) {
-		size_t run = pages             ? PAGE_BYTES
-			     : sim_ppm(500000) ? sim_between(1, 16)
-					       : sim_between(1, most);
-
-		for (; run > 0 && at < most; run--, at++) {
-			if (!take)
-				inode->data[at] =
-					at < inode->durable_bytes ? inode->durable[at] : 0;
-		}
-	}
-	if (sim_ppm(500000))
-		inode->bytes = sim_between(inode->durable_bytes, most);
-}
-
-static void settle(struct inode *inode)
-{
-	memcpy(inode->durable, inode->data, inode->bytes);
-	inode->durable_bytes = inode->bytes;
-}
-
-static void names_lose(struct disk *disk)
-{
-	bool in_order = sim_ppm(500000); /* as a journal would have it */
-	unsigned keep = sim_below(disk->change_count + 1);
-
-	for (unsigned i = 0; i < disk->change_count; i++) {
-		if (in_order ? i < keep : sim_ppm(500000))
-			change_make(&disk->durable, &disk->changes[i]);
-		else
-			world.undone++;
-	}
-	disk->change_count = 0;
-	disk->names = disk->durable;
-	if (!disk->folder_durable && sim_ppm(500000)) {
-		disk->folder = false;
-		disk->names.count = disk->durable.count = 0;
-	}
-	disk->folder_durable = disk->folder;
-}
-
-/* Years later, so to speak: a file is not what it was */
-static void rot(struct disk *disk)
-{
-	struct inode *inode;
-	size_t at;
-
-	if (disk->names.count == 0)
-		return;
-	inode = disk->names.at[sim_below(disk->names.count)].inode;
-	if (inode->bytes == 0)
-		return;
-	at = sim_below((uint32_t)inode->bytes);
-	for (unsigned i = 0; i < ROT_TRIES && inode->data[at] == 0; i++)
-		at = sim_below((uint32_t)inode->bytes); /* most of it are zeros behind something */
-	if (sim_ppm(300000))
-		inode->bytes = at;
-	else
-		inode->data[at] ^= (uint8_t)(1u << sim_below(8));
-	inode->damaged = true;
-	world.damaged++;
-	settle(inode);
-	disk->promised = false;
-	for (unsigned i = 0; i < disk->names.count; i++) {
-		const struct inode *other = disk->names.at[i].inode;
-
-		if (!other->promised || other->damaged ||
-		    (disk->promised &&
-		     (other->epoch < disk->epoch ||
-		      (other->epoch == disk->epoch && other->version < disk->version))))
-			continue;
-		disk->promised = true;
-		disk->epoch = other->epoch;
-		disk->version = other->version;
-	}
-}
-
-void disk_power_lost(uint32_t place)
-{
-	struct disk *disk = &world.disks[place];
-
-	if (!disk->folder)
-		return;
-	names_lose(disk);
-	for (unsigned i = 0; i < disk->names.count; i++) {
-		inode_tear(disk->names.at[i].inode);
-		settle(disk->names.at[i].inode);
-	}
-	if (sim_ppm(sim_nature.disk_rot_ppm))
-		rot(disk);
-	if (!sim_tracing())
-		return;
-	for (unsigned i = 0; i < disk->names.count; i++)
-		sim_say("host %u has %s, %zu bytes%s", place, disk->names.at[i].text,
-			disk->names.at[i].inode->bytes,
-			disk->names.at[i].inode->damaged ? ", damaged" : "");
+	disk_change(&disk->names, change);
 }
 
 void disk_clear(uint32_t place)
 {
-	struct disk *disk = &world.disks[place];
+	struct disk *disk = disk_of(place);
 
 	disk->names.count = disk->durable.count = disk->change_count = 0;
 	disk->promised = false;
@@ -364,22 +152,31 @@ void disk_clear(uint32_t place)
 
 void disk_promise(uint32_t place, const char *text, uint32_t epoch, uint64_t version)
 {
-	struct disk *disk = &world.disks[place];
-	const struct name *name = find(&disk->names, text);
+	struct disk *disk = disk_of(place);
+	const struct name *name = disk_find(&disk->names, text);
 
 	if (name == NULL) {
 		sim_fail("check_durable", "%s is said to be written and is not there", text);
 		return;
 	}
 	name->inode->promised = true;
-	name->inode->epoch = disk->epoch = epoch;
-	name->inode->version = disk->version = version;
+	name->inode->epoch = epoch;
+	name->inode->version = version;
+	if (name->inode->damaged) { /* the disk did not do what it said */
+		disk_damage(disk, name->inode);
+		return;
+	}
+	if (disk->promised &&
+	    (epoch < disk->epoch || (epoch == disk->epoch && version < disk->version)))
+		return; /* by one that has a rival */
+	disk->epoch = epoch;
+	disk->version = version;
 	disk->promised = true;
 }
 
 bool disk_promised(uint32_t place, uint32_t *ret_epoch, uint64_t *ret_version)
 {
-	const struct disk *disk = &world.disks[place];
+	const struct disk *disk = disk_of(place);
 
 	*ret_epoch = disk->epoch;
 	*ret_version = disk->version;
@@ -388,12 +185,12 @@ bool disk_promised(uint32_t place, uint32_t *ret_epoch, uint64_t *ret_version)
 
 uint64_t disk_read_failures(uint32_t place)
 {
-	return world.disks[place].read_failures;
+	return disk_of(place)->read_failures;
 }
 
 bool disk_damaged(uint32_t place)
 {
-	const struct names *names = &world.disks[place].names;
+	const struct names *names = &disk_of(place)->names;
 
 	for (unsigned i = 0; i < names->count; i++) {
 		if (names->at[i].inode->damaged)
@@ -444,8 +241,8 @@ static struct inode *inode_make(void)
 	inode->durable = __real_calloc(1, FILE_BYTES_MAX);
 	if (inode->data == NULL || inode->durable == NULL)
 		abort();
-	inode->next = world.inodes;
-	world.inodes = inode;
+	inode->next = disks.inodes;
+	disks.inodes = inode;
 	return inode;
 }
 
@@ -453,7 +250,7 @@ static int file_make(struct disk *disk, const char *text)
 {
 	struct inode *inode;
 
-	if (find(&disk->names, text) != NULL)
+	if (disk_find(&disk->names, text) != NULL)
 		return fails(EEXIST);
 	if (unlucky(sim_nature.disk_full_ppm))
 		return fails(ENOSPC);
@@ -487,7 +284,7 @@ int __wrap_openat(int dir, const char *path, int flags, ...)
 		disk->read_failures++;
 		return fails(EIO);
 	}
-	name = find(&disk->names, path);
+	name = disk_find(&disk->names, path);
 	return name != NULL ? file_open(disk, FILE_PLAIN, name->inode) : fails(ENOENT);
 }
 
@@ -507,7 +304,7 @@ static int64_t put(struct inode *inode, const void *bytes, size_t count, size_t 
 	if (unlucky(sim_nature.disk_write_ppm))
 		return fails(EIO);
 	if (sim_ppm(sim_nature.disk_full_ppm)) {
-		world.full++;
+		disks.full++;
 		return fails(ENOSPC);
 	}
 	if (sim_ppm(sim_nature.disk_short_ppm) && count > 1)
@@ -516,7 +313,8 @@ static int64_t put(struct inode *inode, const void *bytes, size_t count, size_t 
 		sim_fail("check_bounded", "a file is longer than %d bytes", FILE_BYTES_MAX);
 		return fails(EFBIG);
 	}
-	memcpy(inode->data + at, bytes, count);
+	if (!disk_misplaces(inode, bytes, count, at))
+		memcpy(inode->data + at, bytes, count);
 	if (inode->bytes < at + count)
 		inode->bytes = at + count;
 	return (int64_t)count;
@@ -558,7 +356,7 @@ int __wrap_posix_fallocate(int fd, off_t off, off_t count)
 	if (sim_ppm(sim_nature.disk_short_ppm))
 		return EINTR;
 	if (sim_ppm(sim_nature.disk_full_ppm)) {
-		world.full++;
+		disks.full++;
 		return ENOSPC;
 	}
 	inode = file_of(fd)->inode;
@@ -620,7 +418,7 @@ int __wrap_fsync(int fd)
 		if (file->inode->sync_only != 0 && file->inode->durable_bytes > 0)
 			memcpy(file->inode->durable, file->inode->data, file->inode->sync_only);
 		else if (!mutation(MUTATE_RENAME_FIRST))
-			settle(file->inode);
+			disk_settle(file->inode);
 		file->inode->sync_only = 0;
 		break;
 	case FILE_FOLDER:
@@ -687,7 +485,7 @@ int __wrap_renameat(int dir, const char *from, int to_dir, const char *to)
 		return __real_renameat(dir, from, to_dir, to);
 	takes_time();
 	disk = file_of(dir)->disk;
-	name = find(&disk->names, from);
+	name = disk_find(&disk->names, from);
 	if (name == NULL)
 		return fails(ENOENT);
 	if (unlucky(sim_nature.disk_write_ppm))
@@ -704,7 +502,7 @@ int __wrap_unlinkat(int dir, const char *path, int flags)
 		return __real_unlinkat(dir, path, flags);
 	takes_time();
 	disk = file_of(dir)->disk;
-	if (find(&disk->names, path) == NULL)
+	if (disk_find(&disk->names, path) == NULL)
 		return fails(ENOENT);
 	if (unlucky(sim_nature.disk_write_ppm))
 		return fails(EIO);

@@ -16,6 +16,8 @@
 void disk_begin(void);
 /* disk_end -- give back what it took */
 void disk_end(void);
+/* disk_mount -- the folder of host `place` is that of host `home` */
+void disk_mount(uint32_t place, uint32_t home);
 /* disk_power_lost -- a host is without power: its disk is as it will be found */
 void disk_power_lost(uint32_t place);
 /* disk_clear -- somebody has removed all files, for good */

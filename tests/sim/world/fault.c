@@ -12,6 +12,10 @@
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
 #include "sim/world/net.h"
+#include "sim/world/rival.h"
+
+#define WORKER_SESSION_NS (5 * SIM_S)
+#define LAG_MAX_NS        (2 * SIM_S)
 
 enum fault {
 	FAULT_KILL, /* a server; its host tells everybody */
@@ -31,13 +35,19 @@ enum fault {
 	FAULT_LEAP, /* a host's clock goes ahead, as if it had been suspended … */
 	FAULT_SUSPEND, /* … or it is suspended, and its clock does not tell */
 	FAULT_OBSERVER_KILL,
+	FAULT_DISK_KINDS, /* what follows is of CLUSTER_AGE_FAULTS */
+	FAULT_CUT_LONG = FAULT_DISK_KINDS, /* for longer than sessions, in one direction or both */
+	FAULT_LAG, /* what a process is served of views and members is behind */
+	FAULT_RIVAL, /* a server stands still, and gets a rival */
+	FAULT_EXPIRE_ANY, /* a session, of a worker or a server */
 	FAULT_KINDS
 };
 
-static const char *const names[FAULT_KINDS] = { "kill",    "power",  "stop",     "stop-long",
-						"drag",    "cut",    "cut-both", "away",
-						"expire",  "w-stop", "w-drag",   "w-kill",
-						"adapter", "leap",   "suspend",  "o-kill" };
+static const char *const names[FAULT_KINDS] = { "kill",     "power",  "stop",     "stop-long",
+						"drag",     "cut",    "cut-both", "away",
+						"expire",   "w-stop", "w-drag",   "w-kill",
+						"adapter",  "leap",   "suspend",  "o-kill",
+						"cut-long", "lag",    "rival",    "expire-any" };
 
 static struct {
 	bool over;
@@ -155,6 +165,7 @@ static void kill_server(struct server_slot *slot, bool power)
 {
 	if (!spared(slot))
 		return;
+	power = power && !slot->retired; /* its folder is in use elsewhere */
 	cluster.host_dies = power;
 	if (power) {
 		net_host_lost(slot->place, true);
@@ -165,11 +176,14 @@ static void kill_server(struct server_slot *slot, bool power)
 	cluster.host_dies = false;
 }
 
-static void cut(bool both)
+/* The session of a server, as src/server/replica.c has it */
+static uint64_t session_ns(void)
 {
-	uint32_t a = any_place(), b = any_place();
-	uint64_t until_ns = sim_between(SIM_MS, 3 * lease_ns());
+	return 3 * lease_ns() > SIM_S ? 3 * lease_ns() : SIM_S;
+}
 
+static void cut_between(uint32_t a, uint32_t b, uint64_t until_ns, bool both)
+{
 	if (a == b)
 		return;
 	sim_say("%u to %u is cut", a, b);
@@ -180,6 +194,32 @@ static void cut(bool both)
 	sim_say("%u to %u is cut", b, a);
 	net_cut(b, a, true);
 	sim_at(until_ns, is_healed, NULL, (uint64_t)b << 8 | a);
+}
+
+static void cut(bool both)
+{
+	uint32_t a = any_place(), b = any_place();
+
+	cut_between(a, b, sim_between(SIM_MS, 3 * lease_ns()), both);
+}
+
+/* Mostly between a server and the coordinator; now and then for longer than a worker's session */
+static void cut_long(void)
+{
+	uint32_t a = 1 + sim_below(cluster.server_count), b = any_place();
+	uint64_t most_ns = 5 * session_ns() / 2;
+
+	if (cluster.scenario.chain && sim_ppm(500000))
+		b = COORD_PLACE;
+	if (sim_ppm(200000))
+		most_ns += WORKER_SESSION_NS;
+	cut_between(a, b, sim_between(lease_ns(), most_ns), sim_ppm(500000));
+}
+
+static void catches_up(void *arg, uint64_t tag)
+{
+	(void)tag;
+	coord_lags(arg, 0);
 }
 
 static void to_worker(enum fault fault)
@@ -235,6 +275,12 @@ static bool expendable(const struct sim_process *process)
 	return true;
 }
 
+static void dreams(const struct sim_process *process)
+{
+	for (uint32_t i = 0; i < cluster.server_count; i++)
+		cluster.servers[i].dreamt |= cluster.servers[i].process == process;
+}
+
 static void to_host(enum fault fault)
 {
 	struct sim_process *process = any_process();
@@ -251,6 +297,7 @@ static void to_host(enum fault fault)
 		sim_clock_leap(sim_process_place(process), (int64_t)ns);
 	} else {
 		sim_say("%s: suspended", sim_process_name(process));
+		dreams(process);
 		sim_process_stop(process);
 		sim_at(ns, wakes, process, ns);
 	}
@@ -261,6 +308,17 @@ static void away(void)
 	sim_say("the coordinator is away");
 	coord_away(true);
 	sim_at(sim_between(SIM_MS, 6 * lease_ns()), is_back, NULL, 0);
+}
+
+static void lag(void)
+{
+	struct sim_process *process = any_process();
+	uint64_t lag_ns = sim_between(10 * SIM_MS, LAG_MAX_NS);
+
+	sim_say("what %s is served is %u ms old", sim_process_name(process),
+		(unsigned)(lag_ns / SIM_MS));
+	coord_lags(process, lag_ns);
+	sim_at(sim_between(lag_ns, 2 * LAG_MAX_NS), catches_up, process, 0);
 }
 
 static void happen(enum fault fault)
@@ -302,6 +360,18 @@ static void happen(enum fault fault)
 		if (sim_process_alive(cluster.observer.process))
 			sim_process_kill(cluster.observer.process);
 		break;
+	case FAULT_CUT_LONG:
+		cut_long();
+		break;
+	case FAULT_LAG:
+		lag();
+		break;
+	case FAULT_RIVAL:
+		rival_fault(&cluster.servers[sim_below(cluster.server_count)]);
+		break;
+	case FAULT_EXPIRE_ANY:
+		coord_expire(any_process());
+		break;
 	case FAULT_KINDS:
 		break;
 	}
@@ -330,15 +400,30 @@ static void next_fault(void)
 	sim_at(sim_between(0, 2 * faults.every_ns), due, NULL, 0);
 }
 
+/* So many were drawn at this age */
+static uint32_t kinds(void)
+{
+	if (cluster.scenario.age < CLUSTER_AGE_DISKS)
+		return FAULT_PLAIN_KINDS;
+	return cluster.scenario.age < CLUSTER_AGE_FAULTS ? FAULT_DISK_KINDS : FAULT_KINDS;
+}
+
 void fault_begin(bool none)
 {
 	memset(&faults, 0, sizeof(faults));
-	for (uint32_t i = 0; i < (cluster.scenario.plain ? FAULT_PLAIN_KINDS : FAULT_KINDS); i++) {
+	for (uint32_t i = 0; i < kinds(); i++) {
 		faults.weights[i] = sim_ppm(450000) ? 1 + sim_below(10) : 0;
 		if (i >= FAULT_AWAY && i <= FAULT_EXPIRE && !cluster.scenario.chain)
 			faults.weights[i] = 0;
+		if (i == FAULT_RIVAL)
+			faults.weights[i] += 5;
 		if (i == FAULT_POWER && cluster.scenario.running)
 			faults.weights[i] += 10; /* what a turn is there for */
+		if ((i == FAULT_CUT_LONG && !cluster.scenario.long_cuts) ||
+		    (i == FAULT_LAG && !cluster.scenario.lags) ||
+		    (i == FAULT_RIVAL && !cluster.scenario.rivals) ||
+		    (i == FAULT_EXPIRE_ANY && !cluster.scenario.chain))
+			faults.weights[i] = 0;
 		faults.total += faults.weights[i];
 	}
 	faults.every_ns = sim_between(20 * SIM_MS, 600 * SIM_MS);
@@ -358,6 +443,7 @@ void fault_end(void)
 	disk_calm();
 	net_heal();
 	coord_away(false);
+	coord_calm();
 	for (uint32_t i = 0; i < cluster.server_count; i++) {
 		sim_process_continue(cluster.servers[i].process);
 		sim_process_drag(cluster.servers[i].process, 0);

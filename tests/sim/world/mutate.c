@@ -29,7 +29,11 @@ SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint
 SIM_WRAP(void, ol_chain_init, struct ol_chain *chain, uint64_t id, uint32_t slots,
 	 const struct ol_chain_ops *ops, void *env);
 SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
+SIM_WRAP(int, ol_ring_open, struct ol_ring *ring, const struct ol_xport_ops *xops,
+	 struct ol_xport *xport, const struct ol_geometry *geo, int node);
 SIM_WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
+SIM_WRAP(void, ol_peer_on_up, struct ol_peer *peer, const struct ol_xport_event *event,
+	 uint64_t now_ns);
 SIM_WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
 SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
 SIM_WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const void *content,
@@ -67,6 +71,13 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_BOTH_COPIES] = "both-copies",
 	[MUTATE_NO_BLOCK_CRC] = "no-block-crc",
 	[MUTATE_TABLE_FIRST] = "table-first",
+	[MUTATE_NO_PLACE] = "no-block-place",
+	[MUTATE_NO_SELF_FENCE] = "no-self-fence",
+	[MUTATE_LEASE_TWICE] = "lease-twice",
+	[MUTATE_OLDER_EPOCH] = "older-epoch",
+	[MUTATE_STALE_TAIL] = "stale-tail",
+	[MUTATE_SESSION_FOR_EVER] = "session-for-ever",
+	[MUTATE_FORGETS] = "coordinator-forgets",
 };
 
 void mutate_set(enum mutation mutation)
@@ -216,6 +227,49 @@ uint64_t __wrap_ol_chain_caught_up(const struct ol_chain *chain)
 	    next != NULL)
 		return next->id;
 	return __real_ol_chain_caught_up(chain);
+}
+
+/* Fewer than there is room for */
+int __wrap_ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *xops,
+			struct ol_xport *xport, const struct ol_geometry *geo, int node)
+{
+	int rc = __real_ol_ring_open(ring, xops, xport, geo, node);
+
+	if (rc == 0 && sim_active() && cluster.scenario.ring_slots != 0)
+		ring->slots = cluster.scenario.ring_slots;
+	return rc;
+}
+
+/* ---- leases and epochs ---- */
+
+static void lease_again(void *arg, uint64_t tag)
+{
+	struct server_slot *slot = arg;
+
+	(void)tag;
+	if (slot->server != NULL)
+		slot->server->opts.lease_ms = cluster.scenario.lease_ms;
+}
+
+/* Its loop looks at the lease once, all else at every turn */
+void mutate_lease(struct server_slot *slot)
+{
+	if (mutation(MUTATE_LEASE_TWICE))
+		slot->server->opts.lease_ms *= 2;
+	if (mutation(MUTATE_NO_SELF_FENCE))
+		slot->server->opts.lease_ms = 3600 * 1000;
+	sim_at(0, lease_again, slot, 0);
+}
+
+void __wrap_ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
+{
+	if (mutation(MUTATE_OLDER_EPOCH))
+		peer->since = peer->link->epoch = 0;
+	if (mutation(MUTATE_STALE_TAIL) && peer == peer->link->reader) {
+		peer->since = 0; /* the one guard makes up for the other */
+		peer->link->version = 0;
+	}
+	__real_ol_peer_on_up(peer, event, now_ns);
 }
 
 /* ---- the worker's memory of what it pushed ---- */

@@ -37,8 +37,19 @@ enum mutation {
 	MUTATE_BOTH_COPIES, /* a running checkpoint's block is written over both of its copies */
 	MUTATE_NO_BLOCK_CRC, /* a copy of a block is believed whatever its checksum says */
 	MUTATE_TABLE_FIRST, /* a turn's table is durable before its blocks are */
+	MUTATE_NO_PLACE, /* a copy of one block is believed where another belongs */
+	MUTATE_FORGETS, /* the coordinator comes back empty, and believes the first who comes */
+	MUTATE_NO_SELF_FENCE, /* a server that stood still for longer than its lease goes on */
+	MUTATE_LEASE_TWICE, /* a server takes its lease as twice as long as it is */
+	MUTATE_OLDER_EPOCH, /* a worker takes a server of an older epoch than it has seen */
+	MUTATE_STALE_TAIL, /* a worker takes a tail that has less than is committed */
+	MUTATE_SESSION_FOR_EVER, /* a head commits after its session has ended */
 	MUTATE_COUNT
 };
+
+struct server_slot;
+/* mutate_lease -- of a server that is about to run */
+void mutate_lease(struct server_slot *slot);
 
 void mutate_set(enum mutation mutation);
 bool mutation(enum mutation mutation);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/world/net.h"
+#include "sim/world/rival.h"
 #include "sim/world/wrap.h"
 
 enum {
@@ -87,6 +88,17 @@ void net_heal(void)
 	memset(net.cut, 0, sizeof(net.cut));
 	memset(net.lost, 0, sizeof(net.lost));
 	net_resume();
+}
+
+/* An address may move to another host while somebody still listens at the first */
+static bool net_listens(const char *addr, uint32_t place)
+{
+	for (const struct ol_xport *xport = net.all; xport != NULL; xport = xport->next) {
+		if (xport->open && strcmp(xport->addr, addr) == 0 &&
+		    sim_process_place(xport->process) == place)
+			return true;
+	}
+	return false;
 }
 
 struct ol_xport *net_listener(const char *addr)
@@ -212,6 +224,7 @@ static int net_event_fd(const struct ol_xport *xport)
 static int net_arm(struct ol_xport *xport)
 {
 	xport->quiet = 0;
+	xport->arms++;
 	if (xport->first != NULL || sim_ppm(5000))
 		return 1;
 	xport->armed = true;
@@ -369,10 +382,18 @@ static void turned_away(void *arg, uint64_t tag)
 		net_end_down(end, -ECONNREFUSED, NULL, 0);
 }
 
+/* Who listens there; NULL: nobody does */
+static struct ol_xport *net_callee(const struct net_end *end)
+{
+	struct ol_xport *old = rival_called(end->xport->process, end->addr);
+
+	return old != NULL ? old : net_listener(end->addr);
+}
+
 static void called(void *arg, uint64_t tag)
 {
 	struct net_end *end = arg, *peer;
-	struct ol_xport *listener = net_listener(end->addr);
+	struct ol_xport *listener = net_callee(end);
 
 	(void)tag;
 	if (end->gone || end->state != NET_CALLS)
@@ -524,7 +545,7 @@ static void net_query(const struct ol_xport *xport, struct ol_xport_caps *ret_ca
 
 static int net_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX])
 {
-	if (net_listener(addr) != NULL)
+	if (net_listens(addr, sim_process_place(xport->process)))
 		return -EADDRINUSE;
 	snprintf(xport->addr, sizeof(xport->addr), "%s", addr);
 	memcpy(ret_addr, xport->addr, OL_XPORT_ADDR_MAX);

@@ -144,6 +144,7 @@ struct ol_xport {
 	struct net_event *first;
 	struct net_event *last;
 	unsigned event_count;
+	unsigned arms; /* how often it was about to sleep */
 	int fd;
 	bool armed;
 	unsigned quiet; /* polls in a row that gave nothing */

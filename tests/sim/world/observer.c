@@ -17,14 +17,11 @@ enum {
 static bool opened(struct ol_worker **ret_worker)
 {
 	const struct scenario *scenario = &cluster.scenario;
-	char servers[OL_ADDR_MAX * CLUSTER_SHARDS_MAX] = "", err[256] = "";
+	char servers[256] = "", err[256] = "";
 	struct ol_worker_opts opts;
 	int rc;
 
-	for (uint32_t i = 0; i < cluster.server_count; i++) {
-		strncat(servers, i > 0 ? "," : "", sizeof(servers) - strlen(servers) - 1);
-		strncat(servers, cluster.servers[i].addr, sizeof(servers) - strlen(servers) - 1);
-	}
+	cluster_servers(servers, sizeof(servers));
 	ol_worker_opts_init(&opts);
 	opts.transport = "sim";
 	opts.job_key = "simulated";

@@ -297,7 +297,8 @@ bool __wrap_ol_running_whole(const struct ol_ckpt_header *header, const void *co
 	memcpy(&head, copy, sizeof(head));
 	if (mutation(MUTATE_NO_BLOCK_CRC))
 		return head.index == index;
-	return __real_ol_running_whole(header, copy, bytes, index);
+	return __real_ol_running_whole(header, copy, bytes,
+				       mutation(MUTATE_NO_PLACE) ? head.index : index);
 }
 
 /* The first of a turn makes its blocks durable, the second its table, in front of them */

@@ -10,9 +10,9 @@
  *
  *	net.c       the transport "sim": what rdma/transport.h promises, and nothing more
  *	coord.c     the coordinator, in place of replication/coord.c
- *	disk.c      a host's disk, and what a power loss leaves of it
+ *	disk.c      a host's disk; disk_power.c: what a power loss leaves of it
  *	cluster.c   servers, workers and who starts them again
- *	fault.c     what goes wrong
+ *	fault.c     what goes wrong; rival.c: two servers in one place
  *	check.c     what must hold all the same
  *	mutate.c    faults of the product itself, to see whether they are found
  */
@@ -161,6 +161,8 @@ struct sim_nature {
 	uint32_t disk_short_ppm; /* a call does less than it was asked for, or is interrupted */
 	uint32_t disk_page_ppm; /* at a power loss: a page is there or not, as a whole */
 	uint32_t disk_rot_ppm; /* at a power loss: a file that was durable is damaged */
+	uint32_t disk_lost_ppm; /* a write is said to be done, and never arrives … */
+	uint32_t disk_astray_ppm; /* … or arrives in another place */
 	uint32_t memory_ppm; /* there is none */
 	uint32_t post_ppm; /* the connection of a post breaks in it */
 	uint32_t mute_ppm; /* completions of its connection never come from now on */

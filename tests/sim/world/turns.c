@@ -27,7 +27,7 @@ static struct turns {
 	bool present[CLUSTER_WORKERS_MAX];
 	bool held[CLUSTER_WORKERS_MAX]; /* it has given to the next step */
 	uint64_t given[CLUSTER_WORKERS_MAX]; /* ssp: since the slowest that it met began at 0 */
-} turns[CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX];
+} turns[CLUSTER_SLOTS_MAX];
 
 /* A gradient that was dropped, for a mutation */
 static struct {

@@ -46,15 +46,6 @@ void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
 	}
 }
 
-static void servers_text(char *text, size_t bytes)
-{
-	size_t used = 0;
-
-	for (uint32_t i = 0; i < cluster.server_count; i++)
-		used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? "," : "",
-					 cluster.servers[i].addr);
-}
-
 /* True: it is open. False: it is not, now */
 static bool opened(struct worker_slot *slot)
 {
@@ -63,7 +54,7 @@ static bool opened(struct worker_slot *slot)
 	int rc;
 
 	ol_worker_opts_init(&opts);
-	servers_text(servers, sizeof(servers));
+	cluster_servers(servers, sizeof(servers));
 	opts.transport = "sim";
 	opts.job_key = "simulated";
 	opts.worker = slot->index;

@@ -422,7 +422,6 @@ static void found(struct ol_server *server)
 	if (replica->chain.view.founded != replica->chain.view.epoch ||
 	    replica->chain.role != OL_CHAIN_ONLY)
 		return;
-	replica->ring.oldest = 0; /* versions may begin again */
 	rc = ol_restore_start(server, err, sizeof(err));
 	if (rc == 0)
 		return;
@@ -481,6 +480,8 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	replica->adopting = true;
 	rc = ol_chain_on_view(&replica->chain, view);
 	replica->adopting = false;
+	if (replica->ring.oldest > replica->chain.received + 1)
+		replica->ring.oldest = 0; /* another history: versions begin again */
 	ol_counter_add(&server->store.board->views, 1);
 	ol_word_store(&server->store.board->adopted_ns, now_ns);
 	if (rc == OL_CHAIN_REMOVED) {

@@ -51,6 +51,9 @@ static void books_check(const struct ol_server *server)
 	}
 	must(joined == server->joined_count && live == server->live_workers);
 	must(owed == server->owed_total);
+	/* or successors that have all there is would be refused */
+	must(!ol_replica_strict(server) ||
+	     server->replica.ring.oldest <= server->replica.chain.received + 1);
 	must(server->queue_count + server->parked_count <= server->queue_size &&
 	     server->batch_count <= WORKERS);
 }

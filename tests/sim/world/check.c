@@ -462,6 +462,12 @@ static void check_bounded(const struct server_slot *slot)
 		sim_fail("check_bounded", "%s: the ring of %u holds %llu to %llu", slot->addr,
 			 chain->slots, (unsigned long long)ol_chain_freed(chain),
 			 (unsigned long long)chain->received);
+	if (ol_replica_strict(server) && server->replica.ring.oldest > chain->received + 1)
+		sim_fail(
+			"check_bounded",
+			"%s: its ring begins at %llu, and it has %llu: successors would be refused",
+			slot->addr, (unsigned long long)server->replica.ring.oldest,
+			(unsigned long long)chain->received);
 	if (bytes > PROCESS_BYTES_MAX)
 		sim_fail("check_bounded", "%s holds %zu bytes", slot->addr, bytes);
 }

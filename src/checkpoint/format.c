@@ -147,7 +147,11 @@ bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, c
 			  "that wrote it",
 			  header->format, OL_CKPT_FORMAT);
 	if (header->format != OL_CKPT_FORMAT)
-		return no(why, "header: format %" PRIu32 " is none that ever was", header->format);
+		return no(why,
+			  "header: it is of format %" PRIu32
+			  ", of an earlier release, and this one reads format %d: begin without "
+			  "it, or restore it with the release that wrote it",
+			  header->format, OL_CKPT_FORMAT);
 	return true;
 }
 

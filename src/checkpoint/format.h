@@ -30,7 +30,7 @@
 #endif
 
 enum {
-	OL_CKPT_FORMAT = 1,
+	OL_CKPT_FORMAT = 2, /* 1: numbers of pushes did not name a process */
 	OL_CKPT_NAME_MAX = 96, /* bytes of a file's name with its end */
 	OL_CKPT_WHY_MAX = 256, /* bytes of a reason with its end */
 };

@@ -245,7 +245,8 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * Blocks:    never
  * Threading: the worker's thread only
  * Errors:    -EINVAL (not a buffer that is lent, or weights that are gone; it stays lent), -EAGAIN
- *            (CONTINUE: no room in a queue, it stays lent: poll, then retry), OL_E_NO_SERVER
+ *            (CONTINUE: no room in a queue, it stays lent: poll, then retry), -EOVERFLOW (2^40 - 1
+ *            pushes of this handle, all there are numbers for: open it anew), OL_E_NO_SERVER
  */
 OL_API int ol_push(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
 		   struct ol_op *op);
@@ -290,12 +291,13 @@ OL_API uint64_t ol_newest(struct ol_worker *worker);
 OL_API const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version);
 
 /*
- * ol_applied -- the last sequence number of `worker_id` that the weights of ol_weights() contain,
- * on shard `shard`; 0 if none
+ * ol_applied -- the last push of `worker_id` that the weights of ol_weights() contain, on shard
+ * `shard`: 1, 2, 3 … of the process that made it; 0 if none
  */
 OL_API uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id);
 
-/* ol_applied_grads -- as ol_applied(), but how many gradients: a queue may push many as one */
+/* ol_applied_grads -- how many gradients of all processes of that id: a queue may push many as one
+ */
 OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
 				 uint32_t worker_id);
 

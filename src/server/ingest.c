@@ -16,6 +16,7 @@
 #include "policy/replay.h"
 #include "rdma/order.h"
 #include "server/server_internal.h"
+#include "wire/seq.h"
 
 static struct ol_slot_state *landed_slot(struct ol_server *server, struct ol_landed landed)
 {
@@ -99,11 +100,13 @@ static const char *header_fault(const struct ol_server *server, const struct ol_
 		return "push of another epoch";
 	if (hdr->payload_bytes != ol_layout_vector_bytes(&server->store.geo))
 		return "push of another length than the shard";
-	if (hdr->seq == 0)
-		return "push with sequence number 0";
+	if (ol_seq_tag(hdr->seq) == 0 || ol_seq_count(hdr->seq) == 0)
+		return "push with a sequence number that cannot be";
+	if (session->numbered && ol_seq_tag(hdr->seq) != ol_seq_tag(session->last_seq))
+		return "push with the sequence number of another process";
 	/* what a policy has dropped is not pushed again: there may be gaps */
-	if (hdr->seq <= session->last_seq &&
-	    hdr->seq > ol_store_applied(&server->store, session->worker).seq)
+	if (ol_seq_contains(session->last_seq, hdr->seq) &&
+	    !ol_seq_contains(ol_store_applied(&server->store, session->worker).seq, hdr->seq))
 		return "push with a sequence number out of turn";
 	if (hdr->grads == 0)
 		return "push of no gradient";
@@ -147,7 +150,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
-	if (hdr.seq <= session->last_seq) {
+	if (ol_seq_contains(session->last_seq, hdr.seq)) {
 		ol_counter_add(&server->store.board->duplicates, 1);
 		if (ol_replica_strict(server) && server->replica.chain.role != OL_CHAIN_ONLY)
 			state->busy = false; /* what became of it is the tail's to say */
@@ -156,6 +159,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 		return;
 	}
 	session->last_seq = hdr.seq;
+	session->numbered = true;
 	server->queue[(server->queue_head + server->queue_count++) % server->queue_size] = landed;
 	ol_ingest_progress(server, now_ns);
 }

@@ -66,7 +66,8 @@ struct ol_session {
 	struct ol_hello hello; /* its mirror, while a server restores */
 	struct ol_chain_hello chain_hello; /* of a predecessor */
 	uint32_t epoch; /* of all that is said on this connection: that of its welcome */
-	uint64_t last_seq; /* newest that has landed on this connection */
+	uint64_t last_seq; /* newest that has landed on this connection, or its welcome spoke of */
+	bool numbered; /* one has landed: all that follow are of the same process */
 	uint64_t owed_count;
 	uint64_t since_ns; /* when it was accepted */
 	uint64_t owed_since_ns; /* the oldest ack that could not be posted; 0: none */

@@ -279,6 +279,7 @@ void ol_session_welcome(struct ol_server *server, struct ol_session *session)
 		return; /* the queue is full: the next tick tries again; or it is about to go down
 			 */
 	session->last_seq = welcome.resolved.seq;
+	session->numbered = false;
 	session->epoch = welcome.epoch;
 	session->state = OL_SESSION_LIVE;
 	server->joined_count--;

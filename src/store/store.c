@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rdma/order.h"
+#include "wire/seq.h"
 
 /* The parts of one snapshot */
 struct parts {
@@ -219,6 +220,8 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 
 		if (contributions[i].status != 0)
 			continue;
+		if (ol_seq_tag(applied->seq) != ol_seq_tag(contributions[i].seq))
+			applied->earlier = applied->grads;
 		applied->seq = contributions[i].seq;
 		applied->grads += contributions[i].grads;
 	}

@@ -13,7 +13,7 @@
  * One snapshot, each part padded to 64 bytes, the whole to 4096:
  *
  *	0               64              head: struct ol_snapshot_head
- *	64              16 * workers_max applied table: struct ol_applied of each worker
+ *	64              24 * workers_max applied table: struct ol_applied of each worker
  *	…               4 * shard_len   weights
  *	…               4 * shard_len   optimizer state, state_vectors times
  *
@@ -62,8 +62,9 @@ struct ol_snapshot_head {
 
 /* What these weights contain of one worker. */
 struct ol_applied {
-	uint64_t seq; /* its last push in them */
+	uint64_t seq; /* its last push in them: wire/seq.h */
 	uint64_t grads; /* gradients: a push from a queue holds several */
+	uint64_t earlier; /* of these, by processes before the one that seq names */
 };
 
 /* What worker and server must agree on. */

@@ -48,7 +48,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 3,
+	OL_WIRE_PROTO = 4,
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
 };
@@ -219,7 +219,7 @@ struct ol_welcome {
 	uint64_t version; /* newest published … */
 	uint32_t snapshot; /* … and where it lies */
 	uint32_t epoch; /* of all that is said on this connection */
-	uint32_t reserved[7];
+	uint32_t reserved[5];
 	uint32_t crc; /* CRC32C of all before it */
 };
 
@@ -299,7 +299,7 @@ struct ol_pin {
 
 /* Behind the gradient in its slot. */
 struct ol_push_hdr {
-	uint64_t seq; /* 1, 2, 3 … of this worker at this shard */
+	uint64_t seq; /* of the worker's process at this shard: wire/seq.h */
 	uint64_t base_version; /* of the weights that the gradient was computed at */
 	uint64_t payload_bytes; /* padded: where this header lies in the slot */
 	uint32_t epoch;

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 
+#include "wire/seq.h"
 #include "worker/worker_internal.h"
 
 static uint64_t bit_of(const struct ol_link *link)
@@ -91,7 +92,6 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		link->stat.lost += grads;
 	} else {
 		link->stat.applied += grads;
-		link->total += grads;
 		if (worker->opts.outage != OL_OUTAGE_END)
 			grad->kept |= bit_of(link);
 	}
@@ -110,7 +110,7 @@ void ol_keep_on_pull(struct ol_worker *worker)
 		for (uint32_t k = 0; k < worker->link_count; k++) {
 			uint64_t seq = ol_applied_of(mirror->applied[k], worker->opts.worker).seq;
 
-			if (ol_worker_hdr(worker, i, k)->seq <= seq)
+			if (ol_seq_contains(seq, ol_worker_hdr(worker, i, k)->seq))
 				grad->kept &= ~(UINT64_C(1) << k);
 		}
 		ol_keep_settle(worker, grad);
@@ -183,7 +183,6 @@ static void reopen(struct ol_link *link, struct ol_grad *grad, const struct ol_p
 	grad->reopened |= bit_of(link);
 	catch_up_to(link, hdr->seq);
 	link->stat.applied -= hdr->grads;
-	link->total -= hdr->grads;
 }
 
 /* The oldest that is open and not above seq; NULL: there is none */
@@ -204,12 +203,21 @@ static struct ol_grad *oldest_open(const struct ol_link *link, uint64_t seq)
 	return found;
 }
 
+/* What a server says of this id, of this process: nothing, where the last push was another's */
+static struct ol_applied own_of(const struct ol_link *link, const struct ol_applied *resolved)
+{
+	if (ol_seq_tag(resolved->seq) != link->worker->tag)
+		return (struct ol_applied){ .seq = ol_seq_make(link->worker->tag, 0) };
+	return (struct ol_applied){ .seq = resolved->seq,
+				    .grads = resolved->grads - resolved->earlier };
+}
+
 /*
- * Of what is open and not above resolved->seq only the answers were lost. The table says how many
- * of them took effect, the newest for certain; the others were dropped by the policy: as many of
- * the oldest are taken for them, so that counts are right.
+ * Of what is open and not above own->seq only the answers were lost. The table says how many of
+ * them took effect, the newest for certain; the others were dropped by the policy: as many of the
+ * oldest are taken for them, so that counts are right.
  */
-static void acks_lost(struct ol_link *link, const struct ol_applied *resolved)
+static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 {
 	struct ol_worker *worker = link->worker;
 	uint64_t open = 0, applied, dropped;
@@ -219,17 +227,17 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *resolved)
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
 		if (worker->grads[i].state == OL_GRAD_PUSHED &&
-		    (worker->grads[i].open & bit_of(link)) != 0 && hdr->seq <= resolved->seq)
+		    (worker->grads[i].open & bit_of(link)) != 0 && hdr->seq <= own->seq)
 			open += hdr->grads;
 	}
-	applied = resolved->grads > link->total ? resolved->grads - link->total : 0;
+	applied = own->grads > link->stat.applied ? own->grads - link->stat.applied : 0;
 	dropped = open > applied && !link->went_back ? open - applied : 0;
-	while ((grad = oldest_open(link, resolved->seq)) != NULL) {
+	while ((grad = oldest_open(link, own->seq)) != NULL) {
 		const struct ol_push_hdr *hdr =
 			ol_worker_hdr(worker, (uint32_t)(grad - worker->grads), link->index);
 		int status = 0;
 
-		if (dropped >= hdr->grads && hdr->seq < resolved->seq) {
+		if (dropped >= hdr->grads && hdr->seq < own->seq) {
 			status = ol_outage_finite(link, grad->data) ? OL_E_LATE : OL_E_NONFINITE;
 			dropped -= hdr->grads;
 		}
@@ -237,14 +245,33 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *resolved)
 	}
 }
 
+/*
+ * What is in no buffer any more, and not in these weights either, is lost. What was lost with an
+ * earlier history comes back with it.
+ */
+static void recount(struct ol_link *link, uint64_t grads)
+{
+	struct ol_link_stat *stat = &link->stat;
+	uint64_t back = grads > stat->applied ? grads - stat->applied : 0;
+
+	if (stat->applied > grads) {
+		stat->lost += stat->applied - grads;
+		stat->applied = grads;
+	}
+	if (back > stat->lost)
+		back = stat->lost;
+	stat->applied += back;
+	stat->lost -= back;
+}
+
 void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved)
 {
 	struct ol_worker *worker = link->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 	bool same = link->strict && mirror->histories[link->index] == link->history;
-	uint64_t gone;
+	struct ol_applied own = own_of(link, resolved);
 
-	link->told_seq = resolved->seq;
+	link->told_seq = own.seq;
 	/* and it stays so until a head has heard of it, whatever connections end meanwhile */
 	if (!link->went_back || link->went_back_to != link->history)
 		link->went_back = mirror->whole && !link->mirror_gone && !same &&
@@ -255,16 +282,11 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
 		if (grad->state == OL_GRAD_PUSHED && (grad->kept & bit_of(link)) != 0 &&
-		    hdr->seq > resolved->seq)
+		    hdr->seq > own.seq)
 			reopen(link, grad, hdr);
 	}
-	acks_lost(link, resolved);
-	/* what is in no buffer any more, and not in these weights either */
-	gone = link->total > resolved->grads ? link->total - resolved->grads : 0;
-	if (gone > link->stat.applied)
-		gone = link->stat.applied; /* the rest was another process's, of the same id */
-	link->stat.applied -= gone;
-	link->stat.lost += gone;
+	acks_lost(link, &own);
+	recount(link, own.grads);
 	link->mirror_gone = link->mirror_gone || link->went_back;
 }
 
@@ -305,7 +327,7 @@ void ol_keep_on_commit(struct ol_link *link, uint64_t seq)
 		link->inherited_seq = 0;
 }
 
-int ol_keep_on_head_up(struct ol_link *link, uint64_t seq)
+int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq)
 {
 	struct ol_worker *worker = link->worker;
 	int rc = worker->zero_copy ? ol_worker_remap(link) : 0;
@@ -316,7 +338,7 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t seq)
 
 		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0)
 			continue;
-		if (own > seq) {
+		if (!ol_seq_contains(resolved_seq, own)) {
 			push_again(link, grad, i);
 			continue;
 		}

@@ -88,15 +88,10 @@ static void reader_up(struct ol_link *link, const struct ol_welcome *welcome)
 	link->history = link->worker->coord != NULL ? link->founded : welcome->epoch;
 	if (link->worker->started)
 		ol_keep_on_reader_up(link, &welcome->resolved);
-	link->total = welcome->resolved.grads;
 }
 
 static int head_up(struct ol_link *link, const struct ol_welcome *welcome)
 {
-	/* numbers are never used again, whatever a server went back to: what is left of the history
-	   that is gone would take them for its own */
-	if (link->seq < welcome->resolved.seq)
-		link->seq = welcome->resolved.seq;
 	return link->worker->started ? ol_keep_on_head_up(link, welcome->resolved.seq) : 0;
 }
 
@@ -136,6 +131,7 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 
 	peer->state = OL_PEER_LIVE;
 	peer->epoch = welcome->epoch;
+	peer->resolved_seq = welcome->resolved.seq;
 	peer->attempts = 0;
 	peer->told_off = false;
 	peer->strangers_told = 0;

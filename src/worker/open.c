@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "wire/auth.h"
+#include "wire/seq.h"
 #include "worker/worker_internal.h"
 
 const char *ol_strerror(int code)
@@ -246,6 +248,33 @@ static int servers_find(struct ol_worker *worker)
 	return -ENODEV;
 }
 
+static bool tag_is_known(const struct ol_worker *worker, uint32_t tag)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		for (uint32_t k = 0; k < OL_PEERS; k++) {
+			if (ol_seq_tag(worker->links[i].peers[k].resolved_seq) == tag)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The name of this process in the numbers of its pushes: none that a server knows of this id */
+static int tag_draw(struct ol_worker *worker)
+{
+	uint32_t word;
+	int rc = ol_auth_random(&word, sizeof(word));
+
+	if (rc != 0)
+		return rc;
+	worker->tag = word & OL_SEQ_TAG_MAX;
+	while (worker->tag == 0 || tag_is_known(worker, worker->tag))
+		worker->tag = (worker->tag + 1) & OL_SEQ_TAG_MAX;
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		worker->links[i].seq = ol_seq_make(worker->tag, 0);
+	return 0;
+}
+
 static int worker_start(struct ol_worker *worker)
 {
 	char text[OL_STATUS_TEXT_MAX];
@@ -264,6 +293,11 @@ static int worker_start(struct ol_worker *worker)
 		rc = links_agree(worker);
 	if (rc != 0)
 		return rc;
+	rc = tag_draw(worker);
+	if (rc != 0) {
+		snprintf(worker->err, sizeof(worker->err), "the system gave no random bytes");
+		return rc;
+	}
 	rc = ol_worker_memory_start(worker);
 	if (rc != 0)
 		snprintf(worker->err, sizeof(worker->err),

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "rdma/order.h"
+#include "wire/seq.h"
 #include "worker/worker_internal.h"
 
 static struct ol_mirror *target_mirror(struct ol_worker *worker)
@@ -453,7 +454,7 @@ static struct ol_applied applied_find(const struct ol_worker *worker, uint32_t s
 
 uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)
 {
-	return applied_find(worker, shard, worker_id).seq;
+	return ol_seq_count(applied_find(worker, shard, worker_id).seq);
 }
 
 uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "wire/seq.h"
 #include "worker/worker_internal.h"
 
 /* 0 unless a server is gone and nothing is to be done about it */
@@ -136,6 +137,18 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 		link->send_queue[(link->send_head + link->send_count++) % OL_WINDOW_MAX] = index;
 }
 
+/* Every push that is made, or waits in a queue, takes a number */
+static bool numbers_left(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		const struct ol_link *link = &worker->links[i];
+
+		if (ol_seq_count(link->seq) + link->queue.count >= OL_SEQ_COUNT_MAX)
+			return false;
+	}
+	return true;
+}
+
 int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *info,
 	    struct ol_op *op)
 {
@@ -150,6 +163,8 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 	if (grad == NULL || (base == NULL && info->base_version != 0) ||
 	    (op->level == OL_LEVEL_COMMITTED && worker->coord != NULL && !worker->links[0].strict))
 		return -EINVAL;
+	if (!numbers_left(worker))
+		return -EOVERFLOW;
 	queues = grad == &worker->extra;
 	if (queues && !ol_outage_room(worker))
 		return -EAGAIN;

@@ -78,7 +78,8 @@ struct ol_peer {
 
 	struct ol_xport_rkey public_key;
 	struct ol_xport_rkey landing_key;
-	uint32_t epoch; /* of its welcome */
+	uint32_t epoch; /* of its welcome … */
+	uint64_t resolved_seq; /* … and the last push of this id that it spoke of */
 	struct ol_slab *acks; /* of this connection */
 	struct ol_xport_region *acks_region;
 	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
@@ -139,8 +140,7 @@ struct ol_link {
 	bool nonfinite; /* gradients may hold a NaN or an infinity */
 
 	uint64_t seq; /* last used */
-	uint64_t total; /* gradients of this id that the server's weights contain, as it said */
-	struct ol_link_stat stat; /* applied: total, less what was there before this worker */
+	struct ol_link_stat stat; /* applied: in the server's weights, as it said */
 	struct ol_queue_state queue;
 	bool went_back; /* the reader's welcome was of older weights than the mirror's: what is not
 			   in them is lost */
@@ -226,6 +226,7 @@ struct ol_worker {
 	bool started; /* all links were live once: memory is there, outages are lived through */
 	uint64_t now_ns; /* as of the last poll; kept up with WAIT and CONTINUE only */
 
+	uint32_t tag; /* of this process, in the numbers of its pushes: wire/seq.h */
 	uint32_t window;
 	bool zero_copy;
 	struct ol_grad grads[OL_WINDOW_MAX];
@@ -400,9 +401,9 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 /* ol_keep_on_commit -- the tail acknowledged seq: older ones that it knows nothing of are dropped
  */
 void ol_keep_on_commit(struct ol_link *link, uint64_t seq);
-/* ol_keep_on_head_up -- after the reader: the head knows all pushes up to seq; the rest is pushed
- * again. 0, or why the link cannot be used */
-int ol_keep_on_head_up(struct ol_link *link, uint64_t seq);
+/* ol_keep_on_head_up -- after the reader: the head knows all pushes up to this one; the rest is
+ * pushed again. 0, or why the link cannot be used */
+int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
 void ol_keep_on_pull(struct ol_worker *worker);
 
 /* outage.c: gradients that wait for their server */

@@ -16,6 +16,7 @@
 #include "fuzz/liar.h"
 #include "server/server_internal.h"
 #include "support/fuzz.h"
+#include "wire/seq.h"
 
 enum {
 	PARAMS = 40,
@@ -125,13 +126,21 @@ static void hello(struct liar_conn *conn)
 	liar_bell(conn, OL_BELL_HELLO, 0);
 }
 
+/* The number of a push, of one of two processes */
+static uint64_t seq_any(void)
+{
+	uint8_t how = liar_byte();
+
+	return ol_seq_make(1 + (how >> 7), how & 127);
+}
+
 static void push(struct liar_conn *conn)
 {
 	const struct ol_store *store = &fuzz.server->store;
 	uint64_t bytes = ol_layout_vector_bytes(&store->geo);
 	uint8_t how = liar_byte(), grad[16];
 	uint32_t slot = how & 1;
-	struct ol_push_hdr hdr = { .seq = liar_byte(),
+	struct ol_push_hdr hdr = { .seq = seq_any(),
 				   .base_version = store->version - (how >> 1 & 1),
 				   .payload_bytes = bytes,
 				   .epoch = fuzz.server->opts.epoch,
@@ -196,8 +205,8 @@ static void entry(struct liar_conn *conn)
 				      .payload_bytes = ring->payload_bytes,
 				      .epoch = fuzz.server->opts.epoch,
 				      .parts = 1 + (how & 1) };
-	struct ol_entry_part parts[2] = { { .seq = liar_byte(), .grads = 1 },
-					  { .seq = liar_byte(), .grads = 1, .worker = 1 } };
+	struct ol_entry_part parts[2] = { { .seq = seq_any(), .grads = 1 },
+					  { .seq = seq_any(), .grads = 1, .worker = 1 } };
 	uint64_t off = ol_ring_off(ring, version);
 	uint32_t sums[2];
 

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "fuzz/liar.h"
 #include "support/fuzz.h"
+#include "wire/seq.h"
 #include "worker/worker_internal.h"
 
 enum {
@@ -93,10 +94,18 @@ static void answer(struct liar_conn *conn)
 	liar_answer(conn);
 }
 
+/* The number of a push of this worker's process, or of another of its id */
+static uint64_t seq_make(unsigned other, unsigned count)
+{
+	return ol_seq_make(fuzz.worker != NULL && other == 0 ? fuzz.worker->tag : 1, count);
+}
+
 static void welcome(struct liar_conn *conn)
 {
 	uint8_t how = liar_byte();
-	struct ol_welcome say = { .resolved = { .seq = how & 3, .grads = how & 3 },
+	struct ol_welcome say = { .resolved = { .seq = seq_make(how >> 3 & 1, how & 3),
+						.grads = how & 3,
+						.earlier = how >> 4 & 1 },
 				  .version = fuzz.version,
 				  .snapshot = (uint32_t)(fuzz.version % OL_SNAPSHOTS),
 				  .epoch = fuzz.epoch + (how >> 2 & 1) };
@@ -140,7 +149,8 @@ static void ack(struct liar_conn *conn)
 static void publish(void)
 {
 	uint8_t how = liar_byte();
-	struct ol_applied applied[WORKERS] = { { .seq = how & 15, .grads = how & 15 } };
+	struct ol_applied applied[WORKERS] = { { .seq = seq_make(how >> 6 & 1, how & 15),
+						 .grads = how & 15 } };
 	struct ol_geometry geo = geometry(0);
 	uint64_t words[1 + 2 * OL_SNAPSHOTS], at;
 

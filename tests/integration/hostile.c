@@ -16,6 +16,7 @@
 #include "support/check.h"
 #include "support/job.h"
 #include "support/peer.h"
+#include "wire/seq.h"
 
 enum {
 	LEN = 100
@@ -36,10 +37,12 @@ enum lie {
 	LIE_HDR_LENGTH,
 	LIE_HDR_FUTURE,
 	LIE_HDR_SEQ_ZERO,
+	LIE_HDR_SEQ_NO_PROCESS,
 	LIE_HDR_NO_GRADS,
 	LIE_PART_SLOT,
 	LIE_COUNT,
-	LIE_HDR_SEQ_AGAIN /* told in sync mode, of a push that waits for others */
+	LIE_HDR_SEQ_AGAIN, /* told in sync mode, of a push that waits for others */
+	LIE_HDR_SEQ_PROCESS, /* the same: of another process of the id */
 };
 
 static void tell_hello(struct peer *peer, enum lie lie)
@@ -61,10 +64,11 @@ static void tell_push(struct peer *peer, enum lie lie)
 {
 	const struct ol_geometry *geo = &peer->accept.geo;
 	uint64_t off =
-		ol_layout_slot_off(geo, lie == LIE_HDR_SEQ_AGAIN) + ol_layout_vector_bytes(geo);
-	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : lie == LIE_HDR_SEQ_AGAIN;
+		ol_layout_slot_off(geo, lie >= LIE_HDR_SEQ_AGAIN) + ol_layout_vector_bytes(geo);
+	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : lie >= LIE_HDR_SEQ_AGAIN;
+	uint32_t tag = lie == LIE_HDR_SEQ_PROCESS ? 8 : lie == LIE_HDR_SEQ_NO_PROCESS ? 0 : 7;
 	struct ol_push_hdr hdr = {
-		.seq = lie == LIE_HDR_SEQ_ZERO ? 0 : 1,
+		.seq = ol_seq_make(tag, lie != LIE_HDR_SEQ_ZERO),
 		.base_version = lie == LIE_HDR_FUTURE ? 1000 : 0,
 		.payload_bytes = ol_layout_vector_bytes(geo) + (lie == LIE_HDR_LENGTH ? 64 : 0),
 		.epoch = 1 + (lie == LIE_HDR_EPOCH ? 1 : 0),
@@ -124,7 +128,7 @@ static int repeat(const struct job *job, long unused)
 }
 
 /* In sync mode a push waits for the other workers': meanwhile its slot is not to be written, and
- * its number not to be used again */
+ * its number not to be used again, nor that of another process */
 static int push_twice(const struct job *job, long how)
 {
 	struct peer peer;
@@ -137,6 +141,8 @@ static int push_twice(const struct job *job, long how)
 	tell_push(&peer, LIE_COUNT);
 	if (how == 2)
 		tell_push(&peer, LIE_HDR_SEQ_AGAIN);
+	else if (how == 3)
+		tell_push(&peer, LIE_HDR_SEQ_PROCESS);
 	else if (how == 1)
 		peer_write(&peer, priv, 8, OL_LANDING_PROBE_OFF,
 			   ol_bell_make(OL_BELL_PART, ol_part_make(0, 0)));
@@ -209,11 +215,11 @@ static int push_and_count(const struct job *job, long violations)
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
 	check_ok(ol_stat(worker, 0, &stat));
 	check_eq(stat.violations, violations);
-	check(ol_weights(worker, NULL)[0] == -(float)ol_applied(worker, 0, 0));
+	check(ol_weights(worker, NULL)[0] == -(float)ol_applied_grads(worker, 0, 0));
 	if (ol_applied(worker, 0, 1) > 0) { /* after repeat(): its gradient was 0 */
 		check_eq(ol_applied(worker, 0, 1), 1);
 		check_eq(stat.duplicates, 2);
-		check_eq(stat.applied, ol_applied(worker, 0, 0) + 1);
+		check_eq(stat.applied, ol_applied_grads(worker, 0, 0) + 1);
 	}
 	ol_worker_close(worker);
 	return 0;
@@ -249,9 +255,8 @@ int main(void)
 	opts.consistency = OL_CONSISTENCY_SYNC;
 	opts.workers = 2;
 	job_start(&job, opts, 0.0f);
-	job_join(job_fork(push_twice, &job, 0));
-	job_join(job_fork(push_twice, &job, 1));
-	job_join(job_fork(push_twice, &job, 2));
+	for (long how = 0; how < 4; how++)
+		job_join(job_fork(push_twice, &job, how));
 	job_stop(&job);
 	printf("ok slot in use\n");
 	return 0;

@@ -52,7 +52,7 @@ static void check_weights(struct ol_worker *worker, uint32_t shards)
 		float want = 100.0f;
 
 		for (uint32_t k = 0; k < WORKERS; k++)
-			want -= 0.5f * (float)(k + 1) * (float)ol_applied(worker, s, k);
+			want -= 0.5f * (float)(k + 1) * (float)ol_applied_grads(worker, s, k);
 		check(ol_shard_span(LEN, shards, s, &first, &count) == 0);
 		for (uint64_t i = first; i < first + count; i++)
 			check(weights[i] == want);
@@ -278,7 +278,7 @@ static int push_window(const struct job *job, long unused)
 	check_eq(ol_grad_acquire(worker, &grad), -EAGAIN);
 	check_eq(job_pull(worker, 0), 0);
 	check_weights(worker, job->shard_count);
-	check_eq(ol_applied(worker, 0, 0), PUSHES);
+	check_eq(ol_applied_grads(worker, 0, 0), PUSHES);
 	ol_worker_close(worker);
 	return 0;
 }

@@ -175,6 +175,101 @@ static int told_story(const struct job *job, long id)
 	return 0;
 }
 
+/* How worker 1 comes into a history of which worker 0 knows nothing, and leaves it */
+enum {
+	ANEW_KEEPS, /* as a new process, which keeps what it pushes there */
+	ANEW_PULLS, /* as a new process, whose mirror has what it pushes there */
+	SLOWLY, /* as the same process, which pulls */
+};
+
+static void push_times(struct ol_worker *worker, unsigned times, bool pulls)
+{
+	for (unsigned i = 0; i < times; i++) {
+		push(worker, 1.0f);
+		if (pulls)
+			pull(worker);
+	}
+}
+
+/* The server dies, and what comes back knows what this worker knows: the other one is paused */
+static void back_without(struct ol_worker *worker, uint32_t other, enum ol_restore restore)
+{
+	stage_pause_worker(other);
+	stage_kill(0);
+	stage_restart(0, restore);
+	if (worker != NULL)
+		away_and_back(worker, 0);
+}
+
+/*
+ * Worker 1 has 20 pushes in a history that worker 0 mirrors. The server begins with first weights,
+ * gets 10 more, and then goes back to the history of the 20: none of the 10 is taken for one of the
+ * 20, and what is not there any more is counted.
+ */
+static int diverged(const struct job *job, long id, int how)
+{
+	struct ol_worker *worker = open_worker(job, id);
+
+	pull(worker);
+	stage_meet();
+	if (id == 1)
+		push_times(worker, 20, true);
+	stage_meet();
+	pull(worker);
+	stage_meet();
+	if (id == 1) {
+		if (how != SLOWLY) {
+			ol_worker_close(worker);
+			worker = NULL;
+		}
+		back_without(worker, 0, OL_RESTORE_NONE);
+		if (worker != NULL)
+			check_eq(stage_stat(worker, 0).lost, 20);
+		else
+			worker = open_worker(job, id);
+		push_times(worker, 10, how != ANEW_KEEPS);
+		check_eq(stage_stat(worker, 0).applied, 10);
+		stage_resume_worker(0);
+		stage_meet();
+	} else {
+		stage_meet();
+		back_without(worker, 1, OL_RESTORE_MIRROR);
+		stage_resume_worker(1);
+	}
+	if (id == 1)
+		away_and_back(worker, 0);
+	stage_meet();
+	stage_flush(worker);
+	if (id == 1) {
+		struct ol_link_stat stat = stage_stat(worker, 0);
+		uint64_t here = how == ANEW_PULLS ? 0 : how == ANEW_KEEPS ? 10 : 20;
+
+		check_eq(stat.applied, here);
+		check_eq(stat.lost, stat.pushed - here);
+		check_eq(ol_applied_grads(worker, 0, 1), how == SLOWLY ? 20 : 20 + here);
+		check(ol_weights(worker, NULL)[0] ==
+		      100.0f - 0.5f * (float)ol_applied_grads(worker, 0, 1));
+	}
+	stage_meet();
+	ol_worker_close(worker);
+	return 0;
+}
+
+static int anew_keeps_story(const struct job *job, long id)
+{
+	return diverged(job, id, ANEW_KEEPS);
+}
+
+static int anew_pulls_story(const struct job *job, long id)
+{
+	return diverged(job, id, ANEW_PULLS);
+}
+
+static int slowly_story(const struct job *job, long id)
+{
+	return diverged(job, id, SLOWLY);
+}
+
 /* Redirected from A to B; B dies; A, which never stood still, is not the successor. */
 static int old_epoch_story(const struct job *job, long unused)
 {
@@ -246,5 +341,10 @@ int main(void)
 	opts.consistency = OL_CONSISTENCY_SYNC;
 	run(opts, 2, told_story, "no weights without what was told");
 	old_epoch();
+	opts = server_opts(2);
+	opts.window = 12; /* worker 1 keeps ten */
+	run(opts, 2, anew_keeps_story, "a new process's pushes are not taken for the old one's");
+	run(opts, 2, anew_pulls_story, "what a new process pushed and is gone is counted");
+	run(opts, 2, slowly_story, "what was pushed to two histories is counted in the one there");
 	return 0;
 }

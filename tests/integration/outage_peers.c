@@ -13,6 +13,7 @@
 #include "support/check.h"
 #include "support/peer.h"
 #include "support/stage.h"
+#include "wire/seq.h"
 
 enum {
 	LEN = 100,
@@ -42,7 +43,7 @@ static enum lie lie; /* that is told; set before processes are forked */
 /* What an honest worker 1 would have after a thousand pushes that all were 0 */
 static void mirror_fill(uint8_t *at, const struct ol_geometry *geo)
 {
-	struct ol_applied applied = { .seq = 1000, .grads = 1000 };
+	struct ol_applied applied = { .seq = ol_seq_make(7, 1000), .grads = 1000 };
 
 	memset(at, 0, MIRROR_BYTES);
 	if (lie != LIE_VERSION)
@@ -75,7 +76,10 @@ static void push_early(struct peer *peer)
 {
 	const struct ol_geometry *geo = &peer->accept.geo;
 	struct ol_push_hdr hdr = {
-		.seq = 1, .payload_bytes = ol_layout_vector_bytes(geo), .epoch = 1, .grads = 1
+		.seq = ol_seq_make(7, 1),
+		.payload_bytes = ol_layout_vector_bytes(geo),
+		.epoch = 1,
+		.grads = 1,
 	};
 
 	ol_record_seal(&hdr);

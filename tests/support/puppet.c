@@ -11,6 +11,15 @@
 #include "rdma/order.h"
 #include "support/check.h"
 #include "wire/auth.h"
+#include "wire/seq.h"
+
+/* Of the worker's process, as its pushes say: there is one at a time */
+static uint32_t tag;
+
+static uint64_t seq_of(uint64_t count)
+{
+	return ol_seq_make(count > 0 ? tag : 0, count);
+}
 
 void puppet_open(struct puppet *puppet, uint64_t id)
 {
@@ -145,7 +154,8 @@ static void landed(struct puppet *puppet, struct puppet_session *session, uint32
 	memcpy(&hdr, at + ol_layout_vector_bytes(&puppet->geo), sizeof(hdr));
 	check(ol_record_whole(&hdr));
 	check_eq(hdr.epoch, session->epoch);
-	*push = (struct puppet_push){ .seq = hdr.seq,
+	tag = ol_seq_tag(hdr.seq);
+	*push = (struct puppet_push){ .seq = ol_seq_count(hdr.seq),
 				      .base_version = hdr.base_version,
 				      .slot = slot };
 	memcpy(&push->value, at, sizeof(push->value));
@@ -198,7 +208,7 @@ void puppet_publish(struct puppet *puppet, uint64_t version, float value, uint64
 	uint32_t at = (uint32_t)(version % OL_SNAPSHOTS);
 	uint8_t *snapshot =
 		(uint8_t *)puppet->memory->addr + ol_layout_snapshot_off(&puppet->geo, at);
-	struct ol_applied applied = { .seq = seq, .grads = seq };
+	struct ol_applied applied = { .seq = seq_of(seq), .grads = seq };
 	float weights[PUPPET_LEN] = { value, value };
 
 	ol_word_store(&board->line.begin[at], version + 1);
@@ -230,7 +240,7 @@ void puppet_welcome(struct puppet *puppet, enum ol_wire_role role, uint32_t epoc
 {
 	struct puppet_session *session = &puppet->sessions[role];
 	struct ol_welcome welcome = {
-		.resolved = { .seq = seq, .grads = seq - puppet->dropped },
+		.resolved = { .seq = seq_of(seq), .grads = seq - puppet->dropped },
 		.version = puppet->version,
 		.snapshot = (uint32_t)(puppet->version % OL_SNAPSHOTS),
 		.epoch = epoch,
@@ -248,7 +258,7 @@ void puppet_ack(struct puppet *puppet, enum ol_wire_role role, uint64_t seq, uin
 {
 	struct puppet_session *session = &puppet->sessions[role];
 	struct ol_ack ack = {
-		.seq = seq,
+		.seq = seq_of(seq),
 		.version = puppet->version,
 		.snapshot = (uint32_t)(puppet->version % OL_SNAPSHOTS),
 		.status = status,

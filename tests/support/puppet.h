@@ -35,7 +35,7 @@ struct puppet_session {
 };
 
 struct puppet_push {
-	uint64_t seq;
+	uint64_t seq; /* its count: the tag is the worker's affair */
 	uint64_t base_version;
 	uint32_t slot;
 	float value; /* first float of the gradient */
@@ -68,6 +68,7 @@ void puppet_open(struct puppet *puppet, uint64_t id);
 void puppet_close(struct puppet *puppet);
 void puppet_poll(struct puppet *puppet);
 
+/* seq, here and below: counts of the pushes of the worker's process */
 /* puppet_publish -- a version of weights that are all `value`, with worker 0's pushes up to seq */
 void puppet_publish(struct puppet *puppet, uint64_t version, float value, uint64_t seq);
 

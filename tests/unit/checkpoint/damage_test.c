@@ -277,11 +277,12 @@ static void a_file_of_something_else_is_passed_over_with_the_reason(void **state
 	header.format = OL_CKPT_FORMAT + 1;
 	forge(&pair, &header);
 	check_passed_over(&pair, *state,
-			  "it is of format 2, later than 1, the last that this "
+			  "it is of format 3, later than 2, the last that this "
 			  "program knows");
-	header.format = 0;
+	header.format = 1;
 	forge(&pair, &header);
-	check_passed_over(&pair, *state, "format 0 is none that ever was");
+	check_passed_over(&pair, *state,
+			  "it is of format 1, of an earlier release, and this one reads format 2");
 	pair_close(&pair);
 }
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * seq.h -- the number of a push: which process of a worker made it, and which of its pushes it is
+ *
+ *	bits 63 … 40    tag: random, never 0, drawn by each worker process when it opens
+ *	bits 39 … 0     count: 1, 2, 3 … of that process at that shard
+ *
+ * A worker id outlives its process, and a server may go back to weights that an earlier process of
+ * the id had pushed to: their numbers must never pass for those of the process that is there now.
+ * So numbers of one process are ordered, and numbers of two say nothing of each other.
+ */
+#ifndef OL_WIRE_SEQ_H
+#define OL_WIRE_SEQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	OL_SEQ_COUNT_BITS = 40
+};
+
+#define OL_SEQ_TAG_MAX   ((UINT32_C(1) << 24) - 1)
+#define OL_SEQ_COUNT_MAX ((UINT64_C(1) << OL_SEQ_COUNT_BITS) - 1)
+
+static inline uint64_t ol_seq_make(uint32_t tag, uint64_t count)
+{
+	return (uint64_t)tag << OL_SEQ_COUNT_BITS | count;
+}
+
+static inline uint32_t ol_seq_tag(uint64_t seq)
+{
+	return (uint32_t)(seq >> OL_SEQ_COUNT_BITS);
+}
+
+static inline uint64_t ol_seq_count(uint64_t seq)
+{
+	return seq & OL_SEQ_COUNT_MAX;
+}
+
+/* ol_seq_contains -- weights whose last push of a worker is `applied` were made after its push seq
+ */
+static inline bool ol_seq_contains(uint64_t applied, uint64_t seq)
+{
+	return ol_seq_tag(applied) == ol_seq_tag(seq) && applied >= seq;
+}
+
+#endif /* OL_WIRE_SEQ_H */

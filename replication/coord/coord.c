@@ -14,6 +14,10 @@
 #define NS_PER_S  UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
+enum {
+	LOOK_MS = 20 /* how often an open looks whether it is cancelled */
+};
+
 uint64_t ol_coord_now_ns(void)
 {
 	struct timespec now;
@@ -94,18 +98,35 @@ static int handle_create(const struct ol_coord_opts *opts, struct ol_coord **ret
 	return 0;
 }
 
-/* settle_wait -- 0, -ETIMEDOUT, or what the back end gave up for */
+static bool cancelled(const struct ol_coord *coord)
+{
+	const struct ol_coord_opts *opts = &coord->opts;
+
+	return opts->cancelled != NULL && opts->cancelled(opts->cancelled_arg);
+}
+
+/* settle_wait -- 0, -ETIMEDOUT, -ECANCELED, or what the back end gave up for */
 static int settle_wait(struct ol_coord *coord)
 {
-	uint64_t end = ol_coord_now_ns() + coord->opts.open_timeout_ms * NS_PER_MS;
-	struct timespec until = { .tv_sec = (time_t)(end / NS_PER_S),
-				  .tv_nsec = (long)(end % NS_PER_S) };
-	int rc = 0;
+	uint64_t now = ol_coord_now_ns(), end = now + coord->opts.open_timeout_ms * NS_PER_MS;
+	int rc = -EINPROGRESS;
 
 	pthread_mutex_lock(&coord->lock);
-	while (!coord->is_settled && rc == 0)
-		rc = pthread_cond_timedwait(&coord->settled, &coord->lock, &until);
-	rc = coord->is_settled ? coord->settle_rc : -ETIMEDOUT;
+	while (rc == -EINPROGRESS) {
+		uint64_t next = now + LOOK_MS * NS_PER_MS < end ? now + LOOK_MS * NS_PER_MS : end;
+		struct timespec until = { .tv_sec = (time_t)(next / NS_PER_S),
+					  .tv_nsec = (long)(next % NS_PER_S) };
+
+		if (!coord->is_settled && now < end)
+			(void)pthread_cond_timedwait(&coord->settled, &coord->lock, &until);
+		now = ol_coord_now_ns();
+		if (coord->is_settled)
+			rc = coord->settle_rc;
+		else if (cancelled(coord))
+			rc = -ECANCELED;
+		else if (now >= end)
+			rc = -ETIMEDOUT;
+	}
 	pthread_mutex_unlock(&coord->lock);
 	return rc;
 }

@@ -46,6 +46,9 @@ struct ol_coord_opts {
 	/* Called after a change of what look() gives, from the handle's thread; may be NULL. */
 	void (*notify)(void *arg);
 	void *notify_arg;
+	/* True: open is to end with -ECANCELED. Called by open itself; may be NULL. */
+	bool (*cancelled)(void *arg);
+	void *cancelled_arg;
 	/* Diagnostics, from the handle's thread; text has no newline. May be NULL. */
 	void (*log)(void *arg, const char *text);
 	void *log_arg;
@@ -65,9 +68,10 @@ struct ol_coord_state {
 /*
  * ol_coord_open -- reach the coordinator, begin a session
  *
- * Blocks: until it answers, or open_timeout_ms. Threading: any one thread at a time.
- * Errors: -ETIMEDOUT (nobody answers), -EACCES (another secret), -EINVAL, -ENOMEM, -ENOSYS (built
- * without ZooKeeper), with one line in err
+ * Blocks: until it answers, or open_timeout_ms, or opts->cancelled() is true. Threading: any one
+ * thread at a time.
+ * Errors: -ETIMEDOUT (nobody answers), -ECANCELED, -EACCES (another secret), -EINVAL, -ENOMEM,
+ * -ENOSYS (built without ZooKeeper), with one line in err
  */
 int ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
 		  size_t err_bytes);

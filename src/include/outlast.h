@@ -119,6 +119,9 @@ struct ol_worker_opts {
 	const char *job; /* name of the job there; NULL: "outlast" */
 	uint32_t spin_yield; /* 1: while it spins it lets others of its processor go first: for more
 				processes that spin than processors */
+	/* A descriptor of the caller's, an eventfd or a signalfd: when it becomes readable,
+	   ol_worker_open() ends with -ECANCELED. Nothing is read from it. -1: none */
+	int cancel_fd;
 };
 
 OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);
@@ -128,11 +131,11 @@ OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);
  *
  * err, if not NULL, receives one line that says what failed, which server, and what to do.
  *
- * Blocks:    until all are connected, or one refuses, or connect_timeout_ms; a server that is not
- *            there yet is tried again until then
+ * Blocks:    until all are connected, or one refuses, or connect_timeout_ms, or cancel_fd is
+ *            readable; a server that is not there yet is tried again until then
  * Threading: the handle belongs to the calling thread. Fork before, never after.
  * Errors:    OL_E_NO_SERVER, OL_E_AUTH, OL_E_WORKER_ID, OL_E_GEOMETRY, OL_E_FULL, OL_E_WIRE,
- *            OL_E_RESOURCES, -ENODEV (no such transport or device here), -EINVAL (an option), and
+ *            OL_E_RESOURCES, -ECANCELED, -ENODEV (no such transport or device here), -EINVAL, and
  *            what this process lacks: -ENOMEM, -EMFILE, -EFBIG (RLIMIT_FSIZE: shared memory counts)
  */
 OL_API int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_worker,

@@ -145,6 +145,8 @@ struct ol_server_opts {
 	const uint64_t *blocks;
 	uint32_t block_count;
 	uint64_t restore_version; /* CHECKPOINT: the newest that is not newer than this; 0: any */
+	/* As in struct ol_worker_opts, for ol_server_open() where that waits for the coordinator */
+	int cancel_fd;
 };
 
 enum {

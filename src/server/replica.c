@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/order.h"
@@ -91,6 +92,13 @@ static bool ours(const struct ol_server *server, const struct ol_member *member)
 	       member->proto == server->replica.self.proto;
 }
 
+static bool coord_cancelled(void *arg)
+{
+	const struct ol_server *server = arg;
+
+	return ol_cancelled(server->opts.cancel_fd);
+}
+
 static void coord_log(void *arg, const char *text)
 {
 	(void)arg;
@@ -144,6 +152,8 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 		.mac_arg = server->job_key,
 		.notify = coord_notify,
 		.notify_arg = server,
+		.cancelled = coord_cancelled,
+		.cancelled_arg = server,
 		.log = coord_log,
 	};
 	int rc;

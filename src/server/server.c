@@ -34,6 +34,7 @@ void ol_server_opts_init(struct ol_server_opts *opts)
 			  .beta1 = 0.9f,
 			  .beta2 = 0.999f,
 			  .epsilon = 1e-8f },
+		.cancel_fd = -1,
 		.spin_us = 50,
 		.heartbeat_ms = 50,
 		.retry_timeout_ms = 500,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -23,6 +24,7 @@ void ol_worker_opts_init(struct ol_worker_opts *opts)
 {
 	*opts = (struct ol_worker_opts){
 		.size = sizeof(*opts),
+		.cancel_fd = -1,
 		.connect_timeout_ms = 10000,
 		.op_timeout_ms = 30000,
 		.retry_timeout_ms = 500,
@@ -128,6 +130,8 @@ static int links_wait(struct ol_worker *worker)
 		rc = links_failed(worker, &all_live);
 		if (rc != 0 || all_live)
 			return rc;
+		if (ol_cancelled(worker->opts.cancel_fd))
+			return -ECANCELED;
 		if (ol_clock_ns() >= bound_ns)
 			break;
 		rc = ol_worker_poll(worker);

@@ -23,6 +23,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "wire/auth.h"
@@ -40,6 +41,13 @@ static void coord_notify(void *arg)
 	ssize_t written = write(worker->wake_fd, &one, sizeof(one));
 
 	(void)written; /* fails only when it is readable anyway */
+}
+
+static bool coord_cancelled(void *arg)
+{
+	const struct ol_worker *worker = arg;
+
+	return ol_cancelled(worker->opts.cancel_fd);
 }
 
 static void coord_log(void *arg, const char *text)
@@ -145,6 +153,8 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 		.mac_arg = worker->job_key,
 		.notify = coord_notify,
 		.notify_arg = worker,
+		.cancelled = coord_cancelled,
+		.cancelled_arg = worker,
 		.log = coord_log,
 	};
 	int rc;
@@ -161,7 +171,8 @@ static int views_wait(struct ol_worker *worker, uint32_t shard_count,
 {
 	uint64_t now_ns = ol_clock_ns();
 	uint64_t bound_ns = now_ns + worker->opts.connect_timeout_ms * OL_NS_PER_MS;
-	struct pollfd fd = { .fd = worker->wake_fd, .events = POLLIN };
+	struct pollfd fds[] = { { .fd = worker->wake_fd, .events = POLLIN },
+				{ .fd = worker->opts.cancel_fd, .events = POLLIN } };
 	uint32_t shard = shard_count;
 
 	while (shard > 0) {
@@ -176,9 +187,11 @@ static int views_wait(struct ol_worker *worker, uint32_t shard_count,
 		now_ns = ol_clock_ns();
 		if (now_ns >= bound_ns)
 			break;
-		if (poll(&fd, 1, (int)((bound_ns - now_ns) / OL_NS_PER_MS) + 1) < 0 &&
+		if (poll(fds, 2, (int)((bound_ns - now_ns) / OL_NS_PER_MS) + 1) < 0 &&
 		    errno != EINTR)
 			return -errno;
+		if (fds[1].revents != 0)
+			return -ECANCELED;
 	}
 	snprintf(
 		worker->err, sizeof(worker->err),

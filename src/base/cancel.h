@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * cancel.h -- a caller's wish to end a call that waits: a descriptor that has become readable
+ */
+#ifndef OL_BASE_CANCEL_H
+#define OL_BASE_CANCEL_H
+
+#include <poll.h>
+#include <stdbool.h>
+
+/* ol_cancelled -- true if fd can be read; nothing is read from it. -1: nobody can cancel */
+static inline bool ol_cancelled(int fd)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	return fd >= 0 && poll(&poll_fd, 1, 0) == 1;
+}
+
+#endif /* OL_BASE_CANCEL_H */

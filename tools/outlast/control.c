@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "outlast/cmd.h"
 
 static int parent_check(int report_fd)
 {
@@ -144,6 +145,12 @@ void ol_control_poll(struct ol_control *control, int timeout_ms)
 		signal_take(control);
 	if (fds[1].revents != 0)
 		parent_read(control);
+}
+
+int ol_control_cancelled(struct ol_control *control)
+{
+	ol_control_poll(control, 0);
+	return OL_EXIT_SIGNAL + control->signal;
 }
 
 void ol_control_say(struct ol_control *control, const char *event, json_t *object)

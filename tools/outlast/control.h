@@ -66,6 +66,9 @@ void ol_control_fini(struct ol_control *control);
 /* ol_control_poll -- take what has arrived; timeout_ms 0: at once, -1: wait for something */
 void ol_control_poll(struct ol_control *control, int timeout_ms);
 
+/* ol_control_cancelled -- the exit status after signal_fd has ended a call of the library */
+int ol_control_cancelled(struct ol_control *control);
+
 /* ol_control_say -- object with its "event" to the parent, if there is one; takes the object over
  */
 void ol_control_say(struct ol_control *control, const char *event, json_t *object);

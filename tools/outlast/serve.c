@@ -339,7 +339,10 @@ static int server_open(struct serve *serve, const float *weights)
 	if (rc != 0)
 		return rc;
 	chain_opts(serve, &opts);
+	opts.cancel_fd = serve->control.signal_fd;
 	rc = ol_server_open(&opts, weights + first, &serve->server, err, sizeof(err));
+	if (rc == -ECANCELED)
+		return ol_control_cancelled(&serve->control);
 	if (rc != 0)
 		return ol_cmd_error(opts.coordinator != NULL ? ol_cmd_exit_of_coord(rc)
 							     : ol_cmd_exit_of(rc),

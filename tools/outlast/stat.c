@@ -127,6 +127,7 @@ struct stat_look {
 	struct stat_set set;
 	struct ol_chains *chains;
 	int signal_fd;
+	int signal; /* that came; 0: none */
 	char key[OL_JOB_KEY_BYTES];
 	bool titled; /* the names of the columns are written */
 	struct stat_view view;
@@ -247,6 +248,7 @@ static int observer_open(struct stat_look *stat, struct stat_row *row)
 	opts.op_timeout_ms = stat->set.timeout_ms;
 	opts.retry_timeout_ms = stat->set.timeout_ms;
 	opts.spin_us = 0;
+	opts.cancel_fd = stat->signal_fd;
 	rc = ol_worker_open(&opts, &row->observer, row->why, sizeof(row->why));
 	if (rc != 0)
 		row->observer = NULL;
@@ -333,22 +335,33 @@ static int show(struct stat_look *stat)
 	return rc;
 }
 
+/* True once a signal has come that is to end it */
+static bool signalled(struct stat_look *stat)
+{
+	struct signalfd_siginfo info;
+
+	while (stat->signal == 0 &&
+	       read(stat->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo != SIGCHLD)
+			stat->signal = (int)info.ssi_signo;
+	}
+	return stat->signal != 0;
+}
+
 /* False once a signal has come */
-static bool pause_ms(const struct stat_look *stat, int ms)
+static bool pause_ms(struct stat_look *stat, int ms)
 {
 	uint64_t end_ns = ol_clock_ns() + (uint64_t)ms * OL_NS_PER_MS;
 	struct pollfd fd = { .fd = stat->signal_fd, .events = POLLIN };
 
 	for (;;) {
 		uint64_t now_ns = ol_clock_ns();
-		struct signalfd_siginfo info;
 
+		if (signalled(stat))
+			return false;
 		if (now_ns >= end_ns)
 			return true;
-		if (poll(&fd, 1, (int)((end_ns - now_ns) / OL_NS_PER_MS) + 1) > 0 &&
-		    read(stat->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info) &&
-		    info.ssi_signo != SIGCHLD)
-			return false;
+		(void)poll(&fd, 1, (int)((end_ns - now_ns) / OL_NS_PER_MS) + 1);
 	}
 }
 
@@ -360,6 +373,8 @@ static int stat_run(struct stat_look *stat)
 	if (stat->set.once) {
 		if (known > 0 && pause_ms(stat, ONCE_MS))
 			known = look(stat);
+		if (signalled(stat))
+			return OL_EXIT_SIGNAL + stat->signal;
 		rc = show(stat);
 		if (rc == 0 && known == 0)
 			rc = ol_cmd_error(OL_EXIT_SERVER, "stat", "no server could be read", NULL,
@@ -387,13 +402,13 @@ static int stat_start(struct stat_look *stat)
 		return ol_settings_fail(&stat->settings, "servers",
 					"is one of two: give --coordinator or --servers");
 	rc = ol_job_key_read("stat", set->key.job_key_file, stat->key);
-	if (rc == 0)
-		rc = ol_cmd_signals("stat", &stat->signal_fd);
 	if (rc != 0)
 		return rc;
 	stat->view.coordinator = set->coord.coordinator;
 	stat->view.job = set->coord.coordinator != NULL ? set->coord.job : NULL;
 	rc = set->servers != NULL ? servers_read(stat) : chains_find(stat);
+	if (rc == 0) /* until here a signal ends it, as it has nothing to end in order */
+		rc = ol_cmd_signals("stat", &stat->signal_fd);
 	return rc != 0 ? rc : stat_run(stat);
 }
 

@@ -155,8 +155,11 @@ static int worker_open(struct work *work)
 	opts.connect_timeout_ms = work->set.connect_timeout_ms;
 	opts.op_timeout_ms = OL_LOOP_LOOK_UP_MS;
 	opts.spin_us = work->set.link.spin_us;
+	opts.cancel_fd = work->control.signal_fd;
 	ol_settings_outage(&work->set.outage, &work->set.lease, &opts);
 	rc = ol_worker_open(&opts, &work->worker, err, sizeof(err));
+	if (rc == -ECANCELED)
+		return ol_control_cancelled(&work->control);
 	if (rc != 0)
 		return ol_cmd_error(opts.coordinator != NULL ? ol_cmd_exit_of_coord(rc)
 							     : ol_cmd_exit_of(rc),

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# signals.sh -- a process that waits for a server or a coordinator ends at once when it is asked to, with 128 and the
+# signal's number
+. "$(dirname "$0")/train_lib.bash"
+
+# SIGTERM (bit 14) is held back: from here on the process itself looks at signals
+watches() {
+	local held
+
+	held=$(sed -n 's/^SigBlk:\s*//p' "/proc/$1/status" 2>/dev/null)
+	[ -n "$held" ] && (((16#$held >> 14) & 1))
+}
+
+# asked SIGNAL STATUS WORD... -- the process would go on for longer than any test waits
+asked() {
+	local signal=$1 status=$2
+
+	shift 2
+	background p "$@"
+	until_true watches "$pid" || fail "$1: does not look at signals: $(cat "$tmp/p.err")"
+	gone "$pid" && fail "$*: is over: $(cat "$tmp/p.err")"
+	kill "-$signal" "$pid"
+	ended "$pid" "$status" "$*, SIG$signal"
+	grep -q '^outlast' "$tmp/p.err" && fail "$*, SIG$signal: $(cat "$tmp/p.err")"
+}
+
+at=$(address)
+nobody=zk:127.0.0.1:1
+wait_long=(--connect-timeout-ms 3600000)
+for word in "INT 130" "TERM 143"; do
+	# shellcheck disable=SC2206  # two words
+	signal=($word)
+	asked "${signal[@]}" work "${tiny[@]}" --connect "$at" "${wait_long[@]}"
+	asked "${signal[@]}" work "${tiny[@]}" --coordinator $nobody "${wait_long[@]}"
+	asked "${signal[@]}" serve "${tiny[@]}" --coordinator $nobody --listen "$at"
+	asked "${signal[@]}" stat --servers "$at" --once --timeout-ms 60000
+done
+background p stat --coordinator $nobody
+until_true grep -q outlast "/proc/$pid/cmdline" || fail "stat does not start"
+kill -TERM "$pid"
+ended "$pid" 143 "stat --coordinator"
+verdict

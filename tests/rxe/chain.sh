@@ -4,6 +4,8 @@
 #
 # A synchronous run ends at the weights of a single server over shared memory that was left alone, bit for bit; an
 # asynchronous one loses nothing and doubles nothing. OL_SEED picks the steps; the seed of a run is printed.
+#
+# alone: leases of a second are counted by the clock, in a machine that is emulated
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

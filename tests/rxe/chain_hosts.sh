@@ -7,6 +7,8 @@
 # tail, C coordinator, W worker, as they are then; who is not named sees all. "+": pushes are committed meanwhile, as
 # the worker reaches a head that reaches, or may leave behind, the rest; without it nothing is committed until it heals.
 # OL_CUTS="H|MT+ ..." are the cuts to make; OL_CUTS=all: every one of the list below.
+#
+# alone: five machines
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

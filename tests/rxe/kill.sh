@@ -4,6 +4,8 @@
 #
 # A synchronous run ends at the weights of one that was left alone, over shm too; an asynchronous one loses nothing. A
 # replacement takes the port of the one that was killed, and another than that of the one that is stopped.
+#
+# alone: leases are counted by the clock, in a machine that is emulated
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

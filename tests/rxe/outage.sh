@@ -3,6 +3,8 @@
 # outage.sh -- servers killed at random moments, over verbs in one virtual machine
 #
 # What the integration test of the same name checks over shared memory, on a soft-RoCE device.
+#
+# alone: it looks for deaths by the clock, in a machine that is emulated
 set -u
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -3,6 +3,8 @@
 # outage_hosts.sh -- a server's host is cut off and healed, then loses power: its workers go on, and nothing is lost
 #
 # Three hosts: workers, servers, and where new servers are started. Prints how soon each lease notices.
+#
+# alone: three machines
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

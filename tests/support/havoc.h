@@ -34,7 +34,8 @@ struct havoc {
 	struct ol_chain_info last[JOB_SHARDS_MAX];
 };
 
-/* havoc_seed -- from a test's words: "--seed N" alone, or seeds from 1 on, "--runs N" of them */
+/* havoc_seed -- from a test's words: "--seed N" alone, or seeds from 1 on, "--runs N" of them;
+ * without a word `runs`, and a third of them under a sanitizer */
 struct havoc_seeds {
 	unsigned first, last;
 };

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # train_death.sh -- the end of a job whose processes die and are not started again, or that is interrupted: said,
 # with its exit code, and nothing is left running
+#
+# not under tsan: it is about processes and what the launcher says of them
 . "$(dirname "$0")/train_lib.bash"
 
 # children PID SUBCOMMAND -- process ids, in the order they were started

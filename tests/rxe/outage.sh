@@ -12,5 +12,5 @@ build=${OUTLAST_BUILD:-$root/build/dev}/tests
 
 # shellcheck disable=SC2016  # expanded in the guest
 exec "$root/tools/lab/run" --deadline 600 -- sh -c '
-	export OL_TRANSPORT=verbs OL_KILLS="${OL_KILLS:-20}"
+	export OL_TRANSPORT=verbs OL_KILLS="${OL_KILLS:-10}"
 	exec "$0/integration-outage"' "$build"

@@ -16,6 +16,8 @@ for file in summary.md summary.csv claims.md plots/grid.dat plots/course.dat; do
 	[ -s "$tmp/one/$file" ] || fail "no $file"
 	cmp -s <(sed '/^Made by/d' "$tmp/one/$file") <(sed '/^Made by/d' "$tmp/two/$file") ||
 		fail "$file is another one with the same seed"
+	# few seeds judge no claim, whatever they are
+	[ "$file" != claims.md ] || continue
 	cmp -s <(sed '/^Made by/d' "$tmp/one/$file") <(sed '/^Made by/d' "$tmp/three/$file") &&
 		fail "$file is the same with another seed"
 done

@@ -56,6 +56,28 @@ static void test_a_heartbeat_that_stands_still_for_a_lease_ends_its_server(void 
 	assert_true(watch(start + MS(2 * LEASE_MS)));
 }
 
+static void test_a_heartbeat_that_never_began_stands_still_as_well(void **state)
+{
+	(void)state;
+	assert_false(watch(start));
+	beat(0, 0, start);
+	assert_false(watch(start + MS(LEASE_MS)));
+	beat(0, 0, start + MS(LEASE_MS));
+	assert_true(watch(start + MS(LEASE_MS) + 1));
+}
+
+static void test_each_neighbour_has_a_heartbeat_of_its_own(void **state)
+{
+	(void)state;
+	assert_false(watch(start));
+	assert_false(ol_replica_watch(&server, OL_NEIGHBOUR_PREDECESSOR, NULL,
+				      (struct ol_xport_rkey){ 0 }, start));
+	assert_int_equal(reads, 2);
+	beat(5, 0, start);
+	assert_false(server.replica.succ.watch.posted);
+	assert_true(server.replica.pred.watch.posted);
+}
+
 static void test_who_was_away_itself_asks_once_more(void **state)
 {
 	(void)state;
@@ -180,9 +202,9 @@ static void test_a_successor_whose_heartbeat_stands_still_is_suspected(void **st
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
 	connect_all();
-	ol_successor_tick(&server, start + MS(LEASE_MS));
+	ol_replica_tick(&server, start + MS(LEASE_MS));
 	assert_int_equal(coord.proposals, 0);
-	ol_successor_tick(&server, start + MS(LEASE_MS) + 1);
+	ol_replica_tick(&server, start + MS(LEASE_MS) + 1);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 	assert_false(server.replica.chain.succ_up);
 }
@@ -200,8 +222,8 @@ static void test_who_refuses_connections_is_suspected_and_who_is_busy_is_not(voi
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
-/* A hello that waits for the view in which its sender is the predecessor */
-static enum ol_session_state hello_waits(uint64_t id, uint32_t epoch)
+/* A predecessor's session, whose hello waits */
+static void hello_comes(uint64_t id, uint32_t epoch)
 {
 	static const struct ol_geometry geo = {
 		.param_count = 16, .shard_len = 16, .shard_count = 1, .workers_max = 1, .window = 2
@@ -211,11 +233,18 @@ static enum ol_session_state hello_waits(uint64_t id, uint32_t epoch)
 	memset(&server.replica.ring, 0, sizeof(server.replica.ring));
 	assert_int_equal(ol_ring_open(&server.replica.ring, &ops, NULL, &geo, OL_SLAB_NODE_ANY), 0);
 	adopt(5, 0, IDS(A, SELF), start);
+	server.replica.chain.loaded = true;
 	session_live(0, OL_ROLE_REPLICA);
 	sessions[0].state = OL_SESSION_JOINED;
 	sessions[0].chain_hello = (struct ol_chain_hello){ .id = id, .epoch = epoch };
 	server.replica.pred.session = &sessions[0];
-	ol_predecessor_tick(&server, start);
+	server.replica.suspects[OL_NEIGHBOUR_PREDECESSOR] = A;
+	ol_replica_tick(&server, start);
+}
+
+static enum ol_session_state hello_waits(uint64_t id, uint32_t epoch)
+{
+	hello_comes(id, epoch);
 	ol_ring_close(&server.replica.ring);
 	return sessions[0].state;
 }
@@ -227,6 +256,60 @@ static void test_a_hello_waits_for_the_view_that_it_is_of(void **state)
 	assert_int_equal(hello_waits(C, 6), OL_SESSION_JOINED);
 	assert_int_equal(hello_waits(C, 5), OL_SESSION_FREE); /* is not the predecessor */
 	assert_int_equal(hello_waits(C, 4), OL_SESSION_FREE);
+	assert_int_equal(hello_waits(A, 5), OL_SESSION_LIVE);
+	assert_int_equal(hello_waits(A, 4), OL_SESSION_LIVE);
+	assert_true(server.replica.chain.pred_up);
+	assert_int_equal(server.replica.suspects[OL_NEIGHBOUR_PREDECESSOR], 0);
+}
+
+static void test_an_old_predecessor_can_write_no_more(void **state)
+{
+	const struct ol_slab *old;
+
+	(void)state;
+	hello_comes(A, 5);
+	old = server.replica.ring.slab;
+	assert_int_equal(sessions[0].state, OL_SESSION_LIVE);
+	adopt(6, 0, IDS(SELF), start + 1);
+	assert_int_equal(sessions[0].state, OL_SESSION_FREE);
+	assert_ptr_not_equal(server.replica.ring.slab, old);
+	assert_null(server.replica.pred.session);
+	assert_false(server.replica.chain.pred_up);
+	ol_ring_close(&server.replica.ring);
+
+	/* its connection breaks: what was on its way lands in memory that nobody reads */
+	hello_comes(A, 5);
+	old = server.replica.ring.slab;
+	server.replica.now_ns = start + 7;
+	ol_session_end(&server, &sessions[0], NULL);
+	assert_ptr_not_equal(server.replica.ring.slab, old);
+	assert_false(server.replica.chain.pred_up);
+	assert_int_equal(server.replica.pred.missed_ns, start + 7);
+	assert_int_equal(server.end_rc, 0);
+	ol_ring_close(&server.replica.ring);
+}
+
+static void test_the_next_predecessor_is_not_fenced_off(void **state)
+{
+	(void)state;
+	hello_comes(C, 6); /* it has adopted a view that is not yet seen here */
+	adopt(6, 0, IDS(C, SELF), start + 1);
+	assert_int_equal(sessions[0].state, OL_SESSION_LIVE);
+	assert_int_equal(server.replica.chain.view.epoch, 6);
+	ol_ring_close(&server.replica.ring);
+}
+
+static void test_a_predecessor_whose_heartbeat_stands_still_is_suspected(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	ol_replica_tick(&server, start); /* asks for its heartbeat, and the read does not end */
+	ol_replica_tick(&server, start + MS(LEASE_MS));
+	assert_int_equal(coord.proposals, 0);
+	ol_replica_tick(&server, start + MS(LEASE_MS) + 1);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	assert_int_equal(sessions[0].state, OL_SESSION_FREE);
+	ol_ring_close(&server.replica.ring);
 }
 
 int main(void)
@@ -246,6 +329,11 @@ int main(void)
 		TEST(test_a_successor_that_does_not_answer_is_suspected),
 		TEST(test_a_successor_whose_heartbeat_stands_still_is_suspected),
 		TEST(test_who_refuses_connections_is_suspected_and_who_is_busy_is_not),
+		TEST(test_a_heartbeat_that_never_began_stands_still_as_well),
+		TEST(test_each_neighbour_has_a_heartbeat_of_its_own),
+		TEST(test_an_old_predecessor_can_write_no_more),
+		TEST(test_the_next_predecessor_is_not_fenced_off),
+		TEST(test_a_predecessor_whose_heartbeat_stands_still_is_suspected),
 		TEST(test_a_hello_waits_for_the_view_that_it_is_of),
 	};
 

@@ -138,12 +138,14 @@ static void test_a_new_view_begins_to_count_anew(void **state)
 	(void)state;
 	adopt(5, 0, IDS(A, SELF, C), start);
 	connect_all();
-	registered(IDS(SELF, A));
+	registered(IDS(A, SELF));
 	assert_null(proposes(start));
-	adopt(6, 0, IDS(SELF, A, C), start + MS(LEASE_MS));
-	connect_all();
-	registered(IDS(SELF, A));
-	assert_null(proposes(start + MS(LEASE_MS) + 1));
+	coord.state.view = view_of(6, 0, IDS(SELF, A, C));
+	coord.state.version = 6;
+	coord.generation++;
+	ol_replica_look(&server, start + MS(LEASE_MS));
+	assert_int_equal(server.replica.chain.view.epoch, 6);
+	assert_int_equal(coord.proposals, 0);
 }
 
 static void test_while_the_coordinator_is_away_nobody_is_left_out(void **state)
@@ -223,6 +225,7 @@ static void test_who_does_not_count_leaves_it_to_who_does(void **state)
 	adopt(5, 0, IDS(A, B), start);
 	registered(IDS(A, B, SELF));
 	assert_null(proposes(start));
+	assert_int_equal(server.opts.epoch, 0); /* it speaks for no epoch */
 }
 
 static void test_a_joining_replica_leaves_it_to_who_counts(void **state)
@@ -252,6 +255,19 @@ static void test_without_refound_nobody_founds_anew(void **state)
 	registered(IDS(SELF));
 	assert_null(proposes(start));
 	assert_null(proposes(start + MS(2 * LEASE_MS)));
+}
+
+static void test_who_has_caught_up_becomes_the_tail(void **state)
+{
+	(void)state;
+	adopt(5, 1, IDS(A, SELF, B), start);
+	connect_all();
+	server.replica.chain.loaded = true;
+	ol_replica_progress(&server, start);
+	assert_int_equal(coord.proposals, 0); /* B has acknowledged nothing */
+	server.replica.chain.succ_told = true;
+	ol_replica_progress(&server, start);
+	assert_view(&coord.proposed, 6, 0, IDS(A, SELF, B));
 }
 
 static void test_periodic_who_has_read_weights_once_counts(void **state)
@@ -310,6 +326,30 @@ static void test_a_proposal_is_repeated_after_a_while(void **state)
 
 /* ---- when it ends ---- */
 
+static void test_news_are_looked_at_once(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	assert_false(ol_replica_news(&server));
+	coord.state.version = 6;
+	coord.state.view = view_of(6, 0, IDS(SELF, C));
+	ol_replica_look(&server, start); /* nobody said that there is anything new */
+	assert_int_equal(server.replica.chain.view.epoch, 5);
+	coord.generation++;
+	assert_true(ol_replica_news(&server));
+	ol_replica_look(&server, start);
+	assert_int_equal(server.replica.chain.view.epoch, 6);
+}
+
+static void test_who_has_a_part_is_not_passed_over(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B), start);
+	connect_all();
+	ol_replica_tick(&server, start + MS(SESSION_MS));
+	assert_int_equal(server.end_rc, 0);
+}
+
 static void test_who_is_removed_ends(void **state)
 {
 	(void)state;
@@ -325,6 +365,7 @@ static void test_an_older_view_is_not_adopted(void **state)
 	adopt(5, 0, IDS(SELF, B, C), start);
 	assert_int_equal(server.opts.epoch, 5);
 	assert_int_equal(ol_word_load(&board.epoch), 5);
+	assert_int_equal(ol_word_load(&board.role), OL_CHAIN_HEAD);
 	coord.state.version = 6;
 	coord.state.view = view_of(4, 0, IDS(B, C));
 	coord.generation++;
@@ -424,6 +465,9 @@ int main(void)
 		TEST(test_who_joins_does_not_count),
 		TEST(test_without_refound_nobody_founds_anew),
 		TEST(test_periodic_who_has_read_weights_once_counts),
+		TEST(test_news_are_looked_at_once),
+		TEST(test_who_has_a_part_is_not_passed_over),
+		TEST(test_who_has_caught_up_becomes_the_tail),
 		TEST(test_who_is_removed_ends),
 		TEST(test_an_older_view_is_not_adopted),
 		TEST(test_with_refound_a_server_ends_with_its_lease),

@@ -100,7 +100,7 @@ static _Alignas(OL_LINE_BYTES) struct ol_board board;
 static _Alignas(OL_LINE_BYTES) uint8_t beats[OL_PAGE_BYTES];
 static struct ol_slab work = { .addr = beats }, slab;
 static uint32_t reads;
-static int read_rc, connect_rc;
+static int read_rc, write_rc, connect_rc;
 
 static inline int post_read(struct ol_xport_conn *conn, const struct ol_xport_read *read)
 {
@@ -108,6 +108,13 @@ static inline int post_read(struct ol_xport_conn *conn, const struct ol_xport_re
 	assert_int_equal(read->cookie, OL_SERVER_COOKIE_BEAT);
 	reads++;
 	return read_rc;
+}
+
+static inline int post_write(struct ol_xport_conn *conn, const struct ol_xport_write *write)
+{
+	(void)conn;
+	(void)write;
+	return write_rc;
 }
 
 static inline int no_connect(struct ol_xport *xport, const char *addr, const void *priv,
@@ -127,9 +134,11 @@ static inline void query(const struct ol_xport *xport, struct ol_xport_caps *ret
 	*ret_caps = (struct ol_xport_caps){ .fence_keeps = 0 };
 }
 
-static const struct ol_xport_ops ops = {
-	.name = "none", .query = query, .post_read = post_read, .connect = no_connect
-};
+static const struct ol_xport_ops ops = { .name = "none",
+					 .query = query,
+					 .post_read = post_read,
+					 .post_write = post_write,
+					 .connect = no_connect };
 
 static inline struct ol_member member_of(uint64_t id)
 {
@@ -172,6 +181,7 @@ static inline void adopt(uint32_t epoch, uint32_t joining, const uint64_t *ids, 
 static inline void connect_all(void)
 {
 	server.replica.chain.pred_up = true;
+	server.replica.chain.succ_up = true;
 	server.replica.succ.state = OL_SUCCESSOR_LIVE;
 	server.replica.succ.watch.posted = true; /* no heartbeat is due */
 	server.replica.succ.watch.post_ns = start;
@@ -186,6 +196,7 @@ static inline int setup(void **state)
 	memset(beats, 0, sizeof(beats));
 	reads = 0;
 	read_rc = 0;
+	write_rc = 0;
 	connect_rc = -EAGAIN;
 	wanted = 3;
 	server.ops = &ops;

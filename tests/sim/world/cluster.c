@@ -12,6 +12,7 @@
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
+#include "sim/world/lasting.h"
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/rival.h"
@@ -235,7 +236,7 @@ static void ended(const struct sim_process *process)
 		if (cluster.servers[i].process != process)
 			continue;
 		cluster.servers[i].server = NULL;
-		if (cluster.servers[i].retired)
+		if (cluster.servers[i].retired || cluster.servers[i].lost)
 			continue;
 		sim_at(sim_between(5 * SIM_MS, 300 * SIM_MS), start_again, &cluster.servers[i], 0);
 	}
@@ -243,6 +244,8 @@ static void ended(const struct sim_process *process)
 		if (cluster.workers[i].process != process)
 			continue;
 		cluster.workers[i].worker = NULL;
+		if (cluster.workers[i].lost)
+			continue;
 		sim_at(sim_between(5 * SIM_MS, 100 * SIM_MS), start_again, &cluster.workers[i], 1);
 	}
 }
@@ -503,14 +506,16 @@ void cluster_text(char *text, size_t bytes)
 	if (s->ssp)
 		snprintf(consistency, sizeof(consistency), "ssp %u", s->staleness);
 	snprintf(text, bytes,
-		 "%s, %u shard%s, %u workers%s%s, %s%s, window %u, outage %s%s, %u pushes", chain,
-		 s->shards, s->shards > 1 ? "s" : "", s->workers, s->workers_die ? " that die" : "",
+		 "%s, %u shard%s, %u workers%s%s, %s%s, window %u, outage %s%s, %u pushes%s%s",
+		 chain, s->shards, s->shards > 1 ? "s" : "", s->workers,
+		 s->workers_die ? " that die" : "",
 		 !s->observed ? ""
 		 : s->reads   ? ", an observer"
 			      : ", an observer of counters",
 		 consistency, s->exact ? exact[s->optimizer - 1] : "", s->window,
 		 s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
-		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes);
+		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes,
+		 s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
 }
 
 bool cluster_waits(void)
@@ -543,6 +548,8 @@ void cluster_begin(unsigned age)
 		running_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_FAULTS)
 		faults_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_LASTING)
+		lasting_draw(&cluster.scenario);
 	check_begin();
 	rival_begin();
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
@@ -578,6 +585,8 @@ bool cluster_done(void)
 	bool finished = true, left = true;
 
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
+		if (cluster.workers[i].lost)
+			continue;
 		finished = finished && cluster.workers[i].finished;
 		left = left && !sim_process_alive(cluster.workers[i].process);
 	}
@@ -585,6 +594,8 @@ bool cluster_done(void)
 	left = left && !sim_process_alive(cluster.observer.process);
 	if (!cluster.agreed || !left)
 		return false;
+	if (!cluster.closing)
+		lasting_end();
 	cluster.closing = true;
 	for (uint32_t i = 0; i < cluster.server_count; i++) {
 		struct server_slot *slot = &cluster.servers[i];

@@ -34,7 +34,19 @@ enum cluster_age {
 	CLUSTER_AGE_POLICIES, /* steps that wait for some, bounded staleness, running checkpoints */
 	CLUSTER_AGE_FAULTS, /* cuts longer than sessions, views served late, small rings, writes
 			       that are lost or go astray */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_FAULTS
+	CLUSTER_AGE_LASTING, /* one fault that nobody repairs */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_LASTING
+};
+
+/* What is never repaired (lasting.h) */
+enum lasting {
+	LASTING_NOTHING,
+	LASTING_DEATH, /* of a replica */
+	LASTING_POWER, /* of a replica with its host, which tells nobody */
+	LASTING_CUT, /* between two servers of a shard */
+	LASTING_CUT_COORD, /* between a server and the coordinator */
+	LASTING_WORKER_DEATH,
+	LASTING_WORKER_CUT, /* between a worker and a server */
 };
 
 struct scenario {
@@ -45,6 +57,7 @@ struct scenario {
 	bool workers_die;
 	unsigned age; /* enum cluster_age */
 	bool plain; /* of CLUSTER_AGE_PLAIN */
+	enum lasting lasting;
 	bool rivals; /* of a server by itself that stands still */
 	bool lags; /* followers of the coordination service do, now and then */
 	bool long_cuts; /* longer than leases and sessions */
@@ -90,6 +103,7 @@ struct server_slot {
 	uint32_t home; /* whose address and folder it has: its own place, or that of the one before
 			*/
 	uint32_t life;
+	bool lost; /* for good */
 	bool retired; /* another has its place (rival.h) */
 	bool stands_still; /* for long enough that it gets a rival */
 	bool frozen; /* its clock stood still when it did */
@@ -128,6 +142,7 @@ struct worker_slot {
 	bool short_of; /* memory: this life of it is over */
 	uint32_t pushing; /* 1: its next one is not yet with the library */
 	bool finished;
+	bool lost; /* for good: it need not finish */
 	struct push pushes[CLUSTER_TRIES_MAX];
 	struct ol_op pull;
 	uint64_t versions[CLUSTER_SHARDS_MAX]; /* pulled last … */
@@ -158,6 +173,7 @@ struct cluster {
 	bool agreed; /* workers have finished, replicas are alike: workers may leave */
 	bool closing; /* they have: servers are stopped */
 	bool doomed; /* more has died than a chain can lose */
+	bool excused; /* some push that was done need not be in the weights (check_finished) */
 	bool host_dies; /* the process that is being killed goes with its host */
 	uint64_t calm_ns;
 	uint32_t params;

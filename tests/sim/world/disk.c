@@ -92,6 +92,7 @@ void disk_text(char *text, size_t bytes)
 void disk_mount(uint32_t place, uint32_t home)
 {
 	disks.homes[place] = home;
+	disks.shared = true;
 }
 
 static struct disk *own_disk(void)
@@ -155,6 +156,8 @@ void disk_promise(uint32_t place, const char *text, uint32_t epoch, uint64_t ver
 	struct disk *disk = disk_of(place);
 	const struct name *name = disk_find(&disk->names, text);
 
+	if (name == NULL && disks.shared) /* its rival has swept it away */
+		return;
 	if (name == NULL) {
 		sim_fail("check_durable", "%s is said to be written and is not there", text);
 		return;

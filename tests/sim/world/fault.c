@@ -61,14 +61,14 @@ static void next_fault(void);
 
 /* ---- who can be spared ---- */
 
-static bool well(const struct server_slot *slot)
+bool fault_well(const struct server_slot *slot)
 {
 	return slot->server != NULL && sim_process_alive(slot->process) &&
 	       !sim_process_stopped(slot->process);
 }
 
 /* Is there another replica that counts, and is well? */
-static bool spared(const struct server_slot *slot)
+bool fault_spared(const struct server_slot *slot)
 {
 	const struct ol_view *view = cluster.scenario.chain ? coord_view(slot->shard) : NULL;
 
@@ -78,7 +78,7 @@ static bool spared(const struct server_slot *slot)
 		const struct server_slot *other = &cluster.servers[i];
 		int at;
 
-		if (other == slot || other->shard != slot->shard || !well(other))
+		if (other == slot || other->shard != slot->shard || !fault_well(other))
 			continue;
 		at = ol_view_find(view, other->server->incarnation);
 		if (at >= 0 && (uint32_t)at < view->count)
@@ -163,7 +163,7 @@ static void stop(struct sim_process *process, uint64_t low_ns, uint64_t high_ns)
 
 static void kill_server(struct server_slot *slot, bool power)
 {
-	if (!spared(slot))
+	if (!fault_spared(slot))
 		return;
 	power = power && !slot->retired; /* its folder is in use elsewhere */
 	cluster.host_dies = power;
@@ -248,7 +248,7 @@ static void to_server(enum fault fault)
 		kill_server(slot, fault == FAULT_POWER);
 	} else if (fault == FAULT_STOP) {
 		stop(slot->process, SIM_MS, lease_ns() * 3 / 4);
-	} else if (fault == FAULT_STOP_LONG && spared(slot)) {
+	} else if (fault == FAULT_STOP_LONG && fault_spared(slot)) {
 		stop(slot->process, lease_ns(), 4 * lease_ns());
 	} else if (fault == FAULT_DRAG) {
 		sim_process_drag(slot->process, sim_between(SIM_MS / 10, lease_ns() / 3));
@@ -270,7 +270,7 @@ static bool expendable(const struct sim_process *process)
 {
 	for (uint32_t i = 0; i < cluster.server_count; i++) {
 		if (cluster.servers[i].process == process)
-			return spared(&cluster.servers[i]);
+			return fault_spared(&cluster.servers[i]);
 	}
 	return true;
 }

@@ -15,6 +15,10 @@
 void fault_begin(bool none);
 /* fault_end -- everything that can be made good is, and nothing more happens */
 void fault_end(void);
+struct server_slot;
+/* fault_well -- it runs; fault_spared -- so does another replica that has all it has */
+bool fault_well(const struct server_slot *slot);
+bool fault_spared(const struct server_slot *slot);
 /* fault_text -- how often what has happened */
 void fault_text(char *text, size_t bytes);
 

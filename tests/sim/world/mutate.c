@@ -29,6 +29,7 @@ SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint
 SIM_WRAP(void, ol_chain_init, struct ol_chain *chain, uint64_t id, uint32_t slots,
 	 const struct ol_chain_ops *ops, void *env);
 SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
+SIM_WRAP(int, ol_chain_may_order, const struct ol_chain *chain);
 SIM_WRAP(int, ol_ring_open, struct ol_ring *ring, const struct ol_xport_ops *xops,
 	 struct ol_xport *xport, const struct ol_geometry *geo, int node);
 SIM_WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
@@ -75,8 +76,8 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_NO_SELF_FENCE] = "no-self-fence",
 	[MUTATE_LEASE_TWICE] = "lease-twice",
 	[MUTATE_OLDER_EPOCH] = "older-epoch",
-	[MUTATE_STALE_TAIL] = "stale-tail",
 	[MUTATE_SESSION_FOR_EVER] = "session-for-ever",
+	[MUTATE_WAITS_FOR_ALL] = "waits-for-all",
 	[MUTATE_FORGETS] = "coordinator-forgets",
 };
 
@@ -229,6 +230,15 @@ uint64_t __wrap_ol_chain_caught_up(const struct ol_chain *chain)
 	return __real_ol_chain_caught_up(chain);
 }
 
+int __wrap_ol_chain_may_order(const struct ol_chain *chain)
+{
+	int rc = __real_ol_chain_may_order(chain);
+
+	return rc == 0 && mutation(MUTATE_WAITS_FOR_ALL) && chain->view.count < chain->view.wanted
+		       ? -EAGAIN
+		       : rc;
+}
+
 /* Fewer than there is room for */
 int __wrap_ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *xops,
 			struct ol_xport *xport, const struct ol_geometry *geo, int node)
@@ -265,10 +275,6 @@ void __wrap_ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *eve
 {
 	if (mutation(MUTATE_OLDER_EPOCH))
 		peer->since = peer->link->epoch = 0;
-	if (mutation(MUTATE_STALE_TAIL) && peer == peer->link->reader) {
-		peer->since = 0; /* the one guard makes up for the other */
-		peer->link->version = 0;
-	}
 	__real_ol_peer_on_up(peer, event, now_ns);
 }
 

@@ -42,8 +42,8 @@ enum mutation {
 	MUTATE_NO_SELF_FENCE, /* a server that stood still for longer than its lease goes on */
 	MUTATE_LEASE_TWICE, /* a server takes its lease as twice as long as it is */
 	MUTATE_OLDER_EPOCH, /* a worker takes a server of an older epoch than it has seen */
-	MUTATE_STALE_TAIL, /* a worker takes a tail that has less than is committed */
 	MUTATE_SESSION_FOR_EVER, /* a head commits after its session has ended */
+	MUTATE_WAITS_FOR_ALL, /* a chain that lacks a replica orders nothing */
 	MUTATE_COUNT
 };
 

@@ -307,7 +307,8 @@ static bool wanted(struct worker_slot *slot)
 	if (!cluster_waits() || waits(slot->worker))
 		return false;
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++)
-		others = others || (i != slot->index && waits(cluster.workers[i].worker));
+		others = others || (i != slot->index && !cluster.workers[i].lost &&
+				    waits(cluster.workers[i].worker));
 	if (!others)
 		slot->help_pause_ns = HELP_MIN_NS;
 	return others && sim_now() >= slot->help_ns;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* check_end.c -- what must hold when a process ends, and when a run does, as check.h names it */
+
+#include <string.h>
+
+#include "server/server_internal.h"
+#include "sim/world/check.h"
+#include "sim/world/coord.h"
+#include "sim/world/lasting.h"
+
+void check_exit(const struct sim_process *process)
+{
+	if (sim_process_blocks(process) != 0)
+		sim_fail("check_leaks", "%s ends and leaves %zu blocks of memory",
+			 sim_process_name(process), sim_process_blocks(process));
+}
+
+static const struct ol_server *server_of(uint64_t id)
+{
+	for (uint32_t i = 0; i < cluster.server_count; i++) {
+		if (cluster.servers[i].server != NULL &&
+		    sim_process_alive(cluster.servers[i].process) &&
+		    cluster.servers[i].server->incarnation == id)
+			return cluster.servers[i].server;
+	}
+	return NULL;
+}
+
+static bool replicas_alike(uint32_t shard)
+{
+	const struct ol_view *view = coord_view(shard);
+	const struct ol_server *first = view != NULL ? server_of(view->replicas[0].id) : NULL;
+	uint64_t bytes;
+
+	if (first == NULL || view->count < lasting_replicas(shard))
+		return false;
+	bytes = ol_layout_content_bytes(&first->store.geo);
+	for (uint32_t i = 1; i < view->count && cluster.scenario.every == 0; i++) {
+		const struct ol_server *other = server_of(view->replicas[i].id);
+
+		if (other == NULL || other->store.version != first->store.version ||
+		    !other->replica.chain.loaded)
+			return false;
+		if (memcmp(ol_store_content(&first->store, first->store.snapshot),
+			   ol_store_content(&other->store, other->store.snapshot), bytes) != 0)
+			sim_fail("check_converged", "shard %u: replicas of version %llu differ",
+				 shard, (unsigned long long)first->store.version);
+	}
+	return true;
+}
+
+bool check_replicas(void)
+{
+	for (uint32_t k = 0; cluster.scenario.chain && k < cluster.scenario.shards; k++) {
+		if (!replicas_alike(k))
+			return false;
+	}
+	return true;
+}
+
+bool check_doom(void)
+{
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		const struct ol_view *view = cluster.scenario.chain ? coord_view(k) : NULL;
+		uint32_t here = 0;
+
+		if (view == NULL || cluster.scenario.refound)
+			continue;
+		for (uint32_t i = 0; i < view->count; i++)
+			here += server_of(view->replicas[i].id) != NULL;
+		if (here == 0)
+			return true;
+	}
+	return false;
+}

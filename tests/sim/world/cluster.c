@@ -457,6 +457,13 @@ static void faults_draw(struct scenario *scenario)
 		sim_between(scenario->compute_ns, 2 * scenario->storm_ns / scenario->pushes);
 }
 
+/* Workers die and return, whatever a step waits for */
+static void deaths_draw(struct scenario *scenario)
+{
+	if (scenario->chain && !scenario->refound && !scenario->exact && sim_ppm(400000))
+		scenario->workers_die = true;
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -520,7 +527,11 @@ void cluster_text(char *text, size_t bytes)
 
 bool cluster_waits(void)
 {
-	return cluster.scenario.ssp || cluster.scenario.wait != OL_WAIT_ALL;
+	const struct scenario *scenario = &cluster.scenario;
+
+	/* one that died may have made a step that it does not know of: it makes one more */
+	return scenario->ssp || scenario->wait != OL_WAIT_ALL ||
+	       (scenario->sync && scenario->workers_die);
 }
 
 void cluster_begin(unsigned age)
@@ -550,6 +561,8 @@ void cluster_begin(unsigned age)
 		faults_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_LASTING)
 		lasting_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_LASTING)
+		deaths_draw(&cluster.scenario);
 	check_begin();
 	rival_begin();
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {

@@ -101,6 +101,12 @@ static uint32_t any_place(void)
 
 /* ---- what is made good again ---- */
 
+/* All was, when faults ended; what is lost for good since stays so */
+static bool too_late(void)
+{
+	return faults.over && cluster.scenario.age >= CLUSTER_AGE_LASTING;
+}
+
 static void goes_on(void *arg, uint64_t tag)
 {
 	(void)tag;
@@ -117,6 +123,8 @@ static void is_quick(void *arg, uint64_t tag)
 static void is_healed(void *arg, uint64_t tag)
 {
 	(void)arg;
+	if (too_late())
+		return;
 	sim_say("%u to %u is whole again", (unsigned)(tag >> 8), (unsigned)(tag & 0xff));
 	net_cut((uint32_t)(tag >> 8), (uint32_t)(tag & 0xff), false);
 }
@@ -132,7 +140,8 @@ static void is_back(void *arg, uint64_t tag)
 static void host_is_back(void *arg, uint64_t place)
 {
 	(void)arg;
-	net_host_lost((uint32_t)place, false);
+	if (!too_late())
+		net_host_lost((uint32_t)place, false);
 }
 
 static void wakes(void *arg, uint64_t slept_ns)

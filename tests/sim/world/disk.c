@@ -482,6 +482,7 @@ int __wrap_faccessat(int dir, const char *path, int mode, int flags)
 int __wrap_renameat(int dir, const char *from, int to_dir, const char *to)
 {
 	struct disk *disk;
+	struct inode *inode;
 	struct name *name;
 
 	if (!sim_fd_is(dir))
@@ -493,7 +494,10 @@ int __wrap_renameat(int dir, const char *from, int to_dir, const char *to)
 		return fails(ENOENT);
 	if (unlucky(sim_nature.disk_write_ppm))
 		return fails(EIO);
-	changed(disk, CHANGE_RENAMED, from, name->inode, to);
+	inode = name->inode;
+	changed(disk, CHANGE_RENAMED, from, inode, to);
+	if (inode->damaged) /* what it takes the place of may be what was promised */
+		disk_damage(disk, inode);
 	return 0;
 }
 

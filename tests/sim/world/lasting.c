@@ -14,7 +14,8 @@ enum {
 	TRIES_MAX = 20, /* until there is somebody who can be spared */
 };
 
-#define TRY_NS (200 * SIM_MS)
+#define TRY_NS    (200 * SIM_MS)
+#define SETTLE_NS (500 * SIM_MS) /* who stood still for too long has ended by then */
 
 static const char *const names[] = {
 	[LASTING_NOTHING] = "",
@@ -137,7 +138,7 @@ static void try(void *arg, uint64_t tag)
 void lasting_begin(void)
 {
 	if (cluster.scenario.lasting != LASTING_NOTHING)
-		try(NULL, 0);
+		sim_at(2 * cluster.scenario.lease_ms * SIM_MS + SETTLE_NS, try, NULL, 0);
 }
 
 uint32_t lasting_replicas(uint32_t shard)

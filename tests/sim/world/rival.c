@@ -131,21 +131,22 @@ static void wakes(void *arg, uint64_t tag)
 
 void rival_fault(struct server_slot *slot)
 {
-	bool frozen = sim_ppm(FROZEN_PPM);
+	bool clock_stops = sim_ppm(FROZEN_PPM), frozen;
 	uint64_t begins_ns = sim_between(lease_ns() + SIM_MS, 2 * lease_ns());
-	uint64_t wakes_ns = frozen            ? 4 * lease_ns()
-			    : sim_ppm(500000) ? begins_ns + sim_between(0, lease_ns() / 2)
-					      : sim_between(lease_ns(), 6 * lease_ns());
+	uint64_t wakes_ns = sim_ppm(500000) ? begins_ns + sim_between(0, lease_ns() / 2)
+					    : sim_between(lease_ns(), 6 * lease_ns());
 
 	if (slot->retired || slot->server == NULL || slot->server->xport->arms == 0 ||
 	    !sim_process_alive(slot->process) || sim_process_stopped(slot->process))
 		return;
+	/* one without weights would begin with those of its rival, above whose epoch it then is */
+	frozen = clock_stops && !slot->server->restoring.active;
 	sim_say("%s stands still", sim_process_name(slot->process));
 	slot->stopped_ns = sim_now();
 	slot->stands_still = true;
 	sim_process_stop(slot->process);
 	sim_at(begins_ns, rival_begins, slot, slot->life);
-	sim_at(wakes_ns, wakes, slot, (uint64_t)slot->life << 1 | frozen);
+	sim_at(frozen ? 4 * lease_ns() : wakes_ns, wakes, slot, (uint64_t)slot->life << 1 | frozen);
 }
 
 void rival_on_continue(struct server_slot *slot)

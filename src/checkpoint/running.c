@@ -407,6 +407,6 @@ void ol_running_write(struct ol_running *running, struct ol_ckpt_result *result)
 	running->fd = -1;
 	ol_ckpt_name_format(&name, text);
 	snprintf(result->err, sizeof(result->err), "running checkpoint %s: %s: %s%s (folder %s)",
-		 text, why, ol_status_str(result->status), ol_ckpt_remedy(result->status),
+		 text, why, ol_status_str(result->status), ol_ckpt_remedy(result->status, true),
 		 running->dir);
 }

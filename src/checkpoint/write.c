@@ -180,12 +180,13 @@ static int publish(int dir_fd, const struct ol_ckpt_name *name, const struct ima
 	return ol_ckpt_temporary_end(dir_fd, name, rc, why);
 }
 
-const char *ol_ckpt_remedy(int rc)
+const char *ol_ckpt_remedy(int rc, bool is_running)
 {
 	switch (rc) {
 	case -ENOSPC:
 	case -EDQUOT:
-		return "; make room, or keep fewer";
+		return is_running ? "; make room, or give a folder on another disk"
+				  : "; make room, or keep fewer (keep=)";
 	case -EROFS:
 	case -EACCES:
 	case -EPERM:
@@ -229,7 +230,7 @@ out:
 		ol_ckpt_name_format(&name, text);
 		/* the folder last: it may be long, and the line is cut off at its end */
 		snprintf(err, err_bytes, "checkpoint %s: %s: %s%s (folder %s)", text, why,
-			 ol_status_str(rc), ol_ckpt_remedy(rc), dir);
+			 ol_status_str(rc), ol_ckpt_remedy(rc, false), dir);
 	}
 	return rc;
 }

@@ -22,8 +22,9 @@ int ol_ckpt_sync_data(int fd);
 int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* ol_ckpt_remedy -- what to do about it: "; make room, …", or "" */
-const char *ol_ckpt_remedy(int rc);
+/* ol_ckpt_remedy -- what to do about it: "; make room, …", or "". A running checkpoint is one file.
+ */
+const char *ol_ckpt_remedy(int rc, bool is_running);
 
 /*
  * ol_ckpt_temporary_make -- an empty file under the temporary form of a name; a descriptor or

@@ -22,6 +22,10 @@
 #include "rdma/order.h"
 #include "server/server_internal.h"
 
+enum {
+	TELL_MS = 10000 /* between two lines about checkpoints that fail */
+};
+
 int ol_save_blocks(struct ol_server *server, char *err, size_t err_bytes)
 {
 	const struct ol_server_opts *opts = &server->opts;
@@ -105,6 +109,40 @@ void ol_save_stop(struct ol_server *server)
 	ol_ckpt_blocks_fini(&saving->blocks);
 }
 
+/* A disk that is full stays so for a while: that is said when it begins, and now and then */
+static void failure_say(struct ol_server *server, const struct ol_ckpt_result *result)
+{
+	struct ol_saving *saving = &server->saving;
+	uint64_t now_ns = ol_clock_ns();
+
+	if (saving->failed++ == 0) {
+		saving->failed_ns = saving->told_ns = now_ns;
+		ol_log(OL_LOG_ERROR,
+		       "server %s: no checkpoint of version %llu: %s; training goes on",
+		       server->addr, (unsigned long long)result->version, result->err);
+	} else if (now_ns - saving->told_ns >= TELL_MS * OL_NS_PER_MS) {
+		saving->told_ns = now_ns;
+		ol_log(OL_LOG_ERROR,
+		       "server %s: %llu checkpoints failed in %.0f s; version %llu: %s",
+		       server->addr, (unsigned long long)saving->failed,
+		       (double)(now_ns - saving->failed_ns) / 1e9,
+		       (unsigned long long)result->version, result->err);
+	}
+}
+
+static void failure_over(struct ol_server *server, uint64_t version)
+{
+	struct ol_saving *saving = &server->saving;
+
+	if (saving->failed == 0)
+		return;
+	ol_log(OL_LOG_WARN,
+	       "server %s: checkpoints are written again, from version %llu on; %llu failed in %.1f s",
+	       server->addr, (unsigned long long)version, (unsigned long long)saving->failed,
+	       (double)(ol_clock_ns() - saving->failed_ns) / 1e9);
+	saving->failed = 0;
+}
+
 static void result_take(struct ol_server *server, const struct ol_ckpt_result *result)
 {
 	struct ol_board *board = server->store.board;
@@ -114,6 +152,7 @@ static void result_take(struct ol_server *server, const struct ol_ckpt_result *r
 		ol_counter_add(&board->checkpoints, 1);
 		ol_counter_add(&board->checkpoint_bytes, result->bytes);
 		ol_word_store(&board->checkpoint_version, result->version);
+		failure_over(server, result->version);
 		if (server->saving.selector == NULL)
 			return;
 		ol_log(OL_LOG_DEBUG,
@@ -125,8 +164,7 @@ static void result_take(struct ol_server *server, const struct ol_ckpt_result *r
 		return;
 	}
 	ol_counter_add(&board->checkpoints_failed, 1);
-	ol_log(OL_LOG_ERROR, "server %s: no checkpoint of version %llu: %s; training goes on",
-	       server->addr, (unsigned long long)result->version, result->err);
+	failure_say(server, result);
 }
 
 static enum ol_ckpt_state writer_state(struct ol_server *server)

@@ -123,6 +123,9 @@ struct ol_saving {
 	double interval; /* versions between two turns; 0: by time */
 	bool first; /* its file is yet to be made */
 	bool whole; /* the last that was written has everything of its version */
+	uint64_t failed; /* since one was written, … */
+	uint64_t failed_ns; /* … when that began, … */
+	uint64_t told_ns; /* … and when the log last said so */
 };
 
 struct ol_challenge {

@@ -15,6 +15,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "checkpoint/write.h"
+
 /* Run it in a process of its own; skips if that process did. */
 static void in_child(void (*fn)(const char *dir), const char *dir)
 {
@@ -216,7 +218,7 @@ static void on_a_full_disk(const char *dir)
 	check_eq(result.version, 3);
 	check(strstr(result.err, "v00000000000000000003.olc") != NULL &&
 	      strstr(result.err, "No space left on device") != NULL &&
-	      strstr(result.err, "block") != NULL);
+	      strstr(result.err, "block") != NULL && strstr(result.err, "keep=") != NULL);
 	check_old_one_stands(dir, 1);
 
 	/* room again: the next one is written, by the same writer */
@@ -246,6 +248,14 @@ static void on_a_full_disk(const char *dir)
 static void a_full_disk_leaves_what_was_there(void **state)
 {
 	in_child(on_a_full_disk, *state);
+}
+
+static void the_advice_for_a_full_disk_fits_the_kind_of_checkpoint(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(ol_ckpt_remedy(-ENOSPC, false), "keep="));
+	assert_null(strstr(ol_ckpt_remedy(-ENOSPC, true), "keep")); /* which is refused there */
+	assert_non_null(strstr(ol_ckpt_remedy(-ENOSPC, true), "room"));
 }
 
 static void on_a_read_only_disk(const char *dir)
@@ -388,6 +398,7 @@ int main(void)
 		ckpt_test(a_folder_without_rights_is_refused),
 		ckpt_test(a_newest_without_rights_is_no_reason_to_go_back),
 		ckpt_test(a_full_disk_leaves_what_was_there),
+		cmocka_unit_test(the_advice_for_a_full_disk_fits_the_kind_of_checkpoint),
 		ckpt_test(a_read_only_disk_is_read_and_not_written),
 		ckpt_test(a_write_cut_short_anywhere_leaves_what_was_there),
 		ckpt_test(a_limit_on_files_does_not_end_the_process),

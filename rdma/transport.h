@@ -103,6 +103,9 @@ struct ol_xport_caps {
 	int numa_node; /* of the adapter, or OL_SLAB_NODE_ANY */
 };
 
+/* For people: which addresses there are. @NAME is an abstract socket. */
+#define OL_XPORT_ADDR_HELP "shm takes @NAME or a path with a /, verbs takes HOST:PORT"
+
 enum ol_xport_access {
 	OL_XPORT_ACCESS_LOCAL = 0, /* source of writes, target of reads */
 	OL_XPORT_ACCESS_PEER_READ = 1 << 0,
@@ -209,12 +212,14 @@ struct ol_xport_ops {
 				     const struct ol_xport_conn *conn);
 
 	/*
-	 * listen -- at verbs "host:port", shm a path or "@name" (abstract); port 0: any free
-	 * ret_addr: what to give to connect(). Errors: -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV.
+	 * listen -- at an address (OL_XPORT_ADDR_HELP); port 0: any free
+	 * ret_addr: what to give to connect(). Errors: -EINVAL (not an address of this transport),
+	 * -EADDRINUSE, -EADDRNOTAVAIL, -ENOENT (shm: the path's folder), -ENODEV.
 	 */
 	int (*listen)(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
 	/*
-	 * connect -- begin; ends in CONN_UP or CONN_DOWN. Never waits for the peer. priv is copied
+	 * connect -- begin; ends in CONN_UP or CONN_DOWN. Never waits for the peer. priv is copied.
+	 * Errors: -EINVAL (not an address of this transport)
 	 */
 	int (*connect)(struct ol_xport *xport, const char *addr, const void *priv,
 		       uint32_t priv_len, struct ol_xport_conn **ret_conn);

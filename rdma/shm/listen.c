@@ -23,7 +23,8 @@ int ol_shm_addr_parse(const char *text, struct sockaddr_un *ret_addr, socklen_t 
 {
 	size_t len = strlen(text);
 
-	if (len == 0)
+	/* a bare word is a slip: HOST:PORT would be a file of that name in the current folder */
+	if (len == 0 || (text[0] != '@' && strchr(text, '/') == NULL))
 		return -EINVAL;
 	if (len >= sizeof(ret_addr->sun_path))
 		return -ENAMETOOLONG;
@@ -105,10 +106,10 @@ static int bind_at(const struct ol_shm_xport *xport, int sock, const char *text,
 			   text);
 	else if (rc == -ENOENT || rc == -ENOTDIR)
 		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "listen at %s: its directory does not exist: create it", text);
+			   "listen at %s: its folder is not there: make it", text);
 	else
 		ol_shm_log(xport, OL_XPORT_LOG_ERROR, "listen at %s: %s", text, strerror(-rc));
-	return rc == -ENOENT || rc == -ENOTDIR ? -EADDRNOTAVAIL : rc;
+	return rc == -ENOTDIR ? -ENOENT : rc;
 }
 
 /* listen_note -- remember what was bound: its text for connect(), its file for the end */
@@ -148,7 +149,8 @@ int ol_shm_listen(struct ol_xport *base, const char *text, char ret_addr[OL_XPOR
 	rc = ol_shm_addr_parse(text, &addr, &addr_bytes);
 	if (rc != 0) {
 		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "listen at \"%s\": an address is a path or @name of 1 to %zu characters",
+			   "listen at \"%s\": an address is @name, or a path with a /, of at most "
+			   "%zu characters",
 			   text, sizeof(addr.sun_path) - 1);
 		return rc;
 	}

@@ -188,9 +188,9 @@ int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret_xport)
 	if (xport->channel == NULL) {
 		rc = -ENODEV;
 		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
-			     "the RDMA connection manager cannot be used: error %d; outlast doctor "
-			     "says what is missing",
-			     errno);
+			     "the RDMA connection manager cannot be used: %s; outlast doctor says "
+			     "what is missing",
+			     strerror(errno));
 		goto err_close;
 	}
 	rc = fds_create(xport);

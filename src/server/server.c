@@ -175,9 +175,12 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot open transport", server->ops->name);
 	rc = server->ops->listen(server->xport, server->opts.listen, server->addr);
-	if (rc != 0)
-		return fail(err, err_bytes, rc, "cannot listen at", server->opts.listen);
-	return 0;
+	if (rc == -EINVAL)
+		snprintf(err, err_bytes, "cannot listen at %s with transport %s: %s",
+			 server->opts.listen, server->ops->name, OL_XPORT_ADDR_HELP);
+	else if (rc != 0)
+		fail(err, err_bytes, rc, "cannot listen at", server->opts.listen);
+	return rc;
 }
 
 static int memory_start(struct ol_server *server, const struct ol_geometry *geo,

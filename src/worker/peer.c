@@ -151,7 +151,9 @@ static void peer_connect(struct ol_peer *peer, enum ol_wire_connect_kind kind, u
 	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -EAGAIN || worker->started)
 		ol_peer_again(peer, now_ns);
 	else
-		ol_link_fail(peer, rc, NULL);
+		ol_link_fail(peer, rc,
+			     rc == -EINVAL ? "not an address of its transport: " OL_XPORT_ADDR_HELP
+					   : NULL);
 }
 
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns)

@@ -60,6 +60,7 @@ int ol_cmd_exit_of(int status)
 	case OL_E_FULL:
 		return OL_EXIT_REFUSED;
 	case -ENODEV:
+	case -ENOENT: /* the folder of an address */
 	case -EADDRNOTAVAIL:
 		return OL_EXIT_DEVICE;
 	case OL_E_RESOURCES:
@@ -90,7 +91,10 @@ const char *ol_cmd_remedy(int status)
 	case -EADDRINUSE:
 		return "another server is there; choose another address";
 	case -ENODEV:
-		return "outlast doctor says what this machine has; --transport shm needs no device";
+		return "outlast doctor says what this machine has; on one machine no device is needed: "
+		       "give @NAME in place of HOST:PORT";
+	case -ENOENT:
+		return "make its folder first, or give @NAME, which needs none";
 	case -EADDRNOTAVAIL:
 		return "give an address of this machine that an RDMA device has (outlast doctor)";
 	case -ENOMEM:

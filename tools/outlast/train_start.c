@@ -54,7 +54,9 @@ static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX
 	}
 	rc = ol_device_host(set->link.device, host, err, sizeof(err));
 	if (rc != 0)
-		return ol_cmd_error(OL_EXIT_DEVICE, "train", err, NULL, ol_cmd_remedy(-ENODEV));
+		return ol_cmd_error(OL_EXIT_DEVICE, "train", err, NULL,
+				    "outlast doctor says what this machine has; --transport shm "
+				    "needs no device");
 	snprintf(addr, TRAIN_ADDR_MAX, "%s:0", host);
 	return 0;
 }

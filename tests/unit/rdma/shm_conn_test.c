@@ -93,15 +93,33 @@ static void addresses_that_cannot_be_are_refused_with_a_word(void **state)
 
 	(void)state;
 	memset(longest, 'a', sizeof(longest));
+	longest[0] = '@';
 	longest[108] = '\0';
 	end_open(&a, NULL);
 	assert_int_equal(X->listen(a.xport, "", a.addr), -EINVAL);
 	assert_int_equal(X->listen(a.xport, longest, a.addr), -ENAMETOOLONG);
 	assert_int_equal(a.warns, 2);
 	assert_int_equal(X->connect(a.xport, "", NULL, 0, &a.conn), -EINVAL);
-	assert_int_equal(X->listen(a.xport, "/nonexistent/dir/sock", a.addr), -EADDRNOTAVAIL);
-	assert_non_null(strstr(a.last, "directory does not exist"));
+	assert_int_equal(X->listen(a.xport, "/nonexistent/dir/sock", a.addr), -ENOENT);
+	assert_non_null(strstr(a.last, "folder is not there"));
 	assert_non_null(strstr(a.last, "/nonexistent/dir/sock"));
+	end_close(&a);
+}
+
+/* Else an address of the other transport would be a file of that name in the current folder. */
+static void a_bare_word_is_no_address(void **state)
+{
+	static const char *const words[] = { "10.0.0.1:7471", "word", "[fe80::1]:7471" };
+	struct end a;
+
+	(void)state;
+	end_open(&a, NULL);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		assert_int_equal(X->listen(a.xport, words[i], a.addr), -EINVAL);
+		assert_non_null(strstr(a.last, words[i]));
+		assert_int_equal(X->connect(a.xport, words[i], NULL, 0, &a.conn), -EINVAL);
+		assert_int_equal(access(words[i], F_OK), -1);
+	}
 	end_close(&a);
 }
 
@@ -573,6 +591,7 @@ int main(void)
 		cmocka_unit_test(a_reject_carries_its_reason),
 		cmocka_unit_test(nobody_listening_ends_in_down_refused),
 		cmocka_unit_test(addresses_that_cannot_be_are_refused_with_a_word),
+		cmocka_unit_test(a_bare_word_is_no_address),
 		cmocka_unit_test(a_path_is_busy_while_its_server_lives_and_free_when_it_closed),
 		cmocka_unit_test(a_dead_servers_socket_file_is_replaced_but_no_other_file),
 		cmocka_unit_test(closing_leaves_a_socket_file_that_another_server_made),

@@ -392,7 +392,8 @@ static int report_write(const struct doctor_conf *conf, const struct doctor *doc
 static int examine(const struct doctor_conf *conf)
 {
 	struct doctor doctor = { .findings = json_array(),
-				 .verbs_wanted = conf->transport == BENCH_TRANSPORT_VERBS };
+				 .verbs_wanted = conf->transport == BENCH_TRANSPORT_VERBS ||
+						 conf->device != NULL };
 	struct pinned pinned = pinned_make(conf);
 	json_t *devices = json_array();
 	bool answers;

@@ -267,10 +267,10 @@ void doctor_rdma(struct doctor *doctor, const char *wanted, json_t *devices)
 	}
 	if (list != NULL)
 		ibv_free_device_list(list);
-	if (!found && wanted != NULL && count > 0)
+	if (!found && wanted != NULL)
 		doctor_find(doctor, DOCTOR_BAD, "rdma", "outlast doctor lists those there are",
 			    "no device named %s", wanted);
-	else if (!found)
+	if (count == 0)
 		none_look(doctor);
 	choice_look(doctor);
 }

@@ -3,10 +3,14 @@
 /*
  * main.c -- the program: finds the subcommand and runs it
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "learn/blas.h"
 #include "outlast/cmd.h"
@@ -59,10 +63,36 @@ static void limits_settle(void)
 	(void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
-int main(int argc, char **argv)
+/*
+ * A standard stream that was closed by whoever started this is opened, for nothing: else the next
+ * socket would be it, and get what is printed.
+ */
+static void streams_settle(void)
 {
-	learn_blas_start(argv);
-	limits_settle();
+	while (true) {
+		int fd = open("/dev/null", O_RDONLY);
+
+		if (fd > STDERR_FILENO)
+			(void)close(fd);
+		if (fd < 0 || fd > STDERR_FILENO)
+			return;
+	}
+}
+
+/* What was printed is there, or the exit code says that something failed */
+static int output_end(int code)
+{
+	bool whole = ferror(stdout) == 0;
+
+	errno = 0;
+	if ((fflush(stdout) == 0 && whole) || code != OL_EXIT_OK)
+		return code;
+	return ol_cmd_error(OL_EXIT_FAILED, NULL, "cannot write to standard output",
+			    errno != 0 ? strerror(errno) : "an earlier write failed", NULL);
+}
+
+static int run(int argc, char **argv)
+{
 	if (argc < 2) {
 		usage(stderr);
 		return OL_EXIT_USAGE;
@@ -82,4 +112,12 @@ int main(int argc, char **argv)
 	}
 	return ol_cmd_error(OL_EXIT_USAGE, NULL, "no such command", argv[1],
 			    "outlast --help lists them");
+}
+
+int main(int argc, char **argv)
+{
+	streams_settle();
+	learn_blas_start(argv);
+	limits_settle();
+	return output_end(run(argc, argv));
 }

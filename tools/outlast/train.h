@@ -181,6 +181,7 @@ struct train_count {
 	uint64_t queue_dropped;
 	uint64_t lost;
 	uint64_t pending;
+	uint64_t queued; /* now: no server knows them */
 	uint64_t queued_total;
 	uint64_t resent;
 	uint64_t queue_bytes;
@@ -472,6 +473,9 @@ const char *train_from_str(const struct train_outage *outage);
 
 /* train_outages_close -- at the end of the job */
 void train_outages_close(struct train *train);
+
+/* train_shard_down -- true if its server is gone or has no weights; since when: 0: not known */
+bool train_shard_down(const struct train *train, uint32_t shard, uint64_t *ret_since_ns);
 
 /* train_shards_down -- shards without a server that has weights */
 unsigned train_shards_down(const struct train *train);

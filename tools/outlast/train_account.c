@@ -31,6 +31,7 @@ void train_count_take(struct train_worker *worker, const json_t *message)
 		.queue_dropped = count(message, "queue_dropped"),
 		.lost = count(message, "lost"),
 		.pending = count(message, "unresolved"),
+		.queued = count(message, "queued"),
 		.queued_total = count(message, "queued_total"),
 		.resent = count(message, "resent"),
 		.queue_bytes = count(message, "queue_bytes"),

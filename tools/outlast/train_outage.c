@@ -86,17 +86,25 @@ struct train_outage *train_outage_open(struct train *train, const struct ol_kill
 	return outage;
 }
 
+bool train_shard_down(const struct train *train, uint32_t shard, uint64_t *ret_since_ns)
+{
+	struct ol_link_stat link = { 0 };
+	bool known = ol_link_get_stat(train->observer, shard, &link) == 0;
+	bool empty = train->chain == NULL && !train->servers[shard].restored;
+
+	if (!empty && !(known && link.down))
+		return false;
+	*ret_since_ns = link.down_ns; /* if it is up again already, and only has no weights yet */
+	return true;
+}
+
 unsigned train_shards_down(const struct train *train)
 {
 	unsigned down = 0;
+	uint64_t since_ns;
 
-	for (uint32_t i = 0; i < train->set.servers; i++) {
-		struct ol_link_stat link;
-
-		if ((train->chain == NULL && !train->servers[i].restored) ||
-		    (ol_link_get_stat(train->observer, i, &link) == 0 && link.down))
-			down++;
-	}
+	for (uint32_t i = 0; i < train->set.servers; i++)
+		down += train_shard_down(train, i, &since_ns);
 	return down;
 }
 

@@ -109,11 +109,42 @@ static int tty_columns(void)
 	return size.ws_col - 1;
 }
 
+/* While a server is gone no step is made: how long that is, and what becomes of gradients */
+static void away_text(const struct train *train, uint64_t now_ns, char *text, size_t bytes)
+{
+	uint64_t longest_ns = now_ns, queued = 0, since_ns;
+	const char *noun = train->chain != NULL ? "chain" : "server";
+	bool waits = train->set.outage.outage != OL_OUTAGE_CONTINUE;
+	unsigned down = 0;
+	uint32_t last = 0;
+	char who[32], what[48] = "workers wait";
+
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		if (!train_shard_down(train, i, &since_ns))
+			continue;
+		down++;
+		last = i;
+		if (since_ns != 0 && since_ns < longest_ns)
+			longest_ns = since_ns;
+	}
+	if (down == 0)
+		return;
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		queued += train->workers[i].now.queued;
+	if (down == 1)
+		snprintf(who, sizeof(who), "%s %u", noun, last);
+	else
+		snprintf(who, sizeof(who), "%u %ss", down, noun);
+	if (!waits)
+		snprintf(what, sizeof(what), "%" PRIu64 " gradients queued", queued);
+	snprintf(text, bytes, "  %s away for %.1f s, %s", who, (double)(now_ns - longest_ns) / 1e9,
+		 what);
+}
+
 void train_show_progress(struct train *train, uint64_t now_ns)
 {
 	uint64_t every_ns = (train->tty ? TTY_MS : LINES_MS) * OL_NS_PER_MS;
-	char total[32] = "", accuracy[32] = "-", gone[32] = "", k[64] = "", line[256];
-	unsigned down;
+	char total[32] = "", accuracy[32] = "-", away[96] = "", k[64] = "", line[320];
 
 	if (now_ns - (train->shown_ns != 0 ? train->shown_ns : train->go_ns) < every_ns)
 		return;
@@ -125,15 +156,14 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 	if (train_k_varies(train))
 		snprintf(k, sizeof(k), "  k %u (mean %.1f)  late %" PRIu64, train->stat.wait_for,
 			 k_mean(train), train->stat.dropped_late);
-	down = train_shards_down(train);
-	if (down > 0)
-		snprintf(gone, sizeof(gone), "  %u server%s gone", down, down > 1 ? "s" : "");
+	away_text(train, now_ns, away, sizeof(away));
+	/* a narrow window cuts the line: what is news in an outage comes first */
 	snprintf(line, sizeof(line),
-		 "step %" PRIu64 "%s  %.1f gradients/s%s  loss %.4f  %s %s  staleness %.2f  "
-		 "%.0f s%s",
-		 train->stat.version, total, train->rate, k, (double)train->stat.loss,
+		 "step %" PRIu64 "%s  %.1f gradients/s%s%s  loss %.4f  %s %s  staleness %.2f  "
+		 "%.0f s",
+		 train->stat.version, total, train->rate, away, k, (double)train->stat.loss,
 		 train->job->traits->score_name, accuracy, staleness(&train->stat),
-		 (double)(now_ns - train->go_ns) / 1e9, gone);
+		 (double)(now_ns - train->go_ns) / 1e9);
 	if (train->tty) /* no wider than the window: only one row can be written over */
 		fprintf(stderr, "\r\033[K%.*s", tty_columns(), line);
 	else

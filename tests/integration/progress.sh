@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# progress.sh -- what the progress line shows while a server is gone: for how long, and what becomes of the gradients
+. "$(dirname "$0")/train_lib.bash"
+
+# on_terminal FILE WORD... -- outlast with a terminal of 160 columns as its standard error; what it wrote there in FILE,
+# a line for each time the progress line was written
+on_terminal() {
+	python3 - "$@" <<'PYTHON' || fail "${*:2}: exit status $?: $(tail -n 3 "$1")"
+import fcntl, os, pty, struct, subprocess, sys, termios
+master, slave = pty.openpty()
+fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 160, 0, 0))
+job = subprocess.Popen([os.environ["OUTLAST_BIN"]] + sys.argv[2:], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=slave)
+os.close(slave)
+with open(sys.argv[1], "wb") as out:
+    while True:
+        try:
+            said = os.read(master, 65536)
+        except OSError:  # the last one that had it open is gone
+            break
+        if not said:
+            break
+        out.write(said.replace(b"\r", b"\n").replace(b"\x1b[K", b""))
+sys.exit(job.wait())
+PYTHON
+}
+
+job=(--workers 2 --seconds 5 --pace 200 --eval-every 0 --kill server0@1s:down=2s)
+on_terminal "$tmp/continue" train "${tiny[@]}" "${job[@]}" --outage continue
+sed -n 's/^step [0-9]* .* server 0 away for \([0-9.]*\) s, \([0-9]*\) gradients queued .*/\1 \2/p' "$tmp/continue" >"$tmp/seen"
+python3 - "$tmp/seen" <<'PYTHON' || fail "the queue is not seen to grow: $(cat "$tmp/continue")"
+import sys
+seen = [tuple(map(float, line.split())) for line in open(sys.argv[1])]
+assert len(seen) >= 3, seen
+assert seen == sorted(seen) and seen[0][0] < seen[-1][0] and seen[0][1] < seen[-1][1], seen
+assert seen[-1][1] > 20, seen
+PYTHON
+tail -n 3 "$tmp/continue" | grep -q away && fail "the server is said to be away at the end: $(cat "$tmp/continue")"
+
+on_terminal "$tmp/wait" train "${tiny[@]}" "${job[@]}" --outage wait
+grep -q "^step .* server 0 away for [0-9.]* s, workers wait" "$tmp/wait" || fail "who waits is not said: $(cat "$tmp/wait")"
+verdict

@@ -59,6 +59,35 @@ for consistency in async sync; do
 	said "$consistency, a server was killed" "server 0 was killed by signal 9"
 done
 
+# with folders of its own: an interrupted job takes them along, and the death of the parent ends every process
+mkdir "$tmp/folders"
+export TMPDIR=$tmp/folders
+for durability in "checkpoint --checkpoint every=50steps" "chain --replicas 2"; do
+	# shellcheck disable=SC2086  # words
+	job --workers 2 --durability $durability
+	kill -INT "$job"
+	job_over "$durability, SIGINT" 130
+	[ -z "$(ls "$tmp/folders")" ] || fail "$durability, SIGINT: leaves $(ls "$tmp/folders")"
+	# shellcheck disable=SC2086
+	job --workers 2 --durability $durability
+	kill -9 "$job"
+	job_over "$durability, SIGKILL" 137
+	rm -rf "$tmp/folders"/*
+done
+unset TMPDIR
+rmdir "$tmp/folders"
+
+# two jobs of the same words at once: neither meets the other
+same=(train "${tiny[@]}" --eval-every 0 --workers 2 --consistency sync --steps 300)
+background one "${same[@]}" --json "$tmp/one.json"
+one=$pid
+background two "${same[@]}" --json "$tmp/two.json"
+ended "$one" 0 "one of two jobs"
+ended "$pid" 0 "the other of two jobs"
+[ "$(json "$tmp/one.json" 'r["weights_sha256"]')" = "$(json "$tmp/two.json" 'r["weights_sha256"]')" ] ||
+	fail "two jobs at once: other weights"
+rm "$tmp"/one.* "$tmp"/two.*
+
 job --workers 2 --consistency sync
 kill -9 "${all[2]}"
 job_over "sync, a worker was killed" 8

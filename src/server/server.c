@@ -3,11 +3,13 @@
 /* server.c -- opening and closing a server; what each event means */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -15,6 +17,11 @@
 #include "rdma/order.h"
 #include "server/server_internal.h"
 #include "wire/auth.h"
+
+enum {
+	PEER_FDS = 8, /* descriptors that a connection takes at most */
+	CHAIN_PEERS = 4 /* predecessor, successor, a worker, a reader */
+};
 
 void ol_server_opts_init(struct ol_server_opts *opts)
 {
@@ -221,6 +228,29 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	return rc;
 }
 
+/*
+ * descriptors_check -- -EMFILE: not even one peer of each kind could come in
+ *
+ * Said here, where a person looks: later it would be a worker that is refused, or a replica that
+ * its chain does without. Descriptors are given out from the lowest: behind it all are free.
+ */
+static int descriptors_check(const struct ol_server *server, char *err, size_t err_bytes)
+{
+	rlim_t want = PEER_FDS * (server->replica.on ? CHAIN_PEERS : 1);
+	int lowest = fcntl(server->stop_fd, F_DUPFD_CLOEXEC, 0);
+	int rc = lowest < 0 ? -errno : 0;
+	struct rlimit limit;
+	char what[80];
+
+	if (lowest >= 0)
+		close(lowest);
+	if (rc == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	    (rlim_t)lowest + want > limit.rlim_cur)
+		rc = -EMFILE;
+	snprintf(what, sizeof(what), "the connections of a server, which take %u", (unsigned)want);
+	return rc == 0 ? 0 : fail(err, err_bytes, rc, "no descriptors for", what);
+}
+
 static int policy_start(struct ol_server *server)
 {
 	const struct ol_server_opts *opts = &server->opts;
@@ -309,6 +339,8 @@ int ol_server_open(const struct ol_server_opts *opts, const float *weights,
 		goto err_server;
 	}
 	rc = xport_start(server, err, err_bytes);
+	if (rc == 0)
+		rc = descriptors_check(server, err, err_bytes);
 	if (rc == 0)
 		rc = memory_start(server, &geo, weights, err, err_bytes);
 	if (rc != 0)

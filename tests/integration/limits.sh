@@ -22,6 +22,10 @@ ends() {
 	[[ $err == $2 ]] || fail "$1: said \"$err\", not something like \"$2\""
 }
 
+ready_or_gone() {
+	gone "$worker" || grep -q "^worker $id at" "$tmp/w.err"
+}
+
 # file sizes: a server's snapshots and a worker's gradients are files to the kernel
 limited fsize 10000 serve "${tiny[@]}" --listen "$(address)"
 ends "serve, file sizes" "outlast serve: *snapshots*0.010 MB*ulimit -f*"
@@ -47,38 +51,37 @@ done
 kill "$server"
 ended "$server" 0 "serve"
 
-# a server that has too few: for itself, or for a worker, who is told that the server lacks something
-answers=''
-for count in {5..24}; do
-	at=$(address)
-	rm -f "$tmp/s.ready"
-	mkfifo "$tmp/ready"
-	prlimit "--nofile=$count:$count" "$OUTLAST_BIN" serve "${tiny[@]}" --listen "$at" --ready-fd 3 \
-		>"$tmp/s.out" 2>"$tmp/s.err" 3>"$tmp/ready" </dev/null &
-	server=$!
-	background_pids+=("$server")
-	if ! read -r _ <"$tmp/ready"; then
-		wait "$server"
-		rc=$?
+# a server that has too few for one worker does not start; one that has too few for the next tells that worker
+for role in chain lone; do
+	chain=()
+	[ "$role" = chain ] && chain=(--coordinator zk:127.0.0.1:1)
+	for count in {5..32}; do
+		at=$(address)
+		mkfifo "$tmp/ready"
+		prlimit "--nofile=$count:$count" "$OUTLAST_BIN" serve "${tiny[@]}" --listen "$at" --ready-fd 3 \
+			${chain+"${chain[@]}"} >"$tmp/s.out" 2>"$tmp/s.err" 3>"$tmp/ready" </dev/null &
+		server=$!
+		background_pids+=("$server")
+		read -r _ <"$tmp/ready" && rc=0 || { wait "$server"; rc=$?; }
 		err=$(cat "$tmp/s.err")
-		[ "$rc" = 127 ] || ends "serve, $count descriptors" "*outlast serve: *$count: ulimit -n*"
-	else
-		outlast work "${tiny[@]}" --connect "$at" --steps 5 --connect-timeout-ms 1000
-		answers+=" $rc"
-		case $rc in
-		0) ;;
-		4) [[ $(cat "$tmp/s.err") == *"ulimit -n"* ]] || fail "serve, $count: does not name its limit: $(cat "$tmp/s.err")" ;;
-		7) [[ $(cat "$tmp/s.err") == *"$count: ulimit -n"* && $err == *"server lacks"* ]] ||
-			fail "serve, $count: $(cat "$tmp/s.err") $err" ;;
-		*) fail "serve, $count: a worker's exit status is $rc: $err" ;;
-		esac
-		kill "$server"
-		ended "$server" 0 "serve, $count descriptors"
-	fi
-	rm "$tmp/ready"
-	[ "$rc" = 0 ] && break
+		rm "$tmp/ready"
+		[ "$rc" = 0 ] && break
+		[ "$rc" = 127 ] || ends "serve, $role, $count descriptors" "*outlast serve: *$count: ulimit -n*"
+	done
+	[ "$role" = lone ] || [ "$rc" = 7 ] || fail "serve, $role: $count descriptors are enough: $err"
 done
-[[ $answers == *" 7"*" 0" ]] || fail "serve: workers ended with$answers"
+[ "$rc" = 0 ] || fail "serve: $count descriptors are too few: $err"
+for id in {0..7}; do
+	background w work "${tiny[@]}" --connect "$at" --id "$id" --steps 0
+	worker=$pid
+	until_true ready_or_gone || fail "worker $id: neither in nor refused: $(cat "$tmp/w.err")"
+	gone "$worker" && break
+done
+ended "$worker" 7 "a worker that finds a server without descriptors"
+grep -q "server lacks" "$tmp/w.err" || fail "it is not told: $(cat "$tmp/w.err")"
+grep -q "$count: ulimit -n" "$tmp/s.err" || fail "the server does not name its limit: $(cat "$tmp/s.err")"
+kill "$server"
+ended "$server" 0 "serve"
 
 # addresses: OpenBLAS would ask for its memory for ever. A sanitizer takes more addresses than any limit here.
 if ! ldd "$OUTLAST_BIN" | grep -qE 'lib(a|t)san'; then

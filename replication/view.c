@@ -213,6 +213,11 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 	return changed;
 }
 
+bool ol_view_follows(const struct ol_view *view, const struct ol_view *next)
+{
+	return next->epoch > view->epoch;
+}
+
 static size_t line_encode(const char *mark, const struct ol_member *member, char *text,
 			  size_t text_bytes)
 {

@@ -102,6 +102,9 @@ struct ol_view_rule {
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
 		  uint64_t caught_up, const struct ol_view_rule *rule, struct ol_view *ret_next);
 
+/* ol_view_follows -- may `next` take the place of `view` in the coordinator? */
+bool ol_view_follows(const struct ol_view *view, const struct ol_view *next);
+
 /*
  * As text, one "word value" a line, that a person can read in the coordinator. encode returns the
  * length without the end, never more than OL_VIEW_TEXT_MAX - 1; decode: 0, or -EINVAL if it is not

@@ -45,7 +45,9 @@ static bool job_is_good(const char *job)
 static const char *opts_fault(const struct ol_coord_opts *opts)
 {
 	if (opts->addr == NULL || opts->addr[0] == '\0' || strlen(opts->addr) >= OL_COORD_ADDR_MAX)
-		return "an address is HOST:PORT, @NAME, or zk: and HOST:PORT,…";
+		return "an address is dir:PATH, or zk: and HOST:PORT,…";
+	if (strcmp(opts->addr, "dir:") == 0)
+		return "a path is missing: dir:PATH";
 	if (!job_is_good(opts->job))
 		return "a job's name has 1 to 63 letters, digits, '-', '_' or '.', the first no '.'";
 	if (opts->shard_count == 0 || opts->shard_count > OL_COORD_SHARDS_MAX)
@@ -53,6 +55,13 @@ static const char *opts_fault(const struct ol_coord_opts *opts)
 	if (opts->lease_ms == 0)
 		return "lease_ms is 0";
 	return NULL;
+}
+
+static const struct ol_coord_backend *backend_of(const char *addr)
+{
+	if (strncmp(addr, "dir:", 4) == 0)
+		return &ol_coord_local;
+	return strncmp(addr, "zk:", 3) == 0 ? &ol_coord_zookeeper : &ol_coord_embedded;
 }
 
 static void handle_free(struct ol_coord *coord)
@@ -87,8 +96,7 @@ static int handle_create(const struct ol_coord_opts *opts, struct ol_coord **ret
 	coord->opts.addr = strdup(opts->addr);
 	coord->opts.job = strdup(opts->job);
 	coord->shards = calloc(opts->shard_count, sizeof(*coord->shards));
-	coord->backend =
-		strncmp(opts->addr, "zk:", 3) == 0 ? &ol_coord_zookeeper : &ol_coord_embedded;
+	coord->backend = backend_of(opts->addr);
 	snprintf(coord->reason, sizeof(coord->reason), "nobody answers");
 	if (coord->opts.addr == NULL || coord->opts.job == NULL || coord->shards == NULL) {
 		handle_free(coord);

@@ -35,7 +35,8 @@ typedef int ol_coord_mac_fn(void *arg, const void *bytes, size_t count,
 struct ol_coord_opts {
 	const char *addr;
 	const char *job; /* jobs of different names do not see each other */
-	uint32_t shard_count; /* 1 … 64: shards 0 … shard_count - 1 are watched */
+	uint32_t shard_count; /* 1 … 64 */
+	uint64_t watched; /* a bit a shard: whose news are wanted; 0: of all */
 	uint32_t lease_ms; /* silence until the coordinator ends the session; its members leave */
 	uint32_t open_timeout_ms; /* until open gives up */
 	/* Views that are known here are handed to an embedded coordinator that has lost them, as

@@ -45,6 +45,7 @@ struct ol_coord_backend {
 	void (*stop)(void *back);
 };
 
+extern const struct ol_coord_backend ol_coord_local; /* local/; opts.addr has "dir:" before it */
 extern const struct ol_coord_backend ol_coord_embedded; /* coord_embedded.c */
 extern const struct ol_coord_backend ol_coord_zookeeper; /* zookeeper.c; opts.addr has
 							    "zk:" before it still */

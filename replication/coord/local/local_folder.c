@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* local_folder.c -- the folder of a job: made, and refused where its locks or its owner are wrong
+ */
+
+#include "replication/coord/local/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum {
+	FOLDER_MODE = 0700,
+};
+
+struct fs_kind {
+	uint64_t magic;
+	const char *name;
+};
+
+/* A lock there may be one of this machine alone, or may outlive its owner. Also those of user
+ * space, as nobody knows what they do. */
+static const struct fs_kind refused_kinds[] = {
+	{ 0x6969, "NFS" },        { 0x517b, "SMB" },          { 0xfe534d42, "SMB2" },
+	{ 0xff534d42, "CIFS" },   { 0x01021997, "9P" },       { 0x65735546, "FUSE" },
+	{ 0x00c36400, "Ceph" },   { 0x0bd00bd0, "Lustre" },   { 0x5346414f, "AFS" },
+	{ 0x6b414653, "AFS" },    { 0x73757245, "Coda" },     { 0x564c, "NCP" },
+	{ 0x01161970, "GFS2" },   { 0x7461636f, "OCFS2" },    { 0x47504653, "GPFS" },
+	{ 0x19830326, "BeeGFS" }, { 0x20030528, "OrangeFS" }, { 0x786f4256, "vboxsf" },
+	{ 0xaad7aaea, "PanFS" },
+};
+
+const char *ol_local_folder_refused(uint64_t magic)
+{
+	for (size_t i = 0; i < sizeof(refused_kinds) / sizeof(refused_kinds[0]); i++)
+		if (refused_kinds[i].magic == (magic & UINT32_MAX))
+			return refused_kinds[i].name;
+	return NULL;
+}
+
+static int folder_check(int fd, char *err, size_t err_bytes)
+{
+	const char *kind;
+	struct statfs fs;
+	struct stat st;
+
+	if (fstatfs(fd, &fs) != 0 || fstat(fd, &st) != 0) {
+		int rc = -errno;
+
+		snprintf(err, err_bytes, "%s", strerror(-rc));
+		return rc;
+	}
+	kind = ol_local_folder_refused((uint64_t)fs.f_type);
+	if (kind != NULL) {
+		snprintf(
+			err, err_bytes,
+			"it is on a network file system (%s), whose locks do not tell when a process "
+			"ends: give a folder of this machine, or zk:HOST:PORT",
+			kind);
+		return -EINVAL;
+	}
+	if (st.st_uid != geteuid()) {
+		snprintf(err, err_bytes, "it belongs to user %u, not to this one (%u)",
+			 (unsigned)st.st_uid, (unsigned)geteuid());
+		return -EPERM;
+	}
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+		snprintf(err, err_bytes,
+			 "other users may write into it (mode %03o): chmod go-w, or give another",
+			 (unsigned)(st.st_mode & 0777));
+		return -EPERM;
+	}
+	return 0;
+}
+
+/* folder_enter -- 0 or -errno with a line */
+static int folder_enter(int at_fd, const char *name, int flags, int *ret_fd, char *err,
+			size_t err_bytes)
+{
+	int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags), rc;
+
+	if (fd < 0) {
+		rc = -errno;
+		snprintf(err, err_bytes, "%s",
+			 rc == -ENOENT ? "there is no such folder: make it first" : strerror(-rc));
+		return rc;
+	}
+	rc = folder_check(fd, err, err_bytes);
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/* folder_make -- that it is there already is no failure */
+static int folder_make(int at_fd, const char *name, char *err, size_t err_bytes)
+{
+	int rc;
+
+	if (mkdirat(at_fd, name, FOLDER_MODE) == 0 || errno == EEXIST)
+		return 0;
+	rc = -errno;
+	snprintf(err, err_bytes, "%s cannot be made in it: %s", name, strerror(-rc));
+	return rc;
+}
+
+static int shards_make(const struct ol_local *local, int job_fd, char *err, size_t err_bytes)
+{
+	static const char *const below[] = { "", "/members" };
+	int rc = 0;
+
+	for (uint32_t i = 0; i < local->coord->opts.shard_count; i++) {
+		for (unsigned k = 0; k < 2 && rc == 0 && ol_local_watches(local, i); k++) {
+			char name[OL_LOCAL_NAME_MAX];
+
+			snprintf(name, sizeof(name), "shard%" PRIu32 "%s", i, below[k]);
+			rc = folder_make(job_fd, name, err, err_bytes);
+		}
+	}
+	return rc;
+}
+
+int ol_local_folder_open(struct ol_local *local, char *err, size_t err_bytes)
+{
+	const struct ol_coord_opts *opts = &local->coord->opts;
+	int path_fd, job_fd, rc;
+
+	rc = folder_enter(AT_FDCWD, local->path, 0, &path_fd, err, err_bytes);
+	if (rc != 0)
+		return rc;
+	rc = folder_make(path_fd, opts->job, err, err_bytes);
+	if (rc == 0)
+		rc = folder_enter(path_fd, opts->job, O_NOFOLLOW, &job_fd, err, err_bytes);
+	close(path_fd);
+	if (rc != 0)
+		return rc;
+	rc = shards_make(local, job_fd, err, err_bytes);
+	if (rc != 0) {
+		close(job_fd);
+		return rc;
+	}
+	local->job_fd = job_fd;
+	return 0;
+}
+
+ssize_t ol_local_file_read(int fd, char text[OL_LOCAL_TEXT_MAX])
+{
+	size_t at = 0;
+
+	while (at < OL_LOCAL_TEXT_MAX) {
+		ssize_t got = read(fd, text + at, OL_LOCAL_TEXT_MAX - at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		at += (size_t)got;
+	}
+	return (ssize_t)at;
+}
+
+int ol_local_file_write(int fd, const char *text, size_t bytes)
+{
+	size_t at = 0;
+
+	while (at < bytes) {
+		ssize_t put = write(fd, text + at, bytes - at);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return -errno;
+		at += (size_t)put;
+	}
+	return 0;
+}

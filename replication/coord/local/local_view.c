@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* local_view.c -- the view of a shard in a directory: read, and replaced */
+
+#include "replication/coord/local/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void view_name(uint32_t shard, uint64_t version, char name[OL_LOCAL_NAME_MAX])
+{
+	snprintf(name, OL_LOCAL_NAME_MAX, "shard%" PRIu32 "/%" PRIu64 ".view", shard, version);
+}
+
+static bool view_exists(const struct ol_local *local, uint32_t shard, uint64_t version)
+{
+	char name[OL_LOCAL_NAME_MAX];
+
+	view_name(shard, version, name);
+	return faccessat(local->job_fd, name, F_OK, 0) == 0;
+}
+
+/* view_read -- 0; -ENOENT: there is none; -EBADMSG: cut to nothing, or damaged; or -errno */
+static int view_read(const struct ol_local *local, uint32_t shard, uint64_t version,
+		     struct ol_view *ret_view)
+{
+	char name[OL_LOCAL_NAME_MAX], text[OL_LOCAL_TEXT_MAX];
+	ssize_t bytes;
+	int fd;
+
+	view_name(shard, version, name);
+	fd = openat(local->job_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	bytes = ol_local_file_read(fd, text);
+	close(fd);
+	if (bytes < 0)
+		return (int)bytes;
+	return ol_local_view_decode(text, (size_t)bytes, version, ret_view);
+}
+
+/* newest_find -- the last of the numbers, which have no gap, from a first guess on; 0: none */
+static uint64_t newest_find(const struct ol_local *local, uint32_t shard)
+{
+	uint64_t low = 0, high = 1;
+
+	while (high <= OL_LOCAL_VIEWS_MAX && view_exists(local, shard, high)) {
+		low = high;
+		high *= 2;
+	}
+	while (high - low > 1) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (view_exists(local, shard, middle))
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* tell -- the view in force, whether or not it is news */
+static void tell(struct ol_local *local, uint32_t shard)
+{
+	struct ol_local_shard *s = &local->shards[shard];
+
+	s->view_known = true;
+	ol_coord_set_view(local->coord, shard, s->version, s->version != 0 ? &s->view : NULL);
+}
+
+/* catch_up -- read what is in force; true: something else than was */
+static bool catch_up(struct ol_local *local, uint32_t shard)
+{
+	struct ol_local_shard *s = &local->shards[shard];
+	uint64_t at = s->version != 0 ? s->version + 1 : newest_find(local, shard);
+	bool moved = false;
+
+	if (s->version != 0 && !view_exists(local, shard, s->version)) {
+		ol_local_away(local, "view %" PRIu64 " of shard %" PRIu32 " was taken away",
+			      s->version, shard);
+		return false;
+	}
+	for (at += at == 0; at <= OL_LOCAL_VIEWS_MAX; at++) {
+		struct ol_view view;
+		int rc = view_read(local, shard, at, &view);
+
+		if (rc == -ENOENT)
+			break;
+		if (rc == 0) {
+			s->version = at;
+			s->view = view;
+			moved = true;
+		} else if (!view_exists(local, shard, at + 1)) {
+			ol_local_away(local, "view %" PRIu64 " of shard %" PRIu32 ": %s", at, shard,
+				      rc == -EBADMSG ? "the file is damaged (checksum)"
+						     : strerror(-rc));
+			return false;
+		}
+	}
+	return moved;
+}
+
+void ol_local_view_look(struct ol_local *local, uint32_t shard)
+{
+	struct ol_local_shard *s = &local->shards[shard];
+
+	s->views_moved = false;
+	if (local->away || !ol_local_watches(local, shard))
+		return;
+	if (catch_up(local, shard) || (!s->view_known && !local->away))
+		tell(local, shard);
+}
+
+/* tmp_write -- the whole file, on the disk, under a name that is only ours; 0 or -errno */
+static int tmp_write(const struct ol_local *local, const char *tmp, const char *text, size_t bytes)
+{
+	int fd = openat(local->job_fd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+			0600);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = ol_local_file_write(fd, text, bytes);
+	if (rc == 0 && fsync(fd) != 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static void folder_sync(const struct ol_local *local, uint32_t shard)
+{
+	char name[OL_LOCAL_NAME_MAX];
+	int fd;
+
+	snprintf(name, sizeof(name), "shard%" PRIu32, shard);
+	fd = openat(local->job_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)fsync(fd); /* the name is there either way; it may be lost with the machine */
+	close(fd);
+}
+
+/* cut -- a view that is no longer in force needs no room */
+static void cut(const struct ol_local *local, uint32_t shard, uint64_t version)
+{
+	char name[OL_LOCAL_NAME_MAX];
+	int fd;
+
+	view_name(shard, version, name);
+	fd = openat(local->job_fd, name, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* replace -- 0; -EEXIST: somebody was quicker; or -errno */
+static int replace(const struct ol_local *local, uint32_t shard, uint64_t version,
+		   const struct ol_view *next)
+{
+	char tmp[OL_LOCAL_NAME_MAX], name[OL_LOCAL_NAME_MAX], text[OL_LOCAL_TEXT_MAX];
+	int rc;
+
+	snprintf(tmp, sizeof(tmp), "%016" PRIx64 ".tmp", local->tag);
+	view_name(shard, version + 1, name);
+	rc = tmp_write(local, tmp, text, ol_local_view_encode(version + 1, next, text));
+	if (rc == 0 && linkat(local->job_fd, tmp, local->job_fd, name, 0) != 0)
+		rc = -errno;
+	(void)unlinkat(local->job_fd, tmp, 0);
+	if (rc != 0)
+		return rc;
+	folder_sync(local, shard);
+	if (version > 0)
+		cut(local, shard, version);
+	return 0;
+}
+
+void ol_local_view_propose(struct ol_local *local, uint32_t shard)
+{
+	struct ol_local_shard *s = &local->shards[shard];
+	struct ol_view next;
+	uint64_t version;
+	int rc;
+
+	if (!ol_coord_wish_view(local->coord, shard, &version, &next) || local->away ||
+	    !ol_local_watches(local, shard))
+		return;
+	(void)catch_up(local, shard);
+	if (local->away)
+		return;
+	if (version == OL_LOCAL_VIEWS_MAX) {
+		ol_coord_say(local->coord,
+			     "shard %" PRIu32
+			     " has had %d views, which is the limit: no other is made",
+			     shard, OL_LOCAL_VIEWS_MAX);
+	} else if (version == s->version && (version == 0 || ol_view_follows(&s->view, &next))) {
+		rc = replace(local, shard, version, &next);
+		if (rc == -ENOENT)
+			ol_local_away(local, "the folder of shard %" PRIu32 " was taken away",
+				      shard);
+		else if (rc != 0 && rc != -EEXIST)
+			ol_coord_say(local->coord,
+				     "a view of shard %" PRIu32 " cannot be written: %s", shard,
+				     strerror(-rc));
+		if (!local->away)
+			(void)catch_up(local, shard);
+	}
+	if (!local->away)
+		tell(local, shard);
+}

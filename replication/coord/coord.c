@@ -42,9 +42,18 @@ static bool job_is_good(const char *job)
 	       strspn(job, marks) == strlen(job);
 }
 
+static const struct ol_coord_backend *backend_of(const char *addr)
+{
+	if (strncmp(addr, "dir:", 4) == 0)
+		return &ol_coord_local;
+	return strncmp(addr, "zk:", 3) == 0 ? &ol_coord_zookeeper : NULL;
+}
+
 static const char *opts_fault(const struct ol_coord_opts *opts)
 {
 	if (opts->addr == NULL || opts->addr[0] == '\0' || strlen(opts->addr) >= OL_COORD_ADDR_MAX)
+		return "an address is dir:PATH, or zk: and HOST:PORT,…";
+	if (backend_of(opts->addr) == NULL)
 		return "an address is dir:PATH, or zk: and HOST:PORT,…";
 	if (strcmp(opts->addr, "dir:") == 0)
 		return "a path is missing: dir:PATH";
@@ -55,13 +64,6 @@ static const char *opts_fault(const struct ol_coord_opts *opts)
 	if (opts->lease_ms == 0)
 		return "lease_ms is 0";
 	return NULL;
-}
-
-static const struct ol_coord_backend *backend_of(const char *addr)
-{
-	if (strncmp(addr, "dir:", 4) == 0)
-		return &ol_coord_local;
-	return strncmp(addr, "zk:", 3) == 0 ? &ol_coord_zookeeper : &ol_coord_embedded;
 }
 
 static void handle_free(struct ol_coord *coord)

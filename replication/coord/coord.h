@@ -7,9 +7,9 @@
  * local copy of what is watched up to date; callers never wait for the network but in open. Two
  * back ends, by the address:
  *
+ *	"dir:PATH"                  a folder of this machine: a locked file is a member, for as
+ *	                            long as its process lives, stopped or not
  *	"zk:HOST:PORT,HOST:PORT…"   a ZooKeeper ensemble: ephemeral nodes are the leases
- *	"HOST:PORT", "@NAME"        the embedded coordinator (coordinator.h): one process; if it is
- *	                            gone nothing changes any more, until it is back
  *
  * While the coordinator cannot be reached, the copy stays as it was and `connected` is false;
  * proposals are forgotten, registrations are made again when it is back.
@@ -24,7 +24,6 @@ struct ol_coord;
 enum {
 	OL_COORD_JOB_MAX = 64, /* name of a job: letters, digits, '-', '_', '.' */
 	OL_COORD_MAC_BYTES = 16,
-	OL_COORD_NONCE_BYTES = 16,
 };
 
 /* Proof of a secret without knowing how: bytes in, OL_COORD_MAC_BYTES out; 0, or -EIO: there is
@@ -37,12 +36,10 @@ struct ol_coord_opts {
 	const char *job; /* jobs of different names do not see each other */
 	uint32_t shard_count; /* 1 … 64 */
 	uint64_t watched; /* a bit a shard: whose news are wanted; 0: of all */
-	uint32_t lease_ms; /* silence until the coordinator ends the session; its members leave */
+	uint32_t lease_ms; /* ZooKeeper: silence until it ends the session; its members leave */
 	uint32_t open_timeout_ms; /* until open gives up */
-	/* Views that are known here are handed to an embedded coordinator that has lost them, as
-	   those of a server's own shard are: for who must not meet a chain that begins again */
-	bool offers;
-	ol_coord_mac_fn *mac; /* NULL: no secret */
+	ol_coord_mac_fn
+		*mac; /* NULL: no secret. A folder asks for none: its owner and mode count */
 	void *mac_arg;
 	/* Called after a change of what look() gives, from the handle's thread; may be NULL. */
 	void (*notify)(void *arg);
@@ -71,8 +68,8 @@ struct ol_coord_state {
  *
  * Blocks: until it answers, or open_timeout_ms, or opts->cancelled() is true. Threading: any one
  * thread at a time.
- * Errors: -ETIMEDOUT (nobody answers), -ECANCELED, -EACCES (another secret), -EINVAL, -ENOMEM,
- * -ENOSYS (built without ZooKeeper), with one line in err
+ * Errors: -ETIMEDOUT (nobody answers), -ECANCELED, -EACCES (another secret), -ENOENT (no such
+ * folder), -EPERM (a folder of others), -EIO, -EINVAL, -ENOMEM, with one line in err
  */
 int ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
 		  size_t err_bytes);

@@ -4,7 +4,7 @@
  * coord_internal.h -- what the halves of a coordination client owe each other
  *
  *	coord.c             the handle: the copy that look() gives, the wishes of callers
- *	a back end          speaks to a coordinator: coord_embedded.c, zookeeper.c
+ *	a back end          local/ or zookeeper/
  *
  * Threads. start() and stop() are called by the caller's thread, once each. wake() comes from any
  * thread, at any time between the two, and must not block. Everything that a back end calls here
@@ -46,7 +46,6 @@ struct ol_coord_backend {
 };
 
 extern const struct ol_coord_backend ol_coord_local; /* local/; opts.addr has "dir:" before it */
-extern const struct ol_coord_backend ol_coord_embedded; /* coord_embedded.c */
 extern const struct ol_coord_backend ol_coord_zookeeper; /* zookeeper.c; opts.addr has
 							    "zk:" before it still */
 

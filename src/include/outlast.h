@@ -111,8 +111,8 @@ struct ol_worker_opts {
 	uint32_t mirror_state; /* 1: pulls bring the optimizer's state too, for a server that comes
 				  back empty */
 	/*
-	 * Where chains are: "zk:HOST:PORT,…" (ZooKeeper), or the address of an embedded coordinator
-	 * ("HOST:PORT", "@NAME"). servers is then NULL, and outage WAIT or CONTINUE: the worker
+	 * Where chains are: "dir:PATH", a folder of this machine and user, or "zk:HOST:PORT,…"
+	 * (ZooKeeper). servers is then NULL, and outage WAIT or CONTINUE: the worker
 	 * pushes to the head and pulls from the tail of each shard's chain, and follows its view.
 	 */
 	const char *coordinator;

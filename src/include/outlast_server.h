@@ -127,8 +127,9 @@ struct ol_server_opts {
 	 * What becomes of a chain that has lost all its replicas. 0: it waits, for ever: nobody
 	 * else has what was committed, and a server that cannot reach the coordinator serves on.
 	 * 1: a new server founds it anew, from what `restore` finds; and a server ends itself with
-	 * OL_E_FENCED when its session at the coordinator may have ended: 3 times lease_ms, at
-	 * least a second, without an answer.
+	 * OL_E_FENCED when its session at ZooKeeper may have ended: 3 times lease_ms, at least a
+	 * second, without an answer. In a folder a server is registered for as long as its process
+	 * lives.
 	 */
 	uint32_t refound;
 	uint32_t spin_yield; /* as in struct ol_worker_opts */
@@ -193,27 +194,6 @@ OL_API void ol_server_stop(struct ol_server *server);
 OL_API void ol_server_get_stat(const struct ol_server *server, struct ol_server_stat *ret_stat);
 OL_API void ol_server_close(struct ol_server *server);
 
-/*
- * The embedded coordinator: holds the views of chains, for one machine, tests, or a few hosts
- * without ZooKeeper. A single point of failure for changes of views; training goes on without it.
- */
-struct ol_coordinator;
-
-/*
- * ol_coordinator_open -- listen at "HOST:PORT" (port 0: any free) or "@NAME" (this machine)
- *
- * Errors: -EADDRINUSE, -EADDRNOTAVAIL, -EINVAL, -ENOMEM, with a line in err
- */
-OL_API int ol_coordinator_open(const char *listen, const char *job_key,
-			       struct ol_coordinator **ret_coordinator, char *err,
-			       size_t err_bytes);
-/* ol_coordinator_addr -- what servers and workers are given; valid until close */
-OL_API const char *ol_coordinator_addr(const struct ol_coordinator *coordinator);
-/* ol_coordinator_run -- serve until ol_coordinator_stop(), which any thread may call */
-OL_API int ol_coordinator_run(struct ol_coordinator *coordinator);
-OL_API void ol_coordinator_stop(struct ol_coordinator *coordinator);
-OL_API void ol_coordinator_close(struct ol_coordinator *coordinator);
-
 enum {
 	OL_CHAIN_MAX = 8, /* replicas */
 	OL_ADDR_MAX = 128
@@ -242,8 +222,8 @@ struct ol_chains;
 /*
  * ol_chains_open -- look at the chains of a job, without taking part
  *
- * Blocks: until the coordinator answers, or timeout_ms. Errors: -ETIMEDOUT, -EACCES (job key),
- * -EINVAL, -ENOMEM, with a line in err
+ * Blocks: until the coordinator answers, or timeout_ms. Errors: -ETIMEDOUT, -ENOENT (folder),
+ * -EACCES (job key), -EPERM, -EINVAL, -ENOMEM, with a line in err
  */
 OL_API int ol_chains_open(const char *coordinator, const char *job, const char *job_key,
 			  uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,

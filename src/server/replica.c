@@ -41,7 +41,7 @@ static uint32_t session_ms(const struct ol_server *server)
 	return lease_ms > SESSION_MIN_MS ? lease_ms : SESSION_MIN_MS;
 }
 
-/* What replicas of one chain must agree on, as a number */
+/* What replicas of one chain must agree on, as a number: the job key too */
 static int digest(const struct ol_server *server, uint64_t *ret_number)
 {
 	const struct ol_server_opts *opts = &server->opts;
@@ -78,7 +78,7 @@ static int digest(const struct ol_server *server, uint64_t *ret_number)
 	all.lease_ms = opts->lease_ms;
 	all.clip = opts->replay_clip;
 	snprintf(all.transport, sizeof(all.transport), "%s", server->ops->name);
-	rc = ol_auth_mac("", &all, sizeof(all), mac);
+	rc = ol_auth_mac(server->job_key, &all, sizeof(all), mac);
 	if (rc != 0)
 		return rc;
 	memcpy(&number, mac, sizeof(number));
@@ -133,7 +133,7 @@ static int view_check(struct ol_server *server, char *err, size_t err_bytes)
 	}
 	snprintf(err, err_bytes,
 		 "%s: the chain of shard %u is of another job: server %s was started with another "
-		 "model, optimizer, number of workers, transport, lease, refound or the like; give "
+		 "model, optimizer, number of workers, transport, lease, job key or the like; give "
 		 "this job another name",
 		 server->opts.coordinator, server->opts.shard, other->addr);
 	return OL_E_GEOMETRY;
@@ -146,6 +146,7 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 		.addr = server->opts.coordinator,
 		.job = server->opts.job != NULL ? server->opts.job : "outlast",
 		.shard_count = server->opts.shard_count,
+		.watched = UINT64_C(1) << server->opts.shard,
 		.lease_ms = session_ms(server),
 		.open_timeout_ms = server->opts.coordinator_timeout_ms,
 		.mac = ol_auth_coord_mac,

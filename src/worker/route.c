@@ -148,7 +148,6 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 		.shard_count = shard_count,
 		.lease_ms = SESSION_LEASE_MS,
 		.open_timeout_ms = worker->opts.connect_timeout_ms,
-		.offers = !worker->opts.observer,
 		.mac = ol_auth_coord_mac, /* an empty job key is a key too */
 		.mac_arg = worker->job_key,
 		.notify = coord_notify,
@@ -162,7 +161,7 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 	rc = ol_coord_open(&copts, &worker->coord, worker->err, sizeof(worker->err));
 	if (rc == -EACCES)
 		return OL_E_AUTH;
-	return rc == -ETIMEDOUT ? OL_E_NO_SERVER : rc;
+	return rc == -ETIMEDOUT || rc == -ENOENT ? OL_E_NO_SERVER : rc;
 }
 
 /* Wait until every shard has a view; that of shard 0 is in *ret_state then */

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain_hand.sh -- coordinator, servers and workers started by hand: what servers wait for is said, roles are, `outlast
-# stat` sees them all, training outlives servers and coordinator, and a server that was left out says so and ends
+# chain_hand.sh -- servers and workers started by hand, views in a folder: what servers wait for is said, roles are,
+# `outlast stat` sees them all, training outlives servers and the folder, and a server that was left out says so and ends
 . "$(dirname "$0")/chain_lib.bash"
 
-coord=$(address)
+coord=dir:$tmp/views
+mkdir "$tmp/views"
 member() { # NAME RANK WORD...
 	local name=$1 rank=$2
 
@@ -24,9 +25,6 @@ stat() {
 }
 roles='[x.get("role") for x in r["shards"][0]["replicas"]]'
 
-background c coord --listen "$coord" --ready-fd 3
-coordinator=$pid
-until_true test -s "$tmp/c.ready" || { fail "no coordinator: $(cat "$tmp/c.err")"; verdict; }
 outlast stat --coordinator "$coord" --job hand --once
 expect_error "stat of a job that has no servers" 4 "outlast stat: no server could be read*"
 
@@ -73,20 +71,8 @@ printf '%s\n' "$out" >"$tmp/two.json"
 [ "$(json "$tmp/two.json" '[s["replicas"][0]["error"] is None for s in r["shards"]]')" = "[True, False]" ] ||
 	fail "one of two: $out"
 
-# without a coordinator nothing changes, and training goes on ...
-kill -TERM "$coordinator"
-ended "$coordinator" 0 "the coordinator"
-before=$(json "$tmp/stat.json" 'r["shards"][0]["replicas"][0]["version"]')
-later() {
-	outlast stat --servers "$live" --once --json -
-	printf '%s\n' "$out" >"$tmp/one.json"
-	[ "$(json "$tmp/one.json" "r['shards'][0]['replicas'][0]['version'] > $before + 100")" = True ]
-}
-until_true later || fail "training does not go on without a coordinator: $(cat "$tmp/one.json" "$tmp/w.err")"
-# ... until there is one again: servers that run tell it of their view, and it makes the next
 kill -9 "$e"
-background c2 coord --listen "$coord" --ready-fd 3
-until_true stat "$roles == ['only']" || fail "another coordinator: $(cat "$tmp/stat.json" "$tmp/c2.err")"
+until_true stat "$roles == ['only']" || fail "down to one: $(cat "$tmp/stat.json")"
 stat 'r["shards"][0]["founded"] == 1' || fail "another history: $(cat "$tmp/stat.json")"
 kill -TERM "$w"
 ended "$w" 143 "the worker"
@@ -99,4 +85,27 @@ member f 0
 says f '^shard 0: the last replica of its chain is gone, .*--job.*--refound'
 outlast stat --coordinator "$coord" --job hand --once
 [[ $out == *"1 of 3 replicas, it does not answer, "*" waiting"* ]] || fail "stat of a chain that is gone: $out"
+
+# without the folder nothing can change, and training goes on as it is
+serve g "$(address)" --coordinator "$coord" --job gone --replicas 1
+background v work --coordinator "$coord" --job gone "${tiny[@]}" --id 0 --steps 0 --pace 100 --json "$tmp/v.json"
+v=$pid
+outlast stat --coordinator "$coord" --job gone --once --json -
+live=$(printf '%s\n' "$out" >"$tmp/gone.json" && json "$tmp/gone.json" 'r["shards"][0]["replicas"][0]["address"]')
+rm -rf "$tmp/views"
+says g 'the folder of shard 0 was taken away: .*goes on as it is'
+version() {
+	outlast stat --servers "$live" --once --json -
+	printf '%s\n' "$out" >"$tmp/one.json"
+	json "$tmp/one.json" 'r["shards"][0]["replicas"][0]["version"]'
+}
+before=$(version)
+later() { [ "$(version)" -gt $((before + 100)) ]; }
+until_true later || fail "training does not go on without the folder: $(cat "$tmp/one.json" "$tmp/v.err")"
+outlast stat --coordinator "$coord" --job gone --once
+expect_error "stat of a folder that is gone" 4 "outlast stat: *$tmp/views: there is no such folder*"
+kill -TERM "$v"
+ended "$v" 143 "the worker of a folder that is gone"
+[ "$(json "$tmp/v.json" 'r["lost"] == 0 and r["unresolved"] == 0 and r["applied"] == r["pushed"]')" = True ] ||
+	fail "accounts: $(cat "$tmp/v.json")"
 verdict

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_lost.c -- a chain loses all its replicas, or its coordinator, or both: what workers know is
+ * chain_lost.c -- a chain loses all its replicas, or the folder of its views: what workers know is
  * in the weights once when it is back; until then workers go on, or wait, as they were told
  *
  * --seed N, --runs N, OL_LOG, OL_TRANSPORT as for chain.c.
@@ -140,86 +140,26 @@ static void last_one_stops(unsigned seed)
 	end(&havoc);
 }
 
-/* refound 0: without its coordinator a chain serves on as it is; when somebody dies then, workers
- * wait; when the coordinator is back, empty, the chain repairs itself */
-static void coordinator_dies(unsigned seed)
+/* Somebody takes the folder of views away: nobody notices, until a server dies. Then workers wait,
+ * for ever: no other folder, and no server that starts anew, is taken for what was. */
+static void folder_taken_away(unsigned seed, bool refound)
 {
 	struct havoc havoc;
 	unsigned long before;
-	unsigned place;
-
-	start(&havoc, seed, OL_OUTAGE_WAIT, false);
-	place = havoc_rand(&havoc, 3);
-	if (havoc_rand(&havoc, 2) == 0) { /* while one joins, perhaps */
-		havoc_kill(&havoc, havoc_pick(&havoc, 0, havoc_rand(&havoc, 3)), 0);
-		havoc_tend_ms(&havoc, havoc_rand(&havoc, HAVOC_REACH_MS));
-	}
-	havoc_coordinator_kill(&havoc);
-	havoc_tend_ms(&havoc, havoc_rand(&havoc, 2 * havoc.job.opts.lease_ms));
-	if (havoc_rand(&havoc, 3) > 0) {
-		havoc_kill(&havoc, havoc_pick(&havoc, 0, place), 0);
-		before = pushes();
-		havoc_tend_ms(&havoc, havoc_rand(&havoc, 2 * havoc.job.opts.lease_ms));
-		check(pushes() <= before + STALLED_MAX);
-	}
-	havoc_coordinator_start(&havoc);
-	crew_pushes(&havoc, 100);
-	havoc_full(&havoc);
-	crew_pushes(&havoc, 100);
-	check_eq(havoc_view(&havoc, 0).founded, 1);
-	end(&havoc);
-}
-
-/* refound 0, all well: nobody notices that there is no coordinator */
-static void coordinator_not_needed(unsigned seed)
-{
-	struct havoc havoc;
-
-	start(&havoc, seed, OL_OUTAGE_WAIT, false);
-	havoc_coordinator_kill(&havoc);
-	havoc_tend_ms(&havoc, 2 * havoc.job.opts.lease_ms);
-	crew_pushes(&havoc, 500);
-	crew_enough(&havoc);
-	check_eq(havoc.fenced, 0);
-	havoc_coordinator_start(&havoc);
-	end(&havoc);
-}
-
-/* It stands still, and has missed what servers said meanwhile: no reason to give up any of them */
-static void coordinator_stops(unsigned seed, bool refound)
-{
-	struct havoc havoc;
-	uint32_t epoch, ms;
 
 	start(&havoc, seed, OL_OUTAGE_WAIT, refound);
-	epoch = havoc_view(&havoc, 0).epoch;
-	/* a server that may end itself does so after three leases, and at least a second */
-	ms = refound ? havoc_rand(&havoc, 500) : havoc_rand(&havoc, 4 * CALM_LEASE_MS);
-	havoc_coordinator_stop(&havoc, ms);
+	havoc_views_drop(&havoc);
 	havoc_tend_ms(&havoc, 2 * havoc.job.opts.lease_ms);
-	crew_pushes(&havoc, 50);
-	if (!refound) {
-		check_eq(havoc_view(&havoc, 0).epoch, epoch);
-		check_eq(havoc.fenced, 0);
-	}
-	end(&havoc);
-}
-
-/* refound 1: servers whose lease runs out end; with the coordinator back they found anew */
-static void coordinator_and_all(unsigned seed, enum ol_outage outage)
-{
-	struct havoc havoc;
-
-	start(&havoc, seed, outage, true);
-	havoc_coordinator_kill(&havoc);
-	while (havoc.fenced < havoc.job.server_count)
-		havoc_tend(&havoc);
-	without_servers(&havoc);
-	havoc_coordinator_start(&havoc);
-	all_back(&havoc);
-	havoc_full(&havoc);
-	crew_pushes(&havoc, 50);
-	end(&havoc);
+	crew_pushes(&havoc, 500);
+	check_eq(havoc.fenced, 0);
+	havoc_kill(&havoc, havoc_pick(&havoc, 0, havoc_rand(&havoc, 3)), UINT32_MAX);
+	before = pushes();
+	havoc_tend_ms(&havoc, 2 * havoc.job.opts.lease_ms);
+	check(pushes() <= before + STALLED_MAX);
+	check_eq(havoc.fenced, 0);
+	check_eq(atomic_load(&crew_board()->ended), 0);
+	havoc_workers_kill(&havoc);
+	havoc_end(&havoc);
 }
 
 int main(int argc, char **argv)
@@ -235,16 +175,10 @@ int main(int argc, char **argv)
 		printf("ok founded anew, seed %u\n", seed);
 		never_founded_anew(seed, outage);
 		printf("ok never founded anew, seed %u\n", seed);
-		coordinator_not_needed(seed);
-		printf("ok no coordinator, seed %u\n", seed);
-		coordinator_dies(seed);
-		printf("ok the coordinator dies, seed %u\n", seed);
-		coordinator_stops(seed, seed % 4 == 3);
-		printf("ok the coordinator stands still, seed %u\n", seed);
+		folder_taken_away(seed, seed % 2 == 0);
+		printf("ok the folder of views is taken away, seed %u\n", seed);
 		last_one_stops(seed);
 		printf("ok the last one stops, seed %u\n", seed);
-		coordinator_and_all(seed, outage);
-		printf("ok the coordinator dies, and with it all, seed %u\n", seed);
 	}
 	return 0;
 }

@@ -45,27 +45,18 @@ bad "work, both" 2 "outlast work: --connect: *--connect or --coordinator*" \
 bad "stat of nothing" 2 "outlast stat: give --coordinator or --servers" stat
 bad "stat of both" 2 "outlast stat: --servers: *--coordinator or --servers*" stat --coordinator @a --servers @b
 bad "stat of no address" 2 "outlast stat: --servers: *" stat --servers @a,,@b
-bad "coord: where" 2 "outlast coord: *nonsense*" coord --listen nonsense
-bad "coord: key" 2 "outlast coord: *$tmp/nokey*" coord --job-key-file "$tmp/nokey"
 
-# nobody there
-nobody=$(address)
-bad "train" 4 "outlast train: *$nobody*" "${train[@]}" --durability chain --coordinator "$nobody"
+# nobody there; what is no address; folders that cannot be used
+nobody=dir:$tmp/nobody
+bad "train" 4 "outlast train: *$nobody: there is no such folder*" "${train[@]}" --durability chain --coordinator "$nobody"
 bad "stat" 4 "outlast stat: *$nobody*" stat --coordinator "$nobody"
 bad "serve" 4 "*outlast serve: *$nobody*" serve "${tiny[@]}" --listen "$(address)" --coordinator "$nobody"
 bad "work" 4 "*outlast work: *$nobody*" work "${tiny[@]}" --coordinator "$nobody" --connect-timeout-ms 500
-
-# another key; a name that is none; two at one address
-at=$(address)
-background c coord --listen "$at" --ready-fd 3
-coord=$pid
-until_true test -s "$tmp/c.ready" || { fail "no coordinator: $(cat "$tmp/c.err")"; verdict; }
-echo "another key" >"$tmp/key"
-OUTLAST_JOB_KEY='' bad "another key" 5 "outlast stat: *key*" stat --coordinator "$at" --job-key-file "$tmp/key"
-bad "job" 2 "outlast stat: *name*" stat --coordinator "$at" --job a/b
-bad "address in use" 7 "outlast coord: *$at*" coord --listen "$at"
-[ "$(cat "$tmp/c.ready")" = "$at" ] || fail "it says that it is at $(cat "$tmp/c.ready"), not $at"
-grep -qx "coordinator at $at" "$tmp/c.out" || fail "coord: says $(cat "$tmp/c.out")"
-kill -TERM "$coord"
-ended "$coord" 0 "a coordinator that is told to end"
+bad "doctor" 4 "outlast doctor: the coordinator does not answer*" doctor --coordinator "$nobody"
+bad "no address" 2 "outlast stat: *@nowhere*dir:PATH*zk:*" stat --coordinator @nowhere
+mkdir "$tmp/open"
+chmod 777 "$tmp/open"
+bad "for everybody" 7 "outlast stat: *$tmp/open*chmod go-w*" stat --coordinator "dir:$tmp/open"
+mkdir "$tmp/views"
+bad "job" 2 "outlast stat: *name*" stat --coordinator "dir:$tmp/views" --job a/b
 verdict

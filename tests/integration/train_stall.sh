@@ -101,14 +101,12 @@ kill -TERM "$job"
 job_over "$what"
 final "$what"
 
-# what nobody can cure: the views are with a coordinator that is stopped, and the only server is gone
-what="a chain without a coordinator"
-background coord coord --listen "$(address)" --ready-fd 3
-coord=$pid
-until_true test -s "$tmp/coord.ready" || { fail "no coordinator: $(cat "$tmp/coord.err")"; verdict; }
-address=$(sed -n 's/^.*\(@outlast[^ "]*\).*$/\1/p' "$tmp/coord.ready")
+# what nobody can cure: the folder of views was taken away, and the only server is gone
+what="a chain without a folder"
+mkdir "$tmp/views"
+address=dir:$tmp/views
 job --workers 2 --consistency sync --durability chain --replicas 2 --restarts 0 --coordinator "$address"
-kill -STOP "$coord"
+rm -rf "$tmp/views"
 kill -9 "${servers[0]}"
 stall_said "$what" "the chain of shard 0 to go on without server 0.0 (coordinator $address)$"
 kill -TERM "$job"

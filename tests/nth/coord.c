@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * coord.c -- a session with an embedded coordinator: join, propose, watch, leave; and the
- * coordinator itself, with such a client
+ * coord.c -- a session in a folder: join, propose, watch, leave
  */
 #include <errno.h>
 #include <poll.h>
@@ -13,9 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "nth/frame/peers.h"
 #include "nth/scenarios.h"
-#include "outlast_server.h"
 #include "replication/coord/coord.h"
 #include "support/check.h"
 #include "support/job.h"
@@ -94,15 +91,8 @@ static int session(unsigned attempt, char text[RUN_TEXT_MAX])
 static void session_start(void)
 {
 	memset(&job, 0, sizeof(job));
-	job_coordinator(&job);
-	snprintf(addr, sizeof(addr), "%s", job.coordinator_addr);
-}
-
-static void session_start_tcp(void)
-{
-	memset(&job, 0, sizeof(job));
-	snprintf(job.coordinator_addr, sizeof(job.coordinator_addr), "127.0.0.1:0");
-	job_coordinator(&job);
+	job.views.fd = -1;
+	job_views(&job);
 	snprintf(addr, sizeof(addr), "%s", job.coordinator_addr);
 }
 
@@ -121,66 +111,8 @@ static int session_run(unsigned attempt, char text[RUN_TEXT_MAX])
 	return session(attempt, text);
 }
 
-/* ---- the coordinator ---- */
-
-static struct ol_coordinator *running;
-
-static void stop(void)
-{
-	if (running != NULL)
-		ol_coordinator_stop(running);
-}
-
-static int peer(const char *at, unsigned attempt)
-{
-	char text[RUN_TEXT_MAX] = "";
-	int rc;
-
-	snprintf(addr, sizeof(addr), "%s", at);
-	rc = session(attempt, text);
-	if (rc != 0)
-		fprintf(stderr, "session of attempt %u: %s\n", attempt, text);
-	return rc;
-}
-
-static void serve_before(void)
-{
-	session_before();
-	peers_start(peer, stop);
-}
-
-static int serve_run(unsigned attempt, char text[RUN_TEXT_MAX])
-{
-	struct ol_coordinator *coordinator;
-	int rc = ol_coordinator_open("127.0.0.1:0", NULL, &coordinator, text, RUN_TEXT_MAX);
-
-	if (rc != 0)
-		return rc;
-	running = coordinator;
-	peers_tell(attempt, ol_coordinator_addr(coordinator));
-	rc = ol_coordinator_run(coordinator);
-	running = NULL;
-	snprintf(text, RUN_TEXT_MAX, "%s", rc != 0 ? ol_status_str(rc) : "");
-	ol_coordinator_close(coordinator);
-	return rc;
-}
-
-static void serve_after(unsigned attempt, int status)
-{
-	(void)status;
-	peers_wait(attempt);
-}
-
 const struct run_scenario nth_coord_session = { .name = "coord-session",
 						.start = session_start,
 						.end = session_end,
 						.before = session_before,
 						.run = session_run };
-const struct run_scenario nth_coord_session_tcp = { .name = "coord-session-tcp",
-						    .start = session_start_tcp,
-						    .end = session_end,
-						    .before = session_before,
-						    .run = session_run };
-const struct run_scenario nth_coord_serve = {
-	.name = "coord-serve", .before = serve_before, .run = serve_run, .after = serve_after
-};

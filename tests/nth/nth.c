@@ -26,8 +26,6 @@ static const struct run_scenario *const scenarios[] = {
 	&nth_worker,
 	&nth_worker_again,
 	&nth_coord_session,
-	&nth_coord_session_tcp,
-	&nth_coord_serve,
 	&nth_chain_join,
 	&nth_tools_help,
 	&nth_tools_wrong,

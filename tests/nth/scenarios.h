@@ -14,7 +14,7 @@ extern const struct run_scenario nth_checkpoint_write, nth_checkpoint_writer, nt
 extern const struct run_scenario nth_xport;
 extern const struct run_scenario nth_server, nth_server_checkpoint;
 extern const struct run_scenario nth_worker, nth_worker_again;
-extern const struct run_scenario nth_coord_session, nth_coord_session_tcp, nth_coord_serve;
+extern const struct run_scenario nth_coord_session;
 extern const struct run_scenario nth_chain_join;
 extern const struct run_scenario nth_tools_help, nth_tools_wrong, nth_tools_doctor;
 

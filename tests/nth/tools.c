@@ -75,10 +75,10 @@ static void after(unsigned attempt, int status)
 }
 
 static const struct command helps[] = {
-	{ "train", "--help", cmd_train }, { "drill", "--help", cmd_drill },
-	{ "serve", "--help", cmd_serve }, { "work", "--help", cmd_work },
-	{ "coord", "--help", cmd_coord }, { "stat", "--help", cmd_stat },
-	{ "bench", "--help", cmd_bench }, { "doctor", "--help", cmd_doctor },
+	{ "train", "--help", cmd_train },   { "drill", "--help", cmd_drill },
+	{ "serve", "--help", cmd_serve },   { "work", "--help", cmd_work },
+	{ "stat", "--help", cmd_stat },     { "bench", "--help", cmd_bench },
+	{ "doctor", "--help", cmd_doctor },
 };
 
 static int help_run(unsigned attempt, char text[RUN_TEXT_MAX])

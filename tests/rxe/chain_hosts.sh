@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # chain_hosts.sh -- hosts of a chain are cut off from each other for longer than the lease, and healed: one history
 #
-# Five hosts: coordinator, three servers, worker. Every push that was reported done is in the weights once; a server
+# Five hosts: one with a ZooKeeper server, three servers, worker. Every push that was reported done is in the weights once; a server
 # that was left out ends by itself and has changed nothing. A cut names who is on either side: H, M, T head, middle and
 # tail, C coordinator, W worker, as they are then; who is not named sees all. "+": pushes are committed meanwhile, as
 # the worker reaches a head that reaches, or may leave behind, the rest; without it nothing is committed until it heals.
@@ -24,6 +24,10 @@ if [ "${1-}" != guest ]; then
 		echo "chain_hosts: needs root, for a bridge and taps" >&2
 		exit 77
 	fi
+	[ -r /usr/share/java/zookeeper.jar ] && command -v java >/dev/null || {
+		echo "chain_hosts: needs java and /usr/share/java/zookeeper.jar: install zookeeper" >&2
+		exit 77
+	}
 	cuts=${OL_CUTS:-$usual}
 	[ "$cuts" != all ] || cuts="$usual $others"
 	exec "$root/tools/lab/run" --hosts 5 --mem 512 ${OL_KEEP:+--out "$OL_KEEP"} --deadline "${OL_DEADLINE_S:-1100}" -- \

@@ -97,7 +97,7 @@ struct ol_chain_info havoc_view(struct havoc *havoc, uint32_t shard)
 	struct ol_chains *chains;
 	char err[256];
 
-	if (havoc->coordinator_gone)
+	if (havoc->views_gone)
 		return havoc->last[shard];
 	check_msg(ol_chains_open(job->coordinator_addr, job->opts.job, NULL, job->shard_count,
 				 10000, &chains, err, sizeof(err)) == 0,
@@ -226,18 +226,6 @@ void havoc_stop(struct havoc *havoc, int server, uint32_t ms)
 	havoc->all_lost = havoc->all_lost || havoc_pick(havoc, shard_of(havoc, server), 0) < 0;
 }
 
-void havoc_coordinator_stop(struct havoc *havoc, uint32_t ms)
-{
-	for (uint32_t i = 0; i < havoc->job.shard_count; i++)
-		(void)havoc_view(havoc, i);
-	havoc->coordinator_gone = true;
-	ol_log(OL_LOG_INFO, "havoc: the coordinator is stopped for %u ms", ms);
-	kill(havoc->job.coordinator, SIGSTOP);
-	havoc_tend_ms(havoc, ms);
-	kill(havoc->job.coordinator, SIGCONT);
-	havoc->coordinator_gone = false;
-}
-
 void havoc_worker_stop(struct havoc *havoc, uint32_t id, uint32_t ms)
 {
 	ol_log(OL_LOG_INFO, "havoc: worker %u is stopped for %u ms", id, ms);
@@ -257,21 +245,13 @@ void havoc_workers_kill(struct havoc *havoc)
 	}
 }
 
-void havoc_coordinator_kill(struct havoc *havoc)
+void havoc_views_drop(struct havoc *havoc)
 {
 	for (uint32_t i = 0; i < havoc->job.shard_count; i++)
 		(void)havoc_view(havoc, i);
-	havoc->coordinator_gone = true;
-	kill(havoc->job.coordinator, SIGKILL);
-	while (waitpid(havoc->job.coordinator, NULL, 0) < 0)
-		check(errno == EINTR);
-	havoc->job.coordinator = 0;
-}
-
-void havoc_coordinator_start(struct havoc *havoc)
-{
-	job_coordinator(&havoc->job);
-	havoc->coordinator_gone = false;
+	havoc->views_gone = true;
+	ol_log(OL_LOG_INFO, "havoc: the folder of views is taken away");
+	job_views_drop(&havoc->job);
 }
 
 static void tend_one(struct havoc *havoc, uint32_t i, uint64_t now_ns)
@@ -292,7 +272,7 @@ static void tend_one(struct havoc *havoc, uint32_t i, uint64_t now_ns)
 		havoc->fenced++;
 		bury(havoc, (int)i, havoc_view(havoc, shard_of(havoc, (int)i)));
 	}
-	if (job->servers[i] == 0 && now_ns >= havoc->back_ns[i] && !havoc->coordinator_gone)
+	if (job->servers[i] == 0 && now_ns >= havoc->back_ns[i] && !havoc->views_gone)
 		job_restart(job, i, havoc_rand(havoc, 2) == 0);
 }
 

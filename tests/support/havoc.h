@@ -30,7 +30,7 @@ struct havoc {
 	uint64_t worker_wake_ns[HAVOC_WORKERS_MAX]; /* as wake_ns */
 	unsigned kills, stops, fenced;
 	bool all_lost; /* a chain had for a moment no full replica that ran */
-	bool coordinator_gone; /* views are as last seen, and nobody is started again */
+	bool views_gone; /* views are as last seen, and nobody is started again */
 	struct ol_chain_info last[JOB_SHARDS_MAX];
 };
 
@@ -41,7 +41,7 @@ struct havoc_seeds {
 };
 struct havoc_seeds havoc_seeds(int argc, char **argv, unsigned runs);
 
-/* havoc_start -- servers for chains of opts.replicas, coordinator, the chains' first views */
+/* havoc_start -- servers for chains of opts.replicas, a folder, the chains' first views */
 void havoc_start(struct havoc *havoc, unsigned seed, struct ol_server_opts opts);
 /* havoc_end -- end all; fails unless servers end well, or because they were left out */
 void havoc_end(struct havoc *havoc);
@@ -64,14 +64,12 @@ int havoc_joining(struct havoc *havoc, uint32_t shard);
 void havoc_kill(struct havoc *havoc, int server, uint32_t back_ms);
 /* havoc_stop -- SIGSTOP, and SIGCONT after ms */
 void havoc_stop(struct havoc *havoc, int server, uint32_t ms);
-/* havoc_coordinator_stop -- SIGSTOP, and SIGCONT after ms; returns then */
-void havoc_coordinator_stop(struct havoc *havoc, uint32_t ms);
 /* havoc_worker_stop -- SIGSTOP, and SIGCONT after ms */
 void havoc_worker_stop(struct havoc *havoc, uint32_t id, uint32_t ms);
 /* havoc_workers_kill -- SIGKILL, to all that are left */
 void havoc_workers_kill(struct havoc *havoc);
-void havoc_coordinator_kill(struct havoc *havoc);
-void havoc_coordinator_start(struct havoc *havoc);
+/* havoc_views_drop -- the folder of views is taken away: no chain changes any more */
+void havoc_views_drop(struct havoc *havoc);
 
 /* havoc_tend -- do what is due; waits a moment */
 void havoc_tend(struct havoc *havoc);

@@ -36,7 +36,6 @@ const char *job_transport(void)
 }
 
 static struct ol_server *running;
-static unsigned job_count; /* for names that nobody has yet */
 
 static void on_term(int signal_number)
 {
@@ -123,6 +122,7 @@ void job_start(struct job *job, struct ol_server_opts opts, float initial)
 	char listen[96];
 
 	memset(job, 0, sizeof(*job));
+	job->views.fd = -1;
 	job->shard_count = opts.shard_count;
 	job->server_count = opts.shard_count;
 	job->opts = opts;
@@ -136,42 +136,15 @@ void job_start(struct job *job, struct ol_server_opts opts, float initial)
 	}
 }
 
-static void coordinator_main(const char *listen, int ready_fd)
+void job_views(struct job *job)
 {
-	struct ol_coordinator *coordinator;
-	char err[256];
-	int rc = ol_coordinator_open(listen, NULL, &coordinator, err, sizeof(err));
-
-	if (rc != 0) {
-		fprintf(stderr, "coordinator: %s\n", err);
-		exit(1);
-	}
-	dprintf(ready_fd, "%s\n", ol_coordinator_addr(coordinator));
-	close(ready_fd);
-	exit(ol_coordinator_run(coordinator) != 0);
+	check_ok(ol_folder_make(&job->views, "ol-test-"));
+	snprintf(job->coordinator_addr, sizeof(job->coordinator_addr), "dir:%s", job->views.path);
 }
 
-void job_coordinator(struct job *job)
+void job_views_drop(struct job *job)
 {
-	char listen[96];
-	int fds[2];
-
-	snprintf(listen, sizeof(listen), "%s", job->coordinator_addr);
-	if (listen[0] == '\0') /* it listens in the host's name space whatever the transport */
-		snprintf(listen, sizeof(listen), "@ol-test-coord-%d-%u", (int)getpid(),
-			 job_count++);
-	check(pipe(fds) == 0);
-	fflush(NULL);
-	job->coordinator = fork();
-	check(job->coordinator >= 0);
-	if (job->coordinator == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(fds[0]);
-		coordinator_main(listen, fds[1]);
-	}
-	close(fds[1]);
-	ready_read(fds[0], job->coordinator_addr, sizeof(job->coordinator_addr));
-	close(fds[0]);
+	ol_folder_drop(&job->views);
 }
 
 void job_fork_chain(struct job *job, struct ol_server_opts opts, float initial)
@@ -179,6 +152,7 @@ void job_fork_chain(struct job *job, struct ol_server_opts opts, float initial)
 	char listen[96];
 
 	memset(job, 0, sizeof(*job));
+	job->views.fd = -1;
 	job->shard_count = opts.shard_count;
 	job->server_count = opts.shard_count * opts.replicas;
 	check(job->server_count <= JOB_SERVERS_MAX);
@@ -186,7 +160,7 @@ void job_fork_chain(struct job *job, struct ol_server_opts opts, float initial)
 	job->opts.transport = job_transport();
 	job->initial = initial;
 	if (opts.coordinator == NULL)
-		job_coordinator(job);
+		job_views(job);
 	else
 		snprintf(job->coordinator_addr, sizeof(job->coordinator_addr), "%s",
 			 opts.coordinator);
@@ -270,11 +244,7 @@ void job_stop(struct job *job)
 		kill(job->servers[i], SIGTERM);
 		job_join(job->servers[i]);
 	}
-	if (job->coordinator == 0)
-		return;
-	kill(job->coordinator, SIGKILL);
-	while (waitpid(job->coordinator, NULL, 0) < 0)
-		check(errno == EINTR);
+	job_views_drop(job);
 }
 
 pid_t job_fork(int (*fn)(const struct job *job, long arg), const struct job *job, long arg)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/folder.h"
 #include "outlast.h"
 #include "outlast_server.h"
 
@@ -29,8 +30,8 @@ struct job {
 	float initial;
 	char addr[JOB_SERVERS_MAX][96];
 	char addrs[512]; /* with commas between */
-	pid_t coordinator; /* of chains; 0: there are none */
-	char coordinator_addr[96];
+	struct ol_folder views; /* of chains; none: there are none, or the test has a coordinator */
+	char coordinator_addr[OL_FOLDER_MAX + 8];
 };
 
 /* job_transport -- "shm" or "verbs"; exits 77 with a reason where it cannot be opened */
@@ -53,14 +54,15 @@ void job_kill(struct job *job, uint32_t index);
 const char *job_restart(struct job *job, uint32_t index, bool elsewhere);
 
 /*
- * job_start_chain -- the same with chains of opts.replicas servers, and an embedded coordinator if
+ * job_start_chain -- the same with chains of opts.replicas servers, and views in a folder if
  * opts.coordinator is NULL; returns when every chain has its length
  */
 void job_start_chain(struct job *job, struct ol_server_opts opts, float initial);
 /* job_fork_chain -- the same; returns when all listen, whatever becomes of the chains */
 void job_fork_chain(struct job *job, struct ol_server_opts opts, float initial);
-/* job_coordinator -- start it; again, after its death: at the same address */
-void job_coordinator(struct job *job);
+/* job_views -- make the folder of views; job_views_drop -- take it away, with all that is in it */
+void job_views(struct job *job);
+void job_views_drop(struct job *job);
 /* job_chain -- wait until the chain of a shard has `count` full replicas (0: it is there) */
 struct ol_chain_info job_chain(const struct job *job, uint32_t shard, uint32_t count);
 /* job_server_at -- which server is at place `at` of the chain; -1 if none of ours */

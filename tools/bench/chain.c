@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain.c -- chains of server processes on this machine, and their coordinator */
+/* chain.c -- chains of server processes on this machine, and where their views are */
 
 #include "bench/chain.h"
 
@@ -285,33 +285,21 @@ static void keeper_run(struct keeper *keeper)
 		reap(&keeper->children[i]);
 }
 
-/* The embedded coordinator's process; dies with the keeper */
-static int coordinator_start(const struct bench_peer_opts *opts, struct answer *answer)
+/* coordinator_place -- that of the caller, or a folder of our own */
+static int coordinator_place(const struct bench_peer_opts *opts, struct bench_chain *chain,
+			     char err[BENCH_ERR_MAX])
 {
-	struct ol_coordinator *coordinator;
-	char listen[BENCH_ADDR_MAX];
-	int fd;
-	pid_t pid;
+	int rc = 0;
 
-	snprintf(listen, sizeof(listen), "@outlast-bench-%d-coord", (int)getpid());
-	pid = spawn(&fd);
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		answer->rc = ol_coordinator_open(listen, opts->job_key, &coordinator, answer->err,
-						 sizeof(answer->err));
-		if (answer->rc == 0)
-			snprintf(answer->addr, sizeof(answer->addr), "%s",
-				 ol_coordinator_addr(coordinator));
-		(void)!send(fd, answer, sizeof(*answer), MSG_NOSIGNAL);
-		if (answer->rc == 0)
-			(void)ol_coordinator_run(coordinator);
-		_exit(1);
+	if (opts->coordinator != NULL) {
+		snprintf(chain->coordinator, sizeof(chain->coordinator), "%s", opts->coordinator);
+		return 0;
 	}
-	if (recv(fd, answer, sizeof(*answer), 0) != (ssize_t)sizeof(*answer))
-		answer->rc = OL_E_NO_SERVER;
-	close(fd);
-	return answer->rc;
+	rc = ol_folder_make(&chain->folder, "outlast-bench-");
+	if (rc != 0)
+		snprintf(err, BENCH_ERR_MAX, "cannot make a folder for views of chains");
+	snprintf(chain->coordinator, sizeof(chain->coordinator), "dir:%s", chain->folder.path);
+	return rc;
 }
 
 int bench_chain_start(const struct bench_peer_opts *opts, const int cpus[OL_CHAIN_MAX],
@@ -319,26 +307,27 @@ int bench_chain_start(const struct bench_peer_opts *opts, const int cpus[OL_CHAI
 {
 	struct keeper keeper = { .opts = opts, .cpus = cpus };
 	struct answer answer = { 0 };
-	int fd;
-	pid_t pid = spawn(&fd);
+	int rc;
 
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		keeper.fd = fd;
-		if (opts->coordinator == NULL)
-			answer.rc = coordinator_start(opts, &answer);
-		else
-			snprintf(answer.addr, sizeof(answer.addr), "%s", opts->coordinator);
-		if (send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) == (ssize_t)sizeof(answer) &&
-		    answer.rc == 0)
+	*ret_chain = (struct bench_chain){ .opts = *opts, .folder = { .fd = -1 } };
+	rc = coordinator_place(opts, ret_chain, err);
+	if (rc != 0)
+		return rc;
+	ret_chain->keeper = spawn(&ret_chain->fd);
+	if (ret_chain->keeper < 0) {
+		rc = -errno;
+		ol_folder_drop(&ret_chain->folder);
+		return rc;
+	}
+	if (ret_chain->keeper == 0) {
+		keeper.fd = ret_chain->fd;
+		if (send(keeper.fd, &answer, sizeof(answer), MSG_NOSIGNAL) ==
+		    (ssize_t)sizeof(answer))
 			keeper_run(&keeper);
 		_exit(0);
 	}
-	*ret_chain = (struct bench_chain){ .keeper = pid, .fd = fd, .opts = *opts };
-	if (recv(fd, &answer, sizeof(answer), 0) != (ssize_t)sizeof(answer))
+	if (recv(ret_chain->fd, &answer, sizeof(answer), 0) != (ssize_t)sizeof(answer))
 		answer.rc = OL_E_NO_SERVER;
-	memcpy(ret_chain->coordinator, answer.addr, sizeof(answer.addr));
 	if (answer.rc != 0) {
 		snprintf(err, BENCH_ERR_MAX, "%s", answer.err);
 		bench_chain_stop(ret_chain);
@@ -354,6 +343,7 @@ void bench_chain_stop(struct bench_chain *chain)
 	close(chain->fd); /* ends whatever it does */
 	while (waitpid(chain->keeper, NULL, 0) < 0 && errno == EINTR)
 		;
+	ol_folder_drop(&chain->folder);
 	*chain = (struct bench_chain){ 0 };
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain.h -- chains of server processes on this machine, and their coordinator
+ * chain.h -- chains of server processes on this machine, and where their views are
  *
  * Nobody may fork once a transport is open, so a process forked before anything else, the keeper,
- * starts and ends them as it is told to. Each server, the keeper and the embedded coordinator die
- * with this process. A run has one chain at a time, of any geometry.
+ * starts and ends them as it is told to. Each server and the keeper die with this process. A run
+ * has one chain at a time, of any geometry.
  */
 #ifndef BENCH_CHAIN_H
 #define BENCH_CHAIN_H
@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/folder.h"
 #include "bench/peer.h"
 #include "outlast_server.h"
 
@@ -30,6 +31,7 @@ struct bench_chain {
 	pid_t keeper;
 	int fd; /* requests and answers */
 	struct bench_peer_opts opts; /* of every server; listen is a name that each adds to */
+	struct ol_folder folder; /* of views; none: a coordinator was given */
 	char coordinator[BENCH_ADDR_MAX];
 	char job[BENCH_JOB_MAX];
 	unsigned jobs; /* chains so far: each is a job of its own */
@@ -44,7 +46,7 @@ struct bench_chain {
 /*
  * bench_chain_start -- fork the keeper; before this process opens a transport or makes a thread
  *
- * opts->coordinator NULL: an embedded one is started too. cpus: of each server, NULL: as this
+ * opts->coordinator NULL: views are in a folder of its own. cpus: of each server, NULL: as this
  * process. Strings are the caller's and outlive it.
  * Errors: a code with a line in err
  */

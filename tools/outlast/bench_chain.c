@@ -56,8 +56,7 @@ void bench_chain_print(const struct bench_ends *ends, const int cpus[OL_CHAIN_MA
 		printf("waits spin for %u us before they sleep%s\n", ends->opts.spin_us,
 		       ends->opts.spin_yield ? ", and yield meanwhile" : "");
 	printf("# coordinator %s%s; lease %u ms\n", chain->coordinator,
-	       ends->opts.coordinator == NULL ? ", embedded, a process of its own" : "",
-	       ends->opts.lease_ms);
+	       ends->opts.coordinator == NULL ? ", a folder of its own" : "", ends->opts.lease_ms);
 	if (ends->opts.spin_us > 0 && !ends->opts.spin_yield && (uint32_t)ends->cpus <= replicas)
 		printf("# fewer processors than processes that spin: those that wait take them from "
 		       "those that work\n");

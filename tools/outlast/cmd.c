@@ -82,7 +82,9 @@ int ol_cmd_exit_of(int status)
 
 int ol_cmd_exit_of_coord(int status)
 {
-	return status == -EACCES ? OL_EXIT_REFUSED : ol_cmd_exit_of(status);
+	if (status == -EACCES)
+		return OL_EXIT_REFUSED;
+	return status == -ENOENT || status == -ENOTDIR ? OL_EXIT_SERVER : ol_cmd_exit_of(status);
 }
 
 const char *ol_cmd_remedy(int status)

@@ -39,7 +39,6 @@ int cmd_train(int argc, char **argv);
 int cmd_drill(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_work(int argc, char **argv);
-int cmd_coord(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -84,7 +84,7 @@ static const struct ol_conf_field fields[] = {
 	  .type = OL_CONF_U32,
 	  .max = 2 },
 	{ .name = "coordinator",
-	  .help = "does it answer? zk:HOST:PORT,... or the address of outlast coord; the job key is "
+	  .help = "does it answer? dir:PATH, or zk:HOST:PORT,...; the job key is "
 		  "that of OUTLAST_JOB_KEY",
 	  AT(coordinator),
 	  .type = OL_CONF_STR },
@@ -351,10 +351,10 @@ static bool coordinator_look(struct doctor *doctor, const struct doctor_conf *co
 		return true;
 	if (ol_chains_open(conf->coordinator, NULL, getenv("OUTLAST_JOB_KEY"), 1, COORD_TIMEOUT_MS,
 			   &chains, err, sizeof(err)) != 0) {
-		doctor_find(doctor, DOCTOR_BAD, "coordinator",
-			    "start it (outlast coord, or ZooKeeper), or see that nothing is in "
-			    "between",
-			    "%s", err);
+		doctor_find(
+			doctor, DOCTOR_BAD, "coordinator",
+			"make the folder, or start ZooKeeper and see that nothing is in between",
+			"%s", err);
 		return false;
 	}
 	ol_chains_close(chains);

@@ -22,7 +22,6 @@ static const struct ol_cmd commands[] = {
 	  cmd_drill },
 	{ "serve", "run the server of one shard", cmd_serve },
 	{ "work", "run one worker against servers that are up", cmd_work },
-	{ "coord", "hold the views of chains, where there is no ZooKeeper", cmd_coord },
 	{ "stat", "show servers and chains: roles, versions, lag, counters", cmd_stat },
 	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },
 	{ "doctor", "say what this machine can do, and what to change", cmd_doctor },

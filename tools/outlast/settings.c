@@ -204,8 +204,8 @@ static const struct ol_conf_field coord_fields[] = {
 	{ .type = OL_CONF_GROUP, .help = "chains" },
 	{ .name = "coordinator",
 	  .dflt = NULL,
-	  .help = "where the views of chains are: zk:HOST:PORT,... (ZooKeeper), or the address of "
-		  "outlast coord (HOST:PORT, @NAME); without it there are no chains",
+	  .help = "where the views of chains are: dir:PATH (a folder of this machine), or "
+		  "zk:HOST:PORT,... (ZooKeeper); without it there are no chains",
 	  .offset = offsetof(struct ol_set_coord, coordinator),
 	  .type = OL_CONF_STR },
 	{ .name = "job",

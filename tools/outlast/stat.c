@@ -104,7 +104,7 @@ static const struct ol_rows stat_rows = { stat_fields,
 					  sizeof(stat_fields) / sizeof(stat_fields[0]) };
 
 static const char examples[] =
-	"  outlast stat --coordinator 10.0.0.9:7470 --job cnn7\n"
+	"  outlast stat --coordinator zk:10.0.0.9:2181 --job cnn7\n"
 	"  outlast stat --coordinator zk:10.0.0.7:2181 --once --json -\n"
 	"  outlast stat --servers 10.0.0.1:7471,10.0.0.2:7471 --once\n"
 	"\ncolumns:\n"

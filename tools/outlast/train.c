@@ -131,8 +131,8 @@ static const struct ol_conf_field train_fields[] = {
 	  .type = OL_CONF_STR },
 	{ .name = "coordinator",
 	  .dflt = NULL,
-	  .help = "chain: zk:HOST:PORT,... (ZooKeeper) or the address of an outlast coord, instead "
-		  "of a coordinator inside this process",
+	  .help = "chain: where views are, dir:PATH or zk:HOST:PORT,... (ZooKeeper), instead of a "
+		  "folder of this job's own",
 	  .offset = offsetof(struct train_set, coordinator),
 	  .type = OL_CONF_STR },
 	{ .name = "restarts",

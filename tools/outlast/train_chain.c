@@ -10,15 +10,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/folder.h"
 #include "outlast/cmd.h"
 #include "outlast/counters.h"
 #include "outlast/train.h"
@@ -32,12 +31,7 @@ enum {
 };
 
 struct train_chain {
-	struct ol_coordinator *own; /* NULL: another one was given */
-	pthread_t thread; /* of it */
-	bool running;
-	_Atomic int ended; /* its loop has returned */
-	bool said; /* that it has */
-	int rc;
+	struct ol_folder own; /* of views; none: --coordinator was given */
 	struct ol_chains *views;
 	struct ol_chain_info last[TRAIN_SERVERS_MAX]; /* at the end of training */
 	char addr[TRAIN_ADDR_MAX];
@@ -58,36 +52,21 @@ int train_chain_check(struct train *train)
 	return 0;
 }
 
-static void *own_run(void *arg)
+static int own_start(struct train_chain *chain)
 {
-	struct train_chain *chain = arg;
+	int rc = ol_folder_make(&chain->own, "outlast-train-");
 
-	chain->rc = ol_coordinator_run(chain->own);
-	atomic_store(&chain->ended, 1);
-	return NULL;
-}
-
-static int own_start(struct train *train, struct train_chain *chain)
-{
-	char listen[TRAIN_ADDR_MAX], err[256] = "";
-	int rc;
-
-	snprintf(listen, sizeof(listen), "@outlast-%d-%s-coord", (int)getpid(), train->tag);
-	rc = ol_coordinator_open(listen, train->key, &chain->own, err, sizeof(err));
 	if (rc != 0)
-		return ol_cmd_error(ol_cmd_exit_of(rc), "train", err, NULL, NULL);
-	snprintf(chain->addr, sizeof(chain->addr), "%s", ol_coordinator_addr(chain->own));
-	rc = pthread_create(&chain->thread, NULL, own_run, chain);
-	if (rc != 0)
-		return ol_cmd_error(OL_EXIT_RESOURCES, "train", "cannot start a thread", NULL,
-				    strerror(rc));
-	chain->running = true;
+		return ol_cmd_error(OL_EXIT_RESOURCES, "train",
+				    "cannot make a folder for views of chains", NULL,
+				    strerror(-rc));
+	snprintf(chain->addr, sizeof(chain->addr), "dir:%s", chain->own.path);
 	return 0;
 }
 
 /*
  * The key is that of the environment, so that `outlast stat` can look at the job, and so that
- * another coordinator has the same. Without one our own coordinator has one of its own.
+ * nodes in ZooKeeper are of the same. Without one a job of our own folder has one of its own.
  */
 static int key_choose(struct train *train)
 {
@@ -112,10 +91,11 @@ int train_chain_open(struct train *train)
 	chain = calloc(1, sizeof(*chain));
 	if (chain == NULL)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "train", "no memory", NULL, NULL);
+	chain->own.fd = -1;
 	train->chain = chain;
 	rc = key_choose(train);
 	if (rc == 0 && train->set.coordinator == NULL)
-		rc = own_start(train, chain);
+		rc = own_start(chain);
 	else if (rc == 0)
 		snprintf(chain->addr, sizeof(chain->addr), "%s", train->set.coordinator);
 	if (rc != 0)
@@ -135,11 +115,7 @@ void train_chain_close(struct train *train)
 	if (chain == NULL)
 		return;
 	ol_chains_close(chain->views);
-	if (chain->running) {
-		ol_coordinator_stop(chain->own);
-		pthread_join(chain->thread, NULL);
-	}
-	ol_coordinator_close(chain->own);
+	ol_folder_drop(&chain->own);
 	free(chain);
 	train->chain = NULL;
 }
@@ -156,7 +132,7 @@ const char *train_chain_job(const struct train *train)
 
 bool train_chain_own(const struct train *train)
 {
-	return train->chain->own != NULL;
+	return train->chain->own.fd >= 0;
 }
 
 struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard)
@@ -419,13 +395,6 @@ void train_chain_tick(struct train *train)
 	}
 	for (uint32_t i = 0; i < train_holders(train); i++)
 		server_look(train, &train->servers[i], now_ns);
-	if (atomic_load(&train->chain->ended) && !train->chain->said) {
-		train->chain->said = true;
-		train_say(
-			train,
-			"outlast train: the coordinator has ended: %s: no chain can change any more",
-			ol_strerror(train->chain->rc));
-	}
 }
 
 bool train_chain_pending(const struct train *train)

@@ -113,7 +113,7 @@ static const struct ol_rows work_rows = { work_fields,
 static const char examples[] =
 	"  outlast work --connect 10.0.0.1:7471,10.0.0.2:7471 --id 3 --model cnn --steps 500\n"
 	"  outlast work --connect @job0 --model mlp --dataset synthetic --eval\n"
-	"  outlast work --coordinator 10.0.0.9:7470 --job cnn7 --id 3 --model cnn\n";
+	"  outlast work --coordinator zk:10.0.0.9:2181 --job cnn7 --id 3 --model cnn\n";
 
 struct work {
 	struct ol_settings settings;

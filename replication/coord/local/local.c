@@ -30,7 +30,8 @@
 
 enum {
 	ALL_MS = 500, /* between two looks at everything */
-	POLL_MS = 10, /* the same, without inotify */
+	POLL_MS = 10, /* the same, without inotify … */
+	RETRY_MS = 10, /* … or after something failed */
 	CLOSING_US = 20, /* from a close that was heard to the first look at the lock … */
 	CLOSING_LOOKS = 14, /* … and each wait is twice the one before: 300 ms in all */
 	EVENTS_BYTES = 4096,
@@ -67,6 +68,14 @@ void ol_local_away(struct ol_local *local, const char *format, ...)
 	/* nobody else can take its place: the lease is over when the process is */
 	ol_coord_set_session(local->coord, false, UINT64_MAX);
 	ol_coord_settle(local->coord, -EIO, text);
+}
+
+void ol_local_retry(struct ol_local *local)
+{
+	uint64_t soon_ns = ol_coord_now_ns() + RETRY_MS * NS_PER_MS;
+
+	if (local->all_ns > soon_ns)
+		local->all_ns = soon_ns;
 }
 
 /* Watching */
@@ -168,6 +177,13 @@ static void join(struct ol_local *local)
 	local->join_failed = rc != 0;
 }
 
+static void wishes_do(struct ol_local *local)
+{
+	join(local);
+	for (uint32_t i = 0; i < local->coord->opts.shard_count; i++)
+		ol_local_view_propose(local, i);
+}
+
 /* rejoin_check -- somebody has taken our file away */
 static void rejoin_check(struct ol_local *local, uint32_t shard)
 {
@@ -215,10 +231,16 @@ static void look(struct ol_local *local, bool closing)
 		local->closing_ns = ol_coord_now_ns() + local->closing_wait_ns;
 }
 
+/* settle -- tell open(), once all that it waits for is there */
 static void settle(struct ol_local *local)
 {
-	if (local->away)
+	if (local->away || local->settled)
 		return;
+	for (uint32_t i = 0; i < local->coord->opts.shard_count; i++)
+		if (ol_local_watches(local, i) &&
+		    !(local->shards[i].view_known && local->shards[i].members_known))
+			return;
+	local->settled = true;
 	ol_coord_set_session(local->coord, true, UINT64_MAX);
 	ol_coord_settle(local->coord, 0, NULL);
 }
@@ -246,10 +268,10 @@ static void *local_run(void *arg)
 	struct ol_local *local = arg;
 	uint64_t all_ms = local->inotify_fd >= 0 ? ALL_MS : POLL_MS;
 
+	local->all_ns = ol_coord_now_ns() + all_ms * NS_PER_MS;
 	all_moved(local);
 	look(local, false);
 	settle(local);
-	local->all_ns = ol_coord_now_ns() + all_ms * NS_PER_MS;
 	while (!atomic_load(&local->stopping)) {
 		uint64_t due_ns = local->all_ns, now_ns;
 
@@ -257,18 +279,15 @@ static void *local_run(void *arg)
 			due_ns = local->closing_ns;
 		sleep_until(local, due_ns);
 		events_take(local);
-		if (woken(local)) {
-			join(local);
-			for (uint32_t i = 0; i < local->coord->opts.shard_count; i++)
-				ol_local_view_propose(local, i);
-		}
 		now_ns = ol_coord_now_ns();
+		if (woken(local) || now_ns >= local->all_ns)
+			wishes_do(local);
 		if (now_ns >= local->all_ns) {
 			local->all_ns = now_ns + all_ms * NS_PER_MS;
 			all_moved(local);
-			join(local);
 		}
 		look(local, local->closing_ns != 0 && now_ns >= local->closing_ns);
+		settle(local);
 	}
 	ol_local_keeper_stop(&local->keeper);
 	return NULL;
@@ -320,7 +339,7 @@ static int local_start(struct ol_coord *coord, void **ret_back, char *err, size_
 	rc = ol_local_folder_open(local, err, err_bytes);
 	if (rc != 0) {
 		local_destroy(local);
-		return rc;
+		return rc == -EACCES ? -EPERM : rc; /* that one means: another secret */
 	}
 	local->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	watches_add(local);

@@ -87,6 +87,7 @@ struct ol_local {
 	bool away; /* the folder is gone, or was tampered with: for good */
 	bool joined;
 	bool join_failed; /* was said */
+	bool settled; /* open() has its answer */
 	uint64_t all_ns; /* when everything is looked at again */
 	uint64_t closing_ns; /* when members are, after a file was closed; 0: not */
 	uint64_t closing_wait_ns;
@@ -99,6 +100,8 @@ struct ol_local {
 /* ol_local_away -- nothing is read or changed from here on: say why, once */
 void ol_local_away(struct ol_local *local, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* ol_local_retry -- something failed that may work soon: everything is looked at again then */
+void ol_local_retry(struct ol_local *local);
 /* ol_local_watches -- is this shard of interest to the handle? */
 bool ol_local_watches(const struct ol_local *local, uint32_t shard);
 

@@ -56,7 +56,7 @@ static int file_make(int job_fd, uint32_t shard, const struct ol_member *member)
 static void *keeper_run(void *arg)
 {
 	struct ol_local_keeper *keeper = arg;
-	int job_fd = keeper->local->job_fd, rc = table_own(job_fd), fd = -1;
+	int job_fd = keeper->local->job_fd, rc = -EAGAIN, fd = -1;
 	char name[OL_LOCAL_NAME_MAX];
 
 	ol_local_member_name(keeper->shard, keeper->member.id, ".member", name);
@@ -65,6 +65,8 @@ static void *keeper_run(void *arg)
 		if (keeper->wanted) {
 			if (fd >= 0)
 				close(fd); /* somebody has taken the file away */
+			if (rc != 0)
+				rc = table_own(job_fd);
 			fd = rc != 0 ? rc : file_make(job_fd, keeper->shard, &keeper->member);
 			keeper->rc = fd < 0 ? fd : 0;
 			keeper->wanted = false;

@@ -106,7 +106,7 @@ static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *id
 	const struct dirent *entry;
 	uint32_t count = 0;
 	DIR *folder;
-	int fd;
+	int fd, rc;
 
 	snprintf(name, sizeof(name), "shard%" PRIu32 "/members", shard);
 	fd = openat(local->job_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -114,12 +114,11 @@ static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *id
 		return -errno;
 	folder = fdopendir(fd);
 	if (folder == NULL) {
-		int rc = -errno;
-
+		rc = -errno;
 		close(fd);
 		return rc;
 	}
-	while ((entry = readdir(folder)) != NULL) {
+	for (errno = 0; (entry = readdir(folder)) != NULL; errno = 0) {
 		uint64_t id = id_parse(entry->d_name);
 
 		if (id == 0)
@@ -129,7 +128,10 @@ static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *id
 		else
 			*ret_crowded = true;
 	}
+	rc = -errno;
 	closedir(folder);
+	if (rc != 0)
+		return rc;
 	qsort(ids, count, sizeof(ids[0]), id_compare);
 	return (int)count;
 }
@@ -185,8 +187,10 @@ bool ol_local_members_look(struct ol_local *local, uint32_t shard)
 	named = names_read(local, shard, ids, &crowded);
 	if (named == -ENOENT)
 		ol_local_away(local, "the folder of shard %" PRIu32 " was taken away", shard);
-	if (named < 0)
+	if (named < 0) {
+		ol_local_retry(local);
 		return false;
+	}
 	stage(local, shard, ids, named, &staged, &crowded);
 	crowd_say(local, shard, crowded);
 	changed = !s->members_known || staged.count != s->members.count;

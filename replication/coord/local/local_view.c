@@ -16,12 +16,13 @@ static void view_name(uint32_t shard, uint64_t version, char name[OL_LOCAL_NAME_
 	snprintf(name, OL_LOCAL_NAME_MAX, "shard%" PRIu32 "/%" PRIu64 ".view", shard, version);
 }
 
-static bool view_exists(const struct ol_local *local, uint32_t shard, uint64_t version)
+/* view_absent -- for sure: where the system cannot say so it is there */
+static bool view_absent(const struct ol_local *local, uint32_t shard, uint64_t version)
 {
 	char name[OL_LOCAL_NAME_MAX];
 
 	view_name(shard, version, name);
-	return faccessat(local->job_fd, name, F_OK, 0) == 0;
+	return faccessat(local->job_fd, name, F_OK, 0) != 0 && errno == ENOENT;
 }
 
 /* view_read -- 0; -ENOENT: there is none; -EBADMSG: cut to nothing, or damaged; or -errno */
@@ -43,22 +44,23 @@ static int view_read(const struct ol_local *local, uint32_t shard, uint64_t vers
 	return ol_local_view_decode(text, (size_t)bytes, version, ret_view);
 }
 
-/* newest_find -- the last of the numbers, which have no gap, from a first guess on; 0: none */
+/* newest_find -- the last of the numbers, which have no gap; 0: none. Too high only if the system
+ * could not say what is there */
 static uint64_t newest_find(const struct ol_local *local, uint32_t shard)
 {
 	uint64_t low = 0, high = 1;
 
-	while (high <= OL_LOCAL_VIEWS_MAX && view_exists(local, shard, high)) {
+	while (high <= OL_LOCAL_VIEWS_MAX && !view_absent(local, shard, high)) {
 		low = high;
 		high *= 2;
 	}
 	while (high - low > 1) {
 		uint64_t middle = low + (high - low) / 2;
 
-		if (view_exists(local, shard, middle))
-			low = middle;
-		else
+		if (view_absent(local, shard, middle))
 			high = middle;
+		else
+			low = middle;
 	}
 	return low;
 }
@@ -72,33 +74,37 @@ static void tell(struct ol_local *local, uint32_t shard)
 	ol_coord_set_view(local->coord, shard, s->version, s->version != 0 ? &s->view : NULL);
 }
 
-/* catch_up -- read what is in force; true: something else than was */
-static bool catch_up(struct ol_local *local, uint32_t shard)
+/*
+ * catch_up -- read what is in force; 1: something else than was; 0: the same; or -errno: it could
+ * not be read just now
+ */
+static int catch_up(struct ol_local *local, uint32_t shard)
 {
 	struct ol_local_shard *s = &local->shards[shard];
 	uint64_t at = s->version != 0 ? s->version + 1 : newest_find(local, shard);
-	bool moved = false;
+	int moved = 0;
 
-	if (s->version != 0 && !view_exists(local, shard, s->version)) {
+	if (s->version != 0 && view_absent(local, shard, s->version)) {
 		ol_local_away(local, "view %" PRIu64 " of shard %" PRIu32 " was taken away",
 			      s->version, shard);
-		return false;
+		return 0;
 	}
 	for (at += at == 0; at <= OL_LOCAL_VIEWS_MAX; at++) {
 		struct ol_view view;
 		int rc = view_read(local, shard, at, &view);
 
-		if (rc == -ENOENT)
-			break;
 		if (rc == 0) {
 			s->version = at;
 			s->view = view;
-			moved = true;
-		} else if (!view_exists(local, shard, at + 1)) {
-			ol_local_away(local, "view %" PRIu64 " of shard %" PRIu32 ": %s", at, shard,
-				      rc == -EBADMSG ? "the file is damaged (checksum)"
-						     : strerror(-rc));
-			return false;
+			moved = 1;
+		} else if (rc != -EBADMSG) {
+			return rc == -ENOENT ? moved : rc;
+		} else if (view_absent(local, shard, at + 1)) {
+			ol_local_away(local,
+				      "view %" PRIu64 " of shard %" PRIu32
+				      ": the file is damaged (checksum)",
+				      at, shard);
+			return 0;
 		}
 	}
 	return moved;
@@ -107,11 +113,15 @@ static bool catch_up(struct ol_local *local, uint32_t shard)
 void ol_local_view_look(struct ol_local *local, uint32_t shard)
 {
 	struct ol_local_shard *s = &local->shards[shard];
+	int rc;
 
 	s->views_moved = false;
 	if (local->away || !ol_local_watches(local, shard))
 		return;
-	if (catch_up(local, shard) || (!s->view_known && !local->away))
+	rc = catch_up(local, shard);
+	if (rc < 0)
+		ol_local_retry(local);
+	if (!local->away && (rc > 0 || (rc == 0 && !s->view_known)))
 		tell(local, shard);
 }
 
@@ -187,7 +197,8 @@ void ol_local_view_propose(struct ol_local *local, uint32_t shard)
 	if (!ol_coord_wish_view(local->coord, shard, &version, &next) || local->away ||
 	    !ol_local_watches(local, shard))
 		return;
-	(void)catch_up(local, shard);
+	if (catch_up(local, shard) < 0)
+		ol_local_retry(local);
 	if (local->away)
 		return;
 	if (version == OL_LOCAL_VIEWS_MAX) {
@@ -204,8 +215,8 @@ void ol_local_view_propose(struct ol_local *local, uint32_t shard)
 			ol_coord_say(local->coord,
 				     "a view of shard %" PRIu32 " cannot be written: %s", shard,
 				     strerror(-rc));
-		if (!local->away)
-			(void)catch_up(local, shard);
+		if (!local->away && catch_up(local, shard) < 0)
+			ol_local_retry(local);
 	}
 	if (!local->away)
 		tell(local, shard);

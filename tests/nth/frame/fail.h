@@ -71,6 +71,11 @@ enum {
 	X(UNLINKAT, "unlinkat", EACCES, 0) \
 	X(MKDIR, "mkdir", EACCES, 0) \
 	X(FLOCK, "flock", EINTR, 0) \
+	X(INOTIFY_INIT, "inotify_init1", EMFILE, 0) \
+	X(INOTIFY_WATCH, "inotify_add_watch", ENOSPC, 0) \
+	X(LINKAT, "linkat", ENOSPC, 0) \
+	X(MKDIRAT, "mkdirat", ENOSPC, 0) \
+	X(CLOSE_RANGE, "close_range", ENOMEM, 0) \
 	X(SOCKET, "socket", EMFILE, 0) \
 	X(BIND, "bind", ENOMEM, 0) \
 	X(LISTEN, "listen", EADDRINUSE, 0) \

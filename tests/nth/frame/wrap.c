@@ -142,7 +142,9 @@ WRAP(int, fcntl, int fd, int command, ...)
 	va_start(args, command);
 	arg = va_arg(args, void *);
 	va_end(args);
-	if ((command == F_DUPFD_CLOEXEC || command == F_ADD_SEALS) && fail_now(FAIL_FCNTL))
+	if ((command == F_DUPFD_CLOEXEC || command == F_ADD_SEALS || command == F_OFD_SETLK ||
+	     command == F_OFD_GETLK) &&
+	    fail_now(FAIL_FCNTL))
 		return -1;
 	return __real_fcntl(fd, command, arg);
 }
@@ -332,6 +334,41 @@ WRAP(int, mkdir, const char *path, mode_t mode)
 	if (fail_now(FAIL_MKDIR))
 		return -1;
 	return __real_mkdir(path, mode);
+}
+
+WRAP(int, inotify_init1, int flags)
+{
+	if (fail_now(FAIL_INOTIFY_INIT))
+		return -1;
+	return __real_inotify_init1(flags);
+}
+
+WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask)
+{
+	if (fail_now(FAIL_INOTIFY_WATCH))
+		return -1;
+	return __real_inotify_add_watch(fd, path, mask);
+}
+
+WRAP(int, linkat, int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+	if (fail_now(FAIL_LINKAT))
+		return -1;
+	return __real_linkat(from_fd, from, to_fd, to, flags);
+}
+
+WRAP(int, mkdirat, int dir_fd, const char *path, mode_t mode)
+{
+	if (fail_now(FAIL_MKDIRAT))
+		return -1;
+	return __real_mkdirat(dir_fd, path, mode);
+}
+
+WRAP(int, close_range, unsigned first, unsigned last, int flags)
+{
+	if (fail_now(FAIL_CLOSE_RANGE))
+		return -1;
+	return __real_close_range(first, last, flags);
 }
 
 WRAP(int, flock, int fd, int operation)

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,7 +64,7 @@ static const char *coordinator_addr(void)
 {
 	static char addr[64];
 
-	snprintf(addr, sizeof(addr), "%s:%u", addr_of(COORDINATOR), PORT);
+	snprintf(addr, sizeof(addr), "zk:%s:%u", addr_of(COORDINATOR), PORT);
 	return addr;
 }
 
@@ -130,15 +131,15 @@ static bool weights_are(const float *weights, uint64_t version)
 /* ---- what runs on a host ---- */
 
 static struct ol_server *server;
-static struct ol_coordinator *coordinator;
+
+static volatile sig_atomic_t ending;
 
 static void on_term(int number)
 {
 	(void)number;
+	ending = 1;
 	if (server != NULL)
 		ol_server_stop(server);
-	if (coordinator != NULL)
-		ol_coordinator_stop(coordinator);
 }
 
 static void term_handle(void)
@@ -148,16 +149,36 @@ static void term_handle(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
+/* One ZooKeeper server, which is an ensemble; it ends with this process */
 static int coordinate(void)
 {
-	char err[256];
+	static const char config[] = "/tmp/zk.cfg";
+	FILE *file;
+	pid_t pid;
+	int status;
 
-	check_msg(ol_coordinator_open(coordinator_addr(), NULL, &coordinator, err, sizeof(err)) ==
-			  0,
-		  "coordinator: %s", err);
+	check_ok(mkdir("/tmp/zk", 0700));
+	file = fopen(config, "w");
+	check(file != NULL);
+	fprintf(file,
+		"tickTime=50\nminSessionTimeout=100\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n"
+		"admin.enableServer=false\ndataDir=/tmp/zk\nclientPort=%u\n",
+		PORT);
+	check_ok(fclose(file));
+	pid = fork();
+	check(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execlp("java", "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		       "-XX:-UsePerfData", "-Dzookeeper.root.logger=WARN,CONSOLE", "-cp",
+		       "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar",
+		       "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
+		_exit(127);
+	}
 	term_handle();
-	check_ok(ol_coordinator_run(coordinator));
-	ol_coordinator_close(coordinator);
+	while (waitpid(pid, &status, WNOHANG) == 0 && !ending)
+		poll(NULL, 0, TICK_MS);
+	check_msg(ending, "ZooKeeper ends with status %#x", (unsigned)status);
 	return 0;
 }
 

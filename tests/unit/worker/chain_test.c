@@ -9,13 +9,13 @@
  */
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "replication/coordinator.h"
+#include "base/folder.h"
+#include "replication/coord/coord.h"
 #include "unit/worker/worker_util.h"
 #include "wire/auth.h"
 
@@ -24,8 +24,8 @@ enum {
 };
 
 static struct {
-	struct ol_coordd *coordd;
-	pthread_t coordd_thread;
+	struct ol_folder views;
+	char addr[OL_FOLDER_MAX + 8];
 	struct ol_coord *coord;
 	uint32_t epoch;
 	uint32_t founded;
@@ -33,12 +33,6 @@ static struct {
 } chain;
 
 static char no_key[] = "";
-
-static void *coordd_main(void *arg)
-{
-	check_ok(ol_coordd_run(arg));
-	return NULL;
-}
 
 static void settle(void)
 {
@@ -78,22 +72,19 @@ static void view_set(const char *who, bool anew)
 
 static int world_open(void **unused)
 {
-	struct ol_coordd_opts dopts = { .mac = ol_auth_coord_mac, .mac_arg = no_key };
 	struct ol_coord_opts copts = { .job = "outlast",
 				       .shard_count = 1,
 				       .lease_ms = 60000,
 				       .open_timeout_ms = 10000,
 				       .mac = ol_auth_coord_mac,
 				       .mac_arg = no_key };
-	char listen[64], err[256];
+	char err[256];
 
 	(void)unused;
 	memset(&chain, 0, sizeof(chain));
-	snprintf(listen, sizeof(listen), "@ol-chain-test-%d", (int)getpid());
-	dopts.listen = listen;
-	check_ok(ol_coordd_open(&dopts, &chain.coordd, err, sizeof(err)));
-	check_ok(pthread_create(&chain.coordd_thread, NULL, coordd_main, chain.coordd));
-	copts.addr = ol_coordd_addr(chain.coordd);
+	check_ok(ol_folder_make(&chain.views, "ol-chain-test-"));
+	snprintf(chain.addr, sizeof(chain.addr), "dir:%s", chain.views.path);
+	copts.addr = chain.addr;
 	check_ok(ol_coord_open(&copts, &chain.coord, err, sizeof(err)));
 	world_init();
 	world.level = OL_LEVEL_COMMITTED;
@@ -107,9 +98,7 @@ static int world_close(void **unused)
 	(void)unused;
 	world_fini();
 	ol_coord_close(chain.coord);
-	ol_coordd_stop(chain.coordd);
-	check_ok(pthread_join(chain.coordd_thread, NULL));
-	ol_coordd_close(chain.coordd);
+	ol_folder_drop(&chain.views);
 	return 0;
 }
 
@@ -609,10 +598,10 @@ static void opening_says_what_is_missing(void **unused)
 	check_eq(world.open_rc, -EINVAL);
 	check(strstr(world.err, "coordinator alone") != NULL);
 	world.opts.servers = NULL;
-	world.opts.coordinator = "@ol-nobody-is-here";
+	world.opts.coordinator = "dir:/tmp/ol-nobody-is-here";
 	opener(NULL);
 	check_eq(world.open_rc, OL_E_NO_SERVER);
-	check(strstr(world.err, "coordinator @ol-nobody-is-here") != NULL);
+	check(strstr(world.err, "coordinator dir:/tmp/ol-nobody-is-here") != NULL);
 }
 
 #define story(fn) cmocka_unit_test_setup_teardown(fn, world_open, world_close)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * coordinator_test.c -- an embedder's coordinator answers who has the job key, and who looks at
- * chains sees the view, who waits, and that the coordinator is gone
+ * chains_test.c -- who looks at chains sees the view, who waits, and that the folder of views is
+ * gone
  */
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/folder.h"
 #include "outlast_server.h"
 #include "replication/coord/coord.h"
 #include "wire/auth.h"
@@ -24,12 +24,6 @@
 enum {
 	TIMEOUT_MS = 30000
 };
-
-static void *run(void *coordinator)
-{
-	assert_int_equal(ol_coordinator_run(coordinator), 0);
-	return NULL;
-}
 
 static struct ol_member server_make(uint64_t id)
 {
@@ -70,8 +64,8 @@ static void look(struct ol_chains *chains, uint32_t waiting, uint32_t epoch, uin
 
 static void test_chains_are_seen(void **unused)
 {
-	char key[] = "the key", addr[64], err[256] = "";
-	struct ol_coordinator *coordinator;
+	char key[] = "the key", addr[OL_FOLDER_MAX + 8], err[256] = "";
+	struct ol_folder folder;
 	struct ol_chains *chains = NULL;
 	struct ol_chain_info info;
 	struct ol_coord *one, *two;
@@ -82,20 +76,10 @@ static void test_chains_are_seen(void **unused)
 				.every = 9,
 				.count = 1,
 				.replicas = { server_make(7) } };
-	pthread_t thread;
 
 	(void)unused;
-	snprintf(addr, sizeof(addr), "@ol-coordinator-test-%d", (int)getpid());
-	assert_int_equal(ol_coordinator_open(addr, key, &coordinator, err, sizeof(err)), 0);
-	assert_string_equal(ol_coordinator_addr(coordinator), addr);
-	assert_int_equal(pthread_create(&thread, NULL, run, coordinator), 0);
-
-	assert_int_equal(
-		ol_chains_open(addr, NULL, "another", 2, TIMEOUT_MS, &chains, err, sizeof(err)),
-		-EACCES);
-	assert_non_null(strstr(err, "job key"));
-	assert_int_equal(ol_chains_open(addr, NULL, NULL, 2, TIMEOUT_MS, &chains, err, sizeof(err)),
-			 -EACCES);
+	assert_int_equal(ol_folder_make(&folder, "ol-chains-test-"), 0);
+	snprintf(addr, sizeof(addr), "dir:%s", folder.path);
 	assert_int_equal(ol_chains_open(addr, NULL, key, 2, TIMEOUT_MS, &chains, err, sizeof(err)),
 			 0);
 	assert_int_equal(ol_chains_get(chains, 2, &info), -EINVAL);
@@ -123,36 +107,31 @@ static void test_chains_are_seen(void **unused)
 	look(chains, 0, 4, 1, &info);
 	assert_int_equal(info.gone, 1);
 
-	ol_coordinator_stop(coordinator);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	ol_coordinator_close(coordinator);
+	ol_folder_drop(&folder);
 	look(chains, 0, 4, 0, &info); /* the last that was known */
 	ol_chains_close(chains);
 }
 
 static void test_what_cannot_be_is_refused_in_a_line(void **unused)
 {
-	struct ol_coordinator *coordinator;
 	struct ol_chains *chains;
 	char key[300], err[256];
 
 	(void)unused;
 	memset(key, 'k', sizeof(key) - 1);
 	key[sizeof(key) - 1] = '\0';
-	assert_int_equal(ol_coordinator_open("nonsense", NULL, &coordinator, err, sizeof(err)),
+	assert_int_equal(ol_chains_open("dir:/tmp", NULL, key, 1, 1, &chains, err, sizeof(err)),
 			 -EINVAL);
-	assert_non_null(strstr(err, "nonsense"));
-	assert_int_equal(ol_coordinator_open("@x", key, &coordinator, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, "job key"));
-	assert_int_equal(ol_chains_open("@x", NULL, key, 1, 1, &chains, err, sizeof(err)), -EINVAL);
-	assert_non_null(strstr(err, "job key"));
-	assert_int_equal(ol_chains_open("@ol-coordinator-nobody", NULL, NULL, 1, 20, &chains, err,
-					sizeof(err)),
-			 -ETIMEDOUT);
+	assert_int_equal(ol_chains_open("dir:/tmp/ol-chains-nobody", NULL, NULL, 1, 20, &chains,
+					err, sizeof(err)),
+			 -ENOENT);
 	assert_non_null(strstr(err, "nobody"));
-	assert_int_equal(ol_chains_open("@x", NULL, NULL, 0, 1, &chains, err, sizeof(err)),
+	assert_int_equal(ol_chains_open("@x", NULL, NULL, 1, 1, &chains, err, sizeof(err)),
 			 -EINVAL);
-	ol_coordinator_close(NULL);
+	assert_non_null(strstr(err, "dir:PATH"));
+	assert_int_equal(ol_chains_open("dir:/tmp", NULL, NULL, 0, 1, &chains, err, sizeof(err)),
+			 -EINVAL);
 	ol_chains_close(NULL);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* coordinator.c -- the public face of the embedded coordinator, and of looking at chains */
+/* chains.c -- looking at chains, for who embeds a server */
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "outlast_server.h"
-#include "replication/coordinator.h"
 #include "server/server_internal.h"
 #include "wire/auth.h"
 
@@ -20,11 +19,6 @@ enum {
 static_assert((int)OL_CHAIN_MAX == (int)OL_REPLICAS_MAX, "a chain has one limit");
 static_assert((int)OL_ADDR_MAX == (int)OL_ENDPOINT_MAX, "an address has one limit");
 static_assert((int)OL_MAC_BYTES == (int)OL_COORD_MAC_BYTES, "a proof has one size");
-
-struct ol_coordinator {
-	struct ol_coordd *coordd;
-	char key[OL_JOB_KEY_MAX];
-};
 
 struct ol_chains {
 	struct ol_coord *coord;
@@ -50,65 +44,10 @@ static bool key_set(char key[OL_JOB_KEY_MAX], const char *job_key)
 	return true;
 }
 
-static void log_info(void *arg, const char *text)
-{
-	(void)arg;
-	ol_log(OL_LOG_INFO, "coordinator: %s", text);
-}
-
 static void log_debug(void *arg, const char *text)
 {
 	(void)arg;
 	ol_log(OL_LOG_DEBUG, "coordinator: %s", text);
-}
-
-int ol_coordinator_open(const char *listen, const char *job_key,
-			struct ol_coordinator **ret_coordinator, char *err, size_t err_bytes)
-{
-	struct ol_coordinator *coordinator = calloc(1, sizeof(*coordinator));
-	struct ol_coordd_opts opts = { .listen = listen,
-				       .mac = ol_auth_coord_mac,
-				       .log = log_info };
-	int rc;
-
-	if (coordinator == NULL)
-		return fail(err, err_bytes, -ENOMEM, "coordinator: no memory");
-	if (!key_set(coordinator->key, job_key)) {
-		free(coordinator);
-		return fail(err, err_bytes, -EINVAL,
-			    "coordinator: job key is longer than 255 bytes");
-	}
-	opts.mac_arg = coordinator->key;
-	rc = ol_coordd_open(&opts, &coordinator->coordd, err, err_bytes);
-	if (rc != 0) {
-		free(coordinator);
-		return rc;
-	}
-	*ret_coordinator = coordinator;
-	return 0;
-}
-
-const char *ol_coordinator_addr(const struct ol_coordinator *coordinator)
-{
-	return ol_coordd_addr(coordinator->coordd);
-}
-
-int ol_coordinator_run(struct ol_coordinator *coordinator)
-{
-	return ol_coordd_run(coordinator->coordd);
-}
-
-void ol_coordinator_stop(struct ol_coordinator *coordinator)
-{
-	ol_coordd_stop(coordinator->coordd);
-}
-
-void ol_coordinator_close(struct ol_coordinator *coordinator)
-{
-	if (coordinator == NULL)
-		return;
-	ol_coordd_close(coordinator->coordd);
-	free(coordinator);
 }
 
 int ol_chains_open(const char *coordinator, const char *job, const char *job_key,

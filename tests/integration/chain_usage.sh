@@ -52,7 +52,8 @@ bad "train" 4 "outlast train: *$nobody: there is no such folder*" "${train[@]}" 
 bad "stat" 4 "outlast stat: *$nobody*" stat --coordinator "$nobody"
 bad "serve" 4 "*outlast serve: *$nobody*" serve "${tiny[@]}" --listen "$(address)" --coordinator "$nobody"
 bad "work" 4 "*outlast work: *$nobody*" work "${tiny[@]}" --coordinator "$nobody" --connect-timeout-ms 500
-bad "doctor" 4 "outlast doctor: the coordinator does not answer*" doctor --coordinator "$nobody"
+outlast doctor --coordinator "$nobody"
+expect_error "doctor" 4 "outlast doctor: the coordinator does not answer*"
 bad "no address" 2 "outlast stat: *@nowhere*dir:PATH*zk:*" stat --coordinator @nowhere
 mkdir "$tmp/open"
 chmod 777 "$tmp/open"

@@ -184,20 +184,23 @@ static void wishes_do(struct ol_local *local)
 		ol_local_view_propose(local, i);
 }
 
-/* rejoin_check -- somebody has taken our file away */
-static void rejoin_check(struct ol_local *local, uint32_t shard)
+/* rejoin_check -- somebody has taken our file away. Asked now and then: who removes the whole
+ * folder should not find new files in it. */
+static void rejoin_check(struct ol_local *local, bool now)
 {
-	const struct ol_local_shard *s = &local->shards[shard];
+	const struct ol_local_shard *s;
 	struct ol_member member;
-	uint32_t own_shard;
+	uint32_t shard;
 
-	if (local->away || !local->joined ||
-	    !ol_coord_wish_member(local->coord, &own_shard, &member) || own_shard != shard ||
-	    s->crowded)
+	if (!now || local->away || !local->joined ||
+	    !ol_coord_wish_member(local->coord, &shard, &member))
 		return;
+	s = &local->shards[shard];
 	for (uint32_t i = 0; i < s->members.count; i++)
 		if (s->members.of[i].id == member.id)
 			return;
+	if (s->crowded)
+		return;
 	local->joined = false;
 	join(local);
 }
@@ -219,7 +222,6 @@ static void look(struct ol_local *local, bool closing)
 				s->closing = 0;
 			else if (closing && s->closing > 0)
 				s->closing--;
-			rejoin_check(local, i);
 		}
 		more = more || s->closing > 0;
 	}
@@ -274,20 +276,23 @@ static void *local_run(void *arg)
 	settle(local);
 	while (!atomic_load(&local->stopping)) {
 		uint64_t due_ns = local->all_ns, now_ns;
+		bool all;
 
 		if (local->closing_ns != 0 && local->closing_ns < due_ns)
 			due_ns = local->closing_ns;
 		sleep_until(local, due_ns);
 		events_take(local);
 		now_ns = ol_coord_now_ns();
-		if (woken(local) || now_ns >= local->all_ns)
+		all = now_ns >= local->all_ns;
+		if (woken(local) || all)
 			wishes_do(local);
-		if (now_ns >= local->all_ns) {
+		if (all) {
 			local->all_ns = now_ns + all_ms * NS_PER_MS;
 			all_moved(local);
 		}
 		look(local, local->closing_ns != 0 && now_ns >= local->closing_ns);
 		settle(local);
+		rejoin_check(local, all);
 	}
 	ol_local_keeper_stop(&local->keeper);
 	return NULL;

@@ -85,7 +85,7 @@ static bool removed(const struct ol_chain *chain, const struct ol_view *view,
 	if (role == OL_CHAIN_NONE)
 		return true;
 	return counts(chain->role) &&
-	       (role == OL_CHAIN_JOINING || view->founded != chain->view.founded);
+	       (role == OL_CHAIN_JOINING || view->history != chain->view.history);
 }
 
 static void connect_successor(struct ol_chain *chain)
@@ -106,7 +106,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
 	bool was_tail = ol_chain_is_tail(chain);
 	bool out, keep_pred, keep_succ;
 
-	if (view->epoch <= chain->view.epoch)
+	if (chain->view.epoch != 0 && !ol_view_follows(&chain->view, view))
 		return -ESTALE;
 	out = removed(chain, view, role);
 	keep_pred = !out && same(pred, ol_view_predecessor(view, chain->id));
@@ -121,7 +121,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
 			chain->ops->fence_successor(chain->env);
 		forget_successor(chain);
 	}
-	if (out || (chain->role == OL_CHAIN_JOINING && view->founded != chain->view.founded))
+	if (out || (chain->role == OL_CHAIN_JOINING && view->history != chain->view.history))
 		forget_history(chain);
 	chain->view = *view;
 	chain->role = out ? OL_CHAIN_NONE : role;

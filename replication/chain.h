@@ -100,11 +100,11 @@ void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
  * ol_chain_on_view -- adopt a view: fence first, then act in it
  *
  * Whoever is no longer the neighbour is fenced off before anything else. Returns 0; -ESTALE for a
- * view that is not newer than the one in force (nothing happens); OL_CHAIN_REMOVED if this replica
+ * view that does not follow the one in force (nothing happens); OL_CHAIN_REMOVED if this replica
  * was in the last view and is not in this one, or counted and now joins again: both its neighbours
  * are fenced off, what it has is worth nothing, it must not act any more.
  *
- * Nor is what one that joined has worth anything in a view with another `founded`: loaded is false
+ * Nor is what one that joined has worth anything in a view of another history: loaded is false
  * then. If it is the founder, on_load() follows.
  */
 enum {

@@ -138,6 +138,7 @@ static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 	memset(ret_next, 0, sizeof(*ret_next));
 	ret_next->epoch = 1;
 	ret_next->founded = 1;
+	ret_next->history = ret_next->origin = best->id;
 	ret_next->shard_count = rule->shard_count;
 	ret_next->wanted = rule->wanted;
 	ret_next->every = rule->every;
@@ -158,6 +159,7 @@ static bool found_again(const struct ol_view *view, const struct ol_member *aliv
 	if (founder == NULL)
 		return false;
 	next->founded = next->epoch;
+	next->history = founder->id;
 	next->replicas[0] = *founder;
 	next->count = 1;
 	return true;
@@ -175,6 +177,8 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 	memset(&next, 0, sizeof(next));
 	next.epoch = view->epoch + 1;
 	next.founded = view->founded;
+	next.history = view->history;
+	next.origin = view->origin;
 	next.shard_count = view->shard_count;
 	next.wanted = view->wanted;
 	next.every = view->every;
@@ -215,7 +219,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 
 bool ol_view_follows(const struct ol_view *view, const struct ol_view *next)
 {
-	return next->epoch > view->epoch;
+	return next->origin == view->origin && next->epoch > view->epoch;
 }
 
 static size_t line_encode(const char *mark, const struct ol_member *member, char *text,
@@ -235,10 +239,11 @@ size_t ol_member_encode(const struct ol_member *member, char text[OL_MEMBER_TEXT
 size_t ol_view_encode(const struct ol_view *view, char text[OL_VIEW_TEXT_MAX])
 {
 	size_t at = (size_t)snprintf(text, OL_VIEW_TEXT_MAX,
-				     "epoch %" PRIu32 "\nfounded %" PRIu32 "\nshards %" PRIu32
-				     "\nwanted %" PRIu32 "\nevery %" PRIu32 "\n",
-				     view->epoch, view->founded, view->shard_count, view->wanted,
-				     view->every);
+				     "epoch %" PRIu32 "\nfounded %" PRIu32 "\nhistory %016" PRIx64
+				     "\norigin %016" PRIx64 "\nshards %" PRIu32 "\nwanted %" PRIu32
+				     "\nevery %" PRIu32 "\n",
+				     view->epoch, view->founded, view->history, view->origin,
+				     view->shard_count, view->wanted, view->every);
 
 	for (uint32_t i = 0; i < view->count + view->joining; i++)
 		at += line_encode(i < view->count ? "full" : "joining", &view->replicas[i],
@@ -305,6 +310,14 @@ static bool field_take(struct rest *rest, const char *name, uint32_t *ret_value)
 		return false;
 	*ret_value = (uint32_t)value;
 	return true;
+}
+
+static bool name_take(struct rest *rest, const char *name, uint64_t *ret_value)
+{
+	char word[MARK_MAX];
+
+	return word_take(rest, ' ', word, sizeof(word)) && strcmp(word, name) == 0 &&
+	       number_take(rest, '\n', 16, UINT64_MAX, ret_value);
 }
 
 /* member_take -- what follows the first word of a line */
@@ -380,13 +393,15 @@ int ol_view_decode(const char *text, size_t bytes, struct ol_view *ret_view)
 	memset(&view, 0, sizeof(view)); /* what is equal is equal byte by byte */
 	if (bytes >= OL_VIEW_TEXT_MAX || !field_take(&rest, "epoch", &view.epoch) ||
 	    !field_take(&rest, "founded", &view.founded) ||
+	    !name_take(&rest, "history", &view.history) ||
+	    !name_take(&rest, "origin", &view.origin) ||
 	    !field_take(&rest, "shards", &view.shard_count) ||
 	    !field_take(&rest, "wanted", &view.wanted) ||
 	    !field_take(&rest, "every", &view.every) || !replicas_take(&rest, &view))
 		return -EINVAL;
 	if (view.epoch == 0 || view.founded == 0 || view.founded > view.epoch ||
-	    view.shard_count == 0 || view.shard_count > SHARDS_MAX || view.wanted == 0 ||
-	    view.wanted > OL_REPLICAS_MAX ||
+	    view.history == 0 || view.origin == 0 || view.shard_count == 0 ||
+	    view.shard_count > SHARDS_MAX || view.wanted == 0 || view.wanted > OL_REPLICAS_MAX ||
 	    !same(text, bytes, again, ol_view_encode(&view, again)))
 		return -EINVAL;
 	*ret_view = view;

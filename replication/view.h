@@ -41,6 +41,14 @@ struct ol_view {
 	uint32_t epoch; /* 0: there is none yet */
 	uint32_t founded; /* epoch in which this history began: its first replica took its weights
 			     from wherever it could, not from the chain */
+	/*
+	 * Which history that is: a random number, that of the process that founded it (no process
+	 * founds two). And the first that this chain ever had where its views are: epochs follow
+	 * each other under one origin, and versions within one history. Numbers of different
+	 * origins are never compared: whoever holds views has lost its memory in between.
+	 */
+	uint64_t history;
+	uint64_t origin;
 	uint32_t shard_count; /* of the job */
 	uint32_t wanted; /* replicas that the chain should have */
 	uint32_t every; /* 0: strict. N: the head sends its state every N versions and waits for
@@ -102,7 +110,8 @@ struct ol_view_rule {
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
 		  uint64_t caught_up, const struct ol_view_rule *rule, struct ol_view *ret_next);
 
-/* ol_view_follows -- may `next` take the place of `view` in the coordinator? */
+/* ol_view_follows -- may `next` take the place of `view` in the coordinator? Of the same origin,
+ * and a later epoch */
 bool ol_view_follows(const struct ol_view *view, const struct ol_view *next);
 
 /*

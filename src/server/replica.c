@@ -205,6 +205,18 @@ void ol_replica_close(struct ol_server *server)
 		ol_ring_close(&replica->ring);
 }
 
+static bool same_view(const struct ol_view *a, const struct ol_view *b)
+{
+	if (a->epoch != b->epoch || a->history != b->history || a->origin != b->origin ||
+	    a->count != b->count || a->joining != b->joining)
+		return false;
+	for (uint32_t i = 0; i < a->count + a->joining; i++) {
+		if (a->replicas[i].id != b->replicas[i].id)
+			return false;
+	}
+	return true;
+}
+
 static bool registered(const struct ol_replica *replica, uint64_t id)
 {
 	for (uint32_t i = 0; i < replica->state.member_count; i++) {
@@ -347,7 +359,7 @@ static void propose(struct ol_server *server, uint64_t now_ns)
 	struct ol_view next;
 
 	if (replica->coord == NULL || !replica->state.connected ||
-	    replica->state.view.epoch != replica->chain.view.epoch ||
+	    !same_view(&replica->state.view, &replica->chain.view) ||
 	    !proposes(replica, alive, count) ||
 	    !ol_view_next(&replica->chain.view, alive, count, caught_up(replica), &rule, &next))
 		return;
@@ -440,24 +452,47 @@ static void found(struct ol_server *server)
 	ol_server_end(server, rc);
 }
 
-static bool same_view(const struct ol_view *a, const struct ol_view *b)
-{
-	if (a->epoch != b->epoch || a->founded != b->founded || a->count != b->count ||
-	    a->joining != b->joining)
-		return false;
-	for (uint32_t i = 0; i < a->count + a->joining; i++) {
-		if (a->replicas[i].id != b->replicas[i].id)
-			return false;
-	}
-	return true;
-}
-
-/* The coordinator has a view that is not of this history: it was lost, and begun anew without us */
+/* Whoever holds views has one that neither is ours nor follows it: it has lost its memory */
 static bool contradicted(const struct ol_replica *replica)
 {
-	return replica->chain.role != OL_CHAIN_NONE && replica->state.version != 0 &&
-	       replica->state.view.epoch == replica->chain.view.epoch &&
-	       !same_view(&replica->state.view, &replica->chain.view);
+	const struct ol_view *ours = &replica->chain.view, *theirs = &replica->state.view;
+
+	return ours->epoch != 0 && replica->state.version != 0 &&
+	       (theirs->origin != ours->origin ||
+		(theirs->epoch == ours->epoch && !same_view(ours, theirs)));
+}
+
+/* Does this replica hold what was committed? */
+static bool holds(const struct ol_replica *replica)
+{
+	return replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING &&
+	       replica->chain.loaded;
+}
+
+/*
+ * Who holds what was committed stays: the other view's chain does not have it. Workers that have
+ * seen this history stay too. Who holds nothing yields, and begins again as a new process.
+ */
+static void contradiction_handle(struct ol_server *server)
+{
+	struct ol_replica *replica = &server->replica;
+
+	if (holds(replica)) {
+		if (!replica->contradicted)
+			ol_log(OL_LOG_ERROR,
+			       "server %s: shard %u: the coordinator has forgotten this chain (epoch %u, "
+			       "history %016llx) and has another: this server goes on with what it "
+			       "holds, and its chain cannot change any more; begin the job again",
+			       server->addr, server->opts.shard, replica->chain.view.epoch,
+			       (unsigned long long)replica->chain.view.history);
+		replica->contradicted = true;
+		return;
+	}
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u: the coordinator has forgotten the chain of epoch %u and has "
+	       "another: this server holds nothing of it and ends",
+	       server->addr, server->opts.shard, replica->chain.view.epoch);
+	ol_server_end(server, OL_E_FENCED);
 }
 
 /* Who was taken for dead, and is the neighbour still: nothing has been heard of it since. What one
@@ -481,7 +516,8 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	enum ol_chain_role was = replica->chain.role;
 	int rc;
 
-	if (replica->state.version == 0 || view->epoch <= replica->chain.view.epoch)
+	if (replica->state.version == 0 ||
+	    (replica->chain.view.epoch != 0 && !ol_view_follows(&replica->chain.view, view)))
 		return;
 	replica->now_ns = now_ns;
 	replica->adopted_ns = now_ns;
@@ -528,15 +564,10 @@ void ol_replica_look(struct ol_server *server, uint64_t now_ns)
 		return;
 	replica->generation = generation;
 	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
-	if (contradicted(replica)) {
-		ol_log(OL_LOG_WARN,
-		       "server %s: shard %u: the coordinator has another epoch %u than this server: "
-		       "it ends",
-		       server->addr, server->opts.shard, replica->chain.view.epoch);
-		ol_server_end(server, OL_E_FENCED);
-		return;
-	}
-	adopt(server, now_ns);
+	if (contradicted(replica))
+		contradiction_handle(server);
+	else
+		adopt(server, now_ns);
 	if (server->end_rc != 0)
 		return;
 	ol_predecessor_tick(server, now_ns);

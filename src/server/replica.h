@@ -96,6 +96,7 @@ struct ol_replica {
 	uint64_t adopted_ns; /* the view in force */
 	uint64_t waiting_ns; /* last said that it waits for a view */
 	bool strangers; /* in the coordinator; were told of */
+	bool contradicted; /* by the coordinator's view; was told of */
 	bool adopting; /* a view: the chain is at work, and must not be called */
 	bool progressing; /* in the chain's progress: not again */
 	uint64_t now_ns; /* of the event that is handled */

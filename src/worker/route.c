@@ -107,9 +107,11 @@ static void route(struct ol_link *link, const struct ol_view *view, uint64_t now
 		ol_link_leave(head, now_ns);
 	if (!tail_stays)
 		ol_link_leave(tail, now_ns);
-	if (view->founded != link->founded)
-		link->version = 0; /* another history: what was told of the last does not hold */
+	if (view->history != link->chain_history)
+		link->version = 0; /* what was told of the last one does not hold */
 	link->founded = view->founded;
+	link->chain_history = view->history;
+	link->chain_origin = view->origin;
 	link->view_epoch = view->epoch;
 	link->strict = view->every == 0;
 	link->reader = both ? head : tail;
@@ -119,6 +121,27 @@ static void route(struct ol_link *link, const struct ol_view *view, uint64_t now
 	if (!both && !tail_stays && link->state != OL_LINK_FAILED)
 		aim(tail, OL_ROLE_READER, last, view->epoch, now_ns);
 	ol_link_review(link, now_ns);
+}
+
+/*
+ * follows -- is it a later view of the chain that this link knows?
+ *
+ * One of another origin is of a coordinator that has lost its memory: its chain began without what
+ * this worker was told is committed. The servers that have it may live: the worker stays with them.
+ */
+static bool follows(struct ol_link *link, const struct ol_view *view)
+{
+	if (link->chain_origin == 0)
+		return true;
+	if (view->origin != link->chain_origin && !link->forgotten) {
+		link->forgotten = true;
+		ol_log(OL_LOG_ERROR,
+		       "shard %u: the coordinator has forgotten this chain (epoch %u, history "
+		       "%016llx) and has another: this worker stays with the servers that it knows; "
+		       "begin the job again",
+		       link->index, link->view_epoch, (unsigned long long)link->chain_history);
+	}
+	return view->origin == link->chain_origin && view->epoch > link->view_epoch;
 }
 
 void ol_route_look(struct ol_worker *worker)
@@ -135,7 +158,7 @@ void ol_route_look(struct ol_worker *worker)
 
 		ol_coord_look(worker->coord, i, &state);
 		if (link->state != OL_LINK_FAILED && state.version != 0 && state.view.count > 0 &&
-		    state.view.epoch > link->view_epoch)
+		    follows(link, &state.view))
 			route(link, &state.view, now_ns);
 	}
 }

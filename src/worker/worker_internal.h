@@ -130,6 +130,9 @@ struct ol_link {
 	/* Of the chain, as the newest view says */
 	uint32_t view_epoch;
 	uint32_t founded;
+	uint64_t chain_history; /* of the view: versions of two are never compared */
+	uint64_t chain_origin; /* of the view: epochs of two are never compared; 0: no view yet */
+	bool forgotten; /* by whoever holds the views; was told of */
 	bool strict; /* what is acknowledged is committed: no server goes back behind it */
 
 	struct ol_geometry geo; /* param_count 0: not known yet */

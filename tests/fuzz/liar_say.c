@@ -159,6 +159,8 @@ void liar_view(uint32_t shard, uint32_t shard_count)
 				.joining = size >> 4 & 1 };
 
 	view.founded = (how & 8) != 0 || last->epoch == 0 ? view.epoch : last->founded;
+	view.history = 1 + view.founded;
+	view.origin = 1 + ((how & 0x70) == 0x70); /* 2: it has forgotten all */
 	for (uint32_t i = 0; i < view.count + view.joining; i++)
 		view.replicas[i] = member_of(liar_byte() % LIAR_IDS);
 	set_view(shard, &view);

@@ -55,6 +55,8 @@ static int agree(struct ol_coord *coord, const struct ol_member *member, unsigne
 		if (ol_clock_ns() > until_ns)
 			return -ETIMEDOUT;
 		view.epoch = view.founded = state.view.epoch + 1;
+		view.history = member->id;
+		view.origin = state.version != 0 ? state.view.origin : member->id;
 		if (state.connected && ol_view_find(&state.view, member->id) < 0)
 			ol_coord_propose(coord, 1, state.version, &view);
 		poll(NULL, 0, 2);

@@ -60,6 +60,7 @@ struct zk_event {
 	struct zk_event *next;
 	const struct zk_ref *ref;
 	int rc; /* the library's */
+	int64_t created; /* zxid that made the node of the view */
 	int64_t number; /* state of the session; zxid of the view; owner; 1: only ours */
 	uint64_t version; /* of the view, ours */
 	size_t bytes;
@@ -86,7 +87,9 @@ struct zk_shard {
 	bool view_known; /* was told to the handle */
 	bool view_news; /* to be told even if it is the same: somebody proposed */
 	bool reading_news; /* view_news of the read that is under way */
+	bool view_seen; /* was read in this session */
 	int64_t view_zxid; /* of what was told; 0: that there is none */
+	int64_t view_created; /* zxid that made its node; 0: there was none yet */
 	bool members_busy;
 	bool members_again;
 	bool members_known;
@@ -124,6 +127,7 @@ struct zk {
 	bool connected; /* was told to the handle */
 	bool settled; /* open() has its answer */
 	bool troubled; /* a failure was reported, and nothing has worked since */
+	bool forgotten; /* by the ensemble, all that it was told: it is not ours any more */
 	uint64_t retry_ns; /* read everything again; 0: no need */
 	uint32_t timeout_ms; /* of the session, as the ensemble wants it */
 	uint32_t timeout_told_ms;
@@ -161,6 +165,10 @@ void zk_events_free(struct zk_event *event);
 void zk_trouble(struct zk *zk, const char *what, int rc);
 /* zk_settle -- tell open(), if everything that it waits for is there */
 void zk_settle(struct zk *zk);
+/* zk_forget -- the ensemble has lost its memory: nothing is read or changed from here on */
+void zk_forget(struct zk *zk, uint32_t shard);
+/* zk_watches -- is this shard of interest to the handle? */
+bool zk_watches(const struct zk *zk, uint32_t shard);
 void zk_path_shard(const struct zk *zk, uint32_t shard, const char *below, char path[ZK_PATH_MAX]);
 void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[ZK_PATH_MAX]);
 /* zk_acl -- who may touch what we make */

@@ -88,6 +88,7 @@ void zk_on_data(int rc, const char *value, int value_bytes, const struct Stat *s
 	event = event_new(ref, rc, value, bytes);
 	if (event != NULL && rc == ZOK) {
 		event->number = stat->mzxid;
+		event->created = stat->czxid;
 		event->version = (uint64_t)(uint32_t)stat->version + 1;
 	}
 	event_queue(ref->zk, event);

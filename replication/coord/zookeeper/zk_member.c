@@ -84,6 +84,9 @@ static void members_tell(struct zk *zk, uint32_t shard)
 	uint32_t count = 0, own_shard;
 	bool changed = !s->members_known || s->staged.count != s->members.count;
 
+	if (zk->forgotten)
+		return;
+
 	for (uint32_t i = 0; i < s->staged.count; i++) {
 		const struct zk_member *member = &s->staged.of[i];
 
@@ -204,8 +207,8 @@ void zk_join(struct zk *zk)
 	uint32_t shard;
 	int rc;
 
-	if (zk->joined || zk->joining || !zk->granted ||
-	    !ol_coord_wish_member(zk->coord, &shard, &member))
+	if (zk->joined || zk->joining || !zk->granted || zk->forgotten ||
+	    !ol_coord_wish_member(zk->coord, &shard, &member) || !zk->shards[shard].view_seen)
 		return;
 	zk_path_member(zk, shard, member.id, path);
 	rc = zoo_acreate(zk->zh, path, text, (int)ol_member_encode(&member, text), zk_acl(zk),

@@ -32,6 +32,10 @@ static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t vers
 {
 	struct zk_shard *s = &zk->shards[shard];
 
+	if (zk->forgotten)
+		return;
+	s->view_seen = true;
+	zk_join(zk); /* whoever has been forgotten does not register with others */
 	if (s->view_known && s->view_zxid == zxid && !s->reading_news)
 		return;
 	s->view_known = true;
@@ -48,12 +52,19 @@ static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *ev
 	struct ol_view view;
 	char path[ZK_PATH_MAX];
 
+	if (zk->shards[shard].view_created != 0 &&
+	    zk->shards[shard].view_created != event->created) {
+		zk_forget(zk, shard);
+		return;
+	}
 	if (ol_view_decode((const char *)event->data, event->bytes, &view) == 0) {
+		zk->shards[shard].view_created = event->created;
 		view_tell(zk, shard, event->number, event->version, &view);
 		return;
 	}
 	/* Version 0: a proposal would make the node, which fails. So it stays for a person to see.
 	 */
+	zk->shards[shard].view_created = 0;
 	zk_path_shard(zk, shard, "/view", path);
 	if (zk->shards[shard].view_zxid != event->number)
 		ol_coord_say(
@@ -89,7 +100,9 @@ static void view_absent(struct zk *zk, uint32_t shard, const struct zk_event *ev
 	struct zk_shard *s = &zk->shards[shard];
 
 	s->view_busy = false;
-	if (event->rc == ZNONODE) {
+	if (event->rc == ZNONODE && s->view_created != 0) {
+		zk_forget(zk, shard);
+	} else if (event->rc == ZNONODE) {
 		view_tell(zk, shard, 0, 0, NULL);
 	} else {
 		s->view_again = event->rc == ZOK;

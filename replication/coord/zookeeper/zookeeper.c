@@ -94,12 +94,20 @@ static void refuse(struct zk *zk, const char *why)
 	ol_coord_settle(zk->coord, -EACCES, why);
 }
 
+bool zk_watches(const struct zk *zk, uint32_t shard)
+{
+	uint64_t watched = zk->coord->opts.watched;
+
+	return watched == 0 || (watched >> shard & 1) != 0;
+}
+
 void zk_settle(struct zk *zk)
 {
 	if (!zk->connected)
 		return;
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++)
-		if (!zk->shards[i].view_known || !zk->shards[i].members_known)
+		if (zk_watches(zk, i) &&
+		    (!zk->shards[i].view_known || !zk->shards[i].members_known))
 			return;
 	zk->settled = true;
 	ol_coord_settle(zk->coord, 0, NULL);
@@ -107,7 +115,7 @@ void zk_settle(struct zk *zk)
 
 static void tell_session(struct zk *zk)
 {
-	if (!zk->up || !zk->granted || zk->lease_ns <= ol_coord_now_ns())
+	if (!zk->up || !zk->granted || zk->forgotten || zk->lease_ns <= ol_coord_now_ns())
 		return;
 	zk->connected = true;
 	ol_coord_set_session(zk->coord, true, zk->lease_ns);
@@ -116,10 +124,28 @@ static void tell_session(struct zk *zk)
 
 static void tell_away(struct zk *zk, const char *why)
 {
+	if (zk->forgotten)
+		return;
 	if (zk->connected)
 		ol_coord_say(zk->coord, "zookeeper: %s", why);
 	zk->connected = false;
 	ol_coord_set_session(zk->coord, false, zk->lease_ns);
+}
+
+void zk_forget(struct zk *zk, uint32_t shard)
+{
+	if (zk->forgotten)
+		return;
+	ol_coord_say(
+		zk->coord,
+		"zookeeper: the view of shard %" PRIu32
+		" was lost, or deleted: nothing can be repaired any more; what runs goes on as it "
+		"is. Begin the job again under another name",
+		shard);
+	zk->forgotten = true;
+	zk->connected = false;
+	/* who begins there anew begins another history: the lease ends with the process */
+	ol_coord_set_session(zk->coord, false, UINT64_MAX);
 }
 
 /* Access, then everything */
@@ -156,7 +182,7 @@ static void begin(struct zk *zk)
 	zk->retry_ns = 0;
 	zk->made = false;
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++)
-		zk->shards[i].made = false;
+		zk->shards[i].made = zk->shards[i].view_seen = false;
 	if (zk->password[0] != '\0' && !zk->introduced) {
 		int rc = zoo_add_auth(zk->zh, "digest", zk->password, (int)strlen(zk->password),
 				      NULL, NULL);
@@ -197,10 +223,11 @@ static void access_answer(struct zk *zk, const struct zk_event *event)
 		return;
 	zk->granted = true;
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++) {
+		if (!zk_watches(zk, i))
+			continue;
 		zk_view_read(zk, i);
 		zk_members_list(zk, i);
 	}
-	zk_join(zk);
 	tell_session(zk);
 }
 
@@ -317,7 +344,7 @@ static void session_close(struct zk *zk)
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++) {
 		struct zk_shard *s = &zk->shards[i];
 
-		s->view_busy = s->members_busy = false;
+		s->view_busy = s->members_busy = s->view_seen = false;
 		s->view_news = s->view_news || s->reading_news;
 	}
 }

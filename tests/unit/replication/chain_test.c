@@ -103,7 +103,12 @@ static void start(struct probe *probe, uint64_t id)
 /* Adopt a view of the replicas in `ids`; one after '+' joins: "123", "12+3" */
 static int view_of(struct probe *probe, uint32_t epoch, const char *ids, uint32_t founded)
 {
-	struct ol_view view = { .epoch = epoch, .founded = founded, .shard_count = 1, .wanted = 3 };
+	struct ol_view view = { .epoch = epoch,
+				.founded = founded,
+				.history = founded,
+				.origin = 1,
+				.shard_count = 1,
+				.wanted = 3 };
 
 	for (; *ids != '\0'; ids++) {
 		if (*ids == '+')

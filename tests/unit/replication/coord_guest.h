@@ -141,6 +141,8 @@ static inline struct ol_view view_make(uint32_t epoch, uint64_t head, uint64_t t
 {
 	struct ol_view view = { .epoch = epoch,
 				.founded = 1,
+				.history = 1,
+				.origin = 1,
 				.shard_count = 2,
 				.wanted = 2,
 				.count = tail != 0 ? 2 : 1 };

@@ -66,6 +66,8 @@ static struct ol_view chain(const char *text, uint32_t wanted)
 		return view;
 	view.epoch = FIRST_EPOCH;
 	view.founded = 3;
+	view.history = 0x33;
+	view.origin = 0x11;
 	view.shard_count = 2;
 	view.wanted = wanted;
 	view.every = 4;
@@ -172,6 +174,22 @@ static void test_every_rule(void **unused)
 	}
 }
 
+/* A view takes another's place only if it is later, and whoever holds them has not begun anew */
+static void test_what_follows_a_view(void **unused)
+{
+	struct ol_view view = chain("ABC", 3), next = view;
+
+	(void)unused;
+	assert_false(ol_view_follows(&view, &next));
+	next.epoch++;
+	assert_true(ol_view_follows(&view, &next));
+	assert_false(ol_view_follows(&next, &view));
+	next.history++; /* founded anew */
+	assert_true(ol_view_follows(&view, &next));
+	next.origin++;
+	assert_false(ol_view_follows(&view, &next));
+}
+
 static void test_rank_goes_before_id(void **unused)
 {
 	struct ol_view_rule rule = { 1, 2, 0, false };
@@ -186,6 +204,8 @@ static void test_rank_goes_before_id(void **unused)
 	assert_true(ol_view_next(&view, alive, 3, 0, &rule, &next));
 	assert_int_equal(next.replicas[0].id, 'B');
 	assert_int_equal(next.founded, 1);
+	assert_int_equal(next.history, 'B');
+	assert_int_equal(next.origin, 'B');
 	assert_true(ol_view_next(&next, alive, 3, 0, &rule, &view));
 	assert_int_equal(view.replicas[1].id, 'C');
 	assert_int_equal(view.joining, 1);
@@ -257,11 +277,15 @@ static void check_step(const struct ol_view *view, const struct ol_view *next,
 	if (full_alive == 0) { /* only by refounding, and that is written down */
 		assert_true(rule->refound);
 		assert_int_equal(next->founded, next->epoch);
+		assert_int_equal(next->history, next->replicas[0].id);
+		assert_int_equal(next->origin, view->origin);
 		assert_int_equal(next->count, 1);
 		return;
 	}
 	/* full are exactly the full that are alive, in their order, then the one that caught up */
 	assert_int_equal(next->founded, view->founded);
+	assert_int_equal(next->history, view->history);
+	assert_int_equal(next->origin, view->origin);
 	for (uint32_t i = 0; i < next->count; i++) {
 		int at = ol_view_find(view, next->replicas[i].id);
 
@@ -327,6 +351,7 @@ static void largest(struct ol_view *view)
 {
 	memset(view, 0, sizeof(*view));
 	view->epoch = view->founded = view->every = UINT32_MAX;
+	view->history = view->origin = UINT64_MAX;
 	view->shard_count = 64;
 	view->wanted = OL_REPLICAS_MAX;
 	view->count = OL_REPLICAS_MAX - 1;
@@ -399,6 +424,8 @@ static void test_a_damaged_text_is_a_view_or_refused(void **unused)
 	assert_true(refused > 0);
 }
 
+#define NAMES "history 0000000000000001\norigin 0000000000000001\n"
+
 static void test_texts_that_nobody_writes_are_refused(void **unused)
 {
 	static const char *const tails[] = {
@@ -416,18 +443,21 @@ static void test_texts_that_nobody_writes_are_refused(void **unused)
 		"full 0000000000000001 0000000000000001 1 0 @a",
 	};
 	static const char *const heads[] = {
-		"epoch 0\nfounded 0\nshards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 2\nshards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 0\nshards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\nshards 0\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\nshards 65\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\nshards 1\nwanted 0\nevery 0\n",
-		"epoch 1\nfounded 1\nshards 1\nwanted 9\nevery 0\n",
-		"epoch 4294967296\nfounded 1\nshards 1\nwanted 1\nevery 0\n",
-		"epoch -1\nfounded 1\nshards 1\nwanted 1\nevery 0\n",
-		"founded 1\nepoch 1\nshards 1\nwanted 1\nevery 0\n",
+		"epoch 0\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 2\n" NAMES "shards 1\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 1\n" NAMES "shards 0\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 1\n" NAMES "shards 65\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 0\nevery 0\n",
+		"epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 9\nevery 0\n",
+		"epoch 4294967296\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n",
+		"epoch -1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 1\nhistory 0000000000000000\norigin 0000000000000001\nshards 1\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 1\nhistory 0000000000000001\norigin 0000000000000000\nshards 1\nwanted 1\nevery 0\n",
+		"epoch 1\nfounded 1\norigin 0000000000000001\nhistory 0000000000000001\nshards 1\nwanted 1\nevery 0\n",
+		"founded 1\nepoch 1\n" NAMES "shards 1\nwanted 1\nevery 0\n",
 	};
-	const char *good = "epoch 1\nfounded 1\nshards 1\nwanted 1\nevery 0\n";
+	const char *good = "epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n";
 	const char *one = "full 0000000000000001 0000000000000001 1 0 @a\n";
 	char text[1024];
 	struct ol_view full;
@@ -463,6 +493,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_rule),
+		cmocka_unit_test(test_what_follows_a_view),
 		cmocka_unit_test(test_rank_goes_before_id),
 		cmocka_unit_test(test_roles_and_neighbours),
 		cmocka_unit_test(test_a_random_history_keeps_every_promise),

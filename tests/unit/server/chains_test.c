@@ -71,6 +71,8 @@ static void test_chains_are_seen(void **unused)
 	struct ol_coord *one, *two;
 	struct ol_view view = { .epoch = 4,
 				.founded = 3,
+				.history = 7,
+				.origin = 5,
 				.shard_count = 2,
 				.wanted = 2,
 				.every = 9,

@@ -46,6 +46,8 @@ static void view_set(const char *who, bool anew)
 	struct ol_coord_state state;
 	struct ol_view view = { .epoch = chain.epoch + 1,
 				.founded = anew ? chain.epoch + 1 : chain.founded,
+				.history = anew ? chain.epoch + 1 : chain.founded,
+				.origin = 1,
 				.shard_count = 1,
 				.wanted = 3,
 				.every = chain.every,

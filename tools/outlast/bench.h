@@ -131,7 +131,7 @@ struct bench_chain_conf {
 #define BENCH_CHAIN_FIELDS_OF(yield_dflt, lease_dflt) \
 	{ .help = "chain", .type = OL_CONF_GROUP }, \
 		{ .name = "coordinator", \
-		  .help = "zk:HOST:PORT,... or that of outlast coord; without it one is started", \
+		  .help = "dir:PATH or zk:HOST:PORT,...; without it views are in a folder of its own", \
 		  .offset = offsetof(struct bench_chain_conf, coordinator), \
 		  .type = OL_CONF_STR }, \
 		{ .name = "yield", \

@@ -37,6 +37,7 @@ struct ol_coord_opts {
 	uint32_t shard_count; /* 1 … 64 */
 	uint64_t watched; /* a bit a shard: whose news are wanted; 0: of all */
 	uint32_t lease_ms; /* ZooKeeper: silence until it ends the session; its members leave */
+	bool lease_whole; /* an ensemble that grants shorter sessions is refused, with -EINVAL */
 	uint32_t open_timeout_ms; /* until open gives up */
 	ol_coord_mac_fn
 		*mac; /* NULL: no secret. A folder asks for none: its owner and mode count */

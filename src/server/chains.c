@@ -9,12 +9,9 @@
 
 #include "base/log.h"
 #include "outlast_server.h"
+#include "replication/coord/lease.h"
 #include "server/server_internal.h"
 #include "wire/auth.h"
-
-enum {
-	LOOK_LEASE_MS = 2000, /* of who only looks: nobody waits for it to end */
-};
 
 static_assert((int)OL_CHAIN_MAX == (int)OL_REPLICAS_MAX, "a chain has one limit");
 static_assert((int)OL_ADDR_MAX == (int)OL_ENDPOINT_MAX, "an address has one limit");
@@ -58,7 +55,7 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 	struct ol_coord_opts opts = { .addr = coordinator,
 				      .job = job != NULL ? job : "outlast",
 				      .shard_count = shard_count,
-				      .lease_ms = LOOK_LEASE_MS,
+				      .lease_ms = OL_LEASE_WATCHER_MS,
 				      .open_timeout_ms = timeout_ms,
 				      .mac = ol_auth_coord_mac,
 				      .log = log_debug };

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/order.h"
+#include "replication/coord/lease.h"
 #include "server/server_internal.h"
 #include "wire/auth.h"
 
@@ -26,19 +27,13 @@ enum {
 	QUIET_MS = 500, /* since a view was adopted, until memory is made ready for the next */
 	PROPOSE_MS = 50, /* until the same proposal is made again */
 	BEATS_A_LEASE = 4, /* how often a heartbeat is read */
-	/*
-	 * A session outlives heartbeats that are missed: neighbours notice sooner, and a
-	 * coordinator that is slow for a moment must not cost all replicas their lease at once.
-	 */
-	SESSION_LEASES = 3,
-	SESSION_MIN_MS = 1000,
 };
 
+/* A session outlives heartbeats that are missed: neighbours notice sooner, and an ensemble that is
+ * slow for a moment must not cost all replicas their lease at once. */
 static uint32_t session_ms(const struct ol_server *server)
 {
-	uint32_t lease_ms = server->opts.lease_ms * SESSION_LEASES;
-
-	return lease_ms > SESSION_MIN_MS ? lease_ms : SESSION_MIN_MS;
+	return ol_lease_session_ms(server->opts.lease_ms);
 }
 
 /* What replicas of one chain must agree on, as a number: the job key too */
@@ -148,6 +143,7 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 		.shard_count = server->opts.shard_count,
 		.watched = UINT64_C(1) << server->opts.shard,
 		.lease_ms = session_ms(server),
+		.lease_whole = server->opts.refound != 0,
 		.open_timeout_ms = server->opts.coordinator_timeout_ms,
 		.mac = ol_auth_coord_mac,
 		.mac_arg = server->job_key,
@@ -228,20 +224,21 @@ static bool registered(const struct ol_replica *replica, uint64_t id)
 
 /*
  * Is this replica of the view there? It is asked of the coordinator, and of who is beside it. The
- * suspicion of one that does not count, alone, takes nobody's place: it could found a chain anew
- * while the one that has all still serves.
+ * suspicion of one that does not count takes nobody's place: it could found a chain anew while
+ * the one that has all still serves (coord/lease.h).
  */
-static bool there(struct ol_replica *replica, uint32_t at, uint64_t lease_ns, uint64_t now_ns)
+static bool there(struct ol_replica *replica, uint32_t at, uint32_t lease_ms, uint64_t now_ns)
 {
 	const struct ol_member *member = &replica->chain.view.replicas[at];
 	bool here = registered(replica, member->id);
 	bool counts =
 		replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING;
+	bool for_life = replica->state.lease_ns == UINT64_MAX;
+	uint64_t absence_ms = counts ? lease_ms : ol_lease_absence_ms(lease_ms, for_life);
 
 	if (member->id == replica->self.id)
 		return true;
-	if ((member->id == replica->suspects[0] || member->id == replica->suspects[1]) &&
-	    (counts || !here))
+	if (counts && (member->id == replica->suspects[0] || member->id == replica->suspects[1]))
 		return false;
 	if (here) {
 		replica->absent_ns[at] = 0;
@@ -251,7 +248,8 @@ static bool there(struct ol_replica *replica, uint32_t at, uint64_t lease_ns, ui
 		replica->absent_ns[at] = 0;
 	else if (replica->absent_ns[at] == 0)
 		replica->absent_ns[at] = now_ns;
-	return replica->absent_ns[at] == 0 || now_ns - replica->absent_ns[at] < lease_ns;
+	return replica->absent_ns[at] == 0 ||
+	       now_ns - replica->absent_ns[at] < absence_ms * OL_NS_PER_MS;
 }
 
 static bool buried(const struct ol_replica *replica, uint64_t id)
@@ -293,11 +291,10 @@ static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, ui
 {
 	struct ol_replica *replica = &server->replica;
 	const struct ol_view *view = &replica->chain.view;
-	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < view->count + view->joining; i++) {
-		if (there(replica, i, lease_ns, now_ns))
+		if (there(replica, i, server->opts.lease_ms, now_ns))
 			alive[count++] = view->replicas[i];
 	}
 	for (uint32_t i = 0; steady(replica) && i < replica->state.member_count; i++) {

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "rdma/order.h"
+#include "replication/coord/lease.h"
 #include "server/server_internal.h"
 #include "wire/auth.h"
 
@@ -134,8 +135,9 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "replicas is not between 1 and 8";
 	else if (opts->coordinator != NULL && opts->checkpoint_dir != NULL)
 		what = "checkpoint_dir beside a coordinator: a chain has no checkpoints";
-	else if (opts->coordinator != NULL && opts->lease_ms == 0)
-		what = "lease_ms is 0: a replica without a lease is never taken for dead";
+	else if (opts->coordinator != NULL &&
+		 ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0) != NULL)
+		what = ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0);
 	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)
 		what = "restore or replay is not one that exists";
 	else if (opts->checkpoint_dir != NULL && opts->checkpoint_keep == 0)

@@ -26,12 +26,9 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "replication/coord/lease.h"
 #include "wire/auth.h"
 #include "worker/worker_internal.h"
-
-enum {
-	SESSION_LEASE_MS = 5000 /* a worker registers nothing: it may be long */
-};
 
 /* From the coordination handle's thread */
 static void coord_notify(void *arg)
@@ -169,7 +166,7 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 		.addr = worker->opts.coordinator,
 		.job = worker->opts.job != NULL ? worker->opts.job : "outlast",
 		.shard_count = shard_count,
-		.lease_ms = SESSION_LEASE_MS,
+		.lease_ms = OL_LEASE_WATCHER_MS,
 		.open_timeout_ms = worker->opts.connect_timeout_ms,
 		.mac = ol_auth_coord_mac, /* an empty job key is a key too */
 		.mac_arg = worker->job_key,

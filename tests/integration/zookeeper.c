@@ -775,6 +775,14 @@ static void what_cannot_be_opened(void)
 	client_open(&a, "brief", ENSEMBLE_SESSION_MIN_MS / 2, NULL);
 	check_eq(said(&a, "sessions of 100 ms, not of the 50 ms"), 1);
 	client_close(&a);
+	/* and longer ones, where that is not safe */
+	opts.lease_ms = 90000;
+	opts.lease_whole = true;
+	opts.open_timeout_ms = OPEN_MS;
+	check_eq(ol_coord_open(&opts, &a.coord, err, sizeof(err)), -EINVAL);
+	check_msg(strstr(err, "maxSessionTimeout") != NULL, "%s", err);
+	opts.lease_ms = 1000;
+	opts.open_timeout_ms = 300;
 	for (unsigned i = 0; i < SERVERS; i++)
 		ensemble_kill(&ensemble, i);
 	check_eq(ol_coord_open(&opts, &a.coord, err, sizeof(err)), -ETIMEDOUT);

@@ -29,7 +29,7 @@ tools/examples public
 faces='rdma: rdma/transport.h rdma/order.h rdma/slab.h
 store: rdma/order.h
 wire: replication/entry.h replication/view.h
-worker: rdma/transport.h rdma/order.h rdma/slab.h replication/coord/coord.h replication/view.h'
+worker: rdma/transport.h rdma/order.h rdma/slab.h replication/coord/coord.h replication/coord/lease.h replication/view.h'
 
 list_files '*.[ch]' '*.inc' | { grep -E '^(rdma|replication|src|tools)/' || true; } |
 	xargs -r awk -v table="$table" -v faces="$faces" '

@@ -266,6 +266,11 @@ static void session_up(struct zk *zk)
 {
 	zk->up = true;
 	zk->timeout_ms = (uint32_t)zoo_recv_timeout(zk->zh);
+	if (zk->coord->opts.lease_whole && zk->timeout_ms < zk->coord->opts.lease_ms)
+		ol_coord_settle(
+			zk->coord, -EINVAL,
+			"zookeeper: the ensemble grants shorter sessions than this lease asks for: "
+			"raise its maxSessionTimeout, or lower the lease");
 	if (zk->timeout_ms != zk->coord->opts.lease_ms && zk->timeout_ms != zk->timeout_told_ms)
 		ol_coord_say(zk->coord,
 			     "zookeeper: sessions of %" PRIu32 " ms, not of the %" PRIu32

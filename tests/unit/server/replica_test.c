@@ -58,17 +58,31 @@ static void test_what_a_joining_replica_suspected_is_forgotten(void **state)
 	assert_int_equal(server.replica.suspects[OL_NEIGHBOUR_PREDECESSOR], 0);
 }
 
-static void test_a_joining_replica_founds_anew_when_its_suspect_has_no_session(void **state)
+/* An old head may commit for a while after its session is over: coord/lease.h */
+static void test_a_joining_replica_founds_anew_when_no_head_can_commit(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
 	adopt(5, 1, IDS(A, SELF), start);
-	coord.state.lease_ns = UINT64_MAX;
+	coord.state.lease_ns = start + MS(100 * LEASE_MS);
 	registered(IDS(SELF));
-	assert_null(proposes(start)); /* A may be back within its lease */
+	assert_null(proposes(start));
 	ol_replica_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start + 1);
-	assert_int_equal(coord.proposals, 1);
-	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	assert_int_equal(coord.proposals, 0);
+	assert_null(proposes(start + MS(2 * LEASE_MS) - 1));
+	assert_view(proposes(start + MS(2 * LEASE_MS)), 6, 0, IDS(SELF));
+}
+
+static void test_in_a_folder_it_waits_for_a_lease_alone(void **state)
+{
+	(void)state;
+	server.opts.refound = 1;
+	adopt(5, 1, IDS(A, SELF), start);
+	coord.state.lease_ns = UINT64_MAX; /* a registration ends with its process */
+	registered(IDS(SELF));
+	assert_null(proposes(start));
+	assert_null(proposes(start + MS(LEASE_MS) - 1));
+	assert_view(proposes(start + MS(LEASE_MS)), 6, 0, IDS(SELF));
 }
 
 static void test_two_suspects_are_two_proposals(void **state)
@@ -374,6 +388,54 @@ static void test_an_older_view_is_not_adopted(void **state)
 	assert_int_equal(server.replica.chain.view.epoch, 5);
 }
 
+/* The coordinator comes back empty, and others have begun a chain of theirs */
+static void another_view(uint32_t epoch, uint64_t origin, uint64_t now_ns)
+{
+	coord.state.version = 1;
+	coord.state.view = view_of(epoch, 0, IDS(B));
+	coord.state.view.history = coord.state.view.origin = origin;
+	registered(IDS(SELF, B));
+	ol_replica_look(&server, now_ns);
+}
+
+static void test_who_holds_what_was_committed_stays_when_it_is_forgotten(void **state)
+{
+	static const uint32_t epochs[] = { 1, 4, 9 };
+
+	(void)state;
+	adopt(4, 0, IDS(SELF), start);
+	server.replica.chain.loaded = true;
+	for (unsigned i = 0; i < 3; i++) {
+		another_view(epochs[i], 77, start + 1 + i);
+		assert_int_equal(server.end_rc, 0);
+		assert_int_equal(server.replica.chain.view.epoch, 4);
+		assert_int_equal(server.replica.chain.role, OL_CHAIN_ONLY);
+		assert_null(
+			proposes(start + MS(LEASE_MS * (i + 1)))); /* nor does it touch theirs */
+	}
+}
+
+/* A goes on alone in epoch 4 and commits; B, cut off, makes its own epoch 4 of the same history */
+static void test_another_view_of_its_epoch_ends_no_holder(void **state)
+{
+	(void)state;
+	adopt(3, 0, IDS(SELF, B), start);
+	adopt(4, 0, IDS(SELF), start);
+	server.replica.chain.loaded = true;
+	another_view(4, 0, start + 1);
+	assert_int_equal(server.end_rc, 0);
+	assert_int_equal(server.replica.chain.view.replicas[0].id, SELF);
+	assert_null(proposes(start + MS(2 * LEASE_MS)));
+}
+
+static void test_who_holds_nothing_yields(void **state)
+{
+	(void)state;
+	adopt(4, 1, IDS(A, SELF), start);
+	another_view(9, 77, start + 1);
+	assert_int_equal(server.end_rc, OL_E_FENCED);
+}
+
 static void test_with_refound_a_server_ends_with_its_lease(void **state)
 {
 	(void)state;
@@ -457,7 +519,11 @@ int main(void)
 		TEST(test_a_view_that_is_not_adopted_is_not_replaced),
 		TEST(test_a_founder_puts_itself_forward_alone),
 		TEST(test_a_proposal_is_repeated_after_a_while),
-		TEST(test_a_joining_replica_founds_anew_when_its_suspect_has_no_session),
+		TEST(test_a_joining_replica_founds_anew_when_no_head_can_commit),
+		TEST(test_in_a_folder_it_waits_for_a_lease_alone),
+		TEST(test_who_holds_what_was_committed_stays_when_it_is_forgotten),
+		TEST(test_another_view_of_its_epoch_ends_no_holder),
+		TEST(test_who_holds_nothing_yields),
 		TEST(test_two_suspects_are_two_proposals),
 		TEST(test_without_a_coordinator_nothing_is_proposed),
 		TEST(test_a_server_does_not_leave_itself_out),

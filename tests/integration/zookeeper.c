@@ -7,14 +7,10 @@
  * A member that is to be killed or paused is this program again, with arguments.
  */
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netdb.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -24,7 +20,6 @@
 #include "replication/coord/coord.h"
 #include "support/check.h"
 #include "support/ensemble.h"
-#include "support/folder.h"
 #include "support/zk_raw.h"
 
 enum {
@@ -669,93 +664,6 @@ static void garbage_is_left_for_a_person_to_see(void)
 	client_close(&b);
 }
 
-/* What libzookeeper asks the system, which may fail for a moment */
-static atomic_int lookups_fail;
-
-__attribute__((visibility("default"))) int getaddrinfo(const char *host, const char *port,
-						       const struct addrinfo *hints,
-						       struct addrinfo **ret_list)
-{
-	union {
-		void *object;
-		int (*fn)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
-	} real = { dlsym(RTLD_NEXT, "getaddrinfo") };
-
-	if (atomic_load(&lookups_fail) > 0) {
-		atomic_fetch_sub(&lookups_fail, 1);
-		return EAI_AGAIN;
-	}
-	return real.fn(host, port, hints, ret_list);
-}
-
-/* A session lives on while its host's name cannot be looked up for a moment */
-static void a_failed_lookup_costs_no_session(void)
-{
-	struct ensemble alone;
-	struct client a, b;
-	char err[256];
-	uint64_t lease_ns;
-
-	ensemble_start(&alone, 1);
-	check_ok(client_try(&a, alone.addr, "names", LONG_MS, NULL, err, sizeof(err)));
-	join(&a, 71);
-	wait_for(&a, MEMBER, 71);
-	lease_ns = look(&a, 0).lease_ns;
-	check(lease_ns != 0);
-	ensemble_kill(&alone, 0);
-	wait_for(&a, AWAY, 0);
-	atomic_store(&lookups_fail, 5);
-	while (atomic_load(&lookups_fail) > 0)
-		poll(NULL, 0, 1);
-	check(look(&a, 0).lease_ns >= lease_ns);
-	ensemble_restart(&alone, 0);
-	wait_for(&a, CONNECTED, 0);
-	check_eq(said(&a, "expired"), 0);
-	check_ok(client_try(&b, alone.addr, "names", LONG_MS, NULL, err, sizeof(err)));
-	wait_for(&b, MEMBER, 71);
-	client_close(&b);
-	client_close(&a);
-	ensemble_stop(&alone);
-}
-
-/*
- * The disks of the ensemble are lost. Whoever holds what was committed is not told to begin anew:
- * its view stays, it registers with nobody, its lease does not end. Others begin another history.
- */
-static void an_ensemble_that_forgets_ends_nobody(void)
-{
-	struct ensemble alone;
-	struct client a, b;
-	char err[256], path[192];
-
-	ensemble_start(&alone, 1);
-	check_ok(client_try(&a, alone.addr, "lost", SHORT_MS, NULL, err, sizeof(err)));
-	join(&a, 81);
-	insist(&a, 0, 81);
-	insist(&a, 1, 81);
-	ensemble_kill(&alone, 0);
-	snprintf(path, sizeof(path), "%s/0/version-2", alone.dir);
-	check_ok(folder_drop(path));
-	ensemble_restart(&alone, 0);
-	ensemble_wait(&alone, 0);
-	check_ok(client_try(&b, alone.addr, "lost", LONG_MS, NULL, err, sizeof(err)));
-	check_eq(look(&b, 0).version, 0);
-	/* the servers let nobody in who has seen later changes than they have made */
-	for (uint64_t version = 0; said(&a, "was lost, or deleted") == 0; version++)
-		insist(&b, version, 82);
-	check_eq(look(&a, 0).connected, 0);
-	check_eq(look(&a, 0).version, 2);
-	check_eq(look(&a, 0).view.replicas[0].id, 81);
-	check_eq(look(&a, 0).lease_ns, UINT64_MAX);
-	propose(&a, 2, 83);
-	insist(&b, look(&b, 0).version, 84);
-	check_eq(look(&b, 0).view.replicas[0].id, 84);
-	check_eq(look(&b, 0).member_count, 0);
-	client_close(&b);
-	client_close(&a);
-	ensemble_stop(&alone);
-}
-
 static void what_cannot_be_opened(void)
 {
 	struct ensemble alone = ensemble;
@@ -775,14 +683,6 @@ static void what_cannot_be_opened(void)
 	client_open(&a, "brief", ENSEMBLE_SESSION_MIN_MS / 2, NULL);
 	check_eq(said(&a, "sessions of 100 ms, not of the 50 ms"), 1);
 	client_close(&a);
-	/* and longer ones, where that is not safe */
-	opts.lease_ms = 90000;
-	opts.lease_whole = true;
-	opts.open_timeout_ms = OPEN_MS;
-	check_eq(ol_coord_open(&opts, &a.coord, err, sizeof(err)), -EINVAL);
-	check_msg(strstr(err, "maxSessionTimeout") != NULL, "%s", err);
-	opts.lease_ms = 1000;
-	opts.open_timeout_ms = 300;
 	for (unsigned i = 0; i < SERVERS; i++)
 		ensemble_kill(&ensemble, i);
 	check_eq(ol_coord_open(&opts, &a.coord, err, sizeof(err)), -ETIMEDOUT);
@@ -808,8 +708,6 @@ static const struct {
 	SCENARIO(any_one_server_is_lost),
 	SCENARIO(a_quorum_is_killed),
 	SCENARIO(a_quorum_is_paused),
-	SCENARIO(a_failed_lookup_costs_no_session),
-	SCENARIO(an_ensemble_that_forgets_ends_nobody),
 	SCENARIO(what_cannot_be_opened),
 };
 

@@ -83,22 +83,51 @@ static void place(struct ol_slab *slab, int node)
 		slab->node = node;
 }
 
-/* touch -- have every page now: a lack of memory is a code here, and would be a signal later */
-static int touch(const struct ol_slab *slab)
+/* touch_old -- kernels before 5.14: content stays, whoever writes it meanwhile */
+static int touch_old(struct ol_slab *slab, size_t off, size_t bytes)
 {
-	if (madvise(slab->addr, slab->bytes, MADV_POPULATE_WRITE) == 0)
-		return 0;
-	if (errno != EINVAL)
-		return -ENOMEM;
-	/* kernels before 5.14 */
-	if (fallocate(slab->fd, 0, 0, (off_t)slab->bytes) != 0)
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (fallocate(slab->fd, 0, (off_t)off, (off_t)bytes) != 0)
 		return errno == ENOSPC ? -ENOMEM : -errno;
-	memset(slab->addr, 0, slab->bytes);
+	for (size_t at = off; at < off + bytes; at += page)
+		__atomic_fetch_or((uint8_t *)slab->addr + at, 0, __ATOMIC_RELAXED);
 	return 0;
 }
 
+int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
+{
+	size_t piece;
+
+	for (; bytes > 0; off += piece, bytes -= piece) {
+		piece = bytes < OL_SLAB_PIECE_BYTES ? bytes : OL_SLAB_PIECE_BYTES;
+		if (madvise((uint8_t *)slab->addr + off, piece, MADV_POPULATE_WRITE) == 0)
+			continue;
+		if (errno != EINVAL)
+			return -ENOMEM;
+		if (touch_old(slab, off, piece) != 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* unmap -- in pieces, as each holds up all that maps memory in this process */
+static void unmap(const struct ol_slab *slab)
+{
+	uint8_t *at = slab->addr;
+	size_t piece;
+
+	for (size_t left = slab->bytes; left > 0; at += piece, left -= piece) {
+		piece = left < OL_SLAB_PIECE_BYTES ? left : OL_SLAB_PIECE_BYTES;
+		if (munmap(at, piece) != 0) { /* its huge pages are larger */
+			munmap(at, left);
+			break;
+		}
+	}
+}
+
 /* slab_fill -- give slab its memory, of one kind of page */
-static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge)
+static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bool touch)
 {
 	size_t page = 0;
 	int rc;
@@ -127,13 +156,13 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge)
 	if (!huge && shmem_huge() && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
 		slab->pages = OL_SLAB_PAGES_THP;
 	place(slab, node);
-	rc = touch(slab);
+	rc = touch ? ol_slab_touch(slab, 0, slab->bytes) : 0;
 	if (rc != 0)
 		goto err_map;
 	return 0;
 
 err_map:
-	munmap(slab->addr, slab->bytes);
+	unmap(slab);
 err_fd:
 	close(slab->fd);
 	return rc;
@@ -165,7 +194,7 @@ static bool beyond_ram(size_t bytes)
 	return sysinfo(&info) == 0 && bytes / info.mem_unit >= info.totalram;
 }
 
-int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab)
+static int slab_make(size_t bytes, int node, bool want_huge, bool touch, struct ol_slab **ret_slab)
 {
 	struct ol_slab *slab;
 	size_t huge_bytes;
@@ -180,9 +209,9 @@ int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_
 		return -ENOMEM;
 	huge_bytes = want_huge ? huge_page_bytes() : 0;
 	if (huge_bytes != 0 && bytes >= huge_bytes)
-		rc = slab_fill(slab, bytes, node, true);
+		rc = slab_fill(slab, bytes, node, true, touch);
 	if (rc != 0)
-		rc = slab_fill(slab, bytes, node, false);
+		rc = slab_fill(slab, bytes, node, false, touch);
 	if (rc != 0) {
 		free(slab);
 		return rc;
@@ -191,11 +220,21 @@ int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_
 	return 0;
 }
 
+int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab)
+{
+	return slab_make(bytes, node, want_huge, true, ret_slab);
+}
+
+int ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab)
+{
+	return slab_make(bytes, node, false, false, ret_slab);
+}
+
 void ol_slab_destroy(struct ol_slab *slab)
 {
 	if (slab == NULL)
 		return;
-	munmap(slab->addr, slab->bytes);
+	unmap(slab);
 	close(slab->fd);
 	free(slab);
 }

@@ -5,9 +5,11 @@
  *
  * A slab is the unit of sharing on shm (its memfd is what a peer maps), and the unit of fencing:
  * memory that another peer must not reach lives in another slab. Zeroed and touched at creation,
- * so that registration does not pay for page faults and nothing faults in the data path.
+ * so that registration does not pay for page faults and nothing faults in the data path. Touching
+ * takes as long as the memory is large: ol_slab_map() leaves it to another thread.
  *
- * Threading: a slab belongs to the thread that created it; its memory is anybody's.
+ * Threading: a slab belongs to one thread at a time; its memory is anybody's. ol_slab_touch() may
+ * run beside who writes the memory.
  */
 #ifndef OL_RDMA_SLAB_H
 #define OL_RDMA_SLAB_H
@@ -22,7 +24,8 @@ enum ol_slab_pages {
 };
 
 enum {
-	OL_SLAB_NODE_ANY = -1
+	OL_SLAB_NODE_ANY = -1,
+	OL_SLAB_PIECE_BYTES = 2 << 20, /* touched, or unmapped, at once */
 };
 
 struct ol_slab {
@@ -44,6 +47,22 @@ struct ol_slab {
  *            memfd_create() or mmap()
  */
 int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
+
+/*
+ * ol_slab_map -- as ol_slab_create() on base pages, but the pages come when they are first used
+ *
+ * Blocks: for no longer than its system calls, however large it is. Errors: as above
+ */
+int ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab);
+
+/*
+ * ol_slab_touch -- have these pages now: a lack of memory is a code here, and would be a signal
+ * later
+ *
+ * What lies there stays. The memory map of the process, which all its threads share, is held for
+ * one piece of OL_SLAB_PIECE_BYTES at a time. off: a multiple of the page. Errors: -ENOMEM
+ */
+int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes);
 
 /* ol_slab_destroy -- unmap and close; NULL is allowed. Regions on it must be gone (dereg first). */
 void ol_slab_destroy(struct ol_slab *slab);

@@ -53,3 +53,44 @@ int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64
 	(void)at;
 	return -EOPNOTSUPP;
 }
+
+int ol_xport_no_reg_begin(struct ol_xport *xport, struct ol_xport_conn *conn, unsigned access,
+			  struct ol_xport_later **ret_later)
+{
+	(void)xport;
+	(void)conn;
+	(void)access;
+	(void)ret_later;
+	return -EOPNOTSUPP;
+}
+
+int ol_xport_no_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t off,
+			size_t bytes)
+{
+	(void)later;
+	(void)slab;
+	(void)off;
+	(void)bytes;
+	return -EOPNOTSUPP;
+}
+
+int ol_xport_no_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region)
+{
+	(void)later;
+	(void)ret_region;
+	return -EOPNOTSUPP;
+}
+
+struct ol_xport_later *ol_xport_no_strip(struct ol_xport_conn *conn, struct ol_xport_region *region,
+					 int kept)
+{
+	(void)conn;
+	(void)region;
+	(void)kept;
+	return NULL;
+}
+
+void ol_xport_no_drop(struct ol_xport_later *later)
+{
+	(void)later;
+}

@@ -36,7 +36,8 @@
  *  9. A read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done.
  *     A read sees at least what the writes posted before it on that connection wrote.
  *
- * Threading: a transport and all that hangs on it belong to one thread.
+ * Threading: a transport and all that hangs on it belong to one thread; reg_run() and drop() alone
+ * may be called by another.
  * Processes fork before they open a transport, never after.
  */
 #ifndef OL_RDMA_TRANSPORT_H
@@ -50,6 +51,7 @@
 struct ol_xport;
 struct ol_xport_conn;
 struct ol_xport_region;
+struct ol_xport_later; /* work that takes as long as memory is large: see reg_begin and strip */
 
 enum {
 	OL_XPORT_PRIV_CONNECT_MAX = 56, /* bytes that travel with connect (rdma_cm's limits) */
@@ -212,6 +214,38 @@ struct ol_xport_ops {
 				     const struct ol_xport_conn *conn);
 
 	/*
+	 * Registering takes as long as the memory is large, and so does its end. Where an owner's
+	 * thread must not stand still for so long, another thread does that part.
+	 *
+	 * reg_begin -- the first region of conn, a request, will be registered; the owner's thread.
+	 * -EOPNOTSUPP: reg() is quick here, call it. -ENOMEM
+	 *
+	 * reg_run -- register; any thread, once. Regions for every connection stay as they are
+	 * until it has returned; conn itself may be freed meanwhile. Errors: as of reg()
+	 *
+	 * reg_end -- after reg_run() gave 0, conn still being there: what reg() gives, and later is
+	 * used up; the owner's thread. With an error, or instead of it: drop()
+	 */
+	int (*reg_begin)(struct ol_xport *xport, struct ol_xport_conn *conn, unsigned access,
+			 struct ol_xport_later **ret_later);
+	int (*reg_run)(struct ol_xport_later *later, struct ol_slab *slab, size_t off,
+		       size_t bytes);
+	int (*reg_end)(struct ol_xport_later *later, struct ol_xport_region **ret_region);
+	/*
+	 * strip -- take off conn, and off region, what takes long to give back; NULL: nothing
+	 *
+	 * conn_free() and dereg() must follow at once; they are quick then, and with conn_free()
+	 * the fence holds, as every key that is left belongs to a domain without a queue pair.
+	 * kept: the slab is read on, so where domains are shared the key of region is not left to
+	 * drop().
+	 */
+	struct ol_xport_later *(*strip)(struct ol_xport_conn *conn, struct ol_xport_region *region,
+					int kept);
+	/* drop -- give back what later still holds; any thread, before close(); then the slab may
+	 * go */
+	void (*drop)(struct ol_xport_later *later);
+
+	/*
 	 * listen -- at an address (OL_XPORT_ADDR_HELP); port 0: any free
 	 * ret_addr: what to give to connect(). Errors: -EINVAL (not an address of this transport),
 	 * -EADDRINUSE, -EADDRNOTAVAIL, -ENOENT (shm: the path's folder), -ENODEV.
@@ -288,5 +322,14 @@ int ol_xport_present(const char *name, const char *device, char *why, size_t why
 /* Stubs for what a transport has not */
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at);
+
+int ol_xport_no_reg_begin(struct ol_xport *xport, struct ol_xport_conn *conn, unsigned access,
+			  struct ol_xport_later **ret_later);
+int ol_xport_no_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t off,
+			size_t bytes);
+int ol_xport_no_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region);
+struct ol_xport_later *ol_xport_no_strip(struct ol_xport_conn *conn, struct ol_xport_region *region,
+					 int kept);
+void ol_xport_no_drop(struct ol_xport_later *later);
 
 #endif /* OL_RDMA_TRANSPORT_H */

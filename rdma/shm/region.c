@@ -18,6 +18,10 @@
 
 #include "rdma/shm/shm.h"
 
+enum {
+	POPULATE_MAX = 4 << 20 /* bytes of a peer's region that is mapped with all its pages */
+};
+
 /* announce -- tell the peer of conn of region, if it may reach it */
 static int announce(struct ol_shm_conn *conn, const struct ol_shm_region *region)
 {
@@ -237,7 +241,10 @@ static int peer_map(struct ol_shm_peer_region *peer, const struct ol_shm_msg *ms
 		prot |= PROT_WRITE;
 	from = msg->fd_off & ~(uint64_t)(page - 1);
 	peer->map_bytes = (msg->fd_off + msg->bytes - from + page - 1) & ~(page - 1);
-	map = mmap(NULL, peer->map_bytes, prot, MAP_SHARED | MAP_POPULATE, fd, (off_t)from);
+	/* what is large is not worth standing still for: its pages come as they are reached */
+	map = mmap(NULL, peer->map_bytes, prot,
+		   MAP_SHARED | (peer->map_bytes <= POPULATE_MAX ? MAP_POPULATE : 0), fd,
+		   (off_t)from);
 	if (map == MAP_FAILED)
 		return -errno;
 	peer->map = map;
@@ -274,6 +281,31 @@ err_fd:
 	return rc;
 }
 
+/* In pieces, as each holds up all that maps memory in this process */
+static void peer_unmap(const struct ol_shm_peer_region *peer)
+{
+	uint8_t *at = peer->map;
+	size_t piece;
+
+	for (size_t left = peer->map_bytes; left > 0; at += piece, left -= piece) {
+		piece = left < OL_SLAB_PIECE_BYTES ? left : OL_SLAB_PIECE_BYTES;
+		if (munmap(at, piece) != 0) { /* its huge pages are larger */
+			munmap(at, left);
+			break;
+		}
+	}
+	close(peer->fd);
+}
+
+static void peers_free(struct ol_shm_peer_region *peers, uint32_t mask)
+{
+	for (uint32_t i = 0; peers != NULL && i <= mask; i++) {
+		if (peers[i].rkey != 0)
+			peer_unmap(&peers[i]);
+	}
+	free(peers);
+}
+
 void ol_shm_peer_remove(struct ol_shm_conn *conn, uint32_t rkey)
 {
 	const struct ol_shm_peer_region *found = ol_shm_peer_find(conn, rkey);
@@ -287,22 +319,37 @@ void ol_shm_peer_remove(struct ol_shm_conn *conn, uint32_t rkey)
 	if (peers_rebuild(conn, conn->peer_mask + 1, rkey) != 0)
 		return;
 	conn->peer_count--;
-	munmap(peer.map, peer.map_bytes);
-	close(peer.fd);
+	peer_unmap(&peer);
 }
 
 void ol_shm_peers_free(struct ol_shm_conn *conn)
 {
-	uint32_t i;
-
-	for (i = 0; conn->peers != NULL && i <= conn->peer_mask; i++) {
-		if (conn->peers[i].rkey == 0)
-			continue;
-		munmap(conn->peers[i].map, conn->peers[i].map_bytes);
-		close(conn->peers[i].fd);
-	}
-	free(conn->peers);
+	peers_free(conn->peers, conn->peer_mask);
 	conn->peers = NULL;
+}
+
+struct ol_xport_later *ol_shm_strip(struct ol_xport_conn *base, struct ol_xport_region *region,
+				    int kept)
+{
+	struct ol_shm_conn *conn = ol_shm_conn(base);
+	struct ol_xport_later *later = calloc(1, sizeof(*later));
+
+	(void)region;
+	(void)kept;
+	if (later == NULL)
+		return NULL;
+	later->peers = conn->peers;
+	later->peer_mask = conn->peer_mask;
+	conn->peers = NULL;
+	return later;
+}
+
+void ol_shm_drop(struct ol_xport_later *later)
+{
+	if (later == NULL)
+		return;
+	peers_free(later->peers, later->peer_mask);
+	free(later);
 }
 
 int ol_shm_map(struct ol_xport_conn *base, struct ol_xport_rkey src, uint64_t off, size_t bytes,

@@ -65,6 +65,12 @@ struct ol_shm_peer_region {
 	int fd; /* the peer's slab: read-only if it gave no right to write */
 };
 
+/* What a connection had mapped of its peer's, to be unmapped by any thread. */
+struct ol_xport_later {
+	struct ol_shm_peer_region *peers;
+	uint32_t peer_mask;
+};
+
 struct ol_shm_done {
 	uint64_t cookie;
 	int status;
@@ -282,6 +288,9 @@ int ol_shm_announce_all(struct ol_shm_conn *conn);
 int ol_shm_peer_add(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, int fd);
 void ol_shm_peer_remove(struct ol_shm_conn *conn, uint32_t rkey);
 void ol_shm_peers_free(struct ol_shm_conn *conn);
+struct ol_xport_later *ol_shm_strip(struct ol_xport_conn *base, struct ol_xport_region *region,
+				    int kept);
+void ol_shm_drop(struct ol_xport_later *later);
 
 /* ol_shm_peer_find -- the entry of rkey; NULL if it was not announced */
 static inline const struct ol_shm_peer_region *ol_shm_peer_find(const struct ol_shm_conn *conn,

@@ -151,6 +151,29 @@ struct ol_xport_region {
 	struct ibv_mr *mr; /* not common; NULL once the connection is gone */
 };
 
+/* A registration of a region for every connection, in one connection's domain. */
+struct ol_verbs_common {
+	struct ol_xport_region *region;
+	struct ibv_mr *mr;
+};
+
+/*
+ * Registrations on their way into a domain, or out of it; this transport's own, as its struct
+ * ol_xport is. Between reg_begin() and reg_end() nobody else reaches what it holds.
+ */
+struct ol_xport_later {
+	struct ol_xport *xport;
+	struct ol_verbs_conn *conn; /* reg_end()'s; may be gone otherwise */
+	struct ibv_pd *pd; /* own; NULL: the common one */
+	struct ibv_mr *mr; /* of the region itself */
+	void *addr;
+	size_t bytes;
+	unsigned access; /* enum ibv_access_flags */
+	bool own_domain; /* to be made */
+	uint32_t common_count;
+	struct ol_verbs_common commons[]; /* for every connection, registered in pd */
+};
+
 struct ol_xport {
 	/* data path */
 	struct ibv_cq *cq;
@@ -271,6 +294,23 @@ struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
 void ol_verbs_regions_end(struct ol_xport *xport); /* at close: those that should be gone */
 int ol_verbs_regions_enter(struct ol_verbs_conn *conn); /* a domain was made: common ones go in */
 void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own and its domain's */
+
+/* region_make -- an object in the transport's list, without a registration */
+struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_verbs_conn *conn,
+					     void *addr, size_t bytes, unsigned access);
+unsigned ol_verbs_access_flags(unsigned access);
+int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *addr, size_t bytes,
+		       unsigned access, struct ibv_mr **ret_mr);
+void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr);
+
+/* later.c: what takes long of registering and of giving back */
+int ol_verbs_reg_begin(struct ol_xport *xport, struct ol_xport_conn *base, unsigned access,
+		       struct ol_xport_later **ret_later);
+int ol_verbs_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t off, size_t bytes);
+int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region);
+struct ol_xport_later *ol_verbs_strip(struct ol_xport_conn *base, struct ol_xport_region *region,
+				      int kept);
+void ol_verbs_drop(struct ol_xport_later *later);
 
 /* post.c */
 int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write *write);

@@ -33,24 +33,31 @@ static void reg_failed(const struct ol_xport *xport, size_t bytes, int rc)
 		bytes, (unsigned long long)limit.rlim_cur / 1024);
 }
 
-static int mr_create(const struct ol_xport_region *region, struct ibv_pd *pd,
-		     struct ibv_mr **ret_mr)
+int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *addr, size_t bytes,
+		       unsigned access, struct ibv_mr **ret_mr)
 {
 	struct ibv_mr *mr;
 	int rc;
 
 	errno = 0;
-	mr = ibv_reg_mr(pd, region->addr, region->bytes, region->access);
+	mr = ibv_reg_mr(pd, addr, bytes, access);
 	rc = ol_rc_null(mr);
 	if (rc != 0) {
-		reg_failed(region->xport, region->bytes, rc);
+		reg_failed(xport, bytes, rc);
 		return rc;
 	}
 	*ret_mr = mr;
 	return 0;
 }
 
-static void mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr)
+static int mr_create(const struct ol_xport_region *region, struct ibv_pd *pd,
+		     struct ibv_mr **ret_mr)
+{
+	return ol_verbs_mr_create(region->xport, pd, region->addr, region->bytes, region->access,
+				  ret_mr);
+}
+
+void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr)
 {
 	int rc;
 
@@ -83,17 +90,17 @@ static int common_mrs_create(struct ol_xport_region *region)
 
 static void mrs_destroy(struct ol_xport_region *region)
 {
-	mr_destroy(region->xport, &region->mr);
+	ol_verbs_mr_destroy(region->xport, &region->mr);
 	if (region->mrs == NULL)
 		return;
 	for (uint32_t i = 0; i <= region->xport->opts.conns_max; i++)
-		mr_destroy(region->xport, &region->mrs[i]);
+		ol_verbs_mr_destroy(region->xport, &region->mrs[i]);
 	free(region->mrs);
 	region->mrs = NULL;
 }
 
 /* The local right to write is needed for reads' targets, and by the peer's right to write. */
-static unsigned access_flags(unsigned access)
+unsigned ol_verbs_access_flags(unsigned access)
 {
 	unsigned flags = IBV_ACCESS_LOCAL_WRITE;
 
@@ -102,6 +109,27 @@ static unsigned access_flags(unsigned access)
 	if ((access & OL_XPORT_ACCESS_PEER_WRITE) != 0)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
 	return flags;
+}
+
+struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_verbs_conn *conn,
+					     void *addr, size_t bytes, unsigned access)
+{
+	struct ol_xport_region *region = calloc(1, sizeof(*region));
+
+	if (region == NULL)
+		return NULL;
+	region->xport = xport;
+	region->conn = conn;
+	region->common = conn == NULL;
+	region->access = access;
+	region->addr = addr;
+	region->bytes = bytes;
+	region->next = xport->regions;
+	region->prev_next = &xport->regions;
+	if (region->next != NULL)
+		region->next->prev_next = &region->next;
+	xport->regions = region;
+	return region;
 }
 
 int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_slab *slab,
@@ -113,38 +141,27 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off ||
 	    (access & ~(unsigned)(OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE)) != 0)
 		return -EINVAL;
-	region = calloc(1, sizeof(*region));
+	if (base != NULL) { /* before the region is in the list: a domain takes all that are */
+		rc = ol_verbs_domain_open(ol_verbs_conn(base));
+		if (rc != 0)
+			return rc;
+	}
+	region = ol_verbs_region_make(xport, base != NULL ? ol_verbs_conn(base) : NULL,
+				      (char *)slab->addr + off, bytes,
+				      ol_verbs_access_flags(access));
 	if (region == NULL)
 		return -ENOMEM;
-	region->xport = xport;
-	region->common = base == NULL;
-	region->access = access_flags(access);
-	region->addr = (char *)slab->addr + off;
-	region->bytes = bytes;
 	xport->pinned = true;
-	if (base == NULL) {
+	if (base == NULL)
 		rc = common_mrs_create(region);
-	} else {
-		region->conn = ol_verbs_conn(base);
-		rc = ol_verbs_domain_open(region->conn);
-		if (rc == 0)
-			rc = mr_create(region, ol_verbs_conn_pd(region->conn), &region->mr);
+	else
+		rc = mr_create(region, ol_verbs_conn_pd(region->conn), &region->mr);
+	if (rc != 0) {
+		ol_verbs_dereg(region);
+		return rc;
 	}
-	if (rc != 0)
-		goto err_mrs;
-
-	region->next = xport->regions;
-	region->prev_next = &xport->regions;
-	if (region->next != NULL)
-		region->next->prev_next = &region->next;
-	xport->regions = region;
 	*ret_region = region;
 	return 0;
-
-err_mrs:
-	mrs_destroy(region);
-	free(region);
-	return rc;
 }
 
 static void region_end(struct ol_xport_region *region)
@@ -223,9 +240,9 @@ void ol_verbs_regions_leave(struct ol_verbs_conn *conn)
 	for (struct ol_xport_region *region = conn->base.xport->regions; region != NULL;
 	     region = region->next) {
 		if (region->common && conn->domain != 0)
-			mr_destroy(region->xport, &region->mrs[conn->domain]);
+			ol_verbs_mr_destroy(region->xport, &region->mrs[conn->domain]);
 		if (region->conn == conn) {
-			mr_destroy(region->xport, &region->mr);
+			ol_verbs_mr_destroy(region->xport, &region->mr);
 			region->conn = NULL;
 		}
 	}

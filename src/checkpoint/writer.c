@@ -21,7 +21,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +31,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/running.h"
 
@@ -140,26 +140,6 @@ static int folder_ready(const char *dir)
 	return rc;
 }
 
-/*
- * Signals are for the other threads. Those that say that this one has done wrong stay. That SIGXFSZ
- * is held back turns a limit on file sizes into -EFBIG.
- */
-static int thread_start(struct ol_ckpt_writer *writer)
-{
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = -pthread_create(&writer->thread, NULL, run, writer);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc;
-}
-
 static int writer_init(struct ol_ckpt_writer *writer, const char *dir,
 		       const struct ol_ckpt_meta *meta, uint32_t keep,
 		       const struct ol_ckpt_running_opts *running)
@@ -229,7 +209,7 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 			free(writer);
 	}
 	if (rc == 0) {
-		rc = thread_start(writer);
+		rc = ol_thread_start(run, writer, &writer->thread);
 		if (rc != 0)
 			writer_fini(writer);
 	}

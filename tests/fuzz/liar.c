@@ -284,6 +284,32 @@ int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab
 	return 0;
 }
 
+int __wrap_ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab)
+{
+	return __wrap_ol_slab_create(bytes, node, false, ret_slab);
+}
+
+int __wrap_ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
+{
+	must(off + bytes <= slab->bytes);
+	return 0;
+}
+
+/* Whoever has one does its work by hand */
+int __wrap_ol_thread_start(void *(*run)(void *), void *arg, pthread_t *ret_thread)
+{
+	(void)run;
+	(void)arg;
+	*ret_thread = 0;
+	return 0;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **ret_value)
+{
+	(void)ret_value;
+	return thread == 0 ? 0 : -1;
+}
+
 void __wrap_ol_slab_destroy(struct ol_slab *slab)
 {
 	if (slab == NULL)
@@ -560,6 +586,11 @@ static const struct ol_xport_ops ops = {
 	.reg = region_reg,
 	.dereg = region_dereg,
 	.rkey = region_rkey,
+	.reg_begin = ol_xport_no_reg_begin,
+	.reg_run = ol_xport_no_reg_run,
+	.reg_end = ol_xport_no_reg_end,
+	.strip = ol_xport_no_strip,
+	.drop = ol_xport_no_drop,
 	.listen = xport_listen,
 	.connect = conn_connect,
 	.accept = conn_accept,

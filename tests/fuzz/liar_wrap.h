@@ -5,6 +5,7 @@
 #define OL_TESTS_FUZZ_LIAR_WRAP_H
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -22,7 +23,11 @@ int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
 const struct ol_xport_ops *__wrap_ol_xport_find(const char *name);
 int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
+int __wrap_ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab);
+int __wrap_ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes);
 void __wrap_ol_slab_destroy(struct ol_slab *slab);
+int __wrap_ol_thread_start(void *(*run)(void *), void *arg, pthread_t *ret_thread);
+int __wrap_pthread_join(pthread_t thread, void **ret_value);
 
 int __wrap_ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
 			 size_t err_bytes);

@@ -15,6 +15,8 @@ enum {
 };
 
 SIM_WRAP(int, ol_slab_create, size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
+SIM_WRAP(int, ol_slab_map, size_t bytes, int node, struct ol_slab **ret_slab);
+SIM_WRAP(int, ol_slab_touch, struct ol_slab *slab, size_t off, size_t bytes);
 SIM_WRAP(void, ol_slab_destroy, struct ol_slab *slab);
 
 static struct net_slab *slabs;
@@ -51,6 +53,22 @@ int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab
 	own->next = slabs;
 	slabs = own;
 	*ret_slab = slab;
+	return 0;
+}
+
+int __wrap_ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab)
+{
+	if (sim_process_self() == NULL)
+		return __real_ol_slab_map(bytes, node, ret_slab);
+	return __wrap_ol_slab_create(bytes, node, false, ret_slab);
+}
+
+int __wrap_ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
+{
+	if (sim_process_self() == NULL)
+		return __real_ol_slab_touch(slab, off, bytes);
+	if (sim_no_memory())
+		return -ENOMEM;
 	return 0;
 }
 

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * later.c -- registrations that another thread makes, and that another thread gives back
+ *
+ * On the way in they are made in a domain that nobody else knows; reg_end() gives it to the
+ * connection, in one piece. On the way out strip() takes the domain and what is in it off the
+ * connection, whose queue pair is destroyed next: no other queue pair is in that domain, so its
+ * keys are as good as gone (the fence) while they wait to be deregistered.
+ *
+ * The common domain has other queue pairs. There a key of a slab that nobody reads any more may
+ * wait, as a late writer writes where nobody looks; a key of one that is read on may not.
+ */
+#include "rdma/verbs/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rdma/verbs/verbs_rc.h"
+
+static uint32_t commons_of(const struct ol_xport *xport)
+{
+	uint32_t count = 0;
+
+	for (const struct ol_xport_region *region = xport->regions; region != NULL;
+	     region = region->next)
+		count += region->common;
+	return count;
+}
+
+static struct ol_xport_later *later_make(struct ol_xport *xport)
+{
+	struct ol_xport_later *later =
+		calloc(1, sizeof(*later) + commons_of(xport) * sizeof(later->commons[0]));
+
+	if (later != NULL)
+		later->xport = xport;
+	return later;
+}
+
+int ol_verbs_reg_begin(struct ol_xport *xport, struct ol_xport_conn *base, unsigned access,
+		       struct ol_xport_later **ret_later)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+	struct ol_xport_later *later = later_make(xport);
+
+	if (later == NULL)
+		return -ENOMEM;
+	later->conn = conn;
+	later->access = ol_verbs_access_flags(access);
+	later->own_domain = conn->passive && !xport->opts.shared_domain && conn->pd == NULL;
+	for (struct ol_xport_region *region = later->own_domain ? xport->regions : NULL;
+	     region != NULL; region = region->next) {
+		if (region->common)
+			later->commons[later->common_count++].region = region;
+	}
+	xport->pinned = true;
+	*ret_later = later;
+	return 0;
+}
+
+int ol_verbs_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t off, size_t bytes)
+{
+	const struct ol_xport *xport = later->xport;
+	int rc = 0;
+
+	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off)
+		return -EINVAL;
+	if (later->own_domain) {
+		errno = 0;
+		later->pd = ibv_alloc_pd(xport->ctx);
+		rc = ol_rc_null(later->pd);
+	}
+	for (uint32_t i = 0; rc == 0 && i < later->common_count; i++) {
+		const struct ol_xport_region *region = later->commons[i].region;
+
+		rc = ol_verbs_mr_create(xport, later->pd, region->addr, region->bytes,
+					region->access, &later->commons[i].mr);
+	}
+	later->addr = (char *)slab->addr + off;
+	later->bytes = bytes;
+	if (rc == 0)
+		rc = ol_verbs_mr_create(xport, later->own_domain ? later->pd : xport->pd,
+					later->addr, bytes, later->access, &later->mr);
+	return rc;
+}
+
+int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region)
+{
+	struct ol_verbs_conn *conn = later->conn;
+	struct ol_xport_region *region;
+
+	if (later->own_domain && conn->pd != NULL)
+		return -EINVAL; /* it has got another meanwhile */
+	region = ol_verbs_region_make(later->xport, conn, later->addr, later->bytes, later->access);
+	if (region == NULL)
+		return -ENOMEM;
+	region->mr = later->mr;
+	if (later->own_domain) {
+		conn->pd = later->pd;
+		conn->domain = conn->slot + 1;
+		for (uint32_t i = 0; i < later->common_count; i++)
+			later->commons[i].region->mrs[conn->domain] = later->commons[i].mr;
+	}
+	free(later);
+	*ret_region = region;
+	return 0;
+}
+
+struct ol_xport_later *ol_verbs_strip(struct ol_xport_conn *base, struct ol_xport_region *region,
+				      int kept)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+	struct ol_xport *xport = base->xport;
+	struct ol_xport_later *later = later_make(xport);
+
+	if (later == NULL)
+		return NULL;
+	if (region != NULL && !(kept && conn->domain == 0)) {
+		later->mr = region->mr;
+		region->mr = NULL;
+	}
+	if (conn->domain == 0)
+		return later;
+	for (struct ol_xport_region *at = xport->regions; at != NULL; at = at->next) {
+		if (!at->common)
+			continue;
+		later->commons[later->common_count++].mr = at->mrs[conn->domain];
+		at->mrs[conn->domain] = NULL;
+	}
+	later->pd = conn->pd;
+	conn->pd = NULL;
+	conn->domain = 0;
+	return later;
+}
+
+void ol_verbs_drop(struct ol_xport_later *later)
+{
+	int rc;
+
+	if (later == NULL)
+		return;
+	ol_verbs_mr_destroy(later->xport, &later->mr);
+	for (uint32_t i = 0; i < later->common_count; i++)
+		ol_verbs_mr_destroy(later->xport, &later->commons[i].mr);
+	rc = later->pd != NULL ? ol_rc_positive(ibv_dealloc_pd(later->pd)) : 0;
+	if (rc != 0)
+		ol_verbs_log(later->xport, OL_XPORT_LOG_ERROR,
+			     "cannot free a protection domain: error %d", -rc);
+	free(later);
+}

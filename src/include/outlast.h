@@ -422,6 +422,9 @@ struct ol_server_stat {
 	uint64_t adopted_ns; /* … adopted a view */
 	uint64_t linked_ns; /* … got a successor that takes entries */
 	uint32_t wait_for; /* gradients that the next step waits for; async, ssp: 1 */
+	uint64_t turn_max_ns; /* longest turn of its loop, without sleep: nobody was served so long
+			       */
+	uint64_t sent_away; /* peers that were told to come back: their memory was not ready */
 };
 
 /*

@@ -89,39 +89,89 @@ static bool irreplaceable(const struct ol_server *server)
 	       server->replica.chain.role == OL_CHAIN_ONLY;
 }
 
+/* What the loop knows of time. */
+struct loop {
+	uint64_t now_ns; /* last look at the clock */
+	uint64_t turn_ns; /* this turn began; sleep is no part of it */
+	uint64_t beat_ns; /* the next heartbeat is due */
+};
+
+/* Between any two things that the loop does: the heartbeat shows that it turns; if it stood still
+ * for longer than the lease it must end: OL_E_FENCED */
+static int look(struct ol_server *server, struct loop *loop)
+{
+	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS, last_ns = loop->now_ns;
+
+	loop->now_ns = ol_clock_ns();
+	if (lease_ns != 0 && loop->now_ns - last_ns > lease_ns && !irreplaceable(server))
+		return fenced(server, loop->now_ns - last_ns);
+	if (loop->now_ns >= loop->beat_ns) {
+		ol_server_beat(server);
+		loop->beat_ns = loop->now_ns + server->opts.heartbeat_ms * OL_NS_PER_MS;
+	}
+	return 0;
+}
+
+static void turn_over(struct ol_server *server, struct loop *loop)
+{
+	uint64_t took_ns = loop->now_ns - loop->turn_ns;
+
+	if (took_ns > ol_word_load(&server->store.board->turn_max_ns))
+		ol_word_store(&server->store.board->turn_max_ns, took_ns);
+	loop->turn_ns = loop->now_ns;
+}
+
+/* Everything that has happened, and one peer whose memory is ready */
+static int handle(struct ol_server *server, struct loop *loop, struct ol_xport_event *events,
+		  int count)
+{
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < count; i++) {
+		server->events = &events[i + 1];
+		server->events_left = count - i - 1;
+		ol_server_on_event(server, &events[i], loop->now_ns);
+		if (i + 1 < count)
+			rc = look(server, loop);
+	}
+	if (rc == 0 && ol_memory_news(&server->memory)) {
+		rc = look(server, loop);
+		if (rc == 0)
+			ol_server_on_memory(server, loop->now_ns);
+	}
+	if (rc == 0 && server->replica.on && ol_replica_news(server)) {
+		rc = look(server, loop); /* to fence somebody off takes time */
+		if (rc == 0)
+			ol_replica_look(server, loop->now_ns);
+	}
+	return rc;
+}
+
 int ol_server_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
-	uint64_t beat_ns = server->opts.heartbeat_ms * OL_NS_PER_MS;
-	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
 	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
-	uint64_t turn_ns = now_ns; /* this turn of the loop began */
+	struct loop loop = { .now_ns = now_ns, .turn_ns = now_ns };
 	struct ol_xport_event events[EVENTS_MAX];
 
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
-		int count = poll_some(server, events);
-		uint64_t last_ns = turn_ns;
+		int count = poll_some(server, events), rc = look(server, &loop);
 
-		turn_ns = now_ns = ol_clock_ns();
-		if (lease_ns != 0 && now_ns - last_ns > lease_ns && !irreplaceable(server))
-			return fenced(server, now_ns - last_ns);
+		if (rc != 0)
+			return rc;
+		turn_over(server, &loop);
 		if (count < 0) {
 			ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr,
 			       ol_strerror(count));
 			return count;
 		}
-		for (int i = 0; i < count; i++) {
-			server->events = &events[i + 1];
-			server->events_left = count - i - 1;
-			ol_server_on_event(server, &events[i], now_ns);
-		}
-		if (server->replica.on && ol_replica_news(server)) {
-			now_ns = ol_clock_ns(); /* to fence somebody off takes time */
-			ol_replica_look(server, now_ns);
-		}
+		rc = handle(server, &loop, events, count);
+		if (rc != 0)
+			return rc;
+		now_ns = loop.now_ns;
 		if (now_ns >= tick_ns) {
 			ol_server_tick(server, now_ns);
-			tick_ns = now_ns + beat_ns;
+			tick_ns = now_ns + server->opts.heartbeat_ms * OL_NS_PER_MS;
 		}
 		if (server->end_rc != 0)
 			return ended(server, server->end_rc);
@@ -131,7 +181,7 @@ int ol_server_run(struct ol_server *server)
 		} else {
 			next_ns = tick_ns;
 		}
-		if (count > 0) {
+		if (count > 0 || ol_memory_news(&server->memory)) {
 			busy_ns = now_ns;
 			continue;
 		}
@@ -142,9 +192,14 @@ int ol_server_run(struct ol_server *server)
 				ol_cpu_relax();
 			continue;
 		}
-		count = sleep_until(server, next_ns < tick_ns ? next_ns : tick_ns, now_ns);
-		if (count < 0)
-			return count;
+		rc = look(server, &loop);
+		if (rc != 0)
+			return rc;
+		turn_over(server, &loop);
+		rc = sleep_until(server, next_ns < tick_ns ? next_ns : tick_ns, loop.now_ns);
+		if (rc < 0)
+			return rc;
+		loop.turn_ns = ol_clock_ns();
 	}
 	ol_save_last(server);
 	return 0;

@@ -24,7 +24,6 @@
 
 enum {
 	WAITING_S = 10, /* between two lines that say that it waits for a view */
-	QUIET_MS = 500, /* since a view was adopted, until memory is made ready for the next */
 	PROPOSE_MS = 50, /* until the same proposal is made again */
 	BEATS_A_LEASE = 4, /* how often a heartbeat is read */
 };
@@ -722,8 +721,6 @@ void ol_replica_tick(struct ol_server *server, uint64_t now_ns)
 	ol_replica_progress(server, now_ns);
 	propose(server, now_ns);
 	waiting_log(server, now_ns);
-	if (now_ns - server->replica.adopted_ns > QUIET_MS * OL_NS_PER_MS)
-		ol_ring_spare(&server->replica.ring);
 }
 
 static _Atomic uint64_t *beat_word(struct ol_server *server, enum ol_neighbour who)

@@ -10,19 +10,34 @@
 
 #include "wire/wire.h"
 
-static int slab_create(const struct ol_ring *ring, struct ol_slab **ret_slab)
+/* A slab, whose pages are touched while it is in use already */
+static int slab_make(struct ol_ring *ring, struct ol_memory_job **ret_job)
 {
-	return ol_slab_create(ring->bytes, ring->node, false, ret_slab);
+	struct ol_memory_job *job = ol_memory_job_make(ring, ring->bytes, ring->node, NULL);
+	int rc;
+
+	if (job == NULL)
+		return -ENOMEM;
+	rc = ol_slab_map(ring->bytes, ring->node, &job->slab);
+	if (rc != 0) {
+		ol_memory_give_back(ring->memory, job);
+		return rc;
+	}
+	ol_memory_ask(ring->memory, job, OL_MEMORY_TOUCH);
+	*ret_job = job;
+	return 0;
 }
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
-		 const struct ol_geometry *geo, int node)
+		 struct ol_memory *memory, const struct ol_geometry *geo, int node)
 {
 	struct ol_xport_caps caps;
+	int rc;
 
 	ops->query(xport, &caps);
 	*ring = (struct ol_ring){ .ops = ops,
 				  .xport = xport,
+				  .memory = memory,
 				  .payload_bytes = ol_layout_vector_bytes(geo),
 				  .stride = ol_layout_entry_stride(geo),
 				  .slots = ol_layout_ring_slots(geo),
@@ -34,7 +49,10 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 	ring->parts = calloc((ring->slots + (size_t)1) * ring->parts_max, sizeof(*ring->parts));
 	if (ring->heads == NULL || ring->parts == NULL)
 		return -ENOMEM;
-	return slab_create(ring, &ring->slab);
+	rc = slab_make(ring, &ring->job);
+	if (rc == 0)
+		ring->slab = ring->job->slab;
+	return rc;
 }
 
 int ol_ring_reg(struct ol_ring *ring, struct ol_xport_conn *conn)
@@ -58,42 +76,32 @@ void ol_ring_dereg(struct ol_ring *ring)
 void ol_ring_close(struct ol_ring *ring)
 {
 	ol_ring_dereg(ring);
-	ol_slab_destroy(ring->slab);
-	ol_slab_destroy(ring->spare);
+	ol_memory_give_back(ring->memory, ring->job);
 	free(ring->heads);
 	free(ring->parts);
 	*ring = (struct ol_ring){ 0 };
 }
 
-void ol_ring_spare(struct ol_ring *ring)
-{
-	/* what is large is made when it is needed: two of it would be too much to keep */
-	if (!ring->keeps && ring->spare == NULL && ring->bytes <= 2 * (size_t)OL_RING_BYTES &&
-	    slab_create(ring, &ring->spare) != 0)
-		ring->spare = NULL;
-}
-
 int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
 {
-	struct ol_slab *old = ring->slab;
-	struct ol_slab *slab = ring->spare;
 	struct ol_xport_conn *conn = ring->conn;
+	struct ol_memory_job *job = NULL;
 	int rc;
 
 	if (ring->keeps)
 		return 0;
-	rc = slab != NULL ? 0 : slab_create(ring, &slab);
+	rc = slab_make(ring, &job);
 	if (rc != 0)
 		return rc;
-	ring->spare = NULL;
 	ol_ring_dereg(ring);
 	for (uint64_t version = first; version <= last; version++)
-		memcpy((uint8_t *)slab->addr + ol_ring_off(ring, version),
+		memcpy((uint8_t *)job->slab->addr + ol_ring_off(ring, version),
 		       ol_ring_payload(ring, version),
 		       ol_ring_bytes(ring, ol_ring_head(ring, version)->parts));
-	ring->slab = slab;
+	ol_memory_give_back(ring->memory, ring->job);
+	ring->job = job;
+	ring->slab = job->slab;
 	ring->oldest = first;
-	ol_slab_destroy(old);
 	return conn != NULL ? ol_ring_reg(ring, conn) : 0;
 }
 

@@ -5,8 +5,8 @@
  *
  * Layout in replication/entry.h. Where a transport cannot take memory back from a peer (shm), the
  * ring a predecessor could write is not kept when that is fenced off: what is still needed moves
- * to another slab and the old one is destroyed. A spare is kept ready, as memory takes time to
- * come.
+ * to another slab and the old one is destroyed. A new slab is mapped and no more: the memory thread
+ * touches it while it is in use already, and whoever is faster takes the fault.
  *
  * Heads and parts are used from a copy that a predecessor cannot reach: what was checked when an
  * entry came is what is applied, whatever is written over it meanwhile.
@@ -18,15 +18,17 @@
 
 #include "rdma/transport.h"
 #include "replication/entry.h"
+#include "server/memory.h"
 #include "wire/layout.h"
 
 struct ol_ring {
 	const struct ol_xport_ops *ops;
 	struct ol_xport *xport;
+	struct ol_memory *memory;
+	struct ol_memory_job *job; /* of the slab, which it owns */
 	struct ol_slab *slab;
 	struct ol_xport_conn *conn; /* to the successor; NULL: there is none … */
 	struct ol_xport_region *local; /* … and for it alone: entries are forwarded from here */
-	struct ol_slab *spare; /* NULL: made when there is time */
 	bool keeps; /* the slab is good after a fence: it is never another */
 	uint64_t payload_bytes;
 	uint64_t stride;
@@ -40,7 +42,7 @@ struct ol_ring {
 };
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
-		 const struct ol_geometry *geo, int node);
+		 struct ol_memory *memory, const struct ol_geometry *geo, int node);
 void ol_ring_close(struct ol_ring *ring);
 
 /* ol_ring_reg -- entries will be forwarded over conn; ol_ring_dereg -- no more, conn is freed */
@@ -54,8 +56,6 @@ void ol_ring_dereg(struct ol_ring *ring);
  * used.
  */
 int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last);
-/* ol_ring_spare -- have a spare, if there is a use for it and memory allows */
-void ol_ring_spare(struct ol_ring *ring);
 
 /* Where entry `version` lies in the slab, and in the successor's ring */
 static inline uint64_t ol_ring_off(const struct ol_ring *ring, uint64_t version)

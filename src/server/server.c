@@ -201,6 +201,9 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 
 	snprintf(what, sizeof(what), "the %.1f MB of snapshots of the shard", (double)bytes / 1e6);
 	server->ops->query(server->xport, &server->caps);
+	rc = ol_memory_start(&server->memory, server->ops, server->stop_fd);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "cannot start", "the thread that makes memory");
 	rc = ol_slab_create(bytes, server->caps.numa_node, true, &server->public_slab);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "no memory for", what);
@@ -219,7 +222,7 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	if (rc != 0)
 		return rc;
 	rc = server->replica.on ? ol_ring_open(&server->replica.ring, server->ops, server->xport,
-					       geo, server->caps.numa_node)
+					       &server->memory, geo, server->caps.numa_node)
 				: ol_restore_start(server, err, err_bytes);
 	if (rc != 0 && server->replica.on)
 		return fail(err, err_bytes, rc, "no memory for", "the ring of the chain");
@@ -290,8 +293,9 @@ static int tables_start(struct ol_server *server)
 	server->batch = calloc(workers, sizeof(*server->batch));
 	server->parked = calloc(server->queue_size, sizeof(*server->parked));
 	server->contributions = calloc(workers, sizeof(*server->contributions));
-	if (server->sessions == NULL || server->queue == NULL || server->batch == NULL ||
-	    server->parked == NULL || server->contributions == NULL)
+	server->proofs = calloc(OL_PROOFS, sizeof(*server->proofs));
+	if (server->proofs == NULL || server->sessions == NULL || server->queue == NULL ||
+	    server->batch == NULL || server->parked == NULL || server->contributions == NULL)
 		return -ENOMEM;
 	rc = policy_start(server);
 	if (rc != 0)
@@ -299,7 +303,8 @@ static int tables_start(struct ol_server *server)
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->stop_fd < 0)
 		return -errno;
-	return ol_auth_random(&server->incarnation, sizeof(server->incarnation));
+	rc = ol_auth_random(&server->incarnation, sizeof(server->incarnation));
+	return rc != 0 ? rc : ol_auth_random(server->secret, sizeof(server->secret));
 }
 
 static const char *transport_of(const struct ol_server_opts *opts)
@@ -364,6 +369,7 @@ void ol_server_close(struct ol_server *server)
 			ol_session_end(server, &server->sessions[i], NULL);
 	}
 	ol_save_stop(server);
+	ol_memory_stop(&server->memory); /* it registers what is registered for everybody */
 	ol_replica_close(server);
 	if (server->public_region != NULL)
 		server->ops->dereg(server->public_region);
@@ -373,6 +379,7 @@ void ol_server_close(struct ol_server *server)
 	ol_policy_destroy(server->policy);
 	if (server->stop_fd >= 0)
 		close(server->stop_fd);
+	free(server->proofs);
 	free(server->contributions);
 	free(server->batch);
 	free(server->parked);
@@ -444,9 +451,28 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 	}
 }
 
-void ol_server_tick(struct ol_server *server, uint64_t now_ns)
+void ol_server_on_memory(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_memory_job *job = ol_memory_take(&server->memory);
+
+	if (job == NULL)
+		return;
+	if (job->owner != &server->replica.ring) {
+		ol_session_on_memory(server, job->owner, now_ns);
+	} else if (job->rc != 0) {
+		ol_log(OL_LOG_ERROR, "server %s: no memory for the ring of the chain: %s",
+		       server->addr, ol_strerror(job->rc));
+		ol_server_end(server, job->rc);
+	}
+}
+
+void ol_server_beat(struct ol_server *server)
 {
 	ol_counter_add(&server->store.board->heartbeat, 1);
+}
+
+void ol_server_tick(struct ol_server *server, uint64_t now_ns)
+{
 	ol_session_tick(server, now_ns);
 	if (server->replica.on)
 		ol_replica_tick(server, now_ns);

@@ -17,12 +17,22 @@
 #include "outlast_policy.h"
 #include "outlast_server.h"
 #include "rdma/transport.h"
+#include "server/memory.h"
 #include "server/replica.h"
 #include "store/store.h"
+#include "wire/auth.h"
 #include "wire/wire.h"
 
 enum {
-	OL_CHALLENGES = 256, /* knocks that may be unanswered at once; older ones are forgotten */
+	OL_CHALLENGE_SLOT_MS =
+		5000, /* a challenge is good for the rest of its slot, and the next */
+	OL_PROOFS = 4096, /* that were good, remembered for as long as their challenge is; when they
+			     all are this young the next peer is told to come back */
+	OL_ADMISSIONS_MAX =
+		64, /* peers that wait for memory at once; others are told to come back */
+	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; and at most a
+			     quarter of the lease */
+	OL_RESERVED_MS = 10000, /* until memory of a worker that does not come back is given back */
 	OL_OBSERVERS_MAX = 1024,
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
@@ -34,6 +44,9 @@ enum {
 /* One peer, from accept until its connection is gone. */
 enum ol_session_state {
 	OL_SESSION_FREE, /* nobody */
+	OL_SESSION_MAKING, /* has proved that it knows the key; its memory is being made, or was and
+			      waits for it. It has a connection that is not answered, or none: it
+			      was told to come back */
 	OL_SESSION_ACCEPTED, /* has its keys; has not said where acks go */
 	OL_SESSION_JOINED, /* has said hello; waits until the server has its weights */
 	OL_SESSION_LIVE, /* may push (a worker) and pull */
@@ -60,7 +73,10 @@ struct ol_session {
 	uint32_t worker; /* id; of a worker */
 	uint32_t slot_count; /* 0 for an observer */
 	struct ol_xport_conn *conn;
-	struct ol_slab *landing;
+	uint8_t n[OL_NONCE_BYTES]; /* both ends' nonces, until it is accepted */
+	uint8_t m[OL_NONCE_BYTES];
+	struct ol_memory_job *memory; /* owned: what it may write to, made or on its way */
+	struct ol_slab *landing; /* memory's */
 	struct ol_xport_region *landing_region;
 	struct ol_xport_rkey acks;
 	struct ol_hello hello; /* its mirror, while a server restores */
@@ -69,7 +85,7 @@ struct ol_session {
 	uint64_t last_seq; /* newest that has landed on this connection, or its welcome spoke of */
 	bool numbered; /* one has landed: all that follow are of the same process */
 	uint64_t owed_count;
-	uint64_t since_ns; /* when it was accepted */
+	uint64_t since_ns; /* when it got into its state, MAKING or ACCEPTED */
 	uint64_t owed_since_ns; /* the oldest ack that could not be posted; 0: none */
 	uint64_t probe_ns; /* last probe … */
 	bool probing; /* … and whether it is still under way */
@@ -128,10 +144,10 @@ struct ol_saving {
 	uint64_t told_ns; /* … and when the log last said so */
 };
 
-struct ol_challenge {
+/* A proof that was good: it is no second time. */
+struct ol_proof {
 	uint8_t n[OL_NONCE_BYTES];
-	uint8_t m[OL_NONCE_BYTES];
-	bool open; /* not yet used */
+	uint64_t slot; /* of its challenge; 0: none is here */
 };
 
 struct ol_server {
@@ -179,8 +195,10 @@ struct ol_server {
 	struct ol_replica replica;
 	int end_rc; /* why it cannot go on; 0: it can */
 
-	struct ol_challenge challenges[OL_CHALLENGES];
-	uint32_t challenge_next;
+	uint8_t secret[OL_SECRET_BYTES]; /* of this process: challenges are made from it */
+	struct ol_proof *proofs; /* OL_PROOFS, the oldest at proof_next */
+	uint32_t proof_next;
+	struct ol_memory memory;
 	uint64_t owed_total; /* acks not yet posted, all sessions */
 
 	/* What the last poll gave and is not yet handled: a freed connection is taken out of it. */
@@ -196,6 +214,8 @@ struct ol_server {
 /* session.c */
 void ol_server_on_request(struct ol_server *server, const struct ol_xport_event *event,
 			  uint64_t now_ns);
+/* ol_session_on_memory -- its memory is there, or cannot be had */
+void ol_session_on_memory(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
 void ol_session_on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
 /* ol_session_welcome -- joined: it may push and pull, if this server can serve it yet */
 void ol_session_welcome(struct ol_server *server, struct ol_session *session);
@@ -267,6 +287,10 @@ enum ol_server_cookie {
 /* server.c */
 void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,
 			uint64_t now_ns);
+/* ol_server_on_memory -- take one job that the memory thread has done: at most one peer comes in */
+void ol_server_on_memory(struct ol_server *server, uint64_t now_ns);
+/* ol_server_beat -- the loop turns: who reads the board shall know */
+void ol_server_beat(struct ol_server *server);
 void ol_server_tick(struct ol_server *server, uint64_t now_ns);
 /* ol_server_end -- ol_server_run() returns rc, once what is being done is done */
 void ol_server_end(struct ol_server *server, int rc);

@@ -33,38 +33,91 @@ static void refuse(struct ol_server *server, struct ol_xport_conn *conn,
 	reject(server, conn, &msg);
 }
 
-/* A knock is answered with a nonce that serves one proof; the oldest open one makes room. */
-static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
-		      const struct ol_wire_connect *knock)
+/* Not a no. Nothing is logged: it is the ordinary case where many come at once. */
+static void send_away(struct ol_server *server, struct ol_xport_conn *conn, uint32_t delay_ms)
 {
-	struct ol_challenge *ch = &server->challenges[server->challenge_next];
-	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE };
+	struct ol_wire_reject msg = { .code = OL_REJECT_LATER, .delay_ms = delay_ms };
 
-	if (ol_auth_random(ch->m, sizeof(ch->m)) != 0) {
-		refuse(server, conn, OL_REJECT_FULL, "the system gave no random bytes");
-		return;
-	}
-	server->challenge_next = (server->challenge_next + 1) % OL_CHALLENGES;
-	memcpy(ch->n, knock->nonce, sizeof(ch->n));
-	ch->open = true;
-	memcpy(msg.nonce, ch->m, sizeof(msg.nonce));
-	ol_auth_challenge(server->job_key, ch->n, &msg);
+	ol_log(OL_LOG_DEBUG, "server %s: a peer is told to come back in %u ms", server->addr,
+	       delay_ms);
+	ol_counter_add(&server->store.board->sent_away, 1);
 	reject(server, conn, &msg);
 }
 
-/* The challenge that this proof answers, used up; NULL if there is none */
-static const struct ol_challenge *challenge_take(struct ol_server *server,
-						 const struct ol_wire_connect *proof)
+static uint64_t slot_of(uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < OL_CHALLENGES; i++) {
-		struct ol_challenge *ch = &server->challenges[i];
+	return 1 + now_ns / (OL_CHALLENGE_SLOT_MS * OL_NS_PER_MS);
+}
 
-		if (!ch->open || memcmp(ch->n, proof->nonce, sizeof(ch->n)) != 0)
-			continue;
-		ch->open = false;
-		return ol_auth_proof_holds(server->job_key, ch->m, proof) ? ch : NULL;
+/* A knock is answered with a nonce that this process alone can make, and makes again for the proof:
+ * however many knock, nothing is kept of them. */
+static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
+		      const struct ol_wire_connect *knock, uint64_t now_ns)
+{
+	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE };
+
+	if (ol_auth_nonce(server->secret, knock->nonce, slot_of(now_ns), msg.nonce) != 0) {
+		refuse(server, conn, OL_REJECT_FULL, "the crypto library fails");
+		return;
 	}
-	return NULL;
+	ol_auth_challenge(server->job_key, knock->nonce, &msg);
+	reject(server, conn, &msg);
+}
+
+/* The slot of the challenge that this proof answers; 0: of none that this process makes now */
+static uint64_t proof_slot(const struct ol_server *server, const struct ol_wire_connect *proof,
+			   uint64_t now_ns, uint8_t ret_m[OL_NONCE_BYTES])
+{
+	for (uint64_t slot = slot_of(now_ns); slot + 1 >= slot_of(now_ns) && slot > 0; slot--) {
+		if (ol_auth_nonce(server->secret, proof->nonce, slot, ret_m) == 0 &&
+		    ol_auth_proof_holds(server->job_key, ret_m, proof))
+			return slot;
+	}
+	return 0;
+}
+
+static bool proof_was_used(const struct ol_server *server, const struct ol_wire_connect *proof)
+{
+	for (uint32_t i = 0; i < OL_PROOFS; i++) {
+		if (server->proofs[i].slot != 0 &&
+		    memcmp(server->proofs[i].n, proof->nonce, sizeof(proof->nonce)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the peer come in? m: the nonce that it has answered. A proof is good once: those that were
+ * are remembered until their challenge is good for nothing.
+ */
+static bool proof_take(struct ol_server *server, struct ol_xport_conn *conn,
+		       const struct ol_wire_connect *proof, uint64_t now_ns,
+		       uint8_t ret_m[OL_NONCE_BYTES])
+{
+	uint64_t slot = proof_slot(server, proof, now_ns, ret_m);
+	struct ol_proof *place = &server->proofs[server->proof_next];
+
+	if (slot == 0 || proof_was_used(server, proof)) {
+		refuse(server, conn, OL_REJECT_AUTH,
+		       "its proof answers no challenge of this server's last seconds, or was made "
+		       "with another job key");
+		return false;
+	}
+	if (place->slot != 0 && place->slot + 1 >= slot_of(now_ns)) {
+		send_away(server, conn, OL_CHALLENGE_SLOT_MS);
+		return false;
+	}
+	memcpy(place->n, proof->nonce, sizeof(place->n));
+	place->slot = slot;
+	server->proof_next = (server->proof_next + 1) % OL_PROOFS;
+	return true;
+}
+
+/* Nobody is in it; or nobody any more but the memory that this worker was promised */
+static bool is_open_to(const struct ol_session *session)
+{
+	return session->state == OL_SESSION_FREE ||
+	       (session->state == OL_SESSION_MAKING && session->conn == NULL);
 }
 
 static struct ol_session *session_pick(struct ol_server *server,
@@ -86,7 +139,7 @@ static struct ol_session *session_pick(struct ol_server *server,
 			*ret_why = "its worker id is not below workers_max";
 			return NULL;
 		}
-		if (server->sessions[first + proof->worker].state == OL_SESSION_FREE)
+		if (is_open_to(&server->sessions[first + proof->worker]))
 			return &server->sessions[first + proof->worker];
 		*ret_code = OL_REJECT_WORKER_BUSY;
 		*ret_why = "its worker id is already connected";
@@ -106,44 +159,26 @@ static struct ol_session *session_pick(struct ol_server *server,
 	return NULL;
 }
 
-/* The ring of a replica is its predecessor's landing place. */
-static int ring_lend(struct ol_server *server, struct ol_session *session)
-{
-	session->landing = server->replica.ring.slab;
-	server->replica.pred.session = session;
-	return server->ops->reg(server->xport, session->conn, session->landing, 0,
-				session->landing->bytes, OL_XPORT_ACCESS_PEER_WRITE,
-				&session->landing_region);
-}
-
-static int session_memory(struct ol_server *server, struct ol_session *session)
-{
-	uint64_t bytes = ol_layout_landing_bytes(&server->store.geo, session->slot_count);
-	int rc;
-
-	if (session->role == OL_ROLE_REPLICA)
-		return ring_lend(server, session);
-	/* base pages: on shm a worker maps slots page by page */
-	rc = ol_slab_create(bytes, server->public_slab->node, false, &session->landing);
-	if (rc != 0)
-		return rc;
-	return server->ops->reg(server->xport, session->conn, session->landing, 0, bytes,
-				OL_XPORT_ACCESS_PEER_WRITE, &session->landing_region);
-}
-
 static void session_free(struct ol_server *server, struct ol_session *session)
 {
-	/* destroying the queue pair, then the keys, then the memory: nothing late can land */
+	struct ol_memory_job *memory = session->memory;
+
+	/*
+	 * Destroying the queue pair, then the keys, then the memory: nothing late can land. With
+	 * the queue pair the fence is there; what takes long after it is another thread's.
+	 */
 	if (session->conn != NULL) {
 		ol_xport_forget(server->events, server->events_left, session->conn);
+		if (session->state != OL_SESSION_MAKING)
+			memory->later = server->ops->strip(session->conn, session->landing_region,
+							   session->role == OL_ROLE_REPLICA);
 		server->ops->conn_free(session->conn);
 	}
 	if (session->landing_region != NULL)
 		server->ops->dereg(session->landing_region);
 	if (session->role == OL_ROLE_REPLICA)
 		ol_predecessor_on_end(server, session);
-	else
-		ol_slab_destroy(session->landing);
+	ol_memory_give_back(&server->memory, memory);
 	memset(session, 0, sizeof(*session));
 }
 
@@ -157,8 +192,7 @@ struct ol_xport_rkey ol_server_xport_rkey(struct ol_wire_rkey key)
 	return (struct ol_xport_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
 }
 
-static int session_accept(struct ol_server *server, struct ol_session *session,
-			  const struct ol_challenge *ch)
+static int session_accept(struct ol_server *server, struct ol_session *session)
 {
 	struct ol_wire_accept accept = {
 		.geo = server->store.geo,
@@ -175,48 +209,174 @@ static int session_accept(struct ol_server *server, struct ol_session *session,
 		return -ENOMEM;
 	if (server->opts.rule.optimizer == OL_OPTIMIZER_SGD)
 		accept.lr = server->opts.rule.lr;
-	ol_auth_accept(server->job_key, ch->n, ch->m, &accept);
+	ol_auth_accept(server->job_key, session->n, session->m, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	return server->ops->accept(session->conn, bytes, sizeof(bytes));
+}
+
+/* The memory is made: what was registered of it, or is now where that is quick */
+static int session_register(struct ol_server *server, struct ol_session *session)
+{
+	struct ol_memory_job *memory = session->memory;
+	int rc;
+
+	session->landing = memory->slab;
+	if (memory->later == NULL)
+		return server->ops->reg(server->xport, session->conn, memory->slab, 0,
+					memory->bytes, OL_XPORT_ACCESS_PEER_WRITE,
+					&session->landing_region);
+	rc = server->ops->reg_end(memory->later, &session->landing_region);
+	if (rc == 0)
+		memory->later = NULL;
+	return rc;
+}
+
+/* Whoever waited for memory and cannot have it */
+static void session_refuse(struct ol_server *server, struct ol_session *session, int rc)
+{
+	char limit[OL_STATUS_TEXT_MAX], text[sizeof(limit) + 40];
+	struct ol_xport_conn *conn = session->conn;
+
+	session->conn = NULL;
+	snprintf(text, sizeof(text), "no memory for its landing slots: %s",
+		 ol_status_text(rc, limit));
+	if (conn != NULL)
+		refuse(server, conn, OL_REJECT_RESOURCES, text);
+	session_free(server, session);
+}
+
+/* Its memory is there: let it in */
+static void session_enter(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	int rc = session_register(server, session);
+
+	if (session->role == OL_ROLE_REPLICA)
+		server->replica.pred.session = session;
+	if (rc == 0)
+		rc = session_accept(server, session);
+	if (rc != 0) {
+		session_refuse(server, session, rc);
+		return;
+	}
+	session->state = OL_SESSION_ACCEPTED;
+	session->since_ns = now_ns;
+}
+
+/* Ask for memory, or for its registration for this connection; at once where there is nothing to
+ * wait for */
+static void session_make(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	struct ol_memory_job *memory = session->memory;
+	int rc;
+
+	memory->conn = session->conn;
+	rc = server->ops->reg_begin(server->xport, session->conn, OL_XPORT_ACCESS_PEER_WRITE,
+				    &memory->later);
+	if (rc == -EOPNOTSUPP && memory->slab != NULL)
+		session_enter(server, session, now_ns);
+	else if (rc == 0 || rc == -EOPNOTSUPP)
+		ol_memory_ask(&server->memory, memory, OL_MEMORY_MAKE);
+	else
+		session_refuse(server, session, rc);
+}
+
+void ol_session_on_memory(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	struct ol_memory_job *memory = session->memory;
+
+	if (memory->rc != 0) {
+		session_refuse(server, session, memory->rc);
+		return;
+	}
+	if (memory->later != NULL && memory->conn != session->conn) {
+		memory->stale = memory->later; /* it was for a connection that is gone */
+		memory->later = NULL;
+		if (session->conn != NULL) {
+			session_make(server, session, now_ns);
+			return;
+		}
+	}
+	if (session->conn != NULL)
+		session_enter(server, session, now_ns);
+	else
+		session->since_ns = now_ns; /* it waits for its worker */
+}
+
+static uint64_t hold_ms(const struct ol_server *server)
+{
+	uint32_t lease_ms = server->opts.lease_ms;
+
+	return lease_ms != 0 && lease_ms / 4 < OL_HOLD_MS ? lease_ms / 4 : OL_HOLD_MS;
+}
+
+/* It waits for longer than a peer should be left without a word. A worker's memory is made all the
+ * same, and kept until it comes back. */
+static void session_hold_over(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	struct ol_xport_conn *conn = session->conn;
+
+	session->conn = NULL;
+	session->since_ns = now_ns;
+	send_away(server, conn, ol_memory_wait_ms(&server->memory, 0));
+	if (session->role != OL_ROLE_WORKER)
+		session_free(server, session);
+}
+
+/* What it will write to. A page alone, without slots, is there at once. */
+static struct ol_memory_job *session_memory(struct ol_server *server, struct ol_session *session)
+{
+	uint64_t bytes = ol_layout_landing_bytes(&server->store.geo, session->slot_count);
+	int node = server->public_slab->node;
+	struct ol_memory_job *job;
+
+	if (session->role == OL_ROLE_REPLICA) /* its predecessor's landing place is its ring */
+		return ol_memory_job_make(session, server->replica.ring.slab->bytes, node,
+					  server->replica.ring.slab);
+	job = ol_memory_job_make(session, bytes, node, NULL);
+	if (job == NULL || session->slot_count != 0)
+		return job;
+	if (ol_slab_create(bytes, node, false, &job->slab) == 0) {
+		job->touched = job->slab->bytes;
+		return job;
+	}
+	ol_memory_give_back(&server->memory, job);
+	return NULL;
 }
 
 static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 		  const struct ol_wire_connect *proof, uint64_t now_ns)
 {
-	const struct ol_challenge *ch = challenge_take(server, proof);
 	enum ol_wire_reject_code code = OL_REJECT_FULL;
 	const char *why = "";
-	char limit[OL_STATUS_TEXT_MAX], text[sizeof(limit) + 40];
 	struct ol_session *session;
-	int rc;
+	uint8_t m[OL_NONCE_BYTES];
 
-	if (ch == NULL) {
-		refuse(server, conn, OL_REJECT_AUTH, "its job key is not ours");
+	if (!proof_take(server, conn, proof, now_ns, m))
 		return;
-	}
 	session = session_pick(server, proof, &code, &why);
 	if (session == NULL) {
 		refuse(server, conn, code, why);
+		return;
+	}
+	if (session->memory == NULL && server->memory.making >= OL_ADMISSIONS_MAX) {
+		send_away(server, conn, ol_memory_wait_ms(&server->memory, 0));
 		return;
 	}
 	session->role = proof->role;
 	session->worker = proof->worker;
 	session->slot_count = proof->role == OL_ROLE_WORKER ? server->opts.window : 0;
 	session->since_ns = now_ns;
+	memcpy(session->n, proof->nonce, sizeof(session->n));
+	memcpy(session->m, m, sizeof(session->m));
+	session->state = OL_SESSION_MAKING;
 	session->conn = conn;
-	rc = session_memory(server, session);
-	if (rc == 0)
-		rc = session_accept(server, session, ch);
-	if (rc == 0) {
-		session->state = OL_SESSION_ACCEPTED;
-		conn->user = session;
-		return;
-	}
-	session->conn = NULL;
-	snprintf(text, sizeof(text), "no memory for its landing slots: %s",
-		 ol_status_text(rc, limit));
-	refuse(server, conn, OL_REJECT_RESOURCES, text);
-	session_free(server, session);
+	conn->user = session;
+	if (session->memory == NULL)
+		session->memory = session_memory(server, session);
+	if (session->memory == NULL)
+		session_refuse(server, session, -ENOMEM);
+	else if (!session->memory->busy)
+		session_make(server, session, now_ns);
 }
 
 void ol_server_on_request(struct ol_server *server, const struct ol_xport_event *event,
@@ -230,7 +390,7 @@ void ol_server_on_request(struct ol_server *server, const struct ol_xport_event 
 	}
 	switch (msg.kind) {
 	case OL_CONNECT_KNOCK:
-		challenge(server, event->conn, &msg);
+		challenge(server, event->conn, &msg, now_ns);
 		break;
 	case OL_CONNECT_PROOF:
 		admit(server, event->conn, &msg, now_ns);
@@ -333,6 +493,10 @@ void ol_session_end(struct ol_server *server, struct ol_session *session, const 
 	if (why != NULL)
 		ol_log(OL_LOG_WARN, "server %s: %s %u: %s: connection ended", server->addr,
 		       role_str(session->role), session->worker, why);
+	if (session->state == OL_SESSION_MAKING) { /* nobody has heard of it */
+		session_free(server, session);
+		return;
+	}
 	ol_restore_on_leave(server, session);
 	server->owed_total -= session->owed_count;
 	if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
@@ -390,11 +554,24 @@ static void probe(struct ol_server *server, struct ol_session *session, uint64_t
 	session->probing = server->ops->post_write(session->conn, &write) == 0;
 }
 
+static void making_tick(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	uint64_t waits_ns = now_ns - session->since_ns;
+
+	if (session->conn != NULL && waits_ns > hold_ms(server) * OL_NS_PER_MS)
+		session_hold_over(server, session, now_ns);
+	else if (session->conn == NULL && waits_ns > OL_RESERVED_MS * OL_NS_PER_MS &&
+		 !session->memory->busy)
+		session_free(server, session);
+}
+
 void ol_session_tick(struct ol_server *server, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		struct ol_session *session = &server->sessions[i];
 
+		if (session->state == OL_SESSION_MAKING)
+			making_tick(server, session, now_ns);
 		if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
 			ol_session_welcome(server, session);
 		if (session->state == OL_SESSION_LIVE || session->state == OL_SESSION_JOINED)

@@ -21,18 +21,34 @@ int ol_auth_random(void *bytes, size_t count)
 	return getrandom(bytes, count, 0) == (ssize_t)count ? 0 : -EIO;
 }
 
-int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
+static int hmac(const void *key, size_t key_bytes, const void *bytes, size_t count,
+		uint8_t mac[OL_MAC_BYTES])
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned digest_bytes = 0;
 
 	memset(mac, 0, OL_MAC_BYTES);
-	if (HMAC(EVP_sha256(), key, (int)strlen(key), bytes, count, digest, &digest_bytes) ==
-		    NULL ||
+	if (HMAC(EVP_sha256(), key, (int)key_bytes, bytes, count, digest, &digest_bytes) == NULL ||
 	    digest_bytes < OL_MAC_BYTES)
 		return -EIO;
 	memcpy(mac, digest, OL_MAC_BYTES);
 	return 0;
+}
+
+int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
+{
+	return hmac(key, strlen(key), bytes, count, mac);
+}
+
+int ol_auth_nonce(const uint8_t secret[OL_SECRET_BYTES], const uint8_t n[OL_NONCE_BYTES],
+		  uint64_t slot, uint8_t ret_m[OL_NONCE_BYTES])
+{
+	uint8_t input[OL_NONCE_BYTES + sizeof(slot)];
+
+	static_assert((int)OL_NONCE_BYTES == (int)OL_MAC_BYTES, "a mac is as long as a nonce");
+	memcpy(input, n, OL_NONCE_BYTES);
+	memcpy(input + OL_NONCE_BYTES, &slot, sizeof(slot));
+	return hmac(secret, OL_SECRET_BYTES, input, sizeof(input), ret_m);
 }
 
 int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])

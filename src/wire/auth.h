@@ -14,6 +14,10 @@
 
 #include "wire/wire.h"
 
+enum {
+	OL_SECRET_BYTES = 32
+};
+
 /*
  * ol_auth_mac -- HMAC-SHA256 of bytes under the job key, cut to 128 bits
  *
@@ -25,6 +29,15 @@ int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL
 /* ol_auth_coord_mac -- the same, in the shape that replication/coord/coord.h asks for; key: the
  * text */
 int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
+
+/*
+ * ol_auth_nonce -- a server's nonce M for a worker's N, from a secret of this process and a time
+ * slot
+ *
+ * Whoever has the secret makes the same again, so a challenge need not be kept. -EIO: none was made
+ */
+int ol_auth_nonce(const uint8_t secret[OL_SECRET_BYTES], const uint8_t n[OL_NONCE_BYTES],
+		  uint64_t slot, uint8_t ret_m[OL_NONCE_BYTES]);
 
 /* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */
 int ol_auth_random(void *bytes, size_t count);

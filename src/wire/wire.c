@@ -124,6 +124,7 @@ void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE
 	struct cursor cur = { .out = out, .left = OL_WIRE_REJECT_BYTES };
 
 	put_head(&cur, (uint32_t)msg->code);
+	put_u32(&cur, msg->delay_ms);
 	put(&cur, msg->nonce, sizeof(msg->nonce));
 	put(&cur, msg->mac, sizeof(msg->mac));
 }
@@ -134,9 +135,12 @@ int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_rej
 	struct ol_wire_reject msg = { 0 };
 	uint32_t code = get_head(&cur);
 
-	if (code < OL_REJECT_CHALLENGE || code > OL_REJECT_RESOURCES)
+	if (code < OL_REJECT_CHALLENGE || code > OL_REJECT_LATER)
 		return OL_E_WIRE;
 	msg.code = (enum ol_wire_reject_code)code;
+	msg.delay_ms = get_u32(&cur);
+	if (msg.delay_ms > (code == OL_REJECT_LATER ? OL_LATER_MAX_MS : 0))
+		return OL_E_WIRE;
 	get(&cur, msg.nonce, sizeof(msg.nonce));
 	get(&cur, msg.mac, sizeof(msg.mac));
 	if (cur.bad)
@@ -228,6 +232,7 @@ int ol_wire_reject_status(enum ol_wire_reject_code code)
 	case OL_REJECT_WORKER_RANGE:
 		return OL_E_WORKER_ID;
 	case OL_REJECT_FULL:
+	case OL_REJECT_LATER:
 		return OL_E_FULL;
 	case OL_REJECT_RESOURCES:
 		return OL_E_RESOURCES;
@@ -298,6 +303,8 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.adopted_ns = board->adopted_ns,
 		.linked_ns = board->linked_ns,
 		.wait_for = (uint32_t)board->wait_for,
+		.turn_max_ns = board->turn_max_ns,
+		.sent_away = board->sent_away,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

@@ -15,9 +15,10 @@
  *	write: struct ol_hello, bell ->
  *	                          <-    write: struct ol_welcome, bell WELCOME
  *
- * or, in place of the accept, a reject with the reason. The welcome may take a while: a server that
- * came back empty first reads the freshest of the mirrors that hellos tell of. Then a session is
- * live:
+ * or, in place of the accept, a reject with the reason, or with the time after which to knock
+ *again: the memory that the worker will write to is not ready yet. The welcome may take a while: a
+ *server that came back empty first reads the freshest of the mirrors that hellos tell of. Then a
+ *session is live:
  *
  *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->
  *	                          <-    write: struct ol_ack, bell ACK(index)
@@ -49,6 +50,7 @@
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
 	OL_WIRE_PROTO = 4,
+	OL_LATER_MAX_MS = 5000, /* no server sends a peer away for longer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
 };
@@ -89,10 +91,12 @@ enum ol_wire_reject_code {
 	OL_REJECT_WORKER_RANGE, /* id not below workers_max */
 	OL_REJECT_FULL,
 	OL_REJECT_RESOURCES, /* no memory or descriptors for it */
+	OL_REJECT_LATER, /* not a no: come back in delay_ms, with a new knock */
 };
 
 struct ol_wire_reject {
 	enum ol_wire_reject_code code;
+	uint32_t delay_ms; /* of OL_REJECT_LATER, at most OL_LATER_MAX_MS; 0 otherwise */
 	uint8_t nonce[OL_NONCE_BYTES]; /* of a challenge */
 	uint8_t mac[OL_MAC_BYTES];
 };
@@ -110,7 +114,7 @@ struct ol_wire_accept {
 
 enum {
 	OL_WIRE_CONNECT_BYTES = 48,
-	OL_WIRE_REJECT_BYTES = 40,
+	OL_WIRE_REJECT_BYTES = 44,
 	OL_WIRE_ACCEPT_BYTES = 128,
 };
 
@@ -421,6 +425,8 @@ struct ol_board {
 	_Atomic uint64_t adopted_ns;
 	_Atomic uint64_t linked_ns;
 	_Atomic uint64_t wait_for;
+	_Atomic uint64_t turn_max_ns;
+	_Atomic uint64_t sent_away;
 };
 
 enum {

@@ -122,6 +122,19 @@ void ol_peer_stranger(struct ol_peer *peer, int status, const char *why, uint64_
 	ol_peer_again(peer, now_ns);
 }
 
+/* The server makes room for it, or lets in others first; the half more, different for each worker,
+ * keeps apart those that were sent away together */
+static void later(struct ol_peer *peer, uint32_t delay_ms, uint64_t now_ns)
+{
+	ol_peer_drop(peer);
+	peer->state = OL_PEER_IDLE;
+	peer->backoff_ns = delay_ms * OL_NS_PER_MS;
+	peer->retry_ns = now_ns + jitter(peer, peer->backoff_ns + peer->backoff_ns / 2);
+	peer->busy_tries = 0;
+	ol_log(OL_LOG_DEBUG, "shard %u: server %s: told to come back in %u ms", peer->link->index,
+	       peer->addr, delay_ms);
+}
+
 static void peer_connect(struct ol_peer *peer, enum ol_wire_connect_kind kind, uint64_t now_ns)
 {
 	struct ol_worker *worker = peer->link->worker;
@@ -196,6 +209,10 @@ static void knock_answered(struct ol_peer *peer, const struct ol_xport_event *ev
 		return;
 	}
 	ol_peer_drop(peer);
+	if (reject.code == OL_REJECT_LATER) {
+		later(peer, reject.delay_ms, now_ns);
+		return;
+	}
 	if ((reject.code == OL_REJECT_FULL || reject.code == OL_REJECT_RESOURCES) &&
 	    worker->started) {
 		ol_peer_again(peer, now_ns);
@@ -223,6 +240,10 @@ static void proof_refused(struct ol_peer *peer, const struct ol_xport_event *eve
 	    ol_wire_reject_decode(event->priv, event->priv_len, &reject) != 0 ||
 	    reject.code == OL_REJECT_CHALLENGE) {
 		ol_peer_again(peer, now_ns);
+		return;
+	}
+	if (reject.code == OL_REJECT_LATER) {
+		later(peer, reject.delay_ms, now_ns);
 		return;
 	}
 	/* the last process of this id may have died a moment ago; or the server that gave the

@@ -45,7 +45,8 @@ static void books_check(const struct ol_server *server)
 		const struct ol_session *session = &server->sessions[i];
 
 		must(session->state <= OL_SESSION_LIVE &&
-		     (session->state == OL_SESSION_FREE) == (session->conn == NULL));
+		     (session->state == OL_SESSION_FREE) ==
+			     (session->conn == NULL && session->memory == NULL));
 		joined += session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA;
 		live += session->state == OL_SESSION_LIVE && session->role == OL_ROLE_WORKER;
 		owed += session->owed_count;
@@ -80,9 +81,16 @@ static void progress_check(const struct ol_server *server)
 static void settle(void)
 {
 	struct ol_xport_event event;
+	bool more;
 
-	while (liar_next(&event))
-		ol_server_on_event(fuzz.server, &event, liar.now_ns);
+	do {
+		while (liar_next(&event))
+			ol_server_on_event(fuzz.server, &event, liar.now_ns);
+		while (ol_memory_work(&fuzz.server->memory))
+			;
+		more = ol_memory_news(&fuzz.server->memory);
+		ol_server_on_memory(fuzz.server, liar.now_ns);
+	} while (more);
 	if (ol_ingest_waits(fuzz.server))
 		ol_ingest_progress(fuzz.server, liar.now_ns);
 	books_check(fuzz.server);

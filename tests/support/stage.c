@@ -101,6 +101,7 @@ static void answer(struct job *job, const struct request *request)
 	case REQUEST_STOP:
 		kill(job->servers[target], SIGTERM);
 		job_join(job->servers[target]);
+		job->servers[target] = 0;
 		break;
 	case REQUEST_RESTART:
 		job->opts.restore = request->restore;

@@ -49,6 +49,8 @@ static const struct row rows[] = {
 	WIDE(checkpoints_failed),
 	WIDE(checkpoints_skipped),
 	WIDE(checkpoint_bytes),
+	WIDE(turn_max_ns),
+	WIDE(sent_away),
 	{ "epoch", offsetof(struct ol_server_stat, epoch), false, false },
 	{ "workers", offsetof(struct ol_server_stat, workers), false, false },
 	{ "wait_for", offsetof(struct ol_server_stat, wait_for), false, false },

@@ -533,9 +533,10 @@ static int summary(struct serve *serve)
 	if (serve->control.parent_fd < 0)
 		printf("version %" PRIu64 ", %" PRIu64 " gradients applied, %" PRIu64
 		       " not finite, %" PRIu64 " late, %" PRIu64 " duplicates, %.1f MB received, "
-		       "%" PRIu64 " refused, %" PRIu64 " violations\n",
+		       "%" PRIu64 " refused, %" PRIu64 " violations; longest turn %.1f ms\n",
 		       stat.version, stat.applied, stat.dropped_nonfinite, stat.dropped_late,
-		       stat.duplicates, (double)stat.bytes_in / 1e6, stat.refused, stat.violations);
+		       stat.duplicates, (double)stat.bytes_in / 1e6, stat.refused, stat.violations,
+		       (double)stat.turn_max_ns / 1e6);
 	return rc;
 }
 

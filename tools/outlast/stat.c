@@ -119,8 +119,8 @@ static const char examples[] =
 	"  forwarded  entries sent to its successor, their bytes, how many of them "
 	"again\n"
 	"  resync     bytes and time of reading the weights when it joined\n"
-	"  workers    that are connected; beat: age of its last heartbeat; loss: of "
-	"recent gradients\n";
+	"  workers    that are connected; beat: age of its last heartbeat\n"
+	"  turn       longest that its loop served nobody; loss: of recent gradients\n";
 
 struct stat_look {
 	struct ol_settings settings;

@@ -73,9 +73,9 @@ static void row_text(const struct stat_view *view, const struct stat_row *row, F
 		snprintf(loss, sizeof(loss), "%.4f", (double)s->loss);
 	fprintf(out,
 		"  %-8s %-34s %10" PRIu64 " %10" PRIu64 " %5s %6s %10" PRIu64
-		" %-26s %-20s %7u %6s %8s\n",
+		" %-26s %-20s %7u %6s %9.1f %8s\n",
 		ol_role_str(s->role), row->addr, s->version, s->committed, behind, ring, s->applied,
-		sent, resync, s->workers, beat, loss);
+		sent, resync, s->workers, beat, (double)s->turn_max_ns / 1e6, loss);
 }
 
 static void chain_text(const struct stat_view *view, uint32_t shard, FILE *out)
@@ -114,9 +114,10 @@ void stat_show_text(const struct stat_view *view, bool titles, FILE *out)
 				: ": cannot be reached; what follows is the last that was known");
 	}
 	if (titles)
-		fprintf(out, "  %-8s %-34s %10s %10s %5s %6s %10s %-26s %-20s %7s %6s %8s\n",
+		fprintf(out, "  %-8s %-34s %10s %10s %5s %6s %10s %-26s %-20s %7s %6s %9s %8s\n",
 			"role", "server", "version", "committed", "lag", "ring", "applied",
-			"forwarded, bytes, resent", "resync", "workers", "beat", "loss");
+			"forwarded, bytes, resent", "resync", "workers", "beat", "turn, ms",
+			"loss");
 	for (uint32_t shard = 0; shard < view->shard_count; shard++) {
 		if (view->coordinator != NULL)
 			chain_text(view, shard, out);

@@ -46,6 +46,8 @@ static void what_goes_in_comes_out(void **state)
 		.ring_slots = 32,
 		.ring_used = 33,
 		.wait_for = 34,
+		.turn_max_ns = 35,
+		.sent_away = 36,
 		.loss = 0.5f,
 	};
 	struct ol_server_stat got;
@@ -54,12 +56,14 @@ static void what_goes_in_comes_out(void **state)
 	(void)state;
 	assert_non_null(json);
 	assert_string_equal(json_string_value(json_object_get(json, "role")), "middle");
-	assert_int_equal(json_object_size(json), 33);
+	assert_int_equal(json_object_size(json), 35);
 	ol_counters_take(json, &got);
 	assert_int_equal(got.version, UINT64_C(1) << 40);
 	assert_int_equal(got.workers, 21);
 	assert_int_equal(got.ring_used, 33);
 	assert_int_equal(got.wait_for, 34);
+	assert_int_equal(got.turn_max_ns, 35);
+	assert_int_equal(got.sent_away, 36);
 	got.replica = 1; /* a random number of 64 bits is left out */
 	again = ol_counters_json(&got);
 	assert_true(json_equal(json, again));

@@ -2,6 +2,9 @@
 
 /* neighbours_test.c -- heartbeats and connections: which neighbours a replica takes for dead */
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "unit/server/replica_util.h"
 
 /* ---- heartbeats ---- */
@@ -222,7 +225,9 @@ static void test_who_refuses_connections_is_suspected_and_who_is_busy_is_not(voi
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
-/* A predecessor's session, whose hello waits */
+static int wake_fd;
+
+/* A predecessor's session, whose hello waits; until hello_over() */
 static void hello_comes(uint64_t id, uint32_t epoch)
 {
 	static const struct ol_geometry geo = {
@@ -230,8 +235,13 @@ static void hello_comes(uint64_t id, uint32_t epoch)
 	};
 
 	setup(NULL);
+	wake_fd = eventfd(0, EFD_CLOEXEC);
 	memset(&server.replica.ring, 0, sizeof(server.replica.ring));
-	assert_int_equal(ol_ring_open(&server.replica.ring, &ops, NULL, &geo, OL_SLAB_NODE_ANY), 0);
+	memset(&server.memory, 0, sizeof(server.memory));
+	assert_int_equal(ol_memory_start(&server.memory, &ops, wake_fd), 0);
+	assert_int_equal(ol_ring_open(&server.replica.ring, &ops, NULL, &server.memory, &geo,
+				      OL_SLAB_NODE_ANY),
+			 0);
 	adopt(5, 0, IDS(A, SELF), start);
 	server.replica.chain.loaded = true;
 	session_live(0, OL_ROLE_REPLICA);
@@ -242,10 +252,17 @@ static void hello_comes(uint64_t id, uint32_t epoch)
 	ol_replica_tick(&server, start);
 }
 
+static void hello_over(void)
+{
+	ol_ring_close(&server.replica.ring);
+	ol_memory_stop(&server.memory);
+	close(wake_fd);
+}
+
 static enum ol_session_state hello_waits(uint64_t id, uint32_t epoch)
 {
 	hello_comes(id, epoch);
-	ol_ring_close(&server.replica.ring);
+	hello_over();
 	return sessions[0].state;
 }
 
@@ -275,7 +292,7 @@ static void test_an_old_predecessor_can_write_no_more(void **state)
 	assert_ptr_not_equal(server.replica.ring.slab, old);
 	assert_null(server.replica.pred.session);
 	assert_false(server.replica.chain.pred_up);
-	ol_ring_close(&server.replica.ring);
+	hello_over();
 
 	/* its connection breaks: what was on its way lands in memory that nobody reads */
 	hello_comes(A, 5);
@@ -286,7 +303,7 @@ static void test_an_old_predecessor_can_write_no_more(void **state)
 	assert_false(server.replica.chain.pred_up);
 	assert_int_equal(server.replica.pred.missed_ns, start + 7);
 	assert_int_equal(server.end_rc, 0);
-	ol_ring_close(&server.replica.ring);
+	hello_over();
 }
 
 static void test_the_next_predecessor_is_not_fenced_off(void **state)
@@ -296,7 +313,7 @@ static void test_the_next_predecessor_is_not_fenced_off(void **state)
 	adopt(6, 0, IDS(C, SELF), start + 1);
 	assert_int_equal(sessions[0].state, OL_SESSION_LIVE);
 	assert_int_equal(server.replica.chain.view.epoch, 6);
-	ol_ring_close(&server.replica.ring);
+	hello_over();
 }
 
 static void test_a_predecessor_whose_heartbeat_stands_still_is_suspected(void **state)
@@ -309,7 +326,7 @@ static void test_a_predecessor_whose_heartbeat_stands_still_is_suspected(void **
 	ol_replica_tick(&server, start + MS(LEASE_MS) + 1);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF));
 	assert_int_equal(sessions[0].state, OL_SESSION_FREE);
-	ol_ring_close(&server.replica.ring);
+	hello_over();
 }
 
 int main(void)

@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -36,11 +38,18 @@ static void query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps)
 
 static const struct ol_xport_ops ops = { .query = query };
 
+static struct ol_memory memory;
+static int wake_fd;
+
 static int rings_open(void **state)
 {
 	(void)state;
-	assert_int_equal(ol_ring_open(&from, &ops, NULL, &geo, OL_SLAB_NODE_ANY), 0);
-	assert_int_equal(ol_ring_open(&to, &ops, NULL, &geo, OL_SLAB_NODE_ANY), 0);
+	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_true(wake_fd >= 0);
+	memory = (struct ol_memory){ 0 };
+	assert_int_equal(ol_memory_start(&memory, &ops, wake_fd), 0);
+	assert_int_equal(ol_ring_open(&from, &ops, NULL, &memory, &geo, OL_SLAB_NODE_ANY), 0);
+	assert_int_equal(ol_ring_open(&to, &ops, NULL, &memory, &geo, OL_SLAB_NODE_ANY), 0);
 	return 0;
 }
 
@@ -49,6 +58,8 @@ static int rings_close(void **state)
 	(void)state;
 	ol_ring_close(&from);
 	ol_ring_close(&to);
+	ol_memory_stop(&memory);
+	close(wake_fd);
 	return 0;
 }
 

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * slots.c -- memory that comes or goes holds nobody up: while a worker's slots cannot be made
+ * ready, or given back, the server serves the others for many leases, and whoever waits is told to
+ * come back
+ *
+ * The linker sends the server's madvise() and munmap() here: a gate makes them take as long as the
+ * story wants.
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "support/check.h"
+#include "support/stage.h"
+
+enum {
+	LEN = 300000,
+	WINDOW = 2, /* slots of 1.2 MB */
+	LEASE_MS = 600,
+	HEARTBEAT_MS = 20,
+	LEASES = 3, /* a gate is closed at least for so long */
+	LARGE_BYTES = 1 << 20,
+	POPULATE_WRITE = 23,
+};
+
+int __real_madvise(void *at, size_t bytes, int advice);
+int __wrap_madvise(void *at, size_t bytes, int advice);
+int __real_munmap(void *at, size_t bytes);
+int __wrap_munmap(void *at, size_t bytes);
+
+static int gate_fd = -1; /* readable while it is open */
+static bool gated = true; /* this process goes through it: a server, not a worker */
+
+static void gate_close(void)
+{
+	uint64_t count;
+
+	check(read(gate_fd, &count, sizeof(count)) == sizeof(count));
+}
+
+static void gate_open(void)
+{
+	uint64_t one = 1;
+
+	check(write(gate_fd, &one, sizeof(one)) == sizeof(one));
+}
+
+static void gate_pass(size_t bytes)
+{
+	struct pollfd gate = { .fd = gate_fd, .events = POLLIN };
+
+	while (gated && gate_fd >= 0 && bytes >= LARGE_BYTES && poll(&gate, 1, -1) <= 0)
+		check(errno == EINTR);
+}
+
+int __wrap_madvise(void *at, size_t bytes, int advice)
+{
+	if (advice == POPULATE_WRITE)
+		gate_pass(bytes);
+	return __real_madvise(at, bytes, advice);
+}
+
+int __wrap_munmap(void *at, size_t bytes)
+{
+	gate_pass(bytes);
+	return __real_munmap(at, bytes);
+}
+
+static struct ol_server_stat stat_of(struct ol_worker *worker)
+{
+	struct ol_server_stat stat;
+
+	check_ok(ol_stat(worker, 0, &stat));
+	return stat;
+}
+
+/* Steps are made, one after the other, for so long; and until so many peers were sent away */
+static void served(struct ol_worker *worker, uint64_t sent_away)
+{
+	struct ol_server_stat stat = stat_of(worker);
+	uint64_t until = stat.heartbeat + LEASES * LEASE_MS / HEARTBEAT_MS;
+
+	while (stat.heartbeat < until || stat.sent_away < sent_away) {
+		check_ok(job_push(worker, 0.0f));
+		check_ok(job_pull(worker, OL_PULL_NEWEST));
+		stat = stat_of(worker);
+	}
+	check_eq(stage_stat(worker, 0).outages, 0);
+}
+
+static int opener(const struct job *job, long id)
+{
+	struct ol_worker *worker = job_worker(job, (int)id);
+
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* Worker 0: it works all the time */
+static void at_work(const struct job *job)
+{
+	struct ol_worker *worker = job_worker(job, 0);
+	uint64_t sent_away;
+	pid_t pid;
+
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	gate_close(); /* worker 1 comes */
+	stage_meet();
+	served(worker, 1);
+	gate_open();
+	stage_meet();
+	gate_close(); /* worker 1 goes */
+	stage_meet();
+	stage_meet();
+	served(worker, 0);
+	check_eq(stat_of(worker).workers, 1);
+	gate_open();
+
+	/* one dies whose memory is being made; the next of its id comes in all the same */
+	gate_close();
+	sent_away = stat_of(worker).sent_away;
+	pid = job_fork(opener, job, 2);
+	served(worker, sent_away + 1);
+	check_ok(kill(pid, SIGKILL));
+	check(waitpid(pid, NULL, 0) == pid);
+	served(worker, 0);
+	gate_open();
+	job_join(job_fork(opener, job, 2));
+
+	/* the server ends while it makes memory */
+	gate_close();
+	sent_away = stat_of(worker).sent_away;
+	pid = job_fork(opener, job, 2);
+	served(worker, sent_away + 1);
+	stage_meet();
+	stage_stop(0);
+	check_ok(kill(pid, SIGKILL));
+	check(waitpid(pid, NULL, 0) == pid);
+	ol_worker_close(worker);
+}
+
+static int story(const struct job *job, long id)
+{
+	struct ol_worker_opts opts;
+	struct ol_worker *worker;
+
+	gated = false;
+	if (id == 0) {
+		at_work(job);
+		return 0;
+	}
+	stage_meet();
+	worker = job_worker(job, (int)id);
+	stage_meet();
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	stage_meet();
+	ol_worker_close(worker);
+	stage_meet();
+
+	ol_worker_opts_init(&opts);
+	opts.outage = OL_OUTAGE_CONTINUE;
+	opts.observer = OL_OBSERVER_COUNTERS;
+	worker = job_worker_with(job, -1, opts);
+	stage_meet();
+	stage_down(worker, 0); /* its connections are gone, and it waits for its memory's thread */
+	gate_open();
+	ol_worker_close(worker);
+	return 0;
+}
+
+int main(void)
+{
+	struct ol_server_opts opts;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	job_transport();
+	gate_fd = eventfd(1, EFD_CLOEXEC);
+	check(gate_fd >= 0);
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.window = WINDOW;
+	opts.workers_max = 3;
+	opts.lease_ms = LEASE_MS;
+	opts.heartbeat_ms = HEARTBEAT_MS;
+	stage_play(opts, 1.0f, 2, story, "memory that comes or goes holds nobody up");
+	return 0;
+}

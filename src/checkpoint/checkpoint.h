@@ -28,12 +28,15 @@ enum {
 };
 
 /* What a checkpoint is of. */
+struct ol_ckpt_owner;
+
 struct ol_ckpt_meta {
 	struct ol_geometry geo; /* window and consistency do not matter to a checkpoint */
 	uint64_t job_id;
 	uint64_t version;
 	uint32_t epoch;
 	uint32_t optimizer; /* enum ol_optimizer */
+	const struct ol_ckpt_owner *owner; /* a writer's own; NULL: nobody else can be there */
 };
 
 /*

@@ -348,7 +348,7 @@ static int file_make(struct ol_running *running, int dir_fd, const struct ol_ckp
 	rc = ol_running_header_make(&running->meta, running->opts.blocks, header);
 	if (rc != 0)
 		return ol_ckpt_failed(why, rc, "cannot put it together");
-	fd = ol_ckpt_temporary_make(dir_fd, name, why);
+	fd = ol_ckpt_temporary_make(dir_fd, name, running->meta.owner, why);
 	if (fd < 0)
 		return fd;
 	rc = room_make(fd, header->file_bytes);
@@ -363,12 +363,11 @@ static int file_make(struct ol_running *running, int dir_fd, const struct ol_ckp
 	running->bytes += sizeof(*header);
 	if (rc == 0)
 		rc = turn_put(running, fd, why);
-	rc = ol_ckpt_temporary_end(dir_fd, name, rc, why);
+	rc = ol_ckpt_temporary_end(dir_fd, name, running->meta.owner, 1, rc, why);
 	if (rc != 0) {
 		close(fd);
 		return rc;
 	}
-	ol_ckpt_folder_sweep(dir_fd, name, 1);
 	running->fd = fd;
 	return 0;
 }

@@ -135,7 +135,17 @@ static int fill(int fd, const struct image *image, char *why)
 	return rc;
 }
 
-int ol_ckpt_temporary_make(int dir_fd, const struct ol_ckpt_name *name, char *why)
+int ol_ckpt_enter(const struct ol_ckpt_owner *owner, int dir_fd, char *why)
+{
+	int rc = ol_ckpt_owner_enter(owner, dir_fd);
+
+	return rc == 0 ? 0
+		       : ol_ckpt_failed(
+				 why, rc,
+				 "another server saves this shard now, or its lock file fails");
+}
+
+static int temporary_make(int dir_fd, const struct ol_ckpt_name *name, char *why)
 {
 	struct ol_ckpt_name temporary = *name;
 	char text[OL_CKPT_NAME_MAX];
@@ -151,7 +161,19 @@ int ol_ckpt_temporary_make(int dir_fd, const struct ol_ckpt_name *name, char *wh
 	return fd >= 0 ? fd : ol_ckpt_failed(why, -errno, "cannot make its temporary file");
 }
 
-int ol_ckpt_temporary_end(int dir_fd, const struct ol_ckpt_name *name, int rc, char *why)
+int ol_ckpt_temporary_make(int dir_fd, const struct ol_ckpt_name *name,
+			   const struct ol_ckpt_owner *owner, char *why)
+{
+	int rc = ol_ckpt_enter(owner, dir_fd, why);
+
+	if (rc != 0)
+		return rc;
+	rc = temporary_make(dir_fd, name, why);
+	ol_ckpt_owner_leave(owner);
+	return rc;
+}
+
+static int temporary_end(int dir_fd, const struct ol_ckpt_name *name, int rc, char *why)
 {
 	struct ol_ckpt_name temporary = *name;
 	char text[OL_CKPT_NAME_MAX], temporary_text[OL_CKPT_NAME_MAX];
@@ -169,15 +191,33 @@ int ol_ckpt_temporary_end(int dir_fd, const struct ol_ckpt_name *name, int rc, c
 	return rc == 0 ? 0 : ol_ckpt_failed(why, rc, "cannot make its name durable");
 }
 
-static int publish(int dir_fd, const struct ol_ckpt_name *name, const struct image *image,
-		   char *why)
+int ol_ckpt_temporary_end(int dir_fd, const struct ol_ckpt_name *name,
+			  const struct ol_ckpt_owner *owner, uint32_t keep, int rc, char *why)
 {
-	int fd = ol_ckpt_temporary_make(dir_fd, name, why), rc;
+	char unsaid[OL_CKPT_WHY_MAX];
+	int fenced = ol_ckpt_enter(owner, dir_fd, rc == 0 ? why : unsaid);
+
+	if (fenced == OL_E_FENCED)
+		return rc != 0 ? rc : fenced; /* what has that name now may be another's */
+	if (fenced !=
+	    0) /* nobody is known to be there: it goes, at worst another's attempt with it */
+		return temporary_end(dir_fd, name, rc != 0 ? rc : fenced, unsaid);
+	rc = temporary_end(dir_fd, name, rc, why);
+	if (rc == 0)
+		ol_ckpt_folder_sweep(dir_fd, name, keep);
+	ol_ckpt_owner_leave(owner);
+	return rc;
+}
+
+static int publish(int dir_fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
+		   const struct image *image, uint32_t keep, char *why)
+{
+	int fd = ol_ckpt_temporary_make(dir_fd, name, meta->owner, why), rc;
 
 	if (fd < 0)
 		return fd;
 	rc = fill(fd, image, why);
-	return ol_ckpt_temporary_end(dir_fd, name, rc, why);
+	return ol_ckpt_temporary_end(dir_fd, name, meta->owner, keep, rc, why);
 }
 
 const char *ol_ckpt_remedy(int rc, bool is_running)
@@ -219,9 +259,7 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
 		rc = ol_ckpt_failed(why, dir_fd, "cannot open the folder");
 		goto out_image;
 	}
-	rc = publish(dir_fd, &name, &image, why);
-	if (rc == 0)
-		ol_ckpt_folder_sweep(dir_fd, &name, keep);
+	rc = publish(dir_fd, &name, meta, &image, keep, why);
 	close(dir_fd);
 out_image:
 	image_fini(&image);

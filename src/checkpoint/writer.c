@@ -33,10 +33,12 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/owner.h"
 #include "checkpoint/running.h"
 
 struct ol_ckpt_writer {
 	char dir[OL_CKPT_DIR_MAX];
+	struct ol_ckpt_owner owner; /* of what it writes in the folder */
 	struct ol_ckpt_meta meta; /* version and epoch: of the job */
 	uint32_t keep;
 	struct ol_running *running; /* owned; NULL: a file each time */
@@ -151,13 +153,14 @@ static int writer_init(struct ol_ckpt_writer *writer, const char *dir,
 		return rc;
 	snprintf(writer->dir, sizeof(writer->dir), "%s", dir);
 	writer->meta = *meta;
+	writer->meta.owner = &writer->owner;
 	writer->keep = keep;
 	writer->file_bytes = header.file_bytes;
 	writer->content_bytes = header.content_bytes;
 	atomic_init(&writer->state, OL_CKPT_IDLE);
 	atomic_init(&writer->stop, false);
 	if (running != NULL)
-		rc = ol_running_create(writer->dir, meta, running, &writer->running);
+		rc = ol_running_create(writer->dir, &writer->meta, running, &writer->running);
 	else
 		writer->copy = malloc(writer->content_bytes);
 	if (rc != 0 || (running == NULL && writer->copy == NULL))
@@ -174,6 +177,7 @@ static void writer_fini(struct ol_ckpt_writer *writer)
 	sem_destroy(&writer->wake);
 	sem_destroy(&writer->done);
 	ol_running_destroy(writer->running);
+	ol_ckpt_owner_drop(&writer->owner);
 	free(writer->copy);
 	free(writer);
 }
@@ -188,6 +192,7 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 				    .epoch = UINT32_MAX,
 				    .shard = meta->geo.shard,
 				    .running = running != NULL };
+	struct ol_ckpt_owner owner;
 	struct ol_ckpt_writer *writer;
 	int dir_fd = folder_ready(dir), rc;
 
@@ -198,16 +203,30 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 			 ol_status_str(dir_fd), dir);
 		return dir_fd;
 	}
-	ol_ckpt_folder_sweep(dir_fd, &any, UINT32_MAX);
+	rc = ol_ckpt_owner_take(dir_fd, &any, &owner);
+	if (rc == 0)
+		ol_ckpt_folder_sweep(dir_fd, &any, UINT32_MAX);
 	close(dir_fd);
+	if (rc != 0) {
+		snprintf(err, err_bytes, "checkpoint folder: its lock file: %s%s (%s)",
+			 ol_status_str(rc),
+			 rc == -EBUSY ? "; a server of this shard stands still in the middle of "
+					"a write: end it"
+				      : "",
+			 dir);
+		return rc;
+	}
 
 	rc = -ENOMEM;
 	writer = calloc(1, sizeof(*writer));
 	if (writer != NULL) {
+		writer->owner = owner;
 		rc = writer_init(writer, dir, meta, keep, running);
 		if (rc != 0)
 			free(writer);
 	}
+	if (rc != 0)
+		ol_ckpt_owner_drop(&owner);
 	if (rc == 0) {
 		rc = ol_thread_start(run, writer, &writer->thread);
 		if (rc != 0)

@@ -221,13 +221,15 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	rc = ol_save_blocks(server, err, err_bytes);
 	if (rc != 0)
 		return rc;
+	/* before anything is read: who has been in its place must not add to what is there */
+	rc = ol_save_start(server, err, err_bytes);
+	if (rc != 0)
+		return rc;
 	rc = server->replica.on ? ol_ring_open(&server->replica.ring, server->ops, server->xport,
 					       &server->memory, geo, server->caps.numa_node)
 				: ol_restore_start(server, err, err_bytes);
 	if (rc != 0 && server->replica.on)
 		return fail(err, err_bytes, rc, "no memory for", "the ring of the chain");
-	if (rc == 0)
-		rc = ol_save_start(server, err, err_bytes);
 	if (rc == 0 && server->replica.on)
 		rc = ol_replica_open(server, err, err_bytes);
 	return rc;

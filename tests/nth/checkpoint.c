@@ -83,6 +83,10 @@ static void folder_check(void)
 
 	check(stream != NULL);
 	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+		const char *end = strrchr(entry->d_name, '-');
+
+		if (strncmp(entry->d_name, ".lock-", 6) == 0 && end[1] == 's')
+			continue; /* it stays; with a process's id behind it, it is temporary */
 		if (entry->d_name[0] == '.' && strlen(entry->d_name) > 2) /* a temporary name */
 			run_wrong("%s is left behind", entry->d_name);
 	}

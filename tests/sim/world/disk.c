@@ -25,6 +25,7 @@ SIM_WRAP(int, posix_fallocate, int fd, off_t off, off_t count);
 SIM_WRAP(int, fsync, int fd);
 SIM_WRAP(int, fdatasync, int fd);
 SIM_WRAP(int, fstat, int fd, struct stat *ret_stat);
+SIM_WRAP(int, flock, int fd, int how);
 SIM_WRAP(int, mkdir, const char *path, mode_t mode);
 SIM_WRAP(int, faccessat, int dir, const char *path, int mode, int flags);
 SIM_WRAP(int, renameat, int dir, const char *from, int to_dir, const char *to);
@@ -453,9 +454,16 @@ int __wrap_fstat(int fd, struct stat *ret_stat)
 	memset(ret_stat, 0, sizeof(*ret_stat));
 	ret_stat->st_mode = S_IFREG | 0644;
 	ret_stat->st_size = (off_t)file_of(fd)->inode->bytes;
+	ret_stat->st_ino = (ino_t)(uintptr_t)file_of(fd)->inode;
 	for (unsigned i = 0; i < names->count; i++)
 		ret_stat->st_nlink += names->at[i].inode == file_of(fd)->inode;
 	return 0;
+}
+
+/* Of two processes of one host that share a disk one is dead */
+int __wrap_flock(int fd, int how)
+{
+	return sim_fd_is(fd) ? 0 : __real_flock(fd, how);
 }
 
 /* ---- the folder ---- */

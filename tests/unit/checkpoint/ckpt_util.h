@@ -203,7 +203,17 @@ static inline bool is_there(const char *dir, const struct ol_ckpt_meta *meta)
 	return access(path, F_OK) == 0;
 }
 
-/* files_in -- how many there are, and how many of them begin with a dot */
+/* lock_drop -- the lock file of a shard's checkpoints, so that the folder is empty */
+static inline void lock_drop(const char *dir, const struct ol_ckpt_meta *meta)
+{
+	char path[CKPT_PATH];
+
+	snprintf(path, sizeof(path), "%s/.lock-ckpt-%016" PRIx64 "-s%" PRIu32, dir, meta->job_id,
+		 meta->geo.shard);
+	check_ok(unlink(path));
+}
+
+/* files_in -- how many there are but for lock files, and how many of them begin with a dot */
 static inline unsigned files_in(const char *dir, unsigned *ret_dotted)
 {
 	unsigned count = 0, dotted = 0;
@@ -212,7 +222,8 @@ static inline unsigned files_in(const char *dir, unsigned *ret_dotted)
 
 	check(stream != NULL);
 	while ((entry = readdir(stream)) != NULL) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    strncmp(entry->d_name, ".lock-", 6) == 0)
 			continue;
 		count++;
 		dotted += entry->d_name[0] == '.';

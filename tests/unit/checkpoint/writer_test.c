@@ -6,6 +6,12 @@
  */
 #include "ckpt_util.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "checkpoint/folder.h"
+#include "checkpoint/write.h"
+
 #include <sched.h>
 
 #include "base/clock.h"
@@ -189,6 +195,7 @@ static void a_write_that_fails_is_a_result_and_the_next_is_tried(void **state)
 
 	snprintf(path, sizeof(path), "%s/folder", (char *)*state);
 	writer = writer_of(path, &meta);
+	lock_drop(path, &meta);
 	assert_int_equal(rmdir(path), 0);
 	assert_true(ol_ckpt_writer_begin(writer, content, 1, 1));
 	result = poll_until_done(writer);
@@ -204,6 +211,94 @@ static void a_write_that_fails_is_a_result_and_the_next_is_tried(void **state)
 	assert_int_equal(newest(path, &meta), 0);
 	ol_ckpt_writer_stop(writer);
 	free(content);
+}
+
+static int written(struct ol_ckpt_writer *writer, const struct ol_geometry *geo, uint64_t version)
+{
+	uint8_t *content = content_of(geo, version);
+	int status;
+
+	assert_true(ol_ckpt_writer_begin(writer, content, version, 1));
+	status = poll_until_done(writer).status;
+	free(content);
+	return status;
+}
+
+/* A server that stood still, and the one that has begun in its place, in the same epoch */
+static void who_was_replaced_takes_nothing_and_leaves_nothing(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0), kept = meta;
+	struct ol_ckpt_writer *old = writer_of(*state, &meta), *new;
+	unsigned dotted;
+
+	assert_int_equal(written(old, &meta.geo, 3), 0);
+	new = writer_of(*state, &meta);
+	for (uint64_t version = 4; version <= 6; version++)
+		assert_int_equal(written(new, &meta.geo, version), 0);
+	assert_int_equal(written(old, &meta.geo, 9), OL_E_FENCED);
+	assert_int_equal(files_in(*state, &dotted), 2);
+	assert_int_equal(dotted, 0);
+	assert_int_equal(newest(*state, &kept), 0);
+	assert_int_equal(kept.version, 6);
+	assert_int_equal(written(new, &meta.geo, 7), 0);
+	ol_ckpt_writer_stop(old);
+	assert_int_equal(written(new, &meta.geo, 8), 0);
+	ol_ckpt_writer_stop(new);
+}
+
+/* It has made its file, and wakes up to give it its name */
+static void who_was_replaced_in_the_middle_of_a_write_does_not_end_it(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(1, 9);
+	struct ol_ckpt_name kind = ol_ckpt_name_of(&meta);
+	struct ol_ckpt_owner old, new;
+	int dir_fd = ol_ckpt_folder_open(*state), fd;
+	char why[OL_CKPT_WHY_MAX];
+	unsigned dotted;
+
+	assert_int_equal(ol_ckpt_owner_take(dir_fd, &kind, &old), 0);
+	fd = ol_ckpt_temporary_make(dir_fd, &kind, &old, why);
+	assert_true(fd >= 0);
+	assert_int_equal(ol_ckpt_owner_take(dir_fd, &kind, &new), 0);
+	assert_int_equal(ol_ckpt_temporary_end(dir_fd, &kind, &old, 1, 0, why), OL_E_FENCED);
+	assert_int_equal(files_in(*state, &dotted), 1);
+	assert_int_equal(dotted, 1); /* it has not got its name … */
+	assert_int_equal(ol_ckpt_temporary_end(dir_fd, &kind, &old, 1, -EIO, why), -EIO);
+	assert_int_equal(files_in(*state, &dotted), 1); /* … and what has it may be another's */
+	assert_int_equal(ol_ckpt_temporary_end(dir_fd, &kind, &new, 1, 0, why), 0);
+	ol_ckpt_owner_drop(&old);
+	ol_ckpt_owner_drop(&new);
+	close(fd);
+	close(dir_fd);
+}
+
+static void a_lock_dies_with_its_process(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(1, 9);
+	struct ol_ckpt_name kind = ol_ckpt_name_of(&meta);
+	int dir_fd = ol_ckpt_folder_open(*state), fds[2];
+	struct ol_ckpt_owner owner;
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		check_ok(ol_ckpt_owner_take(dir_fd, &kind, &owner));
+		check_ok(ol_ckpt_owner_enter(&owner, dir_fd));
+		check_eq(write(fds[1], "x", 1), 1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(fds[0], &byte, 1), 1);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(ol_ckpt_owner_take(dir_fd, &kind, &owner), 0);
+	ol_ckpt_owner_drop(&owner);
+	close(fds[0]);
+	close(fds[1]);
+	close(dir_fd);
 }
 
 static void a_geometry_that_cannot_be_is_refused_at_the_start(void **state)
@@ -228,6 +323,9 @@ int main(void)
 		ckpt_test(stop_waits_for_what_was_begun),
 		ckpt_test(a_folder_of_one_level_is_made),
 		ckpt_test(a_write_that_fails_is_a_result_and_the_next_is_tried),
+		ckpt_test(who_was_replaced_takes_nothing_and_leaves_nothing),
+		ckpt_test(who_was_replaced_in_the_middle_of_a_write_does_not_end_it),
+		ckpt_test(a_lock_dies_with_its_process),
 		ckpt_test(a_geometry_that_cannot_be_is_refused_at_the_start),
 	};
 

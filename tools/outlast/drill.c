@@ -522,7 +522,8 @@ static int report(struct drill *drill)
 	if (rc == 0)
 		rc = drill_plots_write(drill);
 	if (drill_summary_text(drill, &text))
-		printf("%s\nreport in %s: begin with README.md there\n", text.bytes, drill->out);
+		printf("%s\nreport in %s: begin with plots/outage-* and README.md there\n",
+		       text.bytes, drill->out);
 	drill_text_fini(&text);
 	if (fflush(stdout) != 0 && rc == 0)
 		rc = ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot write the summary", NULL,

@@ -8,11 +8,14 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +25,8 @@
 
 SIM_WRAP(void *, reallocarray, void *at, size_t count, size_t bytes);
 SIM_WRAP(void *, aligned_alloc, size_t align, size_t bytes);
+SIM_WRAP(int, fcntl, int fd, int command, ...);
+SIM_WRAP(int, getrlimit, __rlimit_resource_t resource, struct rlimit *ret_limit);
 SIM_WRAP(char *, strndup, const char *text, size_t most);
 
 enum {
@@ -108,6 +113,29 @@ int __wrap_eventfd(unsigned count, int flags)
 	fd = sim_fd_open();
 	*sim_fd_count(fd) = count;
 	return fd;
+}
+
+/* A duplicate that nobody reads: whoever asks wants to know whether there is one more */
+int __wrap_fcntl(int fd, int command, ...)
+{
+	va_list args;
+	void *arg;
+
+	if (sim_fd_is(fd) && command == F_DUPFD_CLOEXEC)
+		return sim_fd_open();
+	va_start(args, command);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return __real_fcntl(fd, command, arg);
+}
+
+/* Descriptors are not what is short here, and they have large numbers */
+int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *ret_limit)
+{
+	if (sim_process_self() == NULL)
+		return __real_getrlimit(resource, ret_limit);
+	*ret_limit = (struct rlimit){ .rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY };
+	return 0;
 }
 
 ssize_t __wrap_read(int fd, void *bytes, size_t count)

@@ -22,7 +22,7 @@ const char ol_exit_help[] =
 	"  4    no server or coordinator at the address, or the connection to it was lost\n"
 	"  5    refused: geometry, worker id, job key, or the server is full\n"
 	"  6    no such transport, RDMA device or address on this machine\n"
-	"  7    out of memory, locked memory or descriptors; address in use\n"
+	"  7    a limit: memory, addresses, locked memory, descriptors, size of files; address in use\n"
 	"  8    a process of the job died\n"
 	"  9    server stood still for longer than its lease, or its chain went on without it\n"
 	"  128+N  ended by signal N; what there was to report has been reported\n";

@@ -26,7 +26,7 @@ enum ol_exit {
 	OL_EXIT_SERVER = 4, /* no server there, or the connection to it was lost */
 	OL_EXIT_REFUSED = 5, /* geometry, worker id, job key; or the server is full */
 	OL_EXIT_DEVICE = 6, /* no such transport, RDMA device or address of one on this machine */
-	OL_EXIT_RESOURCES = 7, /* memory, locked memory, file descriptors, an address in use */
+	OL_EXIT_RESOURCES = 7, /* a limit of this process or machine; an address in use */
 	OL_EXIT_CHILD = 8, /* a process that the job consists of died or failed */
 	OL_EXIT_FENCED = 9, /* serve: stood still for longer than its lease, or was voted out */
 	OL_EXIT_SIGNAL = 128

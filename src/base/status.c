@@ -48,7 +48,7 @@ const char *ol_status_str(int code)
 	return text != NULL ? text : "unknown status code";
 }
 
-static bool limited(int resource, double *ret_limit)
+static bool limited(__rlimit_resource_t resource, double *ret_limit)
 {
 	struct rlimit limit;
 

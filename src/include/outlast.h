@@ -391,6 +391,7 @@ struct ol_server_stat {
 	uint64_t violations; /* sessions ended because the peer broke a rule */
 	uint64_t replayed; /* of those applied: had waited in a queue */
 	uint64_t restored_version; /* it began with these weights … */
+	uint64_t restored_lost; /* … which lack so many pushes that workers were told are applied */
 	uint64_t ready_ns; /* … at this time, CLOCK_MONOTONIC of its host */
 	uint64_t first_applied_ns; /* first gradient that it applied itself; 0: none yet */
 	uint64_t checkpoints; /* written */

@@ -7,13 +7,19 @@
  *	NONE            at once                                 the weights given
  *	CHECKPOINT      at once                                 the newest whole checkpoint, full
  *	                                                        or running
- *	MIRROR          when the workers are there, or it has   the freshest mirror of those that
- *	                waited long enough for them             have joined
- *	FRESHEST        as MIRROR                               the newer of both, by (epoch,
- *version)
+ *	MIRROR          when the workers are there, or it has   the newest mirror that is enough
+ *	                waited long enough for them
+ *	FRESHEST        as MIRROR                               the same, or the checkpoint
+ *
+ * A source is enough when it has all that those who are connected were told is applied, but for
+ * what they keep and push again (struct ol_hello: gone_seq). The first weights, and a worker that
+ * has no mirror, are enough for those to whom nothing was told. While no source is enough, or
+ * somebody is missed, the server waits: for restore_wait_ms since the last worker came that changed
+ * the picture. Then it takes the source that loses least, and counts what that is.
  *
  * A mirror is read with RDMA reads, into a snapshot that nobody looks at; the worker's CPU takes no
- * part. A source that goes away in the middle is forgotten, and the next freshest is read.
+ * part. Its table is read first, as it says for whom it is enough. A source that goes away in the
+ * middle is forgotten, and another is chosen.
  *
  * The epoch becomes one more than that of whatever was found: a mirror that is left over from a
  * history that was rolled back is older than all that comes after.
@@ -21,12 +27,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/order.h"
 #include "server/server_internal.h"
+#include "wire/seq.h"
 
 enum {
 	CHECKPOINT_SNAPSHOT =
@@ -61,6 +69,23 @@ static uint64_t grads_in(const struct ol_server *server, uint32_t snapshot)
 	return grads;
 }
 
+/* A history begins: newer than the one that its weights are of, and than all that workers who are
+ * here know of, or they would not take this server for the successor */
+static uint32_t epoch_of(const struct ol_server *server, enum ol_restore from, uint32_t epoch)
+{
+	uint32_t next = server->opts.epoch;
+
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		const struct ol_session *session = &server->sessions[i];
+
+		if (session->state == OL_SESSION_JOINED && session->hello.epoch > epoch)
+			epoch = session->hello.epoch;
+	}
+	if (from != OL_RESTORE_NONE)
+		epoch++;
+	return epoch > next ? epoch : next;
+}
+
 /* The server has its weights: they are published, and everybody who waits may begin. */
 static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch, uint64_t now_ns)
 {
@@ -69,8 +94,8 @@ static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch
 	server->restoring.active = false;
 	server->restoring.chain = false;
 	/* in a chain epochs are its views' */
-	if (!server->replica.on && from != OL_RESTORE_NONE && epoch >= server->opts.epoch)
-		server->opts.epoch = epoch + 1;
+	if (!server->replica.on)
+		server->opts.epoch = epoch_of(server, from, epoch);
 	server->saving.version = from == OL_RESTORE_CHECKPOINT ? server->store.version : 0;
 	ol_word_store(&board->epoch, server->opts.epoch);
 	ol_word_store(&board->restored_from, (uint64_t)from);
@@ -163,11 +188,6 @@ int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes)
 	return rc;
 }
 
-static bool newer(const struct ol_hello *a, uint32_t epoch, uint64_t version)
-{
-	return a->mirror_epoch > epoch || (a->mirror_epoch == epoch && a->mirror_version > version);
-}
-
 /* Where the content at byte `off` lies in a mirror, and how much of it in one piece; 0: nowhere */
 static uint64_t mirror_piece(const struct ol_server *server, const struct ol_hello *hello,
 			     uint64_t off, uint64_t *ret_src)
@@ -188,26 +208,146 @@ static uint64_t mirror_piece(const struct ol_server *server, const struct ol_hel
 	return hello->state_off == OL_MIRROR_NO_STATE ? 0 : total - off;
 }
 
-/* The mirror that is worth reading: newer than the checkpoint and than all others */
-static struct ol_session *freshest(struct ol_server *server)
+/* What a server can begin with */
+struct source {
+	struct ol_session *session; /* whose mirror it is; NULL: the checkpoint, or first weights */
+	const struct ol_applied *table; /* NULL: of first weights */
+	uint64_t history; /* 0: of a checkpoint, which does not know */
+	uint64_t version;
+	uint32_t epoch;
+	uint64_t grads;
+	uint64_t lost; /* pushes that those who are here were told are applied, and keep no more */
+};
+
+/* > 0: a is newer; < 0: older; 0: the same, or nobody can say */
+static int newer(const struct source *a, const struct source *b)
+{
+	bool known = a->history != 0 && b->history != 0;
+
+	if (known && a->history != b->history)
+		return (a->epoch > b->epoch) - (a->epoch < b->epoch);
+	if (!known && a->epoch != b->epoch)
+		return a->epoch > b->epoch ? 1 : -1;
+	return (a->version > b->version) - (a->version < b->version);
+}
+
+static bool better(const struct source *a, const struct source *b)
+{
+	int order = newer(a, b);
+
+	if (a->lost != b->lost)
+		return a->lost < b->lost;
+	return order != 0 ? order > 0 : a->grads > b->grads;
+}
+
+static bool is_here(const struct ol_session *session)
+{
+	return session->state == OL_SESSION_JOINED && session->role == OL_ROLE_WORKER;
+}
+
+static struct source weighed(const struct ol_server *server, struct source source)
+{
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		const struct ol_session *session = &server->sessions[i];
+		uint64_t gone = session->hello.gone_seq, applied = 0;
+
+		if (source.table != NULL) {
+			applied = source.table[i].seq;
+			source.grads += source.table[i].grads;
+		}
+		if (!is_here(session) || gone == 0 || ol_seq_contains(applied, gone))
+			continue;
+		source.lost += ol_seq_count(gone);
+		if (ol_seq_tag(applied) == ol_seq_tag(gone))
+			source.lost -= ol_seq_count(applied);
+	}
+	return source;
+}
+
+/* The best of what is here: there is always one */
+static struct source choose(const struct ol_server *server)
 {
 	const struct ol_restoring *restoring = &server->restoring;
-	struct ol_session *best = NULL;
+	struct source best = { 0 }, other;
 
+	if (restoring->floor) {
+		best.table =
+			(const struct ol_applied *)(const void *)((const uint8_t *)ol_store_content(
+									  &server->store,
+									  CHECKPOINT_SNAPSHOT) +
+								  sizeof(struct ol_snapshot_head));
+		best.epoch = restoring->floor_epoch;
+		best.version = restoring->floor_version;
+	}
+	best = weighed(server, best);
 	for (uint32_t i = 0; i < server->session_count; i++) {
 		struct ol_session *session = &server->sessions[i];
 		const struct ol_hello *hello = &session->hello;
 
-		if (session->state != OL_SESSION_JOINED || hello->mirror.bytes == 0)
+		if (!is_here(session) || session->table == NULL || hello->mirror.bytes == 0)
 			continue;
-		if (restoring->floor &&
-		    !newer(hello, restoring->floor_epoch, restoring->floor_version))
-			continue;
-		if (best == NULL ||
-		    newer(hello, best->hello.mirror_epoch, best->hello.mirror_version))
-			best = session;
+		other = weighed(server, (struct source){ .session = session,
+							 .table = session->table,
+							 .history = hello->mirror_history,
+							 .version = hello->mirror_version,
+							 .epoch = hello->mirror_epoch });
+		if (better(&other, &best))
+			best = other;
 	}
 	return best;
+}
+
+/* Note who came; the number of those who are here */
+static uint32_t picture(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_restoring *restoring = &server->restoring;
+	uint32_t here = 0;
+
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		const struct ol_session *session = &server->sessions[i];
+		uint64_t bit = UINT64_C(1) << i % 64;
+
+		if (!is_here(session))
+			continue;
+		here++;
+		if (restoring->since_ns == 0)
+			restoring->since_ns = now_ns;
+		if ((session->hello.mirror.bytes == 0 && session->hello.gone_seq == 0) ||
+		    (restoring->came[i / 64] & bit) != 0)
+			continue;
+		restoring->came[i / 64] |= bit;
+		restoring->since_ns = now_ns;
+	}
+	if (here == 0)
+		restoring->since_ns = 0; /* or all have left: the next is the first again */
+	return here;
+}
+
+/* May somebody who is not here have a newer mirror? */
+static bool waits_for(const struct ol_server *server, const struct source *best)
+{
+	uint32_t known = server->opts.restore_workers;
+
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		bool refused = (server->restoring.refused[i / 64] >> i % 64 & 1) != 0;
+
+		if ((i < known || (best->table != NULL && best->table[i].seq != 0)) && !refused &&
+		    !is_here(&server->sessions[i]))
+			return true;
+	}
+	if (known != 0)
+		return false; /* these are all */
+	/* nobody who is here was in the job; but the first view of a chain begins one */
+	if (best->table == NULL)
+		return !(server->replica.on && server->replica.chain.view.founded == 1);
+	return best->lost > 0;
+}
+
+/* Of the source that is being read: its table, or all of it */
+static uint64_t wanted(const struct ol_server *server)
+{
+	return server->restoring.looks ? ol_layout_table_bytes(&server->store.geo)
+				       : ol_layout_content_bytes(&server->store.geo);
 }
 
 /* Post what the queue takes. 0, or why this source is none. */
@@ -217,7 +357,7 @@ static int reads_post(struct ol_server *server)
 	const struct ol_hello *hello = &restoring->source->hello;
 	uint64_t bytes, src;
 
-	while ((bytes = restoring->posted < ol_layout_content_bytes(&server->store.geo)
+	while ((bytes = restoring->posted < wanted(server)
 				? mirror_piece(server, hello, restoring->posted, &src)
 				: 0) > 0) {
 		struct ol_xport_read read = {
@@ -252,7 +392,7 @@ static bool all_posted(const struct ol_server *server)
 	const struct ol_restoring *restoring = &server->restoring;
 	uint64_t src;
 
-	return restoring->posted >= ol_layout_content_bytes(&server->store.geo) ||
+	return restoring->posted >= wanted(server) ||
 	       mirror_piece(server, &restoring->source->hello, restoring->posted, &src) == 0;
 }
 
@@ -281,7 +421,25 @@ static void source_refuse(struct ol_server *server, const char *why)
 	ol_log(OL_LOG_WARN, "server %s: mirror of worker %u is not used: %s", server->addr,
 	       source->worker, why);
 	source->hello.mirror.bytes = 0;
+	if (source->role == OL_ROLE_WORKER)
+		server->restoring.refused[source->worker / 64] |= UINT64_C(1)
+								  << source->worker % 64;
 	source_forget(server);
+}
+
+/* The table of a mirror is here: it says for whom the mirror is enough. */
+static void table_take(struct ol_server *server)
+{
+	struct ol_session *source = server->restoring.source;
+	size_t bytes = server->store.geo.workers_max * sizeof(struct ol_applied);
+	const uint8_t *content = ol_store_content(&server->store, server->restoring.into);
+
+	server->restoring.source = NULL;
+	source->table = malloc(bytes);
+	if (source->table != NULL)
+		memcpy(source->table, content + sizeof(struct ol_snapshot_head), bytes);
+	else
+		source->hello.mirror.bytes = 0; /* one mirror less */
 }
 
 /* The mirror is here, whole. */
@@ -317,7 +475,7 @@ static void mirror_take(struct ol_server *server, uint64_t now_ns)
 	ready(server, OL_RESTORE_MIRROR, hello->mirror_epoch, now_ns);
 }
 
-/* No mirror is newer: the checkpoint, or the first weights */
+/* No mirror is better: the checkpoint, or the first weights */
 static void fall_back(struct ol_server *server, uint64_t now_ns)
 {
 	const struct ol_restoring *restoring = &server->restoring;
@@ -336,23 +494,56 @@ static void fall_back(struct ol_server *server, uint64_t now_ns)
 	ready(server, OL_RESTORE_CHECKPOINT, restoring->floor_epoch, now_ns);
 }
 
-/* True if nobody is waited for any more; never while nobody is there */
-static bool everybody(struct ol_server *server, uint64_t now_ns)
+static void source_begin(struct ol_server *server, struct ol_session *session, bool looks)
+{
+	struct ol_restoring *restoring = &server->restoring;
+
+	restoring->source = session;
+	restoring->looks = looks;
+	restoring->into = (server->store.snapshot + 1) % OL_SNAPSHOTS;
+	restoring->posted = 0;
+	restoring->reads = 0;
+	restoring->failed = restoring->lies = false;
+}
+
+static void lost_log(const struct ol_server *server, const struct source *best)
+{
+	ol_word_store(&server->store.board->restored_lost, best->lost);
+	if (best->lost > 0)
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u: %llu pushes that workers were told are applied are "
+		       "lost: whoever has them did not come within %u ms",
+		       server->addr, server->opts.shard, (unsigned long long)best->lost,
+		       server->opts.restore_wait_ms);
+}
+
+/* True: a source is being read, or it has begun with one. False: it waits. */
+static bool source_pick(struct ol_server *server, uint64_t now_ns)
 {
 	const struct ol_server_opts *opts = &server->opts;
-	uint32_t want = opts->restore_workers != 0 ? opts->restore_workers : opts->workers;
-	uint64_t *since_ns = &server->restoring.since_ns;
-	uint32_t joined = 0;
+	uint32_t here = picture(server, now_ns);
+	struct source best;
 
-	for (uint32_t i = 0; i < server->session_count; i++)
-		joined += server->sessions[i].state == OL_SESSION_JOINED &&
-			  server->sessions[i].role == OL_ROLE_WORKER;
-	if (joined == 0)
-		*since_ns = 0; /* or all have left: the next is the first again */
-	else if (*since_ns == 0)
-		*since_ns = now_ns;
-	return joined >= want ||
-	       (joined > 0 && now_ns - *since_ns >= opts->restore_wait_ms * OL_NS_PER_MS);
+	if (here == 0)
+		return false;
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		struct ol_session *session = &server->sessions[i];
+
+		if (!is_here(session) || session->table != NULL || session->hello.mirror.bytes == 0)
+			continue;
+		source_begin(server, session, true);
+		return true;
+	}
+	best = choose(server);
+	if (waits_for(server, &best) &&
+	    now_ns - server->restoring.since_ns < opts->restore_wait_ms * OL_NS_PER_MS)
+		return false;
+	lost_log(server, &best);
+	if (best.session != NULL)
+		source_begin(server, best.session, false);
+	else
+		fall_back(server, now_ns);
+	return true;
 }
 
 void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
@@ -362,17 +553,9 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 
 	while (restoring->active) {
 		if (restoring->source == NULL) {
-			if (restoring->chain || !everybody(server, now_ns))
+			if (restoring->chain || !source_pick(server, now_ns))
 				return;
-			restoring->source = freshest(server);
-			restoring->into = (server->store.snapshot + 1) % OL_SNAPSHOTS;
-			restoring->posted = 0;
-			restoring->reads = 0;
-			restoring->failed = restoring->lies = false;
-		}
-		if (restoring->source == NULL) {
-			fall_back(server, now_ns);
-			return;
+			continue;
 		}
 		rc = restoring->failed ? 0 : reads_post(server);
 		restoring->failed = restoring->failed || rc != 0;
@@ -385,10 +568,12 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 			source_leaves(server);
 		else if (restoring->failed)
 			source_refuse(server, "it cannot be read");
-		else if (all_posted(server))
-			mirror_take(server, now_ns);
-		else
+		else if (!all_posted(server))
 			return; /* the queue is full of something else */
+		else if (restoring->looks)
+			table_take(server);
+		else
+			mirror_take(server, now_ns);
 	}
 }
 

@@ -83,6 +83,7 @@ struct ol_session {
 	struct ol_chain_hello chain_hello; /* of a predecessor */
 	uint32_t epoch; /* of all that is said on this connection: that of its welcome */
 	uint64_t last_seq; /* newest that has landed on this connection, or its welcome spoke of */
+	struct ol_applied *table; /* of its mirror, while restoring; NULL: not read */
 	bool numbered; /* one has landed: all that follow are of the same process */
 	uint64_t owed_count;
 	uint64_t since_ns; /* when it got into its state, MAKING or ACCEPTED */
@@ -118,7 +119,10 @@ struct ol_restoring {
 	bool floor; /* a checkpoint is in snapshot 0: what a mirror must be newer than */
 	uint32_t floor_epoch;
 	uint64_t floor_version;
-	uint64_t since_ns; /* the first worker joined; 0: none yet */
+	uint64_t since_ns; /* the last worker came that changed the picture; 0: nobody is there */
+	uint64_t came[OL_WORKERS_MAX / 64]; /* ids that have changed it: each does once */
+	uint64_t refused[OL_WORKERS_MAX / 64]; /* ids whose mirrors were: they are not waited for */
+	bool looks; /* only the table of the source is being read: is its mirror enough? */
 	struct ol_session *source; /* whose mirror is being read; NULL: none … */
 	uint32_t into; /* … and the snapshot that it goes into */
 	uint64_t posted; /* bytes of the content */

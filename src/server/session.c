@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -179,6 +180,7 @@ static void session_free(struct ol_server *server, struct ol_session *session)
 	if (session->role == OL_ROLE_REPLICA)
 		ol_predecessor_on_end(server, session);
 	ol_memory_give_back(&server->memory, memory);
+	free(session->table);
 	memset(session, 0, sizeof(*session));
 }
 
@@ -470,6 +472,10 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 	}
 	if (hello.acks.bytes < OL_ACKS_BYTES) {
 		ol_session_violation(server, session, "hello without memory for acks");
+		return;
+	}
+	if (hello.epoch >= OL_EPOCH_MAX) {
+		ol_session_violation(server, session, "hello of an epoch that cannot be");
 		return;
 	}
 	if (hello.mirror.bytes != 0 &&

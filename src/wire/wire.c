@@ -276,6 +276,7 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.violations = board->violations,
 		.replayed = board->replayed,
 		.restored_version = board->restored_version,
+		.restored_lost = board->restored_lost,
 		.ready_ns = board->ready_ns,
 		.first_applied_ns = board->first_applied_ns,
 		.checkpoints = board->checkpoints,

@@ -49,7 +49,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 4,
+	OL_WIRE_PROTO = 5,
 	OL_LATER_MAX_MS = 5000, /* no server sends a peer away for longer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
@@ -195,7 +195,8 @@ static inline uint64_t ol_part_first(uint32_t arg)
  * mirror: where the worker keeps its last whole weights of this shard, should the server want them:
  * table, weights and, unless state_off is OL_MIRROR_NO_STATE, optimizer state, at these offsets.
  * They do not change before the welcome. bytes 0: it has none, as an observer never has: who only
- * reads does not say what the weights are. Mirrors are older or newer by (epoch, version).
+ * reads does not say what the weights are. Mirrors of one history are older or newer by their
+ * versions, those of two by their epochs, or not at all.
  */
 struct ol_hello {
 	uint32_t magic;
@@ -209,7 +210,11 @@ struct ol_hello {
 	uint64_t weights_off;
 	uint64_t state_off;
 	uint64_t mirror_version;
-	uint32_t reserved[9];
+	uint64_t mirror_history; /* identity of the history that it is of */
+	uint64_t gone_seq; /* the last of its pushes that it was told is applied, and keeps no more:
+			      weights without it have lost something. 0: it keeps them all */
+	uint32_t epoch; /* the newest that it knows: a server that restores begins a newer one */
+	uint32_t reserved[4];
 	uint32_t crc; /* CRC32C of all before it */
 };
 
@@ -401,6 +406,7 @@ struct ol_board {
 	_Atomic uint64_t replayed;
 	_Atomic uint64_t restored_version;
 	_Atomic uint64_t restored_from;
+	_Atomic uint64_t restored_lost;
 	_Atomic uint64_t ready_ns;
 	_Atomic uint64_t first_applied_ns;
 	_Atomic uint64_t checkpoints;

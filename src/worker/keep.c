@@ -98,6 +98,16 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	ol_keep_settle(worker, grad);
 }
 
+/* The mirror has it: from here on weights without it have lost it */
+static void kept_no_more(struct ol_link *link, struct ol_grad *grad, uint32_t index)
+{
+	uint64_t seq = ol_worker_hdr(link->worker, index, link->index)->seq;
+
+	if ((grad->kept & bit_of(link)) != 0 && seq > link->gone_seq)
+		link->gone_seq = seq;
+	grad->kept &= ~bit_of(link);
+}
+
 void ol_keep_on_pull(struct ol_worker *worker)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
@@ -111,7 +121,7 @@ void ol_keep_on_pull(struct ol_worker *worker)
 			uint64_t seq = ol_applied_of(mirror->applied[k], worker->opts.worker).seq;
 
 			if (ol_seq_contains(seq, ol_worker_hdr(worker, i, k)->seq))
-				grad->kept &= ~(UINT64_C(1) << k);
+				kept_no_more(&worker->links[k], grad, i);
 		}
 		ol_keep_settle(worker, grad);
 	}
@@ -287,7 +297,9 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	}
 	acks_lost(link, &own);
 	recount(link, own.grads);
-	link->mirror_gone = link->mirror_gone || link->went_back;
+	link->mirror_gone = link->mirror_gone || link->went_back || own.seq < link->gone_seq;
+	if (own.seq < link->gone_seq)
+		link->gone_seq = own.seq; /* it is counted: nobody has to bring it back */
 }
 
 /* A buffer that the head does not know of */

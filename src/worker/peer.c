@@ -335,6 +335,7 @@ static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 	hello->mirror = wire_rkey(worker->ops->rkey(peer->share_region, peer->conn));
 	hello->mirror_epoch = mirror->histories[link->index];
 	hello->mirror_version = mirror->versions[link->index];
+	hello->mirror_history = mirror->identities[link->index];
 	hello->table_off = (uint64_t)(table - base);
 	hello->weights_off =
 		(uint64_t)((const uint8_t *)mirror->weights - base) + link->geo.shard_first * 4;
@@ -347,7 +348,9 @@ static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 static int hello_post(struct ol_peer *peer)
 {
 	struct ol_worker *worker = peer->link->worker;
-	struct ol_hello hello = { .magic = OL_WIRE_MAGIC };
+	struct ol_hello hello = { .magic = OL_WIRE_MAGIC,
+				  .gone_seq = peer->link->gone_seq,
+				  .epoch = peer->link->epoch };
 	struct ol_xport_write write = {
 		.segs = { { .off = (uintptr_t)&hello, .bytes = sizeof(hello) } },
 		.seg_count = 1,
@@ -393,6 +396,7 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 	link->geo = accept.geo;
 	link->lr = accept.lr;
 	link->nonfinite = accept.nonfinite != 0;
+	peer->incarnation = accept.incarnation;
 	peer->public_key = xport_rkey(accept.public_key);
 	peer->landing_key = xport_rkey(accept.landing_key);
 	rc = hello_post(peer);

@@ -285,6 +285,7 @@ static void read_done(struct ol_link *link, int status)
 		worker->pull_status = status;
 	mirror->versions[link->index] = link->read_version;
 	mirror->histories[link->index] = link->history;
+	mirror->identities[link->index] = link->identity;
 	mirror->read_ns[link->index] = worker->now_ns;
 	link->reader->backoff_ns = 0;
 	link->read_state = OL_READ_DONE;

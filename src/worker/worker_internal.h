@@ -78,6 +78,7 @@ struct ol_peer {
 
 	struct ol_xport_rkey public_key;
 	struct ol_xport_rkey landing_key;
+	uint64_t incarnation; /* of the server's process */
 	uint32_t epoch; /* of its welcome … */
 	uint64_t resolved_seq; /* … and the last push of this id that it spoke of */
 	struct ol_slab *acks; /* of this connection */
@@ -139,6 +140,8 @@ struct ol_link {
 	uint32_t epoch; /* newest known */
 	uint32_t history; /* orders mirrors: (history, version). Epoch of the server read from; of a
 			     chain, of its founding: versions do not go back between views */
+	uint64_t identity; /* of that history: of the server process that began it; of a chain, of
+			      its founding */
 	float lr; /* of plain SGD; 0: another rule */
 	bool nonfinite; /* gradients may hold a NaN or an infinity */
 
@@ -152,6 +155,8 @@ struct ol_link {
 			   */
 	uint64_t inherited_seq; /* pushes up to here that are open went to a head before this one;
 				   0: there are none */
+	uint64_t gone_seq; /* newest push that was told to be applied and is kept no more: the
+			      mirror has it. 0: there is none */
 	uint64_t told_seq; /* newest push that the reader has spoken of */
 	uint64_t catch_up_seq; /* what is to be pushed again up to here is not yet resolved; 0: it
 				  is */
@@ -205,7 +210,8 @@ struct ol_mirror {
 	float *state[OL_SHARDS_MAX]; /* optimizer's; NULL: not mirrored */
 	uint64_t versions[OL_SHARDS_MAX];
 	uint64_t read_ns[OL_SHARDS_MAX]; /* when it was read */
-	uint32_t histories[OL_SHARDS_MAX]; /* link->history of what was read */
+	uint32_t histories[OL_SHARDS_MAX]; /* link->history of what was read … */
+	uint64_t identities[OL_SHARDS_MAX]; /* … and link->identity */
 	uint64_t version; /* of the shard furthest behind */
 	bool whole;
 };

@@ -25,6 +25,7 @@ static struct ol_server_opts server_opts(uint32_t workers)
 	opts.param_count = LEN;
 	opts.workers = workers;
 	opts.workers_max = workers;
+	opts.restore_workers = workers;
 	opts.rule.lr = 0.5f;
 	opts.rule.sum = 1;
 	opts.restore_wait_ms = WAIT_MS;

@@ -44,6 +44,7 @@ static const struct row rows[] = {
 	WIDE(violations),
 	WIDE(replayed),
 	WIDE(restored_version),
+	WIDE(restored_lost),
 	WIDE(ready_ns),
 	WIDE(checkpoints),
 	WIDE(checkpoints_failed),

@@ -82,8 +82,9 @@ static const struct ol_conf_field serve_fields[] = {
 	  .max = 64 },
 	{ .name = "workers",
 	  .dflt = "1",
-	  .help = "sync: how many there are, of whom a step takes one each; from mirrors: how many are waited for before the "
-		  "freshest is taken",
+	  .help = "sync: how many there are, of whom a step takes one each; from mirrors: "
+		  "ids below this are waited for; where it is not given, the workers that the mirrors "
+		  "name",
 	  .offset = offsetof(struct serve_set, workers),
 	  .type = OL_CONF_U32,
 	  .min = 1,
@@ -240,7 +241,8 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->epoch = set->epoch;
 	opts->lease_ms = set->lease.lease_ms;
 	opts->restore = (enum ol_restore)set->durable.restore;
-	opts->restore_workers = set->workers;
+	/* the default says nothing of who was in the job */
+	opts->restore_workers = ol_conf_is_set(serve->settings.conf, "workers") ? set->workers : 0;
 	opts->replay = (enum ol_replay)set->durable.replay;
 	opts->replay_clip = (float)set->durable.replay_clip;
 	opts->job_id = ol_job_id(&set->model, set->rule.optimizer);

@@ -27,6 +27,7 @@ static void what_goes_in_comes_out(void **state)
 		.violations = 14,
 		.replayed = 15,
 		.restored_version = 16,
+		.restored_lost = 37,
 		.ready_ns = 17,
 		.checkpoints = 18,
 		.checkpoint_bytes = 19,
@@ -56,10 +57,11 @@ static void what_goes_in_comes_out(void **state)
 	(void)state;
 	assert_non_null(json);
 	assert_string_equal(json_string_value(json_object_get(json, "role")), "middle");
-	assert_int_equal(json_object_size(json), 35);
+	assert_int_equal(json_object_size(json), 36);
 	ol_counters_take(json, &got);
 	assert_int_equal(got.version, UINT64_C(1) << 40);
 	assert_int_equal(got.workers, 21);
+	assert_int_equal(got.restored_lost, 37);
 	assert_int_equal(got.ring_used, 33);
 	assert_int_equal(got.wait_for, 34);
 	assert_int_equal(got.turn_max_ns, 35);

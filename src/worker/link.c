@@ -86,7 +86,8 @@ static void reader_up(struct ol_link *link, const struct ol_welcome *welcome)
 	link->version = welcome->version;
 	link->snapshot = welcome->snapshot;
 	link->history = link->worker->coord != NULL ? link->founded : welcome->epoch;
-	link->identity = link->worker->coord != NULL ? link->founded : link->reader->incarnation;
+	link->identity =
+		link->worker->coord != NULL ? link->chain_history : link->reader->incarnation;
 	if (link->worker->started)
 		ol_keep_on_reader_up(link, &welcome->resolved);
 }

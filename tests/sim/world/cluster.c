@@ -447,7 +447,7 @@ static void faults_draw(struct scenario *scenario)
 	sim_nature.disk_lost_ppm = sim_ppm(300000) ? sim_below(60000) : 0;
 	sim_nature.disk_astray_ppm = sim_ppm(300000) ? sim_below(60000) : 0;
 	/* a cut of a session is worth as much as the pushes that are made meanwhile */
-	if (scenario->running && scenario->block_count > 0 && sim_ppm(500000))
+	if (scenario->running && scenario->block_count > 0 && sim_ppm(700000))
 		blocks_even(scenario, cluster.params);
 	if (scenario->block_count == BLOCKS_EVEN)
 		sim_nature.disk_astray_ppm = 30000 + sim_below(120000);

@@ -15,6 +15,7 @@ enum {
 	PAGE_BYTES = 4096,
 	ROT_TRIES = 16,
 	SPOTS_MAX = 32,
+	SPOT_TRIES = 4,
 };
 
 struct inode {
@@ -56,6 +57,7 @@ struct change {
 struct spot {
 	struct inode *inode;
 	size_t at;
+	size_t count;
 };
 
 struct disk {

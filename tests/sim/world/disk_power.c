@@ -188,12 +188,16 @@ bool disk_misplaces(struct inode *inode, const void *bytes, size_t count, size_t
 {
 	struct disk *disk = disk_of(sim_process_place(sim_process_self()));
 	unsigned spots = disk->spot_count < SPOTS_MAX ? disk->spot_count : SPOTS_MAX;
-	struct spot other = { inode, at };
+	struct spot other = { inode, at, count };
 
 	if (sim_nature.disk_astray_ppm != 0 || sim_nature.disk_lost_ppm != 0) {
-		if (spots > 0)
+		/* mostly where something of the same length was written */
+		for (unsigned i = 0; i < SPOT_TRIES && spots > 0; i++) {
 			other = disk->spots[sim_below(spots)];
-		disk->spots[disk->spot_count++ % SPOTS_MAX] = (struct spot){ inode, at };
+			if (other.count == count && other.at != at)
+				break;
+		}
+		disk->spots[disk->spot_count++ % SPOTS_MAX] = (struct spot){ inode, at, count };
 	}
 	if (sim_ppm(sim_nature.disk_lost_ppm)) {
 		disks.lost++;

@@ -40,8 +40,8 @@ static bool opened(struct ol_worker **ret_worker)
 	if (rc == 0)
 		return true;
 	sim_say("cannot open: %s", err);
-	if (rc != OL_E_NO_SERVER && rc != OL_E_FULL && rc != OL_E_RESOURCES && rc != OL_E_AUTH &&
-	    !(rc == -ENOMEM && sim_memory_fails() > 0))
+	if (rc != OL_E_NO_SERVER && rc != OL_E_FULL && rc != OL_E_AUTH &&
+	    !((rc == -ENOMEM || rc == OL_E_RESOURCES) && sim_memory_fails() > 0))
 		sim_fail("check_survives", "the observer cannot open: %d, %s", rc, err);
 	return false;
 }

@@ -76,8 +76,8 @@ static bool opened(struct worker_slot *slot)
 	if (rc == 0)
 		return true;
 	sim_say("cannot open: %s", err);
-	if (rc != OL_E_NO_SERVER && rc != OL_E_WORKER_ID && rc != OL_E_FULL &&
-	    rc != OL_E_RESOURCES && rc != OL_E_AUTH && !(rc == -ENOMEM && sim_memory_fails() > 0))
+	if (rc != OL_E_NO_SERVER && rc != OL_E_WORKER_ID && rc != OL_E_FULL && rc != OL_E_AUTH &&
+	    !((rc == -ENOMEM || rc == OL_E_RESOURCES) && sim_memory_fails() > 0))
 		sim_fail("check_survives", "worker %u cannot open: %d, %s", slot->index, rc, err);
 	slot->worker = NULL;
 	return false;

@@ -67,7 +67,8 @@ static void what_is_no_code_says_so(void **state)
 }
 
 /* What ol_status_text() says of code where this process has `limit` of `resource` */
-static void text_under(__rlimit_resource_t resource, rlim_t limit, int code, char text[OL_STATUS_TEXT_MAX])
+static void text_under(__rlimit_resource_t resource, rlim_t limit, int code,
+		       char text[OL_STATUS_TEXT_MAX])
 {
 	struct rlimit before, now;
 

@@ -226,7 +226,7 @@ int bench_report_write(const struct bench_place *place, const json_t *report,
 		return 0;
 	snprintf(err, BENCH_ERR_MAX, "cannot write %.150s: %s", place->json,
 		 errno != 0 ? strerror(errno) : "no memory");
-	return errno != 0 ? -errno : -ENOMEM;
+	return errno != 0 ? -EIO : -ENOMEM; /* -ENOENT would be an address's folder */
 }
 
 int bench_fail(const char *measurement, int rc, const char *err)

@@ -360,6 +360,7 @@ static int failover_run(struct failover *f)
 			rc = -errno;
 			snprintf(f->err, sizeof(f->err), "cannot write %.150s: %s", f->conf.raw,
 				 ol_strerror(rc));
+			rc = -EIO; /* -ENOENT would be an address's folder */
 		}
 	}
 	if (rc == 0) {

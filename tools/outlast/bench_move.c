@@ -326,6 +326,7 @@ static int client_run(struct move *move)
 			rc = -errno;
 			snprintf(move->err, sizeof(move->err), "cannot write %.150s: %s",
 				 move->conf.raw, ol_strerror(rc));
+			rc = -EIO; /* -ENOENT would be an address's folder */
 		}
 	}
 	if (rc == 0)

@@ -24,8 +24,8 @@ failed_over 2
 truth "fenced" 'all(o["fenced"] for o in r["outages"])'
 all_applied 500
 
-# all of them at once: founded anew from a worker's mirror
-train "${async[@]}" --kill head@100steps,middle@100steps,tail@100steps
+# all of them, before one is back: founded anew from a worker's mirror
+train "${async[@]}" --kill head@100steps:down=2s,head@100steps:down=2s,head@100steps:down=2s
 killed 3
 truth "founded anew" 'r["views"][0]["founded"] > 1 and r["gradients_lost"] == 0'
 truth "accounts" 'r["gradients_applied"] == 500'

@@ -22,7 +22,7 @@ children() { # PID SUBCOMMAND
 	local child
 
 	for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do
-		{ tr '\0' ' ' <"/proc/$child/cmdline"; } 2>/dev/null | grep -q "^outlast $2 " && echo "$child"
+		tr '\0' ' ' <"/proc/$child/cmdline" 2>/dev/null | grep -q "^outlast $2 " && echo "$child"
 	done
 }
 

@@ -81,18 +81,14 @@ OL_API enum ol_verdict ol_policy_on_gradient(struct ol_policy *policy,
 					     const struct ol_arrival *arrival);
 OL_API void ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update);
 
-/* ol_policy_on_join -- a worker may push from now on; one that is there and does not rest: nothing
- */
+/* ol_policy_on_join -- a worker may push from now on; one that is there already: nothing */
 OL_API void ol_policy_on_join(struct ol_policy *policy, uint32_t worker);
-/* ol_policy_on_rest -- a worker pushes nothing new until its next join: no step and no bound waits
- * for it. What it has given counts. */
-OL_API void ol_policy_on_rest(struct ol_policy *policy, uint32_t worker);
 /* ol_policy_on_leave -- what it has held is gone; a step never waits for more than are there,
- * unless it waits for ALL: then also for those that left without a rest */
+ * unless it waits for ALL */
 OL_API void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker);
 
 /* ol_policy_ready -- true if what is held makes a step now, without another gradient: after a leave
- * or a rest */
+ */
 OL_API bool ol_policy_ready(const struct ol_policy *policy);
 /* ol_policy_single -- true if every gradient is a step by itself, whatever else arrives */
 OL_API bool ol_policy_single(const struct ol_policy *policy);

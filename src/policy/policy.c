@@ -30,7 +30,6 @@ struct ol_policy {
 	uint32_t k; /* of the next step, if so many workers are there */
 	uint32_t held_count;
 	uint32_t present_count;
-	uint32_t resting_count;
 	uint32_t h; /* gradients of the last step */
 	uint64_t version;
 	uint64_t late;
@@ -40,8 +39,6 @@ struct ol_policy {
 	uint8_t *held; /* enum held */
 	float *held_loss;
 	bool *present;
-	bool *resting; /* pushes nothing new: said by itself, and true until it joins */
-	bool *awake; /* present, and does not rest */
 
 	struct ol_ssp ssp; /* SSP */
 	struct ol_times *times; /* DBW, DBW_BLIND */
@@ -119,10 +116,7 @@ static int parts_start(struct ol_policy *policy)
 	policy->held = calloc(opts->workers_max, sizeof(*policy->held));
 	policy->held_loss = calloc(opts->workers_max, sizeof(*policy->held_loss));
 	policy->present = calloc(opts->workers_max, sizeof(*policy->present));
-	policy->resting = calloc(opts->workers_max, sizeof(*policy->resting));
-	policy->awake = calloc(opts->workers_max, sizeof(*policy->awake));
-	if (policy->held == NULL || policy->held_loss == NULL || policy->present == NULL ||
-	    policy->resting == NULL || policy->awake == NULL)
+	if (policy->held == NULL || policy->held_loss == NULL || policy->present == NULL)
 		return -ENOMEM;
 	if (opts->consistency == OL_CONSISTENCY_SSP)
 		return ol_ssp_init(&policy->ssp, opts->workers_max, opts->staleness);
@@ -171,26 +165,15 @@ void ol_policy_destroy(struct ol_policy *policy)
 	free(policy->held);
 	free(policy->held_loss);
 	free(policy->present);
-	free(policy->resting);
-	free(policy->awake);
 	free(policy);
 }
 
-/* How many gradients the next step waits for: of those that rest for none that is not given */
+/* How many gradients the next step waits for */
 static uint32_t wait_for(const struct ol_policy *policy)
 {
-	uint32_t idle = 0, idle_present = 0, able;
-
-	for (uint32_t i = 0; i < policy->opts.workers_max && policy->resting_count > 0; i++) {
-		if (!policy->resting[i] || policy->held[i] != HELD_NONE)
-			continue;
-		idle++;
-		idle_present += policy->present[i];
-	}
-	if (waits(policy, OL_WAIT_ALL))
-		return policy->k > idle ? policy->k - idle : 1;
-	able = policy->present_count - idle_present;
-	return able > 0 && able < policy->k ? able : policy->k;
+	if (waits(policy, OL_WAIT_ALL) || policy->present_count == 0)
+		return policy->k;
+	return policy->present_count < policy->k ? policy->present_count : policy->k;
 }
 
 bool ol_policy_ready(const struct ol_policy *policy)
@@ -226,13 +209,12 @@ enum ol_verdict ol_policy_on_gradient(struct ol_policy *policy, const struct ol_
 		policy->late++;
 		return OL_VERDICT_LATE;
 	}
-	/* who pushes is there; what was queued may come from one that rests */
-	if (!policy->resting[arrival->worker])
-		ol_policy_on_join(policy, arrival->worker);
+	/* who pushes is there */
+	ol_policy_on_join(policy, arrival->worker);
 	if (policy->opts.consistency == OL_CONSISTENCY_SYNC)
 		return sync_on_gradient(policy, arrival);
 	if (policy->opts.consistency == OL_CONSISTENCY_SSP &&
-	    !ol_ssp_admit(&policy->ssp, arrival->worker, policy->awake))
+	    !ol_ssp_admit(&policy->ssp, arrival->worker, policy->present))
 		return OL_VERDICT_WAIT;
 	if (isfinite(arrival->loss))
 		policy->loss = (double)arrival->loss;
@@ -307,24 +289,12 @@ void ol_policy_on_update(struct ol_policy *policy, const struct ol_update *updat
 
 void ol_policy_on_join(struct ol_policy *policy, uint32_t worker)
 {
-	if (worker >= policy->opts.workers_max || policy->awake[worker])
+	if (worker >= policy->opts.workers_max || policy->present[worker])
 		return;
 	if (policy->opts.consistency == OL_CONSISTENCY_SSP)
-		ol_ssp_on_join(&policy->ssp, worker, policy->awake);
-	policy->resting_count -= policy->resting[worker];
-	policy->resting[worker] = false;
-	policy->awake[worker] = true;
-	policy->present_count += !policy->present[worker];
+		ol_ssp_on_join(&policy->ssp, worker, policy->present);
 	policy->present[worker] = true;
-}
-
-void ol_policy_on_rest(struct ol_policy *policy, uint32_t worker)
-{
-	if (worker >= policy->opts.workers_max || policy->resting[worker])
-		return;
-	policy->resting[worker] = true;
-	policy->resting_count++;
-	policy->awake[worker] = false;
+	policy->present_count++;
 }
 
 void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker)
@@ -333,7 +303,6 @@ void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker)
 		return;
 	policy->present_count -= policy->present[worker];
 	policy->present[worker] = false;
-	policy->awake[worker] = false;
 	policy->held_count -= policy->held[worker] != HELD_NONE;
 	policy->held[worker] = HELD_NONE;
 }

@@ -149,7 +149,6 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->landed_ns = now_ns;
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
-	state->is_void = (hdr.flags & OL_PUSH_VOID) != 0;
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
 		ol_counter_add(&server->store.board->duplicates, 1);
@@ -161,9 +160,6 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	}
 	session->last_seq = hdr.seq;
 	session->numbered = true;
-	/* what was queued leaves while its worker rests */
-	if (!state->queued)
-		ol_policy_on_join(server->policy, session->worker);
 	server->queue[(server->queue_head + server->queue_count++) % server->queue_size] = landed;
 	ol_ingest_progress(server, now_ns);
 }
@@ -369,7 +365,7 @@ static bool early_finish(struct ol_server *server, struct ol_contribution *contr
 	struct ol_early *early = &server->early;
 	struct ol_landed landed = server->batch[0];
 	bool ours = early->active && server->batch_count == 1 && contribution->scale == 1.0f &&
-		    !contribution->is_void && early->version == server->store.version &&
+		    early->version == server->store.version &&
 		    early->landed.session == landed.session && early->landed.slot == landed.slot;
 
 	early->active = false;
@@ -421,7 +417,6 @@ static void batch_to_contributions(struct ol_server *server)
 			.seq = state->seq,
 			.grads = state->grads,
 			.scale = scale_of(server, state, grad),
-			.is_void = state->is_void,
 			.worker = server->sessions[landed.session].worker,
 		};
 	}
@@ -471,7 +466,8 @@ static void acks_flush(struct ol_server *server, uint64_t now_ns)
 	for (uint32_t i = 0; i < server->session_count && server->owed_total > 0; i++) {
 		struct ol_session *session = &server->sessions[i];
 
-		for (uint32_t slot = 0; session->owed_count > 0 && slot < OL_SLOTS_MAX; slot++) {
+		for (uint32_t slot = 0; session->owed_count > 0 && slot < server->opts.window;
+		     slot++) {
 			if (session->slots[slot].owed)
 				ol_ingest_ack(server, session, slot, now_ns);
 		}
@@ -493,23 +489,6 @@ void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)
 	do {
 		queue_to_batch(server, now_ns);
 	} while (server->step_ready && step(server, now_ns));
-}
-
-/* What is held makes a step now, without another gradient: in a chain it may be in an entry
- * already, and on its way */
-static void waits_changed(struct ol_server *server)
-{
-	wait_for_show(server);
-	if (server->batch_count > 0 && ol_policy_ready(server->policy))
-		server->step_ready = true;
-	unpark(server);
-}
-
-void ol_ingest_on_rest(struct ol_server *server, const struct ol_session *session, uint64_t now_ns)
-{
-	ol_policy_on_rest(server->policy, session->worker);
-	waits_changed(server);
-	ol_ingest_progress(server, now_ns);
 }
 
 /* Those of `count` in list, in their order, that are not of a session. How many. */
@@ -542,7 +521,11 @@ void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 	if (server->batch_count != batch_count)
 		server->step_ready = false;
 	ol_policy_on_leave(server->policy, session->worker);
-	waits_changed(server);
+	wait_for_show(server);
+	/* in a chain what is held may be in an entry already, and on its way */
+	if (server->batch_count > 0 && ol_policy_ready(server->policy))
+		server->step_ready = true;
+	unpark(server);
 	if (server->early.landed.session == index)
 		server->early.active = false;
 }

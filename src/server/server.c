@@ -110,10 +110,6 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 	else if ((opts->wait == OL_WAIT_FIXED || opts->wait == OL_WAIT_ADASYNC) &&
 		 (opts->wait_k == 0 || opts->wait_k > opts->workers))
 		what = "wait_k is not between 1 and workers";
-	else if (opts->shard_count > 1 &&
-		 (opts->consistency == OL_CONSISTENCY_SSP || opts->wait != OL_WAIT_ALL))
-		what = "several shards would each decide which gradients a step waits for, and "
-		       "workers wait crosswise: with more than one give async, or sync of all";
 	else if (opts->wait == OL_WAIT_DBW && !(opts->rule.lr > 0.0f && isfinite(opts->rule.lr)))
 		what = "lr is not above 0: dbw reckons with what a step gains";
 	else if (opts->rule.optimizer < OL_OPTIMIZER_SGD ||
@@ -178,7 +174,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
 	xopts.conns_max = server->session_count + 8; /* and some that are shaking hands */
-	xopts.doorbells_max = (server->opts.window + 1) * (2 + OL_PARTS_MAX) + 4;
+	xopts.doorbells_max = server->opts.window * (1 + OL_PARTS_MAX) + 4;
 	if (server->replica.on && xopts.doorbells_max < OL_RING_SLOTS_MAX + 4)
 		xopts.doorbells_max = OL_RING_SLOTS_MAX + 4; /* entries one way, acks the other */
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
@@ -293,7 +289,7 @@ static int tables_start(struct ol_server *server)
 		server->reader_first + (server->replica.on ? server->opts.workers_max : 0);
 	server->session_count =
 		server->replica_first + (server->replica.on ? OL_PREDECESSORS_MAX : 0);
-	server->queue_size = server->opts.workers_max * (server->opts.window + 1);
+	server->queue_size = server->opts.workers_max * server->opts.window;
 	server->sessions = calloc(server->session_count, sizeof(*server->sessions));
 	server->queue = calloc(server->queue_size, sizeof(*server->queue));
 	server->batch = calloc(workers, sizeof(*server->batch));
@@ -410,8 +406,6 @@ static void on_bell(struct ol_server *server, struct ol_session *session, uint32
 		ol_ingest_on_push(server, session, ol_bell_arg(imm), now_ns);
 	} else if (kind == OL_BELL_PART) {
 		ol_ingest_on_part(server, session, ol_bell_arg(imm));
-	} else if (kind == OL_BELL_REST && session->role == OL_ROLE_WORKER) {
-		ol_ingest_on_rest(server, session, now_ns);
 	} else {
 		ol_session_violation(server, session, "doorbell of an unknown kind");
 	}

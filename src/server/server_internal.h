@@ -62,7 +62,6 @@ struct ol_slot_state {
 	uint64_t landed_ns;
 	bool queued; /* it waited for this server */
 	bool path; /* computed with local progress */
-	bool is_void; /* not finite, as its worker says */
 	int status; /* once resolved: what the ack says */
 	bool busy; /* landed, not yet acknowledged */
 	bool owed; /* resolved, ack not yet posted: the queue was full */
@@ -92,7 +91,7 @@ struct ol_session {
 	uint64_t probe_ns; /* last probe … */
 	bool probing; /* … and whether it is still under way */
 	uint64_t silent_ms; /* since one was answered, in ticks: none while the loop stood still */
-	struct ol_slot_state slots[OL_SLOTS_MAX];
+	struct ol_slot_state slots[OL_WINDOW_MAX];
 };
 
 /* A gradient that has landed and is not yet resolved. */
@@ -244,8 +243,6 @@ void ol_ingest_updated(struct ol_server *server, uint32_t count, const struct ol
 		       uint64_t now_ns);
 /* ol_ingest_on_join -- a worker may push from now on */
 void ol_ingest_on_join(struct ol_server *server, const struct ol_session *session);
-/* ol_ingest_on_rest -- it pushes no more for now: what others hold does not wait for it */
-void ol_ingest_on_rest(struct ol_server *server, const struct ol_session *session, uint64_t now_ns);
 /* ol_ingest_count -- a gradient that was applied to weights of `version` */
 void ol_ingest_count(struct ol_server *server, const struct ol_slot_state *state, uint64_t version);
 /* ol_ingest_ack -- answer a push as its slot says, now or when the queue has room */

@@ -52,7 +52,7 @@ static void catch_up_look(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
 
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		if (worker->grads[i].state == OL_GRAD_PUSHED &&
 		    (worker->grads[i].open & bit_of(link)) != 0 &&
 		    ol_worker_hdr(worker, i, link->index)->seq <= link->catch_up_seq)
@@ -82,10 +82,8 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		grad->version = link->version;
 	/* at another shard it may be held for workers that wait, here, for what its worker does
 	 * next */
-	if (status == OL_E_LOST || status == OL_E_LATE) {
-		grad->adrift = true;
+	if (status == OL_E_LOST)
 		op_end(worker, grad);
-	}
 	if (status == OL_E_NONFINITE) {
 		link->stat.nonfinite += grads;
 	} else if (status == OL_E_LATE) {
@@ -114,7 +112,7 @@ void ol_keep_on_pull(struct ol_worker *worker)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
 		if (grad->state != OL_GRAD_PUSHED || grad->kept == 0)
@@ -135,13 +133,10 @@ void ol_keep_on_outage(struct ol_link *link)
 
 	if (worker->opts.outage != OL_OUTAGE_CONTINUE)
 		return;
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
-		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0)
-			continue;
-		grad->adrift = true;
-		if (grad->op == NULL)
+		if (grad->op == NULL || (grad->open & bit_of(link)) == 0)
 			continue;
 		grad->op->local = 1; /* it waits here; training does not */
 		op_end(worker, grad);
@@ -160,11 +155,9 @@ void ol_keep_on_head_down(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 
 	link->send_count = 0;
-	link->rests = false;
-	link->rest_due = false;
 	link->catch_up_seq = 0;
 	link->inherited_seq = 0;
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
 		grad->parts[link->index] = 0;
@@ -182,13 +175,13 @@ static void send_queue_insert(struct ol_link *link, uint32_t index)
 	uint32_t at = link->send_count++;
 
 	for (; at > 0; at--) {
-		uint32_t before = link->send_queue[(link->send_head + at - 1) % OL_SLOTS_MAX];
+		uint32_t before = link->send_queue[(link->send_head + at - 1) % OL_WINDOW_MAX];
 
 		if (ol_worker_hdr(worker, before, link->index)->seq < seq)
 			break;
-		link->send_queue[(link->send_head + at) % OL_SLOTS_MAX] = before;
+		link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = before;
 	}
-	link->send_queue[(link->send_head + at) % OL_SLOTS_MAX] = index;
+	link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = index;
 }
 
 /* It was applied, and is in the server's weights no more: until it is, nothing is pulled, also from
@@ -208,7 +201,7 @@ static struct ol_grad *oldest_open(const struct ol_link *link, uint64_t seq)
 	struct ol_worker *worker = link->worker;
 	struct ol_grad *found = NULL;
 
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
 
@@ -240,7 +233,7 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 	uint64_t open = 0, applied, dropped;
 	struct ol_grad *grad;
 
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
 		if (worker->grads[i].state == OL_GRAD_PUSHED &&
@@ -255,7 +248,7 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 		int status = 0;
 
 		if (dropped >= hdr->grads && hdr->seq < own->seq) {
-			status = ol_outage_status(link, (uint32_t)(grad - worker->grads));
+			status = ol_outage_finite(link, grad->data) ? OL_E_LATE : OL_E_NONFINITE;
 			dropped -= hdr->grads;
 		}
 		ol_keep_resolved(link, grad, status);
@@ -294,7 +287,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 		link->went_back = mirror->whole && !link->mirror_gone && !same &&
 				  link->version < mirror->versions[link->index];
 	link->went_back_to = link->history;
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
@@ -332,14 +325,15 @@ void ol_keep_on_commit(struct ol_link *link, uint64_t seq)
 {
 	struct ol_worker *worker = link->worker;
 
-	for (uint32_t i = 0; i < worker->slots; i++) {
+	for (uint32_t i = 0; i < worker->window; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
 
 		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0 ||
 		    own >= seq || own > link->inherited_seq)
 			continue;
-		ol_keep_resolved(link, grad, ol_outage_status(link, i));
+		ol_keep_resolved(link, grad,
+				 ol_outage_finite(link, grad->data) ? OL_E_LATE : OL_E_NONFINITE);
 	}
 	if (seq >= link->inherited_seq)
 		link->inherited_seq = 0;
@@ -350,7 +344,7 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq)
 	struct ol_worker *worker = link->worker;
 	int rc = worker->zero_copy ? ol_worker_remap(link) : 0;
 
-	for (uint32_t i = 0; i < worker->slots && rc == 0; i++) {
+	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
 

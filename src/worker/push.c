@@ -44,9 +44,6 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->unplaced = 0;
 		grad->kept = 0;
 		grad->reopened = 0;
-		grad->adrift = false;
-		grad->is_void = false;
-		grad->looked = worker->links[0].geo.param_count;
 		grad->op = NULL;
 		grad->generation++;
 		/* parts rung of a gradient that was called back count until an ack comes */
@@ -59,8 +56,9 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 
 int ol_push_buffers(const struct ol_worker *worker)
 {
-	bool adrift = false, kept = ol_outage_stuck(worker);
-	uint32_t free_count = 0, spare;
+	uint32_t spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) ? 1 : 0;
+	bool open = false, kept = false;
+	uint32_t free_count = 0;
 	uint64_t live = 0;
 
 	/* with CONTINUE a server that is gone is not waited for: what only it holds up does not
@@ -75,14 +73,12 @@ int ol_push_buffers(const struct ol_worker *worker)
 		free_count += grad->state == OL_GRAD_FREE;
 		if (grad->state != OL_GRAD_PUSHED)
 			continue;
-		adrift = adrift || grad->adrift;
+		open = open || (grad->open & live) != 0;
 		kept = kept || (grad->open == 0 && (grad->kept & ~live) == 0);
 	}
-	/* what an outage has left behind is what it was held back for */
-	spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) && !adrift;
 	if (free_count > spare)
 		return 0;
-	return kept ? -ENOBUFS : -EAGAIN;
+	return kept && !open ? -ENOBUFS : -EAGAIN;
 }
 
 int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
@@ -138,70 +134,7 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 	grad->unplaced |= UINT64_C(1) << link->index;
 	/* where there is no server, its welcome puts it into the queue */
 	if (ol_link_pushes(link))
-		link->send_queue[(link->send_head + link->send_count++) % OL_SLOTS_MAX] = index;
-}
-
-bool ol_push_finite(const float *grad, uint64_t first, uint64_t end)
-{
-	uint32_t peak = 0, bits;
-
-	for (uint64_t i = first; i < end; i++) {
-		memcpy(&bits, &grad[i], sizeof(bits));
-		bits &= 0x7fffffff;
-		peak = bits > peak ? bits : peak;
-	}
-	return peak < 0x7f800000;
-}
-
-/* All floats from `first` on are final: has one of them come out as no number? */
-static void look_down(const struct ol_worker *worker, struct ol_grad *grad, uint64_t first)
-{
-	if (worker->links[0].nonfinite || first >= grad->looked)
-		return;
-	grad->is_void = grad->is_void || !ol_push_finite(grad->data, first, grad->looked);
-	grad->looked = first;
-}
-
-/*
- * One shard drops what is not finite by itself, and looks at it anyway. Several must do the same:
- * then the worker looks. So it does where a gradient goes into a queue: a server drops what is not
- * finite whole, and would drop all that it was summed up with.
- */
-static bool looks(const struct ol_worker *worker, bool queues)
-{
-	return worker->link_count > 1 || queues ||
-	       (worker->opts.outage == OL_OUTAGE_CONTINUE && !ol_link_usable(&worker->links[0]));
-}
-
-/* One shard of a gradient on its way; base: NULL before any weights */
-static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_push_hdr hdr,
-		       const struct ol_mirror *base)
-{
-	struct ol_worker *worker = link->worker;
-	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE;
-	bool here = grad == &worker->extra || (goes_on && !ol_link_usable(link));
-
-	link->stat.pushed++;
-	link->rests = false; /* its head knows by the push */
-	link->rest_due = false;
-	hdr.base_version = base != NULL ? base->versions[link->index] : 0;
-	hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
-	if (here && grad->is_void) {
-		link->stat.nonfinite++;
-		grad->status = OL_E_NONFINITE;
-		return;
-	}
-	if (here && worker->local != NULL && base != NULL)
-		ol_outage_follow(link, grad->data);
-	if (here && ol_outage_take(link, grad->data, &hdr)) {
-		grad->op->local = 1;
-		return;
-	}
-	if (grad->is_void) { /* its header goes alone */
-		hdr.flags |= OL_PUSH_VOID;
-		grad->left[link->index] = 0;
-	}
-	ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
+		link->send_queue[(link->send_head + link->send_count++) % OL_WINDOW_MAX] = index;
 }
 
 /* Every push that is made, or waits in a queue, takes a number */
@@ -221,7 +154,7 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 {
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base = mirror_find(worker, info->base_version);
-	bool queues = grad == &worker->extra;
+	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE, queues;
 	struct ol_push_hdr hdr = { .samples = info->samples, .loss = info->loss, .grads = 1 };
 	int rc = links_status(worker);
 
@@ -232,17 +165,34 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 		return -EINVAL;
 	if (!numbers_left(worker))
 		return -EOVERFLOW;
+	queues = grad == &worker->extra;
 	if (queues && !ol_outage_room(worker))
-		return ol_outage_stuck(worker) ? -ENOBUFS : -EAGAIN;
-	if (looks(worker, queues))
-		look_down(worker, grad, 0);
+		return -EAGAIN;
 	op->done = 0;
 	op->local = 0;
 	grad->state = OL_GRAD_PUSHED;
 	grad->status = 0;
 	grad->op = op;
-	for (uint32_t i = 0; i < worker->link_count; i++)
-		push_shard(&worker->links[i], grad, hdr, base);
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+
+		bool here = queues || (goes_on && !ol_link_usable(link));
+
+		link->stat.pushed++;
+		hdr.base_version = base != NULL ? base->versions[i] : 0;
+		hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
+		if (here && !ol_outage_finite(link, data)) {
+			link->stat.nonfinite++;
+			grad->status = OL_E_NONFINITE;
+			continue;
+		}
+		if (here && worker->local != NULL && base != NULL)
+			ol_outage_follow(link, data);
+		if (here && ol_outage_take(link, data, &hdr))
+			op->local = 1;
+		else
+			ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
+	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_push_progress(&worker->links[i]);
 	ol_keep_settle(worker, grad);
@@ -347,7 +297,7 @@ static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 	uint8_t *parts = &link->worker->grads[index].parts[link->index];
 	uint64_t units = first / (OL_PART_FLOATS * 4);
 
-	if (index < OL_WINDOW_MAX && units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
+	if (units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
 	    post_part(link, index, units) == 0)
 		(*parts)++;
 }
@@ -411,10 +361,6 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 		return -EINVAL;
 	if (grad == &worker->extra || (worker->local != NULL && !all_live(worker)))
 		return rc;
-	if (worker->link_count > 1)
-		look_down(worker, grad, first);
-	if (grad->is_void)
-		return rc;
 	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
 		struct ol_link *link = &worker->links[i];
 		uint64_t from = first > link->geo.shard_first ? first - link->geo.shard_first : 0;
@@ -454,35 +400,6 @@ static int send_one(struct ol_link *link, uint32_t index)
 	return rc;
 }
 
-/* Behind all that was pushed */
-static void send_rest(struct ol_link *link)
-{
-	struct ol_xport_write write = {
-		.flags = OL_XPORT_DOORBELL,
-		.imm = ol_bell_make(OL_BELL_REST, 0),
-	};
-
-	if (link->worker->ops->post_write(ol_link_head(link)->conn, &write) != 0)
-		return; /* a full queue; a broken one forgets it */
-	link->rests = true;
-	link->rest_due = false;
-}
-
-int ol_rest(struct ol_worker *worker)
-{
-	int rc = links_status(worker);
-
-	if (worker->opts.observer)
-		return -EPERM;
-	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
-		struct ol_link *link = &worker->links[i];
-
-		link->rest_due = ol_link_pushes(link) && !link->rests;
-		ol_push_progress(link);
-	}
-	return rc;
-}
-
 void ol_push_progress(struct ol_link *link)
 {
 	while (link->send_count > 0 && ol_link_pushes(link)) {
@@ -496,11 +413,9 @@ void ol_push_progress(struct ol_link *link)
 		if (rc != 0)
 			return;
 		link->worker->grads[index].acks_due |= UINT64_C(1) << link->index;
-		link->send_head = (link->send_head + 1) % OL_SLOTS_MAX;
+		link->send_head = (link->send_head + 1) % OL_WINDOW_MAX;
 		link->send_count--;
 	}
-	if (link->rest_due && link->send_count == 0 && ol_link_pushes(link))
-		send_rest(link);
 }
 
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
@@ -530,7 +445,7 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	struct ol_grad *grad;
 	struct ol_ack ack;
 
-	if (slot >= worker->slots || peer->state != OL_PEER_LIVE)
+	if (slot >= worker->window || peer->state != OL_PEER_LIVE)
 		return;
 	grad = &worker->grads[slot];
 	memcpy(&ack, (const struct ol_ack *)peer->acks->addr + slot, sizeof(ack));

@@ -9,8 +9,6 @@
  *	memory                  owner                   lent to
  *	gradient buffer i       the library             the caller, acquire() to push(); then the
  *	                                                servers, until all have acknowledged slot i
- *	buffer of the queues    the library             shard k of it is the server's of shard k,
- *	                                                each for itself
  *	mirror 0, 1             the library             the NIC while a pull is in flight (one of
  *	                                                them); the caller reads the other, and so
  *	                                                does a server that came back empty
@@ -165,11 +163,8 @@ struct ol_link {
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */
 
-	bool rests; /* steps of the head do not wait for this worker, as it was told … */
-	bool rest_due; /* … or will be, once all that was pushed before is posted */
-
 	/* Gradient buffers whose write is not yet wholly posted, oldest first */
-	uint32_t send_queue[OL_SLOTS_MAX];
+	uint32_t send_queue[OL_WINDOW_MAX];
 	uint32_t send_head;
 	uint32_t send_count;
 
@@ -200,10 +195,6 @@ struct ol_grad {
 	uint64_t unplaced; /* of these, not locally complete */
 	uint64_t kept; /* applied, but in no mirror of this worker yet */
 	uint64_t reopened; /* of what is open, once told to be applied: by a server that lost it */
-	bool adrift; /* a shard has dropped its part, or its server is gone: nobody waits for the
-			rest */
-	bool is_void; /* it holds a NaN or an infinity: all shards drop it */
-	uint64_t looked; /* floats from here on were looked at */
 	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
 			      */
 	int status; /* worst so far */
@@ -246,9 +237,8 @@ struct ol_worker {
 
 	uint32_t tag; /* of this process, in the numbers of its pushes: wire/seq.h */
 	uint32_t window;
-	uint32_t slots; /* window; with CONTINUE one more, through which queues leave */
 	bool zero_copy;
-	struct ol_grad grads[OL_SLOTS_MAX];
+	struct ol_grad grads[OL_WINDOW_MAX];
 	struct ol_grad
 		extra; /* of no slot: goes into queues, where servers that are gone hold all */
 	void *grad_range; /* reserved addresses, zero-copy */
@@ -267,10 +257,8 @@ struct ol_worker {
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
 	int pull_status; /* of the shards that are done */
-	struct ol_op *flush_op; /* in flight, or NULL */
-	struct ol_op own_pull; /* the library's, where only a pull helps … */
-	struct ol_op *next_pull; /* … and the caller's, which begins when that has ended … */
-	unsigned next_pull_flags; /* … with these */
+	struct ol_op *flush_op; /* in flight, or NULL … */
+	struct ol_op flush_pull; /* … and a pull of its own */
 	float *local; /* local progress: weights that follow the own gradients … */
 	bool local_valid; /* … since a server went away */
 
@@ -377,14 +365,11 @@ void ol_push_progress(struct ol_link *link);
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status);
 void ol_push_on_ack(struct ol_peer *peer, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
-/* ol_push_finite -- floats `first` up to `end` hold no NaN and no infinity */
-bool ol_push_finite(const float *grad, uint64_t first, uint64_t end);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 struct ol_grad *ol_push_buffer(struct ol_worker *worker);
-/* ol_push_buffers -- 0: one can be taken; else whether time gives one (-EAGAIN) or a pull alone
- * (-ENOBUFS). With CONTINUE one is held back for the time of an outage, so that training never
- * waits for a buffer then. */
+/* ol_push_buffers -- 0: one can be taken; else why not. With CONTINUE one is held back for the time
+ * of an outage, so that training never waits for a buffer then. */
 int ol_push_buffers(const struct ol_worker *worker);
 
 /*
@@ -394,12 +379,6 @@ int ol_push_buffers(const struct ol_worker *worker);
 static inline bool ol_link_readable(const struct ol_link *link)
 {
 	return link->reader->state == OL_PEER_LIVE && link->catch_up_seq == 0;
-}
-
-/* ol_worker_queues -- gradients may wait in a queue, and leave through a slot of its own */
-static inline bool ol_worker_queues(const struct ol_worker *worker)
-{
-	return worker->opts.outage == OL_OUTAGE_CONTINUE && !worker->opts.observer;
 }
 
 /* ol_link_usable -- and nobody is gone */
@@ -437,8 +416,8 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
 void ol_keep_on_pull(struct ol_worker *worker);
 
 /* outage.c: gradients that wait for their server */
-/* ol_outage_status -- how a server dropped a push, if nobody heard of it: OL_E_LATE or NONFINITE */
-int ol_outage_status(const struct ol_link *link, uint32_t index);
+/* ol_outage_finite -- shard link->index of a gradient is one that its server would take */
+bool ol_outage_finite(const struct ol_link *link, const float *grad);
 /* ol_outage_room -- every shard's queue takes one more delta */
 bool ol_outage_room(struct ol_worker *worker);
 /* ol_outage_buffer -- worker->extra, where it can be lent; NULL: not */
@@ -446,10 +425,6 @@ struct ol_grad *ol_outage_buffer(struct ol_worker *worker);
 /* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);
-/* ol_outage_stuck -- what is queued leaves only behind a pull */
-bool ol_outage_stuck(const struct ol_worker *worker);
-/* ol_outage_pull -- pull, if that alone helps and no caller computes at weights that would go */
-void ol_outage_pull(struct ol_worker *worker);
 /* ol_outage_follow -- this shard of the weights that the caller reads follows its gradient */
 void ol_outage_follow(const struct ol_link *link, const float *grad);
 void ol_outage_on_pull(struct ol_worker *worker);

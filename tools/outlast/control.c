@@ -92,6 +92,8 @@ static void order_take(struct ol_control *control, const char *order)
 		control->hold = false;
 		if (count < control->stop_at)
 			control->stop_at = count;
+	} else if (strcmp(order, "more") == 0) {
+		control->more = true;
 	} else if (strcmp(order, "hold") == 0) {
 		control->hold = true;
 	} else if (sscanf(order, "server %" SCNu32 " %511s", &shard, addr) == 2) {

@@ -10,6 +10,7 @@
  *	go N B         begin; N gradients in all, B of them made no step and are no one's any more
  *	hold           at the next boundary of a step, say {"event":"hold"} and wait for stop
  *	stop N         no more to compute once N gradients have been
+ *	more           one more, by who has finished: others wait for it
  *	server K ADDR  the server of shard K is there from now on
  *	end            everyone has finished: leave
  *	quit           end at once, even in a wait
@@ -45,6 +46,7 @@ struct ol_control {
 	uint64_t barren; /* of "go" */
 	bool go;
 	bool hold;
+	bool more; /* whoever takes it clears it */
 	bool end;
 	bool quit;
 	ol_control_moved_fn moved; /* the caller's; NULL: nobody wants to know */

@@ -542,6 +542,7 @@ static void workers_run(struct train *train)
 		train_tick(train);
 		train_stall_look(train);
 		train_silence_look(train);
+		train_stuck_look(train);
 		train_end_check(train);
 	}
 	train->end_ns = ol_clock_ns();

@@ -202,7 +202,7 @@ struct train_worker {
 	uint64_t unsettled; /* bit i: what waited for shard i's server is not resolved */
 	uint32_t epochs[TRAIN_SERVERS_MAX]; /* of servers that it has found again */
 	uint64_t ready_ns; /* it had found all that there were */
-	char waits[64]; /* for what, in words; "": it does not wait */
+	bool waiting; /* for others: what it has pushed is not answered */
 	uint64_t barren; /* steps that made no version */
 	uint64_t heard_ns; /* when it said something last */
 	bool silent; /* it was said that it says nothing */
@@ -276,6 +276,7 @@ struct train {
 	uint64_t lives_mark;
 	uint64_t moved_ns; /* … as last then */
 	bool stall_said; /* for whom the job waits, since the last gradient */
+	uint64_t stuck_ns; /* since then who has not finished waits for who has; 0: not so */
 	uint64_t steps; /* updates wanted; 0: until the time is over */
 
 	struct train_server servers[TRAIN_HOLDERS_MAX]; /* shard by shard */
@@ -404,6 +405,12 @@ void train_go(struct train *train);
 
 /* train_stop -- training ends as soon as no worker has to wait for another; may be called again */
 void train_stop(struct train *train);
+
+/*
+ * train_stuck_look -- where workers wait for each other, and those who have finished are missed:
+ * these make one gradient more
+ */
+void train_stuck_look(struct train *train);
 
 /* train_tick -- what is due while workers train */
 void train_tick(struct train *train);

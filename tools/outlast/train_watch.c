@@ -19,6 +19,7 @@
 
 enum {
 	STAT_MS = 250, /* between two looks at the servers' counters */
+	STUCK_MS = 200, /* longer than what a worker said of itself can be out of date */
 	PROCS_MAX = 2 * TRAIN_HOLDERS_MAX + TRAIN_WORKERS_MAX
 };
 
@@ -401,6 +402,39 @@ void train_stop(struct train *train)
 	}
 	for (uint32_t i = 0; i < train->set.workers; i++)
 		ol_proc_order(&train->workers[i].proc, "stop 0");
+}
+
+void train_stuck_look(struct train *train)
+{
+	uint64_t now_ns = ol_clock_ns();
+	unsigned waiting = 0, finished = 0, busy = 0;
+
+	/* with async nobody waits for others, but perhaps for a server */
+	if (train_needs_all(train) || train->ending ||
+	    train->set.rule.how.consistency == OL_CONSISTENCY_ASYNC)
+		return;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const struct train_worker *worker = &train->workers[i];
+
+		if (!ol_proc_lives(&worker->proc) && worker->life.start_ns == 0)
+			continue;
+		finished += worker->finished;
+		waiting += !worker->finished && worker->waiting;
+		busy += !worker->finished && !worker->waiting;
+	}
+	if (waiting == 0 || busy > 0 || finished == 0 || train_shards_down(train) > 0) {
+		train->stuck_ns = 0;
+		return;
+	}
+	if (train->stuck_ns == 0)
+		train->stuck_ns = now_ns;
+	if (now_ns - train->stuck_ns < STUCK_MS * OL_NS_PER_MS)
+		return;
+	train->stuck_ns = 0;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (train->workers[i].finished)
+			ol_proc_order(&train->workers[i].proc, "more");
+	}
 }
 
 uint64_t train_version_wanted(const struct train *train)

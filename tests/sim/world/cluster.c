@@ -192,7 +192,6 @@ static void worker_start(struct worker_slot *slot)
 	slot->worker = NULL;
 	slot->first = slot->next;
 	slot->pushing = 0;
-	slot->resting = false;
 	slot->short_of = false;
 	memset(slot->versions, 0, sizeof(slot->versions));
 	memset(slot->histories, 0, sizeof(slot->histories));
@@ -415,17 +414,13 @@ static void policy_draw(struct scenario *scenario)
 {
 	uint32_t n = scenario->workers;
 
+	/* with several shards only what no two shards can wait for crosswise (tests/README.md) */
 	if (n > 1 && scenario->sync && !scenario->exact && sim_ppm(850000)) {
 		scenario->wait = OL_WAIT_FIXED + (scenario->shards > 1 ? 0 : sim_below(4));
 		if (scenario->wait == OL_WAIT_FIXED)
 			scenario->wait_k = 1 + sim_below(n - 1);
 		else if (scenario->wait == OL_WAIT_ADASYNC)
 			scenario->wait_k = 1 + sim_below(n);
-	}
-	/* several shards would wait for it crosswise: no server takes it (tests/README.md) */
-	if (scenario->shards > 1) {
-		scenario->wait = OL_WAIT_ALL;
-		scenario->wait_k = 0;
 	}
 	if (n > 1 && scenario->shards == 1 && !scenario->sync && sim_ppm(350000)) {
 		scenario->ssp = true;
@@ -467,43 +462,6 @@ static void deaths_draw(struct scenario *scenario)
 {
 	if (scenario->chain && !scenario->refound && !scenario->exact && sim_ppm(400000))
 		scenario->workers_die = true;
-}
-
-/* What came after that: how workers wait for each other, and how they end */
-static void ends_draw(struct scenario *scenario)
-{
-	bool goes_on = scenario->sync && !scenario->exact && scenario->workers > 1 &&
-		       !scenario->back && scenario->every == 0 && sim_ppm(700000);
-
-	/* who dies does not know how many of its pushes made a step */
-	scenario->rests = scenario->workers_die && scenario->sync && !scenario->exact;
-	if (scenario->workers_die || scenario->lasting != LASTING_NOTHING)
-		return;
-
-	/* who is thrown back, and has to go on, must not have said that it rests */
-	scenario->rests = (sim_ppm(500000) && !scenario->back) || goes_on;
-	scenario->leaves = scenario->rests && sim_ppm(500000);
-	scenario->holds = !scenario->exact && !scenario->back && sim_ppm(300000);
-	/* some of its pushes are late, and it makes more than the others */
-	scenario->rests = scenario->rests || (scenario->holds && scenario->sync);
-	if (!goes_on)
-		return;
-	if (!scenario->running && sim_ppm(700000)) {
-		scenario->shards = 2 + sim_below(2);
-		scenario->wait = OL_WAIT_ALL;
-		scenario->wait_k = 0;
-	}
-	scenario->outage = OL_OUTAGE_CONTINUE;
-	scenario->queue = sim_below(3);
-	scenario->window += scenario->window == 1;
-	scenario->pushes = 8 + scenario->pushes % 12; /* some come too late */
-}
-
-static void params_count(void)
-{
-	uint32_t last = cluster.scenario.shards - 1;
-
-	cluster.params = (uint32_t)(cluster_first(last) + cluster_len(last));
 }
 
 static void nature_draw(void)
@@ -554,19 +512,17 @@ void cluster_text(char *text, size_t bytes)
 			 waits[s->wait], s->wait_k);
 	if (s->ssp)
 		snprintf(consistency, sizeof(consistency), "ssp %u", s->staleness);
-	snprintf(
-		text, bytes,
-		"%s, %u shard%s, %u workers%s%s%s%s%s, %s%s, window %u, outage %s%s, %u pushes%s%s",
-		chain, s->shards, s->shards > 1 ? "s" : "", s->workers,
-		s->workers_die ? " that die" : "", s->holds ? " that push on" : "",
-		s->rests ? " that rest" : "", s->leaves ? " and leave" : "",
-		!s->observed ? ""
-		: s->reads   ? ", an observer"
-			     : ", an observer of counters",
-		consistency, s->exact ? exact[s->optimizer - 1] : "", s->window,
-		s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
-		s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes,
-		s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
+	snprintf(text, bytes,
+		 "%s, %u shard%s, %u workers%s%s, %s%s, window %u, outage %s%s, %u pushes%s%s",
+		 chain, s->shards, s->shards > 1 ? "s" : "", s->workers,
+		 s->workers_die ? " that die" : "",
+		 !s->observed ? ""
+		 : s->reads   ? ", an observer"
+			      : ", an observer of counters",
+		 consistency, s->exact ? exact[s->optimizer - 1] : "", s->window,
+		 s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
+		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes,
+		 s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
 }
 
 bool cluster_waits(void)
@@ -597,7 +553,8 @@ void cluster_begin(unsigned age)
 		more_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_POLICIES)
 		policy_draw(&cluster.scenario);
-	params_count();
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++)
+		cluster.params = (uint32_t)(cluster_first(k) + cluster_len(k));
 	if (age >= CLUSTER_AGE_POLICIES)
 		running_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_FAULTS)
@@ -606,9 +563,6 @@ void cluster_begin(unsigned age)
 		lasting_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_LASTING)
 		deaths_draw(&cluster.scenario);
-	if (age >= CLUSTER_AGE_ENDS)
-		ends_draw(&cluster.scenario);
-	params_count();
 	check_begin();
 	rival_begin();
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {

@@ -15,7 +15,7 @@
 #include "sim/world/sim.h"
 
 enum {
-	CLUSTER_SHARDS_MAX = 3,
+	CLUSTER_SHARDS_MAX = 2,
 	CLUSTER_SERVERS_MAX = 4, /* of a shard, one of them to spare */
 	CLUSTER_RIVALS_MAX = 8, /* of servers that stood still */
 	CLUSTER_SLOTS_MAX = CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX + CLUSTER_RIVALS_MAX,
@@ -35,9 +35,7 @@ enum cluster_age {
 	CLUSTER_AGE_FAULTS, /* cuts longer than sessions, views served late, small rings, writes
 			       that are lost or go astray */
 	CLUSTER_AGE_LASTING, /* one fault that nobody repairs */
-	CLUSTER_AGE_ENDS, /* synchronous workers that go on in an outage, hold their window, and end
-			     as a program does */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_ENDS
+	CLUSTER_AGE_NOW = CLUSTER_AGE_LASTING
 };
 
 /* What is never repaired (lasting.h) */
@@ -74,9 +72,6 @@ struct scenario {
 	enum ol_wait wait; /* sync */
 	uint32_t wait_k;
 	bool running; /* checkpoints are */
-	bool holds; /* a worker pushes on while it waits for a push: its window fills up */
-	bool rests; /* who has pushed all says so, in place of helping those who wait … */
-	bool leaves; /* … and leaves, though others are still at it */
 	enum ol_selection selection;
 	double fraction;
 	uint64_t blocks[CLUSTER_BLOCKS_MAX];
@@ -146,7 +141,6 @@ struct worker_slot {
 	uint32_t steps; /* that it took part in */
 	bool short_of; /* memory: this life of it is over */
 	uint32_t pushing; /* 1: its next one is not yet with the library */
-	bool resting;
 	bool finished;
 	bool lost; /* for good: it need not finish */
 	struct push pushes[CLUSTER_TRIES_MAX];

@@ -69,7 +69,6 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_NO_BOUND] = "no-bound",
 	[MUTATE_TOO_FEW] = "too-few",
 	[MUTATE_HELD_UP] = "held-up",
-	[MUTATE_NO_REST] = "no-rest",
 	[MUTATE_BOTH_COPIES] = "both-copies",
 	[MUTATE_NO_BLOCK_CRC] = "no-block-crc",
 	[MUTATE_TABLE_FIRST] = "table-first",

@@ -34,7 +34,6 @@ enum mutation {
 	MUTATE_NO_BOUND, /* who should wait for the slowest does not */
 	MUTATE_TOO_FEW, /* a step is made of one gradient less than the policy waits for */
 	MUTATE_HELD_UP, /* who has left is waited for */
-	MUTATE_NO_REST, /* who gives nothing more is waited for */
 	MUTATE_BOTH_COPIES, /* a running checkpoint's block is written over both of its copies */
 	MUTATE_NO_BLOCK_CRC, /* a copy of a block is believed whatever its checksum says */
 	MUTATE_TABLE_FIRST, /* a turn's table is durable before its blocks are */

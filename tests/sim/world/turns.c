@@ -15,7 +15,6 @@
 SIM_WRAP(enum ol_verdict, ol_policy_on_gradient, struct ol_policy *policy,
 	 const struct ol_arrival *arrival);
 SIM_WRAP(void, ol_policy_on_join, struct ol_policy *policy, uint32_t worker);
-SIM_WRAP(void, ol_policy_on_rest, struct ol_policy *policy, uint32_t worker);
 SIM_WRAP(void, ol_policy_on_leave, struct ol_policy *policy, uint32_t worker);
 SIM_WRAP(unsigned, ol_store_apply, struct ol_store *store, struct ol_contribution *contributions,
 	 unsigned count, unsigned target);
@@ -26,7 +25,6 @@ SIM_WRAP(unsigned, ol_store_gather, struct ol_store *store, struct ol_contributi
 static struct turns {
 	uint32_t life;
 	bool present[CLUSTER_WORKERS_MAX];
-	bool rests[CLUSTER_WORKERS_MAX]; /* until it joins, or pushes something new */
 	bool held[CLUSTER_WORKERS_MAX]; /* it has given to the next step */
 	uint64_t given[CLUSTER_WORKERS_MAX]; /* ssp: since the slowest that it met began at 0 */
 } turns[CLUSTER_SLOTS_MAX];
@@ -82,7 +80,7 @@ static uint64_t slowest(const struct turns *at, uint32_t worker)
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t w = 0; w < CLUSTER_WORKERS_MAX; w++) {
-		if (w != worker && at->present[w] && !at->rests[w] && at->given[w] < least)
+		if (w != worker && at->present[w] && at->given[w] < least)
 			least = at->given[w];
 	}
 	return least != UINT64_MAX ? least : at->given[worker];
@@ -90,11 +88,10 @@ static uint64_t slowest(const struct turns *at, uint32_t worker)
 
 static void joins(struct turns *at, uint32_t worker)
 {
-	if (at->present[worker] && !at->rests[worker])
+	if (at->present[worker])
 		return;
 	at->given[worker] = slowest(at, worker);
 	at->present[worker] = true;
-	at->rests[worker] = false;
 }
 
 static void check_bound(struct turns *at, uint32_t worker, enum ol_verdict verdict)
@@ -119,26 +116,20 @@ static void check_bound(struct turns *at, uint32_t worker, enum ol_verdict verdi
 /* How many a step has to wait for; k: what the policy says */
 static uint32_t wanted(const struct turns *at, uint32_t k)
 {
-	uint32_t idle = 0, able = 0;
+	uint32_t present = count_of(at->present);
 
-	for (uint32_t w = 0; w < CLUSTER_WORKERS_MAX; w++) {
-		bool gives = !at->rests[w] || at->held[w];
-
-		idle += !gives;
-		able += at->present[w] && gives;
-	}
 	if (cluster.scenario.wait == OL_WAIT_ALL)
-		return cluster.scenario.workers - idle;
-	if (cluster.scenario.wait == OL_WAIT_FIXED)
-		k = cluster.scenario.wait_k;
-	return k < able ? k : able;
+		return cluster.scenario.workers;
+	if (cluster.scenario.wait != OL_WAIT_FIXED)
+		return k < present ? k : present;
+	return cluster.scenario.wait_k < present ? cluster.scenario.wait_k : present;
 }
 
 static void check_step(struct turns *at, const struct ol_arrival *arrival, uint32_t k,
 		       enum ol_verdict verdict)
 {
 	bool timely = arrival->queued || arrival->base_version == arrival->version;
-	uint32_t held = count_of(at->held), want;
+	uint32_t held = count_of(at->held), want = wanted(at, k);
 
 	if ((verdict == OL_VERDICT_LATE) == (timely && !at->held[arrival->worker]))
 		sim_fail("check_turns", "a gradient of version %llu, at %llu, is%s late",
@@ -147,11 +138,10 @@ static void check_step(struct turns *at, const struct ol_arrival *arrival, uint3
 			 verdict == OL_VERDICT_LATE ? "" : " not");
 	if (verdict == OL_VERDICT_LATE)
 		return;
-	at->held[arrival->worker] = true;
-	want = wanted(at, k);
 	if ((verdict == OL_VERDICT_STEP) != (held + 1 >= want))
 		sim_fail("check_turns", "%u of %u gradients are %s step", held + 1, want,
 			 verdict == OL_VERDICT_STEP ? "a" : "no");
+	at->held[arrival->worker] = true;
 }
 
 /* What has just been taken from the queue */
@@ -195,11 +185,10 @@ enum ol_verdict __wrap_ol_policy_on_gradient(struct ol_policy *policy,
 
 	if (at == NULL)
 		return __real_ol_policy_on_gradient(policy, arrival);
-	if (!at->rests[arrival->worker])
-		joins(at, arrival->worker);
-	verdict = __real_ol_policy_on_gradient(policy, arrival);
+	joins(at, arrival->worker);
+	__real_ol_policy_on_join(policy, arrival->worker);
 	ol_policy_get_stat(policy, &stat);
-	verdict = mutated(verdict, at, stat.k);
+	verdict = mutated(__real_ol_policy_on_gradient(policy, arrival), at, stat.k);
 	if (cluster.scenario.ssp)
 		check_bound(at, arrival->worker, verdict);
 	else if (cluster.scenario.sync)
@@ -214,16 +203,6 @@ void __wrap_ol_policy_on_join(struct ol_policy *policy, uint32_t worker)
 	if (at != NULL)
 		joins(at, worker);
 	__real_ol_policy_on_join(policy, worker);
-}
-
-void __wrap_ol_policy_on_rest(struct ol_policy *policy, uint32_t worker)
-{
-	struct turns *at = own();
-
-	if (at != NULL)
-		at->rests[worker] = true;
-	if (!mutation(MUTATE_NO_REST))
-		__real_ol_policy_on_rest(policy, worker);
 }
 
 void __wrap_ol_policy_on_leave(struct ol_policy *policy, uint32_t worker)
@@ -264,14 +243,9 @@ unsigned __wrap_ol_store_gather(struct ol_store *store, struct ol_contribution *
 
 /* ---- workers ---- */
 
-bool turns_unknown(void)
-{
-	return cluster.scenario.sync && cluster.scenario.holds;
-}
-
 void check_late(const struct worker_slot *slot, const float *weights)
 {
-	for (uint32_t i = 0; i < slot->next && !turns_unknown(); i++) {
+	for (uint32_t i = 0; i < slot->next; i++) {
 		uint64_t at = slot->index * CLUSTER_PUSHES_MAX + i;
 		uint32_t ones = 0;
 

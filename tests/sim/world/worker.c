@@ -103,21 +103,10 @@ static void pushes_look(struct worker_slot *slot)
 	}
 }
 
-/* A server that came back has not heard it: said again and again */
-static void rest(struct worker_slot *slot)
-{
-	int rc = slot->resting ? ol_rest(slot->worker) : 0;
-
-	if (rc != 0)
-		sim_fail("check_survives", "worker %u: rest ends with %d", slot->index, rc);
-}
-
 static void progress(struct worker_slot *slot)
 {
-	int rc;
+	int rc = ol_worker_poll(slot->worker);
 
-	rest(slot);
-	rc = ol_worker_poll(slot->worker);
 	if (rc < 0)
 		sim_fail("check_survives", "worker %u: poll ends with %d", slot->index, rc);
 	pushes_look(slot);
@@ -128,7 +117,6 @@ static void await(struct worker_slot *slot, struct ol_op *op)
 	while (!op->done) {
 		int rc = ol_worker_wait(slot->worker, op);
 
-		rest(slot);
 		pushes_look(slot);
 		if (rc < 0 && rc != -ETIMEDOUT && !op->done)
 			sim_fail("check_survives", "worker %u: wait ends with %d", slot->index, rc);
@@ -193,7 +181,6 @@ static struct push *push_one(struct worker_slot *slot)
 		i = (uint32_t)info.base_version;
 	worker_gradient(slot->index, i, weights, grad);
 	slot->next++;
-	slot->resting = false;
 	slot->pushing = 1;
 	push->begun = true;
 	push->op.level = cluster.scenario.chain && cluster.scenario.every == 0 ? OL_LEVEL_COMMITTED
@@ -238,15 +225,6 @@ static void train_async(struct worker_slot *slot)
 	}
 }
 
-/* One more, for the next step; who holds its window may be at the one after before that is made */
-static void push_on(struct worker_slot *slot)
-{
-	struct push *push = push_one(slot);
-
-	if (!cluster.scenario.holds || sim_ppm(600000))
-		await(slot, &push->op);
-}
-
 /* As many steps as there are to be, however many are taken back */
 static void train_back(struct worker_slot *slot)
 {
@@ -265,7 +243,7 @@ static void train_some(struct worker_slot *slot)
 	pull(slot, OL_PULL_NEWEST);
 	while (!steps_done(slot) && slot->next < CLUSTER_PUSHES_MAX) {
 		compute(slot);
-		push_on(slot);
+		await(slot, &push_one(slot)->op);
 		pull(slot, OL_PULL_NEWEST);
 	}
 }
@@ -276,7 +254,7 @@ static void train_sync(struct worker_slot *slot)
 	while (slot->steps < cluster.scenario.pushes && slot->next < CLUSTER_PUSHES_MAX) {
 		pull(slot, OL_PULL_NEWEST);
 		compute(slot);
-		push_on(slot);
+		await(slot, &push_one(slot)->op);
 	}
 }
 
@@ -290,8 +268,6 @@ static void train(struct worker_slot *slot)
 		train_sync(slot);
 	else
 		train_async(slot);
-	slot->resting = cluster.scenario.rests;
-	rest(slot);
 	sim_say("has pushed all");
 }
 
@@ -328,7 +304,7 @@ static bool wanted(struct worker_slot *slot)
 {
 	bool others = false;
 
-	if (cluster.scenario.rests || !cluster_waits() || waits(slot->worker))
+	if (!cluster_waits() || waits(slot->worker))
 		return false;
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++)
 		others = others || (i != slot->index && !cluster.workers[i].lost &&
@@ -376,12 +352,8 @@ void worker_main(void *arg)
 	check_finished(slot);
 	slot->finished = true;
 	sim_say("has finished");
-	while (cluster.scenario.leaves && sim_now() < cluster.calm_ns + LEAVE_NS) {
-		progress(slot);
-		sim_pause(10 * SIM_MS);
-	}
 	/* its mirror may be all that there is, until all have pulled and replicas are whole */
-	while (!cluster.agreed && !cluster.scenario.leaves) {
+	while (!cluster.agreed) {
 		if (sim_now() > cluster.calm_ns + LEAVE_NS && wanted(slot))
 			break; /* no server begins anew any more: who waits for it does so no longer
 				*/

@@ -83,7 +83,8 @@ struct ol_local {
 	int inotify_fd; /* -1: there is none: it looks now and then */
 	int wake_fd;
 	pthread_t thread;
-	_Atomic uint64_t stopping; /* a word of its own: the flags behind it are the thread's alone */
+	_Atomic uint64_t
+		stopping; /* a word of its own: the flags behind it are the thread's alone */
 	bool away; /* the folder is gone, or was tampered with: for good */
 	bool joined;
 	bool join_failed; /* was said */

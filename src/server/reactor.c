@@ -21,7 +21,6 @@ enum {
 	EVENTS_MAX = 64,
 	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
 	YIELD_POLLS = 16, /* as many, where others wait for the processor */
-	LONG_NS = 1000000, /* a turn that takes longer is long */
 	RETRY_MS = 1 /* until what could not be done is tried again */
 };
 
@@ -113,17 +112,6 @@ static int look(struct ol_server *server, struct loop *loop)
 	return 0;
 }
 
-/*
- * The next poll must look at sockets and descriptors, which a transport does every so many polls
- * only: while every turn is long, and none is empty, nobody would come in or be missed for minutes.
- */
-static int look_wide(struct ol_server *server)
-{
-	int rc = server->ops->arm(server->xport);
-
-	return rc < 0 ? rc : 0;
-}
-
 static void turn_over(struct ol_server *server, struct loop *loop)
 {
 	uint64_t took_ns = loop->now_ns - loop->turn_ns;
@@ -171,8 +159,6 @@ int ol_server_run(struct ol_server *server)
 
 		if (rc != 0)
 			return rc;
-		if (loop.now_ns - loop.turn_ns > LONG_NS && count >= 0 && look_wide(server) != 0)
-			return -EIO;
 		turn_over(server, &loop);
 		if (count < 0) {
 			ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr,

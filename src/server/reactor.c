@@ -91,6 +91,7 @@ static bool irreplaceable(const struct ol_server *server)
 
 /* What the loop knows of time. */
 struct loop {
+	uint64_t lease_ns; /* longer than this it must not stand still */
 	uint64_t now_ns; /* last look at the clock */
 	uint64_t turn_ns; /* this turn began; sleep is no part of it */
 	uint64_t beat_ns; /* the next heartbeat is due */
@@ -100,7 +101,7 @@ struct loop {
  * for longer than the lease it must end: OL_E_FENCED */
 static int look(struct ol_server *server, struct loop *loop)
 {
-	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS, last_ns = loop->now_ns;
+	uint64_t lease_ns = loop->lease_ns, last_ns = loop->now_ns;
 
 	loop->now_ns = ol_clock_ns();
 	if (lease_ns != 0 && loop->now_ns - last_ns > lease_ns && !irreplaceable(server))
@@ -151,7 +152,9 @@ int ol_server_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
 	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
-	struct loop loop = { .now_ns = now_ns, .turn_ns = now_ns };
+	struct loop loop = { .now_ns = now_ns,
+			     .turn_ns = now_ns,
+			     .lease_ns = server->opts.lease_ms * OL_NS_PER_MS };
 	struct ol_xport_event events[EVENTS_MAX];
 
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {

@@ -312,8 +312,7 @@ static int run_mutation(enum mutation mutation)
 	mutate_set(mutation);
 	if (in_child(&range) == 0) {
 		printf("%-16s not found in %u seeds\n", mutate_name(mutation), MUTATE_SEEDS);
-		/* known: README.md; a seed that finds them is to be looked for */
-		return mutation != MUTATE_NO_SELF_FENCE && mutation != MUTATE_LEASE_TWICE;
+		return 1;
 	}
 	printf("%-16s found with seed %" PRIu64 ": %.160s\n", mutate_name(mutation), report->seed,
 	       report->failure);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rdma/shm/shm.h"
@@ -48,6 +49,26 @@ static void deadlines(struct ol_shm_xport *xport, uint64_t now_ns)
 		}
 	}
 	ol_shm_timer_update(xport);
+}
+
+/* tick_ns -- the time of the kernel's last tick: some ms old, for a fifth of a clock's price */
+static uint64_t tick_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * late -- is a look at the sockets overdue, whatever the count of polls says?
+ *
+ * Polls are counted, as reading a clock costs more than one that finds nothing. A poll that gave
+ * events is as long as what the caller makes of them: 256 of these may take minutes.
+ */
+static bool late(const struct ol_shm_xport *xport)
+{
+	return xport->gave && tick_ns() > xport->progress_ns + SLOW_NS;
 }
 
 /* progress -- what came by the sockets and the clock */
@@ -192,7 +213,7 @@ int ol_shm_poll(struct ol_xport *base, struct ol_xport_event *events, int max)
 
 	if (xport->dead != NULL)
 		ol_shm_dead_free(xport);
-	if (--xport->polls_left == 0 || xport->armed) {
+	if (--xport->polls_left == 0 || xport->armed || late(xport)) {
 		if (xport->armed)
 			disarm(xport);
 		progress(xport);
@@ -206,6 +227,7 @@ int ol_shm_poll(struct ol_xport *base, struct ol_xport_event *events, int max)
 			n += conn_poll(conn, events + n, max - n);
 	}
 	xport->cursor = i;
+	xport->gave = n > 0;
 	return n;
 }
 

@@ -150,6 +150,7 @@ struct ol_shm_xport {
 	uint32_t cursor; /* where the next poll begins, so that nobody starves */
 	uint32_t polls_left; /* until the sockets are looked at */
 	bool armed;
+	bool gave; /* the last poll gave events */
 	uint32_t sleep; /* number of the last sleep */
 	struct ol_shm_conn *dead; /* freed, kept until the next poll: events may name them */
 

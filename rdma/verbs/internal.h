@@ -193,6 +193,7 @@ struct ol_xport {
 	uint64_t look_ns; /* when they were looked at last */
 	uint32_t timer_count; /* connections with a timer */
 	bool look; /* look at the file descriptors on the next poll */
+	bool gave; /* the last poll gave events */
 	bool notify_on; /* the completion channel will get an event, or has one unread */
 	unsigned acks; /* completion channel events not acknowledged yet */
 	struct ol_verbs_qpmap qpmap;

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rdma/order.h"
@@ -65,6 +66,26 @@ static void pace(struct ol_xport *xport)
 		xport->look_shift = xport->look_shift > 3 ? xport->look_shift - 3 : 0;
 	else if (apart_ns < QUICK_NS && xport->look_shift < OL_VERBS_LOOK_SHIFT_MAX)
 		xport->look_shift++;
+}
+
+/* tick_ns -- the time of the kernel's last tick: some ms old, for a fifth of a clock's price */
+static uint64_t tick_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * late -- is a look at the descriptors overdue, whatever the count of polls says?
+ *
+ * Polls are counted, as reading a clock costs more than one that finds nothing. A poll that gave
+ * events is as long as what the caller makes of them: a thousand of these may take minutes.
+ */
+static bool late(const struct ol_xport *xport)
+{
+	return xport->gave && tick_ns() > xport->look_ns + SLOW_NS;
 }
 
 static void look(struct ol_xport *xport)
@@ -285,7 +306,7 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 
 	if (xport->holders != NULL)
 		holders_flush(xport);
-	if (xport->look || xport->polls_left-- == 0)
+	if (xport->look || xport->polls_left-- == 0 || late(xport))
 		look(xport);
 	if (xport->ready != NULL)
 		count = ready_report(xport, events, max);
@@ -306,6 +327,7 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 	if (xport->recv_missing >= xport->recv_batch)
 		ol_verbs_recv_refill(xport);
 	ol_from_peer();
+	xport->gave = count > 0;
 	return count;
 }
 

@@ -135,9 +135,9 @@ struct ol_server_opts {
 	 */
 	uint32_t refound;
 	uint32_t spin_yield; /* as in struct ol_worker_opts */
-	/* SYNC; workers is then the n of all. With several shards, and with SSP, each server
-	   decides for itself: workers that await each push before they go on can wait crosswise,
-	   for a step here of who waits there. For one shard, unless they do not. */
+	/* SYNC; workers is then the n of all. With several shards only ALL, and no SSP: each server
+	   would decide for itself which gradients a step waits for, and workers would wait
+	   crosswise, for a step here of a worker that waits there. */
 	enum ol_wait wait;
 	uint32_t wait_k; /* FIXED; ADASYNC: of the first step */
 	uint32_t staleness; /* SSP: gradients that a worker may be ahead of the slowest */

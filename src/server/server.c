@@ -110,6 +110,10 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 	else if ((opts->wait == OL_WAIT_FIXED || opts->wait == OL_WAIT_ADASYNC) &&
 		 (opts->wait_k == 0 || opts->wait_k > opts->workers))
 		what = "wait_k is not between 1 and workers";
+	else if (opts->shard_count > 1 &&
+		 (opts->consistency == OL_CONSISTENCY_SSP || opts->wait != OL_WAIT_ALL))
+		what = "several shards would each decide which gradients a step waits for, and "
+		       "workers wait crosswise: with more than one give async, or sync of all";
 	else if (opts->wait == OL_WAIT_DBW && !(opts->rule.lr > 0.0f && isfinite(opts->rule.lr)))
 		what = "lr is not above 0: dbw reckons with what a step gains";
 	else if (opts->rule.optimizer < OL_OPTIMIZER_SGD ||

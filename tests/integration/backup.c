@@ -22,7 +22,7 @@
 #include "support/job.h"
 
 enum {
-	LEN = 3000, /* two shards: 2048 and 952 */
+	LEN = 3000,
 	WORKERS = 3,
 	STEPS = 150,
 	BOUND = 2
@@ -36,13 +36,12 @@ static struct board {
 	atomic_bool enough;
 } * board;
 
-static struct ol_server_opts backup_opts(enum ol_wait wait, uint32_t shards)
+static struct ol_server_opts backup_opts(enum ol_wait wait)
 {
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts);
 	opts.param_count = LEN;
-	opts.shard_count = shards;
 	opts.consistency = OL_CONSISTENCY_SYNC;
 	opts.workers = WORKERS;
 	opts.workers_max = WORKERS;
@@ -54,35 +53,27 @@ static struct ol_server_opts backup_opts(enum ol_wait wait, uint32_t shards)
 	return opts;
 }
 
-static void check_weights(const struct ol_worker *worker, uint32_t shards)
+static void check_weights(const struct ol_worker *worker)
 {
 	const float *weights = ol_weights(worker, NULL);
+	float want = 0.0f;
 
-	for (uint32_t s = 0; s < shards; s++) {
-		uint64_t first, count;
-		float want = 0.0f;
-
-		for (uint32_t k = 0; k < WORKERS; k++)
-			want -= 0.5f * (float)(k + 1) * (float)ol_applied_grads(worker, s, k);
-		check_ok(ol_shard_span(LEN, shards, s, &first, &count));
-		for (uint64_t i = first; i < first + count; i++)
-			check(weights[i] == want);
-	}
+	for (uint32_t k = 0; k < WORKERS; k++)
+		want -= 0.5f * (float)(k + 1) * (float)ol_applied_grads(worker, 0, k);
+	for (uint64_t i = 0; i < LEN; i++)
+		check(weights[i] == want);
 }
 
 /* What the library says of this worker's gradients is what came of them. */
-static void check_accounts(struct ol_worker *worker, uint32_t shards, uint64_t late, uint32_t id)
+static void check_accounts(struct ol_worker *worker, uint64_t late, uint32_t id)
 {
-	for (uint32_t s = 0; s < shards; s++) {
-		struct ol_link_stat stat;
+	struct ol_link_stat stat;
 
-		check_ok(ol_link_get_stat(worker, s, &stat));
-		check_eq(stat.pushed, stat.applied + stat.late);
-		check_eq(stat.applied, ol_applied_grads(worker, s, id));
-		check_eq(stat.pending + stat.lost + stat.nonfinite, 0);
-		if (shards == 1)
-			check_eq(stat.late, late);
-	}
+	check_ok(ol_link_get_stat(worker, 0, &stat));
+	check_eq(stat.pushed, stat.applied + stat.late);
+	check_eq(stat.applied, ol_applied_grads(worker, 0, id));
+	check_eq(stat.pending + stat.lost + stat.nonfinite, 0);
+	check_eq(stat.late, late);
 }
 
 /*
@@ -124,7 +115,7 @@ static int train(const struct job *job, long id)
 		int rc;
 
 		check_ok(job_pull(worker, OL_PULL_NEWEST));
-		check_weights(worker, job->shard_count);
+		check_weights(worker);
 		ol_weights(worker, &version);
 		if (id == WORKERS - 1 && version % 3 != 0)
 			dawdle(worker, job->opts.wait != OL_WAIT_FIXED);
@@ -135,8 +126,8 @@ static int train(const struct job *job, long id)
 	}
 	atomic_store(&board->enough, true);
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
-	check_weights(worker, job->shard_count);
-	check_accounts(worker, job->shard_count, late, (uint32_t)id);
+	check_weights(worker);
+	check_accounts(worker, late, (uint32_t)id);
 	ol_worker_close(worker);
 	return 0;
 }
@@ -168,26 +159,25 @@ static void story_begin(struct job *job)
 	memset(job, 0, sizeof(*job));
 }
 
-static void the_first_ones_make_a_step(enum ol_wait wait, uint32_t shards)
+static void the_first_ones_make_a_step(enum ol_wait wait)
 {
 	pid_t pids[WORKERS];
 	struct job job;
 
 	story_begin(&job);
-	job_start(&job, backup_opts(wait, shards), 0.0f);
+	job_start(&job, backup_opts(wait), 0.0f);
 	for (int k = 0; k < WORKERS; k++)
 		pids[k] = job_fork(train, &job, k);
 	for (int k = 0; k < WORKERS; k++)
 		job_join(pids[k]);
-	if (shards == 1) /* with two, a push may be late at one of them only */
-		job_join(job_fork(count, &job, 0));
+	job_join(job_fork(count, &job, 0));
 	job_stop(&job);
 }
 
 /* The head dies on the way: what was late stays late, what took effect stays in. */
 static void a_chain_does_so_too(void)
 {
-	struct ol_server_opts opts = backup_opts(OL_WAIT_FIXED, 1);
+	struct ol_server_opts opts = backup_opts(OL_WAIT_FIXED);
 	struct ol_chain_info info;
 	pid_t pids[WORKERS];
 	struct job job;
@@ -250,7 +240,7 @@ static int two_have_landed(const struct job *job, long unused)
 /* Three are waited for, and the third dies: the gradients of the two that are left are a step. */
 static void the_dead_are_not_waited_for(void)
 {
-	struct ol_server_opts opts = backup_opts(OL_WAIT_FIXED, 1);
+	struct ol_server_opts opts = backup_opts(OL_WAIT_FIXED);
 	pid_t pids[WORKERS];
 	struct job job;
 
@@ -299,11 +289,11 @@ static int run_ahead(const struct job *job, long id)
 }
 
 /* Gradients of `id` in the weights, once there are at least so many, … */
-static uint64_t await(const struct job *job, struct ol_worker *reader, uint32_t id, uint64_t grads)
+static uint64_t await(struct ol_worker *reader, uint32_t id, uint64_t grads)
 {
 	do {
 		check_ok(job_pull(reader, OL_PULL_NEWEST));
-		check_weights(reader, job->shard_count);
+		check_weights(reader);
 	} while (ol_applied_grads(reader, 0, id) < grads);
 	return ol_applied_grads(reader, 0, id);
 }
@@ -320,7 +310,7 @@ static int be_slow(const struct job *job, long id)
 	while (atomic_load(&board->in) < 2)
 		ol_worker_poll(worker);
 	for (uint64_t i = 0; i < 20; i++) {
-		uint64_t ahead = await(job, worker, 0, i + BOUND + 1);
+		uint64_t ahead = await(worker, 0, i + BOUND + 1);
 
 		check(ahead - ol_applied_grads(worker, 0, (uint32_t)id) <= BOUND + 1);
 		check_ok(job_push(worker, (float)(id + 1)));
@@ -332,7 +322,7 @@ static int be_slow(const struct job *job, long id)
 /* Who is ahead waits for the slowest, and for nobody once that one has left. */
 static void who_is_ahead_waits(void)
 {
-	struct ol_server_opts opts = backup_opts(OL_WAIT_ALL, 1);
+	struct ol_server_opts opts = backup_opts(OL_WAIT_ALL);
 	pid_t quick, slow;
 	struct job job;
 
@@ -365,19 +355,26 @@ static void check_refused(const struct ol_server_opts *opts, const char *says)
 /* One line each */
 static void what_cannot_be_is_refused(void)
 {
-	struct ol_server_opts good = backup_opts(OL_WAIT_FIXED, 1), opts = good;
+	struct ol_server_opts good = backup_opts(OL_WAIT_FIXED), opts = good;
 
 	opts.wait_k = 0;
 	check_refused(&opts, "wait_k is not between 1 and workers");
 	opts.wait_k = WORKERS + 1;
 	check_refused(&opts, "wait_k is not between 1 and workers");
 	opts = good;
+	opts.shard_count = 2;
+	opts.param_count = 4096;
+	check_refused(&opts, "workers wait crosswise");
+	opts.wait = OL_WAIT_ALL;
+	opts.consistency = OL_CONSISTENCY_SSP;
+	check_refused(&opts, "workers wait crosswise");
+	opts = good;
 	opts.consistency = OL_CONSISTENCY_SSP;
 	check_refused(&opts, "wait is for sync");
 	opts = good;
 	opts.wait = (enum ol_wait)9;
 	check_refused(&opts, "wait is not one that exists");
-	opts = backup_opts(OL_WAIT_DBW, 1);
+	opts = backup_opts(OL_WAIT_DBW);
 	opts.rule.lr = 0.0f;
 	check_refused(&opts, "lr is not above 0");
 	opts.rule.lr = NAN;
@@ -399,10 +396,7 @@ int main(void)
 		     0);
 	check(board != MAP_FAILED);
 	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-		the_first_ones_make_a_step(waits[i].wait, 1);
-		/* two of three, at two shards: somebody always goes on */
-		if (waits[i].wait == OL_WAIT_FIXED)
-			the_first_ones_make_a_step(waits[i].wait, 2);
+		the_first_ones_make_a_step(waits[i].wait);
 		printf("ok %s\n", waits[i].name);
 	}
 	what_cannot_be_is_refused();

@@ -414,13 +414,17 @@ static void policy_draw(struct scenario *scenario)
 {
 	uint32_t n = scenario->workers;
 
-	/* with several shards only what no two shards can wait for crosswise (tests/README.md) */
 	if (n > 1 && scenario->sync && !scenario->exact && sim_ppm(850000)) {
 		scenario->wait = OL_WAIT_FIXED + (scenario->shards > 1 ? 0 : sim_below(4));
 		if (scenario->wait == OL_WAIT_FIXED)
 			scenario->wait_k = 1 + sim_below(n - 1);
 		else if (scenario->wait == OL_WAIT_ADASYNC)
 			scenario->wait_k = 1 + sim_below(n);
+	}
+	/* several shards would wait for it crosswise: no server takes it (tests/README.md) */
+	if (scenario->shards > 1) {
+		scenario->wait = OL_WAIT_ALL;
+		scenario->wait_k = 0;
 	}
 	if (n > 1 && scenario->shards == 1 && !scenario->sync && sim_ppm(350000)) {
 		scenario->ssp = true;

@@ -231,9 +231,9 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * ol_push -- add a gradient, taking the buffer back
  *
  * With op->level OL_LEVEL_APPLIED it is done when every shard has resolved it, and the buffer can
- * be lent again: status is 0, or OL_E_NONFINITE or OL_E_LATE when a server dropped (and counted)
- * it, and version is the newest of the first shard then. A pull that starts later sees it. Each
- * shard decides for itself: a NaN in one shard's part drops that part.
+ * be lent again: status is 0, or OL_E_NONFINITE when a NaN or an infinity dropped it (at all
+ * shards, wherever it is), or OL_E_LATE when a server dropped (and counted) it, and version is the
+ * newest of the first shard then. A pull that starts later sees it.
  *
  * While a server is gone: with WAIT it is done when that is back and has applied it; with CONTINUE
  * it is done at once, with status 0 and op->local 1: it is queued, or kept to be pushed again, and

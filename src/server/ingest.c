@@ -149,6 +149,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->landed_ns = now_ns;
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
+	state->is_void = (hdr.flags & OL_PUSH_VOID) != 0;
 	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
 		ol_counter_add(&server->store.board->duplicates, 1);
@@ -365,7 +366,7 @@ static bool early_finish(struct ol_server *server, struct ol_contribution *contr
 	struct ol_early *early = &server->early;
 	struct ol_landed landed = server->batch[0];
 	bool ours = early->active && server->batch_count == 1 && contribution->scale == 1.0f &&
-		    early->version == server->store.version &&
+		    !contribution->is_void && early->version == server->store.version &&
 		    early->landed.session == landed.session && early->landed.slot == landed.slot;
 
 	early->active = false;
@@ -417,6 +418,7 @@ static void batch_to_contributions(struct ol_server *server)
 			.seq = state->seq,
 			.grads = state->grads,
 			.scale = scale_of(server, state, grad),
+			.is_void = state->is_void,
 			.worker = server->sessions[landed.session].worker,
 		};
 	}

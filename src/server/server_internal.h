@@ -62,6 +62,7 @@ struct ol_slot_state {
 	uint64_t landed_ns;
 	bool queued; /* it waited for this server */
 	bool path; /* computed with local progress */
+	bool is_void; /* not finite, as its worker says */
 	int status; /* once resolved: what the ack says */
 	bool busy; /* landed, not yet acknowledged */
 	bool owed; /* resolved, ack not yet posted: the queue was full */

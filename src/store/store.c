@@ -238,7 +238,7 @@ static unsigned run(struct ol_store *store, ol_kernel_fn *kernel, struct ol_kern
 	int again;
 
 	for (unsigned i = 0; i < count; i++)
-		contributions[i].status = 0;
+		contributions[i].status = contributions[i].is_void ? OL_E_NONFINITE : 0;
 	args->norms = store->want_norms ? &store->norms : NULL;
 	do {
 		store->norms = (struct ol_norms){ 0 };

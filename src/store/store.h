@@ -44,6 +44,7 @@ struct ol_contribution {
 	uint32_t grads; /* gradients summed up in it */
 	float scale; /* a factor on it */
 	uint32_t worker;
+	bool is_void; /* its worker says that it is not finite: left out, and not looked at */
 	int status; /* out: 0, or OL_E_NONFINITE */
 };
 

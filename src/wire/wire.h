@@ -323,6 +323,8 @@ struct ol_push_hdr {
 enum ol_push_flags {
 	OL_PUSH_QUEUED = 1 << 0, /* it waited for its server, and may be the sum of several */
 	OL_PUSH_PATH = 1 << 1, /* each of its gradients was computed where the ones before it led */
+	OL_PUSH_VOID = 1 << 2, /* the gradient is not finite, here or at another shard: it counts
+				  as given, and is dropped */
 };
 
 static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire protocol");

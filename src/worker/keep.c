@@ -248,7 +248,7 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 		int status = 0;
 
 		if (dropped >= hdr->grads && hdr->seq < own->seq) {
-			status = ol_outage_finite(link, grad->data) ? OL_E_LATE : OL_E_NONFINITE;
+			status = ol_outage_status(link, (uint32_t)(grad - worker->grads));
 			dropped -= hdr->grads;
 		}
 		ol_keep_resolved(link, grad, status);
@@ -332,8 +332,7 @@ void ol_keep_on_commit(struct ol_link *link, uint64_t seq)
 		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0 ||
 		    own >= seq || own > link->inherited_seq)
 			continue;
-		ol_keep_resolved(link, grad,
-				 ol_outage_finite(link, grad->data) ? OL_E_LATE : OL_E_NONFINITE);
+		ol_keep_resolved(link, grad, ol_outage_status(link, i));
 	}
 	if (seq >= link->inherited_seq)
 		link->inherited_seq = 0;

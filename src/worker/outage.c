@@ -84,20 +84,15 @@ static void fold(struct ol_queued *queued, const float *grad, const struct ol_pu
 		queued->hdr.base_version = hdr->base_version;
 }
 
-/* A queue takes no part that would spoil the rest: a server drops what is not finite whole. */
-bool ol_outage_finite(const struct ol_link *link, const float *grad)
+int ol_outage_status(const struct ol_link *link, uint32_t index)
 {
-	const float *part = grad + link->geo.shard_first;
-	uint32_t peak = 0, bits;
+	struct ol_worker *worker = link->worker;
+	const float *part = worker->grads[index].data + link->geo.shard_first;
 
-	if (link->nonfinite)
-		return true;
-	for (uint64_t i = 0; i < link->geo.shard_len; i++) {
-		memcpy(&bits, &part[i], sizeof(bits));
-		bits &= 0x7fffffff;
-		peak = bits > peak ? bits : peak;
-	}
-	return peak < 0x7f800000;
+	if ((ol_worker_hdr(worker, index, link->index)->flags & OL_PUSH_VOID) != 0)
+		return OL_E_NONFINITE;
+	return link->nonfinite || ol_push_finite(part, 0, link->geo.shard_len) ? OL_E_LATE
+									       : OL_E_NONFINITE;
 }
 
 static bool folds(const struct ol_link *link)
@@ -141,7 +136,11 @@ struct ol_grad *ol_outage_buffer(struct ol_worker *worker)
 		return NULL;
 	if (grad->data == NULL)
 		grad->data = aligned_alloc(OL_LINE_BYTES, ol_worker_flat_bytes(worker));
-	return grad->data != NULL ? grad : NULL;
+	if (grad->data == NULL)
+		return NULL;
+	grad->is_void = false;
+	grad->looked = worker->links[0].geo.param_count;
+	return grad;
 }
 
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)

@@ -44,6 +44,8 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->unplaced = 0;
 		grad->kept = 0;
 		grad->reopened = 0;
+		grad->is_void = false;
+		grad->looked = worker->links[0].geo.param_count;
 		grad->op = NULL;
 		grad->generation++;
 		/* parts rung of a gradient that was called back count until an ack comes */
@@ -137,6 +139,67 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 		link->send_queue[(link->send_head + link->send_count++) % OL_WINDOW_MAX] = index;
 }
 
+bool ol_push_finite(const float *grad, uint64_t first, uint64_t end)
+{
+	uint32_t peak = 0, bits;
+
+	for (uint64_t i = first; i < end; i++) {
+		memcpy(&bits, &grad[i], sizeof(bits));
+		bits &= 0x7fffffff;
+		peak = bits > peak ? bits : peak;
+	}
+	return peak < 0x7f800000;
+}
+
+/* All floats from `first` on are final: has one of them come out as no number? */
+static void look_down(const struct ol_worker *worker, struct ol_grad *grad, uint64_t first)
+{
+	if (worker->links[0].nonfinite || first >= grad->looked)
+		return;
+	grad->is_void = grad->is_void || !ol_push_finite(grad->data, first, grad->looked);
+	grad->looked = first;
+}
+
+/*
+ * One shard drops what is not finite by itself, and looks at it anyway. Several must do the same:
+ * then the worker looks. So it does where a gradient goes into a queue: a server drops what is not
+ * finite whole, and would drop all that it was summed up with.
+ */
+static bool looks(const struct ol_worker *worker, bool queues)
+{
+	return worker->link_count > 1 || queues ||
+	       (worker->opts.outage == OL_OUTAGE_CONTINUE && !ol_link_usable(&worker->links[0]));
+}
+
+/* One shard of a gradient on its way; base: NULL before any weights */
+static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_push_hdr hdr,
+		       const struct ol_mirror *base)
+{
+	struct ol_worker *worker = link->worker;
+	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE;
+	bool here = grad == &worker->extra || (goes_on && !ol_link_usable(link));
+
+	link->stat.pushed++;
+	hdr.base_version = base != NULL ? base->versions[link->index] : 0;
+	hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
+	if (here && grad->is_void) {
+		link->stat.nonfinite++;
+		grad->status = OL_E_NONFINITE;
+		return;
+	}
+	if (here && worker->local != NULL && base != NULL)
+		ol_outage_follow(link, grad->data);
+	if (here && ol_outage_take(link, grad->data, &hdr)) {
+		grad->op->local = 1;
+		return;
+	}
+	if (grad->is_void) { /* its header goes alone */
+		hdr.flags |= OL_PUSH_VOID;
+		grad->left[link->index] = 0;
+	}
+	ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
+}
+
 /* Every push that is made, or waits in a queue, takes a number */
 static bool numbers_left(const struct ol_worker *worker)
 {
@@ -154,7 +217,7 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 {
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base = mirror_find(worker, info->base_version);
-	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE, queues;
+	bool queues = grad == &worker->extra;
 	struct ol_push_hdr hdr = { .samples = info->samples, .loss = info->loss, .grads = 1 };
 	int rc = links_status(worker);
 
@@ -165,34 +228,17 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 		return -EINVAL;
 	if (!numbers_left(worker))
 		return -EOVERFLOW;
-	queues = grad == &worker->extra;
 	if (queues && !ol_outage_room(worker))
 		return -EAGAIN;
+	if (looks(worker, queues))
+		look_down(worker, grad, 0);
 	op->done = 0;
 	op->local = 0;
 	grad->state = OL_GRAD_PUSHED;
 	grad->status = 0;
 	grad->op = op;
-	for (uint32_t i = 0; i < worker->link_count; i++) {
-		struct ol_link *link = &worker->links[i];
-
-		bool here = queues || (goes_on && !ol_link_usable(link));
-
-		link->stat.pushed++;
-		hdr.base_version = base != NULL ? base->versions[i] : 0;
-		hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
-		if (here && !ol_outage_finite(link, data)) {
-			link->stat.nonfinite++;
-			grad->status = OL_E_NONFINITE;
-			continue;
-		}
-		if (here && worker->local != NULL && base != NULL)
-			ol_outage_follow(link, data);
-		if (here && ol_outage_take(link, data, &hdr))
-			op->local = 1;
-		else
-			ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
-	}
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		push_shard(&worker->links[i], grad, hdr, base);
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_push_progress(&worker->links[i]);
 	ol_keep_settle(worker, grad);
@@ -360,6 +406,10 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 	if (grad == NULL)
 		return -EINVAL;
 	if (grad == &worker->extra || (worker->local != NULL && !all_live(worker)))
+		return rc;
+	if (worker->link_count > 1)
+		look_down(worker, grad, first);
+	if (grad->is_void)
 		return rc;
 	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
 		struct ol_link *link = &worker->links[i];

@@ -195,6 +195,8 @@ struct ol_grad {
 	uint64_t unplaced; /* of these, not locally complete */
 	uint64_t kept; /* applied, but in no mirror of this worker yet */
 	uint64_t reopened; /* of what is open, once told to be applied: by a server that lost it */
+	bool is_void; /* it holds a NaN or an infinity: all shards drop it */
+	uint64_t looked; /* floats from here on were looked at */
 	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
 			      */
 	int status; /* worst so far */
@@ -365,6 +367,8 @@ void ol_push_progress(struct ol_link *link);
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status);
 void ol_push_on_ack(struct ol_peer *peer, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
+/* ol_push_finite -- floats `first` up to `end` hold no NaN and no infinity */
+bool ol_push_finite(const float *grad, uint64_t first, uint64_t end);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 struct ol_grad *ol_push_buffer(struct ol_worker *worker);
@@ -416,8 +420,8 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
 void ol_keep_on_pull(struct ol_worker *worker);
 
 /* outage.c: gradients that wait for their server */
-/* ol_outage_finite -- shard link->index of a gradient is one that its server would take */
-bool ol_outage_finite(const struct ol_link *link, const float *grad);
+/* ol_outage_status -- how a server dropped a push, if nobody heard of it: OL_E_LATE or NONFINITE */
+int ol_outage_status(const struct ol_link *link, uint32_t index);
 /* ol_outage_room -- every shard's queue takes one more delta */
 bool ol_outage_room(struct ol_worker *worker);
 /* ol_outage_buffer -- worker->extra, where it can be lent; NULL: not */

@@ -28,10 +28,13 @@ static int on_apply(void *env, uint64_t version)
 	struct ol_store *store = &server->store;
 	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
 	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
-	int target = ol_ingest_target(server, replica->now_ns);
+	int target = -1;
 
+	if (ol_turn_may(server, OL_TURN_APPLY))
+		target = ol_ingest_target(server, replica->now_ns);
 	if (target < 0)
 		return -EAGAIN;
+	ol_turn_spend(server, OL_TURN_APPLY, ol_layout_vector_bytes(&store->geo));
 	for (uint32_t i = 0; i < head->parts; i++) {
 		server->contributions[i] = (struct ol_contribution){
 			.seq = parts[i].seq,

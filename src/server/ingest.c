@@ -424,22 +424,32 @@ static void batch_to_contributions(struct ol_server *server)
 	}
 }
 
-/* One step from the batch. False: not now: the snapshots are pinned, or the chain is behind. */
+static uint64_t step_bytes(const struct ol_server *server)
+{
+	return server->batch_count * ol_layout_vector_bytes(&server->store.geo);
+}
+
+/* One step from the batch. False: not now: this turn has done enough, the snapshots are pinned, or
+ * the chain is behind. */
 static bool step(struct ol_server *server, uint64_t now_ns)
 {
 	uint64_t version = server->store.version;
 	uint32_t count = server->batch_count, applied = 1;
 	int target;
 
+	if (!ol_turn_may(server, OL_TURN_STEP))
+		return false;
 	if (ol_replica_strict(server)) {
 		if (ol_chain_may_order(&server->replica.chain) != 0)
 			return false;
+		ol_turn_spend(server, OL_TURN_STEP, step_bytes(server));
 		batch_to_contributions(server);
 		return ol_entry_order(server, now_ns);
 	}
 	target = ol_ingest_target(server, now_ns);
 	if (target < 0)
 		return false;
+	ol_turn_spend(server, OL_TURN_STEP, step_bytes(server));
 	batch_to_contributions(server);
 	if (!early_finish(server, server->contributions))
 		applied = ol_store_apply(&server->store, server->contributions, count,

@@ -53,6 +53,8 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 	unsigned max = server->opts.spin_yield ? YIELD_POLLS : QUIET_POLLS;
 	int count = server->ops->poll(server->xport, events, EVENTS_MAX);
 
+	if (server->turn.left)
+		return count;
 	for (unsigned i = 1; i < max && count == 0; i++)
 		count = server->ops->poll(server->xport, events, EVENTS_MAX);
 	return count;
@@ -91,26 +93,41 @@ static bool irreplaceable(const struct ol_server *server)
 
 /* What the loop knows of time. */
 struct loop {
+	struct ol_server *server;
 	uint64_t lease_ns; /* longer than this it must not stand still */
 	uint64_t now_ns; /* last look at the clock */
 	uint64_t turn_ns; /* this turn began; sleep is no part of it */
 	uint64_t beat_ns; /* the next heartbeat is due */
 };
 
-/* Between any two things that the loop does: the heartbeat shows that it turns; if it stood still
- * for longer than the lease it must end: OL_E_FENCED */
-static int look(struct ol_server *server, struct loop *loop)
+/* The heartbeat shows that the loop turns. False: it stood still for longer than the lease */
+static bool beat(struct loop *loop, uint64_t now_ns)
 {
-	uint64_t lease_ns = loop->lease_ns, last_ns = loop->now_ns;
+	struct ol_server *server = loop->server;
 
-	loop->now_ns = ol_clock_ns();
-	if (lease_ns != 0 && loop->now_ns - last_ns > lease_ns && !irreplaceable(server))
-		return fenced(server, loop->now_ns - last_ns);
-	if (loop->now_ns >= loop->beat_ns) {
+	if (loop->lease_ns != 0 && now_ns - loop->now_ns > loop->lease_ns && !irreplaceable(server))
+		return false;
+	loop->now_ns = now_ns;
+	if (now_ns >= loop->beat_ns) {
 		ol_server_beat(server);
-		loop->beat_ns = loop->now_ns + server->opts.heartbeat_ms * OL_NS_PER_MS;
+		loop->beat_ns = now_ns + server->opts.heartbeat_ms * OL_NS_PER_MS;
 	}
-	return 0;
+	return true;
+}
+
+/* Between any two things that the loop does: if it stood still it must end: OL_E_FENCED */
+static int look(struct loop *loop)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	return beat(loop, now_ns) ? 0 : fenced(loop->server, now_ns - loop->now_ns);
+}
+
+/* Between pieces of an update that takes long. What it stood still for the next look() finds: no
+ * session may end while its gradient is read. */
+static void between(void *arg)
+{
+	(void)beat(arg, ol_clock_ns());
 }
 
 static void turn_over(struct ol_server *server, struct loop *loop)
@@ -120,6 +137,7 @@ static void turn_over(struct ol_server *server, struct loop *loop)
 	if (took_ns > ol_word_load(&server->store.board->turn_max_ns))
 		ol_word_store(&server->store.board->turn_max_ns, took_ns);
 	loop->turn_ns = loop->now_ns;
+	ol_turn_begin(server);
 }
 
 /* Everything that has happened, and one peer whose memory is ready */
@@ -133,32 +151,34 @@ static int handle(struct ol_server *server, struct loop *loop, struct ol_xport_e
 		server->events_left = count - i - 1;
 		ol_server_on_event(server, &events[i], loop->now_ns);
 		if (i + 1 < count)
-			rc = look(server, loop);
+			rc = look(loop);
 	}
 	if (rc == 0 && ol_memory_news(&server->memory)) {
-		rc = look(server, loop);
+		rc = look(loop);
 		if (rc == 0)
 			ol_server_on_memory(server, loop->now_ns);
 	}
 	if (rc == 0 && server->replica.on && ol_replica_news(server)) {
-		rc = look(server, loop); /* to fence somebody off takes time */
+		rc = look(loop); /* to fence somebody off takes time */
 		if (rc == 0)
 			ol_replica_look(server, loop->now_ns);
 	}
 	return rc;
 }
 
-int ol_server_run(struct ol_server *server)
+static int run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
 	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
-	struct loop loop = { .now_ns = now_ns,
+	struct loop loop = { .server = server,
+			     .now_ns = now_ns,
 			     .turn_ns = now_ns,
 			     .lease_ns = server->opts.lease_ms * OL_NS_PER_MS };
 	struct ol_xport_event events[EVENTS_MAX];
 
+	server->store.between_arg = &loop;
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
-		int count = poll_some(server, events), rc = look(server, &loop);
+		int count = poll_some(server, events), rc = look(&loop);
 
 		if (rc != 0)
 			return rc;
@@ -184,7 +204,7 @@ int ol_server_run(struct ol_server *server)
 		} else {
 			next_ns = tick_ns;
 		}
-		if (count > 0 || ol_memory_news(&server->memory)) {
+		if (count > 0 || server->turn.left || ol_memory_news(&server->memory)) {
 			busy_ns = now_ns;
 			continue;
 		}
@@ -195,7 +215,7 @@ int ol_server_run(struct ol_server *server)
 				ol_cpu_relax();
 			continue;
 		}
-		rc = look(server, &loop);
+		rc = look(&loop);
 		if (rc != 0)
 			return rc;
 		turn_over(server, &loop);
@@ -206,6 +226,16 @@ int ol_server_run(struct ol_server *server)
 	}
 	ol_save_last(server);
 	return 0;
+}
+
+int ol_server_run(struct ol_server *server)
+{
+	int rc;
+
+	server->store.between = between;
+	rc = run(server);
+	server->store.between = NULL;
+	return rc;
 }
 
 void ol_server_stop(struct ol_server *server)

@@ -338,6 +338,7 @@ int ol_server_open(const struct ol_server_opts *opts, const float *weights,
 	server->opts = *opts;
 	server->stop_fd = -1;
 	server->saving.pinned = -1;
+	server->turn.bytes_max = OL_TURN_BYTES;
 	snprintf(server->job_key, sizeof(server->job_key), "%s",
 		 opts->job_key != NULL ? opts->job_key : "");
 	server->ops = ol_xport_find(transport_of(opts));
@@ -485,6 +486,25 @@ void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 	ol_restore_progress(server, now_ns);
 	ol_ingest_progress(server, now_ns);
 	ol_save_progress(server, now_ns);
+}
+
+void ol_turn_begin(struct ol_server *server)
+{
+	memset(server->turn.bytes, 0, sizeof(server->turn.bytes));
+	server->turn.left = false;
+}
+
+bool ol_turn_may(struct ol_server *server, enum ol_turn_work work)
+{
+	if (server->turn.bytes[work] < server->turn.bytes_max)
+		return true;
+	server->turn.left = true;
+	return false;
+}
+
+void ol_turn_spend(struct ol_server *server, enum ol_turn_work work, uint64_t bytes)
+{
+	server->turn.bytes[work] += bytes;
 }
 
 void ol_server_end(struct ol_server *server, int rc)

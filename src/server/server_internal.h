@@ -39,6 +39,7 @@ enum {
 	OL_SILENCES_MAX = 8, /* retry timeouts until one is, whose probe the own adapter forgot */
 	OL_JOB_KEY_MAX = 256,
 	OL_PREDECESSORS_MAX = 1,
+	OL_TURN_BYTES = 16 << 20, /* of gradients, until a turn of the loop ends */
 };
 
 /* One peer, from accept until its connection is gone. */
@@ -149,6 +150,25 @@ struct ol_saving {
 	uint64_t told_ns; /* … and when the log last said so */
 };
 
+/* What a turn of the loop spends its time with, as shards are large */
+enum ol_turn_work {
+	OL_TURN_STEP, /* gradients summed up, and put into a snapshot or an entry */
+	OL_TURN_FORWARD, /* an entry, into the successor's ring */
+	OL_TURN_APPLY, /* an entry, to a snapshot */
+	OL_TURN_WORKS
+};
+
+/*
+ * What the loop has done since it last looked around. Whoever knocks, dies or reads a heartbeat
+ * waits for the rest of a turn, so it ends when so many bytes are worked on; what is left waits for
+ * the next one, in the order it came.
+ */
+struct ol_turn {
+	uint64_t bytes_max; /* of each kind; a piece is begun while there are fewer */
+	uint64_t bytes[OL_TURN_WORKS];
+	bool left; /* something waits for the next turn */
+};
+
 /* A proof that was good: it is no second time. */
 struct ol_proof {
 	uint8_t n[OL_NONCE_BYTES];
@@ -205,6 +225,8 @@ struct ol_server {
 	uint32_t proof_next;
 	struct ol_memory memory;
 	uint64_t owed_total; /* acks not yet posted, all sessions */
+
+	struct ol_turn turn;
 
 	/* What the last poll gave and is not yet handled: a freed connection is taken out of it. */
 	struct ol_xport_event *events;
@@ -297,6 +319,11 @@ void ol_server_on_memory(struct ol_server *server, uint64_t now_ns);
 /* ol_server_beat -- the loop turns: who reads the board shall know */
 void ol_server_beat(struct ol_server *server);
 void ol_server_tick(struct ol_server *server, uint64_t now_ns);
+/* ol_turn_begin -- the loop has looked around. ol_turn_may -- may a piece of this kind of work be
+ * begun now? If not it is left for the next turn. ol_turn_spend -- it was, and had so many bytes */
+void ol_turn_begin(struct ol_server *server);
+bool ol_turn_may(struct ol_server *server, enum ol_turn_work work);
+void ol_turn_spend(struct ol_server *server, enum ol_turn_work work, uint64_t bytes);
 /* ol_server_end -- ol_server_run() returns rc, once what is being done is done */
 void ol_server_end(struct ol_server *server, int rc);
 struct ol_wire_rkey ol_server_wire_rkey(struct ol_xport_rkey key);

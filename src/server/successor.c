@@ -391,9 +391,12 @@ int ol_successor_forward(struct ol_server *server, uint64_t version)
 			write.flags = OL_XPORT_DOORBELL;
 		if (total <= server->caps.inline_max)
 			write.flags |= OL_XPORT_INLINE;
-		/* a full queue; or a broken connection, about to be reported */
-		if (server->ops->post_write(succ->conn, &write) != 0)
+		/* this turn has done enough; a full queue; or a broken connection, about to be
+		 * reported */
+		if (!ol_turn_may(server, OL_TURN_FORWARD) ||
+		    server->ops->post_write(succ->conn, &write) != 0)
 			return -EAGAIN;
+		ol_turn_spend(server, OL_TURN_FORWARD, write.segs[0].bytes);
 		succ->posted += write.segs[0].bytes;
 	}
 	succ->posted = 0;

@@ -20,6 +20,12 @@ struct ol_norms {
 	double mean; /* of the gradients' mean */
 };
 
+enum {
+	OL_KERNEL_BLOCK = 2048 /* floats: an update of so many, and then of the rest, gives the bits
+				  and the norms of an update of all; what a block needs stays in the
+				  first-level cache */
+};
+
 /* Arrays do not overlap, but for the inputs among themselves. */
 struct ol_kernel_args {
 	const struct ol_update_rule *rule;

@@ -19,7 +19,7 @@
 
 enum {
 	LANES = 16, /* partial sums of a norm or a distance: the same whatever the vector width */
-	BLOCK = 2048 /* floats: gradient, sum and state of a block stay in the first-level cache */
+	BLOCK = OL_KERNEL_BLOCK
 };
 
 /* What a block of an update needs, with the constants of the step worked out. */

@@ -10,6 +10,10 @@
 #include "rdma/order.h"
 #include "wire/seq.h"
 
+enum {
+	PIECE_FLOATS = 1 << 20 /* of all gradients together, between two calls of between() */
+};
+
 /* The parts of one snapshot */
 struct parts {
 	struct ol_snapshot_head *head;
@@ -150,6 +154,44 @@ static struct ol_kernel_args kernel_args(const struct ol_store *store, unsigned 
 	return args;
 }
 
+static void args_shift(struct ol_kernel_args *args, const float **grads, size_t floats)
+{
+	for (unsigned i = 0; i < args->grad_count; i++)
+		grads[i] += floats;
+	args->new_weights += floats;
+	if (args->weights == NULL) /* it gathers */
+		return;
+	args->weights += floats;
+	for (unsigned i = 0; i < ol_rule_state_vectors(args->rule->optimizer); i++) {
+		args->state[i] += floats;
+		args->new_state[i] += floats;
+	}
+}
+
+/*
+ * A kernel's work in pieces, so that the caller can look around however long all of it takes. Bits
+ * and norms are those of one call. grads: args->grads, which move on.
+ */
+static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
+			   const struct ol_kernel_args *args, const float **grads)
+{
+	size_t left = args->len, most = PIECE_FLOATS / args->grad_count;
+	struct ol_kernel_args piece = *args;
+	unsigned done;
+
+	most = most < OL_KERNEL_BLOCK ? OL_KERNEL_BLOCK : most - most % OL_KERNEL_BLOCK;
+	for (;;) {
+		piece.len = left < most ? left : most;
+		done = kernel(&piece);
+		left -= piece.len;
+		if (done != args->grad_count || left == 0)
+			return done;
+		args_shift(&piece, grads, piece.len);
+		if (store->between != NULL)
+			store->between(store->between_arg);
+	}
+}
+
 /*
  * Run a kernel on what is not yet found bad. Returns how many gradients are in the result; marks a
  * bad one and says so with *ret_again.
@@ -176,14 +218,18 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 	args->grads = grads;
 	args->scales = scales;
 	args->grad_count = good;
-	done = kernel(args);
+	done = run_pieces(store, kernel, args, grads);
 	if (done == good)
 		return good;
 	/* find all the bad ones now, so that a step costs two passes and not one for each */
 	contributions[index[done]].status = OL_E_NONFINITE;
 	for (unsigned i = done + 1; i < good; i++) {
-		if (!store->kernels->finite(grads[i], store->geo.shard_len))
-			contributions[index[i]].status = OL_E_NONFINITE;
+		struct ol_contribution *contribution = &contributions[index[i]];
+
+		if (!store->kernels->finite(contribution->grad, store->geo.shard_len))
+			contribution->status = OL_E_NONFINITE;
+		if (store->between != NULL)
+			store->between(store->between_arg);
 	}
 	*ret_again = 1;
 	return 0;
@@ -282,7 +328,7 @@ void ol_store_enter(struct ol_store *store, const float *sum,
 	args.grads = &sum;
 	args.grad_count = 1;
 	ol_store_begin(store, target);
-	store->kernels->update(&args);
+	run_pieces(store, store->kernels->update, &args, &sum);
 	ol_store_publish(store, contributions, count, target);
 }
 

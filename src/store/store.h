@@ -33,6 +33,9 @@ struct ol_store {
 	struct ol_board *board; /* at its start */
 	uint64_t version; /* published */
 	uint32_t snapshot; /* where it lies */
+	void (*between)(
+		void *arg); /* the caller's: called between pieces of a long update; or NULL */
+	void *between_arg;
 	bool want_norms; /* the caller's, before an update … */
 	struct ol_norms norms; /* … that leaves them here; of an apply or gather */
 };

@@ -333,6 +333,136 @@ static void test_a_delta_counts_its_gradients_and_is_scaled(void **state)
 	fixture_free(f);
 }
 
+/* ---- updates that take long ---- */
+
+enum {
+	MANY = 64,
+	LONG = 5 * OL_KERNEL_BLOCK * 8 + 17, /* with so many gradients five pieces and a bit */
+};
+
+struct lengthy {
+	struct ol_geometry geo;
+	struct ol_update_rule rule;
+	struct ol_store store;
+	void *memory;
+	float *floats; /* initial weights, then the gradients */
+	struct ol_contribution contributions[MANY];
+	unsigned looks;
+};
+
+static void looked(void *arg)
+{
+	struct lengthy *l = arg;
+
+	l->looks++;
+}
+
+static struct lengthy *lengthy_make(void)
+{
+	struct lengthy *l = calloc(1, sizeof(*l));
+
+	assert_non_null(l);
+	l->geo = (struct ol_geometry){ .param_count = LONG,
+				       .shard_len = LONG,
+				       .shard_count = 1,
+				       .workers_max = MANY,
+				       .window = 1,
+				       .state_vectors = 1,
+				       .consistency = OL_CONSISTENCY_SYNC };
+	l->rule = (struct ol_update_rule){ .optimizer = OL_OPTIMIZER_MOMENTUM,
+					   .lr = 0.1f,
+					   .momentum = 0.9f };
+	l->floats = malloc((MANY + 1) * LONG * sizeof(float));
+	l->memory = aligned_alloc(4096, ol_layout_public_bytes(&l->geo));
+	assert_true(l->floats != NULL && l->memory != NULL);
+	for (size_t i = 0; i < (MANY + 1) * (size_t)LONG; i++)
+		l->floats[i] = 1.0f / (float)(1 + i % 1013);
+	memset(l->memory, 0, ol_layout_public_bytes(&l->geo));
+	assert_int_equal(ol_store_init(&l->store, &l->geo, &l->rule, l->memory, l->floats), 0);
+	l->store.want_norms = true;
+	l->store.between = looked;
+	l->store.between_arg = l;
+	for (unsigned k = 0; k < MANY; k++)
+		l->contributions[k] =
+			(struct ol_contribution){ .grad = l->floats + (k + 1) * (size_t)LONG,
+						  .seq = 1,
+						  .grads = 1,
+						  .scale = 1.0f,
+						  .worker = k };
+	return l;
+}
+
+static void lengthy_free(struct lengthy *l)
+{
+	free(l->floats);
+	free(l->memory);
+	free(l);
+}
+
+/* The same update by one call of the kernel */
+static void at_once(const struct lengthy *l, float *weights, struct ol_norms *norms)
+{
+	float *state = calloc(2 * (size_t)LONG, sizeof(float));
+	const float *grads[MANY];
+	struct ol_kernel_args args = { .rule = &l->rule,
+				       .step = 1,
+				       .grads = grads,
+				       .grad_count = MANY,
+				       .len = LONG,
+				       .weights = l->floats,
+				       .new_weights = weights,
+				       .state = { state },
+				       .new_state = { state + LONG },
+				       .norms = norms };
+
+	assert_non_null(state);
+	for (unsigned k = 0; k < MANY; k++)
+		grads[k] = l->contributions[k].grad;
+	assert_int_equal(l->store.kernels->update(&args), MANY);
+	free(state);
+}
+
+static void test_a_long_update_pauses_and_gives_the_same_bits(void **unused)
+{
+	float *weights = malloc(2 * LONG * sizeof(float)), *sum = weights + LONG;
+	struct lengthy *l = lengthy_make();
+	struct ol_norms norms = { 0 };
+
+	(void)unused;
+	assert_non_null(weights);
+	at_once(l, weights, &norms);
+	assert_int_equal(ol_store_apply(&l->store, l->contributions, MANY, 1), MANY);
+	assert_int_equal(l->looks, 5);
+	assert_memory_equal(ol_store_weights(&l->store), weights, LONG * sizeof(float));
+	assert_memory_equal(&l->store.norms, &norms, sizeof(norms));
+	lengthy_free(l);
+
+	l = lengthy_make(); /* in two halves, as in a chain */
+	assert_int_equal(ol_store_gather(&l->store, l->contributions, MANY, sum), MANY);
+	assert_int_equal(l->looks, 5);
+	assert_memory_equal(&l->store.norms, &norms, sizeof(norms));
+	ol_store_enter(&l->store, sum, l->contributions, MANY, 1);
+	assert_memory_equal(ol_store_weights(&l->store), weights, LONG * sizeof(float));
+	lengthy_free(l);
+	free(weights);
+}
+
+static void test_a_bad_value_in_a_late_piece_is_found(void **unused)
+{
+	struct lengthy *l = lengthy_make();
+	float *grad = l->floats + 3 * (size_t)LONG;
+
+	(void)unused;
+	grad[LONG - 1] = NAN;
+	grad[LONG] = INFINITY; /* the next one's first */
+	assert_int_equal(ol_store_apply(&l->store, l->contributions, MANY, 1), MANY - 2);
+	assert_int_equal(l->contributions[2].status, OL_E_NONFINITE);
+	assert_int_equal(l->contributions[3].status, OL_E_NONFINITE);
+	assert_int_equal(l->contributions[4].status, 0);
+	assert_true(ol_store_finite(&l->store, l->store.snapshot));
+	lengthy_free(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +476,8 @@ int main(void)
 		cmocka_unit_test(test_norms_leave_out_a_bad_gradient_and_cost_no_bit),
 		cmocka_unit_test(test_geometry_that_cannot_be_is_refused),
 		cmocka_unit_test(test_shards_cover_every_parameter_once),
+		cmocka_unit_test(test_a_long_update_pauses_and_gives_the_same_bits),
+		cmocka_unit_test(test_a_bad_value_in_a_late_piece_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * turn_test.c -- a turn of the server's loop ends after so many bytes of gradients, and what is
+ * left is worked on in later turns, in the order it came
+ */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "server/server_internal.h"
+#include "wire/seq.h"
+
+enum {
+	WORKERS = 2,
+	WINDOW = 4,
+	PUSHES = WORKERS * WINDOW,
+	LEN = 16, /* floats: a gradient is a line */
+	TURN_PUSHES = 3, /* so many end a turn */
+	CHUNK = 1 << 20, /* an entry leaves in writes of this length */
+	ENTRY = 5 * CHUNK,
+	SLOTS = 2,
+};
+
+static struct ol_server *server;
+static struct ol_xport_ops ops;
+static struct ol_xport_conn conns[WORKERS];
+static struct ol_slab landing[WORKERS];
+static _Alignas(OL_PAGE_BYTES) uint8_t memory[WORKERS][(1 + WINDOW) * OL_PAGE_BYTES];
+
+static struct ol_entry_head heads[SLOTS];
+static struct ol_entry_part parts[SLOTS];
+
+/* What was written to peers, in this order */
+static struct {
+	uint32_t count;
+	const struct ol_xport_conn *conn[PUSHES];
+	uint32_t slot[PUSHES];
+	bool rung; /* the last one had a bell */
+} written;
+
+static int post_write(struct ol_xport_conn *conn, const struct ol_xport_write *write)
+{
+	assert_in_range(written.count, 0, PUSHES - 1);
+	written.conn[written.count] = conn;
+	written.slot[written.count++] = ol_bell_arg(write->imm);
+	written.rung = (write->flags & OL_XPORT_DOORBELL) != 0;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	static const float weights[LEN];
+	struct ol_server_opts opts;
+	char err[200];
+
+	(void)state;
+	memset(&written, 0, sizeof(written));
+	ol_server_opts_init(&opts);
+	opts.listen = "@";
+	opts.param_count = LEN;
+	opts.workers_max = WORKERS;
+	opts.workers = WORKERS;
+	opts.window = WINDOW;
+	if (ol_server_open(&opts, weights, &server, err, sizeof(err)) != 0)
+		fail_msg("%s", err);
+	ops = *server->ops;
+	ops.post_write = post_write;
+	server->ops = &ops;
+	for (uint32_t i = 0; i < WORKERS; i++) {
+		landing[i] = (struct ol_slab){ .addr = memory[i], .bytes = sizeof(memory[i]) };
+		memset(memory[i], 0, sizeof(memory[i]));
+		server->sessions[i] = (struct ol_session){ .state = OL_SESSION_LIVE,
+							   .role = OL_ROLE_WORKER,
+							   .worker = i,
+							   .slot_count = WINDOW,
+							   .conn = &conns[i],
+							   .landing = &landing[i],
+							   .epoch = opts.epoch };
+	}
+	server->turn.bytes_max = TURN_PUSHES * ol_layout_vector_bytes(&server->store.geo);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	memset(server->sessions, 0, server->session_count * sizeof(*server->sessions));
+	server->replica.succ.conn = NULL;
+	ol_server_close(server);
+	return 0;
+}
+
+/* A gradient has landed, and its bell rings */
+static void push(uint32_t worker, uint32_t slot)
+{
+	const struct ol_geometry *geo = &server->store.geo;
+	struct ol_push_hdr hdr = { .seq = ol_seq_make(1 + worker, 1 + slot),
+				   .payload_bytes = ol_layout_vector_bytes(geo),
+				   .epoch = server->opts.epoch,
+				   .grads = 1 };
+
+	ol_record_seal(&hdr);
+	memcpy(memory[worker] + ol_layout_slot_off(geo, slot) + ol_layout_vector_bytes(geo), &hdr,
+	       sizeof(hdr));
+	ol_ingest_on_push(server, &server->sessions[worker], slot, 0);
+}
+
+/* All push all they may, one after the other, within a turn */
+static void crowd(void)
+{
+	for (uint32_t i = 0; i < PUSHES; i++)
+		push(i % WORKERS, i / WORKERS);
+}
+
+static void next_turn(void)
+{
+	ol_turn_begin(server);
+	ol_ingest_progress(server, 0);
+}
+
+static void test_a_turn_ends_after_so_many_bytes(void **state)
+{
+	(void)state;
+	crowd();
+	assert_int_equal(server->store.version, TURN_PUSHES);
+	assert_true(server->turn.left);
+	assert_true(ol_ingest_waits(server));
+	ol_ingest_progress(server, 0); /* the same turn */
+	assert_int_equal(server->store.version, TURN_PUSHES);
+	next_turn();
+	assert_int_equal(server->store.version, 2 * TURN_PUSHES);
+	assert_true(server->turn.left);
+	next_turn();
+	assert_int_equal(server->store.version, PUSHES);
+	assert_false(server->turn.left);
+	assert_false(ol_ingest_waits(server));
+}
+
+static void test_nobody_is_passed_over(void **state)
+{
+	(void)state;
+	crowd();
+	while (server->turn.left)
+		next_turn();
+	assert_int_equal(written.count, PUSHES);
+	for (uint32_t i = 0; i < PUSHES; i++) {
+		assert_ptr_equal(written.conn[i], &conns[i % WORKERS]);
+		assert_int_equal(written.slot[i], i / WORKERS);
+	}
+}
+
+static void test_a_gradient_longer_than_a_turn_is_applied(void **state)
+{
+	(void)state;
+	server->turn.bytes_max = 1;
+	crowd();
+	for (uint32_t version = 1; version < PUSHES; version++) {
+		assert_int_equal(server->store.version, version);
+		assert_true(server->turn.left);
+		next_turn();
+	}
+	assert_int_equal(server->store.version, PUSHES);
+	assert_false(server->turn.left);
+}
+
+/* Entries of no gradient, and of so many bytes */
+static void ring_lay(uint64_t bytes)
+{
+	server->replica.ring = (struct ol_ring){ .payload_bytes = bytes,
+						 .stride = OL_PAGE_BYTES,
+						 .slots = SLOTS,
+						 .parts_max = 1,
+						 .slab = &landing[0],
+						 .heads = heads,
+						 .parts = parts };
+}
+
+static void test_an_entry_is_applied_in_a_turn_that_has_room(void **state)
+{
+	(void)state;
+	ring_lay(LEN * sizeof(float));
+	ol_turn_spend(server, OL_TURN_APPLY, server->turn.bytes_max);
+	assert_int_equal(ol_replica_chain_ops.apply(server, 1), -EAGAIN);
+	assert_true(server->turn.left);
+	assert_int_equal(server->store.version, 0);
+	ol_turn_begin(server);
+	assert_int_equal(ol_replica_chain_ops.apply(server, 1), 0);
+	assert_int_equal(server->store.version, 1);
+}
+
+static void test_a_long_entry_is_forwarded_in_several_turns(void **state)
+{
+	(void)state;
+	ring_lay(ENTRY);
+	server->replica.succ.conn = &conns[0];
+	server->turn.bytes_max = 2 * CHUNK;
+	for (uint32_t turn = 1; turn <= 2; turn++) {
+		assert_int_equal(ol_successor_forward(server, 1), -EAGAIN);
+		assert_int_equal(written.count, 2 * turn);
+		assert_false(written.rung);
+		assert_true(server->turn.left);
+		ol_turn_begin(server);
+	}
+	assert_int_equal(ol_successor_forward(server, 1), 0);
+	assert_int_equal(written.count, ENTRY / CHUNK + 1);
+	assert_true(written.rung);
+	assert_int_equal(server->replica.succ.posted, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(test_a_turn_ends_after_so_many_bytes),
+		TEST(test_nobody_is_passed_over),
+		TEST(test_a_gradient_longer_than_a_turn_is_applied),
+		TEST(test_an_entry_is_applied_in_a_turn_that_has_room),
+		TEST(test_a_long_entry_is_forwarded_in_several_turns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -638,6 +638,8 @@ static void garbage_is_left_for_a_person_to_see(void)
 	agree(&a, &b, 0, 61);
 	zk_raw_set(raw, view, "epoch twelve\n");
 	wait_for(&a, VERSION, 0);
+	/* b too: whoever saw the view and then no node would take the view for lost */
+	wait_for(&b, VERSION, 0);
 	check_eq(look(&a, 0).view.epoch, 0);
 	for (uint64_t i = 0; i < 2; i++) {
 		uint64_t before = ol_coord_generation(a.coord);
@@ -650,7 +652,6 @@ static void garbage_is_left_for_a_person_to_see(void)
 	check_eq(said(&a, "holds no view"), 1);
 	zk_raw_delete(raw, view);
 	zk_raw_create(raw, stray, "x");
-	wait_for(&b, VERSION, 0);
 	wait_for(&a, SAID, 1);
 	wait_for(&b, NO_MEMBER, 255);
 	agree(&b, &a, 0, 63);

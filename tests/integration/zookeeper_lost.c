@@ -8,9 +8,11 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "support/ensemble.h"
 #include "support/folder.h"
+#include "support/zk_raw.h"
 #include "unit/replication/coord_guest.h"
 
 enum {
@@ -131,6 +133,50 @@ static void an_ensemble_that_forgets_ends_nobody(void)
 	guest_close(&a);
 }
 
+/*
+ * The ensemble goes back to an older state, as where disks are restored from a copy: what came
+ * after the copy was in force, and is gone.
+ */
+static void an_ensemble_that_goes_back_ends_nobody(void)
+{
+	struct zk_raw *raw;
+	struct ol_member member = server_make(91);
+	struct ol_coord_state state;
+	struct guest a;
+	char disk[192], copy[192], command[512];
+
+	enter(&a, "back", LONG_LEASE_MS);
+	check_ok(ol_coord_join(a.coord, 0, &member));
+	propose(&a, 0, 91);
+	ensemble_kill(&ensemble, 0);
+	snprintf(disk, sizeof(disk), "%s/0/version-2", ensemble.dir);
+	snprintf(copy, sizeof(copy), "%s/0/copy", ensemble.dir);
+	snprintf(command, sizeof(command), "cp -r %s %s", disk, copy);
+	check_eq(system(command), 0);
+	ensemble_restart(&ensemble, 0);
+	guest_wait(&a, 0, is_connected, 1, "another connection", &state);
+	propose(&a, 1, 92);
+	propose(&a, 2, 93);
+	ensemble_kill(&ensemble, 0);
+	check_ok(folder_drop(disk));
+	check_ok(rename(copy, disk));
+	ensemble_restart(&ensemble, 0);
+	ensemble_wait(&ensemble, 0);
+	/* the servers let nobody in who has seen later changes than they have made */
+	raw = zk_raw_open(ensemble.addr);
+	zk_raw_create(raw, "/other", "");
+	do {
+		zk_raw_set(raw, "/other", "again");
+		ol_coord_look(a.coord, 0, &state);
+	} while (state.lease_ns != UINT64_MAX);
+	guest_wait_line(&a, "an older one is back");
+	check_eq(state.connected, 0);
+	check_eq(state.version, 3);
+	check_eq(state.view.replicas[0].id, 93);
+	zk_raw_close(raw);
+	guest_close(&a);
+}
+
 static void shorter_sessions_than_a_lease_asks_for_are_refused(void)
 {
 	struct guest a;
@@ -153,6 +199,8 @@ int main(void)
 	printf("ok shorter sessions than a lease asks for are refused\n");
 	an_ensemble_that_forgets_ends_nobody();
 	printf("ok an ensemble that forgets ends nobody\n");
+	an_ensemble_that_goes_back_ends_nobody();
+	printf("ok an ensemble that goes back ends nobody\n");
 	ensemble_stop(&ensemble);
 	return 0;
 }

@@ -35,6 +35,7 @@ enum zk_kind {
 	ZK_VIEW, /* answer: the view */
 	ZK_NO_VIEW, /* answer: whether there is really none */
 	ZK_VIEW_MOVED, /* watch */
+	ZK_VIEW_SYNCED, /* answer: what is read from now on is what the leader had */
 	ZK_MEMBERS, /* answer: their names */
 	ZK_MEMBERS_MOVED, /* watch */
 	ZK_MEMBER, /* answer: one of them */
@@ -88,6 +89,7 @@ struct zk_shard {
 	bool view_news; /* to be told even if it is the same: somebody proposed */
 	bool reading_news; /* view_news of the read that is under way */
 	bool view_seen; /* was read in this session */
+	bool view_synced; /* what is read now cannot be older than what was told */
 	int64_t view_zxid; /* of what was told; 0: that there is none */
 	int64_t view_created; /* zxid that made its node; 0: there was none yet */
 	bool members_busy;

@@ -27,6 +27,39 @@ void zk_view_read(struct zk *zk, uint32_t shard)
 	s->view_news = false;
 }
 
+/*
+ * What was read is older than what was told. A follower that lags says so to a session that has
+ * just begun; after a sync it is the ensemble's word, which then has lost what came later.
+ */
+static void view_doubt(struct zk *zk, uint32_t shard)
+{
+	struct zk_shard *s = &zk->shards[shard];
+	char path[ZK_PATH_MAX];
+	int rc;
+
+	if (s->view_synced) {
+		zk_forget(zk, shard);
+		return;
+	}
+	zk_path_shard(zk, shard, "/view", path);
+	rc = zoo_async(zk->zh, path, zk_on_string, &s->refs[ZK_VIEW_SYNCED]);
+	s->view_busy = rc == ZOK;
+	if (rc != ZOK)
+		zk_trouble(zk, path, rc);
+}
+
+static void view_synced(struct zk *zk, uint32_t shard, const struct zk_event *event)
+{
+	struct zk_shard *s = &zk->shards[shard];
+
+	s->view_busy = false;
+	s->view_synced = event->rc == ZOK;
+	if (event->rc != ZOK)
+		zk_trouble(zk, "sync", event->rc);
+	else if (zk->granted)
+		zk_view_read(zk, shard);
+}
+
 static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t version,
 		      const struct ol_view *view)
 {
@@ -35,6 +68,7 @@ static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t vers
 	if (zk->forgotten)
 		return;
 	s->view_seen = true;
+	s->view_synced = false;
 	zk_join(zk); /* whoever has been forgotten does not register with others */
 	if (s->view_known && s->view_zxid == zxid && !s->reading_news)
 		return;
@@ -49,12 +83,13 @@ static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t vers
 
 static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *event)
 {
+	const struct zk_shard *s = &zk->shards[shard];
 	struct ol_view view;
 	char path[ZK_PATH_MAX];
 
-	if (zk->shards[shard].view_created != 0 &&
-	    zk->shards[shard].view_created != event->created) {
-		zk_forget(zk, shard);
+	if (s->view_created != 0 &&
+	    (s->view_created != event->created || event->number < s->view_zxid)) {
+		view_doubt(zk, shard);
 		return;
 	}
 	if (ol_view_decode((const char *)event->data, event->bytes, &view) == 0) {
@@ -101,7 +136,7 @@ static void view_absent(struct zk *zk, uint32_t shard, const struct zk_event *ev
 
 	s->view_busy = false;
 	if (event->rc == ZNONODE && s->view_created != 0) {
-		zk_forget(zk, shard);
+		view_doubt(zk, shard);
 	} else if (event->rc == ZNONODE) {
 		view_tell(zk, shard, 0, 0, NULL);
 	} else {
@@ -159,6 +194,8 @@ void zk_view_event(struct zk *zk, const struct zk_event *event)
 		view_absent(zk, shard, event);
 	else if (event->ref->kind == ZK_PROPOSED)
 		view_proposed(zk, shard, event);
+	else if (event->ref->kind == ZK_VIEW_SYNCED)
+		view_synced(zk, shard, event);
 	else if (zk->granted) /* a watch */
 		zk_view_read(zk, shard);
 }

@@ -136,12 +136,11 @@ void zk_forget(struct zk *zk, uint32_t shard)
 {
 	if (zk->forgotten)
 		return;
-	ol_coord_say(
-		zk->coord,
-		"zookeeper: the view of shard %" PRIu32
-		" was lost, or deleted: nothing can be repaired any more; what runs goes on as it "
-		"is. Begin the job again under another name",
-		shard);
+	ol_coord_say(zk->coord,
+		     "zookeeper: the view of shard %" PRIu32
+		     " was lost, or deleted, or an older one is back: nothing can be repaired any "
+		     "more; what runs goes on as it is. Begin the job again under another name",
+		     shard);
 	zk->forgotten = true;
 	zk->connected = false;
 	/* who begins there anew begins another history: the lease ends with the process */
@@ -349,7 +348,7 @@ static void session_close(struct zk *zk)
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++) {
 		struct zk_shard *s = &zk->shards[i];
 
-		s->view_busy = s->members_busy = s->view_seen = false;
+		s->view_busy = s->members_busy = s->view_seen = s->view_synced = false;
 		s->view_news = s->view_news || s->reading_news;
 	}
 }
@@ -377,6 +376,7 @@ static void event_handle(struct zk *zk, struct zk_event *event)
 	case ZK_VIEW:
 	case ZK_NO_VIEW:
 	case ZK_VIEW_MOVED:
+	case ZK_VIEW_SYNCED:
 	case ZK_PROPOSED:
 		zk_view_event(zk, event);
 		return;

@@ -219,6 +219,7 @@ void ol_coord_look(struct ol_coord *coord, uint32_t shard, struct ol_coord_state
 	*ret_state = coord->shards[shard].state;
 	ret_state->connected = coord->connected;
 	ret_state->lease_ns = coord->lease_ns;
+	ret_state->losses = coord->losses;
 	pthread_mutex_unlock(&coord->lock);
 }
 
@@ -315,6 +316,8 @@ void ol_coord_set_session(struct ol_coord *coord, bool connected, uint64_t lease
 
 	pthread_mutex_lock(&coord->lock);
 	renewal = coord->connected == connected && (coord->lease_ns != 0) == (lease_ns != 0);
+	if (coord->lease_ns != 0 && lease_ns == 0)
+		coord->losses++;
 	coord->connected = connected;
 	coord->lease_ns = lease_ns;
 	for (uint32_t i = 0; !connected && i < coord->opts.shard_count; i++)

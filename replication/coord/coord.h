@@ -62,6 +62,8 @@ struct ol_coord_state {
 	bool connected;
 	uint64_t lease_ns; /* CLOCK_MONOTONIC: the session is sure to live until then; 0: there is
 			      none */
+	uint64_t losses; /* sessions that ended: what was registered in them was gone, and may be
+			    back by now */
 };
 
 /*

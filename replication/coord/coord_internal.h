@@ -50,7 +50,7 @@ extern const struct ol_coord_backend ol_coord_zookeeper; /* zookeeper.c; opts.ad
 							    "zk:" before it still */
 
 struct ol_coord_shard {
-	struct ol_coord_state state; /* connected and lease_ns are those of the handle */
+	struct ol_coord_state state; /* connected, lease_ns and losses are those of the handle */
 	bool proposed; /* not yet taken by the back end */
 	uint64_t proposed_on; /* version */
 	struct ol_view proposal;
@@ -69,6 +69,7 @@ struct ol_coord {
 	char reason[OL_COORD_LINE_MAX]; /* why it is not settled yet, or settle_rc */
 	bool connected;
 	uint64_t lease_ns;
+	uint64_t losses;
 	bool joined;
 	uint32_t join_shard;
 	struct ol_member join_member;

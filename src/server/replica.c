@@ -639,19 +639,27 @@ void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns)
 	ol_replica_progress(server, now_ns);
 }
 
-/* Without a lease somebody else may have founded the chain anew */
+/*
+ * Without a lease somebody else may have founded the chain anew. Nor does a session that follows
+ * one that ended help: who saw the end, and not yet that this server is back, counts from the end.
+ */
 static void lease_check(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
+	bool at_stake = replica->chain.role != OL_CHAIN_NONE || replica->proposed.founded != 0;
 
-	if (!server->opts.refound || replica->chain.role == OL_CHAIN_NONE)
+	if (!server->opts.refound)
 		return;
 	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
-	if (now_ns < replica->state.lease_ns)
+	if (!at_stake)
+		replica->losses = replica->state.losses;
+	if (replica->chain.role == OL_CHAIN_NONE && replica->losses == replica->state.losses)
+		return;
+	if (now_ns < replica->state.lease_ns && replica->losses == replica->state.losses)
 		return;
 	ol_log(OL_LOG_WARN,
-	       "server %s: shard %u: the coordinator was not reached for %u ms, the lease of its "
-	       "session: it ends",
+	       "server %s: shard %u: its session with the coordinator has ended: silence of %u ms, "
+	       "its lease, at most: it ends",
 	       server->addr, server->opts.shard, session_ms(server));
 	ol_server_end(server, OL_E_FENCED);
 }

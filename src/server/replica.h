@@ -92,6 +92,7 @@ struct ol_replica {
 	struct ol_view proposed; /* last, and to replace which version, when */
 	uint64_t proposed_version;
 	uint64_t proposed_ns;
+	uint64_t losses; /* of sessions, while this server had nothing at stake */
 	uint64_t load_ns; /* when reading the predecessor's snapshot began */
 	uint64_t adopted_ns; /* the view in force */
 	uint64_t waiting_ns; /* last said that it waits for a view */

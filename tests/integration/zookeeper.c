@@ -473,6 +473,7 @@ static void an_expired_session_is_followed_by_another(void)
 	check_eq(status, 0);
 	wait_for(&a, CONNECTED, 0);
 	wait_for(&a, MEMBER, 25);
+	check(look(&a, 0).losses > 0);
 	check_eq(look(&a, 0).version, 1);
 	insist(&a, 1, 26);
 	check_eq(look(&a, 0).view.replicas[0].id, 26);

@@ -455,8 +455,11 @@ static void *zk_run(void *arg)
 		     event = event->next)
 			event_handle(zk, event);
 		zk_events_free(events);
-		if (zk->reopen)
+		if (zk->reopen) {
+			zk->lease_ns = 0;
+			tell_away(zk, "session given up");
 			session_close(zk);
+		}
 		for (uint32_t i = 0; woken && i < zk->coord->opts.shard_count; i++)
 			zk_view_propose(zk, i);
 		if (woken)

@@ -451,6 +451,33 @@ static void test_with_refound_a_server_ends_with_its_lease(void **state)
 	assert_int_equal(server.end_rc, OL_E_FENCED);
 }
 
+static void test_with_refound_a_server_ends_with_its_session(void **state)
+{
+	(void)state;
+	server.opts.refound = 1;
+	coord.state.losses = 3; /* before it had a part: nobody counts on it */
+	coord.state.lease_ns = start + MS(100);
+	ol_replica_tick(&server, start);
+	adopt(5, 0, IDS(SELF, B, C), start);
+	ol_replica_tick(&server, start + 1);
+	assert_int_equal(server.end_rc, 0);
+	coord.state.losses++; /* and it is in the next one already */
+	ol_replica_tick(&server, start + 2);
+	assert_int_equal(server.end_rc, OL_E_FENCED);
+}
+
+static void test_a_founder_that_was_away_ends(void **state)
+{
+	(void)state;
+	server.opts.refound = 1;
+	server.replica.proposed.founded = 1; /* it may be in force by now */
+	ol_replica_tick(&server, start);
+	assert_int_equal(server.end_rc, 0);
+	coord.state.losses++;
+	ol_replica_tick(&server, start + 1);
+	assert_int_equal(server.end_rc, OL_E_FENCED);
+}
+
 static void test_without_refound_a_lease_means_nothing(void **state)
 {
 	(void)state;
@@ -537,6 +564,8 @@ int main(void)
 		TEST(test_who_is_removed_ends),
 		TEST(test_an_older_view_is_not_adopted),
 		TEST(test_with_refound_a_server_ends_with_its_lease),
+		TEST(test_with_refound_a_server_ends_with_its_session),
+		TEST(test_a_founder_that_was_away_ends),
 		TEST(test_without_refound_a_lease_means_nothing),
 		TEST(test_who_has_no_part_yet_needs_no_lease),
 		TEST(test_who_is_passed_over_ends_after_a_session),

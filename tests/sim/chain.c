@@ -7,6 +7,8 @@
  *	                                               that every rule is missed if it is left out
  *	sim-chain --seed N [--trace] [--break RULE]    one seed, step by step
  *	sim-chain [--first N] --seeds N                so many, from the first
+ *	sim-chain --model --seed N [--break RULE]      a short run, as steps of the model
+ *(tests/model)
  *
  * Replicas, a coordinator that compares and sets, and workers run in one thread. A seed says which
  * of them does what next. While there are faults, processes die (up to R - 1 of a chain at once),
@@ -28,6 +30,8 @@ enum {
 	SEEDS = 3000,
 	BREAK_SEEDS = 30000, /* within so many each rule that is left out must be missed */
 	PUSHES = 30, /* of a worker */
+	MODEL_PUSHES = 15, /* where the model follows */
+	MODEL_SERVERS = 7,
 	WINDOW = 3,
 	ROUNDS = 6, /* of calm and storm, at most */
 	CALM_STEPS = 4000, /* of one, at most */
@@ -53,28 +57,10 @@ struct sim {
 	uint32_t worker_count;
 	struct worker workers[WORLD_WORKERS];
 	uint32_t fault_rate; /* of 10000 steps; 0: calm */
+	uint32_t pushes; /* of a worker */
 };
 
-static const char *const rule_names[WORLD_RULES] = {
-	[WORLD_WHOLE] = "none",
-	[WORLD_NO_FENCE] = "fence",
-	[WORLD_NO_HANDOFF] = "handoff",
-	[WORLD_EARLY_ACK] = "tail-acks",
-	[WORLD_RELOAD] = "load-once",
-	[WORLD_HANDOFF_BY_LINK] = "handoff-ends-by-view",
-	[WORLD_READERS_STAY] = "end-readers",
-	[WORLD_NO_HOLD] = "keep-for-joining",
-	[WORLD_NO_FLOOR] = "floor",
-	[WORLD_EARLY_WELCOME] = "welcome-when-applied",
-	[WORLD_PROPOSE_AHEAD] = "propose-on-adopted",
-	[WORLD_EPOCH_BACK] = "session-epoch",
-	[WORLD_TAIL_BACK] = "session-version",
-	[WORLD_HELLO_AHEAD] = "hello-epoch",
-	[WORLD_REJOIN] = "removed-is-removed",
-	[WORLD_FREE_UNAPPLIED] = "free-when-applied",
-	[WORLD_HAVE_IS_ACK] = "have-is-no-ack",
-	[WORLD_WELCOME_IS_ACK] = "loaded-before-tail",
-};
+static FILE *model; /* steps of it go there; NULL: nowhere */
 
 /* ---- replicas ---- */
 
@@ -92,15 +78,6 @@ static void progress(struct process *process)
 		chain->acked = chain->committed;
 }
 
-static bool is_member(const struct board *board, uint64_t id)
-{
-	for (uint32_t i = 0; i < board->member_count; i++) {
-		if (board->members[i].id == id)
-			return true;
-	}
-	return false;
-}
-
 /* Look at what the coordinator has; be its member again */
 static void look(struct process *process)
 {
@@ -108,7 +85,7 @@ static void look(struct process *process)
 
 	if (process->cut_off)
 		return;
-	if (!is_member(&world->board, process->self.id) && world->board.member_count < WORLD_PLACES)
+	if (!board_has(&world->board, process->self.id) && world->board.member_count < WORLD_PLACES)
 		world->board.members[world->board.member_count++] = process->self;
 	process->seen = world->board;
 }
@@ -139,12 +116,16 @@ static void propose(struct process *process)
 	}
 	if (world->broken == WORLD_NO_HANDOFF && ol_chain_is_tail(chain) && chain->succ_up)
 		caught_up = ol_view_successor(&chain->view, chain->id)->id;
+	if (world->steps != NULL)
+		count = world_one_change(view, alive, count, &caught_up);
 	if (!ol_view_next(view, alive, count, caught_up, &rule, &next))
 		return;
 	if (view->epoch == 0 && next.replicas[0].id != process->self.id)
 		return; /* it may be gone, and then nobody could found anything */
 	process->proposal = next;
 	process->proposes = true;
+	if (next.count > view->count && view->epoch != 0)
+		world_step(world, "propose", process, 0, 0);
 	process->proposed_version = process->seen.version;
 }
 
@@ -154,7 +135,7 @@ static void ingest(struct sim *sim, struct process *process)
 	struct world *world = &sim->world;
 	struct entry entry = { .part_count = 0 };
 	uint32_t first = world_below(world, WORLD_SESSIONS);
-	uint32_t parts_max = 1 + world_below(world, 2);
+	uint32_t parts_max = 1 + world_below(world, world->steps != NULL ? 1 : 2);
 
 	if (ol_chain_may_order(&process->chain) != 0)
 		return;
@@ -216,6 +197,8 @@ static void welcome_workers(struct process *process)
 		if (session->reads)
 			world_show(process, chain->applied);
 		older_end(process, session);
+		world_step(world, session->reads ? "reader" : "pusher", process, session->worker,
+			   session->reads ? chain->applied : process->table[session->worker]);
 		session->welcomed = true;
 		queue_put(&session->out, MESSAGE_WELCOME, chain->view.epoch,
 			  process->table[session->worker], chain->applied);
@@ -255,8 +238,10 @@ static void process_act(struct sim *sim, struct process *process)
 		}
 		break;
 	}
-	if (process->alive && world_chance(world, 60))
+	if (process->alive && (world_chance(world, 60) || world->steps != NULL)) {
 		progress(process);
+		world_step_state(process);
+	}
 }
 
 /* ---- workers ---- */
@@ -318,6 +303,7 @@ static void visit(struct sim *sim, struct worker *worker, bool reads)
 		worker->at[reads] = member->id;
 		if (worker->epoch < view->epoch)
 			worker->epoch = view->epoch;
+		world_step_who(world, "visit", (uint64_t)(worker - sim->workers), view->epoch, 0);
 		world_say(world, "worker %u visits %u to %s", (uint32_t)(worker - sim->workers), i,
 			  reads ? "read" : "push");
 	}
@@ -346,6 +332,8 @@ static void welcomed(struct sim *sim, struct worker *worker, bool reads,
 		leave(worker, reads);
 		return;
 	}
+	world_step_who(world, reads ? "tail-taken" : "head-taken",
+		       (uint64_t)(worker - sim->workers), message->a, message->c);
 	worker->epoch = (uint32_t)message->a;
 	worker->sessions[reads]->live = true;
 	if (message->b < worker->done_max)
@@ -374,18 +362,20 @@ static void hear(struct sim *sim, struct worker *worker, bool reads)
 		welcomed(sim, worker, reads, &message);
 	} else if (session->live) {
 		done(sim, worker, message.a);
+		world_step_who(&sim->world, "heard", (uint64_t)(worker - sim->workers), message.b,
+			       0);
 		if (message.b > worker->told)
 			worker->told = message.b;
 	}
 }
 
-static void push(struct worker *worker)
+static void push(struct worker *worker, uint32_t pushes)
 {
 	struct session *session = worker->sessions[0];
 
 	if (session == NULL || !session->live || session->process == NULL)
 		return;
-	if (worker->sent >= worker->issued && worker->issued < PUSHES &&
+	if (worker->sent >= worker->issued && worker->issued < pushes &&
 	    worker->issued - worker->done_below < WINDOW)
 		worker->issued++;
 	if (worker->sent < worker->issued &&
@@ -400,6 +390,8 @@ static void pull(struct sim *sim, struct worker *worker)
 
 	if (session == NULL || !session->live || session->process == NULL)
 		return;
+	world_step(&sim->world, "read", session->process, (uint64_t)(worker - sim->workers),
+		   session->process->chain.applied);
 	world_show(session->process, session->process->chain.applied);
 	told(sim, worker, session->process->chain.applied);
 }
@@ -416,7 +408,7 @@ static void worker_act(struct sim *sim, struct worker *worker)
 		visit(sim, worker, reads);
 		break;
 	case 2:
-		push(worker);
+		push(worker, sim->pushes);
 		break;
 	case 3:
 		pull(sim, worker);
@@ -429,21 +421,13 @@ static void worker_act(struct sim *sim, struct worker *worker)
 
 /* ---- the coordinator, and whoever starts what has ended ---- */
 
-static void member_drop(struct board *board, uint64_t id)
+/* In the model nobody joins who is dead */
+static bool may_be_set(const struct world *world, const struct process *process)
 {
-	for (uint32_t i = 0; i < board->member_count; i++) {
-		if (board->members[i].id == id)
-			board->members[i--] = board->members[--board->member_count];
-	}
-}
+	const struct ol_view *next = &process->proposal;
 
-static const struct process *process_of(const struct world *world, uint64_t id)
-{
-	for (uint32_t i = 0; i < WORLD_PLACES; i++) {
-		if (world->processes[i].alive && world->processes[i].self.id == id)
-			return &world->processes[i];
-	}
-	return NULL;
+	return world->steps == NULL || !next->joining ||
+	       world_process(world, next->replicas[next->count].id) != NULL;
 }
 
 static void coordinator_act(struct sim *sim)
@@ -453,7 +437,7 @@ static void coordinator_act(struct sim *sim)
 	struct board *board = &world->board;
 
 	if (!process->alive) {
-		if (world_chance(world, 30))
+		if (world_chance(world, 30) && (model == NULL || world->id_count < MODEL_SERVERS))
 			process_start(world, place_of(process));
 		return;
 	}
@@ -461,15 +445,15 @@ static void coordinator_act(struct sim *sim)
 		process = &world->processes[(place_of(process) + 1) % WORLD_PLACES];
 	if (process->alive && process->proposes && !process->cut_off) {
 		process->proposes = false;
-		if (process->proposed_version == board->version)
+		if (process->proposed_version == board->version && may_be_set(world, process))
 			world_view_set(world, &process->proposal);
 	}
 	for (uint32_t i = 0; i < board->member_count; i++) {
-		const struct process *member = process_of(world, board->members[i].id);
+		const struct process *member = world_process(world, board->members[i].id);
 
 		if (member == NULL ||
 		    ((member->stopped || member->cut_off) && world_chance(world, 10))) {
-			member_drop(board, board->members[i].id);
+			board_drop(board, board->members[i].id);
 			return;
 		}
 	}
@@ -500,7 +484,7 @@ static bool may_die(const struct world *world, const struct process *process)
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < view->count; i++)
-		left += process_of(world, view->replicas[i].id) != NULL;
+		left += world_process(world, view->replicas[i].id) != NULL;
 	return place < 0 || (uint32_t)place >= view->count || left > 1;
 }
 
@@ -527,11 +511,15 @@ static void fault(struct sim *sim)
 	struct process *process = anyone(world);
 	uint32_t kind = world_below(world, 100);
 
+	if (model != NULL && ((kind >= 45 && kind < 52) || kind == 73))
+		return; /* whoever looks sees the newest view, as in the model */
 	if (kind < 12) { /* some at once */
 		for (uint32_t i = 1 + world_below(world, world->wanted); i > 0; i--) {
 			process = anyone(world);
-			if (process->alive && may_die(world, process))
+			if (process->alive && may_die(world, process)) {
+				world_step(world, "die", process, 0, 0);
 				process_end(process);
+			}
 		}
 	} else if (kind < 22) {
 		world_say(world, "%u stops", place_of(process));
@@ -620,7 +608,7 @@ static bool settled(const struct sim *sim)
 	if (!workers_done(sim) || view->count != world->wanted || view->joining != 0)
 		return false;
 	for (uint32_t i = 0; i < view->count; i++) {
-		const struct process *process = process_of(world, view->replicas[i].id);
+		const struct process *process = world_process(world, view->replicas[i].id);
 
 		if (process == NULL || process->chain.view.epoch != view->epoch ||
 		    process->chain.applied != world->shown ||
@@ -660,6 +648,7 @@ static void run(struct sim *sim, uint64_t seed, enum world_broken broken, bool t
 	world->wanted = world_chance(world, 5) ? 1 : 2 + world_below(world, 4);
 	world->again_percent = world_below(world, 60);
 	sim->worker_count = 1 + world_below(world, WORLD_WORKERS);
+	sim->pushes = PUSHES;
 	for (uint32_t i = 0; i < world->wanted; i++)
 		process_start(world, i);
 	for (uint32_t i = 1 + world_below(world, ROUNDS); i > 0; i--)
@@ -677,6 +666,33 @@ static void run(struct sim *sim, uint64_t seed, enum world_broken broken, bool t
 			world_fail(world, "worker %u has pushed %d, committed are %u", i, PUSHES,
 				   world->shown_seqs[i]);
 	}
+}
+
+/* As a trace for the model: within its bounds, in its ways, and stormy from the start */
+static int model_run(struct sim *sim, uint64_t seed, enum world_broken broken)
+{
+	struct world *world = &sim->world;
+	uint32_t storm;
+
+	memset(sim, 0, sizeof(*sim));
+	world_init(world, seed, broken);
+	world->steps = model;
+	world->slots = 1 + world_below(world, 4);
+	world->wanted = 2 + world_below(world, 2);
+	world->again_percent = world_below(world, 60);
+	sim->worker_count = 2;
+	sim->pushes = MODEL_PUSHES;
+	for (uint32_t i = 0; i < world->wanted; i++)
+		process_start(world, i);
+	storm = 20 + world_below(world, 600);
+	while (world->failure[0] == '\0' && world->step_count < WORLD_STEPS &&
+	       world->step < STORM_STEPS * ROUNDS) {
+		storm = world->id_count < MODEL_SERVERS ? storm : 0;
+		sim->fault_rate = world->board.view.epoch > 2 ? storm : 0;
+		step(sim);
+	}
+	fprintf(model, "end 0\n");
+	return world->failure[0] != '\0';
 }
 
 /* Seeds that once failed. Each is run with the rules whole. */
@@ -708,21 +724,19 @@ static void rules_check(struct sim *sim)
 		do
 			run(sim, seed++, (enum world_broken)rule, false);
 		while (sim->world.failure[0] == '\0' && seed < end);
-		printf("without %s: seed %" PRIu64 ": %s\n", rule_names[rule], seed - 1,
+		printf("without %s: seed %" PRIu64 ": %s\n", world_rule_name(rule), seed - 1,
 		       sim->world.failure);
 		check_msg(sim->world.failure[0] != '\0', "nothing is missed without \"%s\"",
-			  rule_names[rule]);
+			  world_rule_name(rule));
 	}
 }
 
-static uint32_t rule_of(const char *name)
+static int usage(const char *name)
 {
-	for (uint32_t rule = 0; rule < WORLD_RULES; rule++) {
-		if (strcmp(rule_names[rule], name) == 0)
-			return rule;
-	}
-	fprintf(stderr, "sim-chain: no rule is called %s\n", name);
-	exit(2);
+	fprintf(stderr,
+		"usage: %s [--seed N | [--first N] --seeds N] [--trace | --model] [--break RULE]\n",
+		name);
+	return 2;
 }
 
 int main(int argc, char **argv)
@@ -745,14 +759,17 @@ int main(int argc, char **argv)
 		} else if (more && strcmp(argv[i], "--first") == 0) {
 			first = strtoull(argv[++i], NULL, 0);
 		} else if (more && strcmp(argv[i], "--break") == 0) {
-			broken = (enum world_broken)rule_of(argv[++i]);
+			broken = world_rule(argv[++i]);
+			if (broken == WORLD_RULES)
+				return usage(argv[0]);
+		} else if (strcmp(argv[i], "--model") == 0) {
+			model = stdout;
 		} else {
-			fprintf(stderr,
-				"usage: %s [--seed N | [--first N] --seeds N] [--trace] [--break RULE]\n",
-				argv[0]);
-			return 2;
+			return usage(argv[0]);
 		}
 	}
+	if (model != NULL)
+		return model_run(&sim, first, broken);
 	for (uint64_t seed = first; seed < first + count; seed++) {
 		run(&sim, seed, broken, trace);
 		check_msg(sim.world.failure[0] == '\0', "seed %" PRIu64 ": %s", seed,

@@ -193,6 +193,7 @@ void world_view_set(struct world *world, const struct ol_view *view)
 		world->promotions++;
 	if (view->count < world->board.view.count)
 		world->removals++;
+	world_step_view(world, &world->board.view, view);
 	world->board.view = *view;
 	world->board.version++;
 	world_say(world, "epoch %u: %u replicas%s: %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
@@ -329,6 +330,9 @@ void link_break(struct link *link)
 {
 	struct queue *ends[] = { &link->down, &link->up };
 
+	if (link->from != NULL && link->to != NULL && !link->broken)
+		world_step(link->from->world, "break", link->from, 0, 0);
+	link->broken = true;
 	link->posted_down.count = 0;
 	link->posted_up.count = 0;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -357,7 +361,8 @@ void process_dial(struct process *process)
 	}
 	for (uint32_t i = 0; i < WORLD_LINKS && link == NULL; i++)
 		link = world->links[i].used ? NULL : &world->links[i];
-	if (link == NULL || world->cut[place_of(process)][place_of(to)])
+	if (link == NULL || world->cut[place_of(process)][place_of(to)] ||
+	    (world->steps != NULL && world_is_dialed(to)))
 		return;
 	if (ol_chain_on_offer(&process->chain, process->chain.applied) != 0) {
 		world_fail(world, "replica %u cannot offer what it has", place_of(process));
@@ -369,6 +374,7 @@ void process_dial(struct process *process)
 	process->succ = link;
 	queue_put(&link->posted_down, MESSAGE_HELLO, process->chain.view.epoch,
 		  process->chain.applied, 0);
+	world_step(world, "dial", process, 0, 0);
 	world_say(world, "%u dials %u, offers %" PRIu64, place_of(process), place_of(to),
 		  process->chain.applied);
 }
@@ -388,6 +394,7 @@ static int on_forward(void *env, uint64_t version)
 	world->resent += version <= process->forwarded;
 	if (process->forwarded < version)
 		process->forwarded = version;
+	world_step(world, "forward", process, version, 0);
 	return 0;
 }
 
@@ -396,6 +403,7 @@ static void workers_tell(struct process *process, uint64_t version)
 	struct world *world = process->world;
 	const struct entry *entry = &world->entries[process->tags[version]];
 
+	world_step(world, "tell", process, version, 0);
 	world_show(process, version);
 	for (uint32_t i = 0; i < WORLD_SESSIONS; i++) {
 		struct session *session = &world->sessions[i];
@@ -429,6 +437,7 @@ static int on_apply(void *env, uint64_t version)
 				   process->table[worker]);
 		process->table[worker] = entry->parts[i].seq;
 	}
+	world_step(world, "apply", process, version, 0);
 	if (world->broken == WORLD_EARLY_ACK && ol_chain_is_head(&process->chain))
 		workers_tell(process, version);
 	return 0;
@@ -449,7 +458,12 @@ static int on_ack(void *env, uint64_t version)
 
 	if (process->pred == NULL || world_chance(world, world->again_percent))
 		return -EAGAIN;
-	return queue_put(&process->pred->posted_up, MESSAGE_ACK, version, 0, 0) ? 0 : -EAGAIN;
+	if (world->steps != NULL)
+		link_overwrite(process->pred);
+	if (!queue_put(&process->pred->posted_up, MESSAGE_ACK, version, 0, 0))
+		return -EAGAIN;
+	world_step(world, "ack", process, version, 0);
+	return 0;
 }
 
 static void on_fence_predecessor(void *env)
@@ -543,6 +557,7 @@ static void entry_take(struct process *process, struct link *link, uint64_t vers
 	struct world *world = process->world;
 	uint32_t tag = process->ring[version % world->slots].tag;
 
+	world_step(world, "entry", process, version, 0);
 	if (ol_chain_on_entry(&process->chain, version) != 0 ||
 	    process->ring[version % world->slots].version != version) {
 		if (world->broken == WORLD_WHOLE)
@@ -566,6 +581,7 @@ static bool hello_answer(struct process *process, struct link *link, uint64_t ep
 
 	if (epoch > chain->view.epoch && world->broken != WORLD_HELLO_AHEAD)
 		return false;
+	world_step(world, "hello", process, epoch, content);
 	if (pred == NULL || pred->id != link->from_id) {
 		if (epoch > chain->view.epoch)
 			return false;
@@ -605,6 +621,7 @@ static bool down_event(struct process *process, struct link *link)
 			/* nobody is there any more */
 			if (link->down.messages[(link->down.first + i) % WORLD_QUEUE].kind ==
 			    MESSAGE_DOWN) {
+				world_step(process->world, "pred-gone", process, 0, 0);
 				link_close(link, false);
 				return true;
 			}
@@ -618,6 +635,7 @@ static bool down_event(struct process *process, struct link *link)
 		entry_take(process, link, message.a);
 	if (message.kind != MESSAGE_DOWN)
 		return true;
+	world_step(process->world, "pred-gone", process, 0, 0);
 	link_close(link, false);
 	if (current) {
 		ol_chain_on_predecessor(&process->chain, false);
@@ -644,6 +662,11 @@ static bool up_event(struct process *process, struct link *link)
 	int rc = 0;
 
 	queue_drop(&link->up);
+	world_step(world,
+		   message.kind == MESSAGE_WELCOME ? "welcome"
+		   : message.kind == MESSAGE_ACK   ? "acked"
+						   : "succ-gone",
+		   process, message.a, 0);
 	if (message.kind == MESSAGE_WELCOME) {
 		link->live = true;
 		rc = ol_chain_on_successor_up(&process->chain, message.a);
@@ -693,6 +716,7 @@ void process_load(struct process *process)
 	for (uint64_t v = process->content + 1; v <= process->chain.received; v++)
 		log_put(process, v, process->tags[v]);
 	process->loading = false;
+	world_step(world, "load", process, process->content, 0);
 	world_say(world, "%u has read %" PRIu64, place_of(process), process->content);
 	ol_chain_on_load(&process->chain, process->content);
 }
@@ -726,6 +750,7 @@ void process_adopt(struct process *process)
 		return;
 	memset(process->suspects, 0, sizeof(process->suspects));
 	rc = ol_chain_on_view(chain, view);
+	world_step_adopt(process, before.role);
 	world_say(world, "%u adopts %u: %s", place_of(process), view->epoch,
 		  ol_chain_role_str(chain->role));
 	if (rc == OL_CHAIN_REMOVED) {
@@ -763,38 +788,7 @@ void process_order(struct process *process, const struct entry *entry)
 	ring_write(process, version, tag);
 	process->chain.received++;
 	log_put(process, version, tag);
+	world_step(world, entry->parts[0].worker == 0 ? "order-0" : "order-1", process, version, 0);
+	world_step(world, "has", process, entry->parts[0].worker, entry->parts[0].seq);
 	world_say(world, "%u orders %" PRIu64, place_of(process), version);
-}
-
-/* ---- sessions ---- */
-
-struct session *session_open(struct world *world, uint32_t worker, struct process *process,
-			     bool reads)
-{
-	for (uint32_t i = 0; i < WORLD_SESSIONS; i++) {
-		struct session *session = &world->sessions[i];
-
-		if (session->used)
-			continue;
-		*session = (struct session){
-			.used = true, .reads = reads, .process = process, .worker = worker
-		};
-		return session;
-	}
-	return NULL;
-}
-
-void session_close(struct session *session, bool by_worker)
-{
-	if (by_worker)
-		session->closed = true;
-	else
-		session->process = NULL;
-	/* what a worker had pushed may still be taken up after it left */
-	if (!by_worker)
-		session->in.count = 0;
-	if (session->closed)
-		session->out.count = 0;
-	if (session->closed && session->process == NULL)
-		session->used = false;
 }

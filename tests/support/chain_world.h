@@ -14,6 +14,8 @@
 #ifndef OL_TESTS_SUPPORT_CHAIN_WORLD_H
 #define OL_TESTS_SUPPORT_CHAIN_WORLD_H
 
+#include <stdio.h>
+
 #include "replication/chain.h"
 
 enum {
@@ -25,6 +27,7 @@ enum {
 	WORLD_SESSIONS = 32,
 	WORLD_QUEUE = 64,
 	WORLD_TEXT = 256,
+	WORLD_STEPS = 1400, /* of a trace for the model */
 };
 
 /* A rule of the protocol that is left out, to see that it is missed. */
@@ -78,6 +81,7 @@ struct link {
 	struct process *from, *to; /* NULL: that end is closed */
 	uint64_t from_id;
 	bool live; /* welcomed, and the welcome was read */
+	bool broken; /* both ends are to hear of it */
 	struct queue posted_down, down; /* on the wire to `to`; there */
 	struct queue posted_up, up;
 };
@@ -162,7 +166,17 @@ struct world {
 	uint32_t shown_seqs[WORLD_WORKERS];
 	uint64_t promotions, removals, resent; /* what a run has been through */
 	char failure[WORLD_TEXT]; /* empty: none */
+	/* a trace for the model (tests/model); then all happens in as few ways as there */
+	FILE *steps; /* NULL: none */
+	uint32_t step_count;
+	uint32_t acted; /* a bit a place: of it there was a step since its state was told */
+	uint64_t founder; /* id of the first replica; 0: none yet */
 };
+
+/* world_rule_name -- in words, of a rule that can be left out */
+const char *world_rule_name(enum world_broken rule);
+/* world_rule -- WORLD_RULES: none is called so */
+enum world_broken world_rule(const char *name);
 
 void world_init(struct world *world, uint64_t seed, enum world_broken broken);
 /* world_below -- a number below `limit`, which is not 0 */
@@ -190,10 +204,33 @@ void process_adopt(struct process *process);
 void process_order(struct process *process, const struct entry *entry);
 void process_suspect(struct process *process, bool successor);
 
+/* world_step -- a step of the model: its word, the server, what else it says */
+void world_step(struct world *world, const char *step, const struct process *process, uint64_t a,
+		uint64_t b);
+/* world_step_who -- the same, of a worker, or where there is no process */
+void world_step_who(struct world *world, const char *step, uint64_t who, uint64_t a, uint64_t b);
+void world_step_adopt(struct process *process, enum ol_chain_role was);
+void world_step_view(struct world *world, const struct ol_view *view, const struct ol_view *next);
+/* world_step_state -- what a replica has after a turn */
+void world_step_state(struct process *process);
+/* world_is_dialed -- is there a connection to it that it has not ended? */
+bool world_is_dialed(const struct process *process);
+/* link_overwrite -- an ack comes in the place of those before it, which were not read */
+void link_overwrite(struct link *link);
+/* world_one_change -- of those that are alive, so that the next view changes one thing; the count
+ */
+uint32_t world_one_change(const struct ol_view *view, struct ol_member *alive, uint32_t count,
+			  uint64_t *caught_up);
+
 /* link_move -- let the first message that was posted in a direction arrive */
 void link_move(struct world *world, struct link *link, bool down);
 /* link_break -- both ends find it closed */
 void link_break(struct link *link);
+
+bool board_has(const struct board *board, uint64_t id);
+void board_drop(struct board *board, uint64_t id);
+/* world_process -- which is alive; NULL: it is not */
+const struct process *world_process(const struct world *world, uint64_t id);
 
 struct session *session_open(struct world *world, uint32_t worker, struct process *process,
 			     bool reads);

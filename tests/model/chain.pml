@@ -27,6 +27,14 @@
 
 /* ---- bounds ---- */
 
+#ifdef TRACE
+#include "trace.pml"
+#else
+#define AS_TRACED(kind, i)
+#define STEP
+#define VERSION_BITS 3
+#define EPOCH_BITS 4
+#endif
 #ifndef SERVERS
 #define SERVERS 3 /* processes; one that is started again is another */
 #endif
@@ -91,7 +99,7 @@ byte history[V + 1];
 
 typedef Replica {
 	bit alive;
-	unsigned ep : 4; /* of the adopted view */
+	unsigned ep : EPOCH_BITS; /* of the adopted view */
 	unsigned role : 3;
 	unsigned pred : 3;
 	unsigned succ : 3;
@@ -103,51 +111,54 @@ typedef Replica {
 	bit succ_told;
 	bit handoff;
 	bit ack_due;
-	unsigned rcv : 3;
-	unsigned fwd : 3;
-	unsigned app : 3;
-	unsigned sack : 3;
-	unsigned com : 3;
-	unsigned acked : 3;
-	unsigned flo : 3;
+	unsigned rcv : VERSION_BITS;
+	unsigned fwd : VERSION_BITS;
+	unsigned app : VERSION_BITS;
+	unsigned sack : VERSION_BITS;
+	unsigned com : VERSION_BITS;
+	unsigned acked : VERSION_BITS;
+	unsigned flo : VERSION_BITS;
 	/* the session of the predecessor */
 	unsigned in_from : 3;
 	unsigned in_st : 2; /* 0 none, 1 said hello, 2 welcomed */
 	bit in_att;
-	unsigned in_ep : 4; /* of its hello */
-	unsigned in_content : 3;
-	unsigned in_hi : 3;
+	unsigned in_ep : EPOCH_BITS; /* of its hello */
+	unsigned in_content : VERSION_BITS;
+	unsigned in_hi : VERSION_BITS;
 	bit loading;
 	/* the connection to the successor */
 	unsigned out_st : 2; /* 0 none, 1 hello said, 2 up */
 	bit out_att;
-	unsigned out_wel : 3;
-	unsigned out_ack : 3;
+	unsigned out_wel : VERSION_BITS;
+	unsigned out_ack : VERSION_BITS;
 	/* sessions of workers that push: they have posted all that they may */
 	byte push[2];
 	byte last[2]; /* newest push taken */
 #ifdef NO_FENCE
 	unsigned old_from : 3; /* the predecessor that was not fenced off */
-	unsigned old_hi : 3;
+	unsigned old_hi : VERSION_BITS;
+#endif
+#ifdef TRACE
+	bit reads[2]; /* workers that it has let in to read */
 #endif
 #ifdef FORGET_APPLIED
-	unsigned base : 3; /* version of the snapshot that it read */
+	unsigned base : VERSION_BITS; /* version of the snapshot that it read */
 #endif
 };
 Replica r[SERVERS];
 
 typedef Worker {
-	unsigned ep : 4;
+	unsigned ep : EPOCH_BITS;
 	unsigned head : 3;
 	unsigned tail : 3;
 	bit both; /* one connection does both */
-	unsigned hsince : 4; /* epoch of the view that led there, until it is */
-	unsigned tsince : 4;
+	unsigned hsince : EPOCH_BITS; /* epoch of the view that led there, until it is */
+	unsigned tsince : EPOCH_BITS;
 	unsigned hst : 2; /* 0 none, 1 live, 2 the server's end is gone: acks may still land */
 	unsigned tst : 2;
-	unsigned ackhi : 3; /* newest push that its reader's server has acknowledged */
-	unsigned done : 3;
-	unsigned told : 3; /* newest version that it knows of */
+	unsigned ackhi : VERSION_BITS; /* newest push that its reader's server has acknowledged */
+	unsigned done : VERSION_BITS;
+	unsigned told : VERSION_BITS; /* newest version that it knows of */
 };
 Worker wk[2];
 
@@ -266,6 +277,9 @@ inline reveal(i, v) {
 
 #include "server.pml"
 #include "worker.pml"
+#ifdef TRACE
+#include "watch.pml"
+#endif
 
 /* ---- views change, processes die, links break ---- */
 
@@ -312,8 +326,9 @@ inline remove(i) {
 
 /* A replica of the view in force that knows it */
 #define KNOWS(i) (r[i].alive && r[i].ep == epoch && COUNTS(i))
-#define OTHER_KNOWS(i) ((i != 0 && KNOWS(0)) || (i != 1 && KNOWS(1)) || \
-	(SERVERS > 2 && i != 2 && KNOWS(2 % SERVERS)) || (SERVERS > 3 && i != 3 && KNOWS(3 % SERVERS)))
+#define IS_OTHER(i, n) (SERVERS > n && i != n && KNOWS(n % SERVERS))
+#define OTHER_KNOWS(i) (IS_OTHER(i, 0) || IS_OTHER(i, 1) || IS_OTHER(i, 2) || IS_OTHER(i, 3) || \
+	IS_OTHER(i, 4) || IS_OTHER(i, 5) || IS_OTHER(i, 6))
 #define SOMEBODY_KNOWS (OTHER_KNOWS(NONE))
 #define FULL_ALIVE(p) (count > p && r[view[p]].alive)
 /* a full replica is left without server i */
@@ -332,13 +347,15 @@ proctype World(byte i) {
 end:	do
 	/* it is suspected by a replica that is not it: dead, or at the cost of a fault */
 	:: d_step {
-		IN_VIEW(i) && !r[i].alive && SOMEBODY_KNOWS && (count > 1 || !IS_FULL(i)) ->
+		AS_TRACED(T_REMOVE, i) IN_VIEW(i) && !r[i].alive && SOMEBODY_KNOWS && (count > 1 || !IS_FULL(i)) ->
+			STEP
 			printf("epoch %d: without server %d, which is dead\n", epoch + 1, i);
 			remove(i);
 			skip
 	}
 	:: d_step {
-		IN_VIEW(i) && r[i].alive && faults > 0 && LEFT(i) && OTHER_KNOWS(i) ->
+		AS_TRACED(T_REMOVE, i) IN_VIEW(i) && r[i].alive && faults > 0 && LEFT(i) && OTHER_KNOWS(i) ->
+			STEP
 			printf("epoch %d: without server %d, which was suspected\n", epoch + 1, i);
 			faults--;
 			remove(i);
@@ -347,7 +364,9 @@ end:	do
 
 	/* it takes the place that is free */
 	:: d_step {
-		!IN_VIEW(i) && r[i].alive && MAY_JOIN(i) && !joining && count < WANTED && SOMEBODY_KNOWS ->
+		AS_TRACED(T_JOIN, i) !IN_VIEW(i) && r[i].alive && MAY_JOIN(i) && !joining && count < WANTED &&
+		SOMEBODY_KNOWS ->
+			STEP
 			printf("epoch %d: server %d joins\n", epoch + 1, i);
 			view[count] = i;
 			joining = 1;
@@ -355,7 +374,8 @@ end:	do
 	}
 
 	:: d_step {
-		r[i].alive && faults > 0 && LEFT(i) ->
+		AS_TRACED(T_DIE, i) r[i].alive && faults > 0 && LEFT(i) ->
+			STEP
 			printf("server %d: dies\n", i);
 			faults--;
 			die(i);
@@ -364,7 +384,8 @@ end:	do
 
 	/* its link to its successor breaks; either end hears of it later */
 	:: d_step {
-		r[i].alive && r[i].out_att && faults > 0 ->
+		AS_TRACED(T_BREAK, i) r[i].alive && r[i].out_att && faults > 0 ->
+			STEP
 			printf("server %d: its link to %d breaks\n", i, r[i].succ);
 			faults--;
 			s = r[i].succ;
@@ -379,7 +400,8 @@ end:	do
 proctype Coordinator() {
 end:	do
 	:: d_step {
-		promote ->
+		AS_TRACED(T_PROMOTE, view[count]) promote ->
+			STEP
 			printf("epoch %d: server %d is the tail\n", epoch + 1, view[count]);
 			count++;
 			joining = 0;
@@ -468,6 +490,9 @@ inline begin_worker(w) {
 init {
 	byte i;
 
+#ifdef TRACE
+	read_trace();
+#endif
 	d_step {
 		do
 		:: i < 3 -> view[i] = NONE; i++
@@ -478,8 +503,10 @@ init {
 		:: i < SERVERS -> begin_server(i); i++
 		:: else -> break
 		od;
+#ifndef TRACE
 		begin_worker(0);
 		begin_worker(1);
+#endif
 		i = 0
 	};
 	atomic {
@@ -487,10 +514,14 @@ init {
 		:: i < SERVERS -> run Server(i); run World(i); i++
 		:: else -> break
 		od;
+#ifdef TRACE
+		run Watch();
+#else
 		run Client(0);
 		run Client(1);
+#endif
 		run Coordinator();
-#ifndef SAFETY_ALONE
+#if !defined(SAFETY_ALONE) && !defined(TRACE)
 		run Calm();
 #endif
 		i = 0

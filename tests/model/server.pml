@@ -152,6 +152,9 @@ inline leave_head(w) {
 
 /* Server i ends its sessions of worker w. If nothing is on its way that is all there is to hear. */
 inline end_sessions(i, w) {
+#ifdef TRACE
+	r[i].reads[w] = 0;
+#endif
 	r[i].push[w] = 0;
 	r[i].last[w] = 0;
 	if
@@ -218,7 +221,8 @@ inline forward_one(i) {
 	s = r[i].succ;
 	assert(r[i].fwd + SLOTS > r[i].rcv);
 	if
-	:: r[s].in_st == 2 && r[s].in_from == i ->
+	:: !r[i].out_att /* the other end is gone: nobody gets it */
+	:: r[i].out_att && r[s].in_st == 2 && r[s].in_from == i ->
 		assert(r[i].fwd <= FREED(s) + SLOTS);
 		r[s].in_hi = r[i].fwd
 	:: else ->
@@ -246,13 +250,16 @@ inline apply_one(i) {
 inline ack_one(i) {
 	r[i].acked = MAX(FREED(i), r[i].acked);
 	printf("server %d: acknowledges %d to %d\n", i, r[i].acked, r[i].in_from);
-	r[r[i].in_from].out_ack = r[i].acked + 1;
+	if
+	:: r[i].in_att -> r[r[i].in_from].out_ack = r[i].acked + 1
+	:: else
+	fi;
 	r[i].ack_due = 0
 }
 
-#define CAN_FORWARD(i) (r[i].out_st == 2 && r[i].out_att && r[i].fwd < r[i].rcv)
+#define CAN_FORWARD(i) (r[i].out_st == 2 && r[i].fwd < r[i].rcv)
 #define CAN_APPLY(i) (r[i].loaded && r[i].role != R_NONE && r[i].app < APPLY_LIMIT(i))
-#define CAN_ACK(i) (r[i].in_st == 2 && r[i].in_att && r[i].loaded && \
+#define CAN_ACK(i) (r[i].in_st == 2 && r[i].loaded && \
 	(r[i].ack_due || FREED(i) > r[i].acked))
 
 /* ol_chain_progress() */
@@ -445,9 +452,21 @@ inline adopt(i) {
 #endif
 
 /* ol_entry_order(): one gradient a version */
+#ifdef TRACE /* a worker is what watch.pml says of it; the next push of one is above all in the log */
+#define CAN_ORDER(i, w) MAY_ORDER(i)
+#define MAY_PROPOSE true
+#define NOT_IN_VAIN(i) true
+#else
 #define CAN_ORDER(i, w) (r[i].push[w] && r[i].last[w] < PUSHES(w) && MAY_ORDER(i))
+#define MAY_PROPOSE !promote
+#define NOT_IN_VAIN(i) (!(r[r[i].succ].ep >= r[i].ep && r[r[i].succ].pred != i))
+#endif
 
 inline order(i, w) {
+#ifdef TRACE
+	applied_of(i, w);
+	r[i].last[w] = n;
+#endif
 	r[i].last[w]++;
 	k = 1;
 	do
@@ -564,7 +583,7 @@ inline hello(i) {
 	if
 	:: r[i].role == R_JOINING ->
 		if
-		:: r[i].app < r[i].in_content -> r[i].loaded = 0
+		:: r[i].app < r[i].in_content -> r[i].loaded = 0; r[i].app = 0
 		:: else
 		fi;
 		r[i].rcv = (r[i].loaded -> r[i].app : r[i].in_content);
@@ -596,7 +615,8 @@ proctype Server(byte i) {
 end:	do
 	/* a view is adopted: any time after it was made, some never */
 	:: d_step {
-		r[i].alive && r[i].ep < epoch && (r[i].role != R_NONE || IN_VIEW(i)) ->
+		AS_TRACED(T_ADOPT, i) r[i].alive && r[i].ep < epoch && (r[i].role != R_NONE || IN_VIEW(i)) ->
+			STEP
 			printf("server %d: adopts epoch %d\n", i, epoch);
 			adopt(i);
 			skip
@@ -605,11 +625,14 @@ end:	do
 #ifdef STEPS
 	/* dial and say hello, where nobody is predecessor yet and it is not known to be in vain */
 	:: d_step {
-		CAN_DIAL(i) && !(r[r[i].succ].ep >= r[i].ep && r[r[i].succ].pred != i) -> dial(i)
+		AS_TRACED(T_DIAL, i) CAN_DIAL(i) && NOT_IN_VAIN(i) ->
+			STEP
+			dial(i)
 	}
 	/* the hello of a predecessor is judged, in a view of at least its epoch */
 	:: d_step {
-		r[i].alive && r[i].in_st == 1 && r[i].in_ep <= r[i].ep ->
+		AS_TRACED(T_HELLO, i) r[i].alive && r[i].in_st == 1 && r[i].in_ep <= r[i].ep ->
+			STEP
 			if
 			:: r[i].pred == r[i].in_from && (r[i].role == R_JOINING || r[i].loaded) -> hello(i)
 			:: else -> end_in(i)
@@ -628,9 +651,10 @@ end:	do
 	}
 #endif
 
-	/* the predecessor's snapshot has been read: ol_chain_on_load() */
+	/* the predecessor's snapshot has been read, before it was gone or not: ol_chain_on_load() */
 	:: d_step {
-		r[i].alive && r[i].loading && r[i].in_att ->
+		AS_TRACED(T_LOAD, i) r[i].alive && r[i].loading ->
+			STEP
 			printf("server %d: has read version %d of %d\n", i, r[i].in_content, r[i].in_from);
 			r[i].loading = 0;
 			if
@@ -658,7 +682,8 @@ end:	do
 
 	/* an entry rings: it must be of the predecessor, the next, and have had room */
 	:: d_step {
-		r[i].alive && r[i].in_st == 2 && r[i].in_hi > r[i].rcv ->
+		AS_TRACED(T_ENTRY, i) r[i].alive && r[i].in_st == 2 && r[i].in_hi > r[i].rcv ->
+			STEP
 			printf("server %d: entry %d of %d\n", i, r[i].rcv + 1, r[i].in_from);
 			r[i].rcv++;
 			assert(r[i].pred == r[i].in_from);
@@ -700,7 +725,8 @@ end:	do
 
 	/* the end of the predecessor's connection is heard of */
 	:: d_step {
-		r[i].alive && r[i].in_st != 0 && !r[i].in_att ->
+		AS_TRACED(T_PRED_GONE, i) r[i].alive && r[i].in_st != 0 && !r[i].in_att ->
+			STEP
 			printf("server %d: predecessor %d is gone\n", i, r[i].in_from);
 			end_in(i);
 			skip
@@ -708,7 +734,8 @@ end:	do
 
 	/* ol_chain_on_successor_up() */
 	:: d_step {
-		r[i].alive && r[i].out_st == 1 && r[i].out_wel != 0 ->
+		AS_TRACED(T_WELCOME, i) r[i].alive && r[i].out_st == 1 && r[i].out_wel != 0 ->
+			STEP
 			printf("server %d: successor %d has %d\n", i, r[i].succ, r[i].out_wel - 1);
 			n = r[i].out_wel - 1;
 			r[i].out_wel = 0;
@@ -729,7 +756,8 @@ end:	do
 
 	/* ol_chain_on_ack() */
 	:: d_step {
-		r[i].alive && r[i].out_st == 2 && r[i].out_ack != 0 ->
+		AS_TRACED(T_ACKED, i) r[i].alive && r[i].out_st == 2 && r[i].out_ack != 0 ->
+			STEP
 			printf("server %d: successor %d acknowledges %d\n", i, r[i].succ, r[i].out_ack - 1);
 			n = r[i].out_ack - 1;
 			r[i].out_ack = 0;
@@ -746,39 +774,44 @@ end:	do
 
 	/* the end of the successor's connection is heard of */
 	:: d_step {
-		r[i].alive && r[i].out_st != 0 && !r[i].out_att ->
+		AS_TRACED(T_SUCC_GONE, i) r[i].alive && r[i].out_st != 0 && !r[i].out_att ->
+			STEP
 			printf("server %d: successor %d is gone\n", i, r[i].succ);
 			out_down(i);
 			skip
 	}
 
 #ifdef STEPS
-	:: d_step { r[i].alive && CAN_FORWARD(i) -> forward_one(i); skip }
-	:: d_step { r[i].alive && CAN_APPLY(i) -> apply_one(i); skip }
-	:: d_step { r[i].alive && CAN_ACK(i) -> ack_one(i) }
+	:: d_step { AS_TRACED(T_FORWARD, i) r[i].alive && CAN_FORWARD(i) -> STEP forward_one(i); skip }
+	:: d_step { AS_TRACED(T_APPLY, i) r[i].alive && CAN_APPLY(i) -> STEP apply_one(i); skip }
+	:: d_step { AS_TRACED(T_ACK, i) r[i].alive && CAN_ACK(i) -> STEP ack_one(i) }
 #endif
 
 	/* the one that joins has caught up: the tail proposes it */
 	:: d_step {
-		r[i].alive && r[i].ep == epoch && IS_TAIL(i) && !promote && CAUGHT_UP(i) ->
+		AS_TRACED(T_PROPOSE, i) r[i].alive && r[i].ep == epoch && IS_TAIL(i) && MAY_PROPOSE && CAUGHT_UP(i) ->
+			STEP
 			printf("server %d: proposes that %d be the tail\n", i, r[i].succ);
 			promote = 1
 	}
 
 	/* a worker's push is taken and ordered: ol_chain_order() */
 	:: d_step {
-		CAN_ORDER(i, 0) ->
+		AS_TRACED(T_ORDER_0, i) CAN_ORDER(i, 0) ->
+			STEP
 			printf("server %d: orders push %d of worker 0\n", i, r[i].last[0] + 1);
 			order(i, 0);
 			skip
 	}
 	:: d_step {
-		CAN_ORDER(i, 1) ->
+		AS_TRACED(T_ORDER_1, i) CAN_ORDER(i, 1) ->
+			STEP
 			printf("server %d: orders push %d of worker 1\n", i, r[i].last[1] + 1);
 			order(i, 1);
 			skip
 	}
 
+#ifndef TRACE
 	/* workers come */
 	:: d_step {
 		r[i].alive && COMES_TO_HEAD(0, i) && SERVES_PUSH(i) ->
@@ -818,5 +851,6 @@ end:	do
 			r[i].push[1] = 0;
 			r[i].last[1] = 0
 	}
+#endif
 	od
 }

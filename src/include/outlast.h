@@ -207,8 +207,9 @@ struct ol_push_info {
  * brought weights that contain it: should the server die before, it is pushed again.
  *
  * Blocks:    never
- * Errors:    -EAGAIN (window full: poll, then retry), -ENOBUFS (every buffer holds a gradient that
- *            only its server knows: pull), -EPERM (an observer), OL_E_NO_SERVER
+ * Errors:    -EAGAIN (window full, and time frees a buffer: poll, then retry), -ENOBUFS (only a
+ * pull does: one holds a gradient that its server alone knows), -EPERM (an observer),
+ *            OL_E_NO_SERVER
  */
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
 
@@ -232,8 +233,10 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  *
  * With op->level OL_LEVEL_APPLIED it is done when every shard has resolved it, and the buffer can
  * be lent again: status is 0, or OL_E_NONFINITE when a NaN or an infinity dropped it (at all
- * shards, wherever it is), or OL_E_LATE when a server dropped (and counted) it, and version is the
- * newest of the first shard then. A pull that starts later sees it.
+ * shards, wherever it is), and version is the newest of the first shard then. A pull that starts
+ * later sees it. OL_E_LATE ends it at once: a shard dropped, and counted, its part; others may have
+ * applied theirs, or still hold it for workers that wait for this one there. The buffer is theirs
+ * until they have resolved it.
  *
  * While a server is gone: with WAIT it is done when that is back and has applied it; with CONTINUE
  * it is done at once, with status 0 and op->local 1: it is queued, or kept to be pushed again, and
@@ -248,8 +251,9 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * Blocks:    never
  * Threading: the worker's thread only
  * Errors:    -EINVAL (not a buffer that is lent, or weights that are gone; it stays lent), -EAGAIN
- *            (CONTINUE: no room in a queue, it stays lent: poll, then retry), -EOVERFLOW (2^40 - 1
- *            pushes of this handle, all there are numbers for: open it anew), OL_E_NO_SERVER
+ *            (CONTINUE: no room in a queue, it stays lent: poll, then retry), -ENOBUFS (the same,
+ *            but only a pull makes room), -EOVERFLOW (2^40 - 1 pushes of this handle, all there are
+ *            numbers for: open it anew), OL_E_NO_SERVER
  */
 OL_API int ol_push(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
 		   struct ol_op *op);
@@ -318,6 +322,23 @@ OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
 OL_API int ol_flush(struct ol_worker *worker, struct ol_op *op);
 
 /*
+ * ol_withdraw -- what was pushed waits for no gradient of other workers
+ *
+ * A synchronous step waits for a gradient of each worker, and a bound of staleness for the slowest.
+ * A server that holds a gradient for such a step drops it, and counts it as late; what is part of a
+ * step already takes effect. What is pushed afterwards is held again. Steps wait for this worker as
+ * before.
+ *
+ * It is for the end of a job: its workers go on until the version that it ends with is in
+ * ol_newest(), of every shard and with none of them gone; what is held then is for a step that
+ * nobody wants. Say it while a push or the last ol_flush() waits, and again until that is done: a
+ * server that comes back has not heard it.
+ *
+ * Blocks: never. Errors: -EPERM (an observer), OL_E_NO_SERVER
+ */
+OL_API int ol_withdraw(struct ol_worker *worker);
+
+/*
  * ol_worker_redirect -- the server of a shard is at addr from now on
  *
  * The connection to where it was is fenced off at once, whether that still answers or not.
@@ -359,6 +380,9 @@ OL_API int ol_worker_poll(struct ol_worker *worker);
 
 /*
  * ol_worker_wait -- poll until op is done, spinning first and sleeping then
+ *
+ * With OL_OUTAGE_CONTINUE, while no buffer is lent, it pulls where a queue leaves only behind a
+ * pull: ol_weights() changes, and base versions age as with any pull.
  *
  * Blocks:    until done, or op_timeout_ms
  * Returns:   op->status, or -ETIMEDOUT (the op is then still in flight, its memory still lent;

@@ -87,7 +87,7 @@ static void on_commit(void *env, uint64_t version)
 		struct ol_slot_state *state;
 
 		/* one that connects later is told by its welcome */
-		if (session == NULL || parts[i].slot >= server->opts.window)
+		if (session == NULL || parts[i].slot > server->opts.window)
 			continue;
 		state = &session->slots[parts[i].slot];
 		state->seq = parts[i].seq;

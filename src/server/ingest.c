@@ -161,6 +161,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	}
 	session->last_seq = hdr.seq;
 	session->numbered = true;
+	session->withdrawn = false;
 	server->queue[(server->queue_head + server->queue_count++) % server->queue_size] = landed;
 	ol_ingest_progress(server, now_ns);
 }
@@ -177,18 +178,61 @@ static void batch_insert(struct ol_server *server, struct ol_landed landed)
 	server->batch[at] = landed;
 }
 
+/* Those of `count` in list, in their order, that are not of a session. How many. */
+static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t session)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (list[i].session != session)
+			list[kept++] = list[i];
+	}
+	return kept;
+}
+
+/* What a worker withdraws, and holds nobody up any more: it came too late for a step */
+static void held_withdraw(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	uint32_t index = (uint32_t)(session - server->sessions), i = 0;
+	struct ol_landed landed;
+
+	while (i < server->batch_count && server->batch[i].session != index)
+		i++;
+	if (server->step_ready || i == server->batch_count) /* it is about to take effect */
+		return;
+	landed = server->batch[i];
+	server->batch_count = keep_others(server->batch, server->batch_count, index);
+	/* it has given nothing, and is still there */
+	ol_policy_on_leave(server->policy, session->worker);
+	ol_policy_on_join(server->policy, session->worker);
+	ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
+}
+
+static void parked_withdraw(struct ol_server *server, const struct ol_session *session,
+			    uint64_t now_ns)
+{
+	uint32_t index = (uint32_t)(session - server->sessions);
+
+	for (uint32_t i = 0; i < server->parked_count; i++) {
+		if (server->parked[i].session == index)
+			ol_ingest_resolve(server, server->parked[i], OL_E_LATE, now_ns);
+	}
+	server->parked_count = keep_others(server->parked, server->parked_count, index);
+}
+
 static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 {
 	/* what a policy is asked is which step comes next: no other may be under way */
 	while (server->queue_count > 0 && !server->step_ready &&
 	       newest(server) == server->store.version) {
 		struct ol_landed landed = server->queue[server->queue_head];
+		struct ol_session *session = &server->sessions[landed.session];
 		struct ol_slot_state *state = landed_slot(server, landed);
 		struct ol_arrival arrival = {
 			.base_version = state->base_version,
 			.version = server->store.version,
 			.now_ns = state->landed_ns,
-			.worker = server->sessions[landed.session].worker,
+			.worker = session->worker,
 			.loss = state->loss,
 			.queued = state->queued,
 		};
@@ -198,6 +242,8 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 		switch (ol_policy_on_gradient(server->policy, &arrival)) {
 		case OL_VERDICT_HOLD:
 			batch_insert(server, landed);
+			if (session->withdrawn)
+				held_withdraw(server, session, now_ns);
 			break;
 		case OL_VERDICT_STEP:
 			batch_insert(server, landed);
@@ -208,6 +254,8 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 			break;
 		case OL_VERDICT_WAIT:
 			server->parked[server->parked_count++] = landed;
+			if (session->withdrawn)
+				parked_withdraw(server, session, now_ns);
 			break;
 		}
 	}
@@ -478,8 +526,7 @@ static void acks_flush(struct ol_server *server, uint64_t now_ns)
 	for (uint32_t i = 0; i < server->session_count && server->owed_total > 0; i++) {
 		struct ol_session *session = &server->sessions[i];
 
-		for (uint32_t slot = 0; session->owed_count > 0 && slot < server->opts.window;
-		     slot++) {
+		for (uint32_t slot = 0; session->owed_count > 0 && slot < OL_SLOTS_MAX; slot++) {
 			if (session->slots[slot].owed)
 				ol_ingest_ack(server, session, slot, now_ns);
 		}
@@ -503,16 +550,22 @@ void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)
 	} while (server->step_ready && step(server, now_ns));
 }
 
-/* Those of `count` in list, in their order, that are not of a session. How many. */
-static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t session)
+/* What is held makes a step now, without another gradient: in a chain it may be in an entry
+ * already, and on its way */
+static void waits_changed(struct ol_server *server)
 {
-	uint32_t kept = 0;
+	wait_for_show(server);
+	if (server->batch_count > 0 && ol_policy_ready(server->policy))
+		server->step_ready = true;
+	unpark(server);
+}
 
-	for (uint32_t i = 0; i < count; i++) {
-		if (list[i].session != session)
-			list[kept++] = list[i];
-	}
-	return kept;
+void ol_ingest_on_withdraw(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	session->withdrawn = true; /* also what is in the queue */
+	held_withdraw(server, session, now_ns);
+	parked_withdraw(server, session, now_ns);
+	ol_ingest_progress(server, now_ns);
 }
 
 void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
@@ -533,11 +586,7 @@ void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 	if (server->batch_count != batch_count)
 		server->step_ready = false;
 	ol_policy_on_leave(server->policy, session->worker);
-	wait_for_show(server);
-	/* in a chain what is held may be in an entry already, and on its way */
-	if (server->batch_count > 0 && ol_policy_ready(server->policy))
-		server->step_ready = true;
-	unpark(server);
+	waits_changed(server);
 	if (server->early.landed.session == index)
 		server->early.active = false;
 }

@@ -149,7 +149,7 @@ bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 	if (head.crc != crc_of(&head, parts))
 		return false;
 	for (uint32_t i = 0; i < head.parts; i++) {
-		if (parts[i].worker >= ring->parts_max || parts[i].slot >= OL_WINDOW_MAX)
+		if (parts[i].worker >= ring->parts_max || parts[i].slot >= OL_SLOTS_MAX)
 			return false;
 	}
 	*ol_ring_head(ring, version) = head;

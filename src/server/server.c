@@ -178,7 +178,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
 	xopts.conns_max = server->session_count + 8; /* and some that are shaking hands */
-	xopts.doorbells_max = server->opts.window * (1 + OL_PARTS_MAX) + 4;
+	xopts.doorbells_max = (server->opts.window + 1) * (2 + OL_PARTS_MAX) + 4;
 	if (server->replica.on && xopts.doorbells_max < OL_RING_SLOTS_MAX + 4)
 		xopts.doorbells_max = OL_RING_SLOTS_MAX + 4; /* entries one way, acks the other */
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
@@ -293,7 +293,7 @@ static int tables_start(struct ol_server *server)
 		server->reader_first + (server->replica.on ? server->opts.workers_max : 0);
 	server->session_count =
 		server->replica_first + (server->replica.on ? OL_PREDECESSORS_MAX : 0);
-	server->queue_size = server->opts.workers_max * server->opts.window;
+	server->queue_size = server->opts.workers_max * (server->opts.window + 1);
 	server->sessions = calloc(server->session_count, sizeof(*server->sessions));
 	server->queue = calloc(server->queue_size, sizeof(*server->queue));
 	server->batch = calloc(workers, sizeof(*server->batch));
@@ -411,6 +411,8 @@ static void on_bell(struct ol_server *server, struct ol_session *session, uint32
 		ol_ingest_on_push(server, session, ol_bell_arg(imm), now_ns);
 	} else if (kind == OL_BELL_PART) {
 		ol_ingest_on_part(server, session, ol_bell_arg(imm));
+	} else if (kind == OL_BELL_WITHDRAW && session->role == OL_ROLE_WORKER) {
+		ol_ingest_on_withdraw(server, session, now_ns);
 	} else {
 		ol_session_violation(server, session, "doorbell of an unknown kind");
 	}

@@ -93,7 +93,8 @@ struct ol_session {
 	uint64_t probe_ns; /* last probe … */
 	bool probing; /* … and whether it is still under way */
 	uint64_t silent_ms; /* since one was answered, in ticks: none while the loop stood still */
-	struct ol_slot_state slots[OL_WINDOW_MAX];
+	bool withdrawn; /* so is what it has pushed and what is not judged yet */
+	struct ol_slot_state slots[OL_SLOTS_MAX];
 };
 
 /* A gradient that has landed and is not yet resolved. */
@@ -266,6 +267,8 @@ void ol_ingest_updated(struct ol_server *server, uint32_t count, const struct ol
 		       uint64_t now_ns);
 /* ol_ingest_on_join -- a worker may push from now on */
 void ol_ingest_on_join(struct ol_server *server, const struct ol_session *session);
+/* ol_ingest_on_withdraw -- what a worker has pushed waits for no gradient of others: it is late */
+void ol_ingest_on_withdraw(struct ol_server *server, struct ol_session *session, uint64_t now_ns);
 /* ol_ingest_count -- a gradient that was applied to weights of `version` */
 void ol_ingest_count(struct ol_server *server, const struct ol_slot_state *state, uint64_t version);
 /* ol_ingest_ack -- answer a push as its slot says, now or when the queue has room */

@@ -366,7 +366,8 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 	}
 	session->role = proof->role;
 	session->worker = proof->worker;
-	session->slot_count = proof->role == OL_ROLE_WORKER ? server->opts.window : 0;
+	session->slot_count =
+		proof->role == OL_ROLE_WORKER ? server->opts.window + proof->queues : 0;
 	session->since_ns = now_ns;
 	memcpy(session->n, proof->nonce, sizeof(session->n));
 	memcpy(session->m, m, sizeof(session->m));

@@ -24,7 +24,8 @@
  *
  *	0               4096            control page: struct ol_hello, struct ol_pin
  *	4096            slot_stride     slot 0
- *	…                               slot 1 … window - 1
+ *	…                               slot 1 … window - 1; slot window, where the worker asked
+ *	                                for one more
  *
  * One slot:
  *
@@ -48,7 +49,8 @@ enum {
 	OL_LINE_BYTES = 64,
 	OL_SHARDS_MAX = 64, /* of a job */
 	OL_WORKERS_MAX = 1024, /* ids of a job */
-	OL_WINDOW_MAX = 64, /* landing slots a worker */
+	OL_WINDOW_MAX = 64, /* gradient buffers a worker */
+	OL_SLOTS_MAX = OL_WINDOW_MAX + 1, /* landing slots of it: one more for what was queued */
 	OL_STATE_VECTORS_MAX = 2,
 };
 

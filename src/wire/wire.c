@@ -91,7 +91,7 @@ void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WI
 
 	put_head(&cur, (uint32_t)msg->kind << 8 | (uint32_t)msg->role);
 	put_u32(&cur, msg->worker);
-	put_u32(&cur, 0);
+	put_u32(&cur, msg->queues);
 	put(&cur, msg->nonce, sizeof(msg->nonce));
 	put(&cur, msg->mac, sizeof(msg->mac));
 }
@@ -100,7 +100,7 @@ int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_co
 {
 	struct cursor cur = { .in = in, .left = in_bytes };
 	struct ol_wire_connect msg = { 0 };
-	uint32_t kind = get_head(&cur);
+	uint32_t kind = get_head(&cur), queues;
 
 	if (kind >> 8 != OL_CONNECT_KNOCK && kind >> 8 != OL_CONNECT_PROOF)
 		return OL_E_WIRE;
@@ -109,8 +109,10 @@ int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_co
 	msg.kind = (enum ol_wire_connect_kind)(kind >> 8);
 	msg.role = (enum ol_wire_role)(kind & 0xff);
 	msg.worker = get_u32(&cur);
-	if (get_u32(&cur) != 0)
+	queues = get_u32(&cur);
+	if (queues > 1)
 		return OL_E_WIRE;
+	msg.queues = queues != 0;
 	get(&cur, msg.nonce, sizeof(msg.nonce));
 	get(&cur, msg.mac, sizeof(msg.mac));
 	if (cur.bad)
@@ -217,6 +219,7 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 		return OL_E_WIRE;
 	if (msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, 0) &&
 	    msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, msg.geo.window) &&
+	    msg.landing_key.bytes != ol_layout_landing_bytes(&msg.geo, msg.geo.window + 1) &&
 	    msg.landing_key.bytes != ol_layout_ring_bytes(&msg.geo))
 		return OL_E_WIRE;
 	*ret_msg = msg;

@@ -79,6 +79,7 @@ struct ol_wire_connect {
 	enum ol_wire_connect_kind kind;
 	enum ol_wire_role role;
 	uint32_t worker;
+	bool queues; /* a worker with OL_OUTAGE_CONTINUE: it wants a slot more, for its queue */
 	uint8_t nonce[OL_NONCE_BYTES];
 	uint8_t mac[OL_MAC_BYTES]; /* of a proof */
 };
@@ -139,6 +140,7 @@ enum ol_bell {
 	OL_BELL_WELCOME, /* server: struct ol_welcome, or ol_chain_welcome, is in the ack page */
 	OL_BELL_ENTRY, /* predecessor: ring slot arg holds the next entry */
 	OL_BELL_CHAIN_ACK, /* successor: struct ol_chain_ack is in the ack page */
+	OL_BELL_WITHDRAW, /* worker: what it has pushed waits for no gradient of others */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -289,7 +291,7 @@ static_assert(sizeof(struct ol_chain_ack) == 64, "chain ack is part of the wire 
 
 enum {
 	OL_CHAIN_ACK_OFF = 0, /* of the ack page; a newer one may overwrite one that is unread */
-	OL_PROBE_OFF = OL_WINDOW_MAX * OL_LINE_BYTES,
+	OL_PROBE_OFF = OL_SLOTS_MAX * OL_LINE_BYTES,
 	OL_WELCOME_OFF = OL_PROBE_OFF + OL_LINE_BYTES,
 	OL_ACKS_BYTES = OL_WELCOME_OFF + OL_LINE_BYTES,
 	OL_HELLO_OFF = 0,

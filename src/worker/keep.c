@@ -52,7 +52,7 @@ static void catch_up_look(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
 
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		if (worker->grads[i].state == OL_GRAD_PUSHED &&
 		    (worker->grads[i].open & bit_of(link)) != 0 &&
 		    ol_worker_hdr(worker, i, link->index)->seq <= link->catch_up_seq)
@@ -82,8 +82,10 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		grad->version = link->version;
 	/* at another shard it may be held for workers that wait, here, for what its worker does
 	 * next */
-	if (status == OL_E_LOST)
+	if (status == OL_E_LOST || status == OL_E_LATE) {
+		grad->adrift = true;
 		op_end(worker, grad);
+	}
 	if (status == OL_E_NONFINITE) {
 		link->stat.nonfinite += grads;
 	} else if (status == OL_E_LATE) {
@@ -112,7 +114,7 @@ void ol_keep_on_pull(struct ol_worker *worker)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
 		if (grad->state != OL_GRAD_PUSHED || grad->kept == 0)
@@ -133,10 +135,13 @@ void ol_keep_on_outage(struct ol_link *link)
 
 	if (worker->opts.outage != OL_OUTAGE_CONTINUE)
 		return;
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
-		if (grad->op == NULL || (grad->open & bit_of(link)) == 0)
+		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0)
+			continue;
+		grad->adrift = true;
+		if (grad->op == NULL)
 			continue;
 		grad->op->local = 1; /* it waits here; training does not */
 		op_end(worker, grad);
@@ -155,9 +160,11 @@ void ol_keep_on_head_down(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 
 	link->send_count = 0;
+	link->withdrew = false;
+	link->withdraw_due = false;
 	link->catch_up_seq = 0;
 	link->inherited_seq = 0;
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
 		grad->parts[link->index] = 0;
@@ -175,13 +182,13 @@ static void send_queue_insert(struct ol_link *link, uint32_t index)
 	uint32_t at = link->send_count++;
 
 	for (; at > 0; at--) {
-		uint32_t before = link->send_queue[(link->send_head + at - 1) % OL_WINDOW_MAX];
+		uint32_t before = link->send_queue[(link->send_head + at - 1) % OL_SLOTS_MAX];
 
 		if (ol_worker_hdr(worker, before, link->index)->seq < seq)
 			break;
-		link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = before;
+		link->send_queue[(link->send_head + at) % OL_SLOTS_MAX] = before;
 	}
-	link->send_queue[(link->send_head + at) % OL_WINDOW_MAX] = index;
+	link->send_queue[(link->send_head + at) % OL_SLOTS_MAX] = index;
 }
 
 /* It was applied, and is in the server's weights no more: until it is, nothing is pulled, also from
@@ -201,7 +208,7 @@ static struct ol_grad *oldest_open(const struct ol_link *link, uint64_t seq)
 	struct ol_worker *worker = link->worker;
 	struct ol_grad *found = NULL;
 
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
 
@@ -233,7 +240,7 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 	uint64_t open = 0, applied, dropped;
 	struct ol_grad *grad;
 
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
 		if (worker->grads[i].state == OL_GRAD_PUSHED &&
@@ -287,7 +294,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 		link->went_back = mirror->whole && !link->mirror_gone && !same &&
 				  link->version < mirror->versions[link->index];
 	link->went_back_to = link->history;
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
@@ -325,7 +332,7 @@ void ol_keep_on_commit(struct ol_link *link, uint64_t seq)
 {
 	struct ol_worker *worker = link->worker;
 
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
 
@@ -343,7 +350,7 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq)
 	struct ol_worker *worker = link->worker;
 	int rc = worker->zero_copy ? ol_worker_remap(link) : 0;
 
-	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
+	for (uint32_t i = 0; i < worker->slots && rc == 0; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 		uint64_t own = ol_worker_hdr(worker, i, link->index)->seq;
 

@@ -19,7 +19,7 @@ uint64_t ol_worker_flat_bytes(const struct ol_worker *worker)
 
 static uint64_t hdrs_bytes(const struct ol_worker *worker)
 {
-	return (uint64_t)worker->window * worker->link_count * OL_LINE_BYTES;
+	return (uint64_t)worker->slots * worker->link_count * OL_LINE_BYTES;
 }
 
 struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link)
@@ -99,14 +99,14 @@ static int grads_map(struct ol_worker *worker)
 	uint64_t stride = ol_worker_flat_bytes(worker);
 	int rc = 0;
 
-	worker->grad_range_bytes = stride * worker->window;
+	worker->grad_range_bytes = stride * worker->slots;
 	worker->grad_range = mmap(NULL, worker->grad_range_bytes, PROT_NONE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (worker->grad_range == MAP_FAILED) {
 		worker->grad_range = NULL;
 		return -errno;
 	}
-	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
+	for (uint32_t i = 0; i < worker->slots && rc == 0; i++) {
 		uint8_t *at = (uint8_t *)worker->grad_range + i * stride;
 
 		worker->grads[i].data = (float *)(void *)at;
@@ -131,8 +131,8 @@ static int grads_start(struct ol_worker *worker)
 	rc = grads_map(worker);
 	if (rc != -EOPNOTSUPP)
 		return rc;
-	rc = slab_start(worker, stride * worker->window, &worker->grad_slab, &worker->grad_region);
-	for (uint32_t i = 0; rc == 0 && i < worker->window; i++) {
+	rc = slab_start(worker, stride * worker->slots, &worker->grad_slab, &worker->grad_region);
+	for (uint32_t i = 0; rc == 0 && i < worker->slots; i++) {
 		uint8_t *at = (uint8_t *)worker->grad_slab->addr + i * stride;
 
 		worker->grads[i].data = (float *)(void *)at;
@@ -180,6 +180,7 @@ int ol_worker_memory_start(struct ol_worker *worker)
 		if (worker->links[i].geo.window < worker->window)
 			worker->window = worker->links[i].geo.window;
 	}
+	worker->slots = worker->window + ol_worker_queues(worker);
 	work_bytes = hdrs_bytes(worker) + 2 * worker->link_count * sizeof(struct ol_version_line) +
 		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES;
 	rc = slab_start(worker, work_bytes, &worker->work_slab, &worker->work_region);
@@ -212,7 +213,7 @@ int ol_worker_remap(struct ol_link *link)
 	void *copy = malloc(vector);
 	int rc = copy == NULL ? -ENOMEM : 0;
 
-	for (uint32_t i = 0; i < worker->window && rc == 0; i++) {
+	for (uint32_t i = 0; i < worker->slots && rc == 0; i++) {
 		const struct ol_grad *grad = &worker->grads[i];
 		float *at = grad->data + link->geo.shard_first;
 

@@ -93,7 +93,7 @@ static int xport_open(struct ol_worker *worker)
 	ol_xport_opts_init(&xopts);
 	xopts.device = worker->opts.device;
 	xopts.conns_max = worker->link_count * OL_PEERS;
-	xopts.doorbells_max = OL_WINDOW_MAX;
+	xopts.doorbells_max = OL_SLOTS_MAX;
 	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
 	xopts.log = xport_log;
 	rc = worker->ops->open(&xopts, &worker->xport);

@@ -6,12 +6,31 @@
  * While a server is gone its shard of a gradient goes into a queue, and the buffer is free at once.
  * The weights that gradients are computed at do not change meanwhile, so they can be summed up into
  * one delta: OL_QUEUE_FOLD needs the memory of one, however long it takes. The server decides what
- * such a delta is worth (policy/replay.h). When it is back, deltas leave through gradient buffers
- * like any other push, so that they are kept until they cannot be lost.
+ * such a delta is worth (policy/replay.h). When it is back, deltas leave one after the other, in a
+ * slot of their own, and are kept there until they cannot be lost, as any push is. Shard k of that
+ * buffer is shard k's alone.
  *
  * Of several servers that go one after the other each may hold a buffer, with what it had applied
  * and nobody else has, until none is left. Then gradients are computed in one buffer more, which
  * belongs to no slot: all of it goes into queues, also for a server that is still there.
+ *
+ * NO WORKERS WAIT CROSSWISE. A synchronous step of a shard waits for every worker: a worker that is
+ * missing at one shard must never wait for a step of another. What a worker waits for, and what
+ * ends that without anybody else:
+ *
+ * - A delta waits for its shard's part of the slot. While a server holds that part, the worker has
+ *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
+ *   themselves (ol_outage_pull()), acquire and push say -ENOBUFS.
+ * - acquire waits for a buffer. It says -EAGAIN only while one holds a push that the caller waits
+ *   for. Else a pull frees one (-ENOBUFS), or there is the buffer more.
+ * - An op waits for each shard to resolve its part. A shard that drops its part (late, lost), or
+ *   whose server is gone, ends it: the rest is adrift.
+ * - A flush waits for all of it. Its caller gives nothing more, so it withdraws what is held
+ *   (ol_withdraw()), or goes on with the job if the servers have less than was wanted.
+ *
+ * So whoever waits at a shard waits in an op, with a gradient computed at the version that this
+ * shard has, hence after its last step. Who is missing there and waits as well has given its own to
+ * that step, so computed it before. Each in a circle would have computed before itself.
  */
 
 #include <errno.h>
@@ -109,7 +128,10 @@ bool ol_outage_room(struct ol_worker *worker)
 	return true;
 }
 
-/* Is each buffer held by a server that is gone? */
+/*
+ * Is each buffer held by a server that is gone, or by steps of others that the caller does not wait
+ * for? Then neither time nor a pull is sure to free one.
+ */
 static bool all_stranded(const struct ol_worker *worker)
 {
 	uint64_t gone = 0;
@@ -121,7 +143,9 @@ static bool all_stranded(const struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->window; i++) {
 		const struct ol_grad *grad = &worker->grads[i];
 
-		if (grad->state != OL_GRAD_PUSHED || ((grad->open | grad->kept) & gone) == 0)
+		if (grad->state != OL_GRAD_PUSHED)
+			return false;
+		if (((grad->open | grad->kept) & gone) == 0 && (!grad->adrift || grad->open == 0))
 			return false;
 	}
 	return true;
@@ -138,6 +162,7 @@ struct ol_grad *ol_outage_buffer(struct ol_worker *worker)
 		grad->data = aligned_alloc(OL_LINE_BYTES, ol_worker_flat_bytes(worker));
 	if (grad->data == NULL)
 		return NULL;
+	grad->adrift = false;
 	grad->is_void = false;
 	grad->looked = worker->links[0].geo.param_count;
 	return grad;
@@ -167,27 +192,57 @@ bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_pus
 	return true;
 }
 
+/* The buffer that queues leave through */
+static struct ol_grad *replay_buffer(struct ol_worker *worker)
+{
+	return &worker->grads[worker->window];
+}
+
 void ol_outage_replay(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
 	struct ol_queue_state *queue = &link->queue;
+	struct ol_grad *grad = replay_buffer(worker);
+	struct ol_queued *queued;
 
-	while (queue->count > 0 && ol_link_usable(link)) {
-		struct ol_queued *queued = queued_at(queue, 0);
-		struct ol_grad *grad;
+	if (queue->count == 0 || !ol_link_usable(link) ||
+	    ((grad->open | grad->kept) >> link->index & 1) != 0)
+		return;
+	queued = queued_at(queue, 0);
+	memcpy(grad->data + link->geo.shard_first, queued->sum,
+	       link->geo.shard_len * sizeof(float));
+	link->stat.queued -= queued->hdr.grads;
+	queue->head = (queue->head + 1) % queue->size;
+	queue->count--;
+	grad->state = OL_GRAD_PUSHED;
+	grad->left[link->index] = ol_layout_vector_bytes(&link->geo);
+	ol_push_to(link, worker->window, &queued->hdr);
+	ol_push_progress(link);
+}
 
-		if (ol_push_buffers(worker) != 0)
-			return;
-		grad = ol_push_buffer(worker);
-		memcpy(grad->data + link->geo.shard_first, queued->sum,
-		       link->geo.shard_len * sizeof(float));
-		link->stat.queued -= queued->hdr.grads;
-		queue->head = (queue->head + 1) % queue->size;
-		queue->count--;
-		grad->state = OL_GRAD_PUSHED;
-		ol_push_to(link, (uint32_t)(grad - worker->grads), &queued->hdr);
-		ol_push_progress(link);
+bool ol_outage_stuck(const struct ol_worker *worker)
+{
+	const struct ol_grad *grad = &worker->grads[worker->window];
+
+	for (uint32_t k = 0; worker->slots > worker->window && k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (link->queue.count > 0 && ol_link_usable(link) && (grad->kept >> k & 1) != 0)
+			return true;
 	}
+	return false;
+}
+
+void ol_outage_pull(struct ol_worker *worker)
+{
+	if (worker->pull_op != NULL || !ol_outage_stuck(worker))
+		return;
+	for (uint32_t i = 0; i < worker->window; i++) {
+		if (worker->grads[i].state == OL_GRAD_LENT)
+			return;
+	}
+	if (worker->extra.state != OL_GRAD_LENT)
+		(void)ol_pull(worker, 0, &worker->own_pull);
 }
 
 void ol_outage_free(struct ol_link *link)
@@ -237,7 +292,7 @@ void ol_outage_on_pull(struct ol_worker *worker)
 
 static bool all_resolved(const struct ol_worker *worker)
 {
-	for (uint32_t i = 0; i < worker->window; i++) {
+	for (uint32_t i = 0; i < worker->slots; i++) {
 		if (worker->grads[i].state == OL_GRAD_PUSHED && worker->grads[i].open != 0)
 			return false;
 	}
@@ -249,25 +304,12 @@ static bool all_resolved(const struct ol_worker *worker)
 	return true;
 }
 
-/* A queue that is longer than there are buffers leaves through them as pulls give them back */
-static bool needs_pull(const struct ol_worker *worker)
-{
-	for (uint32_t k = 0; k < worker->link_count; k++) {
-		const struct ol_link *link = &worker->links[k];
-
-		if (link->queue.count > 0 && ol_link_usable(link))
-			return worker->pull_op == NULL && ol_push_buffers(worker) == -ENOBUFS;
-	}
-	return false;
-}
-
 void ol_outage_flush(struct ol_worker *worker)
 {
 	struct ol_op *op = worker->flush_op;
 
-	if (needs_pull(worker))
-		(void)ol_pull(worker, 0, &worker->flush_pull);
-	if (!all_resolved(worker) || worker->pull_op == &worker->flush_pull)
+	ol_outage_pull(worker);
+	if (!all_resolved(worker) || worker->pull_op == &worker->own_pull)
 		return;
 	worker->flush_op = NULL;
 	ol_op_done(worker, op, 0, 0);

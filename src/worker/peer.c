@@ -142,6 +142,7 @@ static void peer_connect(struct ol_peer *peer, enum ol_wire_connect_kind kind, u
 		.kind = kind,
 		.role = peer->role,
 		.worker = worker->opts.worker,
+		.queues = ol_worker_queues(worker) && peer->role == OL_ROLE_WORKER,
 	};
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 	int rc;

@@ -24,13 +24,13 @@ void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t
 	op->status = status;
 	op->version = version;
 	op->done = 1;
-	if (op != &worker->flush_pull)
+	if (op != &worker->own_pull)
 		worker->completed++;
 }
 
 static bool links_busy(const struct ol_link *link)
 {
-	return link->send_count > 0 || link->read_state == OL_READ_NEWEST ||
+	return link->send_count > 0 || link->withdraw_due || link->read_state == OL_READ_NEWEST ||
 	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
 	       link->state == OL_LINK_DOWN || link->pinned;
 }
@@ -208,6 +208,7 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 	int rc = poll_once(worker);
 
 	while (!op->done && rc >= 0) {
+		ol_outage_pull(worker);
 		rc = poll_some(worker);
 		if (rc == 0)
 			rc = idle_more(worker, &idle);

@@ -45,6 +45,13 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 {
 	if (worker->opts.observer == OL_OBSERVER_COUNTERS)
 		return -EPERM;
+	if (worker->pull_op == &worker->own_pull && op != &worker->own_pull &&
+	    worker->next_pull == NULL) {
+		op->done = 0;
+		worker->next_pull = op;
+		worker->next_pull_flags = flags;
+		return 0;
+	}
 	if (worker->pull_op != NULL)
 		return -EBUSY;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -249,6 +256,20 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 	ol_outage_on_pull(worker);
 }
 
+/* The caller's, which came while the library pulled for itself */
+static void next_begin(struct ol_worker *worker)
+{
+	struct ol_op *op = worker->next_pull;
+	int rc;
+
+	worker->next_pull = NULL;
+	if (op == NULL)
+		return;
+	rc = ol_pull(worker, worker->next_pull_flags, op);
+	if (rc != 0)
+		ol_op_done(worker, op, rc, 0);
+}
+
 static void pull_end(struct ol_worker *worker, int status)
 {
 	struct ol_op *op = worker->pull_op;
@@ -259,6 +280,7 @@ static void pull_end(struct ol_worker *worker, int status)
 	if (status == 0)
 		mirror_flip(worker, op);
 	ol_op_done(worker, op, status, status == 0 ? worker->mirrors[worker->mirror].version : 0);
+	next_begin(worker);
 }
 
 /* The pull ends when every shard is read or given up: so no read of an old pull is ever under way
@@ -399,8 +421,13 @@ void ol_pull_on_read(struct ol_link *link, int status)
 
 void ol_pull_fail(struct ol_worker *worker, int status)
 {
+	struct ol_op *next = worker->next_pull;
+
+	worker->next_pull = NULL; /* it would begin */
 	if (worker->pull_op != NULL)
 		pull_end(worker, status);
+	if (next != NULL)
+		ol_op_done(worker, next, status, 0);
 }
 
 uint64_t ol_newest(struct ol_worker *worker)

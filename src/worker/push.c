@@ -44,6 +44,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->unplaced = 0;
 		grad->kept = 0;
 		grad->reopened = 0;
+		grad->adrift = false;
 		grad->is_void = false;
 		grad->looked = worker->links[0].geo.param_count;
 		grad->op = NULL;
@@ -58,9 +59,8 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 
 int ol_push_buffers(const struct ol_worker *worker)
 {
-	uint32_t spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) ? 1 : 0;
-	bool open = false, kept = false;
-	uint32_t free_count = 0;
+	bool adrift = false, kept = ol_outage_stuck(worker);
+	uint32_t free_count = 0, spare;
 	uint64_t live = 0;
 
 	/* with CONTINUE a server that is gone is not waited for: what only it holds up does not
@@ -75,12 +75,14 @@ int ol_push_buffers(const struct ol_worker *worker)
 		free_count += grad->state == OL_GRAD_FREE;
 		if (grad->state != OL_GRAD_PUSHED)
 			continue;
-		open = open || (grad->open & live) != 0;
+		adrift = adrift || grad->adrift;
 		kept = kept || (grad->open == 0 && (grad->kept & ~live) == 0);
 	}
+	/* what an outage has left behind is what it was held back for */
+	spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) && !adrift;
 	if (free_count > spare)
 		return 0;
-	return kept && !open ? -ENOBUFS : -EAGAIN;
+	return kept ? -ENOBUFS : -EAGAIN;
 }
 
 int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
@@ -134,9 +136,11 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 	own->payload_bytes = ol_layout_vector_bytes(&link->geo);
 	grad->open |= UINT64_C(1) << link->index;
 	grad->unplaced |= UINT64_C(1) << link->index;
+	link->withdrew = false;
+	link->withdraw_due = false;
 	/* where there is no server, its welcome puts it into the queue */
 	if (ol_link_pushes(link))
-		link->send_queue[(link->send_head + link->send_count++) % OL_WINDOW_MAX] = index;
+		link->send_queue[(link->send_head + link->send_count++) % OL_SLOTS_MAX] = index;
 }
 
 bool ol_push_finite(const float *grad, uint64_t first, uint64_t end)
@@ -229,7 +233,7 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 	if (!numbers_left(worker))
 		return -EOVERFLOW;
 	if (queues && !ol_outage_room(worker))
-		return -EAGAIN;
+		return ol_outage_stuck(worker) ? -ENOBUFS : -EAGAIN;
 	if (looks(worker, queues))
 		look_down(worker, grad, 0);
 	op->done = 0;
@@ -343,7 +347,7 @@ static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 	uint8_t *parts = &link->worker->grads[index].parts[link->index];
 	uint64_t units = first / (OL_PART_FLOATS * 4);
 
-	if (units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
+	if (index < OL_WINDOW_MAX && units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
 	    post_part(link, index, units) == 0)
 		(*parts)++;
 }
@@ -450,6 +454,35 @@ static int send_one(struct ol_link *link, uint32_t index)
 	return rc;
 }
 
+/* Behind all that was pushed */
+static void send_withdraw(struct ol_link *link)
+{
+	struct ol_xport_write write = {
+		.flags = OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_WITHDRAW, 0),
+	};
+
+	if (link->worker->ops->post_write(ol_link_head(link)->conn, &write) != 0)
+		return; /* a full queue; a broken one forgets it */
+	link->withdrew = true;
+	link->withdraw_due = false;
+}
+
+int ol_withdraw(struct ol_worker *worker)
+{
+	int rc = links_status(worker);
+
+	if (worker->opts.observer)
+		return -EPERM;
+	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
+		struct ol_link *link = &worker->links[i];
+
+		link->withdraw_due = ol_link_pushes(link) && !link->withdrew;
+		ol_push_progress(link);
+	}
+	return rc;
+}
+
 void ol_push_progress(struct ol_link *link)
 {
 	while (link->send_count > 0 && ol_link_pushes(link)) {
@@ -463,9 +496,11 @@ void ol_push_progress(struct ol_link *link)
 		if (rc != 0)
 			return;
 		link->worker->grads[index].acks_due |= UINT64_C(1) << link->index;
-		link->send_head = (link->send_head + 1) % OL_WINDOW_MAX;
+		link->send_head = (link->send_head + 1) % OL_SLOTS_MAX;
 		link->send_count--;
 	}
+	if (link->withdraw_due && link->send_count == 0 && ol_link_pushes(link))
+		send_withdraw(link);
 }
 
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
@@ -495,7 +530,7 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	struct ol_grad *grad;
 	struct ol_ack ack;
 
-	if (slot >= worker->window || peer->state != OL_PEER_LIVE)
+	if (slot >= worker->slots || peer->state != OL_PEER_LIVE)
 		return;
 	grad = &worker->grads[slot];
 	memcpy(&ack, (const struct ol_ack *)peer->acks->addr + slot, sizeof(ack));

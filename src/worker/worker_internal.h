@@ -9,6 +9,8 @@
  *	memory                  owner                   lent to
  *	gradient buffer i       the library             the caller, acquire() to push(); then the
  *	                                                servers, until all have acknowledged slot i
+ *	buffer of the queues    the library             shard k of it is the server's of shard k,
+ *	                                                each for itself
  *	mirror 0, 1             the library             the NIC while a pull is in flight (one of
  *	                                                them); the caller reads the other, and so
  *	                                                does a server that came back empty
@@ -163,8 +165,11 @@ struct ol_link {
 	uint64_t version; /* newest known … */
 	uint32_t snapshot; /* … and where it lies */
 
+	bool withdrew; /* the head was told so, and nothing was pushed since … */
+	bool withdraw_due; /* … or will be, once all that was pushed before is posted */
+
 	/* Gradient buffers whose write is not yet wholly posted, oldest first */
-	uint32_t send_queue[OL_WINDOW_MAX];
+	uint32_t send_queue[OL_SLOTS_MAX];
 	uint32_t send_head;
 	uint32_t send_count;
 
@@ -195,6 +200,8 @@ struct ol_grad {
 	uint64_t unplaced; /* of these, not locally complete */
 	uint64_t kept; /* applied, but in no mirror of this worker yet */
 	uint64_t reopened; /* of what is open, once told to be applied: by a server that lost it */
+	bool adrift; /* a shard has dropped its part, or its server is gone: nobody waits for the
+			rest */
 	bool is_void; /* it holds a NaN or an infinity: all shards drop it */
 	uint64_t looked; /* floats from here on were looked at */
 	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
@@ -239,8 +246,9 @@ struct ol_worker {
 
 	uint32_t tag; /* of this process, in the numbers of its pushes: wire/seq.h */
 	uint32_t window;
+	uint32_t slots; /* window; with CONTINUE one more, through which queues leave */
 	bool zero_copy;
-	struct ol_grad grads[OL_WINDOW_MAX];
+	struct ol_grad grads[OL_SLOTS_MAX];
 	struct ol_grad
 		extra; /* of no slot: goes into queues, where servers that are gone hold all */
 	void *grad_range; /* reserved addresses, zero-copy */
@@ -259,8 +267,10 @@ struct ol_worker {
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
 	int pull_status; /* of the shards that are done */
-	struct ol_op *flush_op; /* in flight, or NULL … */
-	struct ol_op flush_pull; /* … and a pull of its own */
+	struct ol_op *flush_op; /* in flight, or NULL */
+	struct ol_op own_pull; /* the library's, where only a pull helps … */
+	struct ol_op *next_pull; /* … and the caller's, which begins when that has ended … */
+	unsigned next_pull_flags; /* … with these */
 	float *local; /* local progress: weights that follow the own gradients … */
 	bool local_valid; /* … since a server went away */
 
@@ -372,8 +382,9 @@ bool ol_push_finite(const float *grad, uint64_t first, uint64_t end);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 struct ol_grad *ol_push_buffer(struct ol_worker *worker);
-/* ol_push_buffers -- 0: one can be taken; else why not. With CONTINUE one is held back for the time
- * of an outage, so that training never waits for a buffer then. */
+/* ol_push_buffers -- 0: one can be taken; else whether time gives one (-EAGAIN) or a pull alone
+ * (-ENOBUFS). With CONTINUE one is held back for the time of an outage, so that training never
+ * waits for a buffer then. */
 int ol_push_buffers(const struct ol_worker *worker);
 
 /*
@@ -383,6 +394,12 @@ int ol_push_buffers(const struct ol_worker *worker);
 static inline bool ol_link_readable(const struct ol_link *link)
 {
 	return link->reader->state == OL_PEER_LIVE && link->catch_up_seq == 0;
+}
+
+/* ol_worker_queues -- gradients may wait in a queue, and leave through a slot of its own */
+static inline bool ol_worker_queues(const struct ol_worker *worker)
+{
+	return worker->opts.outage == OL_OUTAGE_CONTINUE && !worker->opts.observer;
 }
 
 /* ol_link_usable -- and nobody is gone */
@@ -429,6 +446,10 @@ struct ol_grad *ol_outage_buffer(struct ol_worker *worker);
 /* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);
+/* ol_outage_stuck -- what is queued leaves only behind a pull */
+bool ol_outage_stuck(const struct ol_worker *worker);
+/* ol_outage_pull -- pull, if that alone helps and no caller computes at weights that would go */
+void ol_outage_pull(struct ol_worker *worker);
 /* ol_outage_follow -- this shard of the weights that the caller reads follows its gradient */
 void ol_outage_follow(const struct ol_link *link, const float *grad);
 void ol_outage_on_pull(struct ol_worker *worker);

@@ -113,7 +113,7 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 		   const struct ol_wire_connect *proof)
 {
 	struct puppet_session *session = &puppet->sessions[proof->role];
-	uint32_t slots = proof->role == OL_ROLE_WORKER ? PUPPET_WINDOW : 0;
+	uint32_t slots = proof->role == OL_ROLE_WORKER ? PUPPET_WINDOW + proof->queues : 0;
 	uint64_t bytes = ol_layout_landing_bytes(&puppet->geo, slots);
 	struct ol_wire_accept accept = { .geo = puppet->geo,
 					 .incarnation = puppet->id,
@@ -148,7 +148,7 @@ static void landed(struct puppet *puppet, struct puppet_session *session, uint32
 	const uint8_t *at = session->landing->addr;
 	struct ol_push_hdr hdr;
 
-	check(slot < PUPPET_WINDOW && puppet->push_count <= PUPPET_PUSHES_MAX);
+	check(slot <= PUPPET_WINDOW && puppet->push_count <= PUPPET_PUSHES_MAX);
 	check(session == &puppet->sessions[OL_ROLE_WORKER] && session->welcomed);
 	at += ol_layout_slot_off(&puppet->geo, slot);
 	memcpy(&hdr, at + ol_layout_vector_bytes(&puppet->geo), sizeof(hdr));
@@ -167,6 +167,10 @@ static void rung(struct puppet *puppet, struct puppet_session *session, uint32_t
 
 	if (ol_bell_kind(imm) == OL_BELL_PUSH) {
 		landed(puppet, session, ol_bell_arg(imm));
+		return;
+	}
+	if (ol_bell_kind(imm) == OL_BELL_WITHDRAW) {
+		puppet->withdrawals++;
 		return;
 	}
 	check_eq(ol_bell_kind(imm), OL_BELL_HELLO);

@@ -59,6 +59,7 @@ struct puppet {
 	struct puppet_session sessions[PUPPET_ROLES]; /* by role */
 	struct puppet_push pushes[PUPPET_PUSHES_MAX];
 	unsigned push_count;
+	unsigned withdrawals; /* how often a worker said so */
 	uint64_t version; /* published last */
 	uint64_t dropped; /* of the pushes that its welcomes speak of: not in its weights */
 };

@@ -142,11 +142,13 @@ static void look(struct ol_loop *loop, int timeout_ms)
 
 /* The parent is told when something has to wait for others, and when it has been answered: what a
  * flush waits for is, whatever pulls it makes meanwhile, when that has ended. */
-static void waiting_say(struct ol_loop *loop, bool waiting)
+static void waiting_say(struct ol_loop *loop, enum ol_loop_wait waits)
 {
-	if (loop->waiting == waiting || (loop->flushing && !waiting))
+	if (loop->flushing)
+		waits = OL_LOOP_WAITS_FLUSH;
+	if (loop->waits == waits)
 		return;
-	loop->waiting = waiting;
+	loop->waits = waits;
 	loop->said_ns = 0;
 	step_say(loop);
 }
@@ -158,6 +160,24 @@ static void idle(struct ol_loop *loop, int timeout_ms)
 	look(loop, timeout_ms);
 }
 
+/*
+ * All shards have the version that was wanted, and are there: what is held is for a step that
+ * nobody wants any more, and others who know it give nothing to it.
+ */
+static int surplus_withdraw(struct ol_loop *loop)
+{
+	for (uint32_t i = 0; i < loop->shards; i++) {
+		struct ol_link_stat link;
+
+		if (ol_link_get_stat(loop->worker, i, &link) != 0 || link.down)
+			return 0;
+	}
+	if (!loop->by_version ||
+	    ol_newest(loop->worker) + loop->stat.barren < loop->control->stop_at)
+		return 0;
+	return ol_withdraw(loop->worker);
+}
+
 /* Until op is done; a wait for slower workers has no limit but an order. */
 static int op_wait(struct ol_loop *loop, struct ol_op *op)
 {
@@ -165,15 +185,18 @@ static int op_wait(struct ol_loop *loop, struct ol_op *op)
 		int rc = ol_worker_wait(loop->worker, op);
 
 		if (op->done || rc != -ETIMEDOUT)
-			waiting_say(loop, false);
+			waiting_say(loop, OL_LOOP_WAITS_NOT);
 		if (op->done)
 			return op->status;
 		if (rc != -ETIMEDOUT)
 			return rc;
-		waiting_say(loop, true);
+		waiting_say(loop, op == &loop->pull ? OL_LOOP_WAITS_PULL : OL_LOOP_WAITS_PUSH);
 		look(loop, 0);
 		if (give_up(loop->control))
 			return -ECANCELED;
+		rc = op == &loop->push ? surplus_withdraw(loop) : 0;
+		if (rc != 0)
+			return rc;
 	}
 }
 
@@ -223,18 +246,30 @@ int ol_loop_pull_newest(struct ol_loop *loop)
 	return weights_get(loop, OL_PULL_NEWEST);
 }
 
+/* As waiting_say(), of a wait since begin_ns that is long enough to tell of */
+static void waits_long(struct ol_loop *loop, enum ol_loop_wait waits, uint64_t begin_ns)
+{
+	if (ol_clock_ns() - begin_ns > OL_LOOP_LOOK_UP_MS * OL_NS_PER_MS)
+		waiting_say(loop, waits);
+}
+
 /* A buffer; waits for one if all are taken. */
 static int grad_acquire(struct ol_loop *loop, float **ret_grad)
 {
+	uint64_t begin_ns = ol_clock_ns();
+
 	for (;;) {
 		int rc = ol_grad_acquire(loop->worker, ret_grad);
 
-		if (rc == -ENOBUFS) /* newer weights free those that they contain */
+		if (rc == -ENOBUFS) { /* newer weights free those that they contain */
 			rc = weights_get(loop, OL_PULL_NEWEST);
-		else if (rc != -EAGAIN)
+		} else if (rc != -EAGAIN) {
+			waiting_say(loop, OL_LOOP_WAITS_NOT);
 			return rc;
+		}
 		if (rc != 0 && rc != -EAGAIN)
 			return rc;
+		waits_long(loop, OL_LOOP_WAITS_BUFFER, begin_ns);
 		idle(loop, 1);
 		if (give_up(loop->control))
 			return -ECANCELED;
@@ -256,13 +291,23 @@ static int grad_release(struct ol_loop *loop, float *grad)
 
 static int grad_push(struct ol_loop *loop, float *grad, const struct ol_push_info *info)
 {
+	uint64_t begin_ns = ol_clock_ns();
+
 	for (;;) {
 		int rc;
 
 		loop->push = (struct ol_op){ .level = OL_LEVEL_APPLIED };
 		rc = ol_push(loop->worker, grad, info, &loop->push);
-		if (rc != -EAGAIN)
+		if (rc == -ENOBUFS) { /* no room in a queue before a pull */
+			rc = weights_get(loop, OL_PULL_NEWEST);
+			if (rc == 0)
+				continue;
+		}
+		if (rc != -EAGAIN) {
+			waiting_say(loop, OL_LOOP_WAITS_NOT);
 			return rc;
+		}
+		waits_long(loop, OL_LOOP_WAITS_ROOM, begin_ns);
 		idle(loop, 1);
 		if (give_up(loop->control))
 			return -ECANCELED;
@@ -393,32 +438,43 @@ static void pace_wait(struct ol_loop *loop)
 	loop->pace_ns += interval_ns;
 }
 
-/* What a queue holds needs a buffer to be pushed from; newer weights free those that are kept. */
+/* A server may have come back with less than was wanted: then there is more to compute */
+static bool wants_more(const struct ol_loop *loop)
+{
+	return loop->control->signal == 0 && loop->stat.position < loop->control->stop_at;
+}
+
 static int flush_step(struct ol_loop *loop)
 {
 	int rc = weights_get(loop, OL_PULL_NEWEST);
 
-	if (rc != 0 || loop->flush.done)
+	if (rc == 0)
+		rc = surplus_withdraw(loop);
+	if (rc != 0 || loop->flush.done || wants_more(loop))
 		return rc;
 	rc = ol_worker_wait(loop->worker, &loop->flush);
 	if (loop->flush.done || rc != -ETIMEDOUT)
 		return rc;
-	waiting_say(loop, true);
+	waiting_say(loop, OL_LOOP_WAITS_FLUSH);
 	look(loop, 0);
 	return give_up(loop->control) ? -ECANCELED : 0;
 }
 
+/* Until all is resolved, or there is more to compute: then others may wait for this worker, and it
+ * must not wait for them. The op goes on for the next time. */
 static int flush(struct ol_loop *loop)
 {
-	int rc;
+	int rc = 0;
 
-	loop->flush = (struct ol_op){ 0 };
 	loop->flushing = true;
-	rc = ol_flush(loop->worker, &loop->flush);
-	while (rc == 0 && !loop->flush.done)
+	if (!loop->flush_open || loop->flush.done)
+		rc = ol_flush(loop->worker, &loop->flush);
+	loop->flush_open = rc == 0;
+	while (rc == 0 && !loop->flush.done && !wants_more(loop))
 		rc = flush_step(loop);
+	loop->flush_open = loop->flush_open && !loop->flush.done;
 	loop->flushing = false;
-	waiting_say(loop, false);
+	waiting_say(loop, OL_LOOP_WAITS_NOT);
 	if (rc == 0 && loop->flush.done)
 		rc = loop->flush.status;
 	return rc == OL_E_LOST || rc == OL_E_NONFINITE || rc == OL_E_LATE ? 0 : rc;
@@ -439,10 +495,13 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 	links_look(loop);
 	for (;;) {
 		rc = flush(loop);
-		if (rc == 0 && loop->news && control->signal == 0)
+		/* what was counted while a server was gone is no version yet */
+		if (rc == 0 && (loop->news || loop->pull.local) && control->signal == 0)
 			rc = weights_get(loop, OL_PULL_NEWEST);
 		if (rc != 0)
 			return rc;
+		if (loop->pull.local && control->signal == 0 && !wants_more(loop))
+			continue; /* gone once more */
 		if (control->more && loop->stat.position >= control->stop_at)
 			control->stop_at = loop->stat.position + 1;
 		control->more = false;
@@ -567,23 +626,52 @@ static json_t *links_json(const struct ol_loop *loop)
 	return list;
 }
 
+/* What it waits for, and which server has to give it, for people */
+static void waits_text(const struct ol_loop *loop, char *text, size_t bytes)
+{
+	static const char *const words[] = {
+		[OL_LOOP_WAITS_NOT] = "",
+		[OL_LOOP_WAITS_PUSH] = "its gradient is held at",
+		[OL_LOOP_WAITS_PULL] = "it waits for weights of",
+		[OL_LOOP_WAITS_BUFFER] = "its buffers are held at",
+		[OL_LOOP_WAITS_ROOM] = "its queue is full of gradients for",
+		[OL_LOOP_WAITS_FLUSH] = "its last gradients are held at",
+	};
+	size_t used = (size_t)snprintf(text, bytes, "%s", words[loop->waits]);
+	unsigned named = 0;
+
+	for (uint32_t i = 0; loop->waits != OL_LOOP_WAITS_NOT && i < loop->shards; i++) {
+		struct ol_link_stat link;
+
+		if (ol_link_get_stat(loop->worker, i, &link) != 0 ||
+		    (link.pending == 0 && !link.down))
+			continue;
+		if (named++ < 3)
+			used += (size_t)snprintf(text + used, bytes - used, "%s %u",
+						 named == 1 ? " server" : " and", i);
+	}
+	if (loop->waits != OL_LOOP_WAITS_NOT && named == 0)
+		snprintf(text + used, bytes - used, " a server");
+}
+
 /* Of these the report makes its rates: with a server missing, and before the first was; more. */
 static json_t *outage_json(const struct ol_loop *loop)
 {
 	const struct ol_loop_stat *stat = &loop->stat;
 	uint64_t outage_ns = stat->outage_ns, computed = stat->outage_computed;
+	char waits[64];
 
+	waits_text(loop, waits, sizeof(waits));
 	if (loop->down > 0) {
 		outage_ns += ol_clock_ns() - loop->down_from_ns;
 		computed += stat->computed - loop->down_computed;
 	}
-	return json_pack("{s:f, s:I, s:f, s:I, s:I, s:b, s:I, s:f}", "before_s",
+	return json_pack("{s:f, s:I, s:f, s:I, s:I, s:s, s:I, s:f}", "before_s",
 			 (double)stat->before_ns / 1e9, "before_computed",
 			 (json_int_t)stat->before_computed, "outage_s", (double)outage_ns / 1e9,
 			 "outage_computed", (json_int_t)computed, "queue_bytes_max",
-			 (json_int_t)stat->queue_bytes_max, "waiting", (int)loop->waiting,
-			 "interrupted", (json_int_t)stat->interrupted, "delay_s",
-			 (double)stat->delay_ns / 1e9);
+			 (json_int_t)stat->queue_bytes_max, "waits", waits, "interrupted",
+			 (json_int_t)stat->interrupted, "delay_s", (double)stat->delay_ns / 1e9);
 }
 
 json_t *ol_loop_json(const struct ol_loop *loop, bool links)

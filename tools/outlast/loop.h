@@ -63,6 +63,16 @@ enum ol_on_late {
 	OL_ON_LATE_INTERRUPT /* looks meanwhile, throws it away and begins anew */
 };
 
+/* What a worker waits for, that others or servers have to give. */
+enum ol_loop_wait {
+	OL_LOOP_WAITS_NOT,
+	OL_LOOP_WAITS_PUSH,
+	OL_LOOP_WAITS_PULL,
+	OL_LOOP_WAITS_BUFFER,
+	OL_LOOP_WAITS_ROOM,
+	OL_LOOP_WAITS_FLUSH
+};
+
 /*
  * The caller sets the first thirteen and keeps it all until the worker is closed: a loop that was
  * told to quit leaves ops in flight.
@@ -88,8 +98,9 @@ struct ol_loop {
 	struct ol_op flush;
 	bool began; /* there has been a pull */
 	bool news; /* a server went or came since the last pull */
-	bool waiting; /* for others: what it asked for is not answered yet; the parent knows */
+	enum ol_loop_wait waits; /* what it asked for is not there yet; the parent knows */
 	bool flushing;
+	bool flush_open; /* the last one was left before its end */
 	uint64_t since; /* gradients computed since weights came from all servers */
 	uint64_t drawn; /* the batch drawn is of this position, … */
 	bool has_drawn; /* … if there is one */

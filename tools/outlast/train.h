@@ -202,7 +202,7 @@ struct train_worker {
 	uint64_t unsettled; /* bit i: what waited for shard i's server is not resolved */
 	uint32_t epochs[TRAIN_SERVERS_MAX]; /* of servers that it has found again */
 	uint64_t ready_ns; /* it had found all that there were */
-	bool waiting; /* for others: what it has pushed is not answered */
+	char waits[64]; /* for what, in words; "": it does not wait */
 	uint64_t barren; /* steps that made no version */
 	uint64_t heard_ns; /* when it said something last */
 	bool silent; /* it was said that it says nothing */

@@ -18,10 +18,13 @@ static uint64_t count(const json_t *message, const char *name)
 
 void train_count_take(struct train_worker *worker, const json_t *message)
 {
+	const char *waits;
+
 	if (json_object_get(message, "computed") == NULL)
 		return;
 	worker->barren = count(message, "barren");
-	worker->waiting = json_is_true(json_object_get(message, "waiting"));
+	waits = json_string_value(json_object_get(message, "waits"));
+	snprintf(worker->waits, sizeof(worker->waits), "%s", waits != NULL ? waits : "");
 	worker->now = (struct train_count){
 		.computed = count(message, "computed"),
 		.pushed = count(message, "pushed"),

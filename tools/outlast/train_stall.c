@@ -8,6 +8,7 @@
  *	silent       alive, and has said nothing for long; killed when the job is to end
  *	gone         to be started again, or with no weights yet
  *	computes     others wait for its gradient
+ *	waits        so do all others: what each waits for; in a chain, for its next view
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -101,14 +102,16 @@ static void chains_name(const struct train *train, struct names *names)
 
 static void workers_name(const struct train *train, struct names *names, uint64_t now_ns)
 {
-	unsigned known = names->count;
-	bool waiting = false;
+	unsigned known = names->count, waiting = 0, computing = 0;
 
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_worker *worker = &train->workers[i];
 		uint64_t quiet_ns = worker->heard_ns != 0 ? now_ns - worker->heard_ns : 0;
 
-		waiting = waiting || (worker->waiting && ol_proc_lives(&worker->proc));
+		if (ol_proc_lives(&worker->proc) && !worker->finished) {
+			waiting += worker->waits[0] != '\0';
+			computing += worker->waits[0] == '\0';
+		}
 		if ((worker->finished && !train->ending) ||
 		    life_name(names, &worker->proc, &worker->life,
 			      !worker->ready ? "has no weights yet" : NULL, now_ns))
@@ -117,12 +120,17 @@ static void workers_name(const struct train *train, struct names *names, uint64_
 			name_add(names, "%s (has said nothing for %.0f s)", worker->proc.name,
 				 (double)quiet_ns / 1e9);
 	}
-	for (uint32_t i = 0; waiting && names->count == known && i < train->set.workers; i++) {
+	if (known > 0 || names->count > 0 || waiting == 0)
+		return;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_worker *worker = &train->workers[i];
 
-		if (known == 0 && ol_proc_lives(&worker->proc) && !worker->finished &&
-		    !worker->waiting)
+		if (!ol_proc_lives(&worker->proc) || worker->finished)
+			continue;
+		if (worker->waits[0] == '\0')
 			name_add(names, "%s (still computes its gradient)", worker->proc.name);
+		else if (computing == 0 && train->chain == NULL)
+			name_add(names, "%s (%s)", worker->proc.name, worker->waits);
 	}
 }
 
@@ -140,10 +148,12 @@ static void names_take(const struct train *train, struct names *names)
 			 names->count - NAMES_MAX);
 }
 
-/* Another whenever a gradient was computed, or a step made */
+/* Another whenever a step was made, or a gradient was computed that is not dropped as late */
 static uint64_t steps_mark(const struct train *train)
 {
-	return train->stat.version * 31 + train_counts(train).computed;
+	struct train_count counts = train_counts(train);
+
+	return train->stat.version * 31 + counts.applied + counts.queued_total;
 }
 
 /* Another whenever a process has come, gone or got further */

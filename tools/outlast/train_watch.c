@@ -419,8 +419,8 @@ void train_stuck_look(struct train *train)
 		if (!ol_proc_lives(&worker->proc) && worker->life.start_ns == 0)
 			continue;
 		finished += worker->finished;
-		waiting += !worker->finished && worker->waiting;
-		busy += !worker->finished && !worker->waiting;
+		waiting += !worker->finished && worker->waits[0] != '\0';
+		busy += !worker->finished && worker->waits[0] == '\0';
 	}
 	if (waiting == 0 || busy > 0 || finished == 0 || train_shards_down(train) > 0) {
 		train->stuck_ns = 0;

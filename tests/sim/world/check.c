@@ -604,8 +604,10 @@ void check_pull(struct worker_slot *slot)
 /* What was done may be pushed again to a server that begins with older weights, and be late */
 static bool late_again(void)
 {
-	return cluster.scenario.wait != OL_WAIT_ALL &&
-	       (!cluster.scenario.chain || cluster.scenario.refound);
+	bool waits = cluster.scenario.wait != OL_WAIT_ALL ||
+		     (cluster.scenario.sync && cluster.scenario.outage == OL_OUTAGE_CONTINUE);
+
+	return waits && (!cluster.scenario.chain || cluster.scenario.refound);
 }
 
 /* What was done may be gone all the same: by rollback, by blocks of several versions, or late */
@@ -670,7 +672,7 @@ void check_finished(struct worker_slot *slot)
 		cluster.excused |= excused(k);
 		if (cluster.scenario.every != 0 || known.mixed[k] > 0)
 			continue;
-		if (!excused(k))
+		if (!excused(k) && !turns_unknown())
 			check_done(slot, k, mirror->weights + cluster_first(k));
 		check_late(slot, mirror->weights);
 		check_applied(slot, k, mirror->weights + cluster_first(k));

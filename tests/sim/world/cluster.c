@@ -468,6 +468,34 @@ static void deaths_draw(struct scenario *scenario)
 		scenario->workers_die = true;
 }
 
+/* Synchronous workers that go on in an outage, hold their window, and end as a program does */
+static void ends_draw(struct scenario *scenario)
+{
+	bool can = scenario->sync && !scenario->exact && scenario->workers > 1 && !scenario->back &&
+		   scenario->every == 0 && !scenario->workers_die &&
+		   scenario->lasting == LASTING_NOTHING;
+
+	if (!can || !sim_ppm(700000))
+		return;
+	scenario->ends = true;
+	scenario->holds = sim_ppm(400000);
+	scenario->wait = OL_WAIT_ALL;
+	scenario->wait_k = 0;
+	if (!scenario->running && sim_ppm(700000))
+		scenario->shards = 2 + sim_below(2);
+	scenario->outage = OL_OUTAGE_CONTINUE;
+	scenario->queue = sim_below(3);
+	scenario->window += scenario->window == 1;
+	scenario->pushes = 8 + scenario->pushes % 8; /* some come too late */
+}
+
+static void params_count(void)
+{
+	uint32_t last = cluster.scenario.shards - 1;
+
+	cluster.params = (uint32_t)(cluster_first(last) + cluster_len(last));
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -517,9 +545,10 @@ void cluster_text(char *text, size_t bytes)
 	if (s->ssp)
 		snprintf(consistency, sizeof(consistency), "ssp %u", s->staleness);
 	snprintf(text, bytes,
-		 "%s, %u shard%s, %u workers%s%s, %s%s, window %u, outage %s%s, %u pushes%s%s",
+		 "%s, %u shard%s, %u workers%s%s%s%s, %s%s, window %u, outage %s%s, %u pushes%s%s",
 		 chain, s->shards, s->shards > 1 ? "s" : "", s->workers,
-		 s->workers_die ? " that die" : "",
+		 s->workers_die ? " that die" : "", s->holds ? " that push on" : "",
+		 s->ends ? " that end together" : "",
 		 !s->observed ? ""
 		 : s->reads   ? ", an observer"
 			      : ", an observer of counters",
@@ -557,8 +586,7 @@ void cluster_begin(unsigned age)
 		more_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_POLICIES)
 		policy_draw(&cluster.scenario);
-	for (uint32_t k = 0; k < cluster.scenario.shards; k++)
-		cluster.params = (uint32_t)(cluster_first(k) + cluster_len(k));
+	params_count();
 	if (age >= CLUSTER_AGE_POLICIES)
 		running_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_FAULTS)
@@ -567,6 +595,9 @@ void cluster_begin(unsigned age)
 		lasting_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_LASTING)
 		deaths_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_ENDS)
+		ends_draw(&cluster.scenario);
+	params_count();
 	check_begin();
 	rival_begin();
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {

@@ -15,7 +15,7 @@
 #include "sim/world/sim.h"
 
 enum {
-	CLUSTER_SHARDS_MAX = 2,
+	CLUSTER_SHARDS_MAX = 3,
 	CLUSTER_SERVERS_MAX = 4, /* of a shard, one of them to spare */
 	CLUSTER_RIVALS_MAX = 8, /* of servers that stood still */
 	CLUSTER_SLOTS_MAX = CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX + CLUSTER_RIVALS_MAX,
@@ -35,7 +35,9 @@ enum cluster_age {
 	CLUSTER_AGE_FAULTS, /* cuts longer than sessions, views served late, small rings, writes
 			       that are lost or go astray */
 	CLUSTER_AGE_LASTING, /* one fault that nobody repairs */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_LASTING
+	CLUSTER_AGE_ENDS, /* synchronous workers that go on in an outage, hold their window, and end
+			     as a program does */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_ENDS
 };
 
 /* What is never repaired (lasting.h) */
@@ -72,6 +74,8 @@ struct scenario {
 	enum ol_wait wait; /* sync */
 	uint32_t wait_k;
 	bool running; /* checkpoints are */
+	bool holds; /* a worker pushes on while it waits for a push: its window fills up */
+	bool ends; /* workers make steps of the job, and withdraw what is held behind its last */
 	enum ol_selection selection;
 	double fraction;
 	uint64_t blocks[CLUSTER_BLOCKS_MAX];
@@ -143,6 +147,7 @@ struct worker_slot {
 	uint32_t pushing; /* 1: its next one is not yet with the library */
 	bool finished;
 	bool lost; /* for good: it need not finish */
+	struct ol_op flush;
 	struct push pushes[CLUSTER_TRIES_MAX];
 	struct ol_op pull;
 	uint64_t versions[CLUSTER_SHARDS_MAX]; /* pulled last … */
@@ -176,6 +181,7 @@ struct cluster {
 	bool excused; /* some push that was done need not be in the weights (check_finished) */
 	bool host_dies; /* the process that is being killed goes with its host */
 	uint64_t calm_ns;
+	bool enough; /* a worker cannot go on: the others stop too */
 	uint32_t params;
 	uint64_t checks;
 };

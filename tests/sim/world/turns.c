@@ -243,9 +243,14 @@ unsigned __wrap_ol_store_gather(struct ol_store *store, struct ol_contribution *
 
 /* ---- workers ---- */
 
+bool turns_unknown(void)
+{
+	return cluster.scenario.sync && (cluster.scenario.holds || cluster.scenario.ends);
+}
+
 void check_late(const struct worker_slot *slot, const float *weights)
 {
-	for (uint32_t i = 0; i < slot->next; i++) {
+	for (uint32_t i = 0; i < slot->next && !turns_unknown(); i++) {
 		uint64_t at = slot->index * CLUSTER_PUSHES_MAX + i;
 		uint32_t ones = 0;
 

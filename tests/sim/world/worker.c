@@ -103,6 +103,27 @@ static void pushes_look(struct worker_slot *slot)
 	}
 }
 
+/*
+ * As `outlast work`: all shards have what was wanted, and are there, so nobody gives to the step
+ * that what is held waits for. A server that comes back has not heard it: said again and again.
+ */
+static void withdraw(struct worker_slot *slot)
+{
+	struct ol_link_stat stat;
+	int rc;
+
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		if (ol_link_get_stat(slot->worker, k, &stat) != 0 || stat.down)
+			return;
+	}
+	if (!cluster.scenario.ends ||
+	    (ol_newest(slot->worker) < cluster.scenario.pushes && !cluster.enough))
+		return;
+	rc = ol_withdraw(slot->worker);
+	if (rc != 0)
+		sim_fail("check_survives", "worker %u: withdraw ends with %d", slot->index, rc);
+}
+
 static void progress(struct worker_slot *slot)
 {
 	int rc = ol_worker_poll(slot->worker);
@@ -112,15 +133,20 @@ static void progress(struct worker_slot *slot)
 	pushes_look(slot);
 }
 
+static void wait_some(struct worker_slot *slot, struct ol_op *op)
+{
+	int rc = ol_worker_wait(slot->worker, op);
+
+	withdraw(slot);
+	pushes_look(slot);
+	if (rc < 0 && rc != -ETIMEDOUT && !op->done)
+		sim_fail("check_survives", "worker %u: wait ends with %d", slot->index, rc);
+}
+
 static void await(struct worker_slot *slot, struct ol_op *op)
 {
-	while (!op->done) {
-		int rc = ol_worker_wait(slot->worker, op);
-
-		pushes_look(slot);
-		if (rc < 0 && rc != -ETIMEDOUT && !op->done)
-			sim_fail("check_survives", "worker %u: wait ends with %d", slot->index, rc);
-	}
+	while (!op->done)
+		wait_some(slot, op);
 	pushes_look(slot);
 }
 
@@ -225,6 +251,15 @@ static void train_async(struct worker_slot *slot)
 	}
 }
 
+/* One more, for the next step; who holds its window may be at the one after before that is made */
+static void push_on(struct worker_slot *slot)
+{
+	struct push *push = push_one(slot);
+
+	if (!cluster.scenario.holds || sim_ppm(600000))
+		await(slot, &push->op);
+}
+
 /* As many steps as there are to be, however many are taken back */
 static void train_back(struct worker_slot *slot)
 {
@@ -241,11 +276,13 @@ static void train_back(struct worker_slot *slot)
 static void train_some(struct worker_slot *slot)
 {
 	pull(slot, OL_PULL_NEWEST);
-	while (!steps_done(slot) && slot->next < CLUSTER_PUSHES_MAX) {
+	while (!steps_done(slot) && slot->next < CLUSTER_PUSHES_MAX && !cluster.enough) {
 		compute(slot);
-		await(slot, &push_one(slot)->op);
+		push_on(slot);
 		pull(slot, OL_PULL_NEWEST);
 	}
+	/* who cannot go on tells the others to stop, as a launcher does */
+	cluster.enough = cluster.enough || (cluster.scenario.ends && !steps_done(slot));
 }
 
 /* A step each; what came too late for one is done again for the next */
@@ -254,7 +291,7 @@ static void train_sync(struct worker_slot *slot)
 	while (slot->steps < cluster.scenario.pushes && slot->next < CLUSTER_PUSHES_MAX) {
 		pull(slot, OL_PULL_NEWEST);
 		compute(slot);
-		await(slot, &push_one(slot)->op);
+		push_on(slot);
 	}
 }
 
@@ -262,7 +299,7 @@ static void train(struct worker_slot *slot)
 {
 	if (cluster.scenario.back && cluster.scenario.sync)
 		train_back(slot);
-	else if (cluster.scenario.wait != OL_WAIT_ALL)
+	else if (cluster.scenario.wait != OL_WAIT_ALL || cluster.scenario.ends)
 		train_some(slot);
 	else if (cluster.scenario.sync)
 		train_sync(slot);
@@ -271,15 +308,20 @@ static void train(struct worker_slot *slot)
 	sim_say("has pushed all");
 }
 
-/* All is applied, and these weights are the servers' */
+/*
+ * All is applied, and these weights are the servers'. Who finds that they have less than was wanted
+ * goes on: others may wait for it.
+ */
 static void settle(struct worker_slot *slot)
 {
-	struct ol_op flush = { 0 };
-
 	do { /* a connection that broke while there were faults may be noticed only now */
-		if (ol_flush(slot->worker, &flush) != 0)
+		if (ol_flush(slot->worker, &slot->flush) != 0)
 			sim_fail("check_survives", "worker %u cannot flush", slot->index);
-		await(slot, &flush);
+		while (cluster.scenario.ends && !slot->flush.done) {
+			wait_some(slot, &slot->flush);
+			train_some(slot);
+		}
+		await(slot, &slot->flush);
 		pull(slot, OL_PULL_NEWEST);
 	} while (slot->pull.local || slot->pull.status != 0);
 }
@@ -304,7 +346,7 @@ static bool wanted(struct worker_slot *slot)
 {
 	bool others = false;
 
-	if (!cluster_waits() || waits(slot->worker))
+	if (cluster.scenario.ends || !cluster_waits() || waits(slot->worker))
 		return false;
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++)
 		others = others || (i != slot->index && !cluster.workers[i].lost &&
@@ -327,7 +369,7 @@ static void help(struct worker_slot *slot)
 void worker_main(void *arg)
 {
 	struct worker_slot *slot = arg;
-	bool again = cluster.scenario.back && cluster.scenario.sync;
+	bool again = (cluster.scenario.back && cluster.scenario.sync) || cluster.scenario.ends;
 	struct ol_worker *worker;
 
 	while (!opened(slot))
@@ -338,12 +380,14 @@ void worker_main(void *arg)
 	while (!cluster.calm) {
 		if (slot->next < CLUSTER_PUSHES_MAX && wanted(slot))
 			help(slot);
+		if (cluster.scenario.ends)
+			train_some(slot);
 		pull(slot, 0);
 		sim_pause(sim_between(SIM_MS, 100 * SIM_MS));
 	}
 	settle(slot);
 	while (again && !cluster.agreed) { /* a server may still begin anew with an older version */
-		slot->finished = steps_done(slot);
+		slot->finished = steps_done(slot) || cluster.enough;
 		if (!slot->finished)
 			train(slot);
 		settle(slot);

@@ -139,7 +139,7 @@ static void an_entry_of_a_worker_that_cannot_be_is_none(void **state)
 	land(4);
 	assert_false(ol_ring_take(&to, 4));
 	seal(4);
-	ol_ring_parts(&from, 4)[0].slot = OL_WINDOW_MAX;
+	ol_ring_parts(&from, 4)[0].slot = OL_SLOTS_MAX;
 	ol_ring_seal(&from, 4, 1, WORKERS);
 	land(4);
 	assert_false(ol_ring_take(&to, 4));

@@ -69,6 +69,17 @@ static void ack_all(struct puppet *puppet)
 			   0);
 }
 
+/* The newest of what was pushed is acknowledged, and in weights of that version */
+static void taken(struct puppet *puppet, uint64_t version)
+{
+	const struct puppet_push *last = &puppet->pushes[puppet->push_count - 1];
+	uint64_t applied = link_stat().applied;
+
+	puppet_publish(puppet, version, 4.0f, last->seq);
+	puppet_ack(puppet, OL_ROLE_WORKER, last->seq, last->slot, 0);
+	until(link_stat().applied > applied);
+}
+
 static void weights_follow_the_own_gradients_until_the_server_is_back(void **state)
 {
 	struct puppet *a = &world.puppets[A];
@@ -114,11 +125,118 @@ static void the_oldest_make_room_and_are_counted(void **state)
 	assert_int_equal(link_stat().queue_dropped, 1);
 	assert_int_equal(link_stat().queued, 2);
 	back(A, 0);
+	until(a->push_count == 1);
+	assert_true(a->pushes[0].value == 2.0f);
+	taken(a, 2);
+	pull(OL_PULL_NEWEST);
 	until(a->push_count == 2);
-	assert_true(a->pushes[0].value == 2.0f && a->pushes[1].value == 3.0f);
-	ack_all(a);
-	until(link_stat().applied == 2);
+	assert_true(a->pushes[1].value == 3.0f);
+	taken(a, 3);
+	assert_int_equal(link_stat().applied, 2);
 	assert_int_equal(link_stat().pending, 0);
+}
+
+/* What is queued leaves one after the other, each when a pull has brought the one before */
+static void two_wait_in_the_queue(void)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op ops[2];
+
+	world.opts.queue = OL_QUEUE_WAIT;
+	world.opts.queue_max = 2;
+	world.opts.window = 2;
+	world.opts.op_timeout_ms = 20;
+	worker_open();
+	gone();
+	push(1.0f, &ops[0]);
+	push(2.0f, &ops[1]);
+	back(A, 0);
+	until(a->push_count == 1);
+	taken(a, 2);
+	assert_true(a->push_count == 1 && link_stat().queued == 1);
+}
+
+static void a_wait_pulls_where_only_a_pull_helps(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op op;
+
+	(void)state;
+	two_wait_in_the_queue();
+	push(3.0f, &op);
+	until(a->push_count == 2);
+	assert_true(a->pushes[1].value == 3.0f);
+	while (a->push_count < 3) {
+		assert_int_equal(ol_worker_wait(world.worker, &op), -ETIMEDOUT);
+		puppet_poll(a);
+	}
+	assert_true(a->pushes[2].value == 2.0f);
+	assert_int_equal(link_stat().queued, 0);
+	puppet_ack(a, OL_ROLE_WORKER, a->pushes[1].seq, a->pushes[1].slot, 0);
+	until(op.done);
+}
+
+static void a_caller_pulls_while_the_library_does(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op flush = { 0 }, op = { 0 }, other = { 0 };
+	uint64_t version;
+
+	(void)state;
+	two_wait_in_the_queue();
+	check_ok(ol_flush(world.worker, &flush)); /* it pulls */
+	check_ok(ol_pull(world.worker, OL_PULL_NEWEST, &op));
+	assert_int_equal(ol_pull(world.worker, OL_PULL_NEWEST, &other), -EBUSY);
+	until(op.done);
+	check_ok(op.status);
+	(void)ol_weights(world.worker, &version);
+	assert_int_equal(version, 2);
+	until(a->push_count == 2);
+	taken(a, 3);
+	until(flush.done);
+}
+
+static void a_buffer_that_only_a_pull_frees_is_said_to_be(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op op;
+	float *grad;
+
+	(void)state;
+	two_wait_in_the_queue();
+	push(3.0f, &op); /* in one of two; the other is for the time of an outage */
+	until(a->push_count == 2);
+	assert_int_equal(ol_grad_acquire(world.worker, &grad), -ENOBUFS);
+	puppet_publish(a, 3, 4.0f, 1);
+	pull(OL_PULL_NEWEST);
+	until(a->push_count == 3);
+	/* now time does: an ack comes */
+	assert_int_equal(ol_grad_acquire(world.worker, &grad), -EAGAIN);
+	puppet_ack(a, OL_ROLE_WORKER, a->pushes[1].seq, a->pushes[1].slot, 0);
+	until(op.done);
+	assert_int_equal(ol_grad_acquire(world.worker, &grad), -ENOBUFS);
+}
+
+static void who_withdraws_says_so_once_a_push(void **state)
+{
+	struct puppet *a = &world.puppets[A];
+	struct ol_op op;
+
+	(void)state;
+	worker_open();
+	check_ok(ol_withdraw(world.worker));
+	check_ok(ol_withdraw(world.worker));
+	until(a->withdrawals == 1);
+	push(1.0f, &op);
+	check_ok(ol_withdraw(world.worker));
+	until(a->push_count == 1 && a->withdrawals == 2);
+	gone();
+	check_ok(ol_withdraw(world.worker)); /* nobody is there to hear it */
+	back(A, 0);
+	until(a->push_count == 2); /* pushed again, and held again */
+	assert_int_equal(a->withdrawals, 2);
+	check_ok(ol_withdraw(world.worker));
+	until(a->withdrawals == 3);
 }
 
 static void a_queue_that_is_full_keeps_a_push_waiting(void **state)
@@ -262,6 +380,10 @@ int main(void)
 		test(weights_follow_the_own_gradients_until_the_server_is_back),
 		test(the_oldest_make_room_and_are_counted),
 		test(a_queue_that_is_full_keeps_a_push_waiting),
+		test(a_wait_pulls_where_only_a_pull_helps),
+		test(a_caller_pulls_while_the_library_does),
+		test(a_buffer_that_only_a_pull_frees_is_said_to_be),
+		test(who_withdraws_says_so_once_a_push),
 		test(what_no_server_would_take_is_not_queued),
 		test(what_a_job_allows_is_queued),
 		test(a_flush_is_one_at_a_time_and_waits_for_the_server),

@@ -30,7 +30,7 @@ declare -A whole # weights of a job that is left alone, by its number of workers
 
 whole_of() { # WORKERS
 	[ -z "${whole[$1]-}" ] || return
-	train --consistency sync --workers "$1" --steps 500
+	train --consistency sync --workers "$1" --steps 750
 	whole[$1]=$(sha)
 }
 
@@ -39,15 +39,16 @@ begun() {
 	gone "$job" || [ "$(children "$job" work | wc -l)" -ge $workers ]
 }
 
-# strike -- kill one of the servers at a moment that the seed says, less than half a second from now. Not when the job is
-# at its end: nobody is left then who has what a server without replica and checkpoint had.
+# strike -- kill one of the servers at a moment that the seed says, less than half a second from now. Not when the job may
+# be at its end: nobody is left then who has what a server without replica and checkpoint had.
 strike() {
-	local pids
+	local pids victim
 
 	read -r -t "0.$((RANDOM % 5))$((RANDOM % 10))" <>"$tmp/never"
-	[ "$(children "$job" work | wc -l)" -ge $workers ] || return
+	victim=$RANDOM
 	mapfile -t pids < <(children "$job" serve)
-	[ ${#pids[@]} -gt 0 ] && kill -9 "${pids[RANDOM % ${#pids[@]}]}" 2>/dev/null
+	[ ${#pids[@]} -gt 0 ] && [ $((${EPOCHREALTIME/[.,]/} - began_us)) -lt 2800000 ] &&
+		kill -9 "${pids[victim % ${#pids[@]}]}" 2>/dev/null
 }
 
 play() { # SEED
@@ -59,11 +60,15 @@ play() { # SEED
 	[ $((RANDOM % 3)) = 0 ] && consistency=async
 	[ $((RANDOM % 4)) = 0 ] && outage=wait
 	kills=$((1 + RANDOM % 3)) away=$((RANDOM % servers))@$((20 + RANDOM % 200))steps:down=$((RANDOM % 6))00ms
+	# at this pace it lasts for three seconds at least: nobody is killed later than that
+	steps=750
+	[ $consistency = sync ] || steps=$((750 * workers))
 	[ $outage = wait ] && [ $consistency = sync ] && whole_of $workers
 	ran="seed $1: $consistency, $servers servers, $workers workers, window $window, outage $outage, $kills kills, $away"
 	rm -f "$report"
+	began_us=${EPOCHREALTIME/[.,]/}
 	background t train "${mlp[@]}" --json "$report" --consistency $consistency --outage $outage --servers $servers \
-		--workers $workers --window $window --steps 500 --pace 250 --restarts 100 --kill "server$away"
+		--workers $workers --window $window --steps $steps --pace 250 --restarts 100 --kill "server$away"
 	job=$pid
 	until_true begun || fail "$ran: it did not begin: $(cat "$tmp/t.err")"
 	for ((kill = 0; kill < kills; kill++)); do

@@ -25,7 +25,9 @@
 
 #define L 4 /* the lease */
 #define H 1 /* the heartbeat: L / 4 */
+#ifndef S
 #define S 12 /* a session: 3 L */
+#endif
 #define D 1 /* by so much clocks differ in a session: S / 100, and more */
 
 /* A > H + L + D. What is not told is rounded to where it is worse. */
@@ -84,6 +86,7 @@ unsigned current : 2 = FIRST;
 unsigned members : 3 = (1 << REPLICAS) - 1; /* a bit a replica */
 bit forgotten;
 bit founded; /* anew: of it on the first history is over */
+unsigned standing : 3 = (1 << REPLICAS) - 1; /* the last view of the first history */
 
 typedef Server {
 	bit alive;
@@ -146,12 +149,15 @@ inline leave(i) {
 
 /* ---- what must hold ---- */
 
-/* Nobody who lives holds what was committed, but for who is in the view in force, which has it all */
+/* Who was suspected has lost its place, and what it has with it: README.md of replication, "Not tolerated" */
+#define IN_PLACE(i) ((standing >> (i)) & 1)
+
+/* Nobody who lives, and has its place, holds all that was committed */
 inline nothing_is_lost(past) {
 	n = 0;
 	do
 	:: n < SERVERS ->
-		assert(!(LIVES(n) && r[n].history == past && r[n].have > 0 &&
+		assert(!(IN_PLACE(n) && LIVES(n) && r[n].history == past && r[n].have > 0 &&
 			 r[n].have == committed[past]));
 		n++
 	:: else -> break
@@ -210,7 +216,9 @@ end:	do
 /* A view without replica j, by one of it that is heard and takes j for dead */
 inline remove(j) {
 	epoch++;
+	assert(r[1 - (j)].have == committed[current]);
 	members = members & ~BIT(j);
+	standing = members;
 	skip
 }
 
@@ -244,7 +252,7 @@ end:	do
 			:: !((members >> i) & 1) || current != r[i].history ->
 				printf("server %d: ends, the chain goes on without it\n", i);
 				if
-				:: r[i].have > 0 && r[i].have == committed[r[i].history] ->
+				:: IN_PLACE(i) && r[i].have > 0 && r[i].have == committed[r[i].history] ->
 					kept(r[i].history);
 					assert(k)
 				:: else
@@ -262,7 +270,7 @@ end:	do
 		ACTS(i) && epoch == r[i].epoch && current != r[i].history ->
 			printf("server %d: ends, there is another epoch %d\n", i, epoch);
 			if
-			:: r[i].have > 0 && r[i].have == committed[r[i].history] ->
+			:: IN_PLACE(i) && r[i].have > 0 && r[i].have == committed[r[i].history] ->
 				kept(r[i].history);
 				assert(k)
 			:: else

@@ -27,8 +27,7 @@ broken 1500 lease equal-epochs:   -DFORGETS -DEQUAL_EPOCHS
 broken 1500 lease number-alone:   -DFORGETS -DNUMBER_ALONE
 broken 1500 lease worker-number:  -DFORGETS -DWORKER_NUMBER_ALONE'
 
-more='holds  2000 lease refound-two:        -DREPLICAS=2 -DV=1
-broken 1500 lease head-alone:         -DREPLICAS=2 -DV=1 -DHEAD_ALONE
+more='broken 1500 lease head-alone:         -DREPLICAS=2 -DV=1 -DS=4 -DHEAD_ALONE
 broken 1500 lease no-standstill:      -DNO_STANDSTILL
 broken 1500 lease short-session:      -DGRANTED=10
 broken 1500 lease lease-from-answer:  -DLEASE_FROM_ANSWER
@@ -45,7 +44,8 @@ broken 1500 chain caught-up-by-link: -DCAUGHT_UP_BY_LINK -DHAVE_AS_ACK -DFAULTS=
 broken 1500 chain forget-acked:      -DFORGET_ACKED -DFAULTS=0 -DFULL=2 -DSTEPS
 broken 1500 chain have-as-ack:       -DHAVE_AS_ACK -DFAULTS=1 -DFULL=1'
 
-long='bounded 5500 chain failover-rejoin:  -DFAULTS=2 -DREJOIN
+long='bounded 5500 lease refound-two:      -DREPLICAS=2 -DV=1 -DS=4
+bounded 5500 chain failover-rejoin:  -DFAULTS=2 -DREJOIN
 bounded 5500 chain failover-2-1:     -DFAULTS=2 -DP0=2
 bounded 5500 chain failover-1-2:     -DFAULTS=2 -DP1=2
 bounded 5500 chain failover-2-2:     -DFAULTS=2 -DP0=2 -DP1=2

@@ -141,17 +141,20 @@ static int tmp_write(const struct ol_local *local, const char *tmp, const char *
 	return rc;
 }
 
-static void folder_sync(const struct ol_local *local, uint32_t shard)
+/* folder_sync -- true: names that are there outlive the machine */
+static bool folder_sync(const struct ol_local *local, uint32_t shard)
 {
 	char name[OL_LOCAL_NAME_MAX];
+	bool synced;
 	int fd;
 
 	snprintf(name, sizeof(name), "shard%" PRIu32, shard);
 	fd = openat(local->job_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return;
-	(void)fsync(fd); /* the name is there either way; it may be lost with the machine */
+		return false;
+	synced = fsync(fd) == 0;
 	close(fd);
+	return synced;
 }
 
 /* cut -- a view that is no longer in force needs no room */
@@ -181,8 +184,8 @@ static int replace(const struct ol_local *local, uint32_t shard, uint64_t versio
 	(void)unlinkat(local->job_fd, tmp, 0);
 	if (rc != 0)
 		return rc;
-	folder_sync(local, shard);
-	if (version > 0)
+	/* where nobody can say that the new one stays the old one does */
+	if (folder_sync(local, shard) && version > 0)
 		cut(local, shard, version);
 	return 0;
 }

@@ -201,6 +201,10 @@ static void rejoin_check(struct ol_local *local, bool now)
 			return;
 	if (s->crowded)
 		return;
+	if (!ol_local_member_absent(local, shard, member.id)) {
+		ol_local_retry(local); /* it is there: it could not be looked at */
+		return;
+	}
 	local->joined = false;
 	join(local);
 }

@@ -128,6 +128,8 @@ void ol_local_view_propose(struct ol_local *local, uint32_t shard);
 
 /* ol_local_members_look -- true: one is gone that was there */
 bool ol_local_members_look(struct ol_local *local, uint32_t shard);
+/* ol_local_member_absent -- for sure: where the system cannot say so its file is there */
+bool ol_local_member_absent(const struct ol_local *local, uint32_t shard, uint64_t id);
 void ol_local_member_name(uint32_t shard, uint64_t id, const char *end,
 			  char name[OL_LOCAL_NAME_MAX]);
 

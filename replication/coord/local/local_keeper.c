@@ -64,19 +64,23 @@ static int file_make(int job_fd, uint32_t shard, const struct ol_member *member)
 static void *keeper_run(void *arg)
 {
 	struct ol_local_keeper *keeper = arg;
-	int job_fd = keeper->local->job_fd, rc = -EAGAIN, fd = -1;
+	int job_fd = keeper->local->job_fd, rc = -EAGAIN, fd = -1, made;
 	char name[OL_LOCAL_NAME_MAX];
 
 	ol_local_member_name(keeper->shard, keeper->member.id, ".member", name);
 	pthread_mutex_lock(&keeper->lock);
 	while (!keeper->stopping) {
 		if (keeper->wanted) {
-			if (fd >= 0)
-				own_close(fd); /* somebody has taken the file away */
 			if (rc != 0)
 				rc = table_own(job_fd);
-			fd = rc != 0 ? rc : file_make(job_fd, keeper->shard, &keeper->member);
-			keeper->rc = fd < 0 ? fd : 0;
+			made = rc != 0 ? rc : file_make(job_fd, keeper->shard, &keeper->member);
+			/*
+			 * Somebody has taken the first file away. It stays open, and locked: who is
+			 * looking at it and found no lock would take away what has its name now.
+			 */
+			if (made >= 0)
+				fd = made;
+			keeper->rc = made < 0 ? made : 0;
 			keeper->wanted = false;
 			pthread_cond_broadcast(&keeper->cond);
 		}

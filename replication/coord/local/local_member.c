@@ -22,6 +22,14 @@ void ol_local_member_name(uint32_t shard, uint64_t id, const char *end,
 		 end);
 }
 
+bool ol_local_member_absent(const struct ol_local *local, uint32_t shard, uint64_t id)
+{
+	char name[OL_LOCAL_NAME_MAX];
+
+	ol_local_member_name(shard, id, member_end, name);
+	return faccessat(local->job_fd, name, F_OK, 0) != 0 && errno == ENOENT;
+}
+
 /* id_parse -- 16 hex digits as %016x writes them, then the end; 0: of none */
 static uint64_t id_parse(const char *name)
 {
@@ -70,9 +78,9 @@ static bool member_look(const struct ol_local *local, uint32_t shard, uint64_t i
 	if (fd < 0)
 		return known != NULL && errno != ENOENT && (*ret_member = *known, true);
 	alive = is_locked(fd);
-	if (alive && known != NULL) {
+	if (alive && known != NULL && known->usable) {
 		*ret_member = *known;
-	} else if (alive) {
+	} else if (alive) { /* also one that could not be read before */
 		ssize_t bytes = ol_local_file_read(fd, text);
 
 		*ret_member = (struct ol_local_member){ .id = id };
@@ -177,7 +185,7 @@ bool ol_local_members_look(struct ol_local *local, uint32_t shard)
 	struct ol_member usable[OL_MEMBERS_MAX];
 	uint64_t ids[OL_LOCAL_NAMES_MAX];
 	struct ol_local_members staged;
-	bool crowded = false, changed, gone = false;
+	bool crowded = false, changed = !s->members_known, gone = false;
 	uint32_t count = 0;
 	int named;
 
@@ -193,12 +201,15 @@ bool ol_local_members_look(struct ol_local *local, uint32_t shard)
 	}
 	stage(local, shard, ids, named, &staged, &crowded);
 	crowd_say(local, shard, crowded);
-	changed = !s->members_known || staged.count != s->members.count;
 	for (uint32_t i = 0; i < s->members.count; i++)
 		gone = gone || member_find(&staged, s->members.of[i].id) == NULL;
-	for (uint32_t i = 0; i < staged.count; i++)
+	for (uint32_t i = 0; i < staged.count; i++) {
+		const struct ol_local_member *known = member_find(&s->members, staged.of[i].id);
+
+		changed = changed || known == NULL || known->usable != staged.of[i].usable;
 		if (staged.of[i].usable)
 			usable[count++] = staged.of[i].member;
+	}
 	s->members = staged;
 	s->members_known = true;
 	if (changed || gone)

@@ -43,5 +43,7 @@ bool disk_damaged(uint32_t place);
 /* Of wrap.c, for descriptors that are files */
 int64_t disk_read(int fd, void *bytes, size_t count);
 int64_t disk_write(int fd, const void *bytes, size_t count);
+int disk_fcntl(int fd, int command, void *arg);
+void disk_close(int fd);
 
 #endif /* OL_TESTS_SIM_WORLD_DISK_H */

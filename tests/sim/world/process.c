@@ -10,6 +10,7 @@
  * for is its process's.
  */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,6 +264,7 @@ static void fds_close(const struct sim_process *process)
 static void to_world(bool for_good)
 {
 	struct sim_process *process = world.self;
+	int own_errno = errno; /* others leave theirs */
 	void *fake = NULL;
 
 #ifdef SIM_ASAN
@@ -277,6 +279,7 @@ static void to_world(bool for_good)
 	__sanitizer_finish_switch_fiber(fake, &world.bottom, &world.bottom_bytes);
 #endif
 	(void)fake;
+	errno = own_errno;
 }
 
 static void trampoline(void)

@@ -126,6 +126,8 @@ int __wrap_fcntl(int fd, int command, ...)
 	va_start(args, command);
 	arg = va_arg(args, void *);
 	va_end(args);
+	if (sim_fd_is(fd) && *sim_fd_file(fd) != NULL)
+		return disk_fcntl(fd, command, arg);
 	return __real_fcntl(fd, command, arg);
 }
 
@@ -174,6 +176,8 @@ int __wrap_close(int fd)
 {
 	if (!sim_fd_is(fd))
 		return __real_close(fd);
+	if (*sim_fd_file(fd) != NULL)
+		disk_close(fd);
 	sim_fd_close(fd);
 	return 0;
 }

@@ -127,6 +127,9 @@ static void server_main(void *arg)
 	slot->server = server;
 	if (mutation(MUTATE_NO_SELF_FENCE) || mutation(MUTATE_LEASE_TWICE))
 		mutate_lease(slot);
+	if (cluster.scenario.turn_pushes > 0)
+		server->turn.bytes_max =
+			cluster.scenario.turn_pushes * ol_layout_vector_bytes(&server->store.geo);
 	rc = ol_server_run(server);
 	sim_say("ends: %s", ol_strerror(rc));
 	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0))
@@ -496,6 +499,21 @@ static void params_count(void)
 	cluster.params = (uint32_t)(cluster_first(last) + cluster_len(last));
 }
 
+/*
+ * A server's memory takes as long as it is large: up to some leases, which nobody else must notice.
+ * Not where synchronous workers die, or end as a program does: one that has finished when faults
+ * end helps nobody any more, and there it may be the one that a step waits for.
+ */
+static void large_draw(struct scenario *scenario)
+{
+	if (scenario->ends || (scenario->sync && scenario->workers_die))
+		return;
+	if (sim_ppm(500000))
+		scenario->turn_pushes = 1 + sim_below(3);
+	if (sim_ppm(500000))
+		sim_nature.touch_ns = sim_between(SIM_MS, 3 * scenario->lease_ms * SIM_MS);
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -597,6 +615,8 @@ void cluster_begin(unsigned age)
 		deaths_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_ENDS)
 		ends_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_LARGE)
+		large_draw(&cluster.scenario);
 	params_count();
 	check_begin();
 	rival_begin();

@@ -37,7 +37,9 @@ enum cluster_age {
 	CLUSTER_AGE_LASTING, /* one fault that nobody repairs */
 	CLUSTER_AGE_ENDS, /* synchronous workers that go on in an outage, hold their window, and end
 			     as a program does */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_ENDS
+	CLUSTER_AGE_LARGE, /* memory takes time to be made and given back, and a turn of a server
+			      ends after few gradients, as if slots and gradients were large */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_LARGE
 };
 
 /* What is never repaired (lasting.h) */
@@ -91,6 +93,8 @@ struct scenario {
 	uint32_t window;
 	uint32_t pushes; /* of a worker */
 	uint32_t lease_ms;
+	uint32_t turn_pushes; /* gradients, until a turn of a server ends; 0: as many as the product
+				 says */
 	uint32_t heartbeat_ms;
 	uint32_t retry_ms;
 	enum ol_outage outage;

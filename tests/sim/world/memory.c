@@ -63,15 +63,6 @@ int __wrap_ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab)
 	return __wrap_ol_slab_create(bytes, node, false, ret_slab);
 }
 
-int __wrap_ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
-{
-	if (sim_process_self() == NULL)
-		return __real_ol_slab_touch(slab, off, bytes);
-	if (sim_no_memory())
-		return -ENOMEM;
-	return 0;
-}
-
 static struct net_slab *slab_of(const struct ol_slab *slab)
 {
 	struct net_slab *own = slabs;
@@ -79,6 +70,23 @@ static struct net_slab *slab_of(const struct ol_slab *slab)
 	while (own != NULL && (own->slab != slab || own->memory == NULL))
 		own = own->next;
 	return own;
+}
+
+static void take_time(void)
+{
+	if (sim_nature.touch_ns != 0)
+		sim_pause(sim_between(0, sim_nature.touch_ns));
+}
+
+int __wrap_ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
+{
+	if (sim_process_self() == NULL)
+		return __real_ol_slab_touch(slab, off, bytes);
+	if (sim_no_memory())
+		return -ENOMEM;
+	slab_of(slab)->touched = true;
+	take_time();
+	return 0;
 }
 
 static void slab_forget(const struct net_slab *slab)
@@ -101,6 +109,8 @@ void __wrap_ol_slab_destroy(struct ol_slab *slab)
 		return;
 	}
 	own = slab_of(slab);
+	if (own->touched)
+		take_time();
 	if (own->regions != 0)
 		sim_fail("check_misuse", "a slab is destroyed that has %u regions", own->regions);
 	sim_block_put(own->block);

@@ -43,6 +43,8 @@ SIM_WRAP(int, ol_ckpt_read_newest, const char *dir, struct ol_ckpt_meta *meta, v
 SIM_WRAP(int, ol_ckpt_load_content, int fd, const struct ol_ckpt_header *header,
 	 uint8_t **ret_content, char *why);
 SIM_WRAP(unsigned, ol_save_pinned, struct ol_server *server);
+SIM_WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
+	 enum ol_memory_work work);
 
 static enum mutation chosen;
 
@@ -79,6 +81,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_SESSION_FOR_EVER] = "session-for-ever",
 	[MUTATE_WAITS_FOR_ALL] = "waits-for-all",
 	[MUTATE_FORGETS] = "coordinator-forgets",
+	[MUTATE_ADMIT_IN_LOOP] = "admit-in-loop",
 };
 
 void mutate_set(enum mutation mutation)
@@ -276,6 +279,14 @@ void __wrap_ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *eve
 	if (mutation(MUTATE_OLDER_EPOCH))
 		peer->since = peer->link->epoch = 0;
 	__real_ol_peer_on_up(peer, event, now_ns);
+}
+
+void __wrap_ol_memory_ask(struct ol_memory *memory, struct ol_memory_job *job,
+			  enum ol_memory_work work)
+{
+	__real_ol_memory_ask(memory, job, work);
+	while (mutation(MUTATE_ADMIT_IN_LOOP) && work == OL_MEMORY_MAKE && ol_memory_work(memory))
+		;
 }
 
 /* ---- the worker's memory of what it pushed ---- */

@@ -44,6 +44,7 @@ enum mutation {
 	MUTATE_OLDER_EPOCH, /* a worker takes a server of an older epoch than it has seen */
 	MUTATE_SESSION_FOR_EVER, /* a head commits after its session has ended */
 	MUTATE_WAITS_FOR_ALL, /* a chain that lacks a replica orders nothing */
+	MUTATE_ADMIT_IN_LOOP, /* slots are made by the loop, which has no heartbeat meanwhile */
 	MUTATE_COUNT
 };
 

@@ -32,6 +32,7 @@ struct net_slab {
 	size_t bytes;
 	struct sim_process *process;
 	unsigned regions;
+	bool touched; /* it is large: what is done to it takes time */
 	struct net_slab *next;
 };
 

@@ -164,6 +164,8 @@ struct sim_nature {
 	uint32_t disk_lost_ppm; /* a write is said to be done, and never arrives … */
 	uint32_t disk_astray_ppm; /* … or arrives in another place */
 	uint32_t memory_ppm; /* there is none */
+	uint64_t touch_ns; /* what it takes at most to touch a server's slots or ring, and to give
+			      them back */
 	uint32_t post_ppm; /* the connection of a post breaks in it */
 	uint32_t mute_ppm; /* completions of its connection never come from now on */
 };

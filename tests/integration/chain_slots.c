@@ -125,6 +125,7 @@ static int work(const struct job *job, long id)
 
 	ol_worker_opts_init(&opts);
 	opts.op_timeout_ms = PATIENCE_MS;
+	opts.outage_timeout_ms = PATIENCE_MS;
 	opts.connect_timeout_ms = PATIENCE_MS;
 	worker = job_worker_with(job, (int)id, opts);
 	for (uint32_t i = 0; i < size.window; i++)

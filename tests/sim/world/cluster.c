@@ -478,6 +478,9 @@ static void ends_draw(struct scenario *scenario)
 		   scenario->every == 0 && !scenario->workers_die &&
 		   scenario->lasting == LASTING_NOTHING;
 
+	/* who dies does not know how many of its pushes made a step: versions tell */
+	scenario->ends = scenario->sync && !scenario->exact && !scenario->back &&
+			 scenario->workers_die && scenario->wait == OL_WAIT_ALL;
 	if (!can || !sim_ppm(700000))
 		return;
 	scenario->ends = true;

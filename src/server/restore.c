@@ -33,12 +33,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/order.h"
-#include "server/server_internal.h"
-#include "wire/seq.h"
+#include "server/source.h"
 
 enum {
-	CHECKPOINT_SNAPSHOT =
-		0, /* where there is no chain; a mirror goes beside what is published */
 	CHUNK_BYTES = 1 << 20
 };
 
@@ -121,7 +118,7 @@ static void ready(struct ol_server *server, enum ol_restore from, uint32_t epoch
 static int checkpoint_read(struct ol_server *server, struct ol_ckpt_meta *meta)
 {
 	const struct ol_server_opts *opts = &server->opts;
-	void *content = ol_store_content(&server->store, CHECKPOINT_SNAPSHOT);
+	void *content = ol_store_content(&server->store, OL_SOURCE_CHECKPOINT);
 	struct ol_ckpt_meta running = *meta;
 	int full_rc, rc;
 
@@ -177,7 +174,7 @@ int ol_restore_start(struct ol_server *server, char *err, size_t err_bytes)
 	if (restore != OL_RESTORE_NONE && restore != OL_RESTORE_MIRROR &&
 	    server->opts.checkpoint_dir != NULL && checkpoint_load(server, &rc, err, err_bytes) &&
 	    restore == OL_RESTORE_CHECKPOINT) {
-		ol_store_restore(&server->store, CHECKPOINT_SNAPSHOT,
+		ol_store_restore(&server->store, OL_SOURCE_CHECKPOINT,
 				 server->restoring.floor_version, true);
 		ready(server, OL_RESTORE_CHECKPOINT, server->restoring.floor_epoch, ol_clock_ns());
 	} else if (restore == OL_RESTORE_NONE || restore == OL_RESTORE_CHECKPOINT) {
@@ -208,95 +205,6 @@ static uint64_t mirror_piece(const struct ol_server *server, const struct ol_hel
 	return hello->state_off == OL_MIRROR_NO_STATE ? 0 : total - off;
 }
 
-/* What a server can begin with */
-struct source {
-	struct ol_session *session; /* whose mirror it is; NULL: the checkpoint, or first weights */
-	const struct ol_applied *table; /* NULL: of first weights */
-	uint64_t history; /* 0: of a checkpoint, which does not know */
-	uint64_t version;
-	uint32_t epoch;
-	uint64_t grads;
-	uint64_t lost; /* pushes that those who are here were told are applied, and keep no more */
-};
-
-/* > 0: a is newer; < 0: older; 0: the same, or nobody can say */
-static int newer(const struct source *a, const struct source *b)
-{
-	bool known = a->history != 0 && b->history != 0;
-
-	if (known && a->history != b->history)
-		return (a->epoch > b->epoch) - (a->epoch < b->epoch);
-	if (!known && a->epoch != b->epoch)
-		return a->epoch > b->epoch ? 1 : -1;
-	return (a->version > b->version) - (a->version < b->version);
-}
-
-static bool better(const struct source *a, const struct source *b)
-{
-	int order = newer(a, b);
-
-	if (a->lost != b->lost)
-		return a->lost < b->lost;
-	return order != 0 ? order > 0 : a->grads > b->grads;
-}
-
-static bool is_here(const struct ol_session *session)
-{
-	return session->state == OL_SESSION_JOINED && session->role == OL_ROLE_WORKER;
-}
-
-static struct source weighed(const struct ol_server *server, struct source source)
-{
-	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
-		const struct ol_session *session = &server->sessions[i];
-		uint64_t gone = session->hello.gone_seq, applied = 0;
-
-		if (source.table != NULL) {
-			applied = source.table[i].seq;
-			source.grads += source.table[i].grads;
-		}
-		if (!is_here(session) || gone == 0 || ol_seq_contains(applied, gone))
-			continue;
-		source.lost += ol_seq_count(gone);
-		if (ol_seq_tag(applied) == ol_seq_tag(gone))
-			source.lost -= ol_seq_count(applied);
-	}
-	return source;
-}
-
-/* The best of what is here: there is always one */
-static struct source choose(const struct ol_server *server)
-{
-	const struct ol_restoring *restoring = &server->restoring;
-	struct source best = { 0 }, other;
-
-	if (restoring->floor) {
-		best.table =
-			(const struct ol_applied *)(const void *)((const uint8_t *)ol_store_content(
-									  &server->store,
-									  CHECKPOINT_SNAPSHOT) +
-								  sizeof(struct ol_snapshot_head));
-		best.epoch = restoring->floor_epoch;
-		best.version = restoring->floor_version;
-	}
-	best = weighed(server, best);
-	for (uint32_t i = 0; i < server->session_count; i++) {
-		struct ol_session *session = &server->sessions[i];
-		const struct ol_hello *hello = &session->hello;
-
-		if (!is_here(session) || session->table == NULL || hello->mirror.bytes == 0)
-			continue;
-		other = weighed(server, (struct source){ .session = session,
-							 .table = session->table,
-							 .history = hello->mirror_history,
-							 .version = hello->mirror_version,
-							 .epoch = hello->mirror_epoch });
-		if (better(&other, &best))
-			best = other;
-	}
-	return best;
-}
-
 /* Note who came; the number of those who are here */
 static uint32_t picture(struct ol_server *server, uint64_t now_ns)
 {
@@ -307,7 +215,7 @@ static uint32_t picture(struct ol_server *server, uint64_t now_ns)
 		const struct ol_session *session = &server->sessions[i];
 		uint64_t bit = UINT64_C(1) << i % 64;
 
-		if (!is_here(session))
+		if (!ol_source_is_here(session))
 			continue;
 		here++;
 		if (restoring->since_ns == 0)
@@ -321,26 +229,6 @@ static uint32_t picture(struct ol_server *server, uint64_t now_ns)
 	if (here == 0)
 		restoring->since_ns = 0; /* or all have left: the next is the first again */
 	return here;
-}
-
-/* May somebody who is not here have a newer mirror? */
-static bool waits_for(const struct ol_server *server, const struct source *best)
-{
-	uint32_t known = server->opts.restore_workers;
-
-	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
-		bool refused = (server->restoring.refused[i / 64] >> i % 64 & 1) != 0;
-
-		if ((i < known || (best->table != NULL && best->table[i].seq != 0)) && !refused &&
-		    !is_here(&server->sessions[i]))
-			return true;
-	}
-	if (known != 0)
-		return false; /* these are all */
-	/* nobody who is here was in the job; but the first view of a chain begins one */
-	if (best->table == NULL)
-		return !(server->replica.on && server->replica.chain.view.founded == 1);
-	return best->lost > 0;
 }
 
 /* Of the source that is being read: its table, or all of it */
@@ -488,7 +376,7 @@ static void fall_back(struct ol_server *server, uint64_t now_ns)
 		ready(server, OL_RESTORE_NONE, 0, now_ns);
 		return;
 	}
-	ol_store_restore(&server->store, CHECKPOINT_SNAPSHOT, restoring->floor_version, true);
+	ol_store_restore(&server->store, OL_SOURCE_CHECKPOINT, restoring->floor_version, true);
 	ol_log(OL_LOG_INFO, "server %s: restored version %llu from %s", server->addr,
 	       (unsigned long long)restoring->floor_version, server->opts.checkpoint_dir);
 	ready(server, OL_RESTORE_CHECKPOINT, restoring->floor_epoch, now_ns);
@@ -506,7 +394,7 @@ static void source_begin(struct ol_server *server, struct ol_session *session, b
 	restoring->failed = restoring->lies = false;
 }
 
-static void lost_log(const struct ol_server *server, const struct source *best)
+static void lost_log(const struct ol_server *server, const struct ol_source *best)
 {
 	ol_word_store(&server->store.board->restored_lost, best->lost);
 	if (best->lost > 0)
@@ -520,23 +408,21 @@ static void lost_log(const struct ol_server *server, const struct source *best)
 /* True: a source is being read, or it has begun with one. False: it waits. */
 static bool source_pick(struct ol_server *server, uint64_t now_ns)
 {
-	const struct ol_server_opts *opts = &server->opts;
 	uint32_t here = picture(server, now_ns);
-	struct source best;
+	struct ol_source best;
 
 	if (here == 0)
 		return false;
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
 		struct ol_session *session = &server->sessions[i];
 
-		if (!is_here(session) || session->table != NULL || session->hello.mirror.bytes == 0)
+		if (!ol_source_is_here(session) || session->table != NULL ||
+		    session->hello.mirror.bytes == 0)
 			continue;
 		source_begin(server, session, true);
 		return true;
 	}
-	best = choose(server);
-	if (waits_for(server, &best) &&
-	    now_ns - server->restoring.since_ns < opts->restore_wait_ms * OL_NS_PER_MS)
+	if (!ol_source_choose(server, now_ns, &best))
 		return false;
 	lost_log(server, &best);
 	if (best.session != NULL)

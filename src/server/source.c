@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * source.c -- with what an empty server begins, as source.h has the rule
+ *
+ * Weights lack a push of a worker that is here when the worker was told that it is applied, keeps
+ * it no more (struct ol_hello: gone_seq), and the table beside the weights does not contain it.
+ */
+
+#include "server/source.h"
+
+#include "base/clock.h"
+#include "wire/seq.h"
+
+/* > 0: a is newer; < 0: older; 0: the same, or nobody can say */
+static int newer(const struct ol_source *a, const struct ol_source *b)
+{
+	bool known = a->history != 0 && b->history != 0;
+
+	if (known && a->history != b->history)
+		return (a->epoch > b->epoch) - (a->epoch < b->epoch);
+	if (!known && a->epoch != b->epoch)
+		return a->epoch > b->epoch ? 1 : -1;
+	return (a->version > b->version) - (a->version < b->version);
+}
+
+static bool better(const struct ol_source *a, const struct ol_source *b)
+{
+	int order = newer(a, b);
+
+	if (a->lost != b->lost)
+		return a->lost < b->lost;
+	return order != 0 ? order > 0 : a->grads > b->grads;
+}
+
+bool ol_source_is_here(const struct ol_session *session)
+{
+	return session->state == OL_SESSION_JOINED && session->role == OL_ROLE_WORKER;
+}
+
+static struct ol_source weighed(const struct ol_server *server, struct ol_source source)
+{
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		const struct ol_session *session = &server->sessions[i];
+		uint64_t gone = session->hello.gone_seq, applied = 0;
+
+		if (source.table != NULL) {
+			applied = source.table[i].seq;
+			source.grads += source.table[i].grads;
+		}
+		if (!ol_source_is_here(session) || gone == 0 || ol_seq_contains(applied, gone))
+			continue;
+		source.lost += ol_seq_count(gone);
+		if (ol_seq_tag(applied) == ol_seq_tag(gone))
+			source.lost -= ol_seq_count(applied);
+	}
+	return source;
+}
+
+/* The best of what is here: there is always one */
+static struct ol_source best_of(const struct ol_server *server)
+{
+	const struct ol_restoring *restoring = &server->restoring;
+	struct ol_source best = { 0 }, other;
+
+	if (restoring->floor) {
+		best.table =
+			(const struct ol_applied *)(const void *)((const uint8_t *)ol_store_content(
+									  &server->store,
+									  OL_SOURCE_CHECKPOINT) +
+								  sizeof(struct ol_snapshot_head));
+		best.epoch = restoring->floor_epoch;
+		best.version = restoring->floor_version;
+	}
+	best = weighed(server, best);
+	for (uint32_t i = 0; i < server->session_count; i++) {
+		struct ol_session *session = &server->sessions[i];
+		const struct ol_hello *hello = &session->hello;
+
+		if (!ol_source_is_here(session) || session->table == NULL ||
+		    hello->mirror.bytes == 0)
+			continue;
+		other = weighed(server, (struct ol_source){ .session = session,
+							    .table = session->table,
+							    .history = hello->mirror_history,
+							    .version = hello->mirror_version,
+							    .epoch = hello->mirror_epoch });
+		if (better(&other, &best))
+			best = other;
+	}
+	return best;
+}
+
+/* May somebody who is not here have a newer mirror? */
+static bool waits_for(const struct ol_server *server, const struct ol_source *best)
+{
+	uint32_t known = server->opts.restore_workers;
+
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
+		bool refused = (server->restoring.refused[i / 64] >> i % 64 & 1) != 0;
+
+		if ((i < known || (best->table != NULL && best->table[i].seq != 0)) && !refused &&
+		    !ol_source_is_here(&server->sessions[i]))
+			return true;
+	}
+	if (known != 0)
+		return false; /* these are all */
+	/* nobody who is here was in the job; but the first view of a chain begins one */
+	if (best->table == NULL)
+		return !(server->replica.on && server->replica.chain.view.founded == 1);
+	return best->lost > 0;
+}
+
+bool ol_source_choose(const struct ol_server *server, uint64_t now_ns, struct ol_source *ret_source)
+{
+	const struct ol_restoring *restoring = &server->restoring;
+
+	*ret_source = best_of(server);
+	return !waits_for(server, ret_source) ||
+	       now_ns - restoring->since_ns >= server->opts.restore_wait_ms * OL_NS_PER_MS;
+}

@@ -293,13 +293,12 @@ static void source_forget(struct ol_server *server)
 }
 
 /*
- * A worker whose link broke in the middle is back in a moment, with its mirror: until then it is
- * not here. It may be the only one.
+ * A worker whose link broke in the middle, or for whose table there was no memory, is back in a
+ * moment, with its mirror: until then it is not here. It may be the only one.
  */
-static void source_leaves(struct ol_server *server)
+static void source_leaves(struct ol_server *server, const char *why)
 {
-	ol_session_end(server, server->restoring.source,
-		       "its link broke while its mirror was read");
+	ol_session_end(server, server->restoring.source, why);
 }
 
 static void source_refuse(struct ol_server *server, const char *why)
@@ -322,12 +321,13 @@ static void table_take(struct ol_server *server)
 	size_t bytes = server->store.geo.workers_max * sizeof(struct ol_applied);
 	const uint8_t *content = ol_store_content(&server->store, server->restoring.into);
 
-	server->restoring.source = NULL;
 	source->table = malloc(bytes);
-	if (source->table != NULL)
-		memcpy(source->table, content + sizeof(struct ol_snapshot_head), bytes);
-	else
-		source->hello.mirror.bytes = 0; /* one mirror less */
+	if (source->table == NULL) {
+		source_leaves(server, "no memory to look at its mirror");
+		return;
+	}
+	server->restoring.source = NULL;
+	memcpy(source->table, content + sizeof(struct ol_snapshot_head), bytes);
 }
 
 /* The mirror is here, whole. */
@@ -451,7 +451,7 @@ void ol_restore_progress(struct ol_server *server, uint64_t now_ns)
 			return;
 		if (restoring->failed && !restoring->lies &&
 		    restoring->source->role == OL_ROLE_WORKER)
-			source_leaves(server);
+			source_leaves(server, "its link broke while its mirror was read");
 		else if (restoring->failed)
 			source_refuse(server, "it cannot be read");
 		else if (!all_posted(server))

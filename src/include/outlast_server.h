@@ -106,7 +106,7 @@ struct ol_server_opts {
 	enum ol_restore restore;
 	uint32_t restore_workers; /* MIRROR: ids below this are the job's: they are waited for
 				     before a mirror is taken. 0: not known, those that are in the
-				     newest mirror are … */
+				     newest mirror are, and ids below workers if that is above 1 … */
 	uint32_t restore_wait_ms; /* … and how long, from when the last came that had been there */
 	enum ol_replay replay;
 	float replay_clip;

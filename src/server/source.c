@@ -91,10 +91,13 @@ static struct ol_source best_of(const struct ol_server *server)
 	return best;
 }
 
-/* May somebody who is not here have a newer mirror? */
+/* May somebody who is not here have a newer mirror? Where no launcher says who the workers are, a
+ * step of several says at least how many. */
 static bool waits_for(const struct ol_server *server, const struct ol_source *best)
 {
-	uint32_t known = server->opts.restore_workers;
+	const struct ol_server_opts *opts = &server->opts;
+	uint32_t several = opts->workers > 1 ? opts->workers : 0;
+	uint32_t known = opts->restore_workers != 0 ? opts->restore_workers : several;
 
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
 		bool refused = (server->restoring.refused[i / 64] >> i % 64 & 1) != 0;
@@ -103,7 +106,7 @@ static bool waits_for(const struct ol_server *server, const struct ol_source *be
 		    !ol_source_is_here(&server->sessions[i]))
 			return true;
 	}
-	if (known != 0)
+	if (opts->restore_workers != 0)
 		return false; /* these are all */
 	/* nobody who is here was in the job; but the first view of a chain begins one */
 	if (best->table == NULL)

@@ -328,6 +328,42 @@ static void run(struct ol_server_opts opts, uint32_t workers,
 	stage_play(opts, 100.0f, workers, story, name);
 }
 
+/*
+ * No launcher says who the workers are. Worker 1 is back first; its mirror is from before worker 0
+ * pushed, and names nobody: two make a step, so the server waits for the other.
+ */
+static int unnamed_story(const struct job *job, long id)
+{
+	struct ol_worker *worker = open_worker(job, id);
+
+	pull(worker);
+	stage_meet();
+	for (int i = 0; i < 3 && id == 0; i++) {
+		push(worker, 1.0f);
+		pull(worker);
+	}
+	stage_meet();
+	if (id == 1) {
+		stage_pause_worker(0);
+		stage_kill(0);
+		stage_restart(0, OL_RESTORE_MIRROR);
+		stage_down(worker, 0);
+		for (int i = 0; i < 300000 && stage_stat(worker, 0).down; i++)
+			check(ol_worker_poll(worker) >= 0);
+		stage_resume_worker(0);
+		stage_up(worker, 0);
+	} else {
+		away_and_back(worker, 0);
+	}
+	stage_flush(worker);
+	check_eq(stage_stat(worker, 0).lost, 0);
+	pull(worker);
+	check_eq(ol_applied_grads(worker, 0, 0), 3);
+	stage_meet();
+	ol_worker_close(worker);
+	return 0;
+}
+
 int main(void)
 {
 	struct ol_server_opts opts;
@@ -335,6 +371,10 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
 	run(server_opts(2), 2, given_up_story, "a history that was given up swallows nothing");
+	opts = server_opts(2);
+	opts.restore_workers = 0;
+	opts.restore_wait_ms = 60000;
+	run(opts, 2, unnamed_story, "who makes steps is waited for");
 	opts = server_opts(2);
 	opts.shard_count = 2;
 	run(opts, 2, half_pull_story, "half a pull does not count");

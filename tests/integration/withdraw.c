@@ -62,6 +62,7 @@ static void first(struct ol_worker *worker)
 	hold_one(worker, &op); /* it is held all the same */
 	check_ok(ol_withdraw(worker));
 	check_eq(stage_done(worker, &op), OL_E_LATE);
+	stage_flush(worker); /* the first shard that drops it has ended the op */
 	check_counts(worker, 1, 1);
 	check_eq(version(worker), 1);
 	stage_meet(); /* the other gives to the step, which waits for this one */

@@ -104,9 +104,10 @@ struct ol_server_opts {
 	uint32_t lease_ms; /* ol_server_run() ends with OL_E_FENCED when the loop stood still for
 			      longer: workers may have gone to another server. 0: never */
 	enum ol_restore restore;
-	uint32_t restore_workers; /* MIRROR: ids below this are the job's: they are waited for
-				     before a mirror is taken. 0: not known, those that are in the
-				     newest mirror are, and ids below workers if that is above 1 … */
+	uint32_t
+		restore_workers; /* MIRROR: ids below this are the job's: they are waited for
+				    before a mirror is taken. 0: not known, those that are in the
+				    newest mirror are, and ids below workers if that is above 1 … */
 	uint32_t restore_wait_ms; /* … and how long, from when the last came that had been there */
 	enum ol_replay replay;
 	float replay_clip;

@@ -8,6 +8,8 @@
  * one's last is held at the server that came back, for the fast one's.
  */
 
+#include <errno.h>
+
 #include "support/check.h"
 #include "support/stage.h"
 
@@ -28,13 +30,20 @@ static void train_on(struct ol_worker *worker, long id, struct ol_op *op)
 {
 	while (!all_are_there()) {
 		uint64_t version;
+		int rc;
 
 		*op = (struct ol_op){ .level = OL_LEVEL_APPLIED };
 		check_ok(job_pull(worker, OL_PULL_NEWEST));
 		(void)ol_weights(worker, &version);
 		if (version >= VERSION)
 			*stage_word((unsigned)id) = version;
-		check_ok(job_push_start(worker, 1.0f, op));
+		/* what one shard dropped may be held at the other until the other worker has given
+		   there (poll), and be applied there then (pull) */
+		while ((rc = job_push_start(worker, 1.0f, op)) == -EAGAIN && !all_are_there())
+			check(ol_worker_poll(worker) >= 0);
+		if (rc == -EAGAIN || rc == -ENOBUFS)
+			continue;
+		check_ok(rc);
 		while (!op->done && !all_are_there())
 			check(ol_worker_poll(worker) >= 0);
 		check_msg(!op->done || op->status == 0 || op->status == OL_E_LATE, "worker %ld: %s",

@@ -209,7 +209,9 @@ static int run(struct ol_server *server)
 			continue;
 		}
 		if (now_ns - busy_ns < spin_ns) {
-			if (server->opts.spin_yield)
+			/* memory may be made ready on this very processor, which a loop of
+			   real-time priority would never leave */
+			if (server->opts.spin_yield || server->memory.making > 0)
 				sched_yield();
 			else
 				ol_cpu_relax();

@@ -111,13 +111,12 @@ int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
 	return 0;
 }
 
-/* unmap -- in pieces, as each holds up all that maps memory in this process */
-static void unmap(const struct ol_slab *slab)
+void ol_slab_unmap(void *addr, size_t bytes)
 {
-	uint8_t *at = slab->addr;
+	uint8_t *at = addr;
 	size_t piece;
 
-	for (size_t left = slab->bytes; left > 0; at += piece, left -= piece) {
+	for (size_t left = bytes; left > 0; at += piece, left -= piece) {
 		piece = left < OL_SLAB_PIECE_BYTES ? left : OL_SLAB_PIECE_BYTES;
 		if (munmap(at, piece) != 0) { /* its huge pages are larger */
 			munmap(at, left);
@@ -162,7 +161,7 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bo
 	return 0;
 
 err_map:
-	unmap(slab);
+	ol_slab_unmap(slab->addr, slab->bytes);
 err_fd:
 	close(slab->fd);
 	return rc;
@@ -234,7 +233,7 @@ void ol_slab_destroy(struct ol_slab *slab)
 {
 	if (slab == NULL)
 		return;
-	unmap(slab);
+	ol_slab_unmap(slab->addr, slab->bytes);
 	close(slab->fd);
 	free(slab);
 }

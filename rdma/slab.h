@@ -67,6 +67,9 @@ int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes);
 /* ol_slab_destroy -- unmap and close; NULL is allowed. Regions on it must be gone (dereg first). */
 void ol_slab_destroy(struct ol_slab *slab);
 
+/* ol_slab_unmap -- in pieces, as each holds up all that maps memory in this process */
+void ol_slab_unmap(void *addr, size_t bytes);
+
 /*
  * ol_memfd_grow -- give the empty memfd `fd` its size
  *

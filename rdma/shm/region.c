@@ -281,19 +281,9 @@ err_fd:
 	return rc;
 }
 
-/* In pieces, as each holds up all that maps memory in this process */
 static void peer_unmap(const struct ol_shm_peer_region *peer)
 {
-	uint8_t *at = peer->map;
-	size_t piece;
-
-	for (size_t left = peer->map_bytes; left > 0; at += piece, left -= piece) {
-		piece = left < OL_SLAB_PIECE_BYTES ? left : OL_SLAB_PIECE_BYTES;
-		if (munmap(at, piece) != 0) { /* its huge pages are larger */
-			munmap(at, left);
-			break;
-		}
-	}
+	ol_slab_unmap(peer->map, peer->map_bytes);
 	close(peer->fd);
 }
 

@@ -306,44 +306,37 @@ static void test_views_outlast_their_makers(void **unused)
 	place_remove(&place);
 }
 
-static void test_a_killed_process_leaves_at_once(void **unused)
+/* A process of that kind is killed: what is left of it keeps no place */
+static void killed_leaves(enum child_kind kind)
 {
 	struct place place;
 	struct guest a;
 	struct ol_coord_state seen;
 	struct child *child;
 
-	(void)unused;
 	place_make(&place);
 	guest_open(&a, place.addr);
-	child = child_use(place.addr, CHILD_PLAIN);
+	child = child_use(place.addr, kind);
 	guest_wait(&a, 0, has_member, CHILD_ID, "the child", &seen);
 	child_kill(child);
 	guest_wait(&a, 0, lacks_member, CHILD_ID, "the child leaves", &seen);
-	guest_close(&a);
-	place_remove(&place);
-}
-
-/* It has a copy of every descriptor that its parent had */
-static void test_a_child_does_not_keep_its_dead_parent_registered(void **unused)
-{
-	struct place place;
-	struct guest a;
-	struct ol_coord_state seen;
-	struct child *child;
-
-	(void)unused;
-	place_make(&place);
-	guest_open(&a, place.addr);
-	child = child_use(place.addr, CHILD_PARENT);
-	guest_wait(&a, 0, has_member, CHILD_ID, "the child", &seen);
-	child_kill(child);
-	guest_wait(&a, 0, lacks_member, CHILD_ID, "the child leaves, though its child lives",
-		   &seen);
 	close(child->order);
 	child->order = -1;
 	guest_close(&a);
 	place_remove(&place);
+}
+
+static void test_a_killed_process_leaves_at_once(void **unused)
+{
+	(void)unused;
+	killed_leaves(CHILD_PLAIN);
+}
+
+/* Its own child lives on, and has a copy of every descriptor that it had */
+static void test_a_child_does_not_keep_its_dead_parent_registered(void **unused)
+{
+	(void)unused;
+	killed_leaves(CHILD_PARENT);
 }
 
 /* Its neighbours find it out by its heartbeat; nobody founds a chain over it. A look at everything

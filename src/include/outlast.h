@@ -206,6 +206,11 @@ struct ol_push_info {
  * With OL_OUTAGE_WAIT and OL_OUTAGE_CONTINUE a pushed gradient keeps its buffer until a pull has
  * brought weights that contain it: should the server die before, it is pushed again.
  *
+ * A push that has ended with OL_E_LATE or OL_E_LOST keeps its buffer while a server still holds its
+ * part of it for other workers. Where such pushes hold all buffers and the caller waits for no
+ * other push, this call withdraws them (ol_withdraw()): else workers could wait for each other.
+ * With OL_OUTAGE_CONTINUE it lends a buffer more instead.
+ *
  * Blocks:    never
  * Errors:    -EAGAIN (window full, and time frees a buffer: poll, then retry), -ENOBUFS (only a
  * pull does: one holds a gradient that its server alone knows), -EPERM (an observer),
@@ -243,7 +248,7 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * what becomes of it ol_link_get_stat() counts. A server that comes back with weights older than
  * this worker's (from a checkpoint) ends what was on its way to it with OL_E_LOST, at once: other
  * shards may still hold it, for workers that wait for this one at that server. The buffer is theirs
- * until they have resolved it, so a window of 1 can wait for ever.
+ * until they have resolved it.
  *
  * info->base_version is what ol_weights() said of the weights that the gradient was computed at:
  * of the last pull or the one before, or 0 before any.

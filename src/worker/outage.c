@@ -21,8 +21,10 @@
  * - A delta waits for its shard's part of the slot. While a server holds that part, the worker has
  *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
  *   themselves (ol_outage_pull()), acquire and push say -ENOBUFS.
- * - acquire waits for a buffer. It says -EAGAIN only while one holds a push that the caller waits
- *   for. Else a pull frees one (-ENOBUFS), or there is the buffer more.
+ * - acquire waits for a buffer. It says -EAGAIN while one holds a push that no shard has dropped: an
+ *   op, as below. If a pull frees one it says -ENOBUFS. If all that is pushed is adrift, the caller
+ *   waits for none of it: with CONTINUE there is the buffer more; else acquire withdraws what
+ *   servers still hold (ol_withdraw()), of which the caller was told that it is late or lost.
  * - An op waits for each shard to resolve its part. A shard that drops its part (late, lost), or
  *   whose server is gone, ends it: the rest is adrift.
  * - A flush waits for all of it. Its caller gives nothing more, so it withdraws what is held
@@ -166,6 +168,25 @@ struct ol_grad *ol_outage_buffer(struct ol_worker *worker)
 	grad->is_void = false;
 	grad->looked = worker->links[0].geo.param_count;
 	return grad;
+}
+
+/* With CONTINUE there is the buffer more, and nothing has to be given up for one */
+bool ol_outage_adrift(const struct ol_worker *worker)
+{
+	bool found = false;
+
+	if (worker->opts.outage == OL_OUTAGE_CONTINUE)
+		return false;
+	for (uint32_t i = 0; i < worker->window; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state != OL_GRAD_PUSHED || grad->open == 0)
+			continue;
+		if (!grad->adrift)
+			return false;
+		found = true;
+	}
+	return found;
 }
 
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)

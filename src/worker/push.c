@@ -96,6 +96,8 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 		return rc;
 	rc = ol_push_buffers(worker);
 	grad = rc == 0 ? ol_push_buffer(worker) : ol_outage_buffer(worker);
+	if (grad == NULL && rc == -EAGAIN && ol_outage_adrift(worker))
+		(void)ol_withdraw(worker);
 	if (grad == NULL)
 		return rc;
 	grad->state = OL_GRAD_LENT;

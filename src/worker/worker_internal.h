@@ -443,6 +443,9 @@ int ol_outage_status(const struct ol_link *link, uint32_t index);
 bool ol_outage_room(struct ol_worker *worker);
 /* ol_outage_buffer -- worker->extra, where it can be lent; NULL: not */
 struct ol_grad *ol_outage_buffer(struct ol_worker *worker);
+/* ol_outage_adrift -- END and WAIT: servers hold gradients of this worker for other workers, and
+ * its caller waits for none of them */
+bool ol_outage_adrift(const struct ol_worker *worker);
 /* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);

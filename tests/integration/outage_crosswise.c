@@ -5,7 +5,9 @@
  * other has not: neither waits for ever for what the other would do next. OL_TRANSPORT shm or verbs
  *
  * The fast worker's next gradient is held at the server that lives, for the slow one's; the slow
- * one's last is held at the server that came back, for the fast one's.
+ * one's last is held at the server that came back, for the fast one's. The slow one waits in a pull
+ * for that. The fast one goes on in its second buffer. With a window of one it has none: then what
+ * is held is withdrawn, which its caller was told is lost.
  */
 
 #include <errno.h>
@@ -15,7 +17,9 @@
 
 enum {
 	LEN = 4000,
+	SHARDS = 2,
 	FAST = 0,
+	LATE = 2, /* first of the words that say how many were, at each shard of each worker */
 	VERSION = 4 /* of both shards, in the end */
 };
 
@@ -51,6 +55,28 @@ static void train_on(struct ol_worker *worker, long id, struct ol_op *op)
 	}
 }
 
+/* What is late is counted once, at its shard and by its worker */
+static void check_counts(const struct job *job, struct ol_worker *worker, long id)
+{
+	struct ol_server_stat stat;
+
+	stage_meet();
+	check_ok(ol_withdraw(worker)); /* a step may be left that the other gives nothing to */
+	stage_flush(worker);
+	if (id == FAST && job->opts.window == 1)
+		check(stage_stat(worker, 1).late >= 1);
+	for (uint32_t k = 0; k < SHARDS; k++) {
+		check_eq(stage_stat(worker, k).pending, 0);
+		*stage_word(LATE + 2 * k + (unsigned)id) = stage_stat(worker, k).late;
+	}
+	stage_meet();
+	for (uint32_t k = 0; k < SHARDS; k++) {
+		check_ok(ol_stat(worker, k, &stat));
+		check_eq(stat.dropped_late,
+			 *stage_word(LATE + 2 * k) + *stage_word(LATE + 2 * k + 1));
+	}
+}
+
 static int story(const struct job *job, long id)
 {
 	struct ol_op op = { .level = OL_LEVEL_APPLIED };
@@ -82,6 +108,7 @@ static int story(const struct job *job, long id)
 		check(stage_stat(worker, 0).lost == 2 && stage_stat(worker, 1).lost == 0);
 	else
 		check(stage_stat(worker, 0).lost == 0 && stage_stat(worker, 0).resent >= 1);
+	check_counts(job, worker, id);
 	ol_worker_close(worker);
 	return 0;
 }
@@ -94,9 +121,12 @@ int main(void)
 	job_transport();
 	ol_server_opts_init(&opts);
 	opts.param_count = LEN;
-	opts.shard_count = 2;
+	opts.shard_count = SHARDS;
 	opts.workers = opts.workers_max = 2;
 	opts.consistency = OL_CONSISTENCY_SYNC;
+	opts.window = 2;
 	stage_play(opts, 100.0f, 2, story, "workers of two histories do not wait crosswise");
+	opts.window = 1;
+	stage_play(opts, 100.0f, 2, story, "nor where one buffer is all that they have");
 	return 0;
 }

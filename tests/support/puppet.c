@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "outlast_server.h"
 #include "rdma/order.h"
 #include "support/check.h"
 #include "wire/auth.h"
@@ -21,10 +22,25 @@ static uint64_t seq_of(uint64_t count)
 	return ol_seq_make(count > 0 ? tag : 0, count);
 }
 
+/* What workers read, of its geometry */
+static void public_make(struct puppet *puppet)
+{
+	struct ol_board *board;
+
+	check_ok(ol_slab_create(ol_layout_public_bytes(&puppet->geo), OL_SLAB_NODE_ANY, false,
+				&puppet->memory));
+	check_ok(puppet->ops->reg(puppet->xport, NULL, puppet->memory, 0, puppet->memory->bytes,
+				  OL_XPORT_ACCESS_PEER_READ, &puppet->region));
+	board = puppet->memory->addr;
+	board->magic = OL_WIRE_MAGIC;
+	board->geo = puppet->geo;
+	board->incarnation = puppet->id;
+	puppet_publish(puppet, 0, 0.0f, 0);
+}
+
 void puppet_open(struct puppet *puppet, uint64_t id)
 {
 	struct ol_xport_opts opts;
-	struct ol_board *board;
 	char listen[64];
 
 	memset(puppet, 0, sizeof(*puppet));
@@ -42,15 +58,20 @@ void puppet_open(struct puppet *puppet, uint64_t id)
 					    .workers_max = 1,
 					    .window = PUPPET_WINDOW,
 					    .consistency = OL_CONSISTENCY_ASYNC };
-	check_ok(ol_slab_create(ol_layout_public_bytes(&puppet->geo), OL_SLAB_NODE_ANY, false,
-				&puppet->memory));
-	check_ok(puppet->ops->reg(puppet->xport, NULL, puppet->memory, 0, puppet->memory->bytes,
-				  OL_XPORT_ACCESS_PEER_READ, &puppet->region));
-	board = puppet->memory->addr;
-	board->magic = OL_WIRE_MAGIC;
-	board->geo = puppet->geo;
-	board->incarnation = id;
-	puppet_publish(puppet, 0, 0.0f, 0);
+	public_make(puppet);
+}
+
+void puppet_shard(struct puppet *puppet, uint32_t shard, uint32_t count)
+{
+	struct ol_geometry *geo = &puppet->geo;
+
+	geo->param_count = (count - 1) * OL_SHARD_ALIGN + PUPPET_LEN;
+	geo->shard_count = count;
+	geo->shard = shard;
+	check_ok(ol_shard_span(geo->param_count, count, shard, &geo->shard_first, &geo->shard_len));
+	puppet->ops->dereg(puppet->region);
+	ol_slab_destroy(puppet->memory);
+	public_make(puppet);
 }
 
 static void session_free(struct puppet *puppet, struct puppet_session *session)

@@ -4,8 +4,9 @@
  * puppet.h -- a server whose words are the test's: it lets workers in, and then says and does only
  * what it is told to
  *
- * One shard, two floats, no optimizer. Worker 0 alone. It does its part of the handshake in
- * puppet_poll(); gradients that land in it are listed, and that is all that becomes of them.
+ * One shard of two floats, unless puppet_shard() says otherwise; no optimizer. Worker 0 alone. It
+ * does its part of the handshake in puppet_poll(); gradients that land in it are listed, and that
+ * is all that becomes of them.
  */
 #ifndef OL_TESTS_SUPPORT_PUPPET_H
 #define OL_TESTS_SUPPORT_PUPPET_H
@@ -68,6 +69,8 @@ struct puppet {
 void puppet_open(struct puppet *puppet, uint64_t id);
 void puppet_close(struct puppet *puppet);
 void puppet_poll(struct puppet *puppet);
+/* puppet_shard -- before anybody connects: it is the server of one of several shards */
+void puppet_shard(struct puppet *puppet, uint32_t shard, uint32_t count);
 
 /* seq, here and below: counts of the pushes of the worker's process */
 /* puppet_publish -- a version of weights that are all `value`, with worker 0's pushes up to seq */

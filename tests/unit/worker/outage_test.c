@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "unit/worker/worker_util.h"
@@ -239,6 +240,56 @@ static void who_withdraws_says_so_once_a_push(void **state)
 	until(a->withdrawals == 3);
 }
 
+/* Open the worker at A and B, servers of a shard each */
+static void two_shards_open(void)
+{
+	static char servers[2 * OL_XPORT_ADDR_MAX];
+
+	puppet_shard(&world.puppets[A], 0, 2);
+	puppet_shard(&world.puppets[B], 1, 2);
+	snprintf(servers, sizeof(servers), "%s,%s", world.puppets[A].addr, world.puppets[B].addr);
+	world.opts.servers = servers;
+	open_welcomed(EPOCH);
+	check_ok(world.open_rc);
+}
+
+static void answer(struct puppet *puppet, unsigned push, int status)
+{
+	until(puppet->push_count > push);
+	puppet_ack(puppet, OL_ROLE_WORKER, puppet->pushes[push].seq, puppet->pushes[push].slot,
+		   status);
+}
+
+static void what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer(void **state)
+{
+	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	struct ol_op first, second;
+	float *grad;
+
+	(void)state;
+	world.opts.outage = OL_OUTAGE_WAIT;
+	world.opts.window = 2;
+	two_shards_open();
+	push(1.0f, &first);
+	push(2.0f, &second);
+	answer(a, 1, OL_E_LATE);
+	until(second.done);
+	assert_int_equal(second.status, OL_E_LATE);
+	/* the caller waits for the first: what frees that is not its end */
+	assert_int_equal(ol_grad_acquire(world.worker, &grad), -EAGAIN);
+	answer(a, 0, OL_E_LATE);
+	until(first.done);
+	assert_int_equal(a->withdrawals + b->withdrawals, 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ol_grad_acquire(world.worker, &grad), -EAGAIN);
+	until(b->withdrawals == 1);
+	answer(b, 1, OL_E_LATE);
+	until(ol_grad_acquire(world.worker, &grad) == 0);
+	assert_int_equal(b->withdrawals, 1);
+	assert_int_equal(stage_stat(world.worker, 0).late, 2);
+	assert_int_equal(stage_stat(world.worker, 1).late, 1);
+}
+
 static void a_queue_that_is_full_keeps_a_push_waiting(void **state)
 {
 	struct puppet *a = &world.puppets[A];
@@ -384,6 +435,7 @@ int main(void)
 		test(a_caller_pulls_while_the_library_does),
 		test(a_buffer_that_only_a_pull_frees_is_said_to_be),
 		test(who_withdraws_says_so_once_a_push),
+		test(what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer),
 		test(what_no_server_would_take_is_not_queued),
 		test(what_a_job_allows_is_queued),
 		test(a_flush_is_one_at_a_time_and_waits_for_the_server),

@@ -21,9 +21,9 @@
  * - A delta waits for its shard's part of the slot. While a server holds that part, the worker has
  *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
  *   themselves (ol_outage_pull()), acquire and push say -ENOBUFS.
- * - acquire waits for a buffer. It says -EAGAIN while one holds a push that no shard has dropped: an
- *   op, as below. If a pull frees one it says -ENOBUFS. If all that is pushed is adrift, the caller
- *   waits for none of it: with CONTINUE there is the buffer more; else acquire withdraws what
+ * - acquire waits for a buffer. It says -EAGAIN while one holds a push that no shard has dropped:
+ * an op, as below. If a pull frees one it says -ENOBUFS. If all that is pushed is adrift, the
+ * caller waits for none of it: with CONTINUE there is the buffer more; else acquire withdraws what
  *   servers still hold (ol_withdraw()), of which the caller was told that it is late or lost.
  * - An op waits for each shard to resolve its part. A shard that drops its part (late, lost), or
  *   whose server is gone, ends it: the rest is adrift.

@@ -87,7 +87,8 @@ static bool server_lost(void)
 {
 	struct server_slot *slot = &cluster.servers[sim_below(cluster.server_count)];
 
-	if (!fault_well(slot) || !fault_spared(slot))
+	/* a chain begins when as many are there as it has replicas */
+	if (!fault_well(slot) || coord_view(slot->shard) == NULL || !fault_spared(slot))
 		return false;
 	lasting.shard = slot->shard;
 	if (cluster.scenario.lasting == LASTING_CUT) {

@@ -13,6 +13,7 @@
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
 #include "sim/world/lasting.h"
+#include "sim/world/mirrors.h"
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/rival.h"
@@ -83,6 +84,12 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	opts.restore_workers = scenario->workers;
 	opts.restore_wait_ms = 3600 * 1000;
 	opts.replay = OL_REPLAY_EACH;
+	if (scenario->mirrors) {
+		opts.restore_wait_ms = scenario->restore_ms;
+		opts.restore_workers = scenario->restore_all ? scenario->workers : 0;
+		if (scenario->restore_first)
+			opts.restore = OL_RESTORE_MIRROR;
+	}
 	if (scenario->saved) {
 		opts.checkpoint_dir = "checkpoints";
 		opts.checkpoint_steps = scenario->save_steps;
@@ -113,7 +120,10 @@ static void server_main(void *arg)
 	struct ol_server_opts opts = server_opts(slot);
 	struct ol_server *server;
 	char err[256] = "";
-	int rc = ol_server_open(&opts, check_first_weights(slot->shard), &server, err, sizeof(err));
+	int rc;
+
+	slot->opened_ns = sim_clock_of(slot->place, sim_now());
+	rc = ol_server_open(&opts, check_first_weights(slot->shard), &server, err, sizeof(err));
 
 	if (rc != 0) {
 		sim_say("cannot open: %s", err);
@@ -199,6 +209,9 @@ static void worker_start(struct worker_slot *slot)
 	memset(slot->versions, 0, sizeof(slot->versions));
 	memset(slot->histories, 0, sizeof(slot->histories));
 	memset(slot->applied, 0, sizeof(slot->applied));
+	memset(slot->told, 0, sizeof(slot->told));
+	memset(slot->had, 0, sizeof(slot->had));
+	memset(slot->counted, 0, sizeof(slot->counted));
 	snprintf(name, sizeof(name), "worker%u.%u", slot->index, slot->life);
 	slot->process = sim_process_start(name, slot->place, worker_main, slot);
 }
@@ -437,6 +450,16 @@ static void policy_draw(struct scenario *scenario)
 		scenario->pushes = 8 + scenario->pushes % 12;
 }
 
+/* Pushes are made while there are faults */
+void cluster_compute_draw(struct scenario *scenario)
+{
+	uint64_t most_ns = 2 * scenario->storm_ns / scenario->pushes;
+
+	if (most_ns < scenario->compute_ns)
+		most_ns = scenario->compute_ns;
+	scenario->compute_ns = sim_between(scenario->compute_ns, most_ns);
+}
+
 /* What the world does to a job that it did not do before */
 static void faults_draw(struct scenario *scenario)
 {
@@ -460,8 +483,7 @@ static void faults_draw(struct scenario *scenario)
 		scenario->storm_ns += sim_between(0, 3 * SIM_S);
 	else
 		return;
-	scenario->compute_ns =
-		sim_between(scenario->compute_ns, 2 * scenario->storm_ns / scenario->pushes);
+	cluster_compute_draw(scenario);
 }
 
 /* Workers die and return, whatever a step waits for */
@@ -509,7 +531,7 @@ static void params_count(void)
  */
 static void large_draw(struct scenario *scenario)
 {
-	if (scenario->ends || (scenario->sync && scenario->workers_die))
+	if (scenario->ends || (scenario->sync && !scenario->exact && scenario->workers_die))
 		return;
 	if (sim_ppm(500000))
 		scenario->turn_pushes = 1 + sim_below(3);
@@ -577,6 +599,11 @@ void cluster_text(char *text, size_t bytes)
 		 s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
 		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes,
 		 s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
+	if (s->mirrors)
+		snprintf(text + strlen(text), bytes - strlen(text), "; restores%s within %u ms%s%s",
+			 s->restore_first ? " always" : "", s->restore_ms,
+			 s->restore_all ? ", knows how many" : "",
+			 s->newcomer ? ", one worker is late" : "");
 }
 
 bool cluster_waits(void)
@@ -585,7 +612,7 @@ bool cluster_waits(void)
 
 	/* one that died may have made a step that it does not know of: it makes one more */
 	return scenario->ssp || scenario->wait != OL_WAIT_ALL ||
-	       (scenario->sync && scenario->workers_die);
+	       (scenario->sync && !scenario->exact && scenario->workers_die);
 }
 
 void cluster_begin(unsigned age)
@@ -620,8 +647,11 @@ void cluster_begin(unsigned age)
 		ends_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_LARGE)
 		large_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_MIRRORS)
+		mirrors_draw(&cluster.scenario);
 	params_count();
 	check_begin();
+	mirrors_begin();
 	rival_begin();
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
 		for (uint32_t i = 0; i < cluster.scenario.servers; i++) {
@@ -636,7 +666,11 @@ void cluster_begin(unsigned age)
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
 		cluster.workers[i].index = i;
 		cluster.workers[i].place = place++;
-		worker_start(&cluster.workers[i]);
+		if (cluster.scenario.newcomer && i + 1 == cluster.scenario.workers)
+			sim_at(sim_between(0, cluster.scenario.storm_ns / 2), start_again,
+			       &cluster.workers[i], 1);
+		else
+			worker_start(&cluster.workers[i]);
 	}
 	cluster.observer.place = place;
 	cluster.next_place = place + 1;

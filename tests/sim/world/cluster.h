@@ -39,7 +39,8 @@ enum cluster_age {
 			     as a program does */
 	CLUSTER_AGE_LARGE, /* memory takes time to be made and given back, and a turn of a server
 			      ends after few gradients, as if slots and gradients were large */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_LARGE
+	CLUSTER_AGE_MIRRORS, /* servers that do not wait for ever for workers that die and return */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_MIRRORS
 };
 
 /* What is never repaired (lasting.h) */
@@ -65,6 +66,11 @@ struct scenario {
 	bool rivals; /* of a server by itself that stands still */
 	bool lags; /* followers of the coordination service do, now and then */
 	bool long_cuts; /* longer than leases and sessions */
+	bool mirrors; /* a server restores from them, and does not wait for ever (mirrors.h) … */
+	uint32_t restore_ms; /* … but so long … */
+	bool restore_all; /* … for as many as there are, if it knows how many … */
+	bool restore_first; /* … also when the job begins */
+	bool newcomer; /* the last worker is late */
 	uint32_t ring_slots; /* of a replica; 0: as many as its memory has room for */
 	bool saved; /* servers write checkpoints … */
 	bool back; /* … and begin with them, whatever newer weights workers have */
@@ -120,6 +126,7 @@ struct server_slot {
 	uint64_t committed; /* at the last look */
 	unsigned arms; /* of its transport, when it was woken */
 	uint64_t stopped_ns;
+	uint64_t opened_ns; /* of its host's clock */
 	struct sim_process *process;
 	struct ol_server *server; /* NULL: it is not open */
 	bool told; /* to end */
@@ -133,6 +140,7 @@ struct server_slot {
 struct push {
 	bool begun;
 	bool done;
+	uint32_t missed; /* a bit a shard: a server began there without it */
 	bool local; /* was queued: it may be one of many in a delta */
 	int status;
 	struct ol_op op;
@@ -157,6 +165,12 @@ struct worker_slot {
 	uint64_t versions[CLUSTER_SHARDS_MAX]; /* pulled last … */
 	uint32_t histories[CLUSTER_SHARDS_MAX]; /* … of this history */
 	uint64_t applied[CLUSTER_SHARDS_MAX]; /* gradients of its own in them */
+	/* mirrors.h: */
+	uint64_t told[CLUSTER_SHARDS_MAX]; /* which history it is in */
+	uint64_t had[CLUSTER_SHARDS_MAX]; /* pushes of this life that are in what it pulled of that
+					   */
+	bool counted[CLUSTER_SHARDS_MAX]; /* it has counted some as lost */
+	uint64_t grads[CLUSTER_SHARDS_MAX]; /* of earlier lives, for a mutation */
 	uint64_t pulls;
 	uint64_t help_ns; /* when it may push for others' sake again … */
 	uint64_t help_pause_ns; /* … and how long not, after that */
@@ -211,6 +225,8 @@ struct server_slot *cluster_rival(struct server_slot *slot);
 void cluster_servers(char *text, size_t bytes);
 /* cluster_rule -- how gradients become weights in this run */
 struct ol_update_rule cluster_rule(void);
+/* cluster_compute_draw -- so long a gradient that pushes are made while there are faults */
+void cluster_compute_draw(struct scenario *scenario);
 uint64_t cluster_len(uint32_t shard);
 uint64_t cluster_first(uint32_t shard);
 

@@ -40,14 +40,16 @@ enum fault {
 	FAULT_LAG, /* what a process is served of views and members is behind */
 	FAULT_RIVAL, /* a server stands still, and gets a rival */
 	FAULT_EXPIRE_ANY, /* a session, of a worker or a server */
+	FAULT_RIVAL_KINDS, /* what follows is of CLUSTER_AGE_MIRRORS */
+	FAULT_LOSSES = FAULT_RIVAL_KINDS, /* a server with its memory, and workers with theirs */
 	FAULT_KINDS
 };
 
-static const char *const names[FAULT_KINDS] = { "kill",     "power",  "stop",     "stop-long",
-						"drag",     "cut",    "cut-both", "away",
-						"expire",   "w-stop", "w-drag",   "w-kill",
-						"adapter",  "leap",   "suspend",  "o-kill",
-						"cut-long", "lag",    "rival",    "expire-any" };
+static const char *const names[FAULT_KINDS] = {
+	"kill",    "power",  "stop",     "stop-long", "drag",   "cut",        "cut-both",
+	"away",    "expire", "w-stop",   "w-drag",    "w-kill", "adapter",    "leap",
+	"suspend", "o-kill", "cut-long", "lag",       "rival",  "expire-any", "losses"
+};
 
 static struct {
 	bool over;
@@ -330,6 +332,40 @@ static void lag(void)
 	sim_at(sim_between(lag_ns, 2 * LAG_MAX_NS), catches_up, process, 0);
 }
 
+static void servers_die(void *arg, uint64_t tag)
+{
+	(void)arg;
+	(void)tag;
+	for (uint32_t i = 0; !faults.over && i < cluster.server_count; i++) {
+		if (sim_ppm(800000) && sim_process_alive(cluster.servers[i].process))
+			kill_server(&cluster.servers[i], false);
+	}
+}
+
+/*
+ * A server dies; workers die, or stand still for so long that it may not wait for them. When they
+ * are back with what they have it dies again, now and then.
+ */
+static void losses(void)
+{
+	uint64_t wait_ns = cluster.scenario.restore_ms * SIM_MS;
+	uint64_t away_ns = wait_ns + sim_between(10 * SIM_MS, 2 * wait_ns + lease_ns());
+	uint32_t away = sim_below(cluster.scenario.workers);
+
+	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
+		struct sim_process *process = cluster.workers[i].process;
+
+		if (i == away || sim_ppm(200000))
+			stop(process, away_ns / 2, away_ns);
+		else if (cluster.scenario.workers_die && sim_ppm(500000) &&
+			 sim_process_alive(process))
+			sim_process_kill(process);
+	}
+	servers_die(NULL, 0);
+	if (sim_ppm(500000))
+		sim_at(away_ns + sim_between(0, 50 * SIM_MS), servers_die, NULL, 0);
+}
+
 static void happen(enum fault fault)
 {
 	const struct server_slot *slot;
@@ -381,6 +417,9 @@ static void happen(enum fault fault)
 	case FAULT_EXPIRE_ANY:
 		coord_expire(any_process());
 		break;
+	case FAULT_LOSSES:
+		losses();
+		break;
 	case FAULT_KINDS:
 		break;
 	}
@@ -414,7 +453,9 @@ static uint32_t kinds(void)
 {
 	if (cluster.scenario.age < CLUSTER_AGE_DISKS)
 		return FAULT_PLAIN_KINDS;
-	return cluster.scenario.age < CLUSTER_AGE_FAULTS ? FAULT_DISK_KINDS : FAULT_KINDS;
+	if (cluster.scenario.age < CLUSTER_AGE_FAULTS)
+		return FAULT_DISK_KINDS;
+	return cluster.scenario.age < CLUSTER_AGE_MIRRORS ? FAULT_RIVAL_KINDS : FAULT_KINDS;
 }
 
 void fault_begin(bool none)
@@ -424,14 +465,15 @@ void fault_begin(bool none)
 		faults.weights[i] = sim_ppm(450000) ? 1 + sim_below(10) : 0;
 		if (i >= FAULT_AWAY && i <= FAULT_EXPIRE && !cluster.scenario.chain)
 			faults.weights[i] = 0;
-		if (i == FAULT_RIVAL)
+		if (i == FAULT_RIVAL || i == FAULT_LOSSES)
 			faults.weights[i] += 5;
 		if (i == FAULT_POWER && cluster.scenario.running)
 			faults.weights[i] += 10; /* what a turn is there for */
 		if ((i == FAULT_CUT_LONG && !cluster.scenario.long_cuts) ||
 		    (i == FAULT_LAG && !cluster.scenario.lags) ||
 		    (i == FAULT_RIVAL && !cluster.scenario.rivals) ||
-		    (i == FAULT_EXPIRE_ANY && !cluster.scenario.chain))
+		    (i == FAULT_EXPIRE_ANY && !cluster.scenario.chain) ||
+		    (i == FAULT_LOSSES && !cluster.scenario.mirrors))
 			faults.weights[i] = 0;
 		faults.total += faults.weights[i];
 	}
@@ -458,6 +500,8 @@ void fault_end(void)
 		sim_process_drag(cluster.servers[i].process, 0);
 	}
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
+		if (cluster.workers[i].process == NULL)
+			continue;
 		sim_process_continue(cluster.workers[i].process);
 		sim_process_drag(cluster.workers[i].process, 0);
 	}

@@ -17,6 +17,7 @@
 #include "sim/world/disk.h"
 #include "sim/world/wrap.h"
 #include "store/kernels.h"
+#include "wire/seq.h"
 #include "worker/worker_internal.h"
 
 enum {
@@ -36,6 +37,7 @@ SIM_WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol
 SIM_WRAP(void, ol_peer_on_up, struct ol_peer *peer, const struct ol_xport_event *event,
 	 uint64_t now_ns);
 SIM_WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
+SIM_WRAP(void, ol_keep_on_reader_up, struct ol_link *link, const struct ol_applied *resolved);
 SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
 SIM_WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const void *content,
 	 uint32_t keep, char *err, size_t err_bytes);
@@ -80,6 +82,8 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_OLDER_EPOCH] = "older-epoch",
 	[MUTATE_SESSION_FOR_EVER] = "session-for-ever",
 	[MUTATE_WAITS_FOR_ALL] = "waits-for-all",
+	[MUTATE_ANY_MIRROR] = "any-mirror",
+	[MUTATE_ONE_NUMBERING] = "one-numbering",
 	[MUTATE_FORGETS] = "coordinator-forgets",
 	[MUTATE_ADMIT_IN_LOOP] = "admit-in-loop",
 };
@@ -290,6 +294,45 @@ void __wrap_ol_memory_ask(struct ol_memory *memory, struct ol_memory_job *job,
 }
 
 /* ---- the worker's memory of what it pushed ---- */
+
+/* It goes on where the last process of its id ended, and counts that one's for nothing */
+void mutate_numbers(struct worker_slot *slot)
+{
+	struct ol_worker *worker = slot->worker;
+
+	if (!mutation(MUTATE_ONE_NUMBERING))
+		return;
+	worker->tag = 1;
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		uint64_t seq = 0;
+
+		for (uint32_t p = 0; p < OL_PEERS; p++) {
+			if (worker->links[k].peers[p].resolved_seq > seq)
+				seq = worker->links[k].peers[p].resolved_seq;
+		}
+		worker->links[k].seq = ol_seq_make(1, ol_seq_count(seq));
+		slot->grads[k] = 0;
+		for (uint32_t i = 0; i < cluster.server_count; i++) {
+			const struct ol_server *server = cluster.servers[i].server;
+
+			if (server != NULL && cluster.servers[i].shard == k)
+				slot->grads[k] =
+					__real_ol_store_applied(&server->store, slot->index).grads;
+		}
+	}
+}
+
+void __wrap_ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved)
+{
+	struct ol_applied told = *resolved;
+
+	if (mutation(MUTATE_ONE_NUMBERING)) {
+		uint64_t grads = cluster.workers[link->worker->opts.worker].grads[link->index];
+
+		told.earlier = grads < told.grads ? grads : told.grads;
+	}
+	__real_ol_keep_on_reader_up(link, &told);
+}
 
 void __wrap_ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 {

@@ -45,12 +45,17 @@ enum mutation {
 	MUTATE_SESSION_FOR_EVER, /* a head commits after its session has ended */
 	MUTATE_WAITS_FOR_ALL, /* a chain that lacks a replica orders nothing */
 	MUTATE_ADMIT_IN_LOOP, /* slots are made by the loop, which has no heartbeat meanwhile */
+	MUTATE_ANY_MIRROR, /* a mirror need not be enough, and nobody is waited for */
+	MUTATE_ONE_NUMBERING, /* numbers of pushes do not name the process */
 	MUTATE_COUNT
 };
 
 struct server_slot;
 /* mutate_lease -- of a server that is about to run */
 void mutate_lease(struct server_slot *slot);
+struct worker_slot;
+/* mutate_numbers -- of a worker that is about to push */
+void mutate_numbers(struct worker_slot *slot);
 
 void mutate_set(enum mutation mutation);
 bool mutation(enum mutation mutation);

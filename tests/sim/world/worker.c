@@ -8,6 +8,7 @@
 
 #include "sim/world/check.h"
 #include "sim/world/cluster.h"
+#include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "worker/worker_internal.h"
 
@@ -73,8 +74,10 @@ static bool opened(struct worker_slot *slot)
 	else
 		opts.servers = servers;
 	rc = ol_worker_open(&opts, &slot->worker, err, sizeof(err));
-	if (rc == 0)
+	if (rc == 0) {
+		mutate_numbers(slot);
 		return true;
+	}
 	sim_say("cannot open: %s", err);
 	if (rc != OL_E_NO_SERVER && rc != OL_E_WORKER_ID && rc != OL_E_FULL && rc != OL_E_AUTH &&
 	    !((rc == -ENOMEM || rc == OL_E_RESOURCES) && sim_memory_fails() > 0))
@@ -297,9 +300,11 @@ static void train_sync(struct worker_slot *slot)
 
 static void train(struct worker_slot *slot)
 {
-	if (cluster.scenario.back && cluster.scenario.sync)
+	const struct scenario *scenario = &cluster.scenario;
+
+	if (scenario->exact && (scenario->back || scenario->mirrors))
 		train_back(slot);
-	else if (cluster.scenario.wait != OL_WAIT_ALL || cluster.scenario.ends)
+	else if (scenario->wait != OL_WAIT_ALL || scenario->ends)
 		train_some(slot);
 	else if (cluster.scenario.sync)
 		train_sync(slot);
@@ -369,7 +374,8 @@ static void help(struct worker_slot *slot)
 void worker_main(void *arg)
 {
 	struct worker_slot *slot = arg;
-	bool again = (cluster.scenario.back && cluster.scenario.sync) || cluster.scenario.ends;
+	bool again = cluster.scenario.ends ||
+		     (cluster.scenario.sync && (cluster.scenario.back || cluster.scenario.mirrors));
 	struct ol_worker *worker;
 
 	while (!opened(slot))
@@ -387,7 +393,8 @@ void worker_main(void *arg)
 	}
 	settle(slot);
 	while (again && !cluster.agreed) { /* a server may still begin anew with an older version */
-		slot->finished = steps_done(slot) || cluster.enough;
+		slot->finished = steps_done(slot) || cluster.enough ||
+				 (!cluster.scenario.exact && slot->next == CLUSTER_PUSHES_MAX);
 		if (!slot->finished)
 			train(slot);
 		settle(slot);

@@ -10,7 +10,7 @@
  *
  *	full replica    has every entry that was ever committed; counts for the chain
  *	joining         at most one, behind the tail: is being brought up to date; counts for
- *nothing
+ * nothing
  */
 #ifndef OL_REPLICATION_VIEW_H
 #define OL_REPLICATION_VIEW_H

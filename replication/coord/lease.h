@@ -6,14 +6,15 @@
  * Only `refound` leans on it: a spare founds a chain anew when all its replicas are gone, while an
  * old head that cannot be reached might still commit. With L the lease, H the heartbeat:
  *
- *	H <= L / 4                      a loop that turns is seen to turn
- *	S = max(3 L, 1000 ms)           length of a server's session, asked for and granted
- *	the head's end    E             when its last sign of life was sent, plus S: the ensemble
- *ends the session no earlier, by its own clock the head's last commit          <= E + H + L: it
- *looks at its lease every H at least, and a turn of its loop that takes longer than L is its end
- *	the spare's first view          >= E + A - D: it waits for A once the session is over; D is
- *what two clocks differ by within a session: S / 100 A > H + L + D                   so the two
- *never overlap: A = 2 L
+ * - H <= L / 4: a loop that turns is seen to turn.
+ * - S = max(3 L, 1000 ms) is the length of a server's session, asked for and granted.
+ * - The head's end E is when its last sign of life was sent, plus S. The ensemble ends the session
+ *   no earlier, by its own clock.
+ * - The head's last commit <= E + H + L. It looks at its lease every H at least, and before each
+ *   commit; a loop that stands still for longer than L ends.
+ * - The spare's first view >= E + A - D. It waits for A = 2 L once the session is over; D = S / 100
+ *   is what two clocks differ by within a session.
+ * - A > H + L + D, so the two never overlap.
  *
  * A head that is stopped between a look at its lease and a commit is beyond all of this: workers
  * that have the next view have fenced it off.

@@ -27,9 +27,9 @@ enum {
 	OL_CKPT_DIR_MAX = 3072, /* bytes of a folder's name with its end */
 };
 
-/* What a checkpoint is of. */
 struct ol_ckpt_owner;
 
+/* What a checkpoint is of. */
 struct ol_ckpt_meta {
 	struct ol_geometry geo; /* window and consistency do not matter to a checkpoint */
 	uint64_t job_id;

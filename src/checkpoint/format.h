@@ -7,7 +7,7 @@
  *	0               4096            header: struct ol_ckpt_header
  *	4096            table_bytes     CRC32C of every block, 4 bytes each, zeros up to a page
  *	…               content_bytes   the content in blocks of OL_CKPT_BLOCK_BYTES, zeros up to a
- *page
+ * page
  *
  * Every byte is under a checksum: the header's own, the table's (in the header), the blocks' (in
  * the table; the last block's includes the zeros behind it). All numbers are little-endian.

@@ -12,10 +12,10 @@
  *
  * A copy is a struct ol_running_head and what it is of, on pages of its own: a page that is torn
  * costs one copy of one block. Written are the bytes of a copy alone, not the rest of its last
- *page.
+ * page.
  *
  * Turns are numbered from 0, the making of the file. A turn writes the blocks that were chosen,
- *each over the older of its copies, makes them durable, and then does the same with the table. So
+ * each over the older of its copies, makes them durable, and then does the same with the table. So
  * whatever a turn is stopped by, the one before it is still there, whole.
  */
 #ifndef OL_CHECKPOINT_RUNNING_H

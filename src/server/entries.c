@@ -82,6 +82,8 @@ static void on_commit(void *env, uint64_t version)
 	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
 	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
 
+	if (!ol_replica_leased(server))
+		return;
 	for (uint32_t i = 0; i < head->parts; i++) {
 		struct ol_session *session = mailbox_of(server, parts[i].worker);
 		struct ol_slot_state *state;
@@ -98,7 +100,7 @@ static void on_commit(void *env, uint64_t version)
 
 static int on_ack(void *env, uint64_t version)
 {
-	return ol_predecessor_ack(env, version);
+	return ol_replica_leased(env) ? ol_predecessor_ack(env, version) : OL_E_FENCED;
 }
 
 static void on_fence_predecessor(void *env)

@@ -608,6 +608,8 @@ void ol_replica_progress(struct ol_server *server, uint64_t now_ns)
 	else
 		ol_chain_progress(&replica->chain);
 	replica->progressing = false;
+	if (server->end_rc != 0)
+		return;
 	if (!replica->adopting && caught_up(replica) != 0)
 		propose(server, now_ns);
 	used = replica->chain.received - replica->chain.committed;
@@ -662,6 +664,18 @@ static void lease_check(struct ol_server *server, uint64_t now_ns)
 	       "its lease, at most: it ends",
 	       server->addr, server->opts.shard, session_ms(server));
 	ol_server_end(server, OL_E_FENCED);
+}
+
+bool ol_replica_leased(struct ol_server *server)
+{
+	uint64_t now_ns;
+
+	if (server->end_rc != 0 || !server->opts.refound)
+		return server->end_rc == 0;
+	now_ns = ol_clock_ns();
+	if (now_ns >= server->replica.state.lease_ns)
+		lease_check(server, now_ns);
+	return server->end_rc == 0;
 }
 
 static void waiting_log(struct ol_server *server, uint64_t now_ns)

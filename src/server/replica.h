@@ -127,6 +127,9 @@ void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns);
 void ol_replica_progress(struct ol_server *server, uint64_t now_ns);
 /* ol_replica_strict -- what is pushed goes down a chain before it is acknowledged */
 bool ol_replica_strict(const struct ol_server *server);
+/* ol_replica_leased -- what is committed now is committed within the lease; false: the server ends.
+ * A turn may have taken long since the last tick */
+bool ol_replica_leased(struct ol_server *server);
 /* ol_replica_serves -- a session of this role may be welcomed now */
 bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role);
 /* ol_replica_watch -- read a neighbour's heartbeat; true: it has stood still for the lease */

@@ -16,9 +16,9 @@
  *	                          <-    write: struct ol_welcome, bell WELCOME
  *
  * or, in place of the accept, a reject with the reason, or with the time after which to knock
- *again: the memory that the worker will write to is not ready yet. The welcome may take a while: a
- *server that came back empty first reads the freshest of the mirrors that hellos tell of. Then a
- *session is live:
+ * again: the memory that the worker will write to is not ready yet. The welcome may take a while: a
+ * server that came back empty first reads the freshest of the mirrors that hellos tell of. Then a
+ * session is live:
  *
  *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->
  *	                          <-    write: struct ol_ack, bell ACK(index)

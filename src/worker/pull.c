@@ -217,6 +217,7 @@ static void last_copy(struct ol_link *link, const struct ol_mirror *from, struct
 	}
 	to->versions[k] = from->versions[k];
 	to->histories[k] = from->histories[k];
+	to->identities[k] = from->identities[k];
 	to->read_ns[k] = from->read_ns[k];
 }
 

@@ -90,8 +90,13 @@ outlast stat --coordinator "$coord" --job hand --once
 serve g "$(address)" --coordinator "$coord" --job gone --replicas 1
 background v work --coordinator "$coord" --job gone "${tiny[@]}" --id 0 --steps 0 --pace 100 --json "$tmp/v.json"
 v=$pid
-outlast stat --coordinator "$coord" --job gone --once --json -
-live=$(printf '%s\n' "$out" >"$tmp/gone.json" && json "$tmp/gone.json" 'r["shards"][0]["replicas"][0]["address"]')
+trains() {
+	outlast stat --coordinator "$coord" --job gone --once --json -
+	[ "$rc" = 0 ] && printf '%s\n' "$out" >"$tmp/gone.json" &&
+		[ "$(json "$tmp/gone.json" 'any(x.get("version", 0) > 0 for x in r["shards"][0]["replicas"])')" = True ]
+}
+until_true trains || fail "no training: $(cat "$tmp/v.err" "$tmp/g.err")"
+live=$(json "$tmp/gone.json" 'r["shards"][0]["replicas"][0]["address"]')
 rm -rf "$tmp/views"
 says g 'taken away: .*goes on as it is'
 version() {

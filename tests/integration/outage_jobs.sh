@@ -26,6 +26,7 @@ children() { # PID SUBCOMMAND
 	done
 }
 
+strikes=0
 declare -A whole # weights of a job that is left alone, by its number of workers
 
 whole_of() { # WORKERS
@@ -48,7 +49,7 @@ strike() {
 	victim=$RANDOM
 	mapfile -t pids < <(children "$job" serve)
 	[ ${#pids[@]} -gt 0 ] && [ $((${EPOCHREALTIME/[.,]/} - began_us)) -lt 2800000 ] &&
-		kill -9 "${pids[victim % ${#pids[@]}]}" 2>/dev/null
+		kill -9 "${pids[victim % ${#pids[@]}]}" 2>/dev/null && strikes=$((strikes + 1))
 }
 
 play() { # SEED
@@ -89,5 +90,5 @@ for ((seed = from; seed < from + runs; seed++)); do
 	play $seed
 	[ "$runs" -le 20 ] || [ $((seed % 20)) != 0 ] || echo "seed $seed: $failures failed so far"
 done
-echo "$runs jobs, $failures failed"
+echo "$runs jobs, $strikes kills, $failures failed"
 verdict

@@ -61,7 +61,7 @@ done
 
 # with folders of its own: an interrupted job takes them along, and the death of the parent ends every process
 mkdir "$tmp/folders"
-export TMPDIR=$tmp/folders
+export TMPDIR=$tmp/folders XDG_RUNTIME_DIR=$tmp/folders
 for durability in "checkpoint --checkpoint every=50steps" "chain --replicas 2"; do
 	# shellcheck disable=SC2086  # words
 	job --workers 2 --durability $durability
@@ -74,7 +74,7 @@ for durability in "checkpoint --checkpoint every=50steps" "chain --replicas 2"; 
 	job_over "$durability, SIGKILL" 137
 	rm -rf "$tmp/folders"/*
 done
-unset TMPDIR
+unset TMPDIR XDG_RUNTIME_DIR
 rmdir "$tmp/folders"
 
 # two jobs of the same words at once: neither meets the other

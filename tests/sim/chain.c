@@ -8,7 +8,7 @@
  *	sim-chain --seed N [--trace] [--break RULE]    one seed, step by step
  *	sim-chain [--first N] --seeds N                so many, from the first
  *	sim-chain --model --seed N [--break RULE]      a short run, as steps of the model
- *(tests/model)
+ * (tests/model)
  *
  * Replicas, a coordinator that compares and sets, and workers run in one thread. A seed says which
  * of them does what next. While there are faults, processes die (up to R - 1 of a chain at once),

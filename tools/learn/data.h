@@ -92,10 +92,10 @@ struct learn_data {
  *	fashion-mnist                  as installed by the Debian package dataset-fashion-mnist
  *	idx:DIR[,classes=10]           four IDX files under their MNIST names, plain or .gz
  *	libsvm:TRAIN[,TEST]            LIBSVM text, plain or gzip; without TEST every tenth sample
- *of TRAIN is kept back for it synthetic[:key=value,...]      noisy class centres: classes=10
- *features=64 train=20000 test=2000 seed=1 noise=2 shape=ROWSxCOLS (instead of features; then the
+ * of TRAIN is kept back for it synthetic[:key=value,...]      noisy class centres: classes=10
+ * features=64 train=20000 test=2000 seed=1 noise=2 shape=ROWSxCOLS (instead of features; then the
  *	                               centres are made of 4x4 patches, for models that look at
- *images)
+ * images)
  *
  *	movielens:FILE                 user, item, rating and perhaps a time in a line: u.data
  *	                               (tabs), ratings.dat ("::") or ratings.csv; every tenth is

@@ -7,13 +7,13 @@
  * draws a token's topic given all others: proportional to
  *
  *	(document's tokens of it + alpha) * (word's tokens of it + beta) / (all its tokens + words *
- *beta)
+ * beta)
  *
  * without the token itself. Of a batch's own changes the counts are w - grad; of others' they are
  * as old as the pull (Newman et al. 2009: approximate distributed LDA). Changes are whole numbers,
  * and floats add these exactly up to 2^24: so counts add up however updates interleave. What is
- *seen of a word may be below 0 all the same, where a shard has been pulled before a change that
- *another one contains; it counts as 0.
+ * seen of a word may be below 0 all the same, where a shard has been pulled before a change that
+ * another one contains; it counts as 0.
  *
  * The first time that a document comes its tokens get any topic, all alike. To draw them given the
  * tokens before them, of which there are few at first, is known to end with topics that are two in

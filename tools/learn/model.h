@@ -4,42 +4,42 @@
  * model.h -- models as functions of a flat weight vector
  *
  * A model holds no weights: they live wherever the caller keeps them (a mirror, a snapshot, a
- *slot), as one vector of learn_model_param_count() floats, layer after layer, in each layer weights
- *and then biases. Dense weights are [output][input], convolution weights [output channel][input
- *channel][row][column], and the CNN's flattened images channel by channel: PyTorch's order. The
- *loss is softmax cross-entropy, the mean over the batch.
+ * slot), as one vector of learn_model_param_count() floats, layer after layer, in each layer
+ * weights and then biases. Dense weights are [output][input], convolution weights [output
+ * channel][input channel][row][column], and the CNN's flattened images channel by channel:
+ * PyTorch's order. The loss is softmax cross-entropy, the mean over the batch.
  *
  *	name        layers
  *	softmax     features -> classes
  *	mlp         mlp:128,64
  *	mlp:A,B,... features -> A -> B ... -> classes; ReLU (and dropout) after each but the last
  *	cnn         1x28x28 -> conv 16 3x3 pad 1, ReLU, max pool 2 -> conv 32 3x3 pad 1, ReLU, max
- *pool 2
+ * pool 2
  *	            -> 1568 -> 512, ReLU, dropout 0.25 -> classes; 813,258 parameters for 10 classes
  *
  * Two more are no classifiers:
  *
  *	mf:rank=16,reg=0.02
  *	    A rating is the training mean plus the product of two rows: its user's and its item's.
- *The vector holds the users' rows, then the items'. The loss is the mean of the squared error plus
- *reg * (|user|^2 + |item|^2) of each rating; evaluated it is the squared error alone.
+ * The vector holds the users' rows, then the items'. The loss is the mean of the squared error plus
+ * reg * (|user|^2 + |item|^2) of each rating; evaluated it is the squared error alone.
  *	lda:topics=10,alpha=0.1,beta=0.2
  *	    Latent Dirichlet allocation by collapsed Gibbs sampling (Griffiths and Steyvers 2004).
- *The vector holds, as floats, how many tokens of each word each topic has, word by word, and then
- *how many each topic has in all. What learn_model_grad() returns is not a gradient but minus the
- *change of these counts: steps of rate 1 keep them exact, in any order. The loss is minus the log
- *likelihood of a token, the mean over a document; evaluated it is that of every second token, where
- *the document's topics come from the others.
+ * The vector holds, as floats, how many tokens of each word each topic has, word by word, and then
+ * how many each topic has in all. What learn_model_grad() returns is not a gradient but minus the
+ * change of these counts: steps of rate 1 keep them exact, in any order. The loss is minus the log
+ * likelihood of a token, the mean over a document; evaluated it is that of every second token,
+ * where the document's topics come from the others.
  *
  * DETERMINISM. Same weights, batch and key: same gradient, bit for bit, with one version of
- *OpenBLAS and one kind of its kernels (blas.h), whatever the alignment of the buffers. First
- *weights have the same bits on every machine.
+ * OpenBLAS and one kind of its kernels (blas.h), whatever the alignment of the buffers. First
+ * weights have the same bits on every machine.
  *
  * NON-FINITE NUMBERS propagate: weights that have diverged give a loss that is not finite. The
- *caller decides.
+ * caller decides.
  *
  * THREADING. A model is a workspace, allocated once at create; one model per thread. No call starts
- *threads.
+ * threads.
  */
 #ifndef LEARN_MODEL_H
 #define LEARN_MODEL_H

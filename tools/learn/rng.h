@@ -5,8 +5,8 @@
  *
  * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
  *2011). The 128-bit counter says who draws, when and which draw it is; the seed is the key. There
- *is no state, so any step of any worker can be drawn again, in any order, on any machine, with the
- *same bits.
+ * is no state, so any step of any worker can be drawn again, in any order, on any machine, with the
+ * same bits.
  *
  *	counter word  meaning
  *	0             index of the draw

@@ -18,8 +18,7 @@
  *	train_report.c   start block, progress line, summary
  *	train_json.c     the report as JSON
  *
- * One thread, one struct train; the embedded coordinator of chains has a thread of its own, and
- * sees nothing of it. Processes are started by posix_spawn(), which copies no memory: so
+ * One thread, one struct train. Processes are started by posix_spawn(), which copies no memory: so
  * they may be started while the observer has a transport open.
  */
 #ifndef OUTLAST_TRAIN_H

@@ -15,9 +15,9 @@
  *	PATH/JOB/ID.tmp                           a view that is being written
  *
  * Compare-and-set is link(): it makes N + 1 only where nobody has. So no lock is held that a
- *process could keep while it is stopped. Numbers have no gap, because whoever makes N + 1 has read
- *N, and no file is taken away: those that are no longer in force are cut to nothing. The file is
- *whole before it has its name, on the disk too.
+ * process could keep while it is stopped. Numbers have no gap, because whoever makes N + 1 has read
+ * N, and no file is taken away: those that are no longer in force are cut to nothing. The file is
+ * whole before it has its name, on the disk too.
  *
  * A member's file is locked before it has its name, by an open file description that one thread
  * of its process has alone. The kernel closes it when the process ends. Whoever finds a file

@@ -4,9 +4,9 @@
  * chain_hosts.c -- a chain whose hosts are cut off from each other, and lose power: one history
  *
  *	chain_hosts agent ROLE          on every host: coordinator, server or none. Starts it,
- *starts a server again that was left out, obeys net_set() chain_hosts split CUT...        on the
- *worker's host: makes each of the cuts, heals it chain_hosts death REPEATS       on the worker's
- *host: takes the power of head after head
+ * starts a server again that was left out, obeys net_set() chain_hosts split CUT...        on the
+ * worker's host: makes each of the cuts, heals it chain_hosts death REPEATS       on the worker's
+ * host: takes the power of head after head
  *
  * Hosts: 0 the coordinator, 1 to 3 servers, 4 the worker; all share the directory OL_OUT, which is
  * no network. A cut names roles: "H|MT" is the head on one side, middle and tail on the other, the

@@ -2,11 +2,11 @@
 
 /*
  * outage_hosts.c -- servers whose host is cut off, and loses power: nothing is lost, nothing
- *doubled
+ * doubled
  *
  *	outage_hosts servers HOST RESTORE       one for each lease, at PORT, PORT + 1 …, until
- *SIGTERM outage_hosts worker HOST OTHER          in a lab of three hosts, on host 0: cuts host 1
- *off for a while, then its power; says so with the file OL_OUT/off, and finds its servers at OTHER
+ * SIGTERM outage_hosts worker HOST OTHER          in a lab of three hosts, on host 0: cuts host 1
+ * off for a while, then its power; says so with the file OL_OUT/off, and finds its servers at OTHER
  *
  * One worker of each lease, all in one thread, so that each sees the same faults. Gradients are all
  * ones and the learning rate is a power of two: weights are exactly what was pushed.

@@ -75,6 +75,18 @@ static struct ol_session *mailbox_of(struct ol_server *server, uint32_t worker)
 	return session->state == OL_SESSION_LIVE ? session : NULL;
 }
 
+bool ol_entry_leased(struct ol_server *server)
+{
+	uint64_t now_ns;
+
+	if (server->end_rc != 0 || !server->opts.refound)
+		return server->end_rc == 0;
+	now_ns = ol_clock_ns();
+	if (now_ns >= server->replica.state.lease_ns)
+		ol_replica_lease_check(server, now_ns);
+	return server->end_rc == 0;
+}
+
 static void on_commit(void *env, uint64_t version)
 {
 	struct ol_server *server = env;
@@ -82,7 +94,7 @@ static void on_commit(void *env, uint64_t version)
 	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
 	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
 
-	if (!ol_replica_leased(server))
+	if (!ol_entry_leased(server))
 		return;
 	for (uint32_t i = 0; i < head->parts; i++) {
 		struct ol_session *session = mailbox_of(server, parts[i].worker);
@@ -100,7 +112,7 @@ static void on_commit(void *env, uint64_t version)
 
 static int on_ack(void *env, uint64_t version)
 {
-	return ol_replica_leased(env) ? ol_predecessor_ack(env, version) : OL_E_FENCED;
+	return ol_entry_leased(env) ? ol_predecessor_ack(env, version) : OL_E_FENCED;
 }
 
 static void on_fence_predecessor(void *env)

@@ -645,7 +645,7 @@ void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns)
  * Without a lease somebody else may have founded the chain anew. Nor does a session that follows
  * one that ended help: who saw the end, and not yet that this server is back, counts from the end.
  */
-static void lease_check(struct ol_server *server, uint64_t now_ns)
+void ol_replica_lease_check(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
 	bool at_stake = replica->chain.role != OL_CHAIN_NONE || replica->proposed.founded != 0;
@@ -664,18 +664,6 @@ static void lease_check(struct ol_server *server, uint64_t now_ns)
 	       "its lease, at most: it ends",
 	       server->addr, server->opts.shard, session_ms(server));
 	ol_server_end(server, OL_E_FENCED);
-}
-
-bool ol_replica_leased(struct ol_server *server)
-{
-	uint64_t now_ns;
-
-	if (server->end_rc != 0 || !server->opts.refound)
-		return server->end_rc == 0;
-	now_ns = ol_clock_ns();
-	if (now_ns >= server->replica.state.lease_ns)
-		lease_check(server, now_ns);
-	return server->end_rc == 0;
 }
 
 static void waiting_log(struct ol_server *server, uint64_t now_ns)
@@ -733,7 +721,7 @@ void ol_replica_tick(struct ol_server *server, uint64_t now_ns)
 {
 	ol_replica_look(server, now_ns);
 	if (server->end_rc == 0)
-		lease_check(server, now_ns);
+		ol_replica_lease_check(server, now_ns);
 	if (server->end_rc == 0)
 		passed_over_check(server, now_ns);
 	if (server->end_rc != 0)

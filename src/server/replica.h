@@ -127,9 +127,8 @@ void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns);
 void ol_replica_progress(struct ol_server *server, uint64_t now_ns);
 /* ol_replica_strict -- what is pushed goes down a chain before it is acknowledged */
 bool ol_replica_strict(const struct ol_server *server);
-/* ol_replica_leased -- what is committed now is committed within the lease; false: the server ends.
- * A turn may have taken long since the last tick */
-bool ol_replica_leased(struct ol_server *server);
+/* ol_replica_lease_check -- with refound: end the server if its lease is over */
+void ol_replica_lease_check(struct ol_server *server, uint64_t now_ns);
 /* ol_replica_serves -- a session of this role may be welcomed now */
 bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role);
 /* ol_replica_watch -- read a neighbour's heartbeat; true: it has stood still for the lease */
@@ -142,6 +141,9 @@ void ol_replica_on_beat(struct ol_server *server, enum ol_neighbour who, int sta
 extern const struct ol_chain_ops ol_replica_chain_ops;
 /* ol_entry_order -- the batch becomes an entry; false: not now */
 bool ol_entry_order(struct ol_server *server, uint64_t now_ns);
+/* ol_entry_leased -- what is committed now is committed within the lease; false: the server ends.
+ * A turn may have taken long since the last tick */
+bool ol_entry_leased(struct ol_server *server);
 /* ol_entries_post_max -- doorbells that a neighbour may have unpolled */
 uint32_t ol_entries_post_max(const struct ol_ring *ring);
 

@@ -475,15 +475,15 @@ static void test_with_refound_nothing_is_committed_after_the_lease(void **state)
 	server.opts.refound = 1;
 	adopt(5, 0, IDS(SELF, B, C), start);
 	server.replica.state.lease_ns = now_ns + MS(1000000);
-	assert_true(ol_replica_leased(&server));
+	assert_true(ol_entry_leased(&server));
 	server.replica.state.lease_ns = now_ns;
 	coord.state.lease_ns = now_ns + MS(1000000); /* renewed since the last tick */
-	assert_true(ol_replica_leased(&server));
+	assert_true(ol_entry_leased(&server));
 	assert_int_equal(server.end_rc, 0);
 	server.replica.state.lease_ns = coord.state.lease_ns = now_ns;
 	assert_int_equal(ol_replica_chain_ops.ack(&server, 1), OL_E_FENCED);
 	assert_int_equal(server.end_rc, OL_E_FENCED);
-	assert_false(ol_replica_leased(&server));
+	assert_false(ol_entry_leased(&server));
 }
 
 static void test_a_founder_that_was_away_ends(void **state)
@@ -505,7 +505,7 @@ static void test_without_refound_a_lease_means_nothing(void **state)
 	coord.state.lease_ns = start;
 	ol_replica_tick(&server, start + MS(10));
 	assert_int_equal(server.end_rc, 0);
-	assert_true(ol_replica_leased(&server));
+	assert_true(ol_entry_leased(&server));
 }
 
 static void test_who_has_no_part_yet_needs_no_lease(void **state)

@@ -246,9 +246,9 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * While a server is gone: with WAIT it is done when that is back and has applied it; with CONTINUE
  * it is done at once, with status 0 and op->local 1: it is queued, or kept to be pushed again, and
  * what becomes of it ol_link_get_stat() counts. A server that comes back with weights older than
- * this worker's (from a checkpoint) ends what was on its way to it with OL_E_LOST, at once: other
- * shards may still hold it, for workers that wait for this one at that server. The buffer is theirs
- * until they have resolved it.
+ * this worker's (from a checkpoint) ends what was on its way to it with OL_E_LOST, at once, and
+ * with WAIT what it had applied: other shards may still hold it, for workers that wait for this one
+ * at that server. The buffer is theirs until they have resolved it.
  *
  * info->base_version is what ol_weights() said of the weights that the gradient was computed at:
  * of the last pull or the one before, or 0 before any.
@@ -274,8 +274,10 @@ enum ol_pull_flags {
  * mirror is double-buffered: the weights that ol_weights() gave stay valid until the pull after
  * the next one starts. One pull at a time.
  *
- * While a server is gone: with WAIT it is done when that is back; with CONTINUE it is done at once,
- * op->local is 1, and the weights of that server's shard are the last ones.
+ * While a server is gone: with WAIT it is done when that is back, and has applied what is pushed
+ * again to it (it waits for no push that has ended with OL_E_LATE or OL_E_LOST: these are withdrawn
+ * as by ol_grad_acquire()); with CONTINUE it is done at once, op->local is 1, and the weights of
+ * that server's shard are the last ones.
  *
  * Blocks:    never
  * Errors:    -EBUSY (a pull is in flight), -EPERM (OL_OBSERVER_COUNTERS), OL_E_NO_SERVER; as

@@ -281,6 +281,30 @@ static void recount(struct ol_link *link, uint64_t grads)
 	stat->lost -= back;
 }
 
+/*
+ * A push that the mirror has is kept for this shard no more, and not pushed again. Where the
+ * server's weights lack it, it is lost here: nobody waits for what other shards still hold of it.
+ */
+static void parts_lost(struct ol_link *link, uint64_t own_seq)
+{
+	struct ol_worker *worker = link->worker;
+
+	/* with CONTINUE a part may be in a queue, without a number */
+	if (worker->opts.outage == OL_OUTAGE_CONTINUE)
+		return;
+	for (uint32_t i = 0; i < worker->window; i++) {
+		struct ol_grad *grad = &worker->grads[i];
+		uint64_t seq = ol_worker_hdr(worker, i, link->index)->seq;
+
+		if (grad->state != OL_GRAD_PUSHED || grad->status != 0 || seq <= own_seq ||
+		    seq > link->gone_seq || ((grad->open | grad->kept) & bit_of(link)) != 0)
+			continue;
+		grad->adrift = true;
+		grad->status = OL_E_LOST;
+		op_end(worker, grad);
+	}
+}
+
 void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved)
 {
 	struct ol_worker *worker = link->worker;
@@ -303,6 +327,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 			reopen(link, grad, hdr);
 	}
 	acks_lost(link, &own);
+	parts_lost(link, own.seq);
 	recount(link, own.grads);
 	link->mirror_gone = link->mirror_gone || link->went_back || own.seq < link->gone_seq;
 	if (own.seq < link->gone_seq)

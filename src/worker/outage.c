@@ -21,18 +21,23 @@
  * - A delta waits for its shard's part of the slot. While a server holds that part, the worker has
  *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
  *   themselves (ol_outage_pull()), acquire and push say -ENOBUFS.
- * - acquire waits for a buffer. It says -EAGAIN while one holds a push that no shard has dropped:
- * an op, as below. If a pull frees one it says -ENOBUFS. If all that is pushed is adrift, the
- * caller waits for none of it: with CONTINUE there is the buffer more; else acquire withdraws what
- *   servers still hold (ol_withdraw()), of which the caller was told that it is late or lost.
+ * - acquire waits for a buffer. It says -EAGAIN while one holds a push that no shard has dropped,
+ *   which is an op, see below. If a pull frees a buffer it says -ENOBUFS. If all that is pushed is
+ *   adrift its caller waits for none of it: with CONTINUE there is the buffer more, else acquire
+ *   withdraws it (ol_withdraw()). Its caller was told that it is late or lost.
  * - An op waits for each shard to resolve its part. A shard that drops its part (late, lost), or
  *   whose server is gone, ends it: the rest is adrift.
+ * - A pull waits, with WAIT, for what is pushed again to a server that came back without it. If all
+ *   that is pushed is adrift, it is withdrawn (ol_outage_on_catch_up()).
  * - A flush waits for all of it. Its caller gives nothing more, so it withdraws what is held
  *   (ol_withdraw()), or goes on with the job if the servers have less than was wanted.
  *
- * So whoever waits at a shard waits in an op, with a gradient computed at the version that this
- * shard has, hence after its last step. Who is missing there and waits as well has given its own to
- * that step, so computed it before. Each in a circle would have computed before itself.
+ * So a worker that waits for others has a push that no shard has dropped. Some shard holds it for a
+ * worker that is missing there. It was computed at the version that this shard has, hence after the
+ * last step there. If the missing worker waits as well, its own such push is part of that step or
+ * of an earlier one, and was computed before. Each in a circle would have computed before itself.
+ *
+ * Not covered: a caller that asks to wait where queues are full (OL_QUEUE_WAIT).
  */
 
 #include <errno.h>
@@ -187,6 +192,19 @@ bool ol_outage_adrift(const struct ol_worker *worker)
 		found = true;
 	}
 	return found;
+}
+
+void ol_outage_on_catch_up(struct ol_worker *worker)
+{
+	bool waits = false;
+
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		waits = waits || (link->state == OL_LINK_LIVE && link->catch_up_seq != 0);
+	}
+	if (waits && ol_outage_adrift(worker))
+		(void)ol_withdraw(worker);
 }
 
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)

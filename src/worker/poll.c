@@ -49,6 +49,8 @@ static bool lives_on(const struct ol_worker *worker)
 /* What only an outage, or the fear of one, makes necessary */
 static void outage_progress(struct ol_worker *worker)
 {
+	if (worker->pull_op != NULL)
+		ol_outage_on_catch_up(worker);
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 

@@ -446,6 +446,9 @@ struct ol_grad *ol_outage_buffer(struct ol_worker *worker);
 /* ol_outage_adrift -- END and WAIT: servers hold gradients of this worker for other workers, and
  * its caller waits for none of them */
 bool ol_outage_adrift(const struct ol_worker *worker);
+/* ol_outage_on_catch_up -- a pull waits for what is pushed again to a server that came back without
+ * it: where that is adrift, it is withdrawn */
+void ol_outage_on_catch_up(struct ol_worker *worker);
 /* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);

@@ -290,6 +290,68 @@ static void what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer(v
 	assert_int_equal(stage_stat(world.worker, 1).late, 1);
 }
 
+/* The server of a shard dies, and is there again with a version that has pushes up to seq */
+static void comes_back(unsigned which, uint64_t version, uint64_t seq)
+{
+	struct puppet *puppet = &world.puppets[which];
+
+	puppet_cut(puppet, OL_ROLE_WORKER);
+	until(stage_stat(world.worker, which).down);
+	puppet_publish(puppet, version, 4.0f, seq);
+	until(puppet_waits(puppet, OL_ROLE_WORKER));
+	puppet_welcome(puppet, OL_ROLE_WORKER, EPOCH, seq);
+	until(!stage_stat(world.worker, which).down);
+}
+
+static void a_pull_does_not_wait_for_what_another_shard_has_dropped(void **state)
+{
+	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	struct ol_op first, second, weights = { 0 };
+
+	(void)state;
+	world.opts.outage = OL_OUTAGE_WAIT;
+	two_shards_open();
+	push(1.0f, &first);
+	push(2.0f, &second);
+	answer(a, 1, OL_E_LATE);
+	until(second.done);
+	comes_back(B, 0, 0); /* both are pushed again, and held */
+	check_ok(ol_pull(world.worker, 0, &weights));
+	until(b->push_count == 4);
+	assert_int_equal(b->withdrawals, 0); /* the caller waits for the first */
+	answer(a, 0, OL_E_LATE);
+	until(b->withdrawals == 1);
+	assert_false(weights.done);
+	answer(b, 2, OL_E_LATE);
+	answer(b, 3, OL_E_LATE);
+	until(weights.done);
+	check_ok(weights.status);
+	assert_int_equal(b->withdrawals, 1);
+	assert_int_equal(stage_stat(world.worker, 1).late, 2);
+}
+
+static void a_push_that_one_shard_loses_is_done(void **state)
+{
+	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	struct ol_op op;
+
+	(void)state;
+	world.opts.outage = OL_OUTAGE_WAIT;
+	two_shards_open();
+	push(1.0f, &op);
+	until(a->push_count == 1 && b->push_count == 1);
+	puppet_publish(a, 1, 4.0f, 1);
+	answer(a, 0, 0);
+	until(stage_stat(world.worker, 0).applied == 1);
+	pull(OL_PULL_NEWEST); /* from here on the mirror alone has it */
+	assert_false(op.done);
+	comes_back(A, 0, 0);
+	until(op.done);
+	assert_int_equal(op.status, OL_E_LOST);
+	assert_int_equal(stage_stat(world.worker, 0).lost, 1);
+	assert_int_equal(stage_stat(world.worker, 1).pending, 1);
+}
+
 static void a_queue_that_is_full_keeps_a_push_waiting(void **state)
 {
 	struct puppet *a = &world.puppets[A];
@@ -436,6 +498,8 @@ int main(void)
 		test(a_buffer_that_only_a_pull_frees_is_said_to_be),
 		test(who_withdraws_says_so_once_a_push),
 		test(what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer),
+		test(a_pull_does_not_wait_for_what_another_shard_has_dropped),
+		test(a_push_that_one_shard_loses_is_done),
 		test(what_no_server_would_take_is_not_queued),
 		test(what_a_job_allows_is_queued),
 		test(a_flush_is_one_at_a_time_and_waits_for_the_server),

@@ -352,6 +352,7 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 	const char *why = "";
 	struct ol_session *session;
 	uint8_t m[OL_NONCE_BYTES];
+	uint32_t slot_count;
 
 	if (!proof_take(server, conn, proof, now_ns, m))
 		return;
@@ -360,14 +361,16 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 		refuse(server, conn, code, why);
 		return;
 	}
+	slot_count = proof->role == OL_ROLE_WORKER ? server->opts.window + proof->queues : 0;
+	if (session->memory != NULL && session->slot_count != slot_count)
+		session_free(server, session); /* it was promised to a worker with other slots */
 	if (session->memory == NULL && server->memory.making >= OL_ADMISSIONS_MAX) {
 		send_away(server, conn, ol_memory_wait_ms(&server->memory, 0));
 		return;
 	}
 	session->role = proof->role;
 	session->worker = proof->worker;
-	session->slot_count =
-		proof->role == OL_ROLE_WORKER ? server->opts.window + proof->queues : 0;
+	session->slot_count = slot_count;
 	session->since_ns = now_ns;
 	memcpy(session->n, proof->nonce, sizeof(session->n));
 	memcpy(session->m, m, sizeof(session->m));

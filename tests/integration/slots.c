@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "support/check.h"
+#include "support/peer.h"
 #include "support/stage.h"
 
 enum {
@@ -80,18 +81,51 @@ static struct ol_server_stat stat_of(struct ol_worker *worker)
 	return stat;
 }
 
-/* Steps are made, one after the other, for so long; and until so many peers were sent away */
-static void served(struct ol_worker *worker, uint64_t sent_away)
+/* Steps are made, one after the other, until the server has beaten, and has sent peers away, so
+ * often */
+static void served_until(struct ol_worker *worker, uint64_t heartbeat, uint64_t sent_away)
 {
 	struct ol_server_stat stat = stat_of(worker);
-	uint64_t until = stat.heartbeat + LEASES * LEASE_MS / HEARTBEAT_MS;
 
-	while (stat.heartbeat < until || stat.sent_away < sent_away) {
+	while (stat.heartbeat < heartbeat || stat.sent_away < sent_away) {
 		check_ok(job_push(worker, 0.0f));
 		check_ok(job_pull(worker, OL_PULL_NEWEST));
 		stat = stat_of(worker);
 	}
 	check_eq(stage_stat(worker, 0).outages, 0);
+}
+
+/* For so many leases, and until so many peers were sent away */
+static void served(struct ol_worker *worker, uint64_t sent_away)
+{
+	served_until(worker, stat_of(worker).heartbeat + LEASES * LEASE_MS / HEARTBEAT_MS,
+		     sent_away);
+}
+
+/* A worker without a queue that is promised memory, and does not come back for it */
+static int promised(const struct job *job, long id)
+{
+	struct peer peer;
+
+	peer_open(&peer, "", OL_ROLE_WORKER, (uint32_t)id);
+	peer_say(&peer, job, OL_CONNECT_KNOCK, OL_REJECT_CHALLENGE);
+	peer_say(&peer, job, OL_CONNECT_PROOF, OL_REJECT_LATER);
+	peer_close(&peer);
+	return 0;
+}
+
+/* One with a queue: it has a slot more */
+static int opener_queues(const struct job *job, long id)
+{
+	struct ol_worker_opts opts;
+	struct ol_worker *worker;
+
+	ol_worker_opts_init(&opts);
+	opts.outage = OL_OUTAGE_CONTINUE;
+	worker = job_worker_with(job, (int)id, opts);
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	ol_worker_close(worker);
+	return 0;
 }
 
 static int opener(const struct job *job, long id)
@@ -133,6 +167,17 @@ static void at_work(const struct job *job)
 	served(worker, 0);
 	gate_open();
 	job_join(job_fork(opener, job, 2));
+
+	/* memory is promised to a worker; the next of its id has a slot more */
+	gate_close();
+	sent_away = stat_of(worker).sent_away;
+	pid = job_fork(promised, job, 2);
+	served_until(worker, 0, sent_away + 1);
+	job_join(pid);
+	pid = job_fork(opener_queues, job, 2);
+	served_until(worker, 0, sent_away + 2);
+	gate_open();
+	job_join(pid);
 
 	/* the server ends while it makes memory */
 	gate_close();

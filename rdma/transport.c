@@ -54,11 +54,10 @@ int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64
 	return -EOPNOTSUPP;
 }
 
-int ol_xport_no_reg_begin(struct ol_xport *xport, struct ol_xport_conn *conn, unsigned access,
+int ol_xport_no_reg_begin(struct ol_xport *xport, unsigned access,
 			  struct ol_xport_later **ret_later)
 {
 	(void)xport;
-	(void)conn;
 	(void)access;
 	(void)ret_later;
 	return -EOPNOTSUPP;
@@ -74,9 +73,11 @@ int ol_xport_no_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size
 	return -EOPNOTSUPP;
 }
 
-int ol_xport_no_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region)
+int ol_xport_no_reg_end(struct ol_xport_later *later, struct ol_xport_conn *conn,
+			struct ol_xport_region **ret_region)
 {
 	(void)later;
+	(void)conn;
 	(void)ret_region;
 	return -EOPNOTSUPP;
 }

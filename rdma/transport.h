@@ -217,20 +217,24 @@ struct ol_xport_ops {
 	 * Registering takes as long as the memory is large, and so does its end. Where an owner's
 	 * thread must not stand still for so long, another thread does that part.
 	 *
-	 * reg_begin -- the first region of conn, a request, will be registered; the owner's thread.
+	 * reg_begin -- the first region of some request will be registered; the owner's thread.
 	 * -EOPNOTSUPP: reg() is quick here, call it. -ENOMEM
 	 *
-	 * reg_run -- register; any thread, once. Regions for every connection stay as they are
-	 * until it has returned; conn itself may be freed meanwhile. Errors: as of reg()
+	 * reg_run -- register; any thread, once. No peer can reach what it registers. Errors: as of
+	 * reg()
 	 *
-	 * reg_end -- after reg_run() gave 0, conn still being there: what reg() gives, and later is
-	 * used up; the owner's thread. With an error, or instead of it: drop()
+	 * reg_end -- after reg_run() gave 0: give it to conn, a request that has no region yet, and
+	 * may have come since; then it is what reg() gives, and later is used up; the owner's
+	 * thread. With an error, or instead of it: drop()
+	 *
+	 * Regions for every connection stay as they are from reg_begin() to reg_end() or drop().
 	 */
-	int (*reg_begin)(struct ol_xport *xport, struct ol_xport_conn *conn, unsigned access,
+	int (*reg_begin)(struct ol_xport *xport, unsigned access,
 			 struct ol_xport_later **ret_later);
 	int (*reg_run)(struct ol_xport_later *later, struct ol_slab *slab, size_t off,
 		       size_t bytes);
-	int (*reg_end)(struct ol_xport_later *later, struct ol_xport_region **ret_region);
+	int (*reg_end)(struct ol_xport_later *later, struct ol_xport_conn *conn,
+		       struct ol_xport_region **ret_region);
 	/*
 	 * strip -- take off conn, and off region, what takes long to give back; NULL: nothing
 	 *
@@ -323,11 +327,12 @@ int ol_xport_present(const char *name, const char *device, char *why, size_t why
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at);
 
-int ol_xport_no_reg_begin(struct ol_xport *xport, struct ol_xport_conn *conn, unsigned access,
+int ol_xport_no_reg_begin(struct ol_xport *xport, unsigned access,
 			  struct ol_xport_later **ret_later);
 int ol_xport_no_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t off,
 			size_t bytes);
-int ol_xport_no_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region);
+int ol_xport_no_reg_end(struct ol_xport_later *later, struct ol_xport_conn *conn,
+			struct ol_xport_region **ret_region);
 struct ol_xport_later *ol_xport_no_strip(struct ol_xport_conn *conn, struct ol_xport_region *region,
 					 int kept);
 void ol_xport_no_drop(struct ol_xport_later *later);

@@ -163,7 +163,6 @@ struct ol_verbs_common {
  */
 struct ol_xport_later {
 	struct ol_xport *xport;
-	struct ol_verbs_conn *conn; /* reg_end()'s; may be gone otherwise */
 	struct ibv_pd *pd; /* own; NULL: the common one */
 	struct ibv_mr *mr; /* of the region itself */
 	void *addr;
@@ -305,10 +304,10 @@ int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *ad
 void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr);
 
 /* later.c: what takes long of registering and of giving back */
-int ol_verbs_reg_begin(struct ol_xport *xport, struct ol_xport_conn *base, unsigned access,
-		       struct ol_xport_later **ret_later);
+int ol_verbs_reg_begin(struct ol_xport *xport, unsigned access, struct ol_xport_later **ret_later);
 int ol_verbs_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t off, size_t bytes);
-int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region);
+int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_conn *base,
+		     struct ol_xport_region **ret_region);
 struct ol_xport_later *ol_verbs_strip(struct ol_xport_conn *base, struct ol_xport_region *region,
 				      int kept);
 void ol_verbs_drop(struct ol_xport_later *later);

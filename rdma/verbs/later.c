@@ -3,8 +3,9 @@
 /*
  * later.c -- registrations that another thread makes, and that another thread gives back
  *
- * On the way in they are made in a domain that nobody else knows; reg_end() gives it to the
- * connection, in one piece. On the way out strip() takes the domain and what is in it off the
+ * On the way in they are made in a domain that nobody else knows. It belongs to no connection
+ * until reg_end() gives it to one, in one piece, so it outlives the request that it was begun for.
+ * On the way out strip() takes the domain and what is in it off the
  * connection, whose queue pair is destroyed next: no other queue pair is in that domain, so its
  * keys are as good as gone (the fence) while they wait to be deregistered.
  *
@@ -38,17 +39,14 @@ static struct ol_xport_later *later_make(struct ol_xport *xport)
 	return later;
 }
 
-int ol_verbs_reg_begin(struct ol_xport *xport, struct ol_xport_conn *base, unsigned access,
-		       struct ol_xport_later **ret_later)
+int ol_verbs_reg_begin(struct ol_xport *xport, unsigned access, struct ol_xport_later **ret_later)
 {
-	struct ol_verbs_conn *conn = ol_verbs_conn(base);
 	struct ol_xport_later *later = later_make(xport);
 
 	if (later == NULL)
 		return -ENOMEM;
-	later->conn = conn;
 	later->access = ol_verbs_access_flags(access);
-	later->own_domain = conn->passive && !xport->opts.shared_domain && conn->pd == NULL;
+	later->own_domain = !xport->opts.shared_domain;
 	for (struct ol_xport_region *region = later->own_domain ? xport->regions : NULL;
 	     region != NULL; region = region->next) {
 		if (region->common)
@@ -85,13 +83,14 @@ int ol_verbs_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t 
 	return rc;
 }
 
-int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_region **ret_region)
+int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_conn *base,
+		     struct ol_xport_region **ret_region)
 {
-	struct ol_verbs_conn *conn = later->conn;
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
 	struct ol_xport_region *region;
 
-	if (later->own_domain && conn->pd != NULL)
-		return -EINVAL; /* it has got another meanwhile */
+	if (later->own_domain && (!conn->passive || conn->pd != NULL))
+		return -EINVAL;
 	region = ol_verbs_region_make(later->xport, conn, later->addr, later->bytes, later->access);
 	if (region == NULL)
 		return -ENOMEM;

@@ -56,8 +56,6 @@ static bool cancelled(const struct ol_memory *memory, const struct ol_memory_job
 
 static void dispose(const struct ol_memory *memory, struct ol_memory_job *job)
 {
-	if (job->stale != NULL)
-		memory->ops->drop(job->stale);
 	if (job->later != NULL)
 		memory->ops->drop(job->later);
 	if (!job->lent)
@@ -137,9 +135,6 @@ static bool make_some(struct ol_memory *memory, struct ol_memory_job *job, int *
 	uint64_t start_ns = ol_clock_ns();
 	int rc = 0;
 
-	if (job->stale != NULL)
-		memory->ops->drop(job->stale);
-	job->stale = NULL;
 	if (cancelled(memory, job))
 		return true;
 	if (job->slab == NULL)

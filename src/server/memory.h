@@ -55,9 +55,7 @@ struct ol_memory_job {
 	bool lent; /* the slab is not the job's: it is neither touched nor unmapped */
 	size_t bytes;
 	int node;
-	struct ol_xport_conn *conn; /* the loop's: later is for it */
-	struct ol_xport_later *later; /* to be registered, or dropped */
-	struct ol_xport_later *stale; /* of a connection that is gone: dropped first */
+	struct ol_xport_later *later; /* to be registered, or dropped; of no connection yet */
 	size_t touched; /* bytes of the slab, so far … */
 	uint64_t took_ns; /* … and what it took */
 	int rc; /* of MAKE and TOUCH */

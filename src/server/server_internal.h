@@ -32,7 +32,7 @@ enum {
 		64, /* peers that wait for memory at once; others are told to come back */
 	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; and at most a
 			     quarter of the lease */
-	OL_RESERVED_MS = 10000, /* until memory of a worker that does not come back is given back */
+	OL_RESERVED_MS = 10000, /* until memory of a peer that does not come back is given back */
 	OL_OBSERVERS_MAX = 1024,
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */

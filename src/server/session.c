@@ -114,11 +114,25 @@ static bool proof_take(struct ol_server *server, struct ol_xport_conn *conn,
 	return true;
 }
 
-/* Nobody is in it; or nobody any more but the memory that this worker was promised */
+/* Nobody is in it, or nothing but the memory that was promised to one who was told to come back */
 static bool is_open_to(const struct ol_session *session)
 {
 	return session->state == OL_SESSION_FREE ||
 	       (session->state == OL_SESSION_MAKING && session->conn == NULL);
+}
+
+/* For those without an id: memory that is promised to one of them serves any */
+static struct ol_session *memory_first(struct ol_session *sessions, uint32_t count)
+{
+	struct ol_session *empty = NULL;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (is_open_to(&sessions[i]) && sessions[i].memory != NULL)
+			return &sessions[i];
+		if (empty == NULL && is_open_to(&sessions[i]))
+			empty = &sessions[i];
+	}
+	return empty;
 }
 
 static struct ol_session *session_pick(struct ol_server *server,
@@ -126,6 +140,7 @@ static struct ol_session *session_pick(struct ol_server *server,
 				       enum ol_wire_reject_code *ret_code, const char **ret_why)
 {
 	uint32_t first = server->opts.workers_max, last = server->reader_first;
+	struct ol_session *session;
 
 	if (!server->replica.on &&
 	    (proof->role == OL_ROLE_READER || proof->role == OL_ROLE_REPLICA)) {
@@ -150,10 +165,9 @@ static struct ol_session *session_pick(struct ol_server *server,
 		first = server->replica_first;
 		last = server->session_count;
 	}
-	for (uint32_t i = first; i < last; i++) {
-		if (server->sessions[i].state == OL_SESSION_FREE)
-			return &server->sessions[i];
-	}
+	session = memory_first(&server->sessions[first], last - first);
+	if (session != NULL)
+		return session;
 	*ret_code = OL_REJECT_FULL;
 	*ret_why = proof->role == OL_ROLE_REPLICA ? "another predecessor is connected"
 						  : "observers_max readers are connected";
@@ -227,7 +241,7 @@ static int session_register(struct ol_server *server, struct ol_session *session
 		return server->ops->reg(server->xport, session->conn, memory->slab, 0,
 					memory->bytes, OL_XPORT_ACCESS_PEER_WRITE,
 					&session->landing_region);
-	rc = server->ops->reg_end(memory->later, &session->landing_region);
+	rc = server->ops->reg_end(memory->later, session->conn, &session->landing_region);
 	if (rc == 0)
 		memory->later = NULL;
 	return rc;
@@ -264,16 +278,13 @@ static void session_enter(struct ol_server *server, struct ol_session *session, 
 	session->since_ns = now_ns;
 }
 
-/* Ask for memory, or for its registration for this connection; at once where there is nothing to
- * wait for */
+/* Ask for memory and its registration; let the peer in at once where there is nothing to wait for
+ */
 static void session_make(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_memory_job *memory = session->memory;
-	int rc;
+	int rc = server->ops->reg_begin(server->xport, OL_XPORT_ACCESS_PEER_WRITE, &memory->later);
 
-	memory->conn = session->conn;
-	rc = server->ops->reg_begin(server->xport, session->conn, OL_XPORT_ACCESS_PEER_WRITE,
-				    &memory->later);
 	if (rc == -EOPNOTSUPP && memory->slab != NULL)
 		session_enter(server, session, now_ns);
 	else if (rc == 0 || rc == -EOPNOTSUPP)
@@ -284,24 +295,12 @@ static void session_make(struct ol_server *server, struct ol_session *session, u
 
 void ol_session_on_memory(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
-	struct ol_memory_job *memory = session->memory;
-
-	if (memory->rc != 0) {
-		session_refuse(server, session, memory->rc);
-		return;
-	}
-	if (memory->later != NULL && memory->conn != session->conn) {
-		memory->stale = memory->later; /* it was for a connection that is gone */
-		memory->later = NULL;
-		if (session->conn != NULL) {
-			session_make(server, session, now_ns);
-			return;
-		}
-	}
-	if (session->conn != NULL)
+	if (session->memory->rc != 0)
+		session_refuse(server, session, session->memory->rc);
+	else if (session->conn != NULL)
 		session_enter(server, session, now_ns);
 	else
-		session->since_ns = now_ns; /* it waits for its worker */
+		session->since_ns = now_ns; /* it waits for its peer */
 }
 
 static uint64_t hold_ms(const struct ol_server *server)
@@ -311,8 +310,8 @@ static uint64_t hold_ms(const struct ol_server *server)
 	return lease_ms != 0 && lease_ms / 4 < OL_HOLD_MS ? lease_ms / 4 : OL_HOLD_MS;
 }
 
-/* It waits for longer than a peer should be left without a word. A worker's memory is made all the
- * same, and kept until it comes back. */
+/* It waits for longer than a peer should be left without a word. Its memory is made all the same,
+ * and kept until it comes back, so it is in after that however long making takes. */
 static void session_hold_over(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_xport_conn *conn = session->conn;
@@ -320,8 +319,6 @@ static void session_hold_over(struct ol_server *server, struct ol_session *sessi
 	session->conn = NULL;
 	session->since_ns = now_ns;
 	send_away(server, conn, ol_memory_wait_ms(&server->memory, 0));
-	if (session->role != OL_ROLE_WORKER)
-		session_free(server, session);
 }
 
 /* What it will write to. A page alone, without slots, is there at once. */
@@ -343,6 +340,15 @@ static struct ol_memory_job *session_memory(struct ol_server *server, struct ol_
 	}
 	ol_memory_give_back(&server->memory, job);
 	return NULL;
+}
+
+static void session_begin(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	session->memory = session_memory(server, session);
+	if (session->memory != NULL)
+		session_make(server, session, now_ns);
+	else
+		session_refuse(server, session, -ENOMEM);
 }
 
 static void admit(struct ol_server *server, struct ol_xport_conn *conn,
@@ -378,11 +384,9 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 	session->conn = conn;
 	conn->user = session;
 	if (session->memory == NULL)
-		session->memory = session_memory(server, session);
-	if (session->memory == NULL)
-		session_refuse(server, session, -ENOMEM);
+		session_begin(server, session, now_ns);
 	else if (!session->memory->busy)
-		session_make(server, session, now_ns);
+		session_enter(server, session, now_ns);
 }
 
 void ol_server_on_request(struct ol_server *server, const struct ol_xport_event *event,

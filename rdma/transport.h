@@ -261,7 +261,8 @@ struct ol_xport_ops {
 	 */
 	int (*connect)(struct ol_xport *xport, const char *addr, const void *priv,
 		       uint32_t priv_len, struct ol_xport_conn **ret_conn);
-	/* accept -- answer a request; CONN_UP follows when the peer can be written to */
+	/* accept -- answer a request; CONN_UP follows when the peer can be written to.
+	 * -ECONNABORTED: the peer is gone. Or 0, and CONN_DOWN follows */
 	int (*accept)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
 	/* reject -- answer a request with no; no event follows, conn is freed by this call */
 	void (*reject)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);

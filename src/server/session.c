@@ -14,6 +14,8 @@
 #include "server/server_internal.h"
 #include "wire/auth.h"
 
+static const char no_memory[] = "no memory for its landing slots";
+
 static void reject(struct ol_server *server, struct ol_xport_conn *conn,
 		   const struct ol_wire_reject *msg)
 {
@@ -184,7 +186,7 @@ static void session_free(struct ol_server *server, struct ol_session *session)
 	 */
 	if (session->conn != NULL) {
 		ol_xport_forget(server->events, server->events_left, session->conn);
-		if (session->state != OL_SESSION_MAKING)
+		if (session->landing_region != NULL)
 			memory->later = server->ops->strip(session->conn, session->landing_region,
 							   session->role == OL_ROLE_REPLICA);
 		server->ops->conn_free(session->conn);
@@ -247,15 +249,15 @@ static int session_register(struct ol_server *server, struct ol_session *session
 	return rc;
 }
 
-/* Whoever waited for memory and cannot have it */
-static void session_refuse(struct ol_server *server, struct ol_session *session, int rc)
+/* Whoever waited for memory and cannot be let in */
+static void session_refuse(struct ol_server *server, struct ol_session *session, const char *what,
+			   int rc)
 {
 	char limit[OL_STATUS_TEXT_MAX], text[sizeof(limit) + 40];
 	struct ol_xport_conn *conn = session->conn;
 
 	session->conn = NULL;
-	snprintf(text, sizeof(text), "no memory for its landing slots: %s",
-		 ol_status_text(rc, limit));
+	snprintf(text, sizeof(text), "%s: %s", what, ol_status_text(rc, limit));
 	if (conn != NULL)
 		refuse(server, conn, OL_REJECT_RESOURCES, text);
 	session_free(server, session);
@@ -268,10 +270,17 @@ static void session_enter(struct ol_server *server, struct ol_session *session, 
 
 	if (session->role == OL_ROLE_REPLICA)
 		server->replica.pred.session = session;
-	if (rc == 0)
-		rc = session_accept(server, session);
 	if (rc != 0) {
-		session_refuse(server, session, rc);
+		session_refuse(server, session, no_memory, rc);
+		return;
+	}
+	rc = session_accept(server, session);
+	if (rc == -ECONNABORTED) { /* the peer has left: there is nobody to refuse */
+		session_free(server, session);
+		return;
+	}
+	if (rc != 0) {
+		session_refuse(server, session, "its connection cannot be made", rc);
 		return;
 	}
 	session->state = OL_SESSION_ACCEPTED;
@@ -290,13 +299,13 @@ static void session_make(struct ol_server *server, struct ol_session *session, u
 	else if (rc == 0 || rc == -EOPNOTSUPP)
 		ol_memory_ask(&server->memory, memory, OL_MEMORY_MAKE);
 	else
-		session_refuse(server, session, rc);
+		session_refuse(server, session, no_memory, rc);
 }
 
 void ol_session_on_memory(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
 	if (session->memory->rc != 0)
-		session_refuse(server, session, session->memory->rc);
+		session_refuse(server, session, no_memory, session->memory->rc);
 	else if (session->conn != NULL)
 		session_enter(server, session, now_ns);
 	else
@@ -348,7 +357,7 @@ static void session_begin(struct ol_server *server, struct ol_session *session, 
 	if (session->memory != NULL)
 		session_make(server, session, now_ns);
 	else
-		session_refuse(server, session, -ENOMEM);
+		session_refuse(server, session, no_memory, -ENOMEM);
 }
 
 static void admit(struct ol_server *server, struct ol_xport_conn *conn,

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "server/server_internal.h"
 
 enum {
@@ -57,6 +58,7 @@ static struct {
 	unsigned rejects;
 	const struct ol_xport_conn *accepted;
 	struct ol_wire_accept accept;
+	int accept_rc;
 	unsigned freed; /* connections that were not rejected */
 } net;
 
@@ -116,7 +118,7 @@ static int accept_peer(struct ol_xport_conn *conn, const void *priv, uint32_t pr
 {
 	assert_int_equal(ol_wire_accept_decode(priv, priv_len, &net.accept), 0);
 	net.accepted = conn;
-	return 0;
+	return net.accept_rc;
 }
 
 static void reject(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len)
@@ -154,6 +156,17 @@ static struct ol_session sessions[SESSIONS];
 static struct ol_proof proofs[OL_PROOFS];
 static struct ol_slab public_slab = { .node = OL_SLAB_NODE_ANY };
 static struct ol_xport_region public_region;
+static char logged[OL_LOG_LINE_MAX]; /* the last line */
+
+static void take_line(void *arg, enum ol_log_level level, const char *file, int line,
+		      const char *text)
+{
+	(void)arg;
+	(void)level;
+	(void)file;
+	(void)line;
+	snprintf(logged, sizeof(logged), "%s", text);
+}
 
 static int setup(void **state)
 {
@@ -163,6 +176,8 @@ static int setup(void **state)
 	memset(sessions, 0, sizeof(sessions));
 	memset(proofs, 0, sizeof(proofs));
 	memset(&server, 0, sizeof(server));
+	logged[0] = '\0';
+	ol_log_sink_set(take_line, NULL);
 	server.ops = &ops;
 	server.opts.workers_max = WORKERS;
 	server.opts.window = WINDOW;
@@ -220,6 +235,7 @@ static int teardown(void **state)
 	sem_destroy(&server.memory.wake);
 	close(server.memory.wake_fd);
 	ol_slab_destroy(server.replica.ring.slab);
+	ol_log_sink_set(NULL, NULL);
 	return 0;
 }
 
@@ -384,6 +400,33 @@ static void memory_with_other_slots_is_not_given(void **state)
 	}
 }
 
+static void who_left_before_it_was_accepted_is_not_refused(void **state)
+{
+	(void)state;
+	net.accept_rc = -ECONNABORTED;
+	come(OL_ROLE_WORKER, false, start);
+	work(start);
+	assert_non_null(net.accepted);
+	assert_int_equal(net.freed, 1);
+	assert_int_equal(net.rejected.code, OL_REJECT_CHALLENGE);
+	assert_int_equal(board.refused, 0);
+	assert_string_equal(logged, "");
+	assert_int_equal(sessions[1].state, OL_SESSION_FREE);
+}
+
+static void who_cannot_be_accepted_is_told_and_the_log_says_why(void **state)
+{
+	(void)state;
+	net.accept_rc = -ENOMEM;
+	come(OL_ROLE_WORKER, false, start);
+	work(start);
+	assert_int_equal(net.rejected.code, OL_REJECT_RESOURCES);
+	assert_int_equal(board.refused, 1);
+	assert_non_null(strstr(logged, "cannot be made"));
+	assert_null(strstr(logged, "slots"));
+	assert_int_equal(sessions[1].state, OL_SESSION_FREE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -399,6 +442,10 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(memory_with_other_slots_is_not_given, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(who_left_before_it_was_accepted_is_not_refused,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(who_cannot_be_accepted_is_told_and_the_log_says_why,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,12 +174,29 @@ void ol_predecessor_on_entry(struct ol_server *server, struct ol_session *sessio
 	ol_replica_progress(server, now_ns);
 }
 
-/* One that never connects: its loop hangs, though its session at the coordinator lives */
+/* A predecessor has come, and this server still makes its memory */
+static bool makes_memory(const struct ol_server *server)
+{
+	for (uint32_t i = server->replica_first; i < server->session_count; i++) {
+		const struct ol_session *session = &server->sessions[i];
+
+		if (session->state == OL_SESSION_MAKING && session->memory->busy)
+			return true;
+	}
+	return false;
+}
+
+/* One that never connects: its loop hangs, though its session at the coordinator lives. The time
+ * that this server takes to let it in is not held against it. */
 static void missed_look(struct ol_server *server, uint64_t now_ns)
 {
-	const struct ol_replica *replica = &server->replica;
-	uint64_t since_ns = replica->adopted_ns > replica->pred.missed_ns ? replica->adopted_ns
-									  : replica->pred.missed_ns;
+	struct ol_replica *replica = &server->replica;
+	uint64_t since_ns;
+
+	if (makes_memory(server))
+		replica->pred.missed_ns = now_ns;
+	since_ns = replica->adopted_ns > replica->pred.missed_ns ? replica->adopted_ns
+								 : replica->pred.missed_ns;
 
 	if (replica->chain.loaded && ol_view_predecessor(&replica->chain.view, replica->self.id) &&
 	    now_ns > since_ns + MISSED_LEASES * server->opts.lease_ms * OL_NS_PER_MS)

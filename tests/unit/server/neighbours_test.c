@@ -187,6 +187,30 @@ static void test_a_predecessor_that_does_not_connect_is_suspected(void **state)
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
+static void test_a_predecessor_is_not_missed_while_its_memory_is_made(void **state)
+{
+	static struct ol_memory_job job = { .busy = true };
+	uint64_t made = start + MS(10 * LEASE_MS);
+
+	(void)state;
+	adopt(5, 0, IDS(A, SELF), start);
+	server.replica.chain.loaded = true;
+	sessions[1] = (struct ol_session){ .state = OL_SESSION_MAKING,
+					   .role = OL_ROLE_REPLICA,
+					   .memory = &job };
+	server.sessions = sessions;
+	server.session_count = 2;
+	server.replica_first = 1;
+	ol_predecessor_tick(&server, start + MS(2 * LEASE_MS) + 1);
+	ol_predecessor_tick(&server, made);
+	job.busy = false;
+	ol_predecessor_tick(&server, made + MS(2 * LEASE_MS));
+	assert_int_equal(coord.proposals, 0);
+	ol_predecessor_tick(&server, made + MS(2 * LEASE_MS) + 1);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	sessions[1] = (struct ol_session){ 0 };
+}
+
 static void test_a_successor_that_does_not_answer_is_suspected(void **state)
 {
 	(void)state;
@@ -343,6 +367,7 @@ int main(void)
 		TEST(test_without_a_lease_no_heartbeat_is_read),
 		TEST(test_readers_end_where_another_is_the_tail),
 		TEST(test_a_predecessor_that_does_not_connect_is_suspected),
+		TEST(test_a_predecessor_is_not_missed_while_its_memory_is_made),
 		TEST(test_a_successor_that_does_not_answer_is_suspected),
 		TEST(test_a_successor_whose_heartbeat_stands_still_is_suspected),
 		TEST(test_who_refuses_connections_is_suspected_and_who_is_busy_is_not),

@@ -531,7 +531,7 @@ static void params_count(void)
  */
 static void large_draw(struct scenario *scenario)
 {
-	if (scenario->ends || (scenario->sync && !scenario->exact && scenario->workers_die))
+	if (scenario->ends || (scenario->sync && scenario->workers_die))
 		return;
 	if (sim_ppm(500000))
 		scenario->turn_pushes = 1 + sim_below(3);

@@ -184,6 +184,8 @@ static float *buffer(struct worker_slot *slot)
 		else if (rc != -EAGAIN)
 			sim_fail("check_survives", "worker %u: acquire ends with %d", slot->index,
 				 rc);
+		if (cluster.scenario.age >= CLUSTER_AGE_MIRRORS)
+			withdraw(slot); /* what holds a buffer, too */
 		progress(slot);
 		sim_pause(sim_between(SIM_US, SIM_MS));
 	}

@@ -524,15 +524,10 @@ static void params_count(void)
 	cluster.params = (uint32_t)(cluster_first(last) + cluster_len(last));
 }
 
-/*
- * A server's memory takes as long as it is large: up to some leases, which nobody else must notice.
- * Not where synchronous workers die, or end as a program does: one that has finished when faults
- * end helps nobody any more, and there it may be the one that a step waits for.
+/* A server's memory takes as long as it is large: up to some leases, which nobody else must notice
  */
 static void large_draw(struct scenario *scenario)
 {
-	if (scenario->ends || (scenario->sync && scenario->workers_die))
-		return;
 	if (sim_ppm(500000))
 		scenario->turn_pushes = 1 + sim_below(3);
 	if (sim_ppm(500000))

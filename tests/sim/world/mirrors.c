@@ -60,12 +60,9 @@ void mirrors_draw(struct scenario *scenario)
 	cluster_compute_draw(scenario);
 	if (scenario->sync) /* some steps are made anew */
 		scenario->pushes = 8 + scenario->pushes % 12;
-	/* as where synchronous workers die otherwise: versions tell, and memory takes no time */
-	if (scenario->sync && !scenario->exact && scenario->wait == OL_WAIT_ALL) {
-		scenario->ends = true;
-		scenario->turn_pushes = 0;
-		sim_nature.touch_ns = 0;
-	}
+	/* who dies does not know how many of its pushes made a step: versions tell */
+	scenario->ends = scenario->ends ||
+			 (scenario->sync && !scenario->exact && scenario->wait == OL_WAIT_ALL);
 }
 
 static bool in_force(void)

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 
+#include "base/log.h"
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
 
@@ -311,6 +312,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 	bool same = link->strict && mirror->histories[link->index] == link->history;
 	struct ol_applied own = own_of(link, resolved);
+	uint64_t lost;
 
 	link->told_seq = own.seq;
 	/* and it stays so until a head has heard of it, whatever connections end meanwhile */
@@ -328,7 +330,16 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	}
 	acks_lost(link, &own);
 	parts_lost(link, own.seq);
+	lost = link->stat.lost;
 	recount(link, own.grads);
+	if (link->went_back && link->stat.lost > lost)
+		ol_log(OL_LOG_WARN,
+		       "server %s (shard %u): it came back with version %llu, older than %llu that "
+		       "was read here: %llu gradients are lost; with --restore mirror it takes the "
+		       "workers' weights",
+		       link->reader->addr, link->index, (unsigned long long)link->version,
+		       (unsigned long long)mirror->versions[link->index],
+		       (unsigned long long)(link->stat.lost - lost));
 	link->mirror_gone = link->mirror_gone || link->went_back || own.seq < link->gone_seq;
 	if (own.seq < link->gone_seq)
 		link->gone_seq = own.seq; /* it is counted: nobody has to bring it back */

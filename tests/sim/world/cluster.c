@@ -534,6 +534,32 @@ static void large_draw(struct scenario *scenario)
 		sim_nature.touch_ns = sim_between(SIM_MS, 3 * scenario->lease_ms * SIM_MS);
 }
 
+/*
+ * Synchronous workers that wait in outages, while the servers of several shards go back in history,
+ * each by itself: a push that one shard has lost is held at another
+ */
+static void apart_draw(struct scenario *scenario)
+{
+	if (scenario->chain || scenario->mirrors || scenario->running || scenario->exact ||
+	    scenario->workers_die || scenario->workers == 1 ||
+	    scenario->lasting != LASTING_NOTHING || !sim_ppm(500000))
+		return;
+	scenario->sync = scenario->ends = true;
+	scenario->ssp = false;
+	scenario->wait = OL_WAIT_ALL;
+	scenario->wait_k = 0;
+	scenario->holds = sim_ppm(400000);
+	scenario->shards = 2 + sim_below(2);
+	scenario->window = 1 + sim_below(3);
+	scenario->outage = OL_OUTAGE_WAIT;
+	scenario->pushes = 8 + scenario->pushes % 8;
+	scenario->saved = scenario->back = true;
+	scenario->rivals = false; /* as for all that go back; large memory as for all that end */
+	scenario->turn_pushes = 0;
+	sim_nature.touch_ns = 0;
+	sim_nature.disk_read_ppm = 0;
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -644,6 +670,8 @@ void cluster_begin(unsigned age)
 		large_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_MIRRORS)
 		mirrors_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_APART)
+		apart_draw(&cluster.scenario);
 	params_count();
 	check_begin();
 	mirrors_begin();

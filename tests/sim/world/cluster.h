@@ -40,7 +40,9 @@ enum cluster_age {
 	CLUSTER_AGE_LARGE, /* memory takes time to be made and given back, and a turn of a server
 			      ends after few gradients, as if slots and gradients were large */
 	CLUSTER_AGE_MIRRORS, /* servers that do not wait for ever for workers that die and return */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_MIRRORS
+	CLUSTER_AGE_APART, /* synchronous workers that wait while servers of several shards go back
+			      in history, each by itself */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_APART
 };
 
 /* What is never repaired (lasting.h) */

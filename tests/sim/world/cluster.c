@@ -554,7 +554,7 @@ static void apart_draw(struct scenario *scenario)
 	scenario->outage = OL_OUTAGE_WAIT;
 	scenario->pushes = 8 + scenario->pushes % 8;
 	scenario->saved = scenario->back = true;
-	scenario->rivals = false; /* as for all that go back; large memory as for all that end */
+	scenario->rivals = false; /* as for all that go back */
 	scenario->turn_pushes = 0;
 	sim_nature.touch_ns = 0;
 	sim_nature.disk_read_ppm = 0;

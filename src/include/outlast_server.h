@@ -108,7 +108,9 @@ struct ol_server_opts {
 		restore_workers; /* MIRROR: ids below this are the job's: they are waited for
 				    before a mirror is taken. 0: not known, those that are in the
 				    newest mirror are, and ids below workers if that is above 1 … */
-	uint32_t restore_wait_ms; /* … and how long, from when the last came that had been there */
+	uint32_t restore_wait_ms; /* … and how long, from when the last came that had been there;
+				     less than the workers' connect_timeout_ms, or a worker alone
+				     gives up before, and is waited for anew when it calls again */
 	enum ol_replay replay;
 	float replay_clip;
 	const char *checkpoint_dir; /* NULL: none are written */

@@ -44,7 +44,7 @@ enum {
 	WINDOW = 4,
 	JOBS_MAX = 4,
 	TICK_MS = 20, /* between two looks at the shared directory */
-	WAIT_S = 60, /* for anything that must happen */
+	WAIT_S = 180, /* for anything that must happen: five emulated machines may be busy */
 	EXIT_FENCED = 9,
 };
 

@@ -196,15 +196,16 @@ bool ol_outage_adrift(const struct ol_worker *worker)
 
 void ol_outage_on_catch_up(struct ol_worker *worker)
 {
-	bool waits = false;
-
+	if (!ol_outage_adrift(worker))
+		return;
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
 
-		waits = waits || (link->state == OL_LINK_LIVE && link->catch_up_seq != 0);
+		if (link->state == OL_LINK_LIVE && link->catch_up_seq != 0) {
+			(void)ol_withdraw(worker);
+			return;
+		}
 	}
-	if (waits && ol_outage_adrift(worker))
-		(void)ol_withdraw(worker);
 }
 
 bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)

@@ -59,6 +59,15 @@ static void push(struct ol_worker *worker, float value)
 	check_ok(stage_done(worker, &op));
 }
 
+static void push_times(struct ol_worker *worker, unsigned times, bool pulls)
+{
+	for (unsigned i = 0; i < times; i++) {
+		push(worker, 1.0f);
+		if (pulls)
+			pull(worker);
+	}
+}
+
 static void away_and_back(struct ol_worker *worker, uint32_t shard)
 {
 	stage_down(worker, shard);
@@ -75,10 +84,8 @@ static int given_up_story(const struct job *job, long id)
 
 	pull(worker);
 	stage_meet();
-	for (int i = 0; i < 10 && id == 0; i++) {
-		push(worker, 1.0f);
-		pull(worker);
-	}
+	if (id == 0)
+		push_times(worker, 10, true);
 	stage_meet();
 	if (id == 1) {
 		stage_pause_worker(0);
@@ -183,15 +190,6 @@ enum {
 	SLOWLY, /* as the same process, which pulls */
 };
 
-static void push_times(struct ol_worker *worker, unsigned times, bool pulls)
-{
-	for (unsigned i = 0; i < times; i++) {
-		push(worker, 1.0f);
-		if (pulls)
-			pull(worker);
-	}
-}
-
 /* The server dies, and what comes back knows what this worker knows: the other one is paused */
 static void back_without(struct ol_worker *worker, uint32_t other, enum ol_restore restore)
 {
@@ -286,10 +284,7 @@ static int old_epoch_story(const struct job *job, long unused)
 	opts.outage_timeout_ms = 1000; /* A would let it in at once */
 	worker = job_worker_with(job, 0, opts);
 	pull(worker);
-	for (int i = 0; i < 5; i++) {
-		push(worker, 1.0f);
-		pull(worker);
-	}
+	push_times(worker, 5, true);
 	snprintf(addrs, sizeof(addrs), "%s|%s", job->addr[1], job->addr[0]);
 	check_ok(ol_worker_redirect(worker, 0, addrs));
 	away_and_back(worker, 0);
@@ -338,10 +333,8 @@ static int unnamed_story(const struct job *job, long id)
 
 	pull(worker);
 	stage_meet();
-	for (int i = 0; i < 3 && id == 0; i++) {
-		push(worker, 1.0f);
-		pull(worker);
-	}
+	if (id == 0)
+		push_times(worker, 3, true);
 	stage_meet();
 	if (id == 1) {
 		stage_pause_worker(0);

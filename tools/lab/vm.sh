@@ -47,7 +47,7 @@ vm_start() {
 	args=(
 		-M q35 "${accel[@]}" -smp "$cpus" -m "$mem" -nodefaults -no-user-config -display none -no-reboot
 		-kernel "$image/kernel" -initrd "$image/initrd"
-		-append "console=ttyS0 quiet panic=-1 mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable cryptomgr.notests ol_host=$host"
+		-append "console=ttyS0 quiet panic=-1 mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable tsc_early_khz=$tsc_khz cryptomgr.notests ol_host=$host"
 		-chardev "file,id=console,path=$(commas_double "$out")/host$host.console" -serial chardev:console
 		-fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"
 		-device virtio-9p-pci,fsdev=root,mount_tag=root

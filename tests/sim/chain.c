@@ -745,6 +745,7 @@ int main(int argc, char **argv)
 	uint64_t first = 0, count = SEEDS, steps = 0, promotions = 0, removals = 0, resent = 0;
 	enum world_broken broken = WORLD_WHOLE;
 	bool trace = false;
+	char rest; /* behind a number: none */
 
 	for (int i = 1; i < argc; i++) {
 		bool more = i + 1 < argc;
@@ -755,7 +756,8 @@ int main(int argc, char **argv)
 			first = strtoull(argv[++i], NULL, 0);
 			count = 1;
 		} else if (more && strcmp(argv[i], "--seeds") == 0) {
-			count = strtoull(argv[++i], NULL, 0);
+			if (sscanf(argv[++i], "%" SCNu64 "%c", &count, &rest) != 1)
+				return usage(argv[0]);
 		} else if (more && strcmp(argv[i], "--first") == 0) {
 			first = strtoull(argv[++i], NULL, 0);
 		} else if (more && strcmp(argv[i], "--break") == 0) {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "replication/coord/coord.h"
+#include "replication/coord/coord_internal.h"
 #include "support/check.h"
 
 enum {
@@ -151,6 +151,30 @@ static inline struct ol_view view_make(uint32_t epoch, uint64_t head, uint64_t t
 	if (tail != 0)
 		view.replicas[1] = server_make(tail);
 	return view;
+}
+
+/* The longest that there are: of member `id`; of a view of a shard of the largest job */
+static inline struct ol_member long_member(uint64_t id)
+{
+	struct ol_member member = server_make(id);
+
+	memset(member.addr, 'a', sizeof(member.addr) - 1);
+	member.addr[sizeof(member.addr) - 1] = '\0';
+	return member;
+}
+
+static inline void long_view(struct ol_view *view, uint32_t epoch, uint32_t shard)
+{
+	*view = view_make(epoch, 1, 0);
+	view->shard_count = OL_COORD_SHARDS_MAX;
+	view->count = OL_REPLICAS_MAX;
+	for (uint32_t i = 0; i < OL_REPLICAS_MAX; i++)
+		view->replicas[i] = long_member(1 + shard * 100 + i);
+}
+
+static inline bool has_count(const struct ol_coord_state *state, uint64_t count)
+{
+	return state->member_count == count;
 }
 
 static inline bool has_member(const struct ol_coord_state *state, uint64_t id)

@@ -31,7 +31,6 @@ enum {
 	CHILDREN = 6,
 	CHILD_ID = 900,
 	MANY_VIEWS = 300,
-	SHARDS = 64,
 	REPLICAS = 3,
 };
 
@@ -533,29 +532,6 @@ static void test_folders_that_cannot_be_used_are_refused(void **unused)
 	assert_null(ol_local_folder_refused(0xef53)); /* ext4 */
 }
 
-static struct ol_member long_member(uint64_t id)
-{
-	struct ol_member member = server_make(id);
-
-	memset(member.addr, 'a', sizeof(member.addr) - 1);
-	member.addr[sizeof(member.addr) - 1] = '\0';
-	return member;
-}
-
-static void joined_view(struct ol_view *view, uint32_t epoch, uint32_t shard)
-{
-	*view = view_make(epoch, 1, 0);
-	view->shard_count = SHARDS;
-	view->count = OL_REPLICAS_MAX;
-	for (uint32_t i = 0; i < OL_REPLICAS_MAX; i++)
-		view->replicas[i] = long_member(1 + shard * 100 + i);
-}
-
-static bool has_count(const struct ol_coord_state *state, uint64_t count)
-{
-	return state->member_count == count;
-}
-
 /*
  * All that a large job can have: 64 shards of three servers, views as long as they get (more than
  * 64 kilobytes in all). A worker and a server of each shard see every view and every member,
@@ -563,7 +539,7 @@ static bool has_count(const struct ol_coord_state *state, uint64_t count)
  */
 static void test_sixty_four_shards_of_three_servers(void **unused)
 {
-	static struct guest servers[SHARDS][REPLICAS];
+	static struct guest servers[OL_COORD_SHARDS_MAX][REPLICAS];
 	struct ol_coord_state seen;
 	struct place place;
 	struct guest worker, late;
@@ -572,51 +548,51 @@ static void test_sixty_four_shards_of_three_servers(void **unused)
 	(void)unused;
 	place_make(&place);
 	opts = guest_opts(&worker, place.addr);
-	opts.shard_count = SHARDS;
+	opts.shard_count = OL_COORD_SHARDS_MAX;
 	guest_enter(&worker, &opts);
-	for (uint32_t s = 0; s < SHARDS; s++) {
+	for (uint32_t s = 0; s < OL_COORD_SHARDS_MAX; s++) {
 		for (uint32_t r = 0; r < REPLICAS; r++) {
 			struct ol_member member = long_member(1 + s * 100 + r);
 
 			opts = guest_opts(&servers[s][r], place.addr);
-			opts.shard_count = SHARDS;
+			opts.shard_count = OL_COORD_SHARDS_MAX;
 			opts.watched = UINT64_C(1) << s;
 			guest_enter(&servers[s][r], &opts);
 			assert_int_equal(ol_coord_join(servers[s][r].coord, s, &member), 0);
 		}
 	}
-	for (uint32_t s = 0; s < SHARDS; s++) {
+	for (uint32_t s = 0; s < OL_COORD_SHARDS_MAX; s++) {
 		struct ol_view view;
 
 		guest_wait(&servers[s][0], s, has_count, REPLICAS, "all of a shard", &seen);
-		joined_view(&view, 1, s);
+		long_view(&view, 1, s);
 		ol_coord_propose(servers[s][0].coord, s, 0, &view);
 	}
-	for (uint32_t s = 0; s < SHARDS; s++) {
+	for (uint32_t s = 0; s < OL_COORD_SHARDS_MAX; s++) {
 		struct ol_view view;
 
-		joined_view(&view, 1, s);
+		long_view(&view, 1, s);
 		guest_wait(&worker, s, has_epoch, 1, "a view", &seen);
 		assert_memory_equal(&seen.view, &view, sizeof(view));
 		guest_wait(&worker, s, has_count, REPLICAS, "all members", &seen);
 		guest_wait(&servers[s][2], s, has_epoch, 1, "a view", &seen);
 	}
-	for (uint32_t s = 0; s < SHARDS; s++)
+	for (uint32_t s = 0; s < OL_COORD_SHARDS_MAX; s++)
 		guest_close(&servers[s][0]);
 	opts = guest_opts(&late, place.addr);
-	opts.shard_count = SHARDS;
+	opts.shard_count = OL_COORD_SHARDS_MAX;
 	guest_enter(&late, &opts);
-	for (uint32_t s = 0; s < SHARDS; s++) {
+	for (uint32_t s = 0; s < OL_COORD_SHARDS_MAX; s++) {
 		struct ol_view view;
 
-		joined_view(&view, 2, s);
+		long_view(&view, 2, s);
 		guest_wait(&servers[s][1], s, has_count, REPLICAS - 1, "one dies", &seen);
 		ol_coord_propose(servers[s][1].coord, s, seen.version, &view);
 		guest_wait(&worker, s, has_epoch, 2, "the next view", &seen);
 		guest_wait(&worker, s, has_count, REPLICAS - 1, "one dies", &seen);
 		guest_wait(&late, s, has_epoch, 2, "the next view", &seen);
 	}
-	for (uint32_t s = 0; s < SHARDS; s++)
+	for (uint32_t s = 0; s < OL_COORD_SHARDS_MAX; s++)
 		for (uint32_t r = 1; r < REPLICAS; r++)
 			guest_close(&servers[s][r]);
 	guest_close(&late);

@@ -14,7 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "replication/coord/coord_internal.h"
 #include "support/ensemble.h"
 #include "unit/replication/coord_guest.h"
 

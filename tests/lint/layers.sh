@@ -24,6 +24,7 @@ tools/learn public base
 tools/bench public base
 tools/outlast public base learn bench
 tools/examples public
+tools/lab
 '
 # Of another pillar a room sees only the headers that are its interface.
 faces='rdma: rdma/transport.h rdma/order.h rdma/slab.h

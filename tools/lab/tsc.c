@@ -48,11 +48,11 @@ static struct moment moment_take(void)
 
 int main(void)
 {
-	struct timespec apart = { .tv_nsec = APART_MS * 1000000L };
 	struct moment first = moment_take(), second;
 
-	nanosleep(&apart, NULL);
-	second = moment_take();
+	do
+		second = moment_take();
+	while (second.ns - first.ns < APART_MS * UINT64_C(1000000));
 	printf("%.0f\n", (double)(second.tsc - first.tsc) * 1e6 / (double)(second.ns - first.ns));
 	return 0;
 }

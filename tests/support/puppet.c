@@ -292,6 +292,7 @@ void puppet_ack(struct puppet *puppet, enum ol_wire_role role, uint64_t seq, uin
 
 	check(session->welcomed);
 	ol_record_seal(&ack);
+	ack.crc ^= puppet->torn;
 	say(puppet, session, &ack, slot * sizeof(ack), ol_bell_make(OL_BELL_ACK, slot));
 }
 

@@ -62,6 +62,7 @@ struct puppet {
 	unsigned push_count;
 	unsigned withdrawals; /* how often a worker said so */
 	uint64_t version; /* published last */
+	bool torn; /* its acknowledgements are not whole */
 	uint64_t dropped; /* of the pushes that its welcomes speak of: not in its weights */
 };
 

@@ -427,6 +427,80 @@ static void who_cannot_be_accepted_is_told_and_the_log_says_why(void **state)
 	assert_int_equal(sessions[1].state, OL_SESSION_FREE);
 }
 
+/* ---- what a peer that is in says of itself ---- */
+
+static void no_magic(struct ol_hello *hello)
+{
+	hello->magic++;
+}
+
+static void no_memory_for_acks(struct ol_hello *hello)
+{
+	hello->acks.bytes = OL_ACKS_BYTES - 1;
+}
+
+static void an_epoch_too_late(struct ol_hello *hello)
+{
+	hello->epoch = OL_EPOCH_MAX;
+}
+
+static void a_version_too_late(struct ol_hello *hello)
+{
+	hello->mirror_version = OL_VERSION_MAX + 1;
+}
+
+static void a_mirror_of_an_epoch_too_late(struct ol_hello *hello)
+{
+	hello->mirror_epoch = OL_EPOCH_MAX;
+}
+
+static void (*const lies[])(struct ol_hello *hello) = {
+	NULL, /* not whole */
+	no_magic,
+	no_memory_for_acks,
+	an_epoch_too_late,
+	a_version_too_late,
+	a_mirror_of_an_epoch_too_late,
+};
+
+/* With a mirror */
+static void hear(enum ol_wire_role role, void (*lie)(struct ol_hello *hello), bool whole)
+{
+	struct ol_xport_event rung = { .type = OL_XPORT_DOORBELL_RUNG,
+				       .imm = ol_bell_make(OL_BELL_HELLO, 0) };
+	struct ol_hello hello = { .magic = OL_WIRE_MAGIC,
+				  .acks = { .addr = 1 << 20, .bytes = OL_ACKS_BYTES },
+				  .mirror = { .addr = 1 << 20, .bytes = 1 << 20 },
+				  .mirror_version = 5 };
+	struct ol_session *session;
+
+	rung.conn = come(role, false, start);
+	work(start);
+	assert_ptr_equal(net.accepted, rung.conn);
+	session = rung.conn->user;
+	if (lie != NULL)
+		lie(&hello);
+	ol_record_seal(&hello);
+	hello.crc ^= !whole;
+	memcpy((uint8_t *)session->landing->addr + OL_HELLO_OFF, &hello, sizeof(hello));
+	ol_server_on_event(&server, &rung, start);
+}
+
+static void who_says_what_cannot_be_is_cut_off(void **state)
+{
+	for (unsigned i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		hear(OL_ROLE_READER, lies[i], lies[i] != NULL);
+		assert_int_equal(board.violations, 1);
+		assert_int_equal(net.freed, 1);
+		assert_int_equal(server.joined_count, 0);
+		teardown(state);
+		setup(state);
+	}
+	hear(OL_ROLE_OBSERVER, NULL, true); /* which has no mirror */
+	assert_int_equal(board.violations, 1);
+	assert_int_equal(net.freed, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -446,6 +520,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_cannot_be_accepted_is_told_and_the_log_says_why,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(who_says_what_cannot_be_is_cut_off, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

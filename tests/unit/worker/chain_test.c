@@ -472,7 +472,7 @@ static void a_welcome_tells_how_many_took_effect(void **unused)
 
 static void a_chain_that_was_lost_is_founded_from_the_mirror(void **unused)
 {
-	struct ol_op one, two;
+	struct ol_op one, two, three;
 	const struct ol_hello *hello = &server(D)->sessions[OL_ROLE_WORKER].hello;
 
 	(void)unused;
@@ -507,11 +507,15 @@ static void a_chain_that_was_lost_is_founded_from_the_mirror(void **unused)
 	until(link_stat().applied == 2);
 	pull(OL_PULL_NEWEST);
 	check(ol_weights(world.worker, NULL)[0] == 2.0f);
+	push(3.0f, &three);
+	until(server(D)->push_count == 2);
 	dies(D);
 	view_set("C", true); /* and this one found nothing */
 	let_in(C, OL_ROLE_WORKER, 0);
 	until(!link_stat().down);
-	check_eq(link_stat().lost, 2);
+	until(three.done); /* it was of weights that are gone */
+	check_eq(three.status, OL_E_LOST);
+	check_eq(link_stat().lost, 3);
 	check_eq(link_stat().applied, 0);
 	check_eq(server(C)->push_count, 0);
 }

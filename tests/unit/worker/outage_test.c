@@ -253,6 +253,32 @@ static void two_shards_open(void)
 	check_ok(world.open_rc);
 }
 
+/* What a shard is offered that comes back is the copy of the last pull that it was there for */
+static void a_mirror_says_whose_history_a_shard_is_that_was_gone(void **state)
+{
+	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	const struct ol_hello *hello = &b->sessions[OL_ROLE_WORKER].hello;
+
+	(void)state;
+	two_shards_open();
+	puppet_publish(a, 1, 4.0f, 0);
+	puppet_publish(b, 1, 4.0f, 0);
+	pull(OL_PULL_NEWEST);
+	b->foreign = true; /* so that it is not asked again at once */
+	puppet_cut(b, OL_ROLE_WORKER);
+	until(stage_stat(world.worker, B).down);
+	for (unsigned version = 2; version < 5; version++) { /* into each mirror */
+		puppet_publish(a, version, 4.0f, 0);
+		pull(OL_PULL_NEWEST);
+	}
+	b->foreign = false;
+	until(puppet_waits(b, OL_ROLE_WORKER));
+	assert_true(hello->mirror.bytes != 0);
+	assert_int_equal(hello->mirror_version, 1);
+	assert_int_equal(hello->mirror_epoch, EPOCH);
+	assert_int_equal(hello->mirror_history, b->id);
+}
+
 static void answer(struct puppet *puppet, unsigned push, int status)
 {
 	until(puppet->push_count > push);
@@ -497,6 +523,7 @@ int main(void)
 		test(a_caller_pulls_while_the_library_does),
 		test(a_buffer_that_only_a_pull_frees_is_said_to_be),
 		test(who_withdraws_says_so_once_a_push),
+		test(a_mirror_says_whose_history_a_shard_is_that_was_gone),
 		test(what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer),
 		test(a_pull_does_not_wait_for_what_another_shard_has_dropped),
 		test(a_push_that_one_shard_loses_is_done),

@@ -363,6 +363,12 @@ static bool wanted(struct worker_slot *slot)
 	return others && sim_now() >= slot->help_ns;
 }
 
+/* No server begins anew any more: who waits for a worker that has all waits until it leaves */
+static bool leaves(struct worker_slot *slot)
+{
+	return sim_now() > cluster.calm_ns + LEAVE_NS && wanted(slot);
+}
+
 static void help(struct worker_slot *slot)
 {
 	sim_say("goes on: somebody waits");
@@ -399,6 +405,8 @@ void worker_main(void *arg)
 				 (!cluster.scenario.exact && slot->next == CLUSTER_PUSHES_MAX);
 		if (!slot->finished)
 			train(slot);
+		else if (leaves(slot))
+			break;
 		settle(slot);
 		sim_pause(10 * SIM_MS);
 	}
@@ -407,9 +415,8 @@ void worker_main(void *arg)
 	sim_say("has finished");
 	/* its mirror may be all that there is, until all have pulled and replicas are whole */
 	while (!cluster.agreed) {
-		if (sim_now() > cluster.calm_ns + LEAVE_NS && wanted(slot))
-			break; /* no server begins anew any more: who waits for it does so no longer
-				*/
+		if (leaves(slot))
+			break;
 		progress(slot);
 		sim_pause(10 * SIM_MS);
 	}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * source_test.c -- with what an empty server begins: of what is here the weights that lack the
+ * least, of these the newest; and how long it waits for somebody who may have newer ones
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "server/source.h"
+#include "wire/seq.h"
+
+enum {
+	WORKERS = 3,
+	SESSIONS = WORKERS + 2, /* … and observers */
+	WAIT_MS = 1000,
+	TAG = 7, /* of every worker's process */
+};
+
+static const uint64_t start = OL_NS_PER_S;
+static const uint64_t waited = OL_NS_PER_S + WAIT_MS * OL_NS_PER_MS;
+
+static struct ol_server server;
+static struct ol_session sessions[SESSIONS];
+static struct ol_applied tables[WORKERS][WORKERS];
+static struct ol_source chosen;
+
+static int setup(void **unused)
+{
+	(void)unused;
+	memset(&server, 0, sizeof(server));
+	memset(sessions, 0, sizeof(sessions));
+	memset(tables, 0, sizeof(tables));
+	server.store.geo = (struct ol_geometry){
+		.param_count = 16, .shard_len = 16, .shard_count = 1, .workers_max = WORKERS
+	};
+	server.store.memory = calloc(1, ol_layout_public_bytes(&server.store.geo));
+	assert_non_null(server.store.memory);
+	server.sessions = sessions;
+	server.session_count = SESSIONS;
+	server.opts.workers_max = WORKERS;
+	server.opts.restore_wait_ms = WAIT_MS;
+	server.restoring.since_ns = start;
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		sessions[i].worker = i;
+		sessions[i].role = i < WORKERS ? OL_ROLE_WORKER : OL_ROLE_OBSERVER;
+	}
+	return 0;
+}
+
+static int teardown(void **unused)
+{
+	(void)unused;
+	free(server.store.memory);
+	return 0;
+}
+
+/* A worker is here: it was told of its pushes up to `gone`, and keeps them no more; no mirror */
+static struct ol_hello *here(uint32_t worker, uint64_t gone)
+{
+	sessions[worker].state = OL_SESSION_JOINED;
+	sessions[worker].hello.gone_seq = gone != 0 ? ol_seq_make(TAG, gone) : 0;
+	return &sessions[worker].hello;
+}
+
+/* … with a mirror, of whose table nothing is filled in */
+static struct ol_hello *mirror(uint32_t worker, uint64_t history, uint32_t epoch, uint64_t version)
+{
+	struct ol_hello *hello = here(worker, 0);
+
+	hello->mirror.bytes = 1;
+	hello->mirror_history = history;
+	hello->mirror_epoch = epoch;
+	hello->mirror_version = version;
+	sessions[worker].table = tables[worker];
+	return hello;
+}
+
+/* The weights of a worker's mirror have the first `count` pushes of `of` */
+static void has(uint32_t worker, uint32_t of, uint64_t count)
+{
+	tables[worker][of] = (struct ol_applied){ .seq = ol_seq_make(TAG, count), .grads = count };
+}
+
+static void gone(uint32_t worker, uint64_t count)
+{
+	sessions[worker].hello.gone_seq = ol_seq_make(TAG, count);
+}
+
+/* Whether it begins at that time; with whose mirror is in `chosen` */
+static bool begins(uint64_t now_ns)
+{
+	return ol_source_choose(&server, now_ns, &chosen);
+}
+
+static void chooses(const struct ol_session *session)
+{
+	(void)begins(waited);
+	assert_ptr_equal(chosen.session, session);
+}
+
+static void of_one_history_the_newest_version_is_taken(void **unused)
+{
+	(void)unused;
+	mirror(0, 1, 9, 10);
+	mirror(1, 1, 3, 12); /* sessions of one history may be of any epoch */
+	mirror(2, 1, 9, 11);
+	chooses(&sessions[1]);
+	assert_int_equal(chosen.version, 12);
+}
+
+static void of_two_histories_the_later_epoch_is_taken(void **unused)
+{
+	(void)unused;
+	mirror(0, 1, 3, 100);
+	mirror(1, 2, 4, 5);
+	chooses(&sessions[1]);
+}
+
+static void of_equal_versions_the_one_with_more_gradients_is_taken(void **unused)
+{
+	(void)unused;
+	mirror(0, 1, 3, 10);
+	mirror(1, 1, 3, 10);
+	mirror(2, 1, 3, 10);
+	has(0, 0, 5);
+	has(1, 0, 7);
+	has(2, 0, 6);
+	chooses(&sessions[1]);
+	assert_int_equal(chosen.grads, 7);
+}
+
+static void what_lacks_least_is_taken_however_old(void **unused)
+{
+	(void)unused;
+	mirror(0, 2, 9, 100);
+	mirror(1, 1, 3, 10);
+	gone(2, 20);
+	here(2, 20);
+	has(0, 2, 18);
+	has(1, 2, 19);
+	chooses(&sessions[1]);
+	assert_int_equal(chosen.lost, 1);
+	has(0, 2, 20);
+	chooses(&sessions[0]);
+	assert_int_equal(chosen.lost, 0);
+}
+
+/* Numbers of another process say nothing of this one's */
+static void all_of_a_process_is_lost_that_the_table_does_not_name(void **unused)
+{
+	(void)unused;
+	mirror(0, 1, 3, 10);
+	gone(0, 4);
+	tables[0][0] = (struct ol_applied){ .seq = ol_seq_make(TAG + 1, 900), .grads = 900 };
+	chooses(&sessions[0]);
+	assert_int_equal(chosen.lost, 4);
+	assert_int_equal(chosen.grads, 900);
+}
+
+static void a_checkpoint_is_taken_where_it_is_newer(void **unused)
+{
+	(void)unused;
+	server.restoring.floor = true;
+	server.restoring.floor_epoch = 4;
+	server.restoring.floor_version = 10;
+	mirror(0, 1, 4, 9);
+	chooses(NULL);
+	assert_non_null(chosen.table);
+	assert_int_equal(chosen.version, 10);
+	sessions[0].hello.mirror_version = 11;
+	chooses(&sessions[0]);
+	sessions[0].hello.mirror_epoch = 3; /* nobody knows of which history the checkpoint is */
+	chooses(NULL);
+	sessions[0].hello.mirror_epoch = 5;
+	sessions[0].hello.mirror_version = 1;
+	chooses(&sessions[0]);
+}
+
+static void what_is_no_whole_mirror_of_a_worker_is_not_taken(void **unused)
+{
+	(void)unused;
+	mirror(0, 1, 3, 10)->mirror.bytes = 0;
+	mirror(1, 1, 3, 11);
+	sessions[1].table = NULL; /* its table was not read */
+	mirror(2, 1, 3, 12);
+	sessions[2].state = OL_SESSION_ACCEPTED;
+	sessions[WORKERS] = sessions[2];
+	sessions[WORKERS].state = OL_SESSION_JOINED;
+	sessions[WORKERS].role = OL_ROLE_OBSERVER;
+	chooses(NULL);
+	assert_null(chosen.table);
+}
+
+static void who_counts_is_waited_for_and_not_for_ever(void **unused)
+{
+	(void)unused;
+	server.opts.workers = 2;
+	mirror(0, 1, 3, 10);
+	assert_false(begins(waited - 1));
+	assert_true(begins(waited));
+	here(1, 0);
+	assert_true(begins(start));
+	has(0, 2, 1); /* it was in the job, whoever counts */
+	assert_false(begins(start));
+	server.restoring.refused[0] = UINT64_C(1) << 2;
+	assert_true(begins(start));
+	server.restoring.refused[0] = 0;
+	here(2, 0);
+	assert_true(begins(start));
+}
+
+static void first_weights_wait_for_a_mirror(void **unused)
+{
+	(void)unused;
+	server.opts.workers = 1; /* one worker is no number: nobody said how many there are */
+	here(0, 0);
+	assert_false(begins(waited - 1));
+	assert_true(begins(waited));
+	assert_null(chosen.session);
+	server.replica.on = true;
+	server.replica.chain.view.founded = 1; /* the job begins here */
+	assert_true(begins(start));
+	server.replica.chain.view.founded = 2;
+	assert_false(begins(start));
+}
+
+static void weights_that_lack_something_wait_for_better_ones(void **unused)
+{
+	(void)unused;
+	mirror(0, 1, 3, 10);
+	has(0, 0, 3);
+	gone(0, 4);
+	assert_false(begins(waited - 1));
+	assert_int_equal(chosen.lost, 1);
+	assert_true(begins(waited));
+	server.opts.restore_workers = 1; /* all are here: there are none */
+	assert_true(begins(start));
+	server.opts.restore_workers = 2;
+	assert_false(begins(start));
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		test(of_one_history_the_newest_version_is_taken),
+		test(of_two_histories_the_later_epoch_is_taken),
+		test(of_equal_versions_the_one_with_more_gradients_is_taken),
+		test(what_lacks_least_is_taken_however_old),
+		test(all_of_a_process_is_lost_that_the_table_does_not_name),
+		test(a_checkpoint_is_taken_where_it_is_newer),
+		test(what_is_no_whole_mirror_of_a_worker_is_not_taken),
+		test(who_counts_is_waited_for_and_not_for_ever),
+		test(first_weights_wait_for_a_mirror),
+		test(weights_that_lack_something_wait_for_better_ones),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -249,6 +249,22 @@ static void test_who_refuses_connections_is_suspected_and_who_is_busy_is_not(voi
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
+/* Nothing goes to a server any more that is not in the view, or is elsewhere in it */
+static void test_who_is_no_successor_any_more_is_let_go(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B), start);
+	connect_all();
+	server.replica.succ.watch.posted = true;
+	adopt(6, 0, IDS(SELF), start);
+	assert_int_equal(server.replica.succ.state, OL_SUCCESSOR_NONE);
+	assert_false(server.replica.succ.watch.posted);
+	adopt(7, 1, IDS(SELF, B), start);
+	connect_all();
+	adopt(8, 0, IDS(B, SELF), start);
+	assert_int_equal(server.replica.succ.state, OL_SUCCESSOR_NONE);
+}
+
 static int wake_fd;
 
 /* A predecessor's session, whose hello waits; until hello_over() */
@@ -371,6 +387,7 @@ int main(void)
 		TEST(test_a_successor_that_does_not_answer_is_suspected),
 		TEST(test_a_successor_whose_heartbeat_stands_still_is_suspected),
 		TEST(test_who_refuses_connections_is_suspected_and_who_is_busy_is_not),
+		TEST(test_who_is_no_successor_any_more_is_let_go),
 		TEST(test_a_heartbeat_that_never_began_stands_still_as_well),
 		TEST(test_each_neighbour_has_a_heartbeat_of_its_own),
 		TEST(test_an_old_predecessor_can_write_no_more),

@@ -286,6 +286,34 @@ static void answer(struct puppet *puppet, unsigned push, int status)
 		   status);
 }
 
+/* A pull brings the weights of the shards that are there; of the others the own ones stay */
+static void own_weights_stay_where_the_server_is_gone(void **state)
+{
+	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	const float *weights;
+	struct ol_op op;
+
+	(void)state;
+	world.opts.local_progress = 1;
+	a->lr = b->lr = 0.5f;
+	two_shards_open();
+	puppet_publish(a, 1, 4.0f, 0);
+	puppet_publish(b, 1, 4.0f, 0);
+	pull(OL_PULL_NEWEST);
+	a->foreign = true;
+	puppet_cut(a, OL_ROLE_WORKER);
+	until(stage_stat(world.worker, A).down);
+	push(2.0f, &op);
+	answer(b, 0, 0);
+	until(op.done);
+	assert_true(op.local);
+	puppet_publish(b, 2, 7.0f, 1);
+	pull(OL_PULL_NEWEST);
+	weights = ol_weights(world.worker, NULL);
+	assert_true(weights[0] == 3.0f);
+	assert_true(weights[OL_SHARD_ALIGN] == 7.0f);
+}
+
 static void what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer(void **state)
 {
 	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
@@ -524,6 +552,7 @@ int main(void)
 		test(a_buffer_that_only_a_pull_frees_is_said_to_be),
 		test(who_withdraws_says_so_once_a_push),
 		test(a_mirror_says_whose_history_a_shard_is_that_was_gone),
+		test(own_weights_stay_where_the_server_is_gone),
 		test(what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer),
 		test(a_pull_does_not_wait_for_what_another_shard_has_dropped),
 		test(a_push_that_one_shard_loses_is_done),

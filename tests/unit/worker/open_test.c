@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* open_test.c -- what a worker is told when it opens, and which servers it does not take */
+#include "unit/worker/worker_util.h"
+
+enum {
+	EPOCH = 5
+};
+
+static char servers[2 * OL_XPORT_ADDR_MAX];
+
+static int world_open(void **unused)
+{
+	(void)unused;
+	world_init();
+	puppet_shard(&world.puppets[A], 0, 2);
+	puppet_shard(&world.puppets[B], 1, 2);
+	world.opts.servers = servers;
+	return 0;
+}
+
+static int world_close(void **unused)
+{
+	(void)unused;
+	world_fini();
+	return 0;
+}
+
+/* Give the worker the servers of the puppets named, "AB" for instance; all let it in */
+static int open_at(const char *who)
+{
+	size_t at = 0;
+
+	servers[0] = '\0';
+	for (; *who != '\0'; who++)
+		at += (size_t)snprintf(servers + at, sizeof(servers) - at, "%s%s",
+				       at > 0 ? "," : "", world.puppets[*who - 'A'].addr);
+	world.opened = 0;
+	open_welcomed(EPOCH);
+	return world.open_rc;
+}
+
+static void a_worker_is_told_what_the_job_is(void **unused)
+{
+	struct ol_job_info info;
+
+	(void)unused;
+	puppet_publish(&world.puppets[A], 9, 1.0f, 0);
+	puppet_publish(&world.puppets[B], 7, 1.0f, 0);
+	world.opts.window = 3;
+	check_ok(open_at("AB"));
+	ol_worker_info(world.worker, &info);
+	assert_int_equal(info.param_count, OL_SHARD_ALIGN + PUPPET_LEN);
+	assert_int_equal(info.version, 7); /* that every shard has */
+	assert_int_equal(info.shard_count, 2);
+	assert_int_equal(info.window, 3);
+	assert_int_equal(info.workers_max, 1);
+	assert_int_equal(info.epoch, EPOCH);
+	assert_int_equal(info.consistency, OL_CONSISTENCY_ASYNC);
+	assert_string_equal(info.transport, "shm");
+}
+
+static void a_server_of_another_shard_is_not_taken(void **unused)
+{
+	(void)unused;
+	assert_int_equal(open_at("BA"), OL_E_GEOMETRY);
+	assert_non_null(strstr(world.err, "give the servers in shard order"));
+	assert_int_equal(open_at("A"), OL_E_GEOMETRY);
+	assert_non_null(strstr(world.err, "it is one of 2 shards; this worker was given 1"));
+	world.opts.param_count = 17;
+	assert_int_equal(open_at("AB"), OL_E_GEOMETRY);
+	assert_non_null(strstr(world.err, "its job has 1026 parameters, this worker's model 17"));
+}
+
+static void who_only_asks_for_counters_may_ask_any_server(void **unused)
+{
+	struct ol_job_info info;
+
+	(void)unused;
+	world.opts.observer = OL_OBSERVER_COUNTERS;
+	check_ok(open_at("B"));
+	ol_worker_info(world.worker, &info);
+	assert_int_equal(info.shard_count, 1);
+	ol_worker_close(world.worker);
+	world.worker = NULL;
+	until(!puppet_connected(&world.puppets[B], OL_ROLE_OBSERVER));
+	assert_int_equal(open_at("BA"), OL_E_GEOMETRY); /* of several, the order counts */
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, world_open, world_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		test(a_worker_is_told_what_the_job_is),
+		test(a_server_of_another_shard_is_not_taken),
+		test(who_only_asks_for_counters_may_ask_any_server),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

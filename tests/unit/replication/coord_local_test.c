@@ -610,18 +610,22 @@ static void test_more_servers_than_a_shard_may_have_wait(void **unused)
 	place_make(&place);
 	guest_open(&watcher, place.addr);
 	for (uint32_t i = 0; i < OL_MEMBERS_MAX + 2; i++) {
-		struct ol_member member = server_make(i + 1);
+		uint64_t id =
+			100 - i; /* files are read in the order of ids: who came first is last */
+		struct ol_member member = server_make(id);
 
 		guest_open(&servers[i], place.addr);
 		assert_int_equal(ol_coord_join(servers[i].coord, 0, &member), 0);
 		if (i < OL_MEMBERS_MAX)
-			guest_wait(&watcher, 0, has_member, i + 1, "a member", &seen);
+			guest_wait(&watcher, 0, has_member, id, "a member", &seen);
 	}
 	guest_wait_line(&watcher, "more than 16 servers");
 	ol_coord_look(watcher.coord, 0, &seen);
 	assert_int_equal(seen.member_count, OL_MEMBERS_MAX);
+	for (uint32_t i = 0; i < OL_MEMBERS_MAX; i++)
+		assert_true(has_member(&seen, 100 - i));
 	guest_close(&servers[3]);
-	guest_wait(&watcher, 0, lacks_member, 4, "one is gone", &seen);
+	guest_wait(&watcher, 0, lacks_member, 97, "one is gone", &seen);
 	guest_wait(&watcher, 0, has_count, OL_MEMBERS_MAX, "another takes its place", &seen);
 	for (uint32_t i = 0; i < OL_MEMBERS_MAX + 2; i++)
 		if (i != 3)

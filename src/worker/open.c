@@ -67,20 +67,24 @@ static int links_create(struct ol_worker *worker, const char *servers)
 	if (worker->links == NULL)
 		return -ENOMEM;
 	worker->link_count = count;
+	for (uint32_t i = 0; i < count; i++)
+		ol_link_init(&worker->links[i], worker, i);
 	for (uint32_t i = 0; i < count; i++) {
 		struct ol_peer *head = ol_link_head(&worker->links[i]);
 		size_t bytes = strcspn(at, ",");
+		const char *one = head->addrs;
 
 		if (bytes == 0 || bytes >= sizeof(head->addrs))
 			return -EINVAL;
 		memcpy(head->addrs, at, bytes);
-		for (const char *one = head->addrs; one != NULL; one = strchr(one, '|')) {
-			one += *one == '|';
-			if (strcspn(one, "|") == 0 || strcspn(one, "|") >= sizeof(head->addr))
+		do {
+			size_t length = strcspn(one, "|");
+
+			if (length == 0 || length >= sizeof(head->addr))
 				return -EINVAL;
-		}
+			one += length;
+		} while (*one++ == '|');
 		at += bytes + 1;
-		ol_link_init(&worker->links[i], worker, i);
 	}
 	return 0;
 }

@@ -249,6 +249,36 @@ static void test_who_refuses_connections_is_suspected_and_who_is_busy_is_not(voi
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
+static void assert_serves(bool worker, bool reader)
+{
+	assert_int_equal(ol_replica_serves(&server, OL_ROLE_WORKER), worker);
+	assert_int_equal(ol_replica_serves(&server, OL_ROLE_READER), reader);
+	assert_true(ol_replica_serves(&server, OL_ROLE_OBSERVER));
+	assert_false(ol_replica_serves(&server, OL_ROLE_REPLICA));
+}
+
+static void test_the_head_takes_pushes_and_the_tail_is_read(void **state)
+{
+	(void)state;
+	assert_serves(false, false); /* it is nothing yet */
+	server.replica.chain.loaded = true;
+	adopt(5, 0, IDS(SELF, B), start);
+	connect_all();
+	assert_serves(true, false);
+	adopt(6, 0, IDS(SELF), start);
+	assert_serves(true, true);
+	setup(state);
+	server.replica.chain.loaded = true;
+	adopt(5, 0, IDS(A, SELF), start);
+	connect_all();
+	assert_serves(false, true);
+	setup(state);
+	server.replica.chain.loaded = true;
+	adopt(5, 0, IDS(A, SELF, B), start);
+	connect_all();
+	assert_serves(false, false);
+}
+
 /* Nothing goes to a server any more that is not in the view, or is elsewhere in it */
 static void test_who_is_no_successor_any_more_is_let_go(void **state)
 {
@@ -387,6 +417,7 @@ int main(void)
 		TEST(test_a_successor_that_does_not_answer_is_suspected),
 		TEST(test_a_successor_whose_heartbeat_stands_still_is_suspected),
 		TEST(test_who_refuses_connections_is_suspected_and_who_is_busy_is_not),
+		TEST(test_the_head_takes_pushes_and_the_tail_is_read),
 		TEST(test_who_is_no_successor_any_more_is_let_go),
 		TEST(test_a_heartbeat_that_never_began_stands_still_as_well),
 		TEST(test_each_neighbour_has_a_heartbeat_of_its_own),

@@ -501,6 +501,36 @@ static void who_says_what_cannot_be_is_cut_off(void **state)
 	assert_int_equal(net.freed, 1);
 }
 
+static void what_no_peer_rings_is_cut_off(void **state)
+{
+	static const struct {
+		enum ol_session_state at;
+		uint32_t bell;
+	} rings[] = {
+		{ OL_SESSION_ACCEPTED, OL_BELL_PUSH }, /* before it said hello */
+		{ OL_SESSION_LIVE, OL_BELL_WITHDRAW }, /* a reader has pushed nothing */
+		{ OL_SESSION_LIVE, OL_BELL_ACK },
+		{ OL_SESSION_LIVE, OL_BELL_ENTRY },
+		{ OL_SESSION_LIVE, 0 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]); i++) {
+		struct ol_xport_event rung = { .type = OL_XPORT_DOORBELL_RUNG,
+					       .imm = ol_bell_make(rings[i].bell, 0) };
+		struct ol_session *session;
+
+		rung.conn = come(OL_ROLE_READER, false, start);
+		work(start);
+		session = rung.conn->user;
+		session->state = rings[i].at;
+		ol_server_on_event(&server, &rung, start);
+		assert_int_equal(board.violations, 1);
+		assert_int_equal(net.freed, 1);
+		teardown(state);
+		setup(state);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +552,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_says_what_cannot_be_is_cut_off, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(what_no_peer_rings_is_cut_off, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* open_test.c -- what a worker is told when it opens, and which servers it does not take */
+#include <errno.h>
+
 #include "unit/worker/worker_util.h"
 
 enum {
@@ -87,6 +89,21 @@ static void who_only_asks_for_counters_may_ask_any_server(void **unused)
 	assert_int_equal(open_at("BA"), OL_E_GEOMETRY); /* of several, the order counts */
 }
 
+static void a_list_that_is_none_is_refused(void **unused)
+{
+	static const char *const lists[] = {
+		",", "@a,", ",@b", "@a,,@b", "@a|", "|@a", "@a,@b||@c"
+	};
+
+	(void)unused;
+	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		world.opts.servers = lists[i];
+		opener(NULL);
+		assert_int_equal(world.open_rc, -EINVAL);
+		assert_non_null(strstr(world.err, "not a list of 1 to 64 addresses"));
+	}
+}
+
 #define test(name) cmocka_unit_test_setup_teardown(name, world_open, world_close)
 
 int main(void)
@@ -94,6 +111,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		test(a_worker_is_told_what_the_job_is),
 		test(a_server_of_another_shard_is_not_taken),
+		test(a_list_that_is_none_is_refused),
 		test(who_only_asks_for_counters_may_ask_any_server),
 	};
 

@@ -257,6 +257,7 @@ static void two_shards_open(void)
 static void a_mirror_says_whose_history_a_shard_is_that_was_gone(void **state)
 {
 	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	uint64_t whole;
 	const struct ol_hello *hello = &b->sessions[OL_ROLE_WORKER].hello;
 
 	(void)state;
@@ -271,6 +272,8 @@ static void a_mirror_says_whose_history_a_shard_is_that_was_gone(void **state)
 		puppet_publish(a, version, 4.0f, 0);
 		pull(OL_PULL_NEWEST);
 	}
+	(void)ol_weights(world.worker, &whole);
+	assert_int_equal(whole, 1); /* that every shard has */
 	b->foreign = false;
 	until(puppet_waits(b, OL_ROLE_WORKER));
 	assert_true(hello->mirror.bytes != 0);
@@ -342,6 +345,28 @@ static void what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer(v
 	assert_int_equal(b->withdrawals, 1);
 	assert_int_equal(stage_stat(world.worker, 0).late, 2);
 	assert_int_equal(stage_stat(world.worker, 1).late, 1);
+}
+
+static void with_a_buffer_more_nothing_is_withdrawn(void **state)
+{
+	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
+	struct ol_op op;
+	float *grad;
+
+	(void)state;
+	world.opts.window = 1;
+	two_shards_open();
+	push(1.0f, &op);
+	answer(a, 0, OL_E_LATE);
+	until(op.done);
+	assert_int_equal(op.status, OL_E_LATE);
+	until(b->push_count == 1);
+	for (unsigned i = 0; i < 3; i++) {
+		if (ol_grad_acquire(world.worker, &grad) == 0)
+			check_ok(ol_grad_release(world.worker, grad));
+		step();
+	}
+	assert_int_equal(a->withdrawals + b->withdrawals, 0);
 }
 
 /* The server of a shard dies, and is there again with a version that has pushes up to seq */
@@ -554,6 +579,7 @@ int main(void)
 		test(a_mirror_says_whose_history_a_shard_is_that_was_gone),
 		test(own_weights_stay_where_the_server_is_gone),
 		test(what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer),
+		test(with_a_buffer_more_nothing_is_withdrawn),
 		test(a_pull_does_not_wait_for_what_another_shard_has_dropped),
 		test(a_push_that_one_shard_loses_is_done),
 		test(what_no_server_would_take_is_not_queued),

@@ -41,6 +41,7 @@ static struct world {
 	struct ol_xport_conn *conn; /* of the read that is kept back, or NULL */
 	struct ol_xport_read read;
 	unsigned let_go; /* by which arm it goes on; 0: never */
+	int fails; /* with this status, instead */
 	char err[384];
 	int open_rc;
 	_Atomic int opened;
@@ -57,6 +58,14 @@ static int poll_counted(struct ol_xport *xport, struct ol_xport_event *events, i
 {
 	if (++world.polls > world.polls_most)
 		world.polls_most = world.polls;
+	if (world.fails != 0 && world.conn != NULL) {
+		events[0] = (struct ol_xport_event){ .type = OL_XPORT_DONE,
+						     .conn = world.conn,
+						     .cookie = world.read.cookie,
+						     .status = world.fails };
+		world.conn = NULL;
+		return 1;
+	}
 	return world.real->poll(xport, events, max);
 }
 
@@ -138,6 +147,15 @@ static void an_answer_ends_the_sleep(void **state)
 	assert_true(world.polls_most <= POLLS_MAX);
 }
 
+static void an_answer_that_fails_is_told(void **state)
+{
+	struct ol_server_stat stat;
+
+	(void)state;
+	world.fails = -EIO;
+	assert_int_equal(ol_stat(world.worker, 0, &stat), OL_E_NO_SERVER);
+}
+
 static void a_server_that_goes_away_meanwhile_ends_it(void **state)
 {
 	struct ol_server_stat stat;
@@ -157,6 +175,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		test(an_answer_that_never_comes_is_slept_through),
 		test(an_answer_ends_the_sleep),
+		test(an_answer_that_fails_is_told),
 		test(a_server_that_goes_away_meanwhile_ends_it),
 	};
 

@@ -7,7 +7,9 @@
  * outage begins (OL_OUTAGE_END: FAILED); when all are back it ends.
  */
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,7 +17,7 @@
 #include "base/status.h"
 #include "worker/worker_internal.h"
 
-void ol_link_init(struct ol_link *link, struct ol_worker *worker, uint32_t index)
+static void link_init(struct ol_link *link, struct ol_worker *worker, uint32_t index)
 {
 	link->worker = worker;
 	link->index = index;
@@ -23,6 +25,17 @@ void ol_link_init(struct ol_link *link, struct ol_worker *worker, uint32_t index
 		link->peers[i].link = link;
 	link->reader = ol_link_head(link);
 	ol_link_head(link)->role = worker->opts.observer ? OL_ROLE_OBSERVER : OL_ROLE_WORKER;
+}
+
+int ol_links_make(struct ol_worker *worker, uint32_t count)
+{
+	worker->links = calloc(count, sizeof(*worker->links));
+	if (worker->links == NULL)
+		return -ENOMEM;
+	worker->link_count = count;
+	for (uint32_t i = 0; i < count; i++)
+		link_init(&worker->links[i], worker, i);
+	return 0;
 }
 
 void ol_link_fail(struct ol_peer *peer, int status, const char *why)

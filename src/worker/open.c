@@ -58,17 +58,15 @@ static int links_create(struct ol_worker *worker, const char *servers)
 {
 	const char *at = servers;
 	uint32_t count = 1;
+	int rc;
 
 	for (const char *c = servers; *c != '\0'; c++)
 		count += *c == ',';
 	if (count > OL_SHARDS_MAX)
 		return -EINVAL;
-	worker->links = calloc(count, sizeof(*worker->links));
-	if (worker->links == NULL)
-		return -ENOMEM;
-	worker->link_count = count;
-	for (uint32_t i = 0; i < count; i++)
-		ol_link_init(&worker->links[i], worker, i);
+	rc = ol_links_make(worker, count);
+	if (rc != 0)
+		return rc;
 	for (uint32_t i = 0; i < count; i++) {
 		struct ol_peer *head = ol_link_head(&worker->links[i]);
 		size_t bytes = strcspn(at, ",");

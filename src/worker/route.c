@@ -221,17 +221,6 @@ static int views_wait(struct ol_worker *worker, uint32_t shard_count,
 	return OL_E_NO_SERVER;
 }
 
-static int links_make(struct ol_worker *worker, uint32_t count)
-{
-	worker->links = calloc(count, sizeof(*worker->links));
-	if (worker->links == NULL)
-		return -ENOMEM;
-	worker->link_count = count;
-	for (uint32_t i = 0; i < count; i++)
-		ol_link_init(&worker->links[i], worker, i);
-	return 0;
-}
-
 int ol_route_open(struct ol_worker *worker, char addr[OL_ENDPOINT_MAX])
 {
 	struct ol_coord_state state;
@@ -261,7 +250,7 @@ int ol_route_open(struct ol_worker *worker, char addr[OL_ENDPOINT_MAX])
 		return rc;
 	memcpy(addr, state.view.replicas[0].addr, OL_ENDPOINT_MAX);
 	worker->coord_generation = UINT64_MAX; /* the first look finds something new */
-	return links_make(worker, count);
+	return ol_links_make(worker, count);
 }
 
 void ol_route_close(struct ol_worker *worker)

@@ -302,7 +302,8 @@ static inline uint32_t ol_placed_arg(uint32_t index, uint32_t generation)
 }
 
 /* link.c: what spans the connections of a shard */
-void ol_link_init(struct ol_link *link, struct ol_worker *worker, uint32_t index);
+/* ol_links_make -- so many, which ol_link_free() takes as they are; -ENOMEM */
+int ol_links_make(struct ol_worker *worker, uint32_t count);
 void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_link_tick -- connect again when it is time */
 void ol_link_tick(struct ol_link *link, uint64_t now_ns);

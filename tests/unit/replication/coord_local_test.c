@@ -305,9 +305,18 @@ static void test_views_outlast_their_makers(void **unused)
 	place_remove(&place);
 }
 
+static void member_path(const struct place *place, uint64_t id, char path[256])
+{
+	char name[OL_LOCAL_NAME_MAX];
+
+	ol_local_member_name(0, id, ".member", name);
+	snprintf(path, 256, "%s/test-job/%s", place->folder, name);
+}
+
 /* A process of that kind is killed: what is left of it keeps no place */
 static void killed_leaves(enum child_kind kind)
 {
+	char path[256];
 	struct place place;
 	struct guest a;
 	struct ol_coord_state seen;
@@ -319,6 +328,8 @@ static void killed_leaves(enum child_kind kind)
 	guest_wait(&a, 0, has_member, CHILD_ID, "the child", &seen);
 	child_kill(child);
 	guest_wait(&a, 0, lacks_member, CHILD_ID, "the child leaves", &seen);
+	member_path(&place, CHILD_ID, path);
+	assert_int_equal(access(path, F_OK), -1); /* who finds it out sweeps up */
 	close(child->order);
 	child->order = -1;
 	guest_close(&a);
@@ -362,14 +373,6 @@ static void test_a_stopped_process_keeps_its_place(void **unused)
 	guest_close(&late);
 	guest_close(&a);
 	place_remove(&place);
-}
-
-static void member_path(const struct place *place, uint64_t id, char path[256])
-{
-	char name[OL_LOCAL_NAME_MAX];
-
-	ol_local_member_name(0, id, ".member", name);
-	snprintf(path, 256, "%s/test-job/%s", place->folder, name);
 }
 
 static void test_a_member_whose_file_was_taken_away_registers_again(void **unused)

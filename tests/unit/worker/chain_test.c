@@ -604,11 +604,6 @@ static void opening_says_what_is_missing(void **unused)
 	check_eq(world.open_rc, -EINVAL);
 	check(strstr(world.err, "coordinator alone") != NULL);
 	world.opts.servers = NULL;
-	view_set("A", true);
-	world.opts.job_key = "of another job";
-	opener(NULL);
-	check_eq(world.open_rc, OL_E_AUTH);
-	world.opts.job_key = NULL;
 	world.opts.coordinator = "dir:/tmp/ol-nobody-is-here";
 	opener(NULL);
 	check_eq(world.open_rc, OL_E_NO_SERVER);

@@ -350,17 +350,19 @@ static void what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer(v
 static void with_a_buffer_more_nothing_is_withdrawn(void **state)
 {
 	struct puppet *a = &world.puppets[A], *b = &world.puppets[B];
-	struct ol_op op;
+	struct ol_op ops[2];
 	float *grad;
 
 	(void)state;
-	world.opts.window = 1;
+	world.opts.window = 2;
 	two_shards_open();
-	push(1.0f, &op);
-	answer(a, 0, OL_E_LATE);
-	until(op.done);
-	assert_int_equal(op.status, OL_E_LATE);
-	until(b->push_count == 1);
+	for (unsigned i = 0; i < 2; i++) {
+		push(1.0f, &ops[i]);
+		answer(a, i, OL_E_LATE);
+		until(ops[i].done);
+		assert_int_equal(ops[i].status, OL_E_LATE);
+	}
+	until(b->push_count == 2);
 	for (unsigned i = 0; i < 3; i++) {
 		if (ol_grad_acquire(world.worker, &grad) == 0)
 			check_ok(ol_grad_release(world.worker, grad));

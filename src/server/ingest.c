@@ -568,6 +568,20 @@ void ol_ingest_on_withdraw(struct ol_server *server, struct ol_session *session,
 	ol_ingest_progress(server, now_ns);
 }
 
+/* A step that was about to be made is not: what its workers have withdrawn meanwhile waits for
+ * nobody */
+static void withdrawn_drop(struct ol_server *server)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	for (uint32_t i = server->batch_count; i-- > 0;) {
+		struct ol_session *session = &server->sessions[server->batch[i].session];
+
+		if (session->withdrawn)
+			held_withdraw(server, session, now_ns);
+	}
+}
+
 void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 {
 	uint32_t index = (uint32_t)(session - server->sessions), kept = 0, batch_count;
@@ -587,6 +601,7 @@ void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
 		server->step_ready = false;
 	ol_policy_on_leave(server->policy, session->worker);
 	waits_changed(server);
+	withdrawn_drop(server);
 	if (server->early.landed.session == index)
 		server->early.active = false;
 }

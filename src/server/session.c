@@ -263,10 +263,10 @@ static void session_refuse(struct ol_server *server, struct ol_session *session,
 	session_free(server, session);
 }
 
-/* Its memory is there: let it in */
+/* Its memory is there: let it in; or cannot be had: tell it */
 static void session_enter(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
-	int rc = session_register(server, session);
+	int rc = session->memory->rc != 0 ? session->memory->rc : session_register(server, session);
 
 	if (session->role == OL_ROLE_REPLICA)
 		server->replica.pred.session = session;
@@ -304,9 +304,7 @@ static void session_make(struct ol_server *server, struct ol_session *session, u
 
 void ol_session_on_memory(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
-	if (session->memory->rc != 0)
-		session_refuse(server, session, no_memory, session->memory->rc);
-	else if (session->conn != NULL)
+	if (session->conn != NULL)
 		session_enter(server, session, now_ns);
 	else
 		session->since_ns = now_ns; /* it waits for its peer */

@@ -231,6 +231,23 @@ static void knock_answered(struct ol_peer *peer, const struct ol_xport_event *ev
 	peer_connect(peer, OL_CONNECT_PROOF, now_ns);
 }
 
+/* It is not let in now. The last process of its id may have died a moment ago, or the server that
+ * gave the challenge, and this one does not know it. */
+static bool tries_again(struct ol_peer *peer, enum ol_wire_reject_code code, uint64_t now_ns)
+{
+	if (code != OL_REJECT_WORKER_BUSY && code != OL_REJECT_AUTH && code != OL_REJECT_FULL &&
+	    code != OL_REJECT_RESOURCES)
+		return false;
+	if (peer->link->worker->started)
+		return true;
+	if (code != OL_REJECT_RESOURCES)
+		return peer->busy_tries++ < OL_BUSY_TRIES;
+	/* making memory may take long, and then fail: a number of tries would take for ever */
+	if (peer->short_ns == 0)
+		peer->short_ns = now_ns;
+	return now_ns - peer->short_ns < OL_SHORT_MS * OL_NS_PER_MS;
+}
+
 static void proof_refused(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
 {
 	struct ol_wire_reject reject;
@@ -247,11 +264,7 @@ static void proof_refused(struct ol_peer *peer, const struct ol_xport_event *eve
 		later(peer, reject.delay_ms, now_ns);
 		return;
 	}
-	/* the last process of this id may have died a moment ago; or the server that gave the
-	   challenge, and this one does not know it */
-	if ((reject.code == OL_REJECT_WORKER_BUSY || reject.code == OL_REJECT_AUTH ||
-	     reject.code == OL_REJECT_FULL || reject.code == OL_REJECT_RESOURCES) &&
-	    (peer->link->worker->started || peer->busy_tries++ < OL_BUSY_TRIES)) {
+	if (tries_again(peer, reject.code, now_ns)) {
 		ol_peer_again(peer, now_ns);
 		return;
 	}

@@ -76,6 +76,7 @@ static void aim(struct ol_peer *peer, enum ol_wire_role role, const struct ol_me
 	peer->since = epoch;
 	peer->attempts = 0;
 	peer->busy_tries = 0;
+	peer->short_ns = 0;
 	peer->backoff_ns = 0;
 	peer->told_off = false;
 	memcpy(peer->addrs, member->addr, sizeof(member->addr));

@@ -30,6 +30,7 @@ enum {
 	OL_CHUNK_BYTES = 1 << 20, /* longest single write or read of a gradient or weights */
 	OL_MIRRORS = 2,
 	OL_ERR_MAX = 384,
+	OL_SHORT_MS = 1000, /* so long a server may be short of memory before an open fails */
 	OL_BUSY_TRIES = 8, /* while the last one of this id is being buried: about 0.7 s */
 	OL_ADDRS_MAX = 512, /* of one server: text with "|" between */
 };
@@ -70,6 +71,7 @@ struct ol_peer {
 	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
 	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
 	uint32_t attempts; /* connections tried since the last that was live */
+	uint64_t short_ns; /* when the server first was short of memory for it; 0: it never was */
 	uint32_t busy_tries; /* refused because its id was still connected */
 	struct ol_xport_conn *conn;
 	uint64_t retry_ns;

@@ -25,19 +25,6 @@ static struct ol_version_line line_read(struct peer *peer)
 	return line;
 }
 
-static void pin_write(struct peer *peer, uint64_t version_plus_1)
-{
-	struct ol_xport_write write = {
-		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
-		.seg_count = 1,
-		.flags = OL_XPORT_INLINE,
-		.dst = peer->landing,
-		.dst_off = OL_PIN_OFF,
-	};
-
-	check_ok(peer->ops->post_write(peer->conn, &write));
-}
-
 static float weight_read(struct peer *peer, uint32_t snapshot)
 {
 	const struct ol_geometry *geo = &peer->accept.geo;
@@ -74,9 +61,7 @@ static int look(const struct job *job, long unused)
 	version = ol_published_version(line.published);
 	snapshot = ol_published_snapshot(line.published);
 	check_eq(version, PUSHES);
-	pin_write(&peer, version + 1);
-	line_read(&peer); /* behind the write: the pin is there */
-
+	peer_pin(&peer, version + 1);
 	push_some(worker);
 	line = line_read(&peer);
 	check_eq(ol_published_version(line.published), 2 * PUSHES);
@@ -84,8 +69,7 @@ static int look(const struct job *job, long unused)
 	check_eq(line.end[snapshot], version + 1);
 	check(weight_read(&peer, snapshot) == -(float)PUSHES);
 
-	pin_write(&peer, 0);
-	line_read(&peer);
+	peer_pin(&peer, 0);
 	push_some(worker);
 	line = line_read(&peer);
 	check(line.begin[snapshot] > version + 1);

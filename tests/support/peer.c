@@ -169,3 +169,17 @@ const void *peer_read(struct peer *peer, uint64_t off, uint32_t count)
 	check_eq(peer_wait(peer, OL_XPORT_DONE, priv, sizeof(priv)).status, 0);
 	return (const uint8_t *)peer->memory->addr + READ_OFF;
 }
+
+void peer_pin(struct peer *peer, uint64_t version_plus_1)
+{
+	struct ol_xport_write write = {
+		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_INLINE,
+		.dst = peer->landing,
+		.dst_off = OL_PIN_OFF,
+	};
+
+	check_ok(peer->ops->post_write(peer->conn, &write));
+	(void)peer_read(peer, OL_BOARD_LINE_OFF, sizeof(struct ol_version_line));
+}

@@ -104,7 +104,7 @@ static struct ol_wire_rkey wire_rkey(struct ol_xport_rkey rkey)
 static void turn_away(struct puppet *puppet, struct ol_xport_conn *conn,
 		      enum ol_wire_reject_code code)
 {
-	struct ol_wire_reject no = { .code = code };
+	struct ol_wire_reject no = { .code = code, .delay_ms = code == OL_REJECT_LATER };
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
 	ol_wire_reject_encode(&no, bytes);
@@ -149,6 +149,11 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 	}
 	if (session->conn != NULL) {
 		turn_away(puppet, conn, OL_REJECT_WORKER_BUSY);
+		return;
+	}
+	if (puppet->scarce) {
+		turn_away(puppet, conn,
+			  puppet->scarcities++ % 2 == 0 ? OL_REJECT_LATER : OL_REJECT_RESOURCES);
 		return;
 	}
 	check_ok(ol_slab_create(bytes, OL_SLAB_NODE_ANY, false, &session->landing));

@@ -62,6 +62,8 @@ struct puppet {
 	unsigned push_count;
 	unsigned withdrawals; /* how often a worker said so */
 	uint64_t version; /* published last */
+	bool scarce; /* it tells whoever comes to come back, and then that it has no memory */
+	unsigned scarcities; /* so often */
 	bool torn; /* its acknowledgements are not whole */
 	uint64_t dropped; /* of the pushes that its welcomes speak of: not in its weights */
 };

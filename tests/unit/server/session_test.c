@@ -59,6 +59,7 @@ static struct {
 	const struct ol_xport_conn *accepted;
 	struct ol_wire_accept accept;
 	int accept_rc;
+	int run_rc; /* of registering */
 	unsigned freed; /* connections that were not rejected */
 } net;
 
@@ -79,7 +80,7 @@ static int reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t of
 	later->ran = true;
 	later->bytes = bytes;
 	net.ran++;
-	return 0;
+	return net.run_rc;
 }
 
 static int reg_end(struct ol_xport_later *later, struct ol_xport_conn *conn,
@@ -325,6 +326,28 @@ static void who_comes_back_too_early_waits_for_the_same_registration(void **stat
 	}
 }
 
+static void who_comes_back_is_told_that_there_is_no_memory(void **state)
+{
+	for (unsigned i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+		const struct ol_xport_conn *conn;
+
+		net.run_rc = -ENOMEM;
+		come_in_vain(roles[i], false, start);
+		work(start + MS(LEASE_MS));
+		come(roles[i], false, start + MS(LEASE_MS));
+		assert_null(net.accepted);
+		assert_int_equal(net.rejected.code, OL_REJECT_RESOURCES);
+		assert_int_equal(board.refused, 1);
+		assert_non_null(strstr(logged, "no memory for its landing slots"));
+		net.run_rc = 0; /* the next time there is some */
+		conn = come(roles[i], false, start + MS(2 * LEASE_MS));
+		work(start + MS(2 * LEASE_MS));
+		assert_ptr_equal(net.accepted, conn);
+		teardown(state);
+		setup(state);
+	}
+}
+
 static void who_breaks_off_leaves_nothing(void **state)
 {
 	struct ol_xport_event down = { .type = OL_XPORT_CONN_DOWN };
@@ -539,6 +562,8 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(
 			who_comes_back_too_early_waits_for_the_same_registration, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_comes_back_is_told_that_there_is_no_memory,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_breaks_off_leaves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_never_comes_back_leaves_nothing_after_a_while,
 						setup, teardown),

@@ -161,6 +161,10 @@ static void make(struct ol_memory *memory, struct ol_memory_job *job)
 		return;
 	}
 	pending_add(memory, job, false);
+	if (rc != 0 && !job->lent) { /* memory is short: it is not kept until the peer has heard */
+		ol_slab_destroy(job->slab);
+		job->slab = NULL;
+	}
 	finish(memory, job, rc);
 }
 

@@ -329,11 +329,14 @@ static void who_comes_back_too_early_waits_for_the_same_registration(void **stat
 static void who_comes_back_is_told_that_there_is_no_memory(void **state)
 {
 	for (unsigned i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+		const struct ol_memory_job *slots;
 		const struct ol_xport_conn *conn;
 
 		net.run_rc = -ENOMEM;
 		come_in_vain(roles[i], false, start);
 		work(start + MS(LEASE_MS));
+		slots = roles[i] == OL_ROLE_WORKER ? sessions[1].memory : NULL;
+		assert_true(slots == NULL || slots->slab == NULL); /* nothing scarce is kept */
 		come(roles[i], false, start + MS(LEASE_MS));
 		assert_null(net.accepted);
 		assert_int_equal(net.rejected.code, OL_REJECT_RESOURCES);

@@ -45,17 +45,12 @@ static int look(const struct job *job, long unused)
 {
 	struct ol_worker *worker = job_worker(job, 0);
 	struct ol_version_line line;
-	struct ol_hello hello;
 	struct peer peer;
 	uint32_t snapshot;
 	uint64_t version;
 
 	(void)unused;
-	peer_open(&peer, "", OL_ROLE_OBSERVER, 0);
-	peer_join(&peer, job);
-	hello = peer_hello(&peer);
-	peer_write(&peer, &hello, sizeof(hello), OL_HELLO_OFF, ol_bell_make(OL_BELL_HELLO, 0));
-	peer_welcome(&peer);
+	peer_observe(&peer, job);
 	push_some(worker);
 	line = line_read(&peer);
 	version = ol_published_version(line.published);

@@ -48,17 +48,6 @@ static int other(const struct job *job, long unused)
 	return 1; /* it is killed */
 }
 
-static void observe(struct peer *peer, const struct job *job)
-{
-	struct ol_hello hello;
-
-	peer_open(peer, "", OL_ROLE_OBSERVER, 0);
-	peer_join(peer, job);
-	hello = peer_hello(peer);
-	peer_write(peer, &hello, sizeof(hello), OL_HELLO_OFF, ol_bell_make(OL_BELL_HELLO, 0));
-	peer_welcome(peer);
-}
-
 static void live_until(struct ol_worker *worker, const struct job *job, uint32_t workers)
 {
 	struct ol_worker *observer = job_worker(job, -1);
@@ -79,13 +68,14 @@ static int one(const struct job *job, long other_pid)
 	char byte;
 
 	for (unsigned i = 0; i < 2; i++) { /* every snapshot but the published one */
-		observe(&readers[i], job);
+		peer_observe(&readers[i], job);
 		peer_pin(&readers[i], STEPS - i); /* versions STEPS - 1 - i */
 	}
 	check_ok(job_push_start(worker, 1.0f, &op));
 	check_eq(read(pushed[0], &byte, 1), 1);
 	check_ok(ol_withdraw(worker));
-	observe(&last, job); /* the server has heard what was said before it lets this one in */
+	peer_observe(&last,
+		     job); /* the server has heard what was said before it lets this one in */
 	check_eq(op.done, 0);
 	check_ok(kill((pid_t)other_pid, SIGKILL));
 	live_until(worker, job, 1);

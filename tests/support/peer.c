@@ -170,6 +170,17 @@ const void *peer_read(struct peer *peer, uint64_t off, uint32_t count)
 	return (const uint8_t *)peer->memory->addr + READ_OFF;
 }
 
+void peer_observe(struct peer *peer, const struct job *job)
+{
+	struct ol_hello hello;
+
+	peer_open(peer, "", OL_ROLE_OBSERVER, 0);
+	peer_join(peer, job);
+	hello = peer_hello(peer);
+	peer_write(peer, &hello, sizeof(hello), OL_HELLO_OFF, ol_bell_make(OL_BELL_HELLO, 0));
+	peer_welcome(peer);
+}
+
 void peer_pin(struct peer *peer, uint64_t version_plus_1)
 {
 	struct ol_xport_write write = {

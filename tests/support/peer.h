@@ -51,6 +51,8 @@ void peer_write(struct peer *peer, const void *bytes, uint32_t count, uint64_t o
 
 /* peer_read -- bytes at off of the public region, into the peer's page at 2048; waits */
 const void *peer_read(struct peer *peer, uint64_t off, uint32_t count);
+/* peer_observe -- open an observer, and come in */
+void peer_observe(struct peer *peer, const struct job *job);
 /* peer_pin -- an observer pins this version (0: none any more); it is there when this returns */
 void peer_pin(struct peer *peer, uint64_t version_plus_1);
 

@@ -90,7 +90,7 @@ static void who_only_asks_for_counters_may_ask_any_server(void **unused)
 }
 
 /* Making memory takes so long that the worker is told to come back, and then there is none */
-static void a_server_without_memory_is_told(void **unused)
+static void that_a_server_has_no_memory_is_told(void **unused)
 {
 	(void)unused;
 	world.puppets[A].scarce = true;
@@ -120,7 +120,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		test(a_worker_is_told_what_the_job_is),
 		test(a_server_of_another_shard_is_not_taken),
-		test(a_server_without_memory_is_told),
+		test(that_a_server_has_no_memory_is_told),
 		test(a_list_that_is_none_is_refused),
 		test(who_only_asks_for_counters_may_ask_any_server),
 	};

@@ -26,6 +26,8 @@
 enum {
 	OL_CHALLENGE_SLOT_MS =
 		5000, /* a challenge is good for the rest of its slot, and the next */
+	OL_CHALLENGE_SLOTS = 12, /* so many are known again: who answers an old one has the key, and
+				    is told to come back */
 	OL_PROOFS = 4096, /* that were good, remembered for as long as their challenge is; when they
 			     all are this young the next peer is told to come back */
 	OL_ADMISSIONS_MAX =

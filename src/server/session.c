@@ -67,11 +67,19 @@ static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
 	reject(server, conn, &msg);
 }
 
-/* The slot of the challenge that this proof answers; 0: of none that this process makes now */
+/* A challenge of this slot is good for the rest of it, and for the next. */
+static bool slot_is_good(uint64_t slot, uint64_t now_ns)
+{
+	return slot + 1 >= slot_of(now_ns);
+}
+
+/* The slot of the challenge that this proof answers; 0: of none that this process made lately */
 static uint64_t proof_slot(const struct ol_server *server, const struct ol_wire_connect *proof,
 			   uint64_t now_ns, uint8_t ret_m[OL_NONCE_BYTES])
 {
-	for (uint64_t slot = slot_of(now_ns); slot + 1 >= slot_of(now_ns) && slot > 0; slot--) {
+	uint64_t newest = slot_of(now_ns);
+
+	for (uint64_t slot = newest; slot + OL_CHALLENGE_SLOTS > newest && slot > 0; slot--) {
 		if (ol_auth_nonce(server->secret, proof->nonce, slot, ret_m) == 0 &&
 		    ol_auth_proof_holds(server->job_key, ret_m, proof))
 			return slot;
@@ -91,7 +99,8 @@ static bool proof_was_used(const struct ol_server *server, const struct ol_wire_
 
 /*
  * May the peer come in? m: the nonce that it has answered. A proof is good once: those that were
- * are remembered until their challenge is good for nothing.
+ * are remembered until their challenge is good for nothing. Where a busy host kept a proof back for
+ * so long, its peer knocks again: it has the key.
  */
 static bool proof_take(struct ol_server *server, struct ol_xport_conn *conn,
 		       const struct ol_wire_connect *proof, uint64_t now_ns,
@@ -100,13 +109,17 @@ static bool proof_take(struct ol_server *server, struct ol_xport_conn *conn,
 	uint64_t slot = proof_slot(server, proof, now_ns, ret_m);
 	struct ol_proof *place = &server->proofs[server->proof_next];
 
-	if (slot == 0 || proof_was_used(server, proof)) {
-		refuse(server, conn, OL_REJECT_AUTH,
-		       "its proof answers no challenge of this server's last seconds, or was made "
-		       "with another job key");
+	if (slot != 0 && !slot_is_good(slot, now_ns)) {
+		send_away(server, conn, OL_HOLD_MS);
 		return false;
 	}
-	if (place->slot != 0 && place->slot + 1 >= slot_of(now_ns)) {
+	if (slot == 0 || proof_was_used(server, proof)) {
+		refuse(server, conn, OL_REJECT_AUTH,
+		       "its proof answers no challenge of this server's last minute, or was used "
+		       "before, or was made with another job key");
+		return false;
+	}
+	if (place->slot != 0 && slot_is_good(place->slot, now_ns)) {
 		send_away(server, conn, OL_CHALLENGE_SLOT_MS);
 		return false;
 	}

@@ -290,6 +290,37 @@ static const enum ol_wire_role roles[] = { OL_ROLE_WORKER, OL_ROLE_OBSERVER, OL_
 
 /* ---- the tests ---- */
 
+static void who_proves_its_key_too_late_knocks_again(void **state)
+{
+	const uint64_t slot_ns = MS(OL_CHALLENGE_SLOT_MS);
+	struct ol_wire_connect msg = { .kind = OL_CONNECT_KNOCK, .role = OL_ROLE_WORKER };
+	struct ol_wire_connect other;
+
+	(void)state;
+	assert_int_equal(ol_auth_random(msg.nonce, sizeof(msg.nonce)), 0);
+	say(&msg, start);
+	msg.kind = OL_CONNECT_PROOF;
+	other = msg;
+	ol_auth_proof(key, net.rejected.nonce, &msg);
+	ol_auth_proof("another", net.rejected.nonce, &other);
+
+	say(&msg, start + 2 * slot_ns);
+	assert_int_equal(net.rejected.code, OL_REJECT_LATER);
+	assert_true(net.rejected.delay_ms > 0);
+	say(&msg, start + (OL_CHALLENGE_SLOTS - 1) * slot_ns);
+	assert_int_equal(net.rejected.code, OL_REJECT_LATER);
+	assert_int_equal(board.refused, 0);
+	say(&msg, start + OL_CHALLENGE_SLOTS * slot_ns);
+	assert_int_equal(net.rejected.code, OL_REJECT_AUTH);
+
+	/* but whose key is another is told so, early or late */
+	say(&other, start);
+	assert_int_equal(net.rejected.code, OL_REJECT_AUTH);
+	say(&other, start + 2 * slot_ns);
+	assert_int_equal(net.rejected.code, OL_REJECT_AUTH);
+	assert_int_equal(board.sent_away, 2);
+}
+
 static void who_comes_back_is_in_at_once_when_its_memory_is_registered(void **state)
 {
 	for (unsigned i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
@@ -560,6 +591,8 @@ static void what_no_peer_rings_is_cut_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(who_proves_its_key_too_late_knocks_again, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(
 			who_comes_back_is_in_at_once_when_its_memory_is_registered, setup,
 			teardown),

@@ -32,7 +32,7 @@ if [ "${1-}" != guest ]; then
 	[ "$cuts" != all ] || cuts="$usual $others"
 	exec "$root/tools/lab/run" --hosts 5 --mem 512 ${OL_KEEP:+--out "$OL_KEEP"} --deadline "${OL_DEADLINE_S:-1100}" -- \
 		env OUTLAST_BUILD="${OUTLAST_BUILD:-$root/build/dev}" OL_CUTS="$cuts" \
-		OL_LEASES="${OL_LEASES:-1000}" bash "$0" guest
+		OL_LEASES="${OL_LEASES:-}" bash "$0" guest
 fi
 
 ulimit -c 0

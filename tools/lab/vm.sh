@@ -87,6 +87,7 @@ vm_judge() {
 	rm -f "$lab/host$host.pid"
 	if read -r status 2>/dev/null <"$lab/status.$host"; then
 		[ "$status" -le "$worst" ] || worst=$status
+		[ "$hosts" = 1 ] || [ "$status" = 0 ] || say "host $host: status $status"
 		return
 	fi
 	if [ -e "$lab/off.$host" ]; then

@@ -13,7 +13,6 @@
  */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +25,7 @@
 #include "base/clock.h"
 #include "outlast_server.h"
 #include "support/check.h"
+#include "support/lab.h"
 
 enum {
 	LEN = 1000,
@@ -218,31 +218,6 @@ static void course_open(unsigned index, const char *host, const char *other)
 	check_ok(ol_pull(course->worker, 0, &course->pull));
 }
 
-/* A fault in the lab, as tools/lab/ctl makes it; returns when it has happened, and when asked for
- */
-static uint64_t fault(const char *verb, uint64_t *ret_asked_ns)
-{
-	static unsigned count;
-	char line[64], id[32], path[256], answer[16] = "";
-	int fd = open("/run/outlast-lab/ctl", O_WRONLY);
-	ssize_t got;
-
-	check(fd >= 0);
-	snprintf(id, sizeof(id), "0.%d.%u", (int)getpid(), count++);
-	snprintf(line, sizeof(line), "%s 1 %s\n", verb, id);
-	snprintf(path, sizeof(path), "%s/.lab/done.%s", getenv("OL_OUT"), id);
-	*ret_asked_ns = ol_clock_ns();
-	check_eq(write(fd, line, strlen(line)), strlen(line));
-	close(fd);
-	while ((fd = open(path, O_RDONLY)) < 0)
-		sched_yield();
-	while ((got = read(fd, answer, sizeof(answer) - 1)) == 0)
-		sched_yield();
-	close(fd);
-	check(got > 0 && strncmp(answer, "ok", 2) == 0);
-	return ol_clock_ns();
-}
-
 static double ms_between(uint64_t from_ns, uint64_t to_ns)
 {
 	return (double)(int64_t)(to_ns - from_ns) / 1e6;
@@ -255,7 +230,8 @@ static void noticed(const char *verb)
 
 	while (down_count() > 0) /* an emulated host is slow: a short lease may just have run out */
 		turn();
-	done_ns = fault(verb, &asked_ns);
+	asked_ns = ol_clock_ns();
+	done_ns = lab_fault(verb, 1);
 	while (down_count() < LEASES)
 		turn();
 	for (unsigned i = 0; i < LEASES; i++) {
@@ -269,7 +245,7 @@ static void noticed(const char *verb)
 
 static void cut_and_heal(void)
 {
-	uint64_t until_ns, before[LEASES], asked_ns, healed_ns;
+	uint64_t until_ns, before[LEASES], healed_ns;
 
 	noticed("cut");
 	until_ns = ol_clock_ns() + CUT_MS * OL_NS_PER_MS;
@@ -280,7 +256,7 @@ static void cut_and_heal(void)
 	for (unsigned i = 0; i < LEASES; i++)
 		check(courses[i].pushed > before[i]); /* it went on */
 	check_eq(down_count(), LEASES);
-	healed_ns = fault("heal", &asked_ns);
+	healed_ns = lab_fault("heal", 1);
 	while (down_count() > 0)
 		turn();
 	for (unsigned i = 0; i < LEASES; i++) {
@@ -295,9 +271,6 @@ static void cut_and_heal(void)
 
 static int work(const char *host, const char *other)
 {
-	char path[256];
-	int fd;
-
 	for (unsigned i = 0; i < LEASES; i++)
 		course_open(i, host, other);
 	for (unsigned round = 0; round < CUTS; round++) {
@@ -308,10 +281,7 @@ static int work(const char *host, const char *other)
 	for (unsigned i = 0; i < STEPS; i++)
 		turn();
 	noticed("poweroff");
-	snprintf(path, sizeof(path), "%s/off", getenv("OL_OUT"));
-	fd = open(path, O_WRONLY | O_CREAT, 0666);
-	check(fd >= 0);
-	close(fd);
+	lab_write("off", "");
 	while (down_count() > 0)
 		turn();
 	for (unsigned i = 0; i < LEASES; i++) {

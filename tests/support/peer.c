@@ -12,7 +12,7 @@
 #include "wire/auth.h"
 
 enum {
-	EVENTS_S = 20, /* alarm: no answer within this */
+	EVENTS_S = 100, /* alarm: no answer within this */
 	READ_OFF = 2048
 };
 

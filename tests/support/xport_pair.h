@@ -25,8 +25,8 @@
 #include "rdma/transport.h"
 
 enum {
-	XP_DEADLINE_S = 60, /* of a whole program */
-	XP_WAIT_MS = 15000, /* of one wait */
+	XP_DEADLINE_S = 240, /* of a whole program, which may run beside others */
+	XP_WAIT_MS = 60000, /* of one wait */
 	XP_QUEUE_MAX = 512, /* events that nobody has asked for yet, one end */
 	XP_DOWN_MAX = 256, /* connections that are down and not freed, one end */
 	XP_GUARD = 0xa5, /* what memory around a target is filled with */

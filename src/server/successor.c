@@ -149,14 +149,17 @@ static int hello_post(struct ol_server *server)
 		.dst = succ->ring_key,
 		.dst_off = OL_HELLO_OFF,
 	};
+	uint64_t offered = succ->pinned_version;
 	int rc = content_offer(server, &hello);
 
 	if (rc != 0)
 		return rc;
 	ol_record_seal(&hello);
 	rc = server->ops->post_write(succ->conn, &write);
-	if (rc != 0)
+	if (rc != 0) { /* nothing was offered: it is due still */
 		succ->pinned = -1;
+		succ->pinned_version = offered;
+	}
 	return rc;
 }
 

@@ -46,14 +46,16 @@ static struct {
 	struct ol_view proposed;
 } coord;
 
+static int open_rc = -EIO; /* of ol_coord_open() */
+
 int ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
 		  size_t err_bytes)
 {
 	(void)opts;
-	(void)ret_coord;
 	(void)err;
 	(void)err_bytes;
-	return -EIO;
+	*ret_coord = (struct ol_coord *)&coord; /* never looked into */
+	return open_rc;
 }
 
 void ol_coord_close(struct ol_coord *handle)

@@ -399,6 +399,40 @@ static void test_a_predecessor_whose_heartbeat_stands_still_is_suspected(void **
 	hello_over();
 }
 
+/* What the transport tells of the predecessor's connection */
+static void pred_tells(enum ol_xport_event_type type, uint64_t cookie, int status)
+{
+	struct ol_xport_conn conn = { .user = &sessions[0] };
+	struct ol_xport_event event = {
+		.type = type, .conn = &conn, .cookie = cookie, .status = status
+	};
+
+	ol_server_on_event(&server, &event, start);
+}
+
+static void test_a_predecessor_whose_connection_breaks_is_suspected(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	assert_int_equal(coord.proposals, 0);
+	pred_tells(OL_XPORT_CONN_DOWN, 0, -ECONNRESET);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	assert_int_equal(coord.proposals, 1);
+	assert_int_equal(sessions[0].state, OL_SESSION_FREE);
+	hello_over();
+}
+
+static void test_a_heartbeat_of_the_predecessor_that_was_read_is_taken(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	ol_replica_tick(&server, start);
+	assert_true(server.replica.pred.watch.posted);
+	pred_tells(OL_XPORT_DONE, OL_SERVER_COOKIE_BEAT, 0);
+	assert_false(server.replica.pred.watch.posted);
+	hello_over();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
@@ -418,6 +452,8 @@ int main(void)
 		TEST(test_a_successor_whose_heartbeat_stands_still_is_suspected),
 		TEST(test_who_refuses_connections_is_suspected_and_who_is_busy_is_not),
 		TEST(test_the_head_takes_pushes_and_the_tail_is_read),
+		TEST(test_a_predecessor_whose_connection_breaks_is_suspected),
+		TEST(test_a_heartbeat_of_the_predecessor_that_was_read_is_taken),
 		TEST(test_who_is_no_successor_any_more_is_let_go),
 		TEST(test_a_heartbeat_that_never_began_stands_still_as_well),
 		TEST(test_each_neighbour_has_a_heartbeat_of_its_own),

@@ -484,6 +484,31 @@ static void who_cannot_be_accepted_is_told_and_the_log_says_why(void **state)
 	assert_int_equal(sessions[1].state, OL_SESSION_FREE);
 }
 
+/* Whose write is never told of is gone, but where no time is set nobody waits for that */
+static void who_is_silent_for_too_long_is_let_go(void **state)
+{
+	struct ol_session *session = &sessions[WORKERS];
+	const uint32_t ticks = OL_SILENCES_MAX + 1; /* the last of them is not yet too long */
+
+	(void)state;
+	session->role = OL_ROLE_OBSERVER;
+	session->state = OL_SESSION_LIVE;
+	session->probing = true;
+	server.opts.heartbeat_ms = 10;
+	for (uint32_t i = 0; i < 10 * ticks; i++)
+		ol_session_tick(&server, start);
+	assert_int_equal(session->state, OL_SESSION_LIVE);
+	ol_session_on_probe(session);
+	session->probing = true;
+	server.opts.retry_timeout_ms = 10;
+	for (uint32_t i = 0; i < ticks; i++)
+		ol_session_tick(&server, start);
+	assert_int_equal(session->state, OL_SESSION_LIVE);
+	ol_session_tick(&server, start);
+	assert_int_equal(session->state, OL_SESSION_FREE);
+	assert_non_null(strstr(logged, "never told"));
+}
+
 /* ---- what a peer that is in says of itself ---- */
 
 static void no_magic(struct ol_hello *hello)
@@ -609,6 +634,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(who_left_before_it_was_accepted_is_not_refused,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(who_is_silent_for_too_long_is_let_go, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(who_cannot_be_accepted_is_told_and_the_log_says_why,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(who_says_what_cannot_be_is_cut_off, setup,

@@ -61,6 +61,13 @@ void puppet_open(struct puppet *puppet, uint64_t id)
 	public_make(puppet);
 }
 
+static void public_again(struct puppet *puppet)
+{
+	puppet->ops->dereg(puppet->region);
+	ol_slab_destroy(puppet->memory);
+	public_make(puppet);
+}
+
 void puppet_shard(struct puppet *puppet, uint32_t shard, uint32_t count)
 {
 	struct ol_geometry *geo = &puppet->geo;
@@ -69,9 +76,13 @@ void puppet_shard(struct puppet *puppet, uint32_t shard, uint32_t count)
 	geo->shard_count = count;
 	geo->shard = shard;
 	check_ok(ol_shard_span(geo->param_count, count, shard, &geo->shard_first, &geo->shard_len));
-	puppet->ops->dereg(puppet->region);
-	ol_slab_destroy(puppet->memory);
-	public_make(puppet);
+	public_again(puppet);
+}
+
+void puppet_size(struct puppet *puppet, uint64_t floats)
+{
+	puppet->geo.param_count = puppet->geo.shard_len = floats;
+	public_again(puppet);
 }
 
 static void session_free(struct puppet *puppet, struct puppet_session *session)
@@ -119,8 +130,8 @@ static void knocked(struct puppet *puppet, struct ol_xport_conn *conn,
 
 	memcpy(puppet->n, knock->nonce, sizeof(puppet->n));
 	puppet->knocks++;
-	if (puppet->foreign) {
-		turn_away(puppet, conn, OL_REJECT_WIRE);
+	if (puppet->foreign || puppet->full) {
+		turn_away(puppet, conn, puppet->foreign ? OL_REJECT_WIRE : OL_REJECT_FULL);
 		return;
 	}
 	check_ok(ol_auth_random(puppet->m, sizeof(puppet->m)));
@@ -197,6 +208,11 @@ static void rung(struct puppet *puppet, struct puppet_session *session, uint32_t
 	}
 	if (ol_bell_kind(imm) == OL_BELL_WITHDRAW) {
 		puppet->withdrawals++;
+		return;
+	}
+	if (ol_bell_kind(imm) == OL_BELL_PART) {
+		puppet->parts++;
+		puppet->part_first = ol_part_first(ol_bell_arg(imm));
 		return;
 	}
 	check_eq(ol_bell_kind(imm), OL_BELL_HELLO);

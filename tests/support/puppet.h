@@ -61,9 +61,12 @@ struct puppet {
 	struct puppet_push pushes[PUPPET_PUSHES_MAX];
 	unsigned push_count;
 	unsigned withdrawals; /* how often a worker said so */
+	unsigned parts; /* announcements of parts of gradients … */
+	uint64_t part_first; /* … and from which float on the last one says that all is there */
 	uint64_t version; /* published last */
 	bool scarce; /* it tells whoever comes to come back, and then that it has no memory */
 	unsigned scarcities; /* so often */
+	bool full; /* it tells whoever knocks that it has no place left */
 	bool torn; /* its acknowledgements are not whole */
 	uint64_t dropped; /* of the pushes that its welcomes speak of: not in its weights */
 };
@@ -74,6 +77,9 @@ void puppet_close(struct puppet *puppet);
 void puppet_poll(struct puppet *puppet);
 /* puppet_shard -- before anybody connects: it is the server of one of several shards */
 void puppet_shard(struct puppet *puppet, uint32_t shard, uint32_t count);
+/* puppet_size -- before anybody connects: its one shard has so many floats, all 0 but the first two
+ */
+void puppet_size(struct puppet *puppet, uint64_t floats);
 
 /* seq, here and below: counts of the pushes of the worker's process */
 /* puppet_publish -- a version of weights that are all `value`, with worker 0's pushes up to seq */

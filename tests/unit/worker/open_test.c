@@ -98,6 +98,14 @@ static void that_a_server_has_no_memory_is_told(void **unused)
 	assert_true(world.puppets[A].scarcities > 2); /* it may be short for a moment alone */
 }
 
+static void that_a_server_has_no_place_left_is_told(void **unused)
+{
+	(void)unused;
+	world.puppets[B].full = true;
+	assert_int_equal(open_at("AB"), ol_wire_reject_status(OL_REJECT_FULL));
+	assert_int_equal(world.puppets[B].knocks, 1);
+}
+
 static void a_list_that_is_none_is_refused(void **unused)
 {
 	static const char *const lists[] = {
@@ -121,6 +129,7 @@ int main(void)
 		test(a_worker_is_told_what_the_job_is),
 		test(a_server_of_another_shard_is_not_taken),
 		test(that_a_server_has_no_memory_is_told),
+		test(that_a_server_has_no_place_left_is_told),
 		test(a_list_that_is_none_is_refused),
 		test(who_only_asks_for_counters_may_ask_any_server),
 	};

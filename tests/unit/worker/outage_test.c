@@ -109,6 +109,33 @@ static void weights_follow_the_own_gradients_until_the_server_is_back(void **sta
 	assert_true(weight() == 2.5f); /* the server's again */
 }
 
+/* The server comes back for the moment; does the worker offer it the weights that it has read? */
+static bool offers_its_mirror(void)
+{
+	bool offers;
+
+	gone();
+	until(puppet_waits(&world.puppets[A], OL_ROLE_WORKER));
+	offers = world.puppets[A].sessions[OL_ROLE_WORKER].hello.mirror.bytes != 0;
+	back(A, 0);
+	return offers;
+}
+
+/* Once a server goes on with older weights the newer ones are gone, until others were read */
+static void weights_that_were_given_up_are_not_offered_again(void **state)
+{
+	(void)state;
+	worker_open();
+	puppet_publish(&world.puppets[A], 5, 4.0f, 0);
+	pull(OL_PULL_NEWEST);
+	puppet_publish(&world.puppets[A], 1, 4.0f, 0);
+	assert_true(offers_its_mirror());
+	for (unsigned i = 0; i < 3; i++)
+		assert_false(offers_its_mirror());
+	pull(OL_PULL_NEWEST);
+	assert_true(offers_its_mirror());
+}
+
 static void the_oldest_make_room_and_are_counted(void **state)
 {
 	struct puppet *a = &world.puppets[A];
@@ -572,6 +599,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test(weights_follow_the_own_gradients_until_the_server_is_back),
+		test(weights_that_were_given_up_are_not_offered_again),
 		test(the_oldest_make_room_and_are_counted),
 		test(a_queue_that_is_full_keeps_a_push_waiting),
 		test(a_wait_pulls_where_only_a_pull_helps),

@@ -7,7 +7,7 @@
  * What needs limits, rights or mounts of its own happens in a forked process, which ends with
  * CHECK_SKIP and a line where it may not have them.
  */
-#include "ckpt_util.h"
+#include "running_util.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -145,6 +145,63 @@ static void without_rights(const char *dir)
 	check(writer == NULL && strstr(err, fixed) != NULL);
 	snprintf(fixed, sizeof(fixed), "%s/fixed/new", dir);
 	check_eq(ol_ckpt_writer_start(fixed, &meta, 1, &writer, err, sizeof(err)), -EACCES);
+}
+
+/* As a user who is not root: what is above the folder may be passed through and not be read, so it
+ * cannot be made durable. */
+static void below_what_cannot_be_read(const char *dir)
+{
+	struct ol_ckpt_meta meta = meta_of(1, 1);
+	struct ol_ckpt_writer *writer = NULL;
+	char above[CKPT_PATH], own[CKPT_PATH], err[CKPT_ERR] = "";
+
+	snprintf(above, sizeof(above), "%s/above", dir);
+	snprintf(own, sizeof(own), "%s/above/own", dir);
+	check_ok(mkdir(above, 0700));
+	check_ok(mkdir(own, 0700));
+	check_ok(chmod(own, 0777));
+	check_ok(chmod(above, 0311));
+	check_ok(chmod(dir, 0755));
+	if (geteuid() == 0)
+		check_ok(setresuid(65534, 65534, 65534));
+	check_ok(ol_ckpt_writer_start(own, &meta, 1, &writer, err, sizeof(err)));
+	ol_ckpt_writer_stop(writer);
+	(void)chmod(above, 0700); /* to be removed; root may as it is */
+}
+
+static void a_folder_below_one_that_cannot_be_read_will_do(void **state)
+{
+	in_child(below_what_cannot_be_read, *state);
+}
+
+/* As a user who is not root: the running checkpoint is another's. */
+static void without_rights_to_a_running_one(const char *dir)
+{
+	struct ol_ckpt_meta meta = tiny_meta(1);
+	struct ol_ckpt_blocks blocks = tiny_blocks(&meta);
+	struct choice choice = { .count = 1, .blocks = { 3 } };
+	struct ol_running *running = running_of(dir, &meta, &blocks, &choice);
+	uint8_t *content = content_of(&meta.geo, 1);
+	char path[CKPT_PATH];
+
+	check_ok(turn(running, &meta.geo, 1, 1, false).status);
+	ol_running_destroy(running);
+	running_path(dir, &meta, path);
+	check_ok(chmod(path, 0));
+	check_ok(chmod(dir, 0755));
+	if (geteuid() == 0)
+		check_ok(setresuid(65534, 65534, 65534));
+	log_forget();
+	check_eq(restored(dir, &blocks, &meta, content), -EACCES);
+	check_eq(logged.lines, 1);
+	check(strstr(logged.text, "it cannot be opened: Permission") != NULL);
+	free(content);
+	ol_ckpt_blocks_fini(&blocks);
+}
+
+static void a_running_one_without_rights_is_named(void **state)
+{
+	in_child(without_rights_to_a_running_one, *state);
 }
 
 /* As a user who is not root: the newest is another's. */
@@ -397,6 +454,8 @@ int main(void)
 		ckpt_test(a_name_that_is_too_long_is_refused),
 		ckpt_test(a_folder_without_rights_is_refused),
 		ckpt_test(a_newest_without_rights_is_no_reason_to_go_back),
+		ckpt_test(a_folder_below_one_that_cannot_be_read_will_do),
+		ckpt_test(a_running_one_without_rights_is_named),
 		ckpt_test(a_full_disk_leaves_what_was_there),
 		cmocka_unit_test(the_advice_for_a_full_disk_fits_the_kind_of_checkpoint),
 		ckpt_test(a_read_only_disk_is_read_and_not_written),

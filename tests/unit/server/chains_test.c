@@ -4,6 +4,7 @@
  * chains_test.c -- who looks at chains sees the view, who waits, and that the folder of views is
  * gone
  */
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -114,6 +115,41 @@ static void test_chains_are_seen(void **unused)
 	ol_chains_close(chains);
 }
 
+/* Of this process */
+static unsigned threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir) != NULL)
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void test_who_has_looked_leaves_no_thread(void **unused)
+{
+	char key[] = "", addr[OL_FOLDER_MAX + 8], err[256] = "";
+	struct ol_chains *chains = NULL;
+	struct ol_folder folder;
+	unsigned before;
+
+	(void)unused;
+	assert_int_equal(ol_folder_make(&folder, "ol-chains-test-"), 0);
+	snprintf(addr, sizeof(addr), "dir:%s", folder.path);
+	before = threads();
+	assert_int_equal(ol_chains_open(addr, NULL, key, 1, TIMEOUT_MS, &chains, err, sizeof(err)),
+			 0);
+	assert_int_equal(threads(), before + 1);
+	ol_chains_close(chains);
+	alarm(TIMEOUT_MS / 1000);
+	while (threads() != before) /* one that was joined may be listed for a moment */
+		sched_yield();
+	alarm(0);
+	ol_folder_drop(&folder);
+}
+
 static void test_what_cannot_be_is_refused_in_a_line(void **unused)
 {
 	struct ol_chains *chains;
@@ -141,6 +177,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chains_are_seen),
+		cmocka_unit_test(test_who_has_looked_leaves_no_thread),
 		cmocka_unit_test(test_what_cannot_be_is_refused_in_a_line),
 	};
 

@@ -161,7 +161,6 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	}
 	session->last_seq = hdr.seq;
 	session->numbered = true;
-	session->withdrawn = false;
 	server->queue[(server->queue_head + server->queue_count++) % server->queue_size] = landed;
 	ol_ingest_progress(server, now_ns);
 }
@@ -188,6 +187,13 @@ static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t ses
 			list[kept++] = list[i];
 	}
 	return kept;
+}
+
+/* Its worker has withdrawn it, whatever that has pushed since */
+static bool is_withdrawn(struct ol_server *server, struct ol_landed landed)
+{
+	return ol_seq_contains(server->sessions[landed.session].withdrawn_seq,
+			       landed_slot(server, landed)->seq);
 }
 
 /* What a worker withdraws, and holds nobody up any more: it came too late for a step */
@@ -242,7 +248,7 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 		switch (ol_policy_on_gradient(server->policy, &arrival)) {
 		case OL_VERDICT_HOLD:
 			batch_insert(server, landed);
-			if (session->withdrawn)
+			if (is_withdrawn(server, landed))
 				held_withdraw(server, session, now_ns);
 			break;
 		case OL_VERDICT_STEP:
@@ -253,9 +259,10 @@ static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
 			ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
 			break;
 		case OL_VERDICT_WAIT:
-			server->parked[server->parked_count++] = landed;
-			if (session->withdrawn)
-				parked_withdraw(server, session, now_ns);
+			if (is_withdrawn(server, landed))
+				ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
+			else
+				server->parked[server->parked_count++] = landed;
 			break;
 		}
 	}
@@ -562,7 +569,7 @@ static void waits_changed(struct ol_server *server)
 
 void ol_ingest_on_withdraw(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
-	session->withdrawn = true; /* also what is in the queue */
+	session->withdrawn_seq = session->last_seq; /* also what is in the queue */
 	held_withdraw(server, session, now_ns);
 	parked_withdraw(server, session, now_ns);
 	ol_ingest_progress(server, now_ns);
@@ -575,10 +582,10 @@ static void withdrawn_drop(struct ol_server *server)
 	uint64_t now_ns = ol_clock_ns();
 
 	for (uint32_t i = server->batch_count; i-- > 0;) {
-		struct ol_session *session = &server->sessions[server->batch[i].session];
+		struct ol_landed landed = server->batch[i];
 
-		if (session->withdrawn)
-			held_withdraw(server, session, now_ns);
+		if (is_withdrawn(server, landed))
+			held_withdraw(server, &server->sessions[landed.session], now_ns);
 	}
 }
 

@@ -95,7 +95,7 @@ struct ol_session {
 	uint64_t probe_ns; /* last probe … */
 	bool probing; /* … and whether it is still under way */
 	uint64_t silent_ms; /* since one was answered, in ticks: none while the loop stood still */
-	bool withdrawn; /* so is what it has pushed and what is not judged yet */
+	uint64_t withdrawn_seq; /* what it has pushed up to here waits for nobody; 0: nothing */
 	struct ol_slot_state slots[OL_SLOTS_MAX];
 };
 

@@ -3,7 +3,7 @@
 /*
  * withdraw_pinned.c -- a step that all have given to waits for readers' pins. One of its workers
  * withdraws, which is too late; then the other one dies, and with it the step: what was withdrawn
- * waits for nobody.
+ * waits for nobody, whatever the worker has pushed since.
  */
 
 #include <signal.h>
@@ -63,7 +63,7 @@ static void live_until(struct ol_worker *worker, const struct job *job, uint32_t
 static int one(const struct job *job, long other_pid)
 {
 	struct ol_worker *worker = trained(job, 0);
-	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+	struct ol_op op = { .level = OL_LEVEL_APPLIED }, next = { .level = OL_LEVEL_APPLIED };
 	struct peer readers[2], last;
 	char byte;
 
@@ -74,6 +74,7 @@ static int one(const struct job *job, long other_pid)
 	check_ok(job_push_start(worker, 1.0f, &op));
 	check_eq(read(pushed[0], &byte, 1), 1);
 	check_ok(ol_withdraw(worker));
+	check_ok(job_push_start(worker, 1.0f, &next));
 	peer_observe(&last,
 		     job); /* the server has heard what was said before it lets this one in */
 	check_eq(op.done, 0);
@@ -85,6 +86,10 @@ static int one(const struct job *job, long other_pid)
 	while (!op.done)
 		check(ol_worker_poll(worker) >= 0);
 	check_eq(op.status, OL_E_LATE);
+	check_ok(ol_withdraw(worker));
+	while (!next.done)
+		check(ol_worker_poll(worker) >= 0);
+	check_eq(next.status, OL_E_LATE);
 	peer_close(&last);
 	ol_worker_close(worker);
 	return 0;

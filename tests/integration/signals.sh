@@ -34,6 +34,16 @@ for word in "INT 130" "TERM 143"; do
 	asked "${signal[@]}" serve "${tiny[@]}" --coordinator $nobody --listen "$at"
 	asked "${signal[@]}" stat --servers "$at" --once --timeout-ms 60000
 done
+
+# nohup: what is ignored at the start asks for nothing
+trap '' HUP
+background p work "${tiny[@]}" --connect "$at" "${wait_long[@]}"
+trap - HUP
+until_true watches "$pid" || fail "nohup: does not look at signals: $(cat "$tmp/p.err")"
+kill -HUP "$pid"
+kill -INT "$pid"
+ended "$pid" 130 "work, SIGHUP that it ignores, and SIGINT"
+
 background p stat --coordinator $nobody
 until_true grep -q outlast "/proc/$pid/cmdline" || fail "stat does not start"
 kill -TERM "$pid"

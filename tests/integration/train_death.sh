@@ -62,12 +62,14 @@ done
 # with folders of its own: an interrupted job takes them along, and the death of the parent ends every process
 mkdir "$tmp/folders"
 export TMPDIR=$tmp/folders XDG_RUNTIME_DIR=$tmp/folders
-for durability in "checkpoint --checkpoint every=50steps" "chain --replicas 2"; do
+for how in "INT 130 checkpoint --checkpoint every=50steps" "HUP 129 chain --replicas 2"; do
+	read -r signal status durability <<<"$how"
 	# shellcheck disable=SC2086  # words
 	job --workers 2 --durability $durability
-	kill -INT "$job"
-	job_over "$durability, SIGINT" 130
-	[ -z "$(ls "$tmp/folders")" ] || fail "$durability, SIGINT: leaves $(ls "$tmp/folders")"
+	kill "-$signal" "$job"
+	job_over "$durability, SIG$signal" "$status"
+	[ -z "$(ls "$tmp/folders")" ] || fail "$durability, SIG$signal: leaves $(ls "$tmp/folders")"
+	[ "$(json "$tmp/r.json" 'r["ended"]')" = interrupted ] || fail "$durability, SIG$signal: the report"
 	# shellcheck disable=SC2086
 	job --workers 2 --durability $durability
 	kill -9 "$job"

@@ -107,14 +107,24 @@ const char *ol_cmd_remedy(int status)
 	}
 }
 
+void ol_cmd_signals_asking(sigset_t *ret_set)
+{
+	struct sigaction was;
+
+	sigemptyset(ret_set);
+	sigaddset(ret_set, SIGINT);
+	sigaddset(ret_set, SIGTERM);
+	/* a signal that is held back is told of even where it is ignored */
+	if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+		sigaddset(ret_set, SIGHUP);
+}
+
 int ol_cmd_signals(const char *cmd, int *ret_fd)
 {
 	sigset_t set;
 	int fd = -1;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
+	ol_cmd_signals_asking(&set);
 	sigaddset(&set, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
 		fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

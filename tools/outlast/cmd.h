@@ -8,6 +8,7 @@
 #ifndef OUTLAST_CMD_H
 #define OUTLAST_CMD_H
 
+#include <signal.h>
 #include <stddef.h>
 
 struct ol_cmd {
@@ -52,7 +53,13 @@ int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *o
 		 const char *remedy);
 
 /*
- * ol_cmd_signals -- from now on SIGINT, SIGTERM and SIGCHLD are read from *ret_fd, the caller's to
+ * ol_cmd_signals_asking -- the signals that ask a program to end: SIGINT, SIGTERM, and SIGHUP
+ * unless it is ignored (nohup)
+ */
+void ol_cmd_signals_asking(sigset_t *ret_set);
+
+/*
+ * ol_cmd_signals -- from now on these and SIGCHLD are read from *ret_fd, the caller's to
  * close; 0, or an exit code after it has said why
  */
 int ol_cmd_signals(const char *cmd, int *ret_fd);

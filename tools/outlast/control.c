@@ -46,9 +46,7 @@ int ol_control_init(struct ol_control *control, int report_fd)
 		if (rc != 0)
 			return rc;
 	}
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	ol_cmd_signals_asking(&set);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
 		return -errno;
 	if (report_fd >= 0) /* Ctrl-C is for the parent: it stops the job in order */

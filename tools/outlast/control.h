@@ -3,8 +3,8 @@
 /*
  * control.h -- how `serve` and `work` are told to end, and tell how they fare
  *
- * Orders come as signals (SIGINT, SIGTERM), as a time limit and, in what `outlast train` started,
- * as lines on the socket of --report-fd. Lines in the other direction are JSON objects.
+ * Orders come as signals (SIGINT, SIGTERM, SIGHUP), as a time limit and, in what `outlast train`
+ *started, as lines on the socket of --report-fd. Lines in the other direction are JSON objects.
  *
  *	order          meaning
  *	go N B         begin; N gradients in all, B of them made no step and are no one's any more
@@ -56,7 +56,8 @@ struct ol_control {
 };
 
 /*
- * ol_control_init -- take SIGINT and SIGTERM over from now on; report_fd -1: started by hand
+ * ol_control_init -- take SIGINT, SIGTERM and SIGHUP over from now on; report_fd -1: started by
+ * hand
  *
  * Before any thread is started. Errors: -errno of the socket (no socket: -EINVAL).
  */

@@ -628,7 +628,7 @@ int cmd_serve(int argc, char **argv)
 					.purpose =
 						"Holds one shard of a job's parameters: takes "
 						"gradients from workers and makes steps of them, "
-						"until SIGTERM or SIGINT. Model, data set (or its "
+						"until SIGTERM, SIGINT or SIGHUP. Model, data set (or its "
 						"shape) and seed fix the geometry and the first "
 						"weights, and are to be the same for every "
 						"process of the job.",

@@ -427,7 +427,7 @@ int cmd_stat(int argc, char **argv)
 		.program = "outlast stat",
 		.purpose = "Shows servers and chains: roles, versions, lag, rings, counters, read "
 			   "out of the servers' memory without their taking part; again and "
-			   "again, until SIGINT or SIGTERM.",
+			   "again, until SIGINT, SIGTERM or SIGHUP.",
 		.examples = examples,
 	};
 	ol_settings_add(settings, stat_rows, 0);

@@ -379,10 +379,11 @@ int cmd_work(int argc, char **argv)
 	struct work work = {
 		.settings = { .cmd = "work",
 			      .spec = { .program = "outlast work",
-					.purpose = "Computes gradients at the servers' weights and "
-						   "pushes them, until --steps, --seconds, SIGTERM "
-						   "or SIGINT. Model, data set and seed are to be "
-						   "those of the servers.",
+					.purpose =
+						"Computes gradients at the servers' weights and "
+						"pushes them, until --steps, --seconds, SIGTERM, "
+						"SIGINT or SIGHUP. Model, data set and seed are to be "
+						"those of the servers.",
 					.examples = examples } },
 		.control = { .signal_fd = -1, .parent_fd = -1 },
 	};

@@ -258,6 +258,22 @@ static int contained_look(struct train *train)
 	return 0;
 }
 
+/* Called back where a process has ended, or the user has had enough */
+static int observer_open(struct train *train, struct ol_worker_opts *opts, char *err,
+			 size_t err_bytes)
+{
+	int rc;
+
+	opts->cancel_fd = train->signal_fd;
+	do {
+		rc = ol_worker_open(opts, &train->observer, err, err_bytes);
+		if (rc != -ECANCELED)
+			return rc;
+		train_turn(train, 0);
+	} while (train->exit_code == 0 && train->signal == 0);
+	return rc;
+}
+
 int train_observer_open(struct train *train)
 {
 	char list[TRAIN_SERVERS_MAX * TRAIN_ADDR_MAX], err[256] = "";
@@ -282,7 +298,11 @@ int train_observer_open(struct train *train)
 	opts.outage = OL_OUTAGE_CONTINUE;
 	opts.outage_timeout_ms = 0;
 	opts.lease_ms = train->set.lease.lease_ms;
-	rc = ol_worker_open(&opts, &train->observer, err, sizeof(err));
+	rc = observer_open(train, &opts, err, sizeof(err));
+	if (train->exit_code != 0)
+		return train->exit_code;
+	if (train->signal != 0)
+		return OL_EXIT_SIGNAL + train->signal;
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "train", err, NULL, ol_cmd_remedy(rc));
 	return train->set.resume ? contained_look(train) : 0;

@@ -191,6 +191,11 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	if (rc == -EINVAL)
 		snprintf(err, err_bytes, "cannot listen at %s with transport %s: %s",
 			 server->opts.listen, server->ops->name, OL_XPORT_ADDR_HELP);
+	else if (rc == -ENOENT)
+		snprintf(err, err_bytes,
+			 "cannot listen at %s: make its folder first, or give @NAME, which needs "
+			 "none",
+			 server->opts.listen);
 	else if (rc != 0)
 		fail(err, err_bytes, rc, "cannot listen at", server->opts.listen);
 	return rc;

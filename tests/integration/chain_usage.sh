@@ -50,10 +50,11 @@ bad "stat of no address" 2 "outlast stat: --servers: *" stat --servers @a,,@b
 nobody=dir:$tmp/nobody
 bad "train" 4 "outlast train: *$nobody: there is no such folder*" "${train[@]}" --durability chain --coordinator "$nobody"
 bad "stat" 4 "outlast stat: *$nobody*" stat --coordinator "$nobody"
-bad "serve" 4 "*outlast serve: *$nobody*" serve "${tiny[@]}" --listen "$(address)" --coordinator "$nobody"
+bad "serve" 4 "*outlast serve: *$nobody: there is no such folder: make it first" serve "${tiny[@]}" --listen "$(address)" --coordinator "$nobody"
 bad "work" 4 "*outlast work: *$nobody*" work "${tiny[@]}" --coordinator "$nobody" --connect-timeout-ms 500
 outlast doctor --coordinator "$nobody"
 expect_error "doctor" 4 "outlast doctor: the coordinator does not answer*"
+[[ $out == *"-> give a folder of this machine"* ]] || fail "doctor: no remedy for a folder: $out"
 bad "no address" 2 "outlast stat: *@nowhere*dir:PATH*zk:*" stat --coordinator @nowhere
 mkdir "$tmp/open"
 chmod 777 "$tmp/open"

@@ -95,8 +95,6 @@ const char *ol_cmd_remedy(int status)
 	case -ENODEV:
 		return "outlast doctor says what this machine has; on one machine no device is needed: "
 		       "give @NAME in place of HOST:PORT";
-	case -ENOENT:
-		return "make its folder first, or give @NAME, which needs none";
 	case -EADDRNOTAVAIL:
 		return "give an address of this machine that an RDMA device has (outlast doctor)";
 	case -ENOMEM:

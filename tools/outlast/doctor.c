@@ -351,9 +351,13 @@ static bool coordinator_look(struct doctor *doctor, const struct doctor_conf *co
 		return true;
 	if (ol_chains_open(conf->coordinator, NULL, getenv("OUTLAST_JOB_KEY"), 1, COORD_TIMEOUT_MS,
 			   &chains, err, sizeof(err)) != 0) {
+		bool folder = strncmp(conf->coordinator, "dir:", strlen("dir:")) == 0;
+
 		doctor_find(
 			doctor, DOCTOR_BAD, "coordinator",
-			"make the folder, or start ZooKeeper and see that nothing is in between",
+			folder ? "give a folder of this machine that belongs to the job's user, "
+				 "and that nobody else may write into"
+			       : "start ZooKeeper, and see that nothing is in between",
 			"%s", err);
 		return false;
 	}

@@ -65,8 +65,11 @@ static int folder_check(int fd, char *err, size_t err_bytes)
 		return -EINVAL;
 	}
 	if (st.st_uid != geteuid()) {
-		snprintf(err, err_bytes, "it belongs to user %u, not to this one (%u)",
-			 (unsigned)st.st_uid, (unsigned)geteuid());
+		snprintf(
+			err, err_bytes,
+			"it belongs to user %u, not to this one (%u): all processes of a job run as "
+			"one user, in a folder of its own",
+			(unsigned)st.st_uid, (unsigned)geteuid());
 		return -EPERM;
 	}
 	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {

@@ -526,7 +526,8 @@ static void test_folders_that_cannot_be_used_are_refused(void **unused)
 	if (geteuid() == 0) {
 		place_make(&place);
 		assert_int_equal(chown(place.folder, 1, 1), 0);
-		refused(place.addr, -EPERM, "belongs to user 1");
+		refused(place.addr, -EPERM,
+			"belongs to user 1, not to this one (0): all processes of a job run as one user");
 		place_remove(&place);
 	}
 	assert_string_equal(ol_local_folder_refused(0x6969), "NFS");

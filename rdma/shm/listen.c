@@ -203,9 +203,9 @@ static void greet(struct ol_shm_xport *xport, int sock)
 
 	rc = ol_shm_peer_check(sock, &pid, &uid);
 	if (rc == -EACCES)
-		ol_shm_log(xport, OL_XPORT_LOG_WARN,
-			   "pid %ld of user %u turned away: neither our user nor root", (long)pid,
-			   uid);
+		ol_shm_log_rare(xport, OL_SHM_RARE_USER,
+				"pid %ld of user %u turned away: neither our user nor root",
+				(long)pid, uid);
 	if (rc != 0)
 		goto err_sock;
 	/* Full of silent ones: the one that has been silent longest goes. */
@@ -239,8 +239,8 @@ static void turn_away(struct ol_shm_xport *xport)
 {
 	int sock;
 
-	ol_shm_log(xport, OL_XPORT_LOG_WARN,
-		   "peer turned away: no file descriptor left (raise the limit: ulimit -n)");
+	ol_shm_log_rare(xport, OL_SHM_RARE_DESCRIPTORS,
+			"peer turned away: no file descriptor left (raise the limit: ulimit -n)");
 	ol_shm_close_fd(&xport->spare_fd);
 	sock = accept4(xport->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (sock >= 0)

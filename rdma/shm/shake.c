@@ -333,18 +333,20 @@ static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
 /* drop -- what was received cannot be used */
 static void drop(struct ol_shm_conn *conn, int rc)
 {
-	const char *why = strerror(-rc);
 	int status = -EIO;
 
-	if (rc == -EPROTO) {
-		why = "what it said is not our protocol";
-		status = -EACCES;
-	}
 	if (rc == -EMFILE) {
-		why = "no file descriptor left for what it sent (raise the limit: ulimit -n)";
+		ol_shm_log_rare(conn->xport, OL_SHM_RARE_DESCRIPTORS,
+				"%s dropped: no file descriptor left for what it sent (raise the "
+				"limit: ulimit -n)",
+				conn->name);
 		status = -EMFILE;
+	} else {
+		ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name,
+			   rc == -EPROTO ? "what it said is not our protocol" : strerror(-rc));
 	}
-	ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name, why);
+	if (rc == -EPROTO)
+		status = -EACCES;
 	conn->priv_len = 0;
 	ol_shm_conn_down(conn, status);
 }

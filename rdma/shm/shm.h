@@ -143,6 +143,18 @@ struct ol_shm_region {
 	struct ol_shm_region **prev_next;
 };
 
+/* Lines of the log that peers can cause as often as they like */
+enum ol_shm_rare_kind {
+	OL_SHM_RARE_USER, /* of another user */
+	OL_SHM_RARE_DESCRIPTORS, /* there is none left for a peer */
+	OL_SHM_RARES
+};
+
+struct ol_shm_rare {
+	uint64_t told_ns; /* the last line; 0: none yet */
+	uint64_t untold; /* since then */
+};
+
 struct ol_shm_xport {
 	/* What poll() looks at. */
 	struct ol_shm_conn **conns;
@@ -167,6 +179,7 @@ struct ol_shm_xport {
 	uint32_t rkey_next;
 	int epoll_fd;
 	int timer_fd;
+	struct ol_shm_rare rare[OL_SHM_RARES];
 	int spare_fd; /* given up for a moment to turn a peer away when descriptors run out */
 	int listen_fd;
 	struct sockaddr_un listen_addr;
@@ -199,6 +212,9 @@ static inline struct ol_shm_conn *ol_shm_conn(struct ol_xport_conn *conn)
 /* xport.c */
 void ol_shm_log(const struct ol_shm_xport *xport, enum ol_xport_log_level level, const char *fmt,
 		...) __attribute__((format(printf, 3, 4)));
+/* ol_shm_log_rare -- what peers can cause as often as they like: a warning, at most one a second */
+void ol_shm_log_rare(struct ol_shm_xport *xport, enum ol_shm_rare_kind kind, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 uint64_t ol_shm_now_ns(void);
 /* ol_shm_timer_update -- have the event fd become readable at the next deadline */
 void ol_shm_timer_update(struct ol_shm_xport *xport);

@@ -34,6 +34,27 @@ void ol_shm_log(const struct ol_shm_xport *xport, enum ol_xport_log_level level,
 	xport->opts.log(xport->opts.log_arg, level, text);
 }
 
+void ol_shm_log_rare(struct ol_shm_xport *xport, enum ol_shm_rare_kind kind, const char *fmt, ...)
+{
+	struct ol_shm_rare *rare = &xport->rare[kind];
+	uint64_t now_ns = ol_shm_now_ns();
+	char text[256], more[64] = "";
+	va_list args;
+
+	if (rare->told_ns != 0 && now_ns - rare->told_ns < NS_PER_S) {
+		rare->untold++;
+		return;
+	}
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (rare->untold != 0)
+		snprintf(more, sizeof(more), "; %llu more like it since the last line",
+			 (unsigned long long)rare->untold);
+	ol_shm_log(xport, OL_XPORT_LOG_WARN, "%s%s", text, more);
+	*rare = (struct ol_shm_rare){ .told_ns = now_ns };
+}
+
 uint64_t ol_shm_now_ns(void)
 {
 	struct timespec now;

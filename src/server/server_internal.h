@@ -36,6 +36,7 @@ enum {
 			     quarter of the lease */
 	OL_RESERVED_MS = 10000, /* until memory of a peer that does not come back is given back */
 	OL_OBSERVERS_MAX = 1024,
+	OL_REFUSALS_MS = 1000, /* between two log lines about connections refused with one code */
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
 	OL_SILENCES_MAX = 8, /* retry timeouts until one is, whose probe the own adapter forgot */
@@ -178,6 +179,12 @@ struct ol_proof {
 	uint64_t slot; /* of its challenge; 0: none is here */
 };
 
+/* Connections refused with one code: what the log has of them */
+struct ol_refusals {
+	uint64_t told_ns; /* the last line; 0: none yet */
+	uint64_t untold; /* since then */
+};
+
 struct ol_server {
 	const struct ol_xport_ops *ops;
 	struct ol_xport *xport;
@@ -226,6 +233,7 @@ struct ol_server {
 	uint8_t secret[OL_SECRET_BYTES]; /* of this process: challenges are made from it */
 	struct ol_proof *proofs; /* OL_PROOFS, the oldest at proof_next */
 	uint32_t proof_next;
+	struct ol_refusals refusals[OL_REJECT_LATER]; /* by code */
 	struct ol_memory memory;
 	uint64_t owed_total; /* acks not yet posted, all sessions */
 

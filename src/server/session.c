@@ -26,12 +26,30 @@ static void reject(struct ol_server *server, struct ol_xport_conn *conn,
 	server->ops->reject(conn, bytes, sizeof(bytes));
 }
 
+/* A peer that is refused comes again, and others like it: it is said once, and then now and then */
+static void refusal_say(struct ol_server *server, enum ol_wire_reject_code code, const char *why,
+			uint64_t now_ns)
+{
+	struct ol_refusals *refusals = &server->refusals[code];
+	char more[64] = "";
+
+	if (refusals->told_ns != 0 && now_ns - refusals->told_ns < OL_REFUSALS_MS * OL_NS_PER_MS) {
+		refusals->untold++;
+		return;
+	}
+	if (refusals->untold != 0)
+		snprintf(more, sizeof(more), "; %llu more like it since the last line",
+			 (unsigned long long)refusals->untold);
+	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s%s", server->addr, why, more);
+	*refusals = (struct ol_refusals){ .told_ns = now_ns };
+}
+
 static void refuse(struct ol_server *server, struct ol_xport_conn *conn,
-		   enum ol_wire_reject_code code, const char *why)
+		   enum ol_wire_reject_code code, const char *why, uint64_t now_ns)
 {
 	struct ol_wire_reject msg = { .code = code };
 
-	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s", server->addr, why);
+	refusal_say(server, code, why, now_ns);
 	ol_counter_add(&server->store.board->refused, 1);
 	reject(server, conn, &msg);
 }
@@ -60,7 +78,7 @@ static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
 	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE };
 
 	if (ol_auth_nonce(server->secret, knock->nonce, slot_of(now_ns), msg.nonce) != 0) {
-		refuse(server, conn, OL_REJECT_FULL, "the crypto library fails");
+		refuse(server, conn, OL_REJECT_FULL, "the crypto library fails", now_ns);
 		return;
 	}
 	ol_auth_challenge(server->job_key, knock->nonce, &msg);
@@ -116,7 +134,8 @@ static bool proof_take(struct ol_server *server, struct ol_xport_conn *conn,
 	if (slot == 0 || proof_was_used(server, proof)) {
 		refuse(server, conn, OL_REJECT_AUTH,
 		       "its proof answers no challenge of this server's last minute, or was used "
-		       "before, or was made with another job key");
+		       "before, or was made with another job key",
+		       now_ns);
 		return false;
 	}
 	if (place->slot != 0 && slot_is_good(place->slot, now_ns)) {
@@ -264,7 +283,7 @@ static int session_register(struct ol_server *server, struct ol_session *session
 
 /* Whoever waited for memory and cannot be let in */
 static void session_refuse(struct ol_server *server, struct ol_session *session, const char *what,
-			   int rc)
+			   int rc, uint64_t now_ns)
 {
 	char limit[OL_STATUS_TEXT_MAX], text[sizeof(limit) + 40];
 	struct ol_xport_conn *conn = session->conn;
@@ -272,7 +291,7 @@ static void session_refuse(struct ol_server *server, struct ol_session *session,
 	session->conn = NULL;
 	snprintf(text, sizeof(text), "%s: %s", what, ol_status_text(rc, limit));
 	if (conn != NULL)
-		refuse(server, conn, OL_REJECT_RESOURCES, text);
+		refuse(server, conn, OL_REJECT_RESOURCES, text, now_ns);
 	session_free(server, session);
 }
 
@@ -284,7 +303,7 @@ static void session_enter(struct ol_server *server, struct ol_session *session, 
 	if (session->role == OL_ROLE_REPLICA)
 		server->replica.pred.session = session;
 	if (rc != 0) {
-		session_refuse(server, session, no_memory, rc);
+		session_refuse(server, session, no_memory, rc, now_ns);
 		return;
 	}
 	rc = session_accept(server, session);
@@ -293,7 +312,7 @@ static void session_enter(struct ol_server *server, struct ol_session *session, 
 		return;
 	}
 	if (rc != 0) {
-		session_refuse(server, session, "its connection cannot be made", rc);
+		session_refuse(server, session, "its connection cannot be made", rc, now_ns);
 		return;
 	}
 	session->state = OL_SESSION_ACCEPTED;
@@ -312,7 +331,7 @@ static void session_make(struct ol_server *server, struct ol_session *session, u
 	else if (rc == 0 || rc == -EOPNOTSUPP)
 		ol_memory_ask(&server->memory, memory, OL_MEMORY_MAKE);
 	else
-		session_refuse(server, session, no_memory, rc);
+		session_refuse(server, session, no_memory, rc, now_ns);
 }
 
 void ol_session_on_memory(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
@@ -368,7 +387,7 @@ static void session_begin(struct ol_server *server, struct ol_session *session, 
 	if (session->memory != NULL)
 		session_make(server, session, now_ns);
 	else
-		session_refuse(server, session, no_memory, -ENOMEM);
+		session_refuse(server, session, no_memory, -ENOMEM, now_ns);
 }
 
 static void admit(struct ol_server *server, struct ol_xport_conn *conn,
@@ -384,7 +403,7 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 		return;
 	session = session_pick(server, proof, &code, &why);
 	if (session == NULL) {
-		refuse(server, conn, code, why);
+		refuse(server, conn, code, why, now_ns);
 		return;
 	}
 	slot_count = proof->role == OL_ROLE_WORKER ? server->opts.window + proof->queues : 0;
@@ -415,7 +434,8 @@ void ol_server_on_request(struct ol_server *server, const struct ol_xport_event 
 	struct ol_wire_connect msg;
 
 	if (ol_wire_connect_decode(event->priv, event->priv_len, &msg) != 0) {
-		refuse(server, event->conn, OL_REJECT_WIRE, "it does not speak our protocol");
+		refuse(server, event->conn, OL_REJECT_WIRE, "it does not speak our protocol",
+		       now_ns);
 		return;
 	}
 	switch (msg.kind) {

@@ -584,6 +584,33 @@ static void running_out_of_descriptors_at_any_step_leaks_nothing(void **state)
 	assert_true(spare > 12); /* the limit has cut it at every descriptor it opens */
 }
 
+static void peers_that_find_no_descriptor_fill_no_log(void **state)
+{
+	int socks[20];
+	struct rlimit saved;
+	uint64_t began_ms;
+	struct end a;
+	char byte;
+
+	(void)state;
+	end_open(&a, NULL);
+	end_listen(&a);
+	for (unsigned i = 0; i < 20; i++)
+		socks[i] = raw_socket(a.addr);
+	fds_limit(0, &saved);
+	began_ms = test_now_ms();
+	for (unsigned i = 0; i < 20; i++) {
+		while (recv(socks[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN)
+			drained(&a);
+	}
+	fds_unlimit(&saved);
+	for (unsigned i = 0; i < 20; i++)
+		close(socks[i]);
+	assert_in_range(a.warns, 1, 1 + (test_now_ms() - began_ms) / 1000);
+	assert_non_null(strstr(a.last, "no file descriptor left"));
+	end_close(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -608,6 +635,7 @@ int main(void)
 		cmocka_unit_test(limits_that_cannot_be_are_refused_at_open),
 		cmocka_unit_test(a_thousand_connections_leave_no_descriptor),
 		cmocka_unit_test(running_out_of_descriptors_at_any_step_leaks_nothing),
+		cmocka_unit_test(peers_that_find_no_descriptor_fill_no_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,6 +158,7 @@ static struct ol_proof proofs[OL_PROOFS];
 static struct ol_slab public_slab = { .node = OL_SLAB_NODE_ANY };
 static struct ol_xport_region public_region;
 static char logged[OL_LOG_LINE_MAX]; /* the last line */
+static unsigned lines; /* logged */
 
 static void take_line(void *arg, enum ol_log_level level, const char *file, int line,
 		      const char *text)
@@ -167,6 +168,7 @@ static void take_line(void *arg, enum ol_log_level level, const char *file, int 
 	(void)file;
 	(void)line;
 	snprintf(logged, sizeof(logged), "%s", text);
+	lines++;
 }
 
 static int setup(void **state)
@@ -178,6 +180,7 @@ static int setup(void **state)
 	memset(proofs, 0, sizeof(proofs));
 	memset(&server, 0, sizeof(server));
 	logged[0] = '\0';
+	lines = 0;
 	ol_log_sink_set(take_line, NULL);
 	server.ops = &ops;
 	server.opts.workers_max = WORKERS;
@@ -380,6 +383,33 @@ static void who_comes_back_is_told_that_there_is_no_memory(void **state)
 		teardown(state);
 		setup(state);
 	}
+}
+
+static void who_is_refused_again_and_again_fills_no_log(void **state)
+{
+	struct ol_wire_connect msg = { .kind = OL_CONNECT_PROOF, .role = OL_ROLE_WORKER };
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		net.conn_count = 0;
+		say(&msg, start + MS(i));
+		assert_int_equal(net.rejected.code, OL_REJECT_AUTH);
+	}
+	assert_int_equal(board.refused, 100);
+	assert_int_equal(lines, 1);
+	/* another reason is another line */
+	sessions[1].state = OL_SESSION_LIVE;
+	come(OL_ROLE_WORKER, false, start + MS(200));
+	assert_int_equal(net.rejected.code, OL_REJECT_WORKER_BUSY);
+	sessions[1].state = OL_SESSION_FREE;
+	assert_int_equal(lines, 2);
+
+	net.conn_count = 0;
+	say(&msg, start + MS(OL_REFUSALS_MS) - 1);
+	assert_int_equal(lines, 2);
+	say(&msg, start + MS(OL_REFUSALS_MS));
+	assert_int_equal(lines, 3);
+	assert_non_null(strstr(logged, "100 more like it"));
 }
 
 static void who_breaks_off_leaves_nothing(void **state)
@@ -625,6 +655,8 @@ int main(void)
 			who_comes_back_too_early_waits_for_the_same_registration, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_comes_back_is_told_that_there_is_no_memory,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(who_is_refused_again_and_again_fills_no_log, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(who_breaks_off_leaves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_never_comes_back_leaves_nothing_after_a_while,
 						setup, teardown),

@@ -48,4 +48,30 @@ done
 kill "$worker" "$server"
 ended "$worker" 143 "the worker"
 ended "$server" 0 "the server"
+
+# a server whose last checkpoint cannot be written says so at its end
+ends_without() { # PATTERN
+	mv "$tmp/c" "$tmp/elsewhere"
+	kill "$server"
+	ended "$server" 1 "$1"
+	grep -q "^outlast serve: $1" "$tmp/s.err" || fail "$1: not said: $(cat "$tmp/s.err")"
+	mv "$tmp/elsewhere" "$tmp/c"
+}
+trains() { # EVERY
+	rm -r "$tmp/c"
+	mkdir "$tmp/c"
+	at=$(address)
+	serve s "$at" --durability checkpoint --checkpoint "every=$1,dir=$tmp/c"
+	server=$pid
+	outlast work --connect "$at" "${tiny[@]}" --steps 5
+	expect "the worker" 0
+}
+trains 1000steps
+ends_without "none of 1 checkpoints could be written"
+trains 3steps
+saved() {
+	[ "$(counter checkpoints)" = 1 ]
+}
+until_true saved || fail "no checkpoint is written"
+ends_without "the last checkpoint could not be written: the newest is of version 3, the server ended at 5"
 verdict

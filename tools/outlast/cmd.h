@@ -20,7 +20,8 @@ struct ol_cmd {
 /* 128 + N: ended early by signal N, as asked; what there was to report has been reported. */
 enum ol_exit {
 	OL_EXIT_OK = 0,
-	OL_EXIT_FAILED = 1, /* none of those below: a file cannot be written, … */
+	OL_EXIT_FAILED =
+		1, /* none of those below: a file or the last checkpoint cannot be written, … */
 	OL_EXIT_USAGE =
 		2, /* unknown option, value out of range, settings that do not go together */
 	OL_EXIT_DATA = 3, /* data set missing or malformed */

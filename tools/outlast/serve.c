@@ -542,6 +542,31 @@ static int summary(struct serve *serve)
 	return rc;
 }
 
+/* What the server did last is in no checkpoint: none could be written. A job's launcher has its own
+ * account. */
+static int checkpoints_check(const struct serve *serve)
+{
+	struct ol_server_stat stat;
+	char text[160];
+
+	ol_server_get_stat(serve->server, &stat);
+	if (serve->control.parent_fd >= 0 || stat.checkpoints_failed == 0 ||
+	    (stat.checkpoints != 0 && stat.checkpoint_version == stat.version))
+		return 0;
+	if (stat.checkpoints == 0)
+		snprintf(text, sizeof(text),
+			 "none of %" PRIu64 " checkpoints could be written; the server ended at "
+			 "version %" PRIu64,
+			 stat.checkpoints_failed, stat.version);
+	else
+		snprintf(text, sizeof(text),
+			 "the last checkpoint could not be written: the newest is of version "
+			 "%" PRIu64 ", the server ended at %" PRIu64,
+			 stat.checkpoint_version, stat.version);
+	return ol_cmd_error(OL_EXIT_FAILED, "serve", text, serve->ckpt.dir,
+			    "the log says why each failed");
+}
+
 /* Only to say what it waits for: without, it serves as well. */
 static void chains_open(struct serve *serve)
 {
@@ -580,7 +605,8 @@ static int serve_run(struct serve *serve)
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", "the server failed",
 				    ol_strerror(rc), NULL);
-	return exit_code;
+	rc = checkpoints_check(serve);
+	return exit_code != 0 ? exit_code : rc;
 }
 
 static int serve_start(struct serve *serve)

@@ -23,7 +23,7 @@
 enum {
 	HISTORIES_MAX = 512,
 	LIVES_MAX = 1024, /* of servers */
-	VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_MAX + 2,
+	VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_FEW + 2,
 	PROCESS_BYTES_MAX = 64 << 20,
 	MIXED_ID = 1 << 30 /* of what no server had as one version: a history by itself */
 };
@@ -58,6 +58,12 @@ static struct {
 	   its weights lack */
 	uint32_t mixed[CLUSTER_SHARDS_MAX];
 } known;
+
+/* As many versions as pushes that there can be, and the first */
+static uint64_t versions_max(void)
+{
+	return (uint64_t)cluster.ids * cluster.pushes_max + 2;
+}
 
 static bool strict_chain(void)
 {
@@ -120,14 +126,14 @@ static void expect_shard(uint32_t shard)
 				   .shard_len = cluster_len(shard),
 				   .shard = shard,
 				   .shard_count = cluster.scenario.shards,
-				   .workers_max = CLUSTER_WORKERS_MAX,
+				   .workers_max = cluster.ids,
 				   .window = cluster.scenario.window,
 				   .state_vectors = ol_rule_state_vectors(cluster_rule().optimizer),
 				   .consistency = OL_CONSISTENCY_SYNC };
 	struct ol_update_rule rule = cluster_rule();
 	void *memory = __real_calloc(1, ol_layout_public_bytes(&geo) + 4096);
 	uint8_t *at = (uint8_t *)memory + 4096 - (uintptr_t)memory % 4096;
-	float *grads = __real_calloc(CLUSTER_WORKERS_MAX, cluster.params * sizeof(float));
+	float *grads = __real_calloc(cluster.ids, cluster.params * sizeof(float));
 	float *whole = __real_calloc(1, cluster.params * sizeof(float));
 	struct ol_contribution contributions[CLUSTER_WORKERS_MAX];
 	struct ol_store store;
@@ -186,14 +192,14 @@ static void check_once(const char *who, uint32_t shard, uint64_t version, const 
 							  sizeof(struct ol_snapshot_head));
 	uint64_t sum = 0;
 
-	for (uint32_t w = 0; w < CLUSTER_WORKERS_MAX; w++) {
+	for (uint32_t w = 0; w < cluster.ids; w++) {
 		uint64_t ones = 0;
 
 		sum += applied[w].grads;
 		if (cluster.scenario.exact)
 			continue;
-		for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
-			float value = weights[w * CLUSTER_PUSHES_MAX + i];
+		for (uint32_t i = 0; i < cluster.pushes_max; i++) {
+			float value = weights[w * cluster.pushes_max + i];
 
 			if (value != 0.0f && value != 1.0f)
 				sim_fail("check_once",
@@ -238,7 +244,7 @@ static void check_whole(const char *who, uint32_t shard, uint32_t id, uint64_t v
 {
 	struct history *history = history_of(shard, id);
 
-	if (version >= VERSIONS_MAX)
+	if (version >= versions_max())
 		sim_fail("check_whole", "%s, shard %u: version %llu, there are no so many pushes",
 			 who, shard, (unsigned long long)version);
 	if (cluster.scenario.every != 0 || history == NULL)
@@ -626,7 +632,7 @@ static bool excused(uint32_t shard)
 /* A push that was done, and was not dropped, is in the weights */
 static void check_done(const struct worker_slot *slot, uint32_t shard, const float *weights)
 {
-	const float *own = weights + slot->index * CLUSTER_PUSHES_MAX;
+	const float *own = weights + slot->index * cluster.pushes_max;
 
 	for (uint32_t i = 0; i < slot->next; i++) {
 		const struct push *push = &slot->pushes[i];
@@ -645,7 +651,7 @@ static void check_done(const struct worker_slot *slot, uint32_t shard, const flo
 /* What a worker counts as applied is what is there of it */
 static void check_applied(const struct worker_slot *slot, uint32_t shard, const float *weights)
 {
-	const float *own = weights + slot->index * CLUSTER_PUSHES_MAX;
+	const float *own = weights + slot->index * cluster.pushes_max;
 	struct ol_link_stat stat;
 	uint64_t ones = 0;
 
@@ -702,7 +708,7 @@ void check_counters(struct observer_slot *slot, uint32_t shard, const struct ol_
 
 	for (uint32_t w = 0; w < cluster.scenario.workers; w++)
 		pushed += cluster.workers[w].next;
-	if (stat->version >= VERSIONS_MAX || stat->applied > pushed)
+	if (stat->version >= versions_max() || stat->applied > pushed)
 		sim_fail("check_counters", "shard %u: version %llu, %llu applied of %llu", shard,
 			 (unsigned long long)stat->version, (unsigned long long)stat->applied,
 			 (unsigned long long)pushed);

@@ -11,6 +11,7 @@
 #include "server/server_internal.h"
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
+#include "sim/world/crowd.h"
 #include "sim/world/disk.h"
 #include "sim/world/lasting.h"
 #include "sim/world/mirrors.h"
@@ -34,7 +35,7 @@ uint64_t cluster_first(uint32_t shard)
 uint64_t cluster_len(uint32_t shard)
 {
 	return shard + 1 < cluster.scenario.shards ? SHARD_FLOATS
-						   : CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_MAX;
+						   : cluster.ids * cluster.pushes_max;
 }
 
 struct ol_update_rule cluster_rule(void)
@@ -70,7 +71,7 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	opts.wait = scenario->wait;
 	opts.wait_k = scenario->wait_k;
 	opts.workers = scenario->workers;
-	opts.workers_max = CLUSTER_WORKERS_MAX;
+	opts.workers_max = cluster.ids;
 	opts.observers_max = 1;
 	opts.window = scenario->window;
 	opts.rule = cluster_rule();
@@ -87,6 +88,9 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	if (scenario->mirrors) {
 		opts.restore_wait_ms = scenario->restore_ms;
 		opts.restore_workers = scenario->restore_all ? scenario->workers : 0;
+		if (scenario->age >= CLUSTER_AGE_CROWDS && !scenario->restore_all &&
+		    !scenario->sync && !scenario->ssp)
+			opts.workers = 1; /* as a server has it that is told nothing */
 		if (scenario->restore_first)
 			opts.restore = OL_RESTORE_MIRROR;
 	}
@@ -321,7 +325,7 @@ static void chain_draw(struct scenario *scenario)
 static void scenario_draw(struct scenario *scenario)
 {
 	scenario->shards = sim_ppm(200000) ? 2 : 1;
-	scenario->workers = 1 + sim_below(CLUSTER_WORKERS_MAX);
+	scenario->workers = 1 + sim_below(CLUSTER_WORKERS_FEW);
 	scenario->sync = sim_ppm(350000);
 	scenario->exact = scenario->sync && sim_ppm(500000);
 	scenario->servers = 1;
@@ -335,7 +339,7 @@ static void scenario_draw(struct scenario *scenario)
 		scenario->queue = sim_below(3);
 		scenario->window += scenario->window == 1;
 	}
-	scenario->pushes = 8 + sim_below(CLUSTER_PUSHES_MAX / 2 - 8);
+	scenario->pushes = 8 + sim_below(CLUSTER_PUSHES_MANY / 2 - 8);
 	scenario->heartbeat_ms = 5 + sim_below(30);
 	scenario->lease_ms = scenario->heartbeat_ms * (4 + sim_below(10));
 	scenario->retry_ms = 20 + sim_below(300);
@@ -636,7 +640,7 @@ bool cluster_waits(void)
 	       (scenario->sync && !scenario->exact && scenario->workers_die);
 }
 
-void cluster_begin(unsigned age)
+void cluster_begin(uint64_t seed, unsigned age)
 {
 	static const struct sim_hooks hooks = { .after_turn = after_turn,
 						.on_death = on_death,
@@ -645,6 +649,8 @@ void cluster_begin(unsigned age)
 	uint32_t place = FIRST_PLACE;
 
 	memset(&cluster, 0, sizeof(cluster));
+	cluster.ids = CLUSTER_WORKERS_FEW;
+	cluster.pushes_max = CLUSTER_PUSHES_MANY;
 	sim_hooks_set(&hooks);
 	nature_draw();
 	scenario_draw(&cluster.scenario);
@@ -672,6 +678,8 @@ void cluster_begin(unsigned age)
 		mirrors_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_APART)
 		apart_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_CROWDS)
+		crowd_draw(&cluster.scenario, seed);
 	params_count();
 	check_begin();
 	mirrors_begin();
@@ -686,6 +694,7 @@ void cluster_begin(unsigned age)
 			server_start(slot);
 		}
 	}
+	cluster.workers = sim_alloc(cluster.scenario.workers * sizeof(*cluster.workers));
 	for (uint32_t i = 0; i < cluster.scenario.workers; i++) {
 		cluster.workers[i].index = i;
 		cluster.workers[i].place = place++;

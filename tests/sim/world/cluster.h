@@ -15,12 +15,15 @@
 #include "sim/world/sim.h"
 
 enum {
-	CLUSTER_SHARDS_MAX = 3,
+	CLUSTER_SHARDS_FEW = 3, /* but now and then many, of one server each */
+	CLUSTER_SHARDS_MAX = 64,
 	CLUSTER_SERVERS_MAX = 4, /* of a shard, one of them to spare */
 	CLUSTER_RIVALS_MAX = 8, /* of servers that stood still */
-	CLUSTER_SLOTS_MAX = CLUSTER_SHARDS_MAX * CLUSTER_SERVERS_MAX + CLUSTER_RIVALS_MAX,
-	CLUSTER_WORKERS_MAX = 3,
-	CLUSTER_PUSHES_MAX = 64, /* of a worker, those that came too late for a step included */
+	CLUSTER_SLOTS_MAX = CLUSTER_SHARDS_MAX + CLUSTER_RIVALS_MAX,
+	CLUSTER_WORKERS_FEW = 3, /* but now and then a crowd, where each pushes little */
+	CLUSTER_WORKERS_MAX = 200,
+	CLUSTER_PUSHES_MANY = 64, /* of a worker, those that came too late for a step included */
+	CLUSTER_PUSHES_FEW = 5, /* of one in a crowd */
 	CLUSTER_BLOCKS_MAX = 24, /* of a running checkpoint */
 	CLUSTER_TRIES_MAX = 1024, /* the same, where steps are taken back and made again */
 };
@@ -42,7 +45,10 @@ enum cluster_age {
 	CLUSTER_AGE_MIRRORS, /* servers that do not wait for ever for workers that die and return */
 	CLUSTER_AGE_APART, /* synchronous workers that wait while servers of several shards go back
 			      in history, each by itself */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_APART
+	CLUSTER_AGE_CROWDS, /* now and then many workers or many shards; servers that are not told
+			       how many workers there are; worker ids that return to chains of exact
+			       steps and to servers that go back */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_CROWDS
 };
 
 /* What is never repaired (lasting.h) */
@@ -193,7 +199,7 @@ struct cluster {
 	struct server_slot servers[CLUSTER_SLOTS_MAX];
 	uint32_t server_count;
 	uint32_t next_place; /* that nobody is at */
-	struct worker_slot workers[CLUSTER_WORKERS_MAX];
+	struct worker_slot *workers;
 	bool calm; /* there are no faults any more */
 	bool agreed; /* workers have finished, replicas are alike: workers may leave */
 	bool closing; /* they have: servers are stopped */
@@ -202,14 +208,16 @@ struct cluster {
 	bool host_dies; /* the process that is being killed goes with its host */
 	uint64_t calm_ns;
 	bool enough; /* a worker cannot go on: the others stop too */
+	uint32_t ids; /* of workers: below this */
+	uint32_t pushes_max; /* floats of a shard that are a worker's own */
 	uint32_t params;
 	uint64_t checks;
 };
 
 extern struct cluster cluster;
 
-/* cluster_begin -- draw a scenario from the seed, start everybody; age: enum cluster_age */
-void cluster_begin(unsigned age);
+/* cluster_begin -- draw a scenario, start everybody; age: enum cluster_age */
+void cluster_begin(uint64_t seed, unsigned age);
 /* cluster_waits -- a push may wait for others': all go on until none does */
 bool cluster_waits(void);
 /* cluster_text -- what is played, in one line */

@@ -103,7 +103,7 @@ void coord_begin(void)
 
 const struct ol_view *coord_view(uint32_t shard)
 {
-	return coord.versions[shard] != 0 ? &coord.views[shard] : NULL;
+	return shard < COORD_SHARDS_MAX && coord.versions[shard] != 0 ? &coord.views[shard] : NULL;
 }
 
 static uint32_t members_list(uint32_t shard, struct ol_member *members)
@@ -582,6 +582,8 @@ void __wrap_ol_coord_look(struct ol_coord *handle, uint32_t shard, struct ol_coo
 	*ret_state = handle->states[shard];
 	ret_state->connected = handle->connected;
 	ret_state->lease_ns = mutation(MUTATE_SESSION_FOR_EVER) ? UINT64_MAX : handle->lease_ns;
+	if (mutation(MUTATE_SESSION_LONG) && handle->lease_ns != 0)
+		ret_state->lease_ns += 2 * handle->opts.lease_ms * SIM_MS;
 }
 
 void __wrap_ol_coord_propose(struct ol_coord *handle, uint32_t shard, uint64_t version,

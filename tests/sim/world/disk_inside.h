@@ -76,9 +76,9 @@ struct disk {
 };
 
 struct disks {
-	struct disk of[SIM_PLACES_MAX];
+	struct disk of[SIM_DISKS_MAX];
 	bool shared; /* some host has another's */
-	uint32_t homes[SIM_PLACES_MAX]; /* 0: a host has its own */
+	uint32_t homes[SIM_DISKS_MAX]; /* 0: a host has its own */
 	struct inode *inodes;
 	unsigned full, errors, torn, undone, damaged, lost, astray;
 };

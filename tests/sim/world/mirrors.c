@@ -74,8 +74,8 @@ static uint64_t ones_of(const float *weights, uint32_t worker)
 {
 	uint64_t ones = 0;
 
-	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++)
-		ones |= (uint64_t)(weights[worker * CLUSTER_PUSHES_MAX + i] != 0.0f) << i;
+	for (uint32_t i = 0; i < cluster.pushes_max; i++)
+		ones |= (uint64_t)(weights[worker * cluster.pushes_max + i] != 0.0f) << i;
 	return ones;
 }
 
@@ -299,22 +299,39 @@ static bool choose_any(const struct ol_server *server, struct ol_source *ret_sou
 	struct ol_server *own = (struct ol_server *)(uintptr_t)server;
 	uint64_t gone[CLUSTER_WORKERS_MAX];
 
-	for (uint32_t i = 0; i < CLUSTER_WORKERS_MAX; i++) {
+	for (uint32_t i = 0; i < cluster.ids; i++) {
 		gone[i] = own->sessions[i].hello.gone_seq;
 		own->sessions[i].hello.gone_seq = 0;
 	}
 	__real_ol_source_choose(server, UINT64_MAX, ret_source);
-	for (uint32_t i = 0; i < CLUSTER_WORKERS_MAX; i++)
+	for (uint32_t i = 0; i < cluster.ids; i++)
 		own->sessions[i].hello.gone_seq = gone[i];
 	return true;
+}
+
+/* A product that does so when as many workers are here as there are, or as it knows of */
+static bool choose_counted(const struct ol_server *server, struct ol_source *ret_source)
+{
+	uint32_t known = server->opts.restore_workers != 0 ? server->opts.restore_workers
+							   : server->opts.workers;
+	uint32_t here = 0;
+
+	for (uint32_t i = 0; i < server->store.geo.workers_max; i++)
+		here += ol_source_is_here(&server->sessions[i]);
+	return choose_any(server, ret_source) && here >= known;
 }
 
 bool __wrap_ol_source_choose(const struct ol_server *server, uint64_t now_ns,
 			     struct ol_source *ret_source)
 {
-	bool begins = mutation(MUTATE_ANY_MIRROR)
-			      ? choose_any(server, ret_source)
-			      : __real_ol_source_choose(server, now_ns, ret_source);
+	bool begins;
+
+	if (mutation(MUTATE_ANY_MIRROR))
+		begins = choose_any(server, ret_source);
+	else if (mutation(MUTATE_NEWCOMER_COUNTS))
+		begins = choose_counted(server, ret_source);
+	else
+		begins = __real_ol_source_choose(server, now_ns, ret_source);
 
 	if (begins && sim_active() && in_force())
 		check_source(server, ret_source);

@@ -86,6 +86,10 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_ONE_NUMBERING] = "one-numbering",
 	[MUTATE_FORGETS] = "coordinator-forgets",
 	[MUTATE_ADMIT_IN_LOOP] = "admit-in-loop",
+	[MUTATE_NEWCOMER_COUNTS] = "newcomer-counts",
+	[MUTATE_SHARED_BUFFERS] = "shared-buffers",
+	[MUTATE_NO_WITHDRAW] = "no-withdraw",
+	[MUTATE_SESSION_LONG] = "session-long",
 };
 
 void mutate_set(enum mutation mutation)

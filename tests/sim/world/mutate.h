@@ -47,6 +47,10 @@ enum mutation {
 	MUTATE_ADMIT_IN_LOOP, /* slots are made by the loop, which has no heartbeat meanwhile */
 	MUTATE_ANY_MIRROR, /* a mirror need not be enough, and nobody is waited for */
 	MUTATE_ONE_NUMBERING, /* numbers of pushes do not name the process */
+	MUTATE_NEWCOMER_COUNTS, /* whoever connects counts toward the workers that are waited for */
+	MUTATE_SHARED_BUFFERS, /* queues leave through the buffers that gradients are computed in */
+	MUTATE_NO_WITHDRAW, /* what is held behind the last step is never withdrawn */
+	MUTATE_SESSION_LONG, /* a server takes its session as three times as long as it is */
 	MUTATE_COUNT
 };
 

@@ -17,7 +17,7 @@ enum {
 static bool opened(struct ol_worker **ret_worker)
 {
 	const struct scenario *scenario = &cluster.scenario;
-	char servers[256] = "", err[256] = "";
+	char servers[1024] = "", err[256] = "";
 	struct ol_worker_opts opts;
 	int rc;
 

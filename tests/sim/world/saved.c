@@ -53,11 +53,11 @@ static struct place {
 	uint32_t which[CLUSTER_BLOCKS_MAX]; /* … but these */
 	uint32_t which_count;
 	uint32_t syncs; /* of this turn */
-} places[SIM_PLACES_MAX];
+} places[SIM_DISKS_MAX];
 
 void saved_begin(void)
 {
-	for (uint32_t i = 0; i < SIM_PLACES_MAX; i++)
+	for (uint32_t i = 0; i < SIM_DISKS_MAX; i++)
 		places[i].count = places[i].block_count = 0;
 }
 

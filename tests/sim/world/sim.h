@@ -26,7 +26,8 @@
 enum {
 	SIM_NAME_MAX = 24,
 	SIM_TEXT_MAX = 512,
-	SIM_PLACES_MAX = 32, /* hosts */
+	SIM_PLACES_MAX = 256, /* hosts */
+	SIM_DISKS_MAX = 80, /* the first of them have folders */
 };
 
 #define SIM_US UINT64_C(1000) /* of virtual nanoseconds */

@@ -33,9 +33,7 @@ static struct turns {
 static struct {
 	bool there;
 	uint64_t len;
-	float grad[CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_MAX > 1024
-			   ? CLUSTER_WORKERS_MAX *CLUSTER_PUSHES_MAX
-			   : 1024];
+	float grad[1024];
 } dropped;
 
 void turns_begin(void)
@@ -69,7 +67,7 @@ static uint32_t count_of(const bool *of)
 {
 	uint32_t count = 0;
 
-	for (uint32_t w = 0; w < CLUSTER_WORKERS_MAX; w++)
+	for (uint32_t w = 0; w < cluster.ids; w++)
 		count += of[w];
 	return count;
 }
@@ -79,7 +77,7 @@ static uint64_t slowest(const struct turns *at, uint32_t worker)
 {
 	uint64_t least = UINT64_MAX;
 
-	for (uint32_t w = 0; w < CLUSTER_WORKERS_MAX; w++) {
+	for (uint32_t w = 0; w < cluster.ids; w++) {
 		if (w != worker && at->present[w] && at->given[w] < least)
 			least = at->given[w];
 	}
@@ -251,7 +249,7 @@ bool turns_unknown(void)
 void check_late(const struct worker_slot *slot, const float *weights)
 {
 	for (uint32_t i = 0; i < slot->next && !turns_unknown(); i++) {
-		uint64_t at = slot->index * CLUSTER_PUSHES_MAX + i;
+		uint64_t at = slot->index * cluster.pushes_max + i;
 		uint32_t ones = 0;
 
 		if (!slot->pushes[i].done || slot->pushes[i].status != OL_E_LATE)

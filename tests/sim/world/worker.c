@@ -38,7 +38,7 @@ void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
 
 		memset(part, 0, len * sizeof(*part));
 		if (!cluster.scenario.exact) {
-			part[w * CLUSTER_PUSHES_MAX + i] = -1.0f;
+			part[w * cluster.pushes_max + i] = -1.0f;
 			continue;
 		}
 		for (uint32_t n = 0; n < len; n++)
@@ -50,7 +50,7 @@ void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
 /* True: it is open. False: it is not, now */
 static bool opened(struct worker_slot *slot)
 {
-	char servers[256], err[256] = "";
+	char servers[1024], err[256] = "";
 	struct ol_worker_opts opts;
 	int rc;
 
@@ -281,7 +281,7 @@ static void train_back(struct worker_slot *slot)
 static void train_some(struct worker_slot *slot)
 {
 	pull(slot, OL_PULL_NEWEST);
-	while (!steps_done(slot) && slot->next < CLUSTER_PUSHES_MAX && !cluster.enough) {
+	while (!steps_done(slot) && slot->next < cluster.pushes_max && !cluster.enough) {
 		compute(slot);
 		push_on(slot);
 		pull(slot, OL_PULL_NEWEST);
@@ -293,7 +293,7 @@ static void train_some(struct worker_slot *slot)
 /* A step each; what came too late for one is done again for the next */
 static void train_sync(struct worker_slot *slot)
 {
-	while (slot->steps < cluster.scenario.pushes && slot->next < CLUSTER_PUSHES_MAX) {
+	while (slot->steps < cluster.scenario.pushes && slot->next < cluster.pushes_max) {
 		pull(slot, OL_PULL_NEWEST);
 		compute(slot);
 		push_on(slot);
@@ -304,7 +304,7 @@ static void train(struct worker_slot *slot)
 {
 	const struct scenario *scenario = &cluster.scenario;
 
-	if (scenario->exact && (scenario->back || scenario->mirrors))
+	if (scenario->exact && (scenario->back || scenario->mirrors || scenario->workers_die))
 		train_back(slot);
 	else if (scenario->wait != OL_WAIT_ALL || scenario->ends)
 		train_some(slot);
@@ -382,8 +382,10 @@ static void help(struct worker_slot *slot)
 void worker_main(void *arg)
 {
 	struct worker_slot *slot = arg;
-	bool again = cluster.scenario.ends ||
-		     (cluster.scenario.sync && (cluster.scenario.back || cluster.scenario.mirrors));
+	bool again =
+		cluster.scenario.ends ||
+		(cluster.scenario.sync && (cluster.scenario.back || cluster.scenario.mirrors)) ||
+		(cluster.scenario.exact && cluster.scenario.workers_die);
 	struct ol_worker *worker;
 
 	while (!opened(slot))
@@ -392,7 +394,7 @@ void worker_main(void *arg)
 	slot->pulls = 0;
 	train(slot);
 	while (!cluster.calm) {
-		if (slot->next < CLUSTER_PUSHES_MAX && wanted(slot))
+		if (slot->next < cluster.pushes_max && wanted(slot))
 			help(slot);
 		if (cluster.scenario.ends)
 			train_some(slot);
@@ -402,7 +404,7 @@ void worker_main(void *arg)
 	settle(slot);
 	while (again && !cluster.agreed) { /* a server may still begin anew with an older version */
 		slot->finished = steps_done(slot) || cluster.enough ||
-				 (!cluster.scenario.exact && slot->next == CLUSTER_PUSHES_MAX);
+				 (!cluster.scenario.exact && slot->next == cluster.pushes_max);
 		if (!slot->finished)
 			train(slot);
 		else if (leaves(slot))

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* crowd.c -- jobs of many workers or many shards; worker ids that return in more modes */
+
+#include "sim/world/crowd.h"
+
+enum {
+	CROWD_SEEDS = 512, /* one of so many has a crowd */
+};
+
+/* Workers die and return where steps are exact, and where servers go back */
+static void returns_draw(struct scenario *scenario)
+{
+	bool exact =
+		scenario->chain && !scenario->refound && scenario->exact && scenario->shards == 1;
+	bool back = scenario->back && !scenario->sync;
+
+	if (!scenario->workers_die && scenario->lasting == LASTING_NOTHING && (exact || back))
+		scenario->workers_die = sim_ppm(400000);
+}
+
+/*
+ * Hundreds of workers, or dozens of shards. Each worker pushes little, so what takes more pushes
+ * than steps is left out.
+ */
+static void many_draw(struct scenario *scenario)
+{
+	scenario->saved = scenario->saved && !scenario->running; /* whose disks are worse */
+	scenario->ssp = scenario->ends = scenario->holds = scenario->mirrors = false;
+	scenario->rivals = scenario->newcomer = scenario->running = scenario->back = false;
+	scenario->selection = OL_SELECT_FULL;
+	scenario->wait = OL_WAIT_ALL;
+	scenario->wait_k = scenario->block_count = 0;
+	scenario->lasting = LASTING_NOTHING;
+	scenario->workers_die = scenario->workers_die && !scenario->sync && scenario->chain;
+	if (scenario->sync)
+		scenario->outage = OL_OUTAGE_WAIT;
+	if (!scenario->chain && sim_ppm(700000)) {
+		scenario->shards = 8 + sim_below(CLUSTER_SHARDS_MAX - 7);
+		scenario->pushes = 8 + scenario->pushes % 4;
+		return;
+	}
+	scenario->workers = 20 + sim_below(CLUSTER_WORKERS_MAX - 19);
+	scenario->pushes = 2 + sim_below(CLUSTER_PUSHES_FEW - 2);
+	sim_nature.touch_ns = sim_nature.touch_ns * CLUSTER_WORKERS_FEW / scenario->workers;
+	cluster.ids = scenario->workers;
+	cluster.pushes_max = CLUSTER_PUSHES_FEW;
+}
+
+void crowd_draw(struct scenario *scenario, uint64_t seed)
+{
+	returns_draw(scenario);
+	/* by its number: nothing else that is drawn depends on it */
+	if (seed % CROWD_SEEDS == CROWD_SEEDS - 1)
+		many_draw(scenario);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* crowd.h -- jobs of many workers or many shards; worker ids that return in more modes */
+#ifndef OL_TESTS_SIM_WORLD_CROWD_H
+#define OL_TESTS_SIM_WORLD_CROWD_H
+
+#include "sim/world/cluster.h"
+
+/* crowd_draw -- what CLUSTER_AGE_CROWDS adds to a scenario that has been drawn */
+void crowd_draw(struct scenario *scenario, uint64_t seed);
+
+#endif /* OL_TESTS_SIM_WORLD_CROWD_H */

@@ -12,8 +12,10 @@
  *
  * Lease. A sign of life goes out every quarter of the session's time-out. It is a sync: the leader
  * answers it, not only the server that we are connected to. That server tells the leader every
- * half tick which sessions it has heard of, and a session is at least two ticks long; so an answer
- * proves that the leader knows of the sign before, and the lease counts from when that was sent.
+ * half tick which sessions it has heard of, and a session is at least two ticks long. So an answer
+ * proves that the leader knows of the sign before, and the lease counts from when that was sent,
+ * as long as a half tick lies between the answer to that one and this sign: the quarter of a
+ * session counts from the answer, which may be late.
  */
 
 #include "replication/coord/zookeeper/zk.h"
@@ -252,6 +254,7 @@ static void sign_send(struct zk *zk)
 static void sign_answer(struct zk *zk, const struct zk_event *event)
 {
 	zk->sign_out = false;
+	zk->sign_due_ns = after_ms(zk->timeout_ms / SIGNS);
 	if (event->rc != ZOK) {
 		zk_trouble(zk, "sign of life", event->rc);
 		return;

@@ -91,6 +91,7 @@ struct zk_shard {
 	bool view_seen; /* was read in this session */
 	bool view_synced; /* what is read now cannot be older than what was told */
 	int64_t view_zxid; /* of what was told; 0: that there is none */
+	uint64_t view_version; /* of what was told */
 	int64_t view_created; /* zxid that made its node; 0: there was none yet */
 	bool members_busy;
 	bool members_again;

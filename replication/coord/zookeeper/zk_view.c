@@ -28,8 +28,9 @@ void zk_view_read(struct zk *zk, uint32_t shard)
 }
 
 /*
- * What was read is older than what was told. A follower that lags says so to a session that has
- * just begun; after a sync it is the ensemble's word, which then has lost what came later.
+ * What was read is older than what was told, or does not follow it. A follower that lags says so to
+ * a session that has just begun; after a sync it is the ensemble's word, which then has lost what
+ * came later.
  */
 static void view_doubt(struct zk *zk, uint32_t shard)
 {
@@ -74,11 +75,24 @@ static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t vers
 		return;
 	s->view_known = true;
 	s->view_zxid = zxid;
+	s->view_version = version;
 	s->in_view_count = view != NULL ? view->count + view->joining : 0;
 	for (uint32_t i = 0; i < s->in_view_count; i++)
 		s->in_view[i] = view->replicas[i].id;
 	ol_coord_set_view(zk->coord, shard, version, view);
 	zk_settle(zk);
+}
+
+/*
+ * Is it the view that was told, or a later one of the same node? An ensemble that has lost views
+ * makes others with their versions, or with older ones, and with newer zxids.
+ */
+static bool view_continues(const struct zk_shard *s, const struct zk_event *event)
+{
+	if (s->view_created != event->created)
+		return false;
+	return event->number == s->view_zxid ||
+	       (event->number > s->view_zxid && event->version > s->view_version);
 }
 
 static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *event)
@@ -87,8 +101,7 @@ static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *ev
 	struct ol_view view;
 	char path[ZK_PATH_MAX];
 
-	if (s->view_created != 0 &&
-	    (s->view_created != event->created || event->number < s->view_zxid)) {
+	if (s->view_created != 0 && !view_continues(s, event)) {
 		view_doubt(zk, shard);
 		return;
 	}

@@ -20,6 +20,7 @@ SIM_WRAP(int, pthread_cond_wait, pthread_cond_t *cond, pthread_mutex_t *mutex);
 SIM_WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *mutex,
 	 const struct timespec *until);
 SIM_WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond);
+SIM_WRAP(int, pthread_cond_signal, pthread_cond_t *cond);
 
 enum {
 	WAITERS_MAX = 256,
@@ -138,4 +139,11 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 		sim_fd_wake(waiters[i].fd);
 	}
 	return 0;
+}
+
+/* More may wake up than need to */
+int __wrap_pthread_cond_signal(pthread_cond_t *cond)
+{
+	return sim_process_self() != NULL ? __wrap_pthread_cond_broadcast(cond)
+					  : __real_pthread_cond_signal(cond);
 }

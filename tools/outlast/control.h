@@ -4,7 +4,7 @@
  * control.h -- how `serve` and `work` are told to end, and tell how they fare
  *
  * Orders come as signals (SIGINT, SIGTERM, SIGHUP), as a time limit and, in what `outlast train`
- *started, as lines on the socket of --report-fd. Lines in the other direction are JSON objects.
+ * started, as lines on the socket of --report-fd. Lines in the other direction are JSON objects.
  *
  *	order          meaning
  *	go N B         begin; N gradients in all, B of them made no step and are no one's any more

@@ -55,8 +55,8 @@ truth "ssp: nobody waits for what the one that was killed has left" 'r["recoveri
 # what a server that is gone had told of its last step keeps nobody from computing at the weights of the step before:
 # a worker is overtaken once a step at most. A pull takes long here, so that a kill finds one under way.
 outlast train --model softmax --dataset synthetic:classes=100,features=20000,train=200,test=20 --batch 1 --eval-every 0 \
-	--workers 3 --consistency sync:k=1 --on-late interrupt --outage continue --delay exp:mean=10ms,alpha=1 --steps 150 \
-	--kill server0@40steps:down=300ms,server0@80steps:down=300ms,server0@120steps:down=300ms --json "$report"
+	--workers 3 --consistency sync:k=1 --on-late interrupt --outage continue --delay exp:mean=10ms,alpha=1 --steps 90 \
+	--kill server0@20steps:down=300ms,server0@45steps:down=300ms,server0@70steps:down=300ms --json "$report"
 expect "interrupt and continue" 0
 truth "interrupt and continue: at work" '3 == r["recoveries"] and
 	0 < r["gradients_interrupted"] + r["gradients_late"] and r["gradients_interrupted"] <= 3 * (r["version"] + 1)'

@@ -171,12 +171,15 @@ void crew_enough(struct havoc *havoc)
 
 void crew_leave(struct havoc *havoc)
 {
+	/* first: LSan stops a process that ends, and a SIGCONT then has it wait for ever */
+	for (uint32_t i = 0; i < TALLY_WORKERS; i++) {
+		if (havoc->workers[i] != 0)
+			kill(havoc->workers[i], SIGCONT);
+	}
 	atomic_store(&crew_board()->leave, 1);
 	for (uint32_t i = 0; i < TALLY_WORKERS; i++) {
-		if (havoc->workers[i] != 0) {
-			kill(havoc->workers[i], SIGCONT);
+		if (havoc->workers[i] != 0)
 			job_join(havoc->workers[i]);
-		}
 		havoc->workers[i] = 0;
 	}
 }

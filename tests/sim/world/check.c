@@ -23,7 +23,7 @@
 enum {
 	HISTORIES_MAX = 512,
 	LIVES_MAX = 1024, /* of servers */
-	VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_FEW + 2,
+	VERSIONS_MAX = CLUSTER_VERSIONS_MAX,
 	PROCESS_BYTES_MAX = 64 << 20,
 	MIXED_ID = 1 << 30 /* of what no server had as one version: a history by itself */
 };
@@ -378,7 +378,7 @@ static void check_content(struct server_slot *slot)
 		if (slot->hashed == 0)
 			mirrors_on_ready(slot, ol_store_weights(store));
 		states_note(server, content);
-		slot->hashes[version % 128] =
+		slot->hashes[version % VERSIONS_MAX] =
 			content_hash(&store->geo, content, ol_store_weights(store));
 		if (slot->hashed == 0 || slot->hashed > version + 1)
 			slot->agreed = version; /* it began with these */
@@ -390,7 +390,7 @@ static void check_content(struct server_slot *slot)
 	while (slot->agreed < last) {
 		slot->agreed++;
 		check_whole(slot->addr, slot->shard, history_id(server), slot->agreed,
-			    slot->hashes[slot->agreed % 128]);
+			    slot->hashes[slot->agreed % VERSIONS_MAX]);
 	}
 }
 

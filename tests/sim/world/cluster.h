@@ -24,6 +24,7 @@ enum {
 	CLUSTER_WORKERS_MAX = 200,
 	CLUSTER_PUSHES_MANY = 64, /* of a worker, those that came too late for a step included */
 	CLUSTER_PUSHES_FEW = 5, /* of one in a crowd */
+	CLUSTER_VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_FEW + 2,
 	CLUSTER_BLOCKS_MAX = 24, /* of a running checkpoint */
 	CLUSTER_TRIES_MAX = 1024, /* the same, where steps are taken back and made again */
 };
@@ -142,7 +143,7 @@ struct server_slot {
 	char addr[OL_ADDR_MAX];
 	uint64_t hashed; /* version + 1 that was looked at last */
 	uint64_t agreed; /* versions up to here were compared with what others had */
-	uint64_t hashes[128]; /* of the last versions */
+	uint64_t hashes[CLUSTER_VERSIONS_MAX]; /* of the last versions */
 };
 
 struct push {

@@ -30,6 +30,7 @@
 
 #include "replication/coord/coord.h"
 #include "sim/folder/folder.h"
+#include "sim/world/proposer.h"
 #include "sim/world/sim.h"
 
 enum {
@@ -244,40 +245,9 @@ static void say(void *arg, const char *text)
 		sim_fail("check_survives", "%s: %s", sim_process_name(slot->process), text);
 }
 
-static struct ol_member member_of(const struct slot *slot)
-{
-	struct ol_member member = { .id = slot->id, .job = 1, .proto = 1, .rank = slot->index };
-
-	snprintf(member.addr, sizeof(member.addr), "@%u", slot->index);
-	return member;
-}
-
-/* As a server does, by the rules of views; or anything that may follow */
-static void next_view(const struct slot *slot, const struct ol_coord_state *state,
-		      struct ol_view *ret_next)
-{
-	const struct ol_view_rule rule = { .shard_count = job.shards,
-					   .wanted = 2,
-					   .refound = sim_ppm(500000) };
-
-	if (sim_ppm(500000) &&
-	    ol_view_next(&state->view, state->members, state->member_count, 0, &rule, ret_next))
-		return;
-	*ret_next = state->view;
-	if (state->version == 0)
-		*ret_next = (struct ol_view){ .founded = 1,
-					      .history = slot->id,
-					      .origin = slot->id,
-					      .shard_count = job.shards,
-					      .wanted = 2 };
-	ret_next->epoch++;
-	ret_next->count = 1;
-	ret_next->joining = 0;
-	ret_next->replicas[0] = member_of(slot);
-}
-
 static void propose(struct slot *slot)
 {
+	const struct ol_member member = proposer_member(slot->id, slot->index);
 	uint32_t shard = sim_below(job.shards);
 	struct ol_coord_state state;
 	struct ol_view next;
@@ -285,7 +255,7 @@ static void propose(struct slot *slot)
 	ol_coord_look(slot->coord, shard, &state);
 	if (job.proposals[shard] == PROPOSALS_MAX || state.version + 1 >= VERSIONS_MAX)
 		return;
-	next_view(slot, &state, &next);
+	proposer_next(&member, job.shards, &state, &next);
 	job.proposed[shard][job.proposals[shard]++] =
 		(struct proposal){ .hash = hash_of(&next), .on = state.version, .id = slot->id };
 	ol_coord_propose(slot->coord, shard, state.version, &next);
@@ -300,7 +270,7 @@ static bool opened(struct slot *slot)
 				      .open_timeout_ms = 2000,
 				      .log = say,
 				      .log_arg = slot };
-	struct ol_member member = member_of(slot);
+	struct ol_member member = proposer_member(slot->id, slot->index);
 	struct ol_coord *coord;
 	char err[256];
 	int rc = ol_coord_open(&opts, &coord, err, sizeof(err));

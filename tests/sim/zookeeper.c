@@ -34,6 +34,7 @@
 #include "replication/coord/coord_internal.h"
 #include "sim/ensemble/ensemble.h"
 #include "sim/folder/folder.h"
+#include "sim/world/proposer.h"
 
 enum {
 	SEEDS = 300,
@@ -378,39 +379,9 @@ static void say(void *arg, const char *text)
 	total_forgot++;
 }
 
-static struct ol_member member_of(const struct life *life)
-{
-	struct ol_member member = { .id = life->id, .job = 1, .proto = 1, .rank = life->index };
-
-	snprintf(member.addr, sizeof(member.addr), "@%u", life->index);
-	return member;
-}
-
-static void next_view(const struct life *life, const struct ol_coord_state *state,
-		      struct ol_view *ret_next)
-{
-	const struct ol_view_rule rule = { .shard_count = job.shards,
-					   .wanted = 2,
-					   .refound = sim_ppm(500000) };
-
-	if (sim_ppm(500000) &&
-	    ol_view_next(&state->view, state->members, state->member_count, 0, &rule, ret_next))
-		return;
-	*ret_next = state->view;
-	if (state->version == 0)
-		*ret_next = (struct ol_view){ .founded = 1,
-					      .history = life->id,
-					      .origin = life->id,
-					      .shard_count = job.shards,
-					      .wanted = 2 };
-	ret_next->epoch++;
-	ret_next->count = 1;
-	ret_next->joining = 0;
-	ret_next->replicas[0] = member_of(life);
-}
-
 static void propose(struct life *life)
 {
+	const struct ol_member member = proposer_member(life->id, life->index);
 	uint32_t shard = sim_below(job.shards);
 	char text[OL_VIEW_TEXT_MAX];
 	struct ol_coord_state state;
@@ -419,7 +390,7 @@ static void propose(struct life *life)
 	ol_coord_look(life->coord, shard, &state);
 	if (job.proposals[shard] == VERSIONS_MAX)
 		return;
-	next_view(life, &state, &next);
+	proposer_next(&member, job.shards, &state, &next);
 	job.proposed[shard][job.proposals[shard]++] =
 		(struct proposal){ .hash = hash_of(text, ol_view_encode(&next, text)),
 				   .on = state.version,
@@ -444,7 +415,7 @@ static bool opened(struct life *life)
 				      .mac = job.secret ? prove : NULL,
 				      .log = say,
 				      .log_arg = life };
-	struct ol_member member = member_of(life);
+	struct ol_member member = proposer_member(life->id, life->index);
 	struct ol_coord *coord;
 	char err[256];
 	int rc = ol_coord_open(&opts, &coord, err, sizeof(err));

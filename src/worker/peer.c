@@ -130,7 +130,7 @@ static void later(struct ol_peer *peer, uint32_t delay_ms, uint64_t now_ns)
 	peer->state = OL_PEER_IDLE;
 	peer->backoff_ns = delay_ms * OL_NS_PER_MS;
 	peer->retry_ns = now_ns + jitter(peer, peer->backoff_ns + peer->backoff_ns / 2);
-	peer->busy_tries = 0;
+	peer->busy_ns = 0;
 	ol_log(OL_LOG_DEBUG, "shard %u: server %s: told to come back in %u ms", peer->link->index,
 	       peer->addr, delay_ms);
 }
@@ -231,8 +231,17 @@ static void knock_answered(struct ol_peer *peer, const struct ol_xport_event *ev
 	peer_connect(peer, OL_CONNECT_PROOF, now_ns);
 }
 
-/* It is not let in now. The last process of its id may have died a moment ago, or the server that
- * gave the challenge, and this one does not know it. */
+/* Whether the server has refused this worker for less than limit_ms; *since_ns is 0 or when it
+ * first did. */
+static bool refused_for_less(uint64_t *since_ns, uint32_t limit_ms, uint64_t now_ns)
+{
+	if (*since_ns == 0)
+		*since_ns = now_ns;
+	return now_ns - *since_ns < limit_ms * OL_NS_PER_MS;
+}
+
+/* The worker is not let in now. The last process of its id may have died a moment ago, or the
+ * server that gave the challenge, and this one does not know it. */
 static bool tries_again(struct ol_peer *peer, enum ol_wire_reject_code code, uint64_t now_ns)
 {
 	if (code != OL_REJECT_WORKER_BUSY && code != OL_REJECT_AUTH && code != OL_REJECT_FULL &&
@@ -240,12 +249,10 @@ static bool tries_again(struct ol_peer *peer, enum ol_wire_reject_code code, uin
 		return false;
 	if (peer->link->worker->started)
 		return true;
-	if (code != OL_REJECT_RESOURCES)
-		return peer->busy_tries++ < OL_BUSY_TRIES;
-	/* making memory may take long, and then fail: a number of tries would take for ever */
-	if (peer->short_ns == 0)
-		peer->short_ns = now_ns;
-	return now_ns - peer->short_ns < OL_SHORT_MS * OL_NS_PER_MS;
+	/* making memory may take long, and then fail */
+	if (code == OL_REJECT_RESOURCES || code == OL_REJECT_AUTH)
+		return refused_for_less(&peer->short_ns, OL_SHORT_MS, now_ns);
+	return refused_for_less(&peer->busy_ns, OL_BUSY_MS, now_ns);
 }
 
 static void proof_refused(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)

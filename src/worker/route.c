@@ -75,7 +75,7 @@ static void aim(struct ol_peer *peer, enum ol_wire_role role, const struct ol_me
 	peer->member = member->id;
 	peer->since = epoch;
 	peer->attempts = 0;
-	peer->busy_tries = 0;
+	peer->busy_ns = 0;
 	peer->short_ns = 0;
 	peer->backoff_ns = 0;
 	peer->told_off = false;

@@ -31,7 +31,9 @@ enum {
 	OL_MIRRORS = 2,
 	OL_ERR_MAX = 384,
 	OL_SHORT_MS = 1000, /* so long a server may be short of memory before an open fails */
-	OL_BUSY_TRIES = 8, /* while the last one of this id is being buried: about 0.7 s */
+	/* So long the id may be taken before an open fails. A server keeps the connection of a
+	 * worker that died in the handshake for connect_timeout_ms, which is 3 s. */
+	OL_BUSY_MS = 4000,
 	OL_ADDRS_MAX = 512, /* of one server: text with "|" between */
 };
 
@@ -71,8 +73,9 @@ struct ol_peer {
 	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
 	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
 	uint32_t attempts; /* connections tried since the last that was live */
-	uint64_t short_ns; /* when the server first was short of memory for it; 0: it never was */
-	uint32_t busy_tries; /* refused because its id was still connected */
+	uint64_t short_ns; /* when the server first lacked memory for it, or refused its proof; 0:
+			      never */
+	uint64_t busy_ns; /* when its id, or every place, first was taken; 0: it never was */
 	struct ol_xport_conn *conn;
 	uint64_t retry_ns;
 	uint64_t knock_ns; /* when the last knock was sent */

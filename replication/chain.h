@@ -79,8 +79,8 @@ struct ol_chain {
 	bool succ_up; /* the successor said what it has, on this link */
 	bool succ_full; /* the successor is a full replica */
 	bool succ_held; /* what the joining one has not acknowledged is kept for it */
-	bool succ_told; /* the joining one has acknowledged something on this link: it has weights
-			 */
+	bool succ_told; /* the joining one has acknowledged something on this link: it has
+			 weights */
 	bool handoff; /* commits wait for the one that joins */
 	bool pred_up; /* acks can be given */
 	bool ack_due; /* even if there is nothing new: the link is */

@@ -29,8 +29,8 @@ enum {
 
 /* A server that offers itself for a shard. */
 struct ol_member {
-	uint64_t id; /* of one process: random, never 0; a server that is started again has another
-		      */
+	uint64_t id; /* of one process: random, never 0; a server that is started again has
+		      another */
 	uint64_t job; /* digest of what replicas must agree on; others are never taken */
 	uint32_t proto; /* wire protocol that it speaks */
 	uint32_t rank; /* of those that wait, the lowest is taken first */

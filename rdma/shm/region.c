@@ -304,8 +304,8 @@ void ol_shm_peer_remove(struct ol_shm_conn *conn, uint32_t rkey)
 	if (found == NULL)
 		return;
 	peer = *found;
-	/* Without memory for a new table the region stays: its owner gave it up, nobody reads it.
-	 */
+	/* Without memory for a new table the region stays: its owner gave it up, nobody reads
+	 * it. */
 	if (peers_rebuild(conn, conn->peer_mask + 1, rkey) != 0)
 		return;
 	conn->peer_count--;

@@ -199,8 +199,8 @@ struct ol_xport {
 	struct ol_xport_caps caps;
 	uint32_t signal_every; /* posts */
 	unsigned fence_flags; /* of a read that starts after earlier ones */
-	/* Posts a connection may have: inflight_max, and finished ones that nothing has reported.
-	 */
+	/* Posts a connection may have: inflight_max, and finished ones that nothing has
+	 * reported. */
 	uint32_t ring;
 	/* control path */
 	struct ol_xport_opts opts; /* defaults filled in; conns_max: what the device allows */
@@ -246,8 +246,8 @@ void ol_verbs_queues_close(struct ol_xport *xport);
 /* ol_verbs_device_match -- make id's device the transport's, or say why not (-EADDRNOTAVAIL:
  * another is in use; what that device's queues fail with), and leave it with the one it has */
 int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id);
-/* ol_verbs_device_find -- device (NULL: the first with an active port); writes why if there is none
- */
+/* ol_verbs_device_find -- device (NULL: the first with an active port); writes why if there is
+ * none */
 int ol_verbs_device_find(const char *device, struct ibv_context **ret_ctx, uint8_t *ret_port,
 			 char *why, size_t why_bytes);
 struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t inline_bytes);

@@ -227,8 +227,8 @@ static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 	return 1;
 }
 
-/* The first bad completion says why; all later ones are flushes, whatever the adapter calls them.
- */
+/* The first bad completion says why; all later ones are flushes, whatever the adapter calls
+ * them. */
 static int send_status(struct ol_verbs_conn *conn, const struct ibv_wc *wc)
 {
 	int status;

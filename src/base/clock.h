@@ -3,7 +3,8 @@
 /*
  * clock.h -- monotonic time in nanoseconds
  *
- * State machines take the time as an argument; only what drives them reads the clock.
+ * State machines take the time as an argument. What drives them reads the clock, and what measures
+ * how long something took.
  */
 #ifndef OL_BASE_CLOCK_H
 #define OL_BASE_CLOCK_H

@@ -33,8 +33,8 @@ struct ol_running_head {
 	uint64_t turn;
 	uint64_t version; /* of the snapshot that it was taken from */
 	uint32_t index; /* of the block */
-	uint32_t crc; /* of this, with the header's checksum in place of this word, and the content
-		       */
+	uint32_t crc; /* of this, with the header's checksum in place of this word, and the
+		       content */
 };
 
 static_assert(sizeof(struct ol_running_head) == 24, "no padding");

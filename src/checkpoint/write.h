@@ -23,8 +23,8 @@ int ol_ckpt_sync_data(int fd);
 int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* ol_ckpt_remedy -- what to do about it: "; make room, …", or "". A running checkpoint is one file.
- */
+/* ol_ckpt_remedy -- what to do about it: "; make room, …", or "". A running checkpoint is one
+ * file. */
 const char *ol_ckpt_remedy(int rc, bool is_running);
 
 /* ol_ckpt_enter -- ol_ckpt_owner_enter(), with what is wrong */

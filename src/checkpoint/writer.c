@@ -120,8 +120,8 @@ static int folder_settle(int fd)
 	return rc == -EINVAL ? 0 : rc; /* where folders are not synced they need not be */
 }
 
-/* A descriptor of the folder, which is made if need be and can be written, as far as one can tell.
- */
+/* A descriptor of the folder, which is made if need be and can be written, as far as one can
+ * tell. */
 static int folder_ready(const char *dir)
 {
 	int fd = ol_ckpt_folder_open(dir), rc;

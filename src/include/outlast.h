@@ -148,8 +148,8 @@ enum ol_consistency {
 	OL_CONSISTENCY_ASYNC = 1, /* every gradient is a step */
 	OL_CONSISTENCY_SYNC, /* a step is the mean (or sum) of one gradient of every worker, or of
 				as many as a server waits for (enum ol_wait) */
-	OL_CONSISTENCY_SSP, /* every gradient is a step, but who is far ahead of the slowest waits
-			     */
+	OL_CONSISTENCY_SSP, /* every gradient is a step, but a worker more than `staleness` steps
+			       ahead of the slowest waits */
 };
 
 /* What a job looks like, as the servers told it. */
@@ -172,8 +172,8 @@ enum ol_level {
 	OL_LEVEL_APPLIED, /* in the servers' weights, or dropped by policy: status says which */
 	OL_LEVEL_PLACED, /* it has left this process; nothing is promised */
 	/* Applied by every replica of its shard's chain: it survives the loss of all but one. Where
-	   there is no chain, as APPLIED; -EINVAL with periodic replication, which promises nothing.
-	 */
+	   there is no chain, as APPLIED; -EINVAL with periodic replication, which promises
+	   nothing. */
 	OL_LEVEL_COMMITTED,
 };
 
@@ -183,8 +183,8 @@ struct ol_op {
 	enum ol_level level; /* in, push: when it is done */
 	int status; /* out: 0 or a negative code, valid once done */
 	uint64_t version; /* out: version that the push made, or that the pull read */
-	uint64_t age_ns; /* out, pull: since the oldest shard of these weights was read; 0: just now
-			  */
+	uint64_t age_ns; /* out, pull: since the oldest shard of these weights was read; 0: just
+			  now */
 	uint8_t local; /* out: 1: a server is gone (OL_OUTAGE_CONTINUE). A pull gave the last
 			  weights of its shard; a push is kept or queued until it is back. */
 	uint8_t done; /* out: set last */
@@ -213,7 +213,7 @@ struct ol_push_info {
  *
  * Blocks:    never
  * Errors:    -EAGAIN (window full, and time frees a buffer: poll, then retry), -ENOBUFS (only a
- * pull does: one holds a gradient that its server alone knows), -EPERM (an observer),
+ *            pull does: one holds a gradient that its server alone knows), -EPERM (an observer),
  *            OL_E_NO_SERVER
  */
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
@@ -310,8 +310,8 @@ OL_API const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_ver
  */
 OL_API uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id);
 
-/* ol_applied_grads -- how many gradients of all processes of that id: a queue may push many as one
- */
+/* ol_applied_grads -- how many gradients of all processes of that id: a queue may push many as
+ * one */
 OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
 				 uint32_t worker_id);
 
@@ -454,8 +454,8 @@ struct ol_server_stat {
 	uint64_t adopted_ns; /* … adopted a view */
 	uint64_t linked_ns; /* … got a successor that takes entries */
 	uint32_t wait_for; /* gradients that the next step waits for; async, ssp: 1 */
-	uint64_t turn_max_ns; /* longest turn of its loop, without sleep: nobody was served so long
-			       */
+	uint64_t turn_max_ns; /* longest turn of its loop, without sleep: nobody was served so
+			       long */
 	uint64_t sent_away; /* peers that were told to come back: their memory was not ready */
 };
 

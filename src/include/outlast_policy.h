@@ -87,8 +87,8 @@ OL_API void ol_policy_on_join(struct ol_policy *policy, uint32_t worker);
  * unless it waits for ALL */
 OL_API void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker);
 
-/* ol_policy_ready -- true if what is held makes a step now, without another gradient: after a leave
- */
+/* ol_policy_ready -- true if what is held makes a step now, without another gradient: after a
+ * leave */
 OL_API bool ol_policy_ready(const struct ol_policy *policy);
 /* ol_policy_single -- true if every gradient is a step by itself, whatever else arrives */
 OL_API bool ol_policy_single(const struct ol_policy *policy);

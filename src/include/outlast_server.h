@@ -59,8 +59,8 @@ enum ol_wait {
 /* What a checkpoint saves. */
 enum ol_selection {
 	OL_SELECT_FULL, /* everything, into a new file */
-	OL_SELECT_PRIORITY, /* into a running checkpoint: the blocks that moved most since saved …
-			     */
+	OL_SELECT_PRIORITY, /* into a running checkpoint: the blocks that moved most since saved
+			     … */
 	OL_SELECT_ROUND_ROBIN, /* … the next ones in order … */
 	OL_SELECT_RANDOM, /* … or any */
 };
@@ -74,8 +74,8 @@ enum ol_replay {
 	OL_REPLAY_MEAN, /* 1/m: one step. After local progress the mean of the workers' ways */
 	OL_REPLAY_SUM, /* published: 1 up to 50 gradients, above that learning rate 1e-3 */
 	OL_REPLAY_CLIP, /* 1, but the norm of the sum at most replay_clip (Pascanu 2013) */
-	OL_REPLAY_STALENESS, /* gradient i at 1/(its age) (Zhang 2016): H(m)/m, less what came since
-			      */
+	OL_REPLAY_STALENESS, /* gradient i at 1/(its age) (Zhang 2016): H(m)/m, less what came
+			      since */
 };
 
 /* Set by ol_server_opts_init(); overwrite the fields you care about. New fields go at the end. */
@@ -88,8 +88,8 @@ struct ol_server_opts {
 	uint64_t param_count; /* of the whole job */
 	uint32_t shard; /* which one this server holds … */
 	uint32_t shard_count; /* … of how many */
-	uint32_t epoch; /* give a higher one at each start; a restore raises it above what it finds
-			 */
+	uint32_t epoch; /* give a higher one at each start; a restore raises it above what it
+			 finds */
 	enum ol_consistency consistency;
 	uint32_t workers; /* sync: how many make a step */
 	uint32_t workers_max; /* ids below this may connect */
@@ -104,13 +104,14 @@ struct ol_server_opts {
 	uint32_t lease_ms; /* ol_server_run() ends with OL_E_FENCED when the loop stood still for
 			      longer: workers may have gone to another server. 0: never */
 	enum ol_restore restore;
-	uint32_t
-		restore_workers; /* MIRROR: ids below this are the job's: they are waited for
-				    before a mirror is taken. 0: not known, those that are in the
-				    newest mirror are, and ids below workers if that is above 1 … */
-	uint32_t restore_wait_ms; /* … and how long, from when the last came that had been there;
-				     less than the workers' connect_timeout_ms, or a worker alone
-				     gives up before, and is waited for anew when it calls again */
+	/* MIRROR: workers whose ids are below this are the job's, and the server waits for them
+	   before it takes a mirror. 0: not known. Then it waits for the workers that the newest
+	   mirror counts, and for ids below `workers` if that is above 1. */
+	uint32_t restore_workers;
+	/* How long it waits, from when the last such worker came. Keep it below the workers'
+	   connect_timeout_ms: else a worker that is alone gives up before, and the server waits
+	   for it anew when it calls again. */
+	uint32_t restore_wait_ms;
 	enum ol_replay replay;
 	float replay_clip;
 	const char *checkpoint_dir; /* NULL: none are written */
@@ -214,8 +215,8 @@ struct ol_chain_info {
 	uint32_t count; /* full replicas, head first … */
 	uint32_t joining; /* … and 1 if one more is joining behind them */
 	uint32_t waiting; /* servers that offer themselves and are not in the view */
-	uint32_t connected; /* 0: the coordinator cannot be reached; this is the last that was known
-			     */
+	uint32_t connected; /* 0: the coordinator cannot be reached; this is the last that was
+			     known */
 	uint32_t gone; /* full replicas without a session: if all are, the chain waits for them,
 			  unless a server may found it anew */
 	uint64_t ids[OL_CHAIN_MAX];

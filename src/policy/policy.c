@@ -186,8 +186,8 @@ static enum ol_verdict sync_on_gradient(struct ol_policy *policy, const struct o
 	if (policy->times != NULL && !arrival->queued)
 		ol_times_on_gradient(policy->times, arrival->worker, arrival->base_version,
 				     arrival->now_ns);
-	/* a second gradient for the same step comes too late for it, as one for an older step does
-	 */
+	/* a second gradient for the same step comes too late for it, as one for an older step
+	 * does */
 	if ((arrival->base_version != arrival->version && !arrival->queued) ||
 	    policy->held[arrival->worker] != HELD_NONE) {
 		if (waits(policy, OL_WAIT_DBW) && !arrival->queued &&
@@ -234,8 +234,8 @@ static struct ol_gain_input step_read(const struct ol_policy *policy,
 	for (uint32_t i = 0; i < policy->opts.workers_max; i++) {
 		double loss = (double)policy->held_loss[i], off = loss - input.loss;
 
-		/* computed elsewhere, it says nothing of here; and the norms cannot be told apart
-		 */
+		/* computed elsewhere, it says nothing of here; and the norms cannot be told
+		 * apart */
 		if (policy->held[i] == HELD_OLD)
 			input.norm2_sum = NAN;
 		if (policy->held[i] != HELD_FRESH || !isfinite(loss))

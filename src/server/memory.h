@@ -32,8 +32,8 @@ enum ol_memory_work {
 	OL_MEMORY_BREAK,
 };
 
-/* Which jobs go first: small ones, that others wait for; then all else; then what nobody waits for.
- */
+/* Which jobs go first: small ones, that others wait for; then all else; then what nobody waits
+ * for. */
 enum ol_memory_rank {
 	OL_MEMORY_SMALL,
 	OL_MEMORY_LARGE,

@@ -39,7 +39,8 @@ enum {
 	OL_REFUSALS_MS = 1000, /* between two log lines about connections refused with one code */
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
-	OL_SILENCES_MAX = 8, /* retry timeouts until one is, whose probe the own adapter forgot */
+	/* retry timeouts before a peer is dropped whose probe never completed */
+	OL_SILENCES_MAX = 8,
 	OL_JOB_KEY_MAX = 256,
 	OL_PREDECESSORS_MAX = 1,
 	OL_TURN_BYTES = 16 << 20, /* of gradients, until a turn of the loop ends */

@@ -319,8 +319,8 @@ static void session_enter(struct ol_server *server, struct ol_session *session, 
 	session->since_ns = now_ns;
 }
 
-/* Ask for memory and its registration; let the peer in at once where there is nothing to wait for
- */
+/* Ask for memory and its registration; let the peer in at once where there is nothing to wait
+ * for */
 static void session_make(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_memory_job *memory = session->memory;
@@ -486,8 +486,8 @@ void ol_session_welcome(struct ol_server *server, struct ol_session *session)
 		welcome.resolved = ol_store_applied(&server->store, session->worker);
 	ol_record_seal(&welcome);
 	if (server->ops->post_write(session->conn, &write) != 0)
-		return; /* the queue is full: the next tick tries again; or it is about to go down
-			 */
+		return; /* the queue is full: the next tick tries again; or it is about to go
+			 down */
 	session->last_seq = welcome.resolved.seq;
 	session->numbered = false;
 	session->epoch = welcome.epoch;

@@ -244,8 +244,8 @@ static void refused(struct ol_server *server, const struct ol_xport_event *event
 		dial(server, OL_CONNECT_PROOF, now_ns);
 		return;
 	}
-	/* it has not yet buried who was its predecessor before; or is short of memory for a moment
-	 */
+	/* it has not yet buried who was its predecessor before; or is short of memory for a
+	 * moment */
 	again(server, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
 	if (reject.code == OL_REJECT_LATER)
 		succ->retry_ns = now_ns + reject.delay_ms * OL_NS_PER_MS;

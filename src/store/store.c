@@ -322,8 +322,8 @@ void ol_store_enter(struct ol_store *store, const float *sum,
 	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
 	struct ol_update_rule rule = store->rule;
 
-	rule.allow_nonfinite = 1; /* a sum of finite gradients may not be finite: it counts as it is
-				   */
+	rule.allow_nonfinite = 1; /* a sum of finite gradients may not be finite: it counts as it
+				   is */
 	args.rule = &rule;
 	args.grads = &sum;
 	args.grad_count = 1;

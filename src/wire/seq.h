@@ -38,8 +38,8 @@ static inline uint64_t ol_seq_count(uint64_t seq)
 	return seq & OL_SEQ_COUNT_MAX;
 }
 
-/* ol_seq_contains -- weights whose last push of a worker is `applied` were made after its push seq
- */
+/* ol_seq_contains -- weights whose last push of a worker is `applied` were made after its push
+ * seq */
 static inline bool ol_seq_contains(uint64_t applied, uint64_t seq)
 {
 	return ol_seq_tag(applied) == ol_seq_tag(seq) && applied >= seq;

@@ -167,9 +167,9 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 }
 
 /*
- * A welcome is there. It may have to wait: for the view that its server is in, which says what part
- * that has; and for the reader, whose word decides what is done before the head's decides what is
- * pushed again.
+ * A server's welcome has come. The head's may have to wait: for a view that names its server, as the
+ * view says which part the server has; and for the tail's welcome, as the tail's says what is
+ * committed, and only then the head's can say what is pushed again.
  */
 static void welcomed(struct ol_peer *peer, uint64_t now_ns)
 {

@@ -308,7 +308,8 @@ void ol_outage_follow(const struct ol_link *link, const float *grad)
 		w[i] -= link->lr * g[i];
 }
 
-/* Weights have come: what is of a server that has all that was queued takes the own one's place */
+/* Weights have come. Where a server has applied its whole queue, the pulled weights of its shard
+ * replace the local ones. */
 void ol_outage_on_pull(struct ol_worker *worker)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];

@@ -92,8 +92,8 @@ struct ol_peer {
 	struct ol_xport_region *acks_region;
 	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
 
-	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not yet
-			    */
+	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not
+			    yet */
 	bool probing;
 
 	/* The server's heartbeat, read one-sidedly */
@@ -158,8 +158,8 @@ struct ol_link {
 	bool went_back; /* the reader's welcome was of older weights than the mirror's: what is not
 			   in them is lost */
 	uint32_t went_back_to; /* history of that welcome */
-	bool mirror_gone; /* the last weights are of a history that was given up: not to be offered
-			   */
+	bool mirror_gone; /* the last weights are of a history that was given up: not to be
+			   offered */
 	uint64_t inherited_seq; /* pushes up to here that are open went to a head before this one;
 				   0: there are none */
 	uint64_t gone_seq; /* newest push that was told to be applied and is kept no more: the
@@ -209,8 +209,8 @@ struct ol_grad {
 			rest */
 	bool is_void; /* it holds a NaN or an infinity: all shards drop it */
 	uint64_t looked; /* floats from here on were looked at */
-	uint32_t generation; /* of its pushes: tells completions of the last one from those of this
-			      */
+	uint32_t generation; /* of its pushes: tells completions of the last one from those of
+			      this */
 	int status; /* worst so far */
 	uint64_t version; /* newest known of the first shard when that resolved it */
 	/* Gradients go out from their end to their beginning, as backpropagation makes them. */
@@ -431,11 +431,11 @@ void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad);
 void ol_keep_on_outage(struct ol_link *link);
 /* ol_keep_on_head_down -- the connection that pushes took is gone */
 void ol_keep_on_head_down(struct ol_link *link);
-/* ol_keep_on_reader_up -- the weights that are read contain this: what was waiting for it is done
- */
+/* ol_keep_on_reader_up -- the weights that are read contain this: what was waiting for it is
+ * done */
 void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved);
-/* ol_keep_on_commit -- the tail acknowledged seq: older ones that it knows nothing of are dropped
- */
+/* ol_keep_on_commit -- the tail acknowledged seq: older ones that it knows nothing of are
+ * dropped */
 void ol_keep_on_commit(struct ol_link *link, uint64_t seq);
 /* ol_keep_on_head_up -- after the reader: the head knows all pushes up to this one; the rest is
  * pushed again. 0, or why the link cannot be used */

@@ -118,8 +118,8 @@ static void add(struct liar_conn *conn, enum ol_xport_event_type type, int statu
 	struct queued *queued = &net.queue[(net.first + net.count) % EVENTS_MAX];
 
 	if (net.count == EVENTS_MAX)
-		return; /* nothing is sure of its end any more: as good as a connection that hangs
-			 */
+		return; /* nothing is sure of its end any more: as good as a connection that
+			 hangs */
 	net.count++;
 	*queued = (struct queued){ .event = { .type = type,
 					      .status = status,

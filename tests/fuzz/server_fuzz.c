@@ -202,8 +202,8 @@ static void chain_hello(struct liar_conn *conn)
 	liar_bell(conn, OL_BELL_HELLO, 0);
 }
 
-/* The next entry, or what is meant to look like it; it is made elsewhere, as ol_ring_seal() would
- */
+/* The next entry, or what is meant to look like it; it is made elsewhere, as ol_ring_seal()
+ * would */
 static void entry(struct liar_conn *conn)
 {
 	const struct ol_ring *ring = &fuzz.server->replica.ring;

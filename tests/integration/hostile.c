@@ -107,8 +107,8 @@ static int tell(const struct job *job, long lie)
 	return 0;
 }
 
-/* Not a lie: a push that is sent again, as after a failure, is acknowledged and not applied again
- */
+/* Not a lie: a push that is sent again, as after a failure, is acknowledged and not applied
+ * again */
 static int repeat(const struct job *job, long unused)
 {
 	struct peer peer;

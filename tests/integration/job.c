@@ -108,8 +108,8 @@ static void run_workers(enum ol_consistency consistency, uint32_t shards)
 	job_stop(&job);
 }
 
-/* Parts that are announced ahead change nothing but the time: with them and without, in any steps
- */
+/* Parts that are announced ahead change nothing but the time: with them and without, in any
+ * steps */
 static int push_parts(const struct job *job, long unused)
 {
 	struct ol_worker *worker = job_worker(job, 0);

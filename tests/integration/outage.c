@@ -441,8 +441,8 @@ static int move_worker(const struct job *job, long id)
 	return 0;
 }
 
-/* Stopped for longer than its lease, another takes over elsewhere; then it wakes up: and is fenced
- */
+/* Stopped for longer than its lease, another takes over elsewhere; then it wakes up: and is
+ * fenced */
 static void a_stopped_server_is_fenced(void)
 {
 	struct ol_server_opts opts = server_opts(OL_CONSISTENCY_ASYNC, 1);

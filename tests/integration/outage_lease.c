@@ -41,8 +41,8 @@ static int story(const struct job *job, long id)
 	opts.lease_ms = LEASE_MS;
 	worker = job_worker_with(job, (int)id, opts);
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
-	/* the heartbeat is asked for twice while it stands still, and the second answer heard late
-	 */
+	/* the heartbeat is asked for twice while it stands still, and the second answer heard
+	 * late */
 	stage_pause(0);
 	pass(worker, 600);
 	pass(NULL, 600);

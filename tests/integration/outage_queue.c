@@ -453,8 +453,8 @@ static int kept_story(const struct job *job, long id)
 	return 0;
 }
 
-/* With one of two servers gone for a while, it is the pull from the other that gives buffers back
- */
+/* With one of two servers gone for a while, it is the pull from the other that gives buffers
+ * back */
 static int kept_apart_story(const struct job *job, long id)
 {
 	struct ol_worker_opts opts = worker_opts(OL_OUTAGE_CONTINUE, OL_QUEUE_FOLD);

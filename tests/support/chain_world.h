@@ -43,8 +43,8 @@ enum world_broken {
 	WORLD_NO_FLOOR, /* a new tail serves, and hands off, without what it has received */
 	WORLD_EARLY_WELCOME, /* a new head lets workers in before it has applied all */
 	WORLD_PROPOSE_AHEAD, /* a tail proposes against a view that it has not adopted */
-	WORLD_EPOCH_BACK, /* a worker takes a session of an older epoch, or behind what it was told
-			   */
+	WORLD_EPOCH_BACK, /* a worker takes a session of an older epoch, or behind what it was
+			   told */
 	WORLD_TAIL_BACK, /* a worker takes a tail behind what it was told */
 	WORLD_HELLO_AHEAD, /* a hello of a newer epoch is answered */
 	WORLD_REJOIN, /* one that was removed joins again with what it has */
@@ -217,8 +217,8 @@ void world_step_state(struct process *process);
 bool world_is_dialed(const struct process *process);
 /* link_overwrite -- an ack comes in the place of those before it, which were not read */
 void link_overwrite(struct link *link);
-/* world_one_change -- of those that are alive, so that the next view changes one thing; the count
- */
+/* world_one_change -- of those that are alive, so that the next view changes one thing; the
+ * count */
 uint32_t world_one_change(const struct ol_view *view, struct ol_member *alive, uint32_t count,
 			  uint64_t *caught_up);
 

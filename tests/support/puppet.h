@@ -77,8 +77,8 @@ void puppet_close(struct puppet *puppet);
 void puppet_poll(struct puppet *puppet);
 /* puppet_shard -- before anybody connects: it is the server of one of several shards */
 void puppet_shard(struct puppet *puppet, uint32_t shard, uint32_t count);
-/* puppet_size -- before anybody connects: its one shard has so many floats, all 0 but the first two
- */
+/* puppet_size -- before anybody connects: its one shard has so many floats, all 0 but the first
+ * two */
 void puppet_size(struct puppet *puppet, uint64_t floats);
 
 /* seq, here and below: counts of the pushes of the worker's process */

@@ -149,7 +149,7 @@ void learn_batch_destroy(struct learn_batch *batch);
  *
  * Threading: any, one batch per thread; neither blocks nor allocates
  * Errors:    -EINVAL: count is 0 or above count_max, or the batch has another number of features,
- * or a worker has no document
+ *            or a worker has no document
  */
 int learn_batch_draw(const struct learn_data *data, const struct learn_key *key, unsigned count,
 		     struct learn_batch *batch);

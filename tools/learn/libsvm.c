@@ -110,8 +110,8 @@ static void samples_fini(struct samples *samples)
 	free(samples->labels);
 }
 
-/* samples_load -- first pass: check every line, count, collect labels; the caller finis in any case
- */
+/* samples_load -- first pass: check every line, count, collect labels; the caller finis in any
+ * case */
 static int samples_load(const char *path, struct samples *samples, char *err, size_t err_len)
 {
 	struct learn_cursor c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* mf.c -- matrix factorization: a rating is the mean plus the product of a user's row and an item's
- */
+/* mf.c -- matrix factorization: a rating is the mean plus the product of a user's row and an
+ * item's */
 
 #include <errno.h>
 #include <math.h>

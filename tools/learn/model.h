@@ -83,8 +83,8 @@ struct learn_model_opts {
 	float dropout; /* rate after hidden ReLUs, 0 to 0.9, in steps of 1/256; below 0 (default):
 			  the model's own */
 	bool weights_only; /* no gradient and no evaluation: no memory for products is taken */
-	bool final_relu; /* a ReLU after the last layer too, as in the paper's code; default false
-			  */
+	bool final_relu; /* a ReLU after the last layer too, as in the paper's code; default
+			  false */
 };
 
 /* Where a layer lies in the weight vector. */
@@ -110,7 +110,7 @@ void learn_model_opts_init(struct learn_model_opts *opts);
  * Blocks:    allocates all the memory that the model will use
  * Threading: any
  * Errors:    -EINVAL (name, shape or option: the line in err says which), -EFBIG (over a limit),
- * -ENOMEM
+ *            -ENOMEM
  */
 int learn_model_create(const char *name, const struct learn_shape *shape,
 		       const struct learn_model_opts *opts, struct learn_model **ret_model,

@@ -59,8 +59,8 @@ int learn_cursor_number(struct learn_cursor *c, double *ret_value);
 int learn_cursor_whole(struct learn_cursor *c, const char *name, uint32_t min, uint32_t max,
 		       uint32_t *ret_value);
 
-/* learn_cursor_newline -- blanks and the end of this line; lines that hold nothing are passed too
- */
+/* learn_cursor_newline -- blanks and the end of this line; lines that hold nothing are passed
+ * too */
 int learn_cursor_newline(struct learn_cursor *c);
 
 /* A key=value whose value is a number, kept as a double in the caller's struct. */

@@ -70,8 +70,8 @@ void ol_control_poll(struct ol_control *control, int timeout_ms);
 /* ol_control_cancelled -- the exit status after signal_fd has ended a call of the library */
 int ol_control_cancelled(struct ol_control *control);
 
-/* ol_control_say -- object with its "event" to the parent, if there is one; takes the object over
- */
+/* ol_control_say -- object with its "event" to the parent, if there is one; takes the object
+ * over */
 void ol_control_say(struct ol_control *control, const char *event, json_t *object);
 
 #endif /* OUTLAST_CONTROL_H */

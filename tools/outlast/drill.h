@@ -277,8 +277,8 @@ void drill_args(const struct drill_set *set, const struct drill_run *run, const 
 
 /* drill_run.c */
 
-/* drill_run_go -- one run; sets its status, and drill->signal if a signal came. 0 or an exit code
- */
+/* drill_run_go -- one run; sets its status, and drill->signal if a signal came. 0 or an exit
+ * code */
 int drill_run_go(struct drill *drill, struct drill_run *run, size_t index);
 
 /*
@@ -338,8 +338,8 @@ struct drill_claim {
 	char because[DRILL_ERR_MAX];
 };
 
-/* drill_claim_add -- add to what was measured of a claim; drill_decide, drill_cannot -- its verdict
- */
+/* drill_claim_add -- add to what was measured of a claim; drill_decide, drill_cannot -- its
+ * verdict */
 void drill_claim_add(struct drill_claim *claim, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void drill_decide(struct drill_claim *claim, bool confirmed);

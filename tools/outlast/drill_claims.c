@@ -161,8 +161,8 @@ static bool rollback_look(struct judge *judge, struct drill_claim *claim, const 
 	return mostly(&loss) && mostly(&lost) && fabs(m.mean - (every - 1.0) / 2.0) <= bound;
 }
 
-/* R2: from a checkpoint; and from the copy that a chain had last, where there are enough of these
- */
+/* R2: from a checkpoint; and from the copy that a chain had last, where there are enough of
+ * these */
 static void judge_rollback(struct judge *judge, struct drill_claim *claim)
 {
 	size_t count, chains;

@@ -273,8 +273,8 @@ static void setting_add(struct dbw_study *study, enum dbw_group group, uint32_t 
 {
 	struct dbw_setting *setting = &study->settings[study->setting_count++];
 
-	/* long enough for whoever is not much worse than the best; the others count as there then
-	 */
+	/* long enough for whoever is not much worse than the best; the others count as there
+	 * then */
 	*setting = (struct dbw_setting){ .group = group,
 					 .workers = workers,
 					 .alpha = alpha,

@@ -195,8 +195,8 @@ static const char *colour_of(const struct drill_case *one)
 	return colours[index % (sizeof(colours) / sizeof(colours[0]))];
 }
 
-/* When the k-th outage of this case began and was over, on average; false: no run has come so far
- */
+/* When the k-th outage of this case began and was over, on average; false: no run has come so
+ * far */
 static bool outage_mean(const struct drill_plan *plan, const struct drill_case *of, unsigned k,
 			double *ret_from, double *ret_to)
 {

@@ -116,8 +116,8 @@ int scar_problem_open(const struct scar_spec *spec, uint64_t seed, struct scar_p
 		      char *err, size_t err_len);
 void scar_problem_close(struct scar_problem *problem);
 
-/* Matrix factorization and LDA, by spec->data alone. problem is to be closed whatever they return
- */
+/* Matrix factorization and LDA, by spec->data alone. problem is to be closed whatever they
+ * return */
 int scar_factors_open(const struct scar_spec *spec, uint64_t seed, struct scar_problem *problem,
 		      char *err, size_t err_len);
 int scar_topics_open(const struct scar_spec *spec, uint64_t seed, struct scar_problem *problem,
@@ -271,8 +271,8 @@ struct scar_bounds {
 	uint32_t above[SCAR_PUSHES]; /* cost > bound + 1 */
 	uint32_t above_measured[SCAR_PUSHES]; /* the same, by distances as measured */
 	double worst[SCAR_PUSHES]; /* largest cost - bound */
-	double tight[SCAR_PUSHES]; /* sum of costs / sum of bounds, of those bounded by 5 at least
-				    */
+	double tight[SCAR_PUSHES]; /* sum of costs / sum of bounds, of those bounded by 5 at
+				    least */
 };
 
 /*

@@ -30,8 +30,8 @@ struct drill_numbers {
 	size_t count;
 };
 
-/* drill_numbers_parse -- "1,2,4" and "3..7", each number once and at most max; false: no such list
- */
+/* drill_numbers_parse -- "1,2,4" and "3..7", each number once and at most max; false: no such
+ * list */
 bool drill_numbers_parse(const char *text, uint64_t max, struct drill_numbers *ret_numbers);
 
 /* drill_item -- the next word of a list with commas; moves *list on; false: no more */

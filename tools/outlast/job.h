@@ -79,8 +79,8 @@ uint64_t *ol_job_blocks(const struct ol_job *job, uint32_t *ret_count);
 /* ol_job_draw -- the batch of a worker's step-th gradient, from 0; a pure function of the seed */
 void ol_job_draw(struct ol_job *job, uint32_t worker, uint64_t step);
 
-/* ol_job_grad -- gradient and mean loss of the batch drawn last, at weights; grad is only written
- */
+/* ol_job_grad -- gradient and mean loss of the batch drawn last, at weights; grad is only
+ * written */
 void ol_job_grad(struct ol_job *job, const float *weights, float *grad, float *ret_loss);
 
 /* An evaluation on the whole test set, made in pieces so that other things get their turn. */

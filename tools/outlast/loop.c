@@ -540,8 +540,8 @@ static int loop_turn(struct ol_loop *loop)
 			pace_wait(loop);
 		if (control->signal != 0)
 			return finish(loop, &again);
-		/* the first time nothing newer than 0 is known, and after an outage nothing at all
-		 */
+		/* the first time nothing newer than 0 is known, and after an outage nothing at
+		 * all */
 		rc = weights_get(loop,
 				 !loop->began || loop->news || loop->on_late != OL_ON_LATE_WAIT
 					 ? OL_PULL_NEWEST

@@ -57,8 +57,8 @@ struct ol_loop_stat {
 
 /* What a worker does about a gradient that will be late: the step that it was for has been made. */
 enum ol_on_late {
-	OL_ON_LATE_WAIT, /* finishes and pushes it; goes on with the newest weights it was told of
-			  */
+	OL_ON_LATE_WAIT, /* finishes and pushes it; goes on with the newest weights it was told
+			  of */
 	OL_ON_LATE_PULL, /* the same, but asks the servers which are the newest */
 	OL_ON_LATE_INTERRUPT /* looks meanwhile, throws it away and begins anew */
 };

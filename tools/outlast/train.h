@@ -448,8 +448,8 @@ bool train_worker_lost(struct train *train, struct train_worker *worker);
 /* train_server_down -- a worker noticed at at_ns that the server of a shard is gone */
 void train_server_down(struct train *train, uint32_t shard, uint64_t at_ns);
 
-/* train_server_listens, train_server_restored, train_worker_back -- who is started again is there
- */
+/* train_server_listens, train_server_restored, train_worker_back -- who is started again is
+ * there */
 void train_server_listens(struct train *train, struct train_server *server, const char *addr);
 void train_server_restored(struct train *train, struct train_server *server, const json_t *message);
 void train_worker_back(struct train *train, struct train_worker *worker);

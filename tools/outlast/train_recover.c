@@ -173,8 +173,8 @@ void train_recover_older(struct train *train, uint64_t version)
 		train->roll_bound = version;
 }
 
-/* Together with the one that stays away longest: what others would do meanwhile is of no use to it
- */
+/* Together with the one that stays away longest: what others would do meanwhile is of no use to
+ * it */
 static void together(struct train *train)
 {
 	uint64_t last_ns = 0;

@@ -41,8 +41,8 @@ static struct train_server *server_of(struct train *train, const struct ol_proc 
 	return NULL;
 }
 
-/* Every process there can be: servers, workers, servers that were replaced. Not all were started.
- */
+/* Every process there can be: servers, workers, servers that were replaced. Not all were
+ * started. */
 static struct ol_proc *proc_at(struct train *train, uint32_t index)
 {
 	if (index < train_holders(train))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* local_folder.c -- the folder of a job: made, and refused where its locks or its owner are wrong
- */
+/* local_folder.c -- the folder of a job: made, and refused where its locks or its owner are
+ * wrong */
 
 #include "replication/coord/local/local.h"
 

@@ -110,8 +110,8 @@ static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *ev
 		view_tell(zk, shard, event->number, event->version, &view);
 		return;
 	}
-	/* Version 0: a proposal would make the node, which fails. So it stays for a person to see.
-	 */
+	/* Version 0: a proposal would make the node, which fails. So it stays for a person to
+	 * see. */
 	zk->shards[shard].view_created = 0;
 	zk_path_shard(zk, shard, "/view", path);
 	if (zk->shards[shard].view_zxid != event->number)

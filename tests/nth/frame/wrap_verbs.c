@@ -8,8 +8,8 @@
 
 #include "nth/frame/wrap.h"
 
-/* What verbs.h calls through the context, no linker sees: it is put there when a device is opened.
- */
+/* What verbs.h calls through the context, no linker sees: it is put there when a device is
+ * opened. */
 static struct ibv_context_ops given;
 
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **ret_bad)

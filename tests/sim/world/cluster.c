@@ -528,8 +528,8 @@ static void params_count(void)
 	cluster.params = (uint32_t)(cluster_first(last) + cluster_len(last));
 }
 
-/* A server's memory takes as long as it is large: up to some leases, which nobody else must notice
- */
+/* A server's memory takes as long as it is large: up to some leases, which nobody else must
+ * notice */
 static void large_draw(struct scenario *scenario)
 {
 	if (sim_ppm(500000))

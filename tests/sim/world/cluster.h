@@ -33,8 +33,8 @@ enum {
  * after all else, or not at all. */
 enum cluster_age {
 	CLUSTER_AGE_PLAIN = 1,
-	CLUSTER_AGE_DISKS, /* checkpoints, optimizers, observers; memory, adapters and clocks fail
-			    */
+	CLUSTER_AGE_DISKS, /* checkpoints, optimizers, observers; memory, adapters and clocks
+			    fail */
 	CLUSTER_AGE_POLICIES, /* steps that wait for some, bounded staleness, running checkpoints */
 	CLUSTER_AGE_FAULTS, /* cuts longer than sessions, views served late, small rings, writes
 			       that are lost or go astray */
@@ -123,8 +123,8 @@ struct server_slot {
 	uint32_t shard;
 	uint32_t index;
 	uint32_t place;
-	uint32_t home; /* whose address and folder it has: its own place, or that of the one before
-			*/
+	uint32_t home; /* whose address and folder it has: its own place, or that of the one
+			before */
 	uint32_t life;
 	bool lost; /* for good */
 	bool retired; /* another has its place (rival.h) */
@@ -176,8 +176,8 @@ struct worker_slot {
 	uint64_t applied[CLUSTER_SHARDS_MAX]; /* gradients of its own in them */
 	/* mirrors.h: */
 	uint64_t told[CLUSTER_SHARDS_MAX]; /* which history it is in */
-	uint64_t had[CLUSTER_SHARDS_MAX]; /* pushes of this life that are in what it pulled of that
-					   */
+	uint64_t had[CLUSTER_SHARDS_MAX]; /* pushes of this life that are in what it pulled of
+					   that */
 	bool counted[CLUSTER_SHARDS_MAX]; /* it has counted some as lost */
 	uint64_t grads[CLUSTER_SHARDS_MAX]; /* of earlier lives, for a mutation */
 	uint64_t pulls;

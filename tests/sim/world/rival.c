@@ -214,8 +214,8 @@ struct ol_xport *rival_called(const struct sim_process *caller, const char *addr
 		if (!slot->retired || slot->server == NULL || strcmp(slot->addr, addr) != 0 ||
 		    !sim_process_alive(slot->process) || !sim_ppm(OLD_PPM))
 			continue;
-		/* one that stands still, or ends at once, harms nobody; of the others epochs warn
-		 */
+		/* one that stands still, or ends at once, harms nobody; of the others epochs
+		 * warn */
 		if (sim_process_stopped(slot->process) || slot->woken || may_reach(caller, slot))
 			return slot->server->xport;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* saved.c -- checkpoints, full and running, against what was published (check_saved, check_durable)
- */
+/* saved.c -- checkpoints, full and running, against what was published (check_saved,
+ * check_durable) */
 
 #include "sim/world/saved.h"
 

@@ -104,8 +104,8 @@ void sim_process_kill(struct sim_process *process);
 /* sim_process_stop -- does not run until continued */
 void sim_process_stop(struct sim_process *process);
 void sim_process_continue(struct sim_process *process);
-/* sim_process_drag -- every turn of it comes so much later, and looking at the clock takes longer
- */
+/* sim_process_drag -- every turn of it comes so much later, and looking at the clock takes
+ * longer */
 void sim_process_drag(struct sim_process *process, uint64_t drag_ns);
 /* sim_process_bytes -- memory it holds, blocks and slabs */
 size_t sim_process_bytes(const struct sim_process *process);

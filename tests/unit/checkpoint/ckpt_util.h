@@ -39,8 +39,8 @@ enum {
 
 #define CKPT_JOB UINT64_C(0xfeedbeef00c0ffee)
 
-/* What was logged since log_forget(): lines with their ends, the last ones if there are too many.
- */
+/* What was logged since log_forget(): lines with their ends, the last ones if there are too
+ * many. */
 struct ckpt_log {
 	char text[16384];
 	unsigned lines;

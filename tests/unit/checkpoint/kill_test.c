@@ -154,8 +154,8 @@ static void killed_at_any_system_call_it_leaves_the_old_or_the_new_one(void **st
 		check_eq(dotted, 0);
 		prepare(*state);
 	}
-	/* header, table and ten blocks, sync, rename, sync: at least so many calls, two stops each
-	 */
+	/* header, table and ten blocks, sync, rename, sync: at least so many calls, two stops
+	 * each */
 	assert_in_range(old, 2 * 12, STOPS_MAX);
 	assert_in_range(new, 4, STOPS_MAX);
 	assert_in_range(leftovers, 2 * 11, STOPS_MAX);
@@ -335,8 +335,8 @@ static bool harmed_at(const char *dir, act_fn act, enum harm harm, unsigned k, i
 	while (next_stop(pid, &status)) {
 		entry = !entry;
 		check_ok(ptrace(PTRACE_GETREGS, pid, NULL, &regs));
-		/* the first stop may be the end of the call that stopped it: then rax is no -ENOSYS
-		 */
+		/* the first stop may be the end of the call that stopped it: then rax is no
+		 * -ENOSYS */
 		if (entry && (long)regs.rax != -ENOSYS)
 			entry = false;
 		if (!entry || done || !can_be_harmed((long)regs.orig_rax, harm))

@@ -83,8 +83,8 @@ static void the_same_key_draws_the_same_batch(void **state)
 	assert_memory_equal(batch->labels, first, 7 * sizeof(first[0]));
 }
 
-/* Pearson's statistic of 99 degrees of freedom: mean 99, deviation 14; 160 is beyond 4 deviations.
- */
+/* Pearson's statistic of 99 degrees of freedom: mean 99, deviation 14; 160 is beyond 4
+ * deviations. */
 static void draws_are_uniform_and_with_replacement(void **state)
 {
 	struct learn_batch *batch = *state;

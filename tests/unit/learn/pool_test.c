@@ -18,8 +18,8 @@ enum {
 	WIDE = SIDE + 2 /* cells from row to row where a border is left */
 };
 
-/* A window's first maximum wins, a window without a positive one is dead, a NaN is not swallowed.
- */
+/* A window's first maximum wins, a window without a positive one is dead, a NaN is not
+ * swallowed. */
 static void windows_obey_the_rules(void **state)
 {
 	static const struct {

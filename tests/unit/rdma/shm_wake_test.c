@@ -279,8 +279,8 @@ static void ring_and_hang_child(const char *addr)
 		pause();
 }
 
-/* killed -- after the fifth doorbell is rung: a peer that is killed, as seen by spinning or asleep
- */
+/* killed -- after the fifth doorbell is rung: a peer that is killed, as seen by spinning or
+ * asleep */
 static void killed(bool asleep)
 {
 	struct pollfd pollfd;

@@ -12,8 +12,8 @@
 
 #include "replication/coord/lease.h"
 
-/* Every lease that is taken with `refound` keeps the inequality of lease.h, at the worst heartbeat
- */
+/* Every lease that is taken with `refound` keeps the inequality of lease.h, at the worst
+ * heartbeat */
 static void test_a_lease_that_is_taken_is_safe(void **unused)
 {
 	uint32_t taken = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* options_test.c -- which options a server takes: each limit from both sides, each refusal's line
- */
+/* options_test.c -- which options a server takes: each limit from both sides, each refusal's
+ * line */
 
 #include <errno.h>
 #include <limits.h>

@@ -267,8 +267,8 @@ static void answer(struct ol_op *op)
 	check_ok(op->status);
 }
 
-/* Say that all of a gradient from `first` on is there; the server has heard `parts` such words then
- */
+/* Say that all of a gradient from `first` on is there; the server has heard `parts` such words
+ * then */
 static void announce(float *grad, uint64_t first, unsigned parts)
 {
 	const struct puppet *a = &world.puppets[A];

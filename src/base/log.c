@@ -20,11 +20,16 @@ enum {
 
 atomic_int ol_log_max = OL_LOG_INFO;
 
-static void sink_stderr(void *arg, enum ol_log_level level, const char *file, int line,
-			const char *text);
+static void sink_stderr(void *ctx, enum ol_log_level level, const char *text);
 
-static ol_log_sink_fn log_sink = sink_stderr;
-static void *log_sink_arg;
+/*
+ * A thread that writes a line reads both under the lock and keeps it while the sink runs: who
+ * changes them knows afterwards that nobody is in the former sink. Readers go first, which is
+ * glibc's default: a sink that logs does not wait for itself.
+ */
+static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
+static ol_log_fn log_sink = sink_stderr;
+static void *log_ctx;
 
 void ol_log_level_set(enum ol_log_level level)
 {
@@ -62,10 +67,21 @@ int ol_log_level_parse(const char *text, enum ol_log_level *ret_level)
 	return -EINVAL;
 }
 
-void ol_log_sink_set(ol_log_sink_fn sink, void *arg)
+void ol_log_sink_set(ol_log_fn sink, void *ctx)
 {
+	pthread_rwlock_wrlock(&log_lock);
 	log_sink = sink != NULL ? sink : sink_stderr;
-	log_sink_arg = arg;
+	log_ctx = ctx;
+	pthread_rwlock_unlock(&log_lock);
+}
+
+int ol_log_set(ol_log_fn sink, enum ol_log_level level, void *ctx)
+{
+	if ((unsigned)level > OL_LOG_DEBUG)
+		return -EINVAL;
+	ol_log_sink_set(sink, ctx);
+	ol_log_level_set(level);
+	return 0;
 }
 
 /*
@@ -93,17 +109,14 @@ static void write_unsignalled(const char *out, size_t len)
 }
 
 /* One write() a line, so that lines of several processes do not mix. */
-static void sink_stderr(void *arg, enum ol_log_level level, const char *file, int line,
-			const char *text)
+static void sink_stderr(void *ctx, enum ol_log_level level, const char *text)
 {
 	char out[STAMP_MAX + OL_LOG_LINE_MAX];
 	struct timespec now;
 	struct tm local;
 	int len;
 
-	(void)arg;
-	(void)file;
-	(void)line;
+	(void)ctx;
 	clock_gettime(CLOCK_REALTIME, &now);
 	localtime_r(&now.tv_sec, &local);
 	len = snprintf(out, sizeof(out), "%02d:%02d:%02d.%03ld %-5s %s\n", local.tm_hour,
@@ -116,7 +129,7 @@ static void sink_stderr(void *arg, enum ol_log_level level, const char *file, in
 	write_unsignalled(out, (size_t)len);
 }
 
-void ol_log_write(enum ol_log_level level, const char *file, int line, const char *format, ...)
+void ol_log_write(enum ol_log_level level, const char *format, ...)
 {
 	int saved = errno;
 	char text[OL_LOG_LINE_MAX];
@@ -126,6 +139,8 @@ void ol_log_write(enum ol_log_level level, const char *file, int line, const cha
 	if (vsnprintf(text, sizeof(text), format, args) < 0)
 		text[0] = '\0';
 	va_end(args);
-	log_sink(log_sink_arg, level, file, line, text);
+	pthread_rwlock_rdlock(&log_lock);
+	log_sink(log_ctx, level, text);
+	pthread_rwlock_unlock(&log_lock);
 	errno = saved;
 }

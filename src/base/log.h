@@ -11,12 +11,7 @@
 
 #include <stdatomic.h>
 
-enum ol_log_level {
-	OL_LOG_ERROR, /* something that was promised will not happen */
-	OL_LOG_WARN, /* it goes on, but somebody should look */
-	OL_LOG_INFO, /* what a person who watches wants to know */
-	OL_LOG_DEBUG, /* what a person who searches wants to know */
-};
+#include "outlast.h"
 
 enum {
 	OL_LOG_LINE_MAX = 1024 /* bytes of a line with its end; the rest is cut off */
@@ -27,13 +22,6 @@ enum {
 #define OL_LOG_BUILD_MAX OL_LOG_DEBUG
 #endif
 
-/*
- * Receives every line that passes: no time, no level, no newline, valid during the call. It may
- * be called by any thread that logs, by several at once.
- */
-typedef void (*ol_log_sink_fn)(void *arg, enum ol_log_level level, const char *file, int line,
-			       const char *text);
-
 /* The threshold; OL_LOG_INFO unless set. Read by ol_log() only: use the functions below. */
 extern atomic_int ol_log_max;
 
@@ -42,7 +30,7 @@ extern atomic_int ol_log_max;
 	do { \
 		if ((level) <= OL_LOG_BUILD_MAX && \
 		    (int)(level) <= atomic_load_explicit(&ol_log_max, memory_order_relaxed)) \
-			ol_log_write((level), __FILE__, __LINE__, __VA_ARGS__); \
+			ol_log_write((level), __VA_ARGS__); \
 	} while (0)
 
 /* ol_log_level_set -- lines above level are dropped from now on; any thread, any time */
@@ -55,15 +43,11 @@ const char *ol_log_level_str(enum ol_log_level level);
 /* ol_log_level_parse -- the level that text names; -EINVAL */
 int ol_log_level_parse(const char *text, enum ol_log_level *ret_level);
 
-/*
- * ol_log_sink_set -- send lines to sink instead of stderr; NULL: to stderr again
- *
- * Threading: before other threads log
- */
-void ol_log_sink_set(ol_log_sink_fn sink, void *arg);
+/* ol_log_sink_set -- as ol_log_set(), the level stays */
+void ol_log_sink_set(ol_log_fn sink, void *ctx);
 
 /* ol_log_write -- what ol_log() calls; leaves errno as it was */
-void ol_log_write(enum ol_log_level level, const char *file, int line, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+void ol_log_write(enum ol_log_level level, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 #endif /* OL_BASE_LOG_H */

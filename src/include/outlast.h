@@ -30,6 +30,25 @@ extern "C" {
 
 #define OL_API __attribute__((visibility("default")))
 
+/* The version that this header is of. It stands here only: the build reads it from these lines. */
+#define OL_VERSION_MAJOR                     0
+#define OL_VERSION_MINOR                     1
+#define OL_VERSION_PATCH                     0
+#define OL_VERSION_NUMBER                    (OL_VERSION_MAJOR * 1000000 + OL_VERSION_MINOR * 1000 + OL_VERSION_PATCH)
+#define OL_VERSION_STRING                    OL_VERSION_JOIN(OL_VERSION_MAJOR, OL_VERSION_MINOR, OL_VERSION_PATCH)
+#define OL_VERSION_JOIN(major, minor, patch) OL_VERSION_TEXT(major, minor, patch)
+#define OL_VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
+
+/*
+ * ol_version -- the version of the library that runs: "0.1.0", a constant string
+ *
+ * ret_number, if not NULL, receives the same as one number. A program compares both with
+ * OL_VERSION_STRING and OL_VERSION_NUMBER, the version that it was compiled with.
+ *
+ * Threading: any thread, any time
+ */
+OL_API const char *ol_version(uint32_t *ret_number);
+
 /* Codes that errno has no word for. They start below every -errno. One line each, once. */
 #define OL_STATUS_MAP(X) \
 	X(EPOCH, -1001, "message carries an old epoch; connect again") \
@@ -57,6 +76,32 @@ enum ol_status {
 
 /* ol_strerror -- a constant string for any code this library returns; never NULL */
 OL_API const char *ol_strerror(int code);
+
+enum ol_log_level {
+	OL_LOG_ERROR, /* something that was promised will not happen */
+	OL_LOG_WARN, /* it goes on, but somebody should look */
+	OL_LOG_INFO, /* what a person who watches wants to know */
+	OL_LOG_DEBUG, /* what a person who searches wants to know */
+};
+
+/* Receives one log line: no time, no level in the text, no newline; text is valid in the call. */
+typedef void (*ol_log_fn)(void *ctx, enum ol_log_level level, const char *text);
+
+/*
+ * ol_log_set -- give log lines up to `level` to sink, with ctx, from now on
+ *
+ * sink NULL: lines go to stderr again, each with the time and the level. So they do, at
+ * OL_LOG_INFO, until the first call. Sink and level are the process's: all workers and servers in
+ * it share them. Nothing else of the library writes to stdout or stderr.
+ *
+ * Any thread of the library or of the caller's that uses a handle may call the sink, several at
+ * once. The sink may use errno. It must not use a handle, end its thread or leave by longjmp().
+ *
+ * Blocks:    until no thread is in the former sink, which is not called again: its ctx can be freed
+ * Threading: any thread, any time, but not from a sink
+ * Errors:    -EINVAL (no such level; nothing changes)
+ */
+OL_API int ol_log_set(ol_log_fn sink, enum ol_log_level level, void *ctx);
 
 struct ol_worker;
 

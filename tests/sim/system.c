@@ -85,12 +85,9 @@ static void tail_add(const char *line)
 	snprintf(report->tail[report->lines++ % TAIL_LINES], LINE_BYTES, "%s", line);
 }
 
-static void log_line(void *arg, enum ol_log_level level, const char *file, int line,
-		     const char *text)
+static void log_line(void *arg, enum ol_log_level level, const char *text)
 {
 	(void)arg;
-	(void)file;
-	(void)line;
 	sim_say("[%s] %s", ol_log_level_str(level), text);
 }
 

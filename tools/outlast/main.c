@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "learn/blas.h"
+#include "outlast.h"
 #include "outlast/cmd.h"
 
 static const struct ol_cmd commands[] = {
@@ -102,7 +103,7 @@ static int run(int argc, char **argv)
 		return OL_EXIT_OK;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
-		puts("outlast " OL_PROJECT_VERSION);
+		printf("outlast %s\n", ol_version(NULL));
 		return OL_EXIT_OK;
 	}
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {

@@ -48,15 +48,12 @@ struct ckpt_log {
 
 static struct ckpt_log logged;
 
-static inline void log_keep(void *arg, enum ol_log_level level, const char *file, int line,
-			    const char *text)
+static inline void log_keep(void *arg, enum ol_log_level level, const char *text)
 {
 	size_t used;
 
 	(void)arg;
 	(void)level;
-	(void)file;
-	(void)line;
 	used = strlen(logged.text);
 	if (used + strlen(text) + 2 > sizeof(logged.text))
 		used = 0;

@@ -160,13 +160,10 @@ static struct ol_xport_region public_region;
 static char logged[OL_LOG_LINE_MAX]; /* the last line */
 static unsigned lines; /* logged */
 
-static void take_line(void *arg, enum ol_log_level level, const char *file, int line,
-		      const char *text)
+static void take_line(void *arg, enum ol_log_level level, const char *text)
 {
 	(void)arg;
 	(void)level;
-	(void)file;
-	(void)line;
 	snprintf(logged, sizeof(logged), "%s", text);
 	lines++;
 }

@@ -20,11 +20,9 @@ static struct ol_entry_head heads[SLOTS];
 static enum ol_log_level level; /* of the last line */
 static char line[OL_LOG_LINE_MAX];
 
-static void take_line(void *arg, enum ol_log_level of, const char *file, int at, const char *text)
+static void take_line(void *arg, enum ol_log_level of, const char *text)
 {
 	(void)arg;
-	(void)file;
-	(void)at;
 	level = of;
 	snprintf(line, sizeof(line), "%s", text);
 }

@@ -312,6 +312,11 @@ void check_mixed(const struct ol_ckpt_meta *meta, const void *content)
 	history->states[meta->version] = state_hash(&meta->geo, content);
 }
 
+bool check_is_mixed(uint32_t shard)
+{
+	return known.mixed[shard] > 0;
+}
+
 /* ---- servers ---- */
 
 /* Newest version that is there for good */
@@ -629,6 +634,16 @@ static bool excused(uint32_t shard)
 	       late_again();
 }
 
+/*
+ * May a push that was done be gone? Of a worker that lives it is counted as lost then. Where a
+ * server waits for ever for its workers only what a worker that has died was told is.
+ */
+static bool may_be_gone(const struct worker_slot *slot, uint32_t push, uint32_t shard)
+{
+	return (slot->pushes[push].missed >> shard & 1) != 0 &&
+	       (!cluster.scenario.returns || push < slot->first);
+}
+
 /* A push that was done, and was not dropped, is in the weights */
 static void check_done(const struct worker_slot *slot, uint32_t shard, const float *weights)
 {
@@ -639,7 +654,7 @@ static void check_done(const struct worker_slot *slot, uint32_t shard, const flo
 
 		if (!push->done || push->status != 0 || push->local)
 			continue;
-		if (own[i] != 1.0f && (push->missed >> shard & 1) != 0) /* and is counted as lost */
+		if (own[i] != 1.0f && may_be_gone(slot, i, shard))
 			cluster.excused = true;
 		else if (own[i] != 1.0f)
 			sim_fail("check_committed",

@@ -42,6 +42,8 @@ bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t versio
  * versions */
 struct ol_ckpt_meta;
 void check_mixed(const struct ol_ckpt_meta *meta, const void *content);
+/* check_is_mixed -- a server of the shard has begun so */
+bool check_is_mixed(uint32_t shard);
 const float *check_first_weights(uint32_t shard);
 void check_server(struct server_slot *slot);
 /* check_landing -- at `at`, in the memory of process `to`, something of process `from` lands */

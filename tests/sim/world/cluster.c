@@ -680,6 +680,8 @@ void cluster_begin(uint64_t seed, unsigned age)
 		apart_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_CROWDS)
 		crowd_draw(&cluster.scenario, seed);
+	if (age >= CLUSTER_AGE_RETURNS)
+		crowd_returns_draw(&cluster.scenario);
 	params_count();
 	check_begin();
 	mirrors_begin();

@@ -49,7 +49,10 @@ enum cluster_age {
 	CLUSTER_AGE_CROWDS, /* now and then many workers or many shards; servers that are not told
 			       how many workers there are; worker ids that return to chains of exact
 			       steps and to servers that go back */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_CROWDS
+	CLUSTER_AGE_RETURNS, /* worker ids that return to chains that may be founded anew, and to
+				servers that take the freshest of mirror and file and wait for
+				ever */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_RETURNS
 };
 
 /* What is never repaired (lasting.h) */
@@ -80,6 +83,8 @@ struct scenario {
 	bool restore_all; /* … for as many as there are, if it knows how many … */
 	bool restore_first; /* … also when the job begins */
 	bool newcomer; /* the last worker is late */
+	bool returns; /* worker ids do, to servers that restore from mirrors and wait for ever:
+			 of who lives nothing is lost */
 	uint32_t ring_slots; /* of a replica; 0: as many as its memory has room for */
 	bool saved; /* servers write checkpoints … */
 	bool back; /* … and begin with them, whatever newer weights workers have */

@@ -6,6 +6,7 @@
 
 enum {
 	CROWD_SEEDS = 512, /* one of so many has a crowd */
+	RESTORE_EVER_MS = 3600 * 1000,
 };
 
 /* Workers die and return where steps are exact, and where servers go back */
@@ -45,6 +46,31 @@ static void many_draw(struct scenario *scenario)
 	sim_nature.touch_ns = sim_nature.touch_ns * CLUSTER_WORKERS_FEW / scenario->workers;
 	cluster.ids = scenario->workers;
 	cluster.pushes_max = CLUSTER_PUSHES_FEW;
+}
+
+/*
+ * Workers die and return where a server that has lost all restores from mirrors: a chain that is
+ * founded anew, or a server by itself that waits for ever. In several shards a step of all would go
+ * back at one of them only.
+ */
+void crowd_returns_draw(struct scenario *scenario)
+{
+	/* a worker that is new has no epoch that would warn it of a server with a rival */
+	bool alone = !scenario->chain && !scenario->mirrors && !scenario->back && !scenario->rivals;
+
+	if (scenario->workers_die || !(scenario->refound || alone) ||
+	    (scenario->sync && scenario->shards > 1) || !sim_ppm(500000))
+		return;
+	scenario->workers_die = true;
+	if (scenario->every != 0) /* a rollback loses more than who dies */
+		return;
+	scenario->returns = scenario->restore_all = true;
+	scenario->restore_ms = RESTORE_EVER_MS;
+	if (!scenario->sync)
+		return;
+	/* some steps are made anew, and who dies does not know which it was in */
+	scenario->pushes = 8 + scenario->pushes % 12;
+	scenario->ends = scenario->ends || (!scenario->exact && scenario->wait == OL_WAIT_ALL);
 }
 
 void crowd_draw(struct scenario *scenario, uint64_t seed)

@@ -8,5 +8,7 @@
 
 /* crowd_draw -- what CLUSTER_AGE_CROWDS adds to a scenario that has been drawn */
 void crowd_draw(struct scenario *scenario, uint64_t seed);
+/* crowd_returns_draw -- what CLUSTER_AGE_RETURNS adds, after that */
+void crowd_returns_draw(struct scenario *scenario);
 
 #endif /* OL_TESTS_SIM_WORLD_CROWD_H */

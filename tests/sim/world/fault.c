@@ -348,7 +348,9 @@ static void servers_die(void *arg, uint64_t tag)
  */
 static void losses(void)
 {
-	uint64_t wait_ns = cluster.scenario.restore_ms * SIM_MS;
+	/* who waits for ever does so for whoever stands still, too */
+	uint64_t wait_ns =
+		cluster.scenario.returns ? lease_ns() : cluster.scenario.restore_ms * SIM_MS;
 	uint64_t away_ns = wait_ns + sim_between(10 * SIM_MS, 2 * wait_ns + lease_ns());
 	uint32_t away = sim_below(cluster.scenario.workers);
 
@@ -473,7 +475,7 @@ void fault_begin(bool none)
 		    (i == FAULT_LAG && !cluster.scenario.lags) ||
 		    (i == FAULT_RIVAL && !cluster.scenario.rivals) ||
 		    (i == FAULT_EXPIRE_ANY && !cluster.scenario.chain) ||
-		    (i == FAULT_LOSSES && !cluster.scenario.mirrors))
+		    (i == FAULT_LOSSES && !cluster.scenario.mirrors && !cluster.scenario.returns))
 			faults.weights[i] = 0;
 		faults.total += faults.weights[i];
 	}

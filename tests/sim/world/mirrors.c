@@ -67,7 +67,7 @@ void mirrors_draw(struct scenario *scenario)
 
 static bool in_force(void)
 {
-	return cluster.scenario.mirrors && !cluster.scenario.exact;
+	return (cluster.scenario.mirrors || cluster.scenario.returns) && !cluster.scenario.exact;
 }
 
 static uint64_t ones_of(const float *weights, uint32_t worker)
@@ -86,11 +86,24 @@ static uint32_t count(uint64_t bits)
 
 /* ---- what each worker has been told, and who began with what ---- */
 
+static const struct beginning *beginning_of(uint64_t id)
+{
+	const struct beginning *begun = beginnings;
+
+	while (begun != NULL && begun->id != id)
+		begun = begun->next;
+	return begun;
+}
+
 void mirrors_on_ready(const struct server_slot *slot, const float *weights)
 {
+	const struct ol_replica *replica = &slot->server->replica;
 	struct beginning *begun;
 
-	if (!in_force())
+	/* in a chain it is the founder who begins a history, and gives it its name */
+	if (!in_force() ||
+	    (replica->on && replica->chain.view.history != slot->server->incarnation) ||
+	    beginning_of(slot->server->incarnation) != NULL)
 		return;
 	begun = sim_alloc(sizeof(*begun));
 	begun->id = slot->server->incarnation;
@@ -113,13 +126,12 @@ void mirrors_on_turn(struct worker_slot *slot)
 		return;
 	for (uint32_t k = 0; k < slot->worker->link_count; k++) {
 		const struct ol_link *link = &slot->worker->links[k];
-		const struct beginning *begun = beginnings;
+		const struct beginning *begun;
 
 		if (link->identity == slot->told[k])
 			continue;
 		slot->told[k] = link->identity;
-		while (begun != NULL && begun->id != link->identity)
-			begun = begun->next;
+		begun = beginning_of(link->identity);
 		if (begun == NULL)
 			sim_fail("check_restored", "worker %u is told of a history nobody began",
 				 slot->index);
@@ -158,6 +170,20 @@ static const struct worker_slot *worker_of(const struct ol_session *session)
 	return gone == 0 || gone >> 40 == slot->worker->tag ? slot : NULL;
 }
 
+static struct candidate checkpoint_of(const struct ol_server *server)
+{
+	const uint8_t *content = ol_store_content(&server->store, OL_SOURCE_CHECKPOINT);
+	struct candidate candidate = { .known = true,
+				       .epoch = server->restoring.floor_epoch,
+				       .version = server->restoring.floor_version };
+
+	content += ol_layout_table_bytes(&server->store.geo);
+	for (uint32_t w = 0; w < cluster.scenario.workers; w++)
+		candidate.ones[w] = ones_of((const float *)(const void *)content, w);
+	return candidate;
+}
+
+/* A worker's mirror; NULL: the checkpoint, or first weights */
 static struct candidate candidate_of(const struct ol_server *server,
 				     const struct ol_session *session)
 {
@@ -166,6 +192,8 @@ static struct candidate candidate_of(const struct ol_server *server,
 	const struct ol_mirror *mirror;
 	uint32_t shard = server->opts.shard;
 
+	if (session == NULL && server->restoring.floor)
+		return checkpoint_of(server);
 	if (slot == NULL || slot->worker == NULL)
 		return candidate;
 	mirror = &slot->worker->mirrors[slot->worker->mirror];
@@ -217,7 +245,7 @@ static void check_early(const struct ol_server *server, const struct candidate *
 			 "that workers were told are applied",
 			 server->addr, (unsigned long long)chosen->version, chosen->epoch, lost);
 	for (uint32_t w = 0; w < cluster.scenario.workers; w++) {
-		bool refused = (server->restoring.refused[0] >> w & 1) != 0;
+		bool refused = (server->restoring.refused[w / 64] >> w % 64 & 1) != 0;
 
 		if (!refused && !ol_source_is_here(&server->sessions[w]) &&
 		    (chosen->ones[w] != 0 || cluster.scenario.restore_all))
@@ -242,9 +270,11 @@ static void check_other(const struct ol_server *server, const struct candidate *
 	if (lost > 0 || newer)
 		sim_fail("check_restored",
 			 "%s begins with version %llu of history %u, which lacks %u pushes; "
-			 "version %llu of history %u, of worker %u, lacks none",
+			 "version %llu of history %u, of %s %u, lacks none",
 			 server->addr, (unsigned long long)chosen->version, chosen->epoch, lost,
-			 (unsigned long long)other.version, other.epoch, session->worker);
+			 (unsigned long long)other.version, other.epoch,
+			 session != NULL ? "worker" : "the folder of shard",
+			 session != NULL ? session->worker : server->opts.shard);
 }
 
 /* Has a worker that is here counted some of its pushes as lost? What lies between two of its
@@ -267,9 +297,11 @@ static void check_source(const struct ol_server *server, const struct ol_source 
 	bool stale = false;
 	uint32_t lost;
 
-	if (slot == NULL || !chosen.known)
+	/* blocks of several versions lack what their table has */
+	if (slot == NULL || !chosen.known || check_is_mixed(slot->shard))
 		return;
 	lost = lost_with(server, &chosen);
+	check_other(server, &chosen, lost, NULL);
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
 		const struct ol_session *session = &server->sessions[i];
 
@@ -282,6 +314,13 @@ static void check_source(const struct ol_server *server, const struct ol_source 
 	if (sim_clock_of(slot->place, sim_now()) - slot->opened_ns <
 	    cluster.scenario.restore_ms * SIM_MS)
 		check_early(server, &chosen, lost);
+	/* its own mirror has what a worker keeps no more, and it is waited for */
+	if (cluster.scenario.returns && (lost > 0 || (!stale && source->lost > 0)))
+		sim_fail("check_restored",
+			 "%s begins with version %llu of history %u, which lacks %u pushes, and "
+			 "counts %llu: all workers are here",
+			 server->addr, (unsigned long long)chosen.version, chosen.epoch, lost,
+			 (unsigned long long)source->lost);
 	/* a queue makes one push of many, and steps drop some */
 	if (!stale && cluster.scenario.outage == OL_OUTAGE_WAIT && !cluster.scenario.sync &&
 	    (source->lost < lost || (source->lost > lost && !has_counted(server))))

@@ -17,6 +17,14 @@
  * ERRORS. A function that returns int returns 0 (or a count) on success and a negative code on
  * failure: a negated errno value, or one of the OL_E_* codes below. On failure, nothing named
  * ret_* has been written, and no op has been started. No call ever ends the process.
+ *
+ * SIZES. A program may be older or newer than the library that it runs with. A struct that may grow
+ * travels with the size that the program's compiler knows: the inline functions pass it on to the
+ * functions that end in _sized, which a binding of another language calls with the size of its own
+ * struct. The library reads and writes nothing behind that size. What an older program's struct
+ * lacks has its default. Of a newer program's struct, what the library does not know is 0 in
+ * results, and must be 0 in what the program gives: otherwise the call fails. New fields go at the
+ * end. A struct that goes without its size, as struct ol_op, never changes.
  */
 #ifndef OUTLAST_H
 #define OUTLAST_H
@@ -126,7 +134,7 @@ enum ol_observer {
 				 be a server of any shard, anywhere in a chain; it is shard 0. */
 };
 
-/* Set by ol_worker_opts_init(); overwrite the fields you care about. New fields go at the end. */
+/* Set by ol_worker_opts_init(); overwrite the fields you care about. */
 struct ol_worker_opts {
 	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
 	/* Addresses of shard 0, 1 … with commas between: "10.0.0.1:7471,…". Where a server may come
@@ -169,7 +177,11 @@ struct ol_worker_opts {
 	int cancel_fd;
 };
 
-OL_API void ol_worker_opts_init(struct ol_worker_opts *opts);
+OL_API void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes);
+static inline void ol_worker_opts_init(struct ol_worker_opts *opts)
+{
+	ol_worker_opts_init_sized(opts, sizeof(*opts));
+}
 
 /*
  * ol_worker_open -- connect to the server of every shard
@@ -210,7 +222,12 @@ struct ol_job_info {
 	const char *transport;
 };
 
-OL_API void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *ret_info);
+OL_API void ol_worker_info_sized(const struct ol_worker *worker, struct ol_job_info *ret_info,
+				 size_t info_bytes);
+static inline void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *ret_info)
+{
+	ol_worker_info_sized(worker, ret_info, sizeof(*ret_info));
+}
 
 /* What a caller can wait for. */
 enum ol_level {
@@ -222,7 +239,7 @@ enum ol_level {
 	OL_LEVEL_COMMITTED,
 };
 
-/* One push or pull in flight. Zero it before first use; reuse it once done. */
+/* One push or pull in flight. Zero it before first use; reuse it once done. Its size is fixed. */
 struct ol_op {
 	void *user; /* the caller's; the library never looks */
 	enum ol_level level; /* in, push: when it is done */
@@ -305,8 +322,13 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  *            but only a pull makes room), -EOVERFLOW (2^40 - 1 pushes of this handle, all there are
  *            numbers for: open it anew), OL_E_NO_SERVER
  */
-OL_API int ol_push(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
-		   struct ol_op *op);
+OL_API int ol_push_sized(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
+			 size_t info_bytes, struct ol_op *op);
+static inline int ol_push(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
+			  struct ol_op *op)
+{
+	return ol_push_sized(worker, grad, info, sizeof(*info), op);
+}
 
 enum ol_pull_flags {
 	OL_PULL_NEWEST = 1 << 0, /* ask the servers which version is newest first: one more trip */
@@ -424,8 +446,13 @@ struct ol_link_stat {
 };
 
 /* ol_link_get_stat -- -EINVAL: no such shard */
-OL_API int ol_link_get_stat(const struct ol_worker *worker, uint32_t shard,
-			    struct ol_link_stat *ret_stat);
+OL_API int ol_link_get_stat_sized(const struct ol_worker *worker, uint32_t shard,
+				  struct ol_link_stat *ret_stat, size_t stat_bytes);
+static inline int ol_link_get_stat(const struct ol_worker *worker, uint32_t shard,
+				   struct ol_link_stat *ret_stat)
+{
+	return ol_link_get_stat_sized(worker, shard, ret_stat, sizeof(*ret_stat));
+}
 
 /* ol_worker_poll -- make progress without waiting; returns how many ops it completed */
 OL_API int ol_worker_poll(struct ol_worker *worker);
@@ -510,7 +537,12 @@ struct ol_server_stat {
  * Blocks: for a round trip, or op_timeout_ms, spinning first and sleeping then. Errors: -EINVAL (no
  * such shard), OL_E_NO_SERVER, -ETIMEDOUT
  */
-OL_API int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat);
+OL_API int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat,
+			 size_t stat_bytes);
+static inline int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat)
+{
+	return ol_stat_sized(worker, shard, ret_stat, sizeof(*ret_stat));
+}
 
 #ifdef __cplusplus
 }

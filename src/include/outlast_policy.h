@@ -22,7 +22,7 @@ extern "C" {
 
 struct ol_policy;
 
-/* Set by ol_policy_opts_init(); overwrite the fields you care about. New fields go at the end. */
+/* Set by ol_policy_opts_init(); overwrite the fields you care about. */
 struct ol_policy_opts {
 	size_t size; /* sizeof(struct ol_policy_opts) as the caller compiled it */
 	enum ol_consistency consistency;
@@ -42,9 +42,13 @@ struct ol_policy_opts {
 			 taken to cause as much */
 };
 
-OL_API void ol_policy_opts_init(struct ol_policy_opts *opts);
+OL_API void ol_policy_opts_init_sized(struct ol_policy_opts *opts, size_t opts_bytes);
+static inline void ol_policy_opts_init(struct ol_policy_opts *opts)
+{
+	ol_policy_opts_init_sized(opts, sizeof(*opts));
+}
 
-/* A gradient that has landed. */
+/* A gradient that has landed. Its size is fixed. */
 struct ol_arrival {
 	uint64_t base_version; /* it was computed at */
 	uint64_t version; /* published now */
@@ -61,7 +65,8 @@ enum ol_verdict {
 	OL_VERDICT_WAIT, /* keep it aside; ask again after the next update, join or leave */
 };
 
-/* A step that was made and published; or dropped whole (count 0), the version then stays. */
+/* A step that was made and published; or dropped whole (count 0), the version then stays. Its size
+   is fixed. */
 struct ol_update {
 	uint64_t version;
 	uint64_t now_ns;
@@ -72,7 +77,11 @@ struct ol_update {
 	double norm2_mean; /* ||(1/count) sum g_j||^2 */
 };
 
-/* ol_policy_create -- copies opts. Errors: -ENOMEM, -EINVAL (a k, n or bound out of range) */
+/*
+ * ol_policy_create -- copies opts
+ *
+ * Errors: -ENOMEM, -EINVAL (a k, n or bound out of range; or as SIZES of outlast.h says)
+ */
 OL_API int ol_policy_create(const struct ol_policy_opts *opts, struct ol_policy **ret_policy);
 OL_API void ol_policy_destroy(struct ol_policy *policy);
 
@@ -108,7 +117,13 @@ struct ol_policy_stat {
 	double seconds; /* … and how long that is expected to take */
 };
 
-OL_API void ol_policy_get_stat(const struct ol_policy *policy, struct ol_policy_stat *ret_stat);
+OL_API void ol_policy_get_stat_sized(const struct ol_policy *policy,
+				     struct ol_policy_stat *ret_stat, size_t stat_bytes);
+static inline void ol_policy_get_stat(const struct ol_policy *policy,
+				      struct ol_policy_stat *ret_stat)
+{
+	ol_policy_get_stat_sized(policy, ret_stat, sizeof(*ret_stat));
+}
 
 /*
  * A selector says which blocks of a vector a prioritized checkpoint saves next (Qiao et al. 2019).

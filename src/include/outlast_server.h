@@ -25,7 +25,7 @@ enum ol_optimizer {
 	OL_OPTIMIZER_ADAMW, /* Loshchilov and Hutter 2019: weight decay is decoupled */
 };
 
-/* How a server turns gradients into weights; constant for a job. */
+/* How a server turns gradients into weights; constant for a job. Its size is fixed. */
 struct ol_update_rule {
 	enum ol_optimizer optimizer;
 	float lr;
@@ -78,7 +78,7 @@ enum ol_replay {
 			      since */
 };
 
-/* Set by ol_server_opts_init(); overwrite the fields you care about. New fields go at the end. */
+/* Set by ol_server_opts_init(); overwrite the fields you care about. */
 struct ol_server_opts {
 	size_t size; /* sizeof(struct ol_server_opts) as the caller compiled it */
 	const char *listen; /* verbs "host:port" (port 0: any), shm a path or "@name" */
@@ -160,7 +160,11 @@ enum {
 	OL_BLOCK_FLOATS = 1024
 };
 
-OL_API void ol_server_opts_init(struct ol_server_opts *opts);
+OL_API void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes);
+static inline void ol_server_opts_init(struct ol_server_opts *opts)
+{
+	ol_server_opts_init_sized(opts, sizeof(*opts));
+}
 
 /* ol_shard_span -- which floats of the job's vector a shard holds; -EINVAL if one would be empty */
 OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard,
@@ -197,7 +201,13 @@ OL_API int ol_server_run(struct ol_server *server);
 /* ol_server_stop -- make ol_server_run() return; from any thread or signal handler */
 OL_API void ol_server_stop(struct ol_server *server);
 
-OL_API void ol_server_get_stat(const struct ol_server *server, struct ol_server_stat *ret_stat);
+OL_API void ol_server_get_stat_sized(const struct ol_server *server,
+				     struct ol_server_stat *ret_stat, size_t stat_bytes);
+static inline void ol_server_get_stat(const struct ol_server *server,
+				      struct ol_server_stat *ret_stat)
+{
+	ol_server_get_stat_sized(server, ret_stat, sizeof(*ret_stat));
+}
 OL_API void ol_server_close(struct ol_server *server);
 
 enum {
@@ -235,7 +245,13 @@ OL_API int ol_chains_open(const char *coordinator, const char *job, const char *
 			  uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,
 			  char *err, size_t err_bytes);
 /* ol_chains_get -- never blocks; -EINVAL: no such shard */
-OL_API int ol_chains_get(struct ol_chains *chains, uint32_t shard, struct ol_chain_info *ret_info);
+OL_API int ol_chains_get_sized(struct ol_chains *chains, uint32_t shard,
+			       struct ol_chain_info *ret_info, size_t info_bytes);
+static inline int ol_chains_get(struct ol_chains *chains, uint32_t shard,
+				struct ol_chain_info *ret_info)
+{
+	return ol_chains_get_sized(chains, shard, ret_info, sizeof(*ret_info));
+}
 OL_API void ol_chains_close(struct ol_chains *chains);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sized.h"
 #include "policy/dbw.h"
 #include "policy/gain.h"
 #include "policy/ssp.h"
@@ -46,10 +47,10 @@ struct ol_policy {
 	struct ol_adasync adasync; /* ADASYNC */
 };
 
-void ol_policy_opts_init(struct ol_policy_opts *opts)
+void ol_policy_opts_init_sized(struct ol_policy_opts *opts, size_t opts_bytes)
 {
-	*opts = (struct ol_policy_opts){
-		.size = sizeof(*opts),
+	const struct ol_policy_opts defaults = {
+		.size = opts_bytes,
 		.consistency = OL_CONSISTENCY_ASYNC,
 		.workers = 1,
 		.workers_max = 1,
@@ -61,6 +62,8 @@ void ol_policy_opts_init(struct ol_policy_opts *opts)
 		.loss_ratio = 1.01,
 		.share = 1.0,
 	};
+
+	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));
 }
 
 static bool waits(const struct ol_policy *policy, enum ol_wait wait)
@@ -96,7 +99,7 @@ static bool sync_can_be(const struct ol_policy_opts *opts)
 
 static bool opts_can_be(const struct ol_policy_opts *opts)
 {
-	if (opts->size != sizeof(*opts) || opts->workers_max == 0)
+	if (opts->workers_max == 0)
 		return false;
 	switch (opts->consistency) {
 	case OL_CONSISTENCY_ASYNC:
@@ -127,11 +130,16 @@ static int parts_start(struct ol_policy *policy)
 	return rc;
 }
 
-int ol_policy_create(const struct ol_policy_opts *opts, struct ol_policy **ret_policy)
+int ol_policy_create(const struct ol_policy_opts *given, struct ol_policy **ret_policy)
 {
 	struct ol_policy *policy;
+	struct ol_policy_opts known;
+	const struct ol_policy_opts *opts = &known;
 	int rc;
 
+	ol_policy_opts_init(&known);
+	if (ol_sized_take(&known, sizeof(known), given, given->size) != NULL)
+		return -EINVAL;
 	if (!opts_can_be(opts))
 		return -EINVAL;
 	policy = calloc(1, sizeof(*policy));
@@ -317,9 +325,10 @@ bool ol_policy_wants_norms(const struct ol_policy *policy)
 	return waits(policy, OL_WAIT_DBW);
 }
 
-void ol_policy_get_stat(const struct ol_policy *policy, struct ol_policy_stat *ret_stat)
+void ol_policy_get_stat_sized(const struct ol_policy *policy, struct ol_policy_stat *ret_stat,
+			      size_t stat_bytes)
 {
-	*ret_stat = (struct ol_policy_stat){
+	struct ol_policy_stat stat = {
 		.k = wait_for(policy),
 		.present = policy->present_count,
 		.late = policy->late,
@@ -330,13 +339,15 @@ void ol_policy_get_stat(const struct ol_policy *policy, struct ol_policy_stat *r
 		.gain = NAN,
 		.seconds = NAN,
 	};
+
 	if (policy->times != NULL)
-		ret_stat->seconds = ol_times_expect(policy->times, policy->h,
-						    ol_times_level(policy->times, ret_stat->k));
-	if (!waits(policy, OL_WAIT_DBW))
-		return;
-	ret_stat->norm2 = policy->gain.norm2;
-	ret_stat->variance = policy->gain.variance;
-	ret_stat->smoothness = policy->gain.smoothness;
-	ret_stat->gain = ol_gain_expect(&policy->gain, ret_stat->k);
+		stat.seconds = ol_times_expect(policy->times, policy->h,
+					       ol_times_level(policy->times, stat.k));
+	if (waits(policy, OL_WAIT_DBW)) {
+		stat.norm2 = policy->gain.norm2;
+		stat.variance = policy->gain.variance;
+		stat.smoothness = policy->gain.smoothness;
+		stat.gain = ol_gain_expect(&policy->gain, stat.k);
+	}
+	ol_sized_give(ret_stat, stat_bytes, &stat, sizeof(stat));
 }

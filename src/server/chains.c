@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sized.h"
 #include "outlast_server.h"
 #include "replication/coord/lease.h"
 #include "server/server_internal.h"
@@ -88,31 +89,33 @@ static bool registered(const struct ol_coord_state *state, uint64_t id)
 	return false;
 }
 
-int ol_chains_get(struct ol_chains *chains, uint32_t shard, struct ol_chain_info *ret_info)
+int ol_chains_get_sized(struct ol_chains *chains, uint32_t shard, struct ol_chain_info *ret_info,
+			size_t info_bytes)
 {
+	struct ol_chain_info info = { 0 };
 	struct ol_coord_state state;
 	const struct ol_view *view = &state.view;
 
 	if (shard >= chains->shard_count)
 		return -EINVAL;
 	ol_coord_look(chains->coord, shard, &state);
-	memset(ret_info, 0, sizeof(*ret_info));
-	ret_info->epoch = view->epoch;
-	ret_info->founded = view->founded;
-	ret_info->shard_count = view->shard_count;
-	ret_info->wanted = view->wanted;
-	ret_info->every = view->every;
-	ret_info->count = view->count;
-	ret_info->joining = view->joining;
-	ret_info->connected = state.connected ? 1 : 0;
+	info.epoch = view->epoch;
+	info.founded = view->founded;
+	info.shard_count = view->shard_count;
+	info.wanted = view->wanted;
+	info.every = view->every;
+	info.count = view->count;
+	info.joining = view->joining;
+	info.connected = state.connected ? 1 : 0;
 	for (uint32_t i = 0; i < view->count + view->joining; i++) {
-		ret_info->ids[i] = view->replicas[i].id;
-		memcpy(ret_info->addrs[i], view->replicas[i].addr, sizeof(ret_info->addrs[i]));
+		info.ids[i] = view->replicas[i].id;
+		memcpy(info.addrs[i], view->replicas[i].addr, sizeof(info.addrs[i]));
 	}
 	for (uint32_t i = 0; i < view->count; i++)
-		ret_info->gone += !registered(&state, view->replicas[i].id);
+		info.gone += !registered(&state, view->replicas[i].id);
 	for (uint32_t i = 0; i < state.member_count; i++)
-		ret_info->waiting += ol_view_find(view, state.members[i].id) < 0;
+		info.waiting += ol_view_find(view, state.members[i].id) < 0;
+	ol_sized_give(ret_info, info_bytes, &info, sizeof(info));
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "rdma/order.h"
 #include "replication/coord/lease.h"
@@ -24,10 +25,10 @@ enum {
 	CHAIN_PEERS = 4 /* predecessor, successor, a worker, a reader */
 };
 
-void ol_server_opts_init(struct ol_server_opts *opts)
+void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 {
-	*opts = (struct ol_server_opts){
-		.size = sizeof(*opts),
+	const struct ol_server_opts defaults = {
+		.size = opts_bytes,
 		.listen = "@outlast",
 		.shard_count = 1,
 		.epoch = 1,
@@ -56,6 +57,8 @@ void ol_server_opts_init(struct ol_server_opts *opts)
 		.replicas = 1,
 		.coordinator_timeout_ms = 10000,
 	};
+
+	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));
 }
 
 static int fail(char *err, size_t err_bytes, int rc, const char *what, const char *object)
@@ -97,9 +100,7 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 {
 	const char *what = NULL;
 
-	if (opts->size != sizeof(*opts))
-		what = "options of another version of the library";
-	else if (opts->listen == NULL || opts->listen[0] == '\0')
+	if (opts->listen == NULL || opts->listen[0] == '\0')
 		what = "listen is not given";
 	else if (opts->consistency < OL_CONSISTENCY_ASYNC || opts->consistency > OL_CONSISTENCY_SSP)
 		what = "consistency is neither async, sync nor ssp";
@@ -325,12 +326,27 @@ static const char *transport_of(const struct ol_server_opts *opts)
 	return opts->listen[0] == '/' || opts->listen[0] == '@' ? "shm" : "verbs";
 }
 
-int ol_server_open(const struct ol_server_opts *opts, const float *weights,
+/* The caller's options as this version knows them, checked */
+static int opts_take(struct ol_server_opts *known, const struct ol_server_opts *opts, char *err,
+		     size_t err_bytes)
+{
+	const char *fault;
+
+	ol_server_opts_init(known);
+	fault = ol_sized_take(known, sizeof(*known), opts, opts->size);
+	if (fault == NULL)
+		return opts_check(known, err, err_bytes);
+	return fail(err, err_bytes, -EINVAL, "server option", fault);
+}
+
+int ol_server_open(const struct ol_server_opts *given, const float *weights,
 		   struct ol_server **ret_server, char *err, size_t err_bytes)
 {
+	struct ol_server_opts known;
+	const struct ol_server_opts *opts = &known;
 	struct ol_server *server;
 	struct ol_geometry geo;
-	int rc = opts_check(opts, err, err_bytes);
+	int rc = opts_take(&known, given, err, err_bytes);
 
 	if (rc != 0)
 		return rc;
@@ -539,7 +555,11 @@ void ol_server_memory(const struct ol_server *server, char *text, size_t text_by
 					    : "worker: snapshots are pinned once for each");
 }
 
-void ol_server_get_stat(const struct ol_server *server, struct ol_server_stat *ret_stat)
+void ol_server_get_stat_sized(const struct ol_server *server, struct ol_server_stat *ret_stat,
+			      size_t stat_bytes)
 {
-	ol_board_stat(server->store.board, ret_stat);
+	struct ol_server_stat stat;
+
+	ol_board_stat(server->store.board, &stat);
+	ol_sized_give(ret_stat, stat_bytes, &stat, sizeof(stat));
 }

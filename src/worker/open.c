@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "wire/auth.h"
 #include "wire/seq.h"
@@ -20,10 +21,10 @@ const char *ol_strerror(int code)
 	return ol_status_str(code);
 }
 
-void ol_worker_opts_init(struct ol_worker_opts *opts)
+void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes)
 {
-	*opts = (struct ol_worker_opts){
-		.size = sizeof(*opts),
+	const struct ol_worker_opts defaults = {
+		.size = opts_bytes,
 		.cancel_fd = -1,
 		.connect_timeout_ms = 10000,
 		.op_timeout_ms = 30000,
@@ -34,6 +35,8 @@ void ol_worker_opts_init(struct ol_worker_opts *opts)
 		.lease_ms = 5000,
 		.queue_max = 64,
 	};
+
+	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));
 }
 
 static int fail(char *err, size_t err_bytes, int rc, const char *what)
@@ -205,8 +208,6 @@ static int outage_check(struct ol_worker *worker)
 
 static const char *opts_fault(const struct ol_worker_opts *opts)
 {
-	if (opts->size != sizeof(*opts))
-		return "options of another version of the library";
 	if (opts->coordinator == NULL && (opts->servers == NULL || opts->servers[0] == '\0'))
 		return "no server address given";
 	if (opts->coordinator != NULL && opts->servers != NULL)
@@ -318,18 +319,26 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 		   size_t err_bytes)
 {
 	struct ol_worker *worker;
+	struct ol_worker_opts known;
+	const char *fault;
 	int rc;
 
-	const char *fault = opts_fault(opts);
-
+	ol_worker_opts_init(&known);
+	fault = ol_sized_take(&known, sizeof(known), opts, opts->size);
+	if (fault != NULL) {
+		if (err != NULL)
+			snprintf(err, err_bytes, "worker option %s", fault);
+		return -EINVAL;
+	}
+	fault = opts_fault(&known);
 	if (fault != NULL)
 		return fail(err, err_bytes, -EINVAL, fault);
 	worker = calloc(1, sizeof(*worker));
 	if (worker == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for the worker");
-	worker->opts = *opts;
+	worker->opts = known;
 	worker->wake_fd = -1;
-	worker->job_key = strdup(opts->job_key != NULL ? opts->job_key : "");
+	worker->job_key = strdup(known.job_key != NULL ? known.job_key : "");
 	if (worker->job_key == NULL)
 		rc = fail(err, err_bytes, -ENOMEM, "no memory for the worker");
 	else
@@ -364,16 +373,18 @@ void ol_worker_close(struct ol_worker *worker)
 	free(worker);
 }
 
-void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *ret_info)
+void ol_worker_info_sized(const struct ol_worker *worker, struct ol_job_info *ret_info,
+			  size_t info_bytes)
 {
 	const struct ol_geometry *geo = &worker->links[0].geo;
 	uint64_t version = worker->links[0].version;
+	struct ol_job_info info;
 
 	for (uint32_t i = 1; i < worker->link_count; i++) {
 		if (worker->links[i].version < version)
 			version = worker->links[i].version;
 	}
-	*ret_info = (struct ol_job_info){
+	info = (struct ol_job_info){
 		.param_count = geo->param_count,
 		.version = version,
 		.shard_count = worker->link_count,
@@ -384,4 +395,5 @@ void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *ret_info
 		.zero_copy = worker->zero_copy,
 		.transport = worker->ops->name,
 	};
+	ol_sized_give(ret_info, info_bytes, &info, sizeof(info));
 }

@@ -44,6 +44,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "worker/worker_internal.h"
 
 static struct ol_queued *queued_at(struct ol_queue_state *queue, uint32_t index)
@@ -387,15 +388,16 @@ int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *add
 	return 0;
 }
 
-int ol_link_get_stat(const struct ol_worker *worker, uint32_t shard, struct ol_link_stat *ret_stat)
+int ol_link_get_stat_sized(const struct ol_worker *worker, uint32_t shard,
+			   struct ol_link_stat *ret_stat, size_t stat_bytes)
 {
-	const struct ol_link_stat *stat;
+	struct ol_link_stat stat;
 
 	if (shard >= worker->link_count)
 		return -EINVAL;
-	stat = &worker->links[shard].stat;
-	*ret_stat = *stat;
-	ret_stat->pending = stat->pushed - stat->applied - stat->nonfinite - stat->late -
-			    stat->queue_dropped - stat->lost;
+	stat = worker->links[shard].stat;
+	stat.pending = stat.pushed - stat.applied - stat.nonfinite - stat.late -
+		       stat.queue_dropped - stat.lost;
+	ol_sized_give(ret_stat, stat_bytes, &stat, sizeof(stat));
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "rdma/order.h"
 #include "worker/worker_internal.h"
 
@@ -222,7 +223,8 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 	return op->status;
 }
 
-int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat)
+int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat,
+		  size_t stat_bytes)
 {
 	struct ol_board *board = ol_worker_board(worker);
 	struct ol_xport_read read = {
@@ -234,6 +236,7 @@ int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret
 		.cookie = ol_cookie_make(OL_COOKIE_STAT, worker->stat_generation + 1),
 	};
 	const struct ol_peer *reader;
+	struct ol_server_stat stat;
 	struct idle idle = { 0 };
 	bool posted = false;
 	int rc = 0;
@@ -257,6 +260,7 @@ int ol_stat(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret
 		return rc;
 	if (worker->stat_status != 0)
 		return OL_E_NO_SERVER;
-	ol_board_stat(board, ret_stat);
+	ol_board_stat(board, &stat);
+	ol_sized_give(ret_stat, stat_bytes, &stat, sizeof(stat));
 	return 0;
 }

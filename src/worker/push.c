@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
 
@@ -218,8 +219,8 @@ static bool numbers_left(const struct ol_worker *worker)
 	return true;
 }
 
-int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *info,
-	    struct ol_op *op)
+static int push(struct ol_worker *worker, float *data, const struct ol_push_info *info,
+		struct ol_op *op)
 {
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base = mirror_find(worker, info->base_version);
@@ -249,6 +250,18 @@ int ol_push(struct ol_worker *worker, float *data, const struct ol_push_info *in
 		ol_push_progress(&worker->links[i]);
 	ol_keep_settle(worker, grad);
 	return 0;
+}
+
+int ol_push_sized(struct ol_worker *worker, float *data, const struct ol_push_info *info,
+		  size_t info_bytes, struct ol_op *op)
+{
+	struct ol_push_info known = { 0 };
+
+	if (info_bytes == sizeof(known))
+		return push(worker, data, info, op);
+	if (ol_sized_take(&known, sizeof(known), info, info_bytes) != NULL)
+		return -EINVAL;
+	return push(worker, data, &known, op);
 }
 
 /* Where shard link->index of a gradient buffer lies in grad_region */

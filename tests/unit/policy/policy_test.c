@@ -349,7 +349,7 @@ static void refused(void (*spoil)(struct ol_policy_opts *opts))
 
 static void spoil_size(struct ol_policy_opts *opts)
 {
-	opts->size--;
+	opts->size = 0;
 }
 
 static void spoil_consistency(struct ol_policy_opts *opts)

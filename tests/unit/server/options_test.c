@@ -141,7 +141,7 @@ static void test_what_is_usual_is_taken(void **unused)
 static void test_what_does_not_exist_is_refused(void **unused)
 {
 	(void)unused;
-	refused(usual, o.size--, "of another version of the library");
+	refused(usual, o.size = 0, "size is not valid");
 	refused(usual, o.listen = NULL, "listen is not given");
 	refused(usual, o.listen = "", "listen is not given");
 	refused(usual, o.consistency = OL_CONSISTENCY_ASYNC - 1, "neither async, sync nor ssp");

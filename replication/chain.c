@@ -4,6 +4,7 @@
 
 #include "replication/chain.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -25,6 +26,18 @@ static bool counts(enum ol_chain_role role)
 static bool same(const struct ol_member *a, const struct ol_member *b)
 {
 	return a != NULL && b != NULL && a->id == b->id;
+}
+
+/* What holds after every event, whatever a peer says */
+static void check(const struct ol_chain *chain)
+{
+	assert(!chain->loaded || chain->applied <= chain->received);
+	assert(chain->acked <= chain->received);
+	assert(chain->forwarded <= chain->received);
+	assert(chain->succ_acked <= chain->received);
+	assert(chain->committed <= chain->received);
+	assert(chain->floor <= chain->received);
+	(void)chain;
 }
 
 void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
@@ -125,6 +138,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
 		forget_history(chain);
 	chain->view = *view;
 	chain->role = out ? OL_CHAIN_NONE : role;
+	check(chain);
 	if (out)
 		return OL_CHAIN_REMOVED;
 	chain->succ_full = full;
@@ -141,6 +155,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
 		if (!was_tail)
 			chain->committed = max_u64(chain->committed, chain->applied);
 	}
+	check(chain);
 	if (!keep_succ)
 		connect_successor(chain);
 	return 0;
@@ -160,6 +175,7 @@ void ol_chain_on_load(struct ol_chain *chain, uint64_t version)
 		chain->committed = version;
 		chain->floor = chain->received;
 	}
+	check(chain);
 	if (!was_loaded && !chain->succ_full)
 		connect_successor(chain);
 }
@@ -179,6 +195,7 @@ int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_ha
 		chain->received = chain->loaded ? chain->applied : content;
 		chain->acked = chain->received;
 	}
+	check(chain);
 	*ret_have = chain->received;
 	return chain->loaded ? 0 : OL_CHAIN_LOAD;
 }
@@ -195,6 +212,7 @@ int ol_chain_on_entry(struct ol_chain *chain, uint64_t version)
 	    version > chain->acked + chain->slots)
 		return -EPROTO;
 	chain->received = version;
+	check(chain);
 	return 0;
 }
 
@@ -207,6 +225,7 @@ int ol_chain_on_offer(struct ol_chain *chain, uint64_t content)
 	if (!chain->succ_held)
 		chain->succ_acked = content;
 	chain->succ_held = true;
+	check(chain);
 	return 0;
 }
 
@@ -227,6 +246,7 @@ int ol_chain_on_successor_up(struct ol_chain *chain, uint64_t have)
 		/* in a handoff only an ack counts: by now it may have a successor which has less */
 		chain->succ_acked = have;
 	}
+	check(chain);
 	return 0;
 }
 
@@ -246,6 +266,7 @@ int ol_chain_on_ack(struct ol_chain *chain, uint64_t version)
 	chain->succ_acked = max_u64(chain->succ_acked, version);
 	if (chain->succ_full)
 		chain->committed = max_u64(chain->committed, version);
+	check(chain);
 	return 0;
 }
 
@@ -266,6 +287,7 @@ int ol_chain_order(struct ol_chain *chain, uint64_t *ret_version)
 	if (rc != 0)
 		return rc;
 	*ret_version = ++chain->received;
+	check(chain);
 	return 0;
 }
 
@@ -321,6 +343,7 @@ void ol_chain_progress(struct ol_chain *chain)
 			chain->ack_due = false;
 		}
 	}
+	check(chain);
 }
 
 bool ol_chain_waits(const struct ol_chain *chain)

@@ -13,6 +13,9 @@
  *	succ_acked  newest entry that the successor has no more need of, as it says
  *	committed   newest entry known to be applied by the tail
  *
+ * None of these is ever over received, but for applied where there are no weights; builds that have
+ * assertions check this after every event.
+ *
  * Every full replica has what its successors have, so what the tail has applied all have: the tail
  * commits by applying. A slot is free when its entry is committed, applied here, and not needed by
  * one that joins.

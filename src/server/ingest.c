@@ -9,6 +9,7 @@
  * applied or not; the gradient itself is never copied: the update reads it where it landed.
  */
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -74,6 +75,7 @@ void ol_ingest_resolve(struct ol_server *server, struct ol_landed landed, int st
 	struct ol_board *board = server->store.board;
 	struct ol_slot_state *state = landed_slot(server, landed);
 
+	assert(state->busy && !state->owed);
 	state->status = status;
 	if (status == OL_E_NONFINITE)
 		ol_counter_add(&board->dropped_nonfinite, state->grads);
@@ -159,6 +161,7 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 			ol_ingest_resolve(server, landed, 0, now_ns);
 		return;
 	}
+	assert(server->queue_count < server->queue_size);
 	session->last_seq = hdr.seq;
 	session->numbered = true;
 	server->queue[(server->queue_head + server->queue_count++) % server->queue_size] = landed;

@@ -4,6 +4,7 @@
 
 #include "store/store.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -237,6 +238,7 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 
 void ol_store_begin(struct ol_store *store, unsigned target)
 {
+	assert(target < OL_SNAPSHOTS && target != store->snapshot);
 	ol_word_begin(&store->board->line.begin[target], store->version + 2);
 }
 
@@ -259,6 +261,8 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 	struct ol_version_line *line = &store->board->line;
 	uint64_t next = store->version + 1;
 
+	assert(target < OL_SNAPSHOTS && target != store->snapshot);
+	assert(ol_word_load(&line->begin[target]) == next + 1);
 	memcpy(to.head, from.head, ol_layout_table_bytes(&store->geo));
 	to.head->optimizer_steps++;
 	for (unsigned i = 0; i < count; i++) {

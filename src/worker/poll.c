@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* poll.c -- progress and waiting; the only place of this room that knows a clock */
+/* poll.c -- progress and waiting */
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -113,10 +114,26 @@ static int poll_once(struct ol_worker *worker)
 	return events_count;
 }
 
+/* What holds of every gradient buffer between two polls */
+static void check(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->slots; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		assert(grad->state != OL_GRAD_FREE || grad->op == NULL);
+		assert(grad->state == OL_GRAD_PUSHED || (grad->open | grad->kept) == 0);
+		assert((grad->acks_due & ~grad->open) == 0);
+		assert((grad->reopened & ~grad->open) == 0);
+		assert((grad->open & grad->kept) == 0);
+		(void)grad;
+	}
+}
+
 int ol_worker_poll(struct ol_worker *worker)
 {
 	int rc = poll_once(worker);
 
+	check(worker);
 	if (rc < 0)
 		return rc;
 	rc = worker->completed;

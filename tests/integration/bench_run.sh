@@ -119,7 +119,7 @@ refuses "a length of a chain" 2 '--replicas' commit --replicas 1,9
 refuses "a middle of two" 2 '--target' failover --target middle --replicas 2
 refuses "two sizes" 2 '--size' failover --size 64,4K
 refuses "a measurement" 2 'no such measurement' shove
-refuses "a file that cannot be written" 1 '/nonexistent/x' push --size 64 "${few[@]}" --json /nonexistent/x
+refuses "a file that cannot be written" 1 'no/x' push --size 64 "${few[@]}" --json "$tmp/no/x"
 refuses "a model" 3 'model' train --model nonesuch
 refuses "a model that goes on" 3 'choose another' train --model lda --dataset topics
 [ "$bad" = 0 ] && echo "ok"

@@ -161,7 +161,7 @@ static void decide(void)
 int main(void)
 {
 	char address[64], byte;
-	int ready[2], status;
+	int ready[2], status = -1;
 	pid_t pid;
 
 	decide();

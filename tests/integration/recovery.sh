@@ -70,7 +70,7 @@ same
 train "${slow[@]}" --lease-ms 60000 --kill server0@90steps:signal=STOP,server1@90steps
 truth "killed while it was stopped" 'not any(o["survived"] or o["fenced"] for o in r["outages"])'
 same
-# a worker that dies in the middle of a push has left it at some shards only (README.md, Limits)
+# a worker that dies in the middle of a push has left it at some shards only (src/README.md, Limits)
 train "${slow[@]}" --kill worker1@60steps,server0@90steps
 counted
 # servers that save at each step skip, each for itself: what all have is kept all the same

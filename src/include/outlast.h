@@ -8,7 +8,8 @@
  *
  * HANDLES AND OPS. A struct ol_worker is a handle: it lives from open() to close() and belongs to
  * the thread that opened it. A struct ol_op is a request: the caller supplies its memory and lends
- * it to the library from the call that starts it until it is done.
+ * it to the library from the call that starts it until it is done. After ol_worker_wait() an op is
+ * done, whatever that returned: nothing that was waited for stays lent.
  *
  * LENT MEMORY. A gradient buffer is lent by the library: ol_grad_acquire() gives it to the caller,
  * ol_push() gives it back. Where the server is on this machine it is the server's own landing
@@ -460,14 +461,28 @@ OL_API int ol_worker_poll(struct ol_worker *worker);
 /*
  * ol_worker_wait -- poll until op is done, spinning first and sleeping then
  *
+ * A wait that gives up takes the op back: it is done, with the status that is returned, and the
+ * library does not touch it again. What it was for goes on. A push keeps its number and its buffer,
+ * takes effect once, and ol_link_get_stat() counts what becomes of it. A pull ends in a later call,
+ * which changes ol_weights(); one that is asked for meanwhile begins then. A flush is forgotten.
+ *
  * With OL_OUTAGE_CONTINUE, while no buffer is lent, it pulls where a queue leaves only behind a
  * pull: ol_weights() changes, and base versions age as with any pull.
  *
  * Blocks:    until done, or op_timeout_ms
- * Returns:   op->status, or -ETIMEDOUT (the op is then still in flight, its memory still lent;
- *            only ol_worker_close() ends it)
+ * Returns:   op->status; -ETIMEDOUT if the wait gave up
  */
 OL_API int ol_worker_wait(struct ol_worker *worker, struct ol_op *op);
+
+/*
+ * ol_worker_wait_for -- as ol_worker_wait(), but a wait that gives up leaves the op in flight
+ *
+ * For a caller that looks after something else from time to time and waits again.
+ *
+ * Blocks:    until done, or timeout_ms
+ * Returns:   op->status; -EAGAIN if it is not done yet (its memory is still lent)
+ */
+OL_API int ol_worker_wait_for(struct ol_worker *worker, struct ol_op *op, uint32_t timeout_ms);
 
 /* What a server is in its shard's chain. */
 enum ol_replica_role {

@@ -194,20 +194,21 @@ static void probe(struct ol_worker *worker, uint64_t now_ns)
 	}
 }
 
-/* Since when a wait has found nothing; zero at its start */
+/* A wait while nothing comes */
 struct idle {
+	uint32_t timeout_ms; /* set at its start, where the times are 0 */
 	uint64_t spin_ns; /* until when it spins; then it sleeps */
 	uint64_t bound_ns;
 };
 
-/* Nothing has come: spin, or sleep until something does. -ETIMEDOUT after op_timeout_ms of it */
+/* Nothing has come: spin, or sleep until something does. -ETIMEDOUT after timeout_ms of it */
 static int idle_more(struct ol_worker *worker, struct idle *idle)
 {
 	uint64_t now_ns = ol_clock_ns();
 
 	if (idle->bound_ns == 0) {
 		idle->spin_ns = now_ns + worker->opts.spin_us * OL_NS_PER_US;
-		idle->bound_ns = now_ns + worker->opts.op_timeout_ms * OL_NS_PER_MS;
+		idle->bound_ns = now_ns + idle->timeout_ms * OL_NS_PER_MS;
 	}
 	if (now_ns >= idle->bound_ns)
 		return -ETIMEDOUT;
@@ -222,9 +223,10 @@ static int idle_more(struct ol_worker *worker, struct idle *idle)
 	return ol_worker_sleep(worker, idle->bound_ns - now_ns);
 }
 
-int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
+/* Poll until op is done. Returns its status, or why the wait ended before: -ETIMEDOUT, an error */
+static int done_wait(struct ol_worker *worker, struct ol_op *op, uint32_t timeout_ms)
 {
-	struct idle idle = { 0 };
+	struct idle idle = { .timeout_ms = timeout_ms };
 	int rc = poll_once(worker);
 
 	while (!op->done && rc >= 0) {
@@ -238,6 +240,34 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 	if (worker->completed > 0) /* one that was done before may have been told already */
 		worker->completed--; /* the others' completions are the next poll's to tell */
 	return op->status;
+}
+
+/* The op is its caller's again; what it was for goes on without it */
+static void op_detach(struct ol_worker *worker, struct ol_op *op, int status)
+{
+	ol_push_detach(worker, op);
+	ol_pull_detach(worker, op);
+	if (worker->flush_op == op)
+		worker->flush_op = NULL;
+	op->status = status;
+	op->version = 0;
+	op->done = 1;
+}
+
+int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
+{
+	int rc = done_wait(worker, op, worker->opts.op_timeout_ms);
+
+	if (!op->done)
+		op_detach(worker, op, rc);
+	return rc;
+}
+
+int ol_worker_wait_for(struct ol_worker *worker, struct ol_op *op, uint32_t timeout_ms)
+{
+	int rc = done_wait(worker, op, timeout_ms);
+
+	return !op->done && rc == -ETIMEDOUT ? -EAGAIN : rc;
 }
 
 int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat,
@@ -254,7 +284,7 @@ int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_sta
 	};
 	const struct ol_peer *reader;
 	struct ol_server_stat stat;
-	struct idle idle = { 0 };
+	struct idle idle = { .timeout_ms = worker->opts.op_timeout_ms };
 	bool posted = false;
 	int rc = 0;
 

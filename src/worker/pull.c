@@ -420,6 +420,16 @@ void ol_pull_on_read(struct ol_link *link, int status)
 	}
 }
 
+void ol_pull_detach(struct ol_worker *worker, const struct ol_op *op)
+{
+	if (worker->next_pull == op)
+		worker->next_pull = NULL;
+	if (worker->pull_op != op)
+		return;
+	worker->own_pull = (struct ol_op){ 0 };
+	worker->pull_op = &worker->own_pull;
+}
+
 void ol_pull_fail(struct ol_worker *worker, int status)
 {
 	struct ol_op *next = worker->next_pull;

@@ -561,6 +561,16 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 		ol_keep_on_commit(link, ack.seq);
 }
 
+void ol_push_detach(struct ol_worker *worker, const struct ol_op *op)
+{
+	for (uint32_t i = 0; i < worker->slots; i++) {
+		if (worker->grads[i].op == op)
+			worker->grads[i].op = NULL;
+	}
+	if (worker->extra.op == op)
+		worker->extra.op = NULL;
+}
+
 void ol_push_fail(struct ol_worker *worker, int status)
 {
 	for (uint32_t i = 0; i < worker->window; i++) {

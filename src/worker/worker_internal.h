@@ -273,7 +273,7 @@ struct ol_worker {
 	struct ol_op *pull_op; /* in flight, or NULL */
 	int pull_status; /* of the shards that are done */
 	struct ol_op *flush_op; /* in flight, or NULL */
-	struct ol_op own_pull; /* the library's, where only a pull helps … */
+	struct ol_op own_pull; /* the library's, where only a pull helps or its caller left … */
 	struct ol_op *next_pull; /* … and the caller's, which begins when that has ended … */
 	unsigned next_pull_flags; /* … with these */
 	float *local; /* local progress: weights that follow the own gradients … */
@@ -383,6 +383,8 @@ void ol_push_progress(struct ol_link *link);
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status);
 void ol_push_on_ack(struct ol_peer *peer, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
+/* ol_push_detach -- a push that ends with op ends without it, and is counted */
+void ol_push_detach(struct ol_worker *worker, const struct ol_op *op);
 /* ol_push_finite -- floats `first` up to `end` hold no NaN and no infinity */
 bool ol_push_finite(const float *grad, uint64_t first, uint64_t end);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
@@ -473,6 +475,8 @@ void ol_pull_progress(struct ol_link *link);
 void ol_pull_on_read(struct ol_link *link, int status);
 void ol_pull_on_newest(struct ol_link *link, int status);
 void ol_pull_fail(struct ol_worker *worker, int status);
+/* ol_pull_detach -- a pull that is under way becomes the library's; one that would follow is off */
+void ol_pull_detach(struct ol_worker *worker, const struct ol_op *op);
 void ol_pull_on_down(struct ol_link *link);
 void ol_pull_on_up(struct ol_link *link);
 /* ol_pull_unpin -- take away the pin of a pull that has ended, if it could not be done then */

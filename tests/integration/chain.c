@@ -16,6 +16,7 @@
 #include "support/crew.h"
 
 enum {
+	SLICE_MS = 20, /* of a wait: then what else there is to do is looked after */
 	REPLICAS = 3,
 	CALM_LEASE_MS = 1000, /* nobody is taken for dead who is not */
 	RUNS = 26, /* of each kind */
@@ -36,7 +37,7 @@ static void gradient(float *grad, const float *weights, uint32_t id, uint64_t st
 static int done(struct ol_worker *worker, struct ol_op *op)
 {
 	while (!op->done)
-		(void)ol_worker_wait(worker, op);
+		(void)ol_worker_wait_for(worker, op, SLICE_MS);
 	return op->status;
 }
 

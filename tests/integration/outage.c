@@ -23,6 +23,7 @@
 #include "support/job.h"
 
 enum {
+	SLICE_MS = 20, /* of a wait: then what else there is to do is looked after */
 	LEN = 3000, /* two shards: 2048 and 952 */
 	WORKERS = 2,
 	STEPS_A_KILL = 40, /* pushes between two kills, at most */
@@ -130,11 +131,11 @@ static void flush(struct ol_worker *worker)
 
 	check_ok(ol_flush(worker, &op));
 	while (!op.done)
-		(void)ol_worker_wait(worker, &op);
+		(void)ol_worker_wait_for(worker, &op, SLICE_MS);
 	check_ok(op.status);
 	check_ok(ol_pull(worker, OL_PULL_NEWEST, &pull));
 	while (!pull.done)
-		(void)ol_worker_wait(worker, &pull);
+		(void)ol_worker_wait_for(worker, &pull, SLICE_MS);
 	check_ok(pull.status);
 	check(!pull.local);
 }
@@ -250,7 +251,7 @@ static int push_value(struct ol_worker *worker, float value)
 	ol_weights(worker, &info.base_version);
 	rc = ol_push(worker, grad, &info, &op);
 	while (rc == 0 && !op.done) {
-		(void)ol_worker_wait(worker, &op);
+		(void)ol_worker_wait_for(worker, &op, SLICE_MS);
 		moved_look(worker);
 	}
 	atomic_fetch_add(&board->pushes, 1);
@@ -419,7 +420,6 @@ static int move_worker(const struct job *job, long id)
 	struct ol_worker *worker;
 
 	opts.lease_ms = 400;
-	opts.op_timeout_ms = 20;
 	worker = job_worker_with(job, (int)id, opts);
 	atomic_fetch_add(&board->in, 1);
 	while (!moved) {
@@ -427,7 +427,7 @@ static int move_worker(const struct job *job, long id)
 
 		check_ok(ol_pull(worker, OL_PULL_NEWEST, &pull));
 		while (!pull.done) {
-			(void)ol_worker_wait(worker, &pull);
+			(void)ol_worker_wait_for(worker, &pull, SLICE_MS);
 			moved_look(worker);
 		}
 		check_ok(pull.status);

@@ -15,7 +15,7 @@
 enum {
 	LEASE_MS = 200,
 	BEAT_MS = 20,
-	WAIT_MS = 50, /* op_timeout_ms: a wait is a moment only */
+	SLICE_MS = 50, /* of a wait: then whether to leave is looked after */
 };
 
 struct crew *crew_board(void)
@@ -59,7 +59,6 @@ struct ol_worker *crew_worker(const struct job *job, long id)
 	ol_worker_opts_init(&opts);
 	opts.outage = crew->outage == OL_OUTAGE_END ? OL_OUTAGE_WAIT : crew->outage;
 	opts.outage_timeout_ms = 0;
-	opts.op_timeout_ms = WAIT_MS;
 	opts.lease_ms = job->opts.lease_ms;
 	opts.mirror_state = crew->state;
 	worker = job_worker_with(job, (int)id, opts);
@@ -74,7 +73,7 @@ void crew_ended(struct ol_worker *worker)
 
 	atomic_fetch_add(&crew->ended, 1);
 	while (!atomic_load(&crew->leave)) /* it follows views, too */
-		(void)ol_worker_wait(worker, &never);
+		(void)ol_worker_wait_for(worker, &never, SLICE_MS);
 	ol_worker_close(worker);
 }
 

@@ -10,6 +10,10 @@
 #include "outlast_server.h"
 #include "support/check.h"
 
+enum {
+	SLICE_MS = 50 /* of a wait: then what else there is to do is looked after */
+};
+
 void tally_fill(float *grad, uint64_t params, uint32_t id, uint64_t i)
 {
 	uint64_t span = params / TALLY_WORKERS;
@@ -194,12 +198,12 @@ void tally_wait(struct tally *tally)
 	int rc = 0;
 
 	if (tally->pulling)
-		rc = ol_worker_wait(tally->worker, &tally->pull);
+		rc = ol_worker_wait_for(tally->worker, &tally->pull, SLICE_MS);
 	else if (tally->done < tally->pushed)
-		rc = ol_worker_wait(tally->worker, op);
+		rc = ol_worker_wait_for(tally->worker, op, SLICE_MS);
 	else
 		rc = ol_worker_poll(tally->worker);
-	check_msg(rc >= 0 || rc == -ETIMEDOUT || (tally->alike && rc == OL_E_LOST), "worker %u: %s",
+	check_msg(rc >= 0 || rc == -EAGAIN || (tally->alike && rc == OL_E_LOST), "worker %u: %s",
 		  tally->id, ol_strerror(rc));
 	tally_look(tally);
 }
@@ -212,13 +216,13 @@ void tally_flush(struct tally *tally)
 		tally_wait(tally);
 	check_ok(ol_flush(tally->worker, &flush));
 	while (!flush.done)
-		(void)ol_worker_wait(tally->worker, &flush);
+		(void)ol_worker_wait_for(tally->worker, &flush, SLICE_MS);
 	check_ok(flush.status);
 	do { /* a server may go just now */
 		pull = (struct ol_op){ 0 };
 		check_ok(ol_pull(tally->worker, OL_PULL_NEWEST, &pull));
 		do
-			(void)ol_worker_wait(tally->worker, &pull);
+			(void)ol_worker_wait_for(tally->worker, &pull, SLICE_MS);
 		while (!pull.done);
 		check_ok(pull.status);
 	} while (pull.local);

@@ -182,13 +182,13 @@ static int surplus_withdraw(struct ol_loop *loop)
 static int op_wait(struct ol_loop *loop, struct ol_op *op)
 {
 	for (;;) {
-		int rc = ol_worker_wait(loop->worker, op);
+		int rc = ol_worker_wait_for(loop->worker, op, OL_LOOP_LOOK_UP_MS);
 
-		if (op->done || rc != -ETIMEDOUT)
+		if (op->done || rc != -EAGAIN)
 			waiting_say(loop, OL_LOOP_WAITS_NOT);
 		if (op->done)
 			return op->status;
-		if (rc != -ETIMEDOUT)
+		if (rc != -EAGAIN)
 			return rc;
 		waiting_say(loop, op == &loop->pull ? OL_LOOP_WAITS_PULL : OL_LOOP_WAITS_PUSH);
 		look(loop, 0);
@@ -452,8 +452,8 @@ static int flush_step(struct ol_loop *loop)
 		rc = surplus_withdraw(loop);
 	if (rc != 0 || loop->flush.done || wants_more(loop))
 		return rc;
-	rc = ol_worker_wait(loop->worker, &loop->flush);
-	if (loop->flush.done || rc != -ETIMEDOUT)
+	rc = ol_worker_wait_for(loop->worker, &loop->flush, OL_LOOP_LOOK_UP_MS);
+	if (loop->flush.done || rc != -EAGAIN)
 		return rc;
 	waiting_say(loop, OL_LOOP_WAITS_FLUSH);
 	look(loop, 0);

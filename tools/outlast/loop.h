@@ -30,7 +30,7 @@
 #include "outlast/job.h"
 
 enum {
-	/* What ol_worker_opts.op_timeout_ms is to be: a wait looks up for orders this often. */
+	/* A wait looks up for orders this often. */
 	OL_LOOP_LOOK_UP_MS = 20,
 	/* How long a push is still waited for after a signal. */
 	OL_LOOP_GRACE_MS = 2000,

@@ -153,7 +153,6 @@ static int worker_open(struct work *work)
 	opts.param_count = work->job->param_count;
 	opts.window = work->set.link.window;
 	opts.connect_timeout_ms = work->set.connect_timeout_ms;
-	opts.op_timeout_ms = OL_LOOP_LOOK_UP_MS;
 	opts.spin_us = work->set.link.spin_us;
 	opts.cancel_fd = work->control.signal_fd;
 	ol_settings_outage(&work->set.outage, &work->set.lease, &opts);

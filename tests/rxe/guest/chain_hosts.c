@@ -340,7 +340,6 @@ static void course_open(unsigned job)
 	opts.transport = "verbs";
 	opts.outage = OL_OUTAGE_WAIT;
 	opts.outage_timeout_ms = 0;
-	opts.op_timeout_ms = TICK_MS;
 	opts.lease_ms = leases[job];
 	opts.connect_timeout_ms = WAIT_S * 1000;
 	rc = ol_worker_open(&opts, &course->worker, err, sizeof(err));
@@ -424,7 +423,7 @@ static void turn(void)
 	for (unsigned i = 0; i < jobs; i++)
 		course_turn(&courses[i]);
 	if (!courses[0].pull.done)
-		(void)ol_worker_wait(courses[0].worker, &courses[0].pull);
+		(void)ol_worker_wait_for(courses[0].worker, &courses[0].pull, TICK_MS);
 }
 
 static void turn_for(uint64_t ms)
@@ -472,13 +471,14 @@ static void settle(struct course *course)
 
 	check_ok(ol_flush(course->worker, &flush));
 	while (!flush.done || !course->pull.done) {
-		(void)ol_worker_wait(course->worker, flush.done ? &course->pull : &flush);
+		(void)ol_worker_wait_for(course->worker, flush.done ? &course->pull : &flush,
+					 TICK_MS);
 		check_msg(ol_clock_ns() < bound_ns, "what was pushed is not done");
 	}
 	check_ok(flush.status);
 	check_ok(ol_pull(course->worker, OL_PULL_NEWEST, &pull));
 	while (!pull.done)
-		(void)ol_worker_wait(course->worker, &pull);
+		(void)ol_worker_wait_for(course->worker, &pull, TICK_MS);
 	check_ok(pull.status);
 	check_eq(pull.version, course->pushed);
 	check(weights_are(ol_weights(course->worker, NULL), course->pushed));

@@ -50,7 +50,8 @@ static bool opened(struct ol_worker **ret_worker)
 static bool looks(struct observer_slot *slot, struct ol_worker *worker)
 {
 	struct ol_server_stat stat;
-	struct ol_op pull = { 0 };
+	struct ol_op pull;
+	unsigned flags;
 	int rc;
 
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
@@ -65,14 +66,13 @@ static bool looks(struct observer_slot *slot, struct ol_worker *worker)
 	slot->looks++;
 	if (!cluster.scenario.reads)
 		return true;
-	rc = ol_pull(worker, sim_ppm(300000) ? OL_PULL_NEWEST : 0, &pull);
-	while (rc == 0 && !pull.done) {
-		rc = ol_worker_wait(worker, &pull);
-		if (rc == -ETIMEDOUT && !cluster.agreed)
-			rc = 0;
-	}
-	if (rc == 0)
-		rc = pull.status;
+	flags = sim_ppm(300000) ? OL_PULL_NEWEST : 0;
+	do { /* a pull behind the one whose wait gave up */
+		pull = (struct ol_op){ 0 };
+		rc = ol_pull(worker, flags, &pull);
+		if (rc == 0)
+			rc = ol_worker_wait(worker, &pull);
+	} while (rc == -ETIMEDOUT && !cluster.agreed);
 	if (rc == 0)
 		check_observed(worker);
 	else if (rc != OL_E_NO_SERVER && rc != OL_E_TORN && rc != -ETIMEDOUT)

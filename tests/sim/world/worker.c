@@ -138,11 +138,11 @@ static void progress(struct worker_slot *slot)
 
 static void wait_some(struct worker_slot *slot, struct ol_op *op)
 {
-	int rc = ol_worker_wait(slot->worker, op);
+	int rc = ol_worker_wait_for(slot->worker, op, OP_TIMEOUT_MS);
 
 	withdraw(slot);
 	pushes_look(slot);
-	if (rc < 0 && rc != -ETIMEDOUT && !op->done)
+	if (rc < 0 && rc != -EAGAIN && !op->done)
 		sim_fail("check_survives", "worker %u: wait ends with %d", slot->index, rc);
 }
 

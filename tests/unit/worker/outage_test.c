@@ -173,7 +173,6 @@ static void two_wait_in_the_queue(void)
 	world.opts.queue = OL_QUEUE_WAIT;
 	world.opts.queue_max = 2;
 	world.opts.window = 2;
-	world.opts.op_timeout_ms = 20;
 	worker_open();
 	gone();
 	push(1.0f, &ops[0]);
@@ -195,7 +194,7 @@ static void a_wait_pulls_where_only_a_pull_helps(void **state)
 	until(a->push_count == 2);
 	assert_true(a->pushes[1].value == 3.0f);
 	while (a->push_count < 3) {
-		assert_int_equal(ol_worker_wait(world.worker, &op), -ETIMEDOUT);
+		assert_int_equal(ol_worker_wait_for(world.worker, &op, 20), -EAGAIN);
 		puppet_poll(a);
 	}
 	assert_true(a->pushes[2].value == 2.0f);

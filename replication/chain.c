@@ -40,10 +40,9 @@ static void check(const struct ol_chain *chain)
 	(void)chain;
 }
 
-void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
-		   const struct ol_chain_ops *ops, void *env)
+void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots)
 {
-	*chain = (struct ol_chain){ .ops = ops, .env = env, .id = id, .slots = slots };
+	*chain = (struct ol_chain){ .id = id, .slots = slots };
 }
 
 uint64_t ol_chain_freed(const struct ol_chain *chain)
@@ -59,8 +58,7 @@ uint64_t ol_chain_freed(const struct ol_chain *chain)
 	return free;
 }
 
-/* Oldest version from which a successor can go on: all after it are in the ring, and stay */
-static uint64_t kept(const struct ol_chain *chain)
+uint64_t ol_chain_kept(const struct ol_chain *chain)
 {
 	uint64_t written = chain->received > chain->slots ? chain->received - chain->slots : 0;
 
@@ -101,15 +99,15 @@ static bool removed(const struct ol_chain *chain, const struct ol_view *view,
 	       (role == OL_CHAIN_JOINING || view->history != chain->view.history);
 }
 
-static void connect_successor(struct ol_chain *chain)
+/* To one that joins there must be something to offer */
+static bool can_connect(const struct ol_chain *chain)
 {
-	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
-
-	if (succ != NULL && (chain->succ_full || chain->loaded))
-		chain->ops->connect(chain->env, succ);
+	return ol_view_successor(&chain->view, chain->id) != NULL &&
+	       (chain->succ_full || chain->loaded);
 }
 
-int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
+int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
+		     struct ol_chain_links *ret_links)
 {
 	enum ol_chain_role role = ol_view_role(view, chain->id);
 	const struct ol_member *pred = ol_view_predecessor(&chain->view, chain->id);
@@ -119,21 +117,19 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
 	bool was_tail = ol_chain_is_tail(chain);
 	bool out, keep_pred, keep_succ;
 
+	*ret_links = (struct ol_chain_links){ .connect = false };
 	if (chain->view.epoch != 0 && !ol_view_follows(&chain->view, view))
 		return -ESTALE;
 	out = removed(chain, view, role);
 	keep_pred = !out && same(pred, ol_view_predecessor(view, chain->id));
 	/* one that counted and joins again begins anew */
 	keep_succ = !out && same(succ, next_succ) && (full || !chain->succ_full);
-	if (pred != NULL && !keep_pred) {
-		chain->ops->fence_predecessor(chain->env);
+	ret_links->fence_predecessor = pred != NULL && !keep_pred;
+	ret_links->fence_successor = succ != NULL && !keep_succ;
+	if (ret_links->fence_predecessor)
 		chain->pred_up = false;
-	}
-	if (!keep_succ) {
-		if (succ != NULL)
-			chain->ops->fence_successor(chain->env);
+	if (!keep_succ)
 		forget_successor(chain);
-	}
 	if (out || (chain->role == OL_CHAIN_JOINING && view->history != chain->view.history))
 		forget_history(chain);
 	chain->view = *view;
@@ -156,17 +152,16 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view)
 			chain->committed = max_u64(chain->committed, chain->applied);
 	}
 	check(chain);
-	if (!keep_succ)
-		connect_successor(chain);
+	ret_links->connect = !keep_succ && can_connect(chain);
 	return 0;
 }
 
-void ol_chain_on_load(struct ol_chain *chain, uint64_t version)
+bool ol_chain_on_load(struct ol_chain *chain, uint64_t version)
 {
 	bool was_loaded = chain->loaded;
 
 	if (chain->role == OL_CHAIN_JOINING && version < chain->acked)
-		return;
+		return false;
 	chain->loaded = true;
 	chain->applied = version;
 	chain->received = max_u64(chain->received, version);
@@ -176,8 +171,7 @@ void ol_chain_on_load(struct ol_chain *chain, uint64_t version)
 		chain->floor = chain->received;
 	}
 	check(chain);
-	if (!was_loaded && !chain->succ_full)
-		connect_successor(chain);
+	return !was_loaded && !chain->succ_full && can_connect(chain);
 }
 
 int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_have)
@@ -220,7 +214,7 @@ int ol_chain_on_offer(struct ol_chain *chain, uint64_t content)
 {
 	if (chain->succ_full || ol_view_successor(&chain->view, chain->id) == NULL)
 		return 0;
-	if (!chain->loaded || content < kept(chain) || content > chain->applied)
+	if (!chain->loaded || content < ol_chain_kept(chain) || content > chain->applied)
 		return -EPROTO;
 	if (!chain->succ_held)
 		chain->succ_acked = content;
@@ -232,7 +226,7 @@ int ol_chain_on_offer(struct ol_chain *chain, uint64_t content)
 int ol_chain_on_successor_up(struct ol_chain *chain, uint64_t have)
 {
 	if (ol_view_successor(&chain->view, chain->id) == NULL || have > chain->received ||
-	    have < kept(chain))
+	    have < ol_chain_kept(chain))
 		return -EPROTO;
 	if (chain->succ_full && have < chain->committed)
 		return -EPROTO;
@@ -266,6 +260,8 @@ int ol_chain_on_ack(struct ol_chain *chain, uint64_t version)
 	chain->succ_acked = max_u64(chain->succ_acked, version);
 	if (chain->succ_full)
 		chain->committed = max_u64(chain->committed, version);
+	else
+		chain->handoff = true;
 	check(chain);
 	return 0;
 }
@@ -315,40 +311,43 @@ static bool can_ack(const struct ol_chain *chain)
 	       (chain->ack_due || ol_chain_freed(chain) > chain->acked);
 }
 
-static bool apply_one(struct ol_chain *chain)
+bool ol_chain_next(const struct ol_chain *chain, unsigned not_now,
+		   struct ol_chain_action *ret_action)
 {
-	if (chain->ops->apply(chain->env, chain->applied + 1) != 0)
+	*ret_action = (struct ol_chain_action){ .commits = false };
+	if ((not_now & OL_CHAIN_FORWARD) == 0 && can_forward(chain)) {
+		ret_action->what = OL_CHAIN_FORWARD;
+		ret_action->version = chain->forwarded + 1;
+	} else if ((not_now & OL_CHAIN_APPLY) == 0 && can_apply(chain)) {
+		ret_action->what = OL_CHAIN_APPLY;
+		ret_action->version = chain->applied + 1;
+		ret_action->commits = ol_chain_is_tail(chain);
+	} else if ((not_now & OL_CHAIN_ACK) == 0 && can_ack(chain)) {
+		ret_action->what = OL_CHAIN_ACK;
+		ret_action->version = max_u64(ol_chain_freed(chain), chain->acked);
+	} else {
 		return false;
-	chain->applied++;
-	if (ol_chain_is_tail(chain)) {
-		chain->committed = max_u64(chain->committed, chain->applied);
-		chain->ops->commit(chain->env, chain->applied);
 	}
 	return true;
 }
 
-void ol_chain_progress(struct ol_chain *chain)
+void ol_chain_on_done(struct ol_chain *chain, const struct ol_chain_action *action)
 {
-	if (ol_chain_is_tail(chain) && chain->succ_up && chain->succ_told)
-		chain->handoff = true;
-	while (can_forward(chain) && chain->ops->forward(chain->env, chain->forwarded + 1) == 0)
-		chain->forwarded++;
-	while (can_apply(chain) && apply_one(chain))
-		;
-	if (can_ack(chain)) {
-		uint64_t version = max_u64(ol_chain_freed(chain), chain->acked);
-
-		if (chain->ops->ack(chain->env, version) == 0) {
-			chain->acked = version;
-			chain->ack_due = false;
-		}
+	switch (action->what) {
+	case OL_CHAIN_FORWARD:
+		chain->forwarded = action->version;
+		break;
+	case OL_CHAIN_APPLY:
+		chain->applied = action->version;
+		if (action->commits)
+			chain->committed = max_u64(chain->committed, action->version);
+		break;
+	case OL_CHAIN_ACK:
+		chain->acked = action->version;
+		chain->ack_due = false;
+		break;
 	}
 	check(chain);
-}
-
-bool ol_chain_waits(const struct ol_chain *chain)
-{
-	return can_forward(chain) || can_apply(chain) || can_ack(chain);
 }
 
 bool ol_chain_serves_push(const struct ol_chain *chain)

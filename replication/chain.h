@@ -3,8 +3,9 @@
 /*
  * chain.h -- one replica's part in one shard's chain (van Renesse and Schneider, OSDI 2004)
  *
- * A state machine without I/O: events go in by ol_chain_on_*(), actions come out by the ops. It
- * knows versions, not payloads: entry v is whatever lies in slot v mod slots of the ring.
+ * A state machine without I/O, which calls nobody: events go in by ol_chain_on_*(); what is to be
+ * done comes out in a struct, and whoever drives the chain does it. The chain knows versions, not
+ * payloads: entry v is whatever lies in slot v mod slots of the ring.
  *
  *	received    newest entry in the ring; a head has ordered it
  *	forwarded   newest entry handed to the successor: never over received
@@ -31,7 +32,7 @@
  * What whoever drives it must do:
  *  - adopt views in the order of their epochs (some may be left out), and propose only what follows
  *    the view that is adopted, by compare-and-set against that very one;
- *  - after on_view(), before progress(): where the role is no longer head or only, end what workers
+ *  - after on_view(), before any action: where the role is no longer head or only, end what workers
  *    push over; where it is no longer tail or only, end whatever workers could read weights over
  *    (when ONLY becomes HEAD that is their one connection): what is applied from now on is not
  *    committed. New sessions only while serves_push() / _pull();
@@ -48,32 +49,33 @@
 
 #include "replication/view.h"
 
-/* Called by the chain. None may call back into it. All are set. */
-struct ol_chain_ops {
-	/* forward -- hand entry `version` to the successor. 0, or -EAGAIN: not now, progress()
-	   tries again. A link that broke is reported by on_successor_down(). */
-	int (*forward)(void *env, uint64_t version);
-	/* apply -- in order, each once. 0, or -EAGAIN: not now */
-	int (*apply)(void *env, uint64_t version);
-	/* committed -- by the tail: entry `version` is; tell its workers. Right after its apply(),
-	   each once. Those that a replica had applied before it became the tail are left out:
-	   welcomes tell of them */
-	void (*commit)(void *env, uint64_t version);
-	/* ack -- tell the predecessor: the slots of all up to `version` are free, see freed().
-	   0, or -EAGAIN: not now */
-	int (*ack)(void *env, uint64_t version);
-	/* fence -- cut off this end of a link to whoever was predecessor (successor) before: when
-	   it returns nothing written by it can take effect. Entries received stay. */
-	void (*fence_predecessor)(void *env);
-	void (*fence_successor)(void *env);
-	/* connect -- begin a link to the successor; on_successor_up() when it says what it has. To
+/* What a view asks of the links to the neighbours: to be done in this order, before anything else */
+struct ol_chain_links {
+	/* Cut off this end of the link to whoever was predecessor (successor) before: once that is
+	   done nothing written by it can take effect. Entries received stay. */
+	bool fence_predecessor;
+	bool fence_successor;
+	/* Begin a link to the successor of the view; on_successor_up() when it says what it has. To
 	   one that joins only when there are weights to offer. */
-	void (*connect)(void *env, const struct ol_member *successor);
+	bool connect;
+};
+
+enum ol_chain_what {
+	OL_CHAIN_FORWARD = 1, /* hand entry `version` to the successor */
+	OL_CHAIN_APPLY = 2, /* put entry `version` into the weights: in order, each once */
+	OL_CHAIN_ACK = 4, /* tell the predecessor: slots of all up to `version` are free; freed() */
+};
+
+struct ol_chain_action {
+	enum ol_chain_what what;
+	/* Of an APPLY, at the tail: once it is done the entry is committed, so its workers are
+	   told. Entries that a replica had applied before it became the tail are left out: welcomes
+	   tell of them. */
+	bool commits;
+	uint64_t version;
 };
 
 struct ol_chain {
-	const struct ol_chain_ops *ops;
-	void *env;
 	uint64_t id; /* of this replica */
 	uint32_t slots; /* of the ring */
 	struct ol_view view; /* adopted */
@@ -96,16 +98,15 @@ struct ol_chain {
 	uint64_t floor; /* newest entry that an earlier tail may have committed */
 };
 
-void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
-		   const struct ol_chain_ops *ops, void *env);
+void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots);
 
 /*
- * ol_chain_on_view -- adopt a view: fence first, then act in it
+ * ol_chain_on_view -- adopt a view
  *
- * Whoever is no longer the neighbour is fenced off before anything else. Returns 0; -ESTALE for a
- * view that does not follow the one in force (nothing happens); OL_CHAIN_REMOVED if this replica
- * was in the last view and is not in this one, or counted and now joins again: both its neighbours
- * are fenced off, what it has is worth nothing, it must not act any more.
+ * What it asks of the links goes into *ret_links. Returns 0; -ESTALE for a view that does not
+ * follow the one in force (nothing happens); OL_CHAIN_REMOVED if this replica was in the last view
+ * and is not in this one, or counted and now joins again: both its neighbours are to be fenced off,
+ * what it has is worth nothing, it must not act any more.
  *
  * Nor is what one that joined has worth anything in a view of another history: loaded is false
  * then. If it is the founder, on_load() follows.
@@ -113,12 +114,17 @@ void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
 enum {
 	OL_CHAIN_REMOVED = 1
 };
-int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view);
+int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
+		     struct ol_chain_links *ret_links);
 
-/* ol_chain_on_load -- the replica has weights of `version`: found, before or after the view; or
- * read from its predecessor, exactly those of its last hello (older ones are ignored). What lies in
- * the ring above it is then applied. */
-void ol_chain_on_load(struct ol_chain *chain, uint64_t version);
+/*
+ * ol_chain_on_load -- the replica has weights of `version`
+ *
+ * They were found, before or after the view; or read from its predecessor, exactly those of its
+ * last hello (older ones are ignored). What lies in the ring above it is then applied. True: there
+ * is something to offer now to the successor of the view, which joins: connect to it.
+ */
+bool ol_chain_on_load(struct ol_chain *chain, uint64_t version);
 
 /*
  * ol_chain_on_hello -- the predecessor offers weights of `content`: what to answer
@@ -171,13 +177,22 @@ int ol_chain_on_ack(struct ol_chain *chain, uint64_t version);
 int ol_chain_may_order(const struct ol_chain *chain);
 int ol_chain_order(struct ol_chain *chain, uint64_t *ret_version);
 
-/* ol_chain_progress -- forward, apply, commit, acknowledge whatever can be; call after any event */
-void ol_chain_progress(struct ol_chain *chain);
-/* ol_chain_waits -- true if progress() may do more without another event */
-bool ol_chain_waits(const struct ol_chain *chain);
+/*
+ * ol_chain_next -- what to do next; to be asked after any event, until it answers false
+ *
+ * not_now: what could not be done just now (of enum ol_chain_what, or'ed); it is left out. A link
+ * that broke is reported by on_successor_down().
+ */
+bool ol_chain_next(const struct ol_chain *chain, unsigned not_now,
+		   struct ol_chain_action *ret_action);
+/* ol_chain_on_done -- it is done; tell of a commit after this */
+void ol_chain_on_done(struct ol_chain *chain, const struct ol_chain_action *action);
 
 /* ol_chain_freed -- newest entry whose slot is free: it is never asked for again */
 uint64_t ol_chain_freed(const struct ol_chain *chain);
+/* ol_chain_kept -- oldest version from which a successor can go on: all after it are in the ring,
+ * and stay */
+uint64_t ol_chain_kept(const struct ol_chain *chain);
 
 /* ol_chain_serves_push / _pull -- workers may be let in: it is the head (the tail), has weights,
  * and they contain all that it has received (all that was ever committed) */

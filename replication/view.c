@@ -33,6 +33,18 @@ const char *ol_chain_role_str(enum ol_chain_role role)
 	return "unknown";
 }
 
+bool ol_view_same(const struct ol_view *a, const struct ol_view *b)
+{
+	if (a->epoch != b->epoch || a->history != b->history || a->origin != b->origin ||
+	    a->count != b->count || a->joining != b->joining)
+		return false;
+	for (uint32_t i = 0; i < a->count + a->joining; i++) {
+		if (a->replicas[i].id != b->replicas[i].id)
+			return false;
+	}
+	return true;
+}
+
 int ol_view_find(const struct ol_view *view, uint64_t id)
 {
 	for (uint32_t i = 0; i < view->count + view->joining; i++) {

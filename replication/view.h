@@ -70,6 +70,8 @@ enum ol_chain_role {
 /* ol_chain_role_str -- "head" and so on; never NULL */
 const char *ol_chain_role_str(enum ol_chain_role role);
 
+/* ol_view_same -- are they one: the same epoch of the same chain, with the same replicas? */
+bool ol_view_same(const struct ol_view *a, const struct ol_view *b);
 /* ol_view_find -- place of a replica, full or joining; -1: not in the view */
 int ol_view_find(const struct ol_view *view, uint64_t id);
 enum ol_chain_role ol_view_role(const struct ol_view *view, uint64_t id);

@@ -16,14 +16,8 @@
 #include "rdma/order.h"
 #include "server/server_internal.h"
 
-static int on_forward(void *env, uint64_t version)
+int ol_entry_apply(struct ol_server *server, uint64_t version)
 {
-	return ol_successor_forward(env, version);
-}
-
-static int on_apply(void *env, uint64_t version)
-{
-	struct ol_server *server = env;
 	struct ol_replica *replica = &server->replica;
 	struct ol_store *store = &server->store;
 	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
@@ -87,9 +81,8 @@ bool ol_entry_leased(struct ol_server *server)
 	return server->end_rc == 0;
 }
 
-static void on_commit(void *env, uint64_t version)
+void ol_entry_commit(struct ol_server *server, uint64_t version)
 {
-	struct ol_server *server = env;
 	struct ol_replica *replica = &server->replica;
 	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
 	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
@@ -110,37 +103,10 @@ static void on_commit(void *env, uint64_t version)
 	}
 }
 
-static int on_ack(void *env, uint64_t version)
+int ol_entry_ack(struct ol_server *server, uint64_t version)
 {
-	return ol_entry_leased(env) ? ol_predecessor_ack(env, version) : OL_E_FENCED;
+	return ol_entry_leased(server) ? ol_predecessor_ack(server, version) : OL_E_FENCED;
 }
-
-static void on_fence_predecessor(void *env)
-{
-	ol_predecessor_drop(env);
-}
-
-static void on_fence_successor(void *env)
-{
-	ol_successor_drop(env);
-}
-
-static void on_connect(void *env, const struct ol_member *successor)
-{
-	struct ol_server *server = env;
-
-	ol_successor_connect(server, successor, server->replica.now_ns);
-}
-
-const struct ol_chain_ops ol_replica_chain_ops = {
-	.forward = on_forward,
-	.apply = on_apply,
-	.commit = on_commit,
-	.ack = on_ack,
-	.fence_predecessor = on_fence_predecessor,
-	.fence_successor = on_fence_successor,
-	.connect = on_connect,
-};
 
 /* Those of the batch that are in the sum, as parts of the entry. How many. */
 static uint32_t parts_make(struct ol_server *server, struct ol_entry_part *parts)

@@ -546,7 +546,7 @@ static void acks_flush(struct ol_server *server, uint64_t now_ns)
 bool ol_ingest_waits(const struct ol_server *server)
 {
 	return server->owed_total > 0 || server->step_ready || server->queue_count > 0 ||
-	       (ol_replica_strict(server) && ol_chain_waits(&server->replica.chain));
+	       ol_replica_waits(server);
 }
 
 void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)

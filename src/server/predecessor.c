@@ -37,15 +37,14 @@ void ol_predecessor_on_end(struct ol_server *server, struct ol_session *session)
 	if (session != replica->pred.session)
 		return;
 	replica->pred = (struct ol_predecessor){ .missed_ns = replica->now_ns };
-	rc = ol_ring_renew(&replica->ring, ol_chain_freed(&replica->chain) + 1,
+	rc = ol_ring_renew(&replica->ring, ol_chain_kept(&replica->chain) + 1,
 			   replica->chain.received);
 	if (rc != 0) {
 		ol_log(OL_LOG_ERROR, "server %s: no memory for a new ring: %s", server->addr,
 		       ol_strerror(rc));
 		ol_server_end(server, rc);
 	}
-	if (!replica->adopting) /* otherwise it is the chain that fences it off */
-		ol_chain_on_predecessor(&replica->chain, false);
+	ol_chain_on_predecessor(&replica->chain, false);
 }
 
 /* What may be wrong with a hello; NULL: nothing */
@@ -151,9 +150,9 @@ void ol_predecessor_on_hello(struct ol_server *server, struct ol_session *sessio
 	}
 	session->acks = ol_server_xport_rkey(session->chain_hello.acks);
 	session->state = OL_SESSION_JOINED;
-	ol_replica_look(server, now_ns);
-	/* the look may have ended it */
-	if (server->replica.pred.session == session && session->state == OL_SESSION_JOINED)
+	if (ol_replica_news(server))
+		ol_replica_look(server, now_ns); /* judges it, by the newest view */
+	else
 		judge(server, session, now_ns);
 }
 
@@ -200,7 +199,8 @@ static void missed_look(struct ol_server *server, uint64_t now_ns)
 
 	if (replica->chain.loaded && ol_view_predecessor(&replica->chain.view, replica->self.id) &&
 	    now_ns > since_ns + MISSED_LEASES * server->opts.lease_ms * OL_NS_PER_MS)
-		ol_replica_suspect(server, OL_NEIGHBOUR_PREDECESSOR, "it does not connect", now_ns);
+		ol_membership_suspect(server, OL_NEIGHBOUR_PREDECESSOR, "it does not connect",
+				      now_ns);
 }
 
 void ol_predecessor_tick(struct ol_server *server, uint64_t now_ns)
@@ -219,8 +219,8 @@ void ol_predecessor_tick(struct ol_server *server, uint64_t now_ns)
 	} else if (session->state == OL_SESSION_LIVE &&
 		   ol_replica_watch(server, OL_NEIGHBOUR_PREDECESSOR, session->conn,
 				    pred->board_key, now_ns)) {
-		ol_replica_suspect(server, OL_NEIGHBOUR_PREDECESSOR, "its heartbeat stands still",
-				   now_ns);
+		ol_membership_suspect(server, OL_NEIGHBOUR_PREDECESSOR,
+				      "its heartbeat stands still", now_ns);
 		ol_session_end(server, session, NULL);
 	}
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * replica.c -- a server's place in its shard's chain: views come in, are adopted, are proposed
- *
- * A replica of the view is taken for dead when its connection broke or its heartbeat stood still
- * (by its neighbours: ol_replica_suspect()), or when it has had no session at the coordinator for
- * the lease. Whoever finds out works out the next view and proposes it; a false suspicion costs
- * the suspect its place and nothing else, as it is fenced off.
+ * replica.c -- a server's place in its shard's chain: views come in and are adopted; what the chain
+ * asks for is done
  */
 
 #include <errno.h>
@@ -24,7 +20,6 @@
 
 enum {
 	WAITING_S = 10, /* between two lines that say that it waits for a view */
-	PROPOSE_MS = 50, /* until the same proposal is made again */
 	BEATS_A_LEASE = 4, /* how often a heartbeat is read */
 };
 
@@ -80,12 +75,6 @@ static int digest(const struct ol_server *server, uint64_t *ret_number)
 	return 0;
 }
 
-static bool ours(const struct ol_server *server, const struct ol_member *member)
-{
-	return member->job == server->replica.self.job &&
-	       member->proto == server->replica.self.proto;
-}
-
 static bool coord_cancelled(void *arg)
 {
 	const struct ol_server *server = arg;
@@ -115,7 +104,7 @@ static int view_check(struct ol_server *server, char *err, size_t err_bytes)
 	const struct ol_coord_state *state = &server->replica.state;
 	const struct ol_member *other = &state->view.replicas[0];
 
-	if (state->version == 0 || state->view.epoch == 0 || ours(server, other))
+	if (state->version == 0 || state->view.epoch == 0 || ol_membership_ours(server, other))
 		return 0;
 	if (other->proto != server->replica.self.proto) {
 		snprintf(err, err_bytes,
@@ -158,8 +147,7 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 					    .proto = OL_WIRE_PROTO,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
-	ol_chain_init(&replica->chain, replica->self.id, replica->ring.slots, &ol_replica_chain_ops,
-		      server);
+	ol_chain_init(&replica->chain, replica->self.id, replica->ring.slots);
 	replica->succ.pinned = -1;
 	ol_word_store(&server->store.board->replica, replica->self.id);
 	ol_word_store(&server->store.board->ring_slots, replica->ring.slots);
@@ -198,202 +186,6 @@ void ol_replica_close(struct ol_server *server)
 	ol_slab_destroy(replica->work);
 	if (replica->ring.ops != NULL)
 		ol_ring_close(&replica->ring);
-}
-
-static bool same_view(const struct ol_view *a, const struct ol_view *b)
-{
-	if (a->epoch != b->epoch || a->history != b->history || a->origin != b->origin ||
-	    a->count != b->count || a->joining != b->joining)
-		return false;
-	for (uint32_t i = 0; i < a->count + a->joining; i++) {
-		if (a->replicas[i].id != b->replicas[i].id)
-			return false;
-	}
-	return true;
-}
-
-static bool registered(const struct ol_replica *replica, uint64_t id)
-{
-	for (uint32_t i = 0; i < replica->state.member_count; i++) {
-		if (replica->state.members[i].id == id)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Is this replica of the view there? It is asked of the coordinator, and of who is beside it. The
- * suspicion of one that does not count takes nobody's place: it could found a chain anew while
- * the one that has all still serves (coord/lease.h).
- */
-static bool there(struct ol_replica *replica, uint32_t at, uint32_t lease_ms, uint64_t now_ns)
-{
-	const struct ol_member *member = &replica->chain.view.replicas[at];
-	bool here = registered(replica, member->id);
-	bool counts =
-		replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING;
-	bool for_life = replica->state.lease_ns == UINT64_MAX;
-	uint64_t absence_ms = counts ? lease_ms : ol_lease_absence_ms(lease_ms, for_life);
-
-	if (member->id == replica->self.id)
-		return true;
-	if (counts && (member->id == replica->suspects[0] || member->id == replica->suspects[1]))
-		return false;
-	if (here) {
-		replica->absent_ns[at] = 0;
-		return true;
-	}
-	if (!replica->state.connected)
-		replica->absent_ns[at] = 0;
-	else if (replica->absent_ns[at] == 0)
-		replica->absent_ns[at] = now_ns;
-	return replica->absent_ns[at] == 0 ||
-	       now_ns - replica->absent_ns[at] < absence_ms * OL_NS_PER_MS;
-}
-
-static bool buried(const struct ol_replica *replica, uint64_t id)
-{
-	for (uint32_t i = 0; i < OL_REPLICAS_MAX; i++) {
-		if (replica->buried[i] == id)
-			return true;
-	}
-	return false;
-}
-
-/* Those that are in the view in force and not in the next */
-static void bury(struct ol_replica *replica, const struct ol_view *next)
-{
-	const struct ol_view *view = &replica->chain.view;
-
-	for (uint32_t i = 0; i < view->count + view->joining; i++) {
-		if (ol_view_find(next, view->replicas[i].id) < 0)
-			replica->buried[replica->buried_next++ % OL_REPLICAS_MAX] =
-				view->replicas[i].id;
-	}
-}
-
-/*
- * Is this replica connected with its neighbours? Who is not adds nobody: where a head is cut off
- * from all others, and they are not from each other, what it takes out one by one would come back
- * faster, and nothing would be committed for as long as that lasts.
- */
-static bool steady(const struct ol_replica *replica)
-{
-	const struct ol_chain *chain = &replica->chain;
-	const struct ol_member *pred = ol_view_predecessor(&chain->view, replica->self.id);
-
-	return (pred == NULL || chain->pred_up) &&
-	       (!chain->succ_full || replica->succ.state == OL_SUCCESSOR_LIVE);
-}
-
-static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, uint64_t now_ns)
-{
-	struct ol_replica *replica = &server->replica;
-	const struct ol_view *view = &replica->chain.view;
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < view->count + view->joining; i++) {
-		if (there(replica, i, server->opts.lease_ms, now_ns))
-			alive[count++] = view->replicas[i];
-	}
-	for (uint32_t i = 0; steady(replica) && i < replica->state.member_count; i++) {
-		const struct ol_member *member = &replica->state.members[i];
-
-		if (ol_view_find(view, member->id) >= 0 || buried(replica, member->id))
-			continue;
-		if (ours(server, member)) {
-			alive[count++] = *member;
-		} else if (!replica->strangers) {
-			replica->strangers = true;
-			ol_log(OL_LOG_WARN,
-			       "server %s: %s offers itself for shard %u, but is of another job or "
-			       "build: it is not taken",
-			       server->addr, member->addr, server->opts.shard);
-		}
-	}
-	return count;
-}
-
-/* May this server propose? A replica that counts may; others only where none does. */
-static bool proposes(const struct ol_replica *replica, const struct ol_member *alive,
-		     uint32_t alive_count)
-{
-	const struct ol_view *view = &replica->chain.view;
-
-	if (replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING)
-		return true;
-	for (uint32_t i = 0; i < alive_count; i++) {
-		int at = ol_view_find(view, alive[i].id);
-
-		if (at >= 0 && (uint32_t)at < view->count)
-			return false;
-	}
-	return true;
-}
-
-/* Periodic: one that has read weights once is as good as any */
-static uint64_t caught_up(const struct ol_replica *replica)
-{
-	if (!steady(replica))
-		return 0;
-	if (!replica->periodic)
-		return ol_chain_caught_up(&replica->chain);
-	return replica->succ.told ? replica->succ.member.id : 0;
-}
-
-static void propose(struct ol_server *server, uint64_t now_ns)
-{
-	struct ol_replica *replica = &server->replica;
-	struct ol_member alive[OL_MEMBERS_MAX + OL_REPLICAS_MAX];
-	struct ol_view_rule rule = {
-		.shard_count = server->opts.shard_count,
-		.wanted = server->opts.replicas,
-		.every = server->opts.replicate_every,
-		.refound = server->opts.refound != 0,
-	};
-	uint32_t count = alive_list(server, alive, now_ns);
-	struct ol_view next;
-
-	if (replica->coord == NULL || !replica->state.connected ||
-	    !same_view(&replica->state.view, &replica->chain.view) ||
-	    !proposes(replica, alive, count) ||
-	    !ol_view_next(&replica->chain.view, alive, count, caught_up(replica), &rule, &next))
-		return;
-	/* a founder puts itself forward: it is sure to live */
-	if (next.founded == next.epoch && next.replicas[0].id != replica->self.id)
-		return;
-	if (replica->proposed_version == replica->state.version + 1 &&
-	    memcmp(&next, &replica->proposed, sizeof(next)) == 0 &&
-	    now_ns - replica->proposed_ns < PROPOSE_MS * OL_NS_PER_MS)
-		return;
-	if (replica->proposed_version != replica->state.version + 1)
-		ol_word_store(&server->store.board->proposed_ns, now_ns);
-	replica->proposed = next;
-	replica->proposed_version = replica->state.version + 1;
-	replica->proposed_ns = now_ns;
-	ol_coord_propose(replica->coord, server->opts.shard, replica->state.version, &next);
-}
-
-void ol_replica_suspect(struct ol_server *server, enum ol_neighbour who, const char *why,
-			uint64_t now_ns)
-{
-	/* a process that ended, in order or not, is no riddle */
-	enum ol_log_level level = why == NULL ? OL_LOG_INFO : OL_LOG_WARN;
-	struct ol_replica *replica = &server->replica;
-	const struct ol_member *member =
-		who == OL_NEIGHBOUR_SUCCESSOR
-			? ol_view_successor(&replica->chain.view, replica->self.id)
-			: ol_view_predecessor(&replica->chain.view, replica->self.id);
-
-	if (member == NULL || replica->suspects[who] == member->id)
-		return;
-	ol_log(level, "server %s: shard %u: %s %s is taken for dead: %s", server->addr,
-	       server->opts.shard, who == OL_NEIGHBOUR_SUCCESSOR ? "successor" : "predecessor",
-	       member->addr, why != NULL ? why : "it left");
-	ol_counter_add(&server->store.board->suspicions, 1);
-	replica->suspects[who] = member->id;
-	if (!replica->adopting)
-		propose(server, now_ns);
 }
 
 static void view_log(const struct ol_server *server)
@@ -455,7 +247,7 @@ static bool contradicted(const struct ol_replica *replica)
 
 	return ours->epoch != 0 && replica->state.version != 0 &&
 	       (theirs->origin != ours->origin ||
-		(theirs->epoch == ours->epoch && !same_view(ours, theirs)));
+		(theirs->epoch == ours->epoch && !ol_view_same(ours, theirs)));
 }
 
 /* Does this replica hold what was committed? */
@@ -491,18 +283,12 @@ static void contradiction_handle(struct ol_server *server)
 	ol_server_end(server, OL_E_FENCED);
 }
 
-/* Who was taken for dead, and is the neighbour still: nothing has been heard of it since. What one
- * that joins thought of its tail does not count. */
-static void suspects_review(struct ol_replica *replica, const struct ol_view *next)
+static void connect_successor(struct ol_server *server, uint64_t now_ns)
 {
-	const struct ol_member *succ = ol_view_successor(next, replica->self.id);
-	const struct ol_member *pred = ol_view_predecessor(next, replica->self.id);
-	bool joined = replica->chain.role == OL_CHAIN_JOINING;
+	const struct ol_replica *replica = &server->replica;
 
-	if (joined || succ == NULL || succ->id != replica->suspects[OL_NEIGHBOUR_SUCCESSOR])
-		replica->suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
-	if (joined || pred == NULL || pred->id != replica->suspects[OL_NEIGHBOUR_PREDECESSOR])
-		replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;
+	ol_successor_connect(server, ol_view_successor(&replica->chain.view, replica->self.id),
+			     now_ns);
 }
 
 static void adopt(struct ol_server *server, uint64_t now_ns)
@@ -510,6 +296,7 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	struct ol_replica *replica = &server->replica;
 	const struct ol_view *view = &replica->state.view;
 	enum ol_chain_role was = replica->chain.role;
+	struct ol_chain_links links;
 	int rc;
 
 	if (replica->state.version == 0 ||
@@ -517,12 +304,12 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 		return;
 	replica->now_ns = now_ns;
 	replica->adopted_ns = now_ns;
-	suspects_review(replica, view);
-	memset(replica->absent_ns, 0, sizeof(replica->absent_ns));
-	bury(replica, view);
-	replica->adopting = true;
-	rc = ol_chain_on_view(&replica->chain, view);
-	replica->adopting = false;
+	ol_membership_on_view(replica, view);
+	rc = ol_chain_on_view(&replica->chain, view, &links);
+	if (links.fence_predecessor)
+		ol_predecessor_drop(server);
+	if (links.fence_successor)
+		ol_successor_drop(server);
 	if (replica->ring.oldest > replica->chain.received + 1)
 		replica->ring.oldest = 0; /* another history: versions begin again */
 	ol_counter_add(&server->store.board->views, 1);
@@ -543,6 +330,8 @@ static void adopt(struct ol_server *server, uint64_t now_ns)
 	view_log(server);
 	if (!replica->periodic)
 		sessions_review(server, was);
+	if (links.connect)
+		connect_successor(server, now_ns);
 	found(server);
 }
 
@@ -556,7 +345,7 @@ void ol_replica_look(struct ol_server *server, uint64_t now_ns)
 	struct ol_replica *replica = &server->replica;
 	uint64_t generation = ol_coord_generation(replica->coord);
 
-	if (generation == replica->generation || replica->adopting || replica->progressing)
+	if (generation == replica->generation)
 		return;
 	replica->generation = generation;
 	ol_coord_look(replica->coord, server->opts.shard, &replica->state);
@@ -568,7 +357,7 @@ void ol_replica_look(struct ol_server *server, uint64_t now_ns)
 		return;
 	ol_predecessor_tick(server, now_ns);
 	ol_replica_progress(server, now_ns);
-	propose(server, now_ns);
+	ol_membership_propose(server, now_ns);
 }
 
 bool ol_replica_strict(const struct ol_server *server)
@@ -593,25 +382,62 @@ bool ol_replica_serves(const struct ol_server *server, enum ol_wire_role role)
 	return false; /* predecessor.c welcomes it */
 }
 
+bool ol_replica_waits(const struct ol_server *server)
+{
+	struct ol_chain_action action;
+
+	return ol_replica_strict(server) && ol_chain_next(&server->replica.chain, 0, &action);
+}
+
+static int carry_out(struct ol_server *server, const struct ol_chain_action *action)
+{
+	int rc = -EAGAIN;
+
+	switch (action->what) {
+	case OL_CHAIN_FORWARD:
+		rc = ol_successor_forward(server, action->version);
+		break;
+	case OL_CHAIN_APPLY:
+		rc = ol_entry_apply(server, action->version);
+		break;
+	case OL_CHAIN_ACK:
+		rc = ol_entry_ack(server, action->version);
+		break;
+	}
+	if (rc != 0)
+		return rc;
+	ol_chain_on_done(&server->replica.chain, action);
+	if (action->commits)
+		ol_entry_commit(server, action->version);
+	return 0;
+}
+
+static void chain_progress(struct ol_server *server)
+{
+	struct ol_chain_action action;
+	unsigned not_now = 0;
+
+	while (server->end_rc == 0 && ol_chain_next(&server->replica.chain, not_now, &action)) {
+		if (carry_out(server, &action) != 0)
+			not_now |= action.what;
+	}
+}
+
 void ol_replica_progress(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_replica *replica = &server->replica;
 	struct ol_board *board = server->store.board;
 	uint64_t used;
 
-	if (replica->progressing)
-		return;
 	replica->now_ns = now_ns;
-	replica->progressing = true;
 	if (replica->periodic)
 		ol_successor_offer(server, now_ns);
 	else
-		ol_chain_progress(&replica->chain);
-	replica->progressing = false;
+		chain_progress(server);
 	if (server->end_rc != 0)
 		return;
-	if (!replica->adopting && caught_up(replica) != 0)
-		propose(server, now_ns);
+	if (ol_membership_caught_up(replica) != 0)
+		ol_membership_propose(server, now_ns);
 	used = replica->chain.received - replica->chain.committed;
 	ol_word_store(&board->received, replica->chain.received);
 	ol_word_store(&board->committed, replica->chain.committed);
@@ -635,7 +461,8 @@ void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns)
 		       server->opts.shard, (unsigned long long)server->store.version);
 	}
 	replica->load_ns = 0;
-	ol_chain_on_load(&replica->chain, server->store.version);
+	if (ol_chain_on_load(&replica->chain, server->store.version))
+		connect_successor(server, now_ns);
 	if (replica->periodic)
 		replica->pred.ack_due = ol_predecessor_ack(server, server->store.version) != 0;
 	ol_replica_progress(server, now_ns);
@@ -729,7 +556,7 @@ void ol_replica_tick(struct ol_server *server, uint64_t now_ns)
 	ol_successor_tick(server, now_ns);
 	ol_predecessor_tick(server, now_ns);
 	ol_replica_progress(server, now_ns);
-	propose(server, now_ns);
+	ol_membership_propose(server, now_ns);
 	waiting_log(server, now_ns);
 }
 

@@ -3,7 +3,8 @@
 /*
  * replica.h -- a server as a replica of its shard's chain
  *
- *	replica.c      membership: views come in, are adopted and proposed; suspicion
+ *	replica.c      views come in and are adopted; what the chain asks for is done
+ *	membership.c   who should be in the chain: suspicion, and the next view
  *	entries.c      what the chain decides, done: forward, apply, commit, acknowledge
  *	successor.c    the connection that this replica makes to its successor
  *	predecessor.c  the session of its predecessor, which writes entries into the ring
@@ -98,8 +99,6 @@ struct ol_replica {
 	uint64_t waiting_ns; /* last said that it waits for a view */
 	bool strangers; /* in the coordinator; were told of */
 	bool contradicted; /* by the coordinator's view; was told of */
-	bool adopting; /* a view: the chain is at work, and must not be called */
-	bool progressing; /* in the chain's progress: not again */
 	uint64_t now_ns; /* of the event that is handled */
 };
 
@@ -117,14 +116,12 @@ bool ol_replica_news(const struct ol_server *server);
 /* ol_replica_look -- adopt a new view if there is one; cheap when nothing has changed */
 void ol_replica_look(struct ol_server *server, uint64_t now_ns);
 void ol_replica_tick(struct ol_server *server, uint64_t now_ns);
-/* ol_replica_suspect -- a neighbour is taken for dead: the next view should be without it. why:
- * NULL: its process has closed the connection, or died */
-void ol_replica_suspect(struct ol_server *server, enum ol_neighbour who, const char *why,
-			uint64_t now_ns);
 /* ol_replica_on_ready -- the weights are there */
 void ol_replica_on_ready(struct ol_server *server, uint64_t now_ns);
-/* ol_replica_progress -- let the chain do what it can, and let in whom it serves */
+/* ol_replica_progress -- do what the chain asks for, and let in whom it serves */
 void ol_replica_progress(struct ol_server *server, uint64_t now_ns);
+/* ol_replica_waits -- the chain asks for something, without another event */
+bool ol_replica_waits(const struct ol_server *server);
 /* ol_replica_strict -- what is pushed goes down a chain before it is acknowledged */
 bool ol_replica_strict(const struct ol_server *server);
 /* ol_replica_lease_check -- with refound: end the server if its lease is over */
@@ -137,8 +134,27 @@ bool ol_replica_watch(struct ol_server *server, enum ol_neighbour who, struct ol
 void ol_replica_on_beat(struct ol_server *server, enum ol_neighbour who, int status,
 			uint64_t now_ns);
 
+/* membership.c */
+/* ol_membership_ours -- is it of this job and build? */
+bool ol_membership_ours(const struct ol_server *server, const struct ol_member *member);
+/* ol_membership_on_view -- before it is adopted: who is no longer in it, and who is suspected still */
+void ol_membership_on_view(struct ol_replica *replica, const struct ol_view *next);
+/* ol_membership_caught_up -- id of the one that joins, if it can be a full replica; else 0 */
+uint64_t ol_membership_caught_up(const struct ol_replica *replica);
+/* ol_membership_propose -- the next view, if it is another than the one in force */
+void ol_membership_propose(struct ol_server *server, uint64_t now_ns);
+/* ol_membership_suspect -- a neighbour is taken for dead: the next view should be without it. why:
+ * NULL: its process has closed the connection, or died */
+void ol_membership_suspect(struct ol_server *server, enum ol_neighbour who, const char *why,
+			   uint64_t now_ns);
+
 /* entries.c */
-extern const struct ol_chain_ops ol_replica_chain_ops;
+/* ol_entry_apply -- put it into the weights; 0 or -EAGAIN: not now */
+int ol_entry_apply(struct ol_server *server, uint64_t version);
+/* ol_entry_commit -- tell the workers whose gradients are in it */
+void ol_entry_commit(struct ol_server *server, uint64_t version);
+/* ol_entry_ack -- tell the predecessor which slots are free; 0, -EAGAIN, or OL_E_FENCED */
+int ol_entry_ack(struct ol_server *server, uint64_t version);
 /* ol_entry_order -- the batch becomes an entry; false: not now */
 bool ol_entry_order(struct ol_server *server, uint64_t now_ns);
 /* ol_entry_leased -- what is committed now is committed within the lease; false: the server ends.

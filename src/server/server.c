@@ -462,9 +462,9 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 			break;
 		}
 		if (session->role == OL_ROLE_REPLICA && session->state == OL_SESSION_LIVE)
-			ol_replica_suspect(server, OL_NEIGHBOUR_PREDECESSOR,
-					   event->status == 0 ? NULL : ol_strerror(event->status),
-					   now_ns);
+			ol_membership_suspect(
+				server, OL_NEIGHBOUR_PREDECESSOR,
+				event->status == 0 ? NULL : ol_strerror(event->status), now_ns);
 		ol_session_end(server, session,
 			       event->status == 0 ? NULL : ol_strerror(event->status));
 		break;

@@ -65,7 +65,7 @@ static void again(struct ol_server *server, const char *why, bool suspect, uint6
 		succ->tries++;
 	ol_chain_on_successor_down(&server->replica.chain);
 	if (suspect)
-		ol_replica_suspect(server, OL_NEIGHBOUR_SUCCESSOR, why, now_ns);
+		ol_membership_suspect(server, OL_NEIGHBOUR_SUCCESSOR, why, now_ns);
 }
 
 static void dial(struct ol_server *server, enum ol_wire_connect_kind kind, uint64_t now_ns)

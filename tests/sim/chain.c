@@ -71,7 +71,7 @@ static void progress(struct process *process)
 
 	if (world->broken == WORLD_NO_HOLD)
 		chain->succ_held = false;
-	ol_chain_progress(chain);
+	process_progress(process);
 	if (world->broken == WORLD_FREE_UNAPPLIED && chain->role == OL_CHAIN_MIDDLE &&
 	    chain->committed > chain->acked && process->pred != NULL &&
 	    queue_put(&process->pred->posted_up, MESSAGE_ACK, chain->committed, 0, 0))

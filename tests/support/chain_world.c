@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain_world.c -- replicas, links and promises of chain_world.h */
+/* chain_world.c -- replicas and links of chain_world.h */
 
 #include "support/chain_world.h"
 
@@ -9,8 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-static const struct ol_chain_ops chain_ops;
 
 uint32_t world_below(struct world *world, uint32_t limit)
 {
@@ -87,106 +85,6 @@ uint32_t place_of(const struct process *process)
 	return (uint32_t)(process - process->world->processes);
 }
 
-static uint64_t mix(uint64_t hash, uint32_t tag)
-{
-	return (hash ^ (tag + 0x9e3779b97f4a7c15ULL)) * 0xff51afd7ed558ccdULL;
-}
-
-/* ---- promises ---- */
-
-static bool is_full(const struct ol_view *view, const struct process *process)
-{
-	int at = process->alive ? ol_view_find(view, process->self.id) : -1;
-
-	return at >= 0 && (uint32_t)at < view->count;
-}
-
-/* Does every replica that counts have all that was shown? */
-static void shown_check(struct world *world)
-{
-	for (uint32_t i = 0; i < WORLD_PLACES; i++) {
-		struct process *process = &world->processes[i];
-
-		if (!is_full(&world->board.view, process) || world->shown == 0)
-			continue;
-		if (process->chain.received < world->shown)
-			world_fail(world, "replica %u of epoch %u lacks committed %" PRIu64, i,
-				   world->board.view.epoch, world->shown);
-		else if (process->hashes[world->shown] != world->shown_hashes[world->shown])
-			world_fail(world, "replica %u of epoch %u has another %" PRIu64, i,
-				   world->board.view.epoch, world->shown);
-	}
-}
-
-static void parts_count(struct world *world, const struct entry *entry)
-{
-	for (uint32_t i = 0; i < entry->part_count; i++) {
-		uint32_t worker = entry->parts[i].worker;
-
-		if (entry->parts[i].seq != world->shown_seqs[worker] + 1)
-			world_fail(world, "push %u of worker %u was committed after push %u",
-				   entry->parts[i].seq, worker, world->shown_seqs[worker]);
-		world->shown_seqs[worker] = entry->parts[i].seq;
-	}
-}
-
-void world_show(struct process *process, uint64_t version)
-{
-	struct world *world = process->world;
-
-	if (version <= world->shown) {
-		if (process->hashes[version] != world->shown_hashes[version])
-			world_fail(world, "replica %u shows another %" PRIu64, place_of(process),
-				   version);
-		return;
-	}
-	if (process->hashes[world->shown] != world->shown_hashes[world->shown])
-		world_fail(world, "replica %u shows %" PRIu64 " of another history",
-			   place_of(process), version);
-	while (world->shown < version) {
-		uint64_t v = ++world->shown;
-
-		world->shown_tags[v] = process->tags[v];
-		world->shown_hashes[v] = process->hashes[v];
-		parts_count(world, &world->entries[process->tags[v]]);
-	}
-	shown_check(world);
-}
-
-static void neighbours_check(struct world *world, struct process *pred, struct process *succ)
-{
-	const struct ol_chain *a = &pred->chain, *b = &succ->chain;
-
-	if (a->view.epoch != world->board.view.epoch || b->view.epoch != a->view.epoch ||
-	    !a->loaded || !b->loaded)
-		return;
-	if (a->received < b->received || pred->hashes[b->received] != succ->hashes[b->received])
-		world_fail(world, "replica %u does not have what its successor %u has",
-			   place_of(pred), place_of(succ));
-}
-
-void world_check(struct world *world)
-{
-	const struct ol_view *view = &world->board.view;
-	struct process *at[OL_REPLICAS_MAX] = { NULL };
-
-	for (uint32_t i = 0; i < WORLD_PLACES; i++) {
-		struct process *process = &world->processes[i];
-		int place = ol_view_find(view, process->self.id);
-
-		if (process->alive && place >= 0)
-			at[place] = process;
-		if (!process->alive)
-			continue;
-		if (process->chain.applied > (process->chain.loaded ? process->chain.received : 0))
-			world_fail(world, "replica %u applied what it has not", i);
-	}
-	for (uint32_t i = 0; i + 1 < view->count; i++) {
-		if (at[i] != NULL && at[i + 1] != NULL)
-			neighbours_check(world, at[i], at[i + 1]);
-	}
-}
-
 void world_view_set(struct world *world, const struct ol_view *view)
 {
 	if (view->count > world->board.view.count)
@@ -200,7 +98,7 @@ void world_view_set(struct world *world, const struct ol_view *view)
 		  view->epoch, view->count, view->joining ? " and one that joins" : "",
 		  view->replicas[0].id, view->replicas[1].id, view->replicas[2].id,
 		  view->replicas[3].id);
-	shown_check(world);
+	world_shown_check(world);
 }
 
 /* ---- rings ---- */
@@ -215,7 +113,7 @@ static bool is_lacked(const struct process *process, uint64_t version)
 	for (uint32_t i = 0; place >= 0 && i < WORLD_PLACES; i++) {
 		const struct process *other = &world->processes[i];
 
-		if (is_full(view, other) && ol_view_find(view, other->self.id) > place &&
+		if (world_is_full(view, other) && ol_view_find(view, other->self.id) > place &&
 		    other->chain.received < version)
 			return true;
 	}
@@ -258,6 +156,11 @@ static uint32_t ring_read(struct process *process, uint64_t version)
 		world_fail(process->world, "replica %u: %" PRIu64 " became another",
 			   place_of(process), version);
 	return slot->tag;
+}
+
+static uint64_t mix(uint64_t hash, uint32_t tag)
+{
+	return (hash ^ (tag + 0x9e3779b97f4a7c15ULL)) * 0xff51afd7ed558ccdULL;
 }
 
 static void log_put(struct process *process, uint64_t version, uint32_t tag)
@@ -381,9 +284,8 @@ void process_dial(struct process *process)
 
 /* ---- what a chain asks for ---- */
 
-static int on_forward(void *env, uint64_t version)
+static int forward(struct process *process, uint64_t version)
 {
-	struct process *process = env;
 	struct world *world = process->world;
 
 	if (process->succ == NULL || world_chance(world, world->again_percent))
@@ -419,9 +321,8 @@ static void workers_tell(struct process *process, uint64_t version)
 	}
 }
 
-static int on_apply(void *env, uint64_t version)
+static int apply(struct process *process, uint64_t version)
 {
-	struct process *process = env;
 	struct world *world = process->world;
 	const struct entry *entry;
 
@@ -443,17 +344,14 @@ static int on_apply(void *env, uint64_t version)
 	return 0;
 }
 
-static void on_commit(void *env, uint64_t version)
+static void commit(struct process *process, uint64_t version)
 {
-	struct process *process = env;
-
 	world_say(process->world, "%u commits %" PRIu64, place_of(process), version);
 	workers_tell(process, version);
 }
 
-static int on_ack(void *env, uint64_t version)
+static int ack(struct process *process, uint64_t version)
 {
-	struct process *process = env;
 	struct world *world = process->world;
 
 	if (process->pred == NULL || world_chance(world, world->again_percent))
@@ -466,10 +364,8 @@ static int on_ack(void *env, uint64_t version)
 	return 0;
 }
 
-static void on_fence_predecessor(void *env)
+static void fence_predecessor(struct process *process)
 {
-	struct process *process = env;
-
 	if (process->world->broken == WORLD_NO_FENCE)
 		process->pred = NULL;
 	else if (process->pred != NULL)
@@ -477,32 +373,52 @@ static void on_fence_predecessor(void *env)
 	process->loading = false;
 }
 
-static void on_fence_successor(void *env)
+static void fence_successor(struct process *process)
 {
-	struct process *process = env;
-
 	process->dials = false;
 	if (process->succ != NULL)
 		link_close(process->succ, true);
 }
 
-static void on_connect(void *env, const struct ol_member *successor)
+static int carry_out(struct process *process, const struct ol_chain_action *action)
 {
-	struct process *process = env;
+	int rc = -EAGAIN;
 
-	(void)successor;
-	process->dials = true;
+	switch (action->what) {
+	case OL_CHAIN_FORWARD:
+		rc = forward(process, action->version);
+		break;
+	case OL_CHAIN_APPLY:
+		rc = apply(process, action->version);
+		break;
+	case OL_CHAIN_ACK:
+		rc = ack(process, action->version);
+		break;
+	}
+	if (rc != 0)
+		return rc;
+	ol_chain_on_done(&process->chain, action);
+	if (action->commits)
+		commit(process, action->version);
+	return 0;
 }
 
-static const struct ol_chain_ops chain_ops = {
-	.forward = on_forward,
-	.apply = on_apply,
-	.commit = on_commit,
-	.ack = on_ack,
-	.fence_predecessor = on_fence_predecessor,
-	.fence_successor = on_fence_successor,
-	.connect = on_connect,
-};
+void process_progress(struct process *process)
+{
+	struct ol_chain_action action;
+	unsigned not_now = 0;
+
+	while (ol_chain_next(&process->chain, not_now, &action)) {
+		if (carry_out(process, &action) != 0)
+			not_now |= action.what;
+	}
+}
+
+static void process_loaded(struct process *process, uint64_t version)
+{
+	if (ol_chain_on_load(&process->chain, version))
+		process->dials = true;
+}
 
 /* ---- processes ---- */
 
@@ -516,7 +432,7 @@ void process_start(struct world *world, uint32_t place)
 	process->self = (struct ol_member){
 		.id = ++world->id_count, .job = 1, .proto = 1, .rank = world_below(world, 3)
 	};
-	ol_chain_init(&process->chain, process->self.id, world->slots, &chain_ops, process);
+	ol_chain_init(&process->chain, process->self.id, world->slots);
 	world_say(world, "%u starts as %" PRIu64, place, process->self.id);
 }
 
@@ -673,7 +589,7 @@ static bool up_event(struct process *process, struct link *link)
 		if (rc == 0 && world->broken == WORLD_HAVE_IS_ACK && process->chain.handoff)
 			process->chain.succ_acked = message.a;
 		if (rc == 0 && world->broken == WORLD_WELCOME_IS_ACK)
-			process->chain.succ_told = true;
+			process->chain.handoff = process->chain.succ_told = true;
 	} else if (message.kind == MESSAGE_ACK) {
 		rc = ol_chain_on_ack(&process->chain, message.a);
 	}
@@ -718,7 +634,7 @@ void process_load(struct process *process)
 	process->loading = false;
 	world_step(world, "load", process, process->content, 0);
 	world_say(world, "%u has read %" PRIu64, place_of(process), process->content);
-	ol_chain_on_load(&process->chain, process->content);
+	process_loaded(process, process->content);
 }
 
 /* Workers that may no longer be served here */
@@ -744,12 +660,19 @@ void process_adopt(struct process *process)
 	struct ol_chain *chain = &process->chain;
 	const struct ol_view *view = &process->seen.view;
 	struct ol_chain before = *chain;
+	struct ol_chain_links links;
 	int rc;
 
 	if (process->seen.version == 0 || view->epoch <= chain->view.epoch)
 		return;
 	memset(process->suspects, 0, sizeof(process->suspects));
-	rc = ol_chain_on_view(chain, view);
+	rc = ol_chain_on_view(chain, view, &links);
+	if (links.fence_predecessor)
+		fence_predecessor(process);
+	if (links.fence_successor)
+		fence_successor(process);
+	if (links.connect)
+		process->dials = true;
 	world_step_adopt(process, before.role);
 	world_say(world, "%u adopts %u: %s", place_of(process), view->epoch,
 		  ol_chain_role_str(chain->role));
@@ -769,7 +692,7 @@ void process_adopt(struct process *process)
 		chain->floor = 0;
 	sessions_review(process);
 	if (chain->role == OL_CHAIN_ONLY && view->founded == view->epoch && !chain->loaded)
-		ol_chain_on_load(chain, 0);
+		process_loaded(process, 0);
 }
 
 void process_order(struct process *process, const struct entry *entry)

@@ -200,6 +200,8 @@ void process_end(struct process *process);
 bool process_event(struct process *process, struct link *link);
 void process_dial(struct process *process);
 void process_load(struct process *process);
+/* process_progress -- do what its chain asks for */
+void process_progress(struct process *process);
 void process_adopt(struct process *process);
 void process_order(struct process *process, const struct entry *entry);
 void process_suspect(struct process *process, bool successor);
@@ -238,6 +240,10 @@ void session_close(struct session *session, bool by_worker);
 
 /* world_show -- somebody is shown `version` of a replica as committed */
 void world_show(struct process *process, uint64_t version);
+/* world_is_full -- it lives, and counts in this view */
+bool world_is_full(const struct ol_view *view, const struct process *process);
+/* world_shown_check -- every replica that counts has all that was shown */
+void world_shown_check(struct world *world);
 /* world_check -- every promise that can be seen from outside */
 void world_check(struct world *world);
 /* world_view_set -- the coordinator takes a view */

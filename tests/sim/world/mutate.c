@@ -27,8 +27,7 @@ enum {
 SIM_WRAP(struct ol_applied, ol_store_applied, const struct ol_store *store, uint32_t worker);
 SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint64_t version,
 	 bool with_state);
-SIM_WRAP(void, ol_chain_init, struct ol_chain *chain, uint64_t id, uint32_t slots,
-	 const struct ol_chain_ops *ops, void *env);
+SIM_WRAP(int, ol_entry_apply, struct ol_server *server, uint64_t version);
 SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
 SIM_WRAP(int, ol_chain_may_order, const struct ol_chain *chain);
 SIM_WRAP(int, ol_ring_open, struct ol_ring *ring, const struct ol_xport_ops *xops,
@@ -196,17 +195,14 @@ unsigned __wrap_ol_save_pinned(struct ol_server *server)
 
 /* ---- the chain's actions ---- */
 
-static struct ol_chain_ops ops;
-static const struct ol_chain_ops *real_ops;
-
-static int apply(void *env, uint64_t version)
+int __wrap_ol_entry_apply(struct ol_server *server, uint64_t version)
 {
-	struct ol_server *server = env;
 	struct ol_replica *replica = &server->replica;
-	int rc = sim_ppm(sim_nature.apply_again_ppm) ? -EAGAIN : real_ops->apply(env, version);
+	int rc = sim_ppm(sim_nature.apply_again_ppm) ? -EAGAIN
+						     : __real_ol_entry_apply(server, version);
 
 	if (rc == 0 && mutation(MUTATE_REAPPLY) && replica->chain.role == OL_CHAIN_MIDDLE)
-		rc = real_ops->apply(env, version);
+		rc = __real_ol_entry_apply(server, version);
 	if (rc != 0 || !mutation(MUTATE_EARLY_ACK) || replica->chain.role != OL_CHAIN_HEAD)
 		return rc;
 	for (uint32_t i = 0; i < ol_ring_head(&replica->ring, version)->parts; i++) {
@@ -220,15 +216,6 @@ static int apply(void *env, uint64_t version)
 		ol_ingest_ack(server, session, part->slot, replica->now_ns);
 	}
 	return 0;
-}
-
-void __wrap_ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots,
-			  const struct ol_chain_ops *given, void *env)
-{
-	real_ops = given;
-	ops = *given;
-	ops.apply = apply;
-	__real_ol_chain_init(chain, id, slots, sim_active() ? &ops : given, env);
 }
 
 uint64_t __wrap_ol_chain_caught_up(const struct ol_chain *chain)

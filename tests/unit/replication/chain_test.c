@@ -37,67 +37,64 @@ static void did(struct probe *probe, const char *what, uint64_t number)
 		 (unsigned long long)number);
 }
 
-static int ask(struct probe *probe, bool not_now, const char *what, uint64_t version)
+static int carry_out(struct probe *probe, const struct ol_chain_action *action)
 {
-	if (not_now)
-		return -EAGAIN;
-	did(probe, what, version);
+	switch (action->what) {
+	case OL_CHAIN_FORWARD:
+		if (probe->no_forward)
+			return -EAGAIN;
+		did(probe, "f", action->version);
+		break;
+	case OL_CHAIN_APPLY:
+		if (probe->no_apply)
+			return -EAGAIN;
+		did(probe, "a", action->version);
+		break;
+	case OL_CHAIN_ACK:
+		if (probe->no_ack)
+			return -EAGAIN;
+		did(probe, "k", action->version);
+		break;
+	}
+	ol_chain_on_done(&probe->chain, action);
+	if (action->commits)
+		did(probe, "c", action->version);
 	return 0;
 }
 
-static int on_forward(void *env, uint64_t version)
+static void progress(struct probe *probe)
 {
-	return ask(env, ((struct probe *)env)->no_forward, "f", version);
+	struct ol_chain_action action;
+	unsigned not_now = 0;
+
+	while (ol_chain_next(&probe->chain, not_now, &action)) {
+		if (carry_out(probe, &action) != 0)
+			not_now |= action.what;
+	}
 }
 
-static int on_apply(void *env, uint64_t version)
+static bool waits(const struct probe *probe)
 {
-	return ask(env, ((struct probe *)env)->no_apply, "a", version);
+	struct ol_chain_action action;
+
+	return ol_chain_next(&probe->chain, 0, &action);
 }
 
-static int on_ack(void *env, uint64_t version)
+static void connects(struct probe *probe)
 {
-	return ask(env, ((struct probe *)env)->no_ack, "k", version);
+	did(probe, "+", ol_view_successor(&probe->chain.view, probe->chain.id)->id);
 }
 
-static void on_commit(void *env, uint64_t version)
+static void load(struct probe *probe, uint64_t version)
 {
-	did(env, "c", version);
+	if (ol_chain_on_load(&probe->chain, version))
+		connects(probe);
 }
-
-static void on_fence_predecessor(void *env)
-{
-	struct probe *probe = env;
-
-	did(probe, "<", ol_view_predecessor(&probe->chain.view, probe->chain.id)->id);
-}
-
-static void on_fence_successor(void *env)
-{
-	struct probe *probe = env;
-
-	did(probe, ">", ol_view_successor(&probe->chain.view, probe->chain.id)->id);
-}
-
-static void on_connect(void *env, const struct ol_member *successor)
-{
-	did(env, "+", successor->id);
-}
-
-static const struct ol_chain_ops ops = {
-	.forward = on_forward,
-	.apply = on_apply,
-	.commit = on_commit,
-	.ack = on_ack,
-	.fence_predecessor = on_fence_predecessor,
-	.fence_successor = on_fence_successor,
-	.connect = on_connect,
-};
 
 static void start(struct probe *probe, uint64_t id)
 {
 	*probe = (struct probe){ .no_ack = false };
-	ol_chain_init(&probe->chain, id, SLOTS, &ops, probe);
+	ol_chain_init(&probe->chain, id, SLOTS);
 }
 
 /* Adopt a view of the replicas in `ids`; one after '+' joins: "123", "12+3" */
@@ -109,6 +106,9 @@ static int view_of(struct probe *probe, uint32_t epoch, const char *ids, uint32_
 				.origin = 1,
 				.shard_count = 1,
 				.wanted = 3 };
+	const struct ol_view before = probe->chain.view;
+	struct ol_chain_links links;
+	int rc;
 
 	for (; *ids != '\0'; ids++) {
 		if (*ids == '+')
@@ -117,7 +117,14 @@ static int view_of(struct probe *probe, uint32_t epoch, const char *ids, uint32_
 			view.replicas[view.count++].id = (uint64_t)(*ids - '0');
 	}
 	view.count -= view.joining;
-	return ol_chain_on_view(&probe->chain, &view);
+	rc = ol_chain_on_view(&probe->chain, &view, &links);
+	if (links.fence_predecessor)
+		did(probe, "<", ol_view_predecessor(&before, probe->chain.id)->id);
+	if (links.fence_successor)
+		did(probe, ">", ol_view_successor(&before, probe->chain.id)->id);
+	if (links.connect)
+		connects(probe);
+	return rc;
 }
 
 static void adopt(struct probe *probe, uint32_t epoch, const char *ids)
@@ -133,11 +140,6 @@ static void check_did(struct probe *probe, const char *what, int line)
 	probe->did[0] = '\0';
 }
 #define DID(probe, what) check_did(probe, what, __LINE__)
-
-static void progress(struct probe *probe)
-{
-	ol_chain_progress(&probe->chain);
-}
 
 static void entry(struct probe *probe, uint64_t version)
 {
@@ -182,7 +184,7 @@ static void member(struct probe *probe, uint64_t id, uint64_t version, const cha
 	char alone[2] = { (char)('0' + id), '\0' };
 
 	start(probe, id);
-	ol_chain_on_load(&probe->chain, version);
+	load(probe, version);
 	adopt(probe, 1, alone); /* everyone was the tail once */
 	adopt(probe, 2, ids);
 	probe->did[0] = '\0';
@@ -203,14 +205,14 @@ static void test_a_founder_serves_alone(void **unused)
 	assert_int_equal(ol_chain_may_order(&p.chain), -EPERM);
 	assert_false(ol_chain_serves_push(&p.chain));
 	assert_false(ol_chain_serves_pull(&p.chain));
-	ol_chain_on_load(&p.chain, 100);
+	load(&p, 100);
 	assert_true(ol_chain_serves_push(&p.chain));
 	assert_true(ol_chain_serves_pull(&p.chain));
 	for (uint64_t v = 101; v < 111; v++)
 		order(&p, v);
 	DID(&p, "a101 c101 a102 c102 a103 c103 a104 c104 a105 c105 a106 c106 a107 c107 a108 c108 "
 		"a109 c109 a110 c110");
-	assert_false(ol_chain_waits(&p.chain));
+	assert_false(waits(&p));
 }
 
 static void test_a_founder_may_have_weights_before_it_has_a_view(void **unused)
@@ -219,7 +221,7 @@ static void test_a_founder_may_have_weights_before_it_has_a_view(void **unused)
 
 	(void)unused;
 	start(&p, 1);
-	ol_chain_on_load(&p.chain, 7);
+	load(&p, 7);
 	assert_int_equal(ol_chain_may_order(&p.chain), -EPERM);
 	adopt(&p, 1, "1+2");
 	DID(&p, "+2");
@@ -230,7 +232,7 @@ static void test_a_founder_may_have_weights_before_it_has_a_view(void **unused)
 	start(&p, 1);
 	adopt(&p, 1, "1+2");
 	DID(&p, "");
-	ol_chain_on_load(&p.chain, 0);
+	load(&p, 0);
 	DID(&p, "+2");
 }
 
@@ -246,7 +248,7 @@ static void test_a_head_orders_one_at_a_time_and_forwards_first(void **unused)
 	p.no_forward = true;
 	order(&p, 11);
 	DID(&p, ""); /* not applied: it is not forwarded */
-	assert_true(ol_chain_waits(&p.chain));
+	assert_true(waits(&p));
 	assert_false(ol_chain_serves_push(&p.chain)); /* 11 is not in what it could say */
 	assert_int_equal(ol_chain_order(&p.chain, &version), -EAGAIN);
 	p.no_forward = false;
@@ -271,7 +273,7 @@ static void test_a_full_ring_holds_the_head(void **unused)
 	for (uint64_t v = 11; v < 11 + SLOTS; v++)
 		order(&p, v);
 	assert_int_equal(ol_chain_may_order(&p.chain), -EAGAIN);
-	assert_false(ol_chain_waits(&p.chain));
+	assert_false(waits(&p));
 	ack(&p, 11);
 	assert_int_equal(ol_chain_freed(&p.chain), 11);
 	order(&p, 15);
@@ -310,11 +312,11 @@ static void test_a_tail_commits_by_applying(void **unused)
 	p.no_ack = true;
 	entry(&p, 11);
 	DID(&p, "a11 c11");
-	assert_true(ol_chain_waits(&p.chain));
+	assert_true(waits(&p));
 	p.no_ack = false;
 	entry(&p, 12);
 	DID(&p, "a12 c12 k12");
-	assert_false(ol_chain_waits(&p.chain));
+	assert_false(waits(&p));
 }
 
 static void test_entries_come_in_order_from_the_predecessor_within_the_ring(void **unused)
@@ -688,9 +690,9 @@ static void test_a_joining_replica_takes_entries_before_it_has_weights(void **un
 	entry(&p, 11);
 	entry(&p, 12);
 	DID(&p, "");
-	ol_chain_on_load(&p.chain, 9); /* of a hello before */
+	load(&p, 9); /* of a hello before */
 	assert_false(p.chain.loaded);
-	ol_chain_on_load(&p.chain, 10);
+	load(&p, 10);
 	progress(&p);
 	DID(&p, "a11 a12 k12");
 	assert_false(ol_chain_serves_pull(&p.chain));
@@ -702,7 +704,7 @@ static void test_a_joining_replica_takes_entries_before_it_has_weights(void **un
 	start(&p, 2);
 	adopt(&p, 2, "1+2");
 	hello(&p, 0, OL_CHAIN_LOAD, 0);
-	ol_chain_on_load(&p.chain, 0);
+	load(&p, 0);
 	progress(&p);
 	DID(&p, "k0");
 }
@@ -715,7 +717,7 @@ static void test_a_new_link_alone_makes_nobody_load_again(void **unused)
 	start(&p, 2);
 	adopt(&p, 2, "1+2");
 	hello(&p, 10, OL_CHAIN_LOAD, 10);
-	ol_chain_on_load(&p.chain, 10);
+	load(&p, 10);
 	entry(&p, 11);
 	p.no_apply = true;
 	entry(&p, 12);
@@ -733,7 +735,7 @@ static void test_a_new_link_alone_makes_nobody_load_again(void **unused)
 	assert_int_equal(p.chain.applied, 0);
 	assert_false(p.chain.loaded);
 	entry(&p, 21);
-	ol_chain_on_load(&p.chain, 20);
+	load(&p, 20);
 	progress(&p);
 	DID(&p, "a21 k21");
 }
@@ -746,13 +748,13 @@ static void test_another_history_begins_with_nothing(void **unused)
 	start(&p, 2);
 	adopt(&p, 2, "1+2");
 	hello(&p, 10, OL_CHAIN_LOAD, 10);
-	ol_chain_on_load(&p.chain, 10);
+	load(&p, 10);
 	entry(&p, 11);
 	p.did[0] = '\0';
 	assert_int_equal(view_of(&p, 3, "2", 3), 0);
 	DID(&p, "<1");
 	assert_false(ol_chain_serves_push(&p.chain));
-	ol_chain_on_load(&p.chain, 4);
+	load(&p, 4);
 	order(&p, 5);
 	DID(&p, "a5 c5");
 	/* one that counted in the old one has no place in the new */

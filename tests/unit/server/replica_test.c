@@ -12,12 +12,12 @@ static void test_a_suspect_is_not_in_the_next_view(void **state)
 	adopt(5, 0, IDS(SELF, B, C), start);
 	connect_all();
 	assert_null(proposes(start));
-	ol_replica_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
 	assert_int_equal(coord.proposals, 1);
 	assert_int_equal(coord.version, 5);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 	assert_int_equal(ol_word_load(&board.suspicions), 1);
-	ol_replica_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start + 1);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start + 1);
 	assert_int_equal(ol_word_load(&board.suspicions), 1); /* of the same */
 	assert_int_equal(coord.proposals, 1);
 }
@@ -26,7 +26,7 @@ static void test_a_predecessor_is_suspected_as_well(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, SELF, C), start);
-	ol_replica_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, NULL, start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, NULL, start);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
@@ -35,8 +35,8 @@ static void test_a_suspicion_ends_with_the_neighbour(void **state)
 	(void)state;
 	wanted = 4;
 	adopt(5, 0, IDS(A, SELF, B, C), start);
-	ol_replica_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
-	ol_replica_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start);
 	/* another had its way: both are neighbours still, and nothing was heard of them */
 	adopt(6, 0, IDS(A, SELF, B), start + 1);
 	assert_int_equal(server.replica.suspects[OL_NEIGHBOUR_SUCCESSOR], B);
@@ -52,7 +52,7 @@ static void test_what_a_joining_replica_suspected_is_forgotten(void **state)
 	server.opts.refound = 1;
 	adopt(5, 1, IDS(A, SELF), start);
 	coord.state.lease_ns = UINT64_MAX;
-	ol_replica_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start);
 	assert_int_equal(coord.proposals, 0); /* A is registered: this alone takes nobody's place */
 	adopt(6, 0, IDS(A, SELF), start + 1);
 	assert_int_equal(server.replica.suspects[OL_NEIGHBOUR_PREDECESSOR], 0);
@@ -67,7 +67,7 @@ static void test_a_joining_replica_founds_anew_when_no_head_can_commit(void **st
 	coord.state.lease_ns = start + MS(100 * LEASE_MS);
 	registered(IDS(SELF));
 	assert_null(proposes(start));
-	ol_replica_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start + 1);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start + 1);
 	assert_int_equal(coord.proposals, 0);
 	assert_null(proposes(start + MS(2 * LEASE_MS) - 1));
 	assert_view(proposes(start + MS(2 * LEASE_MS)), 6, 0, IDS(SELF));
@@ -89,9 +89,9 @@ static void test_two_suspects_are_two_proposals(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, SELF, C), start);
-	ol_replica_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
 	assert_view(&coord.proposed, 6, 0, IDS(A, SELF));
-	ol_replica_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start + 1);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_PREDECESSOR, "test", start + 1);
 	assert_int_equal(coord.proposals, 2);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF));
 }
@@ -103,7 +103,7 @@ static void test_without_a_coordinator_nothing_is_proposed(void **state)
 	coord.state.connected = false;
 	coord.generation++;
 	ol_replica_look(&server, start);
-	ol_replica_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
 	assert_int_equal(coord.proposals, 0);
 	coord.state.connected = true;
 	coord.generation++;
@@ -279,7 +279,7 @@ static void test_who_has_caught_up_becomes_the_tail(void **state)
 	server.replica.chain.loaded = true;
 	ol_replica_progress(&server, start);
 	assert_int_equal(coord.proposals, 0); /* B has acknowledged nothing */
-	server.replica.chain.succ_told = true;
+	assert_int_equal(ol_chain_on_ack(&server.replica.chain, 0), 0);
 	ol_replica_progress(&server, start);
 	assert_view(&coord.proposed, 6, 0, IDS(A, SELF, B));
 }
@@ -330,7 +330,7 @@ static void test_a_proposal_is_repeated_after_a_while(void **state)
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
 	connect_all();
-	ol_replica_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, "test", start);
 	assert_int_equal(coord.proposals, 1);
 	ol_replica_tick(&server, start + MS(49));
 	assert_int_equal(coord.proposals, 1);
@@ -481,7 +481,7 @@ static void test_with_refound_nothing_is_committed_after_the_lease(void **state)
 	assert_true(ol_entry_leased(&server));
 	assert_int_equal(server.end_rc, 0);
 	server.replica.state.lease_ns = coord.state.lease_ns = now_ns;
-	assert_int_equal(ol_replica_chain_ops.ack(&server, 1), OL_E_FENCED);
+	assert_int_equal(ol_entry_ack(&server, 1), OL_E_FENCED);
 	assert_int_equal(server.end_rc, OL_E_FENCED);
 	assert_false(ol_entry_leased(&server));
 }

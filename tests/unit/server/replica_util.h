@@ -213,7 +213,7 @@ static inline int setup(void **state)
 	server.replica.ring.keeps = true;
 	server.replica.work = &work;
 	server.replica.succ.pinned = -1;
-	ol_chain_init(&server.replica.chain, SELF, 4, &ol_replica_chain_ops, &server);
+	ol_chain_init(&server.replica.chain, SELF, 4);
 	coord.state.connected = true;
 	return 0;
 }

@@ -199,7 +199,6 @@ static int setup(void **state)
 	server.replica_first = server.reader_first + WORKERS;
 	server.proofs = proofs;
 	server.replica.on = true;
-	server.replica.adopting = true; /* nobody asks the chain */
 	server.replica.ring.keeps = true;
 	assert_int_equal(ol_slab_create(ol_layout_ring_bytes(&server.store.geo), OL_SLAB_NODE_ANY,
 					false, &server.replica.ring.slab),

@@ -124,9 +124,8 @@ static void test_an_offer_that_is_not_taken_is_made_later(void **state)
 /* How loud it is said that the successor is gone; nothing is said behind it */
 static enum ol_log_level gone(const char *why)
 {
-	server.replica.adopting = true;
 	server.replica.suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
-	ol_replica_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, why, start);
+	ol_membership_suspect(&server, OL_NEIGHBOUR_SUCCESSOR, why, start);
 	assert_int_equal(server.replica.suspects[OL_NEIGHBOUR_SUCCESSOR], B);
 	assert_non_null(strstr(line, why != NULL ? why : "it left"));
 	return level;

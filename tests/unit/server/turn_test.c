@@ -187,11 +187,11 @@ static void test_an_entry_is_applied_in_a_turn_that_has_room(void **state)
 	(void)state;
 	ring_lay(LEN * sizeof(float));
 	ol_turn_spend(server, OL_TURN_APPLY, server->turn.bytes_max);
-	assert_int_equal(ol_replica_chain_ops.apply(server, 1), -EAGAIN);
+	assert_int_equal(ol_entry_apply(server, 1), -EAGAIN);
 	assert_true(server->turn.left);
 	assert_int_equal(server->store.version, 0);
 	ol_turn_begin(server);
-	assert_int_equal(ol_replica_chain_ops.apply(server, 1), 0);
+	assert_int_equal(ol_entry_apply(server, 1), 0);
 	assert_int_equal(server->store.version, 1);
 }
 

@@ -98,7 +98,7 @@ static bool steady(const struct ol_replica *replica)
 	const struct ol_member *pred = ol_view_predecessor(&chain->view, replica->self.id);
 
 	return (pred == NULL || chain->pred_up) &&
-	       (!chain->succ_full || replica->succ.state == OL_SUCCESSOR_LIVE);
+	       (!chain->succ_full || replica->succ.dial.state == OL_DIAL_LIVE);
 }
 
 static uint32_t alive_list(struct ol_server *server, struct ol_member *alive, uint64_t now_ns)

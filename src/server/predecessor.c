@@ -111,7 +111,7 @@ static void welcome(struct ol_server *server, struct ol_session *session, uint64
 		return; /* the next tick tries again; or it is about to go down */
 	session->state = OL_SESSION_LIVE;
 	replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;
-	replica->pred.board_key = ol_server_xport_rkey(session->chain_hello.board);
+	replica->pred.board_key = ol_dial_xport_rkey(session->chain_hello.board);
 	ol_chain_on_predecessor(&replica->chain, true);
 	if (loading == OL_CHAIN_LOAD)
 		load(server, session, now_ns);
@@ -148,7 +148,7 @@ void ol_predecessor_on_hello(struct ol_server *server, struct ol_session *sessio
 		load(server, session, now_ns);
 		return;
 	}
-	session->acks = ol_server_xport_rkey(session->chain_hello.acks);
+	session->acks = ol_dial_xport_rkey(session->chain_hello.acks);
 	session->state = OL_SESSION_JOINED;
 	if (ol_replica_news(server))
 		ol_replica_look(server, now_ns); /* judges it, by the newest view */

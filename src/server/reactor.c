@@ -147,8 +147,8 @@ static int handle(struct ol_server *server, struct loop *loop, struct ol_xport_e
 	int rc = 0;
 
 	for (int i = 0; rc == 0 && i < count; i++) {
-		server->events = &events[i + 1];
-		server->events_left = count - i - 1;
+		server->inbox.events = &events[i + 1];
+		server->inbox.left = count - i - 1;
 		ol_server_on_event(server, &events[i], loop->now_ns);
 		if (i + 1 < count)
 			rc = look(loop);

@@ -19,8 +19,9 @@
 #include "wire/auth.h"
 
 enum {
+	RETRY_MIN_MS = 2, /* between attempts to reach a successor */
+	RETRY_MAX_MS = 128,
 	WAITING_S = 10, /* between two lines that say that it waits for a view */
-	BEATS_A_LEASE = 4, /* how often a heartbeat is read */
 };
 
 /* A session outlives heartbeats that are missed: neighbours notice sooner, and an ensemble that is
@@ -149,6 +150,13 @@ int ol_replica_open(struct ol_server *server, char *err, size_t err_bytes)
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
 	ol_chain_init(&replica->chain, replica->self.id, replica->ring.slots);
 	replica->succ.pinned = -1;
+	replica->dialer = (struct ol_dialer){ .ops = server->ops,
+					      .xport = server->xport,
+					      .job_key = server->job_key,
+					      .inbox = &server->inbox,
+					      .retry_min_ms = RETRY_MIN_MS,
+					      .retry_max_ms = RETRY_MAX_MS,
+					      .salt = (uint32_t)replica->self.id };
 	ol_word_store(&server->store.board->replica, replica->self.id);
 	ol_word_store(&server->store.board->ring_slots, replica->ring.slots);
 	rc = digest(server, &replica->self.job);
@@ -560,61 +568,39 @@ void ol_replica_tick(struct ol_server *server, uint64_t now_ns)
 	waiting_log(server, now_ns);
 }
 
-static _Atomic uint64_t *beat_word(struct ol_server *server, enum ol_neighbour who)
+static uint64_t beat_off(enum ol_neighbour who)
 {
-	uint8_t *work = server->replica.work->addr;
-
-	return (_Atomic uint64_t *)(void *)(work + (uint32_t)who * OL_LINE_BYTES);
+	return (uint64_t)who * OL_LINE_BYTES;
 }
 
 static struct ol_watch *watch_of(struct ol_server *server, enum ol_neighbour who)
 {
-	return who == OL_NEIGHBOUR_SUCCESSOR ? &server->replica.succ.watch
+	return who == OL_NEIGHBOUR_SUCCESSOR ? &server->replica.succ.dial.watch
 					     : &server->replica.pred.watch;
 }
 
 bool ol_replica_watch(struct ol_server *server, enum ol_neighbour who, struct ol_xport_conn *conn,
 		      struct ol_xport_rkey board, uint64_t now_ns)
 {
-	struct ol_watch *watch = watch_of(server, who);
-	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
-	struct ol_xport_read read = {
-		.segs = { { .region = server->replica.work_region,
-			    .off = (uint32_t)who * OL_LINE_BYTES,
-			    .bytes = sizeof(uint64_t) } },
-		.seg_count = 1,
-		.flags = OL_XPORT_SIGNALED,
-		.src = board,
-		.src_off = OL_BOARD_STAT_OFF,
+	struct ol_watch_with with = {
+		.ops = server->ops,
+		.conn = conn,
+		.region = server->replica.work_region,
+		.off = beat_off(who),
+		.board = board,
 		.cookie = OL_SERVER_COOKIE_BEAT,
+		.lease_ns = server->opts.lease_ms * OL_NS_PER_MS,
 	};
 
-	if (lease_ns == 0)
-		return false;
-	if (watch->posted)
-		return now_ns - watch->post_ns > lease_ns;
-	/* by when it was asked, not by now: this server may have been away meanwhile */
-	if (watch->beat_ns != 0 && watch->post_ns >= watch->beat_ns + lease_ns)
-		return true;
-	if (now_ns - watch->post_ns < lease_ns / BEATS_A_LEASE)
-		return false;
-	watch->posted = server->ops->post_read(conn, &read) == 0;
-	watch->post_ns = now_ns;
-	return false;
+	return ol_watch_tick(watch_of(server, who), &with, now_ns) != OL_WATCH_FINE;
 }
 
-/* A word that changes is a loop that turns; nothing else is asked of it, as it may be torn. */
 void ol_replica_on_beat(struct ol_server *server, enum ol_neighbour who, int status,
 			uint64_t now_ns)
 {
-	struct ol_watch *watch = watch_of(server, who);
-	uint64_t beat = ol_word_load(beat_word(server, who));
+	const uint8_t *work = server->replica.work->addr;
+	const _Atomic uint64_t *word =
+		(const _Atomic uint64_t *)(const void *)(work + beat_off(who));
 
-	watch->posted = false;
-	if (status != 0)
-		return; /* the connection goes down */
-	if (watch->beat_ns == 0 || beat != watch->beat) {
-		watch->beat = beat;
-		watch->beat_ns = now_ns;
-	}
+	ol_watch_on_beat(watch_of(server, who), status, ol_word_load(word), now_ns);
 }

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "link/dial.h"
 #include "rdma/transport.h"
 #include "replication/chain.h"
 #include "replication/coord/coord.h"
@@ -25,42 +26,14 @@
 struct ol_server;
 struct ol_session;
 
-/* A neighbour's heartbeat, read one-sidedly. */
-struct ol_watch {
-	bool posted;
-	uint64_t post_ns;
-	uint64_t beat; /* as last read … */
-	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
-};
-
-enum ol_successor_state {
-	OL_SUCCESSOR_NONE, /* there is none */
-	OL_SUCCESSOR_IDLE, /* not connected; try at retry_ns */
-	OL_SUCCESSOR_KNOCKING, /* waits for the challenge */
-	OL_SUCCESSOR_PROVING, /* waits to be accepted */
-	OL_SUCCESSOR_JOINING, /* hello sent; waits until it has adopted the view */
-	OL_SUCCESSOR_LIVE, /* takes entries */
-};
-
 struct ol_successor {
-	enum ol_successor_state state;
+	struct ol_dial dial; /* LIVE: it takes entries */
 	struct ol_member member;
-	struct ol_xport_conn *conn;
-	uint8_t n[OL_NONCE_BYTES];
-	uint8_t m[OL_NONCE_BYTES];
-	uint64_t since_ns; /* this attempt began */
-	uint64_t retry_ns;
-	uint32_t tries; /* since it was last live */
-	struct ol_slab *acks; /* what it writes: struct ol_chain_welcome, ol_chain_ack */
-	struct ol_xport_region *acks_region;
-	struct ol_xport_rkey ring_key;
-	struct ol_xport_rkey board_key;
 	int pinned; /* snapshot that it may read; -1: none */
 	uint64_t pinned_version;
 	bool told; /* it has acknowledged something on this link: it has weights */
 	uint64_t posted; /* bytes of the entry that is being forwarded */
 	uint64_t newest; /* entry ever forwarded, to whomever: older ones are sent again */
-	struct ol_watch watch;
 };
 
 struct ol_predecessor {
@@ -80,6 +53,7 @@ struct ol_replica {
 	struct ol_coord_state state;
 	struct ol_chain chain;
 	struct ol_ring ring;
+	struct ol_dialer dialer; /* of the connection to the successor */
 	struct ol_successor succ;
 	struct ol_predecessor pred;
 	struct ol_slab *work; /* heartbeats as they were read */

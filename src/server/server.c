@@ -444,7 +444,7 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 {
 	struct ol_session *session = event->conn != NULL ? event->conn->user : NULL;
 
-	if (event->conn != NULL && event->conn == server->replica.succ.conn) {
+	if (event->conn != NULL && event->conn == server->replica.succ.dial.conn) {
 		ol_successor_on_event(server, event, now_ns);
 		return;
 	}

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "checkpoint/checkpoint.h"
+#include "link/dial.h"
 #include "outlast_policy.h"
 #include "outlast_server.h"
 #include "rdma/transport.h"
@@ -240,9 +241,7 @@ struct ol_server {
 
 	struct ol_turn turn;
 
-	/* What the last poll gave and is not yet handled: a freed connection is taken out of it. */
-	struct ol_xport_event *events;
-	int events_left;
+	struct ol_inbox inbox;
 
 	float loss; /* exponential average */
 	uint64_t loss_count;
@@ -340,7 +339,5 @@ bool ol_turn_may(struct ol_server *server, enum ol_turn_work work);
 void ol_turn_spend(struct ol_server *server, enum ol_turn_work work, uint64_t bytes);
 /* ol_server_end -- ol_server_run() returns rc, once what is being done is done */
 void ol_server_end(struct ol_server *server, int rc);
-struct ol_wire_rkey ol_server_wire_rkey(struct ol_xport_rkey key);
-struct ol_xport_rkey ol_server_xport_rkey(struct ol_wire_rkey key);
 
 #endif /* OL_SERVER_SERVER_INTERNAL_H */

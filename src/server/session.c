@@ -22,7 +22,7 @@ static void reject(struct ol_server *server, struct ol_xport_conn *conn,
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
 	ol_wire_reject_encode(msg, bytes);
-	ol_xport_forget(server->events, server->events_left, conn);
+	ol_inbox_forget(&server->inbox, conn);
 	server->ops->reject(conn, bytes, sizeof(bytes));
 }
 
@@ -217,7 +217,7 @@ static void session_free(struct ol_server *server, struct ol_session *session)
 	 * the queue pair the fence is there; what takes long after it is another thread's.
 	 */
 	if (session->conn != NULL) {
-		ol_xport_forget(server->events, server->events_left, session->conn);
+		ol_inbox_forget(&server->inbox, session->conn);
 		if (session->landing_region != NULL)
 			memory->later = server->ops->strip(session->conn, session->landing_region,
 							   session->role == OL_ROLE_REPLICA);
@@ -232,23 +232,13 @@ static void session_free(struct ol_server *server, struct ol_session *session)
 	memset(session, 0, sizeof(*session));
 }
 
-struct ol_wire_rkey ol_server_wire_rkey(struct ol_xport_rkey key)
-{
-	return (struct ol_wire_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
-}
-
-struct ol_xport_rkey ol_server_xport_rkey(struct ol_wire_rkey key)
-{
-	return (struct ol_xport_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
-}
-
 static int session_accept(struct ol_server *server, struct ol_session *session)
 {
 	struct ol_wire_accept accept = {
 		.geo = server->store.geo,
-		.public_key = ol_server_wire_rkey(
-			server->ops->rkey(server->public_region, session->conn)),
-		.landing_key = ol_server_wire_rkey(
+		.public_key =
+			ol_dial_wire_rkey(server->ops->rkey(server->public_region, session->conn)),
+		.landing_key = ol_dial_wire_rkey(
 			server->ops->rkey(session->landing_region, session->conn)),
 		.incarnation = server->incarnation,
 		.nonfinite = server->opts.rule.allow_nonfinite != 0,
@@ -532,7 +522,7 @@ void ol_session_on_hello(struct ol_server *server, struct ol_session *session, u
 		ol_session_violation(server, session, "hello with a mirror that cannot be");
 		return;
 	}
-	session->acks = ol_server_xport_rkey(hello.acks);
+	session->acks = ol_dial_xport_rkey(hello.acks);
 	session->hello = hello;
 	session->state = OL_SESSION_JOINED;
 	server->joined_count++;

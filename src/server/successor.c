@@ -19,85 +19,55 @@
 #include "wire/auth.h"
 
 enum {
-	RETRY_MS = 2, /* between attempts: so long after the first … */
-	RETRY_DOUBLINGS = 6, /* … and at most 128 ms */
 	CHUNK_BYTES = 1 << 20 /* longest single write of an entry */
 };
 
 static void conn_drop(struct ol_server *server)
 {
-	struct ol_successor *succ = &server->replica.succ;
+	struct ol_replica *replica = &server->replica;
+	struct ol_successor *succ = &replica->succ;
 
-	/* the queue pair, then the keys, then the memory: nothing late can land */
-	if (succ->conn != NULL) {
-		ol_xport_forget(server->events, server->events_left, succ->conn);
-		server->ops->conn_free(succ->conn);
-	}
-	succ->conn = NULL;
-	if (server->replica.ring.ops != NULL)
-		ol_ring_dereg(&server->replica.ring);
-	if (succ->acks_region != NULL)
-		server->ops->dereg(succ->acks_region);
-	succ->acks_region = NULL;
-	ol_slab_destroy(succ->acks);
-	succ->acks = NULL;
+	ol_dial_drop(&replica->dialer, &succ->dial);
+	if (replica->ring.ops != NULL)
+		ol_ring_dereg(&replica->ring);
 	succ->pinned = -1;
 	succ->told = false;
 	succ->posted = 0;
-	succ->watch = (struct ol_watch){ 0 };
 }
 
 void ol_successor_drop(struct ol_server *server)
 {
 	conn_drop(server);
-	server->replica.succ.state = OL_SUCCESSOR_NONE;
+	server->replica.succ.dial.state = OL_DIAL_NONE;
 }
 
 /* Try again soon; whoever was live is suspected */
 static void again(struct ol_server *server, const char *why, bool suspect, uint64_t now_ns)
 {
-	struct ol_successor *succ = &server->replica.succ;
+	struct ol_replica *replica = &server->replica;
 
 	conn_drop(server);
-	succ->state = OL_SUCCESSOR_IDLE;
-	succ->retry_ns = now_ns + (RETRY_MS * OL_NS_PER_MS << succ->tries);
-	if (succ->tries < RETRY_DOUBLINGS)
-		succ->tries++;
-	ol_chain_on_successor_down(&server->replica.chain);
+	ol_dial_again(&replica->dialer, &replica->succ.dial, now_ns);
+	ol_chain_on_successor_down(&replica->chain);
 	if (suspect)
 		ol_membership_suspect(server, OL_NEIGHBOUR_SUCCESSOR, why, now_ns);
 }
 
-static void dial(struct ol_server *server, enum ol_wire_connect_kind kind, uint64_t now_ns)
-{
-	struct ol_successor *succ = &server->replica.succ;
-	struct ol_wire_connect msg = { .kind = kind, .role = OL_ROLE_REPLICA };
-	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
-	int rc;
+static const struct ol_wire_connect who = { .role = OL_ROLE_REPLICA };
 
-	memcpy(msg.nonce, succ->n, sizeof(msg.nonce));
-	if (kind == OL_CONNECT_PROOF)
-		ol_auth_proof(server->job_key, succ->m, &msg);
-	ol_wire_connect_encode(&msg, bytes);
-	rc = server->ops->connect(server->xport, succ->member.addr, bytes, sizeof(bytes),
-				  &succ->conn);
-	if (rc != 0) {
-		succ->conn = NULL;
+static void dialed(struct ol_server *server, int rc, uint64_t now_ns)
+{
+	if (rc != 0)
 		again(server, ol_strerror(rc), rc == -ECONNREFUSED || rc == -ENOENT, now_ns);
-		return;
-	}
-	succ->since_ns = now_ns;
-	succ->state = kind == OL_CONNECT_PROOF ? OL_SUCCESSOR_PROVING : OL_SUCCESSOR_KNOCKING;
 }
 
 static void start(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_successor *succ = &server->replica.succ;
 
-	if (ol_auth_random(succ->n, sizeof(succ->n)) != 0)
-		again(server, "the system gave no random bytes", false, now_ns);
-	else
-		dial(server, OL_CONNECT_KNOCK, now_ns);
+	dialed(server,
+	       ol_dial_knock(&server->replica.dialer, &succ->dial, succ->member.addr, &who, now_ns),
+	       now_ns);
 }
 
 void ol_successor_connect(struct ol_server *server, const struct ol_member *member, uint64_t now_ns)
@@ -105,7 +75,7 @@ void ol_successor_connect(struct ol_server *server, const struct ol_member *memb
 	struct ol_successor *succ = &server->replica.succ;
 
 	conn_drop(server);
-	succ->tries = 0;
+	succ->dial.backoff_ns = 0;
 	succ->member = *member;
 	start(server, now_ns);
 }
@@ -137,17 +107,11 @@ static int hello_post(struct ol_server *server)
 		.epoch = replica->chain.view.epoch,
 		.id = replica->self.id,
 		.successor = succ->member.id,
-		.acks = ol_server_wire_rkey(server->ops->rkey(succ->acks_region, succ->conn)),
-		.board = ol_server_wire_rkey(server->ops->rkey(server->public_region, succ->conn)),
+		.acks = ol_dial_wire_rkey(
+			server->ops->rkey(succ->dial.acks_region, succ->dial.conn)),
+		.board = ol_dial_wire_rkey(
+			server->ops->rkey(server->public_region, succ->dial.conn)),
 		.slots = replica->ring.slots,
-	};
-	struct ol_xport_write write = {
-		.segs = { { .off = (uintptr_t)&hello, .bytes = sizeof(hello) } },
-		.seg_count = 1,
-		.flags = OL_XPORT_INLINE | OL_XPORT_DOORBELL,
-		.imm = ol_bell_make(OL_BELL_HELLO, 0),
-		.dst = succ->ring_key,
-		.dst_off = OL_HELLO_OFF,
 	};
 	uint64_t offered = succ->pinned_version;
 	int rc = content_offer(server, &hello);
@@ -155,7 +119,7 @@ static int hello_post(struct ol_server *server)
 	if (rc != 0)
 		return rc;
 	ol_record_seal(&hello);
-	rc = server->ops->post_write(succ->conn, &write);
+	rc = ol_dial_hello(&replica->dialer, &succ->dial, &hello, sizeof(hello));
 	if (rc != 0) { /* nothing was offered: it is due still */
 		succ->pinned = -1;
 		succ->pinned_version = offered;
@@ -166,15 +130,11 @@ static int hello_post(struct ol_server *server)
 /* Where entries leave from, and where acks land */
 static int memory_make(struct ol_server *server)
 {
-	struct ol_successor *succ = &server->replica.succ;
-	int rc = ol_slab_create(OL_ACKS_BYTES, server->public_slab->node, false, &succ->acks);
+	struct ol_replica *replica = &server->replica;
+	struct ol_dial *dial = &replica->succ.dial;
+	int rc = ol_ring_reg(&replica->ring, dial->conn);
 
-	if (rc == 0)
-		rc = ol_ring_reg(&server->replica.ring, succ->conn);
-	if (rc != 0)
-		return rc;
-	return server->ops->reg(server->xport, succ->conn, succ->acks, 0, OL_ACKS_BYTES,
-				OL_XPORT_ACCESS_PEER_WRITE, &succ->acks_region);
+	return rc != 0 ? rc : ol_dial_memory(&replica->dialer, dial, server->public_slab->node);
 }
 
 void ol_successor_offer(struct ol_server *server, uint64_t now_ns)
@@ -183,7 +143,7 @@ void ol_successor_offer(struct ol_server *server, uint64_t now_ns)
 	uint64_t every = server->opts.replicate_every;
 	int rc;
 
-	if (succ->state != OL_SUCCESSOR_LIVE || succ->pinned >= 0 ||
+	if (succ->dial.state != OL_DIAL_LIVE || succ->pinned >= 0 ||
 	    server->store.version / every == succ->pinned_version / every)
 		return;
 	rc = hello_post(server);
@@ -193,30 +153,23 @@ void ol_successor_offer(struct ol_server *server, uint64_t now_ns)
 
 static void accepted(struct ol_server *server, const struct ol_xport_event *event, uint64_t now_ns)
 {
-	struct ol_successor *succ = &server->replica.succ;
+	struct ol_replica *replica = &server->replica;
+	struct ol_successor *succ = &replica->succ;
 	struct ol_wire_accept accept;
-	int rc = ol_wire_accept_decode(event->priv, event->priv_len, &accept);
+	int rc = ol_dial_on_up(&replica->dialer, &succ->dial, event, &accept);
 
-	if (rc == 0 && !ol_auth_accept_holds(server->job_key, succ->n, succ->m, &accept))
-		rc = OL_E_AUTH;
 	if (rc == 0 && accept.incarnation != succ->member.id)
 		rc = OL_E_FENCED; /* another process is at that address now */
-	if (rc == 0 && accept.landing_key.bytes != server->replica.ring.bytes)
+	if (rc == 0 && accept.landing_key.bytes != replica->ring.bytes)
 		rc = OL_E_WIRE;
 	if (rc == 0 && memcmp(&accept.geo, &server->store.geo, sizeof(accept.geo)) != 0)
 		rc = OL_E_GEOMETRY;
-	if (rc == 0) {
-		succ->ring_key = ol_server_xport_rkey(accept.landing_key);
-		succ->board_key = ol_server_xport_rkey(accept.public_key);
-		rc = memory_make(server);
-	}
-	if (rc == 0) {
-		rc = hello_post(server);
-	}
 	if (rc == 0)
-		succ->state = OL_SUCCESSOR_JOINING;
-	else /* a connection that broke at once says nothing yet of its process; nor does what this
-		one lacks */
+		rc = memory_make(server);
+	if (rc == 0)
+		rc = hello_post(server);
+	if (rc != 0) /* a connection that broke at once says nothing yet of its process; nor does
+			what this one lacks */
 		again(server, ol_strerror(rc),
 		      rc == OL_E_WIRE || rc == OL_E_AUTH || rc == OL_E_FENCED ||
 			      rc == OL_E_GEOMETRY,
@@ -226,29 +179,28 @@ static void accepted(struct ol_server *server, const struct ol_xport_event *even
 /* The end of a knock or a proof: a challenge, or no */
 static void refused(struct ol_server *server, const struct ol_xport_event *event, uint64_t now_ns)
 {
-	struct ol_successor *succ = &server->replica.succ;
+	struct ol_replica *replica = &server->replica;
+	struct ol_dial *dial = &replica->succ.dial;
 	struct ol_wire_reject reject;
 
-	if (event->status != -ECONNREFUSED ||
-	    ol_wire_reject_decode(event->priv, event->priv_len, &reject) != 0) {
+	switch (ol_dial_on_end(&replica->dialer, dial, event, &reject)) {
+	case OL_DIAL_CHALLENGED:
+		dialed(server, ol_dial_prove(&replica->dialer, dial, &who, now_ns), now_ns);
+		break;
+	case OL_DIAL_BROKE:
 		again(server, ol_strerror(event->status), true, now_ns);
-		return;
+		break;
+	case OL_DIAL_FORGED:
+		again(server, ol_strerror(OL_E_AUTH), true, now_ns);
+		break;
+	case OL_DIAL_REFUSED:
+		/* it has not yet buried who was its predecessor before; or is short of memory for a
+		   moment */
+		again(server, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
+		if (reject.code == OL_REJECT_LATER)
+			ol_dial_later(&replica->dialer, dial, reject.delay_ms, now_ns);
+		break;
 	}
-	conn_drop(server);
-	if (succ->state == OL_SUCCESSOR_KNOCKING && reject.code == OL_REJECT_CHALLENGE) {
-		if (!ol_auth_challenge_holds(server->job_key, succ->n, &reject)) {
-			again(server, ol_strerror(OL_E_AUTH), true, now_ns);
-			return;
-		}
-		memcpy(succ->m, reject.nonce, sizeof(succ->m));
-		dial(server, OL_CONNECT_PROOF, now_ns);
-		return;
-	}
-	/* it has not yet buried who was its predecessor before; or is short of memory for a
-	 * moment */
-	again(server, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
-	if (reject.code == OL_REJECT_LATER)
-		succ->retry_ns = now_ns + reject.delay_ms * OL_NS_PER_MS;
 }
 
 static void welcomed(struct ol_server *server, uint64_t now_ns)
@@ -256,17 +208,17 @@ static void welcomed(struct ol_server *server, uint64_t now_ns)
 	struct ol_successor *succ = &server->replica.succ;
 	struct ol_chain_welcome welcome;
 
-	if (succ->state != OL_SUCCESSOR_JOINING)
+	if (succ->dial.state != OL_DIAL_JOINING)
 		return;
-	memcpy(&welcome, (const uint8_t *)succ->acks->addr + OL_WELCOME_OFF, sizeof(welcome));
+	memcpy(&welcome, (const uint8_t *)succ->dial.acks->addr + OL_WELCOME_OFF, sizeof(welcome));
 	if (!ol_record_whole(&welcome) ||
 	    (welcome.loading && (succ->pinned < 0 || welcome.have != succ->pinned_version))) {
 		again(server, "its welcome cannot be", true, now_ns);
 		return;
 	}
-	succ->state = OL_SUCCESSOR_LIVE;
+	ol_dial_live(&succ->dial);
+	succ->dial.backoff_ns = 0;
 	server->replica.suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
-	succ->tries = 0;
 	ol_word_store(&server->store.board->linked_ns, now_ns);
 	if (!welcome.loading)
 		succ->pinned = -1;
@@ -285,9 +237,9 @@ static void acked(struct ol_server *server, uint64_t now_ns)
 	struct ol_successor *succ = &server->replica.succ;
 	struct ol_chain_ack ack;
 
-	if (succ->state != OL_SUCCESSOR_LIVE)
+	if (succ->dial.state != OL_DIAL_LIVE)
 		return;
-	memcpy(&ack, (const uint8_t *)succ->acks->addr + OL_CHAIN_ACK_OFF, sizeof(ack));
+	memcpy(&ack, (const uint8_t *)succ->dial.acks->addr + OL_CHAIN_ACK_OFF, sizeof(ack));
 	if (!ol_record_whole(&ack))
 		return; /* a newer one is landing, and rings as well */
 	if (!server->replica.periodic &&
@@ -303,17 +255,18 @@ static void acked(struct ol_server *server, uint64_t now_ns)
 
 static void down(struct ol_server *server, const struct ol_xport_event *event, uint64_t now_ns)
 {
-	switch (server->replica.succ.state) {
-	case OL_SUCCESSOR_KNOCKING:
-	case OL_SUCCESSOR_PROVING:
+	switch (server->replica.succ.dial.state) {
+	case OL_DIAL_KNOCKING:
+	case OL_DIAL_PROVING:
 		refused(server, event, now_ns);
 		break;
-	case OL_SUCCESSOR_JOINING:
-	case OL_SUCCESSOR_LIVE:
+	case OL_DIAL_JOINING:
+	case OL_DIAL_WELCOME:
+	case OL_DIAL_LIVE:
 		again(server, event->status == 0 ? NULL : ol_strerror(event->status), true, now_ns);
 		break;
-	case OL_SUCCESSOR_NONE:
-	case OL_SUCCESSOR_IDLE:
+	case OL_DIAL_NONE:
+	case OL_DIAL_IDLE:
 		conn_drop(server);
 		break;
 	}
@@ -324,7 +277,7 @@ void ol_successor_on_event(struct ol_server *server, const struct ol_xport_event
 {
 	switch (event->type) {
 	case OL_XPORT_CONN_UP:
-		if (server->replica.succ.state == OL_SUCCESSOR_PROVING)
+		if (server->replica.succ.dial.state == OL_DIAL_PROVING)
 			accepted(server, event, now_ns);
 		break;
 	case OL_XPORT_DOORBELL_RUNG:
@@ -350,22 +303,23 @@ void ol_successor_tick(struct ol_server *server, uint64_t now_ns)
 	struct ol_successor *succ = &server->replica.succ;
 	uint64_t lease_ns = server->opts.lease_ms * OL_NS_PER_MS;
 
-	switch (succ->state) {
-	case OL_SUCCESSOR_NONE:
+	switch (succ->dial.state) {
+	case OL_DIAL_NONE:
 		break;
-	case OL_SUCCESSOR_IDLE:
-		if (now_ns >= succ->retry_ns)
+	case OL_DIAL_IDLE:
+		if (now_ns >= succ->dial.retry_ns)
 			start(server, now_ns);
 		break;
-	case OL_SUCCESSOR_KNOCKING:
-	case OL_SUCCESSOR_PROVING:
-		if (now_ns - succ->since_ns > lease_ns)
+	case OL_DIAL_KNOCKING:
+	case OL_DIAL_PROVING:
+		if (now_ns - succ->dial.since_ns > lease_ns)
 			again(server, "it does not answer", true, now_ns);
 		break;
-	case OL_SUCCESSOR_JOINING:
-	case OL_SUCCESSOR_LIVE:
-		if (ol_replica_watch(server, OL_NEIGHBOUR_SUCCESSOR, succ->conn, succ->board_key,
-				     now_ns))
+	case OL_DIAL_JOINING:
+	case OL_DIAL_WELCOME:
+	case OL_DIAL_LIVE:
+		if (ol_replica_watch(server, OL_NEIGHBOUR_SUCCESSOR, succ->dial.conn,
+				     succ->dial.public_key, now_ns))
 			again(server, "its heartbeat stands still", true, now_ns);
 		break;
 	}
@@ -386,7 +340,7 @@ int ol_successor_forward(struct ol_server *server, uint64_t version)
 				    .bytes = left < CHUNK_BYTES ? (uint32_t)left : CHUNK_BYTES } },
 			.seg_count = 1,
 			.imm = ol_bell_make(OL_BELL_ENTRY, (uint32_t)(version % ring->slots)),
-			.dst = succ->ring_key,
+			.dst = succ->dial.landing_key,
 			.dst_off = ol_ring_off(ring, version) + succ->posted,
 		};
 
@@ -397,7 +351,7 @@ int ol_successor_forward(struct ol_server *server, uint64_t version)
 		/* this turn has done enough; a full queue; or a broken connection, about to be
 		 * reported */
 		if (!ol_turn_may(server, OL_TURN_FORWARD) ||
-		    server->ops->post_write(succ->conn, &write) != 0)
+		    server->ops->post_write(succ->dial.conn, &write) != 0)
 			return -EAGAIN;
 		ol_turn_spend(server, OL_TURN_FORWARD, write.segs[0].bytes);
 		succ->posted += write.segs[0].bytes;

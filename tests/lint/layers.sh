@@ -18,8 +18,9 @@ src/wire public base replication
 src/store public base wire rdma
 src/policy public base
 src/checkpoint public base wire store
-src/worker public base wire rdma replication
-src/server public base wire store policy checkpoint replication rdma
+src/link public base wire rdma
+src/worker public base wire link rdma replication
+src/server public base wire link store policy checkpoint replication rdma
 tools/learn public base
 tools/bench public base
 tools/outlast public base learn bench
@@ -30,6 +31,7 @@ tools/lab
 faces='rdma: rdma/transport.h rdma/order.h rdma/slab.h
 store: rdma/order.h
 wire: replication/entry.h replication/view.h
+link: rdma/transport.h rdma/order.h rdma/slab.h
 worker: rdma/transport.h rdma/order.h rdma/slab.h replication/coord/coord.h replication/coord/lease.h replication/view.h'
 
 list_files '*.[ch]' '*.inc' | { grep -E '^(rdma|replication|src|tools)/' || true; } |

@@ -77,7 +77,7 @@ static void test_each_neighbour_has_a_heartbeat_of_its_own(void **state)
 				      (struct ol_xport_rkey){ 0 }, start));
 	assert_int_equal(reads, 2);
 	beat(5, 0, start);
-	assert_false(server.replica.succ.watch.posted);
+	assert_false(server.replica.succ.dial.watch.posted);
 	assert_true(server.replica.pred.watch.posted);
 }
 
@@ -109,7 +109,7 @@ static void test_a_read_that_fails_is_no_heartbeat(void **state)
 	assert_false(watch(start + MS(LEASE_MS / 2)));
 	beat(6, -EIO, start + MS(LEASE_MS / 2));
 	assert_false(watch(start + MS(LEASE_MS)));
-	assert_true(watch(start + MS(LEASE_MS + 1)) || server.replica.succ.watch.posted);
+	assert_true(watch(start + MS(LEASE_MS + 1)) || server.replica.succ.dial.watch.posted);
 	beat(5, 0, start + MS(LEASE_MS + 1));
 	assert_true(watch(start + MS(LEASE_MS + 2)));
 }
@@ -122,7 +122,7 @@ static void test_a_read_that_was_not_posted_is_posted_later(void **state)
 	read_rc = 0;
 	assert_false(watch(start + MS(LEASE_MS / 4)));
 	assert_int_equal(reads, 2);
-	assert_true(server.replica.succ.watch.posted);
+	assert_true(server.replica.succ.dial.watch.posted);
 }
 
 static void test_without_a_lease_no_heartbeat_is_read(void **state)
@@ -215,13 +215,13 @@ static void test_a_successor_that_does_not_answer_is_suspected(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
-	server.replica.succ.state = OL_SUCCESSOR_KNOCKING;
-	server.replica.succ.since_ns = start;
+	server.replica.succ.dial.state = OL_DIAL_KNOCKING;
+	server.replica.succ.dial.since_ns = start;
 	ol_successor_tick(&server, start + MS(LEASE_MS));
 	assert_int_equal(coord.proposals, 0);
 	ol_successor_tick(&server, start + MS(LEASE_MS) + 1);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
-	assert_int_equal(server.replica.succ.state, OL_SUCCESSOR_IDLE);
+	assert_int_equal(server.replica.succ.dial.state, OL_DIAL_IDLE);
 }
 
 static void test_a_successor_whose_heartbeat_stands_still_is_suspected(void **state)
@@ -285,14 +285,14 @@ static void test_who_is_no_successor_any_more_is_let_go(void **state)
 	(void)state;
 	adopt(5, 0, IDS(SELF, B), start);
 	connect_all();
-	server.replica.succ.watch.posted = true;
+	server.replica.succ.dial.watch.posted = true;
 	adopt(6, 0, IDS(SELF), start);
-	assert_int_equal(server.replica.succ.state, OL_SUCCESSOR_NONE);
-	assert_false(server.replica.succ.watch.posted);
+	assert_int_equal(server.replica.succ.dial.state, OL_DIAL_NONE);
+	assert_false(server.replica.succ.dial.watch.posted);
 	adopt(7, 1, IDS(SELF, B), start);
 	connect_all();
 	adopt(8, 0, IDS(B, SELF), start);
-	assert_int_equal(server.replica.succ.state, OL_SUCCESSOR_NONE);
+	assert_int_equal(server.replica.succ.dial.state, OL_DIAL_NONE);
 }
 
 static int wake_fd;

@@ -184,9 +184,9 @@ static inline void connect_all(void)
 {
 	server.replica.chain.pred_up = true;
 	server.replica.chain.succ_up = true;
-	server.replica.succ.state = OL_SUCCESSOR_LIVE;
-	server.replica.succ.watch.posted = true; /* no heartbeat is due */
-	server.replica.succ.watch.post_ns = start;
+	server.replica.succ.dial.state = OL_DIAL_LIVE;
+	server.replica.succ.dial.watch.posted = true; /* no heartbeat is due */
+	server.replica.succ.dial.watch.post_ns = start;
 }
 
 static inline int setup(void **state)
@@ -213,6 +213,11 @@ static inline int setup(void **state)
 	server.replica.ring.keeps = true;
 	server.replica.work = &work;
 	server.replica.succ.pinned = -1;
+	server.replica.dialer = (struct ol_dialer){ .ops = &ops,
+						    .job_key = server.job_key,
+						    .inbox = &server.inbox,
+						    .retry_min_ms = 2,
+						    .retry_max_ms = 128 };
 	ol_chain_init(&server.replica.chain, SELF, 4);
 	coord.state.connected = true;
 	return 0;
@@ -223,7 +228,7 @@ static inline const struct ol_view *proposes(uint64_t now_ns)
 {
 	coord.proposals = 0;
 	server.replica.proposed_version = 0;
-	server.replica.succ.watch.post_ns = now_ns;
+	server.replica.succ.dial.watch.post_ns = now_ns;
 	ol_replica_tick(&server, now_ns);
 	return coord.proposals > 0 ? &coord.proposed : NULL;
 }

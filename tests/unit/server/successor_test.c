@@ -106,7 +106,7 @@ static void test_an_offer_that_is_not_taken_is_made_later(void **state)
 	server.store.snapshot = 1;
 	write_rc = -EAGAIN;
 	ol_successor_offer(&server, start);
-	assert_int_equal(succ->state, OL_SUCCESSOR_LIVE);
+	assert_int_equal(succ->dial.state, OL_DIAL_LIVE);
 	assert_int_equal(succ->pinned, -1);
 	write_rc = 0;
 	ol_successor_offer(&server, start);
@@ -115,10 +115,10 @@ static void test_an_offer_that_is_not_taken_is_made_later(void **state)
 	succ->pinned = -1;
 	write_rc = -EIO;
 	ol_successor_offer(&server, start); /* nothing new */
-	assert_int_equal(succ->state, OL_SUCCESSOR_LIVE);
+	assert_int_equal(succ->dial.state, OL_DIAL_LIVE);
 	server.store.version = 3 * EVERY;
 	ol_successor_offer(&server, start);
-	assert_int_equal(succ->state, OL_SUCCESSOR_IDLE);
+	assert_int_equal(succ->dial.state, OL_DIAL_IDLE);
 }
 
 /* How loud it is said that the successor is gone; nothing is said behind it */

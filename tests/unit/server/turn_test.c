@@ -92,7 +92,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	memset(server->sessions, 0, server->session_count * sizeof(*server->sessions));
-	server->replica.succ.conn = NULL;
+	server->replica.succ.dial.conn = NULL;
 	ol_server_close(server);
 	return 0;
 }
@@ -199,7 +199,7 @@ static void test_a_long_entry_is_forwarded_in_several_turns(void **state)
 {
 	(void)state;
 	ring_lay(ENTRY);
-	server->replica.succ.conn = &conns[0];
+	server->replica.succ.dial.conn = &conns[0];
 	server->turn.bytes_max = 2 * CHUNK;
 	for (uint32_t turn = 1; turn <= 2; turn++) {
 		assert_int_equal(ol_successor_forward(server, 1), -EAGAIN);

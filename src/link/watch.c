@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* watch.c -- a heartbeat is read, and judged by when it was asked for */
+
+#include "link/watch.h"
+
+#include "wire/layout.h"
+#include "wire/wire.h"
+
+enum {
+	BEATS_A_LEASE = 4 /* how often a heartbeat is read */
+};
+
+static void read_post(struct ol_watch *watch, const struct ol_watch_with *with, uint64_t now_ns)
+{
+	struct ol_xport_read read = {
+		.segs = { { .region = with->region, .off = with->off, .bytes = sizeof(uint64_t) } },
+		.seg_count = 1,
+		.flags = OL_XPORT_SIGNALED,
+		.src = with->board,
+		.src_off = OL_BOARD_STAT_OFF,
+		.cookie = with->cookie,
+	};
+
+	watch->posted = with->ops->post_read(with->conn, &read) == 0;
+	watch->post_ns = now_ns;
+}
+
+enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_with *with,
+				 uint64_t now_ns)
+{
+	if (with->lease_ns == 0)
+		return OL_WATCH_FINE;
+	if (watch->posted)
+		return now_ns - watch->post_ns > with->lease_ns ? OL_WATCH_SILENT : OL_WATCH_FINE;
+	/* by when it was asked, not by now: this end may have been away meanwhile */
+	if (watch->beat_ns != 0 && watch->post_ns >= watch->beat_ns + with->lease_ns)
+		return OL_WATCH_STILL;
+	if (now_ns - watch->post_ns >= with->lease_ns / BEATS_A_LEASE)
+		read_post(watch, with, now_ns);
+	return OL_WATCH_FINE;
+}
+
+void ol_watch_on_beat(struct ol_watch *watch, int status, uint64_t beat, uint64_t now_ns)
+{
+	watch->posted = false;
+	if (status != 0)
+		return; /* the connection goes down */
+	if (watch->beat_ns == 0 || beat != watch->beat) {
+		watch->beat = beat;
+		watch->beat_ns = now_ns;
+	}
+}

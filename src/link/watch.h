@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * watch.h -- does the loop at the other end of a connection still turn?
+ *
+ * Its server counts turns in a word of its board (wire/board.h). This end reads the word one-sidedly
+ * a few times a lease. A word that changes is a loop that turns; nothing else is asked of it, as it
+ * may be torn.
+ */
+#ifndef OL_LINK_WATCH_H
+#define OL_LINK_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rdma/transport.h"
+
+struct ol_watch {
+	bool posted; /* a read is under way */
+	uint64_t post_ns;
+	uint64_t beat; /* as last read … */
+	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
+};
+
+/* What a watch needs of its owner */
+struct ol_watch_with {
+	const struct ol_xport_ops *ops;
+	struct ol_xport_conn *conn;
+	struct ol_xport_region *region; /* what is read goes there, … */
+	uint64_t off; /* … 8 bytes, aligned */
+	struct ol_xport_rkey board;
+	uint64_t cookie; /* of the completion: ol_watch_on_beat() */
+	uint64_t lease_ns; /* 0: nothing is watched */
+};
+
+enum ol_watch_says {
+	OL_WATCH_FINE,
+	OL_WATCH_SILENT, /* a read that began a lease ago has not ended */
+	OL_WATCH_STILL /* the word has been the same for a lease */
+};
+
+/* ol_watch_tick -- read the word when it is time; to be called often */
+enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_with *with,
+				 uint64_t now_ns);
+/* ol_watch_on_beat -- a read has ended; beat: what it brought, where status is 0 */
+void ol_watch_on_beat(struct ol_watch *watch, int status, uint64_t beat, uint64_t now_ns);
+
+#endif /* OL_LINK_WATCH_H */

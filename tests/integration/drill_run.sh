@@ -93,23 +93,30 @@ for claim in drill["claims"]:
     assert bool(claim["because"]) == (claim["verdict"] == "cannot be judged here"), claim
 PYTHON
 
-if command -v gnuplot >/dev/null; then
-	for kind in outage accuracy loss gradients utilisation; do
-		plot=$folder/plots/$kind-k1-w2
-		python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$plot.svg" ||
-			fail "$plot.svg is no SVG"
-		[ "$(head -c 4 "$plot.png" | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
-		[ -s "$plot.gp" ] || fail "no $plot.gp"
-	done
-	[ -s "$folder/plots/gnuplot.log" ] && fail "gnuplot says: $(cat "$folder/plots/gnuplot.log")"
-fi
+for kind in outage accuracy loss gradients utilisation; do
+	plot=$folder/plots/$kind-k1-w2
+	python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$plot.svg" ||
+		fail "$plot.svg is no SVG"
+	[ "$(head -c 4 "$plot.png" | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
+done
+grep -q "1 kill, 2 workers: .* goes on after " "$folder/plots/outage-k1-w2.svg" || fail "the picture has no result"
+
+# a report is a function of what the runs left: made anew by itself it is the same, picture by picture
+cp -r "$folder" "$tmp/kept"
+rm -r "$folder/plots" "$folder/summary.txt"
+outlast drill --report "$folder" --json "$tmp/anew.json"
+expect "a report made anew" 0
+diff -r "$folder" "$tmp/kept" >"$tmp/diff" || fail "a report made anew is another one: $(head -c 2000 "$tmp/diff")"
+cmp -s "$tmp/drill.json" "$tmp/anew.json" || fail "its JSON is another one"
+outlast drill --report "$tmp"
+expect_error "a folder that is no drill's" 1 "*drill.json*"
 
 # a drill that was cut short goes on where it was; what is done stays as it is
 again=(drill "${tiny_runs[@]}" --preset quick --kills 1 --seeds 2 --out "$folder" --resume)
 cp "$folder/summary.csv" "$tmp/before.csv"
-PATH=/nonexistent "$OUTLAST_BIN" "${again[@]}" >"$tmp/out" 2>"$tmp/err" || fail "resume: $(cat "$tmp/err")"
-cmp -s "$tmp/before.csv" "$folder/summary.csv" || fail "a report from the same runs is another one"
-grep -q "warning.*no gnuplot" "$tmp/err" || fail "no warning about gnuplot: $(cat "$tmp/err")"
+PATH=/nonexistent "$OUTLAST_BIN" "${again[@]}" >"$tmp/out" 2>"$tmp/err" && fail "a report without Python"
+grep -q "^outlast drill: .*no python3.*apt-get install.*outlast drill --report" "$tmp/err" ||
+	fail "it does not say what to install: $(cat "$tmp/err")"
 rm "$folder/runs/stateless-sync-k1-w2-s2.json"
 outlast "${again[@]}"
 expect "resume" 0

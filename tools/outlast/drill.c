@@ -217,6 +217,10 @@ static const struct ol_conf_field fields[] = {
 	  .help = "file for the tables and claims as one object",
 	  .offset = AT(json),
 	  .type = OL_CONF_STR },
+	{ .name = "report",
+	  .help = "the folder of a drill: its report is made anew, and nothing is run",
+	  .offset = AT(report),
+	  .type = OL_CONF_STR },
 	{ .name = "keep_going",
 	  .dflt = "true",
 	  .help = "a run that fails is shown as failed, and the next one is made",
@@ -250,6 +254,7 @@ static const char examples[] =
 	"--out compared\n"
 	"  outlast drill --preset seed-paper --scale 10\n"
 	"  outlast drill --preset seed-paper --out paper --resume\n"
+	"  outlast drill --report paper\n"
 	"  outlast drill --preset short --pace 0 -- --optimizer adam --lr 0.001\n"
 	"  outlast drill --experiment dbw --preset seed-paper\n"
 	"  outlast drill --experiment scar --preset seed-paper\n";
@@ -415,6 +420,24 @@ static int settings_compare(const struct drill *drill, const char *text)
 	return rc;
 }
 
+int drill_file_write(const struct drill *drill, const char *name, const struct drill_text *text)
+{
+	char path[DRILL_PATH_MAX];
+	FILE *out;
+	bool good;
+
+	if (text->failed)
+		return ol_cmd_error(OL_EXIT_RESOURCES, "drill", "no memory", NULL, NULL);
+	snprintf(path, sizeof(path), "%.800s/%.200s", drill->out, name);
+	out = fopen(path, "we");
+	good = out != NULL && fwrite(text->bytes, 1, text->len, out) == text->len;
+	if (out != NULL)
+		good = fclose(out) == 0 && good;
+	if (good)
+		return 0;
+	return ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot write", path, strerror(errno));
+}
+
 static int settings_file_write(const struct drill *drill)
 {
 	struct drill_text text = { 0 };
@@ -503,32 +526,13 @@ static int runs_make(struct drill *drill)
 	return 0;
 }
 
-static int outcome(const struct drill *drill)
+static int report(const struct drill *drill)
 {
-	if (drill->signal != 0)
-		return OL_EXIT_SIGNAL + drill->signal;
-	for (size_t i = 0; i < drill->plan.run_count; i++) {
-		if (drill->plan.runs[i].status == DRILL_FAILED)
-			return OL_EXIT_CHILD;
-	}
-	return 0;
-}
-
-static int report(struct drill *drill)
-{
-	struct drill_text text = { 0 };
-	int rc = drill_report_write(drill);
+	int rc = drill_record_write(drill);
 
 	if (rc == 0)
-		rc = drill_plots_write(drill);
-	if (drill_summary_text(drill, &text))
-		printf("%s\nreport in %s: begin with plots/outage-* and README.md there\n",
-		       text.bytes, drill->out);
-	drill_text_fini(&text);
-	if (fflush(stdout) != 0 && rc == 0)
-		rc = ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot write the summary", NULL,
-				  strerror(errno));
-	return rc;
+		rc = drill_report_make(drill);
+	return drill->signal != 0 ? OL_EXIT_SIGNAL + drill->signal : rc;
 }
 
 static int kills_go(struct drill *drill)
@@ -557,8 +561,7 @@ static int kills_go(struct drill *drill)
 	rc = runs_make(drill);
 	if (rc != 0)
 		return rc;
-	rc = report(drill);
-	return rc != 0 ? rc : outcome(drill);
+	return report(drill);
 }
 
 /* Settings that every experiment has; the others are those of kills. */
@@ -594,10 +597,21 @@ static int experiment_check(struct drill *drill)
 	return 0;
 }
 
+/* --report: a folder of any experiment, and no run */
+static int report_again(struct drill *drill)
+{
+	if (strlen(drill->set.report) >= sizeof(drill->out))
+		return fail(drill, "report", "is too long");
+	snprintf(drill->out, sizeof(drill->out), "%s", drill->set.report);
+	return drill_report_make(drill);
+}
+
 static int drill_go(struct drill *drill)
 {
 	int rc;
 
+	if (drill->set.report != NULL)
+		return report_again(drill);
 	if (drill->set.experiment == DRILL_KILLS)
 		return kills_go(drill);
 	rc = experiment_check(drill);

@@ -6,16 +6,16 @@
  *	drill.c         settings, presets, the course from start to report
  *	drill_plan.c    strategies; which runs there are to be, and the command line of each
  *	drill_run.c     one run: a process of `outlast train`, watched until it ends
- *	drill_data.c    what a run's report and time line say, as figures
- *	drill_claims.c  the published claims, judged by fixed criteria
- *	drill_report.c  tables, CSV, JSON, costs
+ *	drill_record.c  drill.json: what was run, and how each run ended
+ *	drill_report.c  the report, by the program in tools/report
+ *	drill_claims.c  published claims and their verdicts, as text
  *	drill_text.c    growing text, lists as a person writes them, statistics
- *	drill_plot.c    data and scripts for gnuplot, plots
+ *	drill_plot.c    gnuplot on scripts
  *	drill_dbw.h     another experiment: how many gradients a step should wait for
  *	drill_scar.h    another one: what a lost part of the parameters costs
  *
- * Everything after a run is a function of its two files, runs/NAME.json and runs/NAME.csv. A figure
- * that is not known is NAN, all the way to the table.
+ * A report is a function of drill.json and, for each run, runs/NAME.json and runs/NAME.csv. Of
+ *these only what says that a run came to its end is read here.
  */
 #ifndef OUTLAST_DRILL_H
 #define OUTLAST_DRILL_H
@@ -36,8 +36,7 @@ enum {
 	DRILL_ERR_MAX = 256,
 	DRILL_PATH_MAX = 1024,
 	DRILL_WORDS_MAX = 32,
-	DRILL_TRIALS_MIN = 5, /* fewer decide no claim about what is usual */
-	DRILL_DUE_MIN = 10 /* gradients due in the outages of a run; fewer make no rate */
+	DRILL_TRIALS_MIN = 5 /* fewer decide no claim about what is usual */
 };
 
 enum drill_experiment {
@@ -59,6 +58,7 @@ struct drill_set {
 	const char *device;
 	const char *out;
 	const char *json;
+	const char *report;
 	double lr;
 	double seconds;
 	double kill_at;
@@ -101,107 +101,6 @@ struct drill_strategy {
 extern const struct drill_strategy drill_strategies[];
 extern const size_t drill_strategy_count;
 
-/* Column of train's time line */
-enum drill_column {
-	DRILL_T_S,
-	DRILL_VERSION,
-	DRILL_ACCURACY,
-	DRILL_LOSS,
-	DRILL_TRAIN_LOSS,
-	DRILL_COMPUTED,
-	DRILL_QUEUED,
-	DRILL_APPLIED,
-	DRILL_DROPPED,
-	DRILL_LOST,
-	DRILL_DOWN,
-	DRILL_SERVER_CPU,
-	DRILL_WORKER_CPU,
-	DRILL_SERVER_RSS_MB,
-	DRILL_WORKER_RSS_MB,
-	DRILL_QUEUE_MB,
-	DRILL_BYTES_IN,
-	DRILL_COLUMNS
-};
-
-extern const char *const drill_column_names[DRILL_COLUMNS];
-
-struct drill_row {
-	double cell[DRILL_COLUMNS]; /* NAN: empty */
-};
-
-struct drill_line {
-	struct drill_row *rows; /* in order of time */
-	size_t count;
-};
-
-/* What a run, or the mean over a case's runs, comes to. Means are over the outages of a run. */
-enum drill_figure {
-	DRILL_F_ACCURACY,
-	DRILL_F_TEST_LOSS,
-	DRILL_F_T70,
-	DRILL_F_RATE,
-	DRILL_F_LOSS_BEFORE,
-	DRILL_F_LOSS_AFTER,
-	DRILL_F_LOSS_STEP,
-	DRILL_F_ACCURACY_STEP,
-	DRILL_F_DOWNTIME,
-	DRILL_F_DETECT,
-	DRILL_F_RECOVER,
-	DRILL_F_COMPUTED,
-	DRILL_F_APPLIED,
-	DRILL_F_QUEUED,
-	DRILL_F_REPLAYED,
-	DRILL_F_DROPPED,
-	DRILL_F_LOST,
-	DRILL_F_RATE_BEFORE,
-	DRILL_F_RATE_OUTAGE,
-	DRILL_F_UTILISATION,
-	DRILL_F_SERVER_CPU,
-	DRILL_F_WORKER_CPU,
-	DRILL_F_SERVER_MB,
-	DRILL_F_WORKER_MB,
-	DRILL_F_QUEUE_MB,
-	DRILL_F_MOVED_MB,
-	DRILL_F_COST,
-	DRILL_F_COST_70,
-	DRILL_FIGURES
-};
-
-struct drill_figure_info {
-	const char *key; /* in CSV and JSON, unit last */
-	const char *head; /* of a column for people */
-	const char *what; /* a sentence */
-	int digits; /* behind the point */
-	int table; /* which one of drill_tables */
-};
-
-extern const struct drill_figure_info drill_figures[DRILL_FIGURES];
-
-enum {
-	DRILL_TABLES = 4
-};
-
-extern const char *const drill_tables[DRILL_TABLES]; /* headings */
-
-/* Times from the beginning of training; NAN: it did not come to that. */
-struct drill_outage {
-	double killed_s;
-	double detected_s;
-	double ready_s;
-	double first_applied_s;
-	double loss_before;
-	double accuracy_before;
-	double loss_after;
-	double accuracy_after;
-	double lost; /* gradients; NAN: the report does not say */
-};
-
-struct drill_eval {
-	double t_s;
-	double accuracy;
-	double loss;
-};
-
 /* Runs that differ in their seed only. */
 struct drill_case {
 	const struct drill_strategy *strategy;
@@ -223,15 +122,7 @@ struct drill_run {
 	char name[DRILL_NAME_MAX]; /* of its files */
 	enum drill_status status;
 	char error[DRILL_ERR_MAX]; /* FAILED: why */
-	double figure[DRILL_FIGURES]; /* NAN before it has been read */
-	double wall_s;
-	double param_count;
-	double server_count;
-	struct drill_outage outages[DRILL_OUTAGES_MAX];
-	size_t outage_count;
-	struct drill_eval *evals;
-	size_t eval_count;
-	struct drill_line line;
+	double accuracy; /* DONE: on the test set, at the end; NAN: not known */
 };
 
 struct drill_plan {
@@ -290,7 +181,7 @@ int drill_run_go(struct drill *drill, struct drill_run *run, size_t index);
 int drill_child_go(struct drill *drill, struct drill_run *run, size_t index, struct ol_args *args);
 
 /* drill_run_resume -- take a run from its files as they are; false: it is still to be made */
-bool drill_run_resume(struct drill *drill, struct drill_run *run);
+bool drill_run_resume(const struct drill *drill, struct drill_run *run);
 
 /* drill_left_s -- seconds until the last run ends, when run `index` has been going for gone_s */
 double drill_left_s(const struct drill *drill, size_t index, double gone_s);
@@ -301,26 +192,6 @@ void drill_say(const struct drill *drill, bool stays, const char *format, ...)
 
 /* drill_duration -- "1 h 20 min", "4 min 05 s" */
 void drill_duration(double seconds, char *text, size_t bytes);
-
-/* drill_data.c */
-
-/*
- * drill_run_read -- evaluate the files of a run: figures, outages, evaluations, time line
- *
- * Returns 0, or -EINVAL with a line in run->error: a file is missing, malformed, or lacks what has
- * to be there. What it allocates, drill_run_fini() frees.
- */
-int drill_run_read(struct drill_run *run, const struct drill_set *set, const char *json_path,
-		   const char *csv_path);
-void drill_run_fini(struct drill_run *run);
-
-/* drill_line_at -- a column at a time: the last row until then that has it; NAN: none */
-double drill_line_at(const struct drill_line *line, enum drill_column column, double t_s);
-
-/* drill_case_figure -- over those runs of a case that are done */
-struct drill_moments drill_case_figure(const struct drill_plan *plan, const struct drill_case *of,
-				       enum drill_figure figure);
-size_t drill_case_done(const struct drill_plan *plan, const struct drill_case *of);
 
 /* drill_claims.c */
 enum drill_verdict {
@@ -346,13 +217,6 @@ void drill_decide(struct drill_claim *claim, bool confirmed);
 void drill_cannot(struct drill_claim *claim, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-enum {
-	DRILL_CLAIMS = 10
-};
-
-/* drill_claims_judge -- all of them, from the runs that are done */
-void drill_claims_judge(const struct drill_plan *plan, const struct drill_set *set,
-			struct drill_claim claims[DRILL_CLAIMS]);
 const char *drill_verdict_str(enum drill_verdict verdict);
 
 /*
@@ -363,13 +227,25 @@ const char *drill_verdict_str(enum drill_verdict verdict);
 bool drill_claims_markdown(const struct drill_claim *claims, size_t count, const char *source,
 			   const char *command, struct drill_text *text);
 
-/* drill_report.c; false: no memory */
-bool drill_summary_text(const struct drill *drill, struct drill_text *text);
-bool drill_summary_markdown(const struct drill *drill, struct drill_text *text);
-bool drill_summary_csv(const struct drill *drill, struct drill_text *text);
+/* drill_record.c */
 
-/* drill_report_write -- every file of the folder but plots and runs; 0 or an exit code */
-int drill_report_write(const struct drill *drill);
+/* drill_record_write -- drill.json of runs of train; 0 or an exit code */
+int drill_record_write(const struct drill *drill);
+
+/* drill_record_save -- drill.json of an experiment: `what`, which is given away, and whose it is */
+int drill_record_save(const struct drill *drill, const char *experiment, json_t *what);
+
+/* drill_record_number -- null: not known */
+json_t *drill_record_number(double value);
+
+/* drill_report.c */
+
+/*
+ * drill_report_make -- every file of the folder but drill.json and runs; the summary on stdout
+ *
+ * 0 or an exit code, after saying why: OL_EXIT_CHILD if a run failed.
+ */
+int drill_report_make(const struct drill *drill);
 
 /* drill_file_write -- a file below the folder; 0 or an exit code, after saying why */
 int drill_file_write(const struct drill *drill, const char *name, const struct drill_text *text);
@@ -379,8 +255,5 @@ int drill_file_write(const struct drill *drill, const char *name, const struct d
 /* drill_plots_draw -- gnuplot on scripts in the folder plots; 0 or an exit code. No gnuplot: 0 */
 int drill_plots_draw(const struct drill *drill, const char *const scripts[], size_t count,
 		     bool *ret_drawn);
-
-/* drill_plots_write -- data, scripts, and plots if there is gnuplot; 0 or an exit code */
-int drill_plots_write(const struct drill *drill);
 
 #endif /* OUTLAST_DRILL_H */

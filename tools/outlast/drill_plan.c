@@ -279,10 +279,8 @@ static void run_add(struct drill_plan *plan, struct drill_case *of, uint64_t see
 {
 	struct drill_run *run = &plan->runs[plan->run_count++];
 
-	*run = (struct drill_run){ .of = of, .seed = seed };
+	*run = (struct drill_run){ .of = of, .seed = seed, .accuracy = NAN };
 	snprintf(run->name, sizeof(run->name), "%.60s-s%llu", of->name, (unsigned long long)seed);
-	for (size_t i = 0; i < DRILL_FIGURES; i++)
-		run->figure[i] = NAN;
 }
 
 /* Every case that the lists come to, once; in the order of the tables. */
@@ -352,8 +350,6 @@ out:
 
 void drill_plan_fini(struct drill_plan *plan)
 {
-	for (size_t i = 0; i < plan->run_count; i++)
-		drill_run_fini(&plan->runs[i]);
 	free(plan->runs);
 	free(plan->cases);
 	*plan = (struct drill_plan){ 0 };

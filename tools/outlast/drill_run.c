@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <jansson.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -264,29 +265,64 @@ static bool checkpoints_reset(const struct drill *drill, bool make)
 	return !make || mkdir(path, 0755) == 0;
 }
 
-static void outcome_note(struct drill *drill, struct drill_run *run)
+static size_t outages_count(const json_t *list)
 {
-	char json[DRILL_PATH_MAX], csv[DRILL_PATH_MAX];
+	size_t count = 0, i;
+	json_t *one;
 
-	if (drill->signal != 0 || run->status == DRILL_FAILED) /* cut short: no run at all */
-		return;
-	if (drill_run_read(run, &drill->set, path_of(drill, run->name, "json", json),
-			   path_of(drill, run->name, "csv", csv)) != 0)
-		run->status = DRILL_FAILED;
-	else
-		run->status = DRILL_DONE;
+	json_array_foreach(list, i, one)
+	{
+		/* workers can be killed too; a drill is about servers */
+		const char *target = json_string_value(json_object_get(one, "target"));
+
+		count += target == NULL || strncmp(target, "worker", 6) != 0;
+	}
+	return count;
 }
 
-bool drill_run_resume(struct drill *drill, struct drill_run *run)
+/* DONE, or FAILED with the reason: the report says that the run came to its end, with all kills */
+static void report_check(struct drill_run *run, const char *path)
 {
-	char json[DRILL_PATH_MAX], csv[DRILL_PATH_MAX];
+	json_error_t error;
+	json_t *json = json_load_file(path, 0, &error);
+	const char *ended = json_string_value(json_object_get(json, "ended"));
+	const json_t *accuracy = json_object_get(json, "test_accuracy");
+	size_t outages = outages_count(json_object_get(json, "outages"));
 
-	if (drill_run_read(run, &drill->set, path_of(drill, run->name, "json", json),
-			   path_of(drill, run->name, "csv", csv)) == 0) {
+	run->status = DRILL_FAILED;
+	run->accuracy = json_is_number(accuracy) ? json_number_value(accuracy) : (double)NAN;
+	if (json == NULL)
+		snprintf(run->error, sizeof(run->error), "%.150s: %.90s", path, error.text);
+	else if (ended == NULL || strcmp(ended, "done") != 0)
+		snprintf(run->error, sizeof(run->error), "%.150s: the run ended: %.60s", path,
+			 ended != NULL ? ended : "unknown");
+	else if (outages < run->of->kills)
+		snprintf(run->error, sizeof(run->error),
+			 "%.150s: %zu outages of a server, not %u: was it over too soon?", path,
+			 outages, run->of->kills);
+	else
 		run->status = DRILL_DONE;
+	json_decref(json);
+}
+
+static void outcome_note(const struct drill *drill, struct drill_run *run)
+{
+	char path[DRILL_PATH_MAX];
+
+	if (drill->signal == 0 && run->status != DRILL_FAILED) /* cut short: no run at all */
+		report_check(run, path_of(drill, run->name, "json", path));
+}
+
+bool drill_run_resume(const struct drill *drill, struct drill_run *run)
+{
+	char path[DRILL_PATH_MAX];
+
+	if (access(path_of(drill, run->name, "csv", path), R_OK) != 0)
+		return false;
+	report_check(run, path_of(drill, run->name, "json", path));
+	if (run->status == DRILL_DONE)
 		return true;
-	}
-	drill_run_fini(run);
+	run->status = DRILL_WAITING;
 	return false;
 }
 
@@ -334,8 +370,7 @@ int drill_run_go(struct drill *drill, struct drill_run *run, size_t index)
 	drill_duration(drill_left_s(drill, index, INFINITY), left, sizeof(left));
 	if (run->status == DRILL_DONE)
 		drill_say(drill, true, "run %zu of %zu, %s: accuracy %.4f; about %s left",
-			  index + 1, drill->plan.run_count, run->name,
-			  run->figure[DRILL_F_ACCURACY], left);
+			  index + 1, drill->plan.run_count, run->name, run->accuracy, left);
 	else
 		drill_say(drill, true, "run %zu of %zu, %s: FAILED: %s", index + 1,
 			  drill->plan.run_count, run->name, run->error);

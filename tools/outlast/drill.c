@@ -420,7 +420,7 @@ static int settings_compare(const struct drill *drill, const char *text)
 	return rc;
 }
 
-int drill_file_write(const struct drill *drill, const char *name, const struct drill_text *text)
+static int file_write(const struct drill *drill, const char *name, const struct drill_text *text)
 {
 	char path[DRILL_PATH_MAX];
 	FILE *out;
@@ -452,15 +452,15 @@ static int settings_file_write(const struct drill *drill)
 	text.len = bytes;
 	rc = drill->set.resume && !text.failed ? settings_compare(drill, text.bytes) : 0;
 	if (rc == 0)
-		rc = drill_file_write(drill, "settings", &text);
+		rc = file_write(drill, "settings", &text);
 	drill_text_fini(&text);
 	return rc;
 }
 
 static int folder_make(struct drill *drill)
 {
-	static const char *const parts[] = { "", "/plots", "/runs" };
-	size_t count = drill->set.experiment == DRILL_KILLS || drill->set.live ? 3 : 2;
+	static const char *const parts[] = { "", "/runs" };
+	size_t count = drill->set.experiment == DRILL_KILLS || drill->set.live ? 2 : 1;
 	time_t now = time(NULL);
 	struct tm when;
 	char path[DRILL_PATH_MAX];

@@ -8,14 +8,12 @@
  *	drill_run.c     one run: a process of `outlast train`, watched until it ends
  *	drill_record.c  drill.json: what was run, and how each run ended
  *	drill_report.c  the report, by the program in tools/report
- *	drill_claims.c  published claims and their verdicts, as text
- *	drill_text.c    growing text, lists as a person writes them, statistics
- *	drill_plot.c    gnuplot on scripts
+ *	drill_text.c    growing text, lists as a person writes them, quantiles
  *	drill_dbw.h     another experiment: how many gradients a step should wait for
  *	drill_scar.h    another one: what a lost part of the parameters costs
  *
  * A report is a function of drill.json and, for each run, runs/NAME.json and runs/NAME.csv. Of
- *these only what says that a run came to its end is read here.
+ * these only what says that a run came to its end is read here.
  */
 #ifndef OUTLAST_DRILL_H
 #define OUTLAST_DRILL_H
@@ -35,8 +33,7 @@ enum {
 	DRILL_NAME_MAX = 96,
 	DRILL_ERR_MAX = 256,
 	DRILL_PATH_MAX = 1024,
-	DRILL_WORDS_MAX = 32,
-	DRILL_TRIALS_MIN = 5 /* fewer decide no claim about what is usual */
+	DRILL_WORDS_MAX = 32
 };
 
 enum drill_experiment {
@@ -193,40 +190,6 @@ void drill_say(const struct drill *drill, bool stays, const char *format, ...)
 /* drill_duration -- "1 h 20 min", "4 min 05 s" */
 void drill_duration(double seconds, char *text, size_t bytes);
 
-/* drill_claims.c */
-enum drill_verdict {
-	DRILL_CONFIRMED,
-	DRILL_NOT_CONFIRMED,
-	DRILL_CANNOT_JUDGE /* here, because of what `because` says */
-};
-
-struct drill_claim {
-	const char *id; /* as in the table of claims: R2 */
-	const char *claim;
-	const char *criterion; /* fixed beforehand */
-	enum drill_verdict verdict;
-	char numbers[1024];
-	char because[DRILL_ERR_MAX];
-};
-
-/* drill_claim_add -- add to what was measured of a claim; drill_decide, drill_cannot -- its
- * verdict */
-void drill_claim_add(struct drill_claim *claim, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-void drill_decide(struct drill_claim *claim, bool confirmed);
-void drill_cannot(struct drill_claim *claim, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-const char *drill_verdict_str(enum drill_verdict verdict);
-
-/*
- * drill_claims_markdown -- claims.md, of what was published as `source`; false: no memory
- *
- * The table has the claims that are judged. One line names the others.
- */
-bool drill_claims_markdown(const struct drill_claim *claims, size_t count, const char *source,
-			   const char *command, struct drill_text *text);
-
 /* drill_record.c */
 
 /* drill_record_write -- drill.json of runs of train; 0 or an exit code */
@@ -246,14 +209,5 @@ json_t *drill_record_number(double value);
  * 0 or an exit code, after saying why: OL_EXIT_CHILD if a run failed.
  */
 int drill_report_make(const struct drill *drill);
-
-/* drill_file_write -- a file below the folder; 0 or an exit code, after saying why */
-int drill_file_write(const struct drill *drill, const char *name, const struct drill_text *text);
-
-/* drill_plot.c */
-
-/* drill_plots_draw -- gnuplot on scripts in the folder plots; 0 or an exit code. No gnuplot: 0 */
-int drill_plots_draw(const struct drill *drill, const char *const scripts[], size_t count,
-		     bool *ret_drawn);
 
 #endif /* OUTLAST_DRILL_H */

@@ -57,33 +57,10 @@ void dbw_method_name(const struct dbw_setting *setting, size_t method, char *tex
 		snprintf(text, bytes, "%s", chosen[method - DBW_STATICS]);
 }
 
-void dbw_setting_name(const struct dbw_setting *setting, char *text, size_t bytes)
+static void setting_name(const struct dbw_setting *setting, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "n=%u alpha=%g B=%u lr=%g", setting->workers, setting->alpha,
 		 setting->batch, setting->lr);
-}
-
-size_t dbw_best(const struct dbw_study *study, const struct dbw_setting *setting, size_t depth)
-{
-	size_t best = 0;
-	double least = INFINITY;
-
-	for (size_t m = 0; m < DBW_STATICS; m++) {
-		double mean = drill_moments(setting->cell[m].time[depth], study->trials).mean;
-
-		if (mean < least) {
-			least = mean;
-			best = m;
-		}
-	}
-	return best;
-}
-
-struct dbw_figure dbw_speed(const struct dbw_study *study, const struct dbw_setting *setting,
-			    size_t depth)
-{
-	return dbw_ratio(setting->cell[dbw_best(study, setting, depth)].time[depth],
-			 setting->cell[DBW_DBW].time[depth], study->trials);
 }
 
 static int fail(int status, const char *what)
@@ -237,11 +214,12 @@ static void curve_note(struct dbw_study *study, const struct dbw_setting *settin
 {
 	size_t every = result->steps / 500 + 1;
 
-	if (study->curve.len > 0 || setting->alpha < 1.0)
+	if (json_array_size(study->curve) > 0 || setting->alpha < 1.0)
 		return;
 	for (size_t i = 0; i < result->steps; i += every)
-		drill_add(&study->curve, "%.6g %u %.6g\n", result->list[i].t, result->list[i].k,
-			  result->list[i].loss);
+		json_array_append_new(study->curve,
+				      json_pack("[f, i, f]", result->list[i].t,
+						(int)result->list[i].k, result->list[i].loss));
 }
 
 static int setting_make(struct dbw_study *study, struct dbw_setting *setting)
@@ -249,7 +227,7 @@ static int setting_make(struct dbw_study *study, struct dbw_setting *setting)
 	char name[DBW_TEXT_MAX];
 	int rc = 0;
 
-	dbw_setting_name(setting, name, sizeof(name));
+	setting_name(setting, name, sizeof(name));
 	drill_say(study->drill, true, "%s: %u runs", name, DBW_METHODS * study->trials);
 	for (size_t m = 0; rc == 0 && m < DBW_METHODS; m++) {
 		for (unsigned trial = 0; rc == 0 && trial < study->trials; trial++) {
@@ -403,12 +381,12 @@ static int study_make(struct dbw_study *study)
 int drill_dbw_go(struct drill *drill)
 {
 	struct dbw_study *study = calloc(1, sizeof(*study));
-	struct drill_text text = { 0 };
 	int rc;
 
 	if (study == NULL)
 		return fail(-ENOMEM, NULL);
 	study->drill = drill;
+	study->curve = json_array();
 	study->seed = drill->set.seed;
 	study->preset = drill->set.preset;
 	study->time_steps = time_steps_of[study->preset];
@@ -417,14 +395,10 @@ int drill_dbw_go(struct drill *drill)
 		study->trials = DBW_TRIALS_MAX;
 	rc = study_make(study);
 	if (rc == 0)
-		rc = dbw_report_write(study);
-	if (rc == 0 && dbw_summary(study, &text))
-		printf("%s\nreport in %s: begin with README.md there\n", text.bytes, drill->out);
-	drill_text_fini(&text);
-	if (rc == 0 && fflush(stdout) != 0)
-		rc = ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot write the summary", NULL,
-				  strerror(errno));
-	drill_text_fini(&study->curve);
+		rc = dbw_record_write(study);
+	if (rc == 0)
+		rc = drill_report_make(drill);
+	json_decref(study->curve);
 	dbw_problem_close(&study->problem);
 	free(study);
 	return rc;

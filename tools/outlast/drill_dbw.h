@@ -7,9 +7,7 @@
  *
  *	drill_dbw.c         the course: problems, settings, runs
  *	drill_dbw_run.c     one run: workers and a server under a clock of their own
- *	drill_dbw_stat.c    means, ratios, and how sure they are
- *	drill_dbw_claims.c  the published claims, judged by fixed criteria
- *	drill_dbw_report.c  tables, CSV, JSON, plots
+ *	drill_dbw_record.c  what each run came to, for the report
  *	drill_dbw_live.c    the same question asked of real processes
  *
  * One process, one thread, no clock but the virtual one: everything is a function of the settings
@@ -20,6 +18,7 @@
 #ifndef OUTLAST_DRILL_DBW_H
 #define OUTLAST_DRILL_DBW_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +31,6 @@
 #include "outlast_policy.h"
 
 struct drill;
-struct drill_claim;
 
 /* drill_dbw_go -- the whole experiment into the folder of the report; 0 or an exit code */
 int drill_dbw_go(struct drill *drill);
@@ -119,21 +117,6 @@ void dbw_result_fini(struct dbw_result *result);
 /* dbw_time_to -- when a loss was seen first that is no more than this; INFINITY: never */
 double dbw_time_to(const struct dbw_result *result, double loss);
 
-/* drill_dbw_stat.c */
-
-/* A figure with its 95 % confidence interval; NAN: not known. */
-struct dbw_figure {
-	double mean;
-	double low;
-	double high;
-};
-
-/* dbw_mean -- by Student's t */
-struct dbw_figure dbw_mean(const double *values, size_t count);
-
-/* dbw_ratio -- geometric mean of over[i] / under[i], pairs of one seed each */
-struct dbw_figure dbw_ratio(const double *over, const double *under, size_t count);
-
 /* drill_dbw.c */
 
 enum {
@@ -149,7 +132,6 @@ enum {
 	DBW_TIMES_MAX = 30,
 	DBW_SLOWS = 2,
 	DBW_TEXT_MAX = 160,
-	DBW_CLAIMS = 10,
 	DBW_GRID_DEPTH = 2 /* the target of the grid: index of dbw_depths */
 };
 
@@ -217,7 +199,7 @@ struct dbw_study {
 	struct dbw_setting settings[DBW_SETTINGS_MAX];
 	size_t setting_count;
 	struct dbw_slow slows[DBW_SLOWS];
-	struct drill_text curve; /* one seed of a setting, for the plot: t, k, loss of DBW */
+	json_t *curve; /* [t, k, loss] of DBW in one run, for the picture */
 };
 
 /* dbw_method_name -- "k=4", "dbw", … */
@@ -226,20 +208,7 @@ void dbw_method_name(const struct dbw_setting *setting, size_t method, char *tex
 /* dbw_method_k -- what a static method waits for */
 uint32_t dbw_method_k(const struct dbw_setting *setting, size_t method);
 
-/* dbw_best -- the static method of the smallest mean time to a depth */
-size_t dbw_best(const struct dbw_study *study, const struct dbw_setting *setting, size_t depth);
-
-/* dbw_speed -- how many times as fast as the best static DBW is at a depth; seeds are pairs */
-struct dbw_figure dbw_speed(const struct dbw_study *study, const struct dbw_setting *setting,
-			    size_t depth);
-
-void dbw_setting_name(const struct dbw_setting *setting, char *text, size_t bytes);
-
-/* drill_dbw_claims.c; claims: DBW_CLAIMS of them */
-void dbw_claims_judge(const struct dbw_study *study, struct drill_claim *claims);
-
-/* drill_dbw_report.c */
-bool dbw_summary(const struct dbw_study *study, struct drill_text *text);
-int dbw_report_write(const struct dbw_study *study);
+/* drill_dbw_record.c; 0 or an exit code */
+int dbw_record_write(const struct dbw_study *study);
 
 #endif /* OUTLAST_DRILL_DBW_H */

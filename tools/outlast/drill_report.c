@@ -21,6 +21,9 @@
 extern char **environ;
 
 static const char *const places[] = { "report", OL_REPORT_PLACE };
+/* The second one where PATH leads to none, or to a script that has none to call */
+static const char *const pythons[] = { "python3", "/usr/bin/python3" };
+static const int python_is_missing = 127; /* exit status, as of a shell */
 
 /* False: it is in none of its places */
 static bool program_find(char path[PATH_MAX])
@@ -45,7 +48,7 @@ static bool program_find(char path[PATH_MAX])
 }
 
 /* 0 or an errno; *ret_status: as of waitpid() */
-static int python_run(char *const words[], int *ret_status)
+static int process_run(char *const words[], int *ret_status)
 {
 	posix_spawnattr_t attr;
 	sigset_t none;
@@ -68,6 +71,25 @@ static int python_run(char *const words[], int *ret_status)
 	return 0;
 }
 
+/* 0 or an errno; words[0] is ours to say */
+static int python_run(char *words[], int *ret_status)
+{
+	char python[32];
+	int rc = ENOENT;
+
+	words[0] = python;
+	for (size_t i = 0; i < sizeof(pythons) / sizeof(pythons[0]); i++) {
+		snprintf(python, sizeof(python), "%s", pythons[i]);
+		rc = process_run(words, ret_status);
+		if (rc == 0 && WIFEXITED(*ret_status) &&
+		    WEXITSTATUS(*ret_status) == python_is_missing)
+			rc = ENOENT;
+		if (rc != ENOENT)
+			break;
+	}
+	return rc;
+}
+
 static int fail(const struct drill *drill, const char *what, const char *remedy)
 {
 	char later[DRILL_PATH_MAX + 256];
@@ -81,16 +103,17 @@ static int fail(const struct drill *drill, const char *what, const char *remedy)
 
 int drill_report_make(const struct drill *drill)
 {
-	char python[] = "python3", no_bytecode[] = "-B", program[PATH_MAX];
-	char folder[DRILL_PATH_MAX], json_word[] = "--json", json[PATH_MAX] = "";
-	char *words[] = { python, no_bytecode, program, folder, json_word, json, NULL };
+	char program[PATH_MAX], folder[DRILL_PATH_MAX], end[] = "--", json[PATH_MAX + 16];
+	char *words[] = { NULL, program, end, folder, NULL, NULL };
 	int status, rc;
 
 	snprintf(folder, sizeof(folder), "%s", drill->out);
-	if (drill->set.json == NULL)
-		words[4] = NULL;
-	else
-		snprintf(json, sizeof(json), "%s", drill->set.json);
+	if (drill->set.json != NULL) {
+		snprintf(json, sizeof(json), "--json=%s", drill->set.json);
+		words[2] = json;
+		words[3] = end;
+		words[4] = folder;
+	}
 	if (!program_find(program))
 		return fail(drill, "its program is not there", "install all of outlast");
 	rc = python_run(words, &status);

@@ -252,7 +252,6 @@ static int study_make(struct scar_study *study, int preset)
 int drill_scar_go(struct drill *drill)
 {
 	struct scar_study *study = calloc(1, sizeof(*study));
-	struct drill_text text = { 0 };
 	int rc;
 
 	if (study == NULL)
@@ -264,13 +263,9 @@ int drill_scar_go(struct drill *drill)
 		study->trials = trials_of[drill->set.preset];
 	rc = study_make(study, drill->set.preset);
 	if (rc == 0)
-		rc = scar_report_write(study);
-	if (rc == 0 && scar_summary(study, &text))
-		printf("%s\nreport in %s: begin with README.md there\n", text.bytes, drill->out);
-	drill_text_fini(&text);
-	if (fflush(stdout) != 0 && rc == 0)
-		rc = ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot write the summary", NULL,
-				  strerror(errno));
+		rc = scar_record_write(study);
+	if (rc == 0)
+		rc = drill_report_make(drill);
 	study_fini(study);
 	return rc;
 }

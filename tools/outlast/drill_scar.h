@@ -9,11 +9,10 @@
  *	drill_scar_model.c   problems: models of tools/learn as functions of their state
  *	drill_scar_factors.c drill_scar_topics.c  two more: matrix factorization, LDA
  *	drill_scar_study.c   trajectory, what is saved when, failures and what they cost
- *	drill_scar_trial.c   costs under each scheme, and how sure they are
+ *	drill_scar_trial.c   costs under each scheme
  *	drill_scar_bound.c   perturbations against the bound on their cost
  *	drill_scar_live.c    kills of real servers
- *	drill_scar_claims.c  the published claims, judged by fixed criteria
- *	drill_scar_report.c  tables, CSV, JSON, plots
+ *	drill_scar_record.c  what failures cost, trial by trial, for the report
  *
  * One process, one thread, no clock: everything is a function of the settings and the seed. What is
  * saved next is said by the product's own selector (outlast_policy.h).
@@ -30,11 +29,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "outlast/drill_text.h"
 #include "outlast_policy.h"
 
 struct drill;
-struct drill_claim;
 
 /* drill_scar_go -- the whole experiment into the folder of the report; 0 or an exit code */
 int drill_scar_go(struct drill *drill);
@@ -222,23 +219,11 @@ int scar_table_make(const struct scar_run *runs, size_t run_count, uint32_t peri
 		    bool few, uint64_t seed, struct scar_table *table);
 void scar_table_fini(struct scar_table *table);
 
-/* A figure with its 95 % confidence interval. */
-struct scar_figure {
-	double mean;
-	double low;
-	double high;
-};
-
-/* scar_mean -- of values; of the differences to others where these are not NULL */
-struct scar_figure scar_mean(const double *values, const double *others, size_t count);
-
-/* scar_reduction -- 1 - mean(values) / mean(of), trial by trial the same failure */
-struct scar_figure scar_reduction(const double *values, const double *of, size_t count);
-
 /* How far a failure throws the parameters, for a fraction lost: the theorems on norms. */
 struct scar_norm {
 	double lost; /* fraction of the blocks, as it is with so many */
-	struct scar_figure ratio; /* |partial|^2 / |full|^2; sure to 99.9 % */
+	double ratio; /* |partial|^2 / |full|^2, mean */
+	double sd; /* of it */
 	uint32_t failures;
 	uint32_t longer; /* of them: partial recovery threw further than full */
 };
@@ -328,11 +313,8 @@ struct scar_part {
 
 enum {
 	SCAR_PARTS_MAX = 8,
-	SCAR_CLAIMS = 8,
 	SCAR_BOUNDS =
-		2, /* runs that are perturbed: linear convergence from the first step, and not */
-	SCAR_TRIALS_MIN = 100, /* fewer decide nothing */
-	SCAR_PUSHES_MIN = 1000
+		2 /* runs that are perturbed: linear convergence from the first step, and not */
 };
 
 struct scar_study {
@@ -346,18 +328,7 @@ struct scar_study {
 	uint64_t seed;
 };
 
-/* drill_scar_claims.c */
-void scar_claims_judge(const struct scar_study *study, struct drill_claim *claims);
-
-/* drill_scar_report.c */
-
-/* scar_report_write -- every file of the folder; 0 or an exit code */
-int scar_report_write(const struct scar_study *study);
-
-/* scar_summary -- the tables, as markdown, which people can read too; false: no memory */
-bool scar_summary(const struct scar_study *study, struct drill_text *text);
-
-/* scar_scheme_name -- "priority r=1/8" */
-void scar_scheme_name(size_t scheme, char *text, size_t bytes);
+/* drill_scar_record.c; 0 or an exit code */
+int scar_record_write(const struct scar_study *study);
 
 #endif /* OUTLAST_DRILL_SCAR_H */

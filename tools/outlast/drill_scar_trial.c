@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * drill_scar_trial.c -- what failures cost under each scheme, and how sure that is
+ * drill_scar_trial.c -- what failures cost under each scheme
  */
 #include <errno.h>
 #include <math.h>
@@ -21,9 +21,6 @@ const struct scar_scheme scar_schemes[SCAR_SCHEMES] = {
 	{ .selection = OL_SELECT_RANDOM, .part = 4 },
 	{ .selection = OL_SELECT_RANDOM, .part = 8 },
 };
-
-static const double sure = 1.96; /* standard errors on either side: 95 % */
-static const double very_sure = 3.29; /* 99.9 %: where many are judged, one by one */
 
 /* Every fraction lost for what the headlines are about, one half for the rest */
 static bool is_tried(size_t scheme, size_t loss, bool few)
@@ -128,11 +125,16 @@ void scar_table_fini(struct scar_table *table)
 	*table = (struct scar_table){ 0 };
 }
 
-static struct scar_figure figure_widen(struct scar_figure figure, double by)
+static void ratios_note(const double *ratios, struct scar_norm *norm)
 {
-	double half = (figure.high - figure.mean) * by;
+	double sum = 0.0, squares = 0.0, n = norm->failures;
 
-	return (struct scar_figure){ figure.mean, figure.mean - half, figure.mean + half };
+	for (uint32_t i = 0; i < norm->failures; i++)
+		sum += ratios[i];
+	norm->ratio = sum / n;
+	for (uint32_t i = 0; i < norm->failures; i++)
+		squares += (ratios[i] - norm->ratio) * (ratios[i] - norm->ratio);
+	norm->sd = sqrt(squares / (n - 1.0));
 }
 
 /* Squared norms of what partial recovery does, by those of full recovery */
@@ -178,40 +180,9 @@ int scar_norms(const struct scar_run *run, uint32_t period, uint32_t failures, u
 		rc = ratios_make(run, &saved, lost, seed + 1 + l, ratios, &norms[l]);
 		if (rc != 0)
 			break;
-		norms[l].ratio = figure_widen(scar_mean(ratios, NULL, failures), very_sure / sure);
+		ratios_note(ratios, &norms[l]);
 	}
 	scar_saved_fini(&saved);
 	free(ratios);
 	return rc;
-}
-
-struct scar_figure scar_mean(const double *values, const double *others, size_t count)
-{
-	double sum = 0.0, squares = 0.0, n = (double)count, mean, half;
-
-	for (size_t i = 0; i < count; i++)
-		sum += values[i] - (others != NULL ? others[i] : 0.0);
-	mean = sum / n;
-	for (size_t i = 0; i < count; i++) {
-		double off = values[i] - (others != NULL ? others[i] : 0.0) - mean;
-
-		squares += off * off;
-	}
-	half = count > 1 ? sure * sqrt(squares / (n - 1.0) / n) : NAN;
-	return (struct scar_figure){ mean, mean - half, mean + half };
-}
-
-/* The interval of a ratio by the delta method: of a - R b, divided by the mean of b */
-struct scar_figure scar_reduction(const double *values, const double *of, size_t count)
-{
-	double a = scar_mean(values, NULL, count).mean, b = scar_mean(of, NULL, count).mean;
-	double ratio = a / b, squares = 0.0, n = (double)count, half;
-
-	for (size_t i = 0; i < count; i++) {
-		double off = values[i] - ratio * of[i];
-
-		squares += off * off;
-	}
-	half = count > 1 ? sure * sqrt(squares / (n - 1.0) / n) / b : NAN;
-	return (struct scar_figure){ 1.0 - ratio, 1.0 - ratio - half, 1.0 - ratio + half };
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * drill_text.c -- growing text, lists as a person writes them, statistics
+ * drill_text.c -- growing text, lists as a person writes them, quantiles
  */
 #include "outlast/drill_text.h"
 
@@ -118,36 +118,6 @@ bool drill_item(const char **list, char *word, size_t bytes)
 	if (**list == ',')
 		(*list)++;
 	return true;
-}
-
-struct drill_moments drill_moments(const double *values, size_t count)
-{
-	struct drill_moments m = { .mean = NAN, .sd = NAN, .min = NAN, .max = NAN };
-	double sum = 0.0, squares = 0.0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (isnan(values[i]))
-			continue;
-		sum += values[i];
-		m.min = fmin(m.min, values[i]);
-		m.max = fmax(m.max, values[i]);
-		m.count++;
-	}
-	if (m.count == 0)
-		return m;
-	m.mean = sum / (double)m.count;
-	for (size_t i = 0; i < count; i++) {
-		if (!isnan(values[i]))
-			squares += (values[i] - m.mean) * (values[i] - m.mean);
-	}
-	if (m.count > 1)
-		m.sd = sqrt(squares / (double)(m.count - 1));
-	return m;
-}
-
-double drill_se(const struct drill_moments *moments)
-{
-	return moments->sd / sqrt((double)moments->count);
 }
 
 static int ascending(const void *a, const void *b)

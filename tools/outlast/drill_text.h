@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * drill_text.h -- growing text, lists as a person writes them, statistics
+ * drill_text.h -- growing text, lists as a person writes them, quantiles
  */
 #ifndef OUTLAST_DRILL_TEXT_H
 #define OUTLAST_DRILL_TEXT_H
@@ -36,20 +36,6 @@ bool drill_numbers_parse(const char *text, uint64_t max, struct drill_numbers *r
 
 /* drill_item -- the next word of a list with commas; moves *list on; false: no more */
 bool drill_item(const char **list, char *word, size_t bytes);
-
-struct drill_moments {
-	size_t count; /* of values that are known */
-	double mean; /* NAN: none is known */
-	double sd; /* of the sample; NAN below two */
-	double min;
-	double max;
-};
-
-/* drill_moments -- NANs are left out */
-struct drill_moments drill_moments(const double *values, size_t count);
-
-/* drill_se -- standard error of the mean; NAN below two values */
-double drill_se(const struct drill_moments *moments);
 
 /* drill_quantile -- nearest rank, q in 0..1; sorts values, none of which may be NAN */
 double drill_quantile(double *values, size_t count, double q);

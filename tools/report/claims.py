@@ -45,7 +45,7 @@ class Claim:
 
 
 def markdown(claims: list[Claim], source: str, command: str) -> str:
-    """claims.md, of what was published as `source`. One line names the claims that are not judged."""
+    """claims.md, of what was published as `source`. One line names what is not judged."""
     text = (f"# Published claims\n\nOf {source}. The criteria are part of the program and were "
             f"fixed beforehand.\n\nMade by `{command}`.\n")
     judged = [c for c in claims if c.verdict is not Verdict.CANNOT_JUDGE]

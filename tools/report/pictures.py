@@ -1,13 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all pictures have in common: how they are drawn without a screen, and saved."""
+"""What all pictures have in common: how they are drawn without a screen, and saved.
+
+No other module imports matplotlib before this one.
+"""
 import logging
+import math
+import os
 import pathlib
+import tempfile
+from dataclasses import dataclass
 
-logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says where it keeps fonts
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says when a list of fonts takes long
 
-import matplotlib  # noqa: E402  the level comes first
+# When matplotlib is imported it reads settings and writes a list of fonts. Both happen in a folder of
+# its own: settings of a user would change pictures, and a home may be missing or read-only.
+with tempfile.TemporaryDirectory(prefix="outlast-report-") as place:
+    os.environ.update(MPLCONFIGDIR=place, MPLBACKEND="agg")
+    import matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-matplotlib.use("agg")
+matplotlib.rcdefaults()
 matplotlib.rcParams.update({
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "outlast",  # the same data is the same file
@@ -19,7 +32,11 @@ matplotlib.rcParams.update({
     "axes.spines.right": False,
 })
 
-from matplotlib.figure import Figure  # noqa: E402  the settings come first
+LABEL_GAP = 0.05  # of a panel's height, from one label to the next
+# Told apart by people who see colours in another way too (Okabe and Ito, Tol). Grey is for what the
+# others are measured by.
+COLOURS = ("#777777", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#E69F00", "#332288", "#D55E00",
+           "#882255", "#000000")
 
 
 def save(figure: Figure, path: pathlib.Path) -> None:
@@ -50,3 +67,20 @@ def spread(places: list[float], gap: float, top: float = 1.0) -> list[float]:
         middle[order[-1]] = min(middle[order[-1]], top)
         push_down(middle, order)
     return middle
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a line, and its name there."""
+    y: float
+    name: str
+    colour: str
+
+
+def name_ends(axes: Axes, ends: list[End], gap: float = LABEL_GAP) -> None:
+    """Names of lines to the right of the panel, whose limits are set. Ends at nan have none."""
+    low, high = axes.get_ylim()
+    there = [end for end in ends if not math.isnan(end.y)]
+    for end, place in zip(there, spread([(end.y - low) / (high - low) for end in there], gap)):
+        axes.annotate(end.name, (1.0, place), xycoords="axes fraction", xytext=(6, 0),
+                      textcoords="offset points", va="center", fontsize=10, color=end.colour)

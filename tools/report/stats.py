@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 NAN = math.nan
 
@@ -48,6 +48,11 @@ class Interval:
     def half(self) -> float:
         return self.high - self.mean
 
+    @property
+    def shown(self) -> float:
+        """Half of it in a picture, where what is not known has no length."""
+        return 0.0 if math.isnan(self.half) else self.half
+
 
 def student(values: Iterable[float], sure: float = 0.95) -> Interval:
     """The mean, by Student's t."""
@@ -60,3 +65,19 @@ def ratio(over: Iterable[float], under: Iterable[float]) -> Interval:
     """Geometric mean of pairs, one over the other."""
     logs = student(math.log(a / b) for a, b in zip(over, under, strict=True))
     return Interval(*(float(np.exp(x)) for x in (logs.mean, logs.low, logs.high)))
+
+
+def normal(values: Iterable[float], sure: float = 0.95) -> Interval:
+    """The mean, with an interval as of many values."""
+    m = moments(values)
+    half = float(ndtri((1 + sure) / 2)) * m.se
+    return Interval(m.mean, m.mean - half, m.mean + half)
+
+
+def reduction(values: Iterable[float], of: Iterable[float]) -> Interval:
+    """1 - mean(values) / mean(of), pair by pair; the interval is that of values - ratio * of,
+    divided by the mean of `of` (delta method)."""
+    a, b = np.array(list(values), dtype=float), np.array(list(of), dtype=float)
+    quotient = a.mean() / b.mean()
+    less, half = float(1 - quotient), float(normal(a - quotient * b).half / b.mean())
+    return Interval(less, less - half, less + half)

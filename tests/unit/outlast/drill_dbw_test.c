@@ -130,20 +130,6 @@ static void training_gets_there_and_the_same_seed_does_the_same(void **state)
 	dbw_problem_close(&problem);
 }
 
-static void intervals_are_students(void **state)
-{
-	static const double values[] = { 1.0, 2.0, 3.0 }, over[] = { 2.0, 8.0 },
-			    under[] = { 1.0, 4.0 };
-	struct dbw_figure f = dbw_mean(values, 3);
-
-	(void)state;
-	assert_true(f.mean == 2.0 && fabs(f.high - 2.0 - 4.303 / sqrt(3.0)) < 1e-9);
-	assert_true(fabs(f.low + f.high - 4.0) < 1e-12);
-	assert_true(isnan(dbw_mean(values, 1).high));
-	f = dbw_ratio(over, under, 2);
-	assert_true(fabs(f.mean - 2.0) < 1e-12 && fabs(f.low - f.high) < 1e-9);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,7 +138,6 @@ int main(void)
 		cmocka_unit_test(a_question_for_weights_takes_its_time),
 		cmocka_unit_test(half_that_become_slow_slow_everyone_who_waits_for_them),
 		cmocka_unit_test(training_gets_there_and_the_same_seed_does_the_same),
-		cmocka_unit_test(intervals_are_students),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

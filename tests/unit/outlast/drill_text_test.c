@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* drill_text_test.c -- lists mean what a person wrote, statistics are what their names say */
+/* drill_text_test.c -- lists mean what a person wrote, quantiles are nearest rank */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,34 +95,6 @@ static void words_come_one_by_one(void **state)
 	assert_false(drill_item(&list, word, sizeof(word)));
 }
 
-static void moments_leave_out_what_is_unknown(void **state)
-{
-	const double values[] = { 2.0, NAN, 4.0, 4.0, 4.0, NAN, 5.0, 5.0, 7.0, 9.0 };
-	struct drill_moments m = drill_moments(values, 10);
-
-	(void)state;
-	assert_int_equal(m.count, 8);
-	assert_true(fabs(m.mean - 5.0) <= 1e-12);
-	assert_true(fabs(m.sd - 2.138089935299395) <= 1e-12); /* of the sample: sqrt(32 / 7) */
-	assert_true(fabs(m.min - 2.0) <= 1e-12);
-	assert_true(fabs(m.max - 9.0) <= 1e-12);
-	assert_true(fabs(drill_se(&m) - 2.138089935299395 / sqrt(8.0)) <= 1e-12);
-}
-
-static void too_few_values_have_no_spread(void **state)
-{
-	const double one = 3.0, none = NAN;
-	struct drill_moments m = drill_moments(&one, 1);
-
-	(void)state;
-	assert_true(fabs(m.mean - 3.0) <= 1e-12);
-	assert_true(isnan(m.sd) && isnan(drill_se(&m)));
-	m = drill_moments(&none, 1);
-	assert_int_equal(m.count, 0);
-	assert_true(isnan(m.mean) && isnan(m.min) && isnan(m.max) && isnan(m.sd));
-	assert_int_equal(drill_moments(NULL, 0).count, 0);
-}
-
 static void quantiles_are_nearest_rank(void **state)
 {
 	double values[] = { 40.0, 15.0, 50.0, 20.0, 35.0 };
@@ -157,8 +129,6 @@ int main(void)
 		cmocka_unit_test(what_is_no_list_of_numbers_is_refused),
 		cmocka_unit_test(a_list_is_never_longer_than_its_limit),
 		cmocka_unit_test(words_come_one_by_one),
-		cmocka_unit_test(moments_leave_out_what_is_unknown),
-		cmocka_unit_test(too_few_values_have_no_spread),
 		cmocka_unit_test(quantiles_are_nearest_rank),
 		cmocka_unit_test(text_grows_whole),
 	};

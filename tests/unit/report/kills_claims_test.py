@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# not under asan, tsan: it is Python
 """A claim is confirmed by runs that bear it out, refused by runs that do not, and not judged from
 too few."""
 import dataclasses
@@ -163,7 +162,3 @@ class Claims(unittest.TestCase):
         self.assertEqual(text.count("\n| R"), len(IDS) - 1)
         self.assertNotIn("| R9 |", text)
         self.assertIn("\nNot judged from these runs: R9. ", text)
-
-
-if __name__ == "__main__":
-    unittest.main()

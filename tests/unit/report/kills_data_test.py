@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# not under asan, tsan: it is Python
 """A run's two files become the figures that they hold; files that are not what they should be make
 it a failed run, with their name."""
 import json
@@ -143,7 +142,3 @@ class Data(unittest.TestCase):
             self.csv.write_text(LINE[:end])
             if self.read().status == "failed":
                 self.refused(self.csv)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# not under asan, tsan: it is Python
 """Each strategy's outage is drawn where that strategy's was, names stand at the ends of lines and
 apart from each other, and the title says what came of it."""
 import pathlib
@@ -108,7 +107,3 @@ class Plots(unittest.TestCase):
         self.assertEqual(self.sheet.name, "k1-w1")
         alone = world.drill([world.case("none")], seeds=1)
         self.assertEqual([sheet.name for sheet in plots.sheets(alone)], ["k0-w1"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# not under asan, tsan: it is Python
 """Means leave out what is not known, too few values have no spread, quantiles are values; tables
 stand in columns, and JSON has no number that is none."""
-import json
 import math
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
 from report import out, stats
@@ -49,31 +43,3 @@ class Out(unittest.TestCase):
     def test_what_is_not_known_is_null(self):
         self.assertEqual(out.known({"a": [NAN, 1.0], "b": (math.inf, "x")}),
                          {"a": [None, 1.0], "b": [None, "x"]})
-
-    def test_without_its_libraries_it_says_what_to_install(self):
-        tool = pathlib.Path(out.__file__).parent
-        with tempfile.TemporaryDirectory() as folder:
-            # site-packages are where the libraries are: -S does without
-            done = subprocess.run([sys.executable, "-S", str(tool), folder], capture_output=True,
-                                  text=True, check=False)
-            if sys.executable == "/usr/bin/python3":
-                self.assertEqual(done.returncode, 1)
-                self.assertIn("apt-get install python3-numpy python3-scipy python3-matplotlib",
-                              done.stderr)
-                self.assertIn(f"--report {folder}", done.stderr)
-                self.assertEqual(done.stderr.count("\n"), 1)
-
-    def test_a_folder_that_is_no_drills_is_refused(self):
-        tool = pathlib.Path(out.__file__).parent
-        with tempfile.TemporaryDirectory() as folder:
-            for text in (None, "{", "[]", json.dumps({"experiment": "other"})):
-                if text is not None:
-                    (pathlib.Path(folder) / "drill.json").write_text(text)
-                done = subprocess.run([sys.executable, str(tool), folder], capture_output=True,
-                                      text=True, check=False)
-                self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
-                self.assertIn("drill.json is not the record of a drill", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

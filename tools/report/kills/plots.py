@@ -14,23 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from ..out import Draw
-from ..pictures import save, spread
+from ..pictures import COLOURS, LABEL_GAP, Axes, End, Figure, name_ends, save
 from ..runs import last_by
 from ..stats import moments
 from .data import Case, Drill, Run
 from .tables import case_figure
 
 POINTS = 401
-LABEL_GAP = 0.05  # of a panel's height, from one label to the next
-
-# In the order of the strategies; told apart by people who see colours in another way too (Okabe and
-# Ito, Tol). Grey is for what the others are measured by.
-COLOURS = ("#777777", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#E69F00", "#332288", "#D55E00",
-           "#882255", "#000000")
 
 
 @dataclass(frozen=True)
@@ -102,6 +94,7 @@ def curve(drill: Drill, case: Case, column: str) -> Curve:
 
 
 def colour_of(case: Case) -> str:
+    """By the order of the strategies."""
     return COLOURS[case.strategy.index % len(COLOURS)]
 
 
@@ -188,11 +181,8 @@ def draw_panel(axes: Axes, sheet: Sheet, kind: Kind, column: str) -> None:
                   linestyle="--" if one.case.sync else "-",
                   linewidth=2.4 if one.case.strategy.replicas > 0 else 1.6)
     draw_marks(axes, sheet, kind)
-    ends = [one for one in curves if not math.isnan(one.last)]
-    for one, place in zip(ends, spread([one.last / top for one in ends], LABEL_GAP)):
-        axes.annotate(label(sheet, kind, one.case), (1.0, place), xycoords="axes fraction",
-                      xytext=(6, 0), textcoords="offset points", va="center", fontsize=10,
-                      color=colour_of(one.case))
+    name_ends(axes, [End(one.last, label(sheet, kind, one.case), colour_of(one.case))
+                     for one in curves])
 
 
 def draw(sheet: Sheet, kind: Kind, path: pathlib.Path) -> None:

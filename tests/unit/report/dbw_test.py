@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs that do what was published confirm it; each deviation is seen by the claim that it is about,
+and too few seeds decide nothing. Tables and pictures show the same figures."""
+import copy
+import json
+import pathlib
+import tempfile
+import unittest
+import xml.dom.minidom
+
+from report import dbw, out
+from report.claims import Verdict
+from report.dbw import judge, plots, tables
+from report.dbw.data import study_read
+
+SEEDS = 5
+KS = (1, 2, 4, 8, 12, 14, 16)
+JUDGED = {"D1", "D4", "D5", "D6", "D7", "D8", "D9", "D10"}
+
+
+def cell(method, time, k=0, k_mean=8.0):
+    seeds = [1.0 + seed / 100 for seed in range(SEEDS)]
+    return {"method": method, "k": k,
+            "time": [[part * time * one for one in seeds] for part in (0.1, 0.5, 1.0)],
+            "missed": [0, 0, 0], "k_mean": [k_mean] * SEEDS, "k_early": [k_mean - 2] * SEEDS,
+            "k_late": [k_mean + 2] * SEEDS, "all_share": [0.95 if k_mean > 15 else 0.2] * SEEDS}
+
+
+def setting(alpha, batch):
+    """Equal times: whoever waits for all is fast. Uneven ones: k = 8 is the best that is fixed."""
+    best, others, of_all = (16, 15.0, 10.0) if alpha == 0 else (8, 20.0, 40.0)
+    times = {k: 10.0 if k == best else of_all if k == 16 else others for k in KS}
+    k_mean = 15.5 if alpha == 0 else 6.0 if batch > 16 else 9.0
+    return {"group": "grid", "workers": 16, "alpha": alpha, "batch": batch, "lr": 0.8,
+            "time_max": 200.0, "cells": [
+                *(cell(f"k={k}", time, k, k) for k, time in times.items()),
+                cell("dbw", 10.0 if alpha == 0 else 5.0, k_mean=k_mean),
+                cell("dbw-blind", 12.0), cell("adasync", 13.0)]}
+
+
+def slow(alpha):
+    of_seeds = {"k_before": 16.0, "k_after": 8.0, "step_before": 1.0, "step_after": 1.4,
+                "all_before": 1.0, "all_after": 5.0, "steps_to_half": 20.0}
+    return {"alpha": alpha, **{key: [value] * SEEDS for key, value in of_seeds.items()}}
+
+
+RECORD = {
+    "experiment": "dbw", "command": "outlast drill", "folder": "here", "quick": False,
+    "workers": 16, "seeds": SEEDS, "time_steps": 36000, "first_loss": 2.3, "least_loss": 0.7,
+    "depths": [0.5, 0.1, 0.01],
+    "settings": [setting(alpha, batch) for alpha in (1.0, 0.0) for batch in (512, 16)],
+    "times": [{"alpha": 1.0, "k": 8, "psi": 1.005, "psi_exact": 1.0, "psw": 1.01,
+               "psw_known": 1.0, "pull": 1.1},
+              {"alpha": 1.0, "k": 9, "psi": 1.0, "psi_exact": 1.0, "psw": 9.0,
+               "psw_known": None, "pull": 1.1}],
+    "slows": [slow(0.0), slow(1.0)],
+    "curve": [[0.0, 1, 2.3], [1.0, 4, 1.5], [2.0, 12, 0.8]]}
+
+
+class Dbw(unittest.TestCase):
+    def setUp(self):
+        self.record = copy.deepcopy(RECORD)
+
+    def claims(self):
+        return {claim.id: claim for claim in judge.all_claims(study_read(self.record))}
+
+    def refused(self, *ids):
+        self.assertEqual({one.id for one in self.claims().values()
+                          if one.verdict is Verdict.NOT_CONFIRMED}, set(ids))
+
+    def of(self, alpha, method):
+        return [one for each in self.record["settings"] if each["alpha"] == alpha
+                for one in each["cells"] if one["method"] == method]
+
+    def slower(self, alpha, method, by):
+        for one in self.of(alpha, method):
+            one["time"] = [[by * time for time in times] for times in one["time"]]
+
+    def test_what_was_published_is_confirmed(self):
+        self.assertEqual({one.id for one in self.claims().values()
+                          if one.verdict is Verdict.CONFIRMED}, JUDGED)
+        self.refused()
+
+    def test_too_few_seeds_or_settings_decide_nothing(self):
+        for key, value in (("seeds", 4), ("quick", True), ("time_steps", 3600)):
+            self.record = {**copy.deepcopy(RECORD), key: value}
+            undecided = {one.id for one in self.claims().values()
+                         if one.verdict is Verdict.CANNOT_JUDGE}
+            self.assertEqual(undecided - {"D2", "D3"},
+                             {"D1"} if key == "time_steps" else JUDGED - {"D1"})
+
+    def test_times_are_known(self):
+        self.record["times"][0]["psi"] = 0.98
+        self.refused("D1")
+        self.record["times"][0].update(psi=1.0, psw=1.03)
+        self.refused("D1")
+
+    def test_equal_times_are_waited_for(self):
+        for one in self.of(0.0, "dbw"):
+            one["all_share"] = [0.8] * SEEDS
+        self.refused("D4")
+        self.record = copy.deepcopy(RECORD)
+        self.slower(0.0, "dbw", 1.1)
+        self.refused("D4")
+
+    def test_uneven_times_are_not(self):
+        self.slower(1.0, "dbw", 2.2)  # 1.1 of the best fixed k
+        self.refused("D5", "D9")
+
+    def test_k_that_falls_is_seen(self):
+        for one in self.of(1.0, "dbw"):
+            one["k_early"], one["k_late"] = one["k_late"], one["k_early"]
+        self.refused("D6")
+
+    def test_a_fixed_k_that_fits_everywhere_is_seen(self):
+        self.slower(0.0, "k=8", 0.7)
+        self.refused("D7")
+
+    def test_slow_workers_are_left_out_soon(self):
+        for key, value in (("k_after", 10.0), ("steps_to_half", 51.0), ("step_after", 1.6),
+                           ("all_after", 3.0)):
+            self.record = copy.deepcopy(RECORD)
+            self.record["slows"][0][key] = [value] * SEEDS
+            self.refused("D8")
+
+    def test_a_blind_one_as_fast_is_seen(self):
+        self.slower(0.0, "dbw-blind", 0.5)
+        self.slower(1.0, "dbw-blind", 0.5)
+        self.refused("D10")
+
+    def test_tables_show_what_was_measured(self):
+        study = study_read(self.record)
+        rows = [row.split(",") for row in tables.summary_csv(study).splitlines()]
+        self.assertEqual(len(rows), 1 + 4 * 3 * 10)
+        self.assertIn("16,1,512,0.8,0.01,k=8,5,0,10.2".split(","), [row[:9] for row in rows])
+        text = tables.summary(study)
+        self.assertIn("| n=16 alpha=1 B=512 lr=0.8 | 0.01 | 20.4 ±0.4 |", text)
+        self.assertIn("| 2.00 (2.00 to 2.00) | k=8 | 6.0, 4.0 to 8.0 |", text)
+        whole = tables.as_json(study, judge.all_claims(study))
+        json.dumps(out.known(whole), allow_nan=False)
+        self.assertAlmostEqual(whole["settings"][0]["dbw_by_best"][0], 2.0)
+
+    def test_one_seed_has_no_interval(self):
+        self.record["seeds"] = 1
+        for each in self.record["settings"]:
+            for one in each["cells"]:
+                one["time"] = [times[:1] for times in one["time"]]
+        self.assertIn("| 20.0 |", tables.summary(study_read(self.record)))
+
+    def test_pictures_have_the_result_as_their_title(self):
+        del self.record["settings"][1::2]
+        made = dbw.report(pathlib.Path("."), self.record)
+        self.assertEqual(set(made.pictures), {"grid", "course"})
+        with tempfile.TemporaryDirectory() as place:
+            for name, title in (("grid", "DBW is 1.00 to 2.00 times as fast as the best fixed k"),
+                                ("course", "k from 1 to 12 as the loss falls from 2.3 to 0.8")):
+                made.pictures[name](pathlib.Path(place) / name)
+                text = (pathlib.Path(place) / f"{name}.svg").read_text()
+                xml.dom.minidom.parseString(text)
+                self.assertIn(title, text)
+
+    def test_without_a_course_there_is_no_picture_of_it(self):
+        self.record["curve"] = []
+        self.assertEqual(set(plots.pictures(study_read(self.record))), {"grid"})
+

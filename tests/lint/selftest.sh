@@ -41,7 +41,7 @@ expect() {
 }
 
 fresh
-for lint in layers headers forbidden length format spdx scripts; do
+for lint in layers headers forbidden length format spdx scripts python; do
 	expect 0 $lint '' 'a clean tree'
 done
 
@@ -108,5 +108,11 @@ expect 1 scripts 'tests/run' 'a script that does not parse'
 printf '#!/bin/sh\ntrue\n' >"$tree/tests/run"
 chmod -x "$tree/tests/run"
 expect 1 scripts 'not executable' 'a script without its bit'
+
+fresh
+printf 'x = 1\nif x:\n' >"$tree/tests/a.py"
+expect 1 python 'tests/a.py' 'Python that does not parse'
+printf 'x = "\\d"\n' >"$tree/tests/a.py"
+expect 1 python 'tests/a.py' 'Python that warns'
 
 exit $bad

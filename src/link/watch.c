@@ -22,8 +22,10 @@ static void read_post(struct ol_watch *watch, const struct ol_watch_with *with, 
 		.cookie = with->cookie,
 	};
 
+	watch->try_ns = now_ns;
 	watch->posted = with->ops->post_read(with->conn, &read) == 0;
-	watch->post_ns = now_ns;
+	if (watch->posted) /* a full queue asks nothing */
+		watch->post_ns = now_ns;
 }
 
 enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_with *with,
@@ -36,7 +38,7 @@ enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_w
 	/* by when it was asked, not by now: this end may have been away meanwhile */
 	if (watch->beat_ns != 0 && watch->post_ns >= watch->beat_ns + with->lease_ns)
 		return OL_WATCH_STILL;
-	if (now_ns - watch->post_ns >= with->lease_ns / BEATS_A_LEASE)
+	if (now_ns - watch->try_ns >= with->lease_ns / BEATS_A_LEASE)
 		read_post(watch, with, now_ns);
 	return OL_WATCH_FINE;
 }

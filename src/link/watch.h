@@ -17,7 +17,8 @@
 
 struct ol_watch {
 	bool posted; /* a read is under way */
-	uint64_t post_ns;
+	uint64_t post_ns; /* when the last began */
+	uint64_t try_ns; /* when one was last tried */
 	uint64_t beat; /* as last read … */
 	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
 };

@@ -451,7 +451,7 @@ void check_landing(const struct sim_process *from, const struct sim_process *to,
 		if (known.lives[i].process == from)
 			id = known.lives[i].id;
 	}
-	if (server->opts.epoch < server->replica.chain.view.epoch)
+	if (server->opts.epoch < server->replica.chain.view.epoch && server->end_rc == 0)
 		return; /* it is about to cut that one off */
 	pred = ol_view_predecessor(&server->replica.chain.view, server->incarnation);
 	if (pred == NULL || pred->id != id)

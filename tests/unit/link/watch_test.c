@@ -113,6 +113,18 @@ static void test_a_read_that_is_not_posted_is_tried_again(void **state)
 	assert_true(watch.posted);
 }
 
+/* Other posts fill the queue for longer than a lease: nobody was asked */
+static void test_a_queue_that_stays_full_is_no_silence(void **state)
+{
+	(void)state;
+	(void)ol_watch_tick(&watch, &with, MS(1000));
+	ol_watch_on_beat(&watch, 0, 5, MS(1000));
+	read_rc = -EAGAIN;
+	for (uint64_t ms = 1000; ms < 1000 + 3 * LEASE_MS; ms += 5)
+		assert_int_equal(ol_watch_tick(&watch, &with, MS(ms)), OL_WATCH_FINE);
+	assert_true(reads > 8);
+}
+
 static void test_a_read_that_failed_says_nothing(void **state)
 {
 	(void)state;
@@ -131,6 +143,7 @@ int main(void)
 		cmocka_unit_test_setup(test_an_end_that_was_away_asks_first, setup),
 		cmocka_unit_test_setup(test_a_read_that_does_not_end_is_silence, setup),
 		cmocka_unit_test_setup(test_a_read_that_is_not_posted_is_tried_again, setup),
+		cmocka_unit_test_setup(test_a_queue_that_stays_full_is_no_silence, setup),
 		cmocka_unit_test_setup(test_a_read_that_failed_says_nothing, setup),
 	};
 

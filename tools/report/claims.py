@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Published claims, what was measured of each, and verdicts."""
 import enum
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 TRIALS_MIN = 5  # fewer decide no claim about what is usual
 NEARLY_EVERY = 0.9  # of trials
@@ -42,6 +44,19 @@ class Claim:
     def json(self) -> dict[str, str]:
         return {"id": self.id, "verdict": self.verdict.value, "numbers": self.numbers,
                 "because": self.because}
+
+
+Subject = TypeVar("Subject")  # what an experiment has measured
+
+
+def judge_all(table: Iterable[tuple[str, str, str, Callable[[Subject, Claim], None]]],
+              subject: Subject) -> list[Claim]:
+    """Of (id, claim, criterion, judge), in order."""
+    claims = []
+    for name, claim, criterion, judge in table:
+        claims.append(Claim(name, claim, criterion))
+        judge(subject, claims[-1])
+    return claims
 
 
 def markdown(claims: list[Claim], source: str, command: str) -> str:

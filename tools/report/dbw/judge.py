@@ -7,7 +7,7 @@ project's study of it does. The thresholds below were fixed beforehand.
 import math
 from collections.abc import Callable
 
-from ..claims import TRIALS_MIN, Claim
+from ..claims import TRIALS_MIN, Claim, judge_all
 from ..stats import Interval, moments, ratio, student
 from .data import ADASYNC, BLIND, DBW, GRID_DEPTH, Cell, Setting, Study
 
@@ -197,8 +197,4 @@ CLAIMS: tuple[tuple[str, str, Callable[[Study, Claim], None]], ...] = (
 
 
 def all_claims(study: Study) -> list[Claim]:
-    claims = []
-    for i, (claim, criterion, judge) in enumerate(CLAIMS):
-        claims.append(Claim(f"D{i + 1}", claim, criterion))
-        judge(study, claims[-1])
-    return claims
+    return judge_all(((f"D{i + 1}", *one) for i, one in enumerate(CLAIMS)), study)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ..claims import NEARLY_EVERY, TRIALS_MIN, Claim
+from ..claims import NEARLY_EVERY, TRIALS_MIN, Claim, judge_all
 from ..runs import NAN
 from ..stats import Moments, moments, quantile
 from .data import Case, Drill, Outage, Run
@@ -357,8 +357,4 @@ CLAIMS: tuple[tuple[str, str, str, Judge], ...] = (
 
 
 def all_claims(drill: Drill) -> list[Claim]:
-    claims = []
-    for name, claim, criterion, judge in CLAIMS:
-        claims.append(Claim(name, claim, criterion))
-        judge(drill, claims[-1])
-    return claims
+    return judge_all(CLAIMS, drill)

@@ -3,8 +3,8 @@
 import pathlib
 from typing import Any
 
-from .. import claims
 from ..out import Report
+from ..study import report_of
 from . import judge, plots, tables
 from .data import study_read
 
@@ -12,11 +12,4 @@ SOURCE = '"Fault Tolerance in Iterative-Convergent Machine Learning" (arXiv 1810
 
 
 def report(_: pathlib.Path, record: dict[str, Any]) -> Report:
-    study = study_read(record)
-    judged = judge.all_claims(study)
-    text = tables.summary(study)
-    return Report(summary=text,
-                  files={"summary.md": text, "summary.csv": tables.summary_csv(study),
-                         "claims.md": claims.markdown(judged, SOURCE, study.command),
-                         "README.md": tables.readme(study)},
-                  pictures=plots.pictures(study), tables=tables.as_json(study, judged))
+    return report_of(study_read(record), SOURCE, judge, tables, plots)

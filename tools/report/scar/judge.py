@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from scipy.special import ndtri
 
-from ..claims import Claim
+from ..claims import Claim, judge_all
 from ..stats import normal
 from .data import HALF, Study, Table
 
@@ -175,8 +175,4 @@ CLAIMS: tuple[tuple[str, str, str, Callable[[Study, Claim], None]], ...] = (
 
 
 def all_claims(study: Study) -> list[Claim]:
-    claims = []
-    for name, claim, criterion, judge in CLAIMS:
-        claims.append(Claim(name, claim, criterion))
-        judge(study, claims[-1])
-    return claims
+    return judge_all(CLAIMS, study)

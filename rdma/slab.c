@@ -20,6 +20,8 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "rdma/fds.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -131,8 +133,8 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bo
 	size_t page = 0;
 	int rc;
 
-	slab->fd = memfd_create("outlast-slab",
-				MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0U));
+	slab->fd = ol_fds_add(memfd_create("outlast-slab", MFD_CLOEXEC | MFD_ALLOW_SEALING |
+								   (huge ? MFD_HUGETLB : 0U)));
 	if (slab->fd < 0)
 		return -errno;
 	rc = page_bytes(slab->fd, huge, &page);
@@ -152,6 +154,7 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bo
 		rc = -errno;
 		goto err_fd;
 	}
+	ol_fds_unshare(slab->addr, slab->bytes);
 	if (!huge && shmem_huge() && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
 		slab->pages = OL_SLAB_PAGES_THP;
 	place(slab, node);
@@ -163,7 +166,7 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bo
 err_map:
 	ol_slab_unmap(slab->addr, slab->bytes);
 err_fd:
-	close(slab->fd);
+	ol_fds_close(slab->fd);
 	return rc;
 }
 
@@ -234,7 +237,7 @@ void ol_slab_destroy(struct ol_slab *slab)
 	if (slab == NULL)
 		return;
 	ol_slab_unmap(slab->addr, slab->bytes);
-	close(slab->fd);
+	ol_fds_close(slab->fd);
 	free(slab);
 }
 

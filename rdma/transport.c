@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * transport.c -- which transports there are, and stubs for what one of them has not
+ * transport.c -- an opening's defaults, and stubs for what a transport has not
  */
 #include "rdma/transport.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "rdma/verbs/verbs.h"
 
 void ol_xport_opts_init(struct ol_xport_opts *opts)
 {
@@ -20,27 +16,6 @@ void ol_xport_opts_init(struct ol_xport_opts *opts)
 		.retry_timeout_ms = 500,
 		.connect_timeout_ms = 3000,
 	};
-}
-
-const struct ol_xport_ops *ol_xport_find(const char *name)
-{
-	if (strcmp(name, "shm") == 0)
-		return &ol_xport_shm;
-	if (strcmp(name, "verbs") == 0)
-		return &ol_xport_verbs;
-	return NULL;
-}
-
-int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes)
-{
-	if (strcmp(name, "shm") == 0) {
-		snprintf(why, why_bytes, "shared memory, always there");
-		return 0;
-	}
-	if (strcmp(name, "verbs") == 0)
-		return ol_verbs_present(device, why, why_bytes);
-	snprintf(why, why_bytes, "no transport \"%s\": there is shm and verbs", name);
-	return -ENODEV;
 }
 
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,

@@ -38,7 +38,7 @@
  *
  * Threading: a transport and all that hangs on it belong to one thread; reg_run() and drop() alone
  * may be called by another.
- * Processes fork before they open a transport, never after.
+ * A child of a fork has nothing of the transports of its parent (rdma/fds.h): it opens its own.
  */
 #ifndef OL_RDMA_TRANSPORT_H
 #define OL_RDMA_TRANSPORT_H
@@ -318,8 +318,10 @@ static inline void ol_xport_forget(struct ol_xport_event *events, int count,
 
 void ol_xport_opts_init(struct ol_xport_opts *opts);
 
-/* ol_xport_find -- the table of "shm" or "verbs"; NULL if there is no such transport */
+/* ol_xport_find -- the table of that name; NULL if there is no such transport */
 const struct ol_xport_ops *ol_xport_find(const char *name);
+/* ol_xport_name -- name; NULL: shm if addr starts with / or @, else verbs */
+const char *ol_xport_name(const char *name, const char *addr);
 
 /* ol_xport_present -- 0 if the transport can be opened here, or -ENODEV and such, with why */
 int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes);

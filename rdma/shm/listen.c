@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * listen.c -- addresses, and the socket at which peers ask to be let in
+ * listen.c -- the socket at which peers ask to be let in
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,32 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
 enum {
 	ACCEPTS_MAX = 16 /* peers taken in at one look */
 };
-
-int ol_shm_addr_parse(const char *text, struct sockaddr_un *ret_addr, socklen_t *ret_bytes)
-{
-	size_t len = strlen(text);
-
-	/* a bare word is a slip: HOST:PORT would be a file of that name in the current folder */
-	if (len == 0 || (text[0] != '@' && strchr(text, '/') == NULL))
-		return -EINVAL;
-	if (len >= sizeof(ret_addr->sun_path))
-		return -ENAMETOOLONG;
-	*ret_addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	memcpy(ret_addr->sun_path, text, len);
-	*ret_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
-	if (text[0] == '@') {
-		ret_addr->sun_path[0] = '\0';
-		/* An abstract name has no end mark; "@" alone lets the kernel choose one. */
-		*ret_bytes =
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + (len == 1 ? 0 : len));
-	}
-	return 0;
-}
 
 /* stale -- a socket file that nobody listens at */
 static bool stale(const struct sockaddr_un *addr, socklen_t addr_bytes)
@@ -154,7 +134,7 @@ int ol_shm_listen(struct ol_xport *base, const char *text, char ret_addr[OL_XPOR
 			   text, sizeof(addr.sun_path) - 1);
 		return rc;
 	}
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	sock = ol_fds_add(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (sock < 0)
 		return -errno;
 	rc = bind_at(xport, sock, text, &addr, addr_bytes);
@@ -175,7 +155,7 @@ err_bound:
 	if (addr.sun_path[0] != '\0')
 		unlink(addr.sun_path);
 err_sock:
-	close(sock);
+	ol_fds_close(sock);
 	return rc;
 }
 
@@ -231,7 +211,7 @@ static void greet(struct ol_shm_xport *xport, int sock)
 	return;
 
 err_sock:
-	close(sock);
+	ol_fds_close(sock);
 }
 
 /* turn_away -- no descriptor is left: use the spare one, or the listener stays ready for ever */
@@ -254,7 +234,8 @@ void ol_shm_listen_ready(struct ol_shm_xport *xport)
 	int sock;
 
 	for (i = 0; i < ACCEPTS_MAX; i++) {
-		sock = accept4(xport->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		sock = ol_fds_add(
+			accept4(xport->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 		if (sock >= 0)
 			greet(xport, sock);
 		else if (errno == EMFILE || errno == ENFILE)

@@ -8,8 +8,10 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
 /* copy_small -- up to OL_SHM_INLINE_MAX bytes, without a call. Whole words stay whole. */
@@ -265,4 +267,33 @@ int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *rea
 		return 0;
 	}
 	return finish(conn, read->flags, read->cookie, 0);
+}
+
+int ol_shm_map(struct ol_xport_conn *base, struct ol_xport_rkey src, uint64_t off, size_t bytes,
+	       void *at)
+{
+	struct ol_shm_conn *conn = ol_shm_conn(base);
+	const struct ol_shm_peer_region *peer;
+	int prot = 0;
+	uint64_t from;
+
+	peer = ol_shm_peer_find(conn, src.rkey);
+	if (peer == NULL && conn->state == OL_SHM_UP) {
+		ol_shm_conn_read(conn);
+		peer = ol_shm_peer_find(conn, src.rkey);
+	}
+	if (peer == NULL)
+		return -EACCES;
+	from = src.addr + off - peer->addr;
+	if (from > peer->bytes || bytes > peer->bytes - from)
+		return -EACCES;
+	if ((peer->access & OL_XPORT_ACCESS_PEER_READ) != 0)
+		prot |= PROT_READ;
+	if ((peer->access & OL_XPORT_ACCESS_PEER_WRITE) != 0)
+		prot |= PROT_WRITE;
+	if (mmap(at, bytes, prot, MAP_SHARED | MAP_FIXED | MAP_POPULATE, peer->fd,
+		 (off_t)(peer->fd_off + from)) == MAP_FAILED)
+		return -errno;
+	ol_fds_unshare(at, bytes);
+	return 0;
 }

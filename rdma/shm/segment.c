@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 #include "rdma/slab.h"
 
@@ -50,6 +51,7 @@ static int segment_map(struct ol_shm_conn *conn, int fd, size_t bytes)
 	ctrl = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (ctrl == MAP_FAILED)
 		return -errno;
+	ol_fds_unshare(ctrl, bytes);
 	conn->ctrl = ctrl;
 	conn->ctrl_bytes = bytes;
 	return 0;

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
 enum {
@@ -103,7 +104,7 @@ int ol_shm_connect(struct ol_xport *base, const char *addr, const void *priv, ui
 	rc = ol_shm_addr_parse(addr, &conn->peer, &conn->peer_bytes);
 	if (rc != 0)
 		goto err_conn;
-	conn->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	conn->sock = ol_fds_add(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (conn->sock < 0) {
 		rc = -errno;
 		goto err_conn;
@@ -153,7 +154,7 @@ int ol_shm_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_le
 	rc = ol_shm_announce_all(conn);
 	if (rc == 0)
 		rc = ol_shm_send(conn, &msg, fds, 2);
-	close(fds[0]);
+	ol_fds_close(fds[0]);
 	if (rc != 0)
 		ol_shm_conn_down(conn, -EIO);
 	else
@@ -161,7 +162,7 @@ int ol_shm_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_le
 	return 0;
 
 err_segment:
-	close(fds[0]);
+	ol_fds_close(fds[0]);
 	ol_shm_segment_detach(conn);
 	return rc;
 }
@@ -221,7 +222,7 @@ static int on_accept(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, con
 	rc = -EPROTO;
 	if (capacity_sound(msg->capacity) && wake_fd_sound(fds[1]))
 		rc = ol_shm_segment_attach(conn, fds[0], conn->xport->capacity, msg->capacity);
-	close(fds[0]);
+	ol_fds_close(fds[0]);
 	if (rc != 0)
 		return rc;
 	rc = ol_shm_announce_all(conn);
@@ -325,9 +326,9 @@ static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
 {
 	if (msg->type == OL_SHM_MSG_HELLO || msg->type == OL_SHM_MSG_REGION ||
 	    msg->type == OL_SHM_MSG_ACCEPT)
-		close(fds[0]);
+		ol_fds_close(fds[0]);
 	if (msg->type == OL_SHM_MSG_ACCEPT)
-		close(fds[1]);
+		ol_fds_close(fds[1]);
 }
 
 /* drop -- what was received cannot be used */

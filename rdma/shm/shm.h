@@ -209,7 +209,7 @@ static inline struct ol_shm_conn *ol_shm_conn(struct ol_xport_conn *conn)
 	return (struct ol_shm_conn *)(void *)((char *)conn - offsetof(struct ol_shm_conn, base));
 }
 
-/* xport.c */
+/* base.c */
 void ol_shm_log(const struct ol_shm_xport *xport, enum ol_xport_log_level level, const char *fmt,
 		...) __attribute__((format(printf, 3, 4)));
 /* ol_shm_log_rare -- what peers can cause as often as they like: a warning, at most one a second */
@@ -242,10 +242,6 @@ int ol_shm_fd_check(int fd, uint64_t bytes, size_t *ret_page);
 
 /* sock.c */
 int ol_shm_addr_parse(const char *text, struct sockaddr_un *ret_addr, socklen_t *ret_bytes);
-int ol_shm_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
-void ol_shm_listen_close(struct ol_shm_xport *xport);
-/* ol_shm_listen_ready -- take in who waits at the listener */
-void ol_shm_listen_ready(struct ol_shm_xport *xport);
 /* ol_shm_peer_check -- 0 if the process behind sock has our user id or is root */
 int ol_shm_peer_check(int sock, pid_t *ret_pid, uid_t *ret_uid);
 /* ol_shm_send -- now or later; fds stay the caller's. Errors: -ENOBUFS, -ENOMEM, -EMFILE */
@@ -260,6 +256,12 @@ void ol_shm_out_drop(struct ol_shm_conn *conn);
  * Errors: -EAGAIN nothing there, -ECONNRESET the peer is gone, -EPROTO not a message of ours
  */
 int ol_shm_recv(int sock, struct ol_shm_msg *ret_msg, int ret_fds[OL_SHM_MSG_FDS_MAX]);
+
+/* listen.c */
+int ol_shm_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
+void ol_shm_listen_close(struct ol_shm_xport *xport);
+/* ol_shm_listen_ready -- take in who waits at the listener */
+void ol_shm_listen_ready(struct ol_shm_xport *xport);
 
 /* conn.c */
 int ol_shm_conn_create(struct ol_shm_xport *xport, enum ol_shm_state state,
@@ -295,12 +297,12 @@ int ol_shm_reg(struct ol_xport *xport, struct ol_xport_conn *conn, struct ol_sla
 void ol_shm_dereg(struct ol_xport_region *region);
 struct ol_xport_rkey ol_shm_rkey(const struct ol_xport_region *region,
 				 const struct ol_xport_conn *conn);
-int ol_shm_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off, size_t bytes,
-	       void *at);
 /* ol_shm_regions_orphan -- xport goes: what the caller forgot can still be deregistered */
 void ol_shm_regions_orphan(struct ol_shm_xport *xport);
 /* ol_shm_announce_all -- tell the peer of every region it may reach, and of later ones */
 int ol_shm_announce_all(struct ol_shm_conn *conn);
+
+/* peers.c */
 /* ol_shm_peer_add -- a region announced by the peer; takes fd. Errors: -EPROTO, -ENOMEM ... */
 int ol_shm_peer_add(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, int fd);
 void ol_shm_peer_remove(struct ol_shm_conn *conn, uint32_t rkey);
@@ -325,6 +327,8 @@ static inline const struct ol_shm_peer_region *ol_shm_peer_find(const struct ol_
 
 /* post.c */
 int ol_shm_post_write(struct ol_xport_conn *conn, const struct ol_xport_write *write);
+int ol_shm_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off, size_t bytes,
+	       void *at);
 int ol_shm_post_read(struct ol_xport_conn *conn, const struct ol_xport_read *read);
 
 /* poll.c */

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
 union fd_control {
@@ -64,7 +65,7 @@ static void out_free(struct ol_shm_out *out)
 	unsigned i;
 
 	for (i = 0; i < out->fd_count; i++)
-		close(out->fds[i]);
+		ol_fds_close(out->fds[i]);
 	free(out);
 }
 
@@ -83,7 +84,7 @@ static int out_push(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, cons
 		return -ENOMEM;
 	out->msg = *msg;
 	for (; out->fd_count < fd_count; out->fd_count++) {
-		out->fds[out->fd_count] = fcntl(fds[out->fd_count], F_DUPFD_CLOEXEC, 0);
+		out->fds[out->fd_count] = ol_fds_add(fcntl(fds[out->fd_count], F_DUPFD_CLOEXEC, 0));
 		if (out->fds[out->fd_count] < 0) {
 			rc = -errno;
 			out_free(out);
@@ -158,7 +159,7 @@ static unsigned fds_take(struct msghdr *hdr, int fds[OL_SHM_MSG_FDS_MAX])
 		for (i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= cmsg->cmsg_len; i++) {
 			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
 			if (count < OL_SHM_MSG_FDS_MAX)
-				fds[count++] = fd;
+				fds[count++] = ol_fds_add(fd);
 			else
 				close(fd);
 		}
@@ -216,10 +217,31 @@ int ol_shm_recv(int sock, struct ol_shm_msg *ret_msg, int ret_fds[OL_SHM_MSG_FDS
 		 !msg_sound(&msg, (size_t)got, fd_count))
 		rc = -EPROTO;
 	while (rc != 0 && fd_count > 0)
-		close(fds[--fd_count]);
+		ol_fds_close(fds[--fd_count]);
 	if (rc != 0)
 		return rc;
 	*ret_msg = msg;
 	memcpy(ret_fds, fds, fd_count * sizeof(int));
+	return 0;
+}
+
+int ol_shm_addr_parse(const char *text, struct sockaddr_un *ret_addr, socklen_t *ret_bytes)
+{
+	size_t len = strlen(text);
+
+	/* a bare word is a slip: HOST:PORT would be a file of that name in the current folder */
+	if (len == 0 || (text[0] != '@' && strchr(text, '/') == NULL))
+		return -EINVAL;
+	if (len >= sizeof(ret_addr->sun_path))
+		return -ENAMETOOLONG;
+	*ret_addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(ret_addr->sun_path, text, len);
+	*ret_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
+	if (text[0] == '@') {
+		ret_addr->sun_path[0] = '\0';
+		/* An abstract name has no end mark; "@" alone lets the kernel choose one. */
+		*ret_bytes =
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + (len == 1 ? 0 : len));
+	}
 	return 0;
 }

@@ -44,33 +44,6 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 	return 0;
 }
 
-/* ol_verbs_domain_open -- an accepted connection's own protection domain, if it is to have one */
-int ol_verbs_domain_open(struct ol_verbs_conn *conn)
-{
-	struct ol_xport *xport = conn->base.xport;
-	int rc;
-
-	if (conn->pd != NULL || !conn->passive || xport->opts.shared_domain)
-		return 0;
-	errno = 0;
-	conn->pd = ibv_alloc_pd(xport->ctx);
-	rc = ol_rc_null(conn->pd);
-	if (rc != 0) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
-			     "conn %u to %s: no protection domain: error %d", conn->slot,
-			     conn->peer, -rc);
-		return rc;
-	}
-	conn->domain = conn->slot + 1;
-	rc = ol_verbs_regions_enter(conn);
-	if (rc != 0) {
-		ibv_dealloc_pd(conn->pd);
-		conn->pd = NULL;
-		conn->domain = 0;
-	}
-	return rc;
-}
-
 /* ol_verbs_conn_pend -- poll() shall report it; in the order of the first call for a connection */
 void ol_verbs_conn_pend(struct ol_verbs_conn *conn, unsigned pending)
 {
@@ -245,6 +218,21 @@ void ol_verbs_conn_expired(struct ol_verbs_conn *conn)
 		ol_verbs_conn_timer(conn, 0);
 		return;
 	}
+}
+
+void ol_verbs_held_flush(struct ol_verbs_conn *conn)
+{
+	int rc;
+
+	if (conn->held_count == 0)
+		return;
+	if (conn->state == OL_VERBS_UP) {
+		rc = ol_verbs_held_post(conn);
+		if (rc == 0 || rc == ENOMEM) /* full: at the next poll */
+			return;
+		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_FAILED);
+	}
+	conn->held_count = 0; /* they keep their places: the end of the connection reports them */
 }
 
 int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)

@@ -231,17 +231,16 @@ static inline struct ibv_pd *ol_verbs_conn_pd(const struct ol_verbs_conn *conn)
 	return conn->pd != NULL ? conn->pd : conn->base.xport->pd;
 }
 
-/* device.c */
+/* base.c */
 void ol_verbs_log(const struct ol_xport *xport, enum ol_xport_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 uint64_t ol_verbs_now_ns(void);
-int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret_xport);
-void ol_verbs_close(struct ol_xport *xport);
-void ol_verbs_query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps);
+/* ol_verbs_watch -- let the epoll watch fd; 0 or -errno */
+int ol_verbs_watch(const struct ol_xport *xport, int fd);
 
-/* queues.c: all that hangs on one device; open forgets what was there, and leaves none on failure;
- * silent close of what is not open */
-int ol_verbs_queues_open(struct ol_xport *xport, const char *device);
+/* queues.c: all that hangs on one device; watched: opened, and in the epoll: forgets what was there,
+ * and leaves none on failure; silent close of what is not open */
+int ol_verbs_queues_watched(struct ol_xport *xport, const char *device);
 void ol_verbs_queues_close(struct ol_xport *xport);
 /* ol_verbs_device_match -- make id's device the transport's, or say why not (-EADDRNOTAVAIL:
  * another is in use; what that device's queues fail with), and leave it with the one it has */
@@ -252,6 +251,7 @@ int ol_verbs_device_find(const char *device, struct ibv_context **ret_ctx, uint8
 			 char *why, size_t why_bytes);
 struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t inline_bytes);
 void ol_verbs_recv_refill(struct ol_xport *xport);
+void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num);
 
 /* cm.c */
 int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
@@ -261,7 +261,6 @@ void ol_verbs_cm_progress(struct ol_xport *xport);
 
 /* conn.c */
 int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn);
-int ol_verbs_domain_open(struct ol_verbs_conn *conn);
 int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);
 void ol_verbs_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);
 void ol_verbs_disconnect(struct ol_xport_conn *base);
@@ -275,6 +274,8 @@ void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status);
 void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause);
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn);
 void ol_verbs_conn_marker(struct ol_verbs_conn *conn);
+/* ol_verbs_held_flush -- hand over what is held back, or break the connection */
+void ol_verbs_held_flush(struct ol_verbs_conn *conn);
 
 /* qp.c: the steps of a queue pair; the caller undoes with ol_verbs_qp_close() */
 int ol_verbs_qp_open(struct ol_verbs_conn *conn);
@@ -292,7 +293,8 @@ void ol_verbs_dereg(struct ol_xport_region *region);
 struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
 				   const struct ol_xport_conn *base);
 void ol_verbs_regions_end(struct ol_xport *xport); /* at close: those that should be gone */
-int ol_verbs_regions_enter(struct ol_verbs_conn *conn); /* a domain was made: common ones go in */
+/* ol_verbs_domain_open -- an accepted connection's own protection domain, if it is to have one */
+int ol_verbs_domain_open(struct ol_verbs_conn *conn);
 void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own and its domain's */
 
 /* region_make -- an object in the transport's list, without a registration */
@@ -312,18 +314,21 @@ struct ol_xport_later *ol_verbs_strip(struct ol_xport_conn *base, struct ol_xpor
 				      int kept);
 void ol_verbs_drop(struct ol_xport_later *later);
 
+/* held.c */
+/* ol_verbs_held_post -- hand over what is held back, as one list. 0, or an errno: then what the
+ * adapter did not take is still held */
+int ol_verbs_held_post(struct ol_verbs_conn *conn);
+void ol_verbs_holders_add(struct ol_verbs_conn *conn); /* poll() shall hand it over */
+void ol_verbs_holders_remove(struct ol_verbs_conn *conn);
+
 /* post.c */
 int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write *write);
 int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read);
-/* ol_verbs_held_flush -- hand over what is held back, or break the connection */
-void ol_verbs_held_flush(struct ol_verbs_conn *conn);
-void ol_verbs_holders_remove(struct ol_verbs_conn *conn);
 
 /* poll.c */
 int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max);
 int ol_verbs_event_fd(const struct ol_xport *xport);
 int ol_verbs_arm(struct ol_xport *xport);
-void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num);
 
 /* async.c */
 void ol_verbs_async_progress(struct ol_xport *xport);

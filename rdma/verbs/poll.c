@@ -331,36 +331,6 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 	return count;
 }
 
-/*
- * ol_verbs_wcs_forget -- conn's queue pair is destroyed: drop what the completion queue still holds
- * of it, keep the rest. wcs has room: it is as long as the queue, and receives are not posted back,
- * nor places in rings freed, before their completions leave it.
- */
-void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num)
-{
-	uint32_t kept = 0;
-	uint32_t at = xport->wc_head;
-	int more;
-
-	do {
-		for (; at < xport->wc_count; at++) {
-			const struct ibv_wc *wc = &xport->wcs[at];
-			const bool recv = wc->wr_id == OL_VERBS_WR_RECV;
-
-			if (recv ? wc->qp_num == qp_num
-				 : wc->wr_id >> OL_VERBS_WR_SLOT_SHIFT == conn->slot)
-				xport->recv_missing += recv;
-			else
-				xport->wcs[kept++] = *wc;
-		}
-		more = ibv_poll_cq(xport->cq, OL_VERBS_POLL_BATCH, &xport->wcs[kept]);
-		at = kept;
-		xport->wc_count = kept + (more > 0 ? (uint32_t)more : 0);
-	} while (more > 0);
-	xport->wc_head = 0;
-	xport->wc_count = kept;
-}
-
 int ol_verbs_event_fd(const struct ol_xport *xport)
 {
 	return xport->epoll_fd;

@@ -77,72 +77,6 @@ static int segs_sges(const struct ol_verbs_conn *conn, const struct ol_xport_seg
 	return used;
 }
 
-/*
- * Hands the held requests over as one list. 0, or an errno: then those that the adapter did not
- * take are still held.
- */
-static int held_post(struct ol_verbs_conn *conn)
-{
-	struct ol_verbs_held *held = conn->held;
-	struct ibv_send_wr *bad = NULL;
-	uint32_t taken = 0;
-	int rc;
-
-	for (uint32_t i = 0; i < conn->held_count; i++)
-		held[i].wr.next = i + 1 < conn->held_count ? &held[i + 1].wr : NULL;
-	rc = ibv_post_send(conn->qp, &held[0].wr, &bad);
-	if (rc == 0) {
-		conn->held_count = 0;
-		return 0;
-	}
-	while (taken < conn->held_count && &held[taken].wr != bad)
-		taken++;
-	if (taken == conn->held_count)
-		taken = 0;
-	conn->held_count -= taken;
-	for (uint32_t i = 0; i < conn->held_count; i++) {
-		held[i] = held[i + taken];
-		held[i].wr.sg_list = held[i].sges;
-	}
-	return rc;
-}
-
-void ol_verbs_held_flush(struct ol_verbs_conn *conn)
-{
-	int rc;
-
-	if (conn->held_count == 0)
-		return;
-	if (conn->state == OL_VERBS_UP) {
-		rc = held_post(conn);
-		if (rc == 0 || rc == ENOMEM) /* full: at the next poll */
-			return;
-		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_FAILED);
-	}
-	conn->held_count = 0; /* they keep their places: the end of the connection reports them */
-}
-
-static void holders_add(struct ol_verbs_conn *conn)
-{
-	if (conn->in_holders)
-		return;
-	conn->in_holders = true;
-	conn->holders_next = conn->base.xport->holders;
-	conn->base.xport->holders = conn;
-}
-
-void ol_verbs_holders_remove(struct ol_verbs_conn *conn)
-{
-	struct ol_verbs_conn **at = &conn->base.xport->holders;
-
-	if (!conn->in_holders)
-		return;
-	while (*at != conn)
-		at = &(*at)->holders_next;
-	*at = conn->holders_next;
-	conn->in_holders = false;
-}
-
 /* Where the next request is made; its segments' elements lie beside it. */
 static struct ol_verbs_held *held_next(struct ol_verbs_conn *conn)
 {
@@ -186,10 +120,10 @@ static int post(struct ol_verbs_conn *conn, unsigned flags, uint64_t cookie)
 	conn->unsignaled = visible ? 0 : unsignaled + 1;
 	if ((flags & OL_XPORT_MORE) != 0 && (flags & OL_XPORT_INLINE) == 0 &&
 	    conn->held_count < OL_VERBS_HELD_MAX) {
-		holders_add(conn);
+		ol_verbs_holders_add(conn);
 		return 0;
 	}
-	rc = held_post(conn);
+	rc = ol_verbs_held_post(conn);
 	return rc == 0 ? 0 : post_undo(conn, unsignaled, rc);
 }
 

@@ -2,6 +2,9 @@
 
 /*
  * queues.c -- the device: finding it, and the queues that all connections share
+ *
+ * With no device named and several there, the first one is taken until an address says otherwise:
+ * the first listen() or connect() may still change it, as long as nothing depends on it.
  */
 #include "rdma/verbs/internal.h"
 
@@ -11,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdma/fds.h"
 #include "rdma/slab.h"
 #include "rdma/verbs/verbs_rc.h"
 
@@ -240,6 +244,7 @@ static int shared_create(struct ol_xport *xport)
 	rc = ol_rc_null(xport->comp);
 	if (rc != 0)
 		return rc;
+	ol_fds_add(xport->comp->fd);
 	xport->cq = ibv_create_cq(xport->ctx, (int)xport->cq_depth, NULL, xport->comp, 0);
 	rc = ol_rc_null(xport->cq);
 	if (rc != 0)
@@ -290,7 +295,7 @@ static void queues_none(struct ol_xport *xport)
 	xport->notify_on = false;
 }
 
-int ol_verbs_queues_open(struct ol_xport *xport, const char *device)
+static int queues_open(struct ol_xport *xport, const char *device)
 {
 	char why[128];
 	uint8_t port;
@@ -302,6 +307,9 @@ int ol_verbs_queues_open(struct ol_xport *xport, const char *device)
 		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "%s", why);
 		return rc;
 	}
+	/* a device is open as long as any of its descriptors is */
+	ol_fds_add_device(xport->ctx->cmd_fd);
+	ol_fds_add(xport->ctx->async_fd);
 	rc = depths_query(xport);
 	if (rc != 0)
 		goto err_close;
@@ -342,13 +350,95 @@ void ol_verbs_queues_close(struct ol_xport *xport)
 			ibv_ack_cq_events(xport->cq, xport->acks);
 		ibv_destroy_cq(xport->cq);
 	}
-	if (xport->comp != NULL)
+	if (xport->comp != NULL) {
+		ol_fds_forget(xport->comp->fd);
 		ibv_destroy_comp_channel(xport->comp);
+	}
 	if (xport->pd != NULL)
 		ibv_dealloc_pd(xport->pd);
-	if (xport->ctx != NULL)
+	if (xport->ctx != NULL) {
+		ol_fds_forget(xport->ctx->cmd_fd);
+		ol_fds_forget(xport->ctx->async_fd);
 		ibv_close_device(xport->ctx);
+	}
 	free(xport->recv_wrs);
 	free(xport->wcs);
 	queues_none(xport);
+}
+
+int ol_verbs_queues_watched(struct ol_xport *xport, const char *device)
+{
+	int rc;
+
+	rc = queues_open(xport, device);
+	if (rc != 0)
+		return rc;
+	rc = ol_verbs_watch(xport, xport->comp->fd);
+	if (rc == 0)
+		rc = ol_verbs_watch(xport, xport->ctx->async_fd);
+	if (rc != 0)
+		ol_verbs_queues_close(xport);
+	return rc;
+}
+
+/* Another device's queues in place of what is there, which stays if they cannot be had. */
+static int device_switch(struct ol_xport *xport, const char *want)
+{
+	struct ol_xport had = *xport;
+	int rc = ol_verbs_queues_watched(xport, want);
+
+	if (rc != 0)
+		*xport = had;
+	else
+		ol_verbs_queues_close(&had); /* closing the descriptors takes them out of epoll */
+	return rc;
+}
+
+int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
+{
+	const char *have;
+	const char *want;
+
+	if (id->verbs == NULL) /* a listener on every address */
+		return 0;
+	want = ibv_get_device_name(id->verbs->device);
+	have = ibv_get_device_name(xport->ctx->device);
+	if (strcmp(have, want) == 0)
+		return 0;
+	if (!xport->pinned)
+		return device_switch(xport, want);
+	ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		     "the address belongs to device %s, but %s is in use: name the device", want,
+		     have);
+	return -EADDRNOTAVAIL;
+}
+
+/*
+ * ol_verbs_wcs_forget -- conn's queue pair is destroyed: drop what the completion queue still holds
+ * of it, keep the rest. wcs has room: it is as long as the queue, and receives are not posted back,
+ * nor places in rings freed, before their completions leave it.
+ */
+void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num)
+{
+	uint32_t kept = 0;
+	uint32_t at = xport->wc_head;
+	int more;
+
+	do {
+		for (; at < xport->wc_count; at++) {
+			const struct ibv_wc *wc = &xport->wcs[at];
+			const bool recv = wc->wr_id == OL_VERBS_WR_RECV;
+
+			if (recv ? wc->qp_num == qp_num
+				 : wc->wr_id >> OL_VERBS_WR_SLOT_SHIFT == conn->slot)
+				xport->recv_missing += recv;
+			else
+				xport->wcs[kept++] = *wc;
+		}
+		more = ibv_poll_cq(xport->cq, OL_VERBS_POLL_BATCH, &xport->wcs[kept]);
+		at = kept;
+		xport->wc_count = kept + (more > 0 ? (uint32_t)more : 0);
+	} while (more > 0);
+	xport->wc_head = 0;
+	xport->wc_count = kept;
 }

@@ -132,6 +132,61 @@ struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_v
 	return region;
 }
 
+void ol_verbs_regions_leave(struct ol_verbs_conn *conn)
+{
+	for (struct ol_xport_region *region = conn->base.xport->regions; region != NULL;
+	     region = region->next) {
+		if (region->common && conn->domain != 0)
+			ol_verbs_mr_destroy(region->xport, &region->mrs[conn->domain]);
+		if (region->conn == conn) {
+			ol_verbs_mr_destroy(region->xport, &region->mr);
+			region->conn = NULL;
+		}
+	}
+}
+
+/* A domain was made: the regions of every connection go in. */
+static int regions_enter(struct ol_verbs_conn *conn)
+{
+	int rc = 0;
+
+	for (struct ol_xport_region *region = conn->base.xport->regions; rc == 0 && region != NULL;
+	     region = region->next) {
+		if (region->common)
+			rc = mr_create(region, conn->pd, &region->mrs[conn->domain]);
+	}
+	if (rc != 0)
+		ol_verbs_regions_leave(conn);
+	return rc;
+}
+
+/* ol_verbs_domain_open -- an accepted connection's own protection domain, if it is to have one */
+int ol_verbs_domain_open(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+	int rc;
+
+	if (conn->pd != NULL || !conn->passive || xport->opts.shared_domain)
+		return 0;
+	errno = 0;
+	conn->pd = ibv_alloc_pd(xport->ctx);
+	rc = ol_rc_null(conn->pd);
+	if (rc != 0) {
+		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			     "conn %u to %s: no protection domain: error %d", conn->slot,
+			     conn->peer, -rc);
+		return rc;
+	}
+	conn->domain = conn->slot + 1;
+	rc = regions_enter(conn);
+	if (rc != 0) {
+		ibv_dealloc_pd(conn->pd);
+		conn->pd = NULL;
+		conn->domain = 0;
+	}
+	return rc;
+}
+
 int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_slab *slab,
 		 size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region)
 {
@@ -219,31 +274,4 @@ struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
 		.bytes = region->bytes,
 		.rkey = mr->rkey,
 	};
-}
-
-int ol_verbs_regions_enter(struct ol_verbs_conn *conn)
-{
-	int rc = 0;
-
-	for (struct ol_xport_region *region = conn->base.xport->regions; rc == 0 && region != NULL;
-	     region = region->next) {
-		if (region->common)
-			rc = mr_create(region, conn->pd, &region->mrs[conn->domain]);
-	}
-	if (rc != 0)
-		ol_verbs_regions_leave(conn);
-	return rc;
-}
-
-void ol_verbs_regions_leave(struct ol_verbs_conn *conn)
-{
-	for (struct ol_xport_region *region = conn->base.xport->regions; region != NULL;
-	     region = region->next) {
-		if (region->common && conn->domain != 0)
-			ol_verbs_mr_destroy(region->xport, &region->mrs[conn->domain]);
-		if (region->conn == conn) {
-			ol_verbs_mr_destroy(region->xport, &region->mr);
-			region->conn = NULL;
-		}
-	}
 }

@@ -63,6 +63,38 @@ struct ol_conf_field {
 	const struct ol_conf_choice *choices; /* CHOICE */
 };
 
+/*
+ * Rows of a table. `in` is the program's struct without the word, and the setting has the name of
+ * its member. The compiler refuses a member whose type is not the one that the row's values have.
+ */
+#define OL_ROW_GROUP(heading) \
+	{ \
+		.type = OL_CONF_GROUP, .help = (heading) \
+	}
+#define OL_ROW_STR(in, member, dflt_, help_) \
+	OL_ROW(in, member, OL_CONF_STR, const char *, dflt_, help_, .secret = false)
+#define OL_ROW_SECRET(in, member, help_) \
+	OL_ROW(in, member, OL_CONF_STR, const char *, NULL, help_, .secret = true)
+#define OL_ROW_BOOL(in, member, dflt_, help_) \
+	OL_ROW(in, member, OL_CONF_BOOL, bool, dflt_, help_, .secret = false)
+#define OL_ROW_CHOICE(in, member, dflt_, choices_, help_) \
+	OL_ROW(in, member, OL_CONF_CHOICE, int, dflt_, help_, .choices = (choices_))
+#define OL_ROW_U32(in, member, dflt_, min_, max_, help_) \
+	OL_ROW(in, member, OL_CONF_U32, uint32_t, dflt_, help_, .min = (min_), .max = (max_))
+#define OL_ROW_U64(in, member, dflt_, min_, max_, help_) \
+	OL_ROW(in, member, OL_CONF_U64, uint64_t, dflt_, help_, .min = (min_), .max = (max_))
+#define OL_ROW_DURATION(in, member, dflt_, min_, max_, help_) \
+	OL_ROW(in, member, OL_CONF_DURATION, uint64_t, dflt_, help_, .min = (min_), .max = (max_))
+#define OL_ROW_F64(in, member, dflt_, min_, max_, help_) \
+	OL_ROW(in, member, OL_CONF_F64, double, dflt_, help_, .f64_min = (min_), .f64_max = (max_))
+#define OL_ROW(in, member, type_, ctype, dflt_, help_, ...) \
+	{ \
+		.name = #member, .dflt = (dflt_), .help = (help_), .type = (type_), \
+		.offset = offsetof(struct in, member) + \
+			  0 * sizeof(1 ? &((struct in *)NULL)->member : (ctype *)NULL), \
+		__VA_ARGS__ \
+	}
+
 struct ol_conf_spec {
 	const char *program; /* "outlast train": begins the usage line and every error */
 	const char *purpose; /* what it does, for --help */

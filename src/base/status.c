@@ -48,6 +48,11 @@ const char *ol_status_str(int code)
 	return text != NULL ? text : "unknown status code";
 }
 
+const char *ol_strerror(int code)
+{
+	return ol_status_str(code);
+}
+
 static bool limited(__rlimit_resource_t resource, double *ret_limit)
 {
 	struct rlimit limit;

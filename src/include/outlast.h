@@ -7,13 +7,20 @@
  * server of every shard, and the library splits and joins.
  *
  * HANDLES AND OPS. A struct ol_worker is a handle: it lives from open() to close() and belongs to
- * the thread that opened it. A struct ol_op is a request: the caller supplies its memory and lends
- * it to the library from the call that starts it until it is done. After ol_worker_wait() an op is
- * done, whatever that returned: nothing that was waited for stays lent.
+ * the thread that opened or adopted it. In another thread every call fails with OL_E_THREAD and
+ * changes nothing (calls that return no int return 0 or NULL; ol_worker_close() logs it). A struct
+ * ol_op is a request: the caller supplies its memory and lends it to the library from the call that
+ * starts it until it is done. After ol_worker_wait() in its own thread an op is done, whatever that
+ * returned: nothing that was waited for stays lent.
  *
  * LENT MEMORY. A gradient buffer is lent by the library: ol_grad_acquire() gives it to the caller,
  * ol_push() gives it back. Where the server is on this machine it is the server's own landing
  * slot, elsewhere registered memory: a gradient computed in place is pushed without a copy.
+ *
+ * FORKS. A child of a fork() has nothing of its parent's handles: no descriptor, no memory. So it
+ * keeps nothing of them alive when its parent dies. Calls with such a handle fail as in another
+ * thread; ol_worker_close() does nothing. Buffers and weights are not mapped there: to read them
+ * may end the child with SIGSEGV. A child may open handles of its own.
  *
  * ERRORS. A function that returns int returns 0 (or a count) on success and a negative code on
  * failure: a negated errno value, or one of the OL_E_* codes below. On failure, nothing named
@@ -75,7 +82,9 @@ OL_API const char *ol_version(uint32_t *ret_number);
 	  "server stood still for longer than its lease; others may have taken over") \
 	X(NO_CHECKPOINT, -1013, "no whole checkpoint of this shard is there") \
 	X(RESOURCES, -1014, \
-	  "server lacks memory or descriptors for a connection; its log says which")
+	  "server lacks memory or descriptors for a connection; its log says which") \
+	X(THREAD, -1015, \
+	  "handle belongs to another thread (ol_worker_adopt() moves it), or to the parent of a fork")
 
 enum ol_status {
 #define X(name, value, text) OL_E_##name = (value),
@@ -149,7 +158,7 @@ struct ol_worker_opts {
 	uint64_t param_count; /* floats the caller's model has; 0: whatever the servers say */
 	uint32_t window; /* gradient buffers wanted; the servers' limit caps it; 0: that limit */
 	uint32_t connect_timeout_ms; /* until ol_worker_open() gives up */
-	uint32_t op_timeout_ms; /* until ol_worker_wait() gives up */
+	uint32_t op_timeout_ms; /* until a call that waits gives up; 0: 49 days */
 	uint32_t retry_timeout_ms; /* silence of a server until its connection is down */
 	uint32_t spin_us; /* how long a wait spins before it sleeps */
 	uint32_t pull_retries_max; /* torn reads until a pull fails with OL_E_TORN */
@@ -191,13 +200,23 @@ static inline void ol_worker_opts_init(struct ol_worker_opts *opts)
  *
  * Blocks:    until all are connected, or one refuses, or connect_timeout_ms, or cancel_fd is
  *            readable; a server that is not there yet is tried again until then
- * Threading: the handle belongs to the calling thread. Fork before, never after.
+ * Threading: the handle belongs to the calling thread
  * Errors:    OL_E_NO_SERVER, OL_E_AUTH, OL_E_WORKER_ID, OL_E_GEOMETRY, OL_E_FULL, OL_E_WIRE,
  *            OL_E_RESOURCES, -ECANCELED, -ENODEV (no such transport or device here), -EINVAL, and
  *            what this process lacks: -ENOMEM, -EMFILE, -EFBIG (RLIMIT_FSIZE: shared memory counts)
  */
 OL_API int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_worker,
 			  char *err, size_t err_bytes);
+
+/*
+ * ol_worker_adopt -- the handle belongs to the calling thread from now on
+ *
+ * For who opens it in one thread and uses it in another. The caller makes sure that the thread it
+ * belonged to is in no call and makes none afterwards.
+ *
+ * Threading: any thread. Errors: OL_E_THREAD (in a child of a fork)
+ */
+OL_API int ol_worker_adopt(struct ol_worker *worker);
 
 /* ol_worker_close -- say goodbye and free; every op not done ends with -ECANCELED; NULL is fine */
 OL_API void ol_worker_close(struct ol_worker *worker);
@@ -262,9 +281,13 @@ struct ol_push_info {
 };
 
 /*
- * ol_grad_acquire -- borrow a gradient buffer of param_count floats
+ * ol_grad_acquire -- borrow a gradient buffer of param_count floats, waiting for one if it must
  *
  * The content is whatever was there: write all of it. Aligned to 64 bytes at least.
+ *
+ * Where only newer weights free a buffer it pulls: ol_weights() changes, and base versions age as
+ * with any pull. So call ol_weights() after it, and have one buffer lent at a time. A buffer that
+ * it lends ol_push() takes without -EAGAIN or -ENOBUFS, unless another one is pushed first.
  *
  * With OL_OUTAGE_WAIT and OL_OUTAGE_CONTINUE a pushed gradient keeps its buffer until a pull has
  * brought weights that contain it: should the server die before, it is pushed again.
@@ -274,12 +297,21 @@ struct ol_push_info {
  * other push, this call withdraws them (ol_withdraw()): else workers could wait for each other.
  * With OL_OUTAGE_CONTINUE it lends a buffer more instead.
  *
- * Blocks:    never
- * Errors:    -EAGAIN (window full, and time frees a buffer: poll, then retry), -ENOBUFS (only a
- *            pull does: one holds a gradient that its server alone knows), -EPERM (an observer),
- *            OL_E_NO_SERVER
+ * Blocks:    until a buffer is free, or op_timeout_ms
+ * Errors:    -ETIMEDOUT (a pull may still be on its way: ol_weights() then changes in a later
+ *            call), -EBUSY (the caller holds all of them; with CONTINUE one fewer than the window),
+ *            OL_E_TORN, -EPERM (an observer), OL_E_NO_SERVER
  */
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
+
+/*
+ * ol_grad_try_acquire -- as ol_grad_acquire(), without waiting or pulling
+ *
+ * Blocks:    never
+ * Errors:    -EAGAIN (window full, and time frees a buffer: poll, then retry), -ENOBUFS (only a
+ *            pull does: one holds a gradient that its server alone knows), -EPERM, OL_E_NO_SERVER
+ */
+OL_API int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad);
 
 /* ol_grad_release -- give a lent buffer back unpushed; -EINVAL (not lent), -EAGAIN (poll first) */
 OL_API int ol_grad_release(struct ol_worker *worker, float *grad);

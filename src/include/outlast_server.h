@@ -3,8 +3,10 @@
 /*
  * outlast_server.h -- embedding interface: the server of one shard inside this process
  *
- * ERRORS are as in outlast.h. A server belongs to the thread that opened it, but for
- * ol_server_stop().
+ * ERRORS and FORKS are as in outlast.h. One thread at a time may use a server; it need not be the
+ * one that opened it. From the beginning of ol_server_run() to its end the server belongs to the
+ * thread that calls it: meanwhile others may call ol_server_stop(), ol_server_addr() and
+ * ol_server_get_stat() only.
  */
 #ifndef OUTLAST_SERVER_H
 #define OUTLAST_SERVER_H
@@ -194,11 +196,13 @@ OL_API void ol_server_memory(const struct ol_server *server, char *text, size_t 
 /*
  * ol_server_run -- serve until ol_server_stop()
  *
- * Returns 0; OL_E_FENCED (lease_ms); or the code of what the loop cannot survive
+ * Returns 0; OL_E_FENCED (lease_ms); OL_E_THREAD (another thread is in it, or this is a child of a
+ * fork); or the code of what the loop cannot survive
  */
 OL_API int ol_server_run(struct ol_server *server);
 
-/* ol_server_stop -- make ol_server_run() return; from any thread or signal handler */
+/* ol_server_stop -- make ol_server_run() return; from any thread or signal handler. In a child of a
+ * fork it does nothing. */
 OL_API void ol_server_stop(struct ol_server *server);
 
 OL_API void ol_server_get_stat_sized(const struct ol_server *server,
@@ -208,6 +212,8 @@ static inline void ol_server_get_stat(const struct ol_server *server,
 {
 	ol_server_get_stat_sized(server, ret_stat, sizeof(*ret_stat));
 }
+/* ol_server_close -- end all connections and free; NULL is fine. While a thread is in
+ * ol_server_run() it logs that, and the server stays open. */
 OL_API void ol_server_close(struct ol_server *server);
 
 enum {
@@ -233,6 +239,7 @@ struct ol_chain_info {
 	char addrs[OL_CHAIN_MAX][OL_ADDR_MAX];
 };
 
+/* A child of a fork must not use its parent's. */
 struct ol_chains;
 
 /*

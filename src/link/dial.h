@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * dial.h -- a connection that this end begins: of a replica to its successor
+ * dial.h -- a connection that this end begins: of a worker to a server, of a replica to its successor
  *
  *	IDLE -> KNOCKING -> PROVING -> JOINING -> WELCOME -> LIVE
  *	  ^        |           |          |          |         |

@@ -11,7 +11,7 @@
 #include "base/sized.h"
 #include "outlast_server.h"
 #include "replication/coord/lease.h"
-#include "server/server_internal.h"
+#include "server/serve.h"
 #include "wire/auth.h"
 
 static_assert((int)OL_CHAIN_MAX == (int)OL_REPLICAS_MAX, "a chain has one limit");

@@ -9,35 +9,61 @@
  * applied or not; the gradient itself is never copied: the update reads it where it landed.
  */
 
+#include "server/ingest.h"
+
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "policy/replay.h"
 #include "rdma/order.h"
-#include "server/server_internal.h"
 #include "wire/seq.h"
 
-static struct ol_slot_state *landed_slot(struct ol_server *server, struct ol_landed landed)
+static struct ol_slot_state *landed_slot(struct ol_ingest *ingest, struct ol_landed landed)
 {
-	return &server->sessions[landed.session].slots[landed.slot];
+	return &ingest->sessions->all[landed.session].slots[landed.slot];
 }
 
-static uint8_t *slot_memory(struct ol_server *server, struct ol_landed landed)
+static uint8_t *slot_memory(struct ol_ingest *ingest, struct ol_landed landed)
 {
-	return (uint8_t *)server->sessions[landed.session].landing->addr +
-	       ol_layout_slot_off(&server->store.geo, landed.slot);
+	return (uint8_t *)ingest->sessions->all[landed.session].landing->addr +
+	       ol_layout_slot_off(&ingest->store->geo, landed.slot);
 }
 
-void ol_ingest_ack(struct ol_server *server, struct ol_session *session, uint32_t slot,
+int ol_ingest_open(struct ol_ingest *ingest)
+{
+	size_t workers = ingest->opts->workers_max;
+
+	ingest->queue_size = ingest->opts->workers_max * (ingest->opts->window + 1);
+	ingest->queue = calloc(ingest->queue_size, sizeof(*ingest->queue));
+	ingest->batch = calloc(workers, sizeof(*ingest->batch));
+	ingest->parked = calloc(ingest->queue_size, sizeof(*ingest->parked));
+	ingest->contributions = calloc(workers, sizeof(*ingest->contributions));
+	return ingest->queue != NULL && ingest->batch != NULL && ingest->parked != NULL &&
+			       ingest->contributions != NULL
+		       ? 0
+		       : -ENOMEM;
+}
+
+void ol_ingest_close(struct ol_ingest *ingest)
+{
+	free(ingest->contributions);
+	free(ingest->batch);
+	free(ingest->parked);
+	free(ingest->queue);
+}
+
+void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 		   uint64_t now_ns)
 {
 	struct ol_slot_state *state = &session->slots[slot];
 	struct ol_ack ack = {
 		.seq = state->seq,
-		.version = server->store.version,
-		.snapshot = server->store.snapshot,
+		.version = ingest->store->version,
+		.snapshot = ingest->store->snapshot,
 		.status = state->status,
 		.epoch = session->epoch,
 	};
@@ -51,13 +77,13 @@ void ol_ingest_ack(struct ol_server *server, struct ol_session *session, uint32_
 	};
 
 	ol_record_seal(&ack);
-	if (server->ops->post_write(session->conn, &write) == 0) {
+	if (ingest->ops->post_write(session->conn, &write) == 0) {
 		state->busy = false;
 		if (!state->owed)
 			return;
 		state->owed = false;
 		session->owed_count--;
-		server->owed_total--;
+		ingest->sessions->owed_total--;
 		return;
 	}
 	/* a full queue, tried again by progress(); a broken connection, about to be reported */
@@ -66,14 +92,14 @@ void ol_ingest_ack(struct ol_server *server, struct ol_session *session, uint32_
 	state->owed = true;
 	if (session->owed_count++ == 0)
 		session->owed_since_ns = now_ns;
-	server->owed_total++;
+	ingest->sessions->owed_total++;
 }
 
-void ol_ingest_resolve(struct ol_server *server, struct ol_landed landed, int status,
+void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int status,
 		       uint64_t now_ns)
 {
-	struct ol_board *board = server->store.board;
-	struct ol_slot_state *state = landed_slot(server, landed);
+	struct ol_board *board = ingest->store->board;
+	struct ol_slot_state *state = landed_slot(ingest, landed);
 
 	assert(state->busy && !state->owed);
 	state->status = status;
@@ -81,26 +107,26 @@ void ol_ingest_resolve(struct ol_server *server, struct ol_landed landed, int st
 		ol_counter_add(&board->dropped_nonfinite, state->grads);
 	else if (status == OL_E_LATE)
 		ol_counter_add(&board->dropped_late, state->grads);
-	ol_ingest_ack(server, &server->sessions[landed.session], landed.slot, now_ns);
+	ol_ingest_ack(ingest, &ingest->sessions->all[landed.session], landed.slot, now_ns);
 }
 
 /* The newest version that a worker can know of: in a chain the tail may be ahead of this store */
-static uint64_t newest(const struct ol_server *server)
+static uint64_t newest(const struct ol_ingest *ingest)
 {
-	return ol_replica_strict(server) && server->replica.chain.received > server->store.version
-		       ? server->replica.chain.received
-		       : server->store.version;
+	uint64_t received = ingest->replica->chain.received;
+
+	return received > ingest->store->version ? received : ingest->store->version;
 }
 
 /* What the header of a push must be; NULL, or what is wrong with it */
-static const char *header_fault(const struct ol_server *server, const struct ol_session *session,
+static const char *header_fault(const struct ol_ingest *ingest, const struct ol_session *session,
 				const struct ol_push_hdr *hdr)
 {
 	if (!ol_record_whole(hdr))
 		return "push header with a wrong checksum";
 	if (hdr->epoch != session->epoch)
 		return "push of another epoch";
-	if (hdr->payload_bytes != ol_layout_vector_bytes(&server->store.geo))
+	if (hdr->payload_bytes != ol_layout_vector_bytes(&ingest->store->geo))
 		return "push of another length than the shard";
 	if (ol_seq_tag(hdr->seq) == 0 || ol_seq_count(hdr->seq) == 0)
 		return "push with a sequence number that cannot be";
@@ -108,40 +134,34 @@ static const char *header_fault(const struct ol_server *server, const struct ol_
 		return "push with the sequence number of another process";
 	/* what a policy has dropped is not pushed again: there may be gaps */
 	if (ol_seq_contains(session->last_seq, hdr->seq) &&
-	    !ol_seq_contains(ol_store_applied(&server->store, session->worker).seq, hdr->seq))
+	    !ol_seq_contains(ol_store_applied(ingest->store, session->worker).seq, hdr->seq))
 		return "push with a sequence number out of turn";
 	if (hdr->grads == 0)
 		return "push of no gradient";
-	if (hdr->base_version > newest(server))
+	if (hdr->base_version > newest(ingest))
 		return "push computed at a version that does not exist";
 	return NULL;
 }
 
-void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uint32_t slot,
-		       uint64_t now_ns)
+const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
+			      uint64_t now_ns)
 {
-	struct ol_landed landed = { .session = (uint32_t)(session - server->sessions),
+	struct ol_landed landed = { .session = (uint32_t)(session - ingest->sessions->all),
 				    .slot = slot };
 	struct ol_slot_state *state;
 	struct ol_push_hdr hdr;
 	const char *fault;
 
-	if (slot >= session->slot_count) {
-		ol_session_violation(server, session, "doorbell for a slot that it does not have");
-		return;
-	}
+	if (slot >= session->slot_count)
+		return "doorbell for a slot that it does not have";
 	state = &session->slots[slot];
-	if (state->busy) {
-		ol_session_violation(server, session, "doorbell for a slot that is in use");
-		return;
-	}
-	memcpy(&hdr, slot_memory(server, landed) + ol_layout_vector_bytes(&server->store.geo),
+	if (state->busy)
+		return "doorbell for a slot that is in use";
+	memcpy(&hdr, slot_memory(ingest, landed) + ol_layout_vector_bytes(&ingest->store->geo),
 	       sizeof(hdr));
-	fault = header_fault(server, session, &hdr);
-	if (fault != NULL) {
-		ol_session_violation(server, session, fault);
-		return;
-	}
+	fault = header_fault(ingest, session, &hdr);
+	if (fault != NULL)
+		return fault;
 	state->busy = true;
 	state->seq = hdr.seq;
 	state->base_version = hdr.base_version;
@@ -152,32 +172,33 @@ void ol_ingest_on_push(struct ol_server *server, struct ol_session *session, uin
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	state->is_void = (hdr.flags & OL_PUSH_VOID) != 0;
-	ol_counter_add(&server->store.board->bytes_in, hdr.payload_bytes + sizeof(hdr));
+	ol_counter_add(&ingest->store->board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
-		ol_counter_add(&server->store.board->duplicates, 1);
-		if (ol_replica_strict(server) && server->replica.chain.role != OL_CHAIN_ONLY)
-			state->busy = false; /* what became of it is the tail's to say */
+		ol_counter_add(&ingest->store->board->duplicates, 1);
+		if (ingest->steps->answers(ingest->arg))
+			ol_ingest_resolve(ingest, landed, 0, now_ns);
 		else
-			ol_ingest_resolve(server, landed, 0, now_ns);
-		return;
+			state->busy = false; /* what became of it is the tail's to say */
+		return NULL;
 	}
-	assert(server->queue_count < server->queue_size);
+	assert(ingest->queue_count < ingest->queue_size);
 	session->last_seq = hdr.seq;
 	session->numbered = true;
-	server->queue[(server->queue_head + server->queue_count++) % server->queue_size] = landed;
-	ol_ingest_progress(server, now_ns);
+	ingest->queue[(ingest->queue_head + ingest->queue_count++) % ingest->queue_size] = landed;
+	ol_ingest_progress(ingest, now_ns);
+	return NULL;
 }
 
 /* Into the batch, which is in worker order: sums are a function of the gradients alone. */
-static void batch_insert(struct ol_server *server, struct ol_landed landed)
+static void batch_insert(struct ol_ingest *ingest, struct ol_landed landed)
 {
-	uint32_t at = server->batch_count++;
+	uint32_t at = ingest->batch_count++;
 
-	while (at > 0 && server->batch[at - 1].session > landed.session) {
-		server->batch[at] = server->batch[at - 1];
+	while (at > 0 && ingest->batch[at - 1].session > landed.session) {
+		ingest->batch[at] = ingest->batch[at - 1];
 		at--;
 	}
-	server->batch[at] = landed;
+	ingest->batch[at] = landed;
 }
 
 /* Those of `count` in list, in their order, that are not of a session. How many. */
@@ -193,139 +214,139 @@ static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t ses
 }
 
 /* Its worker has withdrawn it, whatever that has pushed since */
-static bool is_withdrawn(struct ol_server *server, struct ol_landed landed)
+static bool is_withdrawn(struct ol_ingest *ingest, struct ol_landed landed)
 {
-	return ol_seq_contains(server->sessions[landed.session].withdrawn_seq,
-			       landed_slot(server, landed)->seq);
+	return ol_seq_contains(ingest->sessions->all[landed.session].withdrawn_seq,
+			       landed_slot(ingest, landed)->seq);
 }
 
 /* What a worker withdraws, and holds nobody up any more: it came too late for a step */
-static void held_withdraw(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+static void held_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
 {
-	uint32_t index = (uint32_t)(session - server->sessions), i = 0;
+	uint32_t index = (uint32_t)(session - ingest->sessions->all), i = 0;
 	struct ol_landed landed;
 
-	while (i < server->batch_count && server->batch[i].session != index)
+	while (i < ingest->batch_count && ingest->batch[i].session != index)
 		i++;
-	if (server->step_ready || i == server->batch_count) /* it is about to take effect */
+	if (ingest->step_ready || i == ingest->batch_count) /* it is about to take effect */
 		return;
-	landed = server->batch[i];
-	server->batch_count = keep_others(server->batch, server->batch_count, index);
+	landed = ingest->batch[i];
+	ingest->batch_count = keep_others(ingest->batch, ingest->batch_count, index);
 	/* it has given nothing, and is still there */
-	ol_policy_on_leave(server->policy, session->worker);
-	ol_policy_on_join(server->policy, session->worker);
-	ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
+	ol_policy_on_leave(ingest->policy, session->worker);
+	ol_policy_on_join(ingest->policy, session->worker);
+	ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
 }
 
-static void parked_withdraw(struct ol_server *server, const struct ol_session *session,
+static void parked_withdraw(struct ol_ingest *ingest, const struct ol_session *session,
 			    uint64_t now_ns)
 {
-	uint32_t index = (uint32_t)(session - server->sessions);
+	uint32_t index = (uint32_t)(session - ingest->sessions->all);
 
-	for (uint32_t i = 0; i < server->parked_count; i++) {
-		if (server->parked[i].session == index)
-			ol_ingest_resolve(server, server->parked[i], OL_E_LATE, now_ns);
+	for (uint32_t i = 0; i < ingest->parked_count; i++) {
+		if (ingest->parked[i].session == index)
+			ol_ingest_resolve(ingest, ingest->parked[i], OL_E_LATE, now_ns);
 	}
-	server->parked_count = keep_others(server->parked, server->parked_count, index);
+	ingest->parked_count = keep_others(ingest->parked, ingest->parked_count, index);
 }
 
-static void queue_to_batch(struct ol_server *server, uint64_t now_ns)
+static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	/* what a policy is asked is which step comes next: no other may be under way */
-	while (server->queue_count > 0 && !server->step_ready &&
-	       newest(server) == server->store.version) {
-		struct ol_landed landed = server->queue[server->queue_head];
-		struct ol_session *session = &server->sessions[landed.session];
-		struct ol_slot_state *state = landed_slot(server, landed);
+	while (ingest->queue_count > 0 && !ingest->step_ready &&
+	       newest(ingest) == ingest->store->version) {
+		struct ol_landed landed = ingest->queue[ingest->queue_head];
+		struct ol_session *session = &ingest->sessions->all[landed.session];
+		struct ol_slot_state *state = landed_slot(ingest, landed);
 		struct ol_arrival arrival = {
 			.base_version = state->base_version,
-			.version = server->store.version,
+			.version = ingest->store->version,
 			.now_ns = state->landed_ns,
 			.worker = session->worker,
 			.loss = state->loss,
 			.queued = state->queued,
 		};
 
-		server->queue_head = (server->queue_head + 1) % server->queue_size;
-		server->queue_count--;
-		switch (ol_policy_on_gradient(server->policy, &arrival)) {
+		ingest->queue_head = (ingest->queue_head + 1) % ingest->queue_size;
+		ingest->queue_count--;
+		switch (ol_policy_on_gradient(ingest->policy, &arrival)) {
 		case OL_VERDICT_HOLD:
-			batch_insert(server, landed);
-			if (is_withdrawn(server, landed))
-				held_withdraw(server, session, now_ns);
+			batch_insert(ingest, landed);
+			if (is_withdrawn(ingest, landed))
+				held_withdraw(ingest, session, now_ns);
 			break;
 		case OL_VERDICT_STEP:
-			batch_insert(server, landed);
-			server->step_ready = true;
+			batch_insert(ingest, landed);
+			ingest->step_ready = true;
 			break;
 		case OL_VERDICT_LATE:
-			ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
+			ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
 			break;
 		case OL_VERDICT_WAIT:
-			if (is_withdrawn(server, landed))
-				ol_ingest_resolve(server, landed, OL_E_LATE, now_ns);
+			if (is_withdrawn(ingest, landed))
+				ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
 			else
-				server->parked[server->parked_count++] = landed;
+				ingest->parked[ingest->parked_count++] = landed;
 			break;
 		}
 	}
 }
 
 /* What was parked is next in turn again, in the order it came */
-static void unpark(struct ol_server *server)
+static void unpark(struct ol_ingest *ingest)
 {
-	while (server->parked_count > 0) {
-		server->queue_head =
-			(server->queue_head + server->queue_size - 1) % server->queue_size;
-		server->queue[server->queue_head] = server->parked[--server->parked_count];
-		server->queue_count++;
+	while (ingest->parked_count > 0) {
+		ingest->queue_head =
+			(ingest->queue_head + ingest->queue_size - 1) % ingest->queue_size;
+		ingest->queue[ingest->queue_head] = ingest->parked[--ingest->parked_count];
+		ingest->queue_count++;
 	}
 }
 
-static void wait_for_show(struct ol_server *server)
+static void wait_for_show(struct ol_ingest *ingest)
 {
 	struct ol_policy_stat stat;
 
-	ol_policy_get_stat(server->policy, &stat);
-	ol_word_store(&server->store.board->wait_for, stat.k);
+	ol_policy_get_stat(ingest->policy, &stat);
+	ol_word_store(&ingest->store->board->wait_for, stat.k);
 }
 
-void ol_ingest_updated(struct ol_server *server, uint32_t count, const struct ol_norms *norms,
+void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol_norms *norms,
 		       uint64_t now_ns)
 {
 	struct ol_update update = {
-		.version = server->store.version,
+		.version = ingest->store->version,
 		.now_ns = now_ns,
 		.count = count,
 		.norm2_sum = norms != NULL ? norms->sum : NAN,
 		.norm2_mean = norms != NULL ? norms->mean : NAN,
 	};
 
-	ol_policy_on_update(server->policy, &update);
-	wait_for_show(server);
-	unpark(server);
+	ol_policy_on_update(ingest->policy, &update);
+	wait_for_show(ingest);
+	unpark(ingest);
 }
 
-void ol_ingest_on_join(struct ol_server *server, const struct ol_session *session)
+void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session)
 {
-	ol_policy_on_join(server->policy, session->worker);
-	wait_for_show(server);
-	unpark(server);
+	ol_policy_on_join(ingest->policy, session->worker);
+	wait_for_show(ingest);
+	unpark(ingest);
 }
 
 /* The snapshots that must stay as they are, however long that takes */
-static unsigned held_mask(struct ol_server *server)
+static unsigned held_mask(struct ol_ingest *ingest)
 {
-	return ol_save_pinned(server) | ol_successor_pinned(server);
+	return ol_save_pinned(ingest->saving) | ol_successor_pinned(ingest->replica);
 }
 
 /* The snapshots that readers hold, by the pin words in their control pages */
-static unsigned pinned_mask(struct ol_server *server)
+static unsigned pinned_mask(struct ol_ingest *ingest)
 {
-	unsigned mask = held_mask(server);
+	unsigned mask = held_mask(ingest);
 
-	for (uint32_t i = 0; i < server->session_count; i++) {
-		const struct ol_session *session = &server->sessions[i];
+	for (uint32_t i = 0; i < ingest->sessions->count; i++) {
+		const struct ol_session *session = &ingest->sessions->all[i];
 		const struct ol_pin *word;
 		uint64_t pin;
 		int at;
@@ -336,7 +357,7 @@ static unsigned pinned_mask(struct ol_server *server)
 								     session->landing->addr +
 							     OL_PIN_OFF);
 		pin = ol_word_load(&word->version_plus_1);
-		at = pin != 0 ? ol_store_find(&server->store, pin - 1) : -1;
+		at = pin != 0 ? ol_store_find(ingest->store, pin - 1) : -1;
 		if (at >= 0)
 			mask |= 1u << at;
 	}
@@ -344,22 +365,23 @@ static unsigned pinned_mask(struct ol_server *server)
 }
 
 /* Readers hold a step up for a bounded time only. */
-int ol_ingest_target(struct ol_server *server, uint64_t now_ns)
+int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	int target = ol_store_target(&server->store, pinned_mask(server));
+	int target = ol_store_target(ingest->store, pinned_mask(ingest));
 
-	if (target < 0 && server->blocked_ns == 0)
-		server->blocked_ns = now_ns;
-	if (target < 0 && now_ns - server->blocked_ns >= server->opts.pin_timeout_ms * OL_NS_PER_MS)
-		target = ol_store_target(&server->store, held_mask(server));
+	if (target < 0 && ingest->blocked_ns == 0)
+		ingest->blocked_ns = now_ns;
+	if (target < 0 &&
+	    now_ns - ingest->blocked_ns >= ingest->opts->pin_timeout_ms * OL_NS_PER_MS)
+		target = ol_store_target(ingest->store, held_mask(ingest));
 	if (target >= 0)
-		server->blocked_ns = 0;
+		ingest->blocked_ns = 0;
 	return target;
 }
 
-void ol_ingest_count(struct ol_server *server, const struct ol_slot_state *state, uint64_t version)
+void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state, uint64_t version)
 {
-	struct ol_board *board = server->store.board;
+	struct ol_board *board = ingest->store->board;
 	uint64_t bits = 0;
 
 	ol_counter_add(&board->applied, state->grads);
@@ -369,249 +391,230 @@ void ol_ingest_count(struct ol_server *server, const struct ol_slot_state *state
 	ol_counter_add(&board->staleness_sum, version - state->base_version);
 	if (!isfinite(state->loss))
 		return;
-	server->loss = server->loss_count++ == 0
+	ingest->loss = ingest->loss_count++ == 0
 			       ? state->loss
-			       : server->loss + (state->loss - server->loss) / 32.0f;
-	memcpy(&bits, &server->loss, sizeof(server->loss));
+			       : ingest->loss + (state->loss - ingest->loss) / 32.0f;
+	memcpy(&bits, &ingest->loss, sizeof(ingest->loss));
 	ol_word_store(&board->loss_bits, bits);
 }
 
-void ol_ingest_on_part(struct ol_server *server, struct ol_session *session, uint32_t arg)
+const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *session, uint32_t arg)
 {
-	struct ol_early *early = &server->early;
-	struct ol_landed landed = { .session = (uint32_t)(session - server->sessions),
+	struct ol_early *early = &ingest->early;
+	struct ol_landed landed = { .session = (uint32_t)(session - ingest->sessions->all),
 				    .slot = ol_part_slot(arg) };
 	uint64_t first = ol_part_first(arg);
 	const float *grad;
 	int target;
 
-	if (landed.slot >= session->slot_count || session->slots[landed.slot].busy) {
-		ol_session_violation(server, session, "part of a slot that it may not write");
-		return;
-	}
+	if (landed.slot >= session->slot_count || session->slots[landed.slot].busy)
+		return "part of a slot that it may not write";
 	if (ol_part_is_cancel(arg)) {
 		if (early->landed.session == landed.session && early->landed.slot == landed.slot)
 			early->active = false;
-		return;
+		return NULL;
 	}
 	/* with several workers another's push would often come first, and the work be in vain */
-	if (ol_replica_strict(server) || !ol_policy_single(server->policy) ||
-	    server->live_workers > 1 || server->queue_count + server->batch_count > 0)
-		return;
+	if (!ingest->steps->early || !ol_policy_single(ingest->policy) ||
+	    ingest->sessions->live_workers > 1 || ingest->queue_count + ingest->batch_count > 0)
+		return NULL;
 	if (!early->active) {
-		target = ol_store_target(&server->store, pinned_mask(server));
+		target = ol_store_target(ingest->store, pinned_mask(ingest));
 		if (target < 0)
-			return;
+			return NULL;
 		*early = (struct ol_early){ .active = true,
 					    .landed = landed,
-					    .version = server->store.version,
-					    .first = server->store.geo.shard_len,
+					    .version = ingest->store->version,
+					    .first = ingest->store->geo.shard_len,
 					    .target = (unsigned)target };
-		ol_store_begin(&server->store, early->target);
+		ol_store_begin(ingest->store, early->target);
 	}
 	if (early->landed.session != landed.session || early->landed.slot != landed.slot ||
 	    first >= early->first)
-		return;
-	grad = (const float *)(const void *)slot_memory(server, landed);
+		return NULL;
+	grad = (const float *)(const void *)slot_memory(ingest, landed);
 	early->active =
-		ol_store_part(&server->store, grad, first, early->first - first, early->target);
+		ol_store_part(ingest->store, grad, first, early->first - first, early->target);
 	early->first = first;
+	return NULL;
 }
 
 /* Finish what was begun on parts of this very gradient. False: it was not, or is worthless now. */
-static bool early_finish(struct ol_server *server, struct ol_contribution *contribution)
+static bool early_finish(struct ol_ingest *ingest, struct ol_contribution *contribution)
 {
-	struct ol_early *early = &server->early;
-	struct ol_landed landed = server->batch[0];
-	bool ours = early->active && server->batch_count == 1 && contribution->scale == 1.0f &&
-		    !contribution->is_void && early->version == server->store.version &&
+	struct ol_early *early = &ingest->early;
+	struct ol_landed landed = ingest->batch[0];
+	bool ours = early->active && ingest->batch_count == 1 && contribution->scale == 1.0f &&
+		    !contribution->is_void && early->version == ingest->store->version &&
 		    early->landed.session == landed.session && early->landed.slot == landed.slot;
 
 	early->active = false;
 	if (!ours ||
-	    !ol_store_part(&server->store, contribution->grad, 0, early->first, early->target))
+	    !ol_store_part(ingest->store, contribution->grad, 0, early->first, early->target))
 		return false;
-	ol_store_publish(&server->store, contribution, 1, early->target);
+	ol_store_publish(ingest->store, contribution, 1, early->target);
 	return true;
 }
 
 /* Workers whose ways are added up; a synchronous mean divides by them already */
-static uint32_t ways(const struct ol_server *server)
+static uint32_t ways(const struct ol_ingest *ingest)
 {
-	if (server->opts.consistency == OL_CONSISTENCY_SYNC && !server->opts.rule.sum)
+	if (ingest->opts->consistency == OL_CONSISTENCY_SYNC && !ingest->opts->rule.sum)
 		return 1;
-	return server->live_workers > server->opts.workers ? server->live_workers
-							   : server->opts.workers;
+	return ingest->sessions->live_workers > ingest->opts->workers
+		       ? ingest->sessions->live_workers
+		       : ingest->opts->workers;
 }
 
 /* The factor on what has landed: 1, unless it was summed up during an outage */
-static float scale_of(struct ol_server *server, const struct ol_slot_state *state,
+static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state,
 		      const float *grad)
 {
 	struct ol_delta delta = {
-		.staleness = server->store.version - state->base_version,
+		.staleness = ingest->store->version - state->base_version,
 		.grads = state->grads,
-		.ways = ways(server),
-		.lr = server->opts.rule.lr,
-		.clip = server->opts.replay_clip,
+		.ways = ways(ingest),
+		.lr = ingest->opts->rule.lr,
+		.clip = ingest->opts->replay_clip,
 		.path = state->path,
 	};
 
 	if (!state->queued)
 		return 1.0f;
-	if (server->opts.replay == OL_REPLAY_CLIP)
-		delta.norm = ol_store_norm(&server->store, grad);
-	return ol_replay_scale(server->opts.replay, &delta);
+	if (ingest->opts->replay == OL_REPLAY_CLIP)
+		delta.norm = ol_store_norm(ingest->store, grad);
+	return ol_replay_scale(ingest->opts->replay, &delta);
 }
 
-static void batch_to_contributions(struct ol_server *server)
+void ol_ingest_gather(struct ol_ingest *ingest)
 {
-	for (uint32_t i = 0; i < server->batch_count; i++) {
-		struct ol_landed landed = server->batch[i];
-		const struct ol_slot_state *state = landed_slot(server, landed);
-		const float *grad = (const float *)(const void *)slot_memory(server, landed);
+	ol_turn_spend(ingest->turn, OL_TURN_STEP,
+		      ingest->batch_count * ol_layout_vector_bytes(&ingest->store->geo));
+	for (uint32_t i = 0; i < ingest->batch_count; i++) {
+		struct ol_landed landed = ingest->batch[i];
+		const struct ol_slot_state *state = landed_slot(ingest, landed);
+		const float *grad = (const float *)(const void *)slot_memory(ingest, landed);
 
-		server->contributions[i] = (struct ol_contribution){
+		ingest->contributions[i] = (struct ol_contribution){
 			.grad = grad,
 			.seq = state->seq,
 			.grads = state->grads,
-			.scale = scale_of(server, state, grad),
+			.scale = scale_of(ingest, state, grad),
 			.is_void = state->is_void,
-			.worker = server->sessions[landed.session].worker,
+			.worker = ingest->sessions->all[landed.session].worker,
 		};
 	}
 }
 
-static uint64_t step_bytes(const struct ol_server *server)
+bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	return server->batch_count * ol_layout_vector_bytes(&server->store.geo);
-}
+	uint64_t version = ingest->store->version;
+	uint32_t count = ingest->batch_count, applied = 1;
+	int target = ol_ingest_target(ingest, now_ns);
 
-/* One step from the batch. False: not now: this turn has done enough, the snapshots are pinned, or
- * the chain is behind. */
-static bool step(struct ol_server *server, uint64_t now_ns)
-{
-	uint64_t version = server->store.version;
-	uint32_t count = server->batch_count, applied = 1;
-	int target;
-
-	if (!ol_turn_may(server, OL_TURN_STEP))
-		return false;
-	if (ol_replica_strict(server)) {
-		if (ol_chain_may_order(&server->replica.chain) != 0)
-			return false;
-		ol_turn_spend(server, OL_TURN_STEP, step_bytes(server));
-		batch_to_contributions(server);
-		return ol_entry_order(server, now_ns);
-	}
-	target = ol_ingest_target(server, now_ns);
 	if (target < 0)
 		return false;
-	ol_turn_spend(server, OL_TURN_STEP, step_bytes(server));
-	batch_to_contributions(server);
-	if (!early_finish(server, server->contributions))
-		applied = ol_store_apply(&server->store, server->contributions, count,
+	ol_ingest_gather(ingest);
+	if (!early_finish(ingest, ingest->contributions))
+		applied = ol_store_apply(ingest->store, ingest->contributions, count,
 					 (unsigned)target);
-	server->batch_count = 0;
-	server->step_ready = false;
-	ol_ingest_updated(server, applied, &server->store.norms, now_ns);
-	if (server->store.version != version &&
-	    ol_word_load(&server->store.board->first_applied_ns) == 0)
-		ol_word_store(&server->store.board->first_applied_ns, now_ns);
+	ingest->batch_count = 0;
+	ingest->step_ready = false;
+	ol_ingest_updated(ingest, applied, &ingest->store->norms, now_ns);
+	if (ingest->store->version != version &&
+	    ol_word_load(&ingest->store->board->first_applied_ns) == 0)
+		ol_word_store(&ingest->store->board->first_applied_ns, now_ns);
 	for (uint32_t i = 0; i < count; i++) {
-		int status = server->contributions[i].status;
+		int status = ingest->contributions[i].status;
 
 		if (status == 0)
-			ol_ingest_count(server, landed_slot(server, server->batch[i]), version);
-		ol_ingest_resolve(server, server->batch[i], status, now_ns);
+			ol_ingest_count(ingest, landed_slot(ingest, ingest->batch[i]), version);
+		ol_ingest_resolve(ingest, ingest->batch[i], status, now_ns);
 	}
-	ol_save_progress(server, now_ns);
-	if (server->replica.periodic)
-		ol_successor_offer(server, now_ns);
 	return true;
 }
 
-static void acks_flush(struct ol_server *server, uint64_t now_ns)
+static void acks_flush(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < server->session_count && server->owed_total > 0; i++) {
-		struct ol_session *session = &server->sessions[i];
+	for (uint32_t i = 0; i < ingest->sessions->count && ingest->sessions->owed_total > 0; i++) {
+		struct ol_session *session = &ingest->sessions->all[i];
 
 		for (uint32_t slot = 0; session->owed_count > 0 && slot < OL_SLOTS_MAX; slot++) {
 			if (session->slots[slot].owed)
-				ol_ingest_ack(server, session, slot, now_ns);
+				ol_ingest_ack(ingest, session, slot, now_ns);
 		}
 	}
 }
 
-bool ol_ingest_waits(const struct ol_server *server)
+bool ol_ingest_waits(const struct ol_ingest *ingest)
 {
-	return server->owed_total > 0 || server->step_ready || server->queue_count > 0 ||
-	       ol_replica_waits(server);
+	return ingest->sessions->owed_total > 0 || ingest->step_ready || ingest->queue_count > 0 ||
+	       ol_replica_waits(ingest->replica);
 }
 
-void ol_ingest_progress(struct ol_server *server, uint64_t now_ns)
+void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	if (server->owed_total > 0)
-		acks_flush(server, now_ns);
-	if (server->replica.on)
-		ol_replica_progress(server, now_ns);
+	if (ingest->sessions->owed_total > 0)
+		acks_flush(ingest, now_ns);
+	ingest->steps->progress(ingest->arg, now_ns);
 	do {
-		queue_to_batch(server, now_ns);
-	} while (server->step_ready && step(server, now_ns));
+		queue_to_batch(ingest, now_ns);
+	} while (ingest->step_ready && ol_turn_may(ingest->turn, OL_TURN_STEP) &&
+		 ingest->steps->step(ingest->arg, now_ns));
 }
 
 /* What is held makes a step now, without another gradient: in a chain it may be in an entry
  * already, and on its way */
-static void waits_changed(struct ol_server *server)
+static void waits_changed(struct ol_ingest *ingest)
 {
-	wait_for_show(server);
-	if (server->batch_count > 0 && ol_policy_ready(server->policy))
-		server->step_ready = true;
-	unpark(server);
+	wait_for_show(ingest);
+	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
+		ingest->step_ready = true;
+	unpark(ingest);
 }
 
-void ol_ingest_on_withdraw(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
 {
 	session->withdrawn_seq = session->last_seq; /* also what is in the queue */
-	held_withdraw(server, session, now_ns);
-	parked_withdraw(server, session, now_ns);
-	ol_ingest_progress(server, now_ns);
+	held_withdraw(ingest, session, now_ns);
+	parked_withdraw(ingest, session, now_ns);
+	ol_ingest_progress(ingest, now_ns);
 }
 
 /* A step that was about to be made is not: what its workers have withdrawn meanwhile waits for
  * nobody */
-static void withdrawn_drop(struct ol_server *server)
+static void withdrawn_drop(struct ol_ingest *ingest)
 {
 	uint64_t now_ns = ol_clock_ns();
 
-	for (uint32_t i = server->batch_count; i-- > 0;) {
-		struct ol_landed landed = server->batch[i];
+	for (uint32_t i = ingest->batch_count; i-- > 0;) {
+		struct ol_landed landed = ingest->batch[i];
 
-		if (is_withdrawn(server, landed))
-			held_withdraw(server, &server->sessions[landed.session], now_ns);
+		if (is_withdrawn(ingest, landed))
+			held_withdraw(ingest, &ingest->sessions->all[landed.session], now_ns);
 	}
 }
 
-void ol_ingest_forget(struct ol_server *server, struct ol_session *session)
+void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session)
 {
-	uint32_t index = (uint32_t)(session - server->sessions), kept = 0, batch_count;
+	uint32_t index = (uint32_t)(session - ingest->sessions->all), kept = 0, batch_count;
 
-	for (uint32_t i = 0; i < server->queue_count; i++) {
+	for (uint32_t i = 0; i < ingest->queue_count; i++) {
 		struct ol_landed landed =
-			server->queue[(server->queue_head + i) % server->queue_size];
+			ingest->queue[(ingest->queue_head + i) % ingest->queue_size];
 
 		if (landed.session != index)
-			server->queue[(server->queue_head + kept++) % server->queue_size] = landed;
+			ingest->queue[(ingest->queue_head + kept++) % ingest->queue_size] = landed;
 	}
-	server->queue_count = kept;
-	server->parked_count = keep_others(server->parked, server->parked_count, index);
-	batch_count = server->batch_count;
-	server->batch_count = keep_others(server->batch, batch_count, index);
-	if (server->batch_count != batch_count)
-		server->step_ready = false;
-	ol_policy_on_leave(server->policy, session->worker);
-	waits_changed(server);
-	withdrawn_drop(server);
-	if (server->early.landed.session == index)
-		server->early.active = false;
+	ingest->queue_count = kept;
+	ingest->parked_count = keep_others(ingest->parked, ingest->parked_count, index);
+	batch_count = ingest->batch_count;
+	ingest->batch_count = keep_others(ingest->batch, batch_count, index);
+	if (ingest->batch_count != batch_count)
+		ingest->step_ready = false;
+	ol_policy_on_leave(ingest->policy, session->worker);
+	waits_changed(ingest);
+	withdrawn_drop(ingest);
+	if (ingest->early.landed.session == index)
+		ingest->early.active = false;
 }

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/order.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 
 enum {
 	EVENTS_MAX = 64,
@@ -63,11 +63,8 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 /* Nobody is served from here on. */
 static int ended(struct ol_server *server, int rc)
 {
-	for (uint32_t i = 0; i < server->session_count; i++) {
-		if (server->sessions[i].state != OL_SESSION_FREE)
-			ol_session_end(server, &server->sessions[i], NULL);
-	}
-	ol_successor_drop(server);
+	ol_serve_end_all(server);
+	ol_successor_drop(&server->replica);
 	return rc;
 }
 
@@ -81,14 +78,6 @@ static int fenced(struct ol_server *server, uint64_t gap_ns)
 	ol_log(OL_LOG_WARN, "server %s: stood still for %llu ms, its lease is %u ms: it ends",
 	       server->addr, (unsigned long long)(gap_ns / OL_NS_PER_MS), server->opts.lease_ms);
 	return OL_E_FENCED;
-}
-
-/* The last replica of a chain that is never founded anew: nobody can have taken its place, and
- * nobody else has what was committed */
-static bool irreplaceable(const struct ol_server *server)
-{
-	return server->replica.on && !server->opts.refound &&
-	       server->replica.chain.role == OL_CHAIN_ONLY;
 }
 
 /* What the loop knows of time. */
@@ -105,7 +94,8 @@ static bool beat(struct loop *loop, uint64_t now_ns)
 {
 	struct ol_server *server = loop->server;
 
-	if (loop->lease_ns != 0 && now_ns - loop->now_ns > loop->lease_ns && !irreplaceable(server))
+	if (loop->lease_ns != 0 && now_ns - loop->now_ns > loop->lease_ns &&
+	    !server->kind->is_last(server))
 		return false;
 	loop->now_ns = now_ns;
 	if (now_ns >= loop->beat_ns) {
@@ -137,7 +127,7 @@ static void turn_over(struct ol_server *server, struct loop *loop)
 	if (took_ns > ol_word_load(&server->store.board->turn_max_ns))
 		ol_word_store(&server->store.board->turn_max_ns, took_ns);
 	loop->turn_ns = loop->now_ns;
-	ol_turn_begin(server);
+	ol_turn_begin(&server->turn);
 }
 
 /* Everything that has happened, and one peer whose memory is ready */
@@ -158,10 +148,10 @@ static int handle(struct ol_server *server, struct loop *loop, struct ol_xport_e
 		if (rc == 0)
 			ol_server_on_memory(server, loop->now_ns);
 	}
-	if (rc == 0 && server->replica.on && ol_replica_news(server)) {
+	if (rc == 0 && server->kind->has_news(server)) {
 		rc = look(loop); /* to fence somebody off takes time */
 		if (rc == 0)
-			ol_replica_look(server, loop->now_ns);
+			server->kind->look(server, loop->now_ns);
 	}
 	return rc;
 }
@@ -196,10 +186,10 @@ static int run(struct ol_server *server)
 			ol_server_tick(server, now_ns);
 			tick_ns = now_ns + server->opts.heartbeat_ms * OL_NS_PER_MS;
 		}
-		if (server->end_rc != 0)
-			return ended(server, server->end_rc);
-		if (ol_ingest_waits(server)) {
-			ol_ingest_progress(server, now_ns);
+		if (server->replica.end_rc != 0)
+			return ended(server, server->replica.end_rc);
+		if (ol_ingest_waits(&server->ingest)) {
+			ol_ingest_progress(&server->ingest, now_ns);
 			next_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
 		} else {
 			next_ns = tick_ns;
@@ -226,7 +216,8 @@ static int run(struct ol_server *server)
 			return rc;
 		loop.turn_ns = ol_clock_ns();
 	}
-	ol_save_last(server);
+	if (!server->restoring.active)
+		ol_save_last(&server->saving);
 	return 0;
 }
 
@@ -234,9 +225,12 @@ int ol_server_run(struct ol_server *server)
 {
 	int rc;
 
+	if (!ol_owner_here(&server->owner) || atomic_exchange(&server->running, 1) != 0)
+		return OL_E_THREAD;
 	server->store.between = between;
 	rc = run(server);
 	server->store.between = NULL;
+	atomic_store(&server->running, 0);
 	return rc;
 }
 
@@ -245,6 +239,8 @@ void ol_server_stop(struct ol_server *server)
 	uint64_t one = 1;
 	ssize_t written;
 
+	if (!ol_owner_here(&server->owner))
+		return; /* the descriptor is its parent's, too */
 	atomic_store_explicit(&server->stopping, 1, memory_order_relaxed);
 	written = write(server->stop_fd, &one, sizeof(one));
 	(void)written; /* fails only when it was stopped 2^64 times */

@@ -11,6 +11,8 @@
  * and choosing are the writer's thread's work too, on the snapshot that is pinned meanwhile.
  */
 
+#include "server/save.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,22 +20,31 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "outlast_policy.h"
 #include "rdma/order.h"
-#include "server/server_internal.h"
 
 enum {
 	TELL_MS = 10000 /* between two lines about checkpoints that fail */
 };
 
-int ol_save_blocks(struct ol_server *server, char *err, size_t err_bytes)
+struct ol_ckpt_meta ol_save_meta(const struct ol_saving *saving)
 {
-	const struct ol_server_opts *opts = &server->opts;
+	return (struct ol_ckpt_meta){
+		.geo = saving->store->geo,
+		.job_id = saving->opts->job_id,
+		.version = saving->store->version,
+		.epoch = saving->opts->epoch,
+		.optimizer = (uint32_t)saving->opts->rule.optimizer,
+	};
+}
+
+static int blocks_make(struct ol_saving *saving, char *err, size_t err_bytes)
+{
+	const struct ol_server_opts *opts = saving->opts;
 
 	if (opts->checkpoint_dir == NULL)
 		return 0;
-	return ol_ckpt_blocks_make(opts->blocks, opts->block_count, &server->store.geo,
-				   &server->saving.blocks, err, err_bytes);
+	return ol_ckpt_blocks_make(opts->blocks, opts->block_count, &saving->store->geo,
+				   &saving->blocks, err, err_bytes);
 }
 
 static uint32_t choose(void *arg, const double *distance, uint32_t *chosen)
@@ -41,10 +52,10 @@ static uint32_t choose(void *arg, const double *distance, uint32_t *chosen)
 	return ol_selector_turn(arg, distance, chosen);
 }
 
-static int selector_make(struct ol_server *server)
+static int selector_make(struct ol_saving *saving)
 {
-	const struct ol_server_opts *opts = &server->opts;
-	const struct ol_ckpt_blocks *blocks = &server->saving.blocks;
+	const struct ol_server_opts *opts = saving->opts;
+	const struct ol_ckpt_blocks *blocks = &saving->blocks;
 	uint64_t *lengths = calloc(blocks->count, sizeof(*lengths));
 	int rc;
 
@@ -53,22 +64,21 @@ static int selector_make(struct ol_server *server)
 	for (uint32_t i = 0; i < blocks->count; i++)
 		lengths[i] = ol_ckpt_block_floats(blocks, i);
 	rc = ol_selector_create(opts->selection, lengths, blocks->count, opts->fraction,
-				opts->job_id + opts->shard, &server->saving.selector);
+				opts->job_id + opts->shard, &saving->selector);
 	free(lengths);
 	return rc;
 }
 
-static int running_start(struct ol_server *server, const struct ol_ckpt_meta *meta, char *err,
+static int running_start(struct ol_saving *saving, const struct ol_ckpt_meta *meta, char *err,
 			 size_t err_bytes)
 {
-	const struct ol_server_opts *opts = &server->opts;
-	struct ol_saving *saving = &server->saving;
+	const struct ol_server_opts *opts = saving->opts;
 	struct ol_ckpt_running_opts running = {
 		.blocks = &saving->blocks,
 		.choose = choose,
 		.measure = opts->selection == OL_SELECT_PRIORITY,
 	};
-	int rc = selector_make(server);
+	int rc = selector_make(saving);
 
 	if (rc != 0) {
 		snprintf(err, err_bytes, "cannot choose among %u blocks of shard %u: %s",
@@ -82,25 +92,31 @@ static int running_start(struct ol_server *server, const struct ol_ckpt_meta *me
 					    err, err_bytes);
 }
 
-int ol_save_start(struct ol_server *server, char *err, size_t err_bytes)
+static int writer_start(struct ol_saving *saving, char *err, size_t err_bytes)
 {
-	const struct ol_server_opts *opts = &server->opts;
-	struct ol_ckpt_meta meta = ol_server_ckpt_meta(server);
+	const struct ol_server_opts *opts = saving->opts;
+	struct ol_ckpt_meta meta = ol_save_meta(saving);
 
-	server->saving.begun_ns = ol_clock_ns();
+	saving->begun_ns = ol_clock_ns();
 	if (opts->checkpoint_dir == NULL ||
 	    (opts->checkpoint_steps == 0 && opts->checkpoint_ms == 0))
 		return 0;
 	if (opts->selection != OL_SELECT_FULL)
-		return running_start(server, &meta, err, err_bytes);
-	server->saving.interval = (double)opts->checkpoint_steps;
+		return running_start(saving, &meta, err, err_bytes);
+	saving->interval = (double)opts->checkpoint_steps;
 	return ol_ckpt_writer_start(opts->checkpoint_dir, &meta, opts->checkpoint_keep,
-				    &server->saving.writer, err, err_bytes);
+				    &saving->writer, err, err_bytes);
 }
 
-void ol_save_stop(struct ol_server *server)
+int ol_save_open(struct ol_saving *saving, char *err, size_t err_bytes)
 {
-	struct ol_saving *saving = &server->saving;
+	int rc = blocks_make(saving, err, err_bytes);
+
+	return rc != 0 ? rc : writer_start(saving, err, err_bytes);
+}
+
+void ol_save_stop(struct ol_saving *saving)
+{
 
 	ol_ckpt_writer_stop(saving->writer);
 	saving->writer = NULL;
@@ -110,66 +126,63 @@ void ol_save_stop(struct ol_server *server)
 }
 
 /* A disk that is full stays so for a while: that is said when it begins, and now and then */
-static void failure_say(struct ol_server *server, const struct ol_ckpt_result *result)
+static void failure_say(struct ol_saving *saving, const struct ol_ckpt_result *result)
 {
-	struct ol_saving *saving = &server->saving;
 	uint64_t now_ns = ol_clock_ns();
 
 	if (saving->failed++ == 0) {
 		saving->failed_ns = saving->told_ns = now_ns;
 		ol_log(OL_LOG_ERROR,
 		       "server %s: no checkpoint of version %llu: %s; training goes on",
-		       server->addr, (unsigned long long)result->version, result->err);
+		       saving->addr, (unsigned long long)result->version, result->err);
 	} else if (now_ns - saving->told_ns >= TELL_MS * OL_NS_PER_MS) {
 		saving->told_ns = now_ns;
 		ol_log(OL_LOG_ERROR,
 		       "server %s: %llu checkpoints failed in %.0f s; version %llu: %s",
-		       server->addr, (unsigned long long)saving->failed,
+		       saving->addr, (unsigned long long)saving->failed,
 		       (double)(now_ns - saving->failed_ns) / 1e9,
 		       (unsigned long long)result->version, result->err);
 	}
 }
 
-static void failure_over(struct ol_server *server, uint64_t version)
+static void failure_over(struct ol_saving *saving, uint64_t version)
 {
-	struct ol_saving *saving = &server->saving;
 
 	if (saving->failed == 0)
 		return;
 	ol_log(OL_LOG_WARN,
 	       "server %s: checkpoints are written again, from version %llu on; %llu failed in %.1f s",
-	       server->addr, (unsigned long long)version, (unsigned long long)saving->failed,
+	       saving->addr, (unsigned long long)version, (unsigned long long)saving->failed,
 	       (double)(ol_clock_ns() - saving->failed_ns) / 1e9);
 	saving->failed = 0;
 }
 
-static void result_take(struct ol_server *server, const struct ol_ckpt_result *result)
+static void result_take(struct ol_saving *saving, const struct ol_ckpt_result *result)
 {
-	struct ol_board *board = server->store.board;
+	struct ol_board *board = saving->store->board;
 
-	server->saving.whole = result->whole;
+	saving->whole = result->whole;
 	if (result->status == 0) {
 		ol_counter_add(&board->checkpoints, 1);
 		ol_counter_add(&board->checkpoint_bytes, result->bytes);
 		ol_word_store(&board->checkpoint_version, result->version);
-		failure_over(server, result->version);
-		if (server->saving.selector == NULL)
+		failure_over(saving, result->version);
+		if (saving->selector == NULL)
 			return;
 		ol_log(OL_LOG_DEBUG,
 		       "server %s: saved of version %llu: %u blocks, %llu bytes; copied after %.3f "
 		       "ms, durable after %.3f ms",
-		       server->addr, (unsigned long long)result->version, result->blocks,
+		       saving->addr, (unsigned long long)result->version, result->blocks,
 		       (unsigned long long)result->bytes, (double)result->copy_ns / 1e6,
 		       (double)result->duration_ns / 1e6);
 		return;
 	}
 	ol_counter_add(&board->checkpoints_failed, 1);
-	failure_say(server, result);
+	failure_say(saving, result);
 }
 
-static enum ol_ckpt_state writer_state(struct ol_server *server)
+static enum ol_ckpt_state writer_state(struct ol_saving *saving)
 {
-	struct ol_saving *saving = &server->saving;
 	struct ol_ckpt_result result;
 	enum ol_ckpt_state state = ol_ckpt_writer_poll(saving->writer, &result);
 
@@ -177,30 +190,29 @@ static enum ol_ckpt_state writer_state(struct ol_server *server)
 		saving->pinned = -1;
 	if (state != OL_CKPT_DONE)
 		return state;
-	result_take(server, &result);
+	result_take(saving, &result);
 	return OL_CKPT_IDLE;
 }
 
-unsigned ol_save_pinned(struct ol_server *server)
+unsigned ol_save_pinned(struct ol_saving *saving)
 {
-	if (server->saving.pinned < 0 || writer_state(server) != OL_CKPT_COPYING)
+	if (saving->pinned < 0 || writer_state(saving) != OL_CKPT_COPYING)
 		return 0;
-	return 1u << server->saving.pinned;
+	return 1u << saving->pinned;
 }
 
 /* Versions: when a multiple of the interval was passed since the last */
-static bool due(const struct ol_server *server, uint64_t now_ns)
+static bool due(const struct ol_saving *saving, uint64_t now_ns)
 {
-	const struct ol_saving *saving = &server->saving;
-	const struct ol_server_opts *opts = &server->opts;
+	const struct ol_server_opts *opts = saving->opts;
 	double share = opts->selection == OL_SELECT_FULL ? 1.0 : opts->fraction;
 
 	if (saving->first)
 		return true;
-	if (server->store.version == saving->version)
+	if (saving->store->version == saving->version)
 		return false;
 	if (opts->checkpoint_steps != 0 &&
-	    floor((double)server->store.version / saving->interval) !=
+	    floor((double)saving->store->version / saving->interval) !=
 		    floor((double)saving->version / saving->interval))
 		return true;
 	return opts->checkpoint_ms != 0 &&
@@ -208,49 +220,48 @@ static bool due(const struct ol_server *server, uint64_t now_ns)
 		       share * (double)opts->checkpoint_ms * (double)OL_NS_PER_MS;
 }
 
-static void begin(struct ol_server *server, uint64_t now_ns, bool whole)
+static void begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
 {
-	struct ol_saving *saving = &server->saving;
-	const void *content = ol_store_content(&server->store, server->store.snapshot);
-	uint64_t version = server->store.version;
+	const void *content = ol_store_content(saving->store, saving->store->snapshot);
+	uint64_t version = saving->store->version;
 	bool begun;
 
 	saving->version = version;
 	saving->begun_ns = now_ns;
 	saving->first = false;
 	begun = whole ? ol_ckpt_writer_begin_whole(saving->writer, content, version,
-						   server->opts.epoch)
-		      : ol_ckpt_writer_begin(saving->writer, content, version, server->opts.epoch);
+						   saving->opts->epoch)
+		      : ol_ckpt_writer_begin(saving->writer, content, version, saving->opts->epoch);
 	if (begun)
-		saving->pinned = (int)server->store.snapshot;
+		saving->pinned = (int)saving->store->snapshot;
 	else
-		ol_counter_add(&server->store.board->checkpoints_skipped, 1);
+		ol_counter_add(&saving->store->board->checkpoints_skipped, 1);
 }
 
-void ol_save_progress(struct ol_server *server, uint64_t now_ns)
+void ol_save_progress(struct ol_saving *saving, uint64_t now_ns)
 {
-	if (server->saving.writer == NULL || server->restoring.active)
+	if (saving->writer == NULL)
 		return;
-	(void)writer_state(server);
-	if (due(server, now_ns))
-		begin(server, now_ns, false);
+	(void)writer_state(saving);
+	if (due(saving, now_ns))
+		begin(saving, now_ns, false);
 }
 
-static void writer_finish(struct ol_server *server)
+static void writer_finish(struct ol_saving *saving)
 {
-	while (writer_state(server) != OL_CKPT_IDLE)
-		ol_ckpt_writer_wait(server->saving.writer);
+	while (writer_state(saving) != OL_CKPT_IDLE)
+		ol_ckpt_writer_wait(saving->writer);
 }
 
-void ol_save_last(struct ol_server *server)
+void ol_save_last(struct ol_saving *saving)
 {
-	if (server->saving.writer == NULL || server->restoring.active)
+	if (saving->writer == NULL)
 		return;
-	writer_finish(server);
-	if (ol_word_load(&server->store.board->checkpoint_version) == server->store.version &&
-	    server->saving.whole)
+	writer_finish(saving);
+	if (ol_word_load(&saving->store->board->checkpoint_version) == saving->store->version &&
+	    saving->whole)
 		return;
-	begin(server, ol_clock_ns(),
+	begin(saving, ol_clock_ns(),
 	      true); /* by the writer's thread, which a signal does not end */
-	writer_finish(server);
+	writer_finish(saving);
 }

@@ -17,12 +17,12 @@
 #include "base/status.h"
 #include "rdma/order.h"
 #include "replication/coord/lease.h"
-#include "server/server_internal.h"
+#include "server/serve.h"
+#include "server/server.h"
 #include "wire/auth.h"
 
 enum {
-	PEER_FDS = 8, /* descriptors that a connection takes at most */
-	CHAIN_PEERS = 4 /* predecessor, successor, a worker, a reader */
+	PEER_FDS = 8 /* descriptors that a connection takes at most */
 };
 
 void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
@@ -178,10 +178,10 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
-	xopts.conns_max = server->session_count + 8; /* and some that are shaking hands */
+	xopts.conns_max = server->sessions.count + 8; /* and some that are shaking hands */
 	xopts.doorbells_max = (server->opts.window + 1) * (2 + OL_PARTS_MAX) + 4;
-	if (server->replica.on && xopts.doorbells_max < OL_RING_SLOTS_MAX + 4)
-		xopts.doorbells_max = OL_RING_SLOTS_MAX + 4; /* entries one way, acks the other */
+	if (xopts.doorbells_max < server->kind->doorbells_min)
+		xopts.doorbells_max = server->kind->doorbells_min;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
 	xopts.shared_domain = server->opts.shared_domain != 0;
 	xopts.log = xport_log;
@@ -227,22 +227,10 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
 	server->store.want_norms = ol_policy_wants_norms(server->policy);
 	server->store.board->incarnation = server->incarnation;
-	server->restoring.chain = server->restoring.active = server->replica.on;
-	rc = ol_save_blocks(server, err, err_bytes);
-	if (rc != 0)
-		return rc;
+	ol_serve_join(server);
 	/* before anything is read: who has been in its place must not add to what is there */
-	rc = ol_save_start(server, err, err_bytes);
-	if (rc != 0)
-		return rc;
-	rc = server->replica.on ? ol_ring_open(&server->replica.ring, server->ops, server->xport,
-					       &server->memory, geo, server->caps.numa_node)
-				: ol_restore_start(server, err, err_bytes);
-	if (rc != 0 && server->replica.on)
-		return fail(err, err_bytes, rc, "no memory for", "the ring of the chain");
-	if (rc == 0 && server->replica.on)
-		rc = ol_replica_open(server, err, err_bytes);
-	return rc;
+	rc = ol_save_open(&server->saving, err, err_bytes);
+	return rc != 0 ? rc : server->kind->open(server, err, err_bytes);
 }
 
 /*
@@ -253,7 +241,7 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
  */
 static int descriptors_check(const struct ol_server *server, char *err, size_t err_bytes)
 {
-	rlim_t want = PEER_FDS * (server->replica.on ? CHAIN_PEERS : 1);
+	rlim_t want = PEER_FDS * server->kind->peers_min;
 	int lowest = fcntl(server->stop_fd, F_DUPFD_CLOEXEC, 0);
 	int rc = lowest < 0 ? -errno : 0;
 	struct rlimit limit;
@@ -287,27 +275,27 @@ static int policy_start(struct ol_server *server)
 	return ol_policy_create(&policy, &server->policy);
 }
 
+static const struct ol_chain_kind *kind_of(const struct ol_server_opts *opts)
+{
+	if (opts->coordinator == NULL)
+		return &ol_chain_alone;
+	return opts->replicate_every != 0 ? &ol_chain_periodic : &ol_chain_strict;
+}
+
 static int tables_start(struct ol_server *server)
 {
-	size_t workers = server->opts.workers_max;
+	struct ol_sessions *sessions = &server->sessions;
+	const struct ol_server_opts *opts = &server->opts;
 	int rc;
 
-	server->replica.on = server->opts.coordinator != NULL;
-	server->replica.periodic = server->replica.on && server->opts.replicate_every != 0;
-	server->reader_first = server->opts.workers_max + server->opts.observers_max;
-	server->replica_first =
-		server->reader_first + (server->replica.on ? server->opts.workers_max : 0);
-	server->session_count =
-		server->replica_first + (server->replica.on ? OL_PREDECESSORS_MAX : 0);
-	server->queue_size = server->opts.workers_max * (server->opts.window + 1);
-	server->sessions = calloc(server->session_count, sizeof(*server->sessions));
-	server->queue = calloc(server->queue_size, sizeof(*server->queue));
-	server->batch = calloc(workers, sizeof(*server->batch));
-	server->parked = calloc(server->queue_size, sizeof(*server->parked));
-	server->contributions = calloc(workers, sizeof(*server->contributions));
-	server->proofs = calloc(OL_PROOFS, sizeof(*server->proofs));
-	if (server->proofs == NULL || server->sessions == NULL || server->queue == NULL ||
-	    server->batch == NULL || server->parked == NULL || server->contributions == NULL)
+	sessions->reader_first = opts->workers_max + opts->observers_max;
+	sessions->replica_first =
+		sessions->reader_first + server->kind->readers * opts->workers_max;
+	sessions->count = sessions->replica_first + server->kind->predecessors;
+	sessions->all = calloc(sessions->count, sizeof(*sessions->all));
+	rc = ol_ingest_open(&server->ingest);
+	sessions->proofs = calloc(OL_PROOFS, sizeof(*sessions->proofs));
+	if (rc != 0 || sessions->proofs == NULL || sessions->all == NULL)
 		return -ENOMEM;
 	rc = policy_start(server);
 	if (rc != 0)
@@ -316,14 +304,7 @@ static int tables_start(struct ol_server *server)
 	if (server->stop_fd < 0)
 		return -errno;
 	rc = ol_auth_random(&server->incarnation, sizeof(server->incarnation));
-	return rc != 0 ? rc : ol_auth_random(server->secret, sizeof(server->secret));
-}
-
-static const char *transport_of(const struct ol_server_opts *opts)
-{
-	if (opts->transport != NULL)
-		return opts->transport;
-	return opts->listen[0] == '/' || opts->listen[0] == '@' ? "shm" : "verbs";
+	return rc != 0 ? rc : ol_auth_random(sessions->secret, sizeof(sessions->secret));
 }
 
 /* The caller's options as this version knows them, checked */
@@ -357,17 +338,22 @@ int ol_server_open(const struct ol_server_opts *given, const float *weights,
 	if (server == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for", "the server");
 	server->opts = *opts;
+	server->kind = kind_of(opts);
+	ol_owner_take(&server->owner);
 	server->stop_fd = -1;
 	server->saving.pinned = -1;
+	server->replica.succ.pinned = -1;
 	server->turn.bytes_max = OL_TURN_BYTES;
 	snprintf(server->job_key, sizeof(server->job_key), "%s",
 		 opts->job_key != NULL ? opts->job_key : "");
-	server->ops = ol_xport_find(transport_of(opts));
+	server->ops = ol_xport_find(ol_xport_name(opts->transport, opts->listen));
 	rc = server->ops != NULL ? 0 : -ENODEV;
 	if (rc != 0) {
-		fail(err, err_bytes, rc, "no transport named", transport_of(opts));
+		fail(err, err_bytes, rc, "no transport named",
+		     ol_xport_name(opts->transport, opts->listen));
 		goto err_server;
 	}
+	ol_serve_join(server);
 	rc = tables_start(server);
 	if (rc != 0) {
 		fail(err, err_bytes, rc, "cannot start", "the server");
@@ -390,15 +376,17 @@ err_server:
 
 void ol_server_close(struct ol_server *server)
 {
-	if (server == NULL)
+	if (server == NULL || !ol_owner_here(&server->owner))
+		return; /* of a child of a fork: it has no part in it */
+	if (atomic_load(&server->running) != 0) {
+		ol_log(OL_LOG_ERROR, "ol_server_close(): server %s still runs; it stays open",
+		       server->addr);
 		return;
-	for (uint32_t i = 0; server->sessions != NULL && i < server->session_count; i++) {
-		if (server->sessions[i].state != OL_SESSION_FREE)
-			ol_session_end(server, &server->sessions[i], NULL);
 	}
-	ol_save_stop(server);
+	ol_serve_end_all(server);
+	ol_save_stop(&server->saving);
 	ol_memory_stop(&server->memory); /* it registers what is registered for everybody */
-	ol_replica_close(server);
+	ol_replica_close(&server->replica);
 	if (server->public_region != NULL)
 		server->ops->dereg(server->public_region);
 	if (server->xport != NULL)
@@ -407,36 +395,78 @@ void ol_server_close(struct ol_server *server)
 	ol_policy_destroy(server->policy);
 	if (server->stop_fd >= 0)
 		close(server->stop_fd);
-	free(server->proofs);
-	free(server->contributions);
-	free(server->batch);
-	free(server->parked);
-	free(server->queue);
-	free(server->sessions);
+	ol_ingest_close(&server->ingest);
+	free(server->sessions.proofs);
+	free(server->sessions.all);
 	free(server);
+}
+
+static void on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+{
+	const char *fault = ol_session_on_hello(&server->sessions, session);
+
+	if (fault != NULL)
+		ol_serve_end(server, session, fault, true);
+	else if (server->restoring.active)
+		ol_serve_restore(server, now_ns);
+	else
+		ol_serve_welcome(server, session);
+}
+
+/* Of a peer that may push and pull: NULL, or what is wrong with it */
+static const char *on_work(struct ol_server *server, struct ol_session *session, uint32_t imm,
+			   uint64_t now_ns)
+{
+	uint32_t kind = ol_bell_kind(imm);
+
+	if (session->state != OL_SESSION_LIVE)
+		return "doorbell before hello";
+	if (kind == OL_BELL_PUSH)
+		return ol_ingest_on_push(&server->ingest, session, ol_bell_arg(imm), now_ns);
+	if (kind == OL_BELL_PART)
+		return ol_ingest_on_part(&server->ingest, session, ol_bell_arg(imm));
+	if (kind != OL_BELL_WITHDRAW || session->role != OL_ROLE_WORKER)
+		return "doorbell of an unknown kind";
+	ol_ingest_on_withdraw(&server->ingest, session, now_ns);
+	return NULL;
 }
 
 static void on_bell(struct ol_server *server, struct ol_session *session, uint32_t imm,
 		    uint64_t now_ns)
 {
-	uint32_t kind = ol_bell_kind(imm);
+	const char *fault;
 
-	if (kind == OL_BELL_HELLO) {
-		ol_session_on_hello(server, session, now_ns);
-	} else if (session->role == OL_ROLE_REPLICA && session->state == OL_SESSION_LIVE &&
-		   kind == OL_BELL_ENTRY) {
-		ol_predecessor_on_entry(server, session, ol_bell_arg(imm), now_ns);
-	} else if (session->state != OL_SESSION_LIVE || session->role == OL_ROLE_REPLICA) {
-		ol_session_violation(server, session, "doorbell before hello");
-	} else if (kind == OL_BELL_PUSH) {
-		ol_ingest_on_push(server, session, ol_bell_arg(imm), now_ns);
-	} else if (kind == OL_BELL_PART) {
-		ol_ingest_on_part(server, session, ol_bell_arg(imm));
-	} else if (kind == OL_BELL_WITHDRAW && session->role == OL_ROLE_WORKER) {
-		ol_ingest_on_withdraw(server, session, now_ns);
+	if (session->role == OL_ROLE_REPLICA) {
+		ol_predecessor_on_bell(&server->replica, imm, now_ns);
+		ol_session_on_predecessor(&server->sessions, session);
+	} else if (ol_bell_kind(imm) == OL_BELL_HELLO) {
+		on_hello(server, session, now_ns);
 	} else {
-		ol_session_violation(server, session, "doorbell of an unknown kind");
+		fault = on_work(server, session, imm, now_ns);
+		if (fault != NULL)
+			ol_serve_end(server, session, fault, true);
 	}
+}
+
+/* Acks are unsignaled: it is a read, or a probe */
+static void on_done(struct ol_server *server, struct ol_session *session,
+		    const struct ol_xport_event *event, uint64_t now_ns)
+{
+	if (event->cookie == OL_REPLICA_COOKIE_BEAT)
+		ol_replica_on_beat(&server->replica, OL_NEIGHBOUR_PREDECESSOR, event->status,
+				   now_ns);
+	else if (event->cookie != OL_SESSION_COOKIE_RESTORE)
+		ol_session_on_probe(session);
+	else if (ol_restore_on_read(&server->restoring, session, event->status))
+		ol_serve_restore(server, now_ns);
+}
+
+static void on_down(struct ol_server *server, struct ol_session *session, int status,
+		    uint64_t now_ns)
+{
+	if (session->role == OL_ROLE_REPLICA)
+		ol_predecessor_on_down(&server->replica, status, now_ns);
+	ol_serve_end(server, session, status == 0 ? NULL : ol_strerror(status), false);
 }
 
 void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,
@@ -445,36 +475,27 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 	struct ol_session *session = event->conn != NULL ? event->conn->user : NULL;
 
 	if (event->conn != NULL && event->conn == server->replica.succ.dial.conn) {
-		ol_successor_on_event(server, event, now_ns);
+		if (ol_successor_on_event(&server->replica, event, now_ns))
+			ol_ingest_progress(&server->ingest, now_ns);
 		return;
 	}
 	switch (event->type) {
 	case OL_XPORT_CONN_REQUEST:
-		ol_server_on_request(server, event, now_ns);
+		ol_session_on_request(&server->sessions, event, now_ns);
 		break;
 	case OL_XPORT_DOORBELL_RUNG:
 		if (session != NULL)
 			on_bell(server, session, event->imm, now_ns);
 		break;
 	case OL_XPORT_CONN_DOWN:
-		if (session == NULL) {
+		if (session != NULL)
+			on_down(server, session, event->status, now_ns);
+		else
 			server->ops->conn_free(event->conn);
-			break;
-		}
-		if (session->role == OL_ROLE_REPLICA && session->state == OL_SESSION_LIVE)
-			ol_membership_suspect(
-				server, OL_NEIGHBOUR_PREDECESSOR,
-				event->status == 0 ? NULL : ol_strerror(event->status), now_ns);
-		ol_session_end(server, session,
-			       event->status == 0 ? NULL : ol_strerror(event->status));
 		break;
-	case OL_XPORT_DONE: /* acks are unsignaled */
-		if (session != NULL && event->cookie == OL_SERVER_COOKIE_RESTORE)
-			ol_restore_on_read(server, session, event->status, now_ns);
-		else if (session != NULL && event->cookie == OL_SERVER_COOKIE_BEAT)
-			ol_replica_on_beat(server, OL_NEIGHBOUR_PREDECESSOR, event->status, now_ns);
-		else if (session != NULL)
-			ol_session_on_probe(session);
+	case OL_XPORT_DONE:
+		if (session != NULL)
+			on_done(server, session, event, now_ns);
 		break;
 	case OL_XPORT_CONN_UP: /* the hello that follows makes the session live */
 		break;
@@ -488,11 +509,11 @@ void ol_server_on_memory(struct ol_server *server, uint64_t now_ns)
 	if (job == NULL)
 		return;
 	if (job->owner != &server->replica.ring) {
-		ol_session_on_memory(server, job->owner, now_ns);
+		ol_session_on_memory(&server->sessions, job->owner, now_ns);
 	} else if (job->rc != 0) {
 		ol_log(OL_LOG_ERROR, "server %s: no memory for the ring of the chain: %s",
 		       server->addr, ol_strerror(job->rc));
-		ol_server_end(server, job->rc);
+		ol_replica_end(&server->replica, job->rc);
 	}
 }
 
@@ -501,39 +522,29 @@ void ol_server_beat(struct ol_server *server)
 	ol_counter_add(&server->store.board->heartbeat, 1);
 }
 
+static void sessions_tick(struct ol_server *server, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < server->sessions.count; i++) {
+		struct ol_session *session = &server->sessions.all[i];
+		const char *why;
+		bool lies;
+
+		if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
+			ol_serve_welcome(server, session);
+		why = ol_session_tick(&server->sessions, session, now_ns, &lies);
+		if (why != NULL)
+			ol_serve_end(server, session, why, lies);
+	}
+}
+
 void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 {
-	ol_session_tick(server, now_ns);
-	if (server->replica.on)
-		ol_replica_tick(server, now_ns);
-	ol_restore_progress(server, now_ns);
-	ol_ingest_progress(server, now_ns);
-	ol_save_progress(server, now_ns);
-}
-
-void ol_turn_begin(struct ol_server *server)
-{
-	memset(server->turn.bytes, 0, sizeof(server->turn.bytes));
-	server->turn.left = false;
-}
-
-bool ol_turn_may(struct ol_server *server, enum ol_turn_work work)
-{
-	if (server->turn.bytes[work] < server->turn.bytes_max)
-		return true;
-	server->turn.left = true;
-	return false;
-}
-
-void ol_turn_spend(struct ol_server *server, enum ol_turn_work work, uint64_t bytes)
-{
-	server->turn.bytes[work] += bytes;
-}
-
-void ol_server_end(struct ol_server *server, int rc)
-{
-	if (server->end_rc == 0)
-		server->end_rc = rc;
+	sessions_tick(server, now_ns);
+	server->kind->tick(server, now_ns);
+	ol_serve_restore(server, now_ns);
+	ol_ingest_progress(&server->ingest, now_ns);
+	if (!server->restoring.active)
+		ol_save_progress(&server->saving, now_ns);
 }
 
 const char *ol_server_addr(const struct ol_server *server)
@@ -558,8 +569,9 @@ void ol_server_memory(const struct ol_server *server, char *text, size_t text_by
 void ol_server_get_stat_sized(const struct ol_server *server, struct ol_server_stat *ret_stat,
 			      size_t stat_bytes)
 {
-	struct ol_server_stat stat;
+	struct ol_server_stat stat = { 0 };
 
-	ol_board_stat(server->store.board, &stat);
+	if (ol_owner_here(&server->owner)) /* a child of a fork has no board */
+		ol_board_stat(server->store.board, &stat);
 	ol_sized_give(ret_stat, stat_bytes, &stat, sizeof(stat));
 }

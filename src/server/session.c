@@ -2,6 +2,8 @@
 
 /* session.c -- who may come in, what memory they get, and how they leave */
 
+#include "server/session.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,26 +13,24 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "rdma/order.h"
-#include "server/server_internal.h"
-#include "wire/auth.h"
 
 static const char no_memory[] = "no memory for its landing slots";
 
-static void reject(struct ol_server *server, struct ol_xport_conn *conn,
+static void reject(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		   const struct ol_wire_reject *msg)
 {
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
 	ol_wire_reject_encode(msg, bytes);
-	ol_inbox_forget(&server->inbox, conn);
-	server->ops->reject(conn, bytes, sizeof(bytes));
+	ol_inbox_forget(sessions->inbox, conn);
+	sessions->ops->reject(conn, bytes, sizeof(bytes));
 }
 
 /* A peer that is refused comes again, and others like it: it is said once, and then now and then */
-static void refusal_say(struct ol_server *server, enum ol_wire_reject_code code, const char *why,
-			uint64_t now_ns)
+static void refusal_say(struct ol_sessions *sessions, enum ol_wire_reject_code code,
+			const char *why, uint64_t now_ns)
 {
-	struct ol_refusals *refusals = &server->refusals[code];
+	struct ol_refusals *refusals = &sessions->refusals[code];
 	char more[64] = "";
 
 	if (refusals->told_ns != 0 && now_ns - refusals->told_ns < OL_REFUSALS_MS * OL_NS_PER_MS) {
@@ -40,29 +40,29 @@ static void refusal_say(struct ol_server *server, enum ol_wire_reject_code code,
 	if (refusals->untold != 0)
 		snprintf(more, sizeof(more), "; %llu more like it since the last line",
 			 (unsigned long long)refusals->untold);
-	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s%s", server->addr, why, more);
+	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s%s", sessions->addr, why, more);
 	*refusals = (struct ol_refusals){ .told_ns = now_ns };
 }
 
-static void refuse(struct ol_server *server, struct ol_xport_conn *conn,
+static void refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		   enum ol_wire_reject_code code, const char *why, uint64_t now_ns)
 {
 	struct ol_wire_reject msg = { .code = code };
 
-	refusal_say(server, code, why, now_ns);
-	ol_counter_add(&server->store.board->refused, 1);
-	reject(server, conn, &msg);
+	refusal_say(sessions, code, why, now_ns);
+	ol_counter_add(&sessions->store->board->refused, 1);
+	reject(sessions, conn, &msg);
 }
 
 /* Not a no. Nothing is logged: it is the ordinary case where many come at once. */
-static void send_away(struct ol_server *server, struct ol_xport_conn *conn, uint32_t delay_ms)
+static void send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn, uint32_t delay_ms)
 {
 	struct ol_wire_reject msg = { .code = OL_REJECT_LATER, .delay_ms = delay_ms };
 
-	ol_log(OL_LOG_DEBUG, "server %s: a peer is told to come back in %u ms", server->addr,
+	ol_log(OL_LOG_DEBUG, "server %s: a peer is told to come back in %u ms", sessions->addr,
 	       delay_ms);
-	ol_counter_add(&server->store.board->sent_away, 1);
-	reject(server, conn, &msg);
+	ol_counter_add(&sessions->store->board->sent_away, 1);
+	reject(sessions, conn, &msg);
 }
 
 static uint64_t slot_of(uint64_t now_ns)
@@ -72,17 +72,17 @@ static uint64_t slot_of(uint64_t now_ns)
 
 /* A knock is answered with a nonce that this process alone can make, and makes again for the proof:
  * however many knock, nothing is kept of them. */
-static void challenge(struct ol_server *server, struct ol_xport_conn *conn,
+static void challenge(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		      const struct ol_wire_connect *knock, uint64_t now_ns)
 {
 	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE };
 
-	if (ol_auth_nonce(server->secret, knock->nonce, slot_of(now_ns), msg.nonce) != 0) {
-		refuse(server, conn, OL_REJECT_FULL, "the crypto library fails", now_ns);
+	if (ol_auth_nonce(sessions->secret, knock->nonce, slot_of(now_ns), msg.nonce) != 0) {
+		refuse(sessions, conn, OL_REJECT_FULL, "the crypto library fails", now_ns);
 		return;
 	}
-	ol_auth_challenge(server->job_key, knock->nonce, &msg);
-	reject(server, conn, &msg);
+	ol_auth_challenge(sessions->job_key, knock->nonce, &msg);
+	reject(sessions, conn, &msg);
 }
 
 /* A challenge of this slot is good for the rest of it, and for the next. */
@@ -92,24 +92,24 @@ static bool slot_is_good(uint64_t slot, uint64_t now_ns)
 }
 
 /* The slot of the challenge that this proof answers; 0: of none that this process made lately */
-static uint64_t proof_slot(const struct ol_server *server, const struct ol_wire_connect *proof,
+static uint64_t proof_slot(const struct ol_sessions *sessions, const struct ol_wire_connect *proof,
 			   uint64_t now_ns, uint8_t ret_m[OL_NONCE_BYTES])
 {
 	uint64_t newest = slot_of(now_ns);
 
 	for (uint64_t slot = newest; slot + OL_CHALLENGE_SLOTS > newest && slot > 0; slot--) {
-		if (ol_auth_nonce(server->secret, proof->nonce, slot, ret_m) == 0 &&
-		    ol_auth_proof_holds(server->job_key, ret_m, proof))
+		if (ol_auth_nonce(sessions->secret, proof->nonce, slot, ret_m) == 0 &&
+		    ol_auth_proof_holds(sessions->job_key, ret_m, proof))
 			return slot;
 	}
 	return 0;
 }
 
-static bool proof_was_used(const struct ol_server *server, const struct ol_wire_connect *proof)
+static bool proof_was_used(const struct ol_sessions *sessions, const struct ol_wire_connect *proof)
 {
 	for (uint32_t i = 0; i < OL_PROOFS; i++) {
-		if (server->proofs[i].slot != 0 &&
-		    memcmp(server->proofs[i].n, proof->nonce, sizeof(proof->nonce)) == 0)
+		if (sessions->proofs[i].slot != 0 &&
+		    memcmp(sessions->proofs[i].n, proof->nonce, sizeof(proof->nonce)) == 0)
 			return true;
 	}
 	return false;
@@ -120,31 +120,31 @@ static bool proof_was_used(const struct ol_server *server, const struct ol_wire_
  * are remembered until their challenge is good for nothing. Where a busy host kept a proof back for
  * so long, its peer knocks again: it has the key.
  */
-static bool proof_take(struct ol_server *server, struct ol_xport_conn *conn,
+static bool proof_take(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		       const struct ol_wire_connect *proof, uint64_t now_ns,
 		       uint8_t ret_m[OL_NONCE_BYTES])
 {
-	uint64_t slot = proof_slot(server, proof, now_ns, ret_m);
-	struct ol_proof *place = &server->proofs[server->proof_next];
+	uint64_t slot = proof_slot(sessions, proof, now_ns, ret_m);
+	struct ol_proof *place = &sessions->proofs[sessions->proof_next];
 
 	if (slot != 0 && !slot_is_good(slot, now_ns)) {
-		send_away(server, conn, OL_HOLD_MS);
+		send_away(sessions, conn, OL_HOLD_MS);
 		return false;
 	}
-	if (slot == 0 || proof_was_used(server, proof)) {
-		refuse(server, conn, OL_REJECT_AUTH,
+	if (slot == 0 || proof_was_used(sessions, proof)) {
+		refuse(sessions, conn, OL_REJECT_AUTH,
 		       "its proof answers no challenge of this server's last minute, or was used "
 		       "before, or was made with another job key",
 		       now_ns);
 		return false;
 	}
 	if (place->slot != 0 && slot_is_good(place->slot, now_ns)) {
-		send_away(server, conn, OL_CHALLENGE_SLOT_MS);
+		send_away(sessions, conn, OL_CHALLENGE_SLOT_MS);
 		return false;
 	}
 	memcpy(place->n, proof->nonce, sizeof(place->n));
 	place->slot = slot;
-	server->proof_next = (server->proof_next + 1) % OL_PROOFS;
+	sessions->proof_next = (sessions->proof_next + 1) % OL_PROOFS;
 	return true;
 }
 
@@ -156,50 +156,50 @@ static bool is_open_to(const struct ol_session *session)
 }
 
 /* For those without an id: memory that is promised to one of them serves any */
-static struct ol_session *memory_first(struct ol_session *sessions, uint32_t count)
+static struct ol_session *memory_first(struct ol_session *list, uint32_t count)
 {
 	struct ol_session *empty = NULL;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (is_open_to(&sessions[i]) && sessions[i].memory != NULL)
-			return &sessions[i];
-		if (empty == NULL && is_open_to(&sessions[i]))
-			empty = &sessions[i];
+		if (is_open_to(&list[i]) && list[i].memory != NULL)
+			return &list[i];
+		if (empty == NULL && is_open_to(&list[i]))
+			empty = &list[i];
 	}
 	return empty;
 }
 
-static struct ol_session *session_pick(struct ol_server *server,
+static struct ol_session *session_pick(struct ol_sessions *sessions,
 				       const struct ol_wire_connect *proof,
 				       enum ol_wire_reject_code *ret_code, const char **ret_why)
 {
-	uint32_t first = server->opts.workers_max, last = server->reader_first;
+	uint32_t first = sessions->opts->workers_max, last = sessions->reader_first;
 	struct ol_session *session;
 
-	if (!server->replica.on &&
+	if (last == sessions->count &&
 	    (proof->role == OL_ROLE_READER || proof->role == OL_ROLE_REPLICA)) {
 		*ret_code = OL_REJECT_WIRE;
 		*ret_why = "it looks for a chain, and this server is in none";
 		return NULL;
 	}
 	if (proof->role == OL_ROLE_WORKER || proof->role == OL_ROLE_READER) {
-		first = proof->role == OL_ROLE_READER ? server->reader_first : 0;
-		if (proof->worker >= server->opts.workers_max) {
+		first = proof->role == OL_ROLE_READER ? sessions->reader_first : 0;
+		if (proof->worker >= sessions->opts->workers_max) {
 			*ret_code = OL_REJECT_WORKER_RANGE;
 			*ret_why = "its worker id is not below workers_max";
 			return NULL;
 		}
-		if (is_open_to(&server->sessions[first + proof->worker]))
-			return &server->sessions[first + proof->worker];
+		if (is_open_to(&sessions->all[first + proof->worker]))
+			return &sessions->all[first + proof->worker];
 		*ret_code = OL_REJECT_WORKER_BUSY;
 		*ret_why = "its worker id is already connected";
 		return NULL;
 	}
 	if (proof->role == OL_ROLE_REPLICA) {
-		first = server->replica_first;
-		last = server->session_count;
+		first = sessions->replica_first;
+		last = sessions->count;
 	}
-	session = memory_first(&server->sessions[first], last - first);
+	session = memory_first(&sessions->all[first], last - first);
 	if (session != NULL)
 		return session;
 	*ret_code = OL_REJECT_FULL;
@@ -208,7 +208,7 @@ static struct ol_session *session_pick(struct ol_server *server,
 	return NULL;
 }
 
-static void session_free(struct ol_server *server, struct ol_session *session)
+static void session_free(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_memory_job *memory = session->memory;
 
@@ -217,63 +217,63 @@ static void session_free(struct ol_server *server, struct ol_session *session)
 	 * the queue pair the fence is there; what takes long after it is another thread's.
 	 */
 	if (session->conn != NULL) {
-		ol_inbox_forget(&server->inbox, session->conn);
+		ol_inbox_forget(sessions->inbox, session->conn);
 		if (session->landing_region != NULL)
-			memory->later = server->ops->strip(session->conn, session->landing_region,
-							   session->role == OL_ROLE_REPLICA);
-		server->ops->conn_free(session->conn);
+			memory->later = sessions->ops->strip(session->conn, session->landing_region,
+							     session->role == OL_ROLE_REPLICA);
+		sessions->ops->conn_free(session->conn);
 	}
 	if (session->landing_region != NULL)
-		server->ops->dereg(session->landing_region);
+		sessions->ops->dereg(session->landing_region);
 	if (session->role == OL_ROLE_REPLICA)
-		ol_predecessor_on_end(server, session);
-	ol_memory_give_back(&server->memory, memory);
+		ol_predecessor_on_end(sessions->replica);
+	ol_memory_give_back(sessions->memory, memory);
 	free(session->table);
 	memset(session, 0, sizeof(*session));
 }
 
-static int session_accept(struct ol_server *server, struct ol_session *session)
+static int session_accept(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_wire_accept accept = {
-		.geo = server->store.geo,
-		.public_key =
-			ol_dial_wire_rkey(server->ops->rkey(server->public_region, session->conn)),
+		.geo = sessions->store->geo,
+		.public_key = ol_dial_wire_rkey(
+			sessions->ops->rkey(sessions->public_region, session->conn)),
 		.landing_key = ol_dial_wire_rkey(
-			server->ops->rkey(session->landing_region, session->conn)),
-		.incarnation = server->incarnation,
-		.nonfinite = server->opts.rule.allow_nonfinite != 0,
+			sessions->ops->rkey(session->landing_region, session->conn)),
+		.incarnation = sessions->incarnation,
+		.nonfinite = sessions->opts->rule.allow_nonfinite != 0,
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 
 	if (accept.public_key.bytes == 0) /* could not be registered in this peer's domain */
 		return -ENOMEM;
-	if (server->opts.rule.optimizer == OL_OPTIMIZER_SGD)
-		accept.lr = server->opts.rule.lr;
-	ol_auth_accept(server->job_key, session->n, session->m, &accept);
+	if (sessions->opts->rule.optimizer == OL_OPTIMIZER_SGD)
+		accept.lr = sessions->opts->rule.lr;
+	ol_auth_accept(sessions->job_key, session->n, session->m, &accept);
 	ol_wire_accept_encode(&accept, bytes);
-	return server->ops->accept(session->conn, bytes, sizeof(bytes));
+	return sessions->ops->accept(session->conn, bytes, sizeof(bytes));
 }
 
 /* The memory is made: what was registered of it, or is now where that is quick */
-static int session_register(struct ol_server *server, struct ol_session *session)
+static int session_register(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_memory_job *memory = session->memory;
 	int rc;
 
 	session->landing = memory->slab;
 	if (memory->later == NULL)
-		return server->ops->reg(server->xport, session->conn, memory->slab, 0,
-					memory->bytes, OL_XPORT_ACCESS_PEER_WRITE,
-					&session->landing_region);
-	rc = server->ops->reg_end(memory->later, session->conn, &session->landing_region);
+		return sessions->ops->reg(sessions->xport, session->conn, memory->slab, 0,
+					  memory->bytes, OL_XPORT_ACCESS_PEER_WRITE,
+					  &session->landing_region);
+	rc = sessions->ops->reg_end(memory->later, session->conn, &session->landing_region);
 	if (rc == 0)
 		memory->later = NULL;
 	return rc;
 }
 
 /* Whoever waited for memory and cannot be let in */
-static void session_refuse(struct ol_server *server, struct ol_session *session, const char *what,
-			   int rc, uint64_t now_ns)
+static void session_refuse(struct ol_sessions *sessions, struct ol_session *session,
+			   const char *what, int rc, uint64_t now_ns)
 {
 	char limit[OL_STATUS_TEXT_MAX], text[sizeof(limit) + 40];
 	struct ol_xport_conn *conn = session->conn;
@@ -281,28 +281,29 @@ static void session_refuse(struct ol_server *server, struct ol_session *session,
 	session->conn = NULL;
 	snprintf(text, sizeof(text), "%s: %s", what, ol_status_text(rc, limit));
 	if (conn != NULL)
-		refuse(server, conn, OL_REJECT_RESOURCES, text, now_ns);
-	session_free(server, session);
+		refuse(sessions, conn, OL_REJECT_RESOURCES, text, now_ns);
+	session_free(sessions, session);
 }
 
 /* Its memory is there: let it in; or cannot be had: tell it */
-static void session_enter(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+static void session_enter(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
-	int rc = session->memory->rc != 0 ? session->memory->rc : session_register(server, session);
+	int rc = session->memory->rc != 0 ? session->memory->rc
+					  : session_register(sessions, session);
 
 	if (session->role == OL_ROLE_REPLICA)
-		server->replica.pred.session = session;
+		ol_predecessor_on_accept(sessions->replica, session->conn);
 	if (rc != 0) {
-		session_refuse(server, session, no_memory, rc, now_ns);
+		session_refuse(sessions, session, no_memory, rc, now_ns);
 		return;
 	}
-	rc = session_accept(server, session);
+	rc = session_accept(sessions, session);
 	if (rc == -ECONNABORTED) { /* the peer has left: there is nobody to refuse */
-		session_free(server, session);
+		session_free(sessions, session);
 		return;
 	}
 	if (rc != 0) {
-		session_refuse(server, session, "its connection cannot be made", rc, now_ns);
+		session_refuse(sessions, session, "its connection cannot be made", rc, now_ns);
 		return;
 	}
 	session->state = OL_SESSION_ACCEPTED;
@@ -311,55 +312,61 @@ static void session_enter(struct ol_server *server, struct ol_session *session, 
 
 /* Ask for memory and its registration; let the peer in at once where there is nothing to wait
  * for */
-static void session_make(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+static void session_make(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_memory_job *memory = session->memory;
-	int rc = server->ops->reg_begin(server->xport, OL_XPORT_ACCESS_PEER_WRITE, &memory->later);
+	int rc = sessions->ops->reg_begin(sessions->xport, OL_XPORT_ACCESS_PEER_WRITE,
+					  &memory->later);
 
 	if (rc == -EOPNOTSUPP && memory->slab != NULL)
-		session_enter(server, session, now_ns);
+		session_enter(sessions, session, now_ns);
 	else if (rc == 0 || rc == -EOPNOTSUPP)
-		ol_memory_ask(&server->memory, memory, OL_MEMORY_MAKE);
+		ol_memory_ask(sessions->memory, memory, OL_MEMORY_MAKE);
 	else
-		session_refuse(server, session, no_memory, rc, now_ns);
+		session_refuse(sessions, session, no_memory, rc, now_ns);
 }
 
-void ol_session_on_memory(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+void ol_session_on_memory(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
 	if (session->conn != NULL)
-		session_enter(server, session, now_ns);
+		session_enter(sessions, session, now_ns);
 	else
 		session->since_ns = now_ns; /* it waits for its peer */
 }
 
-static uint64_t hold_ms(const struct ol_server *server)
+static uint64_t hold_ms(const struct ol_sessions *sessions)
 {
-	uint32_t lease_ms = server->opts.lease_ms;
+	uint32_t lease_ms = sessions->opts->lease_ms;
 
 	return lease_ms != 0 && lease_ms / 4 < OL_HOLD_MS ? lease_ms / 4 : OL_HOLD_MS;
 }
 
 /* It waits for longer than a peer should be left without a word. Its memory is made all the same,
  * and kept until it comes back, so it is in after that however long making takes. */
-static void session_hold_over(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+static void session_hold_over(struct ol_sessions *sessions, struct ol_session *session,
+			      uint64_t now_ns)
 {
 	struct ol_xport_conn *conn = session->conn;
 
 	session->conn = NULL;
 	session->since_ns = now_ns;
-	send_away(server, conn, ol_memory_wait_ms(&server->memory, 0));
+	send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
 }
 
 /* What it will write to. A page alone, without slots, is there at once. */
-static struct ol_memory_job *session_memory(struct ol_server *server, struct ol_session *session)
+static struct ol_memory_job *session_memory(struct ol_sessions *sessions,
+					    struct ol_session *session)
 {
-	uint64_t bytes = ol_layout_landing_bytes(&server->store.geo, session->slot_count);
-	int node = server->public_slab->node;
+	uint64_t bytes = ol_layout_landing_bytes(&sessions->store->geo, session->slot_count);
+	int node = sessions->public_slab->node;
 	struct ol_memory_job *job;
 
-	if (session->role == OL_ROLE_REPLICA) /* its predecessor's landing place is its ring */
-		return ol_memory_job_make(session, server->replica.ring.slab->bytes, node,
-					  server->replica.ring.slab);
+	if (session->role == OL_ROLE_REPLICA) { /* its predecessor's landing place is its ring */
+		job = ol_memory_job_make(session, sessions->replica->ring.slab->bytes, node,
+					 sessions->replica->ring.slab);
+		sessions->replica->pred.memory = job;
+		return job;
+	}
 	job = ol_memory_job_make(session, bytes, node, NULL);
 	if (job == NULL || session->slot_count != 0)
 		return job;
@@ -367,20 +374,20 @@ static struct ol_memory_job *session_memory(struct ol_server *server, struct ol_
 		job->touched = job->slab->bytes;
 		return job;
 	}
-	ol_memory_give_back(&server->memory, job);
+	ol_memory_give_back(sessions->memory, job);
 	return NULL;
 }
 
-static void session_begin(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+static void session_begin(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
-	session->memory = session_memory(server, session);
+	session->memory = session_memory(sessions, session);
 	if (session->memory != NULL)
-		session_make(server, session, now_ns);
+		session_make(sessions, session, now_ns);
 	else
-		session_refuse(server, session, no_memory, -ENOMEM, now_ns);
+		session_refuse(sessions, session, no_memory, -ENOMEM, now_ns);
 }
 
-static void admit(struct ol_server *server, struct ol_xport_conn *conn,
+static void admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		  const struct ol_wire_connect *proof, uint64_t now_ns)
 {
 	enum ol_wire_reject_code code = OL_REJECT_FULL;
@@ -389,18 +396,18 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 	uint8_t m[OL_NONCE_BYTES];
 	uint32_t slot_count;
 
-	if (!proof_take(server, conn, proof, now_ns, m))
+	if (!proof_take(sessions, conn, proof, now_ns, m))
 		return;
-	session = session_pick(server, proof, &code, &why);
+	session = session_pick(sessions, proof, &code, &why);
 	if (session == NULL) {
-		refuse(server, conn, code, why, now_ns);
+		refuse(sessions, conn, code, why, now_ns);
 		return;
 	}
-	slot_count = proof->role == OL_ROLE_WORKER ? server->opts.window + proof->queues : 0;
+	slot_count = proof->role == OL_ROLE_WORKER ? sessions->opts->window + proof->queues : 0;
 	if (session->memory != NULL && session->slot_count != slot_count)
-		session_free(server, session); /* it was promised to a worker with other slots */
-	if (session->memory == NULL && server->memory.making >= OL_ADMISSIONS_MAX) {
-		send_away(server, conn, ol_memory_wait_ms(&server->memory, 0));
+		session_free(sessions, session); /* it was promised to a worker with other slots */
+	if (session->memory == NULL && sessions->memory->making >= OL_ADMISSIONS_MAX) {
+		send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
 		return;
 	}
 	session->role = proof->role;
@@ -413,27 +420,27 @@ static void admit(struct ol_server *server, struct ol_xport_conn *conn,
 	session->conn = conn;
 	conn->user = session;
 	if (session->memory == NULL)
-		session_begin(server, session, now_ns);
+		session_begin(sessions, session, now_ns);
 	else if (!session->memory->busy)
-		session_enter(server, session, now_ns);
+		session_enter(sessions, session, now_ns);
 }
 
-void ol_server_on_request(struct ol_server *server, const struct ol_xport_event *event,
-			  uint64_t now_ns)
+void ol_session_on_request(struct ol_sessions *sessions, const struct ol_xport_event *event,
+			   uint64_t now_ns)
 {
 	struct ol_wire_connect msg;
 
 	if (ol_wire_connect_decode(event->priv, event->priv_len, &msg) != 0) {
-		refuse(server, event->conn, OL_REJECT_WIRE, "it does not speak our protocol",
+		refuse(sessions, event->conn, OL_REJECT_WIRE, "it does not speak our protocol",
 		       now_ns);
 		return;
 	}
 	switch (msg.kind) {
 	case OL_CONNECT_KNOCK:
-		challenge(server, event->conn, &msg, now_ns);
+		challenge(sessions, event->conn, &msg, now_ns);
 		break;
 	case OL_CONNECT_PROOF:
-		admit(server, event->conn, &msg, now_ns);
+		admit(sessions, event->conn, &msg, now_ns);
 		break;
 	}
 }
@@ -453,12 +460,12 @@ static const char *role_str(enum ol_wire_role role)
 	return "worker";
 }
 
-void ol_session_welcome(struct ol_server *server, struct ol_session *session)
+bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_welcome welcome = {
-		.version = server->store.version,
-		.snapshot = server->store.snapshot,
-		.epoch = server->opts.epoch,
+		.version = sessions->store->version,
+		.snapshot = sessions->store->snapshot,
+		.epoch = sessions->opts->epoch,
 	};
 	struct ol_xport_write write = {
 		.segs = { { .off = (uintptr_t)&welcome, .bytes = sizeof(welcome) } },
@@ -469,95 +476,84 @@ void ol_session_welcome(struct ol_server *server, struct ol_session *session)
 		.dst_off = OL_WELCOME_OFF,
 	};
 
-	if (server->restoring.active ||
-	    (server->replica.on && !ol_replica_serves(server, session->role)))
-		return;
+	if (!ol_replica_serves(sessions->replica, session->role))
+		return false;
 	if (session->role == OL_ROLE_WORKER || session->role == OL_ROLE_READER)
-		welcome.resolved = ol_store_applied(&server->store, session->worker);
+		welcome.resolved = ol_store_applied(sessions->store, session->worker);
 	ol_record_seal(&welcome);
-	if (server->ops->post_write(session->conn, &write) != 0)
-		return; /* the queue is full: the next tick tries again; or it is about to go
-			 down */
+	if (sessions->ops->post_write(session->conn, &write) != 0)
+		return false; /* the queue is full: the next tick tries again; or it is about to
+				 go down */
 	session->last_seq = welcome.resolved.seq;
 	session->numbered = false;
 	session->epoch = welcome.epoch;
 	session->state = OL_SESSION_LIVE;
-	server->joined_count--;
-	if (session->role == OL_ROLE_WORKER) {
-		server->live_workers++;
-		ol_ingest_on_join(server, session);
-	}
-	ol_word_store(&server->store.board->workers, server->live_workers);
-	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", server->addr, role_str(session->role),
+	sessions->joined_count--;
+	if (session->role == OL_ROLE_WORKER)
+		sessions->live_workers++;
+	ol_word_store(&sessions->store->board->workers, sessions->live_workers);
+	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", sessions->addr, role_str(session->role),
 	       session->worker);
+	return true;
 }
 
-void ol_session_on_hello(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+const char *ol_session_on_hello(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_hello hello;
 	const uint8_t *page = session->landing->addr;
 
-	if (session->role == OL_ROLE_REPLICA) {
-		ol_predecessor_on_hello(server, session, now_ns);
-		return;
-	}
 	/* a copy: what is checked is what is used, whatever the peer writes meanwhile */
 	memcpy(&hello, page + OL_HELLO_OFF, sizeof(hello));
 	if (session->state != OL_SESSION_ACCEPTED || hello.magic != OL_WIRE_MAGIC ||
-	    !ol_record_whole(&hello)) {
-		ol_session_violation(server, session, "malformed hello");
-		return;
-	}
-	if (hello.acks.bytes < OL_ACKS_BYTES) {
-		ol_session_violation(server, session, "hello without memory for acks");
-		return;
-	}
-	if (hello.epoch >= OL_EPOCH_MAX) {
-		ol_session_violation(server, session, "hello of an epoch that cannot be");
-		return;
-	}
+	    !ol_record_whole(&hello))
+		return "malformed hello";
+	if (hello.acks.bytes < OL_ACKS_BYTES)
+		return "hello without memory for acks";
+	if (hello.epoch >= OL_EPOCH_MAX)
+		return "hello of an epoch that cannot be";
 	if (hello.mirror.bytes != 0 &&
 	    (session->role == OL_ROLE_OBSERVER || hello.mirror_version > OL_VERSION_MAX ||
-	     hello.mirror_epoch >= OL_EPOCH_MAX)) {
-		ol_session_violation(server, session, "hello with a mirror that cannot be");
-		return;
-	}
+	     hello.mirror_epoch >= OL_EPOCH_MAX))
+		return "hello with a mirror that cannot be";
 	session->acks = ol_dial_xport_rkey(hello.acks);
 	session->hello = hello;
 	session->state = OL_SESSION_JOINED;
-	server->joined_count++;
-	if (server->restoring.active)
-		ol_restore_progress(server, now_ns);
-	else
-		ol_session_welcome(server, session);
+	sessions->joined_count++;
+	return NULL;
 }
 
-void ol_session_end(struct ol_server *server, struct ol_session *session, const char *why)
+void ol_session_on_predecessor(struct ol_sessions *sessions, struct ol_session *session)
+{
+	if (session->state != OL_SESSION_ACCEPTED ||
+	    sessions->replica->pred.state == OL_PREDECESSOR_ACCEPTED)
+		return;
+	session->state = OL_SESSION_JOINED;
+	session->acks = sessions->replica->pred.acks;
+}
+
+void ol_session_say(const struct ol_sessions *sessions, const struct ol_session *session,
+		    const char *why)
 {
 	if (why != NULL)
-		ol_log(OL_LOG_WARN, "server %s: %s %u: %s: connection ended", server->addr,
+		ol_log(OL_LOG_WARN, "server %s: %s %u: %s: connection ended", sessions->addr,
 		       role_str(session->role), session->worker, why);
-	if (session->state == OL_SESSION_MAKING) { /* nobody has heard of it */
-		session_free(server, session);
-		return;
-	}
-	ol_restore_on_leave(server, session);
-	server->owed_total -= session->owed_count;
-	if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
-		server->joined_count--;
-	if (session->role == OL_ROLE_WORKER) {
-		ol_ingest_forget(server, session);
-		if (session->state == OL_SESSION_LIVE)
-			server->live_workers--;
-		ol_word_store(&server->store.board->workers, server->live_workers);
-	}
-	session_free(server, session);
 }
 
-void ol_session_violation(struct ol_server *server, struct ol_session *session, const char *what)
+void ol_session_end(struct ol_sessions *sessions, struct ol_session *session)
 {
-	ol_counter_add(&server->store.board->violations, 1);
-	ol_session_end(server, session, what);
+	if (session->state == OL_SESSION_MAKING) { /* nobody has heard of it */
+		session_free(sessions, session);
+		return;
+	}
+	sessions->owed_total -= session->owed_count;
+	if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
+		sessions->joined_count--;
+	if (session->role == OL_ROLE_WORKER) {
+		if (session->state == OL_SESSION_LIVE)
+			sessions->live_workers--;
+		ol_word_store(&sessions->store->board->workers, sessions->live_workers);
+	}
+	session_free(sessions, session);
 }
 
 void ol_session_on_probe(struct ol_session *session)
@@ -571,7 +567,7 @@ void ol_session_on_probe(struct ol_session *session)
  * to it: a reliable connection without traffic would never tell. Nor does an adapter that has
  * forgotten the write.
  */
-static void probe(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+static const char *probe(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
 	uint64_t word = 0;
 	struct ol_xport_write write = {
@@ -580,51 +576,50 @@ static void probe(struct ol_server *server, struct ol_session *session, uint64_t
 		.flags = OL_XPORT_INLINE | OL_XPORT_SIGNALED,
 		.dst = session->acks,
 		.dst_off = OL_PROBE_OFF,
-		.cookie = OL_SERVER_COOKIE_PROBE,
+		.cookie = OL_SESSION_COOKIE_PROBE,
 	};
 
-	uint64_t limit_ms = (uint64_t)OL_SILENCES_MAX * server->opts.retry_timeout_ms +
-			    server->opts.heartbeat_ms;
+	uint64_t limit_ms = (uint64_t)OL_SILENCES_MAX * sessions->opts->retry_timeout_ms +
+			    sessions->opts->heartbeat_ms;
 
-	session->silent_ms += server->opts.heartbeat_ms;
-	if (server->opts.retry_timeout_ms != 0 && session->silent_ms > limit_ms) {
-		ol_session_end(server, session, "the adapter never told what became of a write");
-		return;
-	}
+	session->silent_ms += sessions->opts->heartbeat_ms;
+	if (sessions->opts->retry_timeout_ms != 0 && session->silent_ms > limit_ms)
+		return "the adapter never told what became of a write";
 	if (session->probing ||
-	    now_ns - session->probe_ns < server->opts.retry_timeout_ms * OL_NS_PER_MS)
-		return;
+	    now_ns - session->probe_ns < sessions->opts->retry_timeout_ms * OL_NS_PER_MS)
+		return NULL;
 	session->probe_ns = now_ns;
-	session->probing = server->ops->post_write(session->conn, &write) == 0;
+	session->probing = sessions->ops->post_write(session->conn, &write) == 0;
+	return NULL;
 }
 
-static void making_tick(struct ol_server *server, struct ol_session *session, uint64_t now_ns)
+static void making_tick(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
 	uint64_t waits_ns = now_ns - session->since_ns;
 
-	if (session->conn != NULL && waits_ns > hold_ms(server) * OL_NS_PER_MS)
-		session_hold_over(server, session, now_ns);
+	if (session->conn != NULL && waits_ns > hold_ms(sessions) * OL_NS_PER_MS)
+		session_hold_over(sessions, session, now_ns);
 	else if (session->conn == NULL && waits_ns > OL_RESERVED_MS * OL_NS_PER_MS &&
 		 !session->memory->busy)
-		session_free(server, session);
+		session_free(sessions, session);
 }
 
-void ol_session_tick(struct ol_server *server, uint64_t now_ns)
+const char *ol_session_tick(struct ol_sessions *sessions, struct ol_session *session,
+			    uint64_t now_ns, bool *ret_lies)
 {
-	for (uint32_t i = 0; i < server->session_count; i++) {
-		struct ol_session *session = &server->sessions[i];
+	const char *why = NULL;
 
-		if (session->state == OL_SESSION_MAKING)
-			making_tick(server, session, now_ns);
-		if (session->state == OL_SESSION_JOINED && session->role != OL_ROLE_REPLICA)
-			ol_session_welcome(server, session);
-		if (session->state == OL_SESSION_LIVE || session->state == OL_SESSION_JOINED)
-			probe(server, session, now_ns);
-		if (session->state == OL_SESSION_ACCEPTED &&
-		    now_ns - session->since_ns > OL_HELLO_TIMEOUT_MS * OL_NS_PER_MS)
-			ol_session_end(server, session, "said nothing after it was accepted");
-		else if (session->owed_count > 0 &&
-			 now_ns - session->owed_since_ns > OL_OWED_TIMEOUT_MS * OL_NS_PER_MS)
-			ol_session_violation(server, session, "does not take its acknowledgements");
-	}
+	*ret_lies = false;
+	if (session->state == OL_SESSION_MAKING)
+		making_tick(sessions, session, now_ns);
+	if (session->state == OL_SESSION_LIVE || session->state == OL_SESSION_JOINED)
+		why = probe(sessions, session, now_ns);
+	if (why != NULL)
+		return why;
+	if (session->state == OL_SESSION_ACCEPTED &&
+	    now_ns - session->since_ns > OL_HELLO_TIMEOUT_MS * OL_NS_PER_MS)
+		return "said nothing after it was accepted";
+	*ret_lies = session->owed_count > 0 &&
+		    now_ns - session->owed_since_ns > OL_OWED_TIMEOUT_MS * OL_NS_PER_MS;
+	return *ret_lies ? "does not take its acknowledgements" : NULL;
 }

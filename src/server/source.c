@@ -38,10 +38,10 @@ bool ol_source_is_here(const struct ol_session *session)
 	return session->state == OL_SESSION_JOINED && session->role == OL_ROLE_WORKER;
 }
 
-static struct ol_source weighed(const struct ol_server *server, struct ol_source source)
+static struct ol_source weighed(const struct ol_sources *sources, struct ol_source source)
 {
-	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
-		const struct ol_session *session = &server->sessions[i];
+	for (uint32_t i = 0; i < sources->store->geo.workers_max; i++) {
+		const struct ol_session *session = &sources->sessions->all[i];
 		uint64_t gone = session->hello.gone_seq, applied = 0;
 
 		if (source.table != NULL) {
@@ -58,33 +58,32 @@ static struct ol_source weighed(const struct ol_server *server, struct ol_source
 }
 
 /* The best of what is here: there is always one */
-static struct ol_source best_of(const struct ol_server *server)
+static struct ol_source best_of(const struct ol_sources *sources)
 {
-	const struct ol_restoring *restoring = &server->restoring;
 	struct ol_source best = { 0 }, other;
 
-	if (restoring->floor) {
+	if (sources->floor) {
 		best.table =
 			(const struct ol_applied *)(const void *)((const uint8_t *)ol_store_content(
-									  &server->store,
+									  sources->store,
 									  OL_SOURCE_CHECKPOINT) +
 								  sizeof(struct ol_snapshot_head));
-		best.epoch = restoring->floor_epoch;
-		best.version = restoring->floor_version;
+		best.epoch = sources->floor_epoch;
+		best.version = sources->floor_version;
 	}
-	best = weighed(server, best);
-	for (uint32_t i = 0; i < server->session_count; i++) {
-		struct ol_session *session = &server->sessions[i];
+	best = weighed(sources, best);
+	for (uint32_t i = 0; i < sources->sessions->count; i++) {
+		struct ol_session *session = &sources->sessions->all[i];
 		const struct ol_hello *hello = &session->hello;
 
 		if (!ol_source_is_here(session) || session->table == NULL ||
 		    hello->mirror.bytes == 0)
 			continue;
-		other = weighed(server, (struct ol_source){ .session = session,
-							    .table = session->table,
-							    .history = hello->mirror_history,
-							    .version = hello->mirror_version,
-							    .epoch = hello->mirror_epoch });
+		other = weighed(sources, (struct ol_source){ .session = session,
+							     .table = session->table,
+							     .history = hello->mirror_history,
+							     .version = hello->mirror_version,
+							     .epoch = hello->mirror_epoch });
 		if (better(&other, &best))
 			best = other;
 	}
@@ -93,32 +92,32 @@ static struct ol_source best_of(const struct ol_server *server)
 
 /* May somebody who is not here have a newer mirror? Where no launcher says who the workers are, a
  * step of several says at least how many. */
-static bool waits_for(const struct ol_server *server, const struct ol_source *best)
+static bool waits_for(const struct ol_sources *sources, const struct ol_source *best)
 {
-	const struct ol_server_opts *opts = &server->opts;
+	const struct ol_server_opts *opts = sources->opts;
 	uint32_t several = opts->workers > 1 ? opts->workers : 0;
 	uint32_t known = opts->restore_workers != 0 ? opts->restore_workers : several;
 
-	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
-		bool refused = (server->restoring.refused[i / 64] >> i % 64 & 1) != 0;
+	for (uint32_t i = 0; i < sources->store->geo.workers_max; i++) {
+		bool refused = (sources->refused[i / 64] >> i % 64 & 1) != 0;
 
 		if ((i < known || (best->table != NULL && best->table[i].seq != 0)) && !refused &&
-		    !ol_source_is_here(&server->sessions[i]))
+		    !ol_source_is_here(&sources->sessions->all[i]))
 			return true;
 	}
 	if (opts->restore_workers != 0)
 		return false; /* these are all */
-	/* nobody who is here was in the job; but the first view of a chain begins one */
+	/* nobody who is here was in the job */
 	if (best->table == NULL)
-		return !(server->replica.on && server->replica.chain.view.founded == 1);
+		return !sources->begins;
 	return best->lost > 0;
 }
 
-bool ol_source_choose(const struct ol_server *server, uint64_t now_ns, struct ol_source *ret_source)
+bool ol_source_choose(const struct ol_sources *sources, uint64_t now_ns,
+		      struct ol_source *ret_source)
 {
-	const struct ol_restoring *restoring = &server->restoring;
 
-	*ret_source = best_of(server);
-	return !waits_for(server, ret_source) ||
-	       now_ns - restoring->since_ns >= server->opts.restore_wait_ms * OL_NS_PER_MS;
+	*ret_source = best_of(sources);
+	return !waits_for(sources, ret_source) ||
+	       now_ns - sources->since_ns >= sources->opts->restore_wait_ms * OL_NS_PER_MS;
 }

@@ -44,6 +44,7 @@
 
 enum {
 	OL_SNAPSHOTS = 3,
+	OL_ELEM_BYTES = 4, /* of a weight, a gradient's element, optimizer state: fp32 */
 	OL_SHARD_ALIGN = 1024, /* floats: one page */
 	OL_PAGE_BYTES = 4096,
 	OL_LINE_BYTES = 64,
@@ -100,7 +101,13 @@ static inline uint64_t ol_layout_table_bytes(const struct ol_geometry *geo)
 /* ol_layout_vector_bytes -- weights, a gradient or one state vector, padded */
 static inline uint64_t ol_layout_vector_bytes(const struct ol_geometry *geo)
 {
-	return ol_round_up(geo->shard_len * 4, OL_LINE_BYTES);
+	return ol_round_up(geo->shard_len * OL_ELEM_BYTES, OL_LINE_BYTES);
+}
+
+/* ol_layout_shard_off -- where a shard begins in the flat vector of the whole job */
+static inline uint64_t ol_layout_shard_off(const struct ol_geometry *geo)
+{
+	return geo->shard_first * OL_ELEM_BYTES;
 }
 
 /* ol_layout_content_bytes -- all that a replica is: table, weights, optimizer state */

@@ -167,6 +167,7 @@ static inline uint32_t ol_bell_arg(uint32_t imm)
  */
 enum {
 	OL_PART_FLOATS = 16384,
+	OL_PART_BYTES = OL_PART_FLOATS * OL_ELEM_BYTES,
 	OL_PARTS_MAX = 4,
 	OL_PART_CANCEL = (1 << 18) - 1,
 };

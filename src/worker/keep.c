@@ -74,7 +74,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	grad->unplaced &= ~bit_of(link);
 	grad->parts[link->index] = 0;
 	for (uint32_t i = 0; i < OL_PEERS; i++) /* something came of these connections */
-		link->peers[i].backoff_ns = 0;
+		link->peers[i].dial.backoff_ns = 0;
 	if (link->catch_up_seq != 0)
 		catch_up_look(link);
 	if (status != 0)
@@ -230,6 +230,18 @@ static struct ol_applied own_of(const struct ol_link *link, const struct ol_appl
 				    .grads = resolved->grads - resolved->earlier };
 }
 
+/* How a server dropped a push, if nobody heard of it */
+static int dropped_as(const struct ol_link *link, uint32_t index)
+{
+	struct ol_worker *worker = link->worker;
+	const float *part = worker->grads[index].data + link->geo.shard_first;
+
+	if ((ol_worker_hdr(worker, index, link->index)->flags & OL_PUSH_VOID) != 0)
+		return OL_E_NONFINITE;
+	return link->nonfinite || ol_worker_finite(part, 0, link->geo.shard_len) ? OL_E_LATE
+										 : OL_E_NONFINITE;
+}
+
 /*
  * Of what is open and not above own->seq only the answers were lost. The table says how many of
  * them took effect, the newest for certain; the others were dropped by the policy: as many of the
@@ -256,7 +268,7 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 		int status = 0;
 
 		if (dropped >= hdr->grads && hdr->seq < own->seq) {
-			status = ol_outage_status(link, (uint32_t)(grad - worker->grads));
+			status = dropped_as(link, (uint32_t)(grad - worker->grads));
 			dropped -= hdr->grads;
 		}
 		ol_keep_resolved(link, grad, status);
@@ -337,7 +349,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 		       "server %s (shard %u): it came back with version %llu, older than %llu that "
 		       "was read here: %llu gradients are lost; with --restore mirror it takes the "
 		       "workers' weights",
-		       link->reader->addr, link->index, (unsigned long long)link->version,
+		       link->reader->dial.addr, link->index, (unsigned long long)link->version,
 		       (unsigned long long)mirror->versions[link->index],
 		       (unsigned long long)(link->stat.lost - lost));
 	link->mirror_gone = link->mirror_gone || link->went_back || own.seq < link->gone_seq;
@@ -375,7 +387,7 @@ void ol_keep_on_commit(struct ol_link *link, uint64_t seq)
 		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0 ||
 		    own >= seq || own > link->inherited_seq)
 			continue;
-		ol_keep_resolved(link, grad, ol_outage_status(link, i));
+		ol_keep_resolved(link, grad, dropped_as(link, i));
 	}
 	if (seq >= link->inherited_seq)
 		link->inherited_seq = 0;

@@ -38,7 +38,8 @@ int ol_links_make(struct ol_worker *worker, uint32_t count)
 	return 0;
 }
 
-void ol_link_fail(struct ol_peer *peer, int status, const char *why)
+/* For good: the reason (NULL: status's) goes to whoever opened the worker */
+static void link_fail(struct ol_peer *peer, int status, const char *why)
 {
 	struct ol_link *link = peer->link;
 	struct ol_worker *worker = link->worker;
@@ -46,20 +47,85 @@ void ol_link_fail(struct ol_peer *peer, int status, const char *why)
 
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		ol_peer_drop(&link->peers[i]);
-		link->peers[i].state = OL_PEER_NONE;
+		link->peers[i].dial.state = OL_DIAL_NONE;
 	}
 	link->state = OL_LINK_FAILED;
 	link->status = status;
 	if (why == NULL)
 		why = ol_status_text(status, text);
 	if (worker->err[0] == '\0')
-		snprintf(worker->err, sizeof(worker->err), "server %s (shard %u): %s", peer->addr,
-			 link->index, why);
+		snprintf(worker->err, sizeof(worker->err), "server %s (shard %u): %s",
+			 peer->dial.addr, link->index, why);
 	if (!worker->started)
 		return;
-	ol_log(OL_LOG_WARN, "server %s (shard %u): given up: %s", peer->addr, link->index, why);
+	ol_log(OL_LOG_WARN, "server %s (shard %u): given up: %s", peer->dial.addr, link->index,
+	       why);
 	ol_push_fail(worker, status);
 	ol_pull_fail(worker, status);
+}
+
+/* What the loss of a connection means for what went over it */
+static void peer_gone(struct ol_peer *peer, bool was_live, int status, uint64_t now_ns)
+{
+	struct ol_link *link = peer->link;
+
+	link->state = OL_LINK_DOWN;
+	if (!link->worker->started)
+		return;
+	if (was_live && peer == ol_link_head(link))
+		ol_keep_on_head_down(link);
+	if (!link->stat.down) {
+		link->stat.down = 1;
+		link->stat.outages++;
+		link->stat.down_ns = now_ns;
+		link->stat.reason = status;
+		ol_keep_on_outage(link);
+	}
+	if (was_live && peer == link->reader)
+		ol_pull_on_down(link);
+}
+
+static void link_lost(struct ol_peer *peer, int status, uint64_t now_ns)
+{
+	struct ol_worker *worker = peer->link->worker;
+	bool was_live = peer->dial.state == OL_DIAL_LIVE;
+
+	if (worker->started && worker->opts.outage == OL_OUTAGE_END) {
+		link_fail(peer, OL_E_NO_SERVER, NULL);
+		return;
+	}
+	ol_peer_again(peer, now_ns);
+	if (was_live && worker->started)
+		ol_peer_at_once(peer, now_ns);
+	peer_gone(peer, was_live, status, now_ns);
+}
+
+void ol_link_act(struct ol_link *link, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < OL_PEERS; i++) {
+		struct ol_peer *peer = &link->peers[i];
+		enum ol_peer_end end = peer->end;
+
+		peer->end = OL_PEER_GOES_ON;
+		if (end == OL_PEER_LOST)
+			link_lost(peer, peer->end_status, now_ns);
+		else if (end == OL_PEER_FAILED)
+			link_fail(peer, peer->end_status,
+				  peer->end_why[0] != '\0' ? peer->end_why : NULL);
+	}
+}
+
+void ol_link_start(struct ol_peer *peer, uint64_t now_ns)
+{
+	ol_peer_start(peer, now_ns);
+	ol_link_act(peer->link, now_ns);
+}
+
+void ol_link_watch(struct ol_link *link, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < OL_PEERS; i++)
+		ol_peer_watch(&link->peers[i], now_ns);
+	ol_link_act(link, now_ns);
 }
 
 void ol_link_tick(struct ol_link *link, uint64_t now_ns)
@@ -68,22 +134,24 @@ void ol_link_tick(struct ol_link *link, uint64_t now_ns)
 
 	if (link->stat.down && limit_ns != 0 && link->state != OL_LINK_FAILED &&
 	    now_ns - link->stat.down_ns >= limit_ns) {
-		ol_link_fail(link->reader->state != OL_PEER_LIVE ? link->reader
-								 : ol_link_head(link),
-			     OL_E_NO_SERVER, "it did not come back within outage_timeout_ms");
+		link_fail(link->reader->dial.state != OL_DIAL_LIVE ? link->reader
+								   : ol_link_head(link),
+			  OL_E_NO_SERVER, "it did not come back within outage_timeout_ms");
 		return;
 	}
-	for (uint32_t i = 0; i < OL_PEERS; i++)
+	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		ol_peer_tick(&link->peers[i], now_ns);
+		ol_link_act(link, now_ns);
+	}
 }
 
 /* Is everybody there that is needed? Then an outage ends. */
 static void link_look(struct ol_link *link, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
-		enum ol_peer_state state = link->peers[i].state;
+		enum ol_dial_state state = link->peers[i].dial.state;
 
-		if (state != OL_PEER_NONE && state != OL_PEER_LIVE)
+		if (state != OL_DIAL_NONE && state != OL_DIAL_LIVE)
 			return;
 	}
 	link->state = OL_LINK_LIVE;
@@ -121,7 +189,7 @@ static bool refused(struct ol_peer *peer, const struct ol_welcome *welcome)
 		ol_log(OL_LOG_WARN,
 		       "server %s (shard %u): its epoch is %u, that of the last one was %u: it is not "
 		       "the successor",
-		       peer->addr, link->index, welcome->epoch, link->epoch);
+		       peer->dial.addr, link->index, welcome->epoch, link->epoch);
 		return true;
 	}
 	if (welcome->epoch < peer->since)
@@ -132,7 +200,7 @@ static bool refused(struct ol_peer *peer, const struct ol_welcome *welcome)
 		ol_log(OL_LOG_WARN,
 		       "server %s (shard %u): it has version %llu, and %llu is committed: it is not "
 		       "taken",
-		       peer->addr, link->index, (unsigned long long)welcome->version,
+		       peer->dial.addr, link->index, (unsigned long long)welcome->version,
 		       (unsigned long long)link->version);
 	peer->told_off = true;
 	return true;
@@ -144,10 +212,10 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 	struct ol_link *link = peer->link;
 	int rc = 0;
 
-	peer->state = OL_PEER_LIVE;
+	ol_dial_live(&peer->dial);
+	peer->busy_ns = peer->short_ns = 0;
 	peer->epoch = welcome->epoch;
 	peer->resolved_seq = welcome->resolved.seq;
-	peer->attempts = 0;
 	peer->told_off = false;
 	peer->strangers_told = 0;
 	if (link->epoch < welcome->epoch)
@@ -158,7 +226,7 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 	if (peer == ol_link_head(link))
 		rc = head_up(link, welcome);
 	if (rc != 0) {
-		ol_link_fail(peer, rc, "its slots cannot be mapped");
+		link_fail(peer, rc, "its slots cannot be mapped");
 		return;
 	}
 	link_look(link, now_ns);
@@ -176,92 +244,52 @@ static void welcomed(struct ol_peer *peer, uint64_t now_ns)
 	struct ol_link *link = peer->link;
 	struct ol_welcome welcome;
 
-	memcpy(&welcome, (const uint8_t *)peer->acks->addr + OL_WELCOME_OFF, sizeof(welcome));
+	memcpy(&welcome, (const uint8_t *)peer->dial.acks->addr + OL_WELCOME_OFF, sizeof(welcome));
 	if (!ol_record_whole(&welcome) || welcome.snapshot >= OL_SNAPSHOTS) {
 		ol_peer_stranger(peer, OL_E_WIRE, NULL, now_ns);
+		ol_link_act(link, now_ns);
 		return;
 	}
-	peer->state = OL_PEER_WELCOME;
+	peer->dial.state = OL_DIAL_WELCOME;
 	if (link->worker->coord != NULL && welcome.epoch > link->view_epoch)
 		return;
-	if (peer != link->reader && link->reader->state != OL_PEER_LIVE)
+	if (peer != link->reader && link->reader->dial.state != OL_DIAL_LIVE)
 		return;
 	if (refused(peer, &welcome)) {
 		ol_peer_again(peer, now_ns);
 		return;
 	}
 	welcome_take(peer, &welcome, now_ns);
-	if (peer == link->reader && ol_link_head(link)->state == OL_PEER_WELCOME)
+	if (peer == link->reader && ol_link_head(link)->dial.state == OL_DIAL_WELCOME)
 		welcomed(ol_link_head(link), now_ns);
 }
 
 void ol_link_review(struct ol_link *link, uint64_t now_ns)
 {
-	if (link->reader->state == OL_PEER_WELCOME)
+	if (link->reader->dial.state == OL_DIAL_WELCOME)
 		welcomed(link->reader, now_ns);
-	if (ol_link_head(link)->state == OL_PEER_WELCOME)
+	if (ol_link_head(link)->dial.state == OL_DIAL_WELCOME)
 		welcomed(ol_link_head(link), now_ns);
-}
-
-/* What the loss of a connection means for what went over it */
-static void peer_gone(struct ol_peer *peer, bool was_live, int status, uint64_t now_ns)
-{
-	struct ol_link *link = peer->link;
-
-	link->state = OL_LINK_DOWN;
-	if (!link->worker->started)
-		return;
-	if (was_live && peer == ol_link_head(link))
-		ol_keep_on_head_down(link);
-	if (!link->stat.down) {
-		link->stat.down = 1;
-		link->stat.outages++;
-		link->stat.down_ns = now_ns;
-		link->stat.reason = status;
-		ol_keep_on_outage(link);
-	}
-	if (was_live && peer == link->reader)
-		ol_pull_on_down(link);
-}
-
-void ol_link_lost(struct ol_peer *peer, int status, uint64_t now_ns)
-{
-	struct ol_worker *worker = peer->link->worker;
-	bool was_live = peer->state == OL_PEER_LIVE;
-
-	if (worker->started && worker->opts.outage == OL_OUTAGE_END) {
-		ol_link_fail(peer, OL_E_NO_SERVER, NULL);
-		return;
-	}
-	ol_peer_again(peer, now_ns);
-	if (was_live && worker->started)
-		ol_peer_at_once(peer, now_ns);
-	peer_gone(peer, was_live, status, now_ns);
 }
 
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns)
 {
-	bool was_live = peer->state == OL_PEER_LIVE, was = peer->state != OL_PEER_NONE;
+	bool was_live = peer->dial.state == OL_DIAL_LIVE, was = peer->dial.state != OL_DIAL_NONE;
 
 	ol_peer_drop(peer);
-	peer->state = OL_PEER_NONE;
+	peer->dial.state = OL_DIAL_NONE;
 	peer->member = 0;
 	if (was)
 		peer_gone(peer, was_live, 0, now_ns);
-}
-
-void ol_link_break(struct ol_peer *peer, int status)
-{
-	ol_link_lost(peer, status, peer->link->worker->now_ns);
 }
 
 void ol_link_move(struct ol_link *link, uint64_t now_ns)
 {
 	struct ol_peer *head = ol_link_head(link);
 
-	head->attempts = 0;
-	head->backoff_ns = 0;
-	ol_link_lost(head, 0, now_ns);
+	head->dial.attempts = 0;
+	head->dial.backoff_ns = 0;
+	link_lost(head, 0, now_ns);
 }
 
 static void link_done(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
@@ -306,7 +334,7 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 		if (ol_bell_kind(event->imm) == OL_BELL_ACK)
 			ol_push_on_ack(peer, ol_bell_arg(event->imm));
 		else if (ol_bell_kind(event->imm) == OL_BELL_WELCOME &&
-			 peer->state == OL_PEER_JOINING)
+			 peer->dial.state == OL_DIAL_JOINING)
 			welcomed(peer, now_ns);
 		break;
 	case OL_XPORT_CONN_UP:
@@ -315,26 +343,19 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 	case OL_XPORT_CONN_DOWN:
 		if (ol_peer_on_down(peer, event, now_ns))
 			break;
-		ol_log(OL_LOG_DEBUG, "server %s: connection lost: %s", peer->addr,
+		ol_log(OL_LOG_DEBUG, "server %s: connection lost: %s", peer->dial.addr,
 		       ol_strerror(event->status));
-		ol_link_lost(peer, event->status, now_ns);
+		link_lost(peer, event->status, now_ns);
 		break;
 	case OL_XPORT_CONN_REQUEST:
 		break; /* workers do not listen */
 	}
-}
-
-void ol_link_learn(struct ol_link *link, uint64_t version, uint32_t snapshot)
-{
-	if (version < link->version || snapshot >= OL_SNAPSHOTS)
-		return;
-	link->version = version;
-	link->snapshot = snapshot;
+	ol_link_act(peer->link, now_ns);
 }
 
 void ol_link_free(struct ol_link *link)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++)
 		ol_peer_drop(&link->peers[i]);
-	ol_outage_free(link);
+	ol_queue_free(link);
 }

@@ -14,7 +14,7 @@ uint64_t ol_worker_flat_bytes(const struct ol_worker *worker)
 {
 	const struct ol_geometry *last = &worker->links[worker->link_count - 1].geo;
 
-	return ol_round_up(last->shard_first * 4 + ol_layout_vector_bytes(last), OL_PAGE_BYTES);
+	return ol_round_up(ol_layout_shard_off(last) + ol_layout_vector_bytes(last), OL_PAGE_BYTES);
 }
 
 static uint64_t hdrs_bytes(const struct ol_worker *worker)
@@ -84,9 +84,9 @@ static int grad_map(struct ol_worker *worker, uint32_t grad, uint8_t *at)
 		uint64_t bytes = ol_round_up(ol_layout_vector_bytes(&link->geo), OL_PAGE_BYTES);
 		int rc;
 
-		rc = worker->ops->map(head->conn, head->landing_key,
+		rc = worker->ops->map(head->dial.conn, head->dial.landing_key,
 				      ol_layout_slot_off(&link->geo, grad), bytes,
-				      at + link->geo.shard_first * 4);
+				      at + ol_layout_shard_off(&link->geo));
 		if (rc != 0)
 			return rc;
 	}
@@ -219,7 +219,7 @@ int ol_worker_remap(struct ol_link *link)
 
 		if (content_matters(link, grad))
 			memcpy(copy, at, vector);
-		rc = worker->ops->map(head->conn, head->landing_key,
+		rc = worker->ops->map(head->dial.conn, head->dial.landing_key,
 				      ol_layout_slot_off(&link->geo, i), bytes, at);
 		if (rc == 0 && content_matters(link, grad))
 			memcpy(at, copy, vector);
@@ -245,4 +245,16 @@ void ol_worker_memory_free(struct ol_worker *worker)
 	slab_free(worker, worker->work_slab, worker->work_region);
 	if (worker->grad_range != NULL)
 		munmap(worker->grad_range, worker->grad_range_bytes);
+}
+
+bool ol_worker_finite(const float *grad, uint64_t first, uint64_t end)
+{
+	uint32_t peak = 0, bits;
+
+	for (uint64_t i = first; i < end; i++) {
+		memcpy(&bits, &grad[i], sizeof(bits));
+		bits &= 0x7fffffff;
+		peak = bits > peak ? bits : peak;
+	}
+	return peak < 0x7f800000;
 }

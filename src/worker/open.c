@@ -16,11 +16,6 @@
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
 
-const char *ol_strerror(int code)
-{
-	return ol_status_str(code);
-}
-
 void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes)
 {
 	const struct ol_worker_opts defaults = {
@@ -81,7 +76,7 @@ static int links_create(struct ol_worker *worker, const char *servers)
 		do {
 			size_t length = strcspn(one, "|");
 
-			if (length == 0 || length >= sizeof(head->addr))
+			if (length == 0 || length >= sizeof(head->dial.addr))
 				return -EINVAL;
 			one += length;
 		} while (*one++ == '|');
@@ -102,9 +97,11 @@ static int xport_open(struct ol_worker *worker)
 	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
 	xopts.log = xport_log;
 	rc = worker->ops->open(&xopts, &worker->xport);
-	if (rc == 0)
-		worker->ops->query(worker->xport, &worker->caps);
-	return rc;
+	if (rc != 0)
+		return rc;
+	worker->ops->query(worker->xport, &worker->caps);
+	ol_peer_dialer(worker);
+	return 0;
 }
 
 static int links_failed(const struct ol_worker *worker, bool *ret_all_live)
@@ -130,7 +127,7 @@ static int links_wait(struct ol_worker *worker)
 
 	/* where chains are the first poll finds out whom to start with */
 	for (uint32_t i = 0; worker->coord == NULL && i < worker->link_count; i++)
-		ol_peer_start(ol_link_head(&worker->links[i]), ol_clock_ns());
+		ol_link_start(ol_link_head(&worker->links[i]), ol_clock_ns());
 	while (rc >= 0) {
 		rc = links_failed(worker, &all_live);
 		if (rc != 0 || all_live)
@@ -149,7 +146,7 @@ static int links_wait(struct ol_worker *worker)
 
 		if (link->state == OL_LINK_LIVE)
 			continue;
-		if (peer->state == OL_PEER_LIVE)
+		if (peer->dial.state == OL_DIAL_LIVE)
 			peer = ol_link_head(link);
 		snprintf(
 			worker->err, sizeof(worker->err),
@@ -176,18 +173,10 @@ static int links_agree(struct ol_worker *worker)
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %s (shard %u) is of another job than %s (shard 0): parameters, "
 			 "workers or consistency differ",
-			 ol_link_head(link)->addr, i, ol_link_head(first)->addr);
+			 ol_link_head(link)->dial.addr, i, ol_link_head(first)->dial.addr);
 		return OL_E_GEOMETRY;
 	}
 	return 0;
-}
-
-/* By the address of one server, unless it was said */
-static const char *transport_of(const struct ol_worker_opts *opts, const char *addr)
-{
-	if (opts->transport != NULL)
-		return opts->transport;
-	return addr[0] == '/' || addr[0] == '@' ? "shm" : "verbs";
 }
 
 /* What CONTINUE needs of a job */
@@ -248,7 +237,7 @@ static int servers_find(struct ol_worker *worker)
 	}
 	if (rc != 0)
 		return rc;
-	worker->ops = ol_xport_find(transport_of(opts, addr));
+	worker->ops = ol_xport_find(ol_xport_name(opts->transport, addr));
 	if (worker->ops != NULL)
 		return 0;
 	snprintf(worker->err, sizeof(worker->err), "transport is neither \"verbs\" nor \"shm\"");
@@ -338,6 +327,7 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 		return fail(err, err_bytes, -ENOMEM, "no memory for the worker");
 	worker->opts = known;
 	worker->wake_fd = -1;
+	ol_owner_take(&worker->owner);
 	worker->job_key = strdup(known.job_key != NULL ? known.job_key : "");
 	if (worker->job_key == NULL)
 		rc = fail(err, err_bytes, -ENOMEM, "no memory for the worker");
@@ -355,10 +345,23 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 	return rc;
 }
 
+int ol_worker_adopt(struct ol_worker *worker)
+{
+	if (!ol_owner_here(&worker->owner))
+		return OL_E_THREAD;
+	ol_owner_take(&worker->owner);
+	return 0;
+}
+
 void ol_worker_close(struct ol_worker *worker)
 {
-	if (worker == NULL)
+	if (worker == NULL || !ol_owner_here(&worker->owner))
+		return; /* of a child of a fork: it has no part in it */
+	if (!ol_worker_is_mine(worker)) {
+		ol_log(OL_LOG_ERROR, "ol_worker_close(): the worker belongs to another thread; it "
+				     "stays open");
 		return;
+	}
 	ol_route_close(worker);
 	worker->started = false; /* what ends now ends for good */
 	ol_push_fail(worker, -ECANCELED);
@@ -378,8 +381,12 @@ void ol_worker_info_sized(const struct ol_worker *worker, struct ol_job_info *re
 {
 	const struct ol_geometry *geo = &worker->links[0].geo;
 	uint64_t version = worker->links[0].version;
-	struct ol_job_info info;
+	struct ol_job_info info = { 0 };
 
+	if (!ol_worker_is_mine(worker)) {
+		ol_sized_give(ret_info, info_bytes, &info, sizeof(info));
+		return;
+	}
 	for (uint32_t i = 1; i < worker->link_count; i++) {
 		if (worker->links[i].version < version)
 			version = worker->links[i].version;

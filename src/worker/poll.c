@@ -21,26 +21,11 @@ enum {
 	RETRY_MAX_MS = 2 /* … and at links to retry */
 };
 
-void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t version)
-{
-	op->status = status;
-	op->version = version;
-	op->done = 1;
-	if (op != &worker->own_pull)
-		worker->completed++;
-}
-
 static bool links_busy(const struct ol_link *link)
 {
 	return link->send_count > 0 || link->withdraw_due || link->read_state == OL_READ_NEWEST ||
 	       link->read_state == OL_READ_DATA || link->read_state == OL_READ_CHECK ||
 	       link->state == OL_LINK_DOWN || link->pinned;
-}
-
-uint64_t ol_worker_now(struct ol_worker *worker)
-{
-	worker->now_ns = ol_clock_ns();
-	return worker->now_ns;
 }
 
 static bool lives_on(const struct ol_worker *worker)
@@ -56,8 +41,7 @@ static void outage_progress(struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
-		for (uint32_t k = 0; k < OL_PEERS; k++)
-			ol_peer_watch(&link->peers[k], worker->now_ns);
+		ol_link_watch(link, worker->now_ns);
 		if (link->queue.count > 0)
 			ol_outage_replay(link);
 	}
@@ -71,6 +55,17 @@ static bool connecting(const struct ol_worker *worker)
 			return true;
 	}
 	return false;
+}
+
+static void link_progress(struct ol_link *link)
+{
+	if (link->state == OL_LINK_DOWN)
+		ol_link_tick(link, ol_worker_now(link->worker));
+	ol_push_progress(link);
+	if (link->reader->dial.state != OL_DIAL_LIVE)
+		return;
+	ol_pull_progress(link);
+	ol_pull_unpin(link);
 }
 
 /* Progress; the ops it completed are counted in worker->completed */
@@ -88,24 +83,17 @@ static int poll_once(struct ol_worker *worker)
 	if (events_count > 0 || lives_on(worker))
 		ol_worker_now(worker);
 	for (int i = 0; i < events_count; i++) {
-		worker->events = &events[i + 1];
-		worker->events_left = events_count - i - 1;
+		worker->inbox = (struct ol_inbox){ &events[i + 1], events_count - i - 1 };
 		if (events[i].conn != NULL) /* else it was freed meanwhile */
 			ol_link_on_event(events[i].conn->user, &events[i], worker->now_ns);
 	}
-	worker->events = NULL;
+	worker->inbox = (struct ol_inbox){ 0 };
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
-		if (!links_busy(link))
-			continue;
-		if (link->state == OL_LINK_DOWN)
-			ol_link_tick(link, ol_worker_now(worker));
-		ol_push_progress(link);
-		if (link->reader->state != OL_PEER_LIVE)
-			continue;
-		ol_pull_progress(link);
-		ol_pull_unpin(link);
+		if (links_busy(link))
+			link_progress(link);
+		ol_link_act(link, worker->now_ns);
 	}
 	if (lives_on(worker) && worker->started)
 		outage_progress(worker);
@@ -131,8 +119,11 @@ static void check(const struct ol_worker *worker)
 
 int ol_worker_poll(struct ol_worker *worker)
 {
-	int rc = poll_once(worker);
+	int rc;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	rc = poll_once(worker);
 	check(worker);
 	if (rc < 0)
 		return rc;
@@ -147,8 +138,8 @@ static uint64_t sleep_max_ns(const struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		const struct ol_link *link = &worker->links[i];
 
-		if (link->peers[OL_HEAD].state == OL_PEER_IDLE ||
-		    link->peers[OL_TAIL].state == OL_PEER_IDLE)
+		if (link->peers[OL_HEAD].dial.state == OL_DIAL_IDLE ||
+		    link->peers[OL_TAIL].dial.state == OL_DIAL_IDLE)
 			return RETRY_MAX_MS * OL_NS_PER_MS;
 	}
 	return SLEEP_MAX_MS * OL_NS_PER_MS;
@@ -223,6 +214,12 @@ static int idle_more(struct ol_worker *worker, struct idle *idle)
 	return ol_worker_sleep(worker, idle->bound_ns - now_ns);
 }
 
+/* The bound of an idle, from op_timeout_ms: 0 there is no bound, and 49 days here */
+static uint32_t patience_ms(const struct ol_worker *worker)
+{
+	return worker->opts.op_timeout_ms != 0 ? worker->opts.op_timeout_ms : UINT32_MAX;
+}
+
 /* Poll until op is done. Returns its status, or why the wait ended before: -ETIMEDOUT, an error */
 static int done_wait(struct ol_worker *worker, struct ol_op *op, uint32_t timeout_ms)
 {
@@ -256,8 +253,11 @@ static void op_detach(struct ol_worker *worker, struct ol_op *op, int status)
 
 int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 {
-	int rc = done_wait(worker, op, worker->opts.op_timeout_ms);
+	int rc;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	rc = done_wait(worker, op, patience_ms(worker));
 	if (!op->done)
 		op_detach(worker, op, rc);
 	return rc;
@@ -265,9 +265,54 @@ int ol_worker_wait(struct ol_worker *worker, struct ol_op *op)
 
 int ol_worker_wait_for(struct ol_worker *worker, struct ol_op *op, uint32_t timeout_ms)
 {
-	int rc = done_wait(worker, op, timeout_ms);
+	int rc;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	rc = done_wait(worker, op, timeout_ms);
 	return !op->done && rc == -ETIMEDOUT ? -EAGAIN : rc;
+}
+
+/* Is a buffer on its way back? Else the caller holds all that are lent at once. */
+static bool any_pushed(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->window; i++) {
+		if (worker->grads[i].state == OL_GRAD_PUSHED)
+			return true;
+	}
+	return false;
+}
+
+int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
+{
+	struct idle idle = { .timeout_ms = patience_ms(worker) };
+	bool pulls = false; /* own_pull is this call's: the caller does not compute meanwhile */
+	int rc = 0;
+
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	while (rc >= 0) {
+		if (pulls && worker->own_pull.done) {
+			pulls = false;
+			if (worker->own_pull.status != 0)
+				return worker->own_pull.status;
+		}
+		if (!pulls) {
+			rc = ol_grad_try_acquire(worker, ret_grad);
+			if (rc != -EAGAIN && rc != -ENOBUFS)
+				return rc;
+			if (!any_pushed(worker))
+				return -EBUSY;
+			pulls = rc == -ENOBUFS && worker->pull_op == NULL &&
+				ol_pull(worker, 0, &worker->own_pull) == 0;
+		}
+		rc = poll_some(worker);
+		if (rc == 0)
+			rc = idle_more(worker, &idle);
+		else if (rc > 0 && idle.bound_ns != 0 && ol_clock_ns() >= idle.bound_ns)
+			rc = -ETIMEDOUT;
+	}
+	return rc;
 }
 
 int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat,
@@ -284,21 +329,23 @@ int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_sta
 	};
 	const struct ol_peer *reader;
 	struct ol_server_stat stat;
-	struct idle idle = { .timeout_ms = worker->opts.op_timeout_ms };
+	struct idle idle = { .timeout_ms = patience_ms(worker) };
 	bool posted = false;
 	int rc = 0;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
 	if (shard >= worker->link_count)
 		return -EINVAL;
 	reader = worker->links[shard].reader;
-	read.src = reader->public_key;
+	read.src = reader->dial.public_key;
 	worker->stat_generation++;
 	worker->stat_done = false;
 	while (rc >= 0 && !worker->stat_done) {
-		if (reader->state != OL_PEER_LIVE)
+		if (reader->dial.state != OL_DIAL_LIVE)
 			return OL_E_NO_SERVER;
 		if (!posted)
-			posted = worker->ops->post_read(reader->conn, &read) == 0;
+			posted = worker->ops->post_read(reader->dial.conn, &read) == 0;
 		rc = poll_some(worker);
 		if (rc == 0)
 			rc = idle_more(worker, &idle);

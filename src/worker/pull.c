@@ -43,6 +43,8 @@ static void pull_check(struct ol_worker *worker);
 
 int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 {
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
 	if (worker->opts.observer == OL_OBSERVER_COUNTERS)
 		return -EPERM;
 	if (worker->pull_op == &worker->own_pull && op != &worker->own_pull &&
@@ -91,11 +93,11 @@ static bool pin_post(struct ol_link *link, uint64_t version_plus_1)
 		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_INLINE,
-		.dst = link->reader->landing_key,
+		.dst = link->reader->dial.landing_key,
 		.dst_off = OL_PIN_OFF,
 	};
 
-	return link->worker->ops->post_write(link->reader->conn, &write) == 0;
+	return link->worker->ops->post_write(link->reader->dial.conn, &write) == 0;
 }
 
 void ol_pull_unpin(struct ol_link *link)
@@ -115,12 +117,12 @@ static int post_line(struct ol_link *link, struct ol_version_line *line, enum ol
 			    .bytes = sizeof(*line) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_SIGNALED | flags,
-		.src = link->reader->public_key,
+		.src = link->reader->dial.public_key,
 		.src_off = OL_BOARD_LINE_OFF,
 		.cookie = ol_cookie_make(kind, link->index),
 	};
 
-	return worker->ops->post_read(link->reader->conn, &read);
+	return worker->ops->post_read(link->reader->dial.conn, &read);
 }
 
 /* Where the content of a shard at byte `off` lies in a mirror, and how much of it in one piece */
@@ -137,7 +139,7 @@ static uint8_t *mirror_piece(const struct ol_link *link, struct ol_mirror *mirro
 	off -= table;
 	if (off < vector) {
 		*ret_bytes = vector - off;
-		return (uint8_t *)mirror->weights + link->geo.shard_first * 4 + off;
+		return (uint8_t *)mirror->weights + ol_layout_shard_off(&link->geo) + off;
 	}
 	off -= vector;
 	*ret_bytes = vector * link->geo.state_vectors - off;
@@ -151,7 +153,7 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 	uint64_t total = ol_worker_mirrored(link), off = link->read_off, left = OL_CHUNK_BYTES;
 	struct ol_xport_read read = {
 		.flags = OL_XPORT_MORE, /* the version line follows */
-		.src = link->reader->public_key,
+		.src = link->reader->dial.public_key,
 		.src_off = ol_layout_snapshot_off(&link->geo, link->read_snapshot) + off,
 	};
 
@@ -170,14 +172,14 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 		left -= bytes;
 	}
 	*ret_bytes = off - link->read_off;
-	return worker->ops->post_read(link->reader->conn, &read);
+	return worker->ops->post_read(link->reader->dial.conn, &read);
 }
 
 /* What a post came to. False: not now, or never, which ends the link. */
 static bool posted(struct ol_link *link, int rc)
 {
 	if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
-		ol_link_break(link->reader, rc);
+		ol_peer_break(link->reader, rc);
 	return rc == 0;
 }
 
@@ -221,6 +223,29 @@ static void last_copy(struct ol_link *link, const struct ol_mirror *from, struct
 	to->read_ns[k] = from->read_ns[k];
 }
 
+/* Weights have come. Where a server has applied its whole queue, the pulled weights of its shard
+ * replace the local ones. */
+static void local_replace(struct ol_worker *worker)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	bool all = true;
+
+	if (!worker->local_valid)
+		return;
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (!ol_link_usable(link) || link->queue.count > 0) {
+			all = false;
+			continue;
+		}
+		memcpy(worker->local + link->geo.shard_first,
+		       mirror->weights + link->geo.shard_first,
+		       link->geo.shard_len * sizeof(float));
+	}
+	worker->local_valid = !all;
+}
+
 /* All shards are there: what was read becomes what is read from. */
 static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 {
@@ -254,7 +279,7 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 	mirror->whole = true;
 	worker->mirror = 1 - worker->mirror;
 	ol_keep_on_pull(worker);
-	ol_outage_on_pull(worker);
+	local_replace(worker);
 }
 
 /* The caller's, which came while the library pulled for itself */
@@ -310,7 +335,7 @@ static void read_done(struct ol_link *link, int status)
 	mirror->histories[link->index] = link->history;
 	mirror->identities[link->index] = link->identity;
 	mirror->read_ns[link->index] = worker->now_ns;
-	link->reader->backoff_ns = 0;
+	link->reader->dial.backoff_ns = 0;
 	link->read_state = OL_READ_DONE;
 	pull_check(worker);
 }
@@ -445,6 +470,8 @@ uint64_t ol_newest(struct ol_worker *worker)
 {
 	uint64_t newest = UINT64_MAX;
 
+	if (!ol_worker_is_mine(worker))
+		return 0;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 		struct ol_version_line *line = ol_worker_line(worker, worker->link_count + i);
@@ -473,6 +500,8 @@ const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
+	if (!ol_worker_is_mine(worker))
+		return NULL;
 	if (!mirror->whole)
 		return NULL;
 	if (ret_version != NULL)
@@ -493,10 +522,14 @@ static struct ol_applied applied_find(const struct ol_worker *worker, uint32_t s
 
 uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)
 {
+	if (!ol_worker_is_mine(worker))
+		return 0;
 	return ol_seq_count(applied_find(worker, shard, worker_id).seq);
 }
 
 uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id)
 {
+	if (!ol_worker_is_mine(worker))
+		return 0;
 	return applied_find(worker, shard, worker_id).grads;
 }

@@ -3,6 +3,7 @@
 /* push.c -- a gradient's way out: acquire, push, ack */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sized.h"
@@ -60,7 +61,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 
 int ol_push_buffers(const struct ol_worker *worker)
 {
-	bool adrift = false, kept = ol_outage_stuck(worker);
+	bool adrift = false, kept = ol_queue_stuck(worker);
 	uint32_t free_count = 0, spare;
 	uint64_t live = 0;
 
@@ -86,18 +87,81 @@ int ol_push_buffers(const struct ol_worker *worker)
 	return kept ? -ENOBUFS : -EAGAIN;
 }
 
-int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
+/*
+ * Is each buffer held by a server that is gone, or by steps of others that the caller does not wait
+ * for? Then neither time nor a pull is sure to free one.
+ */
+static bool all_stranded(const struct ol_worker *worker)
+{
+	uint64_t gone = 0;
+
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (!ol_link_usable(&worker->links[i]))
+			gone |= UINT64_C(1) << i;
+	}
+	for (uint32_t i = 0; i < worker->window; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state != OL_GRAD_PUSHED)
+			return false;
+		if (((grad->open | grad->kept) & gone) == 0 && (!grad->adrift || grad->open == 0))
+			return false;
+	}
+	return true;
+}
+
+/* worker->extra, where it can be lent; NULL: not */
+static struct ol_grad *extra_buffer(struct ol_worker *worker)
+{
+	struct ol_grad *grad = &worker->extra;
+
+	if (worker->opts.outage != OL_OUTAGE_CONTINUE || grad->state != OL_GRAD_FREE ||
+	    !all_stranded(worker) || !ol_queue_room(worker))
+		return NULL;
+	if (grad->data == NULL)
+		grad->data = aligned_alloc(OL_LINE_BYTES, ol_worker_flat_bytes(worker));
+	if (grad->data == NULL)
+		return NULL;
+	grad->adrift = false;
+	grad->is_void = false;
+	grad->looked = worker->links[0].geo.param_count;
+	return grad;
+}
+
+/* With CONTINUE there is the buffer more, and nothing has to be given up for one */
+bool ol_push_adrift(const struct ol_worker *worker)
+{
+	bool found = false;
+
+	if (worker->opts.outage == OL_OUTAGE_CONTINUE)
+		return false;
+	for (uint32_t i = 0; i < worker->window; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state != OL_GRAD_PUSHED || grad->open == 0)
+			continue;
+		if (!grad->adrift)
+			return false;
+		found = true;
+	}
+	return found;
+}
+
+int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 {
 	struct ol_grad *grad;
-	int rc = links_status(worker);
+	int rc;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
 	if (worker->opts.observer)
 		return -EPERM;
+	rc = links_status(worker);
 	if (rc != 0)
 		return rc;
 	rc = ol_push_buffers(worker);
-	grad = rc == 0 ? ol_push_buffer(worker) : ol_outage_buffer(worker);
-	if (grad == NULL && rc == -EAGAIN && ol_outage_adrift(worker))
+	grad = rc == 0 ? ol_push_buffer(worker) : extra_buffer(worker);
+	if (grad == NULL && rc == -EAGAIN && ol_push_adrift(worker))
 		(void)ol_withdraw(worker);
 	if (grad == NULL)
 		return rc;
@@ -146,24 +210,12 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 		link->send_queue[(link->send_head + link->send_count++) % OL_SLOTS_MAX] = index;
 }
 
-bool ol_push_finite(const float *grad, uint64_t first, uint64_t end)
-{
-	uint32_t peak = 0, bits;
-
-	for (uint64_t i = first; i < end; i++) {
-		memcpy(&bits, &grad[i], sizeof(bits));
-		bits &= 0x7fffffff;
-		peak = bits > peak ? bits : peak;
-	}
-	return peak < 0x7f800000;
-}
-
 /* All floats from `first` on are final: has one of them come out as no number? */
 static void look_down(const struct ol_worker *worker, struct ol_grad *grad, uint64_t first)
 {
 	if (worker->links[0].nonfinite || first >= grad->looked)
 		return;
-	grad->is_void = grad->is_void || !ol_push_finite(grad->data, first, grad->looked);
+	grad->is_void = grad->is_void || !ol_worker_finite(grad->data, first, grad->looked);
 	grad->looked = first;
 }
 
@@ -176,6 +228,22 @@ static bool looks(const struct ol_worker *worker, bool queues)
 {
 	return worker->link_count > 1 || queues ||
 	       (worker->opts.outage == OL_OUTAGE_CONTINUE && !ol_link_usable(&worker->links[0]));
+}
+
+/* This shard of the weights that the caller reads follows its gradient */
+static void local_follow(const struct ol_link *link, const float *grad)
+{
+	struct ol_worker *worker = link->worker;
+	const float *restrict g = grad + link->geo.shard_first;
+	float *restrict w = worker->local + link->geo.shard_first;
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	if (!worker->local_valid)
+		memcpy(worker->local, mirror->weights,
+		       worker->links[0].geo.param_count * sizeof(float));
+	worker->local_valid = true;
+	for (uint64_t i = 0; i < link->geo.shard_len; i++)
+		w[i] -= link->lr * g[i];
 }
 
 /* One shard of a gradient on its way; base: NULL before any weights */
@@ -195,8 +263,8 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 		return;
 	}
 	if (here && worker->local != NULL && base != NULL)
-		ol_outage_follow(link, grad->data);
-	if (here && ol_outage_take(link, grad->data, &hdr)) {
+		local_follow(link, grad->data);
+	if (here && ol_queue_put(link, grad->data, &hdr)) {
 		grad->op->local = 1;
 		return;
 	}
@@ -235,8 +303,8 @@ static int push(struct ol_worker *worker, float *data, const struct ol_push_info
 		return -EINVAL;
 	if (!numbers_left(worker))
 		return -EOVERFLOW;
-	if (queues && !ol_outage_room(worker))
-		return ol_outage_stuck(worker) ? -ENOBUFS : -EAGAIN;
+	if (queues && !ol_queue_room(worker))
+		return ol_queue_stuck(worker) ? -ENOBUFS : -EAGAIN;
 	if (looks(worker, queues))
 		look_down(worker, grad, 0);
 	op->done = 0;
@@ -257,6 +325,8 @@ int ol_push_sized(struct ol_worker *worker, float *data, const struct ol_push_in
 {
 	struct ol_push_info known = { 0 };
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
 	if (info_bytes == sizeof(known))
 		return push(worker, data, info, op);
 	if (ol_sized_take(&known, sizeof(known), info, info_bytes) != NULL)
@@ -271,7 +341,7 @@ static uint64_t grad_off(const struct ol_link *link, uint32_t index)
 	const uint8_t *base = worker->grad_slab->addr;
 
 	return (uint64_t)((const uint8_t *)worker->grads[index].data - base) +
-	       link->geo.shard_first * 4;
+	       ol_layout_shard_off(&link->geo);
 }
 
 /*
@@ -295,7 +365,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	struct ol_xport_write write = {
 		.flags = OL_XPORT_DOORBELL,
 		.imm = ol_bell_make(OL_BELL_PUSH, index),
-		.dst = ol_link_head(link)->landing_key,
+		.dst = ol_link_head(link)->dial.landing_key,
 		.dst_off = ol_layout_slot_off(&link->geo, index) +
 			   ol_layout_vector_bytes(&link->geo) - bytes,
 		.cookie = ol_cookie_make(OL_COOKIE_PLACED,
@@ -322,7 +392,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 		write.flags |= OL_XPORT_INLINE;
 	if (!leaves_at_once(worker, bytes))
 		write.flags |= OL_XPORT_SIGNALED;
-	return worker->ops->post_write(ol_link_head(link)->conn, &write);
+	return worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
 }
 
 /* The last piece of what is left of a gradient, down to byte `to` of the shard */
@@ -336,10 +406,10 @@ static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 			    .off = grad_off(link, index) + *left - bytes,
 			    .bytes = (uint32_t)bytes } },
 		.seg_count = 1,
-		.dst = ol_link_head(link)->landing_key,
+		.dst = ol_link_head(link)->dial.landing_key,
 		.dst_off = ol_layout_slot_off(&link->geo, index) + *left - bytes,
 	};
-	int rc = worker->ops->post_write(ol_link_head(link)->conn, &write);
+	int rc = worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
 
 	if (rc == 0)
 		*left -= bytes;
@@ -353,14 +423,14 @@ static int post_part(struct ol_link *link, uint32_t index, uint64_t units)
 		.imm = ol_bell_make(OL_BELL_PART, ol_part_make(index, units)),
 	};
 
-	return link->worker->ops->post_write(ol_link_head(link)->conn, &write);
+	return link->worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
 }
 
 /* Tell the server that all from byte `first` on is there. Only a hint: no matter if it fails. */
 static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 {
 	uint8_t *parts = &link->worker->grads[index].parts[link->index];
-	uint64_t units = first / (OL_PART_FLOATS * 4);
+	uint64_t units = first / OL_PART_BYTES;
 
 	if (index < OL_WINDOW_MAX && units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
 	    post_part(link, index, units) == 0)
@@ -400,8 +470,11 @@ static int send_down(struct ol_link *link, uint32_t index, uint64_t to)
 
 int ol_grad_release(struct ol_worker *worker, float *data)
 {
-	struct ol_grad *grad = grad_find(worker, data);
+	struct ol_grad *grad;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	grad = grad_find(worker, data);
 	if (grad == NULL)
 		return -EINVAL;
 	for (uint32_t i = 0; grad != &worker->extra && i < worker->link_count; i++) {
@@ -419,9 +492,13 @@ int ol_grad_release(struct ol_worker *worker, float *data)
 
 int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 {
-	struct ol_grad *grad = grad_find(worker, data);
-	int rc = links_status(worker);
+	struct ol_grad *grad;
+	int rc;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	grad = grad_find(worker, data);
+	rc = links_status(worker);
 	if (grad == NULL)
 		return -EINVAL;
 	if (grad == &worker->extra || (worker->local != NULL && !all_live(worker)))
@@ -437,8 +514,7 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 
 		/* what does not fit the queue now goes with the push; what is last always does */
 		if (units > 0 && link->send_count == 0 && ol_link_pushes(link))
-			send_down(link, (uint32_t)(grad - worker->grads),
-				  units * OL_PART_FLOATS * 4);
+			send_down(link, (uint32_t)(grad - worker->grads), units * OL_PART_BYTES);
 	}
 	return rc;
 }
@@ -449,7 +525,7 @@ static int send_one(struct ol_link *link, uint32_t index)
 	struct ol_grad *grad = &link->worker->grads[index];
 	uint64_t *left = &grad->left[link->index];
 	uint64_t bytes = ol_layout_vector_bytes(&link->geo), with_header = 0;
-	uint64_t step = ol_round_up(bytes / OL_PARTS_MAX, OL_PART_FLOATS * 4);
+	uint64_t step = ol_round_up(bytes / OL_PARTS_MAX, OL_PART_BYTES);
 	int rc = 0;
 
 	if (link->worker->zero_copy)
@@ -477,7 +553,7 @@ static void send_withdraw(struct ol_link *link)
 		.imm = ol_bell_make(OL_BELL_WITHDRAW, 0),
 	};
 
-	if (link->worker->ops->post_write(ol_link_head(link)->conn, &write) != 0)
+	if (link->worker->ops->post_write(ol_link_head(link)->dial.conn, &write) != 0)
 		return; /* a full queue; a broken one forgets it */
 	link->withdrew = true;
 	link->withdraw_due = false;
@@ -485,10 +561,13 @@ static void send_withdraw(struct ol_link *link)
 
 int ol_withdraw(struct ol_worker *worker)
 {
-	int rc = links_status(worker);
+	int rc;
 
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
 	if (worker->opts.observer)
 		return -EPERM;
+	rc = links_status(worker);
 	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
 		struct ol_link *link = &worker->links[i];
 
@@ -507,7 +586,7 @@ void ol_push_progress(struct ol_link *link)
 		/* a full queue is tried again at the next poll; a broken one is about to be
 		 * reported */
 		if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
-			ol_link_break(ol_link_head(link), rc);
+			ol_peer_break(ol_link_head(link), rc);
 		if (rc != 0)
 			return;
 		link->worker->grads[index].acks_due |= UINT64_C(1) << link->index;
@@ -545,10 +624,10 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	struct ol_grad *grad;
 	struct ol_ack ack;
 
-	if (slot >= worker->slots || peer->state != OL_PEER_LIVE)
+	if (slot >= worker->slots || peer->dial.state != OL_DIAL_LIVE)
 		return;
 	grad = &worker->grads[slot];
-	memcpy(&ack, (const struct ol_ack *)peer->acks->addr + slot, sizeof(ack));
+	memcpy(&ack, (const struct ol_ack *)peer->dial.acks->addr + slot, sizeof(ack));
 	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch || (grad->acks_due & bit) == 0 ||
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
 		return; /* not an answer to what was asked */

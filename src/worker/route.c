@@ -64,7 +64,7 @@ void ol_route_woken(struct ol_worker *worker)
 /* The server that this peer is connected to, or tries to reach, has its part still */
 static bool stays(const struct ol_peer *peer, const struct ol_member *member)
 {
-	return peer->state != OL_PEER_NONE && peer->member == member->id &&
+	return peer->dial.state != OL_DIAL_NONE && peer->member == member->id &&
 	       strcmp(peer->addrs, member->addr) == 0;
 }
 
@@ -74,13 +74,13 @@ static void aim(struct ol_peer *peer, enum ol_wire_role role, const struct ol_me
 	peer->role = role;
 	peer->member = member->id;
 	peer->since = epoch;
-	peer->attempts = 0;
+	peer->dial.attempts = 0;
 	peer->busy_ns = 0;
 	peer->short_ns = 0;
-	peer->backoff_ns = 0;
+	peer->dial.backoff_ns = 0;
 	peer->told_off = false;
 	memcpy(peer->addrs, member->addr, sizeof(member->addr));
-	ol_peer_start(peer, now_ns);
+	ol_link_start(peer, now_ns);
 }
 
 static void route_log(const struct ol_link *link, const struct ol_member *head,

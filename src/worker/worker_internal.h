@@ -21,6 +21,9 @@
 
 #include <stdbool.h>
 
+#include "base/clock.h"
+#include "base/owner.h"
+#include "link/dial.h"
 #include "outlast.h"
 #include "rdma/transport.h"
 #include "replication/coord/coord.h"
@@ -31,8 +34,9 @@ enum {
 	OL_MIRRORS = 2,
 	OL_ERR_MAX = 384,
 	OL_SHORT_MS = 1000, /* so long a server may be short of memory before an open fails */
-	/* So long the id may be taken before an open fails. A server keeps the connection of a
-	 * worker that died in the handshake for connect_timeout_ms, which is 3 s. */
+	/* So long the id may be taken, or the proof be refused, before an open fails. A server keeps
+	 * the connection of a worker that died in the handshake for connect_timeout_ms, which is 3 s.
+	 */
 	OL_BUSY_MS = 4000,
 	OL_ADDRS_MAX = 512, /* of one server: text with "|" between */
 };
@@ -50,57 +54,38 @@ struct ol_queue_state {
 	uint32_t count;
 };
 
-/* How far the connection with one server is. */
-enum ol_peer_state {
-	OL_PEER_NONE, /* not wanted */
-	OL_PEER_IDLE, /* not connected; try again at retry_ns */
-	OL_PEER_KNOCKING, /* knock sent; waits for the challenge */
-	OL_PEER_PROVING, /* proof sent; waits to be accepted */
-	OL_PEER_JOINING, /* hello sent; waits for the welcome */
-	OL_PEER_WELCOME, /* which is there, and waits for the reader's, or for a view */
-	OL_PEER_LIVE,
+/* What a connection has come to that is not its own affair; link.c acts on it */
+enum ol_peer_end {
+	OL_PEER_GOES_ON,
+	OL_PEER_LOST, /* it was live, or nearly, and is no more */
+	OL_PEER_FAILED /* for good */
 };
 
-/* The connection with one server of a shard. */
+/* The connection with one server of a shard. WELCOME: it has come, and waits for the reader's, or for a
+ * view. */
 struct ol_peer {
 	struct ol_link *link;
 	enum ol_wire_role role;
-	enum ol_peer_state state;
+	struct ol_dial dial;
+	enum ol_peer_end end;
+	int end_status;
+	char end_why[160]; /* empty: the status says it */
 	uint64_t member; /* which server process it must be; 0: whichever is there */
 	uint32_t since; /* epoch of the view that gave the server its part */
 	bool told_off; /* its welcome was refused, and that was logged */
 	uint64_t strangers_told; /* who answered in its place and was logged, since it was live */
-	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between … */
-	char addr[OL_XPORT_ADDR_MAX]; /* … and the one that is tried or connected */
-	uint32_t attempts; /* connections tried since the last that was live */
-	uint64_t short_ns; /* when the server first lacked memory for it, or refused its proof; 0:
-			      never */
+	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between; dial.addr is one of them */
+	uint64_t short_ns; /* when the server first lacked memory for it; 0: it never did */
 	uint64_t busy_ns; /* when its id, or every place, first was taken; 0: it never was */
-	struct ol_xport_conn *conn;
-	uint64_t retry_ns;
-	uint64_t knock_ns; /* when the last knock was sent */
-	uint64_t backoff_ns;
-	uint8_t n[OL_NONCE_BYTES];
-	uint8_t m[OL_NONCE_BYTES];
 
-	struct ol_xport_rkey public_key;
-	struct ol_xport_rkey landing_key;
 	uint64_t incarnation; /* of the server's process */
 	uint32_t epoch; /* of its welcome … */
 	uint64_t resolved_seq; /* … and the last push of this id that it spoke of */
-	struct ol_slab *acks; /* of this connection */
-	struct ol_xport_region *acks_region;
 	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
 
 	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not
 			    yet */
 	bool probing;
-
-	/* The server's heartbeat, read one-sidedly */
-	bool beat_posted;
-	uint64_t beat_post_ns;
-	uint64_t beat; /* as last read … */
-	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
 };
 
 enum ol_link_state {
@@ -234,8 +219,8 @@ struct ol_worker {
 	const struct ol_xport_ops *ops;
 	struct ol_xport *xport;
 	struct ol_xport_caps caps;
-	struct ol_xport_event *events; /* of the batch that is handled: those still to come */
-	int events_left;
+	struct ol_inbox inbox;
+	struct ol_dialer dialer; /* of all its connections */
 	struct ol_worker_opts opts;
 	char *job_key; /* own copy */
 	char err[OL_ERR_MAX]; /* why opening failed */
@@ -247,6 +232,7 @@ struct ol_worker {
 	uint32_t link_count;
 	struct ol_link *links;
 	bool started; /* all links were live once: memory is there, outages are lived through */
+	struct ol_owner owner;
 	uint64_t now_ns; /* as of the last poll; kept up with WAIT and CONTINUE only */
 
 	uint32_t tag; /* of this process, in the numbers of its pushes: wire/seq.h */
@@ -285,6 +271,12 @@ struct ol_worker {
 	int completed; /* ops done since the last poll() returned */
 };
 
+/* ol_worker_is_mine -- the calling thread opened it: any other may not even read it */
+static inline bool ol_worker_is_mine(const struct ol_worker *worker)
+{
+	return ol_owner_is_me(&worker->owner);
+}
+
 /* What a local completion is about: the cookie of a post. */
 enum ol_cookie {
 	OL_COOKIE_PLACED = 1, /* arg: ol_placed_arg() */
@@ -312,20 +304,28 @@ int ol_links_make(struct ol_worker *worker, uint32_t count);
 void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_link_tick -- connect again when it is time */
 void ol_link_tick(struct ol_link *link, uint64_t now_ns);
-/* ol_link_break -- a post failed as no retry can mend: the connection ends */
-void ol_link_break(struct ol_peer *peer, int status);
-/* ol_link_lost -- a connection that was live, or nearly, is no more */
-void ol_link_lost(struct ol_peer *peer, int status, uint64_t now_ns);
+/* ol_link_start -- knock at the server */
+void ol_link_start(struct ol_peer *peer, uint64_t now_ns);
+/* ol_link_watch -- look whether the servers' heartbeats go on */
+void ol_link_watch(struct ol_link *link, uint64_t now_ns);
+/* ol_link_act -- do what the ends of its connections ask for */
+void ol_link_act(struct ol_link *link, uint64_t now_ns);
 /* ol_link_leave -- the server has no part in this shard any more: fence it off */
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns);
 /* ol_link_review -- a view came in: welcomes that waited for it may count now */
 void ol_link_review(struct ol_link *link, uint64_t now_ns);
-/* ol_link_fail -- for good: the reason (NULL: status's) goes to whoever opened the worker */
-void ol_link_fail(struct ol_peer *peer, int status, const char *why);
 /* ol_link_move -- let go of the server, whatever it does, and look for it at its new addrs */
 void ol_link_move(struct ol_link *link, uint64_t now_ns);
 void ol_link_free(struct ol_link *link);
-void ol_link_learn(struct ol_link *link, uint64_t version, uint32_t snapshot);
+
+/* ol_link_learn -- which version is newest, and where it lies */
+static inline void ol_link_learn(struct ol_link *link, uint64_t version, uint32_t snapshot)
+{
+	if (version < link->version || snapshot >= OL_SNAPSHOTS)
+		return;
+	link->version = version;
+	link->snapshot = snapshot;
+}
 
 static inline struct ol_peer *ol_link_head(struct ol_link *link)
 {
@@ -335,17 +335,19 @@ static inline struct ol_peer *ol_link_head(struct ol_link *link)
 /* ol_link_pushes -- what is pushed goes out now */
 static inline bool ol_link_pushes(const struct ol_link *link)
 {
-	return link->peers[OL_HEAD].state == OL_PEER_LIVE;
+	return link->peers[OL_HEAD].dial.state == OL_DIAL_LIVE;
 }
 
 /* peer.c: the handshake of one connection, and whether the other end still lives */
+/* ol_peer_dialer -- what its connections have in common, once there is a transport */
+void ol_peer_dialer(struct ol_worker *worker);
 /* ol_peer_start -- knock */
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_peer_drop -- free the connection, and fence its server out */
 void ol_peer_drop(struct ol_peer *peer);
 /* ol_peer_again -- drop, and knock again after a while */
 void ol_peer_again(struct ol_peer *peer, uint64_t now_ns);
-/* ol_peer_stranger -- what answers is no server of this job: an error at first open; later the
+/* ol_peer_stranger -- what answers is no server of this job: FAILED at first open; later the
  * server may come back to its address, and the worker tries again. why: NULL: status's */
 void ol_peer_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns);
 /* ol_peer_at_once -- no while, unless that is what ended the last one before anything came of it */
@@ -354,7 +356,9 @@ void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_peer_on_down -- true: it was a step of the handshake; false: a session has ended */
 bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
-/* ol_peer_watch -- look whether the server's heartbeat goes on */
+/* ol_peer_break -- a post failed as no retry can mend: LOST, from the next poll on */
+void ol_peer_break(struct ol_peer *peer, int status);
+/* ol_peer_watch -- LOST if the server's heartbeat stands still */
 void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_on_beat(struct ol_peer *peer, int status, uint64_t now_ns);
 /* ol_peer_probe -- nothing was heard for long: see whether the server is still there */
@@ -375,6 +379,8 @@ int ol_worker_remap(struct ol_link *link);
 uint64_t ol_worker_mirrored(const struct ol_link *link);
 /* ol_worker_flat_bytes -- of a buffer for all parameters */
 uint64_t ol_worker_flat_bytes(const struct ol_worker *worker);
+/* ol_worker_finite -- floats `first` up to `end` of a gradient hold no NaN and no infinity */
+bool ol_worker_finite(const float *grad, uint64_t first, uint64_t end);
 /* ol_worker_work_off -- where such a thing lies in work_region */
 uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
 
@@ -385,8 +391,6 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
 /* ol_push_detach -- a push that ends with op ends without it, and is counted */
 void ol_push_detach(struct ol_worker *worker, const struct ol_op *op);
-/* ol_push_finite -- floats `first` up to `end` hold no NaN and no infinity */
-bool ol_push_finite(const float *grad, uint64_t first, uint64_t end);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 struct ol_grad *ol_push_buffer(struct ol_worker *worker);
@@ -394,6 +398,9 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker);
  * (-ENOBUFS). With CONTINUE one is held back for the time of an outage, so that training never
  * waits for a buffer then. */
 int ol_push_buffers(const struct ol_worker *worker);
+/* ol_push_adrift -- END and WAIT: servers hold gradients of this worker for other workers, and its
+ * caller waits for none of them */
+bool ol_push_adrift(const struct ol_worker *worker);
 
 /*
  * ol_link_readable -- pulls see all that this worker was told is applied: not while what was pushed
@@ -401,7 +408,7 @@ int ol_push_buffers(const struct ol_worker *worker);
  */
 static inline bool ol_link_readable(const struct ol_link *link)
 {
-	return link->reader->state == OL_PEER_LIVE && link->catch_up_seq == 0;
+	return link->reader->dial.state == OL_DIAL_LIVE && link->catch_up_seq == 0;
 }
 
 /* ol_worker_queues -- gradients may wait in a queue, and leave through a slot of its own */
@@ -444,31 +451,27 @@ void ol_keep_on_commit(struct ol_link *link, uint64_t seq);
 int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
 void ol_keep_on_pull(struct ol_worker *worker);
 
-/* outage.c: gradients that wait for their server */
-/* ol_outage_status -- how a server dropped a push, if nobody heard of it: OL_E_LATE or NONFINITE */
-int ol_outage_status(const struct ol_link *link, uint32_t index);
-/* ol_outage_room -- every shard's queue takes one more delta */
-bool ol_outage_room(struct ol_worker *worker);
-/* ol_outage_buffer -- worker->extra, where it can be lent; NULL: not */
-struct ol_grad *ol_outage_buffer(struct ol_worker *worker);
-/* ol_outage_adrift -- END and WAIT: servers hold gradients of this worker for other workers, and
- * its caller waits for none of them */
-bool ol_outage_adrift(const struct ol_worker *worker);
+/* queue.c: gradients that wait for their server */
+/* ol_queue_room -- every shard's queue takes one more delta */
+bool ol_queue_room(struct ol_worker *worker);
+/* ol_queue_put -- true: shard link->index of a gradient is in the queue now */
+bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
+/* ol_queue_oldest -- what leaves next, as long as nothing is put; there is one */
+const struct ol_queued *ol_queue_oldest(const struct ol_link *link);
+/* ol_queue_shift -- it has left */
+void ol_queue_shift(struct ol_link *link);
+/* ol_queue_stuck -- what is queued leaves only behind a pull */
+bool ol_queue_stuck(const struct ol_worker *worker);
+void ol_queue_free(struct ol_link *link);
+
+/* outage.c: what only an outage, or its end, makes necessary */
 /* ol_outage_on_catch_up -- a pull waits for what is pushed again to a server that came back without
  * it: where that is adrift, it is withdrawn */
 void ol_outage_on_catch_up(struct ol_worker *worker);
-/* ol_outage_take -- true: shard link->index of a gradient is in the queue now */
-bool ol_outage_take(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 void ol_outage_replay(struct ol_link *link);
-/* ol_outage_stuck -- what is queued leaves only behind a pull */
-bool ol_outage_stuck(const struct ol_worker *worker);
 /* ol_outage_pull -- pull, if that alone helps and no caller computes at weights that would go */
 void ol_outage_pull(struct ol_worker *worker);
-/* ol_outage_follow -- this shard of the weights that the caller reads follows its gradient */
-void ol_outage_follow(const struct ol_link *link, const float *grad);
-void ol_outage_on_pull(struct ol_worker *worker);
 void ol_outage_flush(struct ol_worker *worker);
-void ol_outage_free(struct ol_link *link);
 
 /* pull.c */
 void ol_pull_progress(struct ol_link *link);
@@ -490,10 +493,25 @@ static inline struct ol_applied ol_applied_of(const uint8_t *table, uint32_t wor
 	return ((const struct ol_applied *)entries)[worker_id];
 }
 
-/* poll.c */
 /* ol_worker_now -- the time */
-uint64_t ol_worker_now(struct ol_worker *worker);
-void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status, uint64_t version);
+static inline uint64_t ol_worker_now(struct ol_worker *worker)
+{
+	worker->now_ns = ol_clock_ns();
+	return worker->now_ns;
+}
+
+/* ol_op_done -- the caller's poll counts it */
+static inline void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status,
+			      uint64_t version)
+{
+	op->status = status;
+	op->version = version;
+	op->done = 1;
+	if (op != &worker->own_pull)
+		worker->completed++;
+}
+
+/* poll.c */
 /* ol_worker_sleep -- until an event or max_ns */
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns);
 

@@ -2,11 +2,14 @@
 
 /*
  * conn_killed.c -- a peer killed with SIGKILL, whatever either side was doing: CONN_DOWN at the
- * survivor, soon, all its signaled operations reported; and it can serve the next peer.
+ * survivor, soon, all its signaled operations reported; and it can serve the next peer. So it is if
+ * a child of the peer lives on, which was forked with all that the peer had open.
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/check.h"
 #include "support/xport_pair.h"
@@ -102,7 +105,27 @@ static void survive_reading(struct xp_side *side)
 	survive(side, true, true, false);
 }
 
-static void victim(struct xp_side *side, bool writes)
+/* A child, as a data loader is, which ends when the survivor's process has */
+static void child_leave(struct xp_side *side)
+{
+	char byte;
+
+	fflush(stdout);
+	switch (fork()) {
+	case -1:
+		check_ok(-errno);
+		break;
+	case 0:
+		alarm(XP_DEADLINE_S);
+		while (read(side->fd, &byte, 1) > 0)
+			;
+		_exit(0);
+	default:
+		break;
+	}
+}
+
+static void victim(struct xp_side *side, bool writes, bool forks)
 {
 	struct ol_xport_rkey key;
 	struct xp_mem mem;
@@ -112,6 +135,8 @@ static void victim(struct xp_side *side, bool writes)
 	xp_mem_open(&mem, &side->end, side->conn, BYTES,
 		    OL_XPORT_ACCESS_PEER_WRITE | OL_XPORT_ACCESS_PEER_READ);
 	xp_recv(side, &key, sizeof(key));
+	if (forks)
+		child_leave(side);
 	xp_send(side, &mem.key, sizeof(mem.key));
 	for (;;) {
 		struct ol_xport_write write = xp_write(&mem, 0, BYTES, key, 0);
@@ -127,12 +152,17 @@ static void victim(struct xp_side *side, bool writes)
 
 static void victim_idle(struct xp_side *side)
 {
-	victim(side, false);
+	victim(side, false, false);
 }
 
 static void victim_writing(struct xp_side *side)
 {
-	victim(side, true);
+	victim(side, true, false);
+}
+
+static void victim_forking(struct xp_side *side)
+{
+	victim(side, false, true);
 }
 
 /* Killed while its request waits for an answer; the acceptor then serves somebody else. */
@@ -190,6 +220,9 @@ int main(int argc, char **argv)
 		xp_run2("the survivor writes", survive_writing, victim_idle, true);
 		xp_run2("the survivor reads", survive_reading, victim_idle, true);
 		xp_run2("both write", survive_writing, victim_writing, true);
+		xp_run2("both idle, a child lives on", survive_idle, victim_forking, true);
+		xp_run2("the survivor writes, a child lives on", survive_writing, victim_forking,
+			true);
 		xp_run2("before it is accepted", request_orphaned, requester, true);
 	}
 	return xp_result();

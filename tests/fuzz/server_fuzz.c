@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "fuzz/liar.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "support/fuzz.h"
 #include "wire/seq.h"
 
@@ -41,8 +41,8 @@ static void books_check(const struct ol_server *server)
 	uint32_t joined = 0, live = 0;
 	uint64_t owed = 0;
 
-	for (uint32_t i = 0; i < server->session_count; i++) {
-		const struct ol_session *session = &server->sessions[i];
+	for (uint32_t i = 0; i < server->sessions.count; i++) {
+		const struct ol_session *session = &server->sessions.all[i];
 
 		must(session->state <= OL_SESSION_LIVE &&
 		     (session->state == OL_SESSION_FREE) ==
@@ -51,13 +51,14 @@ static void books_check(const struct ol_server *server)
 		live += session->state == OL_SESSION_LIVE && session->role == OL_ROLE_WORKER;
 		owed += session->owed_count;
 	}
-	must(joined == server->joined_count && live == server->live_workers);
-	must(owed == server->owed_total);
+	must(joined == server->sessions.joined_count && live == server->sessions.live_workers);
+	must(owed == server->sessions.owed_total);
 	/* or successors that have all there is would be refused */
-	must(!ol_replica_strict(server) ||
+	must(!(server->kind == &ol_chain_strict) ||
 	     server->replica.ring.oldest <= server->replica.chain.received + 1);
-	must(server->queue_count + server->parked_count <= server->queue_size &&
-	     server->batch_count <= WORKERS);
+	must(server->ingest.queue_count + server->ingest.parked_count <=
+		     server->ingest.queue_size &&
+	     server->ingest.batch_count <= WORKERS);
 }
 
 /* No version goes back, and no worker's pushes are forgotten, in one history. */
@@ -91,8 +92,8 @@ static void settle(void)
 		more = ol_memory_news(&fuzz.server->memory);
 		ol_server_on_memory(fuzz.server, liar.now_ns);
 	} while (more);
-	if (ol_ingest_waits(fuzz.server))
-		ol_ingest_progress(fuzz.server, liar.now_ns);
+	if (ol_ingest_waits(&fuzz.server->ingest))
+		ol_ingest_progress(&fuzz.server->ingest, liar.now_ns);
 	books_check(fuzz.server);
 	progress_check(fuzz.server);
 }
@@ -274,7 +275,8 @@ static void say(struct liar_conn *conn, uint8_t op)
 							    pin,         liar_bell_any, entry,
 							    chain_hello, successor,     answer };
 
-	if (op >= CHAIN_SAYS && op < sizeof(says) / sizeof(says[0]) && !fuzz.server->replica.on)
+	if (op >= CHAIN_SAYS && op < sizeof(says) / sizeof(says[0]) &&
+	    fuzz.server->opts.coordinator == NULL)
 		return;
 	if (op < sizeof(says) / sizeof(says[0]))
 		says[op](conn);
@@ -298,8 +300,8 @@ static void coordinate(void)
 		liar_view(0, 1);
 	else
 		liar_members(0);
-	if (fuzz.server->replica.on)
-		ol_replica_look(fuzz.server, liar.now_ns);
+	if (fuzz.server->opts.coordinator != NULL)
+		ol_replica_look(&fuzz.server->replica, liar.now_ns);
 }
 
 static void step(void)
@@ -384,7 +386,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	opts = options();
 	memset(&fuzz, 0, sizeof(fuzz));
 	if (ol_server_open(&opts, weights, &fuzz.server, err, sizeof(err)) == 0) {
-		while (liar.left > 0 && fuzz.server->end_rc == 0)
+		while (liar.left > 0 && fuzz.server->replica.end_rc == 0)
 			step();
 		ol_server_close(fuzz.server);
 	} else {

@@ -14,14 +14,13 @@
 #include <string.h>
 
 #include "bench/size.h"
+#include "cmd/consistency.h"
+#include "cmd/counters.h"
+#include "cmd/delay.h"
+#include "cmd/durable.h"
+#include "cmd/job.h"
+#include "cmd/kill.h"
 #include "fuzz/folder.h"
-#include "outlast/consistency.h"
-#include "outlast/counters.h"
-#include "outlast/delay.h"
-#include "outlast/drill_text.h"
-#include "outlast/durable.h"
-#include "outlast/job.h"
-#include "outlast/kill.h"
 #include "support/fuzz.h"
 
 enum {
@@ -69,28 +68,6 @@ static void try_sizes(const char *text)
 		bench_size_format(sizes.bytes[i], word);
 		must(strlen(word) < sizeof(word));
 	}
-}
-
-static void try_numbers(const char *text)
-{
-	struct drill_numbers numbers;
-
-	if (!drill_numbers_parse(text, 1000, &numbers))
-		return;
-	must(numbers.count >= 1 && numbers.count <= DRILL_LIST_MAX);
-	for (size_t i = 0; i < numbers.count; i++) {
-		must(numbers.value[i] <= 1000);
-		for (size_t k = 0; k < i; k++)
-			must(numbers.value[i] != numbers.value[k]);
-	}
-}
-
-static void try_items(const char *text)
-{
-	char word[16];
-
-	while (drill_item(&text, word, sizeof(word)))
-		must(strlen(word) < sizeof(word));
 }
 
 static void try_checkpoints(const char *text)
@@ -196,10 +173,9 @@ static void try_consistency(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	static void (*const readers[])(const char *) = { try_kills,    try_sizes,       try_numbers,
-							 try_items,    try_checkpoints, try_shape,
-							 try_duration, try_counters,    try_delay,
-							 try_trace,    try_consistency };
+	static void (*const readers[])(const char *) = { try_kills, try_sizes,    try_checkpoints,
+							 try_shape, try_duration, try_counters,
+							 try_delay, try_trace,    try_consistency };
 	char *text;
 
 	if (bytes == 0 || bytes > TEXT_MAX || data[0] >= sizeof(readers) / sizeof(readers[0]))

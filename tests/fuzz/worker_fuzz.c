@@ -265,7 +265,7 @@ static void push(void)
 
 	if (op == NULL)
 		return;
-	if (ol_grad_acquire(fuzz.worker, &grad) != 0) {
+	if (ol_grad_try_acquire(fuzz.worker, &grad) != 0) {
 		op_back(op);
 		return;
 	}

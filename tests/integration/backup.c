@@ -278,7 +278,7 @@ static int run_ahead(const struct job *job, long id)
 			check_ok(op->status);
 			atomic_fetch_add(&board->done[id], 1);
 		}
-		if (ol_grad_acquire(worker, &grad) != 0)
+		if (ol_grad_try_acquire(worker, &grad) != 0)
 			break;
 		for (int k = 0; k < LEN; k++)
 			grad[k] = (float)(id + 1);

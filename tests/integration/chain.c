@@ -60,7 +60,7 @@ static int sync_worker(const struct job *job, long id)
 		float *grad;
 
 		pull(worker, 0, step);
-		check_ok(ol_grad_acquire(worker, &grad));
+		check_ok(ol_grad_try_acquire(worker, &grad));
 		gradient(grad, ol_weights(worker, &info.base_version), (uint32_t)id, step);
 		check_ok(ol_push(worker, grad, &info, &op));
 		check_ok(done(worker, &op));

@@ -81,13 +81,13 @@ static void push_start(struct ol_worker *worker, struct ol_op *op)
 {
 	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
 	float *grad;
-	int rc = ol_grad_acquire(worker, &grad);
+	int rc = ol_grad_try_acquire(worker, &grad);
 
 	while (rc == -ENOBUFS || rc == -EAGAIN) {
 		if (rc == -ENOBUFS)
 			check_ok(job_pull(worker, OL_PULL_NEWEST));
 		(void)ol_worker_poll(worker);
-		rc = ol_grad_acquire(worker, &grad);
+		rc = ol_grad_try_acquire(worker, &grad);
 	}
 	check_ok(rc);
 	ol_weights(worker, &info.base_version);

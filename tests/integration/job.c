@@ -123,7 +123,7 @@ static int push_parts(const struct job *job, long unused)
 		ol_weights(worker, &info.base_version);
 		for (int k = 0; k < BIG_LEN; k++)
 			check(ol_weights(worker, NULL)[k] == 100.0f - 0.5f * (float)i);
-		check_ok(ol_grad_acquire(worker, &grad));
+		check_ok(ol_grad_try_acquire(worker, &grad));
 		for (int k = BIG_LEN - 1; k >= 0; k--) {
 			grad[k] = i % 5 == 4 ? 5.0f : 1.0f;
 			if (i % 3 != 0 && k % (10000 * (i % 3)) == 0)
@@ -132,14 +132,14 @@ static int push_parts(const struct job *job, long unused)
 		if (i % 5 == 4) { /* never pushed: what was announced comes to nothing */
 			check_ok(ol_grad_release(worker, grad));
 			check_eq(ol_grad_release(worker, grad), -EINVAL);
-			check_ok(ol_grad_acquire(worker, &grad));
+			check_ok(ol_grad_try_acquire(worker, &grad));
 			for (int k = 0; k < BIG_LEN; k++)
 				grad[k] = 1.0f;
 		}
 		check_ok(ol_push(worker, grad, &info, &op));
 		check_ok(ol_worker_wait(worker, &op));
 	}
-	check_ok(ol_grad_acquire(worker, &grad)); /* and a bad one leaves no trace */
+	check_ok(ol_grad_try_acquire(worker, &grad)); /* and a bad one leaves no trace */
 	for (int k = 0; k < BIG_LEN; k++)
 		grad[k] = k == BIG_LEN - 1 ? NAN : 1.0f;
 	check_ok(ol_grad_ready(worker, grad, BIG_LEN / 2));
@@ -265,7 +265,7 @@ static int push_window(const struct job *job, long unused)
 
 		if (i >= 2)
 			check_eq(ol_worker_wait(worker, op), 0);
-		check_eq(ol_grad_acquire(worker, &grad), 0);
+		check_eq(ol_grad_try_acquire(worker, &grad), 0);
 		for (int k = 0; k < LEN; k++)
 			grad[k] = 1.0f;
 		check_eq(ol_push(worker, grad, &info, op), 0);
@@ -273,9 +273,9 @@ static int push_window(const struct job *job, long unused)
 	}
 	check_eq(ol_worker_wait(worker, &ops[0]), 0);
 	check_eq(ol_worker_wait(worker, &ops[1]), 0);
-	check_eq(ol_grad_acquire(worker, &grad), 0);
-	check_eq(ol_grad_acquire(worker, &grad), 0);
-	check_eq(ol_grad_acquire(worker, &grad), -EAGAIN);
+	check_eq(ol_grad_try_acquire(worker, &grad), 0);
+	check_eq(ol_grad_try_acquire(worker, &grad), 0);
+	check_eq(ol_grad_try_acquire(worker, &grad), -EAGAIN);
 	check_eq(job_pull(worker, 0), 0);
 	check_weights(worker, job->shard_count);
 	check_eq(ol_applied_grads(worker, 0, 0), PUSHES);
@@ -352,7 +352,7 @@ static int count(const struct job *job, long unused)
 	check_eq(stat.applied, 1);
 	check_eq(ol_stat(observer, 1, &stat), -EINVAL);
 	check_eq(ol_pull(observer, OL_PULL_NEWEST, &op), -EPERM);
-	check_eq(ol_grad_acquire(observer, &grad), -EPERM);
+	check_eq(ol_grad_try_acquire(observer, &grad), -EPERM);
 	check(ol_weights(observer, NULL) == NULL);
 	ol_worker_close(observer);
 	ol_worker_close(worker);

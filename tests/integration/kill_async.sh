@@ -83,6 +83,7 @@ assert inside and all(row["server_cpu"] == "0.000" for row in inside), inside
 assert int(rows[-1]["queued"]) > 0 == int(rows[-1]["lost"])
 assert rows[0]["accuracy"] == "" and float(rows[-1]["accuracy"]) > 0 and float(rows[-1]["train_loss"]) > 0
 assert int(rows[-1]["computed"]) == r["gradients_computed"] == int(rows[-1]["applied"])
-assert all(float(row["worker_rss_mb"]) > 1 and float(row["worker_cpu"]) >= 0 for row in rows[:-1])
+at_work = [row for row in rows if int(row["computed"]) < r["gradients_computed"]] # the end may take a line or two
+assert len(at_work) >= 8 and all(float(row["worker_rss_mb"]) > 1 and float(row["worker_cpu"]) >= 0 for row in at_work)
 PYTHON
 verdict

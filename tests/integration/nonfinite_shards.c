@@ -30,7 +30,7 @@ static int push(struct ol_worker *worker, uint64_t at, bool early)
 
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
 	(void)ol_weights(worker, &info.base_version);
-	check_ok(ol_grad_acquire(worker, &grad));
+	check_ok(ol_grad_try_acquire(worker, &grad));
 	for (uint64_t first = LEN; first > 0; first -= LEN / 12) {
 		for (uint64_t i = first - LEN / 12; i < first; i++)
 			grad[i] = i == at ? NAN : 1.0f;

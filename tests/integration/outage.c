@@ -239,7 +239,7 @@ static int push_value(struct ol_worker *worker, float value)
 	float *grad;
 	int rc;
 
-	while ((rc = ol_grad_acquire(worker, &grad)) == -EAGAIN || rc == -ENOBUFS) {
+	while ((rc = ol_grad_try_acquire(worker, &grad)) == -EAGAIN || rc == -ENOBUFS) {
 		check(ol_worker_poll(worker) >= 0);
 		if (rc == -ENOBUFS)
 			check_ok(job_pull(worker, 0));
@@ -326,7 +326,7 @@ static int push_step(struct ol_worker *worker, long id)
 	const float *weights = ol_weights(worker, &info.base_version);
 	float *grad;
 
-	check_ok(ol_grad_acquire(worker, &grad));
+	check_ok(ol_grad_try_acquire(worker, &grad));
 	grad_fill(grad, weights, info.base_version, id);
 	check_ok(ol_push(worker, grad, &info, &op));
 	return ol_worker_wait(worker, &op);

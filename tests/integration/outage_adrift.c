@@ -24,7 +24,7 @@ static float *acquire(struct ol_worker *worker)
 	float *grad;
 	int rc;
 
-	while ((rc = ol_grad_acquire(worker, &grad)) != 0) {
+	while ((rc = ol_grad_try_acquire(worker, &grad)) != 0) {
 		check_msg(rc == -EAGAIN || rc == -ENOBUFS, "acquire: %s", ol_strerror(rc));
 		if (rc == -ENOBUFS)
 			check_ok(job_pull(worker, 0));

@@ -505,7 +505,7 @@ static int deadline_story(const struct job *job, long id)
 	check_eq(push.done, goes_on);
 	check_ok(stage_push(worker, 1.0f, &waits));
 	check(!waits.done);
-	check_ok(ol_grad_acquire(worker, &grad));
+	check_ok(ol_grad_try_acquire(worker, &grad));
 	check_ok(ol_pull(worker, 0, &pull));
 	check_eq(pull.done, goes_on);
 	check_ok(ol_flush(worker, &flush));
@@ -515,7 +515,7 @@ static int deadline_story(const struct job *job, long id)
 	check_eq(stage_done(worker, &pull), goes_on ? 0 : OL_E_NO_SERVER);
 	check_eq(ol_push(worker, grad, &(struct ol_push_info){ 0 }, &push), OL_E_NO_SERVER);
 	check_ok(ol_grad_release(worker, grad));
-	check_eq(ol_grad_acquire(worker, &grad), OL_E_NO_SERVER);
+	check_eq(ol_grad_try_acquire(worker, &grad), OL_E_NO_SERVER);
 	check_eq(ol_pull(worker, 0, &pull), OL_E_NO_SERVER);
 	check_eq(ol_flush(worker, &flush), OL_E_NO_SERVER);
 	check_eq(stage_stat(worker, 0).pending, 2);

@@ -530,7 +530,7 @@ static int skipped(const struct job *job, long id)
 	for (unsigned i = 0; i < count; i++) {
 		struct ol_push_info info = { .samples = 1 };
 
-		check_ok(ol_grad_acquire(worker, &grad)); /* zeros, or what was there: zeros */
+		check_ok(ol_grad_try_acquire(worker, &grad)); /* zeros, or what was there: zeros */
 		check_ok(ol_push(worker, grad, &info, &op));
 		check_ok(stage_done(worker, &op));
 	}

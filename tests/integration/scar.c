@@ -105,7 +105,7 @@ static void step(struct ol_worker *worker, uint64_t at)
 	float *grad;
 	int rc;
 
-	while ((rc = ol_grad_acquire(worker, &grad)) == -EAGAIN)
+	while ((rc = ol_grad_try_acquire(worker, &grad)) == -EAGAIN)
 		(void)ol_worker_poll(worker);
 	check_ok(rc);
 	(void)ol_weights(worker, &info.base_version);

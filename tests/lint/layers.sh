@@ -20,10 +20,14 @@ src/policy public base
 src/checkpoint public base wire store
 src/link public base wire rdma
 src/worker public base wire link rdma replication
-src/server public base wire link store policy checkpoint replication rdma
+src/replica public base wire link replication rdma
+src/server public base wire link store policy checkpoint replica replication rdma
 tools/learn public base
-tools/bench public base
-tools/outlast public base learn bench
+tools/cmd public base learn
+tools/bench public base learn cmd
+tools/train public base learn cmd
+tools/drill public base learn cmd
+tools/outlast public base learn cmd bench train drill
 tools/examples public
 tools/lab
 '
@@ -82,7 +86,7 @@ FNR == 1 {
 		next
 	else if (index(allowed[room], " " to " ") == 0)
 		no("must not include \"" path "\"")
-	else if (to == "rdma" || (to == "replication" && name != "server")) {
+	else if (to == "rdma" || (to == "replication" && name !~ /^(server|replica)$/)) {
 		list = name in face ? face[name] : face["rdma"]
 		if (index(list, " " path " ") == 0)
 			no("sees of " to " only" list "- not \"" path "\"")

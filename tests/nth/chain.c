@@ -113,7 +113,7 @@ static int peer(const char *addr, unsigned attempt)
 		return rc;
 	}
 	worker = job_worker(&job, 0);
-	rc = ol_grad_acquire(worker, &grad);
+	rc = ol_grad_try_acquire(worker, &grad);
 	if (rc == 0) {
 		memset(grad, 0, PARAMS * sizeof(*grad));
 		rc = ol_push(worker, grad, &info, &op);

@@ -49,7 +49,7 @@ static int push_pull(struct ol_worker *worker)
 	if (rc == 0)
 		rc = ol_worker_wait(worker, &op);
 	if (rc == 0)
-		rc = ol_grad_acquire(worker, &grad);
+		rc = ol_grad_try_acquire(worker, &grad);
 	if (rc != 0)
 		return rc;
 	for (unsigned i = 0; i < PARAMS; i++)

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/cmd.h"
 #include "nth/scenarios.h"
-#include "outlast/cmd.h"
 #include "support/check.h"
 
 enum {

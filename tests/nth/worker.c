@@ -52,12 +52,12 @@ static int pull(struct ol_worker *worker)
 static int grad_get(struct ol_worker *worker, unsigned attempt, float **ret_grad)
 {
 	uint64_t until_ns = ol_clock_ns() + nth_patience_ms(attempt) * OL_NS_PER_MS;
-	int rc = ol_grad_acquire(worker, ret_grad);
+	int rc = ol_grad_try_acquire(worker, ret_grad);
 
 	while ((rc == -EAGAIN || rc == -ENOBUFS) && ol_clock_ns() < until_ns) {
 		rc = rc == -ENOBUFS ? pull(worker) : ol_worker_poll(worker);
 		if (rc >= 0)
-			rc = ol_grad_acquire(worker, ret_grad);
+			rc = ol_grad_try_acquire(worker, ret_grad);
 	}
 	return rc;
 }

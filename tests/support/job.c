@@ -315,7 +315,7 @@ int job_push_start(struct ol_worker *worker, float value, struct ol_op *op)
 	struct ol_push_info info = { .samples = 1, .loss = 1.0f };
 	struct ol_job_info job;
 	float *grad;
-	int rc = ol_grad_acquire(worker, &grad);
+	int rc = ol_grad_try_acquire(worker, &grad);
 
 	if (rc != 0)
 		return rc;

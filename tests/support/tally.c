@@ -121,7 +121,7 @@ int tally_push(struct tally *tally)
 
 	if (tally->pushed - tally->done >= TALLY_FLIGHT_MAX)
 		return -EAGAIN;
-	rc = ol_grad_acquire(tally->worker, &grad);
+	rc = ol_grad_try_acquire(tally->worker, &grad);
 	if (rc != 0)
 		return rc;
 	ol_worker_info(tally->worker, &job);

@@ -52,7 +52,7 @@ struct tally {
 	char said[128]; /* … and the first of them */
 };
 
-/* tally_push -- start the next one; 0, or what ol_grad_acquire() says. At most TALLY_FLIGHT_MAX */
+/* tally_push -- start the next one; 0, or what ol_grad_try_acquire() says. At most TALLY_FLIGHT_MAX */
 int tally_push(struct tally *tally);
 /* tally_look -- take note of what is done: checks what was pulled against all that was told */
 void tally_look(struct tally *tally);

@@ -337,7 +337,7 @@ int bench_chain_start(const struct bench_peer_opts *opts, const int cpus[OL_CHAI
 
 void bench_chain_stop(struct bench_chain *chain)
 {
-	if (chain->keeper == 0)
+	if (chain->keeper <= 0)
 		return;
 	ol_chains_close(chain->views);
 	close(chain->fd); /* ends whatever it does */

@@ -31,7 +31,7 @@ static int buffers_fill(struct bench_client *client)
 	int rc = 0;
 
 	while (count < client->info.window && count < BENCH_WINDOW_MAX &&
-	       ol_grad_acquire(client->worker, &grads[count]) == 0)
+	       ol_grad_try_acquire(client->worker, &grads[count]) == 0)
 		fill(grads[count++], client->len);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
 		client->ops[i] = (struct ol_op){ .level = client->level };
@@ -111,7 +111,7 @@ static int push_post(struct bench_client *client, struct ol_op *op)
 {
 	struct ol_push_info info = { .samples = 1 };
 	float *grad;
-	int rc = ol_grad_acquire(client->worker, &grad);
+	int rc = ol_grad_try_acquire(client->worker, &grad);
 
 	if (rc != 0)
 		return rc;

@@ -19,10 +19,10 @@
 
 #include "base/conf.h"
 #include "bench/baseline.h"
+#include "bench/bench.h"
 #include "bench/env.h"
 #include "bench/pin.h"
-#include "outlast/bench.h"
-#include "outlast/cmd.h"
+#include "cmd/cmd.h"
 #include "outlast_server.h"
 
 enum {
@@ -43,55 +43,21 @@ struct doctor_conf {
 	uint32_t state_vectors;
 };
 
-#define AT(member) .offset = offsetof(struct doctor_conf, member)
-
 static const struct ol_conf_field fields[] = {
-	{ .name = "transport",
-	  .dflt = "auto",
-	  .help = "verbs: what verbs lacks is an error, and the exit status 6",
-	  AT(transport),
-	  .type = OL_CONF_CHOICE,
-	  .choices = bench_transports },
-	{ .name = "device",
-	  .help = "look at this RDMA device only",
-	  AT(device),
-	  .type = OL_CONF_STR },
-	{ .name = "params",
-	  .dflt = "813258",
-	  .help = "parameters of the model that the memory is worked out for",
-	  AT(params),
-	  .type = OL_CONF_U64,
-	  .min = 1,
-	  .max = (uint64_t)1 << 40 },
-	{ .name = "workers",
-	  .dflt = "4",
-	  .help = "workers that it is worked out for",
-	  AT(workers),
-	  .type = OL_CONF_U32,
-	  .min = 1,
-	  .max = 1024 },
-	{ .name = "window",
-	  .dflt = "4",
-	  .help = "landing slots a worker that it is worked out for",
-	  AT(window),
-	  .type = OL_CONF_U32,
-	  .min = 1,
-	  .max = 64 },
-	{ .name = "state_vectors",
-	  .dflt = "0",
-	  .help = "vectors of optimizer state: 0 sgd, 1 momentum, 2 adam",
-	  AT(state_vectors),
-	  .type = OL_CONF_U32,
-	  .max = 2 },
-	{ .name = "coordinator",
-	  .help = "does it answer? dir:PATH, or zk:HOST:PORT,...; the job key is "
-		  "that of OUTLAST_JOB_KEY",
-	  AT(coordinator),
-	  .type = OL_CONF_STR },
-	{ .name = "json",
-	  .help = "write the findings to this file",
-	  AT(json),
-	  .type = OL_CONF_STR },
+	OL_ROW_CHOICE(doctor_conf, transport, "auto", bench_transports,
+		      "verbs: what verbs lacks is an error, and the exit status 6"),
+	OL_ROW_STR(doctor_conf, device, NULL, "look at this RDMA device only"),
+	OL_ROW_U64(doctor_conf, params, "813258", 1, (uint64_t)1 << 40,
+		   "parameters of the model that the memory is worked out for"),
+	OL_ROW_U32(doctor_conf, workers, "4", 1, 1024, "workers that it is worked out for"),
+	OL_ROW_U32(doctor_conf, window, "4", 1, 64,
+		   "landing slots a worker that it is worked out for"),
+	OL_ROW_U32(doctor_conf, state_vectors, "0", 0, 2,
+		   "vectors of optimizer state: 0 sgd, 1 momentum, 2 adam"),
+	OL_ROW_STR(doctor_conf, coordinator, NULL,
+		   "does it answer? dir:PATH, or zk:HOST:PORT,...; the job key is "
+		   "that of OUTLAST_JOB_KEY"),
+	OL_ROW_STR(doctor_conf, json, NULL, "write the findings to this file"),
 };
 
 void doctor_find(struct doctor *doctor, enum doctor_verdict verdict, const char *subject,

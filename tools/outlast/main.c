@@ -12,15 +12,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cmd/cmd.h"
 #include "learn/blas.h"
 #include "outlast.h"
-#include "outlast/cmd.h"
 
 static const struct ol_cmd commands[] = {
 	{ "train", "run a whole training job on this machine: servers, workers, report",
 	  cmd_train },
 	{ "drill", "compare strategies under one failure schedule: tables, plots, report",
 	  cmd_drill },
+	{ "trial", NULL, cmd_trial },
 	{ "serve", "run the server of one shard", cmd_serve },
 	{ "work", "run one worker against servers that are up", cmd_work },
 	{ "stat", "show servers and chains: roles, versions, lag, counters", cmd_stat },
@@ -37,8 +38,10 @@ static void usage(FILE *out)
 	fprintf(out, "usage: outlast COMMAND [OPTION...]\n\n"
 		     "A parameter server over RDMA, and what is needed to train with it.\n\n"
 		     "commands:\n");
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		if (commands[i].summary != NULL)
+			fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	}
 	fprintf(out,
 		"\nEach takes --help.\n\n%s\n"
 		"examples:\n"

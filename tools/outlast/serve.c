@@ -15,13 +15,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "outlast/cmd.h"
-#include "outlast/control.h"
-#include "outlast/counters.h"
-#include "outlast/durable.h"
-#include "outlast/job.h"
-#include "outlast/needs.h"
-#include "outlast/settings.h"
+#include "cmd/cmd.h"
+#include "cmd/control.h"
+#include "cmd/counters.h"
+#include "cmd/durable.h"
+#include "cmd/job.h"
+#include "cmd/needs.h"
+#include "cmd/settings.h"
 #include "outlast_server.h"
 
 enum {
@@ -61,103 +61,49 @@ struct serve_set {
 };
 
 static const struct ol_conf_field serve_fields[] = {
-	{ .type = OL_CONF_GROUP, .help = "this server" },
-	{ .name = "listen",
-	  .dflt = "@outlast",
-	  .help = "verbs HOST:PORT (port 0: any), shm a path or @NAME",
-	  .offset = offsetof(struct serve_set, listen),
-	  .type = OL_CONF_STR },
-	{ .name = "shard",
-	  .dflt = "0",
-	  .help = "which shard it holds, from 0",
-	  .offset = offsetof(struct serve_set, shard),
-	  .type = OL_CONF_U32,
-	  .max = 63 },
-	{ .name = "servers",
-	  .dflt = "1",
-	  .help = "how many shards, hence servers, there are",
-	  .offset = offsetof(struct serve_set, servers),
-	  .type = OL_CONF_U32,
-	  .min = 1,
-	  .max = 64 },
-	{ .name = "workers",
-	  .dflt = "1",
-	  .help = "sync: how many there are, of whom a step takes one each; from mirrors: "
-		  "ids below this are waited for; where it is not given, the workers that the mirrors "
-		  "name",
-	  .offset = offsetof(struct serve_set, workers),
-	  .type = OL_CONF_U32,
-	  .min = 1,
-	  .max = 1024 },
-	{ .name = "workers_max",
-	  .dflt = "0",
-	  .help = "worker ids below this may connect; 0: 8, or --workers if that is more",
-	  .offset = offsetof(struct serve_set, workers_max),
-	  .type = OL_CONF_U32,
-	  .max = 1024 },
-	{ .name = "epoch",
-	  .dflt = "1",
-	  .help = "number of this server among those that held the shard, one after the other",
-	  .offset = offsetof(struct serve_set, epoch),
-	  .type = OL_CONF_U32,
-	  .min = 1 },
-	{ .name = "data_shape",
-	  .dflt = NULL,
-	  .help = "ROWSxCOLUMNSxCLASSES of the data, 28x28x10 for example; of ratings "
-		  "USERSxITEMS, of documents the number of WORDS; then --dataset is not read",
-	  .offset = offsetof(struct serve_set, data_shape),
-	  .type = OL_CONF_STR },
-	{ .name = "exit_version",
-	  .dflt = "0",
-	  .help = "end once this version is reached and the workers have left; 0: never",
-	  .offset = offsetof(struct serve_set, exit_version),
-	  .type = OL_CONF_U64 },
-	{ .name = "restore_version",
-	  .dflt = "0",
-	  .help = "--restore checkpoint: the newest full one that is not newer than this; 0: "
-		  "whatever is the newest",
-	  .offset = offsetof(struct serve_set, restore_version),
-	  .type = OL_CONF_U64 },
-	{ .name = "json",
-	  .dflt = NULL,
-	  .help = "file for the counters at the end",
-	  .offset = offsetof(struct serve_set, json),
-	  .type = OL_CONF_STR },
-	{ .name = "ready_fd",
-	  .dflt = "0",
-	  .help = "descriptor that gets the address and a newline once it listens; 0: none",
-	  .offset = offsetof(struct serve_set, ready_fd),
-	  .type = OL_CONF_U32,
-	  .max = 65535 },
-	{ .name = "report_fd",
-	  .dflt = "0",
-	  .help = "socket to the outlast train that started this; 0: none",
-	  .offset = offsetof(struct serve_set, report_fd),
-	  .type = OL_CONF_U32,
-	  .max = 65535 },
+	OL_ROW_GROUP("this server"),
+	OL_ROW_STR(serve_set, listen, "@outlast",
+		   "verbs HOST:PORT (port 0: any), shm a path or @NAME"),
+	OL_ROW_U32(serve_set, shard, "0", 0, 63, "which shard it holds, from 0"),
+	OL_ROW_U32(serve_set, servers, "1", 1, 64, "how many shards, hence servers, there are"),
+	OL_ROW_U32(
+		serve_set, workers, "1", 1, 1024,
+		"sync: how many there are, of whom a step takes one each; from mirrors: "
+		"ids below this are waited for; where it is not given, the workers that the mirrors "
+		"name"),
+	OL_ROW_U32(serve_set, workers_max, "0", 0, 1024,
+		   "worker ids below this may connect; 0: 8, or --workers if that is more"),
+	OL_ROW_U32(serve_set, epoch, "1", 1, 0,
+		   "number of this server among those that held the shard, one after the other"),
+	OL_ROW_STR(serve_set, data_shape, NULL,
+		   "ROWSxCOLUMNSxCLASSES of the data, 28x28x10 for example; of ratings "
+		   "USERSxITEMS, of documents the number of WORDS; then --dataset is not read"),
+	OL_ROW_U64(serve_set, exit_version, "0", 0, 0,
+		   "end once this version is reached and the workers have left; 0: never"),
+	OL_ROW_U64(serve_set, restore_version, "0", 0, 0,
+		   "--restore checkpoint: the newest full one that is not newer than this; 0: "
+		   "whatever is the newest"),
+	OL_ROW_STR(serve_set, json, NULL, "file for the counters at the end"),
+	OL_ROW_U32(serve_set, ready_fd, "0", 0, 65535,
+		   "descriptor that gets the address and a newline once it listens; 0: none"),
+	OL_ROW_U32(serve_set, report_fd, "0", 0, 65535,
+		   "socket to the outlast train that started this; 0: none"),
 };
 
-static const struct ol_rows serve_rows = { serve_fields,
-					   sizeof(serve_fields) / sizeof(serve_fields[0]) };
+static const struct ol_rows serve_rows = OL_ROWS(serve_fields);
 
 /* Behind those of ol_rows_coord and ol_rows_chain */
 static const struct ol_conf_field replica_fields[] = {
-	{ .name = "rank",
-	  .dflt = "0",
-	  .help = "chain: of servers that wait for a place the lowest is taken first",
-	  .offset = offsetof(struct serve_set, rank),
-	  .type = OL_CONF_U32 },
-	{ .name = "refound",
-	  .dflt = "false",
-	  .help = "chain: once all replicas are gone a new server begins anew, from where "
-		  "--restore says, instead of waiting for ever; and a server whose session at the "
-		  "coordinator may be over (3 times --lease-ms, at least 1 s) ends",
-	  .offset = offsetof(struct serve_set, refound),
-	  .type = OL_CONF_BOOL },
+	OL_ROW_U32(serve_set, rank, "0", 0, 0,
+		   "chain: of servers that wait for a place the lowest is taken first"),
+	OL_ROW_BOOL(
+		serve_set, refound, "false",
+		"chain: once all replicas are gone a new server begins anew, from where "
+		"--restore says, instead of waiting for ever; and a server whose session at the "
+		"coordinator may be over (3 times --lease-ms, at least 1 s) ends"),
 };
 
-static const struct ol_rows replica_rows = { replica_fields,
-					     sizeof(replica_fields) / sizeof(replica_fields[0]) };
+static const struct ol_rows replica_rows = OL_ROWS(replica_fields);
 
 static const char examples[] =
 	"  outlast serve --listen 10.0.0.1:7471 --workers 2 --consistency sync --model cnn\n"
@@ -333,7 +279,7 @@ static int server_open(struct serve *serve, const float *weights)
 		opts.workers_max = set->workers > 8 ? set->workers : 8;
 	opts.window = set->link.window;
 	opts.rule = ol_settings_rule(&set->rule);
-	opts.shared_domain = (uint32_t)set->rule.shared_domain;
+	opts.shared_domain = (uint32_t)set->rule.isolation;
 	opts.spin_us = set->link.spin_us;
 	if (opts.workers > opts.workers_max)
 		return ol_settings_fail(&serve->settings, "workers", "is above --workers-max");
@@ -618,8 +564,8 @@ static int serve_start(struct serve *serve)
 	/* who is what in a chain is logged as information, and a person wants to know */
 	if (set->coord.coordinator != NULL && set->report_fd == 0 &&
 	    !ol_conf_is_set(serve->settings.conf, "log"))
-		set->link.log_level = OL_LOG_INFO;
-	ol_log_level_set((enum ol_log_level)set->link.log_level);
+		set->link.log = OL_LOG_INFO;
+	ol_log_level_set((enum ol_log_level)set->link.log);
 	rc = chain_check(serve);
 	if (rc == 0)
 		rc = ol_settings_rule_check(&serve->settings, &set->rule, set->workers,

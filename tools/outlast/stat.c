@@ -18,8 +18,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "outlast/cmd.h"
-#include "outlast/settings.h"
+#include "cmd/cmd.h"
+#include "cmd/settings.h"
 
 enum {
 	COORD_TIMEOUT_MS = 5000,
@@ -33,75 +33,34 @@ struct stat_set {
 	uint32_t shards;
 	uint32_t timeout_ms;
 	bool once;
-	int log_level;
+	int log;
 	const char *device;
 	struct ol_set_coord coord;
 	struct ol_set_transport transport;
 	struct ol_set_key key;
 };
 
-static const struct ol_conf_choice log_levels[] = {
-	{ "error", OL_LOG_ERROR },
-	{ "warn", OL_LOG_WARN },
-	{ "info", OL_LOG_INFO },
-	{ "debug", OL_LOG_DEBUG },
-	{ NULL, 0 },
-};
-
 static const struct ol_conf_field stat_fields[] = {
-	{ .type = OL_CONF_GROUP, .help = "what is looked at" },
-	{ .name = "servers",
-	  .dflt = NULL,
-	  .help = "addresses of servers, with commas between, instead of --coordinator",
-	  .offset = offsetof(struct stat_set, servers),
-	  .type = OL_CONF_STR },
-	{ .name = "shards",
-	  .dflt = "0",
-	  .help = "of the job; 0: as many as its first view says",
-	  .offset = offsetof(struct stat_set, shards),
-	  .type = OL_CONF_U32,
-	  .max = STAT_SHARDS_MAX },
-	{ .type = OL_CONF_GROUP, .help = "how" },
-	{ .name = "interval",
-	  .dflt = "1",
-	  .help = "seconds between two looks",
-	  .offset = offsetof(struct stat_set, interval),
-	  .type = OL_CONF_F64,
-	  .f64_min = 0.05,
-	  .f64_max = 3600.0 },
-	{ .name = "once",
-	  .dflt = "false",
-	  .help = "look once and end; exit status 4 if no server could be read",
-	  .offset = offsetof(struct stat_set, once),
-	  .type = OL_CONF_BOOL },
-	{ .name = "json",
-	  .dflt = NULL,
-	  .help = "file for the last look as one object; -: an object a line on standard output, "
-		  "instead of the table",
-	  .offset = offsetof(struct stat_set, json),
-	  .type = OL_CONF_STR },
-	{ .name = "timeout_ms",
-	  .dflt = "500",
-	  .help = "until a server that does not answer is given up, for this look",
-	  .offset = offsetof(struct stat_set, timeout_ms),
-	  .type = OL_CONF_U32,
-	  .min = 10,
-	  .max = 60000 },
-	{ .name = "device",
-	  .dflt = NULL,
-	  .help = "RDMA device; without it the one that has the route",
-	  .offset = offsetof(struct stat_set, device),
-	  .type = OL_CONF_STR },
-	{ .name = "log",
-	  .dflt = "error",
-	  .help = "least important messages that are shown",
-	  .offset = offsetof(struct stat_set, log_level),
-	  .type = OL_CONF_CHOICE,
-	  .choices = log_levels },
+	OL_ROW_GROUP("what is looked at"),
+	OL_ROW_STR(stat_set, servers, NULL,
+		   "addresses of servers, with commas between, instead of --coordinator"),
+	OL_ROW_U32(stat_set, shards, "0", 0, STAT_SHARDS_MAX,
+		   "of the job; 0: as many as its first view says"),
+	OL_ROW_GROUP("how"),
+	OL_ROW_F64(stat_set, interval, "1", 0.05, 3600.0, "seconds between two looks"),
+	OL_ROW_BOOL(stat_set, once, "false",
+		    "look once and end; exit status 4 if no server could be read"),
+	OL_ROW_STR(stat_set, json, NULL,
+		   "file for the last look as one object; -: an object a line on standard output, "
+		   "instead of the table"),
+	OL_ROW_U32(stat_set, timeout_ms, "500", 10, 60000,
+		   "until a server that does not answer is given up, for this look"),
+	OL_ROW_STR(stat_set, device, NULL, "RDMA device; without it the one that has the route"),
+	OL_ROW_CHOICE(stat_set, log, "error", ol_log_levels,
+		      "least important messages that are shown"),
 };
 
-static const struct ol_rows stat_rows = { stat_fields,
-					  sizeof(stat_fields) / sizeof(stat_fields[0]) };
+static const struct ol_rows stat_rows = OL_ROWS(stat_fields);
 
 static const char examples[] =
 	"  outlast stat --coordinator zk:10.0.0.9:2181 --job cnn7\n"
@@ -394,7 +353,7 @@ static int stat_start(struct stat_look *stat)
 	const struct stat_set *set = &stat->set;
 	int rc;
 
-	ol_log_level_set((enum ol_log_level)set->log_level);
+	ol_log_level_set((enum ol_log_level)set->log);
 	if (set->servers == NULL && set->coord.coordinator == NULL)
 		return ol_cmd_error(OL_EXIT_USAGE, "stat", "give --coordinator or --servers", NULL,
 				    NULL);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "outlast/counters.h"
+#include "cmd/counters.h"
 #include "outlast/stat.h"
 
 enum {

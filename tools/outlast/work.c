@@ -11,12 +11,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cmd/cmd.h"
+#include "cmd/control.h"
+#include "cmd/job.h"
+#include "cmd/loop.h"
+#include "cmd/settings.h"
 #include "outlast.h"
-#include "outlast/cmd.h"
-#include "outlast/control.h"
-#include "outlast/job.h"
-#include "outlast/loop.h"
-#include "outlast/settings.h"
 
 enum {
 	EVAL_PIECE = 500 /* samples between two looks at orders */
@@ -44,71 +44,31 @@ struct work_set {
 };
 
 static const struct ol_conf_field work_fields[] = {
-	{ .type = OL_CONF_GROUP, .help = "this worker" },
-	{ .name = "connect",
-	  .dflt = "@outlast",
-	  .help = "addresses of the servers of shard 0, 1, ... with commas between; other addresses "
-		  "that a server may come back at follow behind a |. Not with --coordinator",
-	  .offset = offsetof(struct work_set, connect),
-	  .type = OL_CONF_STR },
-	{ .name = "id",
-	  .dflt = "0",
-	  .help = "this worker's number, from 0; no two workers of a job have the same",
-	  .offset = offsetof(struct work_set, id),
-	  .type = OL_CONF_U32,
-	  .max = 1023 },
-	{ .name = "steps",
-	  .dflt = "1000",
-	  .help = "gradients to compute; 0: no limit",
-	  .offset = offsetof(struct work_set, steps),
-	  .type = OL_CONF_U64 },
-	{ .name = "seconds",
-	  .dflt = "0",
-	  .help = "end after this time; 0: no limit. Do not use it with sync: the others would wait",
-	  .offset = offsetof(struct work_set, seconds),
-	  .type = OL_CONF_F64,
-	  .f64_min = 0.0,
-	  .f64_max = 1e7 },
-	{ .name = "batch",
-	  .dflt = "32",
-	  .help = "samples a gradient",
-	  .offset = offsetof(struct work_set, batch),
-	  .type = OL_CONF_U32,
-	  .min = 1,
-	  .max = LEARN_BATCH_MAX },
-	{ .name = "pace",
-	  .dflt = "0",
-	  .help = "at most so many gradients a second; 0: as many as it can",
-	  .offset = offsetof(struct work_set, pace),
-	  .type = OL_CONF_F64,
-	  .f64_min = 0.0,
-	  .f64_max = 1e6 },
-	{ .name = "eval",
-	  .dflt = "false",
-	  .help = "at the end pull the weights, evaluate them on the test set, print their SHA-256",
-	  .offset = offsetof(struct work_set, eval),
-	  .type = OL_CONF_BOOL },
-	{ .name = "connect_timeout_ms",
-	  .dflt = "10000",
-	  .help = "how long servers that are not there yet are tried",
-	  .offset = offsetof(struct work_set, connect_timeout_ms),
-	  .type = OL_CONF_U32,
-	  .min = 1 },
-	{ .name = "json",
-	  .dflt = NULL,
-	  .help = "file for the figures at the end",
-	  .offset = offsetof(struct work_set, json),
-	  .type = OL_CONF_STR },
-	{ .name = "report_fd",
-	  .dflt = "0",
-	  .help = "socket to the outlast train that started this; 0: none",
-	  .offset = offsetof(struct work_set, report_fd),
-	  .type = OL_CONF_U32,
-	  .max = 65535 },
+	OL_ROW_GROUP("this worker"),
+	OL_ROW_STR(
+		work_set, connect, "@outlast",
+		"addresses of the servers of shard 0, 1, ... with commas between; other addresses "
+		"that a server may come back at follow behind a |. Not with --coordinator"),
+	OL_ROW_U32(work_set, id, "0", 0, 1023,
+		   "this worker's number, from 0; no two workers of a job have the same"),
+	OL_ROW_U64(work_set, steps, "1000", 0, 0, "gradients to compute; 0: no limit"),
+	OL_ROW_F64(
+		work_set, seconds, "0", 0.0, 1e7,
+		"end after this time; 0: no limit. Do not use it with sync: the others would wait"),
+	OL_ROW_U32(work_set, batch, "32", 1, LEARN_BATCH_MAX, "samples a gradient"),
+	OL_ROW_F64(work_set, pace, "0", 0.0, 1e6,
+		   "at most so many gradients a second; 0: as many as it can"),
+	OL_ROW_BOOL(
+		work_set, eval, "false",
+		"at the end pull the weights, evaluate them on the test set, print their SHA-256"),
+	OL_ROW_U32(work_set, connect_timeout_ms, "10000", 1, 0,
+		   "how long servers that are not there yet are tried"),
+	OL_ROW_STR(work_set, json, NULL, "file for the figures at the end"),
+	OL_ROW_U32(work_set, report_fd, "0", 0, 65535,
+		   "socket to the outlast train that started this; 0: none"),
 };
 
-static const struct ol_rows work_rows = { work_fields,
-					  sizeof(work_fields) / sizeof(work_fields[0]) };
+static const struct ol_rows work_rows = OL_ROWS(work_fields);
 
 static const char examples[] =
 	"  outlast work --connect 10.0.0.1:7471,10.0.0.2:7471 --id 3 --model cnn --steps 500\n"
@@ -356,7 +316,7 @@ static int work_start(struct work *work)
 					"is one of two: give --connect or --coordinator");
 	if (ol_delay_parse(set->late.delay, &work->delay, err, sizeof(err)) != 0)
 		return ol_settings_fail(&work->settings, "delay", err);
-	ol_log_level_set((enum ol_log_level)set->link.log_level);
+	ol_log_level_set((enum ol_log_level)set->link.log);
 	rc = ol_job_key_read("work", set->key.job_key_file, work->key);
 	if (rc != 0)
 		return rc;

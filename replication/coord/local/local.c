@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +29,7 @@
 
 enum {
 	ALL_MS = 500, /* between two looks at everything */
-	POLL_MS = 10, /* the same, without inotify … */
-	RETRY_MS = 10, /* … or after something failed */
+	POLL_MS = 10, /* the same, without inotify */
 	CLOSING_US = 20, /* from a close that was heard to the first look at the lock … */
 	CLOSING_LOOKS = 14, /* … and each wait is twice the one before: 300 ms in all */
 	EVENTS_BYTES = 4096,
@@ -41,42 +39,6 @@ static const uint32_t views_mask =
 	IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 static const uint32_t members_mask = IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE |
 				     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
-
-bool ol_local_watches(const struct ol_local *local, uint32_t shard)
-{
-	uint64_t watched = local->coord->opts.watched;
-
-	return watched == 0 || (watched >> shard & 1) != 0;
-}
-
-void ol_local_away(struct ol_local *local, const char *format, ...)
-{
-	char text[OL_COORD_LINE_MAX / 2];
-	va_list args;
-
-	if (local->away)
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	local->away = true;
-	ol_coord_say(
-		local->coord,
-		"%s: nothing can be repaired any more; what runs goes on as it is. Begin the job "
-		"again in another folder",
-		text);
-	/* nobody else can take its place: the lease is over when the process is */
-	ol_coord_set_session(local->coord, false, UINT64_MAX);
-	ol_coord_settle(local->coord, -EIO, text);
-}
-
-void ol_local_retry(struct ol_local *local)
-{
-	uint64_t soon_ns = ol_coord_now_ns() + RETRY_MS * NS_PER_MS;
-
-	if (local->all_ns > soon_ns)
-		local->all_ns = soon_ns;
-}
 
 /* Watching */
 

@@ -4,6 +4,7 @@
  * local.h -- what the parts of the directory back end share
  *
  *	local.c          the thread, inotify, what is done when
+ *	local_base.c     what all below need
  *	local_folder.c   the folder: is it ours, is it local, is it there still
  *	local_view.c     views: read, proposed
  *	local_member.c   members: listed, found dead by their locks
@@ -96,7 +97,7 @@ struct ol_local {
 	struct ol_local_shard *shards;
 };
 
-/* local.c */
+/* local_base.c */
 
 /* ol_local_away -- nothing is read or changed from here on: say why, once */
 void ol_local_away(struct ol_local *local, const char *format, ...)

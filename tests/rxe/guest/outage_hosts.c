@@ -140,7 +140,7 @@ static void turn(void)
 			continue;
 		check_ok(course->push.status);
 		check_ok(course->pull.status);
-		if (ol_grad_acquire(course->worker, &grad) == 0) {
+		if (ol_grad_try_acquire(course->worker, &grad) == 0) {
 			for (unsigned k = 0; k < LEN; k++)
 				grad[k] = 1.0f;
 			ol_weights(course->worker, &info.base_version);

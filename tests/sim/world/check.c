@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "outlast_policy.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
 #include "sim/world/mirrors.h"
@@ -322,7 +322,7 @@ bool check_is_mixed(uint32_t shard)
 /* Newest version that is there for good */
 static uint64_t final_of(const struct ol_server *server)
 {
-	if (!server->replica.on)
+	if (server->opts.coordinator == NULL)
 		return server->store.version;
 	return server->replica.chain.committed < server->store.version
 		       ? server->replica.chain.committed
@@ -331,7 +331,8 @@ static uint64_t final_of(const struct ol_server *server)
 
 static uint32_t history_id(const struct ol_server *server)
 {
-	return server->replica.on ? server->replica.chain.view.founded : server->opts.epoch;
+	return server->opts.coordinator != NULL ? server->replica.chain.view.founded
+						: server->opts.epoch;
 }
 
 /* What a server by itself begins with, somebody had published */
@@ -340,7 +341,7 @@ static void check_restored(const struct server_slot *slot, const void *content)
 	const struct ol_server *server = slot->server;
 	bool with_state = server->opts.restore != OL_RESTORE_MIRROR || cluster.scenario.exact;
 
-	if (!server->replica.on && server->store.version > 0 &&
+	if (server->opts.coordinator == NULL && server->store.version > 0 &&
 	    known.history_count < HISTORIES_MAX &&
 	    published(&server->store.geo, 0, server->store.version, content, with_state) == NULL)
 		sim_fail("check_restored", "%s begins with a version %llu that nobody published",
@@ -358,7 +359,9 @@ static void states_note(const struct ol_server *server, const void *content)
 	    sum != known.right_states[server->opts.shard][version])
 		sim_fail("check_whole", "%s: the optimizer's state of version %llu is not right",
 			 server->addr, (unsigned long long)version);
-	history = server->replica.on ? NULL : history_of(server->opts.shard, server->opts.epoch);
+	history = server->opts.coordinator != NULL
+			  ? NULL
+			  : history_of(server->opts.shard, server->opts.epoch);
 	if (history != NULL)
 		history->states[version] = sum;
 }
@@ -369,7 +372,8 @@ static void check_content(struct server_slot *slot)
 	const struct ol_store *store = &server->store;
 	uint64_t version = store->version, last;
 
-	if (server->restoring.active || (server->replica.on && !server->replica.chain.loaded)) {
+	if (server->restoring.active ||
+	    (server->opts.coordinator != NULL && !server->replica.chain.loaded)) {
 		slot->hashed = slot->agreed = 0;
 		return;
 	}
@@ -405,7 +409,7 @@ static void check_fenced(const struct server_slot *slot)
 	const struct ol_server *server = slot->server;
 	const struct ol_chain *chain = &server->replica.chain;
 
-	if (!server->replica.on || !ol_chain_is_head(chain))
+	if (server->opts.coordinator == NULL || !ol_chain_is_head(chain))
 		return;
 	if (chain->view.epoch > known.heads[slot->shard]) {
 		known.heads[slot->shard] = chain->view.epoch;
@@ -441,7 +445,8 @@ void check_landing(const struct sim_process *from, const struct sim_process *to,
 		if (cluster.servers[i].process == to)
 			server = cluster.servers[i].server;
 	}
-	if (server == NULL || !server->replica.on || server->replica.chain.view.epoch == 0)
+	if (server == NULL || server->opts.coordinator == NULL ||
+	    server->replica.chain.view.epoch == 0)
 		return;
 	ring = server->replica.ring.slab->addr;
 	/* a hello may come from whoever thinks that it is the next */
@@ -451,7 +456,7 @@ void check_landing(const struct sim_process *from, const struct sim_process *to,
 		if (known.lives[i].process == from)
 			id = known.lives[i].id;
 	}
-	if (server->opts.epoch < server->replica.chain.view.epoch && server->end_rc == 0)
+	if (server->opts.epoch < server->replica.chain.view.epoch && server->replica.end_rc == 0)
 		return; /* it is about to cut that one off */
 	pred = ol_view_predecessor(&server->replica.chain.view, server->incarnation);
 	if (pred == NULL || pred->id != id)
@@ -468,15 +473,16 @@ static void check_bounded(const struct server_slot *slot)
 	const struct ol_chain *chain = &server->replica.chain;
 	size_t bytes = sim_process_bytes(slot->process);
 
-	if (server->queue_count > server->queue_size ||
-	    server->batch_count > server->opts.workers_max)
+	if (server->ingest.queue_count > server->ingest.queue_size ||
+	    server->ingest.batch_count > server->opts.workers_max)
 		sim_fail("check_bounded", "%s: %u in the queue, %u in the batch", slot->addr,
-			 server->queue_count, server->batch_count);
-	if (ol_replica_strict(server) && chain->received - ol_chain_freed(chain) > chain->slots)
+			 server->ingest.queue_count, server->ingest.batch_count);
+	if ((server->kind == &ol_chain_strict) &&
+	    chain->received - ol_chain_freed(chain) > chain->slots)
 		sim_fail("check_bounded", "%s: the ring of %u holds %llu to %llu", slot->addr,
 			 chain->slots, (unsigned long long)ol_chain_freed(chain),
 			 (unsigned long long)chain->received);
-	if (ol_replica_strict(server) && server->replica.ring.oldest > chain->received + 1)
+	if ((server->kind == &ol_chain_strict) && server->replica.ring.oldest > chain->received + 1)
 		sim_fail(
 			"check_bounded",
 			"%s: its ring begins at %llu, and it has %llu: successors would be refused",
@@ -570,7 +576,7 @@ void check_worker(struct worker_slot *slot)
 	for (uint32_t k = 0; k < worker->link_count && strict_chain(); k++) {
 		const struct ol_link *link = &worker->links[k];
 
-		if (link->reader->state != OL_PEER_LIVE)
+		if (link->reader->dial.state != OL_DIAL_LIVE)
 			continue;
 		if (known.shown[k].founded < link->founded) {
 			known.shown[k].founded = link->founded;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
 #include "sim/world/lasting.h"

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
 #include "sim/world/crowd.h"

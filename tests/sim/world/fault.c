@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/cluster.h"
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
@@ -187,7 +187,7 @@ static void kill_server(struct server_slot *slot, bool power)
 	cluster.host_dies = false;
 }
 
-/* The session of a server, as src/server/replica.c has it */
+/* The session of a server, as src/replica/replica.c has it */
 static uint64_t session_ns(void)
 {
 	return 3 * lease_ns() > SIM_S ? 3 * lease_ns() : SIM_S;

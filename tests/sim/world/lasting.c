@@ -4,7 +4,7 @@
 
 #include "sim/world/lasting.h"
 
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/coord.h"
 #include "sim/world/fault.h"
 #include "sim/world/net.h"

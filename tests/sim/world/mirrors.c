@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "server/source.h"
 #include "sim/world/check.h"
 #include "sim/world/mutate.h"
@@ -17,7 +17,7 @@ enum {
 	MIRRORS_PPM = 400000, /* of servers by themselves */
 };
 
-SIM_WRAP(bool, ol_source_choose, const struct ol_server *server, uint64_t now_ns,
+SIM_WRAP(bool, ol_source_choose, const struct ol_sources *sources, uint64_t now_ns,
 	 struct ol_source *ret_source);
 
 /* What a life of a server began with: of each worker, which of its pushes */
@@ -102,7 +102,8 @@ void mirrors_on_ready(const struct server_slot *slot, const float *weights)
 
 	/* in a chain it is the founder who begins a history, and gives it its name */
 	if (!in_force() ||
-	    (replica->on && replica->chain.view.history != slot->server->incarnation) ||
+	    (slot->server->opts.coordinator != NULL &&
+	     replica->chain.view.history != slot->server->incarnation) ||
 	    beginning_of(slot->server->incarnation) != NULL)
 		return;
 	begun = sim_alloc(sizeof(*begun));
@@ -174,8 +175,8 @@ static struct candidate checkpoint_of(const struct ol_server *server)
 {
 	const uint8_t *content = ol_store_content(&server->store, OL_SOURCE_CHECKPOINT);
 	struct candidate candidate = { .known = true,
-				       .epoch = server->restoring.floor_epoch,
-				       .version = server->restoring.floor_version };
+				       .epoch = server->restoring.sources.floor_epoch,
+				       .version = server->restoring.sources.floor_version };
 
 	content += ol_layout_table_bytes(&server->store.geo);
 	for (uint32_t w = 0; w < cluster.scenario.workers; w++)
@@ -192,7 +193,7 @@ static struct candidate candidate_of(const struct ol_server *server,
 	const struct ol_mirror *mirror;
 	uint32_t shard = server->opts.shard;
 
-	if (session == NULL && server->restoring.floor)
+	if (session == NULL && server->restoring.sources.floor)
 		return checkpoint_of(server);
 	if (slot == NULL || slot->worker == NULL)
 		return candidate;
@@ -213,7 +214,7 @@ static uint32_t lost_with(const struct ol_server *server, const struct candidate
 	uint32_t lost = 0;
 
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
-		const struct ol_session *session = &server->sessions[i];
+		const struct ol_session *session = &server->sessions.all[i];
 		const struct worker_slot *slot;
 
 		if (!ol_source_is_here(session))
@@ -245,9 +246,9 @@ static void check_early(const struct ol_server *server, const struct candidate *
 			 "that workers were told are applied",
 			 server->addr, (unsigned long long)chosen->version, chosen->epoch, lost);
 	for (uint32_t w = 0; w < cluster.scenario.workers; w++) {
-		bool refused = (server->restoring.refused[w / 64] >> w % 64 & 1) != 0;
+		bool refused = (server->restoring.sources.refused[w / 64] >> w % 64 & 1) != 0;
 
-		if (!refused && !ol_source_is_here(&server->sessions[w]) &&
+		if (!refused && !ol_source_is_here(&server->sessions.all[w]) &&
 		    (chosen->ones[w] != 0 || cluster.scenario.restore_all))
 			sim_fail("check_restored",
 				 "%s begins with version %llu of history %u, and does not wait for "
@@ -284,9 +285,9 @@ static bool has_counted(const struct ol_server *server)
 	bool counted = false;
 
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++)
-		counted = counted ||
-			  (ol_source_is_here(&server->sessions[i]) &&
-			   cluster.workers[server->sessions[i].worker].counted[server->opts.shard]);
+		counted = counted || (ol_source_is_here(&server->sessions.all[i]) &&
+				      cluster.workers[server->sessions.all[i].worker]
+					      .counted[server->opts.shard]);
 	return counted;
 }
 
@@ -303,7 +304,7 @@ static void check_source(const struct ol_server *server, const struct ol_source 
 	lost = lost_with(server, &chosen);
 	check_other(server, &chosen, lost, NULL);
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++) {
-		const struct ol_session *session = &server->sessions[i];
+		const struct ol_session *session = &server->sessions.all[i];
 
 		if (!ol_source_is_here(session))
 			continue;
@@ -339,12 +340,12 @@ static bool choose_any(const struct ol_server *server, struct ol_source *ret_sou
 	uint64_t gone[CLUSTER_WORKERS_MAX];
 
 	for (uint32_t i = 0; i < cluster.ids; i++) {
-		gone[i] = own->sessions[i].hello.gone_seq;
-		own->sessions[i].hello.gone_seq = 0;
+		gone[i] = own->sessions.all[i].hello.gone_seq;
+		own->sessions.all[i].hello.gone_seq = 0;
 	}
-	__real_ol_source_choose(server, UINT64_MAX, ret_source);
+	__real_ol_source_choose(&server->restoring.sources, UINT64_MAX, ret_source);
 	for (uint32_t i = 0; i < cluster.ids; i++)
-		own->sessions[i].hello.gone_seq = gone[i];
+		own->sessions.all[i].hello.gone_seq = gone[i];
 	return true;
 }
 
@@ -356,13 +357,23 @@ static bool choose_counted(const struct ol_server *server, struct ol_source *ret
 	uint32_t here = 0;
 
 	for (uint32_t i = 0; i < server->store.geo.workers_max; i++)
-		here += ol_source_is_here(&server->sessions[i]);
+		here += ol_source_is_here(&server->sessions.all[i]);
 	return choose_any(server, ret_source) && here >= known;
 }
 
-bool __wrap_ol_source_choose(const struct ol_server *server, uint64_t now_ns,
+/* The server whose they are */
+static const struct ol_server *server_of(const struct ol_sources *sources)
+{
+	const char *at = (const char *)sources;
+
+	return (const struct ol_server *)(const void *)(at - offsetof(struct ol_server,
+								      restoring.sources));
+}
+
+bool __wrap_ol_source_choose(const struct ol_sources *sources, uint64_t now_ns,
 			     struct ol_source *ret_source)
 {
+	const struct ol_server *server = server_of(sources);
 	bool begins;
 
 	if (mutation(MUTATE_ANY_MIRROR))
@@ -370,7 +381,7 @@ bool __wrap_ol_source_choose(const struct ol_server *server, uint64_t now_ns,
 	else if (mutation(MUTATE_NEWCOMER_COUNTS))
 		begins = choose_counted(server, ret_source);
 	else
-		begins = __real_ol_source_choose(server, now_ns, ret_source);
+		begins = __real_ol_source_choose(&server->restoring.sources, now_ns, ret_source);
 
 	if (begins && sim_active() && in_force())
 		check_source(server, ret_source);

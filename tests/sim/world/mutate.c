@@ -11,7 +11,7 @@
 
 #include "checkpoint/format.h"
 #include "rdma/order.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/check.h"
 #include "sim/world/cluster.h"
 #include "sim/world/disk.h"
@@ -27,11 +27,11 @@ enum {
 SIM_WRAP(struct ol_applied, ol_store_applied, const struct ol_store *store, uint32_t worker);
 SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint64_t version,
 	 bool with_state);
-SIM_WRAP(int, ol_entry_apply, struct ol_server *server, uint64_t version);
+SIM_WRAP(int, ol_replica_open, struct ol_replica *replica, char *err, size_t err_bytes);
 SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
 SIM_WRAP(int, ol_chain_may_order, const struct ol_chain *chain);
 SIM_WRAP(int, ol_ring_open, struct ol_ring *ring, const struct ol_xport_ops *xops,
-	 struct ol_xport *xport, const struct ol_geometry *geo, int node);
+	 struct ol_xport *xport, struct ol_memory *memory, const struct ol_geometry *geo, int node);
 SIM_WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 SIM_WRAP(void, ol_peer_on_up, struct ol_peer *peer, const struct ol_xport_event *event,
 	 uint64_t now_ns);
@@ -43,7 +43,7 @@ SIM_WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, c
 SIM_WRAP(int, ol_ckpt_read_newest, const char *dir, struct ol_ckpt_meta *meta, void *content);
 SIM_WRAP(int, ol_ckpt_load_content, int fd, const struct ol_ckpt_header *header,
 	 uint8_t **ret_content, char *why);
-SIM_WRAP(unsigned, ol_save_pinned, struct ol_server *server);
+SIM_WRAP(unsigned, ol_save_pinned, struct ol_saving *saving);
 SIM_WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
 	 enum ol_memory_work work);
 
@@ -186,36 +186,49 @@ int __wrap_ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uin
 	return content != NULL ? 0 : -ENOMEM;
 }
 
-unsigned __wrap_ol_save_pinned(struct ol_server *server)
+unsigned __wrap_ol_save_pinned(struct ol_saving *saving)
 {
-	unsigned pinned = __real_ol_save_pinned(server);
+	unsigned pinned = __real_ol_save_pinned(saving);
 
 	return mutation(MUTATE_NO_PIN) ? 0 : pinned;
 }
 
 /* ---- the chain's actions ---- */
 
-int __wrap_ol_entry_apply(struct ol_server *server, uint64_t version)
+static const struct ol_replica_host *real_host; /* the server's own */
+
+static int apply(void *arg, uint64_t version)
 {
+	struct ol_server *server = arg;
 	struct ol_replica *replica = &server->replica;
-	int rc = sim_ppm(sim_nature.apply_again_ppm) ? -EAGAIN
-						     : __real_ol_entry_apply(server, version);
+	int rc = sim_ppm(sim_nature.apply_again_ppm) ? -EAGAIN : real_host->apply(arg, version);
 
 	if (rc == 0 && mutation(MUTATE_REAPPLY) && replica->chain.role == OL_CHAIN_MIDDLE)
-		rc = __real_ol_entry_apply(server, version);
+		rc = real_host->apply(arg, version);
 	if (rc != 0 || !mutation(MUTATE_EARLY_ACK) || replica->chain.role != OL_CHAIN_HEAD)
 		return rc;
 	for (uint32_t i = 0; i < ol_ring_head(&replica->ring, version)->parts; i++) {
 		const struct ol_entry_part *part = &ol_ring_parts(&replica->ring, version)[i];
-		struct ol_session *session = &server->sessions[part->worker];
+		struct ol_session *session = &server->sessions.all[part->worker];
 
 		if (session->state != OL_SESSION_LIVE)
 			continue;
 		session->slots[part->slot].seq = part->seq;
 		session->slots[part->slot].status = 0;
-		ol_ingest_ack(server, session, part->slot, replica->now_ns);
+		ol_ingest_ack(&server->ingest, session, part->slot, replica->now_ns);
 	}
 	return 0;
+}
+
+int __wrap_ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
+{
+	static struct ol_replica_host host;
+
+	real_host = replica->host;
+	host = *real_host;
+	host.apply = apply;
+	replica->host = &host;
+	return __real_ol_replica_open(replica, err, err_bytes);
 }
 
 uint64_t __wrap_ol_chain_caught_up(const struct ol_chain *chain)
@@ -239,9 +252,10 @@ int __wrap_ol_chain_may_order(const struct ol_chain *chain)
 
 /* Fewer than there is room for */
 int __wrap_ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *xops,
-			struct ol_xport *xport, const struct ol_geometry *geo, int node)
+			struct ol_xport *xport, struct ol_memory *memory,
+			const struct ol_geometry *geo, int node)
 {
-	int rc = __real_ol_ring_open(ring, xops, xport, geo, node);
+	int rc = __real_ol_ring_open(ring, xops, xport, memory, geo, node);
 
 	if (rc == 0 && sim_active() && cluster.scenario.ring_slots != 0)
 		ring->slots = cluster.scenario.ring_slots;

@@ -10,7 +10,7 @@
 #include "worker/worker_internal.h"
 
 SIM_WRAP(void, ol_outage_replay, struct ol_link *link);
-SIM_WRAP(int, ol_grad_acquire, struct ol_worker *worker, float **ret_grad);
+SIM_WRAP(int, ol_grad_try_acquire, struct ol_worker *worker, float **ret_grad);
 SIM_WRAP(int, ol_withdraw, struct ol_worker *worker);
 
 static bool all_usable(const struct ol_worker *worker)
@@ -82,14 +82,14 @@ void __wrap_ol_outage_replay(struct ol_link *link)
 		__real_ol_outage_replay(link);
 }
 
-int __wrap_ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
+int __wrap_ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 {
 	int rc = mutation(MUTATE_SHARED_BUFFERS) && worker->opts.outage == OL_OUTAGE_CONTINUE &&
 				 all_usable(worker)
 			 ? buffers(worker)
 			 : 0;
 
-	return rc != 0 ? rc : __real_ol_grad_acquire(worker, ret_grad);
+	return rc != 0 ? rc : __real_ol_grad_try_acquire(worker, ret_grad);
 }
 
 int __wrap_ol_withdraw(struct ol_worker *worker)

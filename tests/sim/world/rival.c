@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
@@ -187,7 +187,7 @@ static void check_refounded(struct server_slot *slot)
 
 void rival_check(struct server_slot *slot)
 {
-	if (slot->server->replica.on && cluster.scenario.refound)
+	if (slot->server->opts.coordinator != NULL && cluster.scenario.refound)
 		check_refounded(slot);
 	if (slot->woken && slot->server->xport->arms > slot->arms + LOOPS_MAX)
 		sim_fail("check_fenced",

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "outlast_policy.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "sim/world/check.h"
 #include "sim/world/mutate.h"
 #include "sim/world/wrap.h"
@@ -151,12 +151,14 @@ static void drop_note(void)
 
 		if (cluster.servers[i].process != sim_process_self() || server == NULL)
 			continue;
-		landed = server->queue[(server->queue_head + server->queue_size - 1) %
-				       server->queue_size];
+		landed =
+			server->ingest
+				.queue[(server->ingest.queue_head + server->ingest.queue_size - 1) %
+				       server->ingest.queue_size];
 		dropped.there = true;
 		dropped.len = server->store.geo.shard_len;
 		memcpy(dropped.grad,
-		       (const uint8_t *)server->sessions[landed.session].landing->addr +
+		       (const uint8_t *)server->sessions.all[landed.session].landing->addr +
 			       ol_layout_slot_off(&server->store.geo, landed.slot),
 		       dropped.len * sizeof(float));
 	}

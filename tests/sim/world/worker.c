@@ -178,7 +178,7 @@ static float *buffer(struct worker_slot *slot)
 	float *grad;
 	int rc;
 
-	while ((rc = ol_grad_acquire(slot->worker, &grad)) != 0) {
+	while ((rc = ol_grad_try_acquire(slot->worker, &grad)) != 0) {
 		if (rc == -ENOBUFS)
 			pull(slot, 0);
 		else if (rc != -EAGAIN)

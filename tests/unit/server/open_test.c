@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/folder.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 
 enum {
 	PARAMS = 16

@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 
 enum {
 	WORKERS = 2,
@@ -193,17 +193,18 @@ static int setup(void **state)
 	server.public_slab = &public_slab;
 	server.public_region = &public_region;
 	public_region.bytes = ol_layout_public_bytes(&server.store.geo);
-	server.sessions = sessions;
-	server.session_count = SESSIONS;
-	server.reader_first = WORKERS + OBSERVERS;
-	server.replica_first = server.reader_first + WORKERS;
-	server.proofs = proofs;
-	server.replica.on = true;
+	server.sessions.all = sessions;
+	server.sessions.count = SESSIONS;
+	server.sessions.reader_first = WORKERS + OBSERVERS;
+	server.sessions.replica_first = server.sessions.reader_first + WORKERS;
+	server.sessions.proofs = proofs;
+	server.kind = &ol_chain_strict;
 	server.replica.ring.keeps = true;
 	assert_int_equal(ol_slab_create(ol_layout_ring_bytes(&server.store.geo), OL_SLAB_NODE_ANY,
 					false, &server.replica.ring.slab),
 			 0);
 	snprintf(server.job_key, sizeof(server.job_key), "%s", key);
+	ol_serve_join(&server);
 	/* a memory thread that does what work() makes it do, and nothing else */
 	server.memory.ops = &ops;
 	server.memory.on = true;
@@ -227,7 +228,7 @@ static int teardown(void **state)
 		if (sessions[i].state == OL_SESSION_FREE)
 			continue;
 		sessions[i].state = OL_SESSION_MAKING; /* it was never more to the rest of it */
-		ol_session_end(&server, &sessions[i], NULL);
+		ol_session_end(&server.sessions, &sessions[i]);
 	}
 	work(start);
 	assert_int_equal(net.begun, net.given + net.dropped);
@@ -270,6 +271,17 @@ static struct ol_xport_conn *come(enum ol_wire_role role, bool queues, uint64_t 
 	return say(&msg, now_ns);
 }
 
+static void sessions_tick(uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		bool lies;
+		const char *why = ol_session_tick(&server.sessions, &sessions[i], now_ns, &lies);
+
+		if (why != NULL)
+			ol_serve_end(&server, &sessions[i], why, lies);
+	}
+}
+
 /* It comes, waits for as long as a peer may, and is told to come back */
 static void come_in_vain(enum ol_wire_role role, bool queues, uint64_t now_ns)
 {
@@ -277,9 +289,9 @@ static void come_in_vain(enum ol_wire_role role, bool queues, uint64_t now_ns)
 
 	come(role, queues, now_ns);
 	rejects = net.rejects;
-	ol_session_tick(&server, now_ns + MS(HOLD_MS));
+	sessions_tick(now_ns + MS(HOLD_MS));
 	assert_int_equal(net.rejects, rejects);
-	ol_session_tick(&server, now_ns + MS(HOLD_MS) + 1);
+	sessions_tick(now_ns + MS(HOLD_MS) + 1);
 	assert_int_equal(net.rejects, rejects + 1);
 	assert_int_equal(net.rejected.code, OL_REJECT_LATER);
 }
@@ -427,11 +439,11 @@ static void who_never_comes_back_leaves_nothing_after_a_while(void **state)
 
 	for (unsigned i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
 		come_in_vain(roles[i], false, start);
-		ol_session_tick(&server, start + MS(2 * OL_RESERVED_MS)); /* it is being made */
+		sessions_tick(start + MS(2 * OL_RESERVED_MS)); /* it is being made */
 		work(done + MS(2 * OL_RESERVED_MS));
-		ol_session_tick(&server, done + MS(3 * OL_RESERVED_MS));
+		sessions_tick(done + MS(3 * OL_RESERVED_MS));
 		assert_int_equal(net.dropped, 0);
-		ol_session_tick(&server, done + MS(3 * OL_RESERVED_MS) + 1);
+		sessions_tick(done + MS(3 * OL_RESERVED_MS) + 1);
 		work(done);
 		assert_int_equal(net.dropped, 1);
 		teardown(state);
@@ -446,7 +458,7 @@ static void memory_of_one_observer_serves_the_next(void **state)
 	(void)state;
 	come(OL_ROLE_OBSERVER, false, start);
 	come(OL_ROLE_OBSERVER, false, start);
-	ol_session_tick(&server, start + MS(HOLD_MS) + 1);
+	sessions_tick(start + MS(HOLD_MS) + 1);
 	work(start);
 	conn = come(OL_ROLE_OBSERVER, false, start);
 	assert_ptr_equal(net.accepted, conn);
@@ -522,15 +534,15 @@ static void who_is_silent_for_too_long_is_let_go(void **state)
 	session->probing = true;
 	server.opts.heartbeat_ms = 10;
 	for (uint32_t i = 0; i < 10 * ticks; i++)
-		ol_session_tick(&server, start);
+		sessions_tick(start);
 	assert_int_equal(session->state, OL_SESSION_LIVE);
 	ol_session_on_probe(session);
 	session->probing = true;
 	server.opts.retry_timeout_ms = 10;
 	for (uint32_t i = 0; i < ticks; i++)
-		ol_session_tick(&server, start);
+		sessions_tick(start);
 	assert_int_equal(session->state, OL_SESSION_LIVE);
-	ol_session_tick(&server, start);
+	sessions_tick(start);
 	assert_int_equal(session->state, OL_SESSION_FREE);
 	assert_non_null(strstr(logged, "never told"));
 }
@@ -600,7 +612,7 @@ static void who_says_what_cannot_be_is_cut_off(void **state)
 		hear(OL_ROLE_READER, lies[i], lies[i] != NULL);
 		assert_int_equal(board.violations, 1);
 		assert_int_equal(net.freed, 1);
-		assert_int_equal(server.joined_count, 0);
+		assert_int_equal(server.sessions.joined_count, 0);
 		teardown(state);
 		setup(state);
 	}

@@ -27,7 +27,10 @@ enum {
 static const uint64_t start = OL_NS_PER_S;
 static const uint64_t waited = OL_NS_PER_S + WAIT_MS * OL_NS_PER_MS;
 
-static struct ol_server server;
+static struct ol_server_opts opts;
+static struct ol_store store;
+static struct ol_sessions all;
+static struct ol_sources sources;
 static struct ol_session sessions[SESSIONS];
 static struct ol_applied tables[WORKERS][WORKERS];
 static struct ol_source chosen;
@@ -35,19 +38,25 @@ static struct ol_source chosen;
 static int setup(void **unused)
 {
 	(void)unused;
-	memset(&server, 0, sizeof(server));
+	memset(&opts, 0, sizeof(opts));
+	memset(&store, 0, sizeof(store));
+	memset(&all, 0, sizeof(all));
+	memset(&sources, 0, sizeof(sources));
 	memset(sessions, 0, sizeof(sessions));
 	memset(tables, 0, sizeof(tables));
-	server.store.geo = (struct ol_geometry){
+	store.geo = (struct ol_geometry){
 		.param_count = 16, .shard_len = 16, .shard_count = 1, .workers_max = WORKERS
 	};
-	server.store.memory = calloc(1, ol_layout_public_bytes(&server.store.geo));
-	assert_non_null(server.store.memory);
-	server.sessions = sessions;
-	server.session_count = SESSIONS;
-	server.opts.workers_max = WORKERS;
-	server.opts.restore_wait_ms = WAIT_MS;
-	server.restoring.since_ns = start;
+	store.memory = calloc(1, ol_layout_public_bytes(&store.geo));
+	assert_non_null(store.memory);
+	sources.opts = &opts;
+	sources.store = &store;
+	sources.sessions = &all;
+	all.all = sessions;
+	all.count = SESSIONS;
+	opts.workers_max = WORKERS;
+	opts.restore_wait_ms = WAIT_MS;
+	sources.since_ns = start;
 	for (uint32_t i = 0; i < SESSIONS; i++) {
 		sessions[i].worker = i;
 		sessions[i].role = i < WORKERS ? OL_ROLE_WORKER : OL_ROLE_OBSERVER;
@@ -58,7 +67,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
 	(void)unused;
-	free(server.store.memory);
+	free(store.memory);
 	return 0;
 }
 
@@ -97,7 +106,7 @@ static void gone(uint32_t worker, uint64_t count)
 /* Whether it begins at that time; with whose mirror is in `chosen` */
 static bool begins(uint64_t now_ns)
 {
-	return ol_source_choose(&server, now_ns, &chosen);
+	return ol_source_choose(&sources, now_ns, &chosen);
 }
 
 static void chooses(const struct ol_session *session)
@@ -168,9 +177,9 @@ static void all_of_a_process_is_lost_that_the_table_does_not_name(void **unused)
 static void a_checkpoint_is_taken_where_it_is_newer(void **unused)
 {
 	(void)unused;
-	server.restoring.floor = true;
-	server.restoring.floor_epoch = 4;
-	server.restoring.floor_version = 10;
+	sources.floor = true;
+	sources.floor_epoch = 4;
+	sources.floor_version = 10;
 	mirror(0, 1, 4, 9);
 	chooses(NULL);
 	assert_non_null(chosen.table);
@@ -202,7 +211,7 @@ static void what_is_no_whole_mirror_of_a_worker_is_not_taken(void **unused)
 static void who_counts_is_waited_for_and_not_for_ever(void **unused)
 {
 	(void)unused;
-	server.opts.workers = 2;
+	opts.workers = 2;
 	mirror(0, 1, 3, 10);
 	assert_false(begins(waited - 1));
 	assert_true(begins(waited));
@@ -210,9 +219,9 @@ static void who_counts_is_waited_for_and_not_for_ever(void **unused)
 	assert_true(begins(start));
 	has(0, 2, 1); /* it was in the job, whoever counts */
 	assert_false(begins(start));
-	server.restoring.refused[0] = UINT64_C(1) << 2;
+	sources.refused[0] = UINT64_C(1) << 2;
 	assert_true(begins(start));
-	server.restoring.refused[0] = 0;
+	sources.refused[0] = 0;
 	here(2, 0);
 	assert_true(begins(start));
 }
@@ -220,15 +229,14 @@ static void who_counts_is_waited_for_and_not_for_ever(void **unused)
 static void first_weights_wait_for_a_mirror(void **unused)
 {
 	(void)unused;
-	server.opts.workers = 1; /* one worker is no number: nobody said how many there are */
+	opts.workers = 1; /* one worker is no number: nobody said how many there are */
 	here(0, 0);
 	assert_false(begins(waited - 1));
 	assert_true(begins(waited));
 	assert_null(chosen.session);
-	server.replica.on = true;
-	server.replica.chain.view.founded = 1; /* the job begins here */
+	sources.begins = true;
 	assert_true(begins(start));
-	server.replica.chain.view.founded = 2;
+	sources.begins = false;
 	assert_false(begins(start));
 }
 
@@ -241,9 +249,9 @@ static void weights_that_lack_something_wait_for_better_ones(void **unused)
 	assert_false(begins(waited - 1));
 	assert_int_equal(chosen.lost, 1);
 	assert_true(begins(waited));
-	server.opts.restore_workers = 1; /* all are here: there are none */
+	opts.restore_workers = 1; /* all are here: there are none */
 	assert_true(begins(start));
-	server.opts.restore_workers = 2;
+	opts.restore_workers = 2;
 	assert_false(begins(start));
 }
 

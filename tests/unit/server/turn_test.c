@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 #include "wire/seq.h"
 
 enum {
@@ -73,16 +73,17 @@ static int setup(void **state)
 	ops = *server->ops;
 	ops.post_write = post_write;
 	server->ops = &ops;
+	ol_serve_join(server);
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		landing[i] = (struct ol_slab){ .addr = memory[i], .bytes = sizeof(memory[i]) };
 		memset(memory[i], 0, sizeof(memory[i]));
-		server->sessions[i] = (struct ol_session){ .state = OL_SESSION_LIVE,
-							   .role = OL_ROLE_WORKER,
-							   .worker = i,
-							   .slot_count = WINDOW,
-							   .conn = &conns[i],
-							   .landing = &landing[i],
-							   .epoch = opts.epoch };
+		server->sessions.all[i] = (struct ol_session){ .state = OL_SESSION_LIVE,
+							       .role = OL_ROLE_WORKER,
+							       .worker = i,
+							       .slot_count = WINDOW,
+							       .conn = &conns[i],
+							       .landing = &landing[i],
+							       .epoch = opts.epoch };
 	}
 	server->turn.bytes_max = TURN_PUSHES * ol_layout_vector_bytes(&server->store.geo);
 	return 0;
@@ -91,7 +92,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	memset(server->sessions, 0, server->session_count * sizeof(*server->sessions));
+	memset(server->sessions.all, 0, server->sessions.count * sizeof(*server->sessions.all));
 	server->replica.succ.dial.conn = NULL;
 	ol_server_close(server);
 	return 0;
@@ -109,7 +110,7 @@ static void push(uint32_t worker, uint32_t slot)
 	ol_record_seal(&hdr);
 	memcpy(memory[worker] + ol_layout_slot_off(geo, slot) + ol_layout_vector_bytes(geo), &hdr,
 	       sizeof(hdr));
-	ol_ingest_on_push(server, &server->sessions[worker], slot, 0);
+	assert_null(ol_ingest_on_push(&server->ingest, &server->sessions.all[worker], slot, 0));
 }
 
 /* All push all they may, one after the other, within a turn */
@@ -121,8 +122,8 @@ static void crowd(void)
 
 static void next_turn(void)
 {
-	ol_turn_begin(server);
-	ol_ingest_progress(server, 0);
+	ol_turn_begin(&server->turn);
+	ol_ingest_progress(&server->ingest, 0);
 }
 
 static void test_a_turn_ends_after_so_many_bytes(void **state)
@@ -131,8 +132,8 @@ static void test_a_turn_ends_after_so_many_bytes(void **state)
 	crowd();
 	assert_int_equal(server->store.version, TURN_PUSHES);
 	assert_true(server->turn.left);
-	assert_true(ol_ingest_waits(server));
-	ol_ingest_progress(server, 0); /* the same turn */
+	assert_true(ol_ingest_waits(&server->ingest));
+	ol_ingest_progress(&server->ingest, 0); /* the same turn */
 	assert_int_equal(server->store.version, TURN_PUSHES);
 	next_turn();
 	assert_int_equal(server->store.version, 2 * TURN_PUSHES);
@@ -140,7 +141,7 @@ static void test_a_turn_ends_after_so_many_bytes(void **state)
 	next_turn();
 	assert_int_equal(server->store.version, PUSHES);
 	assert_false(server->turn.left);
-	assert_false(ol_ingest_waits(server));
+	assert_false(ol_ingest_waits(&server->ingest));
 }
 
 static void test_nobody_is_passed_over(void **state)
@@ -186,12 +187,12 @@ static void test_an_entry_is_applied_in_a_turn_that_has_room(void **state)
 {
 	(void)state;
 	ring_lay(LEN * sizeof(float));
-	ol_turn_spend(server, OL_TURN_APPLY, server->turn.bytes_max);
-	assert_int_equal(ol_entry_apply(server, 1), -EAGAIN);
+	ol_turn_spend(&server->turn, OL_TURN_APPLY, server->turn.bytes_max);
+	assert_int_equal(ol_chain_strict.host->apply(server, 1), -EAGAIN);
 	assert_true(server->turn.left);
 	assert_int_equal(server->store.version, 0);
-	ol_turn_begin(server);
-	assert_int_equal(ol_entry_apply(server, 1), 0);
+	ol_turn_begin(&server->turn);
+	assert_int_equal(ol_chain_strict.host->apply(server, 1), 0);
 	assert_int_equal(server->store.version, 1);
 }
 
@@ -202,13 +203,13 @@ static void test_a_long_entry_is_forwarded_in_several_turns(void **state)
 	server->replica.succ.dial.conn = &conns[0];
 	server->turn.bytes_max = 2 * CHUNK;
 	for (uint32_t turn = 1; turn <= 2; turn++) {
-		assert_int_equal(ol_successor_forward(server, 1), -EAGAIN);
+		assert_int_equal(ol_successor_forward(&server->replica, 1), -EAGAIN);
 		assert_int_equal(written.count, 2 * turn);
 		assert_false(written.rung);
 		assert_true(server->turn.left);
-		ol_turn_begin(server);
+		ol_turn_begin(&server->turn);
 	}
-	assert_int_equal(ol_successor_forward(server, 1), 0);
+	assert_int_equal(ol_successor_forward(&server->replica, 1), 0);
 	assert_int_equal(written.count, ENTRY / CHUNK + 1);
 	assert_true(written.rung);
 	assert_int_equal(server->replica.succ.posted, 0);

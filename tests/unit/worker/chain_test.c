@@ -530,7 +530,7 @@ static void with_periodic_replication_the_head_is_read_and_may_go_back(void **un
 	chain.every = 4;
 	worker_open("AB");
 	check_eq(server(B)->sessions[OL_ROLE_READER].hellos, 0);
-	check_ok(ol_grad_acquire(world.worker, &grad));
+	check_ok(ol_grad_try_acquire(world.worker, &grad));
 	grad[0] = grad[1] = 1.0f;
 	check_eq(ol_push(world.worker, grad, &info, &op), -EINVAL); /* nothing is ever committed */
 	op.level = OL_LEVEL_APPLIED;

@@ -233,15 +233,15 @@ static void a_buffer_that_only_a_pull_frees_is_said_to_be(void **state)
 	two_wait_in_the_queue();
 	push(3.0f, &op); /* in one of two; the other is for the time of an outage */
 	until(a->push_count == 2);
-	assert_int_equal(ol_grad_acquire(world.worker, &grad), -ENOBUFS);
+	assert_int_equal(ol_grad_try_acquire(world.worker, &grad), -ENOBUFS);
 	puppet_publish(a, 3, 4.0f, 1);
 	pull(OL_PULL_NEWEST);
 	until(a->push_count == 3);
 	/* now time does: an ack comes */
-	assert_int_equal(ol_grad_acquire(world.worker, &grad), -EAGAIN);
+	assert_int_equal(ol_grad_try_acquire(world.worker, &grad), -EAGAIN);
 	puppet_ack(a, OL_ROLE_WORKER, a->pushes[1].seq, a->pushes[1].slot, 0);
 	until(op.done);
-	assert_int_equal(ol_grad_acquire(world.worker, &grad), -ENOBUFS);
+	assert_int_equal(ol_grad_try_acquire(world.worker, &grad), -ENOBUFS);
 }
 
 static void who_withdraws_says_so_once_a_push(void **state)
@@ -359,15 +359,15 @@ static void what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer(v
 	until(second.done);
 	assert_int_equal(second.status, OL_E_LATE);
 	/* the caller waits for the first: what frees that is not its end */
-	assert_int_equal(ol_grad_acquire(world.worker, &grad), -EAGAIN);
+	assert_int_equal(ol_grad_try_acquire(world.worker, &grad), -EAGAIN);
 	answer(a, 0, OL_E_LATE);
 	until(first.done);
 	assert_int_equal(a->withdrawals + b->withdrawals, 0);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(ol_grad_acquire(world.worker, &grad), -EAGAIN);
+		assert_int_equal(ol_grad_try_acquire(world.worker, &grad), -EAGAIN);
 	until(b->withdrawals == 1);
 	answer(b, 1, OL_E_LATE);
-	until(ol_grad_acquire(world.worker, &grad) == 0);
+	until(ol_grad_try_acquire(world.worker, &grad) == 0);
 	assert_int_equal(b->withdrawals, 1);
 	assert_int_equal(stage_stat(world.worker, 0).late, 2);
 	assert_int_equal(stage_stat(world.worker, 1).late, 1);
@@ -390,7 +390,7 @@ static void with_a_buffer_more_nothing_is_withdrawn(void **state)
 	}
 	until(b->push_count == 2);
 	for (unsigned i = 0; i < 3; i++) {
-		if (ol_grad_acquire(world.worker, &grad) == 0)
+		if (ol_grad_try_acquire(world.worker, &grad) == 0)
 			check_ok(ol_grad_release(world.worker, grad));
 		step();
 	}
@@ -577,7 +577,7 @@ static void a_server_that_does_not_come_back_in_time_ends_it(void **state)
 	world.opts.outage_timeout_ms = 1;
 	worker_open();
 	gone();
-	until(ol_grad_acquire(world.worker, &grad) == OL_E_NO_SERVER);
+	until(ol_grad_try_acquire(world.worker, &grad) == OL_E_NO_SERVER);
 	assert_int_equal(ol_flush(world.worker, &op), OL_E_NO_SERVER);
 	assert_int_equal(ol_worker_redirect(world.worker, 0, world.puppets[B].addr),
 			 OL_E_NO_SERVER);

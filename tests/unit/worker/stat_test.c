@@ -106,6 +106,7 @@ static int world_open(void **unused)
 	alarm(0);
 	check_ok(pthread_join(thread, NULL));
 	check_ok(world.open_rc);
+	check_ok(ol_worker_adopt(world.worker));
 	world.real = world.worker->ops;
 	world.ops = *world.real;
 	world.ops.poll = poll_counted;

@@ -291,7 +291,7 @@ static void announced(unsigned parts)
 	puppet_size(a, first);
 	puppet_publish(a, 1, 4.0f, 0);
 	worker_open();
-	check_ok(ol_grad_acquire(world.worker, &grad));
+	check_ok(ol_grad_try_acquire(world.worker, &grad));
 	for (uint64_t i = 0; i < (uint64_t)parts * OL_PART_FLOATS; i++)
 		grad[i] = 3.0f;
 	for (unsigned i = 1; i < parts; i++) {

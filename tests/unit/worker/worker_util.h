@@ -86,6 +86,14 @@ static inline void *opener(void *unused)
 	return NULL;
 }
 
+/* opener_join -- what it opened is this thread's from now on */
+static inline void opener_join(pthread_t thread)
+{
+	check_ok(pthread_join(thread, NULL));
+	if (world.worker != NULL)
+		check_ok(ol_worker_adopt(world.worker));
+}
+
 /* open_welcomed -- whomever the worker calls lets it in, with nothing of it applied */
 static inline void open_welcomed(uint32_t epoch)
 {
@@ -103,7 +111,7 @@ static inline void open_welcomed(uint32_t epoch)
 		}
 	}
 	alarm(0);
-	check_ok(pthread_join(thread, NULL));
+	opener_join(thread);
 }
 
 /* push -- start one of a gradient of all `value` */
@@ -114,7 +122,7 @@ static inline void push(float value, struct ol_op *op)
 
 	*op = (struct ol_op){ .level = world.level };
 	(void)ol_weights(world.worker, &info.base_version);
-	check_ok(ol_grad_acquire(world.worker, &grad));
+	check_ok(ol_grad_try_acquire(world.worker, &grad));
 	for (unsigned i = 0; i < PUPPET_LEN; i++)
 		grad[i] = value;
 	check_ok(ol_push(world.worker, grad, &info, op));

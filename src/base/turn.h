@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * turn.h -- what a turn of a loop may spend, as pieces of work are large
+ *
+ * Whoever knocks, dies or reads a heartbeat waits for the rest of a turn. So a turn works on so many
+ * bytes of each kind and begins no more. What is left waits for the next turn, in the order it came.
+ */
+#ifndef OL_BASE_TURN_H
+#define OL_BASE_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum ol_turn_work {
+	OL_TURN_STEP, /* gradients summed up, and put into a snapshot or an entry */
+	OL_TURN_FORWARD, /* an entry, into the successor's ring */
+	OL_TURN_APPLY, /* an entry, to a snapshot */
+	OL_TURN_WORKS
+};
+
+struct ol_turn {
+	uint64_t bytes_max; /* of each kind; a piece is begun while there are fewer */
+	uint64_t bytes[OL_TURN_WORKS];
+	bool left; /* something waits for the next turn */
+};
+
+/* ol_turn_begin -- the loop has looked around */
+static inline void ol_turn_begin(struct ol_turn *turn)
+{
+	memset(turn->bytes, 0, sizeof(turn->bytes));
+	turn->left = false;
+}
+
+/* ol_turn_may -- may a piece of this kind of work be begun now? If not it is left for the next turn */
+static inline bool ol_turn_may(struct ol_turn *turn, enum ol_turn_work work)
+{
+	if (turn->bytes[work] < turn->bytes_max)
+		return true;
+	turn->left = true;
+	return false;
+}
+
+/* ol_turn_spend -- a piece was begun, of so many bytes */
+static inline void ol_turn_spend(struct ol_turn *turn, enum ol_turn_work work, uint64_t bytes)
+{
+	turn->bytes[work] += bytes;
+}
+
+#endif /* OL_BASE_TURN_H */

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* memory.c -- the thread that touches, registers and frees */
+
+#include "link/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+enum {
+	MIB = 1 << 20,
+	NS_A_MIB_FIRST = 1000000, /* before anything was measured */
+};
+
+/* At the end of a list; they are short */
+static void append(struct ol_memory_job **list, struct ol_memory_job *job)
+{
+	while (*list != NULL)
+		list = &(*list)->next;
+	job->next = NULL;
+	*list = job;
+}
+
+static struct ol_memory_job *pop(struct ol_memory_job **list)
+{
+	struct ol_memory_job *job = *list;
+
+	if (job != NULL)
+		*list = job->next;
+	return job;
+}
+
+static enum ol_memory_rank rank_of(const struct ol_memory_job *job)
+{
+	switch (job->work) {
+	case OL_MEMORY_MAKE:
+		return job->lent || job->bytes <= OL_MEMORY_SMALL_BYTES ? OL_MEMORY_SMALL
+									: OL_MEMORY_LARGE;
+	case OL_MEMORY_BREAK:
+		break;
+	case OL_MEMORY_TOUCH:
+		return OL_MEMORY_IDLE;
+	}
+	return OL_MEMORY_LARGE;
+}
+
+static bool cancelled(const struct ol_memory *memory, const struct ol_memory_job *job)
+{
+	return atomic_load_explicit(&memory->stop, memory_order_relaxed) ||
+	       atomic_load_explicit(&job->cancel, memory_order_relaxed);
+}
+
+static void dispose(const struct ol_memory *memory, struct ol_memory_job *job)
+{
+	if (job->later != NULL)
+		memory->ops->drop(job->later);
+	if (!job->lent)
+		ol_slab_destroy(job->slab);
+	free(job);
+}
+
+/* ---- the thread's ---- */
+
+static int touch_piece(struct ol_memory_job *job)
+{
+	size_t left = job->slab->bytes - job->touched;
+	size_t piece = left < OL_SLAB_PIECE_BYTES ? left : OL_SLAB_PIECE_BYTES;
+	int rc = ol_slab_touch(job->slab, job->touched, piece);
+
+	job->touched += piece;
+	return rc;
+}
+
+static void measure(struct ol_memory *memory, size_t bytes, uint64_t took_ns)
+{
+	uint64_t was = atomic_load_explicit(&memory->ns_a_mib, memory_order_relaxed);
+
+	if (took_ns != 0 && bytes >= MIB)
+		atomic_store_explicit(&memory->ns_a_mib, (3 * was + took_ns / (bytes / MIB)) / 4,
+				      memory_order_relaxed);
+}
+
+static void finish(struct ol_memory *memory, struct ol_memory_job *job, int rc)
+{
+	uint64_t one = 1;
+	ssize_t written;
+
+	job->rc = rc;
+	pthread_mutex_lock(&memory->lock);
+	append(&memory->done, job);
+	pthread_mutex_unlock(&memory->lock);
+	atomic_fetch_add_explicit(&memory->ready, 1, memory_order_relaxed);
+	written = write(memory->wake_fd, &one, sizeof(one));
+	(void)written; /* fails only when it was written 2^64 times */
+}
+
+static void pending_add(struct ol_memory *memory, const struct ol_memory_job *job, bool more)
+{
+	uint64_t bytes = job->lent || job->work == OL_MEMORY_TOUCH ? 0 : job->bytes;
+
+	atomic_fetch_add_explicit(&memory->pending_bytes, more ? bytes : 0 - bytes,
+				  memory_order_relaxed);
+}
+
+/* To be gone on with: what is more urgent and has come meanwhile goes first */
+static void again(struct ol_memory *memory, struct ol_memory_job *job)
+{
+	struct ol_memory_job **list = &memory->todo[rank_of(job)];
+
+	pthread_mutex_lock(&memory->lock);
+	job->next = *list;
+	*list = job;
+	pthread_mutex_unlock(&memory->lock);
+	sem_post(&memory->wake);
+}
+
+/* A piece */
+static void touch(struct ol_memory *memory, struct ol_memory_job *job)
+{
+	int rc = cancelled(memory, job) ? 0 : touch_piece(job);
+
+	if (rc != 0 || cancelled(memory, job) || job->touched == job->slab->bytes)
+		finish(memory, job, rc);
+	else
+		again(memory, job);
+}
+
+/* The slab, a piece of it, or its registration. False: there is more to do */
+static bool make_some(struct ol_memory *memory, struct ol_memory_job *job, int *ret_rc)
+{
+	uint64_t start_ns = ol_clock_ns();
+	int rc = 0;
+
+	if (cancelled(memory, job))
+		return true;
+	if (job->slab == NULL)
+		rc = ol_slab_map(job->bytes, job->node, &job->slab);
+	if (rc == 0 && !job->lent && job->touched < job->slab->bytes) {
+		rc = touch_piece(job);
+		job->took_ns += ol_clock_ns() - start_ns;
+	}
+	*ret_rc = rc;
+	if (rc == 0 && !job->lent && job->touched < job->slab->bytes)
+		return false;
+	if (rc == 0 && job->later != NULL)
+		*ret_rc = memory->ops->reg_run(job->later, job->slab, 0, job->bytes);
+	measure(memory, job->touched, job->took_ns);
+	return true;
+}
+
+static void make(struct ol_memory *memory, struct ol_memory_job *job)
+{
+	int rc = 0;
+
+	if (!make_some(memory, job, &rc)) {
+		again(memory, job);
+		return;
+	}
+	pending_add(memory, job, false);
+	if (rc != 0 && !job->lent) { /* memory is short: it is not kept until the peer has heard */
+		ol_slab_destroy(job->slab);
+		job->slab = NULL;
+	}
+	finish(memory, job, rc);
+}
+
+bool ol_memory_work(struct ol_memory *memory)
+{
+	struct ol_memory_job *job = NULL;
+
+	pthread_mutex_lock(&memory->lock);
+	for (unsigned i = 0; job == NULL && i < OL_MEMORY_RANKS; i++)
+		job = pop(&memory->todo[i]);
+	pthread_mutex_unlock(&memory->lock);
+	if (job == NULL)
+		return false;
+	switch (job->work) {
+	case OL_MEMORY_MAKE:
+		make(memory, job);
+		break;
+	case OL_MEMORY_TOUCH:
+		touch(memory, job);
+		break;
+	case OL_MEMORY_BREAK:
+		pending_add(memory, job, false);
+		dispose(memory, job);
+		break;
+	}
+	return true;
+}
+
+static void *run(void *arg)
+{
+	struct ol_memory *memory = arg;
+
+	while (!atomic_load_explicit(&memory->stop, memory_order_relaxed)) {
+		if (sem_wait(&memory->wake) == 0)
+			(void)ol_memory_work(memory);
+	}
+	return NULL;
+}
+
+/* ---- the loop's ---- */
+
+int ol_memory_start(struct ol_memory *memory, const struct ol_xport_ops *ops, int wake_fd)
+{
+	int rc;
+
+	memory->ops = ops;
+	memory->wake_fd = wake_fd;
+	atomic_init(&memory->ns_a_mib, NS_A_MIB_FIRST);
+	pthread_mutex_init(&memory->lock, NULL); /* neither fails for what it is given */
+	sem_init(&memory->wake, 0, 0);
+	rc = ol_thread_start(run, memory, &memory->thread);
+	if (rc != 0) {
+		sem_destroy(&memory->wake);
+		pthread_mutex_destroy(&memory->lock);
+		return rc;
+	}
+	memory->on = true;
+	return 0;
+}
+
+void ol_memory_stop(struct ol_memory *memory)
+{
+	struct ol_memory_job *job;
+
+	if (!memory->on)
+		return;
+	atomic_store_explicit(&memory->stop, true, memory_order_relaxed);
+	sem_post(&memory->wake);
+	pthread_join(memory->thread, NULL);
+	memory->on = false;
+	sem_destroy(&memory->wake);
+	pthread_mutex_destroy(&memory->lock);
+	while ((job = ol_memory_take(memory)) != NULL)
+		job->busy = false; /* its owner has it, and will give it back */
+	for (unsigned i = 0; i < OL_MEMORY_RANKS; i++) {
+		while ((job = pop(&memory->todo[i])) != NULL) {
+			job->busy = false;
+			if (job->work == OL_MEMORY_BREAK || atomic_load(&job->cancel))
+				dispose(memory, job);
+		}
+	}
+}
+
+struct ol_memory_job *ol_memory_job_make(void *owner, size_t bytes, int node, struct ol_slab *lent)
+{
+	struct ol_memory_job *job = calloc(1, sizeof(*job));
+
+	if (job == NULL)
+		return NULL;
+	job->owner = owner;
+	job->slab = lent;
+	job->lent = lent != NULL;
+	job->bytes = bytes;
+	job->node = node;
+	return job;
+}
+
+void ol_memory_ask(struct ol_memory *memory, struct ol_memory_job *job, enum ol_memory_work work)
+{
+	job->work = work;
+	job->busy = true;
+	if (work == OL_MEMORY_MAKE)
+		memory->making++;
+	pending_add(memory, job, true);
+	pthread_mutex_lock(&memory->lock);
+	append(&memory->todo[rank_of(job)], job);
+	pthread_mutex_unlock(&memory->lock);
+	sem_post(&memory->wake);
+}
+
+struct ol_memory_job *ol_memory_take(struct ol_memory *memory)
+{
+	struct ol_memory_job *job;
+
+	while (ol_memory_news(memory)) {
+		if (memory->on)
+			pthread_mutex_lock(&memory->lock);
+		job = pop(&memory->done);
+		if (memory->on)
+			pthread_mutex_unlock(&memory->lock);
+		atomic_fetch_sub_explicit(&memory->ready, 1, memory_order_relaxed);
+		job->busy = false;
+		if (job->work == OL_MEMORY_MAKE)
+			memory->making--;
+		if (!atomic_load_explicit(&job->cancel, memory_order_relaxed))
+			return job;
+		ol_memory_give_back(memory, job);
+	}
+	return NULL;
+}
+
+void ol_memory_give_back(struct ol_memory *memory, struct ol_memory_job *job)
+{
+	if (job == NULL)
+		return;
+	if (job->busy) /* it comes back, and goes then */
+		atomic_store_explicit(&job->cancel, true, memory_order_relaxed);
+	else if (memory->on)
+		ol_memory_ask(memory, job, OL_MEMORY_BREAK);
+	else
+		dispose(memory, job);
+}
+
+uint32_t ol_memory_wait_ms(const struct ol_memory *memory, size_t bytes)
+{
+	uint64_t mib =
+		(atomic_load_explicit(&memory->pending_bytes, memory_order_relaxed) + bytes) / MIB;
+	uint64_t ms =
+		mib * atomic_load_explicit(&memory->ns_a_mib, memory_order_relaxed) / OL_NS_PER_MS;
+
+	if (ms < OL_MEMORY_WAIT_MIN_MS)
+		return OL_MEMORY_WAIT_MIN_MS;
+	return ms > OL_MEMORY_WAIT_MAX_MS ? OL_MEMORY_WAIT_MAX_MS : (uint32_t)ms;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * membership.c -- who should be in the chain: suspicion, and the view that is proposed next
+ *
+ * A replica of the view is taken for dead when its connection broke or its heartbeat stood still
+ * (by its neighbours: ol_membership_suspect()), or when it has had no session at the coordinator for
+ * the lease. Whoever finds out works out the next view and proposes it; a false suspicion costs
+ * the suspect its place and nothing else, as it is fenced off.
+ */
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "replica/replica.h"
+#include "replication/coord/lease.h"
+
+enum {
+	PROPOSE_MS = 50 /* until the same proposal is made again */
+};
+
+bool ol_membership_ours(const struct ol_replica *replica, const struct ol_member *member)
+{
+	return member->job == replica->self.job && member->proto == replica->self.proto;
+}
+
+static bool registered(const struct ol_replica *replica, uint64_t id)
+{
+	for (uint32_t i = 0; i < replica->state.member_count; i++) {
+		if (replica->state.members[i].id == id)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is this replica of the view there? It is asked of the coordinator, and of who is beside it. The
+ * suspicion of one that does not count takes nobody's place: it could found a chain anew while
+ * the one that has all still serves (coord/lease.h).
+ */
+static bool there(struct ol_replica *replica, uint32_t at, uint32_t lease_ms, uint64_t now_ns)
+{
+	const struct ol_member *member = &replica->chain.view.replicas[at];
+	bool here = registered(replica, member->id);
+	bool counts =
+		replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING;
+	bool for_life = replica->state.lease_ns == UINT64_MAX;
+	uint64_t absence_ms = counts ? lease_ms : ol_lease_absence_ms(lease_ms, for_life);
+
+	if (member->id == replica->self.id)
+		return true;
+	if (counts && (member->id == replica->suspects[0] || member->id == replica->suspects[1]))
+		return false;
+	if (here) {
+		replica->absent_ns[at] = 0;
+		return true;
+	}
+	if (!replica->state.connected)
+		replica->absent_ns[at] = 0;
+	else if (replica->absent_ns[at] == 0)
+		replica->absent_ns[at] = now_ns;
+	return replica->absent_ns[at] == 0 ||
+	       now_ns - replica->absent_ns[at] < absence_ms * OL_NS_PER_MS;
+}
+
+static bool buried(const struct ol_replica *replica, uint64_t id)
+{
+	for (uint32_t i = 0; i < OL_REPLICAS_MAX; i++) {
+		if (replica->buried[i] == id)
+			return true;
+	}
+	return false;
+}
+
+/* Those that are in the view in force and not in the next */
+static void bury(struct ol_replica *replica, const struct ol_view *next)
+{
+	const struct ol_view *view = &replica->chain.view;
+
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (ol_view_find(next, view->replicas[i].id) < 0)
+			replica->buried[replica->buried_next++ % OL_REPLICAS_MAX] =
+				view->replicas[i].id;
+	}
+}
+
+/*
+ * Is this replica connected with its neighbours? Who is not adds nobody: where a head is cut off
+ * from all others, and they are not from each other, what it takes out one by one would come back
+ * faster, and nothing would be committed for as long as that lasts.
+ */
+static bool steady(const struct ol_replica *replica)
+{
+	const struct ol_chain *chain = &replica->chain;
+	const struct ol_member *pred = ol_view_predecessor(&chain->view, replica->self.id);
+
+	return (pred == NULL || chain->pred_up) &&
+	       (!chain->succ_full || replica->succ.dial.state == OL_DIAL_LIVE);
+}
+
+static uint32_t alive_list(struct ol_replica *replica, struct ol_member *alive, uint64_t now_ns)
+{
+	const struct ol_view *view = &replica->chain.view;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (there(replica, i, replica->opts->lease_ms, now_ns))
+			alive[count++] = view->replicas[i];
+	}
+	for (uint32_t i = 0; steady(replica) && i < replica->state.member_count; i++) {
+		const struct ol_member *member = &replica->state.members[i];
+
+		if (ol_view_find(view, member->id) >= 0 || buried(replica, member->id))
+			continue;
+		if (ol_membership_ours(replica, member)) {
+			alive[count++] = *member;
+		} else if (!replica->strangers) {
+			replica->strangers = true;
+			ol_log(OL_LOG_WARN,
+			       "server %s: %s offers itself for shard %u, but is of another job or "
+			       "build: it is not taken",
+			       replica->addr, member->addr, replica->opts->shard);
+		}
+	}
+	return count;
+}
+
+/* May this server propose? A replica that counts may; others only where none does. */
+static bool proposes(const struct ol_replica *replica, const struct ol_member *alive,
+		     uint32_t alive_count)
+{
+	const struct ol_view *view = &replica->chain.view;
+
+	if (replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING)
+		return true;
+	for (uint32_t i = 0; i < alive_count; i++) {
+		int at = ol_view_find(view, alive[i].id);
+
+		if (at >= 0 && (uint32_t)at < view->count)
+			return false;
+	}
+	return true;
+}
+
+/* Periodic: one that has read weights once is as good as any */
+uint64_t ol_membership_caught_up(const struct ol_replica *replica)
+{
+	if (!steady(replica))
+		return 0;
+	if (!replica->periodic)
+		return ol_chain_caught_up(&replica->chain);
+	return replica->succ.told ? replica->succ.member.id : 0;
+}
+
+void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_member alive[OL_MEMBERS_MAX + OL_REPLICAS_MAX];
+	struct ol_view_rule rule = {
+		.shard_count = replica->opts->shard_count,
+		.wanted = replica->opts->replicas,
+		.every = replica->opts->replicate_every,
+		.refound = replica->opts->refound != 0,
+	};
+	uint32_t count = alive_list(replica, alive, now_ns);
+	struct ol_view next;
+
+	if (replica->coord == NULL || !replica->state.connected ||
+	    !ol_view_same(&replica->state.view, &replica->chain.view) ||
+	    !proposes(replica, alive, count) ||
+	    !ol_view_next(&replica->chain.view, alive, count, ol_membership_caught_up(replica),
+			  &rule, &next))
+		return;
+	/* a founder puts itself forward: it is sure to live */
+	if (next.founded == next.epoch && next.replicas[0].id != replica->self.id)
+		return;
+	if (replica->proposed_version == replica->state.version + 1 &&
+	    memcmp(&next, &replica->proposed, sizeof(next)) == 0 &&
+	    now_ns - replica->proposed_ns < PROPOSE_MS * OL_NS_PER_MS)
+		return;
+	if (replica->proposed_version != replica->state.version + 1)
+		ol_word_store(&replica->board->proposed_ns, now_ns);
+	replica->proposed = next;
+	replica->proposed_version = replica->state.version + 1;
+	replica->proposed_ns = now_ns;
+	ol_coord_propose(replica->coord, replica->opts->shard, replica->state.version, &next);
+}
+
+void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, const char *why,
+			   uint64_t now_ns)
+{
+	/* a process that ended, in order or not, is no riddle */
+	enum ol_log_level level = why == NULL ? OL_LOG_INFO : OL_LOG_WARN;
+	const struct ol_member *member =
+		who == OL_NEIGHBOUR_SUCCESSOR
+			? ol_view_successor(&replica->chain.view, replica->self.id)
+			: ol_view_predecessor(&replica->chain.view, replica->self.id);
+
+	if (member == NULL || replica->suspects[who] == member->id)
+		return;
+	ol_log(level, "server %s: shard %u: %s %s is taken for dead: %s", replica->addr,
+	       replica->opts->shard, who == OL_NEIGHBOUR_SUCCESSOR ? "successor" : "predecessor",
+	       member->addr, why != NULL ? why : "it left");
+	ol_counter_add(&replica->board->suspicions, 1);
+	replica->suspects[who] = member->id;
+	ol_membership_propose(replica, now_ns);
+}
+
+/* Who was taken for dead, and is the neighbour still: nothing has been heard of it since. What one
+ * that joins thought of its tail does not count. */
+static void suspects_review(struct ol_replica *replica, const struct ol_view *next)
+{
+	const struct ol_member *succ = ol_view_successor(next, replica->self.id);
+	const struct ol_member *pred = ol_view_predecessor(next, replica->self.id);
+	bool joined = replica->chain.role == OL_CHAIN_JOINING;
+
+	if (joined || succ == NULL || succ->id != replica->suspects[OL_NEIGHBOUR_SUCCESSOR])
+		replica->suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
+	if (joined || pred == NULL || pred->id != replica->suspects[OL_NEIGHBOUR_PREDECESSOR])
+		replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;
+}
+
+void ol_membership_on_view(struct ol_replica *replica, const struct ol_view *next)
+{
+	suspects_review(replica, next);
+	memset(replica->absent_ns, 0, sizeof(replica->absent_ns));
+	bury(replica, next);
+}

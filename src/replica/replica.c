@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * replica.c -- a server's place in its shard's chain: views come in and are adopted; what the chain
+ * asks for is done
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "replica/replica.h"
+#include "replication/coord/lease.h"
+#include "wire/auth.h"
+
+enum {
+	RETRY_MIN_MS = 2, /* between attempts to reach a successor */
+	RETRY_MAX_MS = 128,
+	WAITING_S = 10, /* between two lines that say that it waits for a view */
+};
+
+/* A session outlives heartbeats that are missed: neighbours notice sooner, and an ensemble that is
+ * slow for a moment must not cost all replicas their lease at once. */
+static uint32_t session_ms(const struct ol_replica *replica)
+{
+	return ol_lease_session_ms(replica->opts->lease_ms);
+}
+
+static bool coord_cancelled(void *arg)
+{
+	const struct ol_replica *replica = arg;
+
+	return ol_cancelled(replica->opts->cancel_fd);
+}
+
+static void coord_log(void *arg, const char *text)
+{
+	(void)arg;
+	ol_log(OL_LOG_WARN, "coordinator: %s", text);
+}
+
+/* From the coordination handle's thread */
+static void coord_notify(void *arg)
+{
+	const struct ol_replica *replica = arg;
+	uint64_t one = 1;
+	ssize_t written = write(replica->wake_fd, &one, sizeof(one));
+
+	(void)written; /* fails only when it was written 2^64 times */
+}
+
+/* A chain that is there must be of this job and this build */
+static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
+{
+	const struct ol_coord_state *state = &replica->state;
+	const struct ol_member *other = &state->view.replicas[0];
+
+	if (state->version == 0 || state->view.epoch == 0 || ol_membership_ours(replica, other))
+		return 0;
+	if (other->proto != replica->self.proto) {
+		snprintf(err, err_bytes,
+			 "%s: the chain of shard %u is of another build: server %s speaks protocol "
+			 "%u, this one %u; run the same build everywhere",
+			 replica->opts->coordinator, replica->opts->shard, other->addr,
+			 other->proto, replica->self.proto);
+		return OL_E_WIRE;
+	}
+	snprintf(err, err_bytes,
+		 "%s: the chain of shard %u is of another job: server %s was started with another "
+		 "model, optimizer, number of workers, transport, lease, job key or the like; give "
+		 "this job another name",
+		 replica->opts->coordinator, replica->opts->shard, other->addr);
+	return OL_E_GEOMETRY;
+}
+
+int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
+{
+	struct ol_coord_opts copts = {
+		.addr = replica->opts->coordinator,
+		.job = replica->opts->job != NULL ? replica->opts->job : "outlast",
+		.shard_count = replica->opts->shard_count,
+		.watched = UINT64_C(1) << replica->opts->shard,
+		.lease_ms = session_ms(replica),
+		.lease_whole = replica->opts->refound != 0,
+		.open_timeout_ms = replica->opts->coordinator_timeout_ms,
+		.mac = ol_auth_coord_mac,
+		.mac_arg = replica->job_key,
+		.notify = coord_notify,
+		.notify_arg = replica,
+		.cancelled = coord_cancelled,
+		.cancelled_arg = replica,
+		.log = coord_log,
+	};
+	int rc;
+
+	ol_chain_init(&replica->chain, replica->self.id, replica->ring.slots);
+	replica->succ.pinned = -1;
+	replica->dialer = (struct ol_dialer){ .ops = replica->ops,
+					      .xport = replica->xport,
+					      .job_key = replica->job_key,
+					      .inbox = replica->inbox,
+					      .retry_min_ms = RETRY_MIN_MS,
+					      .retry_max_ms = RETRY_MAX_MS,
+					      .salt = (uint32_t)replica->self.id };
+	ol_word_store(&replica->board->replica, replica->self.id);
+	ol_word_store(&replica->board->ring_slots, replica->ring.slots);
+	rc = ol_slab_create(OL_PAGE_BYTES, replica->node, false, &replica->work);
+	if (rc == 0)
+		rc = replica->ops->reg(replica->xport, NULL, replica->work, 0, OL_PAGE_BYTES,
+				       OL_XPORT_ACCESS_LOCAL, &replica->work_region);
+	if (rc != 0) {
+		snprintf(err, err_bytes, "no memory for heartbeats: %s", ol_strerror(rc));
+		return rc;
+	}
+	rc = ol_coord_open(&copts, &replica->coord, err, err_bytes);
+	if (rc != 0)
+		return rc;
+	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
+	rc = view_check(replica, err, err_bytes);
+	return rc != 0 ? rc : ol_coord_join(replica->coord, replica->opts->shard, &replica->self);
+}
+
+void ol_replica_close(struct ol_replica *replica)
+{
+	ol_coord_close(replica->coord);
+	ol_successor_drop(replica);
+	if (replica->work_region != NULL)
+		replica->ops->dereg(replica->work_region);
+	ol_slab_destroy(replica->work);
+	if (replica->ring.ops != NULL)
+		ol_ring_close(&replica->ring);
+}
+
+void ol_replica_end(struct ol_replica *replica, int rc)
+{
+	if (replica->end_rc == 0)
+		replica->end_rc = rc;
+}
+
+static void view_log(const struct ol_replica *replica)
+{
+	const struct ol_view *view = &replica->chain.view;
+	const struct ol_member *pred = ol_view_predecessor(view, replica->self.id);
+	const struct ol_member *succ = ol_view_successor(view, replica->self.id);
+
+	ol_log(OL_LOG_INFO, "server %s: shard %u, epoch %u: %s of %u%s%s%s%s%s", replica->addr,
+	       replica->opts->shard, view->epoch, ol_chain_role_str(replica->chain.role),
+	       view->count, view->joining ? " and 1 that joins" : "",
+	       pred != NULL ? "; predecessor " : "", pred != NULL ? pred->addr : "",
+	       succ != NULL ? "; successor " : "", succ != NULL ? succ->addr : "");
+}
+
+/* The first view, or one after all were lost: this replica begins with what it can find */
+static void found(struct ol_replica *replica)
+{
+	char err[256];
+	int rc;
+
+	if (replica->chain.view.founded != replica->chain.view.epoch ||
+	    replica->chain.role != OL_CHAIN_ONLY)
+		return;
+	rc = replica->host->found(replica->arg, err, sizeof(err));
+	if (rc == 0)
+		return;
+	ol_log(OL_LOG_ERROR, "server %s: %s", replica->addr, err);
+	ol_replica_end(replica, rc);
+}
+
+/* Whoever holds views has one that neither is ours nor follows it: it has lost its memory */
+static bool contradicted(const struct ol_replica *replica)
+{
+	const struct ol_view *ours = &replica->chain.view, *theirs = &replica->state.view;
+
+	return ours->epoch != 0 && replica->state.version != 0 &&
+	       (theirs->origin != ours->origin ||
+		(theirs->epoch == ours->epoch && !ol_view_same(ours, theirs)));
+}
+
+/* Does this replica hold what was committed? */
+static bool holds(const struct ol_replica *replica)
+{
+	return replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING &&
+	       replica->chain.loaded;
+}
+
+/*
+ * Who holds what was committed stays: the other view's chain does not have it. Workers that have
+ * seen this history stay too. Who holds nothing yields, and begins again as a new process.
+ */
+static void contradiction_handle(struct ol_replica *replica)
+{
+
+	if (holds(replica)) {
+		if (!replica->contradicted)
+			ol_log(OL_LOG_ERROR,
+			       "server %s: shard %u: the coordinator has forgotten this chain (epoch %u, "
+			       "history %016llx) and has another: this server goes on with what it "
+			       "holds, and its chain cannot change any more; begin the job again",
+			       replica->addr, replica->opts->shard, replica->chain.view.epoch,
+			       (unsigned long long)replica->chain.view.history);
+		replica->contradicted = true;
+		return;
+	}
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u: the coordinator has forgotten the chain of epoch %u and has "
+	       "another: this server holds nothing of it and ends",
+	       replica->addr, replica->opts->shard, replica->chain.view.epoch);
+	ol_replica_end(replica, OL_E_FENCED);
+}
+
+static void connect_successor(struct ol_replica *replica, uint64_t now_ns)
+{
+
+	ol_successor_connect(replica, ol_view_successor(&replica->chain.view, replica->self.id),
+			     now_ns);
+}
+
+static void adopt(struct ol_replica *replica, uint64_t now_ns)
+{
+	const struct ol_view *view = &replica->state.view;
+	enum ol_chain_role was = replica->chain.role;
+	struct ol_chain_links links;
+	int rc;
+
+	if (replica->state.version == 0 ||
+	    (replica->chain.view.epoch != 0 && !ol_view_follows(&replica->chain.view, view)))
+		return;
+	replica->now_ns = now_ns;
+	replica->adopted_ns = now_ns;
+	ol_membership_on_view(replica, view);
+	rc = ol_chain_on_view(&replica->chain, view, &links);
+	if (links.fence_predecessor)
+		ol_predecessor_drop(replica);
+	if (links.fence_successor)
+		ol_successor_drop(replica);
+	if (replica->ring.oldest > replica->chain.received + 1)
+		replica->ring.oldest = 0; /* another history: versions begin again */
+	ol_counter_add(&replica->board->views, 1);
+	ol_word_store(&replica->board->adopted_ns, now_ns);
+	if (rc == OL_CHAIN_REMOVED) {
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u, epoch %u: the chain goes on without this server: it "
+		       "ends",
+		       replica->addr, replica->opts->shard, view->epoch);
+		ol_replica_end(replica, OL_E_FENCED);
+		return;
+	}
+	if (replica->chain.role != OL_CHAIN_NONE)
+		ol_word_store(&replica->board->epoch, view->epoch);
+	ol_word_store(&replica->board->role, (uint64_t)replica->chain.role);
+	view_log(replica);
+	replica->host->viewed(replica->arg, was);
+	if (links.connect)
+		connect_successor(replica, now_ns);
+	found(replica);
+}
+
+bool ol_replica_news(const struct ol_replica *replica)
+{
+	return ol_coord_generation(replica->coord) != replica->generation;
+}
+
+void ol_replica_look(struct ol_replica *replica, uint64_t now_ns)
+{
+	uint64_t generation = ol_coord_generation(replica->coord);
+
+	if (generation == replica->generation)
+		return;
+	replica->generation = generation;
+	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
+	if (contradicted(replica))
+		contradiction_handle(replica);
+	else
+		adopt(replica, now_ns);
+	if (replica->end_rc != 0)
+		return;
+	ol_predecessor_tick(replica, now_ns);
+	ol_replica_progress(replica, now_ns);
+	ol_membership_propose(replica, now_ns);
+}
+
+bool ol_replica_serves(const struct ol_replica *replica, enum ol_wire_role role)
+{
+	const struct ol_chain *chain = &replica->chain;
+
+	switch (role) {
+	case OL_ROLE_WORKER:
+		return ol_chain_serves_push(chain);
+	case OL_ROLE_READER:
+		return ol_chain_serves_pull(chain);
+	case OL_ROLE_OBSERVER:
+		return true; /* of the board, whatever this server is */
+	case OL_ROLE_REPLICA:
+		break;
+	}
+	return false; /* predecessor.c welcomes it */
+}
+
+bool ol_replica_waits(const struct ol_replica *replica)
+{
+	struct ol_chain_action action;
+
+	return !replica->periodic && ol_chain_next(&replica->chain, 0, &action);
+}
+
+static int carry_out(struct ol_replica *replica, const struct ol_chain_action *action)
+{
+	int rc = -EAGAIN;
+
+	switch (action->what) {
+	case OL_CHAIN_FORWARD:
+		rc = ol_successor_forward(replica, action->version);
+		break;
+	case OL_CHAIN_APPLY:
+		rc = replica->host->apply(replica->arg, action->version);
+		break;
+	case OL_CHAIN_ACK:
+		rc = ol_replica_is_leased(replica) ? ol_predecessor_ack(replica, action->version)
+						   : OL_E_FENCED;
+		break;
+	}
+	if (rc != 0)
+		return rc;
+	ol_chain_on_done(&replica->chain, action);
+	if (action->commits && ol_replica_is_leased(replica))
+		replica->host->committed(replica->arg, action->version);
+	return 0;
+}
+
+static void chain_progress(struct ol_replica *replica)
+{
+	struct ol_chain_action action;
+	unsigned not_now = 0;
+
+	while (replica->end_rc == 0 && ol_chain_next(&replica->chain, not_now, &action)) {
+		if (carry_out(replica, &action) != 0)
+			not_now |= action.what;
+	}
+}
+
+void ol_replica_progress(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_board *board = replica->board;
+	uint64_t used;
+
+	replica->now_ns = now_ns;
+	if (replica->periodic)
+		ol_successor_offer(replica, now_ns);
+	else
+		chain_progress(replica);
+	if (replica->end_rc != 0)
+		return;
+	if (ol_membership_caught_up(replica) != 0)
+		ol_membership_propose(replica, now_ns);
+	used = replica->chain.received - replica->chain.committed;
+	ol_word_store(&board->received, replica->chain.received);
+	ol_word_store(&board->committed, replica->chain.committed);
+	ol_word_store(&board->ring_used, used);
+	replica->host->progressed(replica->arg);
+}
+
+void ol_replica_on_ready(struct ol_replica *replica, uint64_t version, uint64_t now_ns)
+{
+	struct ol_board *board = replica->board;
+
+	if (replica->load_ns != 0) {
+		ol_counter_add(&board->resync_bytes, ol_layout_content_bytes(replica->geo));
+		ol_word_store(&board->resync_ns, now_ns - replica->load_ns);
+		ol_log(replica->periodic ? OL_LOG_DEBUG : OL_LOG_INFO,
+		       "server %s: shard %u: read version %llu of its predecessor", replica->addr,
+		       replica->opts->shard, (unsigned long long)version);
+	}
+	replica->load_ns = 0;
+	if (ol_chain_on_load(&replica->chain, version))
+		connect_successor(replica, now_ns);
+	if (replica->periodic)
+		replica->pred.ack_due = ol_predecessor_ack(replica, version) != 0;
+	ol_replica_progress(replica, now_ns);
+}
+
+/*
+ * Without a lease somebody else may have founded the chain anew. Nor does a session that follows
+ * one that ended help: who saw the end, and not yet that this server is back, counts from the end.
+ */
+void ol_replica_lease_check(struct ol_replica *replica, uint64_t now_ns)
+{
+	bool at_stake = replica->chain.role != OL_CHAIN_NONE || replica->proposed.founded != 0;
+
+	if (!replica->opts->refound)
+		return;
+	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
+	if (!at_stake)
+		replica->losses = replica->state.losses;
+	if (replica->chain.role == OL_CHAIN_NONE && replica->losses == replica->state.losses)
+		return;
+	if (now_ns < replica->state.lease_ns && replica->losses == replica->state.losses)
+		return;
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u: its session with the coordinator has ended: silence of %u ms, "
+	       "its lease, at most: it ends",
+	       replica->addr, replica->opts->shard, session_ms(replica));
+	ol_replica_end(replica, OL_E_FENCED);
+}
+
+bool ol_replica_is_leased(struct ol_replica *replica)
+{
+	uint64_t now_ns;
+
+	if (replica->end_rc != 0 || !replica->opts->refound)
+		return replica->end_rc == 0;
+	now_ns = ol_clock_ns();
+	if (now_ns >= replica->state.lease_ns)
+		ol_replica_lease_check(replica, now_ns);
+	return replica->end_rc == 0;
+}
+
+static void waiting_log(struct ol_replica *replica, uint64_t now_ns)
+{
+	uint32_t here = replica->state.member_count;
+
+	if (replica->chain.view.epoch != 0 ||
+	    (replica->waiting_ns != 0 && now_ns - replica->waiting_ns < WAITING_S * OL_NS_PER_S))
+		return;
+	if (replica->waiting_ns != 0 && here < replica->opts->replicas)
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u: %u of %u servers are here; the chain begins with %u more",
+		       replica->addr, replica->opts->shard, here, replica->opts->replicas,
+		       replica->opts->replicas - here);
+	replica->waiting_ns = now_ns;
+}
+
+/* Is a replica that counts registered? Then somebody proposes views. */
+static bool somebody_proposes(const struct ol_replica *replica)
+{
+	const struct ol_view *view = &replica->chain.view;
+
+	for (uint32_t i = 0; i < replica->state.member_count; i++) {
+		int at = ol_view_find(view, replica->state.members[i].id);
+
+		if (at >= 0 && (uint32_t)at < view->count)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A chain that lacks a replica, and does not take this server, has buried it: it was in a view that
+ * it never heard of. Only a new process is taken.
+ */
+static void passed_over_check(struct ol_replica *replica, uint64_t now_ns)
+{
+	const struct ol_view *view = &replica->chain.view;
+
+	if (replica->chain.role != OL_CHAIN_NONE || view->epoch == 0 || view->joining ||
+	    view->count >= view->wanted || !replica->state.connected ||
+	    !somebody_proposes(replica) ||
+	    now_ns - replica->adopted_ns < session_ms(replica) * OL_NS_PER_MS)
+		return;
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u, epoch %u: the chain has %u of %u replicas and does not take "
+	       "this server: it ends",
+	       replica->addr, replica->opts->shard, view->epoch, view->count, view->wanted);
+	ol_replica_end(replica, OL_E_FENCED);
+}
+
+void ol_replica_tick(struct ol_replica *replica, uint64_t now_ns)
+{
+	ol_replica_look(replica, now_ns);
+	if (replica->end_rc == 0)
+		ol_replica_lease_check(replica, now_ns);
+	if (replica->end_rc == 0)
+		passed_over_check(replica, now_ns);
+	if (replica->end_rc != 0)
+		return;
+	ol_successor_tick(replica, now_ns);
+	ol_predecessor_tick(replica, now_ns);
+	ol_replica_progress(replica, now_ns);
+	ol_membership_propose(replica, now_ns);
+	waiting_log(replica, now_ns);
+}
+
+static uint64_t beat_off(enum ol_neighbour who)
+{
+	return (uint64_t)who * OL_LINE_BYTES;
+}
+
+static struct ol_watch *watch_of(struct ol_replica *replica, enum ol_neighbour who)
+{
+	return who == OL_NEIGHBOUR_SUCCESSOR ? &replica->succ.dial.watch : &replica->pred.watch;
+}
+
+bool ol_replica_watch(struct ol_replica *replica, enum ol_neighbour who, struct ol_xport_conn *conn,
+		      struct ol_xport_rkey board, uint64_t now_ns)
+{
+	struct ol_watch_with with = {
+		.ops = replica->ops,
+		.conn = conn,
+		.region = replica->work_region,
+		.off = beat_off(who),
+		.board = board,
+		.cookie = OL_REPLICA_COOKIE_BEAT,
+		.lease_ns = replica->opts->lease_ms * OL_NS_PER_MS,
+	};
+
+	return ol_watch_tick(watch_of(replica, who), &with, now_ns) != OL_WATCH_FINE;
+}
+
+void ol_replica_on_beat(struct ol_replica *replica, enum ol_neighbour who, int status,
+			uint64_t now_ns)
+{
+	const uint8_t *work = replica->work->addr;
+	const _Atomic uint64_t *word =
+		(const _Atomic uint64_t *)(const void *)(work + beat_off(who));
+
+	ol_watch_on_beat(watch_of(replica, who), status, ol_word_load(word), now_ns);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* ring.c -- the memory that entries lie in */
+
+#include "replica/ring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/wire.h"
+
+/* A slab, whose pages are touched while it is in use already */
+static int slab_make(struct ol_ring *ring, struct ol_memory_job **ret_job)
+{
+	struct ol_memory_job *job = ol_memory_job_make(ring, ring->bytes, ring->node, NULL);
+	int rc;
+
+	if (job == NULL)
+		return -ENOMEM;
+	rc = ol_slab_map(ring->bytes, ring->node, &job->slab);
+	if (rc != 0) {
+		ol_memory_give_back(ring->memory, job);
+		return rc;
+	}
+	ol_memory_ask(ring->memory, job, OL_MEMORY_TOUCH);
+	*ret_job = job;
+	return 0;
+}
+
+int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
+		 struct ol_memory *memory, const struct ol_geometry *geo, int node)
+{
+	struct ol_xport_caps caps;
+	int rc;
+
+	ops->query(xport, &caps);
+	*ring = (struct ol_ring){ .ops = ops,
+				  .xport = xport,
+				  .memory = memory,
+				  .payload_bytes = ol_layout_vector_bytes(geo),
+				  .stride = ol_layout_entry_stride(geo),
+				  .slots = ol_layout_ring_slots(geo),
+				  .bytes = ol_layout_ring_bytes(geo),
+				  .parts_max = geo->workers_max,
+				  .keeps = caps.fence_keeps != 0,
+				  .node = node };
+	ring->heads = calloc(ring->slots, sizeof(*ring->heads));
+	ring->parts = calloc((ring->slots + (size_t)1) * ring->parts_max, sizeof(*ring->parts));
+	if (ring->heads == NULL || ring->parts == NULL)
+		return -ENOMEM;
+	rc = slab_make(ring, &ring->job);
+	if (rc == 0)
+		ring->slab = ring->job->slab;
+	return rc;
+}
+
+int ol_ring_reg(struct ol_ring *ring, struct ol_xport_conn *conn)
+{
+	int rc = ring->ops->reg(ring->xport, conn, ring->slab, 0, ring->bytes,
+				OL_XPORT_ACCESS_LOCAL, &ring->local);
+
+	if (rc == 0)
+		ring->conn = conn;
+	return rc;
+}
+
+void ol_ring_dereg(struct ol_ring *ring)
+{
+	if (ring->local != NULL)
+		ring->ops->dereg(ring->local);
+	ring->local = NULL;
+	ring->conn = NULL;
+}
+
+void ol_ring_close(struct ol_ring *ring)
+{
+	ol_ring_dereg(ring);
+	ol_memory_give_back(ring->memory, ring->job);
+	free(ring->heads);
+	free(ring->parts);
+	*ring = (struct ol_ring){ 0 };
+}
+
+int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
+{
+	struct ol_xport_conn *conn = ring->conn;
+	struct ol_memory_job *job = NULL;
+	int rc;
+
+	if (ring->keeps)
+		return 0;
+	rc = slab_make(ring, &job);
+	if (rc != 0)
+		return rc;
+	ol_ring_dereg(ring);
+	for (uint64_t version = first; version <= last; version++)
+		memcpy((uint8_t *)job->slab->addr + ol_ring_off(ring, version),
+		       ol_ring_payload(ring, version),
+		       ol_ring_bytes(ring, ol_ring_head(ring, version)->parts));
+	ol_memory_give_back(ring->memory, ring->job);
+	ring->job = job;
+	ring->slab = job->slab;
+	ring->oldest = first;
+	return conn != NULL ? ol_ring_reg(ring, conn) : 0;
+}
+
+static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_part *parts)
+{
+	uint32_t sums[2] = { ol_record_crc(head, sizeof(*head) - sizeof(head->crc)),
+			     ol_record_crc(parts, head->parts * sizeof(*parts)) };
+
+	return ol_record_crc(sums, sizeof(sums));
+}
+
+/* Where head and parts of an entry lie in the slab */
+static uint8_t *landed(const struct ol_ring *ring, uint64_t version)
+{
+	return (uint8_t *)ol_ring_payload(ring, version) + ring->payload_bytes;
+}
+
+void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts)
+{
+	struct ol_entry_head *head = ol_ring_head(ring, version);
+	uint8_t *at = landed(ring, version);
+
+	*head = (struct ol_entry_head){ .version = version,
+					.payload_bytes = ring->payload_bytes,
+					.epoch = epoch,
+					.parts = parts };
+	head->crc = crc_of(head, ol_ring_parts(ring, version));
+	memcpy(at, head, sizeof(*head));
+	memcpy(at + sizeof(*head), ol_ring_parts(ring, version),
+	       parts * sizeof(struct ol_entry_part));
+}
+
+/* What is there until it is taken may still be needed: it is looked at elsewhere first */
+bool ol_ring_take(struct ol_ring *ring, uint64_t version)
+{
+	struct ol_entry_part *parts = &ring->parts[(size_t)ring->slots * ring->parts_max];
+	const uint8_t *at = landed(ring, version);
+	struct ol_entry_head head;
+
+	memcpy(&head, at, sizeof(head));
+	if (head.version != version || head.payload_bytes != ring->payload_bytes ||
+	    head.parts == 0 || head.parts > ring->parts_max)
+		return false;
+	memcpy(parts, at + sizeof(head), head.parts * sizeof(*parts));
+	if (head.crc != crc_of(&head, parts))
+		return false;
+	for (uint32_t i = 0; i < head.parts; i++) {
+		if (parts[i].worker >= ring->parts_max || parts[i].slot >= OL_SLOTS_MAX)
+			return false;
+	}
+	*ol_ring_head(ring, version) = head;
+	memcpy(ol_ring_parts(ring, version), parts, head.parts * sizeof(*parts));
+	return true;
+}

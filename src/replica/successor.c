@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * successor.c -- the connection that a replica makes to its successor, and entries on it
+ *
+ *	IDLE -> KNOCKING -> PROVING -> JOINING -> LIVE, and back to IDLE when it breaks
+ *
+ * The handshake is a worker's (wire/wire.h); then hello, in which one that joins is told where to
+ * read weights, and the welcome, in which it says what it has.
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+#include "replica/replica.h"
+#include "wire/auth.h"
+
+enum {
+	CHUNK_BYTES = 1 << 20 /* longest single write of an entry */
+};
+
+static void conn_drop(struct ol_replica *replica)
+{
+	struct ol_successor *succ = &replica->succ;
+
+	ol_dial_drop(&replica->dialer, &succ->dial);
+	if (replica->ring.ops != NULL)
+		ol_ring_dereg(&replica->ring);
+	succ->pinned = -1;
+	succ->told = false;
+	succ->posted = 0;
+}
+
+void ol_successor_drop(struct ol_replica *replica)
+{
+	conn_drop(replica);
+	replica->succ.dial.state = OL_DIAL_NONE;
+}
+
+/* Try again soon; whoever was live is suspected */
+static void again(struct ol_replica *replica, const char *why, bool suspect, uint64_t now_ns)
+{
+
+	conn_drop(replica);
+	ol_dial_again(&replica->dialer, &replica->succ.dial, now_ns);
+	ol_chain_on_successor_down(&replica->chain);
+	if (suspect)
+		ol_membership_suspect(replica, OL_NEIGHBOUR_SUCCESSOR, why, now_ns);
+}
+
+static const struct ol_wire_connect who = { .role = OL_ROLE_REPLICA };
+
+static void dialed(struct ol_replica *replica, int rc, uint64_t now_ns)
+{
+	if (rc != 0)
+		again(replica, ol_strerror(rc), rc == -ECONNREFUSED || rc == -ENOENT, now_ns);
+}
+
+static void start(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+
+	dialed(replica,
+	       ol_dial_knock(&replica->dialer, &succ->dial, succ->member.addr, &who, now_ns),
+	       now_ns);
+}
+
+void ol_successor_connect(struct ol_replica *replica, const struct ol_member *member,
+			  uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+
+	conn_drop(replica);
+	succ->dial.backoff_ns = 0;
+	succ->member = *member;
+	start(replica, now_ns);
+}
+
+/* A published snapshot, for one that joins; it stays as it is until the first ack */
+static int content_offer(struct ol_replica *replica, struct ol_chain_hello *hello)
+{
+	struct ol_successor *succ = &replica->succ;
+	struct ol_replica_content content = replica->host->content(replica->arg);
+	int rc = replica->periodic ? 0 : ol_chain_on_offer(&replica->chain, content.version);
+
+	if (rc != 0 || (replica->chain.succ_full && !replica->periodic))
+		return rc;
+	succ->pinned = (int)content.snapshot;
+	succ->pinned_version = content.version;
+	hello->content_off = ol_layout_snapshot_off(replica->geo, content.snapshot);
+	hello->content_version = content.version;
+	hello->content_epoch = replica->chain.view.epoch;
+	return 0;
+}
+
+static int hello_post(struct ol_replica *replica)
+{
+	struct ol_successor *succ = &replica->succ;
+	struct ol_chain_hello hello = {
+		.magic = OL_WIRE_MAGIC,
+		.epoch = replica->chain.view.epoch,
+		.id = replica->self.id,
+		.successor = succ->member.id,
+		.acks = ol_dial_wire_rkey(
+			replica->ops->rkey(succ->dial.acks_region, succ->dial.conn)),
+		.board = ol_dial_wire_rkey(
+			replica->ops->rkey(replica->public_region, succ->dial.conn)),
+		.slots = replica->ring.slots,
+	};
+	uint64_t offered = succ->pinned_version;
+	int rc = content_offer(replica, &hello);
+
+	if (rc != 0)
+		return rc;
+	ol_record_seal(&hello);
+	rc = ol_dial_hello(&replica->dialer, &succ->dial, &hello, sizeof(hello));
+	if (rc != 0) { /* nothing was offered: it is due still */
+		succ->pinned = -1;
+		succ->pinned_version = offered;
+	}
+	return rc;
+}
+
+/* Where entries leave from, and where acks land */
+static int memory_make(struct ol_replica *replica)
+{
+	struct ol_dial *dial = &replica->succ.dial;
+	int rc = ol_ring_reg(&replica->ring, dial->conn);
+
+	return rc != 0 ? rc : ol_dial_memory(&replica->dialer, dial, replica->node);
+}
+
+void ol_successor_offer(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+	uint64_t every = replica->opts->replicate_every;
+	int rc;
+
+	if (succ->dial.state != OL_DIAL_LIVE || succ->pinned >= 0 ||
+	    replica->host->content(replica->arg).version / every == succ->pinned_version / every)
+		return;
+	rc = hello_post(replica);
+	if (rc != 0 && rc != -EAGAIN)
+		again(replica, ol_strerror(rc), true, now_ns);
+}
+
+static void accepted(struct ol_replica *replica, const struct ol_xport_event *event,
+		     uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+	struct ol_wire_accept accept;
+	int rc = ol_dial_on_up(&replica->dialer, &succ->dial, event, &accept);
+
+	if (rc == 0 && accept.incarnation != succ->member.id)
+		rc = OL_E_FENCED; /* another process is at that address now */
+	if (rc == 0 && accept.landing_key.bytes != replica->ring.bytes)
+		rc = OL_E_WIRE;
+	if (rc == 0 && memcmp(&accept.geo, replica->geo, sizeof(accept.geo)) != 0)
+		rc = OL_E_GEOMETRY;
+	if (rc == 0)
+		rc = memory_make(replica);
+	if (rc == 0)
+		rc = hello_post(replica);
+	if (rc != 0) /* a connection that broke at once says nothing yet of its process; nor does
+			what this one lacks */
+		again(replica, ol_strerror(rc),
+		      rc == OL_E_WIRE || rc == OL_E_AUTH || rc == OL_E_FENCED ||
+			      rc == OL_E_GEOMETRY,
+		      now_ns);
+}
+
+/* The end of a knock or a proof: a challenge, or no */
+static void refused(struct ol_replica *replica, const struct ol_xport_event *event, uint64_t now_ns)
+{
+	struct ol_dial *dial = &replica->succ.dial;
+	struct ol_wire_reject reject;
+
+	switch (ol_dial_on_end(&replica->dialer, dial, event, &reject)) {
+	case OL_DIAL_CHALLENGED:
+		dialed(replica, ol_dial_prove(&replica->dialer, dial, &who, now_ns), now_ns);
+		break;
+	case OL_DIAL_BROKE:
+		again(replica, ol_strerror(event->status), true, now_ns);
+		break;
+	case OL_DIAL_FORGED:
+		again(replica, ol_strerror(OL_E_AUTH), true, now_ns);
+		break;
+	case OL_DIAL_REFUSED:
+		/* it has not yet buried who was its predecessor before; or is short of memory for a
+		   moment */
+		again(replica, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
+		if (reject.code == OL_REJECT_LATER)
+			ol_dial_later(&replica->dialer, dial, reject.delay_ms, now_ns);
+		break;
+	}
+}
+
+static void welcomed(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+	struct ol_chain_welcome welcome;
+
+	if (succ->dial.state != OL_DIAL_JOINING)
+		return;
+	memcpy(&welcome, (const uint8_t *)succ->dial.acks->addr + OL_WELCOME_OFF, sizeof(welcome));
+	if (!ol_record_whole(&welcome) ||
+	    (welcome.loading && (succ->pinned < 0 || welcome.have != succ->pinned_version))) {
+		again(replica, "its welcome cannot be", true, now_ns);
+		return;
+	}
+	ol_dial_live(&succ->dial);
+	succ->dial.backoff_ns = 0;
+	replica->suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
+	ol_word_store(&replica->board->linked_ns, now_ns);
+	if (!welcome.loading)
+		succ->pinned = -1;
+	if (replica->periodic)
+		return;
+	if (welcome.have + 1 < replica->ring.oldest ||
+	    ol_chain_on_successor_up(&replica->chain, welcome.have) != 0) {
+		again(replica, "it lacks entries that are no longer kept", true, now_ns);
+		return;
+	}
+	ol_replica_progress(replica, now_ns);
+}
+
+/* True: an ack was taken */
+static bool acked(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+	struct ol_chain_ack ack;
+
+	if (succ->dial.state != OL_DIAL_LIVE)
+		return false;
+	memcpy(&ack, (const uint8_t *)succ->dial.acks->addr + OL_CHAIN_ACK_OFF, sizeof(ack));
+	if (!ol_record_whole(&ack))
+		return false; /* a newer one is landing, and rings as well */
+	if (!replica->periodic && ol_chain_on_ack(&replica->chain, ack.version) != 0) {
+		again(replica, "it acknowledged what it was not given", true, now_ns);
+		return false;
+	}
+	succ->pinned = -1; /* it has read what it was given */
+	succ->told = true;
+	ol_replica_progress(replica, now_ns);
+	return true;
+}
+
+static void down(struct ol_replica *replica, const struct ol_xport_event *event, uint64_t now_ns)
+{
+	switch (replica->succ.dial.state) {
+	case OL_DIAL_KNOCKING:
+	case OL_DIAL_PROVING:
+		refused(replica, event, now_ns);
+		break;
+	case OL_DIAL_JOINING:
+	case OL_DIAL_WELCOME:
+	case OL_DIAL_LIVE:
+		again(replica, event->status == 0 ? NULL : ol_strerror(event->status), true,
+		      now_ns);
+		break;
+	case OL_DIAL_NONE:
+	case OL_DIAL_IDLE:
+		conn_drop(replica);
+		break;
+	}
+}
+
+bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_event *event,
+			   uint64_t now_ns)
+{
+	switch (event->type) {
+	case OL_XPORT_CONN_UP:
+		if (replica->succ.dial.state == OL_DIAL_PROVING)
+			accepted(replica, event, now_ns);
+		break;
+	case OL_XPORT_DOORBELL_RUNG:
+		if (ol_bell_kind(event->imm) == OL_BELL_WELCOME)
+			welcomed(replica, now_ns);
+		else if (ol_bell_kind(event->imm) == OL_BELL_CHAIN_ACK)
+			return acked(replica, now_ns);
+		break;
+	case OL_XPORT_DONE:
+		if (event->cookie == OL_REPLICA_COOKIE_BEAT)
+			ol_replica_on_beat(replica, OL_NEIGHBOUR_SUCCESSOR, event->status, now_ns);
+		break;
+	case OL_XPORT_CONN_DOWN:
+		down(replica, event, now_ns);
+		break;
+	case OL_XPORT_CONN_REQUEST:
+		break; /* has a connection of its own */
+	}
+	return false;
+}
+
+void ol_successor_tick(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+	uint64_t lease_ns = replica->opts->lease_ms * OL_NS_PER_MS;
+
+	switch (succ->dial.state) {
+	case OL_DIAL_NONE:
+		break;
+	case OL_DIAL_IDLE:
+		if (now_ns >= succ->dial.retry_ns)
+			start(replica, now_ns);
+		break;
+	case OL_DIAL_KNOCKING:
+	case OL_DIAL_PROVING:
+		if (now_ns - succ->dial.since_ns > lease_ns)
+			again(replica, "it does not answer", true, now_ns);
+		break;
+	case OL_DIAL_JOINING:
+	case OL_DIAL_WELCOME:
+	case OL_DIAL_LIVE:
+		if (ol_replica_watch(replica, OL_NEIGHBOUR_SUCCESSOR, succ->dial.conn,
+				     succ->dial.public_key, now_ns))
+			again(replica, "its heartbeat stands still", true, now_ns);
+		break;
+	}
+}
+
+int ol_successor_forward(struct ol_replica *replica, uint64_t version)
+{
+	struct ol_successor *succ = &replica->succ;
+	struct ol_ring *ring = &replica->ring;
+	struct ol_board *board = replica->board;
+	uint64_t total = ol_ring_bytes(ring, ol_ring_head(ring, version)->parts);
+
+	while (succ->posted < total) {
+		uint64_t left = total - succ->posted;
+		struct ol_xport_write write = {
+			.segs = { { .region = ring->local,
+				    .off = ol_ring_off(ring, version) + succ->posted,
+				    .bytes = left < CHUNK_BYTES ? (uint32_t)left : CHUNK_BYTES } },
+			.seg_count = 1,
+			.imm = ol_bell_make(OL_BELL_ENTRY, (uint32_t)(version % ring->slots)),
+			.dst = succ->dial.landing_key,
+			.dst_off = ol_ring_off(ring, version) + succ->posted,
+		};
+
+		if (write.segs[0].bytes == left)
+			write.flags = OL_XPORT_DOORBELL;
+		if (total <= replica->inline_max)
+			write.flags |= OL_XPORT_INLINE;
+		/* this turn has done enough; a full queue; or a broken connection, about to be
+		 * reported */
+		if (!ol_turn_may(replica->turn, OL_TURN_FORWARD) ||
+		    replica->ops->post_write(succ->dial.conn, &write) != 0)
+			return -EAGAIN;
+		ol_turn_spend(replica->turn, OL_TURN_FORWARD, write.segs[0].bytes);
+		succ->posted += write.segs[0].bytes;
+	}
+	succ->posted = 0;
+	ol_counter_add(&board->forwarded, 1);
+	ol_counter_add(&board->forwarded_bytes, total);
+	if (version <= succ->newest)
+		ol_counter_add(&board->resent, 1);
+	else
+		succ->newest = version;
+	return 0;
+}
+
+unsigned ol_successor_pinned(const struct ol_replica *replica)
+{
+	const struct ol_successor *succ = &replica->succ;
+
+	return succ->pinned >= 0 ? 1u << succ->pinned : 0;
+}

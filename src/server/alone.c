@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * alone.c -- a server alone is a chain of one: its view never changes, and what it applies is
+ * committed
+ */
+
+#include "server/serve.h"
+
+static bool answers(const void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+static void progress(void *arg, uint64_t now_ns)
+{
+	(void)arg;
+	(void)now_ns;
+}
+
+static bool step(void *arg, uint64_t now_ns)
+{
+	struct ol_server *server = arg;
+
+	if (!ol_ingest_apply(&server->ingest, now_ns))
+		return false;
+	ol_save_progress(&server->saving, now_ns);
+	return true;
+}
+
+static uint32_t epoch_of(const struct ol_server *server, enum ol_restore from, uint32_t epoch)
+{
+	return ol_restore_epoch(&server->restoring, from, epoch);
+}
+
+static void on_ready(struct ol_server *server, uint64_t now_ns)
+{
+	struct ol_chain *chain = &server->replica.chain;
+	struct ol_view view = { .epoch = server->opts.epoch,
+				.founded = server->opts.epoch,
+				.wanted = 1,
+				.count = 1,
+				.replicas = { { .id = server->incarnation } } };
+	struct ol_chain_links links;
+
+	(void)now_ns;
+	ol_chain_init(chain, server->incarnation, 0);
+	(void)ol_chain_on_view(chain, &view, &links); /* there are no neighbours */
+	(void)ol_chain_on_load(chain, server->store.version);
+	ol_serve_welcome_all(server);
+}
+
+static bool has_news(const struct ol_server *server)
+{
+	(void)server;
+	return false;
+}
+
+static void nothing(struct ol_server *server, uint64_t now_ns)
+{
+	(void)server;
+	(void)now_ns;
+}
+
+static bool is_last(const struct ol_server *server)
+{
+	(void)server;
+	return false; /* whoever starts servers decides */
+}
+
+const struct ol_chain_kind ol_chain_alone = {
+	.steps = { .early = true, .answers = answers, .progress = progress, .step = step },
+	.peers_min = 1,
+	.open = ol_serve_begin,
+	.epoch = epoch_of,
+	.on_ready = on_ready,
+	.has_news = has_news,
+	.look = nothing,
+	.tick = nothing,
+	.is_last = is_last,
+};

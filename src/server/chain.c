@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * chain.c -- a server as the host of a replica: a step becomes an entry, entries become weights, and
+ * workers hear of them
+ *
+ *	head    batch -> gathered into the ring -> forwarded -> applied
+ *	others  ring -> forwarded -> applied
+ *	tail    applied -> an ack to each worker whose gradient is in it
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "rdma/order.h"
+#include "server/serve.h"
+#include "wire/auth.h"
+
+/* ---- what the replica asks for ---- */
+
+static struct ol_session *predecessor_of(struct ol_server *server)
+{
+	return &server->sessions.all[server->sessions.replica_first];
+}
+
+static struct ol_replica_content content(void *arg)
+{
+	const struct ol_server *server = arg;
+
+	return (struct ol_replica_content){ .version = server->store.version,
+					    .snapshot = server->store.snapshot };
+}
+
+/* The predecessor's snapshot is a mirror like a worker's */
+static void load(void *arg, const struct ol_chain_hello *hello, uint64_t now_ns)
+{
+	struct ol_server *server = arg;
+	struct ol_session *session = predecessor_of(server);
+	uint64_t table = ol_layout_table_bytes(&server->store.geo);
+	uint64_t vector = ol_layout_vector_bytes(&server->store.geo);
+
+	session->hello = (struct ol_hello){
+		.mirror = hello->board,
+		.mirror_epoch = hello->content_epoch,
+		.mirror_version = hello->content_version,
+		.table_off = hello->content_off,
+		.weights_off = hello->content_off + table,
+		.state_off = hello->content_off + table + vector,
+	};
+	ol_restore_from(&server->restoring, session);
+	ol_serve_restore(server, now_ns);
+}
+
+static int apply(void *arg, uint64_t version)
+{
+	struct ol_server *server = arg;
+	struct ol_replica *replica = &server->replica;
+	struct ol_store *store = &server->store;
+	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
+	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
+	int target = -1;
+
+	if (ol_turn_may(&server->turn, OL_TURN_APPLY))
+		target = ol_ingest_target(&server->ingest, replica->now_ns);
+	if (target < 0)
+		return -EAGAIN;
+	ol_turn_spend(&server->turn, OL_TURN_APPLY, ol_layout_vector_bytes(&store->geo));
+	for (uint32_t i = 0; i < head->parts; i++) {
+		server->ingest.contributions[i] = (struct ol_contribution){
+			.seq = parts[i].seq,
+			.grads = parts[i].grads,
+			.worker = parts[i].worker,
+		};
+	}
+	ol_store_enter(store, ol_ring_payload(&replica->ring, version),
+		       server->ingest.contributions, head->parts, (unsigned)target);
+	ol_ingest_updated(&server->ingest, head->parts,
+			  version == server->ordered ? &store->norms : NULL, replica->now_ns);
+	if (ol_word_load(&store->board->first_applied_ns) == 0)
+		ol_word_store(&store->board->first_applied_ns, replica->now_ns);
+	for (uint32_t i = 0; i < head->parts; i++) {
+		struct ol_slot_state state = {
+			.base_version = parts[i].base_version,
+			.samples = parts[i].samples,
+			.grads = parts[i].grads,
+			.queued = parts[i].queued != 0,
+		};
+
+		memcpy(&state.loss, &parts[i].loss_bits, sizeof(state.loss));
+		ol_ingest_count(&server->ingest, &state, version - 1);
+	}
+	return 0;
+}
+
+/* Where a worker hears of commits: of a chain of one where it pushes, or else as a reader, which it
+ * is no longer once it pushes here */
+static struct ol_session *mailbox_of(struct ol_server *server, uint32_t worker)
+{
+	struct ol_session *session = &server->sessions.all[worker];
+
+	if (server->replica.chain.role == OL_CHAIN_ONLY && session->state == OL_SESSION_LIVE)
+		return session;
+	session = &server->sessions.all[server->sessions.reader_first + worker];
+	return session->state == OL_SESSION_LIVE ? session : NULL;
+}
+
+static void committed(void *arg, uint64_t version)
+{
+	struct ol_server *server = arg;
+	struct ol_replica *replica = &server->replica;
+	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
+	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
+
+	for (uint32_t i = 0; i < head->parts; i++) {
+		struct ol_session *session = mailbox_of(server, parts[i].worker);
+		struct ol_slot_state *state;
+
+		/* one that connects later is told by its welcome */
+		if (session == NULL || parts[i].slot > server->opts.window)
+			continue;
+		state = &session->slots[parts[i].slot];
+		state->seq = parts[i].seq;
+		state->status = 0;
+		ol_ingest_ack(&server->ingest, session, parts[i].slot, replica->now_ns);
+	}
+}
+
+/*
+ * Whose connection means something else now. Where another has become the tail nobody may read
+ * weights here: what is applied from now on is not committed. Where a head is left alone, it has
+ * committed all it had, and a new welcome says so.
+ */
+static void sessions_review(struct ol_server *server, enum ol_chain_role was)
+{
+	enum ol_chain_role role = server->replica.chain.role;
+
+	if (was == role ||
+	    (was != OL_CHAIN_ONLY && was != OL_CHAIN_TAIL &&
+	     !(was == OL_CHAIN_HEAD && role == OL_CHAIN_ONLY)) ||
+	    (was == OL_CHAIN_TAIL && role == OL_CHAIN_ONLY))
+		return;
+	for (uint32_t i = 0; i < server->sessions.count; i++) {
+		struct ol_session *session = &server->sessions.all[i];
+
+		if (session->state == OL_SESSION_LIVE && session->role != OL_ROLE_REPLICA)
+			ol_serve_end(server, session, NULL, false);
+	}
+}
+
+static void periodic_viewed(void *arg, enum ol_chain_role was)
+{
+	struct ol_server *server = arg;
+	const struct ol_chain *chain = &server->replica.chain;
+
+	(void)was;
+	if (chain->role != OL_CHAIN_NONE)
+		server->opts.epoch = chain->view.epoch;
+}
+
+static void strict_viewed(void *arg, enum ol_chain_role was)
+{
+	periodic_viewed(arg, was);
+	sessions_review(arg, was);
+}
+
+static int found(void *arg, char *err, size_t err_bytes)
+{
+	struct ol_server *server = arg;
+	int rc = ol_serve_begin(server, err, err_bytes);
+
+	server->restoring.sources.begins = server->replica.chain.view.founded == 1;
+	return rc;
+}
+
+static void progressed(void *arg)
+{
+	ol_serve_welcome_all(arg);
+}
+
+static void drop(void *arg, const char *why, bool lies)
+{
+	ol_serve_end(arg, predecessor_of(arg), why, lies);
+}
+
+static const struct ol_replica_host strict_host = {
+	.content = content,
+	.load = load,
+	.apply = apply,
+	.committed = committed,
+	.viewed = strict_viewed,
+	.found = found,
+	.progressed = progressed,
+	.drop = drop,
+};
+
+static const struct ol_replica_host periodic_host = {
+	.content = content,
+	.load = load,
+	.apply = apply,
+	.committed = committed,
+	.viewed = periodic_viewed,
+	.found = found,
+	.progressed = progressed,
+	.drop = drop,
+};
+
+/* ---- opening ---- */
+
+/* What replicas of one chain must agree on, as a number: the job key too */
+static int digest(const struct ol_server *server, uint64_t *ret_number)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	struct {
+		struct ol_geometry geo;
+		struct ol_update_rule rule;
+		uint32_t workers;
+		uint32_t replay;
+		uint32_t every;
+		uint32_t slots;
+		uint32_t wait;
+		uint32_t wait_k;
+		uint32_t staleness;
+		uint32_t refound; /* who waits for leases, and how long: */
+		uint32_t lease_ms;
+		float clip;
+		char transport[16];
+	} all;
+	uint8_t mac[OL_MAC_BYTES];
+	uint64_t number;
+	int rc;
+
+	memset(&all, 0, sizeof(all)); /* padding too */
+	all.geo = server->store.geo;
+	all.rule = opts->rule;
+	all.workers = opts->workers;
+	all.replay = (uint32_t)opts->replay;
+	all.wait = (uint32_t)opts->wait;
+	all.wait_k = opts->wait_k;
+	all.staleness = opts->staleness;
+	all.every = opts->replicate_every;
+	all.slots = server->replica.ring.slots;
+	all.refound = opts->refound != 0;
+	all.lease_ms = opts->lease_ms;
+	all.clip = opts->replay_clip;
+	snprintf(all.transport, sizeof(all.transport), "%s", server->ops->name);
+	rc = ol_auth_mac(server->job_key, &all, sizeof(all), mac);
+	if (rc != 0)
+		return rc;
+	memcpy(&number, mac, sizeof(number));
+	*ret_number = number | 1;
+	return 0;
+}
+
+static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
+{
+	struct ol_replica *replica = &server->replica;
+	char text[OL_STATUS_TEXT_MAX];
+	int rc;
+
+	server->restoring.chain = server->restoring.active = true;
+	rc = ol_ring_open(&replica->ring, server->ops, server->xport, &server->memory,
+			  &server->store.geo, server->caps.numa_node);
+	if (rc != 0) {
+		snprintf(err, err_bytes, "no memory for the ring of the chain: %s",
+			 ol_status_text(rc, text));
+		return rc;
+	}
+	replica->self = (struct ol_member){ .id = server->incarnation,
+					    .proto = OL_WIRE_PROTO,
+					    .rank = server->opts.rank };
+	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
+	rc = digest(server, &replica->self.job);
+	if (rc == 0)
+		return ol_replica_open(replica, err, err_bytes);
+	snprintf(err, err_bytes, "no digest of the job can be made: the crypto library fails");
+	return rc;
+}
+
+static int periodic_open(struct ol_server *server, char *err, size_t err_bytes)
+{
+	server->replica.periodic = true;
+	return chain_open(server, err, err_bytes);
+}
+
+/* ---- steps ---- */
+
+/* Those of the batch that are in the sum, as parts of the entry. How many. */
+static uint32_t parts_make(struct ol_server *server, struct ol_entry_part *parts)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < server->ingest.batch_count; i++) {
+		const struct ol_landed *landed = &server->ingest.batch[i];
+		const struct ol_slot_state *state =
+			&server->sessions.all[landed->session].slots[landed->slot];
+		struct ol_entry_part *part = &parts[count];
+
+		if (server->ingest.contributions[i].status != 0)
+			continue;
+		*part = (struct ol_entry_part){
+			.seq = state->seq,
+			.base_version = state->base_version,
+			.worker = server->ingest.contributions[i].worker,
+			.slot = landed->slot,
+			.grads = state->grads,
+			.samples = state->samples,
+			.queued = state->queued,
+		};
+		memcpy(&part->loss_bits, &state->loss, sizeof(part->loss_bits));
+		count++;
+	}
+	return count;
+}
+
+/* What was dropped is answered here; what is in the entry by the tail. Its slot is free: the
+ * gradient is in the ring. */
+static void batch_resolve(struct ol_server *server, uint64_t now_ns)
+{
+	uint32_t count = server->ingest.batch_count;
+
+	server->ingest.batch_count = 0;
+	server->ingest.step_ready = false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct ol_landed landed = server->ingest.batch[i];
+
+		if (server->ingest.contributions[i].status != 0)
+			ol_ingest_resolve(&server->ingest, landed,
+					  server->ingest.contributions[i].status, now_ns);
+		else
+			server->sessions.all[landed.session].slots[landed.slot].busy = false;
+	}
+}
+
+static bool strict_step(void *arg, uint64_t now_ns)
+{
+	struct ol_server *server = arg;
+	struct ol_replica *replica = &server->replica;
+	struct ol_ingest *ingest = &server->ingest;
+	uint64_t version = replica->chain.received + 1;
+	uint32_t parts;
+
+	if (ol_chain_may_order(&replica->chain) != 0)
+		return false;
+	ol_ingest_gather(ingest);
+	if (ol_store_gather(&server->store, ingest->contributions, ingest->batch_count,
+			    ol_ring_payload(&replica->ring, version)) == 0) {
+		batch_resolve(server, now_ns);
+		ol_ingest_updated(ingest, 0, NULL, now_ns);
+		return true;
+	}
+	parts = parts_make(server, ol_ring_parts(&replica->ring, version));
+	ol_ring_seal(&replica->ring, version, server->opts.epoch, parts);
+	batch_resolve(server, now_ns);
+	server->ordered = version;
+	(void)ol_chain_order(&replica->chain, &version);
+	ol_replica_progress(replica, now_ns);
+	return true;
+}
+
+static bool periodic_step(void *arg, uint64_t now_ns)
+{
+	struct ol_server *server = arg;
+
+	if (!ol_ingest_apply(&server->ingest, now_ns))
+		return false;
+	ol_successor_offer(&server->replica, now_ns);
+	return true;
+}
+
+/* What became of a push is the tail's to say */
+static bool strict_answers(const void *arg)
+{
+	const struct ol_server *server = arg;
+
+	return server->replica.chain.role == OL_CHAIN_ONLY;
+}
+
+static bool periodic_answers(const void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+static void progress(void *arg, uint64_t now_ns)
+{
+	struct ol_server *server = arg;
+
+	ol_replica_progress(&server->replica, now_ns);
+}
+
+/* ---- views ---- */
+
+/* Epochs are those of views */
+static uint32_t epoch_of(const struct ol_server *server, enum ol_restore from, uint32_t epoch)
+{
+	(void)from;
+	(void)epoch;
+	return server->opts.epoch;
+}
+
+static void on_ready(struct ol_server *server, uint64_t now_ns)
+{
+	ol_replica_on_ready(&server->replica, server->store.version, now_ns);
+}
+
+static bool has_news(const struct ol_server *server)
+{
+	return ol_replica_news(&server->replica);
+}
+
+static void look(struct ol_server *server, uint64_t now_ns)
+{
+	ol_replica_look(&server->replica, now_ns);
+}
+
+static void tick(struct ol_server *server, uint64_t now_ns)
+{
+	ol_replica_tick(&server->replica, now_ns);
+}
+
+/* The last replica of a chain that is never founded anew: nobody else has what was committed */
+static bool is_last(const struct ol_server *server)
+{
+	return !server->opts.refound && server->replica.chain.role == OL_CHAIN_ONLY;
+}
+
+enum {
+	CHAIN_PEERS = 4, /* predecessor, successor, a worker, a reader */
+	CHAIN_DOORBELLS = OL_RING_SLOTS_MAX + 4, /* entries one way, acks the other */
+};
+
+const struct ol_chain_kind ol_chain_strict = {
+	.steps = { .answers = strict_answers, .progress = progress, .step = strict_step },
+	.predecessors = OL_PREDECESSORS_MAX,
+	.readers = 1,
+	.peers_min = CHAIN_PEERS,
+	.doorbells_min = CHAIN_DOORBELLS,
+	.host = &strict_host,
+	.open = chain_open,
+	.epoch = epoch_of,
+	.on_ready = on_ready,
+	.has_news = has_news,
+	.look = look,
+	.tick = tick,
+	.is_last = is_last,
+};
+
+const struct ol_chain_kind ol_chain_periodic = {
+	.steps = { .early = true,
+		   .answers = periodic_answers,
+		   .progress = progress,
+		   .step = periodic_step },
+	.predecessors = OL_PREDECESSORS_MAX,
+	.readers = 1,
+	.peers_min = CHAIN_PEERS,
+	.doorbells_min = CHAIN_DOORBELLS,
+	.host = &periodic_host,
+	.open = periodic_open,
+	.epoch = epoch_of,
+	.on_ready = on_ready,
+	.has_news = has_news,
+	.look = look,
+	.tick = tick,
+	.is_last = is_last,
+};

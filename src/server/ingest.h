@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* ingest.h -- from a doorbell to a step, and to an acknowledgement */
+#ifndef OL_SERVER_INGEST_H
+#define OL_SERVER_INGEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/turn.h"
+#include "outlast_policy.h"
+#include "server/save.h"
+#include "server/session.h"
+#include "store/store.h"
+
+/* A gradient that has landed and is not yet resolved. */
+struct ol_landed {
+	uint32_t session;
+	uint32_t slot;
+};
+
+/*
+ * A gradient whose end is being applied while its beginning is still on the way. Nobody sees it
+ * before its push is whole and checked; any other step in between makes it worthless.
+ */
+struct ol_early {
+	bool active;
+	struct ol_landed landed;
+	uint64_t version; /* published when it began */
+	uint64_t first; /* floats from here on are done */
+	unsigned target;
+};
+
+/* How a chain makes a step. A server alone is a chain of one, so there is always a table: each
+ * function is called with the arg of struct ol_ingest. */
+struct ol_steps {
+	/* A gradient may be applied from its end, before all of it is there */
+	bool early;
+	/* What became of a push that comes again is this server's to say */
+	bool (*answers)(const void *arg);
+	/* Do what the chain waits for */
+	void (*progress)(void *arg, uint64_t now_ns);
+	/* Make a step of the batch; false: not now */
+	bool (*step)(void *arg, uint64_t now_ns);
+};
+
+struct ol_ingest {
+	const struct ol_server_opts *opts;
+	const struct ol_xport_ops *ops;
+	struct ol_store *store;
+	struct ol_sessions *sessions;
+	struct ol_policy *policy;
+	struct ol_saving *saving; /* snapshots that a checkpoint is copied from … */
+	const struct ol_replica *replica; /* … or a successor reads */
+	struct ol_turn *turn;
+	const struct ol_steps *steps;
+	void *arg;
+
+	/* Landed and not yet put to the policy, oldest first: a ring of all slots there are. */
+	struct ol_landed *queue;
+	uint32_t queue_size;
+	uint32_t queue_head;
+	uint32_t queue_count;
+
+	/* Landed, and the policy wants to be asked again after the next step, join or leave */
+	struct ol_landed *parked;
+	uint32_t parked_count;
+
+	/* Gradients of the next step, by worker; step_ready: the policy has said STEP. */
+	struct ol_landed *batch;
+	struct ol_contribution *contributions;
+	uint32_t batch_count;
+	bool step_ready;
+	uint64_t blocked_ns; /* since when readers' pins hold the step up; 0: they do not */
+	struct ol_early early;
+
+	float loss; /* exponential average */
+	uint64_t loss_count;
+};
+
+/* ol_ingest_open -- room for all that may land; -ENOMEM */
+int ol_ingest_open(struct ol_ingest *ingest);
+void ol_ingest_close(struct ol_ingest *ingest);
+
+/* ol_ingest_on_push -- NULL; or what is wrong with it */
+const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
+			      uint64_t now_ns);
+/* ol_ingest_on_part -- arg of OL_BELL_PART: apply what has landed, if nothing else is to be done.
+ * NULL; or what is wrong with it */
+const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *session, uint32_t arg);
+/* ol_ingest_on_join -- a worker may push from now on */
+void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session);
+/* ol_ingest_on_withdraw -- what a worker has pushed waits for no gradient of others: it is late */
+void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns);
+/* ol_ingest_forget -- take everything of this session out of queue and batch */
+void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session);
+/* ol_ingest_waits -- true if there is work that only time, or another poll, lets go on */
+bool ol_ingest_waits(const struct ol_ingest *ingest);
+/* ol_ingest_progress -- make the steps that can be made, post the acks that can be posted */
+void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
+
+/* For who makes a step: */
+
+/* ol_ingest_target -- a snapshot that may be overwritten; -1: not yet */
+int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns);
+/* ol_ingest_gather -- the batch as contributions */
+void ol_ingest_gather(struct ol_ingest *ingest);
+/* ol_ingest_apply -- the batch becomes a version, and is answered; false: not now */
+bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns);
+/* ol_ingest_updated -- a step of so many gradients was made, or dropped (0); norms, if known */
+void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol_norms *norms,
+		       uint64_t now_ns);
+/* ol_ingest_count -- a gradient that was applied to weights of `version` */
+void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state, uint64_t version);
+/* ol_ingest_ack -- answer a push as its slot says, now or when the queue has room */
+void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
+		   uint64_t now_ns);
+void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int status,
+		       uint64_t now_ns);
+
+#endif /* OL_SERVER_INGEST_H */

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * serve.h -- one server, and what the coming and going of a peer means to all its parts
+ *
+ * Everything here is driven by ol_server_on_event() and ol_server_tick(): events and the time come
+ * in, and actions go out through the transport's table. Threads, clock and sleeping are in
+ * reactor.c alone, so that the same code runs over a simulated transport.
+ */
+#ifndef OL_SERVER_SERVE_H
+#define OL_SERVER_SERVE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/owner.h"
+#include "base/turn.h"
+#include "link/memory.h"
+#include "outlast_server.h"
+#include "rdma/transport.h"
+#include "replica/replica.h"
+#include "server/ingest.h"
+#include "server/restore.h"
+#include "server/save.h"
+#include "server/session.h"
+#include "store/store.h"
+
+enum {
+	OL_OBSERVERS_MAX = 1024,
+	OL_PREDECESSORS_MAX = 1,
+	OL_JOB_KEY_MAX = 256,
+	OL_TURN_BYTES = 16 << 20, /* of gradients, until a turn of the loop ends */
+};
+
+struct ol_server;
+
+/*
+ * A server's chain: of one, or of several, strict or periodic
+ *
+ * There is one way from a doorbell to an acknowledgement. What a chain of one need not do is empty.
+ */
+struct ol_chain_kind {
+	struct ol_steps steps;
+	uint32_t predecessors; /* that may connect at once */
+	uint32_t readers; /* places for each worker where it reads what another server commits */
+	uint32_t peers_min; /* connections without which a server is of no use */
+	uint32_t doorbells_min; /* that a peer may have unpolled */
+	const struct ol_replica_host *host; /* NULL: its replica has nothing to ask for */
+	/* Have weights, or wait for them; 0 or a code with a line in err */
+	int (*open)(struct ol_server *server, char *err, size_t err_bytes);
+	/* The epoch that begins with weights of `from`, whose own epoch was another */
+	uint32_t (*epoch)(const struct ol_server *server, enum ol_restore from, uint32_t epoch);
+	void (*on_ready)(struct ol_server *server, uint64_t now_ns);
+	/* Something is to be looked at; one load */
+	bool (*has_news)(const struct ol_server *server);
+	void (*look)(struct ol_server *server, uint64_t now_ns);
+	void (*tick)(struct ol_server *server, uint64_t now_ns);
+	/* Nobody can have taken this server's place, however long it stood still */
+	bool (*is_last)(const struct ol_server *server);
+};
+
+/* alone.c, chain.c */
+extern const struct ol_chain_kind ol_chain_alone, ol_chain_strict, ol_chain_periodic;
+
+struct ol_server {
+	const struct ol_xport_ops *ops;
+	struct ol_xport *xport;
+	struct ol_xport_caps caps;
+	struct ol_server_opts opts; /* its strings are copies below or constants */
+	char job_key[OL_JOB_KEY_MAX];
+	char addr[OL_XPORT_ADDR_MAX];
+	uint64_t incarnation;
+	const struct ol_chain_kind *kind;
+
+	struct ol_slab *public_slab;
+	struct ol_xport_region *public_region; /* readable on every connection */
+	struct ol_store store;
+	struct ol_policy *policy;
+	struct ol_memory memory;
+	struct ol_turn turn;
+	struct ol_inbox inbox;
+
+	struct ol_sessions sessions;
+	struct ol_ingest ingest;
+	struct ol_restoring restoring;
+	struct ol_saving saving;
+	struct ol_replica replica;
+	uint64_t ordered; /* newest entry that this head made: the store has its norms */
+
+	int stop_fd;
+	struct ol_owner owner; /* the process that opened it; any of its threads may run it */
+	_Atomic int running; /* a thread is in ol_server_run() */
+	_Atomic int stopping;
+};
+
+/* ol_serve_join -- parts get to know each other, and what they share; again when that changes */
+void ol_serve_join(struct ol_server *server);
+/* ol_serve_begin -- with first weights, as opts say, or wait for them; 0 or a code with a line in
+ * err */
+int ol_serve_begin(struct ol_server *server, char *err, size_t err_bytes);
+/* ol_serve_restore -- go on looking for first weights, and begin when they are there */
+void ol_serve_restore(struct ol_server *server, uint64_t now_ns);
+/* ol_serve_welcome -- one that has JOINED may push and pull, if this server can serve it yet */
+void ol_serve_welcome(struct ol_server *server, struct ol_session *session);
+void ol_serve_welcome_all(struct ol_server *server);
+/* ol_serve_end -- drop the peer and fence it out; why: for the log, NULL: it left. lies: it broke a
+ * rule */
+void ol_serve_end(struct ol_server *server, struct ol_session *session, const char *why, bool lies);
+void ol_serve_end_all(struct ol_server *server);
+
+#endif /* OL_SERVER_SERVE_H */

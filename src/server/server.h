@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* server.h -- what each event means to a server; the reactor calls these */
+#ifndef OL_SERVER_SERVER_H
+#define OL_SERVER_SERVER_H
+
+#include <stdint.h>
+
+#include "rdma/transport.h"
+#include "server/serve.h"
+
+void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,
+			uint64_t now_ns);
+/* ol_server_on_memory -- take one job that the memory thread has done: at most one peer comes in */
+void ol_server_on_memory(struct ol_server *server, uint64_t now_ns);
+/* ol_server_beat -- the loop turns: who reads the board shall know */
+void ol_server_beat(struct ol_server *server);
+void ol_server_tick(struct ol_server *server, uint64_t now_ns);
+
+#endif /* OL_SERVER_SERVER_H */

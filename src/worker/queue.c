@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * queue.c -- gradients that wait for their server (OL_OUTAGE_CONTINUE)
+ *
+ * outage.c says why, and how they leave.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/worker_internal.h"
+
+static struct ol_queued *queued_at(const struct ol_queue_state *queue, uint32_t index)
+{
+	return &queue->deltas[(queue->head + index) % queue->size];
+}
+
+static int queue_start(struct ol_link *link)
+{
+	const struct ol_worker_opts *opts = &link->worker->opts;
+	uint32_t size = opts->queue == OL_QUEUE_FOLD ? 1 : opts->queue_max;
+
+	if (link->queue.deltas != NULL)
+		return 0;
+	link->queue.deltas = calloc(size, sizeof(*link->queue.deltas));
+	if (link->queue.deltas == NULL)
+		return -ENOMEM;
+	link->queue.size = size;
+	return 0;
+}
+
+const struct ol_queued *ol_queue_oldest(const struct ol_link *link)
+{
+	return queued_at(&link->queue, 0);
+}
+
+void ol_queue_shift(struct ol_link *link)
+{
+	struct ol_queue_state *queue = &link->queue;
+
+	link->stat.queued -= queued_at(queue, 0)->hdr.grads;
+	queue->head = (queue->head + 1) % queue->size;
+	queue->count--;
+}
+
+static void drop_oldest(struct ol_link *link)
+{
+	link->stat.queue_dropped += ol_queue_oldest(link)->hdr.grads;
+	ol_queue_shift(link);
+}
+
+/* Where one more delta goes, if it is full in place of the oldest; NULL: nowhere */
+static struct ol_queued *queue_slot(struct ol_link *link)
+{
+	struct ol_queue_state *queue = &link->queue;
+	struct ol_queued *queued;
+
+	if (queue_start(link) != 0)
+		return NULL;
+	if (queue->count == queue->size && link->worker->opts.queue == OL_QUEUE_WAIT)
+		return NULL;
+	queued = queued_at(queue, queue->count);
+	if (queued->sum == NULL) {
+		queued->sum = malloc(ol_layout_vector_bytes(&link->geo));
+		if (queued->sum == NULL)
+			return NULL;
+		link->stat.queue_bytes += ol_layout_vector_bytes(&link->geo);
+	}
+	return queued;
+}
+
+static void fold(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
+		 uint64_t len)
+{
+	float *restrict sum = queued->sum;
+
+	for (uint64_t i = 0; i < len; i++)
+		sum[i] += grad[i];
+	queued->hdr.loss += (hdr->loss - queued->hdr.loss) / (float)(queued->hdr.grads + 1);
+	queued->hdr.grads += hdr->grads;
+	queued->hdr.samples += hdr->samples;
+	queued->hdr.flags |= hdr->flags;
+	if (hdr->base_version < queued->hdr.base_version)
+		queued->hdr.base_version = hdr->base_version;
+}
+
+static bool folds(const struct ol_link *link)
+{
+	return link->worker->opts.queue == OL_QUEUE_FOLD && link->queue.count == 1;
+}
+
+bool ol_queue_room(struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (!folds(&worker->links[i]) && queue_slot(&worker->links[i]) == NULL)
+			return false;
+	}
+	return true;
+}
+
+bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr)
+{
+	struct ol_queue_state *queue = &link->queue;
+	const float *part = grad + link->geo.shard_first;
+	struct ol_queued *queued;
+
+	if (folds(link)) {
+		fold(queued_at(queue, 0), part, hdr, link->geo.shard_len);
+	} else {
+		queued = queue_slot(link);
+		if (queued == NULL)
+			return false;
+		if (queue->count == queue->size)
+			drop_oldest(link);
+		memcpy(queued->sum, part, link->geo.shard_len * sizeof(float));
+		queued->hdr = *hdr;
+		queued->hdr.flags |= OL_PUSH_QUEUED;
+		queue->count++;
+	}
+	link->stat.queued += hdr->grads;
+	link->stat.queued_total += hdr->grads;
+	return true;
+}
+
+bool ol_queue_stuck(const struct ol_worker *worker)
+{
+	const struct ol_grad *grad = &worker->grads[worker->window];
+
+	for (uint32_t k = 0; worker->slots > worker->window && k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (link->queue.count > 0 && ol_link_usable(link) && (grad->kept >> k & 1) != 0)
+			return true;
+	}
+	return false;
+}
+
+void ol_queue_free(struct ol_link *link)
+{
+	for (uint32_t i = 0; i < link->queue.size; i++)
+		free(link->queue.deltas[i].sum);
+	free(link->queue.deltas);
+	link->queue = (struct ol_queue_state){ 0 };
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * loop.c -- the loop of the README, which looks for negative codes only, goes on through any
+ * sequence of kills and restores and sees none; every gradient is in the weights once
+ *
+ * [--seed N] [--kills N]; OL_TRANSPORT shm or verbs. Servers die of SIGKILL at random moments, also
+ * while another is gone, and come back empty after a random while.
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "support/check.h"
+#include "support/job.h"
+#include "wire/layout.h"
+
+enum {
+	SHARDS = 2,
+	WORKERS = 2,
+	LEN = 4000,
+	KILLS = 50,
+	UP_MAX_MS = 120, /* between a server's start and the next kill, at most */
+	DOWN_MAX_MS = 60
+};
+
+static struct shared {
+	_Atomic int stop;
+	_Atomic uint64_t steps[WORKERS];
+} * shared;
+
+static enum ol_outage outage;
+static struct pollfd workers[WORKERS]; /* readable when one has ended */
+
+/* The six calls. Returns the first negative code, or 0 when it is told to stop */
+static int loop(struct ol_worker *worker, _Atomic uint64_t *steps)
+{
+	struct ol_push_info info = { .samples = 1 };
+	struct ol_op op = { 0 };
+	const float *weights;
+	float *grad;
+	int rc;
+
+	while (!atomic_load(&shared->stop)) {
+		if ((rc = ol_pull(worker, 0, &op)) < 0 || (rc = ol_worker_wait(worker, &op)) < 0 ||
+		    (rc = ol_grad_acquire(worker, &grad)) < 0)
+			return rc;
+		weights = ol_weights(worker, &info.base_version);
+		for (int i = 0; i < LEN; i++)
+			grad[i] = weights[i] < 1e30f ? 1.0f : 0.0f; /* a gradient needs weights */
+		if ((rc = ol_push(worker, grad, &info, &op)) < 0 ||
+		    (rc = ol_worker_wait(worker, &op)) < 0)
+			return rc;
+		atomic_fetch_add(steps, 1);
+	}
+	return 0;
+}
+
+/* A caller that holds all buffers is told so at once, instead of waiting for itself */
+static void all_lent(struct ol_worker *worker)
+{
+	float *grads[OL_WINDOW_MAX];
+	struct ol_job_info info;
+	uint32_t count = 0;
+	int rc;
+
+	ol_worker_info(worker, &info);
+	while ((rc = ol_grad_acquire(worker, &grads[count])) == 0)
+		count++;
+	check_eq(rc, -EBUSY);
+	check_eq(count, info.window - (outage == OL_OUTAGE_CONTINUE));
+	while (count > 0)
+		check_ok(ol_grad_release(worker, grads[--count]));
+}
+
+static int work(const struct job *job, long id)
+{
+	struct ol_worker_opts opts;
+	struct ol_link_stat stat;
+	struct ol_worker *worker;
+	struct ol_op op = { 0 };
+	int rc;
+
+	ol_worker_opts_init(&opts);
+	opts.outage = outage;
+	worker = job_worker_with(job, (int)id, opts);
+	all_lent(worker);
+	rc = loop(worker, &shared->steps[id]);
+	check_msg(rc == 0, "worker %ld: the loop saw %d (%s) after %llu steps", id, rc,
+		  ol_strerror(rc), (unsigned long long)shared->steps[id]);
+	check_ok(ol_flush(worker, &op));
+	check_ok(ol_worker_wait(worker, &op));
+	for (uint32_t i = 0; i < SHARDS; i++) {
+		check_ok(ol_link_get_stat(worker, i, &stat));
+		check_eq(stat.pushed, shared->steps[id]);
+		check_eq(stat.applied, stat.pushed);
+		check_eq(stat.lost + stat.late + stat.nonfinite + stat.queue_dropped + stat.pending,
+			 0);
+	}
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* Every gradient is in the weights once: they were 0, and each took 1 off */
+static int look(const struct job *job, long arg)
+{
+	struct ol_worker *worker = job_worker(job, -1);
+	uint64_t steps = shared->steps[0] + shared->steps[1];
+	const float *weights;
+
+	(void)arg;
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	weights = ol_weights(worker, NULL);
+	for (int i = 0; i < LEN; i++)
+		check_msg(weights[i] == -(float)steps, "weight %d is %g after %llu gradients", i,
+			  (double)weights[i], (unsigned long long)steps);
+	ol_worker_close(worker);
+	return 0;
+}
+
+/* So long, unless a worker ends, which none may */
+static void watch(int ms)
+{
+	check_msg(poll(workers, WORKERS, ms) == 0, "a worker ended");
+}
+
+/* Shard by shard, at random moments; one may die while the other is gone */
+static void kills(struct job *job, unsigned seed, unsigned count)
+{
+	bool gone[SHARDS] = { false };
+	unsigned random = seed;
+
+	for (unsigned done = 0; done < count || gone[0] || gone[1];) {
+		uint32_t shard = (uint32_t)rand_r(&random) % SHARDS;
+
+		if (gone[shard]) {
+			watch(rand_r(&random) % (DOWN_MAX_MS + 1));
+			(void)job_restart(job, shard, false);
+		} else if (done < count) {
+			watch(rand_r(&random) % (UP_MAX_MS + 1));
+			job_kill(job, shard);
+			done++;
+		} else {
+			continue;
+		}
+		gone[shard] = !gone[shard];
+	}
+}
+
+static void play(enum ol_outage mode, const char *name, unsigned seed, unsigned count)
+{
+	struct ol_server_opts opts;
+	pid_t pids[WORKERS];
+	struct job job;
+
+	outage = mode;
+	memset(shared, 0, sizeof(*shared));
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.shard_count = SHARDS;
+	opts.workers_max = WORKERS;
+	opts.observers_max = 1;
+	opts.rule.optimizer = OL_OPTIMIZER_SGD;
+	opts.rule.lr = 1.0f;
+	opts.replay = OL_REPLAY_EACH; /* a queue counts as its gradients do */
+	opts.restore_workers = WORKERS;
+	opts.restore_wait_ms = 60000;
+	job_start(&job, opts, 0.0f);
+	job.opts.restore = OL_RESTORE_MIRROR;
+	for (long i = 0; i < WORKERS; i++) {
+		pids[i] = job_fork(work, &job, i);
+		workers[i] = (struct pollfd){ .fd = (int)syscall(SYS_pidfd_open, pids[i], 0),
+					      .events = POLLIN };
+		check(workers[i].fd >= 0);
+	}
+	while (shared->steps[0] == 0 || shared->steps[1] == 0)
+		watch(1);
+	kills(&job, seed, count);
+	atomic_store(&shared->stop, 1);
+	for (long i = 0; i < WORKERS; i++)
+		job_join(pids[i]);
+	for (long i = 0; i < WORKERS; i++)
+		close(workers[i].fd);
+	job_join(job_fork(look, &job, 0));
+	job_stop(&job);
+	printf("%s: %u kills, %llu + %llu steps, seed %u\n", name, count,
+	       (unsigned long long)shared->steps[0], (unsigned long long)shared->steps[1], seed);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned seed = 1, count = KILLS;
+
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (strcmp(argv[i], "--seed") == 0)
+			seed = (unsigned)strtoul(argv[i + 1], NULL, 10);
+		else if (strcmp(argv[i], "--kills") == 0)
+			count = (unsigned)strtoul(argv[i + 1], NULL, 10);
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	check_ok(ol_log_set(NULL, OL_LOG_WARN, NULL)); /* not each of 100 restores */
+	job_transport();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	check(shared != MAP_FAILED);
+	play(OL_OUTAGE_WAIT, "wait", seed, count);
+	play(OL_OUTAGE_CONTINUE, "continue", seed, count);
+	return 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* consistency_test.c -- the words of --consistency */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cmd/consistency.h"
+
+static void every_form_is_what_it_says(void **state)
+{
+	static const struct {
+		const char *text;
+		struct ol_consistency_set set;
+	} good[] = {
+		{ "async", { OL_CONSISTENCY_ASYNC, OL_WAIT_ALL, 0, 0 } },
+		{ "sync", { OL_CONSISTENCY_SYNC, OL_WAIT_ALL, 0, 0 } },
+		{ "sync:k=1", { OL_CONSISTENCY_SYNC, OL_WAIT_FIXED, 1, 0 } },
+		{ "sync:k=4", { OL_CONSISTENCY_SYNC, OL_WAIT_FIXED, 4, 0 } },
+		{ "sync:dbw", { OL_CONSISTENCY_SYNC, OL_WAIT_DBW, 0, 0 } },
+		{ "sync:dbw-blind", { OL_CONSISTENCY_SYNC, OL_WAIT_DBW_BLIND, 0, 0 } },
+		{ "sync:adasync", { OL_CONSISTENCY_SYNC, OL_WAIT_ADASYNC, 1, 0 } },
+		{ "sync:adasync,k=3", { OL_CONSISTENCY_SYNC, OL_WAIT_ADASYNC, 3, 0 } },
+		{ "ssp:0", { OL_CONSISTENCY_SSP, OL_WAIT_ALL, 0, 0 } },
+		{ "ssp:12", { OL_CONSISTENCY_SSP, OL_WAIT_ALL, 0, 12 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		struct ol_consistency_set set = { 0 };
+		char err[160] = "";
+
+		if (ol_consistency_parse(good[i].text, 4, &set, err, sizeof(err)) != 0)
+			fail_msg("%s: %s", good[i].text, err);
+		if (memcmp(&set, &good[i].set, sizeof(set)) != 0)
+			fail_msg("%s is something else", good[i].text);
+	}
+}
+
+static void other_words_are_refused(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"asynchronous",
+		"sync:",
+		"sync:k",
+		"sync:k=",
+		"sync:k=0",
+		"sync:k=5",
+		"sync:k=x",
+		"sync:k=-1",
+		"sync:k=4294967297",
+		"sync:dbw,",
+		"sync:dbw,k=2",
+		"ssp",
+		"ssp:",
+		"ssp:1000001",
+		"ssp:1.5",
+		"sync:adasync,",
+		"sync:adasync,k=0",
+		"sync:adasync,k=5",
+		"dbw",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct ol_consistency_set set = { .k = 77 };
+		char err[160] = "";
+
+		if (ol_consistency_parse(bad[i], 4, &set, err, sizeof(err)) != -EINVAL)
+			fail_msg("\"%s\" is taken", bad[i]);
+		assert_int_equal(set.k, 77);
+		if (err[0] == '\0' || strchr(err, '\n') != NULL)
+			fail_msg("\"%s\": not one line: \"%s\"", bad[i], err);
+	}
+}
+
+/* What is wrong with k is said of k, and what would be right. */
+static void each_wrong_k_has_a_reason_of_its_own(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t workers;
+		const char *why;
+	} cases[] = {
+		{ "sync:k=", 4, "should have a number behind k=: give k=1 to k=4" },
+		{ "sync:k=x", 4, "should have a number behind k=, not \"x\": give k=1 to k=4" },
+		{ "sync:k=2x", 4, "should have a number behind k=, not \"2x\": give k=1 to k=4" },
+		{ "sync:k=0", 4, "should wait for one worker at least: give k=1 to k=4" },
+		{ "sync:k=9", 4,
+		  "should not wait for more workers than the 4 of --workers: give k=1 to k=4" },
+		{ "sync:k=4294967297", 4,
+		  "should not wait for more workers than the 4 of --workers: give k=1 to k=4" },
+		{ "sync:k=2", 1,
+		  "should not wait for more workers than the 1 of --workers: give k=1" },
+		{ "sync:adasync,k=", 4, "should have a number behind k=: give k=1 to k=4" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ol_consistency_set set;
+		char err[160] = "";
+
+		assert_int_equal(ol_consistency_parse(cases[i].text, cases[i].workers, &set, err,
+						      sizeof(err)),
+				 -EINVAL);
+		assert_string_equal(err, cases[i].why);
+	}
+}
+
+static void who_needs_everyone_and_who_does_not(void **state)
+{
+	static const struct {
+		const char *text;
+		bool all;
+		bool backup;
+	} cases[] = {
+		{ "async", false, false },   { "ssp:3", false, false },   { "sync", true, false },
+		{ "sync:k=4", false, true }, { "sync:dbw", false, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ol_consistency_set set;
+		char err[160];
+
+		assert_int_equal(ol_consistency_parse(cases[i].text, 4, &set, err, sizeof(err)), 0);
+		assert_int_equal(ol_consistency_all(&set), cases[i].all);
+		assert_int_equal(ol_consistency_backup(&set), cases[i].backup);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_form_is_what_it_says),
+		cmocka_unit_test(other_words_are_refused),
+		cmocka_unit_test(each_wrong_k_has_a_reason_of_its_own),
+		cmocka_unit_test(who_needs_everyone_and_who_does_not),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

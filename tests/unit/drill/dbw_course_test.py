@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a run under a virtual clock came to, read from its steps and looks."""
+import math
+import unittest
+
+from drill.dbw import course
+
+SETTING = course.Setting("grid", 4, 1.0, 128, 0.5, 1)
+PROBLEM = course.Problem(first=2.0, least=1.0)
+
+
+def steps(*ks: float) -> list[course.Step]:
+    return [(10.0 * (i + 1), k, 0.0) for i, k in enumerate(ks)]
+
+
+class CourseTest(unittest.TestCase):
+    def test_medians_are_nearest_rank(self) -> None:
+        self.assertEqual(course.k_median(steps(40, 15, 50, 20, 35)), 35)
+        self.assertEqual(course.k_median(steps(4, 1, 3, 2)), 2)
+        self.assertTrue(math.isnan(course.k_median([])))
+
+    def test_a_cell_has_the_time_to_each_depth(self) -> None:
+        runs = [{"k_mean": 2.5, "steps": steps(1, 1, 2, 2, 3, 3, 4, 4),
+                 "looks": [[5.0, 1.5], [7.0, 1.1], [9.0, 1.02]]},
+                {"k_mean": 1.0, "steps": steps(1, 1), "looks": [[5.0, None], [400.0, 1.1]]}]
+        cell = course.cell_make(SETTING, PROBLEM, course.DBW, runs)
+        self.assertEqual(SETTING.time_max, 300.0)
+        self.assertEqual(cell["time"], [[7.0, 300.0], [9.0, 300.0]])
+        self.assertEqual(cell["missed"], [1, 1])
+        self.assertEqual(cell["k_early"], [1, None])
+        self.assertEqual(cell["k_late"], [4, None])
+        self.assertEqual(cell["all_share"], [0.25, 0.0])
+        self.assertEqual((cell["method"], cell["k"]), ("dbw", 0))
+
+    def test_static_methods_wait_for_sixteenths(self) -> None:
+        many = course.Setting("many", 64, 1.0, 128, 0.8, 2)
+        self.assertEqual([SETTING.k(method) for method in range(course.DBW)], [1, 1, 1, 2, 3, 3, 4])
+        self.assertEqual(many.consistency(0), "sync:k=4")
+        self.assertEqual(many.consistency(course.DBW), "sync:dbw")
+        self.assertEqual(many.consistency(course.METHODS - 1), "sync:adasync,k=16")
+
+    def test_a_span_is_of_the_steps_within(self) -> None:
+        self.assertEqual(course.span(steps(1, 2, 3, 4, 5), 20.0, 50.0), (3, 10.0))
+        self.assertTrue(all(map(math.isnan, course.span(steps(1, 2), 50.0, 60.0))))
+        self.assertTrue(math.isnan(course.span(steps(1, 2), 10.0, 20.0)[1]))
+
+    def test_steps_until_half_are_counted_from_the_change(self) -> None:
+        change = int(course.SLOW_AT / 10.0)
+        own = steps(*[16] * change, 15, 12, 9, 4)
+        slow = course.slow_make(0.2, [(own, own), (own[:-2], own)])
+        self.assertEqual(slow["steps_to_half"], [3.0, 2.0])
+        self.assertEqual(slow["k_before"], [16, 16])
+        self.assertEqual(slow["k_after"][1], None)
+
+    def test_the_longer_a_preset_the_more_settings(self) -> None:
+        self.assertEqual([len(course.settings_of(preset)) for preset in range(3)], [2, 19, 20])
+        names = [setting.name for setting in course.settings_of(2)]
+        self.assertEqual(names[0], "n=16 alpha=1 B=512 lr=0.8")
+        self.assertEqual(course.settings_of(2)[-1].workers, 256)

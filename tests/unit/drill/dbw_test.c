@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* dbw_test.c -- runs under a virtual clock: how long steps take, and what is said of means */
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "drill/dbw/dbw.h"
+
+static struct dbw_result ran(const struct dbw_opts *opts)
+{
+	struct dbw_result result = { 0 };
+
+	assert_int_equal(dbw_run(opts, &result), 0);
+	return result;
+}
+
+static struct dbw_opts times_only(uint32_t k, double alpha, enum ol_on_late on_late)
+{
+	return (struct dbw_opts){ .wait = OL_WAIT_FIXED,
+				  .k = k,
+				  .workers = 8,
+				  .on_late = on_late,
+				  .delay = { .mean_s = 1.0, .alpha = alpha },
+				  .seed = 1,
+				  .steps_max = 4000,
+				  .skip = 400 };
+}
+
+static void equal_workers_make_a_step_each_time_and_the_rest_is_late(void **state)
+{
+	(void)state;
+	for (uint32_t k = 1; k <= 8; k++) {
+		struct dbw_opts opts = times_only(k, 0.0, OL_ON_LATE_WAIT);
+		struct dbw_result result = ran(&opts);
+
+		assert_true(fabs(result.step_mean - 1.0) < 1e-9);
+		assert_true(fabs(result.late_mean - (8.0 - k)) < 1e-9);
+		assert_true(result.k_mean == k && result.counted == 3600);
+		dbw_result_fini(&result);
+	}
+}
+
+static void interrupted_workers_follow_the_closed_form(void **state)
+{
+	double exact = 0.0;
+
+	(void)state;
+	for (uint32_t k = 1; k <= 8; k++) {
+		struct dbw_opts opts = times_only(k, 1.0, OL_ON_LATE_INTERRUPT);
+		struct dbw_result result = ran(&opts);
+
+		exact += 1.0 / (9 - k); /* the k-th of 8 that are left */
+		if (fabs(result.step_mean / exact - 1.0) > 0.06)
+			fail_msg("k %u: %g, not %g", k, result.step_mean, exact);
+		dbw_result_fini(&result);
+	}
+}
+
+static void a_question_for_weights_takes_its_time(void **state)
+{
+	struct dbw_opts opts = times_only(8, 0.0, OL_ON_LATE_PULL);
+	struct dbw_result result;
+
+	(void)state;
+	opts.ask = 0.25;
+	result = ran(&opts);
+	assert_true(fabs(result.step_mean - 1.25) < 1e-9);
+	dbw_result_fini(&result);
+}
+
+static void half_that_become_slow_slow_everyone_who_waits_for_them(void **state)
+{
+	(void)state;
+	for (uint32_t k = 4; k <= 8; k += 4) {
+		struct dbw_opts opts = times_only(k, 0.0, OL_ON_LATE_WAIT);
+		struct dbw_result result;
+		double last;
+
+		opts.delay.slow = true;
+		opts.delay.slow_half = true;
+		opts.delay.slow_factor = 5.0;
+		opts.delay.slow_from_s = 100.0;
+		opts.steps_max = 200;
+		result = ran(&opts);
+		last = result.list[199].t - result.list[198].t;
+		assert_true(result.list[50].t == 51.0);
+		assert_true(fabs(last - (k == 8 ? 5.0 : 1.0)) < 1e-6);
+		dbw_result_fini(&result);
+	}
+}
+
+static void training_gets_there_and_the_same_seed_does_the_same(void **state)
+{
+	struct dbw_problem problem;
+	struct dbw_opts opts = times_only(4, 1.0, OL_ON_LATE_WAIT);
+	struct dbw_result one, two;
+	char err[256] = "";
+
+	(void)state;
+	assert_int_equal(
+		dbw_problem_open("synthetic:noise=1,train=500", 64, &problem, err, sizeof(err)), 0);
+	opts.problem = &problem;
+	opts.wait = OL_WAIT_DBW;
+	opts.batch = 64;
+	opts.lr = 0.5;
+	opts.target = 0.3;
+	opts.skip = 0;
+	one = ran(&opts);
+	two = ran(&opts);
+	assert_true(one.reached && one.loss <= 0.3 && one.k_mean >= 1.0 && one.k_mean <= 8.0);
+	assert_true(one.looks[0].loss < log(10.0));
+	for (size_t i = 0; i < one.look_count; i++)
+		assert_true((one.looks[i].loss <= 0.3) == (i + 1 == one.look_count));
+	assert_int_equal(one.steps, two.steps);
+	for (uint64_t i = 0; i < one.steps; i++)
+		assert_true(one.list[i].t == two.list[i].t && one.list[i].k == two.list[i].k &&
+			    one.list[i].loss == two.list[i].loss);
+	dbw_result_fini(&two);
+	opts.seed = 2;
+	two = ran(&opts);
+	assert_true(two.t != one.t);
+	dbw_result_fini(&one);
+	dbw_result_fini(&two);
+	dbw_problem_close(&problem);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_workers_make_a_step_each_time_and_the_rest_is_late),
+		cmocka_unit_test(interrupted_workers_follow_the_closed_form),
+		cmocka_unit_test(a_question_for_weights_takes_its_time),
+		cmocka_unit_test(half_that_become_slow_slow_everyone_who_waits_for_them),
+		cmocka_unit_test(training_gets_there_and_the_same_seed_does_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

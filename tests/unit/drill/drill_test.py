@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A drill's folder, what it says of runs that ended badly, and what it takes over from one that was cut short."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+from drill import kills, plan
+from drill.drill import Drill, duration, log_last, quoted, signed
+from drill.errors import Failure
+
+CASE = plan.Case(plan.STRATEGIES[1], "async", 1, 1)
+
+
+def row(text: str | None, default: str | None = None, given: bool = False) -> dict[str, object]:
+    return {"text": text, "default": default, "given": given, "error": f'outlast drill: --x: "{text}" '}
+
+
+def drill(out: str, file: str = "", **values: str) -> Drill:
+    texts = {"experiment": "kills", "out": out, "resume": "false", "live": "false", **values}
+    made = Drill({"settings": {name: row(text) for name, text in texts.items()}, "words": [],
+                  "command": ["--out", out], "file": file, "outlast": "/bin/false"})
+    made.out = out
+    return made
+
+
+class DrillTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.out = folder.name + "/out"
+
+    def failure(self, of: Drill) -> str:
+        with self.assertRaises(Failure) as raised:
+            of.folder_make()
+        return str(raised.exception)
+
+    def test_a_folder_is_made_once(self) -> None:
+        drill(self.out, "seconds = 3\n").folder_make()
+        self.assertEqual((self.folder / "out/settings").read_text(), "seconds = 3\n")
+        self.assertTrue((self.folder / "out/runs").is_dir())
+        self.assertEqual(self.failure(drill(self.out)), f"the folder is there already: {self.out}: "
+                                                        "give another one with --out, or --resume")
+        self.assertIn("cannot make the folder", self.failure(drill(self.out + "/a/b")))
+
+    def test_only_what_makes_runs_has_a_folder_for_them(self) -> None:
+        drill(self.out, experiment="scar").folder_make()
+        self.assertFalse((self.folder / "out/runs").exists())
+
+    def test_a_drill_is_resumed_with_the_settings_of_its_runs(self) -> None:
+        before = 'seconds = 3 # command line\nmodel = "cnn"\nlr = 0.01\nkills = "1"\n'
+        self.assertIn("there is no drill to resume in", self.failure(drill(self.out, resume="true")))
+        drill(self.out, before).folder_make()
+        now = before.replace(" # command line", "").replace('"1"', '"2"')
+        drill(self.out, now, resume="true").folder_make()
+        self.assertEqual(self.failure(drill(self.out, now.replace("0.01", "0.02"), resume="true")),
+                         "the runs in the folder were made with: lr = 0.01: give --resume the same")
+
+    def outcome(self, report: object) -> plan.Run:
+        run = plan.Run(CASE, 1)
+        of = drill(str(self.folder))
+        (self.folder / "runs").mkdir(exist_ok=True)
+        (self.folder / f"runs/{run.name}.json").write_text(json.dumps(report))
+        kills.outcome_note(of, run)
+        return run
+
+    def test_a_run_is_done_with_all_its_kills(self) -> None:
+        good = {"ended": "done", "test_accuracy": 0.5, "outages": [{"target": "server0"}]}
+        run = self.outcome(good)
+        self.assertEqual((run.status, run.accuracy, run.error), ("done", 0.5, ""))
+        for report, why in (({**good, "ended": "failed"}, "the run ended: failed"),
+                            ({**good, "outages": [{"target": "worker0"}]},
+                             "0 outages of a server, not 1: was it over too soon?"),
+                            ([1], "list"), ({}, "the run ended: unknown")):
+            run = self.outcome(report)
+            self.assertEqual(run.status, "failed")
+            self.assertIn(why, run.error)
+
+    def test_what_is_done_is_not_made_again(self) -> None:
+        of = drill(str(self.folder))
+        run = self.outcome({"ended": "done", "outages": [{}]})
+        run.status = "not made"
+        self.assertFalse(kills.is_done(of, run))
+        self.assertEqual(run.status, "not made")
+        (self.folder / f"runs/{run.name}.csv").touch()
+        self.assertTrue(kills.is_done(of, run))
+
+    def test_a_run_that_cannot_be_started_ends_the_drill(self) -> None:
+        of = drill(self.out)
+        with self.assertRaises(Failure) as raised:
+            of.run(0, "name", [])
+        self.assertEqual((raised.exception.code, str(raised.exception)),
+                         (7, "cannot start a run: name: No such file or directory"))
+
+    def test_why_a_run_failed_is_its_own_last_line(self) -> None:
+        log = self.folder / "log"
+        log.write_text("hello\nbye\n\n")
+        self.assertEqual(log_last(str(log)), "bye")
+        log.write_text("outlast train: one\noutlast train: two\r\nother\n")
+        self.assertEqual(log_last(str(log)), "outlast train: two")
+        self.assertEqual(log_last(str(self.folder / "none")), "")
+
+    def test_people_read_durations_and_commands(self) -> None:
+        self.assertEqual([duration(s) for s in (-1.0, 59.4, 59.5, 245.0, 4800.0)],
+                         ["0 s", "59 s", "1 min 00 s", "4 min 05 s", "1 h 20 min"])
+        self.assertEqual([quoted(word) for word in ("--a=b/c", "", "a b", "it's")],
+                         ["--a=b/c", "''", "'a b'", "'it'\\''s'"])
+        self.assertEqual((signed(5), signed(2**64 - 1), signed(-1)), (5, -1, -1))
+
+    def test_what_is_left_is_guessed_from_what_was(self) -> None:
+        of = drill(self.out)
+        of.run_count, of.run_s = 3, 7.0
+        self.assertEqual(of.left(0, 0.0), "30 s")
+        of.busy_s, of.ran = 20.0, 1
+        self.assertEqual(of.left(1, 5.0), "35 s")
+        self.assertEqual(of.left(1, 50.0), "20 s")
+
+    def test_experiments_take_no_setting_of_kills(self) -> None:
+        of = drill(self.out, experiment="scar")
+        of.settings.rows["batch"] = row("32", "32", given=True)
+        of.experiment_check()
+        of.settings.rows["batch"] = row("16", "32", given=True)
+        with self.assertRaises(Failure) as raised:
+            of.experiment_check()
+        self.assertEqual((raised.exception.code, str(raised.exception)),
+                         (2, '--x: "16" is of --experiment kills only'))

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* bench.c -- `outlast bench`: which measurement; what all of them share */
+
+#include "bench/bench.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "bench/env.h"
+#include "cmd/cmd.h"
+
+enum {
+	ARGS_MAX = 128
+};
+
+const struct ol_conf_choice bench_transports[] = { { "auto", BENCH_TRANSPORT_AUTO },
+						   { "shm", BENCH_TRANSPORT_SHM },
+						   { "verbs", BENCH_TRANSPORT_VERBS },
+						   { NULL, 0 } };
+
+static const struct bench_measure *const measures[] = { &bench_push,     &bench_pull,
+							&bench_train,    &bench_commit,
+							&bench_failover, &bench_rejoin,
+							&bench_idle };
+
+enum {
+	MEASURES = sizeof(measures) / sizeof(measures[0])
+};
+
+static void usage(FILE *out)
+{
+	fprintf(out, "usage: outlast bench MEASUREMENT [OPTION...]\n\n"
+		     "Measures on this machine, or between two (--listen, --connect).\n\n"
+		     "measurements:\n");
+	for (size_t i = 0; i < MEASURES; i++)
+		fprintf(out, "  %-8s %s\n", measures[i]->name, measures[i]->summary);
+	fprintf(out, "\nEach takes --help.\n\nexamples:\n"
+		     "  outlast bench push --size 64,4K --baseline\n"
+		     "  outlast bench pull -a --json pull.json\n"
+		     "  outlast bench push --mode bw --window 16 --size 1M\n"
+		     "  outlast bench train --model cnn --batch 32\n"
+		     "  outlast bench commit --replicas 1,2,3 --size 64,4K --baseline\n"
+		     "  outlast bench failover --kills 100 --target head\n");
+}
+
+/* The long option that a short one of perftest means */
+static char *long_option(char *word)
+{
+	static char size[] = "--size", all[] = "--all", iters[] = "--iters", device[] = "--device";
+	static char help[] = "--help";
+
+	if (word[0] != '-' || word[1] == '\0' || word[2] != '\0')
+		return word;
+	switch (word[1]) {
+	case 's':
+		return size;
+	case 'a':
+		return all;
+	case 'n':
+		return iters;
+	case 'd':
+		return device;
+	case 'h':
+		return help;
+	default:
+		return word;
+	}
+}
+
+int bench_conf_load(const struct ol_conf_spec *spec, void *target, int argc, char **argv,
+		    struct ol_conf **ret_conf, int *ret_exit)
+{
+	char *words[ARGS_MAX];
+	int rc;
+
+	*ret_conf = NULL;
+	*ret_exit = OL_EXIT_USAGE;
+	if (argc > ARGS_MAX) {
+		fprintf(stderr, "%s: more than %d words\n", spec->program, ARGS_MAX);
+		return -1;
+	}
+	for (int i = 0; i < argc; i++)
+		words[i] = long_option(argv[i]);
+	rc = ol_conf_create(spec, target, ret_conf);
+	if (rc != 0) {
+		fprintf(stderr, "%s: settings: %s\n", spec->program, ol_strerror(rc));
+		*ret_exit = ol_cmd_exit_of(rc);
+		return -1;
+	}
+	rc = ol_conf_load(*ret_conf, argc, words);
+	if (rc == 0)
+		return 0;
+	if (rc == 1) {
+		ol_conf_print_help(*ret_conf, stdout);
+		*ret_exit = OL_EXIT_OK;
+	} else {
+		fprintf(stderr, "%s\n", ol_conf_error(*ret_conf));
+	}
+	return -1;
+}
+
+static bool is_shm_address(const char *address)
+{
+	return address[0] == '/' || address[0] == '@';
+}
+
+static int addresses_make(const struct bench_place *place, const char *remote,
+			  struct bench_ends *ends, char err[BENCH_ERR_MAX])
+{
+	const char *given = remote != NULL ? remote : place->address;
+	bool verbs = place->transport == BENCH_TRANSPORT_VERBS ||
+		     (place->transport == BENCH_TRANSPORT_AUTO && given != NULL &&
+		      !is_shm_address(given));
+	const char *port = given != NULL && strchr(given, ':') == NULL ? ":0" : "";
+
+	ends->opts.transport = verbs ? "verbs" : "shm";
+	if (given == NULL && verbs) {
+		snprintf(err, BENCH_ERR_MAX,
+			 "verbs needs --address: that of an RDMA device's interface; outlast "
+			 "doctor lists them");
+		return -EINVAL;
+	}
+	if (given == NULL)
+		snprintf(ends->listen, sizeof(ends->listen), "@outlast-bench-%d", (int)getpid());
+	else
+		snprintf(ends->listen, sizeof(ends->listen), "%.100s%s", given, verbs ? port : "");
+	ends->opts.listen = ends->listen;
+	return 0;
+}
+
+/* Transport, addresses, processors; pins this process to the client's */
+static int ends_make(struct bench_run *run)
+{
+	const struct bench_place *place = run->place;
+	struct bench_ends *ends = &run->ends;
+	char *err = run->err;
+	int rc;
+
+	*ends = (struct bench_ends){ .opts = { .device = place->device,
+					       .job_key = place->job_key,
+					       .spin_us = place->spin_us,
+					       .shared_domain = place->shared_domain,
+					       .weights = run->weights,
+					       .lr = run->weights != NULL ? run->lr : 1e-9f } };
+	ends->cpus = bench_cpus_allowed();
+	rc = addresses_make(place, run->remote, ends, err);
+	if (rc == 0)
+		rc = bench_pins_choose(place->pin, &ends->pins, err, BENCH_ERR_MAX);
+	if (rc != 0)
+		return rc;
+	ends->opts.cpu = ends->pins.server;
+	rc = bench_pin(ends->pins.client);
+	if (rc != 0)
+		snprintf(err, BENCH_ERR_MAX, "cannot pin to cpu %d: %s", ends->pins.client,
+			 ol_strerror(rc));
+	return rc;
+}
+
+void bench_ends_print(const struct bench_run *run)
+{
+	const struct bench_ends *ends = &run->ends;
+	const struct bench_pins *pins = &ends->pins;
+	bool local = run->peer.pid > 0;
+
+	printf("# transport %s, %s; ", ends->opts.transport,
+	       local ? "both ends on this machine" : "the other end elsewhere");
+	if (pins->client == BENCH_CPU_ANY)
+		printf("nothing pinned; ");
+	else if (local)
+		printf("client on cpu %d, server on cpu %d; ", pins->client, pins->server);
+	else
+		printf("client on cpu %d; ", pins->client);
+	if (ends->opts.spin_us == 0)
+		printf("waits sleep at once\n");
+	else
+		printf("waits spin for %u us before they sleep\n", ends->opts.spin_us);
+	if (ends->cpus < 2 && local && ends->opts.spin_us > 0)
+		printf("# one processor for two spinning ends: expect scheduler ticks in every "
+		       "figure\n");
+}
+
+static int report_begin(const struct bench_measure *measure, struct bench_run *run)
+{
+	const struct bench_ends *ends = &run->ends;
+	bool local = measure->chain || run->peer.pid > 0;
+
+	run->report = json_pack("{s:s, s:o, s:s, s:b, s:i, s:I, s:{s:i, s:i}, s:s*}", "measurement",
+				measure->name, "environment", bench_env_json(), "transport",
+				ends->opts.transport, "local", (int)local, "cpus_allowed",
+				ends->cpus, "spin_us", (json_int_t)ends->opts.spin_us, "pinned",
+				"client", ends->pins.client, "server", ends->pins.server, "device",
+				ends->opts.device);
+	if (run->report != NULL && measure->chain)
+		bench_chain_report(run);
+	return run->report != NULL ? 0 : -ENOMEM;
+}
+
+static int report_write(struct bench_run *run)
+{
+	const char *path = run->place->json;
+
+	errno = 0;
+	if (path == NULL || json_dump_file(run->report, path, JSON_INDENT(1)) == 0)
+		return 0;
+	snprintf(run->err, BENCH_ERR_MAX, "cannot write %.150s: %s", path,
+		 errno != 0 ? strerror(errno) : "no memory");
+	return errno != 0 ? -EIO : -ENOMEM; /* -ENOENT would be an address's folder */
+}
+
+static int raw_open(struct bench_run *run)
+{
+	if (run->raw_path != NULL)
+		run->raw = fopen(run->raw_path, "we");
+	if (run->raw_path == NULL || run->raw != NULL)
+		return 0;
+	snprintf(run->err, BENCH_ERR_MAX, "cannot write %.150s: %s", run->raw_path,
+		 ol_strerror(-errno));
+	return -EIO; /* -ENOENT would be an address's folder */
+}
+
+int bench_sizes_take(struct bench_run *run, struct ol_conf *conf, const char *text)
+{
+	if (bench_sizes_parse(text, &run->sizes, run->err, sizeof(run->err)) == 0)
+		return 0;
+	return ol_conf_fail(conf, "size", run->err);
+}
+
+int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes, uint32_t window)
+{
+	struct bench_peer_opts opts = run->ends.opts;
+	char listen[BENCH_ADDR_MAX];
+	const char *addr = replicas == 0 ? listen : NULL;
+	int rc = 0;
+
+	run->client.worker = NULL;
+	snprintf(listen, sizeof(listen), "%s", opts.listen);
+	if (replicas > 0) {
+		rc = bench_chain_open(&run->chain, replicas, bytes, window, run->err);
+		opts = bench_chain_opts(&run->chain);
+	} else if (run->peer.pid > 0) {
+		rc = bench_peer_open(&run->peer, bytes, window, listen, run->err);
+	}
+	if (rc != 0)
+		return rc;
+	if (run->weights != NULL)
+		rc = bench_client_connect(&opts, addr, bytes, window, run->connect_ms, &run->client,
+					  run->err);
+	else
+		rc = bench_client_open(&opts, addr, bytes, window, run->connect_ms, &run->client,
+				       run->err);
+	return rc == 0 ? 0 : bench_servers_close(run, rc);
+}
+
+int bench_servers_close(struct bench_run *run, int rc)
+{
+	int closed = 0;
+
+	bench_client_close(&run->client);
+	if (run->chain.keeper != 0)
+		bench_chain_close(&run->chain);
+	else if (run->peer.pid > 0)
+		closed = bench_peer_close(&run->peer);
+	return rc != 0 ? rc : closed;
+}
+
+static int sizes_run(const struct bench_measure *measure, struct bench_run *run)
+{
+	int rc = report_begin(measure, run);
+
+	if (rc == 0 && measure->begin != NULL)
+		measure->begin(run);
+	fflush(stdout);
+	for (unsigned i = 0; i < run->sizes.count && rc == 0; i++)
+		rc = measure->size(run, run->sizes.bytes[i]);
+	if (rc == 0 && measure->end != NULL)
+		measure->end(run);
+	if (rc == 0)
+		rc = report_write(run);
+	json_decref(run->report);
+	return rc;
+}
+
+/* The processes that hold the weights; then nobody may fork any more */
+static int servers_start(const struct bench_measure *measure, struct bench_run *run)
+{
+	int rc;
+
+	if (measure->chain)
+		bench_chain_cpus(run);
+	rc = ends_make(run);
+	if (rc == 0 && measure->chain) {
+		bench_chain_ends(run, measure->conf);
+		rc = bench_chain_start(&run->ends.opts, run->cpus, &run->chain, run->err);
+		run->chain.threads = run->threads;
+	} else if (rc == 0 && run->remote == NULL) {
+		rc = bench_peer_start(&run->ends.opts, &run->peer);
+	}
+	return rc;
+}
+
+static int measure_run(const struct bench_measure *measure, struct bench_run *run)
+{
+	int rc = measure->prepare != NULL ? measure->prepare(run) : 0;
+
+	if (rc == 0)
+		rc = servers_start(measure, run);
+	if (rc == 0 && run->serve_window != 0)
+		return bench_peer_serve_all(&run->ends.opts, &run->sizes, run->serve_window,
+					    run->err);
+	if (rc == 0)
+		rc = raw_open(run);
+	if (rc == 0)
+		rc = sizes_run(measure, run);
+	if (run->raw != NULL && fclose(run->raw) != 0 && rc == 0)
+		rc = -errno;
+	if (measure->chain)
+		bench_chain_stop(&run->chain);
+	else
+		bench_peer_stop(&run->peer);
+	return rc;
+}
+
+/* The error line; the exit code */
+static int fail(const char *name, const struct bench_run *run, int rc)
+{
+	int code = ol_cmd_error(ol_cmd_exit_of(rc), name,
+				run->err[0] != '\0' ? run->err : ol_strerror(rc), NULL,
+				ol_cmd_remedy(rc));
+
+	return run->exit_code != 0 ? run->exit_code : code;
+}
+
+static int measure_main(const struct bench_measure *measure, int argc, char **argv)
+{
+	char program[64];
+	struct ol_conf_spec spec = { .program = program,
+				     .purpose = measure->purpose,
+				     .examples = measure->examples,
+				     .fields = measure->fields,
+				     .field_count = measure->field_count };
+	struct bench_run *run = measure->run;
+	struct ol_conf *conf;
+	int code, rc;
+
+	snprintf(program, sizeof(program), "outlast bench %s", measure->name);
+	run->place = measure->conf;
+	run->connect_ms = measure->connect_ms;
+	if (bench_conf_load(&spec, measure->conf, argc, argv, &conf, &code) == 0) {
+		if (measure->check != NULL && measure->check(run, conf) != 0) {
+			fprintf(stderr, "%s\n", ol_conf_error(conf));
+			code = OL_EXIT_USAGE;
+		} else {
+			rc = measure_run(measure, run);
+			code = rc == 0 ? OL_EXIT_OK : fail(program + strlen("outlast "), run, rc);
+		}
+		if (measure->fini != NULL)
+			measure->fini(run);
+	}
+	ol_conf_destroy(conf);
+	return code;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+	if (argc < 2) {
+		usage(stderr);
+		return OL_EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		usage(stdout);
+		return OL_EXIT_OK;
+	}
+	ol_log_level_set(OL_LOG_WARN);
+	for (size_t i = 0; i < MEASURES; i++) {
+		if (strcmp(argv[1], measures[i]->name) == 0)
+			return measure_main(measures[i], argc - 1, argv + 1);
+	}
+	return ol_cmd_error(OL_EXIT_USAGE, "bench", "no such measurement", argv[1],
+			    "outlast bench --help lists them");
+}

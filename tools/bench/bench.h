@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * bench.h -- what the measurements of `outlast bench` share: where, with what, and the report
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/conf.h"
+#include "bench/chain.h"
+#include "bench/pattern.h"
+#include "bench/peer.h"
+#include "bench/pin.h"
+
+enum bench_transport {
+	BENCH_TRANSPORT_AUTO, /* shm unless an address says otherwise */
+	BENCH_TRANSPORT_SHM,
+	BENCH_TRANSPORT_VERBS,
+};
+
+/* Settings of every measurement; first member of each program's own struct. */
+struct bench_place {
+	int transport; /* enum bench_transport */
+	const char *address;
+	const char *device;
+	const char *job_key;
+	const char *pin;
+	const char *json;
+	uint32_t spin_us;
+	bool shared_domain;
+};
+
+/* The rows for it, whose offsets count from the beginning. */
+#define BENCH_PLACE_FIELDS BENCH_PLACE_FIELDS_OF("auto", "1000000")
+#define BENCH_PLACE_FIELDS_OF(pin_dflt, spin_dflt) \
+	OL_ROW_GROUP("where"), \
+		OL_ROW_CHOICE(bench_place, transport, "auto", bench_transports, \
+			      "auto is shm, unless an address is one of verbs"), \
+		OL_ROW_STR(bench_place, address, NULL, \
+			   "both ends here: the RDMA interface's address (verbs)"), \
+		OL_ROW_STR(bench_place, device, NULL, \
+			   "RDMA device; the one that has the address"), \
+		OL_ROW_SECRET(bench_place, job_key, "secret that both ends share"), \
+		OL_ROW_STR(bench_place, pin, pin_dflt, \
+			   "processors: auto (two cores), none, or CLIENT,SERVER"), \
+		OL_ROW_U32(bench_place, spin_us, spin_dflt, 0, 0, \
+			   "both ends: how long a wait spins before it sleeps; 0 sleeps at once"), \
+		OL_ROW_BOOL(bench_place, shared_domain, "false", \
+			    "one protection domain for all connections (verbs)"), \
+		OL_ROW_STR(bench_place, json, NULL, \
+			   "write all figures and the environment to this file")
+
+extern const struct ol_conf_choice bench_transports[];
+
+/*
+ * bench_conf_load -- defaults, file, environment, command line; argv[0] is the measurement
+ *
+ * Takes perftest's short options too: -s -a -n -d. Returns 0, or -1 with the exit code in *ret_exit
+ * (help has been printed, or the error). *ret_conf is to be destroyed either way.
+ */
+int bench_conf_load(const struct ol_conf_spec *spec, void *target, int argc, char **argv,
+		    struct ol_conf **ret_conf, int *ret_exit);
+
+/* Both ends as the settings want them. */
+struct bench_ends {
+	struct bench_peer_opts opts; /* opts.cpu: the server's */
+	struct bench_pins pins;
+	int cpus; /* that this process might use before it was pinned */
+	char listen[BENCH_ADDR_MAX];
+};
+
+/*
+ * What every measurement has while it runs; first member of its own struct. Its check() and
+ * prepare() set what the first part has, bench.c the rest.
+ */
+struct bench_run {
+	struct bench_sizes sizes; /* size() is called for each */
+	const char *remote; /* the client's or the server's end is elsewhere; NULL: both are here */
+	const char *raw_path; /* NULL: no file of all times is wanted */
+	const float *weights; /* the first ones, nothing is pushed before size(); NULL: all 1 */
+	float lr;
+	uint32_t serve_window; /* this is the server's end; 0: it is not */
+	bool threads; /* servers of a chain share a process */
+	int exit_code; /* of a failure so far; 0: what its code says */
+
+	const struct bench_place *place;
+	uint32_t connect_ms;
+	struct bench_ends ends;
+	int cpus[OL_CHAIN_MAX]; /* of a chain's servers */
+	struct bench_chain chain;
+	unsigned unasked; /* servers of a chain that ended by themselves */
+	struct bench_peer peer; /* pid 0: the other end is elsewhere, or a chain */
+	struct bench_client client; /* between bench_servers_open() and bench_servers_close() */
+	json_t *report;
+	FILE *raw;
+	char err[BENCH_ERR_MAX];
+};
+
+/*
+ * A measurement, a row of the table in bench.c. Functions return 0, or a code, perhaps with a line
+ * in run->err; NULL: nothing is to be done there.
+ */
+struct bench_measure {
+	const char *name;
+	const char *summary; /* a line of `outlast bench --help` */
+	const char *purpose; /* the beginning of its own --help */
+	const char *examples;
+	const struct ol_conf_field *fields;
+	size_t field_count;
+	void *conf; /* begins with a struct bench_place, or a struct bench_chain_conf */
+	struct bench_run *run; /* the beginning of its own struct */
+	uint32_t connect_ms; /* until servers count as not there */
+	bool chain; /* of servers; else of one */
+	int (*check)(struct bench_run *run, struct ol_conf *conf); /* settings beside each other */
+	int (*prepare)(struct bench_run *run); /* before anything is started or pinned */
+	void (*begin)(struct bench_run *run); /* what is measured, on stdout and in the report */
+	int (*size)(struct bench_run *run, uint64_t bytes);
+	void (*end)(struct bench_run *run); /* the figures of all sizes */
+	void (*fini)(struct bench_run *run);
+};
+
+extern const struct bench_measure bench_push, bench_pull, bench_train, bench_commit, bench_failover,
+	bench_rejoin, bench_idle;
+
+/* bench_sizes_take -- the value of --size into run->sizes; what ol_conf_fail() gives */
+int bench_sizes_take(struct bench_run *run, struct ol_conf *conf, const char *text);
+
+/*
+ * bench_servers_open -- a chain of replicas, or with 0 a single server, and a client in run->client
+ * bench_servers_close -- end both; rc, or what went wrong at last
+ */
+int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes, uint32_t window);
+int bench_servers_close(struct bench_run *run, int rc);
+
+/* bench_ends_print -- a line on transport, processors and spinning, for people */
+void bench_ends_print(const struct bench_run *run);
+
+/* Settings of the measurements of chains; first member of each program's own struct. */
+struct bench_chain_conf {
+	struct bench_place place;
+	const char *coordinator;
+	uint32_t lease_ms;
+	bool yield;
+};
+
+/* Rows of the settings. Where failure is measured, and not speed, nothing is pinned and waits are
+ * as servers wait by themselves: BENCH_PLACE_FIELDS_OF("none", "50"), no yield. */
+#define BENCH_CHAIN_FIELDS_OF(yield_dflt, lease_dflt) \
+	OL_ROW_GROUP("chain"), \
+		OL_ROW_STR( \
+			bench_chain_conf, coordinator, NULL, \
+			"dir:PATH or zk:HOST:PORT,...; without it views are in a folder of its own"), \
+		OL_ROW_BOOL(bench_chain_conf, yield, yield_dflt, \
+			    "who spins lets others of its processor go first"), \
+		OL_ROW_U32(bench_chain_conf, lease_ms, lease_dflt, 10, 60000, \
+			   "silence after which a server is taken for dead; heartbeats are 5 " \
+			   "times as often, and at least every 50 ms")
+
+/* Who is lost, by its role in the chain at that moment */
+enum bench_role {
+	BENCH_ROLE_HEAD,
+	BENCH_ROLE_MIDDLE,
+	BENCH_ROLE_TAIL
+};
+
+extern const struct ol_conf_choice bench_roles[];
+
+/* bench_role_check -- a middle needs three replicas; what ol_conf_fail() gives */
+int bench_role_check(struct ol_conf *conf, int role, uint32_t replicas);
+
+/* bench_role_server -- who has it now; -1: none of ours */
+int bench_role_server(const struct bench_run *run, const struct ol_chain_info *info, int role);
+
+/* bench_chain_ends -- run->cpus and what a chain adds to run->ends; before this process is pinned */
+void bench_chain_cpus(struct bench_run *run);
+void bench_chain_ends(struct bench_run *run, const struct bench_chain_conf *conf);
+
+/* bench_chain_print, bench_chain_report -- what bench_ends_print() says of one server, and the
+ * report's part on it */
+void bench_chain_print(const struct bench_run *run, uint32_t replicas);
+void bench_chain_report(struct bench_run *run);
+
+/*
+ * bench_chain_mend -- start again whoever is gone, until the chain is whole
+ *
+ * meanwhile is called again and again; 0, or what ends this. run->unasked counts those that nobody
+ * had reaped: they ended by themselves.
+ */
+int bench_chain_mend(struct bench_run *run, int (*meanwhile)(void *arg), void *arg,
+		     uint32_t timeout_ms);
+
+#endif /* BENCH_H */

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * consistency.c -- the words of --consistency
+ */
+#include "cmd/consistency.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *word;
+	struct ol_consistency_set set;
+	bool number; /* has to follow */
+} forms[] = {
+	{ .word = "async", .set = { .consistency = OL_CONSISTENCY_ASYNC } },
+	{ .word = "sync", .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ALL } },
+	{ .word = "sync:dbw", .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW } },
+	{ .word = "sync:dbw-blind",
+	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW_BLIND } },
+	{ .word = "sync:adasync",
+	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 1 } },
+	{ .word = "sync:adasync,k=",
+	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC },
+	  .number = true },
+	{ .word = "sync:k=",
+	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED },
+	  .number = true },
+	{ .word = "ssp:", .set = { .consistency = OL_CONSISTENCY_SSP }, .number = true },
+};
+
+/* Digits up to the end; what has more than nine counts as 10^9. False: no number */
+static bool number(const char *text, uint32_t *ret_value)
+{
+	size_t len = strlen(text);
+
+	if (len == 0 || strspn(text, "0123456789") != len)
+		return false;
+	*ret_value = len > 9 ? 1000000000 : (uint32_t)strtoul(text, NULL, 10);
+	return true;
+}
+
+static int staleness_take(const char *text, struct ol_consistency_set *set, char *err,
+			  size_t err_bytes)
+{
+	if (number(text, &set->staleness) && set->staleness <= OL_STALENESS_MAX)
+		return 0;
+	snprintf(err, err_bytes, "should have a number from 0 to %d behind ssp:", OL_STALENESS_MAX);
+	return -EINVAL;
+}
+
+/* How many workers a step waits for */
+static int k_take(const char *text, uint32_t workers, struct ol_consistency_set *set, char *err,
+		  size_t err_bytes)
+{
+	char range[32] = "k=1";
+
+	if (workers > 1)
+		snprintf(range, sizeof(range), "k=1 to k=%u", workers);
+	if (text[0] == '\0')
+		snprintf(err, err_bytes, "should have a number behind k=: give %s", range);
+	else if (!number(text, &set->k))
+		snprintf(err, err_bytes, "should have a number behind k=, not \"%.20s\": give %s",
+			 text, range);
+	else if (set->k == 0)
+		snprintf(err, err_bytes, "should wait for one worker at least: give %s", range);
+	else if (set->k > workers)
+		snprintf(err, err_bytes,
+			 "should not wait for more workers than the %u of --workers: give %s",
+			 workers, range);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consistency_set *ret_set,
+			 char *err, size_t err_bytes)
+{
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		struct ol_consistency_set set = forms[i].set;
+		size_t len = strlen(forms[i].word);
+		int rc = 0;
+
+		if (strncmp(text, forms[i].word, len) != 0 ||
+		    (!forms[i].number && text[len] != '\0'))
+			continue;
+		if (forms[i].number && set.consistency == OL_CONSISTENCY_SSP)
+			rc = staleness_take(text + len, &set, err, err_bytes);
+		else if (forms[i].number)
+			rc = k_take(text + len, workers, &set, err, err_bytes);
+		if (rc == 0)
+			*ret_set = set;
+		return rc;
+	}
+	snprintf(err, err_bytes,
+		 "should be one of async, sync, sync:k=N, sync:dbw, sync:dbw-blind, "
+		 "sync:adasync[,k=N], ssp:N");
+	return -EINVAL;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * consistency.h -- the value of --consistency
+ *
+ *	async                    every gradient is a step
+ *	sync                     a step takes one of every worker
+ *	sync:k=N                 … the first N; what comes later is dropped and counted
+ *	sync:dbw                 … as many as make the loss fall fastest
+ *	sync:dbw-blind           … as many as make the most gradients a second
+ *	sync:adasync[,k=N]       … N (1 without it), and more as the loss falls
+ *	ssp:N                    every gradient is a step, but nobody gets more than N of them
+ *	                         ahead of the slowest
+ */
+#ifndef CMD_CONSISTENCY_H
+#define CMD_CONSISTENCY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "outlast_server.h"
+
+enum {
+	OL_STALENESS_MAX = 1000000
+};
+
+struct ol_consistency_set {
+	enum ol_consistency consistency;
+	enum ol_wait wait;
+	uint32_t k; /* 0: the policy has none */
+	uint32_t staleness; /* ssp */
+};
+
+/*
+ * ol_consistency_parse -- of a job with so many workers
+ *
+ * Errors: -EINVAL, with words in err that name what is wrong
+ */
+int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consistency_set *ret_set,
+			 char *err, size_t err_bytes);
+
+/* ol_consistency_all -- a step needs every worker: the run is a function of its seed */
+static inline bool ol_consistency_all(const struct ol_consistency_set *set)
+{
+	return set->consistency == OL_CONSISTENCY_SYNC && set->wait == OL_WAIT_ALL;
+}
+
+/* ol_consistency_backup -- gradients may come too late for their step */
+static inline bool ol_consistency_backup(const struct ol_consistency_set *set)
+{
+	return set->consistency == OL_CONSISTENCY_SYNC && set->wait != OL_WAIT_ALL;
+}
+
+#endif /* CMD_CONSISTENCY_H */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * durable.h -- the value of --checkpoint, and what a job is called in its checkpoints
+ */
+#ifndef CMD_DURABLE_H
+#define CMD_DURABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/settings.h"
+
+enum {
+	OL_CKPT_FOLDER_MAX = 2048, /* bytes of a folder's name with its end */
+	OL_CKPT_KEEP_MAX = 1000
+};
+
+/*
+ * every=100steps|every=5s,dir=DIR,keep=3; in any order. Of a running checkpoint priority,
+ * round-robin or random, and r=1/8 (or 0.125) instead of keep: the part that is saved at a time,
+ * every r * every.
+ */
+struct ol_ckpt_set {
+	uint64_t steps; /* 0: by time */
+	uint32_t ms; /* 0: by steps */
+	uint32_t keep;
+	enum ol_selection selection;
+	double fraction; /* r; 1 if selection is FULL */
+	char dir[OL_CKPT_FOLDER_MAX]; /* "": not given */
+};
+
+/*
+ * ol_ckpt_set_parse -- NULL: every=100steps,keep=3 and no folder
+ *
+ * Errors: -EINVAL, with words in err that name what is wrong
+ */
+int ol_ckpt_set_parse(const char *text, struct ol_ckpt_set *ret_set, char *err, size_t err_bytes);
+
+enum {
+	OL_CKPT_TEXT_MAX = OL_CKPT_FOLDER_MAX + 128 /* of a value with its end */
+};
+
+/* ol_ckpt_set_text -- a value that is parsed to the same */
+const char *ol_ckpt_set_text(const struct ol_ckpt_set *set, char text[OL_CKPT_TEXT_MAX]);
+
+/* ol_job_id -- the same for every run that could go on with a checkpoint of another */
+uint64_t ol_job_id(const struct ol_set_model *model, int optimizer);
+
+#endif /* CMD_DURABLE_H */

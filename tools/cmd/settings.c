@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * settings.c -- tables of the common settings; loading them, handing them on
+ */
+#include "cmd/settings.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/cmd.h"
+#include "cmd/durable.h"
+#include "cmd/loop.h"
+
+static const struct ol_conf_field model_fields[] = {
+	OL_ROW_GROUP("what is trained"),
+	OL_ROW_STR(ol_set_model, model, "cnn",
+		   "softmax, mlp, mlp:A,B,... (widths of the hidden layers), cnn (28x28 images), "
+		   "mf[:rank=16,reg=0.02] (ratings) or lda[:topics=10,alpha=0.1,beta=0.2] "
+		   "(documents)"),
+	OL_ROW_BOOL(ol_set_model, final_relu, "false", "a ReLU after the last layer too"),
+	OL_ROW_STR(
+		ol_set_model, dataset, "fashion-mnist",
+		"fashion-mnist, idx:DIR[,classes=N], libsvm:TRAIN[,TEST], "
+		"synthetic[:key=value,...] (classes, features or shape=RxC, train, test, seed, "
+		"noise); movielens:FILE, ratings[:key=value,...] (users, items, rank, density, "
+		"noise, seed); bow:DOCWORD[,VOCAB], topics[:key=value,...] (topics, words, docs, "
+		"length, seed)"),
+	OL_ROW_U64(ol_set_model, seed, "1", 0, 0, "of initial weights, batches and dropout"),
+};
+
+const struct ol_rows ol_rows_model = OL_ROWS(model_fields);
+
+static const struct ol_conf_choice optimizers[] = {
+	{ "sgd", OL_OPTIMIZER_SGD },           { "momentum", OL_OPTIMIZER_MOMENTUM },
+	{ "nesterov", OL_OPTIMIZER_NESTEROV }, { "adam", OL_OPTIMIZER_ADAM },
+	{ "adamw", OL_OPTIMIZER_ADAMW },       { NULL, 0 },
+};
+
+static const struct ol_conf_choice reductions[] = { { "mean", 0 }, { "sum", 1 }, { NULL, 0 } };
+static const struct ol_conf_choice nonfinites[] = { { "reject", 0 }, { "apply", 1 }, { NULL, 0 } };
+static const struct ol_conf_choice isolations[] = { { "worker", 0 }, { "job", 1 }, { NULL, 0 } };
+
+static const struct ol_conf_field rule_fields[] = {
+	OL_ROW_GROUP("how gradients become steps"),
+	OL_ROW_STR(
+		ol_set_rule, consistency, "async",
+		"async: every gradient is a step; sync: a step takes one of every worker; "
+		"sync:k=N: the first N, what comes later is dropped; sync:dbw: N chosen for each "
+		"step, for the fastest fall of the loss, sync:dbw-blind: for the most gradients "
+		"a second; sync:adasync[,k=N]: N and more as the loss falls; ssp:N: as async, but "
+		"who is N gradients ahead of the slowest waits"),
+	OL_ROW_CHOICE(ol_set_rule, reduce, "mean", reductions,
+		      "sync: what of the workers' gradients is applied"),
+	OL_ROW_CHOICE(ol_set_rule, optimizer, "sgd", optimizers, "update rule"),
+	OL_ROW_F64(ol_set_rule, lr, "0.01", 0.0, 1e6, "learning rate"),
+	OL_ROW_F64(ol_set_rule, momentum, "0.9", 0.0, 0.9999, "of momentum and nesterov"),
+	OL_ROW_F64(ol_set_rule, beta1, "0.9", 0.0, 0.99999, "of adam and adamw"),
+	OL_ROW_F64(ol_set_rule, beta2, "0.999", 0.0, 0.99999, "of adam and adamw"),
+	OL_ROW_F64(ol_set_rule, epsilon, "1e-8", 1e-30, 1.0, "of adam and adamw"),
+	OL_ROW_F64(ol_set_rule, weight_decay, "0", 0.0, 1e3,
+		   "added to the gradient; by adamw decoupled from it"),
+	OL_ROW_CHOICE(ol_set_rule, nonfinite, "reject", nonfinites,
+		      "a gradient with a NaN or an infinity is dropped and counted, or applied"),
+	OL_ROW_CHOICE(
+		ol_set_rule, isolation, "worker", isolations,
+		"one protection domain each, or one of the whole job, which pins less memory"),
+};
+
+const struct ol_rows ol_rows_rule = OL_ROWS(rule_fields);
+
+const struct ol_conf_choice ol_log_levels[] = {
+	{ "error", OL_LOG_ERROR },
+	{ "warn", OL_LOG_WARN },
+	{ "info", OL_LOG_INFO },
+	{ "debug", OL_LOG_DEBUG },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field link_fields[] = {
+	OL_ROW_GROUP("transport"),
+	OL_ROW_STR(ol_set_link, device, NULL,
+		   "RDMA device; without it the one that has the address or the route"),
+	OL_ROW_U32(ol_set_link, window, "2", 1, 64,
+		   "gradient buffers a worker, and landing slots for each at a server"),
+	OL_ROW_U32(ol_set_link, spin_us, "50", 0, 10000000,
+		   "microseconds that a wait spins before it sleeps"),
+	OL_ROW_CHOICE(ol_set_link, log, "warn", ol_log_levels,
+		      "least important messages that are shown"),
+};
+
+const struct ol_rows ol_rows_link = OL_ROWS(link_fields);
+
+const struct ol_conf_choice ol_transports[] = {
+	{ "auto", OL_TRANSPORT_AUTO },
+	{ "shm", OL_TRANSPORT_SHM },
+	{ "verbs", OL_TRANSPORT_VERBS },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field transport_fields[] = {
+	OL_ROW_CHOICE(ol_set_transport, transport, "auto", ol_transports,
+		      "auto: shm for an address that starts with / or @, else verbs"),
+};
+
+const struct ol_rows ol_rows_transport = OL_ROWS(transport_fields);
+
+static const struct ol_conf_field coord_fields[] = {
+	OL_ROW_GROUP("chains"),
+	OL_ROW_STR(ol_set_coord, coordinator, NULL,
+		   "where the views of chains are: dir:PATH (a folder of this machine), or "
+		   "zk:HOST:PORT,... (ZooKeeper); without it there are no chains"),
+	OL_ROW_STR(ol_set_coord, job, "outlast",
+		   "name of the job there: letters, digits, '-', '_', '.'"),
+};
+
+const struct ol_rows ol_rows_coord = OL_ROWS(coord_fields);
+
+static const struct ol_conf_field chain_fields[] = {
+	OL_ROW_U32(ol_set_chain, replicas, "3", 1, OL_CHAIN_MAX,
+		   "chain: servers that hold each shard; all but one may be lost"),
+	OL_ROW_U32(
+		ol_set_chain, replicate_every, "0", 0, 1000000,
+		"chain: 0: every step, and committed is what all replicas have; N: as published, "
+		"the weights every N steps, without waiting: a head that dies takes up to N along"),
+};
+
+const struct ol_rows ol_rows_chain = OL_ROWS(chain_fields);
+
+static const struct ol_conf_field key_fields[] = {
+	OL_ROW_STR(ol_set_key, job_key_file, NULL,
+		   "file with the secret that all processes of a job share; without it the "
+		   "variable OUTLAST_JOB_KEY, without that no secret"),
+};
+
+const struct ol_rows ol_rows_key = OL_ROWS(key_fields);
+
+const char *ol_transport_name(int choice)
+{
+	for (const struct ol_conf_choice *at = ol_transports; at->name != NULL; at++) {
+		if (at->value == choice && choice != OL_TRANSPORT_AUTO)
+			return at->name;
+	}
+	return NULL;
+}
+
+static const struct ol_conf_choice durabilities[] = {
+	{ "none", OL_DURABILITY_NONE },
+	{ "checkpoint", OL_DURABILITY_CHECKPOINT },
+	{ "chain", OL_DURABILITY_CHAIN },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_choice restores[] = {
+	{ "none", OL_RESTORE_NONE },
+	{ "checkpoint", OL_RESTORE_CHECKPOINT },
+	{ "mirror", OL_RESTORE_MIRROR },
+	{ "freshest", OL_RESTORE_FRESHEST },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_choice replays[] = {
+	{ "each", OL_REPLAY_EACH }, { "mean", OL_REPLAY_MEAN },           { "sum", OL_REPLAY_SUM },
+	{ "clip", OL_REPLAY_CLIP }, { "staleness", OL_REPLAY_STALENESS }, { NULL, 0 },
+};
+
+static const struct ol_conf_field durable_fields[] = {
+	OL_ROW_GROUP("when a server is lost: what is left of it"),
+	OL_ROW_CHOICE(
+		ol_set_durable, durability, "none", durabilities,
+		"none: the workers' last weights; checkpoint: files as well; chain: replicas of "
+		"each server"),
+	OL_ROW_STR(ol_set_durable, checkpoint, NULL,
+		   "every=100steps or every=5s, dir=DIR and keep=3, in any order with commas "
+		   "between; needs --durability checkpoint. priority (round-robin, random) and "
+		   "r=1/8 instead of keep: a running checkpoint: of one file that part of the "
+		   "blocks, those that moved most (the next, any), every r * every"),
+	OL_ROW_CHOICE(
+		ol_set_durable, replay, "mean", replays,
+		"what m gradients that a worker summed up meanwhile become: each: m steps at "
+		"once; mean: one step; sum: each up to 50, then learning rate 0.001; clip: each, "
+		"of a bounded norm; staleness: each scaled down by its age"),
+	OL_ROW_F64(ol_set_durable, replay_clip, "1", 1e-9, 1e9,
+		   "replay clip: largest norm of the sum"),
+};
+
+const struct ol_rows ol_rows_durable = OL_ROWS(durable_fields);
+
+static const struct ol_conf_field restore_first_fields[] = {
+	OL_ROW_CHOICE(
+		ol_set_durable, restore, "none", restores,
+		"where its weights come from: none: it begins the job; checkpoint: the newest "
+		"whole one; mirror: the freshest that a worker holds; freshest: the newer of both"),
+};
+
+const struct ol_rows ol_rows_restore_first = OL_ROWS(restore_first_fields);
+
+static const struct ol_conf_field restore_again_fields[] = {
+	OL_ROW_CHOICE(
+		ol_set_durable, restore, "freshest", restores,
+		"where a server that is started again has its weights from: checkpoint: the "
+		"newest whole one; mirror: the freshest that a worker holds; freshest: the newer "
+		"of both; none: the first weights, which throws the training away"),
+};
+
+const struct ol_rows ol_rows_restore_again = OL_ROWS(restore_again_fields);
+
+static const struct ol_conf_choice outages[] = {
+	{ "wait", OL_OUTAGE_WAIT },
+	{ "continue", OL_OUTAGE_CONTINUE },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_choice queues[] = {
+	{ "fold", OL_QUEUE_FOLD },
+	{ "drop-oldest", OL_QUEUE_DROP_OLDEST },
+	{ "wait", OL_QUEUE_WAIT },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field outage_fields[] = {
+	OL_ROW_GROUP("when a server is lost: what a worker does meanwhile"),
+	OL_ROW_CHOICE(ol_set_outage, outage, "wait", outages,
+		      "wait for it; continue: compute at the last weights, and queue"),
+	OL_ROW_F64(ol_set_outage, outage_timeout, "60", 0.0, 4e6,
+		   "seconds until a worker gives up; 0: never"),
+	OL_ROW_CHOICE(ol_set_outage, queue, "fold", queues,
+		      "continue: fold: gradients are summed up; drop-oldest, wait: --queue-max of "
+		      "them, then the oldest goes or the worker waits"),
+	OL_ROW_U32(ol_set_outage, queue_max, "64", 1, 65536,
+		   "gradients in the queue, unless they are folded"),
+	OL_ROW_BOOL(ol_set_outage, local_progress, "false",
+		    "continue, optimizer sgd: a worker's last weights follow its own gradients"),
+	OL_ROW_BOOL(ol_set_outage, mirror_state, "false",
+		    "pulls bring the optimizer's state too, for a server that comes back empty"),
+};
+
+const struct ol_rows ol_rows_outage = OL_ROWS(outage_fields);
+
+static const struct ol_conf_choice on_lates[] = {
+	{ "wait", OL_ON_LATE_WAIT },
+	{ "pull", OL_ON_LATE_PULL },
+	{ "interrupt", OL_ON_LATE_INTERRUPT },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field late_fields[] = {
+	OL_ROW_GROUP("slow workers"),
+	OL_ROW_STR(ol_set_late, delay, NULL,
+		   "how much longer a gradient takes: exp:mean=20ms,alpha=0.5 (mean * (1 - alpha + "
+		   "alpha * Exp(1))) or trace:FILE (milliseconds, a line each); and, behind a +, "
+		   "slow:workers=half,factor=5,from=60s (the last half, or N, of the workers)"),
+	OL_ROW_CHOICE(
+		ol_set_late, on_late, "wait", on_lates,
+		"sync with k below all: what a worker does that is overtaken by a step: wait: "
+		"it finishes its gradient, which is dropped, and goes on with the newest weights "
+		"that it was told of; pull: the same, but it asks which are the newest; "
+		"interrupt: it looks meanwhile, and begins anew"),
+};
+
+const struct ol_rows ol_rows_late = OL_ROWS(late_fields);
+
+static const struct ol_conf_field lease_fields[] = {
+	OL_ROW_U32(ol_set_lease, lease_ms, "2000", 200, 3600000,
+		   "a server that stood still for so long counts as gone, and ends by itself when "
+		   "it wakes up; the same for every process of a job"),
+};
+
+const struct ol_rows ol_rows_lease = OL_ROWS(lease_fields);
+
+static int key_file_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES])
+{
+	FILE *in = fopen(file, "re");
+	size_t got;
+
+	if (in == NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, cmd, "cannot read the job key", file,
+				    strerror(errno));
+	got = fread(ret_key, 1, OL_JOB_KEY_BYTES, in);
+	fclose(in);
+	while (got > 0 && (ret_key[got - 1] == '\n' || ret_key[got - 1] == '\r'))
+		got--;
+	if (got == 0 || got >= OL_JOB_KEY_BYTES || memchr(ret_key, '\0', got) != NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, cmd, "not a job key", file,
+				    "it is to hold 1 to 255 bytes of text");
+	ret_key[got] = '\0';
+	return 0;
+}
+
+int ol_job_key_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES])
+{
+	const char *key = getenv("OUTLAST_JOB_KEY");
+
+	if (file != NULL)
+		return key_file_read(cmd, file, ret_key);
+	if (key == NULL)
+		key = "";
+	if (strlen(key) >= OL_JOB_KEY_BYTES)
+		return ol_cmd_error(OL_EXIT_USAGE, cmd, "not a job key", "OUTLAST_JOB_KEY",
+				    "it is longer than 255 bytes");
+	snprintf(ret_key, OL_JOB_KEY_BYTES, "%s", key);
+	return 0;
+}
+
+void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t base)
+{
+	for (size_t i = 0; i < rows.count && settings->count < OL_CONF_FIELDS_MAX; i++) {
+		settings->fields[settings->count] = rows.fields[i];
+		settings->fields[settings->count++].offset += base;
+	}
+}
+
+bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char **argv,
+		      int *ret_exit)
+{
+	int rc;
+
+	settings->spec.fields = settings->fields;
+	settings->spec.field_count = settings->count;
+	rc = ol_conf_create(&settings->spec, target, &settings->conf);
+	if (rc != 0) {
+		*ret_exit = ol_cmd_error(OL_EXIT_FAILED, settings->cmd, "settings", NULL,
+					 ol_strerror(rc));
+		return false;
+	}
+	rc = ol_conf_load(settings->conf, argc, argv);
+	if (rc == 0)
+		return true;
+	if (rc > 0) {
+		ol_conf_print_help(settings->conf, stdout);
+		printf("\n%s", ol_exit_help);
+		*ret_exit = OL_EXIT_OK;
+		return false;
+	}
+	fprintf(stderr, "%s\n", ol_conf_error(settings->conf));
+	*ret_exit = OL_EXIT_USAGE;
+	return false;
+}
+
+int ol_settings_fail(struct ol_settings *settings, const char *name, const char *why)
+{
+	ol_conf_fail(settings->conf, name, why);
+	fprintf(stderr, "%s\n", ol_conf_error(settings->conf));
+	return OL_EXIT_USAGE;
+}
+
+void ol_settings_fini(struct ol_settings *settings)
+{
+	ol_conf_destroy(settings->conf);
+	settings->conf = NULL;
+}
+
+const char *ol_settings_text(const struct ol_settings *settings, const char *name, char *buf,
+			     size_t buf_bytes)
+{
+	buf[0] = '\0';
+	for (size_t i = 0; i < settings->count; i++) {
+		const char *field = settings->fields[i].name;
+
+		if (field != NULL && strcmp(field, name) == 0)
+			ol_conf_format(settings->conf, i, buf, buf_bytes);
+	}
+	return buf;
+}
+
+int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_durable *set,
+			      struct ol_ckpt_set *ret_ckpt)
+{
+	char err[160] = "";
+
+	if (ol_ckpt_set_parse(set->checkpoint, ret_ckpt, err, sizeof(err)) != 0)
+		return ol_settings_fail(settings, "checkpoint", err);
+	if (set->durability == OL_DURABILITY_CHECKPOINT)
+		return 0;
+	if (set->checkpoint != NULL)
+		return ol_settings_fail(settings, "checkpoint", "needs --durability checkpoint");
+	if (set->restore == OL_RESTORE_CHECKPOINT)
+		return ol_settings_fail(settings, "restore", "needs --durability checkpoint");
+	return 0;
+}
+
+void ol_settings_outage(const struct ol_set_outage *set, const struct ol_set_lease *lease,
+			struct ol_worker_opts *opts)
+{
+	opts->outage = (enum ol_outage)set->outage;
+	opts->outage_timeout_ms = (uint32_t)(set->outage_timeout * 1e3);
+	if (opts->outage_timeout_ms == 0 && set->outage_timeout > 0.0)
+		opts->outage_timeout_ms = 1;
+	opts->lease_ms = lease->lease_ms;
+	opts->queue = (enum ol_queue)set->queue;
+	opts->queue_max = set->queue_max;
+	opts->local_progress = set->local_progress;
+	opts->mirror_state = set->mirror_state;
+}
+
+int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set, uint32_t workers,
+			   uint32_t servers)
+{
+	char err[160] = "";
+
+	if (ol_consistency_parse(set->consistency, workers, &set->how, err, sizeof(err)) != 0)
+		return ol_settings_fail(settings, "consistency", err);
+	if (servers > 1 && set->how.consistency != OL_CONSISTENCY_ASYNC &&
+	    !ol_consistency_all(&set->how))
+		return ol_settings_fail(settings, "consistency",
+					"needs --servers 1: each server would choose for itself "
+					"who waits for whom");
+	if (ol_consistency_backup(&set->how) && set->how.wait == OL_WAIT_DBW && set->reduce)
+		return ol_settings_fail(settings, "reduce",
+					"should be mean: sync:dbw knows what a mean of k gains");
+	return 0;
+}
+
+struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set)
+{
+	return (struct ol_update_rule){
+		.optimizer = (enum ol_optimizer)set->optimizer,
+		.lr = (float)set->lr,
+		.momentum = (float)set->momentum,
+		.beta1 = (float)set->beta1,
+		.beta2 = (float)set->beta2,
+		.epsilon = (float)set->epsilon,
+		.weight_decay = (float)set->weight_decay,
+		.sum = (uint32_t)set->reduce,
+		.allow_nonfinite = (uint32_t)set->nonfinite,
+	};
+}
+
+void ol_args_add(struct ol_args *args, const char *format, ...)
+{
+	char *word = NULL;
+	va_list list;
+
+	va_start(list, format);
+	if (args->count == OL_ARGS_MAX || vasprintf(&word, format, list) < 0) {
+		args->failed = true;
+		word = NULL;
+	}
+	va_end(list);
+	if (word != NULL)
+		args->words[args->count++] = word;
+}
+
+void ol_args_add_rows(struct ol_args *args, const struct ol_settings *settings, struct ol_rows rows)
+{
+	char value[OL_VALUE_MAX];
+
+	for (size_t row = 0; row < rows.count; row++) {
+		const char *name = rows.fields[row].name;
+
+		for (size_t i = 0; name != NULL && i < settings->count; i++) {
+			if (settings->fields[i].name == NULL ||
+			    strcmp(settings->fields[i].name, name) != 0)
+				continue;
+			ol_conf_format(settings->conf, i, value, sizeof(value));
+			if (strlen(value) == sizeof(value) - 1)
+				args->failed = true;
+			if (value[0] != '\0')
+				ol_args_add(args, "--%s=%s", name, value);
+		}
+	}
+}
+
+void ol_args_free(struct ol_args *args)
+{
+	for (size_t i = 0; i < args->count; i++)
+		free(args->words[i]);
+	*args = (struct ol_args){ 0 };
+}

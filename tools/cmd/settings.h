@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * settings.h -- settings that several subcommands have in common
+ *
+ * A subcommand's table is put together from groups. A group is a struct, a member of the
+ * subcommand's own struct, and rows whose offsets count from its beginning; so `train` can hand a
+ * whole group on to the processes it starts.
+ */
+#ifndef CMD_SETTINGS_H
+#define CMD_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "cmd/consistency.h"
+#include "outlast_server.h"
+
+enum {
+	OL_JOB_KEY_BYTES = 256, /* with its end */
+	OL_VALUE_MAX = 8192, /* of a setting that is handed on */
+	OL_ARGS_MAX = 96
+};
+
+struct ol_ckpt_set;
+
+struct ol_rows {
+	const struct ol_conf_field *fields;
+	size_t count;
+};
+
+#define OL_ROWS(array) \
+	{ \
+		(array), sizeof(array) / sizeof((array)[0]) \
+	}
+
+/* What is trained: fixes the geometry of the job and the initial weights. */
+struct ol_set_model {
+	const char *model;
+	const char *dataset;
+	uint64_t seed;
+	bool final_relu;
+};
+
+extern const struct ol_rows ol_rows_model;
+
+/* How gradients become steps: the servers' side. */
+struct ol_set_rule {
+	const char *consistency;
+	struct ol_consistency_set how; /* that, once ol_settings_rule_check() has seen it */
+	double lr;
+	double momentum;
+	double beta1;
+	double beta2;
+	double epsilon;
+	double weight_decay;
+	int optimizer; /* enum ol_optimizer */
+	int reduce; /* 1: sum */
+	int nonfinite; /* 1: apply */
+	int isolation; /* 1: one domain of the job */
+};
+
+extern const struct ol_rows ol_rows_rule;
+
+/* How a process reaches the others. */
+struct ol_set_link {
+	const char *device;
+	uint32_t window;
+	uint32_t spin_us;
+	int log; /* enum ol_log_level */
+};
+
+extern const struct ol_rows ol_rows_link;
+extern const struct ol_conf_choice ol_log_levels[];
+
+struct ol_set_transport {
+	int transport; /* enum ol_transport_choice */
+};
+
+enum ol_transport_choice {
+	OL_TRANSPORT_AUTO, /* shm if an address starts with / or @ */
+	OL_TRANSPORT_SHM,
+	OL_TRANSPORT_VERBS
+};
+
+extern const struct ol_conf_choice ol_transports[]; /* auto is the first */
+extern const struct ol_rows ol_rows_transport; /* default: auto */
+
+/* ol_transport_name -- as the library wants it; NULL: auto */
+const char *ol_transport_name(int choice);
+
+/* What a dead server leaves behind, and what the next one does with it: the servers' side. */
+struct ol_set_durable {
+	const char *checkpoint; /* durable.h */
+	double replay_clip;
+	int durability; /* enum ol_durability */
+	int restore; /* enum ol_restore; its row is the subcommand's own */
+	int replay; /* enum ol_replay */
+};
+
+enum ol_durability {
+	OL_DURABILITY_NONE,
+	OL_DURABILITY_CHECKPOINT,
+	OL_DURABILITY_CHAIN /* replicas of each server */
+};
+
+extern const struct ol_rows ol_rows_durable;
+extern const struct ol_rows ol_rows_restore_first; /* a server's: none unless it is told */
+extern const struct ol_rows ol_rows_restore_again; /* of a server that `train` starts again */
+
+/* What a worker does while a server is gone. */
+struct ol_set_outage {
+	double outage_timeout; /* seconds; 0: never */
+	int outage; /* enum ol_outage */
+	int queue; /* enum ol_queue */
+	uint32_t queue_max;
+	bool local_progress;
+	bool mirror_state;
+};
+
+extern const struct ol_rows ol_rows_outage;
+
+/* How long a worker's gradients take, and what it does with one that comes too late. */
+struct ol_set_late {
+	const char *delay; /* delay.h */
+	int on_late; /* enum ol_on_late */
+};
+
+extern const struct ol_rows ol_rows_late;
+
+/* After how much silence a server counts as gone: both sides, the same value. */
+struct ol_set_lease {
+	uint32_t lease_ms;
+};
+
+extern const struct ol_rows ol_rows_lease;
+
+/* Where the views of chains live. */
+struct ol_set_coord {
+	const char *coordinator; /* NULL: there are no chains */
+	const char *job;
+};
+
+extern const struct ol_rows ol_rows_coord;
+
+/* What each shard's chain is to be: the servers' side. */
+struct ol_set_chain {
+	uint32_t replicas;
+	uint32_t replicate_every; /* 0: strict */
+};
+
+extern const struct ol_rows ol_rows_chain;
+
+/* For programs started by hand; what `train` starts finds its key in the environment. */
+struct ol_set_key {
+	const char *job_key_file;
+};
+
+extern const struct ol_rows ol_rows_key;
+
+/*
+ * ol_job_key_read -- the key of the file, or else of OUTLAST_JOB_KEY; "" if there is neither
+ *
+ * Returns 0, or an exit code after it has said why.
+ */
+int ol_job_key_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES]);
+
+struct ol_settings {
+	const char *cmd; /* subcommand */
+	struct ol_conf_spec spec; /* the caller fills in texts; fields are set by add() */
+	struct ol_conf_field fields[OL_CONF_FIELDS_MAX];
+	size_t count;
+	struct ol_conf *conf;
+};
+
+/* ol_settings_add -- rows of a group that lies at `base` in the subcommand's struct */
+void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t base);
+
+/*
+ * ol_settings_load -- read them all into target
+ *
+ * Returns true if the subcommand is to go on. Otherwise help or the error has been printed and
+ * *ret_exit is the exit code. Either way ol_settings_fini() ends it.
+ */
+bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char **argv,
+		      int *ret_exit);
+
+/* ol_settings_fail -- a value that is wrong beside others; prints, returns OL_EXIT_USAGE */
+int ol_settings_fail(struct ol_settings *settings, const char *name, const char *why);
+
+/* ol_settings_fini -- every string that target points to is gone */
+void ol_settings_fini(struct ol_settings *settings);
+
+/* ol_settings_text -- the value of a setting as text, cut to fit; "": there is none of the name */
+const char *ol_settings_text(const struct ol_settings *settings, const char *name, char *buf,
+			     size_t buf_bytes);
+
+/*
+ * ol_settings_durable_check -- what of it cannot be, or not yet; prints, returns an exit code
+ *
+ * *ret_ckpt holds --checkpoint; a folder may be missing from it.
+ */
+int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_durable *set,
+			      struct ol_ckpt_set *ret_ckpt);
+
+/* ol_settings_outage -- the worker's options that the groups say */
+void ol_settings_outage(const struct ol_set_outage *set, const struct ol_set_lease *lease,
+			struct ol_worker_opts *opts);
+
+/*
+ * ol_settings_rule_check -- what of it cannot be in a job of so many workers and servers (shards);
+ * sets set->how
+ *
+ * Prints, returns an exit code.
+ */
+int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set, uint32_t workers,
+			   uint32_t servers);
+
+/* ol_settings_rule -- the update rule that a group says */
+struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set);
+
+/* A command line in the making; owns its words. */
+struct ol_args {
+	char *words[OL_ARGS_MAX + 1]; /* NULL behind the last */
+	size_t count;
+	bool failed; /* no memory, or too many */
+};
+
+void ol_args_add(struct ol_args *args, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ol_args_add_rows -- "--name=value" for every row of a group, as it is in force */
+void ol_args_add_rows(struct ol_args *args, const struct ol_settings *settings,
+		      struct ol_rows rows);
+void ol_args_free(struct ol_args *args);
+
+#endif /* CMD_SETTINGS_H */

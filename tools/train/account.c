@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * account.c -- every gradient's fate, as the workers and as the weights have it
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cmd/counters.h"
+#include "train/parts.h"
+
+static uint64_t count(const json_t *message, const char *name)
+{
+	json_int_t value = json_integer_value(json_object_get(message, name));
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+/* What a worker says of its gradients; a count more is a row more. */
+static const struct {
+	const char *name;
+	size_t offset;
+} counts[] = {
+	{ "computed", offsetof(struct train_count, computed) },
+	{ "pushed", offsetof(struct train_count, pushed) },
+	{ "applied", offsetof(struct train_count, applied) },
+	{ "dropped_nonfinite", offsetof(struct train_count, dropped_nonfinite) },
+	{ "dropped_late", offsetof(struct train_count, dropped_late) },
+	{ "queue_dropped", offsetof(struct train_count, queue_dropped) },
+	{ "lost", offsetof(struct train_count, lost) },
+	{ "unresolved", offsetof(struct train_count, pending) },
+	{ "queued", offsetof(struct train_count, queued) },
+	{ "queued_total", offsetof(struct train_count, queued_total) },
+	{ "resent", offsetof(struct train_count, resent) },
+	{ "queue_bytes", offsetof(struct train_count, queue_bytes) },
+	{ "queue_bytes_max", offsetof(struct train_count, queue_bytes_max) },
+	{ "interrupted", offsetof(struct train_count, interrupted) },
+	{ "before_computed", offsetof(struct train_count, before_computed) },
+	{ "outage_computed", offsetof(struct train_count, outage_computed) },
+};
+
+static uint64_t *count_at(struct train_count *count, size_t i)
+{
+	return (uint64_t *)(void *)((char *)count + counts[i].offset);
+}
+
+void train_count_take(struct train_worker *worker, const json_t *message)
+{
+	const char *waits;
+
+	if (json_object_get(message, "computed") == NULL)
+		return;
+	worker->barren = count(message, "barren");
+	waits = json_string_value(json_object_get(message, "waits"));
+	snprintf(worker->waits, sizeof(worker->waits), "%s", waits != NULL ? waits : "");
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		*count_at(&worker->now, i) = count(message, counts[i].name);
+	worker->now.before_s = json_number_value(json_object_get(message, "before_s"));
+	worker->now.outage_s = json_number_value(json_object_get(message, "outage_s"));
+}
+
+static void count_add(struct train_count *sum, struct train_count one)
+{
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		*count_at(sum, i) += *count_at(&one, i);
+}
+
+void train_count_close(struct train_worker *worker)
+{
+	/* memory and what is in flight are of processes that are there */
+	worker->now.pending = 0;
+	worker->now.queued = 0;
+	worker->now.queue_bytes = 0;
+	worker->now.queue_bytes_max = 0;
+	count_add(&worker->past, worker->now);
+	worker->now = (struct train_count){ 0 };
+}
+
+struct train_count train_counts(const struct train *train)
+{
+	struct train_count sum = { 0 };
+
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		count_add(&sum, train->workers[i].past);
+		count_add(&sum, train->workers[i].now);
+	}
+	return sum;
+}
+
+void train_contained_take(struct train *train)
+{
+	for (uint32_t s = 0; s < train->set.servers; s++) {
+		for (uint32_t i = 0; i < train->set.workers; i++)
+			train->last.contained[s][i] = ol_applied_grads(train->observer, s, i);
+	}
+}
+
+uint64_t train_contained(const struct train *train, uint32_t worker)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t s = 0; s < train->set.servers; s++) {
+		if (train->last.contained[s][worker] < least)
+			least = train->last.contained[s][worker];
+	}
+	return least > train->contained_first[worker] ? least - train->contained_first[worker] : 0;
+}
+
+static bool link_agrees(struct train *train, uint32_t i, uint32_t s, const json_t *link)
+{
+	uint64_t there = count(link, "base") + count(link, "applied");
+	uint64_t fates = count(link, "applied") + count(link, "dropped_nonfinite") +
+			 count(link, "dropped_late") + count(link, "queue_dropped") +
+			 count(link, "lost") + count(link, "pending");
+
+	if (there != train->last.contained[s][i]) {
+		train_say(&train->screen,
+			  "outlast train: worker %u, shard %u: the worker knows of %" PRIu64
+			  " gradients applied, the weights contain %" PRIu64,
+			  i, s, there, train->last.contained[s][i]);
+		return false;
+	}
+	if (fates != count(link, "pushed")) {
+		train_say(&train->screen,
+			  "outlast train: worker %u, shard %u: %" PRIu64
+			  " gradients pushed, the fate of %" PRIu64 " is known",
+			  i, s, count(link, "pushed"), fates);
+		return false;
+	}
+	return true;
+}
+
+bool train_accounts_check(struct train *train)
+{
+	bool agree = true;
+
+	if (!train->last.known || train->quit_ns != 0)
+		return true;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const json_t *links = json_object_get(train->workers[i].done, "links");
+
+		if (train->workers[i].state == TRAIN_WORKER_DIED)
+			continue;
+		for (uint32_t s = 0; s < json_array_size(links); s++)
+			agree = link_agrees(train, i, s, json_array_get(links, s)) && agree;
+	}
+	return agree;
+}
+
+void train_past_add(struct train_server *server)
+{
+	ol_counters_add(&server->past, &server->stat);
+	server->resyncs += server->stat.resync_ns != 0;
+	server->stat = (struct ol_server_stat){ 0 };
+}
+
+void train_counters_take(struct train_server *server, const json_t *message)
+{
+	ol_counters_take(message, &server->stat);
+	server->role = server->stat.role;
+}
+
+void train_checkpoints_take(struct train_server *server, const json_t *message)
+{
+	server->stat.checkpoints = count(message, "checkpoints");
+	server->stat.checkpoints_failed = count(message, "checkpoints_failed");
+	server->stat.checkpoints_skipped = count(message, "checkpoints_skipped");
+	server->stat.checkpoint_bytes = count(message, "checkpoint_bytes");
+}
+
+struct ol_server_stat train_total(const struct train_server *server)
+{
+	struct ol_server_stat sum = server->past;
+
+	ol_counters_add(&sum, &server->stat);
+	return sum;
+}
+
+struct ol_server_stat train_totals(const struct train *train)
+{
+	struct ol_server_stat sum = { 0 };
+
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		struct ol_server_stat one = train_total(&train->servers[i]);
+
+		ol_counters_add(&sum, &one);
+	}
+	return sum;
+}

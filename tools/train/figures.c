@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * figures.c -- counts and rates of the whole job, from those who know them
+ */
+#include <math.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "train/parts.h"
+
+double train_staleness(const struct train_stat *stat)
+{
+	return stat->applied == 0 ? 0.0 : (double)stat->staleness_sum / (double)stat->applied;
+}
+
+/* Gradients a step, so far: of this run, in the weights of the first shard */
+double train_k_mean(const struct train *train)
+{
+	const struct ol_server_stat *stat =
+		train->chain != NULL ? &train->tails[0] : &train->servers[0].stat;
+	uint64_t before = 0;
+
+	for (uint32_t i = 0; i < train->set.workers; i++)
+		before += train->contained_first[i];
+	if (stat->version <= train->version_first || stat->applied < before)
+		return (double)NAN;
+	return (double)(stat->applied - before) / (double)(stat->version - train->version_first);
+}
+
+/* First start and last end, as the workers report them; what the parent saw if not all could */
+static double wall_s(const struct train *train)
+{
+	double first = INFINITY, last = 0.0;
+	bool whole = train->died == 0;
+
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const json_t *done = train->workers[i].done;
+		double start = json_number_value(json_object_get(done, "start_s"));
+		double end = start + json_number_value(json_object_get(done, "wall_s"));
+
+		if (done == NULL || json_integer_value(json_object_get(done, "computed")) == 0)
+			continue;
+		whole = whole && train->workers[i].past.computed == 0;
+		first = fmin(first, start);
+		last = fmax(last, end);
+	}
+	if (last > first && whole)
+		return last - first;
+	return (double)(train->end_ns - train->go_ns) / 1e9;
+}
+
+/* Of all workers: until the first outage, and while a server was missing */
+static void rates_take(const struct train *train, struct train_figures *f)
+{
+	bool known = false;
+
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		const struct train_count *now = &train->workers[i].now;
+
+		if (now->before_s > 0.0) {
+			f->rate_before += (double)now->before_computed / now->before_s;
+			known = true;
+		}
+		if (now->outage_s > 0.0)
+			f->rate_outage += (double)now->outage_computed / now->outage_s;
+	}
+	if (!known) {
+		f->rate_before = (double)NAN;
+		f->rate_outage = (double)NAN;
+	}
+}
+
+static void outages_take(const struct train *train, struct train_figures *f)
+{
+	bool state = train->set.rule.optimizer != OL_OPTIMIZER_SGD;
+
+	for (unsigned i = 0; i < train->outage_count; i++) {
+		const struct train_outage *outage = &train->outages[i];
+
+		f->kills += outage->kill != NULL;
+		f->recoveries += outage->state == TRAIN_OUTAGE_OVER;
+		if (state && !train->set.outage.mirror_state && strcmp(outage->from, "mirror") == 0)
+			f->anew = true;
+	}
+}
+
+/*
+ * What a worker that died without a word had computed is not known, but the weights know what they
+ * have of it. As long as all servers live their counters are exact; then the workers' are.
+ */
+static void counts_take(const struct train *train, struct train_figures *f)
+{
+	const struct train_stat *stat = &train->stat;
+	struct train_count *count = &f->count;
+	/* what a chain applied and dropped no single server of it knows */
+	bool servers_lost = train->chain != NULL, workers_lost = train->died > 0;
+
+	*count = train_counts(train);
+	for (unsigned i = 0; i < train->outage_count; i++) {
+		servers_lost = servers_lost || train->outages[i].server;
+		workers_lost = workers_lost || !train->outages[i].server;
+	}
+	f->applied = servers_lost ? count->applied : stat->applied;
+	if (train->last.known)
+		f->applied = 0;
+	for (uint32_t i = 0; train->last.known && i < train->set.workers; i++)
+		f->applied += train_contained(train, i);
+	if (!servers_lost) {
+		count->dropped_nonfinite = stat->dropped_nonfinite;
+		count->dropped_late = stat->dropped_late;
+	}
+	f->dropped = count->dropped_nonfinite + count->dropped_late + count->queue_dropped;
+	f->computed = count->computed;
+	if (f->computed < f->applied + f->dropped)
+		f->computed = f->applied + f->dropped;
+	if (f->computed > f->applied + f->dropped + count->lost)
+		f->unresolved = f->computed - f->applied - f->dropped - count->lost;
+	/* a server that came back without them, and nobody left who knew them: they are lost */
+	if (servers_lost && workers_lost && train->signal == 0 && train->exit_code == 0) {
+		count->lost += f->unresolved;
+		f->unresolved = 0;
+	}
+}
+
+struct train_figures train_figures(const struct train *train)
+{
+	struct train_figures f = {
+		.version = train->last.known ? train->last.version : train->stat.version,
+		.wall_s = wall_s(train),
+		.staleness = train_staleness(&train->stat),
+		.k_mean = train_k_mean(train),
+	};
+
+	counts_take(train, &f);
+	rates_take(train, &f);
+	outages_take(train, &f);
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		uint64_t replayed = train_total(&train->servers[i]).replayed;
+
+		if (replayed > f.replayed)
+			f.replayed = replayed;
+	}
+	f.rate = f.wall_s > 0.0 ? (double)f.computed / f.wall_s : 0.0;
+	f.rate_applied = f.wall_s > 0.0 ? (double)f.applied / f.wall_s : 0.0;
+	return f;
+}
+
+const char *train_ended_str(const struct train *train)
+{
+	if (train->signal != 0)
+		return "interrupted";
+	if (train->exit_code != 0)
+		return "failed";
+	return train->died > 0 ? "workers died" : "done";
+}
+
+const char *train_from_str(const struct train_outage *outage)
+{
+	if (strcmp(outage->from, "mirror") == 0)
+		return "of a worker's mirror";
+	if (strcmp(outage->from, "checkpoint") == 0)
+		return "of a checkpoint";
+	return strcmp(outage->from, "none") == 0 ? "first weights" : "";
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * outage.c -- the kill schedule; who is started again, when; what became of each outage
+ *
+ *	killed       its end is waited for; it is started again at its address, after `down`
+ *	stopped      the observer notices that its server is silent; another takes its place at
+ *	             another address, with the next epoch, and the workers are told; woken up, the
+ *	             old one is to end by itself. Woken up earlier, it goes on.
+ *	died         as killed, but at once, and --restarts bounds how often
+ *	rolled back  another was lost, and --recovery is full: killed, then all start from one
+ *	             version (recover.c)
+ *	hangs        alive, but silent for much longer than its lease: killed, then as died
+ *
+ * Where shards have chains nobody waits for such a server: chain.c looks at what becomes of
+ * them, and one that is stopped has to end by itself once it is woken up.
+ *
+ * A start that fails (the address is still taken, the id still known) is tried again for a while.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+#include "train/parts.h"
+
+enum {
+	FAST_MS = 5, /* between two looks while something is under way */
+	RETRY_MS = 200, /* between two starts that fail */
+	RETRY_MAX_MS = 15000, /* for all of them */
+	HANG_MS = 3000 /* beyond the lease */
+};
+
+/* A server that is there, whole, and nobody has done anything to it; else NULL */
+static struct train_server *server_target(struct train *train, const struct ol_kill *kill)
+{
+	struct train_server *server;
+
+	if (kill->target == OL_KILL_WORKER)
+		return NULL;
+	if (ol_kill_of_chain(kill))
+		return train_chain_target(train, kill);
+	server = &train->servers[kill->index];
+	return ol_proc_lives(&server->proc) && server->state == TRAIN_SERVER_WHOLE &&
+			       server->life.state == TRAIN_LIVES && server->life.outage == NULL &&
+			       !ol_proc_lives(&server->old)
+		       ? server
+		       : NULL;
+}
+
+/* The same of a worker */
+static struct train_worker *worker_target(struct train *train, const struct ol_kill *kill)
+{
+	struct train_worker *worker = &train->workers[kill->index];
+
+	return kill->target == OL_KILL_WORKER && ol_proc_lives(&worker->proc) &&
+			       worker->state != TRAIN_WORKER_STARTS &&
+			       worker->life.state == TRAIN_LIVES
+		       ? worker
+		       : NULL;
+}
+
+static struct train_outage *outage_open(struct train *train, const struct ol_kill *kill,
+					bool server, uint32_t index)
+{
+	struct train_outage *outage = &train->outages[train->outage_count++];
+
+	*outage = (struct train_outage){
+		.server = server,
+		.index = index,
+		.kill = kill,
+		.version = train->stat.version,
+		.killed_ns = ol_clock_ns(),
+		.loss_before = train->evals.loss,
+		.accuracy_before =
+			train->evals.accuracy >= 0.0 ? train->evals.accuracy : (double)NAN,
+		.loss_after = (double)NAN,
+		.accuracy_after = (double)NAN,
+		.lost_at = train_counts(train).lost,
+	};
+	snprintf(outage->target, sizeof(outage->target), "%s%u", server ? "server" : "worker",
+		 index);
+	return outage;
+}
+
+/* The signal, and what is to come of it */
+static void fire(struct train *train, uint32_t at, struct train_server *server,
+		 struct train_worker *worker)
+{
+	const struct ol_kill *kill = &train->kills.list[at];
+	struct train_life *life = server != NULL ? &server->life : &worker->life;
+	const struct ol_proc *proc = server != NULL ? &server->proc : &worker->proc;
+	struct train_outage *outage;
+
+	train->fired[at] = true;
+	train_stat_read(train);
+	outage = outage_open(train, kill, server != NULL, kill->index);
+	if (train->chain != NULL && server != NULL)
+		train_chain_lost(train, server, outage);
+	if (server != NULL && train_shards_down(train) == 0)
+		(void)train_pull(train, outage, NULL); /* as good as the weights it takes along */
+	life->outage = outage;
+	life->state = kill->signo == SIGKILL ? TRAIN_KILLED : TRAIN_STOPPED;
+	life->wants_wake = life->state == TRAIN_STOPPED && !kill->down_set;
+	outage->killed_ns = ol_clock_ns();
+	if (life->state == TRAIN_STOPPED && kill->down_set)
+		life->wake_ns = outage->killed_ns + kill->down_ns;
+	ol_proc_kill(proc, kill->signo);
+	train_say(&train->screen, "%s is %s (%s) at version %" PRIu64, proc->name,
+		  life->state == TRAIN_KILLED ? "killed" : "stopped", kill->text, outage->version);
+}
+
+static void kills_look(struct train *train, uint64_t now_ns)
+{
+	bool read = false;
+
+	for (uint32_t i = 0; i < train->kills.count && train->phase != TRAIN_LEAVING; i++) {
+		const struct ol_kill *kill = &train->kills.list[i];
+		struct train_worker *worker;
+		struct train_server *server;
+		double loss;
+
+		if (train->fired[i])
+			continue;
+		server = server_target(train, kill);
+		worker = worker_target(train, kill);
+		if (server == NULL && worker == NULL)
+			continue;
+		if (kill->when != OL_KILL_AT_TIME && !read)
+			train_stat_read(train);
+		read = read || kill->when != OL_KILL_AT_TIME;
+		loss = train->stat.applied > 0 ? (double)train->stat.loss : (double)NAN;
+		if (ol_kill_due(kill, now_ns - train->go_ns, train->stat.version, loss,
+				train->evals.loss))
+			fire(train, i, server, worker);
+	}
+}
+
+static void outage_over(struct train_life *life, enum train_outage_state state)
+{
+	life->outage->state = state;
+	life->outage = NULL;
+}
+
+/* Another server takes the place of one that is stopped, elsewhere. */
+static void server_replace(struct train *train, uint32_t i)
+{
+	struct train_server *server = &train->servers[i];
+	int rc;
+
+	ol_proc_fini(&server->old);
+	server->old = server->proc;
+	snprintf(server->old.name, sizeof(server->old.name), "server %u, stopped", i);
+	server->woken = server->life.outage;
+	server->proc = (struct ol_proc){ .fd = -1 };
+	train_past_add(server);
+	server->state = TRAIN_SERVER_STARTS;
+	server->life.retry_ns = ol_clock_ns() + RETRY_MAX_MS * OL_NS_PER_MS;
+	if (train_recovers_all(train)) {
+		server->life.start_ns = ol_clock_ns(); /* with the others */
+		train_recover_begin(train, UINT64_MAX);
+		return;
+	}
+	server->epoch++;
+	rc = train_server_start(train, i, (enum ol_restore)train->set.durable.restore, true);
+	if (rc != 0)
+		train_fail(train, rc);
+}
+
+/* A server that is there: is it stopped, awake again, or does it hang? */
+static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
+{
+	struct train_server *server = &train->servers[i];
+	struct train_life *life = &server->life;
+	struct train_outage *outage = life->outage;
+	struct ol_link_stat link;
+	uint64_t since_ns;
+
+	if (ol_link_get_stat(train->observer, i, &link) != 0)
+		return;
+	if (life->state == TRAIN_STOPPED && link.down && !ol_proc_lives(&server->old)) {
+		server_replace(train, i);
+		return;
+	}
+	if (life->wake_ns != 0 && now_ns >= life->wake_ns)
+		train_wake(server, now_ns);
+	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
+	    life->state == TRAIN_KILLED && !life->rolled && !link.down &&
+	    now_ns >= life->retry_ns) {
+		life->state = TRAIN_LIVES;
+		outage_over(life, TRAIN_OUTAGE_SURVIVED);
+	}
+	/* it may have gone down since this look began, and be back in a moment; one that has just
+	   come back may not have been found yet */
+	since_ns = link.down_ns > server->restored_ns ? link.down_ns : server->restored_ns;
+	if (server->state == TRAIN_SERVER_WHOLE && life->state == TRAIN_LIVES && link.down &&
+	    now_ns > since_ns + (train->set.lease.lease_ms + HANG_MS) * OL_NS_PER_MS) {
+		train_say(&train->screen,
+			  "outlast train: %s does not answer any more: it is killed",
+			  server->proc.name);
+		ol_proc_kill(&server->proc, SIGKILL);
+	}
+}
+
+static void server_start(struct train *train, uint32_t i)
+{
+	struct train_server *server = &train->servers[i];
+	int rc;
+
+	server->life.start_ns = 0;
+	ol_proc_fini(&server->proc);
+	if (train->chain == NULL)
+		server->epoch++;
+	/* where a stopped one still listens nobody else can; of a chain an address is one's own */
+	rc = train_server_start(train, i, train_recover_source(train),
+				train->chain != NULL || ol_proc_lives(&server->old));
+	if (rc != 0)
+		train_fail(train, rc);
+}
+
+static void worker_start(struct train *train, uint32_t i)
+{
+	struct train_worker *worker = &train->workers[i];
+	int rc;
+
+	worker->life.start_ns = 0;
+	ol_proc_fini(&worker->proc);
+	rc = train_worker_start(train, i);
+	if (rc != 0)
+		train_fail(train, rc);
+}
+
+static void worker_look(struct train_worker *worker, uint64_t now_ns)
+{
+	struct train_life *life = &worker->life;
+
+	if (life->state != TRAIN_STOPPED || now_ns < life->wake_ns)
+		return;
+	ol_proc_kill(&worker->proc, SIGCONT);
+	life->state = TRAIN_LIVES;
+	life->wake_ns = 0;
+	life->outage->ready_ns = now_ns;
+	outage_over(life, TRAIN_OUTAGE_OVER);
+}
+
+/*
+ * A server that is back: has it applied a gradient, and all that waited for it? Then its weights
+ * are looked at, at once.
+ */
+static void recovery_look(struct train *train, struct train_server *server)
+{
+	struct train_outage *outage = server->life.outage;
+
+	if (outage == NULL || server->state != TRAIN_SERVER_WHOLE || outage->ready_ns == 0)
+		return;
+	train_stat_read(train);
+	if (outage->first_applied_ns == 0) {
+		outage->first_applied_ns = server->stat.first_applied_ns;
+		if (outage->first_applied_ns != 0)
+			train_say(&train->screen,
+				  "%s is back: version %" PRIu64
+				  ", %s; first gradient applied %.1f ms after",
+				  server->proc.name, outage->restored_version,
+				  train_from_str(outage),
+				  (double)(outage->first_applied_ns - outage->ready_ns) / 1e6);
+	}
+	if (outage->first_applied_ns != 0 && train_settled(train, outage->index) &&
+	    train_pull(train, NULL, outage))
+		outage_over(&server->life, TRAIN_OUTAGE_OVER);
+}
+
+void train_outages_tick(struct train *train)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	(void)ol_worker_poll(train->observer);
+	if (train->quit_ns != 0)
+		return;
+	kills_look(train, now_ns);
+	train_recover_tick(train);
+	if (train->chain != NULL)
+		train_chain_tick(train);
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		struct train_server *server = &train->servers[i];
+
+		if (server->life.start_ns != 0 && now_ns >= server->life.start_ns &&
+		    !train->roll.on)
+			server_start(train, i);
+		else if (train->chain == NULL && ol_proc_lives(&server->proc))
+			server_look(train, i, now_ns);
+		if (train->chain == NULL)
+			recovery_look(train, server);
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		struct train_worker *worker = &train->workers[i];
+
+		if (worker->life.start_ns != 0 && now_ns >= worker->life.start_ns)
+			worker_start(train, i);
+		else if (ol_proc_lives(&worker->proc))
+			worker_look(worker, now_ns);
+	}
+}
+
+int train_outages_wait_ms(const struct train *train, int limit_ms)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	if (train->chain != NULL && train_chain_urgent(train))
+		return 1;
+	for (uint32_t i = 0; i < train_holders(train); i++) {
+		const struct train_life *life = &train->servers[i].life;
+
+		if (life->outage != NULL || life->wake_ns != 0 || life->rolled)
+			return FAST_MS;
+	}
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (train->workers[i].life.outage != NULL)
+			return FAST_MS;
+	}
+	for (uint32_t i = 0; i < train->kills.count; i++) {
+		const struct ol_kill *kill = &train->kills.list[i];
+		uint64_t due_ns = train->go_ns + kill->at_ns;
+
+		if (train->fired[i])
+			continue;
+		if (kill->when != OL_KILL_AT_TIME || due_ns < now_ns)
+			return FAST_MS;
+		if ((due_ns - now_ns) / OL_NS_PER_MS < (uint64_t)limit_ms)
+			limit_ms = (int)((due_ns - now_ns) / OL_NS_PER_MS);
+	}
+	return limit_ms;
+}
+
+/* Starting it once more would end the same way. */
+static bool incurable(const struct ol_proc *proc)
+{
+	int code = WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status) : -1;
+
+	return code == OL_EXIT_USAGE || code == OL_EXIT_DATA || code == OL_EXIT_DEVICE;
+}
+
+/* What follows from the end of a process; false: nothing, it stays away. */
+static bool life_again(struct train *train, struct train_life *life, const struct ol_proc *proc,
+		       bool server, uint32_t index)
+{
+	uint64_t now_ns = ol_clock_ns();
+	bool killed = life->state == TRAIN_KILLED;
+	char how[64];
+
+	life->state = TRAIN_LIVES;
+	if (killed && life->rolled) {
+		life->start_ns = now_ns;
+		life->retry_ns = now_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+		return true;
+	}
+	if (killed && life->outage != NULL) {
+		const struct ol_kill *kill = life->outage->kill;
+		uint64_t down_ns = kill->signo == SIGKILL ? kill->down_ns : 0;
+
+		life->start_ns = life->outage->killed_ns + down_ns;
+		life->retry_ns = life->start_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+		return true;
+	}
+	if ((life->outage != NULL || life->rolled) && now_ns < life->retry_ns && !incurable(proc)) {
+		life->start_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
+		return true;
+	}
+	if (train->restarts >= train->set.restarts || incurable(proc))
+		return false;
+	train->restarts++;
+	ol_proc_exit_text(proc, how, sizeof(how));
+	train_say(&train->screen, "outlast train: %s %s: it is started again (%u of %u)",
+		  proc->name, how, train->restarts, train->set.restarts);
+	if (life->outage == NULL)
+		life->outage = outage_open(train, NULL, server, index);
+	life->start_ns = now_ns;
+	life->retry_ns = now_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+	return true;
+}
+
+bool train_server_lost(struct train *train, struct train_server *server)
+{
+	struct train_outage *outage = server->life.outage;
+	bool again, alone = server->state == TRAIN_SERVER_WHOLE && !server->life.rolled;
+
+	train_past_add(server);
+	server->state = TRAIN_SERVER_STARTS;
+	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
+	    WIFEXITED(server->proc.wait_status) &&
+	    WEXITSTATUS(server->proc.wait_status) == OL_EXIT_FENCED)
+		outage->fenced = true;
+	if (!ol_proc_lives(&server->old)) { /* it was stopped, and nobody is left to be woken up */
+		server->life.wants_wake = false;
+		server->life.wake_ns = 0;
+	}
+	again = life_again(train, &server->life, &server->proc, true, server->shard);
+	if (again && alone && train_recovers_all(train))
+		train_recover_begin(train, UINT64_MAX);
+	if (train->chain != NULL && server->life.outage != outage)
+		train_chain_lost(train, server, server->life.outage);
+	return again;
+}
+
+bool train_worker_lost(struct train *train, struct train_worker *worker)
+{
+	if (!life_again(train, &worker->life, &worker->proc, false,
+			(uint32_t)(worker - train->workers)))
+		return false;
+	train_count_close(worker);
+	worker->unsettled = 0;
+	worker->state = TRAIN_WORKER_STARTS;
+	json_decref(worker->done);
+	worker->done = NULL;
+	return true;
+}
+
+void train_server_down(struct train *train, uint32_t shard, uint64_t at_ns)
+{
+	struct train_outage *outage;
+
+	if (shard >= train->set.servers || train->chain != NULL)
+		return;
+	outage = train->servers[shard].life.outage;
+	if (outage == NULL || (outage->kill != NULL && at_ns < outage->killed_ns))
+		return;
+	if (outage->detected_ns == 0 || at_ns < outage->detected_ns)
+		outage->detected_ns = at_ns;
+}
+
+void train_server_listens(struct train *train, struct train_server *server, const char *addr)
+{
+	uint32_t shard = (uint32_t)(server - train->servers);
+	int rc;
+
+	if (server->addr[0] == '\0' || strcmp(server->addr, addr) == 0)
+		return;
+	for (uint32_t i = 0; i < train->set.workers; i++) {
+		if (ol_proc_lives(&train->workers[i].proc))
+			ol_proc_order(&train->workers[i].proc, "server %u %s", shard, addr);
+	}
+	rc = ol_worker_redirect(train->observer, shard, addr);
+	if (rc != 0)
+		train_fail(train, ol_cmd_error(ol_cmd_exit_of(rc), "train",
+					       "cannot follow a server to", addr, ol_strerror(rc)));
+}
+
+void train_server_restored(struct train *train, struct train_server *server, const json_t *message)
+{
+	const char *from = json_string_value(json_object_get(message, "from"));
+	json_int_t ready_ns = json_integer_value(json_object_get(message, "ready_ns"));
+	uint64_t version = (uint64_t)json_integer_value(json_object_get(message, "version"));
+	struct train_outage *outage = server->life.outage;
+
+	server->state = TRAIN_SERVER_WHOLE;
+	server->restored_ns = (uint64_t)ready_ns;
+	/* said before it was killed once more, to go back with the others: that is yet to come */
+	server->life.rolled = server->life.rolled && server->life.state == TRAIN_KILLED;
+	if (train_recovers_all(train) && version < train->roll.version)
+		train_recover_older(train, version);
+	if (train->chain != NULL) {
+		train_chain_back(train, server, message);
+		return;
+	}
+	if (outage == NULL)
+		return;
+	outage->ready_ns = (uint64_t)ready_ns;
+	outage->restored_version = version;
+	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
+	if (server->life.wants_wake)
+		train_wake(server, ol_clock_ns());
+}
+
+void train_worker_back(struct train *train, struct train_worker *worker)
+{
+	struct train_outage *outage = worker->life.outage;
+
+	if (outage == NULL)
+		return;
+	outage->ready_ns = ol_clock_ns();
+	train_say(&train->screen, "%s is back", worker->proc.name);
+	outage_over(&worker->life, TRAIN_OUTAGE_OVER);
+}
+
+void train_old_ended(struct train *train, struct train_server *server)
+{
+	const struct ol_proc *old = &server->old;
+	char how[64];
+
+	if (WIFEXITED(old->wait_status) && WEXITSTATUS(old->wait_status) == OL_EXIT_FENCED) {
+		if (server->woken != NULL)
+			server->woken->fenced = true;
+		return;
+	}
+	ol_proc_exit_text(old, how, sizeof(how));
+	train_say(&train->screen,
+		  "outlast train: %s and replaced, %s instead of ending by its lease", old->name,
+		  how);
+}
+
+void train_outages_close(struct train *train)
+{
+	uint64_t lost = train_counts(train).lost;
+
+	for (unsigned i = train->outage_count; i-- > 0;) {
+		train->outages[i].lost = lost - train->outages[i].lost_at;
+		lost = train->outages[i].lost_at;
+	}
+	for (uint32_t i = 0; i < train->kills.count; i++) {
+		if (!train->fired[i])
+			train_say(&train->screen,
+				  "outlast train: --kill %s: the job ended before it",
+				  train->kills.list[i].text);
+	}
+}

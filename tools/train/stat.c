@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * stat.c -- what the servers' counters say, and which shards have no server
+ */
+#include "train/parts.h"
+
+/* Of chains: what the tails say */
+static void tails_read(struct train *train)
+{
+	struct train_stat *stat = &train->stat;
+	uint64_t version = UINT64_MAX;
+
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		struct ol_server_stat *tail = &train->tails[i], one;
+
+		/* one that comes to be the tail may not have caught up with what this one said */
+		if (ol_stat(train->observer, i, &one) == 0 && one.version >= tail->version)
+			*tail = one;
+		if (tail->version < version)
+			version = tail->version;
+	}
+	stat->version = version;
+	stat->applied = train->tails[0].applied;
+	stat->dropped_nonfinite = train->tails[0].dropped_nonfinite;
+	stat->dropped_late = train->tails[0].dropped_late;
+	stat->staleness_sum = train->tails[0].staleness_sum;
+	stat->wait_for = train->tails[0].wait_for;
+	if (stat->applied > 0)
+		stat->loss = train->tails[0].loss;
+}
+
+void train_stat_read(struct train *train)
+{
+	struct train_stat stat = train->stat;
+	uint64_t version = UINT64_MAX;
+
+	if (train->chain != NULL) {
+		tails_read(train);
+		return;
+	}
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		struct train_server *server = &train->servers[i];
+		struct ol_server_stat one;
+
+		/* the board of the one before, or of one without weights yet, says nothing */
+		if (server->state != TRAIN_SERVER_WHOLE || ol_stat(train->observer, i, &one) != 0 ||
+		    one.epoch != server->epoch)
+			continue;
+		server->stat = one;
+	}
+	for (uint32_t i = 0; i < train->set.servers; i++) {
+		const struct train_server *server = &train->servers[i];
+
+		if (server->stat.epoch != 0 && server->stat.version < version)
+			version = server->stat.version;
+		if (i == 0 && server->stat.applied > 0)
+			stat.loss = server->stat.loss;
+		if (i == 0) {
+			struct ol_server_stat total = train_total(server);
+
+			stat.applied = total.applied;
+			stat.dropped_nonfinite = total.dropped_nonfinite;
+			stat.dropped_late = total.dropped_late;
+			stat.staleness_sum = total.staleness_sum;
+			stat.wait_for = server->stat.wait_for;
+		}
+	}
+	if (version != UINT64_MAX)
+		stat.version = version;
+	train->stat = stat;
+}
+
+bool train_shard_down(const struct train *train, uint32_t shard, uint64_t *ret_since_ns)
+{
+	struct ol_link_stat link = { 0 };
+	bool known = ol_link_get_stat(train->observer, shard, &link) == 0;
+	bool empty = train->chain == NULL && train->servers[shard].state != TRAIN_SERVER_WHOLE;
+
+	if (!empty && !(known && link.down))
+		return false;
+	*ret_since_ns = link.down_ns; /* if it is up again already, and only has no weights yet */
+	return true;
+}
+
+unsigned train_shards_down(const struct train *train)
+{
+	unsigned down = 0;
+	uint64_t since_ns;
+
+	for (uint32_t i = 0; i < train->set.servers; i++)
+		down += train_shard_down(train, i, &since_ns);
+	return down;
+}

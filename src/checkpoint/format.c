@@ -12,7 +12,7 @@
 
 #include <isa-l/crc.h>
 
-#include "outlast_server.h"
+#include "store/kernels.h"
 
 /* Returns false, for the caller to return. */
 __attribute__((format(printf, 2, 3))) static bool no(char *why, const char *format, ...)
@@ -182,9 +182,9 @@ bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_byt
 
 static const char *optimizer_str(uint32_t optimizer)
 {
-	static const char *const names[] = { "?", "sgd", "momentum", "nesterov", "adam", "adamw" };
+	const char *name = ol_rule_name(optimizer);
 
-	return names[optimizer <= OL_OPTIMIZER_ADAMW ? optimizer : 0];
+	return name != NULL ? name : "?";
 }
 
 bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_ckpt_meta *meta,

@@ -19,12 +19,18 @@ extern "C" {
 
 struct ol_server;
 
+/* One line each, once: name, number, word in settings and logs, vectors of state. */
+#define OL_OPTIMIZER_MAP(X) \
+	X(SGD, 1, "sgd", 0) \
+	X(MOMENTUM, 2, "momentum", 1) /* heavy ball: u = mu u + g; w -= lr u */ \
+	X(NESTEROV, 3, "nesterov", 1) /* u = mu u + g; w -= lr (g + mu u) */ \
+	X(ADAM, 4, "adam", 2) /* Kingma and Ba 2015; weight decay is added to the gradient */ \
+	X(ADAMW, 5, "adamw", 2) /* Loshchilov and Hutter 2019: weight decay is decoupled */
+
 enum ol_optimizer {
-	OL_OPTIMIZER_SGD = 1,
-	OL_OPTIMIZER_MOMENTUM, /* heavy ball: u = mu u + g; w -= lr u */
-	OL_OPTIMIZER_NESTEROV, /* u = mu u + g; w -= lr (g + mu u) */
-	OL_OPTIMIZER_ADAM, /* Kingma and Ba 2015; weight decay is added to the gradient */
-	OL_OPTIMIZER_ADAMW, /* Loshchilov and Hutter 2019: weight decay is decoupled */
+#define X(name, value, word, vectors) OL_OPTIMIZER_##name = (value),
+	OL_OPTIMIZER_MAP(X)
+#undef X
 };
 
 /* How a server turns gradients into weights; constant for a job. Its size is fixed. */
@@ -49,13 +55,21 @@ enum ol_restore {
 	OL_RESTORE_CHAIN, /* not an option; what a replica that joined reports: its predecessor */
 };
 
-/* SYNC: how many gradients a step waits for; those that come later are dropped, and counted. */
+/*
+ * SYNC: how many gradients a step waits for; those that come later are dropped, and counted. One
+ * line each, once: its name, and the one that its policy has inside the library.
+ */
+#define OL_WAIT_MAP(X) \
+	X(ALL, all) /* one of every worker: the run is a function of its seed */ \
+	X(FIXED, fixed) /* the first k */ \
+	X(DBW, dbw) /* k of the largest gain a second (Xu, Neglia, Sebastianelli 2020) */ \
+	X(DBW_BLIND, dbw_blind) /* k of the most gradients a second */ \
+	X(ADASYNC, adasync) /* k grows as the loss falls (Dutta, Wang, Joshi 2021) */
+
 enum ol_wait {
-	OL_WAIT_ALL, /* one of every worker: the run is a function of its seed */
-	OL_WAIT_FIXED, /* the first k */
-	OL_WAIT_DBW, /* k of the largest gain a second (Xu, Neglia, Sebastianelli 2020) */
-	OL_WAIT_DBW_BLIND, /* k of the most gradients a second */
-	OL_WAIT_ADASYNC, /* k grows as the loss falls (Dutta, Wang, Joshi 2021) */
+#define X(name, id) OL_WAIT_##name,
+	OL_WAIT_MAP(X)
+#undef X
 };
 
 /* What a checkpoint saves. */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* dbw.c -- the choice of k */
-
-#include "policy/dbw.h"
-
+/*
+ * dbw.c -- a step of as many gradients as are worth it: dynamic backup workers (Xu, Neglia,
+ * Sebastianelli 2020), by the gain a second, or blind, by the gradients a second
+ */
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
+
+#include "policy/sync.h"
+#include "policy/times.h"
 
 /* Scores that differ by less are a tie, which the largest k wins: neither gain nor time is known
  * any better, and more gradients do no harm. */
@@ -12,6 +17,12 @@
 
 enum {
 	SINGLES = 16 /* steps of one gradient in a row, at most */
+};
+
+struct dbw {
+	struct ol_times *times;
+	bool is_blind; /* gain is not used */
+	struct ol_gain gain;
 };
 
 static double score(const struct ol_times *times, const struct ol_gain *gain, uint32_t h,
@@ -39,7 +50,13 @@ static uint32_t best_k(const struct ol_times *times, const struct ol_gain *gain,
 	return best;
 }
 
-uint32_t ol_dbw_choose(const struct ol_times *times, const struct ol_gain *gain, uint32_t h,
+/*
+ * The k of the largest score a second, after a step of h gradients; at most `present` unless
+ * nothing is known, or no k is expected to do any good: then all workers
+ *
+ * The score is the gain; with gain NULL, or while it is not known, the number of gradients.
+ */
+static uint32_t choose(const struct ol_times *times, const struct ol_gain *gain, uint32_t h,
 		       uint32_t present)
 {
 	uint32_t all = ol_times_k(times, ol_times_levels(times) - 1);
@@ -56,21 +73,127 @@ uint32_t ol_dbw_choose(const struct ol_times *times, const struct ol_gain *gain,
 	return k;
 }
 
-uint32_t ol_adasync_choose(struct ol_adasync *adasync, double loss)
+static const char *blind_fault(const struct ol_policy_opts *opts)
 {
-	bool first = adasync->count < adasync->window;
-	double k = adasync->k;
+	const char *fault = ol_sync_fault(opts);
 
-	if (isfinite(loss)) {
-		adasync->count += first;
-		adasync->loss += (loss - adasync->loss) / adasync->count;
-		if (first)
-			adasync->first = adasync->loss;
-	}
-	if (adasync->count == 0 || !(adasync->first > 0.0))
-		return adasync->k;
-	k = ceil(k * sqrt(adasync->first / adasync->loss));
-	if (!(k < adasync->workers)) /* or the loss is not above 0 */
-		return adasync->workers;
-	return k > 1.0 ? (uint32_t)k : 1;
+	return fault != NULL ? fault : ol_sync_estimates_fault(opts);
 }
+
+static const char *dbw_fault(const struct ol_policy_opts *opts)
+{
+	const char *fault = blind_fault(opts);
+
+	if (fault != NULL)
+		return fault;
+	if (!(opts->lr > 0.0 && isfinite(opts->lr)))
+		return "lr is not above 0: dbw reckons with what a step gains";
+	if (!(opts->loss_ratio >= 1.0 && opts->share > 0.0 && opts->share <= 1.0))
+		return "loss_ratio is below 1, or share is not above 0 and at most 1";
+	return NULL;
+}
+
+static int blind_init(struct ol_policy *policy)
+{
+	const struct ol_policy_opts *opts = &policy->opts;
+	struct dbw *dbw = calloc(1, sizeof(*dbw));
+
+	if (dbw == NULL)
+		return -ENOMEM;
+	policy->own = dbw;
+	policy->k = opts->workers;
+	dbw->is_blind = true;
+	return ol_times_create(opts->workers, opts->workers_max, opts->decay, &dbw->times);
+}
+
+static int dbw_init(struct ol_policy *policy)
+{
+	int rc = blind_init(policy);
+	struct dbw *dbw = policy->own;
+
+	if (rc != 0)
+		return rc;
+	dbw->is_blind = false;
+	return ol_gain_init(&dbw->gain, &policy->opts);
+}
+
+static void dbw_fini(struct ol_policy *policy)
+{
+	struct dbw *dbw = policy->own;
+
+	if (dbw == NULL)
+		return;
+	ol_gain_fini(&dbw->gain);
+	ol_times_destroy(dbw->times);
+	free(dbw);
+}
+
+static enum ol_verdict dbw_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
+{
+	struct dbw *dbw = policy->own;
+	enum ol_verdict verdict;
+
+	if (!arrival->queued)
+		ol_times_on_gradient(dbw->times, arrival->worker, arrival->base_version,
+				     arrival->now_ns);
+	verdict = ol_sync_on_gradient(policy, arrival);
+	if (verdict == OL_VERDICT_LATE && !dbw->is_blind && !arrival->queued &&
+	    arrival->base_version < policy->version)
+		ol_gain_on_late(&dbw->gain, policy->version - 1 - arrival->base_version,
+				(double)arrival->loss);
+	return verdict;
+}
+
+static void dbw_on_update(struct ol_policy *policy, const struct ol_update *update)
+{
+	uint64_t before = policy->version;
+	struct ol_gain_input input = ol_sync_step(policy, update);
+	struct dbw *dbw = policy->own;
+
+	ol_times_on_update(dbw->times, update->version, update->now_ns, update->count);
+	if (update->count == 0)
+		return;
+	if (!dbw->is_blind) {
+		if (update->version != before + 1)
+			ol_gain_restart(&dbw->gain);
+		ol_gain_on_step(&dbw->gain, &input);
+	}
+	policy->k = choose(dbw->times, dbw->is_blind ? NULL : &dbw->gain, policy->h,
+			   policy->present_count);
+}
+
+static void dbw_get_stat(const struct ol_policy *policy, struct ol_policy_stat *stat)
+{
+	const struct dbw *dbw = policy->own;
+
+	stat->seconds = ol_times_expect(dbw->times, policy->h, ol_times_level(dbw->times, stat->k));
+	if (dbw->is_blind)
+		return;
+	stat->norm2 = dbw->gain.norm2;
+	stat->variance = dbw->gain.variance;
+	stat->smoothness = dbw->gain.smoothness;
+	stat->gain = ol_gain_expect(&dbw->gain, stat->k);
+}
+
+const struct ol_policy_kind ol_policy_dbw = {
+	.wants_norms = true,
+	.needs_one_shard = true,
+	.fault = dbw_fault,
+	.init = dbw_init,
+	.fini = dbw_fini,
+	.on_join = ol_policy_no_join,
+	.on_gradient = dbw_on_gradient,
+	.on_update = dbw_on_update,
+	.get_stat = dbw_get_stat,
+};
+
+const struct ol_policy_kind ol_policy_dbw_blind = {
+	.needs_one_shard = true,
+	.fault = blind_fault,
+	.init = blind_init,
+	.fini = dbw_fini,
+	.on_join = ol_policy_no_join,
+	.on_gradient = dbw_on_gradient,
+	.on_update = dbw_on_update,
+	.get_stat = dbw_get_stat,
+};

@@ -1,51 +1,67 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* ssp.c -- clocks of workers */
-
-#include "policy/ssp.h"
-
+/*
+ * ssp.c -- bounded staleness: a gradient waits while its worker is ahead of the slowest by more
+ * than a bound
+ *
+ * A worker's clock is how many of its gradients were let through since it joined, on top of where
+ * the slowest was then. With a bound of 0 all go in lock step.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
-int ol_ssp_init(struct ol_ssp *ssp, uint32_t workers_max, uint32_t bound)
+#include "policy/kind.h"
+
+static int ssp_init(struct ol_policy *policy)
 {
-	*ssp = (struct ol_ssp){
-		.workers_max = workers_max,
-		.bound = bound,
-		.clock = calloc(workers_max, sizeof(*ssp->clock)),
-	};
-	return ssp->clock == NULL ? -ENOMEM : 0;
+	policy->k = 1;
+	policy->own = calloc(policy->opts.workers_max, sizeof(uint64_t));
+	return policy->own == NULL ? -ENOMEM : 0;
 }
 
-void ol_ssp_fini(struct ol_ssp *ssp)
+static void ssp_fini(struct ol_policy *policy)
 {
-	free(ssp->clock);
-	ssp->clock = NULL;
+	free(policy->own);
 }
 
 /* The slowest clock but for one worker's own; that one's, if nobody else is there */
-static uint64_t slowest(const struct ol_ssp *ssp, uint32_t worker, const bool *present)
+static uint64_t slowest(const struct ol_policy *policy, uint32_t worker)
 {
+	const uint64_t *clocks = policy->own;
 	uint64_t least = UINT64_MAX;
 
-	for (uint32_t i = 0; i < ssp->workers_max; i++) {
-		if (i != worker && present[i] && ssp->clock[i] < least)
-			least = ssp->clock[i];
+	for (uint32_t i = 0; i < policy->opts.workers_max; i++) {
+		if (i != worker && policy->present[i] && clocks[i] < least)
+			least = clocks[i];
 	}
-	return least != UINT64_MAX ? least : ssp->clock[worker];
+	return least != UINT64_MAX ? least : clocks[worker];
 }
 
-void ol_ssp_on_join(struct ol_ssp *ssp, uint32_t worker, const bool *present)
+static void ssp_on_join(struct ol_policy *policy, uint32_t worker)
 {
-	ssp->clock[worker] = slowest(ssp, worker, present);
+	uint64_t *clocks = policy->own;
+
+	clocks[worker] = slowest(policy, worker);
 }
 
-bool ol_ssp_admit(struct ol_ssp *ssp, uint32_t worker, const bool *present)
+static enum ol_verdict ssp_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
-	uint64_t least = slowest(ssp, worker, present);
+	uint64_t *clock = (uint64_t *)policy->own + arrival->worker;
+	uint64_t least = slowest(policy, arrival->worker);
 
-	if (ssp->clock[worker] >= least && ssp->clock[worker] - least > ssp->bound)
-		return false;
-	ssp->clock[worker]++;
-	return true;
+	if (*clock >= least && *clock - least > policy->opts.staleness)
+		return OL_VERDICT_WAIT;
+	++*clock;
+	return ol_policy_step_now(policy, arrival);
 }
+
+const struct ol_policy_kind ol_policy_ssp = {
+	.needs_one_shard = true,
+	.fault = ol_policy_no_fault,
+	.init = ssp_init,
+	.fini = ssp_fini,
+	.on_join = ssp_on_join,
+	.on_gradient = ssp_on_gradient,
+	.on_update = ol_policy_no_update,
+	.get_stat = ol_policy_no_stat,
+};

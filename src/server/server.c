@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "policy/kind.h"
 #include "rdma/order.h"
 #include "replication/coord/lease.h"
 #include "server/serve.h"
@@ -96,29 +96,31 @@ static const char *selection_check(const struct ol_server_opts *opts)
 	return NULL;
 }
 
+static struct ol_policy_opts policy_opts(const struct ol_server_opts *opts)
+{
+	struct ol_policy_opts policy;
+	uint64_t first, count;
+
+	ol_policy_opts_init(&policy);
+	if (ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &first, &count) == 0)
+		policy.share = (double)count / (double)opts->param_count;
+	policy.consistency = opts->consistency;
+	policy.wait = opts->wait;
+	policy.workers = opts->workers;
+	policy.workers_max = opts->workers_max;
+	policy.k = opts->wait_k;
+	policy.staleness = opts->staleness;
+	policy.lr = (double)opts->rule.lr;
+	return policy;
+}
+
 static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_bytes)
 {
 	const char *what = NULL;
 
 	if (opts->listen == NULL || opts->listen[0] == '\0')
 		what = "listen is not given";
-	else if (opts->consistency < OL_CONSISTENCY_ASYNC || opts->consistency > OL_CONSISTENCY_SSP)
-		what = "consistency is neither async, sync nor ssp";
-	else if (opts->wait > OL_WAIT_ADASYNC)
-		what = "wait is not one that exists";
-	else if (opts->wait != OL_WAIT_ALL && opts->consistency != OL_CONSISTENCY_SYNC)
-		what = "wait is for sync: async and ssp wait for no step";
-	else if ((opts->wait == OL_WAIT_FIXED || opts->wait == OL_WAIT_ADASYNC) &&
-		 (opts->wait_k == 0 || opts->wait_k > opts->workers))
-		what = "wait_k is not between 1 and workers";
-	else if (opts->shard_count > 1 &&
-		 (opts->consistency == OL_CONSISTENCY_SSP || opts->wait != OL_WAIT_ALL))
-		what = "several shards would each decide which gradients a step waits for, and "
-		       "workers wait crosswise: with more than one give async, or sync of all";
-	else if (opts->wait == OL_WAIT_DBW && !(opts->rule.lr > 0.0f && isfinite(opts->rule.lr)))
-		what = "lr is not above 0: dbw reckons with what a step gains";
-	else if (opts->rule.optimizer < OL_OPTIMIZER_SGD ||
-		 opts->rule.optimizer > OL_OPTIMIZER_ADAMW)
+	else if (ol_rule_name(opts->rule.optimizer) == NULL)
 		what = "optimizer is not one that exists";
 	else if (opts->observers_max > OL_OBSERVERS_MAX)
 		what = "observers_max is over 1024";
@@ -126,9 +128,6 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "workers_max is not between 1 and 1024";
 	else if (opts->window == 0 || opts->window > OL_WINDOW_MAX)
 		what = "window is not between 1 and 64";
-	else if (opts->consistency == OL_CONSISTENCY_SYNC &&
-		 (opts->workers == 0 || opts->workers > opts->workers_max))
-		what = "workers is not between 1 and workers_max";
 	else if (opts->job_key != NULL && strlen(opts->job_key) >= OL_JOB_KEY_MAX)
 		what = "job key is longer than 255 bytes";
 	else if (opts->heartbeat_ms == 0)
@@ -151,6 +150,11 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "restore wants a checkpoint, and checkpoint_dir is not given";
 	if (what == NULL)
 		what = selection_check(opts);
+	if (what == NULL) {
+		struct ol_policy_opts policy = policy_opts(opts);
+
+		what = ol_policy_fault(&policy, opts->shard_count);
+	}
 	if (what == NULL)
 		return 0;
 	return fail(err, err_bytes, -EINVAL, "server option", what);
@@ -256,25 +260,6 @@ static int descriptors_check(const struct ol_server *server, char *err, size_t e
 	return rc == 0 ? 0 : fail(err, err_bytes, rc, "no descriptors for", what);
 }
 
-static int policy_start(struct ol_server *server)
-{
-	const struct ol_server_opts *opts = &server->opts;
-	struct ol_policy_opts policy;
-	uint64_t first, count;
-
-	ol_policy_opts_init(&policy);
-	if (ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &first, &count) == 0)
-		policy.share = (double)count / (double)opts->param_count;
-	policy.consistency = opts->consistency;
-	policy.wait = opts->wait;
-	policy.workers = opts->workers;
-	policy.workers_max = opts->workers_max;
-	policy.k = opts->wait_k;
-	policy.staleness = opts->staleness;
-	policy.lr = (double)opts->rule.lr;
-	return ol_policy_create(&policy, &server->policy);
-}
-
 static const struct ol_chain_kind *kind_of(const struct ol_server_opts *opts)
 {
 	if (opts->coordinator == NULL)
@@ -286,6 +271,7 @@ static int tables_start(struct ol_server *server)
 {
 	struct ol_sessions *sessions = &server->sessions;
 	const struct ol_server_opts *opts = &server->opts;
+	struct ol_policy_opts policy;
 	int rc;
 
 	sessions->reader_first = opts->workers_max + opts->observers_max;
@@ -297,7 +283,8 @@ static int tables_start(struct ol_server *server)
 	sessions->proofs = calloc(OL_PROOFS, sizeof(*sessions->proofs));
 	if (rc != 0 || sessions->proofs == NULL || sessions->all == NULL)
 		return -ENOMEM;
-	rc = policy_start(server);
+	policy = policy_opts(opts);
+	rc = ol_policy_create(&policy, &server->policy);
 	if (rc != 0)
 		return rc;
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -52,17 +52,22 @@ const struct ol_kernels *ol_kernels_best(void)
 	return &kernels[kernels_count() - 1];
 }
 
+static const struct {
+	const char *word;
+	unsigned vectors;
+} optimizers[] = {
+#define X(name, value, word, vectors) [OL_OPTIMIZER_##name] = { word, vectors },
+	OL_OPTIMIZER_MAP(X)
+#undef X
+};
+
+const char *ol_rule_name(uint32_t optimizer)
+{
+	return optimizer < sizeof(optimizers) / sizeof(optimizers[0]) ? optimizers[optimizer].word
+								      : NULL;
+}
+
 unsigned ol_rule_state_vectors(enum ol_optimizer optimizer)
 {
-	switch (optimizer) {
-	case OL_OPTIMIZER_SGD:
-		return 0;
-	case OL_OPTIMIZER_MOMENTUM:
-	case OL_OPTIMIZER_NESTEROV:
-		return 1;
-	case OL_OPTIMIZER_ADAM:
-	case OL_OPTIMIZER_ADAMW:
-		break;
-	}
-	return 2;
+	return optimizers[optimizer].vectors;
 }

@@ -76,7 +76,10 @@ const struct ol_kernels *ol_kernels_best(void);
 /* ol_kernels_at -- the index-th that this processor runs, from narrow to wide; NULL at the end */
 const struct ol_kernels *ol_kernels_at(unsigned index);
 
-/* ol_rule_state_vectors -- how many vectors of state an optimizer keeps */
+/* ol_rule_name -- of an optimizer; NULL: there is none of that number */
+const char *ol_rule_name(uint32_t optimizer);
+
+/* ol_rule_state_vectors -- how many vectors of state an optimizer that exists keeps */
 unsigned ol_rule_state_vectors(enum ol_optimizer optimizer);
 
 #endif /* OL_STORE_KERNELS_H */

@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char ol_consistency_help[] =
+	"async: every gradient is a step; sync: a step takes one of every worker; sync:k=N: the "
+	"first N, what comes later is dropped; sync:dbw: N chosen for each step, for the fastest "
+	"fall of the loss, sync:dbw-blind: for the most gradients a second; sync:adasync[,k=N]: N "
+	"and more as the loss falls; ssp:N: as async, but who is N gradients ahead of the slowest "
+	"waits";
+
 static const struct {
 	const char *word;
 	struct ol_consistency_set set;

@@ -25,6 +25,8 @@ enum {
 	OL_STALENESS_MAX = 1000000
 };
 
+extern const char ol_consistency_help[]; /* what each word means */
+
 struct ol_consistency_set {
 	enum ol_consistency consistency;
 	enum ol_wait wait;

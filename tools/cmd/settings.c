@@ -36,9 +36,10 @@ static const struct ol_conf_field model_fields[] = {
 const struct ol_rows ol_rows_model = OL_ROWS(model_fields);
 
 static const struct ol_conf_choice optimizers[] = {
-	{ "sgd", OL_OPTIMIZER_SGD },           { "momentum", OL_OPTIMIZER_MOMENTUM },
-	{ "nesterov", OL_OPTIMIZER_NESTEROV }, { "adam", OL_OPTIMIZER_ADAM },
-	{ "adamw", OL_OPTIMIZER_ADAMW },       { NULL, 0 },
+#define X(name, value, word, vectors) { word, OL_OPTIMIZER_##name },
+	OL_OPTIMIZER_MAP(X)
+#undef X
+		{ NULL, 0 },
 };
 
 static const struct ol_conf_choice reductions[] = { { "mean", 0 }, { "sum", 1 }, { NULL, 0 } };
@@ -47,13 +48,7 @@ static const struct ol_conf_choice isolations[] = { { "worker", 0 }, { "job", 1 
 
 static const struct ol_conf_field rule_fields[] = {
 	OL_ROW_GROUP("how gradients become steps"),
-	OL_ROW_STR(
-		ol_set_rule, consistency, "async",
-		"async: every gradient is a step; sync: a step takes one of every worker; "
-		"sync:k=N: the first N, what comes later is dropped; sync:dbw: N chosen for each "
-		"step, for the fastest fall of the loss, sync:dbw-blind: for the most gradients "
-		"a second; sync:adasync[,k=N]: N and more as the loss falls; ssp:N: as async, but "
-		"who is N gradients ahead of the slowest waits"),
+	OL_ROW_STR(ol_set_rule, consistency, "async", ol_consistency_help),
 	OL_ROW_CHOICE(ol_set_rule, reduce, "mean", reductions,
 		      "sync: what of the workers' gradients is applied"),
 	OL_ROW_CHOICE(ol_set_rule, optimizer, "sgd", optimizers, "update rule"),

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* sync.c -- a step of the first k gradients of a version: of every worker, or of a fixed k */
+
+#include "policy/sync.h"
+
+#include <math.h>
+
+enum {
+	WINDOW_MAX = 1 << 20 /* gradients */
+};
+
+const char *ol_sync_fault(const struct ol_policy_opts *opts)
+{
+	if (opts->workers == 0 || opts->workers > opts->workers_max)
+		return "workers is not between 1 and workers_max";
+	return NULL;
+}
+
+const char *ol_sync_k_fault(const struct ol_policy_opts *opts)
+{
+	const char *fault = ol_sync_fault(opts);
+
+	if (fault == NULL && (opts->k == 0 || opts->k > opts->workers))
+		fault = "wait_k is not between 1 and workers";
+	return fault;
+}
+
+const char *ol_sync_estimates_fault(const struct ol_policy_opts *opts)
+{
+	if (opts->window == 0 || opts->window > WINDOW_MAX || opts->smoothness_window == 0 ||
+	    opts->smoothness_window > WINDOW_MAX)
+		return "a window is not between 1 and 2^20";
+	if (!(opts->decay > 0.0 && opts->decay <= 1.0))
+		return "decay is not above 0 and at most 1";
+	return NULL;
+}
+
+int ol_sync_init(struct ol_policy *policy)
+{
+	policy->k = policy->opts.workers;
+	return 0;
+}
+
+int ol_sync_k_init(struct ol_policy *policy)
+{
+	policy->k = policy->opts.k;
+	return 0;
+}
+
+enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
+{
+	/* a second gradient for the same step comes too late for it, as one for an older step
+	 * does */
+	if ((arrival->base_version != arrival->version && !arrival->queued) ||
+	    policy->held[arrival->worker] != OL_HELD_NONE) {
+		policy->late++;
+		return OL_VERDICT_LATE;
+	}
+	policy->held[arrival->worker] = arrival->queued ? OL_HELD_OLD : OL_HELD_FRESH;
+	policy->held_loss[arrival->worker] = arrival->loss;
+	policy->held_count++;
+	return ol_policy_ready(policy) ? OL_VERDICT_STEP : OL_VERDICT_HOLD;
+}
+
+/* What the gradients held, and the update, say of the step that they became */
+static struct ol_gain_input step_read(const struct ol_policy *policy,
+				      const struct ol_update *update)
+{
+	struct ol_gain_input input = {
+		.count = update->count,
+		.norm2_sum = update->norm2_sum,
+		.norm2_mean = update->norm2_mean,
+	};
+
+	for (uint32_t i = 0; i < policy->opts.workers_max; i++) {
+		double loss = (double)policy->held_loss[i], off = loss - input.loss;
+
+		/* computed elsewhere, it says nothing of here; and the norms cannot be told
+		 * apart */
+		if (policy->held[i] == OL_HELD_OLD)
+			input.norm2_sum = NAN;
+		if (policy->held[i] != OL_HELD_FRESH || !isfinite(loss))
+			continue;
+		input.losses++;
+		input.loss += off / input.losses;
+		input.loss_spread += off * (loss - input.loss);
+	}
+	if (input.losses == 0)
+		input.loss = NAN;
+	return input;
+}
+
+struct ol_gain_input ol_sync_step(struct ol_policy *policy, const struct ol_update *update)
+{
+	struct ol_gain_input input = step_read(policy, update);
+
+	for (uint32_t i = 0; i < policy->opts.workers_max; i++)
+		policy->held[i] = OL_HELD_NONE;
+	policy->held_count = 0;
+	if (update->count == 0)
+		return input;
+	policy->h = update->count;
+	policy->loss = input.losses > 0 ? input.loss : policy->loss;
+	policy->version = update->version;
+	return input;
+}
+
+void ol_sync_on_update(struct ol_policy *policy, const struct ol_update *update)
+{
+	(void)ol_sync_step(policy, update);
+}
+
+const struct ol_policy_kind ol_policy_all = {
+	.waits_for_absent = true,
+	.fault = ol_sync_fault,
+	.init = ol_sync_init,
+	.fini = ol_policy_no_fini,
+	.on_join = ol_policy_no_join,
+	.on_gradient = ol_sync_on_gradient,
+	.on_update = ol_sync_on_update,
+	.get_stat = ol_policy_no_stat,
+};
+
+const struct ol_policy_kind ol_policy_fixed = {
+	.needs_one_shard = true,
+	.fault = ol_sync_k_fault,
+	.init = ol_sync_k_init,
+	.fini = ol_policy_no_fini,
+	.on_join = ol_policy_no_join,
+	.on_gradient = ol_sync_on_gradient,
+	.on_update = ol_sync_on_update,
+	.get_stat = ol_policy_no_stat,
+};

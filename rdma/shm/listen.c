@@ -86,7 +86,7 @@ static int bind_at(const struct ol_shm_xport *xport, int sock, const char *text,
 			   text);
 	else if (rc == -ENOENT || rc == -ENOTDIR)
 		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "listen at %s: its folder is not there: make it", text);
+			   "listen at %s: its folder does not exist: make it", text);
 	else
 		ol_shm_log(xport, OL_XPORT_LOG_ERROR, "listen at %s: %s", text, strerror(-rc));
 	return rc == -ENOTDIR ? -ENOENT : rc;

@@ -41,7 +41,7 @@ static void deadlines(struct ol_shm_xport *xport, uint64_t now_ns)
 		if (conn->deadline_ns != 0 && now_ns >= conn->deadline_ns) {
 			if (conn->state == OL_SHM_GREETING)
 				ol_shm_log(xport, OL_XPORT_LOG_WARN,
-					   "%s dropped: it connected and said nothing", conn->name);
+					   "%s dropped: it connected and sent nothing", conn->name);
 			conn->priv_len = 0;
 			ol_shm_conn_down(conn, -ETIMEDOUT);
 		} else if (conn->state == OL_SHM_DIALING && now_ns >= conn->retry_ns) {

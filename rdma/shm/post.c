@@ -148,7 +148,7 @@ static int reach_late(struct ol_shm_conn *conn, const struct ol_xport_rkey *key,
 		*ret_addr = addr;
 		return 0;
 	}
-	conn->down_why = "a post here was outside of what the peer allows";
+	conn->down_why = "a post of this side was outside of what the peer allows";
 	ol_shm_conn_down(conn, -EACCES);
 	return 1;
 }

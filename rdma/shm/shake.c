@@ -258,7 +258,7 @@ static int on_bye(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 		status = 0; /* it lost patience: its own business */
 	conn->priv_len = 0;
 	if (status == -EACCES)
-		conn->down_why = "a post there was outside of what this side allows";
+		conn->down_why = "a post of the peer was outside of what this side allows";
 	ol_shm_conn_down(conn, status);
 	return 0;
 }
@@ -344,7 +344,7 @@ static void drop(struct ol_shm_conn *conn, int rc)
 		status = -EMFILE;
 	} else {
 		ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name,
-			   rc == -EPROTO ? "what it said is not our protocol" : strerror(-rc));
+			   rc == -EPROTO ? "it does not speak the shm protocol" : strerror(-rc));
 	}
 	if (rc == -EPROTO)
 		status = -EACCES;

@@ -297,7 +297,7 @@ static void on_stray(struct ol_xport *xport, const struct cm_note *note)
 {
 	if (note->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
-			     "the device is being removed: nobody can connect any more");
+			     "the device is being removed: no peer can connect any more");
 	else
 		ol_verbs_log(xport, OL_XPORT_LOG_DEBUG, "listener: %s, status %d",
 			     rdma_event_str(note->type), note->status);

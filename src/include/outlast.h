@@ -3,36 +3,36 @@
 /*
  * outlast.h -- public interface of the RDMA parameter server (worker side)
  *
- * The parameters of a job are one flat vector of float32, cut into shards; a worker talks to the
- * server of every shard, and the library splits and joins.
+ * The parameters of a job are one flat vector of float32, cut into shards. A worker talks to the
+ * server of every shard; the library splits gradients and joins weights.
  *
  * HANDLES AND OPS. A struct ol_worker is a handle: it lives from open() to close() and belongs to
  * the thread that opened or adopted it. In another thread every call fails with OL_E_THREAD and
  * changes nothing (calls that return no int return 0 or NULL; ol_worker_close() logs it). A struct
  * ol_op is a request: the caller supplies its memory and lends it to the library from the call that
- * starts it until it is done. After ol_worker_wait() in its own thread an op is done, whatever that
- * returned: nothing that was waited for stays lent.
+ * starts it until the op is done. When ol_worker_wait() has returned in the handle's thread, the op
+ * is done, whatever the call returned: no op stays lent after a wait.
  *
  * LENT MEMORY. A gradient buffer is lent by the library: ol_grad_acquire() gives it to the caller,
  * ol_push() gives it back. Where the server is on this machine it is the server's own landing
  * slot, elsewhere registered memory: a gradient computed in place is pushed without a copy.
  *
- * FORKS. A child of a fork() has nothing of its parent's handles: no descriptor, no memory. So it
- * keeps nothing of them alive when its parent dies. Calls with such a handle fail as in another
- * thread; ol_worker_close() does nothing. Buffers and weights are not mapped there: to read them
- * may end the child with SIGSEGV. A child may open handles of its own.
+ * FORKS. A child of a fork() inherits no descriptor and no memory of its parent's handles, so it
+ * keeps no connection alive when the parent dies. In the child, calls with such a handle fail as in
+ * another thread; ol_worker_close() does nothing. Buffers and weights are not mapped in the child:
+ * reading them may end it with SIGSEGV. A child may open handles of its own.
  *
  * ERRORS. A function that returns int returns 0 (or a count) on success and a negative code on
- * failure: a negated errno value, or one of the OL_E_* codes below. On failure, nothing named
- * ret_* has been written, and no op has been started. No call ever ends the process.
+ * failure: a negated errno value, or one of the OL_E_* codes below. On failure the call has written
+ * nothing named ret_* and started no op. No call ever ends the process.
  *
  * SIZES. A program may be older or newer than the library that it runs with. A struct that may grow
- * travels with the size that the program's compiler knows: the inline functions pass it on to the
- * functions that end in _sized, which a binding of another language calls with the size of its own
- * struct. The library reads and writes nothing behind that size. What an older program's struct
- * lacks has its default. Of a newer program's struct, what the library does not know is 0 in
- * results, and must be 0 in what the program gives: otherwise the call fails. New fields go at the
- * end. A struct that goes without its size, as struct ol_op, never changes.
+ * travels with the size that the program's compiler knows. The inline functions pass this size to
+ * the functions whose names end in _sized; a binding of another language calls those with the size
+ * of its own struct. The library reads and writes nothing behind that size. A field that an older
+ * program's struct lacks has its default. A field of a newer program's struct that the library does
+ * not know is 0 in results. In options it must be 0, otherwise the call fails. New fields go at the
+ * end. A struct that is passed without its size, as struct ol_op, never changes.
  */
 #ifndef OUTLAST_H
 #define OUTLAST_H
@@ -46,7 +46,7 @@ extern "C" {
 
 #define OL_API __attribute__((visibility("default")))
 
-/* The version that this header is of. It stands here only: the build reads it from these lines. */
+/* The version of this header. It stands here only: the build reads it from these lines. */
 #define OL_VERSION_MAJOR                     0
 #define OL_VERSION_MINOR                     1
 #define OL_VERSION_PATCH                     0
@@ -56,7 +56,7 @@ extern "C" {
 #define OL_VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
 
 /*
- * ol_version -- the version of the library that runs: "0.1.0", a constant string
+ * ol_version -- the version of the library in use: "0.1.0", a constant string
  *
  * ret_number, if not NULL, receives the same as one number. A program compares both with
  * OL_VERSION_STRING and OL_VERSION_NUMBER, the version that it was compiled with.
@@ -65,7 +65,7 @@ extern "C" {
  */
 OL_API const char *ol_version(uint32_t *ret_number);
 
-/* Codes that errno has no word for. They start below every -errno. One line each, once. */
+/* Codes for which errno has no value. All are below every -errno. */
 #define OL_STATUS_MAP(X) \
 	X(EPOCH, -1001, "message carries an old epoch; connect again") \
 	X(GEOMETRY, -1002, "worker and server disagree on the geometry of the job") \
@@ -79,8 +79,8 @@ OL_API const char *ol_version(uint32_t *ret_number);
 	X(NO_SERVER, -1010, "server of a shard is not reachable") \
 	X(LOST, -1011, "gradient is lost: its server came back with older weights") \
 	X(FENCED, -1012, \
-	  "server stood still for longer than its lease; others may have taken over") \
-	X(NO_CHECKPOINT, -1013, "no whole checkpoint of this shard is there") \
+	  "server stood still for longer than its lease; another may have taken over") \
+	X(NO_CHECKPOINT, -1013, "this shard has no whole checkpoint") \
 	X(RESOURCES, -1014, \
 	  "server lacks memory or descriptors for a connection; its log says which") \
 	X(THREAD, -1015, \
@@ -96,26 +96,28 @@ enum ol_status {
 OL_API const char *ol_strerror(int code);
 
 enum ol_log_level {
-	OL_LOG_ERROR, /* something that was promised will not happen */
-	OL_LOG_WARN, /* it goes on, but somebody should look */
-	OL_LOG_INFO, /* what a person who watches wants to know */
-	OL_LOG_DEBUG, /* what a person who searches wants to know */
+	OL_LOG_ERROR, /* a promise cannot be kept */
+	OL_LOG_WARN, /* the job goes on, but a person should look */
+	OL_LOG_INFO, /* for a person who watches the job */
+	OL_LOG_DEBUG, /* for a person who looks for a fault */
 };
 
-/* Receives one log line: no time, no level in the text, no newline; text is valid in the call. */
+/* Receives one log line. The text holds no time, no level and no newline, and is valid during the
+   call only. */
 typedef void (*ol_log_fn)(void *ctx, enum ol_log_level level, const char *text);
 
 /*
- * ol_log_set -- give log lines up to `level` to sink, with ctx, from now on
+ * ol_log_set -- from now on pass log lines up to `level` to sink, with ctx
  *
- * sink NULL: lines go to stderr again, each with the time and the level. So they do, at
- * OL_LOG_INFO, until the first call. Sink and level are the process's: all workers and servers in
- * it share them. Nothing else of the library writes to stdout or stderr.
+ * With sink NULL, lines go to stderr, each with the time and the level. This is the state before
+ * the first call, with OL_LOG_INFO. All workers and servers of the process share sink and level.
+ * Nothing else in the library writes to stdout or stderr.
  *
- * Any thread of the library or of the caller's that uses a handle may call the sink, several at
- * once. The sink may use errno. It must not use a handle, end its thread or leave by longjmp().
+ * Any thread of the library, and any thread of the caller that uses a handle, may call the sink;
+ * several may do so at once. The sink may change errno. It must not use a handle, end its thread or
+ * leave by longjmp().
  *
- * Blocks:    until no thread is in the former sink, which is not called again: its ctx can be freed
+ * Blocks:    until no thread is in the former sink; it is not called again, its ctx can be freed
  * Threading: any thread, any time, but not from a sink
  * Errors:    -EINVAL (no such level; nothing changes)
  */
@@ -125,38 +127,38 @@ struct ol_worker;
 
 /* What a worker does while the server of a shard is gone. */
 enum ol_outage {
-	OL_OUTAGE_END, /* ops end with OL_E_NO_SERVER; the handle is good for closing only */
-	OL_OUTAGE_WAIT, /* ops wait until the server is back; what was lost is pushed again */
-	OL_OUTAGE_CONTINUE, /* pulls give the last weights, pushes are queued; nothing waits */
+	OL_OUTAGE_END, /* ops end with OL_E_NO_SERVER; then the handle can only be closed */
+	OL_OUTAGE_WAIT, /* ops wait until the server is back; lost gradients are pushed again */
+	OL_OUTAGE_CONTINUE, /* pulls give the last weights, pushes are queued; no op waits */
 };
 
 /* OL_OUTAGE_CONTINUE: how gradients wait for their server. */
 enum ol_queue {
-	OL_QUEUE_FOLD, /* summed up: the memory of one gradient, however many */
-	OL_QUEUE_DROP_OLDEST, /* queue_max of them; the oldest makes room, and is counted */
-	OL_QUEUE_WAIT, /* queue_max of them; then a push waits for the server */
+	OL_QUEUE_FOLD, /* summed: any number in the memory of one gradient */
+	OL_QUEUE_DROP_OLDEST, /* at most queue_max; then the oldest is dropped and counted */
+	OL_QUEUE_WAIT, /* at most queue_max; then a push waits for the server */
 };
 
 enum ol_observer {
 	OL_OBSERVER_NO,
 	OL_OBSERVER_READS, /* ol_pull() and ol_stat() */
-	OL_OBSERVER_COUNTERS, /* ol_stat() only, without memory for weights. One address: that may
-				 be a server of any shard, anywhere in a chain; it is shard 0. */
+	OL_OBSERVER_COUNTERS, /* ol_stat() only, without memory for weights. Takes one address, of a
+				 server of any shard, anywhere in a chain; calls name it shard 0. */
 };
 
 /* Set by ol_worker_opts_init(); overwrite the fields you care about. */
 struct ol_worker_opts {
 	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
-	/* Addresses of shard 0, 1 … with commas between: "10.0.0.1:7471,…". Where a server may come
-	   back elsewhere, its other addresses follow behind a "|". */
+	/* Addresses of shard 0, 1 …, separated by commas: "10.0.0.1:7471,…". If a server may come
+	   back at another address, that follows the first one after a "|". */
 	const char *servers;
 	const char *transport; /* "verbs" or "shm"; NULL: shm if an address starts with / or @ */
-	const char *device; /* RDMA device; NULL: the one that the route takes */
+	const char *device; /* RDMA device; NULL: the device on the route to the server */
 	const char *job_key; /* secret that both ends of a job share; NULL or "": none */
 	uint32_t worker; /* this worker's id, from 0; unique in the job */
-	uint32_t observer; /* enum ol_observer: has no id and cannot push */
-	uint64_t param_count; /* floats the caller's model has; 0: whatever the servers say */
-	uint32_t window; /* gradient buffers wanted; the servers' limit caps it; 0: that limit */
+	uint32_t observer; /* enum ol_observer: an observer has no id and cannot push */
+	uint64_t param_count; /* floats in the caller's model; 0: as many as the servers have */
+	uint32_t window; /* gradient buffers wanted, at most the servers' limit; 0: that limit */
 	uint32_t connect_timeout_ms; /* until ol_worker_open() gives up */
 	uint32_t op_timeout_ms; /* until a call that waits gives up; 0: 49 days */
 	uint32_t retry_timeout_ms; /* silence of a server until its connection is down */
@@ -164,26 +166,27 @@ struct ol_worker_opts {
 	uint32_t pull_retries_max; /* torn reads until a pull fails with OL_E_TORN */
 	enum ol_outage outage;
 	uint32_t outage_timeout_ms; /* until an outage ends as with OL_OUTAGE_END; 0: never */
-	uint32_t lease_ms; /* a server whose heartbeat stands still for so long is gone; WAIT and
+	uint32_t lease_ms; /* a server whose heartbeat stands still for this time is lost; WAIT and
 			      CONTINUE only */
 	enum ol_queue queue; /* CONTINUE */
-	uint32_t queue_max; /* gradients that a shard's queue holds, unless they are folded */
-	uint32_t local_progress; /* CONTINUE, 1: during an outage ol_weights() follows the own
-				    gradients, if the job's rule is plain SGD. 0: they stay as they
-				    were pulled. */
-	uint32_t mirror_state; /* 1: pulls bring the optimizer's state too, for a server that comes
+	uint32_t queue_max; /* gradients that a shard's queue holds, unless it folds them */
+	uint32_t local_progress; /* CONTINUE, 1: during an outage ol_weights() follows this worker's
+				    own gradients, if the job's rule is plain SGD. 0: the weights
+				    stay as pulled. */
+	uint32_t mirror_state; /* 1: pulls also bring the optimizer's state, for a server that comes
 				  back empty */
 	/*
-	 * Where chains are: "dir:PATH", a folder of this machine and user, or "zk:HOST:PORT,…"
-	 * (ZooKeeper). servers is then NULL, and outage WAIT or CONTINUE: the worker
-	 * pushes to the head and pulls from the tail of each shard's chain, and follows its view.
+	 * The coordinator of a job with chains: "dir:PATH", a folder of this machine and user, or
+	 * "zk:HOST:PORT,…" (ZooKeeper). Then servers must be NULL and outage WAIT or CONTINUE. The
+	 * worker pushes to the head and pulls from the tail of each shard's chain, and follows its
+	 * view.
 	 */
 	const char *coordinator;
-	const char *job; /* name of the job there; NULL: "outlast" */
-	uint32_t spin_yield; /* 1: while it spins it lets others of its processor go first: for more
-				processes that spin than processors */
-	/* A descriptor of the caller's, an eventfd or a signalfd: when it becomes readable,
-	   ol_worker_open() ends with -ECANCELED. Nothing is read from it. -1: none */
+	const char *job; /* the job's name at the coordinator; NULL: "outlast" */
+	uint32_t spin_yield; /* 1: a spinning thread yields its processor: for machines on which
+				more processes spin than there are processors */
+	/* The caller's eventfd or signalfd, or -1. When it becomes readable, ol_worker_open() ends
+	   with -ECANCELED. The library reads nothing from it. */
 	int cancel_fd;
 };
 
@@ -196,14 +199,15 @@ static inline void ol_worker_opts_init(struct ol_worker_opts *opts)
 /*
  * ol_worker_open -- connect to the server of every shard
  *
- * err, if not NULL, receives one line that says what failed, which server, and what to do.
+ * err, if not NULL, receives one line that says what failed, at which server, and what to do.
  *
- * Blocks:    until all are connected, or one refuses, or connect_timeout_ms, or cancel_fd is
- *            readable; a server that is not there yet is tried again until then
+ * Blocks:    until all servers are connected or one refuses, cancel_fd is readable, or
+ *            connect_timeout_ms is over; an unreachable server is tried again until then
  * Threading: the handle belongs to the calling thread
  * Errors:    OL_E_NO_SERVER, OL_E_AUTH, OL_E_WORKER_ID, OL_E_GEOMETRY, OL_E_FULL, OL_E_WIRE,
- *            OL_E_RESOURCES, -ECANCELED, -ENODEV (no such transport or device here), -EINVAL, and
- *            what this process lacks: -ENOMEM, -EMFILE, -EFBIG (RLIMIT_FSIZE: shared memory counts)
+ *            OL_E_RESOURCES, -ECANCELED, -ENODEV (no such transport or device here), -EINVAL; and
+ *            at a limit of this process -ENOMEM, -EMFILE, -EFBIG (RLIMIT_FSIZE: shared memory
+ *            counts)
  */
 OL_API int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_worker,
 			  char *err, size_t err_bytes);
@@ -211,28 +215,28 @@ OL_API int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **
 /*
  * ol_worker_adopt -- the handle belongs to the calling thread from now on
  *
- * For who opens it in one thread and uses it in another. The caller makes sure that the thread it
- * belonged to is in no call and makes none afterwards.
+ * For a program that opens a handle in one thread and uses it in another. The caller makes sure
+ * that the former thread is in no call with the handle and makes none afterwards.
  *
  * Threading: any thread. Errors: OL_E_THREAD (in a child of a fork)
  */
 OL_API int ol_worker_adopt(struct ol_worker *worker);
 
-/* ol_worker_close -- say goodbye and free; every op not done ends with -ECANCELED; NULL is fine */
+/* ol_worker_close -- disconnect and free; every op not done ends with -ECANCELED; NULL is fine */
 OL_API void ol_worker_close(struct ol_worker *worker);
 
 enum ol_consistency {
 	OL_CONSISTENCY_ASYNC = 1, /* every gradient is a step */
 	OL_CONSISTENCY_SYNC, /* a step is the mean (or sum) of one gradient of every worker, or of
-				as many as a server waits for (enum ol_wait) */
+				as many workers as the server waits for (enum ol_wait) */
 	OL_CONSISTENCY_SSP, /* every gradient is a step, but a worker more than `staleness` steps
 			       ahead of the slowest waits */
 };
 
-/* What a job looks like, as the servers told it. */
+/* The job's properties, as the servers report them. */
 struct ol_job_info {
 	uint64_t param_count;
-	uint64_t version; /* newest that this worker knows of, on the shard furthest behind */
+	uint64_t version; /* newest that this worker knows of, of the shard furthest behind */
 	uint32_t shard_count;
 	uint32_t window; /* gradient buffers */
 	uint32_t workers_max;
@@ -252,9 +256,9 @@ static inline void ol_worker_info(const struct ol_worker *worker, struct ol_job_
 /* What a caller can wait for. */
 enum ol_level {
 	OL_LEVEL_APPLIED, /* in the servers' weights, or dropped by policy: status says which */
-	OL_LEVEL_PLACED, /* it has left this process; nothing is promised */
-	/* Applied by every replica of its shard's chain: it survives the loss of all but one. Where
-	   there is no chain, as APPLIED; -EINVAL with periodic replication, which promises
+	OL_LEVEL_PLACED, /* the gradient has left this process; nothing is promised */
+	/* Applied by every replica of the shard's chain: survives the loss of all but one of them.
+	   The same as APPLIED without a chain. -EINVAL with periodic replication, which commits
 	   nothing. */
 	OL_LEVEL_COMMITTED,
 };
@@ -265,42 +269,43 @@ struct ol_op {
 	enum ol_level level; /* in, push: when it is done */
 	int status; /* out: 0 or a negative code, valid once done */
 	uint64_t version; /* out: version that the push made, or that the pull read */
-	uint64_t age_ns; /* out, pull: since the oldest shard of these weights was read; 0: just
-			  now */
+	uint64_t age_ns; /* out, pull: time since the oldest shard of these weights was read; 0: all
+			    were read just now */
 	uint8_t local; /* out: 1: a server is gone (OL_OUTAGE_CONTINUE). A pull gave the last
-			  weights of its shard; a push is kept or queued until it is back. */
+			  weights of its shard; a push is kept or queued until the server is
+			  back. */
 	uint8_t done; /* out: set last */
 	uint64_t reserved[6];
 };
 
-/* What a worker says of a gradient; travels in its header. */
+/* Describes a gradient; travels in its header. */
 struct ol_push_info {
-	uint64_t base_version; /* as ol_weights() said of the weights it was computed at */
+	uint64_t base_version; /* of the weights it was computed at, as ol_weights() returned it */
 	float loss; /* mean over its samples */
 	uint32_t samples;
 };
 
 /*
- * ol_grad_acquire -- borrow a gradient buffer of param_count floats, waiting for one if it must
+ * ol_grad_acquire -- borrow a gradient buffer of param_count floats; waits until one is free
  *
- * The content is whatever was there: write all of it. Aligned to 64 bytes at least.
+ * The buffer holds old data: write all of it. It is aligned to at least 64 bytes.
  *
- * Where only newer weights free a buffer it pulls: ol_weights() changes, and base versions age as
- * with any pull. So call ol_weights() after it, and have one buffer lent at a time. A buffer that
- * it lends ol_push() takes without -EAGAIN or -ENOBUFS, unless another one is pushed first.
+ * If only newer weights free a buffer, this call pulls: ol_weights() changes, and base versions age
+ * as with any pull. So call ol_weights() after it, and borrow one buffer at a time. ol_push() takes
+ * a buffer from this call without -EAGAIN or -ENOBUFS, unless another buffer is pushed first.
  *
  * With OL_OUTAGE_WAIT and OL_OUTAGE_CONTINUE a pushed gradient keeps its buffer until a pull has
- * brought weights that contain it: should the server die before, it is pushed again.
+ * brought weights that contain it: if the server dies before, the gradient is pushed again.
  *
  * A push that has ended with OL_E_LATE or OL_E_LOST keeps its buffer while a server still holds its
- * part of it for other workers. Where such pushes hold all buffers and the caller waits for no
- * other push, this call withdraws them (ol_withdraw()): else workers could wait for each other.
- * With OL_OUTAGE_CONTINUE it lends a buffer more instead.
+ * part of it for other workers. If such pushes hold all buffers and the caller waits for no other
+ * push, this call withdraws them (ol_withdraw()): otherwise workers could wait for each other. With
+ * OL_OUTAGE_CONTINUE it lends one more buffer instead.
  *
  * Blocks:    until a buffer is free, or op_timeout_ms
- * Errors:    -ETIMEDOUT (a pull may still be on its way: ol_weights() then changes in a later
- *            call), -EBUSY (the caller holds all of them; with CONTINUE one fewer than the window),
- *            OL_E_TORN, -EPERM (an observer), OL_E_NO_SERVER
+ * Errors:    -ETIMEDOUT (a pull may still be in flight: ol_weights() then changes in a later call),
+ *            -EBUSY (the caller holds all buffers; with CONTINUE all but one), OL_E_TORN, -EPERM
+ *            (an observer), OL_E_NO_SERVER
  */
 OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
 
@@ -308,8 +313,8 @@ OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
  * ol_grad_try_acquire -- as ol_grad_acquire(), without waiting or pulling
  *
  * Blocks:    never
- * Errors:    -EAGAIN (window full, and time frees a buffer: poll, then retry), -ENOBUFS (only a
- *            pull does: one holds a gradient that its server alone knows), -EPERM, OL_E_NO_SERVER
+ * Errors:    -EAGAIN (no buffer is free yet: poll, then retry), -ENOBUFS (only a pull frees a
+ *            buffer: the weights in this process lack its gradient), -EPERM, OL_E_NO_SERVER
  */
 OL_API int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad);
 
@@ -319,41 +324,42 @@ OL_API int ol_grad_release(struct ol_worker *worker, float *grad);
 /*
  * ol_grad_ready -- a hint: the floats of a lent buffer from `first` on will not change any more
  *
- * Backpropagation finishes the last layer first. What is said to be ready is sent, and may be
- * applied where nobody sees it, while the rest is computed; it takes effect with ol_push() only.
- * `first` goes down from call to call.
+ * Backpropagation finishes the last layer first. While the caller computes the rest, the library
+ * sends the ready part, and the server may apply it to weights that no reader sees yet. It takes
+ * effect only with ol_push(). `first` goes down from call to call.
  *
  * Blocks:    never
- * Errors:    -EINVAL (not a buffer that is lent), OL_E_NO_SERVER
+ * Errors:    -EINVAL (not a lent buffer), OL_E_NO_SERVER
  */
 OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
 
 /*
  * ol_push -- add a gradient, taking the buffer back
  *
- * With op->level OL_LEVEL_APPLIED it is done when every shard has resolved it, and the buffer can
- * be lent again: status is 0, or OL_E_NONFINITE when a NaN or an infinity dropped it (at all
- * shards, wherever it is), and version is the newest of the first shard then. A pull that starts
- * later sees it. OL_E_LATE ends it at once: a shard dropped, and counted, its part; others may have
- * applied theirs, or still hold it for workers that wait for this one there. The buffer is theirs
- * until they have resolved it.
+ * With op->level OL_LEVEL_APPLIED the push is done when every shard has resolved it. Then its
+ * buffer can be lent again, and version is the newest of the first shard. Its status is 0, or
+ * OL_E_NONFINITE if the gradient holds a NaN or an infinity anywhere: then all shards drop it. A
+ * pull that starts later sees the gradient. OL_E_LATE ends the push at once: one shard dropped and
+ * counted its part. Other shards may have applied theirs, or may hold it for workers that wait for
+ * this one there; they own the buffer until they have resolved it.
  *
- * While a server is gone: with WAIT it is done when that is back and has applied it; with CONTINUE
- * it is done at once, with status 0 and op->local 1: it is queued, or kept to be pushed again, and
- * what becomes of it ol_link_get_stat() counts. A server that comes back with weights older than
- * this worker's (from a checkpoint) ends what was on its way to it with OL_E_LOST, at once, and
- * with WAIT what it had applied: other shards may still hold it, for workers that wait for this one
- * at that server. The buffer is theirs until they have resolved it.
+ * While a server is gone: with WAIT the push is done when the server is back and has applied it.
+ * With CONTINUE it is done at once, with status 0 and op->local 1: the gradient is queued, or kept
+ * to be pushed again, and ol_link_get_stat() counts what becomes of it. A server may come back with
+ * weights older than this worker's (from a checkpoint). Then pushes in flight to it end with
+ * OL_E_LOST at once; with WAIT, so do those that it had applied. Other shards may still hold them,
+ * for workers that wait for this one at that server; they own the buffer until they have resolved
+ * it.
  *
- * info->base_version is what ol_weights() said of the weights that the gradient was computed at:
- * of the last pull or the one before, or 0 before any.
+ * info->base_version is the version, as ol_weights() returned it, of the weights that the gradient
+ * was computed at: those of the last pull or of the one before, or 0 before any pull.
  *
  * Blocks:    never
  * Threading: the worker's thread only
- * Errors:    -EINVAL (not a buffer that is lent, or weights that are gone; it stays lent), -EAGAIN
- *            (CONTINUE: no room in a queue, it stays lent: poll, then retry), -ENOBUFS (the same,
- *            but only a pull makes room), -EOVERFLOW (2^40 - 1 pushes of this handle, all there are
- *            numbers for: open it anew), OL_E_NO_SERVER
+ * Errors:    after each of these the buffer stays lent: -EINVAL (not a lent buffer, or a version
+ *            older than the last two pulls), -EAGAIN (CONTINUE: a queue is full: poll, then retry),
+ *            -ENOBUFS (CONTINUE: a queue is full, and only a pull makes room), -EOVERFLOW (this
+ *            handle has used all 2^40 - 1 push numbers: open another); OL_E_NO_SERVER
  */
 OL_API int ol_push_sized(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
 			 size_t info_bytes, struct ol_op *op);
@@ -364,20 +370,21 @@ static inline int ol_push(struct ol_worker *worker, float *grad, const struct ol
 }
 
 enum ol_pull_flags {
-	OL_PULL_NEWEST = 1 << 0, /* ask the servers which version is newest first: one more trip */
+	OL_PULL_NEWEST = 1 << 0, /* first ask the servers for the newest version: one more round
+				    trip */
 };
 
 /*
  * ol_pull -- read the weights of all shards into the local mirror
  *
- * Never older than a version that this worker was told of. No CPU of a server takes part. The
- * mirror is double-buffered: the weights that ol_weights() gave stay valid until the pull after
- * the next one starts. One pull at a time.
+ * The weights are never older than the newest version that this worker was told of. No CPU of a
+ * server takes part. The mirror is double-buffered: weights from ol_weights() stay valid until the
+ * pull after the next one starts. One pull at a time.
  *
- * While a server is gone: with WAIT it is done when that is back, and has applied what is pushed
- * again to it (it waits for no push that has ended with OL_E_LATE or OL_E_LOST: these are withdrawn
- * as by ol_grad_acquire()); with CONTINUE it is done at once, op->local is 1, and the weights of
- * that server's shard are the last ones.
+ * While a server is gone: with WAIT the pull is done when the server is back and has applied the
+ * gradients that are pushed again to it. The pull does not wait for pushes that have ended with
+ * OL_E_LATE or OL_E_LOST: it withdraws them as ol_grad_acquire() does. With CONTINUE the pull is
+ * done at once, op->local is 1, and the weights of that server's shard are the last ones pulled.
  *
  * Blocks:    never
  * Errors:    -EBUSY (a pull is in flight), -EPERM (OL_OBSERVER_COUNTERS), OL_E_NO_SERVER; as
@@ -388,9 +395,9 @@ OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
 /*
  * ol_newest -- the newest version that the servers are known to have, of the shard furthest behind
  *
- * Also asks them again, one-sidedly; the answer comes with a later ol_worker_poll(). Who computes a
- * gradient in pieces and calls both between them learns soon that it will be late, and may begin
- * anew.
+ * Also asks them again, one-sidedly; the answer comes with a later ol_worker_poll(). A caller that
+ * computes a gradient in pieces, and calls both functions between them, learns early that the
+ * gradient will be late, and may start over.
  *
  * Blocks: never
  */
@@ -399,47 +406,48 @@ OL_API uint64_t ol_newest(struct ol_worker *worker);
 /*
  * ol_weights -- the last whole weights pulled, param_count floats; NULL before the first pull
  *
- * With local progress, during an outage: these, moved on by each gradient pushed since; the version
- * stays that of the pull.
+ * With local progress, during an outage: these weights, moved on by each gradient pushed since. The
+ * version stays that of the pull.
  */
 OL_API const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version);
 
 /*
- * ol_applied -- the last push of `worker_id` that the weights of ol_weights() contain, on shard
- * `shard`: 1, 2, 3 … of the process that made it; 0 if none
+ * ol_applied -- number of the last push of `worker_id` that the weights of ol_weights() contain, on
+ * shard `shard`; 0 if none. Each process of a worker counts its pushes from 1.
  */
 OL_API uint64_t ol_applied(const struct ol_worker *worker, uint32_t shard, uint32_t worker_id);
 
-/* ol_applied_grads -- how many gradients of all processes of that id: a queue may push many as
- * one */
+/* ol_applied_grads -- the same as a number of gradients, of all processes of that id. One push may
+ * hold many gradients that waited in a queue. */
 OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
 				 uint32_t worker_id);
 
 /*
- * ol_flush -- done once every server is there, and every gradient pushed before is resolved:
+ * ol_flush -- done when every server is connected, and every gradient pushed before is resolved:
  * applied, dropped or lost
  *
- * Give lent buffers back first: a queue leaves through buffers. It pulls if it must to get some:
- * ol_weights() changes, and base versions age as with any pull. What is applied is known to the
- * servers, and to this worker's mirror once it has pulled: a worker that closes takes its mirror
- * with it, so stay until another has pulled, if the servers may die.
+ * Give lent buffers back first: a queue is sent through buffers. To free one, a flush may pull:
+ * ol_weights() changes, and base versions age as with any pull. After a flush, the applied
+ * gradients are in the servers' weights, and in this worker's mirror once it has pulled. A worker
+ * that closes takes its mirror with it: if the servers may die, stay until another worker has
+ * pulled.
  *
  * Blocks: never. Errors: -EBUSY (one is in flight), OL_E_NO_SERVER
  */
 OL_API int ol_flush(struct ol_worker *worker, struct ol_op *op);
 
 /*
- * ol_withdraw -- what was pushed waits for no gradient of other workers
+ * ol_withdraw -- this worker's pushed gradients stop waiting for gradients of other workers
  *
- * A synchronous step waits for a gradient of each worker, and a bound of staleness for the slowest.
- * A server that holds a gradient for such a step drops it, and counts it as late; what is part of a
- * step already takes effect. What is pushed afterwards is held again. Steps wait for this worker as
- * before.
+ * A synchronous step waits for a gradient of each worker; a staleness bound waits for the slowest
+ * worker. A server that holds a gradient of this worker for either reason drops it and counts it as
+ * late. A gradient that is already part of a step takes effect. Gradients pushed afterwards are
+ * held again. Steps wait for this worker as before.
  *
- * It is for the end of a job: its workers go on until the version that it ends with is in
- * ol_newest(), of every shard and with none of them gone; what is held then is for a step that
- * nobody wants. Say it while a push or the last ol_flush() waits, and again until that is done: a
- * server that comes back has not heard it.
+ * Use it at the end of a job. The workers go on until ol_newest() reports the job's last version
+ * for every shard and no server is gone. A gradient that a server still holds then belongs to a
+ * step that nobody needs. Call it while a push or the last ol_flush() waits, and repeat it until
+ * that is done: a server that came back does not know of an earlier call.
  *
  * Blocks: never. Errors: -EPERM (an observer), OL_E_NO_SERVER
  */
@@ -448,33 +456,33 @@ OL_API int ol_withdraw(struct ol_worker *worker);
 /*
  * ol_worker_redirect -- the server of a shard is at addr from now on
  *
- * The connection to where it was is fenced off at once, whether that still answers or not.
+ * The connection to the former address is fenced at once, even if the server there still answers.
  *
  * Blocks: never. Errors: -EINVAL (shard, address too long), -EPERM (OL_OUTAGE_END)
  */
 OL_API int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *addr);
 
 /*
- * What became of a worker's gradients at one shard, and of its connection. A gradient is in one
- * place only: pushed = applied + nonfinite + late + queue_dropped + lost + pending.
+ * What became of a worker's gradients at one shard, and of its connection. Each gradient is counted
+ * in one field only: pushed = applied + nonfinite + late + queue_dropped + lost + pending.
  */
 struct ol_link_stat {
 	uint64_t pushed;
-	uint64_t applied; /* in weights of the server that is there now */
+	uint64_t applied; /* in the weights of the present server */
 	uint64_t nonfinite; /* dropped by the server, as ol_push() says */
 	uint64_t late;
 	uint64_t queue_dropped; /* by OL_QUEUE_DROP_OLDEST */
-	uint64_t lost; /* were applied, or on their way, when a server came back without them */
+	uint64_t lost; /* were applied, or in flight, when a server came back without them */
 	uint64_t pending;
-	uint64_t queued; /* of those pending: in the queue, no server knows them */
-	uint64_t queued_total; /* ever */
+	uint64_t queued; /* of those pending: in the queue, unknown to any server */
+	uint64_t queued_total; /* ever put into the queue */
 	uint64_t resent; /* pushed again to a server that came back without them */
 	uint64_t queue_bytes; /* memory of the queue now */
 	uint64_t down_ns; /* when the last outage began, CLOCK_MONOTONIC; 0: none yet */
 	uint64_t up_ns; /* when the last outage ended; 0: none has */
 	uint32_t outages;
-	uint32_t down; /* 1: there is one now */
-	int reason; /* of the last: 0 (the server left or died) or a code */
+	uint32_t down; /* 1: an outage now */
+	int reason; /* of the last outage: 0 (the server left or died) or a code */
 	uint32_t epoch; /* of the server, the last known */
 };
 
@@ -491,15 +499,15 @@ static inline int ol_link_get_stat(const struct ol_worker *worker, uint32_t shar
 OL_API int ol_worker_poll(struct ol_worker *worker);
 
 /*
- * ol_worker_wait -- poll until op is done, spinning first and sleeping then
+ * ol_worker_wait -- poll until op is done; spins first, then sleeps
  *
- * A wait that gives up takes the op back: it is done, with the status that is returned, and the
- * library does not touch it again. What it was for goes on. A push keeps its number and its buffer,
- * takes effect once, and ol_link_get_stat() counts what becomes of it. A pull ends in a later call,
- * which changes ol_weights(); one that is asked for meanwhile begins then. A flush is forgotten.
+ * A wait that gives up detaches the op: it is done, with the status that is returned, and the
+ * library does not touch it again. The work itself goes on. A push keeps its number and its buffer
+ * and takes effect once; ol_link_get_stat() counts what becomes of it. A pull ends in a later call,
+ * which changes ol_weights(); a pull started meanwhile begins after it. A flush is forgotten.
  *
- * With OL_OUTAGE_CONTINUE, while no buffer is lent, it pulls where a queue leaves only behind a
- * pull: ol_weights() changes, and base versions age as with any pull.
+ * With OL_OUTAGE_CONTINUE, while no buffer is lent and the queue can be sent only after a pull,
+ * this call pulls: ol_weights() changes, and base versions age as with any pull.
  *
  * Blocks:    until done, or op_timeout_ms
  * Returns:   op->status; -ETIMEDOUT if the wait gave up
@@ -509,21 +517,21 @@ OL_API int ol_worker_wait(struct ol_worker *worker, struct ol_op *op);
 /*
  * ol_worker_wait_for -- as ol_worker_wait(), but a wait that gives up leaves the op in flight
  *
- * For a caller that looks after something else from time to time and waits again.
+ * For a caller that has other work to do between waits.
  *
  * Blocks:    until done, or timeout_ms
  * Returns:   op->status; -EAGAIN if it is not done yet (its memory is still lent)
  */
 OL_API int ol_worker_wait_for(struct ol_worker *worker, struct ol_op *op, uint32_t timeout_ms);
 
-/* What a server is in its shard's chain. */
+/* A server's role in its shard's chain. */
 enum ol_replica_role {
-	OL_REPLICA_NONE, /* there is no chain, or it is in none yet */
+	OL_REPLICA_NONE, /* no chain, or not in one yet */
 	OL_REPLICA_JOINING, /* being brought up to date */
 	OL_REPLICA_HEAD, /* orders pushes */
 	OL_REPLICA_MIDDLE,
 	OL_REPLICA_TAIL, /* commits, answers pulls */
-	OL_REPLICA_ONLY, /* head and tail at once */
+	OL_REPLICA_ONLY, /* the only replica: head and tail at once */
 };
 
 /* Counters of one shard's server, read from its memory: its CPU takes no part. */
@@ -533,56 +541,55 @@ struct ol_server_stat {
 	uint64_t applied; /* gradients that took effect */
 	uint64_t dropped_nonfinite;
 	uint64_t dropped_late;
-	uint64_t duplicates; /* pushed again and recognised */
+	uint64_t duplicates; /* gradients that were pushed again and had been applied before */
 	uint64_t staleness_sum; /* over applied gradients: version at apply - base version */
 	uint64_t samples;
 	uint64_t bytes_in;
 	uint64_t refused; /* handshakes */
 	uint64_t violations; /* sessions ended because the peer broke a rule */
-	uint64_t replayed; /* of those applied: had waited in a queue */
-	uint64_t restored_version; /* it began with these weights … */
-	uint64_t restored_lost; /* … which lack so many pushes that workers were told are applied */
-	uint64_t ready_ns; /* … at this time, CLOCK_MONOTONIC of its host */
-	uint64_t first_applied_ns; /* first gradient that it applied itself; 0: none yet */
+	uint64_t replayed; /* of those applied: had waited in a worker's queue */
+	uint64_t restored_version; /* the server began with weights of this version */
+	uint64_t restored_lost; /* pushes reported as applied to workers that these weights lack */
+	uint64_t ready_ns; /* when it had these weights, CLOCK_MONOTONIC of its host */
+	uint64_t first_applied_ns; /* when it applied its first gradient; 0: none yet */
 	uint64_t checkpoints; /* written */
 	uint64_t checkpoints_failed;
 	uint64_t checkpoints_skipped; /* due while the one before was being written */
 	uint64_t checkpoint_version; /* of the last one written */
-	uint64_t checkpoint_bytes; /* written in all */
+	uint64_t checkpoint_bytes; /* written in total */
 	uint32_t restored_from; /* enum ol_restore: CHECKPOINT, MIRROR, or NONE (first weights) */
 	uint32_t epoch;
 	uint32_t workers; /* connected now */
 	/* Of a chain; all 0 where there is none. Entries are numbered as versions are. */
 	uint64_t replica; /* id of this server process */
-	uint64_t received; /* newest entry in its ring: of a head, ordered */
+	uint64_t received; /* newest entry in its ring; of a head: newest that it ordered */
 	uint64_t committed; /* newest entry that it knows the tail has */
-	uint64_t forwarded; /* entries handed to successors, repeats included … */
-	uint64_t forwarded_bytes; /* … and the bytes of them */
-	uint64_t resent; /* of these: again, to a new successor */
+	uint64_t forwarded; /* entries sent to successors, repeats included */
+	uint64_t forwarded_bytes; /* bytes of those entries */
+	uint64_t resent; /* of those: sent again, to a new successor */
 	uint64_t resync_bytes; /* read from its predecessor when it joined */
-	uint64_t resync_ns; /* how long that took, until it had caught up; 0: it did not join */
+	uint64_t resync_ns; /* how long it took to catch up; 0: it did not join */
 	uint64_t views; /* adopted */
-	uint64_t
-		suspicions; /* of a neighbour: its connection broke, or its heartbeat stood still */
+	uint64_t suspicions; /* of a neighbour: connection broke or heartbeat stood still */
 	uint32_t role; /* enum ol_replica_role */
 	uint32_t ring_slots;
 	uint32_t ring_used;
 	float loss; /* of recent gradients, exponentially averaged over 32 */
-	/* Of a chain, CLOCK_MONOTONIC of its host; 0: never. When it last … */
-	uint64_t proposed_ns; /* … first asked for another view than the one in force */
-	uint64_t adopted_ns; /* … adopted a view */
-	uint64_t linked_ns; /* … got a successor that takes entries */
+	/* Times in a chain, CLOCK_MONOTONIC of its host; 0: never. */
+	uint64_t proposed_ns; /* when it first asked for the view that it proposed last */
+	uint64_t adopted_ns; /* when it last adopted a view */
+	uint64_t linked_ns; /* when it last got a successor that takes entries */
 	uint32_t wait_for; /* gradients that the next step waits for; async, ssp: 1 */
-	uint64_t turn_max_ns; /* longest turn of its loop, without sleep: nobody was served so
-			       long */
-	uint64_t sent_away; /* peers that were told to come back: their memory was not ready */
+	uint64_t turn_max_ns; /* longest turn of its loop, without sleep; no peer is served during
+				 a turn */
+	uint64_t sent_away; /* peers told to come back, as their memory was not ready */
 };
 
 /*
  * ol_stat -- read a server's counters with one RDMA read
  *
- * Blocks: for a round trip, or op_timeout_ms, spinning first and sleeping then. Errors: -EINVAL (no
- * such shard), OL_E_NO_SERVER, -ETIMEDOUT
+ * Blocks: for a round trip, at most op_timeout_ms; spins first, then sleeps.
+ * Errors: -EINVAL (no such shard), OL_E_NO_SERVER, -ETIMEDOUT
  */
 OL_API int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_stat *ret_stat,
 			 size_t stat_bytes);

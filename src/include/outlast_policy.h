@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outlast_policy.h -- a server's choices as state machines: which gradients make a step, and which
- * blocks a prioritized checkpoint saves next
+ * outlast_policy.h -- a server's decisions as state machines: which gradients make a step, and
+ * which blocks a prioritized checkpoint saves next
  *
- * No I/O, clock, threads or randomness of their own: time and seeds come in as arguments, so the
+ * They have no I/O, clock, threads or randomness of their own: time and seeds are arguments. So the
  * same code runs in a server, in the simulator and in `outlast drill` under a virtual clock. An
- * object belongs to one thread. ERRORS are as in outlast.h.
+ * object belongs to one thread. ERRORS and SIZES are as in outlast.h.
  */
 #ifndef OUTLAST_POLICY_H
 #define OUTLAST_POLICY_H
@@ -27,19 +27,19 @@ struct ol_policy_opts {
 	size_t size; /* sizeof(struct ol_policy_opts) as the caller compiled it */
 	enum ol_consistency consistency;
 	enum ol_wait wait; /* SYNC */
-	uint32_t workers; /* n, of the job: ALL waits for so many, the others for so many at most */
+	uint32_t workers; /* n, of the job: ALL waits for n gradients, the others for at most n */
 	uint32_t workers_max; /* ids are below it */
-	uint32_t k; /* FIXED; AdaSync: of the first step */
-	uint32_t staleness; /* SSP: a gradient waits while its worker has given more than so many
-			       above the slowest's; 0: lock step */
+	uint32_t k; /* FIXED; ADASYNC: of the first step */
+	uint32_t staleness; /* SSP: a gradient waits while its worker is more than this many
+			       gradients ahead of the slowest worker; 0: lock step */
 	double lr; /* DBW: of the update rule */
-	/* DBW's own, with defaults that need no tuning; src/policy/README.md says why these */
+	/* The rest is DBW's, with defaults that need no tuning. */
 	uint32_t window; /* gradients over which norm and variance are averaged */
-	uint32_t smoothness_window; /* … whose steps make the smoothness, at most */
-	double decay; /* factor on the weight of a time sample an update; 1: nothing is forgotten */
-	double loss_ratio; /* a loss that grew by more makes k grow by one at least */
-	double share; /* DBW: this server's part of the job's floats; of a change of loss, it is
-			 taken to cause as much */
+	uint32_t smoothness_window; /* gradients, at most, whose steps estimate the smoothness */
+	double decay; /* factor on the weight of a time sample at each update; 1: never forgets */
+	double loss_ratio; /* if the loss grew by more, k grows by at least one */
+	double share; /* this server's part of the job's floats; its steps are taken to cause this
+			 part of a change of loss */
 };
 
 OL_API void ol_policy_opts_init_sized(struct ol_policy_opts *opts, size_t opts_bytes);
@@ -50,12 +50,13 @@ static inline void ol_policy_opts_init(struct ol_policy_opts *opts)
 
 /* A gradient that has landed. Its size is fixed. */
 struct ol_arrival {
-	uint64_t base_version; /* it was computed at */
-	uint64_t version; /* published now */
+	uint64_t base_version; /* of the weights it was computed at */
+	uint64_t version; /* of the weights published now */
 	uint64_t now_ns; /* when it landed */
 	uint32_t worker;
 	float loss;
-	bool queued; /* it waited for its server: old by nature, and what it is worth was decided */
+	bool queued; /* it waited in a worker's queue for its server: never late, as its factor
+			(enum ol_replay) accounts for its age */
 };
 
 enum ol_verdict {
@@ -65,14 +66,14 @@ enum ol_verdict {
 	OL_VERDICT_WAIT, /* keep it aside; ask again after the next update, join or leave */
 };
 
-/* A step that was made and published; or dropped whole (count 0), the version then stays. Its size
-   is fixed. */
+/* A step that was published. With count 0 the whole step was dropped and the version is unchanged.
+   Its size is fixed. */
 struct ol_update {
 	uint64_t version;
 	uint64_t now_ns;
 	uint32_t count; /* gradients in it */
-	/* If ol_policy_wants_norms(), else ignored; NaN: not known (another server made the step).
-	   Of this shard's part of the vectors: */
+	/* Norms over this shard's part of the vectors; ignored unless ol_policy_wants_norms().
+	   NaN: not known, as another server made the step. */
 	double norm2_sum; /* sum over its gradients g_j of ||g_j||^2 */
 	double norm2_mean; /* ||(1/count) sum g_j||^2 */
 };
@@ -85,26 +86,27 @@ struct ol_update {
 OL_API int ol_policy_create(const struct ol_policy_opts *opts, struct ol_policy **ret_policy);
 OL_API void ol_policy_destroy(struct ol_policy *policy);
 
-/* ol_policy_on_gradient -- a held gradient stays held until a STEP or ol_policy_on_leave() */
+/* ol_policy_on_gradient -- judge a gradient; a held one stays held until a STEP or
+ * ol_policy_on_leave() */
 OL_API enum ol_verdict ol_policy_on_gradient(struct ol_policy *policy,
 					     const struct ol_arrival *arrival);
 OL_API void ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update);
 
-/* ol_policy_on_join -- a worker may push from now on; one that is there already: nothing */
+/* ol_policy_on_join -- a worker may push from now on; no effect if it has joined already */
 OL_API void ol_policy_on_join(struct ol_policy *policy, uint32_t worker);
-/* ol_policy_on_leave -- what it has held is gone; a step never waits for more than are there,
- * unless it waits for ALL */
+/* ol_policy_on_leave -- the worker's held gradients are gone. Unless a step waits for ALL, it never
+ * waits for more workers than are present. */
 OL_API void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker);
 
-/* ol_policy_ready -- true if what is held makes a step now, without another gradient: after a
+/* ol_policy_ready -- true if the held gradients make a step now, without another one: after a
  * leave */
 OL_API bool ol_policy_ready(const struct ol_policy *policy);
-/* ol_policy_single -- true if every gradient is a step by itself, whatever else arrives */
+/* ol_policy_single -- true if every gradient is always a step by itself */
 OL_API bool ol_policy_single(const struct ol_policy *policy);
-/* ol_policy_wants_norms -- true if ol_update must have them */
+/* ol_policy_wants_norms -- true if ol_update must hold norms */
 OL_API bool ol_policy_wants_norms(const struct ol_policy *policy);
 
-/* What the policy believes; for reports. NaN: not known yet. */
+/* The policy's estimates, for reports. NaN: not known yet. */
 struct ol_policy_stat {
 	uint32_t k; /* gradients that the next step waits for; ASYNC, SSP: 1 */
 	uint32_t present; /* workers */
@@ -113,8 +115,8 @@ struct ol_policy_stat {
 	double variance; /* V: of one gradient, summed over coordinates */
 	double smoothness; /* L */
 	double loss; /* of the last update */
-	double gain; /* expected decrease of the loss in the next step … */
-	double seconds; /* … and how long that is expected to take */
+	double gain; /* expected decrease of the loss in the next step */
+	double seconds; /* expected time of the next step */
 };
 
 OL_API void ol_policy_get_stat_sized(const struct ol_policy *policy,
@@ -127,8 +129,8 @@ static inline void ol_policy_get_stat(const struct ol_policy *policy,
 
 /*
  * A selector says which blocks of a vector a prioritized checkpoint saves next (Qiao et al. 2019).
- * Over many turns it gives out `fraction` of the floats a turn, whatever the blocks' sizes: what a
- * turn gave too much or too little is made up for in the next.
+ * On average it chooses `fraction` of the floats a turn, for any sizes of blocks: a turn that chose
+ * too many or too few is made up for in the next.
  */
 struct ol_selector;
 
@@ -142,8 +144,8 @@ OL_API void ol_selector_destroy(struct ol_selector *selector);
 /*
  * ol_selector_turn -- the blocks to save now, in ascending order, into chosen (room for all)
  *
- * distance: how far each block has moved since it was saved; PRIORITY only, else may be NULL. Ties
- * go to the block that was saved longest ago. Returns how many were chosen.
+ * distance: how far each block has moved since it was saved; only PRIORITY needs it, others may
+ * pass NULL. Ties go to the block that was saved longest ago. Returns how many blocks were chosen.
  */
 OL_API uint32_t ol_selector_turn(struct ol_selector *selector, const double *distance,
 				 uint32_t *chosen);

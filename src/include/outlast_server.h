@@ -3,10 +3,9 @@
 /*
  * outlast_server.h -- embedding interface: the server of one shard inside this process
  *
- * ERRORS and FORKS are as in outlast.h. One thread at a time may use a server; it need not be the
- * one that opened it. From the beginning of ol_server_run() to its end the server belongs to the
- * thread that calls it: meanwhile others may call ol_server_stop(), ol_server_addr() and
- * ol_server_get_stat() only.
+ * ERRORS, FORKS and SIZES are as in outlast.h. One thread at a time may use a server; it need not
+ * be the thread that opened it. While a thread is in ol_server_run(), other threads may call only
+ * ol_server_stop(), ol_server_addr() and ol_server_get_stat().
  */
 #ifndef OUTLAST_SERVER_H
 #define OUTLAST_SERVER_H
@@ -46,24 +45,24 @@ struct ol_update_rule {
 	uint32_t allow_nonfinite; /* 0: a gradient with a NaN or infinity is dropped and counted */
 };
 
-/* Where a server that starts takes its weights from. */
+/* Where a starting server takes its weights from. */
 enum ol_restore {
-	OL_RESTORE_NONE, /* it begins the job: the weights given to ol_server_open() */
+	OL_RESTORE_NONE, /* the server begins the job with the weights given to ol_server_open() */
 	OL_RESTORE_CHECKPOINT, /* the newest whole checkpoint */
-	OL_RESTORE_MIRROR, /* the freshest mirror of the workers that connect */
-	OL_RESTORE_FRESHEST, /* the newer of both */
-	OL_RESTORE_CHAIN, /* not an option; what a replica that joined reports: its predecessor */
+	OL_RESTORE_MIRROR, /* the newest mirror of the workers that connect */
+	OL_RESTORE_FRESHEST, /* the newer of checkpoint and mirror */
+	OL_RESTORE_CHAIN, /* not an option: a replica that joined reports it; its predecessor */
 };
 
 /*
- * SYNC: how many gradients a step waits for; those that come later are dropped, and counted. One
- * line each, once: its name, and the one that its policy has inside the library.
+ * SYNC: how many gradients a step waits for. Later gradients are dropped and counted. One line
+ * each: the name, and the name of its policy inside the library.
  */
 #define OL_WAIT_MAP(X) \
 	X(ALL, all) /* one of every worker: the run is a function of its seed */ \
 	X(FIXED, fixed) /* the first k */ \
-	X(DBW, dbw) /* k of the largest gain a second (Xu, Neglia, Sebastianelli 2020) */ \
-	X(DBW_BLIND, dbw_blind) /* k of the most gradients a second */ \
+	X(DBW, dbw) /* the k with the largest gain a second (Xu, Neglia, Sebastianelli 2020) */ \
+	X(DBW_BLIND, dbw_blind) /* the k with the most gradients a second */ \
 	X(ADASYNC, adasync) /* k grows as the loss falls (Dutta, Wang, Joshi 2021) */
 
 enum ol_wait {
@@ -72,26 +71,25 @@ enum ol_wait {
 #undef X
 };
 
-/* What a checkpoint saves. */
+/* What a checkpoint saves. All but FULL write into one running checkpoint. */
 enum ol_selection {
 	OL_SELECT_FULL, /* everything, into a new file */
-	OL_SELECT_PRIORITY, /* into a running checkpoint: the blocks that moved most since saved
-			     … */
-	OL_SELECT_ROUND_ROBIN, /* … the next ones in order … */
-	OL_SELECT_RANDOM, /* … or any */
+	OL_SELECT_PRIORITY, /* the blocks that moved most since they were saved */
+	OL_SELECT_ROUND_ROBIN, /* the next blocks in order */
+	OL_SELECT_RANDOM, /* random blocks */
 };
 
 /*
- * How a delta that a worker summed up during an outage becomes a step, as a factor on the sum of
- * its m gradients. PAPERS.md 1.10 shows why the published rule over-steps late in training.
+ * How a delta that a worker summed during an outage becomes a step: the factor on the sum of its m
+ * gradients. The published rule (SUM) over-steps late in training.
  */
 enum ol_replay {
 	OL_REPLAY_EACH, /* 1: as m steps from the same point */
-	OL_REPLAY_MEAN, /* 1/m: one step. After local progress the mean of the workers' ways */
-	OL_REPLAY_SUM, /* published: 1 up to 50 gradients, above that learning rate 1e-3 */
-	OL_REPLAY_CLIP, /* 1, but the norm of the sum at most replay_clip (Pascanu 2013) */
-	OL_REPLAY_STALENESS, /* gradient i at 1/(its age) (Zhang 2016): H(m)/m, less what came
-			      since */
+	OL_REPLAY_MEAN, /* 1/m: one step. After local progress: the mean of the workers' paths */
+	OL_REPLAY_SUM, /* published: 1 up to 50 gradients; above that, learning rate 1e-3 */
+	OL_REPLAY_CLIP, /* 1, with the norm of the sum at most replay_clip (Pascanu 2013) */
+	OL_REPLAY_STALENESS, /* gradient i at 1/(its age) (Zhang 2016): H(m)/m, reduced by the steps
+			      made since */
 };
 
 /* Set by ol_server_opts_init(); overwrite the fields you care about. */
@@ -102,73 +100,74 @@ struct ol_server_opts {
 	const char *device;
 	const char *job_key;
 	uint64_t param_count; /* of the whole job */
-	uint32_t shard; /* which one this server holds … */
-	uint32_t shard_count; /* … of how many */
-	uint32_t epoch; /* give a higher one at each start; a restore raises it above what it
-			 finds */
+	uint32_t shard; /* the shard that this server holds */
+	uint32_t shard_count; /* shards of the job */
+	uint32_t epoch; /* give a higher one at each start; a restore raises it above the epoch of
+			 the weights that it finds */
 	enum ol_consistency consistency;
-	uint32_t workers; /* sync: how many make a step */
+	uint32_t workers; /* sync: workers that make a step */
 	uint32_t workers_max; /* ids below this may connect */
 	uint32_t observers_max; /* readers without an id */
 	uint32_t window; /* landing slots a worker */
 	struct ol_update_rule rule;
 	uint32_t shared_domain; /* 1: one protection domain a job instead of one a worker */
 	uint32_t spin_us; /* how long the loop spins before it sleeps */
-	uint32_t heartbeat_ms; /* how often the heartbeat goes up when nothing else happens */
+	uint32_t heartbeat_ms; /* longest time between two heartbeats */
 	uint32_t retry_timeout_ms; /* silence of a worker until its connection is down */
-	uint32_t pin_timeout_ms; /* how long readers that were overtaken can hold a step up */
-	uint32_t lease_ms; /* ol_server_run() ends with OL_E_FENCED when the loop stood still for
-			      longer: workers may have gone to another server. 0: never */
+	uint32_t pin_timeout_ms; /* how long overtaken readers can delay a step */
+	uint32_t lease_ms; /* if the loop stood still for longer, ol_server_run() ends with
+			      OL_E_FENCED: workers may have gone to another server. 0: never */
 	enum ol_restore restore;
-	/* MIRROR: workers whose ids are below this are the job's, and the server waits for them
-	   before it takes a mirror. 0: not known. Then it waits for the workers that the newest
+	/* MIRROR: the job's workers have the ids below this, and the server waits for all of them
+	   before it takes a mirror. 0: not known; the server waits for the workers that the newest
 	   mirror counts, and for ids below `workers` if that is above 1. */
 	uint32_t restore_workers;
-	/* How long it waits, from when the last such worker came. Keep it below the workers'
-	   connect_timeout_ms: else a worker that is alone gives up before, and the server waits
-	   for it anew when it calls again. */
+	/* How long the server waits after the last such worker connected. Keep it below the
+	   workers' connect_timeout_ms: otherwise a lone worker gives up first, and the server waits
+	   again when the worker returns. */
 	uint32_t restore_wait_ms;
 	enum ol_replay replay;
 	float replay_clip;
-	const char *checkpoint_dir; /* NULL: none are written */
-	uint64_t checkpoint_steps; /* versions between two; 0: not by version */
-	uint32_t checkpoint_ms; /* time between two; 0: not by time */
-	uint32_t checkpoint_keep; /* the last so many stay */
+	const char *checkpoint_dir; /* NULL: no checkpoints */
+	uint64_t checkpoint_steps; /* versions between two checkpoints; 0: not by version */
+	uint32_t checkpoint_ms; /* time between two checkpoints; 0: not by time */
+	uint32_t checkpoint_keep; /* number of checkpoints kept, the newest */
 	uint64_t job_id; /* a checkpoint of another job is refused */
-	/* A replica of a chain: as in struct ol_worker_opts. NULL: a server by itself, which may
-	   have checkpoints in place of replicas. */
+	/* The server is a replica of a chain: as in struct ol_worker_opts. NULL: a server without
+	   replicas, which may have checkpoints. */
 	const char *coordinator;
 	const char *job; /* NULL: "outlast" */
-	uint32_t replicas; /* wanted in the chain, 1 … 8; the first of a chain waits for so many */
-	uint32_t replicate_every; /* 0: strict. N: published design: the state, every N versions,
-				     without waiting; a head that dies takes up to N with it, and
-				     more if N came faster than a copy, or than a new successor */
-	uint32_t rank; /* of servers that wait, the lowest becomes head first */
+	uint32_t replicas; /* wanted in the chain, 1 … 8; a new chain starts when all have come */
+	uint32_t replicate_every; /* 0: strict. N: the published design: copies the state every N
+				     versions, without waiting. A head that dies loses up to N
+				     versions; more, if N versions come faster than a copy or than
+				     a new successor */
+	uint32_t rank; /* of the servers that wait, the one with the lowest rank becomes head */
 	uint32_t coordinator_timeout_ms; /* until ol_server_open() gives up reaching it */
 	/*
-	 * What becomes of a chain that has lost all its replicas. 0: it waits, for ever: nobody
-	 * else has what was committed, and a server that cannot reach the coordinator serves on.
-	 * 1: a new server founds it anew, from what `restore` finds; and a server ends itself with
-	 * OL_E_FENCED when its session at ZooKeeper may have ended: 3 times lease_ms, at least a
-	 * second, without an answer. In a folder a server is registered for as long as its process
-	 * lives.
+	 * What happens when a chain has lost all its replicas. 0: the chain waits for ever, as no
+	 * other server has the committed state; a server that cannot reach the coordinator goes on
+	 * serving. 1: a new server founds the chain anew, from the weights that `restore` finds;
+	 * and a server ends with OL_E_FENCED when its ZooKeeper session may have ended: after 3
+	 * times lease_ms, at least a second, without an answer. In a folder a server stays
+	 * registered as long as its process lives.
 	 */
 	uint32_t refound;
 	uint32_t spin_yield; /* as in struct ol_worker_opts */
-	/* SYNC; workers is then the n of all. With several shards only ALL, and no SSP: each server
-	   would decide for itself which gradients a step waits for, and workers would wait
-	   crosswise, for a step here of a worker that waits there. */
+	/* SYNC; workers is then the n of all. With several shards only ALL, and no SSP: otherwise
+	   each server would choose the gradients of a step by itself. Then worker A could wait at
+	   one server for worker B, which waits at another server for worker A. */
 	enum ol_wait wait;
 	uint32_t wait_k; /* FIXED; ADASYNC: of the first step */
 	uint32_t staleness; /* SSP: gradients that a worker may be ahead of the slowest */
 	enum ol_selection selection;
-	double fraction; /* r: a running checkpoint saves so much every r * checkpoint_steps */
-	/* A running checkpoint's blocks: floats of each, in order, all of the job's vector (a block
-	   ends at its shard's end whatever this says). NULL: blocks of OL_BLOCK_FLOATS. */
+	double fraction; /* r: a running checkpoint saves this part every r * checkpoint_steps */
+	/* A running checkpoint's blocks: floats of each, in order, over the job's whole vector. A
+	   block that crosses a shard's end is cut there. NULL: blocks of OL_BLOCK_FLOATS. */
 	const uint64_t *blocks;
 	uint32_t block_count;
 	uint64_t restore_version; /* CHECKPOINT: the newest that is not newer than this; 0: any */
-	/* As in struct ol_worker_opts, for ol_server_open() where that waits for the coordinator */
+	/* As in struct ol_worker_opts, while ol_server_open() waits for the coordinator. */
 	int cancel_fd;
 };
 
@@ -182,41 +181,42 @@ static inline void ol_server_opts_init(struct ol_server_opts *opts)
 	ol_server_opts_init_sized(opts, sizeof(*opts));
 }
 
-/* ol_shard_span -- which floats of the job's vector a shard holds; -EINVAL if one would be empty */
+/* ol_shard_span -- the floats of the job's vector that a shard holds; -EINVAL if any shard would be
+ * empty */
 OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard,
 			 uint64_t *ret_first, uint64_t *ret_count);
 
 /*
  * ol_server_open -- allocate, register, listen
  *
- * weights: the initial values of this shard (ol_shard_span() floats), copied. They are version 0,
- * and what a restore falls back to that finds nothing, with a warning. A server that restores from
+ * weights: the initial values of this shard (ol_shard_span() floats), copied. They are version 0. A
+ * restore that finds nothing falls back to them, with a warning. A server that restores from
  * mirrors lets workers in at once, and serves them when it has its weights.
  *
- * Blocks:    for as long as clearing and registering the memory takes, and reading a checkpoint
- * Errors:    -EADDRINUSE (another server is there), -ENODEV, -ENOMEM, -EINVAL,
- *            OL_E_NO_CHECKPOINT (OL_RESTORE_CHECKPOINT, and there are files, but none whole),
- *            or of the checkpoint folder, with a line in err
+ * Blocks:    while it clears and registers memory, reads a checkpoint, reaches a coordinator
+ * Errors:    -EADDRINUSE (another server listens there), -ENODEV, -ENOMEM, -EINVAL, -ECANCELED,
+ *            OL_E_NO_CHECKPOINT (OL_RESTORE_CHECKPOINT found files, but no whole one), errors of
+ *            the checkpoint folder or of the coordinator; with a line in err
  */
 OL_API int ol_server_open(const struct ol_server_opts *opts, const float *weights,
 			  struct ol_server **ret_server, char *err, size_t err_bytes);
 
-/* ol_server_addr -- what workers connect to; valid until close */
+/* ol_server_addr -- the address that workers connect to; valid until close */
 OL_API const char *ol_server_addr(const struct ol_server *server);
 
-/* ol_server_memory -- one line on the memory it got: size, pages, node, cost of isolation */
+/* ol_server_memory -- one line about the server's memory: size, pages, node, cost of isolation */
 OL_API void ol_server_memory(const struct ol_server *server, char *text, size_t text_bytes);
 
 /*
  * ol_server_run -- serve until ol_server_stop()
  *
  * Returns 0; OL_E_FENCED (lease_ms); OL_E_THREAD (another thread is in it, or this is a child of a
- * fork); or the code of what the loop cannot survive
+ * fork); or the code of a failure that ended the loop
  */
 OL_API int ol_server_run(struct ol_server *server);
 
-/* ol_server_stop -- make ol_server_run() return; from any thread or signal handler. In a child of a
- * fork it does nothing. */
+/* ol_server_stop -- make ol_server_run() return; from any thread or signal handler. Does nothing in
+ * a child of a fork. */
 OL_API void ol_server_stop(struct ol_server *server);
 
 OL_API void ol_server_get_stat_sized(const struct ol_server *server,
@@ -226,8 +226,9 @@ static inline void ol_server_get_stat(const struct ol_server *server,
 {
 	ol_server_get_stat_sized(server, ret_stat, sizeof(*ret_stat));
 }
+
 /* ol_server_close -- end all connections and free; NULL is fine. While a thread is in
- * ol_server_run() it logs that, and the server stays open. */
+ * ol_server_run(), it only logs an error: the server stays open. */
 OL_API void ol_server_close(struct ol_server *server);
 
 enum {
@@ -237,34 +238,35 @@ enum {
 
 /* One shard's chain, as its coordinator knows it. */
 struct ol_chain_info {
-	uint32_t epoch; /* 0: there is no view yet */
-	uint32_t founded; /* epoch in which its history began */
+	uint32_t epoch; /* 0: no view yet */
+	uint32_t founded; /* epoch in which the chain's history began */
 	uint32_t shard_count;
-	uint32_t wanted;
-	uint32_t every; /* 0: strict */
-	uint32_t count; /* full replicas, head first … */
-	uint32_t joining; /* … and 1 if one more is joining behind them */
-	uint32_t waiting; /* servers that offer themselves and are not in the view */
-	uint32_t connected; /* 0: the coordinator cannot be reached; this is the last that was
-			     known */
-	uint32_t gone; /* full replicas without a session: if all are, the chain waits for them,
-			  unless a server may found it anew */
+	uint32_t wanted; /* replicas */
+	uint32_t every; /* replicate_every; 0: strict */
+	uint32_t count; /* full replicas, head first */
+	uint32_t joining; /* 1: one more replica is joining, behind the full ones */
+	uint32_t waiting; /* servers that are registered but not in the view */
+	uint32_t connected; /* 0: the coordinator cannot be reached, and this info may be old */
+	uint32_t gone; /* full replicas without a session. If all are gone the chain waits for
+			  them, unless a server may found it anew. */
 	uint64_t ids[OL_CHAIN_MAX];
 	char addrs[OL_CHAIN_MAX][OL_ADDR_MAX];
 };
 
-/* A child of a fork must not use its parent's. */
+/* A handle that reads views. A child of a fork must not use its parent's. */
 struct ol_chains;
 
 /*
- * ol_chains_open -- look at the chains of a job, without taking part
+ * ol_chains_open -- watch the chains of a job without taking part in them
  *
- * Blocks: until the coordinator answers, or timeout_ms. Errors: -ETIMEDOUT, -ENOENT (folder),
- * -EACCES (job key), -EPERM, -EINVAL, -ENOMEM, with a line in err
+ * Blocks: until the coordinator answers, or timeout_ms.
+ * Errors: -ETIMEDOUT, -ENOENT (folder), -EACCES (job key), -EPERM, -EINVAL, -ENOMEM; with a line in
+ * err
  */
 OL_API int ol_chains_open(const char *coordinator, const char *job, const char *job_key,
 			  uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,
 			  char *err, size_t err_bytes);
+
 /* ol_chains_get -- never blocks; -EINVAL: no such shard */
 OL_API int ol_chains_get_sized(struct ol_chains *chains, uint32_t shard,
 			       struct ol_chain_info *ret_info, size_t info_bytes);

@@ -87,7 +87,7 @@ static const char *dbw_fault(const struct ol_policy_opts *opts)
 	if (fault != NULL)
 		return fault;
 	if (!(opts->lr > 0.0 && isfinite(opts->lr)))
-		return "lr is not above 0: dbw reckons with what a step gains";
+		return "lr is not above 0: dbw needs it to estimate what a step gains";
 	if (!(opts->loss_ratio >= 1.0 && opts->share > 0.0 && opts->share <= 1.0))
 		return "loss_ratio is below 1, or share is not above 0 and at most 1";
 	return NULL;

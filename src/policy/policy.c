@@ -45,7 +45,7 @@ static const struct ol_policy_kind *kind_of(const struct ol_policy_opts *opts,
 	*ret_fault = "consistency is neither async, sync nor ssp";
 	if (opts->consistency != OL_CONSISTENCY_SYNC)
 		return NULL;
-	*ret_fault = "wait is not one that exists";
+	*ret_fault = "wait has no such value";
 	return opts->wait < sizeof(syncs) / sizeof(syncs[0]) ? syncs[opts->wait] : NULL;
 }
 
@@ -57,10 +57,10 @@ const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_co
 	if (kind == NULL)
 		return fault;
 	if (opts->consistency != OL_CONSISTENCY_SYNC && opts->wait != OL_WAIT_ALL)
-		return "wait is for sync: async and ssp wait for no step";
+		return "wait is for sync only";
 	if (shard_count > 1 && kind->needs_one_shard)
-		return "several shards would each decide which gradients a step waits for, and "
-		       "workers wait crosswise: with more than one give async, or sync of all";
+		return "with several shards each server would choose a step's gradients by itself, "
+		       "and workers could wait for each other for ever: give async, or sync of all";
 	return kind->fault(opts);
 }
 

@@ -3,7 +3,7 @@
 /*
  * membership.c -- who should be in the chain: suspicion, and the view that is proposed next
  *
- * A replica of the view is taken for dead when its connection broke or its heartbeat stood still
+ * A replica of the view is suspected when its connection broke or its heartbeat stood still
  * (by its neighbours: ol_membership_suspect()), or when it has had no session at the coordinator for
  * the lease. Whoever finds out works out the next view and proposes it; a false suspicion costs
  * the suspect its place and nothing else, as it is fenced off.
@@ -119,8 +119,8 @@ static uint32_t alive_list(struct ol_replica *replica, struct ol_member *alive, 
 		} else if (!replica->strangers) {
 			replica->strangers = true;
 			ol_log(OL_LOG_WARN,
-			       "server %s: %s offers itself for shard %u, but is of another job or "
-			       "build: it is not taken",
+			       "server %s: %s is registered for shard %u, but is of another job or "
+			       "build: it is ignored",
 			       replica->addr, member->addr, replica->opts->shard);
 		}
 	}
@@ -199,7 +199,7 @@ void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, co
 
 	if (member == NULL || replica->suspects[who] == member->id)
 		return;
-	ol_log(level, "server %s: shard %u: %s %s is taken for dead: %s", replica->addr,
+	ol_log(level, "server %s: shard %u: %s %s is suspected to be dead: %s", replica->addr,
 	       replica->opts->shard, who == OL_NEIGHBOUR_SUCCESSOR ? "successor" : "predecessor",
 	       member->addr, why != NULL ? why : "it left");
 	ol_counter_add(&replica->board->suspicions, 1);

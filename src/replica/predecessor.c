@@ -94,7 +94,7 @@ static void welcome(struct ol_replica *replica, uint64_t now_ns)
 	if (!replica->periodic)
 		loading = ol_chain_on_hello(&replica->chain, msg.have, &msg.have);
 	if (loading < 0) {
-		replica->host->drop(replica->arg, "is not expected", false);
+		replica->host->drop(replica->arg, "is not expected in this state", false);
 		return;
 	}
 	msg.loading = loading == OL_CHAIN_LOAD;

@@ -150,7 +150,7 @@ static void view_log(const struct ol_replica *replica)
 
 	ol_log(OL_LOG_INFO, "server %s: shard %u, epoch %u: %s of %u%s%s%s%s%s", replica->addr,
 	       replica->opts->shard, view->epoch, ol_chain_role_str(replica->chain.role),
-	       view->count, view->joining ? " and 1 that joins" : "",
+	       view->count, view->joining ? " and 1 joining" : "",
 	       pred != NULL ? "; predecessor " : "", pred != NULL ? pred->addr : "",
 	       succ != NULL ? "; successor " : "", succ != NULL ? succ->addr : "");
 }
@@ -244,8 +244,8 @@ static void adopt(struct ol_replica *replica, uint64_t now_ns)
 	ol_word_store(&replica->board->adopted_ns, now_ns);
 	if (rc == OL_CHAIN_REMOVED) {
 		ol_log(OL_LOG_WARN,
-		       "server %s: shard %u, epoch %u: the chain goes on without this server: it "
-		       "ends",
+		       "server %s: shard %u, epoch %u: the chain goes on without this server, "
+		       "which ends",
 		       replica->addr, replica->opts->shard, view->epoch);
 		ol_replica_end(replica, OL_E_FENCED);
 		return;
@@ -401,8 +401,8 @@ void ol_replica_lease_check(struct ol_replica *replica, uint64_t now_ns)
 	if (now_ns < replica->state.lease_ns && replica->losses == replica->state.losses)
 		return;
 	ol_log(OL_LOG_WARN,
-	       "server %s: shard %u: its session with the coordinator has ended: silence of %u ms, "
-	       "its lease, at most: it ends",
+	       "server %s: shard %u: its session with the coordinator has ended, which lasts for "
+	       "%u ms without an answer: it ends",
 	       replica->addr, replica->opts->shard, session_ms(replica));
 	ol_replica_end(replica, OL_E_FENCED);
 }
@@ -462,8 +462,8 @@ static void passed_over_check(struct ol_replica *replica, uint64_t now_ns)
 	    now_ns - replica->adopted_ns < session_ms(replica) * OL_NS_PER_MS)
 		return;
 	ol_log(OL_LOG_WARN,
-	       "server %s: shard %u, epoch %u: the chain has %u of %u replicas and does not take "
-	       "this server: it ends",
+	       "server %s: shard %u, epoch %u: the chain has %u of %u replicas and does not admit "
+	       "this server, which ends",
 	       replica->addr, replica->opts->shard, view->epoch, view->count, view->wanted);
 	ol_replica_end(replica, OL_E_FENCED);
 }

@@ -208,7 +208,7 @@ static void welcomed(struct ol_replica *replica, uint64_t now_ns)
 	memcpy(&welcome, (const uint8_t *)succ->dial.acks->addr + OL_WELCOME_OFF, sizeof(welcome));
 	if (!ol_record_whole(&welcome) ||
 	    (welcome.loading && (succ->pinned < 0 || welcome.have != succ->pinned_version))) {
-		again(replica, "its welcome cannot be", true, now_ns);
+		again(replica, "its welcome is impossible", true, now_ns);
 		return;
 	}
 	ol_dial_live(&succ->dial);
@@ -239,7 +239,7 @@ static bool acked(struct ol_replica *replica, uint64_t now_ns)
 	if (!ol_record_whole(&ack))
 		return false; /* a newer one is landing, and rings as well */
 	if (!replica->periodic && ol_chain_on_ack(&replica->chain, ack.version) != 0) {
-		again(replica, "it acknowledged what it was not given", true, now_ns);
+		again(replica, "it acknowledged entries that it was not sent", true, now_ns);
 		return false;
 	}
 	succ->pinned = -1; /* it has read what it was given */

@@ -129,7 +129,7 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 	if (hdr->payload_bytes != ol_layout_vector_bytes(&ingest->store->geo))
 		return "push of another length than the shard";
 	if (ol_seq_tag(hdr->seq) == 0 || ol_seq_count(hdr->seq) == 0)
-		return "push with a sequence number that cannot be";
+		return "push with an impossible sequence number";
 	if (session->numbered && ol_seq_tag(hdr->seq) != ol_seq_tag(session->last_seq))
 		return "push with the sequence number of another process";
 	/* what a policy has dropped is not pushed again: there may be gaps */

@@ -75,7 +75,9 @@ static int ended(struct ol_server *server, int rc)
 static int fenced(struct ol_server *server, uint64_t gap_ns)
 {
 	ended(server, OL_E_FENCED);
-	ol_log(OL_LOG_WARN, "server %s: stood still for %llu ms, its lease is %u ms: it ends",
+	ol_log(OL_LOG_WARN,
+	       "server %s: its loop stood still for %llu ms, longer than its lease of "
+	       "%u ms: it ends",
 	       server->addr, (unsigned long long)(gap_ns / OL_NS_PER_MS), server->opts.lease_ms);
 	return OL_E_FENCED;
 }

@@ -341,12 +341,12 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 		return source_refuse(restoring, "it holds a NaN or an infinity");
 	if (ol_restore_grads(restoring->store, restoring->into) < hello->mirror_version)
 		return source_refuse(restoring,
-				     "it has fewer gradients than steps: its version is a lie");
+				     "it has fewer gradients than steps: its version is false");
 	ol_store_restore(restoring->store, restoring->into, hello->mirror_version, with_state);
 	ol_log(OL_LOG_INFO, "server %s: restored version %llu from the mirror of worker %u%s",
 	       restoring->addr, (unsigned long long)hello->mirror_version, source->worker,
 	       !with_state && restoring->store->geo.state_vectors > 0
-		       ? "; the optimizer's moments start anew"
+		       ? "; the optimizer's state starts from zero"
 		       : "");
 	restoring->source = NULL;
 	return ready(restoring, OL_RESTORE_MIRROR, hello->mirror_epoch);
@@ -358,7 +358,7 @@ static struct ol_restore_result fall_back(struct ol_restoring *restoring)
 	if (!restoring->sources.floor) {
 		ol_log(OL_LOG_WARN,
 		       "server %s: no worker has a mirror of shard %u, and there is no checkpoint: "
-		       "it begins with the first weights",
+		       "the server begins with the initial weights",
 		       restoring->addr, restoring->opts->shard);
 		return ready(restoring, OL_RESTORE_NONE, 0);
 	}
@@ -385,8 +385,8 @@ static void lost_log(const struct ol_restoring *restoring, const struct ol_sourc
 	ol_word_store(&restoring->store->board->restored_lost, best->lost);
 	if (best->lost > 0)
 		ol_log(OL_LOG_WARN,
-		       "server %s: shard %u: %llu pushes that workers were told are applied are "
-		       "lost: whoever has them did not come within %u ms",
+		       "server %s: shard %u: %llu pushes are lost that workers know as applied: no "
+		       "worker that has them came within %u ms",
 		       restoring->addr, restoring->opts->shard, (unsigned long long)best->lost,
 		       restoring->opts->restore_wait_ms);
 }

@@ -170,8 +170,8 @@ static void result_take(struct ol_saving *saving, const struct ol_ckpt_result *r
 		if (saving->selector == NULL)
 			return;
 		ol_log(OL_LOG_DEBUG,
-		       "server %s: saved of version %llu: %u blocks, %llu bytes; copied after %.3f "
-		       "ms, durable after %.3f ms",
+		       "server %s: running checkpoint of version %llu: %u blocks, %llu bytes; "
+		       "copied after %.3f ms, durable after %.3f ms",
 		       saving->addr, (unsigned long long)result->version, result->blocks,
 		       (unsigned long long)result->bytes, (double)result->copy_ns / 1e6,
 		       (double)result->duration_ns / 1e6);

@@ -86,7 +86,7 @@ static const char *selection_check(const struct ol_server_opts *opts)
 	if (opts->selection == OL_SELECT_FULL)
 		return NULL;
 	if (opts->selection > OL_SELECT_RANDOM)
-		return "selection is not one that exists";
+		return "selection has no such value";
 	if (!(opts->fraction > 0.0 && opts->fraction <= 1.0))
 		return "fraction is not above 0 and at most 1";
 	if (opts->checkpoint_steps != 0 && opts->fraction * (double)opts->checkpoint_steps < 1.0)
@@ -121,7 +121,7 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 	if (opts->listen == NULL || opts->listen[0] == '\0')
 		what = "listen is not given";
 	else if (ol_rule_name(opts->rule.optimizer) == NULL)
-		what = "optimizer is not one that exists";
+		what = "optimizer has no such value";
 	else if (opts->observers_max > OL_OBSERVERS_MAX)
 		what = "observers_max is over 1024";
 	else if (opts->workers_max == 0 || opts->workers_max > OL_WORKERS_MAX)
@@ -143,7 +143,7 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		 ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0) != NULL)
 		what = ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0);
 	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)
-		what = "restore or replay is not one that exists";
+		what = "restore or replay has no such value";
 	else if (opts->checkpoint_dir != NULL && opts->checkpoint_keep == 0)
 		what = "checkpoint_keep is 0";
 	else if (opts->restore == OL_RESTORE_CHECKPOINT && opts->checkpoint_dir == NULL)

@@ -179,7 +179,7 @@ static struct ol_session *session_pick(struct ol_sessions *sessions,
 	if (last == sessions->count &&
 	    (proof->role == OL_ROLE_READER || proof->role == OL_ROLE_REPLICA)) {
 		*ret_code = OL_REJECT_WIRE;
-		*ret_why = "it looks for a chain, and this server is in none";
+		*ret_why = "it asks for a chain, and this server is in none";
 		return NULL;
 	}
 	if (proof->role == OL_ROLE_WORKER || proof->role == OL_ROLE_READER) {
@@ -492,8 +492,8 @@ bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session
 	if (session->role == OL_ROLE_WORKER)
 		sessions->live_workers++;
 	ol_word_store(&sessions->store->board->workers, sessions->live_workers);
-	ol_log(OL_LOG_DEBUG, "server %s: %s %u is in", sessions->addr, role_str(session->role),
-	       session->worker);
+	ol_log(OL_LOG_DEBUG, "server %s: %s %u is connected", sessions->addr,
+	       role_str(session->role), session->worker);
 	return true;
 }
 
@@ -510,11 +510,11 @@ const char *ol_session_on_hello(struct ol_sessions *sessions, struct ol_session 
 	if (hello.acks.bytes < OL_ACKS_BYTES)
 		return "hello without memory for acks";
 	if (hello.epoch >= OL_EPOCH_MAX)
-		return "hello of an epoch that cannot be";
+		return "hello with an impossible epoch";
 	if (hello.mirror.bytes != 0 &&
 	    (session->role == OL_ROLE_OBSERVER || hello.mirror_version > OL_VERSION_MAX ||
 	     hello.mirror_epoch >= OL_EPOCH_MAX))
-		return "hello with a mirror that cannot be";
+		return "hello with an impossible mirror";
 	session->acks = ol_dial_xport_rkey(hello.acks);
 	session->hello = hello;
 	session->state = OL_SESSION_JOINED;
@@ -584,7 +584,7 @@ static const char *probe(struct ol_sessions *sessions, struct ol_session *sessio
 
 	session->silent_ms += sessions->opts->heartbeat_ms;
 	if (sessions->opts->retry_timeout_ms != 0 && session->silent_ms > limit_ms)
-		return "the adapter never told what became of a write";
+		return "the adapter never completed a write";
 	if (session->probing ||
 	    now_ns - session->probe_ns < sessions->opts->retry_timeout_ms * OL_NS_PER_MS)
 		return NULL;

@@ -346,9 +346,9 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	recount(link, own.grads);
 	if (link->went_back && link->stat.lost > lost)
 		ol_log(OL_LOG_WARN,
-		       "server %s (shard %u): it came back with version %llu, older than %llu that "
-		       "was read here: %llu gradients are lost; with --restore mirror it takes the "
-		       "workers' weights",
+		       "server %s (shard %u): it came back with version %llu, older than version "
+		       "%llu that this worker has read: %llu gradients are lost; with --restore "
+		       "mirror it takes the workers' weights",
 		       link->reader->dial.addr, link->index, (unsigned long long)link->version,
 		       (unsigned long long)mirror->versions[link->index],
 		       (unsigned long long)(link->stat.lost - lost));

@@ -187,8 +187,7 @@ static bool refused(struct ol_peer *peer, const struct ol_welcome *welcome)
 		if (welcome->epoch >= link->epoch)
 			return false;
 		ol_log(OL_LOG_WARN,
-		       "server %s (shard %u): its epoch is %u, that of the last one was %u: it is not "
-		       "the successor",
+		       "server %s (shard %u): refused: its epoch %u is below %u, the last server's",
 		       peer->dial.addr, link->index, welcome->epoch, link->epoch);
 		return true;
 	}
@@ -198,8 +197,8 @@ static bool refused(struct ol_peer *peer, const struct ol_welcome *welcome)
 		return false;
 	if (!peer->told_off)
 		ol_log(OL_LOG_WARN,
-		       "server %s (shard %u): it has version %llu, and %llu is committed: it is not "
-		       "taken",
+		       "server %s (shard %u): refused: its version %llu is below %llu, which is "
+		       "committed",
 		       peer->dial.addr, link->index, (unsigned long long)welcome->version,
 		       (unsigned long long)link->version);
 	peer->told_off = true;

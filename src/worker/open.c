@@ -200,14 +200,13 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 	if (opts->coordinator == NULL && (opts->servers == NULL || opts->servers[0] == '\0'))
 		return "no server address given";
 	if (opts->coordinator != NULL && opts->servers != NULL)
-		return "servers and a coordinator are given: where chains are, their views say which "
-		       "servers there are; give the coordinator alone";
+		return "servers and a coordinator are given: the coordinator knows the servers of "
+		       "chains; give the coordinator alone";
 	if (opts->outage > OL_OUTAGE_CONTINUE || opts->queue > OL_QUEUE_WAIT ||
 	    opts->observer > OL_OBSERVER_COUNTERS)
-		return "outage, queue or observer is not one that exists";
+		return "outage, queue or observer has no such value";
 	if (opts->coordinator != NULL && opts->outage == OL_OUTAGE_END)
-		return "with a coordinator outage is wait or continue: chains are there to outlast "
-		       "their servers";
+		return "with a coordinator outage must be wait or continue";
 	if (opts->queue_max == 0)
 		return "queue_max is 0";
 	return NULL;

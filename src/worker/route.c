@@ -213,12 +213,11 @@ static int views_wait(struct ol_worker *worker, uint32_t shard_count,
 		if (fds[1].revents != 0)
 			return -ECANCELED;
 	}
-	snprintf(
-		worker->err, sizeof(worker->err),
-		"coordinator %.100s, job %.64s: shard %u has no chain after %u ms: %u servers offer "
-		"themselves, it begins when as many are there as it wants replicas",
-		worker->opts.coordinator, worker->opts.job != NULL ? worker->opts.job : "outlast",
-		shard - 1, worker->opts.connect_timeout_ms, ret_state->member_count);
+	snprintf(worker->err, sizeof(worker->err),
+		 "coordinator %.100s, job %.64s: shard %u has no chain after %u ms: %u servers are "
+		 "registered, and it begins when it has as many as it wants replicas",
+		 worker->opts.coordinator, worker->opts.job != NULL ? worker->opts.job : "outlast",
+		 shard - 1, worker->opts.connect_timeout_ms, ret_state->member_count);
 	return OL_E_NO_SERVER;
 }
 

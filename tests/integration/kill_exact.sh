@@ -60,7 +60,7 @@ same
 train "${slow[@]}" --restore none --kill server0@90steps
 killed 1
 truth "from the beginning" 'r["outages"][0]["restored_version"] == 0 and r["gradients_lost"] >= 180'
-[[ $err == *"it came back with version 0, older than "*" gradients are lost; "* ]] || fail "$ran: the loss is not said: $err"
+[[ $err == *"it came back with version 0, older than version "*" gradients are lost; "* ]] || fail "$ran: the loss is not said: $err"
 same
 
 # stopped for longer than its lease: another takes over, and the old one ends by itself

@@ -324,7 +324,7 @@ static int refusals(const struct job *job, long arg)
 	check_refused(opts, -EINVAL, "fraction times checkpoint_steps");
 	opts = good;
 	opts.selection = (enum ol_selection)9;
-	check_refused(opts, -EINVAL, "selection is not one");
+	check_refused(opts, -EINVAL, "selection has no such value");
 	opts = good;
 	opts.block_count--;
 	check_refused(opts, -EINVAL, "and the vector has 14000");

@@ -20,7 +20,7 @@
  *	check_lease      no session is at its end whose lease its handle holds
  *	check_gone       members live and die with their sessions, and each removes only itself
  *	check_losses     a session that ended is counted
- *	check_survives   no handle says that nothing can be repaired, but where the ensemble forgets
+ *	check_survives   no handle says that chains cannot change any more, but where the ensemble forgets
  *	check_converged  when faults have ended all handles are told of the newest view and of the
  *	                 members that live; proposals take effect
  */
@@ -76,7 +76,7 @@ struct life {
 	const struct ens_session *leased; /* the last that had a lease */
 	uint64_t losses;
 	unsigned forgot_before; /* times that the ensemble had forgotten at the start */
-	bool forgot; /* it says that nothing can be repaired */
+	bool forgot; /* it says that chains cannot change any more */
 	bool won; /* a proposal of it took effect, since faults ended */
 	bool settled;
 };
@@ -371,7 +371,7 @@ static void say(void *arg, const char *text)
 	struct life *life = arg;
 
 	sim_say("%s", text);
-	if (strstr(text, "nothing can be repaired") == NULL)
+	if (strstr(text, "chains cannot change any more") == NULL)
 		return;
 	if (life->forgot_before == ens.losses)
 		sim_fail("check_survives", "%s: %s", sim_process_name(life->process), text);

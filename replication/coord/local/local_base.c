@@ -28,11 +28,10 @@ void ol_local_away(struct ol_local *local, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	local->away = true;
-	ol_coord_say(
-		local->coord,
-		"%s: nothing can be repaired any more; what runs goes on as it is. Begin the job "
-		"again in another folder",
-		text);
+	ol_coord_say(local->coord,
+		     "%s: chains cannot change any more; running servers and workers go on. Start "
+		     "the job again in another folder",
+		     text);
 	/* nobody else can take its place: the lease is over when the process is */
 	ol_coord_set_session(local->coord, false, UINT64_MAX);
 	ol_coord_settle(local->coord, -EIO, text);

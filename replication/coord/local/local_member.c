@@ -173,7 +173,7 @@ static void crowd_say(struct ol_local *local, uint32_t shard, bool crowded)
 
 	if (crowded && !s->crowded)
 		ol_coord_say(local->coord,
-			     "more than %d servers offer themselves for shard %" PRIu32
+			     "more than %d servers are registered for shard %" PRIu32
 			     ": the others wait until one of these is gone",
 			     OL_MEMBERS_MAX, shard);
 	s->crowded = crowded;

@@ -140,8 +140,9 @@ void zk_forget(struct zk *zk, uint32_t shard)
 		return;
 	ol_coord_say(zk->coord,
 		     "zookeeper: the view of shard %" PRIu32
-		     " was lost, or deleted, or an older one is back: nothing can be repaired any "
-		     "more; what runs goes on as it is. Begin the job again under another name",
+		     " was lost, or deleted, or an older one is back: chains cannot change any "
+		     "more; running servers and workers go on. Start the job again under another "
+		     "name",
 		     shard);
 	zk->forgotten = true;
 	zk->connected = false;

@@ -101,7 +101,7 @@ static void addresses_that_cannot_be_are_refused_with_a_word(void **state)
 	assert_int_equal(a.warns, 2);
 	assert_int_equal(X->connect(a.xport, "", NULL, 0, &a.conn), -EINVAL);
 	assert_int_equal(X->listen(a.xport, "/nonexistent/dir/sock", a.addr), -ENOENT);
-	assert_non_null(strstr(a.last, "folder is not there"));
+	assert_non_null(strstr(a.last, "folder does not exist"));
 	assert_non_null(strstr(a.last, "/nonexistent/dir/sock"));
 	end_close(&a);
 }

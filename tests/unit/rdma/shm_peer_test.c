@@ -209,7 +209,7 @@ static void silent_peers_are_dropped_in_time_and_keep_nobody_out(void **state)
 			fail_msg("the transport speaks first");
 		close(socks[i]);
 	}
-	assert_non_null(strstr(a.last, "said nothing"));
+	assert_non_null(strstr(a.last, "sent nothing"));
 	end_close(&b);
 	want(&a, NULL, OL_XPORT_CONN_DOWN);
 	X->conn_free(a.conn);

@@ -147,15 +147,15 @@ static void test_what_does_not_exist_is_refused(void **unused)
 	refused(usual, o.consistency = OL_CONSISTENCY_ASYNC - 1, "neither async, sync nor ssp");
 	refused(usual, o.consistency = OL_CONSISTENCY_SSP + 1, "neither async, sync nor ssp");
 	taken(usual, o.consistency = OL_CONSISTENCY_SSP);
-	refused(steps, o.wait = OL_WAIT_ADASYNC + 1, "wait is not one that exists");
-	refused(usual, o.rule.optimizer = OL_OPTIMIZER_SGD - 1, "optimizer is not one");
-	refused(usual, o.rule.optimizer = OL_OPTIMIZER_ADAMW + 1, "optimizer is not one");
+	refused(steps, o.wait = OL_WAIT_ADASYNC + 1, "wait has no such value");
+	refused(usual, o.rule.optimizer = OL_OPTIMIZER_SGD - 1, "optimizer has no such value");
+	refused(usual, o.rule.optimizer = OL_OPTIMIZER_ADAMW + 1, "optimizer has no such value");
 	taken(usual, o.rule.optimizer = OL_OPTIMIZER_ADAMW);
-	refused(saving, o.restore = OL_RESTORE_FRESHEST + 1, "restore or replay is not one");
-	refused(usual, o.replay = OL_REPLAY_STALENESS + 1, "restore or replay is not one");
+	refused(saving, o.restore = OL_RESTORE_FRESHEST + 1, "restore or replay has no such value");
+	refused(usual, o.replay = OL_REPLAY_STALENESS + 1, "restore or replay has no such value");
 	taken(saving, o.restore = OL_RESTORE_FRESHEST);
 	taken(usual, o.replay = OL_REPLAY_STALENESS);
-	refused(running, o.selection = OL_SELECT_RANDOM + 1, "selection is not one that exists");
+	refused(running, o.selection = OL_SELECT_RANDOM + 1, "selection has no such value");
 	taken(running, o.selection = OL_SELECT_RANDOM);
 }
 
@@ -184,8 +184,10 @@ static void test_of_several_shards_none_decides_a_step_by_itself(void **unused)
 	(void)unused;
 	taken(usual, o.shard_count = 2);
 	taken(steps, o.shard_count = 2);
-	refused(usual, (o.shard_count = 2, o.consistency = OL_CONSISTENCY_SSP), "crosswise");
-	refused(steps, (o.shard_count = 2, o.wait = OL_WAIT_FIXED, o.wait_k = 2), "crosswise");
+	refused(usual, (o.shard_count = 2, o.consistency = OL_CONSISTENCY_SSP),
+		"wait for each other for ever");
+	refused(steps, (o.shard_count = 2, o.wait = OL_WAIT_FIXED, o.wait_k = 2),
+		"wait for each other for ever");
 }
 
 static void test_numbers_have_limits(void **unused)

@@ -544,7 +544,7 @@ static void who_is_silent_for_too_long_is_let_go(void **state)
 	assert_int_equal(session->state, OL_SESSION_LIVE);
 	sessions_tick(start);
 	assert_int_equal(session->state, OL_SESSION_FREE);
-	assert_non_null(strstr(logged, "never told"));
+	assert_non_null(strstr(logged, "never completed a write"));
 }
 
 /* ---- what a peer that is in says of itself ---- */

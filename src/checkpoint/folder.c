@@ -4,24 +4,38 @@
 
 #include "checkpoint/folder.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
 
-int ol_ckpt_folder_open(const char *dir)
+int ol_ckpt_folder_open(const char *dir, struct ol_ckpt_folder *ret_folder)
 {
-	int fd;
+	const struct ol_ckpt_backend *ops = ol_ckpt_backend_of(dir);
+	int at = strlen(dir) < OL_CKPT_DIR_MAX ? ops->folder_open(dir) : -ENAMETOOLONG;
 
-	if (strlen(dir) >= OL_CKPT_DIR_MAX)
-		return -ENAMETOOLONG;
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd >= 0 ? fd : -errno;
+	if (at < 0)
+		return at;
+	*ret_folder = (struct ol_ckpt_folder){ .ops = ops, .at = at };
+	return 0;
+}
+
+int ol_ckpt_folder_make(const char *dir, struct ol_ckpt_folder *ret_folder)
+{
+	const struct ol_ckpt_backend *ops = ol_ckpt_backend_of(dir);
+	int at = strlen(dir) < OL_CKPT_DIR_MAX ? ops->folder_make(dir) : -ENAMETOOLONG;
+
+	if (at < 0)
+		return at;
+	*ret_folder = (struct ol_ckpt_folder){ .ops = ops, .at = at };
+	return 0;
+}
+
+void ol_ckpt_folder_close(const struct ol_ckpt_folder *folder)
+{
+	(void)folder->ops->close(folder->at);
 }
 
 /* qsort_r(): the job's own first, then the newest first. */
@@ -39,81 +53,79 @@ static int compare(const void *left, const void *right, void *arg)
 	return (a->job_id > b->job_id) - (a->job_id < b->job_id);
 }
 
-static int append(struct ol_ckpt_name **names, size_t *count, const struct ol_ckpt_name *name)
+/* What is looked for, and found so far */
+struct search {
+	uint32_t shard;
+	bool running;
+	struct ol_ckpt_name *names;
+	size_t count;
+};
+
+static int append(struct search *search, const struct ol_ckpt_name *name)
 {
-	if ((*count & (*count - 1)) == 0) { /* full at every power of two, and at the start */
-		size_t room = *count > 0 ? *count * 2 : 1;
-		struct ol_ckpt_name *more = reallocarray(*names, room, sizeof(*more));
+	size_t count = search->count;
+
+	if ((count & (count - 1)) == 0) { /* full at every power of two, and at the start */
+		size_t room = count > 0 ? count * 2 : 1;
+		struct ol_ckpt_name *more = reallocarray(search->names, room, sizeof(*more));
 
 		if (more == NULL)
 			return -ENOMEM;
-		*names = more;
+		search->names = more;
 	}
-	(*names)[(*count)++] = *name;
+	search->names[search->count++] = *name;
 	return 0;
 }
 
-int ol_ckpt_folder_list(int dir_fd, uint64_t job_id, uint32_t shard, bool running,
-			struct ol_ckpt_name **ret_names, size_t *ret_count)
+static int look(void *arg, const char *text)
 {
-	/* a descriptor of its own: closedir() closes it, and it begins at the folder's start */
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
-	struct ol_ckpt_name *names = NULL, name;
-	struct dirent *entry;
-	size_t count = 0;
-	int rc = 0;
+	struct search *search = arg;
+	struct ol_ckpt_name name;
 
-	if (stream == NULL) {
-		rc = -errno;
-		if (fd >= 0)
-			close(fd);
-		return rc;
-	}
-	for (;;) {
-		errno = 0;
-		entry = readdir(stream);
-		if (entry == NULL) {
-			rc = -errno;
-			break;
-		}
-		if (!ol_ckpt_name_parse(entry->d_name, &name) || name.shard != shard ||
-		    name.running != running)
-			continue;
-		rc = append(&names, &count, &name);
-		if (rc != 0)
-			break;
-	}
-	closedir(stream);
+	if (!ol_ckpt_name_parse(text, &name) || name.shard != search->shard ||
+	    name.running != search->running)
+		return 0;
+	return append(search, &name);
+}
+
+int ol_ckpt_folder_list(const struct ol_ckpt_folder *folder, uint64_t job_id, uint32_t shard,
+			bool running, struct ol_ckpt_name **ret_names, size_t *ret_count)
+{
+	struct search search = { .shard = shard, .running = running };
+	int rc = folder->ops->list(folder->at, look, &search);
+
 	if (rc != 0) {
-		free(names);
+		free(search.names);
 		return rc;
 	}
-	if (count > 1)
-		qsort_r(names, count, sizeof(*names), compare, &job_id);
-	*ret_names = names;
-	*ret_count = count;
+	if (search.count > 1)
+		qsort_r(search.names, search.count, sizeof(*search.names), compare, &job_id);
+	*ret_names = search.names;
+	*ret_count = search.count;
 	return 0;
 }
 
-static void drop(int dir_fd, const struct ol_ckpt_name *name)
+static void drop(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name)
 {
 	char text[OL_CKPT_NAME_MAX];
+	int rc;
 
 	ol_ckpt_name_format(name, text);
-	if (unlinkat(dir_fd, text, 0) != 0 && errno != ENOENT)
+	rc = folder->ops->remove(folder->at, text);
+	if (rc != 0 && rc != -ENOENT)
 		ol_log(OL_LOG_WARN, "checkpoint %s: cannot be removed: %s", text,
-		       ol_status_str(-errno));
+		       ol_status_str(rc));
 	else
 		ol_log(OL_LOG_DEBUG, "checkpoint %s: removed", text);
 }
 
-void ol_ckpt_folder_sweep(int dir_fd, const struct ol_ckpt_name *last, uint32_t keep)
+void ol_ckpt_folder_sweep(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *last,
+			  uint32_t keep)
 {
 	struct ol_ckpt_name *names = NULL;
 	uint32_t others = 0;
 	size_t count = 0;
-	int rc = ol_ckpt_folder_list(dir_fd, last->job_id, last->shard, last->running, &names,
+	int rc = ol_ckpt_folder_list(folder, last->job_id, last->shard, last->running, &names,
 				     &count);
 
 	if (rc != 0) {
@@ -125,13 +137,13 @@ void ol_ckpt_folder_sweep(int dir_fd, const struct ol_ckpt_name *last, uint32_t 
 		if (names[i].epoch > last->epoch)
 			continue;
 		if (names[i].temporary)
-			drop(dir_fd, &names[i]);
+			drop(folder, &names[i]);
 		else if (names[i].epoch == last->epoch && names[i].version == last->version)
 			continue;
 		else if (others + 1 < keep)
 			others++;
 		else
-			drop(dir_fd, &names[i]);
+			drop(folder, &names[i]);
 	}
 	free(names);
 }

@@ -6,10 +6,16 @@
 #ifndef OL_CHECKPOINT_FOLDER_H
 #define OL_CHECKPOINT_FOLDER_H
 
-#include "checkpoint/format.h"
+#include "checkpoint/backend.h"
+#include "checkpoint/name.h"
 
-/* ol_ckpt_folder_open -- a descriptor; -errno, -ENAMETOOLONG (OL_CKPT_DIR_MAX) */
-int ol_ckpt_folder_open(const char *dir);
+/*
+ * ol_ckpt_folder_open -- -errno, -ENAMETOOLONG (OL_CKPT_DIR_MAX)
+ * ol_ckpt_folder_make -- the same, of one that is made if need be (one level), and written
+ */
+int ol_ckpt_folder_open(const char *dir, struct ol_ckpt_folder *ret_folder);
+int ol_ckpt_folder_make(const char *dir, struct ol_ckpt_folder *ret_folder);
+void ol_ckpt_folder_close(const struct ol_ckpt_folder *folder);
 
 /*
  * ol_ckpt_folder_list -- every name of this shard and kind, of any job, temporary ones too
@@ -17,8 +23,8 @@ int ol_ckpt_folder_open(const char *dir);
  * Order: those of job_id first, the newest first by (epoch, version). The caller frees the list.
  * Errors: -errno of the folder, -ENOMEM
  */
-int ol_ckpt_folder_list(int dir_fd, uint64_t job_id, uint32_t shard, bool running,
-			struct ol_ckpt_name **ret_names, size_t *ret_count);
+int ol_ckpt_folder_list(const struct ol_ckpt_folder *folder, uint64_t job_id, uint32_t shard,
+			bool running, struct ol_ckpt_name **ret_names, size_t *ret_count);
 
 /*
  * ol_ckpt_folder_sweep -- remove the temporary files of this shard, job and kind, and all but
@@ -27,6 +33,7 @@ int ol_ckpt_folder_list(int dir_fd, uint64_t job_id, uint32_t shard, bool runnin
  * What is of a later epoch belongs to the server that took over: it is left alone and not counted.
  * What cannot be removed is logged.
  */
-void ol_ckpt_folder_sweep(int dir_fd, const struct ol_ckpt_name *last, uint32_t keep);
+void ol_ckpt_folder_sweep(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *last,
+			  uint32_t keep);
 
 #endif /* OL_CHECKPOINT_FOLDER_H */

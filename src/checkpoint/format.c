@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* format.c -- a checkpoint's header and name, made and checked */
+/* format.c -- a checkpoint's header, made and checked */
 
 #include "checkpoint/format.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <isa-l/crc.h>
@@ -213,61 +212,5 @@ bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_
 			  " vectors of state, wanted is %s with %" PRIu32,
 			  optimizer_str(header->optimizer), header->state_vectors,
 			  optimizer_str(meta->optimizer), geo->state_vectors);
-	return true;
-}
-
-struct ol_ckpt_name ol_ckpt_name_of(const struct ol_ckpt_meta *meta)
-{
-	return (struct ol_ckpt_name){ .job_id = meta->job_id,
-				      .version = meta->version,
-				      .epoch = meta->epoch,
-				      .shard = meta->geo.shard };
-}
-
-void ol_ckpt_name_format(const struct ol_ckpt_name *name, char text[OL_CKPT_NAME_MAX])
-{
-	const char *dot = name->temporary ? "." : "";
-
-	if (name->running)
-		snprintf(text, OL_CKPT_NAME_MAX,
-			 "%srun-%016" PRIx64 "-s%" PRIu32 "-e%010" PRIu32 ".olc", dot, name->job_id,
-			 name->shard, name->epoch);
-	else
-		snprintf(text, OL_CKPT_NAME_MAX,
-			 "%sckpt-%016" PRIx64 "-s%" PRIu32 "-e%010" PRIu32 "-v%020" PRIu64 ".olc",
-			 dot, name->job_id, name->shard, name->epoch, name->version);
-}
-
-/* What follows `before` in the text, as a number; moves on. */
-static uint64_t number(const char **at, const char *before, int base)
-{
-	size_t len = strlen(before);
-	uint64_t value;
-	char *end;
-
-	if (strncmp(*at, before, len) != 0)
-		return 0;
-	value = strtoull(*at + len, &end, base);
-	*at = end;
-	return value;
-}
-
-/* Read loosely, written again, and compared: so there is one spelling of each name. */
-bool ol_ckpt_name_parse(const char *text, struct ol_ckpt_name *ret_name)
-{
-	char again[OL_CKPT_NAME_MAX];
-	struct ol_ckpt_name name = { .temporary = text[0] == '.' };
-	const char *at = text + name.temporary;
-
-	name.running = strncmp(at, "run-", 4) == 0;
-	name.job_id = number(&at, name.running ? "run-" : "ckpt-", 16);
-	name.shard = (uint32_t)number(&at, "-s", 10);
-	name.epoch = (uint32_t)number(&at, "-e", 10);
-	if (!name.running)
-		name.version = number(&at, "-v", 10);
-	ol_ckpt_name_format(&name, again);
-	if (strcmp(text, again) != 0)
-		return false;
-	*ret_name = name;
 	return true;
 }

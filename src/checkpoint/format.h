@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * format.h -- what a checkpoint file is, byte by byte, and how it is called
+ * format.h -- what a checkpoint file is, byte by byte
  *
  *	offset          size            part
  *	0               4096            header: struct ol_ckpt_header
@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/name.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "a checkpoint is read and written as it lies in memory: little-endian"
@@ -31,7 +32,6 @@
 
 enum {
 	OL_CKPT_FORMAT = 2, /* 1: numbers of pushes did not name a process */
-	OL_CKPT_NAME_MAX = 96, /* bytes of a file's name with its end */
 	OL_CKPT_WHY_MAX = 256, /* bytes of a reason with its end */
 };
 
@@ -74,16 +74,6 @@ static_assert(OL_PARAM_COUNT_MAX / OL_CKPT_BLOCK_BYTES * 4 * (1 + OL_STATE_VECTO
 		      UINT32_MAX / 2,
 	      "a table's bytes fit 32 bits");
 
-/* What a file's name says. */
-struct ol_ckpt_name {
-	uint64_t job_id;
-	uint64_t version;
-	uint32_t epoch;
-	uint32_t shard;
-	bool running; /* a running checkpoint: its version is inside, here 0 */
-	bool temporary; /* begins with a dot: never a whole checkpoint */
-};
-
 /* ol_ckpt_crc -- CRC32C */
 uint32_t ol_ckpt_crc(const void *bytes, size_t count);
 
@@ -120,10 +110,5 @@ uint64_t ol_ckpt_padded_bytes(const struct ol_ckpt_header *header);
 
 /* ol_ckpt_block_bytes -- of block index, with the zeros behind the last */
 uint32_t ol_ckpt_block_bytes(const struct ol_ckpt_header *header, uint32_t index);
-
-/* ol_ckpt_name_of, ol_ckpt_name_format, ol_ckpt_name_parse (false: no name of ours) */
-struct ol_ckpt_name ol_ckpt_name_of(const struct ol_ckpt_meta *meta);
-void ol_ckpt_name_format(const struct ol_ckpt_name *name, char text[OL_CKPT_NAME_MAX]);
-bool ol_ckpt_name_parse(const char *text, struct ol_ckpt_name *ret_name);
 
 #endif /* OL_CHECKPOINT_FORMAT_H */

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "outlast.h"
@@ -39,53 +37,57 @@ int ol_ckpt_unread(int rc)
 	return rc;
 }
 
-int ol_ckpt_read_at(int fd, void *bytes, size_t count, uint64_t off)
+int ol_ckpt_read_at(const struct ol_ckpt_file *file, void *bytes, size_t count, uint64_t off)
 {
-	uint8_t *at = bytes;
+	return file->ops->read_at(file->at, bytes, count, off);
+}
 
-	while (count > 0) {
-		ssize_t got = pread(fd, at, count, (off_t)off);
+int ol_ckpt_load_open(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+		      struct ol_ckpt_file *ret_file, char *why)
+{
+	char text[OL_CKPT_NAME_MAX];
+	int at;
 
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? -errno : -ENODATA;
-		at += got;
-		off += (uint64_t)got;
-		count -= (size_t)got;
+	ol_ckpt_name_format(name, text);
+	at = folder->ops->open(folder->at, text);
+	if (at < 0) {
+		refuse(why, "it cannot be opened: %s", ol_status_str(at));
+		return ol_ckpt_unread(at);
 	}
+	*ret_file = (struct ol_ckpt_file){ .ops = folder->ops, .at = at };
 	return 0;
 }
 
-int ol_ckpt_load_raw(int fd, struct ol_ckpt_header *ret_header, uint64_t *ret_file_bytes, char *why)
+int ol_ckpt_load_raw(const struct ol_ckpt_file *file, struct ol_ckpt_header *ret_header,
+		     uint64_t *ret_file_bytes, char *why)
 {
-	struct stat stat;
-	int rc;
+	uint64_t bytes;
+	int rc = file->ops->size(file->at, &bytes);
 
-	if (fstat(fd, &stat) != 0) {
-		rc = -errno;
+	if (rc == -ENODEV)
+		return refuse(why, "it is no regular file");
+	if (rc != 0) {
 		refuse(why, "it cannot be examined: %s", ol_status_str(rc));
 		return rc;
 	}
-	if (!S_ISREG(stat.st_mode))
-		return refuse(why, "it is no regular file");
-	if ((uint64_t)stat.st_size < sizeof(*ret_header))
-		return refuse(why, "it is truncated: %jd bytes, cut off in its header",
-			      (intmax_t)stat.st_size);
-	rc = ol_ckpt_read_at(fd, ret_header, sizeof(*ret_header), 0);
+	if (bytes < sizeof(*ret_header))
+		return refuse(why, "it is truncated: %" PRIu64 " bytes, cut off in its header",
+			      bytes);
+	rc = ol_ckpt_read_at(file, ret_header, sizeof(*ret_header), 0);
 	if (rc != 0) {
 		refuse(why, "header: it cannot be read: %s", ol_status_str(rc));
 		return ol_ckpt_unread(rc);
 	}
-	*ret_file_bytes = (uint64_t)stat.st_size;
+	*ret_file_bytes = bytes;
 	return 0;
 }
 
-int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why)
+int ol_ckpt_load_header(const struct ol_ckpt_file *file, struct ol_ckpt_header *ret_header,
+			char *why)
 {
 	struct ol_ckpt_header header;
 	uint64_t file_bytes;
-	int rc = ol_ckpt_load_raw(fd, &header, &file_bytes, why);
+	int rc = ol_ckpt_load_raw(file, &header, &file_bytes, why);
 
 	if (rc != 0)
 		return rc;
@@ -95,15 +97,16 @@ int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why)
 	return 0;
 }
 
-static int load_blocks(int fd, const struct ol_ckpt_header *header, const uint32_t *table,
-		       uint8_t *content, char *why)
+static int load_blocks(const struct ol_ckpt_file *file, const struct ol_ckpt_header *header,
+		       const uint32_t *table, uint8_t *content, char *why)
 {
 	uint64_t off = ol_ckpt_content_off(header);
 
 	for (uint32_t i = 0; i < header->block_count; i++) {
 		uint8_t *block = content + (uint64_t)i * OL_CKPT_BLOCK_BYTES;
 		uint32_t bytes = ol_ckpt_block_bytes(header, i), crc;
-		int rc = ol_ckpt_read_at(fd, block, bytes, off + (uint64_t)i * OL_CKPT_BLOCK_BYTES);
+		int rc = ol_ckpt_read_at(file, block, bytes,
+					 off + (uint64_t)i * OL_CKPT_BLOCK_BYTES);
 
 		if (rc != 0) {
 			refuse(why, "block %" PRIu32 " of %" PRIu32 " cannot be read: %s", i,
@@ -120,8 +123,8 @@ static int load_blocks(int fd, const struct ol_ckpt_header *header, const uint32
 	return 0;
 }
 
-int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **ret_content,
-			 char *why)
+int ol_ckpt_load_content(const struct ol_ckpt_file *file, const struct ol_ckpt_header *header,
+			 uint8_t **ret_content, char *why)
 {
 	uint32_t *table = malloc(header->table_bytes), crc;
 	uint8_t *content = malloc(ol_ckpt_padded_bytes(header));
@@ -131,7 +134,7 @@ int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **
 		refuse(why, "there is no memory for its %" PRIu64 " bytes", header->file_bytes);
 		goto out;
 	}
-	rc = ol_ckpt_read_at(fd, table, header->table_bytes, sizeof(*header));
+	rc = ol_ckpt_read_at(file, table, header->table_bytes, sizeof(*header));
 	if (rc != 0) {
 		refuse(why, "table of checksums: it cannot be read: %s", ol_status_str(rc));
 		rc = ol_ckpt_unread(rc);
@@ -144,7 +147,7 @@ int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **
 			    crc, header->table_crc);
 		goto out;
 	}
-	rc = load_blocks(fd, header, table, content, why);
+	rc = load_blocks(file, header, table, content, why);
 	if (rc == 0) {
 		*ret_content = content;
 		content = NULL;

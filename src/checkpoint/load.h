@@ -6,10 +6,11 @@
 #ifndef OL_CHECKPOINT_LOAD_H
 #define OL_CHECKPOINT_LOAD_H
 
+#include "checkpoint/backend.h"
 #include "checkpoint/format.h"
 
 /* ol_ckpt_read_at -- all of count bytes; -ENODATA: the file ends before */
-int ol_ckpt_read_at(int fd, void *bytes, size_t count, uint64_t off);
+int ol_ckpt_read_at(const struct ol_ckpt_file *file, void *bytes, size_t count, uint64_t off);
 
 /*
  * ol_ckpt_unread -- what a call on a file that failed with rc says of it
@@ -19,24 +20,29 @@ int ol_ckpt_read_at(int fd, void *bytes, size_t count, uint64_t off);
  */
 int ol_ckpt_unread(int rc);
 
+/* ol_ckpt_load_open -- Errors: as ol_ckpt_unread(), with why */
+int ol_ckpt_load_open(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+		      struct ol_ckpt_file *ret_file, char *why);
+
 /*
  * ol_ckpt_load_raw -- the header of a regular file, as it is, and how long the file is
  *
  * Errors: OL_E_NO_CHECKPOINT (it is not one, or too short), or as ol_ckpt_unread(), with why
  */
-int ol_ckpt_load_raw(int fd, struct ol_ckpt_header *ret_header, uint64_t *ret_file_bytes,
-		     char *why);
+int ol_ckpt_load_raw(const struct ol_ckpt_file *file, struct ol_ckpt_header *ret_header,
+		     uint64_t *ret_file_bytes, char *why);
 
 /*
  * Both: why as in format.h. Errors: OL_E_NO_CHECKPOINT (it is not whole), -ENOMEM, or as
  * ol_ckpt_unread()
  *
- * ol_ckpt_load_header -- whole, so that its sizes are those of the file. fd: any file.
+ * ol_ckpt_load_header -- whole, so that its sizes are those of the file
  * ol_ckpt_load_content -- ol_ckpt_padded_bytes() of it, every block checked; the caller frees it
  */
-int ol_ckpt_load_header(int fd, struct ol_ckpt_header *ret_header, char *why);
-int ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **ret_content,
-			 char *why);
+int ol_ckpt_load_header(const struct ol_ckpt_file *file, struct ol_ckpt_header *ret_header,
+			char *why);
+int ol_ckpt_load_content(const struct ol_ckpt_file *file, const struct ol_ckpt_header *header,
+			 uint8_t **ret_content, char *why);
 
 /*
  * ol_ckpt_fit -- content of geometry `from` into one that differs in workers_max at most

@@ -12,10 +12,12 @@
 #ifndef OL_CHECKPOINT_OWNER_H
 #define OL_CHECKPOINT_OWNER_H
 
-#include "checkpoint/format.h"
+#include "checkpoint/backend.h"
+#include "checkpoint/name.h"
 
 struct ol_ckpt_owner {
-	int fd; /* of its lock file */
+	const struct ol_ckpt_backend *ops;
+	int lock; /* -1: none */
 	char text[OL_CKPT_NAME_MAX]; /* name of the place */
 };
 
@@ -25,7 +27,7 @@ struct ol_ckpt_owner {
  * Blocks: while another is in the middle of changing names, for a while. Errors: -EBUSY (it stands
  * still there), -errno of the folder
  */
-int ol_ckpt_owner_take(int dir_fd, const struct ol_ckpt_name *kind,
+int ol_ckpt_owner_take(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *kind,
 		       struct ol_ckpt_owner *ret_owner);
 void ol_ckpt_owner_drop(struct ol_ckpt_owner *owner);
 
@@ -33,7 +35,7 @@ void ol_ckpt_owner_drop(struct ol_ckpt_owner *owner);
  * ol_ckpt_owner_enter -- change names now, until ol_ckpt_owner_leave(); owner NULL: there is nobody
  * else. OL_E_FENCED: another has started since, and nothing may be touched
  */
-int ol_ckpt_owner_enter(const struct ol_ckpt_owner *owner, int dir_fd);
+int ol_ckpt_owner_enter(const struct ol_ckpt_owner *owner, const struct ol_ckpt_folder *folder);
 void ol_ckpt_owner_leave(const struct ol_ckpt_owner *owner);
 
 #endif /* OL_CHECKPOINT_OWNER_H */

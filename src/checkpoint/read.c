@@ -10,11 +10,9 @@
 #include "checkpoint/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -27,13 +25,13 @@
  * workers than this server lets in: an older one would only go back in vain); -errno (nothing is
  * known of it); with why
  */
-static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
-		     void *content, char *why)
+static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name *name,
+		     const struct ol_ckpt_meta *meta, void *content, char *why)
 {
 	struct ol_ckpt_header header;
 	struct ol_geometry geo;
 	uint8_t *loaded;
-	int rc = ol_ckpt_load_header(fd, &header, why);
+	int rc = ol_ckpt_load_header(file, &header, why);
 
 	if (rc != 0)
 		return rc;
@@ -46,7 +44,7 @@ static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ck
 			 header.epoch, header.version);
 		return OL_E_NO_CHECKPOINT;
 	}
-	rc = ol_ckpt_load_content(fd, &header, &loaded, why);
+	rc = ol_ckpt_load_content(file, &header, &loaded, why);
 	if (rc != 0)
 		return rc;
 	geo = ol_ckpt_header_geo(&header);
@@ -56,27 +54,22 @@ static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ck
 	return rc;
 }
 
-static int read_name(int dir_fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
-		     void *content, char *why)
+static int read_name(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+		     const struct ol_ckpt_meta *meta, void *content, char *why)
 {
-	char text[OL_CKPT_NAME_MAX];
-	int fd, rc;
+	struct ol_ckpt_file file;
+	int rc;
 
 	if (name->job_id != meta->job_id) {
 		snprintf(why, OL_CKPT_WHY_MAX, "it is of job %016" PRIx64 ", wanted is %016" PRIx64,
 			 name->job_id, meta->job_id);
 		return OL_E_NO_CHECKPOINT;
 	}
-	ol_ckpt_name_format(name, text);
-	/* O_NONBLOCK: a pipe of that name must not hold us up */
-	fd = openat(dir_fd, text, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0) {
-		rc = -errno;
-		snprintf(why, OL_CKPT_WHY_MAX, "it cannot be opened: %s", ol_status_str(rc));
-		return ol_ckpt_unread(rc);
-	}
-	rc = read_file(fd, name, meta, content, why);
-	close(fd);
+	rc = ol_ckpt_load_open(folder, name, &file, why);
+	if (rc != 0)
+		return rc;
+	rc = read_file(&file, name, meta, content, why);
+	(void)file.ops->close(file.at);
 	return rc;
 }
 
@@ -101,15 +94,16 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 {
 	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_name *names = NULL;
-	int dir_fd = ol_ckpt_folder_open(dir), rc;
+	struct ol_ckpt_folder folder;
+	int rc = ol_ckpt_folder_open(dir, &folder);
 	size_t count = 0;
 
-	if (dir_fd < 0) {
+	if (rc != 0) {
 		ol_log(OL_LOG_ERROR, "checkpoint folder: cannot be opened: %s (%s)",
-		       ol_status_str(dir_fd), dir);
-		return dir_fd;
+		       ol_status_str(rc), dir);
+		return rc;
 	}
-	rc = ol_ckpt_folder_list(dir_fd, meta->job_id, meta->geo.shard, false, &names, &count);
+	rc = ol_ckpt_folder_list(&folder, meta->job_id, meta->geo.shard, false, &names, &count);
 	if (rc != 0) {
 		ol_log(OL_LOG_ERROR, "checkpoint folder: cannot be read: %s (%s)",
 		       ol_status_str(rc), dir);
@@ -123,7 +117,7 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 			rc = OL_E_NO_CHECKPOINT;
 			continue;
 		}
-		rc = read_name(dir_fd, &names[i], meta, content, why);
+		rc = read_name(&folder, &names[i], meta, content, why);
 		if (rc == 0) {
 			meta->epoch = names[i].epoch;
 			meta->version = names[i].version;
@@ -136,6 +130,6 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 	}
 out:
 	free(names);
-	close(dir_fd);
+	ol_ckpt_folder_close(&folder);
 	return rc;
 }

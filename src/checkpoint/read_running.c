@@ -5,12 +5,10 @@
 #include "checkpoint/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -22,7 +20,7 @@
 
 /* A file that is being read. */
 struct source {
-	int fd;
+	const struct ol_ckpt_file *file;
 	const struct ol_ckpt_blocks *blocks;
 	struct ol_ckpt_header header;
 	struct ol_geometry geo;
@@ -97,7 +95,7 @@ static int copies_read(struct source *source, uint32_t index, uint64_t off)
 	int rc = 0;
 
 	for (unsigned i = 0; i < 2 && rc == 0; i++)
-		rc = ol_ckpt_read_at(source->fd, source->copies[i], bytes,
+		rc = ol_ckpt_read_at(source->file, source->copies[i], bytes,
 				     off + i * ol_running_stride(bytes));
 	return rc;
 }
@@ -176,13 +174,13 @@ static int parts_load(struct source *source, char *why)
 }
 
 /* An open file: as read_file() of read.c; version: that of its table */
-static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ckpt_blocks *blocks,
-		     const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content,
-		     char *why)
+static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name *name,
+		     const struct ol_ckpt_blocks *blocks, const struct ol_ckpt_meta *floor,
+		     struct ol_ckpt_meta *meta, void *content, char *why)
 {
-	struct source source = { .fd = fd, .blocks = blocks };
+	struct source source = { .file = file, .blocks = blocks };
 	uint64_t file_bytes;
-	int rc = ol_ckpt_load_raw(fd, &source.header, &file_bytes, why);
+	int rc = ol_ckpt_load_raw(file, &source.header, &file_bytes, why);
 
 	if (rc == 0)
 		rc = header_check(&source.header, file_bytes, meta, blocks, why);
@@ -208,37 +206,33 @@ static int read_file(int fd, const struct ol_ckpt_name *name, const struct ol_ck
 	return rc;
 }
 
-static int read_name(int dir_fd, const struct ol_ckpt_name *name,
+static int read_name(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 		     const struct ol_ckpt_blocks *blocks, const struct ol_ckpt_meta *floor,
 		     struct ol_ckpt_meta *meta, void *content, char *why)
 {
-	char text[OL_CKPT_NAME_MAX];
-	int fd, rc;
+	struct ol_ckpt_file file;
+	int rc;
 
 	if (name->job_id != meta->job_id)
 		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
 				      "it is of job %016" PRIx64 ", wanted is %016" PRIx64,
 				      name->job_id, meta->job_id);
-	ol_ckpt_name_format(name, text);
-	/* O_NONBLOCK: a pipe of that name must not hold us up */
-	fd = openat(dir_fd, text, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0) {
-		rc = -errno;
-		snprintf(why, OL_CKPT_WHY_MAX, "it cannot be opened: %s", ol_status_str(rc));
-		return ol_ckpt_unread(rc);
-	}
-	rc = read_file(fd, name, blocks, floor, meta, content, why);
-	close(fd);
+	rc = ol_ckpt_load_open(folder, name, &file, why);
+	if (rc != 0)
+		return rc;
+	rc = read_file(&file, name, blocks, floor, meta, content, why);
+	(void)file.ops->close(file.at);
 	return rc;
 }
 
-static int read_names(int dir_fd, const char *dir, const struct ol_ckpt_blocks *blocks,
-		      const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content)
+static int read_names(const struct ol_ckpt_folder *folder, const char *dir,
+		      const struct ol_ckpt_blocks *blocks, const struct ol_ckpt_meta *floor,
+		      struct ol_ckpt_meta *meta, void *content)
 {
 	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_name *names = NULL;
 	size_t count = 0;
-	int rc = ol_ckpt_folder_list(dir_fd, meta->job_id, meta->geo.shard, true, &names, &count);
+	int rc = ol_ckpt_folder_list(folder, meta->job_id, meta->geo.shard, true, &names, &count);
 
 	if (rc != 0)
 		return rc;
@@ -247,7 +241,7 @@ static int read_names(int dir_fd, const char *dir, const struct ol_ckpt_blocks *
 		if (names[i].temporary || (floor != NULL && names[i].job_id == meta->job_id &&
 					   names[i].epoch < floor->epoch))
 			continue;
-		rc = read_name(dir_fd, &names[i], blocks, floor, meta, content, why);
+		rc = read_name(folder, &names[i], blocks, floor, meta, content, why);
 		if (rc == 0)
 			meta->epoch = names[i].epoch;
 		if (rc == 0 || rc == -ENOENT)
@@ -265,11 +259,12 @@ static int read_names(int dir_fd, const char *dir, const struct ol_ckpt_blocks *
 int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
 			 const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content)
 {
-	int dir_fd = ol_ckpt_folder_open(dir), rc;
+	struct ol_ckpt_folder folder;
+	int rc = ol_ckpt_folder_open(dir, &folder);
 
-	if (dir_fd < 0)
-		return dir_fd;
-	rc = read_names(dir_fd, dir, blocks, floor, meta, content);
-	close(dir_fd);
+	if (rc != 0)
+		return rc;
+	rc = read_names(&folder, dir, blocks, floor, meta, content);
+	ol_ckpt_folder_close(&folder);
 	return rc;
 }

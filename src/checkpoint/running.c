@@ -5,14 +5,11 @@
 #include "checkpoint/running.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "checkpoint/folder.h"
@@ -33,7 +30,7 @@ struct ol_running {
 	uint8_t *copy; /* room for the largest */
 	uint64_t turn;
 	uint64_t bytes; /* written in this turn */
-	int fd; /* of the file; -1: it has to be made */
+	struct ol_ckpt_file file; /* at -1: it has to be made */
 };
 
 int ol_running_header_make(const struct ol_ckpt_meta *meta, const struct ol_ckpt_blocks *blocks,
@@ -144,7 +141,7 @@ int ol_running_create(const char *dir, const struct ol_ckpt_meta *meta,
 	running->dir = dir;
 	running->meta = *meta;
 	running->opts = *opts;
-	running->fd = -1;
+	running->file.at = -1;
 	rc = ol_running_header_make(meta, blocks, &running->header);
 	if (rc != 0)
 		goto err;
@@ -171,12 +168,18 @@ err:
 	return rc;
 }
 
+static void file_close(struct ol_running *running)
+{
+	if (running->file.at >= 0)
+		(void)running->file.ops->close(running->file.at);
+	running->file.at = -1;
+}
+
 void ol_running_destroy(struct ol_running *running)
 {
 	if (running == NULL)
 		return;
-	if (running->fd >= 0)
-		close(running->fd);
+	file_close(running);
 	free(running->saved);
 	free(running->distance);
 	free(running->chosen);
@@ -225,27 +228,18 @@ static void save(struct ol_running *running, const uint8_t *content, uint32_t in
 	}
 }
 
-/* The file is still ours to write into: nobody has removed it, or put another in its place. */
-static bool file_there(const struct ol_running *running)
-{
-	struct stat stat;
-
-	return running->fd >= 0 && fstat(running->fd, &stat) == 0 && stat.st_nlink > 0;
-}
-
 void ol_running_take(struct ol_running *running, const void *content, uint64_t version,
 		     uint32_t epoch, bool whole)
 {
 	uint32_t count = running->opts.blocks->count;
 
-	if (running->fd >= 0 && (epoch != running->meta.epoch || !file_there(running))) {
-		close(running->fd);
-		running->fd = -1;
-	}
+	if (running->file.at >= 0 &&
+	    (epoch != running->meta.epoch || !running->file.ops->has_name(running->file.at)))
+		file_close(running);
 	running->meta.version = version;
 	running->meta.epoch = epoch;
-	running->turn = running->fd >= 0 ? running->turn + 1 : 0;
-	running->whole = whole || running->fd < 0;
+	running->turn = running->file.at >= 0 ? running->turn + 1 : 0;
+	running->whole = whole || running->file.at < 0;
 	if (running->whole) {
 		for (uint32_t i = 0; i < count; i++)
 			running->chosen[i] = i;
@@ -260,26 +254,9 @@ void ol_running_take(struct ol_running *running, const void *content, uint64_t v
 	memcpy(running->saved, content, ol_layout_table_bytes(&running->meta.geo));
 }
 
-static int put_at(int fd, const void *bytes, uint64_t count, uint64_t off)
-{
-	const uint8_t *at = bytes;
-
-	while (count > 0) {
-		ssize_t put = pwrite(fd, at, count, (off_t)off);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return put < 0 ? -errno : -EIO;
-		at += put;
-		off += (uint64_t)put;
-		count -= (uint64_t)put;
-	}
-	return 0;
-}
-
 /* One copy at off; over the older one, unless the file is new. */
-static int copy_put(struct ol_running *running, int fd, uint32_t index, uint64_t off)
+static int copy_put(struct ol_running *running, const struct ol_ckpt_file *file, uint32_t index,
+		    uint64_t off)
 {
 	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
 	uint8_t *newer = &running->newer[index == OL_RUNNING_TABLE ? blocks->count : index];
@@ -294,13 +271,13 @@ static int copy_put(struct ol_running *running, int fd, uint32_t index, uint64_t
 	ol_running_gather(&running->meta.geo, blocks, index, running->saved,
 			  running->copy + sizeof(head));
 	ol_running_seal(&running->header, running->copy, bytes);
-	rc = put_at(fd, running->copy, bytes, off + *newer * ol_running_stride(bytes));
+	rc = ol_ckpt_write_at(file, running->copy, bytes, off + *newer * ol_running_stride(bytes));
 	running->bytes += bytes;
 	return rc;
 }
 
 /* The chosen blocks, durable, and then the table */
-static int turn_put(struct ol_running *running, int fd, char *why)
+static int turn_put(struct ol_running *running, const struct ol_ckpt_file *file, char *why)
 {
 	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
 	uint64_t off = sizeof(running->header) + 2 * ol_running_stride(running->header.table_bytes);
@@ -310,7 +287,7 @@ static int turn_put(struct ol_running *running, int fd, char *why)
 	for (uint32_t i = 0; rc == 0 && i < blocks->count && next < running->chosen_count; i++) {
 		if (running->chosen[next] == i) {
 			next++;
-			rc = copy_put(running, fd, i, off);
+			rc = copy_put(running, file, i, off);
 			if (rc != 0)
 				return ol_ckpt_failed(why, rc,
 						      "cannot write block %" PRIu32 " of %" PRIu32,
@@ -318,69 +295,61 @@ static int turn_put(struct ol_running *running, int fd, char *why)
 		}
 		off += 2 * ol_running_stride(ol_running_bytes(&running->header, blocks, i));
 	}
-	rc = ol_ckpt_sync_data(fd);
+	rc = ol_ckpt_sync_data(file);
 	if (rc != 0)
 		return ol_ckpt_failed(why, rc, "cannot make its blocks durable");
-	rc = copy_put(running, fd, OL_RUNNING_TABLE, sizeof(running->header));
+	rc = copy_put(running, file, OL_RUNNING_TABLE, sizeof(running->header));
 	if (rc != 0)
 		return ol_ckpt_failed(why, rc, "cannot write its table");
-	rc = ol_ckpt_sync_data(fd);
+	rc = ol_ckpt_sync_data(file);
 	return rc == 0 ? 0 : ol_ckpt_failed(why, rc, "cannot make its table durable");
 }
 
-/* Room for all that will ever be in it: a turn that finds the disk full would be a pity. */
-static int room_make(int fd, uint64_t bytes)
-{
-	int rc;
-
-	do {
-		rc = posix_fallocate(fd, 0, (off_t)bytes);
-	} while (rc == EINTR);
-	return -rc;
-}
-
-static int file_make(struct ol_running *running, int dir_fd, const struct ol_ckpt_name *name,
-		     char *why)
+static int file_make(struct ol_running *running, const struct ol_ckpt_folder *folder,
+		     const struct ol_ckpt_name *name, char *why)
 {
 	struct ol_ckpt_header *header = &running->header;
-	int fd, rc;
+	struct ol_ckpt_file file;
+	int rc;
 
 	rc = ol_running_header_make(&running->meta, running->opts.blocks, header);
 	if (rc != 0)
 		return ol_ckpt_failed(why, rc, "cannot put it together");
-	fd = ol_ckpt_temporary_make(dir_fd, name, running->meta.owner, why);
-	if (fd < 0)
-		return fd;
-	rc = room_make(fd, header->file_bytes);
+	rc = ol_ckpt_temporary_make(folder, name, running->meta.owner, &file, why);
+	if (rc != 0)
+		return rc;
+	/* all that will ever be in it: a turn that finds the disk full would be a pity */
+	rc = file.ops->reserve(file.at, header->file_bytes);
 	if (rc != 0)
 		ol_ckpt_failed(why, rc, "cannot make room for its %" PRIu64 " bytes",
 			       header->file_bytes);
 	if (rc == 0) {
-		rc = put_at(fd, header, sizeof(*header), 0);
+		rc = ol_ckpt_write_at(&file, header, sizeof(*header), 0);
 		if (rc != 0)
 			ol_ckpt_failed(why, rc, "cannot write its header");
 	}
 	running->bytes += sizeof(*header);
 	if (rc == 0)
-		rc = turn_put(running, fd, why);
-	rc = ol_ckpt_temporary_end(dir_fd, name, running->meta.owner, 1, rc, why);
+		rc = turn_put(running, &file, why);
+	rc = ol_ckpt_temporary_end(folder, name, running->meta.owner, 1, rc, why);
 	if (rc != 0) {
-		close(fd);
+		(void)file.ops->close(file.at);
 		return rc;
 	}
-	running->fd = fd;
+	running->file = file;
 	return 0;
 }
 
 /* A new file in the folder, in place of all of earlier epochs */
 static int anew(struct ol_running *running, const struct ol_ckpt_name *name, char *why)
 {
-	int dir_fd = ol_ckpt_folder_open(running->dir), rc;
+	struct ol_ckpt_folder folder;
+	int rc = ol_ckpt_folder_open(running->dir, &folder);
 
-	if (dir_fd < 0)
-		return ol_ckpt_failed(why, dir_fd, "cannot open the folder");
-	rc = file_make(running, dir_fd, name, why);
-	close(dir_fd);
+	if (rc != 0)
+		return ol_ckpt_failed(why, rc, "cannot open the folder");
+	rc = file_make(running, &folder, name, why);
+	ol_ckpt_folder_close(&folder);
 	return rc;
 }
 
@@ -392,8 +361,8 @@ void ol_running_write(struct ol_running *running, struct ol_ckpt_result *result)
 	name.running = true;
 	name.version = 0;
 	running->bytes = 0;
-	result->status =
-		running->fd < 0 ? anew(running, &name, why) : turn_put(running, running->fd, why);
+	result->status = running->file.at < 0 ? anew(running, &name, why)
+					      : turn_put(running, &running->file, why);
 	if (result->status == 0) {
 		result->bytes = running->bytes;
 		result->blocks = running->chosen_count;
@@ -401,9 +370,7 @@ void ol_running_write(struct ol_running *running, struct ol_ckpt_result *result)
 		return;
 	}
 	/* what the file has and what not is not known any more */
-	if (running->fd >= 0)
-		close(running->fd);
-	running->fd = -1;
+	file_close(running);
 	ol_ckpt_name_format(&name, text);
 	snprintf(result->err, sizeof(result->err), "running checkpoint %s: %s: %s%s (folder %s)",
 		 text, why, ol_status_str(result->status), ol_ckpt_remedy(result->status, true),

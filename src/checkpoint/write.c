@@ -6,13 +6,11 @@
 #include "checkpoint/write.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/status.h"
 #include "checkpoint/folder.h"
@@ -64,41 +62,14 @@ static int image_init(struct image *image, const struct ol_ckpt_meta *meta, cons
 	return 0;
 }
 
-static int write_all(int fd, const void *bytes, size_t count)
+int ol_ckpt_write_at(const struct ol_ckpt_file *file, const void *bytes, size_t count, uint64_t off)
 {
-	const uint8_t *at = bytes;
-
-	while (count > 0) {
-		ssize_t put = write(fd, at, count);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return put < 0 ? -errno : -EIO;
-		at += put;
-		count -= (size_t)put;
-	}
-	return 0;
+	return file->ops->write_at(file->at, bytes, count, off);
 }
 
-int ol_ckpt_sync(int fd)
+int ol_ckpt_sync_data(const struct ol_ckpt_file *file)
 {
-	int rc;
-
-	do {
-		rc = fsync(fd) == 0 ? 0 : -errno;
-	} while (rc == -EINTR);
-	return rc;
-}
-
-int ol_ckpt_sync_data(int fd)
-{
-	int rc;
-
-	do {
-		rc = fdatasync(fd) == 0 ? 0 : -errno;
-	} while (rc == -EINTR);
-	return rc;
+	return file->ops->sync_data(file->at);
 }
 
 int ol_ckpt_failed(char *why, int rc, const char *format, ...)
@@ -112,32 +83,37 @@ int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 }
 
 /* The image into a file just made; closes it. */
-static int fill(int fd, const struct image *image, char *why)
+static int fill(const struct ol_ckpt_file *file, const struct image *image, char *why)
 {
 	const struct ol_ckpt_header *header = image->header;
-	int rc = write_all(fd, header, ol_ckpt_content_off(header));
+	uint64_t off = ol_ckpt_content_off(header);
+	int rc = ol_ckpt_write_at(file, header, off, 0), closed;
 
 	if (rc != 0)
 		ol_ckpt_failed(why, rc, "cannot write its header");
 	for (uint32_t i = 0; rc == 0 && i < header->block_count; i++) {
-		rc = write_all(fd, block_at(image, i), ol_ckpt_block_bytes(header, i));
+		uint32_t bytes = ol_ckpt_block_bytes(header, i);
+
+		rc = ol_ckpt_write_at(file, block_at(image, i), bytes, off);
 		if (rc != 0)
 			ol_ckpt_failed(why, rc, "cannot write block %" PRIu32 " of %" PRIu32, i,
 				       header->block_count);
+		off += bytes;
 	}
 	if (rc == 0) {
-		rc = ol_ckpt_sync(fd);
+		rc = file->ops->sync(file->at);
 		if (rc != 0)
 			ol_ckpt_failed(why, rc, "cannot make it durable");
 	}
-	if (close(fd) != 0 && rc == 0)
-		rc = ol_ckpt_failed(why, -errno, "cannot close it");
+	closed = file->ops->close(file->at);
+	if (closed != 0 && rc == 0)
+		rc = ol_ckpt_failed(why, closed, "cannot close it");
 	return rc;
 }
 
-int ol_ckpt_enter(const struct ol_ckpt_owner *owner, int dir_fd, char *why)
+int ol_ckpt_enter(const struct ol_ckpt_owner *owner, const struct ol_ckpt_folder *folder, char *why)
 {
-	int rc = ol_ckpt_owner_enter(owner, dir_fd);
+	int rc = ol_ckpt_owner_enter(owner, folder);
 
 	return rc == 0 ? 0
 		       : ol_ckpt_failed(
@@ -145,35 +121,40 @@ int ol_ckpt_enter(const struct ol_ckpt_owner *owner, int dir_fd, char *why)
 				 "another server saves this shard now, or its lock file fails");
 }
 
-static int temporary_make(int dir_fd, const struct ol_ckpt_name *name, char *why)
+static int temporary_make(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+			  struct ol_ckpt_file *ret_file, char *why)
 {
 	struct ol_ckpt_name temporary = *name;
 	char text[OL_CKPT_NAME_MAX];
-	int fd;
+	int rc;
 
 	temporary.temporary = true;
 	ol_ckpt_name_format(&temporary, text);
-	/* O_EXCL: a file of ours and no link that somebody laid out */
-	if (unlinkat(dir_fd, text, 0) != 0 && errno != ENOENT)
-		return ol_ckpt_failed(why, -errno,
-				      "cannot remove what is left of an earlier attempt");
-	fd = openat(dir_fd, text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	return fd >= 0 ? fd : ol_ckpt_failed(why, -errno, "cannot make its temporary file");
+	rc = folder->ops->remove(folder->at, text);
+	if (rc != 0 && rc != -ENOENT)
+		return ol_ckpt_failed(why, rc, "cannot remove what is left of an earlier attempt");
+	rc = folder->ops->create(folder->at, text);
+	if (rc < 0)
+		return ol_ckpt_failed(why, rc, "cannot make its temporary file");
+	*ret_file = (struct ol_ckpt_file){ .ops = folder->ops, .at = rc };
+	return 0;
 }
 
-int ol_ckpt_temporary_make(int dir_fd, const struct ol_ckpt_name *name,
-			   const struct ol_ckpt_owner *owner, char *why)
+int ol_ckpt_temporary_make(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+			   const struct ol_ckpt_owner *owner, struct ol_ckpt_file *ret_file,
+			   char *why)
 {
-	int rc = ol_ckpt_enter(owner, dir_fd, why);
+	int rc = ol_ckpt_enter(owner, folder, why);
 
 	if (rc != 0)
 		return rc;
-	rc = temporary_make(dir_fd, name, why);
+	rc = temporary_make(folder, name, ret_file, why);
 	ol_ckpt_owner_leave(owner);
 	return rc;
 }
 
-static int temporary_end(int dir_fd, const struct ol_ckpt_name *name, int rc, char *why)
+static int temporary_end(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+			 int rc, char *why)
 {
 	struct ol_ckpt_name temporary = *name;
 	char text[OL_CKPT_NAME_MAX], temporary_text[OL_CKPT_NAME_MAX];
@@ -181,43 +162,48 @@ static int temporary_end(int dir_fd, const struct ol_ckpt_name *name, int rc, ch
 	temporary.temporary = true;
 	ol_ckpt_name_format(name, text);
 	ol_ckpt_name_format(&temporary, temporary_text);
-	if (rc == 0 && renameat(dir_fd, temporary_text, dir_fd, text) != 0)
-		rc = ol_ckpt_failed(why, -errno, "cannot give it its name");
+	if (rc == 0) {
+		rc = folder->ops->rename(folder->at, temporary_text, text);
+		if (rc != 0)
+			ol_ckpt_failed(why, rc, "cannot give it its name");
+	}
 	if (rc != 0) {
-		unlinkat(dir_fd, temporary_text, 0);
+		(void)folder->ops->remove(folder->at, temporary_text);
 		return rc;
 	}
-	rc = ol_ckpt_sync(dir_fd);
+	rc = folder->ops->sync(folder->at);
 	return rc == 0 ? 0 : ol_ckpt_failed(why, rc, "cannot make its name durable");
 }
 
-int ol_ckpt_temporary_end(int dir_fd, const struct ol_ckpt_name *name,
+int ol_ckpt_temporary_end(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 			  const struct ol_ckpt_owner *owner, uint32_t keep, int rc, char *why)
 {
 	char unsaid[OL_CKPT_WHY_MAX];
-	int fenced = ol_ckpt_enter(owner, dir_fd, rc == 0 ? why : unsaid);
+	int fenced = ol_ckpt_enter(owner, folder, rc == 0 ? why : unsaid);
 
 	if (fenced == OL_E_FENCED)
 		return rc != 0 ? rc : fenced; /* what has that name now may be another's */
 	if (fenced !=
 	    0) /* nobody is known to be there: it goes, at worst another's attempt with it */
-		return temporary_end(dir_fd, name, rc != 0 ? rc : fenced, unsaid);
-	rc = temporary_end(dir_fd, name, rc, why);
+		return temporary_end(folder, name, rc != 0 ? rc : fenced, unsaid);
+	rc = temporary_end(folder, name, rc, why);
 	if (rc == 0)
-		ol_ckpt_folder_sweep(dir_fd, name, keep);
+		ol_ckpt_folder_sweep(folder, name, keep);
 	ol_ckpt_owner_leave(owner);
 	return rc;
 }
 
-static int publish(int dir_fd, const struct ol_ckpt_name *name, const struct ol_ckpt_meta *meta,
-		   const struct image *image, uint32_t keep, char *why)
+static int publish(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+		   const struct ol_ckpt_meta *meta, const struct image *image, uint32_t keep,
+		   char *why)
 {
-	int fd = ol_ckpt_temporary_make(dir_fd, name, meta->owner, why), rc;
+	struct ol_ckpt_file file;
+	int rc = ol_ckpt_temporary_make(folder, name, meta->owner, &file, why);
 
-	if (fd < 0)
-		return fd;
-	rc = fill(fd, image, why);
-	return ol_ckpt_temporary_end(dir_fd, name, meta->owner, keep, rc, why);
+	if (rc != 0)
+		return rc;
+	rc = fill(&file, image, why);
+	return ol_ckpt_temporary_end(folder, name, meta->owner, keep, rc, why);
 }
 
 const char *ol_ckpt_remedy(int rc, bool is_running)
@@ -246,21 +232,22 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
 {
 	struct ol_ckpt_name name = ol_ckpt_name_of(meta);
 	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
+	struct ol_ckpt_folder folder;
 	struct image image;
-	int dir_fd, rc;
+	int rc;
 
 	rc = image_init(&image, meta, content);
 	if (rc != 0) {
 		ol_ckpt_failed(why, rc, "cannot put it together");
 		goto out;
 	}
-	dir_fd = ol_ckpt_folder_open(dir);
-	if (dir_fd < 0) {
-		rc = ol_ckpt_failed(why, dir_fd, "cannot open the folder");
+	rc = ol_ckpt_folder_open(dir, &folder);
+	if (rc != 0) {
+		ol_ckpt_failed(why, rc, "cannot open the folder");
 		goto out_image;
 	}
-	rc = publish(dir_fd, &name, meta, &image, keep, why);
-	close(dir_fd);
+	rc = publish(&folder, &name, meta, &image, keep, why);
+	ol_ckpt_folder_close(&folder);
 out_image:
 	image_fini(&image);
 out:

@@ -12,12 +12,12 @@
 #include "checkpoint/owner.h"
 
 /*
- * ol_ckpt_sync -- fsync; 0 or -errno
- * ol_ckpt_sync_data -- the same without what only says when: of bytes whose places a file has
- * already
+ * As in struct ol_ckpt_backend. ol_ckpt_sync_data: without what only says when; of bytes whose
+ * places a file has already
  */
-int ol_ckpt_sync(int fd);
-int ol_ckpt_sync_data(int fd);
+int ol_ckpt_write_at(const struct ol_ckpt_file *file, const void *bytes, size_t count,
+		     uint64_t off);
+int ol_ckpt_sync_data(const struct ol_ckpt_file *file);
 
 /* ol_ckpt_failed -- say what failed; returns rc */
 int ol_ckpt_failed(char *why, int rc, const char *format, ...)
@@ -28,20 +28,21 @@ int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 const char *ol_ckpt_remedy(int rc, bool is_running);
 
 /* ol_ckpt_enter -- ol_ckpt_owner_enter(), with what is wrong */
-int ol_ckpt_enter(const struct ol_ckpt_owner *owner, int dir_fd, char *why);
+int ol_ckpt_enter(const struct ol_ckpt_owner *owner, const struct ol_ckpt_folder *folder,
+		  char *why);
 
 /*
- * ol_ckpt_temporary_make -- an empty file under the temporary form of a name; a descriptor or
- * -errno
+ * ol_ckpt_temporary_make -- an empty file under the temporary form of a name; -errno
  *
  * ol_ckpt_temporary_end -- rc 0: it gets its name, durably, and all but `keep` are swept; else, or
  * if that fails, it is removed. Returns rc, or why it has not got it.
  *
  * OL_E_FENCED: the folder is another's, and was left alone.
  */
-int ol_ckpt_temporary_make(int dir_fd, const struct ol_ckpt_name *name,
-			   const struct ol_ckpt_owner *owner, char *why);
-int ol_ckpt_temporary_end(int dir_fd, const struct ol_ckpt_name *name,
+int ol_ckpt_temporary_make(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+			   const struct ol_ckpt_owner *owner, struct ol_ckpt_file *ret_file,
+			   char *why);
+int ol_ckpt_temporary_end(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 			  const struct ol_ckpt_owner *owner, uint32_t keep, int rc, char *why);
 
 #endif /* OL_CHECKPOINT_WRITE_H */

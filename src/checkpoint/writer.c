@@ -18,15 +18,12 @@
 #include "checkpoint/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -103,45 +100,6 @@ static void *run(void *arg)
 	}
 }
 
-/* A power cut could take a new folder with all that is in it; an earlier start may not have got so
- * far as to say so */
-static int folder_settle(int fd)
-{
-	int parent_fd = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
-
-	if (parent_fd < 0 && errno != EACCES)
-		return -errno;
-	if (parent_fd < 0)
-		return 0; /* it may not be read: nor was it made here */
-	do {
-		rc = fsync(parent_fd) == 0 ? 0 : -errno;
-	} while (rc == -EINTR);
-	close(parent_fd);
-	return rc == -EINVAL ? 0 : rc; /* where folders are not synced they need not be */
-}
-
-/* A descriptor of the folder, which is made if need be and can be written, as far as one can
- * tell. */
-static int folder_ready(const char *dir)
-{
-	int fd = ol_ckpt_folder_open(dir), rc;
-
-	if (fd == -ENOENT) {
-		if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-			return -errno;
-		fd = ol_ckpt_folder_open(dir);
-	}
-	if (fd < 0)
-		return fd;
-	rc = folder_settle(fd);
-	if (rc == 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
-		rc = -errno;
-	if (rc == 0)
-		return fd;
-	close(fd);
-	return rc;
-}
-
 static int writer_init(struct ol_ckpt_writer *writer, const char *dir,
 		       const struct ol_ckpt_meta *meta, uint32_t keep,
 		       const struct ol_ckpt_running_opts *running)
@@ -194,19 +152,20 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 				    .running = running != NULL };
 	struct ol_ckpt_owner owner;
 	struct ol_ckpt_writer *writer;
-	int dir_fd = folder_ready(dir), rc;
+	struct ol_ckpt_folder folder;
+	int rc = ol_ckpt_folder_make(dir, &folder);
 
-	if (dir_fd < 0) {
+	if (rc != 0) {
 		snprintf(err, err_bytes,
 			 "checkpoint folder: cannot be used: %s; give one that can be made or "
 			 "written (%s)",
-			 ol_status_str(dir_fd), dir);
-		return dir_fd;
+			 ol_status_str(rc), dir);
+		return rc;
 	}
-	rc = ol_ckpt_owner_take(dir_fd, &any, &owner);
+	rc = ol_ckpt_owner_take(&folder, &any, &owner);
 	if (rc == 0)
-		ol_ckpt_folder_sweep(dir_fd, &any, UINT32_MAX);
-	close(dir_fd);
+		ol_ckpt_folder_sweep(&folder, &any, UINT32_MAX);
+	ol_ckpt_folder_close(&folder);
 	if (rc != 0) {
 		snprintf(err, err_bytes, "checkpoint folder: its lock file: %s%s (%s)",
 			 ol_status_str(rc),

@@ -55,12 +55,13 @@ static void refit(const struct ol_geometry *geo, const uint8_t *content)
 
 static void try_file(int fd, uint64_t bytes)
 {
+	struct ol_ckpt_file file = { .ops = &ol_ckpt_files, .at = fd };
 	struct ol_ckpt_header header, again;
 	struct ol_ckpt_meta meta;
 	char why[OL_CKPT_WHY_MAX] = "";
 	uint8_t *content;
 
-	if (ol_ckpt_load_header(fd, &header, why) != 0) {
+	if (ol_ckpt_load_header(&file, &header, why) != 0) {
 		must(why[0] != '\0');
 		return;
 	}
@@ -73,7 +74,7 @@ static void try_file(int fd, uint64_t bytes)
 	must(ol_ckpt_header_make(&meta, &again) == 0);
 	must(memcmp(&again, &header, offsetof(struct ol_ckpt_header, table_crc)) == 0);
 	must(ol_ckpt_header_wanted(&header, &meta, why));
-	if (ol_ckpt_load_content(fd, &header, &content, why) != 0) {
+	if (ol_ckpt_load_content(&file, &header, &content, why) != 0) {
 		must(why[0] != '\0');
 		return;
 	}

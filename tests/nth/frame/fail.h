@@ -60,6 +60,9 @@ enum {
 	X(WRITE, "write", ENOSPC, 1) \
 	X(WRITE_EINTR, "write", EINTR, 1) \
 	X(WRITE_SHORT, "write", FAIL_SHORT, 1) \
+	X(PWRITE, "pwrite", ENOSPC, 0) \
+	X(PWRITE_EINTR, "pwrite", EINTR, 0) \
+	X(PWRITE_SHORT, "pwrite", FAIL_SHORT, 0) \
 	X(PREAD, "pread", EIO, 0) \
 	X(PREAD_EINTR, "pread", EINTR, 0) \
 	X(PREAD_SHORT, "pread", FAIL_SHORT, 0) \

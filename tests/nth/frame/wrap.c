@@ -285,6 +285,15 @@ WRAP(ssize_t, write, int fd, const void *at, size_t bytes)
 	return __real_write(fd, at, bytes);
 }
 
+WRAP(ssize_t, pwrite, int fd, const void *at, size_t bytes, off_t off)
+{
+	if (fail_now(FAIL_PWRITE) || fail_now(FAIL_PWRITE_EINTR))
+		return -1;
+	if (bytes > 8 && fail_now(FAIL_PWRITE_SHORT))
+		bytes /= 2;
+	return __real_pwrite(fd, at, bytes, off);
+}
+
 WRAP(ssize_t, pread, int fd, void *at, size_t bytes, off_t off)
 {
 	if (fail_now(FAIL_PREAD) || fail_now(FAIL_PREAD_EINTR))

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/backend.h"
 #include "checkpoint/format.h"
 #include "rdma/order.h"
 #include "server/server.h"
@@ -41,8 +42,8 @@ SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
 SIM_WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const void *content,
 	 uint32_t keep, char *err, size_t err_bytes);
 SIM_WRAP(int, ol_ckpt_read_newest, const char *dir, struct ol_ckpt_meta *meta, void *content);
-SIM_WRAP(int, ol_ckpt_load_content, int fd, const struct ol_ckpt_header *header,
-	 uint8_t **ret_content, char *why);
+SIM_WRAP(int, ol_ckpt_load_content, const struct ol_ckpt_file *file,
+	 const struct ol_ckpt_header *header, uint8_t **ret_content, char *why);
 SIM_WRAP(unsigned, ol_save_pinned, struct ol_saving *saving);
 SIM_WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
 	 enum ol_memory_work work);
@@ -167,7 +168,8 @@ int __wrap_ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void 
 	return rc;
 }
 
-int __wrap_ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uint8_t **ret_content,
+int __wrap_ol_ckpt_load_content(const struct ol_ckpt_file *file,
+				const struct ol_ckpt_header *header, uint8_t **ret_content,
 				char *why)
 {
 	size_t bytes = ol_ckpt_padded_bytes(header), at = 0;
@@ -175,10 +177,10 @@ int __wrap_ol_ckpt_load_content(int fd, const struct ol_ckpt_header *header, uin
 	ssize_t got = 1;
 
 	if (!mutation(MUTATE_NO_CRC))
-		return __real_ol_ckpt_load_content(fd, header, ret_content, why);
+		return __real_ol_ckpt_load_content(file, header, ret_content, why);
 	content = calloc(1, bytes);
 	while (content != NULL && at < bytes && got != 0) {
-		got = pread(fd, content + at, bytes - at,
+		got = pread(file->at, content + at, bytes - at,
 			    (off_t)(ol_ckpt_content_off(header) + at));
 		at += got > 0 ? (size_t)got : 0;
 	}

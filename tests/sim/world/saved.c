@@ -23,7 +23,7 @@ SIM_WRAP(void, ol_running_take, struct ol_running *running, const void *content,
 SIM_WRAP(void, ol_running_write, struct ol_running *running, struct ol_ckpt_result *result);
 SIM_WRAP(bool, ol_running_whole, const struct ol_ckpt_header *header, const void *copy,
 	 uint64_t bytes, uint32_t index);
-SIM_WRAP(int, ol_ckpt_sync_data, int fd);
+SIM_WRAP(int, ol_ckpt_sync_data, const struct ol_ckpt_file *file);
 SIM_WRAP(uint32_t, ol_selector_turn, struct ol_selector *selector, const double *distance,
 	 uint32_t *chosen);
 SIM_WRAP(int, ol_ckpt_read_running, const char *dir, const struct ol_ckpt_blocks *blocks,
@@ -302,19 +302,20 @@ bool __wrap_ol_running_whole(const struct ol_ckpt_header *header, const void *co
 }
 
 /* The first of a turn makes its blocks durable, the second its table, in front of them */
-int __wrap_ol_ckpt_sync_data(int fd)
+int __wrap_ol_ckpt_sync_data(const struct ol_ckpt_file *file)
 {
 	struct place *place;
 
 	if (sim_process_self() == NULL || !mutation(MUTATE_TABLE_FIRST))
-		return __real_ol_ckpt_sync_data(fd);
+		return __real_ol_ckpt_sync_data(file);
 	place = own();
 	if (place->syncs++ == 0)
 		return 0;
-	disk_sync_only(fd, sizeof(struct ol_ckpt_header) +
-				   2 * ol_running_stride(sizeof(struct ol_running_head) +
-							 ol_layout_table_bytes(&place->meta.geo)));
-	return __real_ol_ckpt_sync_data(fd);
+	disk_sync_only(file->at,
+		       sizeof(struct ol_ckpt_header) +
+			       2 * ol_running_stride(sizeof(struct ol_running_head) +
+						     ol_layout_table_bytes(&place->meta.geo)));
+	return __real_ol_ckpt_sync_data(file);
 }
 
 uint64_t saved_sibling(uint32_t at, uint64_t off)

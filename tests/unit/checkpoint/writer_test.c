@@ -252,41 +252,44 @@ static void who_was_replaced_in_the_middle_of_a_write_does_not_end_it(void **sta
 	struct ol_ckpt_meta meta = meta_of(1, 9);
 	struct ol_ckpt_name kind = ol_ckpt_name_of(&meta);
 	struct ol_ckpt_owner old, new;
-	int dir_fd = ol_ckpt_folder_open(*state), fd;
+	struct ol_ckpt_folder folder;
+	struct ol_ckpt_file file;
 	char why[OL_CKPT_WHY_MAX];
 	unsigned dotted;
 
-	assert_int_equal(ol_ckpt_owner_take(dir_fd, &kind, &old), 0);
-	fd = ol_ckpt_temporary_make(dir_fd, &kind, &old, why);
-	assert_true(fd >= 0);
-	assert_int_equal(ol_ckpt_owner_take(dir_fd, &kind, &new), 0);
-	assert_int_equal(ol_ckpt_temporary_end(dir_fd, &kind, &old, 1, 0, why), OL_E_FENCED);
+	assert_int_equal(ol_ckpt_folder_open(*state, &folder), 0);
+	assert_int_equal(ol_ckpt_owner_take(&folder, &kind, &old), 0);
+	assert_int_equal(ol_ckpt_temporary_make(&folder, &kind, &old, &file, why), 0);
+	assert_int_equal(ol_ckpt_owner_take(&folder, &kind, &new), 0);
+	assert_int_equal(ol_ckpt_temporary_end(&folder, &kind, &old, 1, 0, why), OL_E_FENCED);
 	assert_int_equal(files_in(*state, &dotted), 1);
 	assert_int_equal(dotted, 1); /* it has not got its name … */
-	assert_int_equal(ol_ckpt_temporary_end(dir_fd, &kind, &old, 1, -EIO, why), -EIO);
+	assert_int_equal(ol_ckpt_temporary_end(&folder, &kind, &old, 1, -EIO, why), -EIO);
 	assert_int_equal(files_in(*state, &dotted), 1); /* … and what has it may be another's */
-	assert_int_equal(ol_ckpt_temporary_end(dir_fd, &kind, &new, 1, 0, why), 0);
+	assert_int_equal(ol_ckpt_temporary_end(&folder, &kind, &new, 1, 0, why), 0);
 	ol_ckpt_owner_drop(&old);
 	ol_ckpt_owner_drop(&new);
-	close(fd);
-	close(dir_fd);
+	assert_int_equal(file.ops->close(file.at), 0);
+	ol_ckpt_folder_close(&folder);
 }
 
 static void a_lock_dies_with_its_process(void **state)
 {
 	struct ol_ckpt_meta meta = meta_of(1, 9);
 	struct ol_ckpt_name kind = ol_ckpt_name_of(&meta);
-	int dir_fd = ol_ckpt_folder_open(*state), fds[2];
+	struct ol_ckpt_folder folder;
 	struct ol_ckpt_owner owner;
+	int fds[2];
 	char byte;
 	pid_t pid;
 
+	assert_int_equal(ol_ckpt_folder_open(*state, &folder), 0);
 	assert_int_equal(pipe(fds), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		check_ok(ol_ckpt_owner_take(dir_fd, &kind, &owner));
-		check_ok(ol_ckpt_owner_enter(&owner, dir_fd));
+		check_ok(ol_ckpt_owner_take(&folder, &kind, &owner));
+		check_ok(ol_ckpt_owner_enter(&owner, &folder));
 		check_eq(write(fds[1], "x", 1), 1);
 		for (;;)
 			pause();
@@ -294,11 +297,11 @@ static void a_lock_dies_with_its_process(void **state)
 	assert_int_equal(read(fds[0], &byte, 1), 1);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(ol_ckpt_owner_take(dir_fd, &kind, &owner), 0);
+	assert_int_equal(ol_ckpt_owner_take(&folder, &kind, &owner), 0);
 	ol_ckpt_owner_drop(&owner);
 	close(fds[0]);
 	close(fds[1]);
-	close(dir_fd);
+	ol_ckpt_folder_close(&folder);
 }
 
 static void a_geometry_that_cannot_be_is_refused_at_the_start(void **state)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * backend.h -- where checkpoints lie: the file operations of one kind of place, as a table
+ *
+ * A back end is a folder below this one, and a line in backend.c. Nothing else in the room calls
+ * the system on a file. Folders, files and locks are numbers that the back end gives out, not
+ * below 0. Every call returns 0, or what it says, or -errno; none is interrupted by a signal.
+ */
+#ifndef OL_CHECKPOINT_BACKEND_H
+#define OL_CHECKPOINT_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One name of a folder. Not 0: that ends the list, and is what it returns */
+typedef int ol_ckpt_each_fn(void *arg, const char *name);
+
+struct ol_ckpt_backend {
+	const char *scheme; /* what the name of a folder of its begins with; "": any name */
+
+	/* A folder */
+	int (*folder_open)(const char *dir);
+	int (*folder_make)(const char *dir); /* it may be there already. It is durable, and can be
+						written as far as one can tell */
+	int (*list)(int folder, ol_ckpt_each_fn *each, void *arg);
+	int (*rename)(int folder, const char *from, const char *to); /* in place of what has it */
+	int (*remove)(int folder, const char *name); /* -ENOENT */
+
+	/* A file, given out by number */
+	int (*create)(int folder, const char *name); /* to write; -EEXIST */
+	int (*open)(int folder, const char *name); /* to read; never waits for somebody */
+	int (*size)(int file, uint64_t *ret_bytes); /* -ENODEV: it is none that holds bytes */
+	int (*read_at)(int file, void *bytes, size_t count, uint64_t off); /* all of them;
+									      -ENODATA: it ends
+									      before */
+	int (*write_at)(int file, const void *bytes, size_t count, uint64_t off); /* all */
+	int (*reserve)(int file, uint64_t bytes); /* room for so many: no later write lacks it */
+	bool (*has_name)(int file); /* nobody has removed it, or put another in its place */
+	int (*sync_data)(int file); /* of a file whose places and length stay */
+
+	/* Either */
+	int (*sync)(int folder_or_file);
+	int (*close)(int folder_or_file);
+
+	/* Whose a name is, as owner.h has it. take: returns a lock, which close() gives back */
+	int (*take)(int folder, const char *name);
+	int (*enter)(int folder, const char *name, int lock); /* OL_E_FENCED */
+	void (*leave)(int lock);
+};
+
+/* ol_ckpt_backend_of -- of a folder by its name; never NULL */
+const struct ol_ckpt_backend *ol_ckpt_backend_of(const char *dir);
+
+extern const struct ol_ckpt_backend ol_ckpt_files; /* files/: a file system */
+
+struct ol_ckpt_folder {
+	const struct ol_ckpt_backend *ops;
+	int at;
+};
+
+struct ol_ckpt_file {
+	const struct ol_ckpt_backend *ops;
+	int at; /* -1: none */
+};
+
+#endif /* OL_CHECKPOINT_BACKEND_H */

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* files.c -- checkpoints in a folder of a file system: numbers are descriptors */
+
+#include "checkpoint/files/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/backend.h"
+
+static int folder_open(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd >= 0 ? fd : -errno;
+}
+
+static int file_sync(int fd)
+{
+	int rc;
+
+	do {
+		rc = fsync(fd) == 0 ? 0 : -errno;
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int file_sync_data(int fd)
+{
+	int rc;
+
+	do {
+		rc = fdatasync(fd) == 0 ? 0 : -errno;
+	} while (rc == -EINTR);
+	return rc;
+}
+
+/* A power cut could take a new folder with all that is in it; an earlier start may not have got so
+ * far as to say so */
+static int folder_settle(int fd)
+{
+	int parent_fd = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+
+	if (parent_fd < 0 && errno != EACCES)
+		return -errno;
+	if (parent_fd < 0)
+		return 0; /* it may not be read: nor was it made here */
+	rc = file_sync(parent_fd);
+	close(parent_fd);
+	return rc == -EINVAL ? 0 : rc; /* where folders are not synced they need not be */
+}
+
+static int folder_make(const char *dir)
+{
+	int fd = folder_open(dir), rc;
+
+	if (fd == -ENOENT) {
+		if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+			return -errno;
+		fd = folder_open(dir);
+	}
+	if (fd < 0)
+		return fd;
+	rc = folder_settle(fd);
+	if (rc == 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
+		rc = -errno;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int folder_list(int dir_fd, ol_ckpt_each_fn *each, void *arg)
+{
+	/* a descriptor of its own: closedir() closes it, and it begins at the folder's start */
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+	int rc = 0;
+
+	if (stream == NULL) {
+		rc = -errno;
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	while (rc == 0) {
+		errno = 0;
+		entry = readdir(stream);
+		if (entry == NULL) {
+			rc = -errno;
+			break;
+		}
+		rc = each(arg, entry->d_name);
+	}
+	closedir(stream);
+	return rc;
+}
+
+static int file_rename(int dir_fd, const char *from, const char *to)
+{
+	return renameat(dir_fd, from, dir_fd, to) == 0 ? 0 : -errno;
+}
+
+static int file_remove(int dir_fd, const char *name)
+{
+	return unlinkat(dir_fd, name, 0) == 0 ? 0 : -errno;
+}
+
+/* O_EXCL: a file of ours and no link that somebody laid out */
+static int file_create(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	return fd >= 0 ? fd : -errno;
+}
+
+/* O_NONBLOCK: a pipe of that name must not hold us up */
+static int file_open(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	return fd >= 0 ? fd : -errno;
+}
+
+static int file_size(int fd, uint64_t *ret_bytes)
+{
+	struct stat stat;
+
+	if (fstat(fd, &stat) != 0)
+		return -errno;
+	if (!S_ISREG(stat.st_mode))
+		return -ENODEV;
+	*ret_bytes = (uint64_t)stat.st_size;
+	return 0;
+}
+
+static int file_read_at(int fd, void *bytes, size_t count, uint64_t off)
+{
+	uint8_t *at = bytes;
+
+	while (count > 0) {
+		ssize_t got = pread(fd, at, count, (off_t)off);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -ENODATA;
+		at += got;
+		off += (uint64_t)got;
+		count -= (size_t)got;
+	}
+	return 0;
+}
+
+static int file_write_at(int fd, const void *bytes, size_t count, uint64_t off)
+{
+	const uint8_t *at = bytes;
+
+	while (count > 0) {
+		ssize_t put = pwrite(fd, at, count, (off_t)off);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return put < 0 ? -errno : -EIO;
+		at += put;
+		off += (uint64_t)put;
+		count -= (size_t)put;
+	}
+	return 0;
+}
+
+static int file_reserve(int fd, uint64_t bytes)
+{
+	int rc;
+
+	do {
+		rc = posix_fallocate(fd, 0, (off_t)bytes);
+	} while (rc == EINTR);
+	return -rc;
+}
+
+static bool file_has_name(int fd)
+{
+	struct stat stat;
+
+	return fstat(fd, &stat) == 0 && stat.st_nlink > 0;
+}
+
+static int file_close(int fd)
+{
+	return close(fd) == 0 ? 0 : -errno;
+}
+
+const struct ol_ckpt_backend ol_ckpt_files = {
+	.scheme = "",
+	.folder_open = folder_open,
+	.folder_make = folder_make,
+	.list = folder_list,
+	.rename = file_rename,
+	.remove = file_remove,
+	.create = file_create,
+	.open = file_open,
+	.size = file_size,
+	.read_at = file_read_at,
+	.write_at = file_write_at,
+	.reserve = file_reserve,
+	.has_name = file_has_name,
+	.sync_data = file_sync_data,
+	.sync = file_sync,
+	.close = file_close,
+	.take = ol_ckpt_files_take,
+	.enter = ol_ckpt_files_enter,
+	.leave = ol_ckpt_files_leave,
+};

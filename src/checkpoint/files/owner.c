@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* owner.c -- whose a name in a folder is: the lock file that lies there, and its flock() */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "checkpoint/files/files.h"
+#include "checkpoint/name.h"
+#include "outlast.h"
+
+enum {
+	TAKE_MS = 2000, /* to change a few names takes less, on any disk */
+};
+
+/* A folder without locks (some network file systems) has the order of names alone */
+static int lock(int fd, int how)
+{
+	int rc;
+
+	do {
+		rc = flock(fd, how) == 0 ? 0 : -errno;
+	} while (rc == -EINTR);
+	return rc == -ENOLCK || rc == -EOPNOTSUPP || rc == -EINVAL ? 0 : rc;
+}
+
+/* 1: the file in that place is this one. 0: it is another. There is none: nobody else's is */
+static int in_place(int dir_fd, const char *text, int fd)
+{
+	int there_fd = openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), rc;
+	struct stat own, there;
+
+	if (there_fd < 0)
+		return errno == ENOENT ? 1 : -errno;
+	rc = fstat(fd, &own) == 0 && fstat(there_fd, &there) == 0
+		     ? own.st_ino == there.st_ino && own.st_dev == there.st_dev
+		     : -errno;
+	close(there_fd);
+	return rc;
+}
+
+/* The lock of whoever is in place: it changes no names meanwhile. -1: nobody is */
+static int others_lock(int dir_fd, const char *text, int *ret_fd)
+{
+	uint64_t end_ns = ol_clock_ns() + TAKE_MS * OL_NS_PER_MS;
+	int rc = -EBUSY;
+
+	while (rc == -EBUSY && ol_clock_ns() < end_ns) {
+		int fd = openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+		*ret_fd = fd;
+		if (fd < 0)
+			return errno == ENOENT ? 0 : -errno;
+		rc = lock(fd, LOCK_EX | LOCK_NB);
+		if (rc == 0) {
+			rc = in_place(dir_fd, text, fd);
+			if (rc == 1)
+				return 0;
+			rc = rc == 0 ? -EBUSY : rc; /* another has come in between */
+		} else if (rc == -EWOULDBLOCK) {
+			rc = -EBUSY;
+		}
+		close(fd);
+		if (rc == -EBUSY)
+			sched_yield();
+	}
+	*ret_fd = -1;
+	return rc;
+}
+
+/* A new file in the place; its descriptor */
+static int own_place(int dir_fd, const char *text)
+{
+	char fresh[OL_CKPT_NAME_MAX];
+	int fd, rc;
+
+	ol_ckpt_name_fresh(text, fresh);
+	if (unlinkat(dir_fd, fresh, 0) != 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -errno;
+	if (renameat(dir_fd, fresh, dir_fd, text) != 0) {
+		rc = -errno;
+		unlinkat(dir_fd, fresh, 0);
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int ol_ckpt_files_take(int dir_fd, const char *text)
+{
+	int other_fd = -1, rc = others_lock(dir_fd, text, &other_fd);
+
+	if (rc == 0)
+		rc = own_place(dir_fd, text);
+	if (other_fd >= 0)
+		close(other_fd);
+	return rc;
+}
+
+int ol_ckpt_files_enter(int dir_fd, const char *text, int fd)
+{
+	int rc = lock(fd, LOCK_EX);
+
+	if (rc != 0)
+		return rc;
+	rc = in_place(dir_fd, text, fd);
+	if (rc == 1)
+		return 0;
+	ol_ckpt_files_leave(fd);
+	return rc == 0 ? OL_E_FENCED : rc;
+}
+
+void ol_ckpt_files_leave(int fd)
+{
+	(void)lock(fd, LOCK_UN);
+}

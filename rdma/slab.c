@@ -72,7 +72,7 @@ static bool shmem_huge(void)
 }
 
 /* place -- prefer node for the pages of slab; not an error where that cannot be done */
-static void place(struct ol_slab *slab, int node)
+static void slab_place(struct ol_slab *slab, int node)
 {
 	unsigned long mask[NODE_WORDS] = { 0 };
 
@@ -157,7 +157,7 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bo
 	ol_fds_unshare(slab->addr, slab->bytes);
 	if (!huge && shmem_huge() && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
 		slab->pages = OL_SLAB_PAGES_THP;
-	place(slab, node);
+	slab_place(slab, node);
 	rc = touch ? ol_slab_touch(slab, 0, slab->bytes) : 0;
 	if (rc != 0)
 		goto err_map;

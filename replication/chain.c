@@ -18,18 +18,18 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static bool counts(enum ol_chain_role role)
+static bool role_is_full(enum ol_chain_role role)
 {
 	return role != OL_CHAIN_NONE && role != OL_CHAIN_JOINING;
 }
 
-static bool same(const struct ol_member *a, const struct ol_member *b)
+static bool member_is_same(const struct ol_member *a, const struct ol_member *b)
 {
 	return a != NULL && b != NULL && a->id == b->id;
 }
 
 /* What holds after every event, whatever a peer says */
-static void check(const struct ol_chain *chain)
+static void chain_check(const struct ol_chain *chain)
 {
 	assert(!chain->loaded || chain->applied <= chain->received);
 	assert(chain->acked <= chain->received);
@@ -45,20 +45,20 @@ void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots)
 	*chain = (struct ol_chain){ .id = id, .slots = slots };
 }
 
-uint64_t ol_chain_freed(const struct ol_chain *chain)
+uint64_t ol_chain_newest_free(const struct ol_chain *chain)
 {
 	uint64_t free = chain->applied;
 
 	if (!chain->loaded)
 		return chain->acked;
-	if (counts(chain->role))
+	if (role_is_full(chain->role))
 		free = min_u64(free, chain->committed);
 	if (chain->succ_held)
 		free = min_u64(free, chain->succ_acked);
 	return free;
 }
 
-uint64_t ol_chain_kept(const struct ol_chain *chain)
+uint64_t ol_chain_oldest_kept(const struct ol_chain *chain)
 {
 	uint64_t written = chain->received > chain->slots ? chain->received - chain->slots : 0;
 
@@ -88,14 +88,14 @@ static void forget_history(struct ol_chain *chain)
 }
 
 /* Has this replica no place in the history that `view` goes on with? */
-static bool removed(const struct ol_chain *chain, const struct ol_view *view,
-		    enum ol_chain_role role)
+static bool is_removed(const struct ol_chain *chain, const struct ol_view *view,
+		       enum ol_chain_role role)
 {
 	if (chain->role == OL_CHAIN_NONE)
 		return false;
 	if (role == OL_CHAIN_NONE)
 		return true;
-	return counts(chain->role) &&
+	return role_is_full(chain->role) &&
 	       (role == OL_CHAIN_JOINING || view->history != chain->view.history);
 }
 
@@ -113,17 +113,17 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
 	const struct ol_member *pred = ol_view_predecessor(&chain->view, chain->id);
 	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
 	const struct ol_member *next_succ = ol_view_successor(view, chain->id);
-	bool full = next_succ != NULL && counts(ol_view_role(view, next_succ->id));
+	bool full = next_succ != NULL && role_is_full(ol_view_role(view, next_succ->id));
 	bool was_tail = ol_chain_is_tail(chain);
 	bool out, keep_pred, keep_succ;
 
 	*ret_links = (struct ol_chain_links){ .connect = false };
 	if (chain->view.epoch != 0 && !ol_view_follows(&chain->view, view))
 		return -ESTALE;
-	out = removed(chain, view, role);
-	keep_pred = !out && same(pred, ol_view_predecessor(view, chain->id));
+	out = is_removed(chain, view, role);
+	keep_pred = !out && member_is_same(pred, ol_view_predecessor(view, chain->id));
 	/* one that counted and joins again begins anew */
-	keep_succ = !out && same(succ, next_succ) && (full || !chain->succ_full);
+	keep_succ = !out && member_is_same(succ, next_succ) && (full || !chain->succ_full);
 	ret_links->fence_predecessor = pred != NULL && !keep_pred;
 	ret_links->fence_successor = succ != NULL && !keep_succ;
 	if (ret_links->fence_predecessor)
@@ -134,7 +134,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
 		forget_history(chain);
 	chain->view = *view;
 	chain->role = out ? OL_CHAIN_NONE : role;
-	check(chain);
+	chain_check(chain);
 	if (out)
 		return OL_CHAIN_REMOVED;
 	chain->succ_full = full;
@@ -151,7 +151,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
 		if (!was_tail)
 			chain->committed = max_u64(chain->committed, chain->applied);
 	}
-	check(chain);
+	chain_check(chain);
 	ret_links->connect = !keep_succ && can_connect(chain);
 	return 0;
 }
@@ -170,7 +170,7 @@ bool ol_chain_on_load(struct ol_chain *chain, uint64_t version)
 		chain->committed = version;
 		chain->floor = chain->received;
 	}
-	check(chain);
+	chain_check(chain);
 	return !was_loaded && !chain->succ_full && can_connect(chain);
 }
 
@@ -189,7 +189,7 @@ int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_ha
 		chain->received = chain->loaded ? chain->applied : content;
 		chain->acked = chain->received;
 	}
-	check(chain);
+	chain_check(chain);
 	*ret_have = chain->received;
 	return chain->loaded ? 0 : OL_CHAIN_LOAD;
 }
@@ -206,7 +206,7 @@ int ol_chain_on_entry(struct ol_chain *chain, uint64_t version)
 	    version > chain->acked + chain->slots)
 		return -EPROTO;
 	chain->received = version;
-	check(chain);
+	chain_check(chain);
 	return 0;
 }
 
@@ -214,19 +214,19 @@ int ol_chain_on_offer(struct ol_chain *chain, uint64_t content)
 {
 	if (chain->succ_full || ol_view_successor(&chain->view, chain->id) == NULL)
 		return 0;
-	if (!chain->loaded || content < ol_chain_kept(chain) || content > chain->applied)
+	if (!chain->loaded || content < ol_chain_oldest_kept(chain) || content > chain->applied)
 		return -EPROTO;
 	if (!chain->succ_held)
 		chain->succ_acked = content;
 	chain->succ_held = true;
-	check(chain);
+	chain_check(chain);
 	return 0;
 }
 
 int ol_chain_on_successor_up(struct ol_chain *chain, uint64_t have)
 {
 	if (ol_view_successor(&chain->view, chain->id) == NULL || have > chain->received ||
-	    have < ol_chain_kept(chain))
+	    have < ol_chain_oldest_kept(chain))
 		return -EPROTO;
 	if (chain->succ_full && have < chain->committed)
 		return -EPROTO;
@@ -240,7 +240,7 @@ int ol_chain_on_successor_up(struct ol_chain *chain, uint64_t have)
 		/* in a handoff only an ack counts: by now it may have a successor which has less */
 		chain->succ_acked = have;
 	}
-	check(chain);
+	chain_check(chain);
 	return 0;
 }
 
@@ -262,7 +262,7 @@ int ol_chain_on_ack(struct ol_chain *chain, uint64_t version)
 		chain->committed = max_u64(chain->committed, version);
 	else
 		chain->handoff = true;
-	check(chain);
+	chain_check(chain);
 	return 0;
 }
 
@@ -271,7 +271,7 @@ int ol_chain_may_order(const struct ol_chain *chain)
 	if (!ol_chain_is_head(chain) || !chain->loaded)
 		return -EPERM;
 	if (chain->received != chain->applied || (chain->succ_full && !chain->succ_up) ||
-	    chain->received >= ol_chain_freed(chain) + chain->slots)
+	    chain->received >= ol_chain_newest_free(chain) + chain->slots)
 		return -EAGAIN;
 	return 0;
 }
@@ -283,7 +283,7 @@ int ol_chain_order(struct ol_chain *chain, uint64_t *ret_version)
 	if (rc != 0)
 		return rc;
 	*ret_version = ++chain->received;
-	check(chain);
+	chain_check(chain);
 	return 0;
 }
 
@@ -308,11 +308,11 @@ static bool can_apply(const struct ol_chain *chain)
 static bool can_ack(const struct ol_chain *chain)
 {
 	return chain->pred_up && chain->loaded &&
-	       (chain->ack_due || ol_chain_freed(chain) > chain->acked);
+	       (chain->ack_due || ol_chain_newest_free(chain) > chain->acked);
 }
 
-bool ol_chain_next(const struct ol_chain *chain, unsigned not_now,
-		   struct ol_chain_action *ret_action)
+bool ol_chain_next_action(const struct ol_chain *chain, unsigned not_now,
+			  struct ol_chain_action *ret_action)
 {
 	*ret_action = (struct ol_chain_action){ .commits = false };
 	if ((not_now & OL_CHAIN_FORWARD) == 0 && can_forward(chain)) {
@@ -324,7 +324,7 @@ bool ol_chain_next(const struct ol_chain *chain, unsigned not_now,
 		ret_action->commits = ol_chain_is_tail(chain);
 	} else if ((not_now & OL_CHAIN_ACK) == 0 && can_ack(chain)) {
 		ret_action->what = OL_CHAIN_ACK;
-		ret_action->version = max_u64(ol_chain_freed(chain), chain->acked);
+		ret_action->version = max_u64(ol_chain_newest_free(chain), chain->acked);
 	} else {
 		return false;
 	}
@@ -347,7 +347,7 @@ void ol_chain_on_done(struct ol_chain *chain, const struct ol_chain_action *acti
 		chain->ack_due = false;
 		break;
 	}
-	check(chain);
+	chain_check(chain);
 }
 
 bool ol_chain_serves_push(const struct ol_chain *chain)

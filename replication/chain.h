@@ -178,21 +178,21 @@ int ol_chain_may_order(const struct ol_chain *chain);
 int ol_chain_order(struct ol_chain *chain, uint64_t *ret_version);
 
 /*
- * ol_chain_next -- what to do next; to be asked after any event, until it answers false
+ * ol_chain_next_action -- what to do next; to be asked after any event, until it answers false
  *
  * not_now: what could not be done just now (of enum ol_chain_what, or'ed); it is left out. A link
  * that broke is reported by on_successor_down().
  */
-bool ol_chain_next(const struct ol_chain *chain, unsigned not_now,
-		   struct ol_chain_action *ret_action);
+bool ol_chain_next_action(const struct ol_chain *chain, unsigned not_now,
+			  struct ol_chain_action *ret_action);
 /* ol_chain_on_done -- it is done; tell of a commit after this */
 void ol_chain_on_done(struct ol_chain *chain, const struct ol_chain_action *action);
 
-/* ol_chain_freed -- newest entry whose slot is free: it is never asked for again */
-uint64_t ol_chain_freed(const struct ol_chain *chain);
-/* ol_chain_kept -- oldest version from which a successor can go on: all after it are in the ring,
+/* ol_chain_newest_free -- newest entry whose slot is free: it is never asked for again */
+uint64_t ol_chain_newest_free(const struct ol_chain *chain);
+/* ol_chain_oldest_kept -- oldest version from which a successor can go on: all after it are in the ring,
  * and stay */
-uint64_t ol_chain_kept(const struct ol_chain *chain);
+uint64_t ol_chain_oldest_kept(const struct ol_chain *chain);
 
 /* ol_chain_serves_push / _pull -- workers may be let in: it is the head (the tail), has weights,
  * and they contain all that it has received (all that was ever committed) */

@@ -85,12 +85,12 @@ const struct ol_member *ol_view_successor(const struct ol_view *view, uint64_t i
 	return &view->replicas[at + 1];
 }
 
-static bool lower(const struct ol_member *a, const struct ol_member *b)
+static bool ranks_before(const struct ol_member *a, const struct ol_member *b)
 {
 	return a->rank != b->rank ? a->rank < b->rank : a->id < b->id;
 }
 
-static bool kin(const struct ol_member *a, const struct ol_member *b)
+static bool same_job(const struct ol_member *a, const struct ol_member *b)
 {
 	return a->job == b->job && a->proto == b->proto;
 }
@@ -105,29 +105,30 @@ static bool is_alive(const struct ol_member *alive, uint32_t alive_count, uint64
 }
 
 /* lowest -- of the view's kin that are not in `next`; NULL: none */
-static const struct ol_member *lowest(const struct ol_view *view, const struct ol_view *next,
-				      const struct ol_member *alive, uint32_t alive_count)
+static const struct ol_member *lowest_spare(const struct ol_view *view, const struct ol_view *next,
+					    const struct ol_member *alive, uint32_t alive_count)
 {
 	const struct ol_member *best = NULL;
 
 	for (uint32_t i = 0; i < alive_count; i++) {
-		if (alive[i].id == 0 || !kin(&alive[i], &view->replicas[0]) ||
+		if (alive[i].id == 0 || !same_job(&alive[i], &view->replicas[0]) ||
 		    ol_view_find(next, alive[i].id) >= 0)
 			continue;
-		if (best == NULL || lower(&alive[i], best))
+		if (best == NULL || ranks_before(&alive[i], best))
 			best = &alive[i];
 	}
 	return best;
 }
 
 /* kin_count -- how many different members there are of one's kin, itself among them */
-static uint32_t kin_count(const struct ol_member *one, const struct ol_member *alive,
-			  uint32_t alive_count)
+static uint32_t same_job_count(const struct ol_member *one, const struct ol_member *alive,
+			       uint32_t alive_count)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < alive_count; i++) {
-		if (alive[i].id != 0 && kin(&alive[i], one) && !is_alive(alive, i, alive[i].id))
+		if (alive[i].id != 0 && same_job(&alive[i], one) &&
+		    !is_alive(alive, i, alive[i].id))
 			count++;
 	}
 	return count;
@@ -140,9 +141,10 @@ static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 	const struct ol_member *best = NULL;
 
 	for (uint32_t i = 0; i < alive_count; i++) {
-		if (alive[i].id == 0 || kin_count(&alive[i], alive, alive_count) < rule->wanted)
+		if (alive[i].id == 0 ||
+		    same_job_count(&alive[i], alive, alive_count) < rule->wanted)
 			continue;
-		if (best == NULL || lower(&alive[i], best))
+		if (best == NULL || ranks_before(&alive[i], best))
 			best = &alive[i];
 	}
 	if (best == NULL)
@@ -167,7 +169,7 @@ static bool found_again(const struct ol_view *view, const struct ol_member *aliv
 
 	next->count = 0;
 	next->joining = 0;
-	founder = lowest(view, next, alive, alive_count);
+	founder = lowest_spare(view, next, alive, alive_count);
 	if (founder == NULL)
 		return false;
 	next->founded = next->epoch;
@@ -217,7 +219,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 		}
 	}
 	if (joining == NULL && next.count < next.wanted) {
-		joining = lowest(view, &next, alive, alive_count);
+		joining = lowest_spare(view, &next, alive, alive_count);
 		changed = changed || joining != NULL;
 	}
 	if (joining != NULL) {
@@ -353,7 +355,7 @@ static bool member_take(struct rest *rest, struct ol_member *member)
 }
 
 /* same -- no text stands for a value but the one that encode makes of it */
-static bool same(const char *text, size_t bytes, const char *again, size_t again_bytes)
+static bool text_is_same(const char *text, size_t bytes, const char *again, size_t again_bytes)
 {
 	return bytes == again_bytes && memcmp(text, again, bytes) == 0;
 }
@@ -366,7 +368,7 @@ int ol_member_decode(const char *text, size_t bytes, struct ol_member *ret_membe
 
 	if (bytes >= OL_MEMBER_TEXT_MAX || !word_take(&rest, ' ', mark, sizeof(mark)) ||
 	    strcmp(mark, "member") != 0 || !member_take(&rest, &member) ||
-	    !same(text, bytes, again, ol_member_encode(&member, again)))
+	    !text_is_same(text, bytes, again, ol_member_encode(&member, again)))
 		return -EINVAL;
 	*ret_member = member;
 	return 0;
@@ -414,7 +416,7 @@ int ol_view_decode(const char *text, size_t bytes, struct ol_view *ret_view)
 	if (view.epoch == 0 || view.founded == 0 || view.founded > view.epoch ||
 	    view.history == 0 || view.origin == 0 || view.shard_count == 0 ||
 	    view.shard_count > SHARDS_MAX || view.wanted == 0 || view.wanted > OL_REPLICAS_MAX ||
-	    !same(text, bytes, again, ol_view_encode(&view, again)))
+	    !text_is_same(text, bytes, again, ol_view_encode(&view, again)))
 		return -EINVAL;
 	*ret_view = view;
 	return 0;

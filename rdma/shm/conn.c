@@ -67,7 +67,7 @@ void ol_shm_conn_name(struct ol_shm_conn *conn, pid_t pid)
 }
 
 /* cut -- no more words with the peer; its kernel tells it */
-static void cut(struct ol_shm_conn *conn)
+static void conn_cut(struct ol_shm_conn *conn)
 {
 	ol_shm_out_drop(conn);
 	if (conn->rx.ring != NULL) {
@@ -95,7 +95,7 @@ void ol_shm_conn_destroy(struct ol_shm_conn *conn)
 	struct ol_shm_xport *xport = conn->xport;
 	struct ol_shm_conn *last;
 
-	cut(conn);
+	conn_cut(conn);
 	ol_shm_segment_detach(conn);
 	ol_shm_peers_free(conn);
 	free(conn->dones);
@@ -148,7 +148,7 @@ void ol_shm_conn_down(struct ol_shm_conn *conn, int status)
 		ol_shm_conn_destroy(conn);
 		return;
 	}
-	cut(conn);
+	conn_cut(conn);
 	conn->state = OL_SHM_DOWN;
 	conn->down_status = status;
 	/* What is in the ring was rung before the end: it is delivered, and no more than that. */

@@ -21,7 +21,7 @@ enum {
 };
 
 /* stale -- a socket file that nobody listens at */
-static bool stale(const struct sockaddr_un *addr, socklen_t addr_bytes)
+static bool socket_is_stale(const struct sockaddr_un *addr, socklen_t addr_bytes)
 {
 	struct stat st;
 	bool refused;
@@ -56,7 +56,7 @@ static int bind_replace(int sock, const struct sockaddr_un *addr, socklen_t addr
 		return -errno;
 	if (flock(dir, LOCK_EX | LOCK_NB) != 0)
 		goto out;
-	if (!stale(addr, addr_bytes))
+	if (!socket_is_stale(addr, addr_bytes))
 		goto out;
 	if (unlink(addr->sun_path) != 0 ||
 	    bind(sock, (const struct sockaddr *)addr, addr_bytes) != 0)
@@ -173,7 +173,7 @@ void ol_shm_listen_close(struct ol_shm_xport *xport)
 }
 
 /* greet -- take the peer behind sock in; what it wants is read from its hello */
-static void greet(struct ol_shm_xport *xport, int sock)
+static void peer_greet(struct ol_shm_xport *xport, int sock)
 {
 	struct ol_shm_conn *conn = NULL;
 	uid_t uid = 0;
@@ -237,7 +237,7 @@ void ol_shm_listen_ready(struct ol_shm_xport *xport)
 		sock = ol_fds_add(
 			accept4(xport->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 		if (sock >= 0)
-			greet(xport, sock);
+			peer_greet(xport, sock);
 		else if (errno == EMFILE || errno == ENFILE)
 			turn_away(xport);
 		else if (errno != EINTR && errno != ECONNABORTED)

@@ -17,7 +17,7 @@ enum {
 };
 
 /* pace -- keep looks at the sockets between QUICK_NS and SLOW_NS apart, however slow the caller */
-static void pace(struct ol_shm_xport *xport, uint64_t now_ns)
+static void pace_adapt(struct ol_shm_xport *xport, uint64_t now_ns)
 {
 	uint64_t since_ns = now_ns - xport->progress_ns;
 
@@ -30,7 +30,7 @@ static void pace(struct ol_shm_xport *xport, uint64_t now_ns)
 }
 
 /* deadlines -- end what took too long, dial again what was refused for lack of room */
-static void deadlines(struct ol_shm_xport *xport, uint64_t now_ns)
+static void deadlines_check(struct ol_shm_xport *xport, uint64_t now_ns)
 {
 	struct ol_shm_conn *conn;
 	uint32_t i;
@@ -66,13 +66,13 @@ static uint64_t tick_ns(void)
  * Polls are counted, as reading a clock costs more than one that finds nothing. A poll that gave
  * events is as long as what the caller makes of them: 256 of these may take minutes.
  */
-static bool late(const struct ol_shm_xport *xport)
+static bool look_is_late(const struct ol_shm_xport *xport)
 {
 	return xport->gave && tick_ns() > xport->progress_ns + SLOW_NS;
 }
 
 /* progress -- what came by the sockets and the clock */
-static void progress(struct ol_shm_xport *xport)
+static void sockets_look(struct ol_shm_xport *xport)
 {
 	struct epoll_event ready[SOCKETS_MAX];
 	uint64_t now_ns = ol_shm_now_ns();
@@ -81,7 +81,7 @@ static void progress(struct ol_shm_xport *xport)
 	int count;
 	int i;
 
-	pace(xport, now_ns);
+	pace_adapt(xport, now_ns);
 	count = epoll_wait(xport->epoll_fd, ready, SOCKETS_MAX, 0);
 	for (i = 0; i < count; i++) {
 		if (ready[i].data.ptr == NULL) /* a wake-up: the rings are looked at anyway */
@@ -101,10 +101,10 @@ static void progress(struct ol_shm_xport *xport)
 		}
 	}
 	if (xport->timer_ns != 0 || count > 0)
-		deadlines(xport, now_ns);
+		deadlines_check(xport, now_ns);
 }
 
-static void disarm(struct ol_shm_xport *xport)
+static void rings_disarm(struct ol_shm_xport *xport)
 {
 	const struct ol_shm_conn *conn;
 	uint32_t i;
@@ -213,10 +213,10 @@ int ol_shm_poll(struct ol_xport *base, struct ol_xport_event *events, int max)
 
 	if (xport->dead != NULL)
 		ol_shm_dead_free(xport);
-	if (--xport->polls_left == 0 || xport->armed || late(xport)) {
+	if (--xport->polls_left == 0 || xport->armed || look_is_late(xport)) {
 		if (xport->armed)
-			disarm(xport);
-		progress(xport);
+			rings_disarm(xport);
+		sockets_look(xport);
 	}
 	i = xport->cursor;
 	for (left = xport->conn_count; left > 0 && n < max; left--) {
@@ -250,7 +250,7 @@ int ol_shm_arm(struct ol_xport *base)
 	ol_order_full();
 	for (i = 0; i < xport->conn_count; i++) {
 		if (!conn_quiet(xport->conns[i])) {
-			disarm(xport);
+			rings_disarm(xport);
 			return 1;
 		}
 	}

@@ -52,7 +52,7 @@ static inline void copy_small(uint8_t *dst, const uint8_t *src, size_t bytes)
 	}
 }
 
-static inline void copy(uint8_t *dst, const uint8_t *src, size_t bytes)
+static inline void payload_copy(uint8_t *dst, const uint8_t *src, size_t bytes)
 {
 	if (bytes <= OL_SHM_INLINE_MAX)
 		copy_small(dst, src, bytes);
@@ -100,8 +100,8 @@ static inline int segs_check(const struct ol_shm_conn *conn, const struct ol_xpo
 }
 
 /* reach -- bytes at off of the peer's key, mapped here; NULL if the peer did not allow it */
-static inline uint8_t *reach(const struct ol_shm_conn *conn, const struct ol_xport_rkey *key,
-			     uint64_t off, uint64_t bytes, uint32_t right)
+static inline uint8_t *peer_addr(const struct ol_shm_conn *conn, const struct ol_xport_rkey *key,
+				 uint64_t off, uint64_t bytes, uint32_t right)
 {
 	const struct ol_shm_peer_region *peer = ol_shm_peer_find(conn, key->rkey);
 	uint64_t from;
@@ -129,7 +129,7 @@ static inline void done_push(struct ol_shm_conn *conn, uint64_t cookie, int stat
 }
 
 /*
- * reach_late -- reach() once more after a look for announcements
+ * reach_late -- peer_addr() once more after a look for announcements
  *
  * Returns 0 and the address; or 1 after an end of the connection that counts as posted (this op
  * broke a rule: promise 8), or -ENOTCONN if the peer had gone.
@@ -143,7 +143,7 @@ static int reach_late(struct ol_shm_conn *conn, const struct ol_xport_rkey *key,
 		ol_shm_conn_read(conn);
 	if (conn->state != OL_SHM_UP)
 		return -ENOTCONN;
-	addr = reach(conn, key, off, bytes, right);
+	addr = peer_addr(conn, key, off, bytes, right);
 	if (addr != NULL) {
 		*ret_addr = addr;
 		return 0;
@@ -167,7 +167,7 @@ static inline int ring_room(struct ol_shm_conn *conn)
 	return -ENOTCONN;
 }
 
-static void wake(const struct ol_shm_conn *conn)
+static void peer_wake(const struct ol_shm_conn *conn)
 {
 	const uint64_t one = 1;
 	ssize_t done;
@@ -177,7 +177,7 @@ static void wake(const struct ol_shm_conn *conn)
 	(void)done;
 }
 
-static inline int ready(const struct ol_shm_conn *conn, unsigned flags)
+static inline int post_check(const struct ol_shm_conn *conn, unsigned flags)
 {
 	if (conn->state != OL_SHM_UP)
 		return -ENOTCONN;
@@ -187,7 +187,7 @@ static inline int ready(const struct ol_shm_conn *conn, unsigned flags)
 }
 
 /* finish -- the end of a post that was not refused by an error code; broken: by the peer's rules */
-static inline int finish(struct ol_shm_conn *conn, unsigned flags, uint64_t cookie, int late)
+static inline int post_finish(struct ol_shm_conn *conn, unsigned flags, uint64_t cookie, int late)
 {
 	if (late < 0)
 		return late;
@@ -206,7 +206,7 @@ int ol_shm_post_write(struct ol_xport_conn *base, const struct ol_xport_write *w
 	unsigned i;
 	int rc;
 
-	rc = ready(conn, flags);
+	rc = post_check(conn, flags);
 	if (rc == 0 && (flags & OL_XPORT_DOORBELL) != 0)
 		rc = ring_room(conn);
 	if (rc == 0)
@@ -214,21 +214,22 @@ int ol_shm_post_write(struct ol_xport_conn *base, const struct ol_xport_write *w
 	if (rc != 0)
 		return rc;
 	if (bytes > 0) {
-		dst = reach(conn, &write->dst, write->dst_off, bytes, OL_XPORT_ACCESS_PEER_WRITE);
+		dst = peer_addr(conn, &write->dst, write->dst_off, bytes,
+				OL_XPORT_ACCESS_PEER_WRITE);
 		if (dst == NULL)
 			rc = reach_late(conn, &write->dst, write->dst_off, bytes,
 					OL_XPORT_ACCESS_PEER_WRITE, &dst);
 		if (rc != 0)
-			return finish(conn, flags, write->cookie, rc);
+			return post_finish(conn, flags, write->cookie, rc);
 		ol_to_peer(); /* promise 1: earlier writes are visible first */
 		for (i = 0; i < write->seg_count; i++) {
-			copy(dst, addrs[i], write->segs[i].bytes);
+			payload_copy(dst, addrs[i], write->segs[i].bytes);
 			dst += write->segs[i].bytes;
 		}
 	}
 	if ((flags & OL_XPORT_DOORBELL) != 0 && ol_shm_ring_push(&conn->tx, write->imm))
-		wake(conn);
-	return finish(conn, flags, write->cookie, 0);
+		peer_wake(conn);
+	return post_finish(conn, flags, write->cookie, 0);
 }
 
 int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
@@ -242,21 +243,21 @@ int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *rea
 
 	if (read->seg_count == 0 || (read->flags & (OL_XPORT_INLINE | OL_XPORT_DOORBELL)) != 0)
 		return -EINVAL;
-	rc = ready(conn, read->flags);
+	rc = post_check(conn, read->flags);
 	if (rc == 0)
 		rc = segs_check(conn, read->segs, read->seg_count, read->flags, addrs, &bytes);
 	if (rc != 0)
 		return rc;
 	if (bytes > 0) {
-		src = reach(conn, &read->src, read->src_off, bytes, OL_XPORT_ACCESS_PEER_READ);
+		src = peer_addr(conn, &read->src, read->src_off, bytes, OL_XPORT_ACCESS_PEER_READ);
 		if (src == NULL)
 			rc = reach_late(conn, &read->src, read->src_off, bytes,
 					OL_XPORT_ACCESS_PEER_READ, &src);
 		if (rc != 0)
-			return finish(conn, read->flags, read->cookie, rc);
+			return post_finish(conn, read->flags, read->cookie, rc);
 	}
 	for (i = 0; i < read->seg_count; i++) {
-		copy(addrs[i], src, read->segs[i].bytes);
+		payload_copy(addrs[i], src, read->segs[i].bytes);
 		src += read->segs[i].bytes;
 	}
 	ol_from_peer(); /* later reads see the same or newer: AFTER_READS is always kept */
@@ -266,7 +267,7 @@ int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *rea
 			done_push(conn, read->cookie, -ECONNABORTED);
 		return 0;
 	}
-	return finish(conn, read->flags, read->cookie, 0);
+	return post_finish(conn, read->flags, read->cookie, 0);
 }
 
 int ol_shm_map(struct ol_xport_conn *base, struct ol_xport_rkey src, uint64_t off, size_t bytes,

@@ -19,7 +19,7 @@
 #include "rdma/shm/shm.h"
 
 /* announce -- tell the peer of conn of region, if it may reach it */
-static int announce(struct ol_shm_conn *conn, const struct ol_shm_region *region)
+static int region_announce(struct ol_shm_conn *conn, const struct ol_shm_region *region)
 {
 	struct ol_shm_msg msg = { .type = OL_SHM_MSG_REGION,
 				  .rkey = region->rkey,
@@ -40,7 +40,7 @@ int ol_shm_announce_all(struct ol_shm_conn *conn)
 
 	conn->announcing = true;
 	for (region = conn->xport->regions; region != NULL; region = region->next) {
-		rc = announce(conn, region);
+		rc = region_announce(conn, region);
 		if (rc != 0)
 			return rc;
 	}
@@ -87,7 +87,7 @@ static void announce_new(struct ol_shm_xport *xport, const struct ol_shm_region 
 		conn = xport->conns[i];
 		if (!conn->announcing || conn->state == OL_SHM_DOWN)
 			continue;
-		if (announce(conn, region) == 0)
+		if (region_announce(conn, region) == 0)
 			continue;
 		ol_shm_log(xport, OL_XPORT_LOG_WARN, "%s dropped: it does not read its socket",
 			   conn->name);

@@ -264,7 +264,7 @@ static int on_bye(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 }
 
 /* expected -- which messages a state allows, as bits */
-static uint32_t expected(enum ol_shm_state state)
+static uint32_t msgs_expected(enum ol_shm_state state)
 {
 	const uint32_t regions = 1U << OL_SHM_MSG_REGION | 1U << OL_SHM_MSG_UNREGION;
 	const uint32_t bye = 1U << OL_SHM_MSG_BYE;
@@ -315,7 +315,7 @@ static int on_msg(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const 
 }
 
 /* gone -- the peer's end of the socket is closed */
-static void gone(struct ol_shm_conn *conn)
+static void peer_on_gone(struct ol_shm_conn *conn)
 {
 	conn->priv_len = conn->state == OL_SHM_CONNECTING ? 0 : conn->priv_len;
 	ol_shm_conn_down(conn, conn->state == OL_SHM_CONNECTING ? -ECONNREFUSED : 0);
@@ -332,7 +332,7 @@ static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
 }
 
 /* drop -- what was received cannot be used */
-static void drop(struct ol_shm_conn *conn, int rc)
+static void peer_drop(struct ol_shm_conn *conn, int rc)
 {
 	int status = -EIO;
 
@@ -364,10 +364,10 @@ void ol_shm_conn_read(struct ol_shm_conn *conn)
 		if (rc == -EAGAIN)
 			return;
 		if (rc == -ECONNRESET) {
-			gone(conn);
+			peer_on_gone(conn);
 			return;
 		}
-		if (rc == 0 && (expected(conn->state) & 1U << msg.type) != 0) {
+		if (rc == 0 && (msgs_expected(conn->state) & 1U << msg.type) != 0) {
 			rc = on_msg(conn, &msg, fds);
 		} else if (rc == 0) {
 			fds_drop(&msg, fds);
@@ -375,7 +375,7 @@ void ol_shm_conn_read(struct ol_shm_conn *conn)
 		}
 		if (rc == 0)
 			continue;
-		drop(conn, rc);
+		peer_drop(conn, rc);
 		return;
 	}
 }

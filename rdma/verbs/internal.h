@@ -188,7 +188,7 @@ struct ol_xport {
 	struct ol_verbs_conn **ready_tail;
 	struct ol_verbs_conn *holders; /* those that may have posts held back */
 	uint32_t polls_left; /* until the file descriptors are looked at */
-	uint32_t look_shift; /* 2^this from look to look: see pace() */
+	uint32_t look_shift; /* 2^this from look to look: see pace_adapt() */
 	uint64_t look_ns; /* when they were looked at last */
 	uint32_t timer_count; /* connections with a timer */
 	bool look; /* look at the file descriptors on the next poll */

@@ -9,7 +9,7 @@
  * given up.
  *
  * The spin path makes no system call: file descriptors are looked at on the first poll after arm(),
- * and every so many polls, as pace() has it.
+ * and every so many polls, as pace_adapt() has it.
  */
 #include "rdma/verbs/internal.h"
 
@@ -53,7 +53,7 @@ static void timers_expire(struct ol_xport *xport)
 }
 
 /* Keeps looks between QUICK_NS and SLOW_NS apart, however slow the caller and his events are. */
-static void pace(struct ol_xport *xport)
+static void pace_adapt(struct ol_xport *xport)
 {
 	const uint64_t now_ns = ol_verbs_now_ns();
 	const uint64_t apart_ns = now_ns - xport->look_ns;
@@ -83,18 +83,18 @@ static uint64_t tick_ns(void)
  * Polls are counted, as reading a clock costs more than one that finds nothing. A poll that gave
  * events is as long as what the caller makes of them: a thousand of these may take minutes.
  */
-static bool late(const struct ol_xport *xport)
+static bool look_is_late(const struct ol_xport *xport)
 {
 	return xport->gave && tick_ns() > xport->look_ns + SLOW_NS;
 }
 
-static void look(struct ol_xport *xport)
+static void descriptors_look(struct ol_xport *xport)
 {
 	struct epoll_event events[4];
 	uint64_t expirations;
 	int count;
 
-	pace(xport);
+	pace_adapt(xport);
 	xport->look = false;
 	count = epoll_wait(xport->epoll_fd, events, 4, 0);
 	for (int i = 0; i < count; i++) {
@@ -306,8 +306,8 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 
 	if (xport->holders != NULL)
 		holders_flush(xport);
-	if (xport->look || xport->polls_left-- == 0 || late(xport))
-		look(xport);
+	if (xport->look || xport->polls_left-- == 0 || look_is_late(xport))
+		descriptors_look(xport);
 	if (xport->ready != NULL)
 		count = ready_report(xport, events, max);
 	while (count < max && xport->ready == NULL && wcs_take(xport) != 0) {

@@ -98,7 +98,7 @@ static int post_undo(struct ol_verbs_conn *conn, uint32_t unsignaled, int rc)
 }
 
 /* Posts held_next(), or holds it back; its identity and signal are set here. */
-static int post(struct ol_verbs_conn *conn, unsigned flags, uint64_t cookie)
+static int wr_post(struct ol_verbs_conn *conn, unsigned flags, uint64_t cookie)
 {
 	struct ibv_send_wr *wr = &conn->held[conn->held_count].wr;
 	struct ol_verbs_op *op = &conn->ops[conn->head & conn->ops_mask];
@@ -158,8 +158,8 @@ int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write 
 		held->wr.wr.rdma.remote_addr = write->dst.addr + write->dst_off;
 		held->wr.wr.rdma.rkey = write->dst.rkey;
 	}
-	return post(conn, total != 0 ? write->flags : write->flags & ~(unsigned)OL_XPORT_INLINE,
-		    write->cookie);
+	return wr_post(conn, total != 0 ? write->flags : write->flags & ~(unsigned)OL_XPORT_INLINE,
+		       write->cookie);
 }
 
 int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
@@ -184,5 +184,5 @@ int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *r
 	held->wr.wr.rdma.rkey = read->src.rkey;
 	if ((read->flags & OL_XPORT_AFTER_READS) != 0)
 		held->wr.send_flags = base->xport->fence_flags;
-	return post(conn, read->flags, read->cookie);
+	return wr_post(conn, read->flags, read->cookie);
 }

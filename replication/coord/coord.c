@@ -108,7 +108,7 @@ static int handle_create(const struct ol_coord_opts *opts, struct ol_coord **ret
 	return 0;
 }
 
-static bool cancelled(const struct ol_coord *coord)
+static bool open_is_cancelled(const struct ol_coord *coord)
 {
 	const struct ol_coord_opts *opts = &coord->opts;
 
@@ -132,7 +132,7 @@ static int settle_wait(struct ol_coord *coord)
 		now = ol_coord_now_ns();
 		if (coord->is_settled)
 			rc = coord->settle_rc;
-		else if (cancelled(coord))
+		else if (open_is_cancelled(coord))
 			rc = -ECANCELED;
 		else if (now >= end)
 			rc = -ETIMEDOUT;
@@ -276,7 +276,7 @@ bool ol_coord_wish_view(struct ol_coord *coord, uint32_t shard, uint64_t *ret_ve
 }
 
 /* changed -- the lock is held; it is not when this returns: notify() may look */
-static void changed(struct ol_coord *coord)
+static void unlock_and_notify(struct ol_coord *coord)
 {
 	atomic_fetch_add_explicit(&coord->generation, 1, memory_order_release);
 	pthread_mutex_unlock(&coord->lock);
@@ -295,7 +295,7 @@ void ol_coord_set_view(struct ol_coord *coord, uint32_t shard, uint64_t version,
 		state->view = *view;
 	else
 		memset(&state->view, 0, sizeof(state->view));
-	changed(coord);
+	unlock_and_notify(coord);
 }
 
 void ol_coord_set_members(struct ol_coord *coord, uint32_t shard, const struct ol_member *members,
@@ -307,7 +307,7 @@ void ol_coord_set_members(struct ol_coord *coord, uint32_t shard, const struct o
 	state->member_count = count < OL_MEMBERS_MAX ? count : OL_MEMBERS_MAX;
 	if (state->member_count > 0)
 		memcpy(state->members, members, state->member_count * sizeof(*members));
-	changed(coord);
+	unlock_and_notify(coord);
 }
 
 void ol_coord_set_session(struct ol_coord *coord, bool connected, uint64_t lease_ns)
@@ -325,7 +325,7 @@ void ol_coord_set_session(struct ol_coord *coord, bool connected, uint64_t lease
 	if (renewal)
 		pthread_mutex_unlock(&coord->lock);
 	else
-		changed(coord);
+		unlock_and_notify(coord);
 }
 
 void ol_coord_settle(struct ol_coord *coord, int rc, const char *text)
@@ -341,7 +341,7 @@ void ol_coord_settle(struct ol_coord *coord, int rc, const char *text)
 	pthread_mutex_unlock(&coord->lock);
 }
 
-void ol_coord_say(struct ol_coord *coord, const char *format, ...)
+void ol_coord_log(struct ol_coord *coord, const char *format, ...)
 {
 	char text[OL_COORD_LINE_MAX];
 	va_list args;

@@ -121,9 +121,9 @@ void ol_coord_set_session(struct ol_coord *coord, bool connected, uint64_t lease
  * Only the first counts. text: why, without the address, or NULL with 0.
  */
 void ol_coord_settle(struct ol_coord *coord, int rc, const char *text);
-/* ol_coord_say -- a diagnostic to the caller's log. Until it is settled also what open() reports
+/* ol_coord_log -- a diagnostic to the caller's log. Until it is settled also what open() reports
  * if it gives up. Once for each state that is reached, not once an attempt. */
-void ol_coord_say(struct ol_coord *coord, const char *format, ...)
+void ol_coord_log(struct ol_coord *coord, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* ol_coord_now_ns -- CLOCK_MONOTONIC */

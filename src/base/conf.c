@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct ol_conf *conf, cons
 }
 
 /* One line, however strange the text: cut, what cannot be printed as '?'. */
-static void clean(const char *text, size_t len, char shown[VALUE_SHOWN_MAX])
+static void value_clean(const char *text, size_t len, char shown[VALUE_SHOWN_MAX])
 {
 	enum {
 		KEEP_MAX = VALUE_SHOWN_MAX - 4
@@ -47,7 +47,7 @@ static void clean(const char *text, size_t len, char shown[VALUE_SHOWN_MAX])
 }
 
 /* -1: no row of that name (given in either spelling, with len bytes) */
-static int find(const struct ol_conf_spec *spec, const char *name, size_t len)
+static int field_find(const struct ol_conf_spec *spec, const char *name, size_t len)
 {
 	char plain[OL_CONF_NAME_MAX];
 
@@ -65,7 +65,7 @@ static int find(const struct ol_conf_spec *spec, const char *name, size_t len)
 }
 
 /* name with '-' for '_' (dash), or OUTLAST_ and capitals (env) */
-static void spell(const char *name, enum ol_conf_source source, char *buf, size_t buf_bytes)
+static void name_format(const char *name, enum ol_conf_source source, char *buf, size_t buf_bytes)
 {
 	bool env = source == OL_CONF_FROM_ENV;
 
@@ -79,13 +79,13 @@ static void spell(const char *name, enum ol_conf_source source, char *buf, size_
 }
 
 /* "--worker-count", "OUTLAST_WORKER_COUNT" or "job.conf:12: worker_count" */
-static void place(const struct ol_conf *conf, const char *name, struct ol_conf_where where,
-		  char *buf, size_t buf_bytes)
+static void place_format(const struct ol_conf *conf, const char *name, struct ol_conf_where where,
+			 char *buf, size_t buf_bytes)
 {
 	if (where.source == OL_CONF_FROM_FILE)
 		snprintf(buf, buf_bytes, "%s:%u: %s", conf->file_name, where.line, name);
 	else
-		spell(name, where.source, buf, buf_bytes);
+		name_format(name, where.source, buf, buf_bytes);
 }
 
 static int assign_text(struct ol_conf *conf, size_t index, const char *value)
@@ -108,7 +108,8 @@ static int assign_text(struct ol_conf *conf, size_t index, const char *value)
 	return 0;
 }
 
-static int assign(struct ol_conf *conf, size_t index, const char *value, struct ol_conf_where where)
+static int field_assign(struct ol_conf *conf, size_t index, const char *value,
+			struct ol_conf_where where)
 {
 	const struct ol_conf_field *field = &conf->spec->fields[index];
 	char at[256], shown[VALUE_SHOWN_MAX], want[256];
@@ -121,8 +122,8 @@ static int assign(struct ol_conf *conf, size_t index, const char *value, struct 
 		return rc;
 	}
 	if (value == NULL || ol_conf_value_parse(field, value, conf->target) != 0) {
-		place(conf, field->name, where, at, sizeof(at));
-		clean(value != NULL ? value : "", value != NULL ? strlen(value) : 0, shown);
+		place_format(conf, field->name, where, at, sizeof(at));
+		value_clean(value != NULL ? value : "", value != NULL ? strlen(value) : 0, shown);
 		ol_conf_value_want(field, want, sizeof(want));
 		return fail(conf, "%s: \"%s\" is not %s", at, shown, want);
 	}
@@ -143,8 +144,9 @@ static int check_table(const struct ol_conf_spec *spec)
 			fprintf(stderr, "%s: setting %s: no type\n", spec->program, name);
 			return -EINVAL;
 		}
-		if (strlen(name) >= OL_CONF_NAME_MAX || find(spec, name, strlen(name)) != (int)i ||
-		    strcmp(name, "help") == 0 || strcmp(name, "config") == 0) {
+		if (strlen(name) >= OL_CONF_NAME_MAX ||
+		    field_find(spec, name, strlen(name)) != (int)i || strcmp(name, "help") == 0 ||
+		    strcmp(name, "config") == 0) {
 			fprintf(stderr, "%s: setting %s: name is taken or too long\n",
 				spec->program, name);
 			return -EINVAL;
@@ -174,7 +176,7 @@ int ol_conf_create(const struct ol_conf_spec *spec, void *target, struct ol_conf
 	for (size_t i = 0; i < spec->field_count; i++) {
 		if (spec->fields[i].type == OL_CONF_GROUP)
 			continue;
-		rc = assign(conf, i, spec->fields[i].dflt, where);
+		rc = field_assign(conf, i, spec->fields[i].dflt, where);
 		if (rc != 0) {
 			if (rc != -ENOMEM)
 				fprintf(stderr, "default: %s\n", conf->error);
@@ -200,7 +202,7 @@ void ol_conf_destroy(struct ol_conf *conf)
 	free(conf);
 }
 
-static void trim(const char **text, size_t *len)
+static void text_trim(const char **text, size_t *len)
 {
 	while (*len > 0 && isspace((unsigned char)(*text)[0])) {
 		(*text)++;
@@ -211,7 +213,7 @@ static void trim(const char **text, size_t *len)
 }
 
 /* Bytes of text before a comment: a '#' that begins it or stands behind a blank. */
-static size_t uncommented(const char *text, size_t len)
+static size_t comment_find(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] == '#' && (i == 0 || isspace((unsigned char)text[i - 1])))
@@ -226,10 +228,10 @@ static int line_value(const char **text, size_t *len)
 	const char *close;
 	size_t rest;
 
-	trim(text, len);
+	text_trim(text, len);
 	if (*len == 0 || (*text)[0] != '"') {
-		*len = uncommented(*text, *len);
-		trim(text, len);
+		*len = comment_find(*text, *len);
+		text_trim(text, len);
 		return 0;
 	}
 	close = memchr(*text + 1, '"', *len - 1);
@@ -239,21 +241,21 @@ static int line_value(const char **text, size_t *len)
 	(*text)++;
 	*len = (size_t)(close - *text);
 	close++;
-	trim(&close, &rest);
-	return uncommented(close, rest) == 0 ? 0 : -EINVAL;
+	text_trim(&close, &rest);
+	return comment_find(close, rest) == 0 ? 0 : -EINVAL;
 }
 
 /* at: "" or "job.conf:12: " */
-static int unknown(struct ol_conf *conf, enum ol_conf_source source, const char *at,
-		   const char *name, size_t len)
+static int unknown_fail(struct ol_conf *conf, enum ol_conf_source source, const char *at,
+			const char *name, size_t len)
 {
 	const char *dashes = source == OL_CONF_FROM_ARGS ? "--" : "";
 	const char *what = source == OL_CONF_FROM_ARGS ? "option" : "setting";
 	char plain[VALUE_SHOWN_MAX], shown[VALUE_SHOWN_MAX], meant[OL_CONF_NAME_MAX + 2];
 	const char *nearest;
 
-	clean(name, len, shown);
-	clean(name, len, plain);
+	value_clean(name, len, shown);
+	value_clean(name, len, plain);
 	for (char *c = plain; *c != '\0'; c++) {
 		if (*c == '-')
 			*c = '_';
@@ -262,7 +264,7 @@ static int unknown(struct ol_conf *conf, enum ol_conf_source source, const char 
 	if (nearest == NULL)
 		return fail(conf, "%s%s%s: no such %s; --help lists them", at, dashes, shown, what);
 	if (source == OL_CONF_FROM_ARGS)
-		spell(nearest, source, meant, sizeof(meant));
+		name_format(nearest, source, meant, sizeof(meant));
 	else
 		snprintf(meant, sizeof(meant), "%s", nearest);
 	return fail(conf, "%s%s%s: no such %s; did you mean %s?", at, dashes, shown, what, meant);
@@ -276,7 +278,7 @@ static int load_line(struct ol_conf *conf, unsigned line, const char *text, size
 	size_t name_len, value_len;
 	int index, rc;
 
-	trim(&name, &len);
+	text_trim(&name, &len);
 	if (len == 0 || name[0] == '#')
 		return 0;
 	snprintf(at, sizeof(at), "%s:%u: ", conf->file_name, line);
@@ -289,10 +291,10 @@ static int load_line(struct ol_conf *conf, unsigned line, const char *text, size
 	name_len = (size_t)(equals - name);
 	value = equals + 1;
 	value_len = len - name_len - 1;
-	trim(&name, &name_len);
-	index = find(conf->spec, name, name_len);
+	text_trim(&name, &name_len);
+	index = field_find(conf->spec, name, name_len);
 	if (index < 0)
-		return unknown(conf, OL_CONF_FROM_FILE, at, name, name_len);
+		return unknown_fail(conf, OL_CONF_FROM_FILE, at, name, name_len);
 	if (line_value(&value, &value_len) != 0)
 		return fail(conf, "%s%s: a quote is left open, or text follows it", at,
 			    conf->spec->fields[index].name);
@@ -301,7 +303,7 @@ static int load_line(struct ol_conf *conf, unsigned line, const char *text, size
 		fail(conf, "%sout of memory", at);
 		return -ENOMEM;
 	}
-	rc = assign(conf, (size_t)index, copy, where);
+	rc = field_assign(conf, (size_t)index, copy, where);
 	free(copy);
 	return rc;
 }
@@ -374,10 +376,10 @@ static int load_env(struct ol_conf *conf)
 
 		if (conf->spec->fields[i].type == OL_CONF_GROUP)
 			continue;
-		spell(conf->spec->fields[i].name, OL_CONF_FROM_ENV, name, sizeof(name));
+		name_format(conf->spec->fields[i].name, OL_CONF_FROM_ENV, name, sizeof(name));
 		value = getenv(name);
 		if (value != NULL && *value != '\0')
-			rc = assign(conf, i, value, where);
+			rc = field_assign(conf, i, value, where);
 	}
 	return rc;
 }
@@ -420,7 +422,7 @@ static int option_read(struct ol_conf *conf, struct arg_walk *walk, const char *
 {
 	size_t len = strcspn(name, "=");
 	const char *value = name[len] == '=' ? name + len + 1 : NULL;
-	int index = find(conf->spec, name, len), rc;
+	int index = field_find(conf->spec, name, len), rc;
 	bool negated = false;
 
 	if (index < 0 && len == strlen("config") && strncmp(name, "config", len) == 0) {
@@ -429,11 +431,11 @@ static int option_read(struct ol_conf *conf, struct arg_walk *walk, const char *
 		return rc;
 	}
 	if (index < 0 && strncmp(name, "no-", 3) == 0) {
-		index = find(conf->spec, name + 3, len - 3);
+		index = field_find(conf->spec, name + 3, len - 3);
 		negated = true;
 	}
 	if (index < 0 || (negated && conf->spec->fields[index].type != OL_CONF_BOOL))
-		return unknown(conf, OL_CONF_FROM_ARGS, "", name, len);
+		return unknown_fail(conf, OL_CONF_FROM_ARGS, "", name, len);
 	if (negated && value != NULL)
 		return fail(conf, "--%.*s: takes no value", (int)len, name);
 
@@ -466,7 +468,7 @@ static int arg_next(struct ol_conf *conf, struct arg_walk *walk, struct arg *ret
 	}
 	if (text[1] == '-')
 		return option_read(conf, walk, text + 2, ret_arg);
-	clean(text, strlen(text), shown);
+	value_clean(text, strlen(text), shown);
 	return fail(conf, "%s: no such option; --help lists them", shown);
 }
 
@@ -475,7 +477,7 @@ static int word_take(struct ol_conf *conf, const char *word)
 	char shown[VALUE_SHOWN_MAX];
 
 	if (conf->argument_count == conf->spec->arguments_max) {
-		clean(word, strlen(word), shown);
+		value_clean(word, strlen(word), shown);
 		return fail(conf, "unexpected argument \"%s\"; --help shows the usage", shown);
 	}
 	conf->arguments[conf->argument_count++] = word;
@@ -493,7 +495,7 @@ static int load_args(struct ol_conf *conf, int argc, char *const argv[])
 	while (rc == 0 && walk.at < argc) {
 		rc = arg_next(conf, &walk, &arg);
 		if (rc == 0 && arg.kind == ARG_OPTION)
-			rc = assign(conf, arg.index, arg.value, where);
+			rc = field_assign(conf, arg.index, arg.value, where);
 		else if (rc == 0 && arg.kind == ARG_WORD)
 			rc = word_take(conf, arg.value);
 	}
@@ -538,23 +540,23 @@ int ol_conf_load(struct ol_conf *conf, int argc, char *const argv[])
 int ol_conf_set(struct ol_conf *conf, const char *name, const char *value)
 {
 	struct ol_conf_where where = { .source = OL_CONF_FROM_PROGRAM };
-	int index = find(conf->spec, name, strlen(name));
+	int index = field_find(conf->spec, name, strlen(name));
 
 	if (index < 0)
-		return unknown(conf, OL_CONF_FROM_PROGRAM, "", name, strlen(name));
-	return assign(conf, (size_t)index, value, where);
+		return unknown_fail(conf, OL_CONF_FROM_PROGRAM, "", name, strlen(name));
+	return field_assign(conf, (size_t)index, value, where);
 }
 
 int ol_conf_fail(struct ol_conf *conf, const char *name, const char *why)
 {
 	char at[256], value[VALUE_SHOWN_MAX], shown[VALUE_SHOWN_MAX];
-	int index = find(conf->spec, name, strlen(name));
+	int index = field_find(conf->spec, name, strlen(name));
 
 	if (index < 0)
 		return fail(conf, "%s: %s", name, why);
-	place(conf, conf->spec->fields[index].name, conf->where[index], at, sizeof(at));
+	place_format(conf, conf->spec->fields[index].name, conf->where[index], at, sizeof(at));
 	ol_conf_format(conf, (size_t)index, value, sizeof(value));
-	clean(value, strlen(value), shown);
+	value_clean(value, strlen(value), shown);
 	if (conf->spec->fields[index].secret)
 		return fail(conf, "%s: %s", at, why);
 	return fail(conf, "%s: \"%s\" %s", at, shown, why);
@@ -567,7 +569,7 @@ const char *ol_conf_error(const struct ol_conf *conf)
 
 bool ol_conf_is_set(const struct ol_conf *conf, const char *name)
 {
-	int index = find(conf->spec, name, strlen(name));
+	int index = field_find(conf->spec, name, strlen(name));
 
 	return index >= 0 && conf->where[index].source != OL_CONF_FROM_DEFAULT;
 }

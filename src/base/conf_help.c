@@ -51,7 +51,7 @@ static const char *default_cell(const struct ol_conf_field *field)
 	return field->dflt == NULL || field->dflt[0] == '\0' ? "-" : field->dflt;
 }
 
-static int widest(const struct ol_conf_spec *spec, bool options)
+static int column_width(const struct ol_conf_spec *spec, bool options)
 {
 	char cell[CELL_MAX];
 	int width = options ? (int)strlen("--config TEXT") : (int)strlen("default");
@@ -72,7 +72,7 @@ static int widest(const struct ol_conf_spec *spec, bool options)
 }
 
 /* Words of text from column `indent` on; the cursor stands there already. */
-static void wrap(FILE *out, const char *text, int indent)
+static void text_wrap(FILE *out, const char *text, int indent)
 {
 	int column = indent;
 
@@ -91,8 +91,8 @@ static void wrap(FILE *out, const char *text, int indent)
 }
 
 /* A cell that is wider than its column pushes what follows onto the next line. */
-static void row(FILE *out, const char *option, int option_width, const char *dflt, int dflt_width,
-		const char *text)
+static void row_print(FILE *out, const char *option, int option_width, const char *dflt,
+		      int dflt_width, const char *text)
 {
 	int indent = 2 + option_width + 2 + dflt_width + 2;
 	bool overflow = (int)strlen(option) > option_width || (int)strlen(dflt) > dflt_width;
@@ -100,7 +100,7 @@ static void row(FILE *out, const char *option, int option_width, const char *dfl
 	fprintf(out, "  %-*s  %-*s  ", option_width, option, dflt_width, dflt);
 	if (overflow)
 		fprintf(out, "\n%*s", indent, "");
-	wrap(out, text, indent);
+	text_wrap(out, text, indent);
 }
 
 static void field_row(FILE *out, const struct ol_conf_field *field, int option_width,
@@ -114,19 +114,19 @@ static void field_row(FILE *out, const struct ol_conf_field *field, int option_w
 		snprintf(text, sizeof(text), "%s", field->help);
 	else
 		snprintf(text, sizeof(text), "%s (%s)", field->help, range);
-	row(out, option, option_width, default_cell(field), dflt_width, text);
+	row_print(out, option, option_width, default_cell(field), dflt_width, text);
 }
 
 void ol_conf_print_help(const struct ol_conf *conf, FILE *out)
 {
 	const struct ol_conf_spec *spec = conf->spec;
-	int option_width = widest(spec, true), dflt_width = widest(spec, false);
+	int option_width = column_width(spec, true), dflt_width = column_width(spec, false);
 
 	fprintf(out, "usage: %s [OPTION...]%s%s\n\n", spec->program,
 		spec->arguments != NULL ? " " : "", spec->arguments != NULL ? spec->arguments : "");
-	wrap(out, spec->purpose, 0);
+	text_wrap(out, spec->purpose, 0);
 	fprintf(out, "\n");
-	row(out, "option", option_width, "default", dflt_width, "meaning");
+	row_print(out, "option", option_width, "default", dflt_width, "meaning");
 	for (size_t i = 0; i < spec->field_count; i++) {
 		if (spec->fields[i].type == OL_CONF_GROUP)
 			fprintf(out, "\n%s\n", spec->fields[i].help);
@@ -134,9 +134,9 @@ void ol_conf_print_help(const struct ol_conf *conf, FILE *out)
 			field_row(out, &spec->fields[i], option_width, dflt_width);
 	}
 	fprintf(out, "\n");
-	row(out, "--config TEXT", option_width, "-", dflt_width,
-	    "file of settings, one \"name = value\" a line");
-	row(out, "--help", option_width, "", dflt_width, "print this and end");
+	row_print(out, "--config TEXT", option_width, "-", dflt_width,
+		  "file of settings, one \"name = value\" a line");
+	row_print(out, "--help", option_width, "", dflt_width, "print this and end");
 	fprintf(out,
 		"\nEvery option is also a line of the file (--some-name 4: some_name = 4) and a "
 		"variable\n(OUTLAST_SOME_NAME=4). The command line wins over the environment, and "
@@ -187,7 +187,7 @@ void ol_conf_print(const struct ol_conf *conf, FILE *out)
 }
 
 /* Levenshtein's distance; names are shorter than OL_CONF_NAME_MAX. */
-static unsigned distance(const char *a, const char *b)
+static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned line[OL_CONF_NAME_MAX];
 	size_t len = strlen(b);
@@ -224,7 +224,7 @@ const char *ol_conf_nearest(const struct ol_conf_spec *spec, const char *name)
 
 		if (spec->fields[i].type == OL_CONF_GROUP)
 			continue;
-		far = distance(name, spec->fields[i].name);
+		far = edit_distance(name, spec->fields[i].name);
 		if (far < best) {
 			best = far;
 			nearest = spec->fields[i].name;

@@ -53,7 +53,7 @@ const char *ol_strerror(int code)
 	return ol_status_str(code);
 }
 
-static bool limited(__rlimit_resource_t resource, double *ret_limit)
+static bool limit_read(__rlimit_resource_t resource, double *ret_limit)
 {
 	struct rlimit limit;
 
@@ -69,14 +69,14 @@ const char *ol_status_text(int code, char text[OL_STATUS_TEXT_MAX])
 	size_t left = OL_STATUS_TEXT_MAX - (size_t)len;
 	double limit;
 
-	if (code == -EMFILE && limited(RLIMIT_NOFILE, &limit))
+	if (code == -EMFILE && limit_read(RLIMIT_NOFILE, &limit))
 		snprintf(text + len, left, " (this process may open %.0f: ulimit -n)", limit);
-	if (code == -EFBIG && limited(RLIMIT_FSIZE, &limit))
+	if (code == -EFBIG && limit_read(RLIMIT_FSIZE, &limit))
 		snprintf(text + len, left,
 			 " (this process may make files of %.3f MB, and shared memory counts as "
 			 "one: ulimit -f)",
 			 limit / 1e6);
-	if (code == -ENOMEM && limited(RLIMIT_AS, &limit))
+	if (code == -ENOMEM && limit_read(RLIMIT_AS, &limit))
 		snprintf(text + len, left,
 			 " (this process may have %.1f MB of addresses: ulimit -v)", limit / 1e6);
 	return text;

@@ -33,8 +33,8 @@ static inline void ol_turn_begin(struct ol_turn *turn)
 	turn->left = false;
 }
 
-/* ol_turn_may -- may a piece of this kind of work be begun now? If not it is left for the next turn */
-static inline bool ol_turn_may(struct ol_turn *turn, enum ol_turn_work work)
+/* ol_turn_has_room -- may a piece of this kind of work be begun now? If not it is left for the next turn */
+static inline bool ol_turn_has_room(struct ol_turn *turn, enum ol_turn_work work)
 {
 	if (turn->bytes[work] < turn->bytes_max)
 		return true;

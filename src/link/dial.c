@@ -27,8 +27,8 @@ struct ol_xport_rkey ol_dial_xport_rkey(struct ol_wire_rkey key)
 	return (struct ol_xport_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
 }
 
-static int dial(const struct ol_dialer *dialer, struct ol_dial *dial,
-		const struct ol_wire_connect *msg, uint64_t now_ns)
+static int attempt_begin(const struct ol_dialer *dialer, struct ol_dial *dial,
+			 const struct ol_wire_connect *msg, uint64_t now_ns)
 {
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 	int rc;
@@ -56,7 +56,7 @@ int ol_dial_knock(const struct ol_dialer *dialer, struct ol_dial *to, const char
 	to->since_ns = now_ns;
 	knock.kind = OL_CONNECT_KNOCK;
 	memcpy(knock.nonce, to->n, sizeof(knock.nonce));
-	return dial(dialer, to, &knock, now_ns);
+	return attempt_begin(dialer, to, &knock, now_ns);
 }
 
 int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *to,
@@ -67,7 +67,7 @@ int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *to,
 	proof.kind = OL_CONNECT_PROOF;
 	memcpy(proof.nonce, to->n, sizeof(proof.nonce));
 	ol_auth_proof(dialer->job_key, to->m, &proof);
-	return dial(dialer, to, &proof, now_ns);
+	return attempt_begin(dialer, to, &proof, now_ns);
 }
 
 enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *dial,
@@ -144,14 +144,15 @@ void ol_dial_drop(const struct ol_dialer *dialer, struct ol_dial *dial)
 }
 
 /* The whole less by up to a half, different for every end and attempt */
-static uint64_t jitter(const struct ol_dialer *dialer, const struct ol_dial *dial, uint64_t ns)
+static uint64_t backoff_jitter(const struct ol_dialer *dialer, const struct ol_dial *dial,
+			       uint64_t ns)
 {
 	uint32_t mix = dialer->salt * 2654435761u ^ dial->attempts * 40503u;
 
 	return ns - ns / 2 * (mix >> 8 & 0xff) / 0xff;
 }
 
-void ol_dial_again(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_t now_ns)
+void ol_dial_retry(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_t now_ns)
 {
 	uint64_t most_ns = dialer->retry_max_ms * OL_NS_PER_MS;
 
@@ -161,20 +162,21 @@ void ol_dial_again(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_
 		dial->backoff_ns == 0 ? dialer->retry_min_ms * OL_NS_PER_MS : dial->backoff_ns * 2;
 	if (dial->backoff_ns > most_ns)
 		dial->backoff_ns = most_ns;
-	dial->retry_ns = now_ns + jitter(dialer, dial, dial->backoff_ns);
+	dial->retry_ns = now_ns + backoff_jitter(dialer, dial, dial->backoff_ns);
 }
 
 /* The half more keeps apart those that were sent away together. */
-void ol_dial_later(const struct ol_dialer *dialer, struct ol_dial *dial, uint32_t delay_ms,
-		   uint64_t now_ns)
+void ol_dial_retry_after(const struct ol_dialer *dialer, struct ol_dial *dial, uint32_t delay_ms,
+			 uint64_t now_ns)
 {
 	ol_dial_drop(dialer, dial);
 	dial->state = OL_DIAL_IDLE;
 	dial->backoff_ns = delay_ms * OL_NS_PER_MS;
-	dial->retry_ns = now_ns + jitter(dialer, dial, dial->backoff_ns + dial->backoff_ns / 2);
+	dial->retry_ns =
+		now_ns + backoff_jitter(dialer, dial, dial->backoff_ns + dial->backoff_ns / 2);
 }
 
-void ol_dial_live(struct ol_dial *dial)
+void ol_dial_set_live(struct ol_dial *dial)
 {
 	dial->state = OL_DIAL_LIVE;
 	dial->attempts = 0;

@@ -100,14 +100,14 @@ int ol_dial_hello(const struct ol_dialer *dialer, struct ol_dial *dial, const vo
 /* ol_dial_drop -- end the connection, whatever it does: the queue pair first, then the keys, then
  * the memory, so nothing late can land. The state is the caller's to set. */
 void ol_dial_drop(const struct ol_dialer *dialer, struct ol_dial *dial);
-/* ol_dial_again -- drop it; IDLE, and the next attempt after a while: longer after each, and less by
+/* ol_dial_retry -- drop it; IDLE, and the next attempt after a while: longer after each, and less by
  * up to a half, so that a server that comes back is not asked by all at once */
-void ol_dial_again(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_t now_ns);
-/* ol_dial_later -- drop it; IDLE, for about so long as the other end asked for */
-void ol_dial_later(const struct ol_dialer *dialer, struct ol_dial *dial, uint32_t delay_ms,
-		   uint64_t now_ns);
-/* ol_dial_live -- it is; backoff_ns stays until its owner says that something was gained */
-void ol_dial_live(struct ol_dial *dial);
+void ol_dial_retry(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_t now_ns);
+/* ol_dial_retry_after -- drop it; IDLE, for about so long as the other end asked for */
+void ol_dial_retry_after(const struct ol_dialer *dialer, struct ol_dial *dial, uint32_t delay_ms,
+			 uint64_t now_ns);
+/* ol_dial_set_live -- it is; backoff_ns stays until its owner says that something was gained */
+void ol_dial_set_live(struct ol_dial *dial);
 
 /* Keys as they travel, and as posts take them */
 struct ol_wire_rkey ol_dial_wire_rkey(struct ol_xport_rkey key);

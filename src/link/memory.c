@@ -17,7 +17,7 @@ enum {
 };
 
 /* At the end of a list; they are short */
-static void append(struct ol_memory_job **list, struct ol_memory_job *job)
+static void list_append(struct ol_memory_job **list, struct ol_memory_job *job)
 {
 	while (*list != NULL)
 		list = &(*list)->next;
@@ -25,7 +25,7 @@ static void append(struct ol_memory_job **list, struct ol_memory_job *job)
 	*list = job;
 }
 
-static struct ol_memory_job *pop(struct ol_memory_job **list)
+static struct ol_memory_job *list_pop(struct ol_memory_job **list)
 {
 	struct ol_memory_job *job = *list;
 
@@ -48,13 +48,13 @@ static enum ol_memory_rank rank_of(const struct ol_memory_job *job)
 	return OL_MEMORY_LARGE;
 }
 
-static bool cancelled(const struct ol_memory *memory, const struct ol_memory_job *job)
+static bool job_is_cancelled(const struct ol_memory *memory, const struct ol_memory_job *job)
 {
 	return atomic_load_explicit(&memory->stop, memory_order_relaxed) ||
 	       atomic_load_explicit(&job->cancel, memory_order_relaxed);
 }
 
-static void dispose(const struct ol_memory *memory, struct ol_memory_job *job)
+static void job_free(const struct ol_memory *memory, struct ol_memory_job *job)
 {
 	if (job->later != NULL)
 		memory->ops->drop(job->later);
@@ -75,7 +75,7 @@ static int touch_piece(struct ol_memory_job *job)
 	return rc;
 }
 
-static void measure(struct ol_memory *memory, size_t bytes, uint64_t took_ns)
+static void speed_note(struct ol_memory *memory, size_t bytes, uint64_t took_ns)
 {
 	uint64_t was = atomic_load_explicit(&memory->ns_a_mib, memory_order_relaxed);
 
@@ -84,14 +84,14 @@ static void measure(struct ol_memory *memory, size_t bytes, uint64_t took_ns)
 				      memory_order_relaxed);
 }
 
-static void finish(struct ol_memory *memory, struct ol_memory_job *job, int rc)
+static void job_finish(struct ol_memory *memory, struct ol_memory_job *job, int rc)
 {
 	uint64_t one = 1;
 	ssize_t written;
 
 	job->rc = rc;
 	pthread_mutex_lock(&memory->lock);
-	append(&memory->done, job);
+	list_append(&memory->done, job);
 	pthread_mutex_unlock(&memory->lock);
 	atomic_fetch_add_explicit(&memory->ready, 1, memory_order_relaxed);
 	written = write(memory->wake_fd, &one, sizeof(one));
@@ -107,7 +107,7 @@ static void pending_add(struct ol_memory *memory, const struct ol_memory_job *jo
 }
 
 /* To be gone on with: what is more urgent and has come meanwhile goes first */
-static void again(struct ol_memory *memory, struct ol_memory_job *job)
+static void job_requeue(struct ol_memory *memory, struct ol_memory_job *job)
 {
 	struct ol_memory_job **list = &memory->todo[rank_of(job)];
 
@@ -119,14 +119,14 @@ static void again(struct ol_memory *memory, struct ol_memory_job *job)
 }
 
 /* A piece */
-static void touch(struct ol_memory *memory, struct ol_memory_job *job)
+static void job_touch(struct ol_memory *memory, struct ol_memory_job *job)
 {
-	int rc = cancelled(memory, job) ? 0 : touch_piece(job);
+	int rc = job_is_cancelled(memory, job) ? 0 : touch_piece(job);
 
-	if (rc != 0 || cancelled(memory, job) || job->touched == job->slab->bytes)
-		finish(memory, job, rc);
+	if (rc != 0 || job_is_cancelled(memory, job) || job->touched == job->slab->bytes)
+		job_finish(memory, job, rc);
 	else
-		again(memory, job);
+		job_requeue(memory, job);
 }
 
 /* The slab, a piece of it, or its registration. False: there is more to do */
@@ -135,7 +135,7 @@ static bool make_some(struct ol_memory *memory, struct ol_memory_job *job, int *
 	uint64_t start_ns = ol_clock_ns();
 	int rc = 0;
 
-	if (cancelled(memory, job))
+	if (job_is_cancelled(memory, job))
 		return true;
 	if (job->slab == NULL)
 		rc = ol_slab_map(job->bytes, job->node, &job->slab);
@@ -148,16 +148,16 @@ static bool make_some(struct ol_memory *memory, struct ol_memory_job *job, int *
 		return false;
 	if (rc == 0 && job->later != NULL)
 		*ret_rc = memory->ops->reg_run(job->later, job->slab, 0, job->bytes);
-	measure(memory, job->touched, job->took_ns);
+	speed_note(memory, job->touched, job->took_ns);
 	return true;
 }
 
-static void make(struct ol_memory *memory, struct ol_memory_job *job)
+static void job_make(struct ol_memory *memory, struct ol_memory_job *job)
 {
 	int rc = 0;
 
 	if (!make_some(memory, job, &rc)) {
-		again(memory, job);
+		job_requeue(memory, job);
 		return;
 	}
 	pending_add(memory, job, false);
@@ -165,7 +165,7 @@ static void make(struct ol_memory *memory, struct ol_memory_job *job)
 		ol_slab_destroy(job->slab);
 		job->slab = NULL;
 	}
-	finish(memory, job, rc);
+	job_finish(memory, job, rc);
 }
 
 bool ol_memory_work(struct ol_memory *memory)
@@ -174,26 +174,26 @@ bool ol_memory_work(struct ol_memory *memory)
 
 	pthread_mutex_lock(&memory->lock);
 	for (unsigned i = 0; job == NULL && i < OL_MEMORY_RANKS; i++)
-		job = pop(&memory->todo[i]);
+		job = list_pop(&memory->todo[i]);
 	pthread_mutex_unlock(&memory->lock);
 	if (job == NULL)
 		return false;
 	switch (job->work) {
 	case OL_MEMORY_MAKE:
-		make(memory, job);
+		job_make(memory, job);
 		break;
 	case OL_MEMORY_TOUCH:
-		touch(memory, job);
+		job_touch(memory, job);
 		break;
 	case OL_MEMORY_BREAK:
 		pending_add(memory, job, false);
-		dispose(memory, job);
+		job_free(memory, job);
 		break;
 	}
 	return true;
 }
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
 	struct ol_memory *memory = arg;
 
@@ -215,7 +215,7 @@ int ol_memory_start(struct ol_memory *memory, const struct ol_xport_ops *ops, in
 	atomic_init(&memory->ns_a_mib, NS_A_MIB_FIRST);
 	pthread_mutex_init(&memory->lock, NULL); /* neither fails for what it is given */
 	sem_init(&memory->wake, 0, 0);
-	rc = ol_thread_start(run, memory, &memory->thread);
+	rc = ol_thread_start(thread_run, memory, &memory->thread);
 	if (rc != 0) {
 		sem_destroy(&memory->wake);
 		pthread_mutex_destroy(&memory->lock);
@@ -240,10 +240,10 @@ void ol_memory_stop(struct ol_memory *memory)
 	while ((job = ol_memory_take(memory)) != NULL)
 		job->busy = false; /* its owner has it, and will give it back */
 	for (unsigned i = 0; i < OL_MEMORY_RANKS; i++) {
-		while ((job = pop(&memory->todo[i])) != NULL) {
+		while ((job = list_pop(&memory->todo[i])) != NULL) {
 			job->busy = false;
 			if (job->work == OL_MEMORY_BREAK || atomic_load(&job->cancel))
-				dispose(memory, job);
+				job_free(memory, job);
 		}
 	}
 }
@@ -270,7 +270,7 @@ void ol_memory_ask(struct ol_memory *memory, struct ol_memory_job *job, enum ol_
 		memory->making++;
 	pending_add(memory, job, true);
 	pthread_mutex_lock(&memory->lock);
-	append(&memory->todo[rank_of(job)], job);
+	list_append(&memory->todo[rank_of(job)], job);
 	pthread_mutex_unlock(&memory->lock);
 	sem_post(&memory->wake);
 }
@@ -279,10 +279,10 @@ struct ol_memory_job *ol_memory_take(struct ol_memory *memory)
 {
 	struct ol_memory_job *job;
 
-	while (ol_memory_news(memory)) {
+	while (ol_memory_has_news(memory)) {
 		if (memory->on)
 			pthread_mutex_lock(&memory->lock);
-		job = pop(&memory->done);
+		job = list_pop(&memory->done);
 		if (memory->on)
 			pthread_mutex_unlock(&memory->lock);
 		atomic_fetch_sub_explicit(&memory->ready, 1, memory_order_relaxed);
@@ -305,7 +305,7 @@ void ol_memory_give_back(struct ol_memory *memory, struct ol_memory_job *job)
 	else if (memory->on)
 		ol_memory_ask(memory, job, OL_MEMORY_BREAK);
 	else
-		dispose(memory, job);
+		job_free(memory, job);
 }
 
 uint32_t ol_memory_wait_ms(const struct ol_memory *memory, size_t bytes)

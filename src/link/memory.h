@@ -96,8 +96,8 @@ uint32_t ol_memory_wait_ms(const struct ol_memory *memory, size_t bytes);
 /* ol_memory_work -- the thread's: do a job, or a piece of one; false: there is none */
 bool ol_memory_work(struct ol_memory *memory);
 
-/* ol_memory_news -- there is something to take; one load */
-static inline bool ol_memory_news(const struct ol_memory *memory)
+/* ol_memory_has_news -- there is something to take; one load */
+static inline bool ol_memory_has_news(const struct ol_memory *memory)
 {
 	return atomic_load_explicit(&memory->ready, memory_order_relaxed) != 0;
 }

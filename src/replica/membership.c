@@ -21,12 +21,12 @@ enum {
 	PROPOSE_MS = 50 /* until the same proposal is made again */
 };
 
-bool ol_membership_ours(const struct ol_replica *replica, const struct ol_member *member)
+bool ol_membership_is_same_job(const struct ol_replica *replica, const struct ol_member *member)
 {
 	return member->job == replica->self.job && member->proto == replica->self.proto;
 }
 
-static bool registered(const struct ol_replica *replica, uint64_t id)
+static bool is_registered(const struct ol_replica *replica, uint64_t id)
 {
 	for (uint32_t i = 0; i < replica->state.member_count; i++) {
 		if (replica->state.members[i].id == id)
@@ -40,10 +40,11 @@ static bool registered(const struct ol_replica *replica, uint64_t id)
  * suspicion of one that does not count takes nobody's place: it could found a chain anew while
  * the one that has all still serves (coord/lease.h).
  */
-static bool there(struct ol_replica *replica, uint32_t at, uint32_t lease_ms, uint64_t now_ns)
+static bool member_is_alive(struct ol_replica *replica, uint32_t at, uint32_t lease_ms,
+			    uint64_t now_ns)
 {
 	const struct ol_member *member = &replica->chain.view.replicas[at];
-	bool here = registered(replica, member->id);
+	bool here = is_registered(replica, member->id);
 	bool counts =
 		replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING;
 	bool for_life = replica->state.lease_ns == UINT64_MAX;
@@ -65,7 +66,7 @@ static bool there(struct ol_replica *replica, uint32_t at, uint32_t lease_ms, ui
 	       now_ns - replica->absent_ns[at] < absence_ms * OL_NS_PER_MS;
 }
 
-static bool buried(const struct ol_replica *replica, uint64_t id)
+static bool member_is_buried(const struct ol_replica *replica, uint64_t id)
 {
 	for (uint32_t i = 0; i < OL_REPLICAS_MAX; i++) {
 		if (replica->buried[i] == id)
@@ -75,7 +76,7 @@ static bool buried(const struct ol_replica *replica, uint64_t id)
 }
 
 /* Those that are in the view in force and not in the next */
-static void bury(struct ol_replica *replica, const struct ol_view *next)
+static void members_bury(struct ol_replica *replica, const struct ol_view *next)
 {
 	const struct ol_view *view = &replica->chain.view;
 
@@ -91,7 +92,7 @@ static void bury(struct ol_replica *replica, const struct ol_view *next)
  * from all others, and they are not from each other, what it takes out one by one would come back
  * faster, and nothing would be committed for as long as that lasts.
  */
-static bool steady(const struct ol_replica *replica)
+static bool neighbours_are_linked(const struct ol_replica *replica)
 {
 	const struct ol_chain *chain = &replica->chain;
 	const struct ol_member *pred = ol_view_predecessor(&chain->view, replica->self.id);
@@ -106,15 +107,16 @@ static uint32_t alive_list(struct ol_replica *replica, struct ol_member *alive, 
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < view->count + view->joining; i++) {
-		if (there(replica, i, replica->opts->lease_ms, now_ns))
+		if (member_is_alive(replica, i, replica->opts->lease_ms, now_ns))
 			alive[count++] = view->replicas[i];
 	}
-	for (uint32_t i = 0; steady(replica) && i < replica->state.member_count; i++) {
+	for (uint32_t i = 0; neighbours_are_linked(replica) && i < replica->state.member_count;
+	     i++) {
 		const struct ol_member *member = &replica->state.members[i];
 
-		if (ol_view_find(view, member->id) >= 0 || buried(replica, member->id))
+		if (ol_view_find(view, member->id) >= 0 || member_is_buried(replica, member->id))
 			continue;
-		if (ol_membership_ours(replica, member)) {
+		if (ol_membership_is_same_job(replica, member)) {
 			alive[count++] = *member;
 		} else if (!replica->strangers) {
 			replica->strangers = true;
@@ -128,8 +130,8 @@ static uint32_t alive_list(struct ol_replica *replica, struct ol_member *alive, 
 }
 
 /* May this server propose? A replica that counts may; others only where none does. */
-static bool proposes(const struct ol_replica *replica, const struct ol_member *alive,
-		     uint32_t alive_count)
+static bool may_propose(const struct ol_replica *replica, const struct ol_member *alive,
+			uint32_t alive_count)
 {
 	const struct ol_view *view = &replica->chain.view;
 
@@ -147,7 +149,7 @@ static bool proposes(const struct ol_replica *replica, const struct ol_member *a
 /* Periodic: one that has read weights once is as good as any */
 uint64_t ol_membership_caught_up(const struct ol_replica *replica)
 {
-	if (!steady(replica))
+	if (!neighbours_are_linked(replica))
 		return 0;
 	if (!replica->periodic)
 		return ol_chain_caught_up(&replica->chain);
@@ -168,7 +170,7 @@ void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns)
 
 	if (replica->coord == NULL || !replica->state.connected ||
 	    !ol_view_same(&replica->state.view, &replica->chain.view) ||
-	    !proposes(replica, alive, count) ||
+	    !may_propose(replica, alive, count) ||
 	    !ol_view_next(&replica->chain.view, alive, count, ol_membership_caught_up(replica),
 			  &rule, &next))
 		return;
@@ -225,5 +227,5 @@ void ol_membership_on_view(struct ol_replica *replica, const struct ol_view *nex
 {
 	suspects_review(replica, next);
 	memset(replica->absent_ns, 0, sizeof(replica->absent_ns));
-	bury(replica, next);
+	members_bury(replica, next);
 }

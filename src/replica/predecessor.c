@@ -42,7 +42,7 @@ void ol_predecessor_on_end(struct ol_replica *replica)
 	if (!wrote)
 		return;
 	replica->pred = (struct ol_predecessor){ .missed_ns = replica->now_ns };
-	rc = ol_ring_renew(&replica->ring, ol_chain_kept(&replica->chain) + 1,
+	rc = ol_ring_renew(&replica->ring, ol_chain_oldest_kept(&replica->chain) + 1,
 			   replica->chain.received);
 	if (rc != 0) {
 		ol_log(OL_LOG_ERROR, "server %s: no memory for a new ring: %s", replica->addr,
@@ -70,13 +70,13 @@ static const char *hello_fault(const struct ol_replica *replica, const struct ol
 	return NULL;
 }
 
-static void load(struct ol_replica *replica, uint64_t now_ns)
+static void weights_load(struct ol_replica *replica, uint64_t now_ns)
 {
 	replica->load_ns = now_ns;
 	replica->host->load(replica->arg, &replica->pred.hello, now_ns);
 }
 
-static void welcome(struct ol_replica *replica, uint64_t now_ns)
+static void welcome_send(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_predecessor *pred = &replica->pred;
 	struct ol_chain_welcome msg = { .have = pred->hello.content_version,
@@ -106,12 +106,12 @@ static void welcome(struct ol_replica *replica, uint64_t now_ns)
 	pred->board_key = ol_dial_xport_rkey(pred->hello.board);
 	ol_chain_on_predecessor(&replica->chain, true);
 	if (loading == OL_CHAIN_LOAD)
-		load(replica, now_ns);
+		weights_load(replica, now_ns);
 	ol_replica_progress(replica, now_ns);
 }
 
 /* A hello that waits: is it the predecessor's? */
-static void judge(struct ol_replica *replica, uint64_t now_ns)
+static void hello_judge(struct ol_replica *replica, uint64_t now_ns)
 {
 	const struct ol_chain *chain = &replica->chain;
 	const struct ol_member *pred = ol_view_predecessor(&chain->view, replica->self.id);
@@ -119,7 +119,7 @@ static void judge(struct ol_replica *replica, uint64_t now_ns)
 	if (replica->pred.hello.epoch > chain->view.epoch)
 		return;
 	if (pred != NULL && pred->id == replica->pred.hello.id)
-		welcome(replica, now_ns);
+		welcome_send(replica, now_ns);
 	else
 		replica->host->drop(replica->arg, "is not the predecessor in this epoch", false);
 }
@@ -139,15 +139,15 @@ static void hello_take(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	}
 	if (pred->state == OL_PREDECESSOR_LIVE) { /* periodic: newer weights */
-		load(replica, now_ns);
+		weights_load(replica, now_ns);
 		return;
 	}
 	pred->acks = ol_dial_xport_rkey(pred->hello.acks);
 	pred->state = OL_PREDECESSOR_JOINED;
-	if (ol_replica_news(replica))
-		ol_replica_look(replica, now_ns); /* judges it, by the newest view */
+	if (ol_replica_has_news(replica))
+		ol_replica_view_read(replica, now_ns); /* judges it, by the newest view */
 	else
-		judge(replica, now_ns);
+		hello_judge(replica, now_ns);
 }
 
 static void entry_take(struct ol_replica *replica, uint32_t slot, uint64_t now_ns)
@@ -214,7 +214,7 @@ void ol_predecessor_tick(struct ol_replica *replica, uint64_t now_ns)
 	    ol_predecessor_ack(replica, replica->host->content(replica->arg).version) == 0)
 		pred->ack_due = false;
 	if (pred->state == OL_PREDECESSOR_JOINED) {
-		judge(replica, now_ns);
+		hello_judge(replica, now_ns);
 	} else if (pred->state == OL_PREDECESSOR_LIVE &&
 		   ol_replica_watch(replica, OL_NEIGHBOUR_PREDECESSOR, pred->conn, pred->board_key,
 				    now_ns)) {

@@ -60,7 +60,8 @@ static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
 	const struct ol_coord_state *state = &replica->state;
 	const struct ol_member *other = &state->view.replicas[0];
 
-	if (state->version == 0 || state->view.epoch == 0 || ol_membership_ours(replica, other))
+	if (state->version == 0 || state->view.epoch == 0 ||
+	    ol_membership_is_same_job(replica, other))
 		return 0;
 	if (other->proto != replica->self.proto) {
 		snprintf(err, err_bytes,
@@ -156,7 +157,7 @@ static void view_log(const struct ol_replica *replica)
 }
 
 /* The first view, or one after all were lost: this replica begins with what it can find */
-static void found(struct ol_replica *replica)
+static void chain_found(struct ol_replica *replica)
 {
 	char err[256];
 	int rc;
@@ -172,7 +173,7 @@ static void found(struct ol_replica *replica)
 }
 
 /* Whoever holds views has one that neither is ours nor follows it: it has lost its memory */
-static bool contradicted(const struct ol_replica *replica)
+static bool coord_contradicts(const struct ol_replica *replica)
 {
 	const struct ol_view *ours = &replica->chain.view, *theirs = &replica->state.view;
 
@@ -182,7 +183,7 @@ static bool contradicted(const struct ol_replica *replica)
 }
 
 /* Does this replica hold what was committed? */
-static bool holds(const struct ol_replica *replica)
+static bool holds_committed(const struct ol_replica *replica)
 {
 	return replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING &&
 	       replica->chain.loaded;
@@ -195,7 +196,7 @@ static bool holds(const struct ol_replica *replica)
 static void contradiction_handle(struct ol_replica *replica)
 {
 
-	if (holds(replica)) {
+	if (holds_committed(replica)) {
 		if (!replica->contradicted)
 			ol_log(OL_LOG_ERROR,
 			       "server %s: shard %u: the coordinator has forgotten this chain (epoch %u, "
@@ -220,7 +221,7 @@ static void connect_successor(struct ol_replica *replica, uint64_t now_ns)
 			     now_ns);
 }
 
-static void adopt(struct ol_replica *replica, uint64_t now_ns)
+static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 {
 	const struct ol_view *view = &replica->state.view;
 	enum ol_chain_role was = replica->chain.role;
@@ -257,15 +258,15 @@ static void adopt(struct ol_replica *replica, uint64_t now_ns)
 	replica->host->viewed(replica->arg, was);
 	if (links.connect)
 		connect_successor(replica, now_ns);
-	found(replica);
+	chain_found(replica);
 }
 
-bool ol_replica_news(const struct ol_replica *replica)
+bool ol_replica_has_news(const struct ol_replica *replica)
 {
 	return ol_coord_generation(replica->coord) != replica->generation;
 }
 
-void ol_replica_look(struct ol_replica *replica, uint64_t now_ns)
+void ol_replica_view_read(struct ol_replica *replica, uint64_t now_ns)
 {
 	uint64_t generation = ol_coord_generation(replica->coord);
 
@@ -273,10 +274,10 @@ void ol_replica_look(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	replica->generation = generation;
 	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
-	if (contradicted(replica))
+	if (coord_contradicts(replica))
 		contradiction_handle(replica);
 	else
-		adopt(replica, now_ns);
+		view_adopt(replica, now_ns);
 	if (replica->end_rc != 0)
 		return;
 	ol_predecessor_tick(replica, now_ns);
@@ -305,7 +306,7 @@ bool ol_replica_waits(const struct ol_replica *replica)
 {
 	struct ol_chain_action action;
 
-	return !replica->periodic && ol_chain_next(&replica->chain, 0, &action);
+	return !replica->periodic && ol_chain_next_action(&replica->chain, 0, &action);
 }
 
 static int carry_out(struct ol_replica *replica, const struct ol_chain_action *action)
@@ -337,7 +338,7 @@ static void chain_progress(struct ol_replica *replica)
 	struct ol_chain_action action;
 	unsigned not_now = 0;
 
-	while (replica->end_rc == 0 && ol_chain_next(&replica->chain, not_now, &action)) {
+	while (replica->end_rc == 0 && ol_chain_next_action(&replica->chain, not_now, &action)) {
 		if (carry_out(replica, &action) != 0)
 			not_now |= action.what;
 	}
@@ -470,7 +471,7 @@ static void passed_over_check(struct ol_replica *replica, uint64_t now_ns)
 
 void ol_replica_tick(struct ol_replica *replica, uint64_t now_ns)
 {
-	ol_replica_look(replica, now_ns);
+	ol_replica_view_read(replica, now_ns);
 	if (replica->end_rc == 0)
 		ol_replica_lease_check(replica, now_ns);
 	if (replica->end_rc == 0)

@@ -149,10 +149,10 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes);
 void ol_replica_close(struct ol_replica *replica);
 /* ol_replica_end -- the server ends with rc, once what is being done is done */
 void ol_replica_end(struct ol_replica *replica, int rc);
-/* ol_replica_news -- what the coordinator says may have changed; one load */
-bool ol_replica_news(const struct ol_replica *replica);
-/* ol_replica_look -- adopt a new view if there is one; cheap when nothing has changed */
-void ol_replica_look(struct ol_replica *replica, uint64_t now_ns);
+/* ol_replica_has_news -- what the coordinator says may have changed; one load */
+bool ol_replica_has_news(const struct ol_replica *replica);
+/* ol_replica_view_read -- adopt a new view if there is one; cheap when nothing has changed */
+void ol_replica_view_read(struct ol_replica *replica, uint64_t now_ns);
 void ol_replica_tick(struct ol_replica *replica, uint64_t now_ns);
 /* ol_replica_on_ready -- there are weights, of `version` */
 void ol_replica_on_ready(struct ol_replica *replica, uint64_t version, uint64_t now_ns);
@@ -174,8 +174,8 @@ void ol_replica_on_beat(struct ol_replica *replica, enum ol_neighbour who, int s
 			uint64_t now_ns);
 
 /* membership.c */
-/* ol_membership_ours -- is it of this job and build? */
-bool ol_membership_ours(const struct ol_replica *replica, const struct ol_member *member);
+/* ol_membership_is_same_job -- is it of this job and build? */
+bool ol_membership_is_same_job(const struct ol_replica *replica, const struct ol_member *member);
 /* ol_membership_on_view -- before it is adopted: who is no longer in it, and who is suspected still */
 void ol_membership_on_view(struct ol_replica *replica, const struct ol_view *next);
 /* ol_membership_caught_up -- id of the one that joins, if it can be a full replica; else 0 */

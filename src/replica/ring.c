@@ -114,7 +114,7 @@ static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_p
 }
 
 /* Where head and parts of an entry lie in the slab */
-static uint8_t *landed(const struct ol_ring *ring, uint64_t version)
+static uint8_t *entry_addr(const struct ol_ring *ring, uint64_t version)
 {
 	return (uint8_t *)ol_ring_payload(ring, version) + ring->payload_bytes;
 }
@@ -122,7 +122,7 @@ static uint8_t *landed(const struct ol_ring *ring, uint64_t version)
 void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts)
 {
 	struct ol_entry_head *head = ol_ring_head(ring, version);
-	uint8_t *at = landed(ring, version);
+	uint8_t *at = entry_addr(ring, version);
 
 	*head = (struct ol_entry_head){ .version = version,
 					.payload_bytes = ring->payload_bytes,
@@ -138,7 +138,7 @@ void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32
 bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 {
 	struct ol_entry_part *parts = &ring->parts[(size_t)ring->slots * ring->parts_max];
-	const uint8_t *at = landed(ring, version);
+	const uint8_t *at = entry_addr(ring, version);
 	struct ol_entry_head head;
 
 	memcpy(&head, at, sizeof(head));

@@ -41,11 +41,11 @@ void ol_successor_drop(struct ol_replica *replica)
 }
 
 /* Try again soon; whoever was live is suspected */
-static void again(struct ol_replica *replica, const char *why, bool suspect, uint64_t now_ns)
+static void conn_retry(struct ol_replica *replica, const char *why, bool suspect, uint64_t now_ns)
 {
 
 	conn_drop(replica);
-	ol_dial_again(&replica->dialer, &replica->succ.dial, now_ns);
+	ol_dial_retry(&replica->dialer, &replica->succ.dial, now_ns);
 	ol_chain_on_successor_down(&replica->chain);
 	if (suspect)
 		ol_membership_suspect(replica, OL_NEIGHBOUR_SUCCESSOR, why, now_ns);
@@ -53,19 +53,20 @@ static void again(struct ol_replica *replica, const char *why, bool suspect, uin
 
 static const struct ol_wire_connect who = { .role = OL_ROLE_REPLICA };
 
-static void dialed(struct ol_replica *replica, int rc, uint64_t now_ns)
+static void dial_on_result(struct ol_replica *replica, int rc, uint64_t now_ns)
 {
 	if (rc != 0)
-		again(replica, ol_strerror(rc), rc == -ECONNREFUSED || rc == -ENOENT, now_ns);
+		conn_retry(replica, ol_strerror(rc), rc == -ECONNREFUSED || rc == -ENOENT, now_ns);
 }
 
-static void start(struct ol_replica *replica, uint64_t now_ns)
+static void dial_start(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_successor *succ = &replica->succ;
 
-	dialed(replica,
-	       ol_dial_knock(&replica->dialer, &succ->dial, succ->member.addr, &who, now_ns),
-	       now_ns);
+	dial_on_result(
+		replica,
+		ol_dial_knock(&replica->dialer, &succ->dial, succ->member.addr, &who, now_ns),
+		now_ns);
 }
 
 void ol_successor_connect(struct ol_replica *replica, const struct ol_member *member,
@@ -76,7 +77,7 @@ void ol_successor_connect(struct ol_replica *replica, const struct ol_member *me
 	conn_drop(replica);
 	succ->dial.backoff_ns = 0;
 	succ->member = *member;
-	start(replica, now_ns);
+	dial_start(replica, now_ns);
 }
 
 /* A published snapshot, for one that joins; it stays as it is until the first ack */
@@ -144,11 +145,11 @@ void ol_successor_offer(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	rc = hello_post(replica);
 	if (rc != 0 && rc != -EAGAIN)
-		again(replica, ol_strerror(rc), true, now_ns);
+		conn_retry(replica, ol_strerror(rc), true, now_ns);
 }
 
-static void accepted(struct ol_replica *replica, const struct ol_xport_event *event,
-		     uint64_t now_ns)
+static void accept_take(struct ol_replica *replica, const struct ol_xport_event *event,
+			uint64_t now_ns)
 {
 	struct ol_successor *succ = &replica->succ;
 	struct ol_wire_accept accept;
@@ -166,39 +167,41 @@ static void accepted(struct ol_replica *replica, const struct ol_xport_event *ev
 		rc = hello_post(replica);
 	if (rc != 0) /* a connection that broke at once says nothing yet of its process; nor does
 			what this one lacks */
-		again(replica, ol_strerror(rc),
-		      rc == OL_E_WIRE || rc == OL_E_AUTH || rc == OL_E_FENCED ||
-			      rc == OL_E_GEOMETRY,
-		      now_ns);
+		conn_retry(replica, ol_strerror(rc),
+			   rc == OL_E_WIRE || rc == OL_E_AUTH || rc == OL_E_FENCED ||
+				   rc == OL_E_GEOMETRY,
+			   now_ns);
 }
 
 /* The end of a knock or a proof: a challenge, or no */
-static void refused(struct ol_replica *replica, const struct ol_xport_event *event, uint64_t now_ns)
+static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_event *event,
+			   uint64_t now_ns)
 {
 	struct ol_dial *dial = &replica->succ.dial;
 	struct ol_wire_reject reject;
 
 	switch (ol_dial_on_end(&replica->dialer, dial, event, &reject)) {
 	case OL_DIAL_CHALLENGED:
-		dialed(replica, ol_dial_prove(&replica->dialer, dial, &who, now_ns), now_ns);
+		dial_on_result(replica, ol_dial_prove(&replica->dialer, dial, &who, now_ns),
+			       now_ns);
 		break;
 	case OL_DIAL_BROKE:
-		again(replica, ol_strerror(event->status), true, now_ns);
+		conn_retry(replica, ol_strerror(event->status), true, now_ns);
 		break;
 	case OL_DIAL_FORGED:
-		again(replica, ol_strerror(OL_E_AUTH), true, now_ns);
+		conn_retry(replica, ol_strerror(OL_E_AUTH), true, now_ns);
 		break;
 	case OL_DIAL_REFUSED:
 		/* it has not yet buried who was its predecessor before; or is short of memory for a
 		   moment */
-		again(replica, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
+		conn_retry(replica, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
 		if (reject.code == OL_REJECT_LATER)
-			ol_dial_later(&replica->dialer, dial, reject.delay_ms, now_ns);
+			ol_dial_retry_after(&replica->dialer, dial, reject.delay_ms, now_ns);
 		break;
 	}
 }
 
-static void welcomed(struct ol_replica *replica, uint64_t now_ns)
+static void welcome_take(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_successor *succ = &replica->succ;
 	struct ol_chain_welcome welcome;
@@ -208,10 +211,10 @@ static void welcomed(struct ol_replica *replica, uint64_t now_ns)
 	memcpy(&welcome, (const uint8_t *)succ->dial.acks->addr + OL_WELCOME_OFF, sizeof(welcome));
 	if (!ol_record_whole(&welcome) ||
 	    (welcome.loading && (succ->pinned < 0 || welcome.have != succ->pinned_version))) {
-		again(replica, "its welcome is impossible", true, now_ns);
+		conn_retry(replica, "its welcome is impossible", true, now_ns);
 		return;
 	}
-	ol_dial_live(&succ->dial);
+	ol_dial_set_live(&succ->dial);
 	succ->dial.backoff_ns = 0;
 	replica->suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
 	ol_word_store(&replica->board->linked_ns, now_ns);
@@ -221,14 +224,14 @@ static void welcomed(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	if (welcome.have + 1 < replica->ring.oldest ||
 	    ol_chain_on_successor_up(&replica->chain, welcome.have) != 0) {
-		again(replica, "it lacks entries that are no longer kept", true, now_ns);
+		conn_retry(replica, "it lacks entries that are no longer kept", true, now_ns);
 		return;
 	}
 	ol_replica_progress(replica, now_ns);
 }
 
 /* True: an ack was taken */
-static bool acked(struct ol_replica *replica, uint64_t now_ns)
+static bool ack_take(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_successor *succ = &replica->succ;
 	struct ol_chain_ack ack;
@@ -239,7 +242,7 @@ static bool acked(struct ol_replica *replica, uint64_t now_ns)
 	if (!ol_record_whole(&ack))
 		return false; /* a newer one is landing, and rings as well */
 	if (!replica->periodic && ol_chain_on_ack(&replica->chain, ack.version) != 0) {
-		again(replica, "it acknowledged entries that it was not sent", true, now_ns);
+		conn_retry(replica, "it acknowledged entries that it was not sent", true, now_ns);
 		return false;
 	}
 	succ->pinned = -1; /* it has read what it was given */
@@ -248,18 +251,19 @@ static bool acked(struct ol_replica *replica, uint64_t now_ns)
 	return true;
 }
 
-static void down(struct ol_replica *replica, const struct ol_xport_event *event, uint64_t now_ns)
+static void conn_on_down(struct ol_replica *replica, const struct ol_xport_event *event,
+			 uint64_t now_ns)
 {
 	switch (replica->succ.dial.state) {
 	case OL_DIAL_KNOCKING:
 	case OL_DIAL_PROVING:
-		refused(replica, event, now_ns);
+		attempt_on_end(replica, event, now_ns);
 		break;
 	case OL_DIAL_JOINING:
 	case OL_DIAL_WELCOME:
 	case OL_DIAL_LIVE:
-		again(replica, event->status == 0 ? NULL : ol_strerror(event->status), true,
-		      now_ns);
+		conn_retry(replica, event->status == 0 ? NULL : ol_strerror(event->status), true,
+			   now_ns);
 		break;
 	case OL_DIAL_NONE:
 	case OL_DIAL_IDLE:
@@ -274,20 +278,20 @@ bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_eve
 	switch (event->type) {
 	case OL_XPORT_CONN_UP:
 		if (replica->succ.dial.state == OL_DIAL_PROVING)
-			accepted(replica, event, now_ns);
+			accept_take(replica, event, now_ns);
 		break;
 	case OL_XPORT_DOORBELL_RUNG:
 		if (ol_bell_kind(event->imm) == OL_BELL_WELCOME)
-			welcomed(replica, now_ns);
+			welcome_take(replica, now_ns);
 		else if (ol_bell_kind(event->imm) == OL_BELL_CHAIN_ACK)
-			return acked(replica, now_ns);
+			return ack_take(replica, now_ns);
 		break;
 	case OL_XPORT_DONE:
 		if (event->cookie == OL_REPLICA_COOKIE_BEAT)
 			ol_replica_on_beat(replica, OL_NEIGHBOUR_SUCCESSOR, event->status, now_ns);
 		break;
 	case OL_XPORT_CONN_DOWN:
-		down(replica, event, now_ns);
+		conn_on_down(replica, event, now_ns);
 		break;
 	case OL_XPORT_CONN_REQUEST:
 		break; /* has a connection of its own */
@@ -305,19 +309,19 @@ void ol_successor_tick(struct ol_replica *replica, uint64_t now_ns)
 		break;
 	case OL_DIAL_IDLE:
 		if (now_ns >= succ->dial.retry_ns)
-			start(replica, now_ns);
+			dial_start(replica, now_ns);
 		break;
 	case OL_DIAL_KNOCKING:
 	case OL_DIAL_PROVING:
 		if (now_ns - succ->dial.since_ns > lease_ns)
-			again(replica, "it does not answer", true, now_ns);
+			conn_retry(replica, "it does not answer", true, now_ns);
 		break;
 	case OL_DIAL_JOINING:
 	case OL_DIAL_WELCOME:
 	case OL_DIAL_LIVE:
 		if (ol_replica_watch(replica, OL_NEIGHBOUR_SUCCESSOR, succ->dial.conn,
 				     succ->dial.public_key, now_ns))
-			again(replica, "its heartbeat stands still", true, now_ns);
+			conn_retry(replica, "its heartbeat stands still", true, now_ns);
 		break;
 	}
 }
@@ -347,7 +351,7 @@ int ol_successor_forward(struct ol_replica *replica, uint64_t version)
 			write.flags |= OL_XPORT_INLINE;
 		/* this turn has done enough; a full queue; or a broken connection, about to be
 		 * reported */
-		if (!ol_turn_may(replica->turn, OL_TURN_FORWARD) ||
+		if (!ol_turn_has_room(replica->turn, OL_TURN_FORWARD) ||
 		    replica->ops->post_write(succ->dial.conn, &write) != 0)
 			return -EAGAIN;
 		ol_turn_spend(replica->turn, OL_TURN_FORWARD, write.segs[0].bytes);

@@ -7,19 +7,19 @@
 
 #include "server/serve.h"
 
-static bool answers(const void *arg)
+static bool always(const void *arg)
 {
 	(void)arg;
 	return true;
 }
 
-static void progress(void *arg, uint64_t now_ns)
+static void no_progress(void *arg, uint64_t now_ns)
 {
 	(void)arg;
 	(void)now_ns;
 }
 
-static bool step(void *arg, uint64_t now_ns)
+static bool step_apply(void *arg, uint64_t now_ns)
 {
 	struct ol_server *server = arg;
 
@@ -57,7 +57,7 @@ static bool has_news(const struct ol_server *server)
 	return false;
 }
 
-static void nothing(struct ol_server *server, uint64_t now_ns)
+static void do_nothing(struct ol_server *server, uint64_t now_ns)
 {
 	(void)server;
 	(void)now_ns;
@@ -70,13 +70,13 @@ static bool is_last(const struct ol_server *server)
 }
 
 const struct ol_chain_kind ol_chain_alone = {
-	.steps = { .early = true, .answers = answers, .progress = progress, .step = step },
+	.steps = { .early = true, .answers = always, .progress = no_progress, .step = step_apply },
 	.peers_min = 1,
 	.open = ol_serve_begin,
 	.epoch = epoch_of,
 	.on_ready = on_ready,
 	.has_news = has_news,
-	.look = nothing,
-	.tick = nothing,
+	.look = do_nothing,
+	.tick = do_nothing,
 	.is_last = is_last,
 };

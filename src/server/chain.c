@@ -25,7 +25,7 @@ static struct ol_session *predecessor_of(struct ol_server *server)
 	return &server->sessions.all[server->sessions.replica_first];
 }
 
-static struct ol_replica_content content(void *arg)
+static struct ol_replica_content snapshot_newest(void *arg)
 {
 	const struct ol_server *server = arg;
 
@@ -34,7 +34,7 @@ static struct ol_replica_content content(void *arg)
 }
 
 /* The predecessor's snapshot is a mirror like a worker's */
-static void load(void *arg, const struct ol_chain_hello *hello, uint64_t now_ns)
+static void predecessor_load(void *arg, const struct ol_chain_hello *hello, uint64_t now_ns)
 {
 	struct ol_server *server = arg;
 	struct ol_session *session = predecessor_of(server);
@@ -49,11 +49,11 @@ static void load(void *arg, const struct ol_chain_hello *hello, uint64_t now_ns)
 		.weights_off = hello->content_off + table,
 		.state_off = hello->content_off + table + vector,
 	};
-	ol_restore_from(&server->restoring, session);
+	ol_restore_from_session(&server->restoring, session);
 	ol_serve_restore(server, now_ns);
 }
 
-static int apply(void *arg, uint64_t version)
+static int entry_apply(void *arg, uint64_t version)
 {
 	struct ol_server *server = arg;
 	struct ol_replica *replica = &server->replica;
@@ -62,7 +62,7 @@ static int apply(void *arg, uint64_t version)
 	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
 	int target = -1;
 
-	if (ol_turn_may(&server->turn, OL_TURN_APPLY))
+	if (ol_turn_has_room(&server->turn, OL_TURN_APPLY))
 		target = ol_ingest_target(&server->ingest, replica->now_ns);
 	if (target < 0)
 		return -EAGAIN;
@@ -106,7 +106,7 @@ static struct ol_session *mailbox_of(struct ol_server *server, uint32_t worker)
 	return session->state == OL_SESSION_LIVE ? session : NULL;
 }
 
-static void committed(void *arg, uint64_t version)
+static void commit_tell(void *arg, uint64_t version)
 {
 	struct ol_server *server = arg;
 	struct ol_replica *replica = &server->replica;
@@ -165,7 +165,7 @@ static void strict_viewed(void *arg, enum ol_chain_role was)
 	sessions_review(arg, was);
 }
 
-static int found(void *arg, char *err, size_t err_bytes)
+static int chain_found(void *arg, char *err, size_t err_bytes)
 {
 	struct ol_server *server = arg;
 	int rc = ol_serve_begin(server, err, err_bytes);
@@ -174,42 +174,42 @@ static int found(void *arg, char *err, size_t err_bytes)
 	return rc;
 }
 
-static void progressed(void *arg)
+static void waiting_welcome(void *arg)
 {
 	ol_serve_welcome_all(arg);
 }
 
-static void drop(void *arg, const char *why, bool lies)
+static void predecessor_drop(void *arg, const char *why, bool lies)
 {
 	ol_serve_end(arg, predecessor_of(arg), why, lies);
 }
 
 static const struct ol_replica_host strict_host = {
-	.content = content,
-	.load = load,
-	.apply = apply,
-	.committed = committed,
+	.content = snapshot_newest,
+	.load = predecessor_load,
+	.apply = entry_apply,
+	.committed = commit_tell,
 	.viewed = strict_viewed,
-	.found = found,
-	.progressed = progressed,
-	.drop = drop,
+	.found = chain_found,
+	.progressed = waiting_welcome,
+	.drop = predecessor_drop,
 };
 
 static const struct ol_replica_host periodic_host = {
-	.content = content,
-	.load = load,
-	.apply = apply,
-	.committed = committed,
+	.content = snapshot_newest,
+	.load = predecessor_load,
+	.apply = entry_apply,
+	.committed = commit_tell,
 	.viewed = periodic_viewed,
-	.found = found,
-	.progressed = progressed,
-	.drop = drop,
+	.found = chain_found,
+	.progressed = waiting_welcome,
+	.drop = predecessor_drop,
 };
 
 /* ---- opening ---- */
 
 /* What replicas of one chain must agree on, as a number: the job key too */
-static int digest(const struct ol_server *server, uint64_t *ret_number)
+static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 {
 	const struct ol_server_opts *opts = &server->opts;
 	struct {
@@ -271,7 +271,7 @@ static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 					    .proto = OL_WIRE_PROTO,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
-	rc = digest(server, &replica->self.job);
+	rc = job_digest(server, &replica->self.job);
 	if (rc == 0)
 		return ol_replica_open(replica, err, err_bytes);
 	snprintf(err, err_bytes, "no digest of the job can be made: the crypto library fails");
@@ -383,7 +383,7 @@ static bool periodic_answers(const void *arg)
 	return true;
 }
 
-static void progress(void *arg, uint64_t now_ns)
+static void chain_progress(void *arg, uint64_t now_ns)
 {
 	struct ol_server *server = arg;
 
@@ -407,15 +407,15 @@ static void on_ready(struct ol_server *server, uint64_t now_ns)
 
 static bool has_news(const struct ol_server *server)
 {
-	return ol_replica_news(&server->replica);
+	return ol_replica_has_news(&server->replica);
 }
 
-static void look(struct ol_server *server, uint64_t now_ns)
+static void view_read(struct ol_server *server, uint64_t now_ns)
 {
-	ol_replica_look(&server->replica, now_ns);
+	ol_replica_view_read(&server->replica, now_ns);
 }
 
-static void tick(struct ol_server *server, uint64_t now_ns)
+static void chain_tick(struct ol_server *server, uint64_t now_ns)
 {
 	ol_replica_tick(&server->replica, now_ns);
 }
@@ -432,7 +432,7 @@ enum {
 };
 
 const struct ol_chain_kind ol_chain_strict = {
-	.steps = { .answers = strict_answers, .progress = progress, .step = strict_step },
+	.steps = { .answers = strict_answers, .progress = chain_progress, .step = strict_step },
 	.predecessors = OL_PREDECESSORS_MAX,
 	.readers = 1,
 	.peers_min = CHAIN_PEERS,
@@ -442,15 +442,15 @@ const struct ol_chain_kind ol_chain_strict = {
 	.epoch = epoch_of,
 	.on_ready = on_ready,
 	.has_news = has_news,
-	.look = look,
-	.tick = tick,
+	.look = view_read,
+	.tick = chain_tick,
 	.is_last = is_last,
 };
 
 const struct ol_chain_kind ol_chain_periodic = {
 	.steps = { .early = true,
 		   .answers = periodic_answers,
-		   .progress = progress,
+		   .progress = chain_progress,
 		   .step = periodic_step },
 	.predecessors = OL_PREDECESSORS_MAX,
 	.readers = 1,
@@ -461,7 +461,7 @@ const struct ol_chain_kind ol_chain_periodic = {
 	.epoch = epoch_of,
 	.on_ready = on_ready,
 	.has_news = has_news,
-	.look = look,
-	.tick = tick,
+	.look = view_read,
+	.tick = chain_tick,
 	.is_last = is_last,
 };

@@ -80,7 +80,7 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 	return 0;
 }
 
-static bool registered(const struct ol_coord_state *state, uint64_t id)
+static bool is_registered(const struct ol_coord_state *state, uint64_t id)
 {
 	for (uint32_t i = 0; i < state->member_count; i++) {
 		if (state->members[i].id == id)
@@ -112,7 +112,7 @@ int ol_chains_get_sized(struct ol_chains *chains, uint32_t shard, struct ol_chai
 		memcpy(info.addrs[i], view->replicas[i].addr, sizeof(info.addrs[i]));
 	}
 	for (uint32_t i = 0; i < view->count; i++)
-		info.gone += !registered(&state, view->replicas[i].id);
+		info.gone += !is_registered(&state, view->replicas[i].id);
 	for (uint32_t i = 0; i < state.member_count; i++)
 		info.waiting += ol_view_find(view, state.members[i].id) < 0;
 	ol_sized_give(ret_info, info_bytes, &info, sizeof(info));

@@ -111,7 +111,7 @@ void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int st
 }
 
 /* The newest version that a worker can know of: in a chain the tail may be ahead of this store */
-static uint64_t newest(const struct ol_ingest *ingest)
+static uint64_t version_newest(const struct ol_ingest *ingest)
 {
 	uint64_t received = ingest->replica->chain.received;
 
@@ -138,7 +138,7 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 		return "push with a sequence number out of turn";
 	if (hdr->grads == 0)
 		return "push of no gradient";
-	if (hdr->base_version > newest(ingest))
+	if (hdr->base_version > version_newest(ingest))
 		return "push computed at a version that does not exist";
 	return NULL;
 }
@@ -254,7 +254,7 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	/* what a policy is asked is which step comes next: no other may be under way */
 	while (ingest->queue_count > 0 && !ingest->step_ready &&
-	       newest(ingest) == ingest->store->version) {
+	       version_newest(ingest) == ingest->store->version) {
 		struct ol_landed landed = ingest->queue[ingest->queue_head];
 		struct ol_session *session = &ingest->sessions->all[landed.session];
 		struct ol_slot_state *state = landed_slot(ingest, landed);
@@ -293,7 +293,7 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 }
 
 /* What was parked is next in turn again, in the order it came */
-static void unpark(struct ol_ingest *ingest)
+static void parked_requeue(struct ol_ingest *ingest)
 {
 	while (ingest->parked_count > 0) {
 		ingest->queue_head =
@@ -324,14 +324,14 @@ void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol
 
 	ol_policy_on_update(ingest->policy, &update);
 	wait_for_show(ingest);
-	unpark(ingest);
+	parked_requeue(ingest);
 }
 
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session)
 {
 	ol_policy_on_join(ingest->policy, session->worker);
 	wait_for_show(ingest);
-	unpark(ingest);
+	parked_requeue(ingest);
 }
 
 /* The snapshots that must stay as they are, however long that takes */
@@ -457,7 +457,7 @@ static bool early_finish(struct ol_ingest *ingest, struct ol_contribution *contr
 }
 
 /* Workers whose ways are added up; a synchronous mean divides by them already */
-static uint32_t ways(const struct ol_ingest *ingest)
+static uint32_t local_paths(const struct ol_ingest *ingest)
 {
 	if (ingest->opts->consistency == OL_CONSISTENCY_SYNC && !ingest->opts->rule.sum)
 		return 1;
@@ -473,7 +473,7 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 	struct ol_delta delta = {
 		.staleness = ingest->store->version - state->base_version,
 		.grads = state->grads,
-		.ways = ways(ingest),
+		.ways = local_paths(ingest),
 		.lr = ingest->opts->rule.lr,
 		.clip = ingest->opts->replay_clip,
 		.path = state->path,
@@ -559,7 +559,7 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
 	ingest->steps->progress(ingest->arg, now_ns);
 	do {
 		queue_to_batch(ingest, now_ns);
-	} while (ingest->step_ready && ol_turn_may(ingest->turn, OL_TURN_STEP) &&
+	} while (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
 		 ingest->steps->step(ingest->arg, now_ns));
 }
 
@@ -570,7 +570,7 @@ static void waits_changed(struct ol_ingest *ingest)
 	wait_for_show(ingest);
 	if (ingest->batch_count > 0 && ol_policy_ready(ingest->policy))
 		ingest->step_ready = true;
-	unpark(ingest);
+	parked_requeue(ingest);
 }
 
 void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)

@@ -61,7 +61,7 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 }
 
 /* Nobody is served from here on. */
-static int ended(struct ol_server *server, int rc)
+static int server_end(struct ol_server *server, int rc)
 {
 	ol_serve_end_all(server);
 	ol_successor_drop(&server->replica);
@@ -72,9 +72,9 @@ static int ended(struct ol_server *server, int rc)
  * The loop stood still (the process was stopped, or hung) for so long that workers may
  * have gone to another server: every queue pair and key dies before anything else is done.
  */
-static int fenced(struct ol_server *server, uint64_t gap_ns)
+static int server_fence(struct ol_server *server, uint64_t gap_ns)
 {
-	ended(server, OL_E_FENCED);
+	server_end(server, OL_E_FENCED);
 	ol_log(OL_LOG_WARN,
 	       "server %s: its loop stood still for %llu ms, longer than its lease of "
 	       "%u ms: it ends",
@@ -92,7 +92,7 @@ struct loop {
 };
 
 /* The heartbeat shows that the loop turns. False: it stood still for longer than the lease */
-static bool beat(struct loop *loop, uint64_t now_ns)
+static bool loop_beat(struct loop *loop, uint64_t now_ns)
 {
 	struct ol_server *server = loop->server;
 
@@ -108,18 +108,18 @@ static bool beat(struct loop *loop, uint64_t now_ns)
 }
 
 /* Between any two things that the loop does: if it stood still it must end: OL_E_FENCED */
-static int look(struct loop *loop)
+static int lease_check(struct loop *loop)
 {
 	uint64_t now_ns = ol_clock_ns();
 
-	return beat(loop, now_ns) ? 0 : fenced(loop->server, now_ns - loop->now_ns);
+	return loop_beat(loop, now_ns) ? 0 : server_fence(loop->server, now_ns - loop->now_ns);
 }
 
-/* Between pieces of an update that takes long. What it stood still for the next look() finds: no
+/* Between pieces of an update that takes long. What it stood still for the next lease_check() finds: no
  * session may end while its gradient is read. */
-static void between(void *arg)
+static void work_between(void *arg)
 {
-	(void)beat(arg, ol_clock_ns());
+	(void)loop_beat(arg, ol_clock_ns());
 }
 
 static void turn_over(struct ol_server *server, struct loop *loop)
@@ -133,8 +133,8 @@ static void turn_over(struct ol_server *server, struct loop *loop)
 }
 
 /* Everything that has happened, and one peer whose memory is ready */
-static int handle(struct ol_server *server, struct loop *loop, struct ol_xport_event *events,
-		  int count)
+static int events_handle(struct ol_server *server, struct loop *loop, struct ol_xport_event *events,
+			 int count)
 {
 	int rc = 0;
 
@@ -143,22 +143,22 @@ static int handle(struct ol_server *server, struct loop *loop, struct ol_xport_e
 		server->inbox.left = count - i - 1;
 		ol_server_on_event(server, &events[i], loop->now_ns);
 		if (i + 1 < count)
-			rc = look(loop);
+			rc = lease_check(loop);
 	}
-	if (rc == 0 && ol_memory_news(&server->memory)) {
-		rc = look(loop);
+	if (rc == 0 && ol_memory_has_news(&server->memory)) {
+		rc = lease_check(loop);
 		if (rc == 0)
 			ol_server_on_memory(server, loop->now_ns);
 	}
 	if (rc == 0 && server->kind->has_news(server)) {
-		rc = look(loop); /* to fence somebody off takes time */
+		rc = lease_check(loop); /* to fence somebody off takes time */
 		if (rc == 0)
 			server->kind->look(server, loop->now_ns);
 	}
 	return rc;
 }
 
-static int run(struct ol_server *server)
+static int loop_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
 	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
@@ -170,7 +170,7 @@ static int run(struct ol_server *server)
 
 	server->store.between_arg = &loop;
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
-		int count = poll_some(server, events), rc = look(&loop);
+		int count = poll_some(server, events), rc = lease_check(&loop);
 
 		if (rc != 0)
 			return rc;
@@ -180,7 +180,7 @@ static int run(struct ol_server *server)
 			       ol_strerror(count));
 			return count;
 		}
-		rc = handle(server, &loop, events, count);
+		rc = events_handle(server, &loop, events, count);
 		if (rc != 0)
 			return rc;
 		now_ns = loop.now_ns;
@@ -189,14 +189,14 @@ static int run(struct ol_server *server)
 			tick_ns = now_ns + server->opts.heartbeat_ms * OL_NS_PER_MS;
 		}
 		if (server->replica.end_rc != 0)
-			return ended(server, server->replica.end_rc);
+			return server_end(server, server->replica.end_rc);
 		if (ol_ingest_waits(&server->ingest)) {
 			ol_ingest_progress(&server->ingest, now_ns);
 			next_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
 		} else {
 			next_ns = tick_ns;
 		}
-		if (count > 0 || server->turn.left || ol_memory_news(&server->memory)) {
+		if (count > 0 || server->turn.left || ol_memory_has_news(&server->memory)) {
 			busy_ns = now_ns;
 			continue;
 		}
@@ -209,7 +209,7 @@ static int run(struct ol_server *server)
 				ol_cpu_relax();
 			continue;
 		}
-		rc = look(&loop);
+		rc = lease_check(&loop);
 		if (rc != 0)
 			return rc;
 		turn_over(server, &loop);
@@ -219,7 +219,7 @@ static int run(struct ol_server *server)
 		loop.turn_ns = ol_clock_ns();
 	}
 	if (!server->restoring.active)
-		ol_save_last(&server->saving);
+		ol_save_finish(&server->saving);
 	return 0;
 }
 
@@ -229,8 +229,8 @@ int ol_server_run(struct ol_server *server)
 
 	if (!ol_owner_here(&server->owner) || atomic_exchange(&server->running, 1) != 0)
 		return OL_E_THREAD;
-	server->store.between = between;
-	rc = run(server);
+	server->store.between = work_between;
+	rc = loop_run(server);
 	server->store.between = NULL;
 	atomic_store(&server->running, 0);
 	return rc;

@@ -74,8 +74,8 @@ uint32_t ol_restore_epoch(const struct ol_restoring *restoring, enum ol_restore 
 }
 
 /* The server has its weights: they are published */
-static struct ol_restore_result ready(struct ol_restoring *restoring, enum ol_restore from,
-				      uint32_t epoch)
+static struct ol_restore_result result_ready(struct ol_restoring *restoring, enum ol_restore from,
+					     uint32_t epoch)
 {
 	restoring->active = false;
 	restoring->chain = false;
@@ -170,10 +170,10 @@ int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *r
 	    checkpoint_load(restoring, &rc, err, err_bytes) && restore == OL_RESTORE_CHECKPOINT) {
 		ol_store_restore(restoring->store, OL_SOURCE_CHECKPOINT,
 				 restoring->sources.floor_version, true);
-		*ret_result =
-			ready(restoring, OL_RESTORE_CHECKPOINT, restoring->sources.floor_epoch);
+		*ret_result = result_ready(restoring, OL_RESTORE_CHECKPOINT,
+					   restoring->sources.floor_epoch);
 	} else if (restore == OL_RESTORE_NONE || restore == OL_RESTORE_CHECKPOINT) {
-		*ret_result = ready(restoring, OL_RESTORE_NONE, 0);
+		*ret_result = result_ready(restoring, OL_RESTORE_NONE, 0);
 	} else {
 		restoring->active = true;
 	}
@@ -201,7 +201,7 @@ static uint64_t mirror_piece(const struct ol_restoring *restoring, const struct 
 }
 
 /* Note who came; the number of those who are here */
-static uint32_t picture(struct ol_restoring *restoring, uint64_t now_ns)
+static uint32_t arrivals_note(struct ol_restoring *restoring, uint64_t now_ns)
 {
 	uint32_t here = 0;
 
@@ -226,7 +226,7 @@ static uint32_t picture(struct ol_restoring *restoring, uint64_t now_ns)
 }
 
 /* Of the source that is being read: its table, or all of it */
-static uint64_t wanted(const struct ol_restoring *restoring)
+static uint64_t read_bytes(const struct ol_restoring *restoring)
 {
 	return restoring->looks ? ol_layout_table_bytes(&restoring->store->geo)
 				: ol_layout_content_bytes(&restoring->store->geo);
@@ -238,7 +238,7 @@ static int reads_post(struct ol_restoring *restoring)
 	const struct ol_hello *hello = &restoring->source->hello;
 	uint64_t bytes, src;
 
-	while ((bytes = restoring->posted < wanted(restoring)
+	while ((bytes = restoring->posted < read_bytes(restoring)
 				? mirror_piece(restoring, hello, restoring->posted, &src)
 				: 0) > 0) {
 		struct ol_xport_read read = {
@@ -272,7 +272,7 @@ static bool all_posted(const struct ol_restoring *restoring)
 {
 	uint64_t src;
 
-	return restoring->posted >= wanted(restoring) ||
+	return restoring->posted >= read_bytes(restoring) ||
 	       mirror_piece(restoring, &restoring->source->hello, restoring->posted, &src) == 0;
 }
 
@@ -334,7 +334,7 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 	if (source->role == OL_ROLE_REPLICA) { /* one of us: what it says is so */
 		restoring->source = NULL;
 		ol_store_restore(restoring->store, restoring->into, hello->mirror_version, true);
-		return ready(restoring, OL_RESTORE_CHAIN, hello->mirror_epoch);
+		return result_ready(restoring, OL_RESTORE_CHAIN, hello->mirror_epoch);
 	}
 	if (!restoring->opts->rule.allow_nonfinite &&
 	    !ol_store_finite(restoring->store, restoring->into))
@@ -349,7 +349,7 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 		       ? "; the optimizer's state starts from zero"
 		       : "");
 	restoring->source = NULL;
-	return ready(restoring, OL_RESTORE_MIRROR, hello->mirror_epoch);
+	return result_ready(restoring, OL_RESTORE_MIRROR, hello->mirror_epoch);
 }
 
 /* No mirror is better: the checkpoint, or the first weights */
@@ -360,14 +360,14 @@ static struct ol_restore_result fall_back(struct ol_restoring *restoring)
 		       "server %s: no worker has a mirror of shard %u, and there is no checkpoint: "
 		       "the server begins with the initial weights",
 		       restoring->addr, restoring->opts->shard);
-		return ready(restoring, OL_RESTORE_NONE, 0);
+		return result_ready(restoring, OL_RESTORE_NONE, 0);
 	}
 	ol_store_restore(restoring->store, OL_SOURCE_CHECKPOINT, restoring->sources.floor_version,
 			 true);
 	ol_log(OL_LOG_INFO, "server %s: restored version %llu from %s", restoring->addr,
 	       (unsigned long long)restoring->sources.floor_version,
 	       restoring->opts->checkpoint_dir);
-	return ready(restoring, OL_RESTORE_CHECKPOINT, restoring->sources.floor_epoch);
+	return result_ready(restoring, OL_RESTORE_CHECKPOINT, restoring->sources.floor_epoch);
 }
 
 static void source_begin(struct ol_restoring *restoring, struct ol_session *session, bool looks)
@@ -393,7 +393,7 @@ static void lost_log(const struct ol_restoring *restoring, const struct ol_sourc
 
 static struct ol_restore_result source_pick(struct ol_restoring *restoring, uint64_t now_ns)
 {
-	uint32_t here = picture(restoring, now_ns);
+	uint32_t here = arrivals_note(restoring, now_ns);
 	struct ol_source best;
 
 	if (here == 0)
@@ -448,7 +448,7 @@ struct ol_restore_result ol_restore_progress(struct ol_restoring *restoring, uin
 	return result;
 }
 
-void ol_restore_from(struct ol_restoring *restoring, struct ol_session *session)
+void ol_restore_from_session(struct ol_restoring *restoring, struct ol_session *session)
 {
 	/* the successor of a periodic chain may be reading one of them; there are three */
 	int into = ol_store_target(restoring->store, ol_successor_pinned(restoring->replica));

@@ -50,8 +50,8 @@ void ol_restore_clear(struct ol_restoring *restoring);
 /* ol_restore_begin -- as opts say; 0 or a code with a line in err. READY: it is over */
 int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *ret_result,
 		     char *err, size_t err_bytes);
-/* ol_restore_from -- read the content that a session's hello names, whatever else there is */
-void ol_restore_from(struct ol_restoring *restoring, struct ol_session *session);
+/* ol_restore_from_session -- read the content that a session's hello names, whatever else there is */
+void ol_restore_from_session(struct ol_restoring *restoring, struct ol_session *session);
 /* ol_restore_on_read -- a read has ended; true: there may be progress */
 bool ol_restore_on_read(struct ol_restoring *restoring, const struct ol_session *session,
 			int status);

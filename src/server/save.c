@@ -47,7 +47,7 @@ static int blocks_make(struct ol_saving *saving, char *err, size_t err_bytes)
 				   &saving->blocks, err, err_bytes);
 }
 
-static uint32_t choose(void *arg, const double *distance, uint32_t *chosen)
+static uint32_t blocks_choose(void *arg, const double *distance, uint32_t *chosen)
 {
 	return ol_selector_turn(arg, distance, chosen);
 }
@@ -75,7 +75,7 @@ static int running_start(struct ol_saving *saving, const struct ol_ckpt_meta *me
 	const struct ol_server_opts *opts = saving->opts;
 	struct ol_ckpt_running_opts running = {
 		.blocks = &saving->blocks,
-		.choose = choose,
+		.choose = blocks_choose,
 		.measure = opts->selection == OL_SELECT_PRIORITY,
 	};
 	int rc = selector_make(saving);
@@ -202,7 +202,7 @@ unsigned ol_save_pinned(struct ol_saving *saving)
 }
 
 /* Versions: when a multiple of the interval was passed since the last */
-static bool due(const struct ol_saving *saving, uint64_t now_ns)
+static bool save_is_due(const struct ol_saving *saving, uint64_t now_ns)
 {
 	const struct ol_server_opts *opts = saving->opts;
 	double share = opts->selection == OL_SELECT_FULL ? 1.0 : opts->fraction;
@@ -220,7 +220,7 @@ static bool due(const struct ol_saving *saving, uint64_t now_ns)
 		       share * (double)opts->checkpoint_ms * (double)OL_NS_PER_MS;
 }
 
-static void begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
+static void save_begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
 {
 	const void *content = ol_store_content(saving->store, saving->store->snapshot);
 	uint64_t version = saving->store->version;
@@ -243,8 +243,8 @@ void ol_save_progress(struct ol_saving *saving, uint64_t now_ns)
 	if (saving->writer == NULL)
 		return;
 	(void)writer_state(saving);
-	if (due(saving, now_ns))
-		begin(saving, now_ns, false);
+	if (save_is_due(saving, now_ns))
+		save_begin(saving, now_ns, false);
 }
 
 static void writer_finish(struct ol_saving *saving)
@@ -253,7 +253,7 @@ static void writer_finish(struct ol_saving *saving)
 		ol_ckpt_writer_wait(saving->writer);
 }
 
-void ol_save_last(struct ol_saving *saving)
+void ol_save_finish(struct ol_saving *saving)
 {
 	if (saving->writer == NULL)
 		return;
@@ -261,7 +261,7 @@ void ol_save_last(struct ol_saving *saving)
 	if (ol_word_load(&saving->store->board->checkpoint_version) == saving->store->version &&
 	    saving->whole)
 		return;
-	begin(saving, ol_clock_ns(),
-	      true); /* by the writer's thread, which a signal does not end */
+	save_begin(saving, ol_clock_ns(),
+		   true); /* by the writer's thread, which a signal does not end */
 	writer_finish(saving);
 }

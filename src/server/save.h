@@ -43,7 +43,7 @@ void ol_save_progress(struct ol_saving *saving, uint64_t now_ns);
 unsigned ol_save_pinned(struct ol_saving *saving);
 /* ol_save_stop -- wait for the writer, end it */
 void ol_save_stop(struct ol_saving *saving);
-/* ol_save_last -- wait for what is being written; what is newer is written too */
-void ol_save_last(struct ol_saving *saving);
+/* ol_save_finish -- wait for what is being written; what is newer is written too */
+void ol_save_finish(struct ol_saving *saving);
 
 #endif /* OL_SERVER_SAVE_H */

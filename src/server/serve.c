@@ -83,7 +83,8 @@ void ol_serve_join(struct ol_server *server)
 }
 
 /* The weights are there: everybody who waits may begin */
-static void begin(struct ol_server *server, const struct ol_restore_result *result, uint64_t now_ns)
+static void serving_begin(struct ol_server *server, const struct ol_restore_result *result,
+			  uint64_t now_ns)
 {
 	struct ol_board *board = server->store.board;
 
@@ -103,7 +104,7 @@ int ol_serve_begin(struct ol_server *server, char *err, size_t err_bytes)
 	int rc = ol_restore_begin(&server->restoring, &result, err, err_bytes);
 
 	if (result.what == OL_RESTORE_READY)
-		begin(server, &result, ol_clock_ns());
+		serving_begin(server, &result, ol_clock_ns());
 	return rc;
 }
 
@@ -114,7 +115,7 @@ void ol_serve_restore(struct ol_server *server, uint64_t now_ns)
 	while ((result = ol_restore_progress(&server->restoring, now_ns)).what == OL_RESTORE_ENDS)
 		ol_serve_end(server, result.session, result.why, false);
 	if (result.what == OL_RESTORE_READY)
-		begin(server, &result, now_ns);
+		serving_begin(server, &result, now_ns);
 }
 
 void ol_serve_welcome(struct ol_server *server, struct ol_session *session)
@@ -138,7 +139,7 @@ void ol_serve_end(struct ol_server *server, struct ol_session *session, const ch
 {
 	if (lies)
 		ol_counter_add(&server->store.board->violations, 1);
-	ol_session_say(&server->sessions, session, why);
+	ol_session_log(&server->sessions, session, why);
 	if (session->state != OL_SESSION_MAKING) { /* or nobody has heard of it */
 		ol_restore_on_leave(&server->restoring, session);
 		if (session->role == OL_ROLE_WORKER)

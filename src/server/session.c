@@ -16,8 +16,8 @@
 
 static const char no_memory[] = "no memory for its landing slots";
 
-static void reject(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-		   const struct ol_wire_reject *msg)
+static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+			const struct ol_wire_reject *msg)
 {
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
@@ -44,14 +44,14 @@ static void refusal_say(struct ol_sessions *sessions, enum ol_wire_reject_code c
 	*refusals = (struct ol_refusals){ .told_ns = now_ns };
 }
 
-static void refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-		   enum ol_wire_reject_code code, const char *why, uint64_t now_ns)
+static void conn_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+			enum ol_wire_reject_code code, const char *why, uint64_t now_ns)
 {
 	struct ol_wire_reject msg = { .code = code };
 
 	refusal_say(sessions, code, why, now_ns);
 	ol_counter_add(&sessions->store->board->refused, 1);
-	reject(sessions, conn, &msg);
+	conn_reject(sessions, conn, &msg);
 }
 
 /* Not a no. Nothing is logged: it is the ordinary case where many come at once. */
@@ -62,7 +62,7 @@ static void send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn, 
 	ol_log(OL_LOG_DEBUG, "server %s: a peer is told to come back in %u ms", sessions->addr,
 	       delay_ms);
 	ol_counter_add(&sessions->store->board->sent_away, 1);
-	reject(sessions, conn, &msg);
+	conn_reject(sessions, conn, &msg);
 }
 
 static uint64_t slot_of(uint64_t now_ns)
@@ -72,17 +72,17 @@ static uint64_t slot_of(uint64_t now_ns)
 
 /* A knock is answered with a nonce that this process alone can make, and makes again for the proof:
  * however many knock, nothing is kept of them. */
-static void challenge(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-		      const struct ol_wire_connect *knock, uint64_t now_ns)
+static void challenge_send(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+			   const struct ol_wire_connect *knock, uint64_t now_ns)
 {
 	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE };
 
 	if (ol_auth_nonce(sessions->secret, knock->nonce, slot_of(now_ns), msg.nonce) != 0) {
-		refuse(sessions, conn, OL_REJECT_FULL, "the crypto library fails", now_ns);
+		conn_refuse(sessions, conn, OL_REJECT_FULL, "the crypto library fails", now_ns);
 		return;
 	}
 	ol_auth_challenge(sessions->job_key, knock->nonce, &msg);
-	reject(sessions, conn, &msg);
+	conn_reject(sessions, conn, &msg);
 }
 
 /* A challenge of this slot is good for the rest of it, and for the next. */
@@ -132,10 +132,11 @@ static bool proof_take(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		return false;
 	}
 	if (slot == 0 || proof_was_used(sessions, proof)) {
-		refuse(sessions, conn, OL_REJECT_AUTH,
-		       "its proof answers no challenge of this server's last minute, or was used "
-		       "before, or was made with another job key",
-		       now_ns);
+		conn_refuse(
+			sessions, conn, OL_REJECT_AUTH,
+			"its proof answers no challenge of this server's last minute, or was used "
+			"before, or was made with another job key",
+			now_ns);
 		return false;
 	}
 	if (place->slot != 0 && slot_is_good(place->slot, now_ns)) {
@@ -281,7 +282,7 @@ static void session_refuse(struct ol_sessions *sessions, struct ol_session *sess
 	session->conn = NULL;
 	snprintf(text, sizeof(text), "%s: %s", what, ol_status_text(rc, limit));
 	if (conn != NULL)
-		refuse(sessions, conn, OL_REJECT_RESOURCES, text, now_ns);
+		conn_refuse(sessions, conn, OL_REJECT_RESOURCES, text, now_ns);
 	session_free(sessions, session);
 }
 
@@ -387,8 +388,8 @@ static void session_begin(struct ol_sessions *sessions, struct ol_session *sessi
 		session_refuse(sessions, session, no_memory, -ENOMEM, now_ns);
 }
 
-static void admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-		  const struct ol_wire_connect *proof, uint64_t now_ns)
+static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+		       const struct ol_wire_connect *proof, uint64_t now_ns)
 {
 	enum ol_wire_reject_code code = OL_REJECT_FULL;
 	const char *why = "";
@@ -400,7 +401,7 @@ static void admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		return;
 	session = session_pick(sessions, proof, &code, &why);
 	if (session == NULL) {
-		refuse(sessions, conn, code, why, now_ns);
+		conn_refuse(sessions, conn, code, why, now_ns);
 		return;
 	}
 	slot_count = proof->role == OL_ROLE_WORKER ? sessions->opts->window + proof->queues : 0;
@@ -431,16 +432,16 @@ void ol_session_on_request(struct ol_sessions *sessions, const struct ol_xport_e
 	struct ol_wire_connect msg;
 
 	if (ol_wire_connect_decode(event->priv, event->priv_len, &msg) != 0) {
-		refuse(sessions, event->conn, OL_REJECT_WIRE, "it does not speak our protocol",
-		       now_ns);
+		conn_refuse(sessions, event->conn, OL_REJECT_WIRE, "it does not speak our protocol",
+			    now_ns);
 		return;
 	}
 	switch (msg.kind) {
 	case OL_CONNECT_KNOCK:
-		challenge(sessions, event->conn, &msg, now_ns);
+		challenge_send(sessions, event->conn, &msg, now_ns);
 		break;
 	case OL_CONNECT_PROOF:
-		admit(sessions, event->conn, &msg, now_ns);
+		peer_admit(sessions, event->conn, &msg, now_ns);
 		break;
 	}
 }
@@ -531,7 +532,7 @@ void ol_session_on_predecessor(struct ol_sessions *sessions, struct ol_session *
 	session->acks = sessions->replica->pred.acks;
 }
 
-void ol_session_say(const struct ol_sessions *sessions, const struct ol_session *session,
+void ol_session_log(const struct ol_sessions *sessions, const struct ol_session *session,
 		    const char *why)
 {
 	if (why != NULL)
@@ -567,7 +568,8 @@ void ol_session_on_probe(struct ol_session *session)
  * to it: a reliable connection without traffic would never tell. Nor does an adapter that has
  * forgotten the write.
  */
-static const char *probe(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
+static const char *session_probe(struct ol_sessions *sessions, struct ol_session *session,
+				 uint64_t now_ns)
 {
 	uint64_t word = 0;
 	struct ol_xport_write write = {
@@ -613,7 +615,7 @@ const char *ol_session_tick(struct ol_sessions *sessions, struct ol_session *ses
 	if (session->state == OL_SESSION_MAKING)
 		making_tick(sessions, session, now_ns);
 	if (session->state == OL_SESSION_LIVE || session->state == OL_SESSION_JOINED)
-		why = probe(sessions, session, now_ns);
+		why = session_probe(sessions, session, now_ns);
 	if (why != NULL)
 		return why;
 	if (session->state == OL_SESSION_ACCEPTED &&

@@ -153,8 +153,8 @@ void ol_session_on_probe(struct ol_session *session);
  * takes no acks (*ret_lies: which is against the rules), or is silent */
 const char *ol_session_tick(struct ol_sessions *sessions, struct ol_session *session,
 			    uint64_t now_ns, bool *ret_lies);
-/* ol_session_say -- the log hears why it is ended; NULL: it left, and nothing is to be said */
-void ol_session_say(const struct ol_sessions *sessions, const struct ol_session *session,
+/* ol_session_log -- the log hears why it is ended; NULL: it left, and nothing is to be said */
+void ol_session_log(const struct ol_sessions *sessions, const struct ol_session *session,
 		    const char *why);
 /* ol_session_end -- drop the peer and fence it out, once nothing of it is used */
 void ol_session_end(struct ol_sessions *sessions, struct ol_session *session);

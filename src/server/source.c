@@ -13,7 +13,7 @@
 #include "wire/seq.h"
 
 /* > 0: a is newer; < 0: older; 0: the same, or nobody can say */
-static int newer(const struct ol_source *a, const struct ol_source *b)
+static int source_age_cmp(const struct ol_source *a, const struct ol_source *b)
 {
 	bool known = a->history != 0 && b->history != 0;
 
@@ -24,9 +24,9 @@ static int newer(const struct ol_source *a, const struct ol_source *b)
 	return (a->version > b->version) - (a->version < b->version);
 }
 
-static bool better(const struct ol_source *a, const struct ol_source *b)
+static bool source_is_better(const struct ol_source *a, const struct ol_source *b)
 {
-	int order = newer(a, b);
+	int order = source_age_cmp(a, b);
 
 	if (a->lost != b->lost)
 		return a->lost < b->lost;
@@ -38,7 +38,7 @@ bool ol_source_is_here(const struct ol_session *session)
 	return session->state == OL_SESSION_JOINED && session->role == OL_ROLE_WORKER;
 }
 
-static struct ol_source weighed(const struct ol_sources *sources, struct ol_source source)
+static struct ol_source source_weigh(const struct ol_sources *sources, struct ol_source source)
 {
 	for (uint32_t i = 0; i < sources->store->geo.workers_max; i++) {
 		const struct ol_session *session = &sources->sessions->all[i];
@@ -71,7 +71,7 @@ static struct ol_source best_of(const struct ol_sources *sources)
 		best.epoch = sources->floor_epoch;
 		best.version = sources->floor_version;
 	}
-	best = weighed(sources, best);
+	best = source_weigh(sources, best);
 	for (uint32_t i = 0; i < sources->sessions->count; i++) {
 		struct ol_session *session = &sources->sessions->all[i];
 		const struct ol_hello *hello = &session->hello;
@@ -79,12 +79,12 @@ static struct ol_source best_of(const struct ol_sources *sources)
 		if (!ol_source_is_here(session) || session->table == NULL ||
 		    hello->mirror.bytes == 0)
 			continue;
-		other = weighed(sources, (struct ol_source){ .session = session,
-							     .table = session->table,
-							     .history = hello->mirror_history,
-							     .version = hello->mirror_version,
-							     .epoch = hello->mirror_epoch });
-		if (better(&other, &best))
+		other = source_weigh(sources, (struct ol_source){ .session = session,
+								  .table = session->table,
+								  .history = hello->mirror_history,
+								  .version = hello->mirror_version,
+								  .epoch = hello->mirror_epoch });
+		if (source_is_better(&other, &best))
 			best = other;
 	}
 	return best;

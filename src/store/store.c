@@ -281,8 +281,9 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 	store->snapshot = target;
 }
 
-static unsigned run(struct ol_store *store, ol_kernel_fn *kernel, struct ol_kernel_args *args,
-		    struct ol_contribution *contributions, unsigned count)
+static unsigned kernel_run(struct ol_store *store, ol_kernel_fn *kernel,
+			   struct ol_kernel_args *args, struct ol_contribution *contributions,
+			   unsigned count)
 {
 	unsigned good;
 	int again;
@@ -304,7 +305,7 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 	unsigned applied;
 
 	ol_store_begin(store, target);
-	applied = run(store, store->kernels->update, &args, contributions, count);
+	applied = kernel_run(store, store->kernels->update, &args, contributions, count);
 	if (applied > 0)
 		ol_store_publish(store, contributions, count, target);
 	return applied;
@@ -317,7 +318,7 @@ unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contrib
 				       .len = store->geo.shard_len,
 				       .new_weights = sum };
 
-	return run(store, store->kernels->gather, &args, contributions, count);
+	return kernel_run(store, store->kernels->gather, &args, contributions, count);
 }
 
 void ol_store_enter(struct ol_store *store, const float *sum,

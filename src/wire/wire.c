@@ -17,7 +17,7 @@ struct cursor {
 	int bad;
 };
 
-static void put(struct cursor *cur, const void *bytes, size_t count)
+static void cursor_write(struct cursor *cur, const void *bytes, size_t count)
 {
 	if (count > cur->left) {
 		cur->bad = 1;
@@ -30,15 +30,15 @@ static void put(struct cursor *cur, const void *bytes, size_t count)
 
 static void put_u32(struct cursor *cur, uint32_t value)
 {
-	put(cur, &value, sizeof(value));
+	cursor_write(cur, &value, sizeof(value));
 }
 
 static void put_u64(struct cursor *cur, uint64_t value)
 {
-	put(cur, &value, sizeof(value));
+	cursor_write(cur, &value, sizeof(value));
 }
 
-static void get(struct cursor *cur, void *bytes, size_t count)
+static void cursor_read(struct cursor *cur, void *bytes, size_t count)
 {
 	if (count > cur->left) {
 		cur->bad = 1;
@@ -54,7 +54,7 @@ static uint32_t get_u32(struct cursor *cur)
 {
 	uint32_t value;
 
-	get(cur, &value, sizeof(value));
+	cursor_read(cur, &value, sizeof(value));
 	return value;
 }
 
@@ -62,7 +62,7 @@ static uint64_t get_u64(struct cursor *cur)
 {
 	uint64_t value;
 
-	get(cur, &value, sizeof(value));
+	cursor_read(cur, &value, sizeof(value));
 	return value;
 }
 
@@ -92,8 +92,8 @@ void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WI
 	put_head(&cur, (uint32_t)msg->kind << 8 | (uint32_t)msg->role);
 	put_u32(&cur, msg->worker);
 	put_u32(&cur, msg->queues);
-	put(&cur, msg->nonce, sizeof(msg->nonce));
-	put(&cur, msg->mac, sizeof(msg->mac));
+	cursor_write(&cur, msg->nonce, sizeof(msg->nonce));
+	cursor_write(&cur, msg->mac, sizeof(msg->mac));
 }
 
 int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_connect *ret_msg)
@@ -113,8 +113,8 @@ int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_co
 	if (queues > 1)
 		return OL_E_WIRE;
 	msg.queues = queues != 0;
-	get(&cur, msg.nonce, sizeof(msg.nonce));
-	get(&cur, msg.mac, sizeof(msg.mac));
+	cursor_read(&cur, msg.nonce, sizeof(msg.nonce));
+	cursor_read(&cur, msg.mac, sizeof(msg.mac));
 	if (cur.bad)
 		return OL_E_WIRE;
 	*ret_msg = msg;
@@ -127,8 +127,8 @@ void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE
 
 	put_head(&cur, (uint32_t)msg->code);
 	put_u32(&cur, msg->delay_ms);
-	put(&cur, msg->nonce, sizeof(msg->nonce));
-	put(&cur, msg->mac, sizeof(msg->mac));
+	cursor_write(&cur, msg->nonce, sizeof(msg->nonce));
+	cursor_write(&cur, msg->mac, sizeof(msg->mac));
 }
 
 int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_reject *ret_msg)
@@ -143,8 +143,8 @@ int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_rej
 	msg.delay_ms = get_u32(&cur);
 	if (msg.delay_ms > (code == OL_REJECT_LATER ? OL_LATER_MAX_MS : 0))
 		return OL_E_WIRE;
-	get(&cur, msg.nonce, sizeof(msg.nonce));
-	get(&cur, msg.mac, sizeof(msg.mac));
+	cursor_read(&cur, msg.nonce, sizeof(msg.nonce));
+	cursor_read(&cur, msg.mac, sizeof(msg.mac));
 	if (cur.bad)
 		return OL_E_WIRE;
 	*ret_msg = msg;
@@ -185,9 +185,9 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 	put_rkey(&cur, &msg->public_key);
 	put_rkey(&cur, &msg->landing_key);
 	put_u64(&cur, msg->incarnation);
-	put(&cur, &msg->lr, sizeof(msg->lr));
+	cursor_write(&cur, &msg->lr, sizeof(msg->lr));
 	put_u32(&cur, msg->nonfinite);
-	put(&cur, msg->mac, sizeof(msg->mac));
+	cursor_write(&cur, msg->mac, sizeof(msg->mac));
 	assert(!cur.bad && cur.left == 0);
 }
 
@@ -210,9 +210,9 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	msg.public_key = get_rkey(&cur);
 	msg.landing_key = get_rkey(&cur);
 	msg.incarnation = get_u64(&cur);
-	get(&cur, &msg.lr, sizeof(msg.lr));
+	cursor_read(&cur, &msg.lr, sizeof(msg.lr));
 	msg.nonfinite = get_u32(&cur);
-	get(&cur, msg.mac, sizeof(msg.mac));
+	cursor_read(&cur, msg.mac, sizeof(msg.mac));
 	if (cur.bad || !isfinite(msg.lr) || msg.nonfinite > 1 || ol_geometry_check(&msg.geo) != 0)
 		return OL_E_WIRE;
 	if (msg.public_key.bytes != ol_layout_public_bytes(&msg.geo))

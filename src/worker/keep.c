@@ -194,7 +194,7 @@ static void send_queue_insert(struct ol_link *link, uint32_t index)
 
 /* It was applied, and is in the server's weights no more: until it is, nothing is pulled, also from
  * a tail that is there before the head */
-static void reopen(struct ol_link *link, struct ol_grad *grad, const struct ol_push_hdr *hdr)
+static void push_reopen(struct ol_link *link, struct ol_grad *grad, const struct ol_push_hdr *hdr)
 {
 	grad->kept &= ~bit_of(link);
 	grad->open |= bit_of(link);
@@ -279,7 +279,7 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *own)
  * What is in no buffer any more, and not in these weights either, is lost. What was lost with an
  * earlier history comes back with it.
  */
-static void recount(struct ol_link *link, uint64_t grads)
+static void applied_recount(struct ol_link *link, uint64_t grads)
 {
 	struct ol_link_stat *stat = &link->stat;
 	uint64_t back = grads > stat->applied ? grads - stat->applied : 0;
@@ -338,12 +338,12 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 
 		if (grad->state == OL_GRAD_PUSHED && (grad->kept & bit_of(link)) != 0 &&
 		    hdr->seq > own.seq)
-			reopen(link, grad, hdr);
+			push_reopen(link, grad, hdr);
 	}
 	acks_lost(link, &own);
 	parts_lost(link, own.seq);
 	lost = link->stat.lost;
-	recount(link, own.grads);
+	applied_recount(link, own.grads);
 	if (link->went_back && link->stat.lost > lost)
 		ol_log(OL_LOG_WARN,
 		       "server %s (shard %u): it came back with version %llu, older than version "

@@ -65,7 +65,7 @@ static void link_fail(struct ol_peer *peer, int status, const char *why)
 }
 
 /* What the loss of a connection means for what went over it */
-static void peer_gone(struct ol_peer *peer, bool was_live, int status, uint64_t now_ns)
+static void peer_on_loss(struct ol_peer *peer, bool was_live, int status, uint64_t now_ns)
 {
 	struct ol_link *link = peer->link;
 
@@ -94,13 +94,13 @@ static void link_lost(struct ol_peer *peer, int status, uint64_t now_ns)
 		link_fail(peer, OL_E_NO_SERVER, NULL);
 		return;
 	}
-	ol_peer_again(peer, now_ns);
+	ol_peer_retry(peer, now_ns);
 	if (was_live && worker->started)
 		ol_peer_at_once(peer, now_ns);
-	peer_gone(peer, was_live, status, now_ns);
+	peer_on_loss(peer, was_live, status, now_ns);
 }
 
-void ol_link_act(struct ol_link *link, uint64_t now_ns)
+void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		struct ol_peer *peer = &link->peers[i];
@@ -118,14 +118,14 @@ void ol_link_act(struct ol_link *link, uint64_t now_ns)
 void ol_link_start(struct ol_peer *peer, uint64_t now_ns)
 {
 	ol_peer_start(peer, now_ns);
-	ol_link_act(peer->link, now_ns);
+	ol_link_act_on_ends(peer->link, now_ns);
 }
 
 void ol_link_watch(struct ol_link *link, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++)
 		ol_peer_watch(&link->peers[i], now_ns);
-	ol_link_act(link, now_ns);
+	ol_link_act_on_ends(link, now_ns);
 }
 
 void ol_link_tick(struct ol_link *link, uint64_t now_ns)
@@ -141,12 +141,12 @@ void ol_link_tick(struct ol_link *link, uint64_t now_ns)
 	}
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		ol_peer_tick(&link->peers[i], now_ns);
-		ol_link_act(link, now_ns);
+		ol_link_act_on_ends(link, now_ns);
 	}
 }
 
 /* Is everybody there that is needed? Then an outage ends. */
-static void link_look(struct ol_link *link, uint64_t now_ns)
+static void link_check_up(struct ol_link *link, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		enum ol_dial_state state = link->peers[i].dial.state;
@@ -179,7 +179,7 @@ static int head_up(struct ol_link *link, const struct ol_welcome *welcome)
 }
 
 /* A server that cannot be what this worker takes it for */
-static bool refused(struct ol_peer *peer, const struct ol_welcome *welcome)
+static bool server_is_stale(struct ol_peer *peer, const struct ol_welcome *welcome)
 {
 	const struct ol_link *link = peer->link;
 
@@ -211,7 +211,7 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 	struct ol_link *link = peer->link;
 	int rc = 0;
 
-	ol_dial_live(&peer->dial);
+	ol_dial_set_live(&peer->dial);
 	peer->busy_ns = peer->short_ns = 0;
 	peer->epoch = welcome->epoch;
 	peer->resolved_seq = welcome->resolved.seq;
@@ -228,7 +228,7 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 		link_fail(peer, rc, "its slots cannot be mapped");
 		return;
 	}
-	link_look(link, now_ns);
+	link_check_up(link, now_ns);
 	if (peer == link->reader && link->worker->started)
 		ol_pull_on_up(link);
 }
@@ -238,15 +238,15 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
  * view says which part the server has; and for the tail's welcome, as the tail's says what is
  * committed, and only then the head's can say what is pushed again.
  */
-static void welcomed(struct ol_peer *peer, uint64_t now_ns)
+static void welcome_on_bell(struct ol_peer *peer, uint64_t now_ns)
 {
 	struct ol_link *link = peer->link;
 	struct ol_welcome welcome;
 
 	memcpy(&welcome, (const uint8_t *)peer->dial.acks->addr + OL_WELCOME_OFF, sizeof(welcome));
 	if (!ol_record_whole(&welcome) || welcome.snapshot >= OL_SNAPSHOTS) {
-		ol_peer_stranger(peer, OL_E_WIRE, NULL, now_ns);
-		ol_link_act(link, now_ns);
+		ol_peer_on_stranger(peer, OL_E_WIRE, NULL, now_ns);
+		ol_link_act_on_ends(link, now_ns);
 		return;
 	}
 	peer->dial.state = OL_DIAL_WELCOME;
@@ -254,21 +254,21 @@ static void welcomed(struct ol_peer *peer, uint64_t now_ns)
 		return;
 	if (peer != link->reader && link->reader->dial.state != OL_DIAL_LIVE)
 		return;
-	if (refused(peer, &welcome)) {
-		ol_peer_again(peer, now_ns);
+	if (server_is_stale(peer, &welcome)) {
+		ol_peer_retry(peer, now_ns);
 		return;
 	}
 	welcome_take(peer, &welcome, now_ns);
 	if (peer == link->reader && ol_link_head(link)->dial.state == OL_DIAL_WELCOME)
-		welcomed(ol_link_head(link), now_ns);
+		welcome_on_bell(ol_link_head(link), now_ns);
 }
 
-void ol_link_review(struct ol_link *link, uint64_t now_ns)
+void ol_link_review_welcomes(struct ol_link *link, uint64_t now_ns)
 {
 	if (link->reader->dial.state == OL_DIAL_WELCOME)
-		welcomed(link->reader, now_ns);
+		welcome_on_bell(link->reader, now_ns);
 	if (ol_link_head(link)->dial.state == OL_DIAL_WELCOME)
-		welcomed(ol_link_head(link), now_ns);
+		welcome_on_bell(ol_link_head(link), now_ns);
 }
 
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns)
@@ -279,7 +279,7 @@ void ol_link_leave(struct ol_peer *peer, uint64_t now_ns)
 	peer->dial.state = OL_DIAL_NONE;
 	peer->member = 0;
 	if (was)
-		peer_gone(peer, was_live, 0, now_ns);
+		peer_on_loss(peer, was_live, 0, now_ns);
 }
 
 void ol_link_move(struct ol_link *link, uint64_t now_ns)
@@ -334,7 +334,7 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 			ol_push_on_ack(peer, ol_bell_arg(event->imm));
 		else if (ol_bell_kind(event->imm) == OL_BELL_WELCOME &&
 			 peer->dial.state == OL_DIAL_JOINING)
-			welcomed(peer, now_ns);
+			welcome_on_bell(peer, now_ns);
 		break;
 	case OL_XPORT_CONN_UP:
 		ol_peer_on_up(peer, event, now_ns);
@@ -349,7 +349,7 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 	case OL_XPORT_CONN_REQUEST:
 		break; /* workers do not listen */
 	}
-	ol_link_act(peer->link, now_ns);
+	ol_link_act_on_ends(peer->link, now_ns);
 }
 
 void ol_link_free(struct ol_link *link)

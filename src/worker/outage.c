@@ -50,7 +50,7 @@
 
 void ol_outage_on_catch_up(struct ol_worker *worker)
 {
-	if (!ol_push_adrift(worker))
+	if (!ol_push_window_is_held(worker))
 		return;
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
@@ -89,7 +89,7 @@ void ol_outage_replay(struct ol_link *link)
 
 void ol_outage_pull(struct ol_worker *worker)
 {
-	if (worker->pull_op != NULL || !ol_queue_stuck(worker))
+	if (worker->pull_op != NULL || !ol_queue_needs_pull(worker))
 		return;
 	for (uint32_t i = 0; i < worker->window; i++) {
 		if (worker->grads[i].state == OL_GRAD_LENT)

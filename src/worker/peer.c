@@ -44,7 +44,7 @@ void ol_peer_drop(struct ol_peer *peer)
 	peer->end = OL_PEER_GOES_ON;
 }
 
-static void end(struct ol_peer *peer, enum ol_peer_end what, int status, const char *why)
+static void end_note(struct ol_peer *peer, enum ol_peer_end what, int status, const char *why)
 {
 	peer->end = what;
 	peer->end_status = status;
@@ -53,7 +53,7 @@ static void end(struct ol_peer *peer, enum ol_peer_end what, int status, const c
 
 void ol_peer_break(struct ol_peer *peer, int status)
 {
-	end(peer, OL_PEER_LOST, status, NULL);
+	end_note(peer, OL_PEER_LOST, status, NULL);
 }
 
 /* The next of its addresses */
@@ -70,10 +70,10 @@ static void addr_next(const struct ol_peer *peer, char addr[OL_XPORT_ADDR_MAX])
 }
 
 /* Nobody there, or the connection broke before it was up: try again after a while */
-void ol_peer_again(struct ol_peer *peer, uint64_t now_ns)
+void ol_peer_retry(struct ol_peer *peer, uint64_t now_ns)
 {
 	ol_peer_drop(peer);
-	ol_dial_again(&peer->link->worker->dialer, &peer->dial, now_ns);
+	ol_dial_retry(&peer->link->worker->dialer, &peer->dial, now_ns);
 }
 
 /* A bit of a set of strangers: two that share one cost a log line at most */
@@ -88,13 +88,13 @@ static uint64_t stranger_bit(const struct ol_peer *peer, const char *why)
 	return UINT64_C(1) << (mix >> 26);
 }
 
-void ol_peer_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns)
+void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns)
 {
 	const struct ol_worker *worker = peer->link->worker;
 	uint64_t bit;
 
 	if (!worker->started || worker->opts.outage == OL_OUTAGE_END) {
-		end(peer, OL_PEER_FAILED, status, why);
+		end_note(peer, OL_PEER_FAILED, status, why);
 		return;
 	}
 	if (why == NULL)
@@ -106,20 +106,20 @@ void ol_peer_stranger(struct ol_peer *peer, int status, const char *why, uint64_
 		       "tries again",
 		       peer->dial.addr, peer->link->index, why);
 	peer->strangers_told |= bit;
-	ol_peer_again(peer, now_ns);
+	ol_peer_retry(peer, now_ns);
 }
 
 /* The server makes room for it, or lets in others first */
-static void later(struct ol_peer *peer, uint32_t delay_ms, uint64_t now_ns)
+static void retry_later(struct ol_peer *peer, uint32_t delay_ms, uint64_t now_ns)
 {
 	ol_peer_drop(peer);
-	ol_dial_later(&peer->link->worker->dialer, &peer->dial, delay_ms, now_ns);
+	ol_dial_retry_after(&peer->link->worker->dialer, &peer->dial, delay_ms, now_ns);
 	peer->busy_ns = 0;
 	ol_log(OL_LOG_DEBUG, "shard %u: server %s: told to come back in %u ms", peer->link->index,
 	       peer->dial.addr, delay_ms);
 }
 
-static struct ol_wire_connect who(const struct ol_peer *peer)
+static struct ol_wire_connect connect_msg(const struct ol_peer *peer)
 {
 	const struct ol_worker *worker = peer->link->worker;
 
@@ -131,7 +131,7 @@ static struct ol_wire_connect who(const struct ol_peer *peer)
 }
 
 /* What a knock or a proof came to */
-static void dialed(struct ol_peer *peer, int rc, uint64_t now_ns)
+static void dial_on_result(struct ol_peer *peer, int rc, uint64_t now_ns)
 {
 	const char *why = NULL;
 
@@ -140,24 +140,25 @@ static void dialed(struct ol_peer *peer, int rc, uint64_t now_ns)
 		return;
 	}
 	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -EAGAIN || peer->link->worker->started) {
-		ol_peer_again(peer, now_ns);
+		ol_peer_retry(peer, now_ns);
 		return;
 	}
 	if (rc == -EINVAL)
 		why = "not an address of its transport: " OL_XPORT_ADDR_HELP;
 	else if (rc == -EIO)
 		why = "the system gave no random bytes";
-	end(peer, OL_PEER_FAILED, rc, why);
+	end_note(peer, OL_PEER_FAILED, rc, why);
 }
 
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns)
 {
-	const struct ol_wire_connect msg = who(peer);
+	const struct ol_wire_connect msg = connect_msg(peer);
 	char addr[OL_XPORT_ADDR_MAX];
 
 	addr_next(peer, addr);
-	dialed(peer, ol_dial_knock(&peer->link->worker->dialer, &peer->dial, addr, &msg, now_ns),
-	       now_ns);
+	dial_on_result(peer,
+		       ol_dial_knock(&peer->link->worker->dialer, &peer->dial, addr, &msg, now_ns),
+		       now_ns);
 }
 
 void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns)
@@ -173,7 +174,7 @@ void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns)
 	/* where a knock is not answered another address may be the one, or its network is back */
 	if (peer->dial.state == OL_DIAL_KNOCKING && worker->started &&
 	    now_ns - peer->dial.since_ns >= worker->opts.retry_timeout_ms * OL_NS_PER_MS)
-		ol_peer_again(peer, now_ns);
+		ol_peer_retry(peer, now_ns);
 	if (peer->dial.state == OL_DIAL_IDLE && now_ns >= peer->dial.retry_ns)
 		ol_peer_start(peer, now_ns);
 }
@@ -203,18 +204,18 @@ static bool tries_again(struct ol_peer *peer, enum ol_wire_reject_code code, uin
 	return refused_for_less(&peer->busy_ns, OL_BUSY_MS, now_ns);
 }
 
-static void refused(struct ol_peer *peer, const struct ol_wire_reject *reject, uint64_t now_ns)
+static void reject_take(struct ol_peer *peer, const struct ol_wire_reject *reject, uint64_t now_ns)
 {
 	uint32_t id = peer->link->worker->opts.worker;
 	char why[96];
 
 	if (reject->code == OL_REJECT_LATER) {
-		later(peer, reject->delay_ms, now_ns);
+		retry_later(peer, reject->delay_ms, now_ns);
 		return;
 	}
 	/* a challenge is no answer to a proof */
 	if (reject->code == OL_REJECT_CHALLENGE || tries_again(peer, reject->code, now_ns)) {
-		ol_peer_again(peer, now_ns);
+		ol_peer_retry(peer, now_ns);
 		return;
 	}
 	if (reject->code == OL_REJECT_WORKER_BUSY)
@@ -225,28 +226,29 @@ static void refused(struct ol_peer *peer, const struct ol_wire_reject *reject, u
 			 id);
 	else
 		snprintf(why, sizeof(why), "%s", ol_strerror(ol_wire_reject_status(reject->code)));
-	ol_peer_stranger(peer, ol_wire_reject_status(reject->code), why, now_ns);
+	ol_peer_on_stranger(peer, ol_wire_reject_status(reject->code), why, now_ns);
 }
 
 /* The end of a knock or a proof: a challenge, or no */
-static void answered(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
+static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *event,
+			   uint64_t now_ns)
 {
 	const struct ol_dialer *dialer = &peer->link->worker->dialer;
-	const struct ol_wire_connect msg = who(peer);
+	const struct ol_wire_connect msg = connect_msg(peer);
 	struct ol_wire_reject reject;
 
 	switch (ol_dial_on_end(dialer, &peer->dial, event, &reject)) {
 	case OL_DIAL_CHALLENGED:
-		dialed(peer, ol_dial_prove(dialer, &peer->dial, &msg, now_ns), now_ns);
+		dial_on_result(peer, ol_dial_prove(dialer, &peer->dial, &msg, now_ns), now_ns);
 		break;
 	case OL_DIAL_BROKE:
-		ol_peer_again(peer, now_ns);
+		ol_peer_retry(peer, now_ns);
 		break;
 	case OL_DIAL_FORGED:
-		ol_peer_stranger(peer, OL_E_AUTH, NULL, now_ns);
+		ol_peer_on_stranger(peer, OL_E_AUTH, NULL, now_ns);
 		break;
 	case OL_DIAL_REFUSED:
-		refused(peer, &reject, now_ns);
+		reject_take(peer, &reject, now_ns);
 		break;
 	}
 }
@@ -282,7 +284,7 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 			 "optimizer or consistency differ");
 	else
 		return true;
-	ol_peer_stranger(peer, OL_E_GEOMETRY, why, now_ns);
+	ol_peer_on_stranger(peer, OL_E_GEOMETRY, why, now_ns);
 	return false;
 }
 
@@ -337,7 +339,7 @@ static int hello_post(struct ol_peer *peer)
 	return ol_dial_hello(&worker->dialer, &peer->dial, &hello, sizeof(hello));
 }
 
-static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
+static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
 {
 	struct ol_link *link = peer->link;
 	struct ol_wire_accept accept;
@@ -345,12 +347,12 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 	int rc = ol_dial_on_up(&link->worker->dialer, &peer->dial, event, &accept);
 
 	if (rc != 0) {
-		ol_peer_stranger(peer, rc, NULL, now_ns);
+		ol_peer_on_stranger(peer, rc, NULL, now_ns);
 		return;
 	}
 	if (peer->member != 0 && accept.incarnation != peer->member) {
 		/* in the place of the one that the view names */
-		ol_peer_again(peer, now_ns);
+		ol_peer_retry(peer, now_ns);
 		return;
 	}
 	if (!geometry_agrees(peer, &accept.geo, now_ns))
@@ -367,30 +369,30 @@ static void accepted(struct ol_peer *peer, const struct ol_xport_event *event, u
 		if (rc != -ENOTCONN && peer->dial.attempts == 1)
 			ol_log(OL_LOG_WARN, "server %s (shard %u): tried again: %s",
 			       peer->dial.addr, link->index, ol_status_text(rc, text));
-		ol_peer_again(peer, now_ns);
+		ol_peer_retry(peer, now_ns);
 	} else {
-		end(peer, OL_PEER_FAILED, rc, NULL);
+		end_note(peer, OL_PEER_FAILED, rc, NULL);
 	}
 }
 
 void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
 {
 	if (peer->dial.state == OL_DIAL_PROVING)
-		accepted(peer, event, now_ns);
+		accept_take(peer, event, now_ns);
 	else /* nothing that answers a knock with yes is a server of ours */
-		ol_peer_stranger(peer, OL_E_WIRE, NULL, now_ns);
+		ol_peer_on_stranger(peer, OL_E_WIRE, NULL, now_ns);
 }
 
 bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
 {
 	if (event->status == -EMFILE && !peer->link->worker->started) {
-		end(peer, OL_PEER_FAILED, event->status, NULL);
+		end_note(peer, OL_PEER_FAILED, event->status, NULL);
 		return true;
 	}
 	switch (peer->dial.state) {
 	case OL_DIAL_KNOCKING:
 	case OL_DIAL_PROVING:
-		answered(peer, event, now_ns);
+		attempt_on_end(peer, event, now_ns);
 		return true;
 	case OL_DIAL_NONE:
 	case OL_DIAL_IDLE:
@@ -423,10 +425,10 @@ void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns)
 	case OL_WATCH_FINE:
 		break;
 	case OL_WATCH_SILENT:
-		end(peer, OL_PEER_LOST, -ETIMEDOUT, NULL);
+		end_note(peer, OL_PEER_LOST, -ETIMEDOUT, NULL);
 		break;
 	case OL_WATCH_STILL:
-		end(peer, OL_PEER_LOST, OL_E_FENCED, NULL);
+		end_note(peer, OL_PEER_LOST, OL_E_FENCED, NULL);
 		break;
 	}
 }

@@ -48,7 +48,7 @@ static void outage_progress(struct ol_worker *worker)
 }
 
 /* True while a connection is made: who polls every few milliseconds is not to wait for long */
-static bool connecting(const struct ol_worker *worker)
+static bool any_link_is_down(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (worker->links[i].state == OL_LINK_DOWN)
@@ -77,7 +77,7 @@ static int poll_once(struct ol_worker *worker)
 	if (worker->coord != NULL)
 		ol_route_look(worker);
 	/* a transport may look seldom at what is rare; it does not in a poll that follows arm() */
-	if (connecting(worker))
+	if (any_link_is_down(worker))
 		(void)worker->ops->arm(worker->xport);
 	events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
 	if (events_count > 0 || lives_on(worker))
@@ -93,7 +93,7 @@ static int poll_once(struct ol_worker *worker)
 
 		if (links_busy(link))
 			link_progress(link);
-		ol_link_act(link, worker->now_ns);
+		ol_link_act_on_ends(link, worker->now_ns);
 	}
 	if (lives_on(worker) && worker->started)
 		outage_progress(worker);
@@ -103,7 +103,7 @@ static int poll_once(struct ol_worker *worker)
 }
 
 /* What holds of every gradient buffer between two polls */
-static void check(const struct ol_worker *worker)
+static void grads_check(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->slots; i++) {
 		const struct ol_grad *grad = &worker->grads[i];
@@ -124,7 +124,7 @@ int ol_worker_poll(struct ol_worker *worker)
 	if (!ol_worker_is_mine(worker))
 		return OL_E_THREAD;
 	rc = poll_once(worker);
-	check(worker);
+	grads_check(worker);
 	if (rc < 0)
 		return rc;
 	rc = worker->completed;
@@ -177,7 +177,7 @@ static int poll_some(struct ol_worker *worker)
 }
 
 /* Nothing has come for a while: a server that is gone without a word must be noticed */
-static void probe(struct ol_worker *worker, uint64_t now_ns)
+static void peers_probe(struct ol_worker *worker, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		for (uint32_t k = 0; k < OL_PEERS; k++)
@@ -210,7 +210,7 @@ static int idle_more(struct ol_worker *worker, struct idle *idle)
 			ol_cpu_relax();
 		return 0;
 	}
-	probe(worker, now_ns);
+	peers_probe(worker, now_ns);
 	return ol_worker_sleep(worker, idle->bound_ns - now_ns);
 }
 

@@ -176,7 +176,7 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 }
 
 /* What a post came to. False: not now, or never, which ends the link. */
-static bool posted(struct ol_link *link, int rc)
+static bool post_check(struct ol_link *link, int rc)
 {
 	if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
 		ol_peer_break(link->reader, rc);
@@ -193,15 +193,15 @@ void ol_pull_progress(struct ol_link *link)
 		return;
 	line = ol_worker_line(link->worker, link->index);
 	if (link->read_state == OL_READ_NEWEST &&
-	    posted(link, post_line(link, line, OL_COOKIE_READ, 0)))
+	    post_check(link, post_line(link, line, OL_COOKIE_READ, 0)))
 		link->read_state = OL_READ_NEWEST_POSTED;
-	while (link->read_state == OL_READ_DATA && posted(link, post_data(link, &bytes))) {
+	while (link->read_state == OL_READ_DATA && post_check(link, post_data(link, &bytes))) {
 		link->read_off += bytes;
 		if (link->read_off == ol_worker_mirrored(link))
 			link->read_state = OL_READ_CHECK;
 	}
 	if (link->read_state == OL_READ_CHECK &&
-	    posted(link, post_line(link, line, OL_COOKIE_READ, OL_XPORT_AFTER_READS)))
+	    post_check(link, post_line(link, line, OL_COOKIE_READ, OL_XPORT_AFTER_READS)))
 		link->read_state = OL_READ_CHECK_POSTED;
 }
 
@@ -406,7 +406,7 @@ static bool line_learn(struct ol_link *link, const uint64_t *words)
 	if (snapshot >= OL_SNAPSHOTS || words[1 + snapshot] != version + 1 ||
 	    words[1 + OL_SNAPSHOTS + snapshot] != version + 1)
 		return false;
-	ol_link_learn(link, version, snapshot);
+	ol_link_learn_version(link, version, snapshot);
 	return true;
 }
 
@@ -479,7 +479,7 @@ uint64_t ol_newest(struct ol_worker *worker)
 		if (link->version < newest)
 			newest = link->version;
 		if (!link->asking && ol_link_readable(link))
-			link->asking = posted(link, post_line(link, line, OL_COOKIE_NEWEST, 0));
+			link->asking = post_check(link, post_line(link, line, OL_COOKIE_NEWEST, 0));
 	}
 	return newest;
 }

@@ -61,7 +61,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 
 int ol_push_buffers(const struct ol_worker *worker)
 {
-	bool adrift = false, kept = ol_queue_stuck(worker);
+	bool adrift = false, kept = ol_queue_needs_pull(worker);
 	uint32_t free_count = 0, spare;
 	uint64_t live = 0;
 
@@ -129,7 +129,7 @@ static struct ol_grad *extra_buffer(struct ol_worker *worker)
 }
 
 /* With CONTINUE there is the buffer more, and nothing has to be given up for one */
-bool ol_push_adrift(const struct ol_worker *worker)
+bool ol_push_window_is_held(const struct ol_worker *worker)
 {
 	bool found = false;
 
@@ -161,7 +161,7 @@ int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 		return rc;
 	rc = ol_push_buffers(worker);
 	grad = rc == 0 ? ol_push_buffer(worker) : extra_buffer(worker);
-	if (grad == NULL && rc == -EAGAIN && ol_push_adrift(worker))
+	if (grad == NULL && rc == -EAGAIN && ol_push_window_is_held(worker))
 		(void)ol_withdraw(worker);
 	if (grad == NULL)
 		return rc;
@@ -211,7 +211,7 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 }
 
 /* All floats from `first` on are final: has one of them come out as no number? */
-static void look_down(const struct ol_worker *worker, struct ol_grad *grad, uint64_t first)
+static void grad_look_finite(const struct ol_worker *worker, struct ol_grad *grad, uint64_t first)
 {
 	if (worker->links[0].nonfinite || first >= grad->looked)
 		return;
@@ -224,7 +224,7 @@ static void look_down(const struct ol_worker *worker, struct ol_grad *grad, uint
  * then the worker looks. So it does where a gradient goes into a queue: a server drops what is not
  * finite whole, and would drop all that it was summed up with.
  */
-static bool looks(const struct ol_worker *worker, bool queues)
+static bool needs_finite_look(const struct ol_worker *worker, bool queues)
 {
 	return worker->link_count > 1 || queues ||
 	       (worker->opts.outage == OL_OUTAGE_CONTINUE && !ol_link_usable(&worker->links[0]));
@@ -287,8 +287,8 @@ static bool numbers_left(const struct ol_worker *worker)
 	return true;
 }
 
-static int push(struct ol_worker *worker, float *data, const struct ol_push_info *info,
-		struct ol_op *op)
+static int grad_push(struct ol_worker *worker, float *data, const struct ol_push_info *info,
+		     struct ol_op *op)
 {
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base = mirror_find(worker, info->base_version);
@@ -304,9 +304,9 @@ static int push(struct ol_worker *worker, float *data, const struct ol_push_info
 	if (!numbers_left(worker))
 		return -EOVERFLOW;
 	if (queues && !ol_queue_room(worker))
-		return ol_queue_stuck(worker) ? -ENOBUFS : -EAGAIN;
-	if (looks(worker, queues))
-		look_down(worker, grad, 0);
+		return ol_queue_needs_pull(worker) ? -ENOBUFS : -EAGAIN;
+	if (needs_finite_look(worker, queues))
+		grad_look_finite(worker, grad, 0);
 	op->done = 0;
 	op->local = 0;
 	grad->state = OL_GRAD_PUSHED;
@@ -328,10 +328,10 @@ int ol_push_sized(struct ol_worker *worker, float *data, const struct ol_push_in
 	if (!ol_worker_is_mine(worker))
 		return OL_E_THREAD;
 	if (info_bytes == sizeof(known))
-		return push(worker, data, info, op);
+		return grad_push(worker, data, info, op);
 	if (ol_sized_take(&known, sizeof(known), info, info_bytes) != NULL)
 		return -EINVAL;
-	return push(worker, data, &known, op);
+	return grad_push(worker, data, &known, op);
 }
 
 /* Where shard link->index of a gradient buffer lies in grad_region */
@@ -504,7 +504,7 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 	if (grad == &worker->extra || (worker->local != NULL && !all_live(worker)))
 		return rc;
 	if (worker->link_count > 1)
-		look_down(worker, grad, first);
+		grad_look_finite(worker, grad, first);
 	if (grad->is_void)
 		return rc;
 	for (uint32_t i = 0; i < worker->link_count && rc == 0; i++) {
@@ -632,7 +632,7 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
 		return; /* not an answer to what was asked */
 	if (peer == link->reader)
-		ol_link_learn(link, ack.version, ack.snapshot);
+		ol_link_learn_version(link, ack.version, ack.snapshot);
 	if (peer == link->reader && peer != ol_link_head(link) && ack.seq > link->told_seq)
 		link->told_seq = ack.seq;
 	ol_keep_resolved(link, grad, ack.status);

@@ -71,8 +71,8 @@ static struct ol_queued *queue_slot(struct ol_link *link)
 	return queued;
 }
 
-static void fold(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
-		 uint64_t len)
+static void queued_fold(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
+			uint64_t len)
 {
 	float *restrict sum = queued->sum;
 
@@ -86,7 +86,7 @@ static void fold(struct ol_queued *queued, const float *grad, const struct ol_pu
 		queued->hdr.base_version = hdr->base_version;
 }
 
-static bool folds(const struct ol_link *link)
+static bool queue_folds_now(const struct ol_link *link)
 {
 	return link->worker->opts.queue == OL_QUEUE_FOLD && link->queue.count == 1;
 }
@@ -94,7 +94,7 @@ static bool folds(const struct ol_link *link)
 bool ol_queue_room(struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (!folds(&worker->links[i]) && queue_slot(&worker->links[i]) == NULL)
+		if (!queue_folds_now(&worker->links[i]) && queue_slot(&worker->links[i]) == NULL)
 			return false;
 	}
 	return true;
@@ -106,8 +106,8 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 	const float *part = grad + link->geo.shard_first;
 	struct ol_queued *queued;
 
-	if (folds(link)) {
-		fold(queued_at(queue, 0), part, hdr, link->geo.shard_len);
+	if (queue_folds_now(link)) {
+		queued_fold(queued_at(queue, 0), part, hdr, link->geo.shard_len);
 	} else {
 		queued = queue_slot(link);
 		if (queued == NULL)
@@ -124,7 +124,7 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 	return true;
 }
 
-bool ol_queue_stuck(const struct ol_worker *worker)
+bool ol_queue_needs_pull(const struct ol_worker *worker)
 {
 	const struct ol_grad *grad = &worker->grads[worker->window];
 

@@ -62,14 +62,14 @@ void ol_route_woken(struct ol_worker *worker)
 }
 
 /* The server that this peer is connected to, or tries to reach, has its part still */
-static bool stays(const struct ol_peer *peer, const struct ol_member *member)
+static bool peer_stays(const struct ol_peer *peer, const struct ol_member *member)
 {
 	return peer->dial.state != OL_DIAL_NONE && peer->member == member->id &&
 	       strcmp(peer->addrs, member->addr) == 0;
 }
 
-static void aim(struct ol_peer *peer, enum ol_wire_role role, const struct ol_member *member,
-		uint32_t epoch, uint64_t now_ns)
+static void peer_aim(struct ol_peer *peer, enum ol_wire_role role, const struct ol_member *member,
+		     uint32_t epoch, uint64_t now_ns)
 {
 	peer->role = role;
 	peer->member = member->id;
@@ -90,7 +90,7 @@ static void route_log(const struct ol_link *link, const struct ol_member *head,
 	       link->view_epoch, head->addr, tail->addr);
 }
 
-static void route(struct ol_link *link, const struct ol_view *view, uint64_t now_ns)
+static void link_route(struct ol_link *link, const struct ol_view *view, uint64_t now_ns)
 {
 	struct ol_worker *worker = link->worker;
 	struct ol_peer *head = ol_link_head(link), *tail = &link->peers[OL_TAIL];
@@ -99,8 +99,8 @@ static void route(struct ol_link *link, const struct ol_view *view, uint64_t now
 	const struct ol_member *first = observer ? last : &view->replicas[0];
 	bool both = last == first, head_stays, tail_stays;
 
-	head_stays = stays(head, first) && both == (link->reader == head);
-	tail_stays = !both && stays(tail, last);
+	head_stays = peer_stays(head, first) && both == (link->reader == head);
+	tail_stays = !both && peer_stays(tail, last);
 	if (!head_stays)
 		ol_link_leave(head, now_ns);
 	if (!tail_stays)
@@ -115,10 +115,11 @@ static void route(struct ol_link *link, const struct ol_view *view, uint64_t now
 	link->reader = both ? head : tail;
 	route_log(link, first, last);
 	if (!head_stays)
-		aim(head, observer ? OL_ROLE_OBSERVER : OL_ROLE_WORKER, first, view->epoch, now_ns);
+		peer_aim(head, observer ? OL_ROLE_OBSERVER : OL_ROLE_WORKER, first, view->epoch,
+			 now_ns);
 	if (!both && !tail_stays && link->state != OL_LINK_FAILED)
-		aim(tail, OL_ROLE_READER, last, view->epoch, now_ns);
-	ol_link_review(link, now_ns);
+		peer_aim(tail, OL_ROLE_READER, last, view->epoch, now_ns);
+	ol_link_review_welcomes(link, now_ns);
 }
 
 /*
@@ -127,7 +128,7 @@ static void route(struct ol_link *link, const struct ol_view *view, uint64_t now
  * One of another origin is of a coordinator that has lost its memory: its chain began without what
  * this worker was told is committed. The servers that have it may live: the worker stays with them.
  */
-static bool follows(struct ol_link *link, const struct ol_view *view)
+static bool view_follows(struct ol_link *link, const struct ol_view *view)
 {
 	if (link->chain_origin == 0)
 		return true;
@@ -156,8 +157,8 @@ void ol_route_look(struct ol_worker *worker)
 
 		ol_coord_look(worker->coord, i, &state);
 		if (link->state != OL_LINK_FAILED && state.version != 0 && state.view.count > 0 &&
-		    follows(link, &state.view))
-			route(link, &state.view, now_ns);
+		    view_follows(link, &state.view))
+			link_route(link, &state.view, now_ns);
 	}
 }
 

@@ -308,18 +308,18 @@ void ol_link_tick(struct ol_link *link, uint64_t now_ns);
 void ol_link_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_link_watch -- look whether the servers' heartbeats go on */
 void ol_link_watch(struct ol_link *link, uint64_t now_ns);
-/* ol_link_act -- do what the ends of its connections ask for */
-void ol_link_act(struct ol_link *link, uint64_t now_ns);
+/* ol_link_act_on_ends -- do what the ends of its connections ask for */
+void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns);
 /* ol_link_leave -- the server has no part in this shard any more: fence it off */
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns);
-/* ol_link_review -- a view came in: welcomes that waited for it may count now */
-void ol_link_review(struct ol_link *link, uint64_t now_ns);
+/* ol_link_review_welcomes -- a view came in: welcomes that waited for it may count now */
+void ol_link_review_welcomes(struct ol_link *link, uint64_t now_ns);
 /* ol_link_move -- let go of the server, whatever it does, and look for it at its new addrs */
 void ol_link_move(struct ol_link *link, uint64_t now_ns);
 void ol_link_free(struct ol_link *link);
 
-/* ol_link_learn -- which version is newest, and where it lies */
-static inline void ol_link_learn(struct ol_link *link, uint64_t version, uint32_t snapshot)
+/* ol_link_learn_version -- which version is newest, and where it lies */
+static inline void ol_link_learn_version(struct ol_link *link, uint64_t version, uint32_t snapshot)
 {
 	if (version < link->version || snapshot >= OL_SNAPSHOTS)
 		return;
@@ -345,11 +345,11 @@ void ol_peer_dialer(struct ol_worker *worker);
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_peer_drop -- free the connection, and fence its server out */
 void ol_peer_drop(struct ol_peer *peer);
-/* ol_peer_again -- drop, and knock again after a while */
-void ol_peer_again(struct ol_peer *peer, uint64_t now_ns);
-/* ol_peer_stranger -- what answers is no server of this job: FAILED at first open; later the
+/* ol_peer_retry -- drop, and knock again after a while */
+void ol_peer_retry(struct ol_peer *peer, uint64_t now_ns);
+/* ol_peer_on_stranger -- what answers is no server of this job: FAILED at first open; later the
  * server may come back to its address, and the worker tries again. why: NULL: status's */
-void ol_peer_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns);
+void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns);
 /* ol_peer_at_once -- no while, unless that is what ended the last one before anything came of it */
 void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns);
@@ -398,9 +398,9 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker);
  * (-ENOBUFS). With CONTINUE one is held back for the time of an outage, so that training never
  * waits for a buffer then. */
 int ol_push_buffers(const struct ol_worker *worker);
-/* ol_push_adrift -- END and WAIT: servers hold gradients of this worker for other workers, and its
+/* ol_push_window_is_held -- END and WAIT: servers hold gradients of this worker for other workers, and its
  * caller waits for none of them */
-bool ol_push_adrift(const struct ol_worker *worker);
+bool ol_push_window_is_held(const struct ol_worker *worker);
 
 /*
  * ol_link_readable -- pulls see all that this worker was told is applied: not while what was pushed
@@ -460,8 +460,8 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 const struct ol_queued *ol_queue_oldest(const struct ol_link *link);
 /* ol_queue_shift -- it has left */
 void ol_queue_shift(struct ol_link *link);
-/* ol_queue_stuck -- what is queued leaves only behind a pull */
-bool ol_queue_stuck(const struct ol_worker *worker);
+/* ol_queue_needs_pull -- what is queued leaves only behind a pull */
+bool ol_queue_needs_pull(const struct ol_worker *worker);
 void ol_queue_free(struct ol_link *link);
 
 /* outage.c: what only an outage, or its end, makes necessary */

@@ -89,7 +89,7 @@ static void settle(void)
 			ol_server_on_event(fuzz.server, &event, liar.now_ns);
 		while (ol_memory_work(&fuzz.server->memory))
 			;
-		more = ol_memory_news(&fuzz.server->memory);
+		more = ol_memory_has_news(&fuzz.server->memory);
 		ol_server_on_memory(fuzz.server, liar.now_ns);
 	} while (more);
 	if (ol_ingest_waits(&fuzz.server->ingest))
@@ -301,7 +301,7 @@ static void coordinate(void)
 	else
 		liar_members(0);
 	if (fuzz.server->opts.coordinator != NULL)
-		ol_replica_look(&fuzz.server->replica, liar.now_ns);
+		ol_replica_view_read(&fuzz.server->replica, liar.now_ns);
 }
 
 static void step(void)

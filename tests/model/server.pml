@@ -262,7 +262,7 @@ inline ack_one(i) {
 #define CAN_ACK(i) (r[i].in_st == 2 && r[i].loaded && \
 	(r[i].ack_due || FREED(i) > r[i].acked))
 
-/* what ol_chain_next() asks for */
+/* what ol_chain_next_action() asks for */
 inline progress(i) {
 #ifndef NO_HANDOFF
 	if

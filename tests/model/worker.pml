@@ -2,7 +2,7 @@
 
 /* worker.pml -- what a worker does: src/worker/route.c, link.c and keep.c */
 
-/* route(): who keeps its part keeps its connection; any other is left */
+/* link_route(): who keeps its part keeps its connection; any other is left */
 inline route(w) {
 	yes = (count == 1);
 	if

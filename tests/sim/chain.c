@@ -310,7 +310,7 @@ static void visit(struct sim *sim, struct worker *worker, bool reads)
 }
 
 /*
- * Like refused() of src/worker/link.c. A server that has not adopted the worker's view yet is not
+ * Like server_is_stale() of src/worker/link.c. A server that has not adopted the worker's view yet is not
  * taken. Nor is a tail behind what the worker was told: a tail may be stale in a view whose epoch
  * the worker has not seen end.
  */

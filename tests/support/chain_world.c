@@ -408,7 +408,7 @@ void process_progress(struct process *process)
 	struct ol_chain_action action;
 	unsigned not_now = 0;
 
-	while (ol_chain_next(&process->chain, not_now, &action)) {
+	while (ol_chain_next_action(&process->chain, not_now, &action)) {
 		if (carry_out(process, &action) != 0)
 			not_now |= action.what;
 	}

@@ -120,7 +120,7 @@ static void events_take(struct ol_local *local)
 
 /* What callers wish */
 
-static void join(struct ol_local *local)
+static void member_join(struct ol_local *local)
 {
 	struct ol_member member;
 	uint32_t shard;
@@ -131,7 +131,7 @@ static void join(struct ol_local *local)
 	rc = ol_local_keeper_make(local, shard, &member);
 	local->joined = rc == 0;
 	if (rc != 0 && !local->join_failed)
-		ol_coord_say(
+		ol_coord_log(
 			local->coord,
 			"this server cannot be registered: its file in the folder of shard %" PRIu32
 			": %s",
@@ -141,7 +141,7 @@ static void join(struct ol_local *local)
 
 static void wishes_do(struct ol_local *local)
 {
-	join(local);
+	member_join(local);
 	for (uint32_t i = 0; i < local->coord->opts.shard_count; i++)
 		ol_local_view_propose(local, i);
 }
@@ -168,13 +168,13 @@ static void rejoin_check(struct ol_local *local, bool now)
 		return;
 	}
 	local->joined = false;
-	join(local);
+	member_join(local);
 }
 
 /* The thread */
 
 /* look -- at what has moved */
-static void look(struct ol_local *local, bool closing)
+static void shards_look(struct ol_local *local, bool closing)
 {
 	bool more = false;
 
@@ -200,7 +200,7 @@ static void look(struct ol_local *local, bool closing)
 }
 
 /* settle -- tell open(), once all that it waits for is there */
-static void settle(struct ol_local *local)
+static void client_settle(struct ol_local *local)
 {
 	if (local->away || local->settled)
 		return;
@@ -224,7 +224,7 @@ static void sleep_until(const struct ol_local *local, uint64_t due_ns)
 	(void)ppoll(fds, 2, &wait, NULL); /* whatever it says, everything is asked again */
 }
 
-static bool woken(const struct ol_local *local)
+static bool wake_take(const struct ol_local *local)
 {
 	uint64_t count;
 
@@ -238,8 +238,8 @@ static void *local_run(void *arg)
 
 	local->all_ns = ol_coord_now_ns() + all_ms * NS_PER_MS;
 	all_moved(local);
-	look(local, false);
-	settle(local);
+	shards_look(local, false);
+	client_settle(local);
 	while (!atomic_load(&local->stopping)) {
 		uint64_t due_ns = local->all_ns, now_ns;
 		bool all;
@@ -250,14 +250,14 @@ static void *local_run(void *arg)
 		events_take(local);
 		now_ns = ol_coord_now_ns();
 		all = now_ns >= local->all_ns;
-		if (woken(local) || all)
+		if (wake_take(local) || all)
 			wishes_do(local);
 		if (all) {
 			local->all_ns = now_ns + all_ms * NS_PER_MS;
 			all_moved(local);
 		}
-		look(local, local->closing_ns != 0 && now_ns >= local->closing_ns);
-		settle(local);
+		shards_look(local, local->closing_ns != 0 && now_ns >= local->closing_ns);
+		client_settle(local);
 		rejoin_check(local, all);
 	}
 	ol_local_keeper_stop(&local->keeper);
@@ -315,7 +315,7 @@ static int local_start(struct ol_coord *coord, void **ret_back, char *err, size_
 	local->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	watches_add(local);
 	if (local->inotify_fd < 0)
-		ol_coord_say(
+		ol_coord_log(
 			coord,
 			"inotify: %s: the folder is looked at every %d ms, which costs time; raise "
 			"fs.inotify.max_user_instances",

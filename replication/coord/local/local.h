@@ -99,8 +99,8 @@ struct ol_local {
 
 /* local_base.c */
 
-/* ol_local_away -- nothing is read or changed from here on: say why, once */
-void ol_local_away(struct ol_local *local, const char *format, ...)
+/* ol_local_give_up -- nothing is read or changed from here on: say why, once */
+void ol_local_give_up(struct ol_local *local, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* ol_local_retry -- something failed that may work soon: everything is looked at again then */
 void ol_local_retry(struct ol_local *local);

@@ -17,7 +17,7 @@ bool ol_local_watches(const struct ol_local *local, uint32_t shard)
 	return watched == 0 || (watched >> shard & 1) != 0;
 }
 
-void ol_local_away(struct ol_local *local, const char *format, ...)
+void ol_local_give_up(struct ol_local *local, const char *format, ...)
 {
 	char text[OL_COORD_LINE_MAX / 2];
 	va_list args;
@@ -28,7 +28,7 @@ void ol_local_away(struct ol_local *local, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	local->away = true;
-	ol_coord_say(local->coord,
+	ol_coord_log(local->coord,
 		     "%s: chains cannot change any more; running servers and workers go on. Start "
 		     "the job again in another folder",
 		     text);

@@ -145,8 +145,8 @@ static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *id
 }
 
 /* stage -- those that live, old ones first */
-static void stage(const struct ol_local *local, uint32_t shard, const uint64_t *ids, int count,
-		  struct ol_local_members *staged, bool *ret_crowded)
+static void members_stage(const struct ol_local *local, uint32_t shard, const uint64_t *ids,
+			  int count, struct ol_local_members *staged, bool *ret_crowded)
 {
 	const struct ol_local_shard *s = &local->shards[shard];
 
@@ -172,7 +172,7 @@ static void crowd_say(struct ol_local *local, uint32_t shard, bool crowded)
 	struct ol_local_shard *s = &local->shards[shard];
 
 	if (crowded && !s->crowded)
-		ol_coord_say(local->coord,
+		ol_coord_log(local->coord,
 			     "more than %d servers are registered for shard %" PRIu32
 			     ": the others wait until one of these is gone",
 			     OL_MEMBERS_MAX, shard);
@@ -194,12 +194,12 @@ bool ol_local_members_look(struct ol_local *local, uint32_t shard)
 		return false;
 	named = names_read(local, shard, ids, &crowded);
 	if (named == -ENOENT)
-		ol_local_away(local, "the folder of shard %" PRIu32 " was taken away", shard);
+		ol_local_give_up(local, "the folder of shard %" PRIu32 " was taken away", shard);
 	if (named < 0) {
 		ol_local_retry(local);
 		return false;
 	}
-	stage(local, shard, ids, named, &staged, &crowded);
+	members_stage(local, shard, ids, named, &staged, &crowded);
 	crowd_say(local, shard, crowded);
 	for (uint32_t i = 0; i < s->members.count; i++)
 		gone = gone || member_find(&staged, s->members.of[i].id) == NULL;

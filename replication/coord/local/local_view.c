@@ -66,7 +66,7 @@ static uint64_t newest_find(const struct ol_local *local, uint32_t shard)
 }
 
 /* tell -- the view in force, whether or not it is news */
-static void tell(struct ol_local *local, uint32_t shard)
+static void view_tell(struct ol_local *local, uint32_t shard)
 {
 	struct ol_local_shard *s = &local->shards[shard];
 
@@ -85,8 +85,8 @@ static int catch_up(struct ol_local *local, uint32_t shard)
 	int moved = 0;
 
 	if (s->version != 0 && view_absent(local, shard, s->version)) {
-		ol_local_away(local, "view %" PRIu64 " of shard %" PRIu32 " was taken away",
-			      s->version, shard);
+		ol_local_give_up(local, "view %" PRIu64 " of shard %" PRIu32 " was taken away",
+				 s->version, shard);
 		return 0;
 	}
 	for (at += at == 0; at <= OL_LOCAL_VIEWS_MAX; at++) {
@@ -100,10 +100,10 @@ static int catch_up(struct ol_local *local, uint32_t shard)
 		} else if (rc != -EBADMSG) {
 			return rc == -ENOENT ? moved : rc;
 		} else if (view_absent(local, shard, at + 1)) {
-			ol_local_away(local,
-				      "view %" PRIu64 " of shard %" PRIu32
-				      ": the file is damaged (checksum)",
-				      at, shard);
+			ol_local_give_up(local,
+					 "view %" PRIu64 " of shard %" PRIu32
+					 ": the file is damaged (checksum)",
+					 at, shard);
 			return 0;
 		}
 	}
@@ -122,7 +122,7 @@ void ol_local_view_look(struct ol_local *local, uint32_t shard)
 	if (rc < 0)
 		ol_local_retry(local);
 	if (!local->away && (rc > 0 || (rc == 0 && !s->view_known)))
-		tell(local, shard);
+		view_tell(local, shard);
 }
 
 /* tmp_write -- the whole file, on the disk, under a name that is only ours; 0 or -errno */
@@ -158,7 +158,7 @@ static bool folder_sync(const struct ol_local *local, uint32_t shard)
 }
 
 /* cut -- a view that is no longer in force needs no room */
-static void cut(const struct ol_local *local, uint32_t shard, uint64_t version)
+static void view_truncate(const struct ol_local *local, uint32_t shard, uint64_t version)
 {
 	char name[OL_LOCAL_NAME_MAX];
 	int fd;
@@ -170,8 +170,8 @@ static void cut(const struct ol_local *local, uint32_t shard, uint64_t version)
 }
 
 /* replace -- 0; -EEXIST: somebody was quicker; or -errno */
-static int replace(const struct ol_local *local, uint32_t shard, uint64_t version,
-		   const struct ol_view *next)
+static int view_replace(const struct ol_local *local, uint32_t shard, uint64_t version,
+			const struct ol_view *next)
 {
 	char tmp[OL_LOCAL_NAME_MAX], name[OL_LOCAL_NAME_MAX], text[OL_LOCAL_TEXT_MAX];
 	int rc;
@@ -186,7 +186,7 @@ static int replace(const struct ol_local *local, uint32_t shard, uint64_t versio
 		return rc;
 	/* where nobody can say that the new one stays the old one does */
 	if (folder_sync(local, shard) && version > 0)
-		cut(local, shard, version);
+		view_truncate(local, shard, version);
 	return 0;
 }
 
@@ -205,22 +205,22 @@ void ol_local_view_propose(struct ol_local *local, uint32_t shard)
 	if (local->away)
 		return;
 	if (version == OL_LOCAL_VIEWS_MAX) {
-		ol_coord_say(local->coord,
+		ol_coord_log(local->coord,
 			     "shard %" PRIu32
 			     " has had %d views, which is the limit: no other is made",
 			     shard, OL_LOCAL_VIEWS_MAX);
 	} else if (version == s->version && (version == 0 || ol_view_follows(&s->view, &next))) {
-		rc = replace(local, shard, version, &next);
+		rc = view_replace(local, shard, version, &next);
 		if (rc == -ENOENT)
-			ol_local_away(local, "the folder of shard %" PRIu32 " was taken away",
-				      shard);
+			ol_local_give_up(local, "the folder of shard %" PRIu32 " was taken away",
+					 shard);
 		else if (rc != 0 && rc != -EEXIST)
-			ol_coord_say(local->coord,
+			ol_coord_log(local->coord,
 				     "a view of shard %" PRIu32 " cannot be written: %s", shard,
 				     strerror(-rc));
 		if (!local->away && catch_up(local, shard) < 0)
 			ol_local_retry(local);
 	}
 	if (!local->away)
-		tell(local, shard);
+		view_tell(local, shard);
 }

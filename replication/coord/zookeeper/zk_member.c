@@ -184,7 +184,7 @@ static void member_answer(struct zk *zk, const struct zk_ref *ref, const struct 
 						  &member->member) == 0 &&
 				 member->member.id == member->id;
 		if (!member->usable)
-			ol_coord_say(zk->coord,
+			ol_coord_log(zk->coord,
 				     "zookeeper: %s/shard%" PRIu32 "/members/%016" PRIx64
 				     " holds no such member: left out",
 				     zk->root, ref->shard, member->id);

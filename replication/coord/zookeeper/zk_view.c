@@ -115,7 +115,7 @@ static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *ev
 	zk->shards[shard].view_created = 0;
 	zk_path_shard(zk, shard, "/view", path);
 	if (zk->shards[shard].view_zxid != event->number)
-		ol_coord_say(
+		ol_coord_log(
 			zk->coord,
 			"zookeeper: %s holds no view: look at it, and delete the node if it may go",
 			path);

@@ -82,15 +82,15 @@ void zk_trouble(struct zk *zk, const char *what, int rc)
 	    rc == ZSESSIONEXPIRED || rc == ZINVALIDSTATE || rc == ZAUTHFAILED)
 		return;
 	if (!zk->troubled)
-		ol_coord_say(zk->coord, "zookeeper: %s: %s", what, zerror(rc));
+		ol_coord_log(zk->coord, "zookeeper: %s: %s", what, zerror(rc));
 	zk->troubled = true;
 	zk->retry_ns = after_ms(zk->timeout_ms / SIGNS);
 }
 
-static void refuse(struct zk *zk, const char *why)
+static void access_refuse(struct zk *zk, const char *why)
 {
 	if (zk->settled && !zk->troubled)
-		ol_coord_say(zk->coord, "zookeeper: %s", why);
+		ol_coord_log(zk->coord, "zookeeper: %s", why);
 	zk->troubled = zk->settled = true;
 	zk->retry_ns = after_ms(zk->timeout_ms);
 	ol_coord_settle(zk->coord, -EACCES, why);
@@ -129,7 +129,7 @@ static void tell_away(struct zk *zk, const char *why)
 	if (zk->forgotten)
 		return;
 	if (zk->connected)
-		ol_coord_say(zk->coord, "zookeeper: %s", why);
+		ol_coord_log(zk->coord, "zookeeper: %s", why);
 	zk->connected = false;
 	ol_coord_set_session(zk->coord, false, zk->lease_ns);
 }
@@ -138,7 +138,7 @@ void zk_forget(struct zk *zk, uint32_t shard)
 {
 	if (zk->forgotten)
 		return;
-	ol_coord_say(zk->coord,
+	ol_coord_log(zk->coord,
 		     "zookeeper: the view of shard %" PRIu32
 		     " was lost, or deleted, or an older one is back: chains cannot change any "
 		     "more; running servers and workers go on. Start the job again under another "
@@ -179,7 +179,7 @@ static void access_ask(struct zk *zk)
 }
 
 /* At the start of a session, after a connection was lost, after trouble */
-static void begin(struct zk *zk)
+static void session_begin(struct zk *zk)
 {
 	zk->retry_ns = 0;
 	zk->made = false;
@@ -208,8 +208,8 @@ static void access_answer(struct zk *zk, const struct zk_event *event)
 		return;
 	}
 	if (event->rc == ZNOAUTH) {
-		refuse(zk, secret ? "the job was begun with another secret"
-				  : "the job was begun with a secret, and none was given");
+		access_refuse(zk, secret ? "the job was begun with another secret"
+					 : "the job was begun with a secret, and none was given");
 		return;
 	}
 	if (event->rc != ZOK) {
@@ -217,8 +217,9 @@ static void access_answer(struct zk *zk, const struct zk_event *event)
 		return;
 	}
 	if (secret && event->number != 1) {
-		refuse(zk,
-		       "the job was begun without a secret: delete its node, or use another name");
+		access_refuse(
+			zk,
+			"the job was begun without a secret: delete its node, or use another name");
 		return;
 	}
 	if (!zk->up)
@@ -236,7 +237,7 @@ static void access_answer(struct zk *zk, const struct zk_event *event)
 static void made_answer(struct zk *zk, int rc)
 {
 	if (rc == ZNOAUTH)
-		refuse(zk, "no right to make nodes under /outlast");
+		access_refuse(zk, "no right to make nodes under /outlast");
 	else if (rc != ZOK && rc != ZNODEEXISTS && rc != ZNONODE)
 		zk_trouble(zk, zk->root, rc);
 }
@@ -275,13 +276,13 @@ static void session_up(struct zk *zk)
 			"zookeeper: the ensemble grants shorter sessions than this lease asks for: "
 			"raise its maxSessionTimeout, or lower the lease");
 	if (zk->timeout_ms != zk->coord->opts.lease_ms && zk->timeout_ms != zk->timeout_told_ms)
-		ol_coord_say(zk->coord,
+		ol_coord_log(zk->coord,
 			     "zookeeper: sessions of %" PRIu32 " ms, not of the %" PRIu32
 			     " ms asked for: the ensemble's limits",
 			     zk->timeout_ms, zk->coord->opts.lease_ms);
 	zk->timeout_told_ms = zk->timeout_ms;
 	zk->sign_due_ns = 0;
-	begin(zk);
+	session_begin(zk);
 }
 
 static void session_event(struct zk *zk, int state)
@@ -296,10 +297,10 @@ static void session_event(struct zk *zk, int state)
 		zk->lease_ns = 0;
 		zk->troubled = false;
 		tell_away(zk, "session lost");
-		ol_coord_say(zk->coord, "zookeeper: the session has expired; beginning another");
+		ol_coord_log(zk->coord, "zookeeper: the session has expired; beginning another");
 		zk->reopen = true;
 	} else if (state == ZOO_AUTH_FAILED_STATE) {
-		refuse(zk, "the ensemble does not take passwords (scheme digest)");
+		access_refuse(zk, "the ensemble does not take passwords (scheme digest)");
 		zk->reopen = true;
 	}
 }
@@ -326,7 +327,7 @@ static void session_open(struct zk *zk)
 	if (zk->zh == NULL) {
 		zk->open_ns = after_ms(OPEN_AGAIN_MS);
 		if (!zk->troubled)
-			ol_coord_say(zk->coord, "zookeeper: no such host in %s: %s", zk->hosts,
+			ol_coord_log(zk->coord, "zookeeper: no such host in %s: %s", zk->hosts,
 				     strerror(errno));
 		zk->troubled = true;
 		return;
@@ -396,7 +397,7 @@ static void event_handle(struct zk *zk, struct zk_event *event)
 	}
 }
 
-static void sooner(uint64_t *due_ns, bool counts, uint64_t at_ns)
+static void due_min(uint64_t *due_ns, bool counts, uint64_t at_ns)
 {
 	if (counts && (*due_ns == 0 || at_ns < *due_ns))
 		*due_ns = at_ns;
@@ -414,16 +415,16 @@ static uint64_t times_handle(struct zk *zk)
 	if (zk->up && !zk->sign_out && now_ns >= zk->sign_due_ns)
 		sign_send(zk);
 	if (zk->up && zk->retry_ns != 0 && now_ns >= zk->retry_ns)
-		begin(zk);
-	sooner(&due_ns, zk->zh == NULL, zk->open_ns);
-	sooner(&due_ns, zk->connected, zk->lease_ns);
-	sooner(&due_ns, zk->up && !zk->sign_out, zk->sign_due_ns);
-	sooner(&due_ns, zk->up && zk->retry_ns != 0, zk->retry_ns);
+		session_begin(zk);
+	due_min(&due_ns, zk->zh == NULL, zk->open_ns);
+	due_min(&due_ns, zk->connected, zk->lease_ns);
+	due_min(&due_ns, zk->up && !zk->sign_out, zk->sign_due_ns);
+	due_min(&due_ns, zk->up && zk->retry_ns != 0, zk->retry_ns);
 	return due_ns;
 }
 
 /* Our member goes first and by itself: zookeeper_close() does not wait for an answer for sure */
-static void leave(struct zk *zk)
+static void member_leave(struct zk *zk)
 {
 	uint64_t until_ns = after_ms(LEAVE_MS);
 	struct ol_member member;
@@ -469,7 +470,7 @@ static void *zk_run(void *arg)
 		if (woken)
 			zk_join(zk);
 	}
-	leave(zk);
+	member_leave(zk);
 	session_close(zk);
 	return NULL;
 }

@@ -478,9 +478,9 @@ static void check_bounded(const struct server_slot *slot)
 		sim_fail("check_bounded", "%s: %u in the queue, %u in the batch", slot->addr,
 			 server->ingest.queue_count, server->ingest.batch_count);
 	if ((server->kind == &ol_chain_strict) &&
-	    chain->received - ol_chain_freed(chain) > chain->slots)
+	    chain->received - ol_chain_newest_free(chain) > chain->slots)
 		sim_fail("check_bounded", "%s: the ring of %u holds %llu to %llu", slot->addr,
-			 chain->slots, (unsigned long long)ol_chain_freed(chain),
+			 chain->slots, (unsigned long long)ol_chain_newest_free(chain),
 			 (unsigned long long)chain->received);
 	if ((server->kind == &ol_chain_strict) && server->replica.ring.oldest > chain->received + 1)
 		sim_fail(

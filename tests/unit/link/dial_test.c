@@ -214,7 +214,7 @@ static void test_each_wait_is_longer_up_to_a_limit(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 8; i++) {
-		ol_dial_again(&dialer, &dial, start);
+		ol_dial_retry(&dialer, &dial, start);
 		assert_int_equal(dial.state, OL_DIAL_IDLE);
 		assert_in_range(dial.retry_ns - start, MS(whole) / 2, MS(whole));
 		dial.attempts++;
@@ -230,8 +230,8 @@ static void test_ends_come_back_at_different_times(void **state)
 
 	(void)state;
 	other.salt = dialer.salt + 1;
-	ol_dial_later(&dialer, &a, 1000, start);
-	ol_dial_later(&other, &b, 1000, start);
+	ol_dial_retry_after(&dialer, &a, 1000, start);
+	ol_dial_retry_after(&other, &b, 1000, start);
 	assert_in_range(a.retry_ns - start, MS(750), MS(1500));
 	assert_in_range(b.retry_ns - start, MS(750), MS(1500));
 	assert_int_not_equal(a.retry_ns, b.retry_ns);

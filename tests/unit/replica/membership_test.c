@@ -102,12 +102,12 @@ static void test_without_a_coordinator_nothing_is_proposed(void **state)
 	adopt(5, 0, IDS(SELF, B, C), start);
 	coord.state.connected = false;
 	coord.generation++;
-	ol_replica_look(&server.replica, start);
+	ol_replica_view_read(&server.replica, start);
 	ol_membership_suspect(&server.replica, OL_NEIGHBOUR_SUCCESSOR, "test", start);
 	assert_int_equal(coord.proposals, 0);
 	coord.state.connected = true;
 	coord.generation++;
-	ol_replica_look(&server.replica, start);
+	ol_replica_view_read(&server.replica, start);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
@@ -157,7 +157,7 @@ static void test_a_new_view_begins_to_count_anew(void **state)
 	coord.state.view = view_of(6, 0, IDS(SELF, A, C));
 	coord.state.version = 6;
 	coord.generation++;
-	ol_replica_look(&server.replica, start + MS(LEASE_MS));
+	ol_replica_view_read(&server.replica, start + MS(LEASE_MS));
 	assert_int_equal(server.replica.chain.view.epoch, 6);
 	assert_int_equal(coord.proposals, 0);
 }
@@ -344,14 +344,14 @@ static void test_news_are_looked_at_once(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
-	assert_false(ol_replica_news(&server.replica));
+	assert_false(ol_replica_has_news(&server.replica));
 	coord.state.version = 6;
 	coord.state.view = view_of(6, 0, IDS(SELF, C));
-	ol_replica_look(&server.replica, start); /* nobody said that there is anything new */
+	ol_replica_view_read(&server.replica, start); /* nobody said that there is anything new */
 	assert_int_equal(server.replica.chain.view.epoch, 5);
 	coord.generation++;
-	assert_true(ol_replica_news(&server.replica));
-	ol_replica_look(&server.replica, start);
+	assert_true(ol_replica_has_news(&server.replica));
+	ol_replica_view_read(&server.replica, start);
 	assert_int_equal(server.replica.chain.view.epoch, 6);
 }
 
@@ -383,7 +383,7 @@ static void test_an_older_view_is_not_adopted(void **state)
 	coord.state.version = 6;
 	coord.state.view = view_of(4, 0, IDS(B, C));
 	coord.generation++;
-	ol_replica_look(&server.replica, start + 1);
+	ol_replica_view_read(&server.replica, start + 1);
 	assert_int_equal(server.replica.end_rc, 0);
 	assert_int_equal(server.replica.chain.view.epoch, 5);
 }
@@ -395,7 +395,7 @@ static void another_view(uint32_t epoch, uint64_t origin, uint64_t now_ns)
 	coord.state.view = view_of(epoch, 0, IDS(B));
 	coord.state.view.history = coord.state.view.origin = origin;
 	registered(IDS(SELF, B));
-	ol_replica_look(&server.replica, now_ns);
+	ol_replica_view_read(&server.replica, now_ns);
 }
 
 static void test_who_holds_what_was_committed_stays_when_it_is_forgotten(void **state)

@@ -176,7 +176,7 @@ static inline void adopt(uint32_t epoch, uint32_t joining, const uint64_t *ids, 
 	coord.state.view = view_of(epoch, joining, ids);
 	coord.state.version = epoch;
 	registered(ids);
-	ol_replica_look(&server.replica, now_ns);
+	ol_replica_view_read(&server.replica, now_ns);
 }
 
 /* Both neighbours, where there are any, are connected */

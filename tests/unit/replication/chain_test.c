@@ -67,7 +67,7 @@ static void progress(struct probe *probe)
 	struct ol_chain_action action;
 	unsigned not_now = 0;
 
-	while (ol_chain_next(&probe->chain, not_now, &action)) {
+	while (ol_chain_next_action(&probe->chain, not_now, &action)) {
 		if (carry_out(probe, &action) != 0)
 			not_now |= action.what;
 	}
@@ -77,7 +77,7 @@ static bool waits(const struct probe *probe)
 {
 	struct ol_chain_action action;
 
-	return ol_chain_next(&probe->chain, 0, &action);
+	return ol_chain_next_action(&probe->chain, 0, &action);
 }
 
 static void connects(struct probe *probe)
@@ -275,7 +275,7 @@ static void test_a_full_ring_holds_the_head(void **unused)
 	assert_int_equal(ol_chain_may_order(&p.chain), -EAGAIN);
 	assert_false(waits(&p));
 	ack(&p, 11);
-	assert_int_equal(ol_chain_freed(&p.chain), 11);
+	assert_int_equal(ol_chain_newest_free(&p.chain), 11);
 	order(&p, 15);
 	assert_int_equal(ol_chain_may_order(&p.chain), -EAGAIN);
 }

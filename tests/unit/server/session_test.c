@@ -217,7 +217,7 @@ static int setup(void **state)
 /* All that the thread has to do, and all that the loop has to do then */
 static void work(uint64_t now_ns)
 {
-	while (ol_memory_work(&server.memory) || ol_memory_news(&server.memory))
+	while (ol_memory_work(&server.memory) || ol_memory_has_news(&server.memory))
 		ol_server_on_memory(&server, now_ns);
 }
 

@@ -3,6 +3,8 @@
 /*
  * damage_test.c -- whatever time, disk or people did to a file, it is never taken for a checkpoint:
  * the log names file and block, and the next older one is used
+ *
+ * not under tsan: one thread
  */
 #include "ckpt_util.h"
 

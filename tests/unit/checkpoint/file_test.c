@@ -3,6 +3,8 @@
 /*
  * file_test.c -- what is written is read again bit for bit, the newest first, by nobody but its own
  * shard and job, and no more files stay than are asked for
+ *
+ * not under tsan: one thread
  */
 #include "ckpt_util.h"
 

@@ -205,7 +205,8 @@ static inline void ol_worker_opts_init(struct ol_worker_opts *opts)
  *            connect_timeout_ms is over; an unreachable server is tried again until then
  * Threading: the handle belongs to the calling thread
  * Errors:    OL_E_NO_SERVER, OL_E_AUTH, OL_E_WORKER_ID, OL_E_GEOMETRY, OL_E_FULL, OL_E_WIRE,
- *            OL_E_RESOURCES, -ECANCELED, -ENODEV (no such transport or device here), -EINVAL; and
+ *            OL_E_RESOURCES, -ECANCELED, -ENODEV (no such transport or device here), -EINVAL,
+ *            -EOPNOTSUPP (a coordinator zk:, and a library that was built without ZooKeeper); and
  *            at a limit of this process -ENOMEM, -EMFILE, -EFBIG (RLIMIT_FSIZE: shared memory
  *            counts)
  */

@@ -260,8 +260,8 @@ struct ol_chains;
  * ol_chains_open -- watch the chains of a job without taking part in them
  *
  * Blocks: until the coordinator answers, or timeout_ms.
- * Errors: -ETIMEDOUT, -ENOENT (folder), -EACCES (job key), -EPERM, -EINVAL, -ENOMEM; with a line in
- * err
+ * Errors: -ETIMEDOUT, -ENOENT (folder), -EACCES (job key), -EPERM, -EINVAL, -ENOMEM, -EOPNOTSUPP
+ * (zk:, and a library that was built without ZooKeeper); with a line in err
  */
 OL_API int ol_chains_open(const char *coordinator, const char *job, const char *job_key,
 			  uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,

@@ -28,7 +28,7 @@ put() {
 # expect STATUS LINT [TEXT] -- with a failure, a line that holds TEXT
 expect() {
 	rc=0
-	said=$(bash "$tree/tests/lint/$2.sh" "$tree" 2>&1) || rc=$?
+	said=$(bash "$tree/tests/lint/$2.sh" "$tree" "$tree/liboutlast.so" 2>&1) || rc=$?
 	[ $rc -eq 77 ] && return
 	case $said in
 	*"${3-}"*) ;;
@@ -114,5 +114,23 @@ printf 'x = 1\nif x:\n' >"$tree/tests/a.py"
 expect 1 python 'tests/a.py' 'Python that does not parse'
 printf 'x = "\\d"\n' >"$tree/tests/a.py"
 expect 1 python 'tests/a.py' 'Python that warns'
+
+# abi_build LINE... -- a library whose public header has these lines
+abi_build() {
+	put src/include/outlast.h "$@"
+	printf '#include "src/include/outlast.h"\nint ol_a(struct ol_s *s) { return s->b; }\n' >"$tree/a.c"
+	(cd "$tree" && cc -g -shared -fPIC -o liboutlast.so a.c)
+}
+fresh
+abi_build 'struct ol_s { int a, b; };' 'int ol_a(struct ol_s *s);'
+if bash "$tree/tests/lint/abi.sh" "$tree" "$tree/liboutlast.so" --renew >/dev/null; then
+	expect 0 abi '' 'the interface that is described'
+	abi_build 'struct ol_s { int a, more, b; };' 'int ol_a(struct ol_s *s);'
+	expect 1 abi "'int b' offset changed" 'a field in the middle'
+	abi_build 'struct ol_s { int a, b, more; };' 'int ol_a(struct ol_s *s);'
+	expect 1 abi '--renew' 'a field at the end'
+	abi_build 'struct ol_s { int a, b; };' 'int ol_a(struct ol_s *s);' 'int ol_b(void);' 'int ol_b(void) { return 0; }'
+	expect 1 abi '--renew' 'a new function'
+fi
 
 exit $bad

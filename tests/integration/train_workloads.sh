@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # train_workloads.sh -- factors and topics are found by several servers and workers, through the loss
 # of a server whose weights are nowhere but with the workers; counts of topics stay exact
+#
+# not under tsan: a workload computes in one thread; train_modes and kill_async run the same jobs there
 . "$(dirname "$0")/train_lib.bash"
 
 report=$tmp/r.json

@@ -9,13 +9,14 @@
  * THE PROMISES, which tests/conformance checks on every transport:
  *
  *  1. Two writes posted on one connection become visible to the peer's CPU in the order posted.
- *     Bytes within one write have no order unless caps.write_in_order; nor is an aligned 8-byte
- *     word that changes meanwhile sure to be read or written whole (soft adapters copy bytes): a
+ *     Bytes within one write have no order unless caps.write_in_order. Not even an aligned 8-byte
+ *     word that changes meanwhile is sure to be read or written whole (soft adapters copy bytes): a
  *     reader that needs it whole checks it.
  *  2. A write with OL_XPORT_DOORBELL raises OL_XPORT_DOORBELL_RUNG at the peer once that write
- *     and all before it on the connection are readable there. Nobody polls a payload's last byte.
- *  3. OL_XPORT_DONE frees the local buffer of a write. It does not say that the peer's CPU can
- *     see the data: only a word back from the peer says that.
+ *     and all before it on the connection are readable there. So no code polls a payload's last
+ *     byte.
+ *  3. OL_XPORT_DONE frees the local buffer of a write. It does not mean that the peer's CPU can
+ *     see the data: only an answer from the peer means that.
  *  4. -EAGAIN from a post is back-pressure (caps.inflight_max, a full queue) and the only
  *     retryable error; after it, poll. A post that failed has posted nothing. The other errors are
  *     -EINVAL (what the caller can know: own segments, lengths, flags) and -ENOTCONN.
@@ -26,19 +27,19 @@
  *  6. Data-path calls never block, allocate, lock or log (on shm the first post to a region maps
  *     it). Control-path calls may do all four.
  *  7. After conn_free() and dereg() return, no write under the old key can reach memory that
- *     anybody still reads: this is the fence. On verbs the queue pair is destroyed and the region
- *     deregistered: the slab is as good as ever (caps.fence_keeps). On shm a mapping cannot be
- *     taken back, so the slab must not be read again (destroy it): a late writer writes where
- *     nobody looks. Nor does a read that is posted by the peer later succeed.
+ *     is still read: this is the fence. On verbs the queue pair is destroyed and the region
+ *     deregistered; the slab can be used on (caps.fence_keeps). On shm a mapping cannot be
+ *     revoked, so the slab must not be read again (destroy it): a late write goes to memory that
+ *     is not read. A read that the peer posts later fails.
  *  8. A peer can reach only what was registered for its connection (or for every connection),
  *     only with the rights given. A violation ends that connection, with an error at the
  *     violator, and changes nothing.
  *  9. A read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done.
  *     A read sees at least what the writes posted before it on that connection wrote.
  *
- * Threading: a transport and all that hangs on it belong to one thread; reg_run() and drop() alone
- * may be called by another.
- * A child of a fork has nothing of the transports of its parent (rdma/fds.h): it opens its own.
+ * Threading: a transport, its connections and its regions belong to one thread; only reg_run() and
+ * drop() may be called by another.
+ * A child of a fork cannot use the transports of its parent (rdma/fds.h): it opens its own.
  */
 #ifndef OL_RDMA_TRANSPORT_H
 #define OL_RDMA_TRANSPORT_H
@@ -51,7 +52,7 @@
 struct ol_xport;
 struct ol_xport_conn;
 struct ol_xport_region;
-struct ol_xport_later; /* work that takes as long as memory is large: see reg_begin and strip */
+struct ol_xport_later; /* work that takes long if memory is large: see reg_begin and strip */
 
 enum {
 	OL_XPORT_PRIV_CONNECT_MAX = 56, /* bytes that travel with connect (rdma_cm's limits) */
@@ -75,16 +76,15 @@ enum ol_xport_log_level {
 	OL_XPORT_LOG_DEBUG,
 };
 
-/*
- * Set by ol_xport_opts_init(); overwrite what you care about. 0 means the default that the
- * comment names.
- */
+/* Set by ol_xport_opts_init(); overwrite the fields you care about. 0: the default, which the
+ * comment names last. */
 struct ol_xport_opts {
 	const char *device; /* verbs: device name; NULL: the device that has the address */
-	uint32_t inflight_max; /* signaled or not, posted and not completed, a connection; 256 */
+	uint32_t inflight_max; /* ops of a connection posted and not completed, signaled or not; 256
+				*/
 	/*
-	 * Doorbells a peer may have unpolled here, a connection; 64. For more the peer gets -EAGAIN
-	 * or waits at its adapter: agree on a bound above the transport.
+	 * Doorbells of a connection that may be unpolled here; 64. Beyond that the peer gets
+	 * -EAGAIN or waits at its adapter: the callers must agree on a bound.
 	 */
 	uint32_t doorbells_max;
 	uint32_t conns_max; /* connections this transport will hold; 128 */
@@ -100,12 +100,12 @@ struct ol_xport_caps {
 	uint32_t inline_max; /* bytes a post copies at once, so the buffer is free on return */
 	uint32_t inflight_max;
 	uint32_t write_in_order; /* 1: bytes of one write become visible in address order */
-	uint32_t fence_keeps; /* 1: a slab is good for use after its writer was fenced out */
+	uint32_t fence_keeps; /* 1: a slab can still be used after its writer was fenced off */
 	uint64_t write_max; /* bytes of the longest single write or read */
 	int numa_node; /* of the adapter, or OL_SLAB_NODE_ANY */
 };
 
-/* For people: which addresses there are. @NAME is an abstract socket. */
+/* The forms of an address, for error texts. @NAME is an abstract socket. */
 #define OL_XPORT_ADDR_HELP "shm takes @NAME or a path with a /, verbs takes HOST:PORT"
 
 enum ol_xport_access {
@@ -117,17 +117,17 @@ enum ol_xport_access {
 enum ol_xport_event_type {
 	OL_XPORT_DONE, /* a signaled write or read of cookie is finished */
 	OL_XPORT_DOORBELL_RUNG, /* imm: the peer's value; what it wrote before is readable */
-	OL_XPORT_CONN_REQUEST, /* a peer wants in: accept() or reject(); priv: its private data */
-	OL_XPORT_CONN_UP, /* priv: what the acceptor said (connecting side) */
-	OL_XPORT_CONN_DOWN, /* final; status why; priv: what the rejecting peer said */
+	OL_XPORT_CONN_REQUEST, /* a peer connects: accept() or reject(); priv: its private data */
+	OL_XPORT_CONN_UP, /* priv: the acceptor's private data (connecting side) */
+	OL_XPORT_CONN_DOWN, /* final; status: the reason; priv: the rejecting peer's private data */
 };
 
 struct ol_xport_event {
 	enum ol_xport_event_type type;
 	/*
 	 * 0 or a negative code. DONE: -ECONNABORTED flushed, -EACCES the peer refused the access,
-	 * -ETIMEDOUT the peer is silent, -EIO other. CONN_DOWN: 0 the peer disconnected or died
-	 * and its kernel said so, -ECONNREFUSED nobody listens or rejected (priv_len > 0: with a
+	 * -ETIMEDOUT the peer is silent, -EIO other. CONN_DOWN: 0 the peer disconnected, or died
+	 * and its kernel reported it, -ECONNREFUSED no listener, or rejected (priv_len > 0: with a
 	 * reason), -EHOSTUNREACH, -ETIMEDOUT, -EACCES this side or the peer broke a rule, -EMFILE
 	 * this process has no descriptor left, -EIO.
 	 */
@@ -147,10 +147,9 @@ enum ol_xport_post_flags {
 	OL_XPORT_DOORBELL = 1 << 2, /* writes: ring the peer with imm when it has all landed */
 	OL_XPORT_AFTER_READS = 1 << 3, /* reads: start once earlier reads are done */
 	/*
-	 * Another post on this connection follows at once: this one may wait for it, or for the
-	 * next poll, whichever comes first. It is accepted all the same: what it has a right to
-	 * (order, its place, its DONE) it keeps; if it cannot be handed over, the connection
-	 * breaks.
+	 * Another post on this connection follows at once. This post may wait for that one, or for
+	 * the next poll, whichever comes first. It is accepted now and keeps its order and its
+	 * DONE; if it cannot be handed over later, the connection breaks.
 	 */
 	OL_XPORT_MORE = 1 << 4,
 };
@@ -190,7 +189,7 @@ struct ol_xport_ops {
 
 	/* Control path: may block for as long as the system calls do, allocate and log. */
 	int (*open)(const struct ol_xport_opts *opts, struct ol_xport **ret_xport);
-	/* close -- ends what is left of it: connections, listener; regions must be gone */
+	/* close -- ends remaining connections and the listener; regions must be deregistered */
 	void (*close)(struct ol_xport *xport);
 	void (*query)(const struct ol_xport *xport, struct ol_xport_caps *ret_caps);
 
@@ -206,28 +205,29 @@ struct ol_xport_ops {
 		   size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region);
 	void (*dereg)(struct ol_xport_region *region);
 	/*
-	 * rkey -- what the peer of conn needs to reach region; good for that connection only, as on
-	 * verbs every protection domain has a key of its own. conn NULL: any connection that
-	 * connect() makes, and every connection with shared_domain.
+	 * rkey -- the key with which the peer of conn reaches region; valid on that connection
+	 * only, as on verbs every protection domain has keys of its own. conn NULL: for connections
+	 * that connect() makes, and with shared_domain for every connection.
 	 */
 	struct ol_xport_rkey (*rkey)(const struct ol_xport_region *region,
 				     const struct ol_xport_conn *conn);
 
 	/*
-	 * Registering takes as long as the memory is large, and so does its end. Where an owner's
-	 * thread must not stand still for so long, another thread does that part.
+	 * To register large memory takes long, and so does to deregister it. If the owner's thread
+	 * must not stand still for that time, another thread does the long part.
 	 *
-	 * reg_begin -- the first region of some request will be registered; the owner's thread.
-	 * -EOPNOTSUPP: reg() is quick here, call it. -ENOMEM
+	 * reg_begin -- announce a request's first region; in the owner's thread. Errors:
+	 * -EOPNOTSUPP (reg() is quick here, call it), -ENOMEM
 	 *
-	 * reg_run -- register; any thread, once. No peer can reach what it registers. Errors: as of
+	 * reg_run -- register; in any thread, once. No peer can reach the memory yet. Errors: as
 	 * reg()
 	 *
-	 * reg_end -- after reg_run() gave 0: give it to conn, a request that has no region yet, and
-	 * may have come since; then it is what reg() gives, and later is used up; the owner's
-	 * thread. With an error, or instead of it: drop()
+	 * reg_end -- after reg_run() returned 0: give the region to conn, a request that has no
+	 * region yet; the request may have come after reg_begin(). The result is as of reg(), and
+	 * later is used up. In the owner's thread. After an error, or instead of this: drop()
 	 *
-	 * Regions for every connection stay as they are from reg_begin() to reg_end() or drop().
+	 * From reg_begin() to reg_end() or drop(), do not register or deregister regions for every
+	 * connection.
 	 */
 	int (*reg_begin)(struct ol_xport *xport, unsigned access,
 			 struct ol_xport_later **ret_later);
@@ -236,22 +236,22 @@ struct ol_xport_ops {
 	int (*reg_end)(struct ol_xport_later *later, struct ol_xport_conn *conn,
 		       struct ol_xport_region **ret_region);
 	/*
-	 * strip -- take off conn, and off region, what takes long to give back; NULL: nothing
+	 * strip -- detach from conn and region the resources that take long to free; NULL: none
 	 *
-	 * conn_free() and dereg() must follow at once; they are quick then, and with conn_free()
-	 * the fence holds, as every key that is left belongs to a domain without a queue pair.
-	 * kept: the slab is read on, so where domains are shared the key of region is not left to
-	 * drop().
+	 * conn_free() and dereg() must follow at once; they are quick then. After conn_free() the
+	 * fence holds, as every remaining key belongs to a domain without a queue pair. kept: the
+	 * slab will still be read, so with shared domains drop() must not be the one that revokes
+	 * the key of region.
 	 */
 	struct ol_xport_later *(*strip)(struct ol_xport_conn *conn, struct ol_xport_region *region,
 					int kept);
-	/* drop -- give back what later still holds; any thread, before close(); then the slab may
-	 * go */
+	/* drop -- free what later still holds; in any thread, before close(). Afterwards the slab
+	 * may be destroyed. */
 	void (*drop)(struct ol_xport_later *later);
 
 	/*
 	 * listen -- at an address (OL_XPORT_ADDR_HELP); port 0: any free
-	 * ret_addr: what to give to connect(). Errors: -EINVAL (not an address of this transport),
+	 * ret_addr: the address for connect(). Errors: -EINVAL (not an address of this transport),
 	 * -EADDRINUSE, -EADDRNOTAVAIL, -ENOENT (shm: the path's folder), -ENODEV.
 	 */
 	int (*listen)(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
@@ -264,17 +264,18 @@ struct ol_xport_ops {
 	/* accept -- answer a request; CONN_UP follows when the peer can be written to.
 	 * -ECONNABORTED: the peer is gone. Or 0, and CONN_DOWN follows */
 	int (*accept)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
-	/* reject -- answer a request with no; no event follows, conn is freed by this call */
+	/* reject -- refuse a request; no event follows; the call frees conn */
 	void (*reject)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
 	/* disconnect -- CONN_DOWN follows here and at the peer; posts fail from now on */
 	void (*disconnect)(struct ol_xport_conn *conn);
-	/* conn_free -- at any time; no event of conn follows; fences its peer out (promise 7) */
+	/* conn_free -- at any time; no event of conn follows; fences its peer off (promise 7) */
 	void (*conn_free)(struct ol_xport_conn *conn);
 
 	/*
 	 * map -- peer memory as local memory: shm only, -EOPNOTSUPP elsewhere. at: page-aligned
-	 * address of a reserved range to place it at (replacing what is there), off page-aligned.
-	 * Stays mapped after the connection is gone, until the caller unmaps it.
+	 * address in a range that the caller has reserved; the mapping replaces the former one. off
+	 * is page-aligned. The memory stays mapped after the connection's end, until the caller
+	 * unmaps it.
 	 */
 	int (*map)(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off, size_t bytes,
 		   void *at);
@@ -286,9 +287,8 @@ struct ol_xport_ops {
 	int (*poll)(struct ol_xport *xport, struct ol_xport_event *events, int max);
 
 	/*
-	 * Sleeping: call arm(); 0 means that event_fd() becomes readable on the next event and
-	 * the caller may wait on it; 1 means that there may be events already: poll instead. A
-	 * poll disarms.
+	 * Sleeping: call arm(). 0: event_fd() becomes readable on the next event, and the caller
+	 * may wait for that. 1: events may have come already: poll instead. A poll disarms.
 	 */
 	int (*event_fd)(const struct ol_xport *xport);
 	int (*arm)(struct ol_xport *xport);
@@ -326,7 +326,7 @@ const char *ol_xport_name(const char *name, const char *addr);
 /* ol_xport_present -- 0 if the transport can be opened here, or -ENODEV and such, with why */
 int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes);
 
-/* Stubs for what a transport has not */
+/* Stubs for functions that a transport does not support */
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at);
 

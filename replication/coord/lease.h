@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * lease.h -- how long a server may act, and when another may take its place: one lease, its margins
+ * lease.h -- how long a server may act, and when another may take its place: the lease's margins
  *
- * Only `refound` leans on it: a spare founds a chain anew when all its replicas are gone, while an
- * old head that cannot be reached might still commit. With L the lease, H the heartbeat:
+ * Only `refound` depends on it: a spare founds a chain anew when all its replicas are gone, while
+ * an old head that cannot be reached might still commit. With L the lease, H the heartbeat:
  *
  * - H <= L / 4: a loop that turns is seen to turn.
  * - S = max(3 L, 1000 ms) is the length of a server's session, asked for and granted.
@@ -22,7 +22,8 @@
  * In a folder a registration lasts as long as its process: E is the process's own end, and a spare
  * waits L for what a dying process may still do. A process that is stopped keeps its place.
  *
- * Who registers nothing, a worker or who looks, has a session whose length nobody counts on.
+ * The session of a client that registers no server (a worker, ol_chains_open()) has a length that
+ * no rule depends on.
  */
 #ifndef OL_REPLICATION_COORD_LEASE_H
 #define OL_REPLICATION_COORD_LEASE_H
@@ -37,8 +38,8 @@ enum {
 	OL_LEASE_SESSION = 3, /* leases in a session */
 	OL_LEASE_SESSION_MIN_MS = 1000,
 	OL_LEASE_ABSENCE = 2, /* leases from a session's end until a chain may be founded anew */
-	OL_LEASE_DRIFT = 100, /* clocks differ by one in so many, at most */
-	OL_LEASE_WATCHER_MS = 5000, /* session of who registers nothing */
+	OL_LEASE_DRIFT = 100, /* two clocks differ by one part in this many, at most */
+	OL_LEASE_WATCHER_MS = 5000, /* session of a client that registers no server */
 };
 
 /* in hundredths of a lease, where the session is three of them: A > H + L + D */
@@ -63,7 +64,7 @@ static inline uint64_t ol_lease_absence_ms(uint32_t lease_ms, bool for_life)
 	return for_life ? lease_ms : (uint64_t)lease_ms * OL_LEASE_ABSENCE;
 }
 
-/* ol_lease_fault -- what cannot be safe, as a line; NULL: nothing */
+/* ol_lease_fault -- why these values are not safe, as a line; NULL: they are */
 static inline const char *ol_lease_fault(uint32_t lease_ms, uint32_t heartbeat_ms, bool refound)
 {
 	uint64_t session_ms = ol_lease_session_ms(lease_ms);

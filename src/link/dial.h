@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * dial.h -- a connection that this end begins: of a worker to a server, of a replica to its successor
+ * dial.h -- a connection that this end begins: a worker's to a server, a replica's to its successor
  *
  *	IDLE -> KNOCKING -> PROVING -> JOINING -> WELCOME -> LIVE
  *	  ^        |           |          |          |         |
- *	  +--------+-----------+----------+----------+---------+   it broke, was refused, was given up
+ *	  +--------+-----------+----------+----------+---------+   broke, refused, or given up
  *
- * The handshake is that of wire/wire.h. What an answer means is the owner's to decide: functions
- * here say what came, and do what they are told.
+ * The handshake is that of wire/wire.h. The owner decides what an answer means: functions here
+ * report the answer and carry out the decision.
  */
 #ifndef OL_LINK_DIAL_H
 #define OL_LINK_DIAL_H
@@ -35,18 +35,18 @@ struct ol_dialer {
 	struct ol_xport *xport;
 	const char *job_key;
 	struct ol_inbox *inbox;
-	uint32_t retry_min_ms; /* between two attempts at first; doubled after each, … */
-	uint32_t retry_max_ms; /* … up to this */
-	uint32_t salt; /* of this end: all come back at different times */
+	uint32_t retry_min_ms; /* first back-off; doubled after each attempt */
+	uint32_t retry_max_ms; /* longest back-off */
+	uint32_t salt; /* of this end's jitter, so that peers come back at different times */
 };
 
 enum ol_dial_state {
-	OL_DIAL_NONE, /* nobody is wanted */
+	OL_DIAL_NONE, /* no connection is wanted */
 	OL_DIAL_IDLE, /* not connected; the next attempt is due at retry_ns */
 	OL_DIAL_KNOCKING, /* waits for the challenge */
 	OL_DIAL_PROVING, /* waits to be accepted */
-	OL_DIAL_JOINING, /* has said hello; waits for the welcome */
-	OL_DIAL_WELCOME, /* has it; something else is still to come */
+	OL_DIAL_JOINING, /* has sent its hello; waits for the welcome */
+	OL_DIAL_WELCOME, /* the welcome is here; the owner waits for something else */
 	OL_DIAL_LIVE
 };
 
@@ -55,29 +55,29 @@ struct ol_dial {
 	struct ol_xport_conn *conn;
 	char addr[OL_XPORT_ADDR_MAX];
 	uint32_t attempts; /* since it was last live */
-	uint64_t since_ns; /* the knock, or the proof, was sent */
+	uint64_t since_ns; /* when the knock, or the proof, was sent */
 	uint64_t retry_ns;
 	uint64_t backoff_ns;
 	uint8_t n[OL_NONCE_BYTES]; /* both ends' nonces */
 	uint8_t m[OL_NONCE_BYTES];
-	struct ol_slab *acks; /* what the other end writes, of this connection */
+	struct ol_slab *acks; /* the memory that the other end writes, for this connection only */
 	struct ol_xport_region *acks_region;
-	struct ol_xport_rkey landing_key; /* what this end may write there … */
-	struct ol_xport_rkey public_key; /* … and read */
+	struct ol_xport_rkey landing_key; /* memory at the other end that this end may write */
+	struct ol_xport_rkey public_key; /* memory at the other end that this end may read */
 	struct ol_watch watch;
 };
 
-/* ol_dial_knock -- begin; msg: who knocks (role, worker, queues). 0, or a code: nobody was reached,
- * and the caller says when it is tried again. -EIO: the system gave no random bytes. */
+/* ol_dial_knock -- begin; msg: role, worker and queues of this end. 0, or a code: the peer was not
+ * reached, and the caller decides when to retry. -EIO: the system gave no random bytes. */
 int ol_dial_knock(const struct ol_dialer *dialer, struct ol_dial *dial, const char *addr,
 		  const struct ol_wire_connect *msg, uint64_t now_ns);
 
 /* How a knock or a proof ended */
 enum ol_dial_end {
 	OL_DIAL_BROKE, /* without an answer; the event has the status */
-	OL_DIAL_REFUSED, /* the answer is no */
-	OL_DIAL_CHALLENGED, /* the answer to a knock: a challenge by whoever has the key */
-	OL_DIAL_FORGED /* a challenge by one who does not have it */
+	OL_DIAL_REFUSED, /* the peer rejected it */
+	OL_DIAL_CHALLENGED, /* the answer to a knock: a challenge by a peer that has the job key */
+	OL_DIAL_FORGED /* a challenge by a peer that does not have the key */
 };
 
 /* ol_dial_on_end -- CONN_DOWN came while KNOCKING or PROVING: how it ended. The connection is
@@ -88,25 +88,25 @@ enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *
 /* ol_dial_prove -- answer the challenge; as ol_dial_knock() */
 int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *dial,
 		  const struct ol_wire_connect *msg, uint64_t now_ns);
-/* ol_dial_on_up -- CONN_UP came while PROVING: 0, and what the other end said; OL_E_WIRE, OL_E_AUTH */
+/* ol_dial_on_up -- CONN_UP came while PROVING: 0 and its accept message; OL_E_WIRE, OL_E_AUTH */
 int ol_dial_on_up(const struct ol_dialer *dialer, struct ol_dial *dial,
 		  const struct ol_xport_event *event, struct ol_wire_accept *ret_accept);
-/* ol_dial_memory -- make and register the memory for what the other end writes */
+/* ol_dial_memory -- make and register the memory that the other end writes */
 int ol_dial_memory(const struct ol_dialer *dialer, struct ol_dial *dial, int node);
 /* ol_dial_hello -- write a sealed hello, and ring. 0: JOINING */
 int ol_dial_hello(const struct ol_dialer *dialer, struct ol_dial *dial, const void *hello,
 		  uint32_t bytes);
 
-/* ol_dial_drop -- end the connection, whatever it does: the queue pair first, then the keys, then
- * the memory, so nothing late can land. The state is the caller's to set. */
+/* ol_dial_drop -- end the connection in any state: the queue pair first, then the keys, then the
+ * memory, so that no late write can land. The caller sets the state. */
 void ol_dial_drop(const struct ol_dialer *dialer, struct ol_dial *dial);
-/* ol_dial_retry -- drop it; IDLE, and the next attempt after a while: longer after each, and less by
- * up to a half, so that a server that comes back is not asked by all at once */
+/* ol_dial_retry -- drop it; IDLE until the back-off is over. The back-off doubles each time, and a
+ * jitter makes it up to a half shorter, so that peers do not all call a server at once. */
 void ol_dial_retry(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_t now_ns);
-/* ol_dial_retry_after -- drop it; IDLE, for about so long as the other end asked for */
+/* ol_dial_retry_after -- drop it; IDLE for about the time that the other end asked for */
 void ol_dial_retry_after(const struct ol_dialer *dialer, struct ol_dial *dial, uint32_t delay_ms,
 			 uint64_t now_ns);
-/* ol_dial_set_live -- it is; backoff_ns stays until its owner says that something was gained */
+/* ol_dial_set_live -- set LIVE; the owner resets backoff_ns once the connection has been of use */
 void ol_dial_set_live(struct ol_dial *dial);
 
 /* Keys as they travel, and as posts take them */

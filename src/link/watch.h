@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * watch.h -- does the loop at the other end of a connection still turn?
+ * watch.h -- watches whether the loop at the other end of a connection still turns
  *
- * Its server counts turns in a word of its board (wire/board.h). This end reads the word one-sidedly
- * a few times a lease. A word that changes is a loop that turns; nothing else is asked of it, as it
- * may be torn.
+ * The server counts its heartbeat in a word of its board (wire/wire.h). This end reads the word
+ * one-sidedly a few times a lease. If the word changes, the loop turns; its value means nothing
+ * else, as it may be torn.
  */
 #ifndef OL_LINK_WATCH_H
 #define OL_LINK_WATCH_H
@@ -16,22 +16,22 @@
 #include "rdma/transport.h"
 
 struct ol_watch {
-	bool posted; /* a read is under way */
-	uint64_t post_ns; /* when the last began */
-	uint64_t try_ns; /* when one was last tried */
-	uint64_t beat; /* as last read … */
-	uint64_t beat_ns; /* … and when it first was that; 0: not read yet */
+	bool posted; /* a read is in flight */
+	uint64_t post_ns; /* when the last read began */
+	uint64_t try_ns; /* when a read was last tried */
+	uint64_t beat; /* as last read */
+	uint64_t beat_ns; /* when it first had this value; 0: not read yet */
 };
 
 /* What a watch needs of its owner */
 struct ol_watch_with {
 	const struct ol_xport_ops *ops;
 	struct ol_xport_conn *conn;
-	struct ol_xport_region *region; /* what is read goes there, … */
-	uint64_t off; /* … 8 bytes, aligned */
+	struct ol_xport_region *region; /* that the word is read into */
+	uint64_t off; /* of 8 aligned bytes in region */
 	struct ol_xport_rkey board;
 	uint64_t cookie; /* of the completion: ol_watch_on_beat() */
-	uint64_t lease_ns; /* 0: nothing is watched */
+	uint64_t lease_ns; /* 0: no watch */
 };
 
 enum ol_watch_says {
@@ -40,10 +40,10 @@ enum ol_watch_says {
 	OL_WATCH_STILL /* the word has been the same for a lease */
 };
 
-/* ol_watch_tick -- read the word when it is time; to be called often */
+/* ol_watch_tick -- read the word when it is time; call it often */
 enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_with *with,
 				 uint64_t now_ns);
-/* ol_watch_on_beat -- a read has ended; beat: what it brought, where status is 0 */
+/* ol_watch_on_beat -- a read has ended; beat: the word, if status is 0 */
 void ol_watch_on_beat(struct ol_watch *watch, int status, uint64_t beat, uint64_t now_ns);
 
 #endif /* OL_LINK_WATCH_H */

@@ -3,14 +3,14 @@
 /*
  * replica.h -- a replica of a shard's chain: its neighbours, its ring, its part in views
  *
- *	replica.c      views come in and are adopted; what the chain asks for is done
- *	membership.c   who should be in the chain: suspicion, and the next view
+ *	replica.c      adopts views; carries out what the chain asks for
+ *	membership.c   suspects replicas, and proposes the next view
  *	successor.c    the connection that this replica makes to its successor
- *	predecessor.c  what the predecessor says, and the entries that it writes into the ring
+ *	predecessor.c  messages of the predecessor, and the entries that it writes into the ring
  *	ring.c         the memory that entries lie in
  *
- * What may happen when is decided in replication/chain.c; nothing here knows the rules. What holds
- * weights and workers is elsewhere, behind struct ol_replica_host.
+ * The rules are in replication/chain.c; nothing here knows them. Weights and workers are the
+ * server's, behind struct ol_replica_host.
  */
 #ifndef OL_REPLICA_REPLICA_H
 #define OL_REPLICA_REPLICA_H
@@ -32,24 +32,24 @@ struct ol_replica_content {
 	uint32_t snapshot;
 };
 
-/* What a replica needs from the server that it is a part of. Each is called in the server's thread,
- * with the arg of struct ol_replica. */
+/* What a replica needs from its server. Each function is called in the server's thread, with the
+ * arg of struct ol_replica. */
 struct ol_replica_host {
-	/* The newest snapshot: a successor that joins reads it */
+	/* The newest snapshot, for a joining successor to read */
 	struct ol_replica_content (*content)(void *arg);
 	/* Read the predecessor's snapshot, as its hello says; ol_replica_on_ready() follows */
 	void (*load)(void *arg, const struct ol_chain_hello *hello, uint64_t now_ns);
-	/* Put the entry into the weights: 0, or -EAGAIN: not now */
+	/* Put the entry into the weights: 0; -EAGAIN: not now */
 	int (*apply)(void *arg, uint64_t version);
 	/* The entry is committed: tell the workers whose gradients are in it */
 	void (*committed)(void *arg, uint64_t version);
-	/* A view is adopted: the role was another one before it */
+	/* A view is adopted; was: the role before it */
 	void (*viewed)(void *arg, enum ol_chain_role was);
-	/* This replica founds the chain: it begins with what it can find. 0; or why it cannot */
+	/* This replica founds the chain: find its first weights. 0, or a code with a line in err */
 	int (*found)(void *arg, char *err, size_t err_bytes);
-	/* The chain has moved: workers who wait may be served now */
+	/* The chain has progressed: waiting workers may be welcomed now */
 	void (*progressed)(void *arg);
-	/* End the predecessor's connection; why: for the log, NULL: nothing is to be said. lies: it
+	/* End the predecessor's connection; why: for the log, NULL: no line. lies: the predecessor
 	 * broke a rule. ol_predecessor_on_end() follows */
 	void (*drop)(void *arg, const char *why, bool lies);
 };
@@ -59,32 +59,32 @@ struct ol_successor {
 	struct ol_member member;
 	int pinned; /* snapshot that it may read; -1: none */
 	uint64_t pinned_version;
-	bool told; /* it has acknowledged something on this link: it has weights */
-	uint64_t posted; /* bytes of the entry that is being forwarded */
-	uint64_t newest; /* entry ever forwarded, to whomever: older ones are sent again */
+	bool told; /* it has acknowledged an entry on this link: it has weights */
+	uint64_t posted; /* bytes posted of the entry that is being forwarded */
+	uint64_t newest; /* entry ever forwarded, to any successor: older ones count as resent */
 };
 
 enum ol_predecessor_state {
-	OL_PREDECESSOR_NONE, /* none is connected; the memory of one may be made */
-	OL_PREDECESSOR_ACCEPTED, /* it can write the ring, and has not said hello */
-	OL_PREDECESSOR_JOINED, /* has said hello, which waits for the view that it is of */
-	OL_PREDECESSOR_LIVE, /* entries come */
+	OL_PREDECESSOR_NONE, /* not connected; memory for it may be registered already */
+	OL_PREDECESSOR_ACCEPTED, /* it can write the ring, and has not sent its hello */
+	OL_PREDECESSOR_JOINED, /* its hello is here, and waits for the view of its epoch */
+	OL_PREDECESSOR_LIVE, /* it sends entries */
 };
 
 struct ol_predecessor {
 	enum ol_predecessor_state state;
 	struct ol_xport_conn *conn;
-	const struct ol_memory_job *memory; /* registers the ring for it; NULL: nobody has come */
+	const struct ol_memory_job *memory; /* registers the ring for it; NULL: it has not come */
 	struct ol_chain_hello hello;
 	struct ol_xport_rkey acks;
 	struct ol_xport_rkey board_key;
 	struct ol_watch watch;
 	uint64_t missed_ns; /* since when it has not been connected */
-	bool ack_due; /* periodic: of what was read last */
+	bool ack_due; /* periodic: the snapshot read last must be acknowledged */
 };
 
 struct ol_replica {
-	/* What it is given before ol_replica_open() */
+	/* Set by the server before ol_replica_open() */
 	const struct ol_replica_host *host;
 	void *arg;
 	const struct ol_server_opts *opts;
@@ -102,7 +102,7 @@ struct ol_replica {
 	int wake_fd; /* written to when the coordinator has news */
 	struct ol_member self;
 	struct ol_ring ring;
-	bool periodic; /* the published design: no entries; the state goes down now and then */
+	bool periodic; /* the published design: no entries; successors read snapshots */
 
 	int end_rc; /* why the server cannot go on; 0: it can */
 	struct ol_coord *coord;
@@ -114,21 +114,20 @@ struct ol_replica {
 	struct ol_predecessor pred;
 	struct ol_slab *work; /* heartbeats as they were read */
 	struct ol_xport_region *work_region;
-	uint64_t suspects[2]; /* successor, predecessor: ids that are taken for dead in this view */
-	uint64_t buried[OL_REPLICAS_MAX]; /* ids that were in a view and are no longer: a process
-					     has one life in a chain */
+	uint64_t suspects[2]; /* successor, predecessor: ids suspected to be dead in this view */
+	uint64_t buried[OL_REPLICAS_MAX]; /* ids removed from a view: they cannot join again */
 	uint32_t buried_next;
-	uint64_t absent_ns[OL_REPLICAS_MAX]; /* since when a replica of the view has no session; 0:
-						it has one */
-	struct ol_view proposed; /* last, and to replace which version, when */
-	uint64_t proposed_version;
-	uint64_t proposed_ns;
-	uint64_t losses; /* of sessions, while this server had nothing at stake */
+	uint64_t absent_ns[OL_REPLICAS_MAX]; /* when a replica of the view lost its session; 0: it
+						has one */
+	struct ol_view proposed; /* last */
+	uint64_t proposed_version; /* that it should get */
+	uint64_t proposed_ns; /* when */
+	uint64_t losses; /* of sessions, as last counted while this server had nothing at stake */
 	uint64_t load_ns; /* when reading the predecessor's snapshot began */
-	uint64_t adopted_ns; /* the view in force */
-	uint64_t waiting_ns; /* last said that it waits for a view */
-	bool strangers; /* in the coordinator; were told of */
-	bool contradicted; /* by the coordinator's view; was told of */
+	uint64_t adopted_ns; /* when the view in force was adopted */
+	uint64_t waiting_ns; /* when the log last had a line that it waits for a view */
+	bool strangers; /* members of another job were logged */
+	bool contradicted; /* a coordinator that lost its memory was logged */
 	uint64_t now_ns; /* of the event that is handled */
 };
 
@@ -138,32 +137,31 @@ enum ol_neighbour {
 };
 
 enum {
-	OL_REPLICA_COOKIE_BEAT =
-		100, /* a neighbour's heartbeat was read: other cookies are the host's */
+	OL_REPLICA_COOKIE_BEAT = 100, /* a neighbour's heartbeat was read; others are the host's */
 };
 
 /* replica.c */
-/* ol_replica_open -- reach the coordinator, offer this server; 0 or a code with a line in err */
+/* ol_replica_open -- reach the coordinator, register this server; 0 or a code with a line in err */
 int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes);
-/* ol_replica_close -- what was opened, and the ring if there is one */
+/* ol_replica_close -- undo ol_replica_open(), and close the ring if there is one */
 void ol_replica_close(struct ol_replica *replica);
-/* ol_replica_end -- the server ends with rc, once what is being done is done */
+/* ol_replica_end -- the server will end with rc, after the present event */
 void ol_replica_end(struct ol_replica *replica, int rc);
-/* ol_replica_has_news -- what the coordinator says may have changed; one load */
+/* ol_replica_has_news -- the coordinator's state may have changed; one load */
 bool ol_replica_has_news(const struct ol_replica *replica);
 /* ol_replica_view_read -- adopt a new view if there is one; cheap when nothing has changed */
 void ol_replica_view_read(struct ol_replica *replica, uint64_t now_ns);
 void ol_replica_tick(struct ol_replica *replica, uint64_t now_ns);
-/* ol_replica_on_ready -- there are weights, of `version` */
+/* ol_replica_on_ready -- the server has weights, of `version` */
 void ol_replica_on_ready(struct ol_replica *replica, uint64_t version, uint64_t now_ns);
-/* ol_replica_progress -- do what the chain asks for */
+/* ol_replica_progress -- carry out the actions that the chain asks for */
 void ol_replica_progress(struct ol_replica *replica, uint64_t now_ns);
-/* ol_replica_waits -- the chain asks for something, without another event */
+/* ol_replica_waits -- the chain has an action left, which needs no further event */
 bool ol_replica_waits(const struct ol_replica *replica);
 /* ol_replica_lease_check -- with refound: end the server if its lease is over */
 void ol_replica_lease_check(struct ol_replica *replica, uint64_t now_ns);
-/* ol_replica_is_leased -- what is committed now is committed within the lease; false: the server
- * ends. A turn may have taken long since the last tick */
+/* ol_replica_is_leased -- the lease still holds, so a commit now is safe; false: the server ends.
+ * Asked again before a commit, as a turn may have taken long since the last tick */
 bool ol_replica_is_leased(struct ol_replica *replica);
 /* ol_replica_serves -- a peer of this role may be welcomed now */
 bool ol_replica_serves(const struct ol_replica *replica, enum ol_wire_role role);
@@ -176,14 +174,15 @@ void ol_replica_on_beat(struct ol_replica *replica, enum ol_neighbour who, int s
 /* membership.c */
 /* ol_membership_is_same_job -- is it of this job and build? */
 bool ol_membership_is_same_job(const struct ol_replica *replica, const struct ol_member *member);
-/* ol_membership_on_view -- before it is adopted: who is no longer in it, and who is suspected still */
+/* ol_membership_on_view -- called before the view is adopted: notes who was removed, and drops
+ * suspicions that no longer hold */
 void ol_membership_on_view(struct ol_replica *replica, const struct ol_view *next);
-/* ol_membership_caught_up -- id of the one that joins, if it can be a full replica; else 0 */
+/* ol_membership_caught_up -- id of the joining replica, if it can be a full one; else 0 */
 uint64_t ol_membership_caught_up(const struct ol_replica *replica);
-/* ol_membership_propose -- the next view, if it is another than the one in force */
+/* ol_membership_propose -- propose the next view, if it differs from the one in force */
 void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns);
-/* ol_membership_suspect -- a neighbour is taken for dead: the next view should be without it. why:
- * NULL: its process has closed the connection, or died */
+/* ol_membership_suspect -- a neighbour seems dead: the next view should be without it. why NULL:
+ * its process has closed the connection, or died */
 void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, const char *why,
 			   uint64_t now_ns);
 
@@ -191,11 +190,12 @@ void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, co
 void ol_successor_connect(struct ol_replica *replica, const struct ol_member *member,
 			  uint64_t now_ns);
 void ol_successor_drop(struct ol_replica *replica);
-/* ol_successor_on_event -- of its connection. True: there may be room for the next entry */
+/* ol_successor_on_event -- an event of its connection. True: the next entry may have room */
 bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_event *event,
 			   uint64_t now_ns);
 void ol_successor_tick(struct ol_replica *replica, uint64_t now_ns);
-/* ol_successor_offer -- periodic: give it the newest version, if it is time and it is free */
+/* ol_successor_offer -- periodic: decide whether a snapshot is due, and the successor free to read
+ * it; then offer the newest */
 void ol_successor_offer(struct ol_replica *replica, uint64_t now_ns);
 /* ol_successor_forward -- post an entry; 0 or -EAGAIN */
 int ol_successor_forward(struct ol_replica *replica, uint64_t version);
@@ -203,18 +203,18 @@ int ol_successor_forward(struct ol_replica *replica, uint64_t version);
 unsigned ol_successor_pinned(const struct ol_replica *replica);
 
 /* predecessor.c */
-/* ol_predecessor_on_accept -- a peer that says that it is the predecessor can write the ring */
+/* ol_predecessor_on_accept -- a peer that claims to be the predecessor can write the ring now */
 void ol_predecessor_on_accept(struct ol_replica *replica, struct ol_xport_conn *conn);
 void ol_predecessor_on_bell(struct ol_replica *replica, uint32_t imm, uint64_t now_ns);
 /* ol_predecessor_on_down -- its connection broke; the host ends it next */
 void ol_predecessor_on_down(struct ol_replica *replica, int status, uint64_t now_ns);
 /* ol_predecessor_on_end -- its connection is gone: the ring that it could write is replaced */
 void ol_predecessor_on_end(struct ol_replica *replica);
-/* ol_predecessor_drop -- fence it off */
+/* ol_predecessor_drop -- fence the predecessor off */
 void ol_predecessor_drop(struct ol_replica *replica);
-/* ol_predecessor_tick -- one that said hello before this replica had adopted the view */
+/* ol_predecessor_tick -- judge a hello that waits for a view; watch the heartbeat */
 void ol_predecessor_tick(struct ol_replica *replica, uint64_t now_ns);
-/* ol_predecessor_ack -- tell it which slots are free; 0 or -EAGAIN */
+/* ol_predecessor_ack -- tell the predecessor which slots are free; 0 or -EAGAIN */
 int ol_predecessor_ack(struct ol_replica *replica, uint64_t version);
 
 #endif /* OL_REPLICA_REPLICA_H */

@@ -3,13 +3,13 @@
 /*
  * ring.h -- a replica's ring of entries: its memory, and how an entry is read from it
  *
- * Layout in replication/entry.h. Where a transport cannot take memory back from a peer (shm), the
- * ring a predecessor could write is not kept when that is fenced off: what is still needed moves
- * to another slab and the old one is destroyed. A new slab is mapped and no more: the memory thread
- * touches it while it is in use already, and whoever is faster takes the fault.
+ * The layout is in replication/entry.h. A transport may not be able to revoke a peer's memory
+ * (shm). Then, when a predecessor is fenced off, entries still needed move to another slab and the
+ * old slab is destroyed. The new slab is only mapped: the memory thread touches its pages while it
+ * is in use already, and an entry that is faster takes the page fault.
  *
- * Heads and parts are used from a copy that a predecessor cannot reach: what was checked when an
- * entry came is what is applied, whatever is written over it meanwhile.
+ * Heads and parts are used from a copy that a predecessor cannot reach. So an entry is applied as
+ * it was checked when it came, whatever is written over it meanwhile.
  */
 #ifndef OL_REPLICA_RING_H
 #define OL_REPLICA_RING_H
@@ -27,33 +27,33 @@ struct ol_ring {
 	struct ol_memory *memory;
 	struct ol_memory_job *job; /* of the slab, which it owns */
 	struct ol_slab *slab;
-	struct ol_xport_conn *conn; /* to the successor; NULL: there is none … */
-	struct ol_xport_region *local; /* … and for it alone: entries are forwarded from here */
-	bool keeps; /* the slab is good after a fence: it is never another */
+	struct ol_xport_conn *conn; /* to the successor; NULL: there is none */
+	struct ol_xport_region *local; /* for conn only: entries are forwarded from here */
+	bool keeps; /* the slab stays usable after a fence, and is never replaced */
 	uint64_t payload_bytes;
 	uint64_t stride;
 	size_t bytes; /* of the slab */
-	uint64_t oldest; /* entries before it did not come along when the ring was renewed */
+	uint64_t oldest; /* entries before it were not copied when the ring was renewed */
 	uint32_t slots;
 	uint32_t parts_max;
 	int node;
-	struct ol_entry_head *heads; /* one a slot … */
-	struct ol_entry_part *parts; /* … and parts_max; behind them as many for what just came */
+	struct ol_entry_head *heads; /* one a slot */
+	struct ol_entry_part *parts; /* parts_max a slot, and as many for an entry being checked */
 };
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
 		 struct ol_memory *memory, const struct ol_geometry *geo, int node);
 void ol_ring_close(struct ol_ring *ring);
 
-/* ol_ring_reg -- entries will be forwarded over conn; ol_ring_dereg -- no more, conn is freed */
+/* ol_ring_reg -- register for conn, over which entries will be forwarded; ol_ring_dereg -- undo */
 int ol_ring_reg(struct ol_ring *ring, struct ol_xport_conn *conn);
 void ol_ring_dereg(struct ol_ring *ring);
 
 /*
  * ol_ring_renew -- memory that the fenced predecessor cannot write, with entries first … last
  *
- * The connection that could write it, and its region, must be gone. Errors: the ring must not be
- * used.
+ * The connection that could write the old memory, and its region, must be gone. After an error the
+ * ring must not be used.
  */
 int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last);
 
@@ -68,7 +68,7 @@ static inline float *ol_ring_payload(const struct ol_ring *ring, uint64_t versio
 	return (float *)(void *)((uint8_t *)ring->slab->addr + ol_ring_off(ring, version));
 }
 
-/* Of an entry that is whole, or is being made here */
+/* The head of an entry that is whole, or is being made here */
 static inline struct ol_entry_head *ol_ring_head(const struct ol_ring *ring, uint64_t version)
 {
 	return &ring->heads[version % ring->slots];
@@ -86,10 +86,10 @@ static inline uint64_t ol_ring_bytes(const struct ol_ring *ring, uint32_t parts)
 	       (uint64_t)parts * sizeof(struct ol_entry_part);
 }
 
-/* ol_ring_seal -- an entry whose payload and parts are there gets its head, and lies in the slab */
+/* ol_ring_seal -- give an entry with payload and parts its head, and copy both into the slab */
 void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts);
-/* ol_ring_take -- true: the slot holds that entry, with a head and parts that can be; they are
- * ol_ring_head()'s and ol_ring_parts()'s from now on */
+/* ol_ring_take -- true: the slot holds that entry, with a valid head and parts; ol_ring_head() and
+ * ol_ring_parts() return these from now on */
 bool ol_ring_take(struct ol_ring *ring, uint64_t version);
 
 #endif /* OL_REPLICA_RING_H */

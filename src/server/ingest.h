@@ -20,8 +20,9 @@ struct ol_landed {
 };
 
 /*
- * A gradient whose end is being applied while its beginning is still on the way. Nobody sees it
- * before its push is whole and checked; any other step in between makes it worthless.
+ * A gradient whose end is being applied while its beginning is still in flight. It is published
+ * only when its push is whole and checked. If another step is made before, this work is thrown
+ * away.
  */
 struct ol_early {
 	bool active;
@@ -34,11 +35,11 @@ struct ol_early {
 /* How a chain makes a step. A server alone is a chain of one, so there is always a table: each
  * function is called with the arg of struct ol_ingest. */
 struct ol_steps {
-	/* A gradient may be applied from its end, before all of it is there */
+	/* A gradient may be applied from its end, before all of it has landed */
 	bool early;
-	/* What became of a push that comes again is this server's to say */
+	/* This server itself answers a push that comes a second time */
 	bool (*answers)(const void *arg);
-	/* Do what the chain waits for */
+	/* Carry out the actions that the chain asks for */
 	void (*progress)(void *arg, uint64_t now_ns);
 	/* Make a step of the batch; false: not now */
 	bool (*step)(void *arg, uint64_t now_ns);
@@ -50,19 +51,19 @@ struct ol_ingest {
 	struct ol_store *store;
 	struct ol_sessions *sessions;
 	struct ol_policy *policy;
-	struct ol_saving *saving; /* snapshots that a checkpoint is copied from … */
-	const struct ol_replica *replica; /* … or a successor reads */
+	struct ol_saving *saving; /* pins the snapshot that a checkpoint is copied from */
+	const struct ol_replica *replica; /* pins the snapshot that a successor reads */
 	struct ol_turn *turn;
 	const struct ol_steps *steps;
 	void *arg;
 
-	/* Landed and not yet put to the policy, oldest first: a ring of all slots there are. */
+	/* Landed and not yet judged by the policy, oldest first: a ring with room for all slots. */
 	struct ol_landed *queue;
 	uint32_t queue_size;
 	uint32_t queue_head;
 	uint32_t queue_count;
 
-	/* Landed, and the policy wants to be asked again after the next step, join or leave */
+	/* Landed; the policy judges them again after the next step, join or leave */
 	struct ol_landed *parked;
 	uint32_t parked_count;
 
@@ -71,7 +72,7 @@ struct ol_ingest {
 	struct ol_contribution *contributions;
 	uint32_t batch_count;
 	bool step_ready;
-	uint64_t blocked_ns; /* since when readers' pins hold the step up; 0: they do not */
+	uint64_t blocked_ns; /* since when readers' pins delay the step; 0: they do not */
 	struct ol_early early;
 
 	float loss; /* exponential average */
@@ -82,37 +83,38 @@ struct ol_ingest {
 int ol_ingest_open(struct ol_ingest *ingest);
 void ol_ingest_close(struct ol_ingest *ingest);
 
-/* ol_ingest_on_push -- NULL; or what is wrong with it */
+/* ol_ingest_on_push -- NULL; or the push's fault */
 const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 			      uint64_t now_ns);
-/* ol_ingest_on_part -- arg of OL_BELL_PART: apply what has landed, if nothing else is to be done.
- * NULL; or what is wrong with it */
+/* ol_ingest_on_part -- arg of OL_BELL_PART: apply the landed part, if no other work waits. NULL; or
+ * the part's fault */
 const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *session, uint32_t arg);
 /* ol_ingest_on_join -- a worker may push from now on */
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session);
-/* ol_ingest_on_withdraw -- what a worker has pushed waits for no gradient of others: it is late */
+/* ol_ingest_on_withdraw -- drop the worker's gradients that wait for others, as late */
 void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns);
-/* ol_ingest_forget -- take everything of this session out of queue and batch */
+/* ol_ingest_forget -- remove this session's gradients from queue, park and batch */
 void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session);
-/* ol_ingest_waits -- true if there is work that only time, or another poll, lets go on */
+/* ol_ingest_waits -- true if work is left that needs only time, or another poll */
 bool ol_ingest_waits(const struct ol_ingest *ingest);
 /* ol_ingest_progress -- make the steps that can be made, post the acks that can be posted */
 void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
 
-/* For who makes a step: */
+/* For the code that makes a step: */
 
-/* ol_ingest_target -- a snapshot that may be overwritten; -1: not yet */
+/* ol_ingest_target -- a snapshot that may be overwritten; -1: none yet */
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns);
-/* ol_ingest_gather -- the batch as contributions */
+/* ol_ingest_gather -- fill in contributions from the batch */
 void ol_ingest_gather(struct ol_ingest *ingest);
-/* ol_ingest_apply -- the batch becomes a version, and is answered; false: not now */
+/* ol_ingest_apply -- make a version of the batch and answer its pushes; false: not now */
 bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns);
-/* ol_ingest_updated -- a step of so many gradients was made, or dropped (0); norms, if known */
+/* ol_ingest_updated -- tell the policy: a step of count gradients was made, or dropped (0); norms,
+ * if known */
 void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol_norms *norms,
 		       uint64_t now_ns);
-/* ol_ingest_count -- a gradient that was applied to weights of `version` */
+/* ol_ingest_count -- count a gradient that was applied to weights of `version` */
 void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state, uint64_t version);
-/* ol_ingest_ack -- answer a push as its slot says, now or when the queue has room */
+/* ol_ingest_ack -- answer a push with its slot's status, now or when the queue has room */
 void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 		   uint64_t now_ns);
 void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int status,

@@ -14,43 +14,43 @@ struct ol_restoring {
 	struct ol_store *store;
 	struct ol_xport_region *public_region;
 	const struct ol_saving *saving;
-	const struct ol_replica *replica; /* what it has already, and who reads from it */
+	const struct ol_replica *replica; /* its chain, and the snapshots that a successor reads */
 	const char *addr;
 
 	bool active;
 	bool chain; /* waits for its place in a chain: for a predecessor to read, or to found it */
 	struct ol_sources sources;
-	bool looks; /* only the table of the source is being read: is its mirror enough? */
-	struct ol_session *source; /* whose mirror is being read; NULL: none … */
-	uint32_t into; /* … and the snapshot that it goes into */
+	bool looks; /* only the source's table is being read: is its mirror enough? */
+	struct ol_session *source; /* whose mirror is being read; NULL: none */
+	uint32_t into; /* the snapshot that it is read into */
 	uint64_t posted; /* bytes of the content */
-	uint32_t reads; /* under way */
-	bool failed; /* one of them, or its post: nothing of this source is used … */
-	bool lies; /* … because there is nothing where it said, not because its link broke */
+	uint32_t reads; /* in flight */
+	bool failed; /* a read, or its post: this source is not used */
+	bool lies; /* the source gave a wrong address; false: its link broke */
 };
 
 enum ol_restore_what {
-	OL_RESTORE_WAITS, /* for somebody, or something that is under way */
-	OL_RESTORE_ENDS, /* `session` is to be ended, and progress to be asked for again */
-	OL_RESTORE_GOES_ON, /* never of ol_restore_progress() */
-	OL_RESTORE_READY, /* the weights are published: everybody who waits may begin */
+	OL_RESTORE_WAITS, /* for a worker, or for a read in flight */
+	OL_RESTORE_ENDS, /* end `session`, then ask for progress again */
+	OL_RESTORE_GOES_ON, /* never returned by ol_restore_progress() */
+	OL_RESTORE_READY, /* the weights are published: waiting peers may be welcomed */
 };
 
-/* What is to be done now */
+/* The next action */
 struct ol_restore_result {
 	enum ol_restore_what what;
 	struct ol_session *session;
 	const char *why; /* for the log */
 	enum ol_restore from;
-	uint32_t epoch; /* of the history that the weights are of */
+	uint32_t epoch; /* of the weights' history */
 };
 
-/* ol_restore_clear -- nothing is found, and nothing is waited for */
+/* ol_restore_clear -- the state before any restore */
 void ol_restore_clear(struct ol_restoring *restoring);
-/* ol_restore_begin -- as opts say; 0 or a code with a line in err. READY: it is over */
+/* ol_restore_begin -- begin as opts say; 0 or a code with a line in err. READY: and it ended */
 int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *ret_result,
 		     char *err, size_t err_bytes);
-/* ol_restore_from_session -- read the content that a session's hello names, whatever else there is */
+/* ol_restore_from_session -- read the content that a session's hello names, and no other source */
 void ol_restore_from_session(struct ol_restoring *restoring, struct ol_session *session);
 /* ol_restore_on_read -- a read has ended; true: there may be progress */
 bool ol_restore_on_read(struct ol_restoring *restoring, const struct ol_session *session,
@@ -59,7 +59,7 @@ void ol_restore_on_leave(struct ol_restoring *restoring, const struct ol_session
 struct ol_restore_result ol_restore_progress(struct ol_restoring *restoring, uint64_t now_ns);
 /* ol_restore_grads -- gradients of all workers that a snapshot contains */
 uint64_t ol_restore_grads(const struct ol_store *store, uint32_t snapshot);
-/* ol_restore_epoch -- of the history that begins with such weights */
+/* ol_restore_epoch -- the epoch to serve in with weights of `from` and `epoch` */
 uint32_t ol_restore_epoch(const struct ol_restoring *restoring, enum ol_restore from,
 			  uint32_t epoch);
 

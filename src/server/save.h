@@ -17,33 +17,32 @@ struct ol_saving {
 	struct ol_store *store;
 	const char *addr;
 
-	struct ol_ckpt_writer *writer; /* NULL: none are wanted */
+	struct ol_ckpt_writer *writer; /* NULL: no checkpoints */
 	uint64_t version; /* of the last one begun, or restored from */
 	uint64_t begun_ns;
 	int pinned; /* snapshot that is being copied, -1: none */
 	/* A running checkpoint; selection is FULL if there is none, or no folder. */
 	struct ol_ckpt_blocks blocks;
-	struct ol_selector *selector; /* the writer's thread's while there is one */
+	struct ol_selector *selector; /* used by the writer's thread if there is a writer */
 	double interval; /* versions between two turns; 0: by time */
-	bool first; /* its file is yet to be made */
-	bool whole; /* the last that was written has everything of its version */
-	uint64_t failed; /* since one was written, … */
-	uint64_t failed_ns; /* … when that began, … */
-	uint64_t told_ns; /* … and when the log last said so */
+	bool first; /* its file does not exist yet */
+	bool whole; /* the last checkpoint written has all blocks of its version */
+	uint64_t failed; /* checkpoints since one was written */
+	uint64_t failed_ns; /* when the first of these failed */
+	uint64_t told_ns; /* when failures were last logged */
 };
 
-/* ol_save_meta -- what a checkpoint of this server says of itself */
+/* ol_save_meta -- the header fields of this server's checkpoints */
 struct ol_ckpt_meta ol_save_meta(const struct ol_saving *saving);
-/* ol_save_open -- the partition that is saved or read by, and the writer; 0 or a code with a line in
- * err */
+/* ol_save_open -- make the partition into blocks, and the writer; 0 or a code with a line in err */
 int ol_save_open(struct ol_saving *saving, char *err, size_t err_bytes);
-/* ol_save_progress -- begin one if it is due, take the result of the last */
+/* ol_save_progress -- take the result of the last checkpoint, begin one if it is due */
 void ol_save_progress(struct ol_saving *saving, uint64_t now_ns);
 /* ol_save_pinned -- the snapshot that must not be overwritten yet, as a mask */
 unsigned ol_save_pinned(struct ol_saving *saving);
 /* ol_save_stop -- wait for the writer, end it */
 void ol_save_stop(struct ol_saving *saving);
-/* ol_save_finish -- wait for what is being written; what is newer is written too */
+/* ol_save_finish -- wait for the checkpoint that is being written; then write the newest version */
 void ol_save_finish(struct ol_saving *saving);
 
 #endif /* OL_SERVER_SAVE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* session.h -- the peers of a server: who may come in, what memory they get, how they leave */
+/* session.h -- the peers of a server: admits them, gives them memory, ends their sessions */
 #ifndef OL_SERVER_SESSION_H
 #define OL_SERVER_SESSION_H
 
@@ -16,36 +16,34 @@
 #include "wire/wire.h"
 
 enum {
-	OL_CHALLENGE_SLOT_MS =
-		5000, /* a challenge is good for the rest of its slot, and the next */
-	OL_CHALLENGE_SLOTS = 12, /* so many are known again: who answers an old one has the key, and
-				    is told to come back */
-	OL_PROOFS = 4096, /* that were good, remembered for as long as their challenge is; when they
-			     all are this young the next peer is told to come back */
-	OL_ADMISSIONS_MAX =
-		64, /* peers that wait for memory at once; others are told to come back */
-	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; and at most a
+	OL_CHALLENGE_SLOT_MS = 5000, /* a challenge is good until the end of the next slot */
+	OL_CHALLENGE_SLOTS = 12, /* old slots that are recognised: a peer that answers an expired
+				    challenge of them has the key, and is told to come back */
+	OL_PROOFS = 4096, /* good proofs remembered, each as long as its challenge is good; when all
+			     are in use the next peer is told to come back */
+	OL_ADMISSIONS_MAX = 64, /* peers that may wait for memory; others are told to come back */
+	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; at most a
 			     quarter of the lease */
-	OL_RESERVED_MS = 10000, /* until memory of a peer that does not come back is given back */
+	OL_RESERVED_MS = 10000, /* until the memory of a peer that does not come back is freed */
 	OL_REFUSALS_MS = 1000, /* between two log lines about connections refused with one code */
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
-	/* retry timeouts before a peer is dropped whose probe never completed */
+	/* retry timeouts after which a peer is dropped if its probe has not completed */
 	OL_SILENCES_MAX = 8,
 };
 
 /* One peer, from accept until its connection is gone. */
 enum ol_session_state {
-	OL_SESSION_FREE, /* nobody */
-	OL_SESSION_MAKING, /* has proved that it knows the key; its memory is being made, or was and
-			      waits for it. It has a connection that is not answered, or none: it
-			      was told to come back */
-	OL_SESSION_ACCEPTED, /* has its keys; has not said where acks go */
-	OL_SESSION_JOINED, /* has said hello; waits until the server has its weights */
+	OL_SESSION_FREE, /* no peer */
+	OL_SESSION_MAKING, /* the peer has proved that it knows the key; its memory is being
+			      made, or is ready. Its connection is not answered yet; it has none
+			      if it was told to come back. */
+	OL_SESSION_ACCEPTED, /* the peer has its keys; its hello has not come */
+	OL_SESSION_JOINED, /* its hello has come; it waits until the server has weights */
 	OL_SESSION_LIVE, /* may push (a worker) and pull; a predecessor stays JOINED */
 };
 
-/* Of completions on a peer's connection */
+/* Cookies of completions on a peer's connection */
 enum ol_session_cookie {
 	OL_SESSION_COOKIE_PROBE,
 	OL_SESSION_COOKIE_RESTORE, /* its mirror is being read */
@@ -59,12 +57,12 @@ struct ol_slot_state {
 	uint32_t samples;
 	uint32_t grads; /* gradients summed up in it */
 	uint64_t landed_ns;
-	bool queued; /* it waited for this server */
+	bool queued; /* it waited in its worker's queue for this server */
 	bool path; /* computed with local progress */
-	bool is_void; /* not finite, as its worker says */
-	int status; /* once resolved: what the ack says */
+	bool is_void; /* not finite, as its worker reports */
+	int status; /* once resolved: the status in the ack */
 	bool busy; /* landed, not yet acknowledged */
-	bool owed; /* resolved, ack not yet posted: the queue was full */
+	bool owed; /* resolved, ack not yet posted, as the send queue was full */
 };
 
 struct ol_session {
@@ -75,38 +73,39 @@ struct ol_session {
 	struct ol_xport_conn *conn;
 	uint8_t n[OL_NONCE_BYTES]; /* both ends' nonces, until it is accepted */
 	uint8_t m[OL_NONCE_BYTES];
-	struct ol_memory_job *memory; /* owned: what it may write to, made or on its way */
+	struct ol_memory_job *memory; /* owned: the memory that it may write, made or being made */
 	struct ol_slab *landing; /* memory's */
 	struct ol_xport_region *landing_region;
 	struct ol_xport_rkey acks;
 	struct ol_hello hello; /* its mirror, while a server restores */
-	uint32_t epoch; /* of all that is said on this connection: that of its welcome */
-	uint64_t last_seq; /* newest that has landed on this connection, or its welcome spoke of */
+	uint32_t epoch; /* of its welcome, and so of every record on this connection */
+	uint64_t last_seq; /* newest push that landed here, or that its welcome named */
 	struct ol_applied *table; /* of its mirror, while restoring; NULL: not read */
-	bool numbered; /* one has landed: all that follow are of the same process */
+	bool numbered; /* a push has landed: all later ones are of the same process */
 	uint64_t owed_count;
 	uint64_t since_ns; /* when it got into its state, MAKING or ACCEPTED */
 	uint64_t owed_since_ns; /* the oldest ack that could not be posted; 0: none */
-	uint64_t probe_ns; /* last probe … */
-	bool probing; /* … and whether it is still under way */
-	uint64_t silent_ms; /* since one was answered, in ticks: none while the loop stood still */
-	uint64_t withdrawn_seq; /* what it has pushed up to here waits for nobody; 0: nothing */
+	uint64_t probe_ns; /* when the last probe was posted */
+	bool probing; /* it has not completed */
+	uint64_t silent_ms; /* since a probe completed, counted by ticks: not while the loop stood
+			       still */
+	uint64_t withdrawn_seq; /* pushes up to here are withdrawn; 0: none */
 	struct ol_slot_state slots[OL_SLOTS_MAX];
 };
 
-/* A proof that was good: it is no second time. */
+/* A proof that was good: it is not good a second time. */
 struct ol_proof {
 	uint8_t n[OL_NONCE_BYTES];
-	uint64_t slot; /* of its challenge; 0: none is here */
+	uint64_t slot; /* of its challenge; 0: no proof */
 };
 
-/* Connections refused with one code: what the log has of them */
+/* Connections refused with one code, for the log */
 struct ol_refusals {
-	uint64_t told_ns; /* the last line; 0: none yet */
-	uint64_t untold; /* since then */
+	uint64_t told_ns; /* when the last line was logged; 0: none yet */
+	uint64_t untold; /* refusals since then */
 };
 
-/* All of a server */
+/* All sessions of a server */
 struct ol_sessions {
 	const struct ol_server_opts *opts;
 	const struct ol_xport_ops *ops;
@@ -116,7 +115,7 @@ struct ol_sessions {
 	struct ol_xport_region *public_region;
 	struct ol_memory *memory;
 	struct ol_inbox *inbox;
-	struct ol_replica *replica; /* the predecessor is a peer too, and its memory the ring */
+	struct ol_replica *replica; /* a predecessor is a peer too: its memory is the ring */
 	const char *addr;
 	const char *job_key;
 	uint64_t incarnation;
@@ -138,25 +137,25 @@ struct ol_sessions {
 
 void ol_session_on_request(struct ol_sessions *sessions, const struct ol_xport_event *event,
 			   uint64_t now_ns);
-/* ol_session_on_memory -- its memory is there, or cannot be had */
+/* ol_session_on_memory -- its memory is ready, or could not be made */
 void ol_session_on_memory(struct ol_sessions *sessions, struct ol_session *session,
 			  uint64_t now_ns);
-/* ol_session_on_hello -- NULL: it has JOINED. Or what is wrong with its hello */
+/* ol_session_on_hello -- NULL: the session has JOINED; or the fault of its hello */
 const char *ol_session_on_hello(struct ol_sessions *sessions, struct ol_session *session);
-/* ol_session_on_predecessor -- the replica has heard it: it may have said hello */
+/* ol_session_on_predecessor -- called after a bell of the predecessor: note if it has joined */
 void ol_session_on_predecessor(struct ol_sessions *sessions, struct ol_session *session);
-/* ol_session_welcome -- one that has JOINED may push and pull, if its chain lets it. False: not yet */
+/* ol_session_welcome -- let a JOINED peer push and pull, if the chain allows it. False: not yet */
 bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session);
-/* ol_session_on_probe -- its adapter has answered, one way or the other */
+/* ol_session_on_probe -- its probe has completed, with success or not */
 void ol_session_on_probe(struct ol_session *session);
-/* ol_session_tick -- look whether it lives. NULL; or why it is to be ended: it never said hello,
- * takes no acks (*ret_lies: which is against the rules), or is silent */
+/* ol_session_tick -- check that the peer lives. NULL; or the reason to end it: it sent no hello, is
+ * silent, or takes no acks (*ret_lies: this breaks a rule) */
 const char *ol_session_tick(struct ol_sessions *sessions, struct ol_session *session,
 			    uint64_t now_ns, bool *ret_lies);
-/* ol_session_log -- the log hears why it is ended; NULL: it left, and nothing is to be said */
+/* ol_session_log -- log why it is ended; NULL: it left, no line */
 void ol_session_log(const struct ol_sessions *sessions, const struct ol_session *session,
 		    const char *why);
-/* ol_session_end -- drop the peer and fence it out, once nothing of it is used */
+/* ol_session_end -- drop the peer and fence it off; call it when no part of the server uses it */
 void ol_session_end(struct ol_sessions *sessions, struct ol_session *session);
 
 #endif /* OL_SERVER_SESSION_H */

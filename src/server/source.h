@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * source.h -- with what an empty server begins: a mirror, the checkpoint, or the first weights
+ * source.h -- what an empty server begins with: a mirror, the checkpoint, or the initial weights
  *
- * A source is enough when nobody who is here was told of a push that it lacks and that is not
- * pushed again. Of those that are enough the newest is taken. While none is, or somebody is missed
- * who may have a newer one, the server waits, for restore_wait_ms at most.
+ * A source is enough when it contains every push that a connected worker knows as applied and no
+ * longer keeps. The newest source that is enough is taken. While none is enough, or a worker is
+ * missing that may have a newer one, the server waits, for restore_wait_ms at most.
  */
 #ifndef OL_SERVER_SOURCE_H
 #define OL_SERVER_SOURCE_H
@@ -13,39 +13,40 @@
 #include "server/session.h"
 
 enum {
-	OL_SOURCE_CHECKPOINT = 0, /* the snapshot that it is read into; a mirror goes beside it */
+	OL_SOURCE_CHECKPOINT = 0, /* the snapshot for the checkpoint; a mirror uses another one */
 };
 
-/* All that there is to begin with */
+/* All sources that a server can begin with */
 struct ol_sources {
 	const struct ol_server_opts *opts;
 	const struct ol_store *store;
 	struct ol_sessions *sessions; /* workers with mirrors */
 
-	bool begins; /* the job begins here: nobody can have anything newer than first weights */
-	bool floor; /* a checkpoint is in snapshot 0: what a mirror must be newer than */
+	bool begins; /* the job begins here: nothing can be newer than the initial weights */
+	bool floor; /* a checkpoint is in snapshot 0: a mirror must be newer */
 	uint32_t floor_epoch;
 	uint64_t floor_version;
-	uint64_t since_ns; /* the last worker came that changed the picture; 0: nobody is there */
-	uint64_t came[OL_WORKERS_MAX / 64]; /* ids that have changed it: each does once */
-	uint64_t refused[OL_WORKERS_MAX / 64]; /* ids whose mirrors were: they are not waited for */
+	uint64_t since_ns; /* when the last worker in `came` was added; 0: no worker is connected */
+	uint64_t came[OL_WORKERS_MAX / 64]; /* ids that prolonged the wait: each does so once */
+	uint64_t refused[OL_WORKERS_MAX / 64]; /* ids whose mirrors were refused: not waited for */
 };
 
-/* What a server can begin with */
+/* One source */
 struct ol_source {
-	struct ol_session *session; /* whose mirror it is; NULL: the checkpoint, or first weights */
-	const struct ol_applied *table; /* NULL: of first weights */
-	uint64_t history; /* 0: of a checkpoint, which does not know */
+	struct ol_session *session; /* whose mirror it is; NULL: checkpoint or initial weights */
+	const struct ol_applied *table; /* NULL: initial weights */
+	uint64_t history; /* 0: not known, as of a checkpoint */
 	uint64_t version;
 	uint32_t epoch;
 	uint64_t grads;
-	uint64_t lost; /* pushes that those who are here were told are applied, and keep no more */
+	uint64_t lost; /* pushes that it lacks, that connected workers know as applied, and that
+			  they no longer keep */
 };
 
-/* ol_source_is_here -- a worker that waits for weights */
+/* ol_source_is_here -- the session is a worker that waits for weights */
 bool ol_source_is_here(const struct ol_session *session);
-/* ol_source_choose -- the best of what is here; true: the server begins with it, false: it waits.
- * The tables of mirrors are read. */
+/* ol_source_choose -- the best source; true: the server begins with it, false: it waits. Call it
+ * when the tables of all mirrors have been read. */
 bool ol_source_choose(const struct ol_sources *sources, uint64_t now_ns,
 		      struct ol_source *ret_source);
 

@@ -4,13 +4,14 @@
  * worker_internal.h -- the parts of one worker: a link to each shard's servers, gradient buffers,
  * the mirror
  *
- * Driven by events and the time (link.c, push.c, pull.c); waiting is in poll.c alone.
+ * Events and the time drive link.c, push.c and pull.c. Only poll.c waits, and at open open.c and
+ * route.c.
  *
  *	memory                  owner                   lent to
  *	gradient buffer i       the library             the caller, acquire() to push(); then the
  *	                                                servers, until all have acknowledged slot i
- *	buffer of the queues    the library             shard k of it is the server's of shard k,
- *	                                                each for itself
+ *	buffer of the queues    the library             part k of it to the server of shard k, each
+ *	                                                part by itself
  *	mirror 0, 1             the library             the NIC while a pull is in flight (one of
  *	                                                them); the caller reads the other, and so
  *	                                                does a server that came back empty
@@ -33,10 +34,9 @@ enum {
 	OL_CHUNK_BYTES = 1 << 20, /* longest single write or read of a gradient or weights */
 	OL_MIRRORS = 2,
 	OL_ERR_MAX = 384,
-	OL_SHORT_MS = 1000, /* so long a server may be short of memory before an open fails */
-	/* So long the id may be taken, or the proof be refused, before an open fails. A server keeps
-	 * the connection of a worker that died in the handshake for connect_timeout_ms, which is 3 s.
-	 */
+	OL_SHORT_MS = 1000, /* an open fails if a server lacks memory for longer */
+	/* An open fails if the id is taken, or the proof refused, for longer. A server keeps the
+	 * connection of a worker that died in its handshake for connect_timeout_ms: 3 s. */
 	OL_BUSY_MS = 4000,
 	OL_ADDRS_MAX = 512, /* of one server: text with "|" between */
 };
@@ -54,15 +54,15 @@ struct ol_queue_state {
 	uint32_t count;
 };
 
-/* What a connection has come to that is not its own affair; link.c acts on it */
+/* The end of a connection, which concerns its whole link; link.c acts on it */
 enum ol_peer_end {
 	OL_PEER_GOES_ON,
-	OL_PEER_LOST, /* it was live, or nearly, and is no more */
+	OL_PEER_LOST, /* it was live, or nearly, and broke */
 	OL_PEER_FAILED /* for good */
 };
 
-/* The connection with one server of a shard. WELCOME: it has come, and waits for the reader's, or for a
- * view. */
+/* The connection to one server of a shard. State WELCOME: the server's welcome has come, and waits
+ * for the reader's welcome or for a view. */
 struct ol_peer {
 	struct ol_link *link;
 	enum ol_wire_role role;
@@ -70,43 +70,44 @@ struct ol_peer {
 	enum ol_peer_end end;
 	int end_status;
 	char end_why[160]; /* empty: the status says it */
-	uint64_t member; /* which server process it must be; 0: whichever is there */
-	uint32_t since; /* epoch of the view that gave the server its part */
-	bool told_off; /* its welcome was refused, and that was logged */
-	uint64_t strangers_told; /* who answered in its place and was logged, since it was live */
+	uint64_t member; /* id of the server process that it must be; 0: any */
+	uint32_t since; /* epoch of the view that gave the server its role */
+	bool told_off; /* its welcome was refused, and the refusal was logged */
+	uint64_t strangers_told; /* kinds of strangers at its address that were logged since it was
+				    live, as a mask */
 	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between; dial.addr is one of them */
 	uint64_t short_ns; /* when the server first lacked memory for it; 0: it never did */
-	uint64_t busy_ns; /* when its id, or every place, first was taken; 0: it never was */
+	uint64_t busy_ns; /* when its id, or every place, was first taken; 0: it never was */
 
 	uint64_t incarnation; /* of the server's process */
-	uint32_t epoch; /* of its welcome … */
-	uint64_t resolved_seq; /* … and the last push of this id that it spoke of */
+	uint32_t epoch; /* of its welcome */
+	uint64_t resolved_seq; /* newest push of this id that its welcome named */
 	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
 
-	uint64_t heard_ns; /* first time since its last event that a wait found nothing; 0: not
+	uint64_t heard_ns; /* first time after its last event that a wait found no event; 0: not
 			    yet */
 	bool probing;
 };
 
 enum ol_link_state {
-	OL_LINK_DOWN, /* a server that is needed is not there */
+	OL_LINK_DOWN, /* a server that the link needs is not connected */
 	OL_LINK_LIVE, /* may push and pull */
-	OL_LINK_FAILED, /* status says why; nothing more will come */
+	OL_LINK_FAILED, /* for good; status has the reason */
 };
 
-/* The servers of a shard that a worker talks to. */
+/* The servers of a shard that a worker is connected to. */
 enum {
-	OL_HEAD, /* pushes go there; pulls too, unless … */
-	OL_TAIL, /* … they go here */
+	OL_HEAD, /* takes pushes, and pulls if there is no OL_TAIL */
+	OL_TAIL, /* takes pulls */
 	OL_PEERS
 };
 
 enum ol_read_state {
-	OL_READ_NONE, /* nothing wanted */
-	OL_READ_NEWEST, /* version line wanted, to learn where the newest weights are */
+	OL_READ_NONE, /* no read */
+	OL_READ_NEWEST, /* the version line must be read, to find the newest weights */
 	OL_READ_NEWEST_POSTED,
-	OL_READ_DATA, /* applied table and weights, read_off of them posted */
-	OL_READ_CHECK, /* all data posted, version line wanted */
+	OL_READ_DATA, /* applied table and weights are being read: read_off bytes are posted */
+	OL_READ_CHECK, /* all data is posted; the version line must be read again */
 	OL_READ_CHECK_POSTED,
 	OL_READ_DONE,
 };
@@ -118,59 +119,58 @@ struct ol_link {
 	enum ol_link_state state;
 	int status; /* of a failed link */
 	struct ol_peer peers[OL_PEERS];
-	struct ol_peer *reader; /* the one of them that is read from */
+	struct ol_peer *reader; /* the peer that pulls read from */
 
-	/* Of the chain, as the newest view says */
+	/* The chain, by the newest view */
 	uint32_t view_epoch;
 	uint32_t founded;
-	uint64_t chain_history; /* of the view: versions of two are never compared */
-	uint64_t chain_origin; /* of the view: epochs of two are never compared; 0: no view yet */
-	bool forgotten; /* by whoever holds the views; was told of */
-	bool strict; /* what is acknowledged is committed: no server goes back behind it */
+	uint64_t chain_history; /* versions of two histories are never compared */
+	uint64_t chain_origin; /* epochs of two origins are never compared; 0: no view yet */
+	bool forgotten; /* the coordinator lost this chain, and that was logged */
+	bool strict; /* acknowledged means committed: no server goes back behind it */
 
 	struct ol_geometry geo; /* param_count 0: not known yet */
 	uint32_t epoch; /* newest known */
-	uint32_t history; /* orders mirrors: (history, version). Epoch of the server read from; of a
-			     chain, of its founding: versions do not go back between views */
-	uint64_t identity; /* of that history: of the server process that began it; of a chain, of
-			      its founding */
+	uint32_t history; /* orders mirrors: (history, version). Epoch of the server that is read
+			     from; in a chain the epoch of its founding, as versions do not go back
+			     between views */
+	uint64_t identity; /* of that history: id of the server process that began it; in a chain,
+			      of its founding */
 	float lr; /* of plain SGD; 0: another rule */
 	bool nonfinite; /* gradients may hold a NaN or an infinity */
 
 	uint64_t seq; /* last used */
-	struct ol_link_stat stat; /* applied: in the server's weights, as it said */
+	struct ol_link_stat stat; /* applied: in the server's weights, as it reported */
 	struct ol_queue_state queue;
-	bool went_back; /* the reader's welcome was of older weights than the mirror's: what is not
-			   in them is lost */
+	bool went_back; /* the reader's welcome was of older weights than the mirror's: gradients
+			   that they lack are lost */
 	uint32_t went_back_to; /* history of that welcome */
-	bool mirror_gone; /* the last weights are of a history that was given up: not to be
-			   offered */
-	uint64_t inherited_seq; /* pushes up to here that are open went to a head before this one;
-				   0: there are none */
-	uint64_t gone_seq; /* newest push that was told to be applied and is kept no more: the
-			      mirror has it. 0: there is none */
-	uint64_t told_seq; /* newest push that the reader has spoken of */
-	uint64_t catch_up_seq; /* what is to be pushed again up to here is not yet resolved; 0: it
-				  is */
-	uint64_t version; /* newest known … */
-	uint32_t snapshot; /* … and where it lies */
+	bool mirror_gone; /* the last weights are of a history that was given up: never offered */
+	uint64_t inherited_seq; /* open pushes up to here went to an earlier head; 0: none did */
+	uint64_t gone_seq; /* newest push known as applied and no longer kept: the mirror has it.
+			      0: none */
+	uint64_t told_seq; /* newest push that the reader has named */
+	uint64_t catch_up_seq; /* pushes up to here are being pushed again, and not yet resolved;
+				  0: none are */
+	uint64_t version; /* newest known */
+	uint32_t snapshot; /* that it lies in */
 
-	bool withdrew; /* the head was told so, and nothing was pushed since … */
-	bool withdraw_due; /* … or will be, once all that was pushed before is posted */
+	bool withdrew; /* the head was told of a withdrawal, and nothing was pushed since */
+	bool withdraw_due; /* the head must be told, once all earlier pushes are posted */
 
-	/* Gradient buffers whose write is not yet wholly posted, oldest first */
+	/* Gradient buffers whose write is not completely posted, oldest first */
 	uint32_t send_queue[OL_SLOTS_MAX];
 	uint32_t send_head;
 	uint32_t send_count;
 
 	enum ol_read_state read_state;
 	uint64_t read_off; /* bytes of applied table and weights posted */
-	uint64_t read_version; /* wanted … */
-	uint32_t read_snapshot; /* … from here */
+	uint64_t read_version; /* that is being read */
+	uint32_t read_snapshot; /* that it lies in */
 	uint32_t read_retries;
-	bool read_local; /* this shard's server is gone: the last weights will do */
+	bool read_local; /* this shard's server is gone: the pull gives the last weights */
 	bool pinned;
-	bool asking; /* for ol_newest(): a read of the version line is under way */
+	bool asking; /* for ol_newest(): a read of the version line is in flight */
 };
 
 /* A gradient buffer: slot i of every shard. */
@@ -186,19 +186,19 @@ struct ol_grad {
 	struct ol_op *op; /* NULL once it is done */
 	/* Bit i is of shard i */
 	uint64_t open; /* not resolved: not sent, or sent and not answered */
-	uint64_t acks_due; /* of these, sent */
-	uint64_t unplaced; /* of these, not locally complete */
+	uint64_t acks_due; /* open ones that were sent */
+	uint64_t unplaced; /* sent ones that are not locally complete */
 	uint64_t kept; /* applied, but in no mirror of this worker yet */
-	uint64_t reopened; /* of what is open, once told to be applied: by a server that lost it */
-	bool adrift; /* a shard has dropped its part, or its server is gone: nobody waits for the
-			rest */
+	uint64_t reopened; /* open ones that were applied by a server, which then lost them */
+	bool adrift; /* a shard has dropped its part, or its server is gone: no op waits for the
+			other parts */
 	bool is_void; /* it holds a NaN or an infinity: all shards drop it */
-	uint64_t looked; /* floats from here on were looked at */
-	uint32_t generation; /* of its pushes: tells completions of the last one from those of
-			      this */
+	uint64_t looked; /* floats from here on were checked for NaN and infinity */
+	uint32_t generation; /* of its pushes: distinguishes completions of this push from those of
+			      the one before */
 	int status; /* worst so far */
 	uint64_t version; /* newest known of the first shard when that resolved it */
-	/* Gradients go out from their end to their beginning, as backpropagation makes them. */
+	/* Gradients are sent from their end to their beginning, as backpropagation makes them. */
 	uint64_t left[OL_SHARDS_MAX]; /* bytes of each shard not yet posted, from its start */
 	uint8_t parts[OL_SHARDS_MAX]; /* OL_BELL_PART rung since the last ack */
 };
@@ -209,8 +209,8 @@ struct ol_mirror {
 	float *state[OL_SHARDS_MAX]; /* optimizer's; NULL: not mirrored */
 	uint64_t versions[OL_SHARDS_MAX];
 	uint64_t read_ns[OL_SHARDS_MAX]; /* when it was read */
-	uint32_t histories[OL_SHARDS_MAX]; /* link->history of what was read … */
-	uint64_t identities[OL_SHARDS_MAX]; /* … and link->identity */
+	uint32_t histories[OL_SHARDS_MAX]; /* link->history at that time */
+	uint64_t identities[OL_SHARDS_MAX]; /* link->identity at that time */
 	uint64_t version; /* of the shard furthest behind */
 	bool whole;
 };
@@ -225,26 +225,25 @@ struct ol_worker {
 	char *job_key; /* own copy */
 	char err[OL_ERR_MAX]; /* why opening failed */
 
-	struct ol_coord *coord; /* NULL: there are no chains */
-	uint64_t coord_generation; /* of views, as last looked at */
-	int wake_fd; /* readable when there is more to look at; -1: without coord */
+	struct ol_coord *coord; /* NULL: no chains */
+	uint64_t coord_generation; /* of views, as last read */
+	int wake_fd; /* readable when views may have changed; -1: without coord */
 
 	uint32_t link_count;
 	struct ol_link *links;
-	bool started; /* all links were live once: memory is there, outages are lived through */
+	bool started; /* all links were live once: memory is allocated, outages are tolerated */
 	struct ol_owner owner;
 	uint64_t now_ns; /* as of the last poll; kept up with WAIT and CONTINUE only */
 
 	uint32_t tag; /* of this process, in the numbers of its pushes: wire/seq.h */
 	uint32_t window;
-	uint32_t slots; /* window; with CONTINUE one more, through which queues leave */
+	uint32_t slots; /* window; with CONTINUE one more, through which queues are sent */
 	bool zero_copy;
 	struct ol_grad grads[OL_SLOTS_MAX];
-	struct ol_grad
-		extra; /* of no slot: goes into queues, where servers that are gone hold all */
-	void *grad_range; /* reserved addresses, zero-copy */
+	struct ol_grad extra; /* has no slot: goes into queues when lost servers hold all slots */
+	void *grad_range; /* zero-copy: reserved addresses */
 	size_t grad_range_bytes;
-	struct ol_slab *grad_slab; /* or memory of our own */
+	struct ol_slab *grad_slab; /* otherwise: memory of the worker's own */
 	struct ol_xport_region *grad_region;
 
 	/* Registered: push headers [window][links], version lines [links] of pulls and [links] of
@@ -259,11 +258,11 @@ struct ol_worker {
 	struct ol_op *pull_op; /* in flight, or NULL */
 	int pull_status; /* of the shards that are done */
 	struct ol_op *flush_op; /* in flight, or NULL */
-	struct ol_op own_pull; /* the library's, where only a pull helps or its caller left … */
-	struct ol_op *next_pull; /* … and the caller's, which begins when that has ended … */
-	unsigned next_pull_flags; /* … with these */
-	float *local; /* local progress: weights that follow the own gradients … */
-	bool local_valid; /* … since a server went away */
+	struct ol_op own_pull; /* the library's: only a pull helps, or a caller's wait timed out */
+	struct ol_op *next_pull; /* the caller's, which begins when own_pull has ended */
+	unsigned next_pull_flags;
+	float *local; /* local progress: weights that follow this worker's gradients */
+	bool local_valid; /* since a server was lost */
 
 	uint32_t stat_generation;
 	bool stat_done;
@@ -271,7 +270,7 @@ struct ol_worker {
 	int completed; /* ops done since the last poll() returned */
 };
 
-/* ol_worker_is_mine -- the calling thread opened it: any other may not even read it */
+/* ol_worker_is_mine -- the worker belongs to the calling thread: others may not even read it */
 static inline bool ol_worker_is_mine(const struct ol_worker *worker)
 {
 	return ol_owner_is_me(&worker->owner);
@@ -298,8 +297,8 @@ static inline uint32_t ol_placed_arg(uint32_t index, uint32_t generation)
 	return index << 24 | (generation & 0xffffff);
 }
 
-/* link.c: what spans the connections of a shard */
-/* ol_links_make -- so many, which ol_link_free() takes as they are; -ENOMEM */
+/* link.c: one shard, with its connections */
+/* ol_links_make -- count links, which ol_link_free() frees; -ENOMEM */
 int ol_links_make(struct ol_worker *worker, uint32_t count);
 void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_link_tick -- connect again when it is time */
@@ -308,17 +307,17 @@ void ol_link_tick(struct ol_link *link, uint64_t now_ns);
 void ol_link_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_link_watch -- look whether the servers' heartbeats go on */
 void ol_link_watch(struct ol_link *link, uint64_t now_ns);
-/* ol_link_act_on_ends -- do what the ends of its connections ask for */
+/* ol_link_act_on_ends -- handle the noted ends of its connections (enum ol_peer_end) */
 void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns);
-/* ol_link_leave -- the server has no part in this shard any more: fence it off */
+/* ol_link_leave -- the server has no role in this shard any more: fence it off */
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns);
-/* ol_link_review_welcomes -- a view came in: welcomes that waited for it may count now */
+/* ol_link_review_welcomes -- a view came in: accept welcomes that waited for it */
 void ol_link_review_welcomes(struct ol_link *link, uint64_t now_ns);
-/* ol_link_move -- let go of the server, whatever it does, and look for it at its new addrs */
+/* ol_link_move -- fence the server off, even if it answers, and dial its new addrs */
 void ol_link_move(struct ol_link *link, uint64_t now_ns);
 void ol_link_free(struct ol_link *link);
 
-/* ol_link_learn_version -- which version is newest, and where it lies */
+/* ol_link_learn_version -- take note of a version and its snapshot, if it is the newest */
 static inline void ol_link_learn_version(struct ol_link *link, uint64_t version, uint32_t snapshot)
 {
 	if (version < link->version || snapshot >= OL_SNAPSHOTS)
@@ -332,36 +331,36 @@ static inline struct ol_peer *ol_link_head(struct ol_link *link)
 	return &link->peers[OL_HEAD];
 }
 
-/* ol_link_pushes -- what is pushed goes out now */
+/* ol_link_pushes -- pushes can be sent now */
 static inline bool ol_link_pushes(const struct ol_link *link)
 {
 	return link->peers[OL_HEAD].dial.state == OL_DIAL_LIVE;
 }
 
-/* peer.c: the handshake of one connection, and whether the other end still lives */
-/* ol_peer_dialer -- what its connections have in common, once there is a transport */
+/* peer.c: one connection: its handshake, and the watch on the other end */
+/* ol_peer_dialer -- set up worker->dialer, once the transport is open */
 void ol_peer_dialer(struct ol_worker *worker);
 /* ol_peer_start -- knock */
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_peer_drop -- free the connection, and fence its server out */
 void ol_peer_drop(struct ol_peer *peer);
-/* ol_peer_retry -- drop, and knock again after a while */
+/* ol_peer_retry -- drop, and knock again after the back-off */
 void ol_peer_retry(struct ol_peer *peer, uint64_t now_ns);
-/* ol_peer_on_stranger -- what answers is no server of this job: FAILED at first open; later the
- * server may come back to its address, and the worker tries again. why: NULL: status's */
+/* ol_peer_on_stranger -- the peer is no server of this job. At first open: FAILED. Later the worker
+ * tries again, as the server may come back to its address. why NULL: the status's text */
 void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns);
-/* ol_peer_at_once -- no while, unless that is what ended the last one before anything came of it */
+/* ol_peer_at_once -- knock again without back-off, unless the last attempt did so and failed */
 void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
 /* ol_peer_on_down -- true: it was a step of the handshake; false: a session has ended */
 bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns);
-/* ol_peer_break -- a post failed as no retry can mend: LOST, from the next poll on */
+/* ol_peer_break -- a post failed with an error that no retry helps: LOST, from the next poll on */
 void ol_peer_break(struct ol_peer *peer, int status);
 /* ol_peer_watch -- LOST if the server's heartbeat stands still */
 void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_on_beat(struct ol_peer *peer, int status, uint64_t now_ns);
-/* ol_peer_probe -- nothing was heard for long: see whether the server is still there */
+/* ol_peer_probe -- after a long silence: write a word to the server to see if it lives */
 void ol_peer_probe(struct ol_peer *peer, uint64_t now_ns);
 
 /* memory.c */
@@ -370,7 +369,7 @@ void ol_worker_memory_free(struct ol_worker *worker);
 struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link);
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
 struct ol_board *ol_worker_board(struct ol_worker *worker);
-/* ol_worker_beat -- where a peer's heartbeat is read to */
+/* ol_worker_beat -- the word that a peer's heartbeat is read into */
 _Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer);
 /* ol_worker_remap -- zero-copy: the new server's slots take the place of the old one's, contents
  * kept */
@@ -381,7 +380,7 @@ uint64_t ol_worker_mirrored(const struct ol_link *link);
 uint64_t ol_worker_flat_bytes(const struct ol_worker *worker);
 /* ol_worker_finite -- floats `first` up to `end` of a gradient hold no NaN and no infinity */
 bool ol_worker_finite(const float *grad, uint64_t first, uint64_t end);
-/* ol_worker_work_off -- where such a thing lies in work_region */
+/* ol_worker_work_off -- offset of one of these in work_region */
 uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
 
 /* push.c */
@@ -389,43 +388,43 @@ void ol_push_progress(struct ol_link *link);
 void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status);
 void ol_push_on_ack(struct ol_peer *peer, uint32_t slot);
 void ol_push_fail(struct ol_worker *worker, int status);
-/* ol_push_detach -- a push that ends with op ends without it, and is counted */
+/* ol_push_detach -- the push of op goes on without op, and is counted */
 void ol_push_detach(struct ol_worker *worker, const struct ol_op *op);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 struct ol_grad *ol_push_buffer(struct ol_worker *worker);
-/* ol_push_buffers -- 0: one can be taken; else whether time gives one (-EAGAIN) or a pull alone
- * (-ENOBUFS). With CONTINUE one is held back for the time of an outage, so that training never
- * waits for a buffer then. */
+/* ol_push_buffers -- 0: a buffer is free; -EAGAIN: time frees one; -ENOBUFS: only a pull does. With
+ * CONTINUE one buffer is held back for an outage, so that training never waits for a buffer
+ * then. */
 int ol_push_buffers(const struct ol_worker *worker);
-/* ol_push_window_is_held -- END and WAIT: servers hold gradients of this worker for other workers, and its
- * caller waits for none of them */
+/* ol_push_window_is_held -- END and WAIT: servers hold gradients of this worker for other workers,
+ * and the caller waits for none of these pushes */
 bool ol_push_window_is_held(const struct ol_worker *worker);
 
 /*
- * ol_link_readable -- pulls see all that this worker was told is applied: not while what was pushed
- * again to a server that came back without it is on its way
+ * ol_link_readable -- pulls see every gradient that this worker knows as applied; false while
+ * gradients are pushed again to a server that came back without them
  */
 static inline bool ol_link_readable(const struct ol_link *link)
 {
 	return link->reader->dial.state == OL_DIAL_LIVE && link->catch_up_seq == 0;
 }
 
-/* ol_worker_queues -- gradients may wait in a queue, and leave through a slot of its own */
+/* ol_worker_queues -- gradients may wait in a queue, which is sent through a slot of its own */
 static inline bool ol_worker_queues(const struct ol_worker *worker)
 {
 	return worker->opts.outage == OL_OUTAGE_CONTINUE && !worker->opts.observer;
 }
 
-/* ol_link_usable -- and nobody is gone */
+/* ol_link_usable -- readable, and all servers of the shard are connected */
 static inline bool ol_link_usable(const struct ol_link *link)
 {
 	return link->state == OL_LINK_LIVE && link->catch_up_seq == 0;
 }
 
 /* route.c: servers by views */
-/* ol_route_open -- reach the coordinator, wait for a view of every shard, make the links; addr: of
- * one of the servers */
+/* ol_route_open -- reach the coordinator, wait for a view of every shard, make the links; addr
+ * receives the address of one server */
 int ol_route_open(struct ol_worker *worker, char addr[OL_ENDPOINT_MAX]);
 void ol_route_close(struct ol_worker *worker);
 /* ol_route_look -- connect as the newest views say; cheap when nothing has changed */
@@ -433,43 +432,43 @@ void ol_route_look(struct ol_worker *worker);
 /* ol_route_woken -- take note that wake_fd was readable */
 void ol_route_woken(struct ol_worker *worker);
 
-/* keep.c: what was pushed and could be lost */
+/* keep.c: pushed gradients that could still be lost */
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status);
 void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad);
-/* ol_keep_on_outage -- a server is gone: with CONTINUE nobody waits for what is with it */
+/* ol_keep_on_outage -- a server is lost: with CONTINUE its pushes end their ops */
 void ol_keep_on_outage(struct ol_link *link);
-/* ol_keep_on_head_down -- the connection that pushes took is gone */
+/* ol_keep_on_head_down -- the connection that carried pushes is gone */
 void ol_keep_on_head_down(struct ol_link *link);
-/* ol_keep_on_reader_up -- the weights that are read contain this: what was waiting for it is
- * done */
+/* ol_keep_on_reader_up -- the reader's weights contain these gradients: pushes that waited for that
+ * are done */
 void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolved);
-/* ol_keep_on_commit -- the tail acknowledged seq: older ones that it knows nothing of are
+/* ol_keep_on_commit -- the tail acknowledged seq: older pushes that it did not acknowledge were
  * dropped */
 void ol_keep_on_commit(struct ol_link *link, uint64_t seq);
-/* ol_keep_on_head_up -- after the reader: the head knows all pushes up to this one; the rest is
- * pushed again. 0, or why the link cannot be used */
+/* ol_keep_on_head_up -- called after the reader's: the head knows all pushes up to resolved_seq;
+ * later ones are pushed again. 0, or the code of why the link cannot be used */
 int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
 void ol_keep_on_pull(struct ol_worker *worker);
 
 /* queue.c: gradients that wait for their server */
 /* ol_queue_room -- every shard's queue takes one more delta */
 bool ol_queue_room(struct ol_worker *worker);
-/* ol_queue_put -- true: shard link->index of a gradient is in the queue now */
+/* ol_queue_put -- put shard link->index of a gradient into the queue; false: it is full */
 bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
-/* ol_queue_oldest -- what leaves next, as long as nothing is put; there is one */
+/* ol_queue_oldest -- the delta to send next, valid until the next put; the queue is not empty */
 const struct ol_queued *ol_queue_oldest(const struct ol_link *link);
-/* ol_queue_shift -- it has left */
+/* ol_queue_shift -- remove the oldest, as it was sent */
 void ol_queue_shift(struct ol_link *link);
-/* ol_queue_needs_pull -- what is queued leaves only behind a pull */
+/* ol_queue_needs_pull -- the queue can be sent only after a pull */
 bool ol_queue_needs_pull(const struct ol_worker *worker);
 void ol_queue_free(struct ol_link *link);
 
-/* outage.c: what only an outage, or its end, makes necessary */
-/* ol_outage_on_catch_up -- a pull waits for what is pushed again to a server that came back without
- * it: where that is adrift, it is withdrawn */
+/* outage.c: the work of an outage and of its end */
+/* ol_outage_on_catch_up -- a pull waits for gradients that are pushed again; withdraw those that no
+ * op waits for (adrift) */
 void ol_outage_on_catch_up(struct ol_worker *worker);
 void ol_outage_replay(struct ol_link *link);
-/* ol_outage_pull -- pull, if that alone helps and no caller computes at weights that would go */
+/* ol_outage_pull -- pull, if only a pull helps and no buffer is lent, whose weights would go */
 void ol_outage_pull(struct ol_worker *worker);
 void ol_outage_flush(struct ol_worker *worker);
 
@@ -478,11 +477,12 @@ void ol_pull_progress(struct ol_link *link);
 void ol_pull_on_read(struct ol_link *link, int status);
 void ol_pull_on_newest(struct ol_link *link, int status);
 void ol_pull_fail(struct ol_worker *worker, int status);
-/* ol_pull_detach -- a pull that is under way becomes the library's; one that would follow is off */
+/* ol_pull_detach -- a pull in flight becomes the library's own; one that waits behind it is
+ * cancelled */
 void ol_pull_detach(struct ol_worker *worker, const struct ol_op *op);
 void ol_pull_on_down(struct ol_link *link);
 void ol_pull_on_up(struct ol_link *link);
-/* ol_pull_unpin -- take away the pin of a pull that has ended, if it could not be done then */
+/* ol_pull_unpin -- remove the pin of an ended pull, if that failed when the pull ended */
 void ol_pull_unpin(struct ol_link *link);
 
 /* ol_applied_of -- a worker's entry of a mirror's table */
@@ -493,14 +493,14 @@ static inline struct ol_applied ol_applied_of(const uint8_t *table, uint32_t wor
 	return ((const struct ol_applied *)entries)[worker_id];
 }
 
-/* ol_worker_now -- the time */
+/* ol_worker_now -- read the clock into worker->now_ns */
 static inline uint64_t ol_worker_now(struct ol_worker *worker)
 {
 	worker->now_ns = ol_clock_ns();
 	return worker->now_ns;
 }
 
-/* ol_op_done -- the caller's poll counts it */
+/* ol_op_done -- end an op; the next ol_worker_poll() counts it */
 static inline void ol_op_done(struct ol_worker *worker, struct ol_op *op, int status,
 			      uint64_t version)
 {

@@ -14,13 +14,15 @@
  * watch. They are killed, stopped, cut off and started again. In one run of eight the ensemble
  * forgets what it committed last, once, as ZOOKEEPER-4643 and 4646 have it.
  *
- *	check_one        what takes effect was proposed on the version before it, by who sent it,
- *and takes effect once; what is told is what took effect check_grows      nobody is told of an
- *older version, or of older members, than before; or of another view of the same version
+ *	check_one        a view that takes effect was proposed on the version before it, by its
+ *	                 sender, and takes effect once; handles are told what took effect
+ *	check_grows      no handle is told of an older version, or of older members, than before,
+ *	                 or of another view of the same version
  *	check_lease      no session is at its end whose lease its handle holds
  *	check_gone       members live and die with their sessions, and each removes only itself
  *	check_losses     a session that ended is counted
- *	check_survives   no handle says that chains cannot change any more, but where the ensemble forgets
+ *	check_survives   no handle says that chains cannot change any more, unless the ensemble
+ *	                 forgets
  *	check_converged  when faults have ended all handles are told of the newest view and of the
  *	                 members that live; proposals take effect
  */

@@ -9,7 +9,7 @@
  * of a transport is checked: its own segments, its keys. Slabs are blocks of their own, so that a
  * sanitizer sees what lies behind their ends, and all must be given back.
  *
- * The linker puts it between (--wrap in tests/CMakeLists.txt). Inside one input only; one thread.
+ * The linker puts it between (liar_wrap.h). Inside one input only; one thread.
  */
 #ifndef OL_TESTS_FUZZ_LIAR_H
 #define OL_TESTS_FUZZ_LIAR_H

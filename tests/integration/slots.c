@@ -19,6 +19,7 @@
 #include "support/check.h"
 #include "support/peer.h"
 #include "support/stage.h"
+#include "support/wrap.h"
 
 enum {
 	LEN = 300000,
@@ -29,11 +30,6 @@ enum {
 	LARGE_BYTES = 1 << 20,
 	POPULATE_WRITE = 23,
 };
-
-int __real_madvise(void *at, size_t bytes, int advice);
-int __wrap_madvise(void *at, size_t bytes, int advice);
-int __real_munmap(void *at, size_t bytes);
-int __wrap_munmap(void *at, size_t bytes);
 
 static int gate_fd = -1; /* readable while it is open */
 static bool gated = true; /* this process goes through it: a server, not a worker */
@@ -60,14 +56,15 @@ static void gate_pass(size_t bytes)
 		check(errno == EINTR);
 }
 
-int __wrap_madvise(void *at, size_t bytes, int advice)
+/* Memory is as slow as the story wants. */
+WRAP(int, madvise, void *at, size_t bytes, int advice)
 {
 	if (advice == POPULATE_WRITE)
 		gate_pass(bytes);
 	return __real_madvise(at, bytes, advice);
 }
 
-int __wrap_munmap(void *at, size_t bytes)
+WRAP(int, munmap, void *at, size_t bytes)
 {
 	gate_pass(bytes);
 	return __real_munmap(at, bytes);

@@ -27,7 +27,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "nth/frame/wrap.h"
+#include "nth/frame/fail.h"
+#include "support/wrap.h"
 
 WRAP(void *, malloc, size_t bytes)
 {

@@ -6,7 +6,8 @@
 #include <rdma/rdma_cma.h>
 #include <stdint.h>
 
-#include "nth/frame/wrap.h"
+#include "nth/frame/fail.h"
+#include "support/wrap.h"
 
 /* What verbs.h calls through the context, no linker sees: it is put there when a device is
  * opened. */

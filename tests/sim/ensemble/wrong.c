@@ -6,11 +6,11 @@
 #include "sim/ensemble/ensemble.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(void, ol_coord_set_session, struct ol_coord *coord, bool connected, uint64_t lease_ns);
-SIM_WRAP(struct zk_event *, zk_events_take, struct zk *zk, uint64_t due_ns, bool *ret_woken);
-SIM_WRAP(void, zk_view_event, struct zk *zk, const struct zk_event *event);
-SIM_WRAP(void, zk_forget, struct zk *zk, uint32_t shard);
-SIM_WRAP(void, zk_join, struct zk *zk);
+WRAP(void, ol_coord_set_session, struct ol_coord *coord, bool connected, uint64_t lease_ns);
+WRAP(struct zk_event *, zk_events_take, struct zk *zk, uint64_t due_ns, bool *ret_woken);
+WRAP(void, zk_view_event, struct zk *zk, const struct zk_event *event);
+WRAP(void, zk_forget, struct zk *zk, uint32_t shard);
+WRAP(void, zk_join, struct zk *zk);
 
 enum ens_wrong ens_wrong;
 

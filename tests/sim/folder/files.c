@@ -18,18 +18,18 @@
 #include "sim/world/disk.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(int, openat, int dir, const char *path, int flags, ...);
-SIM_WRAP(int, mkdirat, int dir, const char *path, mode_t mode);
-SIM_WRAP(int, linkat, int from_dir, const char *from, int to_dir, const char *to, int flags);
-SIM_WRAP(int, renameat, int from_dir, const char *from, int to_dir, const char *to);
-SIM_WRAP(int, unlinkat, int dir, const char *path, int flags);
-SIM_WRAP(int, faccessat, int dir, const char *path, int mode, int flags);
-SIM_WRAP(int, fstat, int fd, struct stat *ret_stat);
-SIM_WRAP(int, fstatfs, int fd, struct statfs *ret_fs);
-SIM_WRAP(int, fsync, int fd);
-SIM_WRAP(DIR *, fdopendir, int fd);
-SIM_WRAP(struct dirent *, readdir, DIR *at);
-SIM_WRAP(int, closedir, DIR *at);
+WRAP(int, openat, int dir, const char *path, int flags, ...);
+WRAP(int, mkdirat, int dir, const char *path, mode_t mode);
+WRAP(int, linkat, int from_dir, const char *from, int to_dir, const char *to, int flags);
+WRAP(int, renameat, int from_dir, const char *from, int to_dir, const char *to);
+WRAP(int, unlinkat, int dir, const char *path, int flags);
+WRAP(int, faccessat, int dir, const char *path, int mode, int flags);
+WRAP(int, fstat, int fd, struct stat *ret_stat);
+WRAP(int, fstatfs, int fd, struct statfs *ret_fs);
+WRAP(int, fsync, int fd);
+WRAP(DIR *, fdopendir, int fd);
+WRAP(struct dirent *, readdir, DIR *at);
+WRAP(int, closedir, DIR *at);
 
 enum {
 	EXT4 = 0xef53,

@@ -10,17 +10,17 @@
 #include "sim/folder/folder.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(int, pthread_mutex_init, pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
-SIM_WRAP(int, pthread_mutex_destroy, pthread_mutex_t *mutex);
-SIM_WRAP(int, pthread_mutex_lock, pthread_mutex_t *mutex);
-SIM_WRAP(int, pthread_mutex_unlock, pthread_mutex_t *mutex);
-SIM_WRAP(int, pthread_cond_init, pthread_cond_t *cond, const pthread_condattr_t *attr);
-SIM_WRAP(int, pthread_cond_destroy, pthread_cond_t *cond);
-SIM_WRAP(int, pthread_cond_wait, pthread_cond_t *cond, pthread_mutex_t *mutex);
-SIM_WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *mutex,
-	 const struct timespec *until);
-SIM_WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond);
-SIM_WRAP(int, pthread_cond_signal, pthread_cond_t *cond);
+WRAP(int, pthread_mutex_init, pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
+WRAP(int, pthread_mutex_destroy, pthread_mutex_t *mutex);
+WRAP(int, pthread_mutex_lock, pthread_mutex_t *mutex);
+WRAP(int, pthread_mutex_unlock, pthread_mutex_t *mutex);
+WRAP(int, pthread_cond_init, pthread_cond_t *cond, const pthread_condattr_t *attr);
+WRAP(int, pthread_cond_destroy, pthread_cond_t *cond);
+WRAP(int, pthread_cond_wait, pthread_cond_t *cond, pthread_mutex_t *mutex);
+WRAP(int, pthread_cond_timedwait, pthread_cond_t *cond, pthread_mutex_t *mutex,
+     const struct timespec *until);
+WRAP(int, pthread_cond_broadcast, pthread_cond_t *cond);
+WRAP(int, pthread_cond_signal, pthread_cond_t *cond);
 
 enum {
 	WAITERS_MAX = 256,

@@ -15,10 +15,10 @@
 #include "sim/world/disk.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(int, inotify_init1, int flags);
-SIM_WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask);
-SIM_WRAP(long, syscall, long number, ...);
-SIM_WRAP(int, close_range, unsigned first, unsigned last, int flags);
+WRAP(int, inotify_init1, int flags);
+WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask);
+WRAP(long, syscall, long number, ...);
+WRAP(int, close_range, unsigned first, unsigned last, int flags);
 
 struct folder_watch {
 	struct folder_watch *next; /* of a folder */

@@ -765,7 +765,7 @@ void check_observed(const struct ol_worker *worker)
 
 /* ---- every version is looked at, also where several are made in one turn ---- */
 
-SIM_WRAP(void, ol_policy_on_update, struct ol_policy *policy, const struct ol_update *update);
+WRAP(void, ol_policy_on_update, struct ol_policy *policy, const struct ol_update *update);
 
 void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update)
 {

@@ -19,16 +19,14 @@ enum {
 
 #define SILENCE_NS (100 * SIM_MS)
 
-SIM_WRAP(int, ol_coord_open, const struct ol_coord_opts *opts, struct ol_coord **ret_coord,
-	 char *err, size_t err_bytes);
-SIM_WRAP(void, ol_coord_close, struct ol_coord *coord);
-SIM_WRAP(int, ol_coord_join, struct ol_coord *coord, uint32_t shard,
-	 const struct ol_member *member);
-SIM_WRAP(uint64_t, ol_coord_generation, const struct ol_coord *coord);
-SIM_WRAP(void, ol_coord_look, struct ol_coord *coord, uint32_t shard,
-	 struct ol_coord_state *ret_state);
-SIM_WRAP(void, ol_coord_propose, struct ol_coord *coord, uint32_t shard, uint64_t version,
-	 const struct ol_view *next);
+WRAP(int, ol_coord_open, const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
+     size_t err_bytes);
+WRAP(void, ol_coord_close, struct ol_coord *coord);
+WRAP(int, ol_coord_join, struct ol_coord *coord, uint32_t shard, const struct ol_member *member);
+WRAP(uint64_t, ol_coord_generation, const struct ol_coord *coord);
+WRAP(void, ol_coord_look, struct ol_coord *coord, uint32_t shard, struct ol_coord_state *ret_state);
+WRAP(void, ol_coord_propose, struct ol_coord *coord, uint32_t shard, uint64_t version,
+     const struct ol_view *next);
 
 struct session {
 	struct session *next;

@@ -17,22 +17,22 @@
 #include "sim/world/saved.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(int, open, const char *path, int flags, ...);
-SIM_WRAP(int, openat, int dir, const char *path, int flags, ...);
-SIM_WRAP(ssize_t, pread, int fd, void *bytes, size_t count, off_t off);
-SIM_WRAP(ssize_t, pwrite, int fd, const void *bytes, size_t count, off_t off);
-SIM_WRAP(int, posix_fallocate, int fd, off_t off, off_t count);
-SIM_WRAP(int, fsync, int fd);
-SIM_WRAP(int, fdatasync, int fd);
-SIM_WRAP(int, fstat, int fd, struct stat *ret_stat);
-SIM_WRAP(int, flock, int fd, int how);
-SIM_WRAP(int, mkdir, const char *path, mode_t mode);
-SIM_WRAP(int, faccessat, int dir, const char *path, int mode, int flags);
-SIM_WRAP(int, renameat, int dir, const char *from, int to_dir, const char *to);
-SIM_WRAP(int, unlinkat, int dir, const char *path, int flags);
-SIM_WRAP(DIR *, fdopendir, int fd);
-SIM_WRAP(struct dirent *, readdir, DIR *stream);
-SIM_WRAP(int, closedir, DIR *stream);
+WRAP(int, open, const char *path, int flags, ...);
+WRAP(int, openat, int dir, const char *path, int flags, ...);
+WRAP(ssize_t, pread, int fd, void *bytes, size_t count, off_t off);
+WRAP(ssize_t, pwrite, int fd, const void *bytes, size_t count, off_t off);
+WRAP(int, posix_fallocate, int fd, off_t off, off_t count);
+WRAP(int, fsync, int fd);
+WRAP(int, fdatasync, int fd);
+WRAP(int, fstat, int fd, struct stat *ret_stat);
+WRAP(int, flock, int fd, int how);
+WRAP(int, mkdir, const char *path, mode_t mode);
+WRAP(int, faccessat, int dir, const char *path, int mode, int flags);
+WRAP(int, renameat, int dir, const char *from, int to_dir, const char *to);
+WRAP(int, unlinkat, int dir, const char *path, int flags);
+WRAP(DIR *, fdopendir, int fd);
+WRAP(struct dirent *, readdir, DIR *stream);
+WRAP(int, closedir, DIR *stream);
 
 enum file_kind {
 	FILE_PLAIN,

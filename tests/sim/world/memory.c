@@ -14,10 +14,10 @@ enum {
 	PAGE_BYTES = 4096
 };
 
-SIM_WRAP(int, ol_slab_create, size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
-SIM_WRAP(int, ol_slab_map, size_t bytes, int node, struct ol_slab **ret_slab);
-SIM_WRAP(int, ol_slab_touch, struct ol_slab *slab, size_t off, size_t bytes);
-SIM_WRAP(void, ol_slab_destroy, struct ol_slab *slab);
+WRAP(int, ol_slab_create, size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
+WRAP(int, ol_slab_map, size_t bytes, int node, struct ol_slab **ret_slab);
+WRAP(int, ol_slab_touch, struct ol_slab *slab, size_t off, size_t bytes);
+WRAP(void, ol_slab_destroy, struct ol_slab *slab);
 
 static struct net_slab *slabs;
 

@@ -17,8 +17,8 @@ enum {
 	MIRRORS_PPM = 400000, /* of servers by themselves */
 };
 
-SIM_WRAP(bool, ol_source_choose, const struct ol_sources *sources, uint64_t now_ns,
-	 struct ol_source *ret_source);
+WRAP(bool, ol_source_choose, const struct ol_sources *sources, uint64_t now_ns,
+     struct ol_source *ret_source);
 
 /* What a life of a server began with: of each worker, which of its pushes */
 struct beginning {

@@ -25,28 +25,28 @@ enum {
 	GRADS_MAX = 64
 };
 
-SIM_WRAP(struct ol_applied, ol_store_applied, const struct ol_store *store, uint32_t worker);
-SIM_WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint64_t version,
-	 bool with_state);
-SIM_WRAP(int, ol_replica_open, struct ol_replica *replica, char *err, size_t err_bytes);
-SIM_WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
-SIM_WRAP(int, ol_chain_may_order, const struct ol_chain *chain);
-SIM_WRAP(int, ol_ring_open, struct ol_ring *ring, const struct ol_xport_ops *xops,
-	 struct ol_xport *xport, struct ol_memory *memory, const struct ol_geometry *geo, int node);
-SIM_WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
-SIM_WRAP(void, ol_peer_on_up, struct ol_peer *peer, const struct ol_xport_event *event,
-	 uint64_t now_ns);
-SIM_WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
-SIM_WRAP(void, ol_keep_on_reader_up, struct ol_link *link, const struct ol_applied *resolved);
-SIM_WRAP(const struct ol_kernels *, ol_kernels_best, void);
-SIM_WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const void *content,
-	 uint32_t keep, char *err, size_t err_bytes);
-SIM_WRAP(int, ol_ckpt_read_newest, const char *dir, struct ol_ckpt_meta *meta, void *content);
-SIM_WRAP(int, ol_ckpt_load_content, const struct ol_ckpt_file *file,
-	 const struct ol_ckpt_header *header, uint8_t **ret_content, char *why);
-SIM_WRAP(unsigned, ol_save_pinned, struct ol_saving *saving);
-SIM_WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
-	 enum ol_memory_work work);
+WRAP(struct ol_applied, ol_store_applied, const struct ol_store *store, uint32_t worker);
+WRAP(void, ol_store_restore, struct ol_store *store, uint32_t snapshot, uint64_t version,
+     bool with_state);
+WRAP(int, ol_replica_open, struct ol_replica *replica, char *err, size_t err_bytes);
+WRAP(uint64_t, ol_chain_caught_up, const struct ol_chain *chain);
+WRAP(int, ol_chain_may_order, const struct ol_chain *chain);
+WRAP(int, ol_ring_open, struct ol_ring *ring, const struct ol_xport_ops *xops,
+     struct ol_xport *xport, struct ol_memory *memory, const struct ol_geometry *geo, int node);
+WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
+WRAP(void, ol_peer_on_up, struct ol_peer *peer, const struct ol_xport_event *event,
+     uint64_t now_ns);
+WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
+WRAP(void, ol_keep_on_reader_up, struct ol_link *link, const struct ol_applied *resolved);
+WRAP(const struct ol_kernels *, ol_kernels_best, void);
+WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const void *content,
+     uint32_t keep, char *err, size_t err_bytes);
+WRAP(int, ol_ckpt_read_newest, const char *dir, struct ol_ckpt_meta *meta, void *content);
+WRAP(int, ol_ckpt_load_content, const struct ol_ckpt_file *file,
+     const struct ol_ckpt_header *header, uint8_t **ret_content, char *why);
+WRAP(unsigned, ol_save_pinned, struct ol_saving *saving);
+WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
+     enum ol_memory_work work);
 
 static enum mutation chosen;
 

@@ -9,9 +9,9 @@
 #include "sim/world/wrap.h"
 #include "worker/worker_internal.h"
 
-SIM_WRAP(void, ol_outage_replay, struct ol_link *link);
-SIM_WRAP(int, ol_grad_try_acquire, struct ol_worker *worker, float **ret_grad);
-SIM_WRAP(int, ol_withdraw, struct ol_worker *worker);
+WRAP(void, ol_outage_replay, struct ol_link *link);
+WRAP(int, ol_grad_try_acquire, struct ol_worker *worker, float **ret_grad);
+WRAP(int, ol_withdraw, struct ol_worker *worker);
 
 static bool all_usable(const struct ol_worker *worker)
 {

@@ -580,7 +580,7 @@ const struct ol_xport_ops net_ops = {
 	.arm = net_arm,
 };
 
-SIM_WRAP(const struct ol_xport_ops *, ol_xport_find, const char *name);
+WRAP(const struct ol_xport_ops *, ol_xport_find, const char *name);
 
 const struct ol_xport_ops *__wrap_ol_xport_find(const char *name)
 {

@@ -16,18 +16,18 @@
 #include "sim/world/mutate.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(int, ol_running_create, const char *dir, const struct ol_ckpt_meta *meta,
-	 const struct ol_ckpt_running_opts *opts, struct ol_running **ret_running);
-SIM_WRAP(void, ol_running_take, struct ol_running *running, const void *content, uint64_t version,
-	 uint32_t epoch, bool whole);
-SIM_WRAP(void, ol_running_write, struct ol_running *running, struct ol_ckpt_result *result);
-SIM_WRAP(bool, ol_running_whole, const struct ol_ckpt_header *header, const void *copy,
-	 uint64_t bytes, uint32_t index);
-SIM_WRAP(int, ol_ckpt_sync_data, const struct ol_ckpt_file *file);
-SIM_WRAP(uint32_t, ol_selector_turn, struct ol_selector *selector, const double *distance,
-	 uint32_t *chosen);
-SIM_WRAP(int, ol_ckpt_read_running, const char *dir, const struct ol_ckpt_blocks *blocks,
-	 const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content);
+WRAP(int, ol_running_create, const char *dir, const struct ol_ckpt_meta *meta,
+     const struct ol_ckpt_running_opts *opts, struct ol_running **ret_running);
+WRAP(void, ol_running_take, struct ol_running *running, const void *content, uint64_t version,
+     uint32_t epoch, bool whole);
+WRAP(void, ol_running_write, struct ol_running *running, struct ol_ckpt_result *result);
+WRAP(bool, ol_running_whole, const struct ol_ckpt_header *header, const void *copy, uint64_t bytes,
+     uint32_t index);
+WRAP(int, ol_ckpt_sync_data, const struct ol_ckpt_file *file);
+WRAP(uint32_t, ol_selector_turn, struct ol_selector *selector, const double *distance,
+     uint32_t *chosen);
+WRAP(int, ol_ckpt_read_running, const char *dir, const struct ol_ckpt_blocks *blocks,
+     const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content);
 
 enum {
 	TURNS_MAX = 256 /* of a host; older ones are forgotten */

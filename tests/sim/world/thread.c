@@ -12,15 +12,15 @@
 #include "sim/world/sim.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(int, pthread_create, pthread_t *ret_thread, const pthread_attr_t *attr,
-	 void *(*run)(void *), void *arg);
-SIM_WRAP(int, pthread_join, pthread_t thread, void **ret_value);
-SIM_WRAP(int, pthread_sigmask, int how, const sigset_t *set, sigset_t *ret_old);
-SIM_WRAP(int, sem_init, sem_t *sem, int shared, unsigned value);
-SIM_WRAP(int, sem_destroy, sem_t *sem);
-SIM_WRAP(int, sem_post, sem_t *sem);
-SIM_WRAP(int, sem_wait, sem_t *sem);
-SIM_WRAP(int, sem_trywait, sem_t *sem);
+WRAP(int, pthread_create, pthread_t *ret_thread, const pthread_attr_t *attr, void *(*run)(void *),
+     void *arg);
+WRAP(int, pthread_join, pthread_t thread, void **ret_value);
+WRAP(int, pthread_sigmask, int how, const sigset_t *set, sigset_t *ret_old);
+WRAP(int, sem_init, sem_t *sem, int shared, unsigned value);
+WRAP(int, sem_destroy, sem_t *sem);
+WRAP(int, sem_post, sem_t *sem);
+WRAP(int, sem_wait, sem_t *sem);
+WRAP(int, sem_trywait, sem_t *sem);
 
 struct start {
 	void *(*run)(void *);

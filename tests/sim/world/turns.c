@@ -12,14 +12,14 @@
 #include "sim/world/mutate.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(enum ol_verdict, ol_policy_on_gradient, struct ol_policy *policy,
-	 const struct ol_arrival *arrival);
-SIM_WRAP(void, ol_policy_on_join, struct ol_policy *policy, uint32_t worker);
-SIM_WRAP(void, ol_policy_on_leave, struct ol_policy *policy, uint32_t worker);
-SIM_WRAP(unsigned, ol_store_apply, struct ol_store *store, struct ol_contribution *contributions,
-	 unsigned count, unsigned target);
-SIM_WRAP(unsigned, ol_store_gather, struct ol_store *store, struct ol_contribution *contributions,
-	 unsigned count, float *sum);
+WRAP(enum ol_verdict, ol_policy_on_gradient, struct ol_policy *policy,
+     const struct ol_arrival *arrival);
+WRAP(void, ol_policy_on_join, struct ol_policy *policy, uint32_t worker);
+WRAP(void, ol_policy_on_leave, struct ol_policy *policy, uint32_t worker);
+WRAP(unsigned, ol_store_apply, struct ol_store *store, struct ol_contribution *contributions,
+     unsigned count, unsigned target);
+WRAP(unsigned, ol_store_gather, struct ol_store *store, struct ol_contribution *contributions,
+     unsigned count, float *sum);
 
 /* Of one life of a server */
 static struct turns {

@@ -23,11 +23,11 @@
 #include "sim/world/sim.h"
 #include "sim/world/wrap.h"
 
-SIM_WRAP(void *, reallocarray, void *at, size_t count, size_t bytes);
-SIM_WRAP(void *, aligned_alloc, size_t align, size_t bytes);
-SIM_WRAP(int, fcntl, int fd, int command, ...);
-SIM_WRAP(int, getrlimit, __rlimit_resource_t resource, struct rlimit *ret_limit);
-SIM_WRAP(char *, strndup, const char *text, size_t most);
+WRAP(void *, reallocarray, void *at, size_t count, size_t bytes);
+WRAP(void *, aligned_alloc, size_t align, size_t bytes);
+WRAP(int, fcntl, int fd, int command, ...);
+WRAP(int, getrlimit, __rlimit_resource_t resource, struct rlimit *ret_limit);
+WRAP(char *, strndup, const char *text, size_t most);
 
 enum {
 	LOOK_MIN_NS = 40, /* what a look at the clock takes */

@@ -20,6 +20,7 @@
 
 #include "base/folder.h"
 #include "server/server.h"
+#include "support/wrap.h"
 
 enum {
 	PARAMS = 16
@@ -37,10 +38,7 @@ static struct ol_server_opts opts;
 static struct ol_server *server; /* NULL: not open */
 static char listen_at[64], err[512];
 
-const struct ol_xport_ops *__real_ol_xport_find(const char *name);
-const struct ol_xport_ops *__wrap_ol_xport_find(const char *name);
-
-const struct ol_xport_ops *__wrap_ol_xport_find(const char *name)
+WRAP(const struct ol_xport_ops *, ol_xport_find, const char *name)
 {
 	return seam.on ? &seam.ops : __real_ol_xport_find(name);
 }

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 
+#include "support/wrap.h"
 #include "unit/worker/worker_util.h"
 #include "worker/worker_internal.h"
 
@@ -35,29 +36,21 @@ static struct {
 	unsigned overtakes; /* so many times the version is gone by when its line is read again */
 } seam;
 
-const struct ol_xport_ops *__real_ol_xport_find(const char *name);
-const struct ol_xport_ops *__wrap_ol_xport_find(const char *name);
-void __real_ol_xport_opts_init(struct ol_xport_opts *opts);
-void __wrap_ol_xport_opts_init(struct ol_xport_opts *opts);
-
-const struct ol_xport_ops *__wrap_ol_xport_find(const char *name)
+WRAP(const struct ol_xport_ops *, ol_xport_find, const char *name)
 {
 	return seam.on ? &seam.ops : __real_ol_xport_find(name);
 }
 
-void __wrap_ol_xport_opts_init(struct ol_xport_opts *opts)
+WRAP(void, ol_xport_opts_init, struct ol_xport_opts *opts)
 {
 	__real_ol_xport_opts_init(opts);
 	if (seam.on)
 		opts->inflight_max = DEFAULT_MARK;
 }
 
-int __wrap_ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
-			 size_t err_bytes);
-
 /* It says nothing of its own */
-int __wrap_ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
-			 size_t err_bytes)
+WRAP(int, ol_coord_open, const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
+     size_t err_bytes)
 {
 	(void)opts;
 	(void)ret_coord;

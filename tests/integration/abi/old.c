@@ -4,6 +4,7 @@
  * old.c -- a server and a worker that were compiled with an earlier header train with today's
  * library, and it writes nothing behind their structs
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -90,6 +91,10 @@ static int serve(const char *address, int ready_fd)
 
 static void step(struct ol_worker *worker)
 {
+	struct {
+		struct ol_push_info of;
+		uint64_t unknown[32];
+	} newer = { .unknown = { [31] = 1 } }; /* of a program that is ahead of this library */
 	struct ol_push_info info = { 0 };
 	struct ol_op op = { 0 };
 	const float *weights;
@@ -99,6 +104,7 @@ static void step(struct ol_worker *worker)
 	EXPECT(ol_grad_acquire(worker, &grad) == 0);
 	for (int i = 0; i < COUNT; i++)
 		grad[i] = -1.0f;
+	EXPECT(ol_push_sized(worker, grad, &newer.of, sizeof(newer), &op) == -EINVAL);
 	EXPECT(ol_push_sized(worker, grad, &info, sizeof(info), &op) == 0);
 	EXPECT(ol_worker_wait(worker, &op) == 0);
 	EXPECT(ol_pull(worker, 0, &op) == 0 && ol_worker_wait(worker, &op) == 0);

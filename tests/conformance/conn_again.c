@@ -170,7 +170,8 @@ static void transports_again(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("connections", again_and_again);
-	xp_run1("transports", transports_again);
+	xp_run1("connecting and ending 200 times over leaves nothing behind", again_and_again);
+	xp_run1("opening and closing transports over and over leaves nothing behind",
+		transports_again);
 	return xp_result();
 }

@@ -242,12 +242,13 @@ static void region_before_accept(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("close with connections up", close_connected);
-	xp_run1("close with a request", close_with_request);
-	xp_run1("close while connecting", close_connecting);
-	xp_run1("a request freed", request_freed);
-	xp_run1("freed at once", freed_at_once);
-	xp_run1("freed with operations in flight", freed_in_flight);
-	xp_run1("a region before accept", region_before_accept);
+	xp_run1("close() may come while connections are up", close_connected);
+	xp_run1("close() may come before a request is answered", close_with_request);
+	xp_run1("close() may come while a connect is under way", close_connecting);
+	xp_run1("a request may be freed without an answer", request_freed);
+	xp_run1("a connection may be freed right behind accept() or CONN_UP", freed_at_once);
+	xp_run1("a connection may be freed with operations in flight", freed_in_flight);
+	xp_run1("a region made for a request serves the connection, and may go before or after it",
+		region_before_accept);
 	return xp_result();
 }

@@ -83,9 +83,9 @@ static void twice(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("by the acceptor", by_acceptor);
-	xp_run1("by the connector", by_connector);
-	xp_run1("by both at once", by_both);
-	xp_run1("twice", twice);
+	xp_run1("the acceptor disconnects, and each side hears it once", by_acceptor);
+	xp_run1("the connector disconnects, and each side hears it once", by_connector);
+	xp_run1("both disconnect at once, and each hears it once", by_both);
+	xp_run1("a second disconnect changes nothing", twice);
 	return xp_result();
 }

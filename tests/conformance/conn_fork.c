@@ -72,6 +72,7 @@ int main(int argc, char **argv)
 		printf("skip: processes fork before they open a device\n");
 		return 77;
 	}
-	xp_run1("freed while a child has copies", freed_while_copied);
+	xp_run1("a freed connection is gone though a child has copies of its descriptors",
+		freed_while_copied);
 	return xp_result();
 }

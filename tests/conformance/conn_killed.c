@@ -215,15 +215,22 @@ int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
 	for (unsigned i = 0; i < 2; i++) {
-		xp_run2("both idle", survive_idle, victim_idle, true);
-		xp_run2("the victim writes", survive_written_to, victim_writing, true);
-		xp_run2("the survivor writes", survive_writing, victim_idle, true);
-		xp_run2("the survivor reads", survive_reading, victim_idle, true);
-		xp_run2("both write", survive_writing, victim_writing, true);
-		xp_run2("both idle, a child lives on", survive_idle, victim_forking, true);
-		xp_run2("the survivor writes, a child lives on", survive_writing, victim_forking,
-			true);
-		xp_run2("before it is accepted", request_orphaned, requester, true);
+		xp_run2("an idle peer is killed, and the survivor hears it", survive_idle,
+			victim_idle, true);
+		xp_run2("a peer is killed while it writes, and the survivor hears it",
+			survive_written_to, victim_writing, true);
+		xp_run2("a peer is killed while it is written to, and the writer hears it",
+			survive_writing, victim_idle, true);
+		xp_run2("a peer is killed while it is read from, and the reader hears it",
+			survive_reading, victim_idle, true);
+		xp_run2("a peer is killed while both write, and the survivor hears it",
+			survive_writing, victim_writing, true);
+		xp_run2("an idle peer is killed and its child lives on, and the survivor hears it",
+			survive_idle, victim_forking, true);
+		xp_run2("a peer is killed and its child lives on, and the writer hears it",
+			survive_writing, victim_forking, true);
+		xp_run2("a peer is killed before it is accepted, and the acceptor can go on",
+			request_orphaned, requester, true);
 	}
 	return xp_result();
 }

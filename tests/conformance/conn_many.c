@@ -158,6 +158,6 @@ static void bells_from_all(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("bells from all", bells_from_all);
+	xp_run1("32 connections ring and write, each into its own place", bells_from_all);
 	return xp_result();
 }

@@ -119,8 +119,8 @@ static void too_much(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("with connect and accept", there_and_back);
-	xp_run1("with reject", no_and_why);
-	xp_run1("too much", too_much);
+	xp_run1("private data travels with connect and accept", there_and_back);
+	xp_run1("private data travels with reject", no_and_why);
+	xp_run1("too much private data is refused", too_much);
 	return xp_result();
 }

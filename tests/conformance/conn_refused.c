@@ -267,13 +267,15 @@ static void too_many_there(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("nobody listens", nobody_listens);
-	xp_run1("bad addresses", bad_addresses);
-	xp_run1("address in use", address_in_use);
-	xp_run1("accept too late", accept_too_late);
-	xp_run1("reject too late", reject_too_late);
-	xp_run1("peer gave up", peer_gave_up);
-	xp_run1("too many for the acceptor", too_many_here);
-	xp_run1("too many for the connector", too_many_there);
+	xp_run1("a connect to where nobody listens is refused", nobody_listens);
+	xp_run1("a bad address is refused", bad_addresses);
+	xp_run1("an address in use is refused", address_in_use);
+	xp_run1("a request that timed out may be accepted, and both ends serve on",
+		accept_too_late);
+	xp_run1("a request that timed out may be rejected, and both ends serve on",
+		reject_too_late);
+	xp_run1("an acceptor survives a peer that gave up", peer_gave_up);
+	xp_run1("the acceptor holds its limit on connections", too_many_here);
+	xp_run1("the connector holds its limit on connections", too_many_there);
 	return xp_result();
 }

@@ -67,6 +67,6 @@ static void count(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("numbered bells", count, ring, false);
+	xp_run2("no bell is lost, doubled or out of order", count, ring, false);
 	return xp_result();
 }

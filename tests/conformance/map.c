@@ -81,7 +81,7 @@ static void rights(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("the same bytes", the_same_bytes);
-	xp_run1("rights", rights);
+	xp_run1("mapped memory has the same bytes both ways", the_same_bytes);
+	xp_run1("a key of another connection, or without the right, maps nothing", rights);
 	return xp_result();
 }

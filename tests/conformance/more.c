@@ -248,12 +248,12 @@ static void violated(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("writes in order", writes_in_order);
-	xp_run1("reads in a list", reads_in_a_list);
-	xp_run1("a poll is enough", a_poll_is_enough);
-	xp_run1("back-pressure", back_pressure);
-	xp_run1("many connections", many_connections);
-	xp_run1("held at a disconnect", disconnected);
-	xp_run1("held at a violation", violated);
+	xp_run1("writes that may wait land in order", writes_in_order);
+	xp_run1("reads that may wait bring their bytes", reads_in_a_list);
+	xp_run1("a poll hands over what waits", a_poll_is_enough);
+	xp_run1("what waits counts for back-pressure", back_pressure);
+	xp_run1("many connections may have posts that wait", many_connections);
+	xp_run1("what waits at a disconnect is reported once", disconnected);
+	xp_run1("what waits at a violation is reported once", violated);
 	return xp_result();
 }

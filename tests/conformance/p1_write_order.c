@@ -198,7 +198,9 @@ static void blocks_check(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("words in a stream", numbers_watch, numbers_write, false);
-	xp_run2("block, then word", blocks_check, blocks_write, false);
+	xp_run2("words written one by one appear in the order posted", numbers_watch, numbers_write,
+		false);
+	xp_run2("a block is whole when the word behind it appears", blocks_check, blocks_write,
+		false);
 	return xp_result();
 }

@@ -147,7 +147,9 @@ static void window_check(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("one at a time", lockstep_check, lockstep_send, false);
-	xp_run2("a window of slots", window_check, window_send, false);
+	xp_run2("a bell is rung when its payload is readable", lockstep_check, lockstep_send,
+		false);
+	xp_run2("each bell of a full window is rung when its payload is readable", window_check,
+		window_send, false);
 	return xp_result();
 }

@@ -139,8 +139,8 @@ static void done_once_each(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("buffer reused after DONE", buffer_reused);
-	xp_run1("inline buffer reused at once", inline_free_at_once);
-	xp_run1("DONE once each", done_once_each);
+	xp_run1("a buffer may be overwritten after DONE", buffer_reused);
+	xp_run1("an inline buffer may be overwritten at once", inline_free_at_once);
+	xp_run1("a signaled operation is reported once, and no other", done_once_each);
 	return xp_result();
 }

@@ -187,9 +187,11 @@ static void too_many_bells(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("full of writes", full_of_writes);
-	xp_run1("full of reads", full_of_reads);
-	xp_run1("peer does not poll", peer_does_not_poll);
-	xp_run1("more bells than fit", too_many_bells);
+	xp_run1("a queue full of writes answers -EAGAIN until it is polled", full_of_writes);
+	xp_run1("a queue full of reads answers -EAGAIN until it is polled", full_of_reads);
+	xp_run1("a peer that does not poll takes its bells and any number of writes",
+		peer_does_not_poll);
+	xp_run1("more bells than fit are held back or end the connection, and none is lost on the way",
+		too_many_bells);
 	return xp_result();
 }

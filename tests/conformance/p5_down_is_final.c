@@ -212,10 +212,10 @@ static void bells_before_goodbye(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("the peer disconnects", by_peer);
-	xp_run1("this side disconnects", by_self);
-	xp_run1("a violation", by_violation);
-	xp_run1("the peer frees the connection", by_peer_free);
-	xp_run1("bells before a disconnect", bells_before_goodbye);
+	xp_run1("nothing follows CONN_DOWN when the peer disconnects", by_peer);
+	xp_run1("nothing follows CONN_DOWN when this side disconnects", by_self);
+	xp_run1("nothing follows CONN_DOWN after a violation", by_violation);
+	xp_run1("nothing follows CONN_DOWN when the peer frees the connection", by_peer_free);
+	xp_run1("bells rung before a disconnect come before CONN_DOWN", bells_before_goodbye);
 	return xp_result();
 }

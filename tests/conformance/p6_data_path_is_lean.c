@@ -266,10 +266,10 @@ int main(int argc, char **argv)
 #ifdef SANITIZED
 	printf("  note: the allocator is the sanitizer's: only log lines are counted\n");
 #endif
-	xp_run1("no allocation, no log line", no_allocation);
-	xp_run1("nor when the queue is full", no_allocation_when_full);
+	xp_run1("the data path allocates and logs nothing", no_allocation);
+	xp_run1("a full queue allocates and logs nothing", no_allocation_when_full);
 #ifndef SANITIZED
-	xp_run1("no system call that waits", no_system_call_that_waits);
+	xp_run1("the data path makes no system call that waits", no_system_call_that_waits);
 #endif
 	return xp_result();
 }

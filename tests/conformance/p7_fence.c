@@ -234,7 +234,7 @@ static void read_after_fence(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("a read after the fence", read_after_fence);
-	xp_run2("fence against a busy writer", fencer, writer, false);
+	xp_run1("a read after the fence fails", read_after_fence);
+	xp_run2("a busy writer reaches nothing after the fence", fencer, writer, false);
 	return xp_result();
 }

@@ -311,8 +311,8 @@ static void own_memory(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("what is allowed", what_is_allowed);
-	xp_run1("violations", violations_all);
-	xp_run1("own memory", own_memory);
+	xp_run1("a peer reaches what it was given the right to", what_is_allowed);
+	xp_run1("a violation ends its connection and changes nothing", violations_all);
+	xp_run1("a post outside its own region is refused, and sends nothing", own_memory);
 	return xp_result();
 }

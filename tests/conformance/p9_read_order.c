@@ -151,7 +151,8 @@ static void read_both(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("a read after writes", read_after_write);
-	xp_run2("a read after a read", count_up, read_both, false);
+	xp_run1("a read sees the writes posted before it", read_after_write);
+	xp_run2("a read behind AFTER_READS starts when earlier reads are done", count_up, read_both,
+		false);
 	return xp_result();
 }

@@ -81,6 +81,6 @@ static void all_shapes(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("all shapes", all_shapes);
+	xp_run1("a read of any shape brings exactly its bytes", all_shapes);
 	return xp_result();
 }

@@ -161,8 +161,9 @@ static void dropped(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("given to a request that came later", given_with_domains);
-	xp_run1("given to a request that came later, one domain for all", given_in_one_domain);
-	xp_run1("dropped", dropped);
+	xp_run1("a region begun for one request serves a later one", given_with_domains);
+	xp_run1("a region begun for one request serves a later one in a shared domain",
+		given_in_one_domain);
+	xp_run1("a region that is dropped leaves nothing", dropped);
 	return xp_result();
 }

@@ -239,9 +239,10 @@ static void idle(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("an idle end", idle);
-	xp_run2("to and fro", ping, pong, false);
-	xp_run2("both ways at once", both_ways_a, both_ways_b, false);
-	xp_run2("every kind of event", all_kinds_a, all_kinds_b, false);
+	xp_run1("an idle end lets its owner sleep", idle);
+	xp_run2("no wake-up is lost when bells go to and fro", ping, pong, false);
+	xp_run2("no wake-up is lost when bells go both ways at once", both_ways_a, both_ways_b,
+		false);
+	xp_run2("every kind of event wakes a sleeper", all_kinds_a, all_kinds_b, false);
 	return xp_result();
 }

@@ -83,6 +83,6 @@ static void there_and_back(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("there and back", there_and_back);
+	xp_run1("the largest writes and reads arrive whole", there_and_back);
 	return xp_result();
 }

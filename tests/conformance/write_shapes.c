@@ -187,8 +187,8 @@ static void bell_alone(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("all shapes", all_shapes);
-	xp_run1("the inline limit", inline_limit);
-	xp_run1("a bell alone", bell_alone);
+	xp_run1("a write of any shape lands exactly its bytes", all_shapes);
+	xp_run1("inline writes up to the limit land, and longer ones are refused", inline_limit);
+	xp_run1("a bell needs no payload", bell_alone);
 	return xp_result();
 }

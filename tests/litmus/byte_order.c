@@ -79,6 +79,6 @@ static void look(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("bytes of one write", look, write_rounds, false);
+	xp_run2("bytes of one write become visible in an order", look, write_rounds, false);
 	return xp_result();
 }

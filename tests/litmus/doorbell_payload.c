@@ -89,6 +89,7 @@ static void look_at_ends(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("first and last byte at the bell", look_at_ends, write_all, false);
+	xp_run2("the first and the last byte are there at the bell", look_at_ends, write_all,
+		false);
 	return xp_result();
 }

@@ -107,6 +107,6 @@ static void owner(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("a key after dereg()", owner, writer, false);
+	xp_run2("a key is dead after dereg()", owner, writer, false);
 	return xp_result();
 }

@@ -155,6 +155,6 @@ static void snapshots_read(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("three buffers and their words", update, snapshots_read, false);
+	xp_run2("a snapshot between equal words is untorn", update, snapshots_read, false);
 	return xp_result();
 }

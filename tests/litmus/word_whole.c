@@ -162,7 +162,7 @@ static void read_word(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run2("a word that a peer writes", watch_word, write_words, false);
-	xp_run2("a word that a peer reads", store_words, read_word, false);
+	xp_run2("a word that a peer writes is seen whole", watch_word, write_words, false);
+	xp_run2("a word that a peer reads is seen whole", store_words, read_word, false);
 	return xp_result();
 }

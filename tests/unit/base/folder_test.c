@@ -19,7 +19,7 @@
 #include "base/folder.h"
 #include "support/folder.h"
 
-static void test_a_folder_goes_with_what_is_in_it(void **unused)
+static void a_folder_goes_with_what_is_in_it(void **unused)
 {
 	struct ol_folder folder;
 	struct stat st;
@@ -39,7 +39,7 @@ static void test_a_folder_goes_with_what_is_in_it(void **unused)
 	ol_folder_drop(&folder); /* there is none */
 }
 
-static void test_the_first_place_that_can_be_written_is_taken(void **unused)
+static void the_first_place_that_can_be_written_is_taken(void **unused)
 {
 	char base[] = "/tmp/ol-folder-base-XXXXXX";
 	struct ol_folder folder;
@@ -59,7 +59,7 @@ static void test_the_first_place_that_can_be_written_is_taken(void **unused)
 }
 
 /* A lock tells the folders of processes that live from what others left behind */
-static void test_a_folder_is_locked(void **unused)
+static void a_folder_is_locked(void **unused)
 {
 	struct ol_folder folder;
 	int fd;
@@ -76,9 +76,9 @@ static void test_a_folder_is_locked(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_folder_goes_with_what_is_in_it),
-		cmocka_unit_test(test_the_first_place_that_can_be_written_is_taken),
-		cmocka_unit_test(test_a_folder_is_locked),
+		cmocka_unit_test(a_folder_goes_with_what_is_in_it),
+		cmocka_unit_test(the_first_place_that_can_be_written_is_taken),
+		cmocka_unit_test(a_folder_is_locked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

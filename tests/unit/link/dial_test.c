@@ -97,7 +97,7 @@ static struct ol_wire_reject challenge_by(const char *whose)
 	return challenge;
 }
 
-static void test_a_knock_says_who_knocks(void **state)
+static void a_knock_says_who_knocks(void **state)
 {
 	(void)state;
 	knock();
@@ -108,7 +108,7 @@ static void test_a_knock_says_who_knocks(void **state)
 	assert_memory_equal(sent.nonce, dial.n, sizeof(dial.n));
 }
 
-static void test_a_challenge_is_answered_by_a_proof(void **state)
+static void a_challenge_is_answered_by_a_proof(void **state)
 {
 	struct ol_wire_reject challenge;
 
@@ -123,7 +123,7 @@ static void test_a_challenge_is_answered_by_a_proof(void **state)
 	assert_true(ol_auth_proof_holds(key, dial.m, &sent));
 }
 
-static void test_a_challenge_without_the_key_is_forged(void **state)
+static void a_challenge_without_the_key_is_forged(void **state)
 {
 	struct ol_wire_reject challenge;
 
@@ -133,7 +133,7 @@ static void test_a_challenge_without_the_key_is_forged(void **state)
 	assert_int_equal(answered(&challenge), OL_DIAL_FORGED);
 }
 
-static void test_a_challenge_is_no_answer_to_a_proof(void **state)
+static void a_challenge_is_no_answer_to_a_proof(void **state)
 {
 	struct ol_wire_reject challenge;
 
@@ -146,7 +146,7 @@ static void test_a_challenge_is_no_answer_to_a_proof(void **state)
 	assert_int_equal(reject.code, OL_REJECT_CHALLENGE);
 }
 
-static void test_a_no_has_its_reason(void **state)
+static void a_no_has_its_reason(void **state)
 {
 	const struct ol_wire_reject no = { .code = OL_REJECT_LATER, .delay_ms = 30 };
 
@@ -157,7 +157,7 @@ static void test_a_no_has_its_reason(void **state)
 	assert_int_equal(reject.delay_ms, 30);
 }
 
-static void test_an_end_without_a_word_is_a_break(void **state)
+static void an_end_without_a_word_is_a_break(void **state)
 {
 	const struct ol_xport_event event = { .type = OL_XPORT_CONN_DOWN, .status = -ETIMEDOUT };
 
@@ -167,7 +167,7 @@ static void test_an_end_without_a_word_is_a_break(void **state)
 	assert_ptr_equal(dial.conn, &conn); /* its owner drops it */
 }
 
-static void test_who_lets_in_has_the_key_as_well(void **state)
+static void who_lets_in_has_the_key_as_well(void **state)
 {
 	struct ol_wire_accept accept = { .incarnation = 9,
 					 .geo = { .param_count = 16,
@@ -198,7 +198,7 @@ static void test_who_lets_in_has_the_key_as_well(void **state)
 	assert_int_equal(ol_dial_on_up(&dialer, &dial, &event, &got), OL_E_AUTH);
 }
 
-static void test_an_attempt_that_fails_leaves_no_connection(void **state)
+static void an_attempt_that_fails_leaves_no_connection(void **state)
 {
 	(void)state;
 	connect_rc = -ENOENT;
@@ -208,7 +208,7 @@ static void test_an_attempt_that_fails_leaves_no_connection(void **state)
 	assert_int_equal(dial.attempts, 1);
 }
 
-static void test_each_wait_is_longer_up_to_a_limit(void **state)
+static void each_wait_is_longer_up_to_a_limit(void **state)
 {
 	uint64_t whole = MIN_MS;
 
@@ -223,7 +223,7 @@ static void test_each_wait_is_longer_up_to_a_limit(void **state)
 }
 
 /* Ends that were sent away together do not come back together */
-static void test_ends_come_back_at_different_times(void **state)
+static void ends_come_back_at_different_times(void **state)
 {
 	struct ol_dialer other = dialer;
 	struct ol_dial a = dial, b = dial;
@@ -237,7 +237,7 @@ static void test_ends_come_back_at_different_times(void **state)
 	assert_int_not_equal(a.retry_ns, b.retry_ns);
 }
 
-static void test_a_dropped_connection_has_no_events(void **state)
+static void a_dropped_connection_has_no_events(void **state)
 {
 	struct ol_xport_event events[2] = { { .type = OL_XPORT_CONN_DOWN, .conn = &conn },
 					    { .type = OL_XPORT_DOORBELL_RUNG, .conn = NULL } };
@@ -255,17 +255,17 @@ static void test_a_dropped_connection_has_no_events(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_a_knock_says_who_knocks, setup),
-		cmocka_unit_test_setup(test_a_challenge_is_answered_by_a_proof, setup),
-		cmocka_unit_test_setup(test_a_challenge_without_the_key_is_forged, setup),
-		cmocka_unit_test_setup(test_a_challenge_is_no_answer_to_a_proof, setup),
-		cmocka_unit_test_setup(test_a_no_has_its_reason, setup),
-		cmocka_unit_test_setup(test_an_end_without_a_word_is_a_break, setup),
-		cmocka_unit_test_setup(test_who_lets_in_has_the_key_as_well, setup),
-		cmocka_unit_test_setup(test_an_attempt_that_fails_leaves_no_connection, setup),
-		cmocka_unit_test_setup(test_each_wait_is_longer_up_to_a_limit, setup),
-		cmocka_unit_test_setup(test_ends_come_back_at_different_times, setup),
-		cmocka_unit_test_setup(test_a_dropped_connection_has_no_events, setup),
+		cmocka_unit_test_setup(a_knock_says_who_knocks, setup),
+		cmocka_unit_test_setup(a_challenge_is_answered_by_a_proof, setup),
+		cmocka_unit_test_setup(a_challenge_without_the_key_is_forged, setup),
+		cmocka_unit_test_setup(a_challenge_is_no_answer_to_a_proof, setup),
+		cmocka_unit_test_setup(a_no_has_its_reason, setup),
+		cmocka_unit_test_setup(an_end_without_a_word_is_a_break, setup),
+		cmocka_unit_test_setup(who_lets_in_has_the_key_as_well, setup),
+		cmocka_unit_test_setup(an_attempt_that_fails_leaves_no_connection, setup),
+		cmocka_unit_test_setup(each_wait_is_longer_up_to_a_limit, setup),
+		cmocka_unit_test_setup(ends_come_back_at_different_times, setup),
+		cmocka_unit_test_setup(a_dropped_connection_has_no_events, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void test_it_is_read_four_times_a_lease(void **state)
+static void it_is_read_four_times_a_lease(void **state)
 {
 	(void)state;
 	for (uint64_t ms = 1000; ms < 1000 + LEASE_MS; ms++) {
@@ -62,7 +62,7 @@ static void test_it_is_read_four_times_a_lease(void **state)
 	assert_int_equal(last.cookie, 7);
 }
 
-static void test_without_a_lease_nothing_is_read(void **state)
+static void without_a_lease_nothing_is_read(void **state)
 {
 	(void)state;
 	with.lease_ns = 0;
@@ -70,7 +70,7 @@ static void test_without_a_lease_nothing_is_read(void **state)
 	assert_int_equal(reads, 0);
 }
 
-static void test_a_word_that_stays_is_a_loop_that_stands_still(void **state)
+static void a_word_that_stays_is_a_loop_that_stands_still(void **state)
 {
 	(void)state;
 	ol_watch_on_beat(&watch, 0, 5, MS(1000));
@@ -84,7 +84,7 @@ static void test_a_word_that_stays_is_a_loop_that_stands_still(void **state)
 }
 
 /* This end stood still itself: the word that it knows is old, and so is its question */
-static void test_an_end_that_was_away_asks_first(void **state)
+static void an_end_that_was_away_asks_first(void **state)
 {
 	(void)state;
 	ol_watch_on_beat(&watch, 0, 5, MS(1000));
@@ -93,7 +93,7 @@ static void test_an_end_that_was_away_asks_first(void **state)
 	assert_int_equal(reads, 1);
 }
 
-static void test_a_read_that_does_not_end_is_silence(void **state)
+static void a_read_that_does_not_end_is_silence(void **state)
 {
 	(void)state;
 	assert_int_equal(ol_watch_tick(&watch, &with, MS(1000)), OL_WATCH_FINE);
@@ -102,7 +102,7 @@ static void test_a_read_that_does_not_end_is_silence(void **state)
 	assert_int_equal(ol_watch_tick(&watch, &with, MS(1000 + LEASE_MS + 1)), OL_WATCH_SILENT);
 }
 
-static void test_a_read_that_is_not_posted_is_tried_again(void **state)
+static void a_read_that_is_not_posted_is_tried_again(void **state)
 {
 	(void)state;
 	read_rc = -EAGAIN;
@@ -114,7 +114,7 @@ static void test_a_read_that_is_not_posted_is_tried_again(void **state)
 }
 
 /* Other posts fill the queue for longer than a lease: nobody was asked */
-static void test_a_queue_that_stays_full_is_no_silence(void **state)
+static void a_queue_that_stays_full_is_no_silence(void **state)
 {
 	(void)state;
 	(void)ol_watch_tick(&watch, &with, MS(1000));
@@ -125,7 +125,7 @@ static void test_a_queue_that_stays_full_is_no_silence(void **state)
 	assert_true(reads > 8);
 }
 
-static void test_a_read_that_failed_says_nothing(void **state)
+static void a_read_that_failed_says_nothing(void **state)
 {
 	(void)state;
 	watch.posted = true;
@@ -137,14 +137,14 @@ static void test_a_read_that_failed_says_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_it_is_read_four_times_a_lease, setup),
-		cmocka_unit_test_setup(test_without_a_lease_nothing_is_read, setup),
-		cmocka_unit_test_setup(test_a_word_that_stays_is_a_loop_that_stands_still, setup),
-		cmocka_unit_test_setup(test_an_end_that_was_away_asks_first, setup),
-		cmocka_unit_test_setup(test_a_read_that_does_not_end_is_silence, setup),
-		cmocka_unit_test_setup(test_a_read_that_is_not_posted_is_tried_again, setup),
-		cmocka_unit_test_setup(test_a_queue_that_stays_full_is_no_silence, setup),
-		cmocka_unit_test_setup(test_a_read_that_failed_says_nothing, setup),
+		cmocka_unit_test_setup(it_is_read_four_times_a_lease, setup),
+		cmocka_unit_test_setup(without_a_lease_nothing_is_read, setup),
+		cmocka_unit_test_setup(a_word_that_stays_is_a_loop_that_stands_still, setup),
+		cmocka_unit_test_setup(an_end_that_was_away_asks_first, setup),
+		cmocka_unit_test_setup(a_read_that_does_not_end_is_silence, setup),
+		cmocka_unit_test_setup(a_read_that_is_not_posted_is_tried_again, setup),
+		cmocka_unit_test_setup(a_queue_that_stays_full_is_no_silence, setup),
+		cmocka_unit_test_setup(a_read_that_failed_says_nothing, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ static void update(struct ol_policy *policy, uint64_t version)
 	ol_policy_on_update(policy, &update);
 }
 
-static void test_async_steps_at_every_gradient(void **unused)
+static void async_steps_at_every_gradient(void **unused)
 {
 	struct ol_policy *policy;
 
@@ -54,7 +54,7 @@ static void test_async_steps_at_every_gradient(void **unused)
 	ol_policy_destroy(policy);
 }
 
-static void test_sync_waits_for_every_worker(void **unused)
+static void sync_waits_for_every_worker(void **unused)
 {
 	struct ol_policy *policy;
 
@@ -72,7 +72,7 @@ static void test_sync_waits_for_every_worker(void **unused)
 	ol_policy_destroy(policy);
 }
 
-static void test_sync_takes_what_waited_for_its_server(void **unused)
+static void sync_takes_what_waited_for_its_server(void **unused)
 {
 	struct ol_arrival arrival = {
 		.worker = 1, .base_version = 4, .version = 6, .queued = true
@@ -87,7 +87,7 @@ static void test_sync_takes_what_waited_for_its_server(void **unused)
 	ol_policy_destroy(policy);
 }
 
-static void test_sync_forgets_what_a_leaver_held(void **unused)
+static void sync_forgets_what_a_leaver_held(void **unused)
 {
 	struct ol_policy *policy;
 
@@ -126,7 +126,7 @@ static struct ol_policy_stat stat_of(const struct ol_policy *policy)
 	return stat;
 }
 
-static void test_fixed_steps_at_the_first_k(void **unused)
+static void fixed_steps_at_the_first_k(void **unused)
 {
 	struct ol_policy *policy = create_fixed(2, 4);
 
@@ -145,7 +145,7 @@ static void test_fixed_steps_at_the_first_k(void **unused)
 	ol_policy_destroy(policy);
 }
 
-static void test_no_step_waits_for_more_than_are_there(void **unused)
+static void no_step_waits_for_more_than_are_there(void **unused)
 {
 	struct ol_policy *policy = create_fixed(3, 4);
 
@@ -177,7 +177,7 @@ static void test_no_step_waits_for_more_than_are_there(void **unused)
 	ol_policy_destroy(policy);
 }
 
-static void test_all_waits_for_who_is_not_there(void **unused)
+static void all_waits_for_who_is_not_there(void **unused)
 {
 	struct ol_policy *policy;
 
@@ -192,7 +192,7 @@ static void test_all_waits_for_who_is_not_there(void **unused)
 	ol_policy_destroy(policy);
 }
 
-static void test_who_pushes_is_there(void **unused)
+static void who_pushes_is_there(void **unused)
 {
 	struct ol_policy *policy = create_fixed(1, 2);
 
@@ -223,7 +223,7 @@ static struct ol_policy *create_ssp(uint32_t staleness, uint32_t workers)
 }
 
 /* Whoever is drawn pushes, 10,000 times */
-static void test_ssp_takes_nothing_of_who_is_ahead_by_more_than_its_bound(void **unused)
+static void ssp_takes_nothing_of_who_is_ahead_by_more_than_its_bound(void **unused)
 {
 	(void)unused;
 	for (uint32_t bound = 0; bound < 6; bound++) {
@@ -256,7 +256,7 @@ static void test_ssp_takes_nothing_of_who_is_ahead_by_more_than_its_bound(void *
 	}
 }
 
-static void test_ssp_waits_for_who_joins_but_not_for_who_leaves(void **unused)
+static void ssp_waits_for_who_joins_but_not_for_who_leaves(void **unused)
 {
 	struct ol_policy *policy = create_ssp(1, 3);
 
@@ -293,7 +293,7 @@ static void push_loss(struct ol_policy *policy, uint64_t version, float loss)
 	ol_policy_on_update(policy, &update);
 }
 
-static void test_adasync_waits_for_more_as_the_loss_falls(void **unused)
+static void adasync_waits_for_more_as_the_loss_falls(void **unused)
 {
 	struct ol_policy_opts opts;
 	struct ol_policy *policy;
@@ -395,7 +395,7 @@ static void spoil_share(struct ol_policy_opts *opts)
 	opts->share = NAN;
 }
 
-static void test_impossible_settings_are_refused(void **unused)
+static void impossible_settings_are_refused(void **unused)
 {
 	struct ol_policy *policy;
 
@@ -418,18 +418,18 @@ static void test_impossible_settings_are_refused(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_async_steps_at_every_gradient),
-		cmocka_unit_test(test_sync_waits_for_every_worker),
-		cmocka_unit_test(test_sync_takes_what_waited_for_its_server),
-		cmocka_unit_test(test_sync_forgets_what_a_leaver_held),
-		cmocka_unit_test(test_fixed_steps_at_the_first_k),
-		cmocka_unit_test(test_no_step_waits_for_more_than_are_there),
-		cmocka_unit_test(test_all_waits_for_who_is_not_there),
-		cmocka_unit_test(test_who_pushes_is_there),
-		cmocka_unit_test(test_ssp_takes_nothing_of_who_is_ahead_by_more_than_its_bound),
-		cmocka_unit_test(test_ssp_waits_for_who_joins_but_not_for_who_leaves),
-		cmocka_unit_test(test_adasync_waits_for_more_as_the_loss_falls),
-		cmocka_unit_test(test_impossible_settings_are_refused),
+		cmocka_unit_test(async_steps_at_every_gradient),
+		cmocka_unit_test(sync_waits_for_every_worker),
+		cmocka_unit_test(sync_takes_what_waited_for_its_server),
+		cmocka_unit_test(sync_forgets_what_a_leaver_held),
+		cmocka_unit_test(fixed_steps_at_the_first_k),
+		cmocka_unit_test(no_step_waits_for_more_than_are_there),
+		cmocka_unit_test(all_waits_for_who_is_not_there),
+		cmocka_unit_test(who_pushes_is_there),
+		cmocka_unit_test(ssp_takes_nothing_of_who_is_ahead_by_more_than_its_bound),
+		cmocka_unit_test(ssp_waits_for_who_joins_but_not_for_who_leaves),
+		cmocka_unit_test(adasync_waits_for_more_as_the_loss_falls),
+		cmocka_unit_test(impossible_settings_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 
 /* ---- who is left out ---- */
 
-static void test_a_suspect_is_not_in_the_next_view(void **state)
+static void a_suspect_is_not_in_the_next_view(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -22,7 +22,7 @@ static void test_a_suspect_is_not_in_the_next_view(void **state)
 	assert_int_equal(coord.proposals, 1);
 }
 
-static void test_a_predecessor_is_suspected_as_well(void **state)
+static void a_predecessor_is_suspected_as_well(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, SELF, C), start);
@@ -30,7 +30,7 @@ static void test_a_predecessor_is_suspected_as_well(void **state)
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
-static void test_a_suspicion_ends_with_the_neighbour(void **state)
+static void a_suspicion_ends_with_the_neighbour(void **state)
 {
 	(void)state;
 	wanted = 4;
@@ -46,7 +46,7 @@ static void test_a_suspicion_ends_with_the_neighbour(void **state)
 	assert_int_equal(server.replica.suspects[OL_NEIGHBOUR_PREDECESSOR], 0);
 }
 
-static void test_what_a_joining_replica_suspected_is_forgotten(void **state)
+static void what_a_joining_replica_suspected_is_forgotten(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -59,7 +59,7 @@ static void test_what_a_joining_replica_suspected_is_forgotten(void **state)
 }
 
 /* An old head may commit for a while after its session is over: coord/lease.h */
-static void test_a_joining_replica_founds_anew_when_no_head_can_commit(void **state)
+static void a_joining_replica_founds_anew_when_no_head_can_commit(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -73,7 +73,7 @@ static void test_a_joining_replica_founds_anew_when_no_head_can_commit(void **st
 	assert_view(proposes(start + MS(2 * LEASE_MS)), 6, 0, IDS(SELF));
 }
 
-static void test_in_a_folder_it_waits_for_a_lease_alone(void **state)
+static void in_a_folder_it_waits_for_a_lease_alone(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -85,7 +85,7 @@ static void test_in_a_folder_it_waits_for_a_lease_alone(void **state)
 	assert_view(proposes(start + MS(LEASE_MS)), 6, 0, IDS(SELF));
 }
 
-static void test_two_suspects_are_two_proposals(void **state)
+static void two_suspects_are_two_proposals(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, SELF, C), start);
@@ -96,7 +96,7 @@ static void test_two_suspects_are_two_proposals(void **state)
 	assert_view(&coord.proposed, 6, 0, IDS(SELF));
 }
 
-static void test_without_a_coordinator_nothing_is_proposed(void **state)
+static void without_a_coordinator_nothing_is_proposed(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -111,7 +111,7 @@ static void test_without_a_coordinator_nothing_is_proposed(void **state)
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
-static void test_a_server_does_not_leave_itself_out(void **state)
+static void a_server_does_not_leave_itself_out(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -121,7 +121,7 @@ static void test_a_server_does_not_leave_itself_out(void **state)
 	assert_null(proposes(start + MS(2 * LEASE_MS)));
 }
 
-static void test_who_has_no_session_is_left_out_after_a_lease(void **state)
+static void who_has_no_session_is_left_out_after_a_lease(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -132,7 +132,7 @@ static void test_who_has_no_session_is_left_out_after_a_lease(void **state)
 	assert_view(proposes(start + MS(LEASE_MS)), 6, 0, IDS(SELF, B));
 }
 
-static void test_who_is_back_in_time_stays(void **state)
+static void who_is_back_in_time_stays(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -147,7 +147,7 @@ static void test_who_is_back_in_time_stays(void **state)
 	assert_view(proposes(start + MS(2 * LEASE_MS)), 6, 0, IDS(SELF, B));
 }
 
-static void test_a_new_view_begins_to_count_anew(void **state)
+static void a_new_view_begins_to_count_anew(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, SELF, C), start);
@@ -162,7 +162,7 @@ static void test_a_new_view_begins_to_count_anew(void **state)
 	assert_int_equal(coord.proposals, 0);
 }
 
-static void test_while_the_coordinator_is_away_nobody_is_left_out(void **state)
+static void while_the_coordinator_is_away_nobody_is_left_out(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -182,7 +182,7 @@ static void test_while_the_coordinator_is_away_nobody_is_left_out(void **state)
 
 /* ---- who is taken in ---- */
 
-static void test_who_waits_joins(void **state)
+static void who_waits_joins(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B), start);
@@ -191,7 +191,7 @@ static void test_who_waits_joins(void **state)
 	assert_view(proposes(start), 6, 1, IDS(SELF, B, C));
 }
 
-static void test_who_is_not_connected_with_its_neighbours_adds_nobody(void **state)
+static void who_is_not_connected_with_its_neighbours_adds_nobody(void **state)
 {
 	(void)state;
 	wanted = 4;
@@ -207,7 +207,7 @@ static void test_who_is_not_connected_with_its_neighbours_adds_nobody(void **sta
 	assert_view(proposes(start), 6, 1, IDS(A, SELF, B, C));
 }
 
-static void test_a_process_has_one_life_in_a_chain(void **state)
+static void a_process_has_one_life_in_a_chain(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -217,7 +217,7 @@ static void test_a_process_has_one_life_in_a_chain(void **state)
 	assert_null(proposes(start + 2));
 }
 
-static void test_a_server_of_another_job_is_not_taken(void **state)
+static void a_server_of_another_job_is_not_taken(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B), start);
@@ -233,7 +233,7 @@ static void test_a_server_of_another_job_is_not_taken(void **state)
 
 /* ---- who proposes ---- */
 
-static void test_who_does_not_count_leaves_it_to_who_does(void **state)
+static void who_does_not_count_leaves_it_to_who_does(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, B), start);
@@ -242,7 +242,7 @@ static void test_who_does_not_count_leaves_it_to_who_does(void **state)
 	assert_int_equal(server.opts.epoch, 0); /* it speaks for no epoch */
 }
 
-static void test_a_joining_replica_leaves_it_to_who_counts(void **state)
+static void a_joining_replica_leaves_it_to_who_counts(void **state)
 {
 	(void)state;
 	adopt(5, 1, IDS(A, B, SELF), start);
@@ -251,7 +251,7 @@ static void test_a_joining_replica_leaves_it_to_who_counts(void **state)
 	assert_null(proposes(start + MS(2 * LEASE_MS)));
 }
 
-static void test_who_joins_does_not_count(void **state)
+static void who_joins_does_not_count(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -262,7 +262,7 @@ static void test_who_joins_does_not_count(void **state)
 	assert_view(proposes(start + MS(LEASE_MS)), 6, 0, IDS(SELF));
 }
 
-static void test_without_refound_nobody_founds_anew(void **state)
+static void without_refound_nobody_founds_anew(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, B), start);
@@ -271,7 +271,7 @@ static void test_without_refound_nobody_founds_anew(void **state)
 	assert_null(proposes(start + MS(2 * LEASE_MS)));
 }
 
-static void test_who_has_caught_up_becomes_the_tail(void **state)
+static void who_has_caught_up_becomes_the_tail(void **state)
 {
 	(void)state;
 	adopt(5, 1, IDS(A, SELF, B), start);
@@ -284,7 +284,7 @@ static void test_who_has_caught_up_becomes_the_tail(void **state)
 	assert_view(&coord.proposed, 6, 0, IDS(A, SELF, B));
 }
 
-static void test_periodic_who_has_read_weights_once_counts(void **state)
+static void periodic_who_has_read_weights_once_counts(void **state)
 {
 	(void)state;
 	server.replica.periodic = true;
@@ -301,7 +301,7 @@ static void test_periodic_who_has_read_weights_once_counts(void **state)
 	assert_view(proposes(start), 6, 0, IDS(A, SELF, B));
 }
 
-static void test_a_view_that_is_not_adopted_is_not_replaced(void **state)
+static void a_view_that_is_not_adopted_is_not_replaced(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -314,7 +314,7 @@ static void test_a_view_that_is_not_adopted_is_not_replaced(void **state)
 	assert_null(proposes(start + MS(2 * LEASE_MS)));
 }
 
-static void test_a_founder_puts_itself_forward_alone(void **state)
+static void a_founder_puts_itself_forward_alone(void **state)
 {
 	(void)state;
 	server.opts.replicas = 2;
@@ -325,7 +325,7 @@ static void test_a_founder_puts_itself_forward_alone(void **state)
 	assert_view(proposes(start), 1, 0, IDS(SELF));
 }
 
-static void test_a_proposal_is_repeated_after_a_while(void **state)
+static void a_proposal_is_repeated_after_a_while(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -340,7 +340,7 @@ static void test_a_proposal_is_repeated_after_a_while(void **state)
 
 /* ---- when it ends ---- */
 
-static void test_news_are_looked_at_once(void **state)
+static void news_are_looked_at_once(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -355,7 +355,7 @@ static void test_news_are_looked_at_once(void **state)
 	assert_int_equal(server.replica.chain.view.epoch, 6);
 }
 
-static void test_who_has_a_part_is_not_passed_over(void **state)
+static void who_has_a_part_is_not_passed_over(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B), start);
@@ -364,7 +364,7 @@ static void test_who_has_a_part_is_not_passed_over(void **state)
 	assert_int_equal(server.replica.end_rc, 0);
 }
 
-static void test_who_is_removed_ends(void **state)
+static void who_is_removed_ends(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -373,7 +373,7 @@ static void test_who_is_removed_ends(void **state)
 	assert_int_equal(server.replica.end_rc, OL_E_FENCED);
 }
 
-static void test_an_older_view_is_not_adopted(void **state)
+static void an_older_view_is_not_adopted(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -398,7 +398,7 @@ static void another_view(uint32_t epoch, uint64_t origin, uint64_t now_ns)
 	ol_replica_view_read(&server.replica, now_ns);
 }
 
-static void test_who_holds_what_was_committed_stays_when_it_is_forgotten(void **state)
+static void who_holds_what_was_committed_stays_when_it_is_forgotten(void **state)
 {
 	static const uint32_t epochs[] = { 1, 4, 9 };
 
@@ -416,7 +416,7 @@ static void test_who_holds_what_was_committed_stays_when_it_is_forgotten(void **
 }
 
 /* A goes on alone in epoch 4 and commits; B, cut off, makes its own epoch 4 of the same history */
-static void test_another_view_of_its_epoch_ends_no_holder(void **state)
+static void another_view_of_its_epoch_ends_no_holder(void **state)
 {
 	(void)state;
 	adopt(3, 0, IDS(SELF, B), start);
@@ -428,7 +428,7 @@ static void test_another_view_of_its_epoch_ends_no_holder(void **state)
 	assert_null(proposes(start + MS(2 * LEASE_MS)));
 }
 
-static void test_who_holds_nothing_yields(void **state)
+static void who_holds_nothing_yields(void **state)
 {
 	(void)state;
 	adopt(4, 1, IDS(A, SELF), start);
@@ -436,7 +436,7 @@ static void test_who_holds_nothing_yields(void **state)
 	assert_int_equal(server.replica.end_rc, OL_E_FENCED);
 }
 
-static void test_with_refound_a_server_ends_with_its_lease(void **state)
+static void with_refound_a_server_ends_with_its_lease(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -451,7 +451,7 @@ static void test_with_refound_a_server_ends_with_its_lease(void **state)
 	assert_int_equal(server.replica.end_rc, OL_E_FENCED);
 }
 
-static void test_with_refound_a_server_ends_with_its_session(void **state)
+static void with_refound_a_server_ends_with_its_session(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -467,7 +467,7 @@ static void test_with_refound_a_server_ends_with_its_session(void **state)
 }
 
 /* A turn may take long: what it commits must lie within the lease, not only its last tick */
-static void test_with_refound_nothing_is_committed_after_the_lease(void **state)
+static void with_refound_nothing_is_committed_after_the_lease(void **state)
 {
 	uint64_t now_ns = ol_clock_ns();
 
@@ -486,7 +486,7 @@ static void test_with_refound_nothing_is_committed_after_the_lease(void **state)
 	assert_false(ol_replica_is_leased(&server.replica));
 }
 
-static void test_a_founder_that_was_away_ends(void **state)
+static void a_founder_that_was_away_ends(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -498,7 +498,7 @@ static void test_a_founder_that_was_away_ends(void **state)
 	assert_int_equal(server.replica.end_rc, OL_E_FENCED);
 }
 
-static void test_without_refound_a_lease_means_nothing(void **state)
+static void without_refound_a_lease_means_nothing(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -508,7 +508,7 @@ static void test_without_refound_a_lease_means_nothing(void **state)
 	assert_true(ol_replica_is_leased(&server.replica));
 }
 
-static void test_who_has_no_part_yet_needs_no_lease(void **state)
+static void who_has_no_part_yet_needs_no_lease(void **state)
 {
 	(void)state;
 	server.opts.refound = 1;
@@ -516,7 +516,7 @@ static void test_who_has_no_part_yet_needs_no_lease(void **state)
 	assert_int_equal(server.replica.end_rc, 0);
 }
 
-static void test_who_is_passed_over_ends_after_a_session(void **state)
+static void who_is_passed_over_ends_after_a_session(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, B), start);
@@ -527,7 +527,7 @@ static void test_who_is_passed_over_ends_after_a_session(void **state)
 	assert_int_equal(server.replica.end_rc, OL_E_FENCED);
 }
 
-static void test_who_waits_for_its_turn_is_not_passed_over(void **state)
+static void who_waits_for_its_turn_is_not_passed_over(void **state)
 {
 	(void)state;
 	adopt(5, 1, IDS(A, B, C), start); /* another joins first */
@@ -551,47 +551,47 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(test_a_suspect_is_not_in_the_next_view),
-		TEST(test_a_predecessor_is_suspected_as_well),
-		TEST(test_a_suspicion_ends_with_the_neighbour),
-		TEST(test_what_a_joining_replica_suspected_is_forgotten),
-		TEST(test_who_has_no_session_is_left_out_after_a_lease),
-		TEST(test_who_is_back_in_time_stays),
-		TEST(test_a_new_view_begins_to_count_anew),
-		TEST(test_while_the_coordinator_is_away_nobody_is_left_out),
-		TEST(test_who_waits_joins),
-		TEST(test_who_is_not_connected_with_its_neighbours_adds_nobody),
-		TEST(test_a_process_has_one_life_in_a_chain),
-		TEST(test_a_server_of_another_job_is_not_taken),
-		TEST(test_who_does_not_count_leaves_it_to_who_does),
-		TEST(test_a_view_that_is_not_adopted_is_not_replaced),
-		TEST(test_a_founder_puts_itself_forward_alone),
-		TEST(test_a_proposal_is_repeated_after_a_while),
-		TEST(test_a_joining_replica_founds_anew_when_no_head_can_commit),
-		TEST(test_in_a_folder_it_waits_for_a_lease_alone),
-		TEST(test_who_holds_what_was_committed_stays_when_it_is_forgotten),
-		TEST(test_another_view_of_its_epoch_ends_no_holder),
-		TEST(test_who_holds_nothing_yields),
-		TEST(test_two_suspects_are_two_proposals),
-		TEST(test_without_a_coordinator_nothing_is_proposed),
-		TEST(test_a_server_does_not_leave_itself_out),
-		TEST(test_a_joining_replica_leaves_it_to_who_counts),
-		TEST(test_who_joins_does_not_count),
-		TEST(test_without_refound_nobody_founds_anew),
-		TEST(test_periodic_who_has_read_weights_once_counts),
-		TEST(test_news_are_looked_at_once),
-		TEST(test_who_has_a_part_is_not_passed_over),
-		TEST(test_who_has_caught_up_becomes_the_tail),
-		TEST(test_who_is_removed_ends),
-		TEST(test_an_older_view_is_not_adopted),
-		TEST(test_with_refound_a_server_ends_with_its_lease),
-		TEST(test_with_refound_a_server_ends_with_its_session),
-		TEST(test_with_refound_nothing_is_committed_after_the_lease),
-		TEST(test_a_founder_that_was_away_ends),
-		TEST(test_without_refound_a_lease_means_nothing),
-		TEST(test_who_has_no_part_yet_needs_no_lease),
-		TEST(test_who_is_passed_over_ends_after_a_session),
-		TEST(test_who_waits_for_its_turn_is_not_passed_over),
+		TEST(a_suspect_is_not_in_the_next_view),
+		TEST(a_predecessor_is_suspected_as_well),
+		TEST(a_suspicion_ends_with_the_neighbour),
+		TEST(what_a_joining_replica_suspected_is_forgotten),
+		TEST(who_has_no_session_is_left_out_after_a_lease),
+		TEST(who_is_back_in_time_stays),
+		TEST(a_new_view_begins_to_count_anew),
+		TEST(while_the_coordinator_is_away_nobody_is_left_out),
+		TEST(who_waits_joins),
+		TEST(who_is_not_connected_with_its_neighbours_adds_nobody),
+		TEST(a_process_has_one_life_in_a_chain),
+		TEST(a_server_of_another_job_is_not_taken),
+		TEST(who_does_not_count_leaves_it_to_who_does),
+		TEST(a_view_that_is_not_adopted_is_not_replaced),
+		TEST(a_founder_puts_itself_forward_alone),
+		TEST(a_proposal_is_repeated_after_a_while),
+		TEST(a_joining_replica_founds_anew_when_no_head_can_commit),
+		TEST(in_a_folder_it_waits_for_a_lease_alone),
+		TEST(who_holds_what_was_committed_stays_when_it_is_forgotten),
+		TEST(another_view_of_its_epoch_ends_no_holder),
+		TEST(who_holds_nothing_yields),
+		TEST(two_suspects_are_two_proposals),
+		TEST(without_a_coordinator_nothing_is_proposed),
+		TEST(a_server_does_not_leave_itself_out),
+		TEST(a_joining_replica_leaves_it_to_who_counts),
+		TEST(who_joins_does_not_count),
+		TEST(without_refound_nobody_founds_anew),
+		TEST(periodic_who_has_read_weights_once_counts),
+		TEST(news_are_looked_at_once),
+		TEST(who_has_a_part_is_not_passed_over),
+		TEST(who_has_caught_up_becomes_the_tail),
+		TEST(who_is_removed_ends),
+		TEST(an_older_view_is_not_adopted),
+		TEST(with_refound_a_server_ends_with_its_lease),
+		TEST(with_refound_a_server_ends_with_its_session),
+		TEST(with_refound_nothing_is_committed_after_the_lease),
+		TEST(a_founder_that_was_away_ends),
+		TEST(without_refound_a_lease_means_nothing),
+		TEST(who_has_no_part_yet_needs_no_lease),
+		TEST(who_is_passed_over_ends_after_a_session),
+		TEST(who_waits_for_its_turn_is_not_passed_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void beat(uint64_t value, int status, uint64_t now_ns)
 	ol_replica_on_beat(&server.replica, OL_NEIGHBOUR_SUCCESSOR, status, now_ns);
 }
 
-static void test_a_heartbeat_is_read_four_times_a_lease(void **state)
+static void a_heartbeat_is_read_four_times_a_lease(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
@@ -35,7 +35,7 @@ static void test_a_heartbeat_is_read_four_times_a_lease(void **state)
 	assert_int_equal(reads, 2);
 }
 
-static void test_a_heartbeat_that_moves_keeps_its_server(void **state)
+static void a_heartbeat_that_moves_keeps_its_server(void **state)
 {
 	(void)state;
 	for (uint64_t at = 0; at < 20; at++) {
@@ -45,7 +45,7 @@ static void test_a_heartbeat_that_moves_keeps_its_server(void **state)
 	assert_int_equal(reads, 20);
 }
 
-static void test_a_heartbeat_that_stands_still_for_a_lease_ends_its_server(void **state)
+static void a_heartbeat_that_stands_still_for_a_lease_ends_its_server(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
@@ -59,7 +59,7 @@ static void test_a_heartbeat_that_stands_still_for_a_lease_ends_its_server(void 
 	assert_true(watch(start + MS(2 * LEASE_MS)));
 }
 
-static void test_a_heartbeat_that_never_began_stands_still_as_well(void **state)
+static void a_heartbeat_that_never_began_stands_still_as_well(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
@@ -69,7 +69,7 @@ static void test_a_heartbeat_that_never_began_stands_still_as_well(void **state)
 	assert_true(watch(start + MS(LEASE_MS) + 1));
 }
 
-static void test_each_neighbour_has_a_heartbeat_of_its_own(void **state)
+static void each_neighbour_has_a_heartbeat_of_its_own(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
@@ -81,7 +81,7 @@ static void test_each_neighbour_has_a_heartbeat_of_its_own(void **state)
 	assert_true(server.replica.pred.watch.posted);
 }
 
-static void test_who_was_away_itself_asks_once_more(void **state)
+static void who_was_away_itself_asks_once_more(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
@@ -93,7 +93,7 @@ static void test_who_was_away_itself_asks_once_more(void **state)
 	assert_false(watch(start + MS(10 * LEASE_MS + 1)));
 }
 
-static void test_a_read_that_never_ends_is_no_heartbeat(void **state)
+static void a_read_that_never_ends_is_no_heartbeat(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
@@ -101,7 +101,7 @@ static void test_a_read_that_never_ends_is_no_heartbeat(void **state)
 	assert_true(watch(start + MS(LEASE_MS) + 1));
 }
 
-static void test_a_read_that_fails_is_no_heartbeat(void **state)
+static void a_read_that_fails_is_no_heartbeat(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
@@ -114,7 +114,7 @@ static void test_a_read_that_fails_is_no_heartbeat(void **state)
 	assert_true(watch(start + MS(LEASE_MS + 2)));
 }
 
-static void test_a_read_that_was_not_posted_is_posted_later(void **state)
+static void a_read_that_was_not_posted_is_posted_later(void **state)
 {
 	(void)state;
 	read_rc = -EAGAIN;
@@ -125,7 +125,7 @@ static void test_a_read_that_was_not_posted_is_posted_later(void **state)
 	assert_true(server.replica.succ.dial.watch.posted);
 }
 
-static void test_without_a_lease_no_heartbeat_is_read(void **state)
+static void without_a_lease_no_heartbeat_is_read(void **state)
 {
 	(void)state;
 	server.opts.lease_ms = 0;
@@ -158,7 +158,7 @@ static bool reader_stays(const uint64_t *from, const uint64_t *to)
 	return sessions[0].state == OL_SESSION_LIVE;
 }
 
-static void test_readers_end_where_another_is_the_tail(void **state)
+static void readers_end_where_another_is_the_tail(void **state)
 {
 	(void)state;
 	assert_false(reader_stays(IDS(SELF), IDS(SELF, B)));
@@ -171,7 +171,7 @@ static void test_readers_end_where_another_is_the_tail(void **state)
 	assert_true(reader_stays(IDS(A, SELF, C), IDS(SELF, C)));
 }
 
-static void test_a_predecessor_that_does_not_connect_is_suspected(void **state)
+static void a_predecessor_that_does_not_connect_is_suspected(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(A, SELF, C), start);
@@ -187,7 +187,7 @@ static void test_a_predecessor_that_does_not_connect_is_suspected(void **state)
 	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
-static void test_a_predecessor_is_not_missed_while_its_memory_is_made(void **state)
+static void a_predecessor_is_not_missed_while_its_memory_is_made(void **state)
 {
 	static struct ol_memory_job job = { .busy = true };
 	uint64_t made = start + MS(10 * LEASE_MS);
@@ -205,7 +205,7 @@ static void test_a_predecessor_is_not_missed_while_its_memory_is_made(void **sta
 	assert_view(&coord.proposed, 6, 0, IDS(SELF));
 }
 
-static void test_a_successor_that_does_not_answer_is_suspected(void **state)
+static void a_successor_that_does_not_answer_is_suspected(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -218,7 +218,7 @@ static void test_a_successor_that_does_not_answer_is_suspected(void **state)
 	assert_int_equal(server.replica.succ.dial.state, OL_DIAL_IDLE);
 }
 
-static void test_a_successor_whose_heartbeat_stands_still_is_suspected(void **state)
+static void a_successor_whose_heartbeat_stands_still_is_suspected(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
@@ -230,7 +230,7 @@ static void test_a_successor_whose_heartbeat_stands_still_is_suspected(void **st
 	assert_false(server.replica.chain.succ_up);
 }
 
-static void test_who_refuses_connections_is_suspected_and_who_is_busy_is_not(void **state)
+static void who_refuses_connections_is_suspected_and_who_is_busy_is_not(void **state)
 {
 	(void)state;
 	connect_rc = -EAGAIN;
@@ -251,7 +251,7 @@ static void assert_serves(bool worker, bool reader)
 	assert_false(ol_replica_serves(&server.replica, OL_ROLE_REPLICA));
 }
 
-static void test_the_head_takes_pushes_and_the_tail_is_read(void **state)
+static void the_head_takes_pushes_and_the_tail_is_read(void **state)
 {
 	(void)state;
 	assert_serves(false, false); /* it is nothing yet */
@@ -274,7 +274,7 @@ static void test_the_head_takes_pushes_and_the_tail_is_read(void **state)
 }
 
 /* Nothing goes to a server any more that is not in the view, or is elsewhere in it */
-static void test_who_is_no_successor_any_more_is_let_go(void **state)
+static void who_is_no_successor_any_more_is_let_go(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B), start);
@@ -332,7 +332,7 @@ static enum ol_predecessor_state hello_waits(uint64_t id, uint32_t epoch)
 	return server.replica.pred.state;
 }
 
-static void test_a_hello_waits_for_the_view_that_it_is_of(void **state)
+static void a_hello_waits_for_the_view_that_it_is_of(void **state)
 {
 	(void)state;
 	assert_int_equal(hello_waits(A, 6), OL_PREDECESSOR_JOINED);
@@ -345,7 +345,7 @@ static void test_a_hello_waits_for_the_view_that_it_is_of(void **state)
 	assert_int_equal(server.replica.suspects[OL_NEIGHBOUR_PREDECESSOR], 0);
 }
 
-static void test_an_old_predecessor_can_write_no_more(void **state)
+static void an_old_predecessor_can_write_no_more(void **state)
 {
 	const struct ol_slab *old;
 
@@ -372,7 +372,7 @@ static void test_an_old_predecessor_can_write_no_more(void **state)
 	hello_over();
 }
 
-static void test_the_next_predecessor_is_not_fenced_off(void **state)
+static void the_next_predecessor_is_not_fenced_off(void **state)
 {
 	(void)state;
 	hello_comes(C, 6); /* it has adopted a view that is not yet seen here */
@@ -382,7 +382,7 @@ static void test_the_next_predecessor_is_not_fenced_off(void **state)
 	hello_over();
 }
 
-static void test_a_predecessor_whose_heartbeat_stands_still_is_suspected(void **state)
+static void a_predecessor_whose_heartbeat_stands_still_is_suspected(void **state)
 {
 	(void)state;
 	hello_comes(A, 5);
@@ -407,7 +407,7 @@ static void pred_tells(enum ol_xport_event_type type, uint64_t cookie, int statu
 	ol_server_on_event(&server, &event, start);
 }
 
-static void test_a_predecessor_whose_connection_breaks_is_suspected(void **state)
+static void a_predecessor_whose_connection_breaks_is_suspected(void **state)
 {
 	(void)state;
 	hello_comes(A, 5);
@@ -419,7 +419,7 @@ static void test_a_predecessor_whose_connection_breaks_is_suspected(void **state
 	hello_over();
 }
 
-static void test_a_heartbeat_of_the_predecessor_that_was_read_is_taken(void **state)
+static void a_heartbeat_of_the_predecessor_that_was_read_is_taken(void **state)
 {
 	(void)state;
 	hello_comes(A, 5);
@@ -434,30 +434,30 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(test_a_heartbeat_is_read_four_times_a_lease),
-		TEST(test_a_heartbeat_that_moves_keeps_its_server),
-		TEST(test_a_heartbeat_that_stands_still_for_a_lease_ends_its_server),
-		TEST(test_who_was_away_itself_asks_once_more),
-		TEST(test_a_read_that_never_ends_is_no_heartbeat),
-		TEST(test_a_read_that_fails_is_no_heartbeat),
-		TEST(test_a_read_that_was_not_posted_is_posted_later),
-		TEST(test_without_a_lease_no_heartbeat_is_read),
-		TEST(test_readers_end_where_another_is_the_tail),
-		TEST(test_a_predecessor_that_does_not_connect_is_suspected),
-		TEST(test_a_predecessor_is_not_missed_while_its_memory_is_made),
-		TEST(test_a_successor_that_does_not_answer_is_suspected),
-		TEST(test_a_successor_whose_heartbeat_stands_still_is_suspected),
-		TEST(test_who_refuses_connections_is_suspected_and_who_is_busy_is_not),
-		TEST(test_the_head_takes_pushes_and_the_tail_is_read),
-		TEST(test_a_predecessor_whose_connection_breaks_is_suspected),
-		TEST(test_a_heartbeat_of_the_predecessor_that_was_read_is_taken),
-		TEST(test_who_is_no_successor_any_more_is_let_go),
-		TEST(test_a_heartbeat_that_never_began_stands_still_as_well),
-		TEST(test_each_neighbour_has_a_heartbeat_of_its_own),
-		TEST(test_an_old_predecessor_can_write_no_more),
-		TEST(test_the_next_predecessor_is_not_fenced_off),
-		TEST(test_a_predecessor_whose_heartbeat_stands_still_is_suspected),
-		TEST(test_a_hello_waits_for_the_view_that_it_is_of),
+		TEST(a_heartbeat_is_read_four_times_a_lease),
+		TEST(a_heartbeat_that_moves_keeps_its_server),
+		TEST(a_heartbeat_that_stands_still_for_a_lease_ends_its_server),
+		TEST(who_was_away_itself_asks_once_more),
+		TEST(a_read_that_never_ends_is_no_heartbeat),
+		TEST(a_read_that_fails_is_no_heartbeat),
+		TEST(a_read_that_was_not_posted_is_posted_later),
+		TEST(without_a_lease_no_heartbeat_is_read),
+		TEST(readers_end_where_another_is_the_tail),
+		TEST(a_predecessor_that_does_not_connect_is_suspected),
+		TEST(a_predecessor_is_not_missed_while_its_memory_is_made),
+		TEST(a_successor_that_does_not_answer_is_suspected),
+		TEST(a_successor_whose_heartbeat_stands_still_is_suspected),
+		TEST(who_refuses_connections_is_suspected_and_who_is_busy_is_not),
+		TEST(the_head_takes_pushes_and_the_tail_is_read),
+		TEST(a_predecessor_whose_connection_breaks_is_suspected),
+		TEST(a_heartbeat_of_the_predecessor_that_was_read_is_taken),
+		TEST(who_is_no_successor_any_more_is_let_go),
+		TEST(a_heartbeat_that_never_began_stands_still_as_well),
+		TEST(each_neighbour_has_a_heartbeat_of_its_own),
+		TEST(an_old_predecessor_can_write_no_more),
+		TEST(the_next_predecessor_is_not_fenced_off),
+		TEST(a_predecessor_whose_heartbeat_stands_still_is_suspected),
+		TEST(a_hello_waits_for_the_view_that_it_is_of),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static int pair_teardown(void **state)
 	return 0;
 }
 
-static void test_an_entry_that_is_not_taken_is_forwarded_later(void **state)
+static void an_entry_that_is_not_taken_is_forwarded_later(void **state)
 {
 	uint64_t bytes = ol_ring_bytes(&server.replica.ring, 1);
 
@@ -97,7 +97,7 @@ static void test_an_entry_that_is_not_taken_is_forwarded_later(void **state)
 	assert_int_equal(board.resent, 1);
 }
 
-static void test_an_offer_that_is_not_taken_is_made_later(void **state)
+static void an_offer_that_is_not_taken_is_made_later(void **state)
 {
 	struct ol_successor *succ = &server.replica.succ;
 
@@ -133,7 +133,7 @@ static enum ol_log_level gone(const char *why)
 	return level;
 }
 
-static void test_who_left_in_order_is_no_warning(void **state)
+static void who_left_in_order_is_no_warning(void **state)
 {
 	(void)state;
 	assert_int_equal(gone(NULL), OL_LOG_INFO);
@@ -156,7 +156,7 @@ static int joins(struct ol_member other, char *err, size_t err_bytes)
 	return rc;
 }
 
-static void test_a_chain_of_another_build_or_job_is_not_joined(void **state)
+static void a_chain_of_another_build_or_job_is_not_joined(void **state)
 {
 	struct ol_member other = member_of(B);
 	char err[512];
@@ -180,10 +180,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, pair_setup, pair_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_an_entry_that_is_not_taken_is_forwarded_later),
-		TEST(test_an_offer_that_is_not_taken_is_made_later),
-		TEST(test_who_left_in_order_is_no_warning),
-		TEST(test_a_chain_of_another_build_or_job_is_not_joined),
+		TEST(an_entry_that_is_not_taken_is_forwarded_later),
+		TEST(an_offer_that_is_not_taken_is_made_later),
+		TEST(who_left_in_order_is_no_warning),
+		TEST(a_chain_of_another_build_or_job_is_not_joined),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,7 +194,7 @@ static void member(struct probe *probe, uint64_t id, uint64_t version, const cha
 	probe->did[0] = '\0';
 }
 
-static void test_a_founder_serves_alone(void **unused)
+static void a_founder_serves_alone(void **unused)
 {
 	struct probe p;
 
@@ -215,7 +215,7 @@ static void test_a_founder_serves_alone(void **unused)
 	assert_false(waits(&p));
 }
 
-static void test_a_founder_may_have_weights_before_it_has_a_view(void **unused)
+static void a_founder_may_have_weights_before_it_has_a_view(void **unused)
 {
 	struct probe p;
 
@@ -236,7 +236,7 @@ static void test_a_founder_may_have_weights_before_it_has_a_view(void **unused)
 	DID(&p, "+2");
 }
 
-static void test_a_head_orders_one_at_a_time_and_forwards_first(void **unused)
+static void a_head_orders_one_at_a_time_and_forwards_first(void **unused)
 {
 	struct probe p;
 	uint64_t version;
@@ -263,7 +263,7 @@ static void test_a_head_orders_one_at_a_time_and_forwards_first(void **unused)
 	assert_false(ol_chain_serves_pull(&p.chain));
 }
 
-static void test_a_full_ring_holds_the_head(void **unused)
+static void a_full_ring_holds_the_head(void **unused)
 {
 	struct probe p;
 
@@ -280,7 +280,7 @@ static void test_a_full_ring_holds_the_head(void **unused)
 	assert_int_equal(ol_chain_may_order(&p.chain), -EAGAIN);
 }
 
-static void test_a_middle_frees_what_is_committed_and_applied(void **unused)
+static void a_middle_frees_what_is_committed_and_applied(void **unused)
 {
 	struct probe p;
 
@@ -302,7 +302,7 @@ static void test_a_middle_frees_what_is_committed_and_applied(void **unused)
 	assert_false(ol_chain_serves_pull(&p.chain));
 }
 
-static void test_a_tail_commits_by_applying(void **unused)
+static void a_tail_commits_by_applying(void **unused)
 {
 	struct probe p;
 
@@ -319,7 +319,7 @@ static void test_a_tail_commits_by_applying(void **unused)
 	assert_false(waits(&p));
 }
 
-static void test_entries_come_in_order_from_the_predecessor_within_the_ring(void **unused)
+static void entries_come_in_order_from_the_predecessor_within_the_ring(void **unused)
 {
 	struct probe p;
 
@@ -336,7 +336,7 @@ static void test_entries_come_in_order_from_the_predecessor_within_the_ring(void
 	DID(&p, "");
 }
 
-static void test_acks_are_of_what_was_given(void **unused)
+static void acks_are_of_what_was_given(void **unused)
 {
 	struct probe p;
 
@@ -352,7 +352,7 @@ static void test_acks_are_of_what_was_given(void **unused)
 	assert_int_equal(p.chain.committed, 12);
 }
 
-static void test_a_successor_must_be_one_that_can_go_on(void **unused)
+static void a_successor_must_be_one_that_can_go_on(void **unused)
 {
 	struct probe p;
 	uint64_t have;
@@ -377,7 +377,7 @@ static void test_a_successor_must_be_one_that_can_go_on(void **unused)
 	DID(&p, "f14");
 }
 
-static void test_a_link_stays_when_the_neighbour_does(void **unused)
+static void a_link_stays_when_the_neighbour_does(void **unused)
 {
 	struct probe p;
 
@@ -393,7 +393,7 @@ static void test_a_link_stays_when_the_neighbour_does(void **unused)
 	DID(&p, "f11 a11");
 }
 
-static void test_a_new_head_has_cut_off_the_old_one_and_applies_all_first(void **unused)
+static void a_new_head_has_cut_off_the_old_one_and_applies_all_first(void **unused)
 {
 	struct probe p;
 
@@ -418,7 +418,7 @@ static void test_a_new_head_has_cut_off_the_old_one_and_applies_all_first(void *
 	DID(&p, "f13 a13");
 }
 
-static void test_past_a_dead_middle_entries_are_sent_again(void **unused)
+static void past_a_dead_middle_entries_are_sent_again(void **unused)
 {
 	struct probe p;
 
@@ -442,7 +442,7 @@ static void test_past_a_dead_middle_entries_are_sent_again(void **unused)
 	assert_int_equal(p.chain.committed, 14);
 }
 
-static void test_a_new_predecessor_hears_again_what_is_free(void **unused)
+static void a_new_predecessor_hears_again_what_is_free(void **unused)
 {
 	struct probe p;
 
@@ -457,7 +457,7 @@ static void test_a_new_predecessor_hears_again_what_is_free(void **unused)
 	DID(&p, "k11");
 }
 
-static void test_a_new_tail_commits_all_that_it_has(void **unused)
+static void a_new_tail_commits_all_that_it_has(void **unused)
 {
 	struct probe p;
 
@@ -484,7 +484,7 @@ static void test_a_new_tail_commits_all_that_it_has(void **unused)
 	assert_true(ol_chain_serves_pull(&p.chain)); /* nobody had that */
 }
 
-static void test_the_last_one_is_head_and_tail(void **unused)
+static void the_last_one_is_head_and_tail(void **unused)
 {
 	struct probe p;
 
@@ -499,7 +499,7 @@ static void test_the_last_one_is_head_and_tail(void **unused)
 	DID(&p, "a12 c12");
 }
 
-static void test_one_that_is_removed_cuts_itself_off_and_is_worth_nothing(void **unused)
+static void one_that_is_removed_cuts_itself_off_and_is_worth_nothing(void **unused)
 {
 	struct probe p;
 
@@ -521,7 +521,7 @@ static void test_one_that_is_removed_cuts_itself_off_and_is_worth_nothing(void *
 	assert_false(p.chain.loaded);
 }
 
-static void test_an_offer_keeps_what_comes_after_it(void **unused)
+static void an_offer_keeps_what_comes_after_it(void **unused)
 {
 	struct probe p;
 
@@ -542,7 +542,7 @@ static void test_an_offer_keeps_what_comes_after_it(void **unused)
 	assert_int_equal(ol_chain_on_successor_up(&p.chain, 18), -EPROTO);
 }
 
-static void test_one_that_joins_loads_and_catches_up_behind_the_tail(void **unused)
+static void one_that_joins_loads_and_catches_up_behind_the_tail(void **unused)
 {
 	struct probe p;
 
@@ -574,7 +574,7 @@ static void test_one_that_joins_loads_and_catches_up_behind_the_tail(void **unus
 	DID(&p, "a14"); /* the link stays; it commits no more */
 }
 
-static void test_a_handoff_ends_with_a_view_not_with_a_link(void **unused)
+static void a_handoff_ends_with_a_view_not_with_a_link(void **unused)
 {
 	struct probe p;
 
@@ -601,7 +601,7 @@ static void test_a_handoff_ends_with_a_view_not_with_a_link(void **unused)
 	assert_true(ol_chain_serves_pull(&p.chain));
 }
 
-static void test_on_a_new_link_only_an_ack_counts(void **unused)
+static void on_a_new_link_only_an_ack_counts(void **unused)
 {
 	struct probe p;
 
@@ -624,7 +624,7 @@ static void test_on_a_new_link_only_an_ack_counts(void **unused)
 	DID(&p, "a14 c14");
 }
 
-static void test_what_a_new_tail_has_acknowledged_is_committed(void **unused)
+static void what_a_new_tail_has_acknowledged_is_committed(void **unused)
 {
 	struct probe p;
 
@@ -643,7 +643,7 @@ static void test_what_a_new_tail_has_acknowledged_is_committed(void **unused)
 	assert_int_equal(p.chain.committed, 11);
 }
 
-static void test_one_has_caught_up_with_earlier_tails_too(void **unused)
+static void one_has_caught_up_with_earlier_tails_too(void **unused)
 {
 	struct probe p;
 
@@ -662,7 +662,7 @@ static void test_one_has_caught_up_with_earlier_tails_too(void **unused)
 	assert_int_equal(ol_chain_caught_up(&p.chain), 4);
 }
 
-static void test_a_tail_frees_what_one_that_joins_does_not_need(void **unused)
+static void a_tail_frees_what_one_that_joins_does_not_need(void **unused)
 {
 	struct probe p;
 
@@ -678,7 +678,7 @@ static void test_a_tail_frees_what_one_that_joins_does_not_need(void **unused)
 	assert_int_equal(ol_chain_on_offer(&p.chain, 10), -EPROTO); /* 1 may overwrite 11 */
 }
 
-static void test_a_joining_replica_takes_entries_before_it_has_weights(void **unused)
+static void a_joining_replica_takes_entries_before_it_has_weights(void **unused)
 {
 	struct probe p;
 
@@ -709,7 +709,7 @@ static void test_a_joining_replica_takes_entries_before_it_has_weights(void **un
 	DID(&p, "k0");
 }
 
-static void test_a_new_link_alone_makes_nobody_load_again(void **unused)
+static void a_new_link_alone_makes_nobody_load_again(void **unused)
 {
 	struct probe p;
 
@@ -740,7 +740,7 @@ static void test_a_new_link_alone_makes_nobody_load_again(void **unused)
 	DID(&p, "a21 k21");
 }
 
-static void test_another_history_begins_with_nothing(void **unused)
+static void another_history_begins_with_nothing(void **unused)
 {
 	struct probe p;
 
@@ -766,32 +766,32 @@ static void test_another_history_begins_with_nothing(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_founder_serves_alone),
-		cmocka_unit_test(test_a_founder_may_have_weights_before_it_has_a_view),
-		cmocka_unit_test(test_a_head_orders_one_at_a_time_and_forwards_first),
-		cmocka_unit_test(test_a_full_ring_holds_the_head),
-		cmocka_unit_test(test_a_middle_frees_what_is_committed_and_applied),
-		cmocka_unit_test(test_a_tail_commits_by_applying),
-		cmocka_unit_test(test_entries_come_in_order_from_the_predecessor_within_the_ring),
-		cmocka_unit_test(test_acks_are_of_what_was_given),
-		cmocka_unit_test(test_a_successor_must_be_one_that_can_go_on),
-		cmocka_unit_test(test_a_link_stays_when_the_neighbour_does),
-		cmocka_unit_test(test_a_new_head_has_cut_off_the_old_one_and_applies_all_first),
-		cmocka_unit_test(test_past_a_dead_middle_entries_are_sent_again),
-		cmocka_unit_test(test_a_new_predecessor_hears_again_what_is_free),
-		cmocka_unit_test(test_a_new_tail_commits_all_that_it_has),
-		cmocka_unit_test(test_the_last_one_is_head_and_tail),
-		cmocka_unit_test(test_one_that_is_removed_cuts_itself_off_and_is_worth_nothing),
-		cmocka_unit_test(test_an_offer_keeps_what_comes_after_it),
-		cmocka_unit_test(test_one_that_joins_loads_and_catches_up_behind_the_tail),
-		cmocka_unit_test(test_a_handoff_ends_with_a_view_not_with_a_link),
-		cmocka_unit_test(test_on_a_new_link_only_an_ack_counts),
-		cmocka_unit_test(test_what_a_new_tail_has_acknowledged_is_committed),
-		cmocka_unit_test(test_one_has_caught_up_with_earlier_tails_too),
-		cmocka_unit_test(test_a_tail_frees_what_one_that_joins_does_not_need),
-		cmocka_unit_test(test_a_joining_replica_takes_entries_before_it_has_weights),
-		cmocka_unit_test(test_a_new_link_alone_makes_nobody_load_again),
-		cmocka_unit_test(test_another_history_begins_with_nothing),
+		cmocka_unit_test(a_founder_serves_alone),
+		cmocka_unit_test(a_founder_may_have_weights_before_it_has_a_view),
+		cmocka_unit_test(a_head_orders_one_at_a_time_and_forwards_first),
+		cmocka_unit_test(a_full_ring_holds_the_head),
+		cmocka_unit_test(a_middle_frees_what_is_committed_and_applied),
+		cmocka_unit_test(a_tail_commits_by_applying),
+		cmocka_unit_test(entries_come_in_order_from_the_predecessor_within_the_ring),
+		cmocka_unit_test(acks_are_of_what_was_given),
+		cmocka_unit_test(a_successor_must_be_one_that_can_go_on),
+		cmocka_unit_test(a_link_stays_when_the_neighbour_does),
+		cmocka_unit_test(a_new_head_has_cut_off_the_old_one_and_applies_all_first),
+		cmocka_unit_test(past_a_dead_middle_entries_are_sent_again),
+		cmocka_unit_test(a_new_predecessor_hears_again_what_is_free),
+		cmocka_unit_test(a_new_tail_commits_all_that_it_has),
+		cmocka_unit_test(the_last_one_is_head_and_tail),
+		cmocka_unit_test(one_that_is_removed_cuts_itself_off_and_is_worth_nothing),
+		cmocka_unit_test(an_offer_keeps_what_comes_after_it),
+		cmocka_unit_test(one_that_joins_loads_and_catches_up_behind_the_tail),
+		cmocka_unit_test(a_handoff_ends_with_a_view_not_with_a_link),
+		cmocka_unit_test(on_a_new_link_only_an_ack_counts),
+		cmocka_unit_test(what_a_new_tail_has_acknowledged_is_committed),
+		cmocka_unit_test(one_has_caught_up_with_earlier_tails_too),
+		cmocka_unit_test(a_tail_frees_what_one_that_joins_does_not_need),
+		cmocka_unit_test(a_joining_replica_takes_entries_before_it_has_weights),
+		cmocka_unit_test(a_new_link_alone_makes_nobody_load_again),
+		cmocka_unit_test(another_history_begins_with_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

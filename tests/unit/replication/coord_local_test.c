@@ -147,7 +147,7 @@ static void place_remove(struct place *place)
 	ol_folder_drop(&place->own);
 }
 
-static void test_members_come_and_go(void **unused)
+static void members_come_and_go(void **unused)
 {
 	struct place place;
 	struct guest a, b;
@@ -188,7 +188,7 @@ static void test_members_come_and_go(void **unused)
 	place_remove(&place);
 }
 
-static void test_jobs_are_apart(void **unused)
+static void jobs_are_apart(void **unused)
 {
 	struct place place;
 	struct guest a, b;
@@ -212,7 +212,7 @@ static void test_jobs_are_apart(void **unused)
 	place_remove(&place);
 }
 
-static void test_exactly_one_proposal_wins(void **unused)
+static void exactly_one_proposal_wins(void **unused)
 {
 	struct place place;
 	struct guest guests[RACERS];
@@ -253,7 +253,7 @@ static bool later_than(const struct ol_coord_state *state, uint64_t arg)
 	return ol_coord_generation(counted->coord) > counted->generation;
 }
 
-static void test_a_proposal_that_loses_is_answered(void **unused)
+static void a_proposal_that_loses_is_answered(void **unused)
 {
 	struct place place;
 	struct guest a;
@@ -279,7 +279,7 @@ static void test_a_proposal_that_loses_is_answered(void **unused)
 }
 
 /* A view is there when all who made it are gone; who comes late finds the last of many. */
-static void test_views_outlast_their_makers(void **unused)
+static void views_outlast_their_makers(void **unused)
 {
 	struct place place;
 	struct guest a;
@@ -336,14 +336,14 @@ static void killed_leaves(enum child_kind kind)
 	place_remove(&place);
 }
 
-static void test_a_killed_process_leaves_at_once(void **unused)
+static void a_killed_process_leaves_at_once(void **unused)
 {
 	(void)unused;
 	killed_leaves(CHILD_PLAIN);
 }
 
 /* Its own child lives on, and has a copy of every descriptor that it had */
-static void test_a_child_does_not_keep_its_dead_parent_registered(void **unused)
+static void a_child_does_not_keep_its_dead_parent_registered(void **unused)
 {
 	(void)unused;
 	killed_leaves(CHILD_PARENT);
@@ -351,7 +351,7 @@ static void test_a_child_does_not_keep_its_dead_parent_registered(void **unused)
 
 /* Its neighbours find it out by its heartbeat; nobody founds a chain over it. A look at everything
  * comes in between, at the second member. */
-static void test_a_stopped_process_keeps_its_place(void **unused)
+static void a_stopped_process_keeps_its_place(void **unused)
 {
 	struct place place;
 	struct guest a, late;
@@ -375,7 +375,7 @@ static void test_a_stopped_process_keeps_its_place(void **unused)
 	place_remove(&place);
 }
 
-static void test_a_member_whose_file_was_taken_away_registers_again(void **unused)
+static void a_member_whose_file_was_taken_away_registers_again(void **unused)
 {
 	struct place place;
 	struct guest a, b;
@@ -402,7 +402,7 @@ static void test_a_member_whose_file_was_taken_away_registers_again(void **unuse
 }
 
 /* What is left of a process that was killed while nobody looked: no lock, so no member */
-static void test_a_file_without_a_lock_is_no_member(void **unused)
+static void a_file_without_a_lock_is_no_member(void **unused)
 {
 	struct ol_member one = server_make(1);
 	struct ol_coord_state seen;
@@ -428,7 +428,7 @@ static void test_a_file_without_a_lock_is_no_member(void **unused)
 	place_remove(&place);
 }
 
-static void test_a_folder_that_is_taken_away_ends_nothing(void **unused)
+static void a_folder_that_is_taken_away_ends_nothing(void **unused)
 {
 	struct place place;
 	struct guest a, b, stranger;
@@ -482,7 +482,7 @@ static void refused(const char *addr, int want, const char *line)
 	pthread_mutex_destroy(&guest.lock);
 }
 
-static void test_a_damaged_view_is_refused(void **unused)
+static void a_damaged_view_is_refused(void **unused)
 {
 	struct place place;
 	struct guest a;
@@ -505,7 +505,7 @@ static void test_a_damaged_view_is_refused(void **unused)
 	place_remove(&place);
 }
 
-static void test_folders_that_cannot_be_used_are_refused(void **unused)
+static void folders_that_cannot_be_used_are_refused(void **unused)
 {
 	struct place place;
 	char addr[128];
@@ -541,7 +541,7 @@ static void test_folders_that_cannot_be_used_are_refused(void **unused)
  * 64 kilobytes in all). A worker and a server of each shard see every view and every member,
  * whoever dies.
  */
-static void test_sixty_four_shards_of_three_servers(void **unused)
+static void sixty_four_shards_of_three_servers_are_seen_by_all(void **unused)
 {
 	static struct guest servers[OL_COORD_SHARDS_MAX][REPLICAS];
 	struct ol_coord_state seen;
@@ -604,7 +604,7 @@ static void test_sixty_four_shards_of_three_servers(void **unused)
 	place_remove(&place);
 }
 
-static void test_more_servers_than_a_shard_may_have_wait(void **unused)
+static void more_servers_than_a_shard_may_have_wait(void **unused)
 {
 	struct guest servers[OL_MEMBERS_MAX + 2], watcher;
 	struct ol_coord_state seen;
@@ -641,21 +641,21 @@ static void test_more_servers_than_a_shard_may_have_wait(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_members_come_and_go),
-		cmocka_unit_test(test_jobs_are_apart),
-		cmocka_unit_test(test_exactly_one_proposal_wins),
-		cmocka_unit_test(test_a_proposal_that_loses_is_answered),
-		cmocka_unit_test(test_views_outlast_their_makers),
-		cmocka_unit_test(test_a_killed_process_leaves_at_once),
-		cmocka_unit_test(test_a_child_does_not_keep_its_dead_parent_registered),
-		cmocka_unit_test(test_a_stopped_process_keeps_its_place),
-		cmocka_unit_test(test_a_member_whose_file_was_taken_away_registers_again),
-		cmocka_unit_test(test_a_file_without_a_lock_is_no_member),
-		cmocka_unit_test(test_a_folder_that_is_taken_away_ends_nothing),
-		cmocka_unit_test(test_a_damaged_view_is_refused),
-		cmocka_unit_test(test_folders_that_cannot_be_used_are_refused),
-		cmocka_unit_test(test_sixty_four_shards_of_three_servers),
-		cmocka_unit_test(test_more_servers_than_a_shard_may_have_wait),
+		cmocka_unit_test(members_come_and_go),
+		cmocka_unit_test(jobs_are_apart),
+		cmocka_unit_test(exactly_one_proposal_wins),
+		cmocka_unit_test(a_proposal_that_loses_is_answered),
+		cmocka_unit_test(views_outlast_their_makers),
+		cmocka_unit_test(a_killed_process_leaves_at_once),
+		cmocka_unit_test(a_child_does_not_keep_its_dead_parent_registered),
+		cmocka_unit_test(a_stopped_process_keeps_its_place),
+		cmocka_unit_test(a_member_whose_file_was_taken_away_registers_again),
+		cmocka_unit_test(a_file_without_a_lock_is_no_member),
+		cmocka_unit_test(a_folder_that_is_taken_away_ends_nothing),
+		cmocka_unit_test(a_damaged_view_is_refused),
+		cmocka_unit_test(folders_that_cannot_be_used_are_refused),
+		cmocka_unit_test(sixty_four_shards_of_three_servers_are_seen_by_all),
+		cmocka_unit_test(more_servers_than_a_shard_may_have_wait),
 	};
 
 	children_start();

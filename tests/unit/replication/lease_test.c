@@ -14,7 +14,7 @@
 
 /* Every lease that is taken with `refound` keeps the inequality of lease.h, at the worst
  * heartbeat */
-static void test_a_lease_that_is_taken_is_safe(void **unused)
+static void a_lease_that_is_taken_is_safe(void **unused)
 {
 	uint32_t taken = 0;
 
@@ -35,7 +35,7 @@ static void test_a_lease_that_is_taken_is_safe(void **unused)
 	assert_true(taken > 500);
 }
 
-static void test_a_lease_without_margin_is_refused(void **unused)
+static void a_lease_without_margin_is_refused(void **unused)
 {
 	(void)unused;
 	assert_non_null(strstr(ol_lease_fault(0, 1, false), "lease_ms is 0"));
@@ -52,8 +52,8 @@ static void test_a_lease_without_margin_is_refused(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_lease_that_is_taken_is_safe),
-		cmocka_unit_test(test_a_lease_without_margin_is_refused),
+		cmocka_unit_test(a_lease_that_is_taken_is_safe),
+		cmocka_unit_test(a_lease_without_margin_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,7 +146,7 @@ static const struct rule_case {
 	{ "one of eight is replaced", "ABCDEFGH", 8, false, "BCDEFGHI", 0, "BCDEFGH+I" },
 };
 
-static void test_every_rule(void **unused)
+static void the_next_view_follows_every_rule(void **unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -175,7 +175,7 @@ static void test_every_rule(void **unused)
 }
 
 /* A view takes another's place only if it is later, and whoever holds them has not begun anew */
-static void test_what_follows_a_view(void **unused)
+static void only_the_next_epoch_of_one_history_follows_a_view(void **unused)
 {
 	struct ol_view view = chain("ABC", 3), next = view;
 
@@ -190,7 +190,7 @@ static void test_what_follows_a_view(void **unused)
 	assert_false(ol_view_follows(&view, &next));
 }
 
-static void test_rank_goes_before_id(void **unused)
+static void rank_goes_before_id(void **unused)
 {
 	struct ol_view_rule rule = { 1, 2, 0, false };
 	struct ol_view view = { .epoch = 0 }, next;
@@ -211,7 +211,7 @@ static void test_rank_goes_before_id(void **unused)
 	assert_int_equal(view.joining, 1);
 }
 
-static void test_roles_and_neighbours(void **unused)
+static void a_place_in_the_chain_gives_role_and_neighbours(void **unused)
 {
 	struct ol_view view = chain("ABC+D", 4), only = chain("A", 1);
 
@@ -299,7 +299,7 @@ static void check_step(const struct ol_view *view, const struct ol_view *next,
 }
 
 /* A world in which servers come and go, and whoever sees a reason proposes. */
-static void test_a_random_history_keeps_every_promise(void **unused)
+static void a_random_history_keeps_every_promise(void **unused)
 {
 	static const char all[] = "ABCDEFGHIJab01";
 	struct ol_view view, next, again;
@@ -394,7 +394,7 @@ static bool try_text(const char *text, size_t bytes)
 	return taken;
 }
 
-static void test_a_damaged_text_is_a_view_or_refused(void **unused)
+static void a_damaged_text_is_a_view_or_refused(void **unused)
 {
 	struct ol_view views[3] = { chain("A", 1), chain("AB+C", 3) };
 	char text[OL_VIEW_TEXT_MAX], bad[OL_VIEW_TEXT_MAX];
@@ -426,7 +426,7 @@ static void test_a_damaged_text_is_a_view_or_refused(void **unused)
 
 #define NAMES "history 0000000000000001\norigin 0000000000000001\n"
 
-static void test_texts_that_nobody_writes_are_refused(void **unused)
+static void texts_that_nobody_writes_are_refused(void **unused)
 {
 	static const char *const tails[] = {
 		"", /* without a replica */
@@ -492,13 +492,13 @@ static void test_texts_that_nobody_writes_are_refused(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_rule),
-		cmocka_unit_test(test_what_follows_a_view),
-		cmocka_unit_test(test_rank_goes_before_id),
-		cmocka_unit_test(test_roles_and_neighbours),
-		cmocka_unit_test(test_a_random_history_keeps_every_promise),
-		cmocka_unit_test(test_a_damaged_text_is_a_view_or_refused),
-		cmocka_unit_test(test_texts_that_nobody_writes_are_refused),
+		cmocka_unit_test(the_next_view_follows_every_rule),
+		cmocka_unit_test(only_the_next_epoch_of_one_history_follows_a_view),
+		cmocka_unit_test(rank_goes_before_id),
+		cmocka_unit_test(a_place_in_the_chain_gives_role_and_neighbours),
+		cmocka_unit_test(a_random_history_keeps_every_promise),
+		cmocka_unit_test(a_damaged_text_is_a_view_or_refused),
+		cmocka_unit_test(texts_that_nobody_writes_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

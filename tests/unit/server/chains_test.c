@@ -63,7 +63,7 @@ static void look(struct ol_chains *chains, uint32_t waiting, uint32_t epoch, uin
 		 ret_info->connected != connected);
 }
 
-static void test_chains_are_seen(void **unused)
+static void chains_are_seen(void **unused)
 {
 	char key[] = "the key", addr[OL_FOLDER_MAX + 8], err[256] = "";
 	struct ol_folder folder;
@@ -128,7 +128,7 @@ static unsigned threads(void)
 	return count;
 }
 
-static void test_who_has_looked_leaves_no_thread(void **unused)
+static void who_has_looked_leaves_no_thread(void **unused)
 {
 	char key[] = "", addr[OL_FOLDER_MAX + 8], err[256] = "";
 	struct ol_chains *chains = NULL;
@@ -150,7 +150,7 @@ static void test_who_has_looked_leaves_no_thread(void **unused)
 	ol_folder_drop(&folder);
 }
 
-static void test_what_cannot_be_is_refused_in_a_line(void **unused)
+static void what_cannot_be_is_refused_in_a_line(void **unused)
 {
 	struct ol_chains *chains;
 	char key[300], err[256];
@@ -176,9 +176,9 @@ static void test_what_cannot_be_is_refused_in_a_line(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chains_are_seen),
-		cmocka_unit_test(test_who_has_looked_leaves_no_thread),
-		cmocka_unit_test(test_what_cannot_be_is_refused_in_a_line),
+		cmocka_unit_test(chains_are_seen),
+		cmocka_unit_test(who_has_looked_leaves_no_thread),
+		cmocka_unit_test(what_cannot_be_is_refused_in_a_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static uint32_t doorbells_of(uint32_t window, const char *coordinator)
 }
 
 /* A worker's gradients and what announces them; in a chain also a ring of entries and their acks */
-static void test_there_is_room_for_all_doorbells(void **unused)
+static void there_is_room_for_all_doorbells(void **unused)
 {
 	const uint32_t few = 2 * (2 + OL_PARTS_MAX) + 4;
 	const uint32_t many = (OL_WINDOW_MAX + 1) * (2 + OL_PARTS_MAX) + 4;
@@ -156,7 +156,7 @@ static unsigned damage(void)
 }
 
 /* What a worker has pushed must not be forgotten, and here is no room for it */
-static void test_a_checkpoint_of_more_workers_is_left_to_the_workers(void **unused)
+static void a_checkpoint_of_more_workers_is_left_to_the_workers(void **unused)
 {
 	(void)unused;
 	leave_checkpoint(OL_SELECT_FULL, 2);
@@ -168,7 +168,7 @@ static void test_a_checkpoint_of_more_workers_is_left_to_the_workers(void **unus
 	assert_true(server->restoring.active); /* workers may have newer weights */
 }
 
-static void test_a_running_checkpoint_does_where_the_full_one_is_damaged(void **unused)
+static void a_running_checkpoint_does_where_the_full_one_is_damaged(void **unused)
 {
 	(void)unused;
 	leave_checkpoint(OL_SELECT_FULL, 1);
@@ -181,7 +181,7 @@ static void test_a_running_checkpoint_does_where_the_full_one_is_damaged(void **
 	assert_int_equal(server->store.board->restored_from, OL_RESTORE_CHECKPOINT);
 }
 
-static void test_a_folder_that_cannot_be_saved_to_is_refused(void **unused)
+static void a_folder_that_cannot_be_saved_to_is_refused(void **unused)
 {
 	(void)unused;
 	opts.checkpoint_dir = "/proc/nothing";
@@ -194,10 +194,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_there_is_room_for_all_doorbells),
-		TEST(test_a_checkpoint_of_more_workers_is_left_to_the_workers),
-		TEST(test_a_running_checkpoint_does_where_the_full_one_is_damaged),
-		TEST(test_a_folder_that_cannot_be_saved_to_is_refused),
+		TEST(there_is_room_for_all_doorbells),
+		TEST(a_checkpoint_of_more_workers_is_left_to_the_workers),
+		TEST(a_running_checkpoint_does_where_the_full_one_is_damaged),
+		TEST(a_folder_that_cannot_be_saved_to_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ static const char *said(const struct ol_server_opts *opts)
 			fail_msg("%s: \"%s\"", words, said(&o)); \
 	} while (0)
 
-static void test_what_is_usual_is_taken(void **unused)
+static void what_is_usual_is_taken(void **unused)
 {
 	(void)unused;
 	taken(usual, (void)o);
@@ -138,7 +138,7 @@ static void test_what_is_usual_is_taken(void **unused)
 	taken(chain, (void)o);
 }
 
-static void test_what_does_not_exist_is_refused(void **unused)
+static void what_does_not_exist_is_refused(void **unused)
 {
 	(void)unused;
 	refused(usual, o.size = 0, "size is not valid");
@@ -159,7 +159,7 @@ static void test_what_does_not_exist_is_refused(void **unused)
 	taken(running, o.selection = OL_SELECT_RANDOM);
 }
 
-static void test_waiting_for_some(void **unused)
+static void a_step_that_waits_for_some_has_its_numbers_checked(void **unused)
 {
 	(void)unused;
 	refused(usual, o.wait = OL_WAIT_DBW, "wait is for sync");
@@ -179,7 +179,7 @@ static void test_waiting_for_some(void **unused)
 	taken(steps, o.rule.lr = 0.0f);
 }
 
-static void test_of_several_shards_none_decides_a_step_by_itself(void **unused)
+static void of_several_shards_none_decides_a_step_by_itself(void **unused)
 {
 	(void)unused;
 	taken(usual, o.shard_count = 2);
@@ -190,7 +190,7 @@ static void test_of_several_shards_none_decides_a_step_by_itself(void **unused)
 		"wait for each other for ever");
 }
 
-static void test_numbers_have_limits(void **unused)
+static void numbers_have_limits(void **unused)
 {
 	(void)unused;
 	refused(usual, o.observers_max = 1025, "observers_max is over 1024");
@@ -215,7 +215,7 @@ static void test_numbers_have_limits(void **unused)
 	taken(usual, (o.heartbeat_ms = 50, o.lease_ms = 0));
 }
 
-static void test_a_chain_has_replicas_and_a_lease_and_no_checkpoints(void **unused)
+static void a_chain_has_replicas_and_a_lease_and_no_checkpoints(void **unused)
 {
 	(void)unused;
 	refused(chain, o.replicas = 0, "replicas is not between");
@@ -231,7 +231,7 @@ static void test_a_chain_has_replicas_and_a_lease_and_no_checkpoints(void **unus
 	refused(chain, (o.lease_ms = UINT32_MAX, o.refound = 1), "no margin between");
 }
 
-static void test_checkpoints(void **unused)
+static void checkpoints_have_their_numbers_checked(void **unused)
 {
 	(void)unused;
 	refused(saving, o.checkpoint_keep = 0, "checkpoint_keep is 0");
@@ -252,13 +252,13 @@ static void test_checkpoints(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_usual_is_taken),
-		cmocka_unit_test(test_what_does_not_exist_is_refused),
-		cmocka_unit_test(test_waiting_for_some),
-		cmocka_unit_test(test_of_several_shards_none_decides_a_step_by_itself),
-		cmocka_unit_test(test_numbers_have_limits),
-		cmocka_unit_test(test_a_chain_has_replicas_and_a_lease_and_no_checkpoints),
-		cmocka_unit_test(test_checkpoints),
+		cmocka_unit_test(what_is_usual_is_taken),
+		cmocka_unit_test(what_does_not_exist_is_refused),
+		cmocka_unit_test(a_step_that_waits_for_some_has_its_numbers_checked),
+		cmocka_unit_test(of_several_shards_none_decides_a_step_by_itself),
+		cmocka_unit_test(numbers_have_limits),
+		cmocka_unit_test(a_chain_has_replicas_and_a_lease_and_no_checkpoints),
+		cmocka_unit_test(checkpoints_have_their_numbers_checked),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

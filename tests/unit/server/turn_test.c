@@ -126,7 +126,7 @@ static void next_turn(void)
 	ol_ingest_progress(&server->ingest, 0);
 }
 
-static void test_a_turn_ends_after_so_many_bytes(void **state)
+static void a_turn_ends_after_so_many_bytes(void **state)
 {
 	(void)state;
 	crowd();
@@ -144,7 +144,7 @@ static void test_a_turn_ends_after_so_many_bytes(void **state)
 	assert_false(ol_ingest_waits(&server->ingest));
 }
 
-static void test_nobody_is_passed_over(void **state)
+static void nobody_is_passed_over(void **state)
 {
 	(void)state;
 	crowd();
@@ -157,7 +157,7 @@ static void test_nobody_is_passed_over(void **state)
 	}
 }
 
-static void test_a_gradient_longer_than_a_turn_is_applied(void **state)
+static void a_gradient_longer_than_a_turn_is_applied(void **state)
 {
 	(void)state;
 	server->turn.bytes_max = 1;
@@ -183,7 +183,7 @@ static void ring_lay(uint64_t bytes)
 						 .parts = parts };
 }
 
-static void test_an_entry_is_applied_in_a_turn_that_has_room(void **state)
+static void an_entry_is_applied_in_a_turn_that_has_room(void **state)
 {
 	(void)state;
 	ring_lay(LEN * sizeof(float));
@@ -196,7 +196,7 @@ static void test_an_entry_is_applied_in_a_turn_that_has_room(void **state)
 	assert_int_equal(server->store.version, 1);
 }
 
-static void test_a_long_entry_is_forwarded_in_several_turns(void **state)
+static void a_long_entry_is_forwarded_in_several_turns(void **state)
 {
 	(void)state;
 	ring_lay(ENTRY);
@@ -220,11 +220,11 @@ static void test_a_long_entry_is_forwarded_in_several_turns(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(test_a_turn_ends_after_so_many_bytes),
-		TEST(test_nobody_is_passed_over),
-		TEST(test_a_gradient_longer_than_a_turn_is_applied),
-		TEST(test_an_entry_is_applied_in_a_turn_that_has_room),
-		TEST(test_a_long_entry_is_forwarded_in_several_turns),
+		TEST(a_turn_ends_after_so_many_bytes),
+		TEST(nobody_is_passed_over),
+		TEST(a_gradient_longer_than_a_turn_is_applied),
+		TEST(an_entry_is_applied_in_a_turn_that_has_room),
+		TEST(a_long_entry_is_forwarded_in_several_turns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

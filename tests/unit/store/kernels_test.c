@@ -129,7 +129,7 @@ static void run_steps(ol_kernel_fn *fn, const struct ol_update_rule *rule, struc
 	free(to);
 }
 
-static void test_rules_follow_their_formulas(void **unused)
+static void rules_follow_their_formulas(void **unused)
 {
 	struct state *got = malloc(sizeof(*got));
 
@@ -154,7 +154,7 @@ static void test_rules_follow_their_formulas(void **unused)
 	free(got);
 }
 
-static void test_every_width_gives_the_same_bits(void **unused)
+static void every_width_gives_the_same_bits(void **unused)
 {
 	struct state *first = malloc(sizeof(*first)), *other = malloc(sizeof(*other));
 
@@ -172,7 +172,7 @@ static void test_every_width_gives_the_same_bits(void **unused)
 	free(other);
 }
 
-static void test_sum_is_count_times_mean(void **unused)
+static void sum_is_count_times_mean(void **unused)
 {
 	struct ol_update_rule mean = rule_of(OL_OPTIMIZER_SGD), sum = mean;
 	struct state *from = calloc(1, sizeof(*from)), *a = calloc(1, sizeof(*a)),
@@ -195,7 +195,7 @@ static void test_sum_is_count_times_mean(void **unused)
 	free(b);
 }
 
-static void test_a_gradient_that_is_not_finite_is_named(void **unused)
+static void a_gradient_that_is_not_finite_is_named(void **unused)
 {
 	static const float bad[] = { INFINITY, -INFINITY, NAN };
 	static const uint32_t places[] = { 0, 1, 2047, 2048, LEN - 1 };
@@ -227,7 +227,7 @@ static void test_a_gradient_that_is_not_finite_is_named(void **unused)
 }
 
 /* The plain formula, within what sums in another order make */
-static void test_how_far_an_array_has_moved_is_the_same_at_every_width(void **unused)
+static void how_far_an_array_has_moved_is_the_same_at_every_width(void **unused)
 {
 	static const float scales[] = { 1.0f, 1e-30f, 1e30f }; /* squares: none in a float */
 	static const uint32_t lengths[] = { 1, 15, 16, 17, 1024, LEN };
@@ -256,7 +256,7 @@ static void test_how_far_an_array_has_moved_is_the_same_at_every_width(void **un
 	}
 }
 
-static void test_what_is_no_number_has_not_moved_a_finite_way(void **unused)
+static void what_is_no_number_has_not_moved_a_finite_way(void **unused)
 {
 	static const float bad[] = { INFINITY, -INFINITY, NAN };
 	static const uint32_t places[] = { 0, 15, 16, 5000, LEN - 1 };
@@ -282,12 +282,12 @@ static void test_what_is_no_number_has_not_moved_a_finite_way(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rules_follow_their_formulas),
-		cmocka_unit_test(test_every_width_gives_the_same_bits),
-		cmocka_unit_test(test_sum_is_count_times_mean),
-		cmocka_unit_test(test_a_gradient_that_is_not_finite_is_named),
-		cmocka_unit_test(test_how_far_an_array_has_moved_is_the_same_at_every_width),
-		cmocka_unit_test(test_what_is_no_number_has_not_moved_a_finite_way),
+		cmocka_unit_test(rules_follow_their_formulas),
+		cmocka_unit_test(every_width_gives_the_same_bits),
+		cmocka_unit_test(sum_is_count_times_mean),
+		cmocka_unit_test(a_gradient_that_is_not_finite_is_named),
+		cmocka_unit_test(how_far_an_array_has_moved_is_the_same_at_every_width),
+		cmocka_unit_test(what_is_no_number_has_not_moved_a_finite_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static unsigned apply_one(struct fixture *f, uint32_t worker, uint64_t seq, cons
 	return ol_store_apply(&f->store, &c, 1, target);
 }
 
-static void test_an_update_is_published_whole(void **unused)
+static void an_update_is_published_whole(void **unused)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
 	struct ol_version_line *line = &f->store.board->line;
@@ -99,7 +99,7 @@ static void test_an_update_is_published_whole(void **unused)
 	fixture_free(f);
 }
 
-static void test_the_published_and_the_pinned_are_never_targets(void **unused)
+static void the_published_and_the_pinned_are_never_targets(void **unused)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
 
@@ -120,7 +120,7 @@ static void test_the_published_and_the_pinned_are_never_targets(void **unused)
 	fixture_free(f);
 }
 
-static void test_a_dropped_gradient_leaves_no_trace(void **unused)
+static void a_dropped_gradient_leaves_no_trace(void **unused)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_MOMENTUM);
 	struct fixture *g = fixture_make(OL_OPTIMIZER_MOMENTUM);
@@ -148,7 +148,7 @@ static void test_a_dropped_gradient_leaves_no_trace(void **unused)
 	fixture_free(g);
 }
 
-static void test_good_gradients_of_a_step_survive_a_bad_one(void **unused)
+static void good_gradients_of_a_step_survive_a_bad_one(void **unused)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
 	float bad[LEN] = { 0 };
@@ -197,7 +197,7 @@ static void norms_are(struct fixture *f, const float scales[2], bool gathered)
 	assert_true(fabs(f->store.norms.mean - both) <= 1e-6 * both);
 }
 
-static void test_norms_are_of_what_goes_into_a_step(void **unused)
+static void norms_are_of_what_goes_into_a_step(void **unused)
 {
 	static const float scales[][2] = { { 1.0f, 1.0f }, { 0.5f, 1.0f }, { 1.0f, -2.0f } };
 
@@ -214,7 +214,7 @@ static void test_norms_are_of_what_goes_into_a_step(void **unused)
 	}
 }
 
-static void test_norms_leave_out_a_bad_gradient_and_cost_no_bit(void **unused)
+static void norms_leave_out_a_bad_gradient_and_cost_no_bit(void **unused)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD), *g = fixture_make(OL_OPTIMIZER_SGD);
 	float bad[LEN] = { 0 };
@@ -236,7 +236,7 @@ static void test_norms_leave_out_a_bad_gradient_and_cost_no_bit(void **unused)
 	fixture_free(g);
 }
 
-static void test_geometry_that_cannot_be_is_refused(void **unused)
+static void geometry_that_cannot_be_is_refused(void **unused)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_ADAM);
 	struct ol_geometry geo = f->geo;
@@ -257,7 +257,7 @@ static void test_geometry_that_cannot_be_is_refused(void **unused)
 	fixture_free(f);
 }
 
-static void test_shards_cover_every_parameter_once(void **unused)
+static void shards_cover_every_parameter_once(void **unused)
 {
 	static const uint64_t totals[] = { 1, 1023, 1024, 1025, 4097, 100000, 813258 };
 
@@ -282,7 +282,7 @@ static void test_shards_cover_every_parameter_once(void **unused)
 	}
 }
 
-static void test_a_restored_snapshot_is_the_only_one(void **state)
+static void a_restored_snapshot_is_the_only_one(void **state)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_MOMENTUM);
 	float *weights;
@@ -314,7 +314,7 @@ static void test_a_restored_snapshot_is_the_only_one(void **state)
 	fixture_free(f);
 }
 
-static void test_a_delta_counts_its_gradients_and_is_scaled(void **state)
+static void a_delta_counts_its_gradients_and_is_scaled(void **state)
 {
 	struct fixture *f = fixture_make(OL_OPTIMIZER_SGD);
 	struct ol_contribution c[2] = {
@@ -422,7 +422,7 @@ static void at_once(const struct lengthy *l, float *weights, struct ol_norms *no
 	free(state);
 }
 
-static void test_a_long_update_pauses_and_gives_the_same_bits(void **unused)
+static void a_long_update_pauses_and_gives_the_same_bits(void **unused)
 {
 	float *weights = malloc(2 * LONG * sizeof(float)), *sum = weights + LONG;
 	struct lengthy *l = lengthy_make();
@@ -447,7 +447,7 @@ static void test_a_long_update_pauses_and_gives_the_same_bits(void **unused)
 	free(weights);
 }
 
-static void test_a_bad_value_in_a_late_piece_is_found(void **unused)
+static void a_bad_value_in_a_late_piece_is_found(void **unused)
 {
 	struct lengthy *l = lengthy_make();
 	float *grad = l->floats + 3 * (size_t)LONG;
@@ -466,18 +466,18 @@ static void test_a_bad_value_in_a_late_piece_is_found(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_restored_snapshot_is_the_only_one),
-		cmocka_unit_test(test_a_delta_counts_its_gradients_and_is_scaled),
-		cmocka_unit_test(test_an_update_is_published_whole),
-		cmocka_unit_test(test_the_published_and_the_pinned_are_never_targets),
-		cmocka_unit_test(test_a_dropped_gradient_leaves_no_trace),
-		cmocka_unit_test(test_good_gradients_of_a_step_survive_a_bad_one),
-		cmocka_unit_test(test_norms_are_of_what_goes_into_a_step),
-		cmocka_unit_test(test_norms_leave_out_a_bad_gradient_and_cost_no_bit),
-		cmocka_unit_test(test_geometry_that_cannot_be_is_refused),
-		cmocka_unit_test(test_shards_cover_every_parameter_once),
-		cmocka_unit_test(test_a_long_update_pauses_and_gives_the_same_bits),
-		cmocka_unit_test(test_a_bad_value_in_a_late_piece_is_found),
+		cmocka_unit_test(a_restored_snapshot_is_the_only_one),
+		cmocka_unit_test(a_delta_counts_its_gradients_and_is_scaled),
+		cmocka_unit_test(an_update_is_published_whole),
+		cmocka_unit_test(the_published_and_the_pinned_are_never_targets),
+		cmocka_unit_test(a_dropped_gradient_leaves_no_trace),
+		cmocka_unit_test(good_gradients_of_a_step_survive_a_bad_one),
+		cmocka_unit_test(norms_are_of_what_goes_into_a_step),
+		cmocka_unit_test(norms_leave_out_a_bad_gradient_and_cost_no_bit),
+		cmocka_unit_test(geometry_that_cannot_be_is_refused),
+		cmocka_unit_test(shards_cover_every_parameter_once),
+		cmocka_unit_test(a_long_update_pauses_and_gives_the_same_bits),
+		cmocka_unit_test(a_bad_value_in_a_late_piece_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static struct ol_wire_accept sample_accept(void)
 	return msg;
 }
 
-static void test_messages_survive_the_trip(void **unused)
+static void messages_survive_the_trip(void **unused)
 {
 	struct ol_wire_connect connect = { .kind = OL_CONNECT_PROOF,
 					   .role = OL_ROLE_OBSERVER,
@@ -71,7 +71,7 @@ static void test_messages_survive_the_trip(void **unused)
 	assert_int_equal(accept2.nonfinite, 1);
 }
 
-static void test_short_and_foreign_messages_are_refused(void **unused)
+static void short_and_foreign_messages_are_refused(void **unused)
 {
 	struct ol_wire_accept accept = sample_accept(), accept2;
 	struct ol_wire_connect connect;
@@ -93,7 +93,7 @@ static void test_short_and_foreign_messages_are_refused(void **unused)
 	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &accept2), OL_E_WIRE);
 }
 
-static void test_proofs_hold_for_one_key_and_one_attempt(void **unused)
+static void proofs_hold_for_one_key_and_one_attempt(void **unused)
 {
 	struct ol_wire_connect proof = { .kind = OL_CONNECT_PROOF,
 					 .role = OL_ROLE_WORKER,
@@ -140,7 +140,7 @@ unsigned char *HMAC(const EVP_MD *md, const void *key, int key_bytes, const unsi
 	return real(md, key, key_bytes, data, bytes, digest, digest_bytes);
 }
 
-static void test_without_a_crypto_library_nobody_is_let_in(void **unused)
+static void without_a_crypto_library_nobody_is_let_in(void **unused)
 {
 	static const uint8_t none[OL_MAC_BYTES];
 	struct ol_wire_connect proof = { .kind = OL_CONNECT_PROOF, .role = OL_ROLE_WORKER };
@@ -168,7 +168,7 @@ static void test_without_a_crypto_library_nobody_is_let_in(void **unused)
 	assert_memory_not_equal(mac, none, sizeof(mac));
 }
 
-static void test_a_record_with_any_bit_changed_is_not_whole(void **unused)
+static void a_record_with_any_bit_changed_is_not_whole(void **unused)
 {
 	struct ol_push_hdr hdr = { .seq = 5, .base_version = 4, .loss = 0.5f };
 
@@ -185,11 +185,11 @@ static void test_a_record_with_any_bit_changed_is_not_whole(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_messages_survive_the_trip),
-		cmocka_unit_test(test_short_and_foreign_messages_are_refused),
-		cmocka_unit_test(test_proofs_hold_for_one_key_and_one_attempt),
-		cmocka_unit_test(test_without_a_crypto_library_nobody_is_let_in),
-		cmocka_unit_test(test_a_record_with_any_bit_changed_is_not_whole),
+		cmocka_unit_test(messages_survive_the_trip),
+		cmocka_unit_test(short_and_foreign_messages_are_refused),
+		cmocka_unit_test(proofs_hold_for_one_key_and_one_attempt),
+		cmocka_unit_test(without_a_crypto_library_nobody_is_let_in),
+		cmocka_unit_test(a_record_with_any_bit_changed_is_not_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

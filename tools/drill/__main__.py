@@ -26,6 +26,8 @@ def main() -> int:
         if experiment == "kills":
             return kills.go(drill)
         drill.experiment_check()
+        if experiment == "scar":
+            scar.numpy_need()
         drill.folder_make()
         if experiment == "scar":
             return scar.go(drill)

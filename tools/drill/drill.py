@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .errors import CHILD, FAILED, RESOURCES, SIGNAL, USAGE, Failure
@@ -199,25 +199,63 @@ class Drill:
                 child, self.child = self.child, None
                 child.wait()
 
-    def trial(self, experiment: str, name: str, **of: Any) -> Iterator[Any]:
-        """The records of `outlast trial`, whose description this is."""
-        words = json.dumps({"experiment": experiment, "name": name, **of}).encode()
+    @contextlib.contextmanager
+    def trial_started(self, experiment: str, name: str, of: dict[str, Any],
+                      fds: tuple[int, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
+        """`outlast trial`, to which this description has been given."""
         try:
-            with self.started(["trial"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            with self.started(["trial"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              pass_fds=fds) as child:
                 with contextlib.suppress(BrokenPipeError):
-                    child.stdin.write(words)
-                    child.stdin.close()
-                for line in child.stdout:
-                    if line.endswith(b"\n"):  # else it was cut short
-                        yield json.loads(line)
+                    child.stdin.write(json.dumps({"experiment": experiment, "name": name,
+                                                  **of}).encode())
+                    child.stdin.flush()
+                yield child
         except OSError as error:
             raise Failure(RESOURCES, "cannot start a trial", name, error.strerror) from error
+
+    def trial_check(self, child: subprocess.Popen[bytes], name: str) -> None:
+        """It has ended."""
+        code = child.wait()
         if self.signal != 0:
             raise Failure(SIGNAL + self.signal)
-        if child.returncode < 0:
-            raise Failure(CHILD, "a trial was killed by signal", str(-child.returncode), name)
-        if child.returncode > 0:
-            raise Failure(child.returncode)
+        if code < 0:
+            raise Failure(CHILD, "a trial was killed by signal", str(-code), name)
+        if code > 0:
+            raise Failure(code)
+
+    def trial(self, experiment: str, name: str, **of: Any) -> Iterator[Any]:
+        """Its records."""
+        with self.trial_started(experiment, name, of) as child:
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.close()
+            for line in child.stdout:
+                if line.endswith(b"\n"):  # else it was cut short
+                    yield json.loads(line)
+            self.trial_check(child, name)
+
+    @contextlib.contextmanager
+    def talk(self, experiment: str, name: str, fds: tuple[int, ...],
+             **of: Any) -> Iterator[tuple[Callable[[Any], Any], Any]]:
+        """What gives it an order and returns the answer; its first answer."""
+        with self.trial_started(experiment, name, of, fds) as child:
+            def answer() -> Any:
+                line = child.stdout.readline()
+                if line.endswith(b"\n") and self.signal == 0:
+                    return json.loads(line)
+                child.stdin.close()
+                self.trial_check(child, name)
+                raise Failure(CHILD, "a trial ended too soon", name)
+
+            def ask(order: Any) -> Any:
+                with contextlib.suppress(BrokenPipeError):
+                    child.stdin.write(json.dumps(order).encode() + b"\n")
+                    child.stdin.flush()
+                return answer()
+
+            yield ask, answer()
+            child.stdin.close()  # no more orders
+            self.trial_check(child, name)
 
     def run(self, index: int, name: str, words: list[str]) -> str:
         """`outlast train` with these words, watched until it ends; why it failed, or nothing."""

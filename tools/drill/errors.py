@@ -3,7 +3,7 @@
 import contextlib
 import sys
 
-FAILED, USAGE, RESOURCES, CHILD, SIGNAL = 1, 2, 7, 8, 128
+FAILED, USAGE, DATA, RESOURCES, CHILD, SIGNAL = 1, 2, 3, 7, 8, 128
 
 
 class Failure(Exception):

@@ -2,7 +2,7 @@
 
 /* classify.c -- classifiers: a stack of dense layers, for the CNN behind two convolutions */
 
-#include "learn/kind.h"
+#include "learn/models.h"
 
 #include <errno.h>
 #include <math.h>

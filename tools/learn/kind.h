@@ -53,16 +53,4 @@ int learn_params_check(const struct learn_model *model, const char *name, char *
 /* learn_init_uniform -- count first weights, uniform within bound of 0; layer: whose they are */
 void learn_init_uniform(uint64_t seed, uint32_t layer, float bound, size_t count, float *w);
 
-/*
- * Each makes a model of a kind whose name has been recognised. args is what follows the name and
- * its colon, or "". The caller fills in shape and batch_max.
- */
-int learn_classifier_create(const char *name, const struct learn_shape *shape,
-			    const struct learn_model_opts *opts, struct learn_model **ret_model,
-			    char *err, size_t err_len);
-int learn_mf_create(const char *args, const struct learn_shape *shape,
-		    struct learn_model **ret_model, char *err, size_t err_len);
-int learn_lda_create(const char *args, const struct learn_shape *shape,
-		     struct learn_model **ret_model, char *err, size_t err_len);
-
 #endif /* LEARN_KIND_H */

@@ -25,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "learn/kind.h"
 #include "learn/match.h"
+#include "learn/models.h"
 #include "learn/source.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "learn/kind.h"
+#include "learn/models.h"
 #include "learn/source.h"
 
 struct mf {

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a lost part of the parameters costs: which problems, how many trials."""
+import importlib.util
+import os
+import sys
 from dataclasses import dataclass
 from typing import Any
 
-from ..drill import Drill, signed
+from ..drill import PACKAGES, PYTHONS, Drill
+from ..errors import FAILED, Failure
 
 TRIALS = (10, 30, 100)  # by preset
 PUSHES = (120, 1200, 1200)
 NORM_FAILURES = 1000
 KILLS = 20  # live, of each problem and way of recovery
 PERIODS = (8, 16, 32)  # C
-LOSSES = (0.25, 0.5, 0.75)  # fractions lost
-ROWS, FEATURES = range(2)  # enum scar_shape
 
 
 @dataclass(frozen=True)
@@ -33,22 +35,22 @@ COURSES = (
     Course({"name": "uneven",
             "what": "softmax, 64 features of scales exp(1.5 normal), the same 500 samples each step, "
                     "lr 0.02; blocks: features",
-            "model": "softmax", "data": "synthetic:noise=2", "shape": FEATURES, "samples": 500,
+            "model": "softmax", "data": "synthetic:noise=2", "features": True, "samples": 500,
             "spread": 1.5, "lr": 0.02}, 64, preset=0),
     Course({"name": "pixels",
             "what": "softmax on Fashion-MNIST, pixels 0 to 1, the same 300 images each step, lr 0.1; "
                     "blocks: pixels (10 weights each)",
-            "model": "softmax", "data": "fashion-mnist", "shape": FEATURES, "samples": 300,
+            "model": "softmax", "data": "fashion-mnist", "features": True, "samples": 300,
             "unit": True, "lr": 0.1}, 64),
     Course({"name": "rows",
             "what": "softmax on Fashion-MNIST, pixels -1 to 1, the same 300 images each step, lr "
                     "0.01; blocks: an image's row of a class (28 weights each)",
-            "model": "softmax", "data": "fashion-mnist", "shape": ROWS, "cut": 28, "samples": 300,
+            "model": "softmax", "data": "fashion-mnist", "cut": 28, "samples": 300,
             "lr": 0.01}, 64, few=True, live=True),
     Course({"name": "cnn",
             "what": "CNN on Fashion-MNIST, 32 images drawn each step, lr 0.05, loss of 96 images; "
                     "blocks: outputs of each layer, biases of each layer",
-            "model": "cnn", "data": "fashion-mnist", "shape": ROWS, "samples": 32, "drawn": True,
+            "model": "cnn", "data": "fashion-mnist", "samples": 32, "drawn": True,
             "judged": 96, "lr": 0.05}, 32, few=True, runs=4, live=True),
     Course({"name": "als",
             "what": "matrix factorization of rank 8 by alternating least squares, 300 users, 1000 "
@@ -66,50 +68,57 @@ COURSES = (
 BOUNDS = (
     {"name": "steady",
      "what": "softmax, 64 features, the same 200 samples each step, lr 0.005, decay 10",
-     "model": "softmax", "data": "synthetic:noise=2,train=2000", "shape": FEATURES, "samples": 200,
+     "model": "softmax", "data": "synthetic:noise=2,train=2000", "features": True, "samples": 200,
      "lr": 0.005, "decay": 10.0},
     {"name": "ordinary",
      "what": "softmax, 16 features, the same 200 samples each step, lr 0.4, decay 0.1",
-     "model": "softmax", "data": "synthetic:noise=2,features=16,train=2000", "shape": FEATURES,
+     "model": "softmax", "data": "synthetic:noise=2,features=16,train=2000", "features": True,
      "samples": 200, "lr": 0.4, "decay": 0.1},
 )
 
 
-def trial(drill: Drill, kind: str, spec: dict[str, Any], **of: Any) -> Any:
-    record, = drill.trial("scar", spec["name"], kind=kind, spec=spec,
-                          seed=signed(drill.settings.integer("seed")), **of)
-    return record
+def numpy_need() -> None:
+    """This process becomes another Python where that has numpy, and this one has not."""
+    if importlib.util.find_spec("numpy") is not None:
+        return
+    system = PYTHONS[-1]
+    if sys.executable != system and os.access(system, os.X_OK):
+        os.execv(system, [system, "-B", "-X", "utf8", *sys.argv])
+    raise Failure(FAILED, f"{sys.executable} has no numpy", f"apt-get install {PACKAGES}")
 
 
 def bound_make(drill: Drill, spec: dict[str, Any], pushes: int) -> Any:
+    from . import bound, lab
+
     drill.say(f"{spec['name']}: {pushes} perturbations")
-    return trial(drill, "bound", spec, pushes=pushes)
+    with lab.opened(drill, spec, bound.ROWS) as opened:
+        return bound.bounds_make(opened, pushes)
 
 
-def part_make(drill: Drill, course: Course, trials: int) -> Any:
-    part: Any = None
-    for period in course.periods():
-        drill.say(f"{course.spec['name']}: C = {period}, {trials} failures")
-        one = trial(drill, "part", course.spec, steps=course.steps, runs=course.runs, period=period,
-                    trials=trials, failures=NORM_FAILURES, few=course.few)
-        if part is None:
-            part = one
-        else:
-            part["tables"] += one["tables"]
-    return part
+def course_make(drill: Drill, course: Course, trials: int) -> tuple[Any, list[Any]]:
+    """Its part of the study, and what live servers came to"""
+    from . import lab, live, study
 
-
-def live_make(drill: Drill, course: Course) -> list[Any]:
-    lives = []
-    for full in (False, True):
-        drill.say(f"{course.spec['name']}: {KILLS} kills of a server, "
-                  f"{'full' if full else 'partial'} recovery")
-        lives.append(trial(drill, "live", course.spec, steps=course.steps, runs=course.runs,
-                           kills=KILLS, full=full))
-    return lives
+    name, lives = course.spec["name"], []
+    with lab.opened(drill, course.spec, course.runs * (2 * course.steps + 2) + 2,
+                    course.runs) as opened:
+        runs = study.runs_make(opened, course.steps)
+        tables, norms = [], []
+        for period in course.periods():
+            drill.say(f"{name}: C = {period}, {trials} failures")
+            norms = norms or study.norms_make(runs[0], NORM_FAILURES)
+            tables.append(study.table_make(runs, period, trials, course.few))
+        for full in (False, True) if course.live and drill.settings.flag("live") else ():
+            drill.say(f"{name}: {KILLS} kills of a server, {'full' if full else 'partial'} recovery")
+            lives.append(live.live_make(drill, runs[0], full, KILLS))
+        return {"problem": name, "what": opened.what, "blocks": opened.blocks,
+                "steps": runs[0].steps, "target": runs[0].target, "tables": tables,
+                "norms": norms}, lives
 
 
 def go(drill: Drill) -> int:
+    from .study import LOSSES
+
     preset = drill.settings.preset()
     trials = drill.settings.integer("trials") or TRIALS[preset]
     bounds = [bound_make(drill, spec, PUSHES[preset]) for spec in BOUNDS]
@@ -117,9 +126,9 @@ def go(drill: Drill) -> int:
     for course in COURSES:
         if course.preset > preset:
             continue
-        parts.append(part_make(drill, course, trials))
-        if course.live and drill.settings.flag("live"):
-            lives += live_make(drill, course)
+        part, live = course_make(drill, course, trials)
+        parts.append(part)
+        lives += live
     drill.record("scar", {"trials": trials, "losses": list(LOSSES), "parts": parts,
                           "bounds": bounds, "live": lives})
     return drill.report()

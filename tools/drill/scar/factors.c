@@ -169,8 +169,6 @@ static int factors_step(void *arg, uint32_t k, const float *x, float *next, doub
 		f->item_rows[i] = (double)x[i];
 	side_solve(&f->users, f->item_rows, f->user_rows);
 	*ret_loss = loss_of(f);
-	if (next == NULL)
-		return 0;
 	side_solve(&f->items, f->user_rows, f->item_rows);
 	for (size_t i = 0; i < count; i++)
 		next[i] = (float)f->item_rows[i];

@@ -62,9 +62,7 @@ static int trained_step(void *arg, uint32_t k, const float *x, float *next, doub
 
 	if (t->drawn)
 		rc = loss_judge(t, x, ret_loss);
-	if (rc != 0 || (t->drawn && next == NULL))
-		return rc;
-	if (t->drawn)
+	if (rc == 0 && t->drawn)
 		rc = learn_batch_draw(t->data, &key, t->samples, t->batch);
 	if (rc == 0)
 		rc = learn_model_grad(t->model, x, t->batch, &key, t->grad, &loss);
@@ -72,7 +70,7 @@ static int trained_step(void *arg, uint32_t k, const float *x, float *next, doub
 		return rc;
 	if (!t->drawn)
 		*ret_loss = loss;
-	for (size_t i = 0; next != NULL && i < t->floats; i++)
+	for (size_t i = 0; i < t->floats; i++)
 		next[i] = x[i] - t->lr * (t->grad[i] + t->decay * x[i]);
 	return 0;
 }
@@ -88,23 +86,10 @@ static uint32_t layer_cut(const struct scar_spec *spec, const struct learn_layer
 
 	for (size_t i = 0; i < layer->weights; i++) {
 		size_t row = i / layer->fan_in, column = i % layer->fan_in;
-		uint32_t block = 0;
 
-		switch (spec->shape) {
-		case SCAR_ROWS:
-			block = (uint32_t)(row * cut + column / piece);
-			break;
-		case SCAR_FEATURES:
-			block = (uint32_t)column;
-			break;
-		case SCAR_LAYERS:
-			break;
-		}
-		of[i] = first + block;
+		of[i] = first + (uint32_t)(spec->features ? column : row * cut + column / piece);
 		biases = biases > of[i] + 1 ? biases : of[i] + 1;
 	}
-	if (spec->shape == SCAR_LAYERS)
-		biases--;
 	for (size_t i = 0; i < layer->biases; i++)
 		of[layer->weights + i] = biases;
 	return biases + 1;
@@ -221,20 +206,16 @@ int scar_problem_open(const struct scar_spec *spec, uint64_t seed, struct scar_p
 {
 	int rc;
 
-	*problem = (struct scar_problem){ .name = spec->name };
+	*problem = (struct scar_problem){ 0 };
 	if (strcmp(spec->model, "als") == 0)
 		rc = scar_factors_open(spec, seed, problem, err, err_len);
 	else if (strcmp(spec->model, "gibbs") == 0)
 		rc = scar_topics_open(spec, seed, problem, err, err_len);
 	else
 		rc = model_open(spec, seed, problem, err, err_len);
-	if (rc != 0) {
+	if (rc != 0)
 		scar_problem_close(problem);
-		return rc;
-	}
-	snprintf(problem->what, sizeof(problem->what), "%s; %zu floats in %u blocks", spec->what,
-		 problem->floats, problem->block_count);
-	return 0;
+	return rc;
 }
 
 void scar_problem_close(struct scar_problem *problem)

@@ -109,8 +109,6 @@ static int topics_step(void *arg, uint32_t k, const float *x, float *next, doubl
 
 	count(t, x);
 	*ret_loss = loss_of(t);
-	if (next == NULL)
-		return 0;
 	for (size_t d = 0; d < set->count; d++) {
 		for (size_t i = set->starts[d]; i < set->starts[d + 1]; i++) {
 			size_t topic;

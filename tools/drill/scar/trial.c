@@ -1,226 +1,245 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * trial.c -- perturbations, failures and kills as they are described, and what they cost
+ * trial.c -- a process that computes steps of a problem, for the study in Python (lab.py)
+ *
+ * The description opens the problem, once for each run: they differ in their seed. Orders follow,
+ * each a JSON object on stdin, and each has an answer, a line of JSON on stdout:
+ *
+ *	{"walk": ROW, "run": R, "step": K, "count": N, "keep": BOOL, "target": LOSS or null}
+ *		{"losses": of the state in ROW, which is that after K iterations, and of those that
+ *		follow it}: N, or as many as it takes to one at the target. Each goes to the next
+ *		row (keep), or to ROW; the row behind the last is used too.
+ *	{"select": ol_selection, "part": P, "seed": S}
+ *		{}: turns are those of a selector of the product, that saves 1/P of the floats
+ *	{"turn": distance of each block, or null}
+ *		{"chosen": blocks}
+ *	{"live": ...}
+ *		as live.c says
+ *
+ * States lie in memory that both processes have mapped, the descriptor "memory": rows of as many
+ * floats as a state has. Row 0 has the block of each float (uint32_t); the next are x_0 of each run.
  */
 #include "drill/trial.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "drill/scar/scar.h"
+#include "outlast_policy.h"
 
-/* A problem and its runs, which differ in their seed and have one target */
-struct part {
+enum {
+	RUNS_MAX = 10
+};
+
+struct lab {
 	struct scar_spec spec;
-	uint64_t seed;
-	struct scar_problem problem[SCAR_RUNS_MAX];
-	struct scar_run run[SCAR_RUNS_MAX];
-	uint32_t run_count;
+	struct scar_problem problems[RUNS_MAX];
+	struct ol_selector *selector;
+	struct scar_live live;
+	float *memory; /* NULL: none */
+	size_t rows;
+	int fd;
+	int runs;
 };
 
 static int fail(int status, const char *what, const char *why)
 {
-	switch (status) {
-	case -ENOMEM:
+	if (status == -ENOMEM)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "drill", "no memory", what, NULL);
-	case -EDOM:
-		return ol_cmd_error(OL_EXIT_FAILED, "drill", "training diverged", what, NULL);
-	default:
-		break;
-	}
 	return ol_cmd_error(OL_EXIT_DATA, "drill", what, why, NULL);
 }
 
-static int spec_read(json_t *of, struct part *part)
+static int spec_read(json_t *of, struct lab *lab, json_int_t *ret_seed)
 {
-	struct scar_spec *spec = &part->spec;
-	int shape = SCAR_ROWS, cut = 0, samples = 0, judged = 0, drawn = 0, unit = 0;
-	json_int_t seed = 0;
+	struct scar_spec *spec = &lab->spec;
+	int cut = 0, samples = 0, judged = 0, drawn = 0, unit = 0, features = 0, rows;
 	int rc = trial_unpack(
 		of,
-		"{s:I, s:{s:s, s:s, s:s, s:s, s?i, s?i, s?i, s?b, s?i, s?b, s?F, s?F, "
+		"{s:I, s:i, s:i, s:i, s:{s:s, s:s, s:s, s?b, s?i, s?i, s?b, s?i, s?b, s?F, s?F, "
 		"s?F}}",
-		"seed", &seed, "spec", "name", &spec->name, "what", &spec->what, "model",
-		&spec->model, "data", &spec->data, "shape", &shape, "cut", &cut, "samples",
-		&samples, "drawn", &drawn, "judged", &judged, "unit", &unit, "spread",
-		&spec->spread, "lr", &spec->lr, "decay", &spec->decay);
+		"seed", ret_seed, "runs", &lab->runs, "memory", &lab->fd, "rows", &rows, "spec",
+		"name", &spec->name, "model", &spec->model, "data", &spec->data, "features",
+		&features, "cut", &cut, "samples", &samples, "drawn", &drawn, "judged", &judged,
+		"unit", &unit, "spread", &spec->spread, "lr", &spec->lr, "decay", &spec->decay);
 
-	part->seed = (uint64_t)seed;
-	spec->shape = (enum scar_shape)shape;
+	if (rc == 0 && (lab->runs < 1 || lab->runs > RUNS_MAX || rows <= lab->runs))
+		rc = ol_cmd_error(OL_EXIT_USAGE, "trial", "runs or rows", NULL, NULL);
+	spec->features = features != 0;
 	spec->cut = (uint32_t)cut;
 	spec->samples = (uint32_t)samples;
 	spec->judged = (uint32_t)judged;
 	spec->drawn = drawn != 0;
 	spec->unit = unit != 0;
+	lab->rows = (size_t)rows;
 	return rc;
 }
 
-static int problem_open(struct part *part, uint32_t at)
+static size_t memory_bytes(const struct lab *lab)
 {
-	char err[SCAR_TEXT_MAX];
-	int rc = scar_problem_open(&part->spec, part->seed + at, &part->problem[at], err,
-				   sizeof(err));
-
-	return rc == 0 ? 0 : fail(rc == -ENOMEM ? rc : -EINVAL, part->spec.name, err);
+	return lab->rows * lab->problems[0].floats * sizeof(float);
 }
 
-/* All runs get the target that they have on average after so many steps. */
-static int runs_make(json_t *of, struct part *part)
+static float *row(const struct lab *lab, int at)
 {
-	int steps, runs, rc = trial_unpack(of, "{s:i, s:i}", "steps", &steps, "runs", &runs);
-	uint32_t stored = (uint32_t)(runs > 1 ? steps + steps / 2 : steps);
-	double target = 0.0;
+	return lab->memory + (size_t)at * lab->problems[0].floats;
+}
 
-	for (int r = 0; rc == 0 && r < runs && r < SCAR_RUNS_MAX; r++) {
-		rc = problem_open(part, part->run_count);
-		if (rc != 0)
-			return rc;
-		rc = scar_run_make(&part->problem[r], stored, &part->run[r]);
-		if (rc != 0)
-			return fail(rc, part->spec.name, strerror(-rc));
-		part->run_count++;
-		target += part->run[r].losses[steps] / runs;
+/* The rows, with what the other side has to know of the problem */
+static int memory_open(struct lab *lab)
+{
+	const struct scar_problem *problem = &lab->problems[0];
+	size_t bytes = memory_bytes(lab);
+	float *memory = MAP_FAILED;
+
+	if (ftruncate(lab->fd, (off_t)bytes) == 0)
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, lab->fd, 0);
+	if (memory == MAP_FAILED)
+		return fail(-ENOMEM, lab->spec.name, NULL);
+	lab->memory = memory;
+	memcpy(row(lab, 0), problem->block_of, problem->floats * sizeof(*problem->block_of));
+	for (int r = 0; r < lab->runs; r++)
+		memcpy(row(lab, 1 + r), lab->problems[r].first, problem->floats * sizeof(float));
+	return trial_say(json_pack("{s:I, s:i, s:b, s:s}", "floats", (json_int_t)problem->floats,
+				   "blocks", (int)problem->block_count, "labels",
+				   (int)problem->labels, "shape", problem->shape));
+}
+
+static int walk(struct lab *lab, json_t *order)
+{
+	const struct scar_problem *problem;
+	json_t *losses = json_array();
+	double loss, target = 0.0;
+	int at, run, step, count, keep, rc;
+
+	rc = trial_unpack(order, "{s:i, s:i, s:i, s:i, s:b}", "walk", &at, "run", &run, "step",
+			  &step, "count", &count, "keep", &keep);
+	if (rc == 0 && (run < 0 || run >= lab->runs || at < 0 || count < 0 ||
+			(size_t)at + (size_t)(keep ? count : 1) >= lab->rows))
+		rc = ol_cmd_error(OL_EXIT_USAGE, "trial", "order", "walk", NULL);
+	problem = &lab->problems[rc == 0 ? run : 0];
+	(void)json_unpack(order, "{s:F}", "target", &target);
+	for (int i = 0; rc == 0 && i < count; i++) {
+		float *x = row(lab, keep ? at + i : at), *next = row(lab, (keep ? at + i : at) + 1);
+
+		rc = problem->step(problem->model, (uint32_t)(step + i), x, next, &loss);
+		if (rc != 0) {
+			rc = fail(rc, lab->spec.name, strerror(-rc));
+			break;
+		}
+		json_array_append_new(losses, trial_number(loss));
+		if (json_is_number(json_object_get(order, "target")) && loss <= target)
+			break;
+		if (!keep)
+			memcpy(x, next, problem->floats * sizeof(*x));
 	}
-	for (uint32_t r = 0; rc == 0 && r < part->run_count; r++) {
-		if (!scar_run_aim(&part->run[r], target) || part->run[r].steps < 2)
-			return fail(-ERANGE, part->spec.name, "a run is too far off the others");
-	}
+	if (rc == 0)
+		return trial_say(json_pack("{s:o}", "losses", losses));
+	json_decref(losses);
 	return rc;
 }
 
-static json_t *table_json(const struct scar_table *table)
+static int select_begin(struct lab *lab, json_t *order)
 {
-	static const char *const selections[] = { [OL_SELECT_FULL] = "full",
-						  [OL_SELECT_PRIORITY] = "priority",
-						  [OL_SELECT_ROUND_ROBIN] = "round-robin",
-						  [OL_SELECT_RANDOM] = "random" };
-	json_t *schemes = json_array();
+	const struct scar_problem *problem = &lab->problems[0];
+	json_int_t seed;
+	int selection, part;
+	int rc = trial_unpack(order, "{s:i, s:i, s:I}", "select", &selection, "part", &part, "seed",
+			      &seed);
 
-	for (size_t s = 0; s < SCAR_SCHEMES; s++) {
-		json_t *costs = json_array();
+	if (rc != 0)
+		return rc;
+	ol_selector_destroy(lab->selector);
+	lab->selector = NULL;
+	rc = ol_selector_create((enum ol_selection)selection, problem->lengths,
+				problem->block_count, 1.0 / part, (uint64_t)seed, &lab->selector);
+	return rc == 0 ? trial_say(json_object()) : fail(rc, lab->spec.name, strerror(-rc));
+}
 
-		for (size_t l = 0; l < SCAR_LOSSES; l++)
-			json_array_append_new(
-				costs, table->cost[s][l] == NULL
-					       ? json_null()
-					       : trial_list(table->cost[s][l], table->trials));
-		json_array_append_new(schemes, json_pack("{s:s, s:i, s:f, s:o}", "selection",
-							 selections[scar_schemes[s].selection],
-							 "part", (int)scar_schemes[s].part, "bytes",
-							 table->share[s], "cost", costs));
+static int turn(struct lab *lab, json_t *order)
+{
+	uint32_t count = lab->problems[0].block_count, chosen_count;
+	json_t *distances = json_object_get(order, "turn"), *list = json_array();
+	double *distance = calloc(count, sizeof(*distance));
+	uint32_t *chosen = calloc(count, sizeof(*chosen));
+	int rc = -ENOMEM;
+
+	if (lab->selector != NULL && distance != NULL && chosen != NULL) {
+		for (size_t b = 0; b < count; b++)
+			distance[b] = json_number_value(json_array_get(distances, b));
+		chosen_count = ol_selector_turn(lab->selector, distance, chosen);
+		for (uint32_t i = 0; i < chosen_count; i++)
+			json_array_append_new(list, json_integer(chosen[i]));
+		rc = 0;
 	}
-	return json_pack("{s:i, s:i, s:i, s:o, s:o}", "period", (int)table->period, "trials",
-			 (int)table->trials, "late", (int)table->late, "full",
-			 trial_list(table->full, table->trials), "schemes", schemes);
+	free(distance);
+	free(chosen);
+	if (rc == 0)
+		return trial_say(json_pack("{s:o}", "chosen", list));
+	json_decref(list);
+	return fail(rc, lab->spec.name, NULL);
 }
 
-static json_t *norms_json(const struct scar_norm norms[SCAR_LOSSES])
+static int live(struct lab *lab, json_t *order)
 {
-	json_t *list = json_array();
+	json_t *answer = NULL;
+	int at = 0, rc;
 
-	for (size_t l = 0; l < SCAR_LOSSES; l++)
-		json_array_append_new(
-			list, json_pack("{s:f, s:f, s:f, s:i, s:i}", "lost", norms[l].lost, "ratio",
-					norms[l].ratio, "sd", norms[l].sd, "failures",
-					(int)norms[l].failures, "longer", (int)norms[l].longer));
-	return list;
+	(void)json_unpack(order, "{s:i}", "row", &at);
+	if (at < 0 || (size_t)at >= lab->rows)
+		return ol_cmd_error(OL_EXIT_USAGE, "trial", "order", "live", NULL);
+	lab->live.problem = &lab->problems[0];
+	rc = scar_live_go(&lab->live, order, row(lab, at), &answer);
+	return rc == 0 ? trial_say(answer) : rc;
 }
 
-/* One C; norms are those of C = 8 always */
-static int part_go(json_t *of, struct part *part)
+static int orders_take(struct lab *lab)
 {
-	struct scar_norm norms[SCAR_LOSSES];
-	struct scar_table table = { 0 };
-	int period, trials, failures, few;
-	int rc = runs_make(of, part);
+	static const struct {
+		const char *name;
+		int (*go)(struct lab *lab, json_t *order);
+	} kinds[] = {
+		{ "walk", walk }, { "select", select_begin }, { "turn", turn }, { "live", live }
+	};
+	json_t *order;
+	int rc = 0;
 
-	if (rc == 0)
-		rc = trial_unpack(of, "{s:i, s:i, s:i, s:b}", "period", &period, "trials", &trials,
-				  "failures", &failures, "few", &few);
-	if (rc != 0)
-		return rc;
-	rc = scar_norms(part->run, SCAR_NORM_PERIOD, (uint32_t)failures, part->seed, norms);
-	if (rc == 0)
-		rc = scar_table_make(part->run, part->run_count, (uint32_t)period, (uint32_t)trials,
-				     few != 0, part->seed, &table);
-	if (rc != 0)
-		return fail(rc, part->spec.name, strerror(-rc));
-	rc = trial_say(json_pack("{s:s, s:s, s:i, s:i, s:f, s:[o], s:o}", "problem",
-				 part->spec.name, "what", part->problem[0].what, "blocks",
-				 (int)part->problem[0].block_count, "steps",
-				 (int)part->run[0].steps, "target", part->run[0].target, "tables",
-				 table_json(&table), "norms", norms_json(norms)));
-	scar_table_fini(&table);
+	while (rc == 0 && (order = json_loadf(stdin, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
+		rc = OL_EXIT_USAGE;
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+			if (json_object_get(order, kinds[i].name) != NULL)
+				rc = kinds[i].go(lab, order);
+		}
+		json_decref(order);
+	}
 	return rc;
-}
-
-static int bound_go(json_t *of, struct part *part)
-{
-	json_t *list = json_array();
-	struct scar_bounds bounds;
-	int pushes, rc = trial_unpack(of, "{s:i}", "pushes", &pushes);
-
-	if (rc == 0)
-		rc = problem_open(part, 0);
-	if (rc != 0)
-		return rc;
-	rc = scar_bounds_make(&part->problem[0], 0, (uint32_t)pushes, part->seed, &bounds);
-	if (rc != 0)
-		return fail(rc, part->spec.name, strerror(-rc));
-	for (size_t k = 0; k < SCAR_PUSHES; k++)
-		json_array_append_new(
-			list,
-			json_pack("{s:s, s:i, s:i, s:i, s:f, s:o}", "name", scar_push_names[k],
-				  "count", (int)bounds.count[k], "above", (int)bounds.above[k],
-				  "above_measured", (int)bounds.above_measured[k], "worst",
-				  bounds.worst[k], "tight", trial_number(bounds.tight[k])));
-	return trial_say(json_pack("{s:s, s:i, s:f, s:f, s:o}", "what", bounds.what, "steps",
-				   (int)bounds.steps, "rate", bounds.rate, "rate_min",
-				   bounds.rate_min, "pushes", list));
-}
-
-static int live_go(json_t *of, struct part *part)
-{
-	struct scar_live live;
-	int kills, full, rc = runs_make(of, part);
-
-	if (rc == 0)
-		rc = trial_unpack(of, "{s:i, s:b}", "kills", &kills, "full", &full);
-	if (rc != 0)
-		return rc;
-	rc = scar_live_make(&part->run[0], &part->spec, full != 0, (uint32_t)kills, part->seed,
-			    &live);
-	if (rc != 0)
-		return ol_cmd_error(ol_cmd_exit_of(rc), "drill", "servers with a kill, live",
-				    ol_strerror(rc), ol_cmd_remedy(rc));
-	return trial_say(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:o}", "problem", live.name,
-				   "recovery", live.full ? "full" : "partial", "kills",
-				   (int)live.kills, "unlike", (int)live.unlike, "changed",
-				   (int)live.changed, "strange", (int)live.strange, "late",
-				   (int)live.late, "cost", trial_list(live.cost, live.kills)));
 }
 
 int scar_trial(json_t *of)
 {
-	static const struct {
-		const char *name;
-		int (*go)(json_t *of, struct part *part);
-	} kinds[] = { { "bound", bound_go }, { "part", part_go }, { "live", live_go } };
-	struct part part = { 0 };
-	const char *kind = "";
-	int rc = trial_unpack(of, "{s:s}", "kind", &kind);
+	struct lab lab = { .memory = NULL };
+	char err[SCAR_TEXT_MAX];
+	json_int_t seed = 0;
+	int rc = spec_read(of, &lab, &seed);
 
+	for (int r = 0; rc == 0 && r < lab.runs; r++) {
+		rc = scar_problem_open(&lab.spec, (uint64_t)seed + (uint64_t)r, &lab.problems[r],
+				       err, sizeof(err));
+		if (rc != 0)
+			rc = fail(rc, lab.spec.name, err);
+	}
 	if (rc == 0)
-		rc = spec_read(of, &part);
-	for (size_t i = 0; rc == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (strcmp(kinds[i].name, kind) == 0)
-			rc = kinds[i].go(of, &part);
-	}
-	for (uint32_t r = 0; r < SCAR_RUNS_MAX; r++) {
-		scar_run_fini(&part.run[r]);
-		scar_problem_close(&part.problem[r]);
-	}
+		rc = memory_open(&lab);
+	if (rc == 0)
+		rc = orders_take(&lab);
+	ol_worker_close(lab.live.worker);
+	ol_selector_destroy(lab.selector);
+	if (lab.memory != NULL)
+		munmap(lab.memory, memory_bytes(&lab));
+	for (int r = 0; r < RUNS_MAX; r++)
+		scar_problem_close(&lab.problems[r]);
 	return rc;
 }

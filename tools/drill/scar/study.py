@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What failures cost: trajectories, what is saved when, what is lost.
+
+The unperturbed run is stored whole, x_0 .. x_K, K being the first iteration whose loss is at the
+target. A failure after iteration T is x_T with the blocks that are lost taken from whatever x they
+were last saved at; from there on it is run until its loss is at the target too. Its cost is how many
+iterations later than K that is, and may be negative.
+"""
+import math
+from typing import Any
+
+import numpy
+
+from .draw import Draw
+from .lab import FULL, PRIORITY, RANDOM, ROUND_ROBIN, SELECTIONS, Lab, total
+
+LATE = 4  # a run that is not at the target after LATE * K counts as being there
+LOSSES = (0.25, 0.5, 0.75)  # fractions lost
+PARTS = (2, 4, 8)  # 1 / r
+SCHEMES = ((FULL, 1), *((selection, part) for selection in (PRIORITY, ROUND_ROBIN, RANDOM)
+                        for part in PARTS))
+NORM_PERIOD = 8  # C of the theorems on norms
+STREAM_STEP, STREAM_ORDER = 1, 2  # iteration of a failure; blocks that are lost
+
+
+class Run:
+    def __init__(self, lab: Lab, run: int, stored: int) -> None:
+        self.lab = lab
+        self.run = run
+        self.first = lab.rows_take(stored + 2)
+        lab.rows[self.first] = lab.rows[1 + run]
+        self.losses = lab.walk(run, self.first, 0, stored + 1, keep=True)
+        self.aim(self.losses[-1])
+
+    def aim(self, target: float) -> bool:
+        """K is the first iteration at the target; false: it is not reached."""
+        self.target = target
+        self.steps = next((k for k, loss in enumerate(self.losses) if loss <= target), 0)
+        return self.losses[self.steps] <= target
+
+    def states(self):
+        return self.lab.rows[self.first:self.first + len(self.losses)]
+
+    def arrive(self, step: int, row: int) -> tuple[int, bool]:
+        """When a run that has the state in `row` after iteration `step` is at the target, and whether
+        it comes late; it is overwritten."""
+        losses = self.lab.walk(self.run, row, step, max(LATE * self.steps - step, 0),
+                               target=self.target)
+        there = bool(losses) and losses[-1] <= self.target
+        return step + len(losses) - there, not there
+
+
+def runs_make(lab: Lab, steps: int) -> list[Run]:
+    """All get the target that they have on average after so many steps."""
+    stored = steps + steps // 2 if lab.runs > 1 else steps
+    runs = [Run(lab, run, stored) for run in range(lab.runs)]
+    target = 0.0
+    for run in runs:
+        target += run.losses[steps] / lab.runs
+    for run in runs:
+        if not run.aim(target) or run.steps < 2:
+            raise lab.unreachable("a run is too far off the others")
+    return runs
+
+
+class Saved:
+    """Which iteration each block was last saved at, after each iteration: everything every `period`
+    iterations, or a part every period / part."""
+
+    def __init__(self, run: Run, selection: int, part: int, period: int) -> None:
+        lab, states = run.lab, run.states()
+        self.period = period
+        self.at = numpy.zeros((run.steps + 1, lab.blocks), numpy.intp)
+        every, floats, turns = period // part, 0, 0
+        kept = states[0].copy()
+        if selection != FULL:
+            lab.ask({"select": selection, "part": part, "seed": lab.seed})
+        for step in range(1, run.steps + 1):
+            self.at[step] = self.at[step - 1]
+            if step % every != 0:
+                continue
+            turns += 1
+            if selection == FULL:
+                self.at[step] = step
+                floats += lab.floats
+                continue
+            distance = None
+            if selection == PRIORITY:
+                moved2 = lab.apart2(states[step], kept)
+                distance = numpy.sqrt(numpy.bincount(lab.block_of, moved2, lab.blocks)).tolist()
+            chosen = lab.ask({"turn": distance})["chosen"]
+            self.at[step, chosen] = step
+            floats += int(lab.lengths[chosen].sum())
+            if selection == PRIORITY:
+                fresh = (self.at[step] == step)[lab.block_of]
+                kept[fresh] = states[step][fresh]
+        # of what full checkpoints every C write in as many iterations
+        self.share = floats * part / (turns * lab.floats)
+
+    def state(self, run: Run, step: int):
+        """As a failure after `step` finds it on the disk."""
+        last = self.at[step]
+        if (last == last[0]).all():
+            return run.states()[last[0]]
+        return run.states()[last[run.lab.block_of], numpy.arange(run.lab.floats)]
+
+
+def failure_step(run: Run, trial: int, seed: int) -> int:
+    return Draw(seed, trial, STREAM_STEP).geometric(run.steps / 2.0, run.steps - 1)
+
+
+def failure_order(lab: Lab, trial: int, seed: int):
+    """Whose turn it is to be lost"""
+    return Draw(seed, trial, STREAM_ORDER).shuffle(lab.blocks)
+
+
+def lost_count(lab: Lab, fraction: float) -> int:
+    return max(int(fraction * lab.blocks + 0.5), 1)
+
+
+def is_tried(selection: int, part: int, loss: float, few: bool) -> bool:
+    """Every fraction lost for what the headlines are about, one half for the rest."""
+    small = part == 8 or selection == FULL
+    if few and not small:
+        return False
+    return loss == 0.5 or selection == FULL or (small and selection == PRIORITY)
+
+
+def table_make(runs: list[Run], period: int, trials: int, few: bool) -> dict[str, Any]:
+    """The same failures for every scheme, steps geometric with mean K / 2.
+
+    They are shared out among the runs, which have one target: where chance decides how long a run
+    takes, one alone would be compared with better or worse luck than it had itself. few: of the schemes
+    that save parts only those with the smallest r.
+    """
+    lab = runs[0].lab
+    row = lab.rows_take(2)
+    full, late = [0.0] * trials, 0
+    share = [0.0] * len(SCHEMES)
+    cost = [[[0.0] * trials if is_tried(*scheme, loss, few) else None for loss in LOSSES]
+            for scheme in SCHEMES]
+    for first, run in enumerate(runs):
+        saved = [Saved(run, *scheme, period) for scheme in SCHEMES]
+        share = [sum_ + one.share / len(runs) for sum_, one in zip(share, saved)]
+        for trial in range(first, trials, len(runs)):
+            step = failure_step(run, trial, lab.seed)
+            order = failure_order(lab, trial, lab.seed)[lab.block_of]
+            full[trial] = float(step % period)
+            for one, costs in zip(saved, cost):
+                kept = one.state(run, step)
+                for loss, own in zip(LOSSES, costs):
+                    if own is None:
+                        continue
+                    lost = order < lost_count(lab, loss)
+                    lab.rows[row] = numpy.where(lost, kept, run.states()[step])
+                    at, is_late = run.arrive(step, row)
+                    own[trial] = float(at - run.steps)
+                    late += is_late
+    lab.free = row
+    return {"period": period, "trials": trials, "late": late, "full": full,
+            "schemes": [{"selection": SELECTIONS[selection], "part": part, "bytes": of, "cost": costs}
+                        for (selection, part), of, costs in zip(SCHEMES, share, cost)]}
+
+
+def ratios_make(run: Run, saved: Saved, lost: int, failures: int, seed: int) -> tuple[Any, int]:
+    """Squared norms of what partial recovery does, by those of full recovery; how many are longer"""
+    lab, steps, trial = run.lab, [], 0
+    while len(steps) < failures:
+        step = failure_step(run, trial, seed)
+        if step % saved.period != 0:  # else nothing has moved since it was saved
+            steps.append((step, len(steps), trial))
+        trial += 1
+    ratios, longer, before = numpy.empty(failures), 0, 0
+    moved2 = numpy.empty(0)
+    for step, at, trial in sorted(steps):
+        if step != before:
+            before, moved2 = step, lab.apart2(saved.state(run, step), run.states()[step])
+            whole = total(moved2)
+        part = total(moved2[(failure_order(lab, trial, seed) < lost)[lab.block_of]])
+        ratios[at] = part / whole
+        longer += part > whole
+    return ratios, longer
+
+
+def norms_make(run: Run, failures: int, period: int = NORM_PERIOD) -> list[dict[str, Any]]:
+    """How far a failure throws the parameters, for a fraction lost: the theorems on norms."""
+    lab, norms = run.lab, []
+    saved = Saved(run, FULL, 1, period)
+    for at, loss in enumerate(LOSSES, 1):
+        lost = lost_count(lab, loss)
+        ratios, longer = ratios_make(run, saved, lost, failures, lab.seed + at)
+        mean = total(ratios) / failures
+        sd = math.sqrt(total(numpy.square(ratios - mean)) / (failures - 1.0))
+        norms.append({"lost": lost / lab.blocks, "ratio": mean, "sd": sd, "failures": failures,
+                      "longer": longer})
+    return norms

@@ -164,7 +164,7 @@ void bench_ends_print(const struct bench_run *run)
 {
 	const struct bench_ends *ends = &run->ends;
 	const struct bench_pins *pins = &ends->pins;
-	bool local = run->peer.pid > 0;
+	bool local = run->chain.keeper > 0;
 
 	printf("# transport %s, %s; ", ends->opts.transport,
 	       local ? "both ends on this machine" : "the other end elsewhere");
@@ -186,7 +186,7 @@ void bench_ends_print(const struct bench_run *run)
 static int report_begin(const struct bench_measure *measure, struct bench_run *run)
 {
 	const struct bench_ends *ends = &run->ends;
-	bool local = measure->chain || run->peer.pid > 0;
+	bool local = run->chain.keeper > 0;
 
 	run->report = json_pack("{s:s, s:o, s:s, s:b, s:i, s:I, s:{s:i, s:i}, s:s*}", "measurement",
 				measure->name, "environment", bench_env_json(), "transport",
@@ -232,17 +232,14 @@ int bench_sizes_take(struct bench_run *run, struct ol_conf *conf, const char *te
 int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes, uint32_t window)
 {
 	struct bench_peer_opts opts = run->ends.opts;
-	char listen[BENCH_ADDR_MAX];
-	const char *addr = replicas == 0 ? listen : NULL;
+	const char *addr = replicas == 0 ? opts.listen : NULL;
 	int rc = 0;
 
 	run->client.worker = NULL;
-	snprintf(listen, sizeof(listen), "%s", opts.listen);
-	if (replicas > 0) {
+	if (run->chain.keeper > 0) {
 		rc = bench_chain_open(&run->chain, replicas, bytes, window, run->err);
 		opts = bench_chain_opts(&run->chain);
-	} else if (run->peer.pid > 0) {
-		rc = bench_peer_open(&run->peer, bytes, window, listen, run->err);
+		addr = replicas == 0 ? run->chain.servers[0].addr : NULL;
 	}
 	if (rc != 0)
 		return rc;
@@ -257,14 +254,10 @@ int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes,
 
 int bench_servers_close(struct bench_run *run, int rc)
 {
-	int closed = 0;
-
 	bench_client_close(&run->client);
-	if (run->chain.keeper != 0)
+	if (run->chain.keeper > 0)
 		bench_chain_close(&run->chain);
-	else if (run->peer.pid > 0)
-		closed = bench_peer_close(&run->peer);
-	return rc != 0 ? rc : closed;
+	return rc;
 }
 
 static int sizes_run(const struct bench_measure *measure, struct bench_run *run)
@@ -292,13 +285,12 @@ static int servers_start(const struct bench_measure *measure, struct bench_run *
 	if (measure->chain)
 		bench_chain_cpus(run);
 	rc = ends_make(run);
-	if (rc == 0 && measure->chain) {
+	if (rc == 0 && measure->chain)
 		bench_chain_ends(run, measure->conf);
-		rc = bench_chain_start(&run->ends.opts, run->cpus, &run->chain, run->err);
-		run->chain.threads = run->threads;
-	} else if (rc == 0 && run->remote == NULL) {
-		rc = bench_peer_start(&run->ends.opts, &run->peer);
-	}
+	if (rc == 0 && run->remote == NULL)
+		rc = bench_chain_start(&run->ends.opts, measure->chain ? run->cpus : NULL,
+				       &run->chain, run->err);
+	run->chain.threads = run->threads;
 	return rc;
 }
 
@@ -317,10 +309,7 @@ static int measure_run(const struct bench_measure *measure, struct bench_run *ru
 		rc = sizes_run(measure, run);
 	if (run->raw != NULL && fclose(run->raw) != 0 && rc == 0)
 		rc = -errno;
-	if (measure->chain)
-		bench_chain_stop(&run->chain);
-	else
-		bench_peer_stop(&run->peer);
+	bench_chain_stop(&run->chain);
 	return rc;
 }
 

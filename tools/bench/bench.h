@@ -92,9 +92,8 @@ struct bench_run {
 	uint32_t connect_ms;
 	struct bench_ends ends;
 	int cpus[OL_CHAIN_MAX]; /* of a chain's servers */
-	struct bench_chain chain;
+	struct bench_chain chain; /* keeper 0: the other end is elsewhere */
 	unsigned unasked; /* servers of a chain that ended by themselves */
-	struct bench_peer peer; /* pid 0: the other end is elsewhere, or a chain */
 	struct bench_client client; /* between bench_servers_open() and bench_servers_close() */
 	json_t *report;
 	FILE *raw;
@@ -132,7 +131,7 @@ int bench_sizes_take(struct bench_run *run, struct ol_conf *conf, const char *te
 
 /*
  * bench_servers_open -- a chain of replicas, or with 0 a single server, and a client in run->client
- * bench_servers_close -- end both; rc, or what went wrong at last
+ * bench_servers_close -- end both; rc
  */
 int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes, uint32_t window);
 int bench_servers_close(struct bench_run *run, int rc);

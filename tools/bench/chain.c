@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain.c -- chains of server processes on this machine, and where their views are */
+/* chain.c -- server processes on this machine: a single one, or a chain and where its views are */
 
 #include "bench/chain.h"
 
@@ -55,12 +55,13 @@ struct answer {
 struct child {
 	pid_t pid; /* 0: none */
 	int fd;
+	bool single; /* no replica: it ends in order */
 	bool ended; /* has been waited for */
 };
 
 struct keeper {
 	const struct bench_peer_opts *opts;
-	const int *cpus; /* NULL: wherever this process may be */
+	const int *cpus; /* NULL: that of opts */
 	int fd;
 	struct child children[OL_CHAIN_MAX];
 };
@@ -114,8 +115,8 @@ static void *watch_run(void *arg)
 static int listen_make(const struct bench_peer_opts *opts, const struct request *request,
 		       char listen[BENCH_ADDR_MAX])
 {
-	bool verbs = strcmp(opts->transport, "verbs") == 0;
-	int bytes = verbs ? snprintf(listen, BENCH_ADDR_MAX, "%s", opts->listen)
+	bool plain = request->replicas == 0 || strcmp(opts->transport, "verbs") == 0;
+	int bytes = plain ? snprintf(listen, BENCH_ADDR_MAX, "%s", opts->listen)
 			  : snprintf(listen, BENCH_ADDR_MAX, "%s-%u-%u", opts->listen,
 				     request->index, request->generation);
 
@@ -131,12 +132,12 @@ static int server_open(const struct keeper *keeper, const struct request *reques
 	int rc = listen_make(keeper->opts, request, listen);
 
 	opts.listen = listen;
-	opts.coordinator = request->coordinator;
+	opts.coordinator = request->replicas > 0 ? request->coordinator : NULL;
 	opts.job = request->job;
 	opts.replicas = request->replicas;
 	opts.rank = request->index;
-	if (rc == 0 && keeper->cpus != NULL)
-		rc = bench_pin(keeper->cpus[request->index]);
+	if (rc == 0)
+		rc = bench_pin(keeper->cpus != NULL ? keeper->cpus[request->index] : opts.cpu);
 	return rc != 0 ? rc
 		       : bench_server_open(&opts, request->bytes, request->window, ret_server, err);
 }
@@ -220,6 +221,7 @@ static void start(struct keeper *keeper, const struct request *request, struct a
 		return;
 	}
 	child->fd = fd;
+	child->single = request->replicas == 0;
 	child->ended = false;
 	if (recv(fd, answer, sizeof(*answer), 0) == (ssize_t)sizeof(*answer))
 		return;
@@ -234,13 +236,14 @@ static bool gone(struct child *child)
 	return child->pid == 0 || child->ended;
 }
 
-/* SIGKILL, so that one that is stopped ends too */
+/* SIGKILL to a replica, so that one that is stopped ends too */
 static void reap(struct child *child)
 {
 	if (child->pid == 0)
 		return;
 	if (!gone(child)) {
-		kill(child->pid, SIGKILL);
+		if (!child->single || send(child->fd, "x", 1, MSG_NOSIGNAL) != 1)
+			kill(child->pid, SIGKILL);
 		while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
@@ -285,7 +288,7 @@ static void keeper_run(struct keeper *keeper)
 		reap(&keeper->children[i]);
 }
 
-/* coordinator_place -- that of the caller, or a folder of our own */
+/* coordinator_place -- that of the caller, or a folder of our own; none for a single server */
 static int coordinator_place(const struct bench_peer_opts *opts, struct bench_chain *chain,
 			     char err[BENCH_ERR_MAX])
 {
@@ -310,7 +313,7 @@ int bench_chain_start(const struct bench_peer_opts *opts, const int cpus[OL_CHAI
 	int rc;
 
 	*ret_chain = (struct bench_chain){ .opts = *opts, .folder = { .fd = -1 } };
-	rc = coordinator_place(opts, ret_chain, err);
+	rc = cpus != NULL ? coordinator_place(opts, ret_chain, err) : 0;
 	if (rc != 0)
 		return rc;
 	ret_chain->keeper = spawn(&ret_chain->fd);
@@ -351,7 +354,7 @@ struct bench_peer_opts bench_chain_opts(const struct bench_chain *chain)
 {
 	struct bench_peer_opts opts = chain->opts;
 
-	opts.coordinator = chain->coordinator;
+	opts.coordinator = chain->opts.replicas > 0 ? chain->coordinator : NULL;
 	opts.job = chain->job;
 	return opts;
 }
@@ -453,8 +456,10 @@ int bench_chain_open(struct bench_chain *chain, uint32_t replicas, uint64_t byte
 	chain->bytes = bytes;
 	chain->window = window;
 	snprintf(chain->job, sizeof(chain->job), "bench-%d-%u", (int)getpid(), chain->jobs++);
-	for (uint32_t i = 0; i < (chain->threads ? 1 : replicas) && rc == 0; i++)
+	for (uint32_t i = 0; i < (chain->threads || replicas == 0 ? 1 : replicas) && rc == 0; i++)
 		rc = bench_chain_server_start(chain, i, err);
+	if (replicas == 0)
+		return rc;
 	if (rc == 0)
 		rc = ol_chains_open(chain->coordinator, chain->job, chain->opts.job_key, 1, OPEN_MS,
 				    &chain->views, err, BENCH_ERR_MAX);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain.h -- chains of server processes on this machine, and where their views are
+ * chain.h -- server processes on this machine: a single one, or a chain and where its views are
  *
  * Nobody may fork once a transport is open, so a process forked before anything else, the keeper,
  * starts and ends them as it is told to. Each server and the keeper die with this process. A run
- * has one chain at a time, of any geometry.
+ * has one chain, or one server by itself, at a time, of any geometry.
  */
 #ifndef BENCH_CHAIN_H
 #define BENCH_CHAIN_H
@@ -46,18 +46,19 @@ struct bench_chain {
 /*
  * bench_chain_start -- fork the keeper; before this process opens a transport or makes a thread
  *
- * opts->coordinator NULL: views are in a folder of its own. cpus: of each server, NULL: as this
- * process. Strings are the caller's and outlive it.
+ * opts->coordinator NULL: views are in a folder of its own. cpus: of each server of a chain; NULL:
+ * servers are by themselves, and have opts->cpu. Strings are the caller's and outlive it.
  * Errors: a code with a line in err
  */
 int bench_chain_start(const struct bench_peer_opts *opts, const int cpus[OL_CHAIN_MAX],
 		      struct bench_chain *ret_chain, char err[BENCH_ERR_MAX]);
 void bench_chain_stop(struct bench_chain *chain);
 
-/* bench_chain_opts -- what a client of the chain that is open is given */
+/* bench_chain_opts -- what a client of what is open is given */
 struct bench_peer_opts bench_chain_opts(const struct bench_chain *chain);
 
-/* bench_chain_open -- start `replicas` servers of a new job, and wait until all are in the view */
+/* bench_chain_open -- start `replicas` servers of a new job, and wait until all are in the view; 0:
+ * a server by itself, whose address is in servers[0] */
 int bench_chain_open(struct bench_chain *chain, uint32_t replicas, uint64_t bytes, uint32_t window,
 		     char err[BENCH_ERR_MAX]);
 /* bench_chain_close -- end all servers */

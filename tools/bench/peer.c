@@ -8,17 +8,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "bench/pin.h"
 #include "outlast_server.h"
 
@@ -27,22 +21,9 @@ enum {
 	WINDOW_BYTES_MAX = 256 << 20
 };
 
-struct request {
-	uint64_t bytes;
-	uint32_t window;
-	uint32_t reserved;
-};
-
-struct answer {
-	int rc;
-	char addr[BENCH_ADDR_MAX];
-	char err[BENCH_ERR_MAX];
-};
-
-/* Stops a server: when fd says anything, or (fd -1) when its worker has come and gone. */
+/* Stops a server when its worker has come and gone. */
 struct watch {
 	struct ol_server *server;
-	int fd;
 	int end_fd; /* readable: the server has ended by itself */
 };
 
@@ -60,19 +41,11 @@ uint32_t bench_window(uint32_t wanted, uint64_t bytes)
 static void *watch_run(void *arg)
 {
 	const struct watch *watch = arg;
-	struct pollfd fds[2] = {
-		{ .fd = watch->end_fd, .events = POLLIN },
-		{ .fd = watch->fd, .events = POLLIN },
-	};
-	struct ol_server_stat stat;
+	struct pollfd end = { .fd = watch->end_fd, .events = POLLIN };
+	struct ol_server_stat stat = { 0 };
 
-	for (;;) {
-		if (poll(fds, 2, watch->fd >= 0 ? -1 : LEFT_POLL_MS) > 0)
-			break;
+	while (poll(&end, 1, LEFT_POLL_MS) == 0 && (stat.applied == 0 || stat.workers > 0))
 		ol_server_get_stat(watch->server, &stat);
-		if (watch->fd < 0 && stat.applied > 0 && stat.workers == 0)
-			break;
-	}
 	ol_server_stop(watch->server);
 	return NULL;
 }
@@ -128,10 +101,10 @@ int bench_server_open(const struct bench_peer_opts *opts, uint64_t bytes, uint32
 	return rc;
 }
 
-/* Serve until fd says anything, or, with fd -1, until the worker has left */
-static int serve(struct ol_server *server, int fd)
+/* Serve until the worker has left */
+static int serve(struct ol_server *server)
 {
-	struct watch watch = { .server = server, .fd = fd };
+	struct watch watch = { .server = server };
 	pthread_t thread;
 	int ends[2];
 	int rc;
@@ -173,120 +146,10 @@ int bench_peer_serve_all(const struct bench_peer_opts *opts, const struct bench_
 		bench_size_format(sizes->bytes[i], text);
 		printf("serving %s at %s\n", text, ol_server_addr(server));
 		fflush(stdout);
-		rc = serve(server, -1);
+		rc = serve(server);
 		if (rc != 0)
 			snprintf(err, BENCH_ERR_MAX, "server failed: %s", ol_strerror(rc));
 		ol_server_close(server);
 	}
 	return rc;
-}
-
-/* The child: requests come in, servers open and close */
-static void child_run(const struct bench_peer_opts *opts, int fd)
-{
-	struct request request;
-	struct answer answer;
-	char word;
-
-	while (read(fd, &request, sizeof(request)) == (ssize_t)sizeof(request)) {
-		struct ol_server *server = NULL;
-
-		memset(&answer, 0, sizeof(answer));
-		answer.rc =
-			bench_server_open(opts, request.bytes, request.window, &server, answer.err);
-		if (answer.rc == 0)
-			snprintf(answer.addr, sizeof(answer.addr), "%s", ol_server_addr(server));
-		if (write(fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
-			return;
-		if (answer.rc != 0)
-			continue;
-		answer.rc = serve(server, fd);
-		ol_server_close(server);
-		if (read(fd, &word, 1) != 1 || /* what made it stop */
-		    write(fd, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
-			return;
-	}
-}
-
-int bench_peer_start(const struct bench_peer_opts *opts, struct bench_peer *ret_peer)
-{
-	pid_t parent = getpid(), pid;
-	int fds[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
-		return -errno;
-	fflush(NULL);
-	pid = fork();
-	if (pid < 0) {
-		close(fds[0]);
-		close(fds[1]);
-		return -errno;
-	}
-	if (pid == 0) {
-		close(fds[0]);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent || bench_pin(opts->cpu) != 0)
-			_exit(1);
-		child_run(opts, fds[1]);
-		_exit(0);
-	}
-	close(fds[1]);
-	*ret_peer = (struct bench_peer){ .pid = pid, .fd = fds[0] };
-	return 0;
-}
-
-static int answer_get(struct bench_peer *peer, struct answer *answer, char *err)
-{
-	ssize_t got = recv(peer->fd, answer, sizeof(*answer), 0);
-
-	if (got == (ssize_t)sizeof(*answer))
-		return answer->rc;
-	snprintf(err, BENCH_ERR_MAX, "the server process ended unexpectedly");
-	return OL_E_NO_SERVER;
-}
-
-int bench_peer_open(struct bench_peer *peer, uint64_t bytes, uint32_t window,
-		    char ret_addr[BENCH_ADDR_MAX], char err[BENCH_ERR_MAX])
-{
-	struct request request = { .bytes = bytes, .window = window };
-	struct answer answer = { 0 };
-	int rc;
-
-	/* a peer that is gone shows when its answer is read */
-	(void)!send(peer->fd, &request, sizeof(request), MSG_NOSIGNAL);
-	rc = answer_get(peer, &answer, err);
-	if (rc == 0)
-		memcpy(ret_addr, answer.addr, BENCH_ADDR_MAX);
-	else if (answer.err[0] != '\0')
-		memcpy(err, answer.err, BENCH_ERR_MAX);
-	return rc;
-}
-
-int bench_peer_close(struct bench_peer *peer)
-{
-	struct answer answer = { 0 };
-	char err[BENCH_ERR_MAX];
-
-	(void)!send(peer->fd, "x", 1, MSG_NOSIGNAL);
-	return answer_get(peer, &answer, err);
-}
-
-uint64_t bench_peer_cpu_ns(const struct bench_peer *peer)
-{
-	struct timespec used;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(peer->pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
-		return 0;
-	return (uint64_t)used.tv_sec * OL_NS_PER_S + (uint64_t)used.tv_nsec;
-}
-
-void bench_peer_stop(struct bench_peer *peer)
-{
-	if (peer->pid <= 0)
-		return;
-	close(peer->fd); /* ends whatever it does */
-	while (waitpid(peer->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	peer->pid = 0;
 }

@@ -4,15 +4,13 @@
  * peer.h -- the other end of a run: a server with one geometry after another
  *
  * A server's geometry never changes, so a run of several sizes has a server each. On one machine
- * the server is a child process, forked before anything is opened, that opens and closes servers as
- * it is told to. On two machines both ends go through the same list of sizes: a server ends when
- * its worker has left, and the next worker tries until the next server is there.
+ * chain.h starts them. On two machines both ends go through the same list of sizes: a server ends
+ * when its worker has left, and the next worker tries until the next server is there.
  */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "bench/size.h"
 #include "outlast.h"
@@ -56,31 +54,5 @@ uint32_t bench_window(uint32_t wanted, uint64_t bytes);
 /* bench_peer_serve_all -- the server end of a run on two machines; one line a size on stdout */
 int bench_peer_serve_all(const struct bench_peer_opts *opts, const struct bench_sizes *sizes,
 			 uint32_t window, char err[BENCH_ERR_MAX]);
-
-/* A server process on this machine. */
-struct bench_peer {
-	pid_t pid;
-	int fd; /* requests and answers */
-};
-
-/*
- * bench_peer_start -- fork it; before this process opens a transport or makes a thread
- *
- * Errors: -errno
- */
-int bench_peer_start(const struct bench_peer_opts *opts, struct bench_peer *ret_peer);
-
-/* bench_peer_open -- have it open a server; ret_addr: what to connect to. Its error, with err. */
-int bench_peer_open(struct bench_peer *peer, uint64_t bytes, uint32_t window,
-		    char ret_addr[BENCH_ADDR_MAX], char err[BENCH_ERR_MAX]);
-
-/* bench_peer_close -- have it close that server, and wait until it has */
-int bench_peer_close(struct bench_peer *peer);
-
-/* bench_peer_cpu_ns -- processor time that it has used so far; 0 if the system does not say */
-uint64_t bench_peer_cpu_ns(const struct bench_peer *peer);
-
-/* bench_peer_stop -- end the process and wait for it */
-void bench_peer_stop(struct bench_peer *peer);
 
 #endif /* BENCH_PEER_H */

@@ -46,33 +46,20 @@ static int open_idx(const char *args, struct learn_data *data, char *err, size_t
 	return rc;
 }
 
-/* open_libsvm -- args is TRAIN[,TEST] */
-static int open_libsvm(const char *args, struct learn_data *data, char *err, size_t err_len)
+/* open_two -- args is FILE[,OTHER] */
+static int open_two(const char *what, const char *args,
+		    int (*load)(const char *path, const char *other, struct learn_data *data,
+				char *err, size_t err_len),
+		    struct learn_data *data, char *err, size_t err_len)
 {
 	const char *comma = strchr(args, ',');
-	char *train;
+	char *path = strndup(args, strcspn(args, ","));
 	int rc;
 
-	train = strndup(args, comma != NULL ? (size_t)(comma - args) : strlen(args));
-	if (train == NULL)
-		return learn_err(err, err_len, -ENOMEM, "libsvm: out of memory");
-	rc = learn_libsvm_load(train, comma != NULL ? comma + 1 : NULL, data, err, err_len);
-	free(train);
-	return rc;
-}
-
-/* open_bow -- args is DOCWORD[,VOCAB] */
-static int open_bow(const char *args, struct learn_data *data, char *err, size_t err_len)
-{
-	const char *comma = strchr(args, ',');
-	char *docword;
-	int rc;
-
-	docword = strndup(args, comma != NULL ? (size_t)(comma - args) : strlen(args));
-	if (docword == NULL)
-		return learn_err(err, err_len, -ENOMEM, "bow: out of memory");
-	rc = learn_bow_load(docword, comma != NULL ? comma + 1 : NULL, data, err, err_len);
-	free(docword);
+	if (path == NULL)
+		return learn_err(err, err_len, -ENOMEM, "%s: out of memory", what);
+	rc = load(path, comma != NULL ? comma + 1 : NULL, data, err, err_len);
+	free(path);
 	return rc;
 }
 
@@ -95,11 +82,11 @@ static int open_spec(const char *spec, struct learn_data *data, char *err, size_
 	if (strncmp(spec, "idx:", 4) == 0 && spec[4] != 0)
 		return open_idx(spec + 4, data, err, err_len);
 	if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != 0)
-		return open_libsvm(spec + 7, data, err, err_len);
+		return open_two("libsvm", spec + 7, learn_libsvm_load, data, err, err_len);
 	if (strncmp(spec, "movielens:", 10) == 0 && spec[10] != 0)
 		return learn_movielens_load(spec + 10, data, err, err_len);
 	if (strncmp(spec, "bow:", 4) == 0 && spec[4] != 0)
-		return open_bow(spec + 4, data, err, err_len);
+		return open_two("bow", spec + 4, learn_bow_load, data, err, err_len);
 	for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
 		size_t len = strlen(makers[i].name);
 

@@ -12,6 +12,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/log.h"
 #include "rdma/order.h"
 #include "replica/replica.h"
@@ -83,7 +84,7 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 {
 	struct ol_coord_opts copts = {
 		.addr = replica->opts->coordinator,
-		.job = replica->opts->job != NULL ? replica->opts->job : "outlast",
+		.job = replica->opts->job != NULL ? replica->opts->job : OL_DEFAULT_JOB,
 		.shard_count = replica->opts->shard_count,
 		.watched = UINT64_C(1) << replica->opts->shard,
 		.lease_ms = session_ms(replica),

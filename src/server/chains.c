@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/defaults.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "outlast_server.h"
@@ -54,7 +55,7 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 {
 	struct ol_chains *chains = calloc(1, sizeof(*chains));
 	struct ol_coord_opts opts = { .addr = coordinator,
-				      .job = job != NULL ? job : "outlast",
+				      .job = job != NULL ? job : OL_DEFAULT_JOB,
 				      .shard_count = shard_count,
 				      .lease_ms = OL_LEASE_WATCHER_MS,
 				      .open_timeout_ms = timeout_ms,

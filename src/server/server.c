@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/defaults.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -29,33 +30,33 @@ void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 {
 	const struct ol_server_opts defaults = {
 		.size = opts_bytes,
-		.listen = "@outlast",
+		.listen = OL_DEFAULT_LISTEN,
 		.shard_count = 1,
 		.epoch = 1,
 		.consistency = OL_CONSISTENCY_ASYNC,
 		.workers = 1,
-		.workers_max = 8,
+		.workers_max = OL_DEFAULT_WORKERS_MAX,
 		.observers_max = 8,
-		.window = 4,
+		.window = OL_DEFAULT_WINDOW,
 		.rule = { .optimizer = OL_OPTIMIZER_SGD,
-			  .lr = 0.01f,
-			  .momentum = 0.9f,
-			  .beta1 = 0.9f,
-			  .beta2 = 0.999f,
-			  .epsilon = 1e-8f },
+			  .lr = (float)OL_DEFAULT_LR,
+			  .momentum = (float)OL_DEFAULT_MOMENTUM,
+			  .beta1 = (float)OL_DEFAULT_BETA1,
+			  .beta2 = (float)OL_DEFAULT_BETA2,
+			  .epsilon = (float)OL_DEFAULT_EPSILON },
 		.cancel_fd = -1,
-		.spin_us = 50,
-		.heartbeat_ms = 50,
-		.retry_timeout_ms = 500,
+		.spin_us = OL_DEFAULT_SPIN_US,
+		.heartbeat_ms = OL_DEFAULT_HEARTBEAT_MS,
+		.retry_timeout_ms = OL_DEFAULT_RETRY_TIMEOUT_MS,
 		.pin_timeout_ms = 2000,
-		.lease_ms = 5000,
+		.lease_ms = OL_DEFAULT_LEASE_MS,
 		.restore_wait_ms = 3000,
 		.replay = OL_REPLAY_MEAN,
-		.replay_clip = 1.0f,
-		.checkpoint_keep = 3,
+		.replay_clip = OL_DEFAULT_REPLAY_CLIP,
+		.checkpoint_keep = OL_DEFAULT_CHECKPOINT_KEEP,
 		.fraction = 1.0,
-		.replicas = 1,
-		.coordinator_timeout_ms = 10000,
+		.replicas = OL_DEFAULT_REPLICAS,
+		.coordinator_timeout_ms = OL_DEFAULT_CONNECT_MS,
 	};
 
 	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));

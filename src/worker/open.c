@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -21,14 +22,14 @@ void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes)
 	const struct ol_worker_opts defaults = {
 		.size = opts_bytes,
 		.cancel_fd = -1,
-		.connect_timeout_ms = 10000,
+		.connect_timeout_ms = OL_DEFAULT_CONNECT_MS,
 		.op_timeout_ms = 30000,
-		.retry_timeout_ms = 500,
-		.spin_us = 50,
+		.retry_timeout_ms = OL_DEFAULT_RETRY_TIMEOUT_MS,
+		.spin_us = OL_DEFAULT_SPIN_US,
 		.pull_retries_max = 100,
-		.outage_timeout_ms = 60000,
-		.lease_ms = 5000,
-		.queue_max = 64,
+		.outage_timeout_ms = OL_DEFAULT_OUTAGE_S * 1000,
+		.lease_ms = OL_DEFAULT_LEASE_MS,
+		.queue_max = OL_DEFAULT_QUEUE_MAX,
 	};
 
 	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));

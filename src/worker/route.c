@@ -25,6 +25,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/log.h"
 #include "replication/coord/lease.h"
 #include "wire/auth.h"
@@ -166,7 +167,7 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 {
 	struct ol_coord_opts copts = {
 		.addr = worker->opts.coordinator,
-		.job = worker->opts.job != NULL ? worker->opts.job : "outlast",
+		.job = worker->opts.job != NULL ? worker->opts.job : OL_DEFAULT_JOB,
 		.shard_count = shard_count,
 		.lease_ms = OL_LEASE_WATCHER_MS,
 		.open_timeout_ms = worker->opts.connect_timeout_ms,
@@ -217,8 +218,9 @@ static int views_wait(struct ol_worker *worker, uint32_t shard_count,
 	snprintf(worker->err, sizeof(worker->err),
 		 "coordinator %.100s, job %.64s: shard %u has no chain after %u ms: %u servers are "
 		 "registered, and it begins when it has as many as it wants replicas",
-		 worker->opts.coordinator, worker->opts.job != NULL ? worker->opts.job : "outlast",
-		 shard - 1, worker->opts.connect_timeout_ms, ret_state->member_count);
+		 worker->opts.coordinator,
+		 worker->opts.job != NULL ? worker->opts.job : OL_DEFAULT_JOB, shard - 1,
+		 worker->opts.connect_timeout_ms, ret_state->member_count);
 	return OL_E_NO_SERVER;
 }
 

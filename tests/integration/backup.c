@@ -41,6 +41,7 @@ static struct ol_server_opts backup_opts(enum ol_wait wait)
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.param_count = LEN;
 	opts.consistency = OL_CONSISTENCY_SYNC;
 	opts.workers = WORKERS;
@@ -105,6 +106,7 @@ static int train(const struct job *job, long id)
 	uint64_t late = 0, version = 0;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	if (job->coordinator_addr[0] != '\0')
 		opts.outage = OL_OUTAGE_WAIT;
 	worker = job_worker_with(job, (int)id, opts);

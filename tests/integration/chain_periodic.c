@@ -41,6 +41,7 @@ static void copy_wait(const char *addr, uint64_t version)
 	char err[256] = "";
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.servers = addr;
 	opts.transport = job_transport();
 	opts.observer = 1;
@@ -63,6 +64,7 @@ static int exact_story(const struct job *job, long id)
 	struct ol_op op = { .level = OL_LEVEL_COMMITTED };
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_WAIT;
 	opts.outage_timeout_ms = 0;
 	worker = job_worker_with(job, (int)id, opts);

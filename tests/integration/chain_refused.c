@@ -96,6 +96,7 @@ static int workers(const struct job *job, long unused)
 
 	(void)unused;
 	ol_worker_opts_init(&good);
+	good.lease_ms = JOB_LEASE_MS;
 	good.coordinator = job->coordinator_addr;
 	good.transport = job_transport();
 	good.outage = OL_OUTAGE_WAIT;

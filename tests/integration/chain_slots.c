@@ -124,6 +124,7 @@ static int work(const struct job *job, long id)
 	uint32_t after = 0;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.op_timeout_ms = PATIENCE_MS;
 	opts.outage_timeout_ms = PATIENCE_MS;
 	opts.connect_timeout_ms = PATIENCE_MS;
@@ -184,6 +185,7 @@ static void turns_show(const struct job *job)
 	struct job one = *job;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.connect_timeout_ms = PATIENCE_MS;
 	one.coordinator_addr[0] = '\0';
 	for (uint32_t i = 0; i < job->server_count; i++) {

@@ -182,6 +182,7 @@ static struct ol_worker *honest(const struct job *job, uint32_t id, const char *
 	char err[256] = "";
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.servers = job->addrs;
 	opts.transport = job_transport();
 	opts.worker = id;
@@ -233,6 +234,8 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.workers_max = 2;
 	opts.job_key = key;

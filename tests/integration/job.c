@@ -31,6 +31,7 @@ static struct ol_server_opts job_opts(enum ol_consistency consistency, uint32_t 
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.param_count = LEN;
 	opts.shard_count = shards;
 	opts.consistency = consistency;
@@ -337,6 +338,7 @@ static int count(const struct job *job, long unused)
 
 	(void)unused;
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.servers = job->addr[1];
 	opts.transport = job_transport();
 	opts.job_key = job->opts.job_key;

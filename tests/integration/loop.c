@@ -89,6 +89,7 @@ static int work(const struct job *job, long id)
 	int rc;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = outage;
 	worker = job_worker_with(job, (int)id, opts);
 	all_lent(worker);
@@ -163,6 +164,8 @@ static void play(enum ol_outage mode, const char *name, unsigned seed, unsigned 
 	outage = mode;
 	memset(shared, 0, sizeof(*shared));
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.shard_count = SHARDS;
 	opts.workers_max = WORKERS;

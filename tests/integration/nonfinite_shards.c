@@ -120,6 +120,8 @@ int main(void)
 	job_transport();
 	for (uint32_t shards = 1; shards <= 3; shards++) {
 		ol_server_opts_init(&opts);
+		opts.lease_ms = JOB_LEASE_MS;
+		opts.window = JOB_WINDOW;
 		opts.param_count = LEN;
 		opts.shard_count = shards;
 		opts.rule.lr = 0.5f;

@@ -88,6 +88,8 @@ static struct ol_server_opts server_opts(enum ol_consistency consistency, uint32
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.shard_count = shards;
 	opts.consistency = consistency;
@@ -104,6 +106,7 @@ static struct ol_worker_opts worker_opts(enum ol_outage outage)
 	struct ol_worker_opts opts;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = outage;
 	return opts;
 }

@@ -74,6 +74,7 @@ static int story(const struct job *job, long id)
 	struct ol_op op;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_CONTINUE;
 	opts.window = 2;
 	worker = job_worker_with(job, (int)id, opts);
@@ -113,6 +114,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.param_count = LEN;
 	opts.shard_count = 2;
 	opts.workers = opts.workers_max = opts.restore_workers = 2;

@@ -84,6 +84,7 @@ static int story(const struct job *job, long id)
 	struct ol_worker *worker;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_WAIT;
 	worker = job_worker_with(job, (int)id, opts);
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
@@ -120,6 +121,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.param_count = LEN;
 	opts.shard_count = SHARDS;
 	opts.workers = opts.workers_max = 2;

@@ -22,6 +22,7 @@ static struct ol_server_opts server_opts(uint32_t workers)
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts);
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.workers = workers;
 	opts.workers_max = workers;

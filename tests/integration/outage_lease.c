@@ -73,6 +73,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
 	ol_server_opts_init(&opts);
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.rule.lr = 1.0f;
 	opts.lease_ms = SERVER_LEASE_MS; /* it is to come back as it was */

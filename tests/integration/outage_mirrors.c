@@ -28,6 +28,7 @@ static struct ol_server_opts server_opts(uint32_t shards)
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts); /* defaults: workers is 1, and nobody says who is in the job */
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.shard_count = shards;
 	opts.rule.lr = 0.5f;

@@ -136,6 +136,7 @@ static void honest(const struct job *job)
 	struct ol_worker *worker;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_WAIT;
 	worker = job_worker_with(job, 0, opts);
 	for (unsigned i = 0; i < PUSHES; i++) {
@@ -182,6 +183,8 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.workers = 1;
 	opts.workers_max = 2;

@@ -30,6 +30,8 @@ static struct ol_server_opts server_opts(uint32_t workers)
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.workers = workers;
 	opts.workers_max = workers;
@@ -52,6 +54,7 @@ static struct ol_worker_opts worker_opts(enum ol_outage outage, enum ol_queue qu
 	struct ol_worker_opts opts;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = outage;
 	opts.queue = queue;
 	opts.queue_max = QUEUE_MAX;

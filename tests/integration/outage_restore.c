@@ -35,6 +35,8 @@ static struct ol_server_opts server_opts(uint32_t workers, uint64_t checkpoint_s
 	struct ol_server_opts opts;
 
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.workers = workers;
 	opts.workers_max = workers;
@@ -379,6 +381,7 @@ static void momentum(const struct job *job, long id, bool state)
 	struct ol_worker *worker;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_WAIT;
 	opts.mirror_state = state;
 	worker = job_worker_with(job, (int)id, opts);

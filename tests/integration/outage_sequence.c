@@ -48,6 +48,7 @@ static int story(const struct job *job, long id)
 	uint64_t pushed = 0;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_CONTINUE;
 	worker = job_worker_with(job, (int)id, opts);
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
@@ -81,6 +82,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.param_count = LEN;
 	opts.shard_count = SHARDS;
 	opts.window = WINDOW;

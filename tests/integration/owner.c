@@ -164,6 +164,8 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.workers_max = 2;
 	opts.rule.lr = 1.0f;

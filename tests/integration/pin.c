@@ -80,6 +80,8 @@ int main(void)
 	struct job job;
 
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.rule.lr = 1.0f;
 	opts.pin_timeout_ms = PIN_MS;

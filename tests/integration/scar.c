@@ -41,6 +41,8 @@ static struct ol_server_opts server_opts(enum ol_selection selection)
 	for (unsigned i = 0; i < BLOCKS; i++)
 		lengths[i] = i < BLOCKS - 1 ? BLOCK : LEN - i * BLOCK;
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.shard_count = SHARDS;
 	opts.workers_max = 2;

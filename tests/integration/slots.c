@@ -118,6 +118,7 @@ static int opener_queues(const struct job *job, long id)
 	struct ol_worker *worker;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_CONTINUE;
 	worker = job_worker_with(job, (int)id, opts);
 	check_ok(job_pull(worker, OL_PULL_NEWEST));
@@ -207,6 +208,7 @@ static int story(const struct job *job, long id)
 	stage_meet();
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.outage = OL_OUTAGE_CONTINUE;
 	opts.observer = OL_OBSERVER_COUNTERS;
 	worker = job_worker_with(job, -1, opts);

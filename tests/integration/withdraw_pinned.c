@@ -103,6 +103,8 @@ int main(void)
 
 	check_ok(pipe(pushed));
 	ol_server_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
+	opts.window = JOB_WINDOW;
 	opts.param_count = LEN;
 	opts.workers = opts.workers_max = 2;
 	opts.observers_max = 4;

@@ -437,6 +437,7 @@ static int reader(const struct job *job, long index)
 	uint64_t bytes;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	opts.servers = job->addr[index];
 	opts.transport = job_transport();
 	opts.observer = 1;

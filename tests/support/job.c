@@ -275,6 +275,7 @@ struct ol_worker *job_worker(const struct job *job, int id)
 	struct ol_worker_opts opts;
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = JOB_LEASE_MS;
 	return job_worker_with(job, id, opts);
 }
 

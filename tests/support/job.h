@@ -19,7 +19,11 @@
 
 enum {
 	JOB_SHARDS_MAX = 4,
-	JOB_SERVERS_MAX = 16
+	JOB_SERVERS_MAX = 16,
+	/* For tests that are about neither: a machine that is busy for seconds is no death, and
+	   several gradients may be outstanding */
+	JOB_LEASE_MS = 5000,
+	JOB_WINDOW = 4
 };
 
 struct job {

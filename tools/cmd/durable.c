@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/sha256.h"
 #include "cmd/kill.h"
 
@@ -25,7 +26,6 @@ static const char *const selections[] = {
 
 enum {
 	STEPS_DEFAULT = 100,
-	KEEP_DEFAULT = 3,
 	ID_TEXT_MAX = 4096
 };
 
@@ -105,7 +105,7 @@ static const char *set_check(struct ol_ckpt_set *set)
 	if (!full && set->keep != 0)
 		return "has keep=, and a running checkpoint is one file";
 	if (set->keep == 0)
-		set->keep = KEEP_DEFAULT;
+		set->keep = OL_DEFAULT_CHECKPOINT_KEEP;
 	if (set->fraction <= 0.0)
 		set->fraction = full ? 1.0 : FRACTION_DEFAULT;
 	if (!full && (set->steps != 0 ? (double)set->steps : (double)set->ms) * set->fraction < 1.0)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/defaults.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/durable.h"
@@ -52,11 +53,15 @@ static const struct ol_conf_field rule_fields[] = {
 	OL_ROW_CHOICE(ol_set_rule, reduce, "mean", reductions,
 		      "sync: what of the workers' gradients is applied"),
 	OL_ROW_CHOICE(ol_set_rule, optimizer, "sgd", optimizers, "update rule"),
-	OL_ROW_F64(ol_set_rule, lr, "0.01", 0.0, 1e6, "learning rate"),
-	OL_ROW_F64(ol_set_rule, momentum, "0.9", 0.0, 0.9999, "of momentum and nesterov"),
-	OL_ROW_F64(ol_set_rule, beta1, "0.9", 0.0, 0.99999, "of adam and adamw"),
-	OL_ROW_F64(ol_set_rule, beta2, "0.999", 0.0, 0.99999, "of adam and adamw"),
-	OL_ROW_F64(ol_set_rule, epsilon, "1e-8", 1e-30, 1.0, "of adam and adamw"),
+	OL_ROW_F64(ol_set_rule, lr, OL_DEFAULT_TEXT(OL_DEFAULT_LR), 0.0, 1e6, "learning rate"),
+	OL_ROW_F64(ol_set_rule, momentum, OL_DEFAULT_TEXT(OL_DEFAULT_MOMENTUM), 0.0, 0.9999,
+		   "of momentum and nesterov"),
+	OL_ROW_F64(ol_set_rule, beta1, OL_DEFAULT_TEXT(OL_DEFAULT_BETA1), 0.0, 0.99999,
+		   "of adam and adamw"),
+	OL_ROW_F64(ol_set_rule, beta2, OL_DEFAULT_TEXT(OL_DEFAULT_BETA2), 0.0, 0.99999,
+		   "of adam and adamw"),
+	OL_ROW_F64(ol_set_rule, epsilon, OL_DEFAULT_TEXT(OL_DEFAULT_EPSILON), 1e-30, 1.0,
+		   "of adam and adamw"),
 	OL_ROW_F64(ol_set_rule, weight_decay, "0", 0.0, 1e3,
 		   "added to the gradient; by adamw decoupled from it"),
 	OL_ROW_CHOICE(ol_set_rule, nonfinite, "reject", nonfinites,
@@ -80,9 +85,9 @@ static const struct ol_conf_field link_fields[] = {
 	OL_ROW_GROUP("transport"),
 	OL_ROW_STR(ol_set_link, device, NULL,
 		   "RDMA device; without it the one that has the address or the route"),
-	OL_ROW_U32(ol_set_link, window, "2", 1, 64,
+	OL_ROW_U32(ol_set_link, window, OL_DEFAULT_TEXT(OL_DEFAULT_WINDOW), 1, 64,
 		   "gradient buffers a worker, and landing slots for each at a server"),
-	OL_ROW_U32(ol_set_link, spin_us, "50", 0, 10000000,
+	OL_ROW_U32(ol_set_link, spin_us, OL_DEFAULT_TEXT(OL_DEFAULT_SPIN_US), 0, 10000000,
 		   "microseconds that a wait spins before it sleeps"),
 	OL_ROW_CHOICE(ol_set_link, log, "warn", ol_log_levels,
 		      "least important messages that are shown"),
@@ -109,14 +114,14 @@ static const struct ol_conf_field coord_fields[] = {
 	OL_ROW_STR(ol_set_coord, coordinator, NULL,
 		   "where the views of chains are: dir:PATH (a folder of this machine), or "
 		   "zk:HOST:PORT,... (ZooKeeper); without it there are no chains"),
-	OL_ROW_STR(ol_set_coord, job, "outlast",
+	OL_ROW_STR(ol_set_coord, job, OL_DEFAULT_JOB,
 		   "name of the job there: letters, digits, '-', '_', '.'"),
 };
 
 const struct ol_rows ol_rows_coord = OL_ROWS(coord_fields);
 
 static const struct ol_conf_field chain_fields[] = {
-	OL_ROW_U32(ol_set_chain, replicas, "3", 1, OL_CHAIN_MAX,
+	OL_ROW_U32(ol_set_chain, replicas, OL_DEFAULT_TEXT(OL_DEFAULT_REPLICAS), 1, OL_CHAIN_MAX,
 		   "chain: servers that hold each shard; all but one may be lost"),
 	OL_ROW_U32(
 		ol_set_chain, replicate_every, "0", 0, 1000000,
@@ -179,7 +184,7 @@ static const struct ol_conf_field durable_fields[] = {
 		"what m gradients that a worker summed up meanwhile become: each: m steps at "
 		"once; mean: one step; sum: each up to 50, then learning rate 0.001; clip: each, "
 		"of a bounded norm; staleness: each scaled down by its age"),
-	OL_ROW_F64(ol_set_durable, replay_clip, "1", 1e-9, 1e9,
+	OL_ROW_F64(ol_set_durable, replay_clip, OL_DEFAULT_TEXT(OL_DEFAULT_REPLAY_CLIP), 1e-9, 1e9,
 		   "replay clip: largest norm of the sum"),
 };
 
@@ -221,12 +226,12 @@ static const struct ol_conf_field outage_fields[] = {
 	OL_ROW_GROUP("when a server is lost: what a worker does meanwhile"),
 	OL_ROW_CHOICE(ol_set_outage, outage, "wait", outages,
 		      "wait for it; continue: compute at the last weights, and queue"),
-	OL_ROW_F64(ol_set_outage, outage_timeout, "60", 0.0, 4e6,
+	OL_ROW_F64(ol_set_outage, outage_timeout, OL_DEFAULT_TEXT(OL_DEFAULT_OUTAGE_S), 0.0, 4e6,
 		   "seconds until a worker gives up; 0: never"),
 	OL_ROW_CHOICE(ol_set_outage, queue, "fold", queues,
 		      "continue: fold: gradients are summed up; drop-oldest, wait: --queue-max of "
 		      "them, then the oldest goes or the worker waits"),
-	OL_ROW_U32(ol_set_outage, queue_max, "64", 1, 65536,
+	OL_ROW_U32(ol_set_outage, queue_max, OL_DEFAULT_TEXT(OL_DEFAULT_QUEUE_MAX), 1, 65536,
 		   "gradients in the queue, unless they are folded"),
 	OL_ROW_BOOL(ol_set_outage, local_progress, "false",
 		    "continue, optimizer sgd: a worker's last weights follow its own gradients"),
@@ -260,7 +265,7 @@ static const struct ol_conf_field late_fields[] = {
 const struct ol_rows ol_rows_late = OL_ROWS(late_fields);
 
 static const struct ol_conf_field lease_fields[] = {
-	OL_ROW_U32(ol_set_lease, lease_ms, "2000", 200, 3600000,
+	OL_ROW_U32(ol_set_lease, lease_ms, OL_DEFAULT_TEXT(OL_DEFAULT_LEASE_MS), 200, 3600000,
 		   "a server that stood still for so long counts as gone, and ends by itself when "
 		   "it wakes up; the same for every process of a job"),
 };

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
+#include "base/defaults.h"
 #include "bench/baseline.h"
 #include "bench/bench.h"
 #include "bench/env.h"
@@ -50,7 +51,7 @@ static const struct ol_conf_field fields[] = {
 	OL_ROW_U64(doctor_conf, params, "813258", 1, (uint64_t)1 << 40,
 		   "parameters of the model that the memory is worked out for"),
 	OL_ROW_U32(doctor_conf, workers, "4", 1, 1024, "workers that it is worked out for"),
-	OL_ROW_U32(doctor_conf, window, "4", 1, 64,
+	OL_ROW_U32(doctor_conf, window, OL_DEFAULT_TEXT(OL_DEFAULT_WINDOW), 1, 64,
 		   "landing slots a worker that it is worked out for"),
 	OL_ROW_U32(doctor_conf, state_vectors, "0", 0, 2,
 		   "vectors of optimizer state: 0 sgd, 1 momentum, 2 adam"),

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/control.h"
@@ -62,7 +63,7 @@ struct serve_set {
 
 static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_GROUP("this server"),
-	OL_ROW_STR(serve_set, listen, "@outlast",
+	OL_ROW_STR(serve_set, listen, OL_DEFAULT_LISTEN,
 		   "verbs HOST:PORT (port 0: any), shm a path or @NAME"),
 	OL_ROW_U32(serve_set, shard, "0", 0, 63, "which shard it holds, from 0"),
 	OL_ROW_U32(serve_set, servers, "1", 1, 64, "how many shards, hence servers, there are"),
@@ -72,7 +73,8 @@ static const struct ol_conf_field serve_fields[] = {
 		"ids below this are waited for; where it is not given, the workers that the mirrors "
 		"name"),
 	OL_ROW_U32(serve_set, workers_max, "0", 0, 1024,
-		   "worker ids below this may connect; 0: 8, or --workers if that is more"),
+		   "worker ids below this may connect; 0: " OL_DEFAULT_TEXT(
+			   OL_DEFAULT_WORKERS_MAX) ", or --workers if that is more"),
 	OL_ROW_U32(serve_set, epoch, "1", 1, 0,
 		   "number of this server among those that held the shard, one after the other"),
 	OL_ROW_STR(serve_set, data_shape, NULL,
@@ -276,7 +278,8 @@ static int server_open(struct serve *serve, const float *weights)
 	opts.workers = set->workers;
 	opts.workers_max = set->workers_max;
 	if (opts.workers_max == 0)
-		opts.workers_max = set->workers > 8 ? set->workers : 8;
+		opts.workers_max = set->workers > OL_DEFAULT_WORKERS_MAX ? set->workers
+									 : OL_DEFAULT_WORKERS_MAX;
 	opts.window = set->link.window;
 	opts.rule = ol_settings_rule(&set->rule);
 	opts.shared_domain = (uint32_t)set->rule.isolation;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/defaults.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/control.h"
@@ -46,7 +47,7 @@ struct work_set {
 static const struct ol_conf_field work_fields[] = {
 	OL_ROW_GROUP("this worker"),
 	OL_ROW_STR(
-		work_set, connect, "@outlast",
+		work_set, connect, OL_DEFAULT_LISTEN,
 		"addresses of the servers of shard 0, 1, ... with commas between; other addresses "
 		"that a server may come back at follow behind a |. Not with --coordinator"),
 	OL_ROW_U32(work_set, id, "0", 0, 1023,
@@ -61,7 +62,7 @@ static const struct ol_conf_field work_fields[] = {
 	OL_ROW_BOOL(
 		work_set, eval, "false",
 		"at the end pull the weights, evaluate them on the test set, print their SHA-256"),
-	OL_ROW_U32(work_set, connect_timeout_ms, "10000", 1, 0,
+	OL_ROW_U32(work_set, connect_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_CONNECT_MS), 1, 0,
 		   "how long servers that are not there yet are tried"),
 	OL_ROW_STR(work_set, json, NULL, "file for the figures at the end"),
 	OL_ROW_U32(work_set, report_fd, "0", 0, 65535,

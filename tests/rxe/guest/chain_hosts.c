@@ -645,6 +645,7 @@ static void stat_of(const char *addr, struct ol_server_stat *ret_stat)
 	char err[256];
 
 	ol_worker_opts_init(&opts);
+	opts.lease_ms = 5000;
 	opts.servers = addr;
 	opts.transport = "verbs";
 	opts.observer = 1;

@@ -58,6 +58,7 @@ static int serve(const char *host, enum ol_restore restore, unsigned index)
 
 	snprintf(listen, sizeof(listen), "%s:%u", host, PORT + index);
 	ol_server_opts_init(&opts);
+	opts.window = 4;
 	opts.listen = listen;
 	opts.transport = "verbs";
 	opts.param_count = LEN;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* backend.c -- which back ends there are */
+/* backend.c -- which back end has a folder */
 
 #include "checkpoint/backend.h"
 
 #include <string.h>
 
 static const struct ol_ckpt_backend *const backends[] = {
-	&ol_ckpt_files, /* the last: it takes every name */
+#define X(backend) &backend,
+	OL_CKPT_BACKEND_MAP(X)
+#undef X
 };
 
 const struct ol_ckpt_backend *ol_ckpt_backend_of(const char *dir)

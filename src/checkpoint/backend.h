@@ -3,7 +3,7 @@
 /*
  * backend.h -- where checkpoints lie: the file operations of one kind of place, as a table
  *
- * A back end is a folder below this one, and a line in backend.c. Nothing else in the room calls
+ * A back end is a folder below this one, and a line in OL_CKPT_BACKEND_MAP. Nothing else in the room calls
  * the system on a file. Folders, files and locks are numbers that the back end gives out, not
  * below 0. Every call returns 0, or what it says, or -errno; none is interrupted by a signal.
  */
@@ -53,7 +53,12 @@ struct ol_ckpt_backend {
 /* ol_ckpt_backend_of -- of a folder by its name; never NULL */
 const struct ol_ckpt_backend *ol_ckpt_backend_of(const char *dir);
 
-extern const struct ol_ckpt_backend ol_ckpt_files; /* files/: a file system */
+/* One line each, once. The first whose scheme fits has the folder; the last takes every name. */
+#define OL_CKPT_BACKEND_MAP(X) X(ol_ckpt_files) /* files/: a file system */
+
+#define X(backend) extern const struct ol_ckpt_backend backend;
+OL_CKPT_BACKEND_MAP(X)
+#undef X
 
 struct ol_ckpt_folder {
 	const struct ol_ckpt_backend *ops;

@@ -7,13 +7,20 @@
 #include <string.h>
 
 #include "rdma/transport.h"
-#include "rdma/verbs/verbs.h"
 
-static const struct ol_xport_ops *const all[] = { &ol_xport_shm, &ol_xport_verbs };
+static const struct ol_xport_ops *const all[] = {
+#define X(ops) &ops,
+	OL_XPORT_MAP(X)
+#undef X
+};
+
+enum {
+	COUNT = sizeof(all) / sizeof(all[0])
+};
 
 const struct ol_xport_ops *ol_xport_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < COUNT; i++) {
 		if (strcmp(name, all[i]->name) == 0)
 			return all[i];
 	}
@@ -30,13 +37,13 @@ const char *ol_xport_name(const char *name, const char *addr)
 int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes)
 {
 	const struct ol_xport_ops *ops = ol_xport_find(name);
+	int at;
 
-	if (ops == &ol_xport_verbs)
-		return ol_verbs_present(device, why, why_bytes);
-	if (ops == &ol_xport_shm)
-		snprintf(why, why_bytes, "shared memory, always there");
-	else
-		snprintf(why, why_bytes, "no transport \"%s\": there is %s and %s", name,
-			 ol_xport_shm.name, ol_xport_verbs.name);
-	return ops != NULL ? 0 : -ENODEV;
+	if (ops != NULL)
+		return ops->present(device, why, why_bytes);
+	at = snprintf(why, why_bytes, "no transport \"%s\": there is", name);
+	for (size_t i = 0; i < COUNT && at >= 0 && (size_t)at < why_bytes; i++)
+		at += snprintf(why + at, why_bytes - (size_t)at, "%s %s", i > 0 ? " and" : "",
+			       all[i]->name);
+	return -ENODEV;
 }

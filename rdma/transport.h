@@ -192,6 +192,11 @@ struct ol_xport_ops {
 	/* close -- ends remaining connections and the listener; regions must be deregistered */
 	void (*close)(struct ol_xport *xport);
 	void (*query)(const struct ol_xport *xport, struct ol_xport_caps *ret_caps);
+	/*
+	 * present -- 0 if it can be opened here, with this device (NULL: any); else -ENODEV. why:
+	 * what was found or what is missing, one line
+	 */
+	int (*present)(const char *device, char *why, size_t why_bytes);
 
 	/*
 	 * reg -- make bytes at off of slab usable in posts and, as access says, by peers
@@ -294,8 +299,14 @@ struct ol_xport_ops {
 	int (*arm)(struct ol_xport *xport);
 };
 
-extern const struct ol_xport_ops ol_xport_shm;
-extern const struct ol_xport_ops ol_xport_verbs;
+/* Every transport there is: one line each, once. */
+#define OL_XPORT_MAP(X) \
+	X(ol_xport_shm) \
+	X(ol_xport_verbs)
+
+#define X(ops) extern const struct ol_xport_ops ops;
+OL_XPORT_MAP(X)
+#undef X
 
 /* First member of every transport's own connection: the part that a caller may use. */
 struct ol_xport_conn {

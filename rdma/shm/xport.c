@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -159,12 +160,20 @@ static void ol_shm_query(const struct ol_xport *base, struct ol_xport_caps *ret_
 	};
 }
 
+static int ol_shm_present(const char *device, char *why, size_t why_bytes)
+{
+	(void)device;
+	snprintf(why, why_bytes, "shared memory, always there");
+	return 0;
+}
+
 const struct ol_xport_ops ol_xport_shm = {
 	.size = sizeof(struct ol_xport_ops),
 	.name = "shm",
 	.open = ol_shm_open,
 	.close = ol_shm_close,
 	.query = ol_shm_query,
+	.present = ol_shm_present,
 	.reg = ol_shm_reg,
 	.dereg = ol_shm_dereg,
 	.rkey = ol_shm_rkey,

@@ -15,10 +15,9 @@
 #include <unistd.h>
 
 #include "rdma/fds.h"
-#include "rdma/verbs/verbs.h"
 #include "rdma/verbs/verbs_rc.h"
 
-int ol_verbs_present(const char *device, char *why, size_t why_bytes)
+static int ol_verbs_present(const char *device, char *why, size_t why_bytes)
 {
 	struct rdma_event_channel *channel;
 	struct ibv_context *ctx;
@@ -165,6 +164,7 @@ const struct ol_xport_ops ol_xport_verbs = {
 	.open = ol_verbs_open,
 	.close = ol_verbs_close,
 	.query = ol_verbs_query,
+	.present = ol_verbs_present,
 	.reg = ol_verbs_reg,
 	.dereg = ol_verbs_dereg,
 	.rkey = ol_verbs_rkey,

@@ -359,7 +359,9 @@ static void spoil_consistency(struct ol_policy_opts *opts)
 
 static void spoil_wait(struct ol_policy_opts *opts)
 {
-	opts->wait = OL_WAIT_ADASYNC + 1;
+#define X(name, id) +1
+	opts->wait = 0 OL_WAIT_MAP(X); /* how many there are */
+#undef X
 }
 
 static void spoil_k(struct ol_policy_opts *opts)

@@ -22,7 +22,11 @@
 
 enum {
 	WORKERS = 4,
-	PARAMS = 16
+	PARAMS = 16,
+#define X(...) +1
+	OPTIMIZERS = 0 OL_OPTIMIZER_MAP(X), /* how many there are */
+	WAITS = 0 OL_WAIT_MAP(X)
+#undef X
 };
 
 static struct ol_folder folder; /* for checkpoints */
@@ -147,9 +151,10 @@ static void what_does_not_exist_is_refused(void **unused)
 	refused(usual, o.consistency = OL_CONSISTENCY_ASYNC - 1, "neither async, sync nor ssp");
 	refused(usual, o.consistency = OL_CONSISTENCY_SSP + 1, "neither async, sync nor ssp");
 	taken(usual, o.consistency = OL_CONSISTENCY_SSP);
-	refused(steps, o.wait = OL_WAIT_ADASYNC + 1, "wait has no such value");
+	refused(steps, o.wait = (enum ol_wait)WAITS, "wait has no such value");
 	refused(usual, o.rule.optimizer = OL_OPTIMIZER_SGD - 1, "optimizer has no such value");
-	refused(usual, o.rule.optimizer = OL_OPTIMIZER_ADAMW + 1, "optimizer has no such value");
+	refused(usual, o.rule.optimizer = (enum ol_optimizer)(OPTIMIZERS + OL_OPTIMIZER_SGD),
+		"optimizer has no such value");
 	taken(usual, o.rule.optimizer = OL_OPTIMIZER_ADAMW);
 	refused(saving, o.restore = OL_RESTORE_FRESHEST + 1, "restore or replay has no such value");
 	refused(usual, o.replay = OL_REPLAY_STALENESS + 1, "restore or replay has no such value");

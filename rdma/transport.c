@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * transport.c -- an opening's defaults, and stubs for what a transport has not
+ * transport.c -- an opening's defaults, and what transports share, and stubs for what one has not
  */
 #include "rdma/transport.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
 
 void ol_xport_opts_init(struct ol_xport_opts *opts)
 {
@@ -16,6 +19,28 @@ void ol_xport_opts_init(struct ol_xport_opts *opts)
 		.retry_timeout_ms = 500,
 		.connect_timeout_ms = 3000,
 	};
+}
+
+void ol_xport_log(const struct ol_xport_opts *opts, enum ol_xport_log_level level,
+		  const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	if (opts->log == NULL)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	opts->log(opts->log_arg, level, text);
+}
+
+uint64_t ol_xport_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,

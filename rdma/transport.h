@@ -337,6 +337,12 @@ const char *ol_xport_name(const char *name, const char *addr);
 /* ol_xport_present -- 0 if the transport can be opened here, or -ENODEV and such, with why */
 int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes);
 
+/* ol_xport_log -- a diagnostic of a transport, to the log of its opener, if there is one */
+void ol_xport_log(const struct ol_xport_opts *opts, enum ol_xport_log_level level,
+		  const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* ol_xport_now_ns -- CLOCK_MONOTONIC */
+uint64_t ol_xport_now_ns(void);
+
 /* Stubs for functions that a transport does not support */
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* base.c -- what every part of the shared-memory transport needs: log lines, the clock, the event fd */
+/* base.c -- what every part of the shared-memory transport needs: rare log lines, timers, the event fd */
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rdma/fds.h"
@@ -16,24 +15,10 @@
 #define NS_PER_S 1000000000ULL
 #define KICK_NS  1ULL /* a time long past: the timer fires at once */
 
-void ol_shm_log(const struct ol_shm_xport *xport, enum ol_xport_log_level level, const char *fmt,
-		...)
-{
-	char text[512];
-	va_list args;
-
-	if (xport->opts.log == NULL)
-		return;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	xport->opts.log(xport->opts.log_arg, level, text);
-}
-
 void ol_shm_log_rare(struct ol_shm_xport *xport, enum ol_shm_rare_kind kind, const char *fmt, ...)
 {
 	struct ol_shm_rare *rare = &xport->rare[kind];
-	uint64_t now_ns = ol_shm_now_ns();
+	uint64_t now_ns = ol_xport_now_ns();
 	char text[256], more[64] = "";
 	va_list args;
 
@@ -47,16 +32,8 @@ void ol_shm_log_rare(struct ol_shm_xport *xport, enum ol_shm_rare_kind kind, con
 	if (rare->untold != 0)
 		snprintf(more, sizeof(more), "; %llu more like it since the last line",
 			 (unsigned long long)rare->untold);
-	ol_shm_log(xport, OL_XPORT_LOG_WARN, "%s%s", text, more);
+	ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN, "%s%s", text, more);
 	*rare = (struct ol_shm_rare){ .told_ns = now_ns };
-}
-
-uint64_t ol_shm_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 static void timer_set(struct ol_shm_xport *xport, uint64_t at_ns)

@@ -132,7 +132,7 @@ void ol_shm_conn_raise(struct ol_shm_conn *conn, uint32_t due)
 
 void ol_shm_conn_deadline(struct ol_shm_conn *conn, uint32_t timeout_ms)
 {
-	conn->deadline_ns = timeout_ms != 0 ? ol_shm_now_ns() + timeout_ms * 1000000ULL : 0;
+	conn->deadline_ns = timeout_ms != 0 ? ol_xport_now_ns() + timeout_ms * 1000000ULL : 0;
 	ol_shm_timer_update(conn->xport);
 }
 

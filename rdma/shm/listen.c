@@ -81,14 +81,15 @@ static int bind_at(const struct ol_shm_xport *xport, int sock, const char *text,
 	if (rc == 0)
 		return 0;
 	if (rc == -EADDRINUSE)
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "listen at %s: another process listens there or the file is no socket",
-			   text);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "listen at %s: another process listens there or the file is no socket",
+			     text);
 	else if (rc == -ENOENT || rc == -ENOTDIR)
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "listen at %s: its folder does not exist: make it", text);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "listen at %s: its folder does not exist: make it", text);
 	else
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR, "listen at %s: %s", text, strerror(-rc));
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "listen at %s: %s", text,
+			     strerror(-rc));
 	return rc == -ENOTDIR ? -ENOENT : rc;
 }
 
@@ -128,10 +129,11 @@ int ol_shm_listen(struct ol_xport *base, const char *text, char ret_addr[OL_XPOR
 		return -EALREADY;
 	rc = ol_shm_addr_parse(text, &addr, &addr_bytes);
 	if (rc != 0) {
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "listen at \"%s\": an address is @name, or a path with a /, of at most "
-			   "%zu characters",
-			   text, sizeof(addr.sun_path) - 1);
+		ol_xport_log(
+			&xport->opts, OL_XPORT_LOG_ERROR,
+			"listen at \"%s\": an address is @name, or a path with a /, of at most "
+			"%zu characters",
+			text, sizeof(addr.sun_path) - 1);
 		return rc;
 	}
 	sock = ol_fds_add(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -40,8 +40,9 @@ static void deadlines_check(struct ol_shm_xport *xport, uint64_t now_ns)
 		conn = xport->conns[i - 1];
 		if (conn->deadline_ns != 0 && now_ns >= conn->deadline_ns) {
 			if (conn->state == OL_SHM_GREETING)
-				ol_shm_log(xport, OL_XPORT_LOG_WARN,
-					   "%s dropped: it connected and sent nothing", conn->name);
+				ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+					     "%s dropped: it connected and sent nothing",
+					     conn->name);
 			conn->priv_len = 0;
 			ol_shm_conn_down(conn, -ETIMEDOUT);
 		} else if (conn->state == OL_SHM_DIALING && now_ns >= conn->retry_ns) {
@@ -75,7 +76,7 @@ static bool look_is_late(const struct ol_shm_xport *xport)
 static void sockets_look(struct ol_shm_xport *xport)
 {
 	struct epoll_event ready[SOCKETS_MAX];
-	uint64_t now_ns = ol_shm_now_ns();
+	uint64_t now_ns = ol_xport_now_ns();
 	struct ol_shm_conn *conn;
 	uint64_t expirations;
 	int count;
@@ -196,8 +197,8 @@ static int conn_poll(struct ol_shm_conn *conn, struct ol_xport_event *events, in
 		conn->due = 0;
 		ol_shm_rx_quiet(conn);
 		if (conn->down_why != NULL)
-			ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s ended: %s", conn->name,
-				   conn->down_why);
+			ol_xport_log(&conn->xport->opts, OL_XPORT_LOG_WARN, "%s ended: %s",
+				     conn->name, conn->down_why);
 		events[n++] = conn_event(conn, OL_XPORT_CONN_DOWN, conn->down_status);
 	}
 	return n;

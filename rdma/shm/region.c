@@ -89,8 +89,8 @@ static void announce_new(struct ol_shm_xport *xport, const struct ol_shm_region 
 			continue;
 		if (region_announce(conn, region) == 0)
 			continue;
-		ol_shm_log(xport, OL_XPORT_LOG_WARN, "%s dropped: it does not read its socket",
-			   conn->name);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+			     "%s dropped: it does not read its socket", conn->name);
 		ol_shm_conn_down(conn, -ETIMEDOUT);
 	}
 }
@@ -119,8 +119,8 @@ int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab
 	region->share_fd = -1;
 	rc = share_open(region, slab);
 	if (rc != 0) {
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR, "region: cannot open its memory again: %s",
-			   strerror(-rc));
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "region: cannot open its memory again: %s", strerror(-rc));
 		free(region);
 		return rc;
 	}

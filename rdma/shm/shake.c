@@ -61,7 +61,7 @@ void ol_shm_dial(struct ol_shm_conn *conn)
 
 	if (connect(conn->sock, (const struct sockaddr *)&conn->peer, conn->peer_bytes) != 0) {
 		if (errno == EAGAIN || errno == EINTR) {
-			conn->retry_ns = ol_shm_now_ns() + OL_SHM_DIAL_RETRY_MS * 1000000ULL;
+			conn->retry_ns = ol_xport_now_ns() + OL_SHM_DIAL_RETRY_MS * 1000000ULL;
 			ol_shm_timer_update(xport);
 			return;
 		}
@@ -74,8 +74,8 @@ void ol_shm_dial(struct ol_shm_conn *conn)
 	}
 	rc = ol_shm_peer_check(conn->sock, &pid, &uid);
 	if (rc != 0) {
-		ol_shm_log(xport, OL_XPORT_LOG_WARN,
-			   "%s: the listener is neither our user nor root", conn->name);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+			     "%s: the listener is neither our user nor root", conn->name);
 		ol_shm_conn_down(conn, -EACCES);
 		return;
 	}
@@ -198,8 +198,9 @@ static int on_hello(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, cons
 	if (!capacity_sound(msg->capacity) || !wake_fd_sound(fds[0]))
 		return -EPROTO;
 	if (xport->conn_count - xport->greetings >= xport->opts.conns_max) {
-		ol_shm_log(xport, OL_XPORT_LOG_WARN, "%s turned away: all %u connections are taken",
-			   conn->name, xport->opts.conns_max);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+			     "%s turned away: all %u connections are taken", conn->name,
+			     xport->opts.conns_max);
 		ol_shm_send(conn, &no, NULL, 0);
 		ol_shm_conn_destroy(conn);
 		return 0;
@@ -343,8 +344,8 @@ static void peer_drop(struct ol_shm_conn *conn, int rc)
 				conn->name);
 		status = -EMFILE;
 	} else {
-		ol_shm_log(conn->xport, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name,
-			   rc == -EPROTO ? "it does not speak the shm protocol" : strerror(-rc));
+		ol_xport_log(&conn->xport->opts, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name,
+			     rc == -EPROTO ? "it does not speak the shm protocol" : strerror(-rc));
 	}
 	if (rc == -EPROTO)
 		status = -EACCES;

@@ -210,12 +210,9 @@ static inline struct ol_shm_conn *ol_shm_conn(struct ol_xport_conn *conn)
 }
 
 /* base.c */
-void ol_shm_log(const struct ol_shm_xport *xport, enum ol_xport_log_level level, const char *fmt,
-		...) __attribute__((format(printf, 3, 4)));
 /* ol_shm_log_rare -- what peers can cause as often as they like: a warning, at most one a second */
 void ol_shm_log_rare(struct ol_shm_xport *xport, enum ol_shm_rare_kind kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-uint64_t ol_shm_now_ns(void);
 /* ol_shm_timer_update -- have the event fd become readable at the next deadline */
 void ol_shm_timer_update(struct ol_shm_xport *xport);
 /* ol_shm_kick -- wake a caller that has armed: an event came about by our own hand */

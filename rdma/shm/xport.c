@@ -44,11 +44,11 @@ static int opts_take(struct ol_shm_xport *xport, const struct ol_xport_opts *opt
 		own->connect_timeout_ms = dflt.connect_timeout_ms;
 	if (own->inflight_max > OL_SHM_INFLIGHT_LIMIT ||
 	    own->doorbells_max > OL_SHM_RING_WORDS_MAX || own->conns_max > OL_SHM_CONNS_LIMIT) {
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "shm: at most %d operations in flight, %d doorbells, %d connections; "
-			   "asked for %u, %u, %u",
-			   OL_SHM_INFLIGHT_LIMIT, OL_SHM_RING_WORDS_MAX, OL_SHM_CONNS_LIMIT,
-			   own->inflight_max, own->doorbells_max, own->conns_max);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "shm: at most %d operations in flight, %d doorbells, %d connections; "
+			     "asked for %u, %u, %u",
+			     OL_SHM_INFLIGHT_LIMIT, OL_SHM_RING_WORDS_MAX, OL_SHM_CONNS_LIMIT,
+			     own->inflight_max, own->doorbells_max, own->conns_max);
 		return -EINVAL;
 	}
 	xport->inflight_max = own->inflight_max;
@@ -102,7 +102,7 @@ static int ol_shm_open(const struct ol_xport_opts *opts, struct ol_xport **ret_x
 	/* Any start will do: what matters is that a key of one xport fails on another. */
 	if (getrandom(&xport->rkey_first, sizeof(xport->rkey_first), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(xport->rkey_first))
-		xport->rkey_first = (uint32_t)ol_shm_now_ns();
+		xport->rkey_first = (uint32_t)ol_xport_now_ns();
 	xport->rkey_next = xport->rkey_first;
 	xport->polls_left = 1;
 	xport->polls_between = 1;
@@ -114,7 +114,8 @@ static int ol_shm_open(const struct ol_xport_opts *opts, struct ol_xport **ret_x
 	}
 	rc = fds_open(xport);
 	if (rc != 0) {
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR, "shm: cannot open: %s", strerror(-rc));
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "shm: cannot open: %s",
+			     strerror(-rc));
 		goto err_conns;
 	}
 	*ret_xport = (void *)xport;
@@ -136,8 +137,8 @@ static void ol_shm_close(struct ol_xport *base)
 	ol_shm_dead_free(xport);
 	ol_shm_listen_close(xport);
 	if (xport->regions != NULL)
-		ol_shm_log(xport, OL_XPORT_LOG_ERROR,
-			   "shm: closed with regions still registered: deregister them first");
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "shm: closed with regions still registered: deregister them first");
 	ol_shm_regions_orphan(xport);
 	ol_shm_close_fd(&xport->spare_fd);
 	ol_shm_close_fd(&xport->timer_fd);

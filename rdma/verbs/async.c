@@ -71,7 +71,7 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 	case IBV_EVENT_WQ_FATAL: /* we have none */
 		break;
 	}
-	ol_verbs_log(xport, level, "device %s: %s", ibv_get_device_name(xport->ctx->device),
+	ol_xport_log(&xport->opts, level, "device %s: %s", ibv_get_device_name(xport->ctx->device),
 		     ibv_event_type_str(event->event_type));
 }
 

@@ -103,12 +103,12 @@ static int listen_failed(struct ol_xport *xport, const char *text, const union o
 	if (rc == -ENODEV && !addr_is_ours(addr))
 		rc = -EADDRNOTAVAIL;
 	if (rc == -ENODEV)
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "cannot listen on %s: no RDMA device has this address; see outlast "
 			     "doctor",
 			     text);
 	else
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "cannot listen on %s: %s", text,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "cannot listen on %s: %s", text,
 			     rc == -EADDRINUSE      ? "the port is in use"
 			     : rc == -EADDRNOTAVAIL ? "not an address of the device"
 						    : strerror(-rc));
@@ -163,7 +163,7 @@ int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv,
 		return -EINVAL;
 	found = ol_verbs_addr_parse(text, &addr);
 	if (found == -EINVAL) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "cannot connect to \"%s\": it is not host:port", text);
 		return -EINVAL;
 	}
@@ -287,7 +287,7 @@ static void on_failure(struct ol_verbs_conn *conn, const struct cm_note *note)
 		if (note->status == REJECT_BY_CONSUMER)
 			priv_take(conn, note);
 	}
-	ol_verbs_log(conn->base.xport, OL_XPORT_LOG_INFO, "conn %u to %s: %s, status %d",
+	ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_INFO, "conn %u to %s: %s, status %d",
 		     conn->slot, conn->peer, rdma_event_str(note->type), note->status);
 	ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_FAILED);
 }
@@ -296,10 +296,10 @@ static void on_failure(struct ol_verbs_conn *conn, const struct cm_note *note)
 static void on_stray(struct ol_xport *xport, const struct cm_note *note)
 {
 	if (note->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "the device is being removed: no peer can connect any more");
 	else
-		ol_verbs_log(xport, OL_XPORT_LOG_DEBUG, "listener: %s, status %d",
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_DEBUG, "listener: %s, status %d",
 			     rdma_event_str(note->type), note->status);
 }
 
@@ -340,8 +340,8 @@ static void on_conn_event(struct ol_verbs_conn *conn, const struct cm_note *note
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		ol_verbs_log(conn->base.xport, OL_XPORT_LOG_DEBUG, "conn %u to %s: %s", conn->slot,
-			     conn->peer, rdma_event_str(note->type));
+		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_DEBUG, "conn %u to %s: %s",
+			     conn->slot, conn->peer, rdma_event_str(note->type));
 		return;
 	}
 }

@@ -20,7 +20,7 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 	while (slot < xport->opts.conns_max && xport->slots[slot] != NULL)
 		slot++;
 	if (slot == xport->opts.conns_max) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "all %u connections are in use",
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "all %u connections are in use",
 			     xport->opts.conns_max);
 		return -EMFILE;
 	}
@@ -82,7 +82,7 @@ void ol_verbs_conn_timer(struct ol_verbs_conn *conn, uint32_t after_ms)
 	conn->timer_ns = 0;
 	if (after_ms == 0)
 		return;
-	conn->timer_ns = ol_verbs_now_ns() + (uint64_t)after_ms * 1000000;
+	conn->timer_ns = ol_xport_now_ns() + (uint64_t)after_ms * 1000000;
 	xport->timer_count++;
 }
 
@@ -258,8 +258,8 @@ int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_
 	errno = 0;
 	rc = ol_rc_minus_one(rdma_accept(conn->id, &param));
 	if (rc != 0) {
-		ol_verbs_log(xport, OL_XPORT_LOG_WARN, "conn %u to %s: cannot accept: error %d",
-			     conn->slot, conn->peer, -rc);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+			     "conn %u to %s: cannot accept: error %d", conn->slot, conn->peer, -rc);
 		rc = -ECONNABORTED;
 		goto err_qp;
 	}
@@ -331,7 +331,7 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 	if (conn->pd != NULL) {
 		rc = ol_rc_positive(ibv_dealloc_pd(conn->pd));
 		if (rc != 0)
-			ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+			ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 				     "conn %u to %s: cannot free its protection domain: error %d",
 				     conn->slot, conn->peer, -rc);
 	}

@@ -231,16 +231,11 @@ static inline struct ibv_pd *ol_verbs_conn_pd(const struct ol_verbs_conn *conn)
 	return conn->pd != NULL ? conn->pd : conn->base.xport->pd;
 }
 
-/* base.c */
-void ol_verbs_log(const struct ol_xport *xport, enum ol_xport_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-uint64_t ol_verbs_now_ns(void);
-/* ol_verbs_watch -- let the epoll watch fd; 0 or -errno */
-int ol_verbs_watch(const struct ol_xport *xport, int fd);
-
 /* queues.c: all that hangs on one device; watched: opened, and in the epoll: forgets what was there,
  * and leaves none on failure; silent close of what is not open */
 int ol_verbs_queues_watched(struct ol_xport *xport, const char *device);
+/* ol_verbs_watch -- let the epoll watch fd; 0 or -errno */
+int ol_verbs_watch(const struct ol_xport *xport, int fd);
 void ol_verbs_queues_close(struct ol_xport *xport);
 /* ol_verbs_device_match -- make id's device the transport's, or say why not (-EADDRNOTAVAIL:
  * another is in use; what that device's queues fail with), and leave it with the one it has */

@@ -144,7 +144,7 @@ void ol_verbs_drop(struct ol_xport_later *later)
 		ol_verbs_mr_destroy(later->xport, &later->commons[i].mr);
 	rc = later->pd != NULL ? ol_rc_positive(ibv_dealloc_pd(later->pd)) : 0;
 	if (rc != 0)
-		ol_verbs_log(later->xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&later->xport->opts, OL_XPORT_LOG_ERROR,
 			     "cannot free a protection domain: error %d", -rc);
 	free(later);
 }

@@ -42,7 +42,7 @@ static void comp_event_take(struct ol_xport *xport)
 
 static void timers_expire(struct ol_xport *xport)
 {
-	const uint64_t now_ns = ol_verbs_now_ns();
+	const uint64_t now_ns = ol_xport_now_ns();
 
 	for (uint32_t i = 0; i < xport->opts.conns_max; i++) {
 		struct ol_verbs_conn *conn = xport->slots[i];
@@ -55,7 +55,7 @@ static void timers_expire(struct ol_xport *xport)
 /* Keeps looks between QUICK_NS and SLOW_NS apart, however slow the caller and his events are. */
 static void pace_adapt(struct ol_xport *xport)
 {
-	const uint64_t now_ns = ol_verbs_now_ns();
+	const uint64_t now_ns = ol_xport_now_ns();
 	const uint64_t apart_ns = now_ns - xport->look_ns;
 
 	xport->look_ns = now_ns;

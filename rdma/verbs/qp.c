@@ -65,15 +65,15 @@ int ol_verbs_qp_open(struct ol_verbs_conn *conn)
 	conn->qp = ibv_create_qp(ol_verbs_conn_pd(conn), &attr);
 	rc = ol_rc_null(conn->qp);
 	if (rc != 0) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "conn %u to %s: no queue pair: error %d",
-			     conn->slot, conn->peer, -rc);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "conn %u to %s: no queue pair: error %d", conn->slot, conn->peer, -rc);
 		return rc;
 	}
 	xport->pinned = true;
 	ol_verbs_qpmap_add(&xport->qpmap, conn->qp->qp_num, conn);
 	rc = qp_move(conn, IBV_QPS_INIT, change_init);
 	if (rc != 0)
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: cannot initialise the queue pair: error %d",
 			     conn->slot, conn->peer, -rc);
 	return rc;
@@ -88,7 +88,7 @@ int ol_verbs_qp_ready(struct ol_verbs_conn *conn)
 	if (rc == 0)
 		rc = qp_move(conn, IBV_QPS_RTS, change_rts);
 	if (rc != 0)
-		ol_verbs_log(conn->base.xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: cannot start the queue pair: error %d", conn->slot,
 			     conn->peer, -rc);
 	return rc;
@@ -117,7 +117,7 @@ void ol_verbs_qp_stop(struct ol_verbs_conn *conn)
 
 	if (ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) != 0 ||
 	    ibv_post_send(conn->qp, &wr, &bad) != 0)
-		ol_verbs_log(conn->base.xport, OL_XPORT_LOG_DEBUG,
+		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_DEBUG,
 			     "conn %u to %s: cannot be drained, its end is delayed", conn->slot,
 			     conn->peer);
 }
@@ -134,7 +134,7 @@ void ol_verbs_qp_close(struct ol_verbs_conn *conn)
 	qp_num = conn->qp->qp_num;
 	rc = ol_rc_positive(ibv_destroy_qp(conn->qp));
 	if (rc != 0)
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: cannot destroy the queue pair: error %d", conn->slot,
 			     conn->peer, -rc);
 	conn->qp = NULL;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "rdma/fds.h"
 #include "rdma/slab.h"
@@ -111,7 +112,7 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 	uint64_t fit = ((uint32_t)attr->max_cqe - batch) / per_conn;
 
 	if (xport->ring >= (uint32_t)attr->max_qp_wr) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "inflight_max %u is more than the device's queues hold (%d)",
 			     opts->inflight_max, attr->max_qp_wr);
 		return -EINVAL;
@@ -119,7 +120,7 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 	if (((uint32_t)attr->max_srq_wr - batch) / opts->doorbells_max < fit)
 		fit = ((uint32_t)attr->max_srq_wr - batch) / opts->doorbells_max;
 	if (fit == 0) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "inflight_max %u and doorbells_max %u are more than the device's "
 			     "completion queue (%d) or shared receive queue (%d) holds",
 			     opts->inflight_max, opts->doorbells_max, attr->max_cqe,
@@ -128,7 +129,7 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 	}
 	if (fit < asked) {
 		opts->conns_max = (uint32_t)fit;
-		ol_verbs_log(xport, OL_XPORT_LOG_WARN,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
 			     "the device's queues have room for %u connections, not %u; smaller "
 			     "inflight_max or doorbells_max allow more",
 			     opts->conns_max, asked);
@@ -170,7 +171,7 @@ static int caps_probe(struct ol_xport *xport, uint8_t port)
 		rc = ol_rc_null(qp);
 	}
 	if (qp == NULL) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "device %s: no queue pair with %d bytes inline: error %d",
 			     ibv_get_device_name(xport->ctx->device), OL_VERBS_INLINE_NEEDED, -rc);
 		return rc;
@@ -304,7 +305,7 @@ static int queues_open(struct ol_xport *xport, const char *device)
 	queues_none(xport);
 	rc = ol_verbs_device_find(device, &xport->ctx, &port, why, sizeof(why));
 	if (rc != 0) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "%s", why);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "%s", why);
 		return rc;
 	}
 	/* a device is open as long as any of its descriptors is */
@@ -315,7 +316,7 @@ static int queues_open(struct ol_xport *xport, const char *device)
 		goto err_close;
 	rc = shared_create(xport);
 	if (rc != 0) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "%s: cannot create queues for %u connections: error %d", why,
 			     xport->opts.conns_max, -rc);
 		goto err_close;
@@ -327,7 +328,7 @@ static int queues_open(struct ol_xport *xport, const char *device)
 		rc = fd_nonblocking(xport->ctx->async_fd);
 	if (rc != 0)
 		goto err_close;
-	ol_verbs_log(xport, OL_XPORT_LOG_INFO,
+	ol_xport_log(&xport->opts, OL_XPORT_LOG_INFO,
 		     "%s: %u connections, completion queue %u, shared receive queue %u, inline %u, "
 		     "acknowledge timeout %llu us, %u retries",
 		     why, xport->opts.conns_max, xport->cq_depth, xport->srq_depth,
@@ -364,6 +365,13 @@ void ol_verbs_queues_close(struct ol_xport *xport)
 	free(xport->recv_wrs);
 	free(xport->wcs);
 	queues_none(xport);
+}
+
+int ol_verbs_watch(const struct ol_xport *xport, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(xport->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
 int ol_verbs_queues_watched(struct ol_xport *xport, const char *device)
@@ -407,7 +415,7 @@ int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
 		return 0;
 	if (!xport->pinned)
 		return device_switch(xport, want);
-	ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+	ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 		     "the address belongs to device %s, but %s is in use: name the device", want,
 		     have);
 	return -EADDRNOTAVAIL;

@@ -22,12 +22,12 @@ static void reg_failed(const struct ol_xport *xport, size_t bytes, int rc)
 
 	if (rc != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
 	    limit.rlim_cur == RLIM_INFINITY) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "cannot register %zu bytes: error %d",
-			     bytes, -rc);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "cannot register %zu bytes: error %d", bytes, -rc);
 		return;
 	}
-	ol_verbs_log(
-		xport, OL_XPORT_LOG_ERROR,
+	ol_xport_log(
+		&xport->opts, OL_XPORT_LOG_ERROR,
 		"cannot register %zu bytes: the locked-memory limit is %llu KiB; raise it with "
 		"ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
 		bytes, (unsigned long long)limit.rlim_cur / 1024);
@@ -65,8 +65,8 @@ void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr)
 		return;
 	rc = ol_rc_positive(ibv_dereg_mr(*mr));
 	if (rc != 0)
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR, "cannot deregister a region: error %d",
-			     -rc);
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "cannot deregister a region: error %d", -rc);
 	*mr = NULL;
 }
 
@@ -172,7 +172,7 @@ int ol_verbs_domain_open(struct ol_verbs_conn *conn)
 	conn->pd = ibv_alloc_pd(xport->ctx);
 	rc = ol_rc_null(conn->pd);
 	if (rc != 0) {
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: no protection domain: error %d", conn->slot,
 			     conn->peer, -rc);
 		return rc;

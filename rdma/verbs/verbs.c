@@ -121,7 +121,7 @@ static int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret
 	if (rc != 0)
 		goto err_close;
 	if (ibv_fork_init() != 0)
-		ol_verbs_log(xport, OL_XPORT_LOG_WARN,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
 			     "memory was registered before open: a fork may now corrupt it");
 	xport->slots = calloc(xport->opts.conns_max, sizeof(struct ol_verbs_conn *));
 	rc = xport->slots == NULL ? -ENOMEM
@@ -132,7 +132,7 @@ static int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret
 	xport->channel = rdma_create_event_channel();
 	if (xport->channel == NULL) {
 		rc = -ENODEV;
-		ol_verbs_log(xport, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "the RDMA connection manager cannot be used: %s; outlast doctor says "
 			     "what is missing",
 			     strerror(errno));

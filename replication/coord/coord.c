@@ -3,6 +3,7 @@
 /* coord.c -- the handle of coord.h: a copy of what is known, and what callers wish for */
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,18 @@ uint64_t ol_coord_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+int ol_coord_thread_start(void *(*run)(void *), void *arg, pthread_t *ret_thread)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = -pthread_create(ret_thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
 }
 
 static int fail(char *err, size_t err_bytes, int rc, const char *addr, const char *text)

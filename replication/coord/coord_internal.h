@@ -126,6 +126,10 @@ void ol_coord_settle(struct ol_coord *coord, int rc, const char *text);
 void ol_coord_log(struct ol_coord *coord, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* ol_coord_thread_start -- run(arg) on a thread that takes no signals: those are for the program's
+ * own; 0 or -errno */
+int ol_coord_thread_start(void *(*run)(void *), void *arg, pthread_t *ret_thread);
+
 /* ol_coord_now_ns -- CLOCK_MONOTONIC */
 uint64_t ol_coord_now_ns(void);
 

@@ -9,8 +9,19 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "outlast.h"
 #include "wire/auth.h"
+
+void ol_dial_log(void *arg, enum ol_xport_log_level level, const char *text)
+{
+	enum ol_log_level as = OL_LOG_DEBUG; /* what it finds out is for who searches */
+
+	(void)arg;
+	if (level == OL_XPORT_LOG_ERROR || level == OL_XPORT_LOG_WARN)
+		as = level == OL_XPORT_LOG_ERROR ? OL_LOG_ERROR : OL_LOG_WARN;
+	ol_log(as, "%s", text);
+}
 
 void ol_inbox_forget(struct ol_inbox *inbox, const struct ol_xport_conn *conn)
 {

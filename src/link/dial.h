@@ -109,6 +109,9 @@ void ol_dial_retry_after(const struct ol_dialer *dialer, struct ol_dial *dial, u
 /* ol_dial_set_live -- set LIVE; the owner resets backoff_ns once the connection has been of use */
 void ol_dial_set_live(struct ol_dial *dial);
 
+/* ol_dial_log -- a transport's diagnostic, for the log: an opener's ol_xport_opts.log */
+void ol_dial_log(void *arg, enum ol_xport_log_level level, const char *text);
+
 /* Keys as they travel, and as posts take them */
 struct ol_wire_rkey ol_dial_wire_rkey(struct ol_xport_rkey key);
 struct ol_xport_rkey ol_dial_xport_rkey(struct ol_wire_rkey key);

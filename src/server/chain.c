@@ -431,20 +431,17 @@ enum {
 	CHAIN_DOORBELLS = OL_RING_SLOTS_MAX + 4, /* entries one way, acks the other */
 };
 
+/* What strict and periodic chains have in common */
+#define OF_BOTH \
+	.predecessors = OL_PREDECESSORS_MAX, .readers = 1, .peers_min = CHAIN_PEERS, \
+	.doorbells_min = CHAIN_DOORBELLS, .epoch = epoch_of, .on_ready = on_ready, \
+	.has_news = has_news, .look = view_read, .tick = chain_tick, .is_last = is_last
+
 const struct ol_chain_kind ol_chain_strict = {
 	.steps = { .answers = strict_answers, .progress = chain_progress, .step = strict_step },
-	.predecessors = OL_PREDECESSORS_MAX,
-	.readers = 1,
-	.peers_min = CHAIN_PEERS,
-	.doorbells_min = CHAIN_DOORBELLS,
 	.host = &strict_host,
 	.open = chain_open,
-	.epoch = epoch_of,
-	.on_ready = on_ready,
-	.has_news = has_news,
-	.look = view_read,
-	.tick = chain_tick,
-	.is_last = is_last,
+	OF_BOTH,
 };
 
 const struct ol_chain_kind ol_chain_periodic = {
@@ -452,16 +449,7 @@ const struct ol_chain_kind ol_chain_periodic = {
 		   .answers = periodic_answers,
 		   .progress = chain_progress,
 		   .step = periodic_step },
-	.predecessors = OL_PREDECESSORS_MAX,
-	.readers = 1,
-	.peers_min = CHAIN_PEERS,
-	.doorbells_min = CHAIN_DOORBELLS,
 	.host = &periodic_host,
 	.open = periodic_open,
-	.epoch = epoch_of,
-	.on_ready = on_ready,
-	.has_news = has_news,
-	.look = view_read,
-	.tick = chain_tick,
-	.is_last = is_last,
+	OF_BOTH,
 };

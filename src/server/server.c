@@ -71,16 +71,6 @@ static int fail(char *err, size_t err_bytes, int rc, const char *what, const cha
 	return rc;
 }
 
-static void xport_log(void *arg, enum ol_xport_log_level level, const char *text)
-{
-	enum ol_log_level as = OL_LOG_DEBUG; /* what it finds out is for who searches */
-
-	(void)arg;
-	if (level == OL_XPORT_LOG_ERROR || level == OL_XPORT_LOG_WARN)
-		as = level == OL_XPORT_LOG_ERROR ? OL_LOG_ERROR : OL_LOG_WARN;
-	ol_log(as, "%s", text);
-}
-
 /* What is wrong with the part that a checkpoint is to save; NULL: nothing */
 static const char *selection_check(const struct ol_server_opts *opts)
 {
@@ -189,7 +179,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 		xopts.doorbells_max = server->kind->doorbells_min;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
 	xopts.shared_domain = server->opts.shared_domain != 0;
-	xopts.log = xport_log;
+	xopts.log = ol_dial_log;
 	rc = server->ops->open(&xopts, &server->xport);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot open transport", server->ops->name);

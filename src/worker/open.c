@@ -42,16 +42,6 @@ static int fail(char *err, size_t err_bytes, int rc, const char *what)
 	return rc;
 }
 
-static void xport_log(void *arg, enum ol_xport_log_level level, const char *text)
-{
-	enum ol_log_level as = OL_LOG_DEBUG; /* what it finds out is for who searches */
-
-	(void)arg;
-	if (level == OL_XPORT_LOG_ERROR || level == OL_XPORT_LOG_WARN)
-		as = level == OL_XPORT_LOG_ERROR ? OL_LOG_ERROR : OL_LOG_WARN;
-	ol_log(as, "%s", text);
-}
-
 /* "a,b,c" into one link each */
 static int links_create(struct ol_worker *worker, const char *servers)
 {
@@ -96,7 +86,7 @@ static int xport_open(struct ol_worker *worker)
 	xopts.conns_max = worker->link_count * OL_PEERS;
 	xopts.doorbells_max = OL_SLOTS_MAX;
 	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
-	xopts.log = xport_log;
+	xopts.log = ol_dial_log;
 	rc = worker->ops->open(&xopts, &worker->xport);
 	if (rc != 0)
 		return rc;

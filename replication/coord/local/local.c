@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,7 +299,6 @@ static struct ol_local *local_create(struct ol_coord *coord)
 static int local_start(struct ol_coord *coord, void **ret_back, char *err, size_t err_bytes)
 {
 	struct ol_local *local = local_create(coord);
-	sigset_t all, old;
 	int rc;
 
 	if (local == NULL) {
@@ -321,14 +319,11 @@ static int local_start(struct ol_coord *coord, void **ret_back, char *err, size_
 			"fs.inotify.max_user_instances",
 			strerror(errno), POLL_MS);
 	*ret_back = local; /* the thread may settle at once */
-	sigfillset(&all); /* signals are for the program's own threads */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&local->thread, NULL, local_run, local);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = ol_coord_thread_start(local_run, local, &local->thread);
 	if (rc != 0) {
-		snprintf(err, err_bytes, "no thread for a coordinator's client: %s", strerror(rc));
+		snprintf(err, err_bytes, "no thread for a coordinator's client: %s", strerror(-rc));
 		local_destroy(local);
-		return -rc;
+		return rc;
 	}
 	return 0;
 }

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -97,19 +96,15 @@ static void *keeper_run(void *arg)
 
 static int keeper_start(struct ol_local_keeper *keeper)
 {
-	sigset_t all, old;
 	int rc;
 
 	pthread_mutex_init(&keeper->lock, NULL);
 	pthread_cond_init(&keeper->cond, NULL);
-	sigfillset(&all); /* signals are for the program's own threads */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&keeper->thread, NULL, keeper_run, keeper);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = ol_coord_thread_start(keeper_run, keeper, &keeper->thread);
 	if (rc != 0) {
 		pthread_cond_destroy(&keeper->cond);
 		pthread_mutex_destroy(&keeper->lock);
-		return -rc;
+		return rc;
 	}
 	keeper->started = true;
 	return 0;

@@ -552,7 +552,6 @@ static struct zk *zk_create(struct ol_coord *coord)
 
 static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t err_bytes)
 {
-	sigset_t all, old;
 	struct zk *zk;
 	int rc;
 
@@ -572,14 +571,11 @@ static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t e
 		zk_destroy(zk);
 		return rc;
 	}
-	sigfillset(&all); /* signals are for the program's own threads */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&zk->thread, NULL, zk_run, zk);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = ol_coord_thread_start(zk_run, zk, &zk->thread);
 	if (rc != 0) {
 		snprintf(err, err_bytes, "no thread for a coordinator's client: %s", strerror(rc));
 		zk_destroy(zk);
-		return -rc;
+		return rc;
 	}
 	*ret_back = zk;
 	return 0;

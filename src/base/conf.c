@@ -557,7 +557,7 @@ int ol_conf_fail(struct ol_conf *conf, const char *name, const char *why)
 	place_format(conf, conf->spec->fields[index].name, conf->where[index], at, sizeof(at));
 	ol_conf_format(conf, (size_t)index, value, sizeof(value));
 	value_clean(value, strlen(value), shown);
-	if (conf->spec->fields[index].secret)
+	if (conf->spec->fields[index].secret || conf->spec->fields[index].type == OL_CONF_BOOL)
 		return fail(conf, "%s: %s", at, why);
 	return fail(conf, "%s: \"%s\" %s", at, shown, why);
 }

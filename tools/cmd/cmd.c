@@ -94,7 +94,7 @@ const char *ol_cmd_remedy(int status)
 		return "another server is there; choose another address";
 	case -ENODEV:
 		return "outlast doctor says what this machine has; on one machine no device is needed: "
-		       "give @NAME in place of HOST:PORT";
+		       "give @NAME in place of HOST:PORT, or --transport shm";
 	case -EADDRNOTAVAIL:
 		return "give an address of this machine that an RDMA device has (outlast doctor)";
 	case -ENOMEM:

@@ -258,8 +258,10 @@ static int server_open(struct serve *serve, const float *weights)
 	char err[512] = "";
 	int rc;
 
+	snprintf(err, sizeof(err), "is not below --servers %u", set->servers);
 	if (set->shard >= set->servers)
-		return ol_settings_fail(&serve->settings, "shard", "is not below --servers");
+		return ol_settings_fail(&serve->settings, "shard", err);
+	err[0] = '\0';
 	if (ol_shard_span(serve->param_count, set->servers, set->shard, &first, &count) != 0)
 		return ol_settings_fail(&serve->settings, "servers",
 					"is too many: a server holds at least 1024 parameters");
@@ -360,16 +362,17 @@ static void wait_text(const struct serve *serve, const struct ol_chain_info *inf
 		      char text[WAIT_TEXT_MAX])
 {
 	uint32_t shard = serve->set.shard, wanted = serve->set.chain.replicas;
+	uint32_t here = info->waiting > 0 ? info->waiting : 1; /* this one may not be seen yet */
 
 	if (!info->connected)
 		snprintf(text, WAIT_TEXT_MAX, "shard %u: the coordinator cannot be reached", shard);
-	else if (info->epoch == 0 && info->waiting < wanted)
+	else if (info->epoch == 0 && here < wanted)
 		snprintf(text, WAIT_TEXT_MAX,
-			 "shard %u: %u of %u servers are here; waits for %u more", shard,
-			 info->waiting, wanted, wanted - info->waiting);
+			 "shard %u: %u of %u servers are here; waits for %u more", shard, here,
+			 wanted, wanted - here);
 	else if (info->epoch == 0)
-		snprintf(text, WAIT_TEXT_MAX, "shard %u: %u of %u servers are here", shard,
-			 info->waiting, wanted);
+		snprintf(text, WAIT_TEXT_MAX, "shard %u: %u of %u servers are here", shard, here,
+			 wanted);
 	else if (info->count < info->wanted)
 		snprintf(text, WAIT_TEXT_MAX,
 			 "shard %u: the chain has %u of %u replicas; waits for its turn to join",

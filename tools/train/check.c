@@ -119,7 +119,8 @@ static void kill_check(const struct train *train, const struct ol_kill *kill, ch
 			 "tail%u",
 			 kill->index, kill->index, kill->index);
 	else if (kill->index >= (server ? set->servers : set->workers))
-		snprintf(why, why_bytes, "is not below --%s", server ? "servers" : "workers");
+		snprintf(why, why_bytes, "is not below --%s %u", server ? "servers" : "workers",
+			 server ? set->servers : set->workers);
 	else if (kill->target == OL_KILL_MIDDLE && set->chain.replicas < 3)
 		snprintf(why, why_bytes, "needs --replicas 3 or more: a chain of %u has no middle",
 			 set->chain.replicas);

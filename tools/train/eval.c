@@ -27,7 +27,10 @@ static int weights_pull(struct train *train, struct train_eval *ret_eval)
 	return 0;
 }
 
-/* The observer's weights stay valid until the pull after the next one: so two are enough. */
+/*
+ * The observer's weights stay valid until the pull after the next one, whether or not that one
+ * succeeds: so while some are looked at, one pull is made.
+ */
 static void eval_begin(struct train *train, const struct train_eval *eval)
 {
 	if (train_evaluating(train)) {
@@ -42,7 +45,10 @@ bool train_pull(struct train *train, struct train_outage *before, struct train_o
 {
 	struct train_eval eval = { .before = before, .after = after };
 
-	if (train->evals.then.weights != NULL || weights_pull(train, &eval) != 0)
+	if (train->evals.pulled)
+		return false;
+	train->evals.pulled = train_evaluating(train);
+	if (weights_pull(train, &eval) != 0)
 		return false;
 	eval_begin(train, &eval);
 	return true;
@@ -70,6 +76,7 @@ static void eval_done(struct train *train)
 					train_number(true, loss)));
 	*now = train->evals.then;
 	train->evals.then = (struct train_eval){ 0 };
+	train->evals.pulled = false;
 	if (now->weights != NULL)
 		ol_eval_start(&train->evals.eval, now->weights);
 }
@@ -87,6 +94,7 @@ int train_eval_fresh(struct train *train)
 
 	train->evals.now = (struct train_eval){ 0 };
 	train->evals.then = (struct train_eval){ 0 };
+	train->evals.pulled = false;
 	rc = weights_pull(train, &eval);
 	if (rc == 0)
 		eval_begin(train, &eval);

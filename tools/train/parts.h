@@ -261,6 +261,7 @@ struct train_evals {
 	struct ol_eval eval;
 	struct train_eval now;
 	struct train_eval then; /* pulled while another was looked at */
+	bool pulled; /* a pull was tried since `now` was begun */
 	uint64_t next; /* version */
 	uint64_t next_ns;
 	json_t *list; /* of all */

@@ -3,6 +3,7 @@
 /*
  * spawn.c -- a server or a worker as a process, with all that it is told
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,9 +53,7 @@ static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX
 	}
 	rc = ol_device_host(set->link.device, host, err, sizeof(err));
 	if (rc != 0)
-		return ol_cmd_error(OL_EXIT_DEVICE, "train", err, NULL,
-				    "outlast doctor says what this machine has; --transport shm "
-				    "needs no device");
+		return ol_cmd_error(OL_EXIT_DEVICE, "train", err, NULL, ol_cmd_remedy(-ENODEV));
 	snprintf(addr, TRAIN_ADDR_MAX, "%s:0", host);
 	return 0;
 }

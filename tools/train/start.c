@@ -13,22 +13,25 @@
 enum {
 	OBSERVER_TIMEOUT_MS = 5000,
 	LOOK_MS = 20, /* between two looks at chains that come together */
-	PATIENCE_MS = 2000 /* between two lines about that */
+	PATIENCE_MS = 2000 /* between two lines about what is waited for */
 };
 
-static bool all_ready(const struct train *train)
+/* A process that was started and has not said that it is ready; NULL: none */
+static const struct ol_proc *unready(const struct train *train)
 {
 	for (uint32_t i = 0; i < train_holders(train); i++) {
-		if (train->servers[i].proc.pid != 0 &&
-		    train->servers[i].state == TRAIN_SERVER_STARTS)
-			return false;
+		const struct train_server *server = &train->servers[i];
+
+		if (server->proc.pid != 0 && server->state == TRAIN_SERVER_STARTS)
+			return &server->proc;
 	}
 	for (uint32_t i = 0; i < train->set.workers; i++) {
-		if (train->workers[i].proc.pid != 0 &&
-		    train->workers[i].state == TRAIN_WORKER_STARTS)
-			return false;
+		const struct train_worker *worker = &train->workers[i];
+
+		if (worker->proc.pid != 0 && worker->state == TRAIN_WORKER_STARTS)
+			return &worker->proc;
 	}
-	return true;
+	return NULL;
 }
 
 /* What happens for a while; 0, or the exit code that ends the start */
@@ -43,10 +46,17 @@ static int turn(struct train *train, int timeout_ms)
 /* Every process that was started says it is ready, or one fails, or the user has had enough. */
 static int ready_wait(struct train *train)
 {
+	uint64_t said_ns = ol_clock_ns();
+	const struct ol_proc *proc;
 	int rc = 0;
 
-	while (rc == 0 && !all_ready(train))
-		rc = turn(train, -1);
+	while (rc == 0 && (proc = unready(train)) != NULL) {
+		if (ol_clock_ns() - said_ns >= PATIENCE_MS * OL_NS_PER_MS) {
+			train_say(&train->screen, "waits for %s to be ready", proc->name);
+			said_ns = ol_clock_ns();
+		}
+		rc = turn(train, PATIENCE_MS);
+	}
 	return rc;
 }
 

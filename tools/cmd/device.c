@@ -23,7 +23,7 @@ enum {
 	GIDS_MAX = 16 /* looked at */
 };
 
-static int interface_host(const char *interface, char ret_host[OL_HOST_MAX])
+int ol_interface_host(const char *interface, char ret_host[OL_HOST_MAX])
 {
 	struct ifaddrs *list;
 	int rc = -ENODEV;
@@ -58,7 +58,7 @@ static int roce_host(const char *device, char ret_host[OL_HOST_MAX])
 		if (file == NULL)
 			continue;
 		if (fscanf(file, "%15s", interface) == 1)
-			rc = interface_host(interface, ret_host);
+			rc = ol_interface_host(interface, ret_host);
 		fclose(file);
 	}
 	return rc;
@@ -75,7 +75,7 @@ static int infiniband_host(const char *device, char ret_host[OL_HOST_MAX])
 	dir = opendir(path);
 	while (dir != NULL && rc != 0 && (entry = readdir(dir)) != NULL) {
 		if (entry->d_name[0] != '.')
-			rc = interface_host(entry->d_name, ret_host);
+			rc = ol_interface_host(entry->d_name, ret_host);
 	}
 	if (dir != NULL)
 		closedir(dir);

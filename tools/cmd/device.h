@@ -12,6 +12,9 @@ enum {
 	OL_HOST_MAX = 64
 };
 
+/* ol_interface_host -- first IPv4 address of a network interface; -ENODEV: it has none */
+int ol_interface_host(const char *interface, char ret_host[OL_HOST_MAX]);
+
 /*
  * ol_device_host -- first IPv4 address of device, or of the first device that has one if NULL
  *

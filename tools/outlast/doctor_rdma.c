@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <infiniband/verbs.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "bench/env.h"
+#include "cmd/device.h"
 #include "outlast/doctor.h"
 
 enum {
@@ -57,27 +57,6 @@ static const char *gid_type_str(uint32_t type)
 		return "RoCE v2";
 	}
 	return "unknown";
-}
-
-/* The IPv4 address that an interface has, as text; "" if none */
-static void netdev_address(const char *netdev, char *text, size_t text_bytes)
-{
-	struct ifaddrs *all;
-
-	text[0] = '\0';
-	if (netdev[0] == '\0' || getifaddrs(&all) != 0)
-		return;
-	for (const struct ifaddrs *at = all; at != NULL && text[0] == '\0'; at = at->ifa_next) {
-		struct sockaddr_in in;
-
-		if (at->ifa_addr == NULL || at->ifa_addr->sa_family != AF_INET ||
-		    strcmp(at->ifa_name, netdev) != 0)
-			continue;
-		memcpy(&in, at->ifa_addr, sizeof(in));
-		if (inet_ntop(AF_INET, &in.sin_addr, text, (socklen_t)text_bytes) == NULL)
-			text[0] = '\0';
-	}
-	freeifaddrs(all);
 }
 
 static int device_node(const char *name)
@@ -135,7 +114,7 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 		      uint32_t port, json_t *ports)
 {
 	enum doctor_verdict lack = doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN;
-	char subject[96], netdev[IF_NAMESIZE], address[INET_ADDRSTRLEN];
+	char subject[96], netdev[IF_NAMESIZE], address[OL_HOST_MAX] = "";
 	struct ibv_port_attr attr;
 	json_t *gids;
 	int mtu;
@@ -148,7 +127,7 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 	}
 	device_netdev(name, netdev, sizeof(netdev));
 	gids = gids_list(context, port, netdev, sizeof(netdev));
-	netdev_address(netdev, address, sizeof(address));
+	(void)ol_interface_host(netdev, address);
 	mtu = attr.active_mtu >= IBV_MTU_256 ? 128 << attr.active_mtu : 0;
 	if (attr.state != IBV_PORT_ACTIVE)
 		doctor_find(doctor, lack, subject,

@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/defaults.h"
@@ -20,7 +22,8 @@
 #include "outlast.h"
 
 enum {
-	EVAL_PIECE = 500 /* samples between two looks at orders */
+	EVAL_PIECE = 500, /* samples between two looks at orders */
+	PATIENCE_S = 2 /* until it is said what is waited for */
 };
 
 struct work_set {
@@ -97,10 +100,32 @@ static const char *where(const struct work *work)
 	return coordinator != NULL ? coordinator : work->set.connect;
 }
 
+/* On a thread of the timer's */
+static void patience_over(union sigval value)
+{
+	const struct work *work = value.sival_ptr;
+
+	fprintf(stderr, "worker %u waits for its servers at %s\n", work->set.id, where(work));
+}
+
+/* Whoever waits for long is told for what. False: there is no timer */
+static bool patience_begin(struct work *work, timer_t *ret_timer)
+{
+	const struct itimerspec wait = { .it_value.tv_sec = PATIENCE_S };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD,
+				  .sigev_notify_function = patience_over,
+				  .sigev_value.sival_ptr = work };
+
+	return timer_create(CLOCK_MONOTONIC, &event, ret_timer) == 0 &&
+	       timer_settime(*ret_timer, 0, &wait, NULL) == 0;
+}
+
 static int worker_open(struct work *work)
 {
 	struct ol_worker_opts opts;
 	char err[256] = "";
+	timer_t timer;
+	bool timed;
 	int rc;
 
 	ol_worker_opts_init(&opts);
@@ -117,7 +142,10 @@ static int worker_open(struct work *work)
 	opts.spin_us = work->set.link.spin_us;
 	opts.cancel_fd = work->control.signal_fd;
 	ol_settings_outage(&work->set.outage, &work->set.lease, &opts);
+	timed = work->control.parent_fd < 0 && patience_begin(work, &timer);
 	rc = ol_worker_open(&opts, &work->worker, err, sizeof(err));
+	if (timed)
+		timer_delete(timer);
 	if (rc == -ECANCELED)
 		return ol_control_cancelled(&work->control);
 	if (rc != 0)

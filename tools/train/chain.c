@@ -28,14 +28,6 @@ enum {
 	HANG_MS = 3000 /* beyond the lease: who is in no view any more should have ended by then */
 };
 
-struct train_chain {
-	struct ol_folder own; /* of views; none: --coordinator was given */
-	struct ol_chains *views;
-	struct ol_chain_info last[TRAIN_SERVERS_MAX]; /* at the end of training */
-	char addr[TRAIN_ADDR_MAX];
-	char job[48];
-};
-
 int train_chain_check(struct train *train)
 {
 	static const char *const names[] = { "replicas", "replicate_every", "coordinator" };
@@ -118,21 +110,6 @@ void train_chain_close(struct train *train)
 	train->chain = NULL;
 }
 
-const char *train_chain_addr(const struct train *train)
-{
-	return train->chain->addr;
-}
-
-const char *train_chain_job(const struct train *train)
-{
-	return train->chain->job;
-}
-
-bool train_chain_own(const struct train *train)
-{
-	return train->chain->own.fd >= 0;
-}
-
 struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard)
 {
 	struct ol_chain_info info;
@@ -172,15 +149,19 @@ unsigned train_chain_lacking(struct train *train, bool say)
 	return lacking;
 }
 
-/* Place of a server in its chain, the one that joins behind the tail; -1: it has none */
-static int place_of(const struct train_server *server, const struct ol_chain_info *info)
+/* Place in a chain, the one that joins behind the tail, by id or, if that is 0, address; -1: none */
+static int place_at(const struct ol_chain_info *info, uint64_t replica, const char *addr)
 {
 	for (uint32_t i = 0; i < info->count + info->joining && i < OL_CHAIN_MAX; i++) {
-		if (server->replica != 0 ? info->ids[i] == server->replica
-					 : strcmp(info->addrs[i], server->addr) == 0)
+		if (replica != 0 ? info->ids[i] == replica : strcmp(info->addrs[i], addr) == 0)
 			return (int)i;
 	}
 	return -1;
+}
+
+static int place_of(const struct train_server *server, const struct ol_chain_info *info)
+{
+	return place_at(info, server->replica, server->addr);
 }
 
 static const char *role_at(const struct ol_chain_info *info, int place)
@@ -264,15 +245,6 @@ bool train_chain_goes_on(const struct train *train, const struct train_server *s
 	return false;
 }
 
-static bool has(const struct ol_chain_info *info, uint64_t replica)
-{
-	for (uint32_t i = 0; i < info->count + info->joining && i < OL_CHAIN_MAX; i++) {
-		if (info->ids[i] == replica)
-			return true;
-	}
-	return false;
-}
-
 /* The view has changed: has the tail entered it, and committed anything since? */
 static void commit_look(struct train *train, struct train_outage *outage)
 {
@@ -301,7 +273,7 @@ static void outage_look(struct train *train, struct train_outage *outage)
 	struct ol_chain_info info = train_chain_info(train, outage->index);
 
 	if (outage->detected_ns == 0 && info.epoch > outage->epoch && info.count > 0 &&
-	    !has(&info, outage->replica)) {
+	    place_at(&info, outage->replica, "") < 0) {
 		outage->detected_ns = ol_clock_ns();
 		outage->ready_ns = outage->detected_ns;
 		outage->next_epoch = info.epoch;
@@ -371,25 +343,13 @@ void train_chain_tick(struct train *train)
 		server_look(train, &train->servers[i], now_ns);
 }
 
-bool train_chain_pending(const struct train *train)
+bool train_chain_lacks(const struct train *train, bool commit)
 {
 	for (unsigned i = 0; i < train->outage_count; i++) {
 		const struct train_outage *outage = &train->outages[i];
 
 		if (outage->server && outage->state == TRAIN_OUTAGE_OPEN &&
-		    outage->detected_ns == 0)
-			return true;
-	}
-	return false;
-}
-
-bool train_chain_urgent(const struct train *train)
-{
-	for (unsigned i = 0; i < train->outage_count; i++) {
-		const struct train_outage *outage = &train->outages[i];
-
-		if (outage->server && outage->state == TRAIN_OUTAGE_OPEN &&
-		    outage->first_applied_ns == 0)
+		    (commit ? outage->first_applied_ns : outage->detected_ns) == 0)
 			return true;
 	}
 	return false;

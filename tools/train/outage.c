@@ -309,7 +309,7 @@ int train_outages_wait_ms(const struct train *train, int limit_ms)
 {
 	uint64_t now_ns = ol_clock_ns();
 
-	if (train->chain != NULL && train_chain_urgent(train))
+	if (train->chain != NULL && train_chain_lacks(train, true))
 		return 1;
 	for (uint32_t i = 0; i < train_holders(train); i++) {
 		const struct train_life *life = &train->servers[i].life;

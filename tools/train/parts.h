@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/folder.h"
 #include "cmd/delay.h"
 #include "cmd/durable.h"
 #include "cmd/job.h"
@@ -288,6 +289,15 @@ struct train_last {
 	size_t figure_count;
 };
 
+/* Where each shard has a chain: its views, and what servers and workers are told of them */
+struct train_chain {
+	struct ol_folder own; /* of views; none: --coordinator was given */
+	struct ol_chains *views;
+	struct ol_chain_info last[TRAIN_SERVERS_MAX]; /* at the end of training */
+	char addr[TRAIN_ADDR_MAX];
+	char job[48];
+};
+
 struct train {
 	struct ol_settings settings;
 	struct train_set set;
@@ -509,11 +519,6 @@ int train_chain_check(struct train *train);
 int train_chain_open(struct train *train);
 void train_chain_close(struct train *train);
 
-/* train_chain_addr, train_chain_job -- what servers and workers are given */
-const char *train_chain_addr(const struct train *train);
-const char *train_chain_job(const struct train *train);
-bool train_chain_own(const struct train *train);
-
 /* train_chain_lacking -- shards whose chain lacks replicas; said, if that is wanted */
 unsigned train_chain_lacking(struct train *train, bool say);
 
@@ -527,11 +532,8 @@ void train_chain_lost(struct train *train, struct train_server *server,
 /* train_chain_tick -- what became of those that were lost; while training */
 void train_chain_tick(struct train *train);
 
-/* train_chain_pending -- something was lost, and its chain has not gone on yet */
-bool train_chain_pending(const struct train *train);
-
-/* train_chain_urgent -- the moment a chain goes on is to be seen: look every millisecond */
-bool train_chain_urgent(const struct train *train);
+/* train_chain_lacks -- a chain that lost a server has no new view yet, or nothing committed in it */
+bool train_chain_lacks(const struct train *train, bool commit);
 
 /* train_chain_back -- a server has weights; message: where they are from, or NULL */
 void train_chain_back(struct train *train, struct train_server *server, const json_t *message);

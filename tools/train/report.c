@@ -56,7 +56,7 @@ void train_show_start(const struct train *train)
 		fprintf(stderr, "sync:dbw reckons as if the optimizer were sgd\n");
 	if (train->chain != NULL)
 		fprintf(stderr, "replicas %u, coordinator %s, job %s\n", train_replicas(train),
-			train_chain_addr(train), train_chain_job(train));
+			train->chain->addr, train->chain->job);
 	for (uint32_t i = 0; i < train_holders(train); i++)
 		fprintf(stderr, "%s at %s: %s\n", train->servers[i].proc.name,
 			train->servers[i].addr, train->servers[i].memory);

@@ -90,10 +90,10 @@ static void chain_add(const struct train *train, struct ol_args *args,
 {
 	if (train->chain == NULL)
 		return;
-	ol_args_add(args, "--coordinator=%s", train_chain_addr(train));
-	ol_args_add(args, "--job=%s", train_chain_job(train));
+	ol_args_add(args, "--coordinator=%s", train->chain->addr);
+	ol_args_add(args, "--job=%s", train->chain->job);
 	ol_args_add(args, "--rank=%u", server->place);
-	ol_args_add(args, "--refound=%s", train_chain_own(train) ? "true" : "false");
+	ol_args_add(args, "--refound=%s", train->chain->own.fd >= 0 ? "true" : "false");
 	ol_args_add_rows(args, &train->settings, ol_rows_chain);
 }
 
@@ -157,8 +157,8 @@ int train_worker_start(struct train *train, uint32_t i)
 	ol_args_add(&args, "outlast");
 	ol_args_add(&args, "work");
 	if (train->chain != NULL) {
-		ol_args_add(&args, "--coordinator=%s", train_chain_addr(train));
-		ol_args_add(&args, "--job=%s", train_chain_job(train));
+		ol_args_add(&args, "--coordinator=%s", train->chain->addr);
+		ol_args_add(&args, "--job=%s", train->chain->job);
 	} else {
 		ol_args_add(&args, "--connect=%s", train_addresses(train, list));
 	}

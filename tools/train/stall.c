@@ -94,10 +94,10 @@ static void chains_name(const struct train *train, struct names *names)
 			name_add(names,
 				 "the chain of shard %u to go on without %s (coordinator %s)",
 				 train->servers[i].shard, train->servers[i].proc.name,
-				 train_chain_addr(train));
+				 train->chain->addr);
 	}
 	if (names->count == 0)
-		name_add(names, "a chain's next view (coordinator %s)", train_chain_addr(train));
+		name_add(names, "a chain's next view (coordinator %s)", train->chain->addr);
 }
 
 static void workers_name(const struct train *train, struct names *names, uint64_t now_ns)

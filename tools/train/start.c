@@ -171,8 +171,8 @@ int train_observer_open(struct train *train)
 
 	ol_worker_opts_init(&opts);
 	if (train->chain != NULL) {
-		opts.coordinator = train_chain_addr(train);
-		opts.job = train_chain_job(train);
+		opts.coordinator = train->chain->addr;
+		opts.job = train->chain->job;
 	} else {
 		opts.servers = train_addresses(train, list);
 	}

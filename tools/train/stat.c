@@ -5,6 +5,19 @@
  */
 #include "train/parts.h"
 
+/* The counts of shard 0: of all servers that held it, and of the one that does now */
+static void stat_take(struct train_stat *stat, struct ol_server_stat total,
+		      const struct ol_server_stat *now)
+{
+	stat->applied = total.applied;
+	stat->dropped_nonfinite = total.dropped_nonfinite;
+	stat->dropped_late = total.dropped_late;
+	stat->staleness_sum = total.staleness_sum;
+	stat->wait_for = now->wait_for;
+	if (now->applied > 0)
+		stat->loss = now->loss;
+}
+
 /* Of chains: what the tails say */
 static void tails_read(struct train *train)
 {
@@ -20,19 +33,12 @@ static void tails_read(struct train *train)
 		if (tail->version < version)
 			version = tail->version;
 	}
+	stat_take(stat, train->tails[0], &train->tails[0]);
 	stat->version = version;
-	stat->applied = train->tails[0].applied;
-	stat->dropped_nonfinite = train->tails[0].dropped_nonfinite;
-	stat->dropped_late = train->tails[0].dropped_late;
-	stat->staleness_sum = train->tails[0].staleness_sum;
-	stat->wait_for = train->tails[0].wait_for;
-	if (stat->applied > 0)
-		stat->loss = train->tails[0].loss;
 }
 
 void train_stat_read(struct train *train)
 {
-	struct train_stat stat = train->stat;
 	uint64_t version = UINT64_MAX;
 
 	if (train->chain != NULL) {
@@ -44,31 +50,15 @@ void train_stat_read(struct train *train)
 		struct ol_server_stat one;
 
 		/* the board of the one before, or of one without weights yet, says nothing */
-		if (server->state != TRAIN_SERVER_WHOLE || ol_stat(train->observer, i, &one) != 0 ||
-		    one.epoch != server->epoch)
-			continue;
-		server->stat = one;
-	}
-	for (uint32_t i = 0; i < train->set.servers; i++) {
-		const struct train_server *server = &train->servers[i];
-
+		if (server->state == TRAIN_SERVER_WHOLE && ol_stat(train->observer, i, &one) == 0 &&
+		    one.epoch == server->epoch)
+			server->stat = one;
 		if (server->stat.epoch != 0 && server->stat.version < version)
 			version = server->stat.version;
-		if (i == 0 && server->stat.applied > 0)
-			stat.loss = server->stat.loss;
-		if (i == 0) {
-			struct ol_server_stat total = train_total(server);
-
-			stat.applied = total.applied;
-			stat.dropped_nonfinite = total.dropped_nonfinite;
-			stat.dropped_late = total.dropped_late;
-			stat.staleness_sum = total.staleness_sum;
-			stat.wait_for = server->stat.wait_for;
-		}
 	}
+	stat_take(&train->stat, train_total(&train->servers[0]), &train->servers[0].stat);
 	if (version != UINT64_MAX)
-		stat.version = version;
-	train->stat = stat;
+		train->stat.version = version;
 }
 
 bool train_shard_down(const struct train *train, uint32_t shard, uint64_t *ret_since_ns)

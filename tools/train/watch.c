@@ -454,7 +454,7 @@ void train_end_check(struct train *train)
 		     (worker->state != TRAIN_WORKER_FINISHED || !noticed(train, worker))))
 			return;
 	}
-	if (train->chain != NULL && train_chain_pending(train))
+	if (train->chain != NULL && train_chain_lacks(train, false))
 		return;
 	for (uint32_t i = 0; train->chain == NULL && i < train->set.servers; i++) {
 		const struct train_server *server = &train->servers[i];

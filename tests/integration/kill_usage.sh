@@ -33,12 +33,12 @@ refused 'needs --durability chain' tail@30s:down=20s
 refused 'no middle' middle@50steps --durability chain --replicas 2
 refused 'no middle' head@5steps,middle@50steps --durability chain --replicas 1
 [[ $err == *'"middle@50steps" needs'* ]] || fail "which one: $err"
-refused '"head1@50steps" is not below --servers' head1@50steps --durability chain
+refused '"head1@50steps" is not below --servers 1' head1@50steps --durability chain
 [[ $err != *head1*head1* ]] || fail "the value twice: $err"
 refused 'down=' server0@3s:down=fast
 refused 'KILL or STOP' server0@3s:signal=TERM
-refused '"server1@3s" is not below --servers' server1@3s
-refused '"worker2@3s" is not below --workers' server0@1s,worker2@3s --workers 2
+refused '"server1@3s" is not below --servers 1' server1@3s
+refused '"worker2@3s" is not below --workers 2' server0@1s,worker2@3s --workers 2
 refused 'longer than --outage-timeout' server0@3s:down=20s --outage-timeout 10
 refused 'longer than --outage-timeout' server0@3s:down=60s
 refused 'comma' server0@3s,
@@ -60,7 +60,7 @@ bad "queue" "outlast work: --queue*fold, drop-oldest, wait*" work "${tiny[@]}" -
 bad "replay" "outlast train: --replay*each, mean, sum, clip, staleness*" train "${tiny[@]}" --replay never
 bad "lease" "outlast serve: --lease-ms*200*" serve "${tiny[@]}" --lease-ms 10
 bad "epoch" "outlast serve: --epoch*" serve "${tiny[@]}" --epoch 0
-bad "resume without a folder" "outlast train: --resume: *dir=DIR*" \
+bad "resume without a folder" "outlast train: --resume: needs *dir=DIR*" \
 	train "${tiny[@]}" --durability checkpoint --resume
 bad "nothing to resume" "outlast train: --resume: *finds no checkpoint*" \
 	train "${tiny[@]}" --durability checkpoint --checkpoint "dir=$tmp/none" --resume

@@ -50,6 +50,9 @@ outlast serve --listen "$at" "${tiny[@]}"
 expect_error "second server on one address" 7 "*outlast serve:*$at*"
 outlast work --connect "$(address)" "${tiny[@]}" --connect-timeout-ms 200
 expect_error "no server" 4 "outlast work:*no answer*"
+outlast work --connect "$(address)" "${tiny[@]}" --connect-timeout-ms 3000
+expect_error "no server for long" 4 "outlast work:*no answer*"
+[[ $err == "worker 0 waits for its servers at @"* ]] || fail "it waits without a word: $err"
 
 # a worker that is in is not pushed out by another of the same id
 background w work --connect "$at" "${tiny[@]}" --id 1 --steps 0

@@ -54,7 +54,7 @@ bad "two lengths" 2 "outlast train:*seconds*" train "${tiny[@]}" --steps 5 --sec
 bad "too many servers" 2 "outlast serve:*servers*" serve --model softmax \
 	--data-shape 1x1x2 --servers 60 --listen @outlast-test-$$
 bad "shape" 2 "outlast serve:*28by28*" serve --data-shape 28by28
-bad "shard" 2 "outlast serve:*shard*" serve "${tiny[@]}" --shard 2 --servers 2
+bad "shard" 2 "outlast serve: --shard*is not below --servers 2" serve "${tiny[@]}" --shard 2 --servers 2
 bad "json" 2 "outlast train:*json*/nowhere/*" train "${tiny[@]}" --json /nowhere/r.json
 bad "key file" 2 "outlast work:*$tmp/nokey*" work "${tiny[@]}" --job-key-file "$tmp/nokey"
 bad "report fd" 2 "outlast work:*report-fd*" work "${tiny[@]}" --report-fd 9

@@ -71,7 +71,7 @@ static bool shmem_huge(void)
 	return on;
 }
 
-/* place -- prefer node for the pages of slab; not an error where that cannot be done */
+/* slab_place -- prefer node for the pages of slab; not an error where that cannot be done */
 static void slab_place(struct ol_slab *slab, int node)
 {
 	unsigned long mask[NODE_WORDS] = { 0 };
@@ -85,7 +85,7 @@ static void slab_place(struct ol_slab *slab, int node)
 		slab->node = node;
 }
 
-/* touch_old -- kernels before 5.14: content stays, whoever writes it meanwhile */
+/* touch_old -- for kernels before 5.14: content stays, even if it is written meanwhile */
 static int touch_old(struct ol_slab *slab, size_t off, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -188,7 +188,7 @@ static size_t huge_page_bytes(void)
 	return (size_t)kib * 1024;
 }
 
-/* beyond_ram -- more than the machine has: refused here, before the kernel kills somebody for it */
+/* beyond_ram -- more than the machine's memory: refused before the kernel kills a process for it */
 static bool beyond_ram(size_t bytes)
 {
 	struct sysinfo info;

@@ -28,7 +28,7 @@ static bool member_is_same(const struct ol_member *a, const struct ol_member *b)
 	return a != NULL && b != NULL && a->id == b->id;
 }
 
-/* What holds after every event, whatever a peer says */
+/* Assert what holds after every event, whatever a peer sends */
 static void chain_check(const struct ol_chain *chain)
 {
 	assert(!chain->loaded || chain->applied <= chain->received);
@@ -76,7 +76,7 @@ static void forget_successor(struct ol_chain *chain)
 	chain->succ_acked = 0;
 }
 
-/* What it has belongs to no history any more */
+/* The replica's state belongs to no history any more: forget it */
 static void forget_history(struct ol_chain *chain)
 {
 	chain->loaded = false;
@@ -99,7 +99,7 @@ static bool is_removed(const struct ol_chain *chain, const struct ol_view *view,
 	       (role == OL_CHAIN_JOINING || view->history != chain->view.history);
 }
 
-/* To one that joins there must be something to offer */
+/* Connect to a joining successor only with weights to offer */
 static bool can_connect(const struct ol_chain *chain)
 {
 	return ol_view_successor(&chain->view, chain->id) != NULL &&
@@ -146,7 +146,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
 		chain->handoff = false;
 	}
 	if (ol_chain_is_tail(chain)) {
-		/* whoever was the tail meanwhile had no more than this */
+		/* the tail of the views in between had no more than this */
 		chain->floor = chain->received;
 		if (!was_tail)
 			chain->committed = max_u64(chain->committed, chain->applied);
@@ -181,7 +181,7 @@ int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_ha
 	if (ol_view_predecessor(&chain->view, chain->id) == NULL || (!joins && !chain->loaded))
 		return -EPROTO;
 	if (joins) {
-		/* its tail knows of what it has applied, and sends the rest again */
+		/* its tail knows what it has applied, and sends the rest again */
 		if (chain->applied < content) {
 			chain->loaded = false;
 			chain->applied = 0; /* of weights that it no longer has */

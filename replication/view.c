@@ -104,7 +104,7 @@ static bool is_alive(const struct ol_member *alive, uint32_t alive_count, uint64
 	return false;
 }
 
-/* lowest -- of the view's kin that are not in `next`; NULL: none */
+/* lowest_spare -- of the view's kin that are not in `next`; NULL: none */
 static const struct ol_member *lowest_spare(const struct ol_view *view, const struct ol_view *next,
 					    const struct ol_member *alive, uint32_t alive_count)
 {
@@ -120,7 +120,7 @@ static const struct ol_member *lowest_spare(const struct ol_view *view, const st
 	return best;
 }
 
-/* kin_count -- how many different members there are of one's kin, itself among them */
+/* same_job_count -- how many different members there are of one's kin, itself among them */
 static uint32_t same_job_count(const struct ol_member *one, const struct ol_member *alive,
 			       uint32_t alive_count)
 {
@@ -354,7 +354,7 @@ static bool member_take(struct rest *rest, struct ol_member *member)
 	return member->id != 0;
 }
 
-/* same -- no text stands for a value but the one that encode makes of it */
+/* text_is_same -- no text stands for a value but the one that encode makes of it */
 static bool text_is_same(const char *text, size_t bytes, const char *again, size_t again_bytes)
 {
 	return bytes == again_bytes && memcmp(text, again, bytes) == 0;

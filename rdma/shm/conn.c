@@ -66,7 +66,7 @@ void ol_shm_conn_name(struct ol_shm_conn *conn, pid_t pid)
 		 (unsigned long long)conn->id, (long)pid);
 }
 
-/* cut -- no more words with the peer; its kernel tells it */
+/* conn_cut -- no more words with the peer; its kernel tells it */
 static void conn_cut(struct ol_shm_conn *conn)
 {
 	ol_shm_out_drop(conn);
@@ -151,7 +151,7 @@ void ol_shm_conn_down(struct ol_shm_conn *conn, int status)
 	conn_cut(conn);
 	conn->state = OL_SHM_DOWN;
 	conn->down_status = status;
-	/* What is in the ring was rung before the end: it is delivered, and no more than that. */
+	/* Doorbells in the ring were rung before the end: deliver these, and no later ones. */
 	conn->drain = conn->rx.capacity;
 	ol_shm_conn_deadline(conn, 0);
 	ol_shm_conn_raise(conn, OL_SHM_DUE_DOWN);

@@ -20,7 +20,7 @@ enum {
 	ACCEPTS_MAX = 16 /* peers taken in at one look */
 };
 
-/* stale -- a socket file that nobody listens at */
+/* socket_is_stale -- no process listens at this socket file */
 static bool socket_is_stale(const struct sockaddr_un *addr, socklen_t addr_bytes)
 {
 	struct stat st;
@@ -93,7 +93,7 @@ static int bind_at(const struct ol_shm_xport *xport, int sock, const char *text,
 	return rc == -ENOTDIR ? -ENOENT : rc;
 }
 
-/* listen_note -- remember what was bound: its text for connect(), its file for the end */
+/* listen_note -- remember the bound address: its text for connect(), its file for close() */
 static int listen_note(struct ol_shm_xport *xport, int sock, char text[OL_XPORT_ADDR_MAX])
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNSPEC };
@@ -174,7 +174,7 @@ void ol_shm_listen_close(struct ol_shm_xport *xport)
 		unlink(path);
 }
 
-/* greet -- take the peer behind sock in; what it wants is read from its hello */
+/* peer_greet -- accept the peer behind sock; its hello comes next */
 static void peer_greet(struct ol_shm_xport *xport, int sock)
 {
 	struct ol_shm_conn *conn = NULL;
@@ -190,7 +190,7 @@ static void peer_greet(struct ol_shm_xport *xport, int sock)
 				(long)pid, uid);
 	if (rc != 0)
 		goto err_sock;
-	/* Full of silent ones: the one that has been silent longest goes. */
+	/* All places are taken by silent peers: drop the one that has been silent longest. */
 	for (i = 0; xport->greetings >= OL_SHM_GREETINGS_MAX && i < xport->conn_count; i++) {
 		if (xport->conns[i]->state == OL_SHM_GREETING &&
 		    (conn == NULL || xport->conns[i]->id < conn->id))

@@ -62,7 +62,7 @@ static int peer_map(struct ol_shm_peer_region *peer, const struct ol_shm_msg *ms
 		prot |= PROT_WRITE;
 	from = msg->fd_off & ~(uint64_t)(page - 1);
 	peer->map_bytes = (msg->fd_off + msg->bytes - from + page - 1) & ~(page - 1);
-	/* what is large is not worth standing still for: its pages come as they are reached */
+	/* to map all pages of a large region would take long: they are mapped when reached */
 	map = mmap(NULL, peer->map_bytes, prot,
 		   MAP_SHARED | (peer->map_bytes <= POPULATE_MAX ? MAP_POPULATE : 0), fd,
 		   (off_t)from);
@@ -126,8 +126,8 @@ void ol_shm_peer_remove(struct ol_shm_conn *conn, uint32_t rkey)
 	if (found == NULL)
 		return;
 	peer = *found;
-	/* Without memory for a new table the region stays: its owner gave it up, nobody reads
-	 * it. */
+	/* Without memory for a new table the region stays mapped: its owner gave it up, so this
+	 * does no harm. */
 	if (peers_rebuild(conn, conn->peer_mask + 1, rkey) != 0)
 		return;
 	conn->peer_count--;

@@ -16,7 +16,7 @@ enum {
 	SLOW_NS = 1000 * 1000, /* passes further apart than this: look more often */
 };
 
-/* pace -- keep looks at the sockets between QUICK_NS and SLOW_NS apart, however slow the caller */
+/* pace_adapt -- keep looks at the sockets QUICK_NS to SLOW_NS apart, however slow the caller */
 static void pace_adapt(struct ol_shm_xport *xport, uint64_t now_ns)
 {
 	uint64_t since_ns = now_ns - xport->progress_ns;
@@ -29,13 +29,13 @@ static void pace_adapt(struct ol_shm_xport *xport, uint64_t now_ns)
 	xport->polls_left = xport->polls_between;
 }
 
-/* deadlines -- end what took too long, dial again what was refused for lack of room */
+/* deadlines_check -- end connections that took too long; dial again if the backlog was full */
 static void deadlines_check(struct ol_shm_xport *xport, uint64_t now_ns)
 {
 	struct ol_shm_conn *conn;
 	uint32_t i;
 
-	/* From the end: one that is destroyed is replaced by one that has been looked at. */
+	/* From the end: a destroyed connection is replaced by one that was already checked. */
 	for (i = xport->conn_count; i > 0; i--) {
 		conn = xport->conns[i - 1];
 		if (conn->deadline_ns != 0 && now_ns >= conn->deadline_ns) {
@@ -62,17 +62,17 @@ static uint64_t tick_ns(void)
 }
 
 /*
- * late -- is a look at the sockets overdue, whatever the count of polls says?
+ * look_is_late -- true if a look at the sockets is overdue, whatever the count of polls
  *
- * Polls are counted, as reading a clock costs more than one that finds nothing. A poll that gave
- * events is as long as what the caller makes of them: 256 of these may take minutes.
+ * Polls are counted, as to read a clock costs more than an empty poll. After a poll that gave
+ * events the caller handles them, which may take long: 256 such polls may take minutes.
  */
 static bool look_is_late(const struct ol_shm_xport *xport)
 {
 	return xport->gave && tick_ns() > xport->progress_ns + SLOW_NS;
 }
 
-/* progress -- what came by the sockets and the clock */
+/* sockets_look -- what came by the sockets and the clock */
 static void sockets_look(struct ol_shm_xport *xport)
 {
 	struct epoll_event ready[SOCKETS_MAX];
@@ -178,7 +178,7 @@ static struct ol_xport_event conn_event(struct ol_shm_conn *conn, enum ol_xport_
 					.priv_len = conn->priv_len };
 }
 
-/* conn_poll -- what is there of conn, in order: request, up, done, doorbells, down */
+/* conn_poll -- the events of conn, in order: request, up, done, doorbells, down */
 static int conn_poll(struct ol_shm_conn *conn, struct ol_xport_event *events, int max)
 {
 	int n = 0;

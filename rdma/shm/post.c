@@ -99,7 +99,7 @@ static inline int segs_check(const struct ol_shm_conn *conn, const struct ol_xpo
 	return 0;
 }
 
-/* reach -- bytes at off of the peer's key, mapped here; NULL if the peer did not allow it */
+/* peer_addr -- bytes at off of the peer's key, mapped here; NULL if the peer did not allow it */
 static inline uint8_t *peer_addr(const struct ol_shm_conn *conn, const struct ol_xport_rkey *key,
 				 uint64_t off, uint64_t bytes, uint32_t right)
 {
@@ -186,7 +186,7 @@ static inline int post_check(const struct ol_shm_conn *conn, unsigned flags)
 	return 0;
 }
 
-/* finish -- the end of a post that was not refused by an error code; broken: by the peer's rules */
+/* post_finish -- the end of a post that was not refused by an error code; broken: by the peer's rules */
 static inline int post_finish(struct ol_shm_conn *conn, unsigned flags, uint64_t cookie, int late)
 {
 	if (late < 0)

@@ -18,7 +18,7 @@
 #include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
-/* announce -- tell the peer of conn of region, if it may reach it */
+/* region_announce -- tell the peer of conn of region, if it may reach it */
 static int region_announce(struct ol_shm_conn *conn, const struct ol_shm_region *region)
 {
 	struct ol_shm_msg msg = { .type = OL_SHM_MSG_REGION,

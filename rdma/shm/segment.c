@@ -20,7 +20,7 @@
 #include "rdma/shm/shm.h"
 #include "rdma/slab.h"
 
-/* What rx looks at while there is no ring: one word that never changes. */
+/* The word that rx reads while there is no ring: it never changes. */
 static _Atomic uint64_t quiet_word;
 
 void ol_shm_rx_quiet(struct ol_shm_conn *conn)

@@ -264,7 +264,7 @@ static int on_bye(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 	return 0;
 }
 
-/* expected -- which messages a state allows, as bits */
+/* msgs_expected -- which messages a state allows, as bits */
 static uint32_t msgs_expected(enum ol_shm_state state)
 {
 	const uint32_t regions = 1U << OL_SHM_MSG_REGION | 1U << OL_SHM_MSG_UNREGION;
@@ -315,7 +315,7 @@ static int on_msg(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const 
 	return -EPROTO;
 }
 
-/* gone -- the peer's end of the socket is closed */
+/* peer_on_gone -- the peer's end of the socket is closed */
 static void peer_on_gone(struct ol_shm_conn *conn)
 {
 	conn->priv_len = conn->state == OL_SHM_CONNECTING ? 0 : conn->priv_len;
@@ -332,7 +332,7 @@ static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
 		ol_fds_close(fds[1]);
 }
 
-/* drop -- what was received cannot be used */
+/* peer_drop -- drop a peer whose message cannot be used */
 static void peer_drop(struct ol_shm_conn *conn, int rc)
 {
 	int status = -EIO;

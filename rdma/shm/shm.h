@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * shm.h -- what the files of the shared-memory transport share
+ * shm.h -- the objects of the shared-memory transport, and the functions that its files share
  *
  * An xport owns its connections (the array conns) and its regions (the list regions). A
  * connection owns its socket, its control segment and its mappings of the peer's regions.
@@ -36,7 +36,7 @@ enum {
 struct ol_shm_xport;
 
 enum ol_shm_state {
-	OL_SHM_GREETING, /* accepted socket without a hello: nobody above knows of it */
+	OL_SHM_GREETING, /* accepted socket without a hello: the caller does not know of it */
 	OL_SHM_REQUESTED, /* the hello is here: accept() or reject() is due */
 	OL_SHM_ACCEPTED, /* accept is sent: the connector's confirm is due */
 	OL_SHM_DIALING, /* the listener's backlog is full: connect() is tried again */
@@ -65,7 +65,7 @@ struct ol_shm_peer_region {
 	int fd; /* the peer's slab: read-only if it gave no right to write */
 };
 
-/* What a connection had mapped of its peer's, to be unmapped by any thread. */
+/* A connection's mappings of its peer's regions, which any thread may unmap. */
 struct ol_xport_later {
 	struct ol_shm_peer_region *peers;
 	uint32_t peer_mask;
@@ -87,14 +87,14 @@ struct ol_shm_out {
 struct ol_shm_conn {
 	struct ol_xport_conn base;
 
-	/* What an idle poll looks at. */
+	/* Read by an idle poll. */
 	struct ol_shm_rx rx;
 	uint32_t done_head; /* completions made, modulo 2^32 */
 	uint32_t done_tail; /* completions delivered */
 	uint32_t due; /* OL_SHM_DUE_* */
 	enum ol_shm_state state;
 
-	/* What a post looks at. */
+	/* Read by a post. */
 	struct ol_shm_tx tx;
 	struct ol_shm_peer_region *peers; /* open addressing by rkey, peer_mask + 1 entries */
 	uint32_t peer_mask;

@@ -19,7 +19,7 @@ static void all_break(struct ol_xport *xport)
 	}
 }
 
-/* The adapter refused what the peer asked for. Whoever saw it first, it was an access error. */
+/* The adapter refused the peer's access. Whichever end saw it first, it was an access error. */
 static void refused_peer(struct ol_verbs_conn *conn)
 {
 	if (conn->state == OL_VERBS_DRAINING && conn->holding && conn->status == -EIO) {

@@ -19,7 +19,7 @@ enum {
 	REJECT_BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED: a word of the peer's program */
 };
 
-/* What is kept of an event once it is acknowledged; ids must not be destroyed before that. */
+/* A copy of an event, which is acknowledged at once: ids must not be destroyed before that. */
 struct cm_note {
 	enum rdma_cm_event_type type;
 	int status;
@@ -292,7 +292,7 @@ static void on_failure(struct ol_verbs_conn *conn, const struct cm_note *note)
 	ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_FAILED);
 }
 
-/* Events of an id that has no connection: the listener, or one that was refused at once. */
+/* Events of an id that has no connection: the listener's, or that of a request refused at once. */
 static void on_stray(struct ol_xport *xport, const struct cm_note *note)
 {
 	if (note->type == RDMA_CM_EVENT_DEVICE_REMOVAL)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * internal.h -- the objects of the verbs transport, and what its files say to each other
+ * internal.h -- the objects of the verbs transport, and the functions that its files share
  *
- * OWNERSHIP. The transport owns a device context of its own (its async events are nobody else's),
+ * OWNERSHIP. The transport owns a device context of its own (so it alone gets its async events),
  * one completion queue and one shared receive queue; a connection owns its rdma_cm id, its queue
  * pair and, on the accepting side, a protection domain. Queue pairs are made by hand and not by
  * rdma_create_qp(), so that every timer and access flag is ours from the first state on.
@@ -61,18 +61,18 @@ enum {
 
 enum ol_verbs_state {
 	OL_VERBS_CONNECTING, /* connect(): any step before the peer's answer */
-	OL_VERBS_REQUESTED, /* a peer asked; accept() or reject() is the caller's next word */
-	OL_VERBS_ACCEPTED, /* accept() was called; the peer has not said that it is ready */
+	OL_VERBS_REQUESTED, /* a peer connects; the caller must accept() or reject() */
+	OL_VERBS_ACCEPTED, /* accept() was called; the peer has not confirmed it */
 	OL_VERBS_UP, /* posts are allowed */
-	OL_VERBS_DRAINING, /* queue pair in error; its last completions are on their way */
+	OL_VERBS_DRAINING, /* queue pair in error; its last completions have not come */
 	OL_VERBS_DOWN, /* CONN_DOWN is delivered, or waits to be */
 };
 
 /*
  * Why a connection that was up breaks. A killed process and a refused access look alike at first:
- * the kernel takes the dead one's regions away, then sends its disconnect. So who was refused
- * waits OL_VERBS_HOLD_MS for a disconnect before it says its own, and who refused waits longer:
- * a disconnect within that time means that the peer is gone and did not refuse.
+ * the kernel takes the dead process's regions away, then sends its disconnect. So the side whose
+ * access was refused waits OL_VERBS_HOLD_MS for a disconnect before it sends its own, and the side
+ * that refused waits longer. A disconnect within that time means that the peer died.
  */
 enum ol_verbs_cause {
 	OL_VERBS_CAUSE_LOCAL, /* disconnect() */
@@ -94,7 +94,7 @@ struct ol_verbs_op {
 	bool signaled; /* by the caller's wish, not by ours */
 };
 
-/* A request that the adapter has not got yet. */
+/* A request that was not handed to the adapter yet. */
 struct ol_verbs_held {
 	struct ibv_send_wr wr;
 	struct ibv_sge sges[OL_XPORT_SEGS_MAX];

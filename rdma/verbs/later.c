@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * later.c -- registrations that another thread makes, and that another thread gives back
+ * later.c -- registrations that another thread makes and frees
  *
- * On the way in they are made in a domain that nobody else knows. It belongs to no connection
- * until reg_end() gives it to one, in one piece, so it outlives the request that it was begun for.
- * On the way out strip() takes the domain and what is in it off the
- * connection, whose queue pair is destroyed next: no other queue pair is in that domain, so its
- * keys are as good as gone (the fence) while they wait to be deregistered.
+ * A registration is made in a domain of its own. The domain belongs to no connection until
+ * reg_end() gives it to one, so it outlives the request that it was begun for. At the end strip()
+ * detaches the domain and its regions from the connection, whose queue pair is destroyed next. No
+ * other queue pair is in that domain, so its keys are dead (the fence) while they wait to be
+ * deregistered.
  *
- * The common domain has other queue pairs. There a key of a slab that nobody reads any more may
- * wait, as a late writer writes where nobody looks; a key of one that is read on may not.
+ * The common domain has other queue pairs. There the key of a slab that is no longer read may wait,
+ * as a late write does no harm; the key of a slab that is still read may not.
  */
 #include "rdma/verbs/internal.h"
 

@@ -78,10 +78,10 @@ static uint64_t tick_ns(void)
 }
 
 /*
- * late -- is a look at the descriptors overdue, whatever the count of polls says?
+ * look_is_late -- true if a look at the descriptors is overdue, whatever the count of polls
  *
- * Polls are counted, as reading a clock costs more than one that finds nothing. A poll that gave
- * events is as long as what the caller makes of them: a thousand of these may take minutes.
+ * Polls are counted, as to read a clock costs more than an empty poll. After a poll that gave
+ * events the caller handles them, which may take long: a thousand such polls may take minutes.
  */
 static bool look_is_late(const struct ol_xport *xport)
 {

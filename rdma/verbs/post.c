@@ -4,14 +4,14 @@
  * post.c -- writes and reads: the data path's sending half
  *
  * A post takes one place in the connection's ring. A place is free again once a completion of that
- * post, or of a later one, was polled: completions of one queue pair come in order. What the caller
- * leaves unsignaled is signaled by us often enough that the ring cannot fill for good.
+ * post, or of a later one, was polled: completions of one queue pair come in order. Posts that the
+ * caller leaves unsignaled are signaled here often enough that the ring cannot stay full.
  *
  * HELD BACK. Every request is made in the connection's held array and handed over from there: at
- * once, or with those after it as one list if the caller has said OL_XPORT_MORE. Inline ones are
- * never held, as their buffers are the caller's again. What is held has its place in the ring.
+ * once, or in one list with later ones if the caller set OL_XPORT_MORE. Inline requests are never
+ * held, as their buffers belong to the caller again. A held request has its place in the ring.
  *
- * The local half of a request is checked here; the peer's half is the peer's adapter's to refuse.
+ * The local half of a request is checked here; the peer's adapter checks the peer's half.
  */
 #include "rdma/verbs/internal.h"
 

@@ -155,7 +155,7 @@ struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t 
 	};
 }
 
-/* A queue pair for a moment: it tells what is granted to those that follow. */
+/* Make a queue pair and destroy it again: it shows what the device grants. */
 static int caps_probe(struct ol_xport *xport, uint8_t port)
 {
 	static const uint32_t wanted[] = { OL_VERBS_INLINE_WANTED, OL_VERBS_INLINE_NEEDED };
@@ -212,7 +212,7 @@ static int recvs_create(struct ol_xport *xport)
 	return xport->recv_missing < xport->recv_batch ? 0 : -EIO;
 }
 
-/* ol_verbs_recv_refill -- post back what was used up, in whole batches */
+/* ol_verbs_recv_refill -- post receives in place of used ones, in whole batches */
 void ol_verbs_recv_refill(struct ol_xport *xport)
 {
 	struct ibv_recv_wr *bad = NULL;
@@ -389,7 +389,7 @@ int ol_verbs_queues_watched(struct ol_xport *xport, const char *device)
 	return rc;
 }
 
-/* Another device's queues in place of what is there, which stays if they cannot be had. */
+/* Replace the queues by another device's; the old ones stay if that fails. */
 static int device_switch(struct ol_xport *xport, const char *want)
 {
 	struct ol_xport had = *xport;

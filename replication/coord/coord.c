@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* coord.c -- the handle of coord.h: a copy of what is known, and what callers wish for */
+/* coord.c -- the handle of coord.h: a copy of the coordinator's state, and callers' wishes */
 
 #include <errno.h>
 #include <signal.h>
@@ -288,7 +288,7 @@ bool ol_coord_wish_view(struct ol_coord *coord, uint32_t shard, uint64_t *ret_ve
 	return proposed;
 }
 
-/* changed -- the lock is held; it is not when this returns: notify() may look */
+/* unlock_and_notify -- the lock is held; it is not when this returns: notify() may look */
 static void unlock_and_notify(struct ol_coord *coord)
 {
 	atomic_fetch_add_explicit(&coord->generation, 1, memory_order_release);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* folder.c -- private folders: made, locked, removed with what is in them */
+/* folder.c -- private folders: made, locked, removed with their content */
 
 #include "base/folder.h"
 
@@ -36,7 +36,7 @@ static void tree_drop(const char *path)
 	(void)nftw(path, entry_drop, FDS_MAX, FTW_DEPTH | FTW_PHYS);
 }
 
-/* is_left -- ours, old enough, and nobody holds its lock */
+/* is_left -- this user's, old enough, and not locked */
 static bool is_left(int at_fd, const char *name)
 {
 	int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -23,9 +23,9 @@ atomic_int ol_log_max = OL_LOG_INFO;
 static void sink_stderr(void *ctx, enum ol_log_level level, const char *text);
 
 /*
- * A thread that writes a line reads both under the lock and keeps it while the sink runs: who
- * changes them knows afterwards that nobody is in the former sink. Readers go first, which is
- * glibc's default: a sink that logs does not wait for itself.
+ * A thread that writes a line reads both under the lock and keeps it while the sink runs. So after
+ * a change no thread is in the former sink. Readers go first, which is glibc's default, so a sink
+ * that logs does not wait for itself.
  */
 static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
 static ol_log_fn log_sink = sink_stderr;

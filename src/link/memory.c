@@ -106,7 +106,7 @@ static void pending_add(struct ol_memory *memory, const struct ol_memory_job *jo
 				  memory_order_relaxed);
 }
 
-/* To be gone on with: what is more urgent and has come meanwhile goes first */
+/* Put an unfinished job back: more urgent jobs that have come meanwhile go first */
 static void job_requeue(struct ol_memory *memory, struct ol_memory_job *job)
 {
 	struct ol_memory_job **list = &memory->todo[rank_of(job)];
@@ -129,7 +129,7 @@ static void job_touch(struct ol_memory *memory, struct ol_memory_job *job)
 		job_requeue(memory, job);
 }
 
-/* The slab, a piece of it, or its registration. False: there is more to do */
+/* Make the slab, touch a piece of it, or register it. False: more is left to do */
 static bool make_some(struct ol_memory *memory, struct ol_memory_job *job, int *ret_rc)
 {
 	uint64_t start_ns = ol_clock_ns();

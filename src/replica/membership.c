@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * membership.c -- who should be in the chain: suspicion, and the view that is proposed next
+ * membership.c -- suspects replicas, and proposes the next view
  *
  * A replica of the view is suspected when its connection broke or its heartbeat stood still
- * (by its neighbours: ol_membership_suspect()), or when it has had no session at the coordinator for
- * the lease. Whoever finds out works out the next view and proposes it; a false suspicion costs
- * the suspect its place and nothing else, as it is fenced off.
+ * (its neighbours see this: ol_membership_suspect()), or when it has had no session at the
+ * coordinator for the lease. A replica that suspects another computes the next view and proposes
+ * it. A false suspicion costs the suspect its place and nothing else, as it is fenced off.
  */
 
 #include <string.h>
@@ -36,9 +36,9 @@ static bool is_registered(const struct ol_replica *replica, uint64_t id)
 }
 
 /*
- * Is this replica of the view there? It is asked of the coordinator, and of who is beside it. The
- * suspicion of one that does not count takes nobody's place: it could found a chain anew while
- * the one that has all still serves (coord/lease.h).
+ * Is this replica of the view alive? The coordinator's sessions and the neighbours' suspicions
+ * decide. Suspicions count only at a full replica: another one could found a chain anew while the
+ * replica that has everything still serves (coord/lease.h).
  */
 static bool member_is_alive(struct ol_replica *replica, uint32_t at, uint32_t lease_ms,
 			    uint64_t now_ns)
@@ -88,9 +88,9 @@ static void members_bury(struct ol_replica *replica, const struct ol_view *next)
 }
 
 /*
- * Is this replica connected with its neighbours? Who is not adds nobody: where a head is cut off
- * from all others, and they are not from each other, what it takes out one by one would come back
- * faster, and nothing would be committed for as long as that lasts.
+ * Is this replica connected with its neighbours? If not, it adds no members. Assume a head that is
+ * cut off from all others, while these reach each other: the replicas that it removes one by one
+ * would come back faster, and nothing would be committed meanwhile.
  */
 static bool neighbours_are_linked(const struct ol_replica *replica)
 {
@@ -146,7 +146,7 @@ static bool may_propose(const struct ol_replica *replica, const struct ol_member
 	return true;
 }
 
-/* Periodic: one that has read weights once is as good as any */
+/* Periodic: a replica that has read weights once may be a full one */
 uint64_t ol_membership_caught_up(const struct ol_replica *replica)
 {
 	if (!neighbours_are_linked(replica))
@@ -209,8 +209,8 @@ void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, co
 	ol_membership_propose(replica, now_ns);
 }
 
-/* Who was taken for dead, and is the neighbour still: nothing has been heard of it since. What one
- * that joins thought of its tail does not count. */
+/* Keep the suspicion of a replica that stays the neighbour: it has not answered since. Drop a
+ * joining replica's suspicion of its tail. */
 static void suspects_review(struct ol_replica *replica, const struct ol_view *next)
 {
 	const struct ol_member *succ = ol_view_successor(next, replica->self.id);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * predecessor.c -- what a replica's predecessor says, and the entries that it writes into the ring
+ * predecessor.c -- a replica's predecessor: its messages, and the entries that it writes into the
+ * ring
  *
- * One at a time: a second one is turned away until the first is gone. Its hello is answered when
- * this replica has adopted a view in which it is the predecessor: until then it waits, and if a
- * newer view says otherwise it is sent away.
+ * One at a time: a second predecessor is refused until the first is gone. Its hello is answered
+ * when this replica has adopted a view in which the sender is the predecessor. Until then the hello
+ * waits; if a newer view names another predecessor, the connection is ended.
  */
 
 #include <errno.h>
@@ -22,7 +23,7 @@ enum {
 
 void ol_predecessor_drop(struct ol_replica *replica)
 {
-	/* one that has not been welcomed may be the next already: its hello will say */
+	/* a peer that has not been welcomed may be the next predecessor: its hello will tell */
 	if (replica->pred.state == OL_PREDECESSOR_LIVE)
 		replica->host->drop(replica->arg, NULL, false);
 }
@@ -52,7 +53,7 @@ void ol_predecessor_on_end(struct ol_replica *replica)
 	ol_chain_on_predecessor(&replica->chain, false);
 }
 
-/* What may be wrong with a hello; NULL: nothing */
+/* The fault of a hello; NULL: none */
 static const char *hello_fault(const struct ol_replica *replica, const struct ol_chain_hello *hello)
 {
 	enum ol_predecessor_state state = replica->pred.state;
@@ -124,7 +125,7 @@ static void hello_judge(struct ol_replica *replica, uint64_t now_ns)
 		replica->host->drop(replica->arg, "is not the predecessor in this epoch", false);
 }
 
-/* Its landing place is the ring, whose first page is for what it says */
+/* A hello lands in the first page of the ring */
 static void hello_take(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_predecessor *pred = &replica->pred;
@@ -184,8 +185,8 @@ void ol_predecessor_on_down(struct ol_replica *replica, int status, uint64_t now
 				      status == 0 ? NULL : ol_strerror(status), now_ns);
 }
 
-/* One that never connects: its loop hangs, though its session at the coordinator lives. The time
- * that this server takes to let it in is not held against it. */
+/* A predecessor that never connects is suspected: its loop hangs, though its session at the
+ * coordinator lives. The time that this server takes to let it in does not count. */
 static void missed_look(struct ol_replica *replica, uint64_t now_ns)
 {
 	const struct ol_memory_job *memory = replica->pred.memory;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * replica.c -- a server's place in its shard's chain: views come in and are adopted; what the chain
- * asks for is done
+ * replica.c -- a server's place in its shard's chain: adopts views, carries out the chain's actions
  */
 
 #include <errno.h>
@@ -55,7 +54,7 @@ static void coord_notify(void *arg)
 	(void)written; /* fails only when it was written 2^64 times */
 }
 
-/* A chain that is there must be of this job and this build */
+/* An existing chain must be of this job and this build */
 static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
 {
 	const struct ol_coord_state *state = &replica->state;
@@ -157,7 +156,7 @@ static void view_log(const struct ol_replica *replica)
 	       succ != NULL ? "; successor " : "", succ != NULL ? succ->addr : "");
 }
 
-/* The first view, or one after all were lost: this replica begins with what it can find */
+/* If this view founds the chain, first or anew: find the first weights */
 static void chain_found(struct ol_replica *replica)
 {
 	char err[256];
@@ -173,7 +172,7 @@ static void chain_found(struct ol_replica *replica)
 	ol_replica_end(replica, rc);
 }
 
-/* Whoever holds views has one that neither is ours nor follows it: it has lost its memory */
+/* The coordinator has a view that is neither this replica's nor follows it: it lost its memory */
 static bool coord_contradicts(const struct ol_replica *replica)
 {
 	const struct ol_view *ours = &replica->chain.view, *theirs = &replica->state.view;
@@ -183,7 +182,7 @@ static bool coord_contradicts(const struct ol_replica *replica)
 		(theirs->epoch == ours->epoch && !ol_view_same(ours, theirs)));
 }
 
-/* Does this replica hold what was committed? */
+/* True if this replica has the committed state */
 static bool holds_committed(const struct ol_replica *replica)
 {
 	return replica->chain.role != OL_CHAIN_NONE && replica->chain.role != OL_CHAIN_JOINING &&
@@ -191,8 +190,9 @@ static bool holds_committed(const struct ol_replica *replica)
 }
 
 /*
- * Who holds what was committed stays: the other view's chain does not have it. Workers that have
- * seen this history stay too. Who holds nothing yields, and begins again as a new process.
+ * A replica that has the committed state stays in its view, as the other view's chain lacks that
+ * state. Workers that know this history stay with it. A replica without it ends, and begins again
+ * as a new process.
  */
 static void contradiction_handle(struct ol_replica *replica)
 {
@@ -386,8 +386,8 @@ void ol_replica_on_ready(struct ol_replica *replica, uint64_t version, uint64_t 
 }
 
 /*
- * Without a lease somebody else may have founded the chain anew. Nor does a session that follows
- * one that ended help: who saw the end, and not yet that this server is back, counts from the end.
+ * Without a lease another server may have founded the chain anew. A new session after a lost one
+ * does not help: a spare that saw the end, and not yet the return, counts from the end.
  */
 void ol_replica_lease_check(struct ol_replica *replica, uint64_t now_ns)
 {
@@ -436,7 +436,7 @@ static void waiting_log(struct ol_replica *replica, uint64_t now_ns)
 	replica->waiting_ns = now_ns;
 }
 
-/* Is a replica that counts registered? Then somebody proposes views. */
+/* True if a full replica is registered: it proposes views */
 static bool somebody_proposes(const struct ol_replica *replica)
 {
 	const struct ol_view *view = &replica->chain.view;

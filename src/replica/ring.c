@@ -10,7 +10,7 @@
 
 #include "wire/wire.h"
 
-/* A slab, whose pages are touched while it is in use already */
+/* Make a slab; the memory thread touches its pages while it is in use already */
 static int slab_make(struct ol_ring *ring, struct ol_memory_job **ret_job)
 {
 	struct ol_memory_job *job = ol_memory_job_make(ring, ring->bytes, ring->node, NULL);
@@ -134,7 +134,8 @@ void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32
 	       parts * sizeof(struct ol_entry_part));
 }
 
-/* What is there until it is taken may still be needed: it is looked at elsewhere first */
+/* Copy head and parts aside and check them there: the entry before in this slot may still be
+ * needed */
 bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 {
 	struct ol_entry_part *parts = &ring->parts[(size_t)ring->slots * ring->parts_max];

@@ -5,8 +5,8 @@
  *
  *	IDLE -> KNOCKING -> PROVING -> JOINING -> LIVE, and back to IDLE when it breaks
  *
- * The handshake is a worker's (wire/wire.h); then hello, in which one that joins is told where to
- * read weights, and the welcome, in which it says what it has.
+ * The handshake is as a worker's (wire/wire.h). Then comes the hello, which tells a joining
+ * successor where to read weights, and its welcome, which tells which entries it has.
  */
 
 #include <errno.h>
@@ -40,7 +40,7 @@ void ol_successor_drop(struct ol_replica *replica)
 	replica->succ.dial.state = OL_DIAL_NONE;
 }
 
-/* Try again soon; whoever was live is suspected */
+/* Drop the connection and dial again after the back-off; suspect the successor if asked to */
 static void conn_retry(struct ol_replica *replica, const char *why, bool suspect, uint64_t now_ns)
 {
 
@@ -80,7 +80,7 @@ void ol_successor_connect(struct ol_replica *replica, const struct ol_member *me
 	dial_start(replica, now_ns);
 }
 
-/* A published snapshot, for one that joins; it stays as it is until the first ack */
+/* Pin a published snapshot for a joining successor, until its first ack */
 static int content_offer(struct ol_replica *replica, struct ol_chain_hello *hello)
 {
 	struct ol_successor *succ = &replica->succ;
@@ -192,7 +192,7 @@ static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_eve
 		conn_retry(replica, ol_strerror(OL_E_AUTH), true, now_ns);
 		break;
 	case OL_DIAL_REFUSED:
-		/* it has not yet buried who was its predecessor before; or is short of memory for a
+		/* it has not yet ended its former predecessor's session, or lacks memory for the
 		   moment */
 		conn_retry(replica, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
 		if (reject.code == OL_REJECT_LATER)
@@ -230,7 +230,7 @@ static void welcome_take(struct ol_replica *replica, uint64_t now_ns)
 	ol_replica_progress(replica, now_ns);
 }
 
-/* True: an ack was taken */
+/* Read the successor's ack record. True: it was a whole, newer ack */
 static bool ack_take(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_successor *succ = &replica->succ;

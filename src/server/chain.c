@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain.c -- a server as the host of a replica: a step becomes an entry, entries become weights, and
- * workers hear of them
+ * chain.c -- a server as the host of a replica: makes entries of steps, weights of entries, and
+ * tells workers of commits
  *
  *	head    batch -> gathered into the ring -> forwarded -> applied
  *	others  ring -> forwarded -> applied
@@ -128,9 +128,9 @@ static void commit_tell(void *arg, uint64_t version)
 }
 
 /*
- * Whose connection means something else now. Where another has become the tail nobody may read
- * weights here: what is applied from now on is not committed. Where a head is left alone, it has
- * committed all it had, and a new welcome says so.
+ * End the connections that the new role no longer allows. If another server has become the tail, no
+ * peer may read weights here, as entries applied from now on are not committed. A head that is left
+ * alone has committed all its entries, and a new welcome says so.
  */
 static void sessions_review(struct ol_server *server, enum ol_chain_role was)
 {
@@ -208,7 +208,7 @@ static const struct ol_replica_host periodic_host = {
 
 /* ---- opening ---- */
 
-/* What replicas of one chain must agree on, as a number: the job key too */
+/* The options on which replicas of a chain must agree, and the job key, as one number */
 static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 {
 	const struct ol_server_opts *opts = &server->opts;
@@ -314,8 +314,8 @@ static uint32_t parts_make(struct ol_server *server, struct ol_entry_part *parts
 	return count;
 }
 
-/* What was dropped is answered here; what is in the entry by the tail. Its slot is free: the
- * gradient is in the ring. */
+/* The head answers dropped gradients, the tail those in the entry. Their slots are free: the
+ * gradients are in the ring. */
 static void batch_resolve(struct ol_server *server, uint64_t now_ns)
 {
 	uint32_t count = server->ingest.batch_count;
@@ -369,7 +369,7 @@ static bool periodic_step(void *arg, uint64_t now_ns)
 	return true;
 }
 
-/* What became of a push is the tail's to say */
+/* Only the tail answers pushes */
 static bool strict_answers(const void *arg)
 {
 	const struct ol_server *server = arg;
@@ -420,7 +420,7 @@ static void chain_tick(struct ol_server *server, uint64_t now_ns)
 	ol_replica_tick(&server->replica, now_ns);
 }
 
-/* The last replica of a chain that is never founded anew: nobody else has what was committed */
+/* The last replica of a chain that is never founded anew: only it has the committed state */
 static bool is_last(const struct ol_server *server)
 {
 	return !server->opts.refound && server->replica.chain.role == OL_CHAIN_ONLY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chains.c -- looking at chains, for who embeds a server */
+/* chains.c -- watch chains without taking part in them: ol_chains_open() */
 
 #include <errno.h>
 #include <stdio.h>

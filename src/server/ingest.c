@@ -118,7 +118,7 @@ static uint64_t version_newest(const struct ol_ingest *ingest)
 	return received > ingest->store->version ? received : ingest->store->version;
 }
 
-/* What the header of a push must be; NULL, or what is wrong with it */
+/* The fault of a push's header; NULL: none */
 static const char *header_fault(const struct ol_ingest *ingest, const struct ol_session *session,
 				const struct ol_push_hdr *hdr)
 {
@@ -132,7 +132,7 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 		return "push with an impossible sequence number";
 	if (session->numbered && ol_seq_tag(hdr->seq) != ol_seq_tag(session->last_seq))
 		return "push with the sequence number of another process";
-	/* what a policy has dropped is not pushed again: there may be gaps */
+	/* a gradient that a policy dropped is not pushed again, so numbers may have gaps */
 	if (ol_seq_contains(session->last_seq, hdr->seq) &&
 	    !ol_seq_contains(ol_store_applied(ingest->store, session->worker).seq, hdr->seq))
 		return "push with a sequence number out of turn";
@@ -220,7 +220,7 @@ static bool is_withdrawn(struct ol_ingest *ingest, struct ol_landed landed)
 			       landed_slot(ingest, landed)->seq);
 }
 
-/* What a worker withdraws, and holds nobody up any more: it came too late for a step */
+/* Drop the gradients that a worker has withdrawn, as late */
 static void held_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
 {
 	uint32_t index = (uint32_t)(session - ingest->sessions->all), i = 0;
@@ -252,7 +252,7 @@ static void parked_withdraw(struct ol_ingest *ingest, const struct ol_session *s
 
 static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	/* what a policy is asked is which step comes next: no other may be under way */
+	/* the policy decides about the next step, so no other may be in progress */
 	while (ingest->queue_count > 0 && !ingest->step_ready &&
 	       version_newest(ingest) == ingest->store->version) {
 		struct ol_landed landed = ingest->queue[ingest->queue_head];
@@ -292,7 +292,7 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 	}
 }
 
-/* What was parked is next in turn again, in the order it came */
+/* Put parked gradients at the front of the queue again, in the order in which they came */
 static void parked_requeue(struct ol_ingest *ingest)
 {
 	while (ingest->parked_count > 0) {
@@ -414,7 +414,7 @@ const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *sessi
 			early->active = false;
 		return NULL;
 	}
-	/* with several workers another's push would often come first, and the work be in vain */
+	/* with several workers another's push would often come first and make the work useless */
 	if (!ingest->steps->early || !ol_policy_single(ingest->policy) ||
 	    ingest->sessions->live_workers > 1 || ingest->queue_count + ingest->batch_count > 0)
 		return NULL;
@@ -439,7 +439,8 @@ const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *sessi
 	return NULL;
 }
 
-/* Finish what was begun on parts of this very gradient. False: it was not, or is worthless now. */
+/* Finish the step that was begun with parts of this gradient. False: none was begun, or another
+ * step came in between. */
 static bool early_finish(struct ol_ingest *ingest, struct ol_contribution *contribution)
 {
 	struct ol_early *early = &ingest->early;
@@ -456,7 +457,7 @@ static bool early_finish(struct ol_ingest *ingest, struct ol_contribution *contr
 	return true;
 }
 
-/* Workers whose ways are added up; a synchronous mean divides by them already */
+/* Workers whose local paths are added up; a synchronous mean divides by them already */
 static uint32_t local_paths(const struct ol_ingest *ingest)
 {
 	if (ingest->opts->consistency == OL_CONSISTENCY_SYNC && !ingest->opts->rule.sum)
@@ -466,7 +467,7 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 		       : ingest->opts->workers;
 }
 
-/* The factor on what has landed: 1, unless it was summed up during an outage */
+/* The factor on a landed gradient: 1, unless it was summed during an outage */
 static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state,
 		      const float *grad)
 {
@@ -563,8 +564,8 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
 		 ingest->steps->step(ingest->arg, now_ns));
 }
 
-/* What is held makes a step now, without another gradient: in a chain it may be in an entry
- * already, and on its way */
+/* The held gradients make a step now, without another one. In a chain they may be in an entry
+ * already. */
 static void waits_changed(struct ol_ingest *ingest)
 {
 	wait_for_show(ingest);
@@ -581,8 +582,7 @@ void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session,
 	ol_ingest_progress(ingest, now_ns);
 }
 
-/* A step that was about to be made is not: what its workers have withdrawn meanwhile waits for
- * nobody */
+/* The step that was about to be made is not made: drop its withdrawn gradients */
 static void withdrawn_drop(struct ol_ingest *ingest)
 {
 	uint64_t now_ns = ol_clock_ns();

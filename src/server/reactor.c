@@ -24,7 +24,7 @@ enum {
 	RETRY_MS = 1 /* until what could not be done is tried again */
 };
 
-/* Sleep until an event, a stop, or the next tick. Errors: what the loop cannot survive. */
+/* Sleep until an event, a stop, or the next tick. Errors end the loop. */
 static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_ns)
 {
 	struct pollfd fds[2] = {
@@ -47,7 +47,7 @@ static int sleep_until(struct ol_server *server, uint64_t tick_ns, uint64_t now_
 	return 0;
 }
 
-/* poll() until it gives something, so many times at most */
+/* poll() until it gives an event, so many times at most */
 static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 {
 	unsigned max = server->opts.spin_yield ? YIELD_POLLS : QUIET_POLLS;
@@ -60,7 +60,7 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 	return count;
 }
 
-/* Nobody is served from here on. */
+/* End all sessions; the server serves no longer */
 static int server_end(struct ol_server *server, int rc)
 {
 	ol_serve_end_all(server);
@@ -82,7 +82,7 @@ static int server_fence(struct ol_server *server, uint64_t gap_ns)
 	return OL_E_FENCED;
 }
 
-/* What the loop knows of time. */
+/* The loop's times */
 struct loop {
 	struct ol_server *server;
 	uint64_t lease_ns; /* longer than this it must not stand still */
@@ -115,8 +115,8 @@ static int lease_check(struct loop *loop)
 	return loop_beat(loop, now_ns) ? 0 : server_fence(loop->server, now_ns - loop->now_ns);
 }
 
-/* Between pieces of an update that takes long. What it stood still for the next lease_check() finds: no
- * session may end while its gradient is read. */
+/* Called between the pieces of a long update. It only moves the heartbeat: the next lease_check()
+ * finds a pause, as no session may end while its gradient is read. */
 static void work_between(void *arg)
 {
 	(void)loop_beat(arg, ol_clock_ns());
@@ -132,7 +132,7 @@ static void turn_over(struct ol_server *server, struct loop *loop)
 	ol_turn_begin(&server->turn);
 }
 
-/* Everything that has happened, and one peer whose memory is ready */
+/* Handle all events, and one peer whose memory is ready */
 static int events_handle(struct ol_server *server, struct loop *loop, struct ol_xport_event *events,
 			 int count)
 {

@@ -11,18 +11,18 @@
  *	                waited long enough for them
  *	FRESHEST        as MIRROR                               the same, or the checkpoint
  *
- * A source is enough when it has all that those who are connected were told is applied, but for
- * what they keep and push again (struct ol_hello: gone_seq). The first weights, and a worker that
- * has no mirror, are enough for those to whom nothing was told. While no source is enough, or
- * somebody is missed, the server waits: for restore_wait_ms since the last worker came that changed
- * the picture. Then it takes the source that loses least, and counts what that is.
+ * A source is enough when it has every push that connected workers know as applied and no longer
+ * keep (struct ol_hello: gone_seq). The initial weights are enough for workers that know of no
+ * applied push. While no source is enough, or a worker is missing, the server waits: until
+ * restore_wait_ms after the last worker came that it waited for. Then it takes the source that
+ * loses least, and counts the loss.
  *
- * A mirror is read with RDMA reads, into a snapshot that nobody looks at; the worker's CPU takes no
- * part. Its table is read first, as it says for whom it is enough. A source that goes away in the
- * middle is forgotten, and another is chosen.
+ * A mirror is read with RDMA reads, into an unpublished snapshot; the worker's CPU takes no part.
+ * Its table is read first, as it decides whether the mirror is enough. A source that goes away in
+ * the middle is forgotten, and another is chosen.
  *
- * The epoch becomes one more than that of whatever was found: a mirror that is left over from a
- * history that was rolled back is older than all that comes after.
+ * The epoch becomes one more than that of the source. So a mirror that is left over from a history
+ * that was rolled back is older than all later ones.
  */
 
 #include "server/restore.h"
@@ -55,8 +55,8 @@ uint64_t ol_restore_grads(const struct ol_store *store, uint32_t snapshot)
 	return grads;
 }
 
-/* A history begins: newer than the one that its weights are of, and than all that workers who are
- * here know of, or they would not take this server for the successor */
+/* A history begins. Its epoch is above that of its weights, and above all that connected workers
+ * know: otherwise they would refuse this server. */
 uint32_t ol_restore_epoch(const struct ol_restoring *restoring, enum ol_restore from,
 			  uint32_t epoch)
 {
@@ -86,7 +86,7 @@ static const struct ol_restore_result waits = { .what = OL_RESTORE_WAITS };
 static const struct ol_restore_result goes_on = { .what = OL_RESTORE_GOES_ON };
 
 /*
- * The newest of what the folder has, full or running, into its snapshot
+ * Load the newest checkpoint of the folder, full or running, into its snapshot
  *
  * A running one is read second, and taken if it is newer: by (epoch, version), the version being
  * that of its table. -ENOENT: there is neither.
@@ -128,7 +128,7 @@ static bool checkpoint_load(struct ol_restoring *restoring, int *ret_rc, char *e
 		restoring->sources.floor_version = meta.version;
 		return true;
 	}
-	/* where something cannot be read nobody knows what is the freshest */
+	/* a checkpoint that cannot be read may be the newest source */
 	if (rc == -ENOENT || (restoring->opts->restore == OL_RESTORE_FRESHEST &&
 			      (rc == OL_E_NO_CHECKPOINT || rc == OL_E_GEOMETRY))) {
 		ol_log(OL_LOG_WARN, "server %s: no checkpoint of shard %u in %s: %s",
@@ -200,7 +200,7 @@ static uint64_t mirror_piece(const struct ol_restoring *restoring, const struct 
 	return hello->state_off == OL_MIRROR_NO_STATE ? 0 : total - off;
 }
 
-/* Note who came; the number of those who are here */
+/* Note which workers came; returns how many are connected */
 static uint32_t arrivals_note(struct ol_restoring *restoring, uint64_t now_ns)
 {
 	uint32_t here = 0;
@@ -232,7 +232,7 @@ static uint64_t read_bytes(const struct ol_restoring *restoring)
 				: ol_layout_content_bytes(&restoring->store->geo);
 }
 
-/* Post what the queue takes. 0, or why this source is none. */
+/* Post as many reads as the queue takes. 0, or the code of why this source is dropped. */
 static int reads_post(struct ol_restoring *restoring)
 {
 	const struct ol_hello *hello = &restoring->source->hello;
@@ -279,14 +279,14 @@ static bool all_posted(const struct ol_restoring *restoring)
 static void source_forget(struct ol_restoring *restoring)
 {
 	restoring->source = NULL;
-	/* periodic: what was read before is still there */
+	/* periodic: the snapshot read before is still there */
 	if (restoring->replica->chain.loaded)
 		restoring->active = false;
 }
 
 /*
- * A worker whose link broke in the middle, or for whose table there was no memory, is back in a
- * moment, with its mirror: until then it is not here. It may be the only one.
+ * A worker whose link broke during a read, or for whose table memory was short, reconnects soon,
+ * with its mirror. Until then it does not count as connected. It may be the only worker.
  */
 static struct ol_restore_result source_leaves(const struct ol_restoring *restoring, const char *why)
 {
@@ -423,7 +423,7 @@ static struct ol_restore_result source_read(struct ol_restoring *restoring)
 
 	restoring->failed = restoring->failed || rc != 0;
 	restoring->lies = restoring->lies || rc == -EINVAL;
-	/* also of one that failed: none of its reads may land among the next one's */
+	/* also of a failed source: none of its reads may land among the next source's */
 	if (restoring->reads > 0)
 		return waits;
 	if (restoring->failed && !restoring->lies && restoring->source->role == OL_ROLE_WORKER)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* serve.c -- what the coming and going of a peer means to all parts of a server */
+/* serve.c -- tells all parts of a server that a peer came or went, or that weights are loaded */
 
 #include "server/serve.h"
 
@@ -82,7 +82,7 @@ void ol_serve_join(struct ol_server *server)
 	replica_join(server);
 }
 
-/* The weights are there: everybody who waits may begin */
+/* The weights are loaded: welcome all waiting peers */
 static void serving_begin(struct ol_server *server, const struct ol_restore_result *result,
 			  uint64_t now_ns)
 {

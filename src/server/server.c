@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* server.c -- opening and closing a server; what each event means */
+/* server.c -- opening and closing a server; gives each event to the part that it is for */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static int fail(char *err, size_t err_bytes, int rc, const char *what, const cha
 	return rc;
 }
 
-/* What is wrong with the part that a checkpoint is to save; NULL: nothing */
+/* The fault of the options for checkpoints' blocks; NULL: none */
 static const char *selection_check(const struct ol_server_opts *opts)
 {
 	if (opts->selection == OL_SELECT_FULL)
@@ -391,7 +391,7 @@ static void on_hello(struct ol_server *server, struct ol_session *session, uint6
 		ol_serve_welcome(server, session);
 }
 
-/* Of a peer that may push and pull: NULL, or what is wrong with it */
+/* A bell of a peer that may push and pull: NULL, or the bell's fault */
 static const char *on_work(struct ol_server *server, struct ol_session *session, uint32_t imm,
 			   uint64_t now_ns)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* session.c -- who may come in, what memory they get, and how they leave */
+/* session.c -- admits peers, gives them memory, ends their sessions */
 
 #include "server/session.h"
 
@@ -26,7 +26,7 @@ static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn
 	sessions->ops->reject(conn, bytes, sizeof(bytes));
 }
 
-/* A peer that is refused comes again, and others like it: it is said once, and then now and then */
+/* Refused peers try again: log the first refusal, then at most one line a second for each code */
 static void refusal_say(struct ol_sessions *sessions, enum ol_wire_reject_code code,
 			const char *why, uint64_t now_ns)
 {
@@ -54,7 +54,7 @@ static void conn_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn
 	conn_reject(sessions, conn, &msg);
 }
 
-/* Not a no. Nothing is logged: it is the ordinary case where many come at once. */
+/* Tell a peer to come back. No warning: this is normal when many come at once. */
 static void send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn, uint32_t delay_ms)
 {
 	struct ol_wire_reject msg = { .code = OL_REJECT_LATER, .delay_ms = delay_ms };
@@ -116,9 +116,9 @@ static bool proof_was_used(const struct ol_sessions *sessions, const struct ol_w
 }
 
 /*
- * May the peer come in? m: the nonce that it has answered. A proof is good once: those that were
- * are remembered until their challenge is good for nothing. Where a busy host kept a proof back for
- * so long, its peer knocks again: it has the key.
+ * Judge a proof; m: the nonce that it answers. A proof is good once: good proofs are remembered
+ * until their challenge expires. If a busy host delayed a proof for longer, its peer knocks again,
+ * as it has the key.
  */
 static bool proof_take(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		       const struct ol_wire_connect *proof, uint64_t now_ns,
@@ -149,7 +149,7 @@ static bool proof_take(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 	return true;
 }
 
-/* Nobody is in it, or nothing but the memory that was promised to one who was told to come back */
+/* The session is free, or holds only memory reserved for a peer that was told to come back */
 static bool is_open_to(const struct ol_session *session)
 {
 	return session->state == OL_SESSION_FREE ||
@@ -214,8 +214,8 @@ static void session_free(struct ol_sessions *sessions, struct ol_session *sessio
 	struct ol_memory_job *memory = session->memory;
 
 	/*
-	 * Destroying the queue pair, then the keys, then the memory: nothing late can land. With
-	 * the queue pair the fence is there; what takes long after it is another thread's.
+	 * Destroy the queue pair, then the keys, then the memory, so that no late write can land.
+	 * The fence holds once the queue pair is destroyed; another thread does the long rest.
 	 */
 	if (session->conn != NULL) {
 		ol_inbox_forget(sessions->inbox, session->conn);
@@ -255,7 +255,7 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 	return sessions->ops->accept(session->conn, bytes, sizeof(bytes));
 }
 
-/* The memory is made: what was registered of it, or is now where that is quick */
+/* The memory is made: take its registration, or register now if that is quick */
 static int session_register(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_memory_job *memory = session->memory;
@@ -272,7 +272,7 @@ static int session_register(struct ol_sessions *sessions, struct ol_session *ses
 	return rc;
 }
 
-/* Whoever waited for memory and cannot be let in */
+/* Refuse a peer that waited for memory */
 static void session_refuse(struct ol_sessions *sessions, struct ol_session *session,
 			   const char *what, int rc, uint64_t now_ns)
 {
@@ -342,8 +342,8 @@ static uint64_t hold_ms(const struct ol_sessions *sessions)
 	return lease_ms != 0 && lease_ms / 4 < OL_HOLD_MS ? lease_ms / 4 : OL_HOLD_MS;
 }
 
-/* It waits for longer than a peer should be left without a word. Its memory is made all the same,
- * and kept until it comes back, so it is in after that however long making takes. */
+/* A peer has waited for long: tell it to come back. Its memory is made meanwhile and kept, so it
+ * comes in next time, however long that takes. */
 static void session_hold_over(struct ol_sessions *sessions, struct ol_session *session,
 			      uint64_t now_ns)
 {
@@ -354,7 +354,7 @@ static void session_hold_over(struct ol_sessions *sessions, struct ol_session *s
 	send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
 }
 
-/* What it will write to. A page alone, without slots, is there at once. */
+/* The memory that the peer will write to. A page alone, without slots, is made at once. */
 static struct ol_memory_job *session_memory(struct ol_sessions *sessions,
 					    struct ol_session *session)
 {

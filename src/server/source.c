@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * source.c -- with what an empty server begins, as source.h has the rule
+ * source.c -- what an empty server begins with, by the rule in source.h
  *
- * Weights lack a push of a worker that is here when the worker was told that it is applied, keeps
- * it no more (struct ol_hello: gone_seq), and the table beside the weights does not contain it.
+ * Weights lack a push of a connected worker if the worker knows it as applied and no longer keeps
+ * it (struct ol_hello: gone_seq), and the table beside the weights does not contain it.
  */
 
 #include "server/source.h"
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "wire/seq.h"
 
-/* > 0: a is newer; < 0: older; 0: the same, or nobody can say */
+/* > 0: a is newer; < 0: a is older; 0: equal, or not known */
 static int source_age_cmp(const struct ol_source *a, const struct ol_source *b)
 {
 	bool known = a->history != 0 && b->history != 0;
@@ -57,7 +57,7 @@ static struct ol_source source_weigh(const struct ol_sources *sources, struct ol
 	return source;
 }
 
-/* The best of what is here: there is always one */
+/* The best source of those present; there is always one */
 static struct ol_source best_of(const struct ol_sources *sources)
 {
 	struct ol_source best = { 0 }, other;
@@ -90,8 +90,8 @@ static struct ol_source best_of(const struct ol_sources *sources)
 	return best;
 }
 
-/* May somebody who is not here have a newer mirror? Where no launcher says who the workers are, a
- * step of several says at least how many. */
+/* True if a worker that is not connected may have a newer mirror. Without a launcher's number of
+ * workers, a step of several gives a lower bound. */
 static bool waits_for(const struct ol_sources *sources, const struct ol_source *best)
 {
 	const struct ol_server_opts *opts = sources->opts;
@@ -107,7 +107,7 @@ static bool waits_for(const struct ol_sources *sources, const struct ol_source *
 	}
 	if (opts->restore_workers != 0)
 		return false; /* these are all */
-	/* nobody who is here was in the job */
+	/* no connected worker was in the job */
 	if (best->table == NULL)
 		return !sources->begins;
 	return best->lost > 0;

@@ -40,7 +40,7 @@ static struct parts snapshot_parts(const struct ol_store *store, uint32_t index)
 	return parts;
 }
 
-/* This snapshot is the only one that is whole */
+/* Make this snapshot the only whole one */
 static void publish_first(struct ol_store *store, uint32_t snapshot, uint64_t version)
 {
 	struct ol_version_line *line = &store->board->line;
@@ -194,8 +194,8 @@ static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
 }
 
 /*
- * Run a kernel on what is not yet found bad. Returns how many gradients are in the result; marks a
- * bad one and says so with *ret_again.
+ * Run a kernel on the gradients that are not known to be bad. Returns how many gradients are in the
+ * result. If it finds a bad one, it marks that and sets *ret_again.
  */
 static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 			 struct ol_kernel_args *args, struct ol_contribution *contributions,

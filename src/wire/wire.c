@@ -9,7 +9,7 @@
 
 #include <isa-l/crc.h>
 
-/* A place in a message and what is left of it. bad: something did not fit or was not as it must. */
+/* A position in a message, and the bytes left. bad: a field did not fit or was not valid. */
 struct cursor {
 	uint8_t *out;
 	const uint8_t *in;

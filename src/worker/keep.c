@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * keep.c -- what was pushed and could be lost, until it cannot be
+ * keep.c -- keeps pushed gradients for as long as they could be lost
  *
- * A gradient that was applied is known to its server alone, until a pull has brought weights that
- * contain it: then this worker's mirror has it, and a server that comes back empty takes the
- * freshest mirror there is, this one or a newer. Until then the gradient keeps its buffer:
+ * Only its server has an applied gradient, until a pull has brought weights that contain it. Then
+ * this worker's mirror has it too, and a server that comes back empty takes the newest mirror, this
+ * one or a newer. Until then the gradient keeps its buffer:
  *
  *	open    not sent, or sent and not answered
  *	kept    applied, but not in the mirror
  *
- * Where a chain has a head and another tail, the head orders and the tail commits: what is open may
- * be in flight between them. It is done by the tail's word alone; what is pushed again is what the
- * head does not know, on a new connection to it only.
+ * If a chain has a head and another tail, the head orders and the tail commits: an open push may be
+ * in flight between them. Only the tail's ack ends it. On a new connection to the head, pushes that
+ * the head does not know are pushed again.
  *
- * When a server comes back it says which push of this worker is the last in its weights. What is
- * above that is pushed again, in the order of its numbers; so each takes effect once.
+ * A server that comes back names the last push of this worker in its weights. Later ones are pushed
+ * again, in the order of their numbers; so each takes effect once.
  *
  * A server that comes back with weights older than the mirror has gone back in history (it was
- * restored from a checkpoint): what was computed since then is lost, and counted.
+ * restored from a checkpoint): the gradients since then are lost, and counted.
  */
 
 #include <errno.h>
@@ -81,8 +81,8 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		grad->status = status;
 	if (link->index == 0)
 		grad->version = link->version;
-	/* at another shard it may be held for workers that wait, here, for what its worker does
-	 * next */
+	/* another shard may hold it for workers that wait at this shard for this worker's next
+	 * gradient */
 	if (status == OL_E_LOST || status == OL_E_LATE) {
 		grad->adrift = true;
 		op_end(worker, grad);
@@ -192,8 +192,8 @@ static void send_queue_insert(struct ol_link *link, uint32_t index)
 	link->send_queue[(link->send_head + at) % OL_SLOTS_MAX] = index;
 }
 
-/* It was applied, and is in the server's weights no more: until it is, nothing is pulled, also from
- * a tail that is there before the head */
+/* An applied gradient is no longer in the server's weights: pulls wait until it is applied again,
+ * also those from a tail that is connected before the head */
 static void push_reopen(struct ol_link *link, struct ol_grad *grad, const struct ol_push_hdr *hdr)
 {
 	grad->kept &= ~bit_of(link);
@@ -203,7 +203,7 @@ static void push_reopen(struct ol_link *link, struct ol_grad *grad, const struct
 	link->stat.applied -= hdr->grads;
 }
 
-/* The oldest that is open and not above seq; NULL: there is none */
+/* The oldest open push up to seq; NULL: none */
 static struct ol_grad *oldest_open(const struct ol_link *link, uint64_t seq)
 {
 	struct ol_worker *worker = link->worker;
@@ -221,7 +221,7 @@ static struct ol_grad *oldest_open(const struct ol_link *link, uint64_t seq)
 	return found;
 }
 
-/* What a server says of this id, of this process: nothing, where the last push was another's */
+/* A server's table entry for this process; empty if the id's last push was another process's */
 static struct ol_applied own_of(const struct ol_link *link, const struct ol_applied *resolved)
 {
 	if (ol_seq_tag(resolved->seq) != link->worker->tag)
@@ -230,7 +230,7 @@ static struct ol_applied own_of(const struct ol_link *link, const struct ol_appl
 				    .grads = resolved->grads - resolved->earlier };
 }
 
-/* How a server dropped a push, if nobody heard of it */
+/* The status of a push that a server dropped, if its answer was lost */
 static int dropped_as(const struct ol_link *link, uint32_t index)
 {
 	struct ol_worker *worker = link->worker;
@@ -243,9 +243,9 @@ static int dropped_as(const struct ol_link *link, uint32_t index)
 }
 
 /*
- * Of what is open and not above own->seq only the answers were lost. The table says how many of
- * them took effect, the newest for certain; the others were dropped by the policy: as many of the
- * oldest are taken for them, so that counts are right.
+ * Of open pushes up to own->seq only the answers were lost. The table gives the number of those
+ * that took effect; the newest did. The policy dropped the others: the oldest ones are counted as
+ * dropped, so that the sums are right.
  */
 static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 {
@@ -276,8 +276,8 @@ static void acks_lost(struct ol_link *link, const struct ol_applied *own)
 }
 
 /*
- * What is in no buffer any more, and not in these weights either, is lost. What was lost with an
- * earlier history comes back with it.
+ * A gradient that is in no buffer any more, and not in these weights, is lost. Gradients lost with
+ * an earlier history come back with it.
  */
 static void applied_recount(struct ol_link *link, uint64_t grads)
 {
@@ -295,8 +295,9 @@ static void applied_recount(struct ol_link *link, uint64_t grads)
 }
 
 /*
- * A push that the mirror has is kept for this shard no more, and not pushed again. Where the
- * server's weights lack it, it is lost here: nobody waits for what other shards still hold of it.
+ * A push that the mirror has is no longer kept for this shard, and not pushed again. If the
+ * server's weights lack it, it is lost at this shard: no op waits for the parts that other shards
+ * still hold.
  */
 static void parts_lost(struct ol_link *link, uint64_t own_seq)
 {
@@ -373,8 +374,8 @@ static void push_again(struct ol_link *link, struct ol_grad *grad, uint32_t inde
 }
 
 /*
- * Of what a head before this one had ordered the tail speaks, in the order of its numbers. What it
- * passes over was dropped by that head, whose word for it was lost with the connection.
+ * The tail acknowledges pushes that an earlier head had ordered, in the order of their numbers. A
+ * push that it skips was dropped by that head, whose report was lost with the connection.
  */
 void ol_keep_on_commit(struct ol_link *link, uint64_t seq)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * link.c -- one shard's side of the worker: what its connections have to do with each other
+ * link.c -- one shard's side of the worker: how its connections depend on each other
  *
- * It is LIVE while every server that it needs is; then pushes and pulls may go. When one is gone an
- * outage begins (OL_OUTAGE_END: FAILED); when all are back it ends.
+ * It is LIVE while every server that it needs is connected; then pushes and pulls may be sent. When
+ * a server is lost an outage begins (OL_OUTAGE_END: FAILED); when all are back it ends.
  */
 
 #include <errno.h>
@@ -38,7 +38,7 @@ int ol_links_make(struct ol_worker *worker, uint32_t count)
 	return 0;
 }
 
-/* For good: the reason (NULL: status's) goes to whoever opened the worker */
+/* End the link for good; ol_worker_open() reports the reason (NULL: the status's text) */
 static void link_fail(struct ol_peer *peer, int status, const char *why)
 {
 	struct ol_link *link = peer->link;
@@ -64,7 +64,7 @@ static void link_fail(struct ol_peer *peer, int status, const char *why)
 	ol_pull_fail(worker, status);
 }
 
-/* What the loss of a connection means for what went over it */
+/* A connection is lost: tell the parts that used it */
 static void peer_on_loss(struct ol_peer *peer, bool was_live, int status, uint64_t now_ns)
 {
 	struct ol_link *link = peer->link;
@@ -145,7 +145,7 @@ void ol_link_tick(struct ol_link *link, uint64_t now_ns)
 	}
 }
 
-/* Is everybody there that is needed? Then an outage ends. */
+/* End an outage if all needed servers are connected */
 static void link_check_up(struct ol_link *link, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
@@ -161,7 +161,7 @@ static void link_check_up(struct ol_link *link, uint64_t now_ns)
 	}
 }
 
-/* From here on what is read is as this server says. */
+/* Read from this server from now on */
 static void reader_up(struct ol_link *link, const struct ol_welcome *welcome)
 {
 	link->version = welcome->version;
@@ -178,7 +178,7 @@ static int head_up(struct ol_link *link, const struct ol_welcome *welcome)
 	return link->worker->started ? ol_keep_on_head_up(link, welcome->resolved.seq) : 0;
 }
 
-/* A server that cannot be what this worker takes it for */
+/* True if the server is behind what this worker knows: its welcome is refused */
 static bool server_is_stale(struct ol_peer *peer, const struct ol_welcome *welcome)
 {
 	const struct ol_link *link = peer->link;
@@ -234,9 +234,9 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 }
 
 /*
- * A server's welcome has come. The head's may have to wait: for a view that names its server, as the
- * view says which part the server has; and for the tail's welcome, as the tail's says what is
- * committed, and only then the head's can say what is pushed again.
+ * A server's welcome has come. The head's may have to wait: for a view that names its server, as
+ * the view gives the server's role; and for the tail's welcome, which tells what is committed, as
+ * only then the head's can tell what must be pushed again.
  */
 static void welcome_on_bell(struct ol_peer *peer, uint64_t now_ns)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* memory.c -- gradient buffers, mirrors and what else the NIC reads and writes at the worker */
+/* memory.c -- gradient buffers, mirrors and all other memory that the NIC uses at the worker */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -196,7 +196,7 @@ int ol_worker_memory_start(struct ol_worker *worker)
 	return rc;
 }
 
-/* What the buffer holds of this shard matters: it is being filled, or not yet where it must be */
+/* True if the buffer's part of this shard is still needed: being filled, or not yet applied */
 static bool content_matters(const struct ol_link *link, const struct ol_grad *grad)
 {
 	return grad->state == OL_GRAD_LENT ||

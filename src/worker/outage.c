@@ -1,45 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage.c -- what an outage makes necessary: queues leave, the library pulls and withdraws by
- * itself; flush
+ * outage.c -- the work of an outage: sends queues, pulls and withdraws by itself; flush
  *
- * While a server is gone its shard of a gradient goes into a queue, and the buffer is free at once.
- * The weights that gradients are computed at do not change meanwhile, so they can be summed up into
- * one delta: OL_QUEUE_FOLD needs the memory of one, however long it takes. The server decides what
- * such a delta is worth (policy/replay.h). When it is back, deltas leave one after the other, in a
- * slot of their own, and are kept there until they cannot be lost, as any push is. Shard k of that
- * buffer is shard k's alone.
+ * While a server is gone its part of a gradient goes into a queue, and the buffer is free at once.
+ * The weights that gradients are computed at do not change meanwhile, so the gradients can be
+ * summed into one delta: OL_QUEUE_FOLD needs the memory of one, however long it takes. The server
+ * decides what such a delta is worth (policy/replay.h). When it is back, deltas are sent one after
+ * the other, through a slot of their own, and are kept there until they cannot be lost, as any
+ * push. Part k of that buffer is used by shard k alone.
  *
- * Of several servers that go one after the other each may hold a buffer, with what it had applied
- * and nobody else has, until none is left. Then gradients are computed in one buffer more, which
- * belongs to no slot: all of it goes into queues, also for a server that is still there.
+ * If several servers are lost one after the other, each may hold a buffer, with a gradient that
+ * only it had applied, until no buffer is left. Then gradients are computed in one more buffer,
+ * which belongs to no slot: all parts of it go into queues, also those for servers that are alive.
  *
- * NO WORKERS WAIT CROSSWISE. A synchronous step of a shard waits for every worker: a worker that is
- * missing at one shard must never wait for a step of another. What a worker waits for, and what
- * ends that without anybody else:
+ * NO WORKERS WAIT CROSSWISE. A synchronous step of a shard waits for every worker. So a worker that
+ * is missing at one shard must never wait for a step of another. This is what a worker waits for,
+ * and what ends each wait without another worker's help:
  *
  * - A delta waits for its shard's part of the slot. While a server holds that part, the worker has
  *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
  *   themselves (ol_outage_pull()), acquire pulls, too, and push says -ENOBUFS.
- * - acquire waits for a buffer, and pulls if a pull frees one; ol_grad_try_acquire() says -EAGAIN
- *   and -ENOBUFS instead. A buffer may hold a push that no shard has dropped, which is an op, see
- *   below. If all that is pushed is adrift its caller waits for none of it: with CONTINUE there is
- *   the buffer more, else acquire withdraws it (ol_withdraw()). Its caller was told that it is late
- *   or lost.
+ * - acquire waits for a buffer, and pulls if a pull frees one; ol_grad_try_acquire() returns
+ *   -EAGAIN and -ENOBUFS instead. A buffer may hold a push that no shard has dropped: that is an
+ *   op, see below. If all pushes are adrift the caller waits for none of them: with CONTINUE the
+ *   one more buffer is lent, else acquire withdraws them (ol_withdraw()), as their caller knows
+ *   that they are late or lost.
  * - An op waits for each shard to resolve its part. A shard that drops its part (late, lost), or
- *   whose server is gone, ends it: the rest is adrift.
- * - A pull waits, with WAIT, for what is pushed again to a server that came back without it. If all
- *   that is pushed is adrift, it is withdrawn (ol_outage_on_catch_up()).
- * - A flush waits for all of it. Its caller gives nothing more, so it withdraws what is held
- *   (ol_withdraw()), or goes on with the job if the servers have less than was wanted.
+ *   whose server is gone, ends the op: the other parts are adrift.
+ * - A pull waits, with WAIT, for gradients that are pushed again to a server that came back without
+ *   them. If all pushes are adrift, they are withdrawn (ol_outage_on_catch_up()).
+ * - A flush waits for all pushes. Its caller pushes nothing more, so it withdraws held ones
+ *   (ol_withdraw()), or goes on with the job if the servers' version is below the last one.
  *
  * So a worker that waits for others has a push that no shard has dropped. Some shard holds it for a
- * worker that is missing there. It was computed at the version that this shard has, hence after the
- * last step there. If the missing worker waits as well, its own such push is part of that step or
- * of an earlier one, and was computed before. Each in a circle would have computed before itself.
+ * worker that is missing there. The push was computed at this shard's version, hence after the last
+ * step there. If the missing worker waits as well, its own such push is part of that step or of an
+ * earlier one, and was computed before. In a circle each push would be computed before itself.
  *
- * Not covered: a caller that asks to wait where queues are full (OL_QUEUE_WAIT).
+ * Not covered: a caller that asks to wait when queues are full (OL_QUEUE_WAIT).
  */
 
 #include <errno.h>
@@ -105,7 +104,7 @@ static bool all_resolved(const struct ol_worker *worker)
 		if (worker->grads[i].state == OL_GRAD_PUSHED && worker->grads[i].open != 0)
 			return false;
 	}
-	/* without its server nobody knows whether what that had applied is to be pushed again */
+	/* while its server is gone, it is not known which applied gradients must be pushed again */
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		if (worker->links[k].queue.count > 0 || !ol_link_usable(&worker->links[k]))
 			return false;

@@ -69,7 +69,7 @@ static void addr_next(const struct ol_peer *peer, char addr[OL_XPORT_ADDR_MAX])
 	snprintf(addr, OL_XPORT_ADDR_MAX, "%.*s", (int)strcspn(at, "|"), at);
 }
 
-/* Nobody there, or the connection broke before it was up: try again after a while */
+/* No server answered, or the connection broke before it was up: try again after the back-off */
 void ol_peer_retry(struct ol_peer *peer, uint64_t now_ns)
 {
 	ol_peer_drop(peer);
@@ -130,7 +130,7 @@ static struct ol_wire_connect connect_msg(const struct ol_peer *peer)
 	};
 }
 
-/* What a knock or a proof came to */
+/* A knock or a proof has ended */
 static void dial_on_result(struct ol_peer *peer, int rc, uint64_t now_ns)
 {
 	const char *why = NULL;
@@ -253,7 +253,7 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 	}
 }
 
-/* What the server says of the job against what this worker was told */
+/* Compare the server's description of the job with this worker's options */
 static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo, uint64_t now_ns)
 {
 	const struct ol_link *link = peer->link;
@@ -351,7 +351,7 @@ static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event
 		return;
 	}
 	if (peer->member != 0 && accept.incarnation != peer->member) {
-		/* in the place of the one that the view names */
+		/* another process than the view names */
 		ol_peer_retry(peer, now_ns);
 		return;
 	}
@@ -365,7 +365,7 @@ static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event
 	if (rc == 0)
 		return;
 	if (rc == -ENOTCONN || link->worker->started) {
-		/* what is short now, memory above all, may not be for ever */
+		/* the server lacks memory or descriptors now, perhaps not for long */
 		if (rc != -ENOTCONN && peer->dial.attempts == 1)
 			ol_log(OL_LOG_WARN, "server %s (shard %u): tried again: %s",
 			       peer->dial.addr, link->index, ol_status_text(rc, text));

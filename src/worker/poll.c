@@ -33,7 +33,6 @@ static bool lives_on(const struct ol_worker *worker)
 	return worker->opts.outage != OL_OUTAGE_END;
 }
 
-/* What only an outage, or the fear of one, makes necessary */
 static void outage_progress(struct ol_worker *worker)
 {
 	if (worker->pull_op != NULL)
@@ -47,7 +46,7 @@ static void outage_progress(struct ol_worker *worker)
 	}
 }
 
-/* True while a connection is made: who polls every few milliseconds is not to wait for long */
+/* True while a connection is being made: a caller that polls seldom should not wait long for it */
 static bool any_link_is_down(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -76,7 +75,7 @@ static int poll_once(struct ol_worker *worker)
 
 	if (worker->coord != NULL)
 		ol_route_look(worker);
-	/* a transport may look seldom at what is rare; it does not in a poll that follows arm() */
+	/* a transport may look at rare events seldom, but a poll after arm() does look */
 	if (any_link_is_down(worker))
 		(void)worker->ops->arm(worker->xport);
 	events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
@@ -102,7 +101,7 @@ static int poll_once(struct ol_worker *worker)
 	return events_count;
 }
 
-/* What holds of every gradient buffer between two polls */
+/* Assert what holds for every gradient buffer between two polls */
 static void grads_check(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->slots; i++) {
@@ -165,7 +164,7 @@ int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 	return 0;
 }
 
-/* poll_once() until it gives something, so many times at most */
+/* poll_once() until it gives an event, so many times at most */
 static int poll_some(struct ol_worker *worker)
 {
 	unsigned max = worker->opts.spin_yield ? YIELD_POLLS : QUIET_POLLS;
@@ -176,7 +175,7 @@ static int poll_some(struct ol_worker *worker)
 	return rc;
 }
 
-/* Nothing has come for a while: a server that is gone without a word must be noticed */
+/* After a silence: probe the servers, as one may be gone without a word */
 static void peers_probe(struct ol_worker *worker, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -239,7 +238,7 @@ static int done_wait(struct ol_worker *worker, struct ol_op *op, uint32_t timeou
 	return op->status;
 }
 
-/* The op is its caller's again; what it was for goes on without it */
+/* Give the op back to its caller; its push, pull or flush goes on without it */
 static void op_detach(struct ol_worker *worker, struct ol_op *op, int status)
 {
 	ol_push_detach(worker, op);

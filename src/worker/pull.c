@@ -6,7 +6,7 @@
  *	read [applied table | weights] of the snapshot that lies where the newest known version is
  *	read, behind a fence, the version line: untorn if begin == end == 1 + version
  *
- * Overtaken: the line just read says what is newest; pin that version, and read again.
+ * If it is torn, the line just read names the newest version: pin that, and read again.
  */
 
 #include <errno.h>
@@ -106,7 +106,7 @@ void ol_pull_unpin(struct ol_link *link)
 		link->pinned = false;
 }
 
-/* kind: what its completion is about; `line` is where it goes */
+/* Read the version line into `line`; kind: the cookie of the completion */
 static int post_line(struct ol_link *link, struct ol_version_line *line, enum ol_cookie kind,
 		     unsigned flags)
 {
@@ -175,7 +175,7 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 	return worker->ops->post_read(link->reader->dial.conn, &read);
 }
 
-/* What a post came to. False: not now, or never, which ends the link. */
+/* True: it was posted. False: not now; or never, and the link ends */
 static bool post_check(struct ol_link *link, int rc)
 {
 	if (rc != 0 && rc != -EAGAIN && rc != -ENOTCONN)
@@ -246,7 +246,7 @@ static void local_replace(struct ol_worker *worker)
 	worker->local_valid = !all;
 }
 
-/* All shards are there: what was read becomes what is read from. */
+/* All shards are read: the mirror that was written becomes the one that the caller reads. */
 static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 {
 	const struct ol_mirror *last = &worker->mirrors[worker->mirror];
@@ -363,13 +363,14 @@ void ol_pull_on_up(struct ol_link *link)
 	link->asking = false;
 	if (worker->pull_op == NULL || link->read_local)
 		return;
-	/* what was read before may be of a history that is gone */
+	/* weights read before may be of a history that is gone */
 	link->read_retries = 0;
 	link->read_state = OL_READ_NEWEST; /* as what is pushed again makes it */
 	ol_pull_progress(link);
 }
 
-/* Overtaken, or the line was read while it changed: find out what is newest, and read that */
+/* A torn read: the read was overtaken, or the line changed meanwhile. Find the newest version and
+ * read that. */
 static void read_again(struct ol_link *link, bool known)
 {
 	if (link->read_retries++ >= link->worker->opts.pull_retries_max) {
@@ -395,8 +396,8 @@ static void line_read(const struct ol_version_line *line, uint64_t words[1 + 2 *
 }
 
 /*
- * What the line says is newest. False: its words are not of one moment, so none is to be trusted
- * for where to read next: a version that does not exist would never be overtaken.
+ * Take the newest version from the line. False: its words are not of one moment, so the next read
+ * must not rely on them: a version that does not exist would never be overtaken.
  */
 static bool line_learn(struct ol_link *link, const uint64_t *words)
 {

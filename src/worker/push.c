@@ -51,7 +51,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->looked = worker->links[0].geo.param_count;
 		grad->op = NULL;
 		grad->generation++;
-		/* parts rung of a gradient that was called back count until an ack comes */
+		/* parts rung for a cancelled gradient count until an ack comes */
 		for (uint32_t k = 0; k < worker->link_count; k++)
 			grad->left[k] = ol_layout_vector_bytes(&worker->links[k].geo);
 		return grad;
@@ -80,7 +80,7 @@ int ol_push_buffers(const struct ol_worker *worker)
 		adrift = adrift || grad->adrift;
 		kept = kept || (grad->open == 0 && (grad->kept & ~live) == 0);
 	}
-	/* what an outage has left behind is what it was held back for */
+	/* the buffer was held back for gradients that an outage leaves behind */
 	spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) && !adrift;
 	if (free_count > spare)
 		return 0;
@@ -128,7 +128,7 @@ static struct ol_grad *extra_buffer(struct ol_worker *worker)
 	return grad;
 }
 
-/* With CONTINUE there is the buffer more, and nothing has to be given up for one */
+/* With CONTINUE one more buffer exists, and no gradient must be given up for one */
 bool ol_push_window_is_held(const struct ol_worker *worker)
 {
 	bool found = false;
@@ -205,7 +205,7 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 	grad->unplaced |= UINT64_C(1) << link->index;
 	link->withdrew = false;
 	link->withdraw_due = false;
-	/* where there is no server, its welcome puts it into the queue */
+	/* without a server, its next welcome puts it into the queue */
 	if (ol_link_pushes(link))
 		link->send_queue[(link->send_head + link->send_count++) % OL_SLOTS_MAX] = index;
 }
@@ -220,9 +220,9 @@ static void grad_look_finite(const struct ol_worker *worker, struct ol_grad *gra
 }
 
 /*
- * One shard drops what is not finite by itself, and looks at it anyway. Several must do the same:
- * then the worker looks. So it does where a gradient goes into a queue: a server drops what is not
- * finite whole, and would drop all that it was summed up with.
+ * A single shard finds and drops a gradient that is not finite by itself. Several shards must
+ * agree, so the worker checks. It also checks a gradient that goes into a queue: otherwise a server
+ * would drop the whole sum with it.
  */
 static bool needs_finite_look(const struct ol_worker *worker, bool queues)
 {
@@ -395,7 +395,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	return worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
 }
 
-/* The last piece of what is left of a gradient, down to byte `to` of the shard */
+/* The last unsent piece of a gradient, down to byte `to` of the shard */
 static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 {
 	struct ol_worker *worker = link->worker;
@@ -437,7 +437,7 @@ static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 		(*parts)++;
 }
 
-/* What was announced of a gradient is void. 0, or the error of a post. */
+/* Cancel the announced parts of a gradient. 0, or the error of a post. */
 static int cancel_parts(struct ol_link *link, uint32_t index)
 {
 	uint8_t *parts = &link->worker->grads[index].parts[link->index];
@@ -512,14 +512,14 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 		uint64_t from = first > link->geo.shard_first ? first - link->geo.shard_first : 0;
 		uint64_t units = (from + OL_PART_FLOATS - 1) / OL_PART_FLOATS;
 
-		/* what does not fit the queue now goes with the push; what is last always does */
+		/* if the queue is full the part goes with the push, as the last part always does */
 		if (units > 0 && link->send_count == 0 && ol_link_pushes(link))
 			send_down(link, (uint32_t)(grad - worker->grads), units * OL_PART_BYTES);
 	}
 	return rc;
 }
 
-/* Post what is left of one gradient that was pushed. 0: all of it is posted. */
+/* Post the unsent rest of a pushed gradient. 0: all of it is posted. */
 static int send_one(struct ol_link *link, uint32_t index)
 {
 	struct ol_grad *grad = &link->worker->grads[index];

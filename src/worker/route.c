@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * route.c -- which servers a worker talks to, where chains are: as the newest view of each shard
- * says
+ * route.c -- with chains: the servers that a worker connects to, by the newest view of each shard
  *
  *	chain           HEAD                    TAIL
  *	one replica     pushes and reads        -
@@ -10,9 +9,9 @@
  *	periodic        pushes and reads        -       (the head; nobody waits for the others)
  *	observer        reads, at the tail      -
  *
- * A server that keeps its part keeps its connection. Any other is fenced off first; then whoever
- * has its part now is connected to, at once. What a server's part was before does not count: its
- * welcome, in the view that gave it this one or a later, says what is committed and what it knows.
+ * A server that keeps its role keeps its connection. Any other is fenced off first; then the worker
+ * connects at once to the server that has the role now. The server's former role does not matter:
+ * its welcome, in the view that gave it the role or a later one, tells what is committed.
  */
 
 #include <errno.h>
@@ -124,10 +123,11 @@ static void link_route(struct ol_link *link, const struct ol_view *view, uint64_
 }
 
 /*
- * follows -- is it a later view of the chain that this link knows?
+ * view_follows -- true if it is a later view of the chain that this link knows
  *
- * One of another origin is of a coordinator that has lost its memory: its chain began without what
- * this worker was told is committed. The servers that have it may live: the worker stays with them.
+ * A view of another origin comes from a coordinator that has lost its memory: its chain began
+ * without gradients that this worker knows as committed. The servers that have them may still live:
+ * the worker stays with them.
  */
 static bool view_follows(struct ol_link *link, const struct ol_view *view)
 {

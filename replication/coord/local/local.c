@@ -117,7 +117,7 @@ static void events_take(struct ol_local *local)
 	}
 }
 
-/* What callers wish */
+/* Carry out callers' wishes */
 
 static void member_join(struct ol_local *local)
 {
@@ -172,7 +172,7 @@ static void rejoin_check(struct ol_local *local, bool now)
 
 /* The thread */
 
-/* look -- at what has moved */
+/* shards_look -- at what has moved */
 static void shards_look(struct ol_local *local, bool closing)
 {
 	bool more = false;
@@ -198,7 +198,7 @@ static void shards_look(struct ol_local *local, bool closing)
 		local->closing_ns = ol_coord_now_ns() + local->closing_wait_ns;
 }
 
-/* settle -- tell open(), once all that it waits for is there */
+/* client_settle -- tell open(), once all that it waits for is there */
 static void client_settle(struct ol_local *local)
 {
 	if (local->away || local->settled)

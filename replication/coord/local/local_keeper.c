@@ -74,8 +74,8 @@ static void *keeper_run(void *arg)
 				rc = table_own(job_fd);
 			made = rc != 0 ? rc : file_make(job_fd, keeper->shard, &keeper->member);
 			/*
-			 * Somebody has taken the first file away. It stays open, and locked: who is
-			 * looking at it and found no lock would take away what has its name now.
+			 * The first file was removed. It stays open and locked: a process that has
+			 * it open and found no lock would remove the new file of the same name.
 			 */
 			if (made >= 0)
 				fd = made;

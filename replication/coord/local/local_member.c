@@ -52,7 +52,7 @@ static const struct ol_local_member *member_find(const struct ol_local_members *
 	return NULL;
 }
 
-/* is_locked -- an owner lives. Who is not sure that it does not, says that it does. */
+/* is_locked -- the file's owner lives; also true if that is not certain */
 static bool is_locked(int fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -144,7 +144,7 @@ static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *id
 	return (int)count;
 }
 
-/* stage -- those that live, old ones first */
+/* members_stage -- those that live, old ones first */
 static void members_stage(const struct ol_local *local, uint32_t shard, const uint64_t *ids,
 			  int count, struct ol_local_members *staged, bool *ret_crowded)
 {

@@ -65,7 +65,7 @@ static uint64_t newest_find(const struct ol_local *local, uint32_t shard)
 	return low;
 }
 
-/* tell -- the view in force, whether or not it is news */
+/* view_tell -- the view in force, whether or not it is news */
 static void view_tell(struct ol_local *local, uint32_t shard)
 {
 	struct ol_local_shard *s = &local->shards[shard];
@@ -157,7 +157,7 @@ static bool folder_sync(const struct ol_local *local, uint32_t shard)
 	return synced;
 }
 
-/* cut -- a view that is no longer in force needs no room */
+/* view_truncate -- a view that is no longer in force needs no room */
 static void view_truncate(const struct ol_local *local, uint32_t shard, uint64_t version)
 {
 	char name[OL_LOCAL_NAME_MAX];
@@ -169,7 +169,7 @@ static void view_truncate(const struct ol_local *local, uint32_t shard, uint64_t
 		close(fd);
 }
 
-/* replace -- 0; -EEXIST: somebody was quicker; or -errno */
+/* view_replace -- 0; -EEXIST: somebody was quicker; or -errno */
 static int view_replace(const struct ol_local *local, uint32_t shard, uint64_t version,
 			const struct ol_view *next)
 {

@@ -28,9 +28,9 @@ void zk_view_read(struct zk *zk, uint32_t shard)
 }
 
 /*
- * What was read is older than what was told, or does not follow it. A follower that lags says so to
- * a session that has just begun; after a sync it is the ensemble's word, which then has lost what
- * came later.
+ * The view that was read is older than the one reported before, or does not follow it. A follower
+ * that lags may answer a new session so. After a sync the answer is the ensemble's: then it has
+ * lost later views.
  */
 static void view_doubt(struct zk *zk, uint32_t shard)
 {

@@ -6,9 +6,11 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -28,8 +30,35 @@ static void sink_stderr(void *ctx, enum ol_log_level level, const char *text);
  * that logs does not wait for itself.
  */
 static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
+static _Thread_local unsigned log_depth; /* how often this thread has it: a sink may log */
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static ol_log_fn log_sink = sink_stderr;
 static void *log_ctx;
+
+/* Nobody is between the two words of the sink while a process is copied */
+static void before_fork(void)
+{
+	pthread_rwlock_rdlock(&log_lock);
+}
+
+static void in_parent(void)
+{
+	pthread_rwlock_unlock(&log_lock);
+}
+
+/* A thread of the parent that was in the sink does not come out of it here: nobody waits for it */
+static void in_child(void)
+{
+	pthread_rwlock_unlock(&log_lock);
+	log_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+	for (unsigned i = 0; i < log_depth; i++)
+		pthread_rwlock_rdlock(&log_lock);
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(before_fork, in_parent, in_child); /* fails for want of memory only */
+}
 
 void ol_log_level_set(enum ol_log_level level)
 {
@@ -69,6 +98,7 @@ int ol_log_level_parse(const char *text, enum ol_log_level *ret_level)
 
 void ol_log_sink_set(ol_log_fn sink, void *ctx)
 {
+	pthread_once(&log_once, watch_forks);
 	pthread_rwlock_wrlock(&log_lock);
 	log_sink = sink != NULL ? sink : sink_stderr;
 	log_ctx = ctx;
@@ -108,6 +138,17 @@ static void write_unsignalled(const char *out, size_t len)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/*
+ * All that the library opens is close-on-exec, and a stderr is not: a process gets it from who
+ * started it. If stderr is closed, a connection may become descriptor 2: no line goes there.
+ */
+static bool stderr_is_there(void)
+{
+	int flags = fcntl(STDERR_FILENO, F_GETFD);
+
+	return flags >= 0 && (flags & FD_CLOEXEC) == 0;
+}
+
 /* One write() a line, so that lines of several processes do not mix. */
 static void sink_stderr(void *ctx, enum ol_log_level level, const char *text)
 {
@@ -117,6 +158,8 @@ static void sink_stderr(void *ctx, enum ol_log_level level, const char *text)
 	int len;
 
 	(void)ctx;
+	if (!stderr_is_there())
+		return;
 	clock_gettime(CLOCK_REALTIME, &now);
 	localtime_r(&now.tv_sec, &local);
 	len = snprintf(out, sizeof(out), "%02d:%02d:%02d.%03ld %-5s %s\n", local.tm_hour,
@@ -139,8 +182,11 @@ void ol_log_write(enum ol_log_level level, const char *format, ...)
 	if (vsnprintf(text, sizeof(text), format, args) < 0)
 		text[0] = '\0';
 	va_end(args);
+	pthread_once(&log_once, watch_forks);
 	pthread_rwlock_rdlock(&log_lock);
+	log_depth++;
 	log_sink(log_ctx, level, text);
+	log_depth--;
 	pthread_rwlock_unlock(&log_lock);
 	errno = saved;
 }

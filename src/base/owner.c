@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* owner.c -- a count of forks: a child's thread has the name of the thread that forked */
+/*
+ * owner.c -- a number a thread, as the system gives a new thread the name of one that has ended;
+ * and a count of forks, as a child's thread has the number of the thread that forked
+ */
 #include "base/owner.h"
 
+#include <pthread.h>
+
+_Thread_local uint64_t ol_owner_thread;
+static _Atomic uint64_t threads; /* numbers given */
 _Atomic uint32_t ol_owner_forks;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -19,6 +26,8 @@ static void watch_forks(void)
 void ol_owner_take(struct ol_owner *owner)
 {
 	pthread_once(&once, watch_forks);
-	owner->thread = pthread_self();
+	if (ol_owner_thread == 0)
+		ol_owner_thread = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+	owner->thread = ol_owner_thread;
 	owner->forks = atomic_load_explicit(&ol_owner_forks, memory_order_relaxed);
 }

@@ -4,7 +4,6 @@
 #ifndef OL_BASE_OWNER_H
 #define OL_BASE_OWNER_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,8 +11,11 @@
 /* Forks between this process and the first of its ancestors that asked for an owner */
 extern _Atomic uint32_t ol_owner_forks;
 
+/* This thread's number, from 1: no other gets it, also when this one has ended. 0: not asked yet */
+extern _Thread_local uint64_t ol_owner_thread;
+
 struct ol_owner {
-	pthread_t thread;
+	uint64_t thread;
 	uint32_t forks;
 };
 
@@ -29,7 +31,7 @@ static inline bool ol_owner_here(const struct ol_owner *owner)
 /* ol_owner_is_me -- the caller is that thread */
 static inline bool ol_owner_is_me(const struct ol_owner *owner)
 {
-	return pthread_equal(owner->thread, pthread_self()) && ol_owner_here(owner);
+	return owner->thread == ol_owner_thread && ol_owner_here(owner);
 }
 
 #endif /* OL_BASE_OWNER_H */

@@ -113,11 +113,16 @@ typedef void (*ol_log_fn)(void *ctx, enum ol_log_level level, const char *text);
  * the first call, with OL_LOG_INFO. All workers and servers of the process share sink and level.
  * Nothing else in the library writes to stdout or stderr.
  *
+ * A descriptor 2 that is closed, or close-on-exec, is no stderr: then lines are lost. All that the
+ * library opens is close-on-exec, so in a program that has closed its stderr no line goes into a
+ * connection.
+ *
  * Any thread of the library, and any thread of the caller that uses a handle, may call the sink;
  * several may do so at once. The sink may change errno. It must not use a handle, end its thread or
  * leave by longjmp().
  *
- * Blocks:    until no thread is in the former sink; it is not called again, its ctx can be freed
+ * Blocks:    until no thread is in the former sink; it is not called again, its ctx can be freed.
+ *            A child of a fork waits only for what it does itself, not for its parent's threads
  * Threading: any thread, any time, but not from a sink
  * Errors:    -EINVAL (no such level; nothing changes)
  */

@@ -71,6 +71,33 @@ static void in_thread(void *(*run)(void *), void *arg)
 	check_ok(pthread_join(thread, NULL));
 }
 
+static void *opens(void *arg)
+{
+	return job_worker(arg, 1);
+}
+
+static void *polls(void *arg)
+{
+	check_eq(ol_worker_poll(arg), OL_E_THREAD);
+	return NULL;
+}
+
+/* Its owner has ended: the threads that come after it, one with its name, do not own it */
+static void orphan(struct job *job)
+{
+	struct ol_worker *worker;
+	pthread_t thread;
+	void *opened;
+
+	check_ok(pthread_create(&thread, NULL, opens, job));
+	check_ok(pthread_join(thread, &opened));
+	worker = opened;
+	in_thread(polls, worker);
+	in_thread(polls, worker);
+	check_ok(ol_worker_adopt(worker));
+	ol_worker_close(worker);
+}
+
 /* A child of the worker's process: it has no part in the handle, and may open its own */
 static void child(const struct job *job, struct ol_worker *worker)
 {
@@ -95,7 +122,9 @@ static void child(const struct job *job, struct ol_worker *worker)
 static int story(const struct job *job, long id)
 {
 	struct ol_worker *worker = job_worker(job, (int)id);
+	struct job copy = *job;
 
+	orphan(&copy);
 	check_ok(job_pull(worker, 0));
 	in_thread(calls_refused, worker);
 	in_thread(adopts, worker);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -293,6 +295,104 @@ static void a_sink_that_was_replaced_is_called_no_more(void **state)
 	assert_int_equal(called_late, 0);
 }
 
+static atomic_bool is_in, may_leave;
+
+static void stay(void *ctx, enum ol_log_level level, const char *text)
+{
+	(void)ctx;
+	(void)level;
+	(void)text;
+	is_in = true;
+	while (!may_leave)
+		sched_yield();
+}
+
+static void *talk_once(void *arg)
+{
+	ol_log(OL_LOG_ERROR, "x");
+	return arg;
+}
+
+/* In a child: SIGALRM ends it if it has to wait for a thread that it does not have */
+static void child_sets_a_sink(void)
+{
+	alarm(20);
+	if (ol_log_set(keep, OL_LOG_INFO, &line_count) != 0)
+		_exit(1);
+	ol_log(OL_LOG_WARN, "the child's");
+	_exit(strcmp(last_text, "the child's") == 0 ? 0 : 2);
+}
+
+static void child_end_well(pid_t pid)
+{
+	int status = -1;
+
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void a_child_waits_for_no_thread_of_its_parent(void **state)
+{
+	pthread_t thread;
+	pid_t pid;
+
+	(void)state;
+	is_in = may_leave = false;
+	assert_int_equal(ol_log_set(stay, OL_LOG_INFO, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, talk_once, NULL), 0);
+	while (!is_in)
+		sched_yield();
+	pid = fork();
+	if (pid == 0)
+		child_sets_a_sink();
+	may_leave = true;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	child_end_well(pid);
+}
+
+static pid_t forked;
+
+static void fork_in_sink(void *ctx, enum ol_log_level level, const char *text)
+{
+	(void)ctx;
+	(void)level;
+	(void)text;
+	forked = fork();
+}
+
+static void a_sink_may_fork(void **state)
+{
+	(void)state;
+	assert_int_equal(ol_log_set(fork_in_sink, OL_LOG_INFO, NULL), 0);
+	ol_log(OL_LOG_WARN, "x");
+	if (forked == 0)
+		child_sets_a_sink();
+	child_end_well(forked);
+	assert_int_equal(ol_log_set(keep, OL_LOG_INFO, &line_count), 0);
+}
+
+static void no_line_goes_to_a_descriptor_that_is_not_stderr(void **state)
+{
+	int saved = dup(STDERR_FILENO), ends[2];
+	char line[256];
+
+	(void)state;
+	ol_log_sink_set(NULL, NULL);
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	assert_int_equal(close(STDERR_FILENO), 0);
+	ol_log(OL_LOG_WARN, "nobody is there");
+	/* the lowest that is free: as a connection of the library would get it */
+	assert_int_equal(fcntl(ends[1], F_DUPFD_CLOEXEC, 0), STDERR_FILENO);
+	ol_log(OL_LOG_WARN, "not for a peer");
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(read(ends[0], line, sizeof(line)), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(saved);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -310,6 +410,9 @@ int main(void)
 		TEST(a_program_takes_the_lines_up_to_a_level_and_gives_them_back),
 		TEST(a_level_that_does_not_exist_changes_nothing),
 		TEST(a_sink_that_was_replaced_is_called_no_more),
+		TEST(a_child_waits_for_no_thread_of_its_parent),
+		TEST(a_sink_may_fork),
+		TEST(no_line_goes_to_a_descriptor_that_is_not_stderr),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,7 +176,8 @@ int ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord,
 	rc = settle_wait(coord);
 	if (rc != 0) {
 		coord->backend->stop(coord->back);
-		fail(err, err_bytes, rc, opts->addr, coord->reason);
+		fail(err, err_bytes, rc, opts->addr,
+		     rc == -ECANCELED ? "called back before it had answered" : coord->reason);
 		handle_free(coord);
 		return rc;
 	}

@@ -6,6 +6,7 @@
 #ifndef OL_BASE_CANCEL_H
 #define OL_BASE_CANCEL_H
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 
@@ -15,6 +16,12 @@ static inline bool ol_cancelled(int fd)
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 
 	return fd >= 0 && poll(&poll_fd, 1, 0) == 1;
+}
+
+/* ol_cancel_fd_is_good -- -1, or an open descriptor */
+static inline bool ol_cancel_fd_is_good(int fd)
+{
+	return fd == -1 || fcntl(fd, F_GETFD) >= 0;
 }
 
 #endif /* OL_BASE_CANCEL_H */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-	SIZED_MAX = 4096 /* bytes; a size above it was never set */
+	SIZED_MAX = 4096 /* bytes; a size above it, or no multiple of 8, was never set */
 };
 
 const char *ol_sized_take(void *ours, size_t our_bytes, const void *theirs, size_t their_bytes)
@@ -16,7 +16,8 @@ const char *ol_sized_take(void *ours, size_t our_bytes, const void *theirs, size
 	const uint8_t *bytes = theirs;
 
 	/* the first field of options is their size */
-	if (their_bytes < sizeof(size_t) || their_bytes > SIZED_MAX)
+	if (their_bytes < sizeof(size_t) || their_bytes > SIZED_MAX ||
+	    their_bytes % sizeof(uint64_t) != 0)
 		return "size is not valid: set the options with their init function first";
 	for (size_t i = our_bytes; i < their_bytes; i++) {
 		if (bytes[i] != 0)

@@ -115,7 +115,7 @@ typedef void (*ol_log_fn)(void *ctx, enum ol_log_level level, const char *text);
  *
  * A descriptor 2 that is closed, or close-on-exec, is no stderr: then lines are lost. All that the
  * library opens is close-on-exec, so in a program that has closed its stderr no line goes into a
- * connection.
+ * connection. libzookeeper's connection is not: with a coordinator zk: keep descriptor 2 open.
  *
  * Any thread of the library, and any thread of the caller that uses a handle, may call the sink;
  * several may do so at once. The sink may change errno. It must not use a handle, end its thread or
@@ -172,7 +172,7 @@ struct ol_worker_opts {
 	enum ol_outage outage;
 	uint32_t outage_timeout_ms; /* until an outage ends as with OL_OUTAGE_END; 0: never */
 	uint32_t lease_ms; /* a server whose heartbeat stands still for this time is lost; WAIT and
-			      CONTINUE only */
+			      CONTINUE only. At least 4 times the servers' heartbeat_ms; 0: never */
 	enum ol_queue queue; /* CONTINUE */
 	uint32_t queue_max; /* gradients that a shard's queue holds, unless it folds them */
 	uint32_t local_progress; /* CONTINUE, 1: during an outage ol_weights() follows this worker's
@@ -191,7 +191,7 @@ struct ol_worker_opts {
 	uint32_t spin_yield; /* 1: a spinning thread yields its processor: for machines on which
 				more processes spin than there are processors */
 	/* The caller's eventfd or signalfd, or -1. When it becomes readable, ol_worker_open() ends
-	   with -ECANCELED. The library reads nothing from it. */
+	   with -ECANCELED and says so in err. The library reads nothing from it. */
 	int cancel_fd;
 };
 
@@ -362,8 +362,9 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  *
  * Blocks:    never
  * Threading: the worker's thread only
- * Errors:    after each of these the buffer stays lent: -EINVAL (not a lent buffer, or a version
- *            older than the last two pulls), -EAGAIN (CONTINUE: a queue is full: poll, then retry),
+ * Errors:    after each of these the buffer stays lent: -EINVAL (not a lent buffer, a version
+ *            older than the last two pulls, no such op->level, or a newer program's *info that
+ *            holds what this library does not know), -EAGAIN (CONTINUE: a queue is full: poll, then retry),
  *            -ENOBUFS (CONTINUE: a queue is full, and only a pull makes room), -EOVERFLOW (this
  *            handle has used all 2^40 - 1 push numbers: open another); OL_E_NO_SERVER
  */
@@ -393,8 +394,8 @@ enum ol_pull_flags {
  * done at once, op->local is 1, and the weights of that server's shard are the last ones pulled.
  *
  * Blocks:    never
- * Errors:    -EBUSY (a pull is in flight), -EPERM (OL_OBSERVER_COUNTERS), OL_E_NO_SERVER; as
- *            status: OL_E_TORN
+ * Errors:    -EBUSY (a pull is in flight), -EPERM (OL_OBSERVER_COUNTERS), -EINVAL (no such
+ *            flag), OL_E_NO_SERVER; as status: OL_E_TORN
  */
 OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
 
@@ -463,8 +464,10 @@ OL_API int ol_withdraw(struct ol_worker *worker);
  * ol_worker_redirect -- the server of a shard is at addr from now on
  *
  * The connection to the former address is fenced at once, even if the server there still answers.
+ * addr is one server of the options' list: an address, or several with "|" between, all of the
+ * transport that the worker has. Otherwise nothing changes, and a line in the log says why.
  *
- * Blocks: never. Errors: -EINVAL (shard, address too long), -EPERM (OL_OUTAGE_END)
+ * Blocks: never. Errors: -EINVAL (shard, addr), -EPERM (OL_OUTAGE_END, a coordinator)
  */
 OL_API int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *addr);
 

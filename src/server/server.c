@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/defaults.h"
 #include "base/log.h"
 #include "base/sized.h"
@@ -105,6 +107,34 @@ static struct ol_policy_opts policy_opts(const struct ol_server_opts *opts)
 	return policy;
 }
 
+static bool is_in(float value, float from, float to)
+{
+	return value >= from && value <= to; /* no NaN is */
+}
+
+/* What no update can be made with; of what the optimizer does not use, nothing */
+static const char *rule_check(const struct ol_server_opts *opts)
+{
+	const struct ol_update_rule *rule = &opts->rule;
+	bool adam = rule->optimizer == OL_OPTIMIZER_ADAM || rule->optimizer == OL_OPTIMIZER_ADAMW;
+
+	if (!is_in(rule->lr, 0.0f, FLT_MAX))
+		return "rule.lr is not a finite number from 0 on";
+	if (!is_in(rule->weight_decay, 0.0f, FLT_MAX))
+		return "rule.weight_decay is not a finite number from 0 on";
+	if (!adam && rule->optimizer != OL_OPTIMIZER_SGD && !is_in(rule->momentum, 0.0f, 1.0f))
+		return "rule.momentum is not between 0 and 1";
+	if (adam && (!is_in(rule->beta1, 0.0f, 1.0f) || rule->beta1 == 1.0f ||
+		     !is_in(rule->beta2, 0.0f, 1.0f) || rule->beta2 == 1.0f))
+		return "rule.beta1 or rule.beta2 is not from 0 on and below 1";
+	if (adam && (!is_in(rule->epsilon, 0.0f, FLT_MAX) || rule->epsilon == 0.0f))
+		return "rule.epsilon is not a finite number above 0";
+	if (opts->replay == OL_REPLAY_CLIP &&
+	    (!is_in(opts->replay_clip, 0.0f, FLT_MAX) || opts->replay_clip == 0.0f))
+		return "replay_clip is not a finite number above 0";
+	return NULL;
+}
+
 static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_bytes)
 {
 	const char *what = NULL;
@@ -139,6 +169,12 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "checkpoint_keep is 0";
 	else if (opts->restore == OL_RESTORE_CHECKPOINT && opts->checkpoint_dir == NULL)
 		what = "restore wants a checkpoint, and checkpoint_dir is not given";
+	else if (opts->shard_count == 0 || opts->shard_count > OL_SHARDS_MAX)
+		what = "shard_count is not between 1 and 64";
+	else if (opts->shard >= opts->shard_count)
+		what = "shard is not below shard_count: shards count from 0";
+	else if (!ol_cancel_fd_is_good(opts->cancel_fd))
+		what = "cancel_fd is no open descriptor: give an eventfd, or -1";
 	if (what == NULL)
 		what = selection_check(opts);
 	if (what == NULL) {
@@ -146,6 +182,8 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 
 		what = ol_policy_fault(&policy, opts->shard_count);
 	}
+	if (what == NULL) /* a policy says better what it needs */
+		what = rule_check(opts);
 	if (what == NULL)
 		return 0;
 	return fail(err, err_bytes, -EINVAL, "server option", what);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "replication/coord/lease.h"
 #include "wire/auth.h"
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
@@ -123,8 +124,11 @@ static int links_wait(struct ol_worker *worker)
 		rc = links_failed(worker, &all_live);
 		if (rc != 0 || all_live)
 			return rc;
-		if (ol_cancelled(worker->opts.cancel_fd))
+		if (ol_cancelled(worker->opts.cancel_fd)) {
+			snprintf(worker->err, sizeof(worker->err),
+				 "called back by cancel_fd before all servers were connected");
 			return -ECANCELED;
+		}
 		if (ol_clock_ns() >= bound_ns)
 			break;
 		rc = ol_worker_poll(worker);
@@ -200,6 +204,11 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 		return "with a coordinator outage must be wait or continue";
 	if (opts->queue_max == 0)
 		return "queue_max is 0";
+	if (opts->outage != OL_OUTAGE_END && opts->lease_ms != 0 && opts->lease_ms < OL_LEASE_BEATS)
+		return "lease_ms is less than 4 heartbeats of 1 ms: give 4 times the servers' "
+		       "heartbeat_ms, or more; 0: no lease";
+	if (!ol_cancel_fd_is_good(opts->cancel_fd))
+		return "cancel_fd is no open descriptor: give an eventfd, or -1";
 	return NULL;
 }
 

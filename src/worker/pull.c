@@ -47,6 +47,8 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		return OL_E_THREAD;
 	if (worker->opts.observer == OL_OBSERVER_COUNTERS)
 		return -EPERM;
+	if ((flags & ~(unsigned)OL_PULL_NEWEST) != 0)
+		return -EINVAL;
 	if (worker->pull_op == &worker->own_pull && op != &worker->own_pull &&
 	    worker->next_pull == NULL) {
 		op->done = 0;

@@ -299,6 +299,7 @@ static int grad_push(struct ol_worker *worker, float *data, const struct ol_push
 	if (rc != 0)
 		return rc;
 	if (grad == NULL || (base == NULL && info->base_version != 0) ||
+	    (unsigned)op->level > OL_LEVEL_COMMITTED ||
 	    (op->level == OL_LEVEL_COMMITTED && worker->coord != NULL && !worker->links[0].strict))
 		return -EINVAL;
 	if (!numbers_left(worker))

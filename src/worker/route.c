@@ -212,8 +212,12 @@ static int views_wait(struct ol_worker *worker, uint32_t shard_count,
 		if (poll(fds, 2, (int)((bound_ns - now_ns) / OL_NS_PER_MS) + 1) < 0 &&
 		    errno != EINTR)
 			return -errno;
-		if (fds[1].revents != 0)
+		if (fds[1].revents != 0) {
+			snprintf(worker->err, sizeof(worker->err),
+				 "called back by cancel_fd before coordinator %.100s had a chain",
+				 worker->opts.coordinator);
 			return -ECANCELED;
+		}
 	}
 	snprintf(worker->err, sizeof(worker->err),
 		 "coordinator %.100s, job %.64s: shard %u has no chain after %u ms: %u servers are "

@@ -146,6 +146,7 @@ static void what_does_not_exist_is_refused(void **unused)
 {
 	(void)unused;
 	refused(usual, o.size = 0, "size is not valid");
+	refused(usual, o.size -= 1, "size is not valid");
 	refused(usual, o.listen = NULL, "listen is not given");
 	refused(usual, o.listen = "", "listen is not given");
 	refused(usual, o.consistency = OL_CONSISTENCY_ASYNC - 1, "neither async, sync nor ssp");
@@ -220,6 +221,41 @@ static void numbers_have_limits(void **unused)
 	taken(usual, (o.heartbeat_ms = 50, o.lease_ms = 0));
 }
 
+static void a_rule_is_of_finite_numbers(void **unused)
+{
+	(void)unused;
+	refused(usual, o.rule.lr = NAN, "rule.lr is not");
+	refused(usual, o.rule.lr = INFINITY, "rule.lr is not");
+	refused(usual, o.rule.lr = -0.5f, "rule.lr is not");
+	refused(usual, o.rule.weight_decay = NAN, "rule.weight_decay is not");
+	refused(usual, (o.rule.optimizer = OL_OPTIMIZER_MOMENTUM, o.rule.momentum = NAN),
+		"rule.momentum is not");
+	refused(usual, (o.rule.optimizer = OL_OPTIMIZER_NESTEROV, o.rule.momentum = 1.5f),
+		"rule.momentum is not");
+	refused(usual, (o.rule.optimizer = OL_OPTIMIZER_ADAM, o.rule.beta1 = 1.0f),
+		"rule.beta1 or");
+	refused(usual, (o.rule.optimizer = OL_OPTIMIZER_ADAMW, o.rule.beta2 = NAN),
+		"rule.beta1 or");
+	refused(usual, (o.rule.optimizer = OL_OPTIMIZER_ADAM, o.rule.epsilon = 0.0f),
+		"rule.epsilon is not");
+	taken(usual, (o.rule.optimizer = OL_OPTIMIZER_ADAM, o.rule.beta1 = 0.0f));
+	taken(usual, (o.rule.momentum = NAN, o.rule.epsilon = 0.0f)); /* SGD has none */
+	refused(usual, (o.replay = OL_REPLAY_CLIP, o.replay_clip = INFINITY), "replay_clip is not");
+	refused(usual, (o.replay = OL_REPLAY_CLIP, o.replay_clip = 0.0f), "replay_clip is not");
+	taken(usual, (o.replay = OL_REPLAY_CLIP, o.replay_clip = 2.0f));
+}
+
+static void a_shard_is_one_of_its_job(void **unused)
+{
+	(void)unused;
+	refused(usual, o.shard = 1, "shard is not below shard_count");
+	refused(usual, o.shard_count = 0, "shard_count is not between");
+	refused(usual, o.shard_count = 65, "shard_count is not between");
+	refused(usual, o.cancel_fd = 1 << 20, "cancel_fd is no open descriptor");
+	refused(usual, o.cancel_fd = -5, "cancel_fd is no open descriptor");
+	taken(usual, o.cancel_fd = STDIN_FILENO);
+}
+
 static void a_chain_has_replicas_and_a_lease_and_no_checkpoints(void **unused)
 {
 	(void)unused;
@@ -262,6 +298,8 @@ int main(void)
 		cmocka_unit_test(a_step_that_waits_for_some_has_its_numbers_checked),
 		cmocka_unit_test(of_several_shards_none_decides_a_step_by_itself),
 		cmocka_unit_test(numbers_have_limits),
+		cmocka_unit_test(a_rule_is_of_finite_numbers),
+		cmocka_unit_test(a_shard_is_one_of_its_job),
 		cmocka_unit_test(a_chain_has_replicas_and_a_lease_and_no_checkpoints),
 		cmocka_unit_test(checkpoints_have_their_numbers_checked),
 	};

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -50,6 +51,7 @@ static void ripe_still(int fd)
 static void worker_case(const char *servers, const char *coordinator, unsigned ms)
 {
 	struct ol_worker *worker = (void *)0x1;
+	char err[256] = "";
 	struct ol_worker_opts opts;
 	int fd = ripe_after(ms);
 
@@ -60,7 +62,8 @@ static void worker_case(const char *servers, const char *coordinator, unsigned m
 	opts.outage = OL_OUTAGE_WAIT;
 	opts.connect_timeout_ms = LONG_MS;
 	opts.cancel_fd = fd;
-	assert_int_equal(ol_worker_open(&opts, &worker, NULL, 0), -ECANCELED);
+	assert_int_equal(ol_worker_open(&opts, &worker, err, sizeof(err)), -ECANCELED);
+	assert_non_null(strstr(err, "called back"));
 	assert_ptr_equal(worker, (void *)0x1);
 	ripe_still(fd);
 }
@@ -86,6 +89,7 @@ static void server_case(unsigned ms)
 {
 	static const float weights[4096];
 	struct ol_server *server = (void *)0x1;
+	char err[256] = "";
 	struct ol_server_opts opts;
 	char addr[64];
 	int fd = ripe_after(ms);
@@ -98,7 +102,8 @@ static void server_case(unsigned ms)
 	opts.coordinator = zookeeper;
 	opts.coordinator_timeout_ms = LONG_MS;
 	opts.cancel_fd = fd;
-	assert_int_equal(ol_server_open(&opts, weights, &server, NULL, 0), -ECANCELED);
+	assert_int_equal(ol_server_open(&opts, weights, &server, err, sizeof(err)), -ECANCELED);
+	assert_non_null(strstr(err, "called back"));
 	assert_ptr_equal(server, (void *)0x1);
 	ripe_still(fd);
 }

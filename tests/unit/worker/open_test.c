@@ -121,6 +121,48 @@ static void a_list_that_is_none_is_refused(void **unused)
 	}
 }
 
+static void said_of_options(const char *words)
+{
+	opener(NULL);
+	assert_int_equal(world.open_rc, -EINVAL);
+	if (strstr(world.err, words) == NULL)
+		fail_msg("%s: \"%s\"", words, world.err);
+}
+
+static void options_out_of_range_are_refused(void **unused)
+{
+	(void)unused;
+	world.opts.servers = "@a";
+	world.opts.cancel_fd = 1 << 20;
+	said_of_options("cancel_fd is no open descriptor");
+	world.opts.cancel_fd = -5;
+	said_of_options("cancel_fd is no open descriptor");
+	world.opts.cancel_fd = -1;
+	world.opts.outage = OL_OUTAGE_WAIT;
+	world.opts.lease_ms = 3;
+	said_of_options("lease_ms is less than 4 heartbeats");
+	world.opts.lease_ms = 0;
+	world.opts.size--;
+	said_of_options("size is not valid");
+}
+
+static void a_request_that_does_not_exist_is_refused(void **unused)
+{
+	struct ol_push_info info = { .samples = 1 };
+	struct ol_op op = { 0 };
+	float *grad;
+
+	(void)unused;
+	check_ok(open_at("AB"));
+	assert_int_equal(ol_pull(world.worker, OL_PULL_NEWEST << 1, &op), -EINVAL);
+	check_ok(ol_grad_acquire(world.worker, &grad));
+	op.level = (enum ol_level)(OL_LEVEL_COMMITTED + 1);
+	assert_int_equal(ol_push(world.worker, grad, &info, &op), -EINVAL);
+	op.level = (enum ol_level) - 1;
+	assert_int_equal(ol_push(world.worker, grad, &info, &op), -EINVAL);
+	check_ok(ol_grad_release(world.worker, grad)); /* still lent */
+}
+
 #define test(name) cmocka_unit_test_setup_teardown(name, world_open, world_close)
 
 int main(void)
@@ -131,6 +173,8 @@ int main(void)
 		test(that_a_server_has_no_memory_is_told),
 		test(that_a_server_has_no_place_left_is_told),
 		test(a_list_that_is_none_is_refused),
+		test(options_out_of_range_are_refused),
+		test(a_request_that_does_not_exist_is_refused),
 		test(who_only_asks_for_counters_may_ask_any_server),
 	};
 

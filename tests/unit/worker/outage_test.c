@@ -554,6 +554,11 @@ static void a_server_may_come_back_elsewhere(void **state)
 	long_addr[sizeof(long_addr) - 1] = '\0';
 	assert_int_equal(ol_worker_redirect(world.worker, 0, long_addr), -EINVAL);
 	assert_int_equal(ol_worker_redirect(world.worker, 0, ""), -EINVAL);
+	assert_int_equal(ol_worker_redirect(world.worker, 0, "junk"), -EINVAL);
+	assert_int_equal(ol_worker_redirect(world.worker, 0, "@"), -EINVAL);
+	assert_int_equal(ol_worker_redirect(world.worker, 0, "@a,@b"), -EINVAL);
+	assert_int_equal(ol_worker_redirect(world.worker, 0, "@a|"), -EINVAL);
+	assert_int_equal(ol_worker_redirect(world.worker, 0, "10.0.0.1:7471"), -EINVAL);
 	assert_int_equal(ol_worker_redirect(world.worker, 1, b->addr), -EINVAL);
 	assert_true(puppet_connected(a, OL_ROLE_WORKER));
 	check_ok(ol_worker_redirect(world.worker, 0, b->addr));

@@ -34,6 +34,7 @@ class Shrink:
         if "walk" in order:
             return {"losses": self.walk(**order)}
         if "select" in order:
+            assert -2**63 <= order["seed"] < 2**63  # as JSON's readers in C take it
             self.kind, self.part, self.turns = order["select"], order["part"], 0
             return {}
         count = BLOCKS // self.part
@@ -155,6 +156,13 @@ class StudyTest(unittest.TestCase):
             self.assertEqual(scheme["cost"][1] is not None, small)
             self.assertEqual(scheme["cost"][0] is not None,
                              full or (small and scheme["selection"] == "priority"))
+
+    def test_any_seed_is_one(self) -> None:
+        lab = Shrink(False).lab
+        lab.seed = 2**64 - 1
+        table = study.table_make([study.Run(lab, 0, 20)], 8, 2, True)
+        self.assertEqual(table["late"], 0)
+        self.assertEqual(len(study.norms_make(study.Run(lab, 0, 20), 10)), len(study.LOSSES))
 
     def test_names_are_one_apart_or_the_same(self) -> None:
         lab = Shrink(False).lab

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from ..drill import signed
 from .draw import Draw
 from .lab import FULL, PRIORITY, RANDOM, ROUND_ROBIN, SELECTIONS, Lab, total
 
@@ -74,7 +75,7 @@ class Saved:
         every, floats, turns = period // part, 0, 0
         kept = states[0].copy()
         if selection != FULL:
-            lab.ask({"select": selection, "part": part, "seed": lab.seed})
+            lab.ask({"select": selection, "part": part, "seed": signed(lab.seed)})
         for step in range(1, run.steps + 1):
             self.at[step] = self.at[step - 1]
             if step % every != 0:

@@ -98,7 +98,7 @@ trains() {
 until_true trains || fail "no training: $(cat "$tmp/v.err" "$tmp/g.err")"
 live=$(json "$tmp/gone.json" 'r["shards"][0]["replicas"][0]["address"]')
 rm -rf "$tmp/views"
-says g 'taken away: .*goes on as it is'
+says g 'taken away: .*running servers and workers go on'
 version() {
 	outlast stat --servers "$live" --once --json -
 	printf '%s\n' "$out" >"$tmp/one.json"

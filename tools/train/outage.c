@@ -198,10 +198,12 @@ static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 	   come back may not have been found yet */
 	since_ns = link.down_ns > server->restored_ns ? link.down_ns : server->restored_ns;
 	if (server->state == TRAIN_SERVER_WHOLE && life->state == TRAIN_LIVES && link.down &&
+	    server->hangs_ns != since_ns &&
 	    now_ns > since_ns + (train->set.lease.lease_ms + HANG_MS) * OL_NS_PER_MS) {
 		train_say(&train->screen,
 			  "outlast train: %s does not answer any more: it is killed",
 			  server->proc.name);
+		server->hangs_ns = since_ns;
 		ol_proc_kill(&server->proc, SIGKILL);
 	}
 }

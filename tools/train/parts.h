@@ -136,6 +136,7 @@ struct train_server {
 	struct ol_proc old; /* stopped, replaced; it is to end by itself once it is woken up */
 	struct train_life life;
 	uint64_t restored_ns; /* since then it has its weights */
+	uint64_t hangs_ns; /* silent since then, it was killed as one that hangs */
 	uint32_t shard;
 	uint32_t place; /* among those of its shard, from 0 */
 	uint32_t starts; /* how often it was started */

@@ -227,7 +227,7 @@ static void turn_away(struct ol_shm_xport *xport)
 	sock = accept4(xport->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (sock >= 0)
 		close(sock);
-	xport->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	xport->spare_fd = ol_fds_add(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
 void ol_shm_listen_ready(struct ol_shm_xport *xport)

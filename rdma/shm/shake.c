@@ -24,7 +24,7 @@ static int wake_open(struct ol_shm_conn *conn)
 {
 	int rc;
 
-	conn->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	conn->event_fd = ol_fds_add(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (conn->event_fd < 0)
 		return -errno;
 	rc = ol_shm_watch(conn->xport, conn->event_fd, EPOLLIN | EPOLLET, NULL);

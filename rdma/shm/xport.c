@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
 static uint32_t pow2_up(uint32_t value)
@@ -62,10 +63,10 @@ static int fds_open(struct ol_shm_xport *xport)
 {
 	int rc;
 
-	xport->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	xport->epoll_fd = ol_fds_add(epoll_create1(EPOLL_CLOEXEC));
 	if (xport->epoll_fd < 0)
 		return -errno;
-	xport->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	xport->timer_fd = ol_fds_add(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
 	if (xport->timer_fd < 0) {
 		rc = -errno;
 		goto err_epoll;
@@ -73,7 +74,7 @@ static int fds_open(struct ol_shm_xport *xport)
 	rc = ol_shm_watch(xport, xport->timer_fd, EPOLLIN, &xport->timer_fd);
 	if (rc != 0)
 		goto err_timer;
-	xport->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	xport->spare_fd = ol_fds_add(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	if (xport->spare_fd < 0) {
 		rc = -errno;
 		goto err_timer;

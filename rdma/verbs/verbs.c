@@ -69,10 +69,10 @@ static int fds_create(struct ol_xport *xport)
 {
 	int rc;
 
-	xport->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	xport->epoll_fd = ol_fds_add(epoll_create1(EPOLL_CLOEXEC));
 	if (xport->epoll_fd < 0)
 		return -errno;
-	xport->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	xport->timer_fd = ol_fds_add(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
 	if (xport->timer_fd < 0)
 		return -errno;
 	if (fcntl(xport->channel->fd, F_SETFL, O_NONBLOCK) != 0)
@@ -98,9 +98,9 @@ static void ol_verbs_close(struct ol_xport *xport)
 		rdma_destroy_event_channel(xport->channel);
 	}
 	if (xport->timer_fd >= 0)
-		close(xport->timer_fd);
+		ol_fds_close(xport->timer_fd);
 	if (xport->epoll_fd >= 0)
-		close(xport->epoll_fd);
+		ol_fds_close(xport->epoll_fd);
 	ol_verbs_qpmap_fini(&xport->qpmap);
 	free(xport->slots);
 	free(xport);

@@ -20,11 +20,13 @@
  * FORKS. A child of a fork() inherits no descriptor and no memory of its parent's handles, so it
  * keeps no connection alive when the parent dies. In the child, calls with such a handle fail as in
  * another thread; ol_worker_close() does nothing. Buffers and weights are not mapped in the child:
- * reading them may end it with SIGSEGV. A child may open handles of its own.
+ * reading them may end it with SIGSEGV. A child may open handles of its own. What stays open in it
+ * are eventfds, two a handle at most, and what a coordinator has open; neither keeps a peer alive.
  *
  * ERRORS. A function that returns int returns 0 (or a count) on success and a negative code on
  * failure: a negated errno value, or one of the OL_E_* codes below. On failure the call has written
- * nothing named ret_* and started no op. No call ever ends the process.
+ * nothing named ret_* and started no op. No call ever ends the process, if its pointers are valid:
+ * NULL is so only where it says so.
  *
  * SIZES. A program may be older or newer than the library that it runs with. A struct that may grow
  * travels with the size that the program's compiler knows. The inline functions pass this size to
@@ -146,7 +148,9 @@ enum ol_queue {
 
 enum ol_observer {
 	OL_OBSERVER_NO,
-	OL_OBSERVER_READS, /* ol_pull() and ol_stat() */
+	/* ol_pull() and ol_stat(). What it pulled, and what ol_newest() said, may be newer than the
+	   mirror of every worker. If a server is then restored from a mirror, both go back. */
+	OL_OBSERVER_READS,
 	OL_OBSERVER_COUNTERS, /* ol_stat() only, without memory for weights. Takes one address, of a
 				 server of any shard, anywhere in a chain; calls name it shard 0. */
 };
@@ -164,17 +168,18 @@ struct ol_worker_opts {
 	uint32_t observer; /* enum ol_observer: an observer has no id and cannot push */
 	uint64_t param_count; /* floats in the caller's model; 0: as many as the servers have */
 	uint32_t window; /* gradient buffers wanted, at most the servers' limit; 0: that limit */
-	uint32_t connect_timeout_ms; /* until ol_worker_open() gives up */
-	uint32_t op_timeout_ms; /* until a call that waits gives up; 0: 49 days */
-	uint32_t retry_timeout_ms; /* silence of a server until its connection is down */
-	uint32_t spin_us; /* how long a wait spins before it sleeps */
-	uint32_t pull_retries_max; /* torn reads until a pull fails with OL_E_TORN */
-	enum ol_outage outage;
-	uint32_t outage_timeout_ms; /* until an outage ends as with OL_OUTAGE_END; 0: never */
+	uint32_t connect_timeout_ms; /* until ol_worker_open() gives up; default 10 s */
+	uint32_t op_timeout_ms; /* until a call that waits gives up; default 30 s; 0: 49 days */
+	uint32_t retry_timeout_ms; /* silence until a connection is down; default 500 */
+	uint32_t spin_us; /* how long a wait spins before it sleeps; default 50 */
+	uint32_t pull_retries_max; /* torn reads until OL_E_TORN; default 100 */
+	enum ol_outage outage; /* default END */
+	uint32_t outage_timeout_ms; /* until an outage ends as with END; default 60 s; 0: never */
 	uint32_t lease_ms; /* a server whose heartbeat stands still for this time is lost; WAIT and
-			      CONTINUE only. At least 4 times the servers' heartbeat_ms; 0: never */
-	enum ol_queue queue; /* CONTINUE */
-	uint32_t queue_max; /* gradients that a shard's queue holds, unless it folds them */
+			      CONTINUE only. Default 2 s; at least 4 times the servers' heartbeat_ms;
+			      0: never */
+	enum ol_queue queue; /* CONTINUE; default FOLD */
+	uint32_t queue_max; /* gradients in a shard's queue, unless it folds them; default 64 */
 	uint32_t local_progress; /* CONTINUE, 1: during an outage ol_weights() follows this worker's
 				    own gradients, if the job's rule is plain SGD. 0: the weights
 				    stay as pulled. */
@@ -222,7 +227,8 @@ OL_API int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **
  * ol_worker_adopt -- the handle belongs to the calling thread from now on
  *
  * For a program that opens a handle in one thread and uses it in another. The caller makes sure
- * that the former thread is in no call with the handle and makes none afterwards.
+ * that the former thread is in no call with the handle and makes none afterwards: nothing checks
+ * it, and a call that is under way may crash.
  *
  * Threading: any thread. Errors: OL_E_THREAD (in a child of a fork)
  */
@@ -346,8 +352,10 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * buffer can be lent again, and version is the newest of the first shard. Its status is 0, or
  * OL_E_NONFINITE if the gradient holds a NaN or an infinity anywhere: then all shards drop it. A
  * pull that starts later sees the gradient. OL_E_LATE ends the push at once: one shard dropped and
- * counted its part. Other shards may have applied theirs, or may hold it for workers that wait for
- * this one there; they own the buffer until they have resolved it.
+ * counted its part (SYNC that waits for fewer than all, ol_withdraw(), and, after an outage with
+ * OL_OUTAGE_CONTINUE, any SYNC of several workers). Other shards may have applied theirs, or may
+ * hold it for workers that wait for this one there; they own the buffer until they have resolved
+ * it.
  *
  * While a server is gone: with WAIT the push is done when the server is back and has applied it.
  * With CONTINUE it is done at once, with status 0 and op->local 1: the gradient is queued, or kept
@@ -489,7 +497,7 @@ struct ol_link_stat {
 	uint64_t queue_bytes; /* memory of the queue now */
 	uint64_t down_ns; /* when the last outage began, CLOCK_MONOTONIC; 0: none yet */
 	uint64_t up_ns; /* when the last outage ended; 0: none has */
-	uint32_t outages;
+	uint32_t outages; /* with OL_OUTAGE_END 0, as down: the first loss ends the handle */
 	uint32_t down; /* 1: an outage now */
 	int reason; /* of the last outage: 0 (the server left or died) or a code */
 	uint32_t epoch; /* of the server, the last known */
@@ -514,6 +522,10 @@ OL_API int ol_worker_poll(struct ol_worker *worker);
  * library does not touch it again. The work itself goes on. A push keeps its number and its buffer
  * and takes effect once; ol_link_get_stat() counts what becomes of it. A pull ends in a later call,
  * which changes ol_weights(); a pull started meanwhile begins after it. A flush is forgotten.
+ *
+ * An op that no call has started is not done: the wait lasts until op_timeout_ms. A signal does not
+ * end a wait. A binding whose language handles signals between calls uses ol_worker_wait_for() with
+ * short times instead.
  *
  * With OL_OUTAGE_CONTINUE, while no buffer is lent and the queue can be sent only after a pull,
  * this call pulls: ol_weights() changes, and base versions age as with any pull.

@@ -126,7 +126,7 @@ struct ol_server_opts {
 	   workers' connect_timeout_ms: otherwise a lone worker gives up first, and the server waits
 	   again when the worker returns. */
 	uint32_t restore_wait_ms;
-	enum ol_replay replay;
+	enum ol_replay replay; /* default MEAN */
 	float replay_clip;
 	const char *checkpoint_dir; /* NULL: no checkpoints */
 	uint64_t checkpoint_steps; /* versions between two checkpoints; 0: not by version */

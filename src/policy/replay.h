@@ -6,7 +6,7 @@
  * All m gradients of a delta were computed without news from the server: either at one point, the
  * weights of the last pull, or, with local progress, each where the ones before it led. The sum of
  * m gradients at one point, taken at the full learning rate, is one step m times as long as it
- * should be: it helps while the loss is high and ruins what is nearly trained (PAPERS.md 1.10).
+ * should be: it helps while the loss is high and ruins what is nearly trained.
  */
 #ifndef OL_POLICY_REPLAY_H
 #define OL_POLICY_REPLAY_H

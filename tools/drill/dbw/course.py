@@ -22,7 +22,7 @@ ASK = 0.05  # a worker's question for weights, of a gradient
 WAIT, PULL, INTERRUPT = range(3)  # enum ol_on_late
 SLOW_AT, SLOW_SETTLE, SLOW_END = 160.0, 40.0, 320.0
 
-# PAPERS: push and wait, n = 16, static k; means of 40,000 updates by alpha
+# Published: push and wait, n = 16, static k; means of 40,000 updates by alpha
 KNOWN_ALPHAS = (0.2, 0.5, 1.0)
 KNOWN = {1: (0.901, 0.680, 0.295), 2: (0.943, 0.762, 0.447), 4: (0.987, 0.874, 0.678),
          6: (1.021, 0.970, 0.879), 8: (1.054, 1.068, 1.090), 10: (1.092, 1.180, 1.328),

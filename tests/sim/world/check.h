@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * check.h -- what must hold in every state of a run, each by its name (src/README.md, "What holds")
+ * check.h -- what must hold in every state of a run, each by its name (src/README.md, "What always holds")
  *
  *	check_once        a push takes effect once: no float of the weights is over 1, and a table
  *	                  of what is applied counts exactly what is in the weights beside it

@@ -31,31 +31,35 @@ static void sink_stderr(void *ctx, enum ol_log_level level, const char *text);
  */
 static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
 static _Thread_local unsigned log_depth; /* how often this thread has it: a sink may log */
-static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t time_lock = PTHREAD_MUTEX_INITIALIZER;
 static ol_log_fn log_sink = sink_stderr;
 static void *log_ctx;
 
-/* Nobody is between the two words of the sink while a process is copied */
+/* Nobody is between the two words of the sink, nor in localtime_r(), while a process is copied */
 static void before_fork(void)
 {
 	pthread_rwlock_rdlock(&log_lock);
+	pthread_mutex_lock(&time_lock);
 }
 
 static void in_parent(void)
 {
+	pthread_mutex_unlock(&time_lock);
 	pthread_rwlock_unlock(&log_lock);
 }
 
 /* A thread of the parent that was in the sink does not come out of it here: nobody waits for it */
 static void in_child(void)
 {
+	pthread_mutex_unlock(&time_lock);
 	pthread_rwlock_unlock(&log_lock);
 	log_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 	for (unsigned i = 0; i < log_depth; i++)
 		pthread_rwlock_rdlock(&log_lock);
 }
 
-static void watch_forks(void)
+/* Before the program's own handlers, so that those are called while nothing is held */
+__attribute__((constructor)) static void watch_forks(void)
 {
 	(void)pthread_atfork(before_fork, in_parent, in_child); /* fails for want of memory only */
 }
@@ -98,7 +102,6 @@ int ol_log_level_parse(const char *text, enum ol_log_level *ret_level)
 
 void ol_log_sink_set(ol_log_fn sink, void *ctx)
 {
-	pthread_once(&log_once, watch_forks);
 	pthread_rwlock_wrlock(&log_lock);
 	log_sink = sink != NULL ? sink : sink_stderr;
 	log_ctx = ctx;
@@ -161,7 +164,10 @@ static void sink_stderr(void *ctx, enum ol_log_level level, const char *text)
 	if (!stderr_is_there())
 		return;
 	clock_gettime(CLOCK_REALTIME, &now);
-	localtime_r(&now.tv_sec, &local);
+	pthread_mutex_lock(&time_lock);
+	localtime_r(&now.tv_sec,
+		    &local); /* a lock of the C library's: a fork would copy it as it is */
+	pthread_mutex_unlock(&time_lock);
 	len = snprintf(out, sizeof(out), "%02d:%02d:%02d.%03ld %-5s %s\n", local.tm_hour,
 		       local.tm_min, local.tm_sec, now.tv_nsec / 1000000, ol_log_level_str(level),
 		       text);
@@ -182,7 +188,6 @@ void ol_log_write(enum ol_log_level level, const char *format, ...)
 	if (vsnprintf(text, sizeof(text), format, args) < 0)
 		text[0] = '\0';
 	va_end(args);
-	pthread_once(&log_once, watch_forks);
 	pthread_rwlock_rdlock(&log_lock);
 	log_depth++;
 	log_sink(log_ctx, level, text);

@@ -352,10 +352,12 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * buffer can be lent again, and version is the newest of the first shard. Its status is 0, or
  * OL_E_NONFINITE if the gradient holds a NaN or an infinity anywhere: then all shards drop it. A
  * pull that starts later sees the gradient. OL_E_LATE ends the push at once: one shard dropped and
- * counted its part (SYNC that waits for fewer than all, ol_withdraw(), and, after an outage with
- * OL_OUTAGE_CONTINUE, any SYNC of several workers). Other shards may have applied theirs, or may
- * hold it for workers that wait for this one there; they own the buffer until they have resolved
- * it.
+ * counted its part. With SYNC a shard drops a gradient that was computed at weights older than the
+ * step's, and the second one of a worker for a step. So a worker that pulls before each gradient
+ * meets OL_E_LATE only if steps wait for fewer than all, by ol_withdraw(), or after an outage with
+ * OL_OUTAGE_CONTINUE: there its queue is its gradient of the step. Other shards may have applied
+ * their parts, or may hold them for workers that wait for this one there; they own the buffer until
+ * they have resolved it.
  *
  * While a server is gone: with WAIT the push is done when the server is back and has applied it.
  * With CONTINUE it is done at once, with status 0 and op->local 1: the gradient is queued, or kept

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `outlast drill` becomes (drill.c), with the standard library alone; its only word is a JSON object."""
+"""What `outlast drill` becomes (drill.c); its only word is a JSON object. Experiment `scar` needs numpy."""
 import json
 import os
 import signal
@@ -10,7 +10,7 @@ def main() -> int:
     from drill import kills
     from drill.dbw import course as dbw, live as dbw_live
     from drill.drill import Drill
-    from drill.errors import Failure
+    from drill.errors import RESOURCES, Failure
     from drill.scar import course as scar
 
     try:
@@ -34,6 +34,8 @@ def main() -> int:
         return (dbw_live if drill.settings.flag("live") else dbw).go(drill)
     except Failure as failure:
         return failure.said()
+    except OSError as error:
+        return Failure(RESOURCES, str(error.filename or "drill"), error.strerror or str(error)).said()
 
 
 if __name__ == "__main__":

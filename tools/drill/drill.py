@@ -203,16 +203,26 @@ class Drill:
     def trial_started(self, experiment: str, name: str, of: dict[str, Any],
                       fds: tuple[int, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
         """`outlast trial`, to which this description has been given."""
-        try:
-            with self.started(["trial"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              pass_fds=fds) as child:
-                with contextlib.suppress(BrokenPipeError):
-                    child.stdin.write(json.dumps({"experiment": experiment, "name": name,
-                                                  **of}).encode())
-                    child.stdin.flush()
-                yield child
-        except OSError as error:
-            raise Failure(RESOURCES, "cannot start a trial", name, error.strerror) from error
+        with contextlib.ExitStack() as stack:
+            try:
+                child = stack.enter_context(self.started(["trial"], stdin=subprocess.PIPE,
+                                                         stdout=subprocess.PIPE, pass_fds=fds))
+            except OSError as error:
+                raise Failure(RESOURCES, "cannot start a trial", name, error.strerror) from error
+            self.tell(child, {"experiment": experiment, "name": name, **of}, end=b"")
+            yield child
+
+    @staticmethod
+    def tell(child: subprocess.Popen[bytes], order: Any, end: bytes = b"\n") -> None:
+        """What a trial that has ended does not hear, its exit status explains."""
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(json.dumps(order).encode() + end)
+            child.stdin.flush()
+
+    @staticmethod
+    def tell_end(child: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
 
     def trial_check(self, child: subprocess.Popen[bytes], name: str) -> None:
         """It has ended."""
@@ -227,8 +237,7 @@ class Drill:
     def trial(self, experiment: str, name: str, **of: Any) -> Iterator[Any]:
         """Its records."""
         with self.trial_started(experiment, name, of) as child:
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.close()
+            self.tell_end(child)
             for line in child.stdout:
                 if line.endswith(b"\n"):  # else it was cut short
                     yield json.loads(line)
@@ -243,18 +252,16 @@ class Drill:
                 line = child.stdout.readline()
                 if line.endswith(b"\n") and self.signal == 0:
                     return json.loads(line)
-                child.stdin.close()
+                self.tell_end(child)
                 self.trial_check(child, name)
                 raise Failure(CHILD, "a trial ended too soon", name)
 
             def ask(order: Any) -> Any:
-                with contextlib.suppress(BrokenPipeError):
-                    child.stdin.write(json.dumps(order).encode() + b"\n")
-                    child.stdin.flush()
+                self.tell(child, order)
                 return answer()
 
             yield ask, answer()
-            child.stdin.close()  # no more orders
+            self.tell_end(child)
             self.trial_check(child, name)
 
     def run(self, index: int, name: str, words: list[str]) -> str:

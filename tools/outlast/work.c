@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/defaults.h"
@@ -100,32 +100,34 @@ static const char *where(const struct work *work)
 	return coordinator != NULL ? coordinator : work->set.connect;
 }
 
-/* On a thread of the timer's */
-static void patience_over(union sigval value)
-{
-	const struct work *work = value.sival_ptr;
+/* What the handler of SIGALRM writes */
+static char patience_text[512];
 
-	fprintf(stderr, "worker %u waits for its servers at %s\n", work->set.id, where(work));
+static void patience_over(int signo)
+{
+	int error = errno;
+	ssize_t written = write(STDERR_FILENO, patience_text, strlen(patience_text));
+
+	(void)signo;
+	(void)written;
+	errno = error;
 }
 
-/* Whoever waits for long is told for what. False: there is no timer */
-static bool patience_begin(struct work *work, timer_t *ret_timer)
+/* A worker that waits for more than PATIENCE_S says for what, until alarm(0) */
+static void patience_begin(const struct work *work)
 {
-	const struct itimerspec wait = { .it_value.tv_sec = PATIENCE_S };
-	struct sigevent event = { .sigev_notify = SIGEV_THREAD,
-				  .sigev_notify_function = patience_over,
-				  .sigev_value.sival_ptr = work };
+	const struct sigaction over = { .sa_handler = patience_over, .sa_flags = SA_RESTART };
 
-	return timer_create(CLOCK_MONOTONIC, &event, ret_timer) == 0 &&
-	       timer_settime(*ret_timer, 0, &wait, NULL) == 0;
+	snprintf(patience_text, sizeof(patience_text),
+		 "worker %u waits for its servers at %.400s\n", work->set.id, where(work));
+	if (sigaction(SIGALRM, &over, NULL) == 0)
+		alarm(PATIENCE_S);
 }
 
 static int worker_open(struct work *work)
 {
 	struct ol_worker_opts opts;
 	char err[256] = "";
-	timer_t timer;
-	bool timed;
 	int rc;
 
 	ol_worker_opts_init(&opts);
@@ -142,10 +144,10 @@ static int worker_open(struct work *work)
 	opts.spin_us = work->set.link.spin_us;
 	opts.cancel_fd = work->control.signal_fd;
 	ol_settings_outage(&work->set.outage, &work->set.lease, &opts);
-	timed = work->control.parent_fd < 0 && patience_begin(work, &timer);
+	if (work->control.parent_fd < 0)
+		patience_begin(work);
 	rc = ol_worker_open(&opts, &work->worker, err, sizeof(err));
-	if (timed)
-		timer_delete(timer);
+	alarm(0);
 	if (rc == -ECANCELED)
 		return ol_control_cancelled(&work->control);
 	if (rc != 0)

@@ -573,7 +573,7 @@ static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t e
 	}
 	rc = ol_coord_thread_start(zk_run, zk, &zk->thread);
 	if (rc != 0) {
-		snprintf(err, err_bytes, "no thread for a coordinator's client: %s", strerror(rc));
+		snprintf(err, err_bytes, "no thread for a coordinator's client: %s", strerror(-rc));
 		zk_destroy(zk);
 		return rc;
 	}

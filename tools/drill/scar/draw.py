@@ -66,6 +66,8 @@ class Draw:
 
     def geometric(self, mean: float, most: int) -> int:
         """Of a mean, drawn again until it is in 1 .. most."""
+        if mean <= 1.0:
+            return 1
         per = math.log1p(-1.0 / mean)
         while True:
             step = math.floor(math.log(self.uniform()) / per) + 1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A process that computes steps of a problem (trial.c), and the memory with states that both have."""
 import contextlib
+import math
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from typing import Any
 import numpy
 
 from ..drill import Drill, signed
-from ..errors import DATA, FAILED, Failure
+from ..errors import DATA, Failure
 
 FULL, PRIORITY, ROUND_ROBIN, RANDOM = range(4)  # enum ol_selection
 SELECTIONS = ("full", "priority", "round-robin", "random")
@@ -46,12 +47,10 @@ class Lab:
     def walk(self, run: int, row: int, step: int, count: int, keep: bool = False,
              target: float | None = None) -> list[float]:
         """Losses of the state in a row, that after `step` iterations, and of those that follow; `count`
-        of them, or as many as it takes to one at the target."""
+        of them, or as many as it takes to one at the target. NaN is one that is not finite."""
         losses = self.ask({"walk": row, "run": run, "step": step, "count": count, "keep": keep,
                            "target": target})["losses"]
-        if None in losses:
-            raise Failure(FAILED, "training diverged", self.name)
-        return losses
+        return [math.nan if loss is None else loss for loss in losses]
 
     def apart2(self, x, y):
         """Squares of how far floats are apart"""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from ..drill import signed
+from ..errors import FAILED, Failure
 from .draw import Draw
 from .lab import FULL, PRIORITY, RANDOM, ROUND_ROBIN, SELECTIONS, Lab, total
 
@@ -31,6 +32,8 @@ class Run:
         self.first = lab.rows_take(stored + 2)
         lab.rows[self.first] = lab.rows[1 + run]
         self.losses = lab.walk(run, self.first, 0, stored + 1, keep=True)
+        if not all(map(math.isfinite, self.losses)):
+            raise Failure(FAILED, "training diverged", lab.name)
         self.aim(self.losses[-1])
 
     def aim(self, target: float) -> bool:

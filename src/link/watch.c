@@ -31,21 +31,27 @@ static void read_post(struct ol_watch *watch, const struct ol_watch_with *with, 
 enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_with *with,
 				 uint64_t now_ns)
 {
-	if (with->lease_ns == 0)
+	if (with->lease_ns == 0) {
+		watch->due_ns = UINT64_MAX;
 		return OL_WATCH_FINE;
-	if (watch->posted)
-		return now_ns - watch->post_ns > with->lease_ns ? OL_WATCH_SILENT : OL_WATCH_FINE;
+	}
+	if (watch->posted && now_ns - watch->post_ns > with->lease_ns)
+		return OL_WATCH_SILENT;
 	/* by when it was asked, not by now: this end may have been away meanwhile */
-	if (watch->beat_ns != 0 && watch->post_ns >= watch->beat_ns + with->lease_ns)
+	if (!watch->posted && watch->beat_ns != 0 &&
+	    watch->post_ns >= watch->beat_ns + with->lease_ns)
 		return OL_WATCH_STILL;
-	if (now_ns - watch->try_ns >= with->lease_ns / BEATS_A_LEASE)
+	if (!watch->posted && now_ns - watch->try_ns >= with->lease_ns / BEATS_A_LEASE)
 		read_post(watch, with, now_ns);
+	watch->due_ns = watch->posted ? watch->post_ns + with->lease_ns + 1
+				      : watch->try_ns + with->lease_ns / BEATS_A_LEASE;
 	return OL_WATCH_FINE;
 }
 
 void ol_watch_on_beat(struct ol_watch *watch, int status, uint64_t beat, uint64_t now_ns)
 {
 	watch->posted = false;
+	watch->due_ns = 0;
 	if (status != 0)
 		return; /* the connection goes down */
 	if (watch->beat_ns == 0 || beat != watch->beat) {

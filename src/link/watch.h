@@ -21,6 +21,7 @@ struct ol_watch {
 	uint64_t try_ns; /* when a read was last tried */
 	uint64_t beat; /* as last read */
 	uint64_t beat_ns; /* when it first had this value; 0: not read yet */
+	uint64_t due_ns; /* before then ol_watch_tick() has nothing to do */
 };
 
 /* What a watch needs of its owner */
@@ -40,7 +41,13 @@ enum ol_watch_says {
 	OL_WATCH_STILL /* the word has been the same for a lease */
 };
 
-/* ol_watch_tick -- read the word when it is time; call it often */
+/* ol_watch_is_due -- the cheap question before ol_watch_tick(), for a loop that spins */
+static inline bool ol_watch_is_due(const struct ol_watch *watch, uint64_t now_ns)
+{
+	return now_ns >= watch->due_ns;
+}
+
+/* ol_watch_tick -- read the word when it is time; call it whenever it is due */
 enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_with *with,
 				 uint64_t now_ns);
 /* ol_watch_on_beat -- a read has ended; beat: the word, if status is 0 */

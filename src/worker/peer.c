@@ -406,7 +406,7 @@ bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, u
 	return false;
 }
 
-void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns)
+static void watch_tick(struct ol_peer *peer, uint64_t now_ns)
 {
 	struct ol_worker *worker = peer->link->worker;
 	struct ol_watch_with with = {
@@ -419,8 +419,6 @@ void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns)
 		.lease_ns = worker->opts.lease_ms * OL_NS_PER_MS,
 	};
 
-	if (peer->dial.state < OL_DIAL_JOINING)
-		return;
 	switch (ol_watch_tick(&peer->dial.watch, &with, now_ns)) {
 	case OL_WATCH_FINE:
 		break;
@@ -431,6 +429,12 @@ void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns)
 		end_note(peer, OL_PEER_LOST, OL_E_FENCED, NULL);
 		break;
 	}
+}
+
+void ol_peer_watch(struct ol_peer *peer, uint64_t now_ns)
+{
+	if (peer->dial.state >= OL_DIAL_JOINING && ol_watch_is_due(&peer->dial.watch, now_ns))
+		watch_tick(peer, now_ns);
 }
 
 void ol_peer_on_beat(struct ol_peer *peer, int status, uint64_t now_ns)

@@ -4,10 +4,10 @@
  * fds.h -- what a child of a fork must not share: descriptors and mappings of transports
  *
  * A peer learns that a process is dead when the last copy of its socket or device is closed, and
- * memory goes with its last mapping. A program forks for reasons of its own (a data loader), and
- * its children live on. So the child of a fork() closes its copies of what is added here, before
- * fork() returns in it, and has none of the mappings. A process made otherwise (posix_spawn(),
- * exec()) has none of them anyway: they are close-on-exec.
+ * memory is freed with its last mapping. But a program may fork (a data loader), and its children
+ * may outlive it. So the child of a fork() closes its copies of the descriptors added here, before
+ * fork() returns in it, and has none of the mappings. A process made by posix_spawn() or exec() has
+ * none of them anyway: they are close-on-exec.
  *
  * Threading: any thread. A descriptor that another thread makes or closes during the fork may be
  * missed.
@@ -18,22 +18,22 @@
 #include <stddef.h>
 
 enum {
-	OL_FDS_MAX = 1 << 16 /* of descriptors from here on children keep a copy */
+	OL_FDS_MAX = 1 << 16 /* children keep copies of descriptors from this number on */
 };
 
-/* ol_fds_add -- close fd in children from now on; below 0: nothing. Returns fd */
+/* ol_fds_add -- close fd in children from now on; below 0: no effect. Returns fd */
 int ol_fds_add(int fd);
 
-/* ol_fds_add_device -- the same, of an RDMA device: its driver's mappings go, too */
+/* ol_fds_add_device -- the same for an RDMA device: children lose its driver's mappings, too */
 int ol_fds_add_device(int fd);
 
-/* ol_fds_forget -- its owner is about to close it */
+/* ol_fds_forget -- call it before fd's owner closes it */
 void ol_fds_forget(int fd);
 
 /* ol_fds_close -- forget it and close it */
 void ol_fds_close(int fd);
 
-/* ol_fds_unshare -- children do not get this mapping: there, its addresses are empty */
+/* ol_fds_unshare -- children do not get this mapping: its addresses are unmapped there */
 void ol_fds_unshare(void *addr, size_t bytes);
 
 #endif /* OL_RDMA_FDS_H */

@@ -3,8 +3,8 @@
 /*
  * order.h -- every memory-order promise the code makes, by purpose
  *
- * No other file uses memory_order_* on memory that a NIC or another process writes. A NIC is not
- * "another thread" to the C standard; where an architecture needs a device barrier it is here.
+ * No other file uses memory_order_* on memory that a NIC or another process writes. To the C
+ * standard a NIC is not "another thread": device barriers that an architecture needs are here.
  */
 #ifndef OL_RDMA_ORDER_H
 #define OL_RDMA_ORDER_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ol_from_peer -- everything the peer wrote before what was just read is readable after this */
+/* ol_from_peer -- all that the peer wrote before the word just read is readable after this */
 static inline void ol_from_peer(void)
 {
 	atomic_thread_fence(memory_order_acquire);
@@ -22,7 +22,7 @@ static inline void ol_from_peer(void)
 #endif
 }
 
-/* ol_to_peer -- a peer that sees what is stored after this also sees what was stored before it */
+/* ol_to_peer -- a peer that sees a store made after this also sees all stores made before */
 static inline void ol_to_peer(void)
 {
 	atomic_thread_fence(memory_order_release);
@@ -32,8 +32,8 @@ static inline void ol_to_peer(void)
 }
 
 /*
- * ol_word_load -- read a word that a peer or its NIC writes; then what was written before the
- * word is readable. Pairs with the peer's ol_word_store() or post_write().
+ * ol_word_load -- read a word that a peer or its NIC writes; all that was written before the word
+ * is then readable. Pairs with the peer's ol_word_store() or post_write().
  */
 static inline uint64_t ol_word_load(const _Atomic uint64_t *word)
 {
@@ -43,7 +43,7 @@ static inline uint64_t ol_word_load(const _Atomic uint64_t *word)
 	return value;
 }
 
-/* ol_word_store -- publish a word to peers that read it, after all that was stored before it */
+/* ol_word_store -- publish a word to peers, after all stores before it */
 static inline void ol_word_store(_Atomic uint64_t *word, uint64_t value)
 {
 	ol_to_peer();
@@ -51,9 +51,9 @@ static inline void ol_word_store(_Atomic uint64_t *word, uint64_t value)
 }
 
 /*
- * ol_word_begin -- publish a word before what is stored after it: the "begin" half of a version
- * pair. A reader that sees any of the later stores sees the word. Pairs with: a reader that loads
- * the data first and the word behind a read fence.
+ * ol_word_begin -- publish a word before all later stores: the "begin" half of a version pair. A
+ * reader that sees any of the later stores sees the word. Pairs with a reader that loads the data
+ * first, and the word behind a read fence.
  */
 static inline void ol_word_begin(_Atomic uint64_t *word, uint64_t value)
 {
@@ -83,8 +83,8 @@ static inline void ol_counter_add(_Atomic uint64_t *counter, uint64_t by)
 }
 
 /*
- * ol_order_full -- store, then load, in that order: what a thread needs between "I am asleep" and
- * its last look for work, and its peer between "there is work" and its look at "asleep".
+ * ol_order_full -- order a store before a later load. A thread needs it between its store of "I am
+ * asleep" and its last look for work, its peer between "there is work" and its look at "asleep".
  */
 static inline void ol_order_full(void)
 {

@@ -9,9 +9,9 @@
  * THE PROMISES, which tests/conformance checks on every transport:
  *
  *  1. Two writes posted on one connection become visible to the peer's CPU in the order posted.
- *     Bytes within one write have no order unless caps.write_in_order. Not even an aligned 8-byte
- *     word that changes meanwhile is sure to be read or written whole (soft adapters copy bytes): a
- *     reader that needs it whole checks it.
+ *     Bytes within one write have no order unless caps.write_in_order. Even an aligned 8-byte word
+ *     that changes meanwhile may be read or written in parts (soft adapters copy bytes): a reader
+ *     that needs it whole checks it.
  *  2. A write with OL_XPORT_DOORBELL raises OL_XPORT_DOORBELL_RUNG at the peer once that write
  *     and all before it on the connection are readable there. So no code polls a payload's last
  *     byte.
@@ -28,9 +28,9 @@
  *     it). Control-path calls may do all four.
  *  7. After conn_free() and dereg() return, no write under the old key can reach memory that
  *     is still read: this is the fence. On verbs the queue pair is destroyed and the region
- *     deregistered; the slab can be used on (caps.fence_keeps). On shm a mapping cannot be
- *     revoked, so the slab must not be read again (destroy it): a late write goes to memory that
- *     is not read. A read that the peer posts later fails.
+ *     deregistered; the slab stays usable (caps.fence_keeps). On shm a mapping cannot be revoked,
+ *     so the slab must not be read again (destroy it): a late write goes to memory that is not
+ *     read. A read that the peer posts later fails.
  *  8. A peer can reach only what was registered for its connection (or for every connection),
  *     only with the rights given. A violation ends that connection, with an error at the
  *     violator, and changes nothing.

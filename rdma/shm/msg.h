@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * msg.h -- what two ends say on their socket: one message a packet, host byte order
+ * msg.h -- the messages on a connection's socket: one a packet, host byte order
  *
  *	connector                              acceptor
  *	HELLO    + its eventfd            ->
@@ -12,9 +12,9 @@
  *	... REGION and UNREGION in both directions as regions come and go ...
  *	BYE                              <->   BYE, or the socket just ends
  *
- * A region's announcement is in the socket before any message that could carry its rkey, so a
- * post to an rkey that is not known yet looks into the socket first. The acceptor is up with
- * CONFIRM, the connector with ACCEPT.
+ * A region's announcement is in the socket before any message that could carry its rkey. So a post
+ * with an unknown rkey looks into the socket first. The acceptor is up with CONFIRM, the connector
+ * with ACCEPT.
  */
 #ifndef OL_RDMA_SHM_MSG_H
 #define OL_RDMA_SHM_MSG_H

@@ -11,29 +11,27 @@
  *	128     4               asleep  consumer: the number of its present sleep, 0 awake
  *	256     8 x capacity    words   producer: doorbell p in word p modulo capacity
  *
- * THE WORD CARRIES ITS OWN NEWS. Doorbell number p (0, 1, 2 ... modulo 2^32) is stored as
+ * A WORD HOLDS NUMBER AND IMMEDIATE. Doorbell number p (0, 1, 2 ... modulo 2^32) is stored as
  * p + 1 in the upper half and its immediate in the lower, by one 64-bit store-release. The
- * consumer looks at the one word it expects next, so that a doorbell costs the transfer of one
- * cache line, where an index beside the data would cost two, one after the other. The word holds
- * the number p + 1 - capacity until then: the ring is created as if a lap had passed already.
- * Hence a third value can only come from a peer that breaks the rules: ol_shm_ring_peek() says
- * so, and nothing that a peer writes is ever used as an index.
+ * consumer looks only at the word it expects next, so a doorbell costs the transfer of one cache
+ * line. An index beside the data would cost two transfers, one after the other. Before doorbell p
+ * the word holds the number p + 1 - capacity: a new ring looks as if a lap had passed. Any third
+ * value comes from a peer that breaks the rules, and ol_shm_ring_peek() reports it. No value from
+ * a peer is used as an index.
  *
- * PAYLOAD BEFORE DOORBELL. What the producer wrote into any region before the store-release is
+ * PAYLOAD BEFORE DOORBELL. All that the producer wrote into any region before the store-release is
  * readable after the load-acquire that sees the doorbell. Pairs: ol_word_store() in
  * ol_shm_ring_push(), ol_word_load() in ol_shm_ring_peek().
  *
- * FULL. The producer may be capacity ahead of tail, which it reads only when the copy it kept
- * says full. A tail that is ahead of the producer, or further behind than capacity, is a
- * violation too.
+ * FULL. The producer may be capacity ahead of tail. It reads tail only when its copy says full. A
+ * tail that is ahead of the producer, or further behind than capacity, is a violation too.
  *
  * SLEEP. The consumer stores asleep = n (n new with each sleep, never 0), then ol_order_full(),
- * then looks at the ring once more; the producer stores a doorbell, then ol_order_full(), then
- * looks at asleep. Of the two looks at least one sees the other's store: no wake-up is lost. The
- * producer remembers the last n it woke, and wakes each sleep once. It never writes asleep: a
- * late "awake" from it could hide the next sleep. Nor may an old n that it still sees hide one:
- * seeing n after the consumer stored n + 1 means, by the two fences, that the consumer's look
- * sees the doorbell.
+ * then looks at the ring once more. The producer stores a doorbell, then ol_order_full(), then
+ * looks at asleep. At least one of the two looks sees the other's store: no wake-up is lost. The
+ * producer remembers the last n it woke, and wakes each sleep once. It never writes asleep: a late
+ * "awake" could hide the next sleep. An old n cannot hide one either: if the producer sees n after
+ * the consumer stored n + 1, then, by the two fences, the consumer's look sees the doorbell.
  *
  * Fields stand 128 bytes apart: prefetchers pull cache lines in pairs.
  */
@@ -56,8 +54,8 @@ enum {
 struct ol_shm_ring {
 	_Alignas(OL_SHM_LINE_BYTES) _Atomic uint32_t tail;
 	_Alignas(OL_SHM_LINE_BYTES) _Atomic uint32_t asleep;
-	_Atomic uint32_t over; /* the consumer has freed the connection: what is read of its
-				  memory from now on does not count */
+	_Atomic uint32_t over; /* the consumer has freed the connection: reads of its memory are
+				  void from now on */
 	_Alignas(OL_SHM_LINE_BYTES) _Atomic uint64_t words[];
 };
 
@@ -69,7 +67,7 @@ static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
 /* The consumer's end, private to it. */
 struct ol_shm_rx {
 	_Atomic uint64_t *words;
-	struct ol_shm_ring *ring; /* NULL: not attached, words is a quiet word of our own */
+	struct ol_shm_ring *ring; /* NULL: not attached, words points to a private quiet word */
 	uint32_t capacity; /* a power of two */
 	uint32_t next; /* number of the doorbell expected */
 };
@@ -86,7 +84,7 @@ struct ol_shm_tx {
 enum ol_shm_peek {
 	OL_SHM_PEEK_NONE, /* no doorbell */
 	OL_SHM_PEEK_RUNG, /* one: take it with ol_shm_ring_take() */
-	OL_SHM_PEEK_BROKEN, /* the peer wrote what no producer writes */
+	OL_SHM_PEEK_BROKEN, /* the peer broke the rules */
 };
 
 static inline size_t ol_shm_ring_bytes(uint32_t capacity)
@@ -96,7 +94,7 @@ static inline size_t ol_shm_ring_bytes(uint32_t capacity)
 		~(size_t)(OL_SHM_LINE_BYTES - 1));
 }
 
-/* ol_shm_ring_init -- before the peer has it; memory is zero */
+/* ol_shm_ring_init -- call it before the peer has the ring; its memory is zero */
 static inline void ol_shm_ring_init(struct ol_shm_ring *ring, uint32_t capacity)
 {
 	uint32_t i;
@@ -105,7 +103,7 @@ static inline void ol_shm_ring_init(struct ol_shm_ring *ring, uint32_t capacity)
 		ol_word_store(&ring->words[i], (uint64_t)(uint32_t)(i + 1 - capacity) << 32);
 }
 
-/* ol_shm_ring_quiet -- nothing new, which includes nothing wrong: what an idle poll pays */
+/* ol_shm_ring_quiet -- no doorbell and no violation: the cost of an idle poll */
 static inline bool ol_shm_ring_quiet(const struct ol_shm_rx *rx)
 {
 	uint64_t word = ol_word_load(&rx->words[rx->next & (rx->capacity - 1)]);
@@ -125,7 +123,7 @@ static inline enum ol_shm_peek ol_shm_ring_peek(const struct ol_shm_rx *rx, uint
 	return number == rx->next + 1 - rx->capacity ? OL_SHM_PEEK_NONE : OL_SHM_PEEK_BROKEN;
 }
 
-/* ol_shm_ring_take -- the doorbell just seen is ours; its word is the producer's again */
+/* ol_shm_ring_take -- consume the doorbell just seen; the producer may use its word again */
 static inline void ol_shm_ring_take(struct ol_shm_rx *rx)
 {
 	rx->next++;
@@ -146,7 +144,7 @@ static inline int ol_shm_ring_room(struct ol_shm_tx *tx)
 	return ahead < tx->capacity;
 }
 
-/* ol_shm_ring_push -- there is room; true: the consumer sleeps and wants to be woken */
+/* ol_shm_ring_push -- call it only if there is room; true: wake the consumer, it sleeps */
 static inline bool ol_shm_ring_push(struct ol_shm_tx *tx, uint32_t imm)
 {
 	uint32_t asleep;

@@ -23,7 +23,7 @@
 enum {
 	OL_SHM_INLINE_MAX = 256, /* bytes that post.c copies without a call */
 	OL_SHM_WRITE_MAX = 1 << 30,
-	OL_SHM_GREETINGS_MAX = 32, /* sockets that have not said hello, beside conns_max */
+	OL_SHM_GREETINGS_MAX = 32, /* sockets that have not sent hello, beside conns_max */
 	OL_SHM_INFLIGHT_LIMIT = 1 << 16,
 	OL_SHM_CONNS_LIMIT = 1 << 14,
 	OL_SHM_PEER_REGIONS_MAX = 4096, /* regions a peer may announce on one connection */
@@ -143,10 +143,10 @@ struct ol_shm_region {
 	struct ol_shm_region **prev_next;
 };
 
-/* Lines of the log that peers can cause as often as they like */
+/* Log lines that peers can cause: one a second of each kind */
 enum ol_shm_rare_kind {
-	OL_SHM_RARE_USER, /* of another user */
-	OL_SHM_RARE_DESCRIPTORS, /* there is none left for a peer */
+	OL_SHM_RARE_USER, /* a peer of another user */
+	OL_SHM_RARE_DESCRIPTORS, /* no descriptor is left for a peer */
 	OL_SHM_RARES
 };
 
@@ -162,7 +162,7 @@ struct ol_shm_xport {
 	uint32_t cursor; /* where the next poll begins, so that nobody starves */
 	uint32_t polls_left; /* until the sockets are looked at */
 	bool armed;
-	bool gave; /* the last poll gave events */
+	bool gave; /* the last poll returned events */
 	uint32_t sleep; /* number of the last sleep */
 	struct ol_shm_conn *dead; /* freed, kept until the next poll: events may name them */
 
@@ -180,7 +180,7 @@ struct ol_shm_xport {
 	int epoll_fd;
 	int timer_fd;
 	struct ol_shm_rare rare[OL_SHM_RARES];
-	int spare_fd; /* given up for a moment to turn a peer away when descriptors run out */
+	int spare_fd; /* closed for a moment, to refuse a peer when descriptors have run out */
 	int listen_fd;
 	struct sockaddr_un listen_addr;
 	dev_t listen_dev; /* of the socket file, to remove only our own */
@@ -268,8 +268,8 @@ void ol_shm_dead_free(struct ol_shm_xport *xport);
 /* ol_shm_conn_raise -- an event of conn is due */
 void ol_shm_conn_raise(struct ol_shm_conn *conn, uint32_t due);
 /*
- * ol_shm_conn_down -- end conn with status and tell the peer; CONN_DOWN is due, unless nobody
- * above knows of conn: then it is destroyed
+ * ol_shm_conn_down -- end conn with status and tell the peer. CONN_DOWN is due; a conn that the
+ * caller does not know of is destroyed instead
  */
 void ol_shm_conn_down(struct ol_shm_conn *conn, int status);
 /* ol_shm_conn_deadline -- of the present state, in ms from now; 0: none */
@@ -285,7 +285,7 @@ int ol_shm_accept(struct ol_xport_conn *conn, const void *priv, uint32_t priv_le
 void ol_shm_reject(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
 /* ol_shm_dial -- try connect() once more */
 void ol_shm_dial(struct ol_shm_conn *conn);
-/* ol_shm_conn_read -- take in what the peer said; conn may be down or destroyed after */
+/* ol_shm_conn_read -- handle the peer's messages; conn may be down or destroyed afterwards */
 void ol_shm_conn_read(struct ol_shm_conn *conn);
 
 /* region.c */
@@ -294,7 +294,8 @@ int ol_shm_reg(struct ol_xport *xport, struct ol_xport_conn *conn, struct ol_sla
 void ol_shm_dereg(struct ol_xport_region *region);
 struct ol_xport_rkey ol_shm_rkey(const struct ol_xport_region *region,
 				 const struct ol_xport_conn *conn);
-/* ol_shm_regions_orphan -- xport goes: what the caller forgot can still be deregistered */
+/* ol_shm_regions_orphan -- xport closes: regions that the caller forgot can be deregistered later
+ */
 void ol_shm_regions_orphan(struct ol_shm_xport *xport);
 /* ol_shm_announce_all -- tell the peer of every region it may reach, and of later ones */
 int ol_shm_announce_all(struct ol_shm_conn *conn);

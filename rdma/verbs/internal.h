@@ -3,14 +3,14 @@
 /*
  * internal.h -- the objects of the verbs transport, and the functions that its files share
  *
- * OWNERSHIP. The transport owns a device context of its own (so it alone gets its async events),
- * one completion queue and one shared receive queue; a connection owns its rdma_cm id, its queue
- * pair and, on the accepting side, a protection domain. Queue pairs are made by hand and not by
- * rdma_create_qp(), so that every timer and access flag is ours from the first state on.
+ * OWNERSHIP. The transport owns a device context (so it alone gets its async events), one
+ * completion queue and one shared receive queue. A connection owns its rdma_cm id, its queue pair
+ * and, on the accepting side, a protection domain. Queue pairs are not made by rdma_create_qp(), so
+ * that this code sets every timer and access flag from the first state on.
  *
  * COMPLETIONS pass through xport->wcs, from where poll() hands them out one by one. Freeing a
- * connection first destroys its queue pair, then moves the completion queue into wcs and drops
- * that pair's: a later queue pair with the same number never meets them.
+ * connection destroys its queue pair, moves the completion queue into wcs, and drops that pair's
+ * completions: a later queue pair with the same number never gets them.
  */
 #ifndef OL_RDMA_VERBS_INTERNAL_H
 #define OL_RDMA_VERBS_INTERNAL_H
@@ -36,7 +36,7 @@ enum {
 	OL_VERBS_HELD_MAX = 8, /* posts in one list: see OL_XPORT_MORE */
 	OL_VERBS_PRIV_EVENTS = 8, /* connection events with private data a poll */
 	OL_VERBS_PRIV_MAX = 256,
-	OL_VERBS_SIGNALS = 8, /* signaled by us in inflight_max posts */
+	OL_VERBS_SIGNALS = 8, /* posts in inflight_max that the transport itself signals */
 	OL_VERBS_RECV_BATCH = 32, /* receives posted back at once */
 	OL_VERBS_INLINE_WANTED = 256,
 	OL_VERBS_INLINE_NEEDED = 128,
@@ -78,7 +78,8 @@ enum ol_verbs_cause {
 	OL_VERBS_CAUSE_LOCAL, /* disconnect() */
 	OL_VERBS_CAUSE_PEER, /* the peer's disconnect arrived */
 	OL_VERBS_CAUSE_FAILED, /* silence, or an error of this side */
-	OL_VERBS_CAUSE_REFUSED, /* the peer refused an access, or flushed without a reason known */
+	OL_VERBS_CAUSE_REFUSED, /* the peer refused an access, or posts were flushed for no known
+				   reason */
 	OL_VERBS_CAUSE_VICTIM, /* the adapter refused the peer's access */
 };
 
@@ -94,7 +95,7 @@ struct ol_verbs_op {
 	bool signaled; /* by the caller's wish, not by ours */
 };
 
-/* A request that was not handed to the adapter yet. */
+/* A post that was not yet handed to the adapter */
 struct ol_verbs_held {
 	struct ibv_send_wr wr;
 	struct ibv_sge sges[OL_XPORT_SEGS_MAX];
@@ -113,7 +114,7 @@ struct ol_verbs_conn {
 	uint32_t slot; /* index in xport->slots */
 	uint32_t domain; /* index of the protection domain: 0 the common one, else slot + 1 */
 	uint32_t held_count;
-	bool in_holders; /* poll() shall look at held */
+	bool in_holders; /* poll() must look at held */
 	struct ol_verbs_conn *holders_next;
 	struct ol_verbs_held held[OL_VERBS_HELD_MAX]; /* the last held_count before head */
 	/* control path */
@@ -128,16 +129,16 @@ struct ol_verbs_conn {
 	bool passive;
 	bool holding; /* the disconnect is held back: see enum ol_verbs_cause */
 	bool marker_done;
-	bool cm_done; /* nothing more to wait for from the connection manager */
+	bool cm_done; /* no event of the connection manager is awaited any more */
 	bool disconnect_sent;
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
 	uint32_t priv_len;
-	uint8_t priv[OL_VERBS_PRIV_MAX]; /* first to send, then what came */
+	uint8_t priv[OL_VERBS_PRIV_MAX]; /* at first to send, then received */
 	char peer[OL_XPORT_ADDR_MAX]; /* for people */
 };
 
-/* This transport's own, as its struct ol_xport is. */
+/* This transport's definition of the opaque type; so is struct ol_xport. */
 struct ol_xport_region {
 	struct ol_xport *xport;
 	struct ol_xport_region *next;
@@ -158,8 +159,8 @@ struct ol_verbs_common {
 };
 
 /*
- * Registrations on their way into a domain, or out of it; this transport's own, as its struct
- * ol_xport is. Between reg_begin() and reg_end() nobody else reaches what it holds.
+ * Registrations that enter or leave a domain. Between reg_begin() and reg_end() no other object
+ * refers to them.
  */
 struct ol_xport_later {
 	struct ol_xport *xport;
@@ -192,15 +193,15 @@ struct ol_xport {
 	uint64_t look_ns; /* when they were looked at last */
 	uint32_t timer_count; /* connections with a timer */
 	bool look; /* look at the file descriptors on the next poll */
-	bool gave; /* the last poll gave events */
-	bool notify_on; /* the completion channel will get an event, or has one unread */
+	bool gave; /* the last poll returned events */
+	bool notify_on; /* the completion channel will get an event, or has an unread one */
 	unsigned acks; /* completion channel events not acknowledged yet */
 	struct ol_verbs_qpmap qpmap;
 	struct ol_xport_caps caps;
 	uint32_t signal_every; /* posts */
 	unsigned fence_flags; /* of a read that starts after earlier ones */
-	/* Posts a connection may have: inflight_max, and finished ones that nothing has
-	 * reported. */
+	/* Posts a connection may have: inflight_max, and finished ones that no completion has
+	 * reported */
 	uint32_t ring;
 	/* control path */
 	struct ol_xport_opts opts; /* defaults filled in; conns_max: what the device allows */
@@ -213,7 +214,7 @@ struct ol_xport {
 	struct ol_xport_region *regions;
 	uint32_t cq_depth;
 	uint32_t srq_depth;
-	uint8_t reads_in_max; /* that peers may have in flight here, a connection */
+	uint8_t reads_in_max; /* reads that a peer may have in flight here */
 	uint8_t reads_out_max;
 	bool pinned; /* the device may not change any more */
 	int epoll_fd;
@@ -231,16 +232,19 @@ static inline struct ibv_pd *ol_verbs_conn_pd(const struct ol_verbs_conn *conn)
 	return conn->pd != NULL ? conn->pd : conn->base.xport->pd;
 }
 
-/* queues.c: all that hangs on one device; watched: opened, and in the epoll: forgets what was there,
- * and leaves none on failure; silent close of what is not open */
+/* queues.c: the objects of one device */
+
+/* ol_verbs_queues_watched -- open them and add them to the epoll; on failure none is open. Any
+ * former ones are forgotten, not closed */
 int ol_verbs_queues_watched(struct ol_xport *xport, const char *device);
 /* ol_verbs_watch -- let the epoll watch fd; 0 or -errno */
 int ol_verbs_watch(const struct ol_xport *xport, int fd);
+/* ol_verbs_queues_close -- close those that are open */
 void ol_verbs_queues_close(struct ol_xport *xport);
-/* ol_verbs_device_match -- make id's device the transport's, or say why not (-EADDRNOTAVAIL:
- * another is in use; what that device's queues fail with), and leave it with the one it has */
+/* ol_verbs_device_match -- make id's device the transport's. On failure log why, and keep the
+ * present device: -EADDRNOTAVAIL (another is in use), or the error of the new queues */
 int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id);
-/* ol_verbs_device_find -- device (NULL: the first with an active port); writes why if there is
+/* ol_verbs_device_find -- open device (NULL: the first with an active port); writes why if there is
  * none */
 int ol_verbs_device_find(const char *device, struct ibv_context **ret_ctx, uint8_t *ret_port,
 			 char *why, size_t why_bytes);
@@ -269,10 +273,10 @@ void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status);
 void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause);
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn);
 void ol_verbs_conn_marker(struct ol_verbs_conn *conn);
-/* ol_verbs_held_flush -- hand over what is held back, or break the connection */
+/* ol_verbs_held_flush -- hand the held posts to the adapter, or break the connection */
 void ol_verbs_held_flush(struct ol_verbs_conn *conn);
 
-/* qp.c: the steps of a queue pair; the caller undoes with ol_verbs_qp_close() */
+/* qp.c: the steps of a queue pair; after a failure the caller calls ol_verbs_qp_close() */
 int ol_verbs_qp_open(struct ol_verbs_conn *conn);
 int ol_verbs_qp_ready(struct ol_verbs_conn *conn);
 bool ol_verbs_qp_broken(struct ol_verbs_conn *conn);
@@ -287,12 +291,12 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 void ol_verbs_dereg(struct ol_xport_region *region);
 struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
 				   const struct ol_xport_conn *base);
-void ol_verbs_regions_end(struct ol_xport *xport); /* at close: those that should be gone */
+void ol_verbs_regions_end(struct ol_xport *xport); /* at close: those not deregistered */
 /* ol_verbs_domain_open -- an accepted connection's own protection domain, if it is to have one */
 int ol_verbs_domain_open(struct ol_verbs_conn *conn);
 void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own and its domain's */
 
-/* region_make -- an object in the transport's list, without a registration */
+/* ol_verbs_region_make -- an object in the transport's list, without a registration */
 struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_verbs_conn *conn,
 					     void *addr, size_t bytes, unsigned access);
 unsigned ol_verbs_access_flags(unsigned access);
@@ -300,7 +304,7 @@ int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *ad
 		       unsigned access, struct ibv_mr **ret_mr);
 void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr);
 
-/* later.c: what takes long of registering and of giving back */
+/* later.c: the slow parts of registering and deregistering */
 int ol_verbs_reg_begin(struct ol_xport *xport, unsigned access, struct ol_xport_later **ret_later);
 int ol_verbs_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t off, size_t bytes);
 int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_conn *base,
@@ -310,10 +314,10 @@ struct ol_xport_later *ol_verbs_strip(struct ol_xport_conn *base, struct ol_xpor
 void ol_verbs_drop(struct ol_xport_later *later);
 
 /* held.c */
-/* ol_verbs_held_post -- hand over what is held back, as one list. 0, or an errno: then what the
- * adapter did not take is still held */
+/* ol_verbs_held_post -- hand the held posts to the adapter as one list. 0, or an errno: then those
+ * that the adapter did not take are still held */
 int ol_verbs_held_post(struct ol_verbs_conn *conn);
-void ol_verbs_holders_add(struct ol_verbs_conn *conn); /* poll() shall hand it over */
+void ol_verbs_holders_add(struct ol_verbs_conn *conn); /* poll() will flush it */
 void ol_verbs_holders_remove(struct ol_verbs_conn *conn);
 
 /* post.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * timing.h -- a queue pair's timers, derived from the silence that a caller will bear
+ * timing.h -- a queue pair's timers, derived from the retry timeout
  */
 #ifndef OL_RDMA_VERBS_TIMING_H
 #define OL_RDMA_VERBS_TIMING_H
@@ -18,8 +18,8 @@ struct ol_verbs_timing {
 /*
  * ol_verbs_timing -- the timers with which a silent peer is noticed within retry_timeout_ms
  *
- * The longest that (retry_count + 1) tries stay below it; many short tries are preferred to few
- * long ones. An adapter may take up to four times its timer.
+ * They are the longest with which (retry_count + 1) tries stay below it. Many short tries are
+ * preferred to few long ones. An adapter may take up to four times its timer.
  */
 struct ol_verbs_timing ol_verbs_timing(uint32_t retry_timeout_ms);
 

@@ -12,7 +12,7 @@
  *	"zk:HOST:PORT,HOST:PORT…"   a ZooKeeper ensemble: ephemeral nodes are the leases
  *
  * While the coordinator cannot be reached, the copy stays as it was and `connected` is false.
- * Proposals are forgotten; registrations are made again when it is back.
+ * Proposals are forgotten. The handle registers again when the coordinator is back.
  */
 #ifndef OL_REPLICATION_COORD_COORD_H
 #define OL_REPLICATION_COORD_COORD_H
@@ -26,8 +26,8 @@ enum {
 	OL_COORD_MAC_BYTES = 16,
 };
 
-/* Computes a proof of the job's secret over bytes, which this room knows nothing of: 0, or -EIO.
- * Called from any thread. */
+/* Computes a proof of the job's secret over `bytes`; the secret is the caller's. 0, or -EIO. Called
+ * from any thread. */
 typedef int ol_coord_mac_fn(void *arg, const void *bytes, size_t count,
 			    uint8_t mac[OL_COORD_MAC_BYTES]);
 
@@ -36,11 +36,11 @@ struct ol_coord_opts {
 	const char *job; /* jobs of different names do not see each other */
 	uint32_t shard_count; /* 1 … 64 */
 	uint64_t watched; /* a bit for each shard to watch; 0: all */
-	uint32_t lease_ms; /* ZooKeeper: silence until it ends the session; its members leave */
+	uint32_t lease_ms; /* ZooKeeper: silence until it ends the session and its registration */
 	bool lease_whole; /* an ensemble that grants shorter sessions is refused, with -EINVAL */
 	uint32_t open_timeout_ms; /* until open gives up */
 	ol_coord_mac_fn
-		*mac; /* NULL: no secret. A folder asks for none: its owner and mode count */
+		*mac; /* NULL: no secret. A folder needs none: its owner and mode protect it */
 	void *mac_arg;
 	/* Called from the handle's thread when ol_coord_look() would give something new; may be
 	   NULL. */
@@ -59,11 +59,11 @@ struct ol_coord_state {
 	uint64_t version; /* of the view, for ol_coord_propose(); 0: no view */
 	struct ol_view view;
 	uint32_t member_count;
-	struct ol_member members[OL_MEMBERS_MAX]; /* registered, by a session that lives */
+	struct ol_member members[OL_MEMBERS_MAX]; /* registered by live sessions */
 	bool connected;
 	uint64_t lease_ns; /* CLOCK_MONOTONIC: the session lives at least until then; 0: no
 			      session */
-	uint64_t losses; /* sessions that ended: their registrations were gone, and may be back */
+	uint64_t losses; /* sessions that ended, with their registrations; they may be back */
 };
 
 /*
@@ -72,12 +72,12 @@ struct ol_coord_state {
  * Blocks: until it answers, or open_timeout_ms, or opts->cancelled() is true. Threading: any one
  * thread at a time.
  * Errors: -ETIMEDOUT (no answer), -ECANCELED, -EACCES (another secret), -ENOENT (no such
- * folder), -EPERM (a folder of others), -EIO, -EINVAL, -ENOMEM, with one line in err
+ * folder), -EPERM (another user's folder), -EIO, -EINVAL, -ENOMEM, with one line in err
  */
 int ol_coord_open(const struct ol_coord_opts *opts, struct ol_coord **ret_coord, char *err,
 		  size_t err_bytes);
 
-/* ol_coord_close -- end the session and at once its registration; NULL is fine */
+/* ol_coord_close -- end the session, and with it its registration; NULL is fine */
 void ol_coord_close(struct ol_coord *coord);
 
 /*
@@ -97,9 +97,9 @@ void ol_coord_look(struct ol_coord *coord, uint32_t shard, struct ol_coord_state
 /*
  * ol_coord_propose -- replace the view of that version (0: none yet) by `next`
  *
- * Takes effect if no other proposal did before. In both cases the view then in force comes back as
- * a change.
- * Blocks: never. Only the last proposal of a shard that was not yet sent is kept.
+ * Takes effect unless another proposal did before. Either way the view then in force is reported
+ * as a change.
+ * Blocks: never. Of the proposals for a shard that are not yet sent, only the last is kept.
  */
 void ol_coord_propose(struct ol_coord *coord, uint32_t shard, uint64_t version,
 		      const struct ol_view *next);

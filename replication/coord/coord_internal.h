@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * coord_internal.h -- what the halves of a coordination client owe each other
+ * coord_internal.h -- the contract between a coordination handle and its back end
  *
- *	coord.c             the handle: the copy that look() gives, the wishes of callers
+ *	coord.c             the handle: the copy that look() gives, the callers' wishes
  *	a back end          local/ or zookeeper/
  *
- * Threads. start() and stop() are called by the caller's thread, once each. wake() comes from any
- * thread, at any time between the two, and must not block. Everything that a back end calls here
- * it calls from one thread at a time (its own, or the client library's), never from wake(), and
- * with no lock of its own held: the setters call the user's notify(). No thread of the back end
- * calls anything here once stop() has returned.
+ * Threads. The caller's thread calls start() and stop(), once each. Any thread may call wake(), at
+ * any time between the two; it must not block. A back end calls the functions below from one thread
+ * at a time (its own, or the client library's), never from wake(), and holds no lock of its own
+ * meanwhile: the setters call the user's notify(). After stop() it calls none of them.
  *
  * A setter takes effect at once; the generation goes up, then notify() is called.
  */
@@ -32,16 +31,16 @@ struct ol_coord_backend {
 	/*
 	 * start -- begin to reach the coordinator, and go on trying until stop()
 	 *
-	 * Does not wait for an answer: ol_coord_settle() tells of it, from then on at any time,
-	 * even before start() returns. coord->opts are checked and stay valid until stop() has
-	 * returned. *ret_back is what wake() and stop() are given. On failure: -errno with one line
-	 * in err, and nothing of it is left.
+	 * Does not wait for an answer: the back end reports that by ol_coord_settle(), possibly
+	 * before start() returns. coord->opts are checked and stay valid until stop() has returned.
+	 * *ret_back is the argument of wake() and stop(). On failure: -errno with one line in err;
+	 * everything is freed.
 	 */
 	int (*start)(struct ol_coord *coord, void **ret_back, char *err, size_t err_bytes);
-	/* wake -- there is a wish: ol_coord_wish_member() or _wish_view() have something new */
+	/* wake -- ol_coord_wish_member() or _wish_view() have something new */
 	void (*wake)(void *back);
-	/* stop -- end the session so that its members are gone at once, if the coordinator can be
-	   reached without waiting long; then end the threads, free everything */
+	/* stop -- end the session, so that its member leaves at once, if that takes no long wait
+	   for the coordinator; then end the threads, free everything */
 	void (*stop)(void *back);
 };
 
@@ -56,7 +55,7 @@ struct ol_coord_shard {
 	struct ol_view proposal;
 };
 
-/* Back ends read opts; all else is for coord.c. */
+/* Back ends read opts; all else belongs to coord.c. */
 struct ol_coord {
 	struct ol_coord_opts opts; /* addr and job are copies that the handle owns */
 	const struct ol_coord_backend *backend;
@@ -66,7 +65,7 @@ struct ol_coord {
 	pthread_cond_t settled; /* settle() was called */
 	bool is_settled;
 	int settle_rc;
-	char reason[OL_COORD_LINE_MAX]; /* why it is not settled yet, or settle_rc */
+	char reason[OL_COORD_LINE_MAX]; /* for settle_rc, or for not being settled yet */
 	bool connected;
 	uint64_t lease_ns;
 	uint64_t losses;
@@ -77,18 +76,18 @@ struct ol_coord {
 };
 
 /*
- * Wishes. The back end asks when it was woken, and again in every new session.
+ * Wishes. The back end asks for them after wake(), and again in every new session.
  */
 
-/* ol_coord_wish_member -- what is to be registered, in every session; false: nothing. It does not
- * change any more once it is there. */
+/* ol_coord_wish_member -- the server to register in every session; false: none. Once set it does
+ * not change. */
 bool ol_coord_wish_member(struct ol_coord *coord, uint32_t *ret_shard,
 			  struct ol_member *ret_member);
 /*
- * ol_coord_wish_view -- take the proposal of a shard, if there is one: it is asked for once only
+ * ol_coord_wish_view -- take the proposal of a shard, if there is one; each is returned once
  *
- * To be sent as a compare-and-set on *ret_version (0: create). Whether it wins or loses, what is
- * then in force is to be given to ol_coord_set_view(), the loser's news too.
+ * Send it as a compare-and-set on *ret_version (0: create). Whether it wins or loses, give the view
+ * then in force to ol_coord_set_view().
  */
 bool ol_coord_wish_view(struct ol_coord *coord, uint32_t shard, uint64_t *ret_version,
 			struct ol_view *ret_next);
@@ -97,37 +96,36 @@ bool ol_coord_wish_view(struct ol_coord *coord, uint32_t shard, uint64_t *ret_ve
  * News.
  */
 
-/* ol_coord_set_view -- of a shard; version 0, view NULL: it has none. Always counts as a change. */
+/* ol_coord_set_view -- the view of a shard; version 0, view NULL: none. Always counts as a change
+ */
 void ol_coord_set_view(struct ol_coord *coord, uint32_t shard, uint64_t version,
 		       const struct ol_view *view);
-/* ol_coord_set_members -- all that are registered for a shard; more than OL_MEMBERS_MAX: the rest
- * is left out */
+/* ol_coord_set_members -- all members of a shard; those above OL_MEMBERS_MAX are left out */
 void ol_coord_set_members(struct ol_coord *coord, uint32_t shard, const struct ol_member *members,
 			  uint32_t count);
 /*
- * ol_coord_set_session -- whether the coordinator answers, and until when the session is sure to
- * live: CLOCK_MONOTONIC when the request was sent that its last answer confirms, plus the lease; 0:
- * there is no session
+ * ol_coord_set_session -- whether the coordinator answers, and how long the session surely lives
  *
- * Counts as a change unless all it does is to renew. To false: proposals not yet taken are
- * forgotten.
+ * lease_ns: when the last answered request was sent (CLOCK_MONOTONIC), plus the lease; 0: there is
+ * no session. A mere renewal does not count as a change. connected false: proposals not yet taken
+ * are forgotten.
  */
 void ol_coord_set_session(struct ol_coord *coord, bool connected, uint64_t lease_ns);
 
 /*
- * ol_coord_settle -- what ol_coord_open() waits for: 0 when views and members of every shard are
- * set and there is a session; or what makes trying on useless: -EACCES, -EINVAL, -ENOMEM, -ENOSYS
+ * ol_coord_settle -- end the wait in ol_coord_open(): 0 when views and members of every shard are
+ * set and there is a session; or a final error: -EACCES, -EINVAL, -ENOMEM, -ENOSYS
  *
- * Only the first counts. text: why, without the address, or NULL with 0.
+ * Only the first call counts. text: why, without the address, or NULL with 0.
  */
 void ol_coord_settle(struct ol_coord *coord, int rc, const char *text);
-/* ol_coord_log -- a diagnostic to the caller's log. Until it is settled also what open() reports
- * if it gives up. Once for each state that is reached, not once an attempt. */
+/* ol_coord_log -- a diagnostic to the caller's log. Until the handle is settled, open() reports the
+ * last one if it gives up. Call it once for each state that is reached, not once an attempt. */
 void ol_coord_log(struct ol_coord *coord, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* ol_coord_thread_start -- run(arg) on a thread that takes no signals: those are for the program's
- * own; 0 or -errno */
+/* ol_coord_thread_start -- run(arg) on a thread that blocks all signals, which are for the
+ * program's own threads; 0 or -errno */
 int ol_coord_thread_start(void *(*run)(void *), void *arg, pthread_t *ret_thread);
 
 /* ol_coord_now_ns -- CLOCK_MONOTONIC */

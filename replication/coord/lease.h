@@ -6,21 +6,21 @@
  * Only `refound` depends on it: a spare founds a chain anew when all its replicas are gone, while
  * an old head that cannot be reached might still commit. With L the lease, H the heartbeat:
  *
- * - H <= L / 4: a loop that turns is seen to turn.
+ * - H <= L / 4: neighbours see the heartbeat of a loop that turns.
  * - S = max(3 L, 1000 ms) is the length of a server's session, asked for and granted.
- * - The head's end E is when its last sign of life was sent, plus S. The ensemble ends the session
- *   no earlier, by its own clock.
+ * - The head's end E is S after it sent its last answered sign of life. The ensemble ends the
+ *   session no earlier, by its own clock.
  * - The head's last commit <= E + H + L. It looks at its lease every H at least, and before each
  *   commit; a loop that stands still for longer than L ends.
  * - The spare's first view >= E + A - D. It waits for A = 2 L once the session is over; D = S / 100
  *   is what two clocks differ by within a session.
  * - A > H + L + D, so the two never overlap.
  *
- * A head that is stopped between a look at its lease and a commit is beyond all of this: workers
+ * These rules do not cover a head that is stopped between a look at its lease and a commit: workers
  * that have the next view have fenced it off.
  *
- * In a folder a registration lasts as long as its process: E is the process's own end, and a spare
- * waits L for what a dying process may still do. A process that is stopped keeps its place.
+ * In a folder a registration lasts as long as its process: E is the process's end, and a spare
+ * waits L, as a dying process may still act. A process that is stopped keeps its place.
  *
  * The session of a client that registers no server (a worker, ol_chains_open()) has a length that
  * no rule depends on.
@@ -57,8 +57,8 @@ static inline uint32_t ol_lease_session_ms(uint32_t lease_ms)
 						    : OL_LEASE_SESSION_MIN_MS;
 }
 
-/* ol_lease_absence_ms -- from the moment that a registration is gone until a chain may be founded
- * anew without it; for_life: it could only end with its process */
+/* ol_lease_absence_ms -- time from the end of a registration until a chain may be founded anew
+ * without it; for_life: a registration ends only with its process */
 static inline uint64_t ol_lease_absence_ms(uint32_t lease_ms, bool for_life)
 {
 	return for_life ? lease_ms : (uint64_t)lease_ms * OL_LEASE_ABSENCE;

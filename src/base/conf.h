@@ -4,8 +4,8 @@
  * conf.h -- a program's settings: one table for file, environment, command line and help
  *
  * A program keeps its settings in a struct of its own and describes each member with a row of a
- * table. From the table come the defaults, the parsing, the ranges, --help and the print-out of
- * what is in force. Later sources win: default, file, environment, command line.
+ * table. The table gives the defaults, the parsing, the ranges, --help and the print-out of the
+ * settings in force. Later sources win: default, file, environment, command line.
  *
  *	file           worker_count = 4          # a comment; dashes instead of _ are fine
  *	               name = "a # b"            a value in double quotes is taken as it stands
@@ -15,7 +15,7 @@
  * Every command line also takes --config FILE (or OUTLAST_CONFIG), --help and "--".
  *
  * ERRORS. Functions return 0, or a negative code and leave one line for people in ol_conf_error():
- * program, where the value came from, the value, what it should have been.
+ * program, source of the value, the value, what it should have been.
  */
 #ifndef OL_BASE_CONF_H
 #define OL_BASE_CONF_H
@@ -64,8 +64,8 @@ struct ol_conf_field {
 };
 
 /*
- * Rows of a table. `in` is the program's struct without the word, and the setting has the name of
- * its member. The compiler refuses a member whose type is not the one that the row's values have.
+ * Rows of a table. `in` is the name of the program's struct, without "struct". The setting has its
+ * member's name. The compiler refuses a row whose type is not that of the member.
  */
 #define OL_ROW_GROUP(heading) \
 	{ \
@@ -98,11 +98,11 @@ struct ol_conf_field {
 struct ol_conf_spec {
 	const char *program; /* "outlast train": begins the usage line and every error */
 	const char *purpose; /* what it does, for --help */
-	const char *arguments; /* what follows the options, for --help: "SERVER..."; or NULL */
+	const char *arguments; /* shown after the options in --help: "SERVER..."; or NULL */
 	const char *examples; /* whole lines for the end of --help; or NULL */
 	const struct ol_conf_field *fields;
 	size_t field_count;
-	unsigned arguments_max; /* words on the command line that are no options; 0: none */
+	unsigned arguments_max; /* words on the command line that are not options; 0: none */
 };
 
 struct ol_conf;
@@ -110,8 +110,8 @@ struct ol_conf;
 /*
  * ol_conf_create -- give every member of target its default
  *
- * spec and target are the caller's and outlive the result. Errors: -ENOMEM; -EINVAL: the table
- * itself is wrong (a default out of range, a name twice), which is a bug and goes to stderr.
+ * spec and target are the caller's and must outlive the result. Errors: -ENOMEM; -EINVAL: the table
+ * itself is wrong (a default out of range, a name twice): a bug, reported on stderr
  */
 int ol_conf_create(const struct ol_conf_spec *spec, void *target, struct ol_conf **ret_conf);
 
@@ -121,37 +121,37 @@ void ol_conf_destroy(struct ol_conf *conf);
 /*
  * ol_conf_load -- file, environment and command line, in this order; argv[0] is skipped
  *
- * Returns 0, 1 if --help was asked for (nothing is printed, the rest is not read), or -EINVAL, or
- * what the file gave.
+ * Returns 0; 1 if --help was asked for (nothing is printed, the rest is not read); -EINVAL; or the
+ * error of reading the file
  */
 int ol_conf_load(struct ol_conf *conf, int argc, char *const argv[]);
 
-/* ol_conf_load_text -- what a file of that name would hold; stops at the first bad line */
+/* ol_conf_load_text -- as if `text` were a file of that name; stops at the first bad line */
 int ol_conf_load_text(struct ol_conf *conf, const char *name, const char *text, size_t bytes);
 
-/* ol_conf_set -- one setting by name (dashes or underscores), as the program itself */
+/* ol_conf_set -- set one by name (dashes or underscores), with the program as its source */
 int ol_conf_set(struct ol_conf *conf, const char *name, const char *value);
 
 /*
- * ol_conf_fail -- report a value that is wrong beside others, as the parser would; -EINVAL
+ * ol_conf_fail -- report a value that does not fit the others, as the parser would; -EINVAL
  *
- * why completes the line: "outlast train: --shards: "9" <why>". For checks across settings.
+ * why completes the line: "outlast train: --shards: "9" <why>".
  */
 int ol_conf_fail(struct ol_conf *conf, const char *name, const char *why);
 
 /* ol_conf_error -- the line for people about the last failure, without a newline */
 const char *ol_conf_error(const struct ol_conf *conf);
 
-/* ol_conf_is_set -- true if name has a value from elsewhere than its default */
+/* ol_conf_is_set -- true if name's value is not from its default */
 bool ol_conf_is_set(const struct ol_conf *conf, const char *name);
 
-/* ol_conf_argument -- the index-th word that is no option, from 0; NULL past the last */
+/* ol_conf_argument -- the index-th word that is not an option, from 0; NULL past the last */
 const char *ol_conf_argument(const struct ol_conf *conf, unsigned index);
 
 /* ol_conf_print_help -- what --help prints */
 void ol_conf_print_help(const struct ol_conf *conf, FILE *out);
 
-/* ol_conf_print -- the settings in force, in the form that a file has; secrets are left out */
+/* ol_conf_print -- the settings in force, in the form of a file; secrets are left out */
 void ol_conf_print(const struct ol_conf *conf, FILE *out);
 
 /* ol_conf_format -- the value of row `index` as text, cut to fit; "" for a NULL string, a secret */

@@ -72,7 +72,7 @@ struct ol_ingest {
 	struct ol_contribution *contributions;
 	uint32_t batch_count;
 	bool step_ready;
-	uint64_t blocked_ns; /* since when readers' pins delay the step; 0: they do not */
+	uint64_t blocked_ns; /* since when readers' pins delay the step; 0: they do not delay it */
 	struct ol_early early;
 
 	float loss; /* exponential average */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * serve.h -- one server, and what the coming and going of a peer means to all its parts
+ * serve.h -- one server, and what a peer's arrival and end mean to all its parts
  *
  * Everything here is driven by ol_server_on_event() and ol_server_tick(): events and the time come
  * in, and actions go out through the transport's table. Threads, clock and sleeping are in
@@ -48,10 +48,10 @@ struct ol_chain_kind {
 	const struct ol_replica_host *host; /* NULL: its replica has nothing to ask for */
 	/* Have weights, or wait for them; 0 or a code with a line in err */
 	int (*open)(struct ol_server *server, char *err, size_t err_bytes);
-	/* The epoch that begins with weights of `from`, whose own epoch was another */
+	/* The epoch to serve in with weights of `from`, which are of `epoch` */
 	uint32_t (*epoch)(const struct ol_server *server, enum ol_restore from, uint32_t epoch);
 	void (*on_ready)(struct ol_server *server, uint64_t now_ns);
-	/* Something is to be looked at; one load */
+	/* look() has work; one load */
 	bool (*has_news)(const struct ol_server *server);
 	void (*look)(struct ol_server *server, uint64_t now_ns);
 	void (*tick)(struct ol_server *server, uint64_t now_ns);
@@ -93,14 +93,14 @@ struct ol_server {
 	_Atomic int stopping;
 };
 
-/* ol_serve_join -- parts get to know each other, and what they share; again when that changes */
+/* ol_serve_join -- give each part its pointers to the others; again when one changes */
 void ol_serve_join(struct ol_server *server);
-/* ol_serve_begin -- with first weights, as opts say, or wait for them; 0 or a code with a line in
- * err */
+/* ol_serve_begin -- begin with first weights as opts say, or wait for them; 0 or a code with a line
+ * in err */
 int ol_serve_begin(struct ol_server *server, char *err, size_t err_bytes);
-/* ol_serve_restore -- go on looking for first weights, and begin when they are there */
+/* ol_serve_restore -- go on with restoring first weights, and begin when they are there */
 void ol_serve_restore(struct ol_server *server, uint64_t now_ns);
-/* ol_serve_welcome -- one that has JOINED may push and pull, if this server can serve it yet */
+/* ol_serve_welcome -- let a JOINED peer push and pull, if this server can serve it yet */
 void ol_serve_welcome(struct ol_server *server, struct ol_session *session);
 void ol_serve_welcome_all(struct ol_server *server);
 /* ol_serve_end -- drop the peer and fence it out; why: for the log, NULL: it left. lies: it broke a

@@ -19,7 +19,7 @@ enum {
 	OL_CHALLENGE_SLOT_MS = 5000, /* a challenge is good until the end of the next slot */
 	OL_CHALLENGE_SLOTS = 12, /* old slots that are recognised: a peer that answers an expired
 				    challenge of them has the key, and is told to come back */
-	OL_PROOFS = 4096, /* good proofs remembered, each as long as its challenge is good; when all
+	OL_PROOFS = 4096, /* used proofs remembered, each as long as its challenge is good; when all
 			     are in use the next peer is told to come back */
 	OL_ADMISSIONS_MAX = 64, /* peers that may wait for memory; others are told to come back */
 	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; at most a
@@ -81,7 +81,7 @@ struct ol_session {
 	uint32_t epoch; /* of its welcome, and so of every record on this connection */
 	uint64_t last_seq; /* newest push that landed here, or that its welcome named */
 	struct ol_applied *table; /* of its mirror, while restoring; NULL: not read */
-	bool numbered; /* a push has landed: all later ones are of the same process */
+	bool numbered; /* a push has landed: later ones must be of the same process */
 	uint64_t owed_count;
 	uint64_t since_ns; /* when it got into its state, MAKING or ACCEPTED */
 	uint64_t owed_since_ns; /* the oldest ack that could not be posted; 0: none */
@@ -93,7 +93,7 @@ struct ol_session {
 	struct ol_slot_state slots[OL_SLOTS_MAX];
 };
 
-/* A proof that was good: it is not good a second time. */
+/* A proof that was used: it is not accepted a second time */
 struct ol_proof {
 	uint8_t n[OL_NONCE_BYTES];
 	uint64_t slot; /* of its challenge; 0: no proof */

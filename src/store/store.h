@@ -3,17 +3,17 @@
 /*
  * store.h -- the weights of one shard replica: three snapshots, the version line, the applied table
  *
- * An update reads the published snapshot and writes another one, out of place, then publishes it.
- * So there is always one whole snapshot that nobody writes, a gradient found bad half-way leaves
- * no trace, and a reader that is slower than two updates finds out (version line, wire/wire.h).
+ * An update reads the published snapshot, writes another one, then publishes that. So one whole
+ * snapshot is never being written, a gradient found bad half-way leaves no trace, and a reader that
+ * is slower than two updates notices (version line, wire/wire.h).
  *
  *	state of a snapshot     begin       end         who may touch it
  *	published, version v    1 + v       1 + v       readers
- *	older, version o        1 + o       1 + o       readers that are quick
+ *	older, version o        1 + o       1 + o       readers, until an update takes it
  *	being written           1 + v + 1   1 + o       the store
  *	given up (bad gradient) 1 + v + 1   1 + o       the store, at the next update
  *
- * A state machine without I/O: memory is the caller's, time and threads are unknown to it.
+ * A state machine without I/O, clock or threads; the memory is the caller's.
  */
 #ifndef OL_STORE_STORE_H
 #define OL_STORE_STORE_H
@@ -36,8 +36,8 @@ struct ol_store {
 	void (*between)(
 		void *arg); /* the caller's: called between pieces of a long update; or NULL */
 	void *between_arg;
-	bool want_norms; /* the caller's, before an update … */
-	struct ol_norms norms; /* … that leaves them here; of an apply or gather */
+	bool want_norms; /* set by the caller before an apply or gather … */
+	struct ol_norms norms; /* … which leaves them here */
 };
 
 /* One gradient of an update. */
@@ -47,7 +47,7 @@ struct ol_contribution {
 	uint32_t grads; /* gradients summed up in it */
 	float scale; /* a factor on it */
 	uint32_t worker;
-	bool is_void; /* its worker says that it is not finite: left out, and not looked at */
+	bool is_void; /* not finite, as its worker reports: left out without a look at grad */
 	int status; /* out: 0, or OL_E_NONFINITE */
 };
 
@@ -60,8 +60,8 @@ int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 		  const struct ol_update_rule *rule, void *memory, const float *weights);
 
 /*
- * ol_store_target -- a snapshot that may be overwritten: not the published one, and not in the
- * mask of pinned ones (bit i: snapshot i); the one with the older version of two. -1: none.
+ * ol_store_target -- the oldest snapshot that may be overwritten: it is not published, and not in
+ * the mask of pinned ones (bit i: snapshot i). -1: none
  */
 int ol_store_target(const struct ol_store *store, unsigned pinned_mask);
 
@@ -78,9 +78,9 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 			unsigned count, unsigned target);
 
 /*
- * The same in two halves, for an update that goes down a chain: what it is made from, into `sum`
- * (shard_len floats); and the update made of that, with the contributions that are in it (their
- * grad and scale are not looked at). Bit for bit what ol_store_apply() does at once.
+ * The same in two halves, for an update that goes down a chain. gather puts the contributions
+ * together into `sum` (shard_len floats). enter makes the update from `sum`; of the contributions
+ * it ignores grad and scale. The result is bit for bit that of ol_store_apply().
  */
 unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contributions,
 			 unsigned count, float *sum);
@@ -89,8 +89,8 @@ void ol_store_enter(struct ol_store *store, const float *sum,
 
 /*
  * The same for a single gradient that arrives in parts: begin, then parts in any order that cover
- * it once, then publish. Another update in between undoes what was done. ol_store_part() is false
- * if the part holds a non-finite value: begin again without it.
+ * it once, then publish. Another update in between undoes the parts. ol_store_part() is false if
+ * the part holds a non-finite value: begin again without it.
  */
 void ol_store_begin(struct ol_store *store, unsigned target);
 bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, uint64_t count,
@@ -98,16 +98,17 @@ bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, ui
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
 		      unsigned count, unsigned target);
 
-/* ol_store_applied -- what the published weights contain of a worker */
+/* ol_store_applied -- a worker's gradients in the published weights */
 struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker);
 
 /* ol_store_content -- a snapshot's ol_layout_content_bytes() */
 void *ol_store_content(const struct ol_store *store, uint32_t snapshot);
 
 /*
- * ol_store_restore -- what the caller has put into a snapshot is the published version now
+ * ol_store_restore -- publish a snapshot that the caller has filled
  *
- * with_state: the optimizer state is in it; otherwise that begins anew. Before anybody reads.
+ * with_state: it holds the optimizer state, which otherwise begins anew. Call it before any reader
+ * connects.
  */
 void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t version, bool with_state);
 

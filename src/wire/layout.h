@@ -17,23 +17,23 @@
  *	…               4 * shard_len   weights
  *	…               4 * shard_len   optimizer state, state_vectors times
  *
- * The optimizer state is part of the snapshot: an update writes it out of place too, so that a
- * gradient found bad half-way leaves no trace and a snapshot is all that a replica is.
+ * The optimizer state is part of the snapshot: an update writes it out of place too. So a gradient
+ * found bad half-way leaves no trace, and a snapshot is a replica's whole state.
  *
  * Landing slab of one worker, which that worker alone may write:
  *
  *	0               4096            control page: struct ol_hello, struct ol_pin
  *	4096            slot_stride     slot 0
- *	…                               slot 1 … window - 1; slot window, where the worker asked
- *	                                for one more
+ *	…                               slot 1 … window - 1; slot window, if the worker asked for
+ *	                                one more
  *
  * One slot:
  *
  *	0               payload_bytes   gradient: 4 * shard_len padded to 64
  *	payload_bytes   64              struct ol_push_hdr
  *
- * Slots start on a page so that on shm the payloads of several shards can be mapped one behind
- * the other into one flat vector; shards start on a multiple of OL_SHARD_ALIGN floats for it.
+ * Slots start on a page, and shards on a multiple of OL_SHARD_ALIGN floats: so on shm the payloads
+ * of several shards can be mapped one behind the other into one flat vector.
  */
 #ifndef OL_WIRE_LAYOUT_H
 #define OL_WIRE_LAYOUT_H
@@ -51,26 +51,26 @@ enum {
 	OL_SHARDS_MAX = 64, /* of a job */
 	OL_WORKERS_MAX = 1024, /* ids of a job */
 	OL_WINDOW_MAX = 64, /* gradient buffers a worker */
-	OL_SLOTS_MAX = OL_WINDOW_MAX + 1, /* landing slots of it: one more for what was queued */
+	OL_SLOTS_MAX = OL_WINDOW_MAX + 1, /* landing slots a worker: one more for its queue */
 	OL_STATE_VECTORS_MAX = 2,
 };
 
 #define OL_PARAM_COUNT_MAX ((uint64_t)1 << 40) /* floats of a job */
 
-/* What a snapshot says of itself. */
+/* Head of a snapshot */
 struct ol_snapshot_head {
 	uint64_t optimizer_steps; /* updates that the optimizer state has seen */
 	uint64_t reserved[7];
 };
 
-/* What these weights contain of one worker. */
+/* One worker's gradients in a snapshot's weights */
 struct ol_applied {
-	uint64_t seq; /* its last push in them: wire/seq.h */
+	uint64_t seq; /* of its last push: wire/seq.h */
 	uint64_t grads; /* gradients: a push from a queue holds several */
 	uint64_t earlier; /* of these, by processes before the one that seq names */
 };
 
-/* What worker and server must agree on. */
+/* The sizes that worker and server must agree on */
 struct ol_geometry {
 	uint64_t param_count; /* of the job */
 	uint64_t shard_first;
@@ -110,7 +110,7 @@ static inline uint64_t ol_layout_shard_off(const struct ol_geometry *geo)
 	return geo->shard_first * OL_ELEM_BYTES;
 }
 
-/* ol_layout_content_bytes -- all that a replica is: table, weights, optimizer state */
+/* ol_layout_content_bytes -- a replica's whole state: table, weights, optimizer state */
 static inline uint64_t ol_layout_content_bytes(const struct ol_geometry *geo)
 {
 	return ol_layout_table_bytes(geo) + ol_layout_vector_bytes(geo) * (1 + geo->state_vectors);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * seq.h -- the number of a push: which process of a worker made it, and which of its pushes it is
+ * seq.h -- the number of a push: the worker's process, and its count of pushes
  *
  *	bits 63 … 40    tag: random, never 0, drawn by each worker process when it opens
  *	bits 39 … 0     count: 1, 2, 3 … of that process at that shard
  *
- * A worker id outlives its process, and a server may go back to weights that an earlier process of
- * the id had pushed to: their numbers must never pass for those of the process that is there now.
- * So numbers of one process are ordered, and numbers of two say nothing of each other.
+ * A worker id outlives its process, and a server may go back to weights with pushes of an earlier
+ * process of the id. Those numbers must never pass for numbers of the present process. So only
+ * numbers of one process are ordered.
  */
 #ifndef OL_WIRE_SEQ_H
 #define OL_WIRE_SEQ_H
@@ -38,8 +38,7 @@ static inline uint64_t ol_seq_count(uint64_t seq)
 	return seq & OL_SEQ_COUNT_MAX;
 }
 
-/* ol_seq_contains -- weights whose last push of a worker is `applied` were made after its push
- * seq */
+/* ol_seq_contains -- weights with a worker's pushes up to `applied` contain its push seq */
 static inline bool ol_seq_contains(uint64_t applied, uint64_t seq)
 {
 	return ol_seq_tag(applied) == ol_seq_tag(seq) && applied >= seq;

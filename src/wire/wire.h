@@ -3,8 +3,8 @@
 /*
  * wire.h -- what workers and servers say to each other
  *
- * HANDSHAKE, in the private data of connecting; no memory key is handed out before both ends have
- * proved that they know the job key, and no proof can be used twice:
+ * HANDSHAKE, in the private data of connecting. Neither end hands out a memory key before both
+ * have proved that they know the job key, and no proof can be used twice:
  *
  *	worker                          server
  *	connect: knock, nonce N   ->
@@ -15,16 +15,16 @@
  *	write: struct ol_hello, bell ->
  *	                          <-    write: struct ol_welcome, bell WELCOME
  *
- * or, in place of the accept, a reject with the reason, or with the time after which to knock
- * again: the memory that the worker will write to is not ready yet. The welcome may take a while: a
- * server that came back empty first reads the freshest of the mirrors that hellos tell of. Then a
+ * In place of the accept, the server may send a reject with the reason, or with the time after
+ * which to knock again, as the memory for the worker is not ready yet. The welcome may take a
+ * while: a server that came back empty first reads the freshest mirror that a hello names. Then the
  * session is live:
  *
  *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->
  *	                          <-    write: struct ol_ack, bell ACK(index)
  *
- * The records that travel by one-sided writes are little-endian structs of fixed size, read where
- * they land; the handshake is encoded and decoded by functions that check everything.
+ * Records that travel by one-sided writes are little-endian structs of fixed size, read where they
+ * land. The handshake has functions that encode, and that decode and check everything.
  */
 #ifndef OL_WIRE_WIRE_H
 #define OL_WIRE_WIRE_H
@@ -50,7 +50,7 @@
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
 	OL_WIRE_PROTO = 5,
-	OL_LATER_MAX_MS = 5000, /* no server sends a peer away for longer */
+	OL_LATER_MAX_MS = 5000, /* longest delay that a server may ask of a peer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
 };
@@ -64,9 +64,9 @@ struct ol_wire_rkey {
 };
 
 enum ol_wire_role {
-	OL_ROLE_WORKER = 1, /* pushes; and pulls, where there is no chain or it has one replica */
+	OL_ROLE_WORKER = 1, /* pushes; also pulls, if the chain is of one replica */
 	OL_ROLE_OBSERVER, /* reads only */
-	OL_ROLE_READER, /* a worker at its chain's tail: pulls, and hears of commits; no slots */
+	OL_ROLE_READER, /* a worker at its chain's tail: pulls, gets acks of commits; no slots */
 	OL_ROLE_REPLICA, /* the predecessor in a chain: writes entries */
 };
 
@@ -79,20 +79,20 @@ struct ol_wire_connect {
 	enum ol_wire_connect_kind kind;
 	enum ol_wire_role role;
 	uint32_t worker;
-	bool queues; /* a worker with OL_OUTAGE_CONTINUE: it wants a slot more, for its queue */
+	bool queues; /* a worker with OL_OUTAGE_CONTINUE: needs one more slot, for its queue */
 	uint8_t nonce[OL_NONCE_BYTES];
 	uint8_t mac[OL_MAC_BYTES]; /* of a proof */
 };
 
 enum ol_wire_reject_code {
-	OL_REJECT_CHALLENGE = 1, /* not a no: prove that you know the key */
+	OL_REJECT_CHALLENGE = 1, /* no refusal: prove that you know the key */
 	OL_REJECT_WIRE,
 	OL_REJECT_AUTH,
 	OL_REJECT_WORKER_BUSY, /* id already connected */
 	OL_REJECT_WORKER_RANGE, /* id not below workers_max */
 	OL_REJECT_FULL,
-	OL_REJECT_RESOURCES, /* no memory or descriptors for it */
-	OL_REJECT_LATER, /* not a no: come back in delay_ms, with a new knock */
+	OL_REJECT_RESOURCES, /* no memory or descriptors for this peer */
+	OL_REJECT_LATER, /* no refusal: come back in delay_ms, with a new knock */
 };
 
 struct ol_wire_reject {
@@ -105,7 +105,7 @@ struct ol_wire_reject {
 struct ol_wire_accept {
 	struct ol_geometry geo;
 	struct ol_wire_rkey public_key;
-	/* An observer's and a reader's is a control page alone; a predecessor's is the ring */
+	/* For an observer or a reader the control page alone; for a predecessor the ring */
 	struct ol_wire_rkey landing_key;
 	uint64_t incarnation; /* of the server process: random; in a chain its id in views */
 	float lr; /* of plain SGD; 0: the job has another rule */
@@ -123,7 +123,7 @@ void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WI
 void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE_REJECT_BYTES]);
 void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE_ACCEPT_BYTES]);
 
-/* decode: 0, or OL_E_WIRE if the bytes are not such a message. Bytes behind it are ignored. */
+/* decode: 0, or OL_E_WIRE if the bytes are not such a message. Bytes after it are ignored. */
 int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_connect *ret_msg);
 int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_reject *ret_msg);
 int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_accept *ret_msg);
@@ -131,7 +131,7 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 /* ol_wire_reject_status -- the public code for a reason to refuse */
 int ol_wire_reject_status(enum ol_wire_reject_code code);
 
-/* The immediate of a doorbell: what rang, and which. */
+/* The immediate of a doorbell: a kind and an argument */
 enum ol_bell {
 	OL_BELL_HELLO = 1, /* worker: struct ol_hello is in the control page */
 	OL_BELL_PUSH, /* worker: slot arg has landed */
@@ -140,7 +140,7 @@ enum ol_bell {
 	OL_BELL_WELCOME, /* server: struct ol_welcome, or ol_chain_welcome, is in the ack page */
 	OL_BELL_ENTRY, /* predecessor: ring slot arg holds the next entry */
 	OL_BELL_CHAIN_ACK, /* successor: struct ol_chain_ack is in the ack page */
-	OL_BELL_WITHDRAW, /* worker: what it has pushed waits for no gradient of others */
+	OL_BELL_WITHDRAW, /* worker: its pushes must not wait for other workers' gradients */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -159,11 +159,11 @@ static inline uint32_t ol_bell_arg(uint32_t imm)
 }
 
 /*
- * The argument of OL_BELL_PART: a slot, and how much of its gradient still has to come, in units
- * of OL_PART_FLOATS. A hint: the server may start on what is there, and finds out from the header
- * of the push that follows whether it was right to. OL_PART_CANCEL units: the buffer was taken
- * back, what was announced of it is void. At most OL_PARTS_MAX between two acks of a slot, the
- * last one kept for a cancel, so that doorbells stay bounded.
+ * The argument of OL_BELL_PART: a slot, and how much of its gradient has not landed yet, in units
+ * of OL_PART_FLOATS. It is a hint: the server may start on the landed part, and the header of the
+ * push that follows shows whether that was right. OL_PART_CANCEL units: the worker took the buffer
+ * back, and the announced part is void. A worker rings at most OL_PARTS_MAX between two acks of a
+ * slot, so that doorbells stay bounded; the last is reserved for a cancel.
  */
 enum {
 	OL_PART_FLOATS = 16384,
@@ -193,29 +193,28 @@ static inline uint64_t ol_part_first(uint32_t arg)
 }
 
 /*
- * First word from worker to server on a new connection; at OL_HELLO_OFF of the control page.
+ * The worker's first record on a new connection; at OL_HELLO_OFF of the control page.
  *
- * mirror: where the worker keeps its last whole weights of this shard, should the server want them:
- * table, weights and, unless state_off is OL_MIRROR_NO_STATE, optimizer state, at these offsets.
- * They do not change before the welcome. bytes 0: it has none, as an observer never has: who only
- * reads does not say what the weights are. Mirrors of one history are older or newer by their
- * versions, those of two by their epochs, or not at all.
+ * mirror: where the worker keeps its last whole weights of this shard, for a server that needs
+ * them: table, weights and, unless state_off is OL_MIRROR_NO_STATE, optimizer state, at these
+ * offsets. They do not change before the welcome. bytes 0: no mirror. An observer never has one: a
+ * peer that only reads must not bring in weights. Mirrors of one history are compared by their
+ * versions, mirrors of two histories by their epochs, if at all.
  */
 struct ol_hello {
 	uint32_t magic;
 	uint32_t mirror_epoch; /* of the server that it was read from */
-	struct ol_wire_rkey acks; /* OL_ACKS_BYTES for what the server writes: struct ol_ack, one a
-				     slot; at OL_WELCOME_OFF the welcome; and at OL_PROBE_OFF a
-				     word that means nothing: writing it tells whether this peer is
-				     still reachable */
+	struct ol_wire_rkey acks; /* OL_ACKS_BYTES that the server writes: one struct ol_ack a slot;
+				     at OL_WELCOME_OFF the welcome; at OL_PROBE_OFF a word that
+				     nobody reads: the write tests whether the peer is reachable */
 	struct ol_wire_rkey mirror;
 	uint64_t table_off;
 	uint64_t weights_off;
 	uint64_t state_off;
 	uint64_t mirror_version;
-	uint64_t mirror_history; /* identity of the history that it is of */
-	uint64_t gone_seq; /* the last of its pushes that it was told is applied, and keeps no more:
-			      weights without it have lost something. 0: it keeps them all */
+	uint64_t mirror_history; /* identity of the mirror's history */
+	uint64_t gone_seq; /* its last push that it was told is applied and that it no longer keeps:
+			      weights without this push have lost something. 0: it keeps them all */
 	uint32_t epoch; /* the newest that it knows: a server that restores begins a newer one */
 	uint32_t reserved[4];
 	uint32_t crc; /* CRC32C of all before it */
@@ -227,10 +226,10 @@ static_assert(sizeof(struct ol_hello) == 128, "hello is part of the wire protoco
 
 /* The server has its weights: push and pull may begin. */
 struct ol_welcome {
-	struct ol_applied resolved; /* what they contain of this worker: go on above it */
+	struct ol_applied resolved; /* this worker's pushes in them: go on with the next */
 	uint64_t version; /* newest published … */
 	uint32_t snapshot; /* … and where it lies */
-	uint32_t epoch; /* of all that is said on this connection */
+	uint32_t epoch; /* of every record on this connection */
 	uint32_t reserved[5];
 	uint32_t crc; /* CRC32C of all before it */
 };
@@ -256,7 +255,7 @@ struct ol_chain_hello {
 	uint32_t magic;
 	uint32_t epoch; /* of the view that the predecessor is in */
 	uint64_t id; /* of the predecessor */
-	uint64_t successor; /* whom it takes the other for */
+	uint64_t successor; /* id that it expects of the other end */
 	struct ol_wire_rkey acks; /* OL_ACKS_BYTES for what the successor writes */
 	struct ol_wire_rkey board; /* the predecessor's public memory */
 	uint64_t content_off; /* a whole snapshot in there … */
@@ -271,7 +270,7 @@ struct ol_chain_hello {
 static_assert(sizeof(struct ol_chain_hello) == 136, "chain hello is part of the wire protocol");
 
 struct ol_chain_welcome {
-	uint64_t have; /* newest entry that it has: go on above; when loading, content_version */
+	uint64_t have; /* its newest entry: send later ones; when loading, content_version */
 	uint32_t epoch;
 	uint32_t loading; /* 1: it has no weights, and reads `content` */
 	uint64_t reserved[5];
@@ -282,7 +281,7 @@ struct ol_chain_welcome {
 static_assert(sizeof(struct ol_chain_welcome) == 64, "chain welcome is part of the wire protocol");
 
 struct ol_chain_ack {
-	uint64_t version; /* all up to it is committed; from one that joins: applied */
+	uint64_t version; /* all up to it is committed; from a joining replica: applied */
 	uint64_t reserved[6];
 	uint32_t epoch;
 	uint32_t crc; /* CRC32C of all before it */
@@ -291,13 +290,13 @@ struct ol_chain_ack {
 static_assert(sizeof(struct ol_chain_ack) == 64, "chain ack is part of the wire protocol");
 
 enum {
-	OL_CHAIN_ACK_OFF = 0, /* of the ack page; a newer one may overwrite one that is unread */
+	OL_CHAIN_ACK_OFF = 0, /* in the ack page; a newer ack may overwrite an unread one */
 	OL_PROBE_OFF = OL_SLOTS_MAX * OL_LINE_BYTES,
 	OL_WELCOME_OFF = OL_PROBE_OFF + OL_LINE_BYTES,
 	OL_ACKS_BYTES = OL_WELCOME_OFF + OL_LINE_BYTES,
 	OL_HELLO_OFF = 0,
 	OL_PIN_OFF = 1024,
-	OL_LANDING_PROBE_OFF = 2048, /* a word that means nothing, as at OL_PROBE_OFF */
+	OL_LANDING_PROBE_OFF = 2048, /* a word that nobody reads, as at OL_PROBE_OFF */
 };
 
 /*
@@ -317,27 +316,28 @@ struct ol_push_hdr {
 	uint32_t epoch;
 	uint32_t samples;
 	float loss;
-	uint32_t grads; /* gradients summed up in it: 1 but for what comes from a queue */
+	uint32_t grads; /* gradients summed up in it: 1, unless it comes from a queue */
 	uint32_t flags; /* enum ol_push_flags */
 	uint32_t reserved[4];
 	uint32_t crc; /* CRC32C of all before it */
 };
 
 enum ol_push_flags {
-	OL_PUSH_QUEUED = 1 << 0, /* it waited for its server, and may be the sum of several */
-	OL_PUSH_PATH = 1 << 1, /* each of its gradients was computed where the ones before it led */
-	OL_PUSH_VOID = 1 << 2, /* the gradient is not finite, here or at another shard: it counts
-				  as given, and is dropped */
+	OL_PUSH_QUEUED = 1 << 0, /* it waited in an outage, and may be the sum of several */
+	OL_PUSH_PATH = 1 << 1, /* each of its gradients was computed at weights that contain the
+				  ones before it */
+	OL_PUSH_VOID = 1 << 2, /* the gradient is not finite, here or at another shard: the server
+				  counts it as given and drops it */
 };
 
 static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire protocol");
 
 /*
- * Credit, result and version notice in one: record i answers slot i, so every record is read
- * before its slot is used again and no record is ever written over unread.
+ * Credit, result and version notice in one. Record i answers slot i, and a worker reads it before
+ * it uses the slot again, so no unread record is overwritten.
  */
 struct ol_ack {
-	uint64_t seq; /* of the push that was in the slot: it is resolved */
+	uint64_t seq; /* of the push that was in the slot, and is resolved */
 	uint64_t version; /* newest published … */
 	uint32_t snapshot; /* … and where it lies */
 	int32_t status; /* of the push: 0 applied, OL_E_NONFINITE, OL_E_LATE */
@@ -355,11 +355,11 @@ uint32_t ol_record_crc(const void *record, size_t bytes);
 #define ol_record_whole(r) ((r)->crc == ol_record_crc(r, sizeof(*(r)) - 4))
 
 /*
- * The version line. A reader that wants version v of snapshot i, and knows from an ack or an
- * earlier line that it is published, reads the data, then, behind a read fence, this line: begin[i]
- * == end[i] == 1 + v proves the data untorn, because an update sets begin before it touches the
- * data and end after it. (Of a version that was not yet published when the data was read it proves
- * nothing.) published: version * 4 + snapshot.
+ * The version line. A reader knows from an ack or an earlier line that version v of snapshot i is
+ * published. It reads the data, then, behind a read fence, this line. begin[i] == end[i] == 1 + v
+ * proves that the data is not torn: an update sets begin before it touches the data, and end after.
+ * (If v was not yet published when the data was read, this proves nothing.)
+ * published: version * 4 + snapshot.
  */
 struct ol_version_line {
 	_Atomic uint64_t published;
@@ -385,7 +385,7 @@ static inline uint32_t ol_published_snapshot(uint64_t word)
 	return (uint32_t)(word % 4);
 }
 
-/* Written by the server's loop alone; read by anybody, word by word. */
+/* Written by the server's loop alone; read by any peer, word by word. */
 struct ol_board {
 	uint32_t magic;
 	uint32_t proto;

@@ -3,9 +3,9 @@
 /*
  * local.h -- what the parts of the directory back end share
  *
- *	local.c          the thread, inotify, what is done when
- *	local_base.c     what all below need
- *	local_folder.c   the folder: is it ours, is it local, is it there still
+ *	local.c          the thread, inotify, the order of work
+ *	local_base.c     helpers of all below
+ *	local_folder.c   the folder: is it ours, local, and still there
  *	local_view.c     views: read, proposed
  *	local_member.c   members: listed, found dead by their locks
  *	local_keeper.c   our own member: a file, its lock, and the thread that holds it
@@ -15,14 +15,14 @@
  *	PATH/JOB/shard0/members/ID.member         a server that lives; ID: 16 hex digits
  *	PATH/JOB/ID.tmp                           a view that is being written
  *
- * Compare-and-set is link(): it makes N + 1 only where nobody has. So no lock is held that a
- * process could keep while it is stopped. Numbers have no gap, because whoever makes N + 1 has read
- * N, and no file is taken away: those that are no longer in force are cut to nothing. The file is
- * whole before it has its name, on the disk too.
+ * Compare-and-set is link(): it fails if the name N + 1 exists. So there is no lock that a stopped
+ * process could keep. Numbers have no gap: a process makes N + 1 only after it has read N, and no
+ * file is removed; older ones are truncated. A file is whole, on the disk too, before it gets its
+ * name.
  *
- * A member's file is locked before it has its name, by an open file description that one thread
- * of its process has alone. The kernel closes it when the process ends. Whoever finds a file
- * without a lock takes it away. The close is heard by inotify, a moment before the lock is gone.
+ * A member's file is locked before it gets its name, by an open file description that only one
+ * thread of its process has. The kernel closes it when the process ends. A process that finds a
+ * file without a lock removes it. inotify reports the close a moment before the lock is gone.
  */
 #ifndef OL_REPLICATION_COORD_LOCAL_LOCAL_H
 #define OL_REPLICATION_COORD_LOCAL_LOCAL_H
@@ -40,7 +40,7 @@ enum {
 
 struct ol_local_member {
 	uint64_t id;
-	bool usable; /* its file was one of a member */
+	bool usable; /* its file holds a valid member */
 	struct ol_member member;
 };
 
@@ -51,14 +51,14 @@ struct ol_local_members {
 
 struct ol_local_shard {
 	int views_wd, members_wd; /* of inotify; -1: none */
-	bool views_moved, members_moved; /* to be looked at */
-	uint64_t version; /* in force, as told; 0: there is none */
+	bool views_moved, members_moved; /* must be read again */
+	uint64_t version; /* in force, as last given to the handle; 0: none */
 	struct ol_view view;
-	bool view_known; /* was told to the handle */
+	bool view_known; /* was given to the handle */
 	bool members_known;
-	bool crowded; /* too many members: was said */
+	bool crowded; /* too many members: was logged */
 	uint32_t closing; /* looks that are left since a member's file was closed */
-	struct ol_local_members members; /* as told, and those that cannot be used */
+	struct ol_local_members members; /* as given to the handle, and unusable ones */
 };
 
 struct ol_local;
@@ -71,27 +71,27 @@ struct ol_local_keeper {
 	pthread_cond_t cond;
 	uint32_t shard;
 	struct ol_member member;
-	bool wanted; /* the thread is to make the file */
+	bool wanted; /* the thread must make the file */
 	bool stopping;
-	int rc; /* of the last time that it did */
+	int rc; /* of the last time that it made one */
 };
 
 struct ol_local {
 	struct ol_coord *coord;
 	const char *path;
-	uint64_t tag; /* of this handle: name of what it writes */
+	uint64_t tag; /* of this handle: in the names of files that it writes */
 	int job_fd;
-	int inotify_fd; /* -1: there is none: it looks now and then */
+	int inotify_fd; /* -1: none left: the thread looks every few ms */
 	int wake_fd;
 	pthread_t thread;
 	_Atomic uint64_t
-		stopping; /* a word of its own: the flags behind it are the thread's alone */
+		stopping; /* a word of its own: the flags after it are the thread's alone */
 	bool away; /* the folder is gone, or was tampered with: for good */
 	bool joined;
-	bool join_failed; /* was said */
+	bool join_failed; /* was logged */
 	bool settled; /* open() has its answer */
-	uint64_t all_ns; /* when everything is looked at again */
-	uint64_t closing_ns; /* when members are, after a file was closed; 0: not */
+	uint64_t all_ns; /* when everything is read again */
+	uint64_t closing_ns; /* when members are, after a file was closed; 0: never */
 	uint64_t closing_wait_ns;
 	struct ol_local_keeper keeper;
 	struct ol_local_shard *shards;
@@ -99,21 +99,21 @@ struct ol_local {
 
 /* local_base.c */
 
-/* ol_local_give_up -- nothing is read or changed from here on: say why, once */
+/* ol_local_give_up -- read and change nothing from here on; log why, once */
 void ol_local_give_up(struct ol_local *local, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* ol_local_retry -- something failed that may work soon: everything is looked at again then */
+/* ol_local_retry -- read everything again soon, as a call failed that may work then */
 void ol_local_retry(struct ol_local *local);
-/* ol_local_watches -- is this shard of interest to the handle? */
+/* ol_local_watches -- does the handle watch this shard? */
 bool ol_local_watches(const struct ol_local *local, uint32_t shard);
 
 /* local_folder.c */
 
-/* ol_local_folder_open -- the job's folder and those of its shards, made in PATH if they are not
- * there; 0, or -errno with a line */
+/* ol_local_folder_open -- open the folders of the job and its shards in PATH, or make them; 0, or
+ * -errno with a line */
 int ol_local_folder_open(struct ol_local *local, char *err, size_t err_bytes);
-/* ol_local_folder_refused -- name of a file system, by its statfs() magic, whose locks are not to
- * be trusted; NULL: it may be used */
+/* ol_local_folder_refused -- name of the file system with this statfs() magic if its locks are not
+ * reliable; NULL: it may be used */
 const char *ol_local_folder_refused(uint64_t magic);
 /* ol_local_file_read -- a file whole; its length, at most OL_LOCAL_TEXT_MAX, or -errno */
 ssize_t ol_local_file_read(int fd, char text[OL_LOCAL_TEXT_MAX]);
@@ -127,9 +127,9 @@ void ol_local_view_propose(struct ol_local *local, uint32_t shard);
 
 /* local_member.c */
 
-/* ol_local_members_look -- true: one is gone that was there */
+/* ol_local_members_look -- read the members; true: one of them has left */
 bool ol_local_members_look(struct ol_local *local, uint32_t shard);
-/* ol_local_member_absent -- for sure: where the system cannot say so its file is there */
+/* ol_local_member_absent -- true: its file is surely absent; false also if a call failed */
 bool ol_local_member_absent(const struct ol_local *local, uint32_t shard, uint64_t id);
 void ol_local_member_name(uint32_t shard, uint64_t id, const char *end,
 			  char name[OL_LOCAL_NAME_MAX]);

@@ -9,8 +9,8 @@
  *	… (ol_view_encode())
  *	crc32c 89abcdef
  *
- * The checksum covers every byte before its own line. A file is read whole, and believed only when
- * no other text would be written for the same value.
+ * The checksum covers every byte before its own line. A file is accepted only if it is exactly the
+ * text that encode writes for its value.
  */
 #ifndef OL_REPLICATION_COORD_LOCAL_LOCAL_FILE_H
 #define OL_REPLICATION_COORD_LOCAL_LOCAL_FILE_H

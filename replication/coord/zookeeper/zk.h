@@ -6,10 +6,10 @@
  *	zookeeper.c   sessions, access, the thread
  *	zk_view.c     views: read, watched, proposed
  *	zk_member.c   members: the same, and our own one
- *	zk_event.c    the library's callbacks, which only queue what they are given
+ *	zk_event.c    the library's callbacks, which only queue their arguments
  *
- * One thread of our own does everything, alone, so nothing but the queue has a lock. Requests are
- * answered in the order in which they were made, which much of this leans on.
+ * One thread of this back end does all work, so only the queue has a lock. Much of the code relies
+ * on this: ZooKeeper answers requests in the order in which they were made.
  */
 #ifndef OL_REPLICATION_COORD_ZOOKEEPER_ZK_H
 #define OL_REPLICATION_COORD_ZOOKEEPER_ZK_H
@@ -30,26 +30,26 @@ enum {
 
 enum zk_kind {
 	ZK_SESSION, /* its state has changed */
-	ZK_ACCESS, /* answer: who may touch the job */
+	ZK_ACCESS, /* answer: who has access to the job */
 	ZK_MADE, /* answer: a folder */
 	ZK_VIEW, /* answer: the view */
 	ZK_NO_VIEW, /* answer: whether there is really none */
 	ZK_VIEW_MOVED, /* watch */
-	ZK_VIEW_SYNCED, /* answer: what is read from now on is what the leader had */
+	ZK_VIEW_SYNCED, /* answer: later reads are not older than the leader's state was */
 	ZK_MEMBERS, /* answer: their names */
 	ZK_MEMBERS_MOVED, /* watch */
 	ZK_MEMBER, /* answer: one of them */
 	ZK_PROPOSED, /* answer */
 	ZK_JOINED, /* answer: our own member is made */
-	ZK_OWNER, /* answer: whose the node of our member is */
-	ZK_LEFT, /* answer: it is gone */
+	ZK_OWNER, /* answer: the session that owns our member's node */
+	ZK_LEFT, /* answer: our member is gone */
 	ZK_SIGN, /* answer to a sign of life */
 	ZK_KINDS,
 };
 
 struct zk;
 
-/* What the library hands back with an answer. Lives as long as the back end. */
+/* The library hands it back with an answer. Lives as long as the back end. */
 struct zk_ref {
 	struct zk *zk;
 	enum zk_kind kind;
@@ -70,7 +70,7 @@ struct zk_event {
 
 struct zk_member {
 	uint64_t id;
-	bool usable; /* its text was one of a member */
+	bool usable; /* its text is a valid member */
 	struct ol_member member;
 };
 
@@ -84,22 +84,22 @@ struct zk_shard {
 	struct zk_ref slots[OL_MEMBERS_MAX];
 	bool made; /* its folders, in this session */
 	bool view_busy; /* is being read */
-	bool view_again; /* has to be read once more */
-	bool view_known; /* was told to the handle */
-	bool view_news; /* to be told even if it is the same: somebody proposed */
+	bool view_again; /* must be read once more */
+	bool view_known; /* was given to the handle */
+	bool view_news; /* give it to the handle even if it is the same: a caller proposed */
 	bool reading_news; /* view_news of the read that is under way */
 	bool view_seen; /* was read in this session */
-	bool view_synced; /* what is read now cannot be older than what was told */
-	int64_t view_zxid; /* of what was told; 0: that there is none */
-	uint64_t view_version; /* of what was told */
+	bool view_synced; /* a read now cannot be older than the view given to the handle */
+	int64_t view_zxid; /* of the view given to the handle; 0: it was told of none */
+	uint64_t view_version; /* of the same */
 	int64_t view_created; /* zxid that made its node; 0: there was none yet */
 	bool members_busy;
 	bool members_again;
 	bool members_known;
 	bool members_failed; /* one of the answers */
 	uint32_t members_pending; /* answers */
-	struct zk_members members; /* what was told, and those that cannot be used */
-	struct zk_members staged; /* what is being read */
+	struct zk_members members; /* as given to the handle, and unusable ones */
+	struct zk_members staged; /* being read */
 	uint32_t in_view_count;
 	uint64_t in_view[OL_REPLICAS_MAX];
 };
@@ -116,26 +116,26 @@ struct zk {
 	struct zk_event *first, **last;
 	bool woken;
 	bool stopping;
-	bool dropped; /* an event, for want of memory */
+	bool dropped; /* an event was lost, as memory was short */
 
-	bool ending; /* stopping was seen; from here on the thread's own */
+	bool ending; /* the thread has seen stopping; all from here on is the thread's own */
 
 	zhandle_t *zh; /* NULL: between two sessions */
 	uint64_t open_ns; /* when to make a handle */
-	bool reopen; /* this one is of no use any more */
+	bool reopen; /* zh is of no use any more */
 	bool up; /* there is a connection */
-	bool introduced; /* the password is with the library */
+	bool introduced; /* the library has the password */
 	bool made; /* the folders above the shards, in this session */
 	bool granted; /* access, in this connection */
-	bool connected; /* was told to the handle */
+	bool connected; /* as told to the handle */
 	bool settled; /* open() has its answer */
-	bool troubled; /* a failure was reported, and nothing has worked since */
-	bool forgotten; /* by the ensemble, all that it was told: it is not ours any more */
+	bool troubled; /* a failure was logged, and no request has succeeded since */
+	bool forgotten; /* the ensemble has lost its memory: it is not used any more */
 	uint64_t retry_ns; /* read everything again; 0: no need */
 	uint32_t timeout_ms; /* of the session, as the ensemble wants it */
 	uint32_t timeout_told_ms;
 	uint64_t sign_due_ns, sign_sent_ns;
-	uint64_t sign_known_ns; /* when the last one was sent that was answered */
+	uint64_t sign_known_ns; /* when the last answered one was sent */
 	bool sign_out; /* no answer yet */
 	uint64_t lease_ns;
 	bool joining; /* an answer will come */
@@ -146,7 +146,7 @@ struct zk {
 
 /* zk_event.c */
 
-/* What the library is to call; arg is a zk_ref. zk_on_acl: number is 1 if only we have access */
+/* The library's callbacks; arg is a zk_ref. zk_on_acl: number is 1 if only this job has access */
 void zk_on_session(zhandle_t *zh, int type, int state, const char *path, void *arg);
 void zk_on_watch(zhandle_t *zh, int type, int state, const char *path, void *arg);
 void zk_on_void(int rc, const void *arg);
@@ -156,28 +156,28 @@ void zk_on_data(int rc, const char *value, int value_bytes, const struct Stat *s
 		const void *arg);
 void zk_on_names(int rc, const struct String_vector *names, const void *arg);
 void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg);
-/* zk_events_take -- wait until something is to be done, or until due_ns (0: for ever); the caller
- * frees the events. ret_woken: there are wishes */
+/* zk_events_take -- wait for events or wishes, at most until due_ns (0: for ever); the caller frees
+ * the events. ret_woken: there are wishes */
 struct zk_event *zk_events_take(struct zk *zk, uint64_t due_ns, bool *ret_woken);
 void zk_events_free(struct zk_event *event);
 
 /* zookeeper.c */
 
-/* zk_trouble -- a request failed: say so, once a session, and begin anew later. Nothing if the
- * connection was lost, or the session: when there is one again everything is read anyway */
+/* zk_trouble -- a request failed: log it, once a session, and read everything again later. No
+ * effect if the connection or the session was lost: a new one reads everything anyway */
 void zk_trouble(struct zk *zk, const char *what, int rc);
-/* zk_settle -- tell open(), if everything that it waits for is there */
+/* zk_settle -- let open() return, if everything that it waits for is there */
 void zk_settle(struct zk *zk);
-/* zk_forget -- the ensemble has lost its memory: nothing is read or changed from here on */
+/* zk_forget -- the ensemble has lost its memory: read and change nothing from here on */
 void zk_forget(struct zk *zk, uint32_t shard);
-/* zk_watches -- is this shard of interest to the handle? */
+/* zk_watches -- does the handle watch this shard? */
 bool zk_watches(const struct zk *zk, uint32_t shard);
 void zk_path_shard(const struct zk *zk, uint32_t shard, const char *below, char path[ZK_PATH_MAX]);
 void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[ZK_PATH_MAX]);
-/* zk_acl -- who may touch what we make */
+/* zk_acl -- the access list of nodes that we make */
 const struct ACL_vector *zk_acl(const struct zk *zk);
 
-/* zk_view.c, zk_member.c: reading anew, what callers wish, and answers */
+/* zk_view.c, zk_member.c: reads, callers' wishes, and answers */
 
 void zk_view_read(struct zk *zk, uint32_t shard);
 void zk_view_propose(struct zk *zk, uint32_t shard);

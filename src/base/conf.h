@@ -95,6 +95,9 @@ struct ol_conf_field {
 		__VA_ARGS__ \
 	}
 
+/* OL_FIELDS -- a table and how many rows it has, as two arguments or the beginning of a list */
+#define OL_FIELDS(array) (array), sizeof(array) / sizeof((array)[0])
+
 struct ol_conf_spec {
 	const char *program; /* "outlast train": begins the usage line and every error */
 	const char *purpose; /* what it does, for --help */
@@ -156,5 +159,22 @@ void ol_conf_print(const struct ol_conf *conf, FILE *out);
 
 /* ol_conf_format -- the value of row `index` as text, cut to fit; "" for a NULL string, a secret */
 void ol_conf_format(const struct ol_conf *conf, size_t index, char *buf, size_t buf_bytes);
+
+/*
+ * ol_conf_value_parse -- text into field's member of target; -EINVAL: text is no such value
+ *
+ * Not for STR and GROUP.
+ */
+int ol_conf_value_parse(const struct ol_conf_field *field, const char *text, void *target);
+
+/*
+ * ol_conf_words -- a list inside a value, "mean=20ms,alpha=0.5", into target's members
+ *
+ * A member that is not named stays as it is. STR: the member points into text, to where the value
+ * begins; it ends before a comma, or where text does. -EINVAL, with words in err that name the row
+ * and what it should be.
+ */
+int ol_conf_words(const struct ol_conf_field *fields, size_t field_count, const char *text,
+		  void *target, char *err, size_t err_bytes);
 
 #endif /* OL_BASE_CONF_H */

@@ -33,13 +33,6 @@ struct ol_conf {
 	char error[OL_CONF_ERROR_MAX];
 };
 
-/*
- * ol_conf_value_parse -- text into field's member of target; -EINVAL: text is no such value
- *
- * Not for STR and GROUP.
- */
-int ol_conf_value_parse(const struct ol_conf_field *field, const char *text, void *target);
-
 /* ol_conf_value_want -- what the value should be: "a number between 1 and 64" */
 void ol_conf_value_want(const struct ol_conf_field *field, char *buf, size_t buf_bytes);
 

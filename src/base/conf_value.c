@@ -360,6 +360,56 @@ void ol_conf_value_want(const struct ol_conf_field *field, char *buf, size_t buf
 	snprintf(buf, buf_bytes, "%s%s%s", noun, bounds, example);
 }
 
+/* One word of a list, `len` characters */
+static int word_parse(const struct ol_conf_field *fields, size_t field_count, const char *word,
+		      size_t len, void *target, char *err, size_t err_bytes)
+{
+	size_t used = (size_t)snprintf(err, err_bytes, "\"%.*s\" is none of", (int)len, word);
+	char value[64], want[128];
+
+	for (size_t i = 0; i < field_count; i++) {
+		const struct ol_conf_field *field = &fields[i];
+		size_t name = strlen(field->name);
+		const char *at = word + name + 1;
+
+		if (used < err_bytes)
+			used += (size_t)snprintf(err + used, err_bytes - used,
+						 "%s %s=", i > 0 ? "," : "", field->name);
+		if (len <= name || strncmp(word, field->name, name) != 0 || word[name] != '=')
+			continue;
+		if (field->type == OL_CONF_STR) {
+			memcpy((char *)target + field->offset, &at, sizeof(at));
+			return 0;
+		}
+		if ((size_t)snprintf(value, sizeof(value), "%.*s", (int)(len - name - 1), at) <
+			    sizeof(value) &&
+		    ol_conf_value_parse(field, value, target) == 0)
+			return 0;
+		ol_conf_value_want(field, want, sizeof(want));
+		snprintf(err, err_bytes, "\"%.*s\" should have %s behind %s=", (int)len, word, want,
+			 field->name);
+		return -EINVAL;
+	}
+	return -EINVAL;
+}
+
+int ol_conf_words(const struct ol_conf_field *fields, size_t field_count, const char *text,
+		  void *target, char *err, size_t err_bytes)
+{
+	for (;;) {
+		size_t len = strcspn(text, ",");
+		char why[OL_CONF_ERROR_MAX];
+
+		if (word_parse(fields, field_count, text, len, target, why, sizeof(why)) != 0) {
+			snprintf(err, err_bytes, "%s", why);
+			return -EINVAL;
+		}
+		if (text[len] == '\0')
+			return 0;
+		text += len + 1;
+	}
+}
+
 void ol_conf_value_range(const struct ol_conf_field *field, char *buf, size_t buf_bytes)
 {
 	static const char *const words[3] = { "", " to ", "at least " };

@@ -36,7 +36,7 @@ refused 'no middle' head@5steps,middle@50steps --durability chain --replicas 1
 refused '"head1@50steps" is not below --servers 1' head1@50steps --durability chain
 [[ $err != *head1*head1* ]] || fail "the value twice: $err"
 refused 'down=' server0@3s:down=fast
-refused 'KILL or STOP' server0@3s:signal=TERM
+refused 'one of KILL, STOP' server0@3s:signal=TERM
 refused '"server1@3s" is not below --servers 1' server1@3s
 refused '"worker2@3s" is not below --workers 2' server0@1s,worker2@3s --workers 2
 refused 'longer than --outage-timeout' server0@3s:down=20s --outage-timeout 10

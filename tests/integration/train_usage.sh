@@ -43,7 +43,7 @@ echo "20 x" >"$tmp/delays"
 : >"$tmp/empty"
 for command in train work; do
 	bad "delay" 2 "outlast $command:*--delay*exp:mean=20ms*" $command "${tiny[@]}" --delay sometimes
-	bad "delay" 2 "outlast $command:*--delay*0 to 1*" $command "${tiny[@]}" --delay exp:mean=20ms,alpha=2
+	bad "delay" 2 "outlast $command:*--delay*0 and 1*" $command "${tiny[@]}" --delay exp:mean=20ms,alpha=2
 	bad "delay" 2 "outlast $command:*$tmp/delays, line 1: is no delay*" $command "${tiny[@]}" --delay "trace:$tmp/delays"
 	bad "delay" 2 "outlast $command:*$tmp/empty: holds no delay*" $command "${tiny[@]}" --delay "trace:$tmp/empty"
 	bad "on late" 2 "outlast $command:*on-late*wait, pull, interrupt*" $command --on-late never

@@ -6,91 +6,82 @@
 #include "cmd/delay.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/kill.h"
+#include "base/clock.h"
+#include "base/conf.h"
 
 enum {
 	TRACE_STEP = 1009, /* lines between the beginnings of two workers */
 	TRACE_ROOM_FIRST = 256
 };
 
-static const double mean_max_s = 3600.0, factor_max = 1e6, trace_max_ms = 3.6e6;
+/* What stands behind exp: and slow: */
+struct words {
+	uint64_t mean;
+	uint64_t from;
+	double alpha;
+	double factor;
+	const char *workers;
+};
 
-/* The whole of text is a number from low to high. */
-static bool number(const char *text, double low, double high, double *ret_value)
+static const struct ol_conf_field exp_fields[] = {
+	OL_ROW_DURATION(words, mean, NULL, 1, UINT64_C(3600) * OL_NS_PER_S, NULL),
+	OL_ROW_F64(words, alpha, NULL, 0.0, 1.0, NULL),
+};
+
+static const struct ol_conf_field slow_fields[] = {
+	OL_ROW_STR(words, workers, NULL, NULL),
+	OL_ROW_F64(words, factor, NULL, 1.0, 1e6, NULL),
+	OL_ROW_DURATION(words, from, NULL, 0, 0, NULL),
+};
+
+static const struct ol_conf_field trace_ms = { .type = OL_CONF_F64, .f64_max = 3.6e6 };
+
+static int refuse(const char *why, char *err, size_t err_bytes)
 {
-	size_t len = strspn(text, "0123456789.");
-	char *end;
-
-	if (len == 0 || text[len] != '\0')
-		return false;
-	*ret_value = strtod(text, &end);
-	return end == text + len && *ret_value >= low && *ret_value <= high;
+	snprintf(err, err_bytes, "%s", why);
+	return -EINVAL;
 }
 
-static bool duration(const char *text, double *ret_s)
+static int exp_parse(const char *text, struct ol_delay *delay, char *err, size_t err_bytes)
 {
-	uint64_t ns;
+	struct words words = { .alpha = 1.0 };
+	int rc = ol_conf_words(OL_FIELDS(exp_fields), text, &words, err, err_bytes);
 
-	if (ol_duration_parse(text, &ns) != 0)
-		return false;
-	*ret_s = (double)ns / 1e9;
-	return true;
+	if (rc == 0 && words.mean == 0)
+		rc = refuse("needs a mean: exp:mean=20ms", err, err_bytes);
+	delay->mean_s = (double)words.mean / 1e9;
+	delay->alpha = words.alpha;
+	return rc;
 }
 
-static const char *exp_word(const char *word, struct ol_delay *delay)
+static int slow_parse(const char *text, struct ol_delay *delay, char *err, size_t err_bytes)
 {
-	if (strncmp(word, "mean=", 5) == 0)
-		return duration(word + 5, &delay->mean_s) && delay->mean_s > 0.0 &&
-				       delay->mean_s <= mean_max_s
-			       ? NULL
-			       : "needs a duration above 0, such as 20ms, behind mean=";
-	if (strncmp(word, "alpha=", 6) == 0)
-		return number(word + 6, 0.0, 1.0, &delay->alpha)
-			       ? NULL
-			       : "needs a number from 0 to 1 behind alpha=";
-	return "is not exp:mean=20ms,alpha=0.5";
-}
+	struct words words = { 0 };
+	int rc = ol_conf_words(OL_FIELDS(slow_fields), text, &words, err, err_bytes), end = -1;
 
-static const char *slow_word(const char *word, struct ol_delay *delay)
-{
-	double value;
-
-	if (strcmp(word, "workers=half") == 0) {
-		delay->slow_half = true;
-		return NULL;
-	}
-	if (strncmp(word, "workers=", 8) == 0) {
-		if (!number(word + 8, 1.0, 1024.0, &value) || value != floor(value))
-			return "needs half or a number of workers behind workers=";
-		delay->slow_half = false;
-		delay->slow_workers = (uint32_t)value;
-		return NULL;
-	}
-	if (strncmp(word, "factor=", 7) == 0)
-		return number(word + 7, 1.0, factor_max, &delay->slow_factor)
-			       ? NULL
-			       : "needs a number from 1 on behind factor=";
-	if (strncmp(word, "from=", 5) == 0)
-		return duration(word + 5, &delay->slow_from_s)
-			       ? NULL
-			       : "needs a duration such as 60s behind from=";
-	return "is not slow:workers=half,factor=5,from=60s";
-}
-
-/* Comma-separated words, each given to one of the functions above; words is cut up. */
-static const char *words_parse(char *words, struct ol_delay *delay,
-			       const char *(*parse)(const char *, struct ol_delay *))
-{
-	const char *wrong = NULL, *word;
-
-	while (wrong == NULL && (word = strsep(&words, ",")) != NULL)
-		wrong = parse(word, delay);
-	return wrong;
+	if (rc != 0)
+		return rc;
+	if (words.workers == NULL || words.factor < 1.0)
+		return refuse("needs workers= and factor=", err, err_bytes);
+	delay->slow = true;
+	delay->slow_half =
+		strcspn(words.workers, ",") == 4 && strncmp(words.workers, "half", 4) == 0;
+	if (!delay->slow_half &&
+	    (sscanf(words.workers, "%4" SCNu32 "%n", &delay->slow_workers, &end) != 1 ||
+	     strchr(",", words.workers[end]) == NULL || delay->slow_workers < 1 ||
+	     delay->slow_workers > 1024))
+		return refuse("should have half or a number of workers behind workers=", err,
+			      err_bytes);
+	delay->slow_factor = words.factor;
+	delay->slow_from_s = (double)words.from / 1e9;
+	return 0;
 }
 
 /* A line of a trace without its end: false: neither a delay nor blank nor a comment */
@@ -103,7 +94,7 @@ static bool trace_line(char *line, double *ret_ms, bool *ret_blank)
 		len--;
 	text[len] = '\0';
 	*ret_blank = len == 0;
-	return len == 0 || number(text, 0.0, trace_max_ms, ret_ms);
+	return len == 0 || ol_conf_value_parse(&trace_ms, text, ret_ms) == 0;
 }
 
 static bool trace_add(struct ol_delay *delay, size_t *room, double ms)
@@ -134,7 +125,7 @@ static int trace_lines(FILE *in, const char *path, struct ol_delay *delay, char 
 		if ((strchr(line, '\n') == NULL && !feof(in)) || !trace_line(line, &ms, &blank)) {
 			snprintf(err, err_bytes,
 				 "%.150s, line %zu: is no delay in milliseconds (0 to %.0f)", path,
-				 at, trace_max_ms);
+				 at, trace_ms.f64_max);
 			return -EINVAL;
 		}
 		if (blank)
@@ -181,27 +172,14 @@ static int part_parse(char *part, struct ol_delay *delay, char *err, size_t err_
 		"is none of exp:mean=20ms,alpha=0.5, trace:FILE and "
 		"slow:workers=half,factor=5,from=60s, the last of which may follow a +";
 	bool base = delay->mean_s > 0.0 || delay->trace_s != NULL;
-	const char *wrong = NULL;
 
 	if (strncmp(part, "trace:", 6) == 0 && !base && part[6] != '\0')
 		return trace_read(part + 6, delay, err, err_bytes);
-	if (strncmp(part, "exp:", 4) == 0 && !base) {
-		delay->alpha = 1.0;
-		wrong = words_parse(part + 4, delay, exp_word);
-		if (wrong == NULL && delay->mean_s <= 0.0)
-			wrong = "needs a mean: exp:mean=20ms";
-	} else if (strncmp(part, "slow:", 5) == 0 && !delay->slow) {
-		delay->slow = true;
-		wrong = words_parse(part + 5, delay, slow_word);
-		if (wrong == NULL &&
-		    ((!delay->slow_half && delay->slow_workers == 0) || delay->slow_factor < 1.0))
-			wrong = "needs workers= and factor=";
-	} else {
-		wrong = base && delay->slow ? "has a part twice" : other;
-	}
-	if (wrong != NULL)
-		snprintf(err, err_bytes, "%s", wrong);
-	return wrong != NULL ? -EINVAL : 0;
+	if (strncmp(part, "exp:", 4) == 0 && !base)
+		return exp_parse(part + 4, delay, err, err_bytes);
+	if (strncmp(part, "slow:", 5) == 0 && !delay->slow)
+		return slow_parse(part + 5, delay, err, err_bytes);
+	return refuse(base && delay->slow ? "has a part twice" : other, err, err_bytes);
 }
 
 int ol_delay_parse(const char *text, struct ol_delay *ret_delay, char *err, size_t err_bytes)

@@ -47,15 +47,13 @@ static const char *every_parse(const char *value, struct ol_ckpt_set *set)
 
 static const char *keep_parse(const char *value, struct ol_ckpt_set *set)
 {
-	size_t len = strlen(value);
-	unsigned long keep = len > 0 && len <= 4 && strspn(value, "0123456789") == len
-				     ? strtoul(value, NULL, 10)
-				     : 0;
+	static const struct ol_conf_field keep = { .type = OL_CONF_U32,
+						   .min = 1,
+						   .max = OL_CKPT_KEEP_MAX };
 
-	if (keep == 0 || keep > OL_CKPT_KEEP_MAX)
-		return "needs a number from 1 to 1000 behind keep=";
-	set->keep = (uint32_t)keep;
-	return NULL;
+	return ol_conf_value_parse(&keep, value, &set->keep) == 0
+		       ? NULL
+		       : "needs a number from 1 to 1000 behind keep=";
 }
 
 static const char *dir_parse(const char *value, struct ol_ckpt_set *set)

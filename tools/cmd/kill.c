@@ -6,66 +6,24 @@
 #include "cmd/kill.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
+#include <float.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	DURATION_MAX_S = 365 * 86400
-};
+#include "base/conf.h"
 
-/* Digits, perhaps with a point; nothing that strtod() would take besides. -EINVAL */
-static int number_parse(const char *text, const char **ret_end, double *ret_value)
-{
-	size_t len = strspn(text, "0123456789.");
-	char *end;
-
-	if (len == 0 || len > 24)
-		return -EINVAL;
-	*ret_value = strtod(text, &end);
-	if (end != text + len || !isfinite(*ret_value))
-		return -EINVAL;
-	*ret_end = end;
-	return 0;
-}
+static const struct ol_conf_field duration = { .type = OL_CONF_DURATION, .max = OL_DURATION_MAX },
+				  shard = { .type = OL_CONF_U32, .max = 999999999 },
+				  positive = { .type = OL_CONF_F64,
+					       .f64_min = DBL_MIN,
+					       .f64_max = DBL_MAX };
 
 int ol_duration_parse(const char *text, uint64_t *ret_ns)
 {
-	static const struct {
-		const char *unit;
-		double seconds;
-	} units[] = { { "s", 1.0 }, { "ms", 1e-3 }, { "us", 1e-6 }, { "min", 60.0 } };
-	const char *end;
-	double value;
-
-	if (number_parse(text, &end, &value) != 0)
-		return -EINVAL;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(end, units[i].unit) != 0)
-			continue;
-		value *= units[i].seconds;
-		if (value > DURATION_MAX_S)
-			return -EINVAL;
-		*ret_ns = (uint64_t)llround(value * 1e9);
-		return 0;
-	}
-	return -EINVAL;
-}
-
-/* Digits up to the end, below 2^32 */
-static int index_parse(const char *text, uint32_t *ret_index)
-{
-	size_t len = strlen(text);
-	unsigned long value;
-
-	if (len == 0 || len > 9 || strspn(text, "0123456789") != len)
-		return -EINVAL;
-	value = strtoul(text, NULL, 10);
-	*ret_index = (uint32_t)value;
-	return 0;
+	return ol_conf_value_parse(&duration, text, ret_ns);
 }
 
 static const char *const targets[] = {
@@ -84,7 +42,7 @@ static const char *target_parse(const char *text, struct ol_kill *kill)
 		kill->target = (enum ol_kill_target)i;
 		kill->index = 0;
 		if ((ol_kill_of_chain(kill) && number[0] == '\0') ||
-		    index_parse(number, &kill->index) == 0)
+		    ol_conf_value_parse(&shard, number, &kill->index) == 0)
 			return NULL;
 	}
 	return "begins with none of serverN, workerN, head, middle and tail";
@@ -98,15 +56,13 @@ const char *ol_kill_role(const struct ol_kill *kill)
 static const char *when_parse(const char *text, struct ol_kill *kill)
 {
 	static const char below[] = "loss<";
-	const char *end;
 	size_t digits;
 
 	if (strncmp(text, below, strlen(below)) == 0) {
 		kill->when = OL_KILL_BELOW_LOSS;
-		if (number_parse(text + strlen(below), &end, &kill->loss) == 0 && *end == '\0' &&
-		    kill->loss > 0.0)
-			return NULL;
-		return "has no number above 0 behind loss<";
+		return ol_conf_value_parse(&positive, text + strlen(below), &kill->loss) == 0
+			       ? NULL
+			       : "has no number above 0 behind loss<";
 	}
 	digits = strspn(text, "0123456789");
 	if (digits > 0 && digits <= 18 && strcmp(text + digits, "steps") == 0) {
@@ -120,29 +76,24 @@ static const char *when_parse(const char *text, struct ol_kill *kill)
 	return "needs a moment behind @: 30s, 1500ms, 200steps or loss<0.8";
 }
 
-static const char *option_parse(const char *text, struct ol_kill *kill)
-{
-	static const char down[] = "down=", signo[] = "signal=";
+/* What a colon sets off */
+static const struct ol_conf_choice signals[] = { { "KILL", SIGKILL },
+						 { "STOP", SIGSTOP },
+						 { NULL, 0 } };
 
-	if (strncmp(text, down, strlen(down)) == 0) {
-		kill->down_set = true;
-		if (ol_duration_parse(text + strlen(down), &kill->down_ns) == 0)
-			return NULL;
-		return "needs a duration such as 20s behind down=";
-	}
-	if (strncmp(text, signo, strlen(signo)) == 0) {
-		kill->signo = 0;
-		if (strcmp(text + strlen(signo), "KILL") == 0)
-			kill->signo = SIGKILL;
-		else if (strcmp(text + strlen(signo), "STOP") == 0)
-			kill->signo = SIGSTOP;
-		return kill->signo != 0 ? NULL : "needs KILL or STOP behind signal=";
-	}
-	return "has something else than down= and signal= behind a colon";
-}
+static const struct ol_conf_field options[] = {
+	{ .name = "down",
+	  .type = OL_CONF_DURATION,
+	  .offset = offsetof(struct ol_kill, down_ns),
+	  .max = OL_DURATION_MAX },
+	{ .name = "signal",
+	  .type = OL_CONF_CHOICE,
+	  .offset = offsetof(struct ol_kill, signo),
+	  .choices = signals },
+};
 
 /* One entry; it is cut into its parts in `text`. */
-static const char *entry_parse(char *text, struct ol_kill *kill)
+static const char *entry_parse(char *text, struct ol_kill *kill, char *err, size_t err_bytes)
 {
 	char *rest = text, *word = strsep(&rest, ":"), *when = word;
 	const char *wrong;
@@ -154,8 +105,11 @@ static const char *entry_parse(char *text, struct ol_kill *kill)
 	if (when == NULL)
 		return "needs a moment: server0@30s";
 	wrong = when_parse(when, kill);
-	while (wrong == NULL && (word = strsep(&rest, ":")) != NULL)
-		wrong = option_parse(word, kill);
+	while (wrong == NULL && (word = strsep(&rest, ":")) != NULL) {
+		if (ol_conf_words(OL_FIELDS(options), word, kill, err, err_bytes) != 0)
+			wrong = err;
+		kill->down_set = kill->down_set || strncmp(word, "down=", 5) == 0;
+	}
 	if (wrong == NULL && kill->target == OL_KILL_WORKER && kill->signo == SIGSTOP &&
 	    !kill->down_set)
 		wrong = "needs down=: nothing takes the place of a worker that is stopped";
@@ -170,7 +124,7 @@ int ol_kills_parse(const char *text, struct ol_kills *ret_kills, char *err, size
 	while (*at != '\0') {
 		size_t len = strcspn(at, ",");
 		struct ol_kill *kill = &kills.list[kills.count];
-		char entry[OL_KILL_TEXT_MAX];
+		char entry[OL_KILL_TEXT_MAX], why[160];
 		const char *wrong;
 
 		if (kills.count == OL_KILLS_MAX) {
@@ -184,7 +138,7 @@ int ol_kills_parse(const char *text, struct ol_kills *ret_kills, char *err, size
 		*kill = (struct ol_kill){ .signo = SIGKILL };
 		snprintf(entry, sizeof(entry), "%.*s", (int)len, at);
 		snprintf(kill->text, sizeof(kill->text), "%s", entry);
-		wrong = entry_parse(entry, kill);
+		wrong = entry_parse(entry, kill, why, sizeof(why));
 		if (wrong != NULL) {
 			snprintf(err, err_bytes, "\"%s\" %s", kill->text, wrong);
 			return -EINVAL;

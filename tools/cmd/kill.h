@@ -78,6 +78,8 @@ const char *ol_kill_role(const struct ol_kill *kill);
 bool ol_kill_due(const struct ol_kill *kill, uint64_t past_ns, uint64_t version, double loss,
 		 double evaluated);
 
+#define OL_DURATION_MAX (UINT64_C(365) * 86400 * 1000000000)
+
 /* ol_duration_parse -- "20s", "1500ms", "0.5s", "2min" as nanoseconds, at most a year; -EINVAL */
 int ol_duration_parse(const char *text, uint64_t *ret_ns);
 

@@ -17,28 +17,28 @@ enum {
 	MNIST_CLASSES = 10
 };
 
+struct idx_args {
+	uint32_t classes;
+};
+
 /* open_idx -- args is DIR[,classes=N] */
 static int open_idx(const char *args, struct learn_data *data, char *err, size_t err_len)
 {
-	const char *comma = strchr(args, ',');
-	unsigned long classes = MNIST_CLASSES;
+	static const struct ol_conf_field fields[] = {
+		OL_ROW_U32(idx_args, classes, NULL, 2, 256, NULL),
+	};
+	struct idx_args set = { .classes = MNIST_CLASSES };
+	size_t len = strcspn(args, ",");
 	char *dir;
-	int rc;
+	int rc = learn_args_parse("idx", OL_FIELDS(fields), args + len + (args[len] == ','), &set,
+				  err, err_len);
 
-	if (comma != NULL) {
-		char *end = NULL;
-
-		if (strncmp(comma, ",classes=", 9) == 0)
-			classes = strtoul(comma + 9, &end, 10);
-		if (end == NULL || *end != 0 || classes < 2 || classes > 256)
-			return learn_err(err, err_len, -EINVAL,
-					 "idx: \"%s\": classes=2 to classes=256 is expected",
-					 comma + 1);
-	}
-	dir = strndup(args, comma != NULL ? (size_t)(comma - args) : strlen(args));
+	if (rc != 0)
+		return rc;
+	dir = strndup(args, len);
 	if (dir == NULL)
 		return learn_err(err, err_len, -ENOMEM, "idx: out of memory");
-	rc = learn_idx_load(dir, (unsigned)classes,
+	rc = learn_idx_load(dir, set.classes,
 			    "give the directory that holds train-images-idx3-ubyte and its three "
 			    "companions, plain or .gz",
 			    data, err, err_len);

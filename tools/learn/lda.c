@@ -46,21 +46,15 @@ struct lda {
 };
 
 struct lda_args {
-	double topics;
+	uint32_t topics;
 	double alpha;
 	double beta;
 };
 
-static const struct learn_arg arg_table[] = {
-	LEARN_ARG(struct lda_args, topics, 1, LEARN_TOPICS_MAX, true),
-	LEARN_ARG(struct lda_args, alpha, 1e-6, 1000, false),
-	LEARN_ARG(struct lda_args, beta, 1e-6, 1000, false),
-};
-
-static const struct learn_arg_list arg_list = {
-	.what = "model lda",
-	.args = arg_table,
-	.count = sizeof(arg_table) / sizeof(arg_table[0]),
+static const struct ol_conf_field fields[] = {
+	OL_ROW_U32(lda_args, topics, NULL, 1, LEARN_TOPICS_MAX, NULL),
+	OL_ROW_F64(lda_args, alpha, NULL, 1e-6, 1000, NULL),
+	OL_ROW_F64(lda_args, beta, NULL, 1e-6, 1000, NULL),
 };
 
 static struct lda *lda_of(struct learn_model *model)
@@ -421,7 +415,7 @@ int learn_lda_create(const char *args, const struct learn_shape *shape,
 {
 	struct lda_args set = { .topics = 10, .alpha = 0.1, .beta = 0.2 };
 	struct lda *self;
-	int rc = learn_args_parse(&arg_list, args, &set, err, err_len);
+	int rc = learn_args_parse("model lda", OL_FIELDS(fields), args, &set, err, err_len);
 
 	if (rc != 0)
 		return rc;
@@ -430,7 +424,7 @@ int learn_lda_create(const char *args, const struct learn_shape *shape,
 		return learn_err(err, err_len, -ENOMEM, "model lda: out of memory");
 	self->base.ops = &ops;
 	self->base.traits = (struct learn_traits){ .score_name = "perplexity", .additive = true };
-	self->topics = (size_t)set.topics;
+	self->topics = set.topics;
 	self->alpha = set.alpha;
 	self->beta = set.beta;
 	learn_layer_add(&self->base, "words", self->topics, shape->cols, false);

@@ -19,19 +19,13 @@ struct mf {
 };
 
 struct mf_args {
-	double rank;
+	uint32_t rank;
 	double reg;
 };
 
-static const struct learn_arg arg_table[] = {
-	LEARN_ARG(struct mf_args, rank, 1, LEARN_RANK_MAX, true),
-	LEARN_ARG(struct mf_args, reg, 0, 1000, false),
-};
-
-static const struct learn_arg_list arg_list = {
-	.what = "model mf",
-	.args = arg_table,
-	.count = sizeof(arg_table) / sizeof(arg_table[0]),
+static const struct ol_conf_field fields[] = {
+	OL_ROW_U32(mf_args, rank, NULL, 1, LEARN_RANK_MAX, NULL),
+	OL_ROW_F64(mf_args, reg, NULL, 0, 1000, NULL),
 };
 
 static struct mf *mf_of(struct learn_model *model)
@@ -181,14 +175,14 @@ int learn_mf_create(const char *args, const struct learn_shape *shape,
 {
 	struct mf_args set = { .rank = 16, .reg = 0.02 };
 	struct mf *self;
-	int rc = learn_args_parse(&arg_list, args, &set, err, err_len);
+	int rc = learn_args_parse("model mf", OL_FIELDS(fields), args, &set, err, err_len);
 
 	if (rc != 0)
 		return rc;
 	self = calloc(1, sizeof(*self));
 	if (self == NULL)
 		return learn_err(err, err_len, -ENOMEM, "model mf: out of memory");
-	self->rank = (size_t)set.rank;
+	self->rank = set.rank;
 	self->reg = (float)set.reg;
 	self->base.ops = &ops;
 	/* twice 0.02 for each rating of a batch, whose mean the gradient is */

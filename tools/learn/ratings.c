@@ -221,38 +221,32 @@ int learn_movielens_load(const char *path, struct learn_data *data, char *err, s
 }
 
 struct plant {
-	double users;
-	double items;
-	double rank;
+	uint32_t users;
+	uint32_t items;
+	uint32_t rank;
 	double density;
 	double noise;
-	double seed;
+	uint64_t seed;
 };
 
-static const struct learn_arg plant_args[] = {
-	LEARN_ARG(struct plant, users, 1, LEARN_FEATURES_MAX, true),
-	LEARN_ARG(struct plant, items, 1, LEARN_FEATURES_MAX, true),
-	LEARN_ARG(struct plant, rank, 1, 1024, true),
-	LEARN_ARG(struct plant, density, 0, 1, false),
-	LEARN_ARG(struct plant, noise, 0, 1000, false),
-	LEARN_ARG(struct plant, seed, 0, 9007199254740992.0, true),
-};
-
-static const struct learn_arg_list plant_list = {
-	.what = "ratings",
-	.args = plant_args,
-	.count = sizeof(plant_args) / sizeof(plant_args[0]),
+static const struct ol_conf_field plant_fields[] = {
+	OL_ROW_U32(plant, users, NULL, 1, LEARN_FEATURES_MAX, NULL),
+	OL_ROW_U32(plant, items, NULL, 1, LEARN_FEATURES_MAX, NULL),
+	OL_ROW_U32(plant, rank, NULL, 1, 1024, NULL),
+	OL_ROW_F64(plant, density, NULL, 0, 1, NULL),
+	OL_ROW_F64(plant, noise, NULL, 0, 1000, NULL),
+	OL_ROW_U64(plant, seed, NULL, 0, 0, NULL),
 };
 
 /* factors_make -- count rows of rank numbers, so large that a product has variance 1 */
 static float *factors_make(const struct plant *plant, uint32_t side, size_t count)
 {
-	size_t rank = (size_t)plant->rank;
+	size_t rank = plant->rank;
 	float *rows = learn_alloc(count * rank, sizeof(*rows));
 	float scale = (float)(1.0 / sqrt(sqrt(plant->rank)));
 
 	for (size_t i = 0; rows != NULL && i < count * rank; i += 2) {
-		struct learn_key key = { .seed = (uint64_t)plant->seed, .worker = side };
+		struct learn_key key = { .seed = plant->seed, .worker = side };
 		struct learn_rng_block block =
 			learn_rng_draw(&key, LEARN_RNG_PLANT, (uint32_t)(i / 2));
 		float value[2];
@@ -270,12 +264,12 @@ static int user_rate(const struct plant *plant, const struct learn_planted *plan
 		     struct list *list)
 {
 	uint64_t below = (uint64_t)(plant->density * 0x1p32);
-	struct learn_key which = { .seed = (uint64_t)plant->seed, .step = user };
-	struct learn_key noise = { .seed = (uint64_t)plant->seed, .step = user, .worker = 1 };
+	struct learn_key which = { .seed = plant->seed, .step = user };
+	struct learn_key noise = { .seed = plant->seed, .step = user, .worker = 1 };
 	const float *row = planted->rows + (size_t)user * planted->rank;
 	int rc = 0;
 
-	for (uint32_t item = 0; rc == 0 && item < (uint32_t)plant->items; item++) {
+	for (uint32_t item = 0; rc == 0 && item < plant->items; item++) {
 		struct learn_rng_block block = learn_rng_draw(&which, LEARN_RNG_PLANT_DRAW, item);
 		const float *col = planted->cols + (size_t)item * planted->rank;
 		float value[2];
@@ -299,24 +293,24 @@ int learn_ratings_make(const char *args, struct learn_data *data, char *err, siz
 	};
 	struct learn_planted *planted = &data->planted;
 	struct list list = { 0 };
-	int rc = learn_args_parse(&plant_list, args, &plant, err, err_len);
+	int rc = learn_args_parse("ratings", OL_FIELDS(plant_fields), args, &plant, err, err_len);
 
 	if (rc != 0)
 		return rc;
-	if (plant.users * plant.items > CELLS_MAX)
+	if ((uint64_t)plant.users * plant.items > CELLS_MAX)
 		return learn_err(err, err_len, -EFBIG,
-				 "ratings: %g users times %g items are too many; the limit is %d",
+				 "ratings: %u users times %u items are too many; the limit is %d",
 				 plant.users, plant.items, CELLS_MAX);
-	data->memory[2] = factors_make(&plant, 0, (size_t)plant.users);
-	data->memory[3] = factors_make(&plant, 1, (size_t)plant.items);
+	data->memory[2] = factors_make(&plant, 0, plant.users);
+	data->memory[3] = factors_make(&plant, 1, plant.items);
 	if (data->memory[2] == NULL || data->memory[3] == NULL)
 		return learn_err(err, err_len, -ENOMEM, "ratings: out of memory");
-	*planted = (struct learn_planted){ .rank = (unsigned)plant.rank,
+	*planted = (struct learn_planted){ .rank = plant.rank,
 					   .noise = plant.noise,
 					   .rows = data->memory[2],
 					   .cols = data->memory[3] };
-	data->shape.rows = (unsigned)plant.users;
-	data->shape.cols = (unsigned)plant.items;
+	data->shape.rows = plant.users;
+	data->shape.cols = plant.items;
 	for (uint32_t user = 0; rc == 0 && user < data->shape.rows; user++)
 		rc = user_rate(&plant, planted, user, &list);
 	if (rc != 0)

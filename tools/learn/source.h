@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/conf.h"
 #include "learn/data.h"
 
 /* learn_err -- write the one line that says what is wrong; returns code, so that callers can return
@@ -63,34 +64,9 @@ int learn_cursor_whole(struct learn_cursor *c, const char *name, uint32_t min, u
  * too */
 int learn_cursor_newline(struct learn_cursor *c);
 
-/* A key=value whose value is a number, kept as a double in the caller's struct. */
-struct learn_arg {
-	const char *name;
-	size_t offset;
-	double min;
-	double max;
-	bool whole;
-};
-
-#define LEARN_ARG(type, n, lo, hi, w) \
-	{ \
-		.name = #n, .offset = offsetof(type, n), .min = (lo), .max = (hi), .whole = (w) \
-	}
-
-struct learn_arg_list {
-	const char *what; /* begins every error line */
-	const struct learn_arg *args;
-	size_t count;
-	const char *more; /* keys that the caller looks for itself: " shape"; or NULL */
-};
-
-/* learn_arg_parse -- one key=value of len characters; -EINVAL */
-int learn_arg_parse(const struct learn_arg_list *list, const char *arg, size_t len, void *target,
-		    char *err, size_t err_len);
-
-/* learn_args_parse -- all of them, with commas between */
-int learn_args_parse(const struct learn_arg_list *list, const char *args, void *target, char *err,
-		     size_t err_len);
+/* learn_args_parse -- key=value,... by ol_conf_words(); what begins the error line. -EINVAL */
+int learn_args_parse(const char *what, const struct ol_conf_field *fields, size_t field_count,
+		     const char *args, void *target, char *err, size_t err_len);
 
 /* Each fills a zeroed data set; what it leaves in data->memory on failure, learn_data_close()
  * frees. */

@@ -82,66 +82,12 @@ int learn_cursor_newline(struct learn_cursor *c)
 	return 0;
 }
 
-static int bad_arg(const struct learn_arg_list *list, const char *arg, size_t len, const char *what,
-		   char *err, size_t err_len)
+int learn_args_parse(const char *what, const struct ol_conf_field *fields, size_t field_count,
+		     const char *args, void *target, char *err, size_t err_len)
 {
-	return learn_err(err, err_len, -EINVAL, "%s: \"%.*s\": %s", list->what, (int)len, arg,
-			 what);
-}
+	char why[256];
 
-/* unknown -- with the keys that there are */
-static int unknown(const struct learn_arg_list *list, const char *arg, size_t len, char *err,
-		   size_t err_len)
-{
-	char what[256];
-	size_t at = (size_t)snprintf(what, sizeof(what), "unknown key; there are");
-
-	for (size_t i = 0; i < list->count && at < sizeof(what); i++)
-		at += (size_t)snprintf(what + at, sizeof(what) - at, " %s", list->args[i].name);
-	if (list->more != NULL && at < sizeof(what))
-		(void)snprintf(what + at, sizeof(what) - at, "%s", list->more);
-	return bad_arg(list, arg, len, what, err, err_len);
-}
-
-int learn_arg_parse(const struct learn_arg_list *list, const char *arg, size_t len, void *target,
-		    char *err, size_t err_len)
-{
-	const char *value = memchr(arg, '=', len);
-
-	if (value == NULL)
-		return bad_arg(list, arg, len, "key=value is expected", err, err_len);
-	value++;
-	for (size_t i = 0; i < list->count; i++) {
-		const struct learn_arg *a = &list->args[i];
-		char what[96], *end = NULL;
-		double number;
-
-		if (strlen(a->name) != (size_t)(value - 1 - arg) ||
-		    strncmp(a->name, arg, strlen(a->name)) != 0)
-			continue;
-		number = strtod(value, &end);
-		if (end != arg + len || end == value || !(number >= a->min && number <= a->max) ||
-		    (a->whole && number != floor(number))) {
-			(void)snprintf(what, sizeof(what), "a %snumber from %g to %g is expected",
-				       a->whole ? "whole " : "", a->min, a->max);
-			return bad_arg(list, arg, len, what, err, err_len);
-		}
-		memcpy((char *)target + a->offset, &number, sizeof(number));
+	if (*args == 0 || ol_conf_words(fields, field_count, args, target, why, sizeof(why)) == 0)
 		return 0;
-	}
-	return unknown(list, arg, len, err, err_len);
-}
-
-int learn_args_parse(const struct learn_arg_list *list, const char *args, void *target, char *err,
-		     size_t err_len)
-{
-	while (*args != 0) {
-		size_t len = strcspn(args, ",");
-		int rc = learn_arg_parse(list, args, len, target, err, err_len);
-
-		if (rc != 0)
-			return rc;
-		args += len + (args[len] == ',');
-	}
-	return 0;
+	return learn_err(err, err_len, -EINVAL, "%s: %s", what, why);
 }

@@ -212,25 +212,19 @@ int learn_bow_load(const char *path, const char *vocab_path, struct learn_data *
 }
 
 struct plant {
-	double topics;
-	double words;
-	double docs;
-	double length;
-	double seed;
+	uint32_t topics;
+	uint32_t words;
+	uint32_t docs;
+	uint32_t length;
+	uint64_t seed;
 };
 
-static const struct learn_arg plant_args[] = {
-	LEARN_ARG(struct plant, topics, 2, 1024, true),
-	LEARN_ARG(struct plant, words, 2, LEARN_FEATURES_MAX, true),
-	LEARN_ARG(struct plant, docs, 1, COUNT_MAX, true),
-	LEARN_ARG(struct plant, length, 2, 1 << 20, true),
-	LEARN_ARG(struct plant, seed, 0, 9007199254740992.0, true),
-};
-
-static const struct learn_arg_list plant_list = {
-	.what = "topics",
-	.args = plant_args,
-	.count = sizeof(plant_args) / sizeof(plant_args[0]),
+static const struct ol_conf_field plant_fields[] = {
+	OL_ROW_U32(plant, topics, NULL, 2, 1024, NULL),
+	OL_ROW_U32(plant, words, NULL, 2, LEARN_FEATURES_MAX, NULL),
+	OL_ROW_U32(plant, docs, NULL, 1, COUNT_MAX, NULL),
+	OL_ROW_U32(plant, length, NULL, 2, 1 << 20, NULL),
+	OL_ROW_U64(plant, seed, NULL, 0, 0, NULL),
 };
 
 /* What a draw of LEARN_RNG_PLANT_DRAW is for; test documents have the next three numbers. */
@@ -269,10 +263,10 @@ static uint32_t pick(const double *sums, size_t count, double u)
 /* topics_make -- their words' shares, and sums of these for pick() */
 static void topics_make(const struct plant *plant, float *shares, double *sums)
 {
-	size_t words = (size_t)plant->words;
+	size_t words = plant->words;
 
-	for (size_t k = 0; k < (size_t)plant->topics; k++) {
-		struct learn_key key = { .seed = (uint64_t)plant->seed, .step = k };
+	for (size_t k = 0; k < plant->topics; k++) {
+		struct learn_key key = { .seed = plant->seed, .step = k };
 		double *to = sums + k * words, last = 0;
 
 		for (size_t v = 0; v < words; v++) {
@@ -291,7 +285,7 @@ static void topics_make(const struct plant *plant, float *shares, double *sums)
 static int document_make(const struct plant *plant, const double *sums, struct learn_key key,
 			 double *mix, struct learn_words *list)
 {
-	size_t topics = (size_t)plant->topics, words = (size_t)plant->words;
+	size_t topics = plant->topics, words = plant->words;
 	uint32_t half = key.worker * DRAWS;
 	struct learn_rng_block b;
 	uint32_t length;
@@ -300,7 +294,7 @@ static int document_make(const struct plant *plant, const double *sums, struct l
 
 	key.worker = half + DRAW_LENGTH;
 	b = learn_rng_draw(&key, LEARN_RNG_PLANT_DRAW, 0);
-	length = (uint32_t)plant->length;
+	length = plant->length;
 	length = length - length / 2 + learn_rng_below(b.word[0], b.word[1], length / 2 * 2 + 1);
 	key.worker = half + DRAW_MIX;
 	for (size_t k = 0; k < topics; k++) {
@@ -324,16 +318,14 @@ static int documents_make(const struct plant *plant, const double *sums, struct 
 {
 	size_t counts[2] = { (size_t)plant->docs, ((size_t)plant->docs + 9) / 10 };
 	struct learn_set *sets[2] = { &data->train, &data->test };
-	double *mix = calloc((size_t)plant->topics, sizeof(*mix));
+	double *mix = calloc(plant->topics, sizeof(*mix));
 	int rc = mix == NULL ? -ENOMEM : 0;
 
 	for (uint32_t half = 0; rc == 0 && half < 2; half++) {
 		struct learn_words list = { 0 };
 
 		for (size_t d = 0; rc == 0 && d < counts[half]; d++) {
-			struct learn_key key = { .seed = (uint64_t)plant->seed,
-						 .step = d,
-						 .worker = half };
+			struct learn_key key = { .seed = plant->seed, .step = d, .worker = half };
 
 			rc = document_make(plant, sums, key, mix, &list);
 		}
@@ -348,22 +340,22 @@ int learn_topics_make(const char *args, struct learn_data *data, char *err, size
 	struct plant plant = { .topics = 10, .words = 500, .docs = 1000, .length = 100, .seed = 1 };
 	size_t cells;
 	double *sums;
-	int rc = learn_args_parse(&plant_list, args, &plant, err, err_len);
+	int rc = learn_args_parse("topics", OL_FIELDS(plant_fields), args, &plant, err, err_len);
 
 	if (rc != 0)
 		return rc;
-	if (plant.docs * plant.length * 1.5 > LEARN_TOKENS_MAX)
+	if (1.5 * plant.docs * plant.length > LEARN_TOKENS_MAX)
 		return learn_err(
 			err, err_len, -EFBIG,
-			"topics: %g documents of up to %g words are too many; the limit is "
+			"topics: %u documents of up to %g words are too many; the limit is "
 			"%d words",
-			plant.docs, plant.length * 1.5, LEARN_TOKENS_MAX);
-	if (plant.topics * plant.words * sizeof(*sums) > LEARN_SET_BYTES_MAX)
+			plant.docs, 1.5 * plant.length, LEARN_TOKENS_MAX);
+	cells = (size_t)plant.topics * plant.words;
+	if (cells * sizeof(*sums) > LEARN_SET_BYTES_MAX)
 		return learn_err(err, err_len, -EFBIG,
-				 "topics: %g topics of %g words are too large; the limit is %zu "
+				 "topics: %u topics of %u words are too large; the limit is %zu "
 				 "bytes",
 				 plant.topics, plant.words, LEARN_SET_BYTES_MAX);
-	cells = (size_t)plant.topics * (size_t)plant.words;
 	data->memory[4] = learn_alloc(cells, sizeof(float));
 	sums = learn_alloc(cells, sizeof(*sums));
 	rc = data->memory[4] == NULL || sums == NULL ? -ENOMEM : 0;
@@ -374,8 +366,7 @@ int learn_topics_make(const char *args, struct learn_data *data, char *err, size
 	free(sums);
 	if (rc != 0)
 		return learn_err(err, err_len, rc, "topics: out of memory");
-	data->planted =
-		(struct learn_planted){ .rank = (unsigned)plant.topics, .topics = data->memory[4] };
-	shape_set(data, (unsigned)plant.words);
+	data->planted = (struct learn_planted){ .rank = plant.topics, .topics = data->memory[4] };
+	shape_set(data, plant.words);
 	return 0;
 }

@@ -511,6 +511,48 @@ static void a_wrong_table_is_refused(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void words_of_a_list_go_to_their_members(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *says; /* part of the line; NULL: it is taken */
+	} cases[] = {
+		{ "workers=3,lr=0.5", NULL },
+		{ "lr=2,listen=@job0,mood=wild", NULL },
+		{ "", "\"\" is none of workers=, lr=, listen=, mood=" },
+		{ "workers", "\"workers\" is none of" },
+		{ "workers=3,", "\"\" is none of" },
+		{ "lrs=1", "\"lrs=1\" is none of" },
+		{ "lr=1,workers=65",
+		  "\"workers=65\" should have a number between 1 and 64 behind workers=" },
+		{ "mood=glad,lr=1", "\"mood=glad\" should have one of calm, wild behind mood=" },
+		{ "lr=0.00000000000000000000000000000000000000000000000000000000000000001",
+		  "behind lr=" },
+	};
+	static const struct ol_conf_field list[] = {
+		{ .name = "workers", .type = OL_CONF_U32, AT(workers), .min = 1, .max = 64 },
+		{ .name = "lr", .type = OL_CONF_F64, AT(lr), .f64_max = 10 },
+		{ .name = "listen", .type = OL_CONF_STR, AT(listen) },
+		{ .name = "mood", .type = OL_CONF_CHOICE, AT(mood), .choices = moods },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct settings set = { .workers = 9, .lr = 9.0, .mood = 99 };
+		char err[160] = "";
+		int rc = ol_conf_words(OL_FIELDS(list), cases[i].text, &set, err, sizeof(err));
+
+		assert_int_equal(rc, cases[i].says == NULL ? 0 : -EINVAL);
+		if (cases[i].says != NULL && strstr(err, cases[i].says) == NULL)
+			fail_msg("\"%s\": said \"%s\"", cases[i].text, err);
+		if (i == 0)
+			assert_true(set.workers == 3 && set.lr == 0.5 && set.mood == 99);
+		if (i == 1)
+			assert_true(set.workers == 9 && set.lr == 2.0 && set.mood == MOOD_WILD &&
+				    set.listen == cases[i].text + strlen("lr=2,listen="));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -535,6 +577,7 @@ int main(void)
 		TEST(what_is_printed_reads_back_as_the_same),
 		TEST(a_program_sets_and_refuses_like_the_parser),
 		TEST(a_wrong_table_is_refused),
+		TEST(words_of_a_list_go_to_their_members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

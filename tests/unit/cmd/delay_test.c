@@ -181,7 +181,7 @@ static void a_trace_that_is_none_is_named_with_its_line(void **state)
 	assert_int_equal(trace("1\ntwo\n", &delay, err), -EINVAL);
 	assert_non_null(strstr(err, "line 2: is no delay"));
 	assert_int_equal(trace("1 2\n", &delay, err), -EINVAL);
-	assert_int_equal(trace("1e3\n", &delay, err), -EINVAL);
+	assert_int_equal(trace("1e9\n", &delay, err), -EINVAL);
 	assert_int_equal(trace("9999999999\n", &delay, err), -EINVAL);
 	text = malloc(1000);
 	assert_non_null(text);

@@ -122,7 +122,7 @@ static void what_is_no_schedule_is_refused_by_name(void **state)
 		{ "server0@3s:down=x", "down=" },
 		{ "server0@3s:", "down=" },
 		{ "server0@3s:up=3s", "down=" },
-		{ "server0@3s:signal=TERM", "KILL or STOP" },
+		{ "server0@3s:signal=TERM", "one of KILL, STOP" },
 		{ "server-1@3s", "serverN" },
 		{ "server0x@3s", "serverN" },
 		{ "server99999999999@3s", "serverN" },
@@ -197,7 +197,7 @@ static void a_kill_is_due_from_its_moment_on(void **state)
 static void durations_have_units(void **state)
 {
 	static const char *const bad[] = { "",    "s",    "5",     "5 s",  "5S",
-					   "-5s", "+5s",  "0x10s", "5h",   "5ss",
+					   "-5s", "+5s",  "0x10s", "5d",   "5ss",
 					   ".s",  "1..s", "infs",  "1e2s", "40000000s" };
 	uint64_t ns = 7;
 

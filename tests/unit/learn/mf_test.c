@@ -173,7 +173,7 @@ static void what_does_not_fit_is_refused_in_one_line(void **state)
 	assert_int_equal(
 		learn_model_create("mf:rank=0", &ratings->shape, NULL, &model, err, sizeof(err)),
 		-EINVAL);
-	assert_one_line(err, "a whole number from 1 to 1024 is expected");
+	assert_one_line(err, "a number between 1 and 1024");
 	opts.final_relu = true;
 	assert_int_equal(learn_model_create("mf", &ratings->shape, &opts, &model, err, sizeof(err)),
 			 -EINVAL);

@@ -82,10 +82,10 @@ static void what_is_malformed_is_refused_in_one_line(void **state)
 	open_malformed("movielens", *state, bad, sizeof(bad) / sizeof(bad[0]));
 	open_bad("movielens:/nowhere/u.data", -ENOENT, "/nowhere/u.data: no such file");
 	open_bad("movielens:", -EINVAL, "movielens:FILE");
-	open_bad("ratings:users=0", -EINVAL, "\"users=0\": a whole number from 1 to");
-	open_bad("ratings:density=2", -EINVAL, "a number from 0 to 1 is expected");
+	open_bad("ratings:users=0", -EINVAL, "\"users=0\" should have a number between 1 and");
+	open_bad("ratings:density=2", -EINVAL, "a number between 0 and 1 behind density=");
 	open_bad("ratings:factors=2", -EINVAL,
-		 "unknown key; there are users items rank density noise seed");
+		 "is none of users=, items=, rank=, density=, noise=, seed=");
 	open_bad("ratings:users=1,items=2,density=1", -EINVAL, "2 ratings are too few");
 	open_bad("ratings:users=100000,items=100000", -EFBIG, "the limit is");
 }

@@ -64,9 +64,9 @@ static void what_is_malformed_is_refused_in_one_line(void **state)
 
 	open_malformed("bow", *state, bad, sizeof(bad) / sizeof(bad[0]));
 	open_bad("bow:/nowhere/docword.txt", -ENOENT, "/nowhere/docword.txt: no such file");
-	open_bad("topics:topics=1", -EINVAL, "\"topics=1\": a whole number from 2 to");
+	open_bad("topics:topics=1", -EINVAL, "\"topics=1\" should have a number between 2 and");
 	open_bad("topics:vocabulary=2", -EINVAL,
-		 "unknown key; there are topics words docs length seed");
+		 "is none of topics=, words=, docs=, length=, seed=");
 	open_bad("topics:docs=1000000", -EFBIG, "the limit is 16777216 words");
 }
 

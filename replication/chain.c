@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain.c -- the state machine of chain.h; README.md says why it holds */
+/* chain.c -- the state machine of chain.h; README.md gives the reasons */
 
 #include "replication/chain.h"
 
@@ -28,7 +28,7 @@ static bool member_is_same(const struct ol_member *a, const struct ol_member *b)
 	return a != NULL && b != NULL && a->id == b->id;
 }
 
-/* Assert what holds after every event, whatever a peer sends */
+/* Assert the invariants, which hold after every event, whatever a peer sends */
 static void chain_check(const struct ol_chain *chain)
 {
 	assert(!chain->loaded || chain->applied <= chain->received);
@@ -76,7 +76,7 @@ static void forget_successor(struct ol_chain *chain)
 	chain->succ_acked = 0;
 }
 
-/* The replica's state belongs to no history any more: forget it */
+/* Forget the replica's state, as it belongs to no history any more */
 static void forget_history(struct ol_chain *chain)
 {
 	chain->loaded = false;
@@ -87,7 +87,7 @@ static void forget_history(struct ol_chain *chain)
 	chain->floor = 0;
 }
 
-/* Has this replica no place in the history that `view` goes on with? */
+/* True if `view` leaves this replica out, or makes it begin anew */
 static bool is_removed(const struct ol_chain *chain, const struct ol_view *view,
 		       enum ol_chain_role role)
 {
@@ -122,7 +122,7 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
 		return -ESTALE;
 	out = is_removed(chain, view, role);
 	keep_pred = !out && member_is_same(pred, ol_view_predecessor(view, chain->id));
-	/* one that counted and joins again begins anew */
+	/* a successor that was full and now joins again begins anew */
 	keep_succ = !out && member_is_same(succ, next_succ) && (full || !chain->succ_full);
 	ret_links->fence_predecessor = pred != NULL && !keep_pred;
 	ret_links->fence_successor = succ != NULL && !keep_succ;
@@ -139,14 +139,14 @@ int ol_chain_on_view(struct ol_chain *chain, const struct ol_view *view,
 		return OL_CHAIN_REMOVED;
 	chain->succ_full = full;
 	if (full && keep_succ) {
-		/* it joined, is the tail now, and will not say again what it has applied */
+		/* it has become the tail, and will not acknowledge again what it has applied */
 		if (chain->handoff)
 			chain->committed = max_u64(chain->committed, chain->succ_acked);
 		chain->succ_held = false;
 		chain->handoff = false;
 	}
 	if (ol_chain_is_tail(chain)) {
-		/* the tail of the views in between had no more than this */
+		/* the tails of views that were skipped had no more than this */
 		chain->floor = chain->received;
 		if (!was_tail)
 			chain->committed = max_u64(chain->committed, chain->applied);
@@ -181,10 +181,10 @@ int ol_chain_on_hello(struct ol_chain *chain, uint64_t content, uint64_t *ret_ha
 	if (ol_view_predecessor(&chain->view, chain->id) == NULL || (!joins && !chain->loaded))
 		return -EPROTO;
 	if (joins) {
-		/* its tail knows what it has applied, and sends the rest again */
+		/* the tail knows what this replica has applied, and sends the rest again */
 		if (chain->applied < content) {
 			chain->loaded = false;
-			chain->applied = 0; /* of weights that it no longer has */
+			chain->applied = 0; /* the weights are too old, and will be read anew */
 		}
 		chain->received = chain->loaded ? chain->applied : content;
 		chain->acked = chain->received;
@@ -237,7 +237,8 @@ int ol_chain_on_successor_up(struct ol_chain *chain, uint64_t have)
 	chain->forwarded = have;
 	if (!chain->succ_full && !chain->handoff) {
 		chain->succ_held = true;
-		/* in a handoff only an ack counts: by now it may have a successor which has less */
+		/* in a handoff only an ack counts: the joining replica may have a successor by
+		 * now, which has less */
 		chain->succ_acked = have;
 	}
 	chain_check(chain);
@@ -364,7 +365,7 @@ uint64_t ol_chain_caught_up(const struct ol_chain *chain)
 {
 	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
 
-	/* on a new link it may have to read weights again, until it says otherwise */
+	/* on a new link it may have to read weights again, until it acknowledges an entry */
 	if (succ == NULL || !chain->handoff || !chain->succ_told ||
 	    chain->succ_acked < max_u64(chain->committed, chain->floor))
 		return 0;

@@ -104,7 +104,7 @@ static bool is_alive(const struct ol_member *alive, uint32_t alive_count, uint64
 	return false;
 }
 
-/* lowest_spare -- of the view's kin that are not in `next`; NULL: none */
+/* lowest_spare -- lowest live member of the view's job that is not in `next`; NULL: none */
 static const struct ol_member *lowest_spare(const struct ol_view *view, const struct ol_view *next,
 					    const struct ol_member *alive, uint32_t alive_count)
 {
@@ -120,7 +120,7 @@ static const struct ol_member *lowest_spare(const struct ol_view *view, const st
 	return best;
 }
 
-/* same_job_count -- how many different members there are of one's kin, itself among them */
+/* same_job_count -- how many different members are of `one`'s job, itself included */
 static uint32_t same_job_count(const struct ol_member *one, const struct ol_member *alive,
 			       uint32_t alive_count)
 {
@@ -134,7 +134,7 @@ static uint32_t same_job_count(const struct ol_member *one, const struct ol_memb
 	return count;
 }
 
-/* found_first -- rule 1. Of members that do not agree, those found it who are enough. */
+/* found_first -- rule 1. `wanted` members must be of one job. */
 static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 			const struct ol_view_rule *rule, struct ol_view *ret_next)
 {
@@ -265,13 +265,13 @@ size_t ol_view_encode(const struct ol_view *view, char text[OL_VIEW_TEXT_MAX])
 	return at;
 }
 
-/* What of a text was not read yet. */
+/* The unread rest of a text */
 struct rest {
 	const char *at;
 	size_t bytes;
 };
 
-/* word_take -- up to the given end, which is taken too; false: it does not fit, or there is none */
+/* word_take -- read up to and including `end`; false: the word does not fit, or has no such end */
 static bool word_take(struct rest *rest, char end, char *word, size_t word_bytes)
 {
 	const char *stop = memchr(rest->at, end, rest->bytes);
@@ -289,7 +289,7 @@ static bool word_take(struct rest *rest, char end, char *word, size_t word_bytes
 	return true;
 }
 
-/* number_take -- of digits alone; that it is written as we write it is checked at the end */
+/* number_take -- read digits; text_is_same() checks their spelling at the end */
 static bool number_take(struct rest *rest, char end, unsigned base, uint64_t max,
 			uint64_t *ret_value)
 {
@@ -334,7 +334,7 @@ static bool name_take(struct rest *rest, const char *name, uint64_t *ret_value)
 	       number_take(rest, '\n', 16, UINT64_MAX, ret_value);
 }
 
-/* member_take -- what follows the first word of a line */
+/* member_take -- read a member: the rest of a line after its first word */
 static bool member_take(struct rest *rest, struct ol_member *member)
 {
 	uint64_t proto, rank;
@@ -354,7 +354,7 @@ static bool member_take(struct rest *rest, struct ol_member *member)
 	return member->id != 0;
 }
 
-/* text_is_same -- no text stands for a value but the one that encode makes of it */
+/* text_is_same -- true if encode makes exactly this text of the value */
 static bool text_is_same(const char *text, size_t bytes, const char *again, size_t again_bytes)
 {
 	return bytes == again_bytes && memcmp(text, again, bytes) == 0;
@@ -374,7 +374,7 @@ int ol_member_decode(const char *text, size_t bytes, struct ol_member *ret_membe
 	return 0;
 }
 
-/* replicas_take -- the lines of replicas, to the end of the text */
+/* replicas_take -- read the lines of replicas, to the end of the text */
 static bool replicas_take(struct rest *rest, struct ol_view *view)
 {
 	struct ol_member member = { .id = 0 };
@@ -404,7 +404,7 @@ int ol_view_decode(const char *text, size_t bytes, struct ol_view *ret_view)
 	struct ol_view view;
 	char again[OL_VIEW_TEXT_MAX];
 
-	memset(&view, 0, sizeof(view)); /* what is equal is equal byte by byte */
+	memset(&view, 0, sizeof(view)); /* so that equal views are equal byte by byte */
 	if (bytes >= OL_VIEW_TEXT_MAX || !field_take(&rest, "epoch", &view.epoch) ||
 	    !field_take(&rest, "founded", &view.founded) ||
 	    !name_take(&rest, "history", &view.history) ||

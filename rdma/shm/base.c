@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* base.c -- what every part of the shared-memory transport needs: rare log lines, timers, the event fd */
+/* base.c -- helpers of the shared-memory transport: log lines with a rate limit, timers, the event fd */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ void ol_shm_timer_update(struct ol_shm_xport *xport)
 	uint64_t at_ns = 0;
 	uint32_t i;
 
-	if (xport->timer_ns == KICK_NS) /* must fire first; what it starts comes here again */
+	if (xport->timer_ns == KICK_NS) /* the kick fires first, and then sets the timer again */
 		return;
 	for (i = 0; i < xport->conn_count; i++) {
 		conn = xport->conns[i];

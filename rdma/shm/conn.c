@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn.c -- a connection's life: made, named, timed, ended, buried
+ * conn.c -- a connection's life: made, named, timed, ended, freed
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ int ol_shm_conn_create(struct ol_shm_xport *xport, enum ol_shm_state state,
 {
 	struct ol_shm_conn *conn;
 
-	/* Greetings have places of their own: silent peers cannot keep others out. */
+	/* Greetings do not count against conns_max: silent peers cannot keep others out. */
 	if (state != OL_SHM_GREETING &&
 	    xport->conn_count - xport->greetings >= xport->opts.conns_max)
 		return -ENOBUFS;
@@ -66,7 +66,7 @@ void ol_shm_conn_name(struct ol_shm_conn *conn, pid_t pid)
 		 (unsigned long long)conn->id, (long)pid);
 }
 
-/* conn_cut -- no more words with the peer; its kernel tells it */
+/* conn_cut -- close all descriptors shared with the peer, which learns of it from its kernel */
 static void conn_cut(struct ol_shm_conn *conn)
 {
 	ol_shm_out_drop(conn);
@@ -75,9 +75,9 @@ static void conn_cut(struct ol_shm_conn *conn)
 		ol_order_full(); /* before anything that the peer must not read */
 	}
 	/*
-	 * By hand: a copy, the peer's or that of a child that has not yet begun its program, would
-	 * keep them in the epoll and speak of a connection that is gone, and keep the peer from
-	 * hearing of it.
+	 * close() alone is not enough if another process has a copy: the peer, or a child before
+	 * its exec(). The copy would keep the descriptor in the epoll, which would then report a
+	 * connection that is gone, and would keep the socket open for the peer.
 	 */
 	if (conn->sock >= 0) {
 		epoll_ctl(conn->xport->epoll_fd, EPOLL_CTL_DEL, conn->sock, NULL);
@@ -151,7 +151,7 @@ void ol_shm_conn_down(struct ol_shm_conn *conn, int status)
 	conn_cut(conn);
 	conn->state = OL_SHM_DOWN;
 	conn->down_status = status;
-	/* Doorbells in the ring were rung before the end: deliver these, and no later ones. */
+	/* Doorbells in the ring now were rung before the end: deliver only these. */
 	conn->drain = conn->rx.capacity;
 	ol_shm_conn_deadline(conn, 0);
 	ol_shm_conn_raise(conn, OL_SHM_DUE_DOWN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * listen.c -- the socket at which peers ask to be let in
+ * listen.c -- the listening socket, and the peers that connect to it
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "rdma/shm/shm.h"
 
 enum {
-	ACCEPTS_MAX = 16 /* peers taken in at one look */
+	ACCEPTS_MAX = 16 /* peers accepted at one look */
 };
 
 /* socket_is_stale -- no process listens at this socket file */
@@ -41,8 +41,8 @@ static bool socket_is_stale(const struct sockaddr_un *addr, socklen_t addr_bytes
 /*
  * bind_replace -- bind at the place of a dead server's socket file
  *
- * Under a lock on the directory: of two servers that start at once and find the same stale file,
- * the second would otherwise remove the first one's new file.
+ * The directory is locked meanwhile. Otherwise, if two servers start at once and find the same
+ * stale file, the second would remove the first one's new file.
  */
 static int bind_replace(int sock, const struct sockaddr_un *addr, socklen_t addr_bytes)
 {
@@ -68,7 +68,7 @@ out:
 	return rc;
 }
 
-/* bind_at -- bind, and log what a person can do about it if that fails */
+/* bind_at -- bind; on failure log the remedy */
 static int bind_at(const struct ol_shm_xport *xport, int sock, const char *text,
 		   const struct sockaddr_un *addr, socklen_t addr_bytes)
 {
@@ -216,7 +216,8 @@ err_sock:
 	ol_fds_close(sock);
 }
 
-/* turn_away -- no descriptor is left: use the spare one, or the listener stays ready for ever */
+/* turn_away -- no descriptor is left: accept and close the peer with the spare one, as the listener
+ * would stay readable for ever */
 static void turn_away(struct ol_shm_xport *xport)
 {
 	int sock;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* peers.c -- the regions that a peer has announced: mapped here, found by key, let go */
+/* peers.c -- the regions that a peer has announced: mapped here, found by key, unmapped */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void peer_insert(struct ol_shm_peer_region *peers, uint32_t mask,
 	peers[i] = *peer;
 }
 
-/* peers_rebuild -- the table anew with entries places, a power of two, without rkey except */
+/* peers_rebuild -- make the table anew, of `entries` (a power of two), without rkey `except` */
 static int peers_rebuild(struct ol_shm_conn *conn, uint32_t entries, uint32_t except)
 {
 	struct ol_shm_peer_region *peers;
@@ -44,7 +44,7 @@ static int peers_rebuild(struct ol_shm_conn *conn, uint32_t entries, uint32_t ex
 	return 0;
 }
 
-/* peer_map -- the pages around the region, of msg's slab fd */
+/* peer_map -- map the pages of slab fd around msg's region */
 static int peer_map(struct ol_shm_peer_region *peer, const struct ol_shm_msg *msg, int fd)
 {
 	int prot = PROT_READ;
@@ -62,7 +62,7 @@ static int peer_map(struct ol_shm_peer_region *peer, const struct ol_shm_msg *ms
 		prot |= PROT_WRITE;
 	from = msg->fd_off & ~(uint64_t)(page - 1);
 	peer->map_bytes = (msg->fd_off + msg->bytes - from + page - 1) & ~(page - 1);
-	/* to map all pages of a large region would take long: they are mapped when reached */
+	/* mapping all pages of a large region takes long: they are mapped on first access */
 	map = mmap(NULL, peer->map_bytes, prot,
 		   MAP_SHARED | (peer->map_bytes <= POPULATE_MAX ? MAP_POPULATE : 0), fd,
 		   (off_t)from);
@@ -126,8 +126,8 @@ void ol_shm_peer_remove(struct ol_shm_conn *conn, uint32_t rkey)
 	if (found == NULL)
 		return;
 	peer = *found;
-	/* Without memory for a new table the region stays mapped: its owner gave it up, so this
-	 * does no harm. */
+	/* If memory for a new table is short the region stays mapped. That is harmless, as its
+	 * owner has given it up. */
 	if (peers_rebuild(conn, conn->peer_mask + 1, rkey) != 0)
 		return;
 	conn->peer_count--;

@@ -72,7 +72,7 @@ static bool look_is_late(const struct ol_shm_xport *xport)
 	return xport->gave && tick_ns() > xport->progress_ns + SLOW_NS;
 }
 
-/* sockets_look -- what came by the sockets and the clock */
+/* sockets_look -- handle events of sockets and the clock */
 static void sockets_look(struct ol_shm_xport *xport)
 {
 	struct epoll_event ready[SOCKETS_MAX];
@@ -85,7 +85,7 @@ static void sockets_look(struct ol_shm_xport *xport)
 	pace_adapt(xport, now_ns);
 	count = epoll_wait(xport->epoll_fd, ready, SOCKETS_MAX, 0);
 	for (i = 0; i < count; i++) {
-		if (ready[i].data.ptr == NULL) /* a wake-up: the rings are looked at anyway */
+		if (ready[i].data.ptr == NULL) /* a wake-up: every poll looks at the rings */
 			continue;
 		if (ready[i].data.ptr == &xport->listen_fd) {
 			ol_shm_listen_ready(xport);
@@ -93,7 +93,7 @@ static void sockets_look(struct ol_shm_xport *xport)
 			if (read(xport->timer_fd, &expirations, sizeof(expirations)) > 0)
 				xport->timer_ns = 0;
 		} else {
-			/* One that was destroyed in this pass has no socket; see dead. */
+			/* A conn destroyed in this pass has no socket; see dead. */
 			conn = ready[i].data.ptr;
 			if (conn->sock >= 0 && (ready[i].events & EPOLLOUT) != 0)
 				ol_shm_flush(conn);
@@ -123,7 +123,7 @@ static inline bool conn_quiet(const struct ol_shm_conn *conn)
 	return ol_shm_ring_quiet(&conn->rx) && conn->done_head == conn->done_tail && conn->due == 0;
 }
 
-/* rings_poll -- doorbells of conn into events */
+/* rings_poll -- put conn's doorbells into events */
 static int rings_poll(struct ol_shm_conn *conn, struct ol_xport_event *events, int max)
 {
 	uint32_t imm;
@@ -242,7 +242,7 @@ int ol_shm_arm(struct ol_xport *base)
 	struct ol_shm_xport *xport = ol_shm_xport(base);
 	uint32_t i;
 
-	xport->sleep += xport->sleep == UINT32_MAX ? 2 : 1; /* never 0: that is awake */
+	xport->sleep += xport->sleep == UINT32_MAX ? 2 : 1; /* never 0, which means awake */
 	xport->armed = true;
 	for (i = 0; i < xport->conn_count; i++) {
 		if (xport->conns[i]->rx.ring != NULL)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * post.c -- writes and reads: copies by this CPU, checked against what the peer allowed
+ * post.c -- writes and reads: copies by this CPU, checked against the peer's regions and rights
  *
- * A copy is done when the post returns, so nothing is ever in flight: DONE waits in a queue of
- * the connection until poll() hands it out, and inflight_max bounds that queue.
+ * A copy is done when the post returns, so nothing is ever in flight. DONE waits in a queue of the
+ * connection until poll() returns it, and inflight_max bounds that queue.
  */
 #include <errno.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static inline uint8_t *seg_addr(const struct ol_shm_conn *conn, const struct ol_
 	return region->addr + seg->off;
 }
 
-/* segs_check -- addrs of all segments and their total length; -EINVAL if one is not usable */
+/* segs_check -- find addresses and total length of all segments; -EINVAL if one is not usable */
 static inline int segs_check(const struct ol_shm_conn *conn, const struct ol_xport_seg *segs,
 			     unsigned count, unsigned flags, uint8_t **addrs, uint64_t *ret_bytes)
 {
@@ -131,8 +131,8 @@ static inline void done_push(struct ol_shm_conn *conn, uint64_t cookie, int stat
 /*
  * reach_late -- peer_addr() once more after a look for announcements
  *
- * Returns 0 and the address; or 1 after an end of the connection that counts as posted (this op
- * broke a rule: promise 8), or -ENOTCONN if the peer had gone.
+ * Returns 0 and the address; 1 if this op breaks promise 8: the connection ends, and the op counts
+ * as posted; or -ENOTCONN if the peer is gone.
  */
 static int reach_late(struct ol_shm_conn *conn, const struct ol_xport_rkey *key, uint64_t off,
 		      uint64_t bytes, uint32_t right, uint8_t **ret_addr)
@@ -153,7 +153,7 @@ static int reach_late(struct ol_shm_conn *conn, const struct ol_xport_rkey *key,
 	return 1;
 }
 
-/* ring_room -- 0, -EAGAIN, or -ENOTCONN: the peer's word is impossible, the connection ends */
+/* ring_room -- 0, -EAGAIN, or -ENOTCONN: the peer's tail is impossible, so the connection ends */
 static inline int ring_room(struct ol_shm_conn *conn)
 {
 	int room = ol_shm_ring_room(&conn->tx);
@@ -172,7 +172,7 @@ static void peer_wake(const struct ol_shm_conn *conn)
 	const uint64_t one = 1;
 	ssize_t done;
 
-	/* Cannot fail in a way that matters: full means that the peer is being woken already. */
+	/* Fails only if the counter is full: then the peer is being woken already. */
 	done = write(conn->wake_fd, &one, sizeof(one));
 	(void)done;
 }
@@ -186,7 +186,7 @@ static inline int post_check(const struct ol_shm_conn *conn, unsigned flags)
 	return 0;
 }
 
-/* post_finish -- the end of a post that was not refused by an error code; broken: by the peer's rules */
+/* post_finish -- report the end of a post; late: 0, or the result of reach_late() */
 static inline int post_finish(struct ol_shm_conn *conn, unsigned flags, uint64_t cookie, int late)
 {
 	if (late < 0)
@@ -262,7 +262,8 @@ int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *rea
 	}
 	ol_from_peer(); /* later reads see the same or newer: AFTER_READS is always kept */
 	if (ol_word32_load(&conn->tx.ring->over) != 0) {
-		/* the mapping outlives the peer's consent; its end is about to be heard of */
+		/* the peer has freed the connection, and this read came too late; CONN_DOWN is
+		 * about to follow */
 		if ((read->flags & OL_XPORT_SIGNALED) != 0)
 			done_push(conn, read->cookie, -ECONNABORTED);
 		return 0;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * region.c -- our regions, told to peers
+ * region.c -- our regions, announced to peers
  *
  * A peer gets the slab's memfd: writable if it may write, else opened anew for reading only, so
- * that its kernel refuses it a writable mapping. What keeps a peer within the region, and off its
- * slab's other pieces, is the check before its own copy: memory of different trust lives in
- * different slabs (slab.h).
+ * that the kernel refuses it a writable mapping. Only the check in the peer's own code keeps the
+ * peer within the region: memory of different trust lies in different slabs (slab.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +17,7 @@
 #include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
-/* region_announce -- tell the peer of conn of region, if it may reach it */
+/* region_announce -- announce region to the peer of conn, if that may reach it */
 static int region_announce(struct ol_shm_conn *conn, const struct ol_shm_region *region)
 {
 	struct ol_shm_msg msg = { .type = OL_SHM_MSG_REGION,
@@ -66,7 +65,7 @@ static int share_open(struct ol_shm_region *region, const struct ol_slab *slab)
 	return 0;
 }
 
-/* rkey_next -- a number never given before; 0 is none: its table entries are empty */
+/* rkey_next -- a number never given before, and not 0, which marks empty table entries */
 static uint32_t rkey_next(struct ol_shm_xport *xport)
 {
 	uint32_t rkey;

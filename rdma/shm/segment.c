@@ -7,7 +7,7 @@
  *	0                               the acceptor consumes
  *	ol_shm_ring_bytes(acceptor's)   the connector consumes
  *
- * The acceptor makes it; sealed, so that neither end can shrink it under the other.
+ * The acceptor makes and seals it, so that neither end can shrink it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ int ol_shm_fd_check(int fd, uint64_t bytes, size_t *ret_page)
 	return 0;
 }
 
-/* segment_map -- bytes of fd as the control segment of conn */
+/* segment_map -- map fd as the control segment of conn */
 static int segment_map(struct ol_shm_conn *conn, int fd, size_t bytes)
 {
 	void *ctrl;
@@ -118,7 +118,7 @@ void ol_shm_rx_attach(struct ol_shm_conn *conn)
 	uint32_t own_capacity = conn->xport->capacity;
 	size_t off = 0;
 
-	/* The acceptor's own ring comes first, the connector's behind the acceptor's. */
+	/* The acceptor's own ring comes first, then the connector's. */
 	if (conn->tx.ring == ring_at(conn, 0))
 		off = ol_shm_ring_bytes(conn->tx.capacity);
 	conn->rx = (struct ol_shm_rx){ .ring = ring_at(conn, off), .capacity = own_capacity };

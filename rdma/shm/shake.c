@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * shake.c -- the two ends agree: hello, accept or reject, confirm; then the words between them
+ * shake.c -- the handshake (hello, accept or reject, confirm), and later messages
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +16,10 @@
 #include "rdma/shm/shm.h"
 
 enum {
-	READS_MAX = 256 /* messages of one peer taken in at one look */
+	READS_MAX = 256 /* messages of one peer handled at one look */
 };
 
-/* wake_open -- the eventfd by which the peer ends our sleep; edge-triggered, so never read */
+/* wake_open -- make the eventfd by which the peer wakes this end; edge-triggered, so never read */
 static int wake_open(struct ol_shm_conn *conn)
 {
 	int rc;
@@ -33,7 +33,7 @@ static int wake_open(struct ol_shm_conn *conn)
 	return rc;
 }
 
-/* wake_fd_sound -- fd, from a peer, is not something that blocks us or ends us by a signal */
+/* wake_fd_sound -- a write to fd, which came from a peer, neither blocks nor raises a signal */
 static bool wake_fd_sound(int fd)
 {
 	struct stat st;
@@ -187,7 +187,7 @@ static void priv_keep(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 	conn->priv_len = msg->priv_len;
 }
 
-/* The on_*() functions take the descriptors; negative: the peer broke a rule, or no memory. */
+/* The on_*() functions own the descriptors. Negative: the peer broke a rule, or memory is short */
 
 static int on_hello(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds)
 {
@@ -256,7 +256,7 @@ static int on_bye(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 	if (conn->state == OL_SHM_CONNECTING)
 		status = -ECONNREFUSED;
 	if (conn->state == OL_SHM_REQUESTED || msg->status == -ETIMEDOUT)
-		status = 0; /* it lost patience: its own business */
+		status = 0; /* the peer gave up waiting: no error of this end */
 	conn->priv_len = 0;
 	if (status == -EACCES)
 		conn->down_why = "a post of the peer was outside of what this side allows";
@@ -288,7 +288,7 @@ static uint32_t msgs_expected(enum ol_shm_state state)
 	return 0;
 }
 
-/* on_msg -- one sound message; takes its descriptors. Negative as the on_*() functions. */
+/* on_msg -- handle a message that has been checked; owns its descriptors. Negative: as above */
 static int on_msg(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds)
 {
 	switch ((enum ol_shm_msg_type)msg->type) {
@@ -322,7 +322,7 @@ static void peer_on_gone(struct ol_shm_conn *conn)
 	ol_shm_conn_down(conn, conn->state == OL_SHM_CONNECTING ? -ECONNREFUSED : 0);
 }
 
-/* fds_drop -- of a message that does not fit the state */
+/* fds_drop -- close the descriptors of a message that does not fit the state */
 static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
 {
 	if (msg->type == OL_SHM_MSG_HELLO || msg->type == OL_SHM_MSG_REGION ||

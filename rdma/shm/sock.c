@@ -30,7 +30,8 @@ int ol_shm_peer_check(int sock, pid_t *ret_pid, uid_t *ret_uid)
 	return cred.uid == geteuid() || cred.uid == 0 ? 0 : -EACCES;
 }
 
-/* send_now -- 0 sent or the peer is gone (its end is read from the socket), -EAGAIN no room */
+/* send_now -- 0: sent, or the peer is gone, which a read of the socket will tell; -EAGAIN: no room
+ */
 static int send_now(int sock, const struct ol_shm_msg *msg, const int *fds, unsigned fd_count)
 {
 	union fd_control control = { .bytes = { 0 } };
@@ -53,7 +54,7 @@ static int send_now(int sock, const struct ol_shm_msg *msg, const int *fds, unsi
 	do {
 		sent = sendmsg(sock, &hdr, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (sent < 0 && errno == EINTR);
-	/* ETOOMANYREFS: too many descriptors on their way to peers that do not read */
+	/* ETOOMANYREFS: too many descriptors are in flight to peers that do not read */
 	if (sent < 0 &&
 	    (errno == EAGAIN || errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM))
 		return -EAGAIN;
@@ -145,7 +146,7 @@ void ol_shm_out_drop(struct ol_shm_conn *conn)
 	conn->out_count = 0;
 }
 
-/* fds_take -- the descriptors that came with hdr, all of them, however many cmsgs */
+/* fds_take -- take all descriptors that came with hdr, in any number of cmsgs */
 static unsigned fds_take(struct msghdr *hdr, int fds[OL_SHM_MSG_FDS_MAX])
 {
 	struct cmsghdr *cmsg;
@@ -201,7 +202,7 @@ int ol_shm_recv(int sock, struct ol_shm_msg *ret_msg, int ret_fds[OL_SHM_MSG_FDS
 	ssize_t got;
 	int rc = 0;
 
-	/* A peer that closed with words of ours unread gives one ECONNRESET, then its own words. */
+	/* A peer that closed with unread messages of ours gives one ECONNRESET, then its own. */
 	do {
 		got = recvmsg(sock, &hdr, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (got < 0 && (errno == EINTR || errno == ECONNRESET));
@@ -210,7 +211,7 @@ int ol_shm_recv(int sock, struct ol_shm_msg *ret_msg, int ret_fds[OL_SHM_MSG_FDS
 	fd_count = fds_take(&hdr, fds);
 	if (got == 0 && fd_count == 0)
 		return -ECONNRESET;
-	/* cut short of what there is room for: this process may not open what was sent */
+	/* truncated, though there was room: this process has no descriptor left */
 	if ((hdr.msg_flags & MSG_CTRUNC) != 0 && fd_count < OL_SHM_MSG_FDS_MAX)
 		rc = -EMFILE;
 	else if ((hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
@@ -229,7 +230,7 @@ int ol_shm_addr_parse(const char *text, struct sockaddr_un *ret_addr, socklen_t 
 {
 	size_t len = strlen(text);
 
-	/* a bare word is a slip: HOST:PORT would be a file of that name in the current folder */
+	/* a bare word is a mistake: HOST:PORT would name a file in the current folder */
 	if (len == 0 || (text[0] != '@' && strchr(text, '/') == NULL))
 		return -EINVAL;
 	if (len >= sizeof(ret_addr->sun_path))

@@ -58,7 +58,7 @@ static int opts_take(struct ol_shm_xport *xport, const struct ol_xport_opts *opt
 	return 0;
 }
 
-/* fds_open -- what an xport waits on; xport->timer_fd is its own epoll tag */
+/* fds_open -- the descriptors that an xport waits on; &xport->timer_fd is its own epoll tag */
 static int fds_open(struct ol_shm_xport *xport)
 {
 	int rc;
@@ -100,7 +100,7 @@ static int ol_shm_open(const struct ol_xport_opts *opts, struct ol_xport **ret_x
 	rc = opts_take(xport, opts);
 	if (rc != 0)
 		goto err_xport;
-	/* Any start will do: what matters is that a key of one xport fails on another. */
+	/* The start is random, so that a key of one xport fails on another. */
 	if (getrandom(&xport->rkey_first, sizeof(xport->rkey_first), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(xport->rkey_first))
 		xport->rkey_first = (uint32_t)ol_xport_now_ns();

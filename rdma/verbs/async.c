@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * async.c -- what a device says unasked
+ * async.c -- a device's asynchronous events
  */
 #include "rdma/verbs/internal.h"
 
@@ -19,7 +19,7 @@ static void all_break(struct ol_xport *xport)
 	}
 }
 
-/* The adapter refused the peer's access. Whichever end saw it first, it was an access error. */
+/* The adapter refused the peer's access: an access error, whichever end noticed it first. */
 static void refused_peer(struct ol_verbs_conn *conn)
 {
 	if (conn->state == OL_VERBS_DRAINING && conn->holding && conn->status == -EIO) {
@@ -44,7 +44,7 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 	case IBV_EVENT_QP_FATAL:
 		ol_verbs_conn_break(event->element.qp->qp_context, -EIO, OL_VERBS_CAUSE_FAILED);
 		break;
-	case IBV_EVENT_COMM_EST: /* data came before the peer's last word of the handshake */
+	case IBV_EVENT_COMM_EST: /* data came before the peer's last message of the handshake */
 		conn = event->element.qp->qp_context;
 		rdma_notify(conn->id, IBV_EVENT_COMM_EST);
 		break;
@@ -54,7 +54,7 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 		level = OL_XPORT_LOG_ERROR;
 		all_break(xport);
 		break;
-	case IBV_EVENT_PORT_ERR: /* connections end by their own timers, or outlive it */
+	case IBV_EVENT_PORT_ERR: /* connections survive it, or end by their own timers */
 		level = OL_XPORT_LOG_WARN;
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
@@ -68,7 +68,7 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_WQ_FATAL: /* we have none */
+	case IBV_EVENT_WQ_FATAL: /* there are no work queues */
 		break;
 	}
 	ol_xport_log(&xport->opts, level, "device %s: %s", ibv_get_device_name(xport->ctx->device),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * cm.c -- the connection manager's half: listening, connecting, and every event it can raise
+ * cm.c -- listening, connecting, and every event of the connection manager
  *
- * Nothing here waits: the event channel is nonblocking and poll() comes by. The manager's own
- * timers are of no use (up to 101 s for a silent host), so a connection that is being made has one
- * of ours.
+ * Nothing here waits: the event channel is nonblocking, and poll() calls this code. The manager's
+ * own timers are too long (up to 101 s for a silent host), so a connection that is being made has
+ * one of the transport's.
  */
 #include "rdma/verbs/internal.h"
 
@@ -16,10 +16,10 @@
 #include "rdma/verbs/verbs_rc.h"
 
 enum {
-	REJECT_BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED: a word of the peer's program */
+	REJECT_BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED: the peer's program rejects */
 };
 
-/* A copy of an event, which is acknowledged at once: ids must not be destroyed before that. */
+/* A copy of an event. The event is acknowledged at once, as its id cannot be destroyed before. */
 struct cm_note {
 	enum rdma_cm_event_type type;
 	int status;
@@ -30,7 +30,7 @@ struct cm_note {
 	uint8_t priv[OL_VERBS_PRIV_MAX];
 };
 
-/* True if some interface of this machine has the address: then only a device is missing. */
+/* True if an interface of this machine has the address: then only an RDMA device is missing. */
 static bool addr_is_ours(const union ol_verbs_addr *addr)
 {
 	struct ifaddrs *list;
@@ -68,7 +68,7 @@ static bool addr_is_device(struct ol_xport *xport, struct sockaddr *addr)
 	return same;
 }
 
-/* For a listener on every address: one of the device's that a peer can use, with its port. */
+/* For a listener on every address: give one of the device's that a peer can use, with its port. */
 static void addr_usable(struct ol_xport *xport, union ol_verbs_addr *addr)
 {
 	const in_port_t port = addr->in.sin_port; /* same place in both families */
@@ -204,7 +204,7 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 	struct rdma_conn_param param;
 	int rc;
 
-	/* another connection may have changed it since the address was resolved */
+	/* another connection may have changed the device since the address was resolved */
 	if (ol_verbs_device_match(conn->base.xport, conn->id) != 0) {
 		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
 		return;
@@ -292,7 +292,7 @@ static void on_failure(struct ol_verbs_conn *conn, const struct cm_note *note)
 	ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_FAILED);
 }
 
-/* Events of an id that has no connection: the listener's, or that of a request refused at once. */
+/* Events of an id without a connection: the listener's, or a request's that was refused at once. */
 static void on_stray(struct ol_xport *xport, const struct cm_note *note)
 {
 	if (note->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
@@ -335,7 +335,7 @@ static void on_conn_event(struct ol_verbs_conn *conn, const struct cm_note *note
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		on_failure(conn, note);
 		return;
-	case RDMA_CM_EVENT_ADDR_CHANGE: /* the path may go on working; if not, retries tell */
+	case RDMA_CM_EVENT_ADDR_CHANGE: /* the path may still work; if not, retries time out */
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT: /* a destroyed queue pair's number may be used again */
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:

@@ -44,7 +44,7 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 	return 0;
 }
 
-/* ol_verbs_conn_pend -- poll() shall report it; in the order of the first call for a connection */
+/* ol_verbs_conn_pend -- let poll() report it; connections in the order of their first call */
 void ol_verbs_conn_pend(struct ol_verbs_conn *conn, unsigned pending)
 {
 	struct ol_xport *xport = conn->base.xport;
@@ -104,7 +104,7 @@ static void disconnect_send(struct ol_verbs_conn *conn)
 	if (conn->disconnect_sent)
 		return;
 	conn->disconnect_sent = true;
-	rdma_disconnect(conn->id); /* fails if the peer was faster: then it knows */
+	rdma_disconnect(conn->id); /* fails if the peer has disconnected already */
 }
 
 void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status)
@@ -167,7 +167,7 @@ void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn)
 		ol_verbs_conn_fail(conn, 0);
 		return;
 	case OL_VERBS_UP:
-		if (ol_verbs_qp_broken(conn)) /* it was refused, and has noticed first */
+		if (ol_verbs_qp_broken(conn)) /* this side refused the peer, which noticed first */
 			ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_PEER);
 		else
 			ol_verbs_conn_break(conn, 0, OL_VERBS_CAUSE_PEER);
@@ -228,11 +228,11 @@ void ol_verbs_held_flush(struct ol_verbs_conn *conn)
 		return;
 	if (conn->state == OL_VERBS_UP) {
 		rc = ol_verbs_held_post(conn);
-		if (rc == 0 || rc == ENOMEM) /* full: at the next poll */
+		if (rc == 0 || rc == ENOMEM) /* full: the next poll tries again */
 			return;
 		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_FAILED);
 	}
-	conn->held_count = 0; /* they keep their places: the end of the connection reports them */
+	conn->held_count = 0; /* their ring entries stay: the connection's end reports them */
 }
 
 int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)
@@ -306,8 +306,8 @@ void ol_verbs_disconnect(struct ol_xport_conn *base)
 }
 
 /*
- * The order is the fence: the peer is told, the queue pair destroyed (nothing lands after that),
- * then its keys, then the domain that they belonged to.
+ * The order is the fence: disconnect, destroy the queue pair (no write lands after that), then its
+ * keys, then their domain.
  */
 void ol_verbs_conn_free(struct ol_xport_conn *base)
 {

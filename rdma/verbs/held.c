@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* held.c -- requests that a connection holds back, to hand them over as one list: see post.c */
+/* held.c -- posts that a connection holds back, to hand them to the adapter as one list: see post.c */
 
 #include "rdma/verbs/internal.h"
 
-/*
- * Hands the held requests over as one list. 0, or an errno: then those that the adapter did not
- * take are still held.
- */
 int ol_verbs_held_post(struct ol_verbs_conn *conn)
 {
 	struct ol_verbs_held *held = conn->held;

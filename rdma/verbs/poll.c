@@ -3,13 +3,13 @@
 /*
  * poll.c -- the data path's receiving half, and sleeping
  *
- * ORDER. Pending connection events go first, all of them, then completions one by one. So CONN_UP
- * precedes a connection's doorbells (one that comes before the handshake's last word makes it up),
- * and CONN_DOWN follows its last completion: it is pending only once the marker was handled or
- * given up.
+ * ORDER. All pending connection events go first, then completions one by one. So CONN_UP precedes a
+ * connection's doorbells (a doorbell that comes before the handshake's last message makes it up).
+ * CONN_DOWN follows the last completion: it is pending only once the marker was handled or given
+ * up.
  *
- * The spin path makes no system call: file descriptors are looked at on the first poll after arm(),
- * and every so many polls, as pace_adapt() has it.
+ * The spin path makes no system call. poll() looks at file descriptors first after arm(), and then
+ * every so many polls: see pace_adapt().
  */
 #include "rdma/verbs/internal.h"
 
@@ -52,7 +52,7 @@ static void timers_expire(struct ol_xport *xport)
 	}
 }
 
-/* Keeps looks between QUICK_NS and SLOW_NS apart, however slow the caller and his events are. */
+/* Keeps looks between QUICK_NS and SLOW_NS apart, however slow the caller is. */
 static void pace_adapt(struct ol_xport *xport)
 {
 	const uint64_t now_ns = ol_xport_now_ns();
@@ -131,7 +131,7 @@ static void event_priv(struct ol_xport_event *event, struct ol_xport *xport, uns
 	conn->priv_len = 0;
 }
 
-/* What a connection leaves unfinished when it is down; the place after the last event put. */
+/* Reports the unfinished posts of a connection that is down. Returns the new count of events. */
 static int ops_abort(struct ol_verbs_conn *conn, struct ol_xport_event *events, int count, int max)
 {
 	for (; conn->tail != conn->head && count < max; conn->tail++) {
@@ -193,8 +193,8 @@ static int ready_report(struct ol_xport *xport, struct ol_xport_event *events, i
 }
 
 /*
- * A doorbell. Returns events put: 0 or 1, or -1 for "CONN_UP was put, come again with the same
- * completion".
+ * A doorbell. Returns how many events it put: 0 or 1; or -1: it put CONN_UP, call it again with the
+ * same completion.
  */
 static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 		       struct ol_xport_event *event)
@@ -214,12 +214,11 @@ static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_REFUSED);
 		return 0;
 	}
-	if (wc->status !=
-	    IBV_WC_SUCCESS) { /* a receive of no bytes fails by the peer's fault only */
+	if (wc->status != IBV_WC_SUCCESS) { /* an empty receive fails only by the peer's fault */
 		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
 		return 0;
 	}
-	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) { /* nothing of ours sends */
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) { /* this transport never sends others */
 		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_FAILED);
 		return 0;
 	}
@@ -227,8 +226,7 @@ static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 	return 1;
 }
 
-/* The first bad completion says why; all later ones are flushes, whatever the adapter calls
- * them. */
+/* The first bad completion gives the reason; all later ones are flushes, whatever their status. */
 static int send_status(struct ol_verbs_conn *conn, const struct ibv_wc *wc)
 {
 	int status;
@@ -269,7 +267,7 @@ static int send_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 	return 1;
 }
 
-/* Returns how many completions are at hand. */
+/* Returns how many completions are in wcs. */
 static uint32_t wcs_take(struct ol_xport *xport)
 {
 	int count;
@@ -357,7 +355,7 @@ int ol_verbs_arm(struct ol_xport *xport)
 {
 	if (xport->ready != NULL || xport->wc_head != xport->wc_count)
 		return 1;
-	if (xport->holders != NULL) /* poll() hands over what is held back */
+	if (xport->holders != NULL) /* poll() must flush held posts */
 		return 1;
 	if (xport->notify_on)
 		comp_event_take(xport);

@@ -3,13 +3,13 @@
 /*
  * post.c -- writes and reads: the data path's sending half
  *
- * A post takes one place in the connection's ring. A place is free again once a completion of that
- * post, or of a later one, was polled: completions of one queue pair come in order. Posts that the
- * caller leaves unsignaled are signaled here often enough that the ring cannot stay full.
+ * A post takes one entry of the connection's ring. The entry is free again once a completion of
+ * that post, or of a later one, was polled: completions of one queue pair come in order. Of the
+ * posts that the caller leaves unsignaled, enough are signaled here that the ring cannot stay full.
  *
- * HELD BACK. Every request is made in the connection's held array and handed over from there: at
- * once, or in one list with later ones if the caller set OL_XPORT_MORE. Inline requests are never
- * held, as their buffers belong to the caller again. A held request has its place in the ring.
+ * HELD BACK. Every request is made in the connection's held array and handed to the adapter from
+ * there: at once, or, if the caller set OL_XPORT_MORE, in one list with later ones. Inline requests
+ * are never held, as their buffers belong to the caller again. A held request has a ring entry.
  *
  * The local half of a request is checked here; the peer's adapter checks the peer's half.
  */
@@ -86,13 +86,14 @@ static struct ol_verbs_held *held_next(struct ol_verbs_conn *conn)
 	return held;
 }
 
-/* The adapter has not taken the last one, and perhaps not those before it: it was not posted. */
+/* The adapter has not taken the last request, so it was not posted; perhaps nor those before it. */
 static int post_undo(struct ol_verbs_conn *conn, uint32_t unsignaled, int rc)
 {
 	conn->held_count--;
 	conn->head--;
 	conn->unsignaled = unsignaled;
-	if (conn->held_count > 0 || rc == ENOMEM) /* its queue is full; or poll() finds out why */
+	if (conn->held_count > 0 ||
+	    rc == ENOMEM) /* the queue is full; or poll() finds the reason */
 		return -EAGAIN;
 	return rc == EINVAL ? -EINVAL : -ENOTCONN;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * qp.c -- a queue pair's life: made by hand, so that every timer and right is set by us
+ * qp.c -- a queue pair's states, with the transport's timers and rights
  *
- * rdma_cm says which path and numbers to use (rdma_init_qp_attr()); acknowledge timeout, retries,
- * receiver-not-ready timer and access flags are replaced by ours, on both sides.
+ * rdma_init_qp_attr() gives path and numbers. Both sides replace acknowledge timeout, retries,
+ * receiver-not-ready timer and access flags.
  */
 #include "rdma/verbs/internal.h"
 
@@ -53,7 +53,7 @@ static void change_rts(const struct ol_verbs_conn *conn, struct ibv_qp_attr *att
 		attr->max_rd_atomic = conn->initiator_depth;
 }
 
-/* ol_verbs_qp_open -- make it, as far as it goes without the peer's word */
+/* ol_verbs_qp_open -- make it, as far as that needs no answer of the peer */
 int ol_verbs_qp_open(struct ol_verbs_conn *conn)
 {
 	struct ol_xport *xport = conn->base.xport;
@@ -104,7 +104,7 @@ bool ol_verbs_qp_broken(struct ol_verbs_conn *conn)
 	       attr.qp_state == IBV_QPS_ERR;
 }
 
-/* ol_verbs_qp_stop -- into the error state: what is posted comes back, the marker last */
+/* ol_verbs_qp_stop -- move it to the error state: all posts complete, the marker last */
 void ol_verbs_qp_stop(struct ol_verbs_conn *conn)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };

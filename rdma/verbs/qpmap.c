@@ -49,7 +49,7 @@ void ol_verbs_qpmap_remove(struct ol_verbs_qpmap *map, uint32_t qp_num)
 	     i = (i + 1) & map->mask) {
 		uint32_t home = ol_verbs_qpmap_home(map, map->entries[i].qp_num);
 
-		/* An entry may fill the hole if the hole is on its way from home. */
+		/* An entry may fill the hole if the hole lies between the entry and its home. */
 		if (((i - home) & map->mask) < ((i - hole) & map->mask))
 			continue;
 		map->entries[hole] = map->entries[i];

@@ -3,8 +3,8 @@
 /*
  * queues.c -- the device: finding it, and the queues that all connections share
  *
- * With no device named and several there, the first one is taken until an address says otherwise:
- * the first listen() or connect() may still change it, as long as nothing depends on it.
+ * With several devices and none named, the transport takes the first. The first listen() or
+ * connect() may still change that, as long as nothing depends on the device.
  */
 #include "rdma/verbs/internal.h"
 
@@ -102,7 +102,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* How many connections the shared queues have room for, and how deep they are then. */
+/* Computes the number of connections that the shared queues have room for, and their depths. */
 static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr)
 {
 	struct ol_xport_opts *opts = &xport->opts;
@@ -272,15 +272,14 @@ static int depths_query(struct ol_xport *xport)
 	xport->reads_out_max =
 		(uint8_t)min_u32((uint32_t)attr.max_qp_init_rd_atom, OL_VERBS_READS_MAX);
 	/*
-	 * rdma_rxe serves the reads of a connection one after the other as it is; and it hangs for
-	 * ever, without an error, when a fenced read has to be sent again: the fence then waits for
-	 * that very read.
+	 * rdma_rxe serves the reads of a connection one after the other anyway. And it hangs for
+	 * ever, without an error, if a fenced read must be resent: the fence waits for that read.
 	 */
 	xport->fence_flags = attr.vendor_id == OL_VERBS_VENDOR_RXE ? 0 : IBV_SEND_FENCE;
 	return depths_set(xport, &attr);
 }
 
-/* Whatever was there is not this transport's any more. */
+/* Forget the queues, without closing them. */
 static void queues_none(struct ol_xport *xport)
 {
 	xport->srq = NULL;
@@ -422,9 +421,10 @@ int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
 }
 
 /*
- * ol_verbs_wcs_forget -- conn's queue pair is destroyed: drop what the completion queue still holds
- * of it, keep the rest. wcs has room: it is as long as the queue, and receives are not posted back,
- * nor places in rings freed, before their completions leave it.
+ * ol_verbs_wcs_forget -- drop the completions of conn's queue pair, which is destroyed; keep others
+ *
+ * wcs has room for all: it is as long as the queue, and a receive is reposted, or a ring entry
+ * freed, only after its completion has left wcs.
  */
 void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num)
 {

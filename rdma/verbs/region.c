@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * region.c -- memory that the adapter may reach, and for whom
+ * region.c -- protection domains, regions and keys
  *
  * A region of one connection is registered in that connection's protection domain. A region of
- * every connection is registered once in each domain, the later ones as they come: a key means
- * nothing in another domain, so each domain needs its own. Pages are pinned, and counted against
- * the locked-memory limit, once a registration.
+ * every connection is registered in each domain, also in later ones: a key is valid in its domain
+ * only. Each registration pins its pages, and counts against the locked-memory limit.
  */
 #include "rdma/verbs/internal.h"
 
@@ -99,7 +98,7 @@ static void mrs_destroy(struct ol_xport_region *region)
 	region->mrs = NULL;
 }
 
-/* The local right to write is needed for reads' targets, and by the peer's right to write. */
+/* Targets of reads need the local right to write, and so does the peer's right to write. */
 unsigned ol_verbs_access_flags(unsigned access)
 {
 	unsigned flags = IBV_ACCESS_LOCAL_WRITE;
@@ -145,7 +144,7 @@ void ol_verbs_regions_leave(struct ol_verbs_conn *conn)
 	}
 }
 
-/* A domain was made: the regions of every connection go in. */
+/* A domain was made: register the regions of every connection in it. */
 static int regions_enter(struct ol_verbs_conn *conn)
 {
 	int rc = 0;
@@ -196,7 +195,7 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off ||
 	    (access & ~(unsigned)(OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE)) != 0)
 		return -EINVAL;
-	if (base != NULL) { /* before the region is in the list: a domain takes all that are */
+	if (base != NULL) { /* before the region is listed: a new domain registers all listed */
 		rc = ol_verbs_domain_open(ol_verbs_conn(base));
 		if (rc != 0)
 			return rc;
@@ -237,14 +236,14 @@ void ol_verbs_dereg(struct ol_xport_region *region)
 	free(region);
 }
 
-/* A caller's mistake that must not become a use after free: dereg() then only frees. */
+/* The caller has left regions registered. A later dereg() then only frees the object. */
 void ol_verbs_regions_end(struct ol_xport *xport)
 {
 	while (xport->regions != NULL)
 		region_end(xport->regions);
 }
 
-/* The domain in which conn's peer will look for a key; a request may not have got its own yet. */
+/* The domain that conn's peer uses keys in; a request may not have its own yet. */
 static int peer_domain(struct ol_xport *xport, const struct ol_xport_conn *base)
 {
 	const struct ol_verbs_conn *conn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * timing.c -- a queue pair's timers, derived from the silence that a caller will bear
+ * timing.c -- a queue pair's timers, derived from the retry timeout
  */
 #include "rdma/verbs/timing.h"
 
@@ -12,7 +12,7 @@ enum {
 	ACK_CODE_MAX = 31,
 	RETRY_MIN = 4,
 	RETRY_MAX = 6,
-	RNR_SHARE = 8, /* receiver-not-ready may take this part of the silence */
+	RNR_SHARE = 8, /* receiver-not-ready may take this part of the retry timeout */
 };
 
 /* Index: the code of a receiver-not-ready timer; 0 is the longest and is left out by the search. */

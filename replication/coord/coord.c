@@ -16,7 +16,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 
 enum {
-	LOOK_MS = 20 /* how often an open looks whether it is cancelled */
+	LOOK_MS = 20 /* how often open checks whether it is cancelled */
 };
 
 uint64_t ol_coord_now_ns(void)
@@ -81,7 +81,7 @@ static const char *opts_fault(const struct ol_coord_opts *opts)
 
 static void handle_free(struct ol_coord *coord)
 {
-	union { /* the copies are ours, though users may only read them */
+	union { /* the handle owns the copies, though their type is const */
 		const char *told;
 		char *ours;
 	} addr = { coord->opts.addr }, job = { coord->opts.job };
@@ -128,7 +128,7 @@ static bool open_is_cancelled(const struct ol_coord *coord)
 	return opts->cancelled != NULL && opts->cancelled(opts->cancelled_arg);
 }
 
-/* settle_wait -- 0, -ETIMEDOUT, -ECANCELED, or what the back end gave up for */
+/* settle_wait -- 0, -ETIMEDOUT, -ECANCELED, or the back end's final error */
 static int settle_wait(struct ol_coord *coord)
 {
 	uint64_t now = ol_coord_now_ns(), end = now + coord->opts.open_timeout_ms * NS_PER_MS;
@@ -199,7 +199,7 @@ int ol_coord_join(struct ol_coord *coord, uint32_t shard, const struct ol_member
 	struct ol_member again;
 	int rc = 0;
 
-	/* What cannot be read again must not be offered to others. */
+	/* A member whose text cannot be decoded must not be registered. */
 	if (shard >= coord->opts.shard_count ||
 	    memchr(member->addr, '\0', sizeof(member->addr)) == NULL ||
 	    ol_member_decode(text, ol_member_encode(member, text), &again) != 0)
@@ -289,7 +289,7 @@ bool ol_coord_wish_view(struct ol_coord *coord, uint32_t shard, uint64_t *ret_ve
 	return proposed;
 }
 
-/* unlock_and_notify -- the lock is held; it is not when this returns: notify() may look */
+/* unlock_and_notify -- release the lock, then call notify(), which may look */
 static void unlock_and_notify(struct ol_coord *coord)
 {
 	atomic_fetch_add_explicit(&coord->generation, 1, memory_order_release);

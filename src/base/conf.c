@@ -30,7 +30,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct ol_conf *conf, cons
 	return -EINVAL;
 }
 
-/* One line, however strange the text: cut, what cannot be printed as '?'. */
+/* Makes one line of any text: cut to size, with '?' for what cannot be printed. */
 static void value_clean(const char *text, size_t len, char shown[VALUE_SHOWN_MAX])
 {
 	enum {
@@ -46,7 +46,7 @@ static void value_clean(const char *text, size_t len, char shown[VALUE_SHOWN_MAX
 	snprintf(shown + keep, VALUE_SHOWN_MAX - keep, "%s", keep < len ? "..." : "");
 }
 
-/* -1: no row of that name (given in either spelling, with len bytes) */
+/* The row of that name, in either spelling; -1: none */
 static int field_find(const struct ol_conf_spec *spec, const char *name, size_t len)
 {
 	char plain[OL_CONF_NAME_MAX];
@@ -222,7 +222,7 @@ static size_t comment_find(const char *text, size_t len)
 	return len;
 }
 
-/* What stands behind the '=', without comment and quotes; -EINVAL: a quote is left open. */
+/* The text after the '=', without comment and quotes; -EINVAL: a quote is left open. */
 static int line_value(const char **text, size_t *len)
 {
 	const char *close;
@@ -389,7 +389,7 @@ enum arg_kind {
 	ARG_CONFIG, /* value */
 	ARG_HELP,
 	ARG_WORD, /* value */
-	ARG_NONE, /* "--": nothing but words from here on */
+	ARG_NONE, /* "--": only words follow */
 };
 
 struct arg {
@@ -405,7 +405,7 @@ struct arg_walk {
 	bool words_only;
 };
 
-/* The value behind '=', or the next word unless that is an option. */
+/* The value after '=', or the next word unless that is an option. */
 static int value_take(struct ol_conf *conf, struct arg_walk *walk, const char *name, size_t len,
 		      const char **value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conf_help.c -- --help, the settings in force, and the name that was probably meant
+ * conf_help.c -- --help, the settings in force, and a suggestion for an unknown name
  */
 #include "base/conf_internal.h"
 
@@ -71,7 +71,7 @@ static int column_width(const struct ol_conf_spec *spec, bool options)
 	return width;
 }
 
-/* Words of text from column `indent` on; the cursor stands there already. */
+/* Prints words from column `indent` on, where the cursor is. */
 static void text_wrap(FILE *out, const char *text, int indent)
 {
 	int column = indent;
@@ -90,7 +90,7 @@ static void text_wrap(FILE *out, const char *text, int indent)
 	fputc('\n', out);
 }
 
-/* A cell that is wider than its column pushes what follows onto the next line. */
+/* If a cell is wider than its column, the next cell begins on the next line. */
 static void row_print(FILE *out, const char *option, int option_width, const char *dflt,
 		      int dflt_width, const char *text)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conf_value.c -- one setting's value: from text, to text, and what it should have been
+ * conf_value.c -- one setting's value: from text, to text, and its range for an error
  */
 #include "base/conf_internal.h"
 
@@ -17,7 +17,7 @@ struct unit {
 	uint64_t factor;
 };
 
-/* From large to small: the first that divides a value is the one it is printed in. */
+/* From large to small: a value is printed in the first unit that divides it. */
 static const struct unit size_units[] = {
 	{ "TiB", UINT64_C(1) << 40 },
 	{ "GiB", UINT64_C(1) << 30 },
@@ -46,7 +46,7 @@ static const struct {
 	{ "on", true },   { "off", false },   { "1", true },   { "0", false },
 };
 
-/* Digits and nothing else before *end; -EINVAL if there are none or too many. */
+/* Reads digits, up to *end; -EINVAL if there are none or too many. */
 static int digits_parse(const char *text, const char **end, uint64_t *ret_value)
 {
 	uint64_t value = 0;
@@ -83,7 +83,7 @@ static int fraction_parse(const char *text, const char **end, uint64_t factor, u
 	return 0;
 }
 
-/* "1.5GiB": the unit's length is known only behind the number, so the fraction is read twice. */
+/* "1.5GiB": the unit follows the number, so the fraction is read twice. */
 static int units_parse(const char *text, const struct unit *units, uint64_t *ret_value)
 {
 	uint64_t whole, part;

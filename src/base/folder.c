@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-	FDS_MAX = 8, /* that a removal keeps open */
-	YOUNG_S = 60, /* a folder may be without its lock for the moment after it was made */
+	FDS_MAX = 8, /* open at once during a removal */
+	YOUNG_S = 60, /* younger folders are kept: they may not be locked yet */
 };
 
 static int entry_drop(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -36,7 +36,7 @@ static void tree_drop(const char *path)
 	(void)nftw(path, entry_drop, FDS_MAX, FTW_DEPTH | FTW_PHYS);
 }
 
-/* is_left -- this user's, old enough, and not locked */
+/* is_left -- an ended process has left it: this user's, old enough, and not locked */
 static bool is_left(int at_fd, const char *name)
 {
 	int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -25,17 +25,17 @@ atomic_int ol_log_max = OL_LOG_INFO;
 static void sink_stderr(void *ctx, enum ol_log_level level, const char *text);
 
 /*
- * A thread that writes a line reads both under the lock and keeps it while the sink runs. So after
- * a change no thread is in the former sink. Readers go first, which is glibc's default, so a sink
- * that logs does not wait for itself.
+ * A thread that writes a line reads log_sink and log_ctx under the lock, and holds it while the
+ * sink runs. So after a change no thread is in the former sink. Readers go first, which is glibc's
+ * default, so a sink that logs does not wait for itself.
  */
 static pthread_rwlock_t log_lock = PTHREAD_RWLOCK_INITIALIZER;
-static _Thread_local unsigned log_depth; /* how often this thread has it: a sink may log */
+static _Thread_local unsigned log_depth; /* how often this thread holds it: a sink may log */
 static pthread_mutex_t time_lock = PTHREAD_MUTEX_INITIALIZER;
 static ol_log_fn log_sink = sink_stderr;
 static void *log_ctx;
 
-/* Nobody is between the two words of the sink, nor in localtime_r(), while a process is copied */
+/* During a fork no thread changes the sink or is in localtime_r() */
 static void before_fork(void)
 {
 	pthread_rwlock_rdlock(&log_lock);
@@ -48,7 +48,7 @@ static void in_parent(void)
 	pthread_rwlock_unlock(&log_lock);
 }
 
-/* A thread of the parent that was in the sink does not come out of it here: nobody waits for it */
+/* The parent's other threads do not exist here: drop the locks that they hold, keep this thread's */
 static void in_child(void)
 {
 	pthread_mutex_unlock(&time_lock);
@@ -58,10 +58,10 @@ static void in_child(void)
 		pthread_rwlock_rdlock(&log_lock);
 }
 
-/* Before the program's own handlers, so that those are called while nothing is held */
+/* Registered before the program's own handlers, so that those run while no lock is held */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	(void)pthread_atfork(before_fork, in_parent, in_child); /* fails for want of memory only */
+	(void)pthread_atfork(before_fork, in_parent, in_child); /* fails only if memory is short */
 }
 
 void ol_log_level_set(enum ol_log_level level)
@@ -118,8 +118,8 @@ int ol_log_set(ol_log_fn sink, enum ol_log_level level, void *ctx)
 }
 
 /*
- * A reader that is gone, or a file at its size limit, ends a process that writes to it by a signal
- * to the writing thread. The thread holds it back and takes it: the line is lost, and nothing else.
+ * A write to a pipe without a reader, or to a file at its size limit, raises a signal that ends the
+ * process. So the thread blocks the signal and consumes it: only the line is lost.
  */
 static void write_unsignalled(const char *out, size_t len)
 {
@@ -129,7 +129,7 @@ static void write_unsignalled(const char *out, size_t len)
 	sigemptyset(&raised);
 	sigaddset(&raised, SIGPIPE);
 	sigaddset(&raised, SIGXFSZ);
-	sigpending(&pending); /* those are the caller's */
+	sigpending(&pending); /* these stay pending for the caller */
 	pthread_sigmask(SIG_BLOCK, &raised, &before);
 	if (write(STDERR_FILENO, out, len) < 0) {
 		if (sigismember(&pending, SIGPIPE) == 1)
@@ -142,8 +142,8 @@ static void write_unsignalled(const char *out, size_t len)
 }
 
 /*
- * All that the library opens is close-on-exec, and a stderr is not: a process gets it from who
- * started it. If stderr is closed, a connection may become descriptor 2: no line goes there.
+ * A process inherits stderr, so it is not close-on-exec; all that the library opens is. If stderr
+ * is closed, a connection may become descriptor 2: no line must go there.
  */
 static bool stderr_is_there(void)
 {
@@ -166,7 +166,7 @@ static void sink_stderr(void *ctx, enum ol_log_level level, const char *text)
 	clock_gettime(CLOCK_REALTIME, &now);
 	pthread_mutex_lock(&time_lock);
 	localtime_r(&now.tv_sec,
-		    &local); /* a lock of the C library's: a fork would copy it as it is */
+		    &local); /* takes a lock of the C library, which a fork must not copy */
 	pthread_mutex_unlock(&time_lock);
 	len = snprintf(out, sizeof(out), "%02d:%02d:%02d.%03ld %-5s %s\n", local.tm_hour,
 		       local.tm_min, local.tm_sec, now.tv_nsec / 1000000, ol_log_level_str(level),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * owner.c -- a number a thread, as the system gives a new thread the name of one that has ended;
- * and a count of forks, as a child's thread has the number of the thread that forked
+ * owner.c -- numbers for threads, as the system reuses thread ids; and a count of forks, as the
+ * thread of a child has the number of the thread that forked
  */
 #include "base/owner.h"
 
@@ -20,7 +20,7 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-	(void)pthread_atfork(NULL, NULL, in_child); /* fails for want of memory only */
+	(void)pthread_atfork(NULL, NULL, in_child); /* fails only if memory is short */
 }
 
 void ol_owner_take(struct ol_owner *owner)

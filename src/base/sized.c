@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* sized.c -- take and give structs whose end another compiler knows */
+/* sized.c -- copy structs in and out that the caller may know in another length */
 
 #include "base/sized.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-	SIZED_MAX = 4096 /* bytes; a size above it, or no multiple of 8, was never set */
+	SIZED_MAX = 4096 /* bytes; a larger size, or no multiple of 8, was not initialised */
 };
 
 const char *ol_sized_take(void *ours, size_t our_bytes, const void *theirs, size_t their_bytes)

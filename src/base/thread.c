@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* thread.c -- a thread that leaves signals to the program's */
+/* thread.c -- a thread that blocks signals, which are for the program's own threads */
 
 #include "base/thread.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* backend.c -- which back end has a folder */
+/* backend.c -- finds the back end of a folder */
 
 #include "checkpoint/backend.h"
 

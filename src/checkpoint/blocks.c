@@ -12,7 +12,7 @@
 #include "base/sha256.h"
 #include "outlast_server.h"
 
-/* Block `index` of the job; without a partition all are alike but the last. */
+/* Length of block `index` of the job; without a partition all but the last are alike. */
 static uint64_t length_of(const uint64_t *lengths, uint32_t index, uint64_t param_count)
 {
 	uint64_t left;
@@ -48,7 +48,7 @@ static int check(const uint64_t *lengths, uint32_t count, uint64_t param_count, 
 	return -EINVAL;
 }
 
-/* Of the lengths, and of none as of those that they stand for */
+/* Digest of the partition; without one, of the block size and param_count */
 static int digest_make(const uint64_t *lengths, uint32_t count, uint64_t param_count,
 		       uint64_t *ret_digest)
 {
@@ -76,7 +76,7 @@ int ol_ckpt_blocks_make(const uint64_t *lengths, uint32_t count, const struct ol
 	rc = check(lengths, count, geo->param_count, err, err_bytes);
 	if (rc != 0)
 		return rc;
-	/* without a partition there are many, and most of them other shards' */
+	/* without a partition the job has many blocks: make room for this shard's alone */
 	blocks.first =
 		calloc(lengths != NULL ? (size_t)count + 1 : geo->shard_len / OL_BLOCK_FLOATS + 3,
 		       sizeof(*blocks.first));

@@ -53,7 +53,7 @@ static int compare(const void *left, const void *right, void *arg)
 	return (a->job_id > b->job_id) - (a->job_id < b->job_id);
 }
 
-/* What is looked for, and found so far */
+/* A search, and its findings so far */
 struct search {
 	uint32_t shard;
 	bool running;

@@ -31,7 +31,7 @@ uint32_t ol_ckpt_crc(const void *bytes, size_t count)
 	uint32_t crc = UINT32_MAX;
 
 	while (count > 0) {
-		size_t part = count < (1u << 30) ? count : 1u << 30; /* its count is an int */
+		size_t part = count < (1u << 30) ? count : 1u << 30; /* isa-l counts in int */
 
 		crc = crc32_iscsi(p, (int)part, crc);
 		p += part;
@@ -110,7 +110,7 @@ uint32_t ol_ckpt_block_bytes(const struct ol_ckpt_header *header, uint32_t index
 	return left < OL_CKPT_BLOCK_BYTES ? (uint32_t)left : OL_CKPT_BLOCK_BYTES;
 }
 
-/* The file is not as long as its header says: where does it end? */
+/* The file is shorter or longer than its header says: say where it ends */
 static bool cut_off(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why)
 {
 	uint64_t off = ol_ckpt_content_off(header);
@@ -167,7 +167,7 @@ bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_byt
 
 	if (!ol_ckpt_header_sound(header, OL_CKPT_MAGIC, why))
 		return false;
-	/* Everything else follows from a few numbers: make it again from them and compare. */
+	/* All other fields follow from a few numbers: make them again and compare. */
 	if (ol_ckpt_header_make(&meta, &again) != 0)
 		return no(why, "header: its numbers cannot be a shard of a job");
 	again.table_crc = header->table_crc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* load.c -- read one file, trust nothing in it before its checksum */
+/* load.c -- read one file, and use no byte of it before its checksum is checked */
 
 #include "checkpoint/load.h"
 
@@ -179,7 +179,7 @@ bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 		}
 	}
 	if (from->workers_max == to->workers_max)
-		kept = to_table; /* bit for bit */
+		kept = to_table; /* all of the table, padding too */
 	memcpy(ret_content, content, kept);
 	memset(ret_content + kept, 0, to_table - kept);
 	memcpy(ret_content + to_table, content + from_table,

@@ -32,7 +32,7 @@ void ol_ckpt_name_format(const struct ol_ckpt_name *name, char text[OL_CKPT_NAME
 			 dot, name->job_id, name->shard, name->epoch, name->version);
 }
 
-/* What follows `before` in the text, as a number; moves on. */
+/* Reads the number that follows `before`, and moves *at behind it. */
 static uint64_t number(const char **at, const char *before, int base)
 {
 	size_t len = strlen(before);
@@ -46,7 +46,7 @@ static uint64_t number(const char **at, const char *before, int base)
 	return value;
 }
 
-/* Read loosely, written again, and compared: so there is one spelling of each name. */
+/* Reads the name, writes it again, and compares: so each name has one spelling. */
 bool ol_ckpt_name_parse(const char *text, struct ol_ckpt_name *ret_name)
 {
 	char again[OL_CKPT_NAME_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* owner.c -- whose checkpoints of a shard are in a folder */
+/* owner.c -- who owns a shard's checkpoints in a folder */
 
 #include "checkpoint/owner.h"
 

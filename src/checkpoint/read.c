@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * read.c -- the newest whole checkpoint of a shard; every other is passed over, with a reason
+ * read.c -- finds the newest whole checkpoint of a shard, and logs why it passes over others
  *
- * Passed over is what is known to be none. Of one that cannot be read nothing is known: that ends
- * the search, as an older one would go back behind it for nothing.
+ * A damaged file is passed over. A file that cannot be read ends the search: it may be whole, and
+ * an older one would lose steps without need.
  */
 
 #include "checkpoint/checkpoint.h"
@@ -21,9 +21,9 @@
 #include "outlast.h"
 
 /*
- * One open file into content. Errors: OL_E_NO_CHECKPOINT; OL_E_GEOMETRY (whole, but for more
- * workers than this server lets in: an older one would only go back in vain); -errno (nothing is
- * known of it); with why
+ * Load an open file into content. Errors, with why: OL_E_NO_CHECKPOINT; OL_E_GEOMETRY (it is whole,
+ * but has more workers than this server admits: an older one would have them too); -errno (it
+ * cannot be read)
  */
 static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name *name,
 		     const struct ol_ckpt_meta *meta, void *content, char *why)
@@ -111,7 +111,7 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 	}
 	rc = -ENOENT;
 	for (size_t i = 0; i < count; i++) {
-		if (names[i].temporary) /* never was one: no reason to go on about it */
+		if (names[i].temporary) /* never a checkpoint, so not worth a line */
 			continue;
 		if (names[i].job_id == meta->job_id && names[i].version > newest) {
 			rc = OL_E_NO_CHECKPOINT;

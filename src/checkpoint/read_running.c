@@ -24,9 +24,9 @@ struct source {
 	const struct ol_ckpt_blocks *blocks;
 	struct ol_ckpt_header header;
 	struct ol_geometry geo;
-	uint8_t *content; /* owned; that of the file's geometry */
+	uint8_t *content; /* owned; in the file's geometry */
 	uint8_t *copies[2]; /* owned; room for the largest */
-	struct ol_running_head table; /* of the copy that was taken */
+	struct ol_running_head table; /* head of the chosen copy of the table */
 };
 
 static void source_fini(struct source *source)
@@ -54,7 +54,7 @@ static int source_init(struct source *source, char *why)
 			      source->header.content_bytes);
 }
 
-/* Is this the header of what is wanted? Then its sizes follow from its few numbers. */
+/* Is this the header of the wanted checkpoint? Its sizes must follow from its few numbers. */
 static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes,
 			const struct ol_ckpt_meta *meta, const struct ol_ckpt_blocks *blocks,
 			char *why)
@@ -88,7 +88,7 @@ static int header_check(const struct ol_ckpt_header *header, uint64_t file_bytes
 	return 0;
 }
 
-/* Both copies of a block (or the table) at off. An error says nothing of what could not be read. */
+/* Read both copies of a block (or the table) at off. After an error the copies may be whole. */
 static int copies_read(struct source *source, uint32_t index, uint64_t off)
 {
 	uint64_t bytes = ol_running_bytes(&source->header, source->blocks, index);
@@ -101,8 +101,8 @@ static int copies_read(struct source *source, uint32_t index, uint64_t off)
 }
 
 /*
- * Of the two copies of a block (or the table), the newest that is whole and not newer than turn
- * `newest`. -1: there is none; *ret_late: one is whole, but newer.
+ * Choose the newest copy of a block (or the table) that is whole and not newer than turn `newest`.
+ * -1: there is none; *ret_late: one is whole, but newer.
  */
 static int copy_choose(const struct source *source, uint32_t index, uint64_t newest,
 		       struct ol_running_head *ret_head, bool *ret_late)
@@ -128,7 +128,7 @@ static int copy_choose(const struct source *source, uint32_t index, uint64_t new
 	return best;
 }
 
-/* One block, or the table, into the content */
+/* Load one block, or the table, into the content */
 static int part_load(struct source *source, uint32_t index, uint64_t off, char *why)
 {
 	bool table = index == OL_RUNNING_TABLE;
@@ -248,7 +248,7 @@ static int read_names(const struct ol_ckpt_folder *folder, const char *dir,
 			break;
 		ol_ckpt_name_format(&names[i], text);
 		ol_ckpt_say_unused("running checkpoint", text, dir, rc, why);
-		/* so it would be with an older one, and this one may be whole */
+		/* it could not be read, and may be whole: an older one would lose steps */
 		if (rc != OL_E_NO_CHECKPOINT)
 			break;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* running.c -- a running checkpoint: what its file is, and turns into it */
+/* running.c -- a running checkpoint: the layout of its file, and the turns that update it */
 
 #include "checkpoint/running.h"
 
@@ -18,16 +18,16 @@
 
 struct ol_running {
 	const char *dir;
-	struct ol_ckpt_meta meta; /* version and epoch: of what was taken last */
+	struct ol_ckpt_meta meta; /* version and epoch: of the last turn */
 	struct ol_ckpt_running_opts opts;
 	struct ol_ckpt_header header; /* of the file */
-	uint8_t *saved; /* z: a snapshot's content, of blocks of different ages */
+	uint8_t *saved; /* z: a snapshot's content, its blocks of different ages */
 	double *distance;
 	uint32_t *chosen; /* blocks of this turn, ascending … */
 	uint32_t chosen_count;
 	bool whole; /* … which are all */
-	uint8_t *newer; /* which copy of a block is the newest, 0 or 1; the table's behind them */
-	uint8_t *copy; /* room for the largest */
+	uint8_t *newer; /* which copy of a block is newer, 0 or 1; the table's comes last */
+	uint8_t *copy; /* room for the largest block */
 	uint64_t turn;
 	uint64_t bytes; /* written in this turn */
 	struct ol_ckpt_file file; /* at -1: it has to be made */
@@ -188,7 +188,7 @@ void ol_running_destroy(struct ol_running *running)
 	free(running);
 }
 
-/* Euclidean. What has become infinite, or no number, has moved infinitely far. */
+/* Euclidean distance. A block that has become infinite or NaN has moved infinitely far. */
 static double moved(const struct ol_kernels *kernels, const float *now, const float *saved,
 		    uint64_t count)
 {
@@ -214,7 +214,7 @@ static void choose(struct ol_running *running, const uint8_t *content)
 		running->chosen);
 }
 
-/* Straight from one content to the other */
+/* Copy a block of content into saved */
 static void save(struct ol_running *running, const uint8_t *content, uint32_t index)
 {
 	const struct ol_geometry *geo = &running->meta.geo;
@@ -254,7 +254,7 @@ void ol_running_take(struct ol_running *running, const void *content, uint64_t v
 	memcpy(running->saved, content, ol_layout_table_bytes(&running->meta.geo));
 }
 
-/* One copy at off; over the older one, unless the file is new. */
+/* Write one copy at off, over the older one, unless the file is new. */
 static int copy_put(struct ol_running *running, const struct ol_ckpt_file *file, uint32_t index,
 		    uint64_t off)
 {
@@ -276,7 +276,7 @@ static int copy_put(struct ol_running *running, const struct ol_ckpt_file *file,
 	return rc;
 }
 
-/* The chosen blocks, durable, and then the table */
+/* Write and sync the chosen blocks, and then the table */
 static int turn_put(struct ol_running *running, const struct ol_ckpt_file *file, char *why)
 {
 	const struct ol_ckpt_blocks *blocks = running->opts.blocks;
@@ -318,7 +318,7 @@ static int file_make(struct ol_running *running, const struct ol_ckpt_folder *fo
 	rc = ol_ckpt_temporary_make(folder, name, running->meta.owner, &file, why);
 	if (rc != 0)
 		return rc;
-	/* all that will ever be in it: a turn that finds the disk full would be a pity */
+	/* reserve the whole file now, so that no later turn finds the disk full */
 	rc = file.ops->reserve(file.at, header->file_bytes);
 	if (rc != 0)
 		ol_ckpt_failed(why, rc, "cannot make room for its %" PRIu64 " bytes",
@@ -340,7 +340,7 @@ static int file_make(struct ol_running *running, const struct ol_ckpt_folder *fo
 	return 0;
 }
 
-/* A new file in the folder, in place of all of earlier epochs */
+/* Make a new file in the folder, in place of those of earlier epochs */
 static int anew(struct ol_running *running, const struct ol_ckpt_name *name, char *why)
 {
 	struct ol_ckpt_folder folder;
@@ -369,7 +369,7 @@ void ol_running_write(struct ol_running *running, struct ol_ckpt_result *result)
 		result->whole = running->whole;
 		return;
 	}
-	/* what the file has and what not is not known any more */
+	/* it is not known any more which blocks the file has */
 	file_close(running);
 	ol_ckpt_name_format(&name, text);
 	snprintf(result->err, sizeof(result->err), "running checkpoint %s: %s: %s%s (folder %s)",

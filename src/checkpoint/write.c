@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * write.c -- a checkpoint into a folder: temporary name, fsync, rename, fsync of the folder
+ * write.c -- writes a checkpoint: temporary name, fsync, rename, fsync of the folder
  */
 #include "checkpoint/write.h"
 
@@ -16,10 +16,10 @@
 #include "checkpoint/folder.h"
 #include "outlast.h"
 
-/* A file before it is one. */
+/* The parts of a file to be written */
 struct image {
-	struct ol_ckpt_header *header; /* owned; the table behind it */
-	uint8_t *tail; /* owned; the last block with the zeros behind it */
+	struct ol_ckpt_header *header; /* owned; the table follows it */
+	uint8_t *tail; /* owned; the last block, padded with zeros */
 	const uint8_t *content;
 };
 
@@ -82,7 +82,7 @@ int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 	return rc;
 }
 
-/* The image into a file just made; closes it. */
+/* Write the image into a new file, and close that. */
 static int fill(const struct ol_ckpt_file *file, const struct image *image, char *why)
 {
 	const struct ol_ckpt_header *header = image->header;
@@ -182,9 +182,9 @@ int ol_ckpt_temporary_end(const struct ol_ckpt_folder *folder, const struct ol_c
 	int fenced = ol_ckpt_enter(owner, folder, rc == 0 ? why : unsaid);
 
 	if (fenced == OL_E_FENCED)
-		return rc != 0 ? rc : fenced; /* what has that name now may be another's */
+		return rc != 0 ? rc : fenced; /* the name may be another server's file now */
 	if (fenced !=
-	    0) /* nobody is known to be there: it goes, at worst another's attempt with it */
+	    0) /* the owner is not known: remove the file, at worst another server's attempt */
 		return temporary_end(folder, name, rc != 0 ? rc : fenced, unsaid);
 	rc = temporary_end(folder, name, rc, why);
 	if (rc == 0)
@@ -253,7 +253,7 @@ out_image:
 out:
 	if (rc != 0) {
 		ol_ckpt_name_format(&name, text);
-		/* the folder last: it may be long, and the line is cut off at its end */
+		/* the folder comes last: it may be long, and the line's end may be cut off */
 		snprintf(err, err_bytes, "checkpoint %s: %s: %s%s (folder %s)", text, why,
 			 ol_status_str(rc), ol_ckpt_remedy(rc, false), dir);
 	}

@@ -3,10 +3,10 @@
 /*
  * writer.c -- a thread that copies a snapshot, then writes it, while its owner goes on
  *
- * Who may touch what is a matter of the state alone; there is no lock that begin() or poll() could
- * wait for. The arrows are stores with release, read with acquire:
+ * The state alone says which thread may use what; begin() and poll() never wait for a lock. A
+ * change of state is a store with release, read with acquire:
  *
- *	state     who moves on      job (content, version, …)   result      the caller's content
+ *	state     changed by        job (content, version, …)   result      the caller's content
  *	IDLE      owner, begin()    owner                       owner       -
  *	COPYING   thread            thread reads                -           must not change
  *	WRITING   thread            thread reads                thread      may change
@@ -35,7 +35,7 @@
 
 struct ol_ckpt_writer {
 	char dir[OL_CKPT_DIR_MAX];
-	struct ol_ckpt_owner owner; /* of what it writes in the folder */
+	struct ol_ckpt_owner owner; /* of its files in the folder */
 	struct ol_ckpt_meta meta; /* version and epoch: of the job */
 	uint32_t keep;
 	struct ol_running *running; /* owned; NULL: a file each time */
@@ -123,9 +123,9 @@ static int writer_init(struct ol_ckpt_writer *writer, const char *dir,
 		writer->copy = malloc(writer->content_bytes);
 	if (rc != 0 || (running == NULL && writer->copy == NULL))
 		return rc != 0 ? rc : -ENOMEM;
-	if (writer->copy != NULL) /* the pages now, not in the first copy */
+	if (writer->copy != NULL) /* take the page faults now, not in the first copy */
 		memset(writer->copy, 0, writer->content_bytes);
-	sem_init(&writer->wake, 0, 0); /* fails only for values that are none */
+	sem_init(&writer->wake, 0, 0); /* fails only for invalid values */
 	sem_init(&writer->done, 0, 0);
 	return 0;
 }
@@ -144,7 +144,7 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 		 const struct ol_ckpt_running_opts *running, struct ol_ckpt_writer **ret_writer,
 		 char *err, size_t err_bytes)
 {
-	/* of whatever epoch: temporary files alone are dropped here, of servers that are gone */
+	/* newer than any name: only temporary files of servers that are gone are removed here */
 	struct ol_ckpt_name any = { .job_id = meta->job_id,
 				    .version = UINT64_MAX,
 				    .epoch = UINT32_MAX,
@@ -218,7 +218,7 @@ static bool begin(struct ol_ckpt_writer *writer, const void *content, uint64_t v
 {
 	if (atomic_load_explicit(&writer->state, memory_order_acquire) != OL_CKPT_IDLE)
 		return false;
-	(void)sem_trywait(&writer->done); /* of a job that nobody waited for */
+	(void)sem_trywait(&writer->done); /* the post of a job that was not waited for */
 	writer->content = content;
 	writer->meta.version = version;
 	writer->meta.epoch = epoch;
@@ -260,7 +260,8 @@ void ol_ckpt_writer_wait(struct ol_ckpt_writer *writer)
 
 		if (state == OL_CKPT_IDLE || state == OL_CKPT_DONE)
 			return;
-		(void)sem_wait(&writer->done); /* EINTR, or a post of before: look again */
+		(void)sem_wait(
+			&writer->done); /* EINTR, or the post of an earlier job: look again */
 	}
 }
 

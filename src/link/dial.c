@@ -15,7 +15,7 @@
 
 void ol_dial_log(void *arg, enum ol_xport_log_level level, const char *text)
 {
-	enum ol_log_level as = OL_LOG_DEBUG; /* what it finds out is for who searches */
+	enum ol_log_level as = OL_LOG_DEBUG; /* of use only when a fault is searched */
 
 	(void)arg;
 	if (level == OL_XPORT_LOG_ERROR || level == OL_XPORT_LOG_WARN)
@@ -154,7 +154,7 @@ void ol_dial_drop(const struct ol_dialer *dialer, struct ol_dial *dial)
 	dial->watch = (struct ol_watch){ 0 };
 }
 
-/* The whole less by up to a half, different for every end and attempt */
+/* ns, shortened by up to a half: different for every peer and attempt */
 static uint64_t backoff_jitter(const struct ol_dialer *dialer, const struct ol_dial *dial,
 			       uint64_t ns)
 {
@@ -176,7 +176,7 @@ void ol_dial_retry(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_
 	dial->retry_ns = now_ns + backoff_jitter(dialer, dial, dial->backoff_ns);
 }
 
-/* The half more keeps apart those that were sent away together. */
+/* 0.75 to 1.5 times the delay: peers that were refused together do not return together. */
 void ol_dial_retry_after(const struct ol_dialer *dialer, struct ol_dial *dial, uint32_t delay_ms,
 			 uint64_t now_ns)
 {

@@ -16,7 +16,7 @@ enum {
 	NS_A_MIB_FIRST = 1000000, /* before anything was measured */
 };
 
-/* At the end of a list; they are short */
+/* Append to a list; lists are short */
 static void list_append(struct ol_memory_job **list, struct ol_memory_job *job)
 {
 	while (*list != NULL)
@@ -63,7 +63,7 @@ static void job_free(const struct ol_memory *memory, struct ol_memory_job *job)
 	free(job);
 }
 
-/* ---- the thread's ---- */
+/* ---- called by the memory thread ---- */
 
 static int touch_piece(struct ol_memory_job *job)
 {
@@ -95,7 +95,7 @@ static void job_finish(struct ol_memory *memory, struct ol_memory_job *job, int 
 	pthread_mutex_unlock(&memory->lock);
 	atomic_fetch_add_explicit(&memory->ready, 1, memory_order_relaxed);
 	written = write(memory->wake_fd, &one, sizeof(one));
-	(void)written; /* fails only when it was written 2^64 times */
+	(void)written; /* fails only after 2^64 writes */
 }
 
 static void pending_add(struct ol_memory *memory, const struct ol_memory_job *job, bool more)
@@ -118,7 +118,7 @@ static void job_requeue(struct ol_memory *memory, struct ol_memory_job *job)
 	sem_post(&memory->wake);
 }
 
-/* A piece */
+/* Touch one piece */
 static void job_touch(struct ol_memory *memory, struct ol_memory_job *job)
 {
 	int rc = job_is_cancelled(memory, job) ? 0 : touch_piece(job);
@@ -161,7 +161,7 @@ static void job_make(struct ol_memory *memory, struct ol_memory_job *job)
 		return;
 	}
 	pending_add(memory, job, false);
-	if (rc != 0 && !job->lent) { /* memory is short: it is not kept until the peer has heard */
+	if (rc != 0 && !job->lent) { /* memory is short: free it before the peer is told */
 		ol_slab_destroy(job->slab);
 		job->slab = NULL;
 	}
@@ -204,7 +204,7 @@ static void *thread_run(void *arg)
 	return NULL;
 }
 
-/* ---- the loop's ---- */
+/* ---- called by the owner's loop ---- */
 
 int ol_memory_start(struct ol_memory *memory, const struct ol_xport_ops *ops, int wake_fd)
 {
@@ -213,7 +213,7 @@ int ol_memory_start(struct ol_memory *memory, const struct ol_xport_ops *ops, in
 	memory->ops = ops;
 	memory->wake_fd = wake_fd;
 	atomic_init(&memory->ns_a_mib, NS_A_MIB_FIRST);
-	pthread_mutex_init(&memory->lock, NULL); /* neither fails for what it is given */
+	pthread_mutex_init(&memory->lock, NULL); /* neither call fails with these arguments */
 	sem_init(&memory->wake, 0, 0);
 	rc = ol_thread_start(thread_run, memory, &memory->thread);
 	if (rc != 0) {
@@ -238,7 +238,7 @@ void ol_memory_stop(struct ol_memory *memory)
 	sem_destroy(&memory->wake);
 	pthread_mutex_destroy(&memory->lock);
 	while ((job = ol_memory_take(memory)) != NULL)
-		job->busy = false; /* its owner has it, and will give it back */
+		job->busy = false; /* its owner has it now, and will free it */
 	for (unsigned i = 0; i < OL_MEMORY_RANKS; i++) {
 		while ((job = list_pop(&memory->todo[i])) != NULL) {
 			job->busy = false;
@@ -300,7 +300,7 @@ void ol_memory_give_back(struct ol_memory *memory, struct ol_memory_job *job)
 {
 	if (job == NULL)
 		return;
-	if (job->busy) /* it comes back, and goes then */
+	if (job->busy) /* freed when the thread returns it */
 		atomic_store_explicit(&job->cancel, true, memory_order_relaxed);
 	else if (memory->on)
 		ol_memory_ask(memory, job, OL_MEMORY_BREAK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* watch.c -- a heartbeat is read, and judged by when it was asked for */
+/* watch.c -- reads a heartbeat, and judges it by when the read was posted */
 
 #include "link/watch.h"
 
@@ -24,7 +24,7 @@ static void read_post(struct ol_watch *watch, const struct ol_watch_with *with, 
 
 	watch->try_ns = now_ns;
 	watch->posted = with->ops->post_read(with->conn, &read) == 0;
-	if (watch->posted) /* a full queue asks nothing */
+	if (watch->posted) /* false if the send queue is full */
 		watch->post_ns = now_ns;
 }
 
@@ -37,7 +37,7 @@ enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_w
 	}
 	if (watch->posted && now_ns - watch->post_ns > with->lease_ns)
 		return OL_WATCH_SILENT;
-	/* by when it was asked, not by now: this end may have been away meanwhile */
+	/* judged by when the read was posted, not by now: this end may have stood still meanwhile */
 	if (!watch->posted && watch->beat_ns != 0 &&
 	    watch->post_ns >= watch->beat_ns + with->lease_ns)
 		return OL_WATCH_STILL;

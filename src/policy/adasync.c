@@ -36,7 +36,7 @@ static void adasync_fini(struct ol_policy *policy)
 	free(policy->own);
 }
 
-/* After a step of this mean loss; NaN: not known. k0: of the first step */
+/* k for the next step, after a step of this mean loss (NaN: not known). k0: the first step's k */
 static uint32_t choose(struct adasync *adasync, double loss, uint32_t k0, uint32_t workers)
 {
 	bool first = adasync->count < WINDOW;
@@ -51,7 +51,7 @@ static uint32_t choose(struct adasync *adasync, double loss, uint32_t k0, uint32
 	if (adasync->count == 0 || !(adasync->first > 0.0))
 		return k0;
 	k = ceil(k * sqrt(adasync->first / adasync->loss));
-	if (!(k < workers)) /* or the loss is not above 0 */
+	if (!(k < workers)) /* also true if the loss is not above 0 */
 		return workers;
 	return k > 1.0 ? (uint32_t)k : 1;
 }

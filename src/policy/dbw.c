@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * dbw.c -- a step of as many gradients as are worth it: dynamic backup workers (Xu, Neglia,
- * Sebastianelli 2020), by the gain a second, or blind, by the gradients a second
+ * dbw.c -- dynamic backup workers (Xu, Neglia, Sebastianelli 2020): chooses k by the largest gain a
+ * second; the blind variant, by the most gradients a second
  */
 #include <errno.h>
 #include <math.h>
@@ -11,8 +11,8 @@
 #include "policy/sync.h"
 #include "policy/times.h"
 
-/* Scores that differ by less are a tie, which the largest k wins: neither gain nor time is known
- * any better, and more gradients do no harm. */
+/* Scores that differ by less are a tie, which the largest k wins: gain and time are not known more
+ * exactly, and more gradients do no harm. */
 #define TIE 0.01
 
 enum {
@@ -51,8 +51,8 @@ static uint32_t best_k(const struct ol_times *times, const struct ol_gain *gain,
 }
 
 /*
- * The k of the largest score a second, after a step of h gradients; at most `present` unless
- * nothing is known, or no k is expected to do any good: then all workers
+ * The k with the largest score a second, after a step of h gradients; at most `present`. If nothing
+ * is known, or no k is expected to gain, it is all workers.
  *
  * The score is the gain; with gain NULL, or while it is not known, the number of gradients.
  */
@@ -67,7 +67,7 @@ static uint32_t choose(const struct ol_times *times, const struct ol_gain *gain,
 	k = best_k(times, gain, h, present);
 	if (gain->rose && k < more)
 		k = more;
-	/* single gradients say nothing of their variance: now and then a step of two does */
+	/* steps of one gradient do not show the variance: now and then make a step of two */
 	if (k == 1 && all > 1 && gain->variance_age >= SINGLES)
 		k = 2;
 	return k;

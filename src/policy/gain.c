@@ -8,19 +8,19 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A step, as far as windows look back; NaN: not known. */
+/* A step that windows look back to; NaN: not known. */
 struct ol_gain_step {
 	uint32_t count;
 	double squares; /* sum of ||g_j - mean||^2: count - 1 times an estimate of V */
 	double mean2; /* ||mean||^2 */
-	double loss; /* mean; of those that came late too … */
-	uint32_t losses; /* … so many */
+	double loss; /* mean, late gradients included … */
+	uint32_t losses; /* … and their count */
 	uint32_t loss_freedom;
-	double loss_spread; /* of those in time: loss_freedom times an estimate of its variance */
+	double loss_spread; /* without late ones: loss_freedom times an estimate of its variance */
 };
 
 enum {
-	STEPS_MAX = 1024, /* that are remembered */
+	STEPS_MAX = 1024, /* steps that are remembered */
 	WINDOW_LEAST = 32, /* for the smoothness: gradients … */
 	PAIRS_LEAST = 2 /* … and steps */
 };
@@ -28,7 +28,7 @@ enum {
 /* Largest standard error of a change of the loss, as a part of the fall that N promises */
 #define LOSS_NOISE 0.3
 
-/* A loss rose if by more than so many standard errors: one step in 15 for nothing. */
+/* A loss rose if by more than so many standard errors: a false alarm in one step of 15. */
 #define RISE_ERRORS 1.5
 
 int ol_gain_init(struct ol_gain *gain, const struct ol_policy_opts *opts)
@@ -66,7 +66,7 @@ static struct ol_gain_step *step_at(const struct ol_gain *gain, uint32_t age)
 	return &gain->steps[(gain->newest + STEPS_MAX - age) % STEPS_MAX];
 }
 
-/* How many steps hold so many gradients, or all that are known */
+/* How many of the last steps hold so many gradients; at most all that are known */
 static uint32_t steps_of(const struct ol_gain *gain, uint64_t gradients)
 {
 	uint64_t sum = 0;
@@ -97,7 +97,7 @@ static void variance_estimate(struct ol_gain *gain, uint32_t steps)
 		gain->loss_variance = spread / loss_freedom;
 }
 
-/* Of E mean2 = N + V / k; a step counts for as much as it has gradients. */
+/* Estimate N from E mean2 = N + V / k; a step's weight is its number of gradients. */
 static void norm_estimate(struct ol_gain *gain, uint32_t steps)
 {
 	double mean2 = 0.0, gradients = 0.0, known = 0.0;
@@ -113,12 +113,12 @@ static void norm_estimate(struct ol_gain *gain, uint32_t steps)
 	}
 	if (!(known > 0.0) || isnan(gain->variance))
 		return;
-	/* N is no less than 0: single gradients, which say nothing of V, say that it fell */
+	/* N is not below 0. So single gradients, which do not show V, may show that it fell */
 	gain->variance = fmin(gain->variance, mean2 / known);
 	gain->norm2 = (mean2 - gain->variance * known) / gradients;
 }
 
-/* Of the steps of a window and those after each, weighted by a triangle */
+/* Sums over pairs of neighbouring steps of a window, weighted by a triangle */
 struct sums {
 	double change; /* of the loss, by this server's share */
 	double descent; /* lr N */
@@ -152,13 +152,13 @@ static struct sums pairs_sum(const struct ol_gain *gain, uint32_t pairs)
 }
 
 /*
- * Of a step from t to t + 1 the gain's formula, taken as an equality, says
+ * For a step from t to t + 1 the gain's formula, taken as an equality, gives
  *
  *	loss_t+1 - loss_t + lr N_t = L / 2 lr^2 (N_t + V / k_t) = L / 2 lr^2 mean2_t
  *
- * Both sides are summed over a window; a triangle for weights makes the mean loss of its second
- * half less that of its first of the differences. The window is the shortest in which their noise
- * is small beside what N promises: short while the loss falls fast, long when it hardly does.
+ * Both sides are summed over a window. With triangular weights the sum of the differences is the
+ * mean loss of the window's second half less that of its first. The window is the shortest in which
+ * their noise is small beside the fall that N promises: short while the loss falls fast, else long.
  */
 static void smoothness_estimate(struct ol_gain *gain)
 {
@@ -168,7 +168,7 @@ static void smoothness_estimate(struct ol_gain *gain)
 	struct sums sums;
 
 	if (most >= gain->count)
-		most = gain->count - 1; /* the oldest step has none before it */
+		most = gain->count - 1; /* no step is known before the oldest */
 	do {
 		pairs = steps_of(gain, gradients);
 		pairs = pairs > PAIRS_LEAST ? pairs : PAIRS_LEAST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* isotonic.c -- Dykstra's projections onto rows and columns that rise */
+/* isotonic.c -- isotonic regression on a grid: Dykstra's projections onto rising rows and columns */
 
 #include "policy/isotonic.h"
 
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The weight of a cell that was never seen, and the least that fading leaves of one that was. */
+/* The weight of a cell that was never seen, and the least weight of a seen cell after fading. */
 #define WEIGHT_TRACE 1e-3
 
 /* Neighbours that share one value. */
@@ -70,7 +70,7 @@ void ol_isotonic_add(struct ol_isotonic *grid, uint32_t row, uint32_t column, do
 
 	if (grid->weight[cell] == 0.0) {
 		grid->mean[cell] = 0.0;
-		grid->fit[cell] = NAN; /* what was there was guessed */
+		grid->fit[cell] = NAN; /* the old value was a guess */
 		grid->row_push[cell] = 0.0;
 		grid->column_push[cell] = 0.0;
 	}
@@ -103,8 +103,8 @@ static double smaller(double a, double b)
 }
 
 /*
- * low: the largest of the fits at or before each cell in both directions; high: the smallest at or
- * after. Only of what was seen, unless `all`. Infinite: there is none.
+ * low: the largest fit at or before each cell in both directions; high: the smallest at or after.
+ * Only seen cells count, unless `all`. Infinite: there is none.
  */
 static void bounds(struct ol_isotonic *grid, bool all)
 {
@@ -132,8 +132,8 @@ static void bounds(struct ol_isotonic *grid, bool all)
 }
 
 /*
- * An unseen cell is tied to the middle of what its seen neighbours leave it; where there is none
- * before or after it, the least or the largest of all stands in. False: nothing has been seen.
+ * An unseen cell gets the middle of the bounds that seen cells leave it. If no seen cell lies before
+ * (after) it, the least (largest) fit of all is the bound. False: no cell has been seen.
  */
 static bool fill_unseen(struct ol_isotonic *grid)
 {
@@ -185,7 +185,7 @@ static void pava(struct ol_isotonic *grid)
 	}
 }
 
-/* Projects one line, whose own pushes are taken back first. */
+/* Projects one line, after its own former push is undone. */
 static void project(struct ol_isotonic *grid, size_t first, size_t stride, double *own,
 		    const double *other)
 {
@@ -217,8 +217,8 @@ void ol_isotonic_fit(struct ol_isotonic *grid, unsigned sweeps)
 		for (uint32_t i = 0; i < size; i++)
 			project(grid, i, size, grid->column_push, grid->row_push);
 	}
-	/* half-way between the smallest rising grid above the fit and the largest one below it:
-	 * the fit itself, if it rises */
+	/* the middle of the smallest rising grid above the fit and the largest one below; this is
+	 * the fit itself if that rises */
 	bounds(grid, true);
 	for (size_t i = 0; i < (size_t)size * size; i++)
 		grid->fit[i] = grid->low[i] + (grid->high[i] - grid->low[i]) / 2.0;

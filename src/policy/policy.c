@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* policy.c -- which gradients make a step: who is there, what is held; the rest is a kind's */
+/* policy.c -- the parts that all policies share: which workers are present, which gradients held */
 
 #include "outlast_policy.h"
 
@@ -30,7 +30,7 @@ void ol_policy_opts_init_sized(struct ol_policy_opts *opts, size_t opts_bytes)
 	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));
 }
 
-/* The kind that the options name; NULL: there is none, and why not */
+/* The kind that the options name; NULL, with the fault: they are not valid */
 static const struct ol_policy_kind *kind_of(const struct ol_policy_opts *opts,
 					    const char **ret_fault)
 {
@@ -167,7 +167,7 @@ enum ol_verdict ol_policy_on_gradient(struct ol_policy *policy, const struct ol_
 		policy->late++;
 		return OL_VERDICT_LATE;
 	}
-	/* who pushes is there */
+	/* a worker that pushes is present */
 	ol_policy_on_join(policy, arrival->worker);
 	return policy->kind->on_gradient(policy, arrival);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* replay.c -- factors on what was summed up during an outage */
+/* replay.c -- factors on deltas that were summed up during an outage */
 
 #include "policy/replay.h"
 
 #include <math.h>
 
 enum {
-	HARMONIC_TERMS = 64 /* summed one by one; the rest by its integral */
+	HARMONIC_TERMS = 64 /* summed one by one; an integral approximates the rest */
 };
 
 /* 1 + 1/2 + … + 1/m */
@@ -35,8 +35,8 @@ static double sum_scale(const struct ol_delta *delta)
 }
 
 /*
- * Zhang et al. 2016 scale a gradient by 1 / staleness. Taken one after the other, the i-th of a
- * delta has seen i - 1 updates of its own delta pass, and all that came before.
+ * Zhang et al. 2016 scale a gradient by 1 / staleness. If a delta's gradients were applied one by
+ * one, the i-th would be i - 1 updates more stale than the first.
  */
 static double staleness_scale(const struct ol_delta *delta)
 {

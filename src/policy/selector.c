@@ -3,9 +3,9 @@
 /*
  * selector.c -- which blocks a running checkpoint saves next
  *
- * Whatever the selection, a turn takes blocks off a heap: by a key, then by who was saved longest
- * ago, then in order. PRIORITY's key is the distance; RANDOM's is drawn; ROUND_ROBIN's is nothing,
- * so that only age counts. A balance of floats says how many blocks a turn takes.
+ * A turn takes blocks off a heap, in the order of a key, then of age since the last save, then of
+ * position. PRIORITY's key is the distance; RANDOM's is drawn; ROUND_ROBIN's is constant, so that
+ * age decides. A balance of floats limits how many blocks a turn takes.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ struct ol_selector {
 	enum ol_selection selection;
 	uint32_t count;
 	double share; /* floats a turn */
-	double balance; /* floats that may still be given out */
+	double balance; /* floats that may still be selected */
 	uint64_t turn;
 	uint64_t random; /* state */
 	uint64_t *lengths;
@@ -105,7 +105,7 @@ static double key_of(struct ol_selector *selector, double distance)
 {
 	switch (selector->selection) {
 	case OL_SELECT_PRIORITY:
-		/* what is no number must not take the place of what was saved while it was one */
+		/* NaN: the block must not replace a finite one in the checkpoint */
 		return isnan(distance) ? -1.0 : distance;
 	case OL_SELECT_RANDOM:
 		return (double)(draw(selector) >> 11);
@@ -161,8 +161,8 @@ uint32_t ol_selector_turn(struct ol_selector *selector, const double *distance, 
 		sift_down(heap, left, i);
 	selector->turn++;
 	selector->balance += selector->share;
-	/* the nearest number of blocks; the next is not passed over for being large, or large
-	 * blocks would never be saved */
+	/* take the nearest number of blocks; a large block is not skipped, as it would never be
+	 * saved */
 	while (left > 0 && selector->balance >= (double)selector->lengths[heap[0].block] / 2.0) {
 		selector->balance -= (double)selector->lengths[heap[0].block];
 		selector->saved[heap[0].block] = selector->turn;

@@ -4,8 +4,8 @@
  * ssp.c -- bounded staleness: a gradient waits while its worker is ahead of the slowest by more
  * than a bound
  *
- * A worker's clock is how many of its gradients were let through since it joined, on top of where
- * the slowest was then. With a bound of 0 all go in lock step.
+ * A worker's clock counts its gradients that were let through. When it joins, its clock is set to
+ * the slowest. With a bound of 0 all workers go in lock step.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void ssp_fini(struct ol_policy *policy)
 	free(policy->own);
 }
 
-/* The slowest clock but for one worker's own; that one's, if nobody else is there */
+/* The slowest clock of the other workers present; the worker's own if there is none */
 static uint64_t slowest(const struct ol_policy *policy, uint32_t worker)
 {
 	const uint64_t *clocks = policy->own;

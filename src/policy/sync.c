@@ -50,8 +50,7 @@ int ol_sync_k_init(struct ol_policy *policy)
 
 enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
-	/* a second gradient for the same step comes too late for it, as one for an older step
-	 * does */
+	/* a worker's second gradient for the same step is late, as is one for an older step */
 	if ((arrival->base_version != arrival->version && !arrival->queued) ||
 	    policy->held[arrival->worker] != OL_HELD_NONE) {
 		policy->late++;
@@ -63,7 +62,7 @@ enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_ar
 	return ol_policy_ready(policy) ? OL_VERDICT_STEP : OL_VERDICT_HOLD;
 }
 
-/* What the gradients held, and the update, say of the step that they became */
+/* The measurements of a step, from the gradients held and the update */
 static struct ol_gain_input step_read(const struct ol_policy *policy,
 				      const struct ol_update *update)
 {
@@ -76,8 +75,8 @@ static struct ol_gain_input step_read(const struct ol_policy *policy,
 	for (uint32_t i = 0; i < policy->opts.workers_max; i++) {
 		double loss = (double)policy->held_loss[i], off = loss - input.loss;
 
-		/* computed elsewhere, it says nothing of here; and the norms cannot be told
-		 * apart */
+		/* a queued gradient was computed at other weights: its loss does not count here,
+		 * and its norm cannot be taken out of the sum */
 		if (policy->held[i] == OL_HELD_OLD)
 			input.norm2_sum = NAN;
 		if (policy->held[i] != OL_HELD_FRESH || !isfinite(loss))

@@ -12,16 +12,16 @@
 #include "policy/isotonic.h"
 
 enum {
-	/* Steps whose stragglers are still told apart. A sample that is lost for coming later makes
-	 * a long wait look short: with n workers and k = 1 that is some n steps. */
+	/* Steps whose stragglers are still counted. A straggler that comes later gives no sample,
+	 * so a long wait would look short: with n workers and k = 1 it is about n steps late. */
 	STEPS = 1024,
 	LEVELS_ALL = 16, /* every k up to here is a level */
-	LEVELS_PART = 8, /* then each is larger by one such part */
-	SWEEPS = 1, /* an update: the fit goes on from the last one */
+	LEVELS_PART = 8, /* then each is larger by 1 / 8 */
+	SWEEPS = 1, /* for each update: the fit begins with the last one */
 	WORD_BITS = 64
 };
 
-/* No step is shorter: something is divided by it. */
+/* No step is taken as shorter, as scores are divided by its time. */
 #define SECONDS_MIN 1e-9
 
 /* The time from one update to the next, and after it for its stragglers */
@@ -157,7 +157,7 @@ void ol_times_on_update(struct ol_times *times, uint64_t version, uint64_t now_n
 {
 	size_t slot = version % STEPS;
 
-	/* a server that was restored counts anew: what was computed before says nothing of now */
+	/* a restored server counts anew: earlier steps do not count */
 	if (version < times->version) {
 		for (uint32_t i = 0; i < STEPS; i++)
 			times->steps[i].known = false;

@@ -75,7 +75,7 @@ static bool member_is_buried(const struct ol_replica *replica, uint64_t id)
 	return false;
 }
 
-/* Those that are in the view in force and not in the next */
+/* Remember the replicas that are in the view in force and not in the next */
 static void members_bury(struct ol_replica *replica, const struct ol_view *next)
 {
 	const struct ol_view *view = &replica->chain.view;
@@ -174,7 +174,7 @@ void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns)
 	    !ol_view_next(&replica->chain.view, alive, count, ol_membership_caught_up(replica),
 			  &rule, &next))
 		return;
-	/* a founder puts itself forward: it is sure to live */
+	/* only the founder itself proposes a founding view: it surely lives */
 	if (next.founded == next.epoch && next.replicas[0].id != replica->self.id)
 		return;
 	if (replica->proposed_version == replica->state.version + 1 &&
@@ -192,7 +192,7 @@ void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns)
 void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, const char *why,
 			   uint64_t now_ns)
 {
-	/* a process that ended, in order or not, is no riddle */
+	/* without a reason the process has ended, which needs no warning */
 	enum ol_log_level level = why == NULL ? OL_LOG_INFO : OL_LOG_WARN;
 	const struct ol_member *member =
 		who == OL_NEIGHBOUR_SUCCESSOR

@@ -23,7 +23,7 @@ enum {
 
 void ol_predecessor_drop(struct ol_replica *replica)
 {
-	/* a peer that has not been welcomed may be the next predecessor: its hello will tell */
+	/* a peer that is not welcomed yet may be the next predecessor: its hello decides */
 	if (replica->pred.state == OL_PREDECESSOR_LIVE)
 		replica->host->drop(replica->arg, NULL, false);
 }
@@ -101,7 +101,7 @@ static void welcome_send(struct ol_replica *replica, uint64_t now_ns)
 	msg.loading = loading == OL_CHAIN_LOAD;
 	ol_record_seal(&msg);
 	if (replica->ops->post_write(pred->conn, &write) != 0)
-		return; /* the next tick tries again; or it is about to go down */
+		return; /* the next tick tries again; or the connection is about to go down */
 	pred->state = OL_PREDECESSOR_LIVE;
 	replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;
 	pred->board_key = ol_dial_xport_rkey(pred->hello.board);
@@ -111,7 +111,7 @@ static void welcome_send(struct ol_replica *replica, uint64_t now_ns)
 	ol_replica_progress(replica, now_ns);
 }
 
-/* A hello that waits: is it the predecessor's? */
+/* Judge a waiting hello: is its sender the predecessor? */
 static void hello_judge(struct ol_replica *replica, uint64_t now_ns)
 {
 	const struct ol_chain *chain = &replica->chain;
@@ -132,7 +132,7 @@ static void hello_take(struct ol_replica *replica, uint64_t now_ns)
 	const uint8_t *page = replica->ring.slab->addr;
 	const char *fault;
 
-	/* a copy: what is checked is what is used */
+	/* a copy, as the peer may change the record after the check */
 	memcpy(&pred->hello, page + OL_HELLO_OFF, sizeof(pred->hello));
 	fault = hello_fault(replica, &pred->hello);
 	if (fault != NULL) {

@@ -21,7 +21,7 @@
 enum {
 	RETRY_MIN_MS = 2, /* between attempts to reach a successor */
 	RETRY_MAX_MS = 128,
-	WAITING_S = 10, /* between two lines that say that it waits for a view */
+	WAITING_S = 10, /* between two log lines that it waits for a view */
 };
 
 /* A session outlives heartbeats that are missed: neighbours notice sooner, and an ensemble that is
@@ -51,7 +51,7 @@ static void coord_notify(void *arg)
 	uint64_t one = 1;
 	ssize_t written = write(replica->wake_fd, &one, sizeof(one));
 
-	(void)written; /* fails only when it was written 2^64 times */
+	(void)written; /* fails only after 2^64 writes */
 }
 
 /* An existing chain must be of this job and this build */
@@ -296,7 +296,7 @@ bool ol_replica_serves(const struct ol_replica *replica, enum ol_wire_role role)
 	case OL_ROLE_READER:
 		return ol_chain_serves_pull(chain);
 	case OL_ROLE_OBSERVER:
-		return true; /* of the board, whatever this server is */
+		return true; /* observers read the board of any server */
 	case OL_ROLE_REPLICA:
 		break;
 	}
@@ -451,8 +451,8 @@ static bool somebody_proposes(const struct ol_replica *replica)
 }
 
 /*
- * A chain that lacks a replica, and does not take this server, has buried it: it was in a view that
- * it never heard of. Only a new process is taken.
+ * If the chain lacks a replica and does not admit this server, the server was removed from a view
+ * that it never heard of. Only a new process would be admitted, so it ends.
  */
 static void passed_over_check(struct ol_replica *replica, uint64_t now_ns)
 {

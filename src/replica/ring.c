@@ -10,7 +10,7 @@
 
 #include "wire/wire.h"
 
-/* Make a slab; the memory thread touches its pages while it is in use already */
+/* Make a slab; it may be used at once, while the memory thread still touches its pages */
 static int slab_make(struct ol_ring *ring, struct ol_memory_job **ret_job)
 {
 	struct ol_memory_job *job = ol_memory_job_make(ring, ring->bytes, ring->node, NULL);

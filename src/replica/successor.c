@@ -118,14 +118,14 @@ static int hello_post(struct ol_replica *replica)
 		return rc;
 	ol_record_seal(&hello);
 	rc = ol_dial_hello(&replica->dialer, &succ->dial, &hello, sizeof(hello));
-	if (rc != 0) { /* nothing was offered: it is due still */
+	if (rc != 0) { /* nothing was offered: the offer is still due */
 		succ->pinned = -1;
 		succ->pinned_version = offered;
 	}
 	return rc;
 }
 
-/* Where entries leave from, and where acks land */
+/* Register the ring, from which entries are sent, and memory for acks */
 static int memory_make(struct ol_replica *replica)
 {
 	struct ol_dial *dial = &replica->succ.dial;
@@ -156,7 +156,7 @@ static void accept_take(struct ol_replica *replica, const struct ol_xport_event 
 	int rc = ol_dial_on_up(&replica->dialer, &succ->dial, event, &accept);
 
 	if (rc == 0 && accept.incarnation != succ->member.id)
-		rc = OL_E_FENCED; /* another process is at that address now */
+		rc = OL_E_FENCED; /* another process has that address now */
 	if (rc == 0 && accept.landing_key.bytes != replica->ring.bytes)
 		rc = OL_E_WIRE;
 	if (rc == 0 && memcmp(&accept.geo, replica->geo, sizeof(accept.geo)) != 0)
@@ -165,15 +165,15 @@ static void accept_take(struct ol_replica *replica, const struct ol_xport_event 
 		rc = memory_make(replica);
 	if (rc == 0)
 		rc = hello_post(replica);
-	if (rc != 0) /* a connection that broke at once says nothing yet of its process; nor does
-			what this one lacks */
+	if (rc != 0) /* no suspicion if the connection broke at once, or this process lacks
+			resources */
 		conn_retry(replica, ol_strerror(rc),
 			   rc == OL_E_WIRE || rc == OL_E_AUTH || rc == OL_E_FENCED ||
 				   rc == OL_E_GEOMETRY,
 			   now_ns);
 }
 
-/* The end of a knock or a proof: a challenge, or no */
+/* The end of a knock or a proof: a challenge, or a refusal */
 static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_event *event,
 			   uint64_t now_ns)
 {
@@ -192,8 +192,8 @@ static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_eve
 		conn_retry(replica, ol_strerror(OL_E_AUTH), true, now_ns);
 		break;
 	case OL_DIAL_REFUSED:
-		/* it has not yet ended its former predecessor's session, or lacks memory for the
-		   moment */
+		/* the successor has not yet ended its former predecessor's session, or is short of
+		   memory */
 		conn_retry(replica, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
 		if (reject.code == OL_REJECT_LATER)
 			ol_dial_retry_after(&replica->dialer, dial, reject.delay_ms, now_ns);
@@ -240,12 +240,12 @@ static bool ack_take(struct ol_replica *replica, uint64_t now_ns)
 		return false;
 	memcpy(&ack, (const uint8_t *)succ->dial.acks->addr + OL_CHAIN_ACK_OFF, sizeof(ack));
 	if (!ol_record_whole(&ack))
-		return false; /* a newer one is landing, and rings as well */
+		return false; /* a newer ack is landing, and its bell follows */
 	if (!replica->periodic && ol_chain_on_ack(&replica->chain, ack.version) != 0) {
 		conn_retry(replica, "it acknowledged entries that it was not sent", true, now_ns);
 		return false;
 	}
-	succ->pinned = -1; /* it has read what it was given */
+	succ->pinned = -1; /* the successor has read the snapshot */
 	succ->told = true;
 	ol_replica_progress(replica, now_ns);
 	return true;
@@ -294,7 +294,7 @@ bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_eve
 		conn_on_down(replica, event, now_ns);
 		break;
 	case OL_XPORT_CONN_REQUEST:
-		break; /* has a connection of its own */
+		break; /* never on this connection */
 	}
 	return false;
 }
@@ -349,7 +349,7 @@ int ol_successor_forward(struct ol_replica *replica, uint64_t version)
 			write.flags = OL_XPORT_DOORBELL;
 		if (total <= replica->inline_max)
 			write.flags |= OL_XPORT_INLINE;
-		/* this turn has done enough; a full queue; or a broken connection, about to be
+		/* the turn is used up, the queue is full, or a broken connection is about to be
 		 * reported */
 		if (!ol_turn_has_room(replica->turn, OL_TURN_FORWARD) ||
 		    replica->ops->post_write(succ->dial.conn, &write) != 0)

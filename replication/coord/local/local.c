@@ -3,9 +3,9 @@
 /*
  * local.c -- views and members in a directory of this machine
  *
- * One thread looks at the folders when inotify tells of a change. It looks at everything now and
- * then as well, so that a word that is lost costs time and nothing else. Where the system has no
- * inotify left for this user it looks every POLL_MS.
+ * One thread reads the folders when inotify reports a change. It also reads everything every
+ * ALL_MS, so that a lost event costs only time. If the user has no inotify instance left, it reads
+ * everything every POLL_MS.
  */
 
 #include <errno.h>
@@ -29,7 +29,7 @@
 enum {
 	ALL_MS = 500, /* between two looks at everything */
 	POLL_MS = 10, /* the same, without inotify */
-	CLOSING_US = 20, /* from a close that was heard to the first look at the lock … */
+	CLOSING_US = 20, /* from a reported close to the first look at the lock … */
 	CLOSING_LOOKS = 14, /* … and each wait is twice the one before: 300 ms in all */
 	EVENTS_BYTES = 4096,
 };
@@ -41,7 +41,7 @@ static const uint32_t members_mask = IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | I
 
 /* Watching */
 
-/* watches_add -- inotify_fd is -1 afterwards, with errno, where there can be none */
+/* watches_add -- on failure inotify_fd is -1 afterwards, with errno set */
 static void watches_add(struct ol_local *local)
 {
 	for (uint32_t i = 0; i < local->coord->opts.shard_count; i++) {
@@ -52,7 +52,7 @@ static void watches_add(struct ol_local *local)
 		s->views_wd = s->members_wd = -1;
 		if (local->inotify_fd < 0 || !ol_local_watches(local, i))
 			continue;
-		/* by the descriptor: whatever lies at the path by now, these are our folders */
+		/* by the descriptor, as another folder may lie at the path by now */
 		snprintf(path, sizeof(path), "/proc/self/fd/%d/shard%" PRIu32, local->job_fd, i);
 		s->views_wd = inotify_add_watch(local->inotify_fd, path, views_mask);
 		snprintf(path, sizeof(path), "/proc/self/fd/%d/shard%" PRIu32 "/members",
@@ -145,8 +145,8 @@ static void wishes_do(struct ol_local *local)
 		ol_local_view_propose(local, i);
 }
 
-/* rejoin_check -- somebody has taken our file away. Asked now and then: who removes the whole
- * folder should not find new files in it. */
+/* rejoin_check -- register again if our file was removed. Only every ALL_MS: a person who removes
+ * the whole folder should not find new files in it. */
 static void rejoin_check(struct ol_local *local, bool now)
 {
 	const struct ol_local_shard *s;
@@ -163,7 +163,7 @@ static void rejoin_check(struct ol_local *local, bool now)
 	if (s->crowded)
 		return;
 	if (!ol_local_member_absent(local, shard, member.id)) {
-		ol_local_retry(local); /* it is there: it could not be looked at */
+		ol_local_retry(local); /* the file is there, but could not be read */
 		return;
 	}
 	local->joined = false;
@@ -172,7 +172,7 @@ static void rejoin_check(struct ol_local *local, bool now)
 
 /* The thread */
 
-/* shards_look -- at what has moved */
+/* shards_look -- read what has changed */
 static void shards_look(struct ol_local *local, bool closing)
 {
 	bool more = false;
@@ -198,7 +198,7 @@ static void shards_look(struct ol_local *local, bool closing)
 		local->closing_ns = ol_coord_now_ns() + local->closing_wait_ns;
 }
 
-/* client_settle -- tell open(), once all that it waits for is there */
+/* client_settle -- let open() return, once all that it waits for is there */
 static void client_settle(struct ol_local *local)
 {
 	if (local->away || local->settled)
@@ -220,7 +220,7 @@ static void sleep_until(const struct ol_local *local, uint64_t due_ns)
 	struct timespec wait = { .tv_sec = (time_t)(wait_ns / NS_PER_S),
 				 .tv_nsec = (long)(wait_ns % NS_PER_S) };
 
-	(void)ppoll(fds, 2, &wait, NULL); /* whatever it says, everything is asked again */
+	(void)ppoll(fds, 2, &wait, NULL); /* the caller checks everything anyway */
 }
 
 static bool wake_take(const struct ol_local *local)
@@ -308,7 +308,7 @@ static int local_start(struct ol_coord *coord, void **ret_back, char *err, size_
 	rc = ol_local_folder_open(local, err, err_bytes);
 	if (rc != 0) {
 		local_destroy(local);
-		return rc == -EACCES ? -EPERM : rc; /* that one means: another secret */
+		return rc == -EACCES ? -EPERM : rc; /* -EACCES means another secret */
 	}
 	local->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	watches_add(local);
@@ -334,7 +334,7 @@ static void local_wake(void *back)
 	uint64_t one = 1;
 	ssize_t written = write(local->wake_fd, &one, sizeof(one));
 
-	(void)written; /* fails only when it is readable anyway */
+	(void)written; /* fails only if it is readable anyway */
 }
 
 static void local_stop(void *back)

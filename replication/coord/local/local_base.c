@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* local_base.c -- what every part of the directory back end needs: whom it looks at, when it gives up */
+/* local_base.c -- helpers of the directory back end: watched shards, giving up, retrying */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include "replication/coord/local/local.h"
 
-#define RETRY_NS UINT64_C(10000000) /* from something that failed to the next look */
+#define RETRY_NS UINT64_C(10000000) /* from a failure to the next look */
 
 bool ol_local_watches(const struct ol_local *local, uint32_t shard)
 {
@@ -32,7 +32,7 @@ void ol_local_give_up(struct ol_local *local, const char *format, ...)
 		     "%s: chains cannot change any more; running servers and workers go on. Start "
 		     "the job again in another folder",
 		     text);
-	/* nobody else can take its place: the lease is over when the process is */
+	/* no other server can take its place: the lease lasts as long as the process */
 	ol_coord_set_session(local->coord, false, UINT64_MAX);
 	ol_coord_settle(local->coord, -EIO, text);
 }

@@ -44,7 +44,7 @@ static size_t tail_add(char text[OL_LOCAL_TEXT_MAX], size_t bytes)
 					"crc32c %08" PRIx32 "\n", crc32c(text, bytes));
 }
 
-/* body_find -- what is between head and checksum; false: it is not such a file, or damaged */
+/* body_find -- the text between head and checksum; false: it is not such a file, or damaged */
 static bool body_find(const char *text, size_t bytes, const char *head, size_t head_bytes,
 		      const char **ret_body, size_t *ret_bytes)
 {

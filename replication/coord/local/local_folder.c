@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* local_folder.c -- the folder of a job: made, and refused where its locks or its owner are
- * wrong */
+/* local_folder.c -- makes the folder of a job, or refuses it for its file system or owner */
 
 #include "replication/coord/local/local.h"
 
@@ -23,8 +22,8 @@ struct fs_kind {
 	const char *name;
 };
 
-/* A lock there may be one of this machine alone, or may outlive its owner. Also those of user
- * space, as nobody knows what they do. */
+/* A lock there may be local to this machine, or may outlive its owner. File systems in user space
+ * are refused too, as their behaviour is not known. */
 static const struct fs_kind refused_kinds[] = {
 	{ 0x6969, "NFS" },        { 0x517b, "SMB" },          { 0xfe534d42, "SMB2" },
 	{ 0xff534d42, "CIFS" },   { 0x01021997, "9P" },       { 0x65735546, "FUSE" },
@@ -102,7 +101,7 @@ static int folder_enter(int at_fd, const char *name, int flags, int *ret_fd, cha
 	return 0;
 }
 
-/* folder_make -- that it is there already is no failure */
+/* folder_make -- 0 also if it exists */
 static int folder_make(int at_fd, const char *name, char *err, size_t err_bytes)
 {
 	int rc;

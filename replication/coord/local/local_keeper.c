@@ -3,10 +3,10 @@
 /*
  * local_keeper.c -- our own member: a file, its lock, and the thread that holds it
  *
- * A lock of an open file description lives as long as a descriptor of it is open anywhere. A child
- * of a fork has copies of its parent's descriptors, so it would keep a dead parent registered. The
- * keeper is a thread with a table of descriptors of its own: nobody copies that one, and it ends
- * with the process. The thread does nothing else, as it can use no descriptor of the others.
+ * A lock of an open file description lives as long as any descriptor of it is open. A child of a
+ * fork has copies of its parent's descriptors, so it would keep a dead parent registered. The
+ * keeper is a thread with a descriptor table of its own, which no fork copies and which ends with
+ * the process. The thread does nothing else, as it cannot use the other threads' descriptors.
  */
 
 #include "replication/coord/local/local.h"
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* table_own -- from here on this thread has descriptors of its own: job_fd and no other */
+/* table_own -- give this thread a descriptor table of its own, with only job_fd in it */
 static int table_own(int job_fd)
 {
 	if (close_range((unsigned)job_fd + 1, ~0U, CLOSE_RANGE_UNSHARE) != 0)
@@ -28,14 +28,14 @@ static int table_own(int job_fd)
 	return 0;
 }
 
-/* own_close -- close() would be followed by the thread sanitizer, which takes equal numbers of two
- * tables for one descriptor */
+/* own_close -- not close(): the thread sanitizer follows that, and takes equal numbers in two tables
+ * for one descriptor */
 static void own_close(int fd)
 {
 	(void)syscall(SYS_close, fd);
 }
 
-/* file_make -- locked, written, then named; its descriptor, or -errno */
+/* file_make -- make, lock, write, then name the file; returns its descriptor, or -errno */
 static int file_make(int job_fd, uint32_t shard, const struct ol_member *member)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };

@@ -30,7 +30,7 @@ bool ol_local_member_absent(const struct ol_local *local, uint32_t shard, uint64
 	return faccessat(local->job_fd, name, F_OK, 0) != 0 && errno == ENOENT;
 }
 
-/* id_parse -- 16 hex digits as %016x writes them, then the end; 0: of none */
+/* id_parse -- exactly 16 hex digits as %016x writes them; 0: no id */
 static uint64_t id_parse(const char *name)
 {
 	uint64_t id = 0;
@@ -61,10 +61,10 @@ static bool is_locked(int fd)
 }
 
 /*
- * member_look -- is it alive? *member is what was known of it, and is completed
+ * member_look -- is it alive? If so, *ret_member is `known`, or read from its file
  *
- * An id is never used twice, and a file is locked before it has its name: one without a lock has no
- * owner any more, nor will it have.
+ * An id is never used twice, and a file is locked before it gets its name. So a file without a lock
+ * has lost its owner for good.
  */
 static bool member_look(const struct ol_local *local, uint32_t shard, uint64_t id,
 			const struct ol_local_member *known, struct ol_local_member *ret_member)
@@ -80,7 +80,7 @@ static bool member_look(const struct ol_local *local, uint32_t shard, uint64_t i
 	alive = is_locked(fd);
 	if (alive && known != NULL && known->usable) {
 		*ret_member = *known;
-	} else if (alive) { /* also one that could not be read before */
+	} else if (alive) { /* new, or not readable before */
 		ssize_t bytes = ol_local_file_read(fd, text);
 
 		*ret_member = (struct ol_local_member){ .id = id };
@@ -93,7 +93,7 @@ static bool member_look(const struct ol_local *local, uint32_t shard, uint64_t i
 	return alive;
 }
 
-/* is_old -- if there are too many, these stay and others have to wait */
+/* is_old -- true for members that stay if there are too many; others wait */
 static bool is_old(const struct ol_local_shard *s, uint64_t id)
 {
 	return ol_view_find(&s->view, id) >= 0 || member_find(&s->members, id) != NULL;
@@ -106,7 +106,7 @@ static int id_compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* names_read -- ids of the files that are there, in order; their number, or -errno */
+/* names_read -- the ids of all files, in order; returns their number, or -errno */
 static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *ids,
 		      bool *ret_crowded)
 {
@@ -144,7 +144,7 @@ static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *id
 	return (int)count;
 }
 
-/* members_stage -- those that live, old ones first */
+/* members_stage -- collect the live members, old ones first */
 static void members_stage(const struct ol_local *local, uint32_t shard, const uint64_t *ids,
 			  int count, struct ol_local_members *staged, bool *ret_crowded)
 {

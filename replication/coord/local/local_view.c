@@ -16,7 +16,7 @@ static void view_name(uint32_t shard, uint64_t version, char name[OL_LOCAL_NAME_
 	snprintf(name, OL_LOCAL_NAME_MAX, "shard%" PRIu32 "/%" PRIu64 ".view", shard, version);
 }
 
-/* view_absent -- for sure: where the system cannot say so it is there */
+/* view_absent -- true: the file is surely absent; false also if a call failed */
 static bool view_absent(const struct ol_local *local, uint32_t shard, uint64_t version)
 {
 	char name[OL_LOCAL_NAME_MAX];
@@ -25,7 +25,7 @@ static bool view_absent(const struct ol_local *local, uint32_t shard, uint64_t v
 	return faccessat(local->job_fd, name, F_OK, 0) != 0 && errno == ENOENT;
 }
 
-/* view_read -- 0; -ENOENT: there is none; -EBADMSG: cut to nothing, or damaged; or -errno */
+/* view_read -- 0; -ENOENT: there is none; -EBADMSG: truncated, or damaged; or -errno */
 static int view_read(const struct ol_local *local, uint32_t shard, uint64_t version,
 		     struct ol_view *ret_view)
 {
@@ -44,8 +44,7 @@ static int view_read(const struct ol_local *local, uint32_t shard, uint64_t vers
 	return ol_local_view_decode(text, (size_t)bytes, version, ret_view);
 }
 
-/* newest_find -- the last of the numbers, which have no gap; 0: none. Too high only if the system
- * could not say what is there */
+/* newest_find -- the highest number, as there is no gap; 0: none. Too high only if a call failed */
 static uint64_t newest_find(const struct ol_local *local, uint32_t shard)
 {
 	uint64_t low = 0, high = 1;
@@ -65,7 +64,7 @@ static uint64_t newest_find(const struct ol_local *local, uint32_t shard)
 	return low;
 }
 
-/* view_tell -- the view in force, whether or not it is news */
+/* view_tell -- give the view in force to the handle, even if it is the same */
 static void view_tell(struct ol_local *local, uint32_t shard)
 {
 	struct ol_local_shard *s = &local->shards[shard];
@@ -75,8 +74,8 @@ static void view_tell(struct ol_local *local, uint32_t shard)
 }
 
 /*
- * catch_up -- read what is in force; 1: something else than was; 0: the same; or -errno: it could
- * not be read just now
+ * catch_up -- read the view in force; 1: it has changed; 0: the same; or -errno: it cannot be read
+ * now
  */
 static int catch_up(struct ol_local *local, uint32_t shard)
 {
@@ -125,7 +124,7 @@ void ol_local_view_look(struct ol_local *local, uint32_t shard)
 		view_tell(local, shard);
 }
 
-/* tmp_write -- the whole file, on the disk, under a name that is only ours; 0 or -errno */
+/* tmp_write -- write and sync the whole file, under a name of this handle; 0 or -errno */
 static int tmp_write(const struct ol_local *local, const char *tmp, const char *text, size_t bytes)
 {
 	int fd = openat(local->job_fd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
@@ -141,7 +140,7 @@ static int tmp_write(const struct ol_local *local, const char *tmp, const char *
 	return rc;
 }
 
-/* folder_sync -- true: names that are there outlive the machine */
+/* folder_sync -- true: names in the folder survive a power loss */
 static bool folder_sync(const struct ol_local *local, uint32_t shard)
 {
 	char name[OL_LOCAL_NAME_MAX];
@@ -157,7 +156,7 @@ static bool folder_sync(const struct ol_local *local, uint32_t shard)
 	return synced;
 }
 
-/* view_truncate -- a view that is no longer in force needs no room */
+/* view_truncate -- empty the file of a view that is no longer in force */
 static void view_truncate(const struct ol_local *local, uint32_t shard, uint64_t version)
 {
 	char name[OL_LOCAL_NAME_MAX];
@@ -169,7 +168,7 @@ static void view_truncate(const struct ol_local *local, uint32_t shard, uint64_t
 		close(fd);
 }
 
-/* view_replace -- 0; -EEXIST: somebody was quicker; or -errno */
+/* view_replace -- 0; -EEXIST: another proposal won; or -errno */
 static int view_replace(const struct ol_local *local, uint32_t shard, uint64_t version,
 			const struct ol_view *next)
 {
@@ -184,7 +183,7 @@ static int view_replace(const struct ol_local *local, uint32_t shard, uint64_t v
 	(void)unlinkat(local->job_fd, tmp, 0);
 	if (rc != 0)
 		return rc;
-	/* where nobody can say that the new one stays the old one does */
+	/* keep the old view unless the new one surely survives a power loss */
 	if (folder_sync(local, shard) && version > 0)
 		view_truncate(local, shard, version);
 	return 0;

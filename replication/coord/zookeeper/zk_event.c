@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* zk_event.c -- from the client library's threads into ours: copies, in a queue */
+/* zk_event.c -- the client library's callbacks, copied into a queue for this back end's thread */
 
 #include "replication/coord/zookeeper/zk.h"
 
@@ -56,7 +56,7 @@ void zk_on_watch(zhandle_t *zh, int type, int state, const char *path, void *arg
 	(void)zh;
 	(void)state;
 	(void)path;
-	if (type != ZOO_SESSION_EVENT) /* zk_on_session() hears of it too */
+	if (type != ZOO_SESSION_EVENT) /* zk_on_session() gets those */
 		queue_number(arg, ZOK, 0);
 }
 
@@ -83,7 +83,7 @@ void zk_on_data(int rc, const char *value, int value_bytes, const struct Stat *s
 	size_t bytes = rc == ZOK && value_bytes > 0 ? (size_t)value_bytes : 0;
 	struct zk_event *event;
 
-	if (bytes > OL_VIEW_TEXT_MAX) /* too long to be right, but not to be looked at */
+	if (bytes > OL_VIEW_TEXT_MAX) /* too long: decoding will fail */
 		bytes = OL_VIEW_TEXT_MAX;
 	event = event_new(ref, rc, value, bytes);
 	if (event != NULL && rc == ZOK) {
@@ -94,7 +94,7 @@ void zk_on_data(int rc, const char *value, int value_bytes, const struct Stat *s
 	event_queue(ref->zk, event);
 }
 
-/* Of 16 hex digits as %016x writes them, nothing else; 0: of none */
+/* Exactly 16 hex digits as %016x writes them; 0: no id */
 static uint64_t id_parse(const char *name)
 {
 	uint64_t id = 0;
@@ -126,7 +126,8 @@ void zk_on_names(int rc, const struct String_vector *names, const void *arg)
 	event_queue(ref->zk, event);
 }
 
-/* Who can read this is among those named: if it is one user of this scheme, it is us alone */
+/* This client could read the list, so it is among those named. If one user of this scheme is named,
+ * only this job has access. */
 void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg)
 {
 	bool ours = false;
@@ -166,7 +167,7 @@ struct zk_event *zk_events_take(struct zk *zk, uint64_t due_ns, bool *ret_woken)
 	zk->ending = zk->stopping;
 	*ret_woken = zk->woken;
 	zk->woken = false;
-	zk->reopen = zk->reopen || zk->dropped; /* what it would have told is unknown */
+	zk->reopen = zk->reopen || zk->dropped; /* the lost event may have been any */
 	zk->dropped = false;
 	pthread_mutex_unlock(&zk->lock);
 	return first;

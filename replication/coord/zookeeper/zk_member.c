@@ -38,7 +38,7 @@ static const struct zk_member *member_find(const struct zk_members *members, uin
 	return NULL;
 }
 
-/* If there are too many, these stay and others have to wait */
+/* True for members that stay if there are too many; others wait */
 static bool member_is_old(const struct zk_shard *s, uint64_t id)
 {
 	for (uint32_t i = 0; i < s->in_view_count; i++)
@@ -102,12 +102,12 @@ static void members_tell(struct zk *zk, uint32_t shard)
 	zk_settle(zk);
 	if (zk->joined && ol_coord_wish_member(zk->coord, &own_shard, &own) && own_shard == shard &&
 	    member_find(&s->members, own.id) == NULL && s->members.count < OL_MEMBERS_MAX) {
-		zk->joined = false; /* somebody has deleted the node */
+		zk->joined = false; /* the node was deleted */
 		zk_join(zk);
 	}
 }
 
-/* All answers are there */
+/* All answers have come */
 static void members_done(struct zk *zk, uint32_t shard)
 {
 	struct zk_shard *s = &zk->shards[shard];
@@ -119,7 +119,7 @@ static void members_done(struct zk *zk, uint32_t shard)
 		zk_members_list(zk, shard);
 }
 
-/* The folders of a shard; that they are there already is no failure */
+/* Make the folders of a shard; it is no failure if they exist */
 static void shard_make(struct zk *zk, uint32_t shard)
 {
 	static const char *const below[] = { "", "/members" };
@@ -218,7 +218,7 @@ void zk_join(struct zk *zk)
 		zk_trouble(zk, path, rc);
 }
 
-/* rc ZOK: it is made. ZNODEEXISTS: maybe by us, and the answer was lost */
+/* ZNODEEXISTS: this session may have made it, and the answer was lost */
 static void own_made(struct zk *zk, const struct zk_event *event)
 {
 	uint32_t shard = event->ref->shard;
@@ -243,7 +243,7 @@ static void own_found(struct zk *zk, const struct zk_event *event)
 	zk->joined = event->rc == ZOK && event->number == zoo_client_id(zk->zh)->client_id;
 	if (event->rc == ZNONODE)
 		zk_join(zk);
-	else if (!zk->joined) /* of an older session: it will end */
+	else if (!zk->joined) /* it belongs to an older session, which will end */
 		zk_trouble(zk, "registering the server",
 			   event->rc == ZOK ? ZNODEEXISTS : event->rc);
 }

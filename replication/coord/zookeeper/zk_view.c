@@ -70,7 +70,7 @@ static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t vers
 		return;
 	s->view_seen = true;
 	s->view_synced = false;
-	zk_join(zk); /* whoever has been forgotten does not register with others */
+	zk_join(zk); /* not earlier: a server that the ensemble has forgotten must not register */
 	if (s->view_known && s->view_zxid == zxid && !s->reading_news)
 		return;
 	s->view_known = true;
@@ -84,8 +84,8 @@ static void view_tell(struct zk *zk, uint32_t shard, int64_t zxid, uint64_t vers
 }
 
 /*
- * Is it the view that was told, or a later one of the same node? An ensemble that has lost views
- * makes others with their versions, or with older ones, and with newer zxids.
+ * Is it the view last given to the handle, or a later one of the same node? In an ensemble that has
+ * lost views, new ones have newer zxids, but the versions of lost views or older.
  */
 static bool view_continues(const struct zk_shard *s, const struct zk_event *event)
 {
@@ -110,8 +110,8 @@ static void view_decode(struct zk *zk, uint32_t shard, const struct zk_event *ev
 		view_tell(zk, shard, event->number, event->version, &view);
 		return;
 	}
-	/* Version 0: a proposal would make the node, which fails. So it stays for a person to
-	 * see. */
+	/* Version 0: a proposal would create the node, which fails. So the node stays as it is, for
+	 * a person to look at. */
 	zk->shards[shard].view_created = 0;
 	zk_path_shard(zk, shard, "/view", path);
 	if (zk->shards[shard].view_zxid != event->number)
@@ -132,7 +132,7 @@ static void view_answer(struct zk *zk, uint32_t shard, const struct zk_event *ev
 	zk_path_shard(zk, shard, "/view", path);
 	if (rc == ZOK) {
 		view_decode(zk, shard, event);
-	} else if (rc == ZNONODE) { /* only this leaves a watch on what is not there */
+	} else if (rc == ZNONODE) { /* only exists() leaves a watch on an absent node */
 		rc = zoo_awexists(zk->zh, path, zk_on_watch, &s->refs[ZK_VIEW_MOVED], zk_on_stat,
 				  &s->refs[ZK_NO_VIEW]);
 		s->view_busy = rc == ZOK;
@@ -170,7 +170,7 @@ void zk_view_propose(struct zk *zk, uint32_t shard)
 	int rc, bytes;
 
 	if (!ol_coord_wish_view(zk->coord, shard, &version, &next) || !zk->connected)
-		return; /* without a connection it is forgotten */
+		return; /* a proposal without a connection is forgotten */
 	bytes = (int)ol_view_encode(&next, text);
 	zk_path_shard(zk, shard, "/view", path);
 	if (version == 0)

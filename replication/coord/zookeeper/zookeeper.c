@@ -3,19 +3,19 @@
 /*
  * zookeeper.c -- views and members in a ZooKeeper ensemble
  *
- *	/outlast                              anybody may add a job
- *	/outlast/JOB                          from here on: who knows the secret, if there is one
+ *	/outlast                              any client may add a job
+ *	/outlast/JOB                          from here on: holders of the secret, if there is one
  *	/outlast/JOB/shardN/view              text of the view; its data version + 1 is our version
  *	/outlast/JOB/shardN/members/ID        ID in 16 hex digits; ephemeral; text of the member
  *
  * A secret becomes the password of ZooKeeper's "digest" scheme. The library sends it in clear.
  *
- * Lease. A sign of life goes out every quarter of the session's time-out. It is a sync: the leader
- * answers it, not only the server that we are connected to. That server tells the leader every
- * half tick which sessions it has heard of, and a session is at least two ticks long. So an answer
- * proves that the leader knows of the sign before, and the lease counts from when that was sent,
- * as long as a half tick lies between the answer to that one and this sign: the quarter of a
- * session counts from the answer, which may be late.
+ * Lease. A sign of life is sent every quarter of the session's timeout. It is a sync, so the leader
+ * answers it, not only the server at the other end of the connection. Every half tick that server
+ * tells the leader which sessions it has heard of, and a session is at least two ticks long. So an
+ * answer proves that the leader knows of the sign before, if at least half a tick lies between the
+ * answer to that sign and this sign. Therefore the quarter of a session counts from the answer,
+ * which may be late, and the lease counts from when the sign before was sent.
  */
 
 #include "replication/coord/zookeeper/zk.h"
@@ -27,7 +27,7 @@
 #include <string.h>
 
 enum {
-	LEAVE_MS = 500, /* stop() waits this long for the word that the member is gone */
+	LEAVE_MS = 500, /* stop() waits this long for the answer that the member is gone */
 	OPEN_AGAIN_MS = 200, /* between attempts to make a handle */
 	SIGNS = 4, /* of life in a session's time-out */
 };
@@ -69,7 +69,7 @@ static int password_derive(struct zk *zk, const struct ol_coord_opts *opts)
 	return 0;
 }
 
-/* Failures, and what the handle is told */
+/* Failures, and reports to the handle */
 
 static uint64_t after_ms(uint64_t ms)
 {
@@ -146,13 +146,13 @@ void zk_forget(struct zk *zk, uint32_t shard)
 		     shard);
 	zk->forgotten = true;
 	zk->connected = false;
-	/* who begins there anew begins another history: the lease ends with the process */
+	/* a chain founded there anew has another history: the lease ends with the process */
 	ol_coord_set_session(zk->coord, false, UINT64_MAX);
 }
 
 /* Access, then everything */
 
-/* That a folder is there already is no failure */
+/* It is no failure if a folder exists */
 static void root_make(struct zk *zk)
 {
 	struct ACL anyone = { .perms = ZOO_PERM_READ | ZOO_PERM_CREATE | ZOO_PERM_DELETE,
@@ -335,13 +335,13 @@ static void session_open(struct zk *zk)
 	zoo_set_servers_resolution_delay(zk->zh, -1); /* names: once a connection */
 }
 
-/* What belonged to it is forgotten, but for what the handle was told */
+/* Forget all state of the session, but not what the handle was told */
 static void session_close(struct zk *zk)
 {
 	bool woken;
 
 	if (zk->zh != NULL)
-		zookeeper_close(zk->zh); /* after it no callback comes */
+		zookeeper_close(zk->zh); /* no callback comes after it */
 	zk_events_free(zk_events_take(zk, 1, &woken));
 	zk->zh = NULL;
 	if (woken)
@@ -403,7 +403,7 @@ static void due_min(uint64_t *due_ns, bool counts, uint64_t at_ns)
 		*due_ns = at_ns;
 }
 
-/* What time asks for; returns when it will ask again, never 0 but if it will not */
+/* Do what is due; returns when the next work is due, 0: none will be */
 static uint64_t times_handle(struct zk *zk)
 {
 	uint64_t now_ns = ol_coord_now_ns(), due_ns = 0;
@@ -423,7 +423,7 @@ static uint64_t times_handle(struct zk *zk)
 	return due_ns;
 }
 
-/* Our member goes first and by itself: zookeeper_close() does not wait for an answer for sure */
+/* Delete our member before zookeeper_close(), which may not wait for an answer */
 static void member_leave(struct zk *zk)
 {
 	uint64_t until_ns = after_ms(LEAVE_MS);
@@ -477,7 +477,7 @@ static void *zk_run(void *arg)
 
 /* The back end */
 
-/* HOST:PORT,HOST:PORT: an error of the library would not say which */
+/* HOST:PORT,HOST:PORT: the library's error would not name the bad one */
 static int hosts_check(const char *hosts, char *err, size_t err_bytes)
 {
 	const char *at = hosts;
@@ -558,7 +558,7 @@ static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t e
 	rc = hosts_check(coord->opts.addr + strlen("zk:"), err, err_bytes);
 	if (rc != 0)
 		return rc;
-	zoo_set_debug_level((ZooLogLevel)0); /* it would write to stderr; we say what matters */
+	zoo_set_debug_level((ZooLogLevel)0); /* the library would write to stderr */
 	zk = zk_create(coord);
 	if (zk == NULL) {
 		snprintf(err, err_bytes, "no memory for a coordinator's client");

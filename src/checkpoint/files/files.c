@@ -40,8 +40,8 @@ static int file_sync_data(int fd)
 	return rc;
 }
 
-/* A power cut could take a new folder with all that is in it; an earlier start may not have got so
- * far as to say so */
+/* Sync the parent, as a power loss could take a new folder with all its content. Also for an old
+ * folder: the start that made it may have failed before this */
 static int folder_settle(int fd)
 {
 	int parent_fd = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
@@ -49,10 +49,10 @@ static int folder_settle(int fd)
 	if (parent_fd < 0 && errno != EACCES)
 		return -errno;
 	if (parent_fd < 0)
-		return 0; /* it may not be read: nor was it made here */
+		return 0; /* no right to read the parent, so this user did not make the folder */
 	rc = file_sync(parent_fd);
 	close(parent_fd);
-	return rc == -EINVAL ? 0 : rc; /* where folders are not synced they need not be */
+	return rc == -EINVAL ? 0 : rc; /* this file system needs no sync of folders */
 }
 
 static int folder_make(const char *dir)
@@ -77,7 +77,7 @@ static int folder_make(const char *dir)
 
 static int folder_list(int dir_fd, ol_ckpt_each_fn *each, void *arg)
 {
-	/* a descriptor of its own: closedir() closes it, and it begins at the folder's start */
+	/* a new descriptor: closedir() closes it, and it begins at the folder's start */
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
@@ -112,7 +112,7 @@ static int file_remove(int dir_fd, const char *name)
 	return unlinkat(dir_fd, name, 0) == 0 ? 0 : -errno;
 }
 
-/* O_EXCL: a file of ours and no link that somebody laid out */
+/* O_EXCL: a new file, and not through a link that another process has placed */
 static int file_create(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -120,7 +120,7 @@ static int file_create(int dir_fd, const char *name)
 	return fd >= 0 ? fd : -errno;
 }
 
-/* O_NONBLOCK: a pipe of that name must not hold us up */
+/* O_NONBLOCK: a pipe of that name must not block */
 static int file_open(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

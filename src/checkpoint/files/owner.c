@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* owner.c -- whose a name in a folder is: the lock file that lies there, and its flock() */
+/* owner.c -- who owns a name in a folder: the process with the lock file in place, and its flock() */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +16,10 @@
 #include "outlast.h"
 
 enum {
-	TAKE_MS = 2000, /* to change a few names takes less, on any disk */
+	TAKE_MS = 2000, /* an owner that changes names holds its lock for less, on any disk */
 };
 
-/* A folder without locks (some network file systems) has the order of names alone */
+/* In a folder without locks (some network file systems) only renames give an order */
 static int lock(int fd, int how)
 {
 	int rc;
@@ -30,7 +30,7 @@ static int lock(int fd, int how)
 	return rc == -ENOLCK || rc == -EOPNOTSUPP || rc == -EINVAL ? 0 : rc;
 }
 
-/* 1: the file in that place is this one. 0: it is another. There is none: nobody else's is */
+/* 1: the lock file in place is fd's, or there is none. 0: it is another's */
 static int in_place(int dir_fd, const char *text, int fd)
 {
 	int there_fd = openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), rc;
@@ -45,7 +45,7 @@ static int in_place(int dir_fd, const char *text, int fd)
 	return rc;
 }
 
-/* The lock of whoever is in place: it changes no names meanwhile. -1: nobody is */
+/* Lock the file in place, so that its owner changes no names meanwhile. *ret_fd -1: there is none */
 static int others_lock(int dir_fd, const char *text, int *ret_fd)
 {
 	uint64_t end_ns = ol_clock_ns() + TAKE_MS * OL_NS_PER_MS;
@@ -62,7 +62,7 @@ static int others_lock(int dir_fd, const char *text, int *ret_fd)
 			rc = in_place(dir_fd, text, fd);
 			if (rc == 1)
 				return 0;
-			rc = rc == 0 ? -EBUSY : rc; /* another has come in between */
+			rc = rc == 0 ? -EBUSY : rc; /* another process has replaced it */
 		} else if (rc == -EWOULDBLOCK) {
 			rc = -EBUSY;
 		}
@@ -74,7 +74,7 @@ static int others_lock(int dir_fd, const char *text, int *ret_fd)
 	return rc;
 }
 
-/* A new file in the place; its descriptor */
+/* Put a new lock file in place; returns its descriptor */
 static int own_place(int dir_fd, const char *text)
 {
 	char fresh[OL_CKPT_NAME_MAX];

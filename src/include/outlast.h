@@ -475,9 +475,11 @@ OL_API int ol_withdraw(struct ol_worker *worker);
  *
  * The connection to the former address is fenced at once, even if the server there still answers.
  * addr is one server of the options' list: an address, or several with "|" between, all of the
- * transport that the worker has. Otherwise nothing changes, and a line in the log says why.
+ * transport that the worker has. Otherwise nothing changes, and a line in the log says why. After
+ * outage_timeout_ms it is too late: OL_E_NO_SERVER, and nothing changes.
  *
- * Blocks: never. Errors: -EINVAL (shard, addr), -EPERM (OL_OUTAGE_END, a coordinator)
+ * Blocks: never. Errors: -EINVAL (shard, addr), -EPERM (OL_OUTAGE_END, a coordinator),
+ * OL_E_NO_SERVER
  */
 OL_API int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *addr);
 

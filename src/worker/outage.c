@@ -184,9 +184,9 @@ int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *add
 		       shard, addr, worker->ops->name);
 		return -EINVAL;
 	}
-	memcpy(ol_link_head(link)->addrs, addr, strlen(addr) + 1);
 	if (link->state == OL_LINK_FAILED)
 		return OL_E_NO_SERVER;
+	memcpy(ol_link_head(link)->addrs, addr, strlen(addr) + 1);
 	ol_link_move(link, ol_worker_now(worker));
 	return 0;
 }

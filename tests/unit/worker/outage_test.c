@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "unit/worker/worker_util.h"
+#include "worker/worker_internal.h"
 
 enum {
 	EPOCH = 1
@@ -586,6 +587,7 @@ static void a_server_that_does_not_come_back_in_time_ends_it(void **state)
 	assert_int_equal(ol_flush(world.worker, &op), OL_E_NO_SERVER);
 	assert_int_equal(ol_worker_redirect(world.worker, 0, world.puppets[B].addr),
 			 OL_E_NO_SERVER);
+	assert_string_equal(ol_link_head(&world.worker->links[0])->addrs, world.puppets[A].addr);
 	assert_int_equal(ol_link_get_stat(world.worker, 1, &none), -EINVAL);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * fds.h -- what a child of a fork must not share: descriptors and mappings of transports
+ * fds.h -- what a child of a fork must not share: descriptors and mappings of transports, and
+ * descriptors of checkpoints
  *
  * A peer learns that a process is dead when the last copy of its socket or device is closed, and
  * memory is freed with its last mapping. But a program may fork (a data loader), and its children

@@ -2,7 +2,8 @@
 
 /*
  * owner.c -- handles in another thread and in a child of a fork: every call fails, nothing changes,
- * and what the handle belongs to goes on. OL_TRANSPORT shm or verbs
+ * and what the handle belongs to goes on. The child has none of its descriptors. OL_TRANSPORT shm
+ * or verbs
  */
 
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "support/check.h"
+#include "support/folder.h"
 #include "support/job.h"
 
 enum {
@@ -108,6 +110,25 @@ static int descriptors(void)
 	return count;
 }
 
+/* Open files of a folder */
+static int files_of(const char *dir)
+{
+	char path[64], target[256];
+	int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		length = readlink(path, target, sizeof(target) - 1);
+		if (length > 0) {
+			target[length] = '\0';
+			count += strncmp(target, dir, strlen(dir)) == 0;
+		}
+	}
+	return count;
+}
+
 /* A child of the worker's process: it has no part in the handle, and may open its own */
 static void child(const struct job *job, struct ol_worker *worker, int before)
 {
@@ -164,7 +185,7 @@ static int server_story(const struct job *job, long arg)
 	struct ol_server_stat stat = { 0 };
 	struct ol_server *server;
 	float weights[LEN] = { 0 };
-	char err[256], addr[64];
+	char err[256], addr[64], dir[] = "/tmp/ol-owner.XXXXXX";
 	pthread_t thread;
 	int status;
 	pid_t pid;
@@ -173,15 +194,21 @@ static int server_story(const struct job *job, long arg)
 	snprintf(addr, sizeof(addr), "@ol-owner-%d", (int)getpid());
 	opts.listen = addr;
 	opts.transport = "shm";
+	check(mkdtemp(dir) != NULL);
+	opts.checkpoint_dir = dir;
+	opts.checkpoint_steps = 1;
+	opts.selection = OL_SELECT_PRIORITY; /* its file stays open */
 	check_ok(ol_server_open(&opts, weights, &server, err, sizeof(err)));
 	check_ok(pthread_create(&thread, NULL, server_run, server));
 	while (stat.heartbeat == 0)
 		ol_server_get_stat(server, &stat);
 	check_eq(ol_server_run(server), OL_E_THREAD);
 	ol_server_close(server);
+	check(files_of(dir) > 0);
 	pid = fork();
 	check(pid >= 0);
 	if (pid == 0) {
+		check_eq(files_of(dir), 0);
 		check_eq(ol_server_run(server), OL_E_THREAD);
 		ol_server_get_stat(server, &stat);
 		check_eq(stat.heartbeat, 0);
@@ -195,6 +222,7 @@ static int server_story(const struct job *job, long arg)
 	ol_server_stop(server);
 	check_ok(pthread_join(thread, NULL));
 	ol_server_close(server);
+	check_ok(folder_drop(dir));
 	return 0;
 }
 

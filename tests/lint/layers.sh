@@ -17,7 +17,7 @@ src/base public
 src/wire public base replication
 src/store public base wire rdma
 src/policy public base
-src/checkpoint public base wire store
+src/checkpoint public base wire store rdma
 src/link public base wire rdma
 src/worker public base wire link rdma replication
 src/replica public base wire link replication rdma
@@ -34,6 +34,7 @@ tools/lab
 # Of another pillar a room sees only the headers that are its interface.
 faces='rdma: rdma/transport.h rdma/order.h rdma/slab.h
 store: rdma/order.h
+checkpoint: rdma/fds.h
 wire: replication/entry.h replication/view.h
 link: rdma/transport.h rdma/order.h rdma/slab.h
 worker: rdma/transport.h rdma/order.h rdma/slab.h replication/coord/coord.h replication/coord/lease.h replication/view.h'

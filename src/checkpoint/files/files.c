@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* files.c -- checkpoints in a folder of a file system: numbers are descriptors */
+/*
+ * files.c -- checkpoints in a folder of a file system: numbers are descriptors
+ *
+ * A child of a fork keeps none of them (rdma/fds.h): it would keep a lock that its parent held when
+ * it died, and the room of files that were removed.
+ */
 
 #include "checkpoint/files/files.h"
 
@@ -12,10 +17,11 @@
 #include <unistd.h>
 
 #include "checkpoint/backend.h"
+#include "rdma/fds.h"
 
 static int folder_open(const char *dir)
 {
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = ol_fds_add(open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 
 	return fd >= 0 ? fd : -errno;
 }
@@ -44,14 +50,14 @@ static int file_sync_data(int fd)
  * folder: the start that made it may have failed before this */
 static int folder_settle(int fd)
 {
-	int parent_fd = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+	int parent_fd = ol_fds_add(openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), rc;
 
 	if (parent_fd < 0 && errno != EACCES)
 		return -errno;
 	if (parent_fd < 0)
 		return 0; /* no right to read the parent, so this user did not make the folder */
 	rc = file_sync(parent_fd);
-	close(parent_fd);
+	ol_fds_close(parent_fd);
 	return rc == -EINVAL ? 0 : rc; /* this file system needs no sync of folders */
 }
 
@@ -71,14 +77,14 @@ static int folder_make(const char *dir)
 		rc = -errno;
 	if (rc == 0)
 		return fd;
-	close(fd);
+	ol_fds_close(fd);
 	return rc;
 }
 
 static int folder_list(int dir_fd, ol_ckpt_each_fn *each, void *arg)
 {
 	/* a new descriptor: closedir() closes it, and it begins at the folder's start */
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = ol_fds_add(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 	int rc = 0;
@@ -86,7 +92,7 @@ static int folder_list(int dir_fd, ol_ckpt_each_fn *each, void *arg)
 	if (stream == NULL) {
 		rc = -errno;
 		if (fd >= 0)
-			close(fd);
+			ol_fds_close(fd);
 		return rc;
 	}
 	while (rc == 0) {
@@ -98,6 +104,7 @@ static int folder_list(int dir_fd, ol_ckpt_each_fn *each, void *arg)
 		}
 		rc = each(arg, entry->d_name);
 	}
+	ol_fds_forget(fd);
 	closedir(stream);
 	return rc;
 }
@@ -115,7 +122,7 @@ static int file_remove(int dir_fd, const char *name)
 /* O_EXCL: a new file, and not through a link that another process has placed */
 static int file_create(int dir_fd, const char *name)
 {
-	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	int fd = ol_fds_add(openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 
 	return fd >= 0 ? fd : -errno;
 }
@@ -123,7 +130,7 @@ static int file_create(int dir_fd, const char *name)
 /* O_NONBLOCK: a pipe of that name must not block */
 static int file_open(int dir_fd, const char *name)
 {
-	int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = ol_fds_add(openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 
 	return fd >= 0 ? fd : -errno;
 }
@@ -195,6 +202,7 @@ static bool file_has_name(int fd)
 
 static int file_close(int fd)
 {
+	ol_fds_forget(fd);
 	return close(fd) == 0 ? 0 : -errno;
 }
 

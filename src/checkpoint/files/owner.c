@@ -14,6 +14,7 @@
 #include "checkpoint/files/files.h"
 #include "checkpoint/name.h"
 #include "outlast.h"
+#include "rdma/fds.h"
 
 enum {
 	TAKE_MS = 2000, /* an owner that changes names holds its lock for less, on any disk */
@@ -33,7 +34,7 @@ static int lock(int fd, int how)
 /* 1: the lock file in place is fd's, or there is none. 0: it is another's */
 static int in_place(int dir_fd, const char *text, int fd)
 {
-	int there_fd = openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), rc;
+	int there_fd = ol_fds_add(openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)), rc;
 	struct stat own, there;
 
 	if (there_fd < 0)
@@ -41,7 +42,7 @@ static int in_place(int dir_fd, const char *text, int fd)
 	rc = fstat(fd, &own) == 0 && fstat(there_fd, &there) == 0
 		     ? own.st_ino == there.st_ino && own.st_dev == there.st_dev
 		     : -errno;
-	close(there_fd);
+	ol_fds_close(there_fd);
 	return rc;
 }
 
@@ -52,7 +53,7 @@ static int others_lock(int dir_fd, const char *text, int *ret_fd)
 	int rc = -EBUSY;
 
 	while (rc == -EBUSY && ol_clock_ns() < end_ns) {
-		int fd = openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		int fd = ol_fds_add(openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
 
 		*ret_fd = fd;
 		if (fd < 0)
@@ -66,7 +67,7 @@ static int others_lock(int dir_fd, const char *text, int *ret_fd)
 		} else if (rc == -EWOULDBLOCK) {
 			rc = -EBUSY;
 		}
-		close(fd);
+		ol_fds_close(fd);
 		if (rc == -EBUSY)
 			sched_yield();
 	}
@@ -83,13 +84,13 @@ static int own_place(int dir_fd, const char *text)
 	ol_ckpt_name_fresh(text, fresh);
 	if (unlinkat(dir_fd, fresh, 0) != 0 && errno != ENOENT)
 		return -errno;
-	fd = openat(dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	fd = ol_fds_add(openat(dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 	if (fd < 0)
 		return -errno;
 	if (renameat(dir_fd, fresh, dir_fd, text) != 0) {
 		rc = -errno;
 		unlinkat(dir_fd, fresh, 0);
-		close(fd);
+		ol_fds_close(fd);
 		return rc;
 	}
 	return fd;
@@ -102,7 +103,7 @@ int ol_ckpt_files_take(int dir_fd, const char *text)
 	if (rc == 0)
 		rc = own_place(dir_fd, text);
 	if (other_fd >= 0)
-		close(other_fd);
+		ol_fds_close(other_fd);
 	return rc;
 }
 

@@ -273,34 +273,54 @@ static void who_was_replaced_in_the_middle_of_a_write_does_not_end_it(void **sta
 	ol_ckpt_folder_close(&folder);
 }
 
-static void a_lock_dies_with_its_process(void **state)
+/* In the middle of changing names, with a child that lives until there is nobody at the other end of
+ * life */
+static void die_locked(const char *dir, const struct ol_ckpt_name *kind, int told, int life)
+{
+	struct ol_ckpt_folder folder;
+	struct ol_ckpt_owner owner;
+	char byte;
+
+	check_ok(ol_ckpt_folder_open(dir, &folder));
+	check_ok(ol_ckpt_owner_take(&folder, kind, &owner));
+	check_ok(ol_ckpt_owner_enter(&owner, &folder));
+	if (fork() == 0) {
+		check_eq(write(told, "x", 1), 1);
+		check_eq(read(life, &byte, 1), 0);
+		_exit(0);
+	}
+	for (;;)
+		pause();
+}
+
+static void a_lock_dies_with_its_process_whatever_children_it_has(void **state)
 {
 	struct ol_ckpt_meta meta = meta_of(1, 9);
 	struct ol_ckpt_name kind = ol_ckpt_name_of(&meta);
 	struct ol_ckpt_folder folder;
 	struct ol_ckpt_owner owner;
-	int fds[2];
+	int fds[2], life[2];
 	char byte;
 	pid_t pid;
 
 	assert_int_equal(ol_ckpt_folder_open(*state, &folder), 0);
 	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(pipe(life), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		check_ok(ol_ckpt_owner_take(&folder, &kind, &owner));
-		check_ok(ol_ckpt_owner_enter(&owner, &folder));
-		check_eq(write(fds[1], "x", 1), 1);
-		for (;;)
-			pause();
+		close(life[1]);
+		die_locked(*state, &kind, fds[1], life[0]);
 	}
+	close(fds[1]);
 	assert_int_equal(read(fds[0], &byte, 1), 1);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(ol_ckpt_owner_take(&folder, &kind, &owner), 0);
 	ol_ckpt_owner_drop(&owner);
 	close(fds[0]);
-	close(fds[1]);
+	close(life[0]);
+	close(life[1]);
 	ol_ckpt_folder_close(&folder);
 }
 
@@ -328,7 +348,7 @@ int main(void)
 		ckpt_test(a_write_that_fails_is_a_result_and_the_next_is_tried),
 		ckpt_test(who_was_replaced_takes_nothing_and_leaves_nothing),
 		ckpt_test(who_was_replaced_in_the_middle_of_a_write_does_not_end_it),
-		ckpt_test(a_lock_dies_with_its_process),
+		ckpt_test(a_lock_dies_with_its_process_whatever_children_it_has),
 		ckpt_test(a_geometry_that_cannot_be_is_refused_at_the_start),
 	};
 

@@ -76,6 +76,7 @@ struct sim_process {
 	struct sim_process *owner; /* of a thread: its process; NULL: it is one */
 	int over_fd; /* of a thread: readable when it has ended */
 	char name[SIM_NAME_MAX];
+	int id; /* as the system has it: of a process, from 1 */
 	uint32_t place;
 	bool alive;
 	bool stopped;
@@ -108,6 +109,7 @@ struct fd {
 static struct {
 	struct sim_process *all;
 	struct sim_process *self;
+	int last_id;
 	struct sim_hooks hooks;
 	ucontext_t context;
 	struct fd fds[FDS_MAX];
@@ -139,6 +141,7 @@ void sim_processes_begin(void)
 {
 	world.all = NULL;
 	world.self = NULL;
+	world.last_id = 0;
 	memset(world.fds, 0, sizeof(world.fds));
 	world.fd_next = 0;
 #ifdef SIM_TSAN
@@ -415,6 +418,7 @@ struct sim_process *sim_process_start(const char *name, uint32_t place, sim_main
 	struct sim_process *process = sim_alloc(sizeof(*process));
 
 	snprintf(process->name, sizeof(process->name), "%s", name);
+	process->id = ++world.last_id;
 	process->place = place;
 	process->alive = true;
 	return coroutine_start(process, main, arg);
@@ -453,6 +457,11 @@ struct sim_process *sim_process_self(void)
 const char *sim_process_name(const struct sim_process *process)
 {
 	return process->name;
+}
+
+int sim_process_id(const struct sim_process *process)
+{
+	return process->id;
 }
 
 uint32_t sim_process_place(const struct sim_process *process)

@@ -96,6 +96,7 @@ struct sim_process *sim_process_start(const char *name, uint32_t place, sim_main
 /* sim_process_self -- whose code runs now, also in a thread of it; NULL: the world's */
 struct sim_process *sim_process_self(void);
 const char *sim_process_name(const struct sim_process *process);
+int sim_process_id(const struct sim_process *process);
 uint32_t sim_process_place(const struct sim_process *process);
 bool sim_process_alive(const struct sim_process *process);
 bool sim_process_stopped(const struct sim_process *process);

@@ -28,6 +28,7 @@ WRAP(void *, aligned_alloc, size_t align, size_t bytes);
 WRAP(int, fcntl, int fd, int command, ...);
 WRAP(int, getrlimit, __rlimit_resource_t resource, struct rlimit *ret_limit);
 WRAP(char *, strndup, const char *text, size_t most);
+WRAP(pid_t, getpid, void);
 
 enum {
 	LOOK_MIN_NS = 40, /* what a look at the clock takes */
@@ -65,6 +66,14 @@ ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
 	for (size_t i = 0; i < count; i++)
 		at[i] = (uint8_t)(sim_random() >> 32);
 	return (ssize_t)count;
+}
+
+/* It is in names of files: a real one would make a run more than a function of its seed */
+pid_t __wrap_getpid(void)
+{
+	struct sim_process *self = sim_process_self();
+
+	return self != NULL ? sim_process_id(self) : __real_getpid();
 }
 
 static int wait_fds(struct pollfd *fds, nfds_t count, uint64_t timeout_ns)

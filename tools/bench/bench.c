@@ -5,7 +5,7 @@
 #include "bench/bench.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "cmd/cmd.h"
 
 enum {
-	ARGS_MAX = 128
+	LEFT_POLL_MS = 50 /* how often a server end looks whether its worker left */
 };
 
 const struct ol_conf_choice bench_transports[] = { { "auto", BENCH_TRANSPORT_AUTO },
@@ -47,60 +47,20 @@ static void usage(FILE *out)
 		     "  outlast bench failover --kills 100 --target head\n");
 }
 
-/* The long option that a short one of perftest means */
-static char *long_option(char *word)
+void bench_long_options(int argc, char **argv)
 {
 	static char size[] = "--size", all[] = "--all", iters[] = "--iters", device[] = "--device";
 	static char help[] = "--help";
+	static char *const options[] = {
+		['s'] = size, ['a'] = all, ['n'] = iters, ['d'] = device, ['h'] = help, ['z'] = NULL
+	};
 
-	if (word[0] != '-' || word[1] == '\0' || word[2] != '\0')
-		return word;
-	switch (word[1]) {
-	case 's':
-		return size;
-	case 'a':
-		return all;
-	case 'n':
-		return iters;
-	case 'd':
-		return device;
-	case 'h':
-		return help;
-	default:
-		return word;
-	}
-}
+	for (int i = 1; i < argc; i++) {
+		unsigned letter = argv[i][0] == '-' ? (unsigned char)argv[i][1] : 0;
 
-int bench_conf_load(const struct ol_conf_spec *spec, void *target, int argc, char **argv,
-		    struct ol_conf **ret_conf, int *ret_exit)
-{
-	char *words[ARGS_MAX];
-	int rc;
-
-	*ret_conf = NULL;
-	*ret_exit = OL_EXIT_USAGE;
-	if (argc > ARGS_MAX) {
-		fprintf(stderr, "%s: more than %d words\n", spec->program, ARGS_MAX);
-		return -1;
+		if (letter >= 'a' && letter <= 'z' && argv[i][2] == '\0' && options[letter] != NULL)
+			argv[i] = options[letter];
 	}
-	for (int i = 0; i < argc; i++)
-		words[i] = long_option(argv[i]);
-	rc = ol_conf_create(spec, target, ret_conf);
-	if (rc != 0) {
-		fprintf(stderr, "%s: settings: %s\n", spec->program, ol_strerror(rc));
-		*ret_exit = ol_cmd_exit_of(rc);
-		return -1;
-	}
-	rc = ol_conf_load(*ret_conf, argc, words);
-	if (rc == 0)
-		return 0;
-	if (rc == 1) {
-		ol_conf_print_help(*ret_conf, stdout);
-		*ret_exit = OL_EXIT_OK;
-	} else {
-		fprintf(stderr, "%s\n", ol_conf_error(*ret_conf));
-	}
-	return -1;
 }
 
 static bool is_shm_address(const char *address)
@@ -149,13 +109,12 @@ static int ends_make(struct bench_run *run)
 	ends->cpus = bench_cpus_allowed();
 	rc = addresses_make(place, run->remote, ends, err);
 	if (rc == 0)
-		rc = bench_pins_choose(place->pin, &ends->pins, err, BENCH_ERR_MAX);
+		rc = bench_pins_choose(place->pin, &ends->opts.pins, err, BENCH_ERR_MAX);
 	if (rc != 0)
 		return rc;
-	ends->opts.cpu = ends->pins.server;
-	rc = bench_pin(ends->pins.client);
+	rc = bench_pin(ends->opts.pins.client);
 	if (rc != 0)
-		snprintf(err, BENCH_ERR_MAX, "cannot pin to cpu %d: %s", ends->pins.client,
+		snprintf(err, BENCH_ERR_MAX, "cannot pin to cpu %d: %s", ends->opts.pins.client,
 			 ol_strerror(rc));
 	return rc;
 }
@@ -163,8 +122,8 @@ static int ends_make(struct bench_run *run)
 void bench_ends_print(const struct bench_run *run)
 {
 	const struct bench_ends *ends = &run->ends;
-	const struct bench_pins *pins = &ends->pins;
-	bool local = run->chain.keeper > 0;
+	const struct bench_pins *pins = &ends->opts.pins;
+	bool local = run->remote == NULL;
 
 	printf("# transport %s, %s; ", ends->opts.transport,
 	       local ? "both ends on this machine" : "the other end elsewhere");
@@ -186,14 +145,14 @@ void bench_ends_print(const struct bench_run *run)
 static int report_begin(const struct bench_measure *measure, struct bench_run *run)
 {
 	const struct bench_ends *ends = &run->ends;
-	bool local = run->chain.keeper > 0;
+	bool local = run->remote == NULL;
 
 	run->report = json_pack("{s:s, s:o, s:s, s:b, s:i, s:I, s:{s:i, s:i}, s:s*}", "measurement",
 				measure->name, "environment", bench_env_json(), "transport",
 				ends->opts.transport, "local", (int)local, "cpus_allowed",
 				ends->cpus, "spin_us", (json_int_t)ends->opts.spin_us, "pinned",
-				"client", ends->pins.client, "server", ends->pins.server, "device",
-				ends->opts.device);
+				"client", ends->opts.pins.client, "server", ends->opts.pins.server,
+				"device", ends->opts.device);
 	if (run->report != NULL && measure->chain)
 		bench_chain_report(run);
 	return run->report != NULL ? 0 : -ENOMEM;
@@ -231,12 +190,12 @@ int bench_sizes_take(struct bench_run *run, struct ol_conf *conf, const char *te
 
 int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes, uint32_t window)
 {
-	struct bench_peer_opts opts = run->ends.opts;
+	struct bench_opts opts = run->ends.opts;
 	const char *addr = replicas == 0 ? opts.listen : NULL;
 	int rc = 0;
 
 	run->client.worker = NULL;
-	if (run->chain.keeper > 0) {
+	if (run->remote == NULL) {
 		rc = bench_chain_open(&run->chain, replicas, bytes, window, run->err);
 		opts = bench_chain_opts(&run->chain);
 		addr = replicas == 0 ? run->chain.servers[0].addr : NULL;
@@ -254,10 +213,14 @@ int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes,
 
 int bench_servers_close(struct bench_run *run, int rc)
 {
+	char err[BENCH_ERR_MAX];
+
 	bench_client_close(&run->client);
-	if (run->chain.keeper > 0)
-		bench_chain_close(&run->chain);
-	return rc;
+	if (run->remote != NULL || bench_chain_close(&run->chain, err) == 0 || rc != 0)
+		return rc;
+	snprintf(run->err, sizeof(run->err), "%s", err);
+	run->exit_code = OL_EXIT_CHILD;
+	return OL_E_NO_SERVER;
 }
 
 static int sizes_run(const struct bench_measure *measure, struct bench_run *run)
@@ -277,7 +240,35 @@ static int sizes_run(const struct bench_measure *measure, struct bench_run *run)
 	return rc;
 }
 
-/* The processes that hold the weights; then nobody may fork any more */
+/* The server's end of a run on two machines: one geometry after another, each until its worker has
+ * come and left; one line a size on stdout */
+static int serve_all(struct bench_run *run)
+{
+	struct bench_chain *chain = &run->chain;
+	int rc = 0;
+
+	for (unsigned i = 0; i < run->sizes.count && rc == 0; i++) {
+		uint64_t bytes = run->sizes.bytes[i];
+		struct ol_server_stat stat = { 0 };
+		char text[BENCH_SIZE_TEXT_MAX];
+
+		rc = bench_chain_open(chain, 0, bytes, bench_window(run->serve_window, bytes),
+				      run->err);
+		if (rc != 0)
+			return rc;
+		bench_size_format(bytes, text);
+		printf("serving %s at %s\n", text, chain->servers[0].addr);
+		fflush(stdout);
+		do {
+			(void)poll(NULL, 0, LEFT_POLL_MS);
+			rc = bench_chain_server_stat(chain, 0, &stat);
+		} while (rc == 0 && (stat.applied == 0 || stat.workers > 0));
+		rc = bench_chain_close(chain, run->err);
+	}
+	return rc;
+}
+
+/* Where the processes that hold the weights are */
 static int servers_start(const struct bench_measure *measure, struct bench_run *run)
 {
 	int rc;
@@ -287,7 +278,7 @@ static int servers_start(const struct bench_measure *measure, struct bench_run *
 	rc = ends_make(run);
 	if (rc == 0 && measure->chain)
 		bench_chain_ends(run, measure->conf);
-	if (rc == 0 && run->remote == NULL)
+	if (rc == 0)
 		rc = bench_chain_start(&run->ends.opts, measure->chain ? run->cpus : NULL,
 				       &run->chain, run->err);
 	run->chain.threads = run->threads;
@@ -300,13 +291,10 @@ static int measure_run(const struct bench_measure *measure, struct bench_run *ru
 
 	if (rc == 0)
 		rc = servers_start(measure, run);
-	if (rc == 0 && run->serve_window != 0)
-		return bench_peer_serve_all(&run->ends.opts, &run->sizes, run->serve_window,
-					    run->err);
 	if (rc == 0)
 		rc = raw_open(run);
 	if (rc == 0)
-		rc = sizes_run(measure, run);
+		rc = run->serve_window != 0 ? serve_all(run) : sizes_run(measure, run);
 	if (run->raw != NULL && fclose(run->raw) != 0 && rc == 0)
 		rc = -errno;
 	bench_chain_stop(&run->chain);
@@ -326,30 +314,30 @@ static int fail(const char *name, const struct bench_run *run, int rc)
 static int measure_main(const struct bench_measure *measure, int argc, char **argv)
 {
 	char program[64];
-	struct ol_conf_spec spec = { .program = program,
-				     .purpose = measure->purpose,
-				     .examples = measure->examples,
-				     .fields = measure->fields,
-				     .field_count = measure->field_count };
+	struct ol_settings settings = { .cmd = program + strlen("outlast "),
+					.spec = { .program = program,
+						  .purpose = measure->purpose,
+						  .examples = measure->examples } };
 	struct bench_run *run = measure->run;
-	struct ol_conf *conf;
 	int code, rc;
 
 	snprintf(program, sizeof(program), "outlast bench %s", measure->name);
 	run->place = measure->conf;
 	run->connect_ms = measure->connect_ms;
-	if (bench_conf_load(&spec, measure->conf, argc, argv, &conf, &code) == 0) {
-		if (measure->check != NULL && measure->check(run, conf) != 0) {
-			fprintf(stderr, "%s\n", ol_conf_error(conf));
+	bench_long_options(argc, argv);
+	ol_settings_add(&settings, (struct ol_rows){ measure->fields, measure->field_count }, 0);
+	if (ol_settings_load(&settings, measure->conf, argc, argv, &code)) {
+		if (measure->check != NULL && measure->check(run, settings.conf) != 0) {
+			fprintf(stderr, "%s\n", ol_conf_error(settings.conf));
 			code = OL_EXIT_USAGE;
 		} else {
 			rc = measure_run(measure, run);
-			code = rc == 0 ? OL_EXIT_OK : fail(program + strlen("outlast "), run, rc);
+			code = rc == 0 ? OL_EXIT_OK : fail(settings.cmd, run, rc);
 		}
 		if (measure->fini != NULL)
 			measure->fini(run);
 	}
-	ol_conf_destroy(conf);
+	ol_settings_fini(&settings);
 	return code;
 }
 
@@ -364,6 +352,8 @@ int cmd_bench(int argc, char **argv)
 		return OL_EXIT_OK;
 	}
 	ol_log_level_set(OL_LOG_WARN);
+	if (strcmp(argv[1], "server") == 0)
+		return bench_server(argc - 1, argv + 1);
 	for (size_t i = 0; i < MEASURES; i++) {
 		if (strcmp(argv[1], measures[i]->name) == 0)
 			return measure_main(measures[i], argc - 1, argv + 1);

@@ -14,8 +14,9 @@
 #include "base/conf.h"
 #include "bench/chain.h"
 #include "bench/pattern.h"
-#include "bench/peer.h"
 #include "bench/pin.h"
+#include "bench/size.h"
+#include "cmd/settings.h"
 
 enum bench_transport {
 	BENCH_TRANSPORT_AUTO, /* shm unless an address says otherwise */
@@ -57,19 +58,12 @@ struct bench_place {
 
 extern const struct ol_conf_choice bench_transports[];
 
-/*
- * bench_conf_load -- defaults, file, environment, command line; argv[0] is the measurement
- *
- * Takes perftest's short options too: -s -a -n -d. Returns 0, or -1 with the exit code in *ret_exit
- * (help has been printed, or the error). *ret_conf is to be destroyed either way.
- */
-int bench_conf_load(const struct ol_conf_spec *spec, void *target, int argc, char **argv,
-		    struct ol_conf **ret_conf, int *ret_exit);
+/* bench_long_options -- perftest's short options -s -a -n -d, and -h, become long ones */
+void bench_long_options(int argc, char **argv);
 
 /* Both ends as the settings want them. */
 struct bench_ends {
-	struct bench_peer_opts opts; /* opts.cpu: the server's */
-	struct bench_pins pins;
+	struct bench_opts opts;
 	int cpus; /* that this process might use before it was pinned */
 	char listen[BENCH_ADDR_MAX];
 };
@@ -82,7 +76,8 @@ struct bench_run {
 	struct bench_sizes sizes; /* size() is called for each */
 	const char *remote; /* the client's or the server's end is elsewhere; NULL: both are here */
 	const char *raw_path; /* NULL: no file of all times is wanted */
-	const float *weights; /* the first ones, nothing is pushed before size(); NULL: all 1 */
+	const char *weights; /* file of the first ones, nothing is pushed before size(); NULL: all
+				1 */
 	float lr;
 	uint32_t serve_window; /* this is the server's end; 0: it is not */
 	bool threads; /* servers of a chain share a process */
@@ -92,7 +87,7 @@ struct bench_run {
 	uint32_t connect_ms;
 	struct bench_ends ends;
 	int cpus[OL_CHAIN_MAX]; /* of a chain's servers */
-	struct bench_chain chain; /* keeper 0: the other end is elsewhere */
+	struct bench_chain chain; /* unless the other end is elsewhere */
 	unsigned unasked; /* servers of a chain that ended by themselves */
 	struct bench_client client; /* between bench_servers_open() and bench_servers_close() */
 	json_t *report;
@@ -122,6 +117,9 @@ struct bench_measure {
 	void (*end)(struct bench_run *run); /* the figures of all sizes */
 	void (*fini)(struct bench_run *run);
 };
+
+/* bench_server -- `outlast bench server`, which measurements start; an exit code */
+int bench_server(int argc, char **argv);
 
 extern const struct bench_measure bench_push, bench_pull, bench_train, bench_commit, bench_failover,
 	bench_rejoin, bench_idle;

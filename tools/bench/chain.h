@@ -3,34 +3,57 @@
 /*
  * chain.h -- server processes on this machine: a single one, or a chain and where its views are
  *
- * Nobody may fork once a transport is open, so a process forked before anything else, the keeper,
- * starts and ends them as it is told to. Each server and the keeper die with this process. A run
- * has one chain, or one server by itself, at a time, of any geometry.
+ * Each runs `outlast bench server` (server.c) and dies with this process. A server's geometry never
+ * changes, so a run of several sizes has servers anew for each. A run has one chain, or one server
+ * by itself, at a time.
  */
 #ifndef BENCH_CHAIN_H
 #define BENCH_CHAIN_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/folder.h"
-#include "bench/peer.h"
+#include "bench/pin.h"
+#include "cmd/proc.h"
 #include "outlast_server.h"
 
 enum {
-	BENCH_JOB_MAX = 48
+	BENCH_ADDR_MAX = 128,
+	BENCH_ERR_MAX = 256,
+	BENCH_JOB_MAX = 48,
+	BENCH_WINDOW_MAX = 64
+};
+
+/* The same for every server of a run, and for its client; strings are the caller's and outlive
+ * it. */
+struct bench_opts {
+	const char *transport; /* "shm" or "verbs" */
+	const char *device; /* NULL: the one that the address has */
+	const char *listen; /* shm: "@name" or a path; verbs "host:port" */
+	const char *job_key;
+	uint32_t spin_us;
+	bool spin_yield;
+	bool shared_domain;
+	struct bench_pins pins;
+	const char *weights; /* file of the first ones; NULL: all 1 */
+	float lr;
+	/* Of a chain; NULL: a server by itself. */
+	const char *coordinator;
+	const char *job;
+	uint32_t replicas;
+	uint32_t lease_ms;
 };
 
 struct bench_server {
-	pid_t pid; /* 0: it was not started, or is reaped */
-	char addr[BENCH_ADDR_MAX];
+	struct ol_proc proc;
+	char addr[BENCH_ADDR_MAX]; /* "": it has not said that it is ready */
+	uint64_t ready_ns; /* since then it listens */
 };
 
 struct bench_chain {
-	pid_t keeper;
-	int fd; /* requests and answers */
-	struct bench_peer_opts opts; /* of every server; listen is a name that each adds to */
+	struct bench_opts opts; /* listen is a name that each server of a chain adds to */
+	const int *cpus; /* of each server of a chain; NULL: servers are by themselves */
 	struct ol_folder folder; /* of views; none: a coordinator was given */
 	char coordinator[BENCH_ADDR_MAX];
 	char job[BENCH_JOB_MAX];
@@ -43,31 +66,37 @@ struct bench_chain {
 	struct bench_server servers[OL_CHAIN_MAX];
 };
 
+/* bench_window -- the window a server of this size gets: as wanted, unless the slots of one worker
+ * would take more than 256 MiB; at least 1 */
+uint32_t bench_window(uint32_t wanted, uint64_t bytes);
+
 /*
- * bench_chain_start -- fork the keeper; before this process opens a transport or makes a thread
+ * bench_chain_start -- where servers will be: cpus of each server of a chain; NULL: servers are by
+ * themselves, and have opts->pins.server
  *
- * opts->coordinator NULL: views are in a folder of its own. cpus: of each server of a chain; NULL:
- * servers are by themselves, and have opts->cpu. Strings are the caller's and outlive it.
- * Errors: a code with a line in err
+ * opts->coordinator NULL: views are in a folder of its own. Errors: a code with a line in err
  */
-int bench_chain_start(const struct bench_peer_opts *opts, const int cpus[OL_CHAIN_MAX],
+int bench_chain_start(const struct bench_opts *opts, const int cpus[OL_CHAIN_MAX],
 		      struct bench_chain *ret_chain, char err[BENCH_ERR_MAX]);
 void bench_chain_stop(struct bench_chain *chain);
 
 /* bench_chain_opts -- what a client of what is open is given */
-struct bench_peer_opts bench_chain_opts(const struct bench_chain *chain);
+struct bench_opts bench_chain_opts(const struct bench_chain *chain);
 
 /* bench_chain_open -- start `replicas` servers of a new job, and wait until all are in the view; 0:
  * a server by itself, whose address is in servers[0] */
 int bench_chain_open(struct bench_chain *chain, uint32_t replicas, uint64_t bytes, uint32_t window,
 		     char err[BENCH_ERR_MAX]);
-/* bench_chain_close -- end all servers */
-void bench_chain_close(struct bench_chain *chain);
+/* bench_chain_close -- end all servers; OL_E_NO_SERVER: the one by itself did not end in order */
+int bench_chain_close(struct bench_chain *chain, char err[BENCH_ERR_MAX]);
 
-/* bench_chain_server_start -- server `index`, that was never started or is reaped */
+/*
+ * bench_chain_server_start -- server `index`, that was never started or is reaped
+ * bench_chain_server_ready -- 0 once it listens; -EAGAIN: not yet (wait: it is waited for)
+ */
 int bench_chain_server_start(struct bench_chain *chain, uint32_t index, char err[BENCH_ERR_MAX]);
-/* bench_chain_server_reap -- kill it, if it lives, and wait for its end */
-int bench_chain_server_reap(struct bench_chain *chain, uint32_t index);
+int bench_chain_server_ready(struct bench_chain *chain, uint32_t index, bool wait,
+			     char err[BENCH_ERR_MAX]);
 /* bench_chain_server_gone -- true: it has ended by itself, or was killed */
 bool bench_chain_server_gone(struct bench_chain *chain, uint32_t index);
 /* bench_chain_server_stat -- its counters, by its own word; OL_E_NO_SERVER: it has ended */

@@ -48,10 +48,10 @@ void bench_chain_ends(struct bench_run *run, const struct bench_chain_conf *conf
 	struct bench_ends *ends = &run->ends;
 
 	for (unsigned i = 0; i < OL_CHAIN_MAX; i++) {
-		if (ends->pins.client == BENCH_CPU_ANY)
+		if (ends->opts.pins.client == BENCH_CPU_ANY)
 			run->cpus[i] = BENCH_CPU_ANY;
 		else if (strcmp(conf->place.pin, "auto") != 0)
-			run->cpus[i] = ends->pins.server;
+			run->cpus[i] = ends->opts.pins.server;
 		else if (run->threads)
 			run->cpus[i] = run->cpus[0];
 	}
@@ -66,10 +66,10 @@ void bench_chain_print(const struct bench_run *run, uint32_t replicas)
 
 	printf("# transport %s, all on this machine, %d processors; ", ends->opts.transport,
 	       ends->cpus);
-	if (ends->pins.client == BENCH_CPU_ANY) {
+	if (ends->opts.pins.client == BENCH_CPU_ANY) {
 		printf("nothing pinned; ");
 	} else {
-		printf("worker on cpu %d, servers on cpu", ends->pins.client);
+		printf("worker on cpu %d, servers on cpu", ends->opts.pins.client);
 		for (uint32_t i = 0; i < replicas; i++)
 			printf(" %d", run->cpus[i]);
 		printf("; ");
@@ -107,12 +107,13 @@ static int revive(struct bench_run *run)
 	for (uint32_t i = 0; i < chain->opts.replicas; i++) {
 		int rc;
 
-		if (chain->servers[i].pid != 0 && !bench_chain_server_gone(chain, i))
+		if (!bench_chain_server_gone(chain, i))
 			continue;
-		run->unasked += chain->servers[i].pid != 0;
-		rc = bench_chain_server_reap(chain, i);
+		run->unasked += chain->servers[i].proc.pid != 0;
+		ol_proc_fini(&chain->servers[i].proc);
+		rc = bench_chain_server_start(chain, i, run->err);
 		if (rc == 0)
-			rc = bench_chain_server_start(chain, i, run->err);
+			rc = bench_chain_server_ready(chain, i, true, run->err);
 		if (rc != 0)
 			return rc;
 	}

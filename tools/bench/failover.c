@@ -194,11 +194,13 @@ static int loss_run(struct bench_run *run)
 	loss.victim = (uint32_t)victim;
 	loss.epoch = info.epoch;
 	loss.lost_ns = ol_clock_ns();
-	kill(run->chain.servers[victim].pid, failover.conf.signal);
+	ol_proc_kill(&run->chain.servers[victim].proc, failover.conf.signal);
 	rc = recover(run, &loss);
-	if (rc == 0)
-		note(run->raw, &loss);
-	return rc != 0 ? rc : bench_chain_server_reap(&run->chain, loss.victim);
+	if (rc != 0)
+		return rc;
+	note(run->raw, &loss);
+	ol_proc_fini(&run->chain.servers[victim].proc);
+	return 0;
 }
 
 static int losses_run(struct bench_run *run)

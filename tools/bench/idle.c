@@ -4,10 +4,10 @@
 
 #include <poll.h>
 #include <stddef.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "bench/bench.h"
+#include "cmd/usage.h"
 
 enum {
 	SIZE_BYTES = 1 << 20,
@@ -24,27 +24,18 @@ static const struct ol_conf_field fields[] = {
 	BENCH_PLACE_FIELDS_OF("auto", "50"), /* as a server spins by itself */
 };
 
-/* Processor time that a process has used so far; 0 if the system does not say */
-static uint64_t cpu_ns(pid_t pid)
-{
-	struct timespec used;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
-		return 0;
-	return (uint64_t)used.tv_sec * OL_NS_PER_S + (uint64_t)used.tv_nsec;
-}
-
-/* Per cent of one core over the time */
+/* Per cent of one core over the time; 0 if the system does not say */
 static double watch(pid_t pid, double seconds)
 {
-	uint64_t used_ns, start_ns;
+	struct ol_usage before = { 0 }, after = { 0 };
+	uint64_t start_ns;
 
 	poll(NULL, 0, SETTLE_MS);
-	used_ns = cpu_ns(pid);
+	(void)ol_usage_read(pid, &before);
 	start_ns = ol_clock_ns();
 	poll(NULL, 0, (int)(seconds * 1e3));
-	return (double)(cpu_ns(pid) - used_ns) * 100.0 / (double)(ol_clock_ns() - start_ns);
+	(void)ol_usage_read(pid, &after);
+	return (double)(after.cpu_ns - before.cpu_ns) * 100.0 / (double)(ol_clock_ns() - start_ns);
 }
 
 static struct idle {
@@ -59,7 +50,7 @@ static int size_run(struct bench_run *run, uint64_t bytes)
 
 	if (rc != 0)
 		return rc;
-	percent = watch(run->chain.servers[0].pid, idle.conf.seconds);
+	percent = watch(run->chain.servers[0].proc.pid, idle.conf.seconds);
 	bench_ends_print(run);
 	printf("idle server, one worker connected: %.3f %% of a core over %.1f s\n", percent,
 	       idle.conf.seconds);

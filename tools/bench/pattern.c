@@ -43,7 +43,7 @@ static int buffers_fill(struct bench_client *client)
 	return rc;
 }
 
-int bench_client_connect(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+int bench_client_connect(const struct bench_opts *opts, const char *addr, uint64_t bytes,
 			 uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
 			 char err[BENCH_ERR_MAX])
 {
@@ -82,7 +82,7 @@ int bench_client_connect(const struct bench_peer_opts *opts, const char *addr, u
 	return rc;
 }
 
-int bench_client_open(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+int bench_client_open(const struct bench_opts *opts, const char *addr, uint64_t bytes,
 		      uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
 		      char err[BENCH_ERR_MAX])
 {

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/peer.h"
+#include "bench/chain.h"
 #include "bench/samples.h"
 #include "outlast.h"
 
@@ -39,12 +39,12 @@ struct bench_client {
  * Tries again, until timeout_ms, while there is no server or one of another size.
  * Errors: as ol_worker_open()
  */
-int bench_client_connect(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+int bench_client_connect(const struct bench_opts *opts, const char *addr, uint64_t bytes,
 			 uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
 			 char err[BENCH_ERR_MAX]);
 
 /* bench_client_open -- that, and every gradient buffer is filled and has been pushed once */
-int bench_client_open(const struct bench_peer_opts *opts, const char *addr, uint64_t bytes,
+int bench_client_open(const struct bench_opts *opts, const char *addr, uint64_t bytes,
 		      uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
 		      char err[BENCH_ERR_MAX]);
 void bench_client_close(struct bench_client *client);

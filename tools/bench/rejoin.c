@@ -16,9 +16,7 @@
  */
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "bench/bench.h"
@@ -118,26 +116,8 @@ struct back {
 	uint64_t read_bytes;
 };
 
-/* A thread that has the keeper start a server; meanwhile nobody else talks to that */
-struct starting {
-	struct bench_run *run;
-	uint32_t index;
-	int rc;
-	_Atomic uint64_t up_ns; /* 0: not yet */
-};
-
-static void *start_run(void *arg)
-{
-	struct starting *starting = arg;
-
-	starting->rc = bench_chain_server_start(&starting->run->chain, starting->index,
-						starting->run->err);
-	atomic_store(&starting->up_ns, ol_clock_ns());
-	return NULL;
-}
-
 /* Pushing on until the server that is being started is a replica. Looked at once a gradient. */
-static int push_on(struct bench_run *run, struct starting *starting, struct back *back)
+static int push_on(struct bench_run *run, uint32_t index, struct back *back)
 {
 	uint64_t bound_ns = back->start_ns + MEND_MS * OL_NS_PER_MS;
 	int rc = 0;
@@ -145,34 +125,32 @@ static int push_on(struct bench_run *run, struct starting *starting, struct back
 	while (rc == 0 && back->replica_ns == 0) {
 		struct ol_chain_info info = bench_chain_info(&run->chain);
 
+		rc = bench_chain_server_ready(&run->chain, index, false, run->err);
+		rc = rc == -EAGAIN ? 0 : rc;
 		if (info.joining != 0 && back->joining_ns == 0)
 			back->joining_ns = ol_clock_ns();
 		if (info.count == rejoin.conf.replicas)
 			back->replica_ns = ol_clock_ns();
-		else if (ol_clock_ns() >= bound_ns ||
-			 (atomic_load(&starting->up_ns) != 0 && starting->rc != 0))
+		else if (rc == 0 && ol_clock_ns() >= bound_ns)
 			rc = OL_E_NO_SERVER;
 		if (rc == 0)
 			rc = turn(run, &back->joining);
 	}
-	return rc;
+	return rc != 0 ? rc : bench_chain_server_ready(&run->chain, index, true, run->err);
 }
 
 static int come_back(struct bench_run *run, uint32_t index, struct back *back)
 {
-	struct starting starting = { .run = run, .index = index };
-	pthread_t thread;
 	int rc;
 
+	ol_proc_fini(&run->chain.servers[index].proc);
+	back->start_ns = ol_clock_ns();
+	rc = bench_chain_server_start(&run->chain, index, run->err);
 	back->joining = stretch_begin();
-	back->start_ns = back->joining.from_ns;
-	rc = -pthread_create(&thread, NULL, start_run, &starting);
-	if (rc != 0)
-		return rc;
-	rc = push_on(run, &starting, back);
-	pthread_join(thread, NULL);
-	back->up_ns = atomic_load(&starting.up_ns);
-	return starting.rc != 0 ? starting.rc : rc;
+	if (rc == 0)
+		rc = push_on(run, index, back);
+	back->up_ns = run->chain.servers[index].ready_ns;
+	return rc;
 }
 
 static int back_run(struct bench_run *run, struct back *back)
@@ -190,10 +168,8 @@ static int back_run(struct bench_run *run, struct back *back)
 		snprintf(run->err, sizeof(run->err), "a server was lost that nobody had killed");
 		return OL_E_NO_SERVER;
 	}
-	kill(run->chain.servers[victim].pid, SIGKILL);
+	ol_proc_kill(&run->chain.servers[victim].proc, SIGKILL);
 	rc = turns(run, rejoin.conf.down, &back->missing);
-	if (rc == 0)
-		rc = bench_chain_server_reap(&run->chain, (uint32_t)victim);
 	if (rc == 0)
 		rc = come_back(run, (uint32_t)victim, back);
 	if (rc == 0)

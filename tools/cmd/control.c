@@ -99,6 +99,8 @@ static void order_take(struct ol_control *control, const char *order)
 			control->moved(control->moved_arg, shard, addr);
 	} else if (strcmp(order, "end") == 0) {
 		control->end = true;
+	} else if (strcmp(order, "stat") == 0) {
+		control->stat = true;
 	} else if (strcmp(order, "quit") == 0) {
 		control->quit = true;
 	}

@@ -13,6 +13,7 @@
  *	more           one more, by who has finished: others wait for it
  *	server K ADDR  the server of shard K is there from now on
  *	end            everyone has finished: leave
+ *	stat           of a server of `outlast bench`: say its counters
  *	quit           end at once, even in a wait
  *
  * The end of a run by time must not leave one worker of a synchronous job waiting for another.
@@ -48,6 +49,7 @@ struct ol_control {
 	bool hold;
 	bool more; /* whoever takes it clears it */
 	bool end;
+	bool stat; /* whoever takes it clears it */
 	bool quit;
 	ol_control_moved_fn moved; /* the caller's; NULL: nobody wants to know */
 	void *moved_arg;

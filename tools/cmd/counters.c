@@ -57,6 +57,9 @@ static const struct row rows[] = {
 	ROW(resync_ns, true),
 	ROW(views, true),
 	ROW(suspicions, true),
+	ROW(proposed_ns, true),
+	ROW(adopted_ns, true),
+	ROW(linked_ns, true),
 	ROW(ring_slots, true),
 	ROW(ring_used, true),
 };

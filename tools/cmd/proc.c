@@ -219,16 +219,21 @@ void ol_proc_kill(const struct ol_proc *proc, int signo)
 		kill(proc->pid, signo);
 }
 
+void ol_proc_wait(struct ol_proc *proc)
+{
+	while (proc->pid != 0 && !proc->ended) {
+		pid_t got = waitpid(proc->pid, &proc->wait_status, 0);
+
+		proc->ended = got == proc->pid || (got < 0 && errno != EINTR);
+	}
+}
+
 void ol_proc_fini(struct ol_proc *proc)
 {
 	if (proc->pid == 0)
 		return;
 	ol_proc_kill(proc, SIGKILL);
-	while (!proc->ended) {
-		pid_t got = waitpid(proc->pid, &proc->wait_status, 0);
-
-		proc->ended = got == proc->pid || (got < 0 && errno != EINTR);
-	}
+	ol_proc_wait(proc);
 	if (proc->fd >= 0)
 		close(proc->fd);
 	*proc = (struct ol_proc){ .fd = -1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * proc.h -- the processes that `outlast train` consists of
+ * proc.h -- the processes that `outlast train` consists of, and servers of `outlast bench`
  *
  * Each runs this very program with another subcommand, has a socket to its parent as descriptor 3
  * (control.h has what is said on it), and dies with its parent.
@@ -44,6 +44,9 @@ void ol_proc_order(struct ol_proc *proc, const char *format, ...)
 
 /* ol_proc_reap -- true if it has ended just now */
 bool ol_proc_reap(struct ol_proc *proc);
+
+/* ol_proc_wait -- for its end; what it says meanwhile goes nowhere */
+void ol_proc_wait(struct ol_proc *proc);
 
 /* ol_proc_lives -- it was started, and its end has not been seen */
 static inline bool ol_proc_lives(const struct ol_proc *proc)

@@ -399,20 +399,22 @@ static int examine(const struct doctor_conf *conf)
 
 int cmd_doctor(int argc, char **argv)
 {
-	static const struct ol_conf_spec spec = {
-		.program = "outlast doctor",
-		.purpose = "Says what this machine can do, what is wrong, and what to do about it.",
-		.examples = "  outlast doctor\n"
-			    "  outlast doctor --transport verbs --params 25000000 --workers 16\n",
-		.fields = fields,
-		.field_count = sizeof(fields) / sizeof(fields[0]),
+	struct ol_settings settings = {
+		.cmd = "doctor",
+		.spec = { .program = "outlast doctor",
+			  .purpose = "Says what this machine can do, what is wrong, and what to do "
+				     "about it.",
+			  .examples = "  outlast doctor\n"
+				      "  outlast doctor --transport verbs --params 25000000 "
+				      "--workers 16\n" }
 	};
-	struct doctor_conf settings;
-	struct ol_conf *conf;
+	struct doctor_conf conf;
 	int code;
 
-	if (bench_conf_load(&spec, &settings, argc, argv, &conf, &code) == 0)
-		code = examine(&settings);
-	ol_conf_destroy(conf);
+	bench_long_options(argc, argv);
+	ol_settings_add(&settings, (struct ol_rows){ OL_FIELDS(fields) }, 0);
+	if (ol_settings_load(&settings, &conf, argc, argv, &code))
+		code = examine(&conf);
+	ol_settings_fini(&settings);
 	return code;
 }

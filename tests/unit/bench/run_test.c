@@ -16,7 +16,7 @@
 
 #include "bench/alternate.h"
 #include "bench/baseline.h"
-#include "bench/peer.h"
+#include "bench/chain.h"
 #include "bench/pin.h"
 #include "bench/table.h"
 

@@ -43,6 +43,9 @@ static void what_goes_in_comes_out(void **state)
 		.resync_ns = 29,
 		.views = 30,
 		.suspicions = 31,
+		.proposed_ns = 38,
+		.adopted_ns = 39,
+		.linked_ns = 40,
 		.role = OL_REPLICA_MIDDLE,
 		.ring_slots = 32,
 		.ring_used = 33,
@@ -57,7 +60,7 @@ static void what_goes_in_comes_out(void **state)
 	(void)state;
 	assert_non_null(json);
 	assert_string_equal(json_string_value(json_object_get(json, "role")), "middle");
-	assert_int_equal(json_object_size(json), 36);
+	assert_int_equal(json_object_size(json), 39);
 	ol_counters_take(json, &got);
 	assert_int_equal(got.version, UINT64_C(1) << 40);
 	assert_int_equal(got.workers, 21);
@@ -66,6 +69,7 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(got.wait_for, 34);
 	assert_int_equal(got.turn_max_ns, 35);
 	assert_int_equal(got.sent_away, 36);
+	assert_int_equal(got.linked_ns, 40);
 	got.replica = 1; /* a random number of 64 bits is left out */
 	again = ol_counters_json(&got);
 	assert_true(json_equal(json, again));

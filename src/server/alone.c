@@ -66,7 +66,7 @@ static void do_nothing(struct ol_server *server, uint64_t now_ns)
 static bool is_last(const struct ol_server *server)
 {
 	(void)server;
-	return false; /* whoever starts servers decides */
+	return false; /* a launcher may have started another */
 }
 
 const struct ol_chain_kind ol_chain_alone = {

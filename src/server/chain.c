@@ -18,7 +18,7 @@
 #include "server/serve.h"
 #include "wire/auth.h"
 
-/* ---- what the replica asks for ---- */
+/* ---- called by the replica ---- */
 
 static struct ol_session *predecessor_of(struct ol_server *server)
 {
@@ -94,8 +94,8 @@ static int entry_apply(void *arg, uint64_t version)
 	return 0;
 }
 
-/* Where a worker hears of commits: of a chain of one where it pushes, or else as a reader, which it
- * is no longer once it pushes here */
+/* The session on which a worker gets acks of commits: the one on which it pushes, if this is a
+ * chain of one; else its reader session, which ends once it pushes here */
 static struct ol_session *mailbox_of(struct ol_server *server, uint32_t worker)
 {
 	struct ol_session *session = &server->sessions.all[worker];
@@ -117,7 +117,7 @@ static void commit_tell(void *arg, uint64_t version)
 		struct ol_session *session = mailbox_of(server, parts[i].worker);
 		struct ol_slot_state *state;
 
-		/* one that connects later is told by its welcome */
+		/* a worker that connects later learns it from its welcome */
 		if (session == NULL || parts[i].slot > server->opts.window)
 			continue;
 		state = &session->slots[parts[i].slot];
@@ -208,7 +208,7 @@ static const struct ol_replica_host periodic_host = {
 
 /* ---- opening ---- */
 
-/* The options on which replicas of a chain must agree, and the job key, as one number */
+/* A digest of the job key and the options on which replicas of a chain must agree */
 static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 {
 	const struct ol_server_opts *opts = &server->opts;
@@ -286,7 +286,7 @@ static int periodic_open(struct ol_server *server, char *err, size_t err_bytes)
 
 /* ---- steps ---- */
 
-/* Those of the batch that are in the sum, as parts of the entry. How many. */
+/* Make the entry's parts of the gradients that are in the sum. Returns how many. */
 static uint32_t parts_make(struct ol_server *server, struct ol_entry_part *parts)
 {
 	uint32_t count = 0;
@@ -392,7 +392,7 @@ static void chain_progress(void *arg, uint64_t now_ns)
 
 /* ---- views ---- */
 
-/* Epochs are those of views */
+/* The epoch is the view's */
 static uint32_t epoch_of(const struct ol_server *server, enum ol_restore from, uint32_t epoch)
 {
 	(void)from;
@@ -431,7 +431,7 @@ enum {
 	CHAIN_DOORBELLS = OL_RING_SLOTS_MAX + 4, /* entries one way, acks the other */
 };
 
-/* What strict and periodic chains have in common */
+/* Common to strict and periodic chains */
 #define OF_BOTH \
 	.predecessors = OL_PREDECESSORS_MAX, .readers = 1, .peers_min = CHAIN_PEERS, \
 	.doorbells_min = CHAIN_DOORBELLS, .epoch = epoch_of, .on_ready = on_ready, \

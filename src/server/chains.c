@@ -32,7 +32,7 @@ static int fail(char *err, size_t err_bytes, int rc, const char *text)
 	return rc;
 }
 
-/* key_set -- false: it is too long. Both ends without a key know the same: "". */
+/* key_set -- false: it is too long. No key is the same as "". */
 static bool key_set(char key[OL_JOB_KEY_MAX], const char *job_key)
 {
 	if (job_key == NULL)

@@ -6,7 +6,7 @@
  *	bell -> header checked -> queue -> policy -> batch -> store -> ack
  *
  * A slot is busy from its bell until its ack is posted. Every push is acknowledged exactly once,
- * applied or not; the gradient itself is never copied: the update reads it where it landed.
+ * applied or not. The gradient is not copied to another buffer: the update reads it in its slot.
  */
 
 #include "server/ingest.h"
@@ -86,7 +86,7 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 		ingest->sessions->owed_total--;
 		return;
 	}
-	/* a full queue, tried again by progress(); a broken connection, about to be reported */
+	/* a full queue: progress() tries again; or a broken connection, about to be reported */
 	if (state->owed)
 		return;
 	state->owed = true;
@@ -178,7 +178,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 		if (ingest->steps->answers(ingest->arg))
 			ol_ingest_resolve(ingest, landed, 0, now_ns);
 		else
-			state->busy = false; /* what became of it is the tail's to say */
+			state->busy = false; /* the tail answers it */
 		return NULL;
 	}
 	assert(ingest->queue_count < ingest->queue_size);
@@ -189,7 +189,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	return NULL;
 }
 
-/* Into the batch, which is in worker order: sums are a function of the gradients alone. */
+/* Insert into the batch in worker order, so that sums are a function of the gradients alone. */
 static void batch_insert(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	uint32_t at = ingest->batch_count++;
@@ -201,7 +201,8 @@ static void batch_insert(struct ol_ingest *ingest, struct ol_landed landed)
 	ingest->batch[at] = landed;
 }
 
-/* Those of `count` in list, in their order, that are not of a session. How many. */
+/* Remove a session's gradients from a list of `count`; the others keep their order. Returns how
+ * many are left. */
 static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t session)
 {
 	uint32_t kept = 0;
@@ -213,7 +214,7 @@ static uint32_t keep_others(struct ol_landed *list, uint32_t count, uint32_t ses
 	return kept;
 }
 
-/* Its worker has withdrawn it, whatever that has pushed since */
+/* True if its worker has withdrawn it, even if that has pushed since */
 static bool is_withdrawn(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	return ol_seq_contains(ingest->sessions->all[landed.session].withdrawn_seq,
@@ -228,11 +229,11 @@ static void held_withdraw(struct ol_ingest *ingest, struct ol_session *session, 
 
 	while (i < ingest->batch_count && ingest->batch[i].session != index)
 		i++;
-	if (ingest->step_ready || i == ingest->batch_count) /* it is about to take effect */
+	if (ingest->step_ready || i == ingest->batch_count) /* ready: it is about to take effect */
 		return;
 	landed = ingest->batch[i];
 	ingest->batch_count = keep_others(ingest->batch, ingest->batch_count, index);
-	/* it has given nothing, and is still there */
+	/* for the policy, the worker is present and has given no gradient */
 	ol_policy_on_leave(ingest->policy, session->worker);
 	ol_policy_on_join(ingest->policy, session->worker);
 	ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
@@ -364,7 +365,7 @@ static unsigned pinned_mask(struct ol_ingest *ingest)
 	return mask;
 }
 
-/* Readers hold a step up for a bounded time only. */
+/* Readers may delay a step for a bounded time only. */
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	int target = ol_store_target(ingest->store, pinned_mask(ingest));
@@ -414,7 +415,7 @@ const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *sessi
 			early->active = false;
 		return NULL;
 	}
-	/* with several workers another's push would often come first and make the work useless */
+	/* with several workers another push would often come first and void the work */
 	if (!ingest->steps->early || !ol_policy_single(ingest->policy) ||
 	    ingest->sessions->live_workers > 1 || ingest->queue_count + ingest->batch_count > 0)
 		return NULL;
@@ -576,13 +577,13 @@ static void waits_changed(struct ol_ingest *ingest)
 
 void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session, uint64_t now_ns)
 {
-	session->withdrawn_seq = session->last_seq; /* also what is in the queue */
+	session->withdrawn_seq = session->last_seq; /* pushes in the queue too */
 	held_withdraw(ingest, session, now_ns);
 	parked_withdraw(ingest, session, now_ns);
 	ol_ingest_progress(ingest, now_ns);
 }
 
-/* The step that was about to be made is not made: drop its withdrawn gradients */
+/* A ready step is not made after all: drop its withdrawn gradients */
 static void withdrawn_drop(struct ol_ingest *ingest)
 {
 	uint64_t now_ns = ol_clock_ns();

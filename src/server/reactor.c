@@ -19,9 +19,9 @@
 
 enum {
 	EVENTS_MAX = 64,
-	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
-	YIELD_POLLS = 16, /* as many, where others wait for the processor */
-	RETRY_MS = 1 /* until what could not be done is tried again */
+	QUIET_POLLS = 128, /* empty polls between two looks at the clock, as a look takes time */
+	YIELD_POLLS = 16, /* the same, if other threads wait for the processor */
+	RETRY_MS = 1 /* until a step or an ack is tried again */
 };
 
 /* Sleep until an event, a stop, or the next tick. Errors end the loop. */
@@ -85,7 +85,7 @@ static int server_fence(struct ol_server *server, uint64_t gap_ns)
 /* The loop's times */
 struct loop {
 	struct ol_server *server;
-	uint64_t lease_ns; /* longer than this it must not stand still */
+	uint64_t lease_ns; /* if it stands still for longer, it must end */
 	uint64_t now_ns; /* last look at the clock */
 	uint64_t turn_ns; /* this turn began; sleep is no part of it */
 	uint64_t beat_ns; /* the next heartbeat is due */
@@ -107,7 +107,7 @@ static bool loop_beat(struct loop *loop, uint64_t now_ns)
 	return true;
 }
 
-/* Between any two things that the loop does: if it stood still it must end: OL_E_FENCED */
+/* Called between any two parts of a turn. OL_E_FENCED: the loop stood still, and must end */
 static int lease_check(struct loop *loop)
 {
 	uint64_t now_ns = ol_clock_ns();
@@ -151,7 +151,7 @@ static int events_handle(struct ol_server *server, struct loop *loop, struct ol_
 			ol_server_on_memory(server, loop->now_ns);
 	}
 	if (rc == 0 && server->kind->has_news(server)) {
-		rc = lease_check(loop); /* to fence somebody off takes time */
+		rc = lease_check(loop); /* fencing a peer off takes time */
 		if (rc == 0)
 			server->kind->look(server, loop->now_ns);
 	}
@@ -201,8 +201,8 @@ static int loop_run(struct ol_server *server)
 			continue;
 		}
 		if (now_ns - busy_ns < spin_ns) {
-			/* memory may be made ready on this very processor, which a loop of
-			   real-time priority would never leave */
+			/* the memory thread may need this processor, which a loop of real-time
+			   priority would never leave */
 			if (server->opts.spin_yield || server->memory.making > 0)
 				sched_yield();
 			else

@@ -98,7 +98,7 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 	struct ol_ckpt_meta running = *meta;
 	int full_rc, rc;
 
-	if (opts->restore_version != 0) /* a running one is where it is */
+	if (opts->restore_version != 0) /* a running checkpoint has no older versions */
 		return ol_ckpt_read_until(opts->checkpoint_dir, opts->restore_version, meta,
 					  content);
 	full_rc = ol_ckpt_read_newest(opts->checkpoint_dir, meta, content);
@@ -113,8 +113,7 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 	return rc;
 }
 
-/* True if the checkpoint is in its snapshot. False: there is none; *ret_rc says whether that ends
- * it. */
+/* True if the checkpoint is in its snapshot. False: there is none; *ret_rc not 0: the start fails */
 static bool checkpoint_load(struct ol_restoring *restoring, int *ret_rc, char *err,
 			    size_t err_bytes)
 {
@@ -221,18 +220,18 @@ static uint32_t arrivals_note(struct ol_restoring *restoring, uint64_t now_ns)
 		restoring->sources.since_ns = now_ns;
 	}
 	if (here == 0)
-		restoring->sources.since_ns = 0; /* or all have left: the next is the first again */
+		restoring->sources.since_ns = 0; /* no worker is left: the next one is the first */
 	return here;
 }
 
-/* Of the source that is being read: its table, or all of it */
+/* Bytes to read of the source: its table, or all of it */
 static uint64_t read_bytes(const struct ol_restoring *restoring)
 {
 	return restoring->looks ? ol_layout_table_bytes(&restoring->store->geo)
 				: ol_layout_content_bytes(&restoring->store->geo);
 }
 
-/* Post as many reads as the queue takes. 0, or the code of why this source is dropped. */
+/* Post as many reads as the queue takes. 0, or an error: then this source is dropped. */
 static int reads_post(struct ol_restoring *restoring)
 {
 	const struct ol_hello *hello = &restoring->source->hello;
@@ -309,7 +308,7 @@ static struct ol_restore_result source_refuse(struct ol_restoring *restoring, co
 	return goes_on;
 }
 
-/* The table of a mirror is here: it says for whom the mirror is enough. */
+/* The table of a mirror was read: it tells for which workers the mirror is enough. */
 static struct ol_restore_result table_take(struct ol_restoring *restoring)
 {
 	struct ol_session *source = restoring->source;
@@ -324,14 +323,14 @@ static struct ol_restore_result table_take(struct ol_restoring *restoring)
 	return goes_on;
 }
 
-/* The mirror is here, whole. */
+/* The whole mirror was read. */
 static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 {
 	struct ol_session *source = restoring->source;
 	const struct ol_hello *hello = &source->hello;
 	bool with_state = hello->state_off != OL_MIRROR_NO_STATE;
 
-	if (source->role == OL_ROLE_REPLICA) { /* one of us: what it says is so */
+	if (source->role == OL_ROLE_REPLICA) { /* servers of the job are trusted */
 		restoring->source = NULL;
 		ol_store_restore(restoring->store, restoring->into, hello->mirror_version, true);
 		return result_ready(restoring, OL_RESTORE_CHAIN, hello->mirror_epoch);
@@ -416,7 +415,7 @@ static struct ol_restore_result source_pick(struct ol_restoring *restoring, uint
 	return goes_on;
 }
 
-/* The source that was chosen */
+/* Read the chosen source */
 static struct ol_restore_result source_read(struct ol_restoring *restoring)
 {
 	int rc = restoring->failed ? 0 : reads_post(restoring);
@@ -431,7 +430,7 @@ static struct ol_restore_result source_read(struct ol_restoring *restoring)
 	if (restoring->failed)
 		return source_refuse(restoring, "it cannot be read");
 	if (!all_posted(restoring))
-		return waits; /* the queue is full of something else */
+		return waits; /* the send queue is full of other posts */
 	return restoring->looks ? table_take(restoring) : mirror_take(restoring);
 }
 

@@ -3,12 +3,12 @@
 /*
  * save.c -- checkpoints while the server serves
  *
- * A published snapshot is pinned, as by a reader, for as long as the writer takes to copy it: an
- * update never waits for a disk. A checkpoint that is due while the last is still being written is
- * skipped, and counted.
+ * A published snapshot is pinned, as by a reader, while the writer copies it: an update never waits
+ * for a disk. A checkpoint that is due while the last is still being written is skipped, and
+ * counted.
  *
- * A running checkpoint saves `fraction` of its blocks `fraction` times as often apart: measuring
- * and choosing are the writer's thread's work too, on the snapshot that is pinned meanwhile.
+ * A running checkpoint saves `fraction` of its blocks every `fraction` of the interval. The
+ * writer's thread measures and chooses the blocks too, on the pinned snapshot.
  */
 
 #include "server/save.h"
@@ -125,7 +125,7 @@ void ol_save_stop(struct ol_saving *saving)
 	ol_ckpt_blocks_fini(&saving->blocks);
 }
 
-/* A disk that is full stays so for a while: that is said when it begins, and now and then */
+/* A full disk stays full for a while: log the first failure, and then one every TELL_MS */
 static void failure_say(struct ol_saving *saving, const struct ol_ckpt_result *result)
 {
 	uint64_t now_ns = ol_clock_ns();
@@ -201,7 +201,7 @@ unsigned ol_save_pinned(struct ol_saving *saving)
 	return 1u << saving->pinned;
 }
 
-/* Versions: when a multiple of the interval was passed since the last */
+/* By versions: due when a multiple of the interval was passed since the last */
 static bool save_is_due(const struct ol_saving *saving, uint64_t now_ns)
 {
 	const struct ol_server_opts *opts = saving->opts;
@@ -261,7 +261,6 @@ void ol_save_finish(struct ol_saving *saving)
 	if (ol_word_load(&saving->store->board->checkpoint_version) == saving->store->version &&
 	    saving->whole)
 		return;
-	save_begin(saving, ol_clock_ns(),
-		   true); /* by the writer's thread, which a signal does not end */
+	save_begin(saving, ol_clock_ns(), true); /* in the writer's thread, which blocks signals */
 	writer_finish(saving);
 }

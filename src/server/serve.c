@@ -140,7 +140,7 @@ void ol_serve_end(struct ol_server *server, struct ol_session *session, const ch
 	if (lies)
 		ol_counter_add(&server->store.board->violations, 1);
 	ol_session_log(&server->sessions, session, why);
-	if (session->state != OL_SESSION_MAKING) { /* or nobody has heard of it */
+	if (session->state != OL_SESSION_MAKING) { /* else no other part knows of it */
 		ol_restore_on_leave(&server->restoring, session);
 		if (session->role == OL_ROLE_WORKER)
 			ol_ingest_forget(&server->ingest, session);

@@ -112,7 +112,7 @@ static bool is_in(float value, float from, float to)
 	return value >= from && value <= to; /* no NaN is */
 }
 
-/* What no update can be made with; of what the optimizer does not use, nothing */
+/* The fault of the update rule; fields that the optimizer does not use are not checked */
 static const char *rule_check(const struct ol_server_opts *opts)
 {
 	const struct ol_update_rule *rule = &opts->rule;
@@ -182,7 +182,7 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 
 		what = ol_policy_fault(&policy, opts->shard_count);
 	}
-	if (what == NULL) /* a policy says better what it needs */
+	if (what == NULL) /* the policy's own error is clearer */
 		what = rule_check(opts);
 	if (what == NULL)
 		return 0;
@@ -211,7 +211,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
-	xopts.conns_max = server->sessions.count + 8; /* and some that are shaking hands */
+	xopts.conns_max = server->sessions.count + 8; /* 8 more for handshakes */
 	xopts.doorbells_max = (server->opts.window + 1) * (2 + OL_PARTS_MAX) + 4;
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;
@@ -261,16 +261,17 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	server->store.want_norms = ol_policy_wants_norms(server->policy);
 	server->store.board->incarnation = server->incarnation;
 	ol_serve_join(server);
-	/* before anything is read: who has been in its place must not add to what is there */
+	/* before anything is read: fences off a former owner, which might still add checkpoints */
 	rc = ol_save_open(&server->saving, err, err_bytes);
 	return rc != 0 ? rc : server->kind->open(server, err, err_bytes);
 }
 
 /*
- * descriptors_check -- -EMFILE: not even one peer of each kind could come in
+ * descriptors_check -- -EMFILE: not even one peer of each kind could connect
  *
- * Said here, where a person looks: later it would be a worker that is refused, or a replica that
- * its chain does without. Descriptors are given out from the lowest: behind it all are free.
+ * Checked at the start, where a person sees it. Later a worker would be refused, or a chain would
+ * lack a replica. Descriptors are given out from the lowest, so all above the lowest free one count
+ * as free.
  */
 static int descriptors_check(const struct ol_server *server, char *err, size_t err_bytes)
 {
@@ -393,7 +394,7 @@ err_server:
 void ol_server_close(struct ol_server *server)
 {
 	if (server == NULL || !ol_owner_here(&server->owner))
-		return; /* of a child of a fork: it has no part in it */
+		return; /* in a child of a fork, which does not own the server */
 	if (atomic_load(&server->running) != 0) {
 		ol_log(OL_LOG_ERROR, "ol_server_close(): server %s still runs; it stays open",
 		       server->addr);
@@ -401,7 +402,7 @@ void ol_server_close(struct ol_server *server)
 	}
 	ol_serve_end_all(server);
 	ol_save_stop(&server->saving);
-	ol_memory_stop(&server->memory); /* it registers what is registered for everybody */
+	ol_memory_stop(&server->memory); /* its thread registers regions for every connection */
 	ol_replica_close(&server->replica);
 	if (server->public_region != NULL)
 		server->ops->dereg(server->public_region);
@@ -464,7 +465,7 @@ static void on_bell(struct ol_server *server, struct ol_session *session, uint32
 	}
 }
 
-/* Acks are unsignaled: it is a read, or a probe */
+/* A read or a probe is done; acks are unsignaled */
 static void on_done(struct ol_server *server, struct ol_session *session,
 		    const struct ol_xport_event *event, uint64_t now_ns)
 {

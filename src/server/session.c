@@ -70,8 +70,8 @@ static uint64_t slot_of(uint64_t now_ns)
 	return 1 + now_ns / (OL_CHALLENGE_SLOT_MS * OL_NS_PER_MS);
 }
 
-/* A knock is answered with a nonce that this process alone can make, and makes again for the proof:
- * however many knock, nothing is kept of them. */
+/* Answer a knock with a nonce that only this process can make. It makes the nonce again for the
+ * proof, so a knock costs no memory. */
 static void challenge_send(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 			   const struct ol_wire_connect *knock, uint64_t now_ns)
 {
@@ -91,7 +91,7 @@ static bool slot_is_good(uint64_t slot, uint64_t now_ns)
 	return slot + 1 >= slot_of(now_ns);
 }
 
-/* The slot of the challenge that this proof answers; 0: of none that this process made lately */
+/* The slot of the challenge that this proof answers; 0: this process made no such challenge lately */
 static uint64_t proof_slot(const struct ol_sessions *sessions, const struct ol_wire_connect *proof,
 			   uint64_t now_ns, uint8_t ret_m[OL_NONCE_BYTES])
 {
@@ -156,7 +156,7 @@ static bool is_open_to(const struct ol_session *session)
 	       (session->state == OL_SESSION_MAKING && session->conn == NULL);
 }
 
-/* For those without an id: memory that is promised to one of them serves any */
+/* For peers without an id: memory that is promised to one of them serves any */
 static struct ol_session *memory_first(struct ol_session *list, uint32_t count)
 {
 	struct ol_session *empty = NULL;
@@ -246,7 +246,7 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 
-	if (accept.public_key.bytes == 0) /* could not be registered in this peer's domain */
+	if (accept.public_key.bytes == 0) /* it cannot be registered in this peer's domain */
 		return -ENOMEM;
 	if (sessions->opts->rule.optimizer == OL_OPTIMIZER_SGD)
 		accept.lr = sessions->opts->rule.lr;
@@ -286,7 +286,7 @@ static void session_refuse(struct ol_sessions *sessions, struct ol_session *sess
 	session_free(sessions, session);
 }
 
-/* Its memory is there: let it in; or cannot be had: tell it */
+/* Its memory is ready: admit it. Or cannot be made: refuse it */
 static void session_enter(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
 	int rc = session->memory->rc != 0 ? session->memory->rc
@@ -299,7 +299,7 @@ static void session_enter(struct ol_sessions *sessions, struct ol_session *sessi
 		return;
 	}
 	rc = session_accept(sessions, session);
-	if (rc == -ECONNABORTED) { /* the peer has left: there is nobody to refuse */
+	if (rc == -ECONNABORTED) { /* the peer has left */
 		session_free(sessions, session);
 		return;
 	}
@@ -311,8 +311,7 @@ static void session_enter(struct ol_sessions *sessions, struct ol_session *sessi
 	session->since_ns = now_ns;
 }
 
-/* Ask for memory and its registration; let the peer in at once where there is nothing to wait
- * for */
+/* Ask for memory and its registration; admit the peer at once if both are quick */
 static void session_make(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_memory_job *memory = session->memory;
@@ -332,7 +331,7 @@ void ol_session_on_memory(struct ol_sessions *sessions, struct ol_session *sessi
 	if (session->conn != NULL)
 		session_enter(sessions, session, now_ns);
 	else
-		session->since_ns = now_ns; /* it waits for its peer */
+		session->since_ns = now_ns; /* the memory waits for its peer from now on */
 }
 
 static uint64_t hold_ms(const struct ol_sessions *sessions)
@@ -342,8 +341,8 @@ static uint64_t hold_ms(const struct ol_sessions *sessions)
 	return lease_ms != 0 && lease_ms / 4 < OL_HOLD_MS ? lease_ms / 4 : OL_HOLD_MS;
 }
 
-/* A peer has waited for long: tell it to come back. Its memory is made meanwhile and kept, so it
- * comes in next time, however long that takes. */
+/* A peer has waited too long: tell it to come back. Its memory is made meanwhile and kept, so the
+ * next attempt succeeds. */
 static void session_hold_over(struct ol_sessions *sessions, struct ol_session *session,
 			      uint64_t now_ns)
 {
@@ -362,7 +361,7 @@ static struct ol_memory_job *session_memory(struct ol_sessions *sessions,
 	int node = sessions->public_slab->node;
 	struct ol_memory_job *job;
 
-	if (session->role == OL_ROLE_REPLICA) { /* its predecessor's landing place is its ring */
+	if (session->role == OL_ROLE_REPLICA) { /* a predecessor writes to the ring */
 		job = ol_memory_job_make(session, sessions->replica->ring.slab->bytes, node,
 					 sessions->replica->ring.slab);
 		sessions->replica->pred.memory = job;
@@ -406,7 +405,7 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 	}
 	slot_count = proof->role == OL_ROLE_WORKER ? sessions->opts->window + proof->queues : 0;
 	if (session->memory != NULL && session->slot_count != slot_count)
-		session_free(sessions, session); /* it was promised to a worker with other slots */
+		session_free(sessions, session); /* reserved for a worker with another slot count */
 	if (session->memory == NULL && sessions->memory->making >= OL_ADMISSIONS_MAX) {
 		send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
 		return;
@@ -483,8 +482,8 @@ bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session
 		welcome.resolved = ol_store_applied(sessions->store, session->worker);
 	ol_record_seal(&welcome);
 	if (sessions->ops->post_write(session->conn, &write) != 0)
-		return false; /* the queue is full: the next tick tries again; or it is about to
-				 go down */
+		return false; /* a full queue: the next tick tries again; or the connection is
+				 about to go down */
 	session->last_seq = welcome.resolved.seq;
 	session->numbered = false;
 	session->epoch = welcome.epoch;
@@ -503,7 +502,7 @@ const char *ol_session_on_hello(struct ol_sessions *sessions, struct ol_session 
 	struct ol_hello hello;
 	const uint8_t *page = session->landing->addr;
 
-	/* a copy: what is checked is what is used, whatever the peer writes meanwhile */
+	/* a copy, as the peer may change the record after the check */
 	memcpy(&hello, page + OL_HELLO_OFF, sizeof(hello));
 	if (session->state != OL_SESSION_ACCEPTED || hello.magic != OL_WIRE_MAGIC ||
 	    !ol_record_whole(&hello))
@@ -542,7 +541,7 @@ void ol_session_log(const struct ol_sessions *sessions, const struct ol_session 
 
 void ol_session_end(struct ol_sessions *sessions, struct ol_session *session)
 {
-	if (session->state == OL_SESSION_MAKING) { /* nobody has heard of it */
+	if (session->state == OL_SESSION_MAKING) { /* no other part knows of it */
 		session_free(sessions, session);
 		return;
 	}
@@ -564,9 +563,9 @@ void ol_session_on_probe(struct ol_session *session)
 }
 
 /*
- * A peer that is gone without a word (its host lost power, its link is cut) is noticed by writing
- * to it: a reliable connection without traffic would never tell. Nor does an adapter that has
- * forgotten the write.
+ * Write to a peer to notice that it is gone (its host lost power, its link is cut): a reliable
+ * connection without traffic would never report it. An adapter may also lose the write, so a probe
+ * that does not complete counts as silence.
  */
 static const char *session_probe(struct ol_sessions *sessions, struct ol_session *session,
 				 uint64_t now_ns)

@@ -106,7 +106,7 @@ static bool waits_for(const struct ol_sources *sources, const struct ol_source *
 			return true;
 	}
 	if (opts->restore_workers != 0)
-		return false; /* these are all */
+		return false; /* all workers are connected */
 	/* no connected worker was in the job */
 	if (best->table == NULL)
 		return !sources->begins;

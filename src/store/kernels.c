@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* kernels.c -- which of the compiled widths this processor runs */
+/* kernels.c -- chooses the kernels compiled for this processor's vector width */
 
 #include "store/kernels.h"
 

@@ -22,7 +22,7 @@ enum {
 	BLOCK = OL_KERNEL_BLOCK
 };
 
-/* What a block of an update needs, with the constants of the step worked out. */
+/* The arguments of one block of an update, with the step's constants computed. */
 struct block {
 	const float *g;
 	const float *w;
@@ -40,7 +40,7 @@ ol_kernel_gather_fn OL_KERNEL_GATHER;
 ol_kernel_finite_fn OL_KERNEL_FINITE;
 ol_kernel_moved2_fn OL_KERNEL_MOVED;
 
-/* beta^step by squaring: the same bits on every machine, which pow() does not promise */
+/* beta^step by squaring: the same bits on every machine, unlike pow() */
 static double power(double base, uint64_t exponent)
 {
 	double result = 1.0;
@@ -66,7 +66,7 @@ static int has_nonfinite(const float *g, size_t n)
 	return peak >= 0x7f800000;
 }
 
-/* The floats at `at` of gradient k, with its factor, where nobody else writes */
+/* Copy n floats of gradient k from `at` on, times its factor, to private memory */
 static void copy_block(float *restrict out, const struct ol_kernel_args *args, unsigned k,
 		       size_t at, size_t n)
 {
@@ -95,9 +95,9 @@ static double norm2_block(const float *restrict x, size_t n)
 }
 
 /*
- * What a block of the update is made from: the gradients' sum or mean. Each is copied before it is
- * checked, and the copy is used: its slot can still be written by the worker. Returns grad_count,
- * or the index of a gradient that is not finite.
+ * Sum or mean of one block of the gradients. Each gradient is copied, and the copy is checked and
+ * used, as the worker can still write to its slot. Returns grad_count, or the index of a gradient
+ * that is not finite.
  */
 static unsigned gather_block(float *restrict sum, const struct ol_kernel_args *args, size_t at,
 			     size_t n)

@@ -12,7 +12,7 @@
 #include "wire/seq.h"
 
 enum {
-	PIECE_FLOATS = 1 << 20 /* of all gradients together, between two calls of between() */
+	PIECE_FLOATS = 1 << 20 /* between two calls of between(), over all gradients */
 };
 
 /* The parts of one snapshot */
@@ -160,7 +160,7 @@ static void args_shift(struct ol_kernel_args *args, const float **grads, size_t 
 	for (unsigned i = 0; i < args->grad_count; i++)
 		grads[i] += floats;
 	args->new_weights += floats;
-	if (args->weights == NULL) /* it gathers */
+	if (args->weights == NULL) /* the kernel gathers */
 		return;
 	args->weights += floats;
 	for (unsigned i = 0; i < ol_rule_state_vectors(args->rule->optimizer); i++) {
@@ -170,8 +170,8 @@ static void args_shift(struct ol_kernel_args *args, const float **grads, size_t 
 }
 
 /*
- * A kernel's work in pieces, so that the caller can look around however long all of it takes. Bits
- * and norms are those of one call. grads: args->grads, which move on.
+ * Run a kernel in pieces, so that between() is called in time. Bits and norms are those of one
+ * call. grads: args->grads, which are advanced.
  */
 static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
 			   const struct ol_kernel_args *args, const float **grads)
@@ -222,7 +222,7 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 	done = run_pieces(store, kernel, args, grads);
 	if (done == good)
 		return good;
-	/* find all the bad ones now, so that a step costs two passes and not one for each */
+	/* find all bad gradients now, so that a step takes two passes, not one for each */
 	contributions[index[done]].status = OL_E_NONFINITE;
 	for (unsigned i = done + 1; i < good; i++) {
 		struct ol_contribution *contribution = &contributions[index[i]];
@@ -327,8 +327,8 @@ void ol_store_enter(struct ol_store *store, const float *sum,
 	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
 	struct ol_update_rule rule = store->rule;
 
-	rule.allow_nonfinite = 1; /* a sum of finite gradients may not be finite: it counts as it
-				   is */
+	rule.allow_nonfinite = 1; /* a sum of finite gradients may overflow; it is applied as it
+				     is */
 	args.rule = &rule;
 	args.grads = &sum;
 	args.grad_count = 1;

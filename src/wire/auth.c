@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* auth.c -- HMAC-SHA256 by libcrypto over what each message of the handshake says */
+/* auth.c -- HMAC-SHA256, by libcrypto, over the fields of each handshake message */
 
 #include "wire/auth.h"
 

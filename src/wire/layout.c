@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* layout.c -- how a job's vector is cut, and which geometries can be */
+/* layout.c -- how a job's vector is cut into shards, and which geometries are valid */
 
 #include "wire/layout.h"
 
@@ -8,7 +8,7 @@
 
 #include "outlast_server.h"
 
-/* Whole blocks of OL_SHARD_ALIGN floats, as evenly as can be: the first shards have one more. */
+/* Shards are whole blocks of OL_SHARD_ALIGN floats, of equal number; the first may have one more. */
 int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard, uint64_t *ret_first,
 		  uint64_t *ret_count)
 {
@@ -19,7 +19,7 @@ int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard, ui
 		return -EINVAL;
 	blocks = (param_count + OL_SHARD_ALIGN - 1) / OL_SHARD_ALIGN;
 	if (blocks < shard_count)
-		return -EINVAL; /* one would be empty */
+		return -EINVAL; /* a shard would be empty */
 	each = blocks / shard_count;
 	more = blocks % shard_count;
 	first = each * shard + (shard < more ? shard : more);

@@ -3,9 +3,9 @@
 /*
  * keep.c -- keeps pushed gradients for as long as they could be lost
  *
- * Only its server has an applied gradient, until a pull has brought weights that contain it. Then
- * this worker's mirror has it too, and a server that comes back empty takes the newest mirror, this
- * one or a newer. Until then the gradient keeps its buffer:
+ * At first only its server has an applied gradient. Once a pull has brought weights that contain
+ * it, this worker's mirror has it too, and a server that comes back empty takes this mirror or a
+ * newer one. Until then the gradient keeps its buffer:
  *
  *	open    not sent, or sent and not answered
  *	kept    applied, but not in the mirror
@@ -39,7 +39,7 @@ static void op_end(struct ol_worker *worker, struct ol_grad *grad)
 	grad->op = NULL;
 }
 
-/* The caller's op and the buffer, once nothing holds them */
+/* End the caller's op, and free the buffer, once no shard holds them */
 void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad)
 {
 	if (grad->open == 0)
@@ -48,7 +48,7 @@ void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad)
 		grad->state = OL_GRAD_FREE;
 }
 
-/* Is everything resolved that was pushed again? Then pulls may go on. */
+/* Let pulls go on once all pushes that were pushed again are resolved */
 static void catch_up_look(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
@@ -73,7 +73,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	grad->acks_due &= ~bit_of(link);
 	grad->unplaced &= ~bit_of(link);
 	grad->parts[link->index] = 0;
-	for (uint32_t i = 0; i < OL_PEERS; i++) /* something came of these connections */
+	for (uint32_t i = 0; i < OL_PEERS; i++) /* these connections have worked */
 		link->peers[i].dial.backoff_ns = 0;
 	if (link->catch_up_seq != 0)
 		catch_up_look(link);
@@ -81,8 +81,8 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		grad->status = status;
 	if (link->index == 0)
 		grad->version = link->version;
-	/* another shard may hold it for workers that wait at this shard for this worker's next
-	 * gradient */
+	/* another shard may hold it until other workers push, and these may wait at this shard for
+	 * this worker's next gradient */
 	if (status == OL_E_LOST || status == OL_E_LATE) {
 		grad->adrift = true;
 		op_end(worker, grad);
@@ -101,7 +101,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	ol_keep_settle(worker, grad);
 }
 
-/* The mirror has it: from here on weights without it have lost it */
+/* The mirror has it, so it is not kept: weights without it have lost it */
 static void kept_no_more(struct ol_link *link, struct ol_grad *grad, uint32_t index)
 {
 	uint64_t seq = ol_worker_hdr(link->worker, index, link->index)->seq;
@@ -144,12 +144,12 @@ void ol_keep_on_outage(struct ol_link *link)
 		grad->adrift = true;
 		if (grad->op == NULL)
 			continue;
-		grad->op->local = 1; /* it waits here; training does not */
+		grad->op->local = 1; /* training goes on with local weights */
 		op_end(worker, grad);
 	}
 }
 
-/* Pulls wait for what is not above seq */
+/* Let pulls wait until pushes up to seq are resolved */
 static void catch_up_to(struct ol_link *link, uint64_t seq)
 {
 	if (seq > link->catch_up_seq)
@@ -175,7 +175,7 @@ void ol_keep_on_head_down(struct ol_link *link)
 	}
 }
 
-/* Behind those with a smaller number */
+/* Insert in the order of push numbers */
 static void send_queue_insert(struct ol_link *link, uint32_t index)
 {
 	struct ol_worker *worker = link->worker;
@@ -328,7 +328,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	uint64_t lost;
 
 	link->told_seq = own.seq;
-	/* and it stays so until a head has heard of it, whatever connections end meanwhile */
+	/* it stays set until a head's welcome, even if connections end meanwhile */
 	if (!link->went_back || link->went_back_to != link->history)
 		link->went_back = mirror->whole && !link->mirror_gone && !same &&
 				  link->version < mirror->versions[link->index];
@@ -355,10 +355,10 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 		       (unsigned long long)(link->stat.lost - lost));
 	link->mirror_gone = link->mirror_gone || link->went_back || own.seq < link->gone_seq;
 	if (own.seq < link->gone_seq)
-		link->gone_seq = own.seq; /* it is counted: nobody has to bring it back */
+		link->gone_seq = own.seq; /* the loss is counted: no source has to contain it */
 }
 
-/* A buffer that the head does not know of */
+/* Push a gradient again that the head does not know */
 static void push_again(struct ol_link *link, struct ol_grad *grad, uint32_t index)
 {
 	const struct ol_push_hdr *hdr = ol_worker_hdr(link->worker, index, link->index);
@@ -414,7 +414,7 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq)
 		if (own > link->inherited_seq)
 			link->inherited_seq = own;
 	}
-	/* the tail may have passed over some of them before this head was there */
+	/* the tail may have skipped some of them before this head was known */
 	if (link->inherited_seq != 0)
 		ol_keep_on_commit(link, link->told_seq);
 	link->went_back = false;

@@ -192,7 +192,7 @@ static bool server_is_stale(struct ol_peer *peer, const struct ol_welcome *welco
 		return true;
 	}
 	if (welcome->epoch < peer->since)
-		return true; /* it has not heard yet of what it is now */
+		return true; /* it has not yet adopted the view that gives it this role */
 	if (!link->strict || peer != link->reader || welcome->version >= link->version)
 		return false;
 	if (!peer->told_off)
@@ -205,7 +205,7 @@ static bool server_is_stale(struct ol_peer *peer, const struct ol_welcome *welco
 	return true;
 }
 
-/* The server has its weights: from here on everything is as it says. */
+/* The server has its weights: take version, epoch and applied pushes from its welcome. */
 static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome, uint64_t now_ns)
 {
 	struct ol_link *link = peer->link;
@@ -315,7 +315,7 @@ static void link_done(struct ol_peer *peer, const struct ol_xport_event *event, 
 		break;
 	case OL_COOKIE_STAT:
 		if ((uint32_t)event->cookie != link->worker->stat_generation)
-			break; /* of a call that gave up */
+			break; /* the call that asked has given up */
 		link->worker->stat_done = true;
 		link->worker->stat_status = event->status;
 		break;
@@ -324,7 +324,7 @@ static void link_done(struct ol_peer *peer, const struct ol_xport_event *event, 
 
 void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
 {
-	peer->heard_ns = 0; /* the next wait that is long starts counting */
+	peer->heard_ns = 0; /* the next long wait begins to count silence */
 	switch (event->type) {
 	case OL_XPORT_DONE:
 		link_done(peer, event, now_ns);

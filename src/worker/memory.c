@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* memory.c -- gradient buffers, mirrors and all other memory that the NIC uses at the worker */
+/* memory.c -- gradient buffers, mirrors and all other memory of a worker that the NIC uses */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ struct ol_board *ol_worker_board(struct ol_worker *worker)
 	return (struct ol_board *)(void *)ol_worker_line(worker, 2 * worker->link_count);
 }
 
-/* One line each: they are read while others are written */
+/* A cache line each, as one is read while others are written */
 _Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer)
 {
 	const struct ol_link *link = peer->link;
@@ -93,7 +93,7 @@ static int grad_map(struct ol_worker *worker, uint32_t grad, uint8_t *at)
 	return 0;
 }
 
-/* Where the transport can map: the servers' own slots. -EOPNOTSUPP elsewhere. */
+/* Map the servers' slots as gradient buffers. -EOPNOTSUPP: the transport cannot map. */
 static int grads_map(struct ol_worker *worker)
 {
 	uint64_t stride = ol_worker_flat_bytes(worker);
@@ -196,7 +196,7 @@ int ol_worker_memory_start(struct ol_worker *worker)
 	return rc;
 }
 
-/* True if the buffer's part of this shard is still needed: being filled, or not yet applied */
+/* True if this shard's part of the buffer is still needed: being filled, or not yet applied */
 static bool content_matters(const struct ol_link *link, const struct ol_grad *grad)
 {
 	return grad->state == OL_GRAD_LENT ||

@@ -43,7 +43,7 @@ static int fail(char *err, size_t err_bytes, int rc, const char *what)
 	return rc;
 }
 
-/* "a,b,c" into one link each */
+/* Make a link for each address of "a,b,c" */
 static int links_create(struct ol_worker *worker, const char *servers)
 {
 	const char *at = servers;
@@ -117,7 +117,7 @@ static int links_wait(struct ol_worker *worker)
 	bool all_live = false;
 	int rc = 0;
 
-	/* where chains are the first poll finds out whom to start with */
+	/* with chains the first poll finds the servers */
 	for (uint32_t i = 0; worker->coord == NULL && i < worker->link_count; i++)
 		ol_link_start(ol_link_head(&worker->links[i]), ol_clock_ns());
 	while (rc >= 0) {
@@ -152,8 +152,8 @@ static int links_wait(struct ol_worker *worker)
 	return rc;
 }
 
-/* The shards of one job look the same but for their place in it, and for their epochs: a server
- * that was started again has a newer one */
+/* Check that all shards are of one job. They differ in place, and in epoch: a restarted server has a
+ * newer one */
 static int links_agree(struct ol_worker *worker)
 {
 	struct ol_link *first = &worker->links[0];
@@ -174,7 +174,7 @@ static int links_agree(struct ol_worker *worker)
 	return 0;
 }
 
-/* What CONTINUE needs of a job */
+/* Check that the job allows CONTINUE */
 static int outage_check(struct ol_worker *worker)
 {
 	const struct ol_worker_opts *opts = &worker->opts;
@@ -212,7 +212,7 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 	return NULL;
 }
 
-/* Who the servers are, and the transport that reaches them */
+/* Find the servers, and the transport that reaches them */
 static int servers_find(struct ol_worker *worker)
 {
 	const struct ol_worker_opts *opts = &worker->opts;
@@ -254,7 +254,7 @@ static bool tag_is_known(const struct ol_worker *worker, uint32_t tag)
 	return false;
 }
 
-/* The name of this process in the numbers of its pushes: none that a server knows of this id */
+/* Draw the tag of this process's push numbers: one that no server knows of this worker id */
 static int tag_draw(struct ol_worker *worker)
 {
 	uint32_t word;
@@ -333,7 +333,7 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 	else
 		rc = worker_start(worker);
 	if (rc == 0) {
-		/* the caller's, and no longer needed */
+		/* these strings are the caller's, and no longer needed */
 		worker->opts.servers = worker->opts.coordinator = worker->opts.job = NULL;
 		*ret_worker = worker;
 		return 0;
@@ -355,14 +355,14 @@ int ol_worker_adopt(struct ol_worker *worker)
 void ol_worker_close(struct ol_worker *worker)
 {
 	if (worker == NULL || !ol_owner_here(&worker->owner))
-		return; /* of a child of a fork: it has no part in it */
+		return; /* in a child of a fork, which does not own the worker */
 	if (!ol_worker_is_mine(worker)) {
 		ol_log(OL_LOG_ERROR, "ol_worker_close(): the worker belongs to another thread; it "
 				     "stays open");
 		return;
 	}
 	ol_route_close(worker);
-	worker->started = false; /* what ends now ends for good */
+	worker->started = false; /* no connection is tried again */
 	ol_push_fail(worker, -ECANCELED);
 	ol_pull_fail(worker, -ECANCELED);
 	for (uint32_t i = 0; worker->links != NULL && i < worker->link_count; i++)

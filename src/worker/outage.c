@@ -141,7 +141,7 @@ int ol_flush(struct ol_worker *worker, struct ol_op *op)
 	return 0;
 }
 
-/* One address of this worker's transport? What is behind a "|" is the next one's matter. */
+/* Is it one address of this worker's transport? `bytes` ends before a "|" */
 static bool addr_fits(const struct ol_worker *worker, const char *addr, size_t bytes)
 {
 	const char *colon = memrchr(addr, ':', bytes), *end = addr + bytes;

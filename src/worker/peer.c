@@ -76,7 +76,7 @@ void ol_peer_retry(struct ol_peer *peer, uint64_t now_ns)
 	ol_dial_retry(&peer->link->worker->dialer, &peer->dial, now_ns);
 }
 
-/* A bit of a set of strangers: two that share one cost a log line at most */
+/* The stranger's bit in a set: if two share a bit, at most a log line is lost */
 static uint64_t stranger_bit(const struct ol_peer *peer, const char *why)
 {
 	uint32_t mix = 2166136261u;
@@ -109,7 +109,7 @@ void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, uint
 	ol_peer_retry(peer, now_ns);
 }
 
-/* The server makes room for it, or lets in others first */
+/* The server asked this worker to come back later */
 static void retry_later(struct ol_peer *peer, uint32_t delay_ms, uint64_t now_ns)
 {
 	ol_peer_drop(peer);
@@ -171,7 +171,8 @@ void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns)
 {
 	const struct ol_worker *worker = peer->link->worker;
 
-	/* where a knock is not answered another address may be the one, or its network is back */
+	/* no answer to a knock: try the next address, as the server may be there, or its network
+	 * may be back */
 	if (peer->dial.state == OL_DIAL_KNOCKING && worker->started &&
 	    now_ns - peer->dial.since_ns >= worker->opts.retry_timeout_ms * OL_NS_PER_MS)
 		ol_peer_retry(peer, now_ns);
@@ -179,8 +180,8 @@ void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns)
 		ol_peer_start(peer, now_ns);
 }
 
-/* Whether the server has refused this worker for less than limit_ms; *since_ns is 0 or when it
- * first did. */
+/* True if the server has refused this worker for less than limit_ms; *since_ns: when it first did,
+ * or 0. */
 static bool refused_for_less(uint64_t *since_ns, uint32_t limit_ms, uint64_t now_ns)
 {
 	if (*since_ns == 0)
@@ -188,8 +189,8 @@ static bool refused_for_less(uint64_t *since_ns, uint32_t limit_ms, uint64_t now
 	return now_ns - *since_ns < limit_ms * OL_NS_PER_MS;
 }
 
-/* The worker is not let in now. The last process of its id may have died a moment ago, or the
- * server that gave the challenge, and this one does not know it. */
+/* True if a refusal may be temporary. The last process of the worker id may have died a moment ago;
+ * or the server that gave the challenge has, and its successor does not know the challenge. */
 static bool tries_again(struct ol_peer *peer, enum ol_wire_reject_code code, uint64_t now_ns)
 {
 	bool knocked = peer->dial.state == OL_DIAL_KNOCKING;
@@ -229,7 +230,7 @@ static void reject_take(struct ol_peer *peer, const struct ol_wire_reject *rejec
 	ol_peer_on_stranger(peer, ol_wire_reject_status(reject->code), why, now_ns);
 }
 
-/* The end of a knock or a proof: a challenge, or no */
+/* The end of a knock or a proof: a challenge, or a refusal */
 static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *event,
 			   uint64_t now_ns)
 {
@@ -288,7 +289,7 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 	return false;
 }
 
-/* Where the last whole weights are, for a server that came back empty */
+/* Offer the mirror to a server that came back empty */
 static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 {
 	const struct ol_link *link = peer->link;
@@ -298,7 +299,7 @@ static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 	int rc;
 
 	hello->state_off = OL_MIRROR_NO_STATE;
-	/* where another is read from, that one has the weights */
+	/* if weights are read from another server, that one has them */
 	if (!worker->started || !mirror->whole || worker->opts.observer || link->mirror_gone ||
 	    peer != link->reader)
 		return 0;
@@ -379,7 +380,7 @@ void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uin
 {
 	if (peer->dial.state == OL_DIAL_PROVING)
 		accept_take(peer, event, now_ns);
-	else /* nothing that answers a knock with yes is a server of ours */
+	else /* a server of this job never accepts a knock */
 		ol_peer_on_stranger(peer, OL_E_WIRE, NULL, now_ns);
 }
 

@@ -131,7 +131,7 @@ int ol_worker_poll(struct ol_worker *worker)
 	return rc;
 }
 
-/* A server that is gone is looked for, and a heartbeat looked at, in sleep too */
+/* The longest sleep: lost servers are dialled, and heartbeats read, in sleep too */
 static uint64_t sleep_max_ns(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -148,7 +148,7 @@ int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 {
 	struct pollfd fds[] = {
 		{ .fd = worker->ops->event_fd(worker->xport), .events = POLLIN },
-		{ .fd = worker->wake_fd, .events = POLLIN }, /* below 0: passed over */
+		{ .fd = worker->wake_fd, .events = POLLIN }, /* below 0: ignored */
 	};
 	uint64_t bound_ns = sleep_max_ns(worker);
 	struct timespec timeout = { 0 };
@@ -175,7 +175,7 @@ static int poll_some(struct ol_worker *worker)
 	return rc;
 }
 
-/* After a silence: probe the servers, as one may be gone without a word */
+/* After a silence: probe the servers, as one may be gone without notice */
 static void peers_probe(struct ol_worker *worker, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -184,14 +184,14 @@ static void peers_probe(struct ol_worker *worker, uint64_t now_ns)
 	}
 }
 
-/* A wait while nothing comes */
+/* A wait without events */
 struct idle {
-	uint32_t timeout_ms; /* set at its start, where the times are 0 */
+	uint32_t timeout_ms; /* set at its start, when the times are 0 */
 	uint64_t spin_ns; /* until when it spins; then it sleeps */
 	uint64_t bound_ns;
 };
 
-/* Nothing has come: spin, or sleep until something does. -ETIMEDOUT after timeout_ms of it */
+/* No event has come: spin, or sleep until one does. -ETIMEDOUT after timeout_ms without one */
 static int idle_more(struct ol_worker *worker, struct idle *idle)
 {
 	uint64_t now_ns = ol_clock_ns();
@@ -213,7 +213,7 @@ static int idle_more(struct ol_worker *worker, struct idle *idle)
 	return ol_worker_sleep(worker, idle->bound_ns - now_ns);
 }
 
-/* The bound of an idle, from op_timeout_ms: 0 there is no bound, and 49 days here */
+/* The bound of an idle wait, from op_timeout_ms: 0 means no bound there, and becomes 49 days */
 static uint32_t patience_ms(const struct ol_worker *worker)
 {
 	return worker->opts.op_timeout_ms != 0 ? worker->opts.op_timeout_ms : UINT32_MAX;
@@ -233,8 +233,8 @@ static int done_wait(struct ol_worker *worker, struct ol_op *op, uint32_t timeou
 	}
 	if (!op->done)
 		return rc;
-	if (worker->completed > 0) /* one that was done before may have been told already */
-		worker->completed--; /* the others' completions are the next poll's to tell */
+	if (worker->completed > 0) /* a poll may have reported this op's completion already */
+		worker->completed--; /* the next poll reports those of other ops */
 	return op->status;
 }
 
@@ -272,7 +272,7 @@ int ol_worker_wait_for(struct ol_worker *worker, struct ol_op *op, uint32_t time
 	return !op->done && rc == -ETIMEDOUT ? -EAGAIN : rc;
 }
 
-/* Is a buffer on its way back? Else the caller holds all that are lent at once. */
+/* Is a buffer on its way back? If not, the caller itself holds all that are lent. */
 static bool any_pushed(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->window; i++) {
@@ -285,7 +285,7 @@ static bool any_pushed(const struct ol_worker *worker)
 int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 {
 	struct idle idle = { .timeout_ms = patience_ms(worker) };
-	bool pulls = false; /* own_pull is this call's: the caller does not compute meanwhile */
+	bool pulls = false; /* this call uses own_pull; the caller does not compute meanwhile */
 	int rc = 0;
 
 	if (!ol_worker_is_mine(worker))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * pull.c -- weights into the mirror, without a CPU of a server
+ * pull.c -- reads weights into the mirror, without a server's CPU
  *
  *	read [applied table | weights] of the snapshot that lies where the newest known version is
  *	read, behind a fence, the version line: untorn if begin == end == 1 + version
@@ -21,7 +21,7 @@ static struct ol_mirror *target_mirror(struct ol_worker *worker)
 	return &worker->mirrors[1 - worker->mirror];
 }
 
-/* From the beginning, at the newest version known */
+/* Read from the beginning, at the newest version known */
 static void read_start(struct ol_link *link)
 {
 	link->read_version = link->version;
@@ -30,7 +30,7 @@ static void read_start(struct ol_link *link)
 	link->read_state = OL_READ_DATA;
 }
 
-/* True if the last weights of this shard must do, as its server is gone */
+/* True if a pull takes the last weights of this shard, as its server is gone */
 static bool last_will_do(const struct ol_link *link)
 {
 	const struct ol_worker *worker = link->worker;
@@ -190,7 +190,7 @@ void ol_pull_progress(struct ol_link *link)
 	struct ol_version_line *line;
 	uint64_t bytes;
 
-	/* nothing wanted: also before all links are up and there is memory for it */
+	/* OL_READ_NONE also before all links are up, when there is no memory for it */
 	if (link->read_state == OL_READ_NONE || !ol_link_readable(link))
 		return;
 	line = ol_worker_line(link->worker, link->index);
@@ -284,7 +284,7 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 	local_replace(worker);
 }
 
-/* The caller's, which came while the library pulled for itself */
+/* Begin the caller's pull, which came while the library pulled for itself */
 static void next_begin(struct ol_worker *worker)
 {
 	struct ol_op *op = worker->next_pull;
@@ -311,8 +311,8 @@ static void pull_end(struct ol_worker *worker, int status)
 	next_begin(worker);
 }
 
-/* The pull ends when every shard is read or given up: so no read of an old pull is ever under way
- * in a new one, but for those of a link that is gone. */
+/* The pull ends when every shard is read or given up. So no read of an old pull is in flight during
+ * a new one, except on a link that is gone. */
 static void pull_check(struct ol_worker *worker)
 {
 	for (uint32_t i = 0; worker->pull_op != NULL && i < worker->link_count; i++) {
@@ -348,12 +348,12 @@ void ol_pull_on_down(struct ol_link *link)
 
 	link->pinned = false;
 	link->asking = false;
-	/* also one that was read already: what it would bring may be gone, and a server that comes
+	/* also a shard that was read already: its new weights may be lost, and a server that comes
 	   back reads the older mirror meanwhile */
 	if (worker->pull_op == NULL || link->read_local)
 		return;
 	link->read_local = last_will_do(link);
-	/* otherwise it waits for the server, and begins again with it */
+	/* otherwise wait for the server, and read again */
 	link->read_state = link->read_local ? OL_READ_DONE : OL_READ_NEWEST;
 	pull_check(worker);
 }
@@ -365,9 +365,9 @@ void ol_pull_on_up(struct ol_link *link)
 	link->asking = false;
 	if (worker->pull_op == NULL || link->read_local)
 		return;
-	/* weights read before may be of a history that is gone */
+	/* weights read before may be of a lost history */
 	link->read_retries = 0;
-	link->read_state = OL_READ_NEWEST; /* as what is pushed again makes it */
+	link->read_state = OL_READ_NEWEST; /* pushes that are pushed again make newer versions */
 	ol_pull_progress(link);
 }
 
@@ -387,7 +387,7 @@ static void read_again(struct ol_link *link, bool known)
 	ol_pull_progress(link);
 }
 
-/* The words of a line; all of them are read, once */
+/* Read each word of a line once */
 static void line_read(const struct ol_version_line *line, uint64_t words[1 + 2 * OL_SNAPSHOTS])
 {
 	words[0] = ol_word_load(&line->published);
@@ -398,8 +398,8 @@ static void line_read(const struct ol_version_line *line, uint64_t words[1 + 2 *
 }
 
 /*
- * Take the newest version from the line. False: its words are not of one moment, so the next read
- * must not rely on them: a version that does not exist would never be overtaken.
+ * Take the newest version from the line. False: its words are not of one moment, and the next read
+ * must not rely on them, as it would wait for ever for a version that does not exist.
  */
 static bool line_learn(struct ol_link *link, const uint64_t *words)
 {
@@ -420,7 +420,7 @@ void ol_pull_on_read(struct ol_link *link, int status)
 	bool known;
 
 	if (status != 0 || link->worker->pull_op == NULL)
-		return; /* the connection goes down and ends the pull; or it has ended */
+		return; /* the connection goes down and ends the pull; or the pull has ended */
 	line_read(ol_worker_line(link->worker, link->index), words);
 	known = line_learn(link, words);
 	switch (link->read_state) {
@@ -444,7 +444,7 @@ void ol_pull_on_read(struct ol_link *link, int status)
 	case OL_READ_DATA:
 	case OL_READ_CHECK:
 	case OL_READ_DONE:
-		break; /* of a pull that was given up */
+		break; /* a pull that was given up */
 	}
 }
 

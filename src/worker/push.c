@@ -10,7 +10,7 @@
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
 
-/* 0 unless a server is gone and nothing is to be done about it */
+/* 0, or the error of a server that is gone for good */
 static int links_status(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -65,8 +65,7 @@ int ol_push_buffers(const struct ol_worker *worker)
 	uint32_t free_count = 0, spare;
 	uint64_t live = 0;
 
-	/* with CONTINUE a server that is gone is not waited for: what only it holds up does not
-	   count */
+	/* with CONTINUE a lost server is not waited for: buffers that only it holds do not count */
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (ol_link_usable(&worker->links[i]) || worker->opts.outage != OL_OUTAGE_CONTINUE)
 			live |= UINT64_C(1) << i;
@@ -80,7 +79,7 @@ int ol_push_buffers(const struct ol_worker *worker)
 		adrift = adrift || grad->adrift;
 		kept = kept || (grad->open == 0 && (grad->kept & ~live) == 0);
 	}
-	/* the buffer was held back for gradients that an outage leaves behind */
+	/* one buffer is reserved for gradients that an outage leaves behind */
 	spare = worker->opts.outage == OL_OUTAGE_CONTINUE && all_live(worker) && !adrift;
 	if (free_count > spare)
 		return 0;
@@ -88,8 +87,8 @@ int ol_push_buffers(const struct ol_worker *worker)
 }
 
 /*
- * Is each buffer held by a server that is gone, or by steps of others that the caller does not wait
- * for? Then neither time nor a pull is sure to free one.
+ * True if each buffer is held by a lost server, or by steps that other workers must complete and
+ * that the caller does not wait for. Then neither time nor a pull surely frees one.
  */
 static bool all_stranded(const struct ol_worker *worker)
 {
@@ -110,7 +109,7 @@ static bool all_stranded(const struct ol_worker *worker)
 	return true;
 }
 
-/* worker->extra, where it can be lent; NULL: not */
+/* worker->extra, if it can be lent; else NULL */
 static struct ol_grad *extra_buffer(struct ol_worker *worker)
 {
 	struct ol_grad *grad = &worker->extra;
@@ -128,7 +127,8 @@ static struct ol_grad *extra_buffer(struct ol_worker *worker)
 	return grad;
 }
 
-/* With CONTINUE one more buffer exists, and no gradient must be given up for one */
+/* True if adrift pushes hold the window. With CONTINUE never: an extra buffer exists, so no gradient
+ * must be withdrawn */
 bool ol_push_window_is_held(const struct ol_worker *worker)
 {
 	bool found = false;
@@ -210,7 +210,7 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 		link->send_queue[(link->send_head + link->send_count++) % OL_SLOTS_MAX] = index;
 }
 
-/* All floats from `first` on are final: has one of them come out as no number? */
+/* All floats from `first` on are final: check whether they are finite */
 static void grad_look_finite(const struct ol_worker *worker, struct ol_grad *grad, uint64_t first)
 {
 	if (worker->links[0].nonfinite || first >= grad->looked)
@@ -268,14 +268,14 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 		grad->op->local = 1;
 		return;
 	}
-	if (grad->is_void) { /* its header goes alone */
+	if (grad->is_void) { /* only its header is sent */
 		hdr.flags |= OL_PUSH_VOID;
 		grad->left[link->index] = 0;
 	}
 	ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
 }
 
-/* Every push that is made, or waits in a queue, takes a number */
+/* True if numbers are left for one more push and all that wait in queues */
 static bool numbers_left(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -346,8 +346,8 @@ static uint64_t grad_off(const struct ol_link *link, uint32_t index)
 }
 
 /*
- * True if a push leaves with the post of its header, with `bytes` in front: nothing of it is read
- * from memory later, so it is placed at once and needs no completion.
+ * True if a post of the header, with `bytes` in front, is inline: no byte is read from memory later,
+ * so the push is placed at once and needs no completion.
  */
 static bool leaves_at_once(const struct ol_worker *worker, uint64_t bytes)
 {
@@ -356,8 +356,8 @@ static bool leaves_at_once(const struct ol_worker *worker, uint64_t bytes)
 }
 
 /*
- * The header, with the bell; in front of it the first `bytes` of the gradient, which must then be
- * all of it (the header lies behind the gradient's end).
+ * Post the header, with the bell. In front of it go the first `bytes` of the gradient, which must
+ * be 0 or all of it (the header lies behind the gradient's end).
  */
 static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 {
@@ -374,7 +374,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	};
 	struct ol_xport_seg *seg = &write.segs[0];
 
-	/* of this connection; a server that went back does not know the version it is of */
+	/* epoch of this connection; a server that went back does not know a newer base version */
 	hdr->epoch = ol_link_head(link)->epoch;
 	if (hdr->base_version > link->version)
 		hdr->base_version = link->version;
@@ -427,7 +427,7 @@ static int post_part(struct ol_link *link, uint32_t index, uint64_t units)
 	return link->worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
 }
 
-/* Tell the server that all from byte `first` on is there. Only a hint: no matter if it fails. */
+/* Tell the server that all from byte `first` on has landed. It is a hint, so a failure is ignored. */
 static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 {
 	uint8_t *parts = &link->worker->grads[index].parts[link->index];
@@ -448,11 +448,11 @@ static int cancel_parts(struct ol_link *link, uint32_t index)
 		return 0;
 	rc = post_part(link, index, OL_PART_CANCEL);
 	if (rc == 0)
-		*parts = OL_PARTS_MAX; /* no more of them until an ack says that they were taken */
+		*parts = OL_PARTS_MAX; /* no more parts until an ack says that they were taken */
 	return rc;
 }
 
-/* Post the gradient down to byte `to`, a multiple of a part's, and say so. 0: all is posted. */
+/* Post the gradient down to byte `to`, a multiple of a part's, and announce it. 0: all is posted. */
 static int send_down(struct ol_link *link, uint32_t index, uint64_t to)
 {
 	uint64_t *left = &link->worker->grads[index].left[link->index];
@@ -461,7 +461,7 @@ static int send_down(struct ol_link *link, uint32_t index, uint64_t to)
 	if (*left <= to)
 		return 0;
 	if (link->worker->zero_copy)
-		*left = to; /* it is there */
+		*left = to; /* mapped: it is in the slot already */
 	while (*left > to && rc == 0)
 		rc = post_piece(link, index, to);
 	if (rc == 0 && to > 0)
@@ -530,7 +530,7 @@ static int send_one(struct ol_link *link, uint32_t index)
 	int rc = 0;
 
 	if (link->worker->zero_copy)
-		*left = 0; /* it is there */
+		*left = 0; /* mapped: it is in the slot already */
 	if (*left == bytes && bytes <= OL_CHUNK_BYTES) {
 		with_header = bytes;
 		*left = 0;
@@ -546,7 +546,7 @@ static int send_one(struct ol_link *link, uint32_t index)
 	return rc;
 }
 
-/* Behind all that was pushed */
+/* Send a withdraw after all pushes */
 static void send_withdraw(struct ol_link *link)
 {
 	struct ol_xport_write write = {
@@ -555,7 +555,7 @@ static void send_withdraw(struct ol_link *link)
 	};
 
 	if (link->worker->ops->post_write(ol_link_head(link)->dial.conn, &write) != 0)
-		return; /* a full queue; a broken one forgets it */
+		return; /* a full queue: tried again; after a break there is no need */
 	link->withdrew = true;
 	link->withdraw_due = false;
 }
@@ -607,7 +607,7 @@ void ol_push_on_placed(struct ol_link *link, uint32_t arg, int status)
 	/* its ack may have come first, and the buffer been pushed again */
 	if (arg != ol_placed_arg(arg >> 24, grad->generation))
 		return;
-	/* a failed write takes its connection down, which ends the op or sends it again */
+	/* a failed write ends its connection, which ends the op or pushes again */
 	if (status != 0)
 		return;
 	grad->unplaced &= ~(UINT64_C(1) << link->index);
@@ -631,7 +631,7 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	memcpy(&ack, (const struct ol_ack *)peer->dial.acks->addr + slot, sizeof(ack));
 	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch || (grad->acks_due & bit) == 0 ||
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
-		return; /* not an answer to what was asked */
+		return; /* not an answer to this push */
 	if (peer == link->reader)
 		ol_link_learn_version(link, ack.version, ack.snapshot);
 	if (peer == link->reader && peer != ol_link_head(link) && ack.seq > link->told_seq)

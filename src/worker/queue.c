@@ -51,7 +51,7 @@ static void drop_oldest(struct ol_link *link)
 	ol_queue_shift(link);
 }
 
-/* Where one more delta goes, if it is full in place of the oldest; NULL: nowhere */
+/* The place for one more delta: if the queue is full, that of the oldest. NULL: none */
 static struct ol_queued *queue_slot(struct ol_link *link)
 {
 	struct ol_queue_state *queue = &link->queue;

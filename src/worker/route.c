@@ -37,7 +37,7 @@ static void coord_notify(void *arg)
 	uint64_t one = 1;
 	ssize_t written = write(worker->wake_fd, &one, sizeof(one));
 
-	(void)written; /* fails only when it is readable anyway */
+	(void)written; /* fails only if it is readable anyway */
 }
 
 static bool coord_cancelled(void *arg)
@@ -58,10 +58,10 @@ void ol_route_woken(struct ol_worker *worker)
 	uint64_t count;
 	ssize_t got = read(worker->wake_fd, &count, sizeof(count));
 
-	(void)got; /* nothing there: nobody woke us */
+	(void)got; /* fails if no wake-up is pending */
 }
 
-/* The server that this peer is connected to, or tries to reach, has its part still */
+/* True if the server that this peer is connected to, or dials, still has its role */
 static bool peer_stays(const struct ol_peer *peer, const struct ol_member *member)
 {
 	return peer->dial.state != OL_DIAL_NONE && peer->member == member->id &&
@@ -106,7 +106,7 @@ static void link_route(struct ol_link *link, const struct ol_view *view, uint64_
 	if (!tail_stays)
 		ol_link_leave(tail, now_ns);
 	if (view->history != link->chain_history)
-		link->version = 0; /* what was told of the last one does not hold */
+		link->version = 0; /* the last server's versions do not count */
 	link->founded = view->founded;
 	link->chain_history = view->history;
 	link->chain_origin = view->origin;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* alternate.c -- time several things in turns, so that drift of the machine meets all of them */
+/* alternate.c -- time several arms in turns, so that drift of the machine affects all of them */
 
 #include "bench/alternate.h"
 
 #include "base/clock.h"
 
-/* Up to iters steps (0: any number) within ns (0: any time), at least one */
+/* Run up to iters steps (0: any number) within ns (0: any time), at least one */
 static int block(struct bench_arm *arm, uint64_t iters, uint64_t ns)
 {
 	struct bench_samples *samples = &arm->samples;
@@ -64,7 +64,7 @@ static int arms_start(struct bench_arm *arms, unsigned arm_count, const struct b
 	return rc;
 }
 
-/* The share of the steps that falls to a round; 0 only if there are fewer steps than rounds */
+/* The steps of one round; 0 only if there are fewer steps than rounds */
 static uint64_t round_iters(const struct bench_plan *plan, unsigned round)
 {
 	return plan->iters * (round + 1) / plan->rounds - plan->iters * round / plan->rounds;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* baseline.c -- what the memory of this machine allows one thread: a plain pass, a plain copy */
+/* baseline.c -- the memory speed of one thread on this machine: a plain pass, a plain copy */
 
 #include "bench/baseline.h"
 
@@ -111,7 +111,7 @@ int bench_baseline_copy(void *arg)
 {
 	struct bench_baseline *b = arg;
 
-	/* to one of two in turn, as a pull goes to one of two mirrors */
+	/* to two vectors in turn, as pulls go to two mirrors in turn */
 	b->turn++;
 	memcpy(b->weights[b->turn % 2], b->weights[2], b->len * sizeof(float));
 	return 0;

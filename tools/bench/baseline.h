@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * baseline.h -- what the memory of this machine allows one thread: a plain pass, a plain copy
+ * baseline.h -- the memory speed of one thread on this machine: a plain pass, a plain copy
  *
  * The pass is w2 = w - lr * g, vectorised for this processor, over as many bytes as a push of that
  * size touches: three weight vectors in rotation, as a server has them, and one gradient. The copy
- * is the C library's memcpy() between two vectors. Memory is on transparent huge pages where the
- * kernel gives them: the baseline gets the best there is.
+ * is the C library's memcpy() between two vectors. Memory is on transparent huge pages if the kernel
+ * gives them, so that the baseline is the best possible.
  */
 #ifndef BENCH_BASELINE_H
 #define BENCH_BASELINE_H
@@ -34,10 +34,10 @@ int bench_baseline_copy(void *arg);
 /* bench_pass -- w2 = w - lr * g over len floats that do not overlap */
 void bench_pass(float *w2, const float *w, const float *g, float lr, size_t len);
 
-/* bench_descend -- w = w - lr * g, in place: what a program without a server does */
+/* bench_descend -- w = w - lr * g, in place, as in a program without a server */
 void bench_descend(float *w, const float *g, float lr, size_t len);
 
-/* bench_isa -- the vector width that these run with here */
+/* bench_isa -- the vector width that they use on this machine */
 const char *bench_isa(void);
 
 #endif /* BENCH_BASELINE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* bench.c -- `outlast bench`: which measurement; what all of them share */
+/* bench.c -- `outlast bench`: finds the measurement; code that all of them share */
 
 #include "bench/bench.h"
 
@@ -167,7 +167,7 @@ static int report_write(struct bench_run *run)
 		return 0;
 	snprintf(run->err, BENCH_ERR_MAX, "cannot write %.150s: %s", path,
 		 errno != 0 ? strerror(errno) : "no memory");
-	return errno != 0 ? -EIO : -ENOMEM; /* -ENOENT would be an address's folder */
+	return errno != 0 ? -EIO : -ENOMEM; /* -ENOENT means the folder of an address */
 }
 
 static int raw_open(struct bench_run *run)
@@ -178,7 +178,7 @@ static int raw_open(struct bench_run *run)
 		return 0;
 	snprintf(run->err, BENCH_ERR_MAX, "cannot write %.150s: %s", run->raw_path,
 		 ol_strerror(-errno));
-	return -EIO; /* -ENOENT would be an address's folder */
+	return -EIO; /* -ENOENT means the folder of an address */
 }
 
 int bench_sizes_take(struct bench_run *run, struct ol_conf *conf, const char *text)

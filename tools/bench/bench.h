@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * bench.h -- what the measurements of `outlast bench` share: where, with what, and the report
+ * bench.h -- shared by the measurements of `outlast bench`: settings, both ends, the report
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -19,7 +19,7 @@
 #include "cmd/settings.h"
 
 enum bench_transport {
-	BENCH_TRANSPORT_AUTO, /* shm unless an address says otherwise */
+	BENCH_TRANSPORT_AUTO, /* shm, unless an address is of verbs */
 	BENCH_TRANSPORT_SHM,
 	BENCH_TRANSPORT_VERBS,
 };
@@ -61,16 +61,16 @@ extern const struct ol_conf_choice bench_transports[];
 /* bench_long_options -- perftest's short options -s -a -n -d, and -h, become long ones */
 void bench_long_options(int argc, char **argv);
 
-/* Both ends as the settings want them. */
+/* Both ends, by the settings */
 struct bench_ends {
 	struct bench_opts opts;
-	int cpus; /* that this process might use before it was pinned */
+	int cpus; /* how many this process could use before it was pinned */
 	char listen[BENCH_ADDR_MAX];
 };
 
 /*
- * What every measurement has while it runs; first member of its own struct. Its check() and
- * prepare() set what the first part has, bench.c the rest.
+ * State of a measurement that runs; first member of its own struct. Its check() and prepare() set
+ * the first part, bench.c the rest.
  */
 struct bench_run {
 	struct bench_sizes sizes; /* size() is called for each */
@@ -81,14 +81,14 @@ struct bench_run {
 	float lr;
 	uint32_t serve_window; /* this is the server's end; 0: it is not */
 	bool threads; /* servers of a chain share a process */
-	int exit_code; /* of a failure so far; 0: what its code says */
+	int exit_code; /* of a failure so far; 0: by its error code */
 
 	const struct bench_place *place;
 	uint32_t connect_ms;
 	struct bench_ends ends;
 	int cpus[OL_CHAIN_MAX]; /* of a chain's servers */
 	struct bench_chain chain; /* unless the other end is elsewhere */
-	unsigned unasked; /* servers of a chain that ended by themselves */
+	unsigned unasked; /* servers of a chain that ended without a kill */
 	struct bench_client client; /* between bench_servers_open() and bench_servers_close() */
 	json_t *report;
 	FILE *raw;
@@ -97,22 +97,22 @@ struct bench_run {
 
 /*
  * A measurement, a row of the table in bench.c. Functions return 0, or a code, perhaps with a line
- * in run->err; NULL: nothing is to be done there.
+ * in run->err; NULL: no work.
  */
 struct bench_measure {
 	const char *name;
 	const char *summary; /* a line of `outlast bench --help` */
-	const char *purpose; /* the beginning of its own --help */
+	const char *purpose; /* first lines of its own --help */
 	const char *examples;
 	const struct ol_conf_field *fields;
 	size_t field_count;
 	void *conf; /* begins with a struct bench_place, or a struct bench_chain_conf */
 	struct bench_run *run; /* the beginning of its own struct */
-	uint32_t connect_ms; /* until servers count as not there */
-	bool chain; /* of servers; else of one */
-	int (*check)(struct bench_run *run, struct ol_conf *conf); /* settings beside each other */
+	uint32_t connect_ms; /* timeout of connecting to servers */
+	bool chain; /* it needs a chain of servers; else one server */
+	int (*check)(struct bench_run *run, struct ol_conf *conf); /* do settings fit? */
 	int (*prepare)(struct bench_run *run); /* before anything is started or pinned */
-	void (*begin)(struct bench_run *run); /* what is measured, on stdout and in the report */
+	void (*begin)(struct bench_run *run); /* the head of stdout and report */
 	int (*size)(struct bench_run *run, uint64_t bytes);
 	void (*end)(struct bench_run *run); /* the figures of all sizes */
 	void (*fini)(struct bench_run *run);
@@ -124,17 +124,17 @@ int bench_server(int argc, char **argv);
 extern const struct bench_measure bench_push, bench_pull, bench_train, bench_commit, bench_failover,
 	bench_rejoin, bench_idle;
 
-/* bench_sizes_take -- the value of --size into run->sizes; what ol_conf_fail() gives */
+/* bench_sizes_take -- the value of --size into run->sizes; 0, or as ol_conf_fail() */
 int bench_sizes_take(struct bench_run *run, struct ol_conf *conf, const char *text);
 
 /*
- * bench_servers_open -- a chain of replicas, or with 0 a single server, and a client in run->client
- * bench_servers_close -- end both; rc
+ * bench_servers_open -- open a chain of replicas, or with 0 a single server, and run->client
+ * bench_servers_close -- end both; returns rc
  */
 int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes, uint32_t window);
 int bench_servers_close(struct bench_run *run, int rc);
 
-/* bench_ends_print -- a line on transport, processors and spinning, for people */
+/* bench_ends_print -- print a line on transport, processors and spinning */
 void bench_ends_print(const struct bench_run *run);
 
 /* Settings of the measurements of chains; first member of each program's own struct. */
@@ -145,8 +145,8 @@ struct bench_chain_conf {
 	bool yield;
 };
 
-/* Rows of the settings. Where failure is measured, and not speed, nothing is pinned and waits are
- * as servers wait by themselves: BENCH_PLACE_FIELDS_OF("none", "50"), no yield. */
+/* Rows of the settings. Measurements of failures, not of speed, pin no thread and keep the servers'
+ * default waits: BENCH_PLACE_FIELDS_OF("none", "50"), no yield. */
 #define BENCH_CHAIN_FIELDS_OF(yield_dflt, lease_dflt) \
 	OL_ROW_GROUP("chain"), \
 		OL_ROW_STR( \
@@ -158,7 +158,7 @@ struct bench_chain_conf {
 			   "silence after which a server is taken for dead; heartbeats are 5 " \
 			   "times as often, and at least every 50 ms")
 
-/* Who is lost, by its role in the chain at that moment */
+/* Role of the lost server in the chain at that moment */
 enum bench_role {
 	BENCH_ROLE_HEAD,
 	BENCH_ROLE_MIDDLE,
@@ -167,26 +167,27 @@ enum bench_role {
 
 extern const struct ol_conf_choice bench_roles[];
 
-/* bench_role_check -- a middle needs three replicas; what ol_conf_fail() gives */
+/* bench_role_check -- a middle needs three replicas; 0, or as ol_conf_fail() */
 int bench_role_check(struct ol_conf *conf, int role, uint32_t replicas);
 
-/* bench_role_server -- who has it now; -1: none of ours */
+/* bench_role_server -- the server with this role now; -1: none of ours */
 int bench_role_server(const struct bench_run *run, const struct ol_chain_info *info, int role);
 
-/* bench_chain_ends -- run->cpus and what a chain adds to run->ends; before this process is pinned */
+/* bench_chain_cpus, bench_chain_ends -- set run->cpus and a chain's part of run->ends; before this
+ * process is pinned */
 void bench_chain_cpus(struct bench_run *run);
 void bench_chain_ends(struct bench_run *run, const struct bench_chain_conf *conf);
 
-/* bench_chain_print, bench_chain_report -- what bench_ends_print() says of one server, and the
- * report's part on it */
+/* bench_chain_print, bench_chain_report -- as bench_ends_print() for a chain, and its part of the
+ * report */
 void bench_chain_print(const struct bench_run *run, uint32_t replicas);
 void bench_chain_report(struct bench_run *run);
 
 /*
- * bench_chain_mend -- start again whoever is gone, until the chain is whole
+ * bench_chain_mend -- restart lost servers until the chain is whole
  *
- * meanwhile is called again and again; 0, or what ends this. run->unasked counts those that nobody
- * had reaped: they ended by themselves.
+ * It calls meanwhile() over and over; a return other than 0 ends it. run->unasked counts servers
+ * that ended without being reaped.
  */
 int bench_chain_mend(struct bench_run *run, int (*meanwhile)(void *arg), void *arg,
 		     uint32_t timeout_ms);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain.c -- server processes on this machine: a single one, or a chain and where its views are */
+/* chain.c -- server processes on this machine: a single one, or a chain with its coordinator */
 
 #include "bench/chain.h"
 
@@ -15,8 +15,8 @@
 #include "cmd/counters.h"
 
 enum {
-	OPEN_MS = 10000, /* until a coordinator counts as not there */
-	WHOLE_MS = 60000, /* until a chain counts as not coming together */
+	OPEN_MS = 10000, /* timeout of reaching a coordinator */
+	WHOLE_MS = 60000, /* timeout of a chain becoming whole */
 	LOOK_MS = 1,
 	WINDOW_BYTES_MAX = 256 << 20
 };
@@ -114,7 +114,7 @@ int bench_chain_server_start(struct bench_chain *chain, uint32_t index, char err
 	server->addr[0] = '\0';
 	snprintf(name, sizeof(name), "server %u", index);
 	args_add(chain, index, &args);
-	/* it has the processor that this thread has right now */
+	/* a child inherits the processor of this thread */
 	rc = bench_pin(chain->cpus != NULL ? chain->cpus[index] : opts->pins.server);
 	if (rc == 0)
 		rc = ol_proc_spawn(&server->proc, name, &args,
@@ -127,7 +127,7 @@ int bench_chain_server_start(struct bench_chain *chain, uint32_t index, char err
 	return rc;
 }
 
-/* What it says next, for the caller to release. NULL: nothing so far (wait: it has ended) */
+/* Its next message, for the caller to release. NULL: none yet (with wait: it has ended) */
 static json_t *said(struct ol_proc *proc, bool wait)
 {
 	json_t *message = ol_proc_read(proc);
@@ -217,7 +217,7 @@ int bench_chain_at(const struct bench_chain *chain, const struct ol_chain_info *
 	return -1;
 }
 
-/* Servers of a chain come together, while all live */
+/* Wait until the chain is whole, as long as all servers live */
 static int whole_wait(struct bench_chain *chain, char err[BENCH_ERR_MAX])
 {
 	uint64_t bound_ns = ol_clock_ns() + WHOLE_MS * OL_NS_PER_MS;
@@ -281,7 +281,7 @@ int bench_chain_close(struct bench_chain *chain, char err[BENCH_ERR_MAX])
 			rc = OL_E_NO_SERVER;
 		}
 	}
-	/* SIGKILL to a replica, so that one that is stopped ends too */
+	/* SIGKILL for replicas, so that a stopped one ends too */
 	for (uint32_t i = 0; i < OL_CHAIN_MAX; i++)
 		ol_proc_fini(&chain->servers[i].proc);
 	return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain_report.c -- what the measurements of chains share: where, their report's head, waiting */
+/* chain_report.c -- shared by the measurements of chains: processors, the report's head, waiting */
 
 #include "bench/bench.h"
 
@@ -99,7 +99,7 @@ void bench_chain_report(struct bench_run *run)
 					 (int)run->ends.opts.spin_yield));
 }
 
-/* Servers that ended by themselves, at a lease that the machine could not keep, come back too */
+/* Restart lost servers, also those that could not keep their lease and ended without a kill */
 static int revive(struct bench_run *run)
 {
 	struct bench_chain *chain = &run->chain;

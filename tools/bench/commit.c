@@ -13,7 +13,7 @@
 enum {
 	SAMPLES_MAX = 4 << 20,
 	ROUNDS = 20,
-	WINDOW = 16, /* pushes whose buffers are kept until a pull, which is not timed */
+	WINDOW = 16, /* pushes until a pull frees their buffers, which is not timed */
 	BASELINE_SHARE = 4, /* of --seconds, before the chains and after */
 };
 
@@ -67,7 +67,7 @@ static struct bench_plan plan_of(double seconds)
 				    .samples_max = SAMPLES_MAX };
 }
 
-/* One way of the baseline, halved in each figure; once before the chains and once after */
+/* Measure the baseline; one way is half of each figure. Once before the chains and once after */
 static int baseline_run(uint64_t bytes, struct bench_summary *ret_summary)
 {
 	struct bench_plan plan = plan_of(commit.conf.seconds / BASELINE_SHARE);
@@ -89,7 +89,7 @@ static int baseline_run(uint64_t bytes, struct bench_summary *ret_summary)
 	return rc;
 }
 
-/* The chain is there: pushes to it, timed */
+/* Time pushes to an open chain */
 static int pushes_run(uint64_t bytes, uint32_t replicas, json_t *list)
 {
 	struct bench_plan plan = plan_of(commit.conf.seconds);
@@ -114,7 +114,7 @@ static int pushes_run(uint64_t bytes, uint32_t replicas, json_t *list)
 	return rc;
 }
 
-/* The better of two runs is what the machine allows */
+/* Compare with the better of the two baseline runs */
 static void ratios(const struct bench_summary sums[2], json_t *list)
 {
 	const struct bench_summary *base = &sums[sums[1].p50 < sums[0].p50];

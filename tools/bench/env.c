@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* env.c -- what a report must say of the machine it was made on */
+/* env.c -- the machine's description for a report */
 
 #include "bench/env.h"
 
@@ -48,7 +48,7 @@ void bench_file_value(const char *path, const char *key, char *text, size_t text
 	fclose(file);
 }
 
-/* What HEAD of a repository names, looked up as a file or in the packed list */
+/* The commit of a repository's HEAD, from a file or the packed list */
 static void commit_read(const char *git, char *text, size_t text_bytes)
 {
 	char path[PATH_MAX + 2 * BENCH_LINE_MAX], line[BENCH_LINE_MAX];

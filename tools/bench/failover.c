@@ -2,16 +2,16 @@
 
 /*
  * failover.c -- `outlast bench failover`: from the loss of a server of a chain to the first
- * push that the rest has committed
+ * push that the other servers have committed
  *
- * One worker pushes without a pause, one push at a time; a push is under way when the signal is
+ * One worker pushes without a pause, one push at a time; a push is in flight when the signal is
  * sent. All times are CLOCK_MONOTONIC of this machine:
  *
  *	lost       right before kill()
  *	detected   a surviving server first proposes a view without the lost one
- *	view       a surviving server first adopts it (what it does then counts for what follows)
- *	linked     the last of: the head has a successor again that takes entries; the worker's
- *	           outage is over. What of this was never broken counts for nothing
+ *	view       a surviving server first adopts it (its work after that belongs to the next time)
+ *	linked     the later of: the head has a successor again that takes entries; the worker's
+ *	           outage is over. A link that was never broken does not count
  *	committed  the worker knows of the first push that was committed after `view`
  */
 
@@ -26,7 +26,7 @@
 
 enum {
 	WINDOW = 16,
-	BETWEEN = 50, /* pushes between two kills, at most, once the chain is whole */
+	BETWEEN = 50, /* most pushes between two kills, once the chain is whole */
 	MEND_MS = 60000,
 };
 
@@ -81,10 +81,10 @@ static struct failover {
 	unsigned seed;
 } failover;
 
-/* What is known of one loss */
+/* One loss */
 struct loss {
 	uint32_t victim; /* server */
-	uint32_t epoch; /* in which it was lost */
+	uint32_t epoch; /* of the view in which it was lost */
 	uint64_t lost_ns;
 	uint64_t detected_ns;
 	uint64_t view_ns;
@@ -110,7 +110,7 @@ static uint64_t min_set(uint64_t a, uint64_t b)
 	return a == 0 || b < a ? b : a;
 }
 
-/* What the survivors say; view_ns stays 0 while none has adopted the view */
+/* Read the survivors' counters; view_ns stays 0 while none has adopted the view */
 static void survivors_ask(struct loss *loss)
 {
 	struct bench_run *run = &failover.run;
@@ -132,7 +132,7 @@ static void survivors_ask(struct loss *loss)
 		loss->linked_ns = link.up_ns;
 }
 
-/* Push on until something is committed in the next view */
+/* Push until a gradient is committed in the next view */
 static int recover(struct bench_run *run, struct loss *loss)
 {
 	int rc = bench_push_wait(&run->client);
@@ -189,7 +189,7 @@ static int loss_run(struct bench_run *run)
 		return rc;
 	info = bench_chain_info(&run->chain);
 	victim = bench_role_server(run, &info, failover.conf.target);
-	if (victim < 0) /* it was lost this moment, without our doing */
+	if (victim < 0) /* it was lost just now, without a kill */
 		return bench_push_wait(&run->client);
 	loss.victim = (uint32_t)victim;
 	loss.epoch = info.epoch;

@@ -21,7 +21,7 @@ struct idle_conf {
 
 static const struct ol_conf_field fields[] = {
 	OL_ROW_F64(idle_conf, seconds, "3", 0.01, 3600, "how long to watch"),
-	BENCH_PLACE_FIELDS_OF("auto", "50"), /* as a server spins by itself */
+	BENCH_PLACE_FIELDS_OF("auto", "50"), /* a server's default spin */
 };
 
 /* Per cent of one core over the time; 0 if the system does not say */

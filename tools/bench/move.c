@@ -12,7 +12,7 @@
 #include "bench/table.h"
 
 enum {
-	SAMPLES_MAX = 4 << 20, /* of a size, when time bounds the run */
+	SAMPLES_MAX = 4 << 20, /* for one size, if time bounds the run */
 	ROUNDS = 20, /* blocks of each arm */
 	PEAK_SHARE = 20, /* the peak is over a stretch of 1/20 of all messages … */
 };
@@ -66,7 +66,7 @@ static const struct ol_conf_field fields[] = {
 		   "be the client end: of a server end that has the same sizes"),
 };
 
-/* One measurement under way. */
+/* State of one measurement */
 struct move {
 	struct bench_run run;
 	struct move_conf conf;
@@ -100,7 +100,7 @@ static int raw_write(FILE *raw, uint64_t bytes, const struct bench_samples *samp
 	return bench_samples_write(samples, raw, prefix);
 }
 
-/* The line and the JSON of a baseline beside ours; both ran in turns */
+/* Report a baseline beside our figures; both ran in turns */
 static void baseline_note(const struct bench_summary *ours, struct bench_arm *base, json_t *figures)
 {
 	struct bench_summary theirs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* pattern.c -- what is measured: pushes and pulls of one worker */
+/* pattern.c -- the measured operations: pushes and pulls of one worker */
 
 #include "bench/pattern.h"
 
@@ -17,12 +17,12 @@ enum {
 
 static void fill(float *grad, uint64_t len)
 {
-	/* neither 0 nor so small that arithmetic with it is slow */
+	/* not 0, and not so small that arithmetic is slow */
 	for (uint64_t i = 0; i < len; i++)
 		grad[i] = 1e-3f;
 }
 
-/* Every buffer once through the server, filled: later pushes send what is there */
+/* Fill every buffer and push it once; later pushes send the same contents */
 static int buffers_fill(struct bench_client *client)
 {
 	struct ol_push_info info = { .samples = 1 };
@@ -155,7 +155,7 @@ int bench_push_rest(void *arg)
 	return client->unpulled >= client->info.window ? bench_pull_step(arg) : 0;
 }
 
-/* What bounds a flow from now on */
+/* The limits of a flow from now on */
 struct bound {
 	uint64_t iters;
 	uint64_t start_ns;
@@ -167,7 +167,7 @@ static bool bound_reached(const struct bound *bound, uint64_t done, uint64_t now
 	return bound->iters != 0 ? done >= bound->iters : now_ns >= bound->end_ns;
 }
 
-/* Pushes until the bound; samples NULL: nothing is noted */
+/* Push until the bound; samples NULL: record none */
 static int flow_push(struct bench_client *client, const struct bound *bound, uint32_t window,
 		     struct bench_samples *samples)
 {

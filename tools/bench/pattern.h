@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * pattern.h -- what is measured: pushes and pulls of one worker
+ * pattern.h -- the measured operations: pushes and pulls of one worker
  *
- *	push, lat   acquire a buffer, push it, wait until its server has said "applied"
+ *	push, lat   acquire a buffer, push it, wait until its server has acknowledged it
  *	push, bw    the same with up to `window` pushes outstanding
  *	pull        from the call until the weights of one version are whole in the mirror; one at
- *	            a time, as the library has it; long ones are pipelined inside
+ *	            a time, as the library allows; long pulls are pipelined inside
  *
  * Full round trips, never halved.
  */
@@ -26,30 +26,30 @@ struct bench_client {
 	uint64_t len; /* floats */
 	bool fill; /* write the gradient anew before each push */
 	enum ol_level level; /* that pushes wait for */
-	uint32_t unpulled; /* of a chain: pushes since the last pull, whose buffers are kept */
+	uint32_t unpulled; /* chain: pushes since the last pull, whose buffers are kept */
 	struct ol_op ops[BENCH_WINDOW_MAX];
 };
 
 /*
- * bench_client_connect -- connect worker 0 to a server of `bytes`; wants `window` buffers
+ * bench_client_connect -- connect worker 0 to a server of `bytes`; asks for `window` buffers
  *
- * addr NULL: to the chain that opts->coordinator has under opts->job; pushes then wait until they
- * are committed, and outages of servers are waited through.
+ * addr NULL: to the chain of opts->job at opts->coordinator. Pushes then wait until they are
+ * committed, and the worker waits through outages.
  *
- * Tries again, until timeout_ms, while there is no server or one of another size.
+ * Tries again, until timeout_ms, while no server answers, or one of another size.
  * Errors: as ol_worker_open()
  */
 int bench_client_connect(const struct bench_opts *opts, const char *addr, uint64_t bytes,
 			 uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
 			 char err[BENCH_ERR_MAX]);
 
-/* bench_client_open -- that, and every gradient buffer is filled and has been pushed once */
+/* bench_client_open -- connect, fill every gradient buffer, and push each once */
 int bench_client_open(const struct bench_opts *opts, const char *addr, uint64_t bytes,
 		      uint32_t window, uint32_t timeout_ms, struct bench_client *ret_client,
 		      char err[BENCH_ERR_MAX]);
 void bench_client_close(struct bench_client *client);
 
-/* bench_push_step, bench_pull_step -- one of them, waited for; arg: a struct bench_client */
+/* bench_push_step, bench_pull_step -- do one and wait for it; arg: a struct bench_client */
 int bench_push_step(void *arg);
 int bench_pull_step(void *arg);
 
@@ -57,11 +57,10 @@ int bench_pull_step(void *arg);
 int bench_push_post(struct bench_client *client);
 int bench_push_wait(struct bench_client *client);
 
-/* bench_push_rest -- between pushes to a chain: a pull if every buffer holds a gradient that only
- * servers know */
+/* bench_push_rest -- between pushes to a chain: pull if all buffers are kept until a pull */
 int bench_push_rest(void *arg);
 
-/* What a run with a window is bound by; ns bounds it only where iters is 0. */
+/* The limits of a run with a window; ns counts only if iters is 0. */
 struct bench_flow {
 	uint64_t iters;
 	uint64_t ns;
@@ -70,9 +69,9 @@ struct bench_flow {
 };
 
 /*
- * bench_push_flow -- pushes with a window; completions, counted from the first post, in samples
+ * bench_push_flow -- push with a window; samples get the times of completions since the first post
  *
- * samples: made by the caller; when it is full the run ends. 0, or what a push gave.
+ * samples: made by the caller; when it is full the run ends. 0, or a push's error.
  */
 int bench_push_flow(struct bench_client *client, const struct bench_flow *flow,
 		    struct bench_samples *samples);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* pin.c -- which processors the two ends of a run have */
+/* pin.c -- chooses the processors for the two ends of a run */
 
 #include "bench/pin.h"
 
@@ -20,7 +20,7 @@ int bench_cpus_allowed(void)
 	return CPU_COUNT(&set);
 }
 
-/* The first sibling in the core of cpu: the same number for two threads of one core */
+/* The core of cpu, named by its first sibling: the same number for both threads of a core */
 static int core_of(int cpu)
 {
 	char path[96], line[64];

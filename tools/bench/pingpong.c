@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* pingpong.c -- what shared memory allows two processes: a message there, and one back */
+/* pingpong.c -- the speed of shared memory between two processes: a message there, and one back */
 
 #include "bench/pingpong.h"
 
@@ -20,7 +20,7 @@ enum {
 	PAGE = 4096
 };
 
-/* The words lie in lines of their own; the messages behind. */
+/* Each word has its own cache line; the messages follow. */
 struct bench_pingpong_page {
 	_Alignas(LINE) _Atomic uint64_t there;
 	_Alignas(LINE) _Atomic uint64_t back;

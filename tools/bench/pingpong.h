@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * pingpong.h -- what shared memory allows two processes: a message there, and one back
+ * pingpong.h -- the speed of shared memory between two processes: a message there, and one back
  *
  * The other end is a child that spins on a word of shared memory: it copies the message out of the
  * page that it came in, and into the page of the answer. No library of ours is in it. One way is
@@ -25,7 +25,7 @@ struct bench_pingpong {
 
 /* bench_pingpong_start -- fork the other end, on processor cpu; -errno */
 int bench_pingpong_start(uint64_t bytes, int cpu, struct bench_pingpong *ret_pingpong);
-/* bench_pingpong_step -- there and back; arg: a struct bench_pingpong. 0. */
+/* bench_pingpong_step -- one message there and back; arg: a struct bench_pingpong. Returns 0 */
 int bench_pingpong_step(void *arg);
 void bench_pingpong_stop(struct bench_pingpong *pingpong);
 

@@ -3,12 +3,12 @@
 /*
  * rejoin.c -- `outlast bench rejoin`: a lost server comes back while pushes go on
  *
- * One worker pushes, waits until that is committed, and pulls, over and over. A server is killed,
- * stays away for --down, and is started again, empty. Times are counted from its start:
+ * One worker pushes, waits until the push is committed, and pulls, over and over. A server is
+ * killed, stays away for --down, and is started again, empty. Times count from its start:
  *
- *	up        it listens (its memory is there, it offers itself)
+ *	up        it listens (its memory is ready, it is registered)
  *	joining   it is in the view, behind the tail, and begins to read the tail's weights
- *	read      it has read them (its own word: how long that took)
+ *	read      it has read them (as it reports: how long that took)
  *	replica   a view has it as a full replica again: the tail
  *
  * Rates are gradients a second: before the loss; while one replica is missing; from the start of
@@ -63,7 +63,7 @@ struct stretch {
 	uint64_t gap_ns; /* longest between two commits */
 };
 
-/* A gradient committed, and its weights pulled */
+/* Commit a gradient, and pull the weights */
 static int turn(struct bench_run *run, struct stretch *s)
 {
 	int rc = bench_push_step(&run->client);
@@ -102,11 +102,11 @@ static double rate(const struct stretch *s)
 				     : 0.0;
 }
 
-/* What is measured of one loss and return */
+/* The measurements of one loss and return */
 struct back {
 	struct stretch before;
-	struct stretch missing; /* one replica */
-	struct stretch joining; /* the new one is brought up to date */
+	struct stretch missing; /* one replica is missing */
+	struct stretch joining; /* the new replica is brought up to date */
 	struct stretch after;
 	uint64_t start_ns;
 	uint64_t up_ns;
@@ -116,7 +116,7 @@ struct back {
 	uint64_t read_bytes;
 };
 
-/* Pushing on until the server that is being started is a replica. Looked at once a gradient. */
+/* Push until the server that is being started is a replica. Its state is read once a gradient. */
 static int push_on(struct bench_run *run, uint32_t index, struct back *back)
 {
 	uint64_t bound_ns = back->start_ns + MEND_MS * OL_NS_PER_MS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* samples.c -- all times of a run, and what is said of them */
+/* samples.c -- all times of a run, and their statistics */
 
 #include "bench/samples.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * samples.h -- all times of a run, and what is said of them
+ * samples.h -- all times of a run, and their statistics
  *
  * Every sample is kept, so order statistics are exact. Quantiles are nearest rank: the smallest
  * sample that a share q of all samples does not exceed.
@@ -32,7 +32,7 @@ struct bench_summary {
 	double stdev; /* of the sample, n - 1; 0 for one */
 };
 
-/* What a run with a window says of its flow. */
+/* The rates of a run with a window */
 struct bench_rate {
 	uint64_t count;
 	double avg_per_s; /* messages */
@@ -48,27 +48,27 @@ static inline bool bench_samples_full(const struct bench_samples *samples)
 	return samples->count == samples->max;
 }
 
-/* bench_samples_add -- not when full */
+/* bench_samples_add -- samples must not be full */
 static inline void bench_samples_add(struct bench_samples *samples, uint64_t ns)
 {
 	samples->ns[samples->count++] = ns;
 }
 
-/* bench_summary_make -- sorts the samples: write them out first where their order matters */
+/* bench_summary_make -- sorts the samples: write them out first if their order matters */
 void bench_summary_make(struct bench_samples *samples, struct bench_summary *ret_summary);
 
-/* bench_quantile -- of count sorted samples; 0 of none */
+/* bench_quantile -- of count sorted samples; 0 if there are none */
 uint64_t bench_quantile(const uint64_t *sorted, size_t count, double q);
 
 /*
- * bench_rate_make -- from the times at which messages completed, in order, counted from the start
+ * bench_rate_make -- rates from the times of completions since the start, in order
  *
- * stretch: completions in the stretch that is the peak; cut to count.
+ * stretch: completions in the stretch for the peak; at most count.
  */
 void bench_rate_make(const struct bench_samples *completions, size_t stretch,
 		     struct bench_rate *ret_rate);
 
-/* bench_samples_write -- one number a line behind a prefix, in the order taken; -EIO */
+/* bench_samples_write -- one number a line, after a prefix, in the order taken; -EIO */
 int bench_samples_write(const struct bench_samples *samples, FILE *out, const char *prefix);
 
 #endif /* BENCH_SAMPLES_H */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * server.c -- `outlast bench server`: one server, or several that share its process; for chain.c
- * alone
+ * server.c -- `outlast bench server`: one server, or several in one process; only for chain.c
  *
- * It says {"event": "ready", "address", "ready_ns"} or {"event": "failed", "status", "error"}, and
- * its counters when it is ordered to (cmd/control.h).
+ * It reports {"event": "ready", "address", "ready_ns"} or {"event": "failed", "status", "error"},
+ * and its counters on request (cmd/control.h).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +20,7 @@
 #include "cmd/proc.h"
 
 enum {
-	HEARTBEATS = 5 /* a lease has room for so many */
+	HEARTBEATS = 5 /* in a lease */
 };
 
 struct server_conf {
@@ -107,7 +106,7 @@ static int server_open(const struct server_conf *set, struct ol_server **ret_ser
 	opts.spin_yield = set->spin_yield;
 	opts.shared_domain = set->shared_domain;
 	opts.rule.lr = (float)set->lr;
-	opts.lease_ms = 0; /* nobody takes over: a busy machine may let it stand still */
+	opts.lease_ms = 0; /* no server takes over: it may stand still on a busy machine */
 	if (set->coordinator != NULL) {
 		opts.coordinator = set->coordinator;
 		opts.job = set->job;
@@ -122,7 +121,7 @@ static int server_open(const struct server_conf *set, struct ol_server **ret_ser
 	return rc;
 }
 
-/* A server that shares the process: what ends it ends all */
+/* A server that shares the process: if it ends, all end */
 static void *sharer_run(void *arg)
 {
 	const struct server_conf *set = arg;
@@ -140,7 +139,7 @@ static int sharers_start(const struct server_conf *set)
 {
 	static struct server_conf sharers[OL_CHAIN_MAX];
 	static char listen[OL_CHAIN_MAX][BENCH_ADDR_MAX];
-	bool verbs = strcmp(set->transport, "verbs") == 0; /* whose port is any */
+	bool verbs = strcmp(set->transport, "verbs") == 0; /* verbs chooses the port */
 	pthread_t thread;
 	int rc = 0;
 
@@ -159,7 +158,7 @@ struct watch {
 	struct ol_server *server;
 };
 
-/* The thread that answers for the server, until it is to end */
+/* The thread that takes orders for the server, until one ends it */
 static void *watch_run(void *arg)
 {
 	struct watch *watch = arg;
@@ -202,7 +201,7 @@ static int serve(const struct server_conf *set)
 				 (json_int_t)ol_clock_ns()));
 	rc = ol_server_run(watch.server);
 	if (rc != 0)
-		return rc; /* the thread waits for an order: it ends with the process */
+		return rc; /* the thread waits for an order, and ends with the process */
 	pthread_join(thread, NULL);
 	ol_server_close(watch.server);
 	ol_control_fini(&watch.control);

@@ -16,7 +16,7 @@ static int refuse(const char *word, size_t len, const char *why, char *err, size
 	return -EINVAL;
 }
 
-/* The power of 1024 that a unit means, as a shift; -1: no unit of ours */
+/* The power of 1024 that a unit means, as a shift; -1: unknown */
 static int unit_shift(const char *unit, size_t len)
 {
 	static const char letters[] = "KMG";

@@ -23,8 +23,8 @@ struct bench_sizes {
 };
 
 /*
- * bench_sizes_parse -- "64", "4K", "1MiB", a list with commas; "8..64M" is every power of two from
- * one to the other. Units K, M, G (KiB, MiB, GiB) are powers of 1024. Sizes are multiples of 4.
+ * bench_sizes_parse -- "64", "4K", "1MiB", a list with commas; "8..64M" is every power of two
+ * between the two. Units K, M, G (KiB, MiB, GiB) are powers of 1024. Sizes are multiples of 4.
  *
  * Errors: -EINVAL, with a line in err that names the word
  */

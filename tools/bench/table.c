@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* table.c -- results as perftest prints them, and as JSON */
+/* table.c -- results in perftest's columns, and as JSON */
 
 #include "bench/table.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * table.h -- results as perftest prints them, and as JSON
+ * table.h -- results in perftest's columns, and as JSON
  *
  * Times are microseconds. MB is 2^20 bytes and Mpps 10^6 messages a second, as in perftest. Times
  * are those of full round trips; perftest halves those of writes.

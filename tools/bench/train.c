@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * train.c -- `outlast bench train`: what a server costs a worker
+ * train.c -- `outlast bench train`: the cost of a server for a worker
  *
- * Three arms in turns. "server": gradient into the lent buffer, push, draw the next batch, wait
- * until the push is applied, pull. "alone": the same batch, the same gradient, and the same step of
- * SGD by the worker itself, in place. "gradient": nothing but the gradient, of one batch. Server
- * and alone walk the same path, so at the end their weights must agree bit for bit.
+ * Three arms in turns. "server": compute the gradient in the lent buffer, push, draw the next batch,
+ * wait until the push is applied, pull. "alone": the same batch, the same gradient, and the same
+ * SGD step by the worker itself, in place. "gradient": only the gradient, of one batch. Server and
+ * alone compute the same steps, so at the end their weights must agree bit for bit.
  *
- * With --overlap the server arm does not wait for its last push but for the one before it: the
- * server applies while the worker computes, at weights that lack at most its own last gradient.
+ * With --overlap the server arm waits not for its last push but for the one before: the server
+ * applies while the worker computes, at weights that lack at most its own last gradient.
  */
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static const struct ol_conf_field fields[] = {
 	BENCH_PLACE_FIELDS,
 };
 
-/* What an arm works with; model and data are shared, as one thread runs all arms. */
+/* State of an arm; model and data are shared, as one thread runs all arms. */
 struct lane {
 	struct learn_data *data;
 	struct learn_model *model;
@@ -79,7 +79,7 @@ static struct train {
 	struct train_conf conf;
 	struct learn_data *data;
 	struct learn_model *model;
-	struct learn_batch *batches[3]; /* of an arm each */
+	struct learn_batch *batches[3]; /* one an arm */
 	float *first; /* weights at the start */
 	FILE *file; /* of these, for the server */
 	char path[48];
@@ -93,13 +93,13 @@ static int draw(struct lane *lane)
 	return learn_batch_draw(lane->data, &lane->key, lane->batch->count_max, lane->batch);
 }
 
-/* As a worker's loop does: what is final goes ahead */
+/* As in a worker's loop: send the final part ahead */
 static void ready(void *arg, float *grad, size_t first)
 {
 	(void)ol_grad_ready(arg, grad, first);
 }
 
-/* The server's step and the one alone begin with the batch drawn and end with the next one drawn */
+/* A step of "server" or "alone" begins with its batch drawn, and ends with the next one drawn */
 static int server_step(void *arg)
 {
 	struct lane *lane = arg;
@@ -231,7 +231,7 @@ static void model_free(struct bench_run *run)
 	learn_data_close(train.data);
 }
 
-/* The arm that is behind goes on until both have made as many steps; then their weights agree */
+/* The arm that is behind goes on until both have made equally many steps; then weights must agree */
 static int agree(struct bench_run *run, struct lane *server, struct lane *alone)
 {
 	const float *w;

@@ -112,7 +112,7 @@ void ol_cmd_signals_asking(sigset_t *ret_set)
 	sigemptyset(ret_set);
 	sigaddset(ret_set, SIGINT);
 	sigaddset(ret_set, SIGTERM);
-	/* a signal that is held back is told of even where it is ignored */
+	/* a blocked signal is reported even if it is ignored */
 	if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
 		sigaddset(ret_set, SIGHUP);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * cmd.h -- what the subcommands of the program share: their table, exit codes, the error line
+ * cmd.h -- shared by the program's subcommands: their table, exit codes, the error line
  *
  * Results go to stdout; progress, logs and errors to stderr.
  */
@@ -13,11 +13,11 @@
 
 struct ol_cmd {
 	const char *name;
-	const char *summary; /* one line for --help; NULL: it has none */
+	const char *summary; /* one line for --help; NULL: not listed */
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand; returns an exit code */
 };
 
-/* 128 + N: ended early by signal N, as asked; what there was to report has been reported. */
+/* 128 + N: ended early by signal N, as asked, with its report written. */
 enum ol_exit {
 	OL_EXIT_OK = 0,
 	OL_EXIT_FAILED =
@@ -61,18 +61,18 @@ int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *o
 void ol_cmd_signals_asking(sigset_t *ret_set);
 
 /*
- * ol_cmd_signals -- from now on these and SIGCHLD are read from *ret_fd, the caller's to
- * close; 0, or an exit code after it has said why
+ * ol_cmd_signals -- from now on these and SIGCHLD are read from *ret_fd, which the caller closes;
+ * 0, or an exit code after an error line
  */
 int ol_cmd_signals(const char *cmd, int *ret_fd);
 
 /* ol_cmd_exit_of -- the exit code for a status of the library */
 int ol_cmd_exit_of(int status);
 
-/* ol_cmd_exit_of_coord -- the same where a coordinator may have said it: -EACCES is a wrong key */
+/* ol_cmd_exit_of_coord -- the same for a coordinator's status: -EACCES is a wrong key */
 int ol_cmd_exit_of_coord(int status);
 
-/* ol_cmd_remedy -- what a person can do about a status of the library; NULL: nothing to say */
+/* ol_cmd_remedy -- the remedy for a status of the library; NULL: none */
 const char *ol_cmd_remedy(int status);
 
 #endif /* CMD_H */

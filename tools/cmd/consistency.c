@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * consistency.c -- the words of --consistency
+ * consistency.c -- parses the value of --consistency
  */
 #include "cmd/consistency.h"
 
@@ -38,7 +38,7 @@ static const struct {
 	{ .word = "ssp:", .set = { .consistency = OL_CONSISTENCY_SSP }, .number = true },
 };
 
-/* Digits up to the end; what has more than nine counts as 10^9. False: no number */
+/* Reads digits up to the end; more than nine count as 10^9. False: no number */
 static bool number(const char *text, uint32_t *ret_value)
 {
 	size_t len = strlen(text);
@@ -58,7 +58,7 @@ static int staleness_take(const char *text, struct ol_consistency_set *set, char
 	return -EINVAL;
 }
 
-/* How many workers a step waits for */
+/* Reads k: how many workers a step waits for */
 static int k_take(const char *text, uint32_t workers, struct ol_consistency_set *set, char *err,
 		  size_t err_bytes)
 {

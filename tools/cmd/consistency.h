@@ -4,12 +4,12 @@
  * consistency.h -- the value of --consistency
  *
  *	async                    every gradient is a step
- *	sync                     a step takes one of every worker
- *	sync:k=N                 … the first N; what comes later is dropped and counted
+ *	sync                     a step takes one gradient of every worker
+ *	sync:k=N                 … the first N; later ones are dropped and counted
  *	sync:dbw                 … as many as make the loss fall fastest
  *	sync:dbw-blind           … as many as make the most gradients a second
  *	sync:adasync[,k=N]       … N (1 without it), and more as the loss falls
- *	ssp:N                    every gradient is a step, but nobody gets more than N of them
+ *	ssp:N                    every gradient is a step, but no worker gets more than N of them
  *	                         ahead of the slowest
  */
 #ifndef CMD_CONSISTENCY_H
@@ -35,7 +35,7 @@ struct ol_consistency_set {
 };
 
 /*
- * ol_consistency_parse -- of a job with so many workers
+ * ol_consistency_parse -- parse the value for a job of so many workers
  *
  * Errors: -EINVAL, with words in err that name what is wrong
  */

@@ -27,7 +27,7 @@ static int parent_check(int report_fd)
 
 	if (getsockopt(report_fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM)
 		return -EINVAL;
-	/* if the parent is gone already, the socket says so at the first poll */
+	/* if the parent is gone already, the first poll of the socket tells */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		return -errno;
 	return 0;
@@ -126,7 +126,7 @@ static void parent_read(struct ol_control *control)
 		control->line_len -= (size_t)(end - control->line);
 		memmove(control->line, end, control->line_len + 1);
 	}
-	if (control->line_len == sizeof(control->line) - 1) /* nothing that we say is so long */
+	if (control->line_len == sizeof(control->line) - 1) /* no order is that long */
 		control->quit = true;
 }
 
@@ -168,7 +168,7 @@ void ol_control_say(struct ol_control *control, const char *event, json_t *objec
 		ssize_t put = send(control->parent_fd, line + at, (size_t)(len - at), MSG_NOSIGNAL);
 
 		if (put < 0 && errno != EINTR)
-			break; /* the parent is gone, and the next poll says so */
+			break; /* the parent is gone, and the next poll tells */
 		at += put > 0 ? (int)put : 0;
 	}
 	if (len >= 0)

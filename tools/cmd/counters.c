@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * counters.c -- a server's counters as JSON, there and back; sums of them
+ * counters.c -- a server's counters to and from JSON; sums of them
  */
 #include "cmd/counters.h"
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A counter more is a row more. */
+/* One row a counter */
 struct row {
 	const char *name;
 	size_t offset;

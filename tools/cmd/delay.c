@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * delay.c -- the words of --delay, traces, draws
+ * delay.c -- parses the value of --delay, reads traces, draws delays
  */
 #include "cmd/delay.h"
 

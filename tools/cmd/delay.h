@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * delay.h -- workers that take longer than they would: the value of --delay
+ * delay.h -- artificial delays of workers: the value of --delay
  *
  *	exp:mean=20ms,alpha=0.5              mean * (1 - alpha + alpha * Exp(1)): its mean is mean,
  *	                                     its standard deviation alpha * mean, whatever alpha
- *	trace:FILE                           a delay in milliseconds a line, over and over; worker w
- *	                                     begins 1009 w lines further down
+ *	trace:FILE                           one delay in milliseconds a line, over and over; worker
+ *	                                     w begins 1009 w lines further down
  *	slow:workers=half,factor=5,from=60s  from then on the last half of the workers (or the last
  *	                                     N) take factor times as long, delay included
  *
- * One of the first two and the third may be joined by a +. A delay is a pure function of seed,
- * worker and gradient.
+ * A + may join one of the first two and the third. A delay is a pure function of seed, worker and
+ * gradient.
  */
 #ifndef CMD_DELAY_H
 #define CMD_DELAY_H
@@ -47,7 +47,7 @@ struct ol_delay {
 int ol_delay_parse(const char *text, struct ol_delay *ret_delay, char *err, size_t err_bytes);
 void ol_delay_fini(struct ol_delay *delay);
 
-/* ol_delay_draw -- seconds added to a gradient, before slow; key: seed, worker, which gradient */
+/* ol_delay_draw -- seconds added to a gradient, before slow; key: seed, worker, step */
 double ol_delay_draw(const struct ol_delay *delay, const struct learn_key *key);
 
 /* ol_delay_factor -- how many times as long a worker of `workers` takes, t_s into the job */

@@ -20,7 +20,7 @@
 
 enum {
 	PATH_BYTES = 512,
-	GIDS_MAX = 16 /* looked at */
+	GIDS_MAX = 16 /* GIDs that are read */
 };
 
 int ol_interface_host(const char *interface, char ret_host[OL_HOST_MAX])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * durable.c -- the value of --checkpoint, and what a job is called in its checkpoints
+ * durable.c -- parses the value of --checkpoint; the job's id in its checkpoints
  */
 #include "cmd/durable.h"
 
@@ -93,7 +93,7 @@ static const char *fraction_parse(const char *value, struct ol_ckpt_set *set)
 		       : "needs a part above 0 and at most 1 behind r=, such as r=1/8";
 }
 
-/* What does not go together; 0 in set: not given */
+/* The fault of settings that exclude each other; 0 in set: not given */
 static const char *set_check(struct ol_ckpt_set *set)
 {
 	bool full = set->selection == OL_SELECT_FULL;

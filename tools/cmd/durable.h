@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * durable.h -- the value of --checkpoint, and what a job is called in its checkpoints
+ * durable.h -- the value of --checkpoint; the job's id in its checkpoints
  */
 #ifndef CMD_DURABLE_H
 #define CMD_DURABLE_H
@@ -17,9 +17,9 @@ enum {
 };
 
 /*
- * every=100steps|every=5s,dir=DIR,keep=3; in any order. Of a running checkpoint priority,
- * round-robin or random, and r=1/8 (or 0.125) instead of keep: the part that is saved at a time,
- * every r * every.
+ * every=100steps|every=5s,dir=DIR,keep=3; in any order. A running checkpoint has priority,
+ * round-robin or random, and r=1/8 (or 0.125) instead of keep: each turn saves this part, every
+ * r * every.
  */
 struct ol_ckpt_set {
 	uint64_t steps; /* 0: by time */
@@ -41,10 +41,10 @@ enum {
 	OL_CKPT_TEXT_MAX = OL_CKPT_FOLDER_MAX + 128 /* of a value with its end */
 };
 
-/* ol_ckpt_set_text -- a value that is parsed to the same */
+/* ol_ckpt_set_text -- a text that parses to the same set */
 const char *ol_ckpt_set_text(const struct ol_ckpt_set *set, char text[OL_CKPT_TEXT_MAX]);
 
-/* ol_job_id -- the same for every run that could go on with a checkpoint of another */
+/* ol_job_id -- the same for all runs that can go on with each other's checkpoints */
 uint64_t ol_job_id(const struct ol_set_model *model, int optimizer);
 
 #endif /* CMD_DURABLE_H */

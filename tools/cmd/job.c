@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * job.c -- what is trained: data set, model, one step's gradient, evaluation
+ * job.c -- the training job: data set, model, one step's gradient, evaluation
  */
 #include "cmd/job.h"
 

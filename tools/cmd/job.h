@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * job.h -- what is trained: data set, model, one step's gradient, evaluation
+ * job.h -- the training job: data set, model, one step's gradient, evaluation
  *
  * ERRORS. Functions return 0 or a negative code of ol_strerror(), and then one line in err.
  */
@@ -31,8 +31,8 @@ struct ol_job_opts {
 struct ol_job {
 	struct learn_data *data; /* NULL if only the shape was given */
 	struct learn_model *model;
-	struct learn_batch *batch; /* as drawn last */
-	struct learn_key key; /* what it was drawn with */
+	struct learn_batch *batch; /* drawn last */
+	struct learn_key key; /* of that draw */
 	struct learn_shape shape;
 	const struct learn_traits *traits; /* of the model */
 	size_t param_count;
@@ -52,7 +52,7 @@ int ol_job_open(const struct ol_job_opts *opts, struct ol_job **ret_job, int *re
 void ol_job_close(struct ol_job *job);
 
 /*
- * ol_job_share -- this process is worker `worker` of `workers`, who share out what is not drawn
+ * ol_job_share -- this process is worker `worker` of `workers`, which divide documents among them
  *
  * Call it before the first draw. -EINVAL, with a line: there are more workers than documents.
  */
@@ -62,7 +62,7 @@ int ol_job_share(struct ol_job *job, uint32_t worker, uint32_t workers, char *er
 /*
  * ol_job_begin -- may this process compute gradients from this position on? 0 or -ESTALE
  *
- * An additive model keeps something of every sample: who is started again does not have it.
+ * An additive model keeps state of every sample, which a restarted process does not have.
  */
 int ol_job_begin(const struct ol_job *job, uint64_t position);
 
@@ -70,7 +70,7 @@ int ol_job_begin(const struct ol_job *job, uint64_t position);
 void ol_job_first_weights(const struct ol_job *job, float *weights);
 
 /*
- * ol_job_blocks -- the floats of each block that a running checkpoint may save by itself
+ * ol_job_blocks -- the lengths of the blocks of a running checkpoint
  *
  * The caller frees it. NULL: no memory.
  */
@@ -83,18 +83,18 @@ void ol_job_draw(struct ol_job *job, uint32_t worker, uint64_t step);
  * written */
 void ol_job_grad(struct ol_job *job, const float *weights, float *grad, float *ret_loss);
 
-/* An evaluation on the whole test set, made in pieces so that other things get their turn. */
+/* An evaluation on the whole test set, in pieces, so that other work gets its turn. */
 struct ol_eval {
 	const float *weights; /* the caller's, unchanged until done */
-	struct learn_score score; /* of what has been looked at */
+	struct learn_score score; /* of the samples evaluated so far */
 };
 
 void ol_eval_start(struct ol_eval *eval, const float *weights);
 
-/* ol_eval_some -- look at up to count more samples; true once all of them have been */
+/* ol_eval_some -- evaluate up to count more samples; true once all are evaluated */
 bool ol_eval_some(struct ol_job *job, struct ol_eval *eval, size_t count);
 
-/* ol_eval_score -- what traits->score_name says */
+/* ol_eval_score -- the score that traits->score_name names */
 double ol_eval_score(const struct ol_job *job, const struct ol_eval *eval);
 double ol_eval_loss(const struct ol_eval *eval);
 
@@ -113,7 +113,7 @@ enum {
 	OL_SHAPE_TEXT_MAX = 48
 };
 
-/* ol_shape_text -- what ol_shape_parse() makes the shape of */
+/* ol_shape_text -- a text that ol_shape_parse() makes the shape of */
 const char *ol_shape_text(const struct learn_shape *shape, char buf[OL_SHAPE_TEXT_MAX]);
 
 #endif /* CMD_JOB_H */

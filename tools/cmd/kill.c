@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * kill.c -- the schedule of --kill
+ * kill.c -- parses the schedule of --kill
  */
 #include "cmd/kill.h"
 
@@ -31,7 +31,7 @@ static const char *const targets[] = {
 	[OL_KILL_MIDDLE] = "middle", [OL_KILL_TAIL] = "tail",
 };
 
-/* NULL, or what is wrong with it */
+/* NULL, or the fault */
 static const char *target_parse(const char *text, struct ol_kill *kill)
 {
 	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {

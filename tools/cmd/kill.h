@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * kill.h -- the schedule of --kill: which process of a job is to be lost, when, how, for how long
+ * kill.h -- the schedule of --kill: which process of a job to kill or stop, when, for how long
  *
  *	TARGET@WHEN[:down=DURATION][:signal=KILL|STOP], a list of them with commas
  *
@@ -12,7 +12,7 @@
  *	DURATION   KILL: until it is started again. STOP: until it is woken up. Without it: at once,
  *	           or once its replacement is there.
  *
- * Pure text and numbers; whoever fires them keeps the clock.
+ * Pure text and numbers; the caller keeps the clock.
  */
 #ifndef CMD_KILL_H
 #define CMD_KILL_H
@@ -29,7 +29,7 @@ enum {
 enum ol_kill_target {
 	OL_KILL_SERVER,
 	OL_KILL_WORKER,
-	OL_KILL_HEAD, /* of a shard's chain, as are those below */
+	OL_KILL_HEAD, /* this and the next ones: of a shard's chain */
 	OL_KILL_MIDDLE,
 	OL_KILL_TAIL
 };
@@ -50,7 +50,7 @@ struct ol_kill {
 	bool down_set;
 	uint64_t down_ns;
 	int signo; /* SIGKILL or SIGSTOP */
-	char text[OL_KILL_TEXT_MAX]; /* as it was written */
+	char text[OL_KILL_TEXT_MAX]; /* as given */
 };
 
 struct ol_kills {
@@ -61,7 +61,7 @@ struct ol_kills {
 /*
  * ol_kills_parse -- NULL or "": none
  *
- * Errors: -EINVAL, with words in err that name the entry and what it should have been
+ * Errors: -EINVAL, with the entry and its expected form in err
  */
 int ol_kills_parse(const char *text, struct ol_kills *ret_kills, char *err, size_t err_bytes);
 
@@ -71,7 +71,7 @@ static inline bool ol_kill_of_chain(const struct ol_kill *kill)
 	return kill->target >= OL_KILL_HEAD;
 }
 
-/* ol_kill_role -- "head", "middle" or "tail"; "": of none */
+/* ol_kill_role -- "head", "middle" or "tail"; "": not of a chain */
 const char *ol_kill_role(const struct ol_kill *kill);
 
 /* ol_kill_due -- true once the moment has come; loss and evaluated NAN: not known */

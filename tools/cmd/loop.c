@@ -11,9 +11,9 @@
 #include "base/clock.h"
 
 enum {
-	SAY_MS = 100, /* between two signs of life for the parent */
+	SAY_MS = 100, /* between two reports to the parent */
 	IDLE_MS = 2, /* between two looks at the links while nothing else is done */
-	PACE_LAG_MS = 20 /* a delay that is still caught up with */
+	PACE_LAG_MS = 20 /* a longer lag is not caught up with */
 };
 
 static bool give_up(const struct ol_control *control)
@@ -24,7 +24,7 @@ static bool give_up(const struct ol_control *control)
 	       ol_clock_ns() - control->signal_ns > OL_LOOP_GRACE_MS * OL_NS_PER_MS;
 }
 
-/* A sign of life for the parent's report and time line, now and then */
+/* Report to the parent every SAY_MS */
 static void step_say(struct ol_loop *loop)
 {
 	uint64_t now_ns;
@@ -48,7 +48,7 @@ static void before_account(struct ol_loop *loop, uint64_t now_ns)
 	stat->before_computed = stat->computed;
 }
 
-/* How fast it is with all servers, and with one missing */
+/* Account gradients and time with all servers, and with one missing */
 static void outage_account(struct ol_loop *loop, unsigned down)
 {
 	struct ol_loop_stat *stat = &loop->stat;
@@ -79,7 +79,7 @@ static void up_say(struct ol_loop *loop, uint32_t shard, const struct ol_link_st
 				 (json_int_t)link->up_ns, "epoch", (int)link->epoch));
 }
 
-/* The server has all that waited for it: what a queue was worth shows in its weights now. */
+/* Report when a server has its whole queue applied: its weights show the queue's effect now. */
 static void settled_look(struct ol_loop *loop, uint32_t shard, const struct ol_link_stat *link)
 {
 	if (!loop->links[shard].unsettled || link->down || link->pending > 0)
@@ -88,7 +88,7 @@ static void settled_look(struct ol_loop *loop, uint32_t shard, const struct ol_l
 	ol_control_say(loop->control, "settled", json_pack("{s:i}", "shard", (int)shard));
 }
 
-/* What has happened to the links since the last look; the parent is told. */
+/* Report changes of the links since the last look to the parent. */
 static void links_look(struct ol_loop *loop)
 {
 	uint64_t queue_bytes = 0;
@@ -102,7 +102,7 @@ static void links_look(struct ol_loop *loop)
 		down += link.down != 0;
 		queue_bytes += link.queue_bytes;
 		if (link.outages != loop->links[i].outages) {
-			/* of several since the last look only the last one is known */
+			/* of several outages since the last look only the last is known */
 			if (loop->links[i].down)
 				up_say(loop, i, &link);
 			down_say(loop, i, &link);
@@ -111,7 +111,7 @@ static void links_look(struct ol_loop *loop)
 			loop->links[i].unsettled = true;
 			loop->news = true;
 			if (!link.down && !loop->resting && link.up_ns > link.down_ns) {
-				/* it was over before anyone looked */
+				/* the outage was over before this look */
 				before_account(loop, link.down_ns);
 				loop->stat.outage_ns += link.up_ns - link.down_ns;
 			}
@@ -132,7 +132,7 @@ static void links_look(struct ol_loop *loop)
 	loop->down = down;
 }
 
-/* Orders, links, a sign of life; waits up to timeout_ms for an order. */
+/* Look at orders and links, and report; waits up to timeout_ms for an order. */
 static void look(struct ol_loop *loop, int timeout_ms)
 {
 	ol_control_poll(loop->control, timeout_ms);
@@ -140,8 +140,8 @@ static void look(struct ol_loop *loop, int timeout_ms)
 	step_say(loop);
 }
 
-/* The parent is told when something has to wait for others, and when it has been answered: what a
- * flush waits for is, whatever pulls it makes meanwhile, when that has ended. */
+/* Tell the parent when a wait for others begins, and when it ends. Pulls during a flush are part of
+ * the flush's wait. */
 static void waiting_say(struct ol_loop *loop, enum ol_loop_wait waits)
 {
 	if (loop->flushing)
@@ -161,8 +161,8 @@ static void idle(struct ol_loop *loop, int timeout_ms)
 }
 
 /*
- * All shards have the version that was wanted, and are there: what is held is for a step that
- * nobody wants any more, and others who know it give nothing to it.
+ * If all shards are up and at the wanted version, a held gradient is for a surplus step, to which
+ * workers that know so do not contribute: withdraw it.
  */
 static int surplus_withdraw(struct ol_loop *loop)
 {
@@ -178,7 +178,7 @@ static int surplus_withdraw(struct ol_loop *loop)
 	return ol_withdraw(loop->worker);
 }
 
-/* Until op is done; a wait for slower workers has no limit but an order. */
+/* Wait until op is done; only an order limits a wait for slower workers. */
 static int op_wait(struct ol_loop *loop, struct ol_op *op)
 {
 	for (;;) {
@@ -200,7 +200,8 @@ static int op_wait(struct ol_loop *loop, struct ol_op *op)
 	}
 }
 
-/* What the shards have of this worker, less if they were thrown back behind its start */
+/* Note how many gradients of this worker the shards had at its start; fewer after a rollback below
+ * that */
 static void base_take(struct ol_loop *loop)
 {
 	for (uint32_t i = 0; i < loop->shards; i++) {
@@ -246,14 +247,14 @@ int ol_loop_pull_newest(struct ol_loop *loop)
 	return weights_get(loop, OL_PULL_NEWEST);
 }
 
-/* As waiting_say(), of a wait since begin_ns that is long enough to tell of */
+/* As waiting_say(), if the wait since begin_ns is long enough to be reported */
 static void waits_long(struct ol_loop *loop, enum ol_loop_wait waits, uint64_t begin_ns)
 {
 	if (ol_clock_ns() - begin_ns > OL_LOOP_LOOK_UP_MS * OL_NS_PER_MS)
 		waiting_say(loop, waits);
 }
 
-/* A buffer; waits for one if all are taken. */
+/* Acquire a buffer; wait if all are taken. */
 static int grad_acquire(struct ol_loop *loop, float **ret_grad)
 {
 	uint64_t begin_ns = ol_clock_ns();
@@ -261,7 +262,7 @@ static int grad_acquire(struct ol_loop *loop, float **ret_grad)
 	for (;;) {
 		int rc = ol_grad_try_acquire(loop->worker, ret_grad);
 
-		if (rc == -ENOBUFS) { /* newer weights free those that they contain */
+		if (rc == -ENOBUFS) { /* a pull frees buffers whose gradients it contains */
 			rc = weights_get(loop, OL_PULL_NEWEST);
 		} else if (rc != -EAGAIN) {
 			waiting_say(loop, OL_LOOP_WAITS_NOT);
@@ -276,7 +277,7 @@ static int grad_acquire(struct ol_loop *loop, float **ret_grad)
 	}
 }
 
-/* What of it went ahead is called back, as soon as there is room for that */
+/* Release a buffer; parts that were sent ahead are cancelled as soon as the queue has room */
 static int grad_release(struct ol_loop *loop, float *grad)
 {
 	int rc;
@@ -298,7 +299,7 @@ static int grad_push(struct ol_loop *loop, float *grad, const struct ol_push_inf
 
 		loop->push = (struct ol_op){ .level = OL_LEVEL_APPLIED };
 		rc = ol_push(loop->worker, grad, info, &loop->push);
-		if (rc == -ENOBUFS) { /* no room in a queue before a pull */
+		if (rc == -ENOBUFS) { /* a pull makes room in a queue */
 			rc = weights_get(loop, OL_PULL_NEWEST);
 			if (rc == 0)
 				continue;
@@ -323,7 +324,7 @@ static void batch_draw(struct ol_loop *loop, uint64_t position)
 	loop->has_drawn = true;
 }
 
-/* What became of a push. Nonzero: the loop cannot go on. */
+/* Account the result of a push. Nonzero: the loop cannot go on. */
 static int push_account(struct ol_loop *loop, uint64_t base_version, int rc)
 {
 	struct ol_loop_stat *stat = &loop->stat;
@@ -338,8 +339,8 @@ static int push_account(struct ol_loop *loop, uint64_t base_version, int rc)
 }
 
 /*
- * The step that a gradient at `base` is for has been made, and the loop wants to know. Not where a
- * server is gone: what it had told of its last step must not keep the loop from its own weights.
+ * True if the step of a gradient at `base` has been made, and the loop interrupts for that. Not
+ * while a server is gone: its last report must not keep the loop from computing at local weights.
  */
 static bool overtaken(struct ol_loop *loop, uint64_t base)
 {
@@ -347,7 +348,7 @@ static bool overtaken(struct ol_loop *loop, uint64_t base)
 	       ol_newest(loop->worker) > base;
 }
 
-/* So long, or until it makes no sense any more; links and orders get their turn. */
+/* Wait so long, or until the gradient is overtaken; links and orders get their turn. */
 static void delay_wait(struct ol_loop *loop, uint64_t base, double seconds)
 {
 	uint64_t begin_ns = ol_clock_ns(), now_ns = begin_ns;
@@ -395,7 +396,7 @@ static int step(struct ol_loop *loop)
 	rc = grad_acquire(loop, &grad);
 	if (rc != 0)
 		return rc;
-	if (stat->position >= loop->control->stop_at) /* it had to pull once more */
+	if (stat->position >= loop->control->stop_at) /* another pull has moved the position */
 		return grad_release(loop, grad);
 	batch_draw(loop, stat->position);
 	if (!gradient(loop, grad, &info)) {
@@ -422,7 +423,7 @@ static void hold(struct ol_loop *loop)
 		idle(loop, IDLE_MS);
 }
 
-/* No faster than asked for, on average */
+/* Keep the average rate at or below --pace */
 static void pace_wait(struct ol_loop *loop)
 {
 	const struct ol_control *control = loop->control;
@@ -438,7 +439,7 @@ static void pace_wait(struct ol_loop *loop)
 	loop->pace_ns += interval_ns;
 }
 
-/* A server may have come back with less than was wanted: then there is more to compute */
+/* True if more is to be computed, as a server may have come back with fewer steps */
 static bool wants_more(const struct ol_loop *loop)
 {
 	return loop->control->signal == 0 && loop->stat.position < loop->control->stop_at;
@@ -460,8 +461,8 @@ static int flush_step(struct ol_loop *loop)
 	return give_up(loop->control) ? -ECANCELED : 0;
 }
 
-/* Until all is resolved, or there is more to compute: then others may wait for this worker, and it
- * must not wait for them. The op goes on for the next time. */
+/* Wait until all pushes are resolved, or there is more to compute: then other workers may wait for
+ * this one, which must not wait for them. The op stays in progress for the next call. */
 static int flush(struct ol_loop *loop)
 {
 	int rc = 0;
@@ -481,8 +482,8 @@ static int flush(struct ol_loop *loop)
 }
 
 /*
- * Everything that was asked for has been computed: see that it is resolved, and stay for the
- * others. *ret_again: the servers were thrown back, there is more to compute.
+ * All requested gradients are computed: wait until they are resolved, and stay for the other
+ * workers. *ret_again: the servers were rolled back, and there is more to compute.
  */
 static int finish(struct ol_loop *loop, bool *ret_again)
 {
@@ -495,13 +496,13 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 	links_look(loop);
 	for (;;) {
 		rc = flush(loop);
-		/* what was counted while a server was gone is no version yet */
+		/* steps counted while a server was gone may not be versions yet */
 		if (rc == 0 && (loop->news || loop->pull.local) && control->signal == 0)
 			rc = weights_get(loop, OL_PULL_NEWEST);
 		if (rc != 0)
 			return rc;
 		if (loop->pull.local && control->signal == 0 && !wants_more(loop))
-			continue; /* gone once more */
+			continue; /* a server is gone again */
 		if (control->more && loop->stat.position >= control->stop_at)
 			control->stop_at = loop->stat.position + 1;
 		control->more = false;
@@ -516,7 +517,7 @@ static int finish(struct ol_loop *loop, bool *ret_again)
 		       control->signal == 0)
 			idle(loop, IDLE_MS);
 	}
-	if (*ret_again && said) { /* who was told to leave is told once more */
+	if (*ret_again && said) { /* a former "end" does not count; it will come again */
 		control->end = false;
 		ol_control_say(control, "resumed", ol_loop_json(loop, false));
 	}
@@ -540,8 +541,8 @@ static int loop_turn(struct ol_loop *loop)
 			pace_wait(loop);
 		if (control->signal != 0)
 			return finish(loop, &again);
-		/* the first time nothing newer than 0 is known, and after an outage nothing at
-		 * all */
+		/* the servers must be asked for the newest version at first, and after an
+		 * outage */
 		rc = weights_get(loop,
 				 !loop->began || loop->news || loop->on_late != OL_ON_LATE_WAIT
 					 ? OL_PULL_NEWEST
@@ -554,7 +555,7 @@ static int loop_turn(struct ol_loop *loop)
 	return rc;
 }
 
-/* What is final of a gradient goes ahead while the rest is computed; links live on meanwhile. */
+/* Send the final part of a gradient ahead while the rest is computed; poll links meanwhile. */
 static void ready(void *arg, float *grad, size_t first)
 {
 	struct ol_loop *loop = arg;
@@ -626,7 +627,7 @@ static json_t *links_json(const struct ol_loop *loop)
 	return list;
 }
 
-/* What it waits for, and which server has to give it, for people */
+/* The wait in words: what for, and at which server */
 static void waits_text(const struct ol_loop *loop, char *text, size_t bytes)
 {
 	static const char *const words[] = {
@@ -654,7 +655,7 @@ static void waits_text(const struct ol_loop *loop, char *text, size_t bytes)
 		snprintf(text + used, bytes - used, " a server");
 }
 
-/* Of these the report makes its rates: with a server missing, and before the first was; more. */
+/* Figures for the report's rates before the first outage and during outages, and more */
 static json_t *outage_json(const struct ol_loop *loop)
 {
 	const struct ol_loop_stat *stat = &loop->stat;

@@ -15,11 +15,11 @@ static const struct {
 	const char *value;
 } needs[] = {
 	{ "optimizer", "sgd" }, { "lr", "1" },         { "weight_decay", "0" },
-	{ "replay", "each" },   { "on_late", "wait" }, /* what is thrown away would have changed the
+	{ "replay", "each" },   { "on_late", "wait" }, /* a dropped gradient has changed the
 							  worker's topics */
 };
 
-/* Also where the subcommand has no such setting */
+/* True also if the subcommand has no such setting */
 static bool met(const struct ol_settings *settings, const char *name, const char *value)
 {
 	char now[64];

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* needs.h -- settings that an additive model needs: its changes are to be made as they are, each
- * once */
+/* needs.h -- settings that an additive model needs: each of its changes must be applied unscaled
+ * and once */
 #ifndef CMD_NEEDS_H
 #define CMD_NEEDS_H
 
 #include "cmd/job.h"
 #include "cmd/settings.h"
 
-/* ol_needs_one -- give a setting a value, unless the user has; that is said. 0 or an exit code */
+/* ol_needs_one -- give a setting a value unless the user has, and say so. 0 or an exit code */
 int ol_needs_one(struct ol_settings *settings, const char *model, const char *name,
 		 const char *value);
 
 /*
- * ol_needs_take -- all that the model of a job needs, of the settings that the subcommand has
+ * ol_needs_take -- set all that the job's model needs, as far as the subcommand has the settings
  *
- * What the user wants otherwise is refused before anything is set. 0 or an exit code.
+ * Contrary values of the user are refused before anything is set. 0 or an exit code.
  */
 int ol_needs_take(struct ol_settings *settings, const char *model, const struct ol_job *job);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * proc.c -- the processes that `outlast train` consists of
+ * proc.c -- the processes of `outlast train`
  */
 #include "cmd/proc.h"
 
@@ -28,7 +28,7 @@ enum {
 
 /*
  * The environment of a child: ours without settings (OUTLAST_...: the command line has them all),
- * with the job key, and with a BLAS that starts no threads. *ret_own is to be freed too.
+ * with the job key, and with a BLAS that starts no threads. The caller frees *ret_own too.
  */
 static char **environment(const char *job_key, char **ret_own)
 {
@@ -54,7 +54,7 @@ static char **environment(const char *job_key, char **ret_own)
 	return env;
 }
 
-/* stdin is nobody's, stdout is the parent's alone. */
+/* The child has no stdin; only the parent writes to stdout. */
 static int actions_init(posix_spawn_file_actions_t *actions, int fd)
 {
 	int rc = posix_spawn_file_actions_init(actions);
@@ -143,7 +143,7 @@ int ol_proc_spawn(struct ol_proc *proc, const char *name, struct ol_args *args, 
 	return 0;
 }
 
-/* The first whole line, taken out of the buffer; what is no JSON is skipped. */
+/* Take the first whole line out of the buffer; lines that are not JSON are skipped. */
 static json_t *line_take(struct ol_proc *proc)
 {
 	json_t *object = NULL;
@@ -169,7 +169,7 @@ json_t *ol_proc_read(struct ol_proc *proc)
 
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			return NULL;
-		if (got <= 0) { /* also a line that is too long */
+		if (got <= 0) { /* also if a line is too long */
 			close(proc->fd);
 			proc->fd = -1;
 			return NULL;
@@ -192,7 +192,7 @@ void ol_proc_order(struct ol_proc *proc, const char *format, ...)
 	if (proc->fd < 0 || len < 0 || len >= ORDER_MAX - 1)
 		return;
 	order[len++] = '\n';
-	/* short lines in an empty socket: they go whole, or the child is gone */
+	/* orders are short and the socket is empty: they are sent whole, or the child is gone */
 	(void)!send(proc->fd, order, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

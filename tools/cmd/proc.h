@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * proc.h -- the processes that `outlast train` consists of, and servers of `outlast bench`
+ * proc.h -- the processes of `outlast train`, and servers of `outlast bench`
  *
- * Each runs this very program with another subcommand, has a socket to its parent as descriptor 3
- * (control.h has what is said on it), and dies with its parent.
+ * Each runs this program with another subcommand, has a socket to its parent as descriptor 3 (for
+ * its messages see control.h), and dies with its parent.
  */
 #ifndef CMD_PROC_H
 #define CMD_PROC_H
@@ -27,7 +27,7 @@ struct ol_proc {
 	bool ended; /* has been waited for */
 	int wait_status; /* then */
 	char name[24]; /* "worker 3" */
-	char line[OL_PROC_LINE_MAX]; /* not yet whole */
+	char line[OL_PROC_LINE_MAX]; /* beginning of a message */
 	size_t line_len;
 };
 
@@ -35,17 +35,17 @@ struct ol_proc {
 int ol_proc_spawn(struct ol_proc *proc, const char *name, struct ol_args *args,
 		  const char *job_key);
 
-/* ol_proc_read -- the next thing it said, for the caller to release; NULL: nothing for now */
+/* ol_proc_read -- its next message, for the caller to release; NULL: none for now */
 json_t *ol_proc_read(struct ol_proc *proc);
 
-/* ol_proc_order -- one order (control.h); lost if it has ended */
+/* ol_proc_order -- send one order (control.h); lost if the process has ended */
 void ol_proc_order(struct ol_proc *proc, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* ol_proc_reap -- true if it has ended just now */
 bool ol_proc_reap(struct ol_proc *proc);
 
-/* ol_proc_wait -- for its end; what it says meanwhile goes nowhere */
+/* ol_proc_wait -- wait for its end, and drop its messages */
 void ol_proc_wait(struct ol_proc *proc);
 
 /* ol_proc_lives -- it was started, and its end has not been seen */
@@ -54,10 +54,10 @@ static inline bool ol_proc_lives(const struct ol_proc *proc)
 	return proc->pid != 0 && !proc->ended;
 }
 
-/* ol_proc_stopped -- SIGSTOP or the like keeps it from running */
+/* ol_proc_stopped -- a SIGSTOP or the like has stopped it */
 bool ol_proc_stopped(const struct ol_proc *proc);
 
-/* ol_proc_kill -- a signal; nothing if it has ended or was never started */
+/* ol_proc_kill -- send a signal; no effect if it has ended or was never started */
 void ol_proc_kill(const struct ol_proc *proc, int signo);
 
 /* ol_proc_fini -- kill it if need be, wait for it, close the socket; it may be started again */

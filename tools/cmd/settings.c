@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * settings.c -- tables of the common settings; loading them, handing them on
+ * settings.c -- tables of the common settings; loads them, and passes them on
  */
 #include "cmd/settings.h"
 

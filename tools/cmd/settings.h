@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * settings.h -- settings that several subcommands have in common
+ * settings.h -- settings that several subcommands share
  *
- * A subcommand's table is put together from groups. A group is a struct, a member of the
- * subcommand's own struct, and rows whose offsets count from its beginning; so `train` can hand a
- * whole group on to the processes it starts.
+ * A subcommand's table is made of groups. A group is a struct that is a member of the subcommand's
+ * own struct, and rows whose offsets count from its beginning. So `train` can pass a whole group on
+ * to the processes it starts.
  */
 #ifndef CMD_SETTINGS_H
 #define CMD_SETTINGS_H
@@ -20,7 +20,7 @@
 
 enum {
 	OL_JOB_KEY_BYTES = 256, /* with its end */
-	OL_VALUE_MAX = 8192, /* of a setting that is handed on */
+	OL_VALUE_MAX = 8192, /* of a setting that is passed on */
 	OL_ARGS_MAX = 96
 };
 
@@ -36,7 +36,7 @@ struct ol_rows {
 		(array), sizeof(array) / sizeof((array)[0]) \
 	}
 
-/* What is trained: fixes the geometry of the job and the initial weights. */
+/* Model and data: they fix the geometry of the job and the initial weights. */
 struct ol_set_model {
 	const char *model;
 	const char *dataset;
@@ -49,7 +49,7 @@ extern const struct ol_rows ol_rows_model;
 /* How gradients become steps: the servers' side. */
 struct ol_set_rule {
 	const char *consistency;
-	struct ol_consistency_set how; /* that, once ol_settings_rule_check() has seen it */
+	struct ol_consistency_set how; /* parsed by ol_settings_rule_check() */
 	double lr;
 	double momentum;
 	double beta1;
@@ -88,10 +88,10 @@ enum ol_transport_choice {
 extern const struct ol_conf_choice ol_transports[]; /* auto is the first */
 extern const struct ol_rows ol_rows_transport; /* default: auto */
 
-/* ol_transport_name -- as the library wants it; NULL: auto */
+/* ol_transport_name -- the library's name for it; NULL: auto */
 const char *ol_transport_name(int choice);
 
-/* What a dead server leaves behind, and what the next one does with it: the servers' side. */
+/* Checkpoints, and what a restarted server does with them: the servers' side. */
 struct ol_set_durable {
 	const char *checkpoint; /* durable.h */
 	double replay_clip;
@@ -107,8 +107,8 @@ enum ol_durability {
 };
 
 extern const struct ol_rows ol_rows_durable;
-extern const struct ol_rows ol_rows_restore_first; /* a server's: none unless it is told */
-extern const struct ol_rows ol_rows_restore_again; /* of a server that `train` starts again */
+extern const struct ol_rows ol_rows_restore_first; /* of a server: default none */
+extern const struct ol_rows ol_rows_restore_again; /* of a server that `train` restarts */
 
 /* What a worker does while a server is gone. */
 struct ol_set_outage {
@@ -122,7 +122,7 @@ struct ol_set_outage {
 
 extern const struct ol_rows ol_rows_outage;
 
-/* How long a worker's gradients take, and what it does with one that comes too late. */
+/* How long a worker's gradients take, and what it does with a late one. */
 struct ol_set_late {
 	const char *delay; /* delay.h */
 	int on_late; /* enum ol_on_late */
@@ -130,7 +130,7 @@ struct ol_set_late {
 
 extern const struct ol_rows ol_rows_late;
 
-/* After how much silence a server counts as gone: both sides, the same value. */
+/* After how much silence a server counts as gone: the same value on both sides. */
 struct ol_set_lease {
 	uint32_t lease_ms;
 };
@@ -145,7 +145,7 @@ struct ol_set_coord {
 
 extern const struct ol_rows ol_rows_coord;
 
-/* What each shard's chain is to be: the servers' side. */
+/* The chain of each shard: the servers' side. */
 struct ol_set_chain {
 	uint32_t replicas;
 	uint32_t replicate_every; /* 0: strict */
@@ -153,7 +153,7 @@ struct ol_set_chain {
 
 extern const struct ol_rows ol_rows_chain;
 
-/* For programs started by hand; what `train` starts finds its key in the environment. */
+/* For programs started by hand; processes of `train` get the key in their environment. */
 struct ol_set_key {
 	const char *job_key_file;
 };
@@ -161,9 +161,9 @@ struct ol_set_key {
 extern const struct ol_rows ol_rows_key;
 
 /*
- * ol_job_key_read -- the key of the file, or else of OUTLAST_JOB_KEY; "" if there is neither
+ * ol_job_key_read -- the key in the file, or else in OUTLAST_JOB_KEY; "" if there is neither
  *
- * Returns 0, or an exit code after it has said why.
+ * Returns 0, or an exit code after an error line.
  */
 int ol_job_key_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES]);
 
@@ -175,7 +175,7 @@ struct ol_settings {
 	struct ol_conf *conf;
 };
 
-/* ol_settings_add -- rows of a group that lies at `base` in the subcommand's struct */
+/* ol_settings_add -- add the rows of a group that lies at `base` in the subcommand's struct */
 void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t base);
 
 /*
@@ -187,38 +187,37 @@ void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t b
 bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char **argv,
 		      int *ret_exit);
 
-/* ol_settings_fail -- a value that is wrong beside others; prints, returns OL_EXIT_USAGE */
+/* ol_settings_fail -- print that a value does not fit the others; returns OL_EXIT_USAGE */
 int ol_settings_fail(struct ol_settings *settings, const char *name, const char *why);
 
 /* ol_settings_fini -- every string that target points to is gone */
 void ol_settings_fini(struct ol_settings *settings);
 
-/* ol_settings_text -- the value of a setting as text, cut to fit; "": there is none of the name */
+/* ol_settings_text -- the value of a setting as text, cut to fit; "": no such setting */
 const char *ol_settings_text(const struct ol_settings *settings, const char *name, char *buf,
 			     size_t buf_bytes);
 
 /*
- * ol_settings_durable_check -- what of it cannot be, or not yet; prints, returns an exit code
+ * ol_settings_durable_check -- check the group; prints a fault, returns an exit code
  *
  * *ret_ckpt holds --checkpoint; a folder may be missing from it.
  */
 int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_durable *set,
 			      struct ol_ckpt_set *ret_ckpt);
 
-/* ol_settings_outage -- the worker's options that the groups say */
+/* ol_settings_outage -- set the worker's options from the groups */
 void ol_settings_outage(const struct ol_set_outage *set, const struct ol_set_lease *lease,
 			struct ol_worker_opts *opts);
 
 /*
- * ol_settings_rule_check -- what of it cannot be in a job of so many workers and servers (shards);
- * sets set->how
+ * ol_settings_rule_check -- check the group for so many workers and servers (shards); sets set->how
  *
- * Prints, returns an exit code.
+ * Prints a fault, returns an exit code.
  */
 int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set, uint32_t workers,
 			   uint32_t servers);
 
-/* ol_settings_rule -- the update rule that a group says */
+/* ol_settings_rule -- the update rule of a group */
 struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set);
 
 /* A command line in the making; owns its words. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * usage.c -- what a process costs
+ * usage.c -- processor time and memory of a process
  */
 #include "cmd/usage.h"
 

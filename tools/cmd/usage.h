@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * usage.h -- what a process costs: processor time and memory, as the kernel counts them
+ * usage.h -- processor time and memory of a process, as the kernel counts them
  */
 #ifndef CMD_USAGE_H
 #define CMD_USAGE_H
@@ -14,7 +14,7 @@ struct ol_usage {
 	uint64_t rss_bytes; /* resident, memory shared with others included */
 };
 
-/* ol_usage_read -- -errno: no such process, or it is over */
+/* ol_usage_read -- -errno: no such process, or it has ended */
 int ol_usage_read(pid_t pid, struct ol_usage *ret_usage);
 
 #endif /* CMD_USAGE_H */

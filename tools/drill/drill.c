@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * drill.c -- `outlast drill`: its settings; the program beside this file, in Python, does the rest
+ * drill.c -- `outlast drill`: its settings; the Python program beside this file does the rest
  *
- * That program is given one JSON object: each setting with the beginning of an error line about it,
- * all of them as a file has them, the words of the command line, and the path of this executable.
+ * That program gets one JSON object: each setting with the beginning of an error line about it, all
+ * settings in the form of a file, the words of the command line, and the path of this executable.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -21,10 +21,10 @@
 enum {
 	PRESETS = 3,
 	PRESET_SETTINGS = 12,
-	WORDS_MAX = 32 /* handed on to train */
+	WORDS_MAX = 32 /* passed on to train */
 };
 
-/* What a preset says of the settings that nobody gave. The order is that of `preset_settings`. */
+/* A preset's values for settings that were not given, in the order of `preset_settings`. */
 static const char *const preset_settings[PRESET_SETTINGS] = {
 	"strategies", "consistency", "kills", "workers", "seeds", "seconds",
 	"kill_at",    "down",        "again", "pace",    "scale", "eval_seconds"
@@ -159,7 +159,7 @@ struct drill {
 	json_t *story; /* for the program in Python */
 };
 
-/* --preset, for what nobody gave */
+/* Apply --preset to settings that were not given */
 static void preset_fill(struct ol_conf *conf, const char *name)
 {
 	int preset = 0;
@@ -172,7 +172,7 @@ static void preset_fill(struct ol_conf *conf, const char *name)
 	}
 }
 
-/* {"text": null where it is not set, "default", "given", "error": how a line about it begins} */
+/* {"text": null if it is not set, "default", "given", "error": the beginning of an error line} */
 static json_t *setting_json(struct drill *drill, size_t i)
 {
 	const struct ol_conf_field *field = &drill->settings.fields[i];
@@ -218,8 +218,8 @@ static int story_tell(struct drill *drill, int argc, char **argv)
 			    NULL);
 }
 
-/* The folder with the program: beside this executable in a build folder, and otherwise where it was
- * installed */
+/* The folder with the program: beside this executable in a build folder, or where it was installed
+ */
 static bool program_find(const char *own, char path[PATH_MAX])
 {
 	static const char *const places[] = { "drill", OL_DRILL_PLACE };
@@ -233,7 +233,7 @@ static bool program_find(const char *own, char path[PATH_MAX])
 	return false;
 }
 
-/* The second python3 where PATH leads to none, or to a script that has none to call */
+/* The second python3 if PATH has none, or has a script that finds none */
 static const char start[] =
 	"for python in python3 /usr/bin/python3; do\n"
 	"	\"$python\" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null &&\n"
@@ -243,7 +243,7 @@ static const char start[] =
 	"python3 python3-numpy python3-scipy python3-matplotlib' >&2\n"
 	"exit 1\n";
 
-/* This process becomes the program. Returns an exit code where it cannot. */
+/* Execute the program in this process. Returns an exit code only on failure. */
 static int program_become(struct drill *drill)
 {
 	char own[PATH_MAX / 2], program[PATH_MAX];

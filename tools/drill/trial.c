@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * trial.c -- what trials share: members of a description, records
+ * trial.c -- shared by trials: members of a description, records
  */
 #include "drill/trial.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * trials.c -- `outlast trial`: whose a description is
+ * trials.c -- `outlast trial`: calls the experiment of a description
  */
 #include <signal.h>
 #include <string.h>
@@ -19,7 +19,7 @@ int cmd_trial(int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a drill that is killed leaves nothing behind */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed drill leaves no process behind */
 	if (of == NULL)
 		return ol_cmd_error(OL_EXIT_USAGE, "trial", "description", error.text, NULL);
 	rc = trial_unpack(of, "{s:s}", "experiment", &experiment);

@@ -3,8 +3,8 @@
 /*
  * tsc.c -- print the frequency of this machine's time stamp counter, in kHz
  *
- * A guest's counter is the host's. Its kernel would measure it against an emulated timer while it
- * boots, and where the emulator loses the processor in between, the guest's clock runs up to 29
+ * A guest's counter is the host's. While it boots, its kernel would measure the counter against an
+ * emulated timer. If the emulator loses the processor meanwhile, the guest's clock runs up to 29
  * times too fast, for good.
  */
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include <x86intrin.h>
 
 enum {
-	TRIES = 1000, /* for one moment, of which the least disturbed counts */
+	TRIES = 1000, /* readings for one moment; the least disturbed one counts */
 	APART_MS = 50,
 };
 

@@ -16,7 +16,7 @@ enum {
 	FIRST_DIM = 128 /* smaller products may do without OpenBLAS's memory */
 };
 
-/* The processors that OpenBLAS has kernels for; whatever is not listed has neither. */
+/* OpenBLAS's kernels with AVX2, and whether with AVX-512; those not listed have neither. */
 static const struct {
 	const char *name;
 	bool avx512;
@@ -68,12 +68,12 @@ void learn_blas_start(char **argv)
 	openblas_set_num_threads(1);
 	if (coretype == NULL && !threads)
 		return;
-	/* By its own name: a process executed as /proc/self/exe is called "exe" by ps. */
+	/* By its own name: ps would show a process executed as /proc/self/exe as "exe". */
 	len = readlink("/proc/self/exe", path, sizeof(path));
 	if (len <= 0 || (size_t)len == sizeof(path))
 		return;
 	path[len] = 0;
-	/* Both are set from here on, so the program cannot come back to this line. */
+	/* Both are set from here on, so the program cannot reach this line again. */
 	if (setenv("OPENBLAS_NUM_THREADS", "1", 0) != 0 ||
 	    (coretype != NULL && setenv("OPENBLAS_CORETYPE", coretype, 0) != 0))
 		return;

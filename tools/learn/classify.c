@@ -35,7 +35,7 @@ static struct classifier *classifier_of(struct learn_model *model)
 	return (struct classifier *)((char *)model - offsetof(struct classifier, base));
 }
 
-/* What a name means: the dense layers' widths, and what stands before them. */
+/* A parsed name: the dense layers' widths, and the layers before them. */
 struct plan {
 	size_t widths[LEARN_LAYERS_MAX + 1];
 	size_t layer_count;
@@ -153,7 +153,7 @@ static int classifier_grad(struct learn_model *model, const float *w,
 	learn_stack_forward(&self->stack, w, x, batch->count, key);
 	*ret_loss =
 		learn_stack_backward(&self->stack, w, x, batch->labels, batch->count, cnn, grad);
-	if (cnn && model->ready != NULL) /* the dense layers, which lie behind the convolutions */
+	if (cnn && model->ready != NULL) /* the dense layers are final */
 		model->ready(model->ready_arg, grad, model->layers[2].offset);
 	if (cnn)
 		learn_cnn_backward(self->cnn, batch->x, self->stack.dy, batch->count, grad);

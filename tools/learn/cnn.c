@@ -3,12 +3,12 @@
 /*
  * cnn.c -- two convolutions as matrix products
  *
- * Images are [row][column][channel], those that a convolution reads with a border of one zero pixel
- * ("padded"). A convolution is the product of its image's patches, one for each pixel, and its
- * weights [tap][in][out]; PyTorch's order [out][in][tap] is turned there and back once a batch.
+ * Images are [row][column][channel]; inputs of a convolution have a border of one zero pixel
+ * ("padded"). A convolution is the product of its image's patches, one a pixel, and its weights
+ * [tap][in][out]. PyTorch's order [out][in][tap] is converted to that and back once a batch.
  *
- * Samples go through one by one: all that one sample needs then stays in the L2 cache, and OpenBLAS
- * has kernels for products of this size that do not copy their factors first.
+ * Samples are computed one by one. So the data of one sample stay in the L2 cache, and OpenBLAS has
+ * kernels for products of this size that do not copy their factors first.
  */
 
 #include "learn/cnn.h"
@@ -35,7 +35,7 @@ enum {
 	PATCH2 = 3 * RUN2 /* and of a patch */
 };
 
-/* What backward needs of each sample. The border of mid is zero from create on. */
+/* The data of each sample that backward needs. The border of mid is zero from create on. */
 struct sample {
 	alignas(ALIGN) float mid[PAD2 * ROW2]; /* padded, after the first pooling */
 	uint8_t place1[PIXELS2 * LEARN_C1];
@@ -137,7 +137,7 @@ static inline void run_add(float *restrict to, const float *restrict from)
 		to[i] += from[i];
 }
 
-/* patches2_add -- the gradient of mid from that of its patches: the way back of patches2_make() */
+/* patches2_add -- the gradient of mid from that of its patches: the reverse of patches2_make() */
 static void patches2_add(const float *from, float *grad_mid)
 {
 	memset(grad_mid, 0, PAD2 * ROW2 * sizeof(*grad_mid));

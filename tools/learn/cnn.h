@@ -39,8 +39,8 @@ const float *learn_cnn_forward(struct learn_cnn *cnn, const float *w, const floa
 /*
  * learn_cnn_backward -- the gradient of both convolutions' parameters to grad
  *
- * dx is the gradient of what the last forward returned, [count][1568]; x and count are those given
- * to it, and it has kept the weights.
+ * dx is the gradient of the last forward's result, [count][1568]; x and count are those of that
+ * call, which has kept the weights.
  */
 void learn_cnn_backward(struct learn_cnn *cnn, const float *x, const float *dx, size_t count,
 			float *grad);

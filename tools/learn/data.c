@@ -63,7 +63,7 @@ static int open_two(const char *what, const char *args,
 	return rc;
 }
 
-/* What is made, not read: its name, or its name, a colon and settings. */
+/* Generated data sets: a name, or a name, a colon and settings. */
 static const struct {
 	const char *name;
 	int (*make)(const char *args, struct learn_data *data, char *err, size_t err_len);
@@ -191,7 +191,7 @@ static void batch_put(const struct learn_set *set, size_t from, struct learn_bat
 		x[i] = ((float)pixels[i] / 255.0f - 0.5f) / 0.5f;
 }
 
-/* documents_take -- the numbers of a step's documents of a worker */
+/* documents_take -- the numbers of a worker's documents for a step */
 static int documents_take(const struct learn_data *data, const struct learn_key *key,
 			  unsigned count, struct learn_batch *batch)
 {

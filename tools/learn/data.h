@@ -4,12 +4,12 @@
  * data.h -- data sets, and batches drawn from them
  *
  * A data set is read once, checked whole and then never changes. Batches are drawn with replacement
- * by a counter-based generator, so which samples a step of a worker sees depends on nothing but the
- * key: any step can be drawn again, anywhere.
+ * by a counter-based generator. So the samples of a worker's step depend only on the key: any step
+ * can be drawn again, anywhere.
  *
- * ERRORS. A function that can fail returns 0 or a negated errno value, and then has written one
- * line (no newline) into err: what is wrong, in which file and where, and what to do. err may be
- * NULL if err_len is 0. Outputs named ret_* are written only on success.
+ * ERRORS. A function that can fail returns 0, or a negated errno value with one line (no newline)
+ * in err: the fault, its file and place, the remedy. err may be NULL if err_len is 0. Outputs named
+ * ret_* are written only on success.
  */
 #ifndef LEARN_DATA_H
 #define LEARN_DATA_H
@@ -23,7 +23,7 @@ enum {
 	LEARN_CLASSES_MAX = 4096,
 	LEARN_FEATURES_MAX = 1 << 20,
 	LEARN_BATCH_MAX = 1 << 16,
-	LEARN_TOKENS_MAX = 1 << 24 /* words of all training documents: so many a float counts */
+	LEARN_TOKENS_MAX = 1 << 24 /* words of all training documents: a float counts so far */
 };
 
 #define LEARN_FILE_BYTES_MAX ((size_t)2 << 30) /* one file, uncompressed */
@@ -32,17 +32,17 @@ enum {
 enum learn_kind {
 	LEARN_SAMPLES, /* features with a label */
 	LEARN_RATINGS, /* of an item by a user */
-	LEARN_WORDS, /* documents, as the words that they are made of */
+	LEARN_WORDS, /* documents, as lists of words */
 };
 
-/* What a model must know of the data. */
+/* The sizes of a data set that a model needs */
 struct learn_shape {
 	/* Samples: rows * cols == features, flat data has one row. Ratings: rows are users, cols
 	   items, features both. Words: one row, cols and features are the vocabulary. */
 	unsigned rows;
 	unsigned cols;
 	unsigned features; /* at most LEARN_FEATURES_MAX */
-	unsigned classes; /* 2 to LEARN_CLASSES_MAX; 0 unless they are samples */
+	unsigned classes; /* samples: 2 to LEARN_CLASSES_MAX; else 0 */
 	enum learn_kind kind;
 };
 
@@ -59,23 +59,23 @@ struct learn_set {
 	size_t count; /* samples, ratings or documents, at least 1 */
 	const uint8_t *pixels; /* count * features; a model sees (p / 255 - 0.5) / 0.5 */
 	const float *values; /* count * features; a model sees them as they are; all finite */
-	const uint16_t *labels; /* count, each below shape.classes; NULL unless they are samples */
+	const uint16_t *labels; /* samples: count, each below shape.classes; else NULL */
 	const struct learn_rating *ratings; /* count */
 	const uint32_t *words; /* of all documents, each below shape.cols */
 	const size_t *starts; /* count + 1: document d is words[starts[d]] to words[starts[d + 1] -
 				 1], at least one */
 };
 
-/* What generated data were made of. */
+/* The true factors or topics of generated data */
 struct learn_planted {
 	unsigned rank; /* factors or topics */
-	double noise; /* ratings: standard deviation of what was added */
+	double noise; /* ratings: standard deviation of the added noise */
 	const float *rows; /* ratings: users * rank */
 	const float *cols; /* ratings: items * rank */
 	const float *topics; /* words: rank * cols, each topic's sum 1 */
 };
 
-/* Read only after open, hence shared by any number of threads. */
+/* Read-only after open, so any number of threads may share it */
 struct learn_data {
 	struct learn_shape shape;
 	struct learn_set train;
@@ -114,12 +114,11 @@ struct learn_data {
  */
 int learn_data_open(const char *spec, struct learn_data **ret_data, char *err, size_t err_len);
 
-/* learn_data_close -- NULL is allowed; no batch refers to the data set afterwards, as batches are
- * copies */
+/* learn_data_close -- NULL is allowed; batches are copies, and stay valid */
 void learn_data_close(struct learn_data *data);
 
-/* Samples as a model takes them. Memory belongs to the batch; count and contents change with draw
- * and load. Of ratings and documents it has only their numbers. */
+/* Samples in a model's form. The batch owns its memory; draw and load change count and contents. Of
+ * ratings and documents it has only their numbers. */
 struct learn_batch {
 	unsigned count; /* samples now in it */
 	unsigned count_max;
@@ -127,8 +126,7 @@ struct learn_batch {
 	float *x; /* count * features, sample by sample, 64-byte aligned */
 	uint16_t *labels; /* count */
 	uint32_t *index; /* count numbers of ratings or documents; else NULL, as are x and labels */
-	uint32_t
-		workers; /* documents are shared out among so many; the owner sets it; 1 at first */
+	uint32_t workers; /* that share the documents; set by the owner; 1 at first */
 };
 
 /* learn_batch_create -- room for count_max samples of a shape; -EINVAL outside 1 ..
@@ -145,7 +143,7 @@ void learn_batch_destroy(struct learn_batch *batch);
  *
  * A pure function of (training set, key, count); the first n samples do not depend on count.
  * Documents are not drawn but taken in turn: worker w of n has documents w, w + n, w + 2n …, and
- * step s the s * count-th of these and the ones behind it, over and over.
+ * step s has `count` of these from the s * count-th on, over and over.
  *
  * Threading: any, one batch per thread; neither blocks nor allocates
  * Errors:    -EINVAL: count is 0 or above count_max, or the batch has another number of features,

@@ -52,7 +52,8 @@ void learn_file_fini(struct learn_file *file)
 	*file = (struct learn_file){ 0 };
 }
 
-/* open_either -- path, or else path.gz; *ret_name is what was opened and the caller's to free */
+/* open_either -- open path, or else path.gz; the caller frees *ret_name, the name of the opened one
+ */
 static int open_either(const char *path, FILE **ret_stream, char **ret_name, char *err,
 		       size_t err_len)
 {
@@ -81,7 +82,7 @@ static int open_either(const char *path, FILE **ret_stream, char **ret_name, cha
 	return 0;
 }
 
-/* read_whole -- the bytes of an open regular file, a zero byte after them */
+/* read_whole -- read all bytes of an open regular file, and add a zero byte */
 static int read_whole(FILE *stream, const char *name, uint8_t **ret_bytes, size_t *ret_len,
 		      char *err, size_t err_len)
 {
@@ -131,7 +132,7 @@ static int grow(uint8_t **bytes, size_t *cap)
 	return 0;
 }
 
-/* inflate_all -- run an initialised stream to its end; *out is the caller's to free in any case */
+/* inflate_all -- run an initialised stream to its end; the caller frees *out in any case */
 static int inflate_all(z_stream *stream, uint8_t **out, size_t *ret_len, const char *name,
 		       char *err, size_t err_len)
 {
@@ -174,7 +175,7 @@ static int inflate_all(z_stream *stream, uint8_t **out, size_t *ret_len, const c
 	return 0;
 }
 
-/* gunzip -- replace file's bytes by what they unpack to */
+/* gunzip -- replace file's bytes by the uncompressed ones */
 static int gunzip(struct learn_file *file, char *err, size_t err_len)
 {
 	z_stream stream = { .next_in = file->bytes, .avail_in = (uInt)file->len };

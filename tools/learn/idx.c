@@ -80,7 +80,7 @@ static int idx_check_len(const struct learn_file *file, size_t header, uint64_t 
 	return 0;
 }
 
-/* images_load -- one image file into set; its buffer goes to *memory; shape is filled, or must
+/* images_load -- load one image file into set; *memory owns its buffer; shape is filled in, or must
  * agree */
 static int images_load(const char *dir, const char *name, struct learn_shape *shape,
 		       struct learn_set *set, void **memory, char *err, size_t err_len)
@@ -119,7 +119,7 @@ out:
 	return rc;
 }
 
-/* labels_load -- one label file into set, whose images are there already */
+/* labels_load -- load one label file into set, whose images are loaded already */
 static int labels_load(const char *dir, const char *name, unsigned classes, struct learn_set *set,
 		       void **memory, char *err, size_t err_len)
 {

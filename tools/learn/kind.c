@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* kind.c -- what all kinds of models have in common */
+/* kind.c -- shared by all kinds of models */
 
 #include "learn/kind.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * kind.h -- inside the room: what a kind of model fills in, and what all kinds have in common
+ * kind.h -- inside the room: the table that a kind of model fills in; code shared by all kinds
  */
 #ifndef LEARN_KIND_H
 #define LEARN_KIND_H
 
 #include "learn/model.h"
 
-/* One kind of model. What is NULL it does not do. */
+/* One kind of model. NULL: not supported */
 struct learn_ops {
 	/* The caller has checked ranges and batches against the model's shape. */
 	void (*destroy)(struct learn_model *model);
@@ -50,7 +50,7 @@ int learn_kind_check(const char *name, enum learn_kind needs, const struct learn
 int learn_params_check(const struct learn_model *model, const char *name, char *err,
 		       size_t err_len);
 
-/* learn_init_uniform -- count first weights, uniform within bound of 0; layer: whose they are */
+/* learn_init_uniform -- draw count first weights of a layer, uniform within bound of 0 */
 void learn_init_uniform(uint64_t seed, uint32_t layer, float bound, size_t count, float *w);
 
 #endif /* LEARN_KIND_H */

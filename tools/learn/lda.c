@@ -9,15 +9,15 @@
  *	(document's tokens of it + alpha) * (word's tokens of it + beta) / (all its tokens + words *
  * beta)
  *
- * without the token itself. Of a batch's own changes the counts are w - grad; of others' they are
- * as old as the pull (Newman et al. 2009: approximate distributed LDA). Changes are whole numbers,
- * and floats add these exactly up to 2^24: so counts add up however updates interleave. What is
- * seen of a word may be below 0 all the same, where a shard has been pulled before a change that
- * another one contains; it counts as 0.
+ * without the token itself. The counts are w - grad: they contain the batch's own changes, and
+ * others' changes up to the pull (Newman et al. 2009: approximate distributed LDA). Changes are
+ * whole numbers, which floats add exactly up to 2^24, so counts are right in any order of updates.
+ * A word's count may still be below 0, if one shard was pulled before a change that another shard
+ * contains; then it counts as 0.
  *
- * The first time that a document comes its tokens get any topic, all alike. To draw them given the
- * tokens before them, of which there are few at first, is known to end with topics that are two in
- * one: 6 of 12 runs did (README), against 1 of 12.
+ * When a document comes for the first time, its tokens get uniformly drawn topics. If they were
+ * drawn given the tokens before them, which are few at first, two true topics often end in one: in
+ * 6 of 12 runs (README), against 1 of 12.
  */
 
 #include <errno.h>
@@ -42,7 +42,7 @@ struct lda {
 	double beta;
 	double *totals; /* of topics, as this batch sees them */
 	double *mix; /* of a document: its tokens of each topic, or their shares */
-	double *sums; /* of topics: what a draw falls among */
+	double *sums; /* of topics, for a draw */
 };
 
 struct lda_args {
@@ -176,7 +176,7 @@ static int document_draw(struct lda *self, const float *w, float *grad, uint32_t
 		}
 		sum += token_draw(self, w, grad, word, assigned,
 				  learn_rng_unit(b.word[0], b.word[1]), &k);
-		if (self->topic[i] == 0) /* any: the few that have one are no guide yet */
+		if (self->topic[i] == 0) /* uniform: few tokens have a topic to go by */
 			k = (size_t)(learn_rng_unit(b.word[2], b.word[3]) * (double)self->topics);
 		token_move(self, grad, word, k, 1);
 		self->topic[i] = (uint16_t)(k + 1);
@@ -209,7 +209,7 @@ static int lda_grad(struct learn_model *model, const float *w, const struct lear
 	return rc;
 }
 
-/* word_share -- of a topic's tokens, as the counts w have it */
+/* word_share -- the word's share of a topic's tokens, by the counts w */
 static double word_share(const struct lda *self, const float *w, uint32_t word, size_t k)
 {
 	double words = (double)self->base.shape.cols;
@@ -219,9 +219,9 @@ static double word_share(const struct lda *self, const float *w, uint32_t word, 
 }
 
 /*
- * mix_fit -- the shares of topics, to self->mix, that make every second word likeliest
+ * mix_fit -- put into self->mix the shares of topics that make every second word likeliest
  *
- * Expectation maximization from equal shares on: a function of words and weights.
+ * Expectation maximization from equal shares: a function of words and weights.
  */
 static void mix_fit(struct lda *self, const float *w, const uint32_t *words, size_t count)
 {
@@ -301,7 +301,8 @@ static size_t words_wrong(const struct lda *self, const float *w, const struct l
 	return wrong;
 }
 
-/* topics_sum -- all tokens counted; *ret_wrong: topics whose total is not the sum of their words */
+/* topics_sum -- the count of all tokens; *ret_wrong: topics whose total is not the sum of their
+ * words */
 static double topics_sum(const struct lda *self, const float *w, size_t *ret_wrong)
 {
 	double all = 0;
@@ -333,7 +334,8 @@ static double distance(const struct lda *self, const float *w, const struct lear
 	return all > 0 ? sum / 2 : 1;
 }
 
-/* planted_distance -- of the best matching; where topics are too few the rest count as 1; NAN */
+/* planted_distance -- mean over the best matching; planted topics without a match count as 1. NAN:
+ * not known */
 static double planted_distance(const struct lda *self, const float *w,
 			       const struct learn_data *data)
 {
@@ -355,11 +357,11 @@ static double planted_distance(const struct lda *self, const float *w,
 	return rc == 0 ? sum / (double)rows : (double)NAN;
 }
 
-/* perplexity_floor -- what the planted topics themselves make of the test documents; NAN */
+/* perplexity_floor -- perplexity of the test documents under the planted topics. NAN: not known */
 static double perplexity_floor(struct learn_model *model, const struct learn_data *data)
 {
 	const struct lda *self = lda_of(model);
-	const float large = 0x1p20f; /* so many tokens a topic that beta does not count */
+	const float large = 0x1p20f; /* tokens a topic: enough to make beta negligible */
 	float *w = learn_alloc(model->param_count, sizeof(*w));
 	struct learn_score score;
 

@@ -4,8 +4,8 @@
  * libsvm.c -- data sets in LIBSVM's text form: "label index:value index:value ...", one sample a
  * line
  *
- * Indices count from 1 and ascend; what is not named is 0. Labels are integers; the ones that the
- * training file uses become classes 0, 1, 2 ... in ascending order. "#" starts a comment.
+ * Indices count from 1 and ascend; missing features are 0. Labels are integers; those in the
+ * training file become classes 0, 1, 2 ... in ascending order. "#" starts a comment.
  */
 
 #include "learn/source.h"
@@ -39,7 +39,7 @@ static void skip_blanks(struct learn_cursor *c)
 		c->at++;
 }
 
-/* feature -- one "index:value"; *index is the last one and becomes this one */
+/* feature -- read one "index:value"; *index: the one before, then this one */
 static int feature(struct learn_cursor *c, size_t *index, float *ret_value)
 {
 	double value = 0;
@@ -110,8 +110,8 @@ static void samples_fini(struct samples *samples)
 	free(samples->labels);
 }
 
-/* samples_load -- first pass: check every line, count, collect labels; the caller finis in any
- * case */
+/* samples_load -- first pass: check every line, count, collect labels; the caller frees samples in
+ * any case */
 static int samples_load(const char *path, struct samples *samples, char *err, size_t err_len)
 {
 	struct learn_cursor c;
@@ -157,7 +157,8 @@ static int compare_labels(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* classes_find -- the different labels of the training samples, ascending; free *ret_classes */
+/* classes_find -- the different labels of the training samples, ascending; the caller frees
+ * *ret_classes */
 static int classes_find(const struct samples *train, int32_t **ret_classes, unsigned *ret_count,
 			char *err, size_t err_len)
 {
@@ -184,7 +185,7 @@ static int classes_find(const struct samples *train, int32_t **ret_classes, unsi
 }
 
 /*
- * set_fill -- second pass: the samples that `keep` names into a set
+ * set_fill -- second pass: put the samples that `keep` names into a set
  *
  * keep: 0 all, 1 those for training, 2 those held out of a file that serves for both.
  */

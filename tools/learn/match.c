@@ -3,10 +3,10 @@
 /*
  * match.c -- the Hungarian method, by shortest augmenting paths
  *
- * Potentials u and v keep every cost[i][j] - u[i] - v[j] at 0 or above, and at 0 where i and j are
- * matched. Rows come in one after the other; each time a shortest path over these reduced costs
- * leads to a column that is free, and the matches along it move up by one. Index 0 stands for the
- * row that comes in, so rows and columns count from 1 here.
+ * Potentials u and v keep every cost[i][j] - u[i] - v[j] at 0 or above, and at 0 for matched i and
+ * j. Rows are added one by one. Each time a shortest path over these reduced costs leads to a free
+ * column, and the matches along it move by one. Index 0 stands for the added row, so rows and
+ * columns count from 1 here.
  */
 
 #include "learn/match.h"
@@ -22,13 +22,13 @@ struct hungarian {
 	size_t cols;
 	double *u; /* of rows */
 	double *v; /* of columns */
-	double *least; /* shortest known way to a column */
+	double *least; /* length of the shortest known path to a column */
 	size_t *owner; /* of a column: its row; 0: free */
-	size_t *from; /* the column before it on that way */
-	bool *done; /* the way is known to be the shortest */
+	size_t *from; /* the column before it on that path */
+	bool *done; /* the path is surely the shortest */
 };
 
-/* column_next -- lengthen the ways over column j; the nearest column that is not done */
+/* column_next -- extend the paths over column j; returns the nearest column that is not done */
 static size_t column_next(struct hungarian *h, size_t j)
 {
 	size_t row = h->owner[j], next = 0;

@@ -130,7 +130,7 @@ static double mf_score(const struct learn_score *score)
 	return sqrt(score->loss_sum / (double)score->count);
 }
 
-/* planted_error -- over all cells, those without a rating too */
+/* planted_error -- over all cells, also those without a rating */
 static double planted_error(const struct mf *self, const float *w, const struct learn_data *data)
 {
 	const struct learn_planted *planted = &data->planted;
@@ -185,7 +185,7 @@ int learn_mf_create(const char *args, const struct learn_shape *shape,
 	self->rank = set.rank;
 	self->reg = (float)set.reg;
 	self->base.ops = &ops;
-	/* twice 0.02 for each rating of a batch, whose mean the gradient is */
+	/* twice 0.02 for each rating; the gradient is the mean over the batch's ratings */
 	self->base.traits = (struct learn_traits){ .score_name = "RMSE", .lr = 0.02 };
 	learn_layer_add(&self->base, "users", self->rank, shape->rows, false);
 	learn_layer_add(&self->base, "items", self->rank, shape->cols, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* model.c -- models, whatever their kind */
+/* model.c -- calls of all kinds of models */
 
 #include "learn/model.h"
 
@@ -62,7 +62,7 @@ void learn_model_ready_set(struct learn_model *model, learn_ready_fn *fn, void *
 	model->ready_arg = arg;
 }
 
-/* fits -- is the data what the model was made for? */
+/* fits -- was the model made for data of this shape? */
 static bool fits(const struct learn_model *model, const struct learn_shape *shape)
 {
 	return shape->kind == model->shape.kind && shape->features == model->shape.features &&

@@ -60,17 +60,16 @@ enum {
 
 struct learn_model;
 
-/* What a model wants of those that train it. */
+/* What a model needs of its training */
 struct learn_traits {
 	const char *score_name; /* of learn_model_score(): "accuracy", "RMSE", "perplexity" */
-	/* Its "gradients" are minus changes: steps are to be plain SGD, asynchronous, of rate 1,
-	   each applied once. Also it keeps something of every training sample, which is lost with
-	   it. */
+	/* Its "gradients" are minus changes: steps must be plain SGD, asynchronous, of rate 1, each
+	   applied once. It also keeps state of every training sample, which is lost with it. */
 	bool additive;
-	double lr; /* that suits plain SGD, for a batch of 1: proportional to it; 0: none does */
+	double lr; /* suits plain SGD with a batch of 1; proportional to the batch. 0: none does */
 };
 
-/* Something worth knowing of trained weights. */
+/* A figure about trained weights */
 struct learn_figure {
 	const char *name;
 	double value;
@@ -97,8 +96,8 @@ struct learn_layer {
 };
 
 struct learn_score {
-	size_t count; /* samples looked at */
-	size_t correct; /* whose label has the largest output; never a sample with a NaN output */
+	size_t count; /* samples evaluated */
+	size_t correct; /* whose label has the largest output; a NaN output is never correct */
 	double loss_sum; /* divide by count for the mean */
 };
 
@@ -128,9 +127,9 @@ const struct learn_layer *learn_model_layers(const struct learn_model *model, si
 /*
  * learn_model_blocks -- the lengths of the blocks that make up the weight vector, in its order
  *
- * A block is what belongs to one output: a row of a dense layer, an output channel of a
- * convolution, a user's or item's factors, a word's counts; and a layer's biases. lengths NULL:
- * only count them.
+ * A block belongs to one output: a row of a dense layer, an output channel of a convolution, a
+ * user's or item's factors, a word's counts; a layer's biases are one more. lengths NULL: only
+ * count them.
  */
 size_t learn_model_blocks(const struct learn_model *model, uint64_t *lengths);
 
@@ -138,10 +137,10 @@ size_t learn_model_blocks(const struct learn_model *model, uint64_t *lengths);
 const struct learn_traits *learn_model_traits(const struct learn_model *model);
 
 /*
- * learn_model_attach -- the data set whose batches learn_model_grad() will be given; it stays open
+ * learn_model_attach -- set the data set of learn_model_grad()'s batches; it must stay open
  *
- * mf and lda need it before their first gradient, classifiers do not. lda forgets what it had of
- * every document.
+ * mf and lda need it before their first gradient, classifiers do not. lda forgets all topics of
+ * documents.
  *
  * Errors: -EINVAL (data of another shape, or more than the model can count), -ENOMEM
  */
@@ -155,31 +154,30 @@ int learn_model_attach(struct learn_model *model, const struct learn_data *data,
 void learn_model_init(const struct learn_model *model, uint64_t seed, float *w);
 
 /*
- * Called by learn_model_grad() on its way back through the layers: grad[first] and all behind it
- * are as they will be returned. So they can be sent while the rest is computed.
+ * Called by learn_model_grad() on its way back through the layers: grad[first] and all after it are
+ * final. So they can be sent while the rest is computed.
  */
 typedef void learn_ready_fn(void *arg, float *grad, size_t first);
 
-/* learn_model_ready_set -- whom to tell from now on; fn NULL: nobody */
+/* learn_model_ready_set -- call fn from now on; NULL: none */
 void learn_model_ready_set(struct learn_model *model, learn_ready_fn *fn, void *arg);
 
 /*
  * learn_model_grad -- the gradient of a batch's mean loss at w, and that loss
  *
- * grad is written whole and need not be zero: what it holds before does not count. Sums are made in
- * it, so nobody may look at it during the call, but for what a learn_ready_fn was told of. w and
- * grad need float alignment only, and must not overlap. key chooses the dropout mask; give the
- * batch's own.
+ * grad is written whole and need not be zero. Sums are made in it, so no other code may read it
+ * during the call, except the part that a learn_ready_fn was told of. w and grad need only float
+ * alignment, and must not overlap. key chooses the dropout mask; give the batch's own.
  *
  * Blocks:    never; computes in the caller's thread, allocates nothing but OpenBLAS's memory at a
  *            thread's first call
  * Threading: the model's thread
- * lda moves on with each call: the batch's documents get new topics, their first ones if they had
- * none. So it is to be called once for each batch, and what it returns applied once.
+ * lda changes its state with each call: the batch's documents get new topics. So call it once for
+ * each batch, and apply its result once.
  *
  * Errors:    -EINVAL: the batch is empty, larger than batch_max or of another shape, or no data are
- *            attached; -ESTALE: lda, documents that ought to have topics by now have none: another
- *            model had them
+ *            attached; -ESTALE: lda: documents that must have topics by now have none, as another
+ *            model drew them
  */
 int learn_model_grad(struct learn_model *model, const float *w, const struct learn_batch *batch,
 		     const struct learn_key *key, float *grad, double *ret_loss);
@@ -187,8 +185,7 @@ int learn_model_grad(struct learn_model *model, const float *w, const struct lea
 /*
  * learn_model_eval -- score samples first .. first + count - 1 of one of data's sets; no dropout
  *
- * count may be anything; the model works through it in batches of its own. Threading as
- * learn_model_grad().
+ * Any count; the model cuts it into batches of its own. Threading as learn_model_grad().
  *
  * Errors: -EINVAL: the range leaves the set, or data has another shape
  */
@@ -196,21 +193,21 @@ int learn_model_eval(struct learn_model *model, const float *w, const struct lea
 		     const struct learn_set *set, size_t first, size_t count,
 		     struct learn_score *ret_score);
 
-/* learn_model_score -- what traits.score_name says, of at least one sample */
+/* learn_model_score -- the score that traits.score_name names, of at least one sample */
 double learn_model_score(const struct learn_model *model, const struct learn_score *score);
 
 /*
- * learn_model_figures -- what else can be said of weights; how many figures there are
+ * learn_model_figures -- more figures about weights; returns how many
  *
  * mf on generated data: noise_floor (the RMSE that is left to the true factors), planted_error
  * (of all ratings, seen or not: the error's norm over that of the true ones). lda: tokens (of the
  * training documents), tokens_counted, words_wrong and topics_wrong (words whose counts are not
- * what the documents have; topics whose total is not the sum of their words); on generated data
+ * those of the documents; topics whose total is not the sum of their words); on generated data
  * planted_distance (the mean total variation distance, 0 to 1, of planted topics to the found ones
- * that fit them best, each used once), and perplexity_floor (of the planted topics, where there are
- * as many).
+ * that fit them best, each used once), and perplexity_floor (of the planted topics, if the model
+ * has as many).
  *
- * Allocates while it runs; what finds no memory is left out.
+ * Allocates while it runs; figures for which memory is short are left out.
  */
 size_t learn_model_figures(struct learn_model *model, const float *w, const struct learn_data *data,
 			   struct learn_figure figures[LEARN_FIGURES_MAX]);

@@ -35,7 +35,7 @@ static int opts_check(const struct learn_model_opts *opts, char *err, size_t err
 	return 0;
 }
 
-/* args_of -- what follows a name and its colon, "" if nothing does; NULL: another name */
+/* args_of -- the text after a name and its colon, or ""; NULL: another name */
 static const char *args_of(const char *spec, const char *name)
 {
 	size_t len = strlen(name);

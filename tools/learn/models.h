@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* models.h -- inside the room: the kinds of models that there are */
+/* models.h -- inside the room: the kinds of models */
 #ifndef LEARN_MODELS_H
 #define LEARN_MODELS_H
 
 #include "learn/kind.h"
 
 /*
- * Each makes a model of a kind whose name has been recognised. args is what follows the name and
+ * Each makes a model of a kind whose name has been recognised. args is the text after the name and
  * its colon, or "". The caller fills in shape and batch_max.
  */
 int learn_classifier_create(const char *name, const struct learn_shape *shape,

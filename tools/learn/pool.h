@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * pool.h -- inside the room: bias, ReLU and 2x2 max pooling of one image, and the way back
+ * pool.h -- inside the room: bias, ReLU and 2x2 max pooling of one image, and their gradient
  *
  * An image is [2 * side][2 * side][channels], a pooled one [side][row / channels][channels], of
  * which the first `side` cells of a row are used: row is the number of floats from one row to the

@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-	HOLD_OUT = 10, /* one rating in so many is for the test */
+	HOLD_OUT = 10, /* one rating in so many is held out for the test */
 	ID_MAX = 1 << 30,
 	CELLS_MAX = 1 << 30, /* users times items, of generated ratings */
 	SEPARATOR_MAX = 3 /* with its end */
@@ -49,7 +49,7 @@ static int list_add(struct list *list, uint32_t user, uint32_t item, double valu
 	return 0;
 }
 
-/* sets_fill -- every tenth rating to the test set; shape's rows and cols are known */
+/* sets_fill -- put every tenth rating into the test set; shape's rows and cols are known */
 static int sets_fill(const char *what, const struct list *list, struct learn_data *data, char *err,
 		     size_t err_len)
 {
@@ -87,7 +87,7 @@ static int sets_fill(const char *what, const struct list *list, struct learn_dat
 	return 0;
 }
 
-/* separator_find -- what stands behind the first number of a file */
+/* separator_find -- the text after the first number of a file */
 static int separator_find(struct learn_cursor c, char separator[SEPARATOR_MAX])
 {
 	uint32_t id;
@@ -113,7 +113,7 @@ static int separator_pass(struct learn_cursor *c, const char *separator, const c
 	return 0;
 }
 
-/* rating_read -- one line; a fourth field, the time, is checked and forgotten */
+/* rating_read -- read one line; a fourth field, the time, is checked and not kept */
 static int rating_read(struct learn_cursor *c, const char *separator, struct list *list)
 {
 	uint32_t user = 0, item = 0;
@@ -238,7 +238,7 @@ static const struct ol_conf_field plant_fields[] = {
 	OL_ROW_U64(plant, seed, NULL, 0, 0, NULL),
 };
 
-/* factors_make -- count rows of rank numbers, so large that a product has variance 1 */
+/* factors_make -- count rows of rank numbers, scaled so that a product has variance 1 */
 static float *factors_make(const struct plant *plant, uint32_t side, size_t count)
 {
 	size_t rank = plant->rank;
@@ -259,7 +259,7 @@ static float *factors_make(const struct plant *plant, uint32_t side, size_t coun
 	return rows;
 }
 
-/* user_rate -- a user's ratings: which, and what they are */
+/* user_rate -- draw a user's rated items and their ratings */
 static int user_rate(const struct plant *plant, const struct learn_planted *planted, uint32_t user,
 		     struct list *list)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * rng.h -- random numbers as a pure function of what they are for
+ * rng.h -- random numbers as a pure function of their purpose
  *
  * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
  *2011). The 128-bit counter says who draws, when and which draw it is; the seed is the key. There
@@ -22,7 +22,7 @@ enum {
 	LEARN_WORKER_MAX = (1 << 24) - 1 /* largest worker number that a draw can name */
 };
 
-/* What the numbers are for: two purposes never share a number. */
+/* Two purposes never share a number. */
 enum learn_rng_purpose {
 	LEARN_RNG_BATCH = 1, /* which samples a batch holds */
 	LEARN_RNG_DROPOUT = 2, /* which activations a step drops */
@@ -31,10 +31,10 @@ enum learn_rng_purpose {
 	LEARN_RNG_SYNTH_NOISE = 5, /* synthetic data: spread; "worker" is 0 train, 1 test */
 	LEARN_RNG_SYNTH_LABEL = 6, /* synthetic data: labels */
 	LEARN_RNG_GIBBS = 7, /* new topics of a step's tokens */
-	LEARN_RNG_PLANT = 8, /* generated ratings and documents: what they are made of; "worker"
+	LEARN_RNG_PLANT = 8, /* generated ratings and documents: true factors and topics; "worker"
 				is the kind of thing */
-	LEARN_RNG_PLANT_DRAW = 9, /* … and what is drawn from it */
-	LEARN_RNG_DELAY = 32 /* how much longer a gradient takes, where that is asked for */
+	LEARN_RNG_PLANT_DRAW = 9, /* … and draws from these */
+	LEARN_RNG_DELAY = 32 /* a gradient's delay, with --delay */
 };
 
 /* One step of one worker: the same key draws the same batch and the same dropout mask. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* source.h -- inside the room: where data sets come from. Contract of errors as in data.h. */
+/* source.h -- inside the room: sources of data sets. Errors as in data.h. */
 #ifndef LEARN_SOURCE_H
 #define LEARN_SOURCE_H
 
@@ -11,8 +11,7 @@
 #include "base/conf.h"
 #include "learn/data.h"
 
-/* learn_err -- write the one line that says what is wrong; returns code, so that callers can return
- * it */
+/* learn_err -- write the error line; returns code, so that callers can return it */
 int learn_err(char *err, size_t err_len, int code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -21,7 +20,7 @@ int learn_err(char *err, size_t err_len, int code, const char *format, ...)
 void *learn_alloc(size_t count, size_t element_bytes);
 
 struct learn_file {
-	char *path; /* the one that was found: with or without .gz */
+	char *path; /* the opened one: with or without .gz */
 	uint8_t *bytes; /* uncompressed, followed by a zero byte that is not counted */
 	size_t len;
 };
@@ -35,7 +34,7 @@ struct learn_file {
 int learn_file_load(const char *path, struct learn_file *ret_file, char *err, size_t err_len);
 void learn_file_fini(struct learn_file *file);
 
-/* A text file read from front to end; where it stands, for error lines. */
+/* A text file read from front to end, with the line number for error lines */
 struct learn_cursor {
 	const struct learn_file *file;
 	const char *at;
@@ -44,32 +43,30 @@ struct learn_cursor {
 	size_t err_len;
 };
 
-/* learn_cursor_at -- the front of a loaded file */
+/* learn_cursor_at -- a cursor at the beginning of a loaded file */
 struct learn_cursor learn_cursor_at(const struct learn_file *file, char *err, size_t err_len);
 
-/* learn_cursor_bad -- write the line that says where and what; returns -EBADMSG */
+/* learn_cursor_bad -- write the error line with file and line number; returns -EBADMSG */
 int learn_cursor_bad(const struct learn_cursor *c, const char *what);
 
 /* learn_cursor_end -- has the whole file been read? (a zero byte may stand before its end) */
 bool learn_cursor_end(const struct learn_cursor *c);
 
-/* learn_cursor_number -- a finite number right here, with nothing between it and the cursor */
+/* learn_cursor_number -- read a finite number at the cursor, without leading blanks */
 int learn_cursor_number(struct learn_cursor *c, double *ret_value);
 
-/* learn_cursor_whole -- as above, a whole number from min to max; name: "the user" */
+/* learn_cursor_whole -- the same, for a whole number from min to max; name: "the user" */
 int learn_cursor_whole(struct learn_cursor *c, const char *name, uint32_t min, uint32_t max,
 		       uint32_t *ret_value);
 
-/* learn_cursor_newline -- blanks and the end of this line; lines that hold nothing are passed
- * too */
+/* learn_cursor_newline -- skip blanks, the end of this line, and empty lines */
 int learn_cursor_newline(struct learn_cursor *c);
 
 /* learn_args_parse -- key=value,... by ol_conf_words(); what begins the error line. -EINVAL */
 int learn_args_parse(const char *what, const struct ol_conf_field *fields, size_t field_count,
 		     const char *args, void *target, char *err, size_t err_len);
 
-/* Each fills a zeroed data set; what it leaves in data->memory on failure, learn_data_close()
- * frees. */
+/* Each fills a zeroed data set; after a failure learn_data_close() frees data->memory. */
 int learn_idx_load(const char *dir, unsigned classes, const char *remedy, struct learn_data *data,
 		   char *err, size_t err_len);
 int learn_libsvm_load(const char *train_path, const char *test_path, struct learn_data *data,

@@ -14,7 +14,7 @@
 #include "learn/source.h"
 
 enum {
-	DRAW_SAMPLES = 16, /* of one unit, which one draw of 16 bytes masks */
+	DRAW_SAMPLES = 16, /* samples of one unit that one draw of 16 bytes masks */
 	DROP_STEPS = 256, /* dropout rates are multiples of 1/256: one random byte each */
 	DROP_LAYER_SHIFT = 28 /* the upper bits of a draw's index name the layer */
 };
@@ -62,14 +62,14 @@ void learn_stack_fini(struct learn_stack *stack)
 	free(stack->dx);
 }
 
-/* relu -- v above 0; a NaN stays one */
+/* relu -- v if above 0, else 0; a NaN stays one */
 static inline float relu(float v)
 {
 	return v < 0 ? 0 : v;
 }
 
-/* activate -- what lies between hidden layer l and the next, in place; a dropped unit is 0 from
- * here on */
+/* activate -- ReLU and dropout between hidden layer l and the next, in place; a dropped unit becomes
+ * 0 */
 static void activate(const struct learn_stack *stack, size_t l, size_t count,
 		     const struct learn_key *key, float *y)
 {
@@ -156,7 +156,8 @@ void learn_stack_score(const struct learn_stack *stack, const uint16_t *labels, 
 	score->count += count;
 }
 
-/* loss_backward -- the gradient of the mean loss by the logits to stack->dy; returns the loss */
+/* loss_backward -- put the gradient of the mean loss by the logits into stack->dy; returns the loss
+ */
 static double loss_backward(struct learn_stack *stack, const uint16_t *labels, size_t count)
 {
 	size_t classes = stack->layers[stack->layer_count - 1].out;
@@ -209,7 +210,7 @@ double learn_stack_backward(struct learn_stack *stack, const float *w, const flo
 			break;
 		learn_blas_product(LEARN_TURNED_NONE, count, in, out, stack->dy, w + layer->offset,
 				   0, stack->dx);
-		/* A unit that ReLU or dropout had stopped is 0 in x. */
+		/* A unit that ReLU or dropout has set to 0 is 0 in x. */
 		for (size_t i = 0; l > 0 && i < in * count; i++)
 			stack->dx[i] = layer->x[i] > 0 ? stack->dx[i] * scale : 0;
 		stack->dy = stack->dx;

@@ -45,12 +45,12 @@ void learn_stack_fini(struct learn_stack *stack);
 void learn_stack_forward(struct learn_stack *stack, const float *w, const float *x, size_t count,
 			 const struct learn_key *key);
 
-/* learn_stack_score -- losses and hits of what forward left */
+/* learn_stack_score -- losses and hits of the last forward */
 void learn_stack_score(const struct learn_stack *stack, const uint16_t *labels, size_t count,
 		       struct learn_score *score);
 
 /*
- * learn_stack_backward -- the gradient of the mean loss to grad; the loss itself is returned
+ * learn_stack_backward -- put the gradient of the mean loss into grad; returns the loss
  *
  * x as given to forward. want_input: leave the gradient of the stack's input in stack->dy,
  * [count][in].

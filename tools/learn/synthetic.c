@@ -4,8 +4,8 @@
  * synthetic.c -- data sets made from a seed: noisy class centres
  *
  * A sample is its class's centre plus noise, scaled to unit variance. Centres and noise are sums of
- * four uniform numbers, which are close to normal and, unlike what goes through a mathematical
- * library, have the same bits everywhere.
+ * four uniform numbers. These are close to normal and, unlike results of a mathematical library,
+ * have the same bits everywhere.
  */
 
 #include "learn/source.h"

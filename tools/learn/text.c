@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* text.c -- numbers out of text files, and out of key=value */
+/* text.c -- reads numbers from text files, and from key=value */
 
 #include "learn/source.h"
 

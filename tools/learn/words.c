@@ -70,7 +70,7 @@ void learn_words_fini(struct learn_words *list)
 	free(list->starts);
 }
 
-/* The two sets of a file, and where its reader stands. */
+/* The two sets of a file, and its reader's position */
 struct bow {
 	struct learn_words train;
 	struct learn_words test;
@@ -227,7 +227,7 @@ static const struct ol_conf_field plant_fields[] = {
 	OL_ROW_U64(plant, seed, NULL, 0, 0, NULL),
 };
 
-/* What a draw of LEARN_RNG_PLANT_DRAW is for; test documents have the next three numbers. */
+/* Uses of a draw of LEARN_RNG_PLANT_DRAW; test documents have the next three numbers. */
 enum {
 	DRAW_LENGTH,
 	DRAW_MIX,
@@ -235,7 +235,7 @@ enum {
 	DRAWS
 };
 
-/* peaked -- a number of [0, 1] that is mostly near 0: a few words, or topics, stand out */
+/* peaked -- a number in [0, 1] that is mostly near 0, so that a few words, or topics, stand out */
 static double peaked(double u)
 {
 	double u2 = u * u, u4 = u2 * u2, u8 = u4 * u4;
@@ -243,7 +243,7 @@ static double peaked(double u)
 	return u8 * u8;
 }
 
-/* pick -- where u of [0, 1) falls among ascending sums, the last of which is the whole */
+/* pick -- the index that u in [0, 1) falls on among ascending sums, the last of which is the total */
 static uint32_t pick(const double *sums, size_t count, double u)
 {
 	double at = u * sums[count - 1];
@@ -260,7 +260,7 @@ static uint32_t pick(const double *sums, size_t count, double u)
 	return (uint32_t)low;
 }
 
-/* topics_make -- their words' shares, and sums of these for pick() */
+/* topics_make -- draw the words' shares, and sum them for pick() */
 static void topics_make(const struct plant *plant, float *shares, double *sums)
 {
 	size_t words = plant->words;
@@ -281,7 +281,7 @@ static void topics_make(const struct plant *plant, float *shares, double *sums)
 	}
 }
 
-/* document_make -- mix has room for a number a topic */
+/* document_make -- mix has room for one number a topic */
 static int document_make(const struct plant *plant, const double *sums, struct learn_key key,
 			 double *mix, struct learn_words *list)
 {

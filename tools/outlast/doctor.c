@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* doctor.c -- `outlast doctor`: what this machine can do, what is wrong, what to do about it */
+/* doctor.c -- `outlast doctor`: what this machine can do, its faults and their remedies */
 
 #include "outlast/doctor.h"
 
@@ -29,7 +29,7 @@
 enum {
 	CAP_IPC_LOCK_BIT = 14, /* linux/capability.h */
 	NOFILE_WANTED = 1024,
-	SNAPSHOTS = 3, /* that a server keeps of its weights */
+	SNAPSHOTS = 3, /* of a server's weights */
 	COORD_TIMEOUT_MS = 3000,
 };
 
@@ -104,7 +104,7 @@ static void cpu_look(struct doctor *doctor)
 			    "processor time is limited: cpu.max is %s", quota);
 }
 
-/* A memfd, mapped, and an abstract socket: what the shm transport is made of */
+/* Try the parts of the shm transport: a mapped memfd, and an abstract socket */
 static int shm_try(void)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -153,12 +153,12 @@ static uint64_t round_up(uint64_t value, uint64_t align)
 	return (value + align - 1) / align * align;
 }
 
-/* What a job of one shard pins; the layout is that of the server's memory */
+/* Memory that a job of one shard pins, by the layout of the server's memory */
 struct pinned {
 	uint64_t public_bytes; /* board and snapshots */
 	uint64_t landing_bytes; /* a worker's slots */
-	uint64_t worker_domain; /* all, one protection domain a worker */
-	uint64_t job_domain; /* all, one domain a job */
+	uint64_t worker_domain; /* total with one protection domain a worker */
+	uint64_t job_domain; /* total with one domain a job */
 };
 
 static struct pinned pinned_make(const struct doctor_conf *conf)
@@ -308,7 +308,7 @@ static void limits_look(struct doctor *doctor)
 		    (unsigned long long)limit.rlim_cur);
 }
 
-/* True unless one was given that does not answer */
+/* False if a coordinator was given that does not answer */
 static bool coordinator_look(struct doctor *doctor, const struct doctor_conf *conf)
 {
 	struct ol_chains *chains = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * doctor.h -- findings of `outlast doctor`: a verdict, what was found, what to do about it
+ * doctor.h -- findings of `outlast doctor`: a verdict, the finding, the remedy
  */
 #ifndef OUTLAST_DOCTOR_H
 #define OUTLAST_DOCTOR_H
@@ -13,8 +13,8 @@
 
 enum doctor_verdict {
 	DOCTOR_OK,
-	DOCTOR_WARN, /* it works, but slower or less of it than could be */
-	DOCTOR_BAD, /* something that was asked for, or needed, cannot work */
+	DOCTOR_WARN, /* it works, but slower, or only in part */
+	DOCTOR_BAD, /* something requested or needed cannot work */
 };
 
 enum {
@@ -23,7 +23,7 @@ enum {
 
 struct doctor {
 	json_t *findings; /* array */
-	bool verbs_wanted; /* what verbs lacks is bad, not a warning */
+	bool verbs_wanted; /* a fault of verbs is bad, not a warning */
 	bool shm_works;
 	bool verbs_works;
 	char chosen_device[64]; /* verbs: "" if none */
@@ -32,14 +32,14 @@ struct doctor {
 };
 
 /*
- * doctor_find -- note and print a finding; remedy: one line, NULL where nothing needs to be done
+ * doctor_find -- note and print a finding; remedy: one line, or NULL
  *
  * The text is a printf format.
  */
 void doctor_find(struct doctor *doctor, enum doctor_verdict verdict, const char *subject,
 		 const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* doctor_rdma -- devices, ports, GIDs, which would be chosen; devices: array to be filled */
+/* doctor_rdma -- check devices, ports and GIDs, and which one would be chosen; fills devices */
 void doctor_rdma(struct doctor *doctor, const char *device, json_t *devices);
 
 #endif /* OUTLAST_DOCTOR_H */

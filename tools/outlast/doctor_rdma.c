@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* doctor_rdma.c -- what `outlast doctor` says of RDMA devices */
+/* doctor_rdma.c -- checks of `outlast doctor` for RDMA devices */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -68,7 +68,7 @@ static int device_node(const char *name)
 	return text[0] != '\0' ? (int)strtol(text, NULL, 10) : -1;
 }
 
-/* IPoIB interfaces are the children of the device, where GIDs name none */
+/* The network interface if GIDs name none: IPoIB interfaces are children of the device */
 static void device_netdev(const char *name, char *netdev, size_t bytes)
 {
 	struct if_nameindex *all = if_nameindex();
@@ -187,7 +187,7 @@ static void device_look(struct doctor *doctor, struct ibv_device *device, json_t
 	ibv_close_device(context);
 }
 
-/* Why there is no device, and what would make one */
+/* Find out why there is no device, and the remedy */
 static void none_look(struct doctor *doctor)
 {
 	enum doctor_verdict lack = doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN;

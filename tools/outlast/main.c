@@ -51,8 +51,8 @@ static void usage(FILE *out)
 }
 
 /*
- * A file that would outgrow its limit is an error of the write, and no signal. A server opens some
- * descriptors for each worker: it takes as many as it may.
+ * A write beyond a file's size limit must fail, not raise a signal. The descriptor limit is raised
+ * as far as allowed, as a server opens some for each worker.
  */
 static void limits_settle(void)
 {
@@ -67,8 +67,8 @@ static void limits_settle(void)
 }
 
 /*
- * A standard stream that was closed by whoever started this is opened, for nothing: else the next
- * socket would be it, and get what is printed.
+ * If a standard stream is closed, open /dev/null in its place. Otherwise the next socket would get
+ * its number, and all that is printed.
  */
 static void streams_settle(void)
 {
@@ -82,7 +82,7 @@ static void streams_settle(void)
 	}
 }
 
-/* What was printed is there, or the exit code says that something failed */
+/* If standard output cannot be written, the exit code says so */
 static int output_end(int code)
 {
 	bool whole = ferror(stdout) == 0;

@@ -26,9 +26,9 @@
 #include "outlast_server.h"
 
 enum {
-	LOOK_MS = 20, /* how often orders and --exit-version are looked at */
-	RESTORE_LOOK_MS = 2, /* until it has its weights */
-	GONE_LEASES = 2, /* without a session for so many: it is not coming back by itself */
+	LOOK_MS = 20, /* between two looks at orders and --exit-version */
+	RESTORE_LOOK_MS = 2, /* the same, until it has its weights */
+	GONE_LEASES = 2, /* a replica without a session for so long does not come back by itself */
 	STAT_MS = 100, /* between two reports of a replica to its parent */
 	WAIT_TEXT_MAX = 400,
 	CHAINS_TIMEOUT_MS = 5000,
@@ -94,7 +94,7 @@ static const struct ol_conf_field serve_fields[] = {
 
 static const struct ol_rows serve_rows = OL_ROWS(serve_fields);
 
-/* Behind those of ol_rows_coord and ol_rows_chain */
+/* Shown after those of ol_rows_coord and ol_rows_chain */
 static const struct ol_conf_field replica_fields[] = {
 	OL_ROW_U32(serve_set, rank, "0", 0, 0,
 		   "chain: of servers that wait for a place the lowest is taken first"),
@@ -126,12 +126,12 @@ struct serve {
 	uint32_t block_count;
 	struct ol_ckpt_set ckpt;
 	char key[OL_JOB_KEY_BYTES];
-	bool restored; /* the parent knows where the weights come from */
-	struct ol_chains *chains; /* started by hand: what it waits for is said; else NULL */
-	char waits[WAIT_TEXT_MAX]; /* said last */
-	uint64_t said_ns; /* last report, or look at what is waited for; 0: none yet */
-	uint64_t views; /* as of then */
-	uint64_t gone_ns; /* since then no replica of the chain has a session; 0: one has */
+	bool restored; /* the source of the weights was reported to the parent */
+	struct ol_chains *chains; /* started by hand: to say what it waits for; else NULL */
+	char waits[WAIT_TEXT_MAX]; /* as printed last */
+	uint64_t said_ns; /* last report, or look at what it waits for; 0: none yet */
+	uint64_t views; /* at that time */
+	uint64_t gone_ns; /* since when no replica of the chain has a session; 0: one has */
 	_Atomic int done; /* the server's loop has returned */
 };
 
@@ -189,7 +189,7 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->epoch = set->epoch;
 	opts->lease_ms = set->lease.lease_ms;
 	opts->restore = (enum ol_restore)set->durable.restore;
-	/* the default says nothing of who was in the job */
+	/* a default does not tell how many workers were in the job */
 	opts->restore_workers = ol_conf_is_set(serve->settings.conf, "workers") ? set->workers : 0;
 	opts->replay = (enum ol_replay)set->durable.replay;
 	opts->replay_clip = (float)set->durable.replay_clip;
@@ -214,14 +214,14 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	return 0;
 }
 
-/* A server that a person wants replicated is not to run alone, and not to say so. */
+/* Refuse to run alone if the settings ask for replicas. */
 static int chain_check(struct serve *serve)
 {
 	static const char *const names[] = { "replicas", "replicate_every", "rank", "refound",
 					     "job" };
 	const struct ol_conf *conf = serve->settings.conf;
 
-	if (serve->set.report_fd != 0) /* outlast train knows, whatever the environment says */
+	if (serve->set.report_fd != 0) /* outlast train decides, not the environment */
 		return 0;
 	if (serve->set.coord.coordinator != NULL) {
 		if (serve->set.durable.durability == OL_DURABILITY_NONE &&
@@ -303,7 +303,7 @@ static int server_open(struct serve *serve, const float *weights)
 	return 0;
 }
 
-/* Once it has its weights: whose, and since when */
+/* Once it has its weights: report their source, and since when */
 static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 {
 	static const char *const sources[] = { [OL_RESTORE_NONE] = "none",
@@ -326,8 +326,8 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 }
 
 /*
- * Is nobody left of the chain, so that this one waits for ever? Sessions that are only being made
- * again, with a coordinator that is new, are given their time.
+ * True if no replica of the chain is left, so that this server waits for ever. Sessions get time to
+ * be made again, as after a restart of the coordinator.
  */
 static bool chain_gone(struct serve *serve, const struct ol_chain_info *info)
 {
@@ -357,12 +357,12 @@ static void gone_text(const struct serve *serve, const struct ol_chain_info *inf
 		 serve->set.shard, who);
 }
 
-/* What a server waits for that is not in its chain */
+/* In words, what a server that is not in the chain waits for */
 static void wait_text(const struct serve *serve, const struct ol_chain_info *info,
 		      char text[WAIT_TEXT_MAX])
 {
 	uint32_t shard = serve->set.shard, wanted = serve->set.chain.replicas;
-	uint32_t here = info->waiting > 0 ? info->waiting : 1; /* this one may not be seen yet */
+	uint32_t here = info->waiting > 0 ? info->waiting : 1; /* this server may be missing yet */
 
 	if (!info->connected)
 		snprintf(text, WAIT_TEXT_MAX, "shard %u: the coordinator cannot be reached", shard);
@@ -384,7 +384,7 @@ static void wait_text(const struct serve *serve, const struct ol_chain_info *inf
 			 shard, info->count);
 }
 
-/* Said when it changes; that it still waits for the first view the server says now and then. */
+/* Print the wait when it changes; the server itself repeats that it waits for the first view. */
 static void wait_say(struct serve *serve)
 {
 	struct ol_chain_info info;
@@ -401,7 +401,7 @@ static void wait_say(struct serve *serve)
 	snprintf(serve->waits, sizeof(serve->waits), "%s", text);
 }
 
-/* A replica tells its parent how it fares, and a person what it waits for. */
+/* Report a replica's counters to the parent, and its wait to a person. */
 static void chain_look(struct serve *serve, const struct ol_server_stat *stat)
 {
 	uint64_t now_ns = ol_clock_ns();
@@ -423,7 +423,7 @@ static void chain_look(struct serve *serve, const struct ol_server_stat *stat)
 		ol_control_say(&serve->control, "stat", json);
 }
 
-/* Watches orders and, if asked for, the version; ends when the server's loop has. */
+/* Watch orders and, with --exit-version, the version; ends when the server's loop has ended. */
 static void *watch(void *arg)
 {
 	struct serve *serve = arg;
@@ -494,8 +494,8 @@ static int summary(struct serve *serve)
 	return rc;
 }
 
-/* What the server did last is in no checkpoint: none could be written. A job's launcher has its own
- * account. */
+/* Fail if the last versions are in no checkpoint, as none could be written. A job's launcher checks
+ * that itself. */
 static int checkpoints_check(const struct serve *serve)
 {
 	struct ol_server_stat stat;
@@ -519,7 +519,7 @@ static int checkpoints_check(const struct serve *serve)
 			    "the log says why each failed");
 }
 
-/* Only to say what it waits for: without, it serves as well. */
+/* Watch the chains only to say what the server waits for; a failure does no harm. */
 static void chains_open(struct serve *serve)
 {
 	const struct serve_set *set = &serve->set;
@@ -567,7 +567,7 @@ static int serve_start(struct serve *serve)
 	float *weights = NULL;
 	int rc;
 
-	/* who is what in a chain is logged as information, and a person wants to know */
+	/* roles in a chain are logged as information, and a person wants to see them */
 	if (set->coord.coordinator != NULL && set->report_fd == 0 &&
 	    !ol_conf_is_set(serve->settings.conf, "log"))
 		set->link.log = OL_LOG_INFO;

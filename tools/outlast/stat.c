@@ -3,8 +3,8 @@
 /*
  * stat.c -- `outlast stat`: servers and chains, read out of their memory
  *
- * Each server is read by an observer of its own: no processor of a server takes part, and one that
- * cannot be read does not hold the others up for longer than --timeout-ms.
+ * Each server has an observer of its own, which reads it without the server's processor. A server
+ * that cannot be read delays the others for --timeout-ms at most.
  */
 #include "outlast/stat.h"
 
@@ -23,7 +23,7 @@
 
 enum {
 	COORD_TIMEOUT_MS = 5000,
-	ONCE_MS = 300 /* --once: between two looks, to see hearts beat */
+	ONCE_MS = 300 /* --once: between two looks, to see heartbeats change */
 };
 
 struct stat_set {
@@ -86,11 +86,11 @@ struct stat_look {
 	struct stat_set set;
 	struct ol_chains *chains;
 	int signal_fd;
-	int signal; /* that came; 0: none */
+	int signal; /* that has come; 0: none */
 	char key[OL_JOB_KEY_BYTES];
-	bool titled; /* the names of the columns are written */
+	bool titled; /* the column titles are written */
 	struct stat_view view;
-	struct stat_view next; /* rows of the look at hand, while they are put together */
+	struct stat_view next; /* rows of the present look, being made */
 };
 
 static int chains_open(struct stat_look *stat, uint32_t shards)
@@ -106,7 +106,7 @@ static int chains_open(struct stat_look *stat, uint32_t shards)
 	return 0;
 }
 
-/* As many shards as the job has, if that is not given */
+/* Find the number of the job's shards, if it is not given */
 static int chains_find(struct stat_look *stat)
 {
 	struct ol_chain_info info;
@@ -130,7 +130,7 @@ static struct stat_row *row_add(struct stat_view *view, uint32_t shard, uint32_t
 	return row;
 }
 
-/* The list of --servers: each a shard, as far as is known */
+/* Read the list of --servers; each counts as a shard until it is known */
 static int servers_read(struct stat_look *stat)
 {
 	const char *at = stat->set.servers;
@@ -158,7 +158,7 @@ static bool same(const struct stat_row *a, const struct stat_row *b)
 	return a->shard == b->shard && a->id == b->id && strcmp(a->addr, b->addr) == 0;
 }
 
-/* The rows that the views have now; who is still there keeps its connection. */
+/* Make rows by the present views; servers that stay keep their connections. */
 static void rows_follow(struct stat_look *stat)
 {
 	struct stat_view *view = &stat->view, *next = &stat->next;
@@ -237,7 +237,7 @@ static void row_read(struct stat_look *stat, struct stat_row *row)
 	row->known = true;
 }
 
-/* Rows that could be read */
+/* Read all rows; returns how many could be read */
 static unsigned look(struct stat_look *stat)
 {
 	unsigned known = 0;
@@ -251,7 +251,7 @@ static unsigned look(struct stat_look *stat)
 	return known;
 }
 
-/* The file is whole at any time: who reads it may come at any time. */
+/* Replace the file, so that it is whole at any time for its readers. */
 static int json_write(const struct stat_look *stat, json_t *json)
 {
 	char name[OL_VALUE_MAX];
@@ -294,7 +294,7 @@ static int show(struct stat_look *stat)
 	return rc;
 }
 
-/* True once a signal has come that is to end it */
+/* True once a signal has come that ends it */
 static bool signalled(struct stat_look *stat)
 {
 	struct signalfd_siginfo info;
@@ -366,7 +366,7 @@ static int stat_start(struct stat_look *stat)
 	stat->view.coordinator = set->coord.coordinator;
 	stat->view.job = set->coord.coordinator != NULL ? set->coord.job : NULL;
 	rc = set->servers != NULL ? servers_read(stat) : chains_find(stat);
-	if (rc == 0) /* until here a signal ends it, as it has nothing to end in order */
+	if (rc == 0) /* before this a signal simply ends the process */
 		rc = ol_cmd_signals("stat", &stat->signal_fd);
 	return rc != 0 ? rc : stat_run(stat);
 }

@@ -26,14 +26,14 @@ enum {
 /* One server */
 struct stat_row {
 	uint32_t shard;
-	uint32_t place; /* in its chain; the one that joins is behind the tail */
+	uint32_t place; /* in its chain; a joining replica is after the tail */
 	uint64_t id; /* 0: it was given by its address */
 	char addr[OL_ADDR_MAX];
 	struct ol_worker *observer; /* NULL: not connected */
-	bool known; /* stat is of this look */
-	char why[STAT_WHY_MAX]; /* not known: why */
+	bool known; /* stat was read in this look */
+	char why[STAT_WHY_MAX]; /* if not known: the reason */
 	struct ol_server_stat stat;
-	uint64_t beat_ns; /* when its heartbeat was seen to change last; 0: never */
+	uint64_t beat_ns; /* when its heartbeat last changed; 0: never seen */
 };
 
 struct stat_view {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * stat_show.c -- what `outlast stat` has read, as a table and as JSON
+ * stat_show.c -- the rows of `outlast stat`, as a table and as JSON
  */
 #include <inttypes.h>
 #include <math.h>

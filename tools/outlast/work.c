@@ -23,7 +23,7 @@
 
 enum {
 	EVAL_PIECE = 500, /* samples between two looks at orders */
-	PATIENCE_S = 2 /* until it is said what is waited for */
+	PATIENCE_S = 2 /* a longer wait is reported */
 };
 
 struct work_set {
@@ -92,7 +92,7 @@ struct work {
 	struct ol_delay delay;
 };
 
-/* Where its servers are, for people */
+/* The servers' addresses, in words */
 static const char *where(const struct work *work)
 {
 	const char *coordinator = work->set.coord.coordinator;
@@ -100,7 +100,7 @@ static const char *where(const struct work *work)
 	return coordinator != NULL ? coordinator : work->set.connect;
 }
 
-/* What the handler of SIGALRM writes */
+/* Written by the handler of SIGALRM */
 static char patience_text[512];
 
 static void patience_over(int signo)
@@ -113,7 +113,7 @@ static void patience_over(int signo)
 	errno = error;
 }
 
-/* A worker that waits for more than PATIENCE_S says for what, until alarm(0) */
+/* Until alarm(0): after PATIENCE_S say what the worker waits for */
 static void patience_begin(const struct work *work)
 {
 	const struct sigaction over = { .sa_handler = patience_over, .sa_flags = SA_RESTART };
@@ -170,7 +170,7 @@ static void start_say(const struct work *work)
 		info.transport, info.zero_copy ? " without a copy" : "");
 }
 
-/* Nothing is computed before the parent, if there is one, says so. */
+/* Wait for the order "go", if there is a parent. */
 static void go_wait(struct work *work)
 {
 	struct ol_control *control = &work->control;
@@ -248,7 +248,7 @@ static int report(struct work *work, bool evaluated)
 	return rc;
 }
 
-/* The server of a shard has come back elsewhere. */
+/* The server of a shard has a new address. */
 static void moved(void *arg, uint32_t shard, const char *addr)
 {
 	struct work *work = arg;
@@ -258,7 +258,7 @@ static void moved(void *arg, uint32_t shard, const char *addr)
 		fprintf(stderr, "outlast work: cannot go to %s: %s\n", addr, ol_strerror(rc));
 }
 
-/* What the model wants of the job, and this worker's share of it */
+/* Check the job's settings for the model, and take this worker's share */
 static int share_take(struct work *work)
 {
 	struct ol_job_info info;
@@ -292,7 +292,7 @@ static void loop_init(struct work *work)
 	loop->sync = info.consistency == OL_CONSISTENCY_SYNC;
 	loop->by_version = info.consistency != OL_CONSISTENCY_ASYNC && !work->job->traits->additive;
 	loop->pace = work->set.pace;
-	/* where every gradient is a step, all are overtaken, and none is late */
+	/* if every gradient is a step, all are overtaken, and none is late */
 	loop->on_late = loop->sync ? (enum ol_on_late)work->set.late.on_late : OL_ON_LATE_WAIT;
 	loop->delay = &work->delay;
 	loop->workers = info.workers_max;

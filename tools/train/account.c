@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * account.c -- every gradient's fate, as the workers and as the weights have it
+ * account.c -- accounts every gradient, by the workers' reports and by the weights
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static uint64_t count(const json_t *message, const char *name)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-/* What a worker says of its gradients; a count more is a row more. */
+/* A worker's counts of its gradients, one row each */
 static const struct {
 	const char *name;
 	size_t offset;
@@ -68,7 +68,7 @@ static void count_add(struct train_count *sum, struct train_count one)
 
 void train_count_close(struct train_worker *worker)
 {
-	/* memory and what is in flight are of processes that are there */
+	/* only a live process has memory, and gradients in flight */
 	worker->now.pending = 0;
 	worker->now.queued = 0;
 	worker->now.queue_bytes = 0;

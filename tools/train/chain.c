@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain.c -- `outlast train` where each shard has a chain of servers
+ * chain.c -- `outlast train` with a chain of servers for each shard
  *
- * The chain goes on by itself when a server of it is lost; here it is only found out who is what at
- * the moment of a kill, when the view changed, and when the next version was committed. That
- * moment is looked for every millisecond, from the one on at which the tail is seen to be in the
- * new view: so it is late by at most a look and a step, and never early.
+ * A chain goes on by itself when it loses a server. This code only finds out the roles at the
+ * moment of a kill, when the view changed, and when the next version was committed. It looks for
+ * that commit every millisecond once the tail is in the new view. So the measured time is late by
+ * at most a look and a step, and never early.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,9 +23,9 @@
 #include "train/parts.h"
 
 enum {
-	OPEN_MS = 5000, /* until a coordinator counts as not there */
-	SURVIVED_MS = 500, /* who was woken up and is a replica after it was not missed */
-	HANG_MS = 3000 /* beyond the lease: who is in no view any more should have ended by then */
+	OPEN_MS = 5000, /* timeout of reaching a coordinator */
+	SURVIVED_MS = 500, /* a woken server that is still a replica after this was not missed */
+	HANG_MS = 3000 /* a removed server should have ended a lease and this time later */
 };
 
 int train_chain_check(struct train *train)
@@ -55,8 +55,8 @@ static int own_start(struct train_chain *chain)
 }
 
 /*
- * The key is that of the environment, so that `outlast stat` can look at the job, and so that
- * nodes in ZooKeeper are of the same. Without one a job of our own folder has one of its own.
+ * The key is taken from the environment, so that `outlast stat` and other programs at the same
+ * ZooKeeper can read the job. Without one, a job in its own folder draws a key.
  */
 static int key_choose(struct train *train)
 {
@@ -149,7 +149,8 @@ unsigned train_chain_lacking(struct train *train, bool say)
 	return lacking;
 }
 
-/* Place in a chain, the one that joins behind the tail, by id or, if that is 0, address; -1: none */
+/* Place in a chain (a joining replica is after the tail) by id or, if that is 0, by address; -1: not
+ * there */
 static int place_at(const struct ol_chain_info *info, uint64_t replica, const char *addr)
 {
 	for (uint32_t i = 0; i < info->count + info->joining && i < OL_CHAIN_MAX; i++) {
@@ -207,7 +208,7 @@ void train_chain_lost(struct train *train, struct train_server *server, struct t
 	if (outage->kill != NULL)
 		role = ol_kill_role(outage->kill);
 	else if (place < 0 && server->role > OL_REPLICA_JOINING)
-		role = ol_role_str(server->role); /* it has been left out already */
+		role = ol_role_str(server->role); /* the view is without it already */
 	snprintf(outage->target, sizeof(outage->target), "%s%u", role, server->shard);
 }
 
@@ -220,7 +221,7 @@ void train_chain_back(struct train *train, struct train_server *server, const js
 		server->life.outage = NULL;
 	if (from == NULL || strcmp(from, "none") == 0)
 		return;
-	/* nobody was left of the chain */
+	/* no replica of the chain was left */
 	for (unsigned i = 0; i < train->outage_count; i++) {
 		struct train_outage *outage = &train->outages[i];
 
@@ -245,7 +246,7 @@ bool train_chain_goes_on(const struct train *train, const struct train_server *s
 	return false;
 }
 
-/* The view has changed: has the tail entered it, and committed anything since? */
+/* After a view change: has the tail entered the view, and committed a version since? */
 static void commit_look(struct train *train, struct train_outage *outage)
 {
 	struct ol_server_stat stat;
@@ -267,7 +268,7 @@ static void commit_look(struct train *train, struct train_outage *outage)
 		  stat.version, (double)(outage->first_applied_ns - outage->killed_ns) / 1e6);
 }
 
-/* What became of one that was lost */
+/* Follow the outage of a lost server */
 static void outage_look(struct train *train, struct train_outage *outage)
 {
 	struct ol_chain_info info = train_chain_info(train, outage->index);
@@ -287,7 +288,7 @@ static void outage_look(struct train *train, struct train_outage *outage)
 		outage->state = TRAIN_OUTAGE_OVER;
 }
 
-/* One that was stopped: is it to be woken up, and was it missed? */
+/* A stopped server: wake it if it is time, and find out whether it was missed */
 static void stopped_look(struct train_server *server, uint64_t now_ns)
 {
 	struct train_life *life = &server->life;
@@ -360,7 +361,7 @@ static json_t *count(uint64_t value)
 	return json_integer((json_int_t)value);
 }
 
-/* Milliseconds from the kill; null: it did not come to that */
+/* Milliseconds from the kill; null: it did not happen */
 static json_t *since(const struct train_outage *outage, uint64_t at_ns)
 {
 	if (at_ns < outage->killed_ns || at_ns == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * check.c -- do the settings make a job; its data, its length, its folder of checkpoints
+ * check.c -- checks the settings of a job; its data, its length, its checkpoint folder
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "cmd/cmd.h"
 #include "train/parts.h"
 
-/* Gradients; 0: that is decided step by step */
+/* Gradients a step; 0: decided step by step */
 static double step_takes(const struct train *train)
 {
 	const struct ol_consistency_set *how = &train->set.rule.how;
@@ -31,7 +31,7 @@ static double step_takes(const struct train *train)
 	return how->wait == OL_WAIT_FIXED ? how->k : 0.0;
 }
 
-/* How gradients become steps, and how long they are made to take */
+/* Check how gradients become steps, and their delays */
 static int pace_check(struct train *train)
 {
 	struct train_set *set = &train->set;
@@ -102,7 +102,7 @@ static int files_check(struct train *train)
 	return rc != 0 ? rc : file_check("cannot write --timeline", train->set.timeline);
 }
 
-/* Why a kill cannot be in this job; "": it can */
+/* Why a kill is not possible in this job; "": it is */
 static void kill_check(const struct train *train, const struct ol_kill *kill, char *why,
 		       size_t why_bytes)
 {
@@ -139,7 +139,7 @@ static int kills_check(struct train *train)
 		size_t len = strlen(set->kill);
 		bool whole = strncmp(err + 1, set->kill, len) == 0 && err[len + 1] == '"';
 
-		/* the value is shown as it is: an entry that is all of it is not shown twice */
+		/* the value is shown anyway: an entry that is the whole value is not repeated */
 		return ol_settings_fail(&train->settings, "kill", whole ? err + len + 3 : err);
 	}
 	for (uint32_t i = 0; i < train->kills.count; i++) {
@@ -155,7 +155,7 @@ static int kills_check(struct train *train)
 	return 0;
 }
 
-/* Of the job's checkpoints in a folder */
+/* The job's checkpoints in a folder */
 struct saved {
 	unsigned count;
 	uint32_t epoch; /* the newest */
@@ -193,7 +193,8 @@ static struct saved folder_look(const char *dir, uint64_t job_id)
 	return saved;
 }
 
-/* Are they of as many shards as there are to be servers? Else each server would refuse its own. */
+/* Check that they are of as many shards as there are servers. Otherwise each server would refuse its
+ * own. */
 static int shards_check(struct train *train, const struct saved *saved)
 {
 	uint32_t servers = train->set.servers, missing = 0;
@@ -203,7 +204,7 @@ static int shards_check(struct train *train, const struct saved *saved)
 		missing++;
 	if (missing == servers && saved->shards == servers)
 		return 0;
-	if (saved->shards == servers) /* one of them has none, whatever the others have */
+	if (saved->shards == servers) /* a shard has none */
 		snprintf(why, sizeof(why),
 			 "finds no checkpoint of server %u in %s: put it there, or begin anew in "
 			 "another folder",
@@ -251,7 +252,7 @@ static int folder_lock(struct train *train)
 	return 0;
 }
 
-/* What was left by another run of this job is either wanted or in the way. */
+/* Checkpoints of an earlier run of this job need --resume, or are refused. */
 static int durable_check(struct train *train)
 {
 	const struct train_set *set = &train->set;
@@ -305,7 +306,7 @@ static int job_open(struct train *train)
 	return 0;
 }
 
-/* The folder that folder_make() made, with what servers wrote into it */
+/* Remove the folder that folder_make() made, with the servers' files */
 static void folder_remove(const char *dir)
 {
 	DIR *list = opendir(dir);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * crew.c -- the job's processes: are they there, has each what it waited for, what ends them all
+ * crew.c -- the job's processes: failures and ends, settled queues, wake-ups
  */
 #include <signal.h>
 
@@ -59,6 +59,6 @@ void train_wake(struct train_server *server, uint64_t now_ns)
 		return;
 	}
 	ol_proc_kill(&server->proc, SIGCONT);
-	life->state = TRAIN_KILLED; /* it may find that its lease is over */
+	life->state = TRAIN_KILLED; /* it ends by itself if its lease is over */
 	life->retry_ns = now_ns + TRAIN_SURVIVED_MS * OL_NS_PER_MS;
 }

@@ -9,7 +9,7 @@
 #include "train/parts.h"
 
 enum {
-	EVAL_PIECE = 64 /* samples evaluated between two looks at anything else */
+	EVAL_PIECE = 64 /* samples evaluated between two looks at other work */
 };
 
 static int weights_pull(struct train *train, struct train_eval *ret_eval)
@@ -28,8 +28,8 @@ static int weights_pull(struct train *train, struct train_eval *ret_eval)
 }
 
 /*
- * The observer's weights stay valid until the pull after the next one, whether or not that one
- * succeeds: so while some are looked at, one pull is made.
+ * The observer's weights stay valid until the pull after the next one, whether or not that
+ * succeeds. So during an evaluation one more pull may be made.
  */
 static void eval_begin(struct train *train, const struct train_eval *eval)
 {
@@ -116,7 +116,7 @@ void train_eval_tick(struct train *train)
 	train_eval_piece(train);
 	if (train_evaluating(train) || train_shards_down(train) > 0 || !eval_due(train, now_ns))
 		return;
-	/* a server that is gone is noticed elsewhere */
+	/* other code notices a lost server */
 	(void)train_pull(train, NULL, NULL);
 	if (every != 0)
 		train->evals.next = (train->stat.version / every + 1) * every;

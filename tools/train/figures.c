@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * figures.c -- counts and rates of the whole job, from those who know them
+ * figures.c -- counts and rates of the whole job, from workers, servers and weights
  */
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,8 @@ double train_k_mean(const struct train *train)
 	return (double)(stat->applied - before) / (double)(stat->version - train->version_first);
 }
 
-/* First start and last end, as the workers report them; what the parent saw if not all could */
+/* From the first start to the last end, by the workers' reports; by the parent's clock if a worker
+ * has none */
 static double wall_s(const struct train *train)
 {
 	double first = INFINITY, last = 0.0;
@@ -50,7 +51,7 @@ static double wall_s(const struct train *train)
 	return (double)(train->end_ns - train->go_ns) / 1e9;
 }
 
-/* Of all workers: until the first outage, and while a server was missing */
+/* Rates of all workers: until the first outage, and while a server was missing */
 static void rates_take(const struct train *train, struct train_figures *f)
 {
 	bool known = false;
@@ -86,14 +87,15 @@ static void outages_take(const struct train *train, struct train_figures *f)
 }
 
 /*
- * What a worker that died without a word had computed is not known, but the weights know what they
- * have of it. As long as all servers live their counters are exact; then the workers' are.
+ * The count of a worker that died without a report is not known, but the weights contain how many of
+ * its gradients they have. The servers' counters are exact if no server was lost; otherwise the
+ * workers' are.
  */
 static void counts_take(const struct train *train, struct train_figures *f)
 {
 	const struct train_stat *stat = &train->stat;
 	struct train_count *count = &f->count;
-	/* what a chain applied and dropped no single server of it knows */
+	/* no single server of a chain knows all that the chain applied and dropped */
 	bool servers_lost = train->chain != NULL, workers_lost = train->died > 0;
 
 	*count = train_counts(train);
@@ -116,7 +118,8 @@ static void counts_take(const struct train *train, struct train_figures *f)
 		f->computed = f->applied + f->dropped;
 	if (f->computed > f->applied + f->dropped + count->lost)
 		f->unresolved = f->computed - f->applied - f->dropped - count->lost;
-	/* a server that came back without them, and nobody left who knew them: they are lost */
+	/* a server came back without them, and the workers that knew them have died: they are lost
+	 */
 	if (servers_lost && workers_lost && train->signal == 0 && train->exit_code == 0) {
 		count->lost += f->unresolved;
 		f->unresolved = 0;

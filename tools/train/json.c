@@ -32,7 +32,7 @@ static json_t *workers_json(const struct train *train)
 	return list;
 }
 
-/* What became of each worker's gradients: as it says, and as the final weights say */
+/* Each worker's gradients, by its own counts and by the final weights */
 static json_t *accounting_json(const struct train *train)
 {
 	json_t *list = json_array();
@@ -97,8 +97,8 @@ static json_t *outages_json(const struct train *train)
 }
 
 /*
- * Milliseconds of each server: from the signal to the first worker that knew, of those killed; or
- * from having its weights to its first gradient
+ * Milliseconds of each server: from the kill until the first worker detected it; or from having its
+ * weights until its first gradient
  */
 static json_t *delays_json(const struct train *train, bool detected)
 {
@@ -136,7 +136,7 @@ static json_t *not_fired_json(const struct train *train)
 	return list;
 }
 
-/* The settings in force, as text: they have the names that the options have. */
+/* The settings in force, as text, under their options' names. */
 static json_t *settings_json(const struct train *train)
 {
 	json_t *object = json_object();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * model.c -- what the model wants of the job, and what can be said of its weights
+ * model.c -- the model's demands on the job, and figures about its weights
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,17 +10,19 @@
 #include "cmd/needs.h"
 #include "train/parts.h"
 
-/* Where what was planted in made data counts as found: tools/README.md, Ratings and topics */
+/* Limits below which the truth of generated data counts as found: tools/README.md, Ratings and
+ * topics */
 static const struct planted {
 	const char *figure;
 	double found; /* at most */
-	double nearly; /* all but a pair of topics; 0: there is no such thing */
+	double nearly; /* all but one pair of topics; 0: not used */
 } planted[] = {
 	{ "planted_error", 0.2, 0.0 },
 	{ "planted_distance", 0.1, 0.25 },
 };
 
-/* The figure that tells, and by what; NULL: nothing was planted, or weights were not looked at */
+/* The figure that decides, with its limits; NULL: the data was not generated, or there are no
+ * figures */
 static const struct learn_figure *planted_figure(const struct train *train,
 						 const struct planted **ret_planted)
 {
@@ -52,7 +54,7 @@ static void planted_show(const struct train *train)
 		       p->found);
 }
 
-/* No change may be lost; and a worker has what no other has. */
+/* An additive model: no change may be lost, and each worker has state that no other has. */
 static int additive_check(struct train *train)
 {
 	const struct train_set *set = &train->set;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage.c -- the kill schedule; who is started again, when; what became of each outage
+ * outage.c -- the kill schedule; restarts; the course of each outage
  *
- *	killed       its end is waited for; it is started again at its address, after `down`
- *	stopped      the observer notices that its server is silent; another takes its place at
- *	             another address, with the next epoch, and the workers are told; woken up, the
- *	             old one is to end by itself. Woken up earlier, it goes on.
- *	died         as killed, but at once, and --restarts bounds how often
+ *	killed       `train` waits for its end, and restarts it at its address, after `down`
+ *	stopped      when the observer notices the silence, another server takes its place at
+ *	             another address, with the next epoch, and the workers are told. The old one
+ *	             must end by itself when it is woken up. Woken up earlier, it goes on.
+ *	died         as killed, but restarted at once, at most --restarts times
  *	rolled back  another was lost, and --recovery is full: killed, then all start from one
  *	             version (recover.c)
  *	hangs        alive, but silent for much longer than its lease: killed, then as died
  *
- * Where shards have chains nobody waits for such a server: chain.c looks at what becomes of
- * them, and one that is stopped has to end by itself once it is woken up.
+ * A chain does not wait for a stopped server: chain.c follows its outage, and the server must end by
+ * itself once it is woken up.
  *
  * A start that fails (the address is still taken, the id still known) is tried again for a while.
  */
@@ -29,13 +29,13 @@
 #include "train/parts.h"
 
 enum {
-	FAST_MS = 5, /* between two looks while something is under way */
+	FAST_MS = 5, /* between two looks during an outage */
 	RETRY_MS = 200, /* between two starts that fail */
-	RETRY_MAX_MS = 15000, /* for all of them */
+	RETRY_MAX_MS = 15000, /* for all of these starts */
 	HANG_MS = 3000 /* beyond the lease */
 };
 
-/* A server that is there, whole, and nobody has done anything to it; else NULL */
+/* The target, if it lives, has its weights and was not killed or stopped; else NULL */
 static struct train_server *server_target(struct train *train, const struct ol_kill *kill)
 {
 	struct train_server *server;
@@ -52,7 +52,7 @@ static struct train_server *server_target(struct train *train, const struct ol_k
 		       : NULL;
 }
 
-/* The same of a worker */
+/* The same for a worker */
 static struct train_worker *worker_target(struct train *train, const struct ol_kill *kill)
 {
 	struct train_worker *worker = &train->workers[kill->index];
@@ -87,7 +87,7 @@ static struct train_outage *outage_open(struct train *train, const struct ol_kil
 	return outage;
 }
 
-/* The signal, and what is to come of it */
+/* Send the signal, and open the outage */
 static void fire(struct train *train, uint32_t at, struct train_server *server,
 		 struct train_worker *worker)
 {
@@ -102,7 +102,7 @@ static void fire(struct train *train, uint32_t at, struct train_server *server,
 	if (train->chain != NULL && server != NULL)
 		train_chain_lost(train, server, outage);
 	if (server != NULL && train_shards_down(train) == 0)
-		(void)train_pull(train, outage, NULL); /* as good as the weights it takes along */
+		(void)train_pull(train, outage, NULL); /* weights as close to the loss as can be */
 	life->outage = outage;
 	life->state = kill->signo == SIGKILL ? TRAIN_KILLED : TRAIN_STOPPED;
 	life->wants_wake = life->state == TRAIN_STOPPED && !kill->down_set;
@@ -146,7 +146,7 @@ static void outage_over(struct train_life *life, enum train_outage_state state)
 	life->outage = NULL;
 }
 
-/* Another server takes the place of one that is stopped, elsewhere. */
+/* Start another server at another address in place of a stopped one. */
 static void server_replace(struct train *train, uint32_t i)
 {
 	struct train_server *server = &train->servers[i];
@@ -171,7 +171,7 @@ static void server_replace(struct train *train, uint32_t i)
 		train_fail(train, rc);
 }
 
-/* A server that is there: is it stopped, awake again, or does it hang? */
+/* Look at a live server: is it stopped, awake again, or does it hang? */
 static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 {
 	struct train_server *server = &train->servers[i];
@@ -194,8 +194,8 @@ static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 		life->state = TRAIN_LIVES;
 		outage_over(life, TRAIN_OUTAGE_SURVIVED);
 	}
-	/* it may have gone down since this look began, and be back in a moment; one that has just
-	   come back may not have been found yet */
+	/* count silence from the later of the two: the link may have broken since this look began,
+	   and the observer may not have found a server that has just come back */
 	since_ns = link.down_ns > server->restored_ns ? link.down_ns : server->restored_ns;
 	if (server->state == TRAIN_SERVER_WHOLE && life->state == TRAIN_LIVES && link.down &&
 	    server->hangs_ns != since_ns &&
@@ -217,7 +217,8 @@ static void server_start(struct train *train, uint32_t i)
 	ol_proc_fini(&server->proc);
 	if (train->chain == NULL)
 		server->epoch++;
-	/* where a stopped one still listens nobody else can; of a chain an address is one's own */
+	/* not at an address where a stopped process still listens; in a chain each process has an
+	 * address of its own */
 	rc = train_server_start(train, i, train_recover_source(train),
 				train->chain != NULL || ol_proc_lives(&server->old));
 	if (rc != 0)
@@ -250,8 +251,8 @@ static void worker_look(struct train_worker *worker, uint64_t now_ns)
 }
 
 /*
- * A server that is back: has it applied a gradient, and all that waited for it? Then its weights
- * are looked at, at once.
+ * Once a server that is back has applied a gradient, and all queues for it, evaluate its weights at
+ * once.
  */
 static void recovery_look(struct train *train, struct train_server *server)
 {
@@ -337,7 +338,7 @@ int train_outages_wait_ms(const struct train *train, int limit_ms)
 	return limit_ms;
 }
 
-/* Starting it once more would end the same way. */
+/* True if a restart would end the same way. */
 static bool incurable(const struct ol_proc *proc)
 {
 	int code = WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status) : -1;
@@ -345,7 +346,7 @@ static bool incurable(const struct ol_proc *proc)
 	return code == OL_EXIT_USAGE || code == OL_EXIT_DATA || code == OL_EXIT_DEVICE;
 }
 
-/* What follows from the end of a process; false: nothing, it stays away. */
+/* Schedule the restart of a process that has ended; false: it is not restarted. */
 static bool life_again(struct train *train, struct train_life *life, const struct ol_proc *proc,
 		       bool server, uint32_t index)
 {
@@ -395,7 +396,7 @@ bool train_server_lost(struct train *train, struct train_server *server)
 	    WIFEXITED(server->proc.wait_status) &&
 	    WEXITSTATUS(server->proc.wait_status) == OL_EXIT_FENCED)
 		outage->fenced = true;
-	if (!ol_proc_lives(&server->old)) { /* it was stopped, and nobody is left to be woken up */
+	if (!ol_proc_lives(&server->old)) { /* no stopped process is left to wake up */
 		server->life.wants_wake = false;
 		server->life.wake_ns = 0;
 	}
@@ -459,7 +460,8 @@ void train_server_restored(struct train *train, struct train_server *server, con
 
 	server->state = TRAIN_SERVER_WHOLE;
 	server->restored_ns = (uint64_t)ready_ns;
-	/* said before it was killed once more, to go back with the others: that is yet to come */
+	/* KILLED: the message was sent before it was killed to go back with the others, which is
+	 * still to come */
 	server->life.rolled = server->life.rolled && server->life.state == TRAIN_KILLED;
 	if (train_recovers_all(train) && version < train->roll.version)
 		train_recover_older(train, version);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * recover.c -- full recovery: a server is lost, and all of them go back to one version
+ * recover.c -- full recovery: when a server is lost, all servers go back to one version
  *
- * Those that live are killed. When the last has ended no checkpoint comes any more, and the newest
- * version that every shard has is looked up; from that all are started again. What is newer is
- * removed, or it would be taken for one of the history that begins now (rollback.h). A server that
- * finds its file damaged takes an older one: then all go back to that, or further.
+ * Live servers are killed. When the last has ended no further checkpoint appears. Then all servers
+ * are restarted from the newest version that every shard has. Newer checkpoints are removed, as
+ * they would be taken for the history that begins now (rollback.h). If a server finds its file
+ * damaged it takes an older one; then all go back to that version, or further.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "train/parts.h"
 #include "train/rollback.h"
 
-/* Those of the job's shards in its folder; the caller frees the list. 0 or what the system says */
+/* List the job's checkpoints in its folder; the caller frees the list. 0 or an errno */
 static int saved_list(const struct train *train, struct ol_saved **ret_list, size_t *ret_count)
 {
 	uint64_t job_id = ol_job_id(&train->set.model, train->set.rule.optimizer);
@@ -71,7 +71,8 @@ static struct ol_line line_of(const struct train_roll *roll, uint32_t shards)
 				 .epochs = roll->epochs };
 }
 
-/* What comes after the version that all go back to is of no history any more. No server lives. */
+/* Remove checkpoints after the version that all go back to, and those of dead histories. No server
+ * lives. */
 static void newer_remove(struct train *train, const struct ol_saved *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -81,8 +82,8 @@ static void newer_remove(struct train *train, const struct ol_saved *list, size_
 }
 
 /*
- * Where all go on from: the newest version up to `bound` that every shard has in the history so
- * far; 0: the first weights. An exit code
+ * Find the version that all go on from: the newest up to `bound` that every shard has in the
+ * present history; 0: the first weights. Returns an exit code
  */
 static int line_begin(struct train *train, uint64_t bound, bool clean)
 {
@@ -113,7 +114,7 @@ void train_recover_sweep(struct train *train)
 	if (!train_recovers_all(train) || train->roll.on)
 		return;
 	if (saved_list(train, &list, &count) != 0)
-		count = 0; /* the servers say what is wrong with the folder */
+		count = 0; /* the servers log the folder's fault */
 	for (uint32_t i = 0; i < train->ckpt.keep && oldest != 0; i++)
 		oldest = ol_saved_common(list, count, &line, oldest - 1);
 	for (size_t i = 0; i < count; i++) {
@@ -174,8 +175,7 @@ void train_recover_older(struct train *train, uint64_t version)
 		train->roll.bound = version;
 }
 
-/* Together with the one that stays away longest: what others would do meanwhile is of no use to
- * it */
+/* Restart all when the last one's down time is over: earlier work of the others would be useless */
 static void together(struct train *train)
 {
 	uint64_t last_ns = 0;
@@ -210,7 +210,7 @@ void train_recover_tick(struct train *train)
 	}
 	together(train);
 	for (uint32_t i = 0; i < train->set.servers; i++)
-		train->roll.epochs[i] = train->servers[i].epoch + 1; /* as it is started next */
+		train->roll.epochs[i] = train->servers[i].epoch + 1; /* of its next start */
 	train_say(&train->screen, "all servers go back to version %" PRIu64 "%s",
 		  train->roll.version,
 		  train->roll.version == 0 ? ", the first weights: there is none that every shard "
@@ -218,7 +218,7 @@ void train_recover_tick(struct train *train)
 					   : "");
 }
 
-/* All begin at one version up to `bound`, the first time or once more */
+/* Let all begin at one version up to `bound`, the first time or again */
 static int resume_from(struct train *train, uint64_t bound)
 {
 	int rc = line_begin(train, bound, false);

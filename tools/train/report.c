@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * report.c -- what `outlast train` shows: start block, progress, summary
+ * report.c -- the output of `outlast train`: start block, progress, summary
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 
 enum {
 	TTY_MS = 250, /* between two progress lines, in place */
-	LINES_MS = 3000 /* when each is a line of its own */
+	LINES_MS = 3000 /* the same, each on a line of its own */
 };
 
 void train_show_start(const struct train *train)
@@ -71,7 +71,7 @@ static int tty_columns(void)
 	return size.ws_col - 1;
 }
 
-/* While a server is gone no step is made: how long that is, and what becomes of gradients */
+/* For the time without a server, and so without steps: its length, and the gradients' state */
 static void away_text(const struct train *train, uint64_t now_ns, char *text, size_t bytes)
 {
 	uint64_t longest_ns = now_ns, queued = 0, since_ns;
@@ -120,14 +120,14 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 		snprintf(k, sizeof(k), "  k %u (mean %.1f)  late %" PRIu64, train->stat.wait_for,
 			 train_k_mean(train), train->stat.dropped_late);
 	away_text(train, now_ns, away, sizeof(away));
-	/* a narrow window cuts the line: what is news in an outage comes first */
+	/* a narrow window cuts the line, so an outage's text comes first */
 	snprintf(line, sizeof(line),
 		 "step %" PRIu64 "%s  %.1f gradients/s%s%s  loss %.4f  %s %s  staleness %.2f  "
 		 "%.0f s",
 		 train->stat.version, total, train->rate.per_s, away, k, (double)train->stat.loss,
 		 train->job->traits->score_name, accuracy, train_staleness(&train->stat),
 		 (double)(now_ns - train->go_ns) / 1e9);
-	if (train->screen.tty) /* no wider than the window: only one row can be written over */
+	if (train->screen.tty) /* cut to the window's width, as only one row can be overwritten */
 		fprintf(stderr, "\r\033[K%.*s", tty_columns(), line);
 	else
 		fprintf(stderr, "%s\n", line);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * rollback.c -- which checkpoints are of the history that goes on, and what all shards have of it
+ * rollback.c -- which checkpoints are of the present history, and which versions all shards have
  */
 #include "train/rollback.h"
 
@@ -41,7 +41,7 @@ static int by_shard(const void *left, const void *right)
 	return order(b->version, a->version);
 }
 
-/* The living first, the newest first */
+/* Those that are not dead first, the newest first */
 static int by_version(const void *left, const void *right)
 {
 	const struct ol_saved *a = left, *b = right;
@@ -80,7 +80,7 @@ uint64_t ol_saved_common(struct ol_saved *list, size_t count, const struct ol_li
 	dead_mark(list, count, line);
 	if (count > 1)
 		qsort(list, count, sizeof(*list), by_version);
-	/* of those that live a shard has one of a version at most */
+	/* a shard has at most one that is not dead of each version */
 	for (size_t i = 0; i < count && !list[i].dead; i++) {
 		if (i > 0 && list[i - 1].version != list[i].version)
 			shards = 0;

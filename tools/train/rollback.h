@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * rollback.h -- which checkpoints are of the history that a job goes on with, and which version all
- * of its shards have
+ * rollback.h -- which checkpoints are of a job's present history, and which versions all of its
+ * shards have
  *
- * A server that is started again writes with a higher epoch, and at versions behind the one that it
- * began with. So, of one shard, an older epoch's checkpoint is dead if a later epoch has one that
- * is not newer: whoever wrote that began before it. Where a later epoch has written nothing yet,
- * the line that was begun last says the same. Pure lists; whoever reads the folder is
- * recover.c.
+ * A restarted server writes with a higher epoch, at versions after the one that it began with. So
+ * an older epoch's checkpoint is dead if a later epoch of the shard has one that is not newer: the
+ * later server began before that version. If a later epoch has written none yet, the version of
+ * the last line says the same. Pure lists; recover.c reads the folder.
  */
 #ifndef TRAIN_ROLLBACK_H
 #define TRAIN_ROLLBACK_H
@@ -37,14 +36,14 @@ struct ol_line {
 	const uint32_t *epochs;
 };
 
-/* ol_saved_name -- false: no full checkpoint of this job is called so */
+/* ol_saved_name -- parse a file's name; false: it is no full checkpoint of this job */
 bool ol_saved_name(const char *name, uint64_t job_id, struct ol_saved *ret_saved);
 
 /*
  * ol_saved_common -- the newest version up to `bound` that every shard has in the line's history;
  * 0: none
  *
- * Says which are dead; the order of the list changes. Shards are all below line->shards.
+ * Marks the dead ones, and reorders the list. Shards are all below line->shards.
  */
 uint64_t ol_saved_common(struct ol_saved *list, size_t count, const struct ol_line *line,
 			 uint64_t bound);

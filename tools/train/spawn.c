@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * spawn.c -- a server or a worker as a process, with all that it is told
+ * spawn.c -- starts a server or a worker as a process, with its settings
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "train/parts.h"
 
 enum {
-	SPARE = 16 /* times as many checkpoints as asked for, until all have some in common */
+	SPARE = 16 /* full recovery keeps so many times `keep=`, so that all shards have common ones */
 };
 
 static int spawn(struct train *train, struct ol_proc *proc, const char *name, struct ol_args *args)
@@ -33,7 +33,7 @@ static int spawn(struct train *train, struct ol_proc *proc, const char *name, st
 	return 0;
 }
 
-/* Where server i is to listen, for the first time or elsewhere; verbs chooses the port. */
+/* The address for server i to listen at, the first or another; verbs chooses the port. */
 static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX])
 {
 	const struct train_set *set = &train->set;
@@ -58,7 +58,7 @@ static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX
 	return 0;
 }
 
-/* Where its weights come from, and where they go */
+/* Settings of restore and checkpoints */
 static void durable_add(const struct train *train, struct ol_args *args, enum ol_restore restore)
 {
 	static const char *const restores[] = { [OL_RESTORE_NONE] = "none",
@@ -75,7 +75,7 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 	if (train->set.durable.durability != OL_DURABILITY_CHECKPOINT)
 		return;
 	ol_args_add(args, "--durability=checkpoint");
-	/* a version that all have must not go because each has newer ones of its own */
+	/* a version that all shards have must stay, even if each shard has newer ones */
 	if (train_recovers_all(train))
 		saves.keep = saves.keep < OL_CKPT_KEEP_MAX / SPARE ? saves.keep * SPARE
 								   : OL_CKPT_KEEP_MAX;
@@ -84,7 +84,7 @@ static void durable_add(const struct train *train, struct ol_args *args, enum ol
 		ol_args_add(args, "--restore-version=%" PRIu64, train->roll.version);
 }
 
-/* Its place in a chain */
+/* Settings of its place in a chain */
 static void chain_add(const struct train *train, struct ol_args *args,
 		      const struct train_server *server)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * stall.c -- what to do while nothing moves: say for whom the job waits, and end it all the
- * same once it is to end
+ * stall.c -- while no step is made: say what the job waits for, and make sure that it can end
  *
- *	stopped      the kernel says so; woken up when a signal ends the job
- *	silent       alive, and has said nothing for long; killed when the job is to end
- *	gone         to be started again, or with no weights yet
+ *	stopped      by a signal, as the kernel says; woken up when a signal ends the job
+ *	silent       alive, but without reports for long; killed when the job must end
+ *	gone         to be restarted, or without weights yet
  *	computes     others wait for its gradient
- *	waits        so do all others: what each waits for; in a chain, for its next view
+ *	waits        as all others do: what each waits for; in a chain, for its next view
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -20,13 +19,13 @@
 #include "train/parts.h"
 
 enum {
-	SILENT_MS = 10000, /* a worker says something ten times a second */
-	STALL_MS = 8000, /* less: what is said of a stall says it of the worker too */
-	STOP_MAX_MS = 10000, /* without a move, once a signal has come */
-	NAMES_MAX = 4 /* of those that are waited for */
+	SILENT_MS = 10000, /* a worker reports ten times a second */
+	STALL_MS = 8000, /* less than SILENT_MS, as the line about a stall names the worker too */
+	STOP_MAX_MS = 10000, /* without progress, after a signal */
+	NAMES_MAX = 4 /* processes named in a line */
 };
 
-/* Those that are waited for, as a text */
+/* Text that names what the job waits for */
 struct names {
 	char text[320];
 	size_t len;
@@ -52,7 +51,7 @@ __attribute__((format(printf, 2, 3))) static void name_add(struct names *names, 
 	names->text[names->len] = '\0';
 }
 
-/* Its process is gone, or not there yet; true: said */
+/* Name a process that is gone, stopped or lacks something; true: named */
 static bool life_name(struct names *names, const struct ol_proc *proc,
 		      const struct train_life *life, const char *lacks, uint64_t now_ns)
 {
@@ -86,7 +85,7 @@ static void servers_name(const struct train *train, struct names *names, uint64_
 	}
 }
 
-/* Nobody is missed, and yet no step is made: then a chain has no view to go on in. */
+/* No process is missing, but no step is made: a chain waits for its next view. */
 static void chains_name(const struct train *train, struct names *names)
 {
 	for (uint32_t i = 0; i < train_holders(train); i++) {
@@ -149,7 +148,7 @@ static void names_take(const struct train *train, struct names *names)
 			 names->count - NAMES_MAX);
 }
 
-/* Another whenever a step was made, or a gradient was computed that is not dropped as late */
+/* A number that changes with each step, and with each gradient that is applied or queued */
 static uint64_t steps_mark(const struct train *train)
 {
 	struct train_count counts = train_counts(train);
@@ -157,7 +156,7 @@ static uint64_t steps_mark(const struct train *train)
 	return train->stat.version * 31 + counts.applied + counts.queued_total;
 }
 
-/* Another whenever a process has come, gone or got further */
+/* A number that changes when a process starts, ends or changes its state */
 static uint64_t lives_mark(const struct train *train)
 {
 	uint64_t sum = 0;
@@ -179,7 +178,7 @@ static uint64_t stall_max_ns(const struct train *train)
 	return STALL_MS * OL_NS_PER_MS + (uint64_t)(pace_s * 1e9);
 }
 
-/* Who is stopped cannot end. Those that --kill has stopped are seen to by outage.c. */
+/* Wake a stopped process, as it could not end. outage.c wakes those that --kill has stopped. */
 static void wake(struct train *train, const struct ol_proc *proc, const struct train_life *life)
 {
 	if (life->state == TRAIN_STOPPED || !ol_proc_lives(proc) || !ol_proc_stopped(proc))

@@ -13,10 +13,10 @@
 enum {
 	OBSERVER_TIMEOUT_MS = 5000,
 	LOOK_MS = 20, /* between two looks at chains that come together */
-	PATIENCE_MS = 2000 /* between two lines about what is waited for */
+	PATIENCE_MS = 2000 /* between two lines about a wait */
 };
 
-/* A process that was started and has not said that it is ready; NULL: none */
+/* A started process that has not reported ready; NULL: none */
 static const struct ol_proc *unready(const struct train *train)
 {
 	for (uint32_t i = 0; i < train_holders(train); i++) {
@@ -34,7 +34,7 @@ static const struct ol_proc *unready(const struct train *train)
 	return NULL;
 }
 
-/* What happens for a while; 0, or the exit code that ends the start */
+/* Handle events for a while; 0, or the exit code that ends the start */
 static int turn(struct train *train, int timeout_ms)
 {
 	train_turn(train, timeout_ms);
@@ -43,7 +43,7 @@ static int turn(struct train *train, int timeout_ms)
 	return train->signal != 0 ? OL_EXIT_SIGNAL + train->signal : 0;
 }
 
-/* Every process that was started says it is ready, or one fails, or the user has had enough. */
+/* Wait until every started process is ready, one fails, or a signal comes. */
 static int ready_wait(struct train *train)
 {
 	uint64_t said_ns = ol_clock_ns();
@@ -60,7 +60,7 @@ static int ready_wait(struct train *train)
 	return rc;
 }
 
-/* Every chain has all its replicas, or something fails. */
+/* Wait until every chain has all its replicas, or something fails. */
 static int chains_wait(struct train *train)
 {
 	uint64_t said_ns = ol_clock_ns();
@@ -85,7 +85,7 @@ static bool all_restored(const struct train *train)
 	return true;
 }
 
-/* Every server, for the first time; of --resume perhaps once more, from another version */
+/* Start every server; with --resume perhaps again, from an older version */
 static int servers_start(struct train *train)
 {
 	int rc = 0;
@@ -129,7 +129,7 @@ int train_workers_start(struct train *train)
 	return rc != 0 ? rc : ready_wait(train);
 }
 
-/* What the checkpoints had of every worker is not of this run. */
+/* Note how many gradients of each worker the checkpoints had, as these are not of this run. */
 static int contained_look(struct train *train)
 {
 	int rc = ol_pull(train->observer, OL_PULL_NEWEST, &train->pull);
@@ -147,7 +147,7 @@ static int contained_look(struct train *train)
 	return 0;
 }
 
-/* Called back where a process has ended, or the user has had enough */
+/* Connect the observer; ends early if a process ends or a signal comes */
 static int observer_open(struct train *train, struct ol_worker_opts *opts, char *err,
 			 size_t err_bytes)
 {
@@ -183,7 +183,7 @@ int train_observer_open(struct train *train)
 	opts.param_count = train->job->param_count;
 	opts.op_timeout_ms = OBSERVER_TIMEOUT_MS;
 	opts.spin_us = 0;
-	/* it is to see the servers go and come, and keep the last weights meanwhile */
+	/* the observer must live through outages, and keep the last weights meanwhile */
 	opts.outage = OL_OUTAGE_CONTINUE;
 	opts.outage_timeout_ms = 0;
 	opts.lease_ms = train->set.lease.lease_ms;

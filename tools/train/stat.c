@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * stat.c -- what the servers' counters say, and which shards have no server
+ * stat.c -- reads the servers' counters, and finds shards without a server
  */
 #include "train/parts.h"
 
-/* The counts of shard 0: of all servers that held it, and of the one that does now */
+/* The counts of shard 0: of all its servers so far, and of the present one */
 static void stat_take(struct train_stat *stat, struct ol_server_stat total,
 		      const struct ol_server_stat *now)
 {
@@ -18,7 +18,7 @@ static void stat_take(struct train_stat *stat, struct ol_server_stat total,
 		stat->loss = now->loss;
 }
 
-/* Of chains: what the tails say */
+/* Read the tails of chains */
 static void tails_read(struct train *train)
 {
 	struct train_stat *stat = &train->stat;
@@ -27,7 +27,7 @@ static void tails_read(struct train *train)
 	for (uint32_t i = 0; i < train->set.servers; i++) {
 		struct ol_server_stat *tail = &train->tails[i], one;
 
-		/* one that comes to be the tail may not have caught up with what this one said */
+		/* a new tail may still be behind the last one's counters */
 		if (ol_stat(train->observer, i, &one) == 0 && one.version >= tail->version)
 			*tail = one;
 		if (tail->version < version)
@@ -49,7 +49,7 @@ void train_stat_read(struct train *train)
 		struct train_server *server = &train->servers[i];
 		struct ol_server_stat one;
 
-		/* the board of the one before, or of one without weights yet, says nothing */
+		/* the board of a former server, or of one without weights, does not count */
 		if (server->state == TRAIN_SERVER_WHOLE && ol_stat(train->observer, i, &one) == 0 &&
 		    one.epoch == server->epoch)
 			server->stat = one;
@@ -69,7 +69,7 @@ bool train_shard_down(const struct train *train, uint32_t shard, uint64_t *ret_s
 
 	if (!empty && !(known && link.down))
 		return false;
-	*ret_since_ns = link.down_ns; /* if it is up again already, and only has no weights yet */
+	*ret_since_ns = link.down_ns; /* also if it is up again, but without weights yet */
 	return true;
 }
 

@@ -3,8 +3,8 @@
 /*
  * timeline.c -- the course of a training as CSV, a row every --timeline-ms
  *
- * Counts are of all workers since the start, as they said last (ten times a second); processor time
- * is in cores over the time since the row before; MB is 2^20 bytes.
+ * Counts are of all workers since the start, by their last reports (ten a second). Processor time is
+ * in cores, averaged since the row before. MB is 2^20 bytes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,7 +35,7 @@ struct train_timeline {
 	bool failed;
 };
 
-/* What a role costs. */
+/* Processor time and memory of a role */
 struct role {
 	double cores;
 	double rss_mb;
@@ -129,7 +129,7 @@ void train_timeline_tick(struct train *train, bool end)
 
 	if (timeline == NULL || (!end && now_ns < timeline->next_ns))
 		return;
-	if (timeline->last_ns == 0) { /* what a start costs belongs to no row */
+	if (timeline->last_ns == 0) { /* the cost of the start is in no row */
 		struct role none = { 0 };
 
 		usages_add(train, 1.0, &none, &none);

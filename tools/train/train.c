@@ -21,7 +21,7 @@
 
 enum {
 	TICK_MS = 100,
-	END_MAX_MS = 5000 /* for processes to end after they were told to */
+	END_MAX_MS = 5000 /* timeout of processes that were told to end */
 };
 
 static const struct ol_conf_choice recoveries[] = {
@@ -156,7 +156,7 @@ static int evaluate(struct train *train)
 {
 	int rc;
 
-	while (train_evaluating(train) && train->signal == 0) { /* what an outage asked for */
+	while (train_evaluating(train) && train->signal == 0) { /* evaluations of an outage */
 		train_turn(train, 0);
 		train_eval_piece(train);
 	}
@@ -170,7 +170,7 @@ static int evaluate(struct train *train)
 	return rc;
 }
 
-/* The workers may have found a server that is back before this process has. */
+/* Wait for all servers: workers may have found a server that is back before this process has. */
 static int weights_wait(struct train *train)
 {
 	uint64_t bound_ns = ol_clock_ns() + END_MAX_MS * OL_NS_PER_MS;
@@ -184,7 +184,7 @@ static int weights_wait(struct train *train)
 	return rc;
 }
 
-/* The last weights, while the servers are still there */
+/* Evaluate the last weights, while the servers still run */
 static void weights_look(struct train *train)
 {
 	const float *weights;
@@ -231,7 +231,7 @@ static void servers_end(struct train *train)
 	train->observer = NULL;
 	for (uint32_t i = 0; i < train_holders(train); i++) {
 		ol_proc_kill(&train->servers[i].proc, SIGTERM);
-		/* who is stopped cannot end; who was replaced is to find out by itself */
+		/* a stopped process cannot end; a replaced one ends by itself once it runs */
 		ol_proc_kill(&train->servers[i].proc, SIGCONT);
 		ol_proc_kill(&train->servers[i].old, SIGCONT);
 	}

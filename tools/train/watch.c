@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * watch.c -- what happens while a job runs: messages, deaths, signals, its end
+ * watch.c -- events of a running job: messages, ends of processes, signals; its end
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,16 +19,16 @@
 
 enum {
 	STAT_MS = 250, /* between two looks at the servers' counters */
-	STUCK_MS = 200, /* longer than what a worker said of itself can be out of date */
+	STUCK_MS = 200, /* longer than the age of a worker's last report */
 	PROCS_MAX = 2 * TRAIN_HOLDERS_MAX + TRAIN_WORKERS_MAX
 };
 
-/* A process there can be, whether it was started or not; the others are NULL */
+/* One of the job's processes, started or not; of the owners only its own is not NULL */
 struct who {
 	struct ol_proc *proc;
 	struct train_worker *worker;
 	struct train_server *server;
-	struct train_server *old; /* was replaced by another process */
+	struct train_server *old; /* of a process that was replaced by another */
 };
 
 static uint32_t who_count(const struct train *train)
@@ -53,7 +53,7 @@ static struct who who_at(struct train *train, uint32_t index)
 	return who;
 }
 
-/* One worker has stopped in front of its next step: nobody is further than that step. */
+/* One worker is held before its next step, so no worker is past that step: tell all to stop there. */
 static void held(struct train *train, struct train_worker *worker, uint64_t position)
 {
 	train->stop_at = position + 1;
@@ -64,7 +64,7 @@ static void held(struct train *train, struct train_worker *worker, uint64_t posi
 	ol_proc_order(&worker->proc, "stop %" PRIu64, train->stop_at);
 }
 
-/* Steps that made no version; those who were there know. */
+/* Steps that made no version, by the worker that has counted most. */
 static uint64_t barren(const struct train *train)
 {
 	uint64_t most = 0;
@@ -76,7 +76,7 @@ static uint64_t barren(const struct train *train)
 	return most;
 }
 
-/* Its share: how far it is to come. Whoever comes late is told what the others were. */
+/* Tell a worker its share. A late worker is also told what the others were told. */
 static void go(struct train *train, uint32_t i)
 {
 	struct ol_proc *proc = &train->workers[i].proc;
@@ -174,7 +174,7 @@ static void messages_read(struct train *train, const struct who *who)
 	}
 }
 
-/* A failure at the start is the process's own: it has said why, and its exit code says what. */
+/* The job takes the exit code of a process that fails at the start; it has printed the reason. */
 static int start_exit_code(const struct ol_proc *proc)
 {
 	if (WIFEXITED(proc->wait_status) && WEXITSTATUS(proc->wait_status) != 0)
@@ -192,13 +192,13 @@ static void on_worker_end(struct train *train, struct train_worker *worker)
 	if (train->quit_ns == 0 && train->phase != TRAIN_LEAVING && train->signal == 0 &&
 	    train_worker_lost(train, worker))
 		return;
-	/* nobody can make a step without it, and it is not started again */
+	/* no step can be made without this worker, and it is not restarted */
 	if (train->signal != 0 && train_needs_all(train) && worker->state != TRAIN_WORKER_FINISHED)
 		train_quit(train);
 	worker->state = TRAIN_WORKER_DIED;
 	train->died++;
 	if (train->quit_ns != 0 || train->signal != 0)
-		return; /* what comes now follows from what has been said */
+		return; /* this end follows from an event that was printed */
 	ol_proc_exit_text(&worker->proc, how, sizeof(how));
 	if (train_needs_all(train) || alone) {
 		train_say(&train->screen, "outlast train: %s %s: %s: the job ends here",
@@ -234,14 +234,14 @@ static void on_server_end(struct train *train, struct train_server *server)
 	train_fail(train, OL_EXIT_CHILD);
 }
 
-/* The weights are gone before they were looked at, or in disorder. */
+/* A server has ended before its last weights were evaluated, or with a failure. */
 static void on_server_late_end(struct train *train, struct train_server *server)
 {
 	char how[64];
 
 	if (server->life.state != TRAIN_LIVES)
 		return;
-	/* one that was just started again, and told to end before it knew how */
+	/* it was just restarted, and told to end before it could in order */
 	if (train->chain != NULL && server->state == TRAIN_SERVER_STARTS)
 		return;
 	ol_proc_exit_text(&server->proc, how, sizeof(how));
@@ -341,7 +341,7 @@ void train_stop(struct train *train)
 	if (train->stop_ns != 0 || train->quit_ns != 0)
 		return;
 	train->stop_ns = ol_clock_ns();
-	/* nobody waits for a schedule any more */
+	/* scheduled restarts and wake-ups are due now */
 	for (uint32_t i = 0; i < train_holders(train); i++) {
 		if (train->servers[i].life.start_ns > train->stop_ns)
 			train->servers[i].life.start_ns = train->stop_ns;
@@ -367,7 +367,7 @@ void train_stuck_look(struct train *train)
 	uint64_t now_ns = ol_clock_ns();
 	unsigned waiting = 0, finished = 0, busy = 0;
 
-	/* with async nobody waits for others, but perhaps for a server */
+	/* with async workers do not wait for each other */
 	if (train_needs_all(train) || train->phase == TRAIN_LEAVING ||
 	    train->set.rule.how.consistency == OL_CONSISTENCY_ASYNC)
 		return;
@@ -403,8 +403,8 @@ uint64_t train_version_wanted(const struct train *train)
 }
 
 /*
- * True if a worker has found the server that took the place of one that was lost, and knows what
- * that one does not have: before that it would leave with wrong figures
+ * True if a worker has found the restarted servers, and knows which gradients they lack: before
+ * that it would leave with wrong figures
  */
 static bool noticed(const struct train *train, const struct train_worker *worker)
 {
@@ -418,7 +418,7 @@ static bool noticed(const struct train *train, const struct train_worker *worker
 	return true;
 }
 
-/* All were told to leave, one has left, and others were thrown back: these would wait for ever. */
+/* End the job if one worker has left and others were rolled back, as these would wait for ever. */
 static void torn_look(struct train *train)
 {
 	bool left = false, stays = false;
@@ -460,7 +460,7 @@ void train_end_check(struct train *train)
 		const struct train_server *server = &train->servers[i];
 		const struct train_life *life = &server->life;
 
-		/* what a signal does to it may not have been seen yet */
+		/* the effect of a signal may not be seen yet */
 		if (!ol_proc_lives(&server->proc) || life->start_ns != 0 ||
 		    life->state == TRAIN_KILLED ||
 		    (life->state == TRAIN_STOPPED && !ol_proc_lives(&server->old)))
@@ -468,7 +468,7 @@ void train_end_check(struct train *train)
 	}
 	train_stat_read(train);
 	if (train->signal == 0 && train->stat.version < train_version_wanted(train))
-		return; /* thrown back: they will find out, and go on */
+		return; /* rolled back: the workers will notice, and go on */
 	train->phase = TRAIN_LEAVING;
 	for (uint32_t i = 0; i < train->set.workers; i++)
 		ol_proc_order(&train->workers[i].proc, "end");

@@ -5,15 +5,15 @@
  * step should wait for (Xu, Neglia, Sebastianelli: "Dynamic Backup Workers for Parallel Machine
  * Learning", arXiv 2004.14696)
  *
- *	course.py  problems, settings, runs; what each run came to, for the report
- *	live.py    the same question asked of real processes
- *	trial.c    runs as they are described
- *	run.c      one run: workers and a server under a clock of their own
+ *	course.py  problems, settings, runs; each run's result, for the report
+ *	live.py    the same experiment with real processes
+ *	trial.c    runs by their description
+ *	run.c      one run: workers and a server under a virtual clock
  *
- * One process, one thread, no clock but the virtual one: everything is a function of the settings
- * and the seed. Gradients are real, and computed where they count; how long each takes is drawn
- * (delay.h), with a mean of 1. What makes a step is said by the product's own policies
- * (outlast_policy.h), which see every gradient land, late ones too.
+ * One process, one thread, and only the virtual clock: everything is a function of the settings and
+ * the seed. Gradients are real, and computed if they count. The time of each is drawn (delay.h),
+ * with a mean of 1. The product's own policies (outlast_policy.h) decide what makes a step; they
+ * see every gradient land, late ones too.
  */
 #ifndef DRILL_DBW_H
 #define DRILL_DBW_H
@@ -33,14 +33,14 @@ enum {
 	DBW_STEPS_MAX = 200000
 };
 
-/* What is trained: softmax regression, judged by its loss on all training samples. */
+/* The problem: softmax regression, judged by its loss on all training samples. */
 struct dbw_problem {
 	struct learn_data *data;
 	struct learn_model *model;
 	struct learn_batch *batch;
 	size_t floats;
 	unsigned batch_max;
-	double first; /* loss where it begins: of all weights 0 */
+	double first; /* loss at the start, where all weights are 0 */
 };
 
 /* dbw_problem_open -- 0, or -errno with a line in err */
@@ -53,12 +53,12 @@ double dbw_loss(const struct dbw_problem *problem, const float *w);
 
 /* One run. */
 struct dbw_opts {
-	struct dbw_problem *problem; /* NULL: only times are looked at */
+	struct dbw_problem *problem; /* NULL: only times are simulated */
 	enum ol_wait wait;
 	uint32_t k; /* FIXED, ADASYNC */
 	uint32_t workers;
 	enum ol_on_late on_late;
-	double ask; /* PULL: how long a worker's question for weights takes */
+	double ask; /* PULL: how long a worker takes to ask for weights */
 	struct ol_delay delay;
 	unsigned batch;
 	double lr;
@@ -66,7 +66,7 @@ struct dbw_opts {
 	double target; /* loss; the run ends there. 0: none */
 	double time_max; /* virtual, or 0: … */
 	uint64_t steps_max; /* … at most DBW_STEPS_MAX in any case */
-	uint64_t skip; /* the first steps, of which the means know nothing */
+	uint64_t skip; /* first steps that the means leave out */
 };
 
 /* A look at the loss. */
@@ -90,7 +90,7 @@ struct dbw_result {
 	uint64_t counted; /* steps without those skipped; the next are means over them */
 	double step_mean; /* duration */
 	double k_mean;
-	double late_mean; /* gradients that landed too late, or were thrown away */
+	double late_mean; /* gradients that landed too late, or were dropped */
 	struct dbw_step *list; /* all steps */
 	struct dbw_look *looks;
 	size_t look_count;

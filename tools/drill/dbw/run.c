@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * run.c -- one run: workers and a server under a clock of their own
+ * run.c -- one run: workers and a server under a virtual clock
  */
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "drill/dbw/dbw.h"
 
-/* Between two looks at the loss: so long, or so much of the time gone by if that is more */
+/* Time between two looks at the loss: this, or this share of the time so far if that is more */
 static const double look_every = 0.1, look_share = 0.02;
 
 struct worker {
@@ -78,7 +78,7 @@ double dbw_loss(const struct dbw_problem *problem, const float *w)
 {
 	struct learn_score score = { 0 };
 
-	/* cannot fail: the range is of the set, and the set of the model */
+	/* cannot fail: the range and the set fit the model */
 	(void)learn_model_eval(problem->model, w, problem->data, &problem->data->train, 0,
 			       problem->data->train.count, &score);
 	return score.loss_sum / (double)problem->data->train.count;
@@ -116,7 +116,7 @@ static float compute(struct run *run, uint32_t i, const float *w)
 	if (problem == NULL)
 		return NAN;
 	grad = run->grads + i * problem->floats;
-	/* cannot fail: the batch was made for this data set, and for as many samples */
+	/* cannot fail: the batch was made for this data set and count */
 	(void)learn_batch_draw(problem->data, &key, opts->batch, problem->batch);
 	(void)learn_model_grad(problem->model, w, problem->batch, &key, grad, &loss);
 	for (size_t f = 0; f < problem->floats; f++)
@@ -126,7 +126,7 @@ static float compute(struct run *run, uint32_t i, const float *w)
 	return (float)loss;
 }
 
-/* The mean of what is held, in worker order, goes into the weights. */
+/* Apply the mean of the held gradients, in worker order. */
 static void apply(struct run *run, struct ol_update *update)
 {
 	const struct dbw_problem *problem = run->opts->problem;
@@ -182,7 +182,7 @@ static int step_note(struct run *run, uint32_t count)
 	return 0;
 }
 
-/* Everybody who waits, or looks, goes on with the new weights. */
+/* Workers that wait, or interrupt, go on with the new weights. */
 static void wake(struct run *run)
 {
 	enum ol_on_late on_late = run->opts->on_late;
@@ -227,7 +227,7 @@ static int land(struct run *run, uint32_t i)
 				      .version = run->version,
 				      .now_ns = as_ns(run->now),
 				      .worker = i,
-				      /* what nobody looks at is not computed */
+				      /* a gradient that is not used is not computed */
 				      .loss = late && run->bases == NULL ? NAN
 									 : compute(run, i, w) };
 	enum ol_verdict verdict = ol_policy_on_gradient(run->policy, &arrival);
@@ -288,8 +288,8 @@ static int go(struct run *run)
 		uint64_t steps = run->result.steps;
 		uint32_t first = 0;
 
-		/* ties go to the lowest number; one is always busy: a step waits for no more than
-		   there are */
+		/* ties go to the lowest number. At least one worker is busy: a step never waits
+		   for more workers than there are */
 		for (uint32_t i = 0; i < run->opts->workers; i++) {
 			const struct worker *one = &run->workers[i], *best = &run->workers[first];
 
@@ -323,7 +323,7 @@ static int room_make(struct run *run)
 		run->w = malloc(floats * sizeof(*run->w));
 		run->sum = malloc(floats * sizeof(*run->sum));
 		run->grads = malloc(opts->workers * floats * sizeof(*run->grads));
-		if (opts->wait == OL_WAIT_DBW) /* which learns from the losses of late ones too */
+		if (opts->wait == OL_WAIT_DBW) /* it uses the losses of late gradients too */
 			run->bases = malloc(opts->workers * floats * sizeof(*run->bases));
 		if (run->w == NULL || run->sum == NULL || run->grads == NULL ||
 		    (opts->wait == OL_WAIT_DBW && run->bases == NULL))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * trial.c -- runs as they are described, and what each came to
+ * trial.c -- runs by their description, and each one's result
  */
 #include "drill/trial.h"
 
@@ -25,7 +25,7 @@ static int fail(int status, const char *what)
 	return ol_cmd_error(OL_EXIT_FAILED, "drill", "a run failed", what, ol_strerror(status));
 }
 
-/* Gradient descent with momentum on all samples, until the loss falls no more */
+/* Find the least loss: gradient descent with momentum on all samples, until the loss stops falling */
 static int least_find(struct dbw_problem *problem, double *ret_least)
 {
 	size_t floats = problem->floats;
@@ -53,7 +53,7 @@ static int least_find(struct dbw_problem *problem, double *ret_least)
 	return rc;
 }
 
-/* "sync:k=3" and "exp:mean=1s,alpha=0.2", as of train */
+/* Parse "sync:k=3" and "exp:mean=1s,alpha=0.2", as in train */
 static int words_read(const char *consistency, const char *delay, struct dbw_opts *opts)
 {
 	struct ol_consistency_set set;
@@ -67,7 +67,7 @@ static int words_read(const char *consistency, const char *delay, struct dbw_opt
 	return 0;
 }
 
-/* Means; of a run that trains also every step (when, gradients, loss) and every look (when, loss) */
+/* Means; for a run that trains also every step (time, gradients, loss) and look (time, loss) */
 static json_t *result_json(const struct dbw_result *result, bool trains)
 {
 	json_t *steps = json_array(), *looks = json_array();
@@ -86,7 +86,7 @@ static json_t *result_json(const struct dbw_result *result, bool trains)
 			 result->k_mean, "steps", steps, "looks", looks);
 }
 
-/* A run, and its record */
+/* Make a run, and write its record */
 static int run_make(json_t *of, const char *name, struct dbw_opts opts)
 {
 	const char *consistency, *delay;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * draw.c -- random numbers by what they are for
+ * draw.c -- random numbers by their purpose
  */
 #include <math.h>
 

@@ -5,8 +5,8 @@
  *
  * The state is the items' rows. A step gives each user the row that fits its ratings best, given
  * the items' rows, and then each item the row that fits best, given the users': regularised least
- * squares, whose loss falls with every step. Users' rows are a function of the items', so losing
- * them costs nothing, and they are no part of the state.
+ * squares, whose loss falls with every step. Users' rows are a function of the items', so they can
+ * be lost at no cost, and are not part of the state.
  */
 #include <errno.h>
 #include <math.h>
@@ -137,7 +137,7 @@ static void side_solve(const struct side *side, const double *others, double *ro
 	}
 }
 
-/* Of a rating: squared error, and the rows' squares times their weight */
+/* The loss, a rating: squared error, and the rows' squares times their weight */
 static double loss_of(const struct factors *f)
 {
 	double sum = 0.0;

@@ -6,10 +6,10 @@
  *	{"live": "open", "servers": ADDRESSES, "key": JOB KEY}
  *		{"spans": first float and count of each shard}
  *	{"live": "train", "row": ROW, "step": K, "count": N, "target": LOSS}
- *		at most N steps, of which the first is that after K iterations; weights to ROW
- *		{"made": N, "there": BOOL}: fewer if the loss was at the target
+ *		make at most N steps, the first after K iterations; weights to ROW
+ *		{"made": N, "there": BOOL}: fewer if the loss has reached the target
  *	{"live": "saved", "servers": N}
- *		{"version": the newest that all servers have a full checkpoint of; 0: none}
+ *		{"version": the newest with a full checkpoint at all servers; 0: none}
  *	{"live": "lost", "server": I}
  *		{}, once the worker has noticed it
  *	{"live": "again", "row": ROW}
@@ -17,8 +17,8 @@
  *	{"live": "close"}
  *		{}
  *
- * The servers' kernel computes what a step of the problem does, so until a kill weights are those of
- * the study, bit for bit.
+ * The servers' kernel computes the same step as the problem, so until a kill the weights equal the
+ * study's, bit for bit.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,7 +31,7 @@
 #include "outlast_server.h"
 
 enum {
-	WAIT_MS = 30000 /* for whatever should come at once */
+	WAIT_MS = 30000 /* timeout of events that should come at once */
 };
 
 static int pull(struct scar_live *live, float *w)
@@ -80,7 +80,7 @@ static int live_open(struct scar_live *live, json_t *order, float *w, json_t **r
 	return rc;
 }
 
-/* The loss at the weights; unless it is at the target, one more step */
+/* Compute the loss; unless it is at the target, make one more step */
 static int train_step(struct scar_live *live, uint32_t k, double target, float *w, bool *ret_there)
 {
 	const struct scar_problem *problem = live->problem;
@@ -90,7 +90,7 @@ static int train_step(struct scar_live *live, uint32_t k, double target, float *
 	float *grad;
 	int rc;
 
-	/* w is where the next weights go, too */
+	/* w also receives the next weights */
 	rc = problem->step(problem->model, k, ol_weights(live->worker, &info.base_version), w,
 			   &loss);
 	*ret_there = loss <= target;

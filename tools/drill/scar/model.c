@@ -52,7 +52,7 @@ static int loss_judge(struct trained *t, const float *x, double *ret_loss)
 	return rc;
 }
 
-/* As the servers' kernel: w - lr * (g + decay * w), each operation rounded */
+/* As in the servers' kernel: w - lr * (g + decay * w), each operation rounded */
 static int trained_step(void *arg, uint32_t k, const float *x, float *next, double *ret_loss)
 {
 	struct trained *t = arg;
@@ -75,7 +75,7 @@ static int trained_step(void *arg, uint32_t k, const float *x, float *next, doub
 	return 0;
 }
 
-/* Blocks of one layer from `first` on; returns the next one. */
+/* Number the blocks of one layer from `first` on; returns the next number. */
 static uint32_t layer_cut(const struct scar_spec *spec, const struct learn_layer *layer,
 			  uint32_t first, uint32_t *block_of)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * scar.h -- the parts of `outlast drill --experiment scar`: what a lost part of the
- * parameters costs, in iterations (Qiao, Aragam, Zhang, Xing: "Fault Tolerance in
+ * scar.h -- the parts of `outlast drill --experiment scar`: the cost of a lost part of the
+ * parameters, in iterations (Qiao, Aragam, Zhang, Xing: "Fault Tolerance in
  * Iterative-Convergent Machine Learning", arXiv 1810.07354)
  *
  *	course.py  which problems, how many trials
- *	study.py   trajectory, what is saved when, failures and what they cost
+ *	study.py   trajectory, saves, failures and their cost
  *	bound.py   perturbations against the bound on their cost
  *	live.py    kills of real servers
  *	lab.py     a process that computes steps; draw.py: random numbers
@@ -31,7 +31,7 @@ enum {
 
 /* draw.c */
 
-/* Random numbers by what they are for: stream and trial. draw.py has the same. */
+/* Random numbers by their purpose: stream and trial. draw.py has the same. */
 struct scar_rng {
 	uint64_t seed;
 	uint64_t trial;
@@ -45,21 +45,20 @@ uint32_t scar_below(struct scar_rng *rng, uint32_t limit);
 
 /* model.c */
 
-/* What is trained: a state of floats, in blocks that are saved and lost as a whole. */
+/* A problem: a state of floats, in blocks that are saved and lost as a whole. */
 struct scar_problem {
 	size_t floats;
 	uint32_t block_count;
 	uint64_t *lengths; /* floats of each block */
 	uint32_t *block_of; /* block of each float */
 	float *first; /* x_0 */
-	bool labels; /* floats are names: two are 1 apart, or the same */
-	/* The loss at x, and where step `k` leads from there. A function of its arguments, bit for
-	 * bit. */
+	bool labels; /* floats are labels: two are 1 apart, or the same */
+	/* The loss at x, and the state after step `k`. A function of its arguments, bit for bit. */
 	int (*step)(void *model, uint32_t k, const float *x, float *next, double *ret_loss);
 	void (*destroy)(void *model);
 	void *model;
-	const float *grad; /* of the last step; NULL: steps are no gradients */
-	char shape[32]; /* of the data, as servers are told */
+	const float *grad; /* of the last step; NULL: steps are not gradients */
+	char shape[32]; /* of the data, for the servers */
 };
 
 struct scar_spec {
@@ -68,8 +67,8 @@ struct scar_spec {
 	const char *data; /* learn_data_open() */
 	bool features; /* blocks: inputs of the only layer, a column of weights */
 	uint32_t cut; /* otherwise outputs of each layer, a row of weights, in so many pieces */
-	uint32_t samples; /* of a step: the first ones, always the same; or drawn anew each step */
-	bool drawn; /* then the loss is that of the first `judged` of the training set */
+	uint32_t samples; /* of a step: always the first ones; or drawn anew each step … */
+	bool drawn; /* … and the loss is of the first `judged` of the training set */
 	uint32_t judged;
 	bool unit; /* features from 0 to 1 instead of -1 to 1 */
 	double spread; /* each feature times exp(spread * normal): how unevenly blocks move */
@@ -82,14 +81,14 @@ int scar_problem_open(const struct scar_spec *spec, uint64_t seed, struct scar_p
 		      char *err, size_t err_len);
 void scar_problem_close(struct scar_problem *problem);
 
-/* Matrix factorization and LDA, by spec->data alone. problem is to be closed whatever they
- * return */
+/* Matrix factorization and LDA, by spec->data alone. The caller closes problem even after an
+ * error */
 int scar_factors_open(const struct scar_spec *spec, uint64_t seed, struct scar_problem *problem,
 		      char *err, size_t err_len);
 int scar_topics_open(const struct scar_spec *spec, uint64_t seed, struct scar_problem *problem,
 		     char *err, size_t err_len);
 
-/* scar_blocks_set -- block_of is there: lengths from it; false: no memory, or an empty block */
+/* scar_blocks_set -- compute lengths from block_of; false: no memory, or an empty block */
 bool scar_blocks_set(struct scar_problem *problem, uint32_t block_count);
 
 /* live.c */
@@ -101,9 +100,9 @@ struct scar_live {
 };
 
 /*
- * scar_live_go -- one order, as live.py gives them, with its answer in *ret_answer
+ * scar_live_go -- carry out one order of live.py; its answer goes into *ret_answer
  *
- * w: a row of floats. 0, or an exit code after saying why.
+ * w: a row of floats. 0, or an exit code after an error line.
  */
 int scar_live_go(struct scar_live *live, json_t *order, float *w, json_t **ret_answer);
 

@@ -3,11 +3,11 @@
 /*
  * topics.c -- a problem: LDA by collapsed Gibbs sampling
  *
- * The state is the topic of every token, a block its document: counts are a function of it. (The
- * model in tools/learn has the counts as parameters and the topics in its workers, so that a lost
- * server leaves the two at odds; here a lost document has the topics that were saved of it.) A step
- * draws each token's topic once, given all others. Of two states a document is as far apart as it
- * has tokens of another topic. The loss is minus the log likelihood of words and topics, a token
+ * The state is the topic of every token; a block is a document; counts are a function of the state.
+ * (In tools/learn the counts are parameters and the topics are in the workers, so a lost server
+ * makes the two disagree. Here a lost document gets its saved topics.) A step draws each token's
+ * topic once, given all others. The distance of a document between two states is the number of its
+ * tokens with different topics. The loss is minus the log likelihood of words and topics, a token
  * (Griffiths and Steyvers 2004).
  */
 #include <errno.h>

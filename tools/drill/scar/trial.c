@@ -3,22 +3,22 @@
 /*
  * trial.c -- a process that computes steps of a problem, for the study in Python (lab.py)
  *
- * The description opens the problem, once for each run: they differ in their seed. Orders follow,
- * each a JSON object on stdin, and each has an answer, a line of JSON on stdout:
+ * The description opens the problem, once for each run: runs differ in their seed. Then orders
+ * come, each a JSON object on stdin, and each gets an answer, a line of JSON on stdout:
  *
  *	{"walk": ROW, "run": R, "step": K, "count": N, "keep": BOOL, "target": LOSS or null}
- *		{"losses": of the state in ROW, which is that after K iterations, and of those that
- *		follow it}: N, or as many as it takes to one at the target. Each goes to the next
- *		row (keep), or to ROW; the row behind the last is used too.
+ *		{"losses": of the state in ROW, which is the one after K iterations, and of the
+ *		states that follow}: N, or fewer if one reaches the target. Each state goes to the
+ *		next row (keep), or to ROW; the row after the last is used too.
  *	{"select": ol_selection, "part": P, "seed": S}
- *		{}: turns are those of a selector of the product, that saves 1/P of the floats
+ *		{}: turns come from a selector of the product that saves 1/P of the floats
  *	{"turn": distance of each block, or null}
  *		{"chosen": blocks}
  *	{"live": ...}
- *		as live.c says
+ *		see live.c
  *
- * States lie in memory that both processes have mapped, the descriptor "memory": rows of as many
- * floats as a state has. Row 0 has the block of each float (uint32_t); the next are x_0 of each run.
+ * States lie in memory that both processes have mapped, the descriptor "memory": rows of one state
+ * each. Row 0 has the block of each float (uint32_t); the next rows are x_0 of each run.
  */
 #include "drill/trial.h"
 
@@ -88,7 +88,7 @@ static float *row(const struct lab *lab, int at)
 	return lab->memory + (size_t)at * lab->problems[0].floats;
 }
 
-/* The rows, with what the other side has to know of the problem */
+/* Map the rows, and fill in the parts that the other process needs */
 static int memory_open(struct lab *lab)
 {
 	const struct scar_problem *problem = &lab->problems[0];

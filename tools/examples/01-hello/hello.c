@@ -45,7 +45,7 @@ static int serve(const char *address, int ready_fd)
 		return 1;
 	}
 	sigaction(SIGTERM, &action, NULL);
-	close(ready_fd); /* the other end sees that we listen */
+	close(ready_fd); /* tells the other end that this server listens */
 	ol_server_run(server);
 	ol_server_close(server);
 	return 0;

@@ -4,7 +4,7 @@
  * failover.c -- a worker whose server is killed: it goes on, and an empty server takes its place
  *
  * The job of 01-hello. The parent is the worker; servers are processes of their own. Watch the
- * counts: what was pushed while there was no server is in the weights at the end.
+ * counts: gradients that were pushed while there was no server are in the weights at the end.
  */
 
 #include <errno.h>
@@ -44,14 +44,14 @@ static _Noreturn void serve(const char *address, enum ol_restore restore, int re
 		fprintf(stderr, "server: %s\n", err);
 		_exit(1);
 	}
-	close(ready_fd); /* the other end sees that we listen */
+	close(ready_fd); /* tells the other end that this server listens */
 	ol_server_run(server);
 	_exit(0);
 }
 
 /*
- * Fork before anything of a transport is opened: so both servers are there from the beginning, and
- * the second waits for its turn, a byte on its pipe.
+ * Fork before any transport is opened. So both servers exist from the beginning, and the second
+ * waits for its turn: a byte on its pipe.
  */
 static pid_t server_fork(const char *address, enum ol_restore restore, int *ret_go, int *ret_ready)
 {
@@ -84,7 +84,7 @@ static void server_go(int go, int ready)
 		exit(1);
 }
 
-/* The same code with a server and without: that is the point. */
+/* One step: the same code with a server and without. */
 static int step(struct ol_worker *worker, int number)
 {
 	struct ol_push_info info = { .samples = 1 };
@@ -100,7 +100,7 @@ static int step(struct ol_worker *worker, int number)
 		rc = ol_grad_acquire(worker, &grad);
 	if (rc != 0)
 		return rc;
-	for (int i = 0; i < POLLS; i++) /* a gradient takes longer than this one's */
+	for (int i = 0; i < POLLS; i++) /* makes a step last longer, as real gradients do */
 		(void)ol_worker_poll(worker);
 	local = op.local;
 	weights = ol_weights(worker, &info.base_version);

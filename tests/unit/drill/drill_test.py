@@ -116,6 +116,46 @@ class DrillTest(unittest.TestCase):
         self.assertEqual(of.left(1, 5.0), "35 s")
         self.assertEqual(of.left(1, 50.0), "20 s")
 
+    def trial_that(self, does: str) -> Drill:
+        """Its trial gives a first answer, then runs these lines of shell. The first order comes behind the
+        description, on one line."""
+        program = self.folder / "outlast"
+        program.write_text(f"#!/bin/bash\necho '{{}}'\n{does}\n")
+        program.chmod(0o755)
+        of = drill(self.out)
+        of.outlast = str(program)
+        return of
+
+    def talk_fails(self, does: str, gone: bool = False, signal: int = 0) -> tuple[int, str]:
+        """The second order's failure; with `gone`, the trial is dead before it is told"""
+        of = self.trial_that(does)
+        with (self.assertRaises(Failure) as raised,
+              of.talk("scar", "name", (), spec="x") as (ask, answer)):
+            self.assertEqual(answer, {})
+            self.assertEqual(ask({"walk": 1}), {"n": 1})
+            child, of.signal = of.child, signal
+            if gone:
+                child.wait()
+            ask({"walk": [0] * 200_000})
+        self.assertIsNotNone(child.returncode)
+        self.assertIsNone(of.child)
+        return raised.exception.code, str(raised.exception)
+
+    def test_a_trial_that_dies_between_orders_ends_the_drill(self) -> None:
+        one = "read -r _; echo '{\"n\": 1}'; "
+        killed, silent = (8, "a trial was killed by signal: 9: name"), (8, "a trial ended too soon: name")
+        for does, why in (("kill -9 $$", killed), ("exit 3", (3, "")), ("exit 0", silent)):
+            self.assertEqual(self.talk_fails(one + does, gone=True), why)
+            self.assertEqual(self.talk_fails(f"{one}read -r _; {does}"), why)
+            self.assertEqual(self.talk_fails(f"{one}read -r _; echo -n '{{'; {does}"), why)
+        self.assertEqual(self.talk_fails(one + "read -r _; exit 0", signal=15), (143, ""))
+
+    def test_a_trial_is_told_when_there_are_no_more_orders(self) -> None:
+        of = self.trial_that("while read -r _; do echo '{\"n\": 1}'; done")
+        with of.talk("scar", "name", (), spec="x") as (ask, _):
+            self.assertEqual([ask({}) for _ in range(3)], 3 * [{"n": 1}])
+        self.assertIsNone(of.child)
+
     def test_experiments_take_no_setting_of_kills(self) -> None:
         of = drill(self.out, experiment="scar")
         of.settings.rows["batch"] = row("32", "32", given=True)

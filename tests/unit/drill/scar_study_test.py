@@ -183,6 +183,18 @@ class DrawTest(unittest.TestCase):
                  (0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1))):
             self.assertEqual(tuple(map(int, philox(counter, key))), words)
 
+    def test_random_numbers_are_those_of_the_problems(self) -> None:
+        """Two uniforms, two normals, four numbers below limits; scar_test.c has the same table for draw.c"""
+        for of, uniforms, normals, belows in (
+                ((1, 0, 3), ("0x1.71fcd8f9a8326p-2", "0x1.7a29e0c945872p-2"),
+                 ("0x1.37646a0559cbap-1", "0x1.02c94774e5256p-2"), [7, 729, 2630740927, 0]),
+                ((0x123456789abcdef0, 0x200000001, 7), ("0x1.962e3a15be6b3p-1", "0x1.307f932b1d1b7p-1"),
+                 ("0x1.e33fdea2ea3d6p+0", "0x1.55bda59c052ecp-2"), [6, 250, 1194841229, 0])):
+            draw = Draw(*of)
+            self.assertEqual(draw.uniforms(2).tolist(), [*map(float.fromhex, uniforms)])
+            self.assertEqual(draw.normals(2).tolist(), [*map(float.fromhex, normals)])
+            self.assertEqual(draw.belows([10, 1000, 2**32 - 1, 1]).tolist(), belows)
+
     def test_failures_come_as_drawn(self) -> None:
         steps = [Draw(1, trial, 1).geometric(20.0, 1000) for trial in range(4000)]
         self.assertLess(abs(statistics.fmean(steps) - 20.0), 4.0 * 20.0 / math.sqrt(4000.0))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * scar_test.c -- problems of which a part is lost: steps are functions, blocks cover every float
+ * scar_test.c -- problems of which a part is lost: steps are functions, blocks cover every float,
+ * random numbers are those of the study
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -14,6 +15,41 @@
 #include <cmocka.h>
 
 #include "drill/scar/scar.h"
+
+/* Two uniforms, two normals, four numbers below limits, in this order. scar_study_test.py has the
+ * same table for draw.py. */
+static const struct {
+	struct scar_rng rng;
+	double uniform[2];
+	double normal[2];
+	uint32_t below[4];
+} draws[] = {
+	{ { .seed = 1, .trial = 0, .stream = 3 },
+	  { 0x1.71fcd8f9a8326p-2, 0x1.7a29e0c945872p-2 },
+	  { 0x1.37646a0559cbap-1, 0x1.02c94774e5256p-2 },
+	  { 7, 729, 2630740927, 0 } },
+	{ { .seed = 0x123456789abcdef0, .trial = 0x200000001, .stream = 7 },
+	  { 0x1.962e3a15be6b3p-1, 0x1.307f932b1d1b7p-1 },
+	  { 0x1.e33fdea2ea3d6p+0, 0x1.55bda59c052ecp-2 },
+	  { 6, 250, 1194841229, 0 } },
+};
+
+static void random_numbers_are_those_of_the_study(void **state)
+{
+	static const uint32_t limits[] = { 10, 1000, UINT32_MAX, 1 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(draws) / sizeof(draws[0]); i++) {
+		struct scar_rng rng = draws[i].rng;
+
+		for (unsigned k = 0; k < 2; k++)
+			assert_true(scar_uniform(&rng) == draws[i].uniform[k]);
+		for (unsigned k = 0; k < 2; k++)
+			assert_true(scar_normal(&rng) == draws[i].normal[k]);
+		for (unsigned k = 0; k < 4; k++)
+			assert_int_equal(scar_below(&rng, limits[k]), draws[i].below[k]);
+	}
+}
 
 /* Steps are functions, and lead elsewhere; every block has a float */
 static void problem_check(const struct scar_problem *problem, size_t floats, uint32_t blocks)
@@ -87,6 +123,7 @@ static void models_are_cut_into_blocks(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(random_numbers_are_those_of_the_study),
 		cmocka_unit_test(models_are_cut_into_blocks),
 		cmocka_unit_test(factors_and_topics_are_problems),
 	};

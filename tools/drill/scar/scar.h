@@ -31,7 +31,8 @@ enum {
 
 /* draw.c */
 
-/* Random numbers by their purpose: stream and trial. draw.py has the same. */
+/* Random numbers by their purpose: stream and trial. draw.py has the same; the unit tests of both have
+ * one table of them. */
 struct scar_rng {
 	uint64_t seed;
 	uint64_t trial;

@@ -92,58 +92,65 @@ enum ol_replay {
 			      made since */
 };
 
-/* Set by ol_server_opts_init(); overwrite the fields you care about. */
+/* Set by ol_server_opts_init(); overwrite the fields you care about. A field whose comment names no
+ * default is 0, or NULL. */
 struct ol_server_opts {
 	size_t size; /* sizeof(struct ol_server_opts) as the caller compiled it */
-	const char *listen; /* verbs "host:port" (port 0: any), shm a path or "@name" */
+	const char *listen; /* verbs "host:port" (port 0: any), shm a path or "@name";
+			      default "@outlast" */
 	const char *transport; /* "verbs" or "shm"; NULL: shm if listen starts with / or @ */
 	const char *device;
 	const char *job_key;
 	uint64_t param_count; /* of the whole job */
 	uint32_t shard; /* the shard that this server holds */
-	uint32_t shard_count; /* shards of the job */
+	uint32_t shard_count; /* shards of the job; default 1 */
 	uint32_t epoch; /* give a higher one at each start; a restore raises it above the epoch of
-			 the weights that it finds */
-	enum ol_consistency consistency;
-	uint32_t workers; /* sync: workers that make a step */
-	uint32_t workers_max; /* ids below this may connect */
-	uint32_t observers_max; /* readers without an id */
-	uint32_t window; /* landing slots a worker */
-	struct ol_update_rule rule;
+			 the weights that it finds; default 1 */
+	enum ol_consistency consistency; /* default ASYNC */
+	uint32_t workers; /* sync: workers that make a step; default 1 */
+	uint32_t workers_max; /* ids below this may connect; default 8 */
+	uint32_t observers_max; /* readers without an id; default 8 */
+	uint32_t window; /* landing slots a worker; default 2 */
+	struct ol_update_rule rule; /* default SGD with lr 0.01. For other optimizers: momentum 0.9,
+				       beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0 */
 	uint32_t shared_domain; /* 1: one protection domain a job instead of one a worker */
-	uint32_t spin_us; /* how long the loop spins before it sleeps */
-	uint32_t heartbeat_ms; /* longest time between two heartbeats */
-	uint32_t retry_timeout_ms; /* silence of a worker until its connection is down */
-	uint32_t pin_timeout_ms; /* how long overtaken readers can delay a step */
+	uint32_t spin_us; /* how long the loop spins before it sleeps; default 50 */
+	uint32_t heartbeat_ms; /* longest time between two heartbeats; default 50 */
+	uint32_t retry_timeout_ms; /* silence of a worker until its connection is down; default
+				      500 */
+	uint32_t pin_timeout_ms; /* how long overtaken readers can delay a step; default 2 s */
 	uint32_t lease_ms; /* if the loop stood still for longer, ol_server_run() ends with
-			      OL_E_FENCED: workers may have gone to another server. 0: never */
-	enum ol_restore restore;
+			      OL_E_FENCED: workers may have gone to another server. Default 2 s;
+			      0: never */
+	enum ol_restore restore; /* default NONE */
 	/* MIRROR: the job's workers have the ids below this, and the server waits for all of them
 	   before it takes a mirror. 0: not known; the server waits for the workers that the newest
 	   mirror counts, and for ids below `workers` if that is above 1. */
 	uint32_t restore_workers;
 	/* How long the server waits after the last such worker connected. Keep it below the
 	   workers' connect_timeout_ms: otherwise a lone worker gives up first, and the server waits
-	   again when the worker returns. */
+	   again when the worker returns. Default 3 s. */
 	uint32_t restore_wait_ms;
 	enum ol_replay replay; /* default MEAN */
-	float replay_clip;
+	float replay_clip; /* CLIP; default 1 */
 	const char *checkpoint_dir; /* NULL: no checkpoints */
 	uint64_t checkpoint_steps; /* versions between two checkpoints; 0: not by version */
 	uint32_t checkpoint_ms; /* time between two checkpoints; 0: not by time */
-	uint32_t checkpoint_keep; /* number of checkpoints kept, the newest */
+	uint32_t checkpoint_keep; /* number of checkpoints kept, the newest; default 3 */
 	uint64_t job_id; /* a checkpoint of another job is refused */
 	/* The server is a replica of a chain: as in struct ol_worker_opts. NULL: a server without
 	   replicas, which may have checkpoints. */
 	const char *coordinator;
 	const char *job; /* NULL: "outlast" */
-	uint32_t replicas; /* wanted in the chain, 1 … 8; a new chain starts when all have come */
+	uint32_t replicas; /* wanted in the chain, 1 … 8; a new chain starts when all have come;
+			      default 3 */
 	uint32_t replicate_every; /* 0: strict. N: the published design: copies the state every N
 				     versions, without waiting. A head that dies loses up to N
 				     versions; more, if N versions come faster than a copy or than
 				     a new successor */
 	uint32_t rank; /* of the servers that wait, the one with the lowest rank becomes head */
-	uint32_t coordinator_timeout_ms; /* until ol_server_open() gives up reaching it */
+	uint32_t coordinator_timeout_ms; /* until ol_server_open() gives up reaching it;
+					    default 10 s */
 	/*
 	 * What happens when a chain has lost all its replicas. 0: the chain waits for ever, as no
 	 * other server has the committed state; a server that cannot reach the coordinator goes on
@@ -157,17 +164,19 @@ struct ol_server_opts {
 	/* SYNC; workers is then the n of all. With several shards only ALL, and no SSP: otherwise
 	   each server would choose the gradients of a step by itself. Then worker A could wait at
 	   one server for worker B, which waits at another server for worker A. */
-	enum ol_wait wait;
+	enum ol_wait wait; /* default ALL */
 	uint32_t wait_k; /* FIXED; ADASYNC: of the first step */
 	uint32_t staleness; /* SSP: gradients that a worker may be ahead of the slowest */
-	enum ol_selection selection;
-	double fraction; /* r: a running checkpoint saves this part every r * checkpoint_steps */
+	enum ol_selection selection; /* default FULL */
+	double fraction; /* r: a running checkpoint saves this part every r * checkpoint_steps;
+			    default 1 */
 	/* A running checkpoint's blocks: floats of each, in order, over the job's whole vector. A
 	   block that crosses a shard's end is cut there. NULL: blocks of OL_BLOCK_FLOATS. */
 	const uint64_t *blocks;
 	uint32_t block_count;
 	uint64_t restore_version; /* CHECKPOINT: the newest that is not newer than this; 0: any */
-	/* As in struct ol_worker_opts, while ol_server_open() waits for the coordinator. */
+	/* As in struct ol_worker_opts, while ol_server_open() waits for the coordinator. Default
+	   -1. */
 	int cancel_fd;
 };
 

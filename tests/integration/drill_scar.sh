@@ -3,7 +3,7 @@
 # drill_scar.sh -- what a lost part costs: the same seed gives the same report, another one another, every file that
 # is named is there, and settings of other experiments are refused
 #
-# not under asan, tsan: one thread computes statistics; the unit tests of the same code are run there
+# not under asan, tsan: its subject is figures; a trial has one thread, and drill_small runs it under asan
 . "$(dirname "$0")/train_lib.bash"
 
 for name in one two; do
@@ -63,3 +63,4 @@ bad "kills" "*kills*is of --experiment kills only*" --kills 2
 bad "options of train" "*no run of train*--lr*" -- --lr 0.1
 bad "trials" "*trials*" --trials 100000
 bad "an unknown experiment" "*experiment*" --experiment sca
+verdict

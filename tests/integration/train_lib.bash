@@ -25,6 +25,7 @@ cleanup() {
 	done
 	wait 2>/dev/null
 	rm -rf "$tmp"
+	[ "$failures" = 0 ] || exit 1 # also where nobody asked for a verdict
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM

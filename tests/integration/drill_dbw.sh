@@ -3,7 +3,7 @@
 # drill_dbw.sh -- how many gradients a step should wait for: the same seed gives the same report, another one another,
 # means of times are what is known of them, and few seeds decide nothing
 #
-# not under asan, tsan: one thread computes under a virtual clock; the unit tests of the same code are run there
+# not under asan, tsan: its subject is figures; a trial has one thread, and drill_small runs it under asan
 . "$(dirname "$0")/train_lib.bash"
 
 outlast drill --experiment dbw --trials 1 --out "$tmp/one" --json "$tmp/one.json"

@@ -3,7 +3,7 @@
 # drill_run.sh -- a drill leaves every file that it names, its figures agree with each other and with the
 # runs they come from, and a run that fails does not hide
 #
-# not under asan, tsan: reports are made in Python, from runs that other tests make
+# not under asan, tsan: its subject is files and figures, made in Python; drill_small runs the same code under asan
 . "$(dirname "$0")/train_lib.bash"
 
 tiny_runs=(--model mlp:16 --dataset synthetic:train=500,test=200 --workers 2 --seconds 2 --kill-at 0.6

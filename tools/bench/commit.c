@@ -8,7 +8,6 @@
 #include "bench/alternate.h"
 #include "bench/bench.h"
 #include "bench/pingpong.h"
-#include "bench/table.h"
 
 enum {
 	SAMPLES_MAX = 4 << 20,

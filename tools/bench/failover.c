@@ -22,7 +22,6 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/samples.h"
-#include "bench/table.h"
 
 enum {
 	WINDOW = 16,

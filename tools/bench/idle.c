@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "bench/bench.h"
-#include "cmd/usage.h"
 
 enum {
 	SIZE_BYTES = 1 << 20,

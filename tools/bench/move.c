@@ -9,7 +9,6 @@
 #include "bench/alternate.h"
 #include "bench/baseline.h"
 #include "bench/bench.h"
-#include "bench/table.h"
 
 enum {
 	SAMPLES_MAX = 4 << 20, /* for one size, if time bounds the run */

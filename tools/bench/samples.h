@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * samples.h -- all times of a run, and their statistics
+ * samples.h -- all times of a run, their statistics, in perftest's columns and as JSON
  *
  * Every sample is kept, so order statistics are exact. Quantiles are nearest rank: the smallest
  * sample that a share q of all samples does not exceed.
@@ -9,6 +9,7 @@
 #ifndef BENCH_SAMPLES_H
 #define BENCH_SAMPLES_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -70,5 +71,21 @@ void bench_rate_make(const struct bench_samples *completions, size_t stretch,
 
 /* bench_samples_write -- one number a line, after a prefix, in the order taken; -EIO */
 int bench_samples_write(const struct bench_samples *samples, FILE *out, const char *prefix);
+
+/*
+ * Results in perftest's columns: times are microseconds, of full round trips; perftest halves those
+ * of writes. MB is 2^20 bytes and Mpps 10^6 messages a second.
+ */
+void bench_table_lat_head(FILE *out);
+void bench_table_lat_row(FILE *out, uint64_t bytes, const struct bench_summary *summary);
+void bench_table_bw_head(FILE *out);
+void bench_table_bw_row(FILE *out, uint64_t bytes, const struct bench_rate *rate);
+
+/* bench_mb_per_s -- MB as above */
+double bench_mb_per_s(uint64_t bytes, double messages_per_s);
+
+/* bench_summary_json, bench_rate_json -- the row as an object; NULL: no memory */
+json_t *bench_summary_json(const struct bench_summary *summary);
+json_t *bench_rate_json(uint64_t bytes, const struct bench_rate *rate);
 
 #endif /* BENCH_SAMPLES_H */

@@ -22,7 +22,6 @@
 #include "bench/alternate.h"
 #include "bench/baseline.h"
 #include "bench/bench.h"
-#include "bench/table.h"
 #include "cmd/cmd.h"
 #include "learn/data.h"
 #include "learn/model.h"

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/sha256.h"
+#include "cmd/settings.h"
 #include "learn/data.h"
 #include "learn/model.h"
 
@@ -115,5 +116,20 @@ enum {
 
 /* ol_shape_text -- a text that ol_shape_parse() makes the shape of */
 const char *ol_shape_text(const struct learn_shape *shape, char buf[OL_SHAPE_TEXT_MAX]);
+
+/*
+ * An additive model needs settings: each of its changes must be applied unscaled and once.
+ *
+ * ol_needs_one -- give a setting a value unless the user has, and say so. 0 or an exit code
+ */
+int ol_needs_one(struct ol_settings *settings, const char *model, const char *name,
+		 const char *value);
+
+/*
+ * ol_needs_take -- set all that the job's model needs, as far as the subcommand has the settings
+ *
+ * Contrary values of the user are refused before anything is set. 0 or an exit code.
+ */
+int ol_needs_take(struct ol_settings *settings, const char *model, const struct ol_job *job);
 
 #endif /* CMD_JOB_H */

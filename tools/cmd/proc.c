@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -252,4 +254,30 @@ bool ol_proc_failed(const struct ol_proc *proc)
 {
 	return proc->ended &&
 	       (!WIFEXITED(proc->wait_status) || WEXITSTATUS(proc->wait_status) != 0);
+}
+
+int ol_usage_read(pid_t pid, struct ol_usage *ret_usage)
+{
+	struct timespec time;
+	uint64_t size, resident;
+	clockid_t clock;
+	char path[64];
+	FILE *in;
+	int got;
+
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	in = fopen(path, "re");
+	if (in == NULL)
+		return -errno;
+	got = fscanf(in, "%" SCNu64 " %" SCNu64, &size, &resident);
+	fclose(in);
+	if (got != 2)
+		return -ESRCH;
+	*ret_usage = (struct ol_usage){
+		.cpu_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec,
+		.rss_bytes = resident * (uint64_t)sysconf(_SC_PAGESIZE),
+	};
+	return 0;
 }

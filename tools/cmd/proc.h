@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "cmd/settings.h"
@@ -68,5 +69,14 @@ void ol_proc_exit_text(const struct ol_proc *proc, char *text, size_t text_bytes
 
 /* ol_proc_failed -- it has ended, and not with exit status 0 */
 bool ol_proc_failed(const struct ol_proc *proc);
+
+/* What a process costs, as the kernel counts it. */
+struct ol_usage {
+	uint64_t cpu_ns; /* of all its threads, user and system, so far */
+	uint64_t rss_bytes; /* resident, memory shared with others included */
+};
+
+/* ol_usage_read -- -errno: no such process, or it has ended */
+int ol_usage_read(pid_t pid, struct ol_usage *ret_usage);
 
 #endif /* CMD_PROC_H */

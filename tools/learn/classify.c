@@ -2,7 +2,7 @@
 
 /* classify.c -- classifiers: a stack of dense layers, for the CNN behind two convolutions */
 
-#include "learn/models.h"
+#include "learn/kind.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,6 @@
 #include "base/status.h"
 #include "learn/blas.h"
 #include "learn/cnn.h"
-#include "learn/source.h"
 #include "learn/stack.h"
 
 enum {
@@ -44,8 +43,7 @@ struct plan {
 };
 
 /* plan_mlp -- list is "A,B,..." */
-static int plan_mlp(const char *name, const char *list, struct plan *plan, char *err,
-		    size_t err_len)
+static int plan_mlp(const char *name, const char *list, struct plan *plan, struct learn_line *err)
 {
 	while (*list != 0) {
 		char *end;
@@ -53,14 +51,13 @@ static int plan_mlp(const char *name, const char *list, struct plan *plan, char 
 
 		if (end == list || *list == '-' || width < 1 || width > LEARN_WIDTH_MAX ||
 		    (*end != 0 && (*end != ',' || end[1] == 0)))
-			return learn_err(err, err_len, -EINVAL,
+			return learn_err(err, -EINVAL,
 					 "model \"%s\": hidden layers are widths from 1 to %d, as "
 					 "in mlp:256,128",
 					 name, LEARN_WIDTH_MAX);
 		if (plan->layer_count + 1 == LEARN_LAYERS_MAX)
-			return learn_err(err, err_len, -EINVAL,
-					 "model \"%s\": more than %d hidden layers", name,
-					 LEARN_LAYERS_MAX - 1);
+			return learn_err(err, -EINVAL, "model \"%s\": more than %d hidden layers",
+					 name, LEARN_LAYERS_MAX - 1);
 		plan->widths[++plan->layer_count] = width;
 		list = *end == ',' ? end + 1 : end;
 	}
@@ -68,18 +65,18 @@ static int plan_mlp(const char *name, const char *list, struct plan *plan, char 
 }
 
 static int plan_make(const char *name, const struct learn_shape *shape, struct plan *plan,
-		     char *err, size_t err_len)
+		     struct learn_line *err)
 {
 	int rc = 0;
 
 	*plan = (struct plan){ .widths = { shape->features } };
 	if (strcmp(name, "mlp") == 0) {
-		rc = plan_mlp(name, "128,64", plan, err, err_len);
+		rc = plan_mlp(name, "128,64", plan, err);
 	} else if (strncmp(name, "mlp:", 4) == 0 && name[4] != 0) {
-		rc = plan_mlp(name, name + 4, plan, err, err_len);
+		rc = plan_mlp(name, name + 4, plan, err);
 	} else if (strcmp(name, "cnn") == 0) {
 		if (shape->rows != LEARN_SIDE1 || shape->cols != LEARN_SIDE1)
-			return learn_err(err, err_len, -EINVAL,
+			return learn_err(err, -EINVAL,
 					 "model \"cnn\" takes images of 28x28, the data has %ux%u; "
 					 "choose softmax or mlp",
 					 shape->rows, shape->cols);
@@ -88,7 +85,7 @@ static int plan_make(const char *name, const struct learn_shape *shape, struct p
 		plan->widths[0] = LEARN_CNN_FEATURES;
 		plan->widths[++plan->layer_count] = CNN_HIDDEN;
 	} else if (strcmp(name, "softmax") != 0) {
-		return learn_err(err, err_len, -EINVAL,
+		return learn_err(err, -EINVAL,
 				 "model \"%s\" is unknown; there are softmax, mlp[:A,B,...], cnn, "
 				 "mf[:key=value,...] and lda[:key=value,...]",
 				 name);
@@ -199,7 +196,7 @@ static const struct learn_ops ops = { .destroy = classifier_destroy,
 
 int learn_classifier_create(const char *name, const struct learn_shape *shape,
 			    const struct learn_model_opts *opts, struct learn_model **ret_model,
-			    char *err, size_t err_len)
+			    struct learn_line *err)
 {
 	char text[OL_STATUS_TEXT_MAX];
 	struct classifier *self;
@@ -208,21 +205,21 @@ int learn_classifier_create(const char *name, const struct learn_shape *shape,
 	size_t first;
 	int rc;
 
-	rc = plan_make(name, shape, &plan, err, err_len);
+	rc = plan_make(name, shape, &plan, err);
 	if (rc == 0)
-		rc = learn_kind_check(name, LEARN_SAMPLES, shape, err, err_len);
+		rc = learn_kind_check(name, LEARN_SAMPLES, shape, err);
 	if (rc != 0)
 		return rc;
 	self = calloc(1, sizeof(*self));
 	if (self == NULL)
-		return learn_err(err, err_len, -ENOMEM, "model \"%s\": out of memory", name);
+		return learn_err(err, -ENOMEM, "model \"%s\": out of memory", name);
 	self->base.ops = &ops;
 	self->base.traits = (struct learn_traits){ .score_name = "accuracy" };
 	dropout = opts->dropout < 0 ? plan.dropout : opts->dropout;
 	self->stack.drop = (unsigned)(dropout * DROP_STEPS + 0.5f);
 	self->stack.final_relu = opts->final_relu;
 	first = layers_fill(self, &plan);
-	rc = learn_params_check(&self->base, name, err, err_len);
+	rc = learn_params_check(&self->base, name, err);
 	if (rc != 0)
 		goto err_self;
 	rc = learn_stack_init(&self->stack, plan.widths, plan.layer_count, first, opts->batch_max);
@@ -231,13 +228,13 @@ int learn_classifier_create(const char *name, const struct learn_shape *shape,
 	if (rc == 0)
 		rc = learn_batch_create(shape, opts->batch_max, &self->eval);
 	if (rc != 0) {
-		(void)learn_err(err, err_len, rc, "model \"%s\": no memory for batches of %u", name,
+		(void)learn_err(err, rc, "model \"%s\": no memory for batches of %u", name,
 				opts->batch_max);
 		goto err_self;
 	}
 	rc = opts->weights_only ? 0 : learn_blas_reserve();
 	if (rc != 0) {
-		(void)learn_err(err, err_len, rc,
+		(void)learn_err(err, rc,
 				"model \"%s\": no memory for matrix products, which take %d MB: %s",
 				name, LEARN_BLAS_BYTES / 1000000, ol_status_text(rc, text));
 		goto err_self;

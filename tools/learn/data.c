@@ -22,7 +22,7 @@ struct idx_args {
 };
 
 /* open_idx -- args is DIR[,classes=N] */
-static int open_idx(const char *args, struct learn_data *data, char *err, size_t err_len)
+static int open_idx(const char *args, struct learn_data *data, struct learn_line *err)
 {
 	static const struct ol_conf_field fields[] = {
 		OL_ROW_U32(idx_args, classes, NULL, 2, 256, NULL),
@@ -31,17 +31,17 @@ static int open_idx(const char *args, struct learn_data *data, char *err, size_t
 	size_t len = strcspn(args, ",");
 	char *dir;
 	int rc = learn_args_parse("idx", OL_FIELDS(fields), args + len + (args[len] == ','), &set,
-				  err, err_len);
+				  err);
 
 	if (rc != 0)
 		return rc;
 	dir = strndup(args, len);
 	if (dir == NULL)
-		return learn_err(err, err_len, -ENOMEM, "idx: out of memory");
+		return learn_err(err, -ENOMEM, "idx: out of memory");
 	rc = learn_idx_load(dir, set.classes,
 			    "give the directory that holds train-images-idx3-ubyte and its three "
 			    "companions, plain or .gz",
-			    data, err, err_len);
+			    data, err);
 	free(dir);
 	return rc;
 }
@@ -49,16 +49,16 @@ static int open_idx(const char *args, struct learn_data *data, char *err, size_t
 /* open_two -- args is FILE[,OTHER] */
 static int open_two(const char *what, const char *args,
 		    int (*load)(const char *path, const char *other, struct learn_data *data,
-				char *err, size_t err_len),
-		    struct learn_data *data, char *err, size_t err_len)
+				struct learn_line *err),
+		    struct learn_data *data, struct learn_line *err)
 {
 	const char *comma = strchr(args, ',');
 	char *path = strndup(args, strcspn(args, ","));
 	int rc;
 
 	if (path == NULL)
-		return learn_err(err, err_len, -ENOMEM, "%s: out of memory", what);
-	rc = load(path, comma != NULL ? comma + 1 : NULL, data, err, err_len);
+		return learn_err(err, -ENOMEM, "%s: out of memory", what);
+	rc = load(path, comma != NULL ? comma + 1 : NULL, data, err);
 	free(path);
 	return rc;
 }
@@ -66,38 +66,38 @@ static int open_two(const char *what, const char *args,
 /* Generated data sets: a name, or a name, a colon and settings. */
 static const struct {
 	const char *name;
-	int (*make)(const char *args, struct learn_data *data, char *err, size_t err_len);
+	int (*make)(const char *args, struct learn_data *data, struct learn_line *err);
 } makers[] = {
 	{ "synthetic", learn_synthetic_make },
 	{ "ratings", learn_ratings_make },
 	{ "topics", learn_topics_make },
 };
 
-static int open_spec(const char *spec, struct learn_data *data, char *err, size_t err_len)
+static int open_spec(const char *spec, struct learn_data *data, struct learn_line *err)
 {
 	if (strcmp(spec, "fashion-mnist") == 0)
 		return learn_idx_load(FASHION_DIR, MNIST_CLASSES,
 				      "install them: apt-get install dataset-fashion-mnist", data,
-				      err, err_len);
+				      err);
 	if (strncmp(spec, "idx:", 4) == 0 && spec[4] != 0)
-		return open_idx(spec + 4, data, err, err_len);
+		return open_idx(spec + 4, data, err);
 	if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != 0)
-		return open_two("libsvm", spec + 7, learn_libsvm_load, data, err, err_len);
+		return open_two("libsvm", spec + 7, learn_libsvm_load, data, err);
 	if (strncmp(spec, "movielens:", 10) == 0 && spec[10] != 0)
-		return learn_movielens_load(spec + 10, data, err, err_len);
+		return learn_movielens_load(spec + 10, data, err);
 	if (strncmp(spec, "bow:", 4) == 0 && spec[4] != 0)
-		return open_two("bow", spec + 4, learn_bow_load, data, err, err_len);
+		return open_two("bow", spec + 4, learn_bow_load, data, err);
 	for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
 		size_t len = strlen(makers[i].name);
 
 		if (strncmp(spec, makers[i].name, len) != 0)
 			continue;
 		if (spec[len] == 0)
-			return makers[i].make("", data, err, err_len);
+			return makers[i].make("", data, err);
 		if (spec[len] == ':')
-			return makers[i].make(spec + len + 1, data, err, err_len);
+			return makers[i].make(spec + len + 1, data, err);
 	}
-	return learn_err(err, err_len, -EINVAL,
+	return learn_err(err, -EINVAL,
 			 "data set \"%s\" is unknown; there are fashion-mnist, idx:DIR, "
 			 "libsvm:TRAIN[,TEST], movielens:FILE, bow:DOCWORD[,VOCAB], and synthetic, "
 			 "ratings and topics[:key=value,...]",
@@ -106,13 +106,14 @@ static int open_spec(const char *spec, struct learn_data *data, char *err, size_
 
 int learn_data_open(const char *spec, struct learn_data **ret_data, char *err, size_t err_len)
 {
+	struct learn_line line = { err, err_len };
 	struct learn_data *data;
 	int rc;
 
 	data = calloc(1, sizeof(*data));
 	if (data == NULL)
-		return learn_err(err, err_len, -ENOMEM, "data set \"%s\": out of memory", spec);
-	rc = open_spec(spec, data, err, err_len);
+		return learn_err(&line, -ENOMEM, "data set \"%s\": out of memory", spec);
+	rc = open_spec(spec, data, &line);
 	if (rc != 0) {
 		learn_data_close(data);
 		return rc;

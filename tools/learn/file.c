@@ -17,14 +17,14 @@ enum {
 	ALIGN = 64
 };
 
-int learn_err(char *err, size_t err_len, int code, const char *format, ...)
+int learn_err(struct learn_line *err, int code, const char *format, ...)
 {
 	va_list args;
 
-	if (err_len == 0)
+	if (err->len == 0)
 		return code;
 	va_start(args, format);
-	(void)vsnprintf(err, err_len, format, args);
+	(void)vsnprintf(err->text, err->len, format, args);
 	va_end(args);
 	return code;
 }
@@ -54,28 +54,27 @@ void learn_file_fini(struct learn_file *file)
 
 /* open_either -- open path, or else path.gz; the caller frees *ret_name, the name of the opened one
  */
-static int open_either(const char *path, FILE **ret_stream, char **ret_name, char *err,
-		       size_t err_len)
+static int open_either(const char *path, FILE **ret_stream, char **ret_name, struct learn_line *err)
 {
 	char *name = NULL;
 	FILE *stream;
 	int rc;
 
 	if (asprintf(&name, "%s", path) < 0)
-		return learn_err(err, err_len, -ENOMEM, "%s: out of memory", path);
+		return learn_err(err, -ENOMEM, "%s: out of memory", path);
 	stream = fopen(name, "rbe");
 	if (stream == NULL && errno == ENOENT) {
 		free(name);
 		if (asprintf(&name, "%s.gz", path) < 0)
-			return learn_err(err, err_len, -ENOMEM, "%s: out of memory", path);
+			return learn_err(err, -ENOMEM, "%s: out of memory", path);
 		stream = fopen(name, "rbe");
 	}
 	if (stream == NULL) {
 		rc = -errno;
 		free(name);
 		if (rc == -ENOENT)
-			return learn_err(err, err_len, rc, "%s: no such file, plain or .gz", path);
-		return learn_err(err, err_len, rc, "%s: cannot open: %s", path, strerror(-rc));
+			return learn_err(err, rc, "%s: no such file, plain or .gz", path);
+		return learn_err(err, rc, "%s: cannot open: %s", path, strerror(-rc));
 	}
 	*ret_stream = stream;
 	*ret_name = name;
@@ -84,29 +83,26 @@ static int open_either(const char *path, FILE **ret_stream, char **ret_name, cha
 
 /* read_whole -- read all bytes of an open regular file, and add a zero byte */
 static int read_whole(FILE *stream, const char *name, uint8_t **ret_bytes, size_t *ret_len,
-		      char *err, size_t err_len)
+		      struct learn_line *err)
 {
 	struct stat st;
 	uint8_t *bytes;
 	size_t len;
 
 	if (fstat(fileno(stream), &st) != 0)
-		return learn_err(err, err_len, -errno, "%s: cannot stat: %s", name,
-				 strerror(errno));
+		return learn_err(err, -errno, "%s: cannot stat: %s", name, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return learn_err(err, err_len, -EINVAL, "%s: not a regular file; name a file",
-				 name);
+		return learn_err(err, -EINVAL, "%s: not a regular file; name a file", name);
 	if ((uint64_t)st.st_size > LEARN_FILE_BYTES_MAX)
-		return learn_err(err, err_len, -EFBIG, "%s: %lld bytes, the limit is %zu", name,
+		return learn_err(err, -EFBIG, "%s: %lld bytes, the limit is %zu", name,
 				 (long long)st.st_size, LEARN_FILE_BYTES_MAX);
 	len = (size_t)st.st_size;
 	bytes = malloc(len + 1);
 	if (bytes == NULL)
-		return learn_err(err, err_len, -ENOMEM, "%s: no memory for %zu bytes", name, len);
+		return learn_err(err, -ENOMEM, "%s: no memory for %zu bytes", name, len);
 	if (fread(bytes, 1, len, stream) != len) {
 		free(bytes);
-		return learn_err(err, err_len, -EIO, "%s: cannot read all of its %zu bytes", name,
-				 len);
+		return learn_err(err, -EIO, "%s: cannot read all of its %zu bytes", name, len);
 	}
 	bytes[len] = 0;
 	*ret_bytes = bytes;
@@ -134,7 +130,7 @@ static int grow(uint8_t **bytes, size_t *cap)
 
 /* inflate_all -- run an initialised stream to its end; the caller frees *out in any case */
 static int inflate_all(z_stream *stream, uint8_t **out, size_t *ret_len, const char *name,
-		       char *err, size_t err_len)
+		       struct learn_line *err)
 {
 	size_t cap = 0;
 	size_t len = 0;
@@ -147,9 +143,9 @@ static int inflate_all(z_stream *stream, uint8_t **out, size_t *ret_len, const c
 		if (len == cap) {
 			rc = grow(out, &cap);
 			if (rc != 0)
-				return learn_err(err, err_len, rc,
-						 "%s: unpacks to more than %zu bytes, %s", name,
-						 cap, rc == -EFBIG ? "the limit" : "out of memory");
+				return learn_err(err, rc, "%s: unpacks to more than %zu bytes, %s",
+						 name, cap,
+						 rc == -EFBIG ? "the limit" : "out of memory");
 		}
 		room = cap - len;
 		stream->next_out = *out + len;
@@ -159,13 +155,13 @@ static int inflate_all(z_stream *stream, uint8_t **out, size_t *ret_len, const c
 		len += room - stream->avail_out;
 		if (z == Z_BUF_ERROR ||
 		    (z == Z_OK && stream->avail_in == 0 && stream->avail_out > 0))
-			return learn_err(err, err_len, -EBADMSG,
+			return learn_err(err, -EBADMSG,
 					 "%s: gzip stream cut off at byte %lu of the file; "
 					 "fetch it again",
 					 name, stream->total_in);
 		if (z != Z_OK && z != Z_STREAM_END)
 			return learn_err(
-				err, err_len, -EBADMSG,
+				err, -EBADMSG,
 				"%s: gzip stream damaged before byte %lu of the file (%s); "
 				"fetch it again",
 				name, stream->total_in,
@@ -176,7 +172,7 @@ static int inflate_all(z_stream *stream, uint8_t **out, size_t *ret_len, const c
 }
 
 /* gunzip -- replace file's bytes by the uncompressed ones */
-static int gunzip(struct learn_file *file, char *err, size_t err_len)
+static int gunzip(struct learn_file *file, struct learn_line *err)
 {
 	z_stream stream = { .next_in = file->bytes, .avail_in = (uInt)file->len };
 	uint8_t *out = NULL;
@@ -184,10 +180,10 @@ static int gunzip(struct learn_file *file, char *err, size_t err_len)
 	int rc;
 
 	if (inflateInit2(&stream, 15 + 16) != Z_OK) /* largest window; gzip header only */
-		return learn_err(err, err_len, -ENOMEM, "%s: out of memory", file->path);
-	rc = inflate_all(&stream, &out, &len, file->path, err, err_len);
+		return learn_err(err, -ENOMEM, "%s: out of memory", file->path);
+	rc = inflate_all(&stream, &out, &len, file->path, err);
 	if (rc == 0 && stream.avail_in > 0)
-		rc = learn_err(err, err_len, -EBADMSG,
+		rc = learn_err(err, -EBADMSG,
 			       "%s: %u bytes after the gzip stream's end at byte %lu of the file; "
 			       "fetch it again",
 			       file->path, stream.avail_in, stream.total_in);
@@ -203,19 +199,19 @@ static int gunzip(struct learn_file *file, char *err, size_t err_len)
 	return 0;
 }
 
-int learn_file_load(const char *path, struct learn_file *ret_file, char *err, size_t err_len)
+int learn_file_load(const char *path, struct learn_file *ret_file, struct learn_line *err)
 {
 	struct learn_file file = { 0 };
 	FILE *stream = NULL;
 	int rc;
 
-	rc = open_either(path, &stream, &file.path, err, err_len);
+	rc = open_either(path, &stream, &file.path, err);
 	if (rc != 0)
 		return rc;
-	rc = read_whole(stream, file.path, &file.bytes, &file.len, err, err_len);
+	rc = read_whole(stream, file.path, &file.bytes, &file.len, err);
 	(void)fclose(stream);
 	if (rc == 0 && file.len >= 2 && file.bytes[0] == 0x1f && file.bytes[1] == 0x8b)
-		rc = gunzip(&file, err, err_len);
+		rc = gunzip(&file, err);
 	if (rc != 0) {
 		learn_file_fini(&file);
 		return rc;

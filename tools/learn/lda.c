@@ -25,9 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "learn/match.h"
-#include "learn/models.h"
-#include "learn/source.h"
+#include "learn/kind.h"
 
 enum {
 	FOLD_ROUNDS = 20 /* to find the topics of a document that is not trained on */
@@ -84,15 +82,14 @@ static size_t tokens(const struct learn_data *data)
 	return data->train.starts[data->train.count];
 }
 
-static int lda_attach(struct learn_model *model, const struct learn_data *data, char *err,
-		      size_t err_len)
+static int lda_attach(struct learn_model *model, const struct learn_data *data,
+		      struct learn_line *err)
 {
 	struct lda *self = lda_of(model);
 	uint16_t *topic = learn_alloc(tokens(data), sizeof(*topic));
 
 	if (topic == NULL)
-		return learn_err(err, err_len, -ENOMEM, "model lda: no memory for %zu tokens",
-				 tokens(data));
+		return learn_err(err, -ENOMEM, "model lda: no memory for %zu tokens", tokens(data));
 	free(self->topic);
 	self->topic = topic;
 	self->data = data;
@@ -413,17 +410,17 @@ static const struct learn_ops ops = { .destroy = lda_destroy,
 				      .figures = lda_figures };
 
 int learn_lda_create(const char *args, const struct learn_shape *shape,
-		     struct learn_model **ret_model, char *err, size_t err_len)
+		     struct learn_model **ret_model, struct learn_line *err)
 {
 	struct lda_args set = { .topics = 10, .alpha = 0.1, .beta = 0.2 };
 	struct lda *self;
-	int rc = learn_args_parse("model lda", OL_FIELDS(fields), args, &set, err, err_len);
+	int rc = learn_args_parse("model lda", OL_FIELDS(fields), args, &set, err);
 
 	if (rc != 0)
 		return rc;
 	self = calloc(1, sizeof(*self));
 	if (self == NULL)
-		return learn_err(err, err_len, -ENOMEM, "model lda: out of memory");
+		return learn_err(err, -ENOMEM, "model lda: out of memory");
 	self->base.ops = &ops;
 	self->base.traits = (struct learn_traits){ .score_name = "perplexity", .additive = true };
 	self->topics = set.topics;
@@ -435,9 +432,9 @@ int learn_lda_create(const char *args, const struct learn_shape *shape,
 	self->mix = calloc(self->topics, sizeof(*self->mix));
 	self->sums = calloc(self->topics, sizeof(*self->sums));
 	if (self->totals == NULL || self->mix == NULL || self->sums == NULL)
-		rc = learn_err(err, err_len, -ENOMEM, "model lda: out of memory");
+		rc = learn_err(err, -ENOMEM, "model lda: out of memory");
 	if (rc == 0)
-		rc = learn_params_check(&self->base, "lda", err, err_len);
+		rc = learn_params_check(&self->base, "lda", err);
 	if (rc != 0) {
 		lda_destroy(&self->base);
 		return rc;

@@ -112,16 +112,16 @@ static void samples_fini(struct samples *samples)
 
 /* samples_load -- first pass: check every line, count, collect labels; the caller frees samples in
  * any case */
-static int samples_load(const char *path, struct samples *samples, char *err, size_t err_len)
+static int samples_load(const char *path, struct samples *samples, struct learn_line *err)
 {
 	struct learn_cursor c;
 	size_t cap = 0;
 	int rc;
 
-	rc = learn_file_load(path, &samples->file, err, err_len);
+	rc = learn_file_load(path, &samples->file, err);
 	if (rc != 0)
 		return rc;
-	c = learn_cursor_at(&samples->file, err, err_len);
+	c = learn_cursor_at(&samples->file, err);
 	for (;;) {
 		size_t features = 0;
 		int32_t label = 0;
@@ -134,7 +134,7 @@ static int samples_load(const char *path, struct samples *samples, char *err, si
 			int32_t *bigger = realloc(samples->labels, more * sizeof(*bigger));
 
 			if (bigger == NULL)
-				return learn_err(err, err_len, -ENOMEM, "%s: out of memory", path);
+				return learn_err(err, -ENOMEM, "%s: out of memory", path);
 			samples->labels = bigger;
 			cap = more;
 		}
@@ -143,8 +143,7 @@ static int samples_load(const char *path, struct samples *samples, char *err, si
 			samples->features = features;
 	}
 	if (rc == 0 && samples->count == 0)
-		rc = learn_err(err, err_len, -EBADMSG, "%s: offset 0: holds no samples",
-			       samples->file.path);
+		rc = learn_err(err, -EBADMSG, "%s: offset 0: holds no samples", samples->file.path);
 	return rc;
 }
 
@@ -160,13 +159,13 @@ static int compare_labels(const void *a, const void *b)
 /* classes_find -- the different labels of the training samples, ascending; the caller frees
  * *ret_classes */
 static int classes_find(const struct samples *train, int32_t **ret_classes, unsigned *ret_count,
-			char *err, size_t err_len)
+			struct learn_line *err)
 {
 	int32_t *classes = learn_alloc(train->count, sizeof(*classes));
 	size_t count = 0;
 
 	if (classes == NULL)
-		return learn_err(err, err_len, -ENOMEM, "%s: out of memory", train->file.path);
+		return learn_err(err, -ENOMEM, "%s: out of memory", train->file.path);
 	memcpy(classes, train->labels, train->count * sizeof(*classes));
 	qsort(classes, train->count, sizeof(*classes), compare_labels);
 	for (size_t i = 0; i < train->count; i++) {
@@ -175,7 +174,7 @@ static int classes_find(const struct samples *train, int32_t **ret_classes, unsi
 	}
 	if (count < 2 || count > LEARN_CLASSES_MAX) {
 		free(classes);
-		return learn_err(err, err_len, -EBADMSG,
+		return learn_err(err, -EBADMSG,
 				 "%s: %zu different labels; a classifier needs 2 to %d",
 				 train->file.path, count, LEARN_CLASSES_MAX);
 	}
@@ -190,10 +189,10 @@ static int classes_find(const struct samples *train, int32_t **ret_classes, unsi
  * keep: 0 all, 1 those for training, 2 those held out of a file that serves for both.
  */
 static int set_fill(const struct samples *samples, int keep, const struct learn_shape *shape,
-		    const int32_t *classes, struct learn_set *set, void **memory, char *err,
-		    size_t err_len)
+		    const int32_t *classes, struct learn_set *set, void **memory,
+		    struct learn_line *err)
 {
-	struct learn_cursor c = learn_cursor_at(&samples->file, err, err_len);
+	struct learn_cursor c = learn_cursor_at(&samples->file, err);
 	size_t held = samples->count / HOLD_OUT;
 	size_t count = keep == 0 ? samples->count : keep == 1 ? samples->count - held : held;
 	float *values = NULL;
@@ -206,7 +205,7 @@ static int set_fill(const struct samples *samples, int keep, const struct learn_
 	memory[0] = values;
 	memory[1] = labels;
 	if (values == NULL || labels == NULL)
-		return learn_err(err, err_len, -EFBIG,
+		return learn_err(err, -EFBIG,
 				 "%s: %zu samples of %u features: too large for memory",
 				 samples->file.path, count, shape->features);
 	for (size_t i = 0; i < samples->count; i++) {
@@ -236,7 +235,7 @@ static int set_fill(const struct samples *samples, int keep, const struct learn_
 }
 
 int learn_libsvm_load(const char *train_path, const char *test_path, struct learn_data *data,
-		      char *err, size_t err_len)
+		      struct learn_line *err)
 {
 	struct samples train = { 0 };
 	struct samples test = { 0 };
@@ -246,30 +245,29 @@ int learn_libsvm_load(const char *train_path, const char *test_path, struct lear
 	size_t features;
 	int rc;
 
-	rc = samples_load(train_path, &train, err, err_len);
+	rc = samples_load(train_path, &train, err);
 	if (rc == 0 && test_path != NULL)
-		rc = samples_load(test_path, &test, err, err_len);
+		rc = samples_load(test_path, &test, err);
 	if (rc == 0 && test_path == NULL && train.count < HOLD_OUT)
-		rc = learn_err(err, err_len, -EINVAL,
+		rc = learn_err(err, -EINVAL,
 			       "%s: %zu samples are too few to keep some back; name a test file: "
 			       "libsvm:TRAIN,TEST",
 			       train.file.path, train.count);
 	features = train.features > test.features ? train.features : test.features;
 	if (rc == 0 && features == 0)
-		rc = learn_err(err, err_len, -EBADMSG, "%s: no sample has a feature",
-			       train.file.path);
+		rc = learn_err(err, -EBADMSG, "%s: no sample has a feature", train.file.path);
 	if (rc == 0)
-		rc = classes_find(&train, &classes, &shape->classes, err, err_len);
+		rc = classes_find(&train, &classes, &shape->classes, err);
 	if (rc != 0)
 		goto out;
 	shape->rows = 1;
 	shape->cols = (unsigned)features;
 	shape->features = (unsigned)features;
 	rc = set_fill(&train, test_path != NULL ? 0 : 1, shape, classes, &data->train,
-		      &data->memory[0], err, err_len);
+		      &data->memory[0], err);
 	if (rc == 0)
 		rc = set_fill(held, test_path != NULL ? 0 : 2, shape, classes, &data->test,
-			      &data->memory[2], err, err_len);
+			      &data->memory[2], err);
 out:
 	free(classes);
 	samples_fini(&test);

@@ -9,7 +9,7 @@
  * columns count from 1 here.
  */
 
-#include "learn/match.h"
+#include "learn/source.h"
 
 #include <errno.h>
 #include <math.h>

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "learn/models.h"
-#include "learn/source.h"
+#include "learn/kind.h"
 
 struct mf {
 	struct learn_model base;
@@ -47,11 +46,10 @@ static void mf_init(const struct learn_model *model, uint64_t seed, float *w)
 				   w + model->layers[l].offset);
 }
 
-static int mf_attach(struct learn_model *model, const struct learn_data *data, char *err,
-		     size_t err_len)
+static int mf_attach(struct learn_model *model, const struct learn_data *data,
+		     struct learn_line *err)
 {
 	(void)err;
-	(void)err_len;
 	mf_of(model)->data = data;
 	return 0;
 }
@@ -171,17 +169,17 @@ static const struct learn_ops ops = { .destroy = mf_destroy,
 				      .figures = mf_figures };
 
 int learn_mf_create(const char *args, const struct learn_shape *shape,
-		    struct learn_model **ret_model, char *err, size_t err_len)
+		    struct learn_model **ret_model, struct learn_line *err)
 {
 	struct mf_args set = { .rank = 16, .reg = 0.02 };
 	struct mf *self;
-	int rc = learn_args_parse("model mf", OL_FIELDS(fields), args, &set, err, err_len);
+	int rc = learn_args_parse("model mf", OL_FIELDS(fields), args, &set, err);
 
 	if (rc != 0)
 		return rc;
 	self = calloc(1, sizeof(*self));
 	if (self == NULL)
-		return learn_err(err, err_len, -ENOMEM, "model mf: out of memory");
+		return learn_err(err, -ENOMEM, "model mf: out of memory");
 	self->rank = set.rank;
 	self->reg = (float)set.reg;
 	self->base.ops = &ops;
@@ -189,7 +187,7 @@ int learn_mf_create(const char *args, const struct learn_shape *shape,
 	self->base.traits = (struct learn_traits){ .score_name = "RMSE", .lr = 0.02 };
 	learn_layer_add(&self->base, "users", self->rank, shape->rows, false);
 	learn_layer_add(&self->base, "items", self->rank, shape->cols, false);
-	rc = learn_params_check(&self->base, "mf", err, err_len);
+	rc = learn_params_check(&self->base, "mf", err);
 	if (rc != 0) {
 		free(self);
 		return rc;

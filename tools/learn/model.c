@@ -1,13 +1,138 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* model.c -- calls of all kinds of models */
+/* model.c -- models by name, and code shared by all kinds of them */
 
 #include "learn/model.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "learn/kind.h"
-#include "learn/source.h"
+
+enum {
+	BATCH_DEFAULT = 32,
+	PARAMS_MAX = 1 << 30
+};
+
+int learn_kind_check(const char *name, enum learn_kind needs, const struct learn_shape *shape,
+		     struct learn_line *err)
+{
+	static const char *const data[] = {
+		[LEARN_SAMPLES] = "samples with labels (fashion-mnist, idx, libsvm, synthetic)",
+		[LEARN_RATINGS] = "ratings (movielens:FILE or ratings:...)",
+		[LEARN_WORDS] = "documents (bow:FILE or topics:...)",
+	};
+	static const char *const models[] = {
+		[LEARN_SAMPLES] = "softmax, mlp or cnn",
+		[LEARN_RATINGS] = "mf",
+		[LEARN_WORDS] = "lda",
+	};
+
+	if (needs == shape->kind)
+		return 0;
+	return learn_err(err, -EINVAL, "model \"%s\" takes %s; for this data set choose %s", name,
+			 data[needs], models[shape->kind]);
+}
+
+void learn_layer_add(struct learn_model *model, const char *name, size_t fan_in, size_t out,
+		     bool biases)
+{
+	struct learn_layer *layer = &model->layers[model->layer_count++];
+
+	*layer = (struct learn_layer){ .name = name,
+				       .offset = model->param_count,
+				       .weights = fan_in * out,
+				       .biases = biases ? out : 0,
+				       .fan_in = fan_in };
+	model->param_count += layer->weights + layer->biases;
+}
+
+int learn_params_check(const struct learn_model *model, const char *name, struct learn_line *err)
+{
+	if (model->param_count <= PARAMS_MAX)
+		return 0;
+	return learn_err(err, -EFBIG, "model \"%s\": %zu parameters, the limit is %d", name,
+			 model->param_count, PARAMS_MAX);
+}
+
+void learn_init_uniform(uint64_t seed, uint32_t layer, float bound, size_t count, float *w)
+{
+	struct learn_key key = { .seed = seed, .worker = layer };
+
+	for (size_t i = 0; i < count; i++) {
+		struct learn_rng_block block = learn_rng_draw(&key, LEARN_RNG_INIT, (uint32_t)i);
+
+		w[i] = learn_rng_symmetric(block.word[0]) * bound;
+	}
+}
+
+void learn_model_opts_init(struct learn_model_opts *opts)
+{
+	*opts = (struct learn_model_opts){ .size = sizeof(*opts),
+					   .batch_max = BATCH_DEFAULT,
+					   .dropout = -1 };
+}
+
+static int opts_check(const struct learn_model_opts *opts, struct learn_line *err)
+{
+	if (opts->size != sizeof(*opts))
+		return learn_err(err, -EINVAL,
+				 "model options are %zu bytes; call learn_model_opts_init()",
+				 opts->size);
+	if (opts->batch_max < 1 || opts->batch_max > LEARN_BATCH_MAX)
+		return learn_err(err, -EINVAL, "batch of %u; it must be 1 to %d", opts->batch_max,
+				 LEARN_BATCH_MAX);
+	if (!(opts->dropout <= 0.9f))
+		return learn_err(err, -EINVAL, "dropout of %g; it must be 0 to 0.9",
+				 (double)opts->dropout);
+	return 0;
+}
+
+/* args_of -- the text after a name and its colon, or ""; NULL: another name */
+static const char *args_of(const char *spec, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(spec, name, len) != 0 || (spec[len] != 0 && spec[len] != ':'))
+		return NULL;
+	return spec[len] == 0 ? spec + len : spec + len + 1;
+}
+
+int learn_model_create(const char *name, const struct learn_shape *shape,
+		       const struct learn_model_opts *opts, struct learn_model **ret_model,
+		       char *err, size_t err_len)
+{
+	struct learn_line line = { err, err_len };
+	const char *mf = args_of(name, "mf"), *lda = args_of(name, "lda");
+	struct learn_model_opts dflt;
+	struct learn_model *model;
+	int rc;
+
+	learn_model_opts_init(&dflt);
+	opts = opts != NULL ? opts : &dflt;
+	rc = opts_check(opts, &line);
+	if (rc != 0)
+		return rc;
+	if ((mf != NULL || lda != NULL) && opts->final_relu)
+		return learn_err(&line, -EINVAL,
+				 "model \"%s\": a final ReLU is for classifiers only", name);
+	if (mf != NULL || lda != NULL)
+		rc = learn_kind_check(name, mf != NULL ? LEARN_RATINGS : LEARN_WORDS, shape, &line);
+	if (rc != 0)
+		return rc;
+	if (mf != NULL)
+		rc = learn_mf_create(mf, shape, &model, &line);
+	else if (lda != NULL)
+		rc = learn_lda_create(lda, shape, &model, &line);
+	else
+		rc = learn_classifier_create(name, shape, opts, &model, &line);
+	if (rc != 0)
+		return rc;
+	model->shape = *shape;
+	model->batch_max = opts->batch_max;
+	*ret_model = model;
+	return 0;
+}
 
 void learn_model_destroy(struct learn_model *model)
 {
@@ -72,10 +197,12 @@ static bool fits(const struct learn_model *model, const struct learn_shape *shap
 int learn_model_attach(struct learn_model *model, const struct learn_data *data, char *err,
 		       size_t err_len)
 {
+	struct learn_line line = { err, err_len };
+
 	if (!fits(model, &data->shape))
-		return learn_err(err, err_len, -EINVAL,
+		return learn_err(&line, -EINVAL,
 				 "the data set is not the one that the model was made for");
-	return model->ops->attach != NULL ? model->ops->attach(model, data, err, err_len) : 0;
+	return model->ops->attach != NULL ? model->ops->attach(model, data, &line) : 0;
 }
 
 int learn_model_grad(struct learn_model *model, const float *w, const struct learn_batch *batch,

@@ -50,8 +50,8 @@ static int list_add(struct list *list, uint32_t user, uint32_t item, double valu
 }
 
 /* sets_fill -- put every tenth rating into the test set; shape's rows and cols are known */
-static int sets_fill(const char *what, const struct list *list, struct learn_data *data, char *err,
-		     size_t err_len)
+static int sets_fill(const char *what, const struct list *list, struct learn_data *data,
+		     struct learn_line *err)
 {
 	size_t held = list->count / HOLD_OUT, kept = list->count - held, to[2] = { 0 };
 	struct learn_rating *train = learn_alloc(kept, sizeof(*train));
@@ -61,10 +61,10 @@ static int sets_fill(const char *what, const struct list *list, struct learn_dat
 	data->memory[0] = train;
 	data->memory[1] = test;
 	if (train == NULL || test == NULL)
-		return learn_err(err, err_len, -ENOMEM, "%s: out of memory", what);
+		return learn_err(err, -ENOMEM, "%s: out of memory", what);
 	if (held == 0)
 		return learn_err(
-			err, err_len, -EINVAL,
+			err, -EINVAL,
 			"%s: %zu ratings are too few to keep every tenth back for the test", what,
 			list->count);
 	for (size_t i = 0; i < list->count; i++) {
@@ -76,9 +76,8 @@ static int sets_fill(const char *what, const struct list *list, struct learn_dat
 		sum += (double)list->all[i].value;
 	}
 	if ((uint64_t)data->shape.rows + data->shape.cols > LEARN_FEATURES_MAX)
-		return learn_err(err, err_len, -EFBIG,
-				 "%s: %u users and %u items; the limit is %d together", what,
-				 data->shape.rows, data->shape.cols, LEARN_FEATURES_MAX);
+		return learn_err(err, -EFBIG, "%s: %u users and %u items; the limit is %d together",
+				 what, data->shape.rows, data->shape.cols, LEARN_FEATURES_MAX);
 	data->shape.kind = LEARN_RATINGS;
 	data->shape.features = data->shape.rows + data->shape.cols;
 	data->train = (struct learn_set){ .count = kept, .ratings = train };
@@ -138,15 +137,14 @@ static int rating_read(struct learn_cursor *c, const char *separator, struct lis
 		return rc;
 	rc = list_add(list, user, item, value);
 	if (rc != 0)
-		return learn_err(c->err, c->err_len, rc,
-				 "%s: line %zu: too many ratings for memory", c->file->path,
-				 c->line);
+		return learn_err(c->err, rc, "%s: line %zu: too many ratings for memory",
+				 c->file->path, c->line);
 	return 0;
 }
 
-static int file_read(const struct learn_file *file, struct list *list, char *err, size_t err_len)
+static int file_read(const struct learn_file *file, struct list *list, struct learn_line *err)
 {
-	struct learn_cursor c = learn_cursor_at(file, err, err_len);
+	struct learn_cursor c = learn_cursor_at(file, err);
 	char separator[SEPARATOR_MAX] = "";
 	int rc;
 
@@ -199,22 +197,22 @@ static unsigned ids_renumber(struct list *list, size_t offset)
 	return (unsigned)count;
 }
 
-int learn_movielens_load(const char *path, struct learn_data *data, char *err, size_t err_len)
+int learn_movielens_load(const char *path, struct learn_data *data, struct learn_line *err)
 {
 	struct learn_file file = { 0 };
 	struct list list = { 0 };
-	int rc = learn_file_load(path, &file, err, err_len);
+	int rc = learn_file_load(path, &file, err);
 
 	if (rc == 0)
-		rc = file_read(&file, &list, err, err_len);
+		rc = file_read(&file, &list, err);
 	if (rc == 0) {
 		data->shape.rows = ids_renumber(&list, offsetof(struct learn_rating, user));
 		data->shape.cols = ids_renumber(&list, offsetof(struct learn_rating, item));
 		if (data->shape.rows == 0 || data->shape.cols == 0)
-			rc = learn_err(err, err_len, -ENOMEM, "%s: out of memory", path);
+			rc = learn_err(err, -ENOMEM, "%s: out of memory", path);
 	}
 	if (rc == 0)
-		rc = sets_fill(path, &list, data, err, err_len);
+		rc = sets_fill(path, &list, data, err);
 	free(list.all);
 	learn_file_fini(&file);
 	return rc;
@@ -286,25 +284,25 @@ static int user_rate(const struct plant *plant, const struct learn_planted *plan
 	return rc;
 }
 
-int learn_ratings_make(const char *args, struct learn_data *data, char *err, size_t err_len)
+int learn_ratings_make(const char *args, struct learn_data *data, struct learn_line *err)
 {
 	struct plant plant = {
 		.users = 1000, .items = 500, .rank = 8, .density = 0.2, .noise = 0.2, .seed = 1
 	};
 	struct learn_planted *planted = &data->planted;
 	struct list list = { 0 };
-	int rc = learn_args_parse("ratings", OL_FIELDS(plant_fields), args, &plant, err, err_len);
+	int rc = learn_args_parse("ratings", OL_FIELDS(plant_fields), args, &plant, err);
 
 	if (rc != 0)
 		return rc;
 	if ((uint64_t)plant.users * plant.items > CELLS_MAX)
-		return learn_err(err, err_len, -EFBIG,
+		return learn_err(err, -EFBIG,
 				 "ratings: %u users times %u items are too many; the limit is %d",
 				 plant.users, plant.items, CELLS_MAX);
 	data->memory[2] = factors_make(&plant, 0, plant.users);
 	data->memory[3] = factors_make(&plant, 1, plant.items);
 	if (data->memory[2] == NULL || data->memory[3] == NULL)
-		return learn_err(err, err_len, -ENOMEM, "ratings: out of memory");
+		return learn_err(err, -ENOMEM, "ratings: out of memory");
 	*planted = (struct learn_planted){ .rank = plant.rank,
 					   .noise = plant.noise,
 					   .rows = data->memory[2],
@@ -314,9 +312,9 @@ int learn_ratings_make(const char *args, struct learn_data *data, char *err, siz
 	for (uint32_t user = 0; rc == 0 && user < data->shape.rows; user++)
 		rc = user_rate(&plant, planted, user, &list);
 	if (rc != 0)
-		(void)learn_err(err, err_len, rc, "ratings: too many for memory");
+		(void)learn_err(err, rc, "ratings: too many for memory");
 	else
-		rc = sets_fill("ratings", &list, data, err, err_len);
+		rc = sets_fill("ratings", &list, data, err);
 	free(list.all);
 	return rc;
 }

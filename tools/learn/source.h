@@ -11,9 +11,15 @@
 #include "base/conf.h"
 #include "learn/data.h"
 
+/* Where an error line goes: the caller's err and err_len. */
+struct learn_line {
+	char *text;
+	size_t len;
+};
+
 /* learn_err -- write the error line; returns code, so that callers can return it */
-int learn_err(char *err, size_t err_len, int code, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+int learn_err(struct learn_line *err, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* learn_alloc -- zeroed memory for count elements, 64-byte aligned; NULL if it overflows or there
  * is none */
@@ -31,7 +37,7 @@ struct learn_file {
  * If path does not exist, path.gz is tried. A gzip stream must end where the file ends and pass its
  * check.
  */
-int learn_file_load(const char *path, struct learn_file *ret_file, char *err, size_t err_len);
+int learn_file_load(const char *path, struct learn_file *ret_file, struct learn_line *err);
 void learn_file_fini(struct learn_file *file);
 
 /* A text file read from front to end, with the line number for error lines */
@@ -39,12 +45,11 @@ struct learn_cursor {
 	const struct learn_file *file;
 	const char *at;
 	size_t line; /* counts from 1 */
-	char *err;
-	size_t err_len;
+	struct learn_line *err;
 };
 
 /* learn_cursor_at -- a cursor at the beginning of a loaded file */
-struct learn_cursor learn_cursor_at(const struct learn_file *file, char *err, size_t err_len);
+struct learn_cursor learn_cursor_at(const struct learn_file *file, struct learn_line *err);
 
 /* learn_cursor_bad -- write the error line with file and line number; returns -EBADMSG */
 int learn_cursor_bad(const struct learn_cursor *c, const char *what);
@@ -64,18 +69,26 @@ int learn_cursor_newline(struct learn_cursor *c);
 
 /* learn_args_parse -- key=value,... by ol_conf_words(); what begins the error line. -EINVAL */
 int learn_args_parse(const char *what, const struct ol_conf_field *fields, size_t field_count,
-		     const char *args, void *target, char *err, size_t err_len);
+		     const char *args, void *target, struct learn_line *err);
+
+/*
+ * learn_match -- give each of `rows` a column of its own at least cost (Kuhn 1955)
+ *
+ * cost is [rows][cols], rows <= cols, all finite. match gets each row's column. Takes rows^2 * cols
+ * steps; -ENOMEM.
+ */
+int learn_match(const double *cost, size_t rows, size_t cols, size_t *match);
 
 /* Each fills a zeroed data set; after a failure learn_data_close() frees data->memory. */
 int learn_idx_load(const char *dir, unsigned classes, const char *remedy, struct learn_data *data,
-		   char *err, size_t err_len);
+		   struct learn_line *err);
 int learn_libsvm_load(const char *train_path, const char *test_path, struct learn_data *data,
-		      char *err, size_t err_len);
-int learn_synthetic_make(const char *args, struct learn_data *data, char *err, size_t err_len);
-int learn_movielens_load(const char *path, struct learn_data *data, char *err, size_t err_len);
-int learn_ratings_make(const char *args, struct learn_data *data, char *err, size_t err_len);
-int learn_bow_load(const char *path, const char *vocab_path, struct learn_data *data, char *err,
-		   size_t err_len);
-int learn_topics_make(const char *args, struct learn_data *data, char *err, size_t err_len);
+		      struct learn_line *err);
+int learn_synthetic_make(const char *args, struct learn_data *data, struct learn_line *err);
+int learn_movielens_load(const char *path, struct learn_data *data, struct learn_line *err);
+int learn_ratings_make(const char *args, struct learn_data *data, struct learn_line *err);
+int learn_bow_load(const char *path, const char *vocab_path, struct learn_data *data,
+		   struct learn_line *err);
+int learn_topics_make(const char *args, struct learn_data *data, struct learn_line *err);
 
 #endif /* LEARN_SOURCE_H */

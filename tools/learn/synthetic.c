@@ -46,12 +46,12 @@ static const struct ol_conf_field fields[] = {
 };
 
 /* args_parse -- features are those of a shape, where one is given */
-static int args_parse(const char *args, struct synth *synth, char *err, size_t err_len)
+static int args_parse(const char *args, struct synth *synth, struct learn_line *err)
 {
 	int rc, end = -1;
 
 	synth->features = 0;
-	rc = learn_args_parse("synthetic", OL_FIELDS(fields), args, synth, err, err_len);
+	rc = learn_args_parse("synthetic", OL_FIELDS(fields), args, synth, err);
 	if (rc != 0)
 		return rc;
 	if (synth->shape == NULL) {
@@ -63,11 +63,11 @@ static int args_parse(const char *args, struct synth *synth, char *err, size_t e
 	if (sscanf(synth->shape, "%4ux%4u%n", &synth->rows, &synth->cols, &end) != 2 || end < 0 ||
 	    strchr(",", synth->shape[end]) == NULL || synth->rows < 1 || synth->cols < 1 ||
 	    synth->rows > SIDE_MAX || synth->cols > SIDE_MAX)
-		return learn_err(err, err_len, -EINVAL,
+		return learn_err(err, -EINVAL,
 				 "synthetic: \"%.*s\": ROWSxCOLS is expected, each 1 to %d",
 				 (int)strcspn(synth->shape, ","), synth->shape, SIDE_MAX);
 	if (synth->features != 0 && synth->features != synth->rows * synth->cols)
-		return learn_err(err, err_len, -EINVAL,
+		return learn_err(err, -EINVAL,
 				 "synthetic: give either features or shape, not both");
 	synth->features = synth->rows * synth->cols;
 	return 0;
@@ -99,7 +99,7 @@ static void centres_make(const struct synth *synth, float *centres)
 /* set_make -- half is 0 for the training set and 1 for the test set: different samples, same
  * centres */
 static int set_make(const struct synth *synth, const float *centres, uint32_t half, size_t count,
-		    struct learn_set *set, void **memory, char *err, size_t err_len)
+		    struct learn_set *set, void **memory, struct learn_line *err)
 {
 	size_t features = synth->features;
 	/* scaled so that distance between centres over noise does not depend on the number of
@@ -114,7 +114,7 @@ static int set_make(const struct synth *synth, const float *centres, uint32_t ha
 	memory[0] = values;
 	memory[1] = labels;
 	if (values == NULL || labels == NULL)
-		return learn_err(err, err_len, -ENOMEM,
+		return learn_err(err, -ENOMEM,
 				 "synthetic: no memory for %zu samples of %zu features", count,
 				 features);
 	for (size_t s = 0; s < count; s++) {
@@ -138,12 +138,12 @@ static int set_make(const struct synth *synth, const float *centres, uint32_t ha
 	return 0;
 }
 
-int learn_synthetic_make(const char *args, struct learn_data *data, char *err, size_t err_len)
+int learn_synthetic_make(const char *args, struct learn_data *data, struct learn_line *err)
 {
 	struct synth synth = { .classes = 10, .train = 20000, .test = 2000, .seed = 1, .noise = 2 };
 	float *centres;
 	size_t most;
-	int rc = args_parse(args, &synth, err, err_len);
+	int rc = args_parse(args, &synth, err);
 
 	if (rc != 0)
 		return rc;
@@ -154,19 +154,17 @@ int learn_synthetic_make(const char *args, struct learn_data *data, char *err, s
 	most = synth.train > synth.test ? synth.train : synth.test;
 	if (most * synth.features * sizeof(float) > LEARN_SET_BYTES_MAX)
 		return learn_err(
-			err, err_len, -EFBIG,
+			err, -EFBIG,
 			"synthetic: %zu samples of %u features are too large; the limit is %zu "
 			"bytes",
 			most, synth.features, LEARN_SET_BYTES_MAX);
 	centres = learn_alloc((size_t)synth.classes * synth.features, sizeof(*centres));
 	if (centres == NULL)
-		return learn_err(err, err_len, -ENOMEM, "synthetic: out of memory");
+		return learn_err(err, -ENOMEM, "synthetic: out of memory");
 	centres_make(&synth, centres);
-	rc = set_make(&synth, centres, 0, synth.train, &data->train, &data->memory[0], err,
-		      err_len);
+	rc = set_make(&synth, centres, 0, synth.train, &data->train, &data->memory[0], err);
 	if (rc == 0)
-		rc = set_make(&synth, centres, 1, synth.test, &data->test, &data->memory[2], err,
-			      err_len);
+		rc = set_make(&synth, centres, 1, synth.test, &data->test, &data->memory[2], err);
 	free(centres);
 	return rc;
 }

@@ -11,19 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct learn_cursor learn_cursor_at(const struct learn_file *file, char *err, size_t err_len)
+struct learn_cursor learn_cursor_at(const struct learn_file *file, struct learn_line *err)
 {
-	return (struct learn_cursor){ .file = file,
-				      .at = (const char *)file->bytes,
-				      .line = 1,
-				      .err = err,
-				      .err_len = err_len };
+	return (struct learn_cursor){
+		.file = file, .at = (const char *)file->bytes, .line = 1, .err = err
+	};
 }
 
 int learn_cursor_bad(const struct learn_cursor *c, const char *what)
 {
-	return learn_err(c->err, c->err_len, -EBADMSG, "%s: line %zu, offset %td: %s",
-			 c->file->path, c->line, c->at - (const char *)c->file->bytes, what);
+	return learn_err(c->err, -EBADMSG, "%s: line %zu, offset %td: %s", c->file->path, c->line,
+			 c->at - (const char *)c->file->bytes, what);
 }
 
 bool learn_cursor_end(const struct learn_cursor *c)
@@ -83,11 +81,11 @@ int learn_cursor_newline(struct learn_cursor *c)
 }
 
 int learn_args_parse(const char *what, const struct ol_conf_field *fields, size_t field_count,
-		     const char *args, void *target, char *err, size_t err_len)
+		     const char *args, void *target, struct learn_line *err)
 {
 	char why[256];
 
 	if (*args == 0 || ol_conf_words(fields, field_count, args, target, why, sizeof(why)) == 0)
 		return 0;
-	return learn_err(err, err_len, -EINVAL, "%s: %s", what, why);
+	return learn_err(err, -EINVAL, "%s: %s", what, why);
 }

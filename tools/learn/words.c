@@ -7,7 +7,7 @@
  * pair a line: "document word count", both numbered from 1, documents in ascending order.
  */
 
-#include "learn/words.h"
+#include "learn/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,18 @@ enum {
 	COUNT_MAX = 1 << 24
 };
 
-int learn_words_add(struct learn_words *list, uint32_t word)
+/* Documents one after another; zeroed at first. */
+struct list {
+	uint32_t *words;
+	size_t count; /* words, of all documents */
+	size_t cap;
+	size_t *starts; /* documents + 1 of them are used */
+	size_t documents;
+	size_t starts_cap;
+};
+
+/* One more word of the last document; -ENOMEM, -EFBIG */
+static int list_add(struct list *list, uint32_t word)
 {
 	if (list->count == LEARN_TOKENS_MAX)
 		return -EFBIG;
@@ -37,7 +48,8 @@ int learn_words_add(struct learn_words *list, uint32_t word)
 	return 0;
 }
 
-int learn_words_end(struct learn_words *list)
+/* The last document is complete; one without a word does not count. -ENOMEM */
+static int list_end(struct list *list)
 {
 	if (list->documents + 2 > list->starts_cap) {
 		size_t more = list->starts_cap == 0 ? 1024 : list->starts_cap * 2;
@@ -54,17 +66,18 @@ int learn_words_end(struct learn_words *list)
 	return 0;
 }
 
-void learn_words_give(struct learn_words *list, struct learn_set *set, void **memory)
+/* Make a set of them, whose memory the caller keeps in memory[0] and [1] */
+static void list_give(struct list *list, struct learn_set *set, void **memory)
 {
 	*set = (struct learn_set){ .count = list->documents,
 				   .words = list->words,
 				   .starts = list->starts };
 	memory[0] = list->words;
 	memory[1] = list->starts;
-	*list = (struct learn_words){ 0 };
+	*list = (struct list){ 0 };
 }
 
-void learn_words_fini(struct learn_words *list)
+static void list_fini(struct list *list)
 {
 	free(list->words);
 	free(list->starts);
@@ -72,8 +85,8 @@ void learn_words_fini(struct learn_words *list)
 
 /* The two sets of a file, and its reader's position */
 struct bow {
-	struct learn_words train;
-	struct learn_words test;
+	struct list train;
+	struct list test;
 	uint32_t document; /* of the pair before; 0: none */
 	size_t seen; /* documents with a word */
 };
@@ -88,14 +101,14 @@ static int pair_add(struct bow *bow, uint32_t document, uint32_t word, uint32_t 
 	int rc = 0;
 
 	if (document != bow->document) {
-		rc = learn_words_end(&bow->train);
+		rc = list_end(&bow->train);
 		if (rc == 0)
-			rc = learn_words_end(&bow->test);
+			rc = list_end(&bow->test);
 		bow->document = document;
 		bow->seen++;
 	}
 	while (rc == 0 && count-- > 0)
-		rc = learn_words_add(bow_held(bow) ? &bow->test : &bow->train, word - 1);
+		rc = list_add(bow_held(bow) ? &bow->test : &bow->train, word - 1);
 	return rc;
 }
 
@@ -121,16 +134,16 @@ static int pair_read(struct learn_cursor *c, struct bow *bow, uint32_t documents
 		return rc;
 	rc = pair_add(bow, document, word, count);
 	if (rc != 0)
-		return learn_err(c->err, c->err_len, rc,
+		return learn_err(c->err, rc,
 				 "%s: line %zu: more words than there is room for; the limit is %d",
 				 c->file->path, c->line, LEARN_TOKENS_MAX);
 	return 0;
 }
 
-static int bow_read(const struct learn_file *file, struct bow *bow, unsigned *ret_words, char *err,
-		    size_t err_len)
+static int bow_read(const struct learn_file *file, struct bow *bow, unsigned *ret_words,
+		    struct learn_line *err)
 {
-	struct learn_cursor c = learn_cursor_at(file, err, err_len);
+	struct learn_cursor c = learn_cursor_at(file, err);
 	static const char *const names[] = { "the number of documents", "the number of words",
 					     "the number of pairs" };
 	uint32_t head[3] = { 0 };
@@ -155,18 +168,18 @@ static int bow_read(const struct learn_file *file, struct bow *bow, unsigned *re
 }
 
 /* vocab_check -- a word a line, as many as there are */
-static int vocab_check(const char *path, unsigned words, char *err, size_t err_len)
+static int vocab_check(const char *path, unsigned words, struct learn_line *err)
 {
 	struct learn_file file = { 0 };
 	size_t lines = 0;
-	int rc = learn_file_load(path, &file, err, err_len);
+	int rc = learn_file_load(path, &file, err);
 
 	if (rc != 0)
 		return rc;
 	for (size_t i = 0; i < file.len; i++)
 		lines += file.bytes[i] == '\n' || i + 1 == file.len;
 	if (lines != words)
-		rc = learn_err(err, err_len, -EBADMSG,
+		rc = learn_err(err, -EBADMSG,
 			       "%s: %zu lines; the bag of words has %u words: give the vocabulary "
 			       "that belongs to it",
 			       file.path, lines, words);
@@ -181,32 +194,32 @@ static void shape_set(struct learn_data *data, unsigned words)
 	};
 }
 
-int learn_bow_load(const char *path, const char *vocab_path, struct learn_data *data, char *err,
-		   size_t err_len)
+int learn_bow_load(const char *path, const char *vocab_path, struct learn_data *data,
+		   struct learn_line *err)
 {
 	struct learn_file file = { 0 };
 	struct bow bow = { 0 };
 	unsigned words = 0;
-	int rc = learn_file_load(path, &file, err, err_len);
+	int rc = learn_file_load(path, &file, err);
 
 	if (rc == 0)
-		rc = bow_read(&file, &bow, &words, err, err_len);
-	if (rc == 0 && (learn_words_end(&bow.train) != 0 || learn_words_end(&bow.test) != 0))
-		rc = learn_err(err, err_len, -ENOMEM, "%s: out of memory", path);
+		rc = bow_read(&file, &bow, &words, err);
+	if (rc == 0 && (list_end(&bow.train) != 0 || list_end(&bow.test) != 0))
+		rc = learn_err(err, -ENOMEM, "%s: out of memory", path);
 	if (rc == 0 && bow.test.documents == 0)
 		rc = learn_err(
-			err, err_len, -EINVAL,
+			err, -EINVAL,
 			"%s: %zu documents are too few to keep every tenth back for the test",
 			file.path, bow.train.documents);
 	if (rc == 0 && vocab_path != NULL)
-		rc = vocab_check(vocab_path, words, err, err_len);
+		rc = vocab_check(vocab_path, words, err);
 	if (rc == 0) {
 		shape_set(data, words);
-		learn_words_give(&bow.train, &data->train, &data->memory[0]);
-		learn_words_give(&bow.test, &data->test, &data->memory[2]);
+		list_give(&bow.train, &data->train, &data->memory[0]);
+		list_give(&bow.test, &data->test, &data->memory[2]);
 	}
-	learn_words_fini(&bow.train);
-	learn_words_fini(&bow.test);
+	list_fini(&bow.train);
+	list_fini(&bow.test);
 	learn_file_fini(&file);
 	return rc;
 }
@@ -283,7 +296,7 @@ static void topics_make(const struct plant *plant, float *shares, double *sums)
 
 /* document_make -- mix has room for one number a topic */
 static int document_make(const struct plant *plant, const double *sums, struct learn_key key,
-			 double *mix, struct learn_words *list)
+			 double *mix, struct list *list)
 {
 	size_t topics = plant->topics, words = plant->words;
 	uint32_t half = key.worker * DRAWS;
@@ -308,10 +321,10 @@ static int document_make(const struct plant *plant, const double *sums, struct l
 
 		b = learn_rng_draw(&key, LEARN_RNG_PLANT_DRAW, i);
 		k = pick(mix, topics, learn_rng_unit(b.word[0], b.word[1]));
-		rc = learn_words_add(
-			list, pick(sums + k * words, words, learn_rng_unit(b.word[2], b.word[3])));
+		rc = list_add(list,
+			      pick(sums + k * words, words, learn_rng_unit(b.word[2], b.word[3])));
 	}
-	return rc != 0 ? rc : learn_words_end(list);
+	return rc != 0 ? rc : list_end(list);
 }
 
 static int documents_make(const struct plant *plant, const double *sums, struct learn_data *data)
@@ -322,37 +335,37 @@ static int documents_make(const struct plant *plant, const double *sums, struct 
 	int rc = mix == NULL ? -ENOMEM : 0;
 
 	for (uint32_t half = 0; rc == 0 && half < 2; half++) {
-		struct learn_words list = { 0 };
+		struct list list = { 0 };
 
 		for (size_t d = 0; rc == 0 && d < counts[half]; d++) {
 			struct learn_key key = { .seed = plant->seed, .step = d, .worker = half };
 
 			rc = document_make(plant, sums, key, mix, &list);
 		}
-		learn_words_give(&list, sets[half], &data->memory[(size_t)2 * half]);
+		list_give(&list, sets[half], &data->memory[(size_t)2 * half]);
 	}
 	free(mix);
 	return rc;
 }
 
-int learn_topics_make(const char *args, struct learn_data *data, char *err, size_t err_len)
+int learn_topics_make(const char *args, struct learn_data *data, struct learn_line *err)
 {
 	struct plant plant = { .topics = 10, .words = 500, .docs = 1000, .length = 100, .seed = 1 };
 	size_t cells;
 	double *sums;
-	int rc = learn_args_parse("topics", OL_FIELDS(plant_fields), args, &plant, err, err_len);
+	int rc = learn_args_parse("topics", OL_FIELDS(plant_fields), args, &plant, err);
 
 	if (rc != 0)
 		return rc;
 	if (1.5 * plant.docs * plant.length > LEARN_TOKENS_MAX)
 		return learn_err(
-			err, err_len, -EFBIG,
+			err, -EFBIG,
 			"topics: %u documents of up to %g words are too many; the limit is "
 			"%d words",
 			plant.docs, 1.5 * plant.length, LEARN_TOKENS_MAX);
 	cells = (size_t)plant.topics * plant.words;
 	if (cells * sizeof(*sums) > LEARN_SET_BYTES_MAX)
-		return learn_err(err, err_len, -EFBIG,
+		return learn_err(err, -EFBIG,
 				 "topics: %u topics of %u words are too large; the limit is %zu "
 				 "bytes",
 				 plant.topics, plant.words, LEARN_SET_BYTES_MAX);
@@ -365,7 +378,7 @@ int learn_topics_make(const char *args, struct learn_data *data, char *err, size
 	}
 	free(sums);
 	if (rc != 0)
-		return learn_err(err, err_len, rc, "topics: out of memory");
+		return learn_err(err, rc, "topics: out of memory");
 	data->planted = (struct learn_planted){ .rank = plant.topics, .topics = data->memory[4] };
 	shape_set(data, plant.words);
 	return 0;

@@ -21,7 +21,6 @@
 #include "cmd/counters.h"
 #include "cmd/durable.h"
 #include "cmd/job.h"
-#include "cmd/needs.h"
 #include "cmd/settings.h"
 #include "outlast_server.h"
 

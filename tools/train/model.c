@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/needs.h"
 #include "train/parts.h"
 
 /* Limits below which the truth of generated data counts as found: tools/README.md, Ratings and

@@ -15,7 +15,6 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
-#include "cmd/usage.h"
 #include "train/parts.h"
 
 enum {

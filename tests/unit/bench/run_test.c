@@ -18,7 +18,7 @@
 #include "bench/baseline.h"
 #include "bench/chain.h"
 #include "bench/pin.h"
-#include "bench/table.h"
+#include "bench/samples.h"
 
 enum {
 	LOG_MAX = 256

@@ -181,10 +181,11 @@ static void a_missing_package_is_named_with_its_command(void **state)
 {
 	struct learn_data data = { 0 };
 	char err[ERR_LEN];
+	struct learn_line line = { err, sizeof(err) };
 
-	assert_int_equal(learn_idx_load(*state, 10, "install them: apt-get install x", &data, err,
-					sizeof(err)),
-			 -ENOENT);
+	assert_int_equal(
+		learn_idx_load(*state, 10, "install them: apt-get install x", &data, &line),
+		-ENOENT);
 	assert_one_line(err, "apt-get install x");
 }
 

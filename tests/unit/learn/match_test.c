@@ -2,8 +2,8 @@
 
 /* match_test.c -- the matching found is the cheapest of all: compared with trying every one */
 
-#include "learn/match.h"
 #include "learn/rng.h"
+#include "learn/source.h"
 #include "unit/learn/learn_util.h"
 
 enum {

@@ -314,6 +314,9 @@ struct ol_push_info {
  * push, this call withdraws them (ol_withdraw()): otherwise workers could wait for each other. With
  * OL_OUTAGE_CONTINUE it lends one more buffer instead.
  *
+ * With SYNC and OL_OUTAGE_CONTINUE, while an outage's gradients are this worker's part of the next
+ * step everywhere, this call waits for that step and pulls.
+ *
  * Blocks:    until a buffer is free, or op_timeout_ms
  * Errors:    -ETIMEDOUT (a pull may still be in flight: ol_weights() then changes in a later call),
  *            -EBUSY (the caller holds all buffers; with CONTINUE all but one), OL_E_TORN, -EPERM
@@ -325,8 +328,9 @@ OL_API int ol_grad_acquire(struct ol_worker *worker, float **ret_grad);
  * ol_grad_try_acquire -- as ol_grad_acquire(), without waiting or pulling
  *
  * Blocks:    never
- * Errors:    -EAGAIN (no buffer is free yet: poll, then retry), -ENOBUFS (only a pull frees a
- *            buffer: the weights in this process lack its gradient), -EPERM, OL_E_NO_SERVER
+ * Errors:    -EAGAIN (no buffer is free yet, or a step must be made first: poll, then retry),
+ *            -ENOBUFS (pull first: the weights in this process lack a gradient of this worker),
+ *            -EPERM, OL_E_NO_SERVER
  */
 OL_API int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad);
 
@@ -354,14 +358,16 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * pull that starts later sees the gradient. OL_E_LATE ends the push at once: one shard dropped and
  * counted its part. With SYNC a shard drops a gradient that was computed at weights older than the
  * step's, and the second one of a worker for a step. So a worker that pulls before each gradient
- * meets OL_E_LATE only if steps wait for fewer than all, by ol_withdraw(), or after an outage with
- * OL_OUTAGE_CONTINUE: there its queue is its gradient of the step. Other shards may have applied
- * their parts, or may hold them for workers that wait for this one there; they own the buffer until
- * they have resolved it.
+ * meets OL_E_LATE only if steps wait for fewer than all, by ol_withdraw(), or after an outage that
+ * filled an OL_QUEUE_WAIT queue. Other shards may have applied their parts, or may hold them for
+ * workers that wait for this one there; they own the buffer until they have resolved it.
  *
  * While a server is gone: with WAIT the push is done when the server is back and has applied it.
  * With CONTINUE it is done at once, with status 0 and op->local 1: the gradient is queued, or kept
- * to be pushed again, and ol_link_get_stat() counts what becomes of it. A server may come back with
+ * to be pushed again, and ol_link_get_stat() counts what becomes of it. With SYNC that gradient is
+ * the worker's part of the server's next step. A gradient that was computed without it goes into
+ * the queue, too, and the next one waits for its place in ol_grad_acquire(). So end a job by its
+ * version, not by a count of gradients: a queue is one gradient of a step. A server may come back with
  * weights older than this worker's (from a checkpoint). Then pushes in flight to it end with
  * OL_E_LOST at once; with WAIT, so do those that it had applied. Other shards may still hold them,
  * for workers that wait for this one at that server; they own the buffer until they have resolved

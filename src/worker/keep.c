@@ -62,12 +62,22 @@ static void catch_up_look(struct ol_link *link)
 	link->catch_up_seq = 0;
 }
 
+bool ol_keep_is_left(const struct ol_link *link, const struct ol_grad *grad)
+{
+	uint32_t index = (uint32_t)(grad - link->worker->grads);
+
+	return (ol_worker_hdr(link->worker, index, link->index)->flags & OL_PUSH_QUEUED) != 0 ||
+	       grad->adrift || (grad->reopened & bit_of(link)) != 0;
+}
+
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 {
 	struct ol_worker *worker = link->worker;
 	uint32_t index = (uint32_t)(grad - worker->grads);
 	uint32_t grads = ol_worker_hdr(worker, index, link->index)->grads;
 
+	if (status == 0)
+		link->own_version = link->version;
 	grad->open &= ~bit_of(link);
 	grad->reopened &= ~bit_of(link);
 	grad->acks_due &= ~bit_of(link);

@@ -165,6 +165,8 @@ static void link_check_up(struct ol_link *link, uint64_t now_ns)
 static void reader_up(struct ol_link *link, const struct ol_welcome *welcome)
 {
 	link->version = welcome->version;
+	if (link->own_version > link->version) /* it went back */
+		link->own_version = link->version;
 	link->snapshot = welcome->snapshot;
 	link->history = link->worker->coord != NULL ? link->founded : welcome->epoch;
 	link->identity =

@@ -14,6 +14,12 @@
  * only it had applied, until no buffer is left. Then gradients are computed in one more buffer,
  * which belongs to no slot: all parts of it go into queues, also those for servers that are alive.
  *
+ * A synchronous step takes one gradient of a worker. What an outage has left behind, a delta or a
+ * push that its server lost, is this worker's gradient of the step, and a fresh one would be the
+ * second: late. So it goes into the queue, too, if it was computed at weights without what was left
+ * behind. And no buffer is lent until a fresh one has a place again (ol_outage_pace()): otherwise
+ * the worker would run ahead of the steps.
+ *
  * NO WORKERS WAIT CROSSWISE. A synchronous step of a shard waits for every worker. So a worker that
  * is missing at one shard must never wait for a step of another. This is what a worker waits for,
  * and what ends each wait without another worker's help:
@@ -21,6 +27,8 @@
  * - A delta waits for its shard's part of the slot. While a server holds that part, the worker has
  *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
  *   themselves (ol_outage_pull()), acquire pulls, too, and push says -ENOBUFS.
+ * - acquire waits for a place in a synchronous step only while this worker is missing at none of the
+ *   servers that it is connected to.
  * - acquire waits for a buffer, and pulls if a pull frees one; ol_grad_try_acquire() returns
  *   -EAGAIN and -ENOBUFS instead. A buffer may hold a push that no shard has dropped: that is an
  *   op, see below. If all pushes are adrift the caller waits for none of them: with CONTINUE the
@@ -68,6 +76,90 @@ static struct ol_grad *replay_buffer(struct ol_worker *worker)
 	return &worker->grads[worker->window];
 }
 
+/* The server has a gradient of this worker for a step; left: one that an outage left behind */
+static bool has_given(const struct ol_link *link, bool left)
+{
+	const struct ol_worker *worker = link->worker;
+
+	for (uint32_t i = 0; i < worker->slots; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state == OL_GRAD_PUSHED && (grad->open >> link->index & 1) != 0 &&
+		    (!left || ol_keep_is_left(link, grad)))
+			return true;
+	}
+	return false;
+}
+
+static bool paces(const struct ol_worker *worker)
+{
+	return ol_worker_queues(worker) && worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC;
+}
+
+bool ol_outage_queues(const struct ol_link *link, uint64_t base_version)
+{
+	if (!ol_worker_queues(link->worker))
+		return false;
+	return !ol_link_usable(link) ||
+	       (paces(link->worker) && (link->queue.count > 0 || base_version < link->own_version ||
+					has_given(link, true)));
+}
+
+/* A server that is there waits for this worker's next gradient */
+static bool is_missing(const struct ol_worker *worker)
+{
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (ol_link_usable(link) && link->queue.count == 0 && !has_given(link, false))
+			return true;
+	}
+	return false;
+}
+
+int ol_outage_pace(const struct ol_worker *worker)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	bool left = false;
+
+	if (!paces(worker) || !mirror->whole)
+		return 0;
+	for (uint32_t k = 0; k < worker->link_count; k++) {
+		const struct ol_link *link = &worker->links[k];
+
+		if (!ol_link_usable(link))
+			continue;
+		if (mirror->versions[k] < link->own_version)
+			return -ENOBUFS;
+		left = left || link->queue.count > 0 || has_given(link, true);
+	}
+	if (!left || is_missing(worker))
+		return 0;
+	return ol_queue_needs_pull(worker) ? -ENOBUFS : -EAGAIN;
+}
+
+static bool awaits_push(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->window; i++) {
+		if (worker->grads[i].state == OL_GRAD_PUSHED && worker->grads[i].op != NULL)
+			return true;
+	}
+	return worker->flush_op != NULL;
+}
+
+/*
+ * May the oldest delta leave? Not to a step that has a gradient of this worker. And if the caller
+ * is about to push to another server, the delta waits for that gradient, which joins it: otherwise
+ * this worker would stay a gradient ahead of the steps here.
+ */
+static bool replay_may(const struct ol_link *link)
+{
+	const struct ol_worker *worker = link->worker;
+
+	return !paces(worker) ||
+	       (!has_given(link, false) && (awaits_push(worker) || !is_missing(worker)));
+}
+
 void ol_outage_replay(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
@@ -75,7 +167,7 @@ void ol_outage_replay(struct ol_link *link)
 	const struct ol_queued *queued;
 
 	if (link->queue.count == 0 || !ol_link_usable(link) ||
-	    ((grad->open | grad->kept) >> link->index & 1) != 0)
+	    ((grad->open | grad->kept) >> link->index & 1) != 0 || !replay_may(link))
 		return;
 	queued = ol_queue_oldest(link);
 	memcpy(grad->data + link->geo.shard_first, queued->sum,
@@ -87,15 +179,18 @@ void ol_outage_replay(struct ol_link *link)
 	ol_push_progress(link);
 }
 
-void ol_outage_pull(struct ol_worker *worker)
+static bool any_lent(const struct ol_worker *worker)
 {
-	if (worker->pull_op != NULL || !ol_queue_needs_pull(worker))
-		return;
 	for (uint32_t i = 0; i < worker->window; i++) {
 		if (worker->grads[i].state == OL_GRAD_LENT)
-			return;
+			return true;
 	}
-	if (worker->extra.state != OL_GRAD_LENT)
+	return worker->extra.state == OL_GRAD_LENT;
+}
+
+void ol_outage_pull(struct ol_worker *worker)
+{
+	if (worker->pull_op == NULL && ol_queue_needs_pull(worker) && !any_lent(worker))
 		(void)ol_pull(worker, 0, &worker->own_pull);
 }
 

@@ -300,7 +300,7 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 			rc = ol_grad_try_acquire(worker, ret_grad);
 			if (rc != -EAGAIN && rc != -ENOBUFS)
 				return rc;
-			if (!any_pushed(worker))
+			if (!any_pushed(worker) && ol_outage_pace(worker) == 0)
 				return -EBUSY;
 			pulls = rc == -ENOBUFS && worker->pull_op == NULL &&
 				ol_pull(worker, 0, &worker->own_pull) == 0;

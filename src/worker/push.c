@@ -159,6 +159,9 @@ int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 	rc = links_status(worker);
 	if (rc != 0)
 		return rc;
+	rc = ol_outage_pace(worker);
+	if (rc != 0)
+		return rc;
 	rc = ol_push_buffers(worker);
 	grad = rc == 0 ? ol_push_buffer(worker) : extra_buffer(worker);
 	if (grad == NULL && rc == -EAGAIN && ol_push_window_is_held(worker))
@@ -219,15 +222,22 @@ static void grad_look_finite(const struct ol_worker *worker, struct ol_grad *gra
 	grad->looked = first;
 }
 
+/* base: NULL before any weights */
+static uint64_t base_version_of(const struct ol_mirror *base, const struct ol_link *link)
+{
+	return base != NULL ? base->versions[link->index] : 0;
+}
+
 /*
  * A single shard finds and drops a gradient that is not finite by itself. Several shards must
  * agree, so the worker checks. It also checks a gradient that goes into a queue: otherwise a server
  * would drop the whole sum with it.
  */
-static bool needs_finite_look(const struct ol_worker *worker, bool queues)
+static bool needs_finite_look(const struct ol_worker *worker, const struct ol_grad *grad,
+			      const struct ol_mirror *base)
 {
-	return worker->link_count > 1 || queues ||
-	       (worker->opts.outage == OL_OUTAGE_CONTINUE && !ol_link_usable(&worker->links[0]));
+	return worker->link_count > 1 || grad == &worker->extra ||
+	       ol_outage_queues(&worker->links[0], base_version_of(base, &worker->links[0]));
 }
 
 /* This shard of the weights that the caller reads follows its gradient */
@@ -246,16 +256,53 @@ static void local_follow(const struct ol_link *link, const float *grad)
 		w[i] -= link->lr * g[i];
 }
 
+static int post_part(struct ol_link *link, uint32_t index, uint64_t units)
+{
+	struct ol_xport_write write = {
+		.flags = OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_PART, ol_part_make(index, units)),
+	};
+
+	return link->worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
+}
+
+/* Cancel the announced parts of a gradient. 0, or the error of a post. */
+static int cancel_parts(struct ol_link *link, uint32_t index)
+{
+	uint8_t *parts = &link->worker->grads[index].parts[link->index];
+	int rc;
+
+	if (*parts == 0 || *parts == OL_PARTS_MAX)
+		return 0;
+	rc = post_part(link, index, OL_PART_CANCEL);
+	if (rc == 0)
+		*parts = OL_PARTS_MAX; /* no more parts until an ack says that they were taken */
+	return rc;
+}
+
+/* Does this shard of a gradient go into the queue? A server that is there forgets announced parts */
+static bool part_queues(struct ol_link *link, const struct ol_grad *grad,
+			const struct ol_mirror *base)
+{
+	struct ol_worker *worker = link->worker;
+
+	if (grad == &worker->extra)
+		return true;
+	if (!ol_outage_queues(link, base_version_of(base, link)))
+		return false;
+	return !ol_link_pushes(link) || cancel_parts(link, (uint32_t)(grad - worker->grads)) == 0 ||
+	       !ol_link_usable(link);
+}
+
 /* One shard of a gradient on its way; base: NULL before any weights */
 static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_push_hdr hdr,
 		       const struct ol_mirror *base)
 {
 	struct ol_worker *worker = link->worker;
-	bool goes_on = worker->opts.outage == OL_OUTAGE_CONTINUE;
-	bool here = grad == &worker->extra || (goes_on && !ol_link_usable(link));
+	bool here = part_queues(link, grad, base);
 
 	link->stat.pushed++;
-	hdr.base_version = base != NULL ? base->versions[link->index] : 0;
+	hdr.base_version = base_version_of(base, link);
 	hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
 	if (here && grad->is_void) {
 		link->stat.nonfinite++;
@@ -268,6 +315,8 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 		grad->op->local = 1;
 		return;
 	}
+	if (here) /* the queue is full: it waits in its buffer */
+		hdr.flags |= OL_PUSH_QUEUED;
 	if (grad->is_void) { /* only its header is sent */
 		hdr.flags |= OL_PUSH_VOID;
 		grad->left[link->index] = 0;
@@ -306,7 +355,7 @@ static int grad_push(struct ol_worker *worker, float *data, const struct ol_push
 		return -EOVERFLOW;
 	if (queues && !ol_queue_room(worker))
 		return ol_queue_needs_pull(worker) ? -ENOBUFS : -EAGAIN;
-	if (needs_finite_look(worker, queues))
+	if (needs_finite_look(worker, grad, base))
 		grad_look_finite(worker, grad, 0);
 	op->done = 0;
 	op->local = 0;
@@ -315,8 +364,10 @@ static int grad_push(struct ol_worker *worker, float *data, const struct ol_push
 	grad->op = op;
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		push_shard(&worker->links[i], grad, hdr, base);
-	for (uint32_t i = 0; i < worker->link_count; i++)
+	for (uint32_t i = 0; i < worker->link_count; i++) {
 		ol_push_progress(&worker->links[i]);
+		ol_outage_replay(&worker->links[i]);
+	}
 	ol_keep_settle(worker, grad);
 	return 0;
 }
@@ -417,16 +468,6 @@ static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 	return rc;
 }
 
-static int post_part(struct ol_link *link, uint32_t index, uint64_t units)
-{
-	struct ol_xport_write write = {
-		.flags = OL_XPORT_DOORBELL,
-		.imm = ol_bell_make(OL_BELL_PART, ol_part_make(index, units)),
-	};
-
-	return link->worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
-}
-
 /* Tell the server that all from byte `first` on has landed. It is a hint, so a failure is ignored. */
 static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 {
@@ -436,20 +477,6 @@ static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 	if (index < OL_WINDOW_MAX && units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
 	    post_part(link, index, units) == 0)
 		(*parts)++;
-}
-
-/* Cancel the announced parts of a gradient. 0, or the error of a post. */
-static int cancel_parts(struct ol_link *link, uint32_t index)
-{
-	uint8_t *parts = &link->worker->grads[index].parts[link->index];
-	int rc;
-
-	if (*parts == 0 || *parts == OL_PARTS_MAX)
-		return 0;
-	rc = post_part(link, index, OL_PART_CANCEL);
-	if (rc == 0)
-		*parts = OL_PARTS_MAX; /* no more parts until an ack says that they were taken */
-	return rc;
 }
 
 /* Post the gradient down to byte `to`, a multiple of a part's, and announce it. 0: all is posted. */

@@ -154,6 +154,7 @@ struct ol_link {
 				  0: none are */
 	uint64_t version; /* newest known */
 	uint32_t snapshot; /* that it lies in */
+	uint64_t own_version; /* weights from here on hold all applied gradients of this worker */
 
 	bool withdrew; /* the head was told of a withdrawal, and nothing was pushed since */
 	bool withdraw_due; /* the head must be told, once all earlier pushes are posted */
@@ -435,6 +436,9 @@ void ol_route_woken(struct ol_worker *worker);
 /* keep.c: pushed gradients that could still be lost */
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status);
 void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad);
+/* ol_keep_is_left -- an outage left this push behind: it was queued, or no op waits for it, or this
+ * shard's server had applied and lost it */
+bool ol_keep_is_left(const struct ol_link *link, const struct ol_grad *grad);
 /* ol_keep_on_outage -- a server is lost: with CONTINUE its pushes end their ops */
 void ol_keep_on_outage(struct ol_link *link);
 /* ol_keep_on_head_down -- the connection that carried pushes is gone */
@@ -464,6 +468,12 @@ bool ol_queue_needs_pull(const struct ol_worker *worker);
 void ol_queue_free(struct ol_link *link);
 
 /* outage.c: the work of an outage and of its end */
+/* ol_outage_queues -- with CONTINUE: a gradient computed at this version of the shard goes into the
+ * shard's queue, as its server is gone, or has no place for it in a synchronous step */
+bool ol_outage_queues(const struct ol_link *link, uint64_t base_version);
+/* ol_outage_pace -- before a buffer is lent: 0, or -EAGAIN or -ENOBUFS (pull first) while a new
+ * gradient would only come into queues */
+int ol_outage_pace(const struct ol_worker *worker);
 /* ol_outage_on_catch_up -- a pull waits for gradients that are pushed again; withdraw those that no
  * op waits for (adrift) */
 void ol_outage_on_catch_up(struct ol_worker *worker);

@@ -564,6 +564,16 @@ static void apart_draw(struct scenario *scenario)
 	sim_nature.disk_read_ppm = 0;
 }
 
+/* Synchronous workers that go on in an outage, with few gradients an outage, and many behind it */
+static void places_draw(struct scenario *scenario)
+{
+	if (!scenario->ends || scenario->outage != OL_OUTAGE_CONTINUE || !sim_ppm(500000))
+		return;
+	scenario->holds = false;
+	scenario->queue = sim_ppm(800000) ? OL_QUEUE_FOLD : OL_QUEUE_DROP_OLDEST;
+	scenario->compute_ns = sim_between(50 * SIM_MS, 400 * SIM_MS);
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -640,19 +650,9 @@ bool cluster_waits(void)
 	       (scenario->sync && !scenario->exact && scenario->workers_die);
 }
 
-void cluster_begin(uint64_t seed, unsigned age)
+/* The scenario of a seed, as it was drawn at an age */
+static void all_draw(uint64_t seed, unsigned age)
 {
-	static const struct sim_hooks hooks = { .after_turn = after_turn,
-						.on_death = on_death,
-						.on_exit = on_exit,
-						.on_continue = on_continue };
-	uint32_t place = FIRST_PLACE;
-
-	memset(&cluster, 0, sizeof(cluster));
-	cluster.ids = CLUSTER_WORKERS_FEW;
-	cluster.pushes_max = CLUSTER_PUSHES_MANY;
-	sim_hooks_set(&hooks);
-	nature_draw();
 	scenario_draw(&cluster.scenario);
 	cluster.scenario.age = age;
 	cluster.scenario.plain = age < CLUSTER_AGE_DISKS;
@@ -682,7 +682,25 @@ void cluster_begin(uint64_t seed, unsigned age)
 		crowd_draw(&cluster.scenario, seed);
 	if (age >= CLUSTER_AGE_RETURNS)
 		crowd_returns_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_PLACES)
+		places_draw(&cluster.scenario);
 	params_count();
+}
+
+void cluster_begin(uint64_t seed, unsigned age)
+{
+	static const struct sim_hooks hooks = { .after_turn = after_turn,
+						.on_death = on_death,
+						.on_exit = on_exit,
+						.on_continue = on_continue };
+	uint32_t place = FIRST_PLACE;
+
+	memset(&cluster, 0, sizeof(cluster));
+	cluster.ids = CLUSTER_WORKERS_FEW;
+	cluster.pushes_max = CLUSTER_PUSHES_MANY;
+	sim_hooks_set(&hooks);
+	nature_draw();
+	all_draw(seed, age);
 	check_begin();
 	mirrors_begin();
 	rival_begin();

@@ -52,7 +52,9 @@ enum cluster_age {
 	CLUSTER_AGE_RETURNS, /* worker ids that return to chains that may be founded anew, and to
 				servers that take the freshest of mirror and file and wait for
 				ever */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_RETURNS
+	CLUSTER_AGE_PLACES, /* synchronous workers whose gradients take as long as an outage, and
+			       that go on in it: what it leaves behind meets fresh gradients */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_PLACES
 };
 
 /* What is never repaired (lasting.h) */
@@ -172,6 +174,8 @@ struct worker_slot {
 	bool short_of; /* memory: this life of it is over */
 	uint32_t pushing; /* 1: its next one is not yet with the library */
 	bool finished;
+	bool withdrew; /* what a server held, at least once */
+	bool unqueued; /* a queue had no memory for a gradient, at least once */
 	bool lost; /* for good: it need not finish */
 	struct ol_op flush;
 	struct push pushes[CLUSTER_TRIES_MAX];

@@ -90,6 +90,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_SHARED_BUFFERS] = "shared-buffers",
 	[MUTATE_NO_WITHDRAW] = "no-withdraw",
 	[MUTATE_SESSION_LONG] = "session-long",
+	[MUTATE_SECOND] = "second-of-a-step",
 };
 
 void mutate_set(enum mutation mutation)

@@ -51,6 +51,7 @@ enum mutation {
 	MUTATE_SHARED_BUFFERS, /* queues leave through the buffers that gradients are computed in */
 	MUTATE_NO_WITHDRAW, /* what is held behind the last step is never withdrawn */
 	MUTATE_SESSION_LONG, /* a server takes its session as three times as long as it is */
+	MUTATE_SECOND, /* a gradient is sent to a step that has its worker's already */
 	MUTATE_COUNT
 };
 

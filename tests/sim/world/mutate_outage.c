@@ -12,6 +12,7 @@
 WRAP(void, ol_outage_replay, struct ol_link *link);
 WRAP(int, ol_grad_try_acquire, struct ol_worker *worker, float **ret_grad);
 WRAP(int, ol_withdraw, struct ol_worker *worker);
+WRAP(bool, ol_outage_queues, const struct ol_link *link, uint64_t base_version);
 
 static bool all_usable(const struct ol_worker *worker)
 {
@@ -95,4 +96,11 @@ int __wrap_ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 int __wrap_ol_withdraw(struct ol_worker *worker)
 {
 	return mutation(MUTATE_NO_WITHDRAW) ? 0 : __real_ol_withdraw(worker);
+}
+
+bool __wrap_ol_outage_queues(const struct ol_link *link, uint64_t base_version)
+{
+	if (mutation(MUTATE_SECOND))
+		return ol_worker_queues(link->worker) && !ol_link_usable(link);
+	return __real_ol_outage_queues(link, base_version);
 }

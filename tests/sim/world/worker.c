@@ -86,6 +86,22 @@ static bool opened(struct worker_slot *slot)
 	return false;
 }
 
+/*
+ * A worker that computes one gradient after the other meets a step that has its gradient already
+ * only because of an outage, and then the gradient goes into the queue, if that has room. What it
+ * withdraws is late.
+ */
+static void check_place(const struct worker_slot *slot, uint32_t push)
+{
+	const struct scenario *scenario = &cluster.scenario;
+
+	if (scenario->sync && scenario->wait == OL_WAIT_ALL && !scenario->holds &&
+	    scenario->outage == OL_OUTAGE_CONTINUE && scenario->queue != OL_QUEUE_WAIT &&
+	    !slot->unqueued && !slot->withdrew)
+		sim_fail("check_place", "push %u of worker %u had no place in a step", push,
+			 slot->index);
+}
+
 /* Pushes that are done since the last look */
 static void pushes_look(struct worker_slot *slot)
 {
@@ -103,6 +119,8 @@ static void pushes_look(struct worker_slot *slot)
 		if (push->status != 0 && push->status != OL_E_LATE && push->status != OL_E_LOST)
 			sim_fail("check_survives", "worker %u: push %u ends with %d", slot->index,
 				 i, push->status);
+		if (push->status == OL_E_LATE)
+			check_place(slot, i);
 	}
 }
 
@@ -122,6 +140,7 @@ static void withdraw(struct worker_slot *slot)
 	if (!cluster.scenario.ends ||
 	    (ol_newest(slot->worker) < cluster.scenario.pushes && !cluster.enough))
 		return;
+	slot->withdrew = true;
 	rc = ol_withdraw(slot->worker);
 	if (rc != 0)
 		sim_fail("check_survives", "worker %u: withdraw ends with %d", slot->index, rc);
@@ -203,6 +222,7 @@ static struct push *push_one(struct worker_slot *slot)
 {
 	float *grad = buffer(slot);
 	struct ol_push_info info = { .samples = 1, .loss = cluster_waits() ? loss_of(slot) : 0.0f };
+	uint64_t fails = sim_memory_fails();
 	uint32_t i = slot->next;
 	struct push *push = &slot->pushes[i];
 	const float *weights = ol_weights(slot->worker, &info.base_version);
@@ -219,6 +239,7 @@ static struct push *push_one(struct worker_slot *slot)
 	sim_say("push %u at %llu", slot->next - 1, (unsigned long long)info.base_version);
 	rc = ol_push(slot->worker, grad, &info, &push->op);
 	slot->pushing = 0;
+	slot->unqueued = slot->unqueued || sim_memory_fails() > fails;
 	if (rc != 0)
 		sim_fail("check_survives", "worker %u: push ends with %d", slot->index, rc);
 	pushes_look(slot);

@@ -17,11 +17,6 @@ enum {
 	LEFT_POLL_MS = 50 /* how often a server end looks whether its worker left */
 };
 
-const struct ol_conf_choice bench_transports[] = { { "auto", BENCH_TRANSPORT_AUTO },
-						   { "shm", BENCH_TRANSPORT_SHM },
-						   { "verbs", BENCH_TRANSPORT_VERBS },
-						   { NULL, 0 } };
-
 static const struct bench_measure *const measures[] = { &bench_push,     &bench_pull,
 							&bench_train,    &bench_commit,
 							&bench_failover, &bench_rejoin,
@@ -72,9 +67,9 @@ static int addresses_make(const struct bench_place *place, const char *remote,
 			  struct bench_ends *ends, char err[BENCH_ERR_MAX])
 {
 	const char *given = remote != NULL ? remote : place->address;
-	bool verbs = place->transport == BENCH_TRANSPORT_VERBS ||
-		     (place->transport == BENCH_TRANSPORT_AUTO && given != NULL &&
-		      !is_shm_address(given));
+	bool verbs =
+		place->transport == OL_TRANSPORT_VERBS ||
+		(place->transport == OL_TRANSPORT_AUTO && given != NULL && !is_shm_address(given));
 	const char *port = given != NULL && strchr(given, ':') == NULL ? ":0" : "";
 
 	ends->opts.transport = verbs ? "verbs" : "shm";

@@ -18,15 +18,9 @@
 #include "bench/size.h"
 #include "cmd/settings.h"
 
-enum bench_transport {
-	BENCH_TRANSPORT_AUTO, /* shm, unless an address is of verbs */
-	BENCH_TRANSPORT_SHM,
-	BENCH_TRANSPORT_VERBS,
-};
-
 /* Settings of every measurement; first member of each program's own struct. */
 struct bench_place {
-	int transport; /* enum bench_transport */
+	int transport; /* enum ol_transport_choice */
 	const char *address;
 	const char *device;
 	const char *job_key;
@@ -40,7 +34,7 @@ struct bench_place {
 #define BENCH_PLACE_FIELDS BENCH_PLACE_FIELDS_OF("auto", "1000000")
 #define BENCH_PLACE_FIELDS_OF(pin_dflt, spin_dflt) \
 	OL_ROW_GROUP("where"), \
-		OL_ROW_CHOICE(bench_place, transport, "auto", bench_transports, \
+		OL_ROW_CHOICE(bench_place, transport, "auto", ol_transports, \
 			      "auto is shm, unless an address is one of verbs"), \
 		OL_ROW_STR(bench_place, address, NULL, \
 			   "both ends here: the RDMA interface's address (verbs)"), \
@@ -55,8 +49,6 @@ struct bench_place {
 			    "one protection domain for all connections (verbs)"), \
 		OL_ROW_STR(bench_place, json, NULL, \
 			   "write all figures and the environment to this file")
-
-extern const struct ol_conf_choice bench_transports[];
 
 /* bench_long_options -- perftest's short options -s -a -n -d, and -h, become long ones */
 void bench_long_options(int argc, char **argv);

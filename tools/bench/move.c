@@ -165,7 +165,8 @@ static int bw_run(struct move *move, uint64_t bytes)
 {
 	struct bench_client *client = &move->run.client;
 	const struct move_conf *conf = &move->conf;
-	struct bench_flow flow = { .iters = conf->iters,
+	struct bench_flow flow = { .push = move->push,
+				   .iters = conf->iters,
 				   .ns = (uint64_t)(conf->seconds * 1e9),
 				   .warmup = conf->warmup,
 				   .window = move->push ? client->info.window : 1 };
@@ -175,8 +176,7 @@ static int bw_run(struct move *move, uint64_t bytes)
 	int rc = bench_samples_init(&samples, conf->iters != 0 ? (size_t)conf->iters : SAMPLES_MAX);
 
 	if (rc == 0)
-		rc = move->push ? bench_push_flow(client, &flow, &samples)
-				: bench_pull_flow(client, &flow, &samples);
+		rc = bench_flow_run(client, &flow, &samples);
 	if (rc == 0)
 		rc = raw_write(move->run.raw, bytes, &samples);
 	if (rc == 0) {

@@ -122,6 +122,12 @@ static int push_post(struct bench_client *client, struct ol_op *op)
 	return ol_push(client->worker, grad, &info, op);
 }
 
+static int pull_post(struct bench_client *client, struct ol_op *op)
+{
+	client->unpulled = 0;
+	return ol_pull(client->worker, 0, op);
+}
+
 int bench_push_post(struct bench_client *client)
 {
 	return push_post(client, &client->ops[0]);
@@ -142,9 +148,8 @@ int bench_push_step(void *arg)
 int bench_pull_step(void *arg)
 {
 	struct bench_client *client = arg;
-	int rc = ol_pull(client->worker, 0, &client->ops[0]);
+	int rc = pull_post(client, &client->ops[0]);
 
-	client->unpulled = 0;
 	return rc != 0 ? rc : ol_worker_wait(client->worker, &client->ops[0]);
 }
 
@@ -167,24 +172,26 @@ static bool bound_reached(const struct bound *bound, uint64_t done, uint64_t now
 	return bound->iters != 0 ? done >= bound->iters : now_ns >= bound->end_ns;
 }
 
-/* Push until the bound; samples NULL: record none */
-static int flow_push(struct bench_client *client, const struct bound *bound, uint32_t window,
-		     struct bench_samples *samples)
+/* Post until the bound; samples NULL: record none */
+static int messages_run(struct bench_client *client, const struct bench_flow *flow,
+			const struct bound *bound, struct bench_samples *samples)
 {
 	uint64_t posted = 0, done = 0, now_ns = bound->start_ns;
 	bool more = true;
 	int rc = 0;
 
 	while (rc == 0 && (more || done < posted)) {
-		while (more && posted - done < window && rc == 0) {
-			rc = push_post(client, &client->ops[posted % window]);
+		while (more && posted - done < flow->window && rc == 0) {
+			struct ol_op *op = &client->ops[posted % flow->window];
+
+			rc = flow->push ? push_post(client, op) : pull_post(client, op);
 			posted += rc == 0;
 			more = !bound_reached(bound, posted, now_ns) &&
 			       (samples == NULL || posted < samples->max);
 		}
 		if (rc != 0)
 			break;
-		rc = ol_worker_wait(client->worker, &client->ops[done % window]);
+		rc = ol_worker_wait(client->worker, &client->ops[done % flow->window]);
 		done++;
 		now_ns = ol_clock_ns();
 		if (samples != NULL)
@@ -193,53 +200,14 @@ static int flow_push(struct bench_client *client, const struct bound *bound, uin
 	return rc;
 }
 
-static int flow_pull(struct bench_client *client, const struct bound *bound,
-		     struct bench_samples *samples)
+int bench_flow_run(struct bench_client *client, const struct bench_flow *flow,
+		   struct bench_samples *samples)
 {
-	uint64_t now_ns = bound->start_ns;
-	uint64_t done = 0;
+	struct bound bound = { .iters = flow->warmup, .start_ns = ol_clock_ns() };
+	int rc = flow->warmup > 0 ? messages_run(client, flow, &bound, NULL) : 0;
 
-	while (!bound_reached(bound, done, now_ns) &&
-	       (samples == NULL || !bench_samples_full(samples))) {
-		int rc = bench_pull_step(client);
-
-		if (rc != 0)
-			return rc;
-		done++;
-		now_ns = ol_clock_ns();
-		if (samples != NULL)
-			bench_samples_add(samples, now_ns - bound->start_ns);
-	}
-	return 0;
-}
-
-static int flow(struct bench_client *client, const struct bench_flow *flow, bool push,
-		struct bench_samples *samples)
-{
-	struct bound bound = { .iters = flow->warmup };
-	int rc = 0;
-
-	bound.start_ns = ol_clock_ns();
-	if (flow->warmup > 0)
-		rc = push ? flow_push(client, &bound, flow->window, NULL)
-			  : flow_pull(client, &bound, NULL);
-	if (rc != 0)
-		return rc;
 	bound.iters = flow->iters;
 	bound.start_ns = ol_clock_ns();
 	bound.end_ns = bound.start_ns + flow->ns;
-	return push ? flow_push(client, &bound, flow->window, samples)
-		    : flow_pull(client, &bound, samples);
-}
-
-int bench_push_flow(struct bench_client *client, const struct bench_flow *spec,
-		    struct bench_samples *samples)
-{
-	return flow(client, spec, true, samples);
-}
-
-int bench_pull_flow(struct bench_client *client, const struct bench_flow *spec,
-		    struct bench_samples *samples)
-{
-	return flow(client, spec, false, samples);
+	return rc != 0 ? rc : messages_run(client, flow, &bound, samples);
 }

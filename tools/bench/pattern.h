@@ -60,24 +60,21 @@ int bench_push_wait(struct bench_client *client);
 /* bench_push_rest -- between pushes to a chain: pull if all buffers are kept until a pull */
 int bench_push_rest(void *arg);
 
-/* The limits of a run with a window; ns counts only if iters is 0. */
+/* A run with a window. */
 struct bench_flow {
+	bool push; /* else pull, with a window of 1 */
 	uint64_t iters;
-	uint64_t ns;
+	uint64_t ns; /* counts only if iters is 0 */
 	uint64_t warmup;
 	uint32_t window;
 };
 
 /*
- * bench_push_flow -- push with a window; samples get the times of completions since the first post
+ * bench_flow_run -- samples get the times of completions since the first post
  *
- * samples: made by the caller; when it is full the run ends. 0, or a push's error.
+ * samples: made by the caller; when it is full the run ends. 0, or a message's error.
  */
-int bench_push_flow(struct bench_client *client, const struct bench_flow *flow,
-		    struct bench_samples *samples);
-
-/* bench_pull_flow -- pulls one after the other; contract as bench_push_flow() */
-int bench_pull_flow(struct bench_client *client, const struct bench_flow *flow,
-		    struct bench_samples *samples);
+int bench_flow_run(struct bench_client *client, const struct bench_flow *flow,
+		   struct bench_samples *samples);
 
 #endif /* BENCH_PATTERN_H */

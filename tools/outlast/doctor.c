@@ -34,7 +34,7 @@ enum {
 };
 
 struct doctor_conf {
-	int transport; /* enum bench_transport */
+	int transport; /* enum ol_transport_choice */
 	const char *device;
 	const char *json;
 	const char *coordinator;
@@ -45,7 +45,7 @@ struct doctor_conf {
 };
 
 static const struct ol_conf_field fields[] = {
-	OL_ROW_CHOICE(doctor_conf, transport, "auto", bench_transports,
+	OL_ROW_CHOICE(doctor_conf, transport, "auto", ol_transports,
 		      "verbs: what verbs lacks is an error, and the exit status 6"),
 	OL_ROW_STR(doctor_conf, device, NULL, "look at this RDMA device only"),
 	OL_ROW_U64(doctor_conf, params, "813258", 1, (uint64_t)1 << 40,
@@ -363,7 +363,7 @@ static int report_write(const struct doctor_conf *conf, const struct doctor *doc
 static int examine(const struct doctor_conf *conf)
 {
 	struct doctor doctor = { .findings = json_array(),
-				 .verbs_wanted = conf->transport == BENCH_TRANSPORT_VERBS ||
+				 .verbs_wanted = conf->transport == OL_TRANSPORT_VERBS ||
 						 conf->device != NULL };
 	struct pinned pinned = pinned_make(conf);
 	json_t *devices = json_array();

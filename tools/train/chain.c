@@ -24,7 +24,6 @@
 
 enum {
 	OPEN_MS = 5000, /* timeout of reaching a coordinator */
-	SURVIVED_MS = 500, /* a woken server that is still a replica after this was not missed */
 	HANG_MS = 3000 /* a removed server should have ended a lease and this time later */
 };
 

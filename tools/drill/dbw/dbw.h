@@ -18,6 +18,7 @@
 #ifndef DRILL_DBW_H
 #define DRILL_DBW_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,19 +70,6 @@ struct dbw_opts {
 	uint64_t skip; /* first steps that the means leave out */
 };
 
-/* A look at the loss. */
-struct dbw_look {
-	double t;
-	double loss;
-};
-
-/* A step that was made. */
-struct dbw_step {
-	double t; /* when */
-	double loss; /* mean of its gradients' losses */
-	uint32_t k; /* gradients in it */
-};
-
 struct dbw_result {
 	bool reached; /* the target */
 	double t; /* of that, or the end */
@@ -91,9 +79,8 @@ struct dbw_result {
 	double step_mean; /* duration */
 	double k_mean;
 	double late_mean; /* gradients that landed too late, or were dropped */
-	struct dbw_step *list; /* all steps */
-	struct dbw_look *looks;
-	size_t look_count;
+	json_t *list; /* of each step: when, gradients in it, mean of their losses */
+	json_t *looks; /* at the loss: when, loss */
 };
 
 /* dbw_run -- 0 or -errno */

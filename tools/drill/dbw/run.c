@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "drill/dbw/dbw.h"
+#include "drill/trial.h"
 
 /* Time between two looks at the loss: this, or this share of the time so far if that is more */
 static const double look_every = 0.1, look_share = 0.02;
@@ -38,8 +39,6 @@ struct run {
 	double step_at; /* the last one */
 	uint64_t late; /* since then */
 	struct dbw_result result;
-	size_t room; /* for steps */
-	size_t look_room;
 };
 
 int dbw_problem_open(const char *dataset, unsigned batch_max, struct dbw_problem *problem,
@@ -159,17 +158,10 @@ static int step_note(struct run *run, uint32_t count)
 
 	for (uint32_t i = 0; i < run->opts->workers; i++)
 		loss += run->held[i] ? run->held_loss[i] : 0.0;
-	if (result->steps == run->room) {
-		size_t room = run->room == 0 ? 256 : 2 * run->room;
-		struct dbw_step *grown = realloc(result->list, room * sizeof(*grown));
-
-		if (grown == NULL)
-			return -ENOMEM;
-		result->list = grown;
-		run->room = room;
-	}
-	result->list[result->steps++] =
-		(struct dbw_step){ .t = run->now, .loss = loss / count, .k = count };
+	if (json_array_append_new(result->list,
+				  trial_list((double[]){ run->now, count, loss / count }, 3)) != 0)
+		return -ENOMEM;
+	result->steps++;
 	if (result->steps > run->opts->skip) {
 		double share = 1.0 / (double)++result->counted;
 
@@ -251,19 +243,11 @@ static int judge(struct run *run)
 		return 0;
 	run->judged_at = run->now + fmax(look_every, look_share * run->now);
 	result->loss = dbw_loss(run->opts->problem, run->w);
-	if (result->look_count == run->look_room) {
-		size_t room = run->look_room == 0 ? 256 : 2 * run->look_room;
-		struct dbw_look *grown = realloc(result->looks, room * sizeof(*grown));
-
-		if (grown == NULL)
-			return -ENOMEM;
-		result->looks = grown;
-		run->look_room = room;
-	}
-	result->looks[result->look_count++] =
-		(struct dbw_look){ .t = run->now, .loss = result->loss };
 	result->reached = run->opts->target > 0.0 && result->loss <= run->opts->target;
-	return 0;
+	return json_array_append_new(result->looks,
+				     trial_list((double[]){ run->now, result->loss }, 2)) == 0
+		       ? 0
+		       : -ENOMEM;
 }
 
 static bool over(const struct run *run)
@@ -341,6 +325,8 @@ int dbw_run(const struct dbw_opts *opts, struct dbw_result *ret_result)
 	if (run == NULL)
 		return -ENOMEM;
 	run->opts = opts;
+	run->result.list = json_array();
+	run->result.looks = json_array();
 	rc = room_make(run);
 	if (rc == 0)
 		rc = go(run);
@@ -359,7 +345,7 @@ int dbw_run(const struct dbw_opts *opts, struct dbw_result *ret_result)
 
 void dbw_result_fini(struct dbw_result *result)
 {
-	free(result->list);
-	free(result->looks);
+	json_decref(result->list);
+	json_decref(result->looks);
 	*result = (struct dbw_result){ 0 };
 }

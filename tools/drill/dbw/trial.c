@@ -70,20 +70,9 @@ static int words_read(const char *consistency, const char *delay, struct dbw_opt
 /* Means; for a run that trains also every step (time, gradients, loss) and look (time, loss) */
 static json_t *result_json(const struct dbw_result *result, bool trains)
 {
-	json_t *steps = json_array(), *looks = json_array();
-
-	for (size_t i = 0; trains && i < result->steps; i++) {
-		const struct dbw_step *step = &result->list[i];
-
-		json_array_append_new(steps,
-				      trial_list((double[]){ step->t, step->k, step->loss }, 3));
-	}
-	for (size_t i = 0; i < result->look_count; i++)
-		json_array_append_new(
-			looks,
-			trial_list((double[]){ result->looks[i].t, result->looks[i].loss }, 2));
-	return json_pack("{s:f, s:f, s:o, s:o}", "step_mean", result->step_mean, "k_mean",
-			 result->k_mean, "steps", steps, "looks", looks);
+	return json_pack("{s:f, s:f, s:o, s:O}", "step_mean", result->step_mean, "k_mean",
+			 result->k_mean, "steps", trains ? json_incref(result->list) : json_array(),
+			 "looks", result->looks);
 }
 
 /* Make a run, and write its record */

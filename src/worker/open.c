@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* open.c -- a worker's life: options, connecting to every shard, closing */
+/* open.c -- a worker's life: options, connecting to every shard, another address, closing */
 
 #include <errno.h>
 #include <stdio.h>
@@ -373,6 +373,56 @@ void ol_worker_close(struct ol_worker *worker)
 	free(worker->links);
 	free(worker->job_key);
 	free(worker);
+}
+
+/* Is it one address of this worker's transport? `bytes` ends before a "|" */
+static bool addr_fits(const struct ol_worker *worker, const char *addr, size_t bytes)
+{
+	const char *colon = memrchr(addr, ':', bytes), *end = addr + bytes;
+
+	if (bytes == 0 || bytes >= OL_XPORT_ADDR_MAX || memchr(addr, ',', bytes) != NULL)
+		return false;
+	if (strcmp(worker->ops->name, ol_xport_name(NULL, "@")) == 0)
+		return addr[0] == '@' ? bytes > 1 : memchr(addr, '/', bytes) != NULL;
+	return addr[0] != '@' && addr[0] != '/' && colon != NULL && colon > addr &&
+	       colon + 1 < end && colon + 1 + strspn(colon + 1, "0123456789") == end;
+}
+
+static bool addrs_fit(const struct ol_worker *worker, const char *addrs)
+{
+	size_t bytes = strcspn(addrs, "|");
+
+	while (addr_fits(worker, addrs, bytes)) {
+		if (addrs[bytes] == '\0')
+			return true;
+		addrs += bytes + 1;
+		bytes = strcspn(addrs, "|");
+	}
+	return false;
+}
+
+int ol_worker_redirect(struct ol_worker *worker, uint32_t shard, const char *addr)
+{
+	struct ol_link *link;
+
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	if (worker->opts.outage == OL_OUTAGE_END || worker->coord != NULL)
+		return -EPERM;
+	if (shard >= worker->link_count)
+		return -EINVAL;
+	link = &worker->links[shard];
+	if (strlen(addr) >= sizeof(ol_link_head(link)->addrs) || !addrs_fit(worker, addr)) {
+		ol_log(OL_LOG_ERROR,
+		       "ol_worker_redirect(): shard %u: \"%.80s\" is no address of transport %s: " OL_XPORT_ADDR_HELP,
+		       shard, addr, worker->ops->name);
+		return -EINVAL;
+	}
+	if (link->state == OL_LINK_FAILED)
+		return OL_E_NO_SERVER;
+	memcpy(ol_link_head(link)->addrs, addr, strlen(addr) + 1);
+	ol_link_move(link, ol_worker_now(worker));
+	return 0;
 }
 
 void ol_worker_info_sized(const struct ol_worker *worker, struct ol_job_info *ret_info,

@@ -203,7 +203,7 @@ static inline bool is_there(const char *dir, const struct ol_ckpt_meta *meta)
 /* lock_drop -- the lock file of a shard's checkpoints, so that the folder is empty */
 static inline void lock_drop(const char *dir, const struct ol_ckpt_meta *meta)
 {
-	char path[CKPT_PATH];
+	char path[CKPT_PATH + 64];
 
 	snprintf(path, sizeof(path), "%s/.lock-ckpt-%016" PRIx64 "-s%" PRIu32, dir, meta->job_id,
 		 meta->geo.shard);

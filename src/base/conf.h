@@ -33,7 +33,7 @@ enum ol_conf_type {
 	OL_CONF_BOOL, /* bool; true, yes, on, 1 or false, no, off, 0 */
 	OL_CONF_STR, /* const char *, owned by the ol_conf; NULL only as a default */
 	OL_CONF_CHOICE, /* int: the value of one of `choices` */
-	OL_CONF_SIZE, /* uint64_t bytes: 4096, 64KiB, 2MiB, 1GiB */
+	OL_CONF_SIZE, /* uint64_t bytes: 4096, 64KiB or 64K, 2MiB, 1GiB, in any case */
 	OL_CONF_DURATION, /* uint64_t nanoseconds: 200us, 20ms, 1.5s, 2min, 1h; 0 needs none */
 };
 

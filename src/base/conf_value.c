@@ -21,8 +21,11 @@ struct unit {
 static const struct unit size_units[] = {
 	{ "TiB", UINT64_C(1) << 40 },
 	{ "GiB", UINT64_C(1) << 30 },
+	{ "G", UINT64_C(1) << 30 },
 	{ "MiB", UINT64_C(1) << 20 },
+	{ "M", UINT64_C(1) << 20 },
 	{ "KiB", UINT64_C(1) << 10 },
+	{ "K", UINT64_C(1) << 10 },
 	{ "B", 1 },
 	{ "", 1 },
 	{ NULL, 0 },
@@ -86,6 +89,7 @@ static int fraction_parse(const char *text, const char **end, uint64_t factor, u
 /* "1.5GiB": the unit follows the number, so the fraction is read twice. */
 static int units_parse(const char *text, const struct unit *units, uint64_t *ret_value)
 {
+	bool sizes = units == size_units;
 	uint64_t whole, part;
 	const char *fraction, *end;
 
@@ -97,7 +101,7 @@ static int units_parse(const char *text, const struct unit *units, uint64_t *ret
 		return 0;
 	}
 	for (; units->name != NULL; units++) {
-		if (strcmp(end, units->name) == 0)
+		if ((sizes ? strcasecmp(end, units->name) : strcmp(end, units->name)) == 0)
 			break;
 	}
 	if (units->name == NULL || __builtin_mul_overflow(whole, units->factor, &whole))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * baseline.h -- the memory speed of one thread on this machine: a plain pass, a plain copy
+ * baseline.h -- the memory speed of this machine: one thread's plain pass and plain copy, and a
+ * message from process to process
  *
  * The pass is w2 = w - lr * g, vectorised for this processor, over as many bytes as a push of that
  * size touches: three weight vectors in rotation, as a server has them, and one gradient. The copy
@@ -13,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct bench_baseline {
 	size_t len; /* floats of a vector */
@@ -39,5 +41,27 @@ void bench_descend(float *w, const float *g, float lr, size_t len);
 
 /* bench_isa -- the vector width that they use on this machine */
 const char *bench_isa(void);
+
+/*
+ * Shared memory between two processes: a message there, and one back.
+ *
+ * The other end is a child that spins on a word of shared memory: it copies the message out of the
+ * page that it came in, and into the page of the answer. No library of ours is in it. One way is
+ * half of a step.
+ */
+struct bench_pingpong {
+	pid_t pid;
+	uint64_t bytes; /* of a message */
+	uint64_t turn;
+	struct bench_pingpong_page *page;
+	uint8_t *mine; /* where messages come from */
+	size_t mapped_bytes;
+};
+
+/* bench_pingpong_start -- fork the other end, on processor cpu; -errno */
+int bench_pingpong_start(uint64_t bytes, int cpu, struct bench_pingpong *ret_pingpong);
+/* bench_pingpong_step -- one message there and back; arg: a struct bench_pingpong. Returns 0 */
+int bench_pingpong_step(void *arg);
+void bench_pingpong_stop(struct bench_pingpong *pingpong);
 
 #endif /* BENCH_BASELINE_H */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "bench/alternate.h"
+#include "bench/baseline.h"
 #include "bench/bench.h"
-#include "bench/pingpong.h"
 
 enum {
 	SAMPLES_MAX = 4 << 20,

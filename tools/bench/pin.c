@@ -61,27 +61,17 @@ static void choose(struct bench_pins *pins)
 		pins->client = BENCH_CPU_ANY;
 }
 
-static bool cpu_parse(const char *text, char end, int *ret_cpu, const char **ret_rest)
-{
-	char *rest;
-	long cpu = strtol(text, &rest, 10);
-
-	if (rest == text || *rest != end || cpu < 0 || cpu >= CPU_SETSIZE)
-		return false;
-	*ret_cpu = (int)cpu;
-	*ret_rest = rest + 1;
-	return true;
-}
-
 int bench_pins_choose(const char *text, struct bench_pins *ret_pins, char *err, size_t err_bytes)
 {
 	struct bench_pins pins = { BENCH_CPU_ANY, BENCH_CPU_ANY };
-	const char *rest = text;
+	int end = -1;
 
 	if (strcmp(text, "auto") == 0) {
 		choose(&pins);
-	} else if (strcmp(text, "none") != 0 && (!cpu_parse(rest, ',', &pins.client, &rest) ||
-						 !cpu_parse(rest, '\0', &pins.server, &rest))) {
+	} else if (strcmp(text, "none") != 0 &&
+		   (sscanf(text, "%d,%d%n", &pins.client, &pins.server, &end) != 2 ||
+		    text[end] != '\0' || pins.client < 0 || pins.client >= CPU_SETSIZE ||
+		    pins.server < 0 || pins.server >= CPU_SETSIZE)) {
 		snprintf(err, err_bytes, "pin \"%.40s\": neither auto, none nor CLIENT,SERVER",
 			 text);
 		return -EINVAL;

@@ -4,11 +4,11 @@
 
 #include "bench/size.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/conf.h"
 
 static int refuse(const char *word, size_t len, const char *why, char *err, size_t err_bytes)
 {
@@ -16,46 +16,23 @@ static int refuse(const char *word, size_t len, const char *why, char *err, size
 	return -EINVAL;
 }
 
-/* The power of 1024 that a unit means, as a shift; -1: unknown */
-static int unit_shift(const char *unit, size_t len)
-{
-	static const char letters[] = "KMG";
-	const char *at;
-
-	if (len == 0 || (len == 1 && toupper((unsigned char)unit[0]) == 'B'))
-		return 0;
-	at = memchr(letters, toupper((unsigned char)unit[0]), sizeof(letters) - 1);
-	if (at == NULL)
-		return -1;
-	if (len == 1 || (len == 3 && tolower((unsigned char)unit[1]) == 'i' &&
-			 toupper((unsigned char)unit[2]) == 'B'))
-		return 10 * (int)(at - letters + 1);
-	return -1;
-}
-
 static int size_parse(const char *word, size_t len, uint64_t *ret_bytes, char *err,
 		      size_t err_bytes)
 {
-	uint64_t value = 0;
-	size_t digits = 0;
-	int shift;
+	static const struct ol_conf_field size = { .type = OL_CONF_SIZE,
+						   .min = BENCH_SIZE_MIN,
+						   .max = BENCH_SIZE_MAX };
+	char text[32];
 
-	for (; digits < len && isdigit((unsigned char)word[digits]); digits++) {
-		value = value * 10 + (uint64_t)(word[digits] - '0');
-		if (value > BENCH_SIZE_MAX)
-			return refuse(word, len, "more than 16 GiB", err, err_bytes);
+	if (len < sizeof(text)) {
+		snprintf(text, sizeof(text), "%.*s", (int)len, word);
+		if (ol_conf_value_parse(&size, text, ret_bytes) == 0 &&
+		    *ret_bytes % BENCH_SIZE_MIN == 0)
+			return 0;
 	}
-	shift = unit_shift(word + digits, len - digits);
-	if (digits == 0 || shift < 0)
-		return refuse(word, len, "not a size like 64, 4K or 1MiB", err, err_bytes);
-	if (value > BENCH_SIZE_MAX >> shift)
-		return refuse(word, len, "more than 16 GiB", err, err_bytes);
-	value <<= shift;
-	if (value < BENCH_SIZE_MIN || value % 4 != 0)
-		return refuse(word, len, "not a multiple of 4 bytes, one parameter", err,
-			      err_bytes);
-	*ret_bytes = value;
-	return 0;
+	return refuse(word, len,
+		      "not a size like 64, 4K or 1MiB: a multiple of 4 bytes, at most 16 GiB", err,
+		      err_bytes);
 }
 
 static int sizes_add(struct bench_sizes *sizes, uint64_t bytes, char *err, size_t err_bytes)

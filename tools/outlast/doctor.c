@@ -11,10 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/conf.h"
@@ -104,48 +101,29 @@ static void cpu_look(struct doctor *doctor)
 			    "processor time is limited: cpu.max is %s", quota);
 }
 
-/* Try the parts of the shm transport: a mapped memfd, and an abstract socket */
-static int shm_try(void)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd, rc = 0;
-	void *at;
-
-	fd = memfd_create("outlast-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, 4096) != 0)
-		rc = -errno;
-	at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
-		rc = -errno;
-	else
-		munmap(at, 4096);
-	close(fd);
-	if (rc != 0)
-		return rc;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "outlast-doctor-%d", (int)getpid());
-	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-		rc = -errno;
-	close(fd);
-	return rc;
-}
-
+/* A server that is opened and closed */
 static void shm_look(struct doctor *doctor)
 {
-	int rc = shm_try();
+	static const float weights[1024];
+	struct ol_server_opts opts;
+	struct ol_server *server;
+	char listen[48], err[256] = "";
 
-	doctor->shm_works = rc == 0;
-	if (rc == 0)
+	ol_server_opts_init(&opts);
+	snprintf(listen, sizeof(listen), "@outlast-doctor-%d", (int)getpid());
+	opts.listen = listen;
+	opts.transport = "shm";
+	opts.param_count = sizeof(weights) / sizeof(weights[0]);
+	doctor->shm_works = ol_server_open(&opts, weights, &server, err, sizeof(err)) == 0;
+	if (doctor->shm_works) {
+		ol_server_close(server);
 		doctor_find(doctor, DOCTOR_OK, "shm", NULL,
 			    "memfd and local sockets work: training can run on this machine");
-	else
+	} else {
 		doctor_find(doctor, DOCTOR_BAD, "shm",
 			    "allow memfd_create and AF_UNIX in the sandbox or container",
-			    "shared memory cannot be set up: %s", strerror(-rc));
+			    "shared memory cannot be set up: %s", err);
+	}
 }
 
 static uint64_t round_up(uint64_t value, uint64_t align)

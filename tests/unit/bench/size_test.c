@@ -103,7 +103,9 @@ static void an_error_names_the_word(void **state)
 
 	(void)state;
 	assert_int_equal(bench_sizes_parse("64,4T,8", &sizes, err, sizeof(err)), -EINVAL);
-	assert_string_equal(err, "size \"4T\": not a size like 64, 4K or 1MiB");
+	assert_string_equal(err,
+			    "size \"4T\": not a size like 64, 4K or 1MiB: a multiple of 4 bytes, "
+			    "at most 16 GiB");
 }
 
 static void more_sizes_than_fit_are_refused(void **state)

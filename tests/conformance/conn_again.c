@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn_again.c -- connecting, working and ending 200 times over leaves nothing behind: no
- * descriptor, no memory; the same for rejected and failed connects and for whole transports.
+ * conn_again.c -- connecting, working and ending 200 times leaks no descriptor and no memory; nor
+ * do rejected and failed connects, and whole transports
  */
 #include <dirent.h>
 #include <stdio.h>

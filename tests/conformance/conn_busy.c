@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn_busy.c -- a peer that knocks is heard within few polls, though every poll gives events and
+ * conn_busy.c -- a new connection is noticed within few polls, even if every poll gives events and
  * the caller takes milliseconds for each
  *
- * A poll that finds nothing is quick, so a transport that has idled looks at new connections every
- * so many polls only. A caller that is slow with every event must not make that minutes.
+ * An idle poll is quick, so an idle transport looks for new connections only every so many polls. If
+ * the caller is then slow with every event, these must not become minutes.
  */
 #include "support/check.h"
 #include "support/xport_pair.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn_close.c -- any order of ending is fine: close() with connections up, asked for and under
- * way; conn_free() of a request, of a connect under way, with operations in flight; regions gone
- * before their connection or after it. The other side hears of it, and nothing leaks.
+ * conn_close.c -- any order of ending works: close() with connections that are up, requested or
+ * connecting; conn_free() of a request, during a connect, with operations in flight; dereg() before
+ * or after conn_free(). The peer is told, and nothing leaks.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn_fork.c -- a process that was made behind the C library's back has copies of every descriptor:
- * a connection that is freed meanwhile is gone all the same, its peer hears of it, and nothing speaks
- * of it any more
+ * conn_fork.c -- a child that was made without the C library's fork() has copies of all descriptors.
+ * A connection that is freed meanwhile ends all the same, its peer is told, and no event of it
+ * follows
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn_killed.c -- a peer killed with SIGKILL, whatever either side was doing: CONN_DOWN at the
- * survivor, soon, all its signaled operations reported; and it can serve the next peer. So it is if
- * a child of the peer lives on, which was forked with all that the peer had open.
+ * conn_killed.c -- when a peer is killed with SIGKILL, whatever both sides are doing, the survivor
+ * soon gets CONN_DOWN and all its signaled operations are reported; and it can serve the next peer.
+ * The same holds if a forked child of the peer lives on.
  */
 #include <errno.h>
 #include <signal.h>

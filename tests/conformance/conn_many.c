@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn_many.c -- 32 connections at once, made at once, ring bells and write, each into its own
- * place; every event names its connection, and at each end CONN_UP comes before any bell.
+ * conn_many.c -- 32 connections, made at once, ring doorbells and write, each to its own place;
+ * every event names its connection, and at each end CONN_UP comes before any doorbell
  */
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 /*
  * conn_private_data.c -- private data travels with connect, accept and reject: none, some, as much
- * as allowed; more is refused. (A transport may pad: what was sent comes first.)
+ * as allowed; more is refused. (A transport may pad the data at the end.)
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conn_refused.c -- a connect that cannot succeed ends in CONN_DOWN that says why, in time; an
- * acceptor survives a peer that gave up; limits on connections hold.
+ * conn_refused.c -- a connect that cannot succeed ends in time, in a CONN_DOWN with the reason; an
+ * acceptor survives a peer that gives up; limits on connections hold
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 /*
  * doorbell_count.c -- of 100 000 numbered doorbells none is lost, doubled or out of order, with the
- * window used to the last bell, and with bells going both ways.
+ * window fully used, and with doorbells in both directions
  */
 #include "support/check.h"
 #include "support/xport_pair.h"

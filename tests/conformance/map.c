@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * map.c -- peer memory as local memory, where the transport can: at the place asked for, the same
- * bytes both ways, only what the rights allow, still there after the connection; elsewhere
- * -EOPNOTSUPP.
+ * map.c -- a transport that can map places peer memory at the given address; both sides see the same
+ * bytes, rights hold, and the mapping outlives the connection; other transports say -EOPNOTSUPP
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * more.c -- OL_XPORT_MORE: a post may wait for the next one or for a poll, and is otherwise as any
- * other: same order, same bytes, one DONE each, failed or not, and the same back-pressure.
+ * more.c -- a post with OL_XPORT_MORE may wait for the next post or poll, and is otherwise as any
+ * other: same order, same bytes, one DONE each, failed or not, and the same back-pressure
  */
 #include <errno.h>
 #include <poll.h>

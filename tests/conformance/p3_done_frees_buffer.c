@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * p3_done_frees_buffer.c -- after OL_XPORT_DONE of a write (of an inline one: after the post) its
- * buffer may be overwritten and the peer still gets what was posted; signaled operations are
- * reported once each, with their cookie, others not at all.
+ * p3_done_frees_buffer.c -- after OL_XPORT_DONE of a write (if inline: after the post) its buffer
+ * may be overwritten, and the peer still gets the posted bytes; signaled operations are reported
+ * once each, with their cookie, others never
  */
 #include <string.h>
 

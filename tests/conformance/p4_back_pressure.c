@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * p4_back_pressure.c -- -EAGAIN from a post is back-pressure: it comes when nobody polls, polling
- * cures it, and a post that got it has posted nothing.
+ * p4_back_pressure.c -- -EAGAIN from a post is back-pressure: it comes when neither side polls,
+ * polling ends it, and a post that got it has posted nothing
  */
 #include <errno.h>
 #include <string.h>

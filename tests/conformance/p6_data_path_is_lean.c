@@ -2,8 +2,8 @@
 
 /*
  * p6_data_path_is_lean.c -- post_write, post_read and poll allocate nothing, log nothing, and make
- * no system call that allocates, opens, locks or waits. (Kicking an adapter or waking a sleeper may
- * take a system call; those that serve nothing else are trapped.)
+ * no system call that allocates, opens, locks or waits. (A NIC doorbell or a wake-up may take a
+ * system call; only calls that serve neither are trapped.)
  */
 #include <errno.h>
 #include <linux/filter.h>

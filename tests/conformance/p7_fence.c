@@ -2,9 +2,9 @@
 
 /*
  * p7_fence.c -- after conn_free() and dereg() return, no write under the old key reaches memory
- * that anybody still reads, while the writer goes on writing as fast as it can; and the old key is
- * worthless on a later connection of the same writer. Where caps.fence_keeps says so, the very
- * memory that was written is such memory.
+ * that is still read, although the writer goes on as fast as it can; and the old key does not work
+ * on a later connection of the same writer. With caps.fence_keeps the written memory itself may
+ * still be read.
  */
 #include <errno.h>
 #include <stdlib.h>

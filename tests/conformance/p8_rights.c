@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * p8_rights.c -- a peer reaches only what was registered for its connection or for all, only with
- * the rights given. A violation is an error at the violator, ends that connection and no other,
- * changes nothing and rings nothing.
+ * p8_rights.c -- a peer reaches only regions of its connection or of all, only with their rights. A
+ * violation is an error at the violator, ends that connection and no other, and changes and rings
+ * nothing
  */
 #include <errno.h>
 #include <stdlib.h>

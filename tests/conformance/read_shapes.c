@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * read_shapes.c -- a read brings exactly the bytes asked for, scattered over its segments in order,
- * at any alignment, and writes nothing beside them; the peer's memory is as before.
+ * read_shapes.c -- a read fetches exactly the bytes asked for, scattered over its segments in order,
+ * at any alignment, and writes nothing beside them; the peer's memory does not change
  */
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * reg_later.c -- what another thread has registered serves whichever request it is given to, also
- * one that came after the request that it was begun for was gone; regions for every connection are
- * reached there too. Nothing is left of it when it is dropped, with a connection or without.
+ * reg_later.c -- a region that another thread has registered works for the request that it is given
+ * to, even if that came after the original request was gone; regions for every connection work
+ * there too. drop() frees all of it, with a connection or without
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * sleep.c -- after arm() returned 0 every event makes event_fd() readable: with both sides asleep
- * whenever they can be, no wake-up is lost, whatever kind of event it is; and an idle transport
- * lets its owner sleep.
+ * sleep.c -- after arm() has returned 0 every event makes event_fd() readable: even if both sides
+ * sleep whenever they can, no wake-up is lost, for any kind of event; and an idle transport lets its
+ * owner sleep
  */
 #include <poll.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * write_big.c -- writes and reads of up to caps.write_max bytes arrive whole: 8 MiB and some, cut
- * into the largest pieces allowed; one byte more than write_max is refused.
+ * write_big.c -- writes and reads of up to caps.write_max bytes arrive whole: a little over 8 MiB,
+ * in the largest pieces allowed; one byte more than write_max is refused
  */
 #include <errno.h>
 #include <string.h>

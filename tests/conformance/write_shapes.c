@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * write_shapes.c -- inline or not, with a region or without, of none, one or two segments, at any
- * alignment: exactly the bytes asked for land, in the order of the segments, and none beside them.
+ * write_shapes.c -- of every write, inline or not, with a region or without, of no, one or two
+ * segments, at any alignment, exactly the bytes asked for land, in the order of the segments
  */
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * checkpoint_fuzz.c -- whatever lies in a checkpoint file or is its name, it is refused, or it is
- * exactly what the format says: the same header made again, every block under its checksum
+ * checkpoint_fuzz.c -- a checkpoint file of any content and name is refused, or has exactly the
+ * format: the same header when it is made again, every block under its checksum
  *
- * The first byte says what the rest is, since no fuzzer finds a checksum by chance:
+ * The first byte selects the form of the rest, since no fuzzer finds a checksum by chance:
  *
  *	0       a file as it is
  *	1       a file whose header gets its checksum

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conf_fuzz.c -- no settings file crashes, leaks, or breaks an error line; what was accepted prints
- * as a file that is accepted again
+ * conf_fuzz.c -- no settings file causes a crash, a leak or a broken error line; accepted settings
+ * are printed as a file that is accepted again
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * data_fuzz.c -- whatever lies in the files of a data set, they are refused with one line, or every
- * sample is what learn/data.h promises: labels, users, items and words below their limits, numbers
- * finite
+ * data_fuzz.c -- files of a data set with any content are refused with one line, or every sample is
+ * as learn/data.h promises: labels, users, items and words below their limits, numbers finite
  *
- * The first byte says what the rest is (`forms` below). Where a form has several files, each but
+ * The first byte selects the form of the rest (`forms` below). If a form has several files, each but
  * the last has its length in two bytes before it.
  */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * folder.h -- a folder of files that are in memory only, for code that opens files by their names
+ * folder.h -- a folder of files in memory, for code that opens files by their names
  *
- * One a process, until it ends. What cannot be made ends the process.
+ * One a process, until it ends. A failure ends the process.
  */
 #ifndef OL_TESTS_FUZZ_FOLDER_H
 #define OL_TESTS_FUZZ_FOLDER_H

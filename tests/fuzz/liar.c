@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* liar.c -- connections, memory, events and the time of liar.h */
+/* liar.c -- connections, memory, events and the clock of liar.h */
 
 #include "fuzz/liar.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * liar.h -- a transport, a coordinator and a clock that do what an input says
+ * liar.h -- a transport, a coordinator and a clock that an input controls
  *
- * The fuzz target is the other end of every connection that the product has: it gives events, lets
- * writes land in the memory that the product handed out a key of, and answers reads from `far`
- * memory. What rdma/transport.h promises is kept, whatever else is said; and what the product asks
- * of a transport is checked: its own segments, its keys. Slabs are blocks of their own, so that a
- * sanitizer sees what lies behind their ends, and all must be given back.
+ * The fuzz target is the peer of every connection of the product. It makes events, lets writes land
+ * in memory that the product has handed out keys of, and answers reads from `far` memory. It keeps
+ * the promises of rdma/transport.h, and checks the product's use of the transport: segments, keys.
+ * Each slab is a block of its own, so that a sanitizer notices an access behind its end, and all
+ * must be freed.
  *
- * The linker puts it between (liar_wrap.h). Inside one input only; one thread.
+ * The linker inserts it (liar_wrap.h). It serves one input at a time, in one thread.
  */
 #ifndef OL_TESTS_FUZZ_LIAR_H
 #define OL_TESTS_FUZZ_LIAR_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* liar_say.c -- what liar.h says: anything anywhere, handshakes of either side, and views */
+/* liar_say.c -- messages of liar.h: any bytes anywhere, handshakes of either side, and views */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* liar_wrap.h -- what of the product and the system goes to the liar instead */
+/* liar_wrap.h -- calls of the product and the system that the linker sends to the liar */
 #ifndef OL_TESTS_FUZZ_LIAR_WRAP_H
 #define OL_TESTS_FUZZ_LIAR_WRAP_H
 

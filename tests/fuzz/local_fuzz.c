@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * local_fuzz.c -- whatever lies in a folder of views is refused, or is a file that would be written
- * the same again; and a file with any one byte changed is refused
+ * local_fuzz.c -- any file in a folder of views is refused, or would be written the same again; and
+ * a good file with any one byte changed is refused
  *
- * The first two bytes say which byte of a good file is changed, and how.
+ * The first two bytes select the byte of a good file that is changed, and how.
  */
 #include <stdint.h>
 #include <stdlib.h>

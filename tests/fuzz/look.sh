@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# look.sh BUILD SECONDS -- look for new inputs with every fuzz target of a libFuzzer build, so long each
+# look.sh BUILD SECONDS -- search new inputs with every fuzz target of a libFuzzer build, SECONDS for each
 #
-# What fails is kept as crash-* in BUILD.
+# Inputs that fail are kept as crash-* in BUILD.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

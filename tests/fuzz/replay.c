@@ -3,8 +3,8 @@
 /*
  * replay.c -- main() of a fuzz target without libFuzzer: run every file of the named folders
  *
- * Promise checked: no saved input makes the target crash or a sanitizer speak. An empty corpus is
- * a failure: it would check nothing.
+ * No saved input may crash the target or cause a sanitizer's report. An empty corpus is a failure,
+ * as it would check nothing.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * running_fuzz.c -- a running checkpoint that was spoilt anywhere is refused and nothing of it is
- * used, or is put together of whole copies of what was saved
+ * running_fuzz.c -- a damaged running checkpoint is refused and no byte of it is used, or is put
+ * together from whole copies of saved blocks
  *
- * The first byte: 0, the rest is the file. 1, the rest spoils one that the product has written:
- * bytes of it, the header, or one copy, these two with their checksums made anew, or its length.
+ * The first byte: 0, the rest is the file. 1, the rest damages a file that the product has written:
+ * some bytes, the header or one copy (with their checksums made anew), or its length.
  */
 
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * server_fuzz.c -- whatever peers, neighbours in a chain and a coordinator say to a server, it
- * stays within its memory, keeps its books, and what it has applied it never forgets
+ * server_fuzz.c -- whatever peers, neighbours in a chain and a coordinator send to a server, it
+ * stays within its memory, its counters stay right, and it never loses an applied gradient
  *
- * The first bytes are the server's options, the rest a script: who calls, what lands in which slot,
- * ring or mailbox, which bells ring, which views come. Records get their checksum after they were
- * spoilt, since no fuzzer finds one by chance.
+ * The first bytes are the server's options, the rest is a script: who connects, what lands in which
+ * slot, ring or mailbox, which bells ring, which views come. Records get their checksum after they
+ * were changed, since no fuzzer finds one by chance.
  */
 
 #include <errno.h>

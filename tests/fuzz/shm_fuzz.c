@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * shm_fuzz.c -- whatever a process says at the socket of the shared-memory transport, hands over as
- * descriptors and writes into the doorbell rings: the transport keeps its promises about events,
- * touches no memory but what was registered, and keeps no descriptor
+ * shm_fuzz.c -- whatever messages and descriptors a process sends to the shared-memory transport,
+ * and whatever it writes into the doorbell rings, the transport keeps its promises about events,
+ * accesses only registered memory, and leaks no descriptor
  *
- * The first bit: the transport is called, or calls. The rest is a script of the peer, and of the
- * program that holds the transport.
+ * The first bit: the transport accepts, or connects. The rest is a script of the peer, and of the
+ * program that has the transport.
  */
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * wire_fuzz.c -- whatever a peer sends as handshake is refused or is a message that encodes to the
- * same bytes again; no read outside of what came
+ * wire_fuzz.c -- any bytes of a handshake are refused, or are a message that encodes to the same
+ * bytes again; no read goes beyond them
  */
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * words_fuzz.c -- what a person writes on a command line is refused with one line, or is within the
- * limits of the function that reads it, and the same when it is read again
+ * words_fuzz.c -- any words on a command line are refused with one line, or give a value within the
+ * limits of the function that reads them, and the same value when read again
  *
- * The first byte says who reads the rest.
+ * The first byte selects the function that reads the rest.
  */
 
 #include <math.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * worker_fuzz.c -- whatever servers and a coordinator say to a worker or an observer, it stays
+ * worker_fuzz.c -- whatever servers and a coordinator send to a worker or an observer, it stays
  * within its memory, every call returns, every op ends once, and no gradient is counted twice
  *
- * The first bytes are the worker's options, the rest a script of two sides that take turns: what
- * the program calls, and, whenever the worker looks for events, what a server does: answers to the
- * handshake, welcomes, acks, a board and snapshots that are read, views. Records get their checksum
- * after they were spoilt, since no fuzzer finds one by chance.
+ * The first bytes are the worker's options, the rest is a script of two sides in turns: the
+ * program's calls and, whenever the worker polls, a server's actions: answers to the handshake,
+ * welcomes, acks, a board and snapshots to read, views. Records get their checksum after they were
+ * changed, since no fuzzer finds one by chance.
  */
 
 #include <errno.h>

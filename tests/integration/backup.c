@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * backup.c -- steps that do not wait for everybody: what comes late is dropped and counted, once;
- * what took effect is in the weights, once; who is gone is not waited for. Also through the death
- * of a chain's head, and with bounded staleness.
+ * backup.c -- with steps that do not wait for all workers, a late gradient is dropped and counted
+ * once, an applied one is in the weights once, and lost workers are not waited for. Also when a
+ * chain's head dies, and with bounded staleness.
  *
- * Worker k pushes gradients of all k + 1, the rule sums, and the learning rate is a power of two:
- * weights must equal what the applied tables say, bit for bit.
+ * All elements of worker k's gradients are k + 1, the rule sums, and the learning rate is a power of
+ * two: the weights must equal the sums by the applied tables, bit for bit.
  */
 
 #include <errno.h>

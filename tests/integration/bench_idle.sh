@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # bench_idle.sh -- a server with a worker and no traffic sleeps: the goal is under 1 % of a core, the bound 3 %
 #
-# alone: what others do to caches and the scheduler is in the figure
+# alone: other processes would change the figure by caches and the scheduler
 # not under asan, tsan: the figure is that of an ordinary build
 set -u
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench_run.sh -- outlast bench measures what it was asked for, on one machine and as two ends, and refuses nonsense
+# bench_run.sh -- outlast bench makes the requested measurement, on one machine and as two ends, and refuses nonsense
 #
-# Says nothing about speed.
+# It does not check speed.
 set -u
 
 bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-build/dev}/outlast}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain.c -- chains of real processes through random failures: every gradient that is pushed takes
- * effect once, no version that was told is taken back, replicas are the same bit for bit, and a
- * synchronous run ends at the very weights of one that was left alone
+ * chain.c -- in chains of real processes with random failures, every pushed gradient takes effect
+ * once, no version goes back, replicas are equal bit for bit, and a synchronous run ends at the same
+ * weights as an undisturbed one
  *
- * A schedule a seed: --seed N replays one, --runs N does more of them. OL_LOG=info shows what goes
- * on, OL_TRANSPORT chooses the transport.
+ * A seed gives a schedule: --seed N replays one, --runs N does more of them. OL_LOG=info shows the
+ * events, OL_TRANSPORT chooses the transport.
  */
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain_async.sh -- an asynchronous run with chains through failures: every gradient is in the weights, once, and both
-# ends say so; with periodic replication what is lost is counted
+# chain_async.sh -- in an asynchronous run with chains and failures every gradient is in the weights once, by the counts
+# of both ends; with periodic replication lost gradients are counted
 . "$(dirname "$0")/chain_lib.bash"
 
 async=(--workers 2 --steps 500 --pace 200 "${chain[@]}")

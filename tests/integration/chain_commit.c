@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_commit.c -- what ended at OL_LEVEL_COMMITTED is in every replica: all but one die at the
- * next moment, and with them the workers that could push it again; the one that is left has it
+ * chain_commit.c -- a push that ended at OL_LEVEL_COMMITTED is in every replica: right after it all
+ * replicas but one die, and the workers that could push it again; the last replica has it
  *
  * --seed N, --runs N, OL_LOG, OL_TRANSPORT as for chain.c.
  */

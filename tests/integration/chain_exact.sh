@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain_exact.sh -- a synchronous run with chains of three ends at the same weights, bit for bit, as one with a single
-# server that is left alone, whoever of the chain is killed or stopped
+# chain_exact.sh -- a synchronous run with chains of three ends at the same weights, bit for bit, as an undisturbed one
+# with a single server, whichever replicas are killed or stopped
 #
 # not under asan, tsan: it is about bits; integration-chain runs the same code there
 . "$(dirname "$0")/chain_lib.bash"

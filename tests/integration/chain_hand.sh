@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain_hand.sh -- servers and workers started by hand, views in a folder: what servers wait for is said, roles are,
-# `outlast stat` sees them all, training outlives servers and the folder, and a server that was left out says so and ends
+# chain_hand.sh -- servers and workers started by hand, with views in a folder: servers print their waits and roles,
+# `outlast stat` sees them all, training outlives servers and the folder, and a removed server says so and ends
 . "$(dirname "$0")/chain_lib.bash"
 
 coord=dir:$tmp/views

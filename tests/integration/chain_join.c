@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_join.c -- servers join chains while gradients come in, and somebody dies meanwhile: the one
- * that joins, in the middle of its load or of the handoff; the tail that brings it up; the head
+ * chain_join.c -- servers join chains during training, and a server dies meanwhile: the joining one,
+ * during its load or the handoff; the tail that serves it; or the head. No gradient is lost
  *
  * Larger weights, so that a load takes a while. --seed N, --runs N, OL_LOG, OL_TRANSPORT as for
  * chain.c.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_lost.c -- a chain loses all its replicas, or the folder of its views: what workers know is
- * in the weights once when it is back; until then workers go on, or wait, as they were told
+ * chain_lost.c -- after a chain has lost all its replicas, or the folder of its views, every gradient
+ * that workers know is in the weights once; until then workers go on, or wait, as set
  *
  * --seed N, --runs N, OL_LOG, OL_TRANSPORT as for chain.c.
  */

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain_moments.sh -- somebody who knows nothing of a job kills its processes, and ZooKeeper's, at random moments, the next
-# one in the middle of the failover before; the bits are those of a job that was left alone
+# chain_moments.sh -- a job whose processes, and ZooKeeper's, are killed from outside at random moments, each during the
+# failover before, ends at the bits of an undisturbed job
 #
 # not under asan, tsan: its subject is what processes agree on, and figures of failovers
 #
-# OL_MOMENTS=N: so many with each kind of coordinator; OL_SEED=N: others; OL_COORDINATORS: "dir zk"
+# OL_MOMENTS=N: kills with each kind of coordinator; OL_SEED=N: other moments; OL_COORDINATORS: "dir zk"
 . "$(dirname "$0")/chain_lib.bash"
 . "$(dirname "$0")/ensemble_lib.bash"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_periodic.c -- the published design: the state goes down the chain every N versions, and
- * nobody waits. A head that dies takes along what came since, up to N, and workers count what is
- * missing; training goes on.
+ * chain_periodic.c -- periodic replication (the published design): the state goes down the chain
+ * every N versions, and no server waits. When a head dies, up to N versions are lost, workers count
+ * the lost gradients, and training goes on
  *
  * --seed N, --runs N, OL_LOG, OL_TRANSPORT as for chain.c.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_refused.c -- settings of chains that cannot be, coordinators that are not there, and
- * servers and workers of another job: a code, and one line that says what and where
+ * chain_refused.c -- invalid settings of chains, coordinators that do not answer, and servers and
+ * workers of another job are refused with a code, and one line that names what and where
  */
 
 #include <errno.h>

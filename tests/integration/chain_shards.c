@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_shards.c -- a job of two shards, each with a chain of two, and failures in both: every part
- * of every gradient takes effect once
+ * chain_shards.c -- in a job of two shards, each with a chain of two and failures, every part of
+ * every gradient takes effect once
  *
  * --seed N, --runs N, OL_LOG, OL_TRANSPORT as for chain.c.
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_slots.c -- the head of a chain is killed under many workers with large slots: no other
- * server ends, and every worker is back at the new head, which makes all of their slots anew
+ * chain_slots.c -- when the head of a chain is killed, and many workers have large slots, no other
+ * server ends, and every worker connects to the new head, which makes all their slots anew
  *
  *	chain_slots [--workers N] [--mb N] [--window N] [--lease-ms N]
  *
- * mb: of a gradient, so a worker has window times as much of slots. The times that it prints are no
- * test: until all workers are let in by the new head, until each has a gradient committed there,
- * how long the same took at the start, and each server's longest turn.
+ * mb: size of a gradient; a worker's slots take window times as much. The times that it prints are
+ * not checked: until the new head has admitted all workers, until each has a gradient committed
+ * there, the same at the start, and each server's longest turn.
  *
  * not under asan, tsan: it is about the turns of a loop, which are ten times as long there
  */

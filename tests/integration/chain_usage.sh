@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain_usage.sh -- settings of chains that cannot be, and coordinators that are not there, get one line that says so
+# chain_usage.sh -- invalid settings of chains, and coordinators that do not answer, get one line that names the fault
 #
 # not under tsan: a command line is refused before there is a second thread
 . "$(dirname "$0")/chain_lib.bash"

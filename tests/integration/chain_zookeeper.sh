@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain_zookeeper.sh -- chains whose views are in ZooKeeper: replicas die, and so do ZooKeeper's servers
+# chain_zookeeper.sh -- chains with views in ZooKeeper survive deaths of replicas and of ZooKeeper's servers
 . "$(dirname "$0")/chain_lib.bash"
 . "$(dirname "$0")/ensemble_lib.bash"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# checkpoint_folder.sh -- checkpoints that cannot be written are said when that begins, now and then, and when it is
-# over: not once each; and training goes on
+# checkpoint_folder.sh -- failing checkpoints are logged when they begin to fail, every 10 s, and when they work again,
+# not once each; and training goes on
 . "$(dirname "$0")/train_lib.bash"
 
 # counter NAME -- of the server at $at, now

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * crowd.c -- a thousand workers that come at once all get in: all knock before the first proves who
- * it is, and none is told that its key is wrong
+ * crowd.c -- a thousand workers that connect at once are all admitted: all knock before the first
+ * sends its proof, and none is told that its key is wrong
  *
- * They are one process with one transport, which speaks the handshake by hand. Some are told to
- * come back, and do.
+ * One process with one transport plays them all, with a handshake of its own. Some are told to come
+ * back, and do.
  */
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# doctor_run.sh -- outlast doctor: a verdict a line, a remedy where one is needed, a status that scripts can use
+# doctor_run.sh -- outlast doctor prints one verdict a line, a remedy if needed, and ends with a status for scripts
 set -u
 
 bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-build/dev}/outlast}

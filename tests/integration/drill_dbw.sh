@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# drill_dbw.sh -- how many gradients a step should wait for: the same seed gives the same report, another one another,
-# means of times are what is known of them, and few seeds decide nothing
+# drill_dbw.sh -- in the dbw experiment the same seed gives the same report, another seed another one, mean times are
+# the expected ones, and few seeds give no verdict
 #
 # not under asan, tsan: its subject is figures; a trial has one thread, and drill_small runs it under asan
 . "$(dirname "$0")/train_lib.bash"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# drill_run.sh -- a drill leaves every file that it names, its figures agree with each other and with the
-# runs they come from, and a run that fails does not hide
+# drill_run.sh -- a drill writes every file that it names, its figures agree with each other and with their
+# runs, and a failed run is shown
 #
 # not under asan, tsan: its subject is files and figures, made in Python; drill_small runs the same code under asan
 . "$(dirname "$0")/train_lib.bash"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# drill_scar.sh -- what a lost part costs: the same seed gives the same report, another one another, every file that
-# is named is there, and settings of other experiments are refused
+# drill_scar.sh -- in the scar experiment the same seed gives the same report, another seed another one, every named
+# file exists, and settings of other experiments are refused
 #
 # not under asan, tsan: its subject is figures; a trial has one thread, and drill_small runs it under asan
 . "$(dirname "$0")/train_lib.bash"

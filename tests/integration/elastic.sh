@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# elastic.sh -- workers join and leave an asynchronous job as they like, and every gradient of each is in the weights
+# elastic.sh -- workers may join and leave an asynchronous job at any time, and all their gradients are in the weights
 . "$(dirname "$0")/train_lib.bash"
 
 work() {

@@ -4,7 +4,7 @@
  * hostile.c -- a peer that lies loses its connection, changes nothing, and is counted; the server
  * and honest workers go on
  *
- * The liar speaks by hand, and honestly up to the step where it starts to lie.
+ * The liar has a handshake of its own, and is honest up to the step at which it begins to lie.
  */
 
 #include <errno.h>

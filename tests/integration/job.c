@@ -2,10 +2,10 @@
 
 /*
  * job.c -- every gradient takes effect exactly once, pulls are whole and never go back, and the
- * loss of a worker costs the others nothing: real processes, OL_TRANSPORT shm or verbs
+ * loss of a worker does not affect the others: real processes, OL_TRANSPORT shm or verbs
  *
- * Gradients are small whole numbers and the learning rate is a power of two, so that sums are
- * exact whatever their order: weights must equal what the applied tables say, bit for bit.
+ * Gradients are small whole numbers and the learning rate is a power of two, so sums are exact in
+ * any order: the weights must equal the sums by the applied tables, bit for bit.
  */
 
 #include <errno.h>

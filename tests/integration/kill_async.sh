@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# kill_async.sh -- an asynchronous run through failures: nothing lost and nothing doubled, whatever workers do
-# meanwhile; the time line shows it
+# kill_async.sh -- in an asynchronous run with failures no gradient is lost or doubled, with every outage setting; the
+# time line shows the outages
 . "$(dirname "$0")/kill_lib.bash"
 
 line=$tmp/t.csv

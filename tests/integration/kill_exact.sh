@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # kill_exact.sh -- a synchronous run whose processes are killed or stopped ends at the same weights, bit for bit, as
-# one that is left alone
+# an undisturbed one
 #
 # not under asan, tsan: it is about bits; kill_async and integration-outage run the same code there
 . "$(dirname "$0")/kill_lib.bash"

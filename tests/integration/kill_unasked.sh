@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# kill_unasked.sh -- processes that die unasked are started again, so often; a job goes on with its checkpoints
+# kill_unasked.sh -- processes that die without --kill are restarted, --restarts times; jobs go on from checkpoints
 . "$(dirname "$0")/kill_lib.bash"
 
 children() {

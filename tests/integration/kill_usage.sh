@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# kill_usage.sh -- kill schedules and settings of failure that cannot be get one line that says so, before anything
+# kill_usage.sh -- invalid kill schedules and failure settings get one line that names the fault, before any process
 # is started
 #
 # not under tsan: a command line is refused before there is a second thread

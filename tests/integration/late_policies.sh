@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# late_policies.sh -- jobs that do not wait for every worker: they learn, end at their step, and account for every gradient
+# late_policies.sh -- jobs that do not wait for every worker learn, end at their step, and account for every gradient
 . "$(dirname "$0")/train_lib.bash"
 
 report=$tmp/r.json

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# limits.sh -- a process that its limits leave too little ends with status 7 and names the limit: no signal ends it, and
-# it does not hang
+# limits.sh -- a process whose resource limits are too low ends with status 7 and names the limit: no signal ends it,
+# and it does not hang
 . "$(dirname "$0")/train_lib.bash"
 
 # limited NAME LIMIT WORD... -- outlast() with a limit of its own, as prlimit names it

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * loop.c -- the loop of the README, which looks for negative codes only, goes on through any
- * sequence of kills and restores and sees none; every gradient is in the weights once
+ * loop.c -- the README's training loop, which checks only for negative codes, sees none through any
+ * sequence of kills and restores; every gradient is in the weights once
  *
  * [--seed N] [--kills N]; OL_TRANSPORT shm or verbs. Servers die of SIGKILL at random moments, also
- * while another is gone, and come back empty after a random while. With SYNC and CONTINUE there is
- * one server: several come to different versions, and then a worker at its end leaves another one
+ * while another is gone, and come back empty after a random time. With SYNC and CONTINUE there is
+ * one server: several would reach different versions, and a worker that ends would leave another one
  * waiting at the server that is ahead.
  */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * nonfinite_shards.c -- a NaN anywhere in a gradient keeps all of it out, at every shard, and what
- * was sent early of it too. OL_TRANSPORT shm or verbs
+ * nonfinite_shards.c -- if a gradient has a NaN anywhere, every shard drops it, including parts that
+ * were sent early. OL_TRANSPORT shm or verbs
  */
 
 #include <math.h>

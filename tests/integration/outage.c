@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage.c -- servers are killed at random moments, and nothing is lost and nothing doubled: real
+ * outage.c -- when servers are killed at random moments, no gradient is lost or doubled: real
  * processes, OL_TRANSPORT shm or verbs; OL_KILLS kills (100), OL_SEED a seed to try again
  *
- * Gradients are small whole numbers and the learning rate is a power of two, so that sums are
- * exact whatever their order: weights must equal what the applied tables say, bit for bit.
+ * Gradients are small whole numbers and the learning rate is a power of two, so sums are exact in
+ * any order: the weights must equal the sums by the applied tables, bit for bit.
  */
 
 #include <errno.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_adrift.c -- one of two servers is back, and a worker waits at each for the other worker:
- * what was queued leaves whatever holds the window, so both go on. OL_TRANSPORT shm or verbs
+ * outage_adrift.c -- when one of two servers is back, and at each server a worker waits for the other
+ * worker, queued gradients are sent even though the window is full, so both go on. OL_TRANSPORT shm
+ * or verbs
  *
- * Worker A holds one buffer with what only a pull frees, and waits in its other for B at the server
- * that lived. Worker B has given to the server that is back, where a step waits for A's queue.
+ * One of worker A's buffers is freed only by a pull; the other waits for B at the server that lived.
+ * Worker B has pushed to the server that is back, where a step waits for A's queue.
  */
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_crosswise.c -- one of two servers comes back a step behind what one worker has and the
- * other has not: neither waits for ever for what the other would do next. OL_TRANSPORT shm or verbs
+ * outage_crosswise.c -- when one of two servers comes back one step behind one worker, but not the
+ * other, the two workers do not wait for each other for ever. OL_TRANSPORT shm or verbs
  *
- * The fast worker's next gradient is held at the server that lives, for the slow one's; the slow
- * one's last is held at the server that came back, for the fast one's. The slow one waits in a pull
- * for that. The fast one goes on in its second buffer. With a window of one it has none: then what
- * is held is withdrawn, which its caller was told is lost.
+ * The live server holds the fast worker's next gradient until the slow one pushes. The server that
+ * came back holds the slow worker's last gradient until the fast one pushes, and the slow one waits
+ * for that in a pull. The fast one goes on in its second buffer. With a window of one it has none:
+ * then the held gradient is withdrawn, which its caller was told is lost.
  */
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_history.c -- schedules in which two histories of one shard could be taken for each other,
- * or what a worker was told for what it is given: real processes, OL_TRANSPORT shm or verbs
+ * outage_history.c -- two histories of one shard are never taken for each other, nor what a worker
+ * was told for what it pulls: real processes, OL_TRANSPORT shm or verbs
  */
 
 #include <signal.h>

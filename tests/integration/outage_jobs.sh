@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# outage_jobs.sh [--runs N] [--from SEED] -- jobs of several servers, of which some are killed at random moments by somebody
-# who knows nothing of the job: every job ends, every gradient is accounted for, and steps of all have the same bits
+# outage_jobs.sh [--runs N] [--from SEED] -- jobs of several servers, some of which are killed from outside at random
+# moments, end, account for every gradient, and with steps of all workers have the bits of an undisturbed run
 #
-# A seed draws servers, workers, window, consistency, outage and kills. What fails prints its seed; when a kill hits is the
-# machine's, so it may take a few tries.
+# A seed draws servers, workers, window, consistency, outage and kills. A failure prints its seed; the moment of a kill
+# depends on the machine, so a replay may take a few tries.
 . "$(dirname "$0")/kill_lib.bash"
 
 mlp=(--model mlp:64 --dataset synthetic:train=500,test=200 --eval-every 0)

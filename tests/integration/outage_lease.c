@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_lease.c -- a worker that does not poll for longer than the lease takes no server for dead,
- * and one that polls takes a server for dead that stands still: OL_TRANSPORT shm or verbs
+ * outage_lease.c -- a worker that does not poll for longer than the lease does not take its server
+ * for dead; a worker that polls does, if the server stands still: OL_TRANSPORT shm or verbs
  *
  * alone: leases are counted by the clock
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_mirrors.c -- a server that comes back empty, and knows of nobody, loses nothing that a
- * worker has: whoever comes first, a newcomer or one with old weights, and however many shards
+ * outage_mirrors.c -- a server that comes back empty, and knows no worker, loses no gradient that a
+ * worker has, even if a new worker or one with old weights connects first, with any number of shards
  *
  *	integration-outage_mirrors [--runs N]    N times each
  */

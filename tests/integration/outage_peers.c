@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_peers.c -- a server that came back empty is lied to about mirrors: it passes the liar
- * over, takes the honest worker's, and nothing is lost
+ * outage_peers.c -- when a worker lies about its mirror to a server that came back empty, the server
+ * takes the honest worker's mirror, and no gradient is lost
  *
- * Worker 0 is honest. In the place of worker 1 somebody speaks by hand, and claims to have newer
- * weights than all others.
+ * Worker 0 is honest. The test plays worker 1, which claims to have newer weights than all others.
  */
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_queue.c -- what waits for a server is bounded and counted as its setting says, and becomes
- * the step that the replay policy says: real processes, OL_TRANSPORT shm or verbs
+ * outage_queue.c -- a queue for a server is bounded and counted by its setting, and becomes a step
+ * by the replay policy: real processes, OL_TRANSPORT shm or verbs
  *
  * Gradients are small whole numbers and the learning rate is a power of two: sums are exact.
  */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_restore.c -- where a server that comes back takes its weights from, what is lost with the
- * rest, counted one by one, and checkpoints while training: real processes, OL_TRANSPORT shm or
- * verbs
+ * outage_restore.c -- a server that comes back takes its weights from the right source, counts each
+ * lost gradient, and writes checkpoints during training: real processes, OL_TRANSPORT shm or verbs
  *
- * Worker k pushes gradients of all k + 1, the learning rate is a power of two: weights must be
- * exactly what the applied tables say.
+ * All elements of worker k's gradients are k + 1, and the learning rate is a power of two: the
+ * weights must be exactly the sums by the applied tables.
  */
 
 #include <dirent.h>

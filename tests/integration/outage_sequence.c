@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_sequence.c -- servers are lost one after the other, each with a gradient that only it
- * knows, and the last one stays, or not: a worker that goes on does so whatever buffers they hold,
- * and in the end every gradient is in the weights once. OL_TRANSPORT shm or verbs
+ * outage_sequence.c -- when servers are lost one after the other, each with a gradient that only it
+ * has, a worker goes on whatever buffers they hold, and in the end every gradient is in the weights
+ * once. OL_TRANSPORT shm or verbs
  */
 
 #include <errno.h>

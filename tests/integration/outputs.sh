@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# outputs.sh -- a result that could not be printed is an error of its subcommand; addresses that cannot be used, and a
-# device that is not there, are refused with the word that helps
+# outputs.sh -- a subcommand fails if its result cannot be printed; unusable addresses, and a missing device, are
+# refused with the remedy
 . "$(dirname "$0")/train_lib.bash"
 
 # full WORD... -- with a standard output that takes nothing

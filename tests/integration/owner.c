@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * owner.c -- handles in another thread and in a child of a fork: every call fails, nothing changes,
- * and what the handle belongs to goes on. The child has none of its descriptors. OL_TRANSPORT shm
- * or verbs
+ * owner.c -- calls with a handle of another thread, or in a child of a fork, fail and change
+ * nothing, and the owner goes on. The child has none of its descriptors. OL_TRANSPORT shm or verbs
  */
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * pin.c -- a version that a reader has pinned stays whole while updates go on, for pin_timeout_ms;
- * without the pin it is overwritten, and the version line says so
+ * pin.c -- a version that a reader has pinned stays whole during updates, for pin_timeout_ms;
+ * without the pin it is overwritten, and the version line shows it
  */
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# recovery.sh -- of several servers one is lost: it alone comes back from its running checkpoint and training reaches
-# what it would have, or all go back to one version and end at the very same weights
+# recovery.sh -- when one of several servers is lost, either it alone comes back from its running checkpoint and
+# training reaches the same result, or all go back to one version and end at exactly the same weights
 #
 # not under tsan: it is about bits and versions; recovery_end, scar and kill_async run the same code there
 . "$(dirname "$0")/kill_lib.bash"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# recovery_end.sh -- servers go back at the very end of a job: it ends all the same, and says what was lost
+# recovery_end.sh -- a job whose servers go back at its very end still ends, and says what was lost
 . "$(dirname "$0")/kill_lib.bash"
 
 mlp=(--model mlp:64 --dataset synthetic:train=1000,test=200 --eval-every 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * scar.c -- partial recovery from running checkpoints: of four servers one is killed and comes back
- * with its blocks as they were saved last, the others' weights stay as they are, bit for bit, and
- * training goes on: real processes, OL_TRANSPORT shm or verbs
+ * scar.c -- partial recovery from running checkpoints: when one of four servers is killed, it comes
+ * back with its blocks as last saved, the others' weights do not change, bit for bit, and training
+ * goes on: real processes, OL_TRANSPORT shm or verbs
  */
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# signals.sh -- a process that waits for a server or a coordinator ends at once when it is asked to, with 128 and the
-# signal's number
+# signals.sh -- a process that waits for a server or a coordinator ends at once on a signal, with status 128 + its
+# number
 . "$(dirname "$0")/train_lib.bash"
 
 # The process holds signals back, and has a descriptor that tells of them. (The shell before exec and the C library while

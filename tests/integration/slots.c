@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * slots.c -- memory that comes or goes holds nobody up: while a worker's slots cannot be made
- * ready, or given back, the server serves the others for many leases, and whoever waits is told to
- * come back
+ * slots.c -- while a worker's slots take long to make or to free, the server serves the others for
+ * many leases, and tells waiting workers to come back
  *
  * The linker sends the server's madvise() and munmap() here: a gate makes them take as long as the
- * story wants.
+ * test needs.
  */
 
 #include <errno.h>

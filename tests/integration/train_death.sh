@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_death.sh -- the end of a job whose processes die and are not started again, or that is interrupted: said,
-# with its exit code, and nothing is left running
+# train_death.sh -- a job whose processes die and are not restarted, or that is interrupted, says so, ends with the
+# right exit code, and leaves no process running
 #
 # not under tsan: it is about processes and what the launcher says of them
 . "$(dirname "$0")/train_lib.bash"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_modes.sh -- what train can do: optimizers, consistencies, lengths of a run, its accounts and report
+# train_modes.sh -- train works with each optimizer, consistency and run length, and its accounts and report are right
 . "$(dirname "$0")/train_lib.bash"
 
 report=$tmp/r.json

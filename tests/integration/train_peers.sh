@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_peers.sh -- serve and work: what one that does not fit, lies, or dies gets, and that the others go on
+# train_peers.sh -- a serve or work process that does not fit or lies is refused, and when one dies the others go on
 . "$(dirname "$0")/train_lib.bash"
 
 work() {

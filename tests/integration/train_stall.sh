@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_stall.sh -- a job in which nothing moves says once for whom it waits, and one signal ends it with its summary
+# train_stall.sh -- a stalled job says once what it waits for, and one signal ends it with its summary
 #
 # not under tsan: it is about what the launcher says, which has one thread
 . "$(dirname "$0")/train_lib.bash"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_workloads.sh -- factors and topics are found by several servers and workers, through the loss
-# of a server whose weights are nowhere but with the workers; counts of topics stay exact
+# train_workloads.sh -- several servers and workers find factors and topics, even if a server is lost whose
+# weights only the workers have; counts of topics stay exact
 #
 # not under tsan: a workload computes in one thread; train_modes and kill_async run the same jobs there
 . "$(dirname "$0")/train_lib.bash"

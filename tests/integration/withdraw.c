@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * withdraw.c -- what a worker withdraws is late, at every shard, and nothing else is; steps wait
- * for that worker as before, and what it pushes afterwards is held again. OL_TRANSPORT shm or verbs
+ * withdraw.c -- only the gradients that a worker withdraws are late, at every shard; steps still
+ * wait for that worker, and its later pushes are held again. OL_TRANSPORT shm or verbs
  */
 
 #include "support/check.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * withdraw_pinned.c -- a step that all have given to waits for readers' pins. One of its workers
- * withdraws, which is too late; then the other one dies, and with it the step: what was withdrawn
- * waits for nobody, whatever the worker has pushed since.
+ * withdraw_pinned.c -- a withdrawn gradient is dropped, and not held, in this case: a complete step
+ * waits for readers' pins; one worker withdraws, which is too late; then the other worker dies, and
+ * with it the step, while the first has pushed again
  */
 
 #include <signal.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * zookeeper.c -- coordination over a real ensemble of three ZooKeeper servers keeps coord.h's word,
- * also when servers, clients and sessions die
+ * zookeeper.c -- coordination over a real ensemble of three ZooKeeper servers keeps coord.h's
+ * promises, also when servers, clients and sessions die
  *
- * A member that is to be killed or paused is this program again, with arguments.
+ * Members to be killed or paused are processes of this program, with arguments.
  */
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * zookeeper_lost.c -- what a client of ZooKeeper does when something is lost: a name for a moment,
- * the ensemble's disks for good; and what it refuses, because it could be lost
+ * zookeeper_lost.c -- a client of ZooKeeper goes on when a host name is lost for a moment, or the
+ * ensemble's disks for good; and refuses sessions that are shorter than its lease asks for
  */
 #include <dlfcn.h>
 #include <netdb.h>

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * zookeeper_shards.c -- many shards of three servers over a real ensemble, views as long as they
- * get
+ * zookeeper_shards.c -- with many shards of three servers over a real ensemble, and views of maximum
+ * length, a worker and the servers of each shard see every view and every member while connections
+ * break and servers die
  *
- *	zookeeper_shards [N]	so many shards, 64 at most (8)
- *
- * A worker and the servers of each shard see every view and every member while connections break
- * and servers die.
+ *	zookeeper_shards [N]	N shards, 64 at most (8)
  */
 #include <poll.h>
 #include <signal.h>

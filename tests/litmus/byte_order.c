@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * byte_order.c -- hardware property: the order in which the bytes of one write become visible. A
- * fact to report; it fails only if caps.write_in_order promises address order and there is none.
+ * byte_order.c -- hardware property: the order in which the bytes of one write become visible. It
+ * is only reported; the test fails only if caps.write_in_order is set without address order.
  */
 #include "rdma/order.h"
 #include "support/check.h"

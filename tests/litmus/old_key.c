@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * old_key.c -- hardware property: a key is dead the moment dereg() has returned, though the
- * connection it was given on is up and its peer has writes under way; and a region registered in
- * its place has another key.
+ * old_key.c -- hardware property: a key is dead once dereg() has returned, even if its connection
+ * is up and its peer has writes in flight; and a region registered in its place has another key
  */
 #include <errno.h>
 #include <string.h>

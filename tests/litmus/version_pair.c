@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * version_pair.c -- hardware property: a snapshot of a version that was published before its
- * payload was read, and whose begin and end words, read behind a fence after the payload, both
- * still say that version, is untorn, though its owner rewrites three such buffers in turn as fast
- * as it can.
+ * version_pair.c -- hardware property: a snapshot is not torn if its version was published before
+ * its payload was read, and its begin and end words, read behind a fence after the payload, both
+ * have that version; even while its owner rewrites three such buffers in turn as fast as it can
  *
- * Two readers who get it wrong do see tears, or the test would prove nothing: one ignores the
+ * Two wrong readers must see torn snapshots, or the test would prove nothing: one ignores the
  * words; the other accepts a version that was not yet published when it began, whose words may both
  * be right by the time they are read.
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * word_whole.c -- hardware property: an aligned 8-byte word that a peer writes, and one that a peer
- * reads while the CPU stores it, is seen whole, never half old and half new; and whole words never
- * go back. The transport does not promise the first: on verbs it is a fact to report (rdma_rxe
- * copies with the kernel's memcpy, byte by byte on some processors), on shm it must hold.
+ * word_whole.c -- hardware property: an aligned 8-byte word that a peer writes, or reads while the
+ * CPU stores it, is seen whole, never half old and half new; and whole words never go back. The
+ * transport does not promise the first: on verbs it is only reported (rdma_rxe copies with the
+ * kernel's memcpy, byte by byte on some processors), on shm it must hold.
  */
 #include <string.h>
 

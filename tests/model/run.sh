@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# run.sh -- every state of the models keeps every promise, and each rule that is left out breaks one
+# run.sh -- every promise holds in every state of the models, and leaving out any rule breaks one
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# trace.sh -- what sim-chain does the model may do, and without one of its rules it may not
+# trace.sh -- the model accepts all that sim-chain does, and does not if sim-chain leaves out a rule
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

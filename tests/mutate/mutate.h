@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * mutate.h -- the switch of mutants: every mutant is in the program, and at most one of them is on
+ * mutate.h -- the switch of mutants: all mutants are in the program, and at most one is on
  *
- * OL_MUTANT is the number of the one that is on. OL_MUTANT_HITS is a file of one byte a number;
- * what is reached sets its byte to 1. mutants.py writes the calls into a copy of the sources.
+ * OL_MUTANT is the number of the active one. OL_MUTANT_HITS is a file with one byte a number, which
+ * is set to 1 when the mutant is reached. mutants.py writes the calls into a copy of the sources.
  */
 #ifndef OL_TESTS_MUTATE_H
 #define OL_TESTS_MUTATE_H

@@ -3,8 +3,8 @@
 /*
  * chain.c -- a server that joins a chain of two, becomes its tail, serves, and leaves
  *
- * The head and the coordinator live through all of it. Whoever joins is there when the view says
- * so and a push is committed; with a failure it may never be.
+ * The head and the coordinator do not fail. The server has joined when it is in the view and a push
+ * is committed; with a failure it may never join.
  */
 #include <errno.h>
 #include <poll.h>

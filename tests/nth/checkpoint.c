@@ -3,9 +3,9 @@
 /*
  * checkpoint.c -- checkpoints written, by the call and by the thread, and read
  *
- * A write that fails leaves what was there, and no temporary file; a read gives the newest, or
- * none: not an older one because there was no descriptor or memory for a moment, or the disk failed
- * once.
+ * A write that fails keeps the old checkpoint, and leaves no temporary file. A read gives the newest
+ * or none: never an older one because descriptors or memory were short for a moment, or the disk
+ * failed once.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * nth.c -- whichever call of the control path fails, once: a status and a word, nothing left
- * behind, and the next try works
+ * nth.c -- whichever call of the control path fails once, the product reports a status with a line,
+ * leaks nothing, and the next try works
  *
- *	nth                             all scenarios; a table of what was made to fail
+ *	nth                             all scenarios; a table of the failures
  *	nth server                      those whose name begins so
- *	nth server calloc ENOMEM 7      one failure, with all that is printed
+ *	nth server calloc ENOMEM 7      one failure, with all output
  */
 #include "base/log.h"
 #include "nth/scenarios.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* scenarios.h -- what is made to fail; each is described where it is defined */
+/* scenarios.h -- the scenarios; each is described where it is defined */
 #ifndef OL_TESTS_NTH_SCENARIOS_H
 #define OL_TESTS_NTH_SCENARIOS_H
 

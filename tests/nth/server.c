@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * server.c -- a server from open to close, with a worker that comes, pushes, pulls and goes
+ * server.c -- a server from open to close, with a worker that connects, pushes, pulls and leaves
  *
- * With checkpoints it begins with the one that is there, and leaves another.
+ * With checkpoints it begins from one, and writes another.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * tools.c -- the program: help, a command line that is wrong, what the machine can do
+ * tools.c -- the program: help, a wrong command line, doctor
  *
  * A subcommand that fails says so in one line on standard error, and ends with an exit code of
- * cmd.h. Those that start processes are not here: what these do themselves the other scenarios
- * have most of.
+ * cmd.h. Subcommands that start processes are not here: the other scenarios have most of their
+ * calls.
  */
 #include <fcntl.h>
 #include <stdio.h>

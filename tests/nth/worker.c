@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * worker.c -- a worker from open to close against a server that lives through all of it; and one
- * that pushes and pulls while it connects again
+ * worker.c -- a worker from open to close against a server that does not fail; and one that pushes
+ * and pulls while it reconnects
  */
 #include <errno.h>
 #include <stdio.h>

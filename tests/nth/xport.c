@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * xport.c -- a transport by itself: two ends in one process, a connection, memory of each that the
+ * xport.c -- a transport alone: two ends in one process, a connection, memory of each that the
  * other reaches, writes, reads, doorbells, sleep; OL_TRANSPORT shm or verbs
  *
- * A connection that cannot be made may be tried again, as those above a transport do: three times.
+ * A connection that cannot be made is tried again, as a transport's users do: three times.
  */
 #include <errno.h>
 #include <poll.h>

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # bench.sh -- push, pull and commit over verbs beside perftest, in turns, in one virtual machine
 #
-# Commits are put beside rxe-guest-relay too: the same number of trips by bare verbs, between as many nodes that
+# Commits are also compared with rxe-guest-relay: the same number of trips by bare verbs, between as many nodes that
 # share the same two processors in the same way. perftest's two ends have a processor each.
 #
-# Fails when a measurement breaks, not when it is slow: under emulation, times are good as ratios at best, and
-# only when the machine is quiet. Prints a table: ours, perftest's, their ratio, the goal. perftest prints half of
-# a round trip for writes, so it is doubled here. $OL_BENCH_ROUNDS rounds (1); each figure is the median of them. Figures that are worth something take 3
-# and a round before, for the emulator to warm up; one round shows that every measurement works.
+# Fails if a measurement breaks, not if it is slow: under emulation only ratios of times mean anything, and
+# only if the machine is quiet. Prints a table: ours, perftest's, their ratio, the goal. perftest prints half of
+# a round trip for writes, so it is doubled here. $OL_BENCH_ROUNDS rounds (1); each figure is their median. One round
+# shows that every measurement works; reliable figures take 3, after a round for the emulator to warm up.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

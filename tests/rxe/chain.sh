@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# chain.sh -- chains over verbs in one virtual machine, whose servers are killed and stopped at random steps
+# chain.sh -- chains over verbs in one virtual machine survive servers that are killed and stopped at random steps
 #
-# A synchronous run ends at the weights of a single server over shared memory that was left alone, bit for bit; an
-# asynchronous one loses nothing and doubles nothing. OL_SEED picks the steps; the seed of a run is printed.
+# A synchronous run ends at the weights of an undisturbed single server over shared memory, bit for bit; an
+# asynchronous one loses and doubles no gradient. OL_SEED picks the steps; the seed of a run is printed.
 #
 # alone: leases of a second are counted by the clock, in a machine that is emulated
 set -u

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # chain_hosts.sh -- hosts of a chain are cut off from each other for longer than the lease, and healed: one history
 #
-# Five hosts: one with a ZooKeeper server, three servers, worker. Every push that was reported done is in the weights once; a server
-# that was left out ends by itself and has changed nothing. A cut names who is on either side: H, M, T head, middle and
-# tail, C coordinator, W worker, as they are then; who is not named sees all. "+": pushes are committed meanwhile, as
-# the worker reaches a head that reaches, or may leave behind, the rest; without it nothing is committed until it heals.
-# OL_CUTS="H|MT+ ..." are the cuts to make; OL_CUTS=all: every one of the list below.
+# Five hosts: one with a ZooKeeper server, three servers, one worker. Every push that was reported done is in the
+# weights once; a server that was removed ends by itself and has changed nothing. A cut names the roles on either side:
+# H, M, T head, middle and tail, C coordinator, W worker, at that time; roles not named reach all. "+": pushes are
+# committed during the cut, as the worker reaches a head that reaches the others, or may remove them; without it nothing
+# is committed until it heals. OL_CUTS="H|MT+ ..." are the cuts to make; OL_CUTS=all: every one of the list below.
 #
 # alone: five machines
 set -u

@@ -3,7 +3,7 @@
 # conformance.sh -- every conformance and litmus program over verbs on a soft-RoCE device, in one virtual machine
 #
 # Checks that the verbs transport keeps every promise of rdma/transport.h on a device that exists.
-# One line a program: ok NAME, not ok NAME (with what it said), skip NAME reason.
+# One line a program: ok NAME, not ok NAME (with its output), skip NAME reason.
 # Programs: $OL_BUILD, else $OUTLAST_BUILD/tests. Arguments: names of the programs to run, else all.
 set -u
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# job.sh -- exactly once, whole pulls, lost workers and servers, and peers that lie, over verbs in one virtual machine
+# job.sh -- pushes count exactly once, pulls are whole, lost workers and servers and lying peers do no harm, over
+# verbs in one virtual machine
 #
-# Checks on a soft-RoCE device what the integration tests of the same names check over shared memory.
+# Runs the integration tests of the same names on a soft-RoCE device.
 set -u
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

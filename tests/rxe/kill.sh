@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# kill.sh -- jobs whose processes are killed and stopped, over verbs in one virtual machine
+# kill.sh -- jobs survive processes that are killed and stopped, over verbs in one virtual machine
 #
-# A synchronous run ends at the weights of one that was left alone, over shm too; an asynchronous one loses nothing. A
-# replacement takes the port of the one that was killed, and another than that of the one that is stopped.
+# A synchronous run ends at the weights of an undisturbed one, also over shm; an asynchronous one loses no gradient. A
+# replacement takes the port of a killed server, but not of a stopped one.
 #
 # alone: leases are counted by the clock, in a machine that is emulated
 set -u

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# lab_selftest.sh -- the lab keeps its word: status, output, an RDMA device, faults on request, nothing left over
+# lab_selftest.sh -- the lab returns status and output, has an RDMA device, makes faults on request, and leaves no trace
 set -u
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

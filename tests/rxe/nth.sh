@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nth.sh -- verbs calls and what else the control path calls fail in turn, in one virtual machine
+# nth.sh -- verbs calls and other calls of the control path may fail in turn, in one virtual machine
 #
-# The scenario `xport` of tests/nth on a soft-RoCE device: the whole of rdma/verbs. What server and worker do when their
-# transport fails is the same over shm, and the rung nth has it there. OL_NTH: which scenarios (xport).
+# The scenario `xport` of tests/nth on a soft-RoCE device: the whole of rdma/verbs. Server and worker treat failures of
+# their transport the same over shm, where the rung nth checks them. OL_NTH: which scenarios (xport).
 set -u
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# outage.sh -- servers killed at random moments, over verbs in one virtual machine
+# outage.sh -- when servers are killed at random moments no gradient is lost, over verbs in one virtual machine
 #
-# What the integration test of the same name checks over shared memory, on a soft-RoCE device.
+# Runs the integration test of the same name on a soft-RoCE device.
 #
-# alone: it looks for deaths by the clock, in a machine that is emulated
+# alone: it detects deaths by the clock, in a machine that is emulated
 set -u
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

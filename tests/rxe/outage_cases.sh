@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # outage_cases.sh -- queues, replay, restores, leases, and peers that lie in an outage, over verbs in one virtual machine
 #
-# What the integration tests of the same names check over shared memory, on a soft-RoCE device.
+# Runs the integration tests of the same names on a soft-RoCE device.
 #
 # alone: leases are counted by the clock, in a machine that is emulated
 set -u

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# outage_hosts.sh -- a server's host is cut off and healed, then loses power: its workers go on, and nothing is lost
+# outage_hosts.sh -- when a server's host is cut off and healed, then loses power, workers go on and lose no gradient
 #
-# Three hosts: workers, servers, and where new servers are started. Prints how soon each lease notices.
+# Three hosts: workers, servers, and one for new servers. Prints the detection time for each lease.
 #
 # alone: three machines
 set -u

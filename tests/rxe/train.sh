@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train.sh -- whole jobs over verbs in one virtual machine
+# train.sh -- whole jobs work over verbs in one virtual machine
 #
 # A synchronous run gives the same weights, bit for bit, over shm and over verbs, with one server and with two. An
-# asynchronous one keeps its accounts. Too little lockable memory is said in one line.
+# asynchronous one accounts for every gradient. Too little lockable memory gives one line.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)

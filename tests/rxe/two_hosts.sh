@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# two_hosts.sh -- serve on one machine, work on another: the weights are those of a run on one machine
+# two_hosts.sh -- with serve on one machine and work on another the weights are those of a run on one machine
 #
 # alone: two machines
 set -u

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain.c -- a chain keeps what it committed, whatever happens to whom, and then goes on
+ * chain.c -- a chain keeps what it has committed, whatever fails, and then goes on
  *
- *	sim-chain                                      a few thousand seeds, the kept ones, and
- *	                                               that every rule is missed if it is left out
+ *	sim-chain                                      a few thousand seeds, the kept ones, and a
+ *	                                               check that leaving out any rule is found
  *	sim-chain --seed N [--trace] [--break RULE]    one seed, step by step
- *	sim-chain [--first N] --seeds N                so many, from the first
+ *	sim-chain [--first N] --seeds N                N seeds, from the first
  *	sim-chain --model --seed N [--break RULE]      a short run, as steps of the model
  * (tests/model)
  *
  * Replicas, a coordinator that compares and sets, and workers run in one thread. A seed says which
- * of them does what next. While there are faults, processes die (up to R - 1 of a chain at once),
- * are stopped and woken, are cut off from the coordinator or from each other, suspect healthy ones;
- * links break; any call may say -EAGAIN; views reach everybody at another time. After every step
- * the promises of world_check() and world_show() must hold, and what a worker was told never goes
- * back. When faults end, all pushes are committed, each once, and the chain has its length again.
+ * of them acts next. During faults, processes die (up to R - 1 of a chain at once), are stopped and
+ * woken, are cut off from the coordinator or from each other, suspect healthy ones; links break; any
+ * call may return -EAGAIN; views reach processes at different times. After every step the promises
+ * of world_check() and world_show() must hold, and no worker sees a version go back. When faults
+ * end, all pushes are committed, each once, and the chain has its length again.
  */
 
 #include <inttypes.h>

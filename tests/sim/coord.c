@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * coord.c -- the directory back end on a simulated file system: whoever dies between any two calls,
- * a view of one version is one view, members that live are members, and those that died are none
+ * coord.c -- the directory back end on a simulated file system: even if processes die between any
+ * two calls, each version has one view, live processes are members, and dead ones are not
  *
- *	sim-coord                     SEEDS runs, then each way in which it may be wrong is found
+ *	sim-coord                     SEEDS runs, then each fault put in on purpose is found
  *	sim-coord --seed N [--trace]  one
- *	sim-coord --seeds A..B        so many
+ *	sim-coord --seeds A..B        these
  *
  * replication/coord/coord.c and local/ are the product's own; files, locks, inotify and threads are
- * those of folder/. Processes open a handle, offer themselves, propose views and watch. They are
- * killed, stopped and started again; now and then the machine loses its power.
+ * those of folder/. Processes open a handle, register, propose views and watch. They are killed,
+ * stopped and started again; now and then the machine loses its power.
  *
- *	check_one        all who are told of a version are told of the same view, which somebody
- *	                 proposed on the version before it
- *	check_grows      nobody is told of an older version than before
- *	check_alive      a member that a handle was told of stays while its process lives
- *	check_durable    a view that its proposer was told of outlives a power loss
- *	check_converged  when faults have ended all handles are told of the newest view and of the
- *	                 members that live, within SETTLE_NS; proposals take effect
+ *	check_one        all handles that see a version see the same view, which was proposed on
+ *	                 the version before it
+ *	check_grows      no handle sees an older version than before
+ *	check_alive      a member that a handle has seen stays while its process lives
+ *	check_durable    a view that its proposer has seen outlives a power loss
+ *	check_converged  when faults have ended all handles see the newest view and the live
+ *	                 members, within SETTLE_NS; proposals take effect
  *	check_survives   no handle says that chains cannot change any more
  */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * promises.c -- the transport that the whole system is simulated on keeps what rdma/transport.h
- * promises; and where one is broken on purpose, that is found
+ * promises.c -- the simulated transport keeps the promises of rdma/transport.h; and a promise that
+ * is broken on purpose is found
  *
- * A giver writes, in rounds, into memory of a taker: a slot, then with a bell that it is there. It
- * reads the taker's board, whose data the taker makes before their number.
+ * A giver writes, in rounds, into a slot of a taker, then rings a doorbell. It reads the taker's
+ * board, where the taker stores the data before their number.
  */
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * system.c -- the whole system in one thread from a seed: whatever happens, what is promised holds
+ * system.c -- the whole system, in one thread from a seed, keeps its promises whatever fails
  *
  *	sim-system                      seeds that once failed; every mutation; SEEDS others
  *	sim-system --seed N [--trace]   one of them
- *	sim-system --seeds A..B         so many; --go-on: also behind one that fails
- *	sim-system --mutate NAME        seeds until a fault of the product's is found
+ *	sim-system --seeds A..B         these; --go-on: also after a failure
+ *	sim-system --mutate NAME        seeds until a mutation of the product is found
  *
  * Servers, workers, chains and the outage queue are the product's own; the transport, the
  * coordinator, the clock and memory are simulated (world/sim.h). Runs are made in a child process:

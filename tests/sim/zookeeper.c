@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * zookeeper.c -- the ZooKeeper back end over a simulated ensemble: servers that lag, fail and have
- * no leader, connections that break before or after a request took effect, sessions that end
+ * zookeeper.c -- the ZooKeeper back end keeps its promises over a simulated ensemble: servers lag,
+ * fail and have no leader, connections break before or after a request took effect, sessions end
  *
- *	sim-zookeeper                     SEEDS runs, then each rule that is left out is missed
+ *	sim-zookeeper                     SEEDS runs, then leaving out each rule is found
  *	sim-zookeeper --seed N [--trace]  one
- *	sim-zookeeper --seeds A..B        so many
- *	sim-zookeeper --mutate RULE       with which seed it is missed, from the first; or all
+ *	sim-zookeeper --seeds A..B        these
+ *	sim-zookeeper --mutate RULE       the first seed that finds the rule left out; or all rules
  *
  * replication/coord/coord.c and zookeeper/ are the product's own; the client library and the
- * servers are those of ensemble/. Processes open a handle, offer themselves, propose views and
- * watch. They are killed, stopped, cut off and started again. In one run of eight the ensemble
- * forgets what it committed last, once, as ZOOKEEPER-4643 and 4646 have it.
+ * servers are those of ensemble/. Processes open a handle, register, propose views and watch. They
+ * are killed, stopped, cut off and started again. In one run of eight the ensemble loses its last
+ * commits, once, as in ZOOKEEPER-4643 and 4646.
  *
  *	check_one        a view that takes effect was proposed on the version before it, by its
- *	                 sender, and takes effect once; handles are told what took effect
- *	check_grows      no handle is told of an older version, or of older members, than before,
- *	                 or of another view of the same version
- *	check_lease      no session is at its end whose lease its handle holds
+ *	                 sender, and takes effect once; handles see only views that took effect
+ *	check_grows      no handle sees an older version, or older members, than before, or another
+ *	                 view of the same version
+ *	check_lease      no session ends before the lease that its handle holds
  *	check_gone       members live and die with their sessions, and each removes only itself
  *	check_losses     a session that ended is counted
  *	check_survives   no handle says that chains cannot change any more, unless the ensemble
  *	                 forgets
- *	check_converged  when faults have ended all handles are told of the newest view and of the
- *	                 members that live; proposals take effect
+ *	check_converged  when faults have ended all handles see the newest view and the live
+ *	                 members; proposals take effect
  */
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain_oracle.c -- what must hold in a chain's world after every step */
+/* chain_oracle.c -- promises that must hold in a chain's world after every step */
 
 #include "support/chain_world.h"
 

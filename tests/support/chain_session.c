@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* chain_session.c -- who is registered, and workers at a replica, of chain_world.h */
+/* chain_session.c -- registrations, and workers at a replica, of chain_world.h */
 
 #include "support/chain_world.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_steps.c -- what happens in a chain's world, as steps of the model in tests/model
+ * chain_steps.c -- prints the events of a chain's world as steps of the model in tests/model
  *
  * A line is a word, a server, numbers: tests/model/trace.pml has the words. The model begins with a
- * chain of one, server 0, so nothing is told until the first view is adopted. Processes are
- * numbered in the order of their starts, but for the founder, which takes the number of the first.
+ * chain of one, server 0, so no line is printed before the first view is adopted. Processes are
+ * numbered in the order of their starts, but the founder takes the number of the first.
  */
 
 #include "support/chain_world.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_world.h -- a chain of replicas, their links and what may never happen, in one thread
+ * chain_world.h -- a chain of replicas, their links and promises, in one thread
  *
- * A process is a replica's state machine (replication/chain.h) with a ring, a log and the glue that
- * a server has around it. Links carry messages in order; entries land in a ring by themselves, as
- * RDMA writes do, even while the receiver is stopped, until its end is fenced. Nothing here decides
- * what happens next: whoever drives the world does, from a seed.
+ * A process is a replica's state machine (replication/chain.h) with a ring, a log and a server's
+ * code around it. Links carry messages in order. Entries land in a ring without its owner, as RDMA
+ * writes do, even while the receiver is stopped, until its end is fenced. The caller decides what
+ * happens next, from a seed.
  *
- * Entries are known by a tag that is used once; a log's hash at a version stands for the whole
- * history up to it. The first broken promise is kept in `failure`, and the world is to be stopped.
+ * Each entry has a unique tag; a log's hash at a version stands for the whole history up to it. The
+ * first broken promise is kept in `failure`; then the caller must stop.
  */
 #ifndef OL_TESTS_SUPPORT_CHAIN_WORLD_H
 #define OL_TESTS_SUPPORT_CHAIN_WORLD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * check.h -- checks for plain test programs: a failed one says where and what, and ends the process
+ * check.h -- checks for plain test programs: a failed one prints place and text, and ends the process
  */
 #ifndef OL_TESTS_SUPPORT_CHECK_H
 #define OL_TESTS_SUPPORT_CHECK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* crew.c -- workers that push on while their servers die */
+/* crew.c -- workers that go on pushing while their servers die */
 
 #include "support/crew.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * crew.h -- worker processes that push what tally.h can read back, until they are told to stop,
- * while havoc.h's process kills their servers
+ * crew.h -- worker processes that push gradients of tally.h until they are told to stop, while
+ * havoc.h's process kills their servers
  */
 #ifndef OL_TESTS_SUPPORT_CREW_H
 #define OL_TESTS_SUPPORT_CREW_H

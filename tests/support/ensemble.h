@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * ensemble.h -- a ZooKeeper ensemble of real servers on loopback, to be killed and paused at will
+ * ensemble.h -- a ZooKeeper ensemble of real servers on loopback, which tests kill and pause
  *
- * Servers are children of this process and die with it; what they write lies in a folder of its
- * own. Calls that fail end the test with a line.
+ * Servers are children of this process and die with it; their files lie in a folder of their own. A
+ * call that fails ends the test with a line.
  */
 #ifndef OL_TESTS_SUPPORT_ENSEMBLE_H
 #define OL_TESTS_SUPPORT_ENSEMBLE_H

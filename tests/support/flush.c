@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * flush.c -- in builds that count what is run (OL_COVERAGE): a child that ends by _exit() writes
- * down its counts first
+ * flush.c -- in builds with OL_COVERAGE: a child that ends by _exit() writes its coverage counts first
  */
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* folder.c -- what is in a folder goes before it; links are not followed */
+/* folder.c -- removes a folder with its content; links are not followed */
 
 #include "support/folder.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * folder.h -- folders that tests make for what the product writes
+ * folder.h -- folders that tests make for the product's files
  */
 #ifndef OL_TESTS_SUPPORT_FOLDER_H
 #define OL_TESTS_SUPPORT_FOLDER_H

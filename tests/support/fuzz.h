@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * fuzz.h -- what a fuzz target defines, which libFuzzer or fuzz/replay.c calls, and what it says
- * when something does not hold
+ * fuzz.h -- the functions of a fuzz target, which libFuzzer or fuzz/replay.c calls, and its checks
  */
 #ifndef OL_TESTS_FUZZ_H
 #define OL_TESTS_FUZZ_H

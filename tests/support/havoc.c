@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* havoc.c -- what befalls the servers of chains */
+/* havoc.c -- faults of chains' servers */
 
 #include "support/havoc.h"
 

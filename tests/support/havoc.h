@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * havoc.h -- servers of chains die and stand still by a seed, and somebody starts them again
+ * havoc.h -- kills and stops servers of chains by a seed, and restarts them
  *
  * For the process that holds the job, which never opens a transport. It is the servers' supervisor:
- * one that was killed, or ended because it was left out (exit 9), is started again, empty.
+ * it restarts, empty, a server that was killed, or that ended because it was removed (exit 9).
  */
 #ifndef OL_TESTS_SUPPORT_HAVOC_H
 #define OL_TESTS_SUPPORT_HAVOC_H

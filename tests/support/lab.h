@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * lab.h -- what the hosts of a lab (tools/lab) have in common: a folder that is no network, and who
- * cuts their cables and their power
+ * lab.h -- shared by the hosts of a lab (tools/lab): a folder that cuts do not affect, and orders to
+ * cut links and power
  */
 #ifndef OL_TESTS_SUPPORT_LAB_H
 #define OL_TESTS_SUPPORT_LAB_H

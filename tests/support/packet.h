@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * packet.h -- messages with descriptors over a SOCK_SEQPACKET socket, for peers that say whatever
- * a test wants; neither call waits
+ * packet.h -- messages with descriptors over a SOCK_SEQPACKET socket, for peers that a test plays;
+ * neither call waits
  */
 #ifndef OL_TESTS_SUPPORT_PACKET_H
 #define OL_TESTS_SUPPORT_PACKET_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* peer.c -- the handshake and single writes and reads, by hand */
+/* peer.c -- the handshake, and single writes and reads, without the library */
 
 #include "support/peer.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * peer.h -- one connection to a server, spoken by hand: for tests that need to lie, or to look
+ * peer.h -- one connection to a server without the library: for tests that lie, or read memory
  */
 #ifndef OL_TESTS_SUPPORT_PEER_H
 #define OL_TESTS_SUPPORT_PEER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* puppet.c -- a server's half of the handshake, and single words on demand */
+/* puppet.c -- a server's half of the handshake, and single records on demand */
 
 #include "support/puppet.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * puppet.h -- a server whose words are the test's: it lets workers in, and then says and does only
- * what it is told to
+ * puppet.h -- a server that the test controls: it admits workers, and then sends only what the test
+ * orders
  *
- * One shard of two floats, unless puppet_shard() says otherwise; no optimizer. Worker 0 alone. It
- * does its part of the handshake in puppet_poll(); gradients that land in it are listed, and that
- * is all that becomes of them.
+ * One shard of two floats, unless puppet_shard() says otherwise; no optimizer; only worker 0. It
+ * does its part of the handshake in puppet_poll(). Gradients that land in it are listed, and not
+ * applied.
  */
 #ifndef OL_TESTS_SUPPORT_PUPPET_H
 #define OL_TESTS_SUPPORT_PUPPET_H

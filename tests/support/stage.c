@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* stage.c -- workers ask, through a pipe; the process that holds the job does it, and says so */
+/* stage.c -- workers send requests through a pipe; the process that holds the job answers each */
 
 #include "support/stage.h"
 

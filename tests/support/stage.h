@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * stage.h -- tests whose workers tell the story: they say when a server dies and when it is back
+ * stage.h -- tests whose workers order the faults: when a server dies and when it is back
  *
- * stage_run() is called by the process that holds the job, which never opens a transport. The rest
- * is for the workers that it forks: each call returns when what was asked for is done.
+ * stage_run() is called by the process that holds the job, which never opens a transport. The other
+ * calls are for the workers that it forks: each returns when its request is done.
  */
 #ifndef OL_TESTS_SUPPORT_STAGE_H
 #define OL_TESTS_SUPPORT_STAGE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* tally.c -- what a worker pushes, is told, and is given, against each other */
+/* tally.c -- compares a worker's pushes, their results, and the weights that it pulls */
 
 #include "support/tally.h"
 

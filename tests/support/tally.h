@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * tally.h -- gradients that say themselves how often they took effect
+ * tally.h -- gradients whose effects can be counted in the weights
  *
  * Learning rate 1, plain SGD, weights that begin with 0. The gradient number i (from 0) of a worker
- * is 1 everywhere, and 2 at one element that it shares with few others: sums are exact in floats,
- * and from the weights can be read which gradients are in them, and how often.
+ * is 1 everywhere, and 2 at one element that it shares with few others. So sums are exact in floats,
+ * and the weights show which gradients are in them, and how often.
  */
 #ifndef OL_TESTS_SUPPORT_TALLY_H
 #define OL_TESTS_SUPPORT_TALLY_H

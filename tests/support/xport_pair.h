@@ -7,11 +7,11 @@
  * before they open one); each scenario runs in one forked process that holds both ends (xp_run1),
  * or in two, one an end (xp_run2). A scenario that fails is reported and the next one runs.
  *
- * Waiting never sleeps blindly: it polls every end that this process has open until the condition
- * holds or a deadline passes, which fails the scenario.
+ * A wait polls every end that this process has open until the condition holds, or a deadline passes,
+ * which fails the scenario.
  *
- * Every event that comes in is checked against what holds always: it has a connection of that
- * transport, and none comes after CONN_DOWN or after conn_free().
+ * Every event is checked: it has a connection of that transport, and none comes after CONN_DOWN or
+ * conn_free().
  */
 #ifndef OL_TESTS_SUPPORT_XPORT_PAIR_H
 #define OL_TESTS_SUPPORT_XPORT_PAIR_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* zk_raw.c -- the client library's calls that wait */
+/* zk_raw.c -- calls of the client library that wait for their answer */
 
 #include "support/zk_raw.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * zk_raw.h -- a session with ZooKeeper that knows nothing of jobs: for tests that look, or meddle
+ * zk_raw.h -- a plain session with ZooKeeper: for tests that read or change its nodes
  *
- * Every call waits for its answer, and ends the test unless it worked.
+ * Every call waits for its answer, and ends the test if it fails.
  */
 #ifndef OL_TESTS_SUPPORT_ZK_RAW_H
 #define OL_TESTS_SUPPORT_ZK_RAW_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * before.h -- the public headers as a program of an earlier version saw them
+ * before.h -- the public headers as of an earlier version
  *
- * Of each struct only its first fields. This header is kept: it never follows those of src/include.
+ * Each struct has only its first fields. This header never follows changes of src/include.
  */
 #ifndef OL_ABI_BEFORE_H
 #define OL_ABI_BEFORE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * old.c -- a server and a worker that were compiled with an earlier header train with today's
- * library, and it writes nothing behind their structs
+ * old.c -- a server and a worker compiled with an earlier header train with today's library, which
+ * writes nothing behind the ends of their structs
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* fail.c -- which call is next to fail */
+/* fail.c -- chooses the call that fails next */
 
 #include "nth/frame/fail.h"
 

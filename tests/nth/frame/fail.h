@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * fail.h -- calls of the system and of libraries that fail when they are told to
+ * fail.h -- calls of the system and of libraries that fail on demand
  *
- * wrap.c and wrap_verbs.c stand between the program and the calls below: the linker sends them
- * there (-Wl,--wrap; CMake takes the list from there). A fault is a call and one way to fail. While
- * armed, each call is counted once for every fault that it has, and the n-th of one fault fails.
+ * The linker sends the calls below to wrap.c and wrap_verbs.c (-Wl,--wrap; CMake takes the list from
+ * there). A fault is a call and one way to fail. While armed, each call counts once for every fault
+ * that it has, and the n-th of one fault fails.
  *
- * What is called inside of shared libraries (libc, libibverbs …) does not come by here: what they
- * can fail of is a fault of the call into them.
+ * Calls inside of shared libraries (libc, libibverbs …) are not caught: their failure counts as a
+ * fault of the call into the library.
  *
- * Not here, as they cannot fail but by a mistake of ours: close, munmap, timerfd_settime,
- * epoll_ctl for what is in the epoll, a mutex, a condition, a semaphore.
+ * Not here, as they fail only by a mistake of ours: close, munmap, timerfd_settime, epoll_ctl for
+ * descriptors in the epoll, a mutex, a condition, a semaphore.
  */
 #ifndef OL_TESTS_NTH_FRAME_FAIL_H
 #define OL_TESTS_NTH_FRAME_FAIL_H

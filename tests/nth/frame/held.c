@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* held.c -- looks into /proc/self */
+/* held.c -- reads /proc/self */
 
 #include "nth/frame/held.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* held.h -- what a process holds: descriptors, shared mappings, threads, memory */
+/* held.h -- the resources of a process: descriptors, shared mappings, threads, memory */
 #ifndef OL_TESTS_NTH_FRAME_HELD_H
 #define OL_TESTS_NTH_FRAME_HELD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* peers.c -- two processes that wait for their word */
+/* peers.c -- two processes that wait for an order */
 
 #include "nth/frame/peers.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * peers.h -- whom a server under test serves: a process for each of a run's two attempts
+ * peers.h -- peers of a server under test: a process for each of a run's two attempts
  *
- * Forked before anything is opened, and nothing fails in them by itself. Each waits until it is
- * told where the server is. The first may find that it is not served; the second may not.
+ * They are forked before anything is opened, and no call fails in them. Each waits until it is told
+ * the server's address. The first may fail to be served, the second must not.
  */
 #ifndef OL_TESTS_NTH_FRAME_PEERS_H
 #define OL_TESTS_NTH_FRAME_PEERS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* run.c -- a process for each failure, and the table of what became of them */
+/* run.c -- runs a process for each failure, and prints the table of results */
 
 #include "nth/frame/run.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * run.h -- a scenario is run once for every call that it makes, which then fails
+ * run.h -- runs a scenario once for every call that it makes, and lets that call fail
  *
- * Every run is a process of its own: a crash is a result like any other. It tries the scenario
- * with the failure and then, in the same process, without: the second try must succeed. After
- * each, what the process held before is held again and no more: descriptors, shared mappings,
- * threads and, under AddressSanitizer, memory.
+ * Every run is a process of its own, so a crash is a result like any other. It tries the scenario
+ * with the failure and then, in the same process, without: the second try must succeed. After each
+ * try the process has exactly as many descriptors, shared mappings and threads as before and, under
+ * AddressSanitizer, as much memory.
  *
  * A run that takes longer than RUN_HANG_S is a hang.
  */

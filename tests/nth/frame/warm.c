@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* warm.c -- a transport once, before all */
+/* warm.c -- opens a transport once, before all runs */
 
 #include "nth/frame/warm.h"
 

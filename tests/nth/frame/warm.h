@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* warm.h -- what a process gets once and keeps, got before anything is counted */
+/* warm.h -- takes resources that a process takes once and keeps, before they are counted */
 #ifndef OL_TESTS_NTH_FRAME_WARM_H
 #define OL_TESTS_NTH_FRAME_WARM_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * wrap.c -- stands before every call of fail.h but those of verbs, and makes it fail when it is its
- * turn
+ * wrap.c -- wraps every call of fail.h, except those of verbs, and lets it fail in its turn
  *
  * CMake makes --wrap=NAME of every line that begins with WRAP.
  */

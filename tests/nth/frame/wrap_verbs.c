@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* wrap_verbs.c -- as wrap.c: what libibverbs and librdmacm are asked for */
+/* wrap_verbs.c -- as wrap.c, for calls of libibverbs and librdmacm */
 
 #include <errno.h>
 #include <rdma/rdma_cma.h>

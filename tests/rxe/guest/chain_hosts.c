@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_hosts.c -- a chain whose hosts are cut off from each other, and lose power: one history
+ * chain_hosts.c -- a chain whose hosts are cut off from each other, and lose power, has one history
  *
  *	chain_hosts agent ROLE          on every host: coordinator, server or none. Starts it,
  * starts a server again that was left out, obeys net_set() chain_hosts split CUT...        on the
  * worker's host: makes each of the cuts, heals it chain_hosts death REPEATS       on the worker's
  * host: takes the power of head after head
  *
- * Hosts: 0 the coordinator, 1 to 3 servers, 4 the worker; all share the directory OL_OUT, which is
- * no network. A cut names roles: "H|MT" is the head on one side, middle and tail on the other, the
- * coordinator (C) and the worker (W) see all of them.
+ * Hosts: 0 the coordinator, 1 to 3 servers, 4 the worker; all share the directory OL_OUT, which
+ * cuts do not affect. A cut names roles: "H|MT" is the head on one side, middle and tail on the
+ * other; the coordinator (C) and the worker (W) reach all of them.
  *
  * There is one worker, so the history is known: version v is the sum of its first v gradients,
  * small whole numbers at learning rate 1. Every pull is compared with it, and so are the weights

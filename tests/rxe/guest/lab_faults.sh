@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# lab_faults.sh CTL -- in a lab of two hosts: whether host 1 answers host 0, before and after each fault
+# lab_faults.sh CTL -- in a lab of two hosts: checks whether host 1 answers host 0, before and after each fault
 #
-# A host that is there refuses a connection to a port nobody listens on; one that is not there is silent.
+# A live host refuses a connection to a port without a listener; a lost one is silent.
 ctl=$1
 
 answers() {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_hosts.c -- servers whose host is cut off, and loses power: nothing is lost, nothing
+ * outage_hosts.c -- when the servers' host is cut off, and loses power, no gradient is lost or
  * doubled
  *
  *	outage_hosts servers HOST RESTORE       one for each lease, at PORT, PORT + 1 …, until
  * SIGTERM outage_hosts worker HOST OTHER          in a lab of three hosts, on host 0: cuts host 1
  * off for a while, then its power; says so with the file OL_OUT/off, and finds its servers at OTHER
  *
- * One worker of each lease, all in one thread, so that each sees the same faults. Gradients are all
- * ones and the learning rate is a power of two: weights are exactly what was pushed.
+ * One worker for each lease, all in one thread, so that all see the same faults. Gradients are all
+ * ones and the learning rate is a power of two, so the weights are the exact sum of the pushes.
  */
 
 #include <errno.h>

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * relay.c -- what a message costs that goes round several nodes of one machine by bare verbs
+ * relay.c -- measures a message that goes round several nodes of one machine by bare verbs
  *
  *	relay ADDRESS PORT NODES BYTES COUNT
  *
  * Each node writes the message into the memory of the next; the first one times whole rounds. The
  * first is a process on processor 0, the others are threads of a second process on processor 1, and
- * who waits yields: just as a worker and the servers of its chain in `outlast bench commit
- * --threads`, and nothing of ours in between. So a commit is measured against it where nodes have
- * to share processors, of which a latency between two processes says nothing. Prints "minimum
- * median p99" of a round in microseconds.
+ * waiting nodes yield: as a worker and the servers of its chain in `outlast bench commit --threads`,
+ * but without our code. So it is the baseline of a commit whose nodes share processors, unlike a
+ * latency between two processes. Prints "minimum median p99" of a round in microseconds.
  */
 
 #include <errno.h>

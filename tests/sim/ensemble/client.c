@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * client.c -- the ZooKeeper client library, as the back end knows it
+ * client.c -- the ZooKeeper client library, as far as the back end uses it
  *
- * One thread a handle calls back: answers, watches and changes of the session, in the order in
- * which they came. When a connection is lost, the session's word of it comes first, then an answer
- * to each request that has none: ZCONNECTIONLOSS, whatever became of it. Requests made meanwhile
- * wait for the next connection, and fail with the next attempt that does. Watches are set again by
- * the library.
+ * One thread a handle calls back: answers, watches and session events, in the order in which they
+ * came. When a connection is lost, the session event comes first, then ZCONNECTIONLOSS for each
+ * unanswered request, whether it took effect or not. Requests made meanwhile wait for the next
+ * connection, and fail if the next attempt fails. The library sets watches again.
  */
 
 #include <errno.h>

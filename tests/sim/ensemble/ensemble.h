@@ -3,16 +3,16 @@
 /*
  * ensemble.h -- a simulated ZooKeeper: three servers, and the calls of its C client on top of them
  *
- * What a write does is decided by the leader, which adds it to one log; every other server applies
- * the log later, in order, and answers reads from what it has applied. So a read may be old, but
- * never older than one before it in the same session. Requests of a session are answered in their
- * order. A session is touched by whatever its server hears, which the leader is told every half
- * tick; the leader alone ends it. While there is no leader no server answers.
+ * The leader decides each write and adds it to one log. Every other server applies the log later,
+ * in order, and answers reads from its applied state. So a read may be old, but never older than
+ * one before it in the same session. Requests of a session are answered in their order. Each server
+ * reports every half tick to the leader which sessions it has heard from; only the leader ends a
+ * session. While there is no leader no server answers.
  *
- *	client.c    the library: zoo_*() and zookeeper_*(), a thread a handle that calls back
+ *	client.c    the library: zoo_*() and zookeeper_*(), a callback thread for each handle
  *	server.c    connections, reads, watches
- *	leader.c    the log, the tree that it makes, sessions, leaders that come and go
- *	wrong.c     rules of the back end that are left out, at the linker's seams
+ *	leader.c    the log, the tree that it makes, sessions, changes of the leader
+ *	wrong.c     rules of the back end that are left out, by calls that the linker redirects
  */
 #ifndef OL_TESTS_SIM_ENSEMBLE_ENSEMBLE_H
 #define OL_TESTS_SIM_ENSEMBLE_ENSEMBLE_H

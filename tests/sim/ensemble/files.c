@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* files.c -- there are no files where views live in an ensemble */
+/* files.c -- calls on files, which abort: views of an ensemble are not in files */
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* leader.c -- the log of an ensemble, the trees that it makes, sessions, and who leads */
+/* leader.c -- the log of an ensemble, the trees that it makes, sessions, and the leader */
 
 #include <stdio.h>
 #include <string.h>

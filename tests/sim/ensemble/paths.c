@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* paths.c -- what the back end's paths name, for checks */
+/* paths.c -- parses the back end's paths, for checks */
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* wrong.c -- rules of the ZooKeeper back end, left out where the linker lets us in between */
+/* wrong.c -- rules of the ZooKeeper back end that are left out, by calls that the linker redirects */
 
 #include "replication/coord/zookeeper/zk.h"
 #include "sim/ensemble/ensemble.h"

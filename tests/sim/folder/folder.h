@@ -3,16 +3,15 @@
 /*
  * folder.h -- the file system of a simulated machine: folders, names, locks, inotify
  *
- * A call takes a while and others run meanwhile, so that whoever is killed dies between any two
- * calls, and a file is read while it is written. read() and write() move as many bytes as chance
- * will. A lock belongs to an open file and is gone a moment after its last close, which inotify
- * tells of first; a process that ends closes all that it had. inotify tells later, in order, or
- * says that it has lost count.
+ * A call takes time while other processes run. So a killed process dies between any two calls, and
+ * a file is read while it is written. read() and write() move a random number of bytes. A lock
+ * belongs to an open file and is gone a moment after its last close, which inotify reports before;
+ * a process that ends closes all its files. inotify reports later, in order, or reports an overflow.
  *
  *	files.c    the tree, and the calls that change it
  *	tell.c     inotify, locks
- *	power.c    what a power loss leaves: what was synced, of the rest any bytes, and of the
- *	           changes of names all up to one of them, as journals have it
+ *	power.c    a power loss: synced bytes stay, others are random; changes of names are kept up
+ *	           to a random one, as in a journal
  *	sync.c     mutexes and conditions of simulated threads
  */
 #ifndef OL_TESTS_SIM_FOLDER_FOLDER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* power.c -- what a power loss leaves of names and bytes */
+/* power.c -- names and bytes after a power loss */
 
 #include <stdio.h>
 #include <string.h>

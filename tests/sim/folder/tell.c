@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* tell.c -- what inotify tells of a folder, and locks of open files */
+/* tell.c -- inotify events of a folder, and locks of open files */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* check.c -- what must hold, as check.h names it */
+/* check.c -- the checks of check.h */
 
 #include "sim/world/check.h"
 

@@ -5,26 +5,26 @@
  *
  *	check_once        a push takes effect once: no float of the weights is over 1, and a table
  *	                  of what is applied counts exactly what is in the weights beside it
- *	check_whole       what a pull gives is the content of one version, and all who have that
- *	                  version have this content
+ *	check_whole       a pull gives the content of one version, and all that have that version
+ *	                  have this content
  *	check_committed   every replica that counts has what a worker was told is committed; a push
  *	                  that was done is in all later weights
  *	check_monotone    no worker is handed a version older than one before
- *	check_fenced      of one epoch there is one head, and who is out of the view changes nothing
+ *	check_fenced      an epoch has one head, and a server out of the view changes nothing
  *	check_bounded     queues, rings, slots, doorbells, memory
  *	check_accounts    pushed is applied, dropped, lost or pending, at every moment
- *	check_turns       a step has the gradients of as many workers as the policy waits for; late
- *	                  is what was; nobody is further ahead than the bound, nobody held up
- *	                  within it
+ *	check_turns       a step has the gradients of as many workers as the policy waits for; only
+ *	                  late gradients count as late; no worker is further ahead than the bound,
+ *	                  none waits within it
  *	check_converged   when faults have ended everything is done, within a bounded time
- *	check_survives    nothing ends but what was killed, stopped or fenced
+ *	check_survives    a process ends only if it was killed, stopped or fenced
  *	check_misuse      the product keeps its side of the transport's contract
- *	check_leaks       who ends gives everything back
- *	check_saved       a checkpoint is a version that was published, with its table and state;
- *	                  of a running one each block is, and all are of one of its turns
- *	check_restored    so is what a server begins with
- *	check_durable     a checkpoint that is said to be written outlives a power loss
- *	check_counters    what an observer reads is what happened
+ *	check_leaks       a process that ends frees everything
+ *	check_saved       a checkpoint is a published version, with its table and state; so is each
+ *	                  block of a running one, and all blocks are of one of its turns
+ *	check_restored    a server begins with such a checkpoint, or such a version
+ *	check_durable     a checkpoint that is reported written outlives a power loss
+ *	check_counters    counters that an observer reads are right
  */
 #ifndef OL_TESTS_SIM_WORLD_CHECK_H
 #define OL_TESTS_SIM_WORLD_CHECK_H

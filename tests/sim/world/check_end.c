@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* check_end.c -- what must hold when a process ends, and when a run does, as check.h names it */
+/* check_end.c -- the checks of check.h at the end of a process, and of a run */
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* cluster.c -- servers of a simulated job, scenarios, and who starts again what has ended */
+/* cluster.c -- servers of a simulated job, scenarios, and the supervisor that restarts processes */
 
 #include "sim/world/cluster.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * cluster.h -- a job in a simulated world: its servers, its workers, and who starts them again
+ * cluster.h -- a job in a simulated world: its servers, its workers, and their supervisor
  *
- * Push i of worker w adds 1 to float w * pushes_max + i of every shard and to nothing else: weights
- * say what has taken effect, and how often. Or, in an exact scenario, gradients are made from the
- * weights, and each version has one right content, computed beforehand.
+ * Push i of worker w adds 1 to float w * pushes_max + i of every shard and to nothing else: the
+ * weights show which pushes have taken effect, and how often. Or, in an exact scenario, gradients
+ * are made from the weights, and each version has one right content, computed beforehand.
  */
 #ifndef OL_TESTS_SIM_WORLD_CLUSTER_H
 #define OL_TESTS_SIM_WORLD_CLUSTER_H

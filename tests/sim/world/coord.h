@@ -4,10 +4,10 @@
  * coord.h -- the coordinator of a simulated world, and the handles of replication/coord/coord.h to
  * it
  *
- * As an ensemble of ZooKeeper servers behaves: sessions with leases, members as long as their
- * session, views by compare-and-set, news of a change to everybody, to each at another time, of
- * views and of members apart. While it is away no session ends and nothing changes. A follower may
- * lag: who is connected to it is served what was, never anything older than it was served before.
+ * It behaves as an ensemble of ZooKeeper servers: sessions have leases, members last as long as
+ * their session, and views change by compare-and-set. Each handle gets changes at another time,
+ * those of views and of members apart. While it is away no session ends and nothing changes. A
+ * follower may lag: its clients see old state, but never older than what they saw before.
  */
 #ifndef OL_TESTS_SIM_WORLD_COORD_H
 #define OL_TESTS_SIM_WORLD_COORD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* disk.c -- files, names, and what is durable of them; the calls of src/checkpoint */
+/* disk.c -- files, names, and their durable parts; the calls of src/checkpoint */
 
 #include "sim/world/disk_inside.h"
 

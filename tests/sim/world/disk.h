@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * disk.h -- a disk in every host, with one folder; what a power loss leaves of it
+ * disk.h -- a disk in every host, with one folder, that may lose power
  *
- * What a process has written is in memory, which outlives the process but not the host. fsync() of
- * a file makes its bytes durable, fsync() of the folder its names. Of the rest a power loss leaves
- * what chance will have: any bytes of a file, any length of it, any of the names that were made or
- * taken away, each rename as a whole.
+ * Written bytes are in memory, which outlives the process but not the host. fsync() of a file makes
+ * its bytes durable, fsync() of the folder its names. A power loss leaves a random part of the
+ * rest: any bytes of a file, any length of it, any of the names that were made or removed, each
+ * rename as a whole.
  */
 #ifndef OL_TESTS_SIM_WORLD_DISK_H
 #define OL_TESTS_SIM_WORLD_DISK_H

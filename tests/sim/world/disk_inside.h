@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* disk_inside.h -- between disk.c, which answers calls, and disk_power.c, which knows what is
- * kept */
+/* disk_inside.h -- between disk.c, which answers calls, and disk_power.c, which makes power losses */
 #ifndef OL_TESTS_SIM_WORLD_DISK_INSIDE_H
 #define OL_TESTS_SIM_WORLD_DISK_INSIDE_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* disk_power.c -- what a disk has: names, what a power loss leaves, what it does not do as it
- * says */
+/* disk_power.c -- a disk's names, power losses, and writes that are damaged or misplaced */
 
 #include <stdio.h>
 #include <string.h>

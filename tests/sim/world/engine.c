@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* engine.c -- virtual time: events in the order of their times; chance; what is said of a run */
+/* engine.c -- virtual time: events in the order of their times; random numbers; the trace of a run */
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * fault.h -- what goes wrong in a simulated world, each kind at a rate of its own in every run
+ * fault.h -- faults in a simulated world, each kind at its own rate in every run
  *
- * At any time one replica at least of a chain that nobody may found anew is left alone.
+ * At any time at least one replica of a chain that may not be founded anew has no fault.
  */
 #ifndef OL_TESTS_SIM_WORLD_FAULT_H
 #define OL_TESTS_SIM_WORLD_FAULT_H

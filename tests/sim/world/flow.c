@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * flow.c -- writes and reads on their way
+ * flow.c -- writes and reads in flight
  *
- * In the order posted they start; a write has landed before the next starts, reads are served
- * meanwhile. They complete in order, when the other side's word for it gets through.
+ * They start in the order posted; a write has landed before the next starts, and reads are served
+ * meanwhile. They complete in order, when the peer's acknowledgement arrives.
  */
 
 #include <errno.h>

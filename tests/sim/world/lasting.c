@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* lasting.c -- one fault that nobody ever repairs */
+/* lasting.c -- one fault that is never repaired */
 
 #include "sim/world/lasting.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * lasting.h -- one fault that nobody ever repairs: the rest of the job finishes all the same
+ * lasting.h -- one fault that is never repaired: the rest of the job must finish all the same
  *
  * It begins when all others have ended: a replica and its host, a link or a worker is lost for
- * good. What is lost owes nothing any more; everybody else has to be done in time
- * (check_converged).
+ * good. The lost part is excused; all others must be done in time (check_converged).
  */
 #ifndef OL_TESTS_SIM_WORLD_LASTING_H
 #define OL_TESTS_SIM_WORLD_LASTING_H

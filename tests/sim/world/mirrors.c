@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* mirrors.c -- what a server that restores from mirrors may begin with, and what is lost then */
+/* mirrors.c -- which mirrors a restoring server may begin with, and what is lost then */
 
 #include "sim/world/mirrors.h"
 

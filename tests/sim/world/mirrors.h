@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * mirrors.h -- a server by itself that restores from mirrors, and does not wait for ever
+ * mirrors.h -- a single server that restores from mirrors, and waits for a bounded time
  *
  * Workers die, return under their id, are late, or stand still with old weights, and the server has
- * restore_wait_ms. What is lost then is lost; the oracle says what that is. It knows of each worker
- * which of its own pushes it has pulled since it began: these it keeps no more, so weights without
- * one of them have lost it. In the history that the worker is in by now they are counted once.
+ * restore_wait_ms. The oracle says which pushes may be lost then. It knows which of its own pushes
+ * each worker has pulled since it began: the worker keeps these no more, so weights without one of
+ * them have lost it. They count once, in the worker's present history.
  */
 #ifndef OL_TESTS_SIM_WORLD_MIRRORS_H
 #define OL_TESTS_SIM_WORLD_MIRRORS_H

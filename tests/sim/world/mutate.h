@@ -3,8 +3,9 @@
 /*
  * mutate.h -- faults of the product and of the transport, put in on purpose
  *
- * None is in the product: each is done where the linker sends a call through the simulation, or by
- * the simulated transport. What is worth checking is found out by what is missed without it.
+ * None is in the product's code: each is made in a call that the linker sends through the
+ * simulation, or by the simulated transport. A check proves its worth by the mutations that it
+ * finds.
  */
 #ifndef OL_TESTS_SIM_WORLD_MUTATE_H
 #define OL_TESTS_SIM_WORLD_MUTATE_H

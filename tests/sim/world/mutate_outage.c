@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* mutate_outage.c -- a worker that goes on in an outage, as it was when it waited for ever */
+/* mutate_outage.c -- a worker in an outage, with the old fault of waiting for ever */
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* net.c -- ends of connections: how they begin, what they tell, how they end */
+/* net.c -- ends of connections: connecting, events, the end */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * net.h -- the transport "sim": what rdma/transport.h promises, and nothing more
+ * net.h -- the transport "sim": the promises of rdma/transport.h, and no more
  *
- * A connection has two ends; each has a queue of operations on their way to the other. The adapter
- * works on them while no process runs: a write lands in pieces, in any order, from the memory that
- * it lies in, or, where it was reported done before, from a copy. A read is served in pieces that
- * are copied at different times. What a peer posted before it died, was stopped or freed its end
- * may still land. Cut links and dead hosts are noticed by what is posted, after retry_timeout_ms.
+ * A connection has two ends; each has a queue of operations in flight to the other. The adapter
+ * works on them while no process runs: a write lands in pieces, in any order, from its source
+ * memory or, if it was reported done before, from a copy. A read is served in pieces that are copied
+ * at different times. Operations that a peer posted before it died, was stopped or freed its end may
+ * still land. Posts detect cut links and dead hosts, after retry_timeout_ms.
  *
  *	net.c       ends: connecting, events, the end of a connection
  *	flow.c      operations in flight

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* observer.c -- who looks on: connects, reads counters, and weights, leaves, comes again */
+/* observer.c -- an observer: connects, reads counters and weights, leaves, comes again */
 
 #include <errno.h>
 #include <string.h>

@@ -3,11 +3,11 @@
 /*
  * process.c -- simulated processes: coroutines with memory and descriptors of their own
  *
- * A turn ends where a process waits, or is preempted. A killed process is one that gets no turn any
- * more: its stack is dropped as it stands, and every block that it had is freed.
+ * A turn ends when a process waits, or is preempted. A killed process gets no turn any more: its
+ * stack is dropped as it is, and all its memory is freed.
  *
- * A thread is a coroutine more of its process, which it lives, stops and dies with: what it asks
- * for is its process's.
+ * A thread is one more coroutine of its process. It lives, stops and dies with the process, which
+ * owns its resources.
  */
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * proposer.h -- what a process that stands for a server offers and proposes to a coordinator
+ * proposer.h -- the member and the views that a process registers and proposes, in place of a server
  */
 #ifndef OL_TESTS_SIM_WORLD_PROPOSER_H
 #define OL_TESTS_SIM_WORLD_PROPOSER_H

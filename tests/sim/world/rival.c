@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* rival.c -- a server that stands still, another in its place, and what becomes of the first */
+/* rival.c -- a server that stands still, another in its place, and the end of the first */
 
 #include "sim/world/rival.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * rival.h -- a server by itself stands still, and another is started in its place
+ * rival.h -- a single server stands still, and another is started in its place
  *
- * Somebody takes a server that was silent for its lease for dead: the address moves to another
- * host, where a new server begins with what it finds. The old one is woken all the same. It was
- * away for longer than its lease, and has to end before it does anything else (check_fenced).
- * Or its host was suspended and its clock does not tell: then it goes on, and only the epoch keeps
- * workers from it. Calls to the address reach either for as long as both are there.
+ * A server that was silent for its lease is taken for dead: its address moves to another host,
+ * where a new server begins with the state that it finds. Then the old one is woken. It stood still
+ * for longer than its lease, and must end before any other action (check_fenced). Or its host was
+ * suspended, so that its clock does not show it: then it goes on, and only the epoch keeps workers
+ * away. While both run, connections to the address reach either.
  */
 #ifndef OL_TESTS_SIM_WORLD_RIVAL_H
 #define OL_TESTS_SIM_WORLD_RIVAL_H

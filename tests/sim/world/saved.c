@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* saved.c -- checkpoints, full and running, against what was published (check_saved,
+/* saved.c -- compares checkpoints, full and running, with published versions (check_saved,
  * check_durable) */
 
 #include "sim/world/saved.h"

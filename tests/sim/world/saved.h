@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * saved.h -- what servers save, and what they find of it again
+ * saved.h -- the checkpoints that servers write, and later restore
  *
- * Of a running checkpoint each turn is written down: which version each block, and the table, is
- * of then. What is put together from one is one of its turns, block by block.
+ * For each turn of a running checkpoint it notes the version of each block, and of the table. A
+ * restored one must be one of these turns, block by block.
  */
 #ifndef OL_TESTS_SIM_WORLD_SAVED_H
 #define OL_TESTS_SIM_WORLD_SAVED_H

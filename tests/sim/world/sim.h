@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * sim.h -- a world with a time of its own: events, processes, chance, all from one seed
+ * sim.h -- a world with virtual time: events, processes and random numbers, all from one seed
  *
- * A simulated process is a coroutine that runs the product's own blocking code. What that code asks
- * of the system (the clock, random bytes, waiting, memory) is answered from here: wrap.c stands at
- * the link between. One thing happens at a time; which is next is a matter of times, and times are
- * drawn from the seed: a seed is a history.
+ * A simulated process is a coroutine that runs the product's own blocking code. The linker sends
+ * its system calls (clock, random bytes, waiting, memory) to wrap.c. One event happens at a time, in
+ * the order of times that are drawn from the seed: so a seed is a history.
  *
- *	net.c       the transport "sim": what rdma/transport.h promises, and nothing more
+ *	net.c       the transport "sim": the promises of rdma/transport.h, and no more
  *	coord.c     the coordinator, in place of replication/coord.c
- *	disk.c      a host's disk; disk_power.c: what a power loss leaves of it
- *	cluster.c   servers, workers and who starts them again
- *	fault.c     what goes wrong; rival.c: two servers in one place
- *	check.c     what must hold all the same
+ *	disk.c      a host's disk; disk_power.c: its power losses
+ *	cluster.c   servers, workers and their supervisor
+ *	fault.c     faults; rival.c: two servers in one place
+ *	check.c     promises that must hold all the same
  *	mutate.c    faults of the product itself, to see whether they are found
  */
 #ifndef OL_TESTS_SIM_WORLD_SIM_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* turns.c -- whose turn it is: steps that wait for some, bounded staleness, what is late */
+/* turns.c -- an oracle for policies: steps that wait for some, bounded staleness, late gradients */
 
 #include "sim/world/turns.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * turns.h -- what a server's policy decides, held against what policies promise (check_turns)
+ * turns.h -- compares decisions of a server's policy with the policies' promises (check_turns)
  *
- * Kept beside every server, for one life of it: who is there, what they have given.
+ * For each run of each server: the workers present, and their gradients.
  */
 #ifndef OL_TESTS_SIM_WORLD_TURNS_H
 #define OL_TESTS_SIM_WORLD_TURNS_H

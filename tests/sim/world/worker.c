@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* worker.c -- the training loop of a simulated worker: the application of the library */
+/* worker.c -- the training loop of a simulated worker: the library's user */
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * wrap.c -- what the product asks of the system, answered by the world
+ * wrap.c -- the product's system calls, answered by the simulated world
  *
  * The linker sends these calls here (--wrap in tests/CMakeLists.txt). Outside of a run they go on
  * to the system.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * conf_test.c -- every source sets what it says, the later one wins, and bad input gets one line
+ * conf_test.c -- every source sets its values, later sources win, and bad input gets one line
  */
 #include "base/conf.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* folder_test.c -- a private folder is ours alone, goes with all that is in it, and is locked */
+/* folder_test.c -- a private folder belongs to this user alone, is removed with its content, and is
+ * locked */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

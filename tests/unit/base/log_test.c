@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * log_test.c -- what passes the threshold reaches the sink whole, and what does not costs nothing
+ * log_test.c -- a line that passes the threshold reaches the sink whole; one that does not costs
+ * nothing
  */
 #include "base/log.h"
 

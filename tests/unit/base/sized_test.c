@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * sized_test.c -- a struct of another version is taken and given as far as both sides know it
+ * sized_test.c -- a struct of another version is copied in and out as far as both sides know it
  */
 #include "base/sized.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * status_test.c -- every code has a text of its own, and nothing that is no code crashes
+ * status_test.c -- every code has a text of its own, and an unknown code does not crash
  */
 #include "base/status.h"
 

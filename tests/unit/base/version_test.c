@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * version_test.c -- the library, its header and the build say the same version
+ * version_test.c -- the library, its header and the build have the same version
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
 /*
  * chain_test.c -- a single server that ends badly is an error of its measurement
  *
- * Servers are this very program: it is executed once more, as "outlast bench server ...", and does
- * what WHAT_SERVER says.
+ * Servers are this program: it is executed again, as "outlast bench server ...", and acts as
+ * WHAT_SERVER says.
  */
 
 #include <errno.h>

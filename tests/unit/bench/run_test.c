@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* run_test.c -- arms take turns and are counted right; baselines compute; rows and pins read
- * well */
+/* run_test.c -- arms take turns and are counted right; baselines compute; rows and pins are parsed
+ * right */
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* samples_test.c -- what is said of a run follows from its samples, by hand-worked cases */
+/* samples_test.c -- a run's statistics follow from its samples, in cases computed by hand */
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* size_test.c -- sizes mean what a person wrote, and what is no size is refused with its name */
+/* size_test.c -- sizes are parsed as written, and a word that is no size is refused by name */
 
 #include <errno.h>
 #include <setjmp.h>

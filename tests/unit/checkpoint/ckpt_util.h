@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * ckpt_util.h -- for these tests: a folder of their own, what is logged, contents from a seed
+ * ckpt_util.h -- for these tests: a folder of their own, captured log lines, contents from a seed
  */
 #ifndef CKPT_UTIL_H
 #define CKPT_UTIL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * damage_test.c -- whatever time, disk or people did to a file, it is never taken for a checkpoint:
- * the log names file and block, and the next older one is used
+ * damage_test.c -- a damaged file is never taken for a checkpoint: the log names file and block, and
+ * the next older one is used
  *
  * not under tsan: one thread
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * file_test.c -- what is written is read again bit for bit, the newest first, by nobody but its own
- * shard and job, and no more files stay than are asked for
+ * file_test.c -- a checkpoint is read again bit for bit, the newest first, only by its own shard and
+ * job, and no more files stay than are asked for
  *
  * not under tsan: one thread
  */

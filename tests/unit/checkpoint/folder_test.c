@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * folder_test.c -- a folder that cannot be used, and a disk that is full: a code and one line that
- * names the file, the old checkpoints are as they were, and no temporary file stays
+ * folder_test.c -- with an unusable folder or a full disk a write gives a code and one line that
+ * names the file; old checkpoints do not change, and no temporary file stays
  *
- * What needs limits, rights or mounts of its own happens in a forked process, which ends with
- * CHECK_SKIP and a line where it may not have them.
+ * Tests that need limits, rights or mounts run in a forked process, which ends with CHECK_SKIP and a
+ * line if it may not have them.
  */
 #include "running_util.h"
 

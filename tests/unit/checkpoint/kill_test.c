@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * kill_test.c -- a process that writes a checkpoint is killed before and after every one of its
- * system calls, and every one of them is made to fail: the newest whole checkpoint is then the old
- * one or the new one, whole. The same of a running checkpoint: what is restored is a turn, whole.
+ * kill_test.c -- if a process that writes a checkpoint is killed before or after any of its system
+ * calls, or any of them fails, the newest whole checkpoint is the old one or the new one. The same
+ * for a running checkpoint: the restored state is a whole turn.
  *
  * The writer is a forked process under ptrace; without that (a container may refuse it) the tests
  * are skipped.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * running_test.c -- of a running checkpoint each block comes back as it was saved last, with the
- * newest table; whatever a turn is torn by, the one before it is there, whole
+ * running_test.c -- each block of a running checkpoint is restored as it was saved last, with the
+ * newest table; if a turn is torn, the turn before it is restored whole
  */
 #include "running_util.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * running_util.h -- for tests of running checkpoints: blocks, a choice made beforehand, and what a
- * restore must give
+ * running_util.h -- for tests of running checkpoints: blocks, a fixed choice of them, and the
+ * expected result of a restore
  */
 #ifndef RUNNING_UTIL_H
 #define RUNNING_UTIL_H

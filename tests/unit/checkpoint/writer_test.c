@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * writer_test.c -- the thread takes one checkpoint at a time, tells its end once, and once it has
+ * writer_test.c -- the thread takes one checkpoint at a time, reports its end once, and once it has
  * its copy the content may change
  */
 #include "ckpt_util.h"

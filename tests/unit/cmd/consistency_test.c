@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* consistency_test.c -- the words of --consistency */
+/* consistency_test.c -- each value of --consistency is parsed right, or refused with its fault */
 
 #include <errno.h>
 #include <setjmp.h>

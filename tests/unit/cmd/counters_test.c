@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* counters_test.c -- a server's counters come back from JSON as they went in */
+/* counters_test.c -- a server's counters survive the way to JSON and back */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

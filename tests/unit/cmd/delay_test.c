@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* delay_test.c -- the words of --delay, traces, and what is drawn from them */
+/* delay_test.c -- values of --delay and traces are parsed right or refused, and draws follow them */
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* durable_test.c -- the words of --checkpoint, and which runs may share checkpoints */
+/* durable_test.c -- values of --checkpoint are parsed right or refused; only runs that fit share a
+ * job id */
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* job_test.c -- a job's shape is what its text says, whatever is trained; documents have one owner,
- * and who owned them before does not go on without what it knew of them */
+/* job_test.c -- a job's shape is as its text says, for every model; each document has one owner, and
+ * a restarted owner without its topics is refused */
 
 #include <errno.h>
 #include <setjmp.h>

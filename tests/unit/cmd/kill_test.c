@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* kill_test.c -- a kill schedule means what a person wrote, and what is none is refused by name */
+/* kill_test.c -- a kill schedule is parsed as written, and a wrong entry is refused by name */
 
 #include <errno.h>
 #include <math.h>

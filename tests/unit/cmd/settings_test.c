@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* settings_test.c -- where a setting of the program and an option of the library are the same, so
- * are their defaults */
+/* settings_test.c -- a setting of the program has the default of the library's option for it */
 
 #include <setjmp.h>
 #include <stdarg.h>

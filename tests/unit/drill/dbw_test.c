@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* dbw_test.c -- runs under a virtual clock: how long steps take, and what is said of means */
+/* dbw_test.c -- in runs under a virtual clock, times of steps and means are right */
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * scar_test.c -- problems of which a part is lost: steps are functions, blocks cover every float,
+ * scar_test.c -- problems of the scar experiment: steps are functions, blocks cover every float,
  * random numbers are those of the study
  */
 #include <errno.h>

@@ -4,7 +4,7 @@
  * blas_test.c -- products of any shape are right with any kernels, and a program that calls
  * learn_blas_start() gets the right kernels and no threads that it did not ask for
  *
- * The program is this one, executed as "blas_test probe": it says on stdout what it has come to.
+ * That program is this one, executed as "blas_test probe": it prints the result on stdout.
  */
 
 #include "learn/blas.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * gradient_test.c -- loss and gradient are those of the model as written down, to float accuracy
+ * gradient_test.c -- loss and gradient are those of the model's definition, to float accuracy
  *
- * The model is written down once more here, in double and without a thought for speed; its loss is
- * the expected loss, and central differences of it are the expected gradient.
+ * The model is defined again here, in double and slowly; its loss is the expected loss, and central
+ * differences of it are the expected gradient.
  */
 
 #include "learn/model.h"

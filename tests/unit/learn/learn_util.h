@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* learn_util.h -- files in a directory of their own, buffers, and a count of live memory, for these
- * tests */
+/* learn_util.h -- for these tests: files in a directory of their own, buffers, a count of live
+ * memory */
 #ifndef LEARN_UTIL_H
 #define LEARN_UTIL_H
 

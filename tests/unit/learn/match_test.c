@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* match_test.c -- the matching found is the cheapest of all: compared with trying every one */
+/* match_test.c -- the matching found has the least cost of all, by a trial of every one */
 
 #include "learn/rng.h"
 #include "learn/source.h"

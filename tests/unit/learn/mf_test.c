@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* mf_test.c -- the gradient of a factorization is that of its loss, and descending along it finds
- * the planted ratings */
+/* mf_test.c -- the gradient of a factorization is that of its loss, and descent finds the planted
+ * ratings */
 
 #include "learn/model.h"
 #include "unit/learn/learn_util.h"

@@ -3,8 +3,8 @@
 /*
  * pool_test.c -- pooling finds each window's maximum and its place, and sends gradients back there
  *
- * gradient_test.c holds the whole against the mathematics; here are the rules that it cannot see:
- * equals, windows that ReLU stops, numbers that are none, and what must not be written.
+ * gradient_test.c checks the whole model; here are the rules that it cannot see: equal values,
+ * windows that ReLU stops, NaNs, and memory that must not be written.
  */
 
 #include "learn/pool.h"

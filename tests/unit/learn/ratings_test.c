@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* ratings_test.c -- MovieLens's three forms are read, and refused where they are malformed; made
- * ratings are a function of their specification, and what was planted is in them */
+/* ratings_test.c -- MovieLens's three forms are read, and refused if malformed; generated ratings
+ * are a function of their specification, and contain the planted factors */
 
 #include "learn/data.h"
 #include "unit/learn/learn_util.h"

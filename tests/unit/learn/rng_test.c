@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* rng_test.c -- random numbers are Philox4x32-10 and nothing but a function of key, purpose and
- * index */
+/* rng_test.c -- random numbers are Philox4x32-10, and a function of only key, purpose and index */
 
 #include "learn/rng.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* synthetic_test.c -- a synthetic data set is a function of its specification, of the shape it asks
- * for */
+/* synthetic_test.c -- a synthetic data set is a function of its specification, and has its shape */
 
 #include "learn/data.h"
 #include "unit/learn/learn_util.h"

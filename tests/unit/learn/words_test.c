@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* words_test.c -- UCI's bags of words are read, and refused where they are malformed; made
- * documents are a function of their specification; workers share documents out without gap or
- * overlap */
+/* words_test.c -- UCI's bags of words are read, and refused if malformed; generated documents are a
+ * function of their specification; workers divide documents without gap or overlap */
 
 #include "learn/data.h"
 #include "unit/learn/learn_util.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* dial_test.c -- one end of a handshake: what it sends, what it makes of the answers, when it comes
- * back */
+/* dial_test.c -- the dialling end of a handshake sends the right messages, treats each answer right,
+ * and comes back after the right delay */
 
 #include <errno.h>
 #include <setjmp.h>

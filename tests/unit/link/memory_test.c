@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * memory_test.c -- what the memory thread makes is there, whole, or nothing of it; what is given
- * back is gone, whatever was being done with it; small memory does not wait for large
+ * memory_test.c -- the memory thread makes memory whole or not at all; freed memory is gone, even in
+ * the middle of a job; small jobs do not wait for large ones
  */
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* watch_test.c -- a heartbeat is read a few times a lease, and judged by when it was asked for */
+/* watch_test.c -- a heartbeat is read a few times a lease, and judged by when the read was posted */
 
 #include <errno.h>
 #include <setjmp.h>

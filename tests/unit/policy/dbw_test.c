@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* dbw_test.c -- in a job of virtual time: DBW waits for all where times are fixed, for few where
- * they vary and the gradient is clear, for more as it gets lost in noise, and not for workers that
- * became slow; it survives whatever a server may tell it; and what a choice costs */
+/* dbw_test.c -- in a job of virtual time DBW waits for all workers if times are fixed, for few if
+ * they vary and the gradient is clear, for more as noise grows, and not for workers that became
+ * slow; and it survives any input of a server. Prints the time that a choice takes */
 
 #include <math.h>
 #include <setjmp.h>

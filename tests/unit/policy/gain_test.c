@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* gain_test.c -- norm, variance and smoothness are estimated without bias on a problem whose own
- * are known, the gain is what the descent lemma says, and what is no number does no harm */
+/* gain_test.c -- norm, variance and smoothness are estimated without bias on a problem with known
+ * values, the gain is that of the descent lemma, and NaNs do no harm */
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* isotonic_test.c -- the fit rises along rows and down columns exactly, is the input where that
- * rises, the least-squares one where it does not, and puts what was never seen in between */
+/* isotonic_test.c -- the fit rises along rows and down columns exactly, equals an input that rises,
+ * is the least-squares fit of one that does not, and places unseen cells in between */
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* policy_test.c -- async steps at every gradient; sync at one gradient of each worker, or of the
- * first k, computed at the published version, and drops the rest; ssp lets nobody get far ahead */
+ * first k, computed at the published version, and drops others; ssp lets no worker get far ahead */
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* replay_test.c -- what each replay policy makes of the sum of a delta */
+/* replay_test.c -- each replay policy scales the sum of a delta by its published rule */
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* selector_test.c -- a selector gives out its fraction of the floats whatever the blocks, takes
- * the largest distance first, and leaves nobody behind */
+/* selector_test.c -- a selector selects its fraction of the floats with any blocks, takes the
+ * largest distance first, and leaves no block out for ever */
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* times_test.c -- the expected time of a step: every gradient that lands is a sample, late ones
- * too; what nobody waited for yet lies between its neighbours; strange versions do no harm */
+/* times_test.c -- the expected time of a step uses every landed gradient, late ones too; the time of
+ * a k that was never used lies between its neighbours; strange versions do no harm */
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * shm_fault_test.c -- whichever allocation or system call fails, the transport says so or ends a
- * connection, and gives everything back
+ * shm_fault_test.c -- whichever allocation or system call fails, the transport returns an error or
+ * ends a connection, and frees everything
  *
- * The functions below stand before the C library's for the whole program. Each counts, and the
- * call whose turn it is fails. Under a sanitizer the allocator is the sanitizer's: then only
- * system calls fail.
+ * The functions below replace the C library's in the whole program. Each counts its calls, and lets
+ * one fail. A sanitizer brings its own allocator: then only system calls fail.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * shm_peer_test.c -- a peer that breaks the rules, at any step and on purpose, ends its own
- * connection and nothing else
+ * shm_peer_test.c -- a peer that breaks the rules on purpose, at any step, ends its own connection
+ * and nothing else
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * shm_region_test.c -- a peer reaches what was registered for it, with the rights given, and not a
- * byte more; what it maps stays
+ * shm_region_test.c -- a peer reaches the regions registered for it, with their rights, and not a
+ * byte more; its mappings stay
  */
 #include <errno.h>
 #include <stdlib.h>

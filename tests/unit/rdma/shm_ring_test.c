@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * shm_ring_test.c -- the doorbell ring: order, wrap-around, full, lies of the other end, sleep
+ * shm_ring_test.c -- the doorbell ring keeps order, wraps around, reports full, detects lies of the
+ * other end, and loses no wake-up
  */
 #include "rdma/shm/ring.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * transport_test.c -- the registry of transports: found by name, whole, described for people
+ * transport_test.c -- every transport is found by name, has a full table, and describes itself
  */
 #include "rdma/transport.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * verbs_addr_test.c -- "host:port" is read as the transport's comment says, and nothing else is
+ * verbs_addr_test.c -- "host:port" is parsed as documented, and nothing else is
  */
 /* cmocka.h wants these before it */
 #include <setjmp.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * verbs_device_test.c -- a transport that was given no device takes that of the first address, and
- * keeps the one it has if the other cannot be used
+ * verbs_device_test.c -- a transport without a named device takes the device of the first address,
+ * and keeps its present one if the other cannot be used
  *
  * libibverbs and librdmacm are replaced: a machine with the devices a and b, where an address on
- * port 1 is of a and one on port 2 is of b, and where the n-th call that gives something of b
- * fails.
+ * port 1 is of a and one on port 2 is of b, and where the n-th call that makes an object of b fails.
  */
 #include <arpa/inet.h>
 #include <errno.h>

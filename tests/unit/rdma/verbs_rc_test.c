@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * verbs_rc_test.c -- every status of libibverbs and every event of librdmacm has a code that the
- * transport's contract names
+ * verbs_rc_test.c -- every status of libibverbs and every event of librdmacm gives a code of the
+ * transport's contract
  */
 /* cmocka.h wants these before it */
 #include <setjmp.h>

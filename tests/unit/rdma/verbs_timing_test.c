@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * verbs_timing_test.c -- a queue pair's timers add up to the silence asked for, and never to the
- * values that mean "for ever" or to a default
+ * verbs_timing_test.c -- a queue pair's timers add up to the retry timeout, and never have the values
+ * that mean "for ever" or a default
  */
 /* cmocka.h wants these before it */
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* membership_test.c -- whom a replica leaves out or takes in, what it proposes, and when it ends */
+/* membership_test.c -- a replica removes and adds the right members, proposes the right views, and
+ * ends when it must */
 
 #include "unit/replica/replica_util.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* neighbours_test.c -- heartbeats and connections: which neighbours a replica takes for dead */
+/* neighbours_test.c -- by heartbeats and connections a replica takes the right neighbours for dead */
 
 #include <sys/eventfd.h>
 #include <unistd.h>

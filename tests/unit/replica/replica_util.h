@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * replica_util.h -- a replica that is made by hand, for tests of what it decides
+ * replica_util.h -- a replica for tests of its decisions
  *
- * The coordinator is what the test says, the time is a number, and nobody is at the other end of a
- * connection. Included by one file of a program.
+ * The test plays the coordinator, the time is a number, and connections have no other end. Included
+ * by one file of a program.
  */
 #ifndef OL_TESTS_UNIT_REPLICA_REPLICA_UTIL_H
 #define OL_TESTS_UNIT_REPLICA_REPLICA_UTIL_H

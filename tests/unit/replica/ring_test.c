@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * ring_test.c -- entries that come from a predecessor are taken whole or not at all, and stay what
- * they were when they were taken
+ * ring_test.c -- entries of a predecessor are taken whole or not at all, and do not change after
+ * that
  */
 
 #include <setjmp.h>

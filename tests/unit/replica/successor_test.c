@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * successor_test.c -- what a replica posts to its successor, and what it does if that is not taken;
- * how loud it says that a neighbour is gone; and whom it joins
+ * successor_test.c -- a replica posts the right records to its successor, and treats a failed post
+ * right; it logs a lost neighbour at the right level; and it joins the right chain
  */
 #include <stdio.h>
 

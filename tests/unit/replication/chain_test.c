@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* chain_test.c -- a replica forwards, applies, commits, acknowledges and fences when it must, and
- * not before. What it does is compared as text: f5 forward, a5 apply, c5 commit, k5 ack, <P and >P
- * cut off from predecessor and successor, +7 connect to replica 7 */
+ * not before. Actions are compared as text: f5 forward, a5 apply, c5 commit, k5 ack, <P and >P
+ * fence predecessor and successor, +7 connect to replica 7 */
 
 #include <errno.h>
 #include <setjmp.h>

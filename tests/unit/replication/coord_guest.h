@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* coord_guest.h -- clients of a coordinator that wait for what they should see */
+/* coord_guest.h -- clients of a coordinator that wait for expected views and members */
 #ifndef OL_TESTS_UNIT_REPLICATION_COORD_GUEST_H
 #define OL_TESTS_UNIT_REPLICATION_COORD_GUEST_H
 

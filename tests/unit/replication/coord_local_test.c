@@ -4,7 +4,7 @@
  * coord_local_test.c -- clients of a directory see each other come and go, a member lasts as long
  * as its process, and one of several proposals wins
  *
- * Processes that are to be stopped or killed are forked before there is any thread.
+ * Processes that the test stops or kills are forked before there is any thread.
  */
 #include <fcntl.h>
 #include <poll.h>

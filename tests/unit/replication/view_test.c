@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * view_test.c -- the next view never loses what was committed, and a text is a view or is refused
+ * view_test.c -- the next view never loses committed state, and a text is a view or is refused
  *
- * A chain is written "AB+C": full replicas from head to tail, then the one that joins. Letters a…f
+ * A chain is written "AB+C": full replicas from head to tail, then the joining one. Letters a…f
  * are members of another job, 0…5 of another protocol. Lowest first: A, B, C …
  */
 #include <errno.h>

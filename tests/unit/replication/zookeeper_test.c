@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * zookeeper_test.c -- what the client of an ensemble asks for and when, and what it makes of
- * answers that fail, come late or contradict each other
+ * zookeeper_test.c -- the client of an ensemble makes the right requests at the right time, and
+ * treats answers right that fail, come late or contradict each other
  *
- * The ensemble is the test's: it stands in for the client library, answers in the call that asks,
- * and keeps an answer back where a test says so. integration/zookeeper.c has a real one.
+ * The test replaces the client library: it answers in the call that asks, and delays an answer if a
+ * test says so. integration/zookeeper.c has a real ensemble.
  */
 #include <sched.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chains_test.c -- who looks at chains sees the view, who waits, and that the folder of views is
- * gone
+ * chains_test.c -- a watcher of chains sees the view, the waiting servers, and the loss of the
+ * folder of views
  */
 #include <dirent.h>
 #include <errno.h>

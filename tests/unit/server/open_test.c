@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * open_test.c -- what a server asks of its transport, and with what it begins where its folder of
- * checkpoints has one that it cannot use
+ * open_test.c -- a server asks its transport for the right limits, and begins with the right weights
+ * if its folder has a checkpoint that it cannot use
  *
- * Between the server and its transport stands the test: the linker sends ol_xport_find() here.
+ * The test stands between the server and its transport: the linker sends ol_xport_find() here.
  */
 #include <dirent.h>
 #include <errno.h>

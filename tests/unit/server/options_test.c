@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* options_test.c -- which options a server takes: each limit from both sides, each refusal's
- * line */
+/* options_test.c -- a server accepts options up to each limit, and refuses those beyond with a line */
 
 #include <errno.h>
 #include <limits.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * session_test.c -- who comes in where registering memory takes long: a peer that is told to come
- * back finds what was made for it, and is in, however long that took
+ * session_test.c -- when registering memory takes long, a peer that is told to come back finds its
+ * memory made, and is admitted, however long that took
  *
- * The transport is the test's, the time is a number, and the work of the memory thread is done when
- * the test says so.
+ * The test plays the transport, the time is a number, and the memory thread's work is done when the
+ * test says so.
  */
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * source_test.c -- with what an empty server begins: of what is here the weights that lack the
- * least, of these the newest; and how long it waits for somebody who may have newer ones
+ * source_test.c -- an empty server begins with the weights that lack the fewest pushes, of these the
+ * newest, and waits for a bounded time for a worker that may have newer ones
  */
 
 #include <setjmp.h>

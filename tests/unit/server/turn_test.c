@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * turn_test.c -- a turn of the server's loop ends after so many bytes of gradients, and what is
- * left is worked on in later turns, in the order it came
+ * turn_test.c -- a turn of the server's loop ends after so many bytes of gradients; later turns
+ * handle the rest in the order of arrival
  */
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* store_test.c -- a published snapshot is whole and stays so until two more are published; what is
- * dropped leaves no trace in weights, state or applied table */
+/* store_test.c -- a published snapshot is whole and stays so until two more are published; a dropped
+ * gradient leaves no trace in weights, state or applied table */
 
 #include <math.h>
 #include <setjmp.h>

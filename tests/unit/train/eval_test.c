@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* eval_test.c -- weights that are being evaluated are not written over: one pull is made meanwhile,
- * whether it succeeds or not */
+/* eval_test.c -- weights are not overwritten while they are evaluated: at most one pull is made
+ * meanwhile, whether it succeeds or not */
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* answers_test.c -- what is no answer to a push settles nothing, and what is one settles it once */
+/* answers_test.c -- an answer settles its push once, and a record that is no answer settles none */
 #include "unit/worker/worker_util.h"
 
 enum {

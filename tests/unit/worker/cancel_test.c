@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * cancel_test.c -- an open that waits ends as soon as its cancel_fd can be read, and reads nothing
+ * cancel_test.c -- an open that waits ends as soon as its cancel_fd is readable, and reads no byte
  *
- * The addresses are of nobody, and the timeouts longer than any test may take.
+ * No server has the addresses, and the timeouts are longer than any test may take.
  */
 #include <errno.h>
 #include <setjmp.h>

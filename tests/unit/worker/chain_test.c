@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * chain_test.c -- a worker and its shard's chain: each push takes effect once, what is done is the
- * tail's word, and no server counts for more than its view says
+ * chain_test.c -- at a shard's chain each push of a worker takes effect once, only the tail's answer
+ * completes it, and a server has only the role of its view
  *
- * The servers A, B, C, D are puppets: what they say, and when, is the story. The coordinator is the
- * real one.
+ * The servers A, B, C, D are puppets: the test decides what they send, and when. The coordinator is
+ * the real one.
  */
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * detach_test.c -- after a wait that gave up nothing is lent: the op's memory may go, and what the
- * op was for goes on and is counted
+ * detach_test.c -- after a wait that gave up the library does not use the op any more: its memory may
+ * be freed, and its push or pull goes on and is counted
  *
- * Each op has a page of its own, which is unmapped after the wait: whoever touches it then ends the
- * test. The server is a puppet of the same thread, so no wait is answered before it gives up.
+ * Each op has a page of its own, which is unmapped after the wait, so an access ends the test. The
+ * server is a puppet of the same thread, so no wait is answered before it gives up.
  */
 
 #include <errno.h>

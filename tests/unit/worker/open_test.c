@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* open_test.c -- what a worker is told when it opens, and which servers it does not take */
+/* open_test.c -- opening a worker gives the right errors, and refuses the right servers */
 #include <errno.h>
 
 #include "unit/worker/worker_util.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * outage_test.c -- what a worker does with its gradients while its server is gone: each waits, is
- * summed up, is dropped or is refused as the options say, and is counted in one place
+ * outage_test.c -- while a worker's server is gone, each gradient waits, is summed up, is dropped or
+ * is refused by the options, and is counted in one place
  *
- * The servers A and B are puppets: what they say, and when, is the story. A server is gone until it
- * says welcome.
+ * The servers A and B are puppets: the test decides what they send, and when. A server is gone until
+ * it sends its welcome.
  */
 
 #include <errno.h>

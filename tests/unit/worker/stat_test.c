@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * stat_test.c -- who asks a server for its counters sleeps until they come: it does not poll on
- * while the server is slow or gone
+ * stat_test.c -- a call for a server's counters sleeps until they come: it does not spin while the
+ * server is slow or gone
  *
- * The server is a puppet. Between the worker and its transport stands the test, which keeps its
- * reads back, and counts how often it polls before it arms.
+ * The server is a puppet. The test stands between the worker and its transport: it delays the
+ * worker's reads, and counts how often the worker polls before it arms.
  */
 
 #include <errno.h>

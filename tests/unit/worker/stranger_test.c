@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * stranger_test.c -- a server of another job at the address of one that died is an error at first
- * open; later the worker tries again until its own server is back, and says so once a stranger
+ * stranger_test.c -- a server of another job at the worker's address is an error at the first open;
+ * later the worker tries again until its own server is back, and logs each stranger once
  *
- * The servers are puppets: what they say, and when, is the story.
+ * The servers are puppets: the test decides what they send, and when.
  */
 
 #include "base/log.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * transport_test.c -- what a worker asks of its transport and its coordinator, how many messages it
- * takes, and what becomes of a read or a write that the transport does not take now
+ * transport_test.c -- a worker makes the right calls of its transport and coordinator, needs no more
+ * messages than documented, and repeats a read or write that the transport does not take at once
  *
- * Between the worker and these two stands the test: the linker sends ol_xport_find() and
- * ol_coord_open() here. The server A is a puppet with the transport as it is.
+ * The test stands between the worker and these two: the linker sends ol_xport_find() and
+ * ol_coord_open() here. The server A is a puppet with the plain transport.
  */
 #include <errno.h>
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * worker_util.h -- a worker and the servers that it may meet, for tests that tell what these say
- * and when
+ * worker_util.h -- a worker and its servers, for tests that decide what the servers send, and when
  *
- * The servers A, B, C, D are puppets. All are in one thread: whoever waits lets the others go on.
+ * The servers A, B, C, D are puppets. All are in one thread: a wait lets the others go on.
  */
 #ifndef OL_TESTS_UNIT_WORKER_WORKER_UTIL_H
 #define OL_TESTS_UNIT_WORKER_WORKER_UTIL_H

@@ -140,23 +140,26 @@ static void decay_block(float *restrict out, const float *restrict g, const floa
 		out[i] = g[i] + wd * w[i];
 }
 
-static void sgd_block(const struct block *b)
+/*
+ * One loop a rule. Its arrays are parameters, as compilers keep `restrict` of those: a rule of seven
+ * arrays has more pairs that could overlap than they check when the loop runs.
+ */
+static void sgd_loop(const struct block *b, size_t n, const float *restrict g,
+		     const float *restrict w, float *restrict w2)
 {
-	const float *restrict g = b->g, *restrict w = b->w;
-	float *restrict w2 = b->w2;
 	float lr = b->lr;
 
-	for (size_t i = 0; i < b->n; i++)
+	for (size_t i = 0; i < n; i++)
 		w2[i] = w[i] - lr * g[i];
 }
 
-static void momentum_block(const struct block *b)
+static void momentum_loop(const struct block *b, size_t n, const float *restrict g,
+			  const float *restrict w, const float *restrict u, float *restrict w2,
+			  float *restrict u2)
 {
-	const float *restrict g = b->g, *restrict w = b->w, *restrict u = b->s[0];
-	float *restrict w2 = b->w2, *restrict u2 = b->s2[0];
 	float lr = b->lr, mu = b->mu;
 
-	for (size_t i = 0; i < b->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float velocity = mu * u[i] + g[i];
 
 		u2[i] = velocity;
@@ -164,13 +167,13 @@ static void momentum_block(const struct block *b)
 	}
 }
 
-static void nesterov_block(const struct block *b)
+static void nesterov_loop(const struct block *b, size_t n, const float *restrict g,
+			  const float *restrict w, const float *restrict u, float *restrict w2,
+			  float *restrict u2)
 {
-	const float *restrict g = b->g, *restrict w = b->w, *restrict u = b->s[0];
-	float *restrict w2 = b->w2, *restrict u2 = b->s2[0];
 	float lr = b->lr, mu = b->mu;
 
-	for (size_t i = 0; i < b->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float velocity = mu * u[i] + g[i];
 
 		u2[i] = velocity;
@@ -179,15 +182,14 @@ static void nesterov_block(const struct block *b)
 }
 
 /* wd: AdamW's decoupled decay, 0 for Adam */
-static void adam_block(const struct block *b)
+static void adam_loop(const struct block *b, size_t n, const float *restrict g,
+		      const float *restrict w, const float *restrict m, const float *restrict v,
+		      float *restrict w2, float *restrict m2, float *restrict v2)
 {
-	const float *restrict g = b->g, *restrict w = b->w;
-	const float *restrict m = b->s[0], *restrict v = b->s[1];
-	float *restrict w2 = b->w2, *restrict m2 = b->s2[0], *restrict v2 = b->s2[1];
 	float lr = b->lr, b1 = b->b1, b2 = b->b2, eps = b->eps, wd = b->wd;
 	float c1 = b->c1, c2 = b->c2;
 
-	for (size_t i = 0; i < b->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float first = b1 * m[i] + (1.0f - b1) * g[i];
 		float second = b2 * v[i] + (1.0f - b2) * (g[i] * g[i]);
 		float shrunk = w[i] - lr * wd * w[i];
@@ -202,17 +204,17 @@ static void update_block(const struct block *b, enum ol_optimizer optimizer)
 {
 	switch (optimizer) {
 	case OL_OPTIMIZER_SGD:
-		sgd_block(b);
+		sgd_loop(b, b->n, b->g, b->w, b->w2);
 		break;
 	case OL_OPTIMIZER_MOMENTUM:
-		momentum_block(b);
+		momentum_loop(b, b->n, b->g, b->w, b->s[0], b->w2, b->s2[0]);
 		break;
 	case OL_OPTIMIZER_NESTEROV:
-		nesterov_block(b);
+		nesterov_loop(b, b->n, b->g, b->w, b->s[0], b->w2, b->s2[0]);
 		break;
 	case OL_OPTIMIZER_ADAM:
 	case OL_OPTIMIZER_ADAMW:
-		adam_block(b);
+		adam_loop(b, b->n, b->g, b->w, b->s[0], b->s[1], b->w2, b->s2[0], b->s2[1]);
 		break;
 	}
 }

@@ -184,7 +184,7 @@ static int prepare(struct bench_run *run)
 				BENCH_ERR_MAX);
 	if (rc != 0)
 		return rc;
-	if (learn_model_traits(train.model)->additive) {
+	if (train.model->traits.additive) {
 		snprintf(err, BENCH_ERR_MAX,
 			 "the model %s goes on from its last step, so arms in turns are not alike; "
 			 "choose another",
@@ -197,7 +197,7 @@ static int prepare(struct bench_run *run)
 		if (rc == 0)
 			rc = learn_batch_draw(train.data, &key, train.conf.batch, train.batches[i]);
 	}
-	train.len = learn_model_param_count(train.model);
+	train.len = train.model->param_count;
 	train.first = calloc(train.len, sizeof(float));
 	train.weights = calloc(train.len, sizeof(float));
 	train.grad = calloc(train.len, sizeof(float));

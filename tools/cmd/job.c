@@ -51,8 +51,8 @@ static int model_open(struct ol_job *job, const struct ol_job_opts *opts, int *r
 		*ret_exit = rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_USAGE;
 		return rc;
 	}
-	job->traits = learn_model_traits(job->model);
-	job->param_count = learn_model_param_count(job->model);
+	job->traits = &job->model->traits;
+	job->param_count = job->model->param_count;
 	job->seed = opts->seed;
 	job->batch_count = opts->batch;
 	if (opts->batch == 0 || job->data == NULL)

@@ -26,19 +26,6 @@ struct learn_ops {
 			  struct learn_figure *figures);
 };
 
-/* The first member of every kind's own struct. */
-struct learn_model {
-	const struct learn_ops *ops;
-	struct learn_traits traits;
-	struct learn_shape shape;
-	learn_ready_fn *ready; /* or NULL */
-	void *ready_arg;
-	unsigned batch_max;
-	size_t param_count;
-	size_t layer_count;
-	struct learn_layer layers[LEARN_LAYERS_MAX + 2];
-};
-
 /* learn_layer_add -- the next layer: `out` outputs of fan_in weights, and a bias each if wanted */
 void learn_layer_add(struct learn_model *model, const char *name, size_t fan_in, size_t out,
 		     bool biases);

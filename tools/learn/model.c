@@ -140,17 +140,6 @@ void learn_model_destroy(struct learn_model *model)
 		model->ops->destroy(model);
 }
 
-size_t learn_model_param_count(const struct learn_model *model)
-{
-	return model->param_count;
-}
-
-const struct learn_layer *learn_model_layers(const struct learn_model *model, size_t *ret_count)
-{
-	*ret_count = model->layer_count;
-	return model->layers;
-}
-
 size_t learn_model_blocks(const struct learn_model *model, uint64_t *lengths)
 {
 	size_t count = 0;
@@ -169,11 +158,6 @@ size_t learn_model_blocks(const struct learn_model *model, uint64_t *lengths)
 		count++;
 	}
 	return count;
-}
-
-const struct learn_traits *learn_model_traits(const struct learn_model *model)
-{
-	return &model->traits;
 }
 
 void learn_model_init(const struct learn_model *model, uint64_t seed, float *w)

@@ -4,7 +4,7 @@
  * model.h -- models as functions of a flat weight vector
  *
  * A model holds no weights: they live wherever the caller keeps them (a mirror, a snapshot, a
- * slot), as one vector of learn_model_param_count() floats, layer after layer, in each layer
+ * slot), as one vector of param_count floats, layer after layer, in each layer
  * weights and then biases. Dense weights are [output][input], convolution weights [output
  * channel][input channel][row][column], and the CNN's flattened images channel by channel:
  * PyTorch's order. The loss is softmax cross-entropy, the mean over the batch.
@@ -95,6 +95,25 @@ struct learn_layer {
 	size_t fan_in; /* inputs of one output */
 };
 
+/*
+ * Called by learn_model_grad() on its way back through the layers: grad[first] and all after it are
+ * final. So they can be sent while the rest is computed.
+ */
+typedef void learn_ready_fn(void *arg, float *grad, size_t first);
+
+/* The first member of every kind's own struct; read only for whoever uses a model. */
+struct learn_model {
+	const struct learn_ops *ops; /* kind.h */
+	struct learn_traits traits;
+	struct learn_shape shape;
+	learn_ready_fn *ready; /* or NULL */
+	void *ready_arg;
+	unsigned batch_max;
+	size_t param_count; /* floats in the weight vector and in a gradient */
+	size_t layer_count;
+	struct learn_layer layers[LEARN_LAYERS_MAX + 2]; /* in vector order */
+};
+
 struct learn_score {
 	size_t count; /* samples evaluated */
 	size_t correct; /* whose label has the largest output; a NaN output is never correct */
@@ -118,12 +137,6 @@ int learn_model_create(const char *name, const struct learn_shape *shape,
 /* learn_model_destroy -- NULL is allowed */
 void learn_model_destroy(struct learn_model *model);
 
-/* learn_model_param_count -- floats in the weight vector and in a gradient */
-size_t learn_model_param_count(const struct learn_model *model);
-
-/* learn_model_layers -- the layers in vector order; the array belongs to the model */
-const struct learn_layer *learn_model_layers(const struct learn_model *model, size_t *ret_count);
-
 /*
  * learn_model_blocks -- the lengths of the blocks that make up the weight vector, in its order
  *
@@ -132,9 +145,6 @@ const struct learn_layer *learn_model_layers(const struct learn_model *model, si
  * count them.
  */
 size_t learn_model_blocks(const struct learn_model *model, uint64_t *lengths);
-
-/* learn_model_traits -- they belong to the model */
-const struct learn_traits *learn_model_traits(const struct learn_model *model);
 
 /*
  * learn_model_attach -- set the data set of learn_model_grad()'s batches; it must stay open
@@ -152,12 +162,6 @@ int learn_model_attach(struct learn_model *model, const struct learn_data *data,
  * (PyTorch's default); of mf uniform within 0.5/sqrt(rank); of lda 0: no token has a topic
  */
 void learn_model_init(const struct learn_model *model, uint64_t seed, float *w);
-
-/*
- * Called by learn_model_grad() on its way back through the layers: grad[first] and all after it are
- * final. So they can be sent while the rest is computed.
- */
-typedef void learn_ready_fn(void *arg, float *grad, size_t first);
 
 /* learn_model_ready_set -- call fn from now on; NULL: none */
 void learn_model_ready_set(struct learn_model *model, learn_ready_fn *fn, void *arg);

@@ -463,8 +463,6 @@ struct ol_server_stat train_total(const struct train_server *server);
 /* train_totals -- of all servers */
 struct ol_server_stat train_totals(const struct train *train);
 
-/* stat.c */
-
 /* train_stat_read -- counters now; what cannot be read stays as it was */
 void train_stat_read(struct train *train);
 

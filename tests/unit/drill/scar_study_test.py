@@ -184,7 +184,7 @@ class DrawTest(unittest.TestCase):
             self.assertEqual(tuple(map(int, philox(counter, key))), words)
 
     def test_random_numbers_are_those_of_the_problems(self) -> None:
-        """Two uniforms, two normals, four numbers below limits; scar_test.c has the same table for draw.c"""
+        """Two uniforms, two normals, four numbers below limits; scar_test.c has the same table for model.c"""
         for of, uniforms, normals, belows in (
                 ((1, 0, 3), ("0x1.71fcd8f9a8326p-2", "0x1.7a29e0c945872p-2"),
                  ("0x1.37646a0559cbap-1", "0x1.02c94774e5256p-2"), [7, 729, 2630740927, 0]),

@@ -213,7 +213,7 @@ static void check_reference(const struct reference *ref)
 		learn_model_create(ref->name, &data->shape, &opts, &model, err, sizeof(err)), 0);
 	assert_int_equal(learn_batch_create(&data->shape, ref->batch, &batch), 0);
 	assert_int_equal(learn_batch_draw(data, &key, ref->batch, batch), 0);
-	count = learn_model_param_count(model);
+	count = model->param_count;
 	w = floats(count);
 	grad = floats(count);
 	exact = calloc(count, sizeof(*exact));
@@ -227,7 +227,8 @@ static void check_reference(const struct reference *ref)
 	assert_true(fabs(loss - mean_loss(ref, exact, batch, &key)) < 1e-5);
 	for (size_t i = 0; i < count; i++)
 		assert_true(isfinite(grad[i]));
-	layers = learn_model_layers(model, &layer_count);
+	layers = model->layers;
+	layer_count = model->layer_count;
 	for (size_t l = 0; l < layer_count; l++) {
 		check_part(ref, layers[l].name, exact, batch, &key, grad, layers[l].offset,
 			   layers[l].weights);

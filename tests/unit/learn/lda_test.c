@@ -33,7 +33,7 @@ static struct fixture fixture_make(const char *name, const char *spec)
 			fail_msg("%s", err);
 		assert_int_equal(learn_model_attach(f.models[i], f.data, err, sizeof(err)), 0);
 	}
-	f.count = learn_model_param_count(f.models[0]);
+	f.count = f.models[0]->param_count;
 	f.w = floats(f.count);
 	f.grad = floats(f.count);
 	learn_model_init(f.models[0], 1, f.w);
@@ -212,7 +212,7 @@ static void a_word_is_a_block(void **state)
 	assert_int_equal(learn_model_blocks(f.models[0], lengths), 101);
 	for (unsigned i = 0; i < 101; i++)
 		assert_int_equal(lengths[i], 7);
-	assert_true(learn_model_traits(f.models[0])->additive);
+	assert_true(f.models[0]->traits.additive);
 	fixture_end(&f);
 }
 

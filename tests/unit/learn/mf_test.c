@@ -27,7 +27,7 @@ static struct fixture fixture_make(const char *model, const char *spec, unsigned
 		fail_msg("%s", err);
 	assert_int_equal(learn_model_attach(f.model, f.data, err, sizeof(err)), 0);
 	assert_int_equal(learn_batch_create(&f.data->shape, batch, &f.batch), 0);
-	f.count = learn_model_param_count(f.model);
+	f.count = f.model->param_count;
 	f.w = floats(f.count);
 	f.grad = floats(f.count);
 	learn_model_init(f.model, 1, f.w);
@@ -98,7 +98,7 @@ static void descent_finds_the_planted_ratings(void **state)
 					"ratings:users=200,items=100,rank=4,"
 					"density=0.8,noise=0.2",
 					100);
-	float lr = (float)(learn_model_traits(f.model)->lr * 100);
+	float lr = (float)(f.model->traits.lr * 100);
 	struct learn_figure figures[LEARN_FIGURES_MAX];
 	double before = rmse(&f);
 

@@ -58,8 +58,9 @@ static void layers_lie_in_the_published_order(void **state)
 	size_t count;
 
 	(void)state;
-	assert_int_equal(learn_model_param_count(model), CNN_PARAMS);
-	layers = learn_model_layers(model, &count);
+	assert_int_equal(model->param_count, CNN_PARAMS);
+	layers = model->layers;
+	count = model->layer_count;
 	assert_int_equal(count, 4);
 	for (size_t l = 0; l < count; l++) {
 		assert_string_equal(layers[l].name, want[l].name);
@@ -87,7 +88,7 @@ static void names_give_the_layers(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct learn_model *model = create(cases[i].name, &image_shape, NULL);
 
-		assert_int_equal(learn_model_param_count(model), cases[i].params);
+		assert_int_equal(model->param_count, cases[i].params);
 		learn_model_destroy(model);
 	}
 }
@@ -164,7 +165,8 @@ static void first_weights_are_uniform_within_the_fan_in_bound(void **state)
 	learn_model_init(model, 1, again);
 	assert_memory_equal(w, again, CNN_PARAMS * sizeof(*w));
 	learn_model_init(model, 2, again);
-	layers = learn_model_layers(model, &count);
+	layers = model->layers;
+	count = model->layer_count;
 	for (size_t l = 0; l < count; l++) {
 		double bound = 1 / sqrt((double)layers[l].fan_in);
 		double n = (double)(layers[l].weights + layers[l].biases);
@@ -216,7 +218,7 @@ static void gradient_twice(const char *name, const char *spec, unsigned count)
 	struct learn_batch *batch = draw(data, &key, count);
 	struct learn_model *a = create(name, &data->shape, NULL);
 	struct learn_model *b = create(name, &data->shape, NULL);
-	size_t n = learn_model_param_count(a);
+	size_t n = a->param_count;
 	float *w = floats(n + 3);
 	float *grad_a = floats(n + 3);
 	float *grad_b = floats(n + 3);
@@ -369,7 +371,7 @@ static void extreme_weights_give_finite_losses_and_nan_shows(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct learn_model *model = create(names[i], &data->shape, NULL);
-		size_t n = learn_model_param_count(model);
+		size_t n = model->param_count;
 		float *w = floats(n);
 		float *grad = floats(n);
 		struct learn_score score;
@@ -411,7 +413,7 @@ static double train(const char *name, const char *spec, float rate, uint64_t ste
 {
 	struct learn_data *data = open_data(spec);
 	struct learn_model *model = create(name, &data->shape, NULL);
-	size_t n = learn_model_param_count(model);
+	size_t n = model->param_count;
 	struct learn_batch *batch = NULL;
 	float *w = floats(n);
 	float *grad = floats(n);
@@ -466,7 +468,7 @@ static void blocks_cover_the_vector_output_by_output(void **state)
 		assert_int_equal(learn_model_blocks(model, lengths), counts[i]);
 		for (size_t b = 0; b < counts[i]; b++)
 			sum += lengths[b];
-		assert_int_equal(sum, learn_model_param_count(model));
+		assert_int_equal(sum, model->param_count);
 		assert_int_equal(lengths[0], first[i]);
 		assert_int_equal(lengths[counts[i] - 1], last[i]);
 		learn_model_destroy(model);

@@ -60,7 +60,7 @@ int dbw_problem_open(const char *dataset, unsigned batch_max, struct dbw_problem
 		dbw_problem_close(problem);
 		return rc;
 	}
-	problem->floats = learn_model_param_count(problem->model);
+	problem->floats = problem->model->param_count;
 	problem->first = log(problem->data->shape.classes);
 	return 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random numbers by what they are for: Philox4x32-10, whose counter is stream, trial and index (draw.c)."""
+"""Random numbers by what they are for: Philox4x32-10, whose counter is stream, trial and index (model.c)."""
 import math
 
 import numpy

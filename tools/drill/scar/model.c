@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * model.c -- problems: models of tools/learn as functions of their state
+ * model.c -- problems: models of tools/learn as functions of their state; random numbers
  */
 #include <errno.h>
 #include <math.h>
@@ -12,10 +12,45 @@
 #include "drill/scar/scar.h"
 #include "learn/data.h"
 #include "learn/model.h"
+#include "learn/rng.h"
 
 enum {
+	PURPOSE = 64, /* above those of tools/learn */
 	STREAM_SCALE = 16
 };
+
+static uint64_t bits(struct scar_rng *rng)
+{
+	struct learn_rng_block counter = { .word = {
+						   rng->used++,
+						   (uint32_t)PURPOSE << 24 | rng->stream,
+						   (uint32_t)rng->trial,
+						   (uint32_t)(rng->trial >> 32),
+					   } };
+	struct learn_rng_block block =
+		learn_philox(counter, (uint32_t)rng->seed, (uint32_t)(rng->seed >> 32));
+
+	return (uint64_t)block.word[0] << 32 | block.word[1];
+}
+
+double scar_uniform(struct scar_rng *rng)
+{
+	return ((double)(bits(rng) >> 12) + 0.5) * 0x1p-52;
+}
+
+double scar_normal(struct scar_rng *rng)
+{
+	double radius = sqrt(-2.0 * log(scar_uniform(rng)));
+
+	return radius * cos(2.0 * M_PI * scar_uniform(rng));
+}
+
+uint32_t scar_below(struct scar_rng *rng, uint32_t limit)
+{
+	uint64_t word = bits(rng);
+
+	return learn_rng_below((uint32_t)(word >> 32), (uint32_t)word, limit);
+}
 
 struct trained {
 	struct learn_data *data;
@@ -120,7 +155,8 @@ static bool blocks_make(const struct scar_spec *spec, const struct learn_model *
 	problem->block_of = calloc(problem->floats, sizeof(*problem->block_of));
 	if (problem->block_of == NULL)
 		return false;
-	layers = learn_model_layers(model, &layer_count);
+	layers = model->layers;
+	layer_count = model->layer_count;
 	for (size_t l = 0; l < layer_count; l++)
 		count = layer_cut(spec, &layers[l], count, problem->block_of);
 	return scar_blocks_set(problem, count);
@@ -169,7 +205,7 @@ static int trained_open(const struct scar_spec *spec, struct trained *t,
 	rc = batch_make(spec, t);
 	if (rc != 0)
 		return rc;
-	problem->floats = t->floats = learn_model_param_count(t->model);
+	problem->floats = t->floats = t->model->param_count;
 	problem->first = calloc(t->floats, sizeof(float));
 	t->grad = calloc(t->floats, sizeof(float));
 	if (problem->first == NULL || t->grad == NULL || !blocks_make(spec, t->model, problem))

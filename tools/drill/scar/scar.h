@@ -29,7 +29,7 @@ enum {
 	SCAR_TEXT_MAX = 256
 };
 
-/* draw.c */
+/* model.c */
 
 /* Random numbers by their purpose: stream and trial. draw.py has the same; the unit tests of both have
  * one table of them. */
@@ -43,8 +43,6 @@ struct scar_rng {
 double scar_uniform(struct scar_rng *rng); /* in (0, 1) */
 double scar_normal(struct scar_rng *rng);
 uint32_t scar_below(struct scar_rng *rng, uint32_t limit);
-
-/* model.c */
 
 /* A problem: a state of floats, in blocks that are saved and lost as a whole. */
 struct scar_problem {

@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <stdbool.h>
 
-/* ol_cancelled -- true if fd can be read; nothing is read from it. -1: nobody can cancel */
+/* ol_cancelled -- true if fd is readable; no byte is read from it. -1: never cancelled */
 static inline bool ol_cancelled(int fd)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };

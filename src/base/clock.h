@@ -3,8 +3,8 @@
 /*
  * clock.h -- monotonic time in nanoseconds
  *
- * State machines take the time as an argument. What drives them reads the clock, and what measures
- * how long something took.
+ * State machines take the time as an argument. Only their drivers, and code that measures time, read
+ * the clock.
  */
 #ifndef OL_BASE_CLOCK_H
 #define OL_BASE_CLOCK_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * defaults.h -- values that options have by themselves: those that the library's structs and the
- * program's settings have in common
+ * defaults.h -- defaults that the library's structs and the program's settings share
  */
 #ifndef OL_BASE_DEFAULTS_H
 #define OL_BASE_DEFAULTS_H
@@ -14,12 +13,12 @@
 #define OL_DEFAULT_LISTEN "@outlast"
 #define OL_DEFAULT_JOB    "outlast"
 
-/* Two: a gradient is computed while another travels. Each more is a gradient more of memory, at the
- * worker and at the server. */
+/* With two, a gradient is computed while another travels. Each more costs the memory of a gradient,
+ * at the worker and at the server. */
 #define OL_DEFAULT_WINDOW 2
 
-/* So long does a job stand still whose server hangs. A loop that the machine holds up for longer is
- * taken for dead, and fences itself: 40 heartbeats. */
+/* If a server hangs, its job stands still for so long. A server whose loop stands still for longer
+ * is taken for dead, and fences itself. It is 40 heartbeats. */
 #define OL_DEFAULT_LEASE_MS 2000
 
 #define OL_DEFAULT_SPIN_US         50
@@ -30,7 +29,7 @@
 #define OL_DEFAULT_CHECKPOINT_KEEP 3
 #define OL_DEFAULT_REPLAY_CLIP     1
 
-/* All but one may be lost: the fewest that survive one death while another is replaced */
+/* All but one may be lost. Three is the fewest that survive a death while another is replaced */
 #define OL_DEFAULT_REPLICAS 3
 
 #define OL_DEFAULT_LR       0.01
@@ -39,7 +38,7 @@
 #define OL_DEFAULT_BETA2    0.999
 #define OL_DEFAULT_EPSILON  1e-8
 
-/* Of the library alone, as no setting has them */
+/* Only of the library, as there are no settings for them */
 enum {
 	OL_DEFAULT_HEARTBEAT_MS = 50,
 	OL_DEFAULT_RETRY_TIMEOUT_MS = 500,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * folder.h -- a folder of this process alone, in memory where the machine has room for it there
+ * folder.h -- a private folder of this process, in memory if possible
  *
- * $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR, /tmp: the first that can be written into. The folder is
- * locked for as long as the process lives. What a process left behind that was killed is removed by
- * the next one that makes a folder of the same prefix.
+ * It lies in the first of $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR, /tmp that is writable. It is locked
+ * while the process lives. A killed process leaves its folder behind; the next process that makes a
+ * folder with the same prefix removes it.
  */
 #ifndef OL_BASE_FOLDER_H
 #define OL_BASE_FOLDER_H
@@ -21,7 +21,7 @@ struct ol_folder {
 
 /* ol_folder_make -- PREFIX and some letters; 0 or -errno */
 int ol_folder_make(struct ol_folder *folder, const char *prefix);
-/* ol_folder_drop -- with all that is in it; nothing if there is none */
+/* ol_folder_drop -- remove it with its content; no effect if there is none */
 void ol_folder_drop(struct ol_folder *folder);
 
 #endif /* OL_BASE_FOLDER_H */

@@ -3,7 +3,7 @@
 /*
  * log.h -- one line for people, at a level
  *
- * Who first decides that something is an error logs it, once, naming the object; those above
+ * The function that decides that something is an error logs it, once, naming the object; its callers
  * return the code silently. Lower case, no newline. Never in a data path.
  */
 #ifndef OL_BASE_LOG_H

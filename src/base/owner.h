@@ -11,7 +11,7 @@
 /* Forks between this process and the first of its ancestors that asked for an owner */
 extern _Atomic uint32_t ol_owner_forks;
 
-/* This thread's number, from 1: no other gets it, also when this one has ended. 0: not asked yet */
+/* This thread's number, from 1; it is never reused. 0: not asked for yet */
 extern _Thread_local uint64_t ol_owner_thread;
 
 struct ol_owner {

@@ -9,7 +9,7 @@
 /*
  * ol_status_str -- a constant string for a negated errno value or an OL_E_* code; never NULL
  *
- * 0 and counts (positive) are "success"; what is no code at all is "unknown status code".
+ * 0 and counts (positive) are "success"; other numbers are "unknown status code".
  * Threading: any
  */
 const char *ol_status_str(int code);

@@ -7,10 +7,10 @@
 #include <pthread.h>
 
 /*
- * ol_thread_start -- run(arg) on a thread that takes no signals
+ * ol_thread_start -- run(arg) on a thread that blocks signals
  *
- * Signals are for the program's threads. Those that say that this one has done wrong stay. That
- * SIGXFSZ is held back turns a limit on file sizes into -EFBIG. Errors: -EAGAIN
+ * Signals are for the program's threads. Only those for faults of this thread stay unblocked. With
+ * SIGXFSZ blocked, a limit on file sizes gives -EFBIG. Errors: -EAGAIN
  */
 int ol_thread_start(void *(*run)(void *), void *arg, pthread_t *ret_thread);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * turn.h -- what a turn of a loop may spend, as pieces of work are large
+ * turn.h -- limits the work of one turn of a loop, as pieces of work are large
  *
- * Whoever knocks, dies or reads a heartbeat waits for the rest of a turn. So a turn works on so many
- * bytes of each kind and begins no more. What is left waits for the next turn, in the order it came.
+ * Connecting peers, ended peers and the heartbeat wait for the end of a turn. So a turn works on so
+ * many bytes of each kind and begins no more. Later work waits for the next turn, in its order.
  */
 #ifndef OL_BASE_TURN_H
 #define OL_BASE_TURN_H
@@ -23,10 +23,10 @@ enum ol_turn_work {
 struct ol_turn {
 	uint64_t bytes_max; /* of each kind; a piece is begun while there are fewer */
 	uint64_t bytes[OL_TURN_WORKS];
-	bool left; /* something waits for the next turn */
+	bool left; /* work waits for the next turn */
 };
 
-/* ol_turn_begin -- the loop has looked around */
+/* ol_turn_begin -- a new turn begins */
 static inline void ol_turn_begin(struct ol_turn *turn)
 {
 	memset(turn->bytes, 0, sizeof(turn->bytes));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * backend.h -- where checkpoints lie: the file operations of one kind of place, as a table
+ * backend.h -- a table of file operations for one kind of storage of checkpoints
  *
  * A back end is a folder below this one, and a line in OL_CKPT_BACKEND_MAP. Nothing else in the room calls
- * the system on a file. Folders, files and locks are numbers that the back end gives out, not
- * below 0. Every call returns 0, or what it says, or -errno; none is interrupted by a signal.
+ * the system on a file. Folders, files and locks are numbers of the back end, not below 0. Every
+ * call returns 0, its result, or -errno; none is interrupted by a signal.
  */
 #ifndef OL_CHECKPOINT_BACKEND_H
 #define OL_CHECKPOINT_BACKEND_H
@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One name of a folder. Not 0: that ends the list, and is what it returns */
+/* Called for each name of a folder. A result other than 0 ends the list, and is returned */
 typedef int ol_ckpt_each_fn(void *arg, const char *name);
 
 struct ol_ckpt_backend {
-	const char *scheme; /* what the name of a folder of its begins with; "": any name */
+	const char *scheme; /* the beginning of its folders' names; "": any name */
 
 	/* A folder */
 	int (*folder_open)(const char *dir);
@@ -30,14 +30,14 @@ struct ol_ckpt_backend {
 
 	/* A file, given out by number */
 	int (*create)(int folder, const char *name); /* to write; -EEXIST */
-	int (*open)(int folder, const char *name); /* to read; never waits for somebody */
+	int (*open)(int folder, const char *name); /* to read; never waits for another process */
 	int (*size)(int file, uint64_t *ret_bytes); /* -ENODEV: it is none that holds bytes */
 	int (*read_at)(int file, void *bytes, size_t count, uint64_t off); /* all of them;
 									      -ENODATA: it ends
 									      before */
 	int (*write_at)(int file, const void *bytes, size_t count, uint64_t off); /* all */
 	int (*reserve)(int file, uint64_t bytes); /* room for so many: no later write lacks it */
-	bool (*has_name)(int file); /* nobody has removed it, or put another in its place */
+	bool (*has_name)(int file); /* it was not removed, or replaced by another */
 	int (*sync_data)(int file); /* of a file whose places and length stay */
 
 	/* Either */

@@ -11,7 +11,7 @@
 
 /*
  * ol_ckpt_folder_open -- -errno, -ENAMETOOLONG (OL_CKPT_DIR_MAX)
- * ol_ckpt_folder_make -- the same, of one that is made if need be (one level), and written
+ * ol_ckpt_folder_make -- the same, for writing; the folder is made if need be (one level)
  */
 int ol_ckpt_folder_open(const char *dir, struct ol_ckpt_folder *ret_folder);
 int ol_ckpt_folder_make(const char *dir, struct ol_ckpt_folder *ret_folder);
@@ -28,10 +28,10 @@ int ol_ckpt_folder_list(const struct ol_ckpt_folder *folder, uint64_t job_id, ui
 
 /*
  * ol_ckpt_folder_sweep -- remove the temporary files of this shard, job and kind, and all but
- * `keep` of its checkpoints; `last` is always one of those that stay, the others are the newest
+ * `keep` of its checkpoints; `last` always stays, the others that stay are the newest
  *
- * What is of a later epoch belongs to the server that took over: it is left alone and not counted.
- * What cannot be removed is logged.
+ * Files of a later epoch belong to the server that took over: they are not touched and not counted.
+ * A file that cannot be removed is logged.
  */
 void ol_ckpt_folder_sweep(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *last,
 			  uint32_t keep);

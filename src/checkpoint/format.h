@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * format.h -- what a checkpoint file is, byte by byte
+ * format.h -- the layout of a checkpoint file, byte by byte
  *
  *	offset          size            part
  *	0               4096            header: struct ol_ckpt_header
@@ -12,8 +12,8 @@
  * Every byte is under a checksum: the header's own, the table's (in the header), the blocks' (in
  * the table; the last block's includes the zeros behind it). All numbers are little-endian.
  *
- * Magic, format and the header's checksum lie where they lie in every format to come, so that a
- * file of a later one can be told from a damaged one.
+ * Magic, format and the header's checksum have the same place in all future formats, so that a file
+ * of a later format can be told from a damaged one.
  */
 #ifndef OL_CHECKPOINT_FORMAT_H
 #define OL_CHECKPOINT_FORMAT_H
@@ -84,16 +84,16 @@ int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *
 void ol_ckpt_header_seal(struct ol_ckpt_header *header, const void *table);
 
 /*
- * ol_ckpt_header_sound -- true if this is a header of this magic and a format that is known, as it
- * was written; what its numbers mean is not looked at
+ * ol_ckpt_header_sound -- true if this header has this magic, a known format and a right checksum;
+ * its numbers are not checked
  */
 bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, char *why);
 
 /*
  * ol_ckpt_header_whole -- true if this is a header of ours that fits a file of so many bytes: then
- * every size in it may be believed
+ * every size in it is valid
  *
- * why: at least OL_CKPT_WHY_MAX; what is wrong and where, for people
+ * why: at least OL_CKPT_WHY_MAX; the fault and its place, for people
  */
 bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why);
 
@@ -101,7 +101,7 @@ bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_byt
 bool ol_ckpt_header_wanted(const struct ol_ckpt_header *header, const struct ol_ckpt_meta *meta,
 			   char *why);
 
-/* ol_ckpt_header_geo -- window and consistency are any that can be */
+/* ol_ckpt_header_geo -- window and consistency are set to any valid values */
 struct ol_geometry ol_ckpt_header_geo(const struct ol_ckpt_header *header);
 
 /* ol_ckpt_content_off, ol_ckpt_padded_bytes -- where the blocks begin; how many bytes they are */

@@ -13,10 +13,10 @@
 int ol_ckpt_read_at(const struct ol_ckpt_file *file, void *bytes, size_t count, uint64_t off);
 
 /*
- * ol_ckpt_unread -- what a call on a file that failed with rc says of it
+ * ol_ckpt_unread -- the meaning of rc, the error of a call on a file
  *
- * OL_E_NO_CHECKPOINT: it is gone, ends too early, or is nothing to read. Else rc, which is the
- * system's (-EIO, -EACCES, -EMFILE, -ENOMEM …) and says nothing of the file: that may be whole.
+ * OL_E_NO_CHECKPOINT: it is gone, ends too early, or cannot be read as a file. Else rc, an error of
+ * the system (-EIO, -EACCES, -EMFILE, -ENOMEM …): the file may be whole.
  */
 int ol_ckpt_unread(int rc);
 
@@ -25,7 +25,7 @@ int ol_ckpt_load_open(const struct ol_ckpt_folder *folder, const struct ol_ckpt_
 		      struct ol_ckpt_file *ret_file, char *why);
 
 /*
- * ol_ckpt_load_raw -- the header of a regular file, as it is, and how long the file is
+ * ol_ckpt_load_raw -- the unchecked header of a regular file, and the file's length
  *
  * Errors: OL_E_NO_CHECKPOINT (it is not one, or too short), or as ol_ckpt_unread(), with why
  */
@@ -36,8 +36,8 @@ int ol_ckpt_load_raw(const struct ol_ckpt_file *file, struct ol_ckpt_header *ret
  * Both: why as in format.h. Errors: OL_E_NO_CHECKPOINT (it is not whole), -ENOMEM, or as
  * ol_ckpt_unread()
  *
- * ol_ckpt_load_header -- whole, so that its sizes are those of the file
- * ol_ckpt_load_content -- ol_ckpt_padded_bytes() of it, every block checked; the caller frees it
+ * ol_ckpt_load_header -- a checked header, whose sizes are those of the file
+ * ol_ckpt_load_content -- ol_ckpt_padded_bytes() of content, every block checked; the caller frees it
  */
 int ol_ckpt_load_header(const struct ol_ckpt_file *file, struct ol_ckpt_header *ret_header,
 			char *why);
@@ -45,14 +45,14 @@ int ol_ckpt_load_content(const struct ol_ckpt_file *file, const struct ol_ckpt_h
 			 uint8_t **ret_content, char *why);
 
 /*
- * ol_ckpt_fit -- content of geometry `from` into one that differs in workers_max at most
+ * ol_ckpt_fit -- convert content of geometry `from` to one that differs at most in workers_max
  *
- * false: a worker that has pushed would be forgotten; then nothing is written
+ * false: a worker that has pushed would be forgotten; nothing is written
  */
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 		 const struct ol_geometry *to, uint8_t *ret_content, char *why);
 
-/* ol_ckpt_say_unused -- in the log: which file is not used, why, and what can be done */
+/* ol_ckpt_say_unused -- log which file is not used, why, and the remedy */
 void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int rc,
 			const char *why);
 

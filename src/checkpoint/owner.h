@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * owner.h -- whose checkpoints of a shard those in a folder are: the last server's that started
+ * owner.h -- the owner of a shard's checkpoints in a folder: the server that started last
  *
- * A server that stood still may wake up in the middle of a write, with another in its place, and
- * even of its own epoch: nothing was on disk yet from which the other could have told. So each that
- * starts puts a file of its own in the place of the lock file. Names change, and files go, only
- * under the lock of one's own file, and only while that is the one in place. The kernel releases
- * the lock of a process that dies.
+ * A server that stood still may wake up in the middle of a write when another has taken its place,
+ * even with the same epoch, if nothing was on disk yet. So each server that starts replaces the lock
+ * file by a file of its own. It renames and removes files only under the lock of its own file, and
+ * only while that is in place. The kernel releases the lock of a process that dies.
  */
 #ifndef OL_CHECKPOINT_OWNER_H
 #define OL_CHECKPOINT_OWNER_H
@@ -22,18 +21,18 @@ struct ol_ckpt_owner {
 };
 
 /*
- * ol_ckpt_owner_take -- checkpoints of this shard, job and kind are this process's from now on
+ * ol_ckpt_owner_take -- make this process the owner of checkpoints of this shard, job and kind
  *
- * Blocks: while another is in the middle of changing names, for a while. Errors: -EBUSY (it stands
- * still there), -errno of the folder
+ * Blocks: for a while, if another is just changing names. Errors: -EBUSY (that one stands still),
+ * -errno of the folder
  */
 int ol_ckpt_owner_take(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *kind,
 		       struct ol_ckpt_owner *ret_owner);
 void ol_ckpt_owner_drop(struct ol_ckpt_owner *owner);
 
 /*
- * ol_ckpt_owner_enter -- change names now, until ol_ckpt_owner_leave(); owner NULL: there is nobody
- * else. OL_E_FENCED: another has started since, and nothing may be touched
+ * ol_ckpt_owner_enter -- names may be changed until ol_ckpt_owner_leave(); owner NULL: always.
+ * OL_E_FENCED: another server has started since, and no file may be touched
  */
 int ol_ckpt_owner_enter(const struct ol_ckpt_owner *owner, const struct ol_ckpt_folder *folder);
 void ol_ckpt_owner_leave(const struct ol_ckpt_owner *owner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * running.h -- what a running checkpoint's file is, byte by byte, and the half that writes it
+ * running.h -- the layout of a running checkpoint's file, byte by byte, and its writer
  *
  *	offset          size            part
  *	0               4096            header: struct ol_ckpt_header, its version that of the first
@@ -10,13 +10,12 @@
  *	…               2 copies        block 0: its weights, then each vector of optimizer state
  *	…               2 copies        block 1 …
  *
- * A copy is a struct ol_running_head and what it is of, on pages of its own: a page that is torn
- * costs one copy of one block. Written are the bytes of a copy alone, not the rest of its last
- * page.
+ * A copy is a struct ol_running_head and its content, on pages of its own: a torn page costs one
+ * copy of one block. Only the bytes of a copy are written, not the rest of its last page.
  *
- * Turns are numbered from 0, the making of the file. A turn writes the blocks that were chosen,
- * each over the older of its copies, makes them durable, and then does the same with the table. So
- * whatever a turn is stopped by, the one before it is still there, whole.
+ * Turns are numbered from 0, which makes the file. A turn writes the chosen blocks, each over the
+ * older of its copies, makes them durable, and then does the same with the table. So if a turn is
+ * cut off at any point, the turn before it can still be restored whole.
  */
 #ifndef OL_CHECKPOINT_RUNNING_H
 #define OL_CHECKPOINT_RUNNING_H
@@ -31,7 +30,7 @@
 /* In front of each copy. */
 struct ol_running_head {
 	uint64_t turn;
-	uint64_t version; /* of the snapshot that it was taken from */
+	uint64_t version; /* of its snapshot */
 	uint32_t index; /* of the block */
 	uint32_t crc; /* of this, with the header's checksum in place of this word, and the
 		       content */
@@ -54,24 +53,24 @@ static inline uint64_t ol_running_stride(uint64_t bytes)
 }
 
 /*
- * ol_running_gather -- the content of a block (or the table), out of a snapshot's content;
- * ol_running_scatter -- back into it
+ * ol_running_gather -- copy a block (or the table) out of a snapshot's content;
+ * ol_running_scatter -- copy it back
  */
 void ol_running_gather(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
 		       uint32_t index, const uint8_t *content, uint8_t *ret_block);
 void ol_running_scatter(const struct ol_geometry *geo, const struct ol_ckpt_blocks *blocks,
 			uint32_t index, const uint8_t *block, uint8_t *ret_content);
 
-/* ol_running_seal -- the checksum of a copy, set; ol_running_whole -- is it that? */
+/* ol_running_seal -- set the checksum of a copy; ol_running_whole -- check it */
 void ol_running_seal(const struct ol_ckpt_header *header, void *copy, uint64_t bytes);
 bool ol_running_whole(const struct ol_ckpt_header *header, const void *copy, uint64_t bytes,
 		      uint32_t index);
 
-/* The writing half: what was saved last, in memory and in the file. One thread's. */
+/* The writer: the blocks as last saved, in memory and in the file. For one thread. */
 struct ol_running;
 
-/* ol_running_create -- dir, and what opts point to, stay; nothing is written yet. OL_E_GEOMETRY,
- * -ENOMEM */
+/* ol_running_create -- dir, and the objects of opts, must stay; no file is written yet.
+ * OL_E_GEOMETRY, -ENOMEM */
 int ol_running_create(const char *dir, const struct ol_ckpt_meta *meta,
 		      const struct ol_ckpt_running_opts *opts, struct ol_running **ret_running);
 void ol_running_destroy(struct ol_running *running);
@@ -81,7 +80,7 @@ void ol_running_take(struct ol_running *running, const void *content, uint64_t v
 		     uint32_t epoch, bool whole);
 
 /*
- * ol_running_write -- what was taken last, durable; result: status, bytes, blocks, whole, err
+ * ol_running_write -- write the blocks taken last, durably; result: status, bytes, blocks, whole, err
  *
  * After a failure the next one makes the file anew.
  */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * gain.h -- how much the loss is expected to fall in a step over k gradients
+ * gain.h -- the expected fall of the loss in a step of k gradients
  *
  * The descent lemma, with N the squared norm of the true gradient, V the variance of one
  * gradient, L the smoothness and lr the learning rate:
  *
  *	gain(k) = (lr - L lr^2 / 2) N - (L lr^2 / 2) V / k
  *
- * N, V and L are estimated from the steps that were made: README.md has the formulas. Windows are
- * counted in gradients, as these are what brings news: a hundred steps of one gradient say no more
- * than six of sixteen.
+ * N, V and L are estimated from past steps: README.md has the formulas. Windows are counted in
+ * gradients, as these carry the information: a hundred steps of one gradient tell no more than six
+ * of sixteen.
  */
 #ifndef OL_POLICY_GAIN_H
 #define OL_POLICY_GAIN_H
@@ -22,7 +22,7 @@
 
 struct ol_gain_step;
 
-/* What is believed may be read; NaN: not known yet. */
+/* Estimates may be read; NaN: not known yet. */
 struct ol_gain {
 	double lr;
 	double share;
@@ -32,19 +32,19 @@ struct ol_gain {
 
 	double norm2; /* N */
 	double variance; /* V */
-	double smoothness; /* L; what noise makes negative is 0 */
+	double smoothness; /* L; 0 if noise would make it negative */
 	double loss; /* of the last step */
-	bool rose; /* the loss, in the last step, by more than noise explains */
-	uint32_t variance_age; /* steps since one that said something of V */
+	bool rose; /* the loss rose in the last step, by more than noise explains */
+	uint32_t variance_age; /* steps since one that showed V */
 
 	double loss_variance; /* of one gradient's loss */
-	double drive; /* the N that makes the formula say what was seen of the loss */
+	double drive; /* the N with which the formula gives the observed fall of the loss */
 	uint32_t count; /* steps that are remembered */
 	uint32_t newest;
 	struct ol_gain_step *steps; /* a ring */
 };
 
-/* One step. Its losses: one a gradient, without those that are no number. */
+/* One step. Its losses: one a gradient, without NaNs. */
 struct ol_gain_input {
 	uint32_t count; /* gradients */
 	double norm2_sum;
@@ -61,7 +61,7 @@ void ol_gain_fini(struct ol_gain *gain);
 void ol_gain_on_step(struct ol_gain *gain, const struct ol_gain_input *input);
 /* ol_gain_on_late -- the loss of a gradient that missed its step, `age` steps before the last */
 void ol_gain_on_late(struct ol_gain *gain, uint64_t age, double loss);
-/* ol_gain_restart -- what comes next does not follow what came last; beliefs stay */
+/* ol_gain_restart -- the next step does not follow the last one; estimates stay */
 void ol_gain_restart(struct ol_gain *gain);
 
 /* ol_gain_expect -- NaN as long as N, V or L is not known */

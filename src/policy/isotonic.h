@@ -4,9 +4,9 @@
  * isotonic.h -- the weighted least-squares fit of a square grid whose values rise along every row
  * and down every column
  *
- * Dykstra's alternating projections: pool-adjacent-violators (PAVA) once along every row and once
- * along every column is a sweep. What the projections have pushed is kept, so that after a small
- * change of the input a sweep or two find the new fit.
+ * Dykstra's alternating projections. A sweep is pool-adjacent-violators (PAVA) once along every row
+ * and once along every column. The projections' corrections are kept, so that after a small change
+ * of the input one or two sweeps find the new fit.
  */
 #ifndef OL_POLICY_ISOTONIC_H
 #define OL_POLICY_ISOTONIC_H
@@ -20,8 +20,8 @@ struct ol_isotonic_pool;
 struct ol_isotonic {
 	uint32_t size;
 	double *mean; /* of a cell's samples, faded … */
-	double *weight; /* … and their number; 0: never seen, any value will do */
-	double *fit; /* NaN until something has been seen */
+	double *weight; /* … and their number; 0: no sample */
+	double *fit; /* NaN before the first sample */
 
 	double *row_push, *column_push; /* weight times what a projection took away */
 	double *low, *high; /* of an unseen cell */
@@ -29,20 +29,20 @@ struct ol_isotonic {
 	struct ol_isotonic_pool *pools;
 };
 
-/* ol_isotonic_init -- nothing seen. Errors: -ENOMEM */
+/* ol_isotonic_init -- no samples. Errors: -ENOMEM */
 int ol_isotonic_init(struct ol_isotonic *grid, uint32_t size);
 void ol_isotonic_fini(struct ol_isotonic *grid);
 
 /* ol_isotonic_add -- one more sample of a cell, of weight 1 */
 void ol_isotonic_add(struct ol_isotonic *grid, uint32_t row, uint32_t column, double sample);
-/* ol_isotonic_fade -- multiplies every weight, but leaves what was seen a trace of one */
+/* ol_isotonic_fade -- multiply every weight; a seen cell keeps a trace */
 void ol_isotonic_fade(struct ol_isotonic *grid, double factor);
 
 /*
- * ol_isotonic_fit -- so many sweeps, then fit is made to satisfy the orderings exactly
+ * ol_isotonic_fit -- make so many sweeps, then make fit rise exactly
  *
- * Input that satisfies them is returned as it is. An unseen cell comes between its seen
- * neighbours; with none on one side it comes between the other and the most extreme of all.
+ * An input that rises is returned unchanged. An unseen cell gets a value between its seen
+ * neighbours; if one side has none, between the other side and the extreme of all.
  */
 void ol_isotonic_fit(struct ol_isotonic *grid, unsigned sweeps);
 

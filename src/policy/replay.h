@@ -3,10 +3,10 @@
 /*
  * replay.h -- how a delta that a worker summed up while its server was gone becomes a step
  *
- * All m gradients of a delta were computed without news from the server: either at one point, the
- * weights of the last pull, or, with local progress, each where the ones before it led. The sum of
- * m gradients at one point, taken at the full learning rate, is one step m times as long as it
- * should be: it helps while the loss is high and ruins what is nearly trained.
+ * All m gradients of a delta were computed without the server: either at one point, the weights of
+ * the last pull, or, with local progress, each at weights that contain the ones before. The sum of m
+ * gradients at one point, taken at the full learning rate, is a step m times too long: it helps
+ * while the loss is high, and ruins weights that are nearly trained.
  */
 #ifndef OL_POLICY_REPLAY_H
 #define OL_POLICY_REPLAY_H
@@ -24,9 +24,9 @@ enum {
 #define OL_REPLAY_SUM_LR 1e-3f
 
 struct ol_delta {
-	uint64_t staleness; /* updates made since the weights it was computed at */
+	uint64_t staleness; /* updates since the weights it was computed at */
 	uint32_t grads; /* m, at least 1 */
-	uint32_t ways; /* workers whose ways are added up, at least 1 */
+	uint32_t ways; /* workers whose local paths are added up, at least 1 */
 	float lr; /* of the job */
 	float norm; /* Euclidean, of the sum; CLIP only */
 	float clip; /* largest norm; CLIP only */
@@ -34,8 +34,8 @@ struct ol_delta {
 };
 
 /*
- * ol_replay_scale -- the factor on a delta's sum; 1 for a delta of one gradient, whatever the
- * policy, but for CLIP and STALENESS
+ * ol_replay_scale -- the factor on a delta's sum; 1 for a delta of one gradient, unless the policy is
+ * CLIP or STALENESS
  */
 float ol_replay_scale(enum ol_replay policy, const struct ol_delta *delta);
 

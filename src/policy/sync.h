@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * sync.h -- what the policies of `sync` share: a step of the first k gradients of the published
+ * sync.h -- shared by the policies of `sync`: a step of the first k gradients of the published
  * version; and their k
  */
 #ifndef OL_POLICY_SYNC_H
@@ -23,11 +23,11 @@ int ol_sync_k_init(struct ol_policy *policy);
 enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival);
 
 /*
- * ol_sync_step -- nothing is held any more; what the gradients that were held, and the update, say
- * of the step. count 0: it was dropped, and changes nothing.
+ * ol_sync_step -- the measurements of a step, from the gradients held and the update; afterwards none
+ * is held. count 0: the step was dropped, and changes nothing.
  */
 struct ol_gain_input ol_sync_step(struct ol_policy *policy, const struct ol_update *update);
-/* ol_sync_on_update -- the same for a policy whose k stays */
+/* ol_sync_on_update -- the same for a policy with a fixed k */
 void ol_sync_on_update(struct ol_policy *policy, const struct ol_update *update);
 
 #endif /* OL_POLICY_SYNC_H */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * times.h -- how long a step takes that waits for k gradients after one that waited for h
+ * times.h -- the expected time of a step that waits for k gradients, after one that waited for h
  *
  * A sample is the time from an update to the landing of the k-th gradient computed at its version,
  * whether that came in time for the next update or not. Samples fade; That(h, k) is their
  * isotonic fit: no less for a larger k, no more for a larger h.
  *
- * Of many workers only some k are looked at ("levels": every one up to 16, then each about an
+ * With many workers only some k are considered ("levels": every one up to 16, then each about an
  * eighth above the one before, and n), so that a choice costs microseconds.
  */
 #ifndef OL_POLICY_TIMES_H
@@ -35,9 +35,9 @@ void ol_times_on_update(struct ol_times *times, uint64_t version, uint64_t now_n
 uint32_t ol_times_levels(const struct ol_times *times);
 /* ol_times_k -- the k of a level; levels count from 0, and the last is all workers */
 uint32_t ol_times_k(const struct ol_times *times, uint32_t level);
-/* ol_times_level -- of a k, or of the one next below it that is a level */
+/* ol_times_level -- the level of k, or the next level below */
 uint32_t ol_times_level(const struct ol_times *times, uint32_t k);
-/* ol_times_expect -- seconds, more than 0; NaN as long as there has been no sample */
+/* ol_times_expect -- seconds, more than 0; NaN before the first sample */
 double ol_times_expect(const struct ol_times *times, uint32_t h, uint32_t level);
 
 #endif /* OL_POLICY_TIMES_H */

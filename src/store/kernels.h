@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * kernels.h -- update rules over plain arrays, compiled once a vector width
+ * kernels.h -- update rules over plain arrays, compiled once for each vector width
  *
- * Element by element, no reduction, no contraction, one division and square root as IEEE 754 has
- * them: every width gives the same bits. Gradients of one update are summed in the order given.
+ * They work element by element, without reduction or contraction, with division and square root of
+ * IEEE 754: so every width gives the same bits. Gradients of one update are summed in the order
+ * given.
  */
 #ifndef OL_STORE_KERNELS_H
 #define OL_STORE_KERNELS_H
@@ -14,19 +15,19 @@
 
 #include "outlast_server.h"
 
-/* Squared Euclidean norms of what an update is made from. */
+/* Squared Euclidean norms of an update's gradients */
 struct ol_norms {
 	double sum; /* of the gradients' own, added up */
 	double mean; /* of the gradients' mean */
 };
 
 enum {
-	OL_KERNEL_BLOCK = 2048 /* floats: an update of so many, and then of the rest, gives the bits
-				  and the norms of an update of all; what a block needs stays in the
-				  first-level cache */
+	OL_KERNEL_BLOCK = 2048 /* floats: an update in pieces of whole blocks gives the bits and the
+				  norms of one update; a block's data stay in the first-level
+				  cache */
 };
 
-/* Arrays do not overlap, but for the inputs among themselves. */
+/* Arrays do not overlap, except inputs with inputs. */
 struct ol_kernel_args {
 	const struct ol_update_rule *rule;
 	uint64_t step; /* 1 for the first update: Adam's bias correction */
@@ -38,7 +39,7 @@ struct ol_kernel_args {
 	float *new_weights;
 	const float *state[2]; /* momentum: u; Adam: m, v */
 	float *new_state[2];
-	struct ol_norms *norms; /* added up while summing; NULL: nobody wants them */
+	struct ol_norms *norms; /* added up while summing; NULL: not wanted */
 };
 
 /*
@@ -48,8 +49,8 @@ struct ol_kernel_args {
 typedef unsigned ol_kernel_fn(const struct ol_kernel_args *args);
 
 /*
- * What an update is made from, alone: the gradients' sum or mean, as `update` computes it, into
- * new_weights (weights and state are not looked at). Returns as an update does.
+ * Only the gradients' sum or mean, as `update` computes it, into new_weights (weights and state are
+ * not read). Returns as an update does.
  */
 typedef unsigned ol_kernel_gather_fn(const struct ol_kernel_args *args);
 
@@ -57,8 +58,8 @@ typedef unsigned ol_kernel_gather_fn(const struct ol_kernel_args *args);
 typedef int ol_kernel_finite_fn(const float *grad, size_t len);
 
 /*
- * Squared Euclidean distance of two arrays, in doubles: a square that is too small or too large for
- * a float counts. What has become infinite, or no number, gives what is not finite.
+ * Squared Euclidean distance of two arrays, in doubles, so that squares too small or too large for a
+ * float count. Infinities and NaNs give a result that is not finite.
  */
 typedef double ol_kernel_moved2_fn(const float *now, const float *before, size_t len);
 
@@ -79,7 +80,7 @@ const struct ol_kernels *ol_kernels_at(unsigned index);
 /* ol_rule_name -- of an optimizer; NULL: there is none of that number */
 const char *ol_rule_name(uint32_t optimizer);
 
-/* ol_rule_state_vectors -- how many vectors of state an optimizer that exists keeps */
+/* ol_rule_state_vectors -- how many vectors of state a valid optimizer keeps */
 unsigned ol_rule_state_vectors(enum ol_optimizer optimizer);
 
 #endif /* OL_STORE_KERNELS_H */

@@ -3,9 +3,9 @@
 /*
  * auth.h -- proof that a peer knows the job key, bound to this connection attempt
  *
- * HMAC-SHA256 (RFC 2104) cut to 128 bits, over a label and everything that the message says. It
- * keeps strangers and other jobs out. It does not encrypt: whoever can change packets on the wire
- * after the handshake can change gradients.
+ * HMAC-SHA256 (RFC 2104) cut to 128 bits, over a label and all fields of the message. It keeps
+ * strangers and other jobs out. It does not encrypt: an attacker that can change packets after the
+ * handshake can change gradients.
  */
 #ifndef OL_WIRE_AUTH_H
 #define OL_WIRE_AUTH_H
@@ -21,8 +21,7 @@ enum {
 /*
  * ol_auth_mac -- HMAC-SHA256 of bytes under the job key, cut to 128 bits
  *
- * -EIO if the crypto library cannot; mac is then all 0, and proves nothing: nobody's is it equal
- * to.
+ * -EIO if the crypto library fails; mac is then all 0, which no comparison accepts.
  */
 int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
@@ -34,7 +33,7 @@ int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL
  * ol_auth_nonce -- a server's nonce M for a worker's N, from a secret of this process and a time
  * slot
  *
- * Whoever has the secret makes the same again, so a challenge need not be kept. -EIO: none was made
+ * The secret makes the same nonce again, so a challenge need not be kept. -EIO: none was made
  */
 int ol_auth_nonce(const uint8_t secret[OL_SECRET_BYTES], const uint8_t n[OL_NONCE_BYTES],
 		  uint64_t slot, uint8_t ret_m[OL_NONCE_BYTES]);
@@ -43,8 +42,8 @@ int ol_auth_nonce(const uint8_t secret[OL_SECRET_BYTES], const uint8_t n[OL_NONC
 int ol_auth_random(void *bytes, size_t count);
 
 /*
- * The three proofs. key: the job key, "" for none. n: worker's nonce, m: server's. Where the crypto
- * library fails none is made (all 0) that a peer would accept, and none holds.
+ * The three proofs. key: the job key, "" for none. n: worker's nonce, m: server's. If the crypto
+ * library fails, the proof is all 0, which no peer accepts, and no check succeeds.
  */
 void ol_auth_challenge(const char *key, const uint8_t n[OL_NONCE_BYTES],
 		       struct ol_wire_reject *challenge);

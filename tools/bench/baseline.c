@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/pin.h"
+#include "bench/host.h"
 
 /* GCC vectorises little at -O2; clang does at any level and knows no such attribute. */
 #if defined(__clang__)

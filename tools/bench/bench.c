@@ -9,11 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "bench/env.h"
+#include "bench/host.h"
 #include "cmd/cmd.h"
 
 enum {
+	CONNECT_MS = 15000, /* until a server counts as not there … */
+	CHAIN_CONNECT_MS = 60000, /* … or a chain */
+	LOOK_MS = 1, /* at a chain that mends */
 	LEFT_POLL_MS = 50 /* how often a server end looks whether its worker left */
 };
 
@@ -114,6 +118,15 @@ static int ends_make(struct bench_run *run)
 	return rc;
 }
 
+static void waits_print(const struct bench_ends *ends)
+{
+	if (ends->opts.spin_us == 0)
+		printf("waits sleep at once\n");
+	else
+		printf("waits spin for %u us before they sleep%s\n", ends->opts.spin_us,
+		       ends->opts.spin_yield ? ", and yield meanwhile" : "");
+}
+
 void bench_ends_print(const struct bench_run *run)
 {
 	const struct bench_ends *ends = &run->ends;
@@ -128,13 +141,129 @@ void bench_ends_print(const struct bench_run *run)
 		printf("client on cpu %d, server on cpu %d; ", pins->client, pins->server);
 	else
 		printf("client on cpu %d; ", pins->client);
-	if (ends->opts.spin_us == 0)
-		printf("waits sleep at once\n");
-	else
-		printf("waits spin for %u us before they sleep\n", ends->opts.spin_us);
+	waits_print(ends);
 	if (ends->cpus < 2 && local && ends->opts.spin_us > 0)
 		printf("# one processor for two spinning ends: expect scheduler ticks in every "
 		       "figure\n");
+}
+
+const struct ol_conf_choice bench_roles[] = { { "head", BENCH_ROLE_HEAD },
+					      { "middle", BENCH_ROLE_MIDDLE },
+					      { "tail", BENCH_ROLE_TAIL },
+					      { NULL, 0 } };
+
+int bench_role_check(struct ol_conf *conf, int role, uint32_t replicas)
+{
+	if (role != BENCH_ROLE_MIDDLE || replicas >= 3)
+		return 0;
+	return ol_conf_fail(conf, "target", "needs --replicas 3 or more to have a middle");
+}
+
+int bench_role_server(const struct bench_run *run, const struct ol_chain_info *info, int role)
+{
+	uint32_t place = 0;
+
+	if (role == BENCH_ROLE_TAIL)
+		place = info->count - 1;
+	else if (role == BENCH_ROLE_MIDDLE)
+		place = info->count / 2;
+	return bench_chain_at(&run->chain, info, place);
+}
+
+static void chain_ends(struct bench_run *run, const struct bench_chain_conf *conf)
+{
+	struct bench_ends *ends = &run->ends;
+
+	for (unsigned i = 0; i < OL_CHAIN_MAX; i++) {
+		if (ends->opts.pins.client == BENCH_CPU_ANY)
+			run->cpus[i] = BENCH_CPU_ANY;
+		else if (strcmp(conf->place.pin, "auto") != 0)
+			run->cpus[i] = ends->opts.pins.server;
+		else if (run->threads)
+			run->cpus[i] = run->cpus[0];
+	}
+	ends->opts.coordinator = conf->coordinator;
+	ends->opts.lease_ms = conf->lease_ms;
+	ends->opts.spin_yield = conf->yield;
+}
+
+void bench_chain_print(const struct bench_run *run, uint32_t replicas)
+{
+	const struct bench_ends *ends = &run->ends;
+
+	printf("# transport %s, all on this machine, %d processors; ", ends->opts.transport,
+	       ends->cpus);
+	if (ends->opts.pins.client == BENCH_CPU_ANY) {
+		printf("nothing pinned; ");
+	} else {
+		printf("worker on cpu %d, servers on cpu", ends->opts.pins.client);
+		for (uint32_t i = 0; i < replicas; i++)
+			printf(" %d", run->cpus[i]);
+		printf("; ");
+	}
+	waits_print(ends);
+	printf("# coordinator %s%s; lease %u ms\n", run->chain.coordinator,
+	       ends->opts.coordinator == NULL ? ", a folder of its own" : "", ends->opts.lease_ms);
+	if (ends->opts.spin_us > 0 && !ends->opts.spin_yield && (uint32_t)ends->cpus <= replicas)
+		printf("# fewer processors than processes that spin: those that wait take them from "
+		       "those that work\n");
+}
+
+static void chain_report(struct bench_run *run)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < OL_CHAIN_MAX; i++)
+		json_array_append_new(list, json_integer(run->cpus[i]));
+	json_object_update_new(run->report,
+			       json_pack("{s:o, s:s, s:I, s:b}", "server_cpus", list, "coordinator",
+					 run->chain.coordinator, "lease_ms",
+					 (json_int_t)run->ends.opts.lease_ms, "spin_yield",
+					 (int)run->ends.opts.spin_yield));
+}
+
+/* Restart lost servers, also those that could not keep their lease and ended without a kill */
+static int revive(struct bench_run *run)
+{
+	struct bench_chain *chain = &run->chain;
+
+	for (uint32_t i = 0; i < chain->opts.replicas; i++) {
+		int rc;
+
+		if (!bench_chain_server_gone(chain, i))
+			continue;
+		run->unasked += chain->servers[i].proc.pid != 0;
+		ol_proc_fini(&chain->servers[i].proc);
+		rc = bench_chain_server_start(chain, i, run->err);
+		if (rc == 0)
+			rc = bench_chain_server_ready(chain, i, true, run->err);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+int bench_chain_mend(struct bench_run *run, int (*meanwhile)(void *arg), void *arg,
+		     uint32_t timeout_ms)
+{
+	uint64_t bound_ns = ol_clock_ns() + timeout_ms * OL_NS_PER_MS;
+
+	for (;;) {
+		int rc = revive(run);
+
+		if (rc == 0 && bench_chain_whole(&run->chain))
+			return 0;
+		if (rc == 0)
+			rc = meanwhile(arg);
+		if (rc != 0)
+			return rc;
+		if (ol_clock_ns() >= bound_ns) {
+			snprintf(run->err, BENCH_ERR_MAX,
+				 "the chain did not become whole again within %u ms", timeout_ms);
+			return OL_E_NO_SERVER;
+		}
+		poll(NULL, 0, LOOK_MS);
+	}
 }
 
 static int report_begin(const struct bench_measure *measure, struct bench_run *run)
@@ -149,7 +278,7 @@ static int report_begin(const struct bench_measure *measure, struct bench_run *r
 				"client", ends->opts.pins.client, "server", ends->opts.pins.server,
 				"device", ends->opts.device);
 	if (run->report != NULL && measure->chain)
-		bench_chain_report(run);
+		chain_report(run);
 	return run->report != NULL ? 0 : -ENOMEM;
 }
 
@@ -187,6 +316,7 @@ int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes,
 {
 	struct bench_opts opts = run->ends.opts;
 	const char *addr = replicas == 0 ? opts.listen : NULL;
+	uint32_t connect_ms = replicas > 0 ? CHAIN_CONNECT_MS : CONNECT_MS;
 	int rc = 0;
 
 	run->client.worker = NULL;
@@ -198,10 +328,10 @@ int bench_servers_open(struct bench_run *run, uint32_t replicas, uint64_t bytes,
 	if (rc != 0)
 		return rc;
 	if (run->weights != NULL)
-		rc = bench_client_connect(&opts, addr, bytes, window, run->connect_ms, &run->client,
+		rc = bench_client_connect(&opts, addr, bytes, window, connect_ms, &run->client,
 					  run->err);
 	else
-		rc = bench_client_open(&opts, addr, bytes, window, run->connect_ms, &run->client,
+		rc = bench_client_open(&opts, addr, bytes, window, connect_ms, &run->client,
 				       run->err);
 	return rc == 0 ? 0 : bench_servers_close(run, rc);
 }
@@ -268,11 +398,12 @@ static int servers_start(const struct bench_measure *measure, struct bench_run *
 {
 	int rc;
 
-	if (measure->chain)
-		bench_chain_cpus(run);
+	for (unsigned i = 0; i < OL_CHAIN_MAX;
+	     i++) /* of those allowed before this process is pinned */
+		run->cpus[i] = bench_pin_nth(i + 1);
 	rc = ends_make(run);
 	if (rc == 0 && measure->chain)
-		bench_chain_ends(run, measure->conf);
+		chain_ends(run, measure->conf);
 	if (rc == 0)
 		rc = bench_chain_start(&run->ends.opts, measure->chain ? run->cpus : NULL,
 				       &run->chain, run->err);
@@ -318,7 +449,6 @@ static int measure_main(const struct bench_measure *measure, int argc, char **ar
 
 	snprintf(program, sizeof(program), "outlast bench %s", measure->name);
 	run->place = measure->conf;
-	run->connect_ms = measure->connect_ms;
 	bench_long_options(argc, argv);
 	ol_settings_add(&settings, (struct ol_rows){ measure->fields, measure->field_count }, 0);
 	if (ol_settings_load(&settings, measure->conf, argc, argv, &code)) {

@@ -13,8 +13,8 @@
 
 #include "base/conf.h"
 #include "bench/chain.h"
+#include "bench/host.h"
 #include "bench/pattern.h"
-#include "bench/pin.h"
 #include "bench/size.h"
 #include "cmd/settings.h"
 
@@ -76,7 +76,6 @@ struct bench_run {
 	int exit_code; /* of a failure so far; 0: by its error code */
 
 	const struct bench_place *place;
-	uint32_t connect_ms;
 	struct bench_ends ends;
 	int cpus[OL_CHAIN_MAX]; /* of a chain's servers */
 	struct bench_chain chain; /* unless the other end is elsewhere */
@@ -100,7 +99,6 @@ struct bench_measure {
 	size_t field_count;
 	void *conf; /* begins with a struct bench_place, or a struct bench_chain_conf */
 	struct bench_run *run; /* the beginning of its own struct */
-	uint32_t connect_ms; /* timeout of connecting to servers */
 	bool chain; /* it needs a chain of servers; else one server */
 	int (*check)(struct bench_run *run, struct ol_conf *conf); /* do settings fit? */
 	int (*prepare)(struct bench_run *run); /* before anything is started or pinned */
@@ -165,15 +163,8 @@ int bench_role_check(struct ol_conf *conf, int role, uint32_t replicas);
 /* bench_role_server -- the server with this role now; -1: none of ours */
 int bench_role_server(const struct bench_run *run, const struct ol_chain_info *info, int role);
 
-/* bench_chain_cpus, bench_chain_ends -- set run->cpus and a chain's part of run->ends; before this
- * process is pinned */
-void bench_chain_cpus(struct bench_run *run);
-void bench_chain_ends(struct bench_run *run, const struct bench_chain_conf *conf);
-
-/* bench_chain_print, bench_chain_report -- as bench_ends_print() for a chain, and its part of the
- * report */
+/* bench_chain_print -- as bench_ends_print() for a chain */
 void bench_chain_print(const struct bench_run *run, uint32_t replicas);
-void bench_chain_report(struct bench_run *run);
 
 /*
  * bench_chain_mend -- restart lost servers until the chain is whole

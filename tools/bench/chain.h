@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/folder.h"
-#include "bench/pin.h"
+#include "bench/host.h"
 #include "cmd/proc.h"
 #include "outlast_server.h"
 

@@ -216,11 +216,9 @@ const struct bench_measure bench_commit = {
 	.purpose = "Latency of a push until every replica of a chain has it.",
 	.examples = "  outlast bench commit --size 64,4K --replicas 1,2,3 --baseline\n"
 		    "  outlast bench commit --size 4M --replicas 3 --json commit.json\n",
-	.fields = fields,
-	.field_count = sizeof(fields) / sizeof(fields[0]),
+	.fields = OL_FIELDS(fields),
 	.conf = &commit.conf,
 	.run = &commit.run,
-	.connect_ms = 15000,
 	.chain = true,
 	.check = check,
 	.begin = begin,

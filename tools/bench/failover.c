@@ -299,11 +299,9 @@ const struct bench_measure bench_failover = {
 	.examples = "  outlast bench failover --kills 100 --target head\n"
 		    "  outlast bench failover --signal STOP --lease-ms 200 --kills 20\n"
 		    "  outlast bench failover --coordinator zk:127.0.0.1:2181 --kills 20\n",
-	.fields = fields,
-	.field_count = sizeof(fields) / sizeof(fields[0]),
+	.fields = OL_FIELDS(fields),
 	.conf = &failover.conf,
 	.run = &failover.run,
-	.connect_ms = 15000,
 	.chain = true,
 	.check = check,
 	.begin = begin,

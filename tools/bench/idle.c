@@ -70,11 +70,9 @@ const struct bench_measure bench_idle = {
 	.summary = "what a server without traffic costs",
 	.purpose = "Processor time of a server that has a worker and no traffic.",
 	.examples = "  outlast bench idle --spin-us 50 --seconds 5\n",
-	.fields = fields,
-	.field_count = sizeof(fields) / sizeof(fields[0]),
+	.fields = OL_FIELDS(fields),
 	.conf = &idle.conf,
 	.run = &idle.run,
-	.connect_ms = 15000,
 	.check = check,
 	.size = size_run,
 };

@@ -2,9 +2,6 @@
 
 /* move.c -- `outlast bench push` and `pull`: latency and bandwidth by size */
 
-#include <errno.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "bench/alternate.h"
 #include "bench/baseline.h"
@@ -250,8 +247,8 @@ static int check(struct bench_run *run, struct ol_conf *conf)
 }
 
 #define MOVE_MEASURE(move) \
-	.fields = fields, .field_count = sizeof(fields) / sizeof(fields[0]), .conf = &(move).conf, \
-	.run = &(move).run, .connect_ms = 15000, .check = check, .begin = begin, .size = size_run
+	.fields = OL_FIELDS(fields), .conf = &(move).conf, .run = &(move).run, .check = check, \
+	.begin = begin, .size = size_run
 
 const struct bench_measure bench_push = {
 	.name = "push",

@@ -4,10 +4,8 @@
 
 #include "bench/pattern.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 

@@ -262,11 +262,9 @@ const struct bench_measure bench_rejoin = {
 		   "what the pushes pay.",
 	.examples = "  outlast bench rejoin --size 3M,256M --kills 3\n"
 		    "  outlast bench rejoin --size 3M --target tail --down 500ms\n",
-	.fields = fields,
-	.field_count = sizeof(fields) / sizeof(fields[0]),
+	.fields = OL_FIELDS(fields),
 	.conf = &rejoin.conf,
 	.run = &rejoin.run,
-	.connect_ms = 60000,
 	.chain = true,
 	.check = check,
 	.begin = begin,

@@ -113,8 +113,8 @@ static int server_open(const struct server_conf *set, struct ol_server **ret_ser
 		opts.replicas = set->replicas;
 		opts.rank = set->rank;
 		opts.lease_ms = set->lease_ms;
-		if (opts.heartbeat_ms > set->lease_ms / HEARTBEATS)
-			opts.heartbeat_ms = set->lease_ms / HEARTBEATS;
+		if (opts.heartbeat_ms > set->lease_ms / 5) /* a lease has room for several */
+			opts.heartbeat_ms = set->lease_ms / 5;
 	}
 	rc = ol_server_open(&opts, weights, ret_server, err, BENCH_ERR_MAX);
 	free(weights);

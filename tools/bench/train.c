@@ -348,11 +348,9 @@ const struct bench_measure bench_train = {
 	.purpose = "Gradients a second of one worker, through a server and without one.",
 	.examples = "  outlast bench train --model cnn --dataset fashion-mnist\n"
 		    "  outlast bench train --model softmax --batch 64 --seconds 2\n",
-	.fields = fields,
-	.field_count = sizeof(fields) / sizeof(fields[0]),
+	.fields = OL_FIELDS(fields),
 	.conf = &train.conf,
 	.run = &train.run,
-	.connect_ms = 15000,
 	.prepare = prepare,
 	.size = size_run,
 	.fini = model_free,

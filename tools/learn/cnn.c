@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "learn/blas.h"
-#include "learn/pool.h"
 #include "learn/source.h"
 
 enum {

@@ -15,7 +15,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct hungarian {
 	const double *cost;

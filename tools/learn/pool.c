@@ -2,7 +2,7 @@
 
 /* pool.c -- pooling in runs of LEARN_POOL_LANES channels, which compilers turn into vectors */
 
-#include "learn/pool.h"
+#include "learn/cnn.h"
 
 enum {
 	LANES = LEARN_POOL_LANES

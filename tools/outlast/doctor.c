@@ -18,8 +18,7 @@
 #include "base/defaults.h"
 #include "bench/baseline.h"
 #include "bench/bench.h"
-#include "bench/env.h"
-#include "bench/pin.h"
+#include "bench/host.h"
 #include "cmd/cmd.h"
 #include "outlast_server.h"
 

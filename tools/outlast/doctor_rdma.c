@@ -13,7 +13,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "bench/env.h"
+#include "bench/host.h"
 #include "cmd/device.h"
 #include "outlast/doctor.h"
 

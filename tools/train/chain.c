@@ -8,7 +8,6 @@
  * that commit every millisecond once the tail is in the new view. So the measured time is late by
  * at most a look and a step, and never early.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

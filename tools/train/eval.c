@@ -3,7 +3,6 @@
 /*
  * eval.c -- evaluation on the test set
  */
-#include <math.h>
 
 #include "base/clock.h"
 #include "train/parts.h"

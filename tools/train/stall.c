@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "train/parts.h"

@@ -3,7 +3,6 @@
 /*
  * watch.c -- events of a running job: messages, ends of processes, signals; its end
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>

@@ -17,7 +17,7 @@
 #include "bench/alternate.h"
 #include "bench/baseline.h"
 #include "bench/chain.h"
-#include "bench/pin.h"
+#include "bench/host.h"
 #include "bench/samples.h"
 
 enum {

@@ -7,7 +7,7 @@
  * windows that ReLU stops, NaNs, and memory that must not be written.
  */
 
-#include "learn/pool.h"
+#include "learn/cnn.h"
 #include "unit/learn/learn_util.h"
 
 enum {

@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * pin.h -- chooses the processors for the two ends of a run
+ * host.h -- the machine: its description for a report, and which processors a run uses
  */
-#ifndef BENCH_PIN_H
-#define BENCH_PIN_H
+#ifndef BENCH_HOST_H
+#define BENCH_HOST_H
 
-#include <stdbool.h>
+#include <jansson.h>
 #include <stddef.h>
+
+enum {
+	BENCH_LINE_MAX = 256
+};
+
+/* bench_env_json -- commit, processor, kernel, clock, memory, load, time; NULL: no memory */
+json_t *bench_env_json(void);
+
+/* bench_file_line -- the first line of a file without its end; "" if it cannot be read */
+void bench_file_line(const char *path, char *text, size_t text_bytes);
+
+/* bench_file_value -- the text after "key" and blanks or colons in a file of lines; "" if none */
+void bench_file_value(const char *path, const char *key, char *text, size_t text_bytes);
 
 enum {
 	BENCH_CPU_ANY = -1 /* not pinned */
@@ -35,4 +48,4 @@ int bench_pin(int cpu);
 /* bench_cpus_allowed -- how many processors this process may use */
 int bench_cpus_allowed(void);
 
-#endif /* BENCH_PIN_H */
+#endif /* BENCH_HOST_H */

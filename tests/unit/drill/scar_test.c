@@ -81,7 +81,7 @@ static void factors_and_topics_are_problems(void **state)
 				   .model = "gibbs",
 				   .data = "topics:docs=20,length=30,words=50" };
 	struct scar_problem problem;
-	char err[SCAR_TEXT_MAX];
+	char err[256];
 
 	(void)state;
 	assert_int_equal(scar_problem_open(&als, 1, &problem, err, sizeof(err)), 0);
@@ -105,7 +105,7 @@ static void models_are_cut_into_blocks(void **state)
 				  .samples = 50,
 				  .lr = 0.1 };
 	struct scar_problem problem;
-	char err[SCAR_TEXT_MAX];
+	char err[256];
 
 	(void)state;
 	assert_int_equal(scar_problem_open(&spec, 1, &problem, err, sizeof(err)), 0);

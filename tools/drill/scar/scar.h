@@ -25,10 +25,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-	SCAR_TEXT_MAX = 256
-};
-
 /* model.c */
 
 /* Random numbers by their purpose: stream and trial. draw.py has the same; the unit tests of both have

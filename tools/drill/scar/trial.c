@@ -221,7 +221,7 @@ static int orders_take(struct lab *lab)
 int scar_trial(json_t *of)
 {
 	struct lab lab = { .memory = NULL };
-	char err[SCAR_TEXT_MAX];
+	char err[256];
 	json_int_t seed = 0;
 	int rc = spec_read(of, &lab, &seed);
 

@@ -126,7 +126,7 @@ void bench_table_bw_head(FILE *out)
 		     "MsgRate[Mpps]\n");
 }
 
-double bench_mb_per_s(uint64_t bytes, double messages_per_s)
+static double mb_per_s(uint64_t bytes, double messages_per_s)
 {
 	return (double)bytes * messages_per_s / (1 << 20);
 }
@@ -134,8 +134,8 @@ double bench_mb_per_s(uint64_t bytes, double messages_per_s)
 void bench_table_bw_row(FILE *out, uint64_t bytes, const struct bench_rate *rate)
 {
 	fprintf(out, " %-10llu %-14llu %-18.2f %-20.2f %-.6f\n", (unsigned long long)bytes,
-		(unsigned long long)rate->count, bench_mb_per_s(bytes, rate->peak_per_s),
-		bench_mb_per_s(bytes, rate->avg_per_s), rate->avg_per_s / 1e6);
+		(unsigned long long)rate->count, mb_per_s(bytes, rate->peak_per_s),
+		mb_per_s(bytes, rate->avg_per_s), rate->avg_per_s / 1e6);
 	fflush(out);
 }
 
@@ -151,7 +151,7 @@ json_t *bench_summary_json(const struct bench_summary *s)
 json_t *bench_rate_json(uint64_t bytes, const struct bench_rate *rate)
 {
 	return json_pack("{s:I, s:f, s:f, s:f}", "iterations", (json_int_t)rate->count,
-			 "bw_peak_mb_per_s", bench_mb_per_s(bytes, rate->peak_per_s),
-			 "bw_average_mb_per_s", bench_mb_per_s(bytes, rate->avg_per_s),
-			 "msg_rate_mpps", rate->avg_per_s / 1e6);
+			 "bw_peak_mb_per_s", mb_per_s(bytes, rate->peak_per_s),
+			 "bw_average_mb_per_s", mb_per_s(bytes, rate->avg_per_s), "msg_rate_mpps",
+			 rate->avg_per_s / 1e6);
 }

@@ -81,9 +81,6 @@ void bench_table_lat_row(FILE *out, uint64_t bytes, const struct bench_summary *
 void bench_table_bw_head(FILE *out);
 void bench_table_bw_row(FILE *out, uint64_t bytes, const struct bench_rate *rate);
 
-/* bench_mb_per_s -- MB as above */
-double bench_mb_per_s(uint64_t bytes, double messages_per_s);
-
 /* bench_summary_json, bench_rate_json -- the row as an object; NULL: no memory */
 json_t *bench_summary_json(const struct bench_summary *summary);
 json_t *bench_rate_json(uint64_t bytes, const struct bench_rate *rate);

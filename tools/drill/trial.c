@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/*
- * trial.c -- `outlast trial`: calls the experiment of a description; shared by trials: members of
- * one, records
- */
+/* trial.c -- shared by trials: members of a description, records */
+
 #include "drill/trial.h"
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "cmd/cmd.h"
 
@@ -55,23 +51,4 @@ int trial_say(json_t *record)
 		return 0;
 	return ol_cmd_error(OL_EXIT_FAILED, "drill", "cannot write a record", strerror(errno),
 			    NULL);
-}
-
-int cmd_trial(int argc, char **argv)
-{
-	const char *experiment = "";
-	json_error_t error;
-	json_t *of = json_loadf(stdin, JSON_DISABLE_EOF_CHECK, &error);
-	int rc;
-
-	(void)argc;
-	(void)argv;
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a killed drill leaves no process behind */
-	if (of == NULL)
-		return ol_cmd_error(OL_EXIT_USAGE, "trial", "description", error.text, NULL);
-	rc = trial_unpack(of, "{s:s}", "experiment", &experiment);
-	if (rc == 0)
-		rc = strcmp(experiment, "dbw") == 0 ? dbw_trial(of) : scar_trial(of);
-	json_decref(of);
-	return rc;
 }

@@ -108,7 +108,8 @@ void train_chain_close(struct train *train)
 	train->chain = NULL;
 }
 
-struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard)
+/* The newest known view of a shard; all 0 without chains */
+static struct ol_chain_info chain_info(const struct train *train, uint32_t shard)
 {
 	struct ol_chain_info info;
 
@@ -120,7 +121,7 @@ struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard)
 void train_chain_keep(struct train *train)
 {
 	for (uint32_t i = 0; train->chain != NULL && i < train->set.servers; i++)
-		train->chain->last[i] = train_chain_info(train, i);
+		train->chain->last[i] = chain_info(train, i);
 }
 
 static bool whole(const struct ol_chain_info *info)
@@ -133,7 +134,7 @@ unsigned train_chain_lacking(struct train *train, bool say)
 	unsigned lacking = 0;
 
 	for (uint32_t i = 0; i < train->set.servers; i++) {
-		struct ol_chain_info info = train_chain_info(train, i);
+		struct ol_chain_info info = chain_info(train, i);
 
 		if (whole(&info))
 			continue;
@@ -174,7 +175,7 @@ static const char *role_at(const struct ol_chain_info *info, int place)
 
 struct train_server *train_chain_target(struct train *train, const struct ol_kill *kill)
 {
-	struct ol_chain_info info = train_chain_info(train, kill->index);
+	struct ol_chain_info info = chain_info(train, kill->index);
 	int place = -1;
 
 	if (info.count > 0 && kill->target == OL_KILL_HEAD)
@@ -196,7 +197,7 @@ struct train_server *train_chain_target(struct train *train, const struct ol_kil
 
 void train_chain_lost(struct train *train, struct train_server *server, struct train_outage *outage)
 {
-	struct ol_chain_info info = train_chain_info(train, server->shard);
+	struct ol_chain_info info = chain_info(train, server->shard);
 	int place = place_of(server, &info);
 	const char *role = role_at(&info, place);
 
@@ -269,7 +270,7 @@ static void commit_look(struct train *train, struct train_outage *outage)
 /* Follow the outage of a lost server */
 static void outage_look(struct train *train, struct train_outage *outage)
 {
-	struct ol_chain_info info = train_chain_info(train, outage->index);
+	struct ol_chain_info info = chain_info(train, outage->index);
 
 	if (outage->detected_ns == 0 && info.epoch > outage->epoch && info.count > 0 &&
 	    place_at(&info, outage->replica, "") < 0) {
@@ -305,7 +306,7 @@ static void stopped_look(struct train_server *server, uint64_t now_ns)
 
 static void server_look(struct train *train, struct train_server *server, uint64_t now_ns)
 {
-	struct ol_chain_info info = train_chain_info(train, server->shard);
+	struct ol_chain_info info = chain_info(train, server->shard);
 
 	if (!ol_proc_lives(&server->proc))
 		return;

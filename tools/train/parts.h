@@ -371,18 +371,6 @@ static inline bool train_by_version(const struct train *train)
 	       !train->job->traits->additive;
 }
 
-/* train_needs_all -- a step takes one gradient of every worker */
-static inline bool train_needs_all(const struct train *train)
-{
-	return ol_consistency_all(&train->set.rule.how);
-}
-
-/* train_k_varies -- the number of gradients a step takes is not that of the workers */
-static inline bool train_k_varies(const struct train *train)
-{
-	return ol_consistency_backup(&train->set.rule.how);
-}
-
 /* train_replicas -- servers that each shard is to have */
 static inline uint32_t train_replicas(const struct train *train)
 {
@@ -540,9 +528,6 @@ void train_chain_back(struct train *train, struct train_server *server, const js
 
 /* train_chain_goes_on -- another server of the same shard lives */
 bool train_chain_goes_on(const struct train *train, const struct train_server *server);
-
-/* train_chain_info -- the newest known view of a shard; all 0 without chains */
-struct ol_chain_info train_chain_info(const struct train *train, uint32_t shard);
 
 /* train_chain_keep -- keep the present views for the report, as servers are about to end */
 void train_chain_keep(struct train *train);

@@ -116,7 +116,7 @@ void train_show_progress(struct train *train, uint64_t now_ns)
 		snprintf(total, sizeof(total), "/%" PRIu64, train->steps);
 	if (train->evals.accuracy >= 0.0)
 		snprintf(accuracy, sizeof(accuracy), "%.4f", train->evals.accuracy);
-	if (train_k_varies(train))
+	if (ol_consistency_backup(&train->set.rule.how))
 		snprintf(k, sizeof(k), "  k %u (mean %.1f)  late %" PRIu64, train->stat.wait_for,
 			 train_k_mean(train), train->stat.dropped_late);
 	away_text(train, now_ns, away, sizeof(away));
@@ -251,7 +251,7 @@ static void summary_show(const struct train *train, const struct train_figures *
 	printf("%-17s %" PRIu64 "\n", "steps", f->version);
 	gradients_show(f);
 	printf("%-17s %.1f computed, %.1f applied\n", "gradients/s", f->rate, f->rate_applied);
-	if (train_k_varies(train))
+	if (ol_consistency_backup(&train->set.rule.how))
 		printf("%-17s %.2f gradients a step, %u at the end; %" PRIu64
 		       " thrown away before they were pushed\n",
 		       "k, mean", f->k_mean, train->stat.wait_for, f->count.interrupted);

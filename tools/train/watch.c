@@ -89,7 +89,7 @@ static void go(struct train *train, uint32_t i)
 	ol_proc_order(proc, "go %" PRIu64 " %" PRIu64, share, barren(train));
 	if (train->stop_ns == 0)
 		return;
-	if (!train_needs_all(train))
+	if (!ol_consistency_all(&train->set.rule.how))
 		ol_proc_order(proc, "stop 0");
 	else if (train->stop_at != 0)
 		ol_proc_order(proc, "stop %" PRIu64, train->stop_at);
@@ -192,14 +192,15 @@ static void on_worker_end(struct train *train, struct train_worker *worker)
 	    train_worker_lost(train, worker))
 		return;
 	/* no step can be made without this worker, and it is not restarted */
-	if (train->signal != 0 && train_needs_all(train) && worker->state != TRAIN_WORKER_FINISHED)
+	if (train->signal != 0 && ol_consistency_all(&train->set.rule.how) &&
+	    worker->state != TRAIN_WORKER_FINISHED)
 		train_quit(train);
 	worker->state = TRAIN_WORKER_DIED;
 	train->died++;
 	if (train->quit_ns != 0 || train->signal != 0)
 		return; /* this end follows from an event that was printed */
 	ol_proc_exit_text(&worker->proc, how, sizeof(how));
-	if (train_needs_all(train) || alone) {
+	if (ol_consistency_all(&train->set.rule.how) || alone) {
 		train_say(&train->screen, "outlast train: %s %s: %s: the job ends here",
 			  worker->proc.name, how,
 			  alone ? "it was the last one" : "a synchronous step needs all");
@@ -353,7 +354,7 @@ void train_stop(struct train *train)
 		if (life->wake_ns > train->stop_ns)
 			life->wake_ns = train->stop_ns;
 	}
-	if (train_needs_all(train)) {
+	if (ol_consistency_all(&train->set.rule.how)) {
 		ol_proc_order(&train->workers[0].proc, "hold");
 		return;
 	}
@@ -367,7 +368,7 @@ void train_stuck_look(struct train *train)
 	unsigned waiting = 0, finished = 0, busy = 0;
 
 	/* with async workers do not wait for each other */
-	if (train_needs_all(train) || train->phase == TRAIN_LEAVING ||
+	if (ol_consistency_all(&train->set.rule.how) || train->phase == TRAIN_LEAVING ||
 	    train->set.rule.how.consistency == OL_CONSISTENCY_ASYNC)
 		return;
 	for (uint32_t i = 0; i < train->set.workers; i++) {
@@ -422,7 +423,8 @@ static void torn_look(struct train *train)
 {
 	bool left = false, stays = false;
 
-	if (train->phase == TRAIN_LEAVING || train->quit_ns != 0 || !train_needs_all(train))
+	if (train->phase == TRAIN_LEAVING || train->quit_ns != 0 ||
+	    !ol_consistency_all(&train->set.rule.how))
 		return;
 	for (uint32_t i = 0; i < train->set.workers; i++) {
 		const struct train_worker *worker = &train->workers[i];

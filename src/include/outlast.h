@@ -314,8 +314,8 @@ struct ol_push_info {
  * push, this call withdraws them (ol_withdraw()): otherwise workers could wait for each other. With
  * OL_OUTAGE_CONTINUE it lends one more buffer instead.
  *
- * With SYNC and OL_OUTAGE_CONTINUE, while an outage's gradients are this worker's part of the next
- * step everywhere, this call waits for that step and pulls.
+ * With SYNC and OL_OUTAGE_CONTINUE, while every server holds a gradient that an outage left behind,
+ * this call waits for a step, and pulls.
  *
  * Blocks:    until a buffer is free, or op_timeout_ms
  * Errors:    -ETIMEDOUT (a pull may still be in flight: ol_weights() then changes in a later call),
@@ -364,14 +364,16 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  *
  * While a server is gone: with WAIT the push is done when the server is back and has applied it.
  * With CONTINUE it is done at once, with status 0 and op->local 1: the gradient is queued, or kept
- * to be pushed again, and ol_link_get_stat() counts what becomes of it. With SYNC that gradient is
- * the worker's part of the server's next step. A gradient that was computed without it goes into
- * the queue, too, and the next one waits for its place in ol_grad_acquire(). So end a job by its
- * version, not by a count of gradients: a queue is one gradient of a step. A server may come back with
+ * to be pushed again, and ol_link_get_stat() counts what becomes of it. A server may come back with
  * weights older than this worker's (from a checkpoint). Then pushes in flight to it end with
  * OL_E_LOST at once; with WAIT, so do those that it had applied. Other shards may still hold them,
  * for workers that wait for this one at that server; they own the buffer until they have resolved
  * it.
+ *
+ * With CONTINUE and SYNC, what an outage left behind is this worker's one gradient of a step: the
+ * whole queue, summed up, with the gradient that is pushed next. A gradient that was computed
+ * without it waits in the queue, and ends with op->local 1, too. So a job ends at a version, not
+ * after a count of gradients.
  *
  * info->base_version is the version, as ol_weights() returned it, of the weights that the gradient
  * was computed at: those of the last pull or of the one before, or 0 before any pull.

@@ -323,7 +323,8 @@ struct ol_push_hdr {
 };
 
 enum ol_push_flags {
-	OL_PUSH_QUEUED = 1 << 0, /* it waited in an outage, and may be the sum of several */
+	OL_PUSH_QUEUED = 1 << 0, /* it waited for its server or for a step, and may be the sum of
+				   several */
 	OL_PUSH_PATH = 1 << 1, /* each of its gradients was computed at weights that contain the
 				  ones before it */
 	OL_PUSH_VOID = 1 << 2, /* the gradient is not finite, here or at another shard: the server

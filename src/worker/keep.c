@@ -76,7 +76,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	uint32_t index = (uint32_t)(grad - worker->grads);
 	uint32_t grads = ol_worker_hdr(worker, index, link->index)->grads;
 
-	if (status == 0)
+	if (status == 0 && ol_keep_is_left(link, grad))
 		link->own_version = link->version;
 	grad->open &= ~bit_of(link);
 	grad->reopened &= ~bit_of(link);

@@ -28,7 +28,8 @@
  *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
  *   themselves (ol_outage_pull()), acquire pulls, too, and push says -ENOBUFS.
  * - acquire waits for a place in a synchronous step only while this worker is missing at none of the
- *   servers that it is connected to.
+ *   servers that it is connected to, and only until it has brought newer weights: a job may be at
+ *   its end, and then nobody makes the step.
  * - acquire waits for a buffer, and pulls if a pull frees one; ol_grad_try_acquire() returns
  *   -EAGAIN and -ENOBUFS instead. A buffer may hold a push that no shard has dropped: that is an
  *   op, see below. If all pushes are adrift the caller waits for none of them: with CONTINUE the
@@ -46,7 +47,8 @@
  * step there. If the missing worker waits as well, its own such push is part of that step or of an
  * earlier one, and was computed before. In a circle each push would be computed before itself.
  *
- * Not covered: a caller that asks to wait when queues are full (OL_QUEUE_WAIT).
+ * Not covered: a caller that asks to wait when queues are full (OL_QUEUE_WAIT); and one that waits
+ * for a push while it holds another buffer, or by ol_worker_poll() alone, as neither pulls by itself.
  */
 
 #include <errno.h>
@@ -90,7 +92,7 @@ static bool has_given(const struct ol_link *link, bool left)
 	return false;
 }
 
-static bool paces(const struct ol_worker *worker)
+bool ol_outage_paces(const struct ol_worker *worker)
 {
 	return ol_worker_queues(worker) && worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC;
 }
@@ -100,17 +102,16 @@ bool ol_outage_queues(const struct ol_link *link, uint64_t base_version)
 	if (!ol_worker_queues(link->worker))
 		return false;
 	return !ol_link_usable(link) ||
-	       (paces(link->worker) && (link->queue.count > 0 || base_version < link->own_version ||
-					has_given(link, true)));
+	       (ol_outage_paces(link->worker) &&
+		(link->queue.count > 0 || base_version < link->own_version ||
+		 has_given(link, true)));
 }
 
 /* A server that is there waits for this worker's next gradient */
 static bool is_missing(const struct ol_worker *worker)
 {
 	for (uint32_t k = 0; k < worker->link_count; k++) {
-		const struct ol_link *link = &worker->links[k];
-
-		if (ol_link_usable(link) && link->queue.count == 0 && !has_given(link, false))
+		if (ol_link_usable(&worker->links[k]) && !has_given(&worker->links[k], false))
 			return true;
 	}
 	return false;
@@ -119,9 +120,9 @@ static bool is_missing(const struct ol_worker *worker)
 int ol_outage_pace(const struct ol_worker *worker)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
-	bool left = false;
+	bool left = false, newer = false;
 
-	if (!paces(worker) || !mirror->whole)
+	if (!ol_outage_paces(worker) || !mirror->whole)
 		return 0;
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
@@ -130,11 +131,12 @@ int ol_outage_pace(const struct ol_worker *worker)
 			continue;
 		if (mirror->versions[k] < link->own_version)
 			return -ENOBUFS;
-		left = left || link->queue.count > 0 || has_given(link, true);
+		left = left || has_given(link, true);
+		newer = newer || mirror->versions[k] < link->version;
 	}
 	if (!left || is_missing(worker))
 		return 0;
-	return ol_queue_needs_pull(worker) ? -ENOBUFS : -EAGAIN;
+	return newer ? -ENOBUFS : -EAGAIN;
 }
 
 static bool awaits_push(const struct ol_worker *worker)
@@ -147,16 +149,14 @@ static bool awaits_push(const struct ol_worker *worker)
 }
 
 /*
- * May the oldest delta leave? Not to a step that has a gradient of this worker. And if the caller
- * is about to push to another server, the delta waits for that gradient, which joins it: otherwise
- * this worker would stay a gradient ahead of the steps here.
+ * May the oldest delta leave? Not to a step that has a gradient of this worker. And not before the
+ * caller pushes, or waits for a push or a flush: until then it may be about to push a gradient,
+ * which joins the delta. If it came behind the delta, this worker would stay a gradient ahead.
  */
 static bool replay_may(const struct ol_link *link)
 {
-	const struct ol_worker *worker = link->worker;
-
-	return !paces(worker) ||
-	       (!has_given(link, false) && (awaits_push(worker) || !is_missing(worker)));
+	return !ol_outage_paces(link->worker) ||
+	       (!has_given(link, false) && awaits_push(link->worker));
 }
 
 void ol_outage_replay(struct ol_link *link)
@@ -168,6 +168,8 @@ void ol_outage_replay(struct ol_link *link)
 	if (link->queue.count == 0 || !ol_link_usable(link) ||
 	    ((grad->open | grad->kept) >> link->index & 1) != 0 || !replay_may(link))
 		return;
+	if (ol_outage_paces(worker))
+		ol_queue_merge(link); /* a step takes one gradient */
 	queued = ol_queue_oldest(link);
 	memcpy(grad->data + link->geo.shard_first, queued->sum,
 	       link->geo.shard_len * sizeof(float));

@@ -18,7 +18,8 @@ enum {
 	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
 	YIELD_POLLS = 16, /* as many, where others wait for the processor */
 	SLEEP_MAX_MS = 50, /* a wait looks at its deadline this often … */
-	RETRY_MAX_MS = 2 /* … and at links to retry */
+	RETRY_MAX_MS = 2, /* … and at links to retry */
+	NEWEST_MS = 10 /* between two questions for the newest version */
 };
 
 static bool links_busy(const struct ol_link *link)
@@ -282,14 +283,38 @@ static bool any_pushed(const struct ol_worker *worker)
 	return false;
 }
 
+/* Grows with each pull of newer weights */
+static uint64_t versions_sum(const struct ol_worker *worker)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	uint64_t sum = 0;
+
+	for (uint32_t k = 0; mirror->whole && k < worker->link_count; k++)
+		sum += mirror->versions[k];
+	return sum;
+}
+
+/* Nothing has come while a step has no place for a gradient: was it the job's last one? */
+static void newest_ask(struct ol_worker *worker, uint64_t *asked_ns)
+{
+	uint64_t now_ns = ol_clock_ns();
+
+	if (now_ns - *asked_ns < NEWEST_MS * OL_NS_PER_MS || ol_outage_pace(worker) == 0)
+		return;
+	*asked_ns = now_ns;
+	(void)ol_newest(worker);
+}
+
 int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 {
 	struct idle idle = { .timeout_ms = patience_ms(worker) };
+	uint64_t versions, asked_ns = 0;
 	bool pulls = false; /* this call uses own_pull; the caller does not compute meanwhile */
 	int rc = 0;
 
 	if (!ol_worker_is_mine(worker))
 		return OL_E_THREAD;
+	versions = versions_sum(worker);
 	while (rc >= 0) {
 		if (pulls && worker->own_pull.done) {
 			pulls = false;
@@ -297,7 +322,7 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 				return worker->own_pull.status;
 		}
 		if (!pulls) {
-			rc = ol_grad_try_acquire(worker, ret_grad);
+			rc = ol_push_lend(worker, versions_sum(worker) == versions, ret_grad);
 			if (rc != -EAGAIN && rc != -ENOBUFS)
 				return rc;
 			if (!any_pushed(worker) && ol_outage_pace(worker) == 0)
@@ -306,10 +331,12 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 				ol_pull(worker, 0, &worker->own_pull) == 0;
 		}
 		rc = poll_some(worker);
-		if (rc == 0)
+		if (rc == 0) {
+			newest_ask(worker, &asked_ns);
 			rc = idle_more(worker, &idle);
-		else if (rc > 0 && idle.bound_ns != 0 && ol_clock_ns() >= idle.bound_ns)
+		} else if (rc > 0 && idle.bound_ns != 0 && ol_clock_ns() >= idle.bound_ns) {
 			rc = -ETIMEDOUT;
+		}
 	}
 	return rc;
 }

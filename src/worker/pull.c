@@ -260,6 +260,7 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 
 		if (!worker->links[i].read_local)
 			continue;
+		worker->links[i].own_version = worker->links[i].version;
 		local++;
 		op->local = 1;
 		if (age_ns > op->age_ns)

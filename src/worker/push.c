@@ -147,7 +147,7 @@ bool ol_push_window_is_held(const struct ol_worker *worker)
 	return found;
 }
 
-int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
+int ol_push_lend(struct ol_worker *worker, bool paced, float **ret_grad)
 {
 	struct ol_grad *grad;
 	int rc;
@@ -160,7 +160,7 @@ int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 	if (rc != 0)
 		return rc;
 	rc = ol_outage_pace(worker);
-	if (rc != 0)
+	if (rc != 0 && (paced || rc != -EAGAIN))
 		return rc;
 	rc = ol_push_buffers(worker);
 	grad = rc == 0 ? ol_push_buffer(worker) : extra_buffer(worker);
@@ -171,6 +171,11 @@ int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 	grad->state = OL_GRAD_LENT;
 	*ret_grad = grad->data;
 	return 0;
+}
+
+int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
+{
+	return ol_push_lend(worker, true, ret_grad);
 }
 
 /* The mirror whose version a gradient was computed at; NULL if neither is */
@@ -315,7 +320,7 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 		grad->op->local = 1;
 		return;
 	}
-	if (here) /* the queue is full: it waits in its buffer */
+	if (here && ol_outage_paces(worker)) /* the queue is full: it waits in its buffer */
 		hdr.flags |= OL_PUSH_QUEUED;
 	if (grad->is_void) { /* only its header is sent */
 		hdr.flags |= OL_PUSH_VOID;

@@ -78,7 +78,8 @@ static void queued_fold(struct ol_queued *queued, const float *grad, const struc
 
 	for (uint64_t i = 0; i < len; i++)
 		sum[i] += grad[i];
-	queued->hdr.loss += (hdr->loss - queued->hdr.loss) / (float)(queued->hdr.grads + 1);
+	queued->hdr.loss += (hdr->loss - queued->hdr.loss) * (float)hdr->grads /
+			    (float)(queued->hdr.grads + hdr->grads);
 	queued->hdr.grads += hdr->grads;
 	queued->hdr.samples += hdr->samples;
 	queued->hdr.flags |= hdr->flags;
@@ -86,9 +87,13 @@ static void queued_fold(struct ol_queued *queued, const float *grad, const struc
 		queued->hdr.base_version = hdr->base_version;
 }
 
+/* Does a gradient join the newest delta? Also what a step has no place for, whose server is there */
 static bool queue_folds_now(const struct ol_link *link)
 {
-	return link->worker->opts.queue == OL_QUEUE_FOLD && link->queue.count == 1;
+	if (link->queue.count == 0)
+		return false;
+	return link->worker->opts.queue == OL_QUEUE_FOLD ||
+	       (ol_outage_paces(link->worker) && ol_link_usable(link));
 }
 
 bool ol_queue_room(struct ol_worker *worker)
@@ -107,7 +112,7 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 	struct ol_queued *queued;
 
 	if (queue_folds_now(link)) {
-		queued_fold(queued_at(queue, 0), part, hdr, link->geo.shard_len);
+		queued_fold(queued_at(queue, queue->count - 1), part, hdr, link->geo.shard_len);
 	} else {
 		queued = queue_slot(link);
 		if (queued == NULL)
@@ -122,6 +127,18 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 	link->stat.queued += hdr->grads;
 	link->stat.queued_total += hdr->grads;
 	return true;
+}
+
+void ol_queue_merge(struct ol_link *link)
+{
+	struct ol_queue_state *queue = &link->queue;
+
+	for (uint32_t i = 1; i < queue->count; i++) {
+		const struct ol_queued *next = queued_at(queue, i);
+
+		queued_fold(queued_at(queue, 0), next->sum, &next->hdr, link->geo.shard_len);
+	}
+	queue->count = queue->count > 0;
 }
 
 bool ol_queue_needs_pull(const struct ol_worker *worker)

@@ -154,7 +154,9 @@ struct ol_link {
 				  0: none are */
 	uint64_t version; /* newest known */
 	uint32_t snapshot; /* that it lies in */
-	uint64_t own_version; /* weights from here on hold all applied gradients of this worker */
+	uint64_t
+		own_version; /* a gradient that was computed at older weights than this is late, by an
+				 outage: see ol_outage_queues() */
 
 	bool withdrew; /* the head was told of a withdrawal, and nothing was pushed since */
 	bool withdraw_due; /* the head must be told, once all earlier pushes are posted */
@@ -394,6 +396,9 @@ void ol_push_detach(struct ol_worker *worker, const struct ol_op *op);
 /* ol_push_to -- number a buffer for one server, and send it when its turn comes */
 void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr);
 struct ol_grad *ol_push_buffer(struct ol_worker *worker);
+/* ol_push_lend -- ol_grad_try_acquire(); not paced: whether or not a step has a place for the
+ * gradient */
+int ol_push_lend(struct ol_worker *worker, bool paced, float **ret_grad);
 /* ol_push_buffers -- 0: a buffer is free; -EAGAIN: time frees one; -ENOBUFS: only a pull does. With
  * CONTINUE one buffer is held back for an outage, so that training never waits for a buffer
  * then. */
@@ -463,11 +468,15 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 const struct ol_queued *ol_queue_oldest(const struct ol_link *link);
 /* ol_queue_shift -- remove the oldest, as it was sent */
 void ol_queue_shift(struct ol_link *link);
+/* ol_queue_merge -- sum all deltas up in the oldest */
+void ol_queue_merge(struct ol_link *link);
 /* ol_queue_needs_pull -- the queue can be sent only after a pull */
 bool ol_queue_needs_pull(const struct ol_worker *worker);
 void ol_queue_free(struct ol_link *link);
 
 /* outage.c: the work of an outage and of its end */
+/* ol_outage_paces -- with CONTINUE and synchronous steps: a worker has one gradient in a step */
+bool ol_outage_paces(const struct ol_worker *worker);
 /* ol_outage_queues -- with CONTINUE: a gradient computed at this version of the shard goes into the
  * shard's queue, as its server is gone, or has no place for it in a synchronous step */
 bool ol_outage_queues(const struct ol_link *link, uint64_t base_version);

@@ -264,7 +264,9 @@ static int grad_acquire(struct ol_loop *loop, float **ret_grad)
 
 		if (rc == -ENOBUFS) { /* a pull frees buffers whose gradients it contains */
 			rc = weights_get(loop, OL_PULL_NEWEST);
-		} else if (rc != -EAGAIN) {
+		} else if (rc == -EAGAIN) { /* perhaps a step frees one, which nobody makes */
+			rc = surplus_withdraw(loop);
+		} else {
 			waiting_say(loop, OL_LOOP_WAITS_NOT);
 			return rc;
 		}

@@ -139,24 +139,26 @@ int ol_outage_pace(const struct ol_worker *worker)
 	return newer ? -ENOBUFS : -EAGAIN;
 }
 
-static bool awaits_push(const struct ol_worker *worker)
+/* The caller waits for a push, a flush or a buffer: it is not about to push */
+static bool is_waiting(const struct ol_worker *worker)
 {
 	for (uint32_t i = 0; i < worker->window; i++) {
 		if (worker->grads[i].state == OL_GRAD_PUSHED && worker->grads[i].op != NULL)
 			return true;
 	}
-	return worker->flush_op != NULL;
+	return worker->extra.state == OL_GRAD_PUSHED || worker->flush_op != NULL ||
+	       worker->wants_buffer;
 }
 
 /*
  * May the oldest delta leave? Not to a step that has a gradient of this worker. And not before the
- * caller pushes, or waits for a push or a flush: until then it may be about to push a gradient,
- * which joins the delta. If it came behind the delta, this worker would stay a gradient ahead.
+ * caller pushes, or waits: until then it may be about to push a gradient, which joins the delta. If
+ * it came behind the delta, this worker would stay a gradient ahead.
  */
 static bool replay_may(const struct ol_link *link)
 {
 	return !ol_outage_paces(link->worker) ||
-	       (!has_given(link, false) && awaits_push(link->worker));
+	       (!has_given(link, false) && is_waiting(link->worker));
 }
 
 void ol_outage_replay(struct ol_link *link)

@@ -166,6 +166,7 @@ int ol_push_lend(struct ol_worker *worker, bool paced, float **ret_grad)
 	grad = rc == 0 ? ol_push_buffer(worker) : extra_buffer(worker);
 	if (grad == NULL && rc == -EAGAIN && ol_push_window_is_held(worker))
 		(void)ol_withdraw(worker);
+	worker->wants_buffer = grad == NULL;
 	if (grad == NULL)
 		return rc;
 	grad->state = OL_GRAD_LENT;

@@ -244,6 +244,7 @@ struct ol_worker {
 	bool zero_copy;
 	struct ol_grad grads[OL_SLOTS_MAX];
 	struct ol_grad extra; /* has no slot: goes into queues when lost servers hold all slots */
+	bool wants_buffer; /* the caller asked for a buffer last, and there was none */
 	void *grad_range; /* zero-copy: reserved addresses */
 	size_t grad_range_bytes;
 	struct ol_slab *grad_slab; /* otherwise: memory of the worker's own */

@@ -27,6 +27,8 @@
  * - A delta waits for its shard's part of the slot. While a server holds that part, the worker has
  *   given to the step there. Once it is applied, a pull frees it: a wait and a flush pull by
  *   themselves (ol_outage_pull()), acquire pulls, too, and push says -ENOBUFS.
+ * - With synchronous steps a delta waits for the caller's next push, too, but only while the caller
+ *   waits for nothing (replay_may()).
  * - acquire waits for a place in a synchronous step only while this worker is missing at none of the
  *   servers that it is connected to, and only until it has brought newer weights: a job may be at
  *   its end, and then nobody makes the step.

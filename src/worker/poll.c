@@ -283,13 +283,15 @@ static bool any_pushed(const struct ol_worker *worker)
 	return false;
 }
 
-/* Grows with each pull of newer weights */
+/* Grows with each pull of newer weights; 0 where acquire does not pace */
 static uint64_t versions_sum(const struct ol_worker *worker)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 	uint64_t sum = 0;
 
-	for (uint32_t k = 0; mirror->whole && k < worker->link_count; k++)
+	if (!ol_outage_paces(worker) || !mirror->whole)
+		return 0;
+	for (uint32_t k = 0; k < worker->link_count; k++)
 		sum += mirror->versions[k];
 	return sum;
 }

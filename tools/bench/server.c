@@ -20,7 +20,7 @@
 #include "cmd/proc.h"
 
 enum {
-	HEARTBEATS = 5 /* in a lease */
+	HEARTBEATS = 5 /* in a lease, at least */
 };
 
 struct server_conf {
@@ -90,7 +90,7 @@ static int server_open(const struct server_conf *set, struct ol_server **ret_ser
 	int rc;
 
 	if (weights == NULL) {
-		snprintf(err, BENCH_ERR_MAX, "no memory for the first weights");
+		snprintf(err, BENCH_ERR_MAX, "no memory for the first weights, or no file of them");
 		return -ENOMEM;
 	}
 	ol_server_opts_init(&opts);
@@ -113,8 +113,8 @@ static int server_open(const struct server_conf *set, struct ol_server **ret_ser
 		opts.replicas = set->replicas;
 		opts.rank = set->rank;
 		opts.lease_ms = set->lease_ms;
-		if (opts.heartbeat_ms > set->lease_ms / 5) /* a lease has room for several */
-			opts.heartbeat_ms = set->lease_ms / 5;
+		if (opts.heartbeat_ms > set->lease_ms / HEARTBEATS)
+			opts.heartbeat_ms = set->lease_ms / HEARTBEATS;
 	}
 	rc = ol_server_open(&opts, weights, ret_server, err, BENCH_ERR_MAX);
 	free(weights);
@@ -193,7 +193,8 @@ static int serve(const struct server_conf *set)
 		rc = -pthread_create(&thread, NULL, watch_run, &watch);
 	if (rc != 0) {
 		ol_control_say(&watch.control, "failed",
-			       json_pack("{s:i, s:s}", "status", rc, "error", err));
+			       json_pack("{s:i, s:s}", "status", rc, "error",
+					 err[0] != '\0' ? err : ol_strerror(rc)));
 		return rc;
 	}
 	ol_control_say(&watch.control, "ready",

@@ -85,6 +85,31 @@ static void slab_place(struct ol_slab *slab, int node)
 		slab->node = node;
 }
 
+void ol_slab_near(const struct ol_slab *slab)
+{
+	struct bitmask *have, *node;
+	unsigned both = 0;
+
+	if (slab == NULL || slab->node < 0 || numa_available() < 0)
+		return;
+	have = numa_allocate_cpumask();
+	node = numa_allocate_cpumask();
+	if (numa_sched_getaffinity(0, have) >= 0 && numa_node_to_cpus(slab->node, node) == 0) {
+		for (unsigned i = 0; i < have->size; i++) {
+			if (!numa_bitmask_isbitset(have, i))
+				continue;
+			if (numa_bitmask_isbitset(node, i))
+				both++;
+			else
+				numa_bitmask_clearbit(have, i);
+		}
+		if (both > 0)
+			(void)numa_sched_setaffinity(0, have);
+	}
+	numa_free_cpumask(have);
+	numa_free_cpumask(node);
+}
+
 /* touch_old -- for kernels before 5.14: content stays, even if it is written meanwhile */
 static int touch_old(struct ol_slab *slab, size_t off, size_t bytes)
 {

@@ -67,6 +67,10 @@ int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes);
 /* ol_slab_destroy -- unmap and close; NULL is allowed. Regions on it must be gone (dereg first). */
 void ol_slab_destroy(struct ol_slab *slab);
 
+/* ol_slab_near -- let the calling thread run only on processors of the slab's NUMA node, among those that it
+ * may run on now. If there are none, or slab is NULL or its node is not known, nothing changes. */
+void ol_slab_near(const struct ol_slab *slab);
+
 /* ol_slab_unmap -- in pieces, as each delays all threads of this process that map memory */
 void ol_slab_unmap(void *addr, size_t bytes);
 

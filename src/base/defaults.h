@@ -22,6 +22,7 @@
 #define OL_DEFAULT_LEASE_MS 2000
 
 #define OL_DEFAULT_SPIN_US         50
+#define OL_DEFAULT_THREADS         1
 #define OL_DEFAULT_CONNECT_MS      10000
 #define OL_DEFAULT_OUTAGE_S        60
 #define OL_DEFAULT_QUEUE_MAX       64

@@ -178,6 +178,10 @@ struct ol_server_opts {
 	/* As in struct ol_worker_opts, while ol_server_open() waits for the coordinator. Default
 	   -1. */
 	int cancel_fd;
+	/* Threads that update weights, with that of ol_server_run(); 1 … 64. The weights do not
+	   depend on it. Its other threads run on processors that ol_server_open() may use, and that
+	   are of the adapter's NUMA node if that is known. Default 1 */
+	uint32_t threads;
 };
 
 enum {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/order.h"
+#include "server/pool.h"
 #include "server/server.h"
 
 enum {
@@ -122,6 +123,13 @@ static void work_between(void *arg)
 	(void)loop_beat(arg, ol_clock_ns());
 }
 
+static void work_run(void *arg, ol_store_piece_fn *piece, void *piece_arg, unsigned count)
+{
+	const struct loop *loop = arg;
+
+	ol_pool_run(loop->server->pool, piece, piece_arg, count, work_between, arg);
+}
+
 static void turn_over(struct ol_server *server, struct loop *loop)
 {
 	uint64_t took_ns = loop->now_ns - loop->turn_ns;
@@ -168,7 +176,7 @@ static int loop_run(struct ol_server *server)
 			     .lease_ns = server->opts.lease_ms * OL_NS_PER_MS };
 	struct ol_xport_event events[EVENTS_MAX];
 
-	server->store.between_arg = &loop;
+	server->store.run_arg = &loop;
 	while (!atomic_load_explicit(&server->stopping, memory_order_relaxed)) {
 		int count = poll_some(server, events), rc = lease_check(&loop);
 
@@ -229,9 +237,9 @@ int ol_server_run(struct ol_server *server)
 
 	if (!ol_owner_here(&server->owner) || atomic_exchange(&server->running, 1) != 0)
 		return OL_E_THREAD;
-	server->store.between = work_between;
+	server->store.run = work_run;
 	rc = loop_run(server);
-	server->store.between = NULL;
+	server->store.run = NULL;
 	atomic_store(&server->running, 0);
 	return rc;
 }

@@ -77,6 +77,7 @@ struct ol_server {
 	struct ol_store store;
 	struct ol_policy *policy;
 	struct ol_memory memory;
+	struct ol_pool *pool; /* NULL: the server's thread updates alone */
 	struct ol_turn turn;
 	struct ol_inbox inbox;
 

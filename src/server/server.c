@@ -20,6 +20,7 @@
 #include "policy/kind.h"
 #include "rdma/order.h"
 #include "replication/coord/lease.h"
+#include "server/pool.h"
 #include "server/serve.h"
 #include "server/server.h"
 #include "wire/auth.h"
@@ -50,6 +51,7 @@ void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 		.spin_us = OL_DEFAULT_SPIN_US,
 		.heartbeat_ms = OL_DEFAULT_HEARTBEAT_MS,
 		.retry_timeout_ms = OL_DEFAULT_RETRY_TIMEOUT_MS,
+		.threads = OL_DEFAULT_THREADS,
 		.pin_timeout_ms = 2000,
 		.lease_ms = OL_DEFAULT_LEASE_MS,
 		.restore_wait_ms = 3000,
@@ -173,6 +175,8 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "shard_count is not between 1 and 64";
 	else if (opts->shard >= opts->shard_count)
 		what = "shard is not below shard_count: shards count from 0";
+	else if (opts->threads == 0 || opts->threads > OL_POOL_THREADS_MAX)
+		what = "threads is not between 1 and 64";
 	else if (!ol_cancel_fd_is_good(opts->cancel_fd))
 		what = "cancel_fd is no open descriptor: give an eventfd, or -1";
 	if (what == NULL)
@@ -254,6 +258,9 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			      OL_XPORT_ACCESS_PEER_READ, &server->public_region);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot register", what);
+	rc = ol_pool_create(server->opts.threads, server->public_slab, &server->pool);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "cannot start", "the threads that update weights");
 	rc = ol_store_init(&server->store, geo, &server->opts.rule, server->public_slab->addr,
 			   weights);
 	if (rc != 0)
@@ -402,6 +409,7 @@ void ol_server_close(struct ol_server *server)
 	}
 	ol_serve_end_all(server);
 	ol_save_stop(&server->saving);
+	ol_pool_destroy(server->pool);
 	ol_memory_stop(&server->memory); /* its thread registers regions for every connection */
 	ol_replica_close(&server->replica);
 	if (server->public_region != NULL)

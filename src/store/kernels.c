@@ -4,6 +4,8 @@
 
 #include "store/kernels.h"
 
+#include <unistd.h>
+
 ol_kernel_fn ol_kernel_update_generic;
 ol_kernel_gather_fn ol_kernel_gather_generic;
 ol_kernel_finite_fn ol_kernel_finite_generic;
@@ -50,6 +52,16 @@ const struct ol_kernels *ol_kernels_at(unsigned index)
 const struct ol_kernels *ol_kernels_best(void)
 {
 	return &kernels[kernels_count() - 1];
+}
+
+uint64_t ol_kernels_cache_bytes(void)
+{
+	long bytes = 0;
+
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+	bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+	return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
 static const struct {

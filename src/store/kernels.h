@@ -22,9 +22,11 @@ struct ol_norms {
 };
 
 enum {
-	OL_KERNEL_BLOCK = 2048 /* floats: an update in pieces of whole blocks gives the bits and the
-				  norms of one update; a block's data stay in the first-level
-				  cache */
+	/* Floats: an update in pieces of whole blocks gives the bits of one update. All
+	   arrays of a block stay in the first-level cache, and the block is short enough that the
+	   processor fetches the next one's inputs meanwhile. */
+	OL_KERNEL_BLOCK = 256,
+	OL_KERNEL_STATES = 2, /* vectors of state at most */
 };
 
 /* Arrays do not overlap, except inputs with inputs. */
@@ -34,12 +36,15 @@ struct ol_kernel_args {
 	const float *const *grads;
 	const float *scales; /* a factor on each; NULL: all 1 */
 	unsigned grad_count; /* at least 1 */
-	size_t len; /* floats of every array */
+	size_t first, len; /* of every array, the floats first … first + len */
 	const float *weights;
 	float *new_weights;
-	const float *state[2]; /* momentum: u; Adam: m, v */
-	float *new_state[2];
+	const float *state[OL_KERNEL_STATES]; /* momentum: u; Adam: m, v */
+	float *new_state[OL_KERNEL_STATES];
 	struct ol_norms *norms; /* added up while summing; NULL: not wanted */
+	/* 1: an update's outputs go past the caches. It is quicker if they would not stay there till
+	   they are read. They are in memory before what is stored after the call. Not with norms. */
+	int stream;
 };
 
 /*
@@ -76,6 +81,9 @@ const struct ol_kernels *ol_kernels_best(void);
 
 /* ol_kernels_at -- the index-th that this processor runs, from narrow to wide; NULL at the end */
 const struct ol_kernels *ol_kernels_at(unsigned index);
+
+/* ol_kernels_cache_bytes -- of this processor's largest cache; 0: not known */
+uint64_t ol_kernels_cache_bytes(void);
 
 /* ol_rule_name -- of an optimizer; NULL: there is none of that number */
 const char *ol_rule_name(uint32_t optimizer);

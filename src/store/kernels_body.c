@@ -3,7 +3,11 @@
 /* kernels_body.c -- the update rules; compiled once for each OL_KERNELS_ISA */
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "store/kernels.h"
 
@@ -19,16 +23,23 @@
 
 enum {
 	LANES = 16, /* partial sums of a norm or a distance: the same whatever the vector width */
-	BLOCK = OL_KERNEL_BLOCK
+	LINE = 64, /* bytes of a cache line, and of the widest vector */
+	BLOCK = OL_KERNEL_BLOCK,
+	BLOCK_STREAM =
+		2 * BLOCK /* streaming stores fill lines one after the other: fewer changes of
+				    array are quicker */
 };
+
+/* Aligned, as a vector across two lines takes twice the time */
+#define BLOCK_MEMORY _Alignas(LINE) float
 
 /* The arguments of one block of an update, with the step's constants computed. */
 struct block {
 	const float *g;
 	const float *w;
 	float *w2;
-	const float *s[2];
-	float *s2[2];
+	const float *s[OL_KERNEL_STATES];
+	float *s2[OL_KERNEL_STATES];
 	size_t n;
 	float lr, mu, wd;
 	float b1, b2, eps;
@@ -104,7 +115,7 @@ static unsigned gather_block(float *restrict sum, const struct ol_kernel_args *a
 {
 	float scale = args->rule->sum ? 1.0f : 1.0f / (float)args->grad_count;
 	int check = !args->rule->allow_nonfinite;
-	float copy[BLOCK];
+	BLOCK_MEMORY copy[BLOCK_STREAM];
 
 	copy_block(sum, args, 0, at, n);
 	if (check && has_nonfinite(sum, n))
@@ -239,6 +250,57 @@ static struct block block_init(const struct ol_kernel_args *args)
 	return b;
 }
 
+/*
+ * Copy n floats past the caches, where the processor can and `out` begins a line: a plain store would
+ * read the line first. stream_end() orders them before later stores.
+ */
+static void stream_block(float *restrict out, const float *restrict in, size_t n)
+{
+	size_t i = 0;
+
+#if defined(__AVX512F__)
+	for (; (uintptr_t)out % LINE == 0 && i + 16 <= n; i += 16)
+		_mm512_stream_ps(out + i, _mm512_load_ps(in + i));
+#elif defined(__AVX2__)
+	for (; (uintptr_t)out % LINE == 0 && i + 8 <= n; i += 8)
+		_mm256_stream_ps(out + i, _mm256_load_ps(in + i));
+#elif defined(__x86_64__)
+	for (; (uintptr_t)out % LINE == 0 && i + 4 <= n; i += 4)
+		_mm_stream_ps(out + i, _mm_load_ps(in + i));
+#endif
+	for (; i < n; i++)
+		out[i] = in[i];
+}
+
+static void stream_end(void)
+{
+#if defined(__x86_64__)
+	_mm_sfence();
+#endif
+}
+
+/* The outputs of one block, where a streaming update makes them first */
+struct outputs {
+	BLOCK_MEMORY of[1 + OL_KERNEL_STATES][BLOCK_STREAM];
+};
+
+/* Point the block's outputs to where they are made: their place, or the copy that is streamed */
+static void outputs_set(struct block *b, const struct ol_kernel_args *args, size_t at,
+			unsigned states, struct outputs *copy)
+{
+	b->w2 = args->stream ? copy->of[0] : args->new_weights + at;
+	for (unsigned s = 0; s < states; s++)
+		b->s2[s] = args->stream ? copy->of[1 + s] : args->new_state[s] + at;
+}
+
+static void outputs_stream(const struct block *b, const struct ol_kernel_args *args, size_t at,
+			   unsigned states)
+{
+	stream_block(args->new_weights + at, b->w2, b->n);
+	for (unsigned s = 0; s < states; s++)
+		stream_block(args->new_state[s] + at, b->s2[s], b->n);
+}
+
 int OL_KERNEL_FINITE(const float *grad, size_t len)
 {
 	return !has_nonfinite(grad, len);
@@ -268,11 +330,12 @@ double OL_KERNEL_MOVED(const float *restrict now, const float *restrict before, 
 
 unsigned OL_KERNEL_GATHER(const struct ol_kernel_args *args)
 {
+	const size_t end = args->first + args->len;
 	unsigned found;
 
-	for (size_t at = 0; at < args->len; at += BLOCK) {
+	for (size_t at = args->first; at < end; at += BLOCK) {
 		found = gather_block(args->new_weights + at, args, at,
-				     args->len - at < BLOCK ? args->len - at : BLOCK);
+				     end - at < BLOCK ? end - at : BLOCK);
 		if (found != args->grad_count)
 			return found;
 	}
@@ -284,12 +347,15 @@ unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
 	const struct ol_update_rule *rule = args->rule;
 	int decay = rule->optimizer != OL_OPTIMIZER_ADAMW && rule->weight_decay != 0.0f;
 	unsigned states = ol_rule_state_vectors(rule->optimizer);
+	const size_t end = args->first + args->len;
+	const size_t most = args->stream ? BLOCK_STREAM : BLOCK;
+	BLOCK_MEMORY sum[BLOCK_STREAM], decayed[BLOCK_STREAM];
 	struct block b = block_init(args);
-	float sum[BLOCK], decayed[BLOCK];
+	struct outputs copy;
 	unsigned found;
 
-	for (size_t at = 0; at < args->len; at += BLOCK) {
-		b.n = args->len - at < BLOCK ? args->len - at : BLOCK;
+	for (size_t at = args->first; at < end; at += most) {
+		b.n = end - at < most ? end - at : most;
 		found = gather_block(sum, args, at, b.n);
 		if (found != args->grad_count)
 			return found;
@@ -299,12 +365,14 @@ unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
 			decay_block(decayed, b.g, b.w, rule->weight_decay, b.n);
 			b.g = decayed;
 		}
-		b.w2 = args->new_weights + at;
-		for (unsigned s = 0; s < states; s++) {
+		for (unsigned s = 0; s < states; s++)
 			b.s[s] = args->state[s] + at;
-			b.s2[s] = args->new_state[s] + at;
-		}
+		outputs_set(&b, args, at, states, &copy);
 		update_block(&b, rule->optimizer);
+		if (args->stream)
+			outputs_stream(&b, args, at, states);
 	}
+	if (args->stream)
+		stream_end();
 	return args->grad_count;
 }

@@ -12,7 +12,8 @@
 #include "wire/seq.h"
 
 enum {
-	PIECE_FLOATS = 1 << 20 /* between two calls of between(), over all gradients */
+	PIECE_FLOATS = 1 << 17, /* of an update, over all gradients */
+	ROUND_PIECES = 64 /* run at once: their norms are added up in order then */
 };
 
 /* The parts of one snapshot */
@@ -64,6 +65,7 @@ int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 	store->geo = *geo;
 	store->rule = *rule;
 	store->kernels = ol_kernels_best();
+	store->cache_bytes = ol_kernels_cache_bytes();
 	store->memory = memory;
 	store->board = memory;
 	store->board->magic = OL_WIRE_MAGIC;
@@ -143,59 +145,109 @@ static struct ol_kernel_args kernel_args(const struct ol_store *store, unsigned 
 	struct ol_kernel_args args = {
 		.rule = &store->rule,
 		.step = from.head->optimizer_steps + 1,
+		.first = first,
 		.len = len,
-		.weights = from.weights + first,
-		.new_weights = to.weights + first,
+		.weights = from.weights,
+		.new_weights = to.weights,
 	};
 
 	for (unsigned i = 0; i < store->geo.state_vectors; i++) {
-		args.state[i] = from.state[i] + first;
-		args.new_state[i] = to.state[i] + first;
+		args.state[i] = from.state[i];
+		args.new_state[i] = to.state[i];
 	}
 	return args;
 }
 
-static void args_shift(struct ol_kernel_args *args, const float **grads, size_t floats)
+static void pieces_run(const struct ol_store *store, ol_store_piece_fn *piece, void *arg,
+		       unsigned count)
 {
-	for (unsigned i = 0; i < args->grad_count; i++)
-		grads[i] += floats;
-	args->new_weights += floats;
-	if (args->weights == NULL) /* the kernel gathers */
+	if (store->run != NULL) {
+		store->run(store->run_arg, piece, arg, count);
 		return;
-	args->weights += floats;
-	for (unsigned i = 0; i < ol_rule_state_vectors(args->rule->optimizer); i++) {
-		args->state[i] += floats;
-		args->new_state[i] += floats;
 	}
+	for (unsigned i = 0; i < count; i++)
+		piece(arg, i);
+}
+
+/* A kernel's work, some pieces of which run at once */
+struct round {
+	ol_kernel_fn *kernel;
+	const struct ol_kernel_args *args; /* of the whole */
+	size_t first; /* float of the round's first piece */
+	size_t most; /* floats of a piece */
+	struct ol_norms norms[ROUND_PIECES];
+	_Atomic unsigned bad; /* a gradient found not to be finite, the least; or grad_count */
+};
+
+static void round_piece(void *arg, unsigned index)
+{
+	struct round *round = arg;
+	struct ol_kernel_args piece = *round->args;
+	const size_t end = piece.first + piece.len;
+	unsigned bad, found;
+
+	piece.first = round->first + index * round->most;
+	piece.len = end - piece.first < round->most ? end - piece.first : round->most;
+	round->norms[index] = (struct ol_norms){ 0 };
+	if (piece.norms != NULL)
+		piece.norms = &round->norms[index];
+	bad = atomic_load_explicit(&round->bad, memory_order_relaxed);
+	if (bad != piece.grad_count)
+		return;
+	found = round->kernel(&piece);
+	while (found < bad &&
+	       !atomic_compare_exchange_weak_explicit(&round->bad, &bad, found,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
 }
 
 /*
- * Run a kernel in pieces, so that between() is called in time. Bits and norms are those of one
- * call. grads: args->grads, which are advanced.
+ * Run a kernel in pieces. Bits and norms do not depend on who runs them, or when. Returns grad_count, or a gradient
+ * that is not finite: which one may depend on that.
  */
 static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
-			   const struct ol_kernel_args *args, const float **grads)
+			   const struct ol_kernel_args *args)
 {
-	size_t left = args->len, most = PIECE_FLOATS / args->grad_count;
-	struct ol_kernel_args piece = *args;
-	unsigned done;
+	const size_t end = args->first + args->len;
+	size_t most = PIECE_FLOATS / args->grad_count;
+	struct round round = { .kernel = kernel, .args = args, .bad = args->grad_count };
 
 	most = most < OL_KERNEL_BLOCK ? OL_KERNEL_BLOCK : most - most % OL_KERNEL_BLOCK;
-	for (;;) {
-		piece.len = left < most ? left : most;
-		done = kernel(&piece);
-		left -= piece.len;
-		if (done != args->grad_count || left == 0)
-			return done;
-		args_shift(&piece, grads, piece.len);
-		if (store->between != NULL)
-			store->between(store->between_arg);
+	round.most = most;
+	for (round.first = args->first; round.first < end; round.first += ROUND_PIECES * most) {
+		size_t pieces = (end - round.first + most - 1) / most;
+
+		pieces = pieces < ROUND_PIECES ? pieces : ROUND_PIECES;
+		pieces_run(store, round_piece, &round, (unsigned)pieces);
+		if (round.bad != args->grad_count)
+			break;
+		for (size_t i = 0; args->norms != NULL && i < pieces; i++) {
+			args->norms->sum += round.norms[i].sum;
+			args->norms->mean += round.norms[i].mean;
+		}
 	}
+	return round.bad;
+}
+
+/* The contributions of an update that are looked at one by one */
+struct looks {
+	const struct ol_store *store;
+	struct ol_contribution *contributions;
+	const unsigned *index;
+};
+
+static void look_piece(void *arg, unsigned index)
+{
+	const struct looks *looks = arg;
+	struct ol_contribution *contribution = &looks->contributions[looks->index[index]];
+
+	if (!looks->store->kernels->finite(contribution->grad, looks->store->geo.shard_len))
+		contribution->status = OL_E_NONFINITE;
 }
 
 /*
  * Run a kernel on the gradients that are not known to be bad. Returns how many gradients are in the
- * result. If it finds a bad one, it marks that and sets *ret_again.
+ * result. If it finds a bad one, it marks that and all other bad ones, and sets *ret_again.
  */
 static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 			 struct ol_kernel_args *args, struct ol_contribution *contributions,
@@ -204,6 +256,7 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 	const float *grads[OL_WORKERS_MAX];
 	float scales[OL_WORKERS_MAX];
 	unsigned index[OL_WORKERS_MAX];
+	struct looks looks = { store, contributions, index };
 	unsigned good = 0, done;
 
 	*ret_again = 0;
@@ -219,21 +272,22 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 	args->grads = grads;
 	args->scales = scales;
 	args->grad_count = good;
-	done = run_pieces(store, kernel, args, grads);
+	done = run_pieces(store, kernel, args);
 	if (done == good)
 		return good;
-	/* find all bad gradients now, so that a step takes two passes, not one for each */
-	contributions[index[done]].status = OL_E_NONFINITE;
-	for (unsigned i = done + 1; i < good; i++) {
-		struct ol_contribution *contribution = &contributions[index[i]];
-
-		if (!store->kernels->finite(contribution->grad, store->geo.shard_len))
-			contribution->status = OL_E_NONFINITE;
-		if (store->between != NULL)
-			store->between(store->between_arg);
-	}
+	pieces_run(store, look_piece, &looks, good);
+	contributions[index[done]].status = OL_E_NONFINITE; /* it may have changed since */
 	*ret_again = 1;
 	return 0;
+}
+
+/* An update whose data would not stay in the caches till the next one: of its gradients, and of three snapshots in turn */
+static int is_large(const struct ol_store *store, unsigned grads)
+{
+	const uint64_t vectors = grads + OL_SNAPSHOTS * (1 + (uint64_t)store->geo.state_vectors);
+
+	return store->cache_bytes != 0 &&
+	       vectors * ol_layout_vector_bytes(&store->geo) > store->cache_bytes / 2;
 }
 
 void ol_store_begin(struct ol_store *store, unsigned target)
@@ -246,11 +300,11 @@ bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, ui
 		   unsigned target)
 {
 	struct ol_kernel_args args = kernel_args(store, target, first, count);
-	const float *part = grad + first;
 
-	args.grads = &part;
+	args.grads = &grad;
 	args.grad_count = 1;
-	return store->kernels->update(&args) == 1;
+	args.stream = is_large(store, 1);
+	return run_pieces(store, store->kernels->update, &args) == 1;
 }
 
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
@@ -304,6 +358,7 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
 	unsigned applied;
 
+	args.stream = !store->want_norms && is_large(store, count);
 	ol_store_begin(store, target);
 	applied = kernel_run(store, store->kernels->update, &args, contributions, count);
 	if (applied > 0)
@@ -332,8 +387,9 @@ void ol_store_enter(struct ol_store *store, const float *sum,
 	args.rule = &rule;
 	args.grads = &sum;
 	args.grad_count = 1;
+	args.stream = is_large(store, 1);
 	ol_store_begin(store, target);
-	run_pieces(store, store->kernels->update, &args, &sum);
+	run_pieces(store, store->kernels->update, &args);
 	ol_store_publish(store, contributions, count, target);
 }
 

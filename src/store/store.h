@@ -13,7 +13,8 @@
  *	being written           1 + v + 1   1 + o       the store
  *	given up (bad gradient) 1 + v + 1   1 + o       the store, at the next update
  *
- * A state machine without I/O, clock or threads; the memory is the caller's.
+ * A state machine without I/O, clock or threads; the memory is the caller's. An update is cut into
+ * pieces, which the caller may let threads of its own run at once: the result is the same.
  */
 #ifndef OL_STORE_STORE_H
 #define OL_STORE_STORE_H
@@ -25,6 +26,9 @@
 #include "store/kernels.h"
 #include "wire/wire.h"
 
+/* One piece of an update; any thread may run it. */
+typedef void ol_store_piece_fn(void *arg, unsigned index);
+
 struct ol_store {
 	struct ol_geometry geo;
 	struct ol_update_rule rule;
@@ -33,9 +37,13 @@ struct ol_store {
 	struct ol_board *board; /* at its start */
 	uint64_t version; /* published */
 	uint32_t snapshot; /* where it lies */
-	void (*between)(
-		void *arg); /* the caller's: called between pieces of a long update; or NULL */
-	void *between_arg;
+	/*
+	 * The caller's: call piece(arg, index) for each index below count, in any order and thread, and
+	 * return when all have returned. NULL: one after the other
+	 */
+	void (*run)(void *run_arg, ol_store_piece_fn *piece, void *arg, unsigned count);
+	void *run_arg;
+	uint64_t cache_bytes; /* an update that touches more goes past the caches; 0: none does */
 	bool want_norms; /* set by the caller before an apply or gather … */
 	struct ol_norms norms; /* … which leaves them here */
 };

@@ -24,4 +24,9 @@ for workers in 1 2 3 4; do
 	seen[$first]=yes
 done
 [ "$(sha_of --seed 8)" != "$(sha_of --seed 7)" ] || fail "the seed makes no difference"
+# large enough that an update is cut into pieces
+wide=(--model mlp:512 --data-shape 28x28x10 --steps 30 --optimizer adam --workers 2)
+first=$(sha_of --seed 7 "${wide[@]}")
+again=$(sha_of --seed 7 "${wide[@]}" --threads 3)
+[ "$again" = "$first" ] || fail "three threads: $again, one: $first"
 verdict

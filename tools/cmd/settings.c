@@ -69,6 +69,8 @@ static const struct ol_conf_field rule_fields[] = {
 	OL_ROW_CHOICE(
 		ol_set_rule, isolation, "worker", isolations,
 		"one protection domain each, or one of the whole job, which pins less memory"),
+	OL_ROW_U32(ol_set_rule, threads, OL_DEFAULT_TEXT(OL_DEFAULT_THREADS), 1, 64,
+		   "threads of each server that update weights; the weights do not depend on it"),
 };
 
 const struct ol_rows ol_rows_rule = OL_ROWS(rule_fields);

@@ -60,6 +60,7 @@ struct ol_set_rule {
 	int reduce; /* 1: sum */
 	int nonfinite; /* 1: apply */
 	int isolation; /* 1: one domain of the job */
+	uint32_t threads; /* of a server */
 };
 
 extern const struct ol_rows ol_rows_rule;

@@ -284,6 +284,7 @@ static int server_open(struct serve *serve, const float *weights)
 	opts.rule = ol_settings_rule(&set->rule);
 	opts.shared_domain = (uint32_t)set->rule.isolation;
 	opts.spin_us = set->link.spin_us;
+	opts.threads = set->rule.threads;
 	if (opts.workers > opts.workers_max)
 		return ol_settings_fail(&serve->settings, "workers", "is above --workers-max");
 	rc = durable_opts(serve, &opts);

@@ -29,6 +29,7 @@ static void a_server_has_the_defaults_of_its_header(void **state)
 	assert_int_equal(opts.workers_max, 8);
 	assert_int_equal(opts.observers_max, 8);
 	assert_int_equal(opts.window, 2);
+	assert_int_equal(opts.threads, 1);
 	assert_int_equal(opts.spin_us, 50);
 	assert_int_equal(opts.heartbeat_ms, 50);
 	assert_int_equal(opts.retry_timeout_ms, 500);

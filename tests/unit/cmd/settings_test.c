@@ -56,6 +56,7 @@ static void the_program_and_the_library_have_the_same_defaults(void **state)
 	assert_int_equal(all.rule.how.wait, server.wait);
 	assert_int_equal(all.rule.isolation, server.shared_domain);
 	assert_int_equal(all.link.window, server.window);
+	assert_int_equal(all.rule.threads, server.threads);
 	assert_int_equal(all.link.spin_us, server.spin_us);
 	assert_int_equal(all.lease.lease_ms, server.lease_ms);
 	assert_int_equal(all.durable.restore, server.restore);

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "server/pool.h"
 #include "store/store.h"
 
 enum {
@@ -347,14 +348,22 @@ struct lengthy {
 	void *memory;
 	float *floats; /* initial weights, then the gradients */
 	struct ol_contribution contributions[MANY];
-	unsigned looks;
+	unsigned pieces;
 };
 
-static void looked(void *arg)
+/* Pieces from the last to the first, as no order of threads is promised */
+static void backwards(void *arg, ol_store_piece_fn *piece, void *piece_arg, unsigned count)
 {
 	struct lengthy *l = arg;
 
-	l->looks++;
+	l->pieces += count;
+	while (count-- > 0)
+		piece(piece_arg, count);
+}
+
+static void by_threads(void *arg, ol_store_piece_fn *piece, void *piece_arg, unsigned count)
+{
+	ol_pool_run(arg, piece, piece_arg, count, NULL, NULL);
 }
 
 static struct lengthy *lengthy_make(void)
@@ -380,8 +389,8 @@ static struct lengthy *lengthy_make(void)
 	memset(l->memory, 0, ol_layout_public_bytes(&l->geo));
 	assert_int_equal(ol_store_init(&l->store, &l->geo, &l->rule, l->memory, l->floats), 0);
 	l->store.want_norms = true;
-	l->store.between = looked;
-	l->store.between_arg = l;
+	l->store.run = backwards;
+	l->store.run_arg = l;
 	for (unsigned k = 0; k < MANY; k++)
 		l->contributions[k] =
 			(struct ol_contribution){ .grad = l->floats + (k + 1) * (size_t)LONG,
@@ -422,7 +431,13 @@ static void at_once(const struct lengthy *l, float *weights, struct ol_norms *no
 	free(state);
 }
 
-static void a_long_update_pauses_and_gives_the_same_bits(void **unused)
+static void norms_are_near(const struct ol_norms *have, const struct ol_norms *want)
+{
+	assert_true(fabs(have->sum - want->sum) <= 1e-12 * want->sum);
+	assert_true(fabs(have->mean - want->mean) <= 1e-12 * want->mean);
+}
+
+static void a_long_update_in_pieces_gives_the_same_bits(void **unused)
 {
 	float *weights = malloc(2 * LONG * sizeof(float)), *sum = weights + LONG;
 	struct lengthy *l = lengthy_make();
@@ -432,19 +447,62 @@ static void a_long_update_pauses_and_gives_the_same_bits(void **unused)
 	assert_non_null(weights);
 	at_once(l, weights, &norms);
 	assert_int_equal(ol_store_apply(&l->store, l->contributions, MANY, 1), MANY);
-	assert_int_equal(l->looks, 5);
+	assert_int_equal(l->pieces, 6);
 	assert_memory_equal(ol_store_weights(&l->store), weights, LONG * sizeof(float));
-	assert_memory_equal(&l->store.norms, &norms, sizeof(norms));
+	norms_are_near(&l->store.norms, &norms);
 	lengthy_free(l);
 
 	l = lengthy_make(); /* in two halves, as in a chain */
 	assert_int_equal(ol_store_gather(&l->store, l->contributions, MANY, sum), MANY);
-	assert_int_equal(l->looks, 5);
-	assert_memory_equal(&l->store.norms, &norms, sizeof(norms));
+	assert_int_equal(l->pieces, 6);
+	norms_are_near(&l->store.norms, &norms);
 	ol_store_enter(&l->store, sum, l->contributions, MANY, 1);
 	assert_memory_equal(ol_store_weights(&l->store), weights, LONG * sizeof(float));
 	lengthy_free(l);
 	free(weights);
+}
+
+/* The store after some updates, by so many threads; 0: one piece after the other, without a pool */
+static struct lengthy *after_updates(unsigned threads, uint64_t cache_bytes)
+{
+	struct lengthy *l = lengthy_make();
+	struct ol_pool *pool = NULL;
+
+	assert_int_equal(ol_pool_create(threads, NULL, &pool), 0);
+	l->store.run = threads == 0 ? NULL : by_threads;
+	l->store.run_arg = pool;
+	l->store.cache_bytes = cache_bytes;
+	l->store.want_norms = cache_bytes == 0; /* they keep an update in the caches */
+	for (unsigned step = 1; step <= 5; step++) {
+		for (unsigned k = 0; k < MANY; k++)
+			l->contributions[k].seq = step;
+		assert_int_equal(ol_store_apply(&l->store, l->contributions, MANY,
+						(unsigned)ol_store_target(&l->store, 0)),
+				 MANY);
+	}
+	ol_pool_destroy(pool);
+	return l;
+}
+
+static void threads_and_streaming_stores_change_no_bit(void **unused)
+{
+	struct lengthy *alone = after_updates(0, 0);
+	const void *content = ol_store_content(&alone->store, alone->store.snapshot);
+
+	(void)unused;
+	for (unsigned threads = 1; threads <= 4; threads++) {
+		for (uint64_t cache = 0; cache <= 1; cache++) {
+			struct lengthy *l = after_updates(threads, cache);
+
+			assert_memory_equal(ol_store_content(&l->store, l->store.snapshot), content,
+					    ol_layout_content_bytes(&l->geo));
+			if (cache == 0)
+				assert_memory_equal(&l->store.norms, &alone->store.norms,
+						    sizeof(l->store.norms));
+			lengthy_free(l);
+		}
+	}
+	lengthy_free(alone);
 }
 
 static void a_bad_value_in_a_late_piece_is_found(void **unused)
@@ -476,7 +534,8 @@ int main(void)
 		cmocka_unit_test(norms_leave_out_a_bad_gradient_and_cost_no_bit),
 		cmocka_unit_test(geometry_that_cannot_be_is_refused),
 		cmocka_unit_test(shards_cover_every_parameter_once),
-		cmocka_unit_test(a_long_update_pauses_and_gives_the_same_bits),
+		cmocka_unit_test(a_long_update_in_pieces_gives_the_same_bits),
+		cmocka_unit_test(threads_and_streaming_stores_change_no_bit),
 		cmocka_unit_test(a_bad_value_in_a_late_piece_is_found),
 	};
 

@@ -36,12 +36,13 @@ static struct ol_memory_job *list_pop(struct ol_memory_job **list)
 
 static enum ol_memory_rank rank_of(const struct ol_memory_job *job)
 {
+	const bool small = job->bytes <= OL_MEMORY_SMALL_BYTES;
+
 	switch (job->work) {
 	case OL_MEMORY_MAKE:
-		return job->lent || job->bytes <= OL_MEMORY_SMALL_BYTES ? OL_MEMORY_SMALL
-									: OL_MEMORY_LARGE;
+		return job->lent || small ? OL_MEMORY_SMALL : OL_MEMORY_LARGE;
 	case OL_MEMORY_BREAK:
-		break;
+		return small && !job->lent ? OL_MEMORY_SMALL : OL_MEMORY_LARGE;
 	case OL_MEMORY_TOUCH:
 		return OL_MEMORY_IDLE;
 	}

@@ -32,8 +32,11 @@ enum ol_memory_work {
 	OL_MEMORY_BREAK,
 };
 
-/* The order of jobs: small ones first, as others wait for them; last those that no peer waits
- * for. */
+/*
+ * The order of jobs: small ones first, as others wait for them; last those that no peer waits for.
+ * MAKE and BREAK of one size take turns as they come. If a new peer's memory were made before an old peer's is
+ * freed, peers that come and go would have the process hold ever more.
+ */
 enum ol_memory_rank {
 	OL_MEMORY_SMALL,
 	OL_MEMORY_LARGE,

@@ -39,6 +39,8 @@ static void many_draw(struct scenario *scenario)
 	if (!scenario->chain && sim_ppm(700000)) {
 		scenario->shards = 8 + sim_below(CLUSTER_SHARDS_MAX - 7);
 		scenario->pushes = 8 + scenario->pushes % 4;
+		/* each server must let the worker in before its open gives up, or all begin anew */
+		sim_nature.touch_ns /= scenario->shards;
 		return;
 	}
 	scenario->workers = 20 + sim_below(CLUSTER_WORKERS_MAX - 19);

@@ -224,6 +224,23 @@ static void small_memory_goes_before_large_and_what_nobody_waits_for_last(void *
 	ol_memory_give_back(&memory, idle);
 }
 
+/* As peers come and go, the next one's memory waits for what the last one's takes to free */
+static void memory_that_goes_is_freed_before_more_of_its_size_is_made(void **state)
+{
+	static const size_t sizes[] = { SMALL, LARGE };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned peer = 1; peer <= 100; peer++) {
+			struct ol_memory_job *job = asked(sizes[i], later_make());
+
+			assert_ptr_equal(taken(), job);
+			assert_int_equal(fake.dropped, i * 100 + peer - 1);
+			ol_memory_give_back(&memory, job);
+		}
+	}
+}
+
 static void who_must_wait_is_told_for_how_long(void **state)
 {
 	(void)state;
@@ -248,6 +265,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_end_in_the_middle_leaves_nothing, start, stop),
 		cmocka_unit_test_setup_teardown(
 			small_memory_goes_before_large_and_what_nobody_waits_for_last, start, stop),
+		cmocka_unit_test_setup_teardown(
+			memory_that_goes_is_freed_before_more_of_its_size_is_made, start, stop),
 		cmocka_unit_test_setup_teardown(who_must_wait_is_told_for_how_long, start, stop),
 	};
 

@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# adapter.sh -- what works on adapters that are not rdma_rxe: profiles of support/adapter, in one virtual machine
+#
+#	adapter.sh [all | PROFILE...]
+#
+# Without a word: each quirk does what it says, and what is known to pass passes. With words: the whole table of these
+# profiles, and exit 1 if a cell has a failure. A profile is one by name, or a list of quirks.
+# OL_ADAPTER_SUITES: other suites than "conformance litmus train kill"; OL_ADAPTER_PROGRAMS: only such programs.
+#
+# not under asan, tsan: a library of theirs must be the first that is loaded
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=${OUTLAST_BUILD:-$root/build/dev}
+bin=${OUTLAST_BIN:-$build/outlast}
+library=$build/tests/libol-adapter.so
+profiles="mlx5 mlx4 irdma-gen2 bnxt_re hns siw-like worst"
+
+# under PROFILE COMMAND... -- its output in $log
+under() {
+	local profile=$1
+
+	shift
+	OL_ADAPTER=$profile LD_PRELOAD=$library timeout 120 "$@" >"$log" 2>&1 </dev/null
+}
+
+# program PROFILE NAME -- one program over verbs
+program() {
+	under "$1" "$build/tests/$2" verbs
+	case $? in
+	0 | 77) passed=$((passed + 1)) ;;
+	*) failed+=" ${2#*-}" && why "$1" "$2" ;;
+	esac
+}
+
+why() {
+	[ -z "${OL_TEST_VERBOSE:-}" ] || {
+		echo "$*:"
+		tail -20 "$log" | sed 's/^/    /'
+	} >&2
+}
+
+value() {
+	sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$tmp/r.json"
+}
+
+# job PROFILE NAME WORD... -- a synchronous run with the weights of one over shm
+job() {
+	local profile=$1 name=$2 status
+
+	shift 2
+	under "$profile" "$bin" train --model mlp:16 --dataset synthetic:train=500,test=100 --eval-every 0 --seed 7 \
+		--workers 2 --consistency sync --steps 40 --json "$tmp/r.json" --transport verbs "$@"
+	status=$?
+	if [ $status = 0 ] && [ "$(value weights_sha256)" = "$whole" ]; then
+		passed=$((passed + 1))
+	else
+		failed+=" $name" && why "$profile" "$name"
+	fi
+}
+
+# What a suite runs, the short ones first
+conformance() {
+	local name
+
+	for name in ${OL_ADAPTER_PROGRAMS:-$(cd "$build/tests" && echo conformance-*)}; do
+		[ ! -x "$build/tests/$name" ] || [[ $name != conformance-* ]] || program "$1" "$name"
+	done
+}
+
+litmus() {
+	local name
+
+	for name in ${OL_ADAPTER_PROGRAMS:-$(cd "$build/tests" && echo litmus-*)}; do
+		[ ! -x "$build/tests/$name" ] || [[ $name != litmus-* ]] || program "$1" "$name"
+	done
+}
+
+train() {
+	job "$1" one-server
+	job "$1" two-servers --servers 2
+}
+
+kill_suite() {
+	job "$1" server --pace 20 --kill server0@15steps:down=500ms
+	job "$1" worker --pace 20 --kill worker1@20steps
+}
+
+# cell PROFILE SUITE -- its line of the table
+cell() {
+	local began=$SECONDS suite=$2
+
+	[ "$suite" != kill ] || suite=kill_suite
+	passed=0
+	failed=
+	"$suite" "$1"
+	printf '%-12s %-12s %3d passed%s (%d s)\n' "$1" "$2" $passed "${failed:+, failed:$failed}" \
+		$((SECONDS - began))
+	[ -z "$failed" ]
+}
+
+table() {
+	local bad=0 profile suite
+
+	under rxe "$bin" train --model mlp:16 --dataset synthetic:train=500,test=100 --eval-every 0 --seed 7 --workers 2 \
+		--consistency sync --steps 40 --json "$tmp/r.json" --transport shm
+	whole=$(value weights_sha256)
+	[ ${#whole} = 64 ] || { echo "no fingerprint: $(cat "$log")" && return 1; }
+	for profile in "$@"; do
+		for suite in ${OL_ADAPTER_SUITES:-conformance litmus train kill}; do
+			cell "$profile" "$suite" || bad=1
+		done
+	done
+	return $bad
+}
+
+# What passes today, short ones; README.md of support/adapter says what does not, and why.
+rung() {
+	"$build/tests/rxe-guest-adapter_quirks" "$library" >"$log" 2>&1 || {
+		cat "$log"
+		return 1
+	}
+	echo "quirks: $(grep -c ^ok "$log") ok"
+}
+
+if [ "${OL_ADAPTER_GUEST:-}" != 1 ]; then
+	[ "${1-}" != all ] || read -ra profile_list <<<"$profiles"
+	[ "${1-}" = all ] || profile_list=("$@")
+	OL_ADAPTER_GUEST=1 exec "$root/tools/lab/run" --deadline "${OL_ADAPTER_DEADLINE:-1800}" -- \
+		bash "$0" "${profile_list[@]}"
+fi
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+log=$tmp/log
+if [ $# = 0 ]; then
+	rung
+else
+	table "$@"
+fi

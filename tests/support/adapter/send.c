@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * send.c -- what is refused, and the order in which writes land
+ *
+ * rdma_rxe carries out the requests of a queue pair in order, each whole. So another order is made
+ * here, before it sees them: plain writes are held back, cut, and posted shuffled. They become a
+ * group below with one completion, out of which the program's own are made again.
+ *
+ * A group that fails has landed in part. The program sees success up to the first request that has
+ * not landed whole, then the error, then flushes: where its own order and ours differ that is not
+ * the request that the error was about.
+ */
+#include "support/adapter/adapter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A request of ours is known by the upper half of its identity. */
+#define TAG      (UINT64_C(0x0ad4b70c) << 32)
+#define TAG_MASK (UINT64_C(0xffffffff) << 32)
+
+/* A part of a request: it is posted below on its own. */
+struct part {
+	uint8_t ask;
+	bool whole;
+	uint32_t from;
+	uint32_t bytes;
+};
+
+static uint32_t random_below(uint32_t bound)
+{
+	static uint32_t state = 0x9e3779b9;
+
+	state ^= state << 13;
+	state ^= state >> 17;
+	state ^= state << 5;
+	return state % bound;
+}
+
+static uint64_t wr_bytes(const struct ibv_send_wr *wr)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	return bytes;
+}
+
+static bool has_imm(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM || wr->opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+/*
+ * No write with immediate: siw has no opcode for it (map_send_opcode in providers/siw/siw.c), nor
+ * has irdma without IRDMA_WRITE_WITH_IMM (irdma_upost_send() in providers/irdma/uverbs.c).
+ */
+static bool imm_refused(const struct ibv_send_wr *wr)
+{
+	return ad_set.no_imm && has_imm(wr);
+}
+
+/*
+ * More inline than was granted: irdma_uk_inline_rdma_write() (providers/irdma/uk.c) and
+ * siw_push_wqe() give EINVAL, mlx4_post_send() ENOMEM.
+ */
+static bool inline_refused(const struct ad_qp *qp, const struct ibv_send_wr *wr)
+{
+	return (wr->send_flags & IBV_SEND_INLINE) != 0 && wr_bytes(wr) > qp->inline_max;
+}
+
+static bool sge_refused(const struct ad_qp *qp, const struct ibv_send_wr *wr)
+{
+	return ad_set.sge_max != AD_NONE && (uint32_t)wr->num_sge > qp->sge_max;
+}
+
+/* Cuts a write where its bytes would come in other packets or in other lines of the cache. */
+static unsigned parts_cut(const struct ibv_send_wr *wr, uint8_t ask, struct part *parts)
+{
+	const uint64_t bytes = wr_bytes(wr);
+	const bool write =
+		wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	uint32_t lines = (uint32_t)(bytes / AD_PIECE_BYTES);
+	uint32_t from = 0;
+	unsigned count = 0;
+
+	if (!ad_set.pieces || !write || lines < 2) {
+		parts[0] = (struct part){ .ask = ask, .whole = true };
+		return 1;
+	}
+	while (count < AD_PIECES_MAX - 1 && lines > 1) {
+		uint32_t cut = 1 + random_below(lines - 1);
+
+		parts[count++] = (struct part){ ask, false, from, cut * AD_PIECE_BYTES };
+		from += cut * AD_PIECE_BYTES;
+		lines -= cut;
+	}
+	parts[count++] = (struct part){ ask, false, from, (uint32_t)bytes - from };
+	return count;
+}
+
+static void parts_shuffle(struct part *parts, unsigned count)
+{
+	for (unsigned i = count; i > 1; i--) {
+		const unsigned other = random_below(i);
+		const struct part part = parts[i - 1];
+
+		parts[i - 1] = parts[other];
+		parts[other] = part;
+	}
+}
+
+/* The elements of a request that hold so many bytes from an offset on. Returns how many. */
+static int sges_slice(const struct ibv_send_wr *wr, const struct part *part, struct ibv_sge *sges)
+{
+	uint32_t skip = part->from;
+	uint32_t left = part->bytes;
+	int count = 0;
+
+	for (int i = 0; i < wr->num_sge && left > 0; i++) {
+		struct ibv_sge sge = wr->sg_list[i];
+
+		if (skip >= sge.length) {
+			skip -= sge.length;
+			continue;
+		}
+		sge.addr += skip;
+		sge.length -= skip;
+		skip = 0;
+		if (sge.length > left)
+			sge.length = left;
+		left -= sge.length;
+		sges[count++] = sge;
+	}
+	return count;
+}
+
+static int below(const struct ad_qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = NULL;
+
+	wr->next = NULL;
+	return qp->ctx->ops.post_send(qp->qp, wr, &bad);
+}
+
+static int part_post(struct ad_qp *qp, const struct ibv_send_wr *of, const struct part *part,
+		     bool last, bool signaled)
+{
+	struct ibv_send_wr wr = *of;
+	struct ibv_sge sges[AD_SGES_MAX];
+
+	wr.wr_id = TAG | qp->posted;
+	wr.send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
+	if (last && signaled)
+		wr.send_flags |= IBV_SEND_SIGNALED;
+	if (!part->whole) {
+		wr.sg_list = sges;
+		wr.num_sge = sges_slice(of, part, sges);
+		wr.wr.rdma.remote_addr += part->from;
+		if (!last && has_imm(of)) {
+			wr.opcode = IBV_WR_RDMA_WRITE;
+			wr.send_flags &= ~(unsigned)IBV_SEND_SOLICITED;
+		}
+	}
+	return below(qp, &wr);
+}
+
+static struct ad_group *group_make(const struct ad_qp *qp, struct ibv_send_wr *const *wrs,
+				   unsigned count)
+{
+	struct ad_group *group = calloc(1, sizeof(*group));
+
+	if (group == NULL)
+		abort();
+	group->first_num = qp->posted;
+	group->count = count;
+	for (unsigned i = 0; i < count; i++) {
+		group->asks[i].wr_id = wrs[i]->wr_id;
+		group->asks[i].signaled = (wrs[i]->send_flags & IBV_SEND_SIGNALED) != 0;
+	}
+	return group;
+}
+
+/*
+ * Payload in any order before its completion. PCIe orders no two reads' answers and, with relaxed
+ * ordering, no two writes; a network with adaptive routing orders no two packets. The standard
+ * promises the order of completions alone (IBTA volume 1, 10.8.3.3).
+ *
+ * Fails only if nothing was posted.
+ */
+static int group_post(struct ad_qp *qp, struct ibv_send_wr *const *wrs, unsigned count)
+{
+	struct ad_group *group = group_make(qp, wrs, count);
+	struct part parts[AD_PARTS_MAX];
+	unsigned total = 0;
+	bool signaled = false;
+	int rc;
+
+	for (unsigned i = 0; i < count; i++) {
+		total += parts_cut(wrs[i], (uint8_t)i, &parts[total]);
+		signaled |= group->asks[i].signaled;
+	}
+	parts_shuffle(parts, total);
+	for (unsigned i = 0; i < total; i++) {
+		rc = part_post(qp, wrs[parts[i].ask], &parts[i], i + 1 == total, signaled);
+		if (rc != 0 && i == 0) {
+			free(group);
+			return rc;
+		}
+		if (rc != 0) { /* it has room for every piece of what the program asked for */
+			fprintf(stderr, "OL_ADAPTER: the queue below is full: error %d\n", rc);
+			abort();
+		}
+		group->part_ask[i] = parts[i].ask;
+		qp->posted++;
+	}
+	group->parts = total;
+	*qp->tail = group;
+	qp->tail = &group->next;
+	return 0;
+}
+
+/*
+ * Writes of one connection become visible out of order, until one with an immediate: a queue pair
+ * with MLX5DV_QP_CREATE_OOO_DP (providers/mlx5/man/mlx5dv_create_qp.3.md), and what EFA's SRD does
+ * always. The sender is the one who holds them back here, until it posts something else, polls or
+ * goes to sleep.
+ */
+static void hold(struct ad_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct ad_held *held = &qp->held[qp->held_count++];
+	uint8_t *to = held->inlined;
+
+	ad_held_total++;
+	held->wr = *wr;
+	held->wr.sg_list = held->sges;
+	memcpy(held->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	for (int i = 0; i < wr->num_sge && (wr->send_flags & IBV_SEND_INLINE) != 0; i++) {
+		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		held->sges[i].addr = (uintptr_t)to;
+		to += wr->sg_list[i].length;
+	}
+	if (qp->held_count == AD_HELD_MAX)
+		ad_send_flush(qp);
+}
+
+void ad_send_flush(struct ad_qp *qp)
+{
+	struct ibv_send_wr *wrs[AD_HELD_MAX];
+	const unsigned count = qp->held_count;
+	int rc;
+
+	if (count == 0)
+		return;
+	for (unsigned i = 0; i < count; i++)
+		wrs[i] = &qp->held[i].wr;
+	qp->held_count = 0;
+	ad_held_total -= count;
+	rc = group_post(qp, wrs, count);
+	if (rc != 0 && !qp->ctx->dead) {
+		fprintf(stderr, "OL_ADAPTER: what was held back is refused: error %d\n", rc);
+		abort();
+	}
+}
+
+static int one_post(struct ad_qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr copy = *wr;
+	struct ibv_send_wr *only = &copy;
+
+	if (imm_refused(wr) || inline_refused(qp, wr) || sge_refused(qp, wr))
+		return EINVAL;
+	if (!ad_send_translates())
+		return below(qp, &copy);
+	if (ad_set.ooo && wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge <= AD_SGES_MAX &&
+	    (wr->send_flags & IBV_SEND_FENCE) == 0) {
+		hold(qp, wr);
+		return 0;
+	}
+	ad_send_flush(qp);
+	return group_post(qp, &only, 1);
+}
+
+int ad_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ad_qp *qp;
+	int rc = 0;
+
+	ad_lock();
+	qp = ad_qp_find(ibv_qp);
+	if (qp == NULL) /* made by a call that is not replaced here */
+		rc = ad_ctx_find(ibv_qp->context)->ops.post_send(ibv_qp, wr, bad);
+	for (; qp != NULL && rc == 0 && wr != NULL; wr = wr->next) {
+		rc = qp->ctx->dead ? EIO : one_post(qp, wr);
+		if (rc != 0)
+			*bad = wr;
+		else
+			ad_post_counted(qp->ctx, qp);
+	}
+	ad_unlock();
+	return rc;
+}
+
+static void ask_tell(struct ad_cq *cq, const struct ad_ask *ask, const struct ibv_wc *wc,
+		     enum ibv_wc_status status)
+{
+	struct ibv_wc told = *wc;
+
+	told.wr_id = ask->wr_id;
+	told.status = status;
+	if (status != IBV_WC_SUCCESS || ask->signaled)
+		ad_cq_put(cq, &told);
+}
+
+/* The part of that number has failed; those before it have landed. */
+static void group_failed(struct ad_cq *cq, struct ad_group *group, const struct ibv_wc *wc,
+			 uint32_t part)
+{
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+	for (unsigned i = 0; i < group->count; i++) {
+		bool whole = true;
+
+		for (uint32_t at = part; at < group->parts; at++)
+			whole = whole && group->part_ask[at] != i;
+		if (!whole && status == IBV_WC_SUCCESS)
+			status = wc->status;
+		else if (status != IBV_WC_SUCCESS)
+			status = IBV_WC_WR_FLUSH_ERR;
+		ask_tell(cq, &group->asks[i], wc, status);
+	}
+	group->failed = true;
+}
+
+static void group_drop(struct ad_qp *qp)
+{
+	struct ad_group *group = qp->first;
+
+	qp->first = group->next;
+	if (qp->first == NULL)
+		qp->tail = &qp->first;
+	free(group);
+}
+
+bool ad_send_done(struct ad_cq *cq, const struct ibv_wc *wc)
+{
+	const uint32_t num = (uint32_t)wc->wr_id;
+	struct ad_group *group;
+	struct ad_qp *qp;
+
+	if (!ad_send_translates() || (wc->wr_id & TAG_MASK) != TAG)
+		return false;
+	qp = ad_qp_of_num(wc->qp_num);
+	if (qp == NULL)
+		return true;
+	while (qp->first != NULL && num - qp->first->first_num >= qp->first->parts)
+		group_drop(qp);
+	group = qp->first;
+	if (group == NULL)
+		return true;
+	if (wc->status == IBV_WC_SUCCESS) {
+		for (unsigned i = 0; i < group->count; i++)
+			ask_tell(cq, &group->asks[i], wc, IBV_WC_SUCCESS);
+	} else if (!group->failed) {
+		group_failed(cq, group, wc, num - group->first_num);
+	}
+	if (num - group->first_num + 1 == group->parts)
+		group_drop(qp);
+	return true;
+}
+
+void ad_send_forget(struct ad_qp *qp)
+{
+	ad_held_total -= qp->held_count;
+	while (qp->first != NULL)
+		group_drop(qp);
+}

@@ -7,7 +7,8 @@
  * made. The other files replace functions of libibverbs and librdmacm, one file a kind of object.
  * One lock guards everything.
  */
-#pragma once
+#ifndef OL_TESTS_SUPPORT_ADAPTER_ADAPTER_H
+#define OL_TESTS_SUPPORT_ADAPTER_ADAPTER_H
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -281,3 +282,5 @@ int ad_modify_qp(struct ad_qp *qp, enum ibv_qp_state state);
 
 void ad_cm_removed(void);
 void ad_cm_qp_gone(void);
+
+#endif /* OL_TESTS_SUPPORT_ADAPTER_ADAPTER_H */

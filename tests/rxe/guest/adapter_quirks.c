@@ -367,6 +367,23 @@ static void migrate_case(void)
 	check(ibv_destroy_qp(pair.qps[0]) == 0);
 }
 
+static void ece_case(void)
+{
+	struct ibv_ece offer = { 0 };
+	struct ibv_ece foreign = { .vendor_id = 1, .options = 1 };
+	struct bare_pair pair;
+
+	bare_queues_open(&pair);
+	pair.qps[0] = bare_qp_create(&pair, 0, 0, 1);
+	check(pair.qps[0] != NULL);
+	check(ibv_query_ece(pair.qps[0], &offer) == 0 && offer.vendor_id != 0);
+	check(offer.options != 0);
+	check(ibv_set_ece(pair.qps[0], &foreign) == EINVAL);
+	offer.options = 1;
+	check(ibv_set_ece(pair.qps[0], &offer) == 0);
+	check(ibv_query_ece(pair.qps[0], &offer) == 0 && offer.options == 1);
+}
+
 /* A listener and one that connects to it, on one channel */
 struct cm {
 	struct bare_pair pair;
@@ -521,6 +538,7 @@ static const struct {
 	{ "ooo-pieces", "ooo,pieces,clean", ooo_case },
 	{ "delay", "delay=100", delay_case },
 	{ "established", "established", established_case },
+	{ "ece", "ece", ece_case },
 	{ "stale", "stale=300", stale_case },
 	{ "removed", "removed=1", removed_case },
 	{ "reg", "reg=524288", reg_case },

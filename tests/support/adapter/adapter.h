@@ -44,6 +44,7 @@ struct ad_settings {
 	bool pieces;
 	bool ooo;
 	bool established;
+	bool ece;
 	bool inline_refuse;
 	bool device_lost; /* the death of the device takes the device away, too */
 	int64_t last_wqe;
@@ -96,6 +97,8 @@ struct ad_real {
 	int (*init_qp_attr)(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 	struct ibv_context *(*open_device)(struct ibv_device *device);
+	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
+	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
 	int (*query_device)(struct ibv_context *ctx, struct ibv_device_attr *attr);
 	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
 				       unsigned access);
@@ -218,6 +221,7 @@ struct ad_qp {
 	uint32_t injected; /* events of it that we made and the program has not acknowledged */
 	uint32_t inline_max;
 	uint32_t sge_max;
+	uint32_t ece;
 	uint32_t posted; /* requests below, counted */
 	struct ad_group *first;
 	struct ad_group **tail;

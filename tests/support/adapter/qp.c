@@ -5,6 +5,11 @@
 
 #include <errno.h>
 
+enum {
+	ECE_VENDOR = 0x15b3,
+	ECE_OPTIONS = 0x30000003
+};
+
 static bool over(int64_t limit, uint64_t value)
 {
 	return limit != AD_NONE && value > (uint64_t)limit;
@@ -53,6 +58,7 @@ static struct ibv_qp *qp_make(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	attr->cap = below.cap;
 	qp = ad_qp_add(ibv_qp);
 	qp->has_srq = attr->srq != NULL;
+	qp->ece = ECE_OPTIONS;
 	qp->inline_max = attr->cap.max_inline_data;
 	qp->sge_max = attr->cap.max_send_sge;
 	return ibv_qp;
@@ -175,4 +181,39 @@ AD_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 		srq = ad_real.create_srq(pd, attr);
 	ad_unlock();
 	return srq;
+}
+
+/*
+ * Enhanced connection establishment: mlx5_query_ece() and mlx5_set_ece() in
+ * providers/mlx5/verbs.c. A queue pair offers options of its vendor; only some of them can be
+ * agreed upon, and another vendor's are refused. See ibv_query_ece(3) and rdma_set_local_ece(3).
+ */
+AD_EXPORT int ibv_query_ece(struct ibv_qp *ibv_qp, struct ibv_ece *ece)
+{
+	const struct ad_qp *qp;
+
+	ad_lock();
+	qp = ad_qp_find(ibv_qp);
+	*ece = (struct ibv_ece){ .vendor_id = 0 };
+	if (ad_set.ece && qp != NULL)
+		*ece = (struct ibv_ece){ .vendor_id = ECE_VENDOR, .options = qp->ece };
+	ad_unlock();
+	return ad_set.ece ? 0 : ad_real.query_ece(ibv_qp, ece);
+}
+
+AD_EXPORT int ibv_set_ece(struct ibv_qp *ibv_qp, struct ibv_ece *ece)
+{
+	struct ad_qp *qp;
+	int rc = 0;
+
+	if (!ad_set.ece)
+		return ad_real.set_ece(ibv_qp, ece);
+	ad_lock();
+	qp = ad_qp_find(ibv_qp);
+	if (ece->vendor_id != 0 && ece->vendor_id != ECE_VENDOR)
+		rc = EINVAL;
+	else if (qp != NULL)
+		qp->ece = ece->vendor_id != 0 ? ece->options & ECE_OPTIONS : 0;
+	ad_unlock();
+	return rc;
 }

@@ -66,6 +66,8 @@ static void real_find(void)
 		{ &ad_real.init_qp_attr, "rdma_init_qp_attr" },
 		{ &ad_real.modify_qp, "ibv_modify_qp" },
 		{ &ad_real.open_device, "ibv_open_device" },
+		{ &ad_real.query_ece, "ibv_query_ece" },
+		{ &ad_real.set_ece, "ibv_set_ece" },
 		{ &ad_real.query_device, "ibv_query_device" },
 		{ &ad_real.reg_mr_iova2, "ibv_reg_mr_iova2" },
 		{ &ad_real.ack_async_event, "ibv_ack_async_event" },

@@ -113,6 +113,32 @@ static void parts_shuffle(struct part *parts, unsigned count)
 	}
 }
 
+/*
+ * The end of a write goes first. An adapter looks at the bounds of a whole message before its first
+ * byte lands (IBTA volume 1, 9.7.4.1.3: the length is in the first packet's RETH), so a write that
+ * crosses the end of a region changes nothing; nor does it here.
+ */
+static void ends_first(struct part *parts, unsigned count, unsigned asks)
+{
+	for (unsigned ask = 0; ask < asks; ask++) {
+		struct part *first = NULL;
+		struct part *end = NULL;
+		struct part part;
+
+		for (unsigned i = 0; i < count; i++) {
+			if (parts[i].ask != ask)
+				continue;
+			if (first == NULL)
+				first = &parts[i];
+			if (end == NULL || parts[i].from > end->from)
+				end = &parts[i];
+		}
+		part = *first;
+		*first = *end;
+		*end = part;
+	}
+}
+
 /* The elements of a request that hold so many bytes from an offset on. Returns how many. */
 static int sges_slice(const struct ibv_send_wr *wr, const struct part *part, struct ibv_sge *sges)
 {
@@ -204,6 +230,7 @@ static int group_post(struct ad_qp *qp, struct ibv_send_wr *const *wrs, unsigned
 		signaled |= group->asks[i].signaled;
 	}
 	parts_shuffle(parts, total);
+	ends_first(parts, total, count);
 	for (unsigned i = 0; i < total; i++) {
 		rc = part_post(qp, wrs[parts[i].ask], &parts[i], i + 1 == total, signaled);
 		if (rc != 0 && i == 0) {

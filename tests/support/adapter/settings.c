@@ -50,6 +50,7 @@ static const struct word words[] = {
 	{ "ooo", &ad_set.ooo, NULL },
 	{ "delay", NULL, &ad_set.delay_ms },
 	{ "established", &ad_set.established, NULL },
+	{ "ece", &ad_set.ece, NULL },
 	{ "stale", NULL, &ad_set.stale_ms },
 	{ "reg", NULL, &ad_set.reg_max },
 	{ "mr", NULL, &ad_set.mr_max },
@@ -62,14 +63,13 @@ static const struct {
 	const char *quirks;
 } profiles[] = {
 	{ "rxe", "" },
-	{ "mlx5", "clean,lastwqe=now,pieces,rdatomic=16" },
+	{ "mlx5", "clean,lastwqe=now,pieces,rdatomic=16,ece" },
 	{ "mlx4", "clean,lastwqe=now,rdatomic=16" },
 	{ "irdma-gen2", "clean,inline-refuse=101,nosrq,sge=13,rdatomic=127" },
 	{ "bnxt_re", "clean,lastwqe=late,inline=96,sge=6" },
 	{ "hns", "clean,lastwqe=late,inline=32" },
 	{ "siw-like", "noimm,established,inline=80,sge=6,lastwqe=never" },
-	{ "worst",
-	  "clean,lastwqe=never,inline=0,nosrq,sge=1,rdatomic=1,noimm,pieces,ooo,delay=100" },
+	{ "worst", "clean,lastwqe=never,inline=0,nosrq,sge=1,rdatomic=1,noimm,pieces,ooo,delay=5" },
 };
 
 static bool last_wqe_read(const char *value)

@@ -4,9 +4,10 @@
 #
 #	adapter.sh [all | PROFILE...]
 #
-# Without a word: each quirk does what it says, and what is known to pass passes. With words: the whole table of these
-# profiles, and exit 1 if a cell has a failure. A profile is one by name, or a list of quirks.
-# OL_ADAPTER_SUITES: other suites than "conformance litmus train kill"; OL_ADAPTER_PROGRAMS: only such programs.
+# Without a word: each quirk does what it says, and what does not depend on a defect that is known passes. With words: the
+# whole table of these profiles, and exit 1 if a cell has a failure. A profile is one by name, or a list of quirks.
+# OL_ADAPTER_SUITES: other suites than "conformance litmus train kill chain"; there is nth, too.
+# OL_ADAPTER_PROGRAMS: only such programs of a suite. OL_ADAPTER_LIMIT: seconds that a program may take (60).
 #
 # not under asan, tsan: a library of theirs must be the first that is loaded
 set -u
@@ -18,6 +19,25 @@ bin=${OUTLAST_BIN:-$build/outlast}
 library=$build/tests/libol-adapter.so
 profiles="mlx5 mlx4 irdma-gen2 bnxt_re hns siw-like worst"
 
+# What fails today, a line "PROFILE SUITE NAME"; a star is anything. support/adapter/README.md says why. The test without
+# words leaves it out: a line goes when its defect does.
+known=(
+	"irdma-gen2 * *"
+)
+mending=
+
+# is_known PROFILE SUITE NAME -- the test leaves it out
+is_known() {
+	local line
+
+	[ -n "$mending" ] || return 1
+	for line in "${known[@]}"; do
+		# shellcheck disable=SC2053  # a pattern
+		[[ "$*" == $line ]] && return
+	done
+	return 1
+}
+
 # under PROFILE COMMAND... -- its output in $log
 under() {
 	local profile=$1
@@ -28,6 +48,7 @@ under() {
 
 # program PROFILE NAME -- one program over verbs
 program() {
+	! is_known "$1" "${2%%-*}" "${2#*-}" || return 0
 	under "$1" "$build/tests/$2" verbs
 	case $? in
 	0 | 77) passed=$((passed + 1)) ;;
@@ -51,6 +72,7 @@ value() {
 job() {
 	local profile=$1 name=$2 status
 
+	! is_known "$profile" "$suite_name" "$name" || return 0
 	shift 2
 	under "$profile" "$bin" train --model mlp:16 --dataset synthetic:train=500,test=100 --eval-every 0 --seed 7 \
 		--workers 2 --consistency sync --steps 40 --json "$tmp/r.json" --transport verbs "$@"
@@ -90,6 +112,28 @@ train() {
 	job "$1" two-servers --servers 2
 }
 
+chain() {
+	local three="--durability chain --replicas 3 --lease-ms 1000"
+
+	# shellcheck disable=SC2086  # words
+	job "$1" chain $three
+	# shellcheck disable=SC2086
+	job "$1" chain-head $three --pace 20 --kill head@15steps
+	# shellcheck disable=SC2086
+	job "$1" chain-tail $three --pace 20 --kill tail@15steps
+}
+
+# Each call of the control path fails in turn.
+nth() {
+	! is_known "$1" nth xport || return 0
+	OL_ADAPTER_LIMIT=600 OL_TRANSPORT=verbs under "$1" "$build/tests/nth" xport || {
+		failed+=" xport"
+		why "$1" nth
+		return
+	}
+	passed=1
+}
+
 kill_suite() {
 	job "$1" server --pace 20 --kill server0@15steps:down=500ms
 	job "$1" worker --pace 20 --kill worker1@20steps
@@ -99,6 +143,7 @@ kill_suite() {
 cell() {
 	local began=$SECONDS suite=$2
 
+	suite_name=$2
 	[ "$suite" != kill ] || suite=kill_suite
 	passed=0
 	failed=
@@ -116,20 +161,28 @@ table() {
 	whole=$(value weights_sha256)
 	[ ${#whole} = 64 ] || { echo "no fingerprint: $(cat "$log")" && return 1; }
 	for profile in "$@"; do
-		for suite in ${OL_ADAPTER_SUITES:-conformance litmus train kill}; do
+		for suite in ${OL_ADAPTER_SUITES:-conformance litmus train kill chain}; do
 			cell "$profile" "$suite" || bad=1
 		done
 	done
 	return $bad
 }
 
-# What passes today, short ones; README.md of support/adapter says what does not, and why.
+# What the test runs: all of one profile, and of the others what shows their quirks
 rung() {
+	local bad=0 shows="conformance-p2_doorbell_after_payload conformance-p8_rights conformance-p9_read_order \
+		conformance-conn_private_data conformance-credits_return litmus-doorbell_payload"
+
 	"$build/tests/rxe-guest-adapter_quirks" "$library" >"$log" 2>&1 || {
 		cat "$log"
 		return 1
 	}
 	echo "quirks: $(grep -c ^ok "$log") ok"
+	mending=1
+	table mlx5 || bad=1
+	OL_ADAPTER_PROGRAMS=$shows OL_ADAPTER_SUITES="conformance litmus train" table mlx4 irdma-gen2 bnxt_re hns siw-like worst ||
+		bad=1
+	return $bad
 }
 
 if [ "${OL_ADAPTER_GUEST:-}" != 1 ]; then

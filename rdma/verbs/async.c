@@ -58,7 +58,13 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 		level = OL_XPORT_LOG_WARN;
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		ol_verbs_recv_limit(xport);
+		return;
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		conn = event->element.qp->qp_context;
+		conn->last_wqe = true;
+		xport->last_wqe_misses = 0;
+		return;
 	case IBV_EVENT_SQ_DRAINED:
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:

@@ -326,6 +326,7 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 		rdma_reject(conn->id, NULL, 0);
 	if (conn->qp != NULL)
 		disconnect_send(conn);
+	conn->state = OL_VERBS_DOWN; /* what the device tells meanwhile changes nothing here */
 	ol_verbs_qp_close(conn);
 	ol_verbs_regions_leave(conn);
 	if (conn->pd != NULL) {

@@ -9,8 +9,9 @@
  * that this code sets every timer and access flag from the first state on.
  *
  * COMPLETIONS pass through xport->wcs, from where poll() hands them out one by one. Freeing a
- * connection destroys its queue pair, moves the completion queue into wcs, and drops that pair's
- * completions: a later queue pair with the same number never gets them.
+ * connection moves the completion queue into wcs, once before its queue pair is destroyed and once
+ * after that, and drops that pair's completions: a later queue pair with the same number never gets
+ * them, and its receives are counted (receives.c).
  */
 #ifndef OL_RDMA_VERBS_INTERNAL_H
 #define OL_RDMA_VERBS_INTERNAL_H
@@ -43,6 +44,8 @@ enum {
 	OL_VERBS_READS_MAX = 16, /* reads in flight at the adapter, a connection */
 	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
 	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
+	OL_VERBS_CLOSE_MS = 10, /* the same when the queue pair is destroyed, in one go */
+	OL_VERBS_LAST_WQE_MISSES = 3, /* then the device is taken not to tell */
 	OL_VERBS_BACKLOG = 128,
 	OL_VERBS_VENDOR_RXE = 0xffffff, /* rdma_rxe's vendor_id */
 };
@@ -128,7 +131,10 @@ struct ol_verbs_conn {
 	bool in_ready;
 	bool passive;
 	bool holding; /* the disconnect is held back: see enum ol_verbs_cause */
+	bool receives; /* the queue pair may take receives */
+	bool stopped; /* its completions are on their way, the marker last */
 	bool marker_done;
+	bool last_wqe; /* it takes no receive any more: see receives.c */
 	bool cm_done; /* no event of the connection manager is awaited any more */
 	bool disconnect_sent;
 	uint8_t responder_resources;
@@ -183,6 +189,8 @@ struct ol_xport {
 	uint32_t wc_count;
 	uint32_t recv_missing; /* receives used up and not posted back */
 	uint32_t recv_batch;
+	uint32_t recv_lent; /* receives posted beyond srq_depth: see receives.c */
+	uint64_t recv_since; /* receives posted since the shared queue's limit was set */
 	struct ibv_recv_wr *recv_wrs; /* recv_batch of them, chained */
 	struct ol_verbs_conn **slots; /* conns_max */
 	struct ol_verbs_conn *ready; /* those with pending events, in order */
@@ -214,6 +222,7 @@ struct ol_xport {
 	struct ol_xport_region *regions;
 	uint32_t cq_depth;
 	uint32_t srq_depth;
+	uint32_t last_wqe_misses; /* queue pairs in a row whose LAST_WQE_REACHED did not come */
 	uint8_t reads_in_max; /* reads that a peer may have in flight here */
 	uint8_t reads_out_max;
 	bool pinned; /* the device may not change any more */
@@ -249,8 +258,12 @@ int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id);
 int ol_verbs_device_find(const char *device, struct ibv_context **ret_ctx, uint8_t *ret_port,
 			 char *why, size_t why_bytes);
 struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t inline_bytes);
+
+/* receives.c */
+int ol_verbs_recvs_create(struct ol_xport *xport); /* post all of them */
 void ol_verbs_recv_refill(struct ol_xport *xport);
-void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num);
+void ol_verbs_recv_limit(struct ol_xport *xport); /* few are left in the shared queue */
+void ol_verbs_wcs_forget(struct ol_xport *xport, struct ol_verbs_conn *conn, uint32_t qp_num);
 
 /* cm.c */
 int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);

@@ -9,6 +9,8 @@
 #include "rdma/verbs/internal.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <time.h>
 
 #include "rdma/verbs/verbs_rc.h"
 
@@ -85,6 +87,7 @@ int ol_verbs_qp_ready(struct ol_verbs_conn *conn)
 	int rc;
 
 	rc = qp_move(conn, IBV_QPS_RTR, change_rtr);
+	conn->receives = rc == 0;
 	if (rc == 0)
 		rc = qp_move(conn, IBV_QPS_RTS, change_rts);
 	if (rc != 0)
@@ -115,11 +118,46 @@ void ol_verbs_qp_stop(struct ol_verbs_conn *conn)
 	};
 	struct ibv_send_wr *bad = NULL;
 
-	if (ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) != 0 ||
-	    ibv_post_send(conn->qp, &wr, &bad) != 0)
+	conn->stopped = ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) == 0 &&
+			ibv_post_send(conn->qp, &wr, &bad) == 0;
+	if (!conn->stopped)
 		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_DEBUG,
 			     "conn %u to %s: cannot be drained, its end is delayed", conn->slot,
 			     conn->peer);
+}
+
+/* True once the queue pair's completions are in the queue; or if one cannot know it any better. */
+static bool qp_told_all(const struct ol_verbs_conn *conn)
+{
+	return conn->marker_done &&
+	       (conn->last_wqe || conn->base.xport->last_wqe_misses >= OL_VERBS_LAST_WQE_MISSES);
+}
+
+/*
+ * Counts the receives that the queue pair has taken, before its completions can vanish with it: see
+ * receives.c. It waits for OL_VERBS_CLOSE_MS at most.
+ */
+static void qp_drain(struct ol_verbs_conn *conn, uint32_t qp_num)
+{
+	static const struct timespec pause = { .tv_nsec = 50 * 1000 };
+	struct ol_xport *xport = conn->base.xport;
+	const uint64_t end_ns = ol_xport_now_ns() + (uint64_t)OL_VERBS_CLOSE_MS * 1000000;
+	struct pollfd async = { .fd = xport->ctx->async_fd, .events = POLLIN };
+	bool told;
+
+	if (!conn->stopped)
+		ol_verbs_qp_stop(conn);
+	for (;;) {
+		ol_verbs_async_progress(xport);
+		told = qp_told_all(conn); /* so what it took is in the queue now */
+		ol_verbs_wcs_forget(xport, conn, qp_num);
+		if (told || !conn->stopped || ol_xport_now_ns() >= end_ns)
+			break;
+		if (!qp_told_all(conn))
+			ppoll(&async, 1, &pause, NULL);
+	}
+	if (conn->stopped && !conn->last_wqe)
+		xport->last_wqe_misses++;
 }
 
 /* ol_verbs_qp_close -- destroy it; after this no write of the peer lands and no completion comes */
@@ -132,6 +170,8 @@ void ol_verbs_qp_close(struct ol_verbs_conn *conn)
 	if (conn->qp == NULL)
 		return;
 	qp_num = conn->qp->qp_num;
+	if (conn->receives)
+		qp_drain(conn, qp_num);
 	rc = ol_rc_positive(ibv_destroy_qp(conn->qp));
 	if (rc != 0)
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,

@@ -109,7 +109,8 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 	const uint32_t asked = opts->conns_max;
 	const uint64_t per_conn = (uint64_t)xport->ring + 1 + opts->doorbells_max;
 	const uint32_t batch = min_u32(OL_VERBS_RECV_BATCH, (opts->doorbells_max + 3) / 4);
-	uint64_t fit = ((uint32_t)attr->max_cqe - batch) / per_conn;
+	const uint32_t spare = 2 * batch; /* receives not posted back yet; those lent */
+	uint64_t fit = ((uint32_t)attr->max_cqe - spare) / per_conn;
 
 	if (xport->ring >= (uint32_t)attr->max_qp_wr) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
@@ -117,8 +118,8 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 			     opts->inflight_max, attr->max_qp_wr);
 		return -EINVAL;
 	}
-	if (((uint32_t)attr->max_srq_wr - batch) / opts->doorbells_max < fit)
-		fit = ((uint32_t)attr->max_srq_wr - batch) / opts->doorbells_max;
+	if (((uint32_t)attr->max_srq_wr - spare) / opts->doorbells_max < fit)
+		fit = ((uint32_t)attr->max_srq_wr - spare) / opts->doorbells_max;
 	if (fit == 0) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "inflight_max %u and doorbells_max %u are more than the device's "
@@ -136,7 +137,7 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 	}
 	xport->recv_batch = batch;
 	xport->srq_depth = opts->conns_max * opts->doorbells_max + batch;
-	xport->cq_depth = (uint32_t)(opts->conns_max * per_conn) + batch;
+	xport->cq_depth = (uint32_t)(opts->conns_max * per_conn) + spare;
 	return 0;
 }
 
@@ -197,42 +198,11 @@ static int fd_nonblocking(int fd)
 	return 0;
 }
 
-static int recvs_create(struct ol_xport *xport)
-{
-	xport->recv_wrs = calloc(xport->recv_batch, sizeof(*xport->recv_wrs));
-	if (xport->recv_wrs == NULL)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < xport->recv_batch; i++) {
-		xport->recv_wrs[i].wr_id = OL_VERBS_WR_RECV;
-		if (i + 1 < xport->recv_batch)
-			xport->recv_wrs[i].next = &xport->recv_wrs[i + 1];
-	}
-	xport->recv_missing = xport->srq_depth;
-	ol_verbs_recv_refill(xport);
-	return xport->recv_missing < xport->recv_batch ? 0 : -EIO;
-}
-
-/* ol_verbs_recv_refill -- post receives in place of used ones, in whole batches */
-void ol_verbs_recv_refill(struct ol_xport *xport)
-{
-	struct ibv_recv_wr *bad = NULL;
-
-	while (xport->recv_missing >= xport->recv_batch) {
-		if (ibv_post_srq_recv(xport->srq, xport->recv_wrs, &bad) == 0) {
-			xport->recv_missing -= xport->recv_batch;
-			continue;
-		}
-		/* Those before bad are posted; the rest stays missing until the next poll. */
-		if (bad != NULL)
-			xport->recv_missing -= (uint32_t)(bad - xport->recv_wrs);
-		return;
-	}
-}
-
 static int shared_create(struct ol_xport *xport)
 {
 	struct ibv_srq_init_attr srq_attr = {
-		.attr = { .max_wr = xport->srq_depth, .max_sge = 1 },
+		.attr = { .max_wr = xport->srq_depth + xport->recv_batch, /* see recv_lent */
+			  .max_sge = 1 },
 	};
 	int rc;
 
@@ -257,7 +227,7 @@ static int shared_create(struct ol_xport *xport)
 	xport->wcs = calloc(xport->cq_depth + OL_VERBS_POLL_BATCH, sizeof(*xport->wcs));
 	if (xport->wcs == NULL)
 		return -ENOMEM;
-	return recvs_create(xport);
+	return ol_verbs_recvs_create(xport);
 }
 
 static int depths_query(struct ol_xport *xport)
@@ -418,35 +388,4 @@ int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
 		     "the address belongs to device %s, but %s is in use: name the device", want,
 		     have);
 	return -EADDRNOTAVAIL;
-}
-
-/*
- * ol_verbs_wcs_forget -- drop the completions of conn's queue pair, which is destroyed; keep others
- *
- * wcs has room for all: it is as long as the queue, and a receive is reposted, or a ring entry
- * freed, only after its completion has left wcs.
- */
-void ol_verbs_wcs_forget(struct ol_xport *xport, const struct ol_verbs_conn *conn, uint32_t qp_num)
-{
-	uint32_t kept = 0;
-	uint32_t at = xport->wc_head;
-	int more;
-
-	do {
-		for (; at < xport->wc_count; at++) {
-			const struct ibv_wc *wc = &xport->wcs[at];
-			const bool recv = wc->wr_id == OL_VERBS_WR_RECV;
-
-			if (recv ? wc->qp_num == qp_num
-				 : wc->wr_id >> OL_VERBS_WR_SLOT_SHIFT == conn->slot)
-				xport->recv_missing += recv;
-			else
-				xport->wcs[kept++] = *wc;
-		}
-		more = ibv_poll_cq(xport->cq, OL_VERBS_POLL_BATCH, &xport->wcs[kept]);
-		at = kept;
-		xport->wc_count = kept + (more > 0 ? (uint32_t)more : 0);
-	} while (more > 0);
-	xport->wc_head = 0;
-	xport->wc_count = kept;
 }

@@ -234,6 +234,14 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	return srq;
 }
 
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	(void)srq;
+	(void)attr;
+	(void)mask;
+	return 0;
+}
+
 int ibv_destroy_srq(struct ibv_srq *srq)
 {
 	return given_back(srq->context, srq);

@@ -82,7 +82,10 @@ static void streams_settle(void)
 	}
 }
 
-/* If standard output cannot be written, the exit code says so */
+/*
+ * If standard output cannot be written, the exit code says so. If an earlier write failed, its
+ * reason is gone: one more byte, behind output that is not whole anyway, mostly meets it again.
+ */
 static int output_end(int code)
 {
 	bool whole = ferror(stdout) == 0;
@@ -90,6 +93,8 @@ static int output_end(int code)
 	errno = 0;
 	if ((fflush(stdout) == 0 && whole) || code != OL_EXIT_OK)
 		return code;
+	if (errno == 0 && putchar('\n') != EOF)
+		(void)fflush(stdout);
 	return ol_cmd_error(OL_EXIT_FAILED, NULL, "cannot write to standard output",
 			    errno != 0 ? strerror(errno) : "an earlier write failed", NULL);
 }

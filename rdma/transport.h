@@ -8,12 +8,14 @@
  *
  * THE PROMISES, which tests/conformance checks on every transport:
  *
- *  1. Two writes posted on one connection become visible to the peer's CPU in the order posted.
- *     Bytes within one write have no order unless caps.write_in_order. Even an aligned 8-byte word
- *     that changes meanwhile may be read or written in parts (soft adapters copy bytes): a reader
- *     that needs it whole checks it.
+ *  1. When a doorbell rings, every write posted before it on that connection is there, whole.
+ *     Before that nothing is promised: neither an order of writes (adapters that place data out of
+ *     order do not keep one), nor of bytes within a write unless caps.write_in_order. Even an
+ *     aligned 8-byte word that changes meanwhile may be read or written in parts (soft adapters
+ *     copy bytes): a reader that needs it whole checks it. A word that is looked at without a
+ *     doorbell is written by one write at a time, and its reader bears with an old value.
  *  2. A write with OL_XPORT_DOORBELL raises OL_XPORT_DOORBELL_RUNG at the peer once that write
- *     and all before it on the connection are readable there. So no code polls a payload's last
+ *     is readable there, too: one for each, in the order posted. So no code polls a payload's last
  *     byte.
  *  3. OL_XPORT_DONE frees the local buffer of a write. It does not mean that the peer's CPU can
  *     see the data: only an answer from the peer means that.
@@ -34,8 +36,8 @@
  *  8. A peer can reach only what was registered for its connection (or for every connection),
  *     only with the rights given. A violation ends that connection, with an error at the
  *     violator, and changes nothing.
- *  9. A read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done.
- *     A read sees at least what the writes posted before it on that connection wrote.
+ *  9. A read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done. A
+ *     read may overtake the writes posted before it, until the peer has answered to them.
  *
  * Threading: a transport, its connections and its regions belong to one thread; only reg_run() and
  * drop() may be called by another.
@@ -55,9 +57,10 @@ struct ol_xport_region;
 struct ol_xport_later; /* work that takes long if memory is large: see reg_begin and strip */
 
 enum {
-	OL_XPORT_PRIV_CONNECT_MAX = 56, /* bytes that travel with connect (rdma_cm's limits) */
+	/* Bytes that travel with connecting: rdma_cm's limits, less a byte of the transport's own */
+	OL_XPORT_PRIV_CONNECT_MAX = 55,
 	OL_XPORT_PRIV_ACCEPT_MAX = 196,
-	OL_XPORT_PRIV_REJECT_MAX = 148,
+	OL_XPORT_PRIV_REJECT_MAX = 147,
 	OL_XPORT_SEGS_MAX = 2,
 	OL_XPORT_ADDR_MAX = 128, /* text of an address, with its end */
 };
@@ -128,8 +131,9 @@ struct ol_xport_event {
 	 * 0 or a negative code. DONE: -ECONNABORTED flushed, -EACCES the peer refused the access,
 	 * -ETIMEDOUT the peer is silent, -EIO other. CONN_DOWN: 0 the peer disconnected, or died
 	 * and its kernel reported it, -ECONNREFUSED no listener, or rejected (priv_len > 0: with a
-	 * reason), -EHOSTUNREACH, -ETIMEDOUT, -EACCES this side or the peer broke a rule, -EMFILE
-	 * this process has no descriptor left, -EIO.
+	 * reason), -EUSERS the peer holds as many connections as it can, -EOPNOTSUPP its adapter
+	 * and this one ring in different ways, -EHOSTUNREACH, -ETIMEDOUT, -EACCES this side or the
+	 * peer broke a rule, -EMFILE this process has no descriptor left, -EIO.
 	 */
 	int status;
 	uint32_t imm;

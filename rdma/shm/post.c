@@ -221,7 +221,7 @@ int ol_shm_post_write(struct ol_xport_conn *base, const struct ol_xport_write *w
 					OL_XPORT_ACCESS_PEER_WRITE, &dst);
 		if (rc != 0)
 			return post_finish(conn, flags, write->cookie, rc);
-		ol_to_peer(); /* promise 1: earlier writes are visible first */
+		ol_to_peer(); /* more than promise 1 asks: earlier writes are visible first */
 		for (i = 0; i < write->seg_count; i++) {
 			payload_copy(dst, addrs[i], write->segs[i].bytes);
 			dst += write->segs[i].bytes;

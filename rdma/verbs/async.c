@@ -31,6 +31,15 @@ static void refused_peer(struct ol_verbs_conn *conn)
 	ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
 }
 
+/* Few receives are left in the shared queue of one of the transport's queues. */
+static void srq_limit(struct ol_xport *xport, const struct ibv_srq *srq)
+{
+	for (uint32_t i = 0; i < xport->queue_count; i++) {
+		if (xport->queues[i].srq == srq)
+			ol_verbs_recv_limit(xport, &xport->queues[i]);
+	}
+}
+
 static void async_handle(struct ol_xport *xport, const struct ibv_async_event *event)
 {
 	enum ol_xport_log_level level = OL_XPORT_LOG_INFO;
@@ -58,7 +67,7 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 		level = OL_XPORT_LOG_WARN;
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		ol_verbs_recv_limit(xport);
+		srq_limit(xport, event->element.srq);
 		return;
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		conn = event->element.qp->qp_context;

@@ -199,6 +199,11 @@ static void on_addr_resolved(struct ol_verbs_conn *conn)
 		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
 }
 
+static uint8_t way_of(const struct ol_xport *xport)
+{
+	return xport->lacks.imm ? OL_VERBS_WAY_SEND : OL_VERBS_WAY_IMM;
+}
+
 static void on_route_resolved(struct ol_verbs_conn *conn)
 {
 	struct rdma_conn_param param;
@@ -211,7 +216,9 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 	}
 	rc = ol_verbs_qp_open(conn);
 	if (rc == 0) {
-		param = ol_verbs_qp_param(conn, conn->priv, conn->priv_len);
+		memset(conn->priv + conn->priv_len, 0, sizeof(conn->priv) - conn->priv_len);
+		conn->priv[OL_VERBS_PRIV_CONNECT_AT] = way_of(conn->base.xport);
+		param = ol_verbs_qp_param(conn, conn->priv, OL_VERBS_PRIV_CONNECT_AT + 1);
 		conn->priv_len = 0;
 		errno = 0;
 		rc = ol_rc_minus_one(rdma_connect(conn->id, &param));
@@ -251,22 +258,59 @@ static void on_response(struct ol_verbs_conn *conn, const struct cm_note *note)
 	conn_up(conn);
 }
 
+/* iWARP: the kernel has moved the queue pair itself, and tells it afterwards. */
+static void on_established(struct ol_verbs_conn *conn, const struct cm_note *note)
+{
+	conn->receives = conn->queue->srq != NULL;
+	priv_take(conn, note);
+	conn_up(conn);
+}
+
 static uint8_t min_u8(uint8_t a, uint8_t b)
 {
 	return a < b ? a : b;
 }
 
-static void on_request(struct ol_xport *xport, const struct cm_note *note)
+static void request_refuse(struct rdma_cm_id *id, enum ol_verbs_refusal refusal)
+{
+	uint8_t priv[OL_VERBS_PRIV_REJECT_AT + 1] = { 0 };
+
+	priv[OL_VERBS_PRIV_REJECT_AT] = (uint8_t)refusal;
+	rdma_reject(id, priv, sizeof(priv));
+	rdma_destroy_id(id);
+}
+
+/* A peer whose adapter rings in another way than this one's can be neither heard nor rung. */
+static bool way_is_ours(const struct ol_xport *xport, const struct cm_note *note)
+{
+	char peer[OL_XPORT_ADDR_MAX];
+
+	if (note->priv_len <= OL_VERBS_PRIV_CONNECT_AT ||
+	    note->priv[OL_VERBS_PRIV_CONNECT_AT] == way_of(xport))
+		return true;
+	ol_verbs_addr_text(rdma_get_peer_addr(note->id), peer);
+	ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+		     "%s is refused: of its adapter and this one, one has no write with immediate",
+		     peer);
+	return false;
+}
+
+static void on_request(struct ol_xport *xport, struct cm_note *note)
 {
 	struct ol_verbs_conn *conn;
 
 	note->id->context = NULL;
-	if (ol_verbs_device_match(xport, note->id) != 0 ||
-	    ol_verbs_conn_create(xport, &conn) != 0) {
-		rdma_reject(note->id, NULL, 0);
-		rdma_destroy_id(note->id);
+	if (!way_is_ours(xport, note)) {
+		request_refuse(note->id, OL_VERBS_REFUSAL_WAY);
 		return;
 	}
+	if (ol_verbs_device_match(xport, note->id) != 0 ||
+	    ol_verbs_conn_create(xport, &conn) != 0) {
+		request_refuse(note->id, OL_VERBS_REFUSAL_FULL);
+		return;
+	}
+	if (note->priv_len > OL_VERBS_PRIV_CONNECT_AT)
+		note->priv_len = OL_VERBS_PRIV_CONNECT_AT;
 	note->id->context = conn;
 	conn->id = note->id;
 	conn->state = OL_VERBS_REQUESTED;
@@ -278,14 +322,29 @@ static void on_request(struct ol_xport *xport, const struct cm_note *note)
 	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_REQUEST);
 }
 
-static void on_failure(struct ol_verbs_conn *conn, const struct cm_note *note)
+/* The peer's program refuses, with the private data of its caller; or its transport does. */
+static int refusal_take(struct ol_verbs_conn *conn, struct cm_note *note)
 {
-	const int status = ol_rc_cm(note->type, note->status);
+	const bool own = note->priv_len > OL_VERBS_PRIV_REJECT_AT &&
+			 note->priv[OL_VERBS_PRIV_REJECT_AT] != OL_VERBS_REFUSAL_NONE;
+
+	if (own)
+		return note->priv[OL_VERBS_PRIV_REJECT_AT] == OL_VERBS_REFUSAL_WAY ? -EOPNOTSUPP
+										   : -EUSERS;
+	if (note->priv_len > OL_VERBS_PRIV_REJECT_AT)
+		note->priv_len = OL_VERBS_PRIV_REJECT_AT;
+	priv_take(conn, note);
+	return -ECONNREFUSED;
+}
+
+static void on_failure(struct ol_verbs_conn *conn, struct cm_note *note)
+{
+	int status = ol_rc_cm(note->type, note->status);
 
 	if (note->type == RDMA_CM_EVENT_REJECTED) {
 		conn->priv_len = 0;
 		if (note->status == REJECT_BY_CONSUMER)
-			priv_take(conn, note);
+			status = refusal_take(conn, note);
 	}
 	ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_INFO, "conn %u to %s: %s, status %d",
 		     conn->slot, conn->peer, rdma_event_str(note->type), note->status);
@@ -303,7 +362,7 @@ static void on_stray(struct ol_xport *xport, const struct cm_note *note)
 			     rdma_event_str(note->type), note->status);
 }
 
-static void on_conn_event(struct ol_verbs_conn *conn, const struct cm_note *note)
+static void on_conn_event(struct ol_verbs_conn *conn, struct cm_note *note)
 {
 	const bool connecting = conn->state == OL_VERBS_CONNECTING;
 
@@ -321,6 +380,8 @@ static void on_conn_event(struct ol_verbs_conn *conn, const struct cm_note *note
 			on_response(conn, note);
 		return;
 	case RDMA_CM_EVENT_ESTABLISHED:
+		if (connecting)
+			on_established(conn, note);
 		if (conn->state == OL_VERBS_ACCEPTED)
 			conn_up(conn);
 		return;

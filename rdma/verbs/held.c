@@ -26,6 +26,8 @@ int ol_verbs_held_post(struct ol_verbs_conn *conn)
 	for (uint32_t i = 0; i < conn->held_count; i++) {
 		held[i] = held[i + taken];
 		held[i].wr.sg_list = held[i].sges;
+		if (held[i].wr.opcode == IBV_WR_SEND && (held[i].wr.send_flags & IBV_SEND_INLINE))
+			held[i].sges[0].addr = (uintptr_t)&held[i].bell;
 	}
 	return rc;
 }

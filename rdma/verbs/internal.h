@@ -3,15 +3,18 @@
 /*
  * internal.h -- the objects of the verbs transport, and the functions that its files share
  *
- * OWNERSHIP. The transport owns a device context (so it alone gets its async events), one
- * completion queue and one shared receive queue. A connection owns its rdma_cm id, its queue pair
- * and, on the accepting side, a protection domain. Queue pairs are not made by rdma_create_qp(), so
- * that this code sets every timer and access flag from the first state on.
+ * OWNERSHIP. The transport owns a device context (so it alone gets its async events) and its queues.
+ * A connection owns its rdma_cm id, its queue pair and, on the accepting side, a protection domain.
+ * Queue pairs are not made by rdma_create_qp(), so that this code sets every timer and access flag
+ * from the first state on.
  *
- * COMPLETIONS pass through xport->wcs, from where poll() hands them out one by one. Freeing a
+ * COMPLETIONS pass through wcs of their queue, from where poll() hands them out one by one. Freeing a
  * connection moves the completion queue into wcs, once before its queue pair is destroyed and once
  * after that, and drops that pair's completions: a later queue pair with the same number never gets
  * them, and its receives are counted (receives.c).
+ *
+ * WHAT A DEVICE LACKS is made up for here, so that no caller needs a second path (struct
+ * ol_verbs_lacks): pieces.c for posts, receives.c for doorbells.
  */
 #ifndef OL_RDMA_VERBS_INTERNAL_H
 #define OL_RDMA_VERBS_INTERNAL_H
@@ -37,10 +40,15 @@ enum {
 	OL_VERBS_HELD_MAX = 8, /* posts in one list: see OL_XPORT_MORE */
 	OL_VERBS_PRIV_EVENTS = 8, /* connection events with private data a poll */
 	OL_VERBS_PRIV_MAX = 256,
+	/* Where the transport's own byte is; what is sent is padded up to it. */
+	OL_VERBS_PRIV_CONNECT_AT = OL_XPORT_PRIV_CONNECT_MAX, /* enum ol_verbs_way */
+	OL_VERBS_PRIV_REJECT_AT = OL_XPORT_PRIV_REJECT_MAX, /* enum ol_verbs_refusal */
 	OL_VERBS_SIGNALS = 8, /* posts in inflight_max that the transport itself signals */
 	OL_VERBS_RECV_BATCH = 32, /* receives posted back at once */
-	OL_VERBS_INLINE_WANTED = 256,
-	OL_VERBS_INLINE_NEEDED = 128,
+	OL_VERBS_INLINE_FLOOR = 256, /* caps.inline_max at least: the device, or a copy, takes it */
+	OL_VERBS_BOUNCES = 64, /* copies of a connection that may be in flight */
+	OL_VERBS_PIECES_MAX = OL_XPORT_SEGS_MAX + 1, /* requests that one post may take */
+	OL_VERBS_BELL_BYTES = 4, /* of a doorbell that is sent */
 	OL_VERBS_READS_MAX = 16, /* reads in flight at the adapter, a connection */
 	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
 	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
@@ -51,16 +59,21 @@ enum {
 };
 
 /*
- * wr_id of sends: slot << 48 | sequence; the marker ends a drain. Receives have no identity: the
- * queue pair's number tells the connection.
+ * wr_id of sends: slot << 48 | sequence; the marker ends a drain. wr_id of receives: RECV and, if a
+ * queue pair has its own, which of its bells; the queue pair's number tells the connection.
  */
 #define OL_VERBS_WR_SLOT_SHIFT 48
 #define OL_VERBS_WR_SEQ_MASK   ((UINT64_C(1) << OL_VERBS_WR_SLOT_SHIFT) - 1)
 #define OL_VERBS_WR_SEQ_MARKER OL_VERBS_WR_SEQ_MASK
-#define OL_VERBS_WR_RECV       UINT64_MAX
+#define OL_VERBS_WR_RECV       (UINT64_C(0xffff) << OL_VERBS_WR_SLOT_SHIFT)
 enum {
 	OL_VERBS_CONNS_LIMIT = 65535 /* slots that a wr_id can name, without that of RECV */
 };
+
+static inline bool ol_verbs_wr_is_recv(uint64_t wr_id)
+{
+	return wr_id >= OL_VERBS_WR_RECV;
+}
 
 enum ol_verbs_state {
 	OL_VERBS_CONNECTING, /* connect(): any step before the peer's answer */
@@ -86,22 +99,50 @@ enum ol_verbs_cause {
 	OL_VERBS_CAUSE_VICTIM, /* the adapter refused the peer's access */
 };
 
+/* How a connecting end rings, and wants to be rung: both ends of a connection do it in one way. */
+enum ol_verbs_way {
+	OL_VERBS_WAY_IMM = 0,
+	OL_VERBS_WAY_SEND = 1, /* see pieces.c */
+};
+
+/* Why the transport refuses a request, without asking its caller */
+enum ol_verbs_refusal {
+	OL_VERBS_REFUSAL_NONE = 0, /* it is the caller's, with the caller's private data */
+	OL_VERBS_REFUSAL_FULL, /* conns_max, or no memory */
+	OL_VERBS_REFUSAL_WAY, /* this end rings in another way */
+};
+
 enum ol_verbs_pending {
 	OL_VERBS_PENDING_REQUEST = 1 << 0,
 	OL_VERBS_PENDING_UP = 1 << 1,
 	OL_VERBS_PENDING_DOWN = 1 << 2,
 };
 
-/* One post that may be unfinished. */
+/* One request that may be unfinished. */
 struct ol_verbs_op {
 	uint64_t cookie;
+	uint32_t bounce_head; /* of its connection, after it */
 	bool signaled; /* by the caller's wish, not by ours */
+	uint8_t rest; /* requests of the same post that follow it */
 };
 
-/* A post that was not yet handed to the adapter */
+/* A request that was not yet handed to the adapter */
 struct ol_verbs_held {
 	struct ibv_send_wr wr;
 	struct ibv_sge sges[OL_XPORT_SEGS_MAX];
+	uint32_t bell; /* what a sent doorbell carries */
+};
+
+/*
+ * Memory of one connection that this transport needs where the device lacks something. Registered
+ * in the connection's domain, for this end alone.
+ */
+struct ol_verbs_own {
+	uint8_t *memory; /* NULL: nothing is needed */
+	size_t bytes;
+	struct ibv_mr *mr;
+	uint8_t *bounces; /* OL_VERBS_BOUNCES copies of OL_VERBS_INLINE_FLOOR bytes */
+	uint32_t *bells; /* recv_depth of them: where sent doorbells land; NULL: none are sent */
 };
 
 struct ol_verbs_conn {
@@ -117,9 +158,17 @@ struct ol_verbs_conn {
 	uint32_t slot; /* index in xport->slots */
 	uint32_t domain; /* index of the protection domain: 0 the common one, else slot + 1 */
 	uint32_t held_count;
+	uint32_t bounce_head; /* copies ever made */
+	uint32_t bounce_tail; /* all before it are free again */
+	uint32_t bounce_seen; /* bounce_head at the last post that completes visibly */
+	uint32_t recv_missing; /* receives of its own that are used up and not posted back */
+	uint32_t recv_next; /* the bell of its next receive, counted on */
 	bool in_holders; /* poll() must look at held */
 	struct ol_verbs_conn *holders_next;
-	struct ol_verbs_held held[OL_VERBS_HELD_MAX]; /* the last held_count before head */
+	struct ol_verbs_queue *queue; /* while it has a queue pair */
+	struct ol_verbs_own own;
+	/* the last held_count before head; a post more fits in any case */
+	struct ol_verbs_held held[OL_VERBS_HELD_MAX + OL_VERBS_PIECES_MAX - 1];
 	/* control path */
 	struct rdma_cm_id *id;
 	struct ibv_pd *pd; /* own; NULL: the common one */
@@ -131,7 +180,7 @@ struct ol_verbs_conn {
 	bool in_ready;
 	bool passive;
 	bool holding; /* the disconnect is held back: see enum ol_verbs_cause */
-	bool receives; /* the queue pair may take receives */
+	bool receives; /* the queue pair may take receives of the shared queue */
 	bool stopped; /* its completions are on their way, the marker last */
 	bool marker_done;
 	bool last_wqe; /* it takes no receive any more: see receives.c */
@@ -180,18 +229,40 @@ struct ol_xport_later {
 	struct ol_verbs_common commons[]; /* for every connection, registered in pd */
 };
 
-struct ol_xport {
-	/* data path */
+/*
+ * A completion queue and a shared receive queue, for conns_each connections. A device bounds their
+ * depth, so a transport opens as many as its connections need.
+ */
+struct ol_verbs_queue {
 	struct ibv_cq *cq;
-	struct ibv_srq *srq;
+	struct ibv_srq *srq; /* NULL: each queue pair has receives of its own */
 	struct ibv_wc *wcs; /* completions not handed out yet: [wc_head, wc_count) */
 	uint32_t wc_head;
 	uint32_t wc_count;
+	uint32_t conns; /* that use it */
 	uint32_t recv_missing; /* receives used up and not posted back */
-	uint32_t recv_batch;
-	uint32_t recv_lent; /* receives posted beyond srq_depth: see receives.c */
+	uint32_t recv_lent; /* receives posted beyond recv_depth: see receives.c */
 	uint64_t recv_since; /* receives posted since the shared queue's limit was set */
+	unsigned acks; /* completion channel events not acknowledged yet */
+	bool notify_on; /* the completion channel will get an event, or has an unread one */
+};
+
+/* What the device does not do, so that it is done here; found out when the device is opened. */
+struct ol_verbs_lacks {
+	bool srq; /* no shared receive queue: each queue pair gets its own receives */
+	bool imm; /* no write with immediate: a doorbell is a write, then a send of four bytes */
+	bool gather; /* one segment a request: a post of two is two requests */
+	uint32_t inline_granted; /* bytes that it copies at once; what is more is copied here */
+};
+
+struct ol_xport {
+	/* data path */
+	struct ol_verbs_queue *queues; /* queues_max of them, the first queue_count open */
+	uint32_t queue_count;
+	uint32_t queue_at; /* where poll() goes on */
+	uint32_t recv_batch;
 	struct ibv_recv_wr *recv_wrs; /* recv_batch of them, chained */
+	struct ibv_sge *recv_sges; /* of these, where doorbells are sent */
 	struct ol_verbs_conn **slots; /* conns_max */
 	struct ol_verbs_conn *ready; /* those with pending events, in order */
 	struct ol_verbs_conn **ready_tail;
@@ -202,14 +273,14 @@ struct ol_xport {
 	uint32_t timer_count; /* connections with a timer */
 	bool look; /* look at the file descriptors on the next poll */
 	bool gave; /* the last poll returned events */
-	bool notify_on; /* the completion channel will get an event, or has an unread one */
-	unsigned acks; /* completion channel events not acknowledged yet */
 	struct ol_verbs_qpmap qpmap;
 	struct ol_xport_caps caps;
-	uint32_t signal_every; /* posts */
+	struct ol_verbs_lacks lacks;
+	uint32_t signal_every; /* requests */
+	uint32_t pieces_max; /* requests that one post may take on this device */
 	unsigned fence_flags; /* of a read that starts after earlier ones */
-	/* Posts a connection may have: inflight_max, and finished ones that no completion has
-	 * reported */
+	/* Requests a connection may have: those of inflight_max posts, and finished ones that no
+	 * completion has reported */
 	uint32_t ring;
 	/* control path */
 	struct ol_xport_opts opts; /* defaults filled in; conns_max: what the device allows */
@@ -220,8 +291,10 @@ struct ol_xport {
 	struct ibv_comp_channel *comp;
 	struct ibv_pd *pd; /* the common domain */
 	struct ol_xport_region *regions;
+	uint32_t conns_each; /* connections that one queue has room for */
+	uint32_t queues_max;
 	uint32_t cq_depth;
-	uint32_t srq_depth;
+	uint32_t recv_depth; /* receives of a shared queue; without one, of a queue pair */
 	uint32_t last_wqe_misses; /* queue pairs in a row whose LAST_WQE_REACHED did not come */
 	uint8_t reads_in_max; /* reads that a peer may have in flight here */
 	uint8_t reads_out_max;
@@ -257,13 +330,31 @@ int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id);
  * none */
 int ol_verbs_device_find(const char *device, struct ibv_context **ret_ctx, uint8_t *ret_port,
 			 char *why, size_t why_bytes);
-struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t inline_bytes);
+/* ol_verbs_queue_join -- a queue with room for conn, opened if need be; 0 or -errno */
+int ol_verbs_queue_join(struct ol_verbs_conn *conn);
+void ol_verbs_queue_leave(struct ol_verbs_conn *conn);
+
+/* probe.c */
+/* ol_verbs_probe -- what the device grants a queue pair, and what it lacks: caps and lacks. Logs why
+ * it cannot */
+int ol_verbs_probe(struct ol_xport *xport, uint8_t port);
 
 /* receives.c */
-int ol_verbs_recvs_create(struct ol_xport *xport); /* post all of them */
-void ol_verbs_recv_refill(struct ol_xport *xport);
-void ol_verbs_recv_limit(struct ol_xport *xport); /* few are left in the shared queue */
-void ol_verbs_wcs_forget(struct ol_xport *xport, struct ol_verbs_conn *conn, uint32_t qp_num);
+int ol_verbs_recv_wrs_create(struct ol_xport *xport);
+/* ol_verbs_recvs_create -- post all of a shared queue's */
+int ol_verbs_recvs_create(struct ol_xport *xport, struct ol_verbs_queue *queue);
+void ol_verbs_recv_refill(struct ol_xport *xport, struct ol_verbs_queue *queue);
+/* ol_verbs_recv_limit -- few are left in the shared queue */
+void ol_verbs_recv_limit(struct ol_xport *xport, struct ol_verbs_queue *queue);
+void ol_verbs_recv_own(struct ol_verbs_conn *conn); /* post back those of its queue pair */
+void ol_verbs_wcs_forget(struct ol_verbs_queue *queue, struct ol_verbs_conn *conn, uint32_t qp_num);
+
+/* pieces.c */
+int ol_verbs_own_open(struct ol_verbs_conn *conn); /* its own memory, if it needs any */
+void ol_verbs_own_close(struct ol_verbs_conn *conn);
+/* ol_verbs_pieces_make -- make a post's requests out of its first, in held, if the device does not
+ * take that as it is. Returns how many requests the post takes, or -EAGAIN: no copy is free */
+int ol_verbs_pieces_make(struct ol_verbs_conn *conn, unsigned flags, uint32_t total);
 
 /* cm.c */
 int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);

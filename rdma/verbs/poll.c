@@ -29,14 +29,14 @@ enum {
 	SLOW_NS = 1000 * 1000, /* looks further apart than this: look more often */
 };
 
-static void comp_event_take(struct ol_xport *xport)
+static void comp_events_take(struct ol_xport *xport)
 {
 	struct ibv_cq *cq;
-	void *cq_arg;
+	void *queue;
 
-	if (ibv_get_cq_event(xport->comp, &cq, &cq_arg) == 0) {
-		xport->acks++;
-		xport->notify_on = false;
+	while (ibv_get_cq_event(xport->comp, &cq, &queue) == 0) {
+		((struct ol_verbs_queue *)queue)->acks++;
+		((struct ol_verbs_queue *)queue)->notify_on = false;
 	}
 }
 
@@ -101,7 +101,7 @@ static void descriptors_look(struct ol_xport *xport)
 		const int fd = events[i].data.fd;
 
 		if (fd == xport->comp->fd)
-			comp_event_take(xport);
+			comp_events_take(xport);
 		else if (fd == xport->ctx->async_fd)
 			ol_verbs_async_progress(xport);
 		else if (fd == xport->timer_fd)
@@ -192,14 +192,60 @@ static int ready_report(struct ol_xport *xport, struct ol_xport_event *events, i
 	return count;
 }
 
+/* The value of a doorbell, which may lie in memory that the next doorbell overwrites. */
+static uint32_t recv_imm(const struct ol_verbs_conn *conn, const struct ibv_wc *wc)
+{
+	if (conn == NULL || conn->own.bells == NULL || wc->opcode != IBV_WC_RECV)
+		return ntohl(wc->imm_data);
+	return ntohl(
+		conn->own.bells[(wc->wr_id & OL_VERBS_WR_SEQ_MASK) % conn->base.xport->recv_depth]);
+}
+
+static bool recv_is_bell(const struct ol_verbs_conn *conn, const struct ibv_wc *wc)
+{
+	if (wc->opcode == IBV_WC_RECV)
+		return conn->own.bells != NULL && wc->byte_len == OL_VERBS_BELL_BYTES;
+	return wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+}
+
+/* A receive is used up; those of an ended queue pair are not needed any more. */
+static void recv_used(const struct ol_xport *xport, struct ol_verbs_queue *queue,
+		      struct ol_verbs_conn *conn)
+{
+	if (queue->srq != NULL) {
+		queue->recv_missing++;
+		return;
+	}
+	if (conn == NULL)
+		return;
+	conn->recv_missing++;
+	if (conn->state == OL_VERBS_UP && conn->recv_missing >= xport->recv_batch)
+		ol_verbs_recv_own(conn);
+}
+
+/*
+ * The queue pair has failed, and none of its posts has. If its receives are its own the adapter has
+ * refused the peer's access. On iWARP a peer's mere end does this, too, before it is told of.
+ */
+static void recv_flushed(struct ol_verbs_conn *conn)
+{
+	const struct ibv_device *device = conn->base.xport->ctx->device;
+
+	if (conn->queue->srq == NULL && device->transport_type != IBV_TRANSPORT_IWARP)
+		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
+	else
+		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_REFUSED);
+}
+
 /*
  * A doorbell. Returns how many events it put: 0 or 1; or -1: it put CONN_UP, call it again with the
  * same completion.
  */
-static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
-		       struct ol_xport_event *event)
+static int recv_handle(struct ol_xport *xport, struct ol_verbs_queue *queue,
+		       const struct ibv_wc *wc, struct ol_xport_event *event)
 {
 	struct ol_verbs_conn *conn = ol_verbs_qpmap_find(&xport->qpmap, wc->qp_num);
+	uint32_t imm;
 
 	if (conn != NULL && conn->state == OL_VERBS_ACCEPTED && wc->status == IBV_WC_SUCCESS) {
 		conn->state = OL_VERBS_UP;
@@ -207,22 +253,23 @@ static int recv_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 		event_put(event, conn, OL_XPORT_CONN_UP, 0);
 		return -1;
 	}
-	xport->recv_missing++;
+	imm = recv_imm(conn, wc);
+	recv_used(xport, queue, conn);
 	if (conn == NULL || (conn->state != OL_VERBS_UP && conn->state != OL_VERBS_DRAINING))
 		return 0;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_REFUSED);
+		recv_flushed(conn);
 		return 0;
 	}
 	if (wc->status != IBV_WC_SUCCESS) { /* an empty receive fails only by the peer's fault */
 		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
 		return 0;
 	}
-	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) { /* this transport never sends others */
+	if (!recv_is_bell(conn, wc)) { /* this transport never sends others */
 		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_FAILED);
 		return 0;
 	}
-	event_put(event, conn, OL_XPORT_DOORBELL_RUNG, 0)->imm = ntohl(wc->imm_data);
+	event_put(event, conn, OL_XPORT_DOORBELL_RUNG, 0)->imm = imm;
 	return 1;
 }
 
@@ -248,7 +295,7 @@ static int send_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 {
 	struct ol_verbs_conn *conn = xport->slots[wc->wr_id >> OL_VERBS_WR_SLOT_SHIFT];
 	const uint64_t seq = wc->wr_id & OL_VERBS_WR_SEQ_MASK;
-	const struct ol_verbs_op *op;
+	struct ol_verbs_op *op;
 	int status = 0;
 
 	if (conn == NULL || conn->state == OL_VERBS_DOWN)
@@ -261,23 +308,48 @@ static int send_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 		status = send_status(conn, wc);
 	op = &conn->ops[seq & conn->ops_mask];
 	conn->tail = seq + 1;
+	conn->bounce_tail = op->bounce_head;
+	if (status != 0 && op->rest != 0) /* its post has failed: the rest is only flushed */
+		op = &conn->ops[(seq + op->rest) & conn->ops_mask];
 	if (!op->signaled)
 		return 0;
+	op->signaled = false;
 	event_put(event, conn, OL_XPORT_DONE, status)->cookie = op->cookie;
 	return 1;
 }
 
 /* Returns how many completions are in wcs. */
-static uint32_t wcs_take(struct ol_xport *xport)
+static uint32_t wcs_take(struct ol_verbs_queue *queue)
 {
 	int count;
 
-	if (xport->wc_head != xport->wc_count)
-		return xport->wc_count - xport->wc_head;
-	count = ibv_poll_cq(xport->cq, OL_VERBS_POLL_BATCH, xport->wcs);
-	xport->wc_head = 0;
-	xport->wc_count = count > 0 ? (uint32_t)count : 0;
-	return xport->wc_count;
+	if (queue->wc_head != queue->wc_count)
+		return queue->wc_count - queue->wc_head;
+	count = ibv_poll_cq(queue->cq, OL_VERBS_POLL_BATCH, queue->wcs);
+	queue->wc_head = 0;
+	queue->wc_count = count > 0 ? (uint32_t)count : 0;
+	return queue->wc_count;
+}
+
+/* A queue with completions, in turn after each batch; NULL: none has any. */
+static struct ol_verbs_queue *queue_next(struct ol_xport *xport)
+{
+	for (uint32_t i = 0; i < xport->queue_count; i++) {
+		struct ol_verbs_queue *queue = &xport->queues[xport->queue_at];
+
+		if (wcs_take(queue) != 0)
+			return queue;
+		if (++xport->queue_at == xport->queue_count)
+			xport->queue_at = 0;
+	}
+	return NULL;
+}
+
+/* The first completion of a queue was handled. */
+static void wc_done(struct ol_xport *xport, struct ol_verbs_queue *queue)
+{
+	if (++queue->wc_head == queue->wc_count && ++xport->queue_at >= xport->queue_count)
+		xport->queue_at = 0;
 }
 
 static void holders_flush(struct ol_xport *xport)
@@ -297,8 +369,19 @@ static void holders_flush(struct ol_xport *xport)
 	}
 }
 
+static void receives_refill(struct ol_xport *xport)
+{
+	for (uint32_t i = 0; i < xport->queue_count; i++) {
+		struct ol_verbs_queue *queue = &xport->queues[i];
+
+		if (queue->recv_missing >= xport->recv_batch && queue->srq != NULL)
+			ol_verbs_recv_refill(xport, queue);
+	}
+}
+
 int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max)
 {
+	struct ol_verbs_queue *queue;
 	int count = 0;
 	int put;
 
@@ -308,11 +391,11 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 		descriptors_look(xport);
 	if (xport->ready != NULL)
 		count = ready_report(xport, events, max);
-	while (count < max && xport->ready == NULL && wcs_take(xport) != 0) {
-		const struct ibv_wc *wc = &xport->wcs[xport->wc_head];
+	while (count < max && xport->ready == NULL && (queue = queue_next(xport)) != NULL) {
+		const struct ibv_wc *wc = &queue->wcs[queue->wc_head];
 
-		if (wc->wr_id == OL_VERBS_WR_RECV)
-			put = recv_handle(xport, wc, &events[count]);
+		if (ol_verbs_wr_is_recv(wc->wr_id))
+			put = recv_handle(xport, queue, wc, &events[count]);
 		else
 			put = send_handle(xport, wc, &events[count]);
 		if (put < 0) {
@@ -320,10 +403,9 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 			continue;
 		}
 		count += put;
-		xport->wc_head++;
+		wc_done(xport, queue);
 	}
-	if (xport->recv_missing >= xport->recv_batch)
-		ol_verbs_recv_refill(xport);
+	receives_refill(xport);
 	ol_from_peer();
 	xport->gave = count > 0;
 	return count;
@@ -351,22 +433,42 @@ static void timer_set(struct ol_xport *xport)
 	timerfd_settime(xport->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* True if the completion channel may have an event to take. */
+static bool is_notified(const struct ol_xport *xport)
+{
+	for (uint32_t i = 0; i < xport->queue_count; i++) {
+		if (xport->queues[i].notify_on)
+			return true;
+	}
+	return false;
+}
+
+/* False: it has completions, or cannot be armed. */
+static bool queue_arm(struct ol_verbs_queue *queue)
+{
+	if (!queue->notify_on && ibv_req_notify_cq(queue->cq, 0) != 0)
+		return false;
+	queue->notify_on = true;
+	return wcs_take(queue) == 0;
+}
+
 int ol_verbs_arm(struct ol_xport *xport)
 {
-	if (xport->ready != NULL || xport->wc_head != xport->wc_count)
+	if (xport->ready != NULL)
 		return 1;
 	if (xport->holders != NULL) /* poll() must flush held posts */
 		return 1;
-	if (xport->notify_on)
-		comp_event_take(xport);
-	if (!xport->notify_on) {
-		if (ibv_req_notify_cq(xport->cq, 0) != 0)
+	for (uint32_t i = 0; i < xport->queue_count; i++) {
+		if (xport->queues[i].wc_head != xport->queues[i].wc_count)
 			return 1;
-		xport->notify_on = true;
 	}
+	if (is_notified(xport))
+		comp_events_take(xport);
 	xport->look = true;
-	if (wcs_take(xport) != 0)
-		return 1;
+	for (uint32_t i = 0; i < xport->queue_count; i++) {
+		if (!queue_arm(&xport->queues[i]))
+			return 1;
+	}
 	if (xport->timer_count != 0)
 		timer_set(xport);
 	return 0;

@@ -3,9 +3,10 @@
 /*
  * post.c -- writes and reads: the data path's sending half
  *
- * A post takes one entry of the connection's ring. The entry is free again once a completion of
- * that post, or of a later one, was polled: completions of one queue pair come in order. Of the
- * posts that the caller leaves unsignaled, enough are signaled here that the ring cannot stay full.
+ * A request takes one entry of the connection's ring, and a post is one request, or a few
+ * (pieces.c). The entry is free again once a completion of that request, or of a later one, was
+ * polled: completions of one queue pair come in order. Of the posts that the caller leaves
+ * unsignaled, enough are signaled here that the ring cannot stay full.
  *
  * HELD BACK. Every request is made in the connection's held array and handed to the adapter from
  * there: at once, or, if the caller set OL_XPORT_MORE, in one list with later ones. Inline requests
@@ -86,53 +87,92 @@ static struct ol_verbs_held *held_next(struct ol_verbs_conn *conn)
 	return held;
 }
 
-/* The adapter has not taken the last request, so it was not posted; perhaps nor those before it. */
-static int post_undo(struct ol_verbs_conn *conn, uint32_t unsignaled, int rc)
+/*
+ * The adapter has not taken the last `count` requests, which are one post, so it was not posted;
+ * perhaps nor those before it. If it took the first of them, poll() hands over the rest.
+ */
+static int post_undo(struct ol_verbs_conn *conn, uint32_t count, uint32_t unsignaled,
+		     uint32_t bounce_head, int rc)
 {
-	conn->held_count--;
-	conn->head--;
+	if (conn->held_count < count) {
+		ol_verbs_holders_add(conn);
+		return 0;
+	}
+	conn->held_count -= count;
+	conn->head -= count;
 	conn->unsignaled = unsignaled;
+	conn->bounce_head = bounce_head;
 	if (conn->held_count > 0 ||
 	    rc == ENOMEM) /* the queue is full; or poll() finds the reason */
 		return -EAGAIN;
 	return rc == EINVAL ? -EINVAL : -ENOTCONN;
 }
 
-/* Posts held_next(), or holds it back; its identity and signal are set here. */
-static int wr_post(struct ol_verbs_conn *conn, unsigned flags, uint64_t cookie)
+/* True if the next post must complete visibly, so that ring and bounces cannot stay full. */
+static bool signal_is_due(const struct ol_verbs_conn *conn, uint32_t count)
 {
-	struct ibv_send_wr *wr = &conn->held[conn->held_count].wr;
-	struct ol_verbs_op *op = &conn->ops[conn->head & conn->ops_mask];
+	return conn->unsignaled + count >= conn->base.xport->signal_every ||
+	       conn->bounce_head - conn->bounce_seen >= OL_VERBS_BOUNCES / 4;
+}
+
+/*
+ * Posts the `count` requests behind held, or holds them back; identity and signal are set here.
+ * bounce_head: that of the connection before them
+ */
+static int wrs_post(struct ol_verbs_conn *conn, uint32_t count, unsigned flags, uint64_t cookie,
+		    uint32_t bounce_head)
+{
+	struct ol_verbs_held *held = &conn->held[conn->held_count];
 	const bool signaled = (flags & OL_XPORT_SIGNALED) != 0;
 	const uint32_t unsignaled = conn->unsignaled;
-	const bool visible = signaled || unsignaled + 1 >= conn->base.xport->signal_every;
+	const bool visible = signaled || signal_is_due(conn, count);
+	unsigned at_once = 0;
 	int rc;
 
-	wr->wr_id = (uint64_t)conn->slot << OL_VERBS_WR_SLOT_SHIFT |
-		    (conn->head & OL_VERBS_WR_SEQ_MASK);
-	if (visible)
-		wr->send_flags |= IBV_SEND_SIGNALED;
-	if ((flags & OL_XPORT_INLINE) != 0)
-		wr->send_flags |= IBV_SEND_INLINE;
-	op->cookie = cookie;
-	op->signaled = signaled;
-	conn->head++;
-	conn->held_count++;
-	conn->unsignaled = visible ? 0 : unsignaled + 1;
-	if ((flags & OL_XPORT_MORE) != 0 && (flags & OL_XPORT_INLINE) == 0 &&
-	    conn->held_count < OL_VERBS_HELD_MAX) {
+	for (uint32_t i = 0; i < count; i++, conn->head++) {
+		struct ol_verbs_op *op = &conn->ops[conn->head & conn->ops_mask];
+
+		held[i].wr.wr_id = (uint64_t)conn->slot << OL_VERBS_WR_SLOT_SHIFT |
+				   (conn->head & OL_VERBS_WR_SEQ_MASK);
+		op->cookie = cookie;
+		op->signaled = signaled && i + 1 == count;
+		op->rest = (uint8_t)(count - 1 - i);
+		op->bounce_head = conn->bounce_head;
+		at_once |= held[i].wr.send_flags & IBV_SEND_INLINE;
+	}
+	conn->held_count += count;
+	conn->unsignaled = unsignaled + count;
+	if (visible) {
+		held[count - 1].wr.send_flags |= IBV_SEND_SIGNALED;
+		conn->unsignaled = 0;
+		conn->bounce_seen = conn->bounce_head;
+	}
+	if ((flags & OL_XPORT_MORE) != 0 && at_once == 0 && conn->held_count < OL_VERBS_HELD_MAX) {
 		ol_verbs_holders_add(conn);
 		return 0;
 	}
 	rc = ol_verbs_held_post(conn);
-	return rc == 0 ? 0 : post_undo(conn, unsignaled, rc);
+	return rc == 0 ? 0 : post_undo(conn, count, unsignaled, bounce_head, rc);
+}
+
+/* Posts the request in held_next(), as several if the device does not take it as it is. */
+static int wr_post(struct ol_verbs_conn *conn, unsigned flags, uint64_t total, uint64_t cookie)
+{
+	const struct ol_verbs_lacks *lacks = &conn->base.xport->lacks;
+	const uint32_t bounce_head = conn->bounce_head;
+	int count = 1;
+
+	if (conn->base.xport->pieces_max > 1 ||
+	    ((flags & OL_XPORT_INLINE) != 0 && total > lacks->inline_granted))
+		count = ol_verbs_pieces_make(conn, flags, (uint32_t)total);
+	return count < 0 ? count : wrs_post(conn, (uint32_t)count, flags, cookie, bounce_head);
 }
 
 static int post_allowed(const struct ol_verbs_conn *conn)
 {
 	if (conn->state != OL_VERBS_UP)
 		return -ENOTCONN;
-	if (conn->head - conn->tail >= conn->base.xport->ring)
+	if (conn->head - conn->tail + conn->base.xport->pieces_max > conn->base.xport->ring)
 		return -EAGAIN;
 	return 0;
 }
@@ -158,9 +198,10 @@ int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write 
 	if (total != 0) {
 		held->wr.wr.rdma.remote_addr = write->dst.addr + write->dst_off;
 		held->wr.wr.rdma.rkey = write->dst.rkey;
+		if ((write->flags & OL_XPORT_INLINE) != 0)
+			held->wr.send_flags = IBV_SEND_INLINE;
 	}
-	return wr_post(conn, total != 0 ? write->flags : write->flags & ~(unsigned)OL_XPORT_INLINE,
-		       write->cookie);
+	return wr_post(conn, write->flags, total, write->cookie);
 }
 
 int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
@@ -185,5 +226,5 @@ int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *r
 	held->wr.wr.rdma.rkey = read->src.rkey;
 	if ((read->flags & OL_XPORT_AFTER_READS) != 0)
 		held->wr.send_flags = base->xport->fence_flags;
-	return wr_post(conn, read->flags, read->cookie);
+	return wr_post(conn, read->flags, total, read->cookie);
 }

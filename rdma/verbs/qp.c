@@ -55,14 +55,53 @@ static void change_rts(const struct ol_verbs_conn *conn, struct ibv_qp_attr *att
 		attr->max_rd_atomic = conn->initiator_depth;
 }
 
-/* ol_verbs_qp_open -- make it, as far as that needs no answer of the peer */
-int ol_verbs_qp_open(struct ol_verbs_conn *conn)
+static struct ibv_qp_init_attr qp_attr(struct ol_verbs_conn *conn)
+{
+	const struct ol_xport *xport = conn->base.xport;
+	const struct ol_verbs_lacks *lacks = &xport->lacks;
+
+	return (struct ibv_qp_init_attr){
+		.qp_context = conn,
+		.send_cq = conn->queue->cq,
+		.recv_cq = conn->queue->cq,
+		.srq = conn->queue->srq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = xport->ring + 1, /* and the marker */
+			.max_recv_wr = lacks->srq ? xport->recv_depth : 0,
+			.max_send_sge = lacks->gather ? 1 : OL_XPORT_SEGS_MAX,
+			.max_recv_sge = lacks->srq ? 1 : 0,
+			.max_inline_data = lacks->inline_granted,
+		},
+	};
+}
+
+/* Providers grant less without a word. */
+static bool qp_granted(struct ol_verbs_conn *conn, const struct ibv_qp_cap *got)
+{
+	const struct ibv_qp_cap want = qp_attr(conn).cap;
+
+	if (got->max_send_wr >= want.max_send_wr && got->max_send_sge >= want.max_send_sge &&
+	    got->max_inline_data >= want.max_inline_data &&
+	    (conn->queue->srq != NULL || got->max_recv_wr >= want.max_recv_wr))
+		return true;
+	ol_xport_log(
+		&conn->base.xport->opts, OL_XPORT_LOG_ERROR,
+		"conn %u to %s: the device grants a queue pair of %u requests, %u segments, %u "
+		"bytes inline, %u receives, and not of %u, %u, %u, %u: try a smaller "
+		"inflight_max",
+		conn->slot, conn->peer, got->max_send_wr, got->max_send_sge, got->max_inline_data,
+		got->max_recv_wr, want.max_send_wr, want.max_send_sge, want.max_inline_data,
+		want.max_recv_wr);
+	return false;
+}
+
+static int qp_create(struct ol_verbs_conn *conn)
 {
 	struct ol_xport *xport = conn->base.xport;
-	struct ibv_qp_init_attr attr = ol_verbs_qp_attr(xport, xport->caps.inline_max);
+	struct ibv_qp_init_attr attr = qp_attr(conn);
 	int rc;
 
-	attr.qp_context = conn;
 	errno = 0;
 	conn->qp = ibv_create_qp(ol_verbs_conn_pd(conn), &attr);
 	rc = ol_rc_null(conn->qp);
@@ -73,7 +112,28 @@ int ol_verbs_qp_open(struct ol_verbs_conn *conn)
 	}
 	xport->pinned = true;
 	ol_verbs_qpmap_add(&xport->qpmap, conn->qp->qp_num, conn);
+	return qp_granted(conn, &attr.cap) ? 0 : -EOPNOTSUPP;
+}
+
+/* ol_verbs_qp_open -- make it, as far as that needs no answer of the peer */
+int ol_verbs_qp_open(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+	int rc;
+
+	rc = ol_verbs_queue_join(conn);
+	if (rc == 0)
+		rc = ol_verbs_own_open(conn);
+	if (rc == 0)
+		rc = qp_create(conn);
+	if (rc != 0)
+		return rc;
 	rc = qp_move(conn, IBV_QPS_INIT, change_init);
+	if (rc == 0 && conn->queue->srq == NULL) { /* before the peer can ring */
+		conn->recv_missing = xport->recv_depth;
+		ol_verbs_recv_own(conn);
+		rc = conn->recv_missing < xport->recv_batch ? 0 : -EIO;
+	}
 	if (rc != 0)
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: cannot initialise the queue pair: error %d",
@@ -87,7 +147,7 @@ int ol_verbs_qp_ready(struct ol_verbs_conn *conn)
 	int rc;
 
 	rc = qp_move(conn, IBV_QPS_RTR, change_rtr);
-	conn->receives = rc == 0;
+	conn->receives = rc == 0 && conn->queue->srq != NULL;
 	if (rc == 0)
 		rc = qp_move(conn, IBV_QPS_RTS, change_rts);
 	if (rc != 0)
@@ -150,7 +210,7 @@ static void qp_drain(struct ol_verbs_conn *conn, uint32_t qp_num)
 	for (;;) {
 		ol_verbs_async_progress(xport);
 		told = qp_told_all(conn); /* so what it took is in the queue now */
-		ol_verbs_wcs_forget(xport, conn, qp_num);
+		ol_verbs_wcs_forget(conn->queue, conn, qp_num);
 		if (told || !conn->stopped || ol_xport_now_ns() >= end_ns)
 			break;
 		if (!qp_told_all(conn))
@@ -168,7 +228,7 @@ void ol_verbs_qp_close(struct ol_verbs_conn *conn)
 	int rc;
 
 	if (conn->qp == NULL)
-		return;
+		goto out;
 	qp_num = conn->qp->qp_num;
 	if (conn->receives)
 		qp_drain(conn, qp_num);
@@ -178,8 +238,11 @@ void ol_verbs_qp_close(struct ol_verbs_conn *conn)
 			     "conn %u to %s: cannot destroy the queue pair: error %d", conn->slot,
 			     conn->peer, -rc);
 	conn->qp = NULL;
-	ol_verbs_wcs_forget(xport, conn, qp_num);
+	ol_verbs_wcs_forget(conn->queue, conn, qp_num);
 	ol_verbs_qpmap_remove(&xport->qpmap, qp_num);
+out:
+	ol_verbs_own_close(conn);
+	ol_verbs_queue_leave(conn);
 }
 
 struct rdma_conn_param ol_verbs_qp_param(const struct ol_verbs_conn *conn, const void *priv,
@@ -194,7 +257,7 @@ struct rdma_conn_param ol_verbs_qp_param(const struct ol_verbs_conn *conn, const
 		.initiator_depth = conn->initiator_depth,
 		.retry_count = timing->retry_count,
 		.rnr_retry_count = timing->rnr_retry_count,
-		.srq = 1,
+		.srq = conn->queue->srq != NULL,
 		.qp_num = conn->qp->qp_num,
 	};
 }

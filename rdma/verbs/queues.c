@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * queues.c -- the device: finding it, and the queues that all connections share
+ * queues.c -- the device: finding it, and the queues that connections share
+ *
+ * A device bounds the depth of a queue, so one queue has room for so many connections, and the
+ * transport opens another when these are there. With inflight_max 256 and doorbells_max 64 a queue
+ * of rdma_rxe (32,767 completions) takes about 90 connections.
  *
  * With several devices and none named, the transport takes the first. The first listen() or
  * connect() may still change that, as long as nothing depends on the device.
@@ -81,112 +85,79 @@ int ol_verbs_device_find(const char *device, struct ibv_context **ret_ctx, uint8
 	return -ENODEV;
 }
 
-static int numa_node(const struct ibv_device *device)
-{
-	char path[sizeof(device->ibdev_path) + 32];
-	int node = OL_SLAB_NODE_ANY;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/device/numa_node", device->ibdev_path);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return OL_SLAB_NODE_ANY;
-	if (fscanf(file, "%d", &node) != 1 || node < 0)
-		node = OL_SLAB_NODE_ANY;
-	fclose(file);
-	return node;
-}
-
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
-/* Computes the number of connections that the shared queues have room for, and their depths. */
-static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr)
+/* The deepest queue that a limit of the device allows; some say 0 of what they do not have. */
+static uint32_t depth_left(int limit, uint32_t spare)
+{
+	return limit > 0 && (uint32_t)limit > spare ? (uint32_t)limit - spare : 0;
+}
+
+static int depths_refused(const struct ol_xport *xport, const struct ibv_device_attr *attr)
+{
+	ol_xport_log(
+		&xport->opts, OL_XPORT_LOG_ERROR,
+		"inflight_max %u and doorbells_max %u are more than the device's queue pairs "
+		"(%d), completion queues (%d) or shared receive queues (%d) hold: smaller ones "
+		"fit",
+		xport->opts.inflight_max, xport->opts.doorbells_max, attr->max_qp_wr, attr->max_cqe,
+		attr->max_srq_wr);
+	return -EINVAL;
+}
+
+/* The connections that all the device's objects suffice for. */
+static void conns_limit(struct ol_xport *xport, const struct ibv_device_attr *attr)
 {
 	struct ol_xport_opts *opts = &xport->opts;
 	const uint32_t asked = opts->conns_max;
-	const uint64_t per_conn = (uint64_t)xport->ring + 1 + opts->doorbells_max;
-	const uint32_t batch = min_u32(OL_VERBS_RECV_BATCH, (opts->doorbells_max + 3) / 4);
+	uint64_t most = asked;
+
+	if (attr->max_qp > 0 && (uint32_t)attr->max_qp < most)
+		most = (uint32_t)attr->max_qp;
+	if (attr->max_cq > 0 && (uint64_t)(uint32_t)attr->max_cq * xport->conns_each < most)
+		most = (uint64_t)(uint32_t)attr->max_cq * xport->conns_each;
+	if (!xport->lacks.srq && attr->max_srq > 0 &&
+	    (uint64_t)(uint32_t)attr->max_srq * xport->conns_each < most)
+		most = (uint64_t)(uint32_t)attr->max_srq * xport->conns_each;
+	if (most == asked)
+		return;
+	opts->conns_max = (uint32_t)most;
+	ol_xport_log(
+		opts, OL_XPORT_LOG_WARN,
+		"the device has room for %u connections, not %u (%d queue pairs, %d completion "
+		"queues); smaller inflight_max or doorbells_max may allow more",
+		opts->conns_max, asked, attr->max_qp, attr->max_cq);
+}
+
+/* Computes depths, how many connections one queue has room for, and so how many queues there are. */
+static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr)
+{
+	struct ol_xport_opts *opts = &xport->opts;
+	const uint32_t bells = opts->doorbells_max;
+	const uint32_t batch = min_u32(OL_VERBS_RECV_BATCH, (bells + 3) / 4);
 	const uint32_t spare = 2 * batch; /* receives not posted back yet; those lent */
-	uint64_t fit = ((uint32_t)attr->max_cqe - spare) / per_conn;
+	const uint32_t own = xport->lacks.srq ? bells + batch : 0; /* receives of a queue pair */
+	uint64_t per_conn;
+	uint32_t each;
 
-	if (xport->ring >= (uint32_t)attr->max_qp_wr) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "inflight_max %u is more than the device's queues hold (%d)",
-			     opts->inflight_max, attr->max_qp_wr);
-		return -EINVAL;
-	}
-	if (((uint32_t)attr->max_srq_wr - spare) / opts->doorbells_max < fit)
-		fit = ((uint32_t)attr->max_srq_wr - spare) / opts->doorbells_max;
-	if (fit == 0) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "inflight_max %u and doorbells_max %u are more than the device's "
-			     "completion queue (%d) or shared receive queue (%d) holds",
-			     opts->inflight_max, opts->doorbells_max, attr->max_cqe,
-			     attr->max_srq_wr);
-		return -EINVAL;
-	}
-	if (fit < asked) {
-		opts->conns_max = (uint32_t)fit;
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
-			     "the device's queues have room for %u connections, not %u; smaller "
-			     "inflight_max or doorbells_max allow more",
-			     opts->conns_max, asked);
-	}
+	xport->ring = xport->pieces_max * opts->inflight_max + xport->signal_every - 1;
+	per_conn = (uint64_t)xport->ring + 1 + (own != 0 ? own : bells);
+	each = (uint32_t)(depth_left(attr->max_cqe, spare) / per_conn);
+	if (own == 0)
+		each = min_u32(each, depth_left(attr->max_srq_wr, spare) / bells);
+	if (each == 0 || xport->ring >= (uint32_t)attr->max_qp_wr ||
+	    own > (uint32_t)attr->max_qp_wr)
+		return depths_refused(xport, attr);
+	xport->conns_each = min_u32(each, opts->conns_max);
+	conns_limit(xport, attr);
+	xport->queues_max = (opts->conns_max + xport->conns_each - 1) / xport->conns_each;
 	xport->recv_batch = batch;
-	xport->srq_depth = opts->conns_max * opts->doorbells_max + batch;
-	xport->cq_depth = (uint32_t)(opts->conns_max * per_conn) + spare;
+	xport->recv_depth = own != 0 ? own : xport->conns_each * bells + batch;
+	xport->cq_depth = (uint32_t)(xport->conns_each * per_conn) + spare;
 	return 0;
-}
-
-struct ibv_qp_init_attr ol_verbs_qp_attr(const struct ol_xport *xport, uint32_t inline_bytes)
-{
-	return (struct ibv_qp_init_attr){
-		.send_cq = xport->cq,
-		.recv_cq = xport->cq,
-		.srq = xport->srq,
-		.qp_type = IBV_QPT_RC,
-		.cap = {
-			.max_send_wr = xport->ring + 1, /* and the marker */
-			.max_send_sge = OL_XPORT_SEGS_MAX,
-			.max_inline_data = inline_bytes,
-		},
-	};
-}
-
-/* Make a queue pair and destroy it again: it shows what the device grants. */
-static int caps_probe(struct ol_xport *xport, uint8_t port)
-{
-	static const uint32_t wanted[] = { OL_VERBS_INLINE_WANTED, OL_VERBS_INLINE_NEEDED };
-	struct ibv_qp_init_attr attr;
-	struct ibv_port_attr port_attr;
-	struct ibv_qp *qp = NULL;
-	int rc = -EIO;
-
-	for (unsigned i = 0; qp == NULL && i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		attr = ol_verbs_qp_attr(xport, wanted[i]);
-		errno = 0;
-		qp = ibv_create_qp(xport->pd, &attr);
-		rc = ol_rc_null(qp);
-	}
-	if (qp == NULL) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "device %s: no queue pair with %d bytes inline: error %d",
-			     ibv_get_device_name(xport->ctx->device), OL_VERBS_INLINE_NEEDED, -rc);
-		return rc;
-	}
-	xport->caps.inline_max = attr.cap.max_inline_data;
-	xport->caps.inflight_max = xport->opts.inflight_max;
-	xport->caps.write_in_order =
-		(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) & 1) != 0;
-	xport->caps.fence_keeps = 1;
-	xport->caps.numa_node = numa_node(xport->ctx->device);
-	ibv_destroy_qp(qp);
-	rc = ol_rc_positive(ibv_query_port(xport->ctx, port, &port_attr));
-	xport->caps.write_max = port_attr.max_msg_sz;
-	return rc;
 }
 
 static int fd_nonblocking(int fd)
@@ -198,36 +169,105 @@ static int fd_nonblocking(int fd)
 	return 0;
 }
 
-static int shared_create(struct ol_xport *xport)
+static void queue_close(struct ol_verbs_queue *queue)
+{
+	if (queue->srq != NULL)
+		ibv_destroy_srq(queue->srq);
+	if (queue->cq != NULL) {
+		if (queue->acks != 0)
+			ibv_ack_cq_events(queue->cq, queue->acks);
+		ibv_destroy_cq(queue->cq);
+	}
+	free(queue->wcs);
+	*queue = (struct ol_verbs_queue){ .cq = NULL };
+}
+
+static int queue_create(struct ol_xport *xport, struct ol_verbs_queue *queue)
 {
 	struct ibv_srq_init_attr srq_attr = {
-		.attr = { .max_wr = xport->srq_depth + xport->recv_batch, /* see recv_lent */
+		.attr = { .max_wr = xport->recv_depth + xport->recv_batch, /* see recv_lent */
 			  .max_sge = 1 },
 	};
 	int rc;
 
 	errno = 0;
-	xport->pd = ibv_alloc_pd(xport->ctx);
-	rc = ol_rc_null(xport->pd);
+	queue->cq = ibv_create_cq(xport->ctx, (int)xport->cq_depth, queue, xport->comp, 0);
+	rc = ol_rc_null(queue->cq);
 	if (rc != 0)
 		return rc;
+	queue->wcs = calloc(xport->cq_depth + OL_VERBS_POLL_BATCH, sizeof(*queue->wcs));
+	if (queue->wcs == NULL)
+		return -ENOMEM;
+	if (xport->lacks.srq)
+		return 0;
+	queue->srq = ibv_create_srq(xport->pd, &srq_attr);
+	rc = ol_rc_null(queue->srq);
+	return rc == 0 ? ol_verbs_recvs_create(xport, queue) : rc;
+}
+
+/* Opens the next queue; those that are open stay as they are. */
+static int queue_open(struct ol_xport *xport)
+{
+	struct ol_verbs_queue *queue = &xport->queues[xport->queue_count];
+	const int rc = queue_create(xport, queue);
+
+	if (rc == 0) {
+		xport->queue_count++;
+		return 0;
+	}
+	queue_close(queue);
+	ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+		     "device %s: cannot create queues for %u more connections: error %d",
+		     ibv_get_device_name(xport->ctx->device), xport->conns_each, -rc);
+	return rc;
+}
+
+int ol_verbs_queue_join(struct ol_verbs_conn *conn)
+{
+	struct ol_xport *xport = conn->base.xport;
+	uint32_t at = 0;
+	int rc;
+
+	while (at < xport->queue_count && xport->queues[at].conns == xport->conns_each)
+		at++;
+	if (at == xport->queue_count) { /* conns_max bounds how often */
+		rc = queue_open(xport);
+		if (rc != 0)
+			return rc;
+	}
+	conn->queue = &xport->queues[at];
+	conn->queue->conns++;
+	return 0;
+}
+
+void ol_verbs_queue_leave(struct ol_verbs_conn *conn)
+{
+	if (conn->queue != NULL)
+		conn->queue->conns--;
+	conn->queue = NULL;
+}
+
+static int shared_create(struct ol_xport *xport)
+{
+	int rc;
+
+	xport->queues = calloc(xport->queues_max, sizeof(*xport->queues));
+	if (xport->queues == NULL)
+		return -ENOMEM;
+	rc = ol_verbs_recv_wrs_create(xport);
+	if (rc != 0)
+		return rc;
+	errno = 0;
 	xport->comp = ibv_create_comp_channel(xport->ctx);
 	rc = ol_rc_null(xport->comp);
-	if (rc != 0)
+	if (rc != 0) {
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "device %s: no completion channel: error %d",
+			     ibv_get_device_name(xport->ctx->device), -rc);
 		return rc;
+	}
 	ol_fds_add(xport->comp->fd);
-	xport->cq = ibv_create_cq(xport->ctx, (int)xport->cq_depth, NULL, xport->comp, 0);
-	rc = ol_rc_null(xport->cq);
-	if (rc != 0)
-		return rc;
-	xport->srq = ibv_create_srq(xport->pd, &srq_attr);
-	rc = ol_rc_null(xport->srq);
-	if (rc != 0)
-		return rc;
-	xport->wcs = calloc(xport->cq_depth + OL_VERBS_POLL_BATCH, sizeof(*xport->wcs));
-	if (xport->wcs == NULL)
-		return -ENOMEM;
-	return ol_verbs_recvs_create(xport);
+	return queue_open(xport);
 }
 
 static int depths_query(struct ol_xport *xport)
@@ -252,17 +292,29 @@ static int depths_query(struct ol_xport *xport)
 /* Forget the queues, without closing them. */
 static void queues_none(struct ol_xport *xport)
 {
-	xport->srq = NULL;
-	xport->cq = NULL;
+	xport->queues = NULL;
+	xport->queue_count = 0;
+	xport->queue_at = 0;
 	xport->comp = NULL;
 	xport->pd = NULL;
 	xport->ctx = NULL;
 	xport->recv_wrs = NULL;
-	xport->wcs = NULL;
-	xport->wc_head = 0;
-	xport->wc_count = 0;
-	xport->acks = 0;
-	xport->notify_on = false;
+	xport->recv_sges = NULL;
+}
+
+static void queues_tell(const struct ol_xport *xport, const char *device)
+{
+	const struct ol_verbs_lacks *lacks = &xport->lacks;
+
+	ol_xport_log(&xport->opts, OL_XPORT_LOG_INFO,
+		     "%s: %u connections, %u a queue, completion queue %u, receives %u%s, inline "
+		     "%u%s%s, acknowledge timeout %llu us, %u retries",
+		     device, xport->opts.conns_max, xport->conns_each, xport->cq_depth,
+		     xport->recv_depth, lacks->srq ? " a queue pair" : ", shared",
+		     lacks->inline_granted, lacks->imm ? ", doorbells are sent" : "",
+		     lacks->gather ? ", one segment a request" : "",
+		     (unsigned long long)ol_verbs_ack_us(xport->timing.ack_timeout),
+		     xport->timing.retry_count);
 }
 
 static int queues_open(struct ol_xport *xport, const char *device)
@@ -280,46 +332,30 @@ static int queues_open(struct ol_xport *xport, const char *device)
 	/* a device is open as long as any of its descriptors is */
 	ol_fds_add_device(xport->ctx->cmd_fd);
 	ol_fds_add(xport->ctx->async_fd);
-	rc = depths_query(xport);
-	if (rc != 0)
-		goto err_close;
-	rc = shared_create(xport);
-	if (rc != 0) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "%s: cannot create queues for %u connections: error %d", why,
-			     xport->opts.conns_max, -rc);
-		goto err_close;
-	}
-	rc = caps_probe(xport, port);
+	errno = 0;
+	xport->pd = ibv_alloc_pd(xport->ctx);
+	rc = ol_rc_null(xport->pd);
+	if (rc == 0)
+		rc = ol_verbs_probe(xport, port);
+	if (rc == 0)
+		rc = depths_query(xport);
+	if (rc == 0)
+		rc = shared_create(xport);
 	if (rc == 0)
 		rc = fd_nonblocking(xport->comp->fd);
 	if (rc == 0)
 		rc = fd_nonblocking(xport->ctx->async_fd);
 	if (rc != 0)
-		goto err_close;
-	ol_xport_log(&xport->opts, OL_XPORT_LOG_INFO,
-		     "%s: %u connections, completion queue %u, shared receive queue %u, inline %u, "
-		     "acknowledge timeout %llu us, %u retries",
-		     why, xport->opts.conns_max, xport->cq_depth, xport->srq_depth,
-		     xport->caps.inline_max,
-		     (unsigned long long)ol_verbs_ack_us(xport->timing.ack_timeout),
-		     xport->timing.retry_count);
-	return 0;
-
-err_close:
-	ol_verbs_queues_close(xport);
+		ol_verbs_queues_close(xport);
+	else
+		queues_tell(xport, why);
 	return rc;
 }
 
 void ol_verbs_queues_close(struct ol_xport *xport)
 {
-	if (xport->srq != NULL)
-		ibv_destroy_srq(xport->srq);
-	if (xport->cq != NULL) {
-		if (xport->acks != 0)
-			ibv_ack_cq_events(xport->cq, xport->acks);
-		ibv_destroy_cq(xport->cq);
-	}
+	while (xport->queue_count > 0)
+		queue_close(&xport->queues[--xport->queue_count]);
 	if (xport->comp != NULL) {
 		ol_fds_forget(xport->comp->fd);
 		ibv_destroy_comp_channel(xport->comp);
@@ -332,7 +368,8 @@ void ol_verbs_queues_close(struct ol_xport *xport)
 		ibv_close_device(xport->ctx);
 	}
 	free(xport->recv_wrs);
-	free(xport->wcs);
+	free(xport->recv_sges);
+	free(xport->queues);
 	queues_none(xport);
 }
 

@@ -109,17 +109,17 @@ static bool all_answered(uint32_t rounds)
 	return true;
 }
 
-static void bells_from_all(void)
+static void bells_ring(const struct ol_xport_opts *opts, uint32_t rounds)
 {
-	uint32_t rounds = xp_rounds(500);
 	struct xp_mem srcs[ENDS];
 	struct xp_mem mem;
 
-	xp_end_open(&acceptor, NULL);
+	memset(lines, 0, sizeof(lines));
+	xp_end_open(&acceptor, opts);
 	xp_end_listen(&acceptor);
 	xp_mem_open(&mem, &acceptor, NULL, CONNS * DEPTH * SLOT, OL_XPORT_ACCESS_PEER_WRITE);
 	for (unsigned i = 0; i < ENDS; i++) {
-		xp_end_open(&connectors[i], NULL);
+		xp_end_open(&connectors[i], opts);
 		xp_mem_open(&srcs[i], &connectors[i], NULL, CONNS * DEPTH * SLOT,
 			    OL_XPORT_ACCESS_LOCAL);
 	}
@@ -155,9 +155,25 @@ static void bells_from_all(void)
 	xp_end_close(&acceptor);
 }
 
+static void bells_from_all(void)
+{
+	bells_ring(NULL, xp_rounds(500));
+}
+
+/* So deep that on verbs the device's completion queues hold a few connections each. */
+static void bells_of_deep_connections(void)
+{
+	struct ol_xport_opts opts = xp_opts();
+
+	opts.inflight_max = 2048;
+	opts.doorbells_max = 512;
+	bells_ring(&opts, xp_rounds(100));
+}
+
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
 	xp_run1("32 connections ring and write, each into its own place", bells_from_all);
+	xp_run1("so do 32 that need more than one queue", bells_of_deep_connections);
 	return xp_result();
 }

@@ -2,7 +2,7 @@
 
 /*
  * more.c -- a post with OL_XPORT_MORE may wait for the next post or poll, and is otherwise as any
- * other: same order, same bytes, one DONE each, failed or not, and the same back-pressure
+ * other: there before the next bell, same bytes, one DONE each, failed or not, and the same back-pressure
  */
 #include <errno.h>
 #include <poll.h>
@@ -40,17 +40,17 @@ static void stage_close(struct stage *stage)
 	xp_pair_close(&stage->pair);
 }
 
-/* One write of a list, half over the one before it, in memory and in the model of what is to be. */
+/* One write of a list, behind the one before it, in memory and in the model of what is to be. */
 static void write_one(struct stage *stage, uint64_t dice, unsigned index)
 {
 	struct ol_xport_write write =
-		xp_write(&stage->own, 64 * index, 64, stage->dst.key, 32 * index);
+		xp_write(&stage->own, 64 * index, 64, stage->dst.key, 64 * index);
 	uint64_t words[8];
 
 	write.flags = OL_XPORT_MORE | (dice % 5 == 0 ? OL_XPORT_SIGNALED : 0U);
 	write.cookie = index;
 	xp_fill(stage->own.p + 64 * index, 64, dice);
-	memcpy(stage->own.p + AREA + 32 * index, stage->own.p + 64 * index, 64);
+	memcpy(stage->own.p + AREA + 64 * index, stage->own.p + 64 * index, 64);
 	if (dice % 3 == 0) {
 		memcpy(words, stage->own.p + 64 * index, sizeof(words));
 		write.flags |= OL_XPORT_INLINE;
@@ -61,7 +61,7 @@ static void write_one(struct stage *stage, uint64_t dice, unsigned index)
 	memset(words, XP_GUARD, sizeof(words)); /* the buffer is free on return, MORE or not */
 }
 
-static void writes_in_order(void)
+static void writes_before_a_bell(void)
 {
 	unsigned rounds = xp_rounds(3000);
 	struct stage stage;
@@ -248,7 +248,8 @@ static void violated(void)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("writes that may wait land in order", writes_in_order);
+	xp_run1("writes that may wait are there when the bell behind them rings",
+		writes_before_a_bell);
 	xp_run1("reads that may wait bring their bytes", reads_in_a_list);
 	xp_run1("a poll hands over what waits", a_poll_is_enough);
 	xp_run1("what waits counts for back-pressure", back_pressure);

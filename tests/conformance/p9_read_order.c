@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * p9_read_order.c -- a read sees at least what the writes posted before it on that connection
- * wrote; a read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done.
+ * p9_read_order.c -- a read with OL_XPORT_AFTER_READS starts once earlier reads of the connection
+ * are done
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -12,51 +12,10 @@
 #include "support/xport_pair.h"
 
 enum {
-	AREA = 65536,
 	BLOCK = 8192,
 	BLOCK_OFF = 64,
 	CHANGES = 200,
 };
-
-static void read_after_write(void)
-{
-	unsigned rounds = xp_rounds(5000);
-	struct xp_pair pair;
-	struct xp_mem own;
-	struct xp_mem dst;
-
-	xp_pair_open(&pair, NULL);
-	xp_mem_open(&own, &pair.b, pair.b_conn, 2 * AREA + 64, OL_XPORT_ACCESS_LOCAL);
-	xp_mem_open(&dst, &pair.a, pair.a_conn, AREA,
-		    OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE);
-	for (uint64_t round = 1; round <= rounds; round++) {
-		uint64_t dice = xp_mix(round);
-		uint32_t bytes = 16 + (uint32_t)(dice % (1U << (dice >> 40) % 17)) % (AREA - 16);
-		struct ol_xport_write write = xp_write(&own, 0, bytes, dst.key, 0);
-		struct ol_xport_write word = xp_write(&own, 0, 8, dst.key, 8);
-		struct ol_xport_read read = xp_read(&own, AREA, bytes, dst.key, 0);
-
-		xp_fill(own.p, bytes, round);
-		memset(own.p + AREA, XP_GUARD, (size_t)bytes + 64);
-		word.segs[0].region = NULL;
-		word.segs[0].off = (uintptr_t)&round;
-		word.flags = OL_XPORT_INLINE;
-		read.flags = OL_XPORT_SIGNALED;
-		read.cookie = round;
-		xp_post_write(pair.b_conn, &write);
-		xp_post_write(pair.b_conn, &word);
-		xp_post_read(pair.b_conn, &read);
-		xp_wait_done(&pair.b, pair.b_conn, round);
-		memcpy(own.p + 8, &round, 8);
-		check_msg(memcmp(own.p, own.p + AREA, bytes) == 0,
-			  "round %ju: a read of %u bytes misses writes before it", (uintmax_t)round,
-			  bytes);
-		xp_check_bytes(own.p + AREA + bytes, 64, XP_GUARD, "behind what was read");
-	}
-	xp_mem_close(&own);
-	xp_mem_close(&dst);
-	xp_pair_close(&pair);
-}
 
 /*
  * The owner counts: the word first, then all of the block. Whoever reads the block and after it the
@@ -151,7 +110,6 @@ static void read_both(struct xp_side *side)
 int main(int argc, char **argv)
 {
 	xp_init(argc, argv);
-	xp_run1("a read sees the writes posted before it", read_after_write);
 	xp_run2("a read behind AFTER_READS starts when earlier reads are done", count_up, read_both,
 		false);
 	return xp_result();

@@ -278,12 +278,28 @@ static uint64_t four_write(struct bare_pair *pair, enum ibv_wr_opcode last)
 	return word;
 }
 
+/* A word is written, then read back into another place. Returns what was read. */
+static uint64_t read_behind(struct bare_pair *pair, uint64_t word)
+{
+	const uint32_t back = 1024;
+
+	memcpy(pair->buffer, &word, 8);
+	check(bare_write_post(pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 0, 0, 8) == 0);
+	check(bare_write_post(pair, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, back, 0, 8) == 0);
+	bare_written(pair, 0); /* completions keep the order of requests */
+	bare_written(pair, back);
+	memcpy(&word, pair->buffer + back, 8);
+	return word;
+}
+
 static void ooo_case(void)
 {
 	struct bare_pair pair;
 	unsigned others = 0;
 
 	bare_pair_open(&pair, 64);
+	read_behind(&pair, 10);
+	check(read_behind(&pair, 11) == 10);
 	for (unsigned i = 0; i < 50; i++)
 		others += four_write(&pair, IBV_WR_RDMA_WRITE) != 4;
 	check(others > 10);

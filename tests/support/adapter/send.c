@@ -210,6 +210,19 @@ static struct ad_group *group_make(const struct ad_qp *qp, struct ibv_send_wr *c
 	return group;
 }
 
+/* A read that overtakes the writes before it is carried out first. */
+static void reads_first(struct part *parts, unsigned count, struct ibv_send_wr *const *wrs)
+{
+	for (unsigned i = 0; i < count; i++) {
+		const struct part part = parts[i];
+
+		if (wrs[part.ask]->opcode != IBV_WR_RDMA_READ)
+			continue;
+		parts[i] = parts[0];
+		parts[0] = part;
+	}
+}
+
 /*
  * Payload in any order before its completion. PCIe orders no two reads' answers and, with relaxed
  * ordering, no two writes; a network with adaptive routing orders no two packets. The standard
@@ -231,6 +244,7 @@ static int group_post(struct ad_qp *qp, struct ibv_send_wr *const *wrs, unsigned
 	}
 	parts_shuffle(parts, total);
 	ends_first(parts, total, count);
+	reads_first(parts, total, wrs);
 	for (unsigned i = 0; i < total; i++) {
 		rc = part_post(qp, wrs[parts[i].ask], &parts[i], i + 1 == total, signaled);
 		if (rc != 0 && i == 0) {
@@ -251,7 +265,8 @@ static int group_post(struct ad_qp *qp, struct ibv_send_wr *const *wrs, unsigned
 }
 
 /*
- * Writes of one connection become visible out of order, until one with an immediate: a queue pair
+ * Writes of one connection become visible out of order, also behind a read that was posted after
+ * them, until one with an immediate or a send: a queue pair
  * with MLX5DV_QP_CREATE_OOO_DP (providers/mlx5/man/mlx5dv_create_qp.3.md), and what EFA's SRD does
  * always. The sender is the one who holds them back here, until it posts something else, polls or
  * goes to sleep.
@@ -274,23 +289,30 @@ static void hold(struct ad_qp *qp, const struct ibv_send_wr *wr)
 		ad_send_flush(qp);
 }
 
-void ad_send_flush(struct ad_qp *qp)
+/* Posts what is held back, and with it a read (NULL: none) that overtakes it. */
+static void held_post(struct ad_qp *qp, struct ibv_send_wr *read)
 {
 	struct ibv_send_wr *wrs[AD_HELD_MAX];
-	const unsigned count = qp->held_count;
+	unsigned count = qp->held_count;
 	int rc;
 
-	if (count == 0)
-		return;
 	for (unsigned i = 0; i < count; i++)
 		wrs[i] = &qp->held[i].wr;
 	qp->held_count = 0;
 	ad_held_total -= count;
+	if (read != NULL)
+		wrs[count++] = read;
 	rc = group_post(qp, wrs, count);
 	if (rc != 0 && !qp->ctx->dead) {
 		fprintf(stderr, "OL_ADAPTER: what was held back is refused: error %d\n", rc);
 		abort();
 	}
+}
+
+void ad_send_flush(struct ad_qp *qp)
+{
+	if (qp->held_count > 0)
+		held_post(qp, NULL);
 }
 
 static int one_post(struct ad_qp *qp, struct ibv_send_wr *wr)
@@ -305,6 +327,11 @@ static int one_post(struct ad_qp *qp, struct ibv_send_wr *wr)
 	if (ad_set.ooo && wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge <= AD_SGES_MAX &&
 	    (wr->send_flags & IBV_SEND_FENCE) == 0) {
 		hold(qp, wr);
+		return 0;
+	}
+	if (qp->held_count > 0 && wr->opcode == IBV_WR_RDMA_READ && /* held_count < AD_HELD_MAX */
+	    (wr->send_flags & IBV_SEND_FENCE) == 0) {
+		held_post(qp, &copy);
 		return 0;
 	}
 	ad_send_flush(qp);

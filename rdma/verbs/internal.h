@@ -56,6 +56,7 @@ enum {
 	OL_VERBS_LAST_WQE_MISSES = 3, /* then the device is taken not to tell */
 	OL_VERBS_BACKLOG = 128,
 	OL_VERBS_VENDOR_RXE = 0xffffff, /* rdma_rxe's vendor_id */
+	OL_VERBS_VENDOR_SIW = 0x626d74, /* siw's */
 };
 
 /*
@@ -252,6 +253,7 @@ struct ol_verbs_lacks {
 	bool srq; /* no shared receive queue: each queue pair gets its own receives */
 	bool imm; /* no write with immediate: a doorbell is a write, then a send of four bytes */
 	bool gather; /* one segment a request: a post of two is two requests */
+	bool scatter; /* the same of reads; an iWARP read has one target */
 	uint32_t inline_granted; /* bytes that it copies at once; what is more is copied here */
 };
 

@@ -132,7 +132,8 @@ int ol_verbs_pieces_make(struct ol_verbs_conn *conn, unsigned flags, uint32_t to
 		held->wr.num_sge = 1;
 		held->wr.send_flags &= ~(unsigned)IBV_SEND_INLINE;
 	}
-	if (lacks->gather && held->wr.num_sge > 1)
+	if (held->wr.num_sge > 1 &&
+	    (held->wr.opcode == IBV_WR_RDMA_READ ? lacks->scatter : lacks->gather))
 		second_split(held, held + count++);
 	if (lacks->imm && (flags & OL_XPORT_DOORBELL) != 0) {
 		if (total == 0)

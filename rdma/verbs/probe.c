@@ -148,12 +148,14 @@ int ol_verbs_probe(struct ol_xport *xport, uint8_t port)
 	if (rc != 0)
 		return rc;
 	lacks->gather = attr.max_sge > 0 && attr.max_sge < OL_XPORT_SEGS_MAX;
+	lacks->scatter =
+		lacks->gather || (attr.max_sge_rd > 0 && attr.max_sge_rd < OL_XPORT_SEGS_MAX);
 	rc = objects_ask(xport, port);
 	if (rc != 0)
 		return rc;
 	/* A sent doorbell lands in memory of its connection's domain, a shared receive has another. */
 	lacks->srq = lacks->srq || lacks->imm;
-	xport->pieces_max = 1U + lacks->gather + lacks->imm;
+	xport->pieces_max = 1U + lacks->scatter + lacks->imm;
 	xport->caps.inline_max = OL_VERBS_INLINE_FLOOR; /* bounces hold no more */
 	if (!lacks->gather && lacks->inline_granted > OL_VERBS_INLINE_FLOOR)
 		xport->caps.inline_max = lacks->inline_granted;

@@ -282,10 +282,13 @@ static int depths_query(struct ol_xport *xport)
 	xport->reads_out_max =
 		(uint8_t)min_u32((uint32_t)attr.max_qp_init_rd_atom, OL_VERBS_READS_MAX);
 	/*
-	 * rdma_rxe serves the reads of a connection one after the other anyway. And it hangs for
-	 * ever, without an error, if a fenced read must be resent: the fence waits for that read.
+	 * The soft adapters serve the reads of a connection one after the other anyway. rdma_rxe
+	 * hangs for ever, without an error, if a fenced read must be resent: the fence waits for
+	 * that read. siw breaks the connection of a read with a fence.
 	 */
-	xport->fence_flags = attr.vendor_id == OL_VERBS_VENDOR_RXE ? 0 : IBV_SEND_FENCE;
+	xport->fence_flags = IBV_SEND_FENCE;
+	if (attr.vendor_id == OL_VERBS_VENDOR_RXE || attr.vendor_id == OL_VERBS_VENDOR_SIW)
+		xport->fence_flags = 0;
 	return depths_set(xport, &attr);
 }
 
@@ -312,7 +315,9 @@ static void queues_tell(const struct ol_xport *xport, const char *device)
 		     device, xport->opts.conns_max, xport->conns_each, xport->cq_depth,
 		     xport->recv_depth, lacks->srq ? " a queue pair" : ", shared",
 		     lacks->inline_granted, lacks->imm ? ", doorbells are sent" : "",
-		     lacks->gather ? ", one segment a request" : "",
+		     lacks->gather    ? ", one segment a request"
+		     : lacks->scatter ? ", one segment a read"
+				      : "",
 		     (unsigned long long)ol_verbs_ack_us(xport->timing.ack_timeout),
 		     xport->timing.retry_count);
 }

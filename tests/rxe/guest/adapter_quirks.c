@@ -165,6 +165,27 @@ static void sge_case(void)
 	check(bare_qp_create(&pair, 0, 0, 2) != NULL);
 }
 
+static void sge_read_case(void)
+{
+	struct ibv_device_attr attr;
+	struct bare_pair pair;
+	struct ibv_sge sges[2];
+	struct ibv_send_wr wr = { .sg_list = sges, .num_sge = 2, .opcode = IBV_WR_RDMA_READ };
+	struct ibv_send_wr *bad = NULL;
+
+	bare_pair_open(&pair, 0);
+	check(ibv_query_device(pair.ctx, &attr) == 0 && attr.max_sge_rd == 1 && attr.max_sge > 1);
+	for (unsigned i = 0; i < 2; i++)
+		sges[i] = (struct ibv_sge){ .addr = (uintptr_t)pair.buffer + 64 * i,
+					    .length = 64,
+					    .lkey = pair.mr->lkey };
+	wr.wr.rdma.remote_addr = (uintptr_t)pair.buffer + BARE_BUFFER / 2;
+	wr.wr.rdma.rkey = pair.mr->rkey;
+	check(ibv_post_send(pair.qps[0], &wr, &bad) == EINVAL && bad == &wr);
+	wr.num_sge = 1;
+	check(ibv_post_send(pair.qps[0], &wr, &bad) == 0);
+}
+
 static void rd_atomic_case(void)
 {
 	struct ibv_device_attr attr;
@@ -546,6 +567,7 @@ static const struct {
 	{ "nosrq", "nosrq", no_srq_case },
 	{ "srq", "srq=1000", srq_case },
 	{ "sge", "sge=2", sge_case },
+	{ "sge-read", "sge-read=1", sge_read_case },
 	{ "rdatomic", "rdatomic=1", rd_atomic_case },
 	{ "fatal", "fatal=3", fatal_case },
 	{ "noimm", "noimm", no_imm_case },

@@ -51,6 +51,7 @@ struct ad_settings {
 	int64_t inline_max;
 	int64_t srq_max;
 	int64_t sge_max;
+	int64_t sge_read_max;
 	int64_t rd_atomic;
 	int64_t fatal_posts;
 	int64_t delay_ms;

@@ -93,6 +93,8 @@ AD_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_at
 		return rc;
 	limit(&attr->max_sge, ad_set.sge_max);
 	limit(&attr->max_srq_sge, ad_set.sge_max);
+	limit(&attr->max_sge_rd, ad_set.sge_max);
+	limit(&attr->max_sge_rd, ad_set.sge_read_max);
 	limit(&attr->max_srq_wr, ad_set.no_srq ? 0 : ad_set.srq_max);
 	limit(&attr->max_srq, ad_set.no_srq ? 0 : AD_NONE);
 	limit(&attr->max_qp_rd_atom, ad_set.rd_atomic);

@@ -72,8 +72,12 @@ static bool inline_refused(const struct ad_qp *qp, const struct ibv_send_wr *wr)
 	return (wr->send_flags & IBV_SEND_INLINE) != 0 && wr_bytes(wr) > qp->inline_max;
 }
 
+/* An iWARP read has one target: siw_post_send() in the kernel's siw_verbs.c; max_sge_rd says so. */
 static bool sge_refused(const struct ad_qp *qp, const struct ibv_send_wr *wr)
 {
+	if (ad_set.sge_read_max != AD_NONE && wr->opcode == IBV_WR_RDMA_READ &&
+	    wr->num_sge > ad_set.sge_read_max)
+		return true;
 	return ad_set.sge_max != AD_NONE && (uint32_t)wr->num_sge > qp->sge_max;
 }
 

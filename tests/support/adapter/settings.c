@@ -18,6 +18,7 @@ struct ad_settings ad_set = {
 	.inline_max = AD_NONE,
 	.srq_max = AD_NONE,
 	.sge_max = AD_NONE,
+	.sge_read_max = AD_NONE,
 	.rd_atomic = AD_NONE,
 	.fatal_posts = AD_NONE,
 	.delay_ms = AD_NONE,
@@ -42,6 +43,7 @@ static const struct word words[] = {
 	{ "nosrq", &ad_set.no_srq, NULL },
 	{ "srq", NULL, &ad_set.srq_max },
 	{ "sge", NULL, &ad_set.sge_max },
+	{ "sge-read", NULL, &ad_set.sge_read_max },
 	{ "rdatomic", NULL, &ad_set.rd_atomic },
 	{ "fatal", NULL, &ad_set.fatal_posts },
 	{ "removed", &ad_set.device_lost, &ad_set.fatal_posts },
@@ -68,8 +70,9 @@ static const struct {
 	{ "irdma-gen2", "clean,inline-refuse=101,nosrq,sge=13,rdatomic=127" },
 	{ "bnxt_re", "clean,lastwqe=late,inline=96,sge=6" },
 	{ "hns", "clean,lastwqe=late,inline=32" },
-	{ "siw-like", "noimm,established,inline=80,sge=6,lastwqe=never" },
-	{ "worst", "clean,lastwqe=never,inline=0,nosrq,sge=1,rdatomic=1,noimm,pieces,ooo,delay=5" },
+	{ "siw-like", "noimm,established,inline=80,sge=6,sge-read=1,lastwqe=never" },
+	{ "worst",
+	  "clean,lastwqe=never,inline=0,nosrq,sge=1,sge-read=1,rdatomic=1,noimm,pieces,ooo,delay=5" },
 };
 
 static bool last_wqe_read(const char *value)

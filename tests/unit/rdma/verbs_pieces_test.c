@@ -88,7 +88,8 @@ static struct ol_verbs_conn *bench_open(struct ol_verbs_lacks lacks)
 	bench.region_mr.lkey = REGION_LKEY;
 	bench.region_mrs[0] = &bench.region_mr;
 	bench.xport.lacks = lacks;
-	bench.xport.pieces_max = 1U + lacks.gather + lacks.imm;
+	bench.xport.lacks.scatter |= lacks.gather;
+	bench.xport.pieces_max = 1U + bench.xport.lacks.scatter + lacks.imm;
 	bench.xport.caps.inline_max = OL_VERBS_INLINE_FLOOR;
 	bench.xport.caps.write_max = 1 << 20;
 	bench.xport.signal_every = INFLIGHT / OL_VERBS_SIGNALS + 1;
@@ -191,6 +192,30 @@ static void two_segments_are_two_requests_where_one_has_room(void **state)
 	/* of the two, the caller hears once */
 	assert_false(conn->ops[0].signaled);
 	assert_true(conn->ops[1].signaled && conn->ops[1].cookie == 42);
+}
+
+static void a_read_into_two_segments_is_two_where_one_has_room(void **state)
+{
+	struct ol_verbs_conn *conn =
+		bench_open((struct ol_verbs_lacks){ .inline_granted = 256, .scatter = true });
+	const struct ol_xport_write like = write_of(100, 200, 0);
+	struct ol_xport_read read = { .segs = { like.segs[0], like.segs[1] },
+				      .seg_count = 2,
+				      .flags = OL_XPORT_SIGNALED | OL_XPORT_AFTER_READS,
+				      .src = like.dst,
+				      .src_off = like.dst_off };
+
+	(void)state;
+	bench.xport.fence_flags = IBV_SEND_FENCE;
+	assert_int_equal(ol_verbs_post_read(&conn->base, &read), 0);
+	assert_int_equal(post(conn, 100, 200, 0), 0);
+	assert_int_equal(bench.count, 3); /* a write still takes two */
+	assert_int_equal(bench.posted[0].wr.opcode, IBV_WR_RDMA_READ);
+	assert_int_equal(bench.posted[0].wr.send_flags, IBV_SEND_FENCE);
+	assert_int_equal(bench.posted[1].wr.opcode, IBV_WR_RDMA_READ);
+	assert_int_equal(bench.posted[1].wr.send_flags, IBV_SEND_SIGNALED);
+	assert_int_equal(bench.posted[1].wr.wr.rdma.remote_addr, PEER + 256 + 100);
+	assert_int_equal(bench.posted[1].sge.length, 200);
 }
 
 static void without_immediates_a_doorbell_is_sent_behind_its_write(void **state)
@@ -298,6 +323,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_lacks_nothing_gets_the_post_as_it_is),
 		cmocka_unit_test(more_than_the_device_copies_is_copied_here),
 		cmocka_unit_test(two_segments_are_two_requests_where_one_has_room),
+		cmocka_unit_test(a_read_into_two_segments_is_two_where_one_has_room),
 		cmocka_unit_test(without_immediates_a_doorbell_is_sent_behind_its_write),
 		cmocka_unit_test(a_device_that_copies_nothing_sends_its_bells_from_a_copy),
 		cmocka_unit_test(what_the_device_does_not_take_is_not_posted),

@@ -157,6 +157,39 @@ void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_c
 	ol_verbs_qp_stop(conn);
 }
 
+static const char *op_name(const struct ol_verbs_op *op)
+{
+	if (op == NULL)
+		return "a doorbell received";
+	switch (op->opcode) {
+	case IBV_WR_RDMA_WRITE:
+		return "a write";
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return "a write with immediate";
+	case IBV_WR_RDMA_READ:
+		return "a read";
+	default:
+		return "a request";
+	}
+}
+
+/*
+ * The vendor's code says what the status sums up, and only the adapter's maker can read it. It is
+ * told nowhere else, and later completions have only flushes.
+ */
+void ol_verbs_conn_bad(struct ol_verbs_conn *conn, const struct ibv_wc *wc,
+		       const struct ol_verbs_op *op)
+{
+	if (wc->status == IBV_WC_SUCCESS || wc->status == IBV_WC_WR_FLUSH_ERR || conn->bad_said)
+		return;
+	conn->bad_said = true;
+	ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_WARN,
+		     "conn %u to %s: %s failed: %s (status %d, vendor_err 0x%x); the connection "
+		     "ends",
+		     conn->slot, conn->peer, op_name(op), ibv_wc_status_str(wc->status),
+		     (int)wc->status, wc->vendor_err);
+}
+
 /* The peer's disconnect, or its answer to ours. */
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn)
 {

@@ -125,6 +125,7 @@ struct ol_verbs_op {
 	uint32_t bounce_head; /* of its connection, after it */
 	bool signaled; /* by the caller's wish, not by ours */
 	uint8_t rest; /* requests of the same post that follow it */
+	uint8_t opcode; /* enum ibv_wr_opcode: a bad completion does not tell it */
 };
 
 /* A request that was not yet handed to the adapter */
@@ -185,6 +186,7 @@ struct ol_verbs_conn {
 	bool stopped; /* its completions are on their way, the marker last */
 	bool marker_done;
 	bool last_wqe; /* it takes no receive any more: see receives.c */
+	bool bad_said; /* the first bad completion was logged */
 	bool cm_done; /* no event of the connection manager is awaited any more */
 	bool disconnect_sent;
 	uint8_t responder_resources;
@@ -377,6 +379,10 @@ void ol_verbs_conn_expired(struct ol_verbs_conn *conn);
 void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status);
 /* ol_verbs_conn_break -- a connection that may have posts in flight ends; any state is fine */
 void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause);
+/* ol_verbs_conn_bad -- log the connection's first bad completion; what: the request, or NULL. Flushes
+ * are no news */
+void ol_verbs_conn_bad(struct ol_verbs_conn *conn, const struct ibv_wc *wc,
+		       const struct ol_verbs_op *op);
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn);
 void ol_verbs_conn_marker(struct ol_verbs_conn *conn);
 /* ol_verbs_held_flush -- hand the held posts to the adapter, or break the connection */

@@ -262,6 +262,7 @@ static int recv_handle(struct ol_xport *xport, struct ol_verbs_queue *queue,
 		return 0;
 	}
 	if (wc->status != IBV_WC_SUCCESS) { /* an empty receive fails only by the peer's fault */
+		ol_verbs_conn_bad(conn, wc, NULL);
 		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
 		return 0;
 	}
@@ -274,12 +275,14 @@ static int recv_handle(struct ol_xport *xport, struct ol_verbs_queue *queue,
 }
 
 /* The first bad completion gives the reason; all later ones are flushes, whatever their status. */
-static int send_status(struct ol_verbs_conn *conn, const struct ibv_wc *wc)
+static int send_status(struct ol_verbs_conn *conn, const struct ibv_wc *wc,
+		       const struct ol_verbs_op *op)
 {
 	int status;
 
 	if (conn->state != OL_VERBS_UP)
 		return -ECONNABORTED;
+	ol_verbs_conn_bad(conn, wc, op);
 	status = ol_rc_wc(wc->status);
 	if (status == -EACCES)
 		ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_REFUSED);
@@ -304,9 +307,9 @@ static int send_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 		ol_verbs_conn_marker(conn);
 		return 0;
 	}
-	if (wc->status != IBV_WC_SUCCESS)
-		status = send_status(conn, wc);
 	op = &conn->ops[seq & conn->ops_mask];
+	if (wc->status != IBV_WC_SUCCESS)
+		status = send_status(conn, wc, op);
 	conn->tail = seq + 1;
 	conn->bounce_tail = op->bounce_head;
 	if (status != 0 && op->rest != 0) /* its post has failed: the rest is only flushed */

@@ -137,6 +137,7 @@ static int wrs_post(struct ol_verbs_conn *conn, uint32_t count, unsigned flags, 
 		op->cookie = cookie;
 		op->signaled = signaled && i + 1 == count;
 		op->rest = (uint8_t)(count - 1 - i);
+		op->opcode = (uint8_t)held[i].wr.opcode;
 		op->bounce_head = conn->bounce_head;
 		at_once |= held[i].wr.send_flags & IBV_SEND_INLINE;
 	}

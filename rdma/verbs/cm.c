@@ -413,30 +413,43 @@ static void on_conn_event(struct ol_verbs_conn *conn, struct cm_note *note)
 	}
 }
 
+static void event_handle(struct ol_xport *xport, struct rdma_cm_event *event)
+{
+	const struct rdma_conn_param *param = &event->param.conn;
+	struct cm_note note = {
+		.type = event->event,
+		.status = event->status,
+		.id = event->id,
+		.responder_resources = param->responder_resources,
+		.initiator_depth = param->initiator_depth,
+	};
+
+	if (param->private_data != NULL) {
+		note.priv_len = param->private_data_len;
+		memcpy(note.priv, param->private_data, note.priv_len);
+	}
+	rdma_ack_cm_event(event);
+	if (note.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		on_request(xport, &note);
+	else if (note.id->context == NULL)
+		on_stray(xport, &note);
+	else
+		on_conn_event(note.id->context, &note);
+}
+
+/*
+ * A thousand peers may connect at once, and a request costs a hundred times a doorbell. So a poll
+ * handles a few events, and the next one goes on. Of a transport that sleeps in between, the
+ * channel's descriptor is still readable.
+ */
 void ol_verbs_cm_progress(struct ol_xport *xport)
 {
 	struct rdma_cm_event *event;
 
-	while (rdma_get_cm_event(xport->channel, &event) == 0) {
-		const struct rdma_conn_param *param = &event->param.conn;
-		struct cm_note note = {
-			.type = event->event,
-			.status = event->status,
-			.id = event->id,
-			.responder_resources = param->responder_resources,
-			.initiator_depth = param->initiator_depth,
-		};
-
-		if (param->private_data != NULL) {
-			note.priv_len = param->private_data_len;
-			memcpy(note.priv, param->private_data, note.priv_len);
-		}
-		rdma_ack_cm_event(event);
-		if (note.type == RDMA_CM_EVENT_CONNECT_REQUEST)
-			on_request(xport, &note);
-		else if (note.id->context == NULL)
-			on_stray(xport, &note);
-		else
-			on_conn_event(note.id->context, &note);
+	for (unsigned i = 0; i < OL_VERBS_CM_EVENTS; i++) {
+		if (rdma_get_cm_event(xport->channel, &event) != 0)
+			return;
+		event_handle(xport, event);
 	}
+	xport->look = true;
 }

@@ -43,6 +43,7 @@ enum {
 	/* Where the transport's own byte is; what is sent is padded up to it. */
 	OL_VERBS_PRIV_CONNECT_AT = OL_XPORT_PRIV_CONNECT_MAX, /* enum ol_verbs_way */
 	OL_VERBS_PRIV_REJECT_AT = OL_XPORT_PRIV_REJECT_MAX, /* enum ol_verbs_refusal */
+	OL_VERBS_CM_EVENTS = OL_VERBS_PRIV_EVENTS, /* of the connection manager, handled a poll */
 	OL_VERBS_SIGNALS = 8, /* posts in inflight_max that the transport itself signals */
 	OL_VERBS_RECV_BATCH = 32, /* receives posted back at once */
 	OL_VERBS_INLINE_FLOOR = 256, /* caps.inline_max at least: the device, or a copy, takes it */

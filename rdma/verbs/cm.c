@@ -10,7 +10,6 @@
 #include "rdma/verbs/internal.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <string.h>
 
 #include "rdma/verbs/verbs_rc.h"
@@ -30,77 +29,10 @@ struct cm_note {
 	uint8_t priv[OL_VERBS_PRIV_MAX];
 };
 
-/* True if an interface of this machine has the address: then only an RDMA device is missing. */
-static bool addr_is_ours(const union ol_verbs_addr *addr)
-{
-	struct ifaddrs *list;
-	bool found = false;
-
-	if (getifaddrs(&list) != 0)
-		return false;
-	for (const struct ifaddrs *ifa = list; ifa != NULL && !found; ifa = ifa->ifa_next) {
-		const union ol_verbs_addr *have = (const void *)ifa->ifa_addr;
-
-		if (have == NULL || have->sa.sa_family != addr->sa.sa_family)
-			continue;
-		if (addr->sa.sa_family == AF_INET)
-			found = have->in.sin_addr.s_addr == addr->in.sin_addr.s_addr;
-		else
-			found = memcmp(&have->in6.sin6_addr, &addr->in6.sin6_addr,
-				       sizeof(addr->in6.sin6_addr)) == 0;
-	}
-	freeifaddrs(list);
-	return found;
-}
-
-/* True if the transport's device has the address. */
-static bool addr_is_device(struct ol_xport *xport, struct sockaddr *addr)
-{
-	struct rdma_cm_id *id;
-	bool same;
-
-	if (rdma_create_id(xport->channel, &id, NULL, RDMA_PS_TCP) != 0)
-		return false;
-	same = rdma_bind_addr(id, addr) == 0 && id->verbs != NULL &&
-	       strcmp(ibv_get_device_name(id->verbs->device),
-		      ibv_get_device_name(xport->ctx->device)) == 0;
-	rdma_destroy_id(id);
-	return same;
-}
-
-/* For a listener on every address: give one of the device's that a peer can use, with its port. */
-static void addr_usable(struct ol_xport *xport, union ol_verbs_addr *addr)
-{
-	const in_port_t port = addr->in.sin_port; /* same place in both families */
-	struct ifaddrs *list;
-
-	if (getifaddrs(&list) != 0)
-		return;
-	for (const struct ifaddrs *ifa = list; ifa != NULL; ifa = ifa->ifa_next) {
-		union ol_verbs_addr have = { .storage = { 0 } };
-
-		if (ifa->ifa_addr == NULL)
-			continue;
-		if (ifa->ifa_addr->sa_family == AF_INET)
-			memcpy(&have, ifa->ifa_addr, sizeof(have.in));
-		else if (ifa->ifa_addr->sa_family == AF_INET6 && addr->sa.sa_family == AF_INET6)
-			memcpy(&have, ifa->ifa_addr, sizeof(have.in6));
-		else
-			continue;
-		have.in.sin_port = 0;
-		if (!addr_is_device(xport, &have.sa))
-			continue;
-		*addr = have;
-		addr->in.sin_port = port;
-		break;
-	}
-	freeifaddrs(list);
-}
-
 static int listen_failed(struct ol_xport *xport, const char *text, const union ol_verbs_addr *addr,
 			 int rc)
 {
-	if (rc == -ENODEV && !addr_is_ours(addr))
+	if (rc == -ENODEV && !ol_verbs_local_has(addr))
 		rc = -EADDRNOTAVAIL;
 	if (rc == -ENODEV)
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
@@ -118,6 +50,7 @@ static int listen_failed(struct ol_xport *xport, const char *text, const union o
 int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_XPORT_ADDR_MAX])
 {
 	union ol_verbs_addr addr;
+	union ol_verbs_addr bound;
 	struct rdma_cm_id *id;
 	int rc;
 
@@ -126,13 +59,20 @@ int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_X
 	rc = ol_verbs_addr_parse(text, &addr);
 	if (rc != 0)
 		return rc == -EINVAL ? rc : -EADDRNOTAVAIL;
+	bound = addr;
+	if (ol_verbs_addr_is_any(&addr) && xport->opts.device != NULL) {
+		rc = ol_verbs_local_find(xport, &addr, &bound);
+		if (rc != 0)
+			return rc;
+		bound.in.sin_port = addr.in.sin_port; /* same place in both families */
+	}
 	errno = 0;
 	rc = ol_rc_minus_one(rdma_create_id(xport->channel, &id, NULL, RDMA_PS_TCP));
 	if (rc != 0)
 		return rc;
 	errno = 0;
-	rc = ol_rc_minus_one(rdma_bind_addr(id, &addr.sa));
-	if (rc == 0 && id->verbs == NULL && !ol_verbs_addr_is_any(&addr))
+	rc = ol_rc_minus_one(rdma_bind_addr(id, &bound.sa));
+	if (rc == 0 && id->verbs == NULL && !ol_verbs_addr_is_any(&bound))
 		rc = -ENODEV;
 	if (rc == 0)
 		rc = ol_verbs_device_match(xport, id);
@@ -140,15 +80,30 @@ int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_X
 		rc = ol_rc_minus_one(rdma_listen(id, OL_VERBS_BACKLOG));
 	if (rc != 0) {
 		rdma_destroy_id(id);
-		return listen_failed(xport, text, &addr, rc);
+		return listen_failed(xport, text, &bound, rc);
 	}
-	addr.in.sin_port = rdma_get_src_port(id);
-	if (ol_verbs_addr_is_any(&addr))
-		addr_usable(xport, &addr);
-	ol_verbs_addr_text(&addr.sa, ret_addr);
+	if (ol_verbs_addr_is_any(&bound))
+		(void)ol_verbs_local_find(xport, &addr, &bound);
+	bound.in.sin_port = rdma_get_src_port(id);
+	ol_verbs_addr_text(&bound.sa, ret_addr);
 	xport->listener = id;
 	xport->pinned = true;
 	return 0;
+}
+
+/* From the named device; without one the route decides. */
+static int addr_resolve(struct ol_verbs_conn *conn, union ol_verbs_addr *to)
+{
+	struct ol_xport *xport = conn->base.xport;
+	union ol_verbs_addr from;
+	int rc = 0;
+
+	if (xport->opts.device != NULL)
+		rc = ol_verbs_local_find(xport, to, &from);
+	if (rc != 0)
+		return rc;
+	return rdma_resolve_addr(conn->id, xport->opts.device != NULL ? &from.sa : NULL, &to->sa,
+				 (int)xport->opts.connect_timeout_ms);
 }
 
 int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv, uint32_t priv_len,
@@ -183,8 +138,7 @@ int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv,
 		memcpy(conn->priv, priv, priv_len);
 	conn->priv_len = priv_len;
 	ol_verbs_conn_timer(conn, xport->opts.connect_timeout_ms);
-	if (found != 0 ||
-	    rdma_resolve_addr(conn->id, NULL, &addr.sa, (int)xport->opts.connect_timeout_ms) != 0)
+	if (found != 0 || addr_resolve(conn, &addr) != 0)
 		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
 	*ret_conn = &conn->base;
 	return 0;

@@ -367,6 +367,16 @@ int ol_verbs_connect(struct ol_xport *xport, const char *addr, const void *priv,
 		     struct ol_xport_conn **ret_conn);
 void ol_verbs_cm_progress(struct ol_xport *xport);
 
+/* local.c: this machine's addresses */
+bool ol_verbs_local_has(const union ol_verbs_addr *addr); /* an interface has it */
+/*
+ * ol_verbs_local_find -- an address of the device from which `to` can be reached; `to` any address of
+ * a family: one at which peers can reach the device. ret_addr has port 0. -EADDRNOTAVAIL: none, and
+ * the log says the remedy
+ */
+int ol_verbs_local_find(struct ol_xport *xport, const union ol_verbs_addr *to,
+			union ol_verbs_addr *ret_addr);
+
 /* conn.c */
 int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn);
 int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);

@@ -114,7 +114,10 @@ int ol_device_host(const char *device, char ret_host[OL_HOST_MAX], char *err, si
 	else if (!found)
 		snprintf(err, err_bytes, "no RDMA device named %.64s", device);
 	else
-		snprintf(err, err_bytes, "RDMA device %.64s: its interface has no IPv4 address",
-			 device != NULL ? device : "of this machine");
+		snprintf(
+			err, err_bytes,
+			"RDMA device %.64s: its interface has no IPv4 address (on InfiniBand that takes "
+			"IPoIB); outlast doctor says the remedy",
+			device != NULL ? device : "of this machine");
 	return -ENODEV;
 }

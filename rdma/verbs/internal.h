@@ -408,6 +408,11 @@ void ol_verbs_qp_close(struct ol_verbs_conn *conn);
 struct rdma_conn_param ol_verbs_qp_param(const struct ol_verbs_conn *conn, const void *priv,
 					 uint32_t priv_len);
 
+/* ece.c: options that both adapters know */
+void ol_verbs_ece_offer(struct ol_verbs_conn *conn); /* before connecting */
+int ol_verbs_ece_take(struct ol_verbs_conn *conn); /* what the peer said; before RTR */
+void ol_verbs_ece_answer(struct ol_verbs_conn *conn); /* what was agreed on; before accepting */
+
 /* region.c */
 int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_slab *slab,
 		 size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region);

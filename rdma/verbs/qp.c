@@ -138,6 +138,8 @@ int ol_verbs_qp_open(struct ol_verbs_conn *conn)
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: cannot initialise the queue pair: error %d",
 			     conn->slot, conn->peer, -rc);
+	else if (!conn->passive)
+		ol_verbs_ece_offer(conn);
 	return rc;
 }
 
@@ -146,7 +148,9 @@ int ol_verbs_qp_ready(struct ol_verbs_conn *conn)
 {
 	int rc;
 
-	rc = qp_move(conn, IBV_QPS_RTR, change_rtr);
+	rc = ol_verbs_ece_take(conn);
+	if (rc == 0)
+		rc = qp_move(conn, IBV_QPS_RTR, change_rtr);
 	conn->receives = rc == 0 && conn->queue->srq != NULL;
 	if (rc == 0)
 		rc = qp_move(conn, IBV_QPS_RTS, change_rts);
@@ -154,6 +158,8 @@ int ol_verbs_qp_ready(struct ol_verbs_conn *conn)
 		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: cannot start the queue pair: error %d", conn->slot,
 			     conn->peer, -rc);
+	else if (conn->passive)
+		ol_verbs_ece_answer(conn);
 	return rc;
 }
 

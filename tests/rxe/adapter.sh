@@ -178,6 +178,10 @@ rung() {
 		return 1
 	}
 	echo "quirks: $(grep -c ^ok "$log") ok"
+	under mlx5 "$build/tests/rxe-guest-ece_agreed" verbs || {
+		cat "$log"
+		bad=1
+	}
 	mending=1
 	table mlx5 || bad=1
 	OL_ADAPTER_PROGRAMS=$shows OL_ADAPTER_SUITES="conformance litmus train" table mlx4 irdma-gen2 bnxt_re hns siw-like worst ||

@@ -64,15 +64,14 @@ uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
 	return (uint64_t)((const uint8_t *)at - (const uint8_t *)worker->work_slab->addr);
 }
 
-static int slab_start(struct ol_worker *worker, uint64_t bytes, struct ol_slab **ret_slab,
-		      struct ol_xport_region **ret_region)
+static int slab_start(struct ol_worker *worker, uint64_t bytes, unsigned access,
+		      struct ol_slab **ret_slab, struct ol_xport_region **ret_region)
 {
 	int rc = ol_slab_create(bytes, worker->caps.numa_node, true, ret_slab);
 
 	if (rc != 0)
 		return rc;
-	return worker->ops->reg(worker->xport, NULL, *ret_slab, 0, bytes, OL_XPORT_ACCESS_LOCAL,
-				ret_region);
+	return worker->ops->reg(worker->xport, NULL, *ret_slab, 0, bytes, access, ret_region);
 }
 
 /* Slot i of every shard, mapped one behind the other: then it is the gradient buffer */
@@ -131,13 +130,25 @@ static int grads_start(struct ol_worker *worker)
 	rc = grads_map(worker);
 	if (rc != -EOPNOTSUPP)
 		return rc;
-	rc = slab_start(worker, stride * worker->slots, &worker->grad_slab, &worker->grad_region);
+	rc = slab_start(worker, stride * worker->slots, OL_XPORT_ACCESS_LOCAL, &worker->grad_slab,
+			&worker->grad_region);
 	for (uint32_t i = 0; rc == 0 && i < worker->slots; i++) {
 		uint8_t *at = (uint8_t *)worker->grad_slab->addr + i * stride;
 
 		worker->grads[i].data = (float *)(void *)at;
 	}
 	return rc;
+}
+
+/*
+ * Servers that come back may read the mirrors. One registration serves every connection, later ones
+ * too: a registration takes long if the mirrors are large, and an outage is no time for it.
+ */
+static unsigned mirrors_access(const struct ol_worker *worker)
+{
+	return worker->opts.observer || worker->opts.outage == OL_OUTAGE_END
+		       ? OL_XPORT_ACCESS_LOCAL
+		       : OL_XPORT_ACCESS_PEER_READ;
 }
 
 static int mirrors_start(struct ol_worker *worker)
@@ -149,7 +160,8 @@ static int mirrors_start(struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		bytes += ol_worker_mirrored(&worker->links[i]) -
 			 ol_layout_vector_bytes(&worker->links[i].geo);
-	rc = slab_start(worker, bytes * OL_MIRRORS, &worker->mirror_slab, &worker->mirror_region);
+	rc = slab_start(worker, bytes * OL_MIRRORS, mirrors_access(worker), &worker->mirror_slab,
+			&worker->mirror_region);
 	if (rc != 0)
 		return rc;
 	at = worker->mirror_slab->addr;
@@ -183,7 +195,8 @@ int ol_worker_memory_start(struct ol_worker *worker)
 	worker->slots = worker->window + ol_worker_queues(worker);
 	work_bytes = hdrs_bytes(worker) + 2 * worker->link_count * sizeof(struct ol_version_line) +
 		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES;
-	rc = slab_start(worker, work_bytes, &worker->work_slab, &worker->work_region);
+	rc = slab_start(worker, work_bytes, OL_XPORT_ACCESS_LOCAL, &worker->work_slab,
+			&worker->work_region);
 	if (rc == 0 && worker->opts.observer != OL_OBSERVER_COUNTERS)
 		rc = mirrors_start(worker);
 	if (rc == 0)

@@ -82,7 +82,6 @@ struct ol_peer {
 	uint64_t incarnation; /* of the server's process */
 	uint32_t epoch; /* of its welcome */
 	uint64_t resolved_seq; /* newest push of this id that its welcome named */
-	struct ol_xport_region *share_region; /* the mirrors, for the server to read */
 
 	uint64_t heard_ns; /* first time after its last event that a wait found no event; 0: not
 			    yet */

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "rdma/fds.h"
 #include "rdma/slab.h"
@@ -182,6 +183,17 @@ static void queue_close(struct ol_verbs_queue *queue)
 	*queue = (struct ol_verbs_queue){ .cq = NULL };
 }
 
+/*
+ * Which of the device's interrupts wakes a sleeper of the queue. All processes of a machine would
+ * share the first one, and the processor that handles it; so each begins at another.
+ */
+static int comp_vector(const struct ol_xport *xport, const struct ol_verbs_queue *queue)
+{
+	const int vectors = xport->ctx->num_comp_vectors;
+
+	return vectors > 1 ? (int)(((long)getpid() + (queue - xport->queues)) % vectors) : 0;
+}
+
 static int queue_create(struct ol_xport *xport, struct ol_verbs_queue *queue)
 {
 	struct ibv_srq_init_attr srq_attr = {
@@ -191,7 +203,8 @@ static int queue_create(struct ol_xport *xport, struct ol_verbs_queue *queue)
 	int rc;
 
 	errno = 0;
-	queue->cq = ibv_create_cq(xport->ctx, (int)xport->cq_depth, queue, xport->comp, 0);
+	queue->cq = ibv_create_cq(xport->ctx, (int)xport->cq_depth, queue, xport->comp,
+				  comp_vector(xport, queue));
 	rc = ol_rc_null(queue->cq);
 	if (rc != 0)
 		return rc;

@@ -167,6 +167,8 @@ static void bells_of_deep_connections(void)
 
 	opts.inflight_max = 2048;
 	opts.doorbells_max = 512;
+	opts.connect_timeout_ms =
+		XP_WAIT_MS; /* queues of this depth take long to make where all is emulated */
 	bells_ring(&opts, xp_rounds(100));
 }
 

@@ -79,6 +79,12 @@ enum ol_xport_log_level {
 	OL_XPORT_LOG_DEBUG,
 };
 
+enum ol_xport_choice {
+	OL_XPORT_AUTO, /* where it helps */
+	OL_XPORT_ON,
+	OL_XPORT_OFF,
+};
+
 /* Set by ol_xport_opts_init(); overwrite the fields you care about. 0: the default, which the
  * comment names last. */
 struct ol_xport_opts {
@@ -94,6 +100,9 @@ struct ol_xport_opts {
 	uint32_t retry_timeout_ms; /* silence of a peer until its connection is down; 500 */
 	uint32_t connect_timeout_ms; /* until a connect fails with -ETIMEDOUT; 3000 */
 	int shared_domain; /* 1: one protection domain for all connections (isolation = job) */
+	/* verbs: PCIe relaxed ordering for regions that allow it; AUTO: unless the device is
+	 * rdma_rxe, which has no PCIe */
+	enum ol_xport_choice relaxed_ordering;
 	/* Called for diagnostics, control path only; text has no newline. NULL: silence. */
 	void (*log)(void *log_arg, enum ol_xport_log_level level, const char *text);
 	void *log_arg;
@@ -115,6 +124,12 @@ enum ol_xport_access {
 	OL_XPORT_ACCESS_LOCAL = 0, /* source of writes, target of reads */
 	OL_XPORT_ACCESS_PEER_READ = 1 << 0,
 	OL_XPORT_ACCESS_PEER_WRITE = 1 << 1,
+	/*
+	 * What lands here is looked at only after a doorbell, or after the DONE of the read that
+	 * brought it: no word here is polled. The adapter may then write it in any order
+	 * (opts.relaxed_ordering).
+	 */
+	OL_XPORT_ACCESS_RELAXED = 1 << 2,
 };
 
 enum ol_xport_event_type {

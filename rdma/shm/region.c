@@ -97,7 +97,8 @@ static void announce_new(struct ol_shm_xport *xport, const struct ol_shm_region 
 int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab *slab, size_t off,
 	       size_t bytes, unsigned access, struct ol_xport_region **ret_region)
 {
-	const unsigned all = OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE;
+	const unsigned all =
+		OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE | OL_XPORT_ACCESS_RELAXED;
 	struct ol_shm_xport *xport = ol_shm_xport(base);
 	struct ol_shm_region *region;
 	int rc;
@@ -113,7 +114,7 @@ int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab
 	region->addr = (uint8_t *)slab->addr + off;
 	region->bytes = bytes;
 	region->conn_id = conn != NULL ? ol_shm_conn(conn)->id : 0;
-	region->access = access;
+	region->access = access & ~(unsigned)OL_XPORT_ACCESS_RELAXED;
 	region->fd_off = off;
 	region->share_fd = -1;
 	rc = share_open(region, slab);

@@ -303,6 +303,7 @@ struct ol_xport {
 	uint32_t last_wqe_misses; /* queue pairs in a row whose LAST_WQE_REACHED did not come */
 	uint8_t reads_in_max; /* reads that a peer may have in flight here */
 	uint8_t reads_out_max;
+	bool relaxed; /* relaxed ordering is asked for, where a region allows it */
 	bool pinned; /* the device may not change any more */
 	int epoll_fd;
 	int timer_fd;
@@ -427,7 +428,7 @@ void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own a
 /* ol_verbs_region_make -- an object in the transport's list, without a registration */
 struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_verbs_conn *conn,
 					     void *addr, size_t bytes, unsigned access);
-unsigned ol_verbs_access_flags(unsigned access);
+unsigned ol_verbs_access_flags(const struct ol_xport *xport, unsigned access);
 int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *addr, size_t bytes,
 		       unsigned access, struct ibv_mr **ret_mr);
 void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr);

@@ -45,7 +45,7 @@ int ol_verbs_reg_begin(struct ol_xport *xport, unsigned access, struct ol_xport_
 
 	if (later == NULL)
 		return -ENOMEM;
-	later->access = ol_verbs_access_flags(access);
+	later->access = ol_verbs_access_flags(xport, access);
 	later->own_domain = !xport->opts.shared_domain;
 	for (struct ol_xport_region *region = later->own_domain ? xport->regions : NULL;
 	     region != NULL; region = region->next) {

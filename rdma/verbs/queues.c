@@ -286,6 +286,7 @@ static int shared_create(struct ol_xport *xport)
 static int depths_query(struct ol_xport *xport)
 {
 	struct ibv_device_attr attr;
+	bool soft;
 	int rc;
 
 	rc = ol_rc_positive(ibv_query_device(xport->ctx, &attr));
@@ -294,14 +295,15 @@ static int depths_query(struct ol_xport *xport)
 	xport->reads_in_max = (uint8_t)min_u32((uint32_t)attr.max_qp_rd_atom, OL_VERBS_READS_MAX);
 	xport->reads_out_max =
 		(uint8_t)min_u32((uint32_t)attr.max_qp_init_rd_atom, OL_VERBS_READS_MAX);
+	soft = attr.vendor_id == OL_VERBS_VENDOR_RXE || attr.vendor_id == OL_VERBS_VENDOR_SIW;
+	xport->relaxed = xport->opts.relaxed_ordering == OL_XPORT_ON ||
+			 (xport->opts.relaxed_ordering == OL_XPORT_AUTO && !soft);
 	/*
 	 * The soft adapters serve the reads of a connection one after the other anyway. rdma_rxe
 	 * hangs for ever, without an error, if a fenced read must be resent: the fence waits for
 	 * that read. siw breaks the connection of a read with a fence.
 	 */
-	xport->fence_flags = IBV_SEND_FENCE;
-	if (attr.vendor_id == OL_VERBS_VENDOR_RXE || attr.vendor_id == OL_VERBS_VENDOR_SIW)
-		xport->fence_flags = 0;
+	xport->fence_flags = soft ? 0 : IBV_SEND_FENCE;
 	return depths_set(xport, &attr);
 }
 

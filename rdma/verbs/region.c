@@ -99,7 +99,7 @@ static void mrs_destroy(struct ol_xport_region *region)
 }
 
 /* Targets of reads need the local right to write, and so does the peer's right to write. */
-unsigned ol_verbs_access_flags(unsigned access)
+unsigned ol_verbs_access_flags(const struct ol_xport *xport, unsigned access)
 {
 	unsigned flags = IBV_ACCESS_LOCAL_WRITE;
 
@@ -107,6 +107,9 @@ unsigned ol_verbs_access_flags(unsigned access)
 		flags |= IBV_ACCESS_REMOTE_READ;
 	if ((access & OL_XPORT_ACCESS_PEER_WRITE) != 0)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
+	/* an optional flag: libibverbs leaves it out where kernel or device does not know it */
+	if ((access & OL_XPORT_ACCESS_RELAXED) != 0 && xport->relaxed)
+		flags |= IBV_ACCESS_RELAXED_ORDERING;
 	return flags;
 }
 
@@ -193,7 +196,8 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 	int rc;
 
 	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off ||
-	    (access & ~(unsigned)(OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE)) != 0)
+	    (access & ~(unsigned)(OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE |
+				  OL_XPORT_ACCESS_RELAXED)) != 0)
 		return -EINVAL;
 	if (base != NULL) { /* before the region is listed: a new domain registers all listed */
 		rc = ol_verbs_domain_open(ol_verbs_conn(base));
@@ -202,7 +206,7 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 	}
 	region = ol_verbs_region_make(xport, base != NULL ? ol_verbs_conn(base) : NULL,
 				      (char *)slab->addr + off, bytes,
-				      ol_verbs_access_flags(access));
+				      ol_verbs_access_flags(xport, access));
 	if (region == NULL)
 		return -ENOMEM;
 	xport->pinned = true;

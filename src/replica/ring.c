@@ -58,7 +58,7 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 int ol_ring_reg(struct ol_ring *ring, struct ol_xport_conn *conn)
 {
 	int rc = ring->ops->reg(ring->xport, conn, ring->slab, 0, ring->bytes,
-				OL_XPORT_ACCESS_LOCAL, &ring->local);
+				OL_XPORT_ACCESS_RELAXED, &ring->local);
 
 	if (rc == 0)
 		ring->conn = conn;

@@ -255,7 +255,8 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "no memory for", what);
 	rc = server->ops->reg(server->xport, NULL, server->public_slab, 0, bytes,
-			      OL_XPORT_ACCESS_PEER_READ, &server->public_region);
+			      OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_RELAXED,
+			      &server->public_region);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot register", what);
 	rc = ol_pool_create(server->opts.threads, server->public_slab, &server->pool);

@@ -130,7 +130,7 @@ static int grads_start(struct ol_worker *worker)
 	rc = grads_map(worker);
 	if (rc != -EOPNOTSUPP)
 		return rc;
-	rc = slab_start(worker, stride * worker->slots, OL_XPORT_ACCESS_LOCAL, &worker->grad_slab,
+	rc = slab_start(worker, stride * worker->slots, OL_XPORT_ACCESS_RELAXED, &worker->grad_slab,
 			&worker->grad_region);
 	for (uint32_t i = 0; rc == 0 && i < worker->slots; i++) {
 		uint8_t *at = (uint8_t *)worker->grad_slab->addr + i * stride;
@@ -147,8 +147,8 @@ static int grads_start(struct ol_worker *worker)
 static unsigned mirrors_access(const struct ol_worker *worker)
 {
 	return worker->opts.observer || worker->opts.outage == OL_OUTAGE_END
-		       ? OL_XPORT_ACCESS_LOCAL
-		       : OL_XPORT_ACCESS_PEER_READ;
+		       ? OL_XPORT_ACCESS_RELAXED
+		       : OL_XPORT_ACCESS_RELAXED | OL_XPORT_ACCESS_PEER_READ;
 }
 
 static int mirrors_start(struct ol_worker *worker)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * slab.c -- memory fit to be registered: a sealed memfd, placed, touched, on huge pages if any
+ * slab.c -- memory fit to be registered: a sealed memfd or anonymous, placed, touched, on huge pages if
+ * any
  */
 #include "rdma/slab.h"
 
@@ -56,10 +57,12 @@ static int page_bytes(int fd, bool huge, size_t *ret_bytes)
 	return 0;
 }
 
-/* True if the kernel gives transparent huge pages to shared memory that asks for them */
-static bool shmem_huge(void)
+/* True if the kernel gives transparent huge pages to memory of this kind that asks for them */
+static bool thp_on(bool apart)
 {
-	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+	FILE *file = fopen(apart ? "/sys/kernel/mm/transparent_hugepage/enabled"
+				 : "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+			   "re");
 	char line[128] = "";
 	bool on;
 
@@ -115,7 +118,7 @@ static int touch_old(struct ol_slab *slab, size_t off, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	if (fallocate(slab->fd, 0, (off_t)off, (off_t)bytes) != 0)
+	if (slab->fd >= 0 && fallocate(slab->fd, 0, (off_t)off, (off_t)bytes) != 0)
 		return errno == ENOSPC ? -ENOMEM : -errno;
 	for (size_t at = off; at < off + bytes; at += page)
 		__atomic_fetch_or((uint8_t *)slab->addr + at, 0, __ATOMIC_RELAXED);
@@ -152,6 +155,90 @@ void ol_slab_unmap(void *addr, size_t bytes)
 	}
 }
 
+/* meminfo_number -- the number behind a word of /proc/meminfo; 0 if it is not there */
+static size_t meminfo_number(const char *word)
+{
+	size_t number = 0;
+	char line[128];
+	FILE *file;
+
+	file = fopen("/proc/meminfo", "re");
+	if (file == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), file) != NULL) {
+		if (strncmp(line, word, strlen(word)) == 0)
+			number = strtoul(line + strlen(word), NULL, 10);
+	}
+	fclose(file);
+	return number;
+}
+
+/* huge_page_bytes -- the system's default huge page; 0 if it has none */
+static size_t huge_page_bytes(void)
+{
+	return meminfo_number("Hugepagesize:") * 1024;
+}
+
+bool ol_slab_huge_any(bool apart)
+{
+	return thp_on(apart) || meminfo_number("HugePages_Free:") > 0;
+}
+
+/* slab_settle -- the pages of a slab that has its addresses */
+static int slab_settle(struct ol_slab *slab, int node, bool touch)
+{
+	const bool apart = (slab->flags & OL_SLAB_APART) != 0;
+	int rc;
+
+	ol_fds_unshare(slab->addr, slab->bytes);
+	if (slab->pages == OL_SLAB_PAGES_SMALL && (slab->flags & OL_SLAB_HUGE) != 0 &&
+	    thp_on(apart) && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
+		slab->pages = OL_SLAB_PAGES_THP;
+	if (apart && (slab->flags & OL_SLAB_HUGE) == 0)
+		(void)madvise(slab->addr, slab->bytes, MADV_NOHUGEPAGE);
+	slab_place(slab, node);
+	rc = touch ? ol_slab_touch(slab, 0, slab->bytes) : 0;
+	if (rc != 0)
+		ol_slab_unmap(slab->addr, slab->bytes);
+	return rc;
+}
+
+/* Addresses for bytes, at a multiple of align; NULL: none */
+static void *map_aligned(size_t bytes, size_t align)
+{
+	uint8_t *all, *at;
+
+	all = mmap(NULL, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (all == MAP_FAILED)
+		return NULL;
+	at = all + (align - (uintptr_t)all % align) % align;
+	if (at != all)
+		munmap(all, (size_t)(at - all));
+	munmap(at + bytes, align - (size_t)(at - all));
+	return at;
+}
+
+/* apart_fill -- anonymous memory, of one kind of page; on a huge page's boundary, so that
+ * transparent ones fit */
+static int apart_fill(struct ol_slab *slab, size_t bytes, int node, size_t huge_bytes, bool touch)
+{
+	const size_t page = huge_bytes != 0 ? huge_bytes : (size_t)sysconf(_SC_PAGESIZE);
+	const size_t align = huge_page_bytes();
+
+	slab->fd = -1;
+	slab->bytes = (bytes + page - 1) & ~(page - 1);
+	slab->pages = huge_bytes != 0 ? OL_SLAB_PAGES_HUGE : OL_SLAB_PAGES_SMALL;
+	if (huge_bytes != 0)
+		slab->addr = mmap(NULL, slab->bytes, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	else
+		slab->addr = map_aligned(slab->bytes,
+					 slab->bytes >= align && align > page ? align : page);
+	if (slab->addr == MAP_FAILED || slab->addr == NULL)
+		return -ENOMEM;
+	return slab_settle(slab, node, touch);
+}
+
 /* slab_fill -- give slab its memory, of one kind of page */
 static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bool touch)
 {
@@ -179,38 +266,14 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bo
 		rc = -errno;
 		goto err_fd;
 	}
-	ol_fds_unshare(slab->addr, slab->bytes);
-	if (!huge && shmem_huge() && madvise(slab->addr, slab->bytes, MADV_HUGEPAGE) == 0)
-		slab->pages = OL_SLAB_PAGES_THP;
-	slab_place(slab, node);
-	rc = touch ? ol_slab_touch(slab, 0, slab->bytes) : 0;
+	rc = slab_settle(slab, node, touch);
 	if (rc != 0)
-		goto err_map;
+		goto err_fd;
 	return 0;
 
-err_map:
-	ol_slab_unmap(slab->addr, slab->bytes);
 err_fd:
 	ol_fds_close(slab->fd);
 	return rc;
-}
-
-/* huge_page_bytes -- the system's default huge page; 0 if it has none */
-static size_t huge_page_bytes(void)
-{
-	unsigned long kib = 0;
-	char line[128];
-	FILE *file;
-
-	file = fopen("/proc/meminfo", "re");
-	if (file == NULL)
-		return 0;
-	while (fgets(line, sizeof(line), file) != NULL) {
-		if (strncmp(line, "Hugepagesize:", 13) == 0)
-			kib = strtoul(line + 13, NULL, 10);
-	}
-	fclose(file);
-	return (size_t)kib * 1024;
 }
 
 /* beyond_ram -- more than the machine's memory: refused before the kernel kills a process for it */
@@ -221,10 +284,11 @@ static bool beyond_ram(size_t bytes)
 	return sysinfo(&info) == 0 && bytes / info.mem_unit >= info.totalram;
 }
 
-static int slab_make(size_t bytes, int node, bool want_huge, bool touch, struct ol_slab **ret_slab)
+static int slab_make(size_t bytes, int node, unsigned flags, bool touch, struct ol_slab **ret_slab)
 {
+	const bool apart = (flags & OL_SLAB_APART) != 0;
+	size_t huge_bytes = 0;
 	struct ol_slab *slab;
-	size_t huge_bytes;
 	int rc = -ENOMEM;
 
 	if (bytes == 0)
@@ -234,11 +298,15 @@ static int slab_make(size_t bytes, int node, bool want_huge, bool touch, struct 
 	slab = calloc(1, sizeof(*slab));
 	if (slab == NULL)
 		return -ENOMEM;
-	huge_bytes = want_huge ? huge_page_bytes() : 0;
+	slab->flags = flags;
+	if ((flags & OL_SLAB_HUGE) != 0 && (touch || apart))
+		huge_bytes = huge_page_bytes();
 	if (huge_bytes != 0 && bytes >= huge_bytes)
-		rc = slab_fill(slab, bytes, node, true, touch);
+		rc = apart ? apart_fill(slab, bytes, node, huge_bytes, touch)
+			   : slab_fill(slab, bytes, node, true, touch);
 	if (rc != 0)
-		rc = slab_fill(slab, bytes, node, false, touch);
+		rc = apart ? apart_fill(slab, bytes, node, 0, touch)
+			   : slab_fill(slab, bytes, node, false, touch);
 	if (rc != 0) {
 		free(slab);
 		return rc;
@@ -247,14 +315,14 @@ static int slab_make(size_t bytes, int node, bool want_huge, bool touch, struct 
 	return 0;
 }
 
-int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab)
+int ol_slab_create(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab)
 {
-	return slab_make(bytes, node, want_huge, true, ret_slab);
+	return slab_make(bytes, node, flags, true, ret_slab);
 }
 
-int ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab)
+int ol_slab_map(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab)
 {
-	return slab_make(bytes, node, false, false, ret_slab);
+	return slab_make(bytes, node, flags, false, ret_slab);
 }
 
 void ol_slab_destroy(struct ol_slab *slab)
@@ -262,13 +330,14 @@ void ol_slab_destroy(struct ol_slab *slab)
 	if (slab == NULL)
 		return;
 	ol_slab_unmap(slab->addr, slab->bytes);
-	ol_fds_close(slab->fd);
+	if (slab->fd >= 0)
+		ol_fds_close(slab->fd);
 	free(slab);
 }
 
 const char *ol_slab_pages_str(const struct ol_slab *slab)
 {
-	struct stat st;
+	struct stat st = { .st_blksize = 0 };
 
 	switch (slab->pages) {
 	case OL_SLAB_PAGES_SMALL:
@@ -276,9 +345,11 @@ const char *ol_slab_pages_str(const struct ol_slab *slab)
 	case OL_SLAB_PAGES_THP:
 		return "transparent huge pages";
 	case OL_SLAB_PAGES_HUGE:
-		if (fstat(slab->fd, &st) == 0 && st.st_blksize == 2 << 20)
+		if (slab->fd < 0 || fstat(slab->fd, &st) != 0)
+			st.st_blksize = (blksize_t)huge_page_bytes();
+		if (st.st_blksize == 2 << 20)
 			return "2 MiB pages";
-		if (fstat(slab->fd, &st) == 0 && st.st_blksize == 1 << 30)
+		if (st.st_blksize == 1 << 30)
 			return "1 GiB pages";
 		return "huge pages";
 	}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * slab.h -- memory fit to be registered: a memfd mapping, on huge pages when there are any
+ * slab.h -- memory fit to be registered, on huge pages when there are any
  *
- * A slab is the unit of sharing on shm (a peer maps its memfd), and the unit of fencing: memory
+ * A slab is the unit of sharing on shm (a peer maps its memfd; where no peer does, it is anonymous
+ * memory, which gets transparent huge pages more often), and the unit of fencing: memory
  * that a peer must not reach lies in another slab. It is zeroed and touched at creation, so that
  * neither registration nor the data path takes page faults. Touching takes time in proportion to
  * the size: ol_slab_map() leaves it to another thread.
@@ -20,7 +21,12 @@
 enum ol_slab_pages {
 	OL_SLAB_PAGES_SMALL, /* base pages */
 	OL_SLAB_PAGES_THP, /* base pages, transparent huge pages asked for */
-	OL_SLAB_PAGES_HUGE, /* MFD_HUGETLB */
+	OL_SLAB_PAGES_HUGE, /* reserved ones: MFD_HUGETLB, MAP_HUGETLB */
+};
+
+enum ol_slab_flags {
+	OL_SLAB_HUGE = 1 << 0, /* on huge pages, if there are any and it is as large as one */
+	OL_SLAB_APART = 1 << 1, /* no peer maps it: no memfd */
 };
 
 enum {
@@ -31,7 +37,8 @@ enum {
 struct ol_slab {
 	void *addr; /* page-aligned; huge-page-aligned when pages is HUGE */
 	size_t bytes; /* as asked for, rounded up to the page size */
-	int fd; /* the memfd behind addr; owned by the slab */
+	int fd; /* the memfd behind addr; owned by the slab. APART: -1 */
+	unsigned flags; /* enum ol_slab_flags, as asked for */
 	int node; /* NUMA node it was placed on, or OL_SLAB_NODE_ANY */
 	enum ol_slab_pages pages; /* kind in use: for the start line and doctor */
 };
@@ -39,21 +46,22 @@ struct ol_slab {
 /*
  * ol_slab_create -- bytes of zeroed memory, on NUMA node `node` where libnuma can place it
  *
- * Tries explicit huge pages if bytes >= one huge page and want_huge is set; falls back to base
- * pages (with transparent huge pages asked for). `pages` tells the result.
+ * HUGE: tries reserved huge pages if bytes >= one huge page; falls back to base pages, with
+ * transparent huge pages asked for. `pages` tells the result.
  *
  * Blocks:    for as long as clearing the memory takes
  * Errors:    -ENOMEM, -EINVAL (bytes 0), -EFBIG (ol_memfd_grow()), another negative errno of
  *            memfd_create() or mmap()
  */
-int ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
+int ol_slab_create(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
 
 /*
- * ol_slab_map -- as ol_slab_create() on base pages, but a page is made when it is first used
+ * ol_slab_map -- as ol_slab_create(), but a page is made when it is first used. Unless APART, base
+ * pages (peers map pieces of it), and transparent ones
  *
  * Blocks: only for its system calls, whatever the size. Errors: as above
  */
-int ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab);
+int ol_slab_map(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
 
 /*
  * ol_slab_touch -- make these pages now: a lack of memory is an error here, and would be a signal
@@ -82,6 +90,9 @@ void ol_slab_unmap(void *addr, size_t bytes);
  * errno.
  */
 int ol_memfd_grow(int fd, size_t bytes);
+
+/* ol_slab_huge_any -- some huge pages may be had: reserved ones are free, or transparent ones are on */
+bool ol_slab_huge_any(bool apart);
 
 /* ol_slab_pages_str -- "4 KiB pages", "transparent huge pages", "2 MiB pages": for people */
 const char *ol_slab_pages_str(const struct ol_slab *slab);

@@ -35,6 +35,21 @@ void ol_xport_log(const struct ol_xport_opts *opts, enum ol_xport_log_level leve
 	opts->log(opts->log_arg, level, text);
 }
 
+unsigned ol_xport_slab_flags(const struct ol_xport_opts *opts, bool apart)
+{
+	const unsigned flags = apart ? OL_SLAB_APART : 0;
+
+	if (opts->huge_pages == OL_XPORT_OFF)
+		return flags;
+	if (opts->huge_pages == OL_XPORT_ON && !ol_slab_huge_any(apart))
+		ol_xport_log(opts, OL_XPORT_LOG_WARN,
+			     "huge pages: none are reserved, and transparent ones are off: sysctl "
+			     "vm.nr_hugepages=N, or echo %s",
+			     apart ? "madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+				   : "advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled");
+	return flags | OL_SLAB_HUGE;
+}
+
 uint64_t ol_xport_now_ns(void)
 {
 	struct timespec now;

@@ -103,6 +103,8 @@ struct ol_xport_opts {
 	/* verbs: PCIe relaxed ordering for regions that allow it; AUTO: unless the device is
 	 * rdma_rxe, which has no PCIe */
 	enum ol_xport_choice relaxed_ordering;
+	/* caps.slab_flags; AUTO: if there are any; ON: the same, and a log line if there are none */
+	enum ol_xport_choice huge_pages;
 	/* Called for diagnostics, control path only; text has no newline. NULL: silence. */
 	void (*log)(void *log_arg, enum ol_xport_log_level level, const char *text);
 	void *log_arg;
@@ -115,6 +117,7 @@ struct ol_xport_caps {
 	uint32_t fence_keeps; /* 1: a slab can still be used after its writer was fenced off */
 	uint64_t write_max; /* bytes of the longest single write or read */
 	int numa_node; /* of the adapter, or OL_SLAB_NODE_ANY */
+	unsigned slab_flags; /* enum ol_slab_flags: of slabs for large regions */
 };
 
 /* The forms of an address, for error texts. @NAME is an abstract socket. */
@@ -359,6 +362,8 @@ int ol_xport_present(const char *name, const char *device, char *why, size_t why
 /* ol_xport_log -- a diagnostic of a transport, to the log of its opener, if there is one */
 void ol_xport_log(const struct ol_xport_opts *opts, enum ol_xport_log_level level,
 		  const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* ol_xport_slab_flags -- of large slabs, as opts says; apart: peers do not map them */
+unsigned ol_xport_slab_flags(const struct ol_xport_opts *opts, bool apart);
 /* ol_xport_now_ns -- CLOCK_MONOTONIC */
 uint64_t ol_xport_now_ns(void);
 

@@ -159,6 +159,7 @@ static void ol_shm_query(const struct ol_xport *base, struct ol_xport_caps *ret_
 		.fence_keeps = 0,
 		.write_max = OL_SHM_WRITE_MAX,
 		.numa_node = OL_SLAB_NODE_ANY,
+		.slab_flags = xport->opts.huge_pages != OL_XPORT_OFF ? OL_SLAB_HUGE : 0,
 	};
 }
 

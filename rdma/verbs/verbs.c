@@ -59,6 +59,7 @@ static int opts_take(struct ol_xport *xport, const struct ol_xport_opts *opts)
 	if (xport->opts.conns_max > OL_VERBS_CONNS_LIMIT ||
 	    xport->opts.inflight_max > INT32_MAX / 2 || xport->opts.doorbells_max > INT32_MAX / 2)
 		return -EINVAL;
+	xport->caps.slab_flags = ol_xport_slab_flags(&xport->opts, true);
 	xport->timing = ol_verbs_timing(xport->opts.retry_timeout_ms);
 	xport->signal_every = xport->opts.inflight_max / OL_VERBS_SIGNALS + 1;
 	xport->ring = xport->opts.inflight_max + xport->signal_every - 1;

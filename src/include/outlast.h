@@ -155,6 +155,13 @@ enum ol_observer {
 				 server of any shard, anywhere in a chain; calls name it shard 0. */
 };
 
+/* Settings of an adapter that the library chooses well by itself */
+enum ol_choice {
+	OL_CHOICE_AUTO, /* where it helps */
+	OL_CHOICE_ON,
+	OL_CHOICE_OFF
+};
+
 /* Set by ol_worker_opts_init(); overwrite the fields you care about. */
 struct ol_worker_opts {
 	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
@@ -198,6 +205,8 @@ struct ol_worker_opts {
 	/* The caller's eventfd or signalfd, or -1. When it becomes readable, ol_worker_open() ends
 	   with -ECANCELED and says so in err. The library reads nothing from it. */
 	int cancel_fd;
+	uint32_t relaxed_ordering; /* enum ol_choice; verbs: of memory that no word is polled in */
+	uint32_t huge_pages; /* enum ol_choice; AUTO: if there are any; ON: and say so if not */
 };
 
 OL_API void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes);

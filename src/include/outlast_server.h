@@ -184,6 +184,7 @@ struct ol_server_opts {
 	   depend on it. Its other threads run on processors that ol_server_open() may use, and that
 	   are of the adapter's NUMA node if that is known. Default 1 */
 	uint32_t threads;
+	uint32_t relaxed_ordering, huge_pages; /* as in struct ol_worker_opts */
 };
 
 enum {

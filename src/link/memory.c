@@ -139,7 +139,7 @@ static bool make_some(struct ol_memory *memory, struct ol_memory_job *job, int *
 	if (job_is_cancelled(memory, job))
 		return true;
 	if (job->slab == NULL)
-		rc = ol_slab_map(job->bytes, job->node, &job->slab);
+		rc = ol_slab_map(job->bytes, job->node, job->slab_flags, &job->slab);
 	if (rc == 0 && !job->lent && job->touched < job->slab->bytes) {
 		rc = touch_piece(job);
 		job->took_ns += ol_clock_ns() - start_ns;

@@ -58,6 +58,7 @@ struct ol_memory_job {
 	bool lent; /* the slab is not the job's: it is neither touched nor unmapped */
 	size_t bytes;
 	int node;
+	unsigned slab_flags; /* enum ol_slab_flags; 0 until its maker says otherwise */
 	struct ol_xport_later *later; /* to register, or to drop; belongs to no connection yet */
 	size_t touched; /* bytes of the slab, so far */
 	uint64_t took_ns; /* for touching them */

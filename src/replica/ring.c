@@ -18,7 +18,7 @@ static int slab_make(struct ol_ring *ring, struct ol_memory_job **ret_job)
 
 	if (job == NULL)
 		return -ENOMEM;
-	rc = ol_slab_map(ring->bytes, ring->node, &job->slab);
+	rc = ol_slab_map(ring->bytes, ring->node, ring->slab_flags, &job->slab);
 	if (rc != 0) {
 		ol_memory_give_back(ring->memory, job);
 		return rc;
@@ -44,6 +44,7 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 				  .bytes = ol_layout_ring_bytes(geo),
 				  .parts_max = geo->workers_max,
 				  .keeps = caps.fence_keeps != 0,
+				  .slab_flags = caps.slab_flags,
 				  .node = node };
 	ring->heads = calloc(ring->slots, sizeof(*ring->heads));
 	ring->parts = calloc((ring->slots + (size_t)1) * ring->parts_max, sizeof(*ring->parts));

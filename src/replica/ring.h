@@ -36,6 +36,7 @@ struct ol_ring {
 	uint64_t oldest; /* entries before it were not copied when the ring was renewed */
 	uint32_t slots;
 	uint32_t parts_max;
+	unsigned slab_flags; /* enum ol_slab_flags */
 	int node;
 	struct ol_entry_head *heads; /* one a slot */
 	struct ol_entry_part *parts; /* parts_max a slot, and as many for an entry being checked */

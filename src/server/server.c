@@ -220,6 +220,8 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
+	xopts.relaxed_ordering = (enum ol_xport_choice)server->opts.relaxed_ordering;
+	xopts.huge_pages = (enum ol_xport_choice)server->opts.huge_pages;
 	xopts.shared_domain = server->opts.shared_domain != 0;
 	xopts.log = ol_dial_log;
 	rc = server->ops->open(&xopts, &server->xport);
@@ -251,7 +253,8 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	rc = ol_memory_start(&server->memory, server->ops, server->stop_fd);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot start", "the thread that makes memory");
-	rc = ol_slab_create(bytes, server->caps.numa_node, true, &server->public_slab);
+	rc = ol_slab_create(bytes, server->caps.numa_node, server->caps.slab_flags,
+			    &server->public_slab);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "no memory for", what);
 	rc = server->ops->reg(server->xport, NULL, server->public_slab, 0, bytes,

@@ -375,9 +375,11 @@ static struct ol_memory_job *session_memory(struct ol_sessions *sessions,
 		return job;
 	}
 	job = ol_memory_job_make(session, bytes, node, NULL);
+	if (job != NULL)
+		job->slab_flags = sessions->public_slab->flags;
 	if (job == NULL || session->slot_count != 0)
 		return job;
-	if (ol_slab_create(bytes, node, false, &job->slab) == 0) {
+	if (ol_slab_create(bytes, node, job->slab_flags, &job->slab) == 0) {
 		job->touched = job->slab->bytes;
 		return job;
 	}

@@ -67,7 +67,7 @@ uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
 static int slab_start(struct ol_worker *worker, uint64_t bytes, unsigned access,
 		      struct ol_slab **ret_slab, struct ol_xport_region **ret_region)
 {
-	int rc = ol_slab_create(bytes, worker->caps.numa_node, true, ret_slab);
+	int rc = ol_slab_create(bytes, worker->caps.numa_node, worker->caps.slab_flags, ret_slab);
 
 	if (rc != 0)
 		return rc;

@@ -87,6 +87,8 @@ static int xport_open(struct ol_worker *worker)
 	xopts.conns_max = worker->link_count * OL_PEERS;
 	xopts.doorbells_max = OL_SLOTS_MAX;
 	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
+	xopts.relaxed_ordering = (enum ol_xport_choice)worker->opts.relaxed_ordering;
+	xopts.huge_pages = (enum ol_xport_choice)worker->opts.huge_pages;
 	xopts.log = ol_dial_log;
 	rc = worker->ops->open(&xopts, &worker->xport);
 	if (rc != 0)

@@ -267,11 +267,11 @@ static struct ol_xport_rkey region_rkey(const struct ol_xport_region *region,
 	return (struct ol_xport_rkey){ .bytes = region->bytes, .rkey = region->number };
 }
 
-int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab)
+int __wrap_ol_slab_create(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab)
 {
 	struct ol_slab *slab = calloc(1, sizeof(*slab));
 
-	(void)want_huge;
+	(void)flags;
 	must(slab != NULL && bytes > 0);
 	slab->bytes = ol_round_up(bytes, OL_PAGE_BYTES);
 	slab->addr = aligned_alloc(OL_PAGE_BYTES, slab->bytes);
@@ -284,9 +284,9 @@ int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab
 	return 0;
 }
 
-int __wrap_ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab)
+int __wrap_ol_slab_map(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab)
 {
-	return __wrap_ol_slab_create(bytes, node, false, ret_slab);
+	return __wrap_ol_slab_create(bytes, node, flags, ret_slab);
 }
 
 int __wrap_ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)

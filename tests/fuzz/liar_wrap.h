@@ -20,8 +20,8 @@ WRAP(ssize_t, getrandom, void *bytes, size_t count, unsigned flags);
 WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms);
 
 WRAP(const struct ol_xport_ops *, ol_xport_find, const char *name);
-WRAP(int, ol_slab_create, size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
-WRAP(int, ol_slab_map, size_t bytes, int node, struct ol_slab **ret_slab);
+WRAP(int, ol_slab_create, size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
+WRAP(int, ol_slab_map, size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
 WRAP(int, ol_slab_touch, struct ol_slab *slab, size_t off, size_t bytes);
 WRAP(void, ol_slab_destroy, struct ol_slab *slab);
 WRAP(int, ol_thread_start, void *(*run)(void *), void *arg, pthread_t *ret_thread);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# doctor.sh -- outlast doctor sees the soft-RoCE device of a virtual machine, would choose it, and knows its limits
+# doctor.sh -- outlast doctor sees the soft-RoCE device of a virtual machine and what its port has counted, would choose it, and
+# knows its limits
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,7 +26,12 @@ guest() {
 	says "port active, Ethernet, MTU [0-9]+, [a-z0-9]+ $OL_ADDR"
 	says "gid [0-9]+: .*, RoCE v2, "
 	says "would use $OL_DEVICE: --transport verbs --address $OL_ADDR"
+	says "$OL_DEVICE/1 +nothing was sent again, refused or lost"
+	grep -q '"retry_exceeded_err": 0' "$tmp/json" || wrong "JSON without the port's counters"
 	grep -q '"link_layer": "Ethernet"' "$tmp/json" || wrong "JSON without the port"
+	"$(dirname "$bin")/tests/rxe-guest-not_ready" || wrong "a write that finds no receive: status $?"
+	"$bin" doctor --transport verbs --device "$OL_DEVICE" >"$tmp/out" 2>&1
+	says "^warn +$OL_DEVICE/1 +since its driver was loaded: .*retry_rnr_exceeded_err 1"
 	"$bin" doctor --transport verbs --device mlx5_0 >"$tmp/out" 2>&1
 	[ $? = 6 ] || wrong "a device that is not there: not status 6"
 	says "no device named mlx5_0"

@@ -83,10 +83,24 @@ const struct ol_conf_choice ol_log_levels[] = {
 	{ NULL, 0 },
 };
 
+static const struct ol_conf_choice choices[] = {
+	{ "auto", OL_CHOICE_AUTO },
+	{ "on", OL_CHOICE_ON },
+	{ "off", OL_CHOICE_OFF },
+	{ NULL, 0 },
+};
+
 static const struct ol_conf_field link_fields[] = {
 	OL_ROW_GROUP("transport"),
 	OL_ROW_STR(ol_set_link, device, NULL,
 		   "RDMA device; without it the one that has the address or the route"),
+	OL_ROW_CHOICE(ol_set_link, relaxed_ordering, "auto", choices,
+		      "verbs: let the adapter's writes pass each other on PCIe where no word is "
+		      "polled; auto: unless it is rdma_rxe"),
+	OL_ROW_CHOICE(
+		ol_set_link, huge_pages, "auto", choices,
+		"memory of servers and workers on huge pages; auto: if there are any; on: and "
+		"say so if there are none"),
 	OL_ROW_U32(ol_set_link, window, OL_DEFAULT_TEXT(OL_DEFAULT_WINDOW), 1, 64,
 		   "gradient buffers a worker, and landing slots for each at a server"),
 	OL_ROW_U32(ol_set_link, spin_us, OL_DEFAULT_TEXT(OL_DEFAULT_SPIN_US), 0, 10000000,

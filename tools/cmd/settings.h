@@ -68,6 +68,7 @@ extern const struct ol_rows ol_rows_rule;
 /* How a process reaches the others. */
 struct ol_set_link {
 	const char *device;
+	int relaxed_ordering, huge_pages; /* enum ol_choice */
 	uint32_t window;
 	uint32_t spin_us;
 	int log; /* enum ol_log_level */

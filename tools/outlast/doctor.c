@@ -234,6 +234,7 @@ static void memory_look(struct doctor *doctor, const struct pinned *pinned)
 static void pages_look(struct doctor *doctor)
 {
 	char text[BENCH_LINE_MAX], size[BENCH_LINE_MAX], thp[BENCH_LINE_MAX];
+	char anon[BENCH_LINE_MAX];
 	unsigned long long pages;
 
 	bench_file_value("/proc/meminfo", "HugePages_Free", text, sizeof(text));
@@ -244,6 +245,15 @@ static void pages_look(struct doctor *doctor)
 		doctor_find(doctor, DOCTOR_OK, "huge pages", NULL, "%llu free of %s", pages, size);
 		return;
 	}
+	bench_file_line("/sys/kernel/mm/transparent_hugepage/enabled", anon, sizeof(anon));
+	if (anon[0] != '\0' && strstr(anon, "[never]") == NULL)
+		doctor_find(doctor, DOCTOR_OK, "huge pages", NULL,
+			    "transparent ones are on for verbs (%s)", anon);
+	else if (pages == 0 && doctor->verbs_works)
+		doctor_find(doctor, DOCTOR_WARN, "huge pages",
+			    "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+			    "transparent ones are off for verbs: registering is slower, and the "
+			    "adapter looks up more pages");
 	if (thp[0] != '\0' && strstr(thp, "[never]") == NULL && strstr(thp, "[deny]") == NULL) {
 		doctor_find(doctor, DOCTOR_OK, "huge pages", NULL,
 			    "none reserved; transparent ones for shared memory are on (%s)", thp);

@@ -42,4 +42,9 @@ void doctor_find(struct doctor *doctor, enum doctor_verdict verdict, const char 
 /* doctor_rdma -- check devices, ports and GIDs, and which one would be chosen; fills devices */
 void doctor_rdma(struct doctor *doctor, const char *device, json_t *devices);
 
+/* doctor_port_counters -- what a port has counted of trouble; ret_all: an object, filled with each
+ * counter that the device has */
+void doctor_port_counters(struct doctor *doctor, const char *device, uint32_t port,
+			  json_t *ret_all);
+
 #endif /* OUTLAST_DOCTOR_H */

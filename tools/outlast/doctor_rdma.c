@@ -116,13 +116,14 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 	enum doctor_verdict lack = doctor->verbs_wanted ? DOCTOR_BAD : DOCTOR_WARN;
 	char subject[96], netdev[IF_NAMESIZE], address[OL_HOST_MAX] = "";
 	struct ibv_port_attr attr;
-	json_t *gids;
+	json_t *gids, *counters = json_object();
 	int mtu;
 
 	snprintf(subject, sizeof(subject), "%s/%u", name, port);
 	if (ibv_query_port(context, (uint8_t)port, &attr) != 0) {
 		doctor_find(doctor, lack, subject, "see the kernel log (dmesg)",
 			    "the port cannot be queried");
+		json_decref(counters);
 		return;
 	}
 	device_netdev(name, netdev, sizeof(netdev));
@@ -156,10 +157,12 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 		snprintf(doctor->chosen_address, sizeof(doctor->chosen_address), "%s", address);
 		doctor->node = device_node(name);
 	}
-	json_array_append_new(ports, json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:o}", "port",
-					       (int)port, "state", state_str(attr.state),
-					       "link_layer", layer_str(attr.link_layer), "mtu", mtu,
-					       "netdev", netdev, "address", address, "gids", gids));
+	doctor_port_counters(doctor, name, port, counters);
+	json_array_append_new(ports,
+			      json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:o, s:o}", "port",
+					(int)port, "state", state_str(attr.state), "link_layer",
+					layer_str(attr.link_layer), "mtu", mtu, "netdev", netdev,
+					"address", address, "gids", gids, "counters", counters));
 }
 
 static void device_look(struct doctor *doctor, struct ibv_device *device, json_t *devices)

@@ -14,8 +14,8 @@ enum {
 	PAGE_BYTES = 4096
 };
 
-WRAP(int, ol_slab_create, size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab);
-WRAP(int, ol_slab_map, size_t bytes, int node, struct ol_slab **ret_slab);
+WRAP(int, ol_slab_create, size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
+WRAP(int, ol_slab_map, size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
 WRAP(int, ol_slab_touch, struct ol_slab *slab, size_t off, size_t bytes);
 WRAP(void, ol_slab_destroy, struct ol_slab *slab);
 
@@ -26,13 +26,13 @@ void net_memory_begin(void)
 	slabs = NULL;
 }
 
-int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab **ret_slab)
+int __wrap_ol_slab_create(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab)
 {
 	struct net_slab *own;
 	struct ol_slab *slab;
 
 	if (sim_process_self() == NULL)
-		return __real_ol_slab_create(bytes, node, want_huge, ret_slab);
+		return __real_ol_slab_create(bytes, node, flags, ret_slab);
 	if (bytes == 0)
 		return -EINVAL;
 	bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
@@ -56,11 +56,11 @@ int __wrap_ol_slab_create(size_t bytes, int node, bool want_huge, struct ol_slab
 	return 0;
 }
 
-int __wrap_ol_slab_map(size_t bytes, int node, struct ol_slab **ret_slab)
+int __wrap_ol_slab_map(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab)
 {
 	if (sim_process_self() == NULL)
-		return __real_ol_slab_map(bytes, node, ret_slab);
-	return __wrap_ol_slab_create(bytes, node, false, ret_slab);
+		return __real_ol_slab_map(bytes, node, flags, ret_slab);
+	return __wrap_ol_slab_create(bytes, node, flags, ret_slab);
 }
 
 static struct net_slab *slab_of(const struct ol_slab *slab)

@@ -198,7 +198,7 @@ static void small_memory_goes_before_large_and_what_nobody_waits_for_last(void *
 	pthread_mutex_init(&memory.lock, NULL);
 	sem_init(&memory.wake, 0, 0);
 	idle = ol_memory_job_make(&memory, LARGE, OL_SLAB_NODE_ANY, NULL);
-	assert_int_equal(ol_slab_map(LARGE, OL_SLAB_NODE_ANY, &idle->slab), 0);
+	assert_int_equal(ol_slab_map(LARGE, OL_SLAB_NODE_ANY, 0, &idle->slab), 0);
 	ol_memory_ask(&memory, idle, OL_MEMORY_TOUCH);
 	ol_memory_give_back(&memory, large);
 	large = asked(LARGE, NULL);

@@ -134,6 +134,78 @@ static void huge_pages_are_used_when_there_are_any_and_missed_without_harm(void 
 	ol_slab_destroy(slab);
 }
 
+/* KiB of transparent huge pages among those of the slab; -1: the kernel does not tell */
+static long huge_kib(const struct ol_slab *slab)
+{
+	const uintptr_t first = (uintptr_t)slab->addr, end = first + slab->bytes;
+	FILE *file = fopen("/proc/self/smaps", "re");
+	uintptr_t from = 0, to = 0;
+	long kib = -1, some;
+	char line[256];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file) != NULL) {
+		char *dash = NULL;
+		const uintptr_t at = strtoul(line, &dash, 16);
+
+		if (*dash == '-') {
+			from = at;
+			to = strtoul(dash + 1, NULL, 16);
+		} else if (from < end && to > first &&
+			   sscanf(line, "AnonHugePages: %ld", &some) == 1) {
+			kib = (kib < 0 ? 0 : kib) + some;
+		}
+	}
+	fclose(file);
+	return kib;
+}
+
+static void without_peers_that_map_it_it_is_anonymous_and_on_huge_pages(void **state)
+{
+	const unsigned flags[] = { OL_SLAB_APART, OL_SLAB_APART | OL_SLAB_HUGE };
+	const unsigned fds = fds_count();
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		const bool huge = (flags[i] & OL_SLAB_HUGE) != 0;
+		struct ol_slab *slab;
+
+		assert_int_equal(ol_slab_create(8 << 20, OL_SLAB_NODE_ANY, flags[i], &slab), 0);
+		assert_int_equal(slab->fd, -1);
+		assert_int_equal(fds_count(), fds);
+		assert_int_equal(((const uint8_t *)slab->addr)[slab->bytes - 1], 0);
+		if (!huge)
+			assert_int_equal(slab->pages, OL_SLAB_PAGES_SMALL);
+		if (slab->pages == OL_SLAB_PAGES_THP)
+			assert_int_equal(huge_kib(slab), 8 << 10);
+		else if (slab->pages == OL_SLAB_PAGES_SMALL)
+			assert_true(huge_kib(slab) <= 0);
+		if (huge && slab->pages == OL_SLAB_PAGES_SMALL)
+			print_message("skip: this kernel has no huge pages\n");
+		ol_slab_destroy(slab);
+	}
+}
+
+static void what_another_thread_touches_is_on_huge_pages_too(void **state)
+{
+	struct ol_slab *slab;
+
+	(void)state;
+	assert_int_equal(
+		ol_slab_map(5 << 20, OL_SLAB_NODE_ANY, OL_SLAB_APART | OL_SLAB_HUGE, &slab), 0);
+	for (size_t off = 0; off < slab->bytes; off += OL_SLAB_PIECE_BYTES) {
+		const size_t left = slab->bytes - off;
+
+		assert_int_equal(
+			ol_slab_touch(slab, off,
+				      left < OL_SLAB_PIECE_BYTES ? left : OL_SLAB_PIECE_BYTES),
+			0);
+	}
+	if (slab->pages == OL_SLAB_PAGES_THP)
+		assert_true(huge_kib(slab) >= 4 << 10);
+	ol_slab_destroy(slab);
+}
+
 static void a_small_slab_does_not_take_a_huge_page(void **state)
 {
 	struct ol_slab *slab;
@@ -221,6 +293,8 @@ int main(void)
 		cmocka_unit_test(nobody_can_shrink_or_grow_it),
 		cmocka_unit_test(its_descriptor_is_the_same_memory_and_closes_on_exec),
 		cmocka_unit_test(huge_pages_are_used_when_there_are_any_and_missed_without_harm),
+		cmocka_unit_test(without_peers_that_map_it_it_is_anonymous_and_on_huge_pages),
+		cmocka_unit_test(what_another_thread_touches_is_on_huge_pages_too),
 		cmocka_unit_test(a_small_slab_does_not_take_a_huge_page),
 		cmocka_unit_test(it_says_on_which_node_it_was_placed),
 		cmocka_unit_test(destroy_gives_everything_back),

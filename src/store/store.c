@@ -16,19 +16,9 @@ enum {
 	ROUND_PIECES = 64 /* run at once: their norms are added up in order then */
 };
 
-/* The parts of one snapshot */
-struct parts {
-	struct ol_snapshot_head *head;
-	struct ol_applied *applied;
-	float *weights;
-	float *state[OL_STATE_VECTORS_MAX];
-};
-
-static struct parts snapshot_parts(const struct ol_store *store, uint32_t index)
+static struct ol_store_parts parts_of(const struct ol_geometry *geo, uint8_t *at)
 {
-	const struct ol_geometry *geo = &store->geo;
-	uint8_t *at = store->memory + ol_layout_snapshot_off(geo, index);
-	struct parts parts = { 0 };
+	struct ol_store_parts parts = { 0 };
 
 	parts.head = (struct ol_snapshot_head *)(void *)at;
 	parts.applied = (struct ol_applied *)(void *)(parts.head + 1);
@@ -39,6 +29,12 @@ static struct parts snapshot_parts(const struct ol_store *store, uint32_t index)
 		parts.state[i] = (float *)(void *)at;
 	}
 	return parts;
+}
+
+/* Those of the published snapshot */
+static const struct ol_store_parts *parts_now(const struct ol_store *store)
+{
+	return &store->parts[store->snapshot];
 }
 
 /* Make this snapshot the only whole one */
@@ -58,6 +54,8 @@ static void publish_first(struct ol_store *store, uint32_t snapshot, uint64_t ve
 int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 		  const struct ol_update_rule *rule, void *memory, const float *weights)
 {
+	uint64_t cache_bytes;
+
 	if (ol_geometry_check(geo) != 0 ||
 	    geo->state_vectors != ol_rule_state_vectors(rule->optimizer))
 		return OL_E_GEOMETRY;
@@ -65,13 +63,17 @@ int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 	store->geo = *geo;
 	store->rule = *rule;
 	store->kernels = ol_kernels_best();
-	store->cache_bytes = ol_kernels_cache_bytes();
+	cache_bytes = ol_kernels_cache_bytes();
+	store->large_vectors =
+		cache_bytes != 0 ? cache_bytes / 2 / ol_layout_vector_bytes(geo) : UINT64_MAX;
 	store->memory = memory;
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++)
+		store->parts[i] = parts_of(geo, store->memory + ol_layout_snapshot_off(geo, i));
 	store->board = memory;
 	store->board->magic = OL_WIRE_MAGIC;
 	store->board->proto = OL_WIRE_PROTO;
 	store->board->geo = *geo;
-	memcpy(snapshot_parts(store, 0).weights, weights, geo->shard_len * sizeof(float));
+	memcpy(parts_now(store)->weights, weights, geo->shard_len * sizeof(float));
 	publish_first(store, 0, 0);
 	return 0;
 }
@@ -83,20 +85,19 @@ void *ol_store_content(const struct ol_store *store, uint32_t snapshot)
 
 void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t version, bool with_state)
 {
-	struct parts parts = snapshot_parts(store, snapshot);
+	const struct ol_store_parts *parts = &store->parts[snapshot];
 
 	if (!with_state) {
-		parts.head->optimizer_steps = 0;
+		parts->head->optimizer_steps = 0;
 		for (unsigned i = 0; i < store->geo.state_vectors; i++)
-			memset(parts.state[i], 0, ol_layout_vector_bytes(&store->geo));
+			memset(parts->state[i], 0, ol_layout_vector_bytes(&store->geo));
 	}
 	publish_first(store, snapshot, version);
 }
 
 bool ol_store_finite(const struct ol_store *store, uint32_t snapshot)
 {
-	return store->kernels->finite(snapshot_parts(store, snapshot).weights,
-				      store->geo.shard_len) != 0;
+	return store->kernels->finite(store->parts[snapshot].weights, store->geo.shard_len) != 0;
 }
 
 float ol_store_norm(const struct ol_store *store, const float *grad)
@@ -140,20 +141,19 @@ int ol_store_find(const struct ol_store *store, uint64_t version)
 static struct ol_kernel_args kernel_args(const struct ol_store *store, unsigned target,
 					 uint64_t first, uint64_t len)
 {
-	struct parts from = snapshot_parts(store, store->snapshot);
-	struct parts to = snapshot_parts(store, target);
+	const struct ol_store_parts *from = parts_now(store), *to = &store->parts[target];
 	struct ol_kernel_args args = {
 		.rule = &store->rule,
-		.step = from.head->optimizer_steps + 1,
+		.step = from->head->optimizer_steps + 1,
 		.first = first,
 		.len = len,
-		.weights = from.weights,
-		.new_weights = to.weights,
+		.weights = from->weights,
+		.new_weights = to->weights,
 	};
 
 	for (unsigned i = 0; i < store->geo.state_vectors; i++) {
-		args.state[i] = from.state[i];
-		args.new_state[i] = to.state[i];
+		args.state[i] = from->state[i];
+		args.new_state[i] = to->state[i];
 	}
 	return args;
 }
@@ -201,19 +201,29 @@ static void round_piece(void *arg, unsigned index)
 		;
 }
 
+/* A multiple of a block's */
+static size_t piece_floats(unsigned grads)
+{
+	size_t most = PIECE_FLOATS / grads;
+
+	return most < OL_KERNEL_BLOCK ? OL_KERNEL_BLOCK : most - most % OL_KERNEL_BLOCK;
+}
+
 /*
  * Run a kernel in pieces. Bits and norms do not depend on who runs them, or when. Returns grad_count, or a gradient
  * that is not finite: which one may depend on that.
  */
-static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
+static unsigned run_rounds(const struct ol_store *store, ol_kernel_fn *kernel,
 			   const struct ol_kernel_args *args)
 {
 	const size_t end = args->first + args->len;
-	size_t most = PIECE_FLOATS / args->grad_count;
-	struct round round = { .kernel = kernel, .args = args, .bad = args->grad_count };
+	const size_t most = piece_floats(args->grad_count);
+	struct round round;
 
-	most = most < OL_KERNEL_BLOCK ? OL_KERNEL_BLOCK : most - most % OL_KERNEL_BLOCK;
+	round.kernel = kernel;
+	round.args = args;
 	round.most = most;
+	round.bad = args->grad_count;
 	for (round.first = args->first; round.first < end; round.first += ROUND_PIECES * most) {
 		size_t pieces = (end - round.first + most - 1) / most;
 
@@ -227,6 +237,16 @@ static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
 		}
 	}
 	return round.bad;
+}
+
+/* The same; what is one piece alone needs no round, and its norms are already as they are added up */
+static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
+			   const struct ol_kernel_args *args)
+{
+	if (args->len <= PIECE_FLOATS / OL_WORKERS_MAX ||
+	    args->len <= piece_floats(args->grad_count))
+		return kernel(args);
+	return run_rounds(store, kernel, args);
 }
 
 /* The contributions of an update that are looked at one by one */
@@ -284,10 +304,8 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 /* An update whose data would not stay in the caches till the next one: of its gradients, and of three snapshots in turn */
 static int is_large(const struct ol_store *store, unsigned grads)
 {
-	const uint64_t vectors = grads + OL_SNAPSHOTS * (1 + (uint64_t)store->geo.state_vectors);
-
-	return store->cache_bytes != 0 &&
-	       vectors * ol_layout_vector_bytes(&store->geo) > store->cache_bytes / 2;
+	return grads + OL_SNAPSHOTS * (1 + (uint64_t)store->geo.state_vectors) >
+	       store->large_vectors;
 }
 
 void ol_store_begin(struct ol_store *store, unsigned target)
@@ -310,17 +328,16 @@ bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, ui
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
 		      unsigned count, unsigned target)
 {
-	struct parts from = snapshot_parts(store, store->snapshot);
-	struct parts to = snapshot_parts(store, target);
+	const struct ol_store_parts *from = parts_now(store), *to = &store->parts[target];
 	struct ol_version_line *line = &store->board->line;
 	uint64_t next = store->version + 1;
 
 	assert(target < OL_SNAPSHOTS && target != store->snapshot);
 	assert(ol_word_load(&line->begin[target]) == next + 1);
-	memcpy(to.head, from.head, ol_layout_table_bytes(&store->geo));
-	to.head->optimizer_steps++;
+	memcpy(to->head, from->head, ol_layout_table_bytes(&store->geo));
+	to->head->optimizer_steps++;
 	for (unsigned i = 0; i < count; i++) {
-		struct ol_applied *applied = &to.applied[contributions[i].worker];
+		struct ol_applied *applied = &to->applied[contributions[i].worker];
 
 		if (contributions[i].status != 0)
 			continue;
@@ -395,10 +412,10 @@ void ol_store_enter(struct ol_store *store, const float *sum,
 
 struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker)
 {
-	return snapshot_parts(store, store->snapshot).applied[worker];
+	return parts_now(store)->applied[worker];
 }
 
 const float *ol_store_weights(const struct ol_store *store)
 {
-	return snapshot_parts(store, store->snapshot).weights;
+	return parts_now(store)->weights;
 }

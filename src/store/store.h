@@ -29,12 +29,24 @@
 /* One piece of an update; any thread may run it. */
 typedef void ol_store_piece_fn(void *arg, unsigned index);
 
+/* The parts of one snapshot */
+struct ol_store_parts {
+	struct ol_snapshot_head *head;
+	struct ol_applied *applied;
+	float *weights;
+	float *state[OL_STATE_VECTORS_MAX];
+};
+
 struct ol_store {
 	struct ol_geometry geo;
 	struct ol_update_rule rule;
 	const struct ol_kernels *kernels;
 	uint8_t *memory; /* ol_layout_public_bytes(), the caller's */
 	struct ol_board *board; /* at its start */
+	struct ol_store_parts parts[OL_SNAPSHOTS];
+	uint64_t
+		large_vectors; /* a gradient or a vector of a snapshot: updates that touch more go past
+				   the caches; UINT64_MAX: none does */
 	uint64_t version; /* published */
 	uint32_t snapshot; /* where it lies */
 	/*
@@ -43,7 +55,6 @@ struct ol_store {
 	 */
 	void (*run)(void *run_arg, ol_store_piece_fn *piece, void *arg, unsigned count);
 	void *run_arg;
-	uint64_t cache_bytes; /* an update that touches more goes past the caches; 0: none does */
 	bool want_norms; /* set by the caller before an apply or gather … */
 	struct ol_norms norms; /* … which leaves them here */
 };

@@ -463,7 +463,7 @@ static void a_long_update_in_pieces_gives_the_same_bits(void **unused)
 }
 
 /* The store after some updates, by so many threads; 0: one piece after the other, without a pool */
-static struct lengthy *after_updates(unsigned threads, uint64_t cache_bytes)
+static struct lengthy *after_updates(unsigned threads, uint64_t large_vectors)
 {
 	struct lengthy *l = lengthy_make();
 	struct ol_pool *pool = NULL;
@@ -471,8 +471,8 @@ static struct lengthy *after_updates(unsigned threads, uint64_t cache_bytes)
 	assert_int_equal(ol_pool_create(threads, NULL, &pool), 0);
 	l->store.run = threads == 0 ? NULL : by_threads;
 	l->store.run_arg = pool;
-	l->store.cache_bytes = cache_bytes;
-	l->store.want_norms = cache_bytes == 0; /* they keep an update in the caches */
+	l->store.large_vectors = large_vectors;
+	l->store.want_norms = large_vectors == UINT64_MAX; /* they keep an update in the caches */
 	for (unsigned step = 1; step <= 5; step++) {
 		for (unsigned k = 0; k < MANY; k++)
 			l->contributions[k].seq = step;
@@ -486,13 +486,13 @@ static struct lengthy *after_updates(unsigned threads, uint64_t cache_bytes)
 
 static void threads_and_streaming_stores_change_no_bit(void **unused)
 {
-	struct lengthy *alone = after_updates(0, 0);
+	struct lengthy *alone = after_updates(0, UINT64_MAX);
 	const void *content = ol_store_content(&alone->store, alone->store.snapshot);
 
 	(void)unused;
 	for (unsigned threads = 1; threads <= 4; threads++) {
 		for (uint64_t cache = 0; cache <= 1; cache++) {
-			struct lengthy *l = after_updates(threads, cache);
+			struct lengthy *l = after_updates(threads, cache == 0 ? UINT64_MAX : 0);
 
 			assert_memory_equal(ol_store_content(&l->store, l->store.snapshot), content,
 					    ol_layout_content_bytes(&l->geo));

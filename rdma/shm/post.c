@@ -14,6 +14,10 @@
 #include "rdma/fds.h"
 #include "rdma/shm/shm.h"
 
+enum {
+	RECORD_BYTES = 64 /* most small writes are a cache line */
+};
+
 /* copy_small -- up to OL_SHM_INLINE_MAX bytes, without a call. Whole words stay whole. */
 static inline void copy_small(uint8_t *dst, const uint8_t *src, size_t bytes)
 {
@@ -54,17 +58,22 @@ static inline void copy_small(uint8_t *dst, const uint8_t *src, size_t bytes)
 
 static inline void payload_copy(uint8_t *dst, const uint8_t *src, size_t bytes)
 {
-	if (bytes <= OL_SHM_INLINE_MAX)
+	if (bytes == RECORD_BYTES)
+		memcpy(dst, src, RECORD_BYTES);
+	else if (bytes <= OL_SHM_INLINE_MAX)
 		copy_small(dst, src, bytes);
 	else
 		memcpy(dst, src, bytes);
 }
 
 /* seg_addr -- where seg begins here; NULL if it is not a piece of a region usable on conn */
-static inline uint8_t *seg_addr(const struct ol_shm_conn *conn, const struct ol_xport_seg *seg)
+static inline uint8_t *seg_addr(const struct ol_shm_conn *conn, const struct ol_xport_seg *seg,
+				unsigned flags)
 {
 	const struct ol_shm_region *region = ol_shm_region(seg->region);
 
+	if (region == NULL)
+		return (flags & OL_XPORT_INLINE) != 0 ? (uint8_t *)(uintptr_t)seg->off : NULL;
 	if (region->xport != conn->xport || seg->off > region->bytes ||
 	    seg->bytes > region->bytes - seg->off ||
 	    (region->conn_id != 0 && region->conn_id != conn->id))
@@ -82,12 +91,7 @@ static inline int segs_check(const struct ol_shm_conn *conn, const struct ol_xpo
 	if (count > OL_XPORT_SEGS_MAX)
 		return -EINVAL;
 	for (i = 0; i < count; i++) {
-		if (segs[i].region != NULL)
-			addrs[i] = seg_addr(conn, &segs[i]);
-		else
-			addrs[i] = (flags & OL_XPORT_INLINE) != 0
-					   ? (uint8_t *)(uintptr_t)segs[i].off
-					   : NULL;
+		addrs[i] = seg_addr(conn, &segs[i], flags);
 		if (addrs[i] == NULL && segs[i].bytes > 0)
 			return -EINVAL;
 		bytes += segs[i].bytes;

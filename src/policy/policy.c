@@ -141,8 +141,7 @@ void ol_policy_destroy(struct ol_policy *policy)
 	free(policy);
 }
 
-/* How many gradients the next step waits for */
-static uint32_t wait_for(const struct ol_policy *policy)
+uint32_t ol_policy_wait_for(const struct ol_policy *policy)
 {
 	if (policy->kind->waits_for_absent || policy->present_count == 0)
 		return policy->k;
@@ -151,7 +150,7 @@ static uint32_t wait_for(const struct ol_policy *policy)
 
 bool ol_policy_ready(const struct ol_policy *policy)
 {
-	return policy->held_count > 0 && policy->held_count >= wait_for(policy);
+	return policy->held_count > 0 && policy->held_count >= ol_policy_wait_for(policy);
 }
 
 enum ol_verdict ol_policy_step_now(struct ol_policy *policy, const struct ol_arrival *arrival)
@@ -210,7 +209,7 @@ void ol_policy_get_stat_sized(const struct ol_policy *policy, struct ol_policy_s
 			      size_t stat_bytes)
 {
 	struct ol_policy_stat stat = {
-		.k = wait_for(policy),
+		.k = ol_policy_wait_for(policy),
 		.present = policy->present_count,
 		.late = policy->late,
 		.norm2 = NAN,

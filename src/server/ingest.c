@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "policy/kind.h"
 #include "policy/replay.h"
 #include "rdma/order.h"
 #include "wire/seq.h"
@@ -306,10 +307,7 @@ static void parked_requeue(struct ol_ingest *ingest)
 
 static void wait_for_show(struct ol_ingest *ingest)
 {
-	struct ol_policy_stat stat;
-
-	ol_policy_get_stat(ingest->policy, &stat);
-	ol_word_store(&ingest->store->board->wait_for, stat.k);
+	ol_word_store(&ingest->store->board->wait_for, ol_policy_wait_for(ingest->policy));
 }
 
 void ol_ingest_updated(struct ol_ingest *ingest, uint32_t count, const struct ol_norms *norms,

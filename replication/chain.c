@@ -363,11 +363,12 @@ bool ol_chain_serves_pull(const struct ol_chain *chain)
 
 uint64_t ol_chain_caught_up(const struct ol_chain *chain)
 {
-	const struct ol_member *succ = ol_view_successor(&chain->view, chain->id);
+	const struct ol_member *succ;
 
 	/* on a new link it may have to read weights again, until it acknowledges an entry */
-	if (succ == NULL || !chain->handoff || !chain->succ_told ||
+	if (!chain->handoff || !chain->succ_told ||
 	    chain->succ_acked < max_u64(chain->committed, chain->floor))
 		return 0;
-	return succ->id;
+	succ = ol_view_successor(&chain->view, chain->id);
+	return succ != NULL ? succ->id : 0;
 }

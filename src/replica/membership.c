@@ -149,11 +149,11 @@ static bool may_propose(const struct ol_replica *replica, const struct ol_member
 /* Periodic: a replica that has read weights once may be a full one */
 uint64_t ol_membership_caught_up(const struct ol_replica *replica)
 {
-	if (!neighbours_are_linked(replica))
-		return 0;
+	uint64_t id = replica->succ.told ? replica->succ.member.id : 0;
+
 	if (!replica->periodic)
-		return ol_chain_caught_up(&replica->chain);
-	return replica->succ.told ? replica->succ.member.id : 0;
+		id = ol_chain_caught_up(&replica->chain);
+	return id != 0 && neighbours_are_linked(replica) ? id : 0;
 }
 
 void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns)

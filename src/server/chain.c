@@ -383,7 +383,16 @@ static bool periodic_answers(const void *arg)
 	return true;
 }
 
-static void chain_progress(void *arg, uint64_t now_ns)
+static void strict_progress(void *arg, uint64_t now_ns)
+{
+	struct ol_server *server = arg;
+
+	/* what changes the chain has carried out its actions; those that had to wait are left */
+	if (ol_replica_waits(&server->replica))
+		ol_replica_progress(&server->replica, now_ns);
+}
+
+static void periodic_progress(void *arg, uint64_t now_ns)
 {
 	struct ol_server *server = arg;
 
@@ -438,7 +447,7 @@ enum {
 	.has_news = has_news, .look = view_read, .tick = chain_tick, .is_last = is_last
 
 const struct ol_chain_kind ol_chain_strict = {
-	.steps = { .answers = strict_answers, .progress = chain_progress, .step = strict_step },
+	.steps = { .answers = strict_answers, .progress = strict_progress, .step = strict_step },
 	.host = &strict_host,
 	.open = chain_open,
 	OF_BOTH,
@@ -447,7 +456,7 @@ const struct ol_chain_kind ol_chain_strict = {
 const struct ol_chain_kind ol_chain_periodic = {
 	.steps = { .early = true,
 		   .answers = periodic_answers,
-		   .progress = chain_progress,
+		   .progress = periodic_progress,
 		   .step = periodic_step },
 	.host = &periodic_host,
 	.open = periodic_open,

@@ -64,17 +64,16 @@ static double power(double base, uint64_t exponent)
 	return result;
 }
 
-/* 1 if an exponent is all ones: a NaN or an infinity */
+/* 1 if an exponent is all ones, which 1 added carries over: a NaN or an infinity */
 static int has_nonfinite(const float *g, size_t n)
 {
-	uint32_t peak = 0, bits;
+	uint32_t all = 0, bits;
 
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&bits, &g[i], sizeof(bits));
-		bits &= 0x7fffffff;
-		peak = bits > peak ? bits : peak;
+		all |= (bits & 0x7fffffff) + 0x00800000;
 	}
-	return peak >= 0x7f800000;
+	return (int)(all >> 31);
 }
 
 /* Copy n floats of gradient k from `at` on, times its factor, to private memory */

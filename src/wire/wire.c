@@ -293,14 +293,11 @@ static bool crc_is_quick(size_t bytes)
 }
 #endif
 
-uint32_t ol_record_crc(const void *record, size_t bytes)
+static __attribute__((noinline)) uint32_t crc_any(const uint8_t *at, size_t bytes)
 {
-	const uint8_t *at = record;
 	uint8_t copy[128];
 	uint32_t crc = 0;
 
-	if (crc_is_quick(bytes))
-		return crc_quick(at, bytes);
 	/* isa-l takes a pointer to non-const; it does not write */
 	for (size_t part; bytes > 0; bytes -= part, at += part) {
 		part = bytes < sizeof(copy) ? bytes : sizeof(copy);
@@ -308,6 +305,11 @@ uint32_t ol_record_crc(const void *record, size_t bytes)
 		crc = crc32_iscsi(copy, (int)part, crc);
 	}
 	return crc;
+}
+
+uint32_t ol_record_crc(const void *record, size_t bytes)
+{
+	return crc_is_quick(bytes) ? crc_quick(record, bytes) : crc_any(record, bytes);
 }
 
 void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat)

@@ -341,7 +341,33 @@ unsigned OL_KERNEL_GATHER(const struct ol_kernel_args *args)
 	return args->grad_count;
 }
 
-unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
+/* True if `args` are one block of plain gradient descent, for which all that the other rules need costs more than it */
+static int is_short(const struct ol_kernel_args *args)
+{
+	return args->rule->optimizer == OL_OPTIMIZER_SGD && args->rule->weight_decay == 0.0f &&
+	       args->len <= BLOCK && !args->stream;
+}
+
+static __attribute__((noinline)) unsigned update_short(const struct ol_kernel_args *args)
+{
+	const struct block b = { .lr = args->rule->lr };
+	BLOCK_MEMORY sum[BLOCK];
+	unsigned found = 1;
+
+	if (args->grad_count == 1 && args->norms == NULL) { /* gather_block() of one */
+		copy_block(sum, args, 0, args->first, args->len);
+		if (!args->rule->allow_nonfinite && has_nonfinite(sum, args->len))
+			found = 0;
+	} else {
+		found = gather_block(sum, args, args->first, args->len);
+	}
+	if (found == args->grad_count)
+		sgd_loop(&b, args->len, sum, args->weights + args->first,
+			 args->new_weights + args->first);
+	return found;
+}
+
+static __attribute__((noinline)) unsigned update_long(const struct ol_kernel_args *args)
 {
 	const struct ol_update_rule *rule = args->rule;
 	int decay = rule->optimizer != OL_OPTIMIZER_ADAMW && rule->weight_decay != 0.0f;
@@ -374,4 +400,9 @@ unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
 	if (args->stream)
 		stream_end();
 	return args->grad_count;
+}
+
+unsigned OL_KERNEL_NAME(const struct ol_kernel_args *args)
+{
+	return is_short(args) ? update_short(args) : update_long(args);
 }

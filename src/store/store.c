@@ -138,8 +138,8 @@ int ol_store_find(const struct ol_store *store, uint64_t version)
 }
 
 /* The kernel's arguments for floats first … first + len of an update into target */
-static struct ol_kernel_args kernel_args(const struct ol_store *store, unsigned target,
-					 uint64_t first, uint64_t len)
+static inline __attribute__((always_inline)) struct ol_kernel_args
+kernel_args(const struct ol_store *store, unsigned target, uint64_t first, uint64_t len)
 {
 	const struct ol_store_parts *from = parts_now(store), *to = &store->parts[target];
 	struct ol_kernel_args args = {
@@ -301,6 +301,25 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 	return 0;
 }
 
+/* kernel_run() of one gradient */
+static unsigned kernel_run_one(struct ol_store *store, ol_kernel_fn *kernel,
+			       struct ol_kernel_args *args, struct ol_contribution *contribution)
+{
+	const float *grad = contribution->grad;
+	unsigned good;
+
+	contribution->status = OL_E_NONFINITE;
+	if (contribution->is_void)
+		return 0;
+	args->grads = &grad;
+	args->scales = &contribution->scale;
+	args->grad_count = 1;
+	good = run_pieces(store, kernel, args);
+	if (good == 1)
+		contribution->status = 0;
+	return good;
+}
+
 /* An update whose data would not stay in the caches till the next one: of its gradients, and of three snapshots in turn */
 static int is_large(const struct ol_store *store, unsigned grads)
 {
@@ -359,9 +378,13 @@ static unsigned kernel_run(struct ol_store *store, ol_kernel_fn *kernel,
 	unsigned good;
 	int again;
 
+	args->norms = store->want_norms ? &store->norms : NULL;
+	if (count == 1) {
+		store->norms = (struct ol_norms){ 0 };
+		return kernel_run_one(store, kernel, args, contributions);
+	}
 	for (unsigned i = 0; i < count; i++)
 		contributions[i].status = contributions[i].is_void ? OL_E_NONFINITE : 0;
-	args->norms = store->want_norms ? &store->norms : NULL;
 	do {
 		store->norms = (struct ol_norms){ 0 };
 		good = run_once(store, kernel, args, contributions, count, &again);

@@ -470,7 +470,11 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state,
 		      const float *grad)
 {
-	struct ol_delta delta = {
+	struct ol_delta delta;
+
+	if (!state->queued)
+		return 1.0f;
+	delta = (struct ol_delta){
 		.staleness = ingest->store->version - state->base_version,
 		.grads = state->grads,
 		.ways = local_paths(ingest),
@@ -478,9 +482,6 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 		.clip = ingest->opts->replay_clip,
 		.path = state->path,
 	};
-
-	if (!state->queued)
-		return 1.0f;
 	if (ingest->opts->replay == OL_REPLAY_CLIP)
 		delta.norm = ol_store_norm(ingest->store, grad);
 	return ol_replay_scale(ingest->opts->replay, &delta);

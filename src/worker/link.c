@@ -100,7 +100,7 @@ static void link_lost(struct ol_peer *peer, int status, uint64_t now_ns)
 	peer_on_loss(peer, was_live, status, now_ns);
 }
 
-void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns)
+void ol_link_end_noted(struct ol_link *link, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		struct ol_peer *peer = &link->peers[i];

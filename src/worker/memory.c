@@ -22,13 +22,6 @@ static uint64_t hdrs_bytes(const struct ol_worker *worker)
 	return (uint64_t)worker->slots * worker->link_count * OL_LINE_BYTES;
 }
 
-struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link)
-{
-	struct ol_push_hdr *hdrs = worker->work_slab->addr;
-
-	return &hdrs[grad * worker->link_count + link];
-}
-
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link)
 {
 	uint8_t *at = (uint8_t *)worker->work_slab->addr + hdrs_bytes(worker);

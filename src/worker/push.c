@@ -159,11 +159,16 @@ int ol_push_lend(struct ol_worker *worker, bool paced, float **ret_grad)
 	rc = links_status(worker);
 	if (rc != 0)
 		return rc;
-	rc = ol_outage_pace(worker);
-	if (rc != 0 && (paced || rc != -EAGAIN))
-		return rc;
-	rc = ol_push_buffers(worker);
-	grad = rc == 0 ? ol_push_buffer(worker) : extra_buffer(worker);
+	if (!ol_worker_queues(worker)) { /* neither a pace nor a buffer held back */
+		grad = ol_push_buffer(worker);
+		rc = grad != NULL ? 0 : ol_push_buffers(worker);
+	} else {
+		rc = ol_outage_pace(worker);
+		if (rc != 0 && (paced || rc != -EAGAIN))
+			return rc;
+		rc = ol_push_buffers(worker);
+		grad = rc == 0 ? ol_push_buffer(worker) : extra_buffer(worker);
+	}
 	if (grad == NULL && rc == -EAGAIN && ol_push_window_is_held(worker))
 		(void)ol_withdraw(worker);
 	worker->wants_buffer = grad == NULL;
@@ -242,7 +247,9 @@ static uint64_t base_version_of(const struct ol_mirror *base, const struct ol_li
 static bool needs_finite_look(const struct ol_worker *worker, const struct ol_grad *grad,
 			      const struct ol_mirror *base)
 {
-	return worker->link_count > 1 || grad == &worker->extra ||
+	if (worker->link_count > 1 || grad == &worker->extra)
+		return true;
+	return ol_worker_queues(worker) &&
 	       ol_outage_queues(&worker->links[0], base_version_of(base, &worker->links[0]));
 }
 
@@ -294,22 +301,22 @@ static bool part_queues(struct ol_link *link, const struct ol_grad *grad,
 
 	if (grad == &worker->extra)
 		return true;
-	if (!ol_outage_queues(link, base_version_of(base, link)))
+	if (!ol_worker_queues(worker) || !ol_outage_queues(link, base_version_of(base, link)))
 		return false;
 	return !ol_link_pushes(link) || cancel_parts(link, (uint32_t)(grad - worker->grads)) == 0 ||
 	       !ol_link_usable(link);
 }
 
 /* One shard of a gradient on its way; base: NULL before any weights */
-static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_push_hdr hdr,
+static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_push_hdr *hdr,
 		       const struct ol_mirror *base)
 {
 	struct ol_worker *worker = link->worker;
 	bool here = part_queues(link, grad, base);
 
 	link->stat.pushed++;
-	hdr.base_version = base_version_of(base, link);
-	hdr.flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
+	hdr->base_version = base_version_of(base, link);
+	hdr->flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
 	if (here && grad->is_void) {
 		link->stat.nonfinite++;
 		grad->status = OL_E_NONFINITE;
@@ -317,17 +324,17 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 	}
 	if (here && worker->local != NULL && base != NULL)
 		local_follow(link, grad->data);
-	if (here && ol_queue_put(link, grad->data, &hdr)) {
+	if (here && ol_queue_put(link, grad->data, hdr)) {
 		grad->op->local = 1;
 		return;
 	}
 	if (here && ol_outage_paces(worker)) /* the queue is full: it waits in its buffer */
-		hdr.flags |= OL_PUSH_QUEUED;
+		hdr->flags |= OL_PUSH_QUEUED;
 	if (grad->is_void) { /* only its header is sent */
-		hdr.flags |= OL_PUSH_VOID;
+		hdr->flags |= OL_PUSH_VOID;
 		grad->left[link->index] = 0;
 	}
-	ol_push_to(link, (uint32_t)(grad - worker->grads), &hdr);
+	ol_push_to(link, (uint32_t)(grad - worker->grads), hdr);
 }
 
 /* True if numbers are left for one more push and all that wait in queues */
@@ -369,10 +376,11 @@ static int grad_push(struct ol_worker *worker, float *data, const struct ol_push
 	grad->status = 0;
 	grad->op = op;
 	for (uint32_t i = 0; i < worker->link_count; i++)
-		push_shard(&worker->links[i], grad, hdr, base);
+		push_shard(&worker->links[i], grad, &hdr, base);
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		ol_push_progress(&worker->links[i]);
-		ol_outage_replay(&worker->links[i]);
+		if (worker->links[i].queue.count > 0)
+			ol_outage_replay(&worker->links[i]);
 	}
 	ol_keep_settle(worker, grad);
 	return 0;

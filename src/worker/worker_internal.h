@@ -311,7 +311,13 @@ void ol_link_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_link_watch -- look whether the servers' heartbeats go on */
 void ol_link_watch(struct ol_link *link, uint64_t now_ns);
 /* ol_link_act_on_ends -- handle the noted ends of its connections (enum ol_peer_end) */
-void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns);
+void ol_link_end_noted(struct ol_link *link, uint64_t now_ns);
+static inline void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns)
+{
+	if (link->peers[OL_HEAD].end != OL_PEER_GOES_ON ||
+	    link->peers[OL_TAIL].end != OL_PEER_GOES_ON)
+		ol_link_end_noted(link, now_ns);
+}
 /* ol_link_leave -- the server has no role in this shard any more: fence it off */
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns);
 /* ol_link_review_welcomes -- a view came in: accept welcomes that waited for it */
@@ -369,7 +375,13 @@ void ol_peer_probe(struct ol_peer *peer, uint64_t now_ns);
 /* memory.c */
 int ol_worker_memory_start(struct ol_worker *worker);
 void ol_worker_memory_free(struct ol_worker *worker);
-struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad, uint32_t link);
+static inline struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad,
+						uint32_t link)
+{
+	struct ol_push_hdr *hdrs = worker->work_slab->addr;
+
+	return &hdrs[grad * worker->link_count + link];
+}
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
 struct ol_board *ol_worker_board(struct ol_worker *worker);
 /* ol_worker_beat -- the word that a peer's heartbeat is read into */

@@ -312,9 +312,19 @@ static bool can_ack(const struct ol_chain *chain)
 	       (chain->ack_due || ol_chain_newest_free(chain) > chain->acked);
 }
 
+/* Everything received is forwarded, applied and acknowledged, as far as there are neighbours: most answers are this one */
+static bool is_at_rest(const struct ol_chain *chain)
+{
+	return chain->applied == chain->received &&
+	       (!chain->succ_up || chain->forwarded == chain->received) &&
+	       (!chain->pred_up || (chain->acked == chain->received && !chain->ack_due));
+}
+
 bool ol_chain_next_action(const struct ol_chain *chain, unsigned not_now,
 			  struct ol_chain_action *ret_action)
 {
+	if (is_at_rest(chain))
+		return false;
 	*ret_action = (struct ol_chain_action){ .commits = false };
 	if ((not_now & OL_CHAIN_FORWARD) == 0 && can_forward(chain)) {
 		ret_action->what = OL_CHAIN_FORWARD;

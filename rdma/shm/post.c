@@ -15,7 +15,7 @@
 #include "rdma/shm/shm.h"
 
 enum {
-	RECORD_BYTES = 64 /* most small writes are a cache line */
+	LINE_BYTES = 64 /* of cache; most small writes are one */
 };
 
 /* copy_small -- up to OL_SHM_INLINE_MAX bytes, without a call. Whole words stay whole. */
@@ -24,6 +24,15 @@ static inline void copy_small(uint8_t *dst, const uint8_t *src, size_t bytes)
 	uint64_t head64, tail64;
 	uint32_t head32, tail32;
 
+	for (; bytes > LINE_BYTES; bytes -= LINE_BYTES) {
+		memcpy(dst, src, LINE_BYTES);
+		dst += LINE_BYTES;
+		src += LINE_BYTES;
+	}
+	if (bytes == LINE_BYTES) {
+		memcpy(dst, src, LINE_BYTES);
+		return;
+	}
 	if (bytes >= 16) {
 		while (bytes > 16) {
 			memcpy(dst, src, 16);
@@ -58,9 +67,7 @@ static inline void copy_small(uint8_t *dst, const uint8_t *src, size_t bytes)
 
 static inline void payload_copy(uint8_t *dst, const uint8_t *src, size_t bytes)
 {
-	if (bytes == RECORD_BYTES)
-		memcpy(dst, src, RECORD_BYTES);
-	else if (bytes <= OL_SHM_INLINE_MAX)
+	if (bytes <= OL_SHM_INLINE_MAX)
 		copy_small(dst, src, bytes);
 	else
 		memcpy(dst, src, bytes);

@@ -80,8 +80,8 @@ static int poll_once(struct ol_worker *worker)
 	if (any_link_is_down(worker))
 		(void)worker->ops->arm(worker->xport);
 	events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
-	if (events_count > 0 || lives_on(worker))
-		ol_worker_now(worker);
+	if (lives_on(worker) || (events_count > 0 && !worker->started))
+		ol_worker_now(worker); /* else nothing is timed */
 	for (int i = 0; i < events_count; i++) {
 		worker->inbox = (struct ol_inbox){ &events[i + 1], events_count - i - 1 };
 		if (events[i].conn != NULL) /* else it was freed meanwhile */

@@ -11,8 +11,13 @@
 /* Forks between this process and the first of its ancestors that asked for an owner */
 extern _Atomic uint32_t ol_owner_forks;
 
-/* This thread's number, from 1; it is never reused. 0: not asked for yet */
-extern _Thread_local uint64_t ol_owner_thread;
+/*
+ * This thread's number, from 1; it is never reused. 0: not asked for yet
+ *
+ * Every call with a worker reads it. In a shared library a variable of a thread is found by a call,
+ * unless it lies in the block that the loader sets up; 8 bytes have room there.
+ */
+extern _Thread_local uint64_t ol_owner_thread __attribute__((tls_model("initial-exec")));
 
 struct ol_owner {
 	uint64_t thread;

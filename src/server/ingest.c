@@ -34,6 +34,17 @@ static uint8_t *slot_memory(struct ol_ingest *ingest, struct ol_landed landed)
 	       ol_layout_slot_off(&ingest->store->geo, landed.slot);
 }
 
+/* A place in the queue, which may be past its end by less than its size */
+static struct ol_landed *queue_at(const struct ol_ingest *ingest, uint32_t at)
+{
+	return &ingest->queue[at < ingest->queue_size ? at : at - ingest->queue_size];
+}
+
+static void queue_put(struct ol_ingest *ingest, struct ol_landed landed)
+{
+	*queue_at(ingest, ingest->queue_head + ingest->queue_count++) = landed;
+}
+
 int ol_ingest_open(struct ol_ingest *ingest)
 {
 	size_t workers = ingest->opts->workers_max;
@@ -185,7 +196,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	assert(ingest->queue_count < ingest->queue_size);
 	session->last_seq = hdr.seq;
 	session->numbered = true;
-	ingest->queue[(ingest->queue_head + ingest->queue_count++) % ingest->queue_size] = landed;
+	queue_put(ingest, landed);
 	ol_ingest_progress(ingest, now_ns);
 	return NULL;
 }
@@ -269,7 +280,8 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 			.queued = state->queued,
 		};
 
-		ingest->queue_head = (ingest->queue_head + 1) % ingest->queue_size;
+		if (++ingest->queue_head == ingest->queue_size)
+			ingest->queue_head = 0;
 		ingest->queue_count--;
 		switch (ol_policy_on_gradient(ingest->policy, &arrival)) {
 		case OL_VERDICT_HOLD:
@@ -299,7 +311,7 @@ static void parked_requeue(struct ol_ingest *ingest)
 {
 	while (ingest->parked_count > 0) {
 		ingest->queue_head =
-			(ingest->queue_head + ingest->queue_size - 1) % ingest->queue_size;
+			(ingest->queue_head == 0 ? ingest->queue_size : ingest->queue_head) - 1;
 		ingest->queue[ingest->queue_head] = ingest->parked[--ingest->parked_count];
 		ingest->queue_count++;
 	}
@@ -600,11 +612,10 @@ void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session)
 	uint32_t index = (uint32_t)(session - ingest->sessions->all), kept = 0, batch_count;
 
 	for (uint32_t i = 0; i < ingest->queue_count; i++) {
-		struct ol_landed landed =
-			ingest->queue[(ingest->queue_head + i) % ingest->queue_size];
+		struct ol_landed landed = *queue_at(ingest, ingest->queue_head + i);
 
 		if (landed.session != index)
-			ingest->queue[(ingest->queue_head + kept++) % ingest->queue_size] = landed;
+			*queue_at(ingest, ingest->queue_head + kept++) = landed;
 	}
 	ingest->queue_count = kept;
 	ingest->parked_count = keep_others(ingest->parked, ingest->parked_count, index);

@@ -52,11 +52,6 @@ uint64_t ol_worker_mirrored(const struct ol_link *link)
 	return ol_layout_table_bytes(&link->geo) + vectors * ol_layout_vector_bytes(&link->geo);
 }
 
-uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
-{
-	return (uint64_t)((const uint8_t *)at - (const uint8_t *)worker->work_slab->addr);
-}
-
 static int slab_start(struct ol_worker *worker, uint64_t bytes, unsigned access,
 		      struct ol_slab **ret_slab, struct ol_xport_region **ret_region)
 {

@@ -396,7 +396,10 @@ uint64_t ol_worker_flat_bytes(const struct ol_worker *worker);
 /* ol_worker_finite -- floats `first` up to `end` of a gradient hold no NaN and no infinity */
 bool ol_worker_finite(const float *grad, uint64_t first, uint64_t end);
 /* ol_worker_work_off -- offset of one of these in work_region */
-uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at);
+static inline uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
+{
+	return (uint64_t)((const uint8_t *)at - (const uint8_t *)worker->work_slab->addr);
+}
 
 /* push.c */
 void ol_push_progress(struct ol_link *link);

@@ -28,7 +28,7 @@ enum {
 #define TRAP_FLAG    0x100ull
 #define SYSCALL_CODE 0x050f /* 0f 05 */
 
-static struct steps *volatile target;
+static struct steps *_Atomic target; /* set by this thread, read by its own handler */
 static uint64_t
 	own; /* instructions between the flag's setting and its end, with nothing in between */
 static uint8_t *stack;

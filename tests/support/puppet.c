@@ -210,6 +210,10 @@ static void rung(struct puppet *puppet, struct puppet_session *session, uint32_t
 		puppet->withdrawals++;
 		return;
 	}
+	if (ol_bell_kind(imm) == OL_BELL_PIN) {
+		puppet->pins++;
+		return;
+	}
 	if (ol_bell_kind(imm) == OL_BELL_PART) {
 		puppet->parts++;
 		puppet->part_first = ol_part_first(ol_bell_arg(imm));

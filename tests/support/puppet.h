@@ -61,6 +61,7 @@ struct puppet {
 	struct puppet_push pushes[PUPPET_PUSHES_MAX];
 	unsigned push_count;
 	unsigned withdrawals; /* how often a worker said so */
+	unsigned pins; /* how often it rang for a pin */
 	unsigned parts; /* announcements of parts of gradients … */
 	uint64_t part_first; /* … and from which float on the last one says that all is there */
 	uint64_t version; /* published last */

@@ -313,6 +313,9 @@ static void session_make(struct ol_sessions *sessions, struct ol_session *sessio
 
 void ol_session_on_memory(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
+	if (sessions->aways < OL_AWAYS / 4)
+		sessions->away_ms /= 2;
+	sessions->aways = 0;
 	if (session->conn != NULL)
 		session_enter(sessions, session, now_ns);
 	else
@@ -403,6 +406,20 @@ static void session_take(struct ol_sessions *sessions, struct ol_session *sessio
 	ol_places_add(&sessions->taken, index_of(sessions, session));
 }
 
+/* How long a peer should stay away that finds no place to wait. Many that wait come seldom, so that
+ * their knocks take little time. */
+static uint32_t away_ms(struct ol_sessions *sessions)
+{
+	uint32_t ms = ol_memory_wait_ms(sessions->memory, 0);
+
+	if (++sessions->aways > OL_AWAYS) {
+		sessions->aways = 0;
+		sessions->away_ms =
+			least(2 * sessions->away_ms + OL_MEMORY_WAIT_MIN_MS, OL_AWAY_MAX_MS);
+	}
+	return ms > sessions->away_ms ? ms : sessions->away_ms;
+}
+
 static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		       const struct ol_wire_connect *proof, uint64_t now_ns)
 {
@@ -431,7 +448,7 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		return;
 	}
 	if (session->memory == NULL && sessions->memory->making >= OL_ADMISSIONS_MAX) {
-		ol_knock_send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
+		ol_knock_send_away(sessions, conn, away_ms(sessions));
 		return;
 	}
 	session->slot_count = slot_count;

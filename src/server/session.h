@@ -25,6 +25,9 @@ enum {
 	OL_REQUESTS_TURN = 8, /* requests handled in a turn of the loop; the others wait */
 	OL_REQUESTS_MAX = 512, /* requests that may wait; others are told to come back */
 	OL_ADMISSIONS_MAX = 64, /* peers that may wait for memory; others are told to come back */
+	OL_AWAYS = 16, /* peers sent away between two that came in: with more the delay doubles … */
+	OL_AWAY_MAX_MS =
+		250, /* … up to this. Meanwhile those that wait keep the memory thread busy */
 	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; at most a
 			     quarter of the lease */
 	OL_RESERVED_MS = 10000, /* until the memory of a peer that does not come back is freed */
@@ -158,6 +161,8 @@ struct ol_sessions {
 	uint64_t made_ns; /* of the newest challenge */
 	uint64_t *proved; /* by place, the newest challenge that a proof was seen of; wire/wire.h */
 	struct ol_requests requests;
+	uint32_t away_ms; /* the least delay of a peer that finds OL_ADMISSIONS_MAX waiting */
+	uint32_t aways; /* peers sent away so since memory was last made */
 	struct ol_refusals refusals[OL_REJECT_LATER]; /* by code */
 };
 

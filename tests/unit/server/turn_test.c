@@ -221,6 +221,21 @@ static void a_long_entry_is_forwarded_in_several_turns(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Of a session that has nothing to do a step reads nothing: here it has no memory */
+static void a_step_looks_at_no_idle_session(void **state)
+{
+	const uint32_t first = server->opts.workers_max; /* of observers */
+
+	(void)state;
+	server->turn.bytes_max = UINT64_MAX;
+	for (uint32_t i = first; i < server->sessions.count; i++)
+		server->sessions.all[i] =
+			(struct ol_session){ .state = OL_SESSION_LIVE, .role = OL_ROLE_OBSERVER };
+	crowd();
+	assert_int_equal(server->store.version, PUSHES);
+	assert_true(server->sessions.count > first);
+}
+
 static _Atomic uint64_t *pin_word(uint32_t worker)
 {
 	struct ol_pin *pin = (struct ol_pin *)(void *)(memory[worker] + OL_PIN_OFF);
@@ -263,6 +278,7 @@ int main(void)
 		TEST(a_turn_ends_after_so_many_bytes),
 		TEST(nobody_is_passed_over),
 		TEST(a_gradient_longer_than_a_turn_is_applied),
+		TEST(a_step_looks_at_no_idle_session),
 		TEST(a_pin_counts_from_its_bell_to_an_ack),
 		TEST(an_entry_is_applied_in_a_turn_that_has_room),
 		TEST(a_long_entry_is_forwarded_in_several_turns),

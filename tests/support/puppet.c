@@ -130,6 +130,10 @@ static void knocked(struct puppet *puppet, struct ol_xport_conn *conn,
 
 	memcpy(puppet->n, knock->nonce, sizeof(puppet->n));
 	puppet->knocks++;
+	if (puppet->crowded) {
+		puppet->ops->reject(conn, "", 1);
+		return;
+	}
 	if (puppet->foreign || puppet->full) {
 		turn_away(puppet, conn, puppet->foreign ? OL_REJECT_WIRE : OL_REJECT_FULL);
 		return;

@@ -106,6 +106,18 @@ static void that_a_server_has_no_place_left_is_told(void **unused)
 	assert_int_equal(world.puppets[B].knocks, 1);
 }
 
+/* Not asked whether it runs: it does */
+static void that_a_transport_has_no_connection_left_is_told(void **unused)
+{
+	(void)unused;
+	world.puppets[B].crowded = true;
+	world.opts.connect_timeout_ms = 200;
+	assert_int_equal(open_at("AB"), OL_E_FULL);
+	assert_non_null(strstr(world.err, "transport holds all connections"));
+	assert_null(strstr(world.err, "is it running"));
+	assert_true(world.puppets[B].knocks > 2);
+}
+
 static void a_list_that_is_none_is_refused(void **unused)
 {
 	static const char *const lists[] = {
@@ -172,6 +184,7 @@ int main(void)
 		test(a_server_of_another_shard_is_not_taken),
 		test(that_a_server_has_no_memory_is_told),
 		test(that_a_server_has_no_place_left_is_told),
+		test(that_a_transport_has_no_connection_left_is_told),
 		test(a_list_that_is_none_is_refused),
 		test(options_out_of_range_are_refused),
 		test(a_request_that_does_not_exist_is_refused),

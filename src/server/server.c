@@ -27,7 +27,8 @@
 
 enum {
 	PEER_FDS = 8, /* descriptors that a connection takes at most */
-	SPARE_CONNS = 8, /* for handshakes */
+	SPARE_CONNS = 8, /* for handshakes … */
+	SPARE_SHARE = 16, /* … and one more for so many workers, who may all begin at once */
 	MIB = 1 << 20,
 };
 
@@ -210,6 +211,11 @@ static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *
 			     &geo->shard_len);
 }
 
+static uint32_t spare_conns(const struct ol_server_opts *opts)
+{
+	return SPARE_CONNS + opts->workers_max / SPARE_SHARE;
+}
+
 /* Share out the connections that there are. OL_E_RESOURCES: the workers of a step have no room */
 static int budget_check(struct ol_server *server, uint32_t asked, char *err, size_t err_bytes)
 {
@@ -218,7 +224,8 @@ static int budget_check(struct ol_server *server, uint32_t asked, char *err, siz
 	uint32_t most;
 
 	have = have != 0 && have < asked ? have : asked;
-	ol_sessions_budget(&server->sessions, have > SPARE_CONNS ? have - SPARE_CONNS : 0);
+	ol_sessions_budget(&server->sessions,
+			   have > spare_conns(opts) ? have - spare_conns(opts) : 0);
 	most = server->sessions.budgets[OL_ROLE_WORKER].most;
 	if (most < opts->workers_max)
 		ol_log(OL_LOG_WARN,
@@ -241,7 +248,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
-	xopts.conns_max = server->sessions.count + SPARE_CONNS;
+	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
 	xopts.doorbells_max = (server->opts.window + 1) * (2 + OL_PARTS_MAX) + 4;
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;

@@ -45,6 +45,17 @@ __attribute__((noinline)) void bench_tick(struct ol_server *server, uint64_t now
 	ol_server_tick(server, now_ns);
 }
 
+/* Not getrusage(), which begins with what the process was before exec() */
+static long resident_kb(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long pages = 0;
+
+	check(file != NULL && fscanf(file, "%*s %ld", &pages) == 1);
+	fclose(file);
+	return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 static void connect_all(struct ol_server *server, uint32_t count, struct ol_xport_conn *conns,
 			struct ol_slab *slabs)
 {
@@ -126,7 +137,8 @@ int main(int argc, char **argv)
 			bench_step(server, &server->sessions.all[0], i);
 	}
 	ol_server_memory(server, text, sizeof(text));
-	printf("%u connected; %zu bytes of a session's own, %zu of its slots' states; %s\n", count,
-	       sizeof(struct ol_session), (WINDOW + 1) * sizeof(struct ol_slot_state), text);
+	printf("%u connected; %ld kB resident; %zu bytes of a session's own, %zu of its slots' states; %s\n",
+	       count, resident_kb(), sizeof(struct ol_session),
+	       (WINDOW + 1) * sizeof(struct ol_slot_state), text);
 	return 0; /* its sessions are no real ones: the process ends with them */
 }

@@ -82,21 +82,11 @@ int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *to,
 	return attempt_begin(dialer, to, &proof, now_ns);
 }
 
-/* No program has seen the attempt: its transport had no room. Verbs fills up with zeros */
-static bool is_empty(const struct ol_xport_event *event)
-{
-	for (uint32_t i = 0; i < event->priv_len; i++) {
-		if (event->priv[i] != 0)
-			return false;
-	}
-	return event->priv_len != 0;
-}
-
 enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *dial,
 				const struct ol_xport_event *event,
 				struct ol_wire_reject *ret_reject)
 {
-	if (event->status == -ECONNREFUSED && is_empty(event)) {
+	if (event->status == -EUSERS) {
 		ol_dial_drop(dialer, dial);
 		return OL_DIAL_FULL;
 	}

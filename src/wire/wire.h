@@ -34,8 +34,8 @@
  *
  * In place of the accept, the server may send a reject with the reason (and, of a limit, which one
  * and its number), or with the time after which to knock again, as the memory for the worker is not
- * ready yet. A transport that cannot hold another connection rejects by itself, with zeros or
- * nothing. The welcome may take a while: a server that came back empty first reads the freshest
+ * ready yet. A transport that cannot hold another connection rejects by itself, before any of
+ * this. The welcome may take a while: a server that came back empty first reads the freshest
  * mirror that a hello names. Then the session is live:
  *
  *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->

@@ -260,6 +260,9 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 		break;
 	case OL_DIAL_BROKE:
 		peer->refusal[0] = '\0';
+		if (event->status == -EOPNOTSUPP)
+			refusal_note(peer, event->status,
+				     "its adapter and this one ring in different ways");
 		ol_peer_retry(peer, now_ns);
 		break;
 	case OL_DIAL_FORGED:

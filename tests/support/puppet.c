@@ -130,10 +130,6 @@ static void knocked(struct puppet *puppet, struct ol_xport_conn *conn,
 
 	memcpy(puppet->n, knock->nonce, sizeof(puppet->n));
 	puppet->knocks++;
-	if (puppet->crowded) {
-		puppet->ops->reject(conn, "", 1);
-		return;
-	}
 	if (puppet->foreign || puppet->full) {
 		turn_away(puppet, conn, puppet->foreign ? OL_REJECT_WIRE : OL_REJECT_FULL);
 		return;
@@ -234,12 +230,24 @@ static void requested(struct puppet *puppet, const struct ol_xport_event *event)
 {
 	struct ol_wire_connect msg;
 
+	if (puppet->crowded) {
+		puppet->crowd++;
+		return;
+	}
 	check_ok(ol_wire_connect_decode(event->priv, event->priv_len, &msg));
 	check((unsigned)msg.role < PUPPET_ROLES);
 	if (msg.kind == OL_CONNECT_KNOCK)
 		knocked(puppet, event->conn, &msg);
 	else
 		proved(puppet, event->conn, &msg);
+}
+
+static void ended(struct puppet *puppet, struct ol_xport_conn *conn)
+{
+	if (conn->user != NULL)
+		session_free(puppet, conn->user);
+	else /* a call that was not answered */
+		puppet->ops->conn_free(conn);
 }
 
 void puppet_poll(struct puppet *puppet)
@@ -252,7 +260,7 @@ void puppet_poll(struct puppet *puppet)
 		else if (event.type == OL_XPORT_DOORBELL_RUNG)
 			rung(puppet, event.conn->user, event.imm);
 		else if (event.type == OL_XPORT_CONN_DOWN)
-			session_free(puppet, event.conn->user);
+			ended(puppet, event.conn);
 	}
 }
 

@@ -68,7 +68,8 @@ struct puppet {
 	bool scarce; /* it tells whoever comes to come back, and then that it has no memory */
 	unsigned scarcities; /* so often */
 	bool full; /* it tells whoever knocks that it has no place left */
-	bool crowded; /* its transport turns all away, as if it had no connection left */
+	bool crowded; /* it answers no call, so that each keeps one of its connections */
+	unsigned crowd; /* calls not answered */
 	bool torn; /* its acknowledgements are not whole */
 	uint64_t dropped; /* of the pushes that its welcomes speak of: not in its weights */
 };

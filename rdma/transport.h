@@ -113,6 +113,9 @@ struct ol_xport_opts {
 struct ol_xport_caps {
 	uint32_t inline_max; /* bytes a post copies at once, so the buffer is free on return */
 	uint32_t inflight_max;
+	uint32_t
+		conns_max; /* connections that it can hold, if that may be fewer than were asked for;
+			       0: as many */
 	uint32_t write_in_order; /* 1: bytes of one write become visible in address order */
 	uint32_t fence_keeps; /* 1: a slab can still be used after its writer was fenced off */
 	uint64_t write_max; /* bytes of the longest single write or read */

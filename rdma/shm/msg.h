@@ -48,7 +48,7 @@ struct ol_shm_msg {
 	uint16_t proto;
 	uint16_t type;
 	uint32_t capacity; /* HELLO, ACCEPT: of the ring that the sender consumes */
-	int32_t status; /* BYE: why */
+	int32_t status; /* BYE: why. REJECT: -EUSERS, its transport has no room; or 0 */
 	uint32_t rkey; /* REGION, UNREGION */
 	uint32_t access; /* REGION */
 	uint64_t addr; /* REGION */

@@ -192,7 +192,7 @@ static void priv_keep(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 static int on_hello(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds)
 {
 	struct ol_shm_xport *xport = conn->xport;
-	struct ol_shm_msg no = { .type = OL_SHM_MSG_REJECT };
+	struct ol_shm_msg no = { .type = OL_SHM_MSG_REJECT, .status = -EUSERS };
 
 	conn->wake_fd = fds[0];
 	if (!capacity_sound(msg->capacity) || !wake_fd_sound(fds[0]))
@@ -298,7 +298,7 @@ static int on_msg(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const 
 		return on_accept(conn, msg, fds);
 	case OL_SHM_MSG_REJECT:
 		priv_keep(conn, msg);
-		ol_shm_conn_down(conn, -ECONNREFUSED);
+		ol_shm_conn_down(conn, msg->status == -EUSERS ? -EUSERS : -ECONNREFUSED);
 		return 0;
 	case OL_SHM_MSG_CONFIRM:
 		return on_confirm(conn);

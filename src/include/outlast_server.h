@@ -185,6 +185,9 @@ struct ol_server_opts {
 	   are of the adapter's NUMA node if that is known. Default 1 */
 	uint32_t threads;
 	uint32_t relaxed_ordering, huge_pages; /* as in struct ol_worker_opts */
+	/* Bytes of the slots of all workers that are connected. A worker whose slots do not fit is
+	   refused with OL_E_FULL, and told this limit. 0: no limit. Default 0 */
+	uint64_t slot_memory_max;
 };
 
 enum {

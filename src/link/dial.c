@@ -76,6 +76,7 @@ int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *to,
 	struct ol_wire_connect proof = *msg;
 
 	proof.kind = OL_CONNECT_PROOF;
+	proof.made_ns = to->made_ns;
 	memcpy(proof.nonce, to->n, sizeof(proof.nonce));
 	ol_auth_proof(dialer->job_key, to->m, &proof);
 	return attempt_begin(dialer, to, &proof, now_ns);
@@ -85,6 +86,10 @@ enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *
 				const struct ol_xport_event *event,
 				struct ol_wire_reject *ret_reject)
 {
+	if (event->status == -EUSERS) {
+		ol_dial_drop(dialer, dial);
+		return OL_DIAL_FULL;
+	}
 	if (event->status != -ECONNREFUSED ||
 	    ol_wire_reject_decode(event->priv, event->priv_len, ret_reject) != 0)
 		return OL_DIAL_BROKE;
@@ -94,6 +99,7 @@ enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *
 	if (!ol_auth_challenge_holds(dialer->job_key, dial->n, ret_reject))
 		return OL_DIAL_FORGED;
 	memcpy(dial->m, ret_reject->nonce, sizeof(dial->m));
+	dial->made_ns = ret_reject->made_ns;
 	return OL_DIAL_CHALLENGED;
 }
 

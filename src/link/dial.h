@@ -60,6 +60,7 @@ struct ol_dial {
 	uint64_t backoff_ns;
 	uint8_t n[OL_NONCE_BYTES]; /* both ends' nonces */
 	uint8_t m[OL_NONCE_BYTES];
+	uint64_t made_ns; /* of the challenge */
 	struct ol_slab *acks; /* the memory that the other end writes, for this connection only */
 	struct ol_xport_region *acks_region;
 	struct ol_xport_rkey landing_key; /* memory at the other end that this end may write */
@@ -76,6 +77,7 @@ int ol_dial_knock(const struct ol_dialer *dialer, struct ol_dial *dial, const ch
 enum ol_dial_end {
 	OL_DIAL_BROKE, /* without an answer; the event has the status */
 	OL_DIAL_REFUSED, /* the peer rejected it */
+	OL_DIAL_FULL, /* the peer's transport rejected it: it holds all connections that it can */
 	OL_DIAL_CHALLENGED, /* the answer to a knock: a challenge by a peer that has the job key */
 	OL_DIAL_FORGED /* a challenge by a peer that does not have the key */
 };

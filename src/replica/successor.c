@@ -179,6 +179,7 @@ static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_eve
 {
 	struct ol_dial *dial = &replica->succ.dial;
 	struct ol_wire_reject reject;
+	char text[OL_REJECT_TEXT_MAX];
 
 	switch (ol_dial_on_end(&replica->dialer, dial, event, &reject)) {
 	case OL_DIAL_CHALLENGED:
@@ -188,13 +189,17 @@ static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_eve
 	case OL_DIAL_BROKE:
 		conn_retry(replica, ol_strerror(event->status), true, now_ns);
 		break;
+	case OL_DIAL_FULL:
+		conn_retry(replica, "its transport holds all connections that it can", false,
+			   now_ns);
+		break;
 	case OL_DIAL_FORGED:
 		conn_retry(replica, ol_strerror(OL_E_AUTH), true, now_ns);
 		break;
 	case OL_DIAL_REFUSED:
 		/* the successor has not yet ended its former predecessor's session, or is short of
 		   memory */
-		conn_retry(replica, ol_strerror(ol_wire_reject_status(reject.code)), false, now_ns);
+		conn_retry(replica, ol_wire_reject_text(&reject, text), false, now_ns);
 		if (reject.code == OL_REJECT_LATER)
 			ol_dial_retry_after(&replica->dialer, dial, reject.delay_ms, now_ns);
 		break;

@@ -68,10 +68,30 @@ void ol_ingest_close(struct ol_ingest *ingest)
 	free(ingest->queue);
 }
 
+static uint64_t pin_of(const struct ol_session *session)
+{
+	const uint8_t *page = session->landing->addr;
+	const struct ol_pin *word = (const struct ol_pin *)(const void *)(page + OL_PIN_OFF);
+
+	return ol_word_load(&word->version_plus_1);
+}
+
+/* True for a peer that rang for a pin and has none now */
+static bool is_unpinned(const struct ol_ingest *ingest, const struct ol_session *session)
+{
+	const struct ol_places *pinning = &ingest->sessions->pinning;
+
+	return pinning->count > 0 &&
+	       ol_places_has(pinning, (uint32_t)(session - ingest->sessions->all)) &&
+	       pin_of(session) == 0;
+}
+
 void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 		   uint64_t now_ns)
 {
+	const uint32_t index = (uint32_t)(session - ingest->sessions->all);
 	struct ol_slot_state *state = &session->slots[slot];
+	bool unpinned;
 	struct ol_ack ack = {
 		.seq = state->seq,
 		.version = ingest->store->version,
@@ -89,13 +109,17 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 	};
 
 	ol_record_seal(&ack);
+	unpinned = is_unpinned(ingest, session); /* before its peer can have the ack */
 	if (ingest->ops->post_write(session->conn, &write) == 0) {
+		if (unpinned)
+			ol_places_remove(&ingest->sessions->pinning, index);
 		state->busy = false;
 		if (!state->owed)
 			return;
 		state->owed = false;
-		session->owed_count--;
 		ingest->sessions->owed_total--;
+		if (--session->owed_count == 0)
+			ol_places_remove(&ingest->sessions->owing, index);
 		return;
 	}
 	/* a full queue: progress() tries again; or a broken connection, about to be reported */
@@ -105,6 +129,7 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 	if (session->owed_count++ == 0)
 		session->owed_since_ns = now_ns;
 	ingest->sessions->owed_total++;
+	ol_places_add(&ingest->sessions->owing, index);
 }
 
 void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int status,
@@ -351,23 +376,16 @@ static unsigned held_mask(struct ol_ingest *ingest)
 	return ol_save_pinned(ingest->saving) | ol_successor_pinned(ingest->replica);
 }
 
-/* The snapshots that readers hold, by the pin words in their control pages */
+/* The snapshots that readers hold, by the pin words of those that rang for a pin */
 static unsigned pinned_mask(struct ol_ingest *ingest)
 {
+	const struct ol_places *pinning = &ingest->sessions->pinning;
 	unsigned mask = held_mask(ingest);
 
-	for (uint32_t i = 0; i < ingest->sessions->count; i++) {
-		const struct ol_session *session = &ingest->sessions->all[i];
-		const struct ol_pin *word;
-		uint64_t pin;
+	for (uint32_t i = 0; (i = ol_places_next(pinning, i)) < pinning->size; i++) {
+		uint64_t pin = pin_of(&ingest->sessions->all[i]);
 		int at;
 
-		if (session->state != OL_SESSION_LIVE || session->role == OL_ROLE_REPLICA)
-			continue;
-		word = (const struct ol_pin *)(const void *)((const uint8_t *)
-								     session->landing->addr +
-							     OL_PIN_OFF);
-		pin = ol_word_load(&word->version_plus_1);
 		at = pin != 0 ? ol_store_find(ingest->store, pin - 1) : -1;
 		if (at >= 0)
 			mask |= 1u << at;
@@ -549,10 +567,13 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 
 static void acks_flush(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < ingest->sessions->count && ingest->sessions->owed_total > 0; i++) {
+	const struct ol_places *owing = &ingest->sessions->owing;
+
+	for (uint32_t i = 0; (i = ol_places_next(owing, i)) < owing->size; i++) {
 		struct ol_session *session = &ingest->sessions->all[i];
 
-		for (uint32_t slot = 0; session->owed_count > 0 && slot < OL_SLOTS_MAX; slot++) {
+		for (uint32_t slot = 0; session->owed_count > 0 && slot <= ingest->opts->window;
+		     slot++) {
 			if (session->slots[slot].owed)
 				ol_ingest_ack(ingest, session, slot, now_ns);
 		}

@@ -54,7 +54,7 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 	unsigned max = server->opts.spin_yield ? YIELD_POLLS : QUIET_POLLS;
 	int count = server->ops->poll(server->xport, events, EVENTS_MAX);
 
-	if (server->turn.left)
+	if (server->turn.left || server->sessions.requests.count > 0)
 		return count;
 	for (unsigned i = 1; i < max && count == 0; i++)
 		count = server->ops->poll(server->xport, events, EVENTS_MAX);
@@ -138,6 +138,7 @@ static void turn_over(struct ol_server *server, struct loop *loop)
 		ol_word_store(&server->store.board->turn_max_ns, took_ns);
 	loop->turn_ns = loop->now_ns;
 	ol_turn_begin(&server->turn);
+	ol_sessions_turn(&server->sessions);
 }
 
 /* Handle all events, and one peer whose memory is ready */
@@ -152,6 +153,11 @@ static int events_handle(struct ol_server *server, struct loop *loop, struct ol_
 		ol_server_on_event(server, &events[i], loop->now_ns);
 		if (i + 1 < count)
 			rc = lease_check(loop);
+	}
+	if (rc == 0 && server->sessions.requests.count > 0) {
+		rc = lease_check(loop);
+		if (rc == 0)
+			ol_sessions_serve(&server->sessions, loop->now_ns);
 	}
 	if (rc == 0 && ol_memory_has_news(&server->memory)) {
 		rc = lease_check(loop);
@@ -204,7 +210,8 @@ static int loop_run(struct ol_server *server)
 		} else {
 			next_ns = tick_ns;
 		}
-		if (count > 0 || server->turn.left || ol_memory_has_news(&server->memory)) {
+		if (count > 0 || server->turn.left || server->sessions.requests.count > 0 ||
+		    ol_memory_has_news(&server->memory)) {
 			busy_ns = now_ns;
 			continue;
 		}

@@ -26,7 +26,10 @@
 #include "wire/auth.h"
 
 enum {
-	PEER_FDS = 8 /* descriptors that a connection takes at most */
+	PEER_FDS = 8, /* descriptors that a connection takes at most */
+	SPARE_CONNS = 8, /* for handshakes … */
+	SPARE_SHARE = 16, /* … and one more for so many workers, who may all begin at once */
+	MIB = 1 << 20,
 };
 
 void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
@@ -208,6 +211,36 @@ static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *
 			     &geo->shard_len);
 }
 
+static uint32_t spare_conns(const struct ol_server_opts *opts)
+{
+	return SPARE_CONNS + opts->workers_max / SPARE_SHARE;
+}
+
+/* Share out the connections that there are. OL_E_RESOURCES: the workers of a step have no room */
+static int budget_check(struct ol_server *server, uint32_t asked, char *err, size_t err_bytes)
+{
+	const struct ol_server_opts *opts = &server->opts;
+	uint32_t have = server->caps.conns_max;
+	uint32_t most;
+
+	have = have != 0 && have < asked ? have : asked;
+	ol_sessions_budget(&server->sessions,
+			   have > spare_conns(opts) ? have - spare_conns(opts) : 0);
+	most = server->sessions.budgets[OL_ROLE_WORKER].most;
+	if (most < opts->workers_max)
+		ol_log(OL_LOG_WARN,
+		       "the device holds %u connections of the %u that were asked for: %u workers "
+		       "of workers_max %u can be connected at once; lower window or observers_max",
+		       have, asked, most, opts->workers_max);
+	if (opts->workers <= most)
+		return 0;
+	snprintf(err, err_bytes,
+		 "workers is %u, and the device has connections for %u: lower workers, window or "
+		 "observers_max, or take more servers",
+		 opts->workers, most);
+	return OL_E_RESOURCES;
+}
+
 static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 {
 	struct ol_xport_opts xopts;
@@ -215,7 +248,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
-	xopts.conns_max = server->sessions.count + 8; /* 8 more for handshakes */
+	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
 	xopts.doorbells_max = (server->opts.window + 1) * (2 + OL_PARTS_MAX) + 4;
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;
@@ -227,6 +260,10 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	rc = server->ops->open(&xopts, &server->xport);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot open transport", server->ops->name);
+	server->ops->query(server->xport, &server->caps);
+	rc = budget_check(server, xopts.conns_max, err, err_bytes);
+	if (rc != 0)
+		return rc;
 	rc = server->ops->listen(server->xport, server->opts.listen, server->addr);
 	if (rc == -EINVAL)
 		snprintf(err, err_bytes, "cannot listen at %s with transport %s: %s",
@@ -249,7 +286,6 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	int rc;
 
 	snprintf(what, sizeof(what), "the %.1f MB of snapshots of the shard", (double)bytes / 1e6);
-	server->ops->query(server->xport, &server->caps);
 	rc = ol_memory_start(&server->memory, server->ops, server->stop_fd);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot start", "the thread that makes memory");
@@ -301,6 +337,22 @@ static int descriptors_check(const struct ol_server *server, char *err, size_t e
 	return rc == 0 ? 0 : fail(err, err_bytes, rc, "no descriptors for", what);
 }
 
+/* The workers of a step must have their slots */
+static int slots_check(const struct ol_server_opts *opts, const struct ol_geometry *geo, char *err,
+		       size_t err_bytes)
+{
+	uint64_t bytes = ol_layout_landing_bytes(geo, geo->window) * opts->workers;
+
+	if (opts->slot_memory_max == 0 || bytes <= opts->slot_memory_max)
+		return 0;
+	snprintf(err, err_bytes,
+		 "slot_memory_max is %llu MiB, and the slots of %u workers take %llu: raise it, or "
+		 "lower window",
+		 (unsigned long long)(opts->slot_memory_max / MIB), opts->workers,
+		 (unsigned long long)((bytes + MIB - 1) / MIB));
+	return -EINVAL;
+}
+
 static const struct ol_chain_kind *kind_of(const struct ol_server_opts *opts)
 {
 	if (opts->coordinator == NULL)
@@ -310,20 +362,15 @@ static const struct ol_chain_kind *kind_of(const struct ol_server_opts *opts)
 
 static int tables_start(struct ol_server *server)
 {
-	struct ol_sessions *sessions = &server->sessions;
 	const struct ol_server_opts *opts = &server->opts;
 	struct ol_policy_opts policy;
-	int rc;
+	int rc = ol_sessions_open(&server->sessions, server->kind->readers,
+				  server->kind->predecessors);
 
-	sessions->reader_first = opts->workers_max + opts->observers_max;
-	sessions->replica_first =
-		sessions->reader_first + server->kind->readers * opts->workers_max;
-	sessions->count = sessions->replica_first + server->kind->predecessors;
-	sessions->all = calloc(sessions->count, sizeof(*sessions->all));
-	rc = ol_ingest_open(&server->ingest);
-	sessions->proofs = calloc(OL_PROOFS, sizeof(*sessions->proofs));
-	if (rc != 0 || sessions->proofs == NULL || sessions->all == NULL)
-		return -ENOMEM;
+	if (rc == 0)
+		rc = ol_ingest_open(&server->ingest);
+	if (rc != 0)
+		return rc;
 	policy = policy_opts(opts);
 	rc = ol_policy_create(&policy, &server->policy);
 	if (rc != 0)
@@ -331,8 +378,7 @@ static int tables_start(struct ol_server *server)
 	server->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->stop_fd < 0)
 		return -errno;
-	rc = ol_auth_random(&server->incarnation, sizeof(server->incarnation));
-	return rc != 0 ? rc : ol_auth_random(sessions->secret, sizeof(sessions->secret));
+	return ol_auth_random(&server->incarnation, sizeof(server->incarnation));
 }
 
 /* The caller's options as this version knows them, checked */
@@ -362,6 +408,9 @@ int ol_server_open(const struct ol_server_opts *given, const float *weights,
 	rc = geometry_make(opts, &geo);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "too few parameters for", "so many shards");
+	rc = slots_check(opts, &geo, err, err_bytes);
+	if (rc != 0)
+		return rc;
 	server = calloc(1, sizeof(*server));
 	if (server == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for", "the server");
@@ -425,8 +474,7 @@ void ol_server_close(struct ol_server *server)
 	if (server->stop_fd >= 0)
 		close(server->stop_fd);
 	ol_ingest_close(&server->ingest);
-	free(server->sessions.proofs);
-	free(server->sessions.all);
+	ol_sessions_close(&server->sessions);
 	free(server);
 }
 
@@ -454,6 +502,10 @@ static const char *on_work(struct ol_server *server, struct ol_session *session,
 		return ol_ingest_on_push(&server->ingest, session, ol_bell_arg(imm), now_ns);
 	if (kind == OL_BELL_PART)
 		return ol_ingest_on_part(&server->ingest, session, ol_bell_arg(imm));
+	if (kind == OL_BELL_PIN) {
+		ol_session_pins(&server->sessions, session);
+		return NULL;
+	}
 	if (kind != OL_BELL_WITHDRAW || session->role != OL_ROLE_WORKER)
 		return "doorbell of an unknown kind";
 	ol_ingest_on_withdraw(&server->ingest, session, now_ns);
@@ -498,6 +550,13 @@ static void on_down(struct ol_server *server, struct ol_session *session, int st
 	ol_serve_end(server, session, status == 0 ? NULL : ol_strerror(status), false);
 }
 
+/* A peer has left before its request was handled */
+static void request_end(struct ol_server *server, struct ol_xport_conn *conn)
+{
+	ol_session_forget(&server->sessions, conn);
+	server->ops->conn_free(conn);
+}
+
 void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *event,
 			uint64_t now_ns)
 {
@@ -520,7 +579,7 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 		if (session != NULL)
 			on_down(server, session, event->status, now_ns);
 		else
-			server->ops->conn_free(event->conn);
+			request_end(server, event->conn);
 		break;
 	case OL_XPORT_DONE:
 		if (session != NULL)
@@ -553,7 +612,9 @@ void ol_server_beat(struct ol_server *server)
 
 static void sessions_tick(struct ol_server *server, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < server->sessions.count; i++) {
+	const struct ol_places *taken = &server->sessions.taken;
+
+	for (uint32_t i = 0; (i = ol_places_next(taken, i)) < taken->size; i++) {
 		struct ol_session *session = &server->sessions.all[i];
 		const char *why;
 		bool lies;
@@ -584,13 +645,22 @@ const char *ol_server_addr(const struct ol_server *server)
 void ol_server_memory(const struct ol_server *server, char *text, size_t text_bytes)
 {
 	const struct ol_geometry *geo = &server->store.geo;
+	const struct ol_budget *budgets = server->sessions.budgets;
 	uint64_t landing = ol_layout_landing_bytes(geo, geo->window);
+	uint64_t limit = server->opts.slot_memory_max;
+	char most[48] = "no limit";
 
+	if (limit != 0)
+		snprintf(most, sizeof(most), "at most %.1f MB", (double)limit / 1e6);
 	snprintf(text, text_bytes,
-		 "%.1f MB of snapshots on %s, node %d; %.1f MB of slots a worker; "
+		 "%.1f MB of snapshots on %s, node %d; %.1f MB of slots a worker, %.1f MB for all "
+		 "%u (%s); connections for %u workers, %u readers, %u observers, %u predecessors; "
 		 "one protection domain a %s",
 		 (double)server->public_slab->bytes / 1e6, ol_slab_pages_str(server->public_slab),
 		 server->public_slab->node, (double)landing / 1e6,
+		 (double)landing * budgets[OL_ROLE_WORKER].most / 1e6, budgets[OL_ROLE_WORKER].most,
+		 most, budgets[OL_ROLE_WORKER].most, budgets[OL_ROLE_READER].most,
+		 budgets[OL_ROLE_OBSERVER].most, budgets[OL_ROLE_REPLICA].most,
 		 server->opts.shared_domain ? "job: snapshots are pinned once"
 					    : "worker: snapshots are pinned once for each");
 }

@@ -13,140 +13,103 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "rdma/order.h"
+#include "server/knock.h"
+
+enum {
+	MIB = 1 << 20
+};
 
 static const char no_memory[] = "no memory for its landing slots";
 
-static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-			const struct ol_wire_reject *msg)
+static uint32_t index_of(const struct ol_sessions *sessions, const struct ol_session *session)
 {
-	uint8_t bytes[OL_WIRE_REJECT_BYTES];
-
-	ol_wire_reject_encode(msg, bytes);
-	ol_inbox_forget(sessions->inbox, conn);
-	sessions->ops->reject(conn, bytes, sizeof(bytes));
+	return (uint32_t)(session - sessions->all);
 }
 
-/* Refused peers try again: log the first refusal, then at most one line a second for each code */
-static void refusal_say(struct ol_sessions *sessions, enum ol_wire_reject_code code,
-			const char *why, uint64_t now_ns)
+static int places_open(struct ol_places *places, uint32_t size)
 {
-	struct ol_refusals *refusals = &sessions->refusals[code];
-	char more[64] = "";
-
-	if (refusals->told_ns != 0 && now_ns - refusals->told_ns < OL_REFUSALS_MS * OL_NS_PER_MS) {
-		refusals->untold++;
-		return;
-	}
-	if (refusals->untold != 0)
-		snprintf(more, sizeof(more), "; %llu more like it since the last line",
-			 (unsigned long long)refusals->untold);
-	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s%s", sessions->addr, why, more);
-	*refusals = (struct ol_refusals){ .told_ns = now_ns };
+	places->size = size;
+	places->words = calloc(ol_places_words(size), sizeof(*places->words));
+	return places->words != NULL ? 0 : -ENOMEM;
 }
 
-static void conn_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-			enum ol_wire_reject_code code, const char *why, uint64_t now_ns)
+int ol_sessions_open(struct ol_sessions *sessions, uint32_t readers, uint32_t predecessors)
 {
-	struct ol_wire_reject msg = { .code = code };
+	const struct ol_server_opts *opts = sessions->opts;
+	int rc;
 
-	refusal_say(sessions, code, why, now_ns);
-	ol_counter_add(&sessions->store->board->refused, 1);
-	conn_reject(sessions, conn, &msg);
+	sessions->reader_first = opts->workers_max + opts->observers_max;
+	sessions->replica_first = sessions->reader_first + readers * opts->workers_max;
+	sessions->count = sessions->replica_first + predecessors;
+	sessions->all = calloc(sessions->count, sizeof(*sessions->all));
+	sessions->requests.ring = calloc(OL_REQUESTS_MAX, sizeof(*sessions->requests.ring));
+	rc = sessions->all != NULL && sessions->requests.ring != NULL ? 0 : -ENOMEM;
+	if (rc == 0)
+		rc = places_open(&sessions->taken, sessions->count);
+	if (rc == 0)
+		rc = places_open(&sessions->owing, sessions->count);
+	if (rc == 0)
+		rc = places_open(&sessions->pinning, sessions->count);
+	if (rc == 0)
+		rc = ol_knock_open(sessions);
+	ol_sessions_budget(sessions, UINT32_MAX);
+	return rc;
 }
 
-/* Tell a peer to come back. No warning: this is normal when many come at once. */
-static void send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn, uint32_t delay_ms)
+void ol_sessions_close(struct ol_sessions *sessions)
 {
-	struct ol_wire_reject msg = { .code = OL_REJECT_LATER, .delay_ms = delay_ms };
-
-	ol_log(OL_LOG_DEBUG, "server %s: a peer is told to come back in %u ms", sessions->addr,
-	       delay_ms);
-	ol_counter_add(&sessions->store->board->sent_away, 1);
-	conn_reject(sessions, conn, &msg);
+	ol_knock_close(sessions);
+	free(sessions->pinning.words);
+	free(sessions->owing.words);
+	free(sessions->taken.words);
+	free(sessions->requests.ring);
+	free(sessions->all);
 }
 
-static uint64_t slot_of(uint64_t now_ns)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-	return 1 + now_ns / (OL_CHALLENGE_SLOT_MS * OL_NS_PER_MS);
+	return a < b ? a : b;
 }
 
-/* Answer a knock with a nonce that only this process can make. It makes the nonce again for the
- * proof, so a knock costs no memory. */
-static void challenge_send(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-			   const struct ol_wire_connect *knock, uint64_t now_ns)
+/* The predecessor first, as without it a chain is short; then workers, each with its reader; then
+ * observers, but for one, so that a person can always look. */
+void ol_sessions_budget(struct ol_sessions *sessions, uint32_t conns)
 {
-	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE };
+	const struct ol_server_opts *opts = sessions->opts;
+	const uint32_t readers = sessions->replica_first > sessions->reader_first;
+	const uint32_t look = least(opts->observers_max, 1);
+	uint32_t left = conns, each;
 
-	if (ol_auth_nonce(sessions->secret, knock->nonce, slot_of(now_ns), msg.nonce) != 0) {
-		conn_refuse(sessions, conn, OL_REJECT_FULL, "the crypto library fails", now_ns);
-		return;
-	}
-	ol_auth_challenge(sessions->job_key, knock->nonce, &msg);
-	conn_reject(sessions, conn, &msg);
+	for (unsigned i = 0; i <= OL_ROLE_REPLICA; i++)
+		sessions->budgets[i].most = 0;
+	sessions->budgets[OL_ROLE_REPLICA].most =
+		least(left, sessions->count - sessions->replica_first);
+	left -= sessions->budgets[OL_ROLE_REPLICA].most;
+	each = (left > look ? left - look : 0) / (1 + readers);
+	each = least(each, opts->workers_max);
+	sessions->budgets[OL_ROLE_WORKER].most = each;
+	sessions->budgets[OL_ROLE_READER].most = readers * each;
+	left -= (1 + readers) * each;
+	sessions->budgets[OL_ROLE_OBSERVER].most = least(left, opts->observers_max);
 }
 
-/* A challenge of this slot is good for the rest of it, and for the next. */
-static bool slot_is_good(uint64_t slot, uint64_t now_ns)
+static void conn_give(struct ol_sessions *sessions, struct ol_session *session,
+		      struct ol_xport_conn *conn)
 {
-	return slot + 1 >= slot_of(now_ns);
+	session->conn = conn;
+	conn->user = session;
+	sessions->budgets[session->role].used++;
 }
 
-/* The slot of the challenge that this proof answers; 0: this process made no such challenge lately */
-static uint64_t proof_slot(const struct ol_sessions *sessions, const struct ol_wire_connect *proof,
-			   uint64_t now_ns, uint8_t ret_m[OL_NONCE_BYTES])
+/* The session has no connection any more; the caller answers or frees it */
+static struct ol_xport_conn *conn_take(struct ol_sessions *sessions, struct ol_session *session)
 {
-	uint64_t newest = slot_of(now_ns);
+	struct ol_xport_conn *conn = session->conn;
 
-	for (uint64_t slot = newest; slot + OL_CHALLENGE_SLOTS > newest && slot > 0; slot--) {
-		if (ol_auth_nonce(sessions->secret, proof->nonce, slot, ret_m) == 0 &&
-		    ol_auth_proof_holds(sessions->job_key, ret_m, proof))
-			return slot;
-	}
-	return 0;
-}
-
-static bool proof_was_used(const struct ol_sessions *sessions, const struct ol_wire_connect *proof)
-{
-	for (uint32_t i = 0; i < OL_PROOFS; i++) {
-		if (sessions->proofs[i].slot != 0 &&
-		    memcmp(sessions->proofs[i].n, proof->nonce, sizeof(proof->nonce)) == 0)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Judge a proof; m: the nonce that it answers. A proof is good once: good proofs are remembered
- * until their challenge expires. If a busy host delayed a proof for longer, its peer knocks again,
- * as it has the key.
- */
-static bool proof_take(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-		       const struct ol_wire_connect *proof, uint64_t now_ns,
-		       uint8_t ret_m[OL_NONCE_BYTES])
-{
-	uint64_t slot = proof_slot(sessions, proof, now_ns, ret_m);
-	struct ol_proof *place = &sessions->proofs[sessions->proof_next];
-
-	if (slot != 0 && !slot_is_good(slot, now_ns)) {
-		send_away(sessions, conn, OL_HOLD_MS);
-		return false;
-	}
-	if (slot == 0 || proof_was_used(sessions, proof)) {
-		conn_refuse(
-			sessions, conn, OL_REJECT_AUTH,
-			"its proof answers no challenge of this server's last minute, or was used "
-			"before, or was made with another job key",
-			now_ns);
-		return false;
-	}
-	if (place->slot != 0 && slot_is_good(place->slot, now_ns)) {
-		send_away(sessions, conn, OL_CHALLENGE_SLOT_MS);
-		return false;
-	}
-	memcpy(place->n, proof->nonce, sizeof(place->n));
-	place->slot = slot;
-	sessions->proof_next = (sessions->proof_next + 1) % OL_PROOFS;
-	return true;
+	if (conn != NULL)
+		sessions->budgets[session->role].used--;
+	session->conn = NULL;
+	return conn;
 }
 
 /* The session is free, or holds only memory reserved for a peer that was told to come back */
@@ -172,64 +135,77 @@ static struct ol_session *memory_first(struct ol_session *list, uint32_t count)
 
 static struct ol_session *session_pick(struct ol_sessions *sessions,
 				       const struct ol_wire_connect *proof,
-				       enum ol_wire_reject_code *ret_code, const char **ret_why)
+				       struct ol_wire_reject *no, const char **ret_why)
 {
 	uint32_t first = sessions->opts->workers_max, last = sessions->reader_first;
+	const struct ol_budget *budget = &sessions->budgets[proof->role];
 	struct ol_session *session;
 
 	if (last == sessions->count &&
 	    (proof->role == OL_ROLE_READER || proof->role == OL_ROLE_REPLICA)) {
-		*ret_code = OL_REJECT_WIRE;
+		no->code = OL_REJECT_WIRE;
 		*ret_why = "it asks for a chain, and this server is in none";
 		return NULL;
 	}
 	if (proof->role == OL_ROLE_WORKER || proof->role == OL_ROLE_READER) {
 		first = proof->role == OL_ROLE_READER ? sessions->reader_first : 0;
-		if (proof->worker >= sessions->opts->workers_max) {
-			*ret_code = OL_REJECT_WORKER_RANGE;
-			*ret_why = "its worker id is not below workers_max";
+		no->limit = OL_LIMIT_WORKERS;
+		no->number = sessions->opts->workers_max;
+		no->code = OL_REJECT_WORKER_RANGE;
+		if (proof->worker >= sessions->opts->workers_max)
 			return NULL;
-		}
-		if (is_open_to(&sessions->all[first + proof->worker]))
-			return &sessions->all[first + proof->worker];
-		*ret_code = OL_REJECT_WORKER_BUSY;
+		last = first + proof->worker + 1;
+		first += proof->worker;
+		no->limit = OL_LIMIT_NONE;
+		no->number = 0;
+		no->code = OL_REJECT_WORKER_BUSY;
 		*ret_why = "its worker id is already connected";
-		return NULL;
-	}
-	if (proof->role == OL_ROLE_REPLICA) {
-		first = sessions->replica_first;
-		last = sessions->count;
+	} else {
+		first = proof->role == OL_ROLE_REPLICA ? sessions->replica_first : first;
+		last = proof->role == OL_ROLE_REPLICA ? sessions->count : last;
+		no->limit =
+			proof->role == OL_ROLE_REPLICA ? OL_LIMIT_PREDECESSORS : OL_LIMIT_OBSERVERS;
+		no->number = last - first;
 	}
 	session = memory_first(&sessions->all[first], last - first);
-	if (session != NULL)
+	if (session == NULL || budget->used < budget->most)
 		return session;
-	*ret_code = OL_REJECT_FULL;
-	*ret_why = proof->role == OL_ROLE_REPLICA ? "another predecessor is connected"
-						  : "observers_max readers are connected";
+	*no = (struct ol_wire_reject){ .code = OL_REJECT_FULL,
+				       .limit = OL_LIMIT_CONNECTIONS,
+				       .number = budget->most };
+	*ret_why = NULL;
 	return NULL;
 }
 
 static void session_free(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_memory_job *memory = session->memory;
+	const uint32_t index = index_of(sessions, session);
+	struct ol_xport_conn *conn = conn_take(sessions, session);
 
 	/*
 	 * Destroy the queue pair, then the keys, then the memory, so that no late write can land.
 	 * The fence holds once the queue pair is destroyed; another thread does the long rest.
 	 */
-	if (session->conn != NULL) {
-		ol_inbox_forget(sessions->inbox, session->conn);
+	if (conn != NULL) {
+		ol_inbox_forget(sessions->inbox, conn);
 		if (session->landing_region != NULL)
-			memory->later = sessions->ops->strip(session->conn, session->landing_region,
+			memory->later = sessions->ops->strip(conn, session->landing_region,
 							     session->role == OL_ROLE_REPLICA);
-		sessions->ops->conn_free(session->conn);
+		sessions->ops->conn_free(conn);
 	}
 	if (session->landing_region != NULL)
 		sessions->ops->dereg(session->landing_region);
 	if (session->role == OL_ROLE_REPLICA)
 		ol_predecessor_on_end(sessions->replica);
+	if (session->slot_count != 0 && memory != NULL)
+		sessions->slot_bytes -= memory->bytes;
 	ol_memory_give_back(sessions->memory, memory);
 	free(session->table);
+	free(session->slots);
+	ol_places_remove(&sessions->taken, index);
+	ol_places_remove(&sessions->owing, index);
+	ol_places_remove(&sessions->pinning, index);
 	memset(session, 0, sizeof(*session));
 }
 
@@ -284,13 +260,15 @@ static int session_register(struct ol_sessions *sessions, struct ol_session *ses
 static void session_refuse(struct ol_sessions *sessions, struct ol_session *session,
 			   const char *what, int rc, uint64_t now_ns)
 {
+	const struct ol_wire_reject no = { .code = OL_REJECT_RESOURCES,
+					   .limit = OL_LIMIT_SYSTEM,
+					   .number = (uint32_t)-rc & 0xfff };
 	char limit[OL_STATUS_TEXT_MAX], text[sizeof(limit) + 40];
-	struct ol_xport_conn *conn = session->conn;
+	struct ol_xport_conn *conn = conn_take(sessions, session);
 
-	session->conn = NULL;
 	snprintf(text, sizeof(text), "%s: %s", what, ol_status_text(rc, limit));
 	if (conn != NULL)
-		conn_refuse(sessions, conn, OL_REJECT_RESOURCES, text, now_ns);
+		ol_knock_refuse(sessions, conn, &no, text, now_ns);
 	session_free(sessions, session);
 }
 
@@ -335,6 +313,9 @@ static void session_make(struct ol_sessions *sessions, struct ol_session *sessio
 
 void ol_session_on_memory(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
+	if (sessions->aways < OL_AWAYS / 4)
+		sessions->away_ms /= 2;
+	sessions->aways = 0;
 	if (session->conn != NULL)
 		session_enter(sessions, session, now_ns);
 	else
@@ -353,11 +334,10 @@ static uint64_t hold_ms(const struct ol_sessions *sessions)
 static void session_hold_over(struct ol_sessions *sessions, struct ol_session *session,
 			      uint64_t now_ns)
 {
-	struct ol_xport_conn *conn = session->conn;
+	struct ol_xport_conn *conn = conn_take(sessions, session);
 
-	session->conn = NULL;
 	session->since_ns = now_ns;
-	send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
+	ol_knock_send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
 }
 
 /* The memory that the peer will write to. A page alone, without slots, is made at once. */
@@ -387,71 +367,179 @@ static struct ol_memory_job *session_memory(struct ol_sessions *sessions,
 	return NULL;
 }
 
+/* Memory that the slots of a worker would take beyond slot_memory_max is not made */
+static bool slots_fit(const struct ol_sessions *sessions, uint32_t slot_count)
+{
+	uint64_t bytes = ol_layout_landing_bytes(&sessions->store->geo, slot_count);
+
+	return slot_count == 0 || sessions->opts->slot_memory_max == 0 ||
+	       sessions->slot_bytes + bytes <= sessions->opts->slot_memory_max;
+}
+
 static void session_begin(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
-	session->memory = session_memory(sessions, session);
+	/* a reader has no slots, but acks for those of its worker */
+	const bool acked = session->role == OL_ROLE_WORKER || session->role == OL_ROLE_READER;
+
+	if (acked)
+		session->slots = calloc(sessions->opts->window + 1, sizeof(*session->slots));
+	if (!acked || session->slots != NULL)
+		session->memory = session_memory(sessions, session);
+	if (session->memory != NULL && session->slot_count != 0)
+		sessions->slot_bytes += session->memory->bytes;
 	if (session->memory != NULL)
 		session_make(sessions, session, now_ns);
 	else
 		session_refuse(sessions, session, no_memory, -ENOMEM, now_ns);
 }
 
+static void session_take(struct ol_sessions *sessions, struct ol_session *session,
+			 const struct ol_wire_connect *proof, const uint8_t m[OL_NONCE_BYTES],
+			 uint64_t now_ns)
+{
+	session->role = proof->role;
+	session->worker = proof->worker;
+	session->since_ns = now_ns;
+	memcpy(session->n, proof->nonce, sizeof(session->n));
+	memcpy(session->m, m, sizeof(session->m));
+	session->state = OL_SESSION_MAKING;
+	ol_places_add(&sessions->taken, index_of(sessions, session));
+}
+
+/* How long a peer should stay away that finds no place to wait. Many that wait come seldom, so that
+ * their knocks take little time. */
+static uint32_t away_ms(struct ol_sessions *sessions)
+{
+	uint32_t ms = ol_memory_wait_ms(sessions->memory, 0);
+
+	if (++sessions->aways > OL_AWAYS) {
+		sessions->aways = 0;
+		sessions->away_ms =
+			least(2 * sessions->away_ms + OL_MEMORY_WAIT_MIN_MS, OL_AWAY_MAX_MS);
+	}
+	return ms > sessions->away_ms ? ms : sessions->away_ms;
+}
+
 static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		       const struct ol_wire_connect *proof, uint64_t now_ns)
 {
-	enum ol_wire_reject_code code = OL_REJECT_FULL;
-	const char *why = "";
+	struct ol_wire_reject no = { .code = OL_REJECT_FULL };
+	const char *why = NULL;
 	struct ol_session *session;
 	uint8_t m[OL_NONCE_BYTES];
 	uint32_t slot_count;
 
-	if (!proof_take(sessions, conn, proof, now_ns, m))
+	if (!ol_knock_proved(sessions, conn, proof, now_ns, m))
 		return;
-	session = session_pick(sessions, proof, &code, &why);
+	session = session_pick(sessions, proof, &no, &why);
 	if (session == NULL) {
-		conn_refuse(sessions, conn, code, why, now_ns);
+		ol_knock_refuse(sessions, conn, &no, why, now_ns);
 		return;
 	}
 	slot_count = proof->role == OL_ROLE_WORKER ? sessions->opts->window + proof->queues : 0;
 	if (session->memory != NULL && session->slot_count != slot_count)
 		session_free(sessions, session); /* reserved for a worker with another slot count */
-	if (session->memory == NULL && sessions->memory->making >= OL_ADMISSIONS_MAX) {
-		send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
+	if (session->memory == NULL && !slots_fit(sessions, slot_count)) {
+		no = (struct ol_wire_reject){ .code = OL_REJECT_FULL,
+					      .limit = OL_LIMIT_SLOT_MEMORY,
+					      .number = (uint32_t)(sessions->opts->slot_memory_max /
+								   MIB) };
+		ol_knock_refuse(sessions, conn, &no, NULL, now_ns);
 		return;
 	}
-	session->role = proof->role;
-	session->worker = proof->worker;
+	if (session->memory == NULL && sessions->memory->making >= OL_ADMISSIONS_MAX) {
+		ol_knock_send_away(sessions, conn, away_ms(sessions));
+		return;
+	}
 	session->slot_count = slot_count;
-	session->since_ns = now_ns;
-	memcpy(session->n, proof->nonce, sizeof(session->n));
-	memcpy(session->m, m, sizeof(session->m));
-	session->state = OL_SESSION_MAKING;
-	session->conn = conn;
-	conn->user = session;
+	session_take(sessions, session, proof, m, now_ns);
+	conn_give(sessions, session, conn);
 	if (session->memory == NULL)
 		session_begin(sessions, session, now_ns);
 	else if (!session->memory->busy)
 		session_enter(sessions, session, now_ns);
 }
 
-void ol_session_on_request(struct ol_sessions *sessions, const struct ol_xport_event *event,
-			   uint64_t now_ns)
+static void request_handle(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+			   const uint8_t *priv, uint32_t bytes, uint64_t now_ns)
 {
+	const struct ol_wire_reject no = { .code = OL_REJECT_WIRE };
 	struct ol_wire_connect msg;
 
-	if (ol_wire_connect_decode(event->priv, event->priv_len, &msg) != 0) {
-		conn_refuse(sessions, event->conn, OL_REJECT_WIRE, "it does not speak our protocol",
-			    now_ns);
+	sessions->requests.handled++;
+	if (ol_wire_connect_decode(priv, bytes, &msg) != 0) {
+		ol_knock_refuse(sessions, conn, &no, "it does not speak our protocol", now_ns);
 		return;
 	}
 	switch (msg.kind) {
 	case OL_CONNECT_KNOCK:
-		challenge_send(sessions, event->conn, &msg, now_ns);
+		ol_knock_challenge(sessions, conn, &msg, now_ns);
 		break;
 	case OL_CONNECT_PROOF:
-		peer_admit(sessions, event->conn, &msg, now_ns);
+		peer_admit(sessions, conn, &msg, now_ns);
 		break;
 	}
+}
+
+void ol_sessions_turn(struct ol_sessions *sessions)
+{
+	sessions->requests.handled = 0;
+}
+
+void ol_sessions_serve(struct ol_sessions *sessions, uint64_t now_ns)
+{
+	struct ol_requests *requests = &sessions->requests;
+
+	while (requests->count > 0 && requests->handled < OL_REQUESTS_TURN) {
+		struct ol_request request = requests->ring[requests->head];
+
+		requests->head = (requests->head + 1) % OL_REQUESTS_MAX;
+		requests->count--;
+		if (request.conn != NULL) /* else its peer has left */
+			request_handle(sessions, request.conn, request.priv, request.bytes, now_ns);
+	}
+}
+
+void ol_session_forget(struct ol_sessions *sessions, const struct ol_xport_conn *conn)
+{
+	struct ol_requests *requests = &sessions->requests;
+
+	for (uint32_t i = 0; i < requests->count; i++) {
+		struct ol_request *request =
+			&requests->ring[(requests->head + i) % OL_REQUESTS_MAX];
+
+		if (request->conn == conn)
+			request->conn = NULL;
+	}
+}
+
+/* A storm of peers must not hold up those who are in: a turn handles a few requests, and the others
+ * wait in order. */
+void ol_session_on_request(struct ol_sessions *sessions, const struct ol_xport_event *event,
+			   uint64_t now_ns)
+{
+	struct ol_requests *requests = &sessions->requests;
+	struct ol_request *request;
+
+	if (requests->count == 0 && requests->handled < OL_REQUESTS_TURN) {
+		request_handle(sessions, event->conn, event->priv, event->priv_len, now_ns);
+		return;
+	}
+	if (requests->count == OL_REQUESTS_MAX) {
+		ol_knock_send_away(sessions, event->conn, OL_HOLD_MS);
+		return;
+	}
+	request = &requests->ring[(requests->head + requests->count++) % OL_REQUESTS_MAX];
+	request->conn = event->conn;
+	request->bytes =
+		event->priv_len < sizeof(request->priv) ? event->priv_len : sizeof(request->priv);
+	if (request->bytes > 0)
+		memcpy(request->priv, event->priv, request->bytes);
+}
+
+void ol_session_pins(struct ol_sessions *sessions, const struct ol_session *session)
+{
+	ol_places_add(&sessions->pinning, index_of(sessions, session));
 }
 
 static const char *role_str(enum ol_wire_role role)

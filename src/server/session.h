@@ -11,17 +11,23 @@
 #include "outlast_server.h"
 #include "rdma/transport.h"
 #include "replica/replica.h"
+#include "server/places.h"
 #include "store/store.h"
 #include "wire/auth.h"
 #include "wire/wire.h"
 
 enum {
-	OL_CHALLENGE_SLOT_MS = 5000, /* a challenge is good until the end of the next slot */
-	OL_CHALLENGE_SLOTS = 12, /* old slots that are recognised: a peer that answers an expired
-				    challenge of them has the key, and is told to come back */
-	OL_PROOFS = 4096, /* used proofs remembered, each as long as its challenge is good; when all
-			     are in use the next peer is told to come back */
+	OL_CHALLENGE_MS = 10000, /* a challenge is good for so long */
+	OL_CHALLENGE_LATE_MS = 60000, /* a peer that answers it until then has the key, and is told
+					 to come back */
+	OL_GUEST_PLACES = 256, /* marks of used proofs for peers without an id */
+	OL_OVERTAKEN_MS = 10, /* until a peer whose challenge was overtaken knocks again */
+	OL_REQUESTS_TURN = 8, /* requests handled in a turn of the loop; the others wait */
+	OL_REQUESTS_MAX = 512, /* requests that may wait; others are told to come back */
 	OL_ADMISSIONS_MAX = 64, /* peers that may wait for memory; others are told to come back */
+	OL_AWAYS = 16, /* peers sent away between two that came in: with more the delay doubles … */
+	OL_AWAY_MAX_MS =
+		250, /* … up to this. Meanwhile those that wait keep the memory thread busy */
 	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; at most a
 			     quarter of the lease */
 	OL_RESERVED_MS = 10000, /* until the memory of a peer that does not come back is freed */
@@ -90,13 +96,28 @@ struct ol_session {
 	uint64_t silent_ms; /* since a probe completed, counted by ticks: not while the loop stood
 			       still */
 	uint64_t withdrawn_seq; /* pushes up to here are withdrawn; 0: none */
-	struct ol_slot_state slots[OL_SLOTS_MAX];
+	struct ol_slot_state *slots; /* owned: window + 1, of a worker or reader; else NULL */
 };
 
-/* A proof that was used: it is not accepted a second time */
-struct ol_proof {
-	uint8_t n[OL_NONCE_BYTES];
-	uint64_t slot; /* of its challenge; 0: no proof */
+/* A request that waits for its turn */
+struct ol_request {
+	struct ol_xport_conn *conn;
+	uint32_t bytes;
+	uint8_t priv[OL_WIRE_CONNECT_BYTES];
+};
+
+/* Requests in the order in which they came: a ring */
+struct ol_requests {
+	struct ol_request *ring; /* OL_REQUESTS_MAX */
+	uint32_t head;
+	uint32_t count;
+	uint32_t handled; /* in this turn */
+};
+
+/* The connections of one role */
+struct ol_budget {
+	uint32_t most;
+	uint32_t used; /* by sessions with a connection */
 };
 
 /* Connections refused with one code, for the log */
@@ -128,13 +149,35 @@ struct ol_sessions {
 	uint32_t joined_count; /* wait for their welcome */
 	uint32_t live_workers;
 	uint64_t owed_total; /* acks not yet posted */
+	uint64_t slot_bytes; /* of all workers' slots, also of those that are being made */
+	struct ol_budget budgets[OL_ROLE_REPLICA + 1]; /* by role */
+
+	/* Which sessions … */
+	struct ol_places taken; /* … are not free */
+	struct ol_places owing; /* … have acks that are not yet posted */
+	struct ol_places pinning; /* … may have a pin in their control page */
 
 	uint8_t secret[OL_SECRET_BYTES]; /* of this process: challenges are made from it */
-	struct ol_proof *proofs; /* OL_PROOFS, the oldest at proof_next */
-	uint32_t proof_next;
+	uint64_t made_ns; /* of the newest challenge */
+	uint64_t *proved; /* by place, the newest challenge that a proof was seen of; wire/wire.h */
+	struct ol_requests requests;
+	uint32_t away_ms; /* the least delay of a peer that finds OL_ADMISSIONS_MAX waiting */
+	uint32_t aways; /* peers sent away so since memory was last made */
 	struct ol_refusals refusals[OL_REJECT_LATER]; /* by code */
 };
 
+/* ol_sessions_open -- room for all; conns: connections that the transport can hold, for budgets by
+ * role. -ENOMEM, -EIO */
+int ol_sessions_open(struct ol_sessions *sessions, uint32_t readers, uint32_t predecessors);
+void ol_sessions_close(struct ol_sessions *sessions);
+/* ol_sessions_budget -- share out the connections that the transport can hold: a role cannot take
+ * another's. */
+void ol_sessions_budget(struct ol_sessions *sessions, uint32_t conns);
+/* ol_sessions_turn -- a turn of the loop begins. ol_sessions_serve -- requests that wait, as many
+ * as a turn may have left. ol_session_forget -- the peer of a request has gone. */
+void ol_sessions_turn(struct ol_sessions *sessions);
+void ol_sessions_serve(struct ol_sessions *sessions, uint64_t now_ns);
+void ol_session_forget(struct ol_sessions *sessions, const struct ol_xport_conn *conn);
 void ol_session_on_request(struct ol_sessions *sessions, const struct ol_xport_event *event,
 			   uint64_t now_ns);
 /* ol_session_on_memory -- its memory is ready, or could not be made */
@@ -146,6 +189,8 @@ const char *ol_session_on_hello(struct ol_sessions *sessions, struct ol_session 
 void ol_session_on_predecessor(struct ol_sessions *sessions, struct ol_session *session);
 /* ol_session_welcome -- let a JOINED peer push and pull, if the chain allows it. False: not yet */
 bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session);
+/* ol_session_pins -- it has rung OL_BELL_PIN: its pin word counts from now on */
+void ol_session_pins(struct ol_sessions *sessions, const struct ol_session *session);
 /* ol_session_on_probe -- its probe has completed, with success or not */
 void ol_session_on_probe(struct ol_session *session);
 /* ol_session_tick -- check that the peer lives. NULL; or the reason to end it: it sent no hello, is

@@ -40,14 +40,16 @@ int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL
 	return hmac(key, strlen(key), bytes, count, mac);
 }
 
-int ol_auth_nonce(const uint8_t secret[OL_SECRET_BYTES], const uint8_t n[OL_NONCE_BYTES],
-		  uint64_t slot, uint8_t ret_m[OL_NONCE_BYTES])
+int ol_auth_cookie(const uint8_t secret[OL_SECRET_BYTES], const struct ol_wire_connect *msg,
+		   uint64_t made_ns, uint8_t ret_m[OL_NONCE_BYTES])
 {
-	uint8_t input[OL_NONCE_BYTES + sizeof(slot)];
+	const uint32_t who[2] = { (uint32_t)msg->role, msg->worker };
+	uint8_t input[OL_NONCE_BYTES + sizeof(made_ns) + sizeof(who)];
 
 	static_assert((int)OL_NONCE_BYTES == (int)OL_MAC_BYTES, "a mac is as long as a nonce");
-	memcpy(input, n, OL_NONCE_BYTES);
-	memcpy(input + OL_NONCE_BYTES, &slot, sizeof(slot));
+	memcpy(input, msg->nonce, OL_NONCE_BYTES);
+	memcpy(input + OL_NONCE_BYTES, &made_ns, sizeof(made_ns));
+	memcpy(input + OL_NONCE_BYTES + sizeof(made_ns), who, sizeof(who));
 	return hmac(secret, OL_SECRET_BYTES, input, sizeof(input), ret_m);
 }
 
@@ -68,8 +70,7 @@ static int mac_make(const char *key, const char *label, const uint8_t *n, const 
 	memcpy(input + at, n, OL_NONCE_BYTES);
 	memcpy(input + at + OL_NONCE_BYTES, m, OL_NONCE_BYTES);
 	at += 2 * OL_NONCE_BYTES;
-	if (msg_bytes > 0)
-		memcpy(input + at, msg, msg_bytes);
+	memcpy(input + at, msg, msg_bytes);
 	at += msg_bytes;
 	return ol_auth_mac(key, input, at, ret_mac);
 }
@@ -77,7 +78,8 @@ static int mac_make(const char *key, const char *label, const uint8_t *n, const 
 static int challenge_mac(const char *key, const uint8_t *n, const struct ol_wire_reject *challenge,
 			 uint8_t ret_mac[OL_MAC_BYTES])
 {
-	return mac_make(key, "server", n, challenge->nonce, NULL, 0, ret_mac);
+	return mac_make(key, "server", n, challenge->nonce, &challenge->made_ns,
+			sizeof(challenge->made_ns), ret_mac);
 }
 
 static int proof_mac(const char *key, const uint8_t *m, const struct ol_wire_connect *proof,

@@ -30,13 +30,13 @@ int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL
 int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
 /*
- * ol_auth_nonce -- a server's nonce M for a worker's N, from a secret of this process and a time
- * slot
+ * ol_auth_cookie -- a server's nonce M for who says msg, from a secret of this process and the time
+ * of the challenge: over N, role and worker of msg, and made_ns
  *
  * The secret makes the same nonce again, so a challenge need not be kept. -EIO: none was made
  */
-int ol_auth_nonce(const uint8_t secret[OL_SECRET_BYTES], const uint8_t n[OL_NONCE_BYTES],
-		  uint64_t slot, uint8_t ret_m[OL_NONCE_BYTES]);
+int ol_auth_cookie(const uint8_t secret[OL_SECRET_BYTES], const struct ol_wire_connect *msg,
+		   uint64_t made_ns, uint8_t ret_m[OL_NONCE_BYTES]);
 
 /* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */
 int ol_auth_random(void *bytes, size_t count);

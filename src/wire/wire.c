@@ -5,12 +5,17 @@
 #include "wire/wire.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <isa-l/crc.h>
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #endif
+
+enum {
+	CONNECT_QUEUES = 0x80 /* beside the role */
+};
 
 /* A position in a message, and the bytes left. bad: a field did not fit or was not valid. */
 struct cursor {
@@ -92,9 +97,10 @@ void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WI
 {
 	struct cursor cur = { .out = out, .left = OL_WIRE_CONNECT_BYTES };
 
-	put_head(&cur, (uint32_t)msg->kind << 8 | (uint32_t)msg->role);
+	put_head(&cur, (uint32_t)msg->kind << 8 | (msg->queues ? CONNECT_QUEUES : 0) |
+			       (uint32_t)msg->role);
 	put_u32(&cur, msg->worker);
-	put_u32(&cur, msg->queues);
+	put_u64(&cur, msg->made_ns);
 	cursor_write(&cur, msg->nonce, sizeof(msg->nonce));
 	cursor_write(&cur, msg->mac, sizeof(msg->mac));
 }
@@ -103,19 +109,17 @@ int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_co
 {
 	struct cursor cur = { .in = in, .left = in_bytes };
 	struct ol_wire_connect msg = { 0 };
-	uint32_t kind = get_head(&cur), queues;
+	uint32_t kind = get_head(&cur), role = kind & 0xff & ~(uint32_t)CONNECT_QUEUES;
 
 	if (kind >> 8 != OL_CONNECT_KNOCK && kind >> 8 != OL_CONNECT_PROOF)
 		return OL_E_WIRE;
-	if ((kind & 0xff) < OL_ROLE_WORKER || (kind & 0xff) > OL_ROLE_REPLICA)
+	if (role < OL_ROLE_WORKER || role > OL_ROLE_REPLICA)
 		return OL_E_WIRE;
 	msg.kind = (enum ol_wire_connect_kind)(kind >> 8);
-	msg.role = (enum ol_wire_role)(kind & 0xff);
+	msg.role = (enum ol_wire_role)role;
+	msg.queues = (kind & CONNECT_QUEUES) != 0;
 	msg.worker = get_u32(&cur);
-	queues = get_u32(&cur);
-	if (queues > 1)
-		return OL_E_WIRE;
-	msg.queues = queues != 0;
+	msg.made_ns = get_u64(&cur);
 	cursor_read(&cur, msg.nonce, sizeof(msg.nonce));
 	cursor_read(&cur, msg.mac, sizeof(msg.mac));
 	if (cur.bad)
@@ -130,6 +134,9 @@ void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE
 
 	put_head(&cur, (uint32_t)msg->code);
 	put_u32(&cur, msg->delay_ms);
+	put_u32(&cur, (uint32_t)msg->limit);
+	put_u32(&cur, msg->number);
+	put_u64(&cur, msg->made_ns);
 	cursor_write(&cur, msg->nonce, sizeof(msg->nonce));
 	cursor_write(&cur, msg->mac, sizeof(msg->mac));
 }
@@ -138,7 +145,7 @@ int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_rej
 {
 	struct cursor cur = { .in = in, .left = in_bytes };
 	struct ol_wire_reject msg = { 0 };
-	uint32_t code = get_head(&cur);
+	uint32_t code = get_head(&cur), limit;
 
 	if (code < OL_REJECT_CHALLENGE || code > OL_REJECT_LATER)
 		return OL_E_WIRE;
@@ -146,6 +153,12 @@ int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_rej
 	msg.delay_ms = get_u32(&cur);
 	if (msg.delay_ms > (code == OL_REJECT_LATER ? OL_LATER_MAX_MS : 0))
 		return OL_E_WIRE;
+	limit = get_u32(&cur);
+	if (limit > OL_LIMIT_SYSTEM)
+		return OL_E_WIRE;
+	msg.limit = (enum ol_wire_limit)limit;
+	msg.number = get_u32(&cur);
+	msg.made_ns = get_u64(&cur);
 	cursor_read(&cur, msg.nonce, sizeof(msg.nonce));
 	cursor_read(&cur, msg.mac, sizeof(msg.mac));
 	if (cur.bad)
@@ -247,6 +260,38 @@ int ol_wire_reject_status(enum ol_wire_reject_code code)
 		break;
 	}
 	return OL_E_WIRE;
+}
+
+/* What is said of a limit, around its number */
+static const struct {
+	const char *before, *after;
+} limit_texts[] = {
+	[OL_LIMIT_WORKERS] = { "worker id is not below the server's workers_max of ",
+			       "; raise workers_max" },
+	[OL_LIMIT_OBSERVERS] = { "server holds its observers_max of ",
+				 " observers; raise observers_max" },
+	[OL_LIMIT_PREDECESSORS] = { "server holds ", " predecessor, whose session must end first" },
+	[OL_LIMIT_CONNECTIONS] = { "server's device has connections for ",
+				   " peers of this role; lower workers_max, observers_max or "
+				   "window there" },
+	[OL_LIMIT_SLOT_MEMORY] = { "slots of workers fill the server's slot_memory_max of ",
+				   " MiB; raise it, or lower window" },
+	[OL_LIMIT_SYSTEM] = { NULL, NULL },
+};
+
+const char *ol_wire_reject_text(const struct ol_wire_reject *msg, char text[OL_REJECT_TEXT_MAX])
+{
+	const char *status = ol_strerror(ol_wire_reject_status(msg->code));
+
+	if (limit_texts[msg->limit].before != NULL)
+		snprintf(text, OL_REJECT_TEXT_MAX, "%s%u%s", limit_texts[msg->limit].before,
+			 msg->number, limit_texts[msg->limit].after);
+	else if (msg->limit == OL_LIMIT_SYSTEM)
+		snprintf(text, OL_REJECT_TEXT_MAX, "%s: %s", status,
+			 ol_strerror(-(int)(msg->number & 0xfff)));
+	else
+		snprintf(text, OL_REJECT_TEXT_MAX, "%s", status);
+	return text;
 }
 
 #if defined(__x86_64__)

@@ -8,17 +8,35 @@
  *
  *	worker                          server
  *	connect: knock, nonce N   ->
- *	                          <-    reject: challenge, nonce M, mac("server", N, M)
- *	connect: proof, N,
+ *	                          <-    reject: challenge, time T, nonce M, mac("server", N, M, T)
+ *	connect: proof, N, T,
  *	  mac("worker", N, M, …)  ->
  *	                          <-    accept: geometry, keys, epoch, mac("accept", N, M, …)
  *	write: struct ol_hello, bell ->
  *	                          <-    write: struct ol_welcome, bell WELCOME
  *
- * In place of the accept, the server may send a reject with the reason, or with the time after
- * which to knock again, as the memory for the worker is not ready yet. The welcome may take a
- * while: a server that came back empty first reads the freshest mirror that a hello names. Then the
- * session is live:
+ * M is a cookie: a mac under a secret of the server's process, over N, T, the role and the id. So a
+ * knock costs the server no memory: the proof brings N and T back, from which the server makes M
+ * again. T is the server's clock, and no two of its challenges have the same T.
+ *
+ * A proof is good for OL_CHALLENGE_MS after T, and once. For each place that a proof can ask for
+ * (a worker's or a reader's id; for peers without an id one of OL_GUEST_PLACES, by N) the server
+ * keeps the T of the newest proof that it has seen, and takes later ones only. So the memory for
+ * all proofs that were ever used is a number a place, it never runs out, and a storm of peers
+ * cannot push out the mark of a used proof. An honest peer whose challenge was overtaken by a newer
+ * one of its place is told to knock again; a proof that is seen twice is refused. The mark is set
+ * before the server decides about the peer: a proof that was answered with a refusal is used up too.
+ *
+ * This guards against a host without the key that hears and repeats messages. It does not guard
+ * against one that holds a proof back and sends it in its owner's stead within OL_CHALLENGE_MS: the
+ * transport names no address that the cookie could be bound to. Such a host gets keys to one
+ * worker's slots, which its owner then finds taken.
+ *
+ * In place of the accept, the server may send a reject with the reason (and, of a limit, which one
+ * and its number), or with the time after which to knock again, as the memory for the worker is not
+ * ready yet. A transport that cannot hold another connection rejects by itself, before any of
+ * this. The welcome may take a while: a server that came back empty first reads the freshest
+ * mirror that a hello names. Then the session is live:
  *
  *	write: gradient, struct ol_push_hdr, bell PUSH(slot)     ->
  *	                          <-    write: struct ol_ack, bell ACK(index)
@@ -49,7 +67,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 5,
+	OL_WIRE_PROTO = 6,
 	OL_LATER_MAX_MS = 5000, /* longest delay that a server may ask of a peer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
@@ -80,6 +98,7 @@ struct ol_wire_connect {
 	enum ol_wire_role role;
 	uint32_t worker;
 	bool queues; /* a worker with OL_OUTAGE_CONTINUE: needs one more slot, for its queue */
+	uint64_t made_ns; /* of a proof: as its challenge has it */
 	uint8_t nonce[OL_NONCE_BYTES];
 	uint8_t mac[OL_MAC_BYTES]; /* of a proof */
 };
@@ -95,9 +114,23 @@ enum ol_wire_reject_code {
 	OL_REJECT_LATER, /* no refusal: come back in delay_ms, with a new knock */
 };
 
+/* The limit behind a refusal, and what its number is */
+enum ol_wire_limit {
+	OL_LIMIT_NONE, /* 0 */
+	OL_LIMIT_WORKERS, /* workers_max */
+	OL_LIMIT_OBSERVERS, /* observers_max */
+	OL_LIMIT_PREDECESSORS, /* one: another is connected */
+	OL_LIMIT_CONNECTIONS, /* peers of this role for which the transport has connections */
+	OL_LIMIT_SLOT_MEMORY, /* slot_memory_max, in MiB */
+	OL_LIMIT_SYSTEM, /* of the server's process or machine: an errno */
+};
+
 struct ol_wire_reject {
 	enum ol_wire_reject_code code;
 	uint32_t delay_ms; /* of OL_REJECT_LATER, at most OL_LATER_MAX_MS; 0 otherwise */
+	enum ol_wire_limit limit; /* that was met */
+	uint32_t number;
+	uint64_t made_ns; /* of a challenge: the server's clock; its peer gives it back */
 	uint8_t nonce[OL_NONCE_BYTES]; /* of a challenge */
 	uint8_t mac[OL_MAC_BYTES];
 };
@@ -114,8 +147,9 @@ struct ol_wire_accept {
 };
 
 enum {
-	OL_WIRE_CONNECT_BYTES = 48,
-	OL_WIRE_REJECT_BYTES = 44,
+	OL_WIRE_CONNECT_BYTES =
+		52, /* less than rdma_cm's 56: the last byte may be the transport's */
+	OL_WIRE_REJECT_BYTES = 60,
 	OL_WIRE_ACCEPT_BYTES = 128,
 };
 
@@ -130,6 +164,11 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 
 /* ol_wire_reject_status -- the public code for a reason to refuse */
 int ol_wire_reject_status(enum ol_wire_reject_code code);
+enum {
+	OL_REJECT_TEXT_MAX = 160
+};
+/* ol_wire_reject_text -- why the server refuses, and what to raise; returns text */
+const char *ol_wire_reject_text(const struct ol_wire_reject *msg, char text[OL_REJECT_TEXT_MAX]);
 
 /* The immediate of a doorbell: a kind and an argument */
 enum ol_bell {
@@ -141,6 +180,7 @@ enum ol_bell {
 	OL_BELL_ENTRY, /* predecessor: ring slot arg holds the next entry */
 	OL_BELL_CHAIN_ACK, /* successor: struct ol_chain_ack is in the ack page */
 	OL_BELL_WITHDRAW, /* worker: its pushes must not wait for other workers' gradients */
+	OL_BELL_PIN, /* reader: it has pinned a version, see struct ol_pin */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -303,6 +343,12 @@ enum {
  * A reader that was overtaken writes 1 + version at OL_PIN_OFF of its control page, then reads
  * again: the server does not overwrite the snapshot of that version until the word is 0 or has
  * stood for pin_timeout_ms.
+ *
+ * The server looks at the words of few peers only: of those that rang OL_BELL_PIN. It stops when it
+ * posts an ack to the peer while the word is 0. So a peer rings with its first pin, and with its
+ * first pin after each ack that it got; if it has a pin when the ack comes, it rings at once. Until
+ * the bell is heard the pin does not count, and the reader may be overtaken again. A peer that gets
+ * no acks, as an observer, rings once. So bells of pins are at most one more than acks.
  */
 struct ol_pin {
 	_Atomic uint64_t version_plus_1;

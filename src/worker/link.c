@@ -332,11 +332,13 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 		link_done(peer, event, now_ns);
 		break;
 	case OL_XPORT_DOORBELL_RUNG:
-		if (ol_bell_kind(event->imm) == OL_BELL_ACK)
+		if (ol_bell_kind(event->imm) == OL_BELL_ACK) {
 			ol_push_on_ack(peer, ol_bell_arg(event->imm));
-		else if (ol_bell_kind(event->imm) == OL_BELL_WELCOME &&
-			 peer->dial.state == OL_DIAL_JOINING)
+			ol_pull_on_ack(peer);
+		} else if (ol_bell_kind(event->imm) == OL_BELL_WELCOME &&
+			   peer->dial.state == OL_DIAL_JOINING) {
 			welcome_on_bell(peer, now_ns);
+		}
 		break;
 	case OL_XPORT_CONN_UP:
 		ol_peer_on_up(peer, event, now_ns);

@@ -145,6 +145,12 @@ static int links_wait(struct ol_worker *worker)
 			continue;
 		if (peer->dial.state == OL_DIAL_LIVE)
 			peer = ol_link_head(link);
+		if (peer->refusal[0] != '\0') {
+			snprintf(worker->err, sizeof(worker->err),
+				 "server %.127s (shard %u): not let in within %u ms: %s",
+				 peer->addrs, i, worker->opts.connect_timeout_ms, peer->refusal);
+			return peer->refusal_status;
+		}
 		snprintf(
 			worker->err, sizeof(worker->err),
 			"server %.255s (shard %u): no answer within %u ms; is it running? If so, its log says why",

@@ -38,6 +38,7 @@ void ol_peer_drop(struct ol_peer *peer)
 
 	ol_dial_drop(&worker->dialer, &peer->dial);
 	peer->probing = false;
+	peer->pin_told = false;
 	peer->end = OL_PEER_GOES_ON;
 }
 
@@ -202,15 +203,26 @@ static bool tries_again(struct ol_peer *peer, enum ol_wire_reject_code code, uin
 	return refused_for_less(&peer->busy_ns, OL_BUSY_MS, now_ns);
 }
 
+static void refusal_note(struct ol_peer *peer, int status, const char *why)
+{
+	peer->refusal_status = status;
+	snprintf(peer->refusal, sizeof(peer->refusal), "%s", why);
+}
+
 static void reject_take(struct ol_peer *peer, const struct ol_wire_reject *reject, uint64_t now_ns)
 {
+	int status = ol_wire_reject_status(reject->code);
 	uint32_t id = peer->link->worker->opts.worker;
-	char why[96];
+	char text[OL_REJECT_TEXT_MAX], why[OL_REJECT_TEXT_MAX];
 
+	ol_wire_reject_text(reject, text);
 	if (reject->code == OL_REJECT_LATER) {
+		refusal_note(peer, status,
+			     "server asks it to come back later, as it makes memory for many");
 		retry_later(peer, reject->delay_ms, now_ns);
 		return;
 	}
+	refusal_note(peer, status, text);
 	/* a challenge is no answer to a proof */
 	if (reject->code == OL_REJECT_CHALLENGE || tries_again(peer, reject->code, now_ns)) {
 		ol_peer_retry(peer, now_ns);
@@ -220,11 +232,12 @@ static void reject_take(struct ol_peer *peer, const struct ol_wire_reject *rejec
 		snprintf(why, sizeof(why), "worker id %u is already connected; give each its own",
 			 id);
 	else if (reject->code == OL_REJECT_WORKER_RANGE)
-		snprintf(why, sizeof(why), "worker id %u is not below the server's workers_max",
-			 id);
+		snprintf(why, sizeof(why),
+			 "worker id %u is not below the server's workers_max of %u; raise it there",
+			 id, reject->number);
 	else
-		snprintf(why, sizeof(why), "%s", ol_strerror(ol_wire_reject_status(reject->code)));
-	ol_peer_on_stranger(peer, ol_wire_reject_status(reject->code), why, now_ns);
+		snprintf(why, sizeof(why), "%s", text);
+	ol_peer_on_stranger(peer, status, why, now_ns);
 }
 
 /* The end of a knock or a proof: a challenge, or a refusal */
@@ -239,7 +252,17 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 	case OL_DIAL_CHALLENGED:
 		dial_on_result(peer, ol_dial_prove(dialer, &peer->dial, &msg, now_ns), now_ns);
 		break;
+	case OL_DIAL_FULL:
+		refusal_note(peer, OL_E_FULL,
+			     "server's transport holds all connections that it can; its log says "
+			     "how many, and what to lower");
+		ol_peer_retry(peer, now_ns);
+		break;
 	case OL_DIAL_BROKE:
+		peer->refusal[0] = '\0';
+		if (event->status == -EOPNOTSUPP)
+			refusal_note(peer, event->status,
+				     "its adapter and this one ring in different ways");
 		ol_peer_retry(peer, now_ns);
 		break;
 	case OL_DIAL_FORGED:

@@ -95,11 +95,35 @@ static bool pin_post(struct ol_link *link, uint64_t version_plus_1)
 		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_INLINE,
+		.imm = ol_bell_make(OL_BELL_PIN, 0),
 		.dst = link->reader->dial.landing_key,
 		.dst_off = OL_PIN_OFF,
 	};
+	const bool rings = version_plus_1 != 0 && !link->reader->pin_told;
 
-	return link->worker->ops->post_write(link->reader->dial.conn, &write) == 0;
+	if (rings)
+		write.flags |= OL_XPORT_DOORBELL;
+	if (link->worker->ops->post_write(link->reader->dial.conn, &write) != 0)
+		return false;
+	link->reader->pin_told = link->reader->pin_told || rings;
+	return true;
+}
+
+void ol_pull_on_ack(struct ol_peer *peer)
+{
+	struct ol_link *link = peer->link;
+	const struct ol_xport_write bell = {
+		.flags = OL_XPORT_INLINE | OL_XPORT_DOORBELL,
+		.imm = ol_bell_make(OL_BELL_PIN, 0),
+		.dst = peer->dial.landing_key,
+		.dst_off = OL_PIN_OFF,
+	};
+
+	peer->pin_told = false;
+	if (peer != link->reader || !link->pinned || peer->dial.state != OL_DIAL_LIVE)
+		return;
+	/* if that fails, the next pin rings */
+	peer->pin_told = link->worker->ops->post_write(peer->dial.conn, &bell) == 0;
 }
 
 void ol_pull_unpin(struct ol_link *link)

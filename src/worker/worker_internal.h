@@ -76,6 +76,9 @@ struct ol_peer {
 	uint64_t strangers_told; /* kinds of strangers at its address that were logged since it was
 				    live, as a mask */
 	char addrs[OL_ADDRS_MAX]; /* of the server, with "|" between; dial.addr is one of them */
+	char refusal[OL_REJECT_TEXT_MAX]; /* why the last attempt was turned away; empty: it was
+					     not, or there was no answer */
+	int refusal_status;
 	uint64_t short_ns; /* when the server first lacked memory for it; 0: it never did */
 	uint64_t busy_ns; /* when its id, or every place, was first taken; 0: it never was */
 
@@ -83,6 +86,7 @@ struct ol_peer {
 	uint32_t epoch; /* of its welcome */
 	uint64_t resolved_seq; /* newest push of this id that its welcome named */
 
+	bool pin_told; /* the server looks at its pin, until its next ack (struct ol_pin) */
 	uint64_t heard_ns; /* first time after its last event that a wait found no event; 0: not
 			    yet */
 	bool probing;
@@ -516,6 +520,9 @@ void ol_pull_fail(struct ol_worker *worker, int status);
 void ol_pull_detach(struct ol_worker *worker, const struct ol_op *op);
 void ol_pull_on_down(struct ol_link *link);
 void ol_pull_on_up(struct ol_link *link);
+/* ol_pull_on_ack -- an ack has come on this connection: its server may have stopped looking at the
+ * pin */
+void ol_pull_on_ack(struct ol_peer *peer);
 /* ol_pull_unpin -- remove the pin of an ended pull, if that failed when the pull ended */
 void ol_pull_unpin(struct ol_link *link);
 

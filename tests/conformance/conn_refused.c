@@ -232,7 +232,7 @@ static void too_many(bool at_acceptor)
 	if (rc == 0) {
 		event = xp_wait(&b, OL_XPORT_CONN_DOWN, extra);
 		xp_note("beyond the acceptor's conns_max: CONN_DOWN %d", event.ev.status);
-		check(event.ev.status < 0);
+		check(event.ev.status == -EUSERS); /* and not as where nobody listens */
 		xp_conn_free(&b, extra);
 	} else {
 		xp_note("beyond the own conns_max: connect returns %d", rc);

@@ -392,8 +392,10 @@ static void conn_reject(struct ol_xport_conn *base, const void *priv, uint32_t p
 
 	must(of(base)->state == LIAR_ASKS);
 	must(ol_wire_reject_decode(priv, priv_len, &reject) == 0);
-	if (reject.code == OL_REJECT_CHALLENGE)
+	if (reject.code == OL_REJECT_CHALLENGE) {
 		memcpy(liar.m, reject.nonce, sizeof(liar.m));
+		liar.made_ns = reject.made_ns;
+	}
 	conn_free(base);
 }
 

@@ -59,7 +59,8 @@ struct liar {
 	unsigned refuse; /* posts that get -EAGAIN from now on */
 	uint8_t far[LIAR_FAR_BYTES];
 	struct liar_conn *conns;
-	uint8_t m[OL_NONCE_BYTES]; /* nonce of the product's last challenge */
+	uint8_t m[OL_NONCE_BYTES]; /* nonce of the product's last challenge … */
+	uint64_t made_ns; /* … and its time */
 	struct ol_wire_accept accept; /* what is said to a proof that is let in */
 	struct ol_coord_state coord[LIAR_SHARDS_MAX];
 	struct ol_member self; /* of a server that has joined; id 0: none */

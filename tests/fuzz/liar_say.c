@@ -37,7 +37,7 @@ void liar_bell_any(struct liar_conn *conn)
 {
 	uint8_t kind = liar_byte();
 
-	liar_bell(conn, (enum ol_bell)(kind & 7), kind < 0x80 ? liar_byte() : liar_u32());
+	liar_bell(conn, (enum ol_bell)(kind & 15), kind < 0x80 ? liar_byte() : liar_u32());
 }
 
 void liar_far_any(void)
@@ -55,6 +55,8 @@ void liar_ask(enum ol_wire_connect_kind kind, enum ol_wire_role role, uint32_t w
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 
 	memcpy(msg.nonce, nonce, sizeof(nonce));
+	if (kind == OL_CONNECT_PROOF)
+		msg.made_ns = liar.made_ns;
 	if (kind == OL_CONNECT_PROOF)
 		ol_auth_proof(LIAR_KEY, liar.m, &msg);
 	ol_wire_connect_encode(&msg, bytes);

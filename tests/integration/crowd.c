@@ -31,6 +31,7 @@ struct one {
 	struct ol_xport_conn *conn;
 	uint8_t n[OL_NONCE_BYTES];
 	uint8_t m[OL_NONCE_BYTES];
+	uint64_t made_ns;
 	uint64_t retry_ns; /* 0: it is under way, or in */
 	bool challenged;
 	bool in;
@@ -56,6 +57,8 @@ static void say(uint32_t id, enum ol_wire_connect_kind kind)
 	if (kind == OL_CONNECT_KNOCK)
 		check_ok(ol_auth_random(one->n, sizeof(one->n)));
 	memcpy(msg.nonce, one->n, sizeof(msg.nonce));
+	if (kind == OL_CONNECT_PROOF)
+		msg.made_ns = one->made_ns;
 	if (kind == OL_CONNECT_PROOF)
 		ol_auth_proof(key, one->m, &msg);
 	ol_wire_connect_encode(&msg, bytes);
@@ -93,6 +96,7 @@ static void refused(struct one *one, const struct ol_xport_event *event)
 	}
 	check(ol_auth_challenge_holds(key, one->n, &reject));
 	memcpy(one->m, reject.nonce, sizeof(one->m));
+	one->made_ns = reject.made_ns;
 	one->challenged = true;
 	one->retry_ns = UINT64_MAX;
 	crowd.challenged++;

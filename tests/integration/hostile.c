@@ -166,7 +166,10 @@ static int handshakes(const struct job *job, long unused)
 	peer_refused(&peer, garbage, 0, job, OL_REJECT_WIRE);
 	peer_say(&peer, job, OL_CONNECT_PROOF, OL_REJECT_AUTH); /* a proof of nothing */
 	peer_say(&peer, job, OL_CONNECT_KNOCK, OL_REJECT_CHALLENGE);
+	peer.hello.worker = 2; /* a challenge is for the id that knocked */
+	peer_say(&peer, job, OL_CONNECT_PROOF, OL_REJECT_AUTH);
 	peer.hello.worker = 100; /* proves the key, but asks for an id that cannot be */
+	peer_say(&peer, job, OL_CONNECT_KNOCK, OL_REJECT_CHALLENGE);
 	peer_say(&peer, job, OL_CONNECT_PROOF, OL_REJECT_WORKER_RANGE);
 	used = peer.hello; /* and the same proof, once more */
 	ol_wire_connect_encode(&used, bytes);

@@ -85,6 +85,7 @@ void peer_say(struct peer *peer, const struct job *job, enum ol_wire_connect_kin
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 
 	peer->hello.kind = kind;
+	peer->hello.made_ns = kind == OL_CONNECT_PROOF ? peer->answer.made_ns : 0;
 	if (kind == OL_CONNECT_PROOF)
 		ol_auth_proof(peer->key, peer->answer.nonce, &peer->hello);
 	ol_wire_connect_encode(&peer->hello, bytes);
@@ -99,6 +100,7 @@ void peer_join(struct peer *peer, const struct job *job)
 	peer_say(peer, job, OL_CONNECT_KNOCK, OL_REJECT_CHALLENGE);
 	check(ol_auth_challenge_holds(peer->key, peer->hello.nonce, &peer->answer));
 	peer->hello.kind = OL_CONNECT_PROOF;
+	peer->hello.made_ns = peer->answer.made_ns;
 	ol_auth_proof(peer->key, peer->answer.nonce, &peer->hello);
 	ol_wire_connect_encode(&peer->hello, bytes);
 	check_ok(peer->ops->connect(peer->xport, job->addrs, bytes, sizeof(bytes), &peer->conn));
@@ -186,7 +188,8 @@ void peer_pin(struct peer *peer, uint64_t version_plus_1)
 	struct ol_xport_write write = {
 		.segs = { { .off = (uintptr_t)&version_plus_1, .bytes = sizeof(version_plus_1) } },
 		.seg_count = 1,
-		.flags = OL_XPORT_INLINE,
+		.flags = OL_XPORT_INLINE | (version_plus_1 != 0 ? OL_XPORT_DOORBELL : 0),
+		.imm = ol_bell_make(OL_BELL_PIN, 0),
 		.dst = peer->landing,
 		.dst_off = OL_PIN_OFF,
 	};

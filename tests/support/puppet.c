@@ -210,6 +210,10 @@ static void rung(struct puppet *puppet, struct puppet_session *session, uint32_t
 		puppet->withdrawals++;
 		return;
 	}
+	if (ol_bell_kind(imm) == OL_BELL_PIN) {
+		puppet->pins++;
+		return;
+	}
 	if (ol_bell_kind(imm) == OL_BELL_PART) {
 		puppet->parts++;
 		puppet->part_first = ol_part_first(ol_bell_arg(imm));
@@ -226,12 +230,24 @@ static void requested(struct puppet *puppet, const struct ol_xport_event *event)
 {
 	struct ol_wire_connect msg;
 
+	if (puppet->crowded) {
+		puppet->crowd++;
+		return;
+	}
 	check_ok(ol_wire_connect_decode(event->priv, event->priv_len, &msg));
 	check((unsigned)msg.role < PUPPET_ROLES);
 	if (msg.kind == OL_CONNECT_KNOCK)
 		knocked(puppet, event->conn, &msg);
 	else
 		proved(puppet, event->conn, &msg);
+}
+
+static void ended(struct puppet *puppet, struct ol_xport_conn *conn)
+{
+	if (conn->user != NULL)
+		session_free(puppet, conn->user);
+	else /* a call that was not answered */
+		puppet->ops->conn_free(conn);
 }
 
 void puppet_poll(struct puppet *puppet)
@@ -244,7 +260,7 @@ void puppet_poll(struct puppet *puppet)
 		else if (event.type == OL_XPORT_DOORBELL_RUNG)
 			rung(puppet, event.conn->user, event.imm);
 		else if (event.type == OL_XPORT_CONN_DOWN)
-			session_free(puppet, event.conn->user);
+			ended(puppet, event.conn);
 	}
 }
 

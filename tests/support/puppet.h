@@ -61,12 +61,15 @@ struct puppet {
 	struct puppet_push pushes[PUPPET_PUSHES_MAX];
 	unsigned push_count;
 	unsigned withdrawals; /* how often a worker said so */
+	unsigned pins; /* how often it rang for a pin */
 	unsigned parts; /* announcements of parts of gradients … */
 	uint64_t part_first; /* … and from which float on the last one says that all is there */
 	uint64_t version; /* published last */
 	bool scarce; /* it tells whoever comes to come back, and then that it has no memory */
 	unsigned scarcities; /* so often */
 	bool full; /* it tells whoever knocks that it has no place left */
+	bool crowded; /* it answers no call, so that each keeps one of its connections */
+	unsigned crowd; /* calls not answered */
 	bool torn; /* its acknowledgements are not whole */
 	uint64_t dropped; /* of the pushes that its welcomes speak of: not in its weights */
 };

@@ -30,7 +30,7 @@ enum {
 	STAT_MS = 100, /* between two reports of a replica to its parent */
 	WAIT_TEXT_MAX = 400,
 	CHAINS_TIMEOUT_MS = 5000,
-	MEMORY_TEXT_MAX = 256
+	MEMORY_TEXT_MAX = 384
 };
 
 struct serve_set {
@@ -43,6 +43,7 @@ struct serve_set {
 	uint32_t servers;
 	uint32_t workers;
 	uint32_t workers_max;
+	uint64_t slot_memory_mib;
 	uint32_t epoch;
 	uint32_t ready_fd;
 	uint32_t report_fd;
@@ -73,6 +74,8 @@ static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_U32(serve_set, workers_max, "0", 0, 1024,
 		   "worker ids below this may connect; 0: " OL_DEFAULT_TEXT(
 			   OL_DEFAULT_WORKERS_MAX) ", or --workers if that is more"),
+	OL_ROW_U64(serve_set, slot_memory_mib, "0", 0, 1 << 30,
+		   "memory for the slots of all workers; who does not fit is refused; 0: no limit"),
 	OL_ROW_U32(serve_set, epoch, "1", 1, 0,
 		   "number of this server among those that held the shard, one after the other"),
 	OL_ROW_STR(serve_set, data_shape, NULL,
@@ -282,6 +285,7 @@ static int server_open(struct serve *serve, const float *weights)
 	if (opts.workers_max == 0)
 		opts.workers_max = set->workers > OL_DEFAULT_WORKERS_MAX ? set->workers
 									 : OL_DEFAULT_WORKERS_MAX;
+	opts.slot_memory_max = set->slot_memory_mib << 20;
 	opts.window = set->link.window;
 	opts.rule = ol_settings_rule(&set->rule);
 	opts.shared_domain = (uint32_t)set->rule.isolation;

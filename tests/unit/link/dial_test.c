@@ -157,6 +157,19 @@ static void a_no_has_its_reason(void **state)
 	assert_int_equal(reject.delay_ms, 30);
 }
 
+static void a_transport_without_room_is_no_silence(void **state)
+{
+	struct ol_xport_event event = { .type = OL_XPORT_CONN_DOWN, .status = -EUSERS };
+
+	(void)state;
+	knock();
+	assert_int_equal(ol_dial_on_end(&dialer, &dial, &event, &reject), OL_DIAL_FULL);
+	assert_null(dial.conn);
+	knock();
+	event.status = -ECONNREFUSED;
+	assert_int_equal(ol_dial_on_end(&dialer, &dial, &event, &reject), OL_DIAL_BROKE);
+}
+
 static void an_end_without_a_word_is_a_break(void **state)
 {
 	const struct ol_xport_event event = { .type = OL_XPORT_CONN_DOWN, .status = -ETIMEDOUT };
@@ -260,6 +273,7 @@ int main(void)
 		cmocka_unit_test_setup(a_challenge_without_the_key_is_forged, setup),
 		cmocka_unit_test_setup(a_challenge_is_no_answer_to_a_proof, setup),
 		cmocka_unit_test_setup(a_no_has_its_reason, setup),
+		cmocka_unit_test_setup(a_transport_without_room_is_no_silence, setup),
 		cmocka_unit_test_setup(an_end_without_a_word_is_a_break, setup),
 		cmocka_unit_test_setup(who_lets_in_has_the_key_as_well, setup),
 		cmocka_unit_test_setup(an_attempt_that_fails_leaves_no_connection, setup),

@@ -331,7 +331,7 @@ static void connections_beyond_conns_max_are_turned_away(void **state)
 	assert_int_equal(X->connect(a.xport, a.addr, NULL, 0, &a.conn), -ENOBUFS);
 	assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, &b.conn), 0);
 	event = want(&b, &a, OL_XPORT_CONN_DOWN);
-	assert_int_equal(event.status, -ECONNREFUSED);
+	assert_int_equal(event.status, -EUSERS);
 	X->conn_free(b.conn);
 	assert_int_equal(a.warns, 1);
 	X->conn_free(conns[0]);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "rdma/order.h"
 #include "server/server.h"
 #include "wire/seq.h"
 
@@ -31,6 +32,7 @@ enum {
 static struct ol_server *server;
 static struct ol_xport_ops ops;
 static struct ol_xport_conn conns[WORKERS];
+static struct ol_slot_state slots[WORKERS][WINDOW + 1];
 static struct ol_slab landing[WORKERS];
 static _Alignas(OL_PAGE_BYTES) uint8_t memory[WORKERS][(1 + WINDOW) * OL_PAGE_BYTES];
 
@@ -77,12 +79,14 @@ static int setup(void **state)
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		landing[i] = (struct ol_slab){ .addr = memory[i], .bytes = sizeof(memory[i]) };
 		memset(memory[i], 0, sizeof(memory[i]));
+		memset(slots[i], 0, sizeof(slots[i]));
 		server->sessions.all[i] = (struct ol_session){ .state = OL_SESSION_LIVE,
 							       .role = OL_ROLE_WORKER,
 							       .worker = i,
 							       .slot_count = WINDOW,
 							       .conn = &conns[i],
 							       .landing = &landing[i],
+							       .slots = slots[i],
 							       .epoch = opts.epoch };
 	}
 	server->turn.bytes_max = TURN_PUSHES * ol_layout_vector_bytes(&server->store.geo);
@@ -217,12 +221,65 @@ static void a_long_entry_is_forwarded_in_several_turns(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Of a session that has nothing to do a step reads nothing: here it has no memory */
+static void a_step_looks_at_no_idle_session(void **state)
+{
+	const uint32_t first = server->opts.workers_max; /* of observers */
+
+	(void)state;
+	server->turn.bytes_max = UINT64_MAX;
+	for (uint32_t i = first; i < server->sessions.count; i++)
+		server->sessions.all[i] =
+			(struct ol_session){ .state = OL_SESSION_LIVE, .role = OL_ROLE_OBSERVER };
+	crowd();
+	assert_int_equal(server->store.version, PUSHES);
+	assert_true(server->sessions.count > first);
+}
+
+static _Atomic uint64_t *pin_word(uint32_t worker)
+{
+	struct ol_pin *pin = (struct ol_pin *)(void *)(memory[worker] + OL_PIN_OFF);
+
+	return &pin->version_plus_1;
+}
+
+/* A pin is looked at from its bell on, until an ack is posted to its peer when it is gone: so a step
+ * costs nothing for those who read and are not overtaken. */
+static void a_pin_counts_from_its_bell_to_an_ack(void **state)
+{
+	const struct ol_places *pinning = &server->sessions.pinning;
+
+	(void)state;
+	server->turn.bytes_max = UINT64_MAX;
+	server->opts.pin_timeout_ms = UINT32_MAX;
+	ol_word_store(pin_word(1), 1); /* version 0 */
+	push(0, 0);
+	push(0, 1);
+	assert_int_equal(ol_store_find(&server->store, 0), 0);
+	ol_session_pins(&server->sessions, &server->sessions.all[1]);
+	push(0, 2);
+	push(0, 3);
+	assert_int_equal(server->store.version, 4);
+	assert_int_equal(ol_store_find(&server->store, 0), 0); /* not written over */
+	push(1, 0); /* it gets an ack, and its pin goes on */
+	assert_int_equal(pinning->count, 1);
+	assert_int_equal(ol_store_find(&server->store, 0), 0);
+	ol_word_store(pin_word(1), 0);
+	assert_int_equal(pinning->count, 1);
+	push(1, 1);
+	assert_int_equal(pinning->count, 0);
+	push(1, 2);
+	assert_int_equal(ol_store_find(&server->store, 0), -1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(a_turn_ends_after_so_many_bytes),
 		TEST(nobody_is_passed_over),
 		TEST(a_gradient_longer_than_a_turn_is_applied),
+		TEST(a_step_looks_at_no_idle_session),
+		TEST(a_pin_counts_from_its_bell_to_an_ack),
 		TEST(an_entry_is_applied_in_a_turn_that_has_room),
 		TEST(a_long_entry_is_forwarded_in_several_turns),
 	};

@@ -106,6 +106,42 @@ static void that_a_server_has_no_place_left_is_told(void **unused)
 	assert_int_equal(world.puppets[B].knocks, 1);
 }
 
+/* Its transport holds as many calls as it can, and they last */
+static void crowd_make(struct puppet *puppet, struct ol_xport **ret_callers)
+{
+	struct ol_xport_event event;
+	struct ol_xport_opts opts;
+	struct ol_xport_conn *conn;
+	uint32_t count;
+
+	ol_xport_opts_init(&opts);
+	count = opts.conns_max;
+	opts.connect_timeout_ms = 60000;
+	check_ok(puppet->ops->open(&opts, ret_callers));
+	puppet->crowded = true;
+	for (uint32_t called = 0; puppet->crowd < count;) {
+		called += called < count &&
+			  puppet->ops->connect(*ret_callers, puppet->addr, "", 0, &conn) == 0;
+		(void)puppet->ops->poll(*ret_callers, &event, 1);
+		puppet_poll(puppet);
+	}
+}
+
+/* Not asked whether it runs: it does */
+static void that_a_transport_has_no_connection_left_is_told(void **unused)
+{
+	struct ol_xport *callers;
+
+	(void)unused;
+	crowd_make(&world.puppets[B], &callers);
+	world.opts.connect_timeout_ms = 200;
+	assert_int_equal(open_at("AB"), OL_E_FULL);
+	assert_non_null(strstr(world.err, "transport holds all connections"));
+	assert_null(strstr(world.err, "is it running"));
+	world.puppets[B].ops->close(callers);
+	world.puppets[B].crowded = false; /* they hang up, and are nobody's session */
+}
+
 static void a_list_that_is_none_is_refused(void **unused)
 {
 	static const char *const lists[] = {
@@ -172,6 +208,7 @@ int main(void)
 		test(a_server_of_another_shard_is_not_taken),
 		test(that_a_server_has_no_memory_is_told),
 		test(that_a_server_has_no_place_left_is_told),
+		test(that_a_transport_has_no_connection_left_is_told),
 		test(a_list_that_is_none_is_refused),
 		test(options_out_of_range_are_refused),
 		test(a_request_that_does_not_exist_is_refused),

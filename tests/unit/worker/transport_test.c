@@ -260,6 +260,33 @@ static void answer(struct ol_op *op)
 	check_ok(op->status);
 }
 
+static void overtaken(unsigned times, unsigned bells)
+{
+	seam.overtakes = times;
+	pull(OL_PULL_NEWEST);
+	settle();
+	assert_int_equal(world.puppets[A].pins, bells);
+}
+
+/* So the server never has more bells of pins than it has sent acks, and one */
+static void a_pin_rings_once_between_two_acks(void **unused)
+{
+	struct ol_op op = { .level = OL_LEVEL_APPLIED };
+
+	(void)unused;
+	worker_open();
+	overtaken(0, 0);
+	overtaken(3, 1);
+	overtaken(2, 1);
+	push(1.0f, &op);
+	until(world.puppets[A].push_count == 1);
+	answer(&op);
+	settle();
+	assert_int_equal(world.puppets[A].pins, 1); /* it has none now */
+	overtaken(2, 2);
+	overtaken(1, 2);
+}
+
 /* Say that all of a gradient from `first` on is there; the server has heard `parts` such words
  * then */
 static void announce(float *grad, uint64_t first, unsigned parts)
@@ -344,6 +371,7 @@ int main(void)
 		test(a_read_that_is_not_taken_now_is_made_later),
 		test(a_version_that_never_holds_still_is_told),
 		test(a_version_is_not_kept_for_ever),
+		test(a_pin_rings_once_between_two_acks),
 		test(a_heartbeat_that_is_never_read_ends_the_link),
 		test(parts_are_announced_once),
 		test(parts_that_are_sent_are_announced_once),

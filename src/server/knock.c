@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* knock.c -- challenges that only this process can make, proofs that are good once, refusals */
+
+#include "server/knock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rdma/order.h"
+
+int ol_knock_open(struct ol_sessions *sessions)
+{
+	const size_t ids = sessions->opts->workers_max;
+
+	sessions->proved = calloc(2 * ids + OL_GUEST_PLACES, sizeof(*sessions->proved));
+	if (sessions->proved == NULL)
+		return -ENOMEM;
+	return ol_auth_random(sessions->secret, sizeof(sessions->secret));
+}
+
+void ol_knock_close(struct ol_sessions *sessions)
+{
+	free(sessions->proved);
+}
+
+static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+			const struct ol_wire_reject *msg)
+{
+	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+
+	ol_wire_reject_encode(msg, bytes);
+	ol_inbox_forget(sessions->inbox, conn);
+	sessions->ops->reject(conn, bytes, sizeof(bytes));
+}
+
+/* Refused peers try again: log the first refusal, then at most one line a second for each code */
+static void refusal_say(struct ol_sessions *sessions, enum ol_wire_reject_code code,
+			const char *why, uint64_t now_ns)
+{
+	struct ol_refusals *refusals = &sessions->refusals[code];
+	char more[64] = "";
+
+	if (refusals->told_ns != 0 && now_ns - refusals->told_ns < OL_REFUSALS_MS * OL_NS_PER_MS) {
+		refusals->untold++;
+		return;
+	}
+	if (refusals->untold != 0)
+		snprintf(more, sizeof(more), "; %llu more like it since the last line",
+			 (unsigned long long)refusals->untold);
+	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s%s", sessions->addr, why, more);
+	*refusals = (struct ol_refusals){ .told_ns = now_ns };
+}
+
+void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+		     const struct ol_wire_reject *msg, const char *why, uint64_t now_ns)
+{
+	char text[OL_REJECT_TEXT_MAX];
+
+	if (why == NULL)
+		why = ol_wire_reject_text(msg, text);
+	refusal_say(sessions, msg->code, why, now_ns);
+	ol_counter_add(&sessions->store->board->refused, 1);
+	conn_reject(sessions, conn, msg);
+}
+
+void ol_knock_send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn, uint32_t delay_ms)
+{
+	struct ol_wire_reject msg = { .code = OL_REJECT_LATER, .delay_ms = delay_ms };
+
+	ol_log(OL_LOG_DEBUG, "server %s: a peer is told to come back in %u ms", sessions->addr,
+	       delay_ms);
+	ol_counter_add(&sessions->store->board->sent_away, 1);
+	conn_reject(sessions, conn, &msg);
+}
+
+/* A time for a challenge: no other one of this process has it */
+static uint64_t made_next(struct ol_sessions *sessions, uint64_t now_ns)
+{
+	sessions->made_ns = now_ns > sessions->made_ns ? now_ns : sessions->made_ns + 1;
+	return sessions->made_ns;
+}
+
+void ol_knock_challenge(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+			const struct ol_wire_connect *knock, uint64_t now_ns)
+{
+	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE,
+				      .made_ns = made_next(sessions, now_ns) };
+	const struct ol_wire_reject no = { .code = OL_REJECT_RESOURCES };
+
+	if (ol_auth_cookie(sessions->secret, knock, msg.made_ns, msg.nonce) != 0) {
+		ol_knock_refuse(sessions, conn, &no, "the crypto library fails", now_ns);
+		return;
+	}
+	ol_auth_challenge(sessions->job_key, knock->nonce, &msg);
+	conn_reject(sessions, conn, &msg);
+}
+
+/* The mark of the place that a proof asks for; peers without an id share some, by their nonce */
+static uint64_t *mark_of(const struct ol_sessions *sessions, const struct ol_wire_connect *proof)
+{
+	const uint32_t ids = sessions->opts->workers_max;
+	uint32_t mix;
+
+	if (proof->role == OL_ROLE_WORKER && proof->worker < ids)
+		return &sessions->proved[proof->worker];
+	if (proof->role == OL_ROLE_READER && proof->worker < ids)
+		return &sessions->proved[ids + proof->worker];
+	memcpy(&mix, proof->nonce, sizeof(mix));
+	return &sessions->proved[2 * ids + mix % OL_GUEST_PLACES];
+}
+
+bool ol_knock_proved(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+		     const struct ol_wire_connect *proof, uint64_t now_ns,
+		     uint8_t ret_m[OL_NONCE_BYTES])
+{
+	const struct ol_wire_reject no = { .code = OL_REJECT_AUTH };
+	uint64_t *mark = mark_of(sessions, proof);
+	/* one that was never made, or too long ago, is not worth a look at its macs */
+	bool known = proof->made_ns != 0 && proof->made_ns <= sessions->made_ns &&
+		     now_ns < proof->made_ns + OL_CHALLENGE_LATE_MS * OL_NS_PER_MS;
+
+	if (!known || proof->made_ns == *mark ||
+	    ol_auth_cookie(sessions->secret, proof, proof->made_ns, ret_m) != 0 ||
+	    !ol_auth_proof_holds(sessions->job_key, ret_m, proof)) {
+		ol_knock_refuse(
+			sessions, conn, &no,
+			"its proof answers no challenge of this server's last minute, or was used "
+			"before, or was made with another job key",
+			now_ns);
+		return false;
+	}
+	/* its peer has the key: a busy host delayed the proof, or a newer challenge of this place
+	 * came first. It knocks again. */
+	if (now_ns > proof->made_ns + OL_CHALLENGE_MS * OL_NS_PER_MS) {
+		ol_knock_send_away(sessions, conn, OL_HOLD_MS);
+		return false;
+	}
+	if (proof->made_ns < *mark) {
+		ol_knock_send_away(sessions, conn, OL_OVERTAKEN_MS);
+		return false;
+	}
+	*mark = proof->made_ns;
+	return true;
+}

@@ -103,6 +103,11 @@ enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *
 	return OL_DIAL_CHALLENGED;
 }
 
+bool ol_dial_is_vacant(const struct ol_xport_event *event)
+{
+	return event->status == -ECONNREFUSED && event->priv_len == 0;
+}
+
 int ol_dial_on_up(const struct ol_dialer *dialer, struct ol_dial *dial,
 		  const struct ol_xport_event *event, struct ol_wire_accept *ret_accept)
 {

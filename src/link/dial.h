@@ -27,6 +27,17 @@ struct ol_inbox {
 	int left;
 };
 
+enum {
+	OL_PROBE_MS = 500 /* silence of the other end until this end asks */
+};
+
+/* ol_probe_ms -- time until an end writes to one that is silent, or gives up its own knock: far
+ * less than a connection may be silent, and more than a loop takes that is busy */
+static inline uint32_t ol_probe_ms(uint32_t retry_timeout_ms)
+{
+	return retry_timeout_ms < OL_PROBE_MS ? retry_timeout_ms : OL_PROBE_MS;
+}
+
 void ol_inbox_forget(struct ol_inbox *inbox, const struct ol_xport_conn *conn);
 
 /* What all connections that one end begins have in common */
@@ -87,6 +98,9 @@ enum ol_dial_end {
 enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *dial,
 				const struct ol_xport_event *event,
 				struct ol_wire_reject *ret_reject);
+/* ol_dial_is_vacant -- the end of an attempt says that nobody listens at the address. A listener
+ * that lacks a place refuses with bytes, if it knows none better. */
+bool ol_dial_is_vacant(const struct ol_xport_event *event);
 /* ol_dial_prove -- answer the challenge; as ol_dial_knock() */
 int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *dial,
 		  const struct ol_wire_connect *msg, uint64_t now_ns);

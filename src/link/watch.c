@@ -28,6 +28,14 @@ static void read_post(struct ol_watch *watch, const struct ol_watch_with *with, 
 		watch->post_ns = now_ns;
 }
 
+/* From then on a read that is in flight makes the connection doubtful */
+static uint64_t doubt_at(const struct ol_watch *watch, const struct ol_watch_with *with)
+{
+	uint64_t since_ns = watch->heard_ns > watch->post_ns ? watch->heard_ns : watch->post_ns;
+
+	return with->doubt_ns != 0 ? since_ns + with->doubt_ns : UINT64_MAX;
+}
+
 enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_with *with,
 				 uint64_t now_ns)
 {
@@ -37,14 +45,20 @@ enum ol_watch_says ol_watch_tick(struct ol_watch *watch, const struct ol_watch_w
 	}
 	if (watch->posted && now_ns - watch->post_ns > with->lease_ns)
 		return OL_WATCH_SILENT;
+	if (watch->posted && now_ns > doubt_at(watch, with))
+		return OL_WATCH_DOUBT;
 	/* judged by when the read was posted, not by now: this end may have stood still meanwhile */
 	if (!watch->posted && watch->beat_ns != 0 &&
 	    watch->post_ns >= watch->beat_ns + with->lease_ns)
 		return OL_WATCH_STILL;
 	if (!watch->posted && now_ns - watch->try_ns >= with->lease_ns / BEATS_A_LEASE)
 		read_post(watch, with, now_ns);
-	watch->due_ns = watch->posted ? watch->post_ns + with->lease_ns + 1
-				      : watch->try_ns + with->lease_ns / BEATS_A_LEASE;
+	if (!watch->posted)
+		watch->due_ns = watch->try_ns + with->lease_ns / BEATS_A_LEASE;
+	else if (doubt_at(watch, with) < watch->post_ns + with->lease_ns)
+		watch->due_ns = doubt_at(watch, with) + 1;
+	else
+		watch->due_ns = watch->post_ns + with->lease_ns + 1;
 	return OL_WATCH_FINE;
 }
 

@@ -21,6 +21,7 @@ struct ol_watch {
 	uint64_t try_ns; /* when a read was last tried */
 	uint64_t beat; /* as last read */
 	uint64_t beat_ns; /* when it first had this value; 0: not read yet */
+	uint64_t heard_ns; /* when the other end said something else, if this end notes it */
 	uint64_t due_ns; /* before then ol_watch_tick() has nothing to do */
 };
 
@@ -33,10 +34,13 @@ struct ol_watch_with {
 	struct ol_xport_rkey board;
 	uint64_t cookie; /* of the completion: ol_watch_on_beat() */
 	uint64_t lease_ns; /* 0: no watch */
+	uint64_t doubt_ns; /* less than the lease, or 0: no doubts */
 };
 
 enum ol_watch_says {
 	OL_WATCH_FINE,
+	OL_WATCH_DOUBT, /* a read that began doubt_ns ago has not ended, and nothing was heard since:
+			   the connection may be dead, and the other end alive */
 	OL_WATCH_SILENT, /* a read that began a lease ago has not ended */
 	OL_WATCH_STILL /* the word has been the same for a lease */
 };

@@ -3,9 +3,10 @@
 /*
  * membership.c -- suspects replicas, and proposes the next view
  *
- * A replica of the view is suspected when its connection broke or its heartbeat stood still
- * (its neighbours see this: ol_membership_suspect()), or when it has had no session at the
- * coordinator for the lease. A replica that suspects another computes the next view and proposes
+ * A replica of the view is suspected when its neighbours could not reach it for a lease, or nobody
+ * listens at its address any more, or its heartbeat stood still (ol_membership_suspect()), or when
+ * it has had no session at the coordinator for the lease. A connection that broke is made anew
+ * first: a network that is away for less than the lease costs no replica its place. A replica that suspects another computes the next view and proposes
  * it. A false suspicion costs the suspect its place and nothing else, as it is fenced off.
  */
 
@@ -33,6 +34,12 @@ static bool is_registered(const struct ol_replica *replica, uint64_t id)
 			return true;
 	}
 	return false;
+}
+
+bool ol_membership_is_gone(const struct ol_replica *replica, uint64_t id)
+{
+	return replica->state.connected && replica->state.lease_ns == UINT64_MAX &&
+	       !is_registered(replica, id);
 }
 
 /*

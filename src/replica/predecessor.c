@@ -7,6 +7,10 @@
  * One at a time: a second predecessor is refused until the first is gone. Its hello is answered
  * when this replica has adopted a view in which the sender is the predecessor. Until then the hello
  * waits; if a newer view names another predecessor, the connection is ended.
+ *
+ * It is the predecessor that connects. If its connection ends while it is the predecessor, this end
+ * calls it: nobody listens there if its process has died, and a challenge comes if it lives. Then it
+ * has MISSED_LEASES to come back.
  */
 
 #include <errno.h>
@@ -18,7 +22,8 @@
 #include "replica/replica.h"
 
 enum {
-	MISSED_LEASES = 2 /* without a connection until a predecessor is suspected */
+	MISSED_LEASES = 2, /* without a connection until a predecessor is suspected that lives */
+	CALLS_A_LEASE = 4, /* to a predecessor that lives, and has not come back */
 };
 
 void ol_predecessor_drop(struct ol_replica *replica)
@@ -34,6 +39,118 @@ void ol_predecessor_on_accept(struct ol_replica *replica, struct ol_xport_conn *
 	replica->pred.conn = conn;
 }
 
+/* ---- a predecessor that was lost ---- */
+
+void ol_predecessor_forget(struct ol_replica *replica)
+{
+	ol_dial_drop(&replica->dialer, &replica->lost.call);
+	replica->lost = (struct ol_lost){ 0 };
+}
+
+/* True if it is the predecessor still, and not here */
+static bool lost_is_wanted(const struct ol_replica *replica)
+{
+	const struct ol_member *pred = ol_view_predecessor(&replica->chain.view, replica->self.id);
+
+	return replica->lost.id != 0 && pred != NULL && pred->id == replica->lost.id &&
+	       replica->pred.state != OL_PREDECESSOR_LIVE;
+}
+
+static void lost_call_again(struct ol_replica *replica, uint64_t now_ns)
+{
+	ol_dial_retry(&replica->dialer, &replica->lost.call, now_ns);
+}
+
+/* It is dead; why NULL: it left */
+static void lost_is_dead(struct ol_replica *replica, const char *why, uint64_t now_ns)
+{
+	ol_dial_drop(&replica->dialer, &replica->lost.call);
+	replica->lost.call.state = OL_DIAL_NONE;
+	ol_membership_suspect(replica, OL_NEIGHBOUR_PREDECESSOR, why, now_ns);
+}
+
+static void lost_call(struct ol_replica *replica, uint64_t now_ns)
+{
+	static const struct ol_wire_connect who = { .role = OL_ROLE_REPLICA };
+	const struct ol_member *pred = ol_view_predecessor(&replica->chain.view, replica->self.id);
+	int rc = ol_dial_knock(&replica->dialer, &replica->lost.call, pred->addr, &who, now_ns);
+
+	if (rc == -ECONNREFUSED || rc == -ENOENT)
+		lost_is_dead(replica, NULL, now_ns);
+	else if (rc != 0)
+		lost_call_again(replica, now_ns);
+}
+
+/* Its connection has ended, or is about to: note it once */
+static void lost_begin(struct ol_replica *replica, uint64_t now_ns)
+{
+	const struct ol_watch *watch = &replica->pred.watch;
+	const struct ol_member *pred = ol_view_predecessor(&replica->chain.view, replica->self.id);
+
+	if (replica->pred.state != OL_PREDECESSOR_LIVE || pred == NULL ||
+	    pred->id != replica->pred.hello.id || replica->lost.id == pred->id)
+		return;
+	ol_predecessor_forget(replica);
+	replica->lost.id = pred->id;
+	replica->lost.since_ns = watch->posted ? watch->post_ns : now_ns;
+	replica->lost.call.state = OL_DIAL_IDLE; /* called at the next tick, or at once */
+}
+
+void ol_predecessor_on_call(struct ol_replica *replica, const struct ol_xport_event *event,
+			    uint64_t now_ns)
+{
+	struct ol_dial *call = &replica->lost.call;
+	struct ol_wire_reject reject;
+
+	if (event->type != OL_XPORT_CONN_DOWN)
+		return;
+	switch (ol_dial_on_end(&replica->dialer, call, event, &reject)) {
+	case OL_DIAL_CHALLENGED:
+	case OL_DIAL_FULL:
+	case OL_DIAL_REFUSED: /* it lives: look again later, as it may die without a word */
+		replica->lost.since_ns = now_ns;
+		ol_dial_retry_after(&replica->dialer, call, replica->opts->lease_ms / CALLS_A_LEASE,
+				    now_ns);
+		break;
+	case OL_DIAL_FORGED:
+		lost_is_dead(replica, ol_strerror(OL_E_AUTH), now_ns);
+		break;
+	case OL_DIAL_BROKE:
+		if (ol_dial_is_vacant(event))
+			lost_is_dead(replica, NULL, now_ns);
+		else
+			lost_call_again(replica, now_ns);
+		break;
+	}
+}
+
+static void lost_tick(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_lost *lost = &replica->lost;
+	const struct ol_memory_job *memory = replica->pred.memory;
+
+	if (lost->id == 0)
+		return;
+	if (!lost_is_wanted(replica)) {
+		ol_predecessor_forget(replica);
+		return;
+	}
+	if (memory != NULL && memory->busy) /* it is here, and waits for this server */
+		lost->since_ns = now_ns;
+	if (lost->call.state == OL_DIAL_NONE)
+		return;
+	if (now_ns > lost->since_ns + ol_replica_lease_ns(replica) ||
+	    ol_membership_is_gone(replica, lost->id))
+		lost_is_dead(replica, "it does not come back", now_ns);
+	else if (lost->call.state == OL_DIAL_IDLE && now_ns >= lost->call.retry_ns)
+		lost_call(replica, now_ns);
+	else if (lost->call.state == OL_DIAL_KNOCKING &&
+		 ol_replica_gave_up(replica, &lost->call, now_ns))
+		lost_call_again(replica, now_ns);
+}
+
+/* ---- its connection ---- */
+
 void ol_predecessor_on_end(struct ol_replica *replica)
 {
 	bool wrote = replica->pred.state != OL_PREDECESSOR_NONE;
@@ -42,6 +159,7 @@ void ol_predecessor_on_end(struct ol_replica *replica)
 	replica->pred.memory = NULL;
 	if (!wrote)
 		return;
+	lost_begin(replica, replica->now_ns);
 	replica->pred = (struct ol_predecessor){ .missed_ns = replica->now_ns };
 	rc = ol_ring_renew(&replica->ring, ol_chain_oldest_kept(&replica->chain) + 1,
 			   replica->chain.received);
@@ -102,6 +220,12 @@ static void welcome_send(struct ol_replica *replica, uint64_t now_ns)
 	ol_record_seal(&msg);
 	if (replica->ops->post_write(pred->conn, &write) != 0)
 		return; /* the next tick tries again; or the connection is about to go down */
+	if (replica->lost.id == pred->hello.id)
+		ol_log(OL_LOG_INFO,
+		       "server %s: shard %u: its predecessor is connected again, after %llu ms",
+		       replica->addr, replica->opts->shard,
+		       (unsigned long long)((now_ns - replica->lost.since_ns) / OL_NS_PER_MS));
+	ol_predecessor_forget(replica);
 	pred->state = OL_PREDECESSOR_LIVE;
 	replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;
 	pred->board_key = ol_dial_xport_rkey(pred->hello.board);
@@ -170,6 +294,7 @@ void ol_predecessor_on_bell(struct ol_replica *replica, uint32_t imm, uint64_t n
 {
 	uint32_t kind = ol_bell_kind(imm);
 
+	replica->pred.watch.heard_ns = now_ns;
 	if (kind == OL_BELL_HELLO)
 		hello_take(replica, now_ns);
 	else if (kind == OL_BELL_ENTRY && replica->pred.state == OL_PREDECESSOR_LIVE)
@@ -180,9 +305,16 @@ void ol_predecessor_on_bell(struct ol_replica *replica, uint32_t imm, uint64_t n
 
 void ol_predecessor_on_down(struct ol_replica *replica, int status, uint64_t now_ns)
 {
-	if (replica->pred.state == OL_PREDECESSOR_LIVE)
-		ol_membership_suspect(replica, OL_NEIGHBOUR_PREDECESSOR,
-				      status == 0 ? NULL : ol_strerror(status), now_ns);
+	if (replica->pred.state != OL_PREDECESSOR_LIVE)
+		return;
+	if (status == -EACCES) { /* it broke a rule */
+		ol_membership_suspect(replica, OL_NEIGHBOUR_PREDECESSOR, ol_strerror(status),
+				      now_ns);
+		return;
+	}
+	lost_begin(replica, now_ns);
+	if (replica->lost.call.state == OL_DIAL_IDLE)
+		lost_call(replica, now_ns);
 }
 
 /* A predecessor that never connects is suspected: its loop hangs, though its session at the
@@ -203,10 +335,31 @@ static void missed_look(struct ol_replica *replica, uint64_t now_ns)
 				      now_ns);
 }
 
+static void watch_look(struct ol_replica *replica, uint64_t now_ns)
+{
+	const struct ol_predecessor *pred = &replica->pred;
+
+	switch (ol_replica_watch(replica, OL_NEIGHBOUR_PREDECESSOR, pred->conn, pred->board_key,
+				 now_ns)) {
+	case OL_WATCH_FINE:
+		break;
+	case OL_WATCH_DOUBT: /* it may be at the door with another connection */
+		replica->host->drop(replica->arg, "its heartbeat cannot be read", false);
+		break;
+	case OL_WATCH_SILENT:
+	case OL_WATCH_STILL:
+		ol_membership_suspect(replica, OL_NEIGHBOUR_PREDECESSOR,
+				      "its heartbeat stands still", now_ns);
+		replica->host->drop(replica->arg, NULL, false);
+		break;
+	}
+}
+
 void ol_predecessor_tick(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_predecessor *pred = &replica->pred;
 
+	lost_tick(replica, now_ns);
 	if (pred->state != OL_PREDECESSOR_LIVE)
 		missed_look(replica, now_ns);
 	if (pred->state == OL_PREDECESSOR_NONE)
@@ -216,12 +369,8 @@ void ol_predecessor_tick(struct ol_replica *replica, uint64_t now_ns)
 		pred->ack_due = false;
 	if (pred->state == OL_PREDECESSOR_JOINED) {
 		hello_judge(replica, now_ns);
-	} else if (pred->state == OL_PREDECESSOR_LIVE &&
-		   ol_replica_watch(replica, OL_NEIGHBOUR_PREDECESSOR, pred->conn, pred->board_key,
-				    now_ns)) {
-		ol_membership_suspect(replica, OL_NEIGHBOUR_PREDECESSOR,
-				      "its heartbeat stands still", now_ns);
-		replica->host->drop(replica->arg, NULL, false);
+	} else if (pred->state == OL_PREDECESSOR_LIVE) {
+		watch_look(replica, now_ns);
 	}
 }
 

@@ -22,6 +22,12 @@ enum {
 	RETRY_MIN_MS = 2, /* between attempts to reach a successor */
 	RETRY_MAX_MS = 128,
 	WAITING_S = 10, /* between two log lines that it waits for a view */
+	KNOCK_MAX_MS = 500, /* until an attempt to reach a neighbour is made anew: in a cut network
+			       the manager of connections waits for seconds */
+	PROVE_MAX_MS = 1000, /* the same, as a neighbour may make memory: more than OL_HOLD_MS */
+	KNOCKS_A_LEASE = 4, /* at least */
+	PROOFS_A_LEASE = 2,
+	DOUBTS_A_LEASE = 2, /* the rest of it is for a new connection */
 };
 
 /* A session outlives heartbeats that are missed: neighbours notice sooner, and an ensemble that is
@@ -130,6 +136,7 @@ void ol_replica_close(struct ol_replica *replica)
 {
 	ol_coord_close(replica->coord);
 	ol_successor_drop(replica);
+	ol_predecessor_forget(replica);
 	if (replica->work_region != NULL)
 		replica->ops->dereg(replica->work_region);
 	ol_slab_destroy(replica->work);
@@ -486,6 +493,22 @@ void ol_replica_tick(struct ol_replica *replica, uint64_t now_ns)
 	waiting_log(replica, now_ns);
 }
 
+uint64_t ol_replica_lease_ns(const struct ol_replica *replica)
+{
+	return replica->opts->lease_ms * OL_NS_PER_MS;
+}
+
+bool ol_replica_gave_up(const struct ol_replica *replica, const struct ol_dial *dial,
+			uint64_t now_ns)
+{
+	bool knocks = dial->state == OL_DIAL_KNOCKING;
+	uint64_t most_ns = (knocks ? KNOCK_MAX_MS : PROVE_MAX_MS) * OL_NS_PER_MS;
+	uint64_t part_ns =
+		ol_replica_lease_ns(replica) / (knocks ? KNOCKS_A_LEASE : PROOFS_A_LEASE);
+
+	return now_ns - dial->since_ns > (part_ns < most_ns ? part_ns : most_ns);
+}
+
 static uint64_t beat_off(enum ol_neighbour who)
 {
 	return (uint64_t)who * OL_LINE_BYTES;
@@ -496,8 +519,9 @@ static struct ol_watch *watch_of(struct ol_replica *replica, enum ol_neighbour w
 	return who == OL_NEIGHBOUR_SUCCESSOR ? &replica->succ.dial.watch : &replica->pred.watch;
 }
 
-bool ol_replica_watch(struct ol_replica *replica, enum ol_neighbour who, struct ol_xport_conn *conn,
-		      struct ol_xport_rkey board, uint64_t now_ns)
+enum ol_watch_says ol_replica_watch(struct ol_replica *replica, enum ol_neighbour who,
+				    struct ol_xport_conn *conn, struct ol_xport_rkey board,
+				    uint64_t now_ns)
 {
 	struct ol_watch_with with = {
 		.ops = replica->ops,
@@ -507,9 +531,10 @@ bool ol_replica_watch(struct ol_replica *replica, enum ol_neighbour who, struct 
 		.board = board,
 		.cookie = OL_REPLICA_COOKIE_BEAT,
 		.lease_ns = replica->opts->lease_ms * OL_NS_PER_MS,
+		.doubt_ns = replica->opts->lease_ms * OL_NS_PER_MS / DOUBTS_A_LEASE,
 	};
 
-	return ol_watch_tick(watch_of(replica, who), &with, now_ns) != OL_WATCH_FINE;
+	return ol_watch_tick(watch_of(replica, who), &with, now_ns);
 }
 
 void ol_replica_on_beat(struct ol_replica *replica, enum ol_neighbour who, int status,

@@ -60,6 +60,8 @@ struct ol_successor {
 	int pinned; /* snapshot that it may read; -1: none */
 	uint64_t pinned_version;
 	bool told; /* it has acknowledged an entry on this link: it has weights */
+	bool was_live; /* since it is the successor */
+	uint64_t lost_ns; /* since when it has not been heard; 0: it is live, or none is wanted */
 	uint64_t posted; /* bytes posted of the entry that is being forwarded */
 	uint64_t newest; /* entry ever forwarded, to any successor: older ones count as resent */
 };
@@ -81,6 +83,14 @@ struct ol_predecessor {
 	struct ol_watch watch;
 	uint64_t missed_ns; /* since when it has not been connected */
 	bool ack_due; /* periodic: the snapshot read last must be acknowledged */
+};
+
+/* A predecessor whose connection ended, and that may come back: this end calls it, to learn
+ * whether its process lives. A call ends with the challenge. */
+struct ol_lost {
+	uint64_t id; /* 0: none */
+	uint64_t since_ns; /* when it was heard last; an answer to a call counts */
+	struct ol_dial call;
 };
 
 struct ol_replica {
@@ -112,6 +122,7 @@ struct ol_replica {
 	struct ol_dialer dialer; /* of the connection to the successor */
 	struct ol_successor succ;
 	struct ol_predecessor pred;
+	struct ol_lost lost;
 	struct ol_slab *work; /* heartbeats as they were read */
 	struct ol_xport_region *work_region;
 	uint64_t suspects[2]; /* successor, predecessor: ids suspected to be dead in this view */
@@ -165,10 +176,18 @@ void ol_replica_lease_check(struct ol_replica *replica, uint64_t now_ns);
 bool ol_replica_is_leased(struct ol_replica *replica);
 /* ol_replica_serves -- a peer of this role may be welcomed now */
 bool ol_replica_serves(const struct ol_replica *replica, enum ol_wire_role role);
-/* ol_replica_watch -- read a neighbour's heartbeat; true: it has stood still for the lease */
-bool ol_replica_watch(struct ol_replica *replica, enum ol_neighbour who, struct ol_xport_conn *conn,
-		      struct ol_xport_rkey board, uint64_t now_ns);
+/* ol_replica_watch -- read a neighbour's heartbeat. DOUBT: the connection is to be made anew; SILENT,
+ * STILL: the neighbour is suspected */
+enum ol_watch_says ol_replica_watch(struct ol_replica *replica, enum ol_neighbour who,
+				    struct ol_xport_conn *conn, struct ol_xport_rkey board,
+				    uint64_t now_ns);
 void ol_replica_on_beat(struct ol_replica *replica, enum ol_neighbour who, int status,
+			uint64_t now_ns);
+
+/* ol_replica_lease_ns -- the time after which a neighbour that is not heard is suspected */
+uint64_t ol_replica_lease_ns(const struct ol_replica *replica);
+/* ol_replica_gave_up -- an attempt to reach a neighbour has taken so long that the next is better */
+bool ol_replica_gave_up(const struct ol_replica *replica, const struct ol_dial *dial,
 			uint64_t now_ns);
 
 /* membership.c */
@@ -181,6 +200,8 @@ void ol_membership_on_view(struct ol_replica *replica, const struct ol_view *nex
 uint64_t ol_membership_caught_up(const struct ol_replica *replica);
 /* ol_membership_propose -- propose the next view, if it differs from the one in force */
 void ol_membership_propose(struct ol_replica *replica, uint64_t now_ns);
+/* ol_membership_is_gone -- its registration has ended, in a folder, so its process has */
+bool ol_membership_is_gone(const struct ol_replica *replica, uint64_t id);
 /* ol_membership_suspect -- a neighbour seems dead: the next view should be without it. why NULL:
  * its process has closed the connection, or died */
 void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, const char *why,
@@ -206,8 +227,13 @@ unsigned ol_successor_pinned(const struct ol_replica *replica);
 /* ol_predecessor_on_accept -- a peer that claims to be the predecessor can write the ring now */
 void ol_predecessor_on_accept(struct ol_replica *replica, struct ol_xport_conn *conn);
 void ol_predecessor_on_bell(struct ol_replica *replica, uint32_t imm, uint64_t now_ns);
-/* ol_predecessor_on_down -- its connection broke; the host ends it next */
+/* ol_predecessor_on_down -- its connection broke, so it is called; the host ends the connection next */
 void ol_predecessor_on_down(struct ol_replica *replica, int status, uint64_t now_ns);
+/* ol_predecessor_on_call -- an event of the call to a predecessor that was lost */
+void ol_predecessor_on_call(struct ol_replica *replica, const struct ol_xport_event *event,
+			    uint64_t now_ns);
+/* ol_predecessor_forget -- call a lost predecessor no more */
+void ol_predecessor_forget(struct ol_replica *replica);
 /* ol_predecessor_on_end -- its connection is gone: the ring that it could write is replaced */
 void ol_predecessor_on_end(struct ol_replica *replica);
 /* ol_predecessor_drop -- fence the predecessor off */

@@ -38,12 +38,39 @@ void ol_successor_drop(struct ol_replica *replica)
 {
 	conn_drop(replica);
 	replica->succ.dial.state = OL_DIAL_NONE;
+	replica->succ.lost_ns = 0;
 }
 
-/* Drop the connection and dial again after the back-off; suspect the successor if asked to */
+/* From now on it has been lost; since its heartbeat was asked for, if the answer is still due */
+static void lost_begin(struct ol_replica *replica, const char *why, uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+
+	if (succ->lost_ns != 0)
+		return;
+	succ->lost_ns = succ->dial.watch.posted ? succ->dial.watch.post_ns : now_ns;
+	ol_log(why == NULL ? OL_LOG_DEBUG : OL_LOG_INFO,
+	       "server %s: shard %u: the connection to successor %s broke (%s): it is made anew",
+	       replica->addr, replica->opts->shard, succ->member.addr,
+	       why != NULL ? why : "closed at the other end");
+}
+
+/* It has not been heard for a lease; or its process is known to have ended */
+static bool lost_for_good(const struct ol_replica *replica, uint64_t now_ns)
+{
+	const struct ol_successor *succ = &replica->succ;
+
+	return succ->lost_ns != 0 && (now_ns - succ->lost_ns > ol_replica_lease_ns(replica) ||
+				      ol_membership_is_gone(replica, succ->member.id));
+}
+
+/*
+ * Drop the connection and dial again after the back-off. suspect: the successor is known to be dead
+ * or wrong; else it is suspected when it has been lost for a lease.
+ */
 static void conn_retry(struct ol_replica *replica, const char *why, bool suspect, uint64_t now_ns)
 {
-
+	lost_begin(replica, why, now_ns);
 	conn_drop(replica);
 	ol_dial_retry(&replica->dialer, &replica->succ.dial, now_ns);
 	ol_chain_on_successor_down(&replica->chain);
@@ -77,6 +104,8 @@ void ol_successor_connect(struct ol_replica *replica, const struct ol_member *me
 	conn_drop(replica);
 	succ->dial.backoff_ns = 0;
 	succ->member = *member;
+	succ->was_live = false;
+	succ->lost_ns = now_ns;
 	dial_start(replica, now_ns);
 }
 
@@ -187,11 +216,18 @@ static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_eve
 			       now_ns);
 		break;
 	case OL_DIAL_BROKE:
-		conn_retry(replica, ol_strerror(event->status), true, now_ns);
+		/* nobody listens there: its process has ended, or another host has its address */
+		if (ol_dial_is_vacant(event))
+			conn_retry(replica,
+				   replica->succ.was_live ? NULL : ol_strerror(event->status), true,
+				   now_ns);
+		else
+			conn_retry(replica, ol_strerror(event->status), false, now_ns);
 		break;
 	case OL_DIAL_FULL:
 		conn_retry(replica, "its transport holds all connections that it can", false,
 			   now_ns);
+		replica->succ.lost_ns = now_ns; /* it is there */
 		break;
 	case OL_DIAL_FORGED:
 		conn_retry(replica, ol_strerror(OL_E_AUTH), true, now_ns);
@@ -200,6 +236,7 @@ static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_eve
 		/* the successor has not yet ended its former predecessor's session, or is short of
 		   memory */
 		conn_retry(replica, ol_wire_reject_text(&reject, text), false, now_ns);
+		replica->succ.lost_ns = now_ns; /* it is there */
 		if (reject.code == OL_REJECT_LATER)
 			ol_dial_retry_after(&replica->dialer, dial, reject.delay_ms, now_ns);
 		break;
@@ -221,6 +258,13 @@ static void welcome_take(struct ol_replica *replica, uint64_t now_ns)
 	}
 	ol_dial_set_live(&succ->dial);
 	succ->dial.backoff_ns = 0;
+	if (succ->was_live)
+		ol_log(OL_LOG_INFO,
+		       "server %s: shard %u: successor %s is connected again, after %llu ms",
+		       replica->addr, replica->opts->shard, succ->member.addr,
+		       (unsigned long long)((now_ns - succ->lost_ns) / OL_NS_PER_MS));
+	succ->was_live = true;
+	succ->lost_ns = 0;
 	replica->suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;
 	ol_word_store(&replica->board->linked_ns, now_ns);
 	if (!welcome.loading)
@@ -267,8 +311,9 @@ static void conn_on_down(struct ol_replica *replica, const struct ol_xport_event
 	case OL_DIAL_JOINING:
 	case OL_DIAL_WELCOME:
 	case OL_DIAL_LIVE:
-		conn_retry(replica, event->status == 0 ? NULL : ol_strerror(event->status), true,
-			   now_ns);
+		/* a neighbour that broke a rule is wrong; any other may be there still */
+		conn_retry(replica, event->status == 0 ? NULL : ol_strerror(event->status),
+			   event->status == -EACCES, now_ns);
 		break;
 	case OL_DIAL_NONE:
 	case OL_DIAL_IDLE:
@@ -286,6 +331,7 @@ bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_eve
 			accept_take(replica, event, now_ns);
 		break;
 	case OL_XPORT_DOORBELL_RUNG:
+		replica->succ.dial.watch.heard_ns = now_ns;
 		if (ol_bell_kind(event->imm) == OL_BELL_WELCOME)
 			welcome_take(replica, now_ns);
 		else if (ol_bell_kind(event->imm) == OL_BELL_CHAIN_ACK)
@@ -304,29 +350,49 @@ bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_eve
 	return false;
 }
 
+static void watch_look(struct ol_replica *replica, uint64_t now_ns)
+{
+	const struct ol_dial *dial = &replica->succ.dial;
+
+	switch (ol_replica_watch(replica, OL_NEIGHBOUR_SUCCESSOR, dial->conn, dial->public_key,
+				 now_ns)) {
+	case OL_WATCH_FINE:
+		break;
+	case OL_WATCH_DOUBT:
+		conn_retry(replica, "its heartbeat cannot be read", false, now_ns);
+		break;
+	case OL_WATCH_SILENT:
+	case OL_WATCH_STILL:
+		conn_retry(replica, "its heartbeat stands still", true, now_ns);
+		break;
+	}
+}
+
 void ol_successor_tick(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_successor *succ = &replica->succ;
-	uint64_t lease_ns = replica->opts->lease_ms * OL_NS_PER_MS;
 
 	switch (succ->dial.state) {
 	case OL_DIAL_NONE:
 		break;
 	case OL_DIAL_IDLE:
+		if (lost_for_good(replica, now_ns))
+			ol_membership_suspect(replica, OL_NEIGHBOUR_SUCCESSOR,
+					      "it cannot be reached", now_ns);
 		if (now_ns >= succ->dial.retry_ns)
 			dial_start(replica, now_ns);
 		break;
 	case OL_DIAL_KNOCKING:
 	case OL_DIAL_PROVING:
-		if (now_ns - succ->dial.since_ns > lease_ns)
+		if (lost_for_good(replica, now_ns))
 			conn_retry(replica, "it does not answer", true, now_ns);
+		else if (ol_replica_gave_up(replica, &succ->dial, now_ns))
+			conn_retry(replica, "it does not answer", false, now_ns);
 		break;
 	case OL_DIAL_JOINING:
 	case OL_DIAL_WELCOME:
 	case OL_DIAL_LIVE:
-		if (ol_replica_watch(replica, OL_NEIGHBOUR_SUCCESSOR, succ->dial.conn,
-				     succ->dial.public_key, now_ns))
-			conn_retry(replica, "its heartbeat stands still", true, now_ns);
+		watch_look(replica, now_ns);
 		break;
 	}
 }

@@ -66,6 +66,7 @@ static int server_end(struct ol_server *server, int rc)
 {
 	ol_serve_end_all(server);
 	ol_successor_drop(&server->replica);
+	ol_predecessor_forget(&server->replica);
 	return rc;
 }
 

@@ -567,6 +567,10 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 			ol_ingest_progress(&server->ingest, now_ns);
 		return;
 	}
+	if (event->conn != NULL && event->conn == server->replica.lost.call.conn) {
+		ol_predecessor_on_call(&server->replica, event, now_ns);
+		return;
+	}
 	switch (event->type) {
 	case OL_XPORT_CONN_REQUEST:
 		ol_session_on_request(&server->sessions, event, now_ns);

@@ -168,6 +168,9 @@ static struct ol_session *session_pick(struct ol_sessions *sessions,
 		no->number = last - first;
 	}
 	session = memory_first(&sessions->all[first], last - first);
+	for (uint32_t i = first; session == NULL && proof->role != OL_ROLE_OBSERVER && i < last;
+	     i++)
+		sessions->all[i].is_wanted = true;
 	if (session == NULL || budget->used < budget->most)
 		return session;
 	*no = (struct ol_wire_reject){ .code = OL_REJECT_FULL,
@@ -656,13 +659,15 @@ void ol_session_end(struct ol_sessions *sessions, struct ol_session *session)
 void ol_session_on_probe(struct ol_session *session)
 {
 	session->probing = false;
+	session->is_wanted = false;
 	session->silent_ms = 0;
 }
 
 /*
  * Write to a peer to notice that it is gone (its host lost power, its link is cut): a reliable
  * connection without traffic would never report it. An adapter may also lose the write, so a probe
- * that does not complete counts as silence.
+ * that does not complete counts as silence. A peer may have given up this connection long before
+ * the adapter does, if the network was away: then it is at the door again, and need not wait.
  */
 static const char *session_probe(struct ol_sessions *sessions, struct ol_session *session,
 				 uint64_t now_ns)
@@ -676,15 +681,18 @@ static const char *session_probe(struct ol_sessions *sessions, struct ol_session
 		.dst_off = OL_PROBE_OFF,
 		.cookie = OL_SESSION_COOKIE_PROBE,
 	};
-
 	uint64_t limit_ms = (uint64_t)OL_SILENCES_MAX * sessions->opts->retry_timeout_ms +
 			    sessions->opts->heartbeat_ms;
 
+	uint64_t probe_ms = ol_probe_ms(sessions->opts->retry_timeout_ms);
+
 	session->silent_ms += sessions->opts->heartbeat_ms;
+	if (session->is_wanted && probe_ms != 0 &&
+	    session->silent_ms > OL_SILENCES_WANTED * probe_ms + sessions->opts->heartbeat_ms)
+		return "it is silent, and connects anew";
 	if (sessions->opts->retry_timeout_ms != 0 && session->silent_ms > limit_ms)
 		return "the adapter never completed a write";
-	if (session->probing ||
-	    now_ns - session->probe_ns < sessions->opts->retry_timeout_ms * OL_NS_PER_MS)
+	if (session->probing || now_ns - session->probe_ns < probe_ms * OL_NS_PER_MS)
 		return NULL;
 	session->probe_ns = now_ns;
 	session->probing = sessions->ops->post_write(session->conn, &write) == 0;

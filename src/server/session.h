@@ -34,8 +34,10 @@ enum {
 	OL_REFUSALS_MS = 1000, /* between two log lines about connections refused with one code */
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
-	/* retry timeouts after which a peer is dropped if its probe has not completed */
+	/* retry timeouts after which a peer is dropped if its probe has not completed … */
 	OL_SILENCES_MAX = 8,
+	/* … and probes' times after which it is, if another connects in its place */
+	OL_SILENCES_WANTED = 2,
 };
 
 /* One peer, from accept until its connection is gone. */
@@ -93,6 +95,7 @@ struct ol_session {
 	uint64_t owed_since_ns; /* the oldest ack that could not be posted; 0: none */
 	uint64_t probe_ns; /* when the last probe was posted */
 	bool probing; /* it has not completed */
+	bool is_wanted; /* since then a peer with its id, or another predecessor, was refused */
 	uint64_t silent_ms; /* since a probe completed, counted by ticks: not while the loop stood
 			       still */
 	uint64_t withdrawn_seq; /* pushes up to here are withdrawn; 0: none */

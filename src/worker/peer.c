@@ -172,7 +172,8 @@ void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns)
 	/* no answer to a knock: try the next address, as the server may be there, or its network
 	 * may be back */
 	if (peer->dial.state == OL_DIAL_KNOCKING && worker->started &&
-	    now_ns - peer->dial.since_ns >= worker->opts.retry_timeout_ms * OL_NS_PER_MS)
+	    now_ns - peer->dial.since_ns >=
+		    ol_probe_ms(worker->opts.retry_timeout_ms) * OL_NS_PER_MS)
 		ol_peer_retry(peer, now_ns);
 	if (peer->dial.state == OL_DIAL_IDLE && now_ns >= peer->dial.retry_ns)
 		ol_peer_start(peer, now_ns);
@@ -435,6 +436,7 @@ static void watch_tick(struct ol_peer *peer, uint64_t now_ns)
 
 	switch (ol_watch_tick(&peer->dial.watch, &with, now_ns)) {
 	case OL_WATCH_FINE:
+	case OL_WATCH_DOUBT: /* a worker's watch has none */
 		break;
 	case OL_WATCH_SILENT:
 		end_note(peer, OL_PEER_LOST, -ETIMEDOUT, NULL);
@@ -472,7 +474,7 @@ void ol_peer_probe(struct ol_peer *peer, uint64_t now_ns)
 	if (peer->heard_ns == 0)
 		peer->heard_ns = now_ns;
 	if (peer->dial.state != OL_DIAL_LIVE || peer->probing ||
-	    now_ns - peer->heard_ns < worker->opts.retry_timeout_ms * OL_NS_PER_MS)
+	    now_ns - peer->heard_ns < ol_probe_ms(worker->opts.retry_timeout_ms) * OL_NS_PER_MS)
 		return;
 	peer->heard_ns = now_ns;
 	peer->probing = worker->ops->post_write(peer->dial.conn, &write) == 0;

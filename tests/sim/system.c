@@ -39,6 +39,7 @@
 enum {
 	SEEDS = 2000, /* without arguments … */
 	SEEDS_SLOW = 300, /* … and where a sanitizer watches */
+	SEEDS_BLIPS = 150, /* of nothing but moments without a network */
 	TWICE_SEEDS = 5, /* are run twice: the same seed is the same history */
 	MUTATE_SEEDS = 3000, /* within so many a mutation is to be found */
 	PROGRESS_SEEDS = 1000, /* between two lines */
@@ -125,8 +126,20 @@ static void play(void)
 	}
 }
 
+struct range {
+	uint64_t first;
+	uint64_t last;
+	unsigned seconds; /* 0: to the last */
+	bool trace;
+	bool tail; /* the trace goes into the report */
+	bool calm;
+	bool blips; /* nothing but moments without a network */
+	unsigned age;
+	bool go_on; /* also behind seeds that fail, telling how far it is */
+};
+
 /* True: all is well */
-static bool run_seed(uint64_t seed, bool trace, bool calm, unsigned age)
+static bool run_seed(uint64_t seed, bool trace, const struct range *range)
 {
 	report->seed = seed;
 	ol_log_level_set(trace ? OL_LOG_DEBUG : OL_LOG_ERROR);
@@ -134,10 +147,13 @@ static bool run_seed(uint64_t seed, bool trace, bool calm, unsigned age)
 	net_begin();
 	coord_begin();
 	disk_begin();
-	cluster_begin(seed, age);
+	cluster_begin(seed, range->age);
 	cluster_text(report->scenario, sizeof(report->scenario));
 	sim_say("seed %" PRIu64 ": %s", seed, report->scenario);
-	fault_begin(calm);
+	if (range->blips)
+		fault_blips();
+	else
+		fault_begin(range->calm);
 	sim_at(cluster.scenario.storm_ns, storm_over, NULL, 0);
 	play();
 	fault_text(report->faults, sizeof(report->faults));
@@ -157,17 +173,6 @@ static bool run_seed(uint64_t seed, bool trace, bool calm, unsigned age)
 
 /* ---- many runs, in a child ---- */
 
-struct range {
-	uint64_t first;
-	uint64_t last;
-	unsigned seconds; /* 0: to the last */
-	bool trace;
-	bool tail; /* the trace goes into the report */
-	bool calm;
-	unsigned age;
-	bool go_on; /* also behind seeds that fail, telling how far it is */
-};
-
 static double now_s(void)
 {
 	struct timespec now;
@@ -181,7 +186,7 @@ static int child(const struct range *range)
 	double end_s = now_s() + range->seconds;
 
 	for (uint64_t seed = range->first; seed <= range->last; seed++) {
-		if (!run_seed(seed, range->trace || range->tail, range->calm, range->age))
+		if (!run_seed(seed, range->trace || range->tail, range))
 			return 1;
 		if (range->seconds != 0 && now_s() > end_s)
 			break;
@@ -228,11 +233,12 @@ static int in_child(const struct range *range)
 
 static void tail_show(uint64_t seed, const struct range *range)
 {
-	struct range again = {
-		.first = seed, .last = seed, .tail = true, .calm = range->calm, .age = range->age
-	};
+	struct range again = *range;
 	char failure[TEXT_BYTES];
 
+	again.first = again.last = seed;
+	again.tail = true;
+	again.seconds = 0;
 	memcpy(failure, report->failure, sizeof(failure));
 	report->lines = 0;
 	in_child(&again);
@@ -332,6 +338,7 @@ static int run_mutation(enum mutation mutation)
 {
 	struct range range = { .first = first_seeds[mutation] + 1,
 			       .last = first_seeds[mutation] + MUTATE_SEEDS,
+			       .blips = mutate_needs_blips(mutation),
 			       .age = CLUSTER_AGE_NOW };
 
 	mutate_set(mutation);
@@ -380,9 +387,18 @@ static int run_mutations(const char *name)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: sim-system [--seed N | --seeds A..B] [--trace] [--calm] [--age N] "
-			"[--go-on] [--mutate NAME|all] [--seconds N]\n");
+	fprintf(stderr, "usage: sim-system [--seed N | --seeds A..B] [--trace] [--calm|--blips] "
+			"[--age N] [--go-on] [--mutate NAME|all] [--seconds N]\n");
 	return 2;
+}
+
+static int run_blips(void)
+{
+	struct range blips = {
+		.first = 1, .last = SEEDS_BLIPS, .blips = true, .age = CLUSTER_AGE_NOW
+	};
+
+	return run_range(&blips);
 }
 
 static int run_kept(void)
@@ -416,6 +432,8 @@ int main(int argc, char **argv)
 			range.trace = true;
 		} else if (strcmp(argv[i], "--calm") == 0) {
 			range.calm = true;
+		} else if (strcmp(argv[i], "--blips") == 0) {
+			range.blips = true;
 		} else if (strcmp(argv[i], "--go-on") == 0) {
 			range.go_on = true;
 		} else if (strcmp(argv[i], "--age") == 0 && i + 1 < argc) {
@@ -450,7 +468,7 @@ int main(int argc, char **argv)
 	if (timed || chosen)
 		return run_range(&range);
 	/* what is found does not depend on how it is compiled: once is enough */
-	return run_kept() != 0 || run_twice() != 0 ||
+	return run_kept() != 0 || run_twice() != 0 || run_blips() != 0 ||
 	       (!sim_is_slow() && (run_outside() != 0 || run_mutations("all") != 0)) ||
 	       run_range(&range) != 0;
 }

@@ -24,6 +24,8 @@
  *	                  block of a running one, and all blocks are of one of its turns
  *	check_restored    a server begins with such a checkpoint, or such a version
  *	check_durable     a checkpoint that is reported written outlives a power loss
+ *	check_kept        no neighbour suspects a replica that lives, and that is out of reach for a
+ *	                  quarter of a lease at most
  *	check_counters    counters that an observer reads are right
  */
 #ifndef OL_TESTS_SIM_WORLD_CHECK_H

@@ -53,6 +53,7 @@ static const char *const names[FAULT_KINDS] = {
 
 static struct {
 	bool over;
+	bool blips; /* only those of fault_blips() */
 	uint32_t weights[FAULT_KINDS]; /* 0: not in this run */
 	uint32_t total;
 	uint64_t every_ns; /* on average */
@@ -483,6 +484,45 @@ void fault_begin(bool none)
 	faults.over = none || faults.total == 0;
 	if (!faults.over)
 		next_fault();
+}
+
+/* Between any two hosts, or a host's adapter: connections may break, and nobody is away for long */
+static void blip(void *arg, uint64_t tag)
+{
+	uint32_t a = any_place(), b = any_place();
+	struct sim_process *process = any_process();
+
+	(void)arg;
+	(void)tag;
+	if (faults.over)
+		return;
+	if (sim_ppm(300000) && sim_process_alive(process)) {
+		faults.counts[FAULT_ADAPTER]++;
+		sim_say("%s: adapter error", sim_process_name(process));
+		net_adapter_fails(process);
+	} else {
+		faults.counts[FAULT_CUT]++;
+		cut_between(a, b, sim_between(SIM_MS, lease_ns() / 4), sim_ppm(500000));
+	}
+	sim_at(sim_between(2 * lease_ns(), 4 * lease_ns()), blip, NULL, 0);
+}
+
+void fault_blips(void)
+{
+	memset(&faults, 0, sizeof(faults));
+	faults.blips = true;
+	sim_nature.stuck_ppm = 0;
+	sim_nature.net_slow_ppm = 0;
+	sim_nature.memory_ppm = 0;
+	sim_nature.post_ppm = 0;
+	sim_nature.mute_ppm = 0;
+	disk_calm();
+	sim_at(sim_between(2 * lease_ns(), 4 * lease_ns()), blip, NULL, 0);
+}
+
+bool fault_only_blips(void)
+{
+	return faults.blips && !faults.over;
 }
 
 void fault_end(void)

@@ -13,6 +13,10 @@
 
 /* fault_begin -- draw rates, begin; none: nothing ever goes wrong */
 void fault_begin(bool none);
+/* fault_blips -- in place of fault_begin(): the network is away for a quarter of a lease at most,
+ * and adapters break connections; nobody deserves to be suspected (check_kept) */
+void fault_blips(void);
+bool fault_only_blips(void);
 /* fault_end -- everything that can be made good is, and nothing more happens */
 void fault_end(void);
 struct server_slot;

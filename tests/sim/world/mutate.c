@@ -16,6 +16,7 @@
 #include "sim/world/check.h"
 #include "sim/world/cluster.h"
 #include "sim/world/disk.h"
+#include "sim/world/fault.h"
 #include "sim/world/wrap.h"
 #include "store/kernels.h"
 #include "wire/seq.h"
@@ -44,6 +45,9 @@ WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const
 WRAP(int, ol_ckpt_read_newest, const char *dir, struct ol_ckpt_meta *meta, void *content);
 WRAP(int, ol_ckpt_load_content, const struct ol_ckpt_file *file,
      const struct ol_ckpt_header *header, uint8_t **ret_content, char *why);
+WRAP(uint64_t, ol_replica_lease_ns, const struct ol_replica *replica);
+WRAP(void, ol_membership_suspect, struct ol_replica *replica, enum ol_neighbour who,
+     const char *why, uint64_t now_ns);
 WRAP(unsigned, ol_save_pinned, struct ol_saving *saving);
 WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
      enum ol_memory_work work);
@@ -91,6 +95,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_NO_WITHDRAW] = "no-withdraw",
 	[MUTATE_SESSION_LONG] = "session-long",
 	[MUTATE_SECOND] = "second-of-a-step",
+	[MUTATE_AT_ONCE] = "suspects-at-once",
 };
 
 void mutate_set(enum mutation mutation)
@@ -194,6 +199,40 @@ unsigned __wrap_ol_save_pinned(struct ol_saving *saving)
 	unsigned pinned = __real_ol_save_pinned(saving);
 
 	return mutation(MUTATE_NO_PIN) ? 0 : pinned;
+}
+
+/* ---- neighbours that are lost ---- */
+
+bool mutate_needs_blips(enum mutation mutation)
+{
+	return mutation == MUTATE_AT_ONCE;
+}
+
+uint64_t __wrap_ol_replica_lease_ns(const struct ol_replica *replica)
+{
+	return mutation(MUTATE_AT_ONCE) ? 0 : __real_ol_replica_lease_ns(replica);
+}
+
+/* Where everybody is away for a moment at most, no neighbour takes another for dead that lives. What
+ * a joining replica thinks does not count: it may not know the view yet. */
+void __wrap_ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who,
+				  const char *why, uint64_t now_ns)
+{
+	const struct ol_view *view = &replica->chain.view;
+	const struct ol_member *member = who == OL_NEIGHBOUR_SUCCESSOR
+						 ? ol_view_successor(view, replica->self.id)
+						 : ol_view_predecessor(view, replica->self.id);
+
+	for (uint32_t i = 0; fault_only_blips() && member != NULL &&
+			     replica->chain.role != OL_CHAIN_JOINING && i < cluster.server_count;
+	     i++) {
+		const struct server_slot *slot = &cluster.servers[i];
+
+		if (fault_well(slot) && slot->server->incarnation == member->id)
+			sim_fail("check_kept", "%s suspects %s, which lives: %s", replica->addr,
+				 member->addr, why != NULL ? why : "it left");
+	}
+	__real_ol_membership_suspect(replica, who, why, now_ns);
 }
 
 /* ---- the chain's actions ---- */

@@ -53,6 +53,7 @@ enum mutation {
 	MUTATE_NO_WITHDRAW, /* what is held behind the last step is never withdrawn */
 	MUTATE_SESSION_LONG, /* a server takes its session as three times as long as it is */
 	MUTATE_SECOND, /* a gradient is sent to a step that has its worker's already */
+	MUTATE_AT_ONCE, /* a neighbour is suspected when its connection breaks */
 	MUTATE_COUNT
 };
 
@@ -62,6 +63,9 @@ void mutate_lease(struct server_slot *slot);
 struct worker_slot;
 /* mutate_numbers -- of a worker that is about to push */
 void mutate_numbers(struct worker_slot *slot);
+
+/* mutate_needs_blips -- it shows where nobody deserves to be suspected */
+bool mutate_needs_blips(enum mutation mutation);
 
 void mutate_set(enum mutation mutation);
 bool mutation(enum mutation mutation);

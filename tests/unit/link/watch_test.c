@@ -93,6 +93,21 @@ static void an_end_that_was_away_asks_first(void **state)
 	assert_int_equal(reads, 1);
 }
 
+/* Not the other end, while it is heard */
+static void a_read_that_does_not_end_makes_the_connection_doubtful_first(void **state)
+{
+	(void)state;
+	with.doubt_ns = MS(LEASE_MS / 2);
+	assert_int_equal(ol_watch_tick(&watch, &with, MS(1000)), OL_WATCH_FINE);
+	assert_false(ol_watch_is_due(&watch, MS(1000 + LEASE_MS / 2)));
+	assert_int_equal(ol_watch_tick(&watch, &with, MS(1000 + LEASE_MS / 2)), OL_WATCH_FINE);
+	assert_true(ol_watch_is_due(&watch, MS(1000 + LEASE_MS / 2) + 1));
+	assert_int_equal(ol_watch_tick(&watch, &with, MS(1000 + LEASE_MS / 2) + 1), OL_WATCH_DOUBT);
+	watch.heard_ns = MS(1000 + LEASE_MS / 2);
+	assert_int_equal(ol_watch_tick(&watch, &with, MS(1000 + LEASE_MS)), OL_WATCH_FINE);
+	assert_int_equal(ol_watch_tick(&watch, &with, MS(1000 + LEASE_MS) + 1), OL_WATCH_SILENT);
+}
+
 static void a_read_that_does_not_end_is_silence(void **state)
 {
 	(void)state;
@@ -141,6 +156,8 @@ int main(void)
 		cmocka_unit_test_setup(without_a_lease_nothing_is_read, setup),
 		cmocka_unit_test_setup(a_word_that_stays_is_a_loop_that_stands_still, setup),
 		cmocka_unit_test_setup(an_end_that_was_away_asks_first, setup),
+		cmocka_unit_test_setup(a_read_that_does_not_end_makes_the_connection_doubtful_first,
+				       setup),
 		cmocka_unit_test_setup(a_read_that_does_not_end_is_silence, setup),
 		cmocka_unit_test_setup(a_read_that_is_not_posted_is_tried_again, setup),
 		cmocka_unit_test_setup(a_queue_that_stays_full_is_no_silence, setup),

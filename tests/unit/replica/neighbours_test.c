@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include "unit/replica/replica_util.h"
+#include "wire/auth.h"
 
 /* ---- heartbeats ---- */
 
 static bool watch(uint64_t now_ns)
 {
-	return ol_replica_watch(&server.replica, OL_NEIGHBOUR_SUCCESSOR, NULL,
-				(struct ol_xport_rkey){ 0 }, now_ns);
+	enum ol_watch_says says = ol_replica_watch(&server.replica, OL_NEIGHBOUR_SUCCESSOR, NULL,
+						   (struct ol_xport_rkey){ 0 }, now_ns);
+
+	return says == OL_WATCH_SILENT || says == OL_WATCH_STILL;
 }
 
 static void beat(uint64_t value, int status, uint64_t now_ns)
@@ -73,8 +76,9 @@ static void each_neighbour_has_a_heartbeat_of_its_own(void **state)
 {
 	(void)state;
 	assert_false(watch(start));
-	assert_false(ol_replica_watch(&server.replica, OL_NEIGHBOUR_PREDECESSOR, NULL,
-				      (struct ol_xport_rkey){ 0 }, start));
+	assert_int_equal(ol_replica_watch(&server.replica, OL_NEIGHBOUR_PREDECESSOR, NULL,
+					  (struct ol_xport_rkey){ 0 }, start),
+			 OL_WATCH_FINE);
 	assert_int_equal(reads, 2);
 	beat(5, 0, start);
 	assert_false(server.replica.succ.dial.watch.posted);
@@ -294,6 +298,7 @@ static void who_is_no_successor_any_more_is_let_go(void **state)
 }
 
 static int wake_fd;
+static uint64_t told_ns; /* when a connection that this end began tells its end */
 
 /* A predecessor's session, whose hello waits; until hello_over() */
 static void hello_comes(uint64_t id, uint32_t epoch)
@@ -303,6 +308,7 @@ static void hello_comes(uint64_t id, uint32_t epoch)
 	};
 
 	setup(NULL);
+	told_ns = start;
 	wake_fd = eventfd(0, EFD_CLOEXEC);
 	memset(&server.replica.ring, 0, sizeof(server.replica.ring));
 	memset(&server.memory, 0, sizeof(server.memory));
@@ -411,16 +417,216 @@ static void pred_tells(enum ol_xport_event_type type, uint64_t cookie, int statu
 	ol_server_on_event(&server, &event, start);
 }
 
+/* The end of a connection that this end began */
+static void call_ends(int status, const void *priv, uint32_t priv_len)
+{
+	struct ol_xport_event event = { .type = OL_XPORT_CONN_DOWN,
+					.conn = &called,
+					.status = status,
+					.priv = priv,
+					.priv_len = priv_len };
+
+	ol_server_on_event(&server, &event, told_ns);
+}
+
+/* As a live predecessor would answer a knock */
+static void call_is_challenged(void)
+{
+	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+	struct ol_wire_reject reject = { .code = OL_REJECT_CHALLENGE };
+
+	ol_auth_challenge(server.job_key, server.replica.lost.call.n, &reject);
+	ol_wire_reject_encode(&reject, bytes);
+	call_ends(-ECONNREFUSED, bytes, sizeof(bytes));
+}
+
 static void a_predecessor_whose_connection_breaks_is_suspected(void **state)
 {
 	(void)state;
 	hello_comes(A, 5);
 	assert_int_equal(coord.proposals, 0);
+	connect_rc = -ECONNREFUSED; /* nobody listens at its address */
 	pred_tells(OL_XPORT_CONN_DOWN, 0, -ECONNRESET);
 	assert_view(&coord.proposed, 6, 0, IDS(SELF));
 	assert_int_equal(coord.proposals, 1);
 	assert_int_equal(sessions[0].state, OL_SESSION_FREE);
 	hello_over();
+}
+
+/* Called within the event: what tells of a death does not wait for a timer */
+static void a_predecessor_that_left_is_dead_once_nobody_answers_for_it(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	connect_rc = 0;
+	pred_tells(OL_XPORT_CONN_DOWN, 0, 0);
+	assert_int_equal(calls, 1);
+	assert_int_equal(coord.proposals, 0);
+	call_ends(-ECONNREFUSED, "zeros", 5); /* its host has one, which is short of places */
+	assert_int_equal(coord.proposals, 0);
+	ol_replica_tick(&server.replica, start + MS(3));
+	assert_int_equal(calls, 2);
+	call_ends(-ECONNREFUSED, NULL, 0);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	hello_over();
+}
+
+static void a_predecessor_that_lives_has_two_leases_to_come_back(void **state)
+{
+	uint64_t at;
+
+	(void)state;
+	hello_comes(A, 5);
+	connect_rc = 0;
+	pred_tells(OL_XPORT_CONN_DOWN, 0, -ETIMEDOUT);
+	call_is_challenged();
+	for (at = 1; at <= 2 * LEASE_MS; at++) {
+		told_ns = start + MS(at);
+		ol_replica_tick(&server.replica, told_ns);
+		if (server.replica.lost.call.conn != NULL && at % 7 == 0)
+			call_is_challenged();
+	}
+	assert_int_equal(coord.proposals, 0);
+	assert_in_range(calls, 4, 10); /* it may die meanwhile */
+	ol_replica_tick(&server.replica, start + MS(2 * LEASE_MS + 1));
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	hello_over();
+}
+
+static void a_predecessor_that_does_not_answer_has_one(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	connect_rc = 0;
+	pred_tells(OL_XPORT_CONN_DOWN, 0, -ETIMEDOUT);
+	for (uint64_t at = 1; at <= LEASE_MS; at++)
+		ol_replica_tick(&server.replica, start + MS(at));
+	assert_int_equal(coord.proposals, 0);
+	ol_replica_tick(&server.replica, start + MS(LEASE_MS + 1));
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	assert_null(server.replica.lost.call.conn);
+	hello_over();
+}
+
+static void a_predecessor_that_came_back_is_called_no_more(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	connect_rc = 0;
+	pred_tells(OL_XPORT_CONN_DOWN, 0, -ETIMEDOUT);
+	assert_non_null(server.replica.lost.call.conn);
+	session_live(0, OL_ROLE_REPLICA);
+	server.replica.pred.state = OL_PREDECESSOR_JOINED;
+	server.replica.pred.hello = (struct ol_chain_hello){ .id = A, .epoch = 5 };
+	ol_replica_tick(&server.replica, start + MS(LEASE_MS / 2));
+	assert_int_equal(server.replica.pred.state, OL_PREDECESSOR_LIVE);
+	assert_null(server.replica.lost.call.conn);
+	server.replica.pred.watch.posted = true;
+	server.replica.pred.watch.post_ns = start + MS(2 * LEASE_MS);
+	ol_replica_tick(&server.replica, start + MS(2 * LEASE_MS));
+	assert_int_equal(coord.proposals, 0);
+	hello_over();
+}
+
+static void a_predecessor_that_broke_a_rule_is_suspected_at_once(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	pred_tells(OL_XPORT_CONN_DOWN, 0, -EACCES);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	hello_over();
+}
+
+/* In a folder a registration ends with its process */
+static void a_lost_neighbour_that_is_registered_no_more_is_dead(void **state)
+{
+	(void)state;
+	coord.state.lease_ns = UINT64_MAX;
+	hello_comes(A, 5);
+	coord.state.lease_ns = UINT64_MAX;
+	connect_rc = 0;
+	pred_tells(OL_XPORT_CONN_DOWN, 0, 0);
+	call_is_challenged(); /* by another process, which has its address now */
+	registered(IDS(SELF));
+	ol_replica_tick(&server.replica, start + MS(1));
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	hello_over();
+}
+
+/* The connection to the successor ends with this status */
+static void succ_ends(int status)
+{
+	struct ol_xport_event event = { .type = OL_XPORT_CONN_DOWN,
+					.conn = &called,
+					.status = status };
+
+	server.replica.succ.dial.conn = &called;
+	ol_server_on_event(&server, &event, start);
+}
+
+static void a_successor_whose_connection_breaks_is_dialled_again(void **state)
+{
+	static const int reasons[] = { 0, -ETIMEDOUT, -EIO, -ECONNABORTED };
+
+	for (unsigned i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		setup(state);
+		adopt(5, 0, IDS(SELF, B, C), start);
+		connect_all();
+		server.replica.succ.lost_ns = 0;
+		connect_rc = 0;
+		calls = 0;
+		succ_ends(reasons[i]);
+		assert_false(server.replica.chain.succ_up);
+		ol_successor_tick(&server.replica, start + MS(3));
+		assert_int_equal(calls, 1);
+		assert_int_equal(server.replica.succ.dial.state, OL_DIAL_KNOCKING);
+		/* the network is away: each attempt is given up, and the next one made */
+		for (uint64_t at = 4; at < LEASE_MS; at++)
+			ol_successor_tick(&server.replica, start + MS(at));
+		assert_in_range(calls, 3, 6);
+		assert_int_equal(coord.proposals, 0);
+		while (coord.proposals == 0)
+			ol_successor_tick(&server.replica, start + MS(LEASE_MS) + 1);
+		assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+	}
+}
+
+static void a_successor_is_dead_once_nobody_listens_there(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	connect_all();
+	connect_rc = 0;
+	succ_ends(0);
+	ol_successor_tick(&server.replica, start + MS(3));
+	succ_ends(-ECONNREFUSED);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+}
+
+static void a_successor_that_broke_a_rule_is_suspected_at_once(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	connect_all();
+	succ_ends(-EACCES);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+}
+
+/* How long it was silent before its connection broke is a part of the lease */
+static void a_lost_neighbour_has_been_silent_since_its_heartbeat_was_asked_for(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B, C), start - MS(LEASE_MS / 2));
+	connect_all();
+	server.replica.succ.lost_ns = 0;
+	server.replica.succ.dial.watch.post_ns = start - MS(LEASE_MS / 2);
+	connect_rc = 0;
+	succ_ends(-ETIMEDOUT);
+	assert_int_equal(server.replica.succ.lost_ns, start - MS(LEASE_MS / 2));
+	ol_successor_tick(&server.replica, start + MS(LEASE_MS / 2));
+	assert_int_equal(coord.proposals, 0);
+	ol_successor_tick(&server.replica, start + MS(LEASE_MS / 2) + 1);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
 }
 
 static void a_heartbeat_of_the_predecessor_that_was_read_is_taken(void **state)
@@ -454,6 +660,16 @@ int main(void)
 		TEST(who_refuses_connections_is_suspected_and_who_is_busy_is_not),
 		TEST(the_head_takes_pushes_and_the_tail_is_read),
 		TEST(a_predecessor_whose_connection_breaks_is_suspected),
+		TEST(a_predecessor_that_left_is_dead_once_nobody_answers_for_it),
+		TEST(a_predecessor_that_lives_has_two_leases_to_come_back),
+		TEST(a_predecessor_that_does_not_answer_has_one),
+		TEST(a_predecessor_that_came_back_is_called_no_more),
+		TEST(a_predecessor_that_broke_a_rule_is_suspected_at_once),
+		TEST(a_lost_neighbour_that_is_registered_no_more_is_dead),
+		TEST(a_successor_whose_connection_breaks_is_dialled_again),
+		TEST(a_successor_is_dead_once_nobody_listens_there),
+		TEST(a_successor_that_broke_a_rule_is_suspected_at_once),
+		TEST(a_lost_neighbour_has_been_silent_since_its_heartbeat_was_asked_for),
 		TEST(a_heartbeat_of_the_predecessor_that_was_read_is_taken),
 		TEST(who_is_no_successor_any_more_is_let_go),
 		TEST(a_heartbeat_that_never_began_stands_still_as_well),

@@ -103,6 +103,8 @@ static _Alignas(OL_LINE_BYTES) uint8_t beats[OL_PAGE_BYTES];
 static struct ol_slab work = { .addr = beats }, slab;
 static uint32_t reads;
 static int read_rc, write_rc, connect_rc;
+static uint32_t calls; /* of connect() */
+static struct ol_xport_conn called; /* what it gives */
 
 static inline int post_read(struct ol_xport_conn *conn, const struct ol_xport_read *read)
 {
@@ -126,8 +128,14 @@ static inline int no_connect(struct ol_xport *xport, const char *addr, const voi
 	(void)addr;
 	(void)priv;
 	(void)priv_len;
-	(void)ret_conn;
+	calls++;
+	*ret_conn = &called;
 	return connect_rc;
+}
+
+static inline void conn_free(struct ol_xport_conn *conn)
+{
+	(void)conn;
 }
 
 static inline void query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps)
@@ -140,7 +148,8 @@ static const struct ol_xport_ops ops = { .name = "none",
 					 .query = query,
 					 .post_read = post_read,
 					 .post_write = post_write,
-					 .connect = no_connect };
+					 .connect = no_connect,
+					 .conn_free = conn_free };
 
 static inline struct ol_member member_of(uint64_t id)
 {
@@ -200,6 +209,7 @@ static inline int setup(void **state)
 	read_rc = 0;
 	write_rc = 0;
 	connect_rc = -EAGAIN;
+	calls = 0;
 	wanted = 3;
 	server.ops = &ops;
 	server.opts =

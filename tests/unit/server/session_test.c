@@ -197,6 +197,42 @@ static void who_is_silent_for_too_long_is_let_go(void **state)
 	assert_non_null(strstr(logged, "never completed a write"));
 }
 
+/* Its connection may be dead at the other end, where it is made anew */
+static void who_is_silent_makes_room_for_itself(void **state)
+{
+	const uint64_t probes_ms = OL_SILENCES_WANTED * OL_PROBE_MS;
+	struct ol_xport_conn *conn;
+	struct ol_session *session;
+
+	(void)state;
+	server.opts.heartbeat_ms = 10;
+	server.opts.retry_timeout_ms = 8000;
+	conn = come(OL_ROLE_READER, false, start);
+	work(start);
+	session = conn->user;
+	session->state = OL_SESSION_LIVE;
+	session->probing = true;
+	for (uint64_t ms = 0; ms <= 2 * probes_ms; ms += 10)
+		sessions_tick(start);
+	assert_int_equal(session->state, OL_SESSION_LIVE); /* nobody wants its place */
+	(void)come(OL_ROLE_READER, false, start);
+	assert_true(session->is_wanted);
+	ol_session_on_probe(session); /* it lives */
+	session->probing = true;
+	for (uint64_t ms = 0; ms <= 2 * probes_ms; ms += 10)
+		sessions_tick(start);
+	assert_int_equal(session->state, OL_SESSION_LIVE);
+	ol_session_on_probe(session);
+	session->probing = true;
+	(void)come(OL_ROLE_READER, false, start);
+	for (uint64_t ms = 0; ms <= probes_ms; ms += 10)
+		sessions_tick(start);
+	assert_int_equal(session->state, OL_SESSION_LIVE);
+	sessions_tick(start);
+	assert_int_equal(session->state, OL_SESSION_FREE);
+	assert_non_null(strstr(logged, "connects anew"));
+}
+
 /* ---- what a peer that is in says of itself ---- */
 
 static void no_magic(struct ol_hello *hello)
@@ -320,6 +356,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(who_left_before_it_was_accepted_is_not_refused,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(who_is_silent_makes_room_for_itself, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(who_is_silent_for_too_long_is_let_go, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_cannot_be_accepted_is_told_and_the_log_says_why,

@@ -16,7 +16,7 @@ void ol_xport_opts_init(struct ol_xport_opts *opts)
 		.inflight_max = 256,
 		.doorbells_max = 64,
 		.conns_max = 128,
-		.retry_timeout_ms = 500,
+		.retry_timeout_ms = 8000,
 		.connect_timeout_ms = 3000,
 	};
 }

@@ -85,6 +85,19 @@ enum ol_xport_choice {
 	OL_XPORT_OFF,
 };
 
+/*
+ * What verbs asks of an adapter, as the InfiniBand specification numbers it; other transports
+ * ignore it. 0: chosen by the transport.
+ */
+struct ol_xport_wire {
+	uint32_t ack_timeout; /* acknowledge timer 4.096 us * 2^this, 1 to 31 */
+	uint32_t retries; /* after that timer, 1 to 6: some adapters take 7 for "for ever" */
+	uint32_t rnr_timer; /* code of the receiver-not-ready timer, 1 to 31 */
+	uint32_t rnr_retries; /* after that timer, 1 to 6 */
+	uint32_t traffic_class; /* of RoCE: DSCP * 4 + ECN, 1 to 255; 0: the system's */
+	uint32_t path_mtu; /* bytes: 256, 512, 1024, 2048 or 4096; the path's if that is less */
+};
+
 /* Set by ol_xport_opts_init(); overwrite the fields you care about. 0: the default, which the
  * comment names last. */
 struct ol_xport_opts {
@@ -97,7 +110,9 @@ struct ol_xport_opts {
 	 */
 	uint32_t doorbells_max;
 	uint32_t conns_max; /* connections this transport will hold; 128 */
-	uint32_t retry_timeout_ms; /* silence of a peer until its connection is down; 500 */
+	/* Silence of a peer until its connection is down, with posts in flight; 8000. An adapter may
+	 * take up to four times as long. Verbs: what follows takes its place, where it is not 0. */
+	uint32_t retry_timeout_ms;
 	uint32_t connect_timeout_ms; /* until a connect fails with -ETIMEDOUT; 3000 */
 	int shared_domain; /* 1: one protection domain for all connections (isolation = job) */
 	/* verbs: PCIe relaxed ordering for regions that allow it; AUTO: unless the device is
@@ -108,6 +123,7 @@ struct ol_xport_opts {
 	/* Called for diagnostics, control path only; text has no newline. NULL: silence. */
 	void (*log)(void *log_arg, enum ol_xport_log_level level, const char *text);
 	void *log_arg;
+	struct ol_xport_wire wire;
 };
 
 struct ol_xport_caps {

@@ -106,6 +106,16 @@ static int addr_resolve(struct ol_verbs_conn *conn, union ol_verbs_addr *to)
 				 (int)xport->opts.connect_timeout_ms);
 }
 
+/* The manager derives the path's service level from it; the peer that accepts sets its own side */
+static void class_set(const struct ol_verbs_conn *conn)
+{
+	uint8_t tos = (uint8_t)conn->base.xport->opts.wire.traffic_class;
+
+	if (tos != 0)
+		(void)rdma_set_option(conn->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos,
+				      sizeof(tos));
+}
+
 int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv, uint32_t priv_len,
 		     struct ol_xport_conn **ret_conn)
 {
@@ -132,6 +142,7 @@ int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv,
 		ol_verbs_conn_free(&conn->base);
 		return rc;
 	}
+	class_set(conn);
 	conn->state = OL_VERBS_CONNECTING;
 	strncpy(conn->peer, text, sizeof(conn->peer) - 1);
 	if (priv_len != 0)

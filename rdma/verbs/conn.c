@@ -118,6 +118,8 @@ void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status)
 void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause)
 {
 	const uint32_t silence_ms = conn->base.xport->opts.retry_timeout_ms;
+	const uint32_t goodbye_ms =
+		silence_ms < OL_VERBS_GOODBYE_MS ? silence_ms : OL_VERBS_GOODBYE_MS;
 
 	switch (conn->state) {
 	case OL_VERBS_UP:
@@ -137,7 +139,7 @@ void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_c
 	switch (cause) {
 	case OL_VERBS_CAUSE_LOCAL:
 		disconnect_send(conn);
-		ol_verbs_conn_timer(conn, silence_ms);
+		ol_verbs_conn_timer(conn, goodbye_ms);
 		break;
 	case OL_VERBS_CAUSE_PEER:
 	case OL_VERBS_CAUSE_FAILED:

@@ -52,6 +52,7 @@ enum {
 	OL_VERBS_BELL_BYTES = 4, /* of a doorbell that is sent */
 	OL_VERBS_READS_MAX = 16, /* reads in flight at the adapter, a connection */
 	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
+	OL_VERBS_GOODBYE_MS = 500, /* at most this long for the answer to a disconnect */
 	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
 	OL_VERBS_CLOSE_MS = 10, /* the same when the queue pair is destroyed, in one go */
 	OL_VERBS_LAST_WQE_MISSES = 3, /* then the device is taken not to tell */

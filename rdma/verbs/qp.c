@@ -39,7 +39,15 @@ static void change_init(const struct ol_verbs_conn *conn, struct ibv_qp_attr *at
 
 static void change_rtr(const struct ol_verbs_conn *conn, struct ibv_qp_attr *attr)
 {
+	const struct ol_xport_wire *wire = &conn->base.xport->opts.wire;
+	const unsigned mtu = ol_verbs_mtu_code(wire->path_mtu);
+	const uint8_t traffic_class = (uint8_t)wire->traffic_class;
+
 	attr->min_rnr_timer = conn->base.xport->timing.rnr_timer;
+	if (mtu != 0 && mtu < (unsigned)attr->path_mtu)
+		attr->path_mtu = (enum ibv_mtu)mtu;
+	if (traffic_class != 0 && attr->ah_attr.is_global)
+		attr->ah_attr.grh.traffic_class = traffic_class;
 	if (conn->passive)
 		attr->max_dest_rd_atomic = conn->responder_resources;
 }

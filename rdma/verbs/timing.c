@@ -5,6 +5,7 @@
  */
 #include "rdma/verbs/timing.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 enum {
@@ -12,7 +13,10 @@ enum {
 	ACK_CODE_MAX = 31,
 	RETRY_MIN = 4,
 	RETRY_MAX = 6,
-	RNR_SHARE = 8, /* receiver-not-ready may take this part of the retry timeout */
+	RNR_SHARE = 8, /* receiver-not-ready may take this part of the retry timeout, … */
+	RNR_TOTAL_MAX_US = 62500, /* … and not longer: each try stands for as long as its timer */
+	MTU_MIN_CODE = 1,
+	MTU_MAX_CODE = 5,
 };
 
 /* Index: the code of a receiver-not-ready timer; 0 is the longest and is left out by the search. */
@@ -36,6 +40,7 @@ struct ol_verbs_timing ol_verbs_timing(uint32_t retry_timeout_ms)
 		.rnr_timer = 1,
 		.rnr_retry_count = RETRY_MAX,
 	};
+	const uint64_t rnr_us = limit_us / RNR_SHARE;
 	uint64_t best_us = 0;
 
 	for (uint8_t retry = RETRY_MAX; retry >= RETRY_MIN; retry--) {
@@ -50,8 +55,50 @@ struct ol_verbs_timing ol_verbs_timing(uint32_t retry_timeout_ms)
 		}
 	}
 	for (uint8_t code = 1; code < sizeof(rnr_timer_us) / sizeof(rnr_timer_us[0]); code++) {
-		if ((uint64_t)rnr_timer_us[code] * (RETRY_MAX + 1) <= limit_us / RNR_SHARE)
+		if ((uint64_t)rnr_timer_us[code] * (RETRY_MAX + 1) <=
+		    (rnr_us < RNR_TOTAL_MAX_US ? rnr_us : RNR_TOTAL_MAX_US))
 			timing.rnr_timer = code;
 	}
 	return timing;
+}
+
+int ol_verbs_timing_set(struct ol_verbs_timing *timing, const struct ol_xport_wire *wire)
+{
+	if (wire->ack_timeout > ACK_CODE_MAX || wire->retries > RETRY_MAX ||
+	    wire->rnr_timer >= sizeof(rnr_timer_us) / sizeof(rnr_timer_us[0]) ||
+	    wire->rnr_retries > RETRY_MAX)
+		return -EINVAL;
+	if (wire->ack_timeout != 0)
+		timing->ack_timeout = (uint8_t)wire->ack_timeout;
+	if (wire->retries != 0)
+		timing->retry_count = (uint8_t)wire->retries;
+	if (wire->rnr_timer != 0)
+		timing->rnr_timer = (uint8_t)wire->rnr_timer;
+	if (wire->rnr_retries != 0)
+		timing->rnr_retry_count = (uint8_t)wire->rnr_retries;
+	return 0;
+}
+
+uint64_t ol_verbs_silence_ms(const struct ol_verbs_timing *timing)
+{
+	return ol_verbs_ack_us(timing->ack_timeout) * (timing->retry_count + 1u) / 1000;
+}
+
+uint32_t ol_verbs_rnr_us(unsigned code)
+{
+	return rnr_timer_us[code % (sizeof(rnr_timer_us) / sizeof(rnr_timer_us[0]))];
+}
+
+uint32_t ol_verbs_mtu_bytes(unsigned code)
+{
+	return code >= MTU_MIN_CODE && code <= MTU_MAX_CODE ? 128u << code : 0;
+}
+
+unsigned ol_verbs_mtu_code(uint32_t bytes)
+{
+	for (unsigned code = MTU_MIN_CODE; code <= MTU_MAX_CODE; code++) {
+		if (ol_verbs_mtu_bytes(code) == bytes)
+			return code;
+	}
+	return 0;
 }

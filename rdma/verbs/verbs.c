@@ -61,6 +61,10 @@ static int opts_take(struct ol_xport *xport, const struct ol_xport_opts *opts)
 		return -EINVAL;
 	xport->caps.slab_flags = ol_xport_slab_flags(&xport->opts, true);
 	xport->timing = ol_verbs_timing(xport->opts.retry_timeout_ms);
+	if (ol_verbs_timing_set(&xport->timing, &opts->wire) != 0 ||
+	    opts->wire.traffic_class > UINT8_MAX ||
+	    (opts->wire.path_mtu != 0 && ol_verbs_mtu_code(opts->wire.path_mtu) == 0))
+		return -EINVAL;
 	xport->signal_every = xport->opts.inflight_max / OL_VERBS_SIGNALS + 1;
 	xport->ring = xport->opts.inflight_max + xport->signal_every - 1;
 	return 0;

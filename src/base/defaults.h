@@ -18,8 +18,13 @@
 #define OL_DEFAULT_WINDOW 2
 
 /* If a server hangs, its job stands still for so long. A server whose loop stands still for longer
- * is taken for dead, and fences itself. It is 40 heartbeats. */
-#define OL_DEFAULT_LEASE_MS 2000
+ * is taken for dead, and fences itself. It is longer than a network that is away for 3 s, and the
+ * retransmission after that. */
+#define OL_DEFAULT_LEASE_MS 5000
+
+/* Seven tries a second apart, as UCX has them: a bond's failover, a pause storm or a sweep of a
+ * subnet manager ends no connection. */
+#define OL_DEFAULT_RETRY_TIMEOUT_MS 8000
 
 #define OL_DEFAULT_SPIN_US         50
 #define OL_DEFAULT_THREADS         1
@@ -42,7 +47,6 @@
 /* Only of the library, as there are no settings for them */
 enum {
 	OL_DEFAULT_HEARTBEAT_MS = 50,
-	OL_DEFAULT_RETRY_TIMEOUT_MS = 500,
 };
 
 #endif /* OL_BASE_DEFAULTS_H */

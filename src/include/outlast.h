@@ -177,13 +177,17 @@ struct ol_worker_opts {
 	uint32_t window; /* gradient buffers wanted, at most the servers' limit; 0: that limit */
 	uint32_t connect_timeout_ms; /* until ol_worker_open() gives up; default 10 s */
 	uint32_t op_timeout_ms; /* until a call that waits gives up; default 30 s; 0: 49 days */
-	uint32_t retry_timeout_ms; /* silence until a connection is down; default 500 */
+	/* Verbs: silence until a connection with traffic is down; an adapter may take four times as
+	   long. Default 8 s, so that a network that is away for a few seconds ends no connection. A
+	   process that dies ends its connections at once all the same; a host that dies is noticed
+	   by lease_ms. */
+	uint32_t retry_timeout_ms;
 	uint32_t spin_us; /* how long a wait spins before it sleeps; default 50 */
 	uint32_t pull_retries_max; /* torn reads until OL_E_TORN; default 100 */
 	enum ol_outage outage; /* default END */
 	uint32_t outage_timeout_ms; /* until an outage ends as with END; default 60 s; 0: never */
 	uint32_t lease_ms; /* a server whose heartbeat stands still for this time is lost; WAIT and
-			      CONTINUE only. Default 2 s; at least 4 times the servers' heartbeat_ms;
+			      CONTINUE only. Default 5 s; at least 4 times the servers' heartbeat_ms;
 			      0: never */
 	enum ol_queue queue; /* CONTINUE; default FOLD */
 	uint32_t queue_max; /* gradients in a shard's queue, unless it folds them; default 64 */
@@ -207,6 +211,14 @@ struct ol_worker_opts {
 	int cancel_fd;
 	uint32_t relaxed_ordering; /* enum ol_choice; verbs: of memory that no word is polled in */
 	uint32_t huge_pages; /* enum ol_choice; AUTO: if there are any; ON: and say so if not */
+	/* Verbs, as the InfiniBand specification numbers it. 0: chosen by the library, the first
+	   four from retry_timeout_ms; doctor prints them */
+	uint32_t ack_timeout; /* acknowledge timer 4.096 us * 2^this; 1 … 31 */
+	uint32_t retries; /* after that timer, until the connection is down; 1 … 6 */
+	uint32_t rnr_timer; /* code of the receiver-not-ready timer; 1 … 31 */
+	uint32_t rnr_retries; /* after that timer; 1 … 6 */
+	uint32_t traffic_class; /* RoCE: DSCP * 4 + ECN, 1 … 255; 0: the system's */
+	uint32_t path_mtu; /* bytes, 256 … 4096; 0, or if the path has less: the path's */
 };
 
 OL_API void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes);

@@ -118,11 +118,10 @@ struct ol_server_opts {
 	uint32_t shared_domain; /* 1: one protection domain a job instead of one a worker */
 	uint32_t spin_us; /* how long the loop spins before it sleeps; default 50 */
 	uint32_t heartbeat_ms; /* longest time between two heartbeats; default 50 */
-	uint32_t retry_timeout_ms; /* silence of a worker until its connection is down; default
-				      500 */
+	uint32_t retry_timeout_ms; /* as in struct ol_worker_opts; default 8 s */
 	uint32_t pin_timeout_ms; /* how long overtaken readers can delay a step; default 2 s */
 	uint32_t lease_ms; /* if the loop stood still for longer, ol_server_run() ends with
-			      OL_E_FENCED: workers may have gone to another server. Default 2 s;
+			      OL_E_FENCED: workers may have gone to another server. Default 5 s;
 			      0: never */
 	enum ol_restore restore; /* default NONE */
 	/* MIRROR: the job's workers have the ids below this, and the server waits for all of them
@@ -188,6 +187,13 @@ struct ol_server_opts {
 	/* Bytes of the slots of all workers that are connected. A worker whose slots do not fit is
 	   refused with OL_E_FULL, and told this limit. 0: no limit. Default 0 */
 	uint64_t slot_memory_max;
+	/* Verbs: as in struct ol_worker_opts */
+	uint32_t ack_timeout;
+	uint32_t retries;
+	uint32_t rnr_timer;
+	uint32_t rnr_retries;
+	uint32_t traffic_class;
+	uint32_t path_mtu;
 };
 
 enum {

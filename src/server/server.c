@@ -255,6 +255,12 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
 	xopts.relaxed_ordering = (enum ol_xport_choice)server->opts.relaxed_ordering;
 	xopts.huge_pages = (enum ol_xport_choice)server->opts.huge_pages;
+	xopts.wire = (struct ol_xport_wire){ .ack_timeout = server->opts.ack_timeout,
+					     .retries = server->opts.retries,
+					     .rnr_timer = server->opts.rnr_timer,
+					     .rnr_retries = server->opts.rnr_retries,
+					     .traffic_class = server->opts.traffic_class,
+					     .path_mtu = server->opts.path_mtu };
 	xopts.shared_domain = server->opts.shared_domain != 0;
 	xopts.log = ol_dial_log;
 	rc = server->ops->open(&xopts, &server->xport);

@@ -89,6 +89,12 @@ static int xport_open(struct ol_worker *worker)
 	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
 	xopts.relaxed_ordering = (enum ol_xport_choice)worker->opts.relaxed_ordering;
 	xopts.huge_pages = (enum ol_xport_choice)worker->opts.huge_pages;
+	xopts.wire = (struct ol_xport_wire){ .ack_timeout = worker->opts.ack_timeout,
+					     .retries = worker->opts.retries,
+					     .rnr_timer = worker->opts.rnr_timer,
+					     .rnr_retries = worker->opts.rnr_retries,
+					     .traffic_class = worker->opts.traffic_class,
+					     .path_mtu = worker->opts.path_mtu };
 	xopts.log = ol_dial_log;
 	rc = worker->ops->open(&xopts, &worker->xport);
 	if (rc != 0)

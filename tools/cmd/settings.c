@@ -90,6 +90,11 @@ static const struct ol_conf_choice choices[] = {
 	{ NULL, 0 },
 };
 
+static const struct ol_conf_choice path_mtus[] = {
+	{ "path", 0 },    { "256", 256 },   { "512", 512 }, { "1024", 1024 },
+	{ "2048", 2048 }, { "4096", 4096 }, { NULL, 0 },
+};
+
 static const struct ol_conf_field link_fields[] = {
 	OL_ROW_GROUP("transport"),
 	OL_ROW_STR(ol_set_link, device, NULL,
@@ -107,6 +112,28 @@ static const struct ol_conf_field link_fields[] = {
 		   "microseconds that a wait spins before it sleeps"),
 	OL_ROW_CHOICE(ol_set_link, log, "warn", ol_log_levels,
 		      "least important messages that are shown"),
+	OL_ROW_U32(ol_set_link, retry_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_RETRY_TIMEOUT_MS), 10,
+		   600000,
+		   "verbs: silence until a connection breaks, shared out among seven tries (an "
+		   "adapter may take four times as long). Longer outlasts a failover of the "
+		   "network; shorter finds a host that died sooner only where it is below "
+		   "--lease-ms. A killed process is noticed at once in any case"),
+	OL_ROW_U32(ol_set_link, ack_timeout, "0", 0, 31,
+		   "verbs: acknowledge timer, 4.096 us * 2^N (18: 1.07 s); 0: from "
+		   "--retry-timeout-ms"),
+	OL_ROW_U32(ol_set_link, retries, "0", 0, 6,
+		   "verbs: tries after the first; 0: from --retry-timeout-ms (7 is refused: some "
+		   "adapters take it for \"for ever\")"),
+	OL_ROW_U32(ol_set_link, rnr_timer, "0", 0, 31,
+		   "verbs: pause if a peer has no receive left, as the InfiniBand specification "
+		   "codes it (12: 0.64 ms); 0: 7.68 ms, or less with a short "
+		   "--retry-timeout-ms. Longer bears a slower peer, and stands still for longer"),
+	OL_ROW_U32(ol_set_link, rnr_retries, "0", 0, 6,
+		   "verbs: such pauses until the connection breaks; 0: 6"),
+	OL_ROW_U32(ol_set_link, traffic_class, "0", 0, 255,
+		   "verbs, RoCE: DSCP * 4 + ECN of all packets; 0: the system's"),
+	OL_ROW_CHOICE(ol_set_link, path_mtu, "path", path_mtus,
+		      "verbs: bytes of a packet, if the path carries that many"),
 };
 
 const struct ol_rows ol_rows_link = OL_ROWS(link_fields);
@@ -281,9 +308,11 @@ static const struct ol_conf_field late_fields[] = {
 const struct ol_rows ol_rows_late = OL_ROWS(late_fields);
 
 static const struct ol_conf_field lease_fields[] = {
-	OL_ROW_U32(ol_set_lease, lease_ms, OL_DEFAULT_TEXT(OL_DEFAULT_LEASE_MS), 200, 3600000,
-		   "a server that stood still for so long counts as gone, and ends by itself when "
-		   "it wakes up; the same for every process of a job"),
+	OL_ROW_U32(
+		ol_set_lease, lease_ms, OL_DEFAULT_TEXT(OL_DEFAULT_LEASE_MS), 200, 3600000,
+		"a server that stood still, or that no neighbour could reach, for so long counts "
+		"as gone, and ends by itself when it wakes up: longer than a network may be "
+		"away, by a second and a half; the same for every process of a job"),
 };
 
 const struct ol_rows ol_rows_lease = OL_ROWS(lease_fields);

@@ -72,7 +72,26 @@ struct ol_set_link {
 	uint32_t window;
 	uint32_t spin_us;
 	int log; /* enum ol_log_level */
+	uint32_t retry_timeout_ms; /* verbs, as in struct ol_worker_opts: */
+	uint32_t ack_timeout;
+	uint32_t retries;
+	uint32_t rnr_timer;
+	uint32_t rnr_retries;
+	uint32_t traffic_class;
+	int path_mtu; /* bytes; 0: the path's */
 };
+
+/* OL_SETTINGS_WIRE -- what verbs asks of an adapter, into a server's or a worker's options */
+#define OL_SETTINGS_WIRE(set, opts) \
+	do { \
+		(opts)->retry_timeout_ms = (set)->retry_timeout_ms; \
+		(opts)->ack_timeout = (set)->ack_timeout; \
+		(opts)->retries = (set)->retries; \
+		(opts)->rnr_timer = (set)->rnr_timer; \
+		(opts)->rnr_retries = (set)->rnr_retries; \
+		(opts)->traffic_class = (set)->traffic_class; \
+		(opts)->path_mtu = (uint32_t)(set)->path_mtu; \
+	} while (0)
 
 extern const struct ol_rows ol_rows_link;
 extern const struct ol_conf_choice ol_log_levels[];

@@ -287,6 +287,7 @@ static int server_open(struct serve *serve, const float *weights)
 									 : OL_DEFAULT_WORKERS_MAX;
 	opts.slot_memory_max = set->slot_memory_mib << 20;
 	opts.window = set->link.window;
+	OL_SETTINGS_WIRE(&set->link, &opts);
 	opts.rule = ol_settings_rule(&set->rule);
 	opts.shared_domain = (uint32_t)set->rule.isolation;
 	opts.spin_us = set->link.spin_us;

@@ -236,7 +236,8 @@ static int observer_open(struct stat_look *stat, struct stat_row *row)
 	opts.observer = OL_OBSERVER_COUNTERS;
 	opts.connect_timeout_ms = stat->set.timeout_ms;
 	opts.op_timeout_ms = stat->set.timeout_ms;
-	opts.retry_timeout_ms = stat->set.timeout_ms;
+	opts.retry_timeout_ms =
+		stat->set.timeout_ms; /* whoever looks does not wait for a network */
 	opts.spin_us = 0;
 	opts.cancel_fd = stat->signal_fd;
 	rc = ol_worker_open(&opts, &row->observer, row->why, sizeof(row->why));

@@ -142,6 +142,7 @@ static int worker_open(struct work *work)
 	opts.worker = work->set.id;
 	opts.param_count = work->job->param_count;
 	opts.window = work->set.link.window;
+	OL_SETTINGS_WIRE(&work->set.link, &opts);
 	opts.connect_timeout_ms = work->set.connect_timeout_ms;
 	opts.spin_us = work->set.link.spin_us;
 	opts.cancel_fd = work->control.signal_fd;

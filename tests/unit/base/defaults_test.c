@@ -32,9 +32,9 @@ static void a_server_has_the_defaults_of_its_header(void **state)
 	assert_int_equal(opts.threads, 1);
 	assert_int_equal(opts.spin_us, 50);
 	assert_int_equal(opts.heartbeat_ms, 50);
-	assert_int_equal(opts.retry_timeout_ms, 500);
+	assert_int_equal(opts.retry_timeout_ms, 8000);
 	assert_int_equal(opts.pin_timeout_ms, 2000);
-	assert_int_equal(opts.lease_ms, 2000);
+	assert_int_equal(opts.lease_ms, 5000);
 	assert_int_equal(opts.restore, OL_RESTORE_NONE);
 	assert_int_equal(opts.restore_wait_ms, 3000);
 	assert_int_equal(opts.replay, OL_REPLAY_MEAN);
@@ -82,6 +82,8 @@ static void other_options_of_a_server_are_0(void **state)
 	assert_int_equal(opts.checkpoint_steps | opts.checkpoint_ms | opts.job_id | opts.rank, 0);
 	assert_int_equal(opts.replicate_every | opts.refound | opts.spin_yield | opts.wait_k, 0);
 	assert_int_equal(opts.staleness | opts.block_count | opts.restore_version, 0);
+	assert_int_equal(opts.ack_timeout | opts.retries | opts.rnr_timer | opts.rnr_retries, 0);
+	assert_int_equal(opts.traffic_class | opts.path_mtu, 0);
 	assert_int_equal(opts.rule.sum | opts.rule.allow_nonfinite, 0);
 }
 
@@ -93,14 +95,16 @@ static void a_worker_has_the_defaults_of_its_header(void **state)
 	ol_worker_opts_init(&opts);
 	assert_int_equal(opts.connect_timeout_ms, 10000);
 	assert_int_equal(opts.op_timeout_ms, 30000);
-	assert_int_equal(opts.retry_timeout_ms, 500);
+	assert_int_equal(opts.retry_timeout_ms, 8000);
 	assert_int_equal(opts.spin_us, 50);
 	assert_int_equal(opts.pull_retries_max, 100);
 	assert_int_equal(opts.outage, OL_OUTAGE_END);
 	assert_int_equal(opts.outage_timeout_ms, 60000);
-	assert_int_equal(opts.lease_ms, 2000);
+	assert_int_equal(opts.lease_ms, 5000);
 	assert_int_equal(opts.queue, OL_QUEUE_FOLD);
 	assert_int_equal(opts.queue_max, 64);
+	assert_int_equal(opts.ack_timeout | opts.retries | opts.rnr_timer | opts.rnr_retries, 0);
+	assert_int_equal(opts.traffic_class | opts.path_mtu, 0);
 }
 
 int main(void)

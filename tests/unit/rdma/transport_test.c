@@ -69,7 +69,7 @@ static void defaults_are_those_of_the_contract(void **state)
 	assert_int_equal(opts.inflight_max, 256);
 	assert_int_equal(opts.doorbells_max, 64);
 	assert_int_equal(opts.conns_max, 128);
-	assert_int_equal(opts.retry_timeout_ms, 500);
+	assert_int_equal(opts.retry_timeout_ms, 8000);
 	assert_int_equal(opts.connect_timeout_ms, 3000);
 	assert_int_equal(opts.shared_domain, 0);
 	assert_null(opts.log);

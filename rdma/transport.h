@@ -98,6 +98,9 @@ struct ol_xport_wire {
 	uint32_t path_mtu; /* bytes: 256, 512, 1024, 2048 or 4096; the path's if that is less */
 };
 
+/* ol_xport_wire_fill -- what verbs takes for the timers that are 0; -EINVAL: a value is impossible */
+int ol_xport_wire_fill(uint32_t retry_timeout_ms, struct ol_xport_wire *wire);
+
 /* Set by ol_xport_opts_init(); overwrite the fields you care about. 0: the default, which the
  * comment names last. */
 struct ol_xport_opts {

@@ -102,3 +102,17 @@ unsigned ol_verbs_mtu_code(uint32_t bytes)
 	}
 	return 0;
 }
+
+int ol_xport_wire_fill(uint32_t retry_timeout_ms, struct ol_xport_wire *wire)
+{
+	struct ol_verbs_timing timing = ol_verbs_timing(retry_timeout_ms);
+	int rc = ol_verbs_timing_set(&timing, wire);
+
+	if (rc != 0)
+		return rc;
+	wire->ack_timeout = timing.ack_timeout;
+	wire->retries = timing.retry_count;
+	wire->rnr_timer = timing.rnr_timer;
+	wire->rnr_retries = timing.rnr_retry_count;
+	return 0;
+}

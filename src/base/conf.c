@@ -88,6 +88,15 @@ static void place_format(const struct ol_conf *conf, const char *name, struct ol
 		name_format(name, where.source, buf, buf_bytes);
 }
 
+void ol_conf_source(const struct ol_conf *conf, size_t index, char *buf, size_t buf_bytes)
+{
+	if (conf->where[index].source == OL_CONF_FROM_DEFAULT)
+		snprintf(buf, buf_bytes, "default");
+	else
+		place_format(conf, conf->spec->fields[index].name, conf->where[index], buf,
+			     buf_bytes);
+}
+
 static int assign_text(struct ol_conf *conf, size_t index, const char *value)
 {
 	const struct ol_conf_field *field = &conf->spec->fields[index];

@@ -160,6 +160,10 @@ void ol_conf_print(const struct ol_conf *conf, FILE *out);
 /* ol_conf_format -- the value of row `index` as text, cut to fit; "" for a NULL string, a secret */
 void ol_conf_format(const struct ol_conf *conf, size_t index, char *buf, size_t buf_bytes);
 
+/* ol_conf_source -- where the value of row `index` is from: "default", "--name", "OUTLAST_NAME" or
+ * "FILE:LINE: name", cut to fit */
+void ol_conf_source(const struct ol_conf *conf, size_t index, char *buf, size_t buf_bytes);
+
 /*
  * ol_conf_value_parse -- text into field's member of target; -EINVAL: text is no such value
  *

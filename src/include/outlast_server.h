@@ -206,6 +206,18 @@ static inline void ol_server_opts_init(struct ol_server_opts *opts)
 	ol_server_opts_init_sized(opts, sizeof(*opts));
 }
 
+/*
+ * ol_server_opts_wire -- fill in the timers that a server with these options asks of an adapter:
+ * ack_timeout, retries, rnr_timer and rnr_retries, where they are 0
+ *
+ * Errors:    -EINVAL (a value is out of range; nothing changes)
+ */
+OL_API int ol_server_opts_wire_sized(struct ol_server_opts *opts, size_t opts_bytes);
+static inline int ol_server_opts_wire(struct ol_server_opts *opts)
+{
+	return ol_server_opts_wire_sized(opts, sizeof(*opts));
+}
+
 /* ol_shard_span -- the floats of the job's vector that a shard holds; -EINVAL if any shard would be
  * empty */
 OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard,

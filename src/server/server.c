@@ -241,6 +241,38 @@ static int budget_check(struct ol_server *server, uint32_t asked, char *err, siz
 	return OL_E_RESOURCES;
 }
 
+static struct ol_xport_wire wire_of(const struct ol_server_opts *opts)
+{
+	return (struct ol_xport_wire){ .ack_timeout = opts->ack_timeout,
+				       .retries = opts->retries,
+				       .rnr_timer = opts->rnr_timer,
+				       .rnr_retries = opts->rnr_retries,
+				       .traffic_class = opts->traffic_class,
+				       .path_mtu = opts->path_mtu };
+}
+
+int ol_server_opts_wire_sized(struct ol_server_opts *opts, size_t opts_bytes)
+{
+	struct ol_server_opts known;
+	struct ol_xport_wire wire;
+	int rc;
+
+	ol_server_opts_init(&known);
+	if (ol_sized_take(&known, sizeof(known), opts, opts_bytes) != NULL)
+		return -EINVAL;
+	wire = wire_of(&known);
+	rc = ol_xport_wire_fill(known.retry_timeout_ms, &wire);
+	if (rc != 0)
+		return rc;
+	known.ack_timeout = wire.ack_timeout;
+	known.retries = wire.retries;
+	known.rnr_timer = wire.rnr_timer;
+	known.rnr_retries = wire.rnr_retries;
+	ol_sized_give(opts, opts_bytes, &known, sizeof(known));
+	opts->size = opts_bytes;
+	return 0;
+}
+
 static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 {
 	struct ol_xport_opts xopts;
@@ -255,12 +287,7 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
 	xopts.relaxed_ordering = (enum ol_xport_choice)server->opts.relaxed_ordering;
 	xopts.huge_pages = (enum ol_xport_choice)server->opts.huge_pages;
-	xopts.wire = (struct ol_xport_wire){ .ack_timeout = server->opts.ack_timeout,
-					     .retries = server->opts.retries,
-					     .rnr_timer = server->opts.rnr_timer,
-					     .rnr_retries = server->opts.rnr_retries,
-					     .traffic_class = server->opts.traffic_class,
-					     .path_mtu = server->opts.path_mtu };
+	xopts.wire = wire_of(&server->opts);
 	xopts.shared_domain = server->opts.shared_domain != 0;
 	xopts.log = ol_dial_log;
 	rc = server->ops->open(&xopts, &server->xport);

@@ -26,9 +26,26 @@ says 'a protection domain a worker pins'
 awk '!/^(ok|warn|BAD) / && !/^ +(->|gid)/ { exit 1 }' "$tmp/out" || wrong "a line without a verdict"
 awk '/^(warn|BAD)/ { want = 1; next } want && !/->/ { exit 1 } { want = 0 } END { exit want }' "$tmp/out" ||
 	wrong "a warning without a remedy"
-for word in '"findings"' '"devices"' '"pinned_isolation_worker"' '"environment"'; do
+for word in '"findings"' '"devices"' '"pinned_isolation_worker"' '"environment"' '"settings"'; do
 	grep -qF "$word" "$tmp/json" || wrong "JSON has no $word"
 done
+
+# Settings of verbs, each with its source; timers that are not set are derived from the time
+row() {
+	grep -qE "^ok +$1 +$2 +$3\$" "$tmp/out" || wrong "no row '$1 $2 $3'"
+}
+row retry-timeout-ms '7516 ms of silence' default
+row ack-timeout '18 \(1074 ms\)' 'from retry-timeout-ms \(default\)'
+row retries 6 'from retry-timeout-ms \(default\)'
+row rnr-timer 19 'from retry-timeout-ms \(default\)'
+row traffic-class "the system's" default
+OUTLAST_TRAFFIC_CLASS=104 "$bin" doctor --retries 3 --path-mtu 512 >"$tmp/out" 2>"$tmp/err" || wrong "status $?"
+row retries 3 --retries
+row retry-timeout-ms '4295 ms of silence' 'from ack-timeout and retries'
+row traffic-class 104 OUTLAST_TRAFFIC_CLASS
+row path-mtu 512 --path-mtu
+"$bin" doctor --retries 7 >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] || wrong "7 retries are for ever to some adapters, and no usage error"
 
 # A vector of 1000 floats is 4032 bytes padded. Board and 3 snapshots of 2 pages; control page and 4 slots of a page.
 "$bin" doctor --params 1000 --workers 10 --window 4 --json "$tmp/json" >"$tmp/out" 2>"$tmp/err" || wrong "status $?"

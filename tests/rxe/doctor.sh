@@ -28,6 +28,10 @@ guest() {
 	says "would use $OL_DEVICE: --transport verbs --address $OL_ADDR"
 	says "$OL_DEVICE/1 +nothing was sent again, refused or lost"
 	grep -q '"retry_exceeded_err": 0' "$tmp/json" || wrong "JSON without the port's counters"
+	says "^ok +device +$OL_DEVICE +default"
+	says "^ok +port +1 +of the address"
+	says "^ok +gid index +[0-9]+ +of the address and the RoCE version"
+	says "^ok +path-mtu +4096 +of the port"
 	grep -q '"link_layer": "Ethernet"' "$tmp/json" || wrong "JSON without the port"
 	"$(dirname "$bin")/tests/rxe-guest-not_ready" || wrong "a write that finds no receive: status $?"
 	"$bin" doctor --transport verbs --device "$OL_DEVICE" >"$tmp/out" 2>&1

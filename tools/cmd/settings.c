@@ -112,31 +112,36 @@ static const struct ol_conf_field link_fields[] = {
 		   "microseconds that a wait spins before it sleeps"),
 	OL_ROW_CHOICE(ol_set_link, log, "warn", ol_log_levels,
 		      "least important messages that are shown"),
-	OL_ROW_U32(ol_set_link, retry_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_RETRY_TIMEOUT_MS), 10,
+};
+
+const struct ol_rows ol_rows_link = OL_ROWS(link_fields);
+
+static const struct ol_conf_field wire_fields[] = {
+	OL_ROW_U32(ol_set_wire, retry_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_RETRY_TIMEOUT_MS), 10,
 		   600000,
 		   "verbs: silence until a connection breaks, shared out among seven tries (an "
 		   "adapter may take four times as long). Longer outlasts a failover of the "
 		   "network; shorter finds a host that died sooner only where it is below "
 		   "--lease-ms. A killed process is noticed at once in any case"),
-	OL_ROW_U32(ol_set_link, ack_timeout, "0", 0, 31,
+	OL_ROW_U32(ol_set_wire, ack_timeout, "0", 0, 31,
 		   "verbs: acknowledge timer, 4.096 us * 2^N (18: 1.07 s); 0: from "
 		   "--retry-timeout-ms"),
-	OL_ROW_U32(ol_set_link, retries, "0", 0, 6,
+	OL_ROW_U32(ol_set_wire, retries, "0", 0, 6,
 		   "verbs: tries after the first; 0: from --retry-timeout-ms (7 is refused: some "
 		   "adapters take it for \"for ever\")"),
-	OL_ROW_U32(ol_set_link, rnr_timer, "0", 0, 31,
+	OL_ROW_U32(ol_set_wire, rnr_timer, "0", 0, 31,
 		   "verbs: pause if a peer has no receive left, as the InfiniBand specification "
 		   "codes it (12: 0.64 ms); 0: 7.68 ms, or less with a short "
 		   "--retry-timeout-ms. Longer bears a slower peer, and stands still for longer"),
-	OL_ROW_U32(ol_set_link, rnr_retries, "0", 0, 6,
+	OL_ROW_U32(ol_set_wire, rnr_retries, "0", 0, 6,
 		   "verbs: such pauses until the connection breaks; 0: 6"),
-	OL_ROW_U32(ol_set_link, traffic_class, "0", 0, 255,
+	OL_ROW_U32(ol_set_wire, traffic_class, "0", 0, 255,
 		   "verbs, RoCE: DSCP * 4 + ECN of all packets; 0: the system's"),
-	OL_ROW_CHOICE(ol_set_link, path_mtu, "path", path_mtus,
+	OL_ROW_CHOICE(ol_set_wire, path_mtu, "path", path_mtus,
 		      "verbs: bytes of a packet, if the path carries that many"),
 };
 
-const struct ol_rows ol_rows_link = OL_ROWS(link_fields);
+const struct ol_rows ol_rows_wire = OL_ROWS(wire_fields);
 
 const struct ol_conf_choice ol_transports[] = {
 	{ "auto", OL_TRANSPORT_AUTO },
@@ -408,6 +413,19 @@ const char *ol_settings_text(const struct ol_settings *settings, const char *nam
 
 		if (field != NULL && strcmp(field, name) == 0)
 			ol_conf_format(settings->conf, i, buf, buf_bytes);
+	}
+	return buf;
+}
+
+const char *ol_settings_source(const struct ol_settings *settings, const char *name, char *buf,
+			       size_t buf_bytes)
+{
+	buf[0] = '\0';
+	for (size_t i = 0; i < settings->count; i++) {
+		const char *field = settings->fields[i].name;
+
+		if (field != NULL && strcmp(field, name) == 0)
+			ol_conf_source(settings->conf, i, buf, buf_bytes);
 	}
 	return buf;
 }

@@ -72,7 +72,13 @@ struct ol_set_link {
 	uint32_t window;
 	uint32_t spin_us;
 	int log; /* enum ol_log_level */
-	uint32_t retry_timeout_ms; /* verbs, as in struct ol_worker_opts: */
+};
+
+extern const struct ol_rows ol_rows_link;
+
+/* What verbs asks of an adapter: as in struct ol_worker_opts. The rows follow those of the link. */
+struct ol_set_wire {
+	uint32_t retry_timeout_ms;
 	uint32_t ack_timeout;
 	uint32_t retries;
 	uint32_t rnr_timer;
@@ -81,7 +87,9 @@ struct ol_set_link {
 	int path_mtu; /* bytes; 0: the path's */
 };
 
-/* OL_SETTINGS_WIRE -- what verbs asks of an adapter, into a server's or a worker's options */
+extern const struct ol_rows ol_rows_wire;
+
+/* OL_SETTINGS_WIRE -- into a server's or a worker's options */
 #define OL_SETTINGS_WIRE(set, opts) \
 	do { \
 		(opts)->retry_timeout_ms = (set)->retry_timeout_ms; \
@@ -93,7 +101,6 @@ struct ol_set_link {
 		(opts)->path_mtu = (uint32_t)(set)->path_mtu; \
 	} while (0)
 
-extern const struct ol_rows ol_rows_link;
 extern const struct ol_conf_choice ol_log_levels[];
 
 struct ol_set_transport {
@@ -213,6 +220,10 @@ int ol_settings_fail(struct ol_settings *settings, const char *name, const char 
 
 /* ol_settings_fini -- every string that target points to is gone */
 void ol_settings_fini(struct ol_settings *settings);
+
+/* ol_settings_source -- where its value is from: ol_conf_source(); "": no such setting */
+const char *ol_settings_source(const struct ol_settings *settings, const char *name, char *buf,
+			       size_t buf_bytes);
 
 /* ol_settings_text -- the value of a setting as text, cut to fit; "": no such setting */
 const char *ol_settings_text(const struct ol_settings *settings, const char *name, char *buf,

@@ -38,6 +38,7 @@ struct doctor_conf {
 	uint32_t workers;
 	uint32_t window;
 	uint32_t state_vectors;
+	struct ol_set_wire wire;
 };
 
 static const struct ol_conf_field fields[] = {
@@ -330,17 +331,17 @@ static bool coordinator_look(struct doctor *doctor, const struct doctor_conf *co
 }
 
 static int report_write(const struct doctor_conf *conf, const struct doctor *doctor,
-			json_t *devices, const struct pinned *pinned)
+			json_t *devices, json_t *rows, const struct pinned *pinned)
 {
 	json_t *report;
 	int rc = 0;
 
 	if (conf->json == NULL)
 		return OL_EXIT_OK;
-	report = json_pack("{s:o, s:O, s:O, s:b, s:b, s:{s:I, s:I, s:I, s:I}}", "environment",
+	report = json_pack("{s:o, s:O, s:O, s:O, s:b, s:b, s:{s:I, s:I, s:I, s:I}}", "environment",
 			   bench_env_json(), "findings", doctor->findings, "devices", devices,
-			   "shm", doctor->shm_works, "verbs", doctor->verbs_works, "memory",
-			   "snapshots_bytes", (json_int_t)pinned->public_bytes,
+			   "settings", rows, "shm", doctor->shm_works, "verbs", doctor->verbs_works,
+			   "memory", "snapshots_bytes", (json_int_t)pinned->public_bytes,
 			   "landing_bytes_a_worker", (json_int_t)pinned->landing_bytes,
 			   "pinned_isolation_worker", (json_int_t)pinned->worker_domain,
 			   "pinned_isolation_job", (json_int_t)pinned->job_domain);
@@ -356,13 +357,13 @@ static int report_write(const struct doctor_conf *conf, const struct doctor *doc
 	return rc;
 }
 
-static int examine(const struct doctor_conf *conf)
+static int examine(const struct doctor_conf *conf, const struct ol_settings *settings)
 {
 	struct doctor doctor = { .findings = json_array(),
 				 .verbs_wanted = conf->transport == OL_TRANSPORT_VERBS ||
 						 conf->device != NULL };
 	struct pinned pinned = pinned_make(conf);
-	json_t *devices = json_array();
+	json_t *devices = json_array(), *rows;
 	bool answers;
 	int code;
 
@@ -378,7 +379,10 @@ static int examine(const struct doctor_conf *conf)
 	numa_look(&doctor);
 	limits_look(&doctor);
 	answers = coordinator_look(&doctor, conf);
-	code = report_write(conf, &doctor, devices, &pinned);
+	rows = doctor_settings(&doctor, settings, &conf->wire);
+	code = rows != NULL ? report_write(conf, &doctor, devices, rows, &pinned)
+			    : ol_cmd_error(OL_EXIT_RESOURCES, "doctor", "no memory", NULL, NULL);
+	json_decref(rows);
 	if (code == OL_EXIT_OK && doctor.verbs_wanted && !doctor.verbs_works)
 		code = ol_cmd_error(OL_EXIT_DEVICE, "doctor", "verbs cannot work here", NULL,
 				    "the lines above say why");
@@ -409,8 +413,9 @@ int cmd_doctor(int argc, char **argv)
 
 	bench_long_options(argc, argv);
 	ol_settings_add(&settings, (struct ol_rows){ OL_FIELDS(fields) }, 0);
+	ol_settings_add(&settings, ol_rows_wire, offsetof(struct doctor_conf, wire));
 	if (ol_settings_load(&settings, &conf, argc, argv, &code))
-		code = examine(&conf);
+		code = examine(&conf, &settings);
 	ol_settings_fini(&settings);
 	return code;
 }

@@ -28,6 +28,9 @@ struct doctor {
 	bool verbs_works;
 	char chosen_device[64]; /* verbs: "" if none */
 	char chosen_address[64];
+	uint32_t chosen_port;
+	int chosen_mtu; /* bytes, of the port */
+	int chosen_gid; /* index of the RoCE v2 entry of the address, else of IB; -1: none seen */
 	int node; /* of the chosen adapter, -1: not known */
 };
 
@@ -46,5 +49,12 @@ void doctor_rdma(struct doctor *doctor, const char *device, json_t *devices);
  * counter that the device has */
 void doctor_port_counters(struct doctor *doctor, const char *device, uint32_t port,
 			  json_t *ret_all);
+
+/* doctor_settings -- print the table of what verbs would use, with the source of each; it is JSON's
+ * "settings" too. NULL: no memory */
+struct ol_settings;
+struct ol_set_wire;
+json_t *doctor_settings(const struct doctor *doctor, const struct ol_settings *settings,
+			const struct ol_set_wire *wire);
 
 #endif /* OUTLAST_DOCTOR_H */

@@ -85,8 +85,17 @@ static void device_netdev(const char *name, char *netdev, size_t bytes)
 		if_freenameindex(all);
 }
 
+/* Is it the entry that connections from an IPv4 address of the port use? */
+static bool gid_is_used(const struct ibv_gid_entry *entry)
+{
+	if (entry->gid_type == IBV_GID_TYPE_ROCE_V2)
+		return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)entry->gid.raw);
+	return entry->gid_type == IBV_GID_TYPE_IB && entry->gid_index == 0;
+}
+
 /* GIDs of one port; the name of the interface behind them */
-static json_t *gids_list(struct ibv_context *context, uint32_t port, char *netdev, size_t bytes)
+static json_t *gids_list(struct ibv_context *context, uint32_t port, char *netdev, size_t bytes,
+			 int *ret_used)
 {
 	struct ibv_gid_entry entries[GIDS_MAX];
 	ssize_t count = ibv_query_gid_table(context, entries, GIDS_MAX, 0);
@@ -97,6 +106,8 @@ static json_t *gids_list(struct ibv_context *context, uint32_t port, char *netde
 
 		if (entries[i].port_num != port)
 			continue;
+		if (*ret_used < 0 && gid_is_used(&entries[i]))
+			*ret_used = (int)entries[i].gid_index;
 		inet_ntop(AF_INET6, entries[i].gid.raw, gid, sizeof(gid));
 		if (if_indextoname(entries[i].ndev_ifindex, name) != NULL)
 			snprintf(netdev, bytes, "%s", name);
@@ -117,7 +128,7 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 	char subject[96], netdev[IF_NAMESIZE], address[OL_HOST_MAX] = "";
 	struct ibv_port_attr attr;
 	json_t *gids, *counters = json_object();
-	int mtu;
+	int mtu, used = -1;
 
 	snprintf(subject, sizeof(subject), "%s/%u", name, port);
 	if (ibv_query_port(context, (uint8_t)port, &attr) != 0) {
@@ -127,7 +138,7 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 		return;
 	}
 	device_netdev(name, netdev, sizeof(netdev));
-	gids = gids_list(context, port, netdev, sizeof(netdev));
+	gids = gids_list(context, port, netdev, sizeof(netdev), &used);
 	(void)ol_interface_host(netdev, address);
 	mtu = attr.active_mtu >= IBV_MTU_256 ? 128 << attr.active_mtu : 0;
 	if (attr.state != IBV_PORT_ACTIVE)
@@ -155,6 +166,9 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 	    doctor->chosen_device[0] == '\0') {
 		snprintf(doctor->chosen_device, sizeof(doctor->chosen_device), "%.60s", name);
 		snprintf(doctor->chosen_address, sizeof(doctor->chosen_address), "%s", address);
+		doctor->chosen_port = port;
+		doctor->chosen_mtu = mtu;
+		doctor->chosen_gid = used;
 		doctor->node = device_node(name);
 	}
 	doctor_port_counters(doctor, name, port, counters);

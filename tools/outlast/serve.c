@@ -57,6 +57,7 @@ struct serve_set {
 	struct ol_set_lease lease;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
+	struct ol_set_wire wire;
 	struct ol_set_key key;
 };
 
@@ -287,7 +288,7 @@ static int server_open(struct serve *serve, const float *weights)
 									 : OL_DEFAULT_WORKERS_MAX;
 	opts.slot_memory_max = set->slot_memory_mib << 20;
 	opts.window = set->link.window;
-	OL_SETTINGS_WIRE(&set->link, &opts);
+	OL_SETTINGS_WIRE(&set->wire, &opts);
 	opts.rule = ol_settings_rule(&set->rule);
 	opts.shared_domain = (uint32_t)set->rule.isolation;
 	opts.spin_us = set->link.spin_us;
@@ -632,6 +633,7 @@ int cmd_serve(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_chain, offsetof(struct serve_set, chain));
 	ol_settings_add(settings, replica_rows, 0);
 	ol_settings_add(settings, ol_rows_link, offsetof(struct serve_set, link));
+	ol_settings_add(settings, ol_rows_wire, offsetof(struct serve_set, wire));
 	ol_settings_add(settings, ol_rows_transport, offsetof(struct serve_set, transport));
 	ol_settings_add(settings, ol_rows_key, offsetof(struct serve_set, key));
 	if (ol_settings_load(settings, &serve.set, argc, argv, &rc))

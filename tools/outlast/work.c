@@ -44,6 +44,7 @@ struct work_set {
 	struct ol_set_coord coord;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
+	struct ol_set_wire wire;
 	struct ol_set_key key;
 };
 
@@ -142,7 +143,7 @@ static int worker_open(struct work *work)
 	opts.worker = work->set.id;
 	opts.param_count = work->job->param_count;
 	opts.window = work->set.link.window;
-	OL_SETTINGS_WIRE(&work->set.link, &opts);
+	OL_SETTINGS_WIRE(&work->set.wire, &opts);
 	opts.connect_timeout_ms = work->set.connect_timeout_ms;
 	opts.spin_us = work->set.link.spin_us;
 	opts.cancel_fd = work->control.signal_fd;
@@ -390,6 +391,7 @@ int cmd_work(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct work_set, lease));
 	ol_settings_add(settings, ol_rows_coord, offsetof(struct work_set, coord));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct work_set, link));
+	ol_settings_add(settings, ol_rows_wire, offsetof(struct work_set, wire));
 	ol_settings_add(settings, ol_rows_transport, offsetof(struct work_set, transport));
 	ol_settings_add(settings, ol_rows_key, offsetof(struct work_set, key));
 	if (ol_settings_load(settings, &work.set, argc, argv, &rc))

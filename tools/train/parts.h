@@ -69,6 +69,7 @@ struct train_set {
 	struct ol_set_outage outage;
 	struct ol_set_lease lease;
 	struct ol_set_link link;
+	struct ol_set_wire wire;
 };
 
 enum train_outage_state {

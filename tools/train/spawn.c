@@ -23,6 +23,7 @@ static int spawn(struct train *train, struct ol_proc *proc, const char *name, st
 
 	ol_args_add_rows(args, &train->settings, ol_rows_model);
 	ol_args_add_rows(args, &train->settings, ol_rows_link);
+	ol_args_add_rows(args, &train->settings, ol_rows_wire);
 	ol_args_add(args, "--transport=%s", ol_transport_name(train->set.transport));
 	ol_args_add(args, "--report-fd=%d", OL_PROC_FD);
 	rc = ol_proc_spawn(proc, name, args, train->key);

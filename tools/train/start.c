@@ -189,7 +189,7 @@ int train_observer_open(struct train *train)
 	opts.outage = OL_OUTAGE_CONTINUE;
 	opts.outage_timeout_ms = 0;
 	opts.lease_ms = train->set.lease.lease_ms;
-	OL_SETTINGS_WIRE(&train->set.link, &opts);
+	OL_SETTINGS_WIRE(&train->set.wire, &opts);
 	rc = observer_open(train, &opts, err, sizeof(err));
 	if (train->exit_code != 0)
 		return train->exit_code;

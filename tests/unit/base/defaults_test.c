@@ -4,6 +4,7 @@
  * defaults_test.c -- options have the defaults that comments of the public headers name: whoever
  * changes one here changes its comment as well
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,6 +47,24 @@ static void a_server_has_the_defaults_of_its_header(void **state)
 	assert_int_equal(opts.selection, OL_SELECT_FULL);
 	assert_true(opts.fraction == 1.0);
 	assert_int_equal(opts.cancel_fd, -1);
+}
+
+/* An operator sees what an adapter is asked for */
+static void timers_of_a_server_are_derived_where_none_are_set(void **state)
+{
+	struct ol_server_opts opts;
+
+	(void)state;
+	ol_server_opts_init(&opts);
+	opts.retries = 4;
+	assert_int_equal(ol_server_opts_wire(&opts), 0);
+	assert_int_equal(opts.size, sizeof(opts));
+	assert_int_equal(opts.ack_timeout, 18);
+	assert_int_equal(opts.retries, 4);
+	assert_int_equal(opts.rnr_timer, 19);
+	assert_int_equal(opts.rnr_retries, 6);
+	opts.retries = 7;
+	assert_int_equal(ol_server_opts_wire(&opts), -EINVAL);
 }
 
 static void a_rule_has_the_defaults_of_its_header(void **state)
@@ -111,6 +130,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_has_the_defaults_of_its_header),
+		cmocka_unit_test(timers_of_a_server_are_derived_where_none_are_set),
 		cmocka_unit_test(a_rule_has_the_defaults_of_its_header),
 		cmocka_unit_test(other_options_of_a_server_are_0),
 		cmocka_unit_test(a_worker_has_the_defaults_of_its_header),

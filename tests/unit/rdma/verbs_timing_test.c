@@ -128,6 +128,21 @@ static void what_means_for_ever_cannot_be_set(void **state)
 	}
 }
 
+static void what_is_not_set_is_filled_in(void **state)
+{
+	struct ol_xport_wire wire = { .retries = 2, .traffic_class = 9 };
+
+	(void)state;
+	assert_int_equal(ol_xport_wire_fill(500, &wire), 0);
+	assert_int_equal(wire.ack_timeout, 14);
+	assert_int_equal(wire.retries, 2);
+	assert_int_equal(wire.rnr_timer, 19);
+	assert_int_equal(wire.rnr_retries, 6);
+	assert_int_equal(wire.traffic_class, 9);
+	wire.retries = 7;
+	assert_int_equal(ol_xport_wire_fill(500, &wire), -EINVAL);
+}
+
 static void an_mtu_is_a_code(void **state)
 {
 	(void)state;
@@ -149,6 +164,7 @@ int main(void)
 		cmocka_unit_test(the_default_outlasts_a_network_that_is_away),
 		cmocka_unit_test(what_is_set_takes_the_place_of_what_is_derived),
 		cmocka_unit_test(what_means_for_ever_cannot_be_set),
+		cmocka_unit_test(what_is_not_set_is_filled_in),
 		cmocka_unit_test(an_mtu_is_a_code),
 	};
 

@@ -155,7 +155,7 @@ static int push_twice(const struct job *job, long how)
 
 static int handshakes(const struct job *job, long unused)
 {
-	uint8_t garbage[56], bytes[OL_WIRE_CONNECT_BYTES];
+	uint8_t garbage[OL_XPORT_PRIV_CONNECT_MAX], bytes[OL_WIRE_CONNECT_BYTES];
 	struct ol_wire_connect used;
 	struct peer peer;
 

@@ -38,6 +38,12 @@
  *     violator, and changes nothing.
  *  9. A read with OL_XPORT_AFTER_READS starts once earlier reads of the connection are done. A
  *     read may overtake the writes posted before it, until the peer has answered to them.
+ * 10. A transport whose device dies is dead for good, and says so: every connection ends with
+ *     OL_XPORT_CONN_DOWN, and once all of these are polled, poll() returns -ENODEV. From the death
+ *     on, posts fail with -ENOTCONN, and calls that need the device with -ENODEV. conn_free(),
+ *     reject(), dereg(), strip(), drop() and close() work as ever, and wait for nothing. The caller
+ *     closes the transport and opens another. A device dies on verbs only: it was reset, taken away,
+ *     or a queue that all connections share broke.
  *
  * Threading: a transport, its connections and its regions belong to one thread; only reg_run() and
  * drop() may be called by another.
@@ -173,7 +179,8 @@ struct ol_xport_event {
 	 * and its kernel reported it, -ECONNREFUSED no listener, or rejected (priv_len > 0: with a
 	 * reason), -EUSERS the peer holds as many connections as it can, -EOPNOTSUPP its adapter
 	 * and this one ring in different ways, -EHOSTUNREACH, -ETIMEDOUT, -EACCES this side or the
-	 * peer broke a rule, -EMFILE this process has no descriptor left, -EIO.
+	 * peer broke a rule, -EMFILE this process has no descriptor left, -ENODEV
+	 * the device of this side is dead, -EIO.
 	 */
 	int status;
 	uint32_t imm;
@@ -306,7 +313,7 @@ struct ol_xport_ops {
 	int (*listen)(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
 	/*
 	 * connect -- begin; ends in CONN_UP or CONN_DOWN. Never waits for the peer. priv is copied.
-	 * Errors: -EINVAL (not an address of this transport)
+	 * Errors: -EINVAL (not an address of this transport), -ENODEV (it is dead)
 	 */
 	int (*connect)(struct ol_xport *xport, const char *addr, const void *priv,
 		       uint32_t priv_len, struct ol_xport_conn **ret_conn);
@@ -332,12 +339,14 @@ struct ol_xport_ops {
 	/* Data path: never blocks, allocates, locks or logs. */
 	int (*post_write)(struct ol_xport_conn *conn, const struct ol_xport_write *write);
 	int (*post_read)(struct ol_xport_conn *conn, const struct ol_xport_read *read);
-	/* poll -- up to max events; 0: nothing happened. Also makes connections progress. */
+	/* poll -- up to max events; 0: nothing happened. Also makes connections progress. -ENODEV:
+	 * the device is dead (promise 10), and no event is left */
 	int (*poll)(struct ol_xport *xport, struct ol_xport_event *events, int max);
 
 	/*
 	 * Sleeping: call arm(). 0: event_fd() becomes readable on the next event, and the caller
-	 * may wait for that. 1: events may have come already: poll instead. A poll disarms.
+	 * may wait for that. 1: events may have come already, or the transport is dead: poll instead.
+	 * A poll disarms.
 	 */
 	int (*event_fd)(const struct ol_xport *xport);
 	int (*arm)(struct ol_xport *xport);

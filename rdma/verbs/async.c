@@ -1,21 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * async.c -- a device's asynchronous events
+ * async.c -- a device's asynchronous events, and its death
+ *
+ * DEATH. A device may be reset (IBV_EVENT_DEVICE_FATAL) or taken away (the connection manager's
+ * DEVICE_REMOVAL; a kernel that takes the device from under this process ends the descriptor of
+ * asynchronous events with EIO). Or the completion queue or the shared receive queue breaks, without
+ * which no connection works. The context of a dead device never works again, even if the device
+ * comes back under the same name. So the transport is dead for good. From then on no completion is
+ * awaited, and no descriptor is looked at: all connections are down at once, and what poll() gives
+ * are their ends, then -ENODEV. Objects are still destroyed one by one, as the kernel lets a device
+ * go only when its last user has closed it.
  */
 #include "rdma/verbs/internal.h"
 
 #include <errno.h>
 
-static void all_break(struct ol_xport *xport)
+void ol_verbs_die(struct ol_xport *xport, const char *why)
 {
+	if (ol_verbs_dead(xport))
+		return;
+	atomic_store_explicit(&xport->dead, true, memory_order_relaxed);
+	xport->look = true; /* poll() sees it there, off its fast path */
+	ol_xport_log(
+		&xport->opts, OL_XPORT_LOG_ERROR,
+		"device %s: %s: all its connections end here, and nobody can connect before it is "
+		"opened anew",
+		ibv_get_device_name(xport->ctx->device), why);
 	for (uint32_t i = 0; i < xport->opts.conns_max; i++) {
-		struct ol_verbs_conn *conn = xport->slots[i];
-
-		if (conn == NULL)
-			continue;
-		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_FAILED);
-		ol_verbs_conn_marker(conn); /* it may never come */
+		if (xport->slots[i] != NULL)
+			ol_verbs_conn_die(xport->slots[i]);
 	}
 }
 
@@ -60,9 +74,8 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
-		level = OL_XPORT_LOG_ERROR;
-		all_break(xport);
-		break;
+		ol_verbs_die(xport, ibv_event_type_str(event->event_type));
+		return;
 	case IBV_EVENT_PORT_ERR: /* connections survive it, or end by their own timers */
 		level = OL_XPORT_LOG_WARN;
 		break;
@@ -94,8 +107,12 @@ void ol_verbs_async_progress(struct ol_xport *xport)
 {
 	struct ibv_async_event event;
 
-	while (ibv_get_async_event(xport->ctx, &event) == 0) {
+	errno = 0;
+	while (!ol_verbs_dead(xport) && ibv_get_async_event(xport->ctx, &event) == 0) {
 		async_handle(xport, &event);
 		ibv_ack_async_event(&event);
+		errno = 0;
 	}
+	if (errno == EIO || errno == ENODEV)
+		ol_verbs_die(xport, "the kernel has taken it away");
 }

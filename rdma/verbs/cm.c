@@ -54,6 +54,8 @@ int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_X
 	struct rdma_cm_id *id;
 	int rc;
 
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
 	if (xport->listener != NULL)
 		return -EALREADY;
 	rc = ol_verbs_addr_parse(text, &addr);
@@ -126,6 +128,9 @@ int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv,
 
 	if (priv_len > OL_XPORT_PRIV_CONNECT_MAX)
 		return -EINVAL;
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
+	ol_verbs_let_go();
 	found = ol_verbs_addr_parse(text, &addr);
 	if (found == -EINVAL) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
@@ -322,12 +327,27 @@ static void on_failure(struct ol_verbs_conn *conn, struct cm_note *note)
 	ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_FAILED);
 }
 
+/*
+ * The device of an id goes. If it is the transport's, its context must be closed soon: a kernel may
+ * wait for that. It destroys its own side of the id itself.
+ */
+static void on_removal(struct ol_xport *xport, struct cm_note *note)
+{
+	const struct rdma_cm_id *id = note->id;
+	struct ol_verbs_conn *conn = id->context;
+
+	if (id->verbs == NULL || strcmp(ibv_get_device_name(id->verbs->device),
+					ibv_get_device_name(xport->ctx->device)) == 0)
+		ol_verbs_die(xport, "it is being removed");
+	else if (conn != NULL)
+		on_failure(conn, note);
+}
+
 /* Events of an id without a connection: the listener's, or a request's that was refused at once. */
-static void on_stray(struct ol_xport *xport, const struct cm_note *note)
+static void on_stray(struct ol_xport *xport, struct cm_note *note)
 {
 	if (note->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "the device is being removed: no peer can connect any more");
+		on_removal(xport, note);
 	else
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_DEBUG, "listener: %s, status %d",
 			     rdma_event_str(note->type), note->status);
@@ -364,8 +384,10 @@ static void on_conn_event(struct ol_verbs_conn *conn, struct cm_note *note)
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		on_failure(conn, note);
+		return;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		on_removal(conn->base.xport, note);
 		return;
 	case RDMA_CM_EVENT_ADDR_CHANGE: /* the path may still work; if not, retries time out */
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT: /* a destroyed queue pair's number may be used again */
@@ -412,7 +434,7 @@ void ol_verbs_cm_progress(struct ol_xport *xport)
 	struct rdma_cm_event *event;
 
 	for (unsigned i = 0; i < OL_VERBS_CM_EVENTS; i++) {
-		if (rdma_get_cm_event(xport->channel, &event) != 0)
+		if (ol_verbs_dead(xport) || rdma_get_cm_event(xport->channel, &event) != 0)
 			return;
 		event_handle(xport, event);
 	}

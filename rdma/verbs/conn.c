@@ -192,6 +192,26 @@ void ol_verbs_conn_bad(struct ol_verbs_conn *conn, const struct ibv_wc *wc,
 		     (int)wc->status, wc->vendor_err);
 }
 
+void ol_verbs_conn_die(struct ol_verbs_conn *conn)
+{
+	switch (conn->state) {
+	case OL_VERBS_ACCEPTED:
+	case OL_VERBS_UP:
+		disconnect_send(conn); /* the peer may still hear it; else it notices a silence */
+		conn->status = -ENODEV;
+		break;
+	case OL_VERBS_CONNECTING:
+	case OL_VERBS_REQUESTED:
+		conn->status = -ENODEV;
+		break;
+	case OL_VERBS_DRAINING: /* it has its reason */
+		break;
+	case OL_VERBS_DOWN:
+		return;
+	}
+	conn_finish(conn);
+}
+
 /* The peer's disconnect, or its answer to ours. */
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn)
 {
@@ -277,6 +297,8 @@ int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_
 	struct rdma_conn_param param;
 	int rc;
 
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
 	if (conn->state != OL_VERBS_REQUESTED)
 		return conn->state == OL_VERBS_DOWN ? -ECONNABORTED : -EINVAL;
 	if (priv_len > OL_XPORT_PRIV_ACCEPT_MAX)
@@ -367,7 +389,7 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 	if (conn->pd != NULL) {
 		rc = ol_rc_positive(ibv_dealloc_pd(conn->pd));
 		if (rc != 0)
-			ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			ol_xport_log(&xport->opts, ol_verbs_undo_level(xport),
 				     "conn %u to %s: cannot free its protection domain: error %d",
 				     conn->slot, conn->peer, -rc);
 	}

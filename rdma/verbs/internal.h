@@ -21,6 +21,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +58,7 @@ enum {
 	OL_VERBS_CLOSE_MS = 10, /* the same when the queue pair is destroyed, in one go */
 	OL_VERBS_LAST_WQE_MISSES = 3, /* then the device is taken not to tell */
 	OL_VERBS_BACKLOG = 128,
+	OL_VERBS_LET_GO_MS = 10000, /* for so long a dead device is looked after */
 	OL_VERBS_VENDOR_RXE = 0xffffff, /* rdma_rxe's vendor_id */
 	OL_VERBS_VENDOR_SIW = 0x626d74, /* siw's */
 };
@@ -306,6 +308,7 @@ struct ol_xport {
 	uint8_t reads_out_max;
 	bool relaxed; /* relaxed ordering is asked for, where a region allows it */
 	bool pinned; /* the device may not change any more */
+	atomic_bool dead; /* see ol_verbs_die(); reg_run() and drop() read it in another thread */
 	int epoll_fd;
 	int timer_fd;
 	uint8_t privs[OL_VERBS_PRIV_EVENTS][OL_VERBS_PRIV_MAX]; /* of the last poll's events */
@@ -396,6 +399,8 @@ void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_c
  * are no news */
 void ol_verbs_conn_bad(struct ol_verbs_conn *conn, const struct ibv_wc *wc,
 		       const struct ol_verbs_op *op);
+/* ol_verbs_conn_die -- its device is dead: it ends at once, whatever its state */
+void ol_verbs_conn_die(struct ol_verbs_conn *conn);
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn);
 void ol_verbs_conn_marker(struct ol_verbs_conn *conn);
 /* ol_verbs_held_flush -- hand the held posts to the adapter, or break the connection */
@@ -459,7 +464,28 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 int ol_verbs_event_fd(const struct ol_xport *xport);
 int ol_verbs_arm(struct ol_xport *xport);
 
+/* verbs.c */
+/* ol_verbs_let_go -- called by open() and connect(), as a dead device may still be held; mostly it
+ * does nothing */
+void ol_verbs_let_go(void);
+
 /* async.c */
 void ol_verbs_async_progress(struct ol_xport *xport);
+/* ol_verbs_die -- the device, or a queue that all connections share, is gone for good; why: in
+ * words, for the log. poll() tells the caller */
+void ol_verbs_die(struct ol_xport *xport, const char *why);
+
+/* ol_verbs_dead -- no call to the device can succeed any more */
+static inline bool ol_verbs_dead(const struct ol_xport *xport)
+{
+	return atomic_load_explicit(&xport->dead, memory_order_relaxed);
+}
+
+/* ol_verbs_undo_level -- of the log line for an object that cannot be destroyed: no fault if its
+ * device is dead, as the kernel frees it */
+static inline enum ol_xport_log_level ol_verbs_undo_level(const struct ol_xport *xport)
+{
+	return ol_verbs_dead(xport) ? OL_XPORT_LOG_DEBUG : OL_XPORT_LOG_ERROR;
+}
 
 #endif /* OL_RDMA_VERBS_INTERNAL_H */

@@ -41,8 +41,11 @@ static struct ol_xport_later *later_make(struct ol_xport *xport)
 
 int ol_verbs_reg_begin(struct ol_xport *xport, unsigned access, struct ol_xport_later **ret_later)
 {
-	struct ol_xport_later *later = later_make(xport);
+	struct ol_xport_later *later;
 
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
+	later = later_make(xport);
 	if (later == NULL)
 		return -ENOMEM;
 	later->access = ol_verbs_access_flags(xport, access);
@@ -89,6 +92,8 @@ int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_conn *base,
 	struct ol_verbs_conn *conn = ol_verbs_conn(base);
 	struct ol_xport_region *region;
 
+	if (ol_verbs_dead(later->xport))
+		return -ENODEV;
 	if (later->own_domain && (!conn->passive || conn->pd != NULL))
 		return -EINVAL;
 	region = ol_verbs_region_make(later->xport, conn, later->addr, later->bytes, later->access);
@@ -144,7 +149,7 @@ void ol_verbs_drop(struct ol_xport_later *later)
 		ol_verbs_mr_destroy(later->xport, &later->commons[i].mr);
 	rc = later->pd != NULL ? ol_rc_positive(ibv_dealloc_pd(later->pd)) : 0;
 	if (rc != 0)
-		ol_xport_log(&later->xport->opts, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&later->xport->opts, ol_verbs_undo_level(later->xport),
 			     "cannot free a protection domain: error %d", -rc);
 	free(later);
 }

@@ -94,6 +94,8 @@ static void descriptors_look(struct ol_xport *xport)
 	uint64_t expirations;
 	int count;
 
+	if (ol_verbs_dead(xport)) /* every poll looks, as it is not to miss that */
+		return;
 	pace_adapt(xport);
 	xport->look = false;
 	count = epoll_wait(xport->epoll_fd, events, 4, 0);
@@ -382,6 +384,12 @@ static void receives_refill(struct ol_xport *xport)
 	}
 }
 
+/* A dead transport: what is left to tell, then that it is dead */
+static int dead_poll(struct ol_xport *xport, struct ol_xport_event *events, int max)
+{
+	return xport->ready != NULL ? ready_report(xport, events, max) : -ENODEV;
+}
+
 int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max)
 {
 	struct ol_verbs_queue *queue;
@@ -390,8 +398,11 @@ int ol_verbs_poll(struct ol_xport *xport, struct ol_xport_event *events, int max
 
 	if (xport->holders != NULL)
 		holders_flush(xport);
-	if (xport->look || xport->polls_left-- == 0 || look_is_late(xport))
+	if (xport->look || xport->polls_left-- == 0 || look_is_late(xport)) {
 		descriptors_look(xport);
+		if (ol_verbs_dead(xport))
+			return dead_poll(xport, events, max);
+	}
 	if (xport->ready != NULL)
 		count = ready_report(xport, events, max);
 	while (count < max && xport->ready == NULL && (queue = queue_next(xport)) != NULL) {
@@ -457,7 +468,7 @@ static bool queue_arm(struct ol_verbs_queue *queue)
 
 int ol_verbs_arm(struct ol_xport *xport)
 {
-	if (xport->ready != NULL)
+	if (xport->ready != NULL || ol_verbs_dead(xport))
 		return 1;
 	if (xport->holders != NULL) /* poll() must flush held posts */
 		return 1;

@@ -225,7 +225,7 @@ static void qp_drain(struct ol_verbs_conn *conn, uint32_t qp_num)
 		ol_verbs_async_progress(xport);
 		told = qp_told_all(conn); /* so what it took is in the queue now */
 		ol_verbs_wcs_forget(conn->queue, conn, qp_num);
-		if (told || !conn->stopped || ol_xport_now_ns() >= end_ns)
+		if (told || !conn->stopped || ol_verbs_dead(xport) || ol_xport_now_ns() >= end_ns)
 			break;
 		if (!qp_told_all(conn))
 			ppoll(&async, 1, &pause, NULL);
@@ -244,15 +244,16 @@ void ol_verbs_qp_close(struct ol_verbs_conn *conn)
 	if (conn->qp == NULL)
 		goto out;
 	qp_num = conn->qp->qp_num;
-	if (conn->receives)
+	if (conn->receives && !ol_verbs_dead(xport))
 		qp_drain(conn, qp_num);
 	rc = ol_rc_positive(ibv_destroy_qp(conn->qp));
 	if (rc != 0)
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, ol_verbs_undo_level(xport),
 			     "conn %u to %s: cannot destroy the queue pair: error %d", conn->slot,
 			     conn->peer, -rc);
 	conn->qp = NULL;
-	ol_verbs_wcs_forget(conn->queue, conn, qp_num);
+	if (!ol_verbs_dead(xport))
+		ol_verbs_wcs_forget(conn->queue, conn, qp_num);
 	ol_verbs_qpmap_remove(&xport->qpmap, qp_num);
 out:
 	ol_verbs_own_close(conn);

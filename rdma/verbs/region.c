@@ -38,6 +38,8 @@ int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *ad
 	struct ibv_mr *mr;
 	int rc;
 
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
 	errno = 0;
 	mr = ibv_reg_mr(pd, addr, bytes, access);
 	rc = ol_rc_null(mr);
@@ -64,7 +66,7 @@ void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr)
 		return;
 	rc = ol_rc_positive(ibv_dereg_mr(*mr));
 	if (rc != 0)
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+		ol_xport_log(&xport->opts, ol_verbs_undo_level(xport),
 			     "cannot deregister a region: error %d", -rc);
 	*mr = NULL;
 }
@@ -170,6 +172,8 @@ int ol_verbs_domain_open(struct ol_verbs_conn *conn)
 
 	if (conn->pd != NULL || !conn->passive || xport->opts.shared_domain)
 		return 0;
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
 	errno = 0;
 	conn->pd = ibv_alloc_pd(xport->ctx);
 	rc = ol_rc_null(conn->pd);

@@ -86,8 +86,40 @@ static int fds_create(struct ol_xport *xport)
 	return rc == 0 ? ol_verbs_watch(xport, xport->channel->fd) : rc;
 }
 
+/* Until when a device that died in this process may be waiting for it; 0: none is */
+static _Atomic uint64_t let_go_ns;
+
+/*
+ * librdmacm keeps a context of each device that it has met, also of one that is gone, until it looks
+ * which there are. The kernel may wait for that context before it lets the device go. It tells of the
+ * removal before the device has left the list, so one look is too early.
+ */
+void ol_verbs_let_go(void)
+{
+	const uint64_t until_ns = atomic_load_explicit(&let_go_ns, memory_order_relaxed);
+	struct ibv_context **list;
+
+	if (until_ns == 0)
+		return;
+	if (ol_xport_now_ns() >= until_ns)
+		atomic_store_explicit(&let_go_ns, 0, memory_order_relaxed);
+	list = rdma_get_devices(NULL);
+	if (list != NULL)
+		rdma_free_devices(list);
+}
+
+static void let_go_begin(void)
+{
+	const uint64_t until_ns = ol_xport_now_ns() + (uint64_t)OL_VERBS_LET_GO_MS * 1000000;
+
+	atomic_store_explicit(&let_go_ns, until_ns, memory_order_relaxed);
+	ol_verbs_let_go();
+}
+
 static void ol_verbs_close(struct ol_xport *xport)
 {
+	const bool dead = xport != NULL && ol_verbs_dead(xport);
+
 	if (xport == NULL)
 		return;
 	for (uint32_t i = 0; xport->slots != NULL && i < xport->opts.conns_max; i++) {
@@ -106,6 +138,8 @@ static void ol_verbs_close(struct ol_xport *xport)
 		ol_fds_close(xport->timer_fd);
 	if (xport->epoll_fd >= 0)
 		ol_fds_close(xport->epoll_fd);
+	if (dead)
+		let_go_begin();
 	ol_verbs_qpmap_fini(&xport->qpmap);
 	free(xport->slots);
 	free(xport);
@@ -125,6 +159,7 @@ static int ol_verbs_open(const struct ol_xport_opts *opts, struct ol_xport **ret
 	rc = opts_take(xport, opts);
 	if (rc != 0)
 		goto err_close;
+	ol_verbs_let_go();
 	if (ibv_fork_init() != 0)
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
 			     "memory was registered before open: a fork may now corrupt it");

@@ -86,7 +86,9 @@ OL_API const char *ol_version(uint32_t *ret_number);
 	X(RESOURCES, -1014, \
 	  "server lacks memory or descriptors for a connection; its log says which") \
 	X(THREAD, -1015, \
-	  "handle belongs to another thread (ol_worker_adopt() moves it), or to the parent of a fork")
+	  "handle belongs to another thread (ol_worker_adopt() moves it), or to the parent of a fork") \
+	X(DEVICE, -1016, \
+	  "this process's RDMA device was reset, taken away or broke; what used it opens it anew")
 
 enum ol_status {
 #define X(name, value, text) OL_E_##name = (value),

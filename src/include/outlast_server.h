@@ -247,8 +247,9 @@ OL_API void ol_server_memory(const struct ol_server *server, char *text, size_t 
 /*
  * ol_server_run -- serve until ol_server_stop()
  *
- * Returns 0; OL_E_FENCED (lease_ms); OL_E_THREAD (another thread is in it, or this is a child of a
- * fork); or the code of a failure that ended the loop
+ * Returns 0; OL_E_FENCED (lease_ms); OL_E_DEVICE (its RDMA device was reset or taken away: open
+ * another server, whatever the device is like by then); OL_E_THREAD (another thread is in it, or
+ * this is a child of a fork); or the code of a failure that ended the loop
  */
 OL_API int ol_server_run(struct ol_server *server);
 

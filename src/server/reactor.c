@@ -84,6 +84,22 @@ static int server_fence(struct ol_server *server, uint64_t gap_ns)
 	return OL_E_FENCED;
 }
 
+/*
+ * The device died, and with it every session: nobody can reach this process again. It has its
+ * weights yet, so what a server alone has published goes into a last checkpoint, as at a stop. A
+ * chain goes on without it.
+ */
+static int server_lose_device(struct ol_server *server)
+{
+	server_end(server, OL_E_DEVICE);
+	if (!server->restoring.active)
+		ol_save_finish(&server->saving);
+	ol_log(OL_LOG_WARN,
+	       "server %s: it ends without its device, at version %llu: start it again",
+	       server->addr, (unsigned long long)server->store.version);
+	return OL_E_DEVICE;
+}
+
 /* The loop's times */
 struct loop {
 	struct ol_server *server;
@@ -151,6 +167,10 @@ static int events_handle(struct ol_server *server, struct loop *loop, struct ol_
 	for (int i = 0; rc == 0 && i < count; i++) {
 		server->inbox.events = &events[i + 1];
 		server->inbox.left = count - i - 1;
+		/* a connection that ends for want of this device says nothing about its peer: a
+		   neighbour in the chain must not be suspected */
+		if (events[i].type == OL_XPORT_CONN_DOWN && events[i].status == -ENODEV)
+			return server_lose_device(server);
 		ol_server_on_event(server, &events[i], loop->now_ns);
 		if (i + 1 < count)
 			rc = lease_check(loop);
@@ -173,6 +193,15 @@ static int events_handle(struct ol_server *server, struct loop *loop, struct ol_
 	return rc;
 }
 
+/* The transport gives no event any more. Returns why the loop ends */
+static int poll_failed(struct ol_server *server, int rc)
+{
+	if (rc == -ENODEV)
+		return server_lose_device(server);
+	ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr, ol_strerror(rc));
+	return rc;
+}
+
 static int loop_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
@@ -190,11 +219,8 @@ static int loop_run(struct ol_server *server)
 		if (rc != 0)
 			return rc;
 		turn_over(server, &loop);
-		if (count < 0) {
-			ol_log(OL_LOG_ERROR, "server %s: transport failed: %s", server->addr,
-			       ol_strerror(count));
-			return count;
-		}
+		if (count < 0)
+			return poll_failed(server, count);
 		rc = events_handle(server, &loop, events, count);
 		if (rc != 0)
 			return rc;

@@ -25,6 +25,7 @@ const char ol_exit_help[] =
 	"  7    a limit: memory, addresses, locked memory, descriptors, size of files; address in use\n"
 	"  8    a process of the job died\n"
 	"  9    server stood still for longer than its lease, or its chain went on without it\n"
+	"  10   serve: its RDMA device was reset or taken away; start it again\n"
 	"  128+N  ended by signal N; what there was to report has been reported\n";
 
 int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *object,
@@ -75,6 +76,8 @@ int ol_cmd_exit_of(int status)
 		return OL_EXIT_RESOURCES;
 	case OL_E_FENCED:
 		return OL_EXIT_FENCED;
+	case OL_E_DEVICE:
+		return OL_EXIT_DEVICE_LOST;
 	default:
 		return OL_EXIT_FAILED;
 	}

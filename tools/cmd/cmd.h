@@ -31,6 +31,7 @@ enum ol_exit {
 	OL_EXIT_RESOURCES = 7, /* a limit of this process or machine; an address in use */
 	OL_EXIT_CHILD = 8, /* a process that the job consists of died or failed */
 	OL_EXIT_FENCED = 9, /* serve: stood still for longer than its lease, or was voted out */
+	OL_EXIT_DEVICE_LOST = 10, /* serve: its RDMA device was reset or taken away */
 	OL_EXIT_SIGNAL = 128
 };
 

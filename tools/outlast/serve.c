@@ -561,6 +561,12 @@ static int serve_run(struct serve *serve)
 					    : "its chain went on without it, or it stood still or "
 					      "reached no coordinator for longer than its lease; "
 					      "started again it joins behind the others");
+	if (rc == OL_E_DEVICE)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", ol_server_addr(serve->server),
+				    "its RDMA device was reset or taken away",
+				    serve->set.coord.coordinator == NULL
+					    ? "started again with --restore it goes on"
+					    : "started again it joins behind the others");
 	if (rc != 0)
 		return ol_cmd_error(ol_cmd_exit_of(rc), "serve", "the server failed",
 				    ol_strerror(rc), NULL);

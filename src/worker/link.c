@@ -284,6 +284,25 @@ void ol_link_leave(struct ol_peer *peer, uint64_t now_ns)
 		peer_on_loss(peer, was_live, 0, now_ns);
 }
 
+void ol_link_lose_device(struct ol_link *link, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < OL_PEERS && link->state != OL_LINK_FAILED; i++) {
+		if (link->peers[i].dial.conn != NULL)
+			link_lost(&link->peers[i], OL_E_DEVICE, now_ns);
+	}
+}
+
+void ol_link_dial_now(struct ol_link *link, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < OL_PEERS; i++) {
+		struct ol_dial *dial = &link->peers[i].dial;
+
+		dial->backoff_ns = 0;
+		dial->attempts = 0;
+		dial->retry_ns = now_ns;
+	}
+}
+
 void ol_link_move(struct ol_link *link, uint64_t now_ns)
 {
 	struct ol_peer *head = ol_link_head(link);
@@ -291,6 +310,12 @@ void ol_link_move(struct ol_link *link, uint64_t now_ns)
 	head->dial.attempts = 0;
 	head->dial.backoff_ns = 0;
 	link_lost(head, 0, now_ns);
+}
+
+/* Why a connection ended, as the worker's own code */
+static int down_status(const struct ol_xport_event *event)
+{
+	return event->status == -ENODEV ? OL_E_DEVICE : event->status;
 }
 
 static void link_done(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
@@ -347,8 +372,8 @@ void ol_link_on_event(struct ol_peer *peer, const struct ol_xport_event *event, 
 		if (ol_peer_on_down(peer, event, now_ns))
 			break;
 		ol_log(OL_LOG_DEBUG, "server %s: connection lost: %s", peer->dial.addr,
-		       ol_strerror(event->status));
-		link_lost(peer, event->status, now_ns);
+		       ol_strerror(down_status(event)));
+		link_lost(peer, down_status(event), now_ns);
 		break;
 	case OL_XPORT_CONN_REQUEST:
 		break; /* workers do not listen */

@@ -52,14 +52,59 @@ uint64_t ol_worker_mirrored(const struct ol_link *link)
 	return ol_layout_table_bytes(&link->geo) + vectors * ol_layout_vector_bytes(&link->geo);
 }
 
+/*
+ * Servers that come back may read the mirrors. One registration serves every connection, later ones
+ * too: a registration takes long if the mirrors are large, and an outage is no time for it.
+ */
+static unsigned mirrors_access(const struct ol_worker *worker)
+{
+	return worker->opts.observer || worker->opts.outage == OL_OUTAGE_END
+		       ? OL_XPORT_ACCESS_RELAXED
+		       : OL_XPORT_ACCESS_RELAXED | OL_XPORT_ACCESS_PEER_READ;
+}
+
+/* Unless it is registered, or there is no such memory */
+static int slab_reg(struct ol_worker *worker, struct ol_slab *slab, unsigned access,
+		    struct ol_xport_region **region)
+{
+	if (slab == NULL || *region != NULL)
+		return 0;
+	return worker->ops->reg(worker->xport, NULL, slab, 0, slab->bytes, access, region);
+}
+
+static void slab_dereg(struct ol_worker *worker, struct ol_xport_region **region)
+{
+	if (*region != NULL)
+		worker->ops->dereg(*region);
+	*region = NULL;
+}
+
+int ol_worker_memory_reg(struct ol_worker *worker)
+{
+	int rc = slab_reg(worker, worker->work_slab, OL_XPORT_ACCESS_LOCAL, &worker->work_region);
+
+	if (rc == 0)
+		rc = slab_reg(worker, worker->mirror_slab, mirrors_access(worker),
+			      &worker->mirror_region);
+	if (rc == 0)
+		rc = slab_reg(worker, worker->grad_slab, OL_XPORT_ACCESS_RELAXED,
+			      &worker->grad_region);
+	return rc;
+}
+
+void ol_worker_memory_dereg(struct ol_worker *worker)
+{
+	slab_dereg(worker, &worker->grad_region);
+	slab_dereg(worker, &worker->mirror_region);
+	slab_dereg(worker, &worker->work_region);
+}
+
 static int slab_start(struct ol_worker *worker, uint64_t bytes, unsigned access,
 		      struct ol_slab **ret_slab, struct ol_xport_region **ret_region)
 {
 	int rc = ol_slab_create(bytes, worker->caps.numa_node, worker->caps.slab_flags, ret_slab);
 
-	if (rc != 0)
-		return rc;
-	return worker->ops->reg(worker->xport, NULL, *ret_slab, 0, bytes, access, ret_region);
+	return rc == 0 ? slab_reg(worker, *ret_slab, access, ret_region) : rc;
 }
 
 /* Slot i of every shard, mapped one behind the other: then it is the gradient buffer */
@@ -126,17 +171,6 @@ static int grads_start(struct ol_worker *worker)
 		worker->grads[i].data = (float *)(void *)at;
 	}
 	return rc;
-}
-
-/*
- * Servers that come back may read the mirrors. One registration serves every connection, later ones
- * too: a registration takes long if the mirrors are large, and an outage is no time for it.
- */
-static unsigned mirrors_access(const struct ol_worker *worker)
-{
-	return worker->opts.observer || worker->opts.outage == OL_OUTAGE_END
-		       ? OL_XPORT_ACCESS_RELAXED
-		       : OL_XPORT_ACCESS_RELAXED | OL_XPORT_ACCESS_PEER_READ;
 }
 
 static int mirrors_start(struct ol_worker *worker)
@@ -229,21 +263,14 @@ int ol_worker_remap(struct ol_link *link)
 	return rc;
 }
 
-static void slab_free(struct ol_worker *worker, struct ol_slab *slab,
-		      struct ol_xport_region *region)
-{
-	if (region != NULL)
-		worker->ops->dereg(region);
-	ol_slab_destroy(slab);
-}
-
 void ol_worker_memory_free(struct ol_worker *worker)
 {
 	free(worker->local);
 	free(worker->extra.data);
-	slab_free(worker, worker->grad_slab, worker->grad_region);
-	slab_free(worker, worker->mirror_slab, worker->mirror_region);
-	slab_free(worker, worker->work_slab, worker->work_region);
+	ol_worker_memory_dereg(worker);
+	ol_slab_destroy(worker->grad_slab);
+	ol_slab_destroy(worker->mirror_slab);
+	ol_slab_destroy(worker->work_slab);
 	if (worker->grad_range != NULL)
 		munmap(worker->grad_range, worker->grad_range_bytes);
 }

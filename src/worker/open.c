@@ -77,33 +77,6 @@ static int links_create(struct ol_worker *worker, const char *servers)
 	return 0;
 }
 
-static int xport_open(struct ol_worker *worker)
-{
-	struct ol_xport_opts xopts;
-	int rc;
-
-	ol_xport_opts_init(&xopts);
-	xopts.device = worker->opts.device;
-	xopts.conns_max = worker->link_count * OL_PEERS;
-	xopts.doorbells_max = OL_SLOTS_MAX;
-	xopts.retry_timeout_ms = worker->opts.retry_timeout_ms;
-	xopts.relaxed_ordering = (enum ol_xport_choice)worker->opts.relaxed_ordering;
-	xopts.huge_pages = (enum ol_xport_choice)worker->opts.huge_pages;
-	xopts.wire = (struct ol_xport_wire){ .ack_timeout = worker->opts.ack_timeout,
-					     .retries = worker->opts.retries,
-					     .rnr_timer = worker->opts.rnr_timer,
-					     .rnr_retries = worker->opts.rnr_retries,
-					     .traffic_class = worker->opts.traffic_class,
-					     .path_mtu = worker->opts.path_mtu };
-	xopts.log = ol_dial_log;
-	rc = worker->ops->open(&xopts, &worker->xport);
-	if (rc != 0)
-		return rc;
-	worker->ops->query(worker->xport, &worker->caps);
-	ol_peer_dialer(worker);
-	return 0;
-}
-
 static int links_failed(const struct ol_worker *worker, bool *ret_all_live)
 {
 	*ret_all_live = true;
@@ -291,7 +264,7 @@ static int worker_start(struct ol_worker *worker)
 
 	if (rc != 0)
 		return rc;
-	rc = xport_open(worker);
+	rc = ol_device_open(worker);
 	if (rc != 0) {
 		snprintf(worker->err, sizeof(worker->err), "cannot open transport %s: %s",
 			 worker->ops->name, ol_status_text(rc, text));
@@ -342,13 +315,15 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 	worker->wake_fd = -1;
 	ol_owner_take(&worker->owner);
 	worker->job_key = strdup(known.job_key != NULL ? known.job_key : "");
-	if (worker->job_key == NULL)
+	worker->device = known.device != NULL ? strdup(known.device) : NULL;
+	if (worker->job_key == NULL || (worker->device == NULL && known.device != NULL))
 		rc = fail(err, err_bytes, -ENOMEM, "no memory for the worker");
 	else
 		rc = worker_start(worker);
 	if (rc == 0) {
 		/* these strings are the caller's, and no longer needed */
 		worker->opts.servers = worker->opts.coordinator = worker->opts.job = NULL;
+		worker->opts.device = worker->opts.job_key = NULL;
 		*ret_worker = worker;
 		return 0;
 	}
@@ -386,6 +361,7 @@ void ol_worker_close(struct ol_worker *worker)
 		worker->ops->close(worker->xport);
 	free(worker->links);
 	free(worker->job_key);
+	free(worker->device);
 	free(worker);
 }
 

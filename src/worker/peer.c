@@ -153,6 +153,10 @@ void ol_peer_start(struct ol_peer *peer, uint64_t now_ns)
 	const struct ol_wire_connect msg = connect_msg(peer);
 	char addr[OL_XPORT_ADDR_MAX];
 
+	if (peer->link->worker->xport == NULL) { /* its device died: once another is open */
+		peer->dial.state = OL_DIAL_IDLE;
+		return;
+	}
 	addr_next(peer, addr);
 	dial_on_result(peer,
 		       ol_dial_knock(&peer->link->worker->dialer, &peer->dial, addr, &msg, now_ns),
@@ -344,8 +348,10 @@ static int hello_post(struct ol_peer *peer)
 	struct ol_hello hello = { .magic = OL_WIRE_MAGIC,
 				  .gone_seq = peer->link->gone_seq,
 				  .epoch = peer->link->epoch };
-	int rc = ol_dial_memory(&worker->dialer, &peer->dial, worker->caps.numa_node);
+	int rc = worker->started ? ol_worker_memory_reg(worker) : 0;
 
+	if (rc == 0)
+		rc = ol_dial_memory(&worker->dialer, &peer->dial, worker->caps.numa_node);
 	if (rc != 0)
 		return rc;
 	mirror_offer(peer, &hello);

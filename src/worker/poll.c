@@ -68,6 +68,25 @@ static void link_progress(struct ol_link *link)
 	ol_pull_unpin(link);
 }
 
+/* Events; 0 while there is no transport, as its device died */
+static int xport_poll(struct ol_worker *worker, struct ol_xport_event events[EVENTS_MAX])
+{
+	int count;
+
+	if (worker->xport == NULL) {
+		ol_device_tick(worker);
+		return 0;
+	}
+	/* a transport may look at rare events seldom, but a poll after arm() does look */
+	if (any_link_is_down(worker))
+		(void)worker->ops->arm(worker->xport);
+	count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
+	if (count != -ENODEV)
+		return count;
+	ol_worker_now(worker);
+	return ol_device_lost(worker);
+}
+
 /* Progress; the ops it completed are counted in worker->completed */
 static int poll_once(struct ol_worker *worker)
 {
@@ -76,10 +95,9 @@ static int poll_once(struct ol_worker *worker)
 
 	if (worker->coord != NULL)
 		ol_route_look(worker);
-	/* a transport may look at rare events seldom, but a poll after arm() does look */
-	if (any_link_is_down(worker))
-		(void)worker->ops->arm(worker->xport);
-	events_count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
+	events_count = xport_poll(worker, events);
+	if (events_count < 0)
+		return events_count;
 	if (lives_on(worker) || (events_count > 0 && !worker->started))
 		ol_worker_now(worker); /* else nothing is timed */
 	for (int i = 0; i < events_count; i++) {
@@ -148,15 +166,19 @@ static uint64_t sleep_max_ns(const struct ol_worker *worker)
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 {
 	struct pollfd fds[] = {
-		{ .fd = worker->ops->event_fd(worker->xport), .events = POLLIN },
-		{ .fd = worker->wake_fd, .events = POLLIN }, /* below 0: ignored */
+		{ .fd = -1, .events = POLLIN }, /* below 0: ignored */
+		{ .fd = worker->wake_fd, .events = POLLIN },
 	};
 	uint64_t bound_ns = sleep_max_ns(worker);
 	struct timespec timeout = { 0 };
-	int rc = worker->ops->arm(worker->xport);
+	int rc;
 
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
+	if (worker->xport != NULL) {
+		fds[0].fd = worker->ops->event_fd(worker->xport);
+		rc = worker->ops->arm(worker->xport);
+		if (rc != 0)
+			return rc < 0 ? rc : 0;
+	}
 	timeout.tv_nsec = (long)(max_ns < bound_ns ? max_ns : bound_ns);
 	if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
 		return -errno;

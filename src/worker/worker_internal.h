@@ -221,14 +221,25 @@ struct ol_mirror {
 	bool whole;
 };
 
+/* After the death of a device: when another is opened */
+struct ol_reopen {
+	uint64_t lost_ns; /* when the last one died */
+	uint64_t due_ns; /* the next attempt */
+	uint64_t wait_ns; /* back-off */
+	uint64_t opened_ns; /* when one was opened again; 0: never */
+	bool quiet; /* the transport's log lines say nothing new */
+};
+
 struct ol_worker {
 	const struct ol_xport_ops *ops;
-	struct ol_xport *xport;
+	struct ol_xport *xport; /* NULL: its device died, and no other is open yet (device.c) */
+	struct ol_reopen reopen;
 	struct ol_xport_caps caps;
 	struct ol_inbox inbox;
 	struct ol_dialer dialer; /* of all its connections */
 	struct ol_worker_opts opts;
 	char *job_key; /* own copy */
+	char *device; /* own copy; NULL: the one on the route to the server */
 	char err[OL_ERR_MAX]; /* why opening failed */
 
 	struct ol_coord *coord; /* NULL: no chains */
@@ -304,6 +315,14 @@ static inline uint32_t ol_placed_arg(uint32_t index, uint32_t generation)
 	return index << 24 | (generation & 0xffffff);
 }
 
+/* device.c: the transport of all connections */
+int ol_device_open(struct ol_worker *worker);
+/* ol_device_lost -- poll() said that the device is dead: close the transport, and open another soon.
+ * 0; or OL_E_DEVICE, while the worker is being opened */
+int ol_device_lost(struct ol_worker *worker);
+/* ol_device_tick -- without a transport: open one when it is time */
+void ol_device_tick(struct ol_worker *worker);
+
 /* link.c: one shard, with its connections */
 /* ol_links_make -- count links, which ol_link_free() frees; -ENOMEM */
 int ol_links_make(struct ol_worker *worker, uint32_t count);
@@ -326,6 +345,10 @@ static inline void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns)
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns);
 /* ol_link_review_welcomes -- a view came in: accept welcomes that waited for it */
 void ol_link_review_welcomes(struct ol_link *link, uint64_t now_ns);
+/* ol_link_lose_device -- the transport is about to be closed: drop what is left of connections */
+void ol_link_lose_device(struct ol_link *link, uint64_t now_ns);
+/* ol_link_dial_now -- there is a transport again: knock at the servers without back-off */
+void ol_link_dial_now(struct ol_link *link, uint64_t now_ns);
 /* ol_link_move -- fence the server off, even if it answers, and dial its new addrs */
 void ol_link_move(struct ol_link *link, uint64_t now_ns);
 void ol_link_free(struct ol_link *link);
@@ -379,6 +402,11 @@ void ol_peer_probe(struct ol_peer *peer, uint64_t now_ns);
 /* memory.c */
 int ol_worker_memory_start(struct ol_worker *worker);
 void ol_worker_memory_free(struct ol_worker *worker);
+/* ol_worker_memory_reg -- register what is not registered, for all connections. The device is to be
+ * settled: a connection is up */
+int ol_worker_memory_reg(struct ol_worker *worker);
+/* ol_worker_memory_dereg -- the transport is about to be closed; the memory stays */
+void ol_worker_memory_dereg(struct ol_worker *worker);
 static inline struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad,
 						uint32_t link)
 {

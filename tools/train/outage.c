@@ -7,7 +7,8 @@
  *	stopped      when the observer notices the silence, another server takes its place at
  *	             another address, with the next epoch, and the workers are told. The old one
  *	             must end by itself when it is woken up. Woken up earlier, it goes on.
- *	died         as killed, but restarted at once, at most --restarts times
+ *	died         as killed, but restarted at once, at most --restarts times; a server whose
+ *	             device is gone, once there is a device, at an address of that
  *	rolled back  another was lost, and --recovery is full: killed, then all start from one
  *	             version (recover.c)
  *	hangs        alive, but silent for much longer than its lease: killed, then as died
@@ -26,12 +27,15 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/device.h"
 #include "train/parts.h"
 
 enum {
 	FAST_MS = 5, /* between two looks during an outage */
 	RETRY_MS = 200, /* between two starts that fail */
 	RETRY_MAX_MS = 15000, /* for all of these starts */
+	DEVICE_MS = 500, /* between two looks for a device that is gone, or starts without it */
+	DEVICE_MAX_MS = 60000, /* for all of these looks */
 	HANG_MS = 3000 /* beyond the lease */
 };
 
@@ -208,11 +212,27 @@ static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 	}
 }
 
+/* True while a start would fail, as the device that a server ended without is not back */
+static bool device_is_away(struct train *train, struct train_server *server)
+{
+	struct train_life *life = &server->life;
+	char host[OL_HOST_MAX], err[160] = "";
+	uint64_t now_ns = ol_clock_ns();
+
+	if (!life->device_gone || now_ns >= life->retry_ns ||
+	    ol_device_host(train->set.link.device, host, err, sizeof(err)) == 0)
+		return false;
+	life->start_ns = now_ns + DEVICE_MS * OL_NS_PER_MS;
+	return true;
+}
+
 static void server_start(struct train *train, uint32_t i)
 {
 	struct train_server *server = &train->servers[i];
 	int rc;
 
+	if (device_is_away(train, server))
+		return;
 	server->life.start_ns = 0;
 	ol_proc_fini(&server->proc);
 	if (train->chain == NULL)
@@ -220,7 +240,8 @@ static void server_start(struct train *train, uint32_t i)
 	/* not at an address where a stopped process still listens; in a chain each process has an
 	 * address of its own */
 	rc = train_server_start(train, i, train_recover_source(train),
-				train->chain != NULL || ol_proc_lives(&server->old));
+				train->chain != NULL || ol_proc_lives(&server->old) ||
+					server->life.elsewhere);
 	if (rc != 0)
 		train_fail(train, rc);
 }
@@ -338,12 +359,28 @@ int train_outages_wait_ms(const struct train *train, int limit_ms)
 	return limit_ms;
 }
 
-/* True if a restart would end the same way. */
-static bool incurable(const struct ol_proc *proc)
+/* The exit status of a process that has ended; -1: a signal ended it */
+static int exit_code(const struct ol_proc *proc)
 {
-	int code = WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status) : -1;
+	return WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status) : -1;
+}
 
-	return code == OL_EXIT_USAGE || code == OL_EXIT_DATA || code == OL_EXIT_DEVICE;
+/* True if a restart would end the same way. */
+static bool incurable(const struct train_life *life, const struct ol_proc *proc)
+{
+	int code = exit_code(proc);
+
+	return code == OL_EXIT_USAGE || code == OL_EXIT_DATA ||
+	       (code == OL_EXIT_DEVICE && !life->device_gone);
+}
+
+/* Take note of what the end of a process says of its device. */
+static void device_note(struct train_life *life, const struct ol_proc *proc)
+{
+	int code = exit_code(proc);
+
+	life->elsewhere = life->device_gone && code == OL_EXIT_DEVICE;
+	life->device_gone = code == OL_EXIT_DEVICE_LOST || life->elsewhere;
 }
 
 /* Schedule the restart of a process that has ended; false: it is not restarted. */
@@ -354,6 +391,7 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 	bool killed = life->state == TRAIN_KILLED;
 	char how[64];
 
+	device_note(life, proc);
 	life->state = TRAIN_LIVES;
 	if (killed && life->rolled) {
 		life->start_ns = now_ns;
@@ -368,11 +406,12 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 		life->retry_ns = life->start_ns + RETRY_MAX_MS * OL_NS_PER_MS;
 		return true;
 	}
-	if ((life->outage != NULL || life->rolled) && now_ns < life->retry_ns && !incurable(proc)) {
-		life->start_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
+	if ((life->outage != NULL || life->rolled) && now_ns < life->retry_ns &&
+	    !incurable(life, proc)) {
+		life->start_ns = now_ns + (life->device_gone ? DEVICE_MS : RETRY_MS) * OL_NS_PER_MS;
 		return true;
 	}
-	if (train->restarts >= train->set.restarts || incurable(proc))
+	if (train->restarts >= train->set.restarts || incurable(life, proc))
 		return false;
 	train->restarts++;
 	ol_proc_exit_text(proc, how, sizeof(how));
@@ -381,7 +420,7 @@ static bool life_again(struct train *train, struct train_life *life, const struc
 	if (life->outage == NULL)
 		life->outage = outage_open(train, NULL, server, index);
 	life->start_ns = now_ns;
-	life->retry_ns = now_ns + RETRY_MAX_MS * OL_NS_PER_MS;
+	life->retry_ns = now_ns + (life->device_gone ? DEVICE_MAX_MS : RETRY_MAX_MS) * OL_NS_PER_MS;
 	return true;
 }
 

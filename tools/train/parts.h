@@ -123,6 +123,8 @@ struct train_life {
 	uint64_t wake_ns; /* 0: at no fixed time */
 	uint64_t start_ns; /* when to start it again; 0: no start is due */
 	uint64_t retry_ns; /* until when a failed start is tried again */
+	bool device_gone; /* it ended for want of its device, which may be away for a while */
+	bool elsewhere; /* and it cannot listen where it did: that device is not back */
 	struct train_outage *outage; /* present one; NULL: none */
 };
 

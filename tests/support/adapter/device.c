@@ -6,11 +6,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The library's own are macros in front of functions. */
 #undef ibv_reg_mr
 #undef ibv_query_port
+
+enum {
+	ARGUMENTS_MAX = 4096 /* bytes of a command line that are looked at */
+};
 
 static int64_t posts_count;
 static int64_t mrs_count;
@@ -122,12 +127,34 @@ int ad_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	return rc;
 }
 
-/* A supervisor's next program must not die as well: OL_ADAPTER_ONCE names a file that says so. */
+/* Is this a word of the program's command line? */
+static bool is_argument(const char *word)
+{
+	const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	char words[ARGUMENTS_MAX] = "";
+	const ssize_t bytes = fd >= 0 ? read(fd, words, sizeof(words) - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t at = 0; at < bytes; at += (ssize_t)strlen(&words[at]) + 1) {
+		if (strcmp(&words[at], word) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Of the processes of a job one dies, which OL_ADAPTER_VICTIM names by a word of its command line.
+ * A supervisor's next program must not die as well: OL_ADAPTER_ONCE names a file that says so.
+ */
 static bool may_die(void)
 {
 	const char *path = getenv("OL_ADAPTER_ONCE");
+	const char *victim = getenv("OL_ADAPTER_VICTIM");
 	int fd;
 
+	if (victim != NULL && !is_argument(victim))
+		return false;
 	if (path == NULL)
 		return true;
 	fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);

@@ -27,7 +27,8 @@ enum {
 	OL_ADMISSIONS_MAX = 64, /* peers that may wait for memory; others are told to come back */
 	OL_AWAYS = 16, /* peers sent away between two that came in: with more the delay doubles … */
 	OL_AWAY_MAX_MS =
-		250, /* … up to this. Meanwhile those that wait keep the memory thread busy */
+		30, /* … up to this. With 250 a worker that gives up after 1.5 s, and begins
+				anew, may never find a place */
 	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; at most a
 			     quarter of the lease */
 	OL_RESERVED_MS = 10000, /* until the memory of a peer that does not come back is freed */

@@ -24,7 +24,7 @@ enum {
 	CONNECT_MS = 10000, /* as by default */
 	LEASE_MS = 2000,
 	FIRST_PLACE = 2, /* of workers: several share a host */
-	AWAYS_MAX = 40, /* times that a worker is told to come back, on the average */
+	AWAYS_MAX = 64, /* times that a worker is told to come back, on the average */
 	PUSH_MS = 200, /* the longest push of a worker that is in */
 	TOUCH_MS = 7, /* the most that a worker's memory takes: half of it on the average, 3.6 s for
 			 all */

@@ -154,6 +154,7 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 		return depths_refused(xport, attr);
 	xport->conns_each = min_u32(each, opts->conns_max);
 	conns_limit(xport, attr);
+	xport->caps.conns_max = opts->conns_max;
 	xport->queues_max = (opts->conns_max + xport->conns_each - 1) / xport->conns_each;
 	xport->recv_batch = batch;
 	xport->recv_depth = own != 0 ? own : xport->conns_each * bells + batch;

@@ -99,13 +99,6 @@ static const struct ol_conf_field link_fields[] = {
 	OL_ROW_GROUP("transport"),
 	OL_ROW_STR(ol_set_link, device, NULL,
 		   "RDMA device; without it the one that has the address or the route"),
-	OL_ROW_CHOICE(ol_set_link, relaxed_ordering, "auto", choices,
-		      "verbs: let the adapter's writes pass each other on PCIe where no word is "
-		      "polled; auto: unless it is rdma_rxe"),
-	OL_ROW_CHOICE(
-		ol_set_link, huge_pages, "auto", choices,
-		"memory of servers and workers on huge pages; auto: if there are any; on: and "
-		"say so if there are none"),
 	OL_ROW_U32(ol_set_link, window, OL_DEFAULT_TEXT(OL_DEFAULT_WINDOW), 1, 64,
 		   "gradient buffers a worker, and landing slots for each at a server"),
 	OL_ROW_U32(ol_set_link, spin_us, OL_DEFAULT_TEXT(OL_DEFAULT_SPIN_US), 0, 10000000,
@@ -139,6 +132,13 @@ static const struct ol_conf_field wire_fields[] = {
 		   "verbs, RoCE: DSCP * 4 + ECN of all packets; 0: the system's"),
 	OL_ROW_CHOICE(ol_set_wire, path_mtu, "path", path_mtus,
 		      "verbs: bytes of a packet, if the path carries that many"),
+	OL_ROW_CHOICE(ol_set_wire, relaxed_ordering, "auto", choices,
+		      "verbs: let the adapter's writes pass each other on PCIe where no word is "
+		      "polled; auto: unless it is a soft adapter"),
+	OL_ROW_CHOICE(
+		ol_set_wire, huge_pages, "auto", choices,
+		"memory of servers and workers on huge pages; auto: if there are any; on: and "
+		"say so if there are none"),
 };
 
 const struct ol_rows ol_rows_wire = OL_ROWS(wire_fields);

@@ -68,7 +68,6 @@ extern const struct ol_rows ol_rows_rule;
 /* How a process reaches the others. */
 struct ol_set_link {
 	const char *device;
-	int relaxed_ordering, huge_pages; /* enum ol_choice */
 	uint32_t window;
 	uint32_t spin_us;
 	int log; /* enum ol_log_level */
@@ -76,7 +75,7 @@ struct ol_set_link {
 
 extern const struct ol_rows ol_rows_link;
 
-/* What verbs asks of an adapter: as in struct ol_worker_opts. The rows follow those of the link. */
+/* What verbs asks of an adapter and of memory for it: as in struct ol_worker_opts. The rows follow those of the link. */
 struct ol_set_wire {
 	uint32_t retry_timeout_ms;
 	uint32_t ack_timeout;
@@ -85,6 +84,7 @@ struct ol_set_wire {
 	uint32_t rnr_retries;
 	uint32_t traffic_class;
 	int path_mtu; /* bytes; 0: the path's */
+	int relaxed_ordering, huge_pages; /* enum ol_choice */
 };
 
 extern const struct ol_rows ol_rows_wire;
@@ -99,6 +99,8 @@ extern const struct ol_rows ol_rows_wire;
 		(opts)->rnr_retries = (set)->rnr_retries; \
 		(opts)->traffic_class = (set)->traffic_class; \
 		(opts)->path_mtu = (uint32_t)(set)->path_mtu; \
+		(opts)->relaxed_ordering = (uint32_t)(set)->relaxed_ordering; \
+		(opts)->huge_pages = (uint32_t)(set)->huge_pages; \
 	} while (0)
 
 extern const struct ol_conf_choice ol_log_levels[];

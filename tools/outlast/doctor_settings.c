@@ -95,7 +95,21 @@ static void packets_show(json_t *rows, const struct doctor *doctor,
 	row(rows, "inline", value, "asked of the adapter, which may grant less");
 }
 
-/* Rows of rails, relaxed ordering and huge pages belong behind these */
+static void memory_show(json_t *rows, const struct ol_settings *settings,
+			const struct ol_set_wire *wire)
+{
+	static const char *const names[] = {
+		[OL_CHOICE_AUTO] = "auto", [OL_CHOICE_ON] = "on", [OL_CHOICE_OFF] = "off"
+	};
+	char source[SOURCE_BYTES];
+
+	row(rows, "relaxed-ordering", names[wire->relaxed_ordering],
+	    ol_settings_source(settings, "relaxed_ordering", source, sizeof(source)));
+	row(rows, "huge-pages", names[wire->huge_pages],
+	    ol_settings_source(settings, "huge_pages", source, sizeof(source)));
+}
+
+/* The row of rails belongs behind these */
 json_t *doctor_settings(const struct doctor *doctor, const struct ol_settings *settings,
 			const struct ol_set_wire *wire)
 {
@@ -106,5 +120,6 @@ json_t *doctor_settings(const struct doctor *doctor, const struct ol_settings *s
 	place_show(rows, doctor, settings);
 	packets_show(rows, doctor, settings, wire);
 	timers_show(rows, settings, wire);
+	memory_show(rows, settings, wire);
 	return rows;
 }

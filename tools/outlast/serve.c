@@ -271,8 +271,6 @@ static int server_open(struct serve *serve, const float *weights)
 	opts.listen = set->listen;
 	opts.transport = ol_transport_name(set->transport.transport);
 	opts.device = set->link.device;
-	opts.relaxed_ordering = (uint32_t)set->link.relaxed_ordering;
-	opts.huge_pages = (uint32_t)set->link.huge_pages;
 	opts.job_key = serve->key;
 	opts.param_count = serve->param_count;
 	opts.shard = set->shard;

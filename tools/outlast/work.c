@@ -137,8 +137,6 @@ static int worker_open(struct work *work)
 	opts.job = work->set.coord.job;
 	opts.transport = ol_transport_name(work->set.transport.transport);
 	opts.device = work->set.link.device;
-	opts.relaxed_ordering = (uint32_t)work->set.link.relaxed_ordering;
-	opts.huge_pages = (uint32_t)work->set.link.huge_pages;
 	opts.job_key = work->key;
 	opts.worker = work->set.id;
 	opts.param_count = work->job->param_count;

@@ -178,8 +178,6 @@ int train_observer_open(struct train *train)
 	}
 	opts.transport = ol_transport_name(train->set.transport);
 	opts.device = train->set.link.device;
-	opts.relaxed_ordering = (uint32_t)train->set.link.relaxed_ordering;
-	opts.huge_pages = (uint32_t)train->set.link.huge_pages;
 	opts.job_key = train->key;
 	opts.observer = 1;
 	opts.param_count = train->job->param_count;

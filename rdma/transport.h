@@ -146,6 +146,12 @@ struct ol_xport_caps {
 	uint64_t write_max; /* bytes of the longest single write or read */
 	int numa_node; /* of the adapter, or OL_SLAB_NODE_ANY */
 	unsigned slab_flags; /* enum ol_slab_flags: of slabs for large regions */
+	/*
+	 * 1: whoever connects is given what peers may reach of the regions for every connection,
+	 * before it has proved who it is, and it takes a descriptor of it (shm). Then large or
+	 * private memory is registered for one connection, which is quick.
+	 */
+	uint32_t announces;
 };
 
 /* The forms of an address, for error texts. @NAME is an abstract socket. */

@@ -153,6 +153,7 @@ static void ol_shm_query(const struct ol_xport *base, struct ol_xport_caps *ret_
 	const struct ol_shm_xport *xport = ol_shm_xport_const(base);
 
 	*ret_caps = (struct ol_xport_caps){
+		.announces = 1,
 		.inline_max = OL_SHM_INLINE_MAX,
 		.inflight_max = xport->inflight_max,
 		.write_in_order = 0,

@@ -54,11 +54,13 @@ uint64_t ol_worker_mirrored(const struct ol_link *link)
 
 /*
  * Servers that come back may read the mirrors. One registration serves every connection, later ones
- * too: a registration takes long if the mirrors are large, and an outage is no time for it.
+ * too: a registration takes long if the mirrors are large, and an outage is no time for it. Where
+ * that would give them to whoever is called, each connection gets its own: mirror_share() in peer.c.
  */
 static unsigned mirrors_access(const struct ol_worker *worker)
 {
-	return worker->opts.observer || worker->opts.outage == OL_OUTAGE_END
+	return worker->opts.observer || worker->opts.outage == OL_OUTAGE_END ||
+			       worker->caps.announces
 		       ? OL_XPORT_ACCESS_RELAXED
 		       : OL_XPORT_ACCESS_RELAXED | OL_XPORT_ACCESS_PEER_READ;
 }

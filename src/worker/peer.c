@@ -37,6 +37,9 @@ void ol_peer_drop(struct ol_peer *peer)
 	struct ol_worker *worker = peer->link->worker;
 
 	ol_dial_drop(&worker->dialer, &peer->dial);
+	if (peer->share_region != NULL)
+		worker->ops->dereg(peer->share_region);
+	peer->share_region = NULL;
 	peer->probing = false;
 	peer->pin_told = false;
 	peer->end = OL_PEER_GOES_ON;
@@ -314,23 +317,44 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 	return false;
 }
 
+/* Let the server read the mirrors. It has proved that it knows the job key. */
+static int mirror_share(struct ol_peer *peer, struct ol_wire_rkey *ret_key)
+{
+	struct ol_worker *worker = peer->link->worker;
+	const struct ol_xport_region *region = worker->mirror_region;
+	int rc;
+
+	if (worker->caps.announces) {
+		rc = worker->ops->reg(worker->xport, peer->dial.conn, worker->mirror_slab, 0,
+				      worker->mirror_slab->bytes, OL_XPORT_ACCESS_PEER_READ,
+				      &peer->share_region);
+		if (rc != 0)
+			return rc;
+		region = peer->share_region;
+	}
+	*ret_key = ol_dial_wire_rkey(worker->ops->rkey(region, peer->dial.conn));
+	return 0;
+}
+
 /* Offer the mirror to a server that came back empty */
-static void mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
+static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 {
 	const struct ol_link *link = peer->link;
 	struct ol_worker *worker = link->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 	const uint8_t *base, *table;
+	int rc;
 
 	hello->state_off = OL_MIRROR_NO_STATE;
 	/* if weights are read from another server, that one has them */
 	if (!worker->started || !mirror->whole || worker->opts.observer || link->mirror_gone ||
 	    peer != link->reader)
-		return;
+		return 0;
+	rc = mirror_share(peer, &hello->mirror);
+	if (rc != 0)
+		return rc;
 	base = worker->mirror_slab->addr;
 	table = mirror->applied[link->index];
-	hello->mirror =
-		ol_dial_wire_rkey(worker->ops->rkey(worker->mirror_region, peer->dial.conn));
 	hello->mirror_epoch = mirror->histories[link->index];
 	hello->mirror_version = mirror->versions[link->index];
 	hello->mirror_history = mirror->identities[link->index];
@@ -339,6 +363,7 @@ static void mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 			     ol_layout_shard_off(&link->geo);
 	if (mirror->state[link->index] != NULL)
 		hello->state_off = (uint64_t)((const uint8_t *)mirror->state[link->index] - base);
+	return 0;
 }
 
 /* Tell the server where acks go. Its welcome may take a while. */
@@ -352,9 +377,10 @@ static int hello_post(struct ol_peer *peer)
 
 	if (rc == 0)
 		rc = ol_dial_memory(&worker->dialer, &peer->dial, worker->caps.numa_node);
+	if (rc == 0)
+		rc = mirror_offer(peer, &hello);
 	if (rc != 0)
 		return rc;
-	mirror_offer(peer, &hello);
 	hello.acks = ol_dial_wire_rkey(worker->ops->rkey(peer->dial.acks_region, peer->dial.conn));
 	ol_record_seal(&hello);
 	return ol_dial_hello(&worker->dialer, &peer->dial, &hello, sizeof(hello));

@@ -82,6 +82,7 @@ struct ol_peer {
 	uint64_t short_ns; /* when the server first lacked memory for it; 0: it never did */
 	uint64_t busy_ns; /* when its id, or every place, was first taken; 0: it never was */
 
+	struct ol_xport_region *share_region; /* the mirrors, if this connection has its own */
 	uint64_t incarnation; /* of the server's process */
 	uint32_t epoch; /* of its welcome */
 	uint64_t resolved_seq; /* newest push of this id that its welcome named */

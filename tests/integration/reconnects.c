@@ -4,7 +4,8 @@
  * reconnects.c -- a worker that connects again registers no large memory for it, though the server
  * restores itself from its mirror: real processes, OL_TRANSPORT shm or verbs
  *
- * The test stands between the worker and its transport: the linker sends ol_xport_find() here.
+ * The test stands between the worker and its transport: the linker sends ol_xport_find() here. It
+ * takes shm for a transport whose regions nobody sees who is not told of them.
  */
 
 #include <string.h>
@@ -34,6 +35,12 @@ static int seam_reg(struct ol_xport *xport, struct ol_xport_conn *conn, struct o
 	return seam.real->reg(xport, conn, slab, off, bytes, access, ret_region);
 }
 
+static void seam_query(const struct ol_xport *xport, struct ol_xport_caps *ret_caps)
+{
+	seam.real->query(xport, ret_caps);
+	ret_caps->announces = 0;
+}
+
 WRAP(const struct ol_xport_ops *, ol_xport_find, const char *name)
 {
 	seam.real = __real_ol_xport_find(name);
@@ -41,6 +48,7 @@ WRAP(const struct ol_xport_ops *, ol_xport_find, const char *name)
 		return NULL;
 	seam.ops = *seam.real;
 	seam.ops.reg = seam_reg;
+	seam.ops.query = seam_query;
 	return &seam.ops;
 }
 

@@ -45,12 +45,15 @@ static void refused_peer(struct ol_verbs_conn *conn)
 	ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
 }
 
-/* Few receives are left in the shared queue of one of the transport's queues. */
+/*
+ * Few receives are left in the shared queue of one of the transport's queues. poll() looks at it
+ * once: a device that tells it again at once must not keep this loop from ending.
+ */
 static void srq_limit(struct ol_xport *xport, const struct ibv_srq *srq)
 {
 	for (uint32_t i = 0; i < xport->queue_count; i++) {
 		if (xport->queues[i].srq == srq)
-			ol_verbs_recv_limit(xport, &xport->queues[i]);
+			xport->queues[i].limit_due = true;
 	}
 }
 

@@ -15,7 +15,6 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 {
 	struct ol_verbs_conn *conn;
 	uint32_t slot = 0;
-	uint32_t size = 1;
 
 	while (slot < xport->opts.conns_max && xport->slots[slot] != NULL)
 		slot++;
@@ -24,21 +23,14 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 			     xport->opts.conns_max);
 		return -EMFILE;
 	}
-	while (size < xport->ring)
-		size *= 2;
 	conn = calloc(1, sizeof(*conn));
 	if (conn == NULL)
 		return -ENOMEM;
-	conn->ops = calloc(size, sizeof(*conn->ops));
-	if (conn->ops == NULL) {
-		free(conn);
-		return -ENOMEM;
-	}
 	conn->base.xport = xport;
-	conn->ops_mask = size - 1;
 	conn->slot = slot;
-	conn->responder_resources = xport->reads_in_max;
-	conn->initiator_depth = xport->reads_out_max;
+	conn->responder_resources =
+		UINT8_MAX; /* as many as the device has, and the peer asks for */
+	conn->initiator_depth = UINT8_MAX;
 	xport->slots[slot] = conn;
 	*ret_conn = conn;
 	return 0;
@@ -202,9 +194,8 @@ void ol_verbs_conn_die(struct ol_verbs_conn *conn)
 		break;
 	case OL_VERBS_CONNECTING:
 	case OL_VERBS_REQUESTED:
+	case OL_VERBS_DRAINING: /* what a dying device said before says nothing of the peer */
 		conn->status = -ENODEV;
-		break;
-	case OL_VERBS_DRAINING: /* it has its reason */
 		break;
 	case OL_VERBS_DOWN:
 		return;
@@ -222,10 +213,13 @@ void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn)
 		ol_verbs_conn_fail(conn, 0);
 		return;
 	case OL_VERBS_UP:
-		if (ol_verbs_qp_broken(conn)) /* this side refused the peer, which noticed first */
+		if (ol_verbs_qp_broken(
+			    conn)) { /* this side refused the peer, which noticed first */
+			conn->guessed = true; /* or a post has failed, and its completion waits */
 			ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_PEER);
-		else
-			ol_verbs_conn_break(conn, 0, OL_VERBS_CAUSE_PEER);
+			return;
+		}
+		ol_verbs_conn_break(conn, 0, OL_VERBS_CAUSE_PEER);
 		return;
 	case OL_VERBS_DRAINING:
 		if (conn->holding && conn->cause == OL_VERBS_CAUSE_REFUSED)

@@ -192,6 +192,7 @@ struct ol_verbs_conn {
 	bool last_wqe; /* it takes no receive any more: see receives.c */
 	bool bad_said; /* the first bad completion was logged */
 	bool cm_done; /* no event of the connection manager is awaited any more */
+	bool guessed; /* its status is a guess, which a failed post corrects */
 	bool disconnect_sent;
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
@@ -251,6 +252,7 @@ struct ol_verbs_queue {
 	uint32_t recv_lent; /* receives posted beyond recv_depth: see receives.c */
 	uint64_t recv_since; /* receives posted since the shared queue's limit was set */
 	unsigned acks; /* completion channel events not acknowledged yet */
+	bool limit_due; /* few receives are left in the shared queue: poll() looks at it */
 	bool notify_on; /* the completion channel will get an event, or has an unread one */
 };
 
@@ -260,6 +262,7 @@ struct ol_verbs_lacks {
 	bool imm; /* no write with immediate: a doorbell is a write, then a send of four bytes */
 	bool gather; /* one segment a request: a post of two is two requests */
 	bool scatter; /* the same of reads; an iWARP read has one target */
+	bool late_posts; /* a queue pair in the error state takes no post: the marker goes before */
 	uint32_t inline_granted; /* bytes that it copies at once; what is more is copied here */
 };
 
@@ -299,6 +302,7 @@ struct ol_xport {
 	struct ibv_comp_channel *comp;
 	struct ibv_pd *pd; /* the common domain */
 	struct ol_xport_region *regions;
+	uint32_t conns_asked; /* conns_max that the caller asked for */
 	uint32_t conns_each; /* connections that one queue has room for */
 	uint32_t queues_max;
 	uint32_t cq_depth;

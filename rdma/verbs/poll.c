@@ -282,6 +282,10 @@ static int send_status(struct ol_verbs_conn *conn, const struct ibv_wc *wc,
 {
 	int status;
 
+	if (conn->guessed && wc->status != IBV_WC_WR_FLUSH_ERR) { /* a post had failed first */
+		conn->guessed = false;
+		conn->status = ol_rc_wc(wc->status);
+	}
 	if (conn->state != OL_VERBS_UP)
 		return -ECONNABORTED;
 	ol_verbs_conn_bad(conn, wc, op);
@@ -381,6 +385,8 @@ static void receives_refill(struct ol_xport *xport)
 
 		if (queue->recv_missing >= xport->recv_batch && queue->srq != NULL)
 			ol_verbs_recv_refill(xport, queue);
+		if (queue->limit_due)
+			ol_verbs_recv_limit(xport, queue);
 	}
 }
 
@@ -473,6 +479,8 @@ int ol_verbs_arm(struct ol_xport *xport)
 	if (xport->holders != NULL) /* poll() must flush held posts */
 		return 1;
 	for (uint32_t i = 0; i < xport->queue_count; i++) {
+		if (xport->queues[i].limit_due)
+			ol_verbs_recv_limit(xport, &xport->queues[i]);
 		if (xport->queues[i].wc_head != xport->queues[i].wc_count)
 			return 1;
 	}

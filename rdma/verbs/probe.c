@@ -40,24 +40,34 @@ static bool is_refusal(int rc)
 	return rc == -EINVAL || rc == -EOPNOTSUPP || rc == -ENOSYS;
 }
 
-/* A queue pair in the error state refuses what it could not do, and flushes the rest. */
-static bool imm_is_refused(struct ibv_qp *qp, uint8_t port)
+static bool is_refused(struct ibv_qp *qp, enum ibv_wr_opcode opcode)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = port };
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
+	struct ibv_send_wr wr = { .opcode = opcode, .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_send_wr *bad = NULL;
 
+	return is_refusal(ol_rc_positive(ibv_post_send(qp, &wr, &bad)));
+}
+
+/*
+ * A queue pair in the error state flushes what is posted, and refuses what it could never do. But
+ * some providers refuse every post then (libbnxt_re of some versions): that says nothing of
+ * immediates, which all adapters of InfiniBand and RoCE have.
+ */
+static void posts_ask(struct ol_verbs_lacks *lacks, struct ibv_qp *qp, uint8_t port)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = port };
+
+	lacks->imm = false;
+	lacks->late_posts = false;
 	if (ibv_modify_qp(qp, &attr,
 			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) !=
 	    0)
-		return false;
+		return;
 	attr.qp_state = IBV_QPS_ERR;
 	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE) != 0)
-		return false;
-	return is_refusal(ol_rc_positive(ibv_post_send(qp, &wr, &bad)));
+		return;
+	lacks->late_posts = is_refused(qp, IBV_WR_RDMA_WRITE);
+	lacks->imm = !lacks->late_posts && is_refused(qp, IBV_WR_RDMA_WRITE_WITH_IMM);
 }
 
 /* With as many bytes inline as it grants: OL_VERBS_INLINE_FLOOR, or less if that is refused. */
@@ -104,7 +114,7 @@ static int qp_ask(struct ol_xport *xport, uint8_t port, struct ibv_cq *cq, struc
 	xport->lacks.inline_granted = attr.cap.max_inline_data;
 	xport->caps.write_in_order =
 		(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0) & 1) != 0;
-	xport->lacks.imm = imm_is_refused(qp, port);
+	posts_ask(&xport->lacks, qp, port);
 	ibv_destroy_qp(qp);
 	return 0;
 }

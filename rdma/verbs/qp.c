@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "rdma/verbs/verbs_rc.h"
@@ -104,6 +105,25 @@ static bool qp_granted(struct ol_verbs_conn *conn, const struct ibv_qp_cap *got)
 	return false;
 }
 
+/* Where its posts are noted. Only now it is known which device that is for. */
+static int ops_create(struct ol_verbs_conn *conn)
+{
+	const struct ol_xport *xport = conn->base.xport;
+	uint32_t size = 1;
+
+	while (size < xport->ring)
+		size *= 2;
+	conn->ops = calloc(size, sizeof(*conn->ops));
+	if (conn->ops == NULL)
+		return -ENOMEM;
+	conn->ops_mask = size - 1;
+	if (conn->responder_resources > xport->reads_in_max)
+		conn->responder_resources = xport->reads_in_max;
+	if (conn->initiator_depth > xport->reads_out_max)
+		conn->initiator_depth = xport->reads_out_max;
+	return 0;
+}
+
 static int qp_create(struct ol_verbs_conn *conn)
 {
 	struct ol_xport *xport = conn->base.xport;
@@ -130,6 +150,8 @@ int ol_verbs_qp_open(struct ol_verbs_conn *conn)
 	int rc;
 
 	rc = ol_verbs_queue_join(conn);
+	if (rc == 0)
+		rc = ops_create(conn);
 	if (rc == 0)
 		rc = ol_verbs_own_open(conn);
 	if (rc == 0)
@@ -192,8 +214,11 @@ void ol_verbs_qp_stop(struct ol_verbs_conn *conn)
 	};
 	struct ibv_send_wr *bad = NULL;
 
-	conn->stopped = ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) == 0 &&
-			ibv_post_send(conn->qp, &wr, &bad) == 0;
+	const bool early = conn->base.xport->lacks.late_posts;
+
+	conn->stopped = (!early || ibv_post_send(conn->qp, &wr, &bad) == 0) &&
+			ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) == 0 &&
+			(early || ibv_post_send(conn->qp, &wr, &bad) == 0);
 	if (!conn->stopped)
 		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_DEBUG,
 			     "conn %u to %s: cannot be drained, its end is delayed", conn->slot,

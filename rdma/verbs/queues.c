@@ -144,6 +144,7 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 	uint64_t per_conn;
 	uint32_t each;
 
+	opts->conns_max = xport->conns_asked; /* another device may have held fewer */
 	xport->ring = xport->pieces_max * opts->inflight_max + xport->signal_every - 1;
 	per_conn = (uint64_t)xport->ring + 1 + (own != 0 ? own : bells);
 	each = (uint32_t)(depth_left(attr->max_cqe, spare) / per_conn);

@@ -201,6 +201,7 @@ void ol_verbs_recv_limit(struct ol_xport *xport, struct ol_verbs_queue *queue)
 	uint32_t lost = 0;
 	uint32_t back;
 
+	queue->limit_due = false;
 	ol_verbs_wcs_forget(queue, NULL, 0);
 	known = (uint64_t)queue->recv_missing + queue->recv_since + xport->recv_batch - 1 +
 		queue->conns; /* one may be in progress at each queue pair */

@@ -53,6 +53,7 @@ static int opts_take(struct ol_xport *xport, const struct ol_xport_opts *opts)
 	xport->opts.inflight_max = or_default(opts->inflight_max, dflt.inflight_max);
 	xport->opts.doorbells_max = or_default(opts->doorbells_max, dflt.doorbells_max);
 	xport->opts.conns_max = or_default(opts->conns_max, dflt.conns_max);
+	xport->conns_asked = xport->opts.conns_max;
 	xport->opts.retry_timeout_ms = or_default(opts->retry_timeout_ms, dflt.retry_timeout_ms);
 	xport->opts.connect_timeout_ms =
 		or_default(opts->connect_timeout_ms, dflt.connect_timeout_ms);

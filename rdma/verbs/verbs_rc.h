@@ -83,7 +83,9 @@ static inline int ol_rc_cm(enum rdma_cm_event_type type, int status)
 		return status == -ENETUNREACH || status == -EHOSTUNREACH ? -EHOSTUNREACH
 									 : -ETIMEDOUT;
 	case RDMA_CM_EVENT_REJECTED:
-		return -ECONNREFUSED;
+		/* IBTA volume 1, 12.6.7.2: 8 no such service, 28 by the peer's program; iWARP: an
+		   errno. Any other reason, as a stale connection (10), says that the peer is there */
+		return status == 8 || status == 28 || status < 0 ? -ECONNREFUSED : -EIO;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		return status == -ETIMEDOUT ? -ETIMEDOUT : -EIO;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:

@@ -142,6 +142,13 @@ static bool make_some(struct ol_memory *memory, struct ol_memory_job *job, int *
 		rc = ol_slab_map(job->bytes, job->node, job->slab_flags, &job->slab);
 	if (rc == 0 && !job->lent && job->touched < job->slab->bytes) {
 		rc = touch_piece(job);
+		if (rc != 0 && (job->slab_flags & OL_SLAB_HUGE) != 0) { /* too few huge pages */
+			ol_slab_destroy(job->slab);
+			job->slab = NULL;
+			job->slab_flags &= ~(unsigned)OL_SLAB_HUGE;
+			job->touched = 0;
+			return false;
+		}
 		job->took_ns += ol_clock_ns() - start_ns;
 	}
 	*ret_rc = rc;

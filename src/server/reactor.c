@@ -164,13 +164,15 @@ static int events_handle(struct ol_server *server, struct loop *loop, struct ol_
 {
 	int rc = 0;
 
+	/* a connection that ends for want of this device says nothing about its peer: a neighbour
+	   in the chain must not be suspected, whatever the device said before */
+	for (int i = 0; i < count; i++) {
+		if (events[i].type == OL_XPORT_CONN_DOWN && events[i].status == -ENODEV)
+			return server_lose_device(server);
+	}
 	for (int i = 0; rc == 0 && i < count; i++) {
 		server->inbox.events = &events[i + 1];
 		server->inbox.left = count - i - 1;
-		/* a connection that ends for want of this device says nothing about its peer: a
-		   neighbour in the chain must not be suspected */
-		if (events[i].type == OL_XPORT_CONN_DOWN && events[i].status == -ENODEV)
-			return server_lose_device(server);
 		ol_server_on_event(server, &events[i], loop->now_ns);
 		if (i + 1 < count)
 			rc = lease_check(loop);

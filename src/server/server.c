@@ -293,10 +293,6 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 	rc = server->ops->open(&xopts, &server->xport);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot open transport", server->ops->name);
-	server->ops->query(server->xport, &server->caps);
-	rc = budget_check(server, xopts.conns_max, err, err_bytes);
-	if (rc != 0)
-		return rc;
 	rc = server->ops->listen(server->xport, server->opts.listen, server->addr);
 	if (rc == -EINVAL)
 		snprintf(err, err_bytes, "cannot listen at %s with transport %s: %s",
@@ -308,7 +304,10 @@ static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
 			 server->opts.listen);
 	else if (rc != 0)
 		fail(err, err_bytes, rc, "cannot listen at", server->opts.listen);
-	return rc;
+	if (rc != 0)
+		return rc;
+	server->ops->query(server->xport, &server->caps); /* listening may choose the device */
+	return budget_check(server, xopts.conns_max, err, err_bytes);
 }
 
 static int memory_start(struct ol_server *server, const struct ol_geometry *geo,

@@ -57,6 +57,9 @@ static void failures_to_connect_have_the_codes_of_conn_down(void **state)
 	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_UNREACHABLE, -ENETUNREACH), -EHOSTUNREACH);
 	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_REJECTED, 8), -ECONNREFUSED);
 	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_REJECTED, 28), -ECONNREFUSED);
+	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_REJECTED, -ECONNRESET), -ECONNREFUSED);
+	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_REJECTED, 10), -EIO);
+	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_REJECTED, 1), -EIO);
 	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL), -EIO);
 	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_DEVICE_REMOVAL, 0), -EIO);
 }

@@ -236,6 +236,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int entries, void *cq_cont
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
+	machine.wc_count = 0; /* its completions end with it */
 	free(cq);
 	return 0;
 }

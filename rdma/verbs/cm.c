@@ -251,13 +251,15 @@ static void request_refuse(struct rdma_cm_id *id, enum ol_verbs_refusal refusal)
 }
 
 /* A peer whose adapter rings in another way than this one's can be neither heard nor rung. */
-static bool way_is_ours(const struct ol_xport *xport, const struct cm_note *note)
+static bool way_is_ours(struct ol_xport *xport, const struct cm_note *note)
 {
 	char peer[OL_XPORT_ADDR_MAX];
 
 	if (note->priv_len <= OL_VERBS_PRIV_CONNECT_AT ||
 	    note->priv[OL_VERBS_PRIV_CONNECT_AT] == way_of(xport))
 		return true;
+	if (!ol_verbs_may_tell(xport))
+		return false;
 	ol_verbs_addr_text(rdma_get_peer_addr(note->id), peer);
 	ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
 		     "%s is refused: of its adapter and this one, one has no write with immediate",

@@ -11,6 +11,16 @@
 
 #include "rdma/verbs/verbs_rc.h"
 
+bool ol_verbs_may_tell(struct ol_xport *xport)
+{
+	const uint64_t now_ns = ol_xport_now_ns();
+
+	if (xport->told_ns != 0 && now_ns - xport->told_ns < 1000000000)
+		return false;
+	xport->told_ns = now_ns;
+	return true;
+}
+
 int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn)
 {
 	struct ol_verbs_conn *conn;
@@ -19,8 +29,9 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 	while (slot < xport->opts.conns_max && xport->slots[slot] != NULL)
 		slot++;
 	if (slot == xport->opts.conns_max) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "all %u connections are in use",
-			     xport->opts.conns_max);
+		if (ol_verbs_may_tell(xport))
+			ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+				     "all %u connections are in use", xport->opts.conns_max);
 		return -EMFILE;
 	}
 	conn = calloc(1, sizeof(*conn));

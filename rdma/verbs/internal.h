@@ -302,6 +302,7 @@ struct ol_xport {
 	struct ibv_comp_channel *comp;
 	struct ibv_pd *pd; /* the common domain */
 	struct ol_xport_region *regions;
+	uint64_t told_ns; /* when a refusal was logged last */
 	uint32_t conns_asked; /* conns_max that the caller asked for */
 	uint32_t conns_each; /* connections that one queue has room for */
 	uint32_t queues_max;
@@ -387,6 +388,8 @@ int ol_verbs_local_find(struct ol_xport *xport, const union ol_verbs_addr *to,
 			union ol_verbs_addr *ret_addr);
 
 /* conn.c */
+/* ol_verbs_may_tell -- true once a second: strangers must not fill the log with refusals */
+bool ol_verbs_may_tell(struct ol_xport *xport);
 int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn);
 int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);
 void ol_verbs_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);

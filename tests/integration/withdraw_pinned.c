@@ -64,13 +64,16 @@ static int one(const struct job *job, long other_pid)
 {
 	struct ol_worker *worker = trained(job, 0);
 	struct ol_op op = { .level = OL_LEVEL_APPLIED }, next = { .level = OL_LEVEL_APPLIED };
-	struct peer readers[2], last;
+	struct peer readers[2], heard, last;
 	char byte;
 
 	for (unsigned i = 0; i < 2; i++) { /* every snapshot but the published one */
 		peer_observe(&readers[i], job);
 		peer_pin(&readers[i], STEPS - i); /* versions STEPS - 1 - i */
 	}
+	/* the server has heard of the pins before it lets this one in */
+	peer_observe(&heard, job);
+	peer_close(&heard);
 	check_ok(job_push_start(worker, 1.0f, &op));
 	check_eq(read(pushed[0], &byte, 1), 1);
 	check_ok(ol_withdraw(worker));

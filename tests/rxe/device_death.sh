@@ -88,7 +88,7 @@ worker() {
 }
 
 chain() {
-	dies "head of two" --rank=0 fatal=60 --durability chain --replicas 2 --lease-ms 5000
+	dies "head of two" --rank=0 fatal=30 --durability chain --replicas 2 --lease-ms 5000
 	logged "server 0.0 ended with exit status 10: it is started again"
 	! grep -q "successor .* is suspected" "$log" || say "the head said so of a neighbour that is well"
 }

@@ -124,8 +124,8 @@ struct ol_xport_opts {
 	uint32_t retry_timeout_ms;
 	uint32_t connect_timeout_ms; /* until a connect fails with -ETIMEDOUT; 3000 */
 	int shared_domain; /* 1: one protection domain for all connections (isolation = job) */
-	/* verbs: PCIe relaxed ordering for regions that allow it; AUTO: unless the device is
-	 * rdma_rxe, which has no PCIe */
+	/* verbs: PCIe relaxed ordering for regions that allow it; AUTO: unless the device is a
+	 * soft one, which has no PCIe */
 	enum ol_xport_choice relaxed_ordering;
 	/* caps.slab_flags; AUTO: if there are any; ON: the same, and a log line if there are none */
 	enum ol_xport_choice huge_pages;

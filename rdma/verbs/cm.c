@@ -309,19 +309,13 @@ static int refusal_take(struct ol_verbs_conn *conn, struct cm_note *note)
 	return -ECONNREFUSED;
 }
 
-/* There a reject has an errno, of which each driver has its own, and no padding. */
-static bool is_iwarp(const struct ol_verbs_conn *conn)
-{
-	return conn->base.xport->ctx->device->transport_type == IBV_TRANSPORT_IWARP;
-}
-
 static void on_failure(struct ol_verbs_conn *conn, struct cm_note *note)
 {
 	int status = ol_rc_cm(note->type, note->status);
 
 	if (note->type == RDMA_CM_EVENT_REJECTED) {
 		conn->priv_len = 0;
-		if (note->status == REJECT_BY_CONSUMER || is_iwarp(conn))
+		if (note->status == REJECT_BY_CONSUMER || ol_verbs_is_iwarp(conn))
 			status = refusal_take(conn, note);
 	}
 	ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_INFO, "conn %u to %s: %s, status %d",

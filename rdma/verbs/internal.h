@@ -324,6 +324,12 @@ static inline struct ol_verbs_conn *ol_verbs_conn(struct ol_xport_conn *base)
 	return ol_verbs_container_of(base, struct ol_verbs_conn, base);
 }
 
+/* There the kernel moves queue pairs, and each driver rejects with an errno of its own. */
+static inline bool ol_verbs_is_iwarp(const struct ol_verbs_conn *conn)
+{
+	return conn->base.xport->ctx->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
 static inline struct ibv_pd *ol_verbs_conn_pd(const struct ol_verbs_conn *conn)
 {
 	return conn->pd != NULL ? conn->pd : conn->base.xport->pd;

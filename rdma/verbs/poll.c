@@ -231,9 +231,7 @@ static void recv_used(const struct ol_xport *xport, struct ol_verbs_queue *queue
  */
 static void recv_flushed(struct ol_verbs_conn *conn)
 {
-	const struct ibv_device *device = conn->base.xport->ctx->device;
-
-	if (conn->queue->srq == NULL && device->transport_type != IBV_TRANSPORT_IWARP)
+	if (conn->queue->srq == NULL && !ol_verbs_is_iwarp(conn))
 		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);
 	else
 		ol_verbs_conn_break(conn, -EIO, OL_VERBS_CAUSE_REFUSED);

@@ -102,6 +102,7 @@ removal() {
 	steps=200
 	job --transport shm
 	whole=$(value weights_sha256)
+	: >"$log" # the last job's steps are no sign that this one has begun
 	job --transport verbs --pace 25 &
 	pid=$!
 	until grep -q '^step' "$log"; do sleep 0.1; done

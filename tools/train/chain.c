@@ -288,13 +288,14 @@ static void outage_look(struct train *train, struct train_outage *outage)
 }
 
 /* A stopped server: wake it if it is time, and find out whether it was missed */
-static void stopped_look(struct train_server *server, uint64_t now_ns)
+static void stopped_look(const struct train *train, struct train_server *server, uint64_t now_ns)
 {
 	struct train_life *life = &server->life;
 	struct train_outage *outage = life->outage;
 
 	if ((life->wake_ns != 0 && now_ns >= life->wake_ns) ||
-	    (life->wants_wake && outage != NULL && outage->detected_ns != 0))
+	    (life->wants_wake && outage != NULL && outage->detected_ns != 0 &&
+	     now_ns >= train_lease_over_ns(train, outage)))
 		train_wake(server, now_ns);
 	if (outage != NULL && outage->kill != NULL && outage->kill->signo == SIGSTOP &&
 	    life->state == TRAIN_KILLED && outage->detected_ns == 0 && now_ns >= life->retry_ns) {
@@ -310,7 +311,7 @@ static void server_look(struct train *train, struct train_server *server, uint64
 
 	if (!ol_proc_lives(&server->proc))
 		return;
-	stopped_look(server, now_ns);
+	stopped_look(train, server, now_ns);
 	if (server->role > OL_REPLICA_JOINING && server->state != TRAIN_SERVER_WHOLE)
 		train_chain_back(train, server, NULL);
 	if (place_of(server, &info) >= 0) {

@@ -8,6 +8,10 @@
 #include "base/clock.h"
 #include "train/parts.h"
 
+enum {
+	STOP_MS = 20 /* until a signal has surely stopped a process */
+};
+
 bool train_workers_gone(const struct train *train)
 {
 	for (uint32_t i = 0; i < train->set.workers; i++) {
@@ -45,6 +49,11 @@ bool train_settled(const struct train *train, uint32_t shard)
 			return false;
 	}
 	return true;
+}
+
+uint64_t train_lease_over_ns(const struct train *train, const struct train_outage *outage)
+{
+	return outage->killed_ns + (train->set.lease.lease_ms + STOP_MS) * OL_NS_PER_MS;
 }
 
 void train_wake(struct train_server *server, uint64_t now_ns)

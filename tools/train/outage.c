@@ -514,7 +514,7 @@ void train_server_restored(struct train *train, struct train_server *server, con
 	outage->restored_version = version;
 	snprintf(outage->from, sizeof(outage->from), "%s", from != NULL ? from : "");
 	if (server->life.wants_wake)
-		train_wake(server, ol_clock_ns());
+		server->life.wake_ns = train_lease_over_ns(train, outage);
 }
 
 void train_worker_back(struct train *train, struct train_worker *worker)

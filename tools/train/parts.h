@@ -417,6 +417,9 @@ void train_quit(struct train *train);
 /* train_settled -- no worker has gradients left that waited for a shard's server */
 bool train_settled(const struct train *train, uint32_t shard);
 
+/* train_lease_over_ns -- when a server that was stopped in this outage has stood still for longer than
+ * its lease, by its own clock too */
+uint64_t train_lease_over_ns(const struct train *train, const struct train_outage *outage);
 /* train_wake -- wake a stopped server, and expect its end, in case it was missed */
 void train_wake(struct train_server *server, uint64_t now_ns);
 

@@ -639,6 +639,10 @@ struct ol_server_stat {
 	uint64_t turn_max_ns; /* longest turn of its loop, without sleep; no peer is served during
 				 a turn */
 	uint64_t sent_away; /* peers told to come back, as their memory was not ready */
+	uint64_t
+		early_bytes; /* of gradients, or of a chain's entries, worked on before all of them had
+				 landed */
+	uint64_t early_void_bytes; /* of these, in vain: another step was made than the one begun */
 };
 
 /*

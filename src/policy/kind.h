@@ -77,6 +77,10 @@ const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_co
 /* ol_policy_wait_for -- how many gradients the next step waits for; ol_policy_get_stat() says it too */
 uint32_t ol_policy_wait_for(const struct ol_policy *policy);
 
+/* ol_policy_waits_for_all -- how many gradients make a step, if it is one of each worker, whatever
+ * happens; 0: it is not */
+uint32_t ol_policy_waits_for_all(const struct ol_policy *policy);
+
 /* Members for policies without work there; ol_policy_one_init: k is 1 */
 const char *ol_policy_no_fault(const struct ol_policy_opts *opts);
 int ol_policy_one_init(struct ol_policy *policy);

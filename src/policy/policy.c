@@ -200,6 +200,11 @@ bool ol_policy_single(const struct ol_policy *policy)
 	return policy->kind->is_single;
 }
 
+uint32_t ol_policy_waits_for_all(const struct ol_policy *policy)
+{
+	return policy->kind->waits_for_absent ? policy->opts.workers : 0;
+}
+
 bool ol_policy_wants_norms(const struct ol_policy *policy)
 {
 	return policy->kind->wants_norms;

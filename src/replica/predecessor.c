@@ -159,6 +159,7 @@ void ol_predecessor_on_end(struct ol_replica *replica)
 	replica->pred.memory = NULL;
 	if (!wrote)
 		return;
+	ol_payload_drop(replica);
 	lost_begin(replica, replica->now_ns);
 	replica->pred = (struct ol_predecessor){ .missed_ns = replica->now_ns };
 	rc = ol_ring_renew(&replica->ring, ol_chain_oldest_kept(&replica->chain) + 1,
@@ -290,6 +291,14 @@ static void entry_take(struct ol_replica *replica, uint32_t slot, uint64_t now_n
 	ol_replica_progress(replica, now_ns);
 }
 
+static void part_take(struct ol_replica *replica, uint32_t arg)
+{
+	const char *fault = ol_payload_on_bell(replica, arg);
+
+	if (fault != NULL)
+		replica->host->drop(replica->arg, fault, true);
+}
+
 void ol_predecessor_on_bell(struct ol_replica *replica, uint32_t imm, uint64_t now_ns)
 {
 	uint32_t kind = ol_bell_kind(imm);
@@ -299,6 +308,8 @@ void ol_predecessor_on_bell(struct ol_replica *replica, uint32_t imm, uint64_t n
 		hello_take(replica, now_ns);
 	else if (kind == OL_BELL_ENTRY && replica->pred.state == OL_PREDECESSOR_LIVE)
 		entry_take(replica, ol_bell_arg(imm), now_ns);
+	else if (kind == OL_BELL_ENTRY_PART && replica->pred.state == OL_PREDECESSOR_LIVE)
+		part_take(replica, ol_bell_arg(imm));
 	else
 		replica->host->drop(replica->arg, "doorbell before hello", true);
 }

@@ -350,6 +350,8 @@ static void chain_progress(struct ol_replica *replica)
 		if (carry_out(replica, &action) != 0)
 			not_now |= action.what;
 	}
+	if (replica->end_rc == 0)
+		ol_payload_progress(replica);
 }
 
 void ol_replica_progress(struct ol_replica *replica, uint64_t now_ns)

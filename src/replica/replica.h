@@ -7,6 +7,7 @@
  *	membership.c   suspects replicas, and proposes the next view
  *	successor.c    the connection that this replica makes to its successor
  *	predecessor.c  messages of the predecessor, and the entries that it writes into the ring
+ *	payload.c      the next entry's payload, as far as it is there
  *	ring.c         the memory that entries lie in
  *
  * The rules are in replication/chain.c; nothing here knows them. Weights and workers are the
@@ -32,6 +33,17 @@ struct ol_replica_content {
 	uint32_t snapshot;
 };
 
+/*
+ * The payload of the next entry, of which the end is in the ring already: a head sums it up there,
+ * others have it from their predecessor. It is forwarded and applied as far as it is there. Nothing of
+ * that takes effect before the entry is.
+ */
+struct ol_payload {
+	uint64_t version; /* of the entry; 0: nothing is known of a next one */
+	uint64_t first; /* floats from here on are there */
+	uint64_t stamp; /* which payload it is: a later one has a higher number */
+};
+
 /* What a replica needs from its server. Each function is called in the server's thread, with the
  * arg of struct ol_replica. */
 struct ol_replica_host {
@@ -41,6 +53,8 @@ struct ol_replica_host {
 	void (*load)(void *arg, const struct ol_chain_hello *hello, uint64_t now_ns);
 	/* Put the entry into the weights: 0; -EAGAIN: not now */
 	int (*apply)(void *arg, uint64_t version);
+	/* Begin with that, as far as the payload is there */
+	void (*apply_part)(void *arg, const struct ol_payload *payload);
 	/* The entry is committed: tell the workers whose gradients are in it */
 	void (*committed)(void *arg, uint64_t version);
 	/* A view is adopted; was: the role before it */
@@ -54,6 +68,14 @@ struct ol_replica_host {
 	void (*drop)(void *arg, const char *why, bool lies);
 };
 
+/* A payload of which a part was posted is void. Writes to the same memory that are in flight together
+ * may land in any order, so it is written again only when the first writes have landed. */
+enum ol_recall {
+	OL_RECALL_NONE,
+	OL_RECALL_DUE, /* the successor must be told */
+	OL_RECALL_POSTED, /* it has been; the completion is awaited */
+};
+
 struct ol_successor {
 	struct ol_dial dial; /* LIVE: it takes entries */
 	struct ol_member member;
@@ -63,6 +85,10 @@ struct ol_successor {
 	bool was_live; /* since it is the successor */
 	uint64_t lost_ns; /* since when it has not been heard; 0: it is live, or none is wanted */
 	uint64_t posted; /* bytes posted of the entry that is being forwarded */
+	uint64_t sent_version; /* entry of which a part of the payload is posted; 0: none … */
+	uint64_t sent_first; /* … from this float on */
+	unsigned rung; /* parts of that */
+	enum ol_recall recall;
 	uint64_t newest; /* entry ever forwarded, to any successor: older ones count as resent */
 };
 
@@ -123,6 +149,9 @@ struct ol_replica {
 	struct ol_successor succ;
 	struct ol_predecessor pred;
 	struct ol_lost lost;
+	struct ol_payload payload;
+	uint64_t stamps; /* of the newest payload */
+	uint64_t void_stamp; /* what was done with payloads up to here is void */
 	struct ol_slab *work; /* heartbeats as they were read */
 	struct ol_xport_region *work_region;
 	uint64_t suspects[2]; /* successor, predecessor: ids suspected to be dead in this view */
@@ -149,6 +178,7 @@ enum ol_neighbour {
 
 enum {
 	OL_REPLICA_COOKIE_BEAT = 100, /* a neighbour's heartbeat was read; others are the host's */
+	OL_REPLICA_COOKIE_RECALL, /* what was written to the successor before has landed */
 };
 
 /* replica.c */
@@ -220,8 +250,23 @@ void ol_successor_tick(struct ol_replica *replica, uint64_t now_ns);
 void ol_successor_offer(struct ol_replica *replica, uint64_t now_ns);
 /* ol_successor_forward -- post an entry; 0 or -EAGAIN */
 int ol_successor_forward(struct ol_replica *replica, uint64_t version);
+/* ol_successor_part -- post what is there of the payload, if it is enough for a part; a hint */
+void ol_successor_part(struct ol_replica *replica);
 /* ol_successor_pinned -- snapshots that a joining successor reads, as a mask */
 unsigned ol_successor_pinned(const struct ol_replica *replica);
+
+/* payload.c */
+/* ol_payload_made -- the head makes the next entry's payload: it is there from float `first` on */
+void ol_payload_made(struct ol_replica *replica, uint64_t first);
+/* ol_payload_drop -- the payload is void, and so is one whose entry is whole but not yet passed on: another
+ * may come in its place */
+void ol_payload_drop(struct ol_replica *replica);
+/* ol_payload_on_bell -- arg of OL_BELL_ENTRY_PART. NULL; or the part's fault */
+const char *ol_payload_on_bell(struct ol_replica *replica, uint32_t arg);
+/* ol_payload_progress -- forward and apply what is there */
+void ol_payload_progress(struct ol_replica *replica);
+/* ol_payload_part -- floats that are worth a bell */
+uint64_t ol_payload_part(const struct ol_replica *replica);
 
 /* predecessor.c */
 /* ol_predecessor_on_accept -- a peer that claims to be the predecessor can write the ring now */

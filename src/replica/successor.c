@@ -22,6 +22,12 @@ enum {
 	CHUNK_BYTES = 1 << 20 /* longest single write of an entry */
 };
 
+static void sent_forget(struct ol_successor *succ)
+{
+	succ->sent_version = 0;
+	succ->rung = 0;
+}
+
 static void conn_drop(struct ol_replica *replica)
 {
 	struct ol_successor *succ = &replica->succ;
@@ -32,6 +38,8 @@ static void conn_drop(struct ol_replica *replica)
 	succ->pinned = -1;
 	succ->told = false;
 	succ->posted = 0;
+	sent_forget(succ);
+	succ->recall = OL_RECALL_NONE;
 }
 
 void ol_successor_drop(struct ol_replica *replica)
@@ -322,6 +330,17 @@ static void conn_on_down(struct ol_replica *replica, const struct ol_xport_event
 	}
 }
 
+/* What was posted of a void payload has landed, so another may be. No part is rung for that one */
+static void recall_end(struct ol_replica *replica, uint64_t now_ns)
+{
+	struct ol_successor *succ = &replica->succ;
+
+	sent_forget(succ);
+	succ->rung = OL_PARTS_MAX;
+	succ->recall = OL_RECALL_NONE;
+	ol_replica_progress(replica, now_ns);
+}
+
 bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_event *event,
 			   uint64_t now_ns)
 {
@@ -340,6 +359,8 @@ bool ol_successor_on_event(struct ol_replica *replica, const struct ol_xport_eve
 	case OL_XPORT_DONE:
 		if (event->cookie == OL_REPLICA_COOKIE_BEAT)
 			ol_replica_on_beat(replica, OL_NEIGHBOUR_SUCCESSOR, event->status, now_ns);
+		else if (event->cookie == OL_REPLICA_COOKIE_RECALL && event->status == 0)
+			recall_end(replica, now_ns);
 		break;
 	case OL_XPORT_CONN_DOWN:
 		conn_on_down(replica, event, now_ns);
@@ -397,38 +418,120 @@ void ol_successor_tick(struct ol_replica *replica, uint64_t now_ns)
 	}
 }
 
+/* A part's bell for the payload of entry `version` */
+static uint32_t part_bell(const struct ol_replica *replica, uint64_t version, uint64_t units)
+{
+	const uint32_t slot = (uint32_t)(version % replica->ring.slots);
+
+	return ol_bell_make(OL_BELL_ENTRY_PART, ol_part_make(slot, units));
+}
+
+/* True unless a void payload must be recalled first, or another entry's is there */
+static bool recall_is_over(struct ol_replica *replica, uint64_t version)
+{
+	struct ol_successor *succ = &replica->succ;
+	struct ol_xport_write write = {
+		.flags = OL_XPORT_DOORBELL | OL_XPORT_SIGNALED,
+		.imm = part_bell(replica, succ->sent_version, OL_PART_CANCEL),
+		.cookie = OL_REPLICA_COOKIE_RECALL,
+	};
+
+	if (succ->sent_version != 0 && succ->sent_version != version &&
+	    succ->recall == OL_RECALL_NONE)
+		succ->recall = OL_RECALL_DUE;
+	if (succ->recall == OL_RECALL_DUE && replica->ops->post_write(succ->dial.conn, &write) == 0)
+		succ->recall = OL_RECALL_POSTED;
+	return succ->recall == OL_RECALL_NONE;
+}
+
+/* Post bytes off … off + bytes of an entry. imm 0: without a bell. Returns what the post does */
+static int bytes_post(struct ol_replica *replica, uint64_t version, uint64_t off, uint32_t bytes,
+		      uint32_t imm)
+{
+	const uint64_t at = ol_ring_off(&replica->ring, version) + off;
+	struct ol_xport_write write = {
+		.segs = { { .region = replica->ring.local, .off = at, .bytes = bytes } },
+		.seg_count = 1,
+		.imm = imm,
+		.dst = replica->succ.dial.landing_key,
+		.dst_off = at,
+	};
+	int rc;
+
+	if (imm != 0)
+		write.flags |= OL_XPORT_DOORBELL;
+	if (bytes <= replica->inline_max)
+		write.flags |= OL_XPORT_INLINE;
+	rc = replica->ops->post_write(replica->succ.dial.conn, &write);
+	if (rc == 0)
+		ol_turn_spend(replica->turn, OL_TURN_FORWARD, bytes);
+	return rc;
+}
+
+static uint32_t chunk_of(uint64_t bytes)
+{
+	return bytes < CHUNK_BYTES ? (uint32_t)bytes : CHUNK_BYTES;
+}
+
+/* Post the payload from its end downwards, which is the order in which it comes */
+void ol_successor_part(struct ol_replica *replica)
+{
+	struct ol_successor *succ = &replica->succ;
+	const struct ol_payload *payload = &replica->payload;
+	const uint64_t units = payload->first / OL_PART_FLOATS;
+	const uint64_t to = payload->first * OL_ELEM_BYTES;
+	uint64_t end = replica->ring.payload_bytes;
+
+	if (succ->sent_version == payload->version)
+		end = succ->sent_first * OL_ELEM_BYTES;
+	/* the entry brings the last part, and the last bell is a recall's */
+	if (units == 0 || units >= OL_PART_CANCEL || payload->first % OL_PART_FLOATS != 0 ||
+	    end < to + ol_payload_part(replica) * OL_ELEM_BYTES || succ->rung >= OL_PARTS_MAX - 1 ||
+	    payload->version > replica->chain.succ_acked + OL_PARTED_ENTRIES ||
+	    !recall_is_over(replica, payload->version))
+		return;
+	while (end > to) {
+		uint32_t bytes = chunk_of(end - to);
+		uint32_t imm = end - bytes == to ? part_bell(replica, payload->version, units) : 0;
+
+		if (bytes_post(replica, payload->version, end - bytes, bytes, imm) != 0)
+			return;
+		end -= bytes;
+		succ->sent_version = payload->version;
+		succ->sent_first = end / OL_ELEM_BYTES;
+	}
+	succ->rung++;
+}
+
 int ol_successor_forward(struct ol_replica *replica, uint64_t version)
 {
 	struct ol_successor *succ = &replica->succ;
 	struct ol_ring *ring = &replica->ring;
 	struct ol_board *board = replica->board;
-	uint64_t total = ol_ring_bytes(ring, ol_ring_head(ring, version)->parts);
+	const uint64_t total = ol_ring_bytes(ring, ol_ring_head(ring, version)->parts);
+	uint64_t first_end = total;
 
+	if (!recall_is_over(replica, version))
+		return -EAGAIN;
+	if (succ->sent_version == version)
+		first_end = succ->sent_first * OL_ELEM_BYTES;
 	while (succ->posted < total) {
-		uint64_t left = total - succ->posted;
-		struct ol_xport_write write = {
-			.segs = { { .region = ring->local,
-				    .off = ol_ring_off(ring, version) + succ->posted,
-				    .bytes = left < CHUNK_BYTES ? (uint32_t)left : CHUNK_BYTES } },
-			.seg_count = 1,
-			.imm = ol_bell_make(OL_BELL_ENTRY, (uint32_t)(version % ring->slots)),
-			.dst = succ->dial.landing_key,
-			.dst_off = ol_ring_off(ring, version) + succ->posted,
-		};
+		uint64_t end = succ->posted < first_end ? first_end : total;
+		uint32_t bytes = chunk_of(end - succ->posted), imm = 0;
 
-		if (write.segs[0].bytes == left)
-			write.flags = OL_XPORT_DOORBELL;
-		if (total <= replica->inline_max)
-			write.flags |= OL_XPORT_INLINE;
+		if (succ->posted + bytes == total)
+			imm = ol_bell_make(OL_BELL_ENTRY, (uint32_t)(version % ring->slots));
 		/* the turn is used up, the queue is full, or a broken connection is about to be
 		 * reported */
 		if (!ol_turn_has_room(replica->turn, OL_TURN_FORWARD) ||
-		    replica->ops->post_write(succ->dial.conn, &write) != 0)
+		    bytes_post(replica, version, succ->posted, bytes, imm) != 0)
 			return -EAGAIN;
-		ol_turn_spend(replica->turn, OL_TURN_FORWARD, write.segs[0].bytes);
-		succ->posted += write.segs[0].bytes;
+		succ->posted += bytes;
+		if (succ->posted == first_end && first_end < total)
+			succ->posted = ring->payload_bytes; /* in between all is posted */
 	}
 	succ->posted = 0;
+	sent_forget(succ);
 	ol_counter_add(&board->forwarded, 1);
 	ol_counter_add(&board->forwarded_bytes, total);
 	if (version <= succ->newest)

@@ -70,7 +70,10 @@ static bool is_last(const struct ol_server *server)
 }
 
 const struct ol_chain_kind ol_chain_alone = {
-	.steps = { .early = true, .answers = always, .progress = no_progress, .step = step_apply },
+	.steps = { .early = &ol_ingest_early,
+		   .answers = always,
+		   .progress = no_progress,
+		   .step = step_apply },
 	.peers_min = 1,
 	.open = ol_serve_begin,
 	.epoch = epoch_of,

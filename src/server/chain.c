@@ -18,6 +18,11 @@
 #include "server/serve.h"
 #include "wire/auth.h"
 
+enum {
+	PARTED_MIN = 2 * OL_PART_FLOATS, /* of a payload that is worth parts */
+	PIECE_FLOATS = 4 * OL_PART_FLOATS, /* summed up, forwarded and applied at a time */
+};
+
 /* ---- called by the replica ---- */
 
 static struct ol_session *predecessor_of(struct ol_server *server)
@@ -53,6 +58,46 @@ static void predecessor_load(void *arg, const struct ol_chain_hello *hello, uint
 	ol_serve_restore(server, now_ns);
 }
 
+/* Apply floats first … entering.first of the next entry's payload */
+static void entering_go_on(struct ol_server *server, uint64_t first)
+{
+	struct ol_entering *entering = &server->entering;
+	const struct ol_span span = { first, entering->first - first };
+
+	ol_turn_spend(&server->turn, OL_TURN_APPLY, span.len * OL_ELEM_BYTES);
+	ol_store_enter_part(&server->store,
+			    ol_ring_payload(&server->replica.ring, entering->version), span,
+			    entering->target);
+	entering->first = first;
+}
+
+static void entering_begin(struct ol_server *server, uint64_t version, uint64_t stamp, int target)
+{
+	server->entering = (struct ol_entering){ .version = version,
+						 .stamp = stamp,
+						 .first = server->store.geo.shard_len,
+						 .target = (unsigned)target };
+	ol_store_begin(&server->store, (unsigned)target);
+}
+
+static void payload_apply(void *arg, const struct ol_payload *payload)
+{
+	struct ol_server *server = arg;
+	int target;
+
+	if (payload->version != server->store.version + 1 ||
+	    !ol_turn_has_room(&server->turn, OL_TURN_APPLY))
+		return;
+	if (server->entering.stamp != payload->stamp) {
+		target = ol_ingest_spare(&server->ingest);
+		if (target < 0)
+			return;
+		entering_begin(server, payload->version, payload->stamp, target);
+	}
+	if (payload->first < server->entering.first)
+		entering_go_on(server, payload->first);
+}
+
 static int entry_apply(void *arg, uint64_t version)
 {
 	struct ol_server *server = arg;
@@ -60,13 +105,17 @@ static int entry_apply(void *arg, uint64_t version)
 	struct ol_store *store = &server->store;
 	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
 	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
-	int target = -1;
+	int target;
 
-	if (ol_turn_has_room(&server->turn, OL_TURN_APPLY))
-		target = ol_ingest_target(&server->ingest, replica->now_ns);
-	if (target < 0)
+	if (!ol_turn_has_room(&server->turn, OL_TURN_APPLY))
 		return -EAGAIN;
-	ol_turn_spend(&server->turn, OL_TURN_APPLY, ol_layout_vector_bytes(&store->geo));
+	if (server->entering.version != version || server->entering.stamp <= replica->void_stamp) {
+		target = ol_ingest_target(&server->ingest, replica->now_ns);
+		if (target < 0)
+			return -EAGAIN;
+		entering_begin(server, version, 0, target);
+	}
+	entering_go_on(server, 0);
 	for (uint32_t i = 0; i < head->parts; i++) {
 		server->ingest.contributions[i] = (struct ol_contribution){
 			.seq = parts[i].seq,
@@ -74,8 +123,7 @@ static int entry_apply(void *arg, uint64_t version)
 			.worker = parts[i].worker,
 		};
 	}
-	ol_store_enter(store, ol_ring_payload(&replica->ring, version),
-		       server->ingest.contributions, head->parts, (unsigned)target);
+	ol_store_publish(store, server->ingest.contributions, head->parts, server->entering.target);
 	ol_ingest_updated(&server->ingest, head->parts,
 			  version == server->ordered ? &store->norms : NULL, replica->now_ns);
 	if (ol_word_load(&store->board->first_applied_ns) == 0)
@@ -188,6 +236,7 @@ static const struct ol_replica_host strict_host = {
 	.content = snapshot_newest,
 	.load = predecessor_load,
 	.apply = entry_apply,
+	.apply_part = payload_apply,
 	.committed = commit_tell,
 	.viewed = strict_viewed,
 	.found = chain_found,
@@ -199,6 +248,7 @@ static const struct ol_replica_host periodic_host = {
 	.content = snapshot_newest,
 	.load = predecessor_load,
 	.apply = entry_apply,
+	.apply_part = payload_apply,
 	.committed = commit_tell,
 	.viewed = periodic_viewed,
 	.found = chain_found,
@@ -333,6 +383,83 @@ static void batch_resolve(struct ol_server *server, uint64_t now_ns)
 	}
 }
 
+static bool strict_begin(struct ol_ingest *ingest)
+{
+	const struct ol_server *server = ingest->arg;
+
+	return ol_chain_may_order(&server->replica.chain) == 0;
+}
+
+static bool payload_gather(struct ol_server *server, const struct ol_contribution *contributions,
+			   uint32_t count, struct ol_span span)
+{
+	struct ol_replica *replica = &server->replica;
+	float *payload = ol_ring_payload(&replica->ring, replica->chain.received + 1);
+
+	if (!ol_store_gather_part(&server->store, contributions, count, span, payload))
+		return false;
+	ol_payload_made(replica, span.first);
+	return true;
+}
+
+static bool strict_part(struct ol_ingest *ingest, struct ol_span span)
+{
+	return payload_gather(ingest->arg, ingest->early.contributions, ingest->early.count, span);
+}
+
+static void strict_drop(struct ol_ingest *ingest)
+{
+	struct ol_server *server = ingest->arg;
+
+	ol_payload_drop(&server->replica);
+}
+
+static const struct ol_early_steps strict_early = {
+	.begin = strict_begin,
+	.part = strict_part,
+	.drop = strict_drop,
+};
+
+/* Make the batch's payload piece by piece, each forwarded and applied while it is in the caches. False: this
+ * is not for a payload that is short, has norms, or a gradient in it that is not finite */
+static bool payload_make_long(struct ol_server *server)
+{
+	struct ol_ingest *ingest = &server->ingest;
+	const uint64_t len = server->store.geo.shard_len;
+	const uint64_t piece =
+		server->pool != NULL ? ol_payload_part(&server->replica) : PIECE_FLOATS;
+	uint64_t first = ol_early_take(ingest);
+
+	if (len < PARTED_MIN || server->store.want_norms)
+		return false;
+	for (uint32_t i = 0; i < ingest->batch_count; i++) {
+		if (ingest->contributions[i].is_void)
+			return false;
+	}
+	while (first > 0) {
+		struct ol_span span = { .first = (first - 1) / piece * piece };
+
+		span.len = first - span.first;
+		first = span.first;
+		if (!payload_gather(server, ingest->contributions, ingest->batch_count, span))
+			return false;
+	}
+	return true;
+}
+
+/* Make the batch's payload, and say in ingest->contributions whose gradients are in it. Returns how many are */
+static uint32_t payload_make(struct ol_server *server)
+{
+	struct ol_ingest *ingest = &server->ingest;
+	struct ol_replica *replica = &server->replica;
+
+	if (payload_make_long(server))
+		return ingest->batch_count;
+	ol_payload_drop(replica);
+	return ol_store_gather(&server->store, ingest->contributions, ingest->batch_count,
+			       ol_ring_payload(&replica->ring, replica->chain.received + 1));
+}
+
 static bool strict_step(void *arg, uint64_t now_ns)
 {
 	struct ol_server *server = arg;
@@ -344,8 +471,7 @@ static bool strict_step(void *arg, uint64_t now_ns)
 	if (ol_chain_may_order(&replica->chain) != 0)
 		return false;
 	ol_ingest_gather(ingest);
-	if (ol_store_gather(&server->store, ingest->contributions, ingest->batch_count,
-			    ol_ring_payload(&replica->ring, version)) == 0) {
+	if (payload_make(server) == 0) {
 		batch_resolve(server, now_ns);
 		ol_ingest_updated(ingest, 0, NULL, now_ns);
 		return true;
@@ -437,7 +563,8 @@ static bool is_last(const struct ol_server *server)
 
 enum {
 	CHAIN_PEERS = 4, /* predecessor, successor, a worker, a reader */
-	CHAIN_DOORBELLS = OL_RING_SLOTS_MAX + 4, /* entries one way, acks the other */
+	/* entries with some parts one way, acks the other */
+	CHAIN_DOORBELLS = OL_RING_SLOTS_MAX + (OL_PARTED_ENTRIES + 1) * OL_PARTS_MAX + 4,
 };
 
 /* Common to strict and periodic chains */
@@ -447,14 +574,17 @@ enum {
 	.has_news = has_news, .look = view_read, .tick = chain_tick, .is_last = is_last
 
 const struct ol_chain_kind ol_chain_strict = {
-	.steps = { .answers = strict_answers, .progress = strict_progress, .step = strict_step },
+	.steps = { .early = &strict_early,
+		   .answers = strict_answers,
+		   .progress = strict_progress,
+		   .step = strict_step },
 	.host = &strict_host,
 	.open = chain_open,
 	OF_BOTH,
 };
 
 const struct ol_chain_kind ol_chain_periodic = {
-	.steps = { .early = true,
+	.steps = { .early = &ol_ingest_early,
 		   .answers = periodic_answers,
 		   .progress = periodic_progress,
 		   .step = periodic_step },

@@ -28,10 +28,15 @@ static struct ol_slot_state *landed_slot(struct ol_ingest *ingest, struct ol_lan
 	return &ingest->sessions->all[landed.session].slots[landed.slot];
 }
 
-static uint8_t *slot_memory(struct ol_ingest *ingest, struct ol_landed landed)
+static uint8_t *slot_memory(const struct ol_ingest *ingest, struct ol_landed landed)
 {
 	return (uint8_t *)ingest->sessions->all[landed.session].landing->addr +
 	       ol_layout_slot_off(&ingest->store->geo, landed.slot);
+}
+
+const float *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed)
+{
+	return (const float *)(const void *)slot_memory(ingest, landed);
 }
 
 /* A place in the queue, which may be past its end by less than its size */
@@ -56,12 +61,13 @@ int ol_ingest_open(struct ol_ingest *ingest)
 	ingest->contributions = calloc(workers, sizeof(*ingest->contributions));
 	return ingest->queue != NULL && ingest->batch != NULL && ingest->parked != NULL &&
 			       ingest->contributions != NULL
-		       ? 0
+		       ? ol_early_open(&ingest->early, ingest->opts->workers_max)
 		       : -ENOMEM;
 }
 
 void ol_ingest_close(struct ol_ingest *ingest)
 {
+	ol_early_close(&ingest->early);
 	free(ingest->contributions);
 	free(ingest->batch);
 	free(ingest->parked);
@@ -210,6 +216,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	state->is_void = (hdr.flags & OL_PUSH_VOID) != 0;
 	ol_counter_add(&ingest->store->board->bytes_in, hdr.payload_bytes + sizeof(hdr));
+	ol_early_on_push(ingest, session, slot);
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
 		ol_counter_add(&ingest->store->board->duplicates, 1);
 		if (ingest->steps->answers(ingest->arg))
@@ -371,13 +378,13 @@ void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *sessio
 }
 
 /* The snapshots that must stay as they are, however long that takes */
-static unsigned held_mask(struct ol_ingest *ingest)
+static unsigned held_mask(const struct ol_ingest *ingest)
 {
 	return ol_save_pinned(ingest->saving) | ol_successor_pinned(ingest->replica);
 }
 
 /* The snapshots that readers hold, by the pin words of those that rang for a pin */
-static unsigned pinned_mask(struct ol_ingest *ingest)
+static unsigned pinned_mask(const struct ol_ingest *ingest)
 {
 	const struct ol_places *pinning = &ingest->sessions->pinning;
 	unsigned mask = held_mask(ingest);
@@ -393,10 +400,15 @@ static unsigned pinned_mask(struct ol_ingest *ingest)
 	return mask;
 }
 
+int ol_ingest_spare(const struct ol_ingest *ingest)
+{
+	return ol_store_target(ingest->store, pinned_mask(ingest));
+}
+
 /* Readers may delay a step for a bounded time only. */
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	int target = ol_store_target(ingest->store, pinned_mask(ingest));
+	int target = ol_ingest_spare(ingest);
 
 	if (target < 0 && ingest->blocked_ns == 0)
 		ingest->blocked_ns = now_ns;
@@ -427,62 +439,46 @@ void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state
 	ol_word_store(&board->loss_bits, bits);
 }
 
-const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *session, uint32_t arg)
+static bool early_begin(struct ol_ingest *ingest)
 {
-	struct ol_early *early = &ingest->early;
-	struct ol_landed landed = { .session = (uint32_t)(session - ingest->sessions->all),
-				    .slot = ol_part_slot(arg) };
-	uint64_t first = ol_part_first(arg);
-	const float *grad;
-	int target;
+	int target = ol_ingest_spare(ingest);
 
-	if (landed.slot >= session->slot_count || session->slots[landed.slot].busy)
-		return "part of a slot that it may not write";
-	if (ol_part_is_cancel(arg)) {
-		if (early->landed.session == landed.session && early->landed.slot == landed.slot)
-			early->active = false;
-		return NULL;
-	}
-	/* with several workers another push would often come first and void the work */
-	if (!ingest->steps->early || !ol_policy_single(ingest->policy) ||
-	    ingest->sessions->live_workers > 1 || ingest->queue_count + ingest->batch_count > 0)
-		return NULL;
-	if (!early->active) {
-		target = ol_store_target(ingest->store, pinned_mask(ingest));
-		if (target < 0)
-			return NULL;
-		*early = (struct ol_early){ .active = true,
-					    .landed = landed,
-					    .version = ingest->store->version,
-					    .first = ingest->store->geo.shard_len,
-					    .target = (unsigned)target };
-		ol_store_begin(ingest->store, early->target);
-	}
-	if (early->landed.session != landed.session || early->landed.slot != landed.slot ||
-	    first >= early->first)
-		return NULL;
-	grad = (const float *)(const void *)slot_memory(ingest, landed);
-	early->active =
-		ol_store_part(ingest->store, grad, first, early->first - first, early->target);
-	early->first = first;
-	return NULL;
+	if (target < 0)
+		return false;
+	ingest->early.target = (unsigned)target;
+	ol_store_begin(ingest->store, ingest->early.target);
+	return true;
 }
 
-/* Finish the step that was begun with parts of this gradient. False: none was begun, or another
- * step came in between. */
-static bool early_finish(struct ol_ingest *ingest, struct ol_contribution *contribution)
+static bool early_part(struct ol_ingest *ingest, struct ol_span span)
 {
-	struct ol_early *early = &ingest->early;
-	struct ol_landed landed = ingest->batch[0];
-	bool ours = early->active && ingest->batch_count == 1 && contribution->scale == 1.0f &&
-		    !contribution->is_void && early->version == ingest->store->version &&
-		    early->landed.session == landed.session && early->landed.slot == landed.slot;
+	const struct ol_early *early = &ingest->early;
 
-	early->active = false;
-	if (!ours ||
-	    !ol_store_part(ingest->store, contribution->grad, 0, early->first, early->target))
+	return ol_store_part(ingest->store, early->contributions, early->count, span,
+			     early->target);
+}
+
+static void early_drop(struct ol_ingest *ingest)
+{
+	(void)ingest; /* the next update takes the snapshot */
+}
+
+const struct ol_early_steps ol_ingest_early = {
+	.begin = early_begin,
+	.part = early_part,
+	.drop = early_drop,
+};
+
+/* Finish the step that was begun early. False: none was begun of these gradients, or one is not
+ * finite */
+static bool early_finish(struct ol_ingest *ingest, uint32_t count)
+{
+	const struct ol_span rest = { .len = ol_early_take(ingest) };
+
+	if (rest.len == ingest->store->geo.shard_len ||
+	    !ol_store_part(ingest->store, ingest->contributions, count, rest, ingest->early.target))
 		return false;
-	ol_store_publish(ingest->store, contribution, 1, early->target);
+	ol_store_publish(ingest->store, ingest->contributions, count, ingest->early.target);
 	return true;
 }
 
@@ -524,7 +520,7 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 	for (uint32_t i = 0; i < ingest->batch_count; i++) {
 		struct ol_landed landed = ingest->batch[i];
 		const struct ol_slot_state *state = landed_slot(ingest, landed);
-		const float *grad = (const float *)(const void *)slot_memory(ingest, landed);
+		const float *grad = ol_ingest_gradient(ingest, landed);
 
 		ingest->contributions[i] = (struct ol_contribution){
 			.grad = grad,
@@ -540,13 +536,13 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	uint64_t version = ingest->store->version;
-	uint32_t count = ingest->batch_count, applied = 1;
+	uint32_t count = ingest->batch_count, applied = count;
 	int target = ol_ingest_target(ingest, now_ns);
 
 	if (target < 0)
 		return false;
 	ol_ingest_gather(ingest);
-	if (!early_finish(ingest, ingest->contributions))
+	if (!early_finish(ingest, count))
 		applied = ol_store_apply(ingest->store, ingest->contributions, count,
 					 (unsigned)target);
 	ingest->batch_count = 0;
@@ -595,6 +591,7 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
 		queue_to_batch(ingest, now_ns);
 	} while (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
 		 ingest->steps->step(ingest->arg, now_ns));
+	ol_early_progress(ingest);
 }
 
 /* The held gradients make a step now, without another one. In a chain they may be in an entry
@@ -632,6 +629,7 @@ void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session)
 {
 	uint32_t index = (uint32_t)(session - ingest->sessions->all), kept = 0, batch_count;
 
+	ol_early_forget(ingest, session);
 	for (uint32_t i = 0; i < ingest->queue_count; i++) {
 		struct ol_landed landed = *queue_at(ingest, ingest->queue_head + i);
 
@@ -647,6 +645,4 @@ void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session)
 	ol_policy_on_leave(ingest->policy, session->worker);
 	waits_changed(ingest);
 	withdrawn_drop(ingest);
-	if (ingest->early.landed.session == index)
-		ingest->early.active = false;
 }

@@ -9,34 +9,27 @@
 
 #include "base/turn.h"
 #include "outlast_policy.h"
+#include "server/early.h"
 #include "server/save.h"
 #include "server/session.h"
 #include "store/store.h"
 
-/* A gradient that has landed and is not yet resolved. */
-struct ol_landed {
-	uint32_t session;
-	uint32_t slot;
-};
+struct ol_ingest;
 
-/*
- * A gradient whose end is being applied while its beginning is still in flight. It is published
- * only when its push is whole and checked. If another step is made before, this work is thrown
- * away.
- */
-struct ol_early {
-	bool active;
-	struct ol_landed landed;
-	uint64_t version; /* published when it began */
-	uint64_t first; /* floats from here on are done */
-	unsigned target;
+/* How a step is made whose gradients are not whole yet */
+struct ol_early_steps {
+	/* A step may be begun now, and has what it needs */
+	bool (*begin)(struct ol_ingest *ingest);
+	/* Do that span of ingest->early's contributions; false: one is not finite */
+	bool (*part)(struct ol_ingest *ingest, struct ol_span span);
+	/* What was begun is thrown away */
+	void (*drop)(struct ol_ingest *ingest);
 };
 
 /* How a chain makes a step. A server alone is a chain of one, so there is always a table: each
  * function is called with the arg of struct ol_ingest. */
 struct ol_steps {
-	/* A gradient may be applied from its end, before all of it has landed */
-	bool early;
+	const struct ol_early_steps *early;
 	/* This server itself answers a push that comes a second time */
 	bool (*answers)(const void *arg);
 	/* Carry out the actions that the chain asks for */
@@ -86,9 +79,6 @@ void ol_ingest_close(struct ol_ingest *ingest);
 /* ol_ingest_on_push -- NULL; or the push's fault */
 const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 			      uint64_t now_ns);
-/* ol_ingest_on_part -- arg of OL_BELL_PART: apply the landed part, if no other work waits. NULL; or
- * the part's fault */
-const char *ol_ingest_on_part(struct ol_ingest *ingest, struct ol_session *session, uint32_t arg);
 /* ol_ingest_on_join -- a worker may push from now on */
 void ol_ingest_on_join(struct ol_ingest *ingest, const struct ol_session *session);
 /* ol_ingest_on_withdraw -- drop the worker's gradients that wait for others, as late */
@@ -102,8 +92,14 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
 
 /* For the code that makes a step: */
 
-/* ol_ingest_target -- a snapshot that may be overwritten; -1: none yet */
+/* ol_ingest_target -- a snapshot that may be overwritten; -1: none yet. ol_ingest_spare -- the same
+ * for a step that is begun early: it takes none from a reader that pins for too long */
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns);
+int ol_ingest_spare(const struct ol_ingest *ingest);
+/* ol_ingest_gradient -- where a gradient has landed */
+const float *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed);
+/* ol_ingest_early -- steps that are begun in a snapshot */
+extern const struct ol_early_steps ol_ingest_early;
 /* ol_ingest_gather -- fill in contributions from the batch */
 void ol_ingest_gather(struct ol_ingest *ingest);
 /* ol_ingest_apply -- make a version of the batch and answer its pushes; false: not now */

@@ -62,6 +62,14 @@ struct ol_chain_kind {
 /* alone.c, chain.c */
 extern const struct ol_chain_kind ol_chain_alone, ol_chain_strict, ol_chain_periodic;
 
+/* The next entry, as far as it is applied already, to a snapshot that is not published */
+struct ol_entering {
+	uint64_t version;
+	uint64_t stamp; /* of its payload */
+	uint64_t first; /* floats from here on are done */
+	unsigned target; /* the snapshot */
+};
+
 struct ol_server {
 	const struct ol_xport_ops *ops;
 	struct ol_xport *xport;
@@ -86,6 +94,7 @@ struct ol_server {
 	struct ol_restoring restoring;
 	struct ol_saving saving;
 	struct ol_replica replica;
+	struct ol_entering entering;
 	uint64_t ordered; /* newest entry that this head made: the store has its norms */
 
 	int stop_fd;

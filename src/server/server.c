@@ -273,15 +273,18 @@ int ol_server_opts_wire_sized(struct ol_server_opts *opts, size_t opts_bytes)
 	return 0;
 }
 
-static int xport_start(struct ol_server *server, char *err, size_t err_bytes)
+static int xport_start(struct ol_server *server, const struct ol_geometry *geo, char *err,
+		       size_t err_bytes)
 {
+	/* no gradient that fits into one part is sent in parts */
+	const uint32_t parts = ol_layout_vector_bytes(geo) > OL_PART_BYTES ? OL_PARTS_MAX : 0;
 	struct ol_xport_opts xopts;
 	int rc;
 
 	ol_xport_opts_init(&xopts);
 	xopts.device = server->opts.device;
 	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
-	xopts.doorbells_max = (server->opts.window + 1) * (2 + OL_PARTS_MAX) + 4;
+	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts) + 4;
 	if (xopts.doorbells_max < server->kind->doorbells_min)
 		xopts.doorbells_max = server->kind->doorbells_min;
 	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
@@ -468,7 +471,7 @@ int ol_server_open(const struct ol_server_opts *given, const float *weights,
 		fail(err, err_bytes, rc, "cannot start", "the server");
 		goto err_server;
 	}
-	rc = xport_start(server, err, err_bytes);
+	rc = xport_start(server, &geo, err, err_bytes);
 	if (rc == 0)
 		rc = descriptors_check(server, err, err_bytes);
 	if (rc == 0)
@@ -533,7 +536,7 @@ static const char *on_work(struct ol_server *server, struct ol_session *session,
 	if (kind == OL_BELL_PUSH)
 		return ol_ingest_on_push(&server->ingest, session, ol_bell_arg(imm), now_ns);
 	if (kind == OL_BELL_PART)
-		return ol_ingest_on_part(&server->ingest, session, ol_bell_arg(imm));
+		return ol_early_on_part(&server->ingest, session, ol_bell_arg(imm));
 	if (kind == OL_BELL_PIN) {
 		ol_session_pins(&server->sessions, session);
 		return NULL;

@@ -51,6 +51,8 @@ int ol_sessions_open(struct ol_sessions *sessions, uint32_t readers, uint32_t pr
 	if (rc == 0)
 		rc = places_open(&sessions->pinning, sessions->count);
 	if (rc == 0)
+		rc = places_open(&sessions->arriving, sessions->count);
+	if (rc == 0)
 		rc = ol_knock_open(sessions);
 	ol_sessions_budget(sessions, UINT32_MAX);
 	return rc;
@@ -59,6 +61,7 @@ int ol_sessions_open(struct ol_sessions *sessions, uint32_t readers, uint32_t pr
 void ol_sessions_close(struct ol_sessions *sessions)
 {
 	ol_knock_close(sessions);
+	free(sessions->arriving.words);
 	free(sessions->pinning.words);
 	free(sessions->owing.words);
 	free(sessions->taken.words);
@@ -209,6 +212,7 @@ static void session_free(struct ol_sessions *sessions, struct ol_session *sessio
 	ol_places_remove(&sessions->taken, index);
 	ol_places_remove(&sessions->owing, index);
 	ol_places_remove(&sessions->pinning, index);
+	ol_places_remove(&sessions->arriving, index);
 	memset(session, 0, sizeof(*session));
 }
 

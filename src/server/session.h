@@ -11,6 +11,7 @@
 #include "outlast_server.h"
 #include "rdma/transport.h"
 #include "replica/replica.h"
+#include "server/early.h"
 #include "server/places.h"
 #include "store/store.h"
 #include "wire/auth.h"
@@ -66,6 +67,7 @@ struct ol_slot_state {
 	uint32_t samples;
 	uint32_t grads; /* gradients summed up in it */
 	uint64_t landed_ns;
+	uint64_t stamp; /* which arrival it was, see struct ol_arriving */
 	bool queued; /* it waited in its worker's queue for this server */
 	bool path; /* computed with local progress */
 	bool is_void; /* not finite, as its worker reports */
@@ -100,6 +102,7 @@ struct ol_session {
 	uint64_t silent_ms; /* since a probe completed, counted by ticks: not while the loop stood
 			       still */
 	uint64_t withdrawn_seq; /* pushes up to here are withdrawn; 0: none */
+	struct ol_arriving arriving; /* of a worker in sessions->arriving */
 	struct ol_slot_state *slots; /* owned: window + 1, of a worker or reader; else NULL */
 };
 
@@ -160,6 +163,7 @@ struct ol_sessions {
 	struct ol_places taken; /* … are not free */
 	struct ol_places owing; /* … have acks that are not yet posted */
 	struct ol_places pinning; /* … may have a pin in their control page */
+	struct ol_places arriving; /* … have announced parts of a gradient that is not whole */
 
 	uint8_t secret[OL_SECRET_BYTES]; /* of this process: challenges are made from it */
 	uint64_t made_ns; /* of the newest challenge */

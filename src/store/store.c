@@ -333,15 +333,56 @@ void ol_store_begin(struct ol_store *store, unsigned target)
 	ol_word_begin(&store->board->line.begin[target], store->version + 2);
 }
 
-bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, uint64_t count,
-		   unsigned target)
+/* Run a kernel on a span of the contributions. False: one of them is not finite there */
+static bool part_run(const struct ol_store *store, ol_kernel_fn *kernel,
+		     struct ol_kernel_args *args, const struct ol_contribution *contributions,
+		     unsigned count)
 {
-	struct ol_kernel_args args = kernel_args(store, target, first, count);
+	const float *grads[OL_WORKERS_MAX];
+	float scales[OL_WORKERS_MAX];
 
-	args.grads = &grad;
+	for (unsigned i = 0; i < count; i++) {
+		grads[i] = contributions[i].grad;
+		scales[i] = contributions[i].scale;
+	}
+	args->grads = grads;
+	args->scales = scales;
+	args->grad_count = count;
+	return run_pieces(store, kernel, args) == count;
+}
+
+bool ol_store_part(struct ol_store *store, const struct ol_contribution *contributions,
+		   unsigned count, struct ol_span span, unsigned target)
+{
+	struct ol_kernel_args args = kernel_args(store, target, span.first, span.len);
+
+	args.stream = is_large(store, count);
+	return part_run(store, store->kernels->update, &args, contributions, count);
+}
+
+bool ol_store_gather_part(struct ol_store *store, const struct ol_contribution *contributions,
+			  unsigned count, struct ol_span span, float *sum)
+{
+	struct ol_kernel_args args = {
+		.rule = &store->rule, .first = span.first, .len = span.len, .new_weights = sum
+	};
+
+	return part_run(store, store->kernels->gather, &args, contributions, count);
+}
+
+void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_span span,
+			 unsigned target)
+{
+	struct ol_kernel_args args = kernel_args(store, target, span.first, span.len);
+	struct ol_update_rule rule = store->rule;
+
+	rule.allow_nonfinite = 1; /* a sum of finite gradients may overflow; it is applied as it
+				     is */
+	args.rule = &rule;
+	args.grads = &sum;
 	args.grad_count = 1;
 	args.stream = is_large(store, 1);
-	return run_pieces(store, store->kernels->update, &args) == 1;
+	run_pieces(store, store->kernels->update, &args);
 }
 
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
@@ -419,17 +460,10 @@ unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contrib
 void ol_store_enter(struct ol_store *store, const float *sum,
 		    const struct ol_contribution *contributions, unsigned count, unsigned target)
 {
-	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
-	struct ol_update_rule rule = store->rule;
+	const struct ol_span whole = { .len = store->geo.shard_len };
 
-	rule.allow_nonfinite = 1; /* a sum of finite gradients may overflow; it is applied as it
-				     is */
-	args.rule = &rule;
-	args.grads = &sum;
-	args.grad_count = 1;
-	args.stream = is_large(store, 1);
 	ol_store_begin(store, target);
-	run_pieces(store, store->kernels->update, &args);
+	ol_store_enter_part(store, sum, whole, target);
 	ol_store_publish(store, contributions, count, target);
 }
 

@@ -106,14 +106,25 @@ unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contrib
 void ol_store_enter(struct ol_store *store, const float *sum,
 		    const struct ol_contribution *contributions, unsigned count, unsigned target);
 
+/* Floats first … first + len of a vector */
+struct ol_span {
+	uint64_t first;
+	uint64_t len;
+};
+
 /*
- * The same for a single gradient that arrives in parts: begin, then parts in any order that cover
- * it once, then publish. Another update in between undoes the parts. ol_store_part() is false if
- * the part holds a non-finite value: begin again without it.
+ * The same for an update whose gradients arrive in parts: begin, then parts in any order that cover
+ * the vector once, then publish. Another update in between undoes the parts. part applies a span of the
+ * contributions, gather_part puts it together into `sum`, enter_part applies it from there. part and
+ * gather_part are false if the span of a gradient holds a non-finite value: begin again without it.
  */
 void ol_store_begin(struct ol_store *store, unsigned target);
-bool ol_store_part(struct ol_store *store, const float *grad, uint64_t first, uint64_t count,
-		   unsigned target);
+bool ol_store_part(struct ol_store *store, const struct ol_contribution *contributions,
+		   unsigned count, struct ol_span span, unsigned target);
+bool ol_store_gather_part(struct ol_store *store, const struct ol_contribution *contributions,
+			  unsigned count, struct ol_span span, float *sum);
+void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_span span,
+			 unsigned target);
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
 		      unsigned count, unsigned target);
 

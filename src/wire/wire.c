@@ -405,6 +405,8 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.wait_for = (uint32_t)board->wait_for,
 		.turn_max_ns = board->turn_max_ns,
 		.sent_away = board->sent_away,
+		.early_bytes = board->early_bytes,
+		.early_void_bytes = board->early_void_bytes,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

@@ -67,7 +67,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 6,
+	OL_WIRE_PROTO = 7,
 	OL_LATER_MAX_MS = 5000, /* longest delay that a server may ask of a peer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
@@ -181,6 +181,8 @@ enum ol_bell {
 	OL_BELL_CHAIN_ACK, /* successor: struct ol_chain_ack is in the ack page */
 	OL_BELL_WITHDRAW, /* worker: its pushes must not wait for other workers' gradients */
 	OL_BELL_PIN, /* reader: it has pinned a version, see struct ol_pin */
+	OL_BELL_ENTRY_PART, /* predecessor: the end of the next entry's payload, in ring slot
+			       ol_part_slot(), has landed from ol_part_first() on */
 };
 
 static inline uint32_t ol_bell_make(enum ol_bell bell, uint32_t arg)
@@ -202,19 +204,32 @@ static inline uint32_t ol_bell_arg(uint32_t imm)
  * The argument of OL_BELL_PART: a slot, and how much of its gradient has not landed yet, in units
  * of OL_PART_FLOATS. It is a hint: the server may start on the landed part, and the header of the
  * push that follows shows whether that was right. OL_PART_CANCEL units: the worker took the buffer
- * back, and the announced part is void. A worker rings at most OL_PARTS_MAX between two acks of a
- * slot, so that doorbells stay bounded; the last is reserved for a cancel.
+ * back, and the announced part is void. OL_PART_FOLLOWS: the worker has pushed, so the rest comes
+ * without waiting for its caller. A worker rings at most OL_PARTS_MAX between two acks of a slot, so
+ * that doorbells stay bounded; the last is reserved for a cancel.
+ *
+ * The argument of OL_BELL_ENTRY_PART is the same, of a slot of the ring: a hint about the payload of
+ * the next entry. It may come while the entry is not ordered yet. OL_PART_CANCEL: the payload will
+ * be written again. A replica rings at most OL_PARTS_MAX for an entry, and none while its successor
+ * has not acknowledged more than OL_PARTED_ENTRIES.
  */
 enum {
 	OL_PART_FLOATS = 16384,
 	OL_PART_BYTES = OL_PART_FLOATS * OL_ELEM_BYTES,
-	OL_PARTS_MAX = 4,
-	OL_PART_CANCEL = (1 << 18) - 1,
+	OL_PARTS_MAX = 8,
+	OL_PART_CANCEL = (1 << 17) - 1,
+	OL_PART_FOLLOWS = 1 << 17,
+	OL_PARTED_ENTRIES = 4,
 };
 
 static inline uint32_t ol_part_make(uint32_t slot, uint64_t units)
 {
 	return slot << 18 | (uint32_t)units;
+}
+
+static inline bool ol_part_follows(uint32_t arg)
+{
+	return (arg & OL_PART_FOLLOWS) != 0;
 }
 
 static inline uint32_t ol_part_slot(uint32_t arg)
@@ -285,6 +300,7 @@ static_assert(sizeof(struct ol_welcome) == 64, "welcome is part of the wire prot
  *	                                        (when it has adopted a view in which that is its
  *	                                        predecessor)
  *	                                      <- write: struct ol_chain_welcome, bell WELCOME
+ *	write: parts of a long payload, each with a bell ENTRY_PART ->
  *	write: entry, bell ENTRY(slot)        ->
  *	                                      <- write: struct ol_chain_ack, bell CHAIN_ACK
  *
@@ -485,6 +501,8 @@ struct ol_board {
 	_Atomic uint64_t wait_for;
 	_Atomic uint64_t turn_max_ns;
 	_Atomic uint64_t sent_away;
+	_Atomic uint64_t early_bytes;
+	_Atomic uint64_t early_void_bytes;
 };
 
 enum {

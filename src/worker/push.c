@@ -485,11 +485,13 @@ static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 /* Tell the server that all from byte `first` on has landed. It is a hint, so a failure is ignored. */
 static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 {
+	const struct ol_grad *grad = &link->worker->grads[index];
 	uint8_t *parts = &link->worker->grads[index].parts[link->index];
 	uint64_t units = first / OL_PART_BYTES;
+	uint64_t follows = grad->state == OL_GRAD_PUSHED ? OL_PART_FOLLOWS : 0;
 
 	if (index < OL_WINDOW_MAX && units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
-	    post_part(link, index, units) == 0)
+	    post_part(link, index, units | follows) == 0)
 		(*parts)++;
 }
 

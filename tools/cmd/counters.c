@@ -45,6 +45,8 @@ static const struct row rows[] = {
 	ROW(checkpoint_bytes, false),
 	ROW(turn_max_ns, false),
 	ROW(sent_away, false),
+	ROW(early_bytes, false),
+	ROW(early_void_bytes, false),
 	ROW(epoch, false),
 	ROW(workers, false),
 	ROW(wait_for, false),

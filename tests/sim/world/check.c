@@ -39,8 +39,8 @@ struct history {
 static struct {
 	struct history *histories[HISTORIES_MAX];
 	uint32_t history_count;
-	float first[CLUSTER_SHARDS_MAX * 1024];
-	float expected[CLUSTER_SHARDS_MAX * 1024]; /* of an exact scenario, at its end */
+	float *first; /* params */
+	float *expected; /* of an exact scenario, at its end */
 	uint64_t right[CLUSTER_SHARDS_MAX][VERSIONS_MAX]; /* of an exact scenario: hashes … */
 	uint64_t right_states[CLUSTER_SHARDS_MAX][VERSIONS_MAX]; /* … also of the state */
 	struct {
@@ -171,6 +171,8 @@ static void expect_shard(uint32_t shard)
 void check_begin(void)
 {
 	memset(&known, 0, sizeof(known));
+	known.first = sim_alloc(cluster.params * sizeof(*known.first));
+	known.expected = sim_alloc(cluster.params * sizeof(*known.expected));
 	turns_begin();
 	saved_begin();
 	if (!cluster.scenario.exact)
@@ -199,7 +201,7 @@ static void check_once(const char *who, uint32_t shard, uint64_t version, const 
 		if (cluster.scenario.exact)
 			continue;
 		for (uint32_t i = 0; i < cluster.pushes_max; i++) {
-			float value = weights[w * cluster.pushes_max + i];
+			float value = weights[worker_mark(w, i)];
 
 			if (value != 0.0f && value != 1.0f)
 				sim_fail("check_once",
@@ -488,7 +490,7 @@ static void check_bounded(const struct server_slot *slot)
 			"%s: its ring begins at %llu, and it has %llu: successors would be refused",
 			slot->addr, (unsigned long long)server->replica.ring.oldest,
 			(unsigned long long)chain->received);
-	if (bytes > PROCESS_BYTES_MAX)
+	if (bytes > PROCESS_BYTES_MAX * (cluster.scenario.parts_floats != 0 ? 2 : 1))
 		sim_fail("check_bounded", "%s holds %zu bytes", slot->addr, bytes);
 }
 
@@ -655,7 +657,7 @@ static bool may_be_gone(const struct worker_slot *slot, uint32_t push, uint32_t 
 /* A push that was done, and was not dropped, is in the weights */
 static void check_done(const struct worker_slot *slot, uint32_t shard, const float *weights)
 {
-	const float *own = weights + slot->index * cluster.pushes_max;
+	const float *own = weights + worker_mark(slot->index, 0);
 
 	for (uint32_t i = 0; i < slot->next; i++) {
 		const struct push *push = &slot->pushes[i];
@@ -674,7 +676,7 @@ static void check_done(const struct worker_slot *slot, uint32_t shard, const flo
 /* What a worker counts as applied is what is there of it */
 static void check_applied(const struct worker_slot *slot, uint32_t shard, const float *weights)
 {
-	const float *own = weights + slot->index * cluster.pushes_max;
+	const float *own = weights + worker_mark(slot->index, 0);
 	struct ol_link_stat stat;
 	uint64_t ones = 0;
 

@@ -29,13 +29,14 @@ struct cluster cluster;
 
 uint64_t cluster_first(uint32_t shard)
 {
-	return (uint64_t)shard * SHARD_FLOATS;
+	return (uint64_t)shard * (SHARD_FLOATS + cluster.scenario.parts_floats);
 }
 
 uint64_t cluster_len(uint32_t shard)
 {
-	return shard + 1 < cluster.scenario.shards ? SHARD_FLOATS
-						   : cluster.ids * cluster.pushes_max;
+	return cluster.scenario.parts_floats + (shard + 1 < cluster.scenario.shards
+							? SHARD_FLOATS
+							: cluster.ids * cluster.pushes_max);
 }
 
 struct ol_update_rule cluster_rule(void)
@@ -634,6 +635,8 @@ void cluster_text(char *text, size_t bytes)
 		 s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
 		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes,
 		 s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
+	if (s->parts_floats != 0)
+		snprintf(text + strlen(text), bytes - strlen(text), "; gradients in parts");
 	if (s->mirrors)
 		snprintf(text + strlen(text), bytes - strlen(text), "; restores%s within %u ms%s%s",
 			 s->restore_first ? " always" : "", s->restore_ms,
@@ -684,6 +687,8 @@ static void all_draw(uint64_t seed, unsigned age)
 		crowd_returns_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_PLACES)
 		places_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_PARTS)
+		crowd_parts_draw(&cluster.scenario);
 	params_count();
 }
 

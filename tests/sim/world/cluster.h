@@ -3,7 +3,7 @@
 /*
  * cluster.h -- a job in a simulated world: its servers, its workers, and their supervisor
  *
- * Push i of worker w adds 1 to float w * pushes_max + i of every shard and to nothing else: the
+ * Push i of worker w adds 1 to one float of every shard, worker_mark(), and to nothing else: the
  * weights show which pushes have taken effect, and how often. Or, in an exact scenario, gradients
  * are made from the weights, and each version has one right content, computed beforehand.
  */
@@ -54,7 +54,8 @@ enum cluster_age {
 				ever */
 	CLUSTER_AGE_PLACES, /* synchronous workers whose gradients take as long as an outage, and
 			       that go on in it: what it leaves behind meets fresh gradients */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_PLACES
+	CLUSTER_AGE_PARTS, /* now and then gradients so long that they are sent in parts */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_PARTS
 };
 
 /* What is never repaired (lasting.h) */
@@ -121,6 +122,7 @@ struct scenario {
 	uint32_t retry_ms;
 	enum ol_outage outage;
 	enum ol_queue queue;
+	uint32_t parts_floats; /* more than a shard has else: gradients come in parts; 0: none */
 	uint64_t compute_ns; /* of a worker, for one gradient */
 	uint64_t storm_ns; /* how long there are faults */
 	uint64_t heal_ns; /* within so long after them all is done */
@@ -254,6 +256,8 @@ uint64_t cluster_first(uint32_t shard);
 void worker_main(void *arg);
 /* observer.c */
 void observer_main(void *arg);
+/* worker_mark -- the float of every shard to which push i of worker w adds 1 */
+uint64_t worker_mark(uint32_t w, uint32_t i);
 /* worker_gradient -- what worker w pushes as its i-th; weights: of an exact scenario */
 void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad);
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* crowd.c -- jobs of many workers or many shards; worker ids that return in more modes */
+/* crowd.c -- jobs of many workers, many shards, or long gradients; worker ids that return in more modes */
 
 #include "sim/world/crowd.h"
 
+#include "wire/wire.h"
+
 enum {
+	PARTS_PUSHES_MAX = 24, /* of long gradients */
 	CROWD_SEEDS = 512, /* one of so many has a crowd */
 	RESTORE_EVER_MS = 3600 * 1000,
 };
@@ -81,4 +84,14 @@ void crowd_draw(struct scenario *scenario, uint64_t seed)
 	/* by its number: nothing else that is drawn depends on it */
 	if (seed % CROWD_SEEDS == CROWD_SEEDS - 1)
 		many_draw(scenario);
+}
+
+void crowd_parts_draw(struct scenario *scenario)
+{
+	if (scenario->shards > 2 || scenario->workers > CLUSTER_WORKERS_FEW || scenario->saved ||
+	    scenario->pushes > PARTS_PUSHES_MAX || !sim_ppm(100000))
+		return;
+	/* whole blocks, so that shards begin where the library has them begin */
+	scenario->parts_floats = 2 * OL_PART_FLOATS + sim_below(32) * OL_SHARD_ALIGN;
+	scenario->turn_pushes = 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* crowd.h -- jobs of many workers or many shards; worker ids that return in more modes */
+/* crowd.h -- jobs of many workers, many shards, or long gradients; worker ids that return in more modes */
 #ifndef OL_TESTS_SIM_WORLD_CROWD_H
 #define OL_TESTS_SIM_WORLD_CROWD_H
 
@@ -10,5 +10,7 @@
 void crowd_draw(struct scenario *scenario, uint64_t seed);
 /* crowd_returns_draw -- what CLUSTER_AGE_RETURNS adds, after that */
 void crowd_returns_draw(struct scenario *scenario);
+/* crowd_parts_draw -- what CLUSTER_AGE_PARTS adds, last */
+void crowd_parts_draw(struct scenario *scenario);
 
 #endif /* OL_TESTS_SIM_WORLD_CROWD_H */

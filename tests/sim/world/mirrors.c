@@ -75,7 +75,7 @@ static uint64_t ones_of(const float *weights, uint32_t worker)
 	uint64_t ones = 0;
 
 	for (uint32_t i = 0; i < cluster.pushes_max; i++)
-		ones |= (uint64_t)(weights[worker * cluster.pushes_max + i] != 0.0f) << i;
+		ones |= (uint64_t)(weights[worker_mark(worker, i)] != 0.0f) << i;
 	return ones;
 }
 

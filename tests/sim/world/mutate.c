@@ -51,6 +51,8 @@ WRAP(void, ol_membership_suspect, struct ol_replica *replica, enum ol_neighbour 
 WRAP(unsigned, ol_save_pinned, struct ol_saving *saving);
 WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
      enum ol_memory_work work);
+WRAP(void, ol_payload_drop, struct ol_replica *replica);
+WRAP(uint64_t, ol_early_take, struct ol_ingest *ingest);
 
 static enum mutation chosen;
 
@@ -96,6 +98,9 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_SESSION_LONG] = "session-long",
 	[MUTATE_SECOND] = "second-of-a-step",
 	[MUTATE_AT_ONCE] = "suspects-at-once",
+	[MUTATE_KEEPS_PAYLOAD] = "keeps-payload",
+	[MUTATE_NO_RECALL] = "no-recall",
+	[MUTATE_TAKES_ANY] = "takes-any",
 };
 
 void mutate_set(enum mutation mutation)
@@ -474,4 +479,24 @@ const struct ol_kernels *__wrap_ol_kernels_best(void)
 	kernels = *__real_ol_kernels_best();
 	kernels.update = update;
 	return &kernels;
+}
+
+void __wrap_ol_payload_drop(struct ol_replica *replica)
+{
+	if (mutation(MUTATE_KEEPS_PAYLOAD))
+		return;
+	__real_ol_payload_drop(replica);
+	if (mutation(MUTATE_NO_RECALL))
+		replica->succ.recall = OL_RECALL_NONE;
+}
+
+uint64_t __wrap_ol_early_take(struct ol_ingest *ingest)
+{
+	struct ol_early *early = &ingest->early;
+
+	if (!mutation(MUTATE_TAKES_ANY) || !early->active ||
+	    early->version != ingest->store->version)
+		return __real_ol_early_take(ingest);
+	early->active = false;
+	return early->first;
 }

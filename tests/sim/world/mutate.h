@@ -54,6 +54,9 @@ enum mutation {
 	MUTATE_SESSION_LONG, /* a server takes its session as three times as long as it is */
 	MUTATE_SECOND, /* a gradient is sent to a step that has its worker's already */
 	MUTATE_AT_ONCE, /* a neighbour is suspected when its connection breaks */
+	MUTATE_KEEPS_PAYLOAD, /* what was done with a payload counts for another of the same entry */
+	MUTATE_NO_RECALL, /* a successor is not told of a void payload, and is not sent the other one */
+	MUTATE_TAKES_ANY, /* a step takes what was begun with other gradients */
 	MUTATE_COUNT
 };
 

@@ -251,7 +251,7 @@ bool turns_unknown(void)
 void check_late(const struct worker_slot *slot, const float *weights)
 {
 	for (uint32_t i = 0; i < slot->next && !turns_unknown(); i++) {
-		uint64_t at = slot->index * cluster.pushes_max + i;
+		uint64_t at = worker_mark(slot->index, i);
 		uint32_t ones = 0;
 
 		if (!slot->pushes[i].done || slot->pushes[i].status != OL_E_LATE)

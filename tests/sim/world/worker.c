@@ -30,6 +30,12 @@ static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
 	return (uint32_t)(x >> 33);
 }
 
+/* In parts the floats of the end are sent first */
+uint64_t worker_mark(uint32_t w, uint32_t i)
+{
+	return cluster.scenario.parts_floats + (uint64_t)w * cluster.pushes_max + i;
+}
+
 void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
 {
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
@@ -38,7 +44,7 @@ void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
 
 		memset(part, 0, len * sizeof(*part));
 		if (!cluster.scenario.exact) {
-			part[w * cluster.pushes_max + i] = -1.0f;
+			part[worker_mark(w, i)] = -1.0f;
 			continue;
 		}
 		for (uint32_t n = 0; n < len; n++)
@@ -217,20 +223,55 @@ static float loss_of(const struct worker_slot *slot)
 	return 1.0f / (float)(1 + slot->versions[0]) + (float)sim_below(1000) / 10000.0f;
 }
 
+/* As backpropagation does: the gradient's end is ready before its beginning. Now and then it is given
+ * back, and begun anew */
+static bool send_parts(struct worker_slot *slot, float *grad)
+{
+	uint64_t first = cluster.params;
+
+	if (cluster.scenario.parts_floats == 0)
+		return true;
+	while (sim_ppm(700000)) {
+		first -= 1 + sim_below((uint32_t)first);
+		(void)ol_grad_ready(slot->worker, grad, first);
+		if (first == 0)
+			break;
+		/* an outage that ends in a poll leaves a gradient that takes the step's place */
+		if (!cluster.scenario.ends)
+			progress(slot);
+		if (sim_ppm(300000))
+			sim_pause(sim_between(SIM_US, SIM_MS));
+	}
+	if (!sim_ppm(100000))
+		return true;
+	while (ol_grad_release(slot->worker, grad) != 0)
+		progress(slot);
+	return false;
+}
+
+static void compute_one(struct worker_slot *slot, float *grad, struct ol_push_info *info)
+{
+	const float *weights = ol_weights(slot->worker, &info->base_version);
+
+	worker_gradient(slot->index,
+			cluster.scenario.exact ? (uint32_t)info->base_version : slot->next, weights,
+			grad);
+}
+
 /* One gradient, computed at the weights that were pulled last */
 static struct push *push_one(struct worker_slot *slot)
 {
 	float *grad = buffer(slot);
 	struct ol_push_info info = { .samples = 1, .loss = cluster_waits() ? loss_of(slot) : 0.0f };
 	uint64_t fails = sim_memory_fails();
-	uint32_t i = slot->next;
-	struct push *push = &slot->pushes[i];
-	const float *weights = ol_weights(slot->worker, &info.base_version);
+	struct push *push = &slot->pushes[slot->next];
 	int rc;
 
-	if (cluster.scenario.exact)
-		i = (uint32_t)info.base_version;
-	worker_gradient(slot->index, i, weights, grad);
+	compute_one(slot, grad, &info);
+	while (!send_parts(slot, grad)) {
+		grad = buffer(slot);
+		compute_one(slot, grad, &info);
+	}
 	slot->next++;
 	slot->pushing = 1;
 	push->begun = true;

@@ -52,6 +52,8 @@ static void what_goes_in_comes_out(void **state)
 		.wait_for = 34,
 		.turn_max_ns = 35,
 		.sent_away = 36,
+		.early_bytes = 41,
+		.early_void_bytes = 42,
 		.loss = 0.5f,
 	};
 	struct ol_server_stat got;
@@ -60,7 +62,7 @@ static void what_goes_in_comes_out(void **state)
 	(void)state;
 	assert_non_null(json);
 	assert_string_equal(json_string_value(json_object_get(json, "role")), "middle");
-	assert_int_equal(json_object_size(json), 39);
+	assert_int_equal(json_object_size(json), 41);
 	ol_counters_take(json, &got);
 	assert_int_equal(got.version, UINT64_C(1) << 40);
 	assert_int_equal(got.workers, 21);
@@ -69,6 +71,8 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(got.wait_for, 34);
 	assert_int_equal(got.turn_max_ns, 35);
 	assert_int_equal(got.sent_away, 36);
+	assert_int_equal(got.early_bytes, 41);
+	assert_int_equal(got.early_void_bytes, 42);
 	assert_int_equal(got.linked_ns, 40);
 	got.replica = 1; /* a random number of 64 bits is left out */
 	again = ol_counters_json(&got);

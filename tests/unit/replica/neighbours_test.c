@@ -141,7 +141,7 @@ static void without_a_lease_no_heartbeat_is_read(void **state)
 /* ---- connections ---- */
 
 static struct ol_session sessions[2];
-static uint64_t places[3]; /* sets of them */
+static uint64_t places[4]; /* sets of them */
 
 static void session_live(uint32_t i, enum ol_wire_role role)
 {
@@ -151,6 +151,7 @@ static void session_live(uint32_t i, enum ol_wire_role role)
 	server.sessions.taken = (struct ol_places){ .words = &places[0], .size = 2 };
 	server.sessions.owing = (struct ol_places){ .words = &places[1], .size = 2 };
 	server.sessions.pinning = (struct ol_places){ .words = &places[2], .size = 2 };
+	server.sessions.arriving = (struct ol_places){ .words = &places[3], .size = 2 };
 }
 
 /* Does a reader's connection outlive the change from one chain to another? */

@@ -97,16 +97,20 @@ static uint32_t doorbells_of(uint32_t window, const char *coordinator)
 /* A worker's gradients and what announces them; in a chain also a ring of entries and their acks */
 static void there_is_room_for_all_doorbells(void **unused)
 {
-	const uint32_t few = 2 * (2 + OL_PARTS_MAX) + 4;
-	const uint32_t many = (OL_WINDOW_MAX + 1) * (2 + OL_PARTS_MAX) + 4;
+	const uint32_t chain = OL_RING_SLOTS_MAX + (OL_PARTED_ENTRIES + 1) * OL_PARTS_MAX + 4;
 
 	(void)unused;
 	seam.on = true;
-	assert_int_equal(doorbells_of(1, NULL), few);
+	assert_int_equal(doorbells_of(1, NULL), 2 * 2 + 4);
 	assert_non_null(seam.asked.log);
-	assert_int_equal(doorbells_of(1, "dir:/proc/nothing"), OL_RING_SLOTS_MAX + 4);
-	assert_int_equal(doorbells_of(OL_WINDOW_MAX, NULL), many);
-	assert_int_equal(doorbells_of(OL_WINDOW_MAX, "dir:/proc/nothing"), many);
+	assert_int_equal(doorbells_of(1, "dir:/proc/nothing"), chain);
+	assert_int_equal(doorbells_of(OL_WINDOW_MAX, NULL), (OL_WINDOW_MAX + 1) * 2 + 4);
+	opts.param_count = OL_PART_FLOATS; /* one part, which is never announced */
+	assert_int_equal(doorbells_of(1, NULL), 2 * 2 + 4);
+	opts.param_count++;
+	assert_int_equal(doorbells_of(1, NULL), 2 * (2 + OL_PARTS_MAX) + 4);
+	assert_int_equal(doorbells_of(OL_WINDOW_MAX, "dir:/proc/nothing"),
+			 (OL_WINDOW_MAX + 1) * (2 + OL_PARTS_MAX) + 4);
 }
 
 /*

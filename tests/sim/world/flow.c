@@ -296,7 +296,8 @@ static void piece_again(struct net_op *op, uint64_t index)
 
 static void start(struct net_op *op)
 {
-	uint64_t order[NET_PIECES_MAX], after = net_delay();
+	uint64_t order[NET_PIECES_MAX];
+	uint64_t after = net_delay() + (uint64_t)op->bytes * sim_nature.link_ps / 1000;
 
 	/* somewhere on its way; what carries gradients is what matters most */
 	if (sim_ppm(sim_nature.stuck_ppm * (op->is_read || op->bytes < BIG_BYTES ? 1 : 8))) {

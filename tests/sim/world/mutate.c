@@ -453,11 +453,25 @@ static unsigned update_range(const struct ol_kernel_args *args, size_t first, si
 	return __real_ol_kernels_best()->update(&part);
 }
 
+/* It takes its time; a server's loop stands still meanwhile */
+static void takes(const struct ol_kernel_args *args, uint32_t byte_ps)
+{
+	if (byte_ps != 0 && sim_process_self() != NULL)
+		sim_pause(args->len * sizeof(float) * byte_ps / 1000);
+}
+
+static unsigned gather(const struct ol_kernel_args *args)
+{
+	takes(args, args->grad_count * sim_nature.gather_ps);
+	return __real_ol_kernels_best()->gather(args);
+}
+
 static unsigned update(const struct ol_kernel_args *args)
 {
 	size_t half = args->len / 2;
 	unsigned done;
 
+	takes(args, (args->grad_count - 1) * sim_nature.gather_ps + sim_nature.update_ps);
 	if (args->grad_count > GRADS_MAX || half == 0 || sim_process_self() == NULL ||
 	    !sim_ppm(sim_nature.kernel_ppm))
 		return __real_ol_kernels_best()->update(args);
@@ -478,6 +492,7 @@ const struct ol_kernels *__wrap_ol_kernels_best(void)
 		return __real_ol_kernels_best();
 	kernels = *__real_ol_kernels_best();
 	kernels.update = update;
+	kernels.gather = gather;
 	return &kernels;
 }
 

@@ -169,6 +169,11 @@ struct sim_nature {
 			      them back */
 	uint32_t post_ppm; /* the connection of a post breaks in it */
 	uint32_t mute_ppm; /* completions of its connection never come from now on */
+	/* What a byte takes, in ps: of a write or a read on its connection; of a gradient that is summed
+	 * up, and that is applied */
+	uint32_t link_ps;
+	uint32_t gather_ps;
+	uint32_t update_ps;
 };
 extern struct sim_nature sim_nature;
 

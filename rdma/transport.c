@@ -58,6 +58,12 @@ uint64_t ol_xport_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+void ol_xport_no_counts(const struct ol_xport *xport, struct ol_xport_counts *ret_counts)
+{
+	(void)xport;
+	*ret_counts = (struct ol_xport_counts){ 0 };
+}
+
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at)
 {

@@ -52,6 +52,7 @@
 #ifndef OL_RDMA_TRANSPORT_H
 #define OL_RDMA_TRANSPORT_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -154,6 +155,20 @@ struct ol_xport_caps {
 	uint32_t announces;
 };
 
+/* What a transport holds now, and what it has done since it was opened. The owner's thread counts. */
+struct ol_xport_counts {
+	uint64_t conns; /* connections, whatever their state */
+	uint64_t regions; /* registered; one of every connection is counted once */
+	uint64_t region_bytes;
+	uint64_t writes; /* posted, those that ring included */
+	uint64_t write_bytes;
+	uint64_t doorbells; /* rung at peers */
+	uint64_t reads;
+	uint64_t read_bytes;
+	uint64_t rung; /* doorbells of peers that were polled */
+	uint64_t busy; /* posts that ended in -EAGAIN */
+};
+
 /* The forms of an address, for error texts. @NAME is an abstract socket. */
 #define OL_XPORT_ADDR_HELP "shm takes @NAME or a path with a /, verbs takes HOST:PORT"
 
@@ -249,6 +264,8 @@ struct ol_xport_ops {
 	/* close -- ends remaining connections and the listener; regions must be deregistered */
 	void (*close)(struct ol_xport *xport);
 	void (*query)(const struct ol_xport *xport, struct ol_xport_caps *ret_caps);
+	/* counts -- quick; in the owner's thread */
+	void (*counts)(const struct ol_xport *xport, struct ol_xport_counts *ret_counts);
 	/*
 	 * present -- 0 if it can be opened here, with this device (NULL: any); else -ENODEV. why:
 	 * what was found or what is missing, one line
@@ -358,6 +375,34 @@ struct ol_xport_ops {
 	int (*arm)(struct ol_xport *xport);
 };
 
+/* For transports: count a post that ended in rc */
+static inline int ol_xport_count_write(struct ol_xport_counts *counts,
+				       const struct ol_xport_write *write, int rc)
+{
+	if (rc != 0) {
+		counts->busy += rc == -EAGAIN;
+		return rc;
+	}
+	counts->writes++;
+	for (unsigned i = 0; i < write->seg_count; i++)
+		counts->write_bytes += write->segs[i].bytes;
+	counts->doorbells += (write->flags & OL_XPORT_DOORBELL) != 0;
+	return 0;
+}
+
+static inline int ol_xport_count_read(struct ol_xport_counts *counts,
+				      const struct ol_xport_read *read, int rc)
+{
+	if (rc != 0) {
+		counts->busy += rc == -EAGAIN;
+		return rc;
+	}
+	counts->reads++;
+	for (unsigned i = 0; i < read->seg_count; i++)
+		counts->read_bytes += read->segs[i].bytes;
+	return 0;
+}
+
 /* Every transport there is: one line each, once. */
 #define OL_XPORT_MAP(X) \
 	X(ol_xport_shm) \
@@ -405,6 +450,7 @@ unsigned ol_xport_slab_flags(const struct ol_xport_opts *opts, bool apart);
 uint64_t ol_xport_now_ns(void);
 
 /* Stubs for functions that a transport does not support */
+void ol_xport_no_counts(const struct ol_xport *xport, struct ol_xport_counts *ret_counts);
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at);
 

@@ -145,6 +145,7 @@ static int rings_poll(struct ol_shm_conn *conn, struct ol_xport_event *events, i
 		}
 		ol_shm_ring_take(&conn->rx);
 		conn->drain -= conn->state == OL_SHM_DOWN;
+		conn->xport->counts.rung++;
 		events[n++] = (struct ol_xport_event){ .type = OL_XPORT_DOORBELL_RUNG,
 						       .conn = &conn->base,
 						       .imm = imm };
@@ -215,6 +216,7 @@ static inline int conn_poll(struct ol_shm_conn *conn, struct ol_xport_event *eve
 		return conn_poll_all(conn, events, max);
 	while (n < max && ol_shm_ring_peek(&conn->rx, &imm) == OL_SHM_PEEK_RUNG) {
 		ol_shm_ring_take(&conn->rx);
+		conn->xport->counts.rung++;
 		events[n++] = (struct ol_xport_event){ .type = OL_XPORT_DOORBELL_RUNG,
 						       .conn = &conn->base,
 						       .imm = imm };

@@ -273,12 +273,12 @@ int ol_shm_post_write(struct ol_xport_conn *base, const struct ol_xport_write *w
 {
 	struct ol_shm_conn *conn = ol_shm_conn(base);
 
-	return post_quickly(conn, write) ? 0 : post_any(conn, write);
+	return ol_xport_count_write(&conn->xport->counts, write,
+				    post_quickly(conn, write) ? 0 : post_any(conn, write));
 }
 
-int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
+static int read_any(struct ol_shm_conn *conn, const struct ol_xport_read *read)
 {
-	struct ol_shm_conn *conn = ol_shm_conn(base);
 	uint8_t *addrs[OL_XPORT_SEGS_MAX];
 	uint8_t *src = NULL;
 	uint64_t bytes;
@@ -313,6 +313,13 @@ int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *rea
 		return 0;
 	}
 	return post_finish(conn, read->flags, read->cookie, 0);
+}
+
+int ol_shm_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
+{
+	struct ol_shm_conn *conn = ol_shm_conn(base);
+
+	return ol_xport_count_read(&conn->xport->counts, read, read_any(conn, read));
 }
 
 int ol_shm_map(struct ol_xport_conn *base, struct ol_xport_rkey src, uint64_t off, size_t bytes,

@@ -130,6 +130,8 @@ int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab
 	if (region->next != NULL)
 		region->next->prev_next = &region->next;
 	xport->regions = region;
+	xport->counts.regions++;
+	xport->counts.region_bytes += bytes;
 	announce_new(xport, region);
 	*ret_region = (void *)region;
 	return 0;
@@ -137,6 +139,8 @@ int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab
 
 static void region_unlink(struct ol_shm_region *region)
 {
+	region->xport->counts.regions--;
+	region->xport->counts.region_bytes -= region->bytes;
 	*region->prev_next = region->next;
 	if (region->next != NULL)
 		region->next->prev_next = region->prev_next;

@@ -166,6 +166,7 @@ struct ol_shm_xport {
 	uint32_t sleep; /* number of the last sleep */
 	struct ol_shm_conn *dead; /* freed, kept until the next poll: events may name them */
 
+	struct ol_xport_counts counts; /* conns: not kept here */
 	uint32_t polls_between;
 	uint32_t inflight_max;
 	uint32_t done_mask;

@@ -164,6 +164,14 @@ static void ol_shm_query(const struct ol_xport *base, struct ol_xport_caps *ret_
 	};
 }
 
+static void ol_shm_counts(const struct ol_xport *base, struct ol_xport_counts *ret_counts)
+{
+	const struct ol_shm_xport *xport = ol_shm_xport_const(base);
+
+	*ret_counts = xport->counts;
+	ret_counts->conns = xport->conn_count;
+}
+
 static int ol_shm_present(const char *device, char *why, size_t why_bytes)
 {
 	(void)device;
@@ -177,6 +185,7 @@ const struct ol_xport_ops ol_xport_shm = {
 	.open = ol_shm_open,
 	.close = ol_shm_close,
 	.query = ol_shm_query,
+	.counts = ol_shm_counts,
 	.present = ol_shm_present,
 	.reg = ol_shm_reg,
 	.dereg = ol_shm_dereg,

@@ -43,6 +43,7 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 		UINT8_MAX; /* as many as the device has, and the peer asks for */
 	conn->initiator_depth = UINT8_MAX;
 	xport->slots[slot] = conn;
+	xport->counts.conns++;
 	*ret_conn = conn;
 	return 0;
 }
@@ -401,6 +402,7 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 	if (conn->id != NULL)
 		rdma_destroy_id(conn->id);
 	xport->slots[conn->slot] = NULL;
+	xport->counts.conns--;
 	free(conn->ops);
 	free(conn);
 }

@@ -287,6 +287,7 @@ struct ol_xport {
 	struct ol_verbs_qpmap qpmap;
 	struct ol_xport_caps caps;
 	struct ol_verbs_lacks lacks;
+	struct ol_xport_counts counts;
 	uint32_t signal_every; /* requests */
 	uint32_t pieces_max; /* requests that one post may take on this device */
 	unsigned fence_flags; /* of a read that starts after earlier ones */

@@ -270,6 +270,7 @@ static int recv_handle(struct ol_xport *xport, struct ol_verbs_queue *queue,
 		ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_FAILED);
 		return 0;
 	}
+	conn->base.xport->counts.rung++;
 	event_put(event, conn, OL_XPORT_DOORBELL_RUNG, 0)->imm = imm;
 	return 1;
 }

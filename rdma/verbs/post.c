@@ -178,9 +178,8 @@ static int post_allowed(const struct ol_verbs_conn *conn)
 	return 0;
 }
 
-int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write *write)
+static int write_post(struct ol_verbs_conn *conn, const struct ol_xport_write *write)
 {
-	struct ol_verbs_conn *conn = ol_verbs_conn(base);
 	const bool bell = (write->flags & OL_XPORT_DOORBELL) != 0;
 	struct ol_verbs_held *held;
 	uint64_t total;
@@ -205,9 +204,14 @@ int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write 
 	return wr_post(conn, write->flags, total, write->cookie);
 }
 
-int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
+int ol_verbs_post_write(struct ol_xport_conn *base, const struct ol_xport_write *write)
 {
-	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+	return ol_xport_count_write(&base->xport->counts, write,
+				    write_post(ol_verbs_conn(base), write));
+}
+
+static int read_post(struct ol_verbs_conn *conn, const struct ol_xport_read *read)
+{
 	struct ol_verbs_held *held;
 	uint64_t total;
 	int rc;
@@ -226,6 +230,12 @@ int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *r
 	held->wr.wr.rdma.remote_addr = read->src.addr + read->src_off;
 	held->wr.wr.rdma.rkey = read->src.rkey;
 	if ((read->flags & OL_XPORT_AFTER_READS) != 0)
-		held->wr.send_flags = base->xport->fence_flags;
+		held->wr.send_flags = conn->base.xport->fence_flags;
 	return wr_post(conn, read->flags, total, read->cookie);
+}
+
+int ol_verbs_post_read(struct ol_xport_conn *base, const struct ol_xport_read *read)
+{
+	return ol_xport_count_read(&base->xport->counts, read,
+				   read_post(ol_verbs_conn(base), read));
 }

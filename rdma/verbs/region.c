@@ -133,6 +133,8 @@ struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_v
 	if (region->next != NULL)
 		region->next->prev_next = &region->next;
 	xport->regions = region;
+	xport->counts.regions++;
+	xport->counts.region_bytes += bytes;
 	return region;
 }
 
@@ -229,6 +231,8 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 static void region_end(struct ol_xport_region *region)
 {
 	mrs_destroy(region);
+	region->xport->counts.regions--;
+	region->xport->counts.region_bytes -= region->bytes;
 	*region->prev_next = region->next;
 	if (region->next != NULL)
 		region->next->prev_next = region->prev_next;

@@ -199,12 +199,18 @@ static void ol_verbs_query(const struct ol_xport *xport, struct ol_xport_caps *r
 	*ret_caps = xport->caps;
 }
 
+static void ol_verbs_counts(const struct ol_xport *xport, struct ol_xport_counts *ret_counts)
+{
+	*ret_counts = xport->counts;
+}
+
 const struct ol_xport_ops ol_xport_verbs = {
 	.size = sizeof(struct ol_xport_ops),
 	.name = "verbs",
 	.open = ol_verbs_open,
 	.close = ol_verbs_close,
 	.query = ol_verbs_query,
+	.counts = ol_verbs_counts,
 	.present = ol_verbs_present,
 	.reg = ol_verbs_reg,
 	.dereg = ol_verbs_dereg,

@@ -643,6 +643,17 @@ struct ol_server_stat {
 		early_bytes; /* of gradients, or of a chain's entries, worked on before all of them had
 				 landed */
 	uint64_t early_void_bytes; /* of these, in vain: another step was made than the one begun */
+	/* Of the server's transport, at its last heartbeat */
+	uint64_t conns; /* connections, whatever their state */
+	uint64_t regions; /* of memory, registered */
+	uint64_t region_bytes;
+	uint64_t writes; /* posted, those that ring a doorbell included */
+	uint64_t write_bytes;
+	uint64_t doorbells; /* rung at peers */
+	uint64_t reads;
+	uint64_t read_bytes;
+	uint64_t rung; /* doorbells of peers */
+	uint64_t busy; /* posts that found a full queue */
 };
 
 /*

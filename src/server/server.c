@@ -644,8 +644,27 @@ void ol_server_on_memory(struct ol_server *server, uint64_t now_ns)
 	}
 }
 
+static void counts_show(struct ol_server *server)
+{
+	struct ol_board *board = server->store.board;
+	struct ol_xport_counts counts;
+
+	server->ops->counts(server->xport, &counts);
+	ol_word_store(&board->conns, counts.conns);
+	ol_word_store(&board->regions, counts.regions);
+	ol_word_store(&board->region_bytes, counts.region_bytes);
+	ol_word_store(&board->writes, counts.writes);
+	ol_word_store(&board->write_bytes, counts.write_bytes);
+	ol_word_store(&board->doorbells, counts.doorbells);
+	ol_word_store(&board->reads, counts.reads);
+	ol_word_store(&board->read_bytes, counts.read_bytes);
+	ol_word_store(&board->rung, counts.rung);
+	ol_word_store(&board->busy, counts.busy);
+}
+
 void ol_server_beat(struct ol_server *server)
 {
+	counts_show(server);
 	ol_counter_add(&server->store.board->heartbeat, 1);
 }
 

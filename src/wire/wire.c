@@ -407,6 +407,16 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.sent_away = board->sent_away,
 		.early_bytes = board->early_bytes,
 		.early_void_bytes = board->early_void_bytes,
+		.conns = board->conns,
+		.regions = board->regions,
+		.region_bytes = board->region_bytes,
+		.writes = board->writes,
+		.write_bytes = board->write_bytes,
+		.doorbells = board->doorbells,
+		.reads = board->reads,
+		.read_bytes = board->read_bytes,
+		.rung = board->rung,
+		.busy = board->busy,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

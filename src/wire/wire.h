@@ -503,6 +503,17 @@ struct ol_board {
 	_Atomic uint64_t sent_away;
 	_Atomic uint64_t early_bytes;
 	_Atomic uint64_t early_void_bytes;
+	/* of its transport, at the last heartbeat */
+	_Atomic uint64_t conns;
+	_Atomic uint64_t regions;
+	_Atomic uint64_t region_bytes;
+	_Atomic uint64_t writes;
+	_Atomic uint64_t write_bytes;
+	_Atomic uint64_t doorbells;
+	_Atomic uint64_t reads;
+	_Atomic uint64_t read_bytes;
+	_Atomic uint64_t rung;
+	_Atomic uint64_t busy;
 };
 
 enum {

@@ -585,6 +585,7 @@ static const struct ol_xport_ops ops = {
 	.open = xport_open,
 	.close = xport_close,
 	.query = xport_query,
+	.counts = ol_xport_no_counts,
 	.reg = region_reg,
 	.dereg = region_dereg,
 	.rkey = region_rkey,

@@ -55,6 +55,7 @@ struct stat_view {
 	struct stat_row rows[STAT_ROWS_MAX]; /* by shard and place */
 	uint32_t row_count;
 	uint64_t now_ns; /* of this look */
+	bool traffic; /* a line of it for each server */
 };
 
 struct stat_set {
@@ -64,6 +65,7 @@ struct stat_set {
 	uint32_t shards;
 	uint32_t timeout_ms;
 	bool once;
+	bool traffic;
 	int log;
 	const char *device;
 	struct ol_set_coord coord;
@@ -81,6 +83,8 @@ static const struct ol_conf_field stat_fields[] = {
 	OL_ROW_F64(stat_set, interval, "1", 0.05, 3600.0, "seconds between two looks"),
 	OL_ROW_BOOL(stat_set, once, "false",
 		    "look once and end; exit status 4 if no server could be read"),
+	OL_ROW_BOOL(stat_set, traffic, "false",
+		    "for each server also what its transport holds and has moved"),
 	OL_ROW_STR(stat_set, json, NULL,
 		   "file for the last look as one object; -: an object a line on standard output, "
 		   "instead of the table"),
@@ -348,6 +352,23 @@ static void row_text(const struct stat_view *view, const struct stat_row *row, F
 		sent, resync, s->workers, beat, (double)s->turn_max_ns / 1e6, loss);
 }
 
+/* Since its server began; the gradients' bytes that it worked on early are of `early_bytes` */
+static void traffic_text(const struct stat_row *row, FILE *out)
+{
+	const struct ol_server_stat *s = &row->stat;
+	char held[CELL_MAX], written[CELL_MAX], read[CELL_MAX], early[CELL_MAX], vain[CELL_MAX];
+
+	fprintf(out,
+		"           %" PRIu64 " connections, %" PRIu64 " regions of %s; %" PRIu64
+		" writes of %s, %" PRIu64 " of them with a doorbell, %" PRIu64
+		" reads of %s; %" PRIu64 " doorbells came; queue full %" PRIu64
+		" times; %s worked on early, %s in vain\n",
+		s->conns, s->regions, bytes_text(s->region_bytes, held), s->writes,
+		bytes_text(s->write_bytes, written), s->doorbells, s->reads,
+		bytes_text(s->read_bytes, read), s->rung, s->busy,
+		bytes_text(s->early_bytes, early), bytes_text(s->early_void_bytes, vain));
+}
+
 static void chain_text(const struct stat_view *view, uint32_t shard, FILE *out)
 {
 	const struct ol_chain_info *info = &view->chains[shard];
@@ -393,6 +414,8 @@ static void show_text(const struct stat_view *view, bool titles, FILE *out)
 			chain_text(view, shard, out);
 		for (; at < view->row_count && view->rows[at].shard == shard; at++) {
 			row_text(view, &view->rows[at], out);
+			if (view->traffic && view->rows[at].known)
+				traffic_text(&view->rows[at], out);
 		}
 	}
 }
@@ -559,6 +582,7 @@ static int stat_start(struct stat_look *stat)
 	if (rc != 0)
 		return rc;
 	stat->view.coordinator = set->coord.coordinator;
+	stat->view.traffic = set->traffic;
 	stat->view.job = set->coord.coordinator != NULL ? set->coord.job : NULL;
 	rc = set->servers != NULL ? servers_read(stat) : chains_find(stat);
 	if (rc == 0) /* before this a signal simply ends the process */

@@ -558,6 +558,7 @@ const struct ol_xport_ops net_ops = {
 	.open = net_open,
 	.close = net_close,
 	.query = net_query,
+	.counts = ol_xport_no_counts,
 	.reg = net_reg,
 	.dereg = net_dereg,
 	.rkey = net_rkey,

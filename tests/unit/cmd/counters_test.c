@@ -54,6 +54,16 @@ static void what_goes_in_comes_out(void **state)
 		.sent_away = 36,
 		.early_bytes = 41,
 		.early_void_bytes = 42,
+		.conns = 43,
+		.regions = 44,
+		.region_bytes = 45,
+		.writes = 46,
+		.write_bytes = 47,
+		.doorbells = 48,
+		.reads = 49,
+		.read_bytes = 50,
+		.rung = 51,
+		.busy = 52,
 		.loss = 0.5f,
 	};
 	struct ol_server_stat got;
@@ -62,7 +72,7 @@ static void what_goes_in_comes_out(void **state)
 	(void)state;
 	assert_non_null(json);
 	assert_string_equal(json_string_value(json_object_get(json, "role")), "middle");
-	assert_int_equal(json_object_size(json), 41);
+	assert_int_equal(json_object_size(json), 51);
 	ol_counters_take(json, &got);
 	assert_int_equal(got.version, UINT64_C(1) << 40);
 	assert_int_equal(got.workers, 21);
@@ -73,6 +83,16 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(got.sent_away, 36);
 	assert_int_equal(got.early_bytes, 41);
 	assert_int_equal(got.early_void_bytes, 42);
+	assert_int_equal(got.conns, 43);
+	assert_int_equal(got.regions, 44);
+	assert_int_equal(got.region_bytes, 45);
+	assert_int_equal(got.writes, 46);
+	assert_int_equal(got.write_bytes, 47);
+	assert_int_equal(got.doorbells, 48);
+	assert_int_equal(got.reads, 49);
+	assert_int_equal(got.read_bytes, 50);
+	assert_int_equal(got.rung, 51);
+	assert_int_equal(got.busy, 52);
 	assert_int_equal(got.linked_ns, 40);
 	got.replica = 1; /* a random number of 64 bits is left out */
 	again = ol_counters_json(&got);

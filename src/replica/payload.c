@@ -52,6 +52,12 @@ void ol_payload_progress(struct ol_replica *replica)
 		replica->host->apply_part(replica->arg, &replica->payload);
 }
 
+uint64_t ol_payload_first(const struct ol_replica *replica)
+{
+	return replica->payload.version == replica->chain.received + 1 ? replica->payload.first
+								       : replica->geo->shard_len;
+}
+
 void ol_payload_made(struct ol_replica *replica, uint64_t first)
 {
 	payload_next(replica)->first = first;

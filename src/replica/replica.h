@@ -256,6 +256,8 @@ void ol_successor_part(struct ol_replica *replica);
 unsigned ol_successor_pinned(const struct ol_replica *replica);
 
 /* payload.c */
+/* ol_payload_first -- the next entry's payload is there from this float on; shard_len: nothing is */
+uint64_t ol_payload_first(const struct ol_replica *replica);
 /* ol_payload_made -- the head makes the next entry's payload: it is there from float `first` on */
 void ol_payload_made(struct ol_replica *replica, uint64_t first);
 /* ol_payload_drop -- the payload is void, and so is one whose entry is whole but not yet passed on: another

@@ -387,16 +387,21 @@ static bool strict_begin(struct ol_ingest *ingest)
 {
 	const struct ol_server *server = ingest->arg;
 
-	return ol_chain_may_order(&server->replica.chain) == 0;
+	return server->store.geo.shard_len >= PARTED_MIN &&
+	       ol_chain_may_order(&server->replica.chain) == 0;
 }
 
+/* The next span of the next payload. False: a gradient is not finite there; or what follows the span is
+ * not in the ring any more, as that was renewed */
 static bool payload_gather(struct ol_server *server, const struct ol_contribution *contributions,
 			   uint32_t count, struct ol_span span)
 {
 	struct ol_replica *replica = &server->replica;
-	float *payload = ol_ring_payload(&replica->ring, replica->chain.received + 1);
+	const uint64_t version = replica->chain.received + 1;
 
-	if (!ol_store_gather_part(&server->store, contributions, count, span, payload))
+	if (span.first + span.len != ol_payload_first(replica) ||
+	    !ol_store_gather_part(&server->store, contributions, count, span,
+				  ol_ring_payload(&replica->ring, version)))
 		return false;
 	ol_payload_made(replica, span.first);
 	return true;

@@ -6,8 +6,9 @@
  * Which gradients a step will be made of is known before they are whole in two cases:
  *
  *	each gradient is a step by itself   the one that has landed furthest. Beside other workers
- *	                                    only one whose worker has pushed already: the others
- *	                                    cannot overtake it
+ *	                                    only one whose worker has pushed already: others will
+ *	                                    hardly overtake it. One that was overtaken is not begun
+ *	                                    again
  *	a step waits for all workers        the batch's, and one of each other worker
  *
  * Gradients arrive from their ends downwards, so one number says what of a gradient is here.
@@ -47,6 +48,12 @@ static void early_drop(struct ol_ingest *ingest)
 	if (!early->active)
 		return;
 	early->active = false;
+	for (uint32_t i = 0; i < early->count; i++) {
+		struct ol_arriving *arriving =
+			&ingest->sessions->all[early->of[i].landed.session].arriving;
+
+		arriving->tried = arriving->tried || arriving->stamp == early->of[i].stamp;
+	}
 	ol_counter_add(&ingest->store->board->early_void_bytes,
 		       bytes_of(early, ingest->store->geo.shard_len - early->first));
 	ingest->steps->early->drop(ingest);
@@ -63,6 +70,7 @@ void ol_early_on_push(struct ol_ingest *ingest, struct ol_session *session, uint
 	struct ol_slot_state *state = &session->slots[slot];
 
 	state->stamp = ++ingest->early.stamps;
+	state->parts = 0;
 	if (ingest->sessions->arriving.count == 0 || !is_arriving(ingest, session) ||
 	    session->arriving.slot != slot)
 		return;
@@ -114,7 +122,7 @@ static bool find_one(struct ol_ingest *ingest)
 	for (uint32_t i = 0; (i = ol_places_next(arriving, i)) < arriving->size; i++) {
 		const struct ol_arriving *one = &sessions->all[i].arriving;
 
-		if ((one->follows || sessions->live_workers == 1) &&
+		if (!one->tried && (one->follows || sessions->live_workers == 1) &&
 		    (best == arriving->size || one->first < sessions->all[best].arriving.first))
 			best = i;
 	}
@@ -206,6 +214,7 @@ void ol_early_progress(struct ol_ingest *ingest)
 	struct ol_early *early = &ingest->early;
 	struct ol_span span;
 
+	early->behind = false;
 	if (ingest->sessions->arriving.count == 0 || ingest->steps->early == NULL)
 		return;
 	if (early->active && early->version != ingest->store->version)
@@ -215,7 +224,10 @@ void ol_early_progress(struct ol_ingest *ingest)
 	span.first = first_landed(ingest);
 	if (span.first == ingest->store->geo.shard_len)
 		early_drop(ingest);
-	if (span.first >= early->first || !ol_turn_has_room(ingest->turn, OL_TURN_STEP))
+	if (span.first >= early->first)
+		return;
+	early->behind = !ol_turn_has_room(ingest->turn, OL_TURN_STEP);
+	if (early->behind)
 		return;
 	span.len = early->first - span.first;
 	ol_turn_spend(ingest->turn, OL_TURN_STEP, bytes_of(early, span.len));
@@ -261,8 +273,11 @@ const char *ol_early_on_part(struct ol_ingest *ingest, struct ol_session *sessio
 			ol_early_forget(ingest, session);
 		return NULL;
 	}
-	if (first >= (known ? arriving->first : ingest->store->geo.shard_len))
+	/* an honest worker rings no more; those of a liar must not cost a pass over the shard each */
+	if (first >= (known ? arriving->first : ingest->store->geo.shard_len) ||
+	    session->slots[slot].parts >= OL_PARTS_MAX)
 		return NULL;
+	session->slots[slot].parts++;
 	if (!known) /* what was announced of another slot is forgotten */
 		*arriving = (struct ol_arriving){ .slot = slot, .stamp = ++ingest->early.stamps };
 	arriving->first = first;

@@ -22,6 +22,7 @@ struct ol_landed {
 struct ol_arriving {
 	uint32_t slot;
 	bool follows; /* the rest comes without waiting for its worker's caller */
+	bool tried; /* it was begun as a step, and another step came first: it is not begun again */
 	uint64_t first; /* floats from here on have landed */
 	uint64_t
 		stamp; /* which arrival in that slot, also when it is whole: never the same twice */
@@ -40,6 +41,7 @@ struct ol_early_part {
  */
 struct ol_early {
 	bool active;
+	bool behind; /* more has landed than the last turn had room for */
 	uint64_t version; /* published when it began */
 	uint64_t
 		spoiled; /* 1 + a version at which a gradient was found not to be finite: nothing more

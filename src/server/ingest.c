@@ -579,7 +579,7 @@ static void acks_flush(struct ol_ingest *ingest, uint64_t now_ns)
 bool ol_ingest_waits(const struct ol_ingest *ingest)
 {
 	return ingest->sessions->owed_total > 0 || ingest->step_ready || ingest->queue_count > 0 ||
-	       ol_replica_waits(ingest->replica);
+	       ingest->early.behind || ol_replica_waits(ingest->replica);
 }
 
 void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)

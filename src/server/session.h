@@ -68,6 +68,7 @@ struct ol_slot_state {
 	uint32_t grads; /* gradients summed up in it */
 	uint64_t landed_ns;
 	uint64_t stamp; /* which arrival it was, see struct ol_arriving */
+	uint8_t parts; /* announced since the last push */
 	bool queued; /* it waited in its worker's queue for this server */
 	bool path; /* computed with local progress */
 	bool is_void; /* not finite, as its worker reports */

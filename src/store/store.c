@@ -13,6 +13,7 @@
 
 enum {
 	PIECE_FLOATS = 1 << 17, /* of an update, over all gradients */
+	PART_FLOATS = 1 << 14, /* of a part of one that is run as a piece by itself */
 	ROUND_PIECES = 64 /* run at once: their norms are added up in order then */
 };
 
@@ -333,6 +334,14 @@ void ol_store_begin(struct ol_store *store, unsigned target)
 	ol_word_begin(&store->board->line.begin[target], store->version + 2);
 }
 
+/* Run a kernel on a part of an update. A caller of many makes a long update, too: `run` hears of each */
+static unsigned run_part(const struct ol_store *store, ol_kernel_fn *kernel,
+			 const struct ol_kernel_args *args)
+{
+	return args->len < PART_FLOATS ? run_pieces(store, kernel, args)
+				       : run_rounds(store, kernel, args);
+}
+
 /* Run a kernel on a span of the contributions. False: one of them is not finite there */
 static bool part_run(const struct ol_store *store, ol_kernel_fn *kernel,
 		     struct ol_kernel_args *args, const struct ol_contribution *contributions,
@@ -348,7 +357,7 @@ static bool part_run(const struct ol_store *store, ol_kernel_fn *kernel,
 	args->grads = grads;
 	args->scales = scales;
 	args->grad_count = count;
-	return run_pieces(store, kernel, args) == count;
+	return run_part(store, kernel, args) == count;
 }
 
 bool ol_store_part(struct ol_store *store, const struct ol_contribution *contributions,
@@ -382,7 +391,7 @@ void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_spa
 	args.grads = &sum;
 	args.grad_count = 1;
 	args.stream = is_large(store, 1);
-	run_pieces(store, store->kernels->update, &args);
+	run_part(store, store->kernels->update, &args);
 }
 
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,

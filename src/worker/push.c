@@ -10,6 +10,10 @@
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
 
+enum {
+	PARTS_STALE = 0x80 /* in ol_grad.parts: they are of a gradient that went into the queue */
+};
+
 /* 0, or the error of a server that is gone for good */
 static int links_status(const struct ol_worker *worker)
 {
@@ -303,8 +307,20 @@ static bool part_queues(struct ol_link *link, const struct ol_grad *grad,
 		return true;
 	if (!ol_worker_queues(worker) || !ol_outage_queues(link, base_version_of(base, link)))
 		return false;
-	return !ol_link_pushes(link) || cancel_parts(link, (uint32_t)(grad - worker->grads)) == 0 ||
-	       !ol_link_usable(link);
+	if (!ol_link_pushes(link) || cancel_parts(link, (uint32_t)(grad - worker->grads)) == 0)
+		return true;
+	if (ol_link_usable(link))
+		return false;
+	worker->grads[grad - worker->grads].parts[link->index] |= PARTS_STALE;
+	return true;
+}
+
+/* Cancel what was announced of the gradient that the buffer had before: nothing else of it goes first */
+static int stale_cancel(struct ol_link *link, uint32_t index)
+{
+	return (link->worker->grads[index].parts[link->index] & PARTS_STALE) != 0
+		       ? cancel_parts(link, index)
+		       : 0;
 }
 
 /* One shard of a gradient on its way; base: NULL before any weights */
@@ -499,10 +515,10 @@ static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 static int send_down(struct ol_link *link, uint32_t index, uint64_t to)
 {
 	uint64_t *left = &link->worker->grads[index].left[link->index];
-	int rc = 0;
+	int rc = stale_cancel(link, index);
 
-	if (*left <= to)
-		return 0;
+	if (rc != 0 || *left <= to)
+		return rc;
 	if (link->worker->zero_copy)
 		*left = to; /* mapped: it is in the slot already */
 	while (*left > to && rc == 0)
@@ -570,8 +586,10 @@ static int send_one(struct ol_link *link, uint32_t index)
 	uint64_t *left = &grad->left[link->index];
 	uint64_t bytes = ol_layout_vector_bytes(&link->geo), with_header = 0;
 	uint64_t step = ol_round_up(bytes / OL_PARTS_MAX, OL_PART_BYTES);
-	int rc = 0;
+	int rc = stale_cancel(link, index);
 
+	if (rc != 0)
+		return rc;
 	if (link->worker->zero_copy)
 		*left = 0; /* mapped: it is in the slot already */
 	if (*left == bytes && bytes <= OL_CHUNK_BYTES) {

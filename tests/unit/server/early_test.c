@@ -335,6 +335,75 @@ static void a_part_of_a_slot_that_is_not_free_is_a_fault(void **state)
 	assert_int_equal(server->sessions.arriving.count, 0);
 }
 
+/* A worker that announces and cancels for ever costs no more than one that sends a gradient */
+static void announcements_are_bounded(void **state)
+{
+	const uint64_t once = (uint64_t)2 * (LEN - OL_PART_FLOATS) * 4;
+
+	(void)state;
+	part(0, 0, 1, 1);
+	for (unsigned i = 0; i < 3 * OL_PARTS_MAX; i++) {
+		part(1, 0, 9, 1);
+		cancel(1, 0);
+	}
+	assert_int_equal(worked(), OL_PARTS_MAX * once);
+	push(1, 0, 2);
+	push(0, 0, 1);
+	part(1, 0, 4, 1); /* after a push it may again */
+	assert_int_equal(server->sessions.arriving.count, 1);
+	push(1, 0, 4);
+	push(0, 0, 3);
+	are_plain();
+}
+
+static void what_a_turn_has_no_room_for_is_done_in_the_next(void **state)
+{
+	(void)state;
+	part(0, 0, 1, 1);
+	server->turn.bytes_max = 1;
+	part(1, 0, 2, 2);
+	part(1, 0, 2, 1);
+	assert_int_equal(worked(), 2 * (LEN - 2 * OL_PART_FLOATS) * 4);
+	assert_true(ol_ingest_waits(&server->ingest));
+	ol_turn_begin(&server->turn);
+	ol_ingest_progress(&server->ingest, 0);
+	assert_int_equal(worked(), 2 * (LEN - OL_PART_FLOATS) * 4);
+	assert_false(ol_ingest_waits(&server->ingest));
+	server->turn.bytes_max = UINT64_MAX;
+	push(0, 0, 1);
+	push(1, 0, 2);
+	push(0, 0, 3);
+	push(1, 0, 4);
+	are_plain();
+}
+
+/* A head's ring is renewed between two parts of a payload: what was in it is summed up again */
+static void a_payload_whose_ring_is_renewed_is_made_anew(void **state)
+{
+	const struct ol_early_steps *steps = ol_chain_strict.steps.early;
+	struct ol_replica *replica = &server->replica;
+	struct ol_ring was = replica->ring;
+	struct ol_span tail = { 2 * OL_PART_FLOATS, LEN - 2 * OL_PART_FLOATS };
+	struct ol_span next = { OL_PART_FLOATS, OL_PART_FLOATS }, both;
+
+	(void)state;
+	replica->ring.slab = &landing[1];
+	replica->ring.slots = 1;
+	replica->chain.loaded = false; /* nothing is applied */
+	land(0, 0, 1, 0);
+	server->ingest.early.contributions[0] =
+		(struct ol_contribution){ .grad = gradient(0, 0), .scale = 1.0f };
+	server->ingest.early.count = 1;
+	assert_true(steps->part(&server->ingest, tail));
+	ol_payload_drop(replica);
+	assert_false(steps->part(&server->ingest, next));
+	both = (struct ol_span){ next.first, next.len + tail.len };
+	assert_true(steps->part(&server->ingest, both));
+	assert_false(steps->part(&server->ingest, next)); /* it is there */
+	replica->ring = was;
+	server->ingest.early.count = 0;
+}
+
 /* Beside others only what is pushed already is begun, and it may be overtaken all the same */
 static void asynchronous_gradients_are_begun_one_at_a_time(void **state)
 {
@@ -347,7 +416,8 @@ static void asynchronous_gradients_are_begun_one_at_a_time(void **state)
 	assert_int_equal(worked(), (LEN - 2 * OL_PART_FLOATS) * 4);
 	push(0, 0, 1);
 	assert_int_equal(in_vain(), (LEN - 2 * OL_PART_FLOATS) * 4);
-	part_flagged(1, 0, 2, 1, OL_PART_FOLLOWS);
+	part_flagged(1, 0, 2, 1, OL_PART_FOLLOWS); /* overtaken once: not begun again */
+	assert_int_equal(worked(), (LEN - 2 * OL_PART_FLOATS) * 4);
 	push(1, 0, 2);
 	assert_int_equal(server->store.version, 2);
 	assert_int_equal(in_vain(), (LEN - 2 * OL_PART_FLOATS) * 4);
@@ -371,6 +441,9 @@ int main(void)
 		TEST(a_part_that_is_not_finite_is_dropped_with_its_gradient),
 		TEST(a_push_of_several_gradients_is_not_begun),
 		TEST(a_part_of_a_slot_that_is_not_free_is_a_fault),
+		TEST(announcements_are_bounded),
+		TEST(what_a_turn_has_no_room_for_is_done_in_the_next),
+		TEST(a_payload_whose_ring_is_renewed_is_made_anew),
 		TEST(asynchronous_gradients_are_begun_one_at_a_time),
 	};
 

@@ -87,7 +87,7 @@ static void push_one(struct ol_worker *worker, bool counts)
 	struct ol_op op = { .level = job.replicas > 1 ? OL_LEVEL_COMMITTED : OL_LEVEL_APPLIED },
 		     pull = { 0 };
 	uint64_t start_ns;
-	float *grad;
+	float *grad = NULL;
 
 	if (ol_pull(worker, 0, &pull) != 0 || ol_worker_wait(worker, &pull) != 0 ||
 	    ol_grad_acquire(worker, &grad) != 0)

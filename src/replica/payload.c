@@ -67,19 +67,17 @@ void ol_payload_made(struct ol_replica *replica, uint64_t first)
 const char *ol_payload_on_bell(struct ol_replica *replica, uint32_t arg)
 {
 	const uint64_t version = replica->chain.received + 1, first = ol_part_first(arg);
-	uint64_t before;
+	const uint64_t before = ol_payload_first(replica);
 
 	if (replica->periodic || ol_part_slot(arg) != version % replica->ring.slots ||
 	    version > replica->chain.acked + replica->ring.slots)
 		return "part of an entry that is not the next one";
 	if (ol_part_is_cancel(arg)) {
 		ol_counter_add(&replica->board->early_void_bytes,
-			       (replica->geo->shard_len - payload_next(replica)->first) *
-				       OL_ELEM_BYTES);
+			       (replica->geo->shard_len - before) * OL_ELEM_BYTES);
 		ol_payload_drop(replica);
 		return NULL;
 	}
-	before = payload_next(replica)->first;
 	if (first >= before)
 		return "part of an entry that it has sent already";
 	ol_counter_add(&replica->board->early_bytes, (before - first) * OL_ELEM_BYTES);

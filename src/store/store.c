@@ -13,7 +13,6 @@
 
 enum {
 	PIECE_FLOATS = 1 << 17, /* of an update, over all gradients */
-	PART_FLOATS = 1 << 14, /* of a part of one that is run as a piece by itself */
 	ROUND_PIECES = 64 /* run at once: their norms are added up in order then */
 };
 
@@ -338,14 +337,14 @@ void ol_store_begin(struct ol_store *store, unsigned target)
 static unsigned run_part(const struct ol_store *store, ol_kernel_fn *kernel,
 			 const struct ol_kernel_args *args)
 {
-	return args->len < PART_FLOATS ? run_pieces(store, kernel, args)
-				       : run_rounds(store, kernel, args);
+	return args->len < OL_PART_FLOATS ? run_pieces(store, kernel, args)
+					  : run_rounds(store, kernel, args);
 }
 
 /* Run a kernel on a span of the contributions. False: one of them is not finite there */
-static bool part_run(const struct ol_store *store, ol_kernel_fn *kernel,
-		     struct ol_kernel_args *args, const struct ol_contribution *contributions,
-		     unsigned count)
+static bool contributions_run(const struct ol_store *store, ol_kernel_fn *kernel,
+			      struct ol_kernel_args *args,
+			      const struct ol_contribution *contributions, unsigned count)
 {
 	const float *grads[OL_WORKERS_MAX];
 	float scales[OL_WORKERS_MAX];
@@ -366,7 +365,7 @@ bool ol_store_part(struct ol_store *store, const struct ol_contribution *contrib
 	struct ol_kernel_args args = kernel_args(store, target, span.first, span.len);
 
 	args.stream = is_large(store, count);
-	return part_run(store, store->kernels->update, &args, contributions, count);
+	return contributions_run(store, store->kernels->update, &args, contributions, count);
 }
 
 bool ol_store_gather_part(struct ol_store *store, const struct ol_contribution *contributions,
@@ -376,7 +375,7 @@ bool ol_store_gather_part(struct ol_store *store, const struct ol_contribution *
 		.rule = &store->rule, .first = span.first, .len = span.len, .new_weights = sum
 	};
 
-	return part_run(store, store->kernels->gather, &args, contributions, count);
+	return contributions_run(store, store->kernels->gather, &args, contributions, count);
 }
 
 void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_span span,
@@ -464,16 +463,6 @@ unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contrib
 				       .new_weights = sum };
 
 	return kernel_run(store, store->kernels->gather, &args, contributions, count);
-}
-
-void ol_store_enter(struct ol_store *store, const float *sum,
-		    const struct ol_contribution *contributions, unsigned count, unsigned target)
-{
-	const struct ol_span whole = { .len = store->geo.shard_len };
-
-	ol_store_begin(store, target);
-	ol_store_enter_part(store, sum, whole, target);
-	ol_store_publish(store, contributions, count, target);
 }
 
 struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker)

@@ -97,14 +97,12 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 			unsigned count, unsigned target);
 
 /*
- * The same in two halves, for an update that goes down a chain. gather puts the contributions
- * together into `sum` (shard_len floats). enter makes the update from `sum`; of the contributions
- * it ignores grad and scale. The result is bit for bit that of ol_store_apply().
+ * ol_store_gather -- the first half of an update that goes down a chain: put the contributions
+ * together into `sum` (shard_len floats); returns as apply does. ol_store_enter_part() makes the
+ * update from there. The result is bit for bit that of ol_store_apply().
  */
 unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contributions,
 			 unsigned count, float *sum);
-void ol_store_enter(struct ol_store *store, const float *sum,
-		    const struct ol_contribution *contributions, unsigned count, unsigned target);
 
 /* Floats first … first + len of a vector */
 struct ol_span {
@@ -114,9 +112,10 @@ struct ol_span {
 
 /*
  * The same for an update whose gradients arrive in parts: begin, then parts in any order that cover
- * the vector once, then publish. Another update in between undoes the parts. part applies a span of the
- * contributions, gather_part puts it together into `sum`, enter_part applies it from there. part and
- * gather_part are false if the span of a gradient holds a non-finite value: begin again without it.
+ * the vector once, then publish, which ignores grad and scale. Another update in between undoes the
+ * parts. part applies a span of the contributions, gather_part puts it together into `sum`,
+ * enter_part applies it from there. part and gather_part are false if the span of a gradient holds a
+ * non-finite value: begin again without it.
  */
 void ol_store_begin(struct ol_store *store, unsigned target);
 bool ol_store_part(struct ol_store *store, const struct ol_contribution *contributions,

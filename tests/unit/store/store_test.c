@@ -456,7 +456,9 @@ static void a_long_update_in_pieces_gives_the_same_bits(void **unused)
 	assert_int_equal(ol_store_gather(&l->store, l->contributions, MANY, sum), MANY);
 	assert_int_equal(l->pieces, 6);
 	norms_are_near(&l->store.norms, &norms);
-	ol_store_enter(&l->store, sum, l->contributions, MANY, 1);
+	ol_store_begin(&l->store, 1);
+	ol_store_enter_part(&l->store, sum, (struct ol_span){ .len = LONG }, 1);
+	ol_store_publish(&l->store, l->contributions, MANY, 1);
 	assert_memory_equal(ol_store_weights(&l->store), weights, LONG * sizeof(float));
 	lengthy_free(l);
 	free(weights);

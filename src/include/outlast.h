@@ -171,7 +171,9 @@ struct ol_worker_opts {
 	   back at another address, that follows the first one after a "|". */
 	const char *servers;
 	const char *transport; /* "verbs" or "shm"; NULL: shm if an address starts with / or @ */
-	const char *device; /* RDMA device to leave by; NULL: the one on the route to the server */
+	/* RDMA device to leave by; NULL: the one on the route to the server. "a,b", up to 8: shard k
+	   by device k modulo their number, and by another while that one fails */
+	const char *device;
 	const char *job_key; /* secret that both ends of a job share; NULL or "": none */
 	uint32_t worker; /* this worker's id, from 0; unique in the job */
 	uint32_t observer; /* enum ol_observer: an observer has no id and cannot push */

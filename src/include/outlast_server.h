@@ -99,9 +99,10 @@ struct ol_server_opts {
 	const char *listen; /* verbs "host:port" (port 0: any), shm a path or "@name";
 			      default "@outlast" */
 	const char *transport; /* "verbs" or "shm"; NULL: shm if listen starts with / or @ */
-	const char
-		*device; /* RDMA device; a listener on 0.0.0.0 is at its address. NULL: the one that
-			       has the address */
+	/* RDMA device; a listener on 0.0.0.0 is at its address. "a,b": the shard's number says with
+	   which to begin; the first that is there and has the address is taken. NULL: the one that
+	   has the address */
+	const char *device;
 	const char *job_key;
 	uint64_t param_count; /* of the whole job */
 	uint32_t shard; /* the shard that this server holds */

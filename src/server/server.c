@@ -15,6 +15,7 @@
 #include "base/cancel.h"
 #include "base/defaults.h"
 #include "base/log.h"
+#include "base/rails.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "policy/kind.h"
@@ -273,27 +274,12 @@ int ol_server_opts_wire_sized(struct ol_server_opts *opts, size_t opts_bytes)
 	return 0;
 }
 
-static int xport_start(struct ol_server *server, const struct ol_geometry *geo, char *err,
-		       size_t err_bytes)
+/* Open the transport, and listen */
+static int xport_listen(struct ol_server *server, const struct ol_xport_opts *xopts, char *err,
+			size_t err_bytes)
 {
-	/* no gradient that fits into one part is sent in parts */
-	const uint32_t parts = ol_layout_vector_bytes(geo) > OL_PART_BYTES ? OL_PARTS_MAX : 0;
-	struct ol_xport_opts xopts;
-	int rc;
+	int rc = server->ops->open(xopts, &server->xport);
 
-	ol_xport_opts_init(&xopts);
-	xopts.device = server->opts.device;
-	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
-	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts) + 4;
-	if (xopts.doorbells_max < server->kind->doorbells_min)
-		xopts.doorbells_max = server->kind->doorbells_min;
-	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
-	xopts.relaxed_ordering = (enum ol_xport_choice)server->opts.relaxed_ordering;
-	xopts.huge_pages = (enum ol_xport_choice)server->opts.huge_pages;
-	xopts.wire = wire_of(&server->opts);
-	xopts.shared_domain = server->opts.shared_domain != 0;
-	xopts.log = ol_dial_log;
-	rc = server->ops->open(&xopts, &server->xport);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot open transport", server->ops->name);
 	rc = server->ops->listen(server->xport, server->opts.listen, server->addr);
@@ -307,6 +293,54 @@ static int xport_start(struct ol_server *server, const struct ol_geometry *geo, 
 			 server->opts.listen);
 	else if (rc != 0)
 		fail(err, err_bytes, rc, "cannot listen at", server->opts.listen);
+	return rc;
+}
+
+/* By the device of the shard, or by the next that is there and has the address */
+static int rails_listen(struct ol_server *server, struct ol_xport_opts *xopts, char *err,
+			size_t err_bytes)
+{
+	struct ol_rails rails;
+	int rc = ol_rails_parse(server->opts.device, &rails);
+
+	if (rc != 0) {
+		snprintf(err, err_bytes, "device: " OL_RAILS_HELP);
+		return rc;
+	}
+	if (rails.count == 0)
+		return xport_listen(server, xopts, err, err_bytes);
+	for (uint32_t i = 0; i < rails.count; i++) {
+		xopts->device = rails.names[(server->opts.shard + i) % rails.count];
+		rc = xport_listen(server, xopts, err, err_bytes);
+		if (rc != -ENODEV && rc != -EADDRNOTAVAIL)
+			break;
+		if (server->xport != NULL)
+			server->ops->close(server->xport);
+		server->xport = NULL;
+	}
+	return rc;
+}
+
+static int xport_start(struct ol_server *server, const struct ol_geometry *geo, char *err,
+		       size_t err_bytes)
+{
+	/* no gradient that fits into one part is sent in parts */
+	const uint32_t parts = ol_layout_vector_bytes(geo) > OL_PART_BYTES ? OL_PARTS_MAX : 0;
+	struct ol_xport_opts xopts;
+	int rc;
+
+	ol_xport_opts_init(&xopts);
+	xopts.conns_max = server->sessions.count + spare_conns(&server->opts);
+	xopts.doorbells_max = (server->opts.window + 1) * (2 + parts) + 4;
+	if (xopts.doorbells_max < server->kind->doorbells_min)
+		xopts.doorbells_max = server->kind->doorbells_min;
+	xopts.retry_timeout_ms = server->opts.retry_timeout_ms;
+	xopts.relaxed_ordering = (enum ol_xport_choice)server->opts.relaxed_ordering;
+	xopts.huge_pages = (enum ol_xport_choice)server->opts.huge_pages;
+	xopts.wire = wire_of(&server->opts);
+	xopts.shared_domain = server->opts.shared_domain != 0;
+	xopts.log = ol_dial_log;
+	rc = rails_listen(server, &xopts, err, err_bytes);
 	if (rc != 0)
 		return rc;
 	server->ops->query(server->xport, &server->caps); /* listening may choose the device */

@@ -21,8 +21,10 @@ static void link_init(struct ol_link *link, struct ol_worker *worker, uint32_t i
 {
 	link->worker = worker;
 	link->index = index;
-	for (uint32_t i = 0; i < OL_PEERS; i++)
+	for (uint32_t i = 0; i < OL_PEERS; i++) {
 		link->peers[i].link = link;
+		link->peers[i].rail = &worker->rails[0];
+	}
 	link->reader = ol_link_head(link);
 	ol_link_head(link)->role = worker->opts.observer ? OL_ROLE_OBSERVER : OL_ROLE_WORKER;
 }
@@ -94,6 +96,7 @@ static void link_lost(struct ol_peer *peer, int status, uint64_t now_ns)
 		link_fail(peer, OL_E_NO_SERVER, NULL);
 		return;
 	}
+	ol_rail_on_lost(peer, status);
 	ol_peer_retry(peer, now_ns);
 	if (was_live && worker->started)
 		ol_peer_at_once(peer, now_ns);
@@ -214,6 +217,7 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 	int rc = 0;
 
 	ol_dial_set_live(&peer->dial);
+	ol_rail_on_live(peer);
 	peer->busy_ns = peer->short_ns = 0;
 	peer->epoch = welcome->epoch;
 	peer->resolved_seq = welcome->resolved.seq;
@@ -284,10 +288,10 @@ void ol_link_leave(struct ol_peer *peer, uint64_t now_ns)
 		peer_on_loss(peer, was_live, 0, now_ns);
 }
 
-void ol_link_lose_device(struct ol_link *link, uint64_t now_ns)
+void ol_link_lose_rail(struct ol_link *link, const struct ol_rail *rail, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < OL_PEERS && link->state != OL_LINK_FAILED; i++) {
-		if (link->peers[i].dial.conn != NULL)
+		if (link->peers[i].rail == rail && link->peers[i].dial.conn != NULL)
 			link_lost(&link->peers[i], OL_E_DEVICE, now_ns);
 	}
 }

@@ -66,47 +66,55 @@ static unsigned mirrors_access(const struct ol_worker *worker)
 }
 
 /* Unless it is registered, or there is no such memory */
-static int slab_reg(struct ol_worker *worker, struct ol_slab *slab, unsigned access,
+static int slab_reg(struct ol_rail *rail, struct ol_slab *slab, unsigned access,
 		    struct ol_xport_region **region)
 {
 	if (slab == NULL || *region != NULL)
 		return 0;
-	return worker->ops->reg(worker->xport, NULL, slab, 0, slab->bytes, access, region);
+	return rail->worker->ops->reg(rail->xport, NULL, slab, 0, slab->bytes, access, region);
 }
 
-static void slab_dereg(struct ol_worker *worker, struct ol_xport_region **region)
+static void slab_dereg(const struct ol_rail *rail, struct ol_xport_region **region)
 {
 	if (*region != NULL)
-		worker->ops->dereg(*region);
+		rail->worker->ops->dereg(*region);
 	*region = NULL;
 }
 
-int ol_worker_memory_reg(struct ol_worker *worker)
+int ol_worker_memory_reg(struct ol_rail *rail)
 {
-	int rc = slab_reg(worker, worker->work_slab, OL_XPORT_ACCESS_LOCAL, &worker->work_region);
+	const struct ol_worker *worker = rail->worker;
+	int rc = slab_reg(rail, worker->work_slab, OL_XPORT_ACCESS_LOCAL, &rail->work_region);
 
 	if (rc == 0)
-		rc = slab_reg(worker, worker->mirror_slab, mirrors_access(worker),
-			      &worker->mirror_region);
+		rc = slab_reg(rail, worker->mirror_slab, mirrors_access(worker),
+			      &rail->mirror_region);
 	if (rc == 0)
-		rc = slab_reg(worker, worker->grad_slab, OL_XPORT_ACCESS_RELAXED,
-			      &worker->grad_region);
+		rc = slab_reg(rail, worker->grad_slab, OL_XPORT_ACCESS_RELAXED, &rail->grad_region);
 	return rc;
 }
 
-void ol_worker_memory_dereg(struct ol_worker *worker)
+void ol_worker_memory_dereg(struct ol_rail *rail)
 {
-	slab_dereg(worker, &worker->grad_region);
-	slab_dereg(worker, &worker->mirror_region);
-	slab_dereg(worker, &worker->work_region);
+	slab_dereg(rail, &rail->grad_region);
+	slab_dereg(rail, &rail->mirror_region);
+	slab_dereg(rail, &rail->work_region);
 }
 
-static int slab_start(struct ol_worker *worker, uint64_t bytes, unsigned access,
-		      struct ol_slab **ret_slab, struct ol_xport_region **ret_region)
+static int rails_reg(struct ol_worker *worker)
 {
-	int rc = ol_slab_create(bytes, worker->caps.numa_node, worker->caps.slab_flags, ret_slab);
+	int rc = 0;
 
-	return rc == 0 ? slab_reg(worker, *ret_slab, access, ret_region) : rc;
+	for (uint32_t i = 0; i < worker->rail_count && rc == 0; i++) {
+		if (worker->rails[i].xport != NULL)
+			rc = ol_worker_memory_reg(&worker->rails[i]);
+	}
+	return rc;
+}
+
+static int slab_start(struct ol_worker *worker, uint64_t bytes, struct ol_slab **ret_slab)
+{
+	return ol_slab_create(bytes, worker->caps.numa_node, worker->caps.slab_flags, ret_slab);
 }
 
 /* Slot i of every shard, mapped one behind the other: then it is the gradient buffer */
@@ -165,8 +173,7 @@ static int grads_start(struct ol_worker *worker)
 	rc = grads_map(worker);
 	if (rc != -EOPNOTSUPP)
 		return rc;
-	rc = slab_start(worker, stride * worker->slots, OL_XPORT_ACCESS_RELAXED, &worker->grad_slab,
-			&worker->grad_region);
+	rc = slab_start(worker, stride * worker->slots, &worker->grad_slab);
 	for (uint32_t i = 0; rc == 0 && i < worker->slots; i++) {
 		uint8_t *at = (uint8_t *)worker->grad_slab->addr + i * stride;
 
@@ -184,8 +191,7 @@ static int mirrors_start(struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		bytes += ol_worker_mirrored(&worker->links[i]) -
 			 ol_layout_vector_bytes(&worker->links[i].geo);
-	rc = slab_start(worker, bytes * OL_MIRRORS, mirrors_access(worker), &worker->mirror_slab,
-			&worker->mirror_region);
+	rc = slab_start(worker, bytes * OL_MIRRORS, &worker->mirror_slab);
 	if (rc != 0)
 		return rc;
 	at = worker->mirror_slab->addr;
@@ -219,12 +225,13 @@ int ol_worker_memory_start(struct ol_worker *worker)
 	worker->slots = worker->window + ol_worker_queues(worker);
 	work_bytes = hdrs_bytes(worker) + 2 * worker->link_count * sizeof(struct ol_version_line) +
 		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES;
-	rc = slab_start(worker, work_bytes, OL_XPORT_ACCESS_LOCAL, &worker->work_slab,
-			&worker->work_region);
+	rc = slab_start(worker, work_bytes, &worker->work_slab);
 	if (rc == 0 && worker->opts.observer != OL_OBSERVER_COUNTERS)
 		rc = mirrors_start(worker);
 	if (rc == 0)
 		rc = grads_start(worker);
+	if (rc == 0)
+		rc = rails_reg(worker);
 	if (rc == 0 && worker->opts.local_progress && !worker->opts.observer &&
 	    worker->opts.outage == OL_OUTAGE_CONTINUE && worker->links[0].lr > 0.0f) {
 		worker->local = malloc(worker->links[0].geo.param_count * sizeof(float));
@@ -269,7 +276,8 @@ void ol_worker_memory_free(struct ol_worker *worker)
 {
 	free(worker->local);
 	free(worker->extra.data);
-	ol_worker_memory_dereg(worker);
+	for (uint32_t i = 0; i < worker->rail_count; i++)
+		ol_worker_memory_dereg(&worker->rails[i]);
 	ol_slab_destroy(worker->grad_slab);
 	ol_slab_destroy(worker->mirror_slab);
 	ol_slab_destroy(worker->work_slab);

@@ -264,7 +264,7 @@ static int worker_start(struct ol_worker *worker)
 
 	if (rc != 0)
 		return rc;
-	rc = ol_device_open(worker);
+	rc = ol_rails_open(worker);
 	if (rc != 0) {
 		snprintf(worker->err, sizeof(worker->err), "cannot open transport %s: %s",
 			 worker->ops->name, ol_status_text(rc, text));
@@ -315,8 +315,9 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 	worker->wake_fd = -1;
 	ol_owner_take(&worker->owner);
 	worker->job_key = strdup(known.job_key != NULL ? known.job_key : "");
-	worker->device = known.device != NULL ? strdup(known.device) : NULL;
-	if (worker->job_key == NULL || (worker->device == NULL && known.device != NULL))
+	if (ol_rails_parse(known.device, &worker->rail_names) != 0)
+		rc = fail(err, err_bytes, -EINVAL, "device: " OL_RAILS_HELP);
+	else if (worker->job_key == NULL)
 		rc = fail(err, err_bytes, -ENOMEM, "no memory for the worker");
 	else
 		rc = worker_start(worker);
@@ -357,11 +358,12 @@ void ol_worker_close(struct ol_worker *worker)
 	for (uint32_t i = 0; worker->links != NULL && i < worker->link_count; i++)
 		ol_link_free(&worker->links[i]);
 	ol_worker_memory_free(worker);
-	if (worker->xport != NULL)
-		worker->ops->close(worker->xport);
+	for (uint32_t i = 0; i < worker->rail_count; i++) {
+		if (worker->rails[i].xport != NULL)
+			worker->ops->close(worker->rails[i].xport);
+	}
 	free(worker->links);
 	free(worker->job_key);
-	free(worker->device);
 	free(worker);
 }
 

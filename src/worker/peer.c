@@ -21,22 +21,24 @@ enum {
 	BACKOFF_MAX_MS = 50
 };
 
-void ol_peer_dialer(struct ol_worker *worker)
+void ol_peer_dialer(struct ol_rail *rail)
 {
-	worker->dialer = (struct ol_dialer){ .ops = worker->ops,
-					     .xport = worker->xport,
-					     .job_key = worker->job_key,
-					     .inbox = &worker->inbox,
-					     .retry_min_ms = BACKOFF_MIN_MS,
-					     .retry_max_ms = BACKOFF_MAX_MS,
-					     .salt = worker->opts.worker + 1 };
+	struct ol_worker *worker = rail->worker;
+
+	rail->dialer = (struct ol_dialer){ .ops = worker->ops,
+					   .xport = rail->xport,
+					   .job_key = worker->job_key,
+					   .inbox = &worker->inbox,
+					   .retry_min_ms = BACKOFF_MIN_MS,
+					   .retry_max_ms = BACKOFF_MAX_MS,
+					   .salt = worker->opts.worker + 1 };
 }
 
 void ol_peer_drop(struct ol_peer *peer)
 {
 	struct ol_worker *worker = peer->link->worker;
 
-	ol_dial_drop(&worker->dialer, &peer->dial);
+	ol_dial_drop(&peer->rail->dialer, &peer->dial);
 	if (peer->share_region != NULL)
 		worker->ops->dereg(peer->share_region);
 	peer->share_region = NULL;
@@ -74,7 +76,7 @@ static void addr_next(const struct ol_peer *peer, char addr[OL_XPORT_ADDR_MAX])
 void ol_peer_retry(struct ol_peer *peer, uint64_t now_ns)
 {
 	ol_peer_drop(peer);
-	ol_dial_retry(&peer->link->worker->dialer, &peer->dial, now_ns);
+	ol_dial_retry(&peer->rail->dialer, &peer->dial, now_ns);
 }
 
 /* The stranger's bit in a set: if two share a bit, at most a log line is lost */
@@ -114,7 +116,7 @@ void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, uint
 static void retry_later(struct ol_peer *peer, uint32_t delay_ms, uint64_t now_ns)
 {
 	ol_peer_drop(peer);
-	ol_dial_retry_after(&peer->link->worker->dialer, &peer->dial, delay_ms, now_ns);
+	ol_dial_retry_after(&peer->rail->dialer, &peer->dial, delay_ms, now_ns);
 	peer->busy_ns = 0;
 	ol_log(OL_LOG_DEBUG, "shard %u: server %s: told to come back in %u ms", peer->link->index,
 	       peer->dial.addr, delay_ms);
@@ -141,6 +143,7 @@ static void dial_on_result(struct ol_peer *peer, int rc, uint64_t now_ns)
 		return;
 	}
 	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -EAGAIN || peer->link->worker->started) {
+		ol_rail_on_attempt(peer, rc);
 		ol_peer_retry(peer, now_ns);
 		return;
 	}
@@ -154,16 +157,16 @@ static void dial_on_result(struct ol_peer *peer, int rc, uint64_t now_ns)
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns)
 {
 	const struct ol_wire_connect msg = connect_msg(peer);
+	struct ol_rail *rail = ol_rail_choose(peer);
 	char addr[OL_XPORT_ADDR_MAX];
 
-	if (peer->link->worker->xport == NULL) { /* its device died: once another is open */
+	if (rail == NULL) { /* every device died: once another is open */
 		peer->dial.state = OL_DIAL_IDLE;
 		return;
 	}
+	peer->rail = rail;
 	addr_next(peer, addr);
-	dial_on_result(peer,
-		       ol_dial_knock(&peer->link->worker->dialer, &peer->dial, addr, &msg, now_ns),
-		       now_ns);
+	dial_on_result(peer, ol_dial_knock(&rail->dialer, &peer->dial, addr, &msg, now_ns), now_ns);
 }
 
 void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns)
@@ -180,8 +183,10 @@ void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns)
 	 * may be back */
 	if (peer->dial.state == OL_DIAL_KNOCKING && worker->started &&
 	    now_ns - peer->dial.since_ns >=
-		    ol_probe_ms(worker->opts.retry_timeout_ms) * OL_NS_PER_MS)
+		    ol_probe_ms(worker->opts.retry_timeout_ms) * OL_NS_PER_MS) {
+		ol_rail_on_attempt(peer, -ETIMEDOUT);
 		ol_peer_retry(peer, now_ns);
+	}
 	if (peer->dial.state == OL_DIAL_IDLE && now_ns >= peer->dial.retry_ns)
 		ol_peer_start(peer, now_ns);
 }
@@ -252,7 +257,7 @@ static void reject_take(struct ol_peer *peer, const struct ol_wire_reject *rejec
 static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *event,
 			   uint64_t now_ns)
 {
-	const struct ol_dialer *dialer = &peer->link->worker->dialer;
+	const struct ol_dialer *dialer = &peer->rail->dialer;
 	const struct ol_wire_connect msg = connect_msg(peer);
 	struct ol_wire_reject reject;
 
@@ -271,6 +276,7 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 		if (event->status == -EOPNOTSUPP)
 			refusal_note(peer, event->status,
 				     "its adapter and this one ring in different ways");
+		ol_rail_on_attempt(peer, event->status);
 		ol_peer_retry(peer, now_ns);
 		break;
 	case OL_DIAL_FORGED:
@@ -321,11 +327,11 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 static int mirror_share(struct ol_peer *peer, struct ol_wire_rkey *ret_key)
 {
 	struct ol_worker *worker = peer->link->worker;
-	const struct ol_xport_region *region = worker->mirror_region;
+	const struct ol_xport_region *region = peer->rail->mirror_region;
 	int rc;
 
 	if (worker->caps.announces) {
-		rc = worker->ops->reg(worker->xport, peer->dial.conn, worker->mirror_slab, 0,
+		rc = worker->ops->reg(peer->rail->xport, peer->dial.conn, worker->mirror_slab, 0,
 				      worker->mirror_slab->bytes, OL_XPORT_ACCESS_PEER_READ,
 				      &peer->share_region);
 		if (rc != 0)
@@ -373,17 +379,17 @@ static int hello_post(struct ol_peer *peer)
 	struct ol_hello hello = { .magic = OL_WIRE_MAGIC,
 				  .gone_seq = peer->link->gone_seq,
 				  .epoch = peer->link->epoch };
-	int rc = worker->started ? ol_worker_memory_reg(worker) : 0;
+	int rc = worker->started ? ol_worker_memory_reg(peer->rail) : 0;
 
 	if (rc == 0)
-		rc = ol_dial_memory(&worker->dialer, &peer->dial, worker->caps.numa_node);
+		rc = ol_dial_memory(&peer->rail->dialer, &peer->dial, worker->caps.numa_node);
 	if (rc == 0)
 		rc = mirror_offer(peer, &hello);
 	if (rc != 0)
 		return rc;
 	hello.acks = ol_dial_wire_rkey(worker->ops->rkey(peer->dial.acks_region, peer->dial.conn));
 	ol_record_seal(&hello);
-	return ol_dial_hello(&worker->dialer, &peer->dial, &hello, sizeof(hello));
+	return ol_dial_hello(&peer->rail->dialer, &peer->dial, &hello, sizeof(hello));
 }
 
 static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
@@ -391,7 +397,7 @@ static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event
 	struct ol_link *link = peer->link;
 	struct ol_wire_accept accept;
 	char text[OL_STATUS_TEXT_MAX];
-	int rc = ol_dial_on_up(&link->worker->dialer, &peer->dial, event, &accept);
+	int rc = ol_dial_on_up(&peer->rail->dialer, &peer->dial, event, &accept);
 
 	if (rc != 0) {
 		ol_peer_on_stranger(peer, rc, NULL, now_ns);
@@ -459,7 +465,7 @@ static void watch_tick(struct ol_peer *peer, uint64_t now_ns)
 	struct ol_watch_with with = {
 		.ops = worker->ops,
 		.conn = peer->dial.conn,
-		.region = worker->work_region,
+		.region = peer->rail->work_region,
 		.off = ol_worker_work_off(worker, (const void *)(uintptr_t)ol_worker_beat(peer)),
 		.board = peer->dial.public_key,
 		.cookie = ol_cookie_make(OL_COOKIE_BEAT, 0),

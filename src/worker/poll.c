@@ -68,44 +68,62 @@ static void link_progress(struct ol_link *link)
 	ol_pull_unpin(link);
 }
 
-/* Events; 0 while there is no transport, as its device died */
-static int xport_poll(struct ol_worker *worker, struct ol_xport_event events[EVENTS_MAX])
+/* Handle a rail's events: how many there were. 0 while it has no transport, as its device died */
+static int rail_poll(struct ol_rail *rail)
 {
+	struct ol_worker *worker = rail->worker;
+	struct ol_xport_event events[EVENTS_MAX];
 	int count;
 
-	if (worker->xport == NULL) {
-		ol_device_tick(worker);
+	if (rail->xport == NULL) {
+		ol_rail_tick(rail);
 		return 0;
 	}
 	/* a transport may look at rare events seldom, but a poll after arm() does look */
 	if (any_link_is_down(worker))
-		(void)worker->ops->arm(worker->xport);
-	count = worker->ops->poll(worker->xport, events, EVENTS_MAX);
-	if (count != -ENODEV)
-		return count;
-	ol_worker_now(worker);
-	return ol_device_lost(worker);
+		(void)worker->ops->arm(rail->xport);
+	count = worker->ops->poll(rail->xport, events, EVENTS_MAX);
+	if (count == -ENODEV) {
+		ol_worker_now(worker);
+		return ol_rail_lost(rail);
+	}
+	if (count > 0 && (lives_on(worker) || !worker->started))
+		ol_worker_now(worker); /* else nothing is timed */
+	for (int i = 0; i < count; i++) {
+		worker->inbox = (struct ol_inbox){ &events[i + 1], count - i - 1 };
+		if (events[i].conn != NULL) /* else it was freed meanwhile */
+			ol_link_on_event(events[i].conn->user, &events[i], worker->now_ns);
+	}
+	worker->inbox = (struct ol_inbox){ 0 };
+	return count;
+}
+
+static int rails_poll(struct ol_worker *worker)
+{
+	int total = 0;
+
+	for (uint32_t i = 0; i < worker->rail_count; i++) {
+		int count = rail_poll(&worker->rails[i]);
+
+		if (count < 0)
+			return count;
+		total += count;
+	}
+	return total;
 }
 
 /* Progress; the ops it completed are counted in worker->completed */
 static int poll_once(struct ol_worker *worker)
 {
-	struct ol_xport_event events[EVENTS_MAX];
 	int events_count;
 
 	if (worker->coord != NULL)
 		ol_route_look(worker);
-	events_count = xport_poll(worker, events);
+	events_count = rails_poll(worker);
 	if (events_count < 0)
 		return events_count;
-	if (lives_on(worker) || (events_count > 0 && !worker->started))
-		ol_worker_now(worker); /* else nothing is timed */
-	for (int i = 0; i < events_count; i++) {
-		worker->inbox = (struct ol_inbox){ &events[i + 1], events_count - i - 1 };
-		if (events[i].conn != NULL) /* else it was freed meanwhile */
-			ol_link_on_event(events[i].conn->user, &events[i], worker->now_ns);
-	}
-	worker->inbox = (struct ol_inbox){ 0 };
+	if (events_count == 0 && lives_on(worker))
+		ol_worker_now(worker);
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
@@ -165,24 +183,29 @@ static uint64_t sleep_max_ns(const struct ol_worker *worker)
 
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns)
 {
-	struct pollfd fds[] = {
-		{ .fd = -1, .events = POLLIN }, /* below 0: ignored */
-		{ .fd = worker->wake_fd, .events = POLLIN },
+	struct pollfd fds[1 + OL_RAILS_MAX] = {
+		{ .fd = worker->wake_fd, .events = POLLIN }, /* below 0: ignored */
 	};
+	nfds_t count = 1;
 	uint64_t bound_ns = sleep_max_ns(worker);
 	struct timespec timeout = { 0 };
 	int rc;
 
-	if (worker->xport != NULL) {
-		fds[0].fd = worker->ops->event_fd(worker->xport);
-		rc = worker->ops->arm(worker->xport);
+	for (uint32_t i = 0; i < worker->rail_count; i++) {
+		struct ol_xport *xport = worker->rails[i].xport;
+
+		if (xport == NULL)
+			continue;
+		fds[count++] =
+			(struct pollfd){ .fd = worker->ops->event_fd(xport), .events = POLLIN };
+		rc = worker->ops->arm(xport);
 		if (rc != 0)
 			return rc < 0 ? rc : 0;
 	}
 	timeout.tv_nsec = (long)(max_ns < bound_ns ? max_ns : bound_ns);
-	if (ppoll(fds, 2, &timeout, NULL) < 0 && errno != EINTR)
+	if (ppoll(fds, count, &timeout, NULL) < 0 && errno != EINTR)
 		return -errno;
-	if (fds[1].revents != 0)
+	if (fds[0].revents != 0)
 		ol_route_woken(worker);
 	return 0;
 }
@@ -370,9 +393,7 @@ int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_sta
 {
 	struct ol_board *board = ol_worker_board(worker);
 	struct ol_xport_read read = {
-		.segs = { { .region = worker->work_region,
-			    .off = ol_worker_work_off(worker, board),
-			    .bytes = sizeof(*board) } },
+		.segs = { { .off = ol_worker_work_off(worker, board), .bytes = sizeof(*board) } },
 		.seg_count = 1,
 		.flags = OL_XPORT_SIGNALED,
 		.cookie = ol_cookie_make(OL_COOKIE_STAT, worker->stat_generation + 1),
@@ -394,6 +415,7 @@ int ol_stat_sized(struct ol_worker *worker, uint32_t shard, struct ol_server_sta
 	while (rc >= 0 && !worker->stat_done) {
 		if (reader->dial.state != OL_DIAL_LIVE)
 			return OL_E_NO_SERVER;
+		read.segs[0].region = reader->rail->work_region;
 		if (!posted)
 			posted = worker->ops->post_read(reader->dial.conn, &read) == 0;
 		rc = poll_some(worker);

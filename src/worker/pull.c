@@ -138,7 +138,7 @@ static int post_line(struct ol_link *link, struct ol_version_line *line, enum ol
 {
 	struct ol_worker *worker = link->worker;
 	struct ol_xport_read read = {
-		.segs = { { .region = worker->work_region,
+		.segs = { { .region = link->reader->rail->work_region,
 			    .off = ol_worker_work_off(worker, line),
 			    .bytes = sizeof(*line) } },
 		.seg_count = 1,
@@ -190,7 +190,7 @@ static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 		if (bytes > left)
 			bytes = left;
 		read.segs[read.seg_count++] = (struct ol_xport_seg){
-			.region = worker->mirror_region,
+			.region = link->reader->rail->mirror_region,
 			.off = (uint64_t)(at - (const uint8_t *)worker->mirror_slab->addr),
 			.bytes = (uint32_t)bytes,
 		};

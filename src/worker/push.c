@@ -416,7 +416,7 @@ int ol_push_sized(struct ol_worker *worker, float *data, const struct ol_push_in
 	return grad_push(worker, data, &known, op);
 }
 
-/* Where shard link->index of a gradient buffer lies in grad_region */
+/* Where shard link->index of a gradient buffer lies in a grad_region */
 static uint64_t grad_off(const struct ol_link *link, uint32_t index)
 {
 	const struct ol_worker *worker = link->worker;
@@ -461,12 +461,12 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 		hdr->base_version = link->version;
 	ol_record_seal(hdr);
 	if (bytes > 0) {
-		*seg++ = (struct ol_xport_seg){ .region = worker->grad_region,
+		*seg++ = (struct ol_xport_seg){ .region = ol_link_head(link)->rail->grad_region,
 						.off = grad_off(link, index),
 						.bytes = (uint32_t)bytes };
 		write.seg_count++;
 	}
-	*seg = (struct ol_xport_seg){ .region = worker->work_region,
+	*seg = (struct ol_xport_seg){ .region = ol_link_head(link)->rail->work_region,
 				      .off = ol_worker_work_off(worker, hdr),
 				      .bytes = sizeof(*hdr) };
 	write.seg_count++;
@@ -484,7 +484,7 @@ static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 	uint64_t *left = &worker->grads[index].left[link->index];
 	uint64_t bytes = *left - to < OL_CHUNK_BYTES ? *left - to : OL_CHUNK_BYTES;
 	struct ol_xport_write write = {
-		.segs = { { .region = worker->grad_region,
+		.segs = { { .region = ol_link_head(link)->rail->grad_region,
 			    .off = grad_off(link, index) + *left - bytes,
 			    .bytes = (uint32_t)bytes } },
 		.seg_count = 1,

@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/owner.h"
+#include "base/rails.h"
 #include "link/dial.h"
 #include "outlast.h"
 #include "rdma/transport.h"
@@ -65,6 +66,9 @@ enum ol_peer_end {
  * for the reader's welcome or for a view. */
 struct ol_peer {
 	struct ol_link *link;
+	struct ol_rail *rail; /* that it is dialled by, or was last */
+	const struct ol_rail *rail_told; /* that it was last live by; NULL: none */
+	uint32_t rail_fails; /* rail.c: ends that a rail may have caused */
 	enum ol_wire_role role;
 	struct ol_dial dial;
 	enum ol_peer_end end;
@@ -231,16 +235,28 @@ struct ol_reopen {
 	bool quiet; /* the transport's log lines say nothing new */
 };
 
+/* A device that connections leave by, and what is registered there */
+struct ol_rail {
+	struct ol_worker *worker;
+	const char *device; /* NULL: the one on the route to the server */
+	struct ol_xport *xport; /* NULL: its device died, and no other is open yet (rail.c) */
+	struct ol_reopen reopen;
+	struct ol_dialer dialer; /* of all its connections */
+	struct ol_xport_region *grad_region; /* of slabs of the worker */
+	struct ol_xport_region *work_region;
+	struct ol_xport_region *mirror_region;
+};
+
 struct ol_worker {
 	const struct ol_xport_ops *ops;
-	struct ol_xport *xport; /* NULL: its device died, and no other is open yet (device.c) */
-	struct ol_reopen reopen;
-	struct ol_xport_caps caps;
+	uint32_t rail_count;
+	struct ol_rail rails[OL_RAILS_MAX];
+	struct ol_rails rail_names; /* count 0: one rail, without a name */
+	struct ol_xport_caps caps; /* of the first rail that was opened; inline_max: of all */
+	bool caps_known;
 	struct ol_inbox inbox;
-	struct ol_dialer dialer; /* of all its connections */
 	struct ol_worker_opts opts;
 	char *job_key; /* own copy */
-	char *device; /* own copy; NULL: the one on the route to the server */
 	char err[OL_ERR_MAX]; /* why opening failed */
 
 	struct ol_coord *coord; /* NULL: no chains */
@@ -263,15 +279,12 @@ struct ol_worker {
 	void *grad_range; /* zero-copy: reserved addresses */
 	size_t grad_range_bytes;
 	struct ol_slab *grad_slab; /* otherwise: memory of the worker's own */
-	struct ol_xport_region *grad_region;
 
 	/* Registered: push headers [window][links], version lines [links] of pulls and [links] of
 	   ol_newest(), a board for stat */
 	struct ol_slab *work_slab;
-	struct ol_xport_region *work_region;
 
 	struct ol_slab *mirror_slab;
-	struct ol_xport_region *mirror_region;
 	struct ol_mirror mirrors[OL_MIRRORS];
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
@@ -316,13 +329,21 @@ static inline uint32_t ol_placed_arg(uint32_t index, uint32_t generation)
 	return index << 24 | (generation & 0xffffff);
 }
 
-/* device.c: the transport of all connections */
-int ol_device_open(struct ol_worker *worker);
-/* ol_device_lost -- poll() said that the device is dead: close the transport, and open another soon.
+/* rail.c: the transports of all connections */
+/* ol_rails_open -- 0 if one can be opened */
+int ol_rails_open(struct ol_worker *worker);
+/* ol_rail_lost -- poll() said that the device is dead: close the transport, and open another soon.
  * 0; or OL_E_DEVICE, while the worker is being opened */
-int ol_device_lost(struct ol_worker *worker);
-/* ol_device_tick -- without a transport: open one when it is time */
-void ol_device_tick(struct ol_worker *worker);
+int ol_rail_lost(struct ol_rail *rail);
+/* ol_rail_tick -- without a transport: open one when it is time */
+void ol_rail_tick(struct ol_rail *rail);
+/* ol_rail_choose -- the one for the next attempt; NULL: none is open */
+struct ol_rail *ol_rail_choose(const struct ol_peer *peer);
+/* ol_rail_on_attempt, ol_rail_on_lost, ol_rail_on_live -- an attempt has ended; a connection has
+ * that was more; it is of use */
+void ol_rail_on_attempt(struct ol_peer *peer, int status);
+void ol_rail_on_lost(struct ol_peer *peer, int status);
+void ol_rail_on_live(struct ol_peer *peer);
 
 /* link.c: one shard, with its connections */
 /* ol_links_make -- count links, which ol_link_free() frees; -ENOMEM */
@@ -346,8 +367,8 @@ static inline void ol_link_act_on_ends(struct ol_link *link, uint64_t now_ns)
 void ol_link_leave(struct ol_peer *peer, uint64_t now_ns);
 /* ol_link_review_welcomes -- a view came in: accept welcomes that waited for it */
 void ol_link_review_welcomes(struct ol_link *link, uint64_t now_ns);
-/* ol_link_lose_device -- the transport is about to be closed: drop what is left of connections */
-void ol_link_lose_device(struct ol_link *link, uint64_t now_ns);
+/* ol_link_lose_rail -- its transport is about to be closed: drop what is left of connections */
+void ol_link_lose_rail(struct ol_link *link, const struct ol_rail *rail, uint64_t now_ns);
 /* ol_link_dial_now -- there is a transport again: knock at the servers without back-off */
 void ol_link_dial_now(struct ol_link *link, uint64_t now_ns);
 /* ol_link_move -- fence the server off, even if it answers, and dial its new addrs */
@@ -375,8 +396,8 @@ static inline bool ol_link_pushes(const struct ol_link *link)
 }
 
 /* peer.c: one connection: its handshake, and the watch on the other end */
-/* ol_peer_dialer -- set up worker->dialer, once the transport is open */
-void ol_peer_dialer(struct ol_worker *worker);
+/* ol_peer_dialer -- set up a rail's dialer, once the transport is open */
+void ol_peer_dialer(struct ol_rail *rail);
 /* ol_peer_start -- knock */
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_peer_drop -- free the connection, and fence its server out */
@@ -403,11 +424,11 @@ void ol_peer_probe(struct ol_peer *peer, uint64_t now_ns);
 /* memory.c */
 int ol_worker_memory_start(struct ol_worker *worker);
 void ol_worker_memory_free(struct ol_worker *worker);
-/* ol_worker_memory_reg -- register what is not registered, for all connections. The device is to be
- * settled: a connection is up */
-int ol_worker_memory_reg(struct ol_worker *worker);
+/* ol_worker_memory_reg -- register what is not registered, for all connections of a rail. Its device
+ * is to be settled: it is named, or a connection is up */
+int ol_worker_memory_reg(struct ol_rail *rail);
 /* ol_worker_memory_dereg -- the transport is about to be closed; the memory stays */
-void ol_worker_memory_dereg(struct ol_worker *worker);
+void ol_worker_memory_dereg(struct ol_rail *rail);
 static inline struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32_t grad,
 						uint32_t link)
 {
@@ -428,7 +449,7 @@ uint64_t ol_worker_mirrored(const struct ol_link *link);
 uint64_t ol_worker_flat_bytes(const struct ol_worker *worker);
 /* ol_worker_finite -- floats `first` up to `end` of a gradient hold no NaN and no infinity */
 bool ol_worker_finite(const float *grad, uint64_t first, uint64_t end);
-/* ol_worker_work_off -- offset of one of these in work_region */
+/* ol_worker_work_off -- offset of one of these in a work_region */
 static inline uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
 {
 	return (uint64_t)((const uint8_t *)at - (const uint8_t *)worker->work_slab->addr);

@@ -118,6 +118,37 @@ removal() {
 	rdma link delete rxe1
 }
 
+sent() {
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
+}
+
+# rails -- two servers and two devices, a shard each; the second device goes, and its server and connections take the
+# first. Both are ends of one cable, with an address each.
+rails() {
+	local pid status before both="--servers 2 --device $OL_DEVICE,rxe1"
+
+	sysctl -qw net.ipv4.conf.{all,d0,d1}.accept_local=1 net.ipv4.conf.{all,d0,d1}.rp_filter=0
+	ip addr add "${OL_ADDR%.*}.9/24" dev d1
+	rdma link add rxe1 type rxe netdev d1
+	steps=200
+	job --transport shm --servers 2
+	whole=$(value weights_sha256)
+	: >"$log"
+	before=$(sent rxe1)
+	# shellcheck disable=SC2086  # words
+	job --transport verbs --pace 25 $both &
+	pid=$!
+	until grep -q '^step' "$log"; do sleep 0.1; done
+	[ $(($(sent rxe1) - before)) -gt 100 ] || say "rails: rxe1 carries no shard"
+	timeout 60 rdma link delete rxe1 || say "rails: the device does not go"
+	wait $pid
+	status=$?
+	judge rails $status
+	logged "worker 0: lost rxe1"
+	logged "(shard 1) is reached by $OL_DEVICE now"
+	logged "server 1 ended with exit status 10: it is started again"
+}
+
 if [ "${OL_DEVICE_GUEST:-}" != 1 ]; then
 	OL_DEVICE_GUEST=1 exec "$root/tools/lab/run" --deadline 600 -- bash "$0" "$@"
 fi
@@ -132,7 +163,7 @@ whole=$(value weights_sha256)
 	say "no undisturbed run"
 	exit 1
 }
-for case in ${*:-server checkpoint worker chain removal}; do
+for case in ${*:-server checkpoint worker chain removal rails}; do
 	"$case"
 done
 exit $failed

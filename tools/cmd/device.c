@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rails.h"
+
 #define CLASS_DIR "/sys/class/infiniband"
 
 enum {
@@ -89,7 +91,7 @@ static int one_host(const char *device, char ret_host[OL_HOST_MAX])
 	return rc == 0 ? 0 : infiniband_host(device, ret_host);
 }
 
-int ol_device_host(const char *device, char ret_host[OL_HOST_MAX], char *err, size_t err_bytes)
+static int device_host(const char *device, char ret_host[OL_HOST_MAX], char *err, size_t err_bytes)
 {
 	struct dirent *entry;
 	bool any = false, found = false;
@@ -120,4 +122,24 @@ int ol_device_host(const char *device, char ret_host[OL_HOST_MAX], char *err, si
 			"IPoIB); outlast doctor says the remedy",
 			device != NULL ? device : "of this machine");
 	return -ENODEV;
+}
+
+int ol_device_host(const char *list, uint32_t first, char ret_host[OL_HOST_MAX], char *err,
+		   size_t err_bytes)
+{
+	struct ol_rails rails;
+	int rc = ol_rails_parse(list, &rails);
+
+	if (rc != 0) {
+		snprintf(err, err_bytes, "device \"%.80s\": " OL_RAILS_HELP, list);
+		return rc;
+	}
+	if (rails.count == 0)
+		return device_host(NULL, ret_host, err, err_bytes);
+	for (uint32_t i = 0; i < rails.count; i++) {
+		rc = device_host(rails.names[(first + i) % rails.count], ret_host, err, err_bytes);
+		if (rc == 0)
+			break;
+	}
+	return rc;
 }

@@ -7,6 +7,7 @@
 #define CMD_DEVICE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
 	OL_HOST_MAX = 64
@@ -16,10 +17,13 @@ enum {
 int ol_interface_host(const char *interface, char ret_host[OL_HOST_MAX]);
 
 /*
- * ol_device_host -- first IPv4 address of device, or of the first device that has one if NULL
+ * ol_device_host -- first IPv4 address of a device
  *
- * Errors: -ENODEV, with a line in err: no device at all, not this one, or it has no address
+ * list: "a,b": number `first` modulo their number, or the next that has an address; NULL: any device
+ * that has one. Errors, with a line in err: -ENODEV: no device at all, none of these, or it has no
+ * address; -EINVAL: list is none
  */
-int ol_device_host(const char *device, char ret_host[OL_HOST_MAX], char *err, size_t err_bytes);
+int ol_device_host(const char *list, uint32_t first, char ret_host[OL_HOST_MAX], char *err,
+		   size_t err_bytes);
 
 #endif /* CMD_DEVICE_H */

@@ -97,8 +97,10 @@ static const struct ol_conf_choice path_mtus[] = {
 
 static const struct ol_conf_field link_fields[] = {
 	OL_ROW_GROUP("transport"),
-	OL_ROW_STR(ol_set_link, device, NULL,
-		   "RDMA device; without it the one that has the address or the route"),
+	OL_ROW_STR(
+		ol_set_link, device, NULL,
+		"RDMA device; without it the one that has the address or the route. A,B: a server "
+		"takes that of its shard, a worker all (rails), and others while one fails"),
 	OL_ROW_U32(ol_set_link, window, OL_DEFAULT_TEXT(OL_DEFAULT_WINDOW), 1, 64,
 		   "gradient buffers a worker, and landing slots for each at a server"),
 	OL_ROW_U32(ol_set_link, spin_us, OL_DEFAULT_TEXT(OL_DEFAULT_SPIN_US), 0, 10000000,

@@ -13,6 +13,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/rails.h"
 #include "bench/host.h"
 #include "cmd/device.h"
 #include "outlast/doctor.h"
@@ -252,25 +253,42 @@ static void choice_look(struct doctor *doctor)
 		    doctor->chosen_address);
 }
 
-void doctor_rdma(struct doctor *doctor, const char *wanted, json_t *devices)
+/* Look at all devices of this name (NULL: any): is there one? */
+static bool named_look(struct doctor *doctor, struct ibv_device **list, int count, const char *name,
+		       json_t *devices)
 {
-	struct ibv_device **list;
 	bool found = false;
-	int count = 0;
 
-	doctor->node = -1;
-	list = ibv_get_device_list(&count);
 	for (int i = 0; list != NULL && i < count; i++) {
-		if (wanted != NULL && strcmp(wanted, ibv_get_device_name(list[i])) != 0)
+		if (name != NULL && strcmp(name, ibv_get_device_name(list[i])) != 0)
 			continue;
 		found = true;
 		device_look(doctor, list[i], devices);
 	}
+	return found;
+}
+
+void doctor_rdma(struct doctor *doctor, const char *wanted, json_t *devices)
+{
+	struct ibv_device **list;
+	struct ol_rails rails;
+	int count = 0;
+
+	doctor->node = -1;
+	list = ibv_get_device_list(&count);
+	if (ol_rails_parse(wanted, &rails) != 0)
+		doctor_find(doctor, DOCTOR_BAD, "rdma", OL_RAILS_HELP,
+			    "device \"%.80s\" is no list of devices", wanted);
+	else if (rails.count == 0)
+		named_look(doctor, list, count, NULL, devices);
+	for (uint32_t i = 0; i < rails.count; i++) {
+		if (!named_look(doctor, list, count, rails.names[i], devices))
+			doctor_find(doctor, DOCTOR_BAD, "rdma",
+				    "outlast doctor lists those there are", "no device named %s",
+				    rails.names[i]);
+	}
 	if (list != NULL)
 		ibv_free_device_list(list);
-	if (!found && wanted != NULL)
-		doctor_find(doctor, DOCTOR_BAD, "rdma", "outlast doctor lists those there are",
-			    "no device named %s", wanted);
 	if (count == 0)
 		none_look(doctor);
 	choice_look(doctor);

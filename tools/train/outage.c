@@ -220,7 +220,7 @@ static bool device_is_away(struct train *train, struct train_server *server)
 	uint64_t now_ns = ol_clock_ns();
 
 	if (!life->device_gone || now_ns >= life->retry_ns ||
-	    ol_device_host(train->set.link.device, host, err, sizeof(err)) == 0)
+	    ol_device_host(train->set.link.device, server->shard, host, err, sizeof(err)) == 0)
 		return false;
 	life->start_ns = now_ns + DEVICE_MS * OL_NS_PER_MS;
 	return true;

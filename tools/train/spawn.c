@@ -52,7 +52,7 @@ static int listen_addr(struct train *train, uint32_t i, char addr[TRAIN_ADDR_MAX
 		snprintf(addr, TRAIN_ADDR_MAX, "%.240s:0", set->address);
 		return 0;
 	}
-	rc = ol_device_host(set->link.device, host, err, sizeof(err));
+	rc = ol_device_host(set->link.device, train->servers[i].shard, host, err, sizeof(err));
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_DEVICE, "train", err, NULL, ol_cmd_remedy(-ENODEV));
 	snprintf(addr, TRAIN_ADDR_MAX, "%s:0", host);

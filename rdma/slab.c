@@ -129,6 +129,8 @@ int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
 {
 	size_t piece;
 
+	if (ol_slab_is_foreign(slab))
+		return 0;
 	for (; bytes > 0; off += piece, bytes -= piece) {
 		piece = bytes < OL_SLAB_PIECE_BYTES ? bytes : OL_SLAB_PIECE_BYTES;
 		if (madvise((uint8_t *)slab->addr + off, piece, MADV_POPULATE_WRITE) == 0)
@@ -325,11 +327,41 @@ int ol_slab_map(size_t bytes, int node, unsigned flags, struct ol_slab **ret_sla
 	return slab_make(bytes, node, flags, false, ret_slab);
 }
 
+int ol_slab_from_dmabuf(int fd, uint64_t off, size_t bytes, struct ol_slab **ret_slab)
+{
+	const off_t whole = lseek(fd, 0, SEEK_END);
+	struct ol_slab *slab;
+	int rc;
+
+	if (whole < 0)
+		return -errno;
+	if (bytes == 0 || off > (uint64_t)whole || bytes > (uint64_t)whole - off)
+		return -EINVAL;
+	slab = calloc(1, sizeof(*slab));
+	if (slab == NULL)
+		return -ENOMEM;
+	*slab = (struct ol_slab){
+		.bytes = bytes,
+		.fd = ol_fds_add(fcntl(fd, F_DUPFD_CLOEXEC, 0)),
+		.fd_off = off,
+		.node = OL_SLAB_NODE_ANY,
+		.pages = OL_SLAB_PAGES_FOREIGN,
+	};
+	if (slab->fd < 0) {
+		rc = -errno;
+		free(slab);
+		return rc;
+	}
+	*ret_slab = slab;
+	return 0;
+}
+
 void ol_slab_destroy(struct ol_slab *slab)
 {
 	if (slab == NULL)
 		return;
-	ol_slab_unmap(slab->addr, slab->bytes);
+	if (slab->addr != NULL)
+		ol_slab_unmap(slab->addr, slab->bytes);
 	if (slab->fd >= 0)
 		ol_fds_close(slab->fd);
 	free(slab);
@@ -352,6 +384,8 @@ const char *ol_slab_pages_str(const struct ol_slab *slab)
 		if (st.st_blksize == 1 << 30)
 			return "1 GiB pages";
 		return "huge pages";
+	case OL_SLAB_PAGES_FOREIGN:
+		return "pages of a dma-buf";
 	}
 	return "unknown pages";
 }

@@ -9,6 +9,9 @@
  * neither registration nor the data path takes page faults. Touching takes time in proportion to
  * the size: ol_slab_map() leaves it to another thread.
  *
+ * A slab may be foreign: memory behind a dma-buf, a graphics processor's for example. It has no
+ * address here, so no code of this process can read or write it by mistake.
+ *
  * Threading: a slab belongs to one thread at a time; any thread may use its memory. ol_slab_touch()
  * may run while other threads write the memory.
  */
@@ -17,11 +20,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum ol_slab_pages {
 	OL_SLAB_PAGES_SMALL, /* base pages */
 	OL_SLAB_PAGES_THP, /* base pages, transparent huge pages asked for */
 	OL_SLAB_PAGES_HUGE, /* reserved ones: MFD_HUGETLB, MAP_HUGETLB */
+	OL_SLAB_PAGES_FOREIGN, /* those of a dma-buf: ol_slab_from_dmabuf() */
 };
 
 enum ol_slab_flags {
@@ -35,9 +40,10 @@ enum {
 };
 
 struct ol_slab {
-	void *addr; /* page-aligned; huge-page-aligned when pages is HUGE */
-	size_t bytes; /* as asked for, rounded up to the page size */
-	int fd; /* the memfd behind addr; owned by the slab. APART: -1 */
+	void *addr; /* page-aligned; huge-page-aligned when pages is HUGE. FOREIGN: NULL */
+	size_t bytes; /* as asked for, rounded up to the page size. FOREIGN: as asked for */
+	int fd; /* the memfd behind addr, or the dma-buf; owned by the slab. APART: -1 */
+	uint64_t fd_off; /* FOREIGN: where the slab begins in the dma-buf */
 	unsigned flags; /* enum ol_slab_flags, as asked for */
 	int node; /* NUMA node it was placed on, or OL_SLAB_NODE_ANY */
 	enum ol_slab_pages pages; /* kind in use: for the start line and doctor */
@@ -64,11 +70,29 @@ int ol_slab_create(size_t bytes, int node, unsigned flags, struct ol_slab **ret_
 int ol_slab_map(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
 
 /*
+ * ol_slab_from_dmabuf -- a foreign slab: bytes at off of the dma-buf `fd`, which its exporter has
+ * made (cuMemGetHandleForAddressRange(), hsa_amd_portable_export_dmabuf(), /dev/udmabuf)
+ *
+ * The slab has a descriptor of its own, so the caller may close fd. The memory lives until slab and
+ * regions are gone. That fd is a dma-buf is checked by the kernel when the slab is registered.
+ *
+ * Blocks: no. Errors: -EINVAL (bytes 0, or beyond the dma-buf's end), -ENOMEM, another negative
+ * errno of lseek() or fcntl()
+ */
+int ol_slab_from_dmabuf(int fd, uint64_t off, size_t bytes, struct ol_slab **ret_slab);
+
+static inline bool ol_slab_is_foreign(const struct ol_slab *slab)
+{
+	return slab->pages == OL_SLAB_PAGES_FOREIGN;
+}
+
+/*
  * ol_slab_touch -- make these pages now: a lack of memory is an error here, and would be a signal
  * later
  *
  * Their contents stay. The call locks the memory map, which all threads of the process share, for
- * one piece of OL_SLAB_PIECE_BYTES at a time. off: a multiple of the page. Errors: -ENOMEM
+ * one piece of OL_SLAB_PIECE_BYTES at a time. off: a multiple of the page. A foreign slab's pages
+ * are its exporter's: nothing happens. Errors: -ENOMEM
  */
 int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes);
 

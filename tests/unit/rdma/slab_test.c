@@ -280,7 +280,75 @@ static void every_kind_of_page_has_a_text(void **state)
 	assert_string_equal(ol_slab_pages_str(slab), "transparent huge pages");
 	slab->pages = OL_SLAB_PAGES_HUGE;
 	assert_non_null(strstr(ol_slab_pages_str(slab), "pages"));
+	slab->pages = OL_SLAB_PAGES_FOREIGN;
+	assert_string_equal(ol_slab_pages_str(slab), "pages of a dma-buf");
 	ol_slab_destroy(slab);
+}
+
+/* A memfd stands for the dma-buf: until it is registered there is no difference. */
+static void a_foreign_slab_has_no_address_and_a_descriptor_of_its_own(void **state)
+{
+	const int fd = memfd_create("foreign", MFD_CLOEXEC);
+	const unsigned fds = fds_count();
+	struct ol_slab *slab;
+	uint8_t byte = 0;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_int_equal(pwrite(fd, "x", 1, 4100), 1);
+	assert_int_equal(ol_slab_from_dmabuf(fd, 4100, 4092, &slab), 0);
+	close(fd);
+	assert_true(ol_slab_is_foreign(slab));
+	assert_null(slab->addr);
+	assert_int_equal(slab->bytes, 4092);
+	assert_int_equal(slab->node, OL_SLAB_NODE_ANY);
+	assert_int_equal(fcntl(slab->fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	assert_int_equal(pread(slab->fd, &byte, 1, (off_t)slab->fd_off), 1);
+	assert_int_equal(byte, 'x');
+	assert_int_equal(ol_slab_touch(slab, 0, slab->bytes), 0);
+	ol_slab_near(slab);
+	assert_int_equal(fds_count(), fds);
+	ol_slab_destroy(slab);
+	assert_int_equal(fds_count(), fds - 1);
+}
+
+static void a_foreign_slab_lies_within_its_dmabuf(void **state)
+{
+	const int fd = memfd_create("foreign", MFD_CLOEXEC);
+	const unsigned fds = fds_count();
+	struct ol_slab *slab = NULL;
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_int_equal(ol_slab_from_dmabuf(fd, 0, 0, &slab), -EINVAL);
+	assert_int_equal(ol_slab_from_dmabuf(fd, 0, 8193, &slab), -EINVAL);
+	assert_int_equal(ol_slab_from_dmabuf(fd, 8192, 1, &slab), -EINVAL);
+	assert_int_equal(ol_slab_from_dmabuf(fd, UINT64_MAX, 2, &slab), -EINVAL);
+	assert_int_equal(ol_slab_from_dmabuf(fd, 1, SIZE_MAX, &slab), -EINVAL);
+	assert_int_equal(ol_slab_from_dmabuf(-1, 0, 1, &slab), -EBADF);
+	assert_int_equal(pipe(pair), 0);
+	assert_int_equal(ol_slab_from_dmabuf(pair[0], 0, 1, &slab), -ESPIPE);
+	close(pair[0]);
+	close(pair[1]);
+	assert_null(slab);
+	assert_int_equal(fds_count(), fds);
+	close(fd);
+}
+
+static void without_a_descriptor_left_there_is_no_foreign_slab(void **state)
+{
+	const int fd = memfd_create("foreign", MFD_CLOEXEC);
+	struct ol_slab *slab = NULL;
+	struct rlimit saved;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	fds_limit(0, &saved);
+	assert_int_equal(ol_slab_from_dmabuf(fd, 0, 8192, &slab), -EMFILE);
+	fds_unlimit(&saved);
+	assert_null(slab);
+	close(fd);
 }
 
 int main(void)
@@ -300,6 +368,9 @@ int main(void)
 		cmocka_unit_test(destroy_gives_everything_back),
 		cmocka_unit_test(a_limit_on_file_sizes_is_a_code_and_no_signal),
 		cmocka_unit_test(every_kind_of_page_has_a_text),
+		cmocka_unit_test(a_foreign_slab_has_no_address_and_a_descriptor_of_its_own),
+		cmocka_unit_test(a_foreign_slab_lies_within_its_dmabuf),
+		cmocka_unit_test(without_a_descriptor_left_there_is_no_foreign_slab),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

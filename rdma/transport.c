@@ -50,6 +50,15 @@ unsigned ol_xport_slab_flags(const struct ol_xport_opts *opts, bool apart)
 	return flags | OL_SLAB_HUGE;
 }
 
+bool ol_xport_reg_valid(const struct ol_slab *slab, size_t off, size_t bytes, unsigned access)
+{
+	const unsigned peer = OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE;
+
+	return bytes != 0 && off <= slab->bytes && bytes <= slab->bytes - off &&
+	       (access & ~(peer | OL_XPORT_ACCESS_RELAXED)) == 0 &&
+	       !(ol_slab_is_foreign(slab) && (access & peer) != 0);
+}
+
 uint64_t ol_xport_now_ns(void)
 {
 	struct timespec now;

@@ -53,6 +53,7 @@
 #define OL_RDMA_TRANSPORT_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -153,6 +154,9 @@ struct ol_xport_caps {
 	 * private memory is registered for one connection, which is quick.
 	 */
 	uint32_t announces;
+	/* 1: reg() takes foreign memory; the device's driver was asked at open. 0: it does not, on
+	 * shm and rdma_rxe among others */
+	uint32_t foreign;
 };
 
 /* What a transport holds now, and what it has done since it was opened. The owner's thread counts. */
@@ -278,7 +282,16 @@ struct ol_xport_ops {
 	 * conn NULL: for every connection. Otherwise for that connection only (it may still be a
 	 * request that is not accepted); such a region must be deregistered after conn_free() or
 	 * before it, either is allowed.
-	 * Errors: -ENOMEM (the locked-memory limit: the log says how to raise it), -EINVAL
+	 *
+	 * A foreign slab (ol_slab_from_dmabuf()) is registered for this end alone: source of writes,
+	 * target of reads, never inline. With a right of a peer it is -EINVAL, as promise 1 is one
+	 * about this machine's processor: nothing orders a peer's writes to a device's memory
+	 * before what that device does after a doorbell. For the same reason DONE of a read says
+	 * that the adapter has sent the bytes; how a device's work sees them, its driver says.
+	 *
+	 * Errors: -ENOMEM (the locked-memory limit: the log says how to raise it), -EINVAL,
+	 * -EOPNOTSUPP (foreign memory where caps.foreign is 0: copy through a slab of the host).
+	 * After an error all is as before
 	 */
 	int (*reg)(struct ol_xport *xport, struct ol_xport_conn *conn, struct ol_slab *slab,
 		   size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region);
@@ -440,6 +453,9 @@ const char *ol_xport_name(const char *name, const char *addr);
 
 /* ol_xport_present -- 0 if the transport can be opened here, or -ENODEV and such, with why */
 int ol_xport_present(const char *name, const char *device, char *why, size_t why_bytes);
+
+/* ol_xport_reg_valid -- false: what reg() refuses with -EINVAL on every transport */
+bool ol_xport_reg_valid(const struct ol_slab *slab, size_t off, size_t bytes, unsigned access);
 
 /* ol_xport_log -- a diagnostic of a transport, to the log of its opener, if there is one */
 void ol_xport_log(const struct ol_xport_opts *opts, enum ol_xport_log_level level,

@@ -97,14 +97,21 @@ static void announce_new(struct ol_shm_xport *xport, const struct ol_shm_region 
 int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab *slab, size_t off,
 	       size_t bytes, unsigned access, struct ol_xport_region **ret_region)
 {
-	const unsigned all =
-		OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE | OL_XPORT_ACCESS_RELAXED;
 	struct ol_shm_xport *xport = ol_shm_xport(base);
 	struct ol_shm_region *region;
 	int rc;
 
-	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off || (access & ~all) != 0)
+	if (!ol_xport_reg_valid(slab, off, bytes, access))
 		return -EINVAL;
+	if (ol_slab_is_foreign(slab)) {
+		ol_xport_log(
+			&xport->opts, OL_XPORT_LOG_ERROR,
+			"cannot register %zu bytes of a dma-buf: shm copies with the processor, "
+			"which cannot reach them: copy them to memory of the host first, or use "
+			"verbs",
+			bytes);
+		return -EOPNOTSUPP;
+	}
 	if (xport->rkey_next + 1 == xport->rkey_first)
 		return -ENOSPC;
 	region = calloc(1, sizeof(*region));

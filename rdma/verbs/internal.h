@@ -201,6 +201,13 @@ struct ol_verbs_conn {
 	char peer[OL_XPORT_ADDR_MAX]; /* for people */
 };
 
+/* The memory of a registration, named as posts and peers name it. */
+struct ol_verbs_span {
+	uint64_t iova; /* of its first byte: the address; of a dma-buf: the offset in it */
+	size_t bytes;
+	int dmabuf; /* the descriptor; -1: memory of this process */
+};
+
 /* This transport's definition of the opaque type; so is struct ol_xport. */
 struct ol_xport_region {
 	struct ol_xport *xport;
@@ -209,8 +216,8 @@ struct ol_xport_region {
 	struct ol_verbs_conn *conn; /* NULL with common false: its connection is gone */
 	bool common; /* for every connection: one registration a protection domain */
 	unsigned access; /* enum ibv_access_flags */
-	void *addr;
-	size_t bytes;
+	struct ol_verbs_span span;
+	size_t inline_bytes; /* as span.bytes for posts that the processor copies; foreign: none */
 	struct ibv_mr **mrs; /* common: by domain index, conns_max + 1 of them */
 	struct ibv_mr *mr; /* not common; NULL once the connection is gone */
 };
@@ -229,9 +236,8 @@ struct ol_xport_later {
 	struct ol_xport *xport;
 	struct ibv_pd *pd; /* own; NULL: the common one */
 	struct ibv_mr *mr; /* of the region itself */
-	void *addr;
-	size_t bytes;
-	unsigned access; /* enum ibv_access_flags */
+	struct ol_verbs_span span;
+	unsigned access; /* enum ol_xport_access */
 	bool own_domain; /* to be made */
 	uint32_t common_count;
 	struct ol_verbs_common commons[]; /* for every connection, registered in pd */
@@ -447,10 +453,13 @@ void ol_verbs_regions_leave(struct ol_verbs_conn *conn); /* conn ends: its own a
 
 /* ol_verbs_region_make -- an object in the transport's list, without a registration */
 struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_verbs_conn *conn,
-					     void *addr, size_t bytes, unsigned access);
+					     const struct ol_verbs_span *span, unsigned access);
+struct ol_verbs_span ol_verbs_span_own(const void *addr, size_t bytes);
+struct ol_verbs_span ol_verbs_span_of(const struct ol_slab *slab, size_t off, size_t bytes);
 unsigned ol_verbs_access_flags(const struct ol_xport *xport, unsigned access);
-int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *addr, size_t bytes,
-		       unsigned access, struct ibv_mr **ret_mr);
+/* access: enum ibv_access_flags */
+int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd,
+		       const struct ol_verbs_span *span, unsigned access, struct ibv_mr **ret_mr);
 void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr);
 
 /* later.c: the slow parts of registering and deregistering */

@@ -48,7 +48,7 @@ int ol_verbs_reg_begin(struct ol_xport *xport, unsigned access, struct ol_xport_
 	later = later_make(xport);
 	if (later == NULL)
 		return -ENOMEM;
-	later->access = ol_verbs_access_flags(xport, access);
+	later->access = access;
 	later->own_domain = !xport->opts.shared_domain;
 	for (struct ol_xport_region *region = later->own_domain ? xport->regions : NULL;
 	     region != NULL; region = region->next) {
@@ -65,7 +65,7 @@ int ol_verbs_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t 
 	const struct ol_xport *xport = later->xport;
 	int rc = 0;
 
-	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off)
+	if (!ol_xport_reg_valid(slab, off, bytes, later->access))
 		return -EINVAL;
 	if (later->own_domain) {
 		errno = 0;
@@ -75,14 +75,14 @@ int ol_verbs_reg_run(struct ol_xport_later *later, struct ol_slab *slab, size_t 
 	for (uint32_t i = 0; rc == 0 && i < later->common_count; i++) {
 		const struct ol_xport_region *region = later->commons[i].region;
 
-		rc = ol_verbs_mr_create(xport, later->pd, region->addr, region->bytes,
-					region->access, &later->commons[i].mr);
+		rc = ol_verbs_mr_create(xport, later->pd, &region->span, region->access,
+					&later->commons[i].mr);
 	}
-	later->addr = (char *)slab->addr + off;
-	later->bytes = bytes;
+	later->span = ol_verbs_span_of(slab, off, bytes);
 	if (rc == 0)
 		rc = ol_verbs_mr_create(xport, later->own_domain ? later->pd : xport->pd,
-					later->addr, bytes, later->access, &later->mr);
+					&later->span, ol_verbs_access_flags(xport, later->access),
+					&later->mr);
 	return rc;
 }
 
@@ -96,7 +96,8 @@ int ol_verbs_reg_end(struct ol_xport_later *later, struct ol_xport_conn *base,
 		return -ENODEV;
 	if (later->own_domain && (!conn->passive || conn->pd != NULL))
 		return -EINVAL;
-	region = ol_verbs_region_make(later->xport, conn, later->addr, later->bytes, later->access);
+	region = ol_verbs_region_make(later->xport, conn, &later->span,
+				      ol_verbs_access_flags(later->xport, later->access));
 	if (region == NULL)
 		return -ENOMEM;
 	region->mr = later->mr;

@@ -35,6 +35,7 @@ int ol_verbs_own_open(struct ol_verbs_conn *conn)
 	const size_t bounces = (size_t)OL_VERBS_BOUNCES * OL_VERBS_INLINE_FLOOR;
 	const size_t bells = xport->lacks.imm ? xport->recv_depth * sizeof(uint32_t) : 0;
 	struct ol_verbs_own *own = &conn->own;
+	struct ol_verbs_span span;
 	int rc;
 
 	if (xport->lacks.inline_granted >= xport->caps.inline_max && xport->pieces_max == 1)
@@ -47,8 +48,9 @@ int ol_verbs_own_open(struct ol_verbs_conn *conn)
 		return -ENOMEM;
 	}
 	(void)madvise(own->memory, own->bytes, MADV_DONTFORK); /* else a fork may move its pages */
-	rc = ol_verbs_mr_create(xport, ol_verbs_conn_pd(conn), own->memory, own->bytes,
-				IBV_ACCESS_LOCAL_WRITE, &own->mr);
+	span = ol_verbs_span_own(own->memory, own->bytes);
+	rc = ol_verbs_mr_create(xport, ol_verbs_conn_pd(conn), &span, IBV_ACCESS_LOCAL_WRITE,
+				&own->mr);
 	if (rc != 0)
 		return rc; /* the caller closes it */
 	own->bounces = own->memory;

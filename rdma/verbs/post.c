@@ -35,6 +35,7 @@ static int seg_sge(const struct ol_verbs_conn *conn, const struct ol_xport_seg *
 {
 	const struct ol_xport_region *region = seg->region;
 	const struct ibv_mr *mr;
+	size_t reach;
 
 	sge->length = seg->bytes;
 	if (region == NULL) {
@@ -45,9 +46,10 @@ static int seg_sge(const struct ol_verbs_conn *conn, const struct ol_xport_seg *
 		return 0;
 	}
 	mr = region_mr(region, conn);
-	if (mr == NULL || seg->off > region->bytes || seg->bytes > region->bytes - seg->off)
+	reach = is_inline ? region->inline_bytes : region->span.bytes;
+	if (mr == NULL || seg->off > reach || seg->bytes > reach - seg->off)
 		return -EINVAL;
-	sge->addr = (uint64_t)(uintptr_t)region->addr + seg->off;
+	sge->addr = region->span.iova + seg->off;
 	sge->lkey = mr->lkey;
 	return 0;
 }

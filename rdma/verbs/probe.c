@@ -16,6 +16,7 @@
 
 enum {
 	PROBE_DEPTH = 8, /* of its queues */
+	PROBE_BYTES = 4096, /* of a registration that fails */
 };
 
 static int numa_node(const struct ibv_device *device)
@@ -147,6 +148,18 @@ static int objects_ask(struct ol_xport *xport, uint8_t port)
 	return rc;
 }
 
+/* A driver that takes dma-bufs looks for the one behind a descriptor; so it says that -1 is none. */
+static bool dmabuf_ask(struct ibv_pd *pd)
+{
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = ibv_reg_dmabuf_mr(pd, 0, PROBE_BYTES, 0, -1, IBV_ACCESS_LOCAL_WRITE);
+	if (mr != NULL)
+		ibv_dereg_mr(mr);
+	return mr == NULL && errno == EBADF;
+}
+
 int ol_verbs_probe(struct ol_xport *xport, uint8_t port)
 {
 	struct ol_verbs_lacks *lacks = &xport->lacks;
@@ -171,6 +184,7 @@ int ol_verbs_probe(struct ol_xport *xport, uint8_t port)
 		xport->caps.inline_max = lacks->inline_granted;
 	xport->caps.inflight_max = xport->opts.inflight_max;
 	xport->caps.fence_keeps = 1;
+	xport->caps.foreign = dmabuf_ask(xport->pd);
 	xport->caps.numa_node = numa_node(xport->ctx->device);
 	rc = ol_rc_positive(ibv_query_port(xport->ctx, port, &port_attr));
 	xport->caps.write_max = port_attr.max_msg_sz;

@@ -15,38 +15,77 @@
 
 #include "rdma/verbs/verbs_rc.h"
 
-static void reg_failed(const struct ol_xport *xport, size_t bytes, int rc)
+static bool no_dmabuf(int rc)
 {
+	return rc == -EOPNOTSUPP || rc == -EPROTONOSUPPORT || rc == -ENOSYS;
+}
+
+/* Returns what reg() says. */
+static int reg_failed(const struct ol_xport *xport, const struct ol_verbs_span *span, int rc)
+{
+	const bool foreign = span->dmabuf >= 0;
 	struct rlimit limit;
 
+	if (foreign && no_dmabuf(rc)) {
+		ol_xport_log(
+			&xport->opts, OL_XPORT_LOG_ERROR,
+			"cannot register %zu bytes of a dma-buf: the driver of device %s takes none: "
+			"copy them to memory of the host first, or use an adapter whose driver does "
+			"(mlx5; irdma with an rdma-core later than 44)",
+			span->bytes, ibv_get_device_name(xport->ctx->device));
+		return -EOPNOTSUPP;
+	}
 	if (rc != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
 	    limit.rlim_cur == RLIM_INFINITY) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "cannot register %zu bytes: error %d", bytes, -rc);
-		return;
+			     "cannot register %zu bytes%s: error %d", span->bytes,
+			     foreign ? " of a dma-buf" : "", -rc);
+		return rc;
 	}
 	ol_xport_log(
 		&xport->opts, OL_XPORT_LOG_ERROR,
 		"cannot register %zu bytes: the locked-memory limit is %llu KiB; raise it with "
 		"ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
-		bytes, (unsigned long long)limit.rlim_cur / 1024);
+		span->bytes, (unsigned long long)limit.rlim_cur / 1024);
+	return rc;
 }
 
-int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *addr, size_t bytes,
-		       unsigned access, struct ibv_mr **ret_mr)
+struct ol_verbs_span ol_verbs_span_own(const void *addr, size_t bytes)
+{
+	return (struct ol_verbs_span){ .iova = (uintptr_t)addr, .bytes = bytes, .dmabuf = -1 };
+}
+
+/* A dma-buf's offset is its iova, too: ibv_reg_dmabuf_mr(3) wants both at one place of a page. */
+struct ol_verbs_span ol_verbs_span_of(const struct ol_slab *slab, size_t off, size_t bytes)
+{
+	if (!ol_slab_is_foreign(slab))
+		return ol_verbs_span_own((const char *)slab->addr + off, bytes);
+	return (struct ol_verbs_span){ .iova = slab->fd_off + off,
+				       .bytes = bytes,
+				       .dmabuf = slab->fd };
+}
+
+static struct ibv_mr *span_reg(struct ibv_pd *pd, const struct ol_verbs_span *span, unsigned access)
+{
+	errno = 0;
+	if (span->dmabuf >= 0)
+		return ibv_reg_dmabuf_mr(pd, span->iova, span->bytes, span->iova, span->dmabuf,
+					 (int)access);
+	return ibv_reg_mr(pd, (void *)(uintptr_t)span->iova, span->bytes, access);
+}
+
+int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd,
+		       const struct ol_verbs_span *span, unsigned access, struct ibv_mr **ret_mr)
 {
 	struct ibv_mr *mr;
 	int rc;
 
 	if (ol_verbs_dead(xport))
 		return -ENODEV;
-	errno = 0;
-	mr = ibv_reg_mr(pd, addr, bytes, access);
+	mr = span_reg(pd, span, access);
 	rc = ol_rc_null(mr);
-	if (rc != 0) {
-		reg_failed(xport, bytes, rc);
-		return rc;
-	}
+	if (rc != 0)
+		return reg_failed(xport, span, rc);
 	*ret_mr = mr;
 	return 0;
 }
@@ -54,8 +93,7 @@ int ol_verbs_mr_create(const struct ol_xport *xport, struct ibv_pd *pd, void *ad
 static int mr_create(const struct ol_xport_region *region, struct ibv_pd *pd,
 		     struct ibv_mr **ret_mr)
 {
-	return ol_verbs_mr_create(region->xport, pd, region->addr, region->bytes, region->access,
-				  ret_mr);
+	return ol_verbs_mr_create(region->xport, pd, &region->span, region->access, ret_mr);
 }
 
 void ol_verbs_mr_destroy(const struct ol_xport *xport, struct ibv_mr **mr)
@@ -116,7 +154,7 @@ unsigned ol_verbs_access_flags(const struct ol_xport *xport, unsigned access)
 }
 
 struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_verbs_conn *conn,
-					     void *addr, size_t bytes, unsigned access)
+					     const struct ol_verbs_span *span, unsigned access)
 {
 	struct ol_xport_region *region = calloc(1, sizeof(*region));
 
@@ -126,15 +164,15 @@ struct ol_xport_region *ol_verbs_region_make(struct ol_xport *xport, struct ol_v
 	region->conn = conn;
 	region->common = conn == NULL;
 	region->access = access;
-	region->addr = addr;
-	region->bytes = bytes;
+	region->span = *span;
+	region->inline_bytes = span->dmabuf >= 0 ? 0 : span->bytes;
 	region->next = xport->regions;
 	region->prev_next = &xport->regions;
 	if (region->next != NULL)
 		region->next->prev_next = &region->next;
 	xport->regions = region;
 	xport->counts.regions++;
-	xport->counts.region_bytes += bytes;
+	xport->counts.region_bytes += span->bytes;
 	return region;
 }
 
@@ -199,23 +237,21 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 		 size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region)
 {
 	struct ol_xport_region *region;
+	struct ol_verbs_span span;
 	int rc;
 
-	if (bytes == 0 || off > slab->bytes || bytes > slab->bytes - off ||
-	    (access & ~(unsigned)(OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE |
-				  OL_XPORT_ACCESS_RELAXED)) != 0)
+	if (!ol_xport_reg_valid(slab, off, bytes, access))
 		return -EINVAL;
 	if (base != NULL) { /* before the region is listed: a new domain registers all listed */
 		rc = ol_verbs_domain_open(ol_verbs_conn(base));
 		if (rc != 0)
 			return rc;
 	}
-	region = ol_verbs_region_make(xport, base != NULL ? ol_verbs_conn(base) : NULL,
-				      (char *)slab->addr + off, bytes,
+	span = ol_verbs_span_of(slab, off, bytes);
+	region = ol_verbs_region_make(xport, base != NULL ? ol_verbs_conn(base) : NULL, &span,
 				      ol_verbs_access_flags(xport, access));
 	if (region == NULL)
 		return -ENOMEM;
-	xport->pinned = true;
 	if (base == NULL)
 		rc = common_mrs_create(region);
 	else
@@ -224,6 +260,7 @@ int ol_verbs_reg(struct ol_xport *xport, struct ol_xport_conn *base, struct ol_s
 		ol_verbs_dereg(region);
 		return rc;
 	}
+	xport->pinned = true;
 	*ret_region = region;
 	return 0;
 }
@@ -232,7 +269,7 @@ static void region_end(struct ol_xport_region *region)
 {
 	mrs_destroy(region);
 	region->xport->counts.regions--;
-	region->xport->counts.region_bytes -= region->bytes;
+	region->xport->counts.region_bytes -= region->span.bytes;
 	*region->prev_next = region->next;
 	if (region->next != NULL)
 		region->next->prev_next = region->prev_next;
@@ -281,8 +318,8 @@ struct ol_xport_rkey ol_verbs_rkey(const struct ol_xport_region *region,
 	if (mr == NULL)
 		return (struct ol_xport_rkey){ 0 };
 	return (struct ol_xport_rkey){
-		.addr = (uint64_t)(uintptr_t)region->addr,
-		.bytes = region->bytes,
+		.addr = region->span.iova,
+		.bytes = region->span.bytes,
 		.rkey = mr->rkey,
 	};
 }

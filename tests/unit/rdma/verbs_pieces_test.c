@@ -94,11 +94,12 @@ static struct ol_verbs_conn *bench_open(struct ol_verbs_lacks lacks)
 	bench.xport.caps.write_max = 1 << 20;
 	bench.xport.signal_every = INFLIGHT / OL_VERBS_SIGNALS + 1;
 	bench.xport.ring = bench.xport.pieces_max * INFLIGHT + bench.xport.signal_every - 1;
-	bench.region = (struct ol_xport_region){ .xport = &bench.xport,
-						 .common = true,
-						 .addr = bench.memory,
-						 .bytes = REGION_BYTES,
-						 .mrs = bench.region_mrs };
+	bench.region =
+		(struct ol_xport_region){ .xport = &bench.xport,
+					  .common = true,
+					  .span = ol_verbs_span_own(bench.memory, REGION_BYTES),
+					  .inline_bytes = REGION_BYTES,
+					  .mrs = bench.region_mrs };
 	conn->base.xport = &bench.xport;
 	conn->state = OL_VERBS_UP;
 	conn->qp = &bench.qp;

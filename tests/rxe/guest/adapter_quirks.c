@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -378,6 +379,43 @@ static void mr_case(void)
 	check(ibv_reg_mr(pair.pd, pair.buffer, 8, IBV_ACCESS_LOCAL_WRITE) != NULL);
 }
 
+/* What is behind the descriptor is written to and from, under the addresses asked for. */
+static void dmabuf_case(void)
+{
+	const uint64_t iova = (UINT64_C(1) << 40) + 8;
+	const int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+	struct bare_pair pair;
+	struct ibv_sge sge = { .addr = iova + 16, .length = 8 };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad;
+	struct ibv_mr *mr;
+
+	bare_pair_open(&pair, 0);
+	check(ibv_reg_dmabuf_mr(pair.pd, 0, 4096, 0, -1, 0) == NULL && errno == EBADF);
+	check(fd >= 0 && ftruncate(fd, 8192) == 0 && pwrite(fd, "outlast!", 8, 4096 + 24) == 8);
+	check(ibv_reg_dmabuf_mr(pair.pd, 4096, 64, iova, fd, 0) == NULL && errno == EINVAL);
+	mr = ibv_reg_dmabuf_mr(pair.pd, 4096 + 8, 64, iova, fd, IBV_ACCESS_LOCAL_WRITE);
+	check(mr != NULL && close(fd) == 0);
+	sge.lkey = mr->lkey;
+	wr.wr.rdma.remote_addr = (uintptr_t)pair.buffer + BARE_BUFFER / 2;
+	wr.wr.rdma.rkey = pair.mr->rkey;
+	check(ibv_post_send(pair.qps[0], &wr, &bad) == 0);
+	bare_written(&pair, 0);
+	check(memcmp(pair.buffer + BARE_BUFFER / 2, "outlast!", 8) == 0);
+	check(ibv_dereg_mr(mr) == 0);
+}
+
+static void no_dmabuf_case(void)
+{
+	struct bare_pair pair;
+
+	bare_queues_open(&pair);
+	check(ibv_reg_dmabuf_mr(pair.pd, 0, 4096, 0, -1, 0) == NULL && errno == EOPNOTSUPP);
+}
+
 static void port_case(void)
 {
 	struct ibv_context *ctx = bare_device_open();
@@ -581,6 +619,8 @@ static const struct {
 	{ "removed", "removed=1", removed_case },
 	{ "reg", "reg=524288", reg_case },
 	{ "mr", "mr=2", mr_case },
+	{ "dmabuf", "dmabuf", dmabuf_case },
+	{ "no-dmabuf", "rxe", no_dmabuf_case },
 	{ "port", "port=100", port_case },
 	{ "migrate", "migrate=2", migrate_case },
 	{ "wrong", "clean,no-such-word", none_case },

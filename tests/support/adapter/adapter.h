@@ -45,6 +45,7 @@ struct ad_settings {
 	bool ooo;
 	bool established;
 	bool ece;
+	bool dmabuf;
 	bool inline_refuse;
 	bool device_lost; /* the death of the device takes the device away, too */
 	int64_t last_wqe;
@@ -103,6 +104,8 @@ struct ad_real {
 	int (*query_device)(struct ibv_context *ctx, struct ibv_device_attr *attr);
 	struct ibv_mr *(*reg_mr_iova2)(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
 				       unsigned access);
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+					uint64_t iova, int fd, int access);
 	void (*ack_async_event)(struct ibv_async_event *event);
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned count);
 };
@@ -278,6 +281,10 @@ int ad_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 void ad_device_events_drop(struct ad_qp *qp);
 int ad_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr,
 		  size_t attr_bytes);
+
+/* dmabuf.c */
+
+int ad_dereg_mr(struct ibv_mr *mr);
 
 /* qp.c */
 

@@ -372,7 +372,7 @@ AD_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 
 AD_EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	int rc = ad_real.dereg_mr(mr);
+	int rc = ad_dereg_mr(mr);
 
 	ad_lock();
 	mrs_count -= rc == 0;

@@ -70,6 +70,7 @@ static void real_find(void)
 		{ &ad_real.set_ece, "ibv_set_ece" },
 		{ &ad_real.query_device, "ibv_query_device" },
 		{ &ad_real.reg_mr_iova2, "ibv_reg_mr_iova2" },
+		{ &ad_real.reg_dmabuf_mr, "ibv_reg_dmabuf_mr" },
 		{ &ad_real.ack_async_event, "ibv_ack_async_event" },
 		{ &ad_real.ack_cq_events, "ibv_ack_cq_events" },
 	};

@@ -53,6 +53,7 @@ static const struct word words[] = {
 	{ "delay", NULL, &ad_set.delay_ms },
 	{ "established", &ad_set.established, NULL },
 	{ "ece", &ad_set.ece, NULL },
+	{ "dmabuf", &ad_set.dmabuf, NULL },
 	{ "stale", NULL, &ad_set.stale_ms },
 	{ "reg", NULL, &ad_set.reg_max },
 	{ "mr", NULL, &ad_set.mr_max },
@@ -65,9 +66,9 @@ static const struct {
 	const char *quirks;
 } profiles[] = {
 	{ "rxe", "" },
-	{ "mlx5", "clean,lastwqe=now,pieces,rdatomic=16,ece" },
+	{ "mlx5", "clean,lastwqe=now,pieces,rdatomic=16,ece,dmabuf" },
 	{ "mlx4", "clean,lastwqe=now,rdatomic=16" },
-	{ "irdma-gen2", "clean,inline-refuse=101,nosrq,sge=13,rdatomic=127" },
+	{ "irdma-gen2", "clean,inline-refuse=101,nosrq,sge=13,rdatomic=127,dmabuf" },
 	{ "bnxt_re", "clean,lastwqe=late,inline=96,sge=6" },
 	{ "hns", "clean,lastwqe=late,inline=32" },
 	{ "siw-like", "noimm,established,inline=80,sge=6,sge-read=1,lastwqe=never" },

@@ -149,7 +149,8 @@ table() {
 # What the test runs: all of the worst profile, with fewer rounds, and of the others what shows their quirks
 rung() {
 	local bad=0 shows="conformance-p2_doorbell_after_payload conformance-p8_rights conformance-conn_private_data \
-		conformance-credits_return conformance-write_shapes conformance-read_shapes litmus-doorbell_payload"
+		conformance-credits_return conformance-write_shapes conformance-read_shapes \
+		conformance-foreign_memory litmus-doorbell_payload"
 
 	"$build/tests/rxe-guest-adapter_quirks" "$library" >"$log" 2>&1 || {
 		cat "$log"

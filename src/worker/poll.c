@@ -83,11 +83,13 @@ static int rail_poll(struct ol_rail *rail)
 	if (any_link_is_down(worker))
 		(void)worker->ops->arm(rail->xport);
 	count = worker->ops->poll(rail->xport, events, EVENTS_MAX);
-	if (count == -ENODEV) {
+	if (count <= 0) {
+		if (count != -ENODEV)
+			return count;
 		ol_worker_now(worker);
 		return ol_rail_lost(rail);
 	}
-	if (count > 0 && (lives_on(worker) || !worker->started))
+	if (lives_on(worker) || !worker->started)
 		ol_worker_now(worker); /* else nothing is timed */
 	for (int i = 0; i < count; i++) {
 		worker->inbox = (struct ol_inbox){ &events[i + 1], count - i - 1 };
@@ -100,14 +102,12 @@ static int rail_poll(struct ol_rail *rail)
 
 static int rails_poll(struct ol_worker *worker)
 {
-	int total = 0;
+	int total = rail_poll(&worker->rails[0]);
 
-	for (uint32_t i = 0; i < worker->rail_count; i++) {
+	for (uint32_t i = 1; i < worker->rail_count && total >= 0; i++) {
 		int count = rail_poll(&worker->rails[i]);
 
-		if (count < 0)
-			return count;
-		total += count;
+		total = count < 0 ? count : total + count;
 	}
 	return total;
 }

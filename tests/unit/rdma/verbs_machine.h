@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "support/check.h"
+#include "unit/rdma/no_dmabuf.h"
 
 enum {
 	A,

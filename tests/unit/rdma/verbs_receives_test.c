@@ -23,6 +23,7 @@
 
 #include "rdma/transport.h"
 #include "support/check.h"
+#include "unit/rdma/no_dmabuf.h"
 
 enum {
 	CONNS = 4,

@@ -193,8 +193,9 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 		errno = 0;
 		rc = ol_rc_minus_one(rdma_connect(conn->id, &param));
 	}
+	/* iWARP connects by TCP, and may know at once that nobody listens */
 	if (rc != 0)
-		ol_verbs_conn_fail(conn, rc == -EHOSTUNREACH ? rc : -EIO);
+		ol_verbs_conn_fail(conn, rc == -EHOSTUNREACH || rc == -ECONNREFUSED ? rc : -EIO);
 }
 
 static void priv_take(struct ol_verbs_conn *conn, const struct cm_note *note)

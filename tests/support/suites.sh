@@ -120,8 +120,8 @@ cell() {
 table() {
 	local bad=0 profile suite
 
-	under rxe "$bin" train --model mlp:16 --dataset synthetic:train=500,test=100 --eval-every 0 --seed 7 --workers 2 \
-		--consistency sync --steps 40 --json "$tmp/r.json" --transport shm
+	under rxe "$bin" train --model mlp:16 --dataset synthetic:train=500,test=100 --eval-every 0 --seed 7 \
+		--workers 2 --consistency sync --steps 40 --json "$tmp/r.json" --transport shm
 	whole=$(value weights_sha256)
 	[ ${#whole} = 64 ] || { echo "no fingerprint: $(cat "$log")" && return 1; }
 	for profile in "$@"; do

@@ -16,8 +16,9 @@ bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-$root/build/dev}/outlast}
 # train TRANSPORT -- fields of the report in $tmp/r.json
 train() {
 	rm -f "$tmp/r.json"
-	"$bin" train --model mlp:16 --dataset synthetic:train=500,test=100 --eval-every 0 --seed 7 --workers "$workers" \
-		--consistency sync --steps 5 --json "$tmp/r.json" --transport "$1" >"$tmp/out" 2>&1 && return
+	"$bin" train --model mlp:16 --dataset synthetic:train=500,test=100 --eval-every 0 --seed 7 \
+		--workers "$workers" --consistency sync --steps 5 --json "$tmp/r.json" --transport "$1" \
+		>"$tmp/out" 2>&1 && return
 	tail -n 20 "$tmp/out"
 	return 1
 }
@@ -51,7 +52,8 @@ train verbs
 status=$?
 kill $! 2>/dev/null
 [ $status = 0 ] || exit 1
-echo "$workers workers: $(awk "BEGIN { printf \"%.0f\", $(value total_s) - $(value wall_s) }") s until all were connected," \
+connected_s=$(awk "BEGIN { printf \"%.0f\", $(value total_s) - $(value wall_s) }")
+echo "$workers workers: $connected_s s until all were connected," \
 	"$(value wall_s | cut -d . -f 1) s for $(value steps) steps, server $(($(cat "$tmp/memory") / 1024)) MB"
 [ "$(value weights_sha256)" = "$whole" ] || {
 	echo "the weights are $(value weights_sha256), not $whole"

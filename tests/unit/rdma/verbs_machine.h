@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "support/check.h"
-#include "unit/rdma/no_dmabuf.h"
 
 enum {
 	A,
@@ -46,6 +45,13 @@ static struct {
 	struct rdma_cm_event cm[EVENTS_MAX];
 	unsigned cm_first, cm_count;
 	struct rdma_cm_id *listener;
+	int dmabuf_error; /* of a registration of a dma-buf that is there; 0: none */
+	struct {
+		uint64_t offset, iova;
+		size_t bytes;
+		int fd;
+		unsigned access;
+	} dmabuf; /* the last that was registered */
 	struct ibv_wc wc; /* the next completion; wr_id 0: none */
 	unsigned disconnects;
 	unsigned looks; /* of librdmacm, which devices there are */
@@ -227,6 +233,22 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 {
 	(void)iova;
 	return ibv_reg_mr(pd, addr, length, (int)access);
+}
+
+/* A driver that takes none says so before it looks at the descriptor. */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	(void)pd;
+	errno = machine.dmabuf_error != 0 ? machine.dmabuf_error : EBADF;
+	if (machine.dmabuf_error != 0 || fd < 0)
+		return NULL;
+	machine.dmabuf.offset = offset;
+	machine.dmabuf.iova = iova;
+	machine.dmabuf.bytes = length;
+	machine.dmabuf.fd = fd;
+	machine.dmabuf.access = (unsigned)access;
+	return thing(sizeof(struct ibv_mr));
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)

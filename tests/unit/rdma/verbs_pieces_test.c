@@ -144,6 +144,24 @@ static void a_device_that_lacks_nothing_gets_the_post_as_it_is(void **state)
 	assert_int_equal(conn->bounce_head, 0);
 }
 
+static void foreign_memory_is_no_source_of_inline_data(void **state)
+{
+	static const uint32_t granted[] = { 256, 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct ol_verbs_conn *conn =
+			bench_open((struct ol_verbs_lacks){ .inline_granted = granted[i] });
+
+		bench.region.inline_bytes = 0;
+		assert_int_equal(post(conn, 100, 0, OL_XPORT_INLINE), -EINVAL);
+		assert_int_equal(bench.count, 0);
+		assert_int_equal(conn->bounce_head, 0);
+		assert_int_equal(post(conn, 100, 0, 0), 0);
+		assert_int_equal(bench.count, 1);
+	}
+}
+
 static void more_than_the_device_copies_is_copied_here(void **state)
 {
 	struct ol_verbs_conn *conn = bench_open((struct ol_verbs_lacks){ .inline_granted = 32 });
@@ -322,6 +340,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_device_that_lacks_nothing_gets_the_post_as_it_is),
+		cmocka_unit_test(foreign_memory_is_no_source_of_inline_data),
 		cmocka_unit_test(more_than_the_device_copies_is_copied_here),
 		cmocka_unit_test(two_segments_are_two_requests_where_one_has_room),
 		cmocka_unit_test(a_read_into_two_segments_is_two_where_one_has_room),

@@ -59,15 +59,21 @@ void ol_peer_break(struct ol_peer *peer, int status)
 	end_note(peer, OL_PEER_LOST, status, NULL);
 }
 
-/* The next of its addresses */
-static void addr_next(const struct ol_peer *peer, char addr[OL_XPORT_ADDR_MAX])
+uint32_t ol_peer_addrs(const struct ol_peer *peer)
 {
-	uint32_t count = 1, skip;
-	const char *at = peer->addrs;
+	uint32_t count = 1;
 
 	for (const char *c = peer->addrs; *c != '\0'; c++)
 		count += *c == '|';
-	for (skip = peer->dial.attempts % count; skip > 0; skip--)
+	return count;
+}
+
+/* The next of its addresses */
+static void addr_next(const struct ol_peer *peer, char addr[OL_XPORT_ADDR_MAX])
+{
+	const char *at = peer->addrs;
+
+	for (uint32_t skip = peer->dial.attempts % ol_peer_addrs(peer); skip > 0; skip--)
 		at = strchr(at, '|') + 1;
 	snprintf(addr, OL_XPORT_ADDR_MAX, "%.*s", (int)strcspn(at, "|"), at);
 }

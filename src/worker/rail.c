@@ -221,20 +221,10 @@ void ol_rail_tick(struct ol_rail *rail)
 		ol_link_dial_now(&worker->links[i], now_ns);
 }
 
-/* Addresses that the server of a peer has */
-static uint32_t addrs_count(const struct ol_peer *peer)
-{
-	uint32_t count = 1;
-
-	for (const char *c = peer->addrs; *c != '\0'; c++)
-		count += *c == '|';
-	return count;
-}
-
 struct ol_rail *ol_rail_choose(const struct ol_peer *peer)
 {
 	struct ol_worker *worker = peer->link->worker;
-	uint32_t first = peer->link->index + peer->rail_fails / addrs_count(peer);
+	uint32_t first = peer->link->index + peer->rail_fails / ol_peer_addrs(peer);
 
 	for (uint32_t i = 0; i < worker->rail_count; i++) {
 		struct ol_rail *rail = &worker->rails[(first + i) % worker->rail_count];
@@ -269,7 +259,7 @@ void ol_rail_on_attempt(struct ol_peer *peer, int status)
 
 void ol_rail_on_lost(struct ol_peer *peer, int status)
 {
-	const uint32_t count = addrs_count(peer);
+	const uint32_t count = ol_peer_addrs(peer);
 
 	if (rail_may_fail(status))
 		peer->rail_fails = (peer->rail_fails / count + 1) * count;

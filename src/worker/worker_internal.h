@@ -398,6 +398,8 @@ static inline bool ol_link_pushes(const struct ol_link *link)
 /* peer.c: one connection: its handshake, and the watch on the other end */
 /* ol_peer_dialer -- set up a rail's dialer, once the transport is open */
 void ol_peer_dialer(struct ol_rail *rail);
+/* ol_peer_addrs -- how many addresses its server has */
+uint32_t ol_peer_addrs(const struct ol_peer *peer);
 /* ol_peer_start -- knock */
 void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
 /* ol_peer_drop -- free the connection, and fence its server out */

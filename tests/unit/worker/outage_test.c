@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "unit/worker/worker_util.h"
@@ -267,19 +266,6 @@ static void who_withdraws_says_so_once_a_push(void **state)
 	until(a->withdrawals == 3);
 }
 
-/* Open the worker at A and B, servers of a shard each */
-static void two_shards_open(void)
-{
-	static char servers[2 * OL_XPORT_ADDR_MAX];
-
-	puppet_shard(&world.puppets[A], 0, 2);
-	puppet_shard(&world.puppets[B], 1, 2);
-	snprintf(servers, sizeof(servers), "%s,%s", world.puppets[A].addr, world.puppets[B].addr);
-	world.opts.servers = servers;
-	open_welcomed(EPOCH);
-	check_ok(world.open_rc);
-}
-
 /* What a shard is offered that comes back is the copy of the last pull that it was there for */
 static void a_mirror_says_whose_history_a_shard_is_that_was_gone(void **state)
 {
@@ -288,7 +274,7 @@ static void a_mirror_says_whose_history_a_shard_is_that_was_gone(void **state)
 	const struct ol_hello *hello = &b->sessions[OL_ROLE_WORKER].hello;
 
 	(void)state;
-	two_shards_open();
+	two_shards_open(EPOCH);
 	puppet_publish(a, 1, 4.0f, 0);
 	puppet_publish(b, 1, 4.0f, 0);
 	pull(OL_PULL_NEWEST);
@@ -326,7 +312,7 @@ static void own_weights_stay_where_the_server_is_gone(void **state)
 	(void)state;
 	world.opts.local_progress = 1;
 	a->lr = b->lr = 0.5f;
-	two_shards_open();
+	two_shards_open(EPOCH);
 	puppet_publish(a, 1, 4.0f, 0);
 	puppet_publish(b, 1, 4.0f, 0);
 	pull(OL_PULL_NEWEST);
@@ -353,7 +339,7 @@ static void what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer(v
 	(void)state;
 	world.opts.outage = OL_OUTAGE_WAIT;
 	world.opts.window = 2;
-	two_shards_open();
+	two_shards_open(EPOCH);
 	push(1.0f, &first);
 	push(2.0f, &second);
 	answer(a, 1, OL_E_LATE);
@@ -382,7 +368,7 @@ static void with_a_buffer_more_nothing_is_withdrawn(void **state)
 
 	(void)state;
 	world.opts.window = 2;
-	two_shards_open();
+	two_shards_open(EPOCH);
 	for (unsigned i = 0; i < 2; i++) {
 		push(1.0f, &ops[i]);
 		answer(a, i, OL_E_LATE);
@@ -418,7 +404,7 @@ static void a_pull_does_not_wait_for_what_another_shard_has_dropped(void **state
 
 	(void)state;
 	world.opts.outage = OL_OUTAGE_WAIT;
-	two_shards_open();
+	two_shards_open(EPOCH);
 	push(1.0f, &first);
 	push(2.0f, &second);
 	answer(a, 1, OL_E_LATE);
@@ -445,7 +431,7 @@ static void a_push_that_one_shard_loses_is_done(void **state)
 
 	(void)state;
 	world.opts.outage = OL_OUTAGE_WAIT;
-	two_shards_open();
+	two_shards_open(EPOCH);
 	push(1.0f, &op);
 	until(a->push_count == 1 && b->push_count == 1);
 	puppet_publish(a, 1, 4.0f, 1);

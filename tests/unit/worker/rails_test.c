@@ -8,7 +8,6 @@
  * reaches nobody, when the test says so. What is registered with each is counted.
  */
 #include <errno.h>
-#include <stdio.h>
 
 #include "support/wrap.h"
 #include "unit/worker/worker_util.h"
@@ -389,16 +388,10 @@ static const struct device *used_for(const struct ol_peer *peer)
 
 static void each_shard_has_a_device_of_its_own(void **unused)
 {
-	static char servers[2 * OL_XPORT_ADDR_MAX];
 	const struct ol_link *links;
 
 	(void)unused;
-	puppet_shard(&world.puppets[A], 0, 2);
-	puppet_shard(&world.puppets[B], 1, 2);
-	snprintf(servers, sizeof(servers), "%s,%s", world.puppets[A].addr, world.puppets[B].addr);
-	world.opts.servers = servers;
-	open_welcomed(EPOCH);
-	check_ok(world.open_rc);
+	two_shards_open(EPOCH);
 	puppet_publish(&world.puppets[A], 1, 4.0f, 0);
 	puppet_publish(&world.puppets[B], 1, 8.0f, 0);
 	links = world.worker->links;

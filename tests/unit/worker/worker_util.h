@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -111,6 +112,19 @@ static inline void open_welcomed(uint32_t epoch)
 	}
 	alarm(0);
 	opener_join(thread);
+}
+
+/* two_shards_open -- open the worker at A and B, servers of a shard each */
+static inline void two_shards_open(uint32_t epoch)
+{
+	static char servers[2 * OL_XPORT_ADDR_MAX];
+
+	puppet_shard(&world.puppets[A], 0, 2);
+	puppet_shard(&world.puppets[B], 1, 2);
+	snprintf(servers, sizeof(servers), "%s,%s", world.puppets[A].addr, world.puppets[B].addr);
+	world.opts.servers = servers;
+	open_welcomed(epoch);
+	check_ok(world.open_rc);
 }
 
 /* push -- start one of a gradient of all `value` */

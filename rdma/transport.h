@@ -360,7 +360,8 @@ struct ol_xport_ops {
 	void (*reject)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
 	/* disconnect -- CONN_DOWN follows here and at the peer; posts fail from now on */
 	void (*disconnect)(struct ol_xport_conn *conn);
-	/* conn_free -- at any time; no event of conn follows; fences its peer off (promise 7) */
+	/* conn_free -- at any time; no event of conn follows; fences its peer off (promise 7). What
+	 * was posted and has not arrived may be lost: see disconnect */
 	void (*conn_free)(struct ol_xport_conn *conn);
 
 	/*

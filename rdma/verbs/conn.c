@@ -111,6 +111,15 @@ static void disconnect_send(struct ol_verbs_conn *conn)
 	rdma_disconnect(conn->id); /* fails if the peer has disconnected already */
 }
 
+/* The peer has what was posted before the disconnect, or will not have it: the connection ends. */
+static void leave_end(struct ol_verbs_conn *conn, uint32_t after_ms)
+{
+	conn->leaving = false;
+	disconnect_send(conn);
+	ol_verbs_conn_timer(conn, after_ms);
+	ol_verbs_qp_stop(conn);
+}
+
 void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status)
 {
 	if (conn->state == OL_VERBS_DOWN)
@@ -119,12 +128,15 @@ void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status)
 	conn_finish(conn);
 }
 
-void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause)
+static uint32_t goodbye_ms(const struct ol_verbs_conn *conn)
 {
 	const uint32_t silence_ms = conn->base.xport->opts.retry_timeout_ms;
-	const uint32_t goodbye_ms =
-		silence_ms < OL_VERBS_GOODBYE_MS ? silence_ms : OL_VERBS_GOODBYE_MS;
 
+	return silence_ms < OL_VERBS_GOODBYE_MS ? silence_ms : OL_VERBS_GOODBYE_MS;
+}
+
+void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_cause cause)
+{
 	switch (conn->state) {
 	case OL_VERBS_UP:
 		break;
@@ -142,8 +154,11 @@ void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_c
 	conn->cause = cause;
 	switch (cause) {
 	case OL_VERBS_CAUSE_LOCAL:
+		ol_verbs_conn_timer(conn, goodbye_ms(conn));
+		conn->leaving = ol_verbs_qp_leave(conn);
+		if (conn->leaving)
+			return;
 		disconnect_send(conn);
-		ol_verbs_conn_timer(conn, goodbye_ms);
 		break;
 	case OL_VERBS_CAUSE_PEER:
 	case OL_VERBS_CAUSE_FAILED:
@@ -239,6 +254,8 @@ void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn)
 		if (conn->holding)
 			ol_verbs_conn_timer(conn, OL_VERBS_DRAIN_MS);
 		conn->holding = false;
+		if (conn->leaving)
+			leave_end(conn, OL_VERBS_DRAIN_MS);
 		disconnect_send(conn);
 		conn->cm_done = true;
 		finish_if_drained(conn);
@@ -255,6 +272,12 @@ void ol_verbs_conn_marker(struct ol_verbs_conn *conn)
 	finish_if_drained(conn);
 }
 
+void ol_verbs_conn_left(struct ol_verbs_conn *conn)
+{
+	if (conn->leaving)
+		leave_end(conn, goodbye_ms(conn));
+}
+
 void ol_verbs_conn_expired(struct ol_verbs_conn *conn)
 {
 	switch (conn->state) {
@@ -263,6 +286,11 @@ void ol_verbs_conn_expired(struct ol_verbs_conn *conn)
 		ol_verbs_conn_fail(conn, -ETIMEDOUT);
 		return;
 	case OL_VERBS_DRAINING:
+		if (conn->leaving) { /* the peer is silent: it answers to no disconnect either */
+			leave_end(conn, OL_VERBS_DRAIN_MS);
+			conn->cm_done = true;
+			return;
+		}
 		if (!conn->holding) {
 			conn_finish(conn);
 			return;

@@ -51,9 +51,10 @@ enum {
 	OL_VERBS_BOUNCES = 64, /* copies of a connection that may be in flight */
 	OL_VERBS_PIECES_MAX = OL_XPORT_SEGS_MAX + 1, /* requests that one post may take */
 	OL_VERBS_BELL_BYTES = 4, /* of a doorbell that is sent */
+	OL_VERBS_MARKERS = 2, /* requests of the transport's own: see OL_VERBS_WR_SEQ_LEFT */
 	OL_VERBS_READS_MAX = 16, /* reads in flight at the adapter, a connection */
 	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
-	OL_VERBS_GOODBYE_MS = 500, /* at most this long for the answer to a disconnect */
+	OL_VERBS_GOODBYE_MS = 500, /* at most this long for a disconnect's posts; for its answer */
 	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
 	OL_VERBS_CLOSE_MS = 10, /* the same when the queue pair is destroyed, in one go */
 	OL_VERBS_LAST_WQE_MISSES = 3, /* then the device is taken not to tell */
@@ -64,12 +65,14 @@ enum {
 };
 
 /*
- * wr_id of sends: slot << 48 | sequence; the marker ends a drain. wr_id of receives: RECV and, if a
+ * wr_id of sends: slot << 48 | sequence. Two markers: LEFT completes once the peer has what was
+ * posted before a disconnect, MARKER ends a drain. wr_id of receives: RECV and, if a
  * queue pair has its own, which of its bells; the queue pair's number tells the connection.
  */
 #define OL_VERBS_WR_SLOT_SHIFT 48
 #define OL_VERBS_WR_SEQ_MASK   ((UINT64_C(1) << OL_VERBS_WR_SLOT_SHIFT) - 1)
 #define OL_VERBS_WR_SEQ_MARKER OL_VERBS_WR_SEQ_MASK
+#define OL_VERBS_WR_SEQ_LEFT   (OL_VERBS_WR_SEQ_MASK - 1)
 #define OL_VERBS_WR_RECV       (UINT64_C(0xffff) << OL_VERBS_WR_SLOT_SHIFT)
 enum {
 	OL_VERBS_CONNS_LIMIT = 65535 /* slots that a wr_id can name, without that of RECV */
@@ -85,7 +88,7 @@ enum ol_verbs_state {
 	OL_VERBS_REQUESTED, /* a peer connects; the caller must accept() or reject() */
 	OL_VERBS_ACCEPTED, /* accept() was called; the peer has not confirmed it */
 	OL_VERBS_UP, /* posts are allowed */
-	OL_VERBS_DRAINING, /* queue pair in error; its last completions have not come */
+	OL_VERBS_DRAINING, /* leaving, or queue pair in error; its last completions have not come */
 	OL_VERBS_DOWN, /* CONN_DOWN is delivered, or waits to be */
 };
 
@@ -186,6 +189,7 @@ struct ol_verbs_conn {
 	bool in_ready;
 	bool passive;
 	bool holding; /* the disconnect is held back: see enum ol_verbs_cause */
+	bool leaving; /* it is held back until the peer has all posts, and the queue pair works */
 	bool receives; /* the queue pair may take receives of the shared queue */
 	bool stopped; /* its completions are on their way, the marker last */
 	bool marker_done;
@@ -423,6 +427,7 @@ void ol_verbs_conn_bad(struct ol_verbs_conn *conn, const struct ibv_wc *wc,
 void ol_verbs_conn_die(struct ol_verbs_conn *conn);
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn);
 void ol_verbs_conn_marker(struct ol_verbs_conn *conn);
+void ol_verbs_conn_left(struct ol_verbs_conn *conn);
 /* ol_verbs_held_flush -- hand the held posts to the adapter, or break the connection */
 void ol_verbs_held_flush(struct ol_verbs_conn *conn);
 
@@ -430,6 +435,7 @@ void ol_verbs_held_flush(struct ol_verbs_conn *conn);
 int ol_verbs_qp_open(struct ol_verbs_conn *conn);
 int ol_verbs_qp_ready(struct ol_verbs_conn *conn);
 bool ol_verbs_qp_broken(struct ol_verbs_conn *conn);
+bool ol_verbs_qp_leave(struct ol_verbs_conn *conn);
 void ol_verbs_qp_stop(struct ol_verbs_conn *conn);
 void ol_verbs_qp_close(struct ol_verbs_conn *conn);
 struct rdma_conn_param ol_verbs_qp_param(const struct ol_verbs_conn *conn, const void *priv,

@@ -312,6 +312,10 @@ static int send_handle(struct ol_xport *xport, const struct ibv_wc *wc,
 		ol_verbs_conn_marker(conn);
 		return 0;
 	}
+	if (seq == OL_VERBS_WR_SEQ_LEFT) {
+		ol_verbs_conn_left(conn);
+		return 0;
+	}
 	op = &conn->ops[seq & conn->ops_mask];
 	if (wc->status != IBV_WC_SUCCESS)
 		status = send_status(conn, wc, op);

@@ -76,7 +76,7 @@ static struct ibv_qp_init_attr qp_attr(struct ol_verbs_conn *conn)
 		.srq = conn->queue->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = xport->ring + 1, /* and the marker */
+			.max_send_wr = xport->ring + OL_VERBS_MARKERS,
 			.max_recv_wr = lacks->srq ? xport->recv_depth : 0,
 			.max_send_sge = lacks->gather ? 1 : OL_XPORT_SEGS_MAX,
 			.max_recv_sge = lacks->srq ? 1 : 0,
@@ -203,22 +203,34 @@ bool ol_verbs_qp_broken(struct ol_verbs_conn *conn)
 	       attr.qp_state == IBV_QPS_ERR;
 }
 
-/* ol_verbs_qp_stop -- move it to the error state: all posts complete, the marker last */
-void ol_verbs_qp_stop(struct ol_verbs_conn *conn)
+/* A write of nothing, which completes behind all posts. */
+static bool marker_post(struct ol_verbs_conn *conn, uint64_t seq)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct ibv_send_wr wr = {
-		.wr_id = (uint64_t)conn->slot << OL_VERBS_WR_SLOT_SHIFT | OL_VERBS_WR_SEQ_MARKER,
+		.wr_id = (uint64_t)conn->slot << OL_VERBS_WR_SLOT_SHIFT | seq,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 	struct ibv_send_wr *bad = NULL;
 
+	return ibv_post_send(conn->qp, &wr, &bad) == 0;
+}
+
+/* ol_verbs_qp_leave -- let a marker tell that the peer has all posts; false: it has, or none can */
+bool ol_verbs_qp_leave(struct ol_verbs_conn *conn)
+{
+	return conn->head != conn->tail && marker_post(conn, OL_VERBS_WR_SEQ_LEFT);
+}
+
+/* ol_verbs_qp_stop -- move it to the error state: all posts complete, the marker last */
+void ol_verbs_qp_stop(struct ol_verbs_conn *conn)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	const bool early = conn->base.xport->lacks.late_posts;
 
-	conn->stopped = (!early || ibv_post_send(conn->qp, &wr, &bad) == 0) &&
+	conn->stopped = (!early || marker_post(conn, OL_VERBS_WR_SEQ_MARKER)) &&
 			ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) == 0 &&
-			(early || ibv_post_send(conn->qp, &wr, &bad) == 0);
+			(early || marker_post(conn, OL_VERBS_WR_SEQ_MARKER));
 	if (!conn->stopped)
 		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_DEBUG,
 			     "conn %u to %s: cannot be drained, its end is delayed", conn->slot,

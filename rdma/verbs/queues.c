@@ -146,11 +146,11 @@ static int depths_set(struct ol_xport *xport, const struct ibv_device_attr *attr
 
 	opts->conns_max = xport->conns_asked; /* another device may have held fewer */
 	xport->ring = xport->pieces_max * opts->inflight_max + xport->signal_every - 1;
-	per_conn = (uint64_t)xport->ring + 1 + (own != 0 ? own : bells);
+	per_conn = (uint64_t)xport->ring + OL_VERBS_MARKERS + (own != 0 ? own : bells);
 	each = (uint32_t)(depth_left(attr->max_cqe, spare) / per_conn);
 	if (own == 0)
 		each = min_u32(each, depth_left(attr->max_srq_wr, spare) / bells);
-	if (each == 0 || xport->ring >= (uint32_t)attr->max_qp_wr ||
+	if (each == 0 || xport->ring + OL_VERBS_MARKERS > (uint32_t)attr->max_qp_wr ||
 	    own > (uint32_t)attr->max_qp_wr)
 		return depths_refused(xport, attr);
 	xport->conns_each = min_u32(each, opts->conns_max);

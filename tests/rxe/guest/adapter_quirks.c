@@ -331,6 +331,25 @@ static void ooo_case(void)
 	}
 }
 
+/* What is posted last is sent by a poll, and flushed by an error before it. */
+static void unsent_case(void)
+{
+	struct bare_pair pair;
+	struct ibv_wc wc;
+
+	bare_pair_open(&pair, 64);
+	bare_receive_post(&pair);
+	check(bare_write_post(&pair, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SIGNALED, 0, 0, 8) == 0);
+	check(bare_completion_wait(pair.cqs[1], &wc, BARE_WAIT_MS));
+	bare_written(&pair, 0);
+	bare_receive_post(&pair);
+	check(bare_write_post(&pair, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SIGNALED, 0, 0, 8) == 0);
+	bare_to_error(pair.qps[0]);
+	check(bare_completion_wait(pair.cqs[0], &wc, BARE_WAIT_MS));
+	check_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+	check(!bare_completion_wait(pair.cqs[1], &wc, 100));
+}
+
 static void delay_case(void)
 {
 	struct ibv_cq *cq;
@@ -612,6 +631,8 @@ static const struct {
 	{ "pieces", "pieces", pieces_case },
 	{ "ooo", "ooo", ooo_case },
 	{ "ooo-pieces", "ooo,pieces,clean", ooo_case },
+	{ "unsent", "unsent", unsent_case },
+	{ "unsent-pieces", "unsent,pieces,ooo,clean", unsent_case },
 	{ "delay", "delay=100", delay_case },
 	{ "established", "established", established_case },
 	{ "ece", "ece", ece_case },

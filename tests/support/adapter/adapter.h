@@ -43,6 +43,7 @@ struct ad_settings {
 	bool no_imm;
 	bool pieces;
 	bool ooo;
+	bool unsent;
 	bool established;
 	bool ece;
 	bool dmabuf;
@@ -205,7 +206,7 @@ struct ad_group {
 	struct ad_ask asks[AD_HELD_MAX];
 };
 
-/* A plain write that was not posted yet */
+/* A request that was not posted yet */
 struct ad_held {
 	struct ibv_send_wr wr;
 	struct ibv_sge sges[AD_SGES_MAX];
@@ -231,6 +232,8 @@ struct ad_qp {
 	struct ad_group **tail;
 	struct ad_held *held;
 	uint32_t held_count;
+	struct ad_held *last; /* the last request, if it waits */
+	bool last_waits;
 };
 
 extern struct ad_ctx *ad_ctxs;
@@ -245,7 +248,7 @@ struct ad_qp *ad_qp_find(const struct ibv_qp *qp);
 struct ad_qp *ad_qp_of_num(uint32_t qp_num);
 struct ad_qp *ad_qp_add(struct ibv_qp *qp);
 void ad_qp_forget(struct ad_qp *qp);
-extern uint32_t ad_held_total; /* writes that all queue pairs hold back */
+extern uint32_t ad_held_total; /* requests that all queue pairs hold back */
 
 void ad_qps_each(void (*each)(struct ad_qp *qp, void *arg), void *arg);
 

@@ -131,9 +131,11 @@ static int qp_change(struct ad_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return EINVAL;
 	if (moves && qp->moved && (to == IBV_QPS_RTR || to == IBV_QPS_RTS))
 		return 0;
-	if (moves && (to == IBV_QPS_ERR || to == IBV_QPS_RESET))
+	if (moves && (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && !ad_set.unsent)))
 		ad_send_flush(qp);
 	rc = ad_real.modify_qp(qp->qp, attr, mask);
+	if (rc == 0 && moves && to == IBV_QPS_ERR)
+		ad_send_flush(qp); /* what was not sent is flushed */
 	if (rc != 0 || !moves)
 		return rc;
 	if (to == IBV_QPS_RTS)

@@ -268,16 +268,9 @@ static int group_post(struct ad_qp *qp, struct ibv_send_wr *const *wrs, unsigned
 	return 0;
 }
 
-/*
- * Writes of one connection become visible out of order, also behind a read that was posted after
- * them, until one with an immediate or a send: a queue pair
- * with MLX5DV_QP_CREATE_OOO_DP (providers/mlx5/man/mlx5dv_create_qp.3.md), and what EFA's SRD does
- * always. The sender is the one who holds them back here, until it posts something else, polls or
- * goes to sleep.
- */
-static void hold(struct ad_qp *qp, const struct ibv_send_wr *wr)
+/* Copies a request, as its buffers of inline data belong to the program again. */
+static void keep(struct ad_held *held, const struct ibv_send_wr *wr)
 {
-	struct ad_held *held = &qp->held[qp->held_count++];
 	uint8_t *to = held->inlined;
 
 	ad_held_total++;
@@ -289,8 +282,14 @@ static void hold(struct ad_qp *qp, const struct ibv_send_wr *wr)
 		held->sges[i].addr = (uintptr_t)to;
 		to += wr->sg_list[i].length;
 	}
-	if (qp->held_count == AD_HELD_MAX)
-		ad_send_flush(qp);
+}
+
+static void refused_late(const struct ad_qp *qp, int rc)
+{
+	if (rc == 0 || qp->ctx->dead)
+		return;
+	fprintf(stderr, "OL_ADAPTER: what was held back is refused: error %d\n", rc);
+	abort();
 }
 
 /* Posts what is held back, and with it a read (NULL: none) that overtakes it. */
@@ -298,7 +297,6 @@ static void held_post(struct ad_qp *qp, struct ibv_send_wr *read)
 {
 	struct ibv_send_wr *wrs[AD_HELD_MAX];
 	unsigned count = qp->held_count;
-	int rc;
 
 	for (unsigned i = 0; i < count; i++)
 		wrs[i] = &qp->held[i].wr;
@@ -306,26 +304,28 @@ static void held_post(struct ad_qp *qp, struct ibv_send_wr *read)
 	ad_held_total -= count;
 	if (read != NULL)
 		wrs[count++] = read;
-	rc = group_post(qp, wrs, count);
-	if (rc != 0 && !qp->ctx->dead) {
-		fprintf(stderr, "OL_ADAPTER: what was held back is refused: error %d\n", rc);
-		abort();
-	}
+	refused_late(qp, group_post(qp, wrs, count));
 }
 
-void ad_send_flush(struct ad_qp *qp)
+/*
+ * Writes of one connection become visible out of order, also behind a read that was posted after
+ * them, until one with an immediate or a send: a queue pair
+ * with MLX5DV_QP_CREATE_OOO_DP (providers/mlx5/man/mlx5dv_create_qp.3.md), and what EFA's SRD does
+ * always. The sender is the one who holds them back here, until it posts something else, polls or
+ * goes to sleep.
+ */
+static void hold(struct ad_qp *qp, const struct ibv_send_wr *wr)
 {
-	if (qp->held_count > 0)
+	keep(&qp->held[qp->held_count++], wr);
+	if (qp->held_count == AD_HELD_MAX)
 		held_post(qp, NULL);
 }
 
-static int one_post(struct ad_qp *qp, struct ibv_send_wr *wr)
+static int request_send(struct ad_qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr copy = *wr;
 	struct ibv_send_wr *only = &copy;
 
-	if (imm_refused(wr) || inline_refused(qp, wr) || sge_refused(qp, wr))
-		return EINVAL;
 	if (!ad_send_translates())
 		return below(qp, &copy);
 	if (ad_set.ooo && wr->opcode == IBV_WR_RDMA_WRITE && wr->num_sge <= AD_SGES_MAX &&
@@ -338,8 +338,43 @@ static int one_post(struct ad_qp *qp, struct ibv_send_wr *wr)
 		held_post(qp, &copy);
 		return 0;
 	}
-	ad_send_flush(qp);
+	if (qp->held_count > 0)
+		held_post(qp, NULL);
 	return group_post(qp, &only, 1);
+}
+
+static void last_send(struct ad_qp *qp)
+{
+	if (!qp->last_waits)
+		return;
+	qp->last_waits = false;
+	ad_held_total--;
+	refused_late(qp, request_send(qp, &qp->last->wr));
+}
+
+void ad_send_flush(struct ad_qp *qp)
+{
+	last_send(qp);
+	if (qp->held_count > 0)
+		held_post(qp, NULL);
+}
+
+/*
+ * A post only rings the adapter, which fetches the request later; so does rdma_rxe of kernel 6.12,
+ * where that of 6.1 sends within the post. A queue pair that goes to error meanwhile flushes it
+ * (IBTA volume 1, 10.3.1). So the last request waits here for the next one, a poll or an armed
+ * queue.
+ */
+static int one_post(struct ad_qp *qp, struct ibv_send_wr *wr)
+{
+	if (imm_refused(wr) || inline_refused(qp, wr) || sge_refused(qp, wr))
+		return EINVAL;
+	last_send(qp);
+	if (!ad_set.unsent || wr->num_sge > AD_SGES_MAX)
+		return request_send(qp, wr);
+	keep(qp->last, wr);
+	qp->last_waits = true;
+	return 0;
 }
 
 int ad_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -432,7 +467,7 @@ bool ad_send_done(struct ad_cq *cq, const struct ibv_wc *wc)
 
 void ad_send_forget(struct ad_qp *qp)
 {
-	ad_held_total -= qp->held_count;
+	ad_held_total -= qp->held_count + qp->last_waits;
 	while (qp->first != NULL)
 		group_drop(qp);
 }

@@ -50,6 +50,7 @@ static const struct word words[] = {
 	{ "noimm", &ad_set.no_imm, NULL },
 	{ "pieces", &ad_set.pieces, NULL },
 	{ "ooo", &ad_set.ooo, NULL },
+	{ "unsent", &ad_set.unsent, NULL },
 	{ "delay", NULL, &ad_set.delay_ms },
 	{ "established", &ad_set.established, NULL },
 	{ "ece", &ad_set.ece, NULL },
@@ -73,7 +74,7 @@ static const struct {
 	{ "hns", "clean,lastwqe=late,inline=32" },
 	{ "siw-like", "noimm,established,inline=80,sge=6,sge-read=1,lastwqe=never" },
 	{ "worst",
-	  "clean,lastwqe=never,inline=0,nosrq,sge=1,sge-read=1,rdatomic=1,noimm,pieces,ooo,delay=5" },
+	  "clean,lastwqe=never,inline=0,nosrq,sge=1,sge-read=1,rdatomic=1,noimm,pieces,ooo,unsent,delay=5" },
 };
 
 static bool last_wqe_read(const char *value)

@@ -113,6 +113,8 @@ struct ad_qp *ad_qp_add(struct ibv_qp *ibv_qp)
 	qp->tail = &qp->first;
 	if (ad_set.ooo)
 		qp->held = must(calloc(AD_HELD_MAX, sizeof(*qp->held)));
+	if (ad_set.unsent)
+		qp->last = must(calloc(1, sizeof(*qp->last)));
 	qp->hash_next = *by_address;
 	*by_address = qp;
 	qp->num_next = *by_num;
@@ -132,6 +134,7 @@ void ad_qp_forget(struct ad_qp *qp)
 	*at = qp->num_next;
 	ad_send_forget(qp);
 	free(qp->held);
+	free(qp->last);
 	free(qp);
 }
 

@@ -4,73 +4,19 @@
  * verbs_death_test.c -- however a device dies, its transport says so once everything else is said,
  * and what is freed then waits for nothing
  *
- * libibverbs and librdmacm are those of verbs_machine.h.
+ * The machine is made up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-#include "rdma/transport.h"
-#include "support/check.h"
-#include "unit/rdma/verbs_machine.h"
+#include "unit/rdma/verbs_stage.h"
 
 enum {
-	CONNS = 8,
 	COOKIE = 77,
 };
 
 /* ---- a transport in the middle of its work ---- */
 
-static const struct ol_xport_ops *ops;
-static struct ol_xport *xport;
-static struct ol_xport_event events[EVENTS_MAX];
 static struct ol_xport_conn *up, *asks, *calls; /* connected, requested, connecting */
 static struct ol_xport_region *common, *own; /* own: the connected one's */
 static struct ol_slab *slab;
-
-static void log_take(void *arg, enum ol_xport_log_level level, const char *text)
-{
-	(void)arg;
-	if (level > OL_XPORT_LOG_WARN)
-		return;
-	machine.lines++;
-	snprintf(machine.line, sizeof(machine.line), "%s", text);
-}
-
-static int polled(int max)
-{
-	check(ops->arm(xport) >= 0); /* the next one looks at the descriptors */
-	return ops->poll(xport, events, max);
-}
-
-static struct ol_xport_conn *requested(void)
-{
-	struct rdma_cm_id *id;
-
-	check_ok(rdma_create_id(&machine.channel, &id, NULL, RDMA_PS_TCP));
-	id->verbs = &machine.watched[A];
-	id->route.addr.dst_addr.sa_family = AF_INET;
-	happens(id, RDMA_CM_EVENT_CONNECT_REQUEST);
-	assert_int_equal(polled(EVENTS_MAX), 1);
-	assert_int_equal(events[0].type, OL_XPORT_CONN_REQUEST);
-	return events[0].conn;
-}
-
-/* The device's and the common id of a connection, as an event names it */
-static struct rdma_cm_id *accepted(struct ol_xport_conn *conn)
-{
-	struct rdma_cm_id *id = machine.cm[machine.cm_count - 1].id;
-
-	check_ok(ops->accept(conn, NULL, 0));
-	happens(id, RDMA_CM_EVENT_ESTABLISHED);
-	assert_int_equal(polled(EVENTS_MAX), 1);
-	assert_int_equal(events[0].type, OL_XPORT_CONN_UP);
-	return id;
-}
 
 static void posted(struct ol_xport_conn *conn, unsigned flags, uint64_t cookie)
 {
@@ -84,19 +30,7 @@ static void posted(struct ol_xport_conn *conn, unsigned flags, uint64_t cookie)
 
 static void opened(void)
 {
-	struct ol_xport_opts opts;
-
-	memset(&machine, 0, sizeof(machine));
-	for (int i = 0; i < DEVICES; i++) {
-		machine.devices[i].name[0] = (char)('a' + i);
-		machine.list[i] = &machine.devices[i];
-		machine.watched[i].device = &machine.devices[i];
-	}
-	ops = ol_xport_find("verbs");
-	ol_xport_opts_init(&opts);
-	opts.conns_max = CONNS;
-	opts.log = log_take;
-	check_ok(ops->open(&opts, &xport));
+	xport_opened(0);
 	check_ok(ol_slab_create(4096, OL_SLAB_NODE_ANY, false, &slab));
 }
 

@@ -5,18 +5,10 @@
  * wants it; the machine is made up
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
 #include "rdma/slab.h"
-#include "rdma/transport.h"
-#include "unit/rdma/verbs_machine.h"
+#include "unit/rdma/verbs_stage.h"
 
 enum {
 	WHOLE = 1 << 20,
@@ -26,36 +18,14 @@ enum {
 	BYTES = 5000,
 };
 
-static const struct ol_xport_ops *ops;
-static struct ol_xport *xport;
 static struct ol_slab *slab;
-
-static void log_take(void *unused, enum ol_xport_log_level level, const char *text)
-{
-	(void)unused;
-	if (level > OL_XPORT_LOG_WARN)
-		return;
-	machine.lines++;
-	snprintf(machine.line, sizeof(machine.line), "%s", text);
-}
 
 static struct ol_xport_caps opened(int dmabuf_error)
 {
 	const int fd = memfd_create("dmabuf", MFD_CLOEXEC);
-	struct ol_xport_opts opts;
 	struct ol_xport_caps caps;
 
-	memset(&machine, 0, sizeof(machine));
-	machine.dmabuf_error = dmabuf_error;
-	for (int i = 0; i < DEVICES; i++) {
-		machine.devices[i].name[0] = (char)('a' + i);
-		machine.list[i] = &machine.devices[i];
-		machine.watched[i].device = &machine.devices[i];
-	}
-	ops = ol_xport_find("verbs");
-	ol_xport_opts_init(&opts);
-	opts.log = log_take;
-	check_ok(ops->open(&opts, &xport));
+	xport_opened(dmabuf_error);
 	ops->query(xport, &caps);
 	check_ok(ftruncate(fd, WHOLE));
 	check_ok(ol_slab_from_dmabuf(fd, SLAB_OFF, SLAB, &slab));

@@ -53,6 +53,8 @@ static struct {
 		unsigned access;
 	} dmabuf; /* the last that was registered */
 	struct ibv_wc wc; /* the next completion; wr_id 0: none */
+	uint64_t sent; /* wr_id of the last send that was posted */
+	bool in_error; /* a queue pair was moved to the error state */
 	unsigned disconnects;
 	unsigned looks; /* of librdmacm, which devices there are */
 	/* the transport's log */
@@ -154,8 +156,8 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **ret_bad)
 {
 	(void)qp;
-	(void)wr;
 	(void)ret_bad;
+	machine.sent = wr->wr_id;
 	asked();
 	return 0;
 }
@@ -336,8 +338,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	(void)qp;
-	(void)attr;
-	(void)mask;
+	machine.in_error = (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR;
 	asked();
 	return machine.dead ? EIO : 0;
 }

@@ -306,10 +306,18 @@ static bool can_apply(const struct ol_chain *chain)
 	return chain->applied < limit;
 }
 
+/* How many slots an ack must free */
+static uint64_t ack_worth(const struct ol_chain *chain)
+{
+	return chain->role == OL_CHAIN_TAIL && !chain->ack_all && chain->slots >= 4
+		       ? chain->slots / 4
+		       : 1;
+}
+
 static bool can_ack(const struct ol_chain *chain)
 {
 	return chain->pred_up && chain->loaded &&
-	       (chain->ack_due || ol_chain_newest_free(chain) > chain->acked);
+	       (chain->ack_due || ol_chain_newest_free(chain) >= chain->acked + ack_worth(chain));
 }
 
 /* Everything received is forwarded, applied and acknowledged, as far as there are neighbours: most answers are this one */
@@ -317,7 +325,8 @@ static bool is_at_rest(const struct ol_chain *chain)
 {
 	return chain->applied == chain->received &&
 	       (!chain->succ_up || chain->forwarded == chain->received) &&
-	       (!chain->pred_up || (chain->acked == chain->received && !chain->ack_due));
+	       (!chain->pred_up ||
+		(chain->received < chain->acked + ack_worth(chain) && !chain->ack_due));
 }
 
 bool ol_chain_next_action(const struct ol_chain *chain, unsigned not_now,
@@ -356,9 +365,15 @@ void ol_chain_on_done(struct ol_chain *chain, const struct ol_chain_action *acti
 	case OL_CHAIN_ACK:
 		chain->acked = action->version;
 		chain->ack_due = false;
+		chain->ack_all = false;
 		break;
 	}
 	chain_check(chain);
+}
+
+void ol_chain_settle(struct ol_chain *chain)
+{
+	chain->ack_all = chain->loaded && ol_chain_newest_free(chain) > chain->acked;
 }
 
 bool ol_chain_serves_push(const struct ol_chain *chain)

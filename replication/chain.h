@@ -87,6 +87,7 @@ struct ol_chain {
 	bool handoff; /* commits wait for the joining replica */
 	bool pred_up; /* acks can be sent */
 	bool ack_due; /* an ack must be sent even without a new entry: the link is new */
+	bool ack_all; /* the tail's next ack does not wait until it frees many slots */
 	uint64_t received;
 	uint64_t forwarded;
 	uint64_t applied;
@@ -188,6 +189,15 @@ bool ol_chain_next_action(const struct ol_chain *chain, unsigned not_now,
 			  struct ol_chain_action *ret_action);
 /* ol_chain_on_done -- the action is done; tell workers of a commit after this call */
 void ol_chain_on_done(struct ol_chain *chain, const struct ol_chain_action *action);
+
+/*
+ * ol_chain_settle -- let the tail acknowledge all it can: call it at each heartbeat
+ *
+ * Between heartbeats a tail acknowledges once a quarter of the ring is free again: an ack costs its
+ * sender and each replica above a message, and only frees slots. The others acknowledge at once what
+ * is acknowledged to them, so that the delays of a long chain do not add up to a ring.
+ */
+void ol_chain_settle(struct ol_chain *chain);
 
 /* ol_chain_newest_free -- newest entry whose slot is free: no replica asks for it again */
 uint64_t ol_chain_newest_free(const struct ol_chain *chain);

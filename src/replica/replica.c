@@ -289,6 +289,7 @@ void ol_replica_view_read(struct ol_replica *replica, uint64_t now_ns)
 	if (replica->end_rc != 0)
 		return;
 	ol_predecessor_tick(replica, now_ns);
+	ol_chain_settle(&replica->chain);
 	ol_replica_progress(replica, now_ns);
 	ol_membership_propose(replica, now_ns);
 }

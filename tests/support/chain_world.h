@@ -21,7 +21,7 @@
 enum {
 	WORLD_PLACES = 7, /* processes at a time */
 	WORLD_WORKERS = 3,
-	WORLD_SLOTS = 8, /* at most */
+	WORLD_SLOTS = 16, /* at most */
 	WORLD_VERSIONS = 1000, /* of all entries that are ever ordered */
 	WORLD_LINKS = 16,
 	WORLD_SESSIONS = 32,

@@ -319,6 +319,54 @@ static void a_tail_commits_by_applying(void **unused)
 	assert_false(waits(&p));
 }
 
+static void a_tail_acknowledges_a_quarter_of_its_ring_at_once(void **unused)
+{
+	struct probe p;
+
+	(void)unused;
+	member(&p, 2, 10, "12");
+	p.chain.slots = 16;
+	entry(&p, 11);
+	entry(&p, 12);
+	entry(&p, 13);
+	DID(&p, "a11 c11 a12 c12 a13 c13");
+	assert_false(waits(&p));
+	entry(&p, 14);
+	DID(&p, "a14 c14 k14");
+	ol_chain_settle(&p.chain);
+	progress(&p);
+	DID(&p, "");
+	entry(&p, 15);
+	DID(&p, "a15 c15");
+	ol_chain_settle(&p.chain);
+	assert_true(waits(&p));
+	progress(&p);
+	DID(&p, "k15");
+	entry(&p, 16);
+	DID(&p, "a16 c16");
+	ol_chain_on_predecessor(&p.chain, false);
+	ol_chain_on_predecessor(&p.chain, true);
+	progress(&p);
+	DID(&p, "k16");
+}
+
+static void a_middle_passes_each_ack_on_at_once(void **unused)
+{
+	struct probe p;
+
+	(void)unused;
+	member(&p, 2, 10, "123");
+	p.chain.slots = 16;
+	up(&p, 10);
+	entry(&p, 11);
+	entry(&p, 12);
+	DID(&p, "f11 a11 f12 a12");
+	ack(&p, 11);
+	DID(&p, "k11");
+	ack(&p, 12);
+	DID(&p, "k12");
+}
+
 static void entries_come_in_order_from_the_predecessor_within_the_ring(void **unused)
 {
 	struct probe p;
@@ -772,6 +820,8 @@ int main(void)
 		cmocka_unit_test(a_full_ring_holds_the_head),
 		cmocka_unit_test(a_middle_frees_what_is_committed_and_applied),
 		cmocka_unit_test(a_tail_commits_by_applying),
+		cmocka_unit_test(a_tail_acknowledges_a_quarter_of_its_ring_at_once),
+		cmocka_unit_test(a_middle_passes_each_ack_on_at_once),
 		cmocka_unit_test(entries_come_in_order_from_the_predecessor_within_the_ring),
 		cmocka_unit_test(acks_are_of_what_was_given),
 		cmocka_unit_test(a_successor_must_be_one_that_can_go_on),

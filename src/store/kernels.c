@@ -4,6 +4,7 @@
 
 #include "store/kernels.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 ol_kernel_fn ol_kernel_update_generic;
@@ -54,10 +55,37 @@ const struct ol_kernels *ol_kernels_best(void)
 	return &kernels[kernels_count() - 1];
 }
 
+/* As the kernel has it: 0 behind the last one */
+static uint64_t cache_kib(unsigned index)
+{
+	unsigned long long kib = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%u/size", index);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return 0;
+	if (fscanf(file, "%lluK", &kib) != 1)
+		kib = 0;
+	fclose(file);
+	return kib;
+}
+
+/*
+ * The kernel is asked first: on an EPYC whose cores share 32 MiB in groups, sysconf() of glibc 2.36
+ * says 320 MiB, what all groups have.
+ */
 uint64_t ol_kernels_cache_bytes(void)
 {
+	uint64_t kib;
+	uint64_t most = 0;
 	long bytes = 0;
 
+	for (unsigned i = 0; (kib = cache_kib(i)) != 0; i++)
+		most = kib > most ? kib : most;
+	if (most != 0)
+		return most << 10;
 #if defined(_SC_LEVEL3_CACHE_SIZE)
 	bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif

@@ -367,6 +367,20 @@ static __attribute__((noinline)) unsigned update_short(const struct ol_kernel_ar
 	return found;
 }
 
+/*
+ * Fetch the next block, of n elements, while the one at `at` is worked on. SGD does so little with a block that the
+ * processor alone does not fetch far enough ahead: on an EPYC (Zen 4) 64 MiB take two thirds of the
+ * time. The rules with state are slower with it.
+ */
+static void block_fetch(const struct ol_kernel_args *args, size_t at, size_t n)
+{
+	for (size_t i = at + n; i < at + 2 * n; i += LINE / sizeof(float)) {
+		for (unsigned k = 0; k < args->grad_count; k++)
+			__builtin_prefetch(args->grads[k] + i);
+		__builtin_prefetch(args->weights + i);
+	}
+}
+
 static __attribute__((noinline)) unsigned update_long(const struct ol_kernel_args *args)
 {
 	const struct ol_update_rule *rule = args->rule;
@@ -381,6 +395,8 @@ static __attribute__((noinline)) unsigned update_long(const struct ol_kernel_arg
 
 	for (size_t at = args->first; at < end; at += most) {
 		b.n = end - at < most ? end - at : most;
+		if (args->stream && states == 0 && end - at >= 2 * most)
+			block_fetch(args, at, most);
 		found = gather_block(sum, args, at, b.n);
 		if (found != args->grad_count)
 			return found;

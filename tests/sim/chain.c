@@ -30,7 +30,7 @@ enum {
 	SEEDS = 3000,
 	BREAK_SEEDS = 30000, /* within so many each rule that is left out must be missed */
 	PUSHES = 30, /* of a worker */
-	LONG_RING = 8, /* slots, from which on a tail's acks are fewer than its entries */
+	LONG_RING = 8, /* slots more than others have */
 	BEAT_STEPS = 50,
 	MODEL_PUSHES = 15, /* where the model follows */
 	MODEL_SERVERS = 7,
@@ -570,15 +570,6 @@ static void heal(struct sim *sim)
 
 /* ---- a run ---- */
 
-/* A heartbeat of a process whose ring is so long that acks wait for it */
-static void beat(struct process *process)
-{
-	if (process->world->slots < LONG_RING || !process->alive || process->stopped)
-		return;
-	ol_chain_settle(&process->chain);
-	progress(process);
-}
-
 static void step(struct sim *sim)
 {
 	struct world *world = &sim->world;
@@ -586,8 +577,8 @@ static void step(struct sim *sim)
 	struct process *process = anyone(world);
 
 	world->step++;
-	if (world->step % BEAT_STEPS == 0)
-		beat(process);
+	if (world->step % BEAT_STEPS == 0 && process->alive && !process->stopped)
+		process_beat(process);
 	if (world_below(world, 10000) < sim->fault_rate)
 		fault(sim);
 	else if (kind < 50 && process->alive && !process->stopped)

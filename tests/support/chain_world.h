@@ -202,6 +202,8 @@ void process_dial(struct process *process);
 void process_load(struct process *process);
 /* process_progress -- do what its chain asks for */
 void process_progress(struct process *process);
+/* process_beat -- its heartbeat: a tail acknowledges what is left */
+void process_beat(struct process *process);
 void process_adopt(struct process *process);
 void process_order(struct process *process, const struct entry *entry);
 void process_suspect(struct process *process, bool successor);

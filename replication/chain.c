@@ -42,7 +42,7 @@ static void chain_check(const struct ol_chain *chain)
 
 void ol_chain_init(struct ol_chain *chain, uint64_t id, uint32_t slots)
 {
-	*chain = (struct ol_chain){ .id = id, .slots = slots };
+	*chain = (struct ol_chain){ .id = id, .slots = slots, .ack_every = 1 };
 }
 
 uint64_t ol_chain_newest_free(const struct ol_chain *chain)
@@ -309,9 +309,7 @@ static bool can_apply(const struct ol_chain *chain)
 /* How many slots an ack must free */
 static uint64_t ack_worth(const struct ol_chain *chain)
 {
-	return chain->role == OL_CHAIN_TAIL && !chain->ack_all && chain->slots >= 4
-		       ? chain->slots / 4
-		       : 1;
+	return chain->role == OL_CHAIN_TAIL && !chain->ack_all ? chain->ack_every : 1;
 }
 
 static bool can_ack(const struct ol_chain *chain)

@@ -76,6 +76,7 @@ struct ol_chain_action {
 struct ol_chain {
 	uint64_t id; /* of this replica */
 	uint32_t slots; /* of the ring */
+	uint32_t ack_every; /* entries, of a tail: see ol_chain_settle(); at most half of slots */
 	struct ol_view view; /* adopted */
 	enum ol_chain_role role;
 	bool loaded; /* it has weights: `applied` means something */
@@ -193,9 +194,10 @@ void ol_chain_on_done(struct ol_chain *chain, const struct ol_chain_action *acti
 /*
  * ol_chain_settle -- let the tail acknowledge all it can: call it at each heartbeat
  *
- * Between heartbeats a tail acknowledges once a quarter of the ring is free again: an ack costs its
- * sender and each replica above a message, and only frees slots. The others acknowledge at once what
- * is acknowledged to them, so that the delays of a long chain do not add up to a ring.
+ * Between heartbeats a tail acknowledges once for ack_every entries, as an ack costs its sender and
+ * each replica above a message, and only frees slots. The others acknowledge at once what is
+ * acknowledged to them, so that the delays of a long chain do not add up to a ring. ack_every is 1
+ * after ol_chain_init(); the driver may set more.
  */
 void ol_chain_settle(struct ol_chain *chain);
 

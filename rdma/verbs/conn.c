@@ -219,9 +219,14 @@ void ol_verbs_conn_die(struct ol_verbs_conn *conn)
 		disconnect_send(conn); /* the peer may still hear it; else it notices a silence */
 		conn->status = -ENODEV;
 		break;
+	case OL_VERBS_DRAINING: /* what a dying device said before says nothing of the peer */
+		if (conn->leaving)
+			disconnect_send(conn);
+		conn->leaving = false;
+		conn->status = -ENODEV;
+		break;
 	case OL_VERBS_CONNECTING:
 	case OL_VERBS_REQUESTED:
-	case OL_VERBS_DRAINING: /* what a dying device said before says nothing of the peer */
 		conn->status = -ENODEV;
 		break;
 	case OL_VERBS_DOWN:

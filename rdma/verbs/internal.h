@@ -66,7 +66,7 @@ enum {
 
 /*
  * wr_id of sends: slot << 48 | sequence. Two markers: LEFT completes once the peer has what was
- * posted before a disconnect, MARKER ends a drain. wr_id of receives: RECV and, if a
+ * posted before a disconnect (on iWARP: once that has left), MARKER ends a drain. wr_id of receives: RECV and, if a
  * queue pair has its own, which of its bells; the queue pair's number tells the connection.
  */
 #define OL_VERBS_WR_SLOT_SHIFT 48

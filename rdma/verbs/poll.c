@@ -221,7 +221,8 @@ static void recv_used(const struct ol_xport *xport, struct ol_verbs_queue *queue
 	if (conn == NULL)
 		return;
 	conn->recv_missing++;
-	if (conn->state == OL_VERBS_UP && conn->recv_missing >= xport->recv_batch)
+	if ((conn->state == OL_VERBS_UP || conn->leaving) &&
+	    conn->recv_missing >= xport->recv_batch)
 		ol_verbs_recv_own(conn);
 }
 

@@ -106,6 +106,9 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 	int rc;
 
 	ol_chain_init(&replica->chain, replica->self.id, replica->ring.slots);
+	/* parts of a payload wait for acks (OL_PARTED_ENTRIES), and beside one an ack costs nothing */
+	if (ol_layout_vector_bytes(replica->geo) <= OL_PART_BYTES && replica->ring.slots >= 4)
+		replica->chain.ack_every = replica->ring.slots / 4;
 	replica->succ.pinned = -1;
 	replica->dialer = (struct ol_dialer){ .ops = replica->ops,
 					      .xport = replica->xport,
@@ -289,7 +292,6 @@ void ol_replica_view_read(struct ol_replica *replica, uint64_t now_ns)
 	if (replica->end_rc != 0)
 		return;
 	ol_predecessor_tick(replica, now_ns);
-	ol_chain_settle(&replica->chain);
 	ol_replica_progress(replica, now_ns);
 	ol_membership_propose(replica, now_ns);
 }
@@ -491,6 +493,7 @@ void ol_replica_tick(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	ol_successor_tick(replica, now_ns);
 	ol_predecessor_tick(replica, now_ns);
+	ol_chain_settle(&replica->chain);
 	ol_replica_progress(replica, now_ns);
 	ol_membership_propose(replica, now_ns);
 	waiting_log(replica, now_ns);

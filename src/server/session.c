@@ -238,10 +238,16 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 	return sessions->ops->accept(session->conn, bytes, sizeof(bytes));
 }
 
-/* Of a landing slab or a ring. The one word that is polled, the pin, may be an old one (wire/wire.h). */
-enum {
-	LANDING_ACCESS = OL_XPORT_ACCESS_PEER_WRITE | OL_XPORT_ACCESS_RELAXED,
-};
+/*
+ * A predecessor writes a ring's slot again only when its former writes have completed. A worker that
+ * takes a buffer back writes the same slot again at once: in relaxed order the former bytes may stay.
+ */
+static unsigned session_access(const struct ol_session *session)
+{
+	return session->role == OL_ROLE_REPLICA
+		       ? OL_XPORT_ACCESS_PEER_WRITE | OL_XPORT_ACCESS_RELAXED
+		       : OL_XPORT_ACCESS_PEER_WRITE;
+}
 
 /* The memory is made: take its registration, or register now if that is quick */
 static int session_register(struct ol_sessions *sessions, struct ol_session *session)
@@ -252,7 +258,8 @@ static int session_register(struct ol_sessions *sessions, struct ol_session *ses
 	session->landing = memory->slab;
 	if (memory->later == NULL)
 		return sessions->ops->reg(sessions->xport, session->conn, memory->slab, 0,
-					  memory->bytes, LANDING_ACCESS, &session->landing_region);
+					  memory->bytes, session_access(session),
+					  &session->landing_region);
 	rc = sessions->ops->reg_end(memory->later, session->conn, &session->landing_region);
 	if (rc == 0)
 		memory->later = NULL;
@@ -304,7 +311,7 @@ static void session_enter(struct ol_sessions *sessions, struct ol_session *sessi
 static void session_make(struct ol_sessions *sessions, struct ol_session *session, uint64_t now_ns)
 {
 	struct ol_memory_job *memory = session->memory;
-	int rc = sessions->ops->reg_begin(sessions->xport, LANDING_ACCESS, &memory->later);
+	int rc = sessions->ops->reg_begin(sessions->xport, session_access(session), &memory->later);
 
 	if (rc == -EOPNOTSUPP && memory->slab != NULL)
 		session_enter(sessions, session, now_ns);

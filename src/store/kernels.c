@@ -55,6 +55,10 @@ const struct ol_kernels *ol_kernels_best(void)
 	return &kernels[kernels_count() - 1];
 }
 
+enum {
+	L3_INDEX = 3, /* behind the first level's two and the second */
+};
+
 /* As the kernel has it: 0 behind the last one */
 static uint64_t cache_kib(unsigned index)
 {
@@ -74,7 +78,7 @@ static uint64_t cache_kib(unsigned index)
 
 /*
  * The kernel is asked first: on an EPYC whose cores share 32 MiB in groups, sysconf() of glibc 2.36
- * says 320 MiB, what all groups have.
+ * says 320 MiB, what all groups have. A guest may not see its third level.
  */
 uint64_t ol_kernels_cache_bytes(void)
 {
@@ -84,12 +88,12 @@ uint64_t ol_kernels_cache_bytes(void)
 
 	for (unsigned i = 0; (kib = cache_kib(i)) != 0; i++)
 		most = kib > most ? kib : most;
-	if (most != 0)
+	if (cache_kib(L3_INDEX) != 0)
 		return most << 10;
 #if defined(_SC_LEVEL3_CACHE_SIZE)
 	bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-	return bytes > 0 ? (uint64_t)bytes : 0;
+	return bytes > 0 ? (uint64_t)bytes : most << 10;
 }
 
 static const struct {

@@ -367,7 +367,7 @@ enum {
  * no acks, as an observer, rings once. So bells of pins are at most one more than acks.
  */
 struct ol_pin {
-	_Atomic uint64_t version_plus_1; /* an old value does no harm: the reader reads again */
+	_Atomic uint64_t version_plus_1;
 };
 
 /* Behind the gradient in its slot. */

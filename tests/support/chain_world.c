@@ -416,8 +416,7 @@ void process_progress(struct process *process)
 
 void process_beat(struct process *process)
 {
-	if (process->world->slots <
-	    8) /* its acks wait for nothing, and old seeds stay what they were */
+	if (process->chain.ack_every == 1) /* nothing waits, and old seeds stay what they were */
 		return;
 	ol_chain_settle(&process->chain);
 	process_progress(process);
@@ -442,6 +441,7 @@ void process_start(struct world *world, uint32_t place)
 		.id = ++world->id_count, .job = 1, .proto = 1, .rank = world_below(world, 3)
 	};
 	ol_chain_init(&process->chain, process->self.id, world->slots);
+	process->chain.ack_every = world->slots < 8 ? 1 : world->slots / 4;
 	world_say(world, "%u starts as %" PRIu64, place, process->self.id);
 }
 

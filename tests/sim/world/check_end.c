@@ -35,6 +35,8 @@ static bool replicas_alike(uint32_t shard)
 
 	if (first == NULL || view->count < lasting_replicas(shard))
 		return false;
+	if (cluster.scenario.every == 0 && first->replica.chain.committed != first->store.version)
+		return false; /* acks go up, at the latest at heartbeats */
 	bytes = ol_layout_content_bytes(&first->store.geo);
 	for (uint32_t i = 1; i < view->count && cluster.scenario.every == 0; i++) {
 		const struct ol_server *other = server_of(view->replicas[i].id);

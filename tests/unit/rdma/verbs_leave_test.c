@@ -126,6 +126,33 @@ static void a_silent_peer_is_given_up(void **state)
 	ended();
 }
 
+/* The device dies: the peer is told at once, and every post is reported. */
+static void a_death_meanwhile_is_told(void **state)
+{
+	struct ol_xport_write write = { .seg_count = 1,
+					.flags = OL_XPORT_DOORBELL | OL_XPORT_SIGNALED,
+					.cookie = 7 };
+
+	(void)state;
+	rang();
+	write.segs[0] = (struct ol_xport_seg){ .region = region, .bytes = 8 };
+	check_ok(ops->post_write(conn, &write));
+	ops->disconnect(conn);
+	assert_int_equal(machine.disconnects, 0);
+	machine.dead = true;
+	machine.async = (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL };
+	machine.async_told = true;
+	fd_raise(machine.ctx.async_fd);
+	assert_int_equal(polled(EVENTS_MAX), 2);
+	assert_int_equal(machine.disconnects, 1);
+	assert_int_equal(events[0].type, OL_XPORT_DONE);
+	assert_int_equal(events[0].cookie, 7);
+	assert_int_equal(events[0].status, -ECONNABORTED);
+	assert_int_equal(events[1].type, OL_XPORT_CONN_DOWN);
+	assert_int_equal(events[1].status, -ENODEV);
+	ended();
+}
+
 static void it_may_be_freed_meanwhile(void **state)
 {
 	(void)state;
@@ -142,6 +169,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_waited_for_when_all_is_sent),
 		cmocka_unit_test(a_peer_that_leaves_is_not_waited_for),
 		cmocka_unit_test(a_silent_peer_is_given_up),
+		cmocka_unit_test(a_death_meanwhile_is_told),
 		cmocka_unit_test(it_may_be_freed_meanwhile),
 	};
 

@@ -131,13 +131,14 @@ static void a_tail_commits_by_applying(void **unused)
 	assert_false(waits(&p));
 }
 
-static void a_tail_acknowledges_a_quarter_of_its_ring_at_once(void **unused)
+static void a_tail_acknowledges_several_entries_at_once(void **unused)
 {
 	struct probe p;
 
 	(void)unused;
 	member(&p, 2, 10, "12");
 	p.chain.slots = 16;
+	p.chain.ack_every = 4;
 	entry(&p, 11);
 	entry(&p, 12);
 	entry(&p, 13);
@@ -169,6 +170,7 @@ static void a_middle_passes_each_ack_on_at_once(void **unused)
 	(void)unused;
 	member(&p, 2, 10, "123");
 	p.chain.slots = 16;
+	p.chain.ack_every = 4;
 	up(&p, 10);
 	entry(&p, 11);
 	entry(&p, 12);
@@ -390,7 +392,7 @@ int main(void)
 		cmocka_unit_test(a_full_ring_holds_the_head),
 		cmocka_unit_test(a_middle_frees_what_is_committed_and_applied),
 		cmocka_unit_test(a_tail_commits_by_applying),
-		cmocka_unit_test(a_tail_acknowledges_a_quarter_of_its_ring_at_once),
+		cmocka_unit_test(a_tail_acknowledges_several_entries_at_once),
 		cmocka_unit_test(a_middle_passes_each_ack_on_at_once),
 		cmocka_unit_test(entries_come_in_order_from_the_predecessor_within_the_ring),
 		cmocka_unit_test(acks_are_of_what_was_given),

@@ -259,7 +259,7 @@ static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bo
 	rc = ol_memfd_grow(slab->fd, slab->bytes);
 	if (rc != 0)
 		goto err_fd;
-	if (fcntl(slab->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+	if (fcntl(slab->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
 		rc = -errno;
 		goto err_fd;
 	}
@@ -354,6 +354,20 @@ int ol_slab_from_dmabuf(int fd, uint64_t off, size_t bytes, struct ol_slab **ret
 	}
 	*ret_slab = slab;
 	return 0;
+}
+
+int ol_slab_seal(const struct ol_slab *slab, bool others_write)
+{
+	const int seals = slab->fd >= 0 ? fcntl(slab->fd, F_GET_SEALS) : 0;
+
+	if (slab->fd < 0 || seals < 0)
+		return -EINVAL;
+	if ((seals & F_SEAL_SEAL) != 0)
+		return others_write && (seals & F_SEAL_FUTURE_WRITE) != 0 ? -EINVAL : 0;
+	return fcntl(slab->fd, F_ADD_SEALS,
+		     F_SEAL_SEAL | (others_write ? 0 : F_SEAL_FUTURE_WRITE)) == 0
+		       ? 0
+		       : -errno;
 }
 
 void ol_slab_destroy(struct ol_slab *slab)

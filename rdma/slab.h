@@ -96,6 +96,16 @@ static inline bool ol_slab_is_foreign(const struct ol_slab *slab)
  */
 int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes);
 
+/*
+ * ol_slab_seal -- what processes that get its descriptor may do with it, once and for all
+ *
+ * Call it before the descriptor is shared. others_write false: what is mapped already stays writable,
+ * here; nobody can map it for writing any more or write() to it, however the descriptor is opened again.
+ * Returns 0, also if others may write already. Errors: -EINVAL (others_write after a call without
+ * it; memory without a descriptor; a kernel before 5.1).
+ */
+int ol_slab_seal(const struct ol_slab *slab, bool others_write);
+
 /* ol_slab_destroy -- unmap and close; NULL is allowed. Regions on it must be gone (dereg first). */
 void ol_slab_destroy(struct ol_slab *slab);
 

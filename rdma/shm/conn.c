@@ -41,8 +41,6 @@ int ol_shm_conn_create(struct ol_shm_xport *xport, enum ol_shm_state state,
 	conn->state = state;
 	conn->id = ++xport->conn_id;
 	conn->sock = -1;
-	conn->event_fd = -1;
-	conn->wake_fd = -1;
 	conn->out_end = &conn->out_head;
 	ol_shm_rx_quiet(conn);
 	snprintf(conn->name, sizeof(conn->name), "conn %llu", (unsigned long long)conn->id);
@@ -83,11 +81,7 @@ static void conn_cut(struct ol_shm_conn *conn)
 		epoll_ctl(conn->xport->epoll_fd, EPOLL_CTL_DEL, conn->sock, NULL);
 		shutdown(conn->sock, SHUT_RDWR);
 	}
-	if (conn->event_fd >= 0)
-		epoll_ctl(conn->xport->epoll_fd, EPOLL_CTL_DEL, conn->event_fd, NULL);
 	ol_shm_close_fd(&conn->sock);
-	ol_shm_close_fd(&conn->event_fd);
-	ol_shm_close_fd(&conn->wake_fd);
 }
 
 void ol_shm_conn_destroy(struct ol_shm_conn *conn)

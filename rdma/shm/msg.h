@@ -4,17 +4,22 @@
  * msg.h -- the messages on a connection's socket: one a packet, host byte order
  *
  *	connector                              acceptor
- *	HELLO    + its eventfd            ->
+ *	HELLO                             ->
  *	                                  <-   REGION + slab, each that this peer may reach
- *	                                  <-   ACCEPT + control segment, its eventfd; or REJECT
+ *	                                  <-   ACCEPT + control segment; or REJECT
  *	REGION + slab, each               ->
  *	CONFIRM                           ->
  *	... REGION and UNREGION in both directions as regions come and go ...
+ *	WAKE                             <->   WAKE, to a peer that sleeps and was rung
  *	BYE                              <->   BYE, or the socket just ends
  *
  * A region's announcement is in the socket before any message that could carry its rkey. So a post
  * with an unknown rkey looks into the socket first. The acceptor is up with CONFIRM, the connector
  * with ACCEPT.
+ *
+ * A WAKE says nothing: that the socket can be read is what wakes. It is sent without waiting; a socket
+ * that is full has something to read already. No descriptor but the socket wakes, as a peer can change
+ * the flags of any that both share, and then let a write to it last for ever.
  */
 #ifndef OL_RDMA_SHM_MSG_H
 #define OL_RDMA_SHM_MSG_H
@@ -28,8 +33,8 @@
 #define OL_SHM_MSG_MAGIC 0x6d68734cU /* "Lshm" */
 
 enum {
-	OL_SHM_MSG_PROTO = 1,
-	OL_SHM_MSG_FDS_MAX = 2,
+	OL_SHM_MSG_PROTO = 2,
+	OL_SHM_MSG_FDS_MAX = 1,
 };
 
 enum ol_shm_msg_type {
@@ -40,6 +45,7 @@ enum ol_shm_msg_type {
 	OL_SHM_MSG_REGION,
 	OL_SHM_MSG_UNREGION,
 	OL_SHM_MSG_BYE,
+	OL_SHM_MSG_WAKE,
 	OL_SHM_MSG_TYPES
 };
 

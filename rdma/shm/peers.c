@@ -11,10 +11,6 @@
 #include "rdma/shm/shm.h"
 #include "rdma/slab.h"
 
-enum {
-	POPULATE_MAX = 4 << 20 /* bytes of a peer's region that is mapped with all its pages */
-};
-
 static void peer_insert(struct ol_shm_peer_region *peers, uint32_t mask,
 			const struct ol_shm_peer_region *peer)
 {
@@ -62,16 +58,20 @@ static int peer_map(struct ol_shm_peer_region *peer, const struct ol_shm_msg *ms
 		prot |= PROT_WRITE;
 	from = msg->fd_off & ~(uint64_t)(page - 1);
 	peer->map_bytes = (msg->fd_off + msg->bytes - from + page - 1) & ~(page - 1);
-	/* mapping all pages of a large region takes long: they are mapped on first access */
-	map = mmap(NULL, peer->map_bytes, prot,
-		   MAP_SHARED | (peer->map_bytes <= POPULATE_MAX ? MAP_POPULATE : 0), fd,
-		   (off_t)from);
+	/* its pages come on first access: to make those of a peer's sparse memory takes long */
+	map = mmap(NULL, peer->map_bytes, prot, MAP_SHARED, fd, (off_t)from);
 	if (map == MAP_FAILED)
 		return -errno;
 	ol_fds_unshare(map, peer->map_bytes);
 	peer->map = map;
 	peer->base = (uint8_t *)map + (msg->fd_off - from);
 	return 0;
+}
+
+/* Whoever connects is a stranger; whom this end connects to it has chosen. */
+static uint32_t regions_max(const struct ol_shm_conn *conn)
+{
+	return conn->peer_bytes != 0 ? OL_SHM_PEER_REGIONS_MAX : OL_SHM_CALLER_REGIONS_MAX;
 }
 
 int ol_shm_peer_add(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, int fd)
@@ -85,7 +85,7 @@ int ol_shm_peer_add(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, int 
 	int rc = -EPROTO;
 
 	if (msg->rkey == 0 || ol_shm_peer_find(conn, msg->rkey) != NULL ||
-	    conn->peer_count >= OL_SHM_PEER_REGIONS_MAX)
+	    conn->peer_count >= regions_max(conn))
 		goto err_fd;
 	rc = 0;
 	if (2 * (conn->peer_count + 1) > conn->peer_mask)

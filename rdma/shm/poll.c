@@ -85,8 +85,6 @@ static void sockets_look(struct ol_shm_xport *xport)
 	pace_adapt(xport, now_ns);
 	count = epoll_wait(xport->epoll_fd, ready, SOCKETS_MAX, 0);
 	for (i = 0; i < count; i++) {
-		if (ready[i].data.ptr == NULL) /* a wake-up: every poll looks at the rings */
-			continue;
 		if (ready[i].data.ptr == &xport->listen_fd) {
 			ol_shm_listen_ready(xport);
 		} else if (ready[i].data.ptr == &xport->timer_fd) {

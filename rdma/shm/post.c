@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "rdma/fds.h"
 #include "rdma/shm/shm.h"
@@ -178,16 +177,6 @@ static inline int ring_room(struct ol_shm_conn *conn)
 	return -ENOTCONN;
 }
 
-static void peer_wake(const struct ol_shm_conn *conn)
-{
-	const uint64_t one = 1;
-	ssize_t done;
-
-	/* Fails only if the counter is full: then the peer is being woken already. */
-	done = write(conn->wake_fd, &one, sizeof(one));
-	(void)done;
-}
-
 static inline int post_check(const struct ol_shm_conn *conn, unsigned flags)
 {
 	if (conn->state != OL_SHM_UP)
@@ -229,7 +218,7 @@ static inline bool post_quickly(struct ol_shm_conn *conn, const struct ol_xport_
 	ol_to_peer(); /* promise 1: earlier writes are visible first */
 	payload_copy(dst, src, bytes);
 	if ((write->flags & OL_XPORT_DOORBELL) != 0 && ol_shm_ring_push(&conn->tx, write->imm))
-		peer_wake(conn);
+		ol_shm_wake(conn);
 	return true;
 }
 
@@ -265,7 +254,7 @@ static __attribute__((noinline)) int post_any(struct ol_shm_conn *conn,
 		}
 	}
 	if ((flags & OL_XPORT_DOORBELL) != 0 && ol_shm_ring_push(&conn->tx, write->imm))
-		peer_wake(conn);
+		ol_shm_wake(conn);
 	return post_finish(conn, flags, write->cookie, 0);
 }
 

@@ -3,9 +3,10 @@
 /*
  * region.c -- our regions, announced to peers
  *
- * A peer gets the slab's memfd: writable if it may write, else opened anew for reading only, so
- * that the kernel refuses it a writable mapping. Only the check in the peer's own code keeps the
- * peer within the region: memory of different trust lies in different slabs (slab.h).
+ * A peer gets the slab's memfd: writable if it may write, else opened anew for reading only. It could
+ * open that one anew, too, for writing: so the kernel refuses every later writable mapping and every
+ * write() of memory that peers only read (ol_slab_seal()). Only the check in the peer's own code keeps
+ * the peer within the region: memory of different trust lies in different slabs (slab.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,14 +50,19 @@ int ol_shm_announce_all(struct ol_shm_conn *conn)
 /* share_open -- the descriptor that peers get */
 static int share_open(struct ol_shm_region *region, const struct ol_slab *slab)
 {
+	const bool writes = (region->access & OL_XPORT_ACCESS_PEER_WRITE) != 0;
 	char path[32];
+	int rc;
 
-	if ((region->access & OL_XPORT_ACCESS_PEER_WRITE) != 0) {
+	if (!writes && (region->access & OL_XPORT_ACCESS_PEER_READ) == 0)
+		return 0;
+	rc = ol_slab_seal(slab, writes);
+	if (rc != 0)
+		return rc;
+	if (writes) {
 		region->share_fd = slab->fd;
 		return 0;
 	}
-	if ((region->access & OL_XPORT_ACCESS_PEER_READ) == 0)
-		return 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", slab->fd);
 	region->share_fd = ol_fds_add(open(path, O_RDONLY | O_CLOEXEC));
 	if (region->share_fd < 0)
@@ -127,7 +133,7 @@ int ol_shm_reg(struct ol_xport *base, struct ol_xport_conn *conn, struct ol_slab
 	rc = share_open(region, slab);
 	if (rc != 0) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "region: cannot open its memory again: %s", strerror(-rc));
+			     "region: cannot share its memory: %s", strerror(-rc));
 		free(region);
 		return rc;
 	}

@@ -4,12 +4,9 @@
  * shake.c -- the handshake (hello, accept or reject, confirm), and later messages
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rdma/fds.h"
@@ -18,30 +15,6 @@
 enum {
 	READS_MAX = 256 /* messages of one peer handled at one look */
 };
-
-/* wake_open -- make the eventfd by which the peer wakes this end; edge-triggered, so never read */
-static int wake_open(struct ol_shm_conn *conn)
-{
-	int rc;
-
-	conn->event_fd = ol_fds_add(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-	if (conn->event_fd < 0)
-		return -errno;
-	rc = ol_shm_watch(conn->xport, conn->event_fd, EPOLLIN | EPOLLET, NULL);
-	if (rc != 0)
-		ol_shm_close_fd(&conn->event_fd);
-	return rc;
-}
-
-/* wake_fd_sound -- a write to fd, which came from a peer, neither blocks nor raises a signal */
-static bool wake_fd_sound(int fd)
-{
-	struct stat st;
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags >= 0 && (flags & O_NONBLOCK) != 0 && fstat(fd, &st) == 0 &&
-	       (st.st_mode & S_IFMT) == 0;
-}
 
 static bool capacity_sound(uint32_t capacity)
 {
@@ -84,7 +57,7 @@ void ol_shm_dial(struct ol_shm_conn *conn)
 	conn->state = OL_SHM_CONNECTING;
 	rc = ol_shm_watch(xport, conn->sock, EPOLLIN, conn);
 	if (rc == 0)
-		rc = ol_shm_send(conn, &hello, &conn->event_fd, 1);
+		rc = ol_shm_send(conn, &hello, NULL, 0);
 	if (rc != 0)
 		ol_shm_conn_down(conn, -EIO);
 }
@@ -109,9 +82,6 @@ int ol_shm_connect(struct ol_xport *base, const char *addr, const void *priv, ui
 		rc = -errno;
 		goto err_conn;
 	}
-	rc = wake_open(conn);
-	if (rc != 0)
-		goto err_conn;
 	if (priv_len > 0)
 		memcpy(conn->priv, priv, priv_len);
 	conn->priv_len = priv_len;
@@ -132,7 +102,7 @@ int ol_shm_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_le
 	struct ol_shm_msg msg = { .type = OL_SHM_MSG_ACCEPT,
 				  .capacity = xport->capacity,
 				  .priv_len = priv_len };
-	int fds[OL_SHM_MSG_FDS_MAX];
+	int segment;
 	int rc;
 
 	if (priv_len > OL_XPORT_PRIV_ACCEPT_MAX)
@@ -141,30 +111,21 @@ int ol_shm_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_le
 		return 0; /* CONN_DOWN follows, or has */
 	if (conn->state != OL_SHM_REQUESTED)
 		return -EINVAL;
-	rc = ol_shm_segment_create(conn, xport->capacity, conn->peer_capacity, &fds[0]);
+	rc = ol_shm_segment_create(conn, xport->capacity, conn->peer_capacity, &segment);
 	if (rc != 0)
 		return rc;
-	rc = wake_open(conn);
-	if (rc != 0)
-		goto err_segment;
-	fds[1] = conn->event_fd;
 	if (priv_len > 0)
 		memcpy(msg.priv, priv, priv_len);
 	conn->state = OL_SHM_ACCEPTED;
 	rc = ol_shm_announce_all(conn);
 	if (rc == 0)
-		rc = ol_shm_send(conn, &msg, fds, 2);
-	ol_fds_close(fds[0]);
+		rc = ol_shm_send(conn, &msg, &segment, 1);
+	ol_fds_close(segment);
 	if (rc != 0)
 		ol_shm_conn_down(conn, -EIO);
 	else
 		ol_shm_conn_deadline(conn, xport->opts.connect_timeout_ms);
 	return 0;
-
-err_segment:
-	ol_fds_close(fds[0]);
-	ol_shm_segment_detach(conn);
-	return rc;
 }
 
 void ol_shm_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)
@@ -189,13 +150,12 @@ static void priv_keep(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 
 /* The on_*() functions own the descriptors. Negative: the peer broke a rule, or memory is short */
 
-static int on_hello(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds)
+static int on_hello(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 {
 	struct ol_shm_xport *xport = conn->xport;
 	struct ol_shm_msg no = { .type = OL_SHM_MSG_REJECT, .status = -EUSERS };
 
-	conn->wake_fd = fds[0];
-	if (!capacity_sound(msg->capacity) || !wake_fd_sound(fds[0]))
+	if (!capacity_sound(msg->capacity))
 		return -EPROTO;
 	if (xport->conn_count - xport->greetings >= xport->opts.conns_max) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
@@ -219,9 +179,8 @@ static int on_accept(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, con
 	struct ol_shm_msg confirm = { .type = OL_SHM_MSG_CONFIRM };
 	int rc;
 
-	conn->wake_fd = fds[1];
 	rc = -EPROTO;
-	if (capacity_sound(msg->capacity) && wake_fd_sound(fds[1]))
+	if (capacity_sound(msg->capacity))
 		rc = ol_shm_segment_attach(conn, fds[0], conn->xport->capacity, msg->capacity);
 	ol_fds_close(fds[0]);
 	if (rc != 0)
@@ -269,6 +228,7 @@ static uint32_t msgs_expected(enum ol_shm_state state)
 {
 	const uint32_t regions = 1U << OL_SHM_MSG_REGION | 1U << OL_SHM_MSG_UNREGION;
 	const uint32_t bye = 1U << OL_SHM_MSG_BYE;
+	const uint32_t wake = 1U << OL_SHM_MSG_WAKE;
 
 	switch (state) {
 	case OL_SHM_GREETING:
@@ -280,7 +240,7 @@ static uint32_t msgs_expected(enum ol_shm_state state)
 	case OL_SHM_CONNECTING:
 		return regions | 1U << OL_SHM_MSG_ACCEPT | 1U << OL_SHM_MSG_REJECT | bye;
 	case OL_SHM_UP:
-		return regions | bye;
+		return regions | bye | wake;
 	case OL_SHM_DIALING:
 	case OL_SHM_DOWN:
 		break;
@@ -293,7 +253,7 @@ static int on_msg(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const 
 {
 	switch ((enum ol_shm_msg_type)msg->type) {
 	case OL_SHM_MSG_HELLO:
-		return on_hello(conn, msg, fds);
+		return on_hello(conn, msg);
 	case OL_SHM_MSG_ACCEPT:
 		return on_accept(conn, msg, fds);
 	case OL_SHM_MSG_REJECT:
@@ -309,6 +269,8 @@ static int on_msg(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const 
 		return 0;
 	case OL_SHM_MSG_BYE:
 		return on_bye(conn, msg);
+	case OL_SHM_MSG_WAKE: /* every poll looks at the rings */
+		return 0;
 	case OL_SHM_MSG_TYPES:
 		break;
 	}
@@ -325,11 +287,8 @@ static void peer_on_gone(struct ol_shm_conn *conn)
 /* fds_drop -- close the descriptors of a message that does not fit the state */
 static void fds_drop(const struct ol_shm_msg *msg, const int *fds)
 {
-	if (msg->type == OL_SHM_MSG_HELLO || msg->type == OL_SHM_MSG_REGION ||
-	    msg->type == OL_SHM_MSG_ACCEPT)
+	if (msg->type == OL_SHM_MSG_REGION || msg->type == OL_SHM_MSG_ACCEPT)
 		ol_fds_close(fds[0]);
-	if (msg->type == OL_SHM_MSG_ACCEPT)
-		ol_fds_close(fds[1]);
 }
 
 /* peer_drop -- drop a peer whose message cannot be used */

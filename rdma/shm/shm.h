@@ -26,7 +26,10 @@ enum {
 	OL_SHM_GREETINGS_MAX = 32, /* sockets that have not sent hello, beside conns_max */
 	OL_SHM_INFLIGHT_LIMIT = 1 << 16,
 	OL_SHM_CONNS_LIMIT = 1 << 14,
-	OL_SHM_PEER_REGIONS_MAX = 4096, /* regions a peer may announce on one connection */
+	/* regions that a peer may announce on one connection, each of which takes a descriptor: one
+	 * that this end has connected to; one that connects */
+	OL_SHM_PEER_REGIONS_MAX = 4096,
+	OL_SHM_CALLER_REGIONS_MAX = 64,
 	OL_SHM_OUT_MAX = 1024, /* messages waiting for a peer that does not read its socket */
 	OL_SHM_POLLS_MAX = 256, /* polls between two looks at the sockets, when polls are quick */
 	OL_SHM_DIAL_RETRY_MS = 1, /* a listener whose backlog is full is tried again after this */
@@ -101,7 +104,6 @@ struct ol_shm_conn {
 	uint32_t peer_count;
 	struct ol_shm_done *dones; /* ring of xport->done_mask + 1 */
 	uint64_t id; /* never reused: regions name their connection by it */
-	int wake_fd; /* the peer's eventfd */
 
 	/* Control path. */
 	struct ol_shm_xport *xport;
@@ -110,7 +112,6 @@ struct ol_shm_conn {
 	int down_status;
 	const char *down_why; /* logged with CONN_DOWN, as a post does not log; NULL: nothing */
 	int sock;
-	int event_fd; /* ours, in the epoll; the peer has a copy */
 	bool announcing; /* regions registered from now on are announced at once */
 	bool out_armed; /* the epoll watches for room in the socket */
 	void *ctrl; /* the control segment */
@@ -245,6 +246,8 @@ int ol_shm_peer_check(int sock, pid_t *ret_pid, uid_t *ret_uid);
 /* ol_shm_send -- now or later; fds stay the caller's. Errors: -ENOBUFS, -ENOMEM, -EMFILE */
 int ol_shm_send(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds,
 		unsigned fd_count);
+/* ol_shm_wake -- let the peer's socket be readable; never waits */
+void ol_shm_wake(const struct ol_shm_conn *conn);
 /* ol_shm_flush -- send what waited, now that the socket has room */
 void ol_shm_flush(struct ol_shm_conn *conn);
 void ol_shm_out_drop(struct ol_shm_conn *conn);

@@ -113,6 +113,15 @@ int ol_shm_send(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const in
 	return out_push(conn, &full, fds, fd_count);
 }
 
+void ol_shm_wake(const struct ol_shm_conn *conn)
+{
+	const struct ol_shm_msg msg = { .magic = OL_SHM_MSG_MAGIC,
+					.proto = OL_SHM_MSG_PROTO,
+					.type = OL_SHM_MSG_WAKE };
+
+	(void)send_now(conn->sock, &msg, NULL, 0);
+}
+
 void ol_shm_flush(struct ol_shm_conn *conn)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data = { .ptr = conn } };
@@ -175,8 +184,8 @@ static bool msg_sound(const struct ol_shm_msg *msg, size_t bytes, unsigned fd_co
 		unsigned fd_count;
 		uint32_t priv_max;
 	} rules[OL_SHM_MSG_TYPES] = {
-		[OL_SHM_MSG_HELLO] = { 1, OL_XPORT_PRIV_CONNECT_MAX },
-		[OL_SHM_MSG_ACCEPT] = { 2, OL_XPORT_PRIV_ACCEPT_MAX },
+		[OL_SHM_MSG_HELLO] = { 0, OL_XPORT_PRIV_CONNECT_MAX },
+		[OL_SHM_MSG_ACCEPT] = { 1, OL_XPORT_PRIV_ACCEPT_MAX },
 		[OL_SHM_MSG_REJECT] = { 0, OL_XPORT_PRIV_REJECT_MAX },
 		[OL_SHM_MSG_REGION] = { 1, 0 },
 	};

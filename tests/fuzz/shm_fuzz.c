@@ -106,11 +106,13 @@ static void say(const void *bytes, size_t count, const int *fds, unsigned fd_cou
 static void message(void)
 {
 	/* how many descriptors each kind of message has, and which: two kinds, four bits each */
-	static const uint8_t kinds[] = { 0, 0x10, 0x20 + 5, 0, 0, 0x10 + 1, 0, 0 };
+	static const uint8_t kinds[16] = {
+		[OL_SHM_MSG_ACCEPT] = 0x10 + 5, [OL_SHM_MSG_REGION] = 0x10 + 1
+	};
 	uint8_t type = byte(), fd_kinds;
 	struct ol_shm_msg msg = { .magic = OL_SHM_MSG_MAGIC,
 				  .proto = OL_SHM_MSG_PROTO,
-				  .type = type & 7,
+				  .type = type & 15,
 				  .capacity = CAPACITY,
 				  .rkey = byte() & 3,
 				  .access = OL_XPORT_ACCESS_PEER_READ | OL_XPORT_ACCESS_PEER_WRITE,
@@ -120,7 +122,7 @@ static void message(void)
 	int fds[3] = { -1, -1, -1 };
 
 	patch(&msg, offsetof(struct ol_shm_msg, priv));
-	fd_kinds = (type & 0x80) != 0 ? byte() : kinds[type & 7];
+	fd_kinds = (type & 0x80) != 0 ? byte() : kinds[type & 15];
 	count = fd_kinds >> 4 & 3;
 	for (unsigned i = 0; i < count; i++) {
 		fds[i] = fd_make(i == 0 ? fd_kinds & 7 : 0);

@@ -10,7 +10,8 @@ static int name_add(struct ol_rails *rails, const char *name, size_t bytes)
 {
 	char *into;
 
-	if (bytes == 0 || bytes >= OL_RAIL_NAME_MAX || rails->count == OL_RAILS_MAX)
+	if (bytes == 0 || bytes >= OL_RAIL_NAME_MAX || rails->count == OL_RAILS_MAX ||
+	    strcspn(name, " \t") < bytes)
 		return -EINVAL;
 	into = rails->names[rails->count];
 	memcpy(into, name, bytes);

@@ -21,7 +21,7 @@ struct ol_rails {
 /*
  * ol_rails_parse -- "a,b,c"; NULL: no names, count 0
  *
- * -EINVAL, and count 0: a name is empty, too long or there twice, or there are more than OL_RAILS_MAX
+ * -EINVAL, and count 0: a name is empty, has a blank, is too long or there twice, or there are more than OL_RAILS_MAX
  */
 int ol_rails_parse(const char *list, struct ol_rails *ret_rails);
 

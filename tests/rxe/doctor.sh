@@ -39,6 +39,9 @@ guest() {
 	"$bin" doctor --transport verbs --device mlx5_0 >"$tmp/out" 2>&1
 	[ $? = 6 ] || wrong "a device that is not there: not status 6"
 	says "no device named mlx5_0"
+	"$bin" doctor --transport verbs --device "$OL_DEVICE,mlx5_0" >"$tmp/out" 2>&1
+	[ $? = 6 ] || wrong "one of two devices is not there: not status 6"
+	says "not every device can be used"
 	# a user whose memory is limited to less than the job needs
 	(ulimit -l 64 && setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$bin" doctor) >"$tmp/out" 2>&1
 	says "enough for 0 of 4 workers"

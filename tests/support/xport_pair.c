@@ -108,6 +108,10 @@ void xp_init(int argc, char **argv)
 		exit(64);
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (strcmp(argv[1], "shm") != 0 && strcmp(argv[1], "verbs") != 0) {
+		fprintf(stderr, "%s: \"%s\" is no transport: shm or verbs\n", argv[0], argv[1]);
+		exit(64);
+	}
 	xp.ops = ol_xport_find(argv[1]);
 	if (xp.ops == NULL)
 		skip("no such transport in this build");
@@ -119,7 +123,8 @@ void xp_init(int argc, char **argv)
 	check_ok(sigaction(SIGALRM, &sa, NULL));
 	alarm(XP_DEADLINE_S);
 	if (!xp_is_shm() && getenv("OL_ADDR") == NULL)
-		skip("OL_ADDR does not name the address of an RDMA device");
+		skip("OL_ADDR does not name the address of an RDMA device: OL_ADDR=10.0.0.1 "
+		     "OL_DEVICE=mlx5_0");
 	probe(argv[1]);
 }
 

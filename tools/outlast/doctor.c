@@ -69,6 +69,7 @@ void doctor_find(struct doctor *doctor, enum doctor_verdict verdict, const char 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	doctor->bad += verdict == DOCTOR_BAD;
 	printf("%-5s %-12s %s\n", words[verdict], subject, text);
 	if (remedy != NULL)
 		printf("      %-12s -> %s\n", "", remedy);
@@ -389,6 +390,9 @@ static int examine(const struct doctor_conf *conf, const struct ol_settings *set
 	else if (code == OL_EXIT_OK && !doctor.verbs_wanted && !doctor.shm_works)
 		code = ol_cmd_error(OL_EXIT_FAILED, "doctor", "training cannot run here", NULL,
 				    "the lines above say why");
+	else if (code == OL_EXIT_OK && doctor.named_lack)
+		code = ol_cmd_error(OL_EXIT_DEVICE, "doctor", "not every device can be used",
+				    conf->device, "the lines above say why");
 	else if (code == OL_EXIT_OK && !answers)
 		code = ol_cmd_error(OL_EXIT_SERVER, "doctor", "the coordinator does not answer",
 				    conf->coordinator, NULL);

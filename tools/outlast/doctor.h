@@ -26,6 +26,8 @@ struct doctor {
 	bool verbs_wanted; /* a fault of verbs is bad, not a warning */
 	bool shm_works;
 	bool verbs_works;
+	bool named_lack; /* a device that was named is not there, or cannot be used */
+	uint32_t bad; /* findings */
 	char chosen_device[64]; /* verbs: "" if none */
 	char chosen_address[64];
 	uint32_t chosen_port;

@@ -282,10 +282,13 @@ void doctor_rdma(struct doctor *doctor, const char *wanted, json_t *devices)
 	else if (rails.count == 0)
 		named_look(doctor, list, count, NULL, devices);
 	for (uint32_t i = 0; i < rails.count; i++) {
+		const uint32_t bad = doctor->bad;
+
 		if (!named_look(doctor, list, count, rails.names[i], devices))
 			doctor_find(doctor, DOCTOR_BAD, "rdma",
 				    "outlast doctor lists those there are", "no device named %s",
 				    rails.names[i]);
+		doctor->named_lack |= doctor->bad != bad;
 	}
 	if (list != NULL)
 		ibv_free_device_list(list);

@@ -226,11 +226,13 @@ static void on_server_end(struct train *train, struct train_server *server)
 		return;
 	}
 	if (train->quit_ns == 0)
-		train_say(
-			&train->screen,
-			"outlast train: %s %s: it has been started again often enough (--restarts "
-			"%u): the job ends here",
-			server->proc.name, how, train->set.restarts);
+		train_say(&train->screen,
+			  train->restarts < train->set.restarts
+				  ? "outlast train: %s %s, and would again: the job ends here "
+				    "(--restarts %u)"
+				  : "outlast train: %s %s: it has been started again often enough "
+				    "(--restarts %u): the job ends here",
+			  server->proc.name, how, train->set.restarts);
 	train_fail(train, OL_EXIT_CHILD);
 }
 

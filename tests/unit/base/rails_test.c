@@ -32,8 +32,9 @@ static void a_list_gives_its_names(void **unused)
 
 static void a_wrong_list_is_refused_whole(void **unused)
 {
-	static const char *const wrong[] = { "",     ",",   "a,",    ",a",
-					     "a,,b", "a,a", "a,b,a", "a,b,c,d,e,f,g,h,i" };
+	static const char *const wrong[] = { "",      ",",    "a,",
+					     ",a",    "a,,b", "a,a",
+					     "a,b,a", "a, b", "a,b,c,d,e,f,g,h,i" };
 	char longest[2 * OL_RAIL_NAME_MAX];
 	struct ol_rails rails;
 

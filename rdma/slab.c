@@ -358,9 +358,9 @@ int ol_slab_from_dmabuf(int fd, uint64_t off, size_t bytes, struct ol_slab **ret
 
 int ol_slab_seal(const struct ol_slab *slab, bool others_write)
 {
-	const int seals = slab->fd >= 0 ? fcntl(slab->fd, F_GET_SEALS) : 0;
+	const int seals = fcntl(slab->fd, F_GET_SEALS);
 
-	if (slab->fd < 0 || seals < 0)
+	if (seals < 0)
 		return -EINVAL;
 	if ((seals & F_SEAL_SEAL) != 0)
 		return others_write && (seals & F_SEAL_FUTURE_WRITE) != 0 ? -EINVAL : 0;

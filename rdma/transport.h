@@ -182,8 +182,8 @@ enum ol_xport_access {
 	OL_XPORT_ACCESS_PEER_WRITE = 1 << 1,
 	/*
 	 * What lands here is looked at only after a doorbell, or after the DONE of the read that
-	 * brought it; or it is a word whose old value does no harm, even if that stays. The adapter
-	 * may then write it in any order (opts.relaxed_ordering).
+	 * brought it: no word here is polled. The adapter may then write it in any order
+	 * (opts.relaxed_ordering).
 	 */
 	OL_XPORT_ACCESS_RELAXED = 1 << 2,
 };

@@ -41,6 +41,8 @@ static int send_now(int sock, const struct ol_shm_msg *msg, const int *fds, unsi
 	struct cmsghdr *cmsg;
 	ssize_t sent;
 
+	copy.magic = OL_SHM_MSG_MAGIC;
+	copy.proto = OL_SHM_MSG_PROTO;
 	iov = (struct iovec){ .iov_base = &copy, .iov_len = ol_shm_msg_bytes(msg) };
 	if (fd_count > 0) {
 		hdr.msg_control = control.bytes;
@@ -104,20 +106,14 @@ static int out_push(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, cons
 int ol_shm_send(struct ol_shm_conn *conn, const struct ol_shm_msg *msg, const int *fds,
 		unsigned fd_count)
 {
-	struct ol_shm_msg full = *msg;
-
-	full.magic = OL_SHM_MSG_MAGIC;
-	full.proto = OL_SHM_MSG_PROTO;
-	if (conn->out_head == NULL && send_now(conn->sock, &full, fds, fd_count) == 0)
+	if (conn->out_head == NULL && send_now(conn->sock, msg, fds, fd_count) == 0)
 		return 0;
-	return out_push(conn, &full, fds, fd_count);
+	return out_push(conn, msg, fds, fd_count);
 }
 
 void ol_shm_wake(const struct ol_shm_conn *conn)
 {
-	const struct ol_shm_msg msg = { .magic = OL_SHM_MSG_MAGIC,
-					.proto = OL_SHM_MSG_PROTO,
-					.type = OL_SHM_MSG_WAKE };
+	const struct ol_shm_msg msg = { .type = OL_SHM_MSG_WAKE };
 
 	(void)send_now(conn->sock, &msg, NULL, 0);
 }

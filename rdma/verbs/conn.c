@@ -217,21 +217,19 @@ void ol_verbs_conn_die(struct ol_verbs_conn *conn)
 	case OL_VERBS_ACCEPTED:
 	case OL_VERBS_UP:
 		disconnect_send(conn); /* the peer may still hear it; else it notices a silence */
-		conn->status = -ENODEV;
 		break;
 	case OL_VERBS_DRAINING: /* what a dying device said before says nothing of the peer */
 		if (conn->leaving)
 			disconnect_send(conn);
 		conn->leaving = false;
-		conn->status = -ENODEV;
 		break;
 	case OL_VERBS_CONNECTING:
 	case OL_VERBS_REQUESTED:
-		conn->status = -ENODEV;
 		break;
 	case OL_VERBS_DOWN:
 		return;
 	}
+	conn->status = -ENODEV;
 	conn_finish(conn);
 }
 

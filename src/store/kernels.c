@@ -82,13 +82,14 @@ static uint64_t cache_kib(unsigned index)
  */
 uint64_t ol_kernels_cache_bytes(void)
 {
+	unsigned caches = 0;
 	uint64_t kib;
 	uint64_t most = 0;
 	long bytes = 0;
 
-	for (unsigned i = 0; (kib = cache_kib(i)) != 0; i++)
+	for (; (kib = cache_kib(caches)) != 0; caches++)
 		most = kib > most ? kib : most;
-	if (cache_kib(L3_INDEX) != 0)
+	if (caches > L3_INDEX)
 		return most << 10;
 #if defined(_SC_LEVEL3_CACHE_SIZE)
 	bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);

@@ -56,13 +56,6 @@ static struct rdma_cm_id *busy(void)
 	return id;
 }
 
-static void async_happens(enum ibv_event_type type)
-{
-	machine.async = (struct ibv_async_event){ .event_type = type };
-	machine.async_told = true;
-	fd_raise(machine.ctx.async_fd);
-}
-
 /* ---- its end ---- */
 
 /* What the transport tells is complete, in `max` events a poll; then it is dead, and stays so. */

@@ -140,9 +140,7 @@ static void a_death_meanwhile_is_told(void **state)
 	ops->disconnect(conn);
 	assert_int_equal(machine.disconnects, 0);
 	machine.dead = true;
-	machine.async = (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL };
-	machine.async_told = true;
-	fd_raise(machine.ctx.async_fd);
+	async_happens(IBV_EVENT_DEVICE_FATAL);
 	assert_int_equal(polled(EVENTS_MAX), 2);
 	assert_int_equal(machine.disconnects, 1);
 	assert_int_equal(events[0].type, OL_XPORT_DONE);

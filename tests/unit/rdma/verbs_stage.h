@@ -81,4 +81,11 @@ static inline struct rdma_cm_id *accepted(struct ol_xport_conn *conn)
 	return id;
 }
 
+static inline void async_happens(enum ibv_event_type type)
+{
+	machine.async = (struct ibv_async_event){ .event_type = type };
+	machine.async_told = true;
+	fd_raise(machine.ctx.async_fd);
+}
+
 #endif /* OL_TESTS_UNIT_RDMA_VERBS_STAGE_H */

@@ -399,7 +399,10 @@ void ol_successor_tick(struct ol_replica *replica, uint64_t now_ns)
 	case OL_DIAL_IDLE:
 		if (lost_for_good(replica, now_ns))
 			ol_membership_suspect(replica, OL_NEIGHBOUR_SUCCESSOR,
-					      "it cannot be reached", now_ns);
+					      ol_membership_is_gone(replica, succ->member.id)
+						      ? NULL
+						      : "it cannot be reached",
+					      now_ns);
 		if (now_ns >= succ->dial.retry_ns)
 			dial_start(replica, now_ns);
 		break;

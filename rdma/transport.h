@@ -174,7 +174,9 @@ struct ol_xport_counts {
 };
 
 /* The forms of an address, for error texts. @NAME is an abstract socket. */
-#define OL_XPORT_ADDR_HELP "shm takes @NAME or a path with a /, verbs takes HOST:PORT"
+#define OL_XPORT_ADDR_HELP \
+	"shm takes @NAME or a path with a /, verbs takes HOST:PORT or " \
+	"oob:HOST:PORT"
 
 enum ol_xport_access {
 	OL_XPORT_ACCESS_LOCAL = 0, /* source of writes, target of reads */

@@ -10,6 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
+bool ol_verbs_addr_is_oob(const char *text, const char **ret_text)
+{
+	const size_t chars = strlen(OL_VERBS_OOB_PREFIX);
+	const bool is_oob = strncmp(text, OL_VERBS_OOB_PREFIX, chars) == 0;
+
+	*ret_text = is_oob ? text + chars : text;
+	return is_oob;
+}
+
 /* Splits at the last colon; one that belongs to an IPv6 address must be inside brackets. */
 static int addr_split(const char *text, char *host, size_t host_bytes, const char **ret_port)
 {
@@ -91,6 +100,19 @@ void ol_verbs_addr_text(const struct sockaddr *addr, char ret_text[OL_XPORT_ADDR
 	}
 	snprintf(ret_text, OL_XPORT_ADDR_MAX, addr->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
 		 host, port);
+}
+
+void ol_verbs_addr_oob_text(const struct sockaddr *addr, char ret_text[OL_XPORT_ADDR_MAX])
+{
+	char text[OL_XPORT_ADDR_MAX];
+
+	ol_verbs_addr_text(addr, text);
+	snprintf(ret_text, OL_XPORT_ADDR_MAX, "%s%.120s", OL_VERBS_OOB_PREFIX, text);
+}
+
+socklen_t ol_verbs_addr_bytes(const union ol_verbs_addr *addr)
+{
+	return addr->sa.sa_family == AF_INET6 ? sizeof(addr->in6) : sizeof(addr->in);
 }
 
 bool ol_verbs_addr_is_any(const union ol_verbs_addr *addr)

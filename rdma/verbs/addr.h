@@ -19,6 +19,11 @@ union ol_verbs_addr {
 	struct sockaddr_storage storage;
 };
 
+#define OL_VERBS_OOB_PREFIX "oob:" /* the address is one of TCP: see oob.c */
+
+/* ol_verbs_addr_is_oob -- true if text begins so; ret_text: what follows, or text itself */
+bool ol_verbs_addr_is_oob(const char *text, const char **ret_text);
+
 /*
  * ol_verbs_addr_parse -- "10.0.0.1:7471", "[fe80::1%eth0]:7471", "host:0"
  *
@@ -29,6 +34,12 @@ int ol_verbs_addr_parse(const char *text, union ol_verbs_addr *ret_addr);
 
 /* ol_verbs_addr_text -- the reverse; numbers only */
 void ol_verbs_addr_text(const struct sockaddr *addr, char ret_text[OL_XPORT_ADDR_MAX]);
+
+/* ol_verbs_addr_oob_text -- the same as an address of oob.c */
+void ol_verbs_addr_oob_text(const struct sockaddr *addr, char ret_text[OL_XPORT_ADDR_MAX]);
+
+/* ol_verbs_addr_bytes -- of its family's structure */
+socklen_t ol_verbs_addr_bytes(const union ol_verbs_addr *addr);
 
 /* ol_verbs_addr_is_any -- true for 0.0.0.0 and [::] */
 bool ol_verbs_addr_is_any(const union ol_verbs_addr *addr);

@@ -72,7 +72,7 @@ static void async_handle(struct ol_xport *xport, const struct ibv_async_event *e
 		break;
 	case IBV_EVENT_COMM_EST: /* data came before the peer's last message of the handshake */
 		conn = event->element.qp->qp_context;
-		rdma_notify(conn->id, IBV_EVENT_COMM_EST);
+		conn->manager->data_came(conn);
 		break;
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_SRQ_ERR:

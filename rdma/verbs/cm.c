@@ -47,17 +47,13 @@ static int listen_failed(struct ol_xport *xport, const char *text, const union o
 	return rc;
 }
 
-int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_XPORT_ADDR_MAX])
+int ol_verbs_cm_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_XPORT_ADDR_MAX])
 {
 	union ol_verbs_addr addr;
 	union ol_verbs_addr bound;
 	struct rdma_cm_id *id;
 	int rc;
 
-	if (ol_verbs_dead(xport))
-		return -ENODEV;
-	if (xport->listener != NULL)
-		return -EALREADY;
 	rc = ol_verbs_addr_parse(text, &addr);
 	if (rc != 0)
 		return rc == -EINVAL ? rc : -EADDRNOTAVAIL;
@@ -118,46 +114,19 @@ static void class_set(const struct ol_verbs_conn *conn)
 				      sizeof(tos));
 }
 
-int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv, uint32_t priv_len,
-		     struct ol_xport_conn **ret_conn)
+static int cm_connect(struct ol_verbs_conn *conn, union ol_verbs_addr *to)
 {
-	union ol_verbs_addr addr;
-	struct ol_verbs_conn *conn;
-	int found;
 	int rc;
 
-	if (priv_len > OL_XPORT_PRIV_CONNECT_MAX)
-		return -EINVAL;
-	if (ol_verbs_dead(xport))
-		return -ENODEV;
-	ol_verbs_let_go();
-	found = ol_verbs_addr_parse(text, &addr);
-	if (found == -EINVAL) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "cannot connect to \"%s\": it is not host:port", text);
-		return -EINVAL;
-	}
-	rc = ol_verbs_conn_create(xport, &conn);
-	if (rc != 0)
-		return rc;
 	errno = 0;
-	rc = ol_rc_minus_one(rdma_create_id(xport->channel, &conn->id, conn, RDMA_PS_TCP));
+	rc = ol_rc_minus_one(
+		rdma_create_id(conn->base.xport->channel, &conn->id, conn, RDMA_PS_TCP));
 	if (rc != 0) {
 		conn->id = NULL;
-		ol_verbs_conn_free(&conn->base);
 		return rc;
 	}
 	class_set(conn);
-	conn->state = OL_VERBS_CONNECTING;
-	strncpy(conn->peer, text, sizeof(conn->peer) - 1);
-	if (priv_len != 0)
-		memcpy(conn->priv, priv, priv_len);
-	conn->priv_len = priv_len;
-	ol_verbs_conn_timer(conn, xport->opts.connect_timeout_ms);
-	if (found != 0 || addr_resolve(conn, &addr) != 0)
-		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
-	*ret_conn = &conn->base;
-	return 0;
+	return addr_resolve(conn, to) == 0 ? 0 : -EHOSTUNREACH;
 }
 
 static void on_addr_resolved(struct ol_verbs_conn *conn)
@@ -167,11 +136,6 @@ static void on_addr_resolved(struct ol_verbs_conn *conn)
 	if (ol_verbs_device_match(xport, conn->id) != 0 ||
 	    rdma_resolve_route(conn->id, (int)xport->opts.connect_timeout_ms) != 0)
 		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
-}
-
-static uint8_t way_of(const struct ol_xport *xport)
-{
-	return xport->lacks.imm ? OL_VERBS_WAY_SEND : OL_VERBS_WAY_IMM;
 }
 
 static void on_route_resolved(struct ol_verbs_conn *conn)
@@ -187,7 +151,7 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 	rc = ol_verbs_qp_open(conn);
 	if (rc == 0) {
 		memset(conn->priv + conn->priv_len, 0, sizeof(conn->priv) - conn->priv_len);
-		conn->priv[OL_VERBS_PRIV_CONNECT_AT] = way_of(conn->base.xport);
+		conn->priv[OL_VERBS_PRIV_CONNECT_AT] = ol_verbs_way_of(conn->base.xport);
 		param = ol_verbs_qp_param(conn, conn->priv, OL_VERBS_PRIV_CONNECT_AT + 1);
 		conn->priv_len = 0;
 		errno = 0;
@@ -196,19 +160,6 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 	/* iWARP connects by TCP, and may know at once that nobody listens */
 	if (rc != 0)
 		ol_verbs_conn_fail(conn, rc == -EHOSTUNREACH || rc == -ECONNREFUSED ? rc : -EIO);
-}
-
-static void priv_take(struct ol_verbs_conn *conn, const struct cm_note *note)
-{
-	conn->priv_len = note->priv_len;
-	memcpy(conn->priv, note->priv, note->priv_len);
-}
-
-static void conn_up(struct ol_verbs_conn *conn)
-{
-	conn->state = OL_VERBS_UP;
-	ol_verbs_conn_timer(conn, 0);
-	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_UP);
 }
 
 static void on_response(struct ol_verbs_conn *conn, const struct cm_note *note)
@@ -225,16 +176,16 @@ static void on_response(struct ol_verbs_conn *conn, const struct cm_note *note)
 		ol_verbs_conn_fail(conn, -EIO);
 		return;
 	}
-	priv_take(conn, note);
-	conn_up(conn);
+	ol_verbs_conn_priv(conn, note->priv, note->priv_len);
+	ol_verbs_conn_up(conn);
 }
 
 /* iWARP: the kernel has moved the queue pair itself, and tells it afterwards. */
 static void on_established(struct ol_verbs_conn *conn, const struct cm_note *note)
 {
 	conn->receives = conn->queue->srq != NULL;
-	priv_take(conn, note);
-	conn_up(conn);
+	ol_verbs_conn_priv(conn, note->priv, note->priv_len);
+	ol_verbs_conn_up(conn);
 }
 
 static uint8_t min_u8(uint8_t a, uint8_t b)
@@ -251,21 +202,11 @@ static void request_refuse(struct rdma_cm_id *id, enum ol_verbs_refusal refusal)
 	rdma_destroy_id(id);
 }
 
-/* A peer whose adapter rings in another way than this one's can be neither heard nor rung. */
 static bool way_is_ours(struct ol_xport *xport, const struct cm_note *note)
 {
-	char peer[OL_XPORT_ADDR_MAX];
-
-	if (note->priv_len <= OL_VERBS_PRIV_CONNECT_AT ||
-	    note->priv[OL_VERBS_PRIV_CONNECT_AT] == way_of(xport))
-		return true;
-	if (!ol_verbs_may_tell(xport))
-		return false;
-	ol_verbs_addr_text(rdma_get_peer_addr(note->id), peer);
-	ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
-		     "%s is refused: of its adapter and this one, one has no write with immediate",
-		     peer);
-	return false;
+	return note->priv_len <= OL_VERBS_PRIV_CONNECT_AT ||
+	       ol_verbs_way_is_ours(xport, note->priv[OL_VERBS_PRIV_CONNECT_AT],
+				    rdma_get_peer_addr(note->id));
 }
 
 static void on_request(struct ol_xport *xport, struct cm_note *note)
@@ -286,12 +227,13 @@ static void on_request(struct ol_xport *xport, struct cm_note *note)
 		note->priv_len = OL_VERBS_PRIV_CONNECT_AT;
 	note->id->context = conn;
 	conn->id = note->id;
+	conn->manager = &ol_verbs_cm;
 	conn->state = OL_VERBS_REQUESTED;
 	conn->passive = true;
 	conn->responder_resources = min_u8(conn->responder_resources, note->responder_resources);
 	conn->initiator_depth = min_u8(conn->initiator_depth, note->initiator_depth);
 	ol_verbs_addr_text(rdma_get_peer_addr(conn->id), conn->peer);
-	priv_take(conn, note);
+	ol_verbs_conn_priv(conn, note->priv, note->priv_len);
 	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_REQUEST);
 }
 
@@ -302,11 +244,11 @@ static int refusal_take(struct ol_verbs_conn *conn, struct cm_note *note)
 			 note->priv[OL_VERBS_PRIV_REJECT_AT] != OL_VERBS_REFUSAL_NONE;
 
 	if (own)
-		return note->priv[OL_VERBS_PRIV_REJECT_AT] == OL_VERBS_REFUSAL_WAY ? -EOPNOTSUPP
-										   : -EUSERS;
+		return ol_verbs_conn_refused(
+			(enum ol_verbs_refusal)note->priv[OL_VERBS_PRIV_REJECT_AT]);
 	if (note->priv_len > OL_VERBS_PRIV_REJECT_AT)
 		note->priv_len = OL_VERBS_PRIV_REJECT_AT;
-	priv_take(conn, note);
+	ol_verbs_conn_priv(conn, note->priv, note->priv_len);
 	return -ECONNREFUSED;
 }
 
@@ -371,7 +313,7 @@ static void on_conn_event(struct ol_verbs_conn *conn, struct cm_note *note)
 		if (connecting)
 			on_established(conn, note);
 		if (conn->state == OL_VERBS_ACCEPTED)
-			conn_up(conn);
+			ol_verbs_conn_up(conn);
 		return;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		ol_verbs_conn_disconnected(conn);
@@ -437,3 +379,64 @@ void ol_verbs_cm_progress(struct ol_xport *xport)
 	}
 	xport->look = true;
 }
+
+static int cm_accept(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len)
+{
+	struct rdma_conn_param param = ol_verbs_qp_param(conn, priv, priv_len);
+
+	errno = 0;
+	return ol_rc_minus_one(rdma_accept(conn->id, &param));
+}
+
+static void cm_reject(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len)
+{
+	rdma_reject(conn->id, priv_len != 0 ? priv : NULL, (uint8_t)priv_len);
+}
+
+static void cm_disconnect(struct ol_verbs_conn *conn)
+{
+	rdma_disconnect(conn->id);
+}
+
+static int cm_attr(struct ol_verbs_conn *conn, enum ibv_qp_state state, struct ibv_qp_attr *attr,
+		   int *mask)
+{
+	attr->qp_state = state;
+	errno = 0;
+	return ol_rc_minus_one(rdma_init_qp_attr(conn->id, attr, mask));
+}
+
+static void cm_ece_tell(struct ol_verbs_conn *conn, const struct ibv_ece *ece)
+{
+	struct ibv_ece copy = *ece;
+
+	(void)rdma_set_local_ece(conn->id, &copy); /* without it nothing is agreed on */
+}
+
+static bool cm_ece_told(struct ol_verbs_conn *conn, struct ibv_ece *ece)
+{
+	return rdma_get_remote_ece(conn->id, ece) == 0;
+}
+
+static void cm_data_came(struct ol_verbs_conn *conn)
+{
+	rdma_notify(conn->id, IBV_EVENT_COMM_EST);
+}
+
+static void cm_free(struct ol_verbs_conn *conn)
+{
+	if (conn->id != NULL)
+		rdma_destroy_id(conn->id);
+}
+
+const struct ol_verbs_manager ol_verbs_cm = {
+	.connect = cm_connect,
+	.accept = cm_accept,
+	.reject = cm_reject,
+	.disconnect = cm_disconnect,
+	.attr = cm_attr,
+	.ece_tell = cm_ece_tell,
+	.ece_told = cm_ece_told,
+	.data_came = cm_data_came,
+	.free = cm_free,
+};

@@ -48,6 +48,57 @@ int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn
 	return 0;
 }
 
+int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_XPORT_ADDR_MAX])
+{
+	const char *rest;
+
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
+	if (xport->listener != NULL || ol_verbs_oob_listens(xport))
+		return -EALREADY;
+	return ol_verbs_addr_is_oob(text, &rest) ? ol_verbs_oob_listen(xport, rest, ret_addr)
+						 : ol_verbs_cm_listen(xport, text, ret_addr);
+}
+
+int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv, uint32_t priv_len,
+		     struct ol_xport_conn **ret_conn)
+{
+	union ol_verbs_addr addr;
+	struct ol_verbs_conn *conn;
+	const char *rest;
+	bool is_oob;
+	int found;
+	int rc;
+
+	if (priv_len > OL_XPORT_PRIV_CONNECT_MAX)
+		return -EINVAL;
+	if (ol_verbs_dead(xport))
+		return -ENODEV;
+	ol_verbs_let_go();
+	is_oob = ol_verbs_addr_is_oob(text, &rest);
+	found = ol_verbs_addr_parse(rest, &addr);
+	if (found == -EINVAL) {
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
+			     "cannot connect to \"%s\": it is not host:port or " OL_VERBS_OOB_PREFIX
+			     "host:port",
+			     text);
+		return -EINVAL;
+	}
+	rc = ol_verbs_conn_create(xport, &conn);
+	if (rc != 0)
+		return rc;
+	conn->manager = is_oob ? &ol_verbs_oob : &ol_verbs_cm;
+	conn->state = OL_VERBS_CONNECTING;
+	strncpy(conn->peer, text, sizeof(conn->peer) - 1);
+	ol_verbs_conn_priv(conn, priv, priv_len);
+	ol_verbs_conn_timer(conn, xport->opts.connect_timeout_ms);
+	rc = found == 0 ? conn->manager->connect(conn, &addr) : -EHOSTUNREACH;
+	if (rc != 0)
+		ol_verbs_conn_fail(conn, rc);
+	*ret_conn = &conn->base;
+	return 0;
+}
+
 /* ol_verbs_conn_pend -- let poll() report it; connections in the order of their first call */
 void ol_verbs_conn_pend(struct ol_verbs_conn *conn, unsigned pending)
 {
@@ -108,7 +159,7 @@ static void disconnect_send(struct ol_verbs_conn *conn)
 	if (conn->disconnect_sent)
 		return;
 	conn->disconnect_sent = true;
-	rdma_disconnect(conn->id); /* fails if the peer has disconnected already */
+	conn->manager->disconnect(conn);
 }
 
 /* The peer has what was posted before the disconnect, or will not have it: the connection ends. */
@@ -118,6 +169,56 @@ static void leave_end(struct ol_verbs_conn *conn, uint32_t after_ms)
 	disconnect_send(conn);
 	ol_verbs_conn_timer(conn, after_ms);
 	ol_verbs_qp_stop(conn);
+}
+
+void ol_verbs_conn_priv(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len)
+{
+	if (priv_len != 0)
+		memcpy(conn->priv, priv, priv_len);
+	conn->priv_len = priv_len;
+}
+
+void ol_verbs_conn_up(struct ol_verbs_conn *conn)
+{
+	conn->state = OL_VERBS_UP;
+	ol_verbs_conn_timer(conn, 0);
+	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_UP);
+}
+
+int ol_verbs_conn_refused(enum ol_verbs_refusal refusal)
+{
+	switch (refusal) {
+	case OL_VERBS_REFUSAL_NONE:
+		return -ECONNREFUSED;
+	case OL_VERBS_REFUSAL_WAY:
+		return -EOPNOTSUPP;
+	case OL_VERBS_REFUSAL_PATH:
+		return -EHOSTUNREACH;
+	case OL_VERBS_REFUSAL_FULL:
+		break;
+	}
+	return -EUSERS;
+}
+
+uint8_t ol_verbs_way_of(const struct ol_xport *xport)
+{
+	return xport->lacks.imm ? OL_VERBS_WAY_SEND : OL_VERBS_WAY_IMM;
+}
+
+/* A peer whose adapter rings in another way than this one's can be neither heard nor rung. */
+bool ol_verbs_way_is_ours(struct ol_xport *xport, uint8_t way, const struct sockaddr *peer)
+{
+	char text[OL_XPORT_ADDR_MAX];
+
+	if (way == ol_verbs_way_of(xport))
+		return true;
+	if (!ol_verbs_may_tell(xport))
+		return false;
+	ol_verbs_addr_text(peer, text);
+	ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+		     "%s is refused: of its adapter and this one, one has no write with immediate",
+		     text);
+	return false;
 }
 
 void ol_verbs_conn_fail(struct ol_verbs_conn *conn, int status)
@@ -331,7 +432,6 @@ int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_
 {
 	struct ol_verbs_conn *conn = ol_verbs_conn(base);
 	struct ol_xport *xport = base->xport;
-	struct rdma_conn_param param;
 	int rc;
 
 	if (ol_verbs_dead(xport))
@@ -348,9 +448,7 @@ int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_
 		rc = ol_verbs_qp_ready(conn);
 	if (rc != 0)
 		goto err_qp;
-	param = ol_verbs_qp_param(conn, priv, priv_len);
-	errno = 0;
-	rc = ol_rc_minus_one(rdma_accept(conn->id, &param));
+	rc = conn->manager->accept(conn, priv, priv_len);
 	if (rc != 0) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
 			     "conn %u to %s: cannot accept: error %d", conn->slot, conn->peer, -rc);
@@ -373,7 +471,7 @@ void ol_verbs_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv
 	if (priv_len > OL_XPORT_PRIV_REJECT_MAX)
 		priv_len = OL_XPORT_PRIV_REJECT_MAX;
 	if (conn->state == OL_VERBS_REQUESTED)
-		rdma_reject(conn->id, priv_len != 0 ? priv : NULL, (uint8_t)priv_len);
+		conn->manager->reject(conn, priv, priv_len);
 	conn->state = OL_VERBS_DOWN;
 	ol_verbs_conn_free(base);
 }
@@ -385,7 +483,7 @@ void ol_verbs_disconnect(struct ol_xport_conn *base)
 	ol_verbs_held_flush(conn);
 	switch (conn->state) {
 	case OL_VERBS_REQUESTED:
-		rdma_reject(conn->id, NULL, 0);
+		conn->manager->reject(conn, NULL, 0);
 		break;
 	case OL_VERBS_ACCEPTED:
 		disconnect_send(conn);
@@ -417,7 +515,7 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 	ready_remove(conn);
 	ol_verbs_holders_remove(conn);
 	if (conn->state == OL_VERBS_REQUESTED)
-		rdma_reject(conn->id, NULL, 0);
+		conn->manager->reject(conn, NULL, 0);
 	if (conn->qp != NULL)
 		disconnect_send(conn);
 	conn->state = OL_VERBS_DOWN; /* what the device tells meanwhile changes nothing here */
@@ -430,8 +528,8 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 				     "conn %u to %s: cannot free its protection domain: error %d",
 				     conn->slot, conn->peer, -rc);
 	}
-	if (conn->id != NULL)
-		rdma_destroy_id(conn->id);
+	if (conn->manager != NULL)
+		conn->manager->free(conn);
 	xport->slots[conn->slot] = NULL;
 	xport->counts.conns--;
 	free(conn->ops);

@@ -31,7 +31,7 @@ void ol_verbs_ece_offer(struct ol_verbs_conn *conn)
 	struct ibv_ece ece = ece_of(conn);
 
 	if (ece.vendor_id != 0)
-		(void)rdma_set_local_ece(conn->id, &ece); /* without it nothing is agreed on */
+		conn->manager->ece_tell(conn, &ece);
 }
 
 int ol_verbs_ece_take(struct ol_verbs_conn *conn)
@@ -40,7 +40,7 @@ int ol_verbs_ece_take(struct ol_verbs_conn *conn)
 	struct ibv_ece remote;
 	int rc;
 
-	if (ece.vendor_id == 0 || rdma_get_remote_ece(conn->id, &remote) != 0)
+	if (ece.vendor_id == 0 || !conn->manager->ece_told(conn, &remote))
 		return 0;
 	/* a peer that knows nothing of it, or another vendor's */
 	ece.options = remote.vendor_id == ece.vendor_id ? remote.options : 0;
@@ -53,7 +53,7 @@ void ol_verbs_ece_answer(struct ol_verbs_conn *conn)
 	struct ibv_ece ece = ece_of(conn);
 	struct ibv_ece remote;
 
-	if (ece.vendor_id != 0 && rdma_get_remote_ece(conn->id, &remote) == 0 &&
+	if (ece.vendor_id != 0 && conn->manager->ece_told(conn, &remote) &&
 	    remote.vendor_id == ece.vendor_id)
-		(void)rdma_set_local_ece(conn->id, &ece);
+		conn->manager->ece_tell(conn, &ece);
 }

@@ -4,7 +4,8 @@
  * internal.h -- the objects of the verbs transport, and the functions that its files share
  *
  * OWNERSHIP. The transport owns a device context (so it alone gets its async events) and its queues.
- * A connection owns its rdma_cm id, its queue pair and, on the accepting side, a protection domain.
+ * A connection owns its rdma_cm id or its socket, its queue pair and, on the accepting side, a
+ * protection domain.
  * Queue pairs are not made by rdma_create_qp(), so that this code sets every timer and access flag
  * from the first state on.
  *
@@ -118,6 +119,29 @@ enum ol_verbs_refusal {
 	OL_VERBS_REFUSAL_NONE = 0, /* it is the caller's, with the caller's private data */
 	OL_VERBS_REFUSAL_FULL, /* conns_max, or no memory */
 	OL_VERBS_REFUSAL_WAY, /* this end rings in another way */
+	OL_VERBS_REFUSAL_PATH, /* no address of this end's port goes with the peer's: oob.c */
+};
+
+struct ol_verbs_conn;
+
+/*
+ * Who brings two ends together: rdma_cm (cm.c), or a TCP connection beside the fabric (oob.c). A
+ * connection's address chooses one of them for its life. Both report through conn.c.
+ */
+struct ol_verbs_manager {
+	/* Begin to connect; conn->priv is sent. 0 or -errno: it ends at once */
+	int (*connect)(struct ol_verbs_conn *conn, union ol_verbs_addr *to);
+	int (*accept)(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len);
+	void (*reject)(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len);
+	void (*disconnect)(struct ol_verbs_conn *conn); /* once; the peer may have done it before */
+	/* The attributes with which a queue pair goes to state, as far as path and peer give them */
+	int (*attr)(struct ol_verbs_conn *conn, enum ibv_qp_state state, struct ibv_qp_attr *attr,
+		    int *mask);
+	void (*ece_tell)(struct ol_verbs_conn *conn, const struct ibv_ece *ece);
+	bool (*ece_told)(struct ol_verbs_conn *conn, struct ibv_ece *ece); /* what the peer said */
+	/* Data came before the peer's last word: it is connected */
+	void (*data_came)(struct ol_verbs_conn *conn);
+	void (*free)(struct ol_verbs_conn *conn);
 };
 
 enum ol_verbs_pending {
@@ -179,7 +203,9 @@ struct ol_verbs_conn {
 	/* the last held_count before head; a post more fits in any case */
 	struct ol_verbs_held held[OL_VERBS_HELD_MAX + OL_VERBS_PIECES_MAX - 1];
 	/* control path */
-	struct rdma_cm_id *id;
+	const struct ol_verbs_manager *manager;
+	struct rdma_cm_id *id; /* cm.c's */
+	struct ol_verbs_oob_end *oob; /* oob.c's */
 	struct ibv_pd *pd; /* own; NULL: the common one */
 	struct ol_verbs_conn *ready_next;
 	uint64_t timer_ns; /* 0: none */
@@ -309,6 +335,7 @@ struct ol_xport {
 	struct ol_verbs_timing timing;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
+	struct ol_verbs_oob *oob; /* NULL: no address needs it */
 	struct ibv_context *ctx;
 	struct ibv_comp_channel *comp;
 	struct ibv_pd *pd; /* the common domain */
@@ -322,6 +349,7 @@ struct ol_xport {
 	uint32_t last_wqe_misses; /* queue pairs in a row whose LAST_WQE_REACHED did not come */
 	uint8_t reads_in_max; /* reads that a peer may have in flight here */
 	uint8_t reads_out_max;
+	uint8_t port; /* of the device */
 	bool relaxed; /* relaxed ordering is asked for, where a region allows it */
 	bool pinned; /* the device may not change any more */
 	atomic_bool dead; /* see ol_verbs_die(); reg_run() and drop() read it in another thread */
@@ -389,10 +417,27 @@ void ol_verbs_own_close(struct ol_verbs_conn *conn);
 int ol_verbs_pieces_make(struct ol_verbs_conn *conn, unsigned flags, uint32_t total);
 
 /* cm.c */
-int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
-int ol_verbs_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
-		     struct ol_xport_conn **ret_conn);
+extern const struct ol_verbs_manager ol_verbs_cm;
+int ol_verbs_cm_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
 void ol_verbs_cm_progress(struct ol_xport *xport);
+
+/* oob.c */
+extern const struct ol_verbs_manager ol_verbs_oob;
+int ol_verbs_oob_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
+bool ol_verbs_oob_listens(const struct ol_xport *xport);
+/* ol_verbs_oob_fd -- readable when ol_verbs_oob_progress() has work; -1: it has none */
+int ol_verbs_oob_fd(const struct ol_xport *xport);
+void ol_verbs_oob_progress(struct ol_xport *xport);
+void ol_verbs_oob_close(struct ol_xport *xport); /* after its connections */
+
+/* gid.c: the port's addresses on the fabric */
+/*
+ * ol_verbs_gid_choose -- the address by which this port is reached
+ * like: the peer's, of whose kind it must be; NULL: any. beside: this end's address of the TCP
+ * connection, which is taken if it is one of the port's. -EHOSTUNREACH: none fits
+ */
+int ol_verbs_gid_choose(const struct ol_xport *xport, const struct ibv_gid_entry *like,
+			const union ol_verbs_addr *beside, struct ibv_gid_entry *ret_entry);
 
 /* local.c: this machine's addresses */
 bool ol_verbs_local_has(const union ol_verbs_addr *addr); /* an interface has it */
@@ -403,11 +448,26 @@ bool ol_verbs_local_has(const union ol_verbs_addr *addr); /* an interface has it
  */
 int ol_verbs_local_find(struct ol_xport *xport, const union ol_verbs_addr *to,
 			union ol_verbs_addr *ret_addr);
+/* ol_verbs_local_outward -- an address of this machine at which others reach it, whatever its
+ * interface; any: of this family. It has port 0. -EADDRNOTAVAIL: there is none */
+int ol_verbs_local_outward(const union ol_verbs_addr *any, union ol_verbs_addr *ret_addr);
 
 /* conn.c */
 /* ol_verbs_may_tell -- true once a second: strangers must not fill the log with refusals */
 bool ol_verbs_may_tell(struct ol_xport *xport);
 int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn);
+int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
+int ol_verbs_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
+		     struct ol_xport_conn **ret_conn);
+/* ol_verbs_conn_priv -- what a peer sent while connecting */
+void ol_verbs_conn_priv(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len);
+void ol_verbs_conn_up(struct ol_verbs_conn *conn);
+/* ol_verbs_conn_refused -- the transport of the peer refuses; returns CONN_DOWN's status */
+int ol_verbs_conn_refused(enum ol_verbs_refusal refusal);
+/* ol_verbs_way_of -- how this end rings */
+uint8_t ol_verbs_way_of(const struct ol_xport *xport);
+/* ol_verbs_way_is_ours -- false: the peer rings in another way; logged */
+bool ol_verbs_way_is_ours(struct ol_xport *xport, uint8_t way, const struct sockaddr *peer);
 int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);
 void ol_verbs_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv_len);
 void ol_verbs_disconnect(struct ol_xport_conn *base);

@@ -20,11 +20,6 @@
 
 #include "rdma/fds.h"
 
-static socklen_t addr_bytes(const union ol_verbs_addr *addr)
-{
-	return addr->sa.sa_family == AF_INET6 ? sizeof(addr->in6) : sizeof(addr->in);
-}
-
 static bool addr_same(const union ol_verbs_addr *a, const union ol_verbs_addr *b)
 {
 	if (a->sa.sa_family != b->sa.sa_family)
@@ -101,7 +96,7 @@ static bool route_from(const char *interface, const union ol_verbs_addr *to,
 				 (socklen_t)strlen(interface));
 	if (aim.in.sin_port == 0)
 		aim.in.sin_port = 1;
-	leads = connect(sock, &aim.sa, addr_bytes(&aim)) == 0 &&
+	leads = connect(sock, &aim.sa, ol_verbs_addr_bytes(&aim)) == 0 &&
 		getsockname(sock, &ret_from->sa, &bytes) == 0;
 	ret_from->in.sin_port = 0;
 	ol_fds_close(sock);
@@ -147,6 +142,28 @@ static unsigned serves(const struct ifaddrs *at, const union ol_verbs_addr *have
 	return have->sa.sa_family == to->sa.sa_family ? 3 : 2;
 }
 
+int ol_verbs_local_outward(const union ol_verbs_addr *any, union ol_verbs_addr *ret_addr)
+{
+	union ol_verbs_addr have;
+	struct ifaddrs *list;
+	unsigned best = 0;
+
+	if (getifaddrs(&list) != 0)
+		return -errno;
+	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
+		unsigned well;
+
+		if ((at->ifa_flags & IFF_LOOPBACK) != 0 || !addr_take(at->ifa_addr, &have))
+			continue;
+		well = serves(at, &have, any);
+		if (well > best)
+			*ret_addr = have;
+		best = well > best ? well : best;
+	}
+	freeifaddrs(list);
+	return best != 0 ? 0 : -EADDRNOTAVAIL;
+}
+
 /* Writes what the device lacks, and the remedy. */
 static void lack_log(const struct ol_xport *xport, const union ol_verbs_addr *to, bool any)
 {
@@ -169,9 +186,9 @@ static void lack_log(const struct ol_xport *xport, const union ol_verbs_addr *to
 	if (ibv_query_port(xport->ctx, 1, &attr) == 0 &&
 	    attr.link_layer == IBV_LINK_LAYER_INFINIBAND) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "device %s has no IP address, by which connections are made: on "
-			     "InfiniBand that takes IPoIB: modprobe ib_ipoib, ip link set ib0 up, "
-			     "ip addr add A.B.C.D/24 dev ib0",
+			     "device %s has no IP address, by which connections are made: use an "
+			     "address of another network, oob:HOST:PORT, or IPoIB: modprobe "
+			     "ib_ipoib, ip link set ib0 up, ip addr add A.B.C.D/24 dev ib0",
 			     device->name);
 		return;
 	}

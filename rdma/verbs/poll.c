@@ -90,7 +90,7 @@ static bool look_is_late(const struct ol_xport *xport)
 
 static void descriptors_look(struct ol_xport *xport)
 {
-	struct epoll_event events[4];
+	struct epoll_event events[5];
 	uint64_t expirations;
 	int count;
 
@@ -98,7 +98,7 @@ static void descriptors_look(struct ol_xport *xport)
 		return;
 	pace_adapt(xport);
 	xport->look = false;
-	count = epoll_wait(xport->epoll_fd, events, 4, 0);
+	count = epoll_wait(xport->epoll_fd, events, 5, 0);
 	for (int i = 0; i < count; i++) {
 		const int fd = events[i].data.fd;
 
@@ -108,6 +108,8 @@ static void descriptors_look(struct ol_xport *xport)
 			ol_verbs_async_progress(xport);
 		else if (fd == xport->timer_fd)
 			(void)!read(fd, &expirations, sizeof(expirations));
+		else if (fd == ol_verbs_oob_fd(xport))
+			ol_verbs_oob_progress(xport);
 		else
 			ol_verbs_cm_progress(xport);
 	}

@@ -3,7 +3,7 @@
 /*
  * qp.c -- a queue pair's states, with the transport's timers and rights
  *
- * rdma_init_qp_attr() gives path and numbers. Both sides replace acknowledge timeout, retries,
+ * The connection's manager gives path and numbers. Both sides replace acknowledge timeout, retries,
  * receiver-not-ready timer and access flags.
  */
 #include "rdma/verbs/internal.h"
@@ -15,7 +15,7 @@
 
 #include "rdma/verbs/verbs_rc.h"
 
-/* Moves the queue pair to state with rdma_cm's attributes, changed by change if not NULL. */
+/* Moves the queue pair to state with the manager's attributes, changed by change if not NULL. */
 static int qp_move(struct ol_verbs_conn *conn, enum ibv_qp_state state,
 		   void (*change)(const struct ol_verbs_conn *conn, struct ibv_qp_attr *attr))
 {
@@ -23,8 +23,7 @@ static int qp_move(struct ol_verbs_conn *conn, enum ibv_qp_state state,
 	int mask = 0;
 	int rc;
 
-	errno = 0;
-	rc = ol_rc_minus_one(rdma_init_qp_attr(conn->id, &attr, &mask));
+	rc = conn->manager->attr(conn, state, &attr, &mask);
 	if (rc != 0)
 		return rc;
 	if (change != NULL)

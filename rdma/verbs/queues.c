@@ -342,11 +342,10 @@ static void queues_tell(const struct ol_xport *xport, const char *device)
 static int queues_open(struct ol_xport *xport, const char *device)
 {
 	char why[128];
-	uint8_t port;
 	int rc;
 
 	queues_none(xport);
-	rc = ol_verbs_device_find(device, &xport->ctx, &port, why, sizeof(why));
+	rc = ol_verbs_device_find(device, &xport->ctx, &xport->port, why, sizeof(why));
 	if (rc != 0) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR, "%s", why);
 		return rc;
@@ -358,7 +357,7 @@ static int queues_open(struct ol_xport *xport, const char *device)
 	xport->pd = ibv_alloc_pd(xport->ctx);
 	rc = ol_rc_null(xport->pd);
 	if (rc == 0)
-		rc = ol_verbs_probe(xport, port);
+		rc = ol_verbs_probe(xport, xport->port);
 	if (rc == 0)
 		rc = depths_query(xport);
 	if (rc == 0)

@@ -128,6 +128,7 @@ static void ol_verbs_close(struct ol_xport *xport)
 			ol_verbs_conn_free(&xport->slots[i]->base);
 	}
 	ol_verbs_regions_end(xport);
+	ol_verbs_oob_close(xport);
 	if (xport->listener != NULL)
 		rdma_destroy_id(xport->listener);
 	ol_verbs_queues_close(xport);

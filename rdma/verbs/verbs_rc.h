@@ -105,4 +105,22 @@ static inline int ol_rc_cm(enum rdma_cm_event_type type, int status)
 	return -EIO;
 }
 
+/* Why the socket of an "oob:" address could not be connected; error: an errno */
+static inline int ol_rc_tcp(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return -ECONNREFUSED;
+	case ETIMEDOUT:
+		return -ETIMEDOUT;
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case EADDRNOTAVAIL:
+	case EINVAL: /* an address that nothing can connect to */
+		return -EHOSTUNREACH;
+	default:
+		return -EIO;
+	}
+}
+
 #endif /* OL_RDMA_VERBS_VERBS_RC_H */

@@ -167,8 +167,9 @@ enum ol_choice {
 /* Set by ol_worker_opts_init(); overwrite the fields you care about. */
 struct ol_worker_opts {
 	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
-	/* Addresses of shard 0, 1 …, separated by commas: "10.0.0.1:7471,…". If a server may come
-	   back at another address, that follows the first one after a "|". */
+	/* Addresses of shard 0, 1 …, separated by commas, as the servers say them: "10.0.0.1:7471,…",
+	   "oob:192.168.0.1:7471,…" (connections made over TCP), "@name,…" (shm). If a server may
+	   come back at another address, that follows the first one after a "|". */
 	const char *servers;
 	const char *transport; /* "verbs" or "shm"; NULL: shm if an address starts with / or @ */
 	/* RDMA device to leave by; NULL: the one on the route to the server. "a,b", up to 8: shard k

@@ -96,8 +96,10 @@ enum ol_replay {
  * default is 0, or NULL. */
 struct ol_server_opts {
 	size_t size; /* sizeof(struct ol_server_opts) as the caller compiled it */
-	const char *listen; /* verbs "host:port" (port 0: any), shm a path or "@name";
-			      default "@outlast" */
+	/* verbs "host:port" (port 0: any), or "oob:host:port": connections are made over TCP, by
+	   any network, where the fabric has no IP addresses; shm a path or "@name"; default
+	   "@outlast" */
+	const char *listen;
 	const char *transport; /* "verbs" or "shm"; NULL: shm if listen starts with / or @ */
 	/* RDMA device; a listener on 0.0.0.0 is at its address. "a,b": the shard's number says with
 	   which to begin; the first that is there and has the address is taken. NULL: the one that

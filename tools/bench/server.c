@@ -44,7 +44,8 @@ struct server_conf {
 };
 
 static const struct ol_conf_field fields[] = {
-	OL_ROW_STR(server_conf, listen, NULL, "shm @NAME or a path, verbs HOST:PORT"),
+	OL_ROW_STR(server_conf, listen, NULL,
+		   "shm @NAME or a path, verbs HOST:PORT or oob:HOST:PORT"),
 	OL_ROW_STR(server_conf, transport, NULL, "shm or verbs"),
 	OL_ROW_STR(server_conf, device, NULL, "RDMA device"),
 	OL_ROW_SECRET(server_conf, job_key, "secret of the job"),

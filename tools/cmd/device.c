@@ -119,7 +119,8 @@ static int device_host(const char *device, char ret_host[OL_HOST_MAX], char *err
 		snprintf(
 			err, err_bytes,
 			"RDMA device %.64s: its interface has no IPv4 address (on InfiniBand that takes "
-			"IPoIB); outlast doctor says the remedy",
+			"IPoIB): give another network's, as --address oob:HOST; outlast doctor says "
+			"more",
 			device != NULL ? device : "of this machine");
 	return -ENODEV;
 }

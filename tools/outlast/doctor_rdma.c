@@ -148,16 +148,17 @@ static void port_look(struct doctor *doctor, struct ibv_context *context, const 
 			    "InfiniBand, the subnet manager",
 			    "port is %s, %s", state_str(attr.state), layer_str(attr.link_layer));
 	else if (address[0] == '\0')
-		doctor_find(doctor, lack, subject,
-			    attr.link_layer == IBV_LINK_LAYER_INFINIBAND
-				    ? "InfiniBand needs IPoIB, as connections are made by IP "
-				      "address: modprobe ib_ipoib; ip link set ib0 up; ip addr add "
-				      "A.B.C.D/24 dev ib0"
-				    : "give its interface an IPv4 address: ip addr add A.B.C.D/24 "
-				      "dev NETDEV",
-			    "port is active, %s, but its interface %s has no IPv4 address, which "
-			    "connections need",
-			    layer_str(attr.link_layer), netdev[0] != '\0' ? netdev : "(none)");
+		doctor_find(
+			doctor, lack, subject,
+			attr.link_layer == IBV_LINK_LAYER_INFINIBAND
+				? "connect by another network, with addresses oob:HOST:PORT; or "
+				  "by IPoIB: modprobe ib_ipoib; ip link set ib0 up; ip addr add "
+				  "A.B.C.D/24 dev ib0"
+				: "give its interface an IPv4 address: ip addr add A.B.C.D/24 "
+				  "dev NETDEV",
+			"port is active, %s, but its interface %s has no IPv4 address, which "
+			"connections need",
+			layer_str(attr.link_layer), netdev[0] != '\0' ? netdev : "(none)");
 	else
 		doctor_find(doctor, mtu >= 1024 ? DOCTOR_OK : DOCTOR_WARN, subject,
 			    mtu >= 1024 ? NULL : "raise the interface's MTU to 4200 or 9000",

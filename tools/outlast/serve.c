@@ -64,7 +64,8 @@ struct serve_set {
 static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_GROUP("this server"),
 	OL_ROW_STR(serve_set, listen, OL_DEFAULT_LISTEN,
-		   "verbs HOST:PORT (port 0: any), shm a path or @NAME"),
+		   "verbs HOST:PORT (port 0: any) or, where the fabric has no IP addresses, "
+		   "oob:HOST:PORT; shm a path or @NAME"),
 	OL_ROW_U32(serve_set, shard, "0", 0, 63, "which shard it holds, from 0"),
 	OL_ROW_U32(serve_set, servers, "1", 1, 64, "how many shards, hence servers, there are"),
 	OL_ROW_U32(

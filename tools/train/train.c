@@ -73,9 +73,10 @@ static const struct ol_conf_field train_fields[] = {
 		"says; full: all go back to the newest checkpoint that all have"),
 	OL_ROW_CHOICE(train_set, transport, "shm", ol_transports + 1,
 		      "shared memory, or an RDMA device"),
-	OL_ROW_STR(train_set, address, NULL,
-		   "verbs: address of this machine that servers listen at; without it the first of "
-		   "--device or of the first device"),
+	OL_ROW_STR(
+		train_set, address, NULL,
+		"verbs: address of this machine that servers listen at, HOST or oob:HOST; without "
+		"it the first of --device or of the first device"),
 };
 
 static const struct ol_rows train_rows = OL_ROWS(train_fields);

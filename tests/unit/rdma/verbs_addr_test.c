@@ -97,6 +97,27 @@ static void wildcards_are_known(void **state)
 	assert_false(ol_verbs_addr_is_any(&addr));
 }
 
+static void an_address_of_tcp_keeps_its_prefix(void **state)
+{
+	union ol_verbs_addr addr;
+	char text[OL_XPORT_ADDR_MAX];
+	const char *rest;
+
+	(void)state;
+	assert_true(ol_verbs_addr_is_oob("oob:10.0.0.1:7", &rest));
+	assert_string_equal(rest, "10.0.0.1:7");
+	assert_int_equal(ol_verbs_addr_parse(rest, &addr), 0);
+	ol_verbs_addr_oob_text(&addr.sa, text);
+	assert_string_equal(text, "oob:10.0.0.1:7");
+	assert_true(ol_verbs_addr_is_oob("oob:[fd77::1]:7", &rest));
+	assert_int_equal(ol_verbs_addr_parse(rest, &addr), 0);
+	ol_verbs_addr_oob_text(&addr.sa, text);
+	assert_string_equal(text, "oob:[fd77::1]:7");
+	assert_false(ol_verbs_addr_is_oob("oob", &rest));
+	assert_false(ol_verbs_addr_is_oob("10.0.0.1:7", &rest));
+	assert_string_equal(rest, "10.0.0.1:7");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -105,6 +126,7 @@ int main(void)
 		cmocka_unit_test(a_host_longer_than_any_name_is_refused),
 		cmocka_unit_test(an_unknown_host_is_unreachable),
 		cmocka_unit_test(wildcards_are_known),
+		cmocka_unit_test(an_address_of_tcp_keeps_its_prefix),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

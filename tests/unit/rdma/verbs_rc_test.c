@@ -64,6 +64,17 @@ static void failures_to_connect_have_the_codes_of_conn_down(void **state)
 	assert_int_equal(ol_rc_cm(RDMA_CM_EVENT_DEVICE_REMOVAL, 0), -EIO);
 }
 
+static void a_refused_socket_says_that_nobody_listens_and_no_other_does(void **state)
+{
+	(void)state;
+	assert_int_equal(ol_rc_tcp(ECONNREFUSED), -ECONNREFUSED);
+	assert_int_equal(ol_rc_tcp(ETIMEDOUT), -ETIMEDOUT);
+	assert_int_equal(ol_rc_tcp(ENETUNREACH), -EHOSTUNREACH);
+	assert_int_equal(ol_rc_tcp(EHOSTUNREACH), -EHOSTUNREACH);
+	assert_int_equal(ol_rc_tcp(ECONNRESET), -EIO);
+	assert_int_equal(ol_rc_tcp(EACCES), -EIO); /* a firewall's answer */
+}
+
 static void other_events_are_no_failures(void **state)
 {
 	static const enum rdma_cm_event_type types[] = {
@@ -85,6 +96,7 @@ int main(void)
 		cmocka_unit_test(each_convention_becomes_zero_or_negative),
 		cmocka_unit_test(completions_have_the_codes_of_done),
 		cmocka_unit_test(failures_to_connect_have_the_codes_of_conn_down),
+		cmocka_unit_test(a_refused_socket_says_that_nobody_listens_and_no_other_does),
 		cmocka_unit_test(other_events_are_no_failures),
 	};
 

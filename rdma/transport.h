@@ -80,6 +80,22 @@ struct ol_xport_rkey {
 	uint32_t rkey;
 };
 
+/*
+ * The connecting end of a connection, as both ends see it: of verbs the GID that its packets come
+ * from and its queue pair's number, on iWARP its IP address and port; of shm its socket's name, which
+ * the kernel gives. No two connections that live have the same, and whoever connects in
+ * another's place has another one.
+ */
+struct ol_xport_ident {
+	uint8_t bytes[24];
+};
+
+/* Finishes what travels with connecting, once the connection's ident is known */
+struct ol_xport_seal {
+	void (*make)(void *arg, const struct ol_xport_ident *ident, void *priv, uint32_t priv_len);
+	void *arg;
+};
+
 enum ol_xport_log_level {
 	OL_XPORT_LOG_ERROR,
 	OL_XPORT_LOG_WARN,
@@ -351,10 +367,15 @@ struct ol_xport_ops {
 	int (*listen)(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
 	/*
 	 * connect -- begin; ends in CONN_UP or CONN_DOWN. Never waits for the peer. priv is copied.
+	 * seal: called once for the copy before it is sent, in this call or in a poll() before the
+	 * connection's end; NULL: priv is sent as it is.
 	 * Errors: -EINVAL (not an address of this transport), -ENODEV (it is dead)
 	 */
 	int (*connect)(struct ol_xport *xport, const char *addr, const void *priv,
-		       uint32_t priv_len, struct ol_xport_conn **ret_conn);
+		       uint32_t priv_len, const struct ol_xport_seal *seal,
+		       struct ol_xport_conn **ret_conn);
+	/* ident -- of the connecting end; of a request, and at the connecting end once it is UP */
+	void (*ident)(const struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident);
 	/* accept -- answer a request; CONN_UP follows when the peer can be written to.
 	 * -ECONNABORTED: the peer is gone. Or 0, and CONN_DOWN follows */
 	int (*accept)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);

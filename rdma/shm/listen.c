@@ -203,6 +203,7 @@ static void peer_greet(struct ol_shm_xport *xport, int sock)
 		goto err_sock;
 	ol_shm_conn_name(conn, pid);
 	conn->sock = sock;
+	ol_shm_ident_note(conn, true);
 	rc = ol_shm_watch(xport, sock, EPOLLIN, conn);
 	if (rc != 0) {
 		ol_shm_conn_destroy(conn);

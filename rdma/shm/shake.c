@@ -22,6 +22,34 @@ static bool capacity_sound(uint32_t capacity)
 	       (capacity & (capacity - 1)) == 0;
 }
 
+void ol_shm_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret_ident)
+{
+	*ret_ident = ((const struct ol_shm_conn *)base)->ident;
+}
+
+void ol_shm_ident_note(struct ol_shm_conn *conn, bool peers)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	socklen_t bytes = sizeof(name);
+	size_t chars;
+
+	if ((peers ? getpeername(conn->sock, (struct sockaddr *)&name, &bytes)
+		   : getsockname(conn->sock, (struct sockaddr *)&name, &bytes)) != 0)
+		return;
+	chars = bytes - offsetof(struct sockaddr_un, sun_path);
+	if (chars > sizeof(conn->ident.bytes))
+		chars = sizeof(conn->ident.bytes);
+	memcpy(conn->ident.bytes, name.sun_path, chars);
+}
+
+/* A name of the kernel's choice for a socket: no other one of this machine has it. */
+static int name_take(int sock)
+{
+	const struct sockaddr any = { .sa_family = AF_UNIX };
+
+	return bind(sock, &any, sizeof(any.sa_family)) == 0 ? 0 : -errno;
+}
+
 void ol_shm_dial(struct ol_shm_conn *conn)
 {
 	struct ol_shm_xport *xport = conn->xport;
@@ -53,6 +81,8 @@ void ol_shm_dial(struct ol_shm_conn *conn)
 		return;
 	}
 	ol_shm_conn_name(conn, pid);
+	if (conn->seal.make != NULL)
+		conn->seal.make(conn->seal.arg, &conn->ident, conn->priv, conn->priv_len);
 	memcpy(hello.priv, conn->priv, conn->priv_len);
 	conn->state = OL_SHM_CONNECTING;
 	rc = ol_shm_watch(xport, conn->sock, EPOLLIN, conn);
@@ -63,7 +93,7 @@ void ol_shm_dial(struct ol_shm_conn *conn)
 }
 
 int ol_shm_connect(struct ol_xport *base, const char *addr, const void *priv, uint32_t priv_len,
-		   struct ol_xport_conn **ret_conn)
+		   const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn)
 {
 	struct ol_shm_xport *xport = ol_shm_xport(base);
 	struct ol_shm_conn *conn;
@@ -82,6 +112,12 @@ int ol_shm_connect(struct ol_xport *base, const char *addr, const void *priv, ui
 		rc = -errno;
 		goto err_conn;
 	}
+	rc = name_take(conn->sock);
+	if (rc != 0)
+		goto err_conn;
+	ol_shm_ident_note(conn, false);
+	if (seal != NULL)
+		conn->seal = *seal;
 	if (priv_len > 0)
 		memcpy(conn->priv, priv, priv_len);
 	conn->priv_len = priv_len;

@@ -125,6 +125,8 @@ struct ol_shm_conn {
 	struct ol_shm_conn *dead_next;
 	struct sockaddr_un peer; /* connecting side */
 	socklen_t peer_bytes;
+	struct ol_xport_seal seal; /* connecting side; make NULL: none */
+	struct ol_xport_ident ident;
 	char name[48]; /* for people: "conn 7 with pid 123" */
 	uint32_t priv_len;
 	uint8_t priv[OL_XPORT_PRIV_ACCEPT_MAX]; /* before UP: our hello's, then the peer's */
@@ -284,7 +286,10 @@ void ol_shm_conn_free(struct ol_xport_conn *conn);
 
 /* shake.c */
 int ol_shm_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
-		   struct ol_xport_conn **ret_conn);
+		   const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn);
+void ol_shm_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret_ident);
+/* ol_shm_ident_note -- keep the socket's name: this end's, or that of the peer that came */
+void ol_shm_ident_note(struct ol_shm_conn *conn, bool peers);
 int ol_shm_accept(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
 void ol_shm_reject(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
 /* ol_shm_dial -- try connect() once more */

@@ -197,6 +197,7 @@ const struct ol_xport_ops ol_xport_shm = {
 	.drop = ol_shm_drop,
 	.listen = ol_shm_listen,
 	.connect = ol_shm_connect,
+	.ident = ol_shm_ident,
 	.accept = ol_shm_accept,
 	.reject = ol_shm_reject,
 	.disconnect = ol_shm_disconnect,

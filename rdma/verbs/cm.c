@@ -25,6 +25,7 @@ struct cm_note {
 	struct rdma_cm_id *id;
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
+	uint32_t qp_num; /* the peer's, of a request */
 	uint32_t priv_len;
 	uint8_t priv[OL_VERBS_PRIV_MAX];
 };
@@ -138,6 +139,46 @@ static void on_addr_resolved(struct ol_verbs_conn *conn)
 		ol_verbs_conn_fail(conn, -EHOSTUNREACH);
 }
 
+/* iWARP has no GIDs, and its messages name no queue pair */
+static void ident_of_addr(struct ol_verbs_conn *conn, const struct sockaddr *addr)
+{
+	const struct sockaddr_in *in = (const void *)addr;
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+	uint8_t host[16] = { 0 };
+
+	if (addr->sa_family == AF_INET6)
+		memcpy(host, &in6->sin6_addr, sizeof(in6->sin6_addr));
+	else
+		memcpy(host, &in->sin_addr, sizeof(in->sin_addr));
+	ol_verbs_conn_ident(conn, host, in->sin_port); /* same place in both families */
+}
+
+static void caller_ident(struct ol_verbs_conn *conn)
+{
+	if (ol_verbs_is_iwarp(conn))
+		ident_of_addr(conn, rdma_get_local_addr(conn->id));
+	else
+		ol_verbs_conn_ident(conn, conn->id->route.addr.addr.ibaddr.sgid.raw,
+				    conn->qp->qp_num);
+}
+
+/*
+ * Where this end's packets will go, whatever address the request says that it comes from. Within a
+ * subnet of InfiniBand packets go by LID, and the GID is what the request says.
+ */
+static void request_ident(struct ol_verbs_conn *conn, uint32_t qp_num)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	int mask = 0;
+
+	if (ol_verbs_is_iwarp(conn))
+		ident_of_addr(conn, rdma_get_peer_addr(conn->id));
+	else if (rdma_init_qp_attr(conn->id, &attr, &mask) == 0 && attr.ah_attr.is_global)
+		ol_verbs_conn_ident(conn, attr.ah_attr.grh.dgid.raw, attr.dest_qp_num);
+	else
+		ol_verbs_conn_ident(conn, conn->id->route.addr.addr.ibaddr.dgid.raw, qp_num);
+}
+
 static void on_route_resolved(struct ol_verbs_conn *conn)
 {
 	struct rdma_conn_param param;
@@ -150,6 +191,7 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 	}
 	rc = ol_verbs_qp_open(conn);
 	if (rc == 0) {
+		caller_ident(conn);
 		memset(conn->priv + conn->priv_len, 0, sizeof(conn->priv) - conn->priv_len);
 		conn->priv[OL_VERBS_PRIV_CONNECT_AT] = ol_verbs_way_of(conn->base.xport);
 		param = ol_verbs_qp_param(conn, conn->priv, OL_VERBS_PRIV_CONNECT_AT + 1);
@@ -233,6 +275,7 @@ static void on_request(struct ol_xport *xport, struct cm_note *note)
 	conn->responder_resources = min_u8(conn->responder_resources, note->responder_resources);
 	conn->initiator_depth = min_u8(conn->initiator_depth, note->initiator_depth);
 	ol_verbs_addr_text(rdma_get_peer_addr(conn->id), conn->peer);
+	request_ident(conn, note->qp_num);
 	ol_verbs_conn_priv(conn, note->priv, note->priv_len);
 	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_REQUEST);
 }
@@ -348,6 +391,7 @@ static void event_handle(struct ol_xport *xport, struct rdma_cm_event *event)
 		.id = event->id,
 		.responder_resources = param->responder_resources,
 		.initiator_depth = param->initiator_depth,
+		.qp_num = param->qp_num,
 	};
 
 	if (param->private_data != NULL) {

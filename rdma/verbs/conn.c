@@ -60,8 +60,23 @@ int ol_verbs_listen(struct ol_xport *xport, const char *text, char ret_addr[OL_X
 						 : ol_verbs_cm_listen(xport, text, ret_addr);
 }
 
+void ol_verbs_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret_ident)
+{
+	*ret_ident = ol_verbs_container_of_const(base, struct ol_verbs_conn, base)->ident;
+}
+
+void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number)
+{
+	const uint32_t wire = htonl(number);
+
+	memcpy(conn->ident.bytes, gid, 16);
+	memcpy(conn->ident.bytes + 16, &wire, sizeof(wire));
+	if (conn->seal.make != NULL)
+		conn->seal.make(conn->seal.arg, &conn->ident, conn->priv, conn->priv_len);
+}
+
 int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv, uint32_t priv_len,
-		     struct ol_xport_conn **ret_conn)
+		     const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn)
 {
 	union ol_verbs_addr addr;
 	struct ol_verbs_conn *conn;
@@ -91,6 +106,8 @@ int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv,
 	conn->state = OL_VERBS_CONNECTING;
 	strncpy(conn->peer, text, sizeof(conn->peer) - 1);
 	ol_verbs_conn_priv(conn, priv, priv_len);
+	if (seal != NULL)
+		conn->seal = *seal;
 	ol_verbs_conn_timer(conn, xport->opts.connect_timeout_ms);
 	rc = found == 0 ? conn->manager->connect(conn, &addr) : -EHOSTUNREACH;
 	if (rc != 0)

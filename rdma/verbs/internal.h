@@ -204,6 +204,8 @@ struct ol_verbs_conn {
 	struct ol_verbs_held held[OL_VERBS_HELD_MAX + OL_VERBS_PIECES_MAX - 1];
 	/* control path */
 	const struct ol_verbs_manager *manager;
+	struct ol_xport_seal seal; /* of what connect() sends; make NULL: none */
+	struct ol_xport_ident ident;
 	struct rdma_cm_id *id; /* cm.c's */
 	struct ol_verbs_oob_end *oob; /* oob.c's */
 	struct ibv_pd *pd; /* own; NULL: the common one */
@@ -458,7 +460,10 @@ bool ol_verbs_may_tell(struct ol_xport *xport);
 int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn);
 int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_XPORT_ADDR_MAX]);
 int ol_verbs_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
-		     struct ol_xport_conn **ret_conn);
+		     const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn);
+void ol_verbs_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret_ident);
+/* ol_verbs_conn_ident -- note the connecting end's; the one who connects then sends priv */
+void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number);
 /* ol_verbs_conn_priv -- what a peer sent while connecting */
 void ol_verbs_conn_priv(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len);
 void ol_verbs_conn_up(struct ol_verbs_conn *conn);

@@ -391,6 +391,7 @@ static int on_linked(struct ol_verbs_oob_end *end)
 		rc = ol_verbs_qp_open(conn);
 	if (rc != 0)
 		return rc == -EHOSTUNREACH ? rc : -EIO;
+	ol_verbs_conn_ident(conn, end->gid.gid.raw, conn->qp->qp_num);
 	msg_fill(end, &msg, conn->priv, conn->priv_len);
 	conn->priv_len = 0;
 	(void)msg_send(end, &msg, OOB_HELLO); /* if it fails the socket tells why */
@@ -499,6 +500,7 @@ static void on_hello(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 	conn->passive = true;
 	ol_verbs_addr_oob_text(&from.sa, conn->peer);
 	peer_take(end);
+	ol_verbs_conn_ident(conn, end->in.gid, le32toh(end->in.qp_num));
 	ol_verbs_conn_priv(conn, end->in.priv, end->in.priv_len);
 	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_REQUEST);
 }

@@ -223,6 +223,7 @@ const struct ol_xport_ops ol_xport_verbs = {
 	.drop = ol_verbs_drop,
 	.listen = ol_verbs_listen,
 	.connect = ol_verbs_connect,
+	.ident = ol_verbs_ident,
 	.accept = ol_verbs_accept,
 	.reject = ol_verbs_reject,
 	.disconnect = ol_verbs_disconnect,

@@ -238,7 +238,8 @@ static inline void ol_worker_opts_init(struct ol_worker_opts *opts)
  * err, if not NULL, receives one line that says what failed, at which server, and what to do.
  *
  * Blocks:    until all servers are connected or one refuses, cancel_fd is readable, or
- *            connect_timeout_ms is over; an unreachable server is tried again until then
+ *            connect_timeout_ms is over; an unreachable server is tried again until then, and so
+ *            is one that has not proved to have the job key: it may be anybody
  * Threading: the handle belongs to the calling thread
  * Errors:    OL_E_NO_SERVER, OL_E_AUTH, OL_E_WORKER_ID, OL_E_GEOMETRY, OL_E_FULL, OL_E_WIRE,
  *            OL_E_RESOURCES, -ECANCELED, -ENODEV (no such transport or device here), -EINVAL,

@@ -38,36 +38,51 @@ struct ol_xport_rkey ol_dial_xport_rkey(struct ol_wire_rkey key)
 	return (struct ol_xport_rkey){ .addr = key.addr, .bytes = key.bytes, .rkey = key.rkey };
 }
 
-static int attempt_begin(const struct ol_dialer *dialer, struct ol_dial *dial,
-			 const struct ol_wire_connect *msg, uint64_t now_ns)
+/* Said dial->said, on a connection that both ends see alike. A seal: see struct ol_xport_seal */
+static void proof_seal(void *arg, const struct ol_xport_ident *ident, void *priv, uint32_t priv_len)
 {
+	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
+	struct ol_dial *dial = arg;
+
+	static_assert(sizeof(ident->bytes) == OL_IDENT_BYTES, "proofs hold all of it");
+	dial->ident = *ident;
+	ol_auth_proof(dial->job_key, dial->m, ident->bytes, &dial->said);
+	ol_wire_connect_encode(&dial->said, bytes);
+	memcpy(priv, bytes, priv_len < sizeof(bytes) ? priv_len : sizeof(bytes));
+}
+
+static int attempt_begin(const struct ol_dialer *dialer, struct ol_dial *dial, uint64_t now_ns)
+{
+	const struct ol_wire_connect *msg = &dial->said;
+	const struct ol_xport_seal seal = { .make = proof_seal, .arg = dial };
+	const bool proves = msg->kind == OL_CONNECT_PROOF;
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 	int rc;
 
 	ol_wire_connect_encode(msg, bytes);
-	rc = dialer->ops->connect(dialer->xport, dial->addr, bytes, sizeof(bytes), &dial->conn);
+	rc = dialer->ops->connect(dialer->xport, dial->addr, bytes, sizeof(bytes),
+				  proves ? &seal : NULL, &dial->conn);
 	if (rc != 0) {
 		dial->conn = NULL;
 		return rc;
 	}
 	dial->since_ns = now_ns;
-	dial->state = msg->kind == OL_CONNECT_PROOF ? OL_DIAL_PROVING : OL_DIAL_KNOCKING;
+	dial->state = proves ? OL_DIAL_PROVING : OL_DIAL_KNOCKING;
 	return 0;
 }
 
 int ol_dial_knock(const struct ol_dialer *dialer, struct ol_dial *to, const char *addr,
 		  const struct ol_wire_connect *msg, uint64_t now_ns)
 {
-	struct ol_wire_connect knock = *msg;
-
-	if (ol_auth_random(to->n, sizeof(to->n)) != 0)
+	to->said = *msg;
+	to->said.kind = OL_CONNECT_KNOCK;
+	if (ol_auth_random(to->said.nonce, sizeof(to->said.nonce)) != 0)
 		return -EIO;
+	ol_auth_knock(dialer->job_key, &to->said);
 	snprintf(to->addr, sizeof(to->addr), "%s", addr);
 	to->attempts++;
 	to->since_ns = now_ns;
-	knock.kind = OL_CONNECT_KNOCK;
-	memcpy(knock.nonce, to->n, sizeof(knock.nonce));
-	return attempt_begin(dialer, to, &knock, now_ns);
+	return attempt_begin(dialer, to, now_ns);
 }
 
 int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *to,
@@ -77,9 +92,10 @@ int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *to,
 
 	proof.kind = OL_CONNECT_PROOF;
 	proof.made_ns = to->made_ns;
-	memcpy(proof.nonce, to->n, sizeof(proof.nonce));
-	ol_auth_proof(dialer->job_key, to->m, &proof);
-	return attempt_begin(dialer, to, &proof, now_ns);
+	memcpy(proof.nonce, to->said.nonce, sizeof(proof.nonce));
+	to->said = proof;
+	to->job_key = dialer->job_key;
+	return attempt_begin(dialer, to, now_ns);
 }
 
 enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *dial,
@@ -94,10 +110,12 @@ enum ol_dial_end ol_dial_on_end(const struct ol_dialer *dialer, struct ol_dial *
 	    ol_wire_reject_decode(event->priv, event->priv_len, ret_reject) != 0)
 		return OL_DIAL_BROKE;
 	ol_dial_drop(dialer, dial);
+	dial->proved = ol_auth_reject_holds(dialer->job_key, &dial->said, ret_reject);
+	if (dial->state == OL_DIAL_KNOCKING && !dial->proved &&
+	    (ret_reject->code == OL_REJECT_CHALLENGE || ret_reject->code == OL_REJECT_AUTH))
+		return OL_DIAL_FORGED;
 	if (dial->state != OL_DIAL_KNOCKING || ret_reject->code != OL_REJECT_CHALLENGE)
 		return OL_DIAL_REFUSED;
-	if (!ol_auth_challenge_holds(dialer->job_key, dial->n, ret_reject))
-		return OL_DIAL_FORGED;
 	memcpy(dial->m, ret_reject->nonce, sizeof(dial->m));
 	dial->made_ns = ret_reject->made_ns;
 	return OL_DIAL_CHALLENGED;
@@ -115,7 +133,8 @@ int ol_dial_on_up(const struct ol_dialer *dialer, struct ol_dial *dial,
 
 	if (rc != 0)
 		return rc;
-	if (!ol_auth_accept_holds(dialer->job_key, dial->n, dial->m, ret_accept))
+	if (!ol_auth_accept_holds(dialer->job_key, &dial->said, dial->m, dial->ident.bytes,
+				  ret_accept))
 		return OL_E_AUTH;
 	dial->public_key = ol_dial_xport_rkey(ret_accept->public_key);
 	dial->landing_key = ol_dial_xport_rkey(ret_accept->landing_key);

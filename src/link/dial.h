@@ -69,9 +69,12 @@ struct ol_dial {
 	uint64_t since_ns; /* when the knock, or the proof, was sent */
 	uint64_t retry_ns;
 	uint64_t backoff_ns;
-	uint8_t n[OL_NONCE_BYTES]; /* both ends' nonces */
-	uint8_t m[OL_NONCE_BYTES];
+	struct ol_wire_connect said; /* the knock or the proof, with this end's nonce */
+	uint8_t m[OL_NONCE_BYTES]; /* the other end's nonce */
 	uint64_t made_ns; /* of the challenge */
+	const char *job_key; /* the dialer's: to seal a proof */
+	struct ol_xport_ident ident; /* of this connection, once the proof is sealed */
+	bool proved; /* the last refusal is one of a peer that has the key */
 	struct ol_slab *acks; /* the memory that the other end writes, for this connection only */
 	struct ol_xport_region *acks_region;
 	struct ol_xport_rkey landing_key; /* memory at the other end that this end may write */
@@ -87,10 +90,10 @@ int ol_dial_knock(const struct ol_dialer *dialer, struct ol_dial *dial, const ch
 /* How a knock or a proof ended */
 enum ol_dial_end {
 	OL_DIAL_BROKE, /* without an answer; the event has the status */
-	OL_DIAL_REFUSED, /* the peer rejected it */
+	OL_DIAL_REFUSED, /* the peer rejected it; dial->proved: with the key */
 	OL_DIAL_FULL, /* the peer's transport rejected it: it holds all connections that it can */
 	OL_DIAL_CHALLENGED, /* the answer to a knock: a challenge by a peer that has the job key */
-	OL_DIAL_FORGED /* a challenge by a peer that does not have the key */
+	OL_DIAL_FORGED /* a knock's answer by a peer that does not have the key */
 };
 
 /* ol_dial_on_end -- CONN_DOWN came while KNOCKING or PROVING: how it ended. The connection is

@@ -29,11 +29,14 @@ void ol_knock_close(struct ol_sessions *sessions)
 }
 
 static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-			const struct ol_wire_reject *msg)
+			const struct ol_wire_connect *asked, const struct ol_wire_reject *msg)
 {
+	struct ol_wire_reject sealed = *msg;
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
-	ol_wire_reject_encode(msg, bytes);
+	if (asked != NULL)
+		ol_auth_reject(sessions->job_key, asked, &sealed);
+	ol_wire_reject_encode(&sealed, bytes);
 	ol_inbox_forget(sessions->inbox, conn);
 	sessions->ops->reject(conn, bytes, sizeof(bytes));
 }
@@ -57,7 +60,8 @@ static void refusal_say(struct ol_sessions *sessions, enum ol_wire_reject_code c
 }
 
 void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-		     const struct ol_wire_reject *msg, const char *why, uint64_t now_ns)
+		     const struct ol_wire_connect *asked, const struct ol_wire_reject *msg,
+		     const char *why, uint64_t now_ns)
 {
 	char text[OL_REJECT_TEXT_MAX];
 
@@ -65,17 +69,18 @@ void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		why = ol_wire_reject_text(msg, text);
 	refusal_say(sessions, msg->code, why, now_ns);
 	ol_counter_add(&sessions->store->board->refused, 1);
-	conn_reject(sessions, conn, msg);
+	conn_reject(sessions, conn, asked, msg);
 }
 
-void ol_knock_send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn, uint32_t delay_ms)
+void ol_knock_send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn,
+			const struct ol_wire_connect *asked, uint32_t delay_ms)
 {
 	struct ol_wire_reject msg = { .code = OL_REJECT_LATER, .delay_ms = delay_ms };
 
 	ol_log(OL_LOG_DEBUG, "server %s: a peer is told to come back in %u ms", sessions->addr,
 	       delay_ms);
 	ol_counter_add(&sessions->store->board->sent_away, 1);
-	conn_reject(sessions, conn, &msg);
+	conn_reject(sessions, conn, asked, &msg);
 }
 
 /* A time for a challenge: no other one of this process has it */
@@ -91,13 +96,18 @@ void ol_knock_challenge(struct ol_sessions *sessions, struct ol_xport_conn *conn
 	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE,
 				      .made_ns = made_next(sessions, now_ns) };
 	const struct ol_wire_reject no = { .code = OL_REJECT_RESOURCES };
+	const struct ol_wire_reject stranger = { .code = OL_REJECT_AUTH };
 
-	if (ol_auth_cookie(sessions->secret, knock, msg.made_ns, msg.nonce) != 0) {
-		ol_knock_refuse(sessions, conn, &no, "the crypto library fails", now_ns);
+	if (!ol_auth_knock_holds(sessions->job_key, knock)) {
+		ol_knock_refuse(sessions, conn, NULL, &stranger,
+				"it knocks with another key, or with one of another role", now_ns);
 		return;
 	}
-	ol_auth_challenge(sessions->job_key, knock->nonce, &msg);
-	conn_reject(sessions, conn, &msg);
+	if (ol_auth_cookie(sessions->secret, knock, msg.made_ns, msg.nonce) != 0) {
+		ol_knock_refuse(sessions, conn, knock, &no, "the crypto library fails", now_ns);
+		return;
+	}
+	conn_reject(sessions, conn, knock, &msg);
 }
 
 /* The mark of the place that a proof asks for; peers without an id share some, by their nonce */
@@ -120,28 +130,30 @@ bool ol_knock_proved(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 {
 	const struct ol_wire_reject no = { .code = OL_REJECT_AUTH };
 	uint64_t *mark = mark_of(sessions, proof);
+	struct ol_xport_ident ident;
 	/* one that was never made, or too long ago, is not worth a look at its macs */
 	bool known = proof->made_ns != 0 && proof->made_ns <= sessions->made_ns &&
 		     now_ns < proof->made_ns + OL_CHALLENGE_LATE_MS * OL_NS_PER_MS;
 
+	sessions->ops->ident(conn, &ident);
 	if (!known || proof->made_ns == *mark ||
 	    ol_auth_cookie(sessions->secret, proof, proof->made_ns, ret_m) != 0 ||
-	    !ol_auth_proof_holds(sessions->job_key, ret_m, proof)) {
+	    !ol_auth_proof_holds(sessions->job_key, ret_m, ident.bytes, proof)) {
 		ol_knock_refuse(
-			sessions, conn, &no,
+			sessions, conn, NULL, &no,
 			"its proof answers no challenge of this server's last minute, or was used "
-			"before, or was made with another job key",
+			"before, or was made with another key or for another connection",
 			now_ns);
 		return false;
 	}
 	/* its peer has the key: a busy host delayed the proof, or a newer challenge of this place
 	 * came first. It knocks again. */
 	if (now_ns > proof->made_ns + OL_CHALLENGE_MS * OL_NS_PER_MS) {
-		ol_knock_send_away(sessions, conn, OL_HOLD_MS);
+		ol_knock_send_away(sessions, conn, proof, OL_HOLD_MS);
 		return false;
 	}
 	if (proof->made_ns < *mark) {
-		ol_knock_send_away(sessions, conn, OL_OVERTAKEN_MS);
+		ol_knock_send_away(sessions, conn, proof, OL_OVERTAKEN_MS);
 		return false;
 	}
 	*mark = proof->made_ns;

@@ -22,12 +22,14 @@ bool ol_knock_proved(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		     const struct ol_wire_connect *proof, uint64_t now_ns,
 		     uint8_t ret_m[OL_NONCE_BYTES]);
 
-/* ol_knock_refuse -- reject the request with msg; the log has `why`, or the text of msg */
+/* ol_knock_refuse -- reject the request with msg; the log has `why`, or the text of msg. asked: what
+ * the peer said, and proved that it may; NULL: it did not, so the refusal is not proved either */
 void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-		     const struct ol_wire_reject *msg, const char *why, uint64_t now_ns);
-/* ol_knock_send_away -- tell a peer to come back. No warning: this is normal when many come at
- * once. */
+		     const struct ol_wire_connect *asked, const struct ol_wire_reject *msg,
+		     const char *why, uint64_t now_ns);
+/* ol_knock_send_away -- tell a peer to come back; asked: as above. No warning: this is normal when
+ * many come at once. */
 void ol_knock_send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn,
-			uint32_t delay_ms);
+			const struct ol_wire_connect *asked, uint32_t delay_ms);
 
 #endif /* OL_SERVER_KNOCK_H */

@@ -141,6 +141,15 @@ static const char *rule_check(const struct ol_server_opts *opts)
 	return NULL;
 }
 
+static bool key_serves(const char *job_key)
+{
+	enum ol_auth_holder holder;
+	uint32_t worker;
+
+	return ol_auth_holder(job_key != NULL ? job_key : "", &holder, &worker) == 0 &&
+	       holder == OL_HOLDER_JOB;
+}
+
 static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_bytes)
 {
 	const char *what = NULL;
@@ -157,6 +166,9 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "window is not between 1 and 64";
 	else if (opts->job_key != NULL && strlen(opts->job_key) >= OL_JOB_KEY_MAX)
 		what = "job key is longer than 255 bytes";
+	else if (!key_serves(opts->job_key))
+		what = "job key is a credential of a worker or an observer, or a damaged one: a "
+		       "server needs the job key, or outlast keygen --server";
 	else if (opts->heartbeat_ms == 0)
 		what = "heartbeat_ms is 0";
 	else if (opts->lease_ms != 0 && opts->lease_ms < 4 * opts->heartbeat_ms)

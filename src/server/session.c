@@ -228,12 +228,14 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 		.nonfinite = sessions->opts->rule.allow_nonfinite != 0,
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
+	struct ol_xport_ident ident;
 
 	if (accept.public_key.bytes == 0) /* it cannot be registered in this peer's domain */
 		return -ENOMEM;
 	if (sessions->opts->rule.optimizer == OL_OPTIMIZER_SGD)
 		accept.lr = sessions->opts->rule.lr;
-	ol_auth_accept(sessions->job_key, session->n, session->m, &accept);
+	sessions->ops->ident(session->conn, &ident);
+	ol_auth_accept(sessions->job_key, &session->proof, session->m, ident.bytes, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	return sessions->ops->accept(session->conn, bytes, sizeof(bytes));
 }
@@ -278,7 +280,7 @@ static void session_refuse(struct ol_sessions *sessions, struct ol_session *sess
 
 	snprintf(text, sizeof(text), "%s: %s", what, ol_status_text(rc, limit));
 	if (conn != NULL)
-		ol_knock_refuse(sessions, conn, &no, text, now_ns);
+		ol_knock_refuse(sessions, conn, &session->proof, &no, text, now_ns);
 	session_free(sessions, session);
 }
 
@@ -347,7 +349,7 @@ static void session_hold_over(struct ol_sessions *sessions, struct ol_session *s
 	struct ol_xport_conn *conn = conn_take(sessions, session);
 
 	session->since_ns = now_ns;
-	ol_knock_send_away(sessions, conn, ol_memory_wait_ms(sessions->memory, 0));
+	ol_knock_send_away(sessions, conn, &session->proof, ol_memory_wait_ms(sessions->memory, 0));
 }
 
 /* The memory that the peer will write to. A page alone, without slots, is made at once. */
@@ -410,7 +412,7 @@ static void session_take(struct ol_sessions *sessions, struct ol_session *sessio
 	session->role = proof->role;
 	session->worker = proof->worker;
 	session->since_ns = now_ns;
-	memcpy(session->n, proof->nonce, sizeof(session->n));
+	session->proof = *proof;
 	memcpy(session->m, m, sizeof(session->m));
 	session->state = OL_SESSION_MAKING;
 	ol_places_add(&sessions->taken, index_of(sessions, session));
@@ -443,7 +445,7 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		return;
 	session = session_pick(sessions, proof, &no, &why);
 	if (session == NULL) {
-		ol_knock_refuse(sessions, conn, &no, why, now_ns);
+		ol_knock_refuse(sessions, conn, proof, &no, why, now_ns);
 		return;
 	}
 	slot_count = proof->role == OL_ROLE_WORKER ? sessions->opts->window + proof->queues : 0;
@@ -454,11 +456,11 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 					      .limit = OL_LIMIT_SLOT_MEMORY,
 					      .number = (uint32_t)(sessions->opts->slot_memory_max /
 								   MIB) };
-		ol_knock_refuse(sessions, conn, &no, NULL, now_ns);
+		ol_knock_refuse(sessions, conn, proof, &no, NULL, now_ns);
 		return;
 	}
 	if (session->memory == NULL && sessions->memory->making >= OL_ADMISSIONS_MAX) {
-		ol_knock_send_away(sessions, conn, away_ms(sessions));
+		ol_knock_send_away(sessions, conn, proof, away_ms(sessions));
 		return;
 	}
 	session->slot_count = slot_count;
@@ -478,7 +480,8 @@ static void request_handle(struct ol_sessions *sessions, struct ol_xport_conn *c
 
 	sessions->requests.handled++;
 	if (ol_wire_connect_decode(priv, bytes, &msg) != 0) {
-		ol_knock_refuse(sessions, conn, &no, "it does not speak our protocol", now_ns);
+		ol_knock_refuse(sessions, conn, NULL, &no, "it does not speak our protocol",
+				now_ns);
 		return;
 	}
 	switch (msg.kind) {
@@ -536,7 +539,7 @@ void ol_session_on_request(struct ol_sessions *sessions, const struct ol_xport_e
 		return;
 	}
 	if (requests->count == OL_REQUESTS_MAX) {
-		ol_knock_send_away(sessions, event->conn, OL_HOLD_MS);
+		ol_knock_send_away(sessions, event->conn, NULL, OL_HOLD_MS);
 		return;
 	}
 	request = &requests->ring[(requests->head + requests->count++) % OL_REQUESTS_MAX];

@@ -83,7 +83,7 @@ struct ol_session {
 	uint32_t worker; /* id; of a worker */
 	uint32_t slot_count; /* 0 for an observer */
 	struct ol_xport_conn *conn;
-	uint8_t n[OL_NONCE_BYTES]; /* both ends' nonces, until it is accepted */
+	struct ol_wire_connect proof; /* and the nonce that it answers, until it is accepted */
 	uint8_t m[OL_NONCE_BYTES];
 	struct ol_memory_job *memory; /* owned: the memory that it may write, made or being made */
 	struct ol_slab *landing; /* memory's */

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * auth.h -- proof that a peer knows the job key, bound to this connection attempt
+ * auth.h -- who a peer is: keys of roles, and proofs that hold for one connection
  *
- * HMAC-SHA256 (RFC 2104) cut to 128 bits, over a label and all fields of the message. It keeps
- * strangers and other jobs out. It does not encrypt: an attacker that can change packets after the
- * handshake can change gradients.
+ * KEYS. A job's key is its secret. From it come, by HKDF-SHA256 (RFC 5869), one key for its servers,
+ * and from that one a key for each worker, one for all observers, one for predecessors in chains, and one
+ * for the views in the coordinator:
+ *
+ *	job key -> servers' key -> worker N's, observers', predecessors', views'
+ *
+ * Whoever is given only a worker's key can speak as that worker and as nobody else, and can find out
+ * no other key. It travels as a credential, a text that takes the job key's place everywhere:
+ *
+ *	outlast-server:SERVERS-KEY   outlast-worker:N:KEY:VIEWS-KEY   outlast-observer:KEY:VIEWS-KEY
+ *
+ * with keys of 64 hexadecimal digits. The views' key lets a holder check views, and make some: who
+ * may write in the coordinator is that one's matter (access lists of ZooKeeper, a folder's mode).
+ *
+ * PROOFS are HMAC-SHA256 (RFC 2104) cut to 128 bits, under the key of the peer's role, over a label
+ * and all fields of the messages. They keep strangers and other jobs out, and tell roles apart. They do
+ * not encrypt: an attacker that can change packets after the handshake can change gradients.
  */
 #ifndef OL_WIRE_AUTH_H
 #define OL_WIRE_AUTH_H
@@ -15,18 +29,36 @@
 #include "wire/wire.h"
 
 enum {
-	OL_SECRET_BYTES = 32
+	OL_SECRET_BYTES = 32,
+	OL_CREDENTIAL_MAX = 192, /* characters, with the end */
+};
+
+/* Whose a key is: what its text says */
+enum ol_auth_holder {
+	OL_HOLDER_JOB, /* the job's secret, or the servers' key: every role */
+	OL_HOLDER_WORKER,
+	OL_HOLDER_OBSERVER,
 };
 
 /*
- * ol_auth_mac -- HMAC-SHA256 of bytes under the job key, cut to 128 bits
- *
- * -EIO if the crypto library fails; mac is then all 0, which no comparison accepts.
+ * ol_auth_holder -- whose key is it; ret_worker: of a worker its id, else OL_NOBODY. Functions below take
+ * any such text as `key`. -EINVAL: it begins as a credential, and is none
  */
+int ol_auth_holder(const char *key, enum ol_auth_holder *ret_holder, uint32_t *ret_worker);
+
+/*
+ * ol_auth_credential -- what to give to a holder, out of a job key or a servers' credential
+ * OL_HOLDER_JOB: the servers' credential. -EPERM: the key is another holder's; -EIO
+ */
+int ol_auth_credential(const char *key, enum ol_auth_holder holder, uint32_t worker,
+		       char ret_text[OL_CREDENTIAL_MAX]);
+
+/* ol_auth_mac -- a mac under the servers' key. -EPERM: the key is another holder's. On failure the
+ * mac is all 0, which no comparison accepts; -EIO: the crypto library fails */
 int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
-/* ol_auth_coord_mac -- the same, in the shape that replication/coord/coord.h asks for; key: the
- * text */
+/* ol_auth_coord_mac -- one under the views' key, in the shape that replication/coord/coord.h asks
+ * for; key: the text */
 int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
 /*
@@ -42,20 +74,27 @@ int ol_auth_cookie(const uint8_t secret[OL_SECRET_BYTES], const struct ol_wire_c
 int ol_auth_random(void *bytes, size_t count);
 
 /*
- * The three proofs. key: the job key, "" for none. n: worker's nonce, m: server's. If the crypto
- * library fails, the proof is all 0, which no peer accepts, and no check succeeds.
+ * The proofs, in the order of the handshake. key: see above, "" for none. m: the server's nonce; ident:
+ * the connecting end as both ends see it (struct ol_xport_ident). asked, proof: what the peer said;
+ * its role and worker choose the key. Where the key may not speak so, or the crypto library fails,
+ * the proof is all 0, which no peer accepts, and no check succeeds.
  */
-void ol_auth_challenge(const char *key, const uint8_t n[OL_NONCE_BYTES],
-		       struct ol_wire_reject *challenge);
-void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES], struct ol_wire_connect *proof);
-void ol_auth_accept(const char *key, const uint8_t n[OL_NONCE_BYTES],
-		    const uint8_t m[OL_NONCE_BYTES], struct ol_wire_accept *accept);
+void ol_auth_knock(const char *key, struct ol_wire_connect *knock);
+void ol_auth_reject(const char *key, const struct ol_wire_connect *asked,
+		    struct ol_wire_reject *reject); /* a challenge is one, too */
+void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES],
+		   const uint8_t ident[OL_IDENT_BYTES], struct ol_wire_connect *proof);
+void ol_auth_accept(const char *key, const struct ol_wire_connect *proof,
+		    const uint8_t m[OL_NONCE_BYTES], const uint8_t ident[OL_IDENT_BYTES],
+		    struct ol_wire_accept *accept);
 
-bool ol_auth_challenge_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
-			     const struct ol_wire_reject *challenge);
+bool ol_auth_knock_holds(const char *key, const struct ol_wire_connect *knock);
+bool ol_auth_reject_holds(const char *key, const struct ol_wire_connect *asked,
+			  const struct ol_wire_reject *reject);
 bool ol_auth_proof_holds(const char *key, const uint8_t m[OL_NONCE_BYTES],
-			 const struct ol_wire_connect *proof);
-bool ol_auth_accept_holds(const char *key, const uint8_t n[OL_NONCE_BYTES],
-			  const uint8_t m[OL_NONCE_BYTES], const struct ol_wire_accept *accept);
+			 const uint8_t ident[OL_IDENT_BYTES], const struct ol_wire_connect *proof);
+bool ol_auth_accept_holds(const char *key, const struct ol_wire_connect *proof,
+			  const uint8_t m[OL_NONCE_BYTES], const uint8_t ident[OL_IDENT_BYTES],
+			  const struct ol_wire_accept *accept);
 
 #endif /* OL_WIRE_AUTH_H */

@@ -3,21 +3,29 @@
 /*
  * wire.h -- what workers and servers say to each other
  *
- * HANDSHAKE, in the private data of connecting. Neither end hands out a memory key before both
- * have proved that they know the job key, and no proof can be used twice:
+ * HANDSHAKE, in the private data of connecting. Each end proves that it has the key of the role that
+ * it speaks in (wire/auth.h), whoever connects first; no memory key is handed out before both have,
+ * and no proof holds twice, or for another connection:
  *
  *	worker                          server
- *	connect: knock, nonce N   ->
- *	                          <-    reject: challenge, time T, nonce M, mac("server", N, M, T)
+ *	connect: knock, nonce N, mac ->
+ *	                          <-    reject: challenge, time T, nonce M, mac over N, M, T
  *	connect: proof, N, T,
- *	  mac("worker", N, M, …)  ->
- *	                          <-    accept: geometry, keys, epoch, mac("accept", N, M, …)
+ *	  mac over N, M, I        ->
+ *	                          <-    accept: geometry, keys, epoch, mac over N, M, I
  *	write: struct ol_hello, bell ->
  *	                          <-    write: struct ol_welcome, bell WELCOME
  *
+ * Every mac is over the whole message and the one that it answers, protocol, role and id among them.
+ *
  * M is a cookie: a mac under a secret of the server's process, over N, T, the role and the id. So a
  * knock costs the server no memory: the proof brings N and T back, from which the server makes M
- * again. T is the server's clock, and no two of its challenges have the same T.
+ * again; and a proof holds at this process alone. T is the server's clock, and no two of its
+ * challenges have the same T.
+ *
+ * I is the connecting end as each end sees it (struct ol_xport_ident). Whoever passes messages on
+ * between two ends has connections of its own, so the ends see different ones, and neither proof nor
+ * accept holds.
  *
  * A proof is good for OL_CHALLENGE_MS after T, and once. For each place that a proof can ask for
  * (a worker's or a reader's id; for peers without an id one of OL_GUEST_PLACES, by N) the server
@@ -27,10 +35,8 @@
  * one of its place is told to knock again; a proof that is seen twice is refused. The mark is set
  * before the server decides about the peer: a proof that was answered with a refusal is used up too.
  *
- * This guards against a host without the key that hears and repeats messages. It does not guard
- * against one that holds a proof back and sends it in its owner's stead within OL_CHALLENGE_MS: the
- * transport names no address that the cookie could be bound to. Such a host gets keys to one
- * worker's slots, which its owner then finds taken.
+ * A refusal has a mac as well, unless the server cannot know who asks. One without it, or with a
+ * wrong one, may be anybody's: it is a reason to try again, and never the last word.
  *
  * In place of the accept, the server may send a reject with the reason (and, of a limit, which one
  * and its number), or with the time after which to knock again, as the memory for the worker is not
@@ -67,11 +73,14 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 7,
+	OL_WIRE_PROTO = 8,
 	OL_LATER_MAX_MS = 5000, /* longest delay that a server may ask of a peer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
+	OL_IDENT_BYTES = 24, /* of struct ol_xport_ident */
 };
+
+#define OL_NOBODY UINT32_MAX /* the id of an observer that has the observers' key */
 
 /* What a peer needs in order to reach a region; struct ol_xport_rkey on the wire. */
 struct ol_wire_rkey {
@@ -96,11 +105,11 @@ enum ol_wire_connect_kind {
 struct ol_wire_connect {
 	enum ol_wire_connect_kind kind;
 	enum ol_wire_role role;
-	uint32_t worker;
+	uint32_t worker; /* its id; of an observer whose key it has, or OL_NOBODY */
 	bool queues; /* a worker with OL_OUTAGE_CONTINUE: needs one more slot, for its queue */
 	uint64_t made_ns; /* of a proof: as its challenge has it */
 	uint8_t nonce[OL_NONCE_BYTES];
-	uint8_t mac[OL_MAC_BYTES]; /* of a proof */
+	uint8_t mac[OL_MAC_BYTES];
 };
 
 enum ol_wire_reject_code {

@@ -251,7 +251,7 @@ static void welcome_on_bell(struct ol_peer *peer, uint64_t now_ns)
 
 	memcpy(&welcome, (const uint8_t *)peer->dial.acks->addr + OL_WELCOME_OFF, sizeof(welcome));
 	if (!ol_record_whole(&welcome) || welcome.snapshot >= OL_SNAPSHOTS) {
-		ol_peer_on_stranger(peer, OL_E_WIRE, NULL, now_ns);
+		ol_peer_on_stranger(peer, OL_E_WIRE, NULL, true, now_ns);
 		ol_link_act_on_ends(link, now_ns);
 		return;
 	}

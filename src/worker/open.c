@@ -199,6 +199,23 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 	return NULL;
 }
 
+/* A credential lets its holder speak as itself alone. */
+static const char *key_fault(const struct ol_worker_opts *opts, uint32_t *ret_observer_id)
+{
+	const char *key = opts->job_key != NULL ? opts->job_key : "";
+	enum ol_auth_holder holder;
+
+	if (ol_auth_holder(key, &holder, ret_observer_id) != 0)
+		return "job_key begins as a credential and is none: is it whole?";
+	if (opts->observer)
+		return NULL;
+	if (holder == OL_HOLDER_OBSERVER)
+		return "job_key is an observer's credential, with which nobody trains";
+	if (holder == OL_HOLDER_WORKER && *ret_observer_id != opts->worker)
+		return "job_key is the credential of a worker with another id: give each its own";
+	return NULL;
+}
+
 /* Find the servers, and the transport that reaches them */
 static int servers_find(struct ol_worker *worker)
 {
@@ -293,6 +310,7 @@ static int worker_start(struct ol_worker *worker)
 int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_worker, char *err,
 		   size_t err_bytes)
 {
+	uint32_t observer_id = OL_NOBODY;
 	struct ol_worker *worker;
 	struct ol_worker_opts known;
 	const char *fault;
@@ -306,12 +324,15 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 		return -EINVAL;
 	}
 	fault = opts_fault(&known);
+	if (fault == NULL)
+		fault = key_fault(&known, &observer_id);
 	if (fault != NULL)
 		return fail(err, err_bytes, -EINVAL, fault);
 	worker = calloc(1, sizeof(*worker));
 	if (worker == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for the worker");
 	worker->opts = known;
+	worker->observer_id = observer_id;
 	worker->wake_fd = -1;
 	ol_owner_take(&worker->owner);
 	worker->job_key = strdup(known.job_key != NULL ? known.job_key : "");

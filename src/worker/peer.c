@@ -97,17 +97,25 @@ static uint64_t stranger_bit(const struct ol_peer *peer, const char *why)
 	return UINT64_C(1) << (mix >> 26);
 }
 
-void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns)
+static void refusal_note(struct ol_peer *peer, int status, const char *why)
+{
+	peer->refusal_status = status;
+	snprintf(peer->refusal, sizeof(peer->refusal), "%s", why);
+}
+
+void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, bool proved,
+			 uint64_t now_ns)
 {
 	const struct ol_worker *worker = peer->link->worker;
 	uint64_t bit;
 
-	if (!worker->started || worker->opts.outage == OL_OUTAGE_END) {
+	if (proved && (!worker->started || worker->opts.outage == OL_OUTAGE_END)) {
 		end_note(peer, OL_PEER_FAILED, status, why);
 		return;
 	}
 	if (why == NULL)
 		why = ol_strerror(status);
+	refusal_note(peer, status, why);
 	bit = stranger_bit(peer, why);
 	if ((peer->strangers_told & bit) == 0)
 		ol_log(OL_LOG_WARN,
@@ -134,7 +142,7 @@ static struct ol_wire_connect connect_msg(const struct ol_peer *peer)
 
 	return (struct ol_wire_connect){
 		.role = peer->role,
-		.worker = worker->opts.worker,
+		.worker = worker->opts.observer ? worker->observer_id : worker->opts.worker,
 		.queues = ol_worker_queues(worker) && peer->role == OL_ROLE_WORKER,
 	};
 }
@@ -222,12 +230,6 @@ static bool tries_again(struct ol_peer *peer, enum ol_wire_reject_code code, uin
 	return refused_for_less(&peer->busy_ns, OL_BUSY_MS, now_ns);
 }
 
-static void refusal_note(struct ol_peer *peer, int status, const char *why)
-{
-	peer->refusal_status = status;
-	snprintf(peer->refusal, sizeof(peer->refusal), "%s", why);
-}
-
 static void reject_take(struct ol_peer *peer, const struct ol_wire_reject *reject, uint64_t now_ns)
 {
 	int status = ol_wire_reject_status(reject->code);
@@ -256,7 +258,7 @@ static void reject_take(struct ol_peer *peer, const struct ol_wire_reject *rejec
 			 id, reject->number);
 	else
 		snprintf(why, sizeof(why), "%s", text);
-	ol_peer_on_stranger(peer, status, why, now_ns);
+	ol_peer_on_stranger(peer, status, why, peer->dial.proved, now_ns);
 }
 
 /* The end of a knock or a proof: a challenge, or a refusal */
@@ -286,7 +288,7 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 		ol_peer_retry(peer, now_ns);
 		break;
 	case OL_DIAL_FORGED:
-		ol_peer_on_stranger(peer, OL_E_AUTH, NULL, now_ns);
+		ol_peer_on_stranger(peer, OL_E_AUTH, NULL, false, now_ns);
 		break;
 	case OL_DIAL_REFUSED:
 		reject_take(peer, &reject, now_ns);
@@ -325,7 +327,7 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 			 "optimizer or consistency differ");
 	else
 		return true;
-	ol_peer_on_stranger(peer, OL_E_GEOMETRY, why, now_ns);
+	ol_peer_on_stranger(peer, OL_E_GEOMETRY, why, true, now_ns);
 	return false;
 }
 
@@ -406,7 +408,7 @@ static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event
 	int rc = ol_dial_on_up(&peer->rail->dialer, &peer->dial, event, &accept);
 
 	if (rc != 0) {
-		ol_peer_on_stranger(peer, rc, NULL, now_ns);
+		ol_peer_on_stranger(peer, rc, NULL, false, now_ns);
 		return;
 	}
 	if (peer->member != 0 && accept.incarnation != peer->member) {
@@ -439,7 +441,7 @@ void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uin
 	if (peer->dial.state == OL_DIAL_PROVING)
 		accept_take(peer, event, now_ns);
 	else /* a server of this job never accepts a knock */
-		ol_peer_on_stranger(peer, OL_E_WIRE, NULL, now_ns);
+		ol_peer_on_stranger(peer, OL_E_WIRE, NULL, false, now_ns);
 }
 
 bool ol_peer_on_down(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)

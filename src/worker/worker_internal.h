@@ -257,6 +257,7 @@ struct ol_worker {
 	struct ol_inbox inbox;
 	struct ol_worker_opts opts;
 	char *job_key; /* own copy */
+	uint32_t observer_id; /* whose key an observer has: a worker's id, or OL_NOBODY */
 	char err[OL_ERR_MAX]; /* why opening failed */
 
 	struct ol_coord *coord; /* NULL: no chains */
@@ -406,9 +407,11 @@ void ol_peer_start(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_drop(struct ol_peer *peer);
 /* ol_peer_retry -- drop, and knock again after the back-off */
 void ol_peer_retry(struct ol_peer *peer, uint64_t now_ns);
-/* ol_peer_on_stranger -- the peer is no server of this job. At first open: FAILED. Later the worker
- * tries again, as the server may come back to its address. why NULL: the status's text */
-void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, uint64_t now_ns);
+/* ol_peer_on_stranger -- the peer is no server of this job. proved: it has the job's key; then at
+ * first open: FAILED. Else the worker tries again, as the server may come back to its address.
+ * why NULL: the status's text */
+void ol_peer_on_stranger(struct ol_peer *peer, int status, const char *why, bool proved,
+			 uint64_t now_ns);
 /* ol_peer_at_once -- knock again without back-off, unless the last attempt did so and failed */
 void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns);
 void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns);

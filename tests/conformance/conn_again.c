@@ -92,7 +92,7 @@ static void rejected(struct xp_pair *pair)
 {
 	struct xp_event event;
 
-	check_ok(pair->b.ops->connect(pair->b.xport, pair->a.addr, "x", 1, &pair->b_conn));
+	check_ok(pair->b.ops->connect(pair->b.xport, pair->a.addr, "x", 1, NULL, &pair->b_conn));
 	event = xp_wait(&pair->a, OL_XPORT_CONN_REQUEST, NULL);
 	xp_reject(&pair->a, event.ev.conn, "no", 2);
 	xp_wait_down(&pair->b, pair->b_conn);
@@ -103,7 +103,7 @@ static void abandoned(struct xp_pair *pair)
 {
 	struct xp_event event;
 
-	check_ok(pair->b.ops->connect(pair->b.xport, pair->a.addr, "x", 1, &pair->b_conn));
+	check_ok(pair->b.ops->connect(pair->b.xport, pair->a.addr, "x", 1, NULL, &pair->b_conn));
 	event = xp_wait(&pair->a, OL_XPORT_CONN_REQUEST, NULL);
 	xp_conn_free(&pair->a, event.ev.conn);
 	xp_wait_down(&pair->b, pair->b_conn);

@@ -67,7 +67,7 @@ static void a_knock_is_heard_however_slow_the_turns_are(void)
 		unsigned polls;
 
 		idle(&pair.a);
-		check_ok(knocker.ops->connect(knocker.xport, pair.a.addr, NULL, 0, &conn));
+		check_ok(knocker.ops->connect(knocker.xport, pair.a.addr, NULL, 0, NULL, &conn));
 		polls = polls_until_heard(&pair, &knocker);
 		check_msg(polls <= polls_max, "a knock was heard after %u polls", polls);
 		xp_reject(&pair.a, xp_wait(&pair.a, OL_XPORT_CONN_REQUEST, NULL).ev.conn, NULL, 0);

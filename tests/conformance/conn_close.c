@@ -42,7 +42,7 @@ static void close_with_request(void)
 		xp_end_open(&a, NULL);
 		xp_end_open(&b, NULL);
 		xp_end_listen(&a);
-		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &conn));
+		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &conn));
 		if (polled != 0)
 			xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL);
 		xp_end_close(&a);
@@ -65,7 +65,7 @@ static void close_connecting(void)
 	xp_end_listen(&a);
 	for (unsigned i = 0; i < 5; i++) {
 		xp_end_open(&b, NULL);
-		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &conn));
+		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &conn));
 		for (unsigned polls = 0; polls < i; polls++)
 			xp_progress_end(&b);
 		if (i % 2 == 1)
@@ -94,7 +94,7 @@ static void request_freed(void)
 	xp_end_open(&b, NULL);
 	xp_end_listen(&a);
 	for (unsigned i = 0; i < 5; i++) {
-		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &conn));
+		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &conn));
 		event = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL);
 		if (i == 4)
 			a.ops->disconnect(event.ev.conn);
@@ -124,7 +124,7 @@ static void freed_at_once(void)
 	for (unsigned i = 0; i < 10; i++) {
 		struct xp_event event;
 
-		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &conn));
+		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &conn));
 		a_conn = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
 		check_ok(a.ops->accept(a_conn, NULL, 0));
 		if (i % 2 == 0) {
@@ -205,7 +205,7 @@ static void region_before_accept(void)
 	xp_end_open(&b, NULL);
 	xp_end_listen(&a);
 	for (unsigned i = 0; i < 3; i++) {
-		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &b_conn));
+		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &b_conn));
 		a_conn = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
 		xp_mem_open(&mem, &a, a_conn, 4096, OL_XPORT_ACCESS_PEER_WRITE);
 		if (i == 2) {

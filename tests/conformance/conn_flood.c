@@ -112,7 +112,7 @@ static void connect_b(struct xp_side *side)
 	xp_end_open(end, &opts);
 	xp_recv(side, end->addr, sizeof(end->addr));
 	for (unsigned i = 0; i < CONNS; i++)
-		check_ok(end->ops->connect(end->xport, end->addr, NULL, 0, &conn));
+		check_ok(end->ops->connect(end->xport, end->addr, NULL, 0, NULL, &conn));
 	steps_first(end);
 	check_eq(write(side->fd, "!", 1), 1);
 	while (up < CONNS) {

@@ -204,7 +204,8 @@ static void requester(struct xp_side *side)
 
 	xp_end_open(&side->end, NULL);
 	xp_recv(side, side->end.addr, sizeof(side->end.addr));
-	check_ok(side->end.ops->connect(side->end.xport, side->end.addr, NULL, 0, &side->conn));
+	check_ok(side->end.ops->connect(side->end.xport, side->end.addr, NULL, 0, NULL,
+					&side->conn));
 	for (;;) {
 		(void)xp_take(&side->end, OL_XPORT_CONN_DOWN, side->conn, &event);
 		xp_relax();

@@ -37,7 +37,7 @@ static void connect_all(struct xp_mem *mem)
 		struct line *line = &lines[i];
 
 		line->end = &connectors[i % ENDS];
-		check_ok(acceptor.ops->connect(line->end->xport, acceptor.addr, &i, sizeof(i),
+		check_ok(acceptor.ops->connect(line->end->xport, acceptor.addr, &i, sizeof(i), NULL,
 					       &line->near));
 		line->near->user = line;
 	}

@@ -41,7 +41,8 @@ static void there_and_back(void)
 		struct ol_xport_conn *a_conn;
 
 		xp_fill(priv, there, i);
-		check_ok(b.ops->connect(b.xport, a.addr, there > 0 ? priv : NULL, there, &b_conn));
+		check_ok(b.ops->connect(b.xport, a.addr, there > 0 ? priv : NULL, there, NULL,
+					&b_conn));
 		memset(priv, 0xee, sizeof(priv)); /* priv is copied */
 		event = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL);
 		priv_check(&event, there, i, "with connect");
@@ -73,7 +74,7 @@ static void no_and_why(void)
 		struct ol_xport_conn *b_conn;
 		struct xp_event event;
 
-		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &b_conn));
+		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &b_conn));
 		event = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL);
 		xp_fill(priv, bytes, i);
 		xp_reject(&a, event.ev.conn, bytes > 0 ? priv : NULL, bytes);
@@ -100,11 +101,12 @@ static void too_much(void)
 	xp_end_open(&a, NULL);
 	xp_end_open(&b, NULL);
 	xp_end_listen(&a);
-	check_eq(b.ops->connect(b.xport, a.addr, priv, OL_XPORT_PRIV_CONNECT_MAX + 1, &b_conn),
-		 -EINVAL);
+	check_eq(
+		b.ops->connect(b.xport, a.addr, priv, OL_XPORT_PRIV_CONNECT_MAX + 1, NULL, &b_conn),
+		-EINVAL);
 	check(b_conn == NULL); /* outputs are written on success only */
 	xp_quiet(&a, NULL, 20);
-	check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &b_conn));
+	check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &b_conn));
 	a_conn = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
 	check_eq(a.ops->accept(a_conn, priv, OL_XPORT_PRIV_ACCEPT_MAX + 1), -EINVAL);
 	check_ok(a.ops->accept(a_conn, priv, OL_XPORT_PRIV_ACCEPT_MAX)); /* still a request */

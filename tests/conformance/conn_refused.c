@@ -33,14 +33,14 @@ static void nobody_listens(void)
 	for (unsigned i = 0; i < 5; i++) {
 		struct xp_event event;
 
-		check_ok(end.ops->connect(end.xport, addr, "hello", 5, &conn));
+		check_ok(end.ops->connect(end.xport, addr, "hello", 5, NULL, &conn));
 		event = xp_wait(&end, OL_XPORT_CONN_DOWN, conn);
 		check_eq(event.ev.status, -ECONNREFUSED);
 		xp_quiet(&end, NULL, 5);
 		xp_conn_free(&end, conn);
 	}
 	if (xp_is_shm()) {
-		check_ok(end.ops->connect(end.xport, "/nowhere/at/all", NULL, 0, &conn));
+		check_ok(end.ops->connect(end.xport, "/nowhere/at/all", NULL, 0, NULL, &conn));
 		check_eq(xp_wait_down(&end, conn), -ECONNREFUSED);
 		xp_conn_free(&end, conn);
 	}
@@ -75,7 +75,7 @@ static void bad_addresses(void)
 		const char *addr = i < count ? bad[i] : long_addr;
 		char ret_addr[OL_XPORT_ADDR_MAX] = "untouched";
 		struct ol_xport_conn *conn = NULL;
-		int rc = end.ops->connect(end.xport, addr, NULL, 0, &conn);
+		int rc = end.ops->connect(end.xport, addr, NULL, 0, NULL, &conn);
 
 		check(rc <= 0);
 		if (rc == 0) {
@@ -123,7 +123,7 @@ static void no_answer(bool accept)
 	xp_end_open(&b, &opts);
 	xp_end_listen(&a);
 	began = xp_now_ms();
-	check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &b_conn));
+	check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &b_conn));
 	while (!xp_take(&b, OL_XPORT_CONN_DOWN, b_conn, &event)) {
 		check_msg(xp_now_ms() < began + 10000, "a connect nobody answers does not end");
 		xp_relax();
@@ -177,7 +177,7 @@ static void peer_gave_up(void)
 		struct xp_event event;
 		int rc;
 
-		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, &b_conn));
+		check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &b_conn));
 		event = xp_wait(&a, OL_XPORT_CONN_REQUEST, NULL);
 		a_conn = event.ev.conn;
 		if (i % 2 == 0)
@@ -226,7 +226,7 @@ static void too_many(bool at_acceptor)
 	xp_end_listen(&a);
 	for (unsigned i = 0; i < MAX; i++)
 		xp_connect(&a, &b, &a_conns[i], &b_conns[i]);
-	rc = b.ops->connect(b.xport, a.addr, NULL, 0, &extra);
+	rc = b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &extra);
 	check(rc <= 0);
 	check(at_acceptor ? rc == 0 : rc < 0);
 	if (rc == 0) {

@@ -422,7 +422,7 @@ static void other_thread_run(const struct ol_xport_region *unused)
 	check_ok(pthread_create(&thread, NULL, job_run, NULL));
 	check_ok(pthread_join(thread, NULL));
 	check_ok(job.rc);
-	check_ok(ops->connect(stage.pair.b.xport, stage.pair.a.addr, NULL, 0, &b_conn));
+	check_ok(ops->connect(stage.pair.b.xport, stage.pair.a.addr, NULL, 0, NULL, &b_conn));
 	a_conn = xp_wait(&stage.pair.a, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
 	check_ok(ops->reg_end(job.later, a_conn, &region));
 	check_ok(ops->accept(a_conn, NULL, 0));

@@ -157,7 +157,8 @@ static int write_until_down(struct xp_side *side, const struct xp_mem *src,
 
 static void connect_again(struct xp_side *side)
 {
-	check_ok(side->end.ops->connect(side->end.xport, side->end.addr, NULL, 0, &side->conn));
+	check_ok(side->end.ops->connect(side->end.xport, side->end.addr, NULL, 0, NULL,
+					&side->conn));
 	xp_wait(&side->end, OL_XPORT_CONN_UP, side->conn);
 }
 

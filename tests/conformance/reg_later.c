@@ -75,7 +75,7 @@ static void run_beside(void)
 
 static struct ol_xport_conn *request(struct ol_xport_conn **ret_b)
 {
-	check_ok(play.b.ops->connect(play.b.xport, play.a.addr, NULL, 0, ret_b));
+	check_ok(play.b.ops->connect(play.b.xport, play.a.addr, NULL, 0, NULL, ret_b));
 	return xp_wait(&play.a, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
 }
 

@@ -188,7 +188,7 @@ static void all_kinds_b(struct xp_side *side)
 		struct ol_xport_read read;
 		struct xp_event event;
 
-		check_ok(end->ops->connect(end->xport, end->addr, NULL, 0, &side->conn));
+		check_ok(end->ops->connect(end->xport, end->addr, NULL, 0, NULL, &side->conn));
 		event = take(end, OL_XPORT_CONN_UP);
 		check(event.ev.priv_len >= sizeof(key));
 		for (unsigned i = 0; i < sizeof(key); i++)

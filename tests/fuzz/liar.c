@@ -360,15 +360,29 @@ void liar_ask_raw(const void *priv, size_t priv_bytes)
 	add(conn, OL_XPORT_CONN_REQUEST, 0, 0, 0, priv, priv_bytes);
 }
 
-static int conn_connect(struct ol_xport *xport, const char *addr, const void *priv,
-			uint32_t priv_len, struct ol_xport_conn **ret_conn)
+/* All connections have the same: the liar is at both ends of none. */
+static const struct ol_xport_ident nobody;
+
+static void conn_ident(const struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident)
 {
+	(void)conn;
+	*ret_ident = nobody;
+}
+
+static int conn_connect(struct ol_xport *xport, const char *addr, const void *priv,
+			uint32_t priv_len, const struct ol_xport_seal *seal,
+			struct ol_xport_conn **ret_conn)
+{
+	uint8_t said[OL_XPORT_PRIV_CONNECT_MAX];
 	struct liar_conn *conn;
 
 	(void)xport;
 	must(priv_len <= OL_XPORT_PRIV_CONNECT_MAX);
 	conn = conn_new(LIAR_CALLS);
-	must(ol_wire_connect_decode(priv, priv_len, &conn->call) == 0);
+	memcpy(said, priv, priv_len);
+	if (seal != NULL)
+		seal->make(seal->arg, &nobody, said, priv_len);
+	must(ol_wire_connect_decode(said, priv_len, &conn->call) == 0);
 	must(strlen(addr) < sizeof(conn->addr));
 	memcpy(conn->addr, addr, strlen(addr));
 	*ret_conn = &conn->base;
@@ -596,6 +610,7 @@ static const struct ol_xport_ops ops = {
 	.drop = ol_xport_no_drop,
 	.listen = xport_listen,
 	.connect = conn_connect,
+	.ident = conn_ident,
 	.accept = conn_accept,
 	.reject = conn_reject,
 	.disconnect = conn_disconnect,

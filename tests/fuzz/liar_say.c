@@ -23,6 +23,7 @@ struct ol_coord {
 static uint64_t generation;
 
 static const uint8_t nonce[OL_NONCE_BYTES] = { 7 };
+static const uint8_t ident[OL_IDENT_BYTES];
 
 void liar_land_any(const struct liar_conn *conn, uint32_t span)
 {
@@ -58,7 +59,9 @@ void liar_ask(enum ol_wire_connect_kind kind, enum ol_wire_role role, uint32_t w
 	if (kind == OL_CONNECT_PROOF)
 		msg.made_ns = liar.made_ns;
 	if (kind == OL_CONNECT_PROOF)
-		ol_auth_proof(LIAR_KEY, liar.m, &msg);
+		ol_auth_proof(LIAR_KEY, liar.m, ident, &msg);
+	else
+		ol_auth_knock(LIAR_KEY, &msg);
 	ol_wire_connect_encode(&msg, bytes);
 	liar_patch(bytes, sizeof(bytes));
 	liar_ask_raw(bytes, sizeof(bytes));
@@ -71,7 +74,7 @@ static void let_in(struct liar_conn *conn)
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 
 	liar_patch(&accept, sizeof(accept));
-	ol_auth_accept(LIAR_KEY, conn->call.nonce, liar.m, &accept);
+	ol_auth_accept(LIAR_KEY, &conn->call, liar.m, ident, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	liar_up(conn, bytes, sizeof(bytes));
 }
@@ -82,8 +85,8 @@ static void turn_away(struct liar_conn *conn, enum ol_wire_reject_code code)
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
 	memcpy(reject.nonce, liar.m, sizeof(reject.nonce));
-	if (code == OL_REJECT_CHALLENGE)
-		ol_auth_challenge(LIAR_KEY, conn->call.nonce, &reject);
+	if (code == OL_REJECT_CHALLENGE || liar_byte() % 2 == 0)
+		ol_auth_reject(LIAR_KEY, &conn->call, &reject);
 	ol_wire_reject_encode(&reject, bytes);
 	liar_patch(bytes, sizeof(bytes));
 	liar_down(conn, -ECONNREFUSED, bytes, sizeof(bytes));

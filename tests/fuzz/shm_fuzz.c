@@ -338,7 +338,7 @@ static void begin(void)
 	addr[0] = '@';
 	memcpy(addr + 1, name.sun_path + 1, bytes);
 	addr[1 + bytes] = '\0';
-	must(X->connect(fuzz.xport, addr, "hi", 2, &fuzz.conn) == 0);
+	must(X->connect(fuzz.xport, addr, "hi", 2, NULL, &fuzz.conn) == 0);
 	/* the rings that the peer will hand over are its own */
 	fuzz.segment_bytes = SEGMENT_BYTES;
 	fuzz.segment =

@@ -21,6 +21,8 @@ static void same(const uint8_t *a, const uint8_t *b, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
+	const struct ol_wire_connect asked = { .kind = OL_CONNECT_PROOF, .role = OL_ROLE_WORKER };
+	const uint8_t ident[OL_IDENT_BYTES] = { 0 };
 	struct ol_wire_connect connect;
 	struct ol_wire_reject reject;
 	struct ol_wire_accept accept;
@@ -33,18 +35,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (ol_wire_connect_decode(exact, bytes, &connect) == 0) {
 		ol_wire_connect_encode(&connect, out);
 		same(out, data, OL_WIRE_CONNECT_BYTES);
-		(void)ol_auth_proof_holds("key", nonce, &connect);
+		(void)ol_auth_knock_holds("key", &connect);
+		(void)ol_auth_proof_holds("key", nonce, ident, &connect);
 	}
 	if (ol_wire_reject_decode(exact, bytes, &reject) == 0) {
 		ol_wire_reject_encode(&reject, out);
 		same(out, data, OL_WIRE_REJECT_BYTES);
 		(void)ol_wire_reject_status(reject.code);
-		(void)ol_auth_challenge_holds("key", nonce, &reject);
+		(void)ol_auth_reject_holds("key", &asked, &reject);
 	}
 	if (ol_wire_accept_decode(exact, bytes, &accept) == 0) {
 		ol_wire_accept_encode(&accept, out);
 		same(out, data, OL_WIRE_ACCEPT_BYTES);
-		(void)ol_auth_accept_holds("key", nonce, nonce, &accept);
+		(void)ol_auth_accept_holds("key", &asked, nonce, ident, &accept);
 		if (ol_layout_public_bytes(&accept.geo) != accept.public_key.bytes)
 			abort();
 	}

@@ -30,6 +30,7 @@ static const char key[] = "crowd";
 struct one {
 	struct ol_xport_conn *conn;
 	uint8_t n[OL_NONCE_BYTES];
+	struct ol_wire_connect said; /* knock or proof */
 	uint8_t m[OL_NONCE_BYTES];
 	uint64_t made_ns;
 	uint64_t retry_ns; /* 0: it is under way, or in */
@@ -47,10 +48,20 @@ static struct {
 	unsigned sent_away;
 } crowd;
 
+static void prove(void *arg, const struct ol_xport_ident *ident, void *priv, uint32_t priv_len)
+{
+	struct one *one = arg;
+
+	check_eq(priv_len, OL_WIRE_CONNECT_BYTES);
+	ol_auth_proof(key, one->m, ident->bytes, &one->said);
+	ol_wire_connect_encode(&one->said, priv);
+}
+
 static void say(uint32_t id, enum ol_wire_connect_kind kind)
 {
 	struct one *one = &crowd.ones[id];
 	struct ol_wire_connect msg = { .kind = kind, .role = OL_ROLE_WORKER, .worker = id };
+	const struct ol_xport_seal seal = { .make = prove, .arg = one };
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 	int rc;
 
@@ -59,11 +70,13 @@ static void say(uint32_t id, enum ol_wire_connect_kind kind)
 	memcpy(msg.nonce, one->n, sizeof(msg.nonce));
 	if (kind == OL_CONNECT_PROOF)
 		msg.made_ns = one->made_ns;
-	if (kind == OL_CONNECT_PROOF)
-		ol_auth_proof(key, one->m, &msg);
+	if (kind == OL_CONNECT_KNOCK)
+		ol_auth_knock(key, &msg);
+	one->said = msg;
 	ol_wire_connect_encode(&msg, bytes);
 	one->retry_ns = 0;
-	rc = crowd.ops->connect(crowd.xport, crowd.addr, bytes, sizeof(bytes), &one->conn);
+	rc = crowd.ops->connect(crowd.xport, crowd.addr, bytes, sizeof(bytes),
+				kind == OL_CONNECT_PROOF ? &seal : NULL, &one->conn);
 	if (rc == -EAGAIN || rc == -ECONNREFUSED) { /* its queue of callers is full */
 		one->conn = NULL;
 		one->retry_ns = ol_clock_ns() + OL_NS_PER_MS;
@@ -94,7 +107,7 @@ static void refused(struct one *one, const struct ol_xport_event *event)
 		one->retry_ns = ol_clock_ns() + reject.delay_ms * OL_NS_PER_MS;
 		return;
 	}
-	check(ol_auth_challenge_holds(key, one->n, &reject));
+	check(ol_auth_reject_holds(key, &one->said, &reject));
 	memcpy(one->m, reject.nonce, sizeof(one->m));
 	one->made_ns = reject.made_ns;
 	one->challenged = true;

@@ -32,7 +32,7 @@ static void writer(struct xp_side *side)
 		uint64_t at = 0;
 		int rc = 0;
 
-		check_ok(side->end.ops->connect(side->end.xport, side->end.addr, NULL, 0,
+		check_ok(side->end.ops->connect(side->end.xport, side->end.addr, NULL, 0, NULL,
 						&side->conn));
 		xp_wait(&side->end, OL_XPORT_CONN_UP, side->conn);
 		xp_recv(side, &key, sizeof(key));

@@ -194,7 +194,7 @@ static int connect_both(struct end *a, struct end *b, const char *addr, unsigned
 	for (unsigned i = 0; i < TRIES && rc != 0; i++) {
 		conn_drop(a);
 		conn_drop(b);
-		rc = ops->connect(b->xport, addr, "hello", 5, &b->conn);
+		rc = ops->connect(b->xport, addr, "hello", 5, NULL, &b->conn);
 		if (rc == 0)
 			rc = wait_until(a, b, attempt, both_up);
 	}

@@ -248,7 +248,7 @@ static void giver_main(void *arg)
 	(void)arg;
 	begin_xport(&giver.xport);
 	do { /* until somebody listens */
-		if (net_ops.connect(giver.xport, "@sim-1", "", 1, &giver.conn) != 0)
+		if (net_ops.connect(giver.xport, "@sim-1", "", 1, NULL, &giver.conn) != 0)
 			continue;
 		if (next_event(giver.xport).type == OL_XPORT_CONN_UP)
 			break;

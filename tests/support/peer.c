@@ -63,14 +63,26 @@ struct ol_xport_event peer_wait(struct peer *peer, enum ol_xport_event_type type
 	return event;
 }
 
+/* The proof of the last challenge, for this connection */
+static void prove(void *arg, const struct ol_xport_ident *ident, void *priv, uint32_t priv_len)
+{
+	struct peer *peer = arg;
+
+	check_eq(priv_len, OL_WIRE_CONNECT_BYTES);
+	ol_auth_proof(peer->key, peer->answer.nonce, ident->bytes, &peer->hello);
+	ol_wire_connect_encode(&peer->hello, priv);
+	peer->ident = *ident;
+}
+
 /* Connect with these bytes; the answer must be a reject with this code */
-void peer_refused(struct peer *peer, const void *bytes, uint32_t count, const struct job *job,
-		  enum ol_wire_reject_code want)
+static void refused(struct peer *peer, const void *bytes, uint32_t count,
+		    const struct ol_xport_seal *seal, const struct job *job,
+		    enum ol_wire_reject_code want)
 {
 	uint8_t priv[256];
 	struct ol_xport_event event;
 
-	check_ok(peer->ops->connect(peer->xport, job->addrs, bytes, count, &peer->conn));
+	check_ok(peer->ops->connect(peer->xport, job->addrs, bytes, count, seal, &peer->conn));
 	event = peer_wait(peer, OL_XPORT_CONN_DOWN, priv, sizeof(priv));
 	check_eq(event.status, -ECONNREFUSED);
 	check_ok(ol_wire_reject_decode(priv, sizeof(priv), &peer->answer));
@@ -79,33 +91,43 @@ void peer_refused(struct peer *peer, const void *bytes, uint32_t count, const st
 	peer->conn = NULL;
 }
 
+void peer_refused(struct peer *peer, const void *bytes, uint32_t count, const struct job *job,
+		  enum ol_wire_reject_code want)
+{
+	refused(peer, bytes, count, NULL, job, want);
+}
+
 void peer_say(struct peer *peer, const struct job *job, enum ol_wire_connect_kind kind,
 	      enum ol_wire_reject_code want)
 {
+	const struct ol_xport_seal seal = { .make = prove, .arg = peer };
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
 
 	peer->hello.kind = kind;
 	peer->hello.made_ns = kind == OL_CONNECT_PROOF ? peer->answer.made_ns : 0;
-	if (kind == OL_CONNECT_PROOF)
-		ol_auth_proof(peer->key, peer->answer.nonce, &peer->hello);
+	if (kind == OL_CONNECT_KNOCK)
+		ol_auth_knock(peer->key, &peer->hello);
 	ol_wire_connect_encode(&peer->hello, bytes);
-	peer_refused(peer, bytes, sizeof(bytes), job, want);
+	refused(peer, bytes, sizeof(bytes), kind == OL_CONNECT_PROOF ? &seal : NULL, job, want);
 }
 
 /* An honest handshake, up to CONN_UP */
 void peer_join(struct peer *peer, const struct job *job)
 {
+	const struct ol_xport_seal seal = { .make = prove, .arg = peer };
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES], priv[256];
 
 	peer_say(peer, job, OL_CONNECT_KNOCK, OL_REJECT_CHALLENGE);
-	check(ol_auth_challenge_holds(peer->key, peer->hello.nonce, &peer->answer));
+	check(ol_auth_reject_holds(peer->key, &peer->hello, &peer->answer));
 	peer->hello.kind = OL_CONNECT_PROOF;
 	peer->hello.made_ns = peer->answer.made_ns;
-	ol_auth_proof(peer->key, peer->answer.nonce, &peer->hello);
 	ol_wire_connect_encode(&peer->hello, bytes);
-	check_ok(peer->ops->connect(peer->xport, job->addrs, bytes, sizeof(bytes), &peer->conn));
+	check_ok(peer->ops->connect(peer->xport, job->addrs, bytes, sizeof(bytes), &seal,
+				    &peer->conn));
 	peer_wait(peer, OL_XPORT_CONN_UP, priv, sizeof(priv));
 	check_ok(ol_wire_accept_decode(priv, sizeof(priv), &peer->accept));
+	check(ol_auth_accept_holds(peer->key, &peer->hello, peer->answer.nonce, peer->ident.bytes,
+				   &peer->accept));
 	peer->landing = (struct ol_xport_rkey){ .addr = peer->accept.landing_key.addr,
 						.bytes = peer->accept.landing_key.bytes,
 						.rkey = peer->accept.landing_key.rkey };

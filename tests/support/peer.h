@@ -16,6 +16,7 @@ struct peer {
 	struct ol_xport_conn *conn;
 	const char *key; /* job key */
 	struct ol_wire_connect hello; /* nonce and proof of the last handshake */
+	struct ol_xport_ident ident; /* that the proof is for */
 	struct ol_wire_reject answer; /* to the last attempt that was refused */
 	struct ol_wire_accept accept;
 	struct ol_xport_rkey landing;

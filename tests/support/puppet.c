@@ -113,11 +113,12 @@ static struct ol_wire_rkey wire_rkey(struct ol_xport_rkey rkey)
 
 /* Not to be let in: another protocol or proof, or the last session of this role is not over */
 static void turn_away(struct puppet *puppet, struct ol_xport_conn *conn,
-		      enum ol_wire_reject_code code)
+		      const struct ol_wire_connect *asked, enum ol_wire_reject_code code)
 {
 	struct ol_wire_reject no = { .code = code, .delay_ms = code == OL_REJECT_LATER };
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
+	ol_auth_reject(puppet->key, asked, &no);
 	ol_wire_reject_encode(&no, bytes);
 	puppet->ops->reject(conn, bytes, sizeof(bytes));
 }
@@ -128,15 +129,15 @@ static void knocked(struct puppet *puppet, struct ol_xport_conn *conn,
 	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
-	memcpy(puppet->n, knock->nonce, sizeof(puppet->n));
+	puppet->asked = *knock;
 	puppet->knocks++;
 	if (puppet->foreign || puppet->full) {
-		turn_away(puppet, conn, puppet->foreign ? OL_REJECT_WIRE : OL_REJECT_FULL);
+		turn_away(puppet, conn, knock, puppet->foreign ? OL_REJECT_WIRE : OL_REJECT_FULL);
 		return;
 	}
 	check_ok(ol_auth_random(puppet->m, sizeof(puppet->m)));
 	memcpy(challenge.nonce, puppet->m, sizeof(challenge.nonce));
-	ol_auth_challenge(puppet->key, puppet->n, &challenge);
+	ol_auth_reject(puppet->key, knock, &challenge);
 	ol_wire_reject_encode(&challenge, bytes);
 	puppet->ops->reject(conn, bytes, sizeof(bytes));
 }
@@ -152,18 +153,20 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 					 .lr = puppet->lr,
 					 .nonfinite = puppet->nonfinite };
 	uint8_t priv[OL_WIRE_ACCEPT_BYTES];
+	struct ol_xport_ident ident;
 
-	if (memcmp(proof->nonce, puppet->n, sizeof(puppet->n)) != 0 ||
-	    !ol_auth_proof_holds(puppet->key, puppet->m, proof)) {
-		turn_away(puppet, conn, OL_REJECT_AUTH);
+	puppet->ops->ident(conn, &ident);
+	if (memcmp(proof->nonce, puppet->asked.nonce, sizeof(proof->nonce)) != 0 ||
+	    !ol_auth_proof_holds(puppet->key, puppet->m, ident.bytes, proof)) {
+		turn_away(puppet, conn, proof, OL_REJECT_AUTH);
 		return;
 	}
 	if (session->conn != NULL) {
-		turn_away(puppet, conn, OL_REJECT_WORKER_BUSY);
+		turn_away(puppet, conn, proof, OL_REJECT_WORKER_BUSY);
 		return;
 	}
 	if (puppet->scarce) {
-		turn_away(puppet, conn,
+		turn_away(puppet, conn, proof,
 			  puppet->scarcities++ % 2 == 0 ? OL_REJECT_LATER : OL_REJECT_RESOURCES);
 		return;
 	}
@@ -174,7 +177,7 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 	conn->user = session;
 	accept.public_key = wire_rkey(puppet->ops->rkey(puppet->region, conn));
 	accept.landing_key = wire_rkey(puppet->ops->rkey(session->region, conn));
-	ol_auth_accept(puppet->key, puppet->n, puppet->m, &accept);
+	ol_auth_accept(puppet->key, proof, puppet->m, ident.bytes, &accept);
 	ol_wire_accept_encode(&accept, priv);
 	check_ok(puppet->ops->accept(conn, priv, sizeof(priv)));
 }

@@ -55,7 +55,7 @@ struct puppet {
 	uint32_t nonfinite; /* 1: it says that gradients may hold a NaN */
 	struct ol_slab *memory; /* public */
 	struct ol_xport_region *region;
-	uint8_t n[OL_NONCE_BYTES]; /* of the last challenge */
+	struct ol_wire_connect asked; /* the last knock */
 	uint8_t m[OL_NONCE_BYTES];
 	struct puppet_session sessions[PUPPET_ROLES]; /* by role */
 	struct puppet_push pushes[PUPPET_PUSHES_MAX];

@@ -506,7 +506,7 @@ void xp_connect(struct xp_end *a, struct xp_end *b, struct ol_xport_conn **ret_a
 	struct ol_xport_conn *a_conn;
 	struct ol_xport_conn *b_conn = NULL;
 
-	check_ok(b->ops->connect(b->xport, a->addr, NULL, 0, &b_conn));
+	check_ok(b->ops->connect(b->xport, a->addr, NULL, 0, NULL, &b_conn));
 	check(b_conn != NULL);
 	a_conn = xp_wait(a, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
 	check_ok(a->ops->accept(a_conn, NULL, 0));
@@ -578,7 +578,7 @@ void xp_side_b_open(struct xp_side *side, const struct ol_xport_opts *opts)
 
 	xp_end_open(end, opts);
 	xp_recv(side, end->addr, sizeof(end->addr));
-	check_ok(end->ops->connect(end->xport, end->addr, NULL, 0, &side->conn));
+	check_ok(end->ops->connect(end->xport, end->addr, NULL, 0, NULL, &side->conn));
 	xp_wait(end, OL_XPORT_CONN_UP, side->conn);
 }
 

@@ -164,7 +164,7 @@ static void down_by(struct xp_end *end, const char *addr, const char *text)
 	struct ol_xport_conn *conn;
 
 	said[0] = '\0';
-	check_ok(end->ops->connect(end->xport, addr, NULL, 0, &conn));
+	check_ok(end->ops->connect(end->xport, addr, NULL, 0, NULL, &conn));
 	check_eq(xp_wait_down(end, conn), -EHOSTUNREACH);
 	check_msg(strstr(said, text) != NULL, "\"%s\" is not in: %s", text, said);
 	xp_conn_free(end, conn);

@@ -145,7 +145,7 @@ static void honest(void)
 	struct ol_xport_event event;
 	struct ol_xport_conn *accepted = NULL;
 
-	check_ok(ops->connect(client, server_addr, "hello", 5, &conn));
+	check_ok(ops->connect(client, server_addr, "hello", 5, NULL, &conn));
 	for (bool up = false; !up;) {
 		if (ops->poll(server, &event, 1) == 1 && event.type == OL_XPORT_CONN_REQUEST) {
 			check(event.priv_len >= 5 && memcmp(event.priv, "hello", 5) == 0);
@@ -334,7 +334,7 @@ static void lying_listener(void)
 	for (unsigned i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		int fd;
 
-		check_ok(ops->connect(client, addr, NULL, 0, &conn));
+		check_ok(ops->connect(client, addr, NULL, 0, NULL, &conn));
 		fd = accept(door, NULL, NULL);
 		check(fd >= 0);
 		message(msg, lies[i].kind);
@@ -351,7 +351,7 @@ static void lying_listener(void)
 		close(fd);
 	}
 	close(door);
-	check_ok(ops->connect(client, addr, NULL, 0, &conn));
+	check_ok(ops->connect(client, addr, NULL, 0, NULL, &conn));
 	event = event_of(client, OL_XPORT_CONN_DOWN);
 	check_eq(event.status, -ECONNREFUSED);
 	check_eq(event.priv_len, 0); /* nobody listens */

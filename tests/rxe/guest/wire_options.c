@@ -52,7 +52,7 @@ static void pair_look(const struct ol_xport_wire *wire, struct ibv_qp_attr attrs
 	check_ok(ops->open(&opts, &xports[1]));
 	snprintf(listen, sizeof(listen), "%s:0", getenv("OL_ADDR"));
 	check_ok(ops->listen(xports[0], listen, addr));
-	check_ok(ops->connect(xports[1], addr, NULL, 0, &conn));
+	check_ok(ops->connect(xports[1], addr, NULL, 0, NULL, &conn));
 	for (unsigned polls = 0; !up; polls++) {
 		check(polls < POLLS_MAX);
 		if (poll_one(xports[0], &event) && event.type == OL_XPORT_CONN_REQUEST) {

@@ -420,9 +420,21 @@ static void called(void *arg, uint64_t tag)
 	net_event_add(peer, OL_XPORT_CONN_REQUEST, 0, 0, 0, end->priv, end->priv_len);
 }
 
-static int net_connect(struct ol_xport *xport, const char *addr, const void *priv,
-		       uint32_t priv_len, struct ol_xport_conn **ret_conn)
+/* A call has a number of its own, which both ends see. */
+static void net_ident(const struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident)
 {
+	const struct net_end *end = ((const struct net_conn *)conn)->end;
+	const uint32_t number = end->caller ? end->number : end->peer->number;
+
+	memset(ret_ident, 0, sizeof(*ret_ident));
+	memcpy(ret_ident->bytes, &number, sizeof(number));
+}
+
+static int net_connect(struct ol_xport *xport, const char *addr, const void *priv,
+		       uint32_t priv_len, const struct ol_xport_seal *seal,
+		       struct ol_xport_conn **ret_conn)
+{
+	struct ol_xport_ident ident;
 	struct net_end *end;
 
 	if (xport->conns >= xport->opts.conns_max)
@@ -434,6 +446,10 @@ static int net_connect(struct ol_xport *xport, const char *addr, const void *pri
 	snprintf(end->addr, sizeof(end->addr), "%s", addr);
 	memcpy(end->priv, priv, priv_len);
 	end->priv_len = priv_len;
+	if (seal != NULL) {
+		net_ident(&end->conn->base, &ident);
+		seal->make(seal->arg, &ident, end->priv, priv_len);
+	}
 	sim_say("end %u calls %s", end->number, addr);
 	sim_at(net_delay(), called, end, 0);
 	sim_at(xport->opts.connect_timeout_ms * SIM_MS, call_late, end, 0);
@@ -569,6 +585,7 @@ const struct ol_xport_ops net_ops = {
 	.drop = ol_xport_no_drop,
 	.listen = net_listen,
 	.connect = net_connect,
+	.ident = net_ident,
 	.accept = net_accept,
 	.reject = net_reject,
 	.disconnect = net_disconnect,

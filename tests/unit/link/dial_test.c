@@ -32,12 +32,21 @@ static uint32_t frees;
 static int connect_rc;
 static struct ol_wire_connect sent; /* the last that was */
 
+static const struct ol_xport_ident ident = { .bytes = { 7, 8, 9 } };
+static const struct ol_xport_ident another;
+
 static int no_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
-		      struct ol_xport_conn **ret_conn)
+		      const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn)
 {
+	uint8_t copy[OL_WIRE_CONNECT_BYTES];
+
 	(void)xport;
 	assert_string_equal(addr, "there");
-	assert_int_equal(ol_wire_connect_decode(priv, priv_len, &sent), 0);
+	assert_int_equal(priv_len, sizeof(copy));
+	memcpy(copy, priv, sizeof(copy));
+	if (seal != NULL)
+		seal->make(seal->arg, &ident, copy, priv_len);
+	assert_int_equal(ol_wire_connect_decode(copy, priv_len, &sent), 0);
 	*ret_conn = &conn;
 	return connect_rc;
 }
@@ -93,7 +102,7 @@ static struct ol_wire_reject challenge_by(const char *whose)
 {
 	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE, .nonce = { 1, 2, 3 } };
 
-	ol_auth_challenge(whose, dial.n, &challenge);
+	ol_auth_reject(whose, &dial.said, &challenge);
 	return challenge;
 }
 
@@ -105,7 +114,9 @@ static void a_knock_says_who_knocks(void **state)
 	assert_int_equal(sent.role, OL_ROLE_WORKER);
 	assert_int_equal(sent.worker, 5);
 	assert_true(sent.queues);
-	assert_memory_equal(sent.nonce, dial.n, sizeof(dial.n));
+	assert_memory_equal(sent.nonce, dial.said.nonce, sizeof(sent.nonce));
+	assert_true(ol_auth_knock_holds(key, &sent));
+	assert_false(ol_auth_knock_holds("another", &sent));
 }
 
 static void a_challenge_is_answered_by_a_proof(void **state)
@@ -120,7 +131,8 @@ static void a_challenge_is_answered_by_a_proof(void **state)
 	assert_int_equal(ol_dial_prove(&dialer, &dial, &who, start), 0);
 	assert_int_equal(dial.state, OL_DIAL_PROVING);
 	assert_int_equal(sent.kind, OL_CONNECT_PROOF);
-	assert_true(ol_auth_proof_holds(key, dial.m, &sent));
+	assert_true(ol_auth_proof_holds(key, dial.m, ident.bytes, &sent));
+	assert_false(ol_auth_proof_holds(key, dial.m, another.bytes, &sent));
 }
 
 static void a_challenge_without_the_key_is_forged(void **state)
@@ -202,11 +214,12 @@ static void who_lets_in_has_the_key_as_well(void **state)
 	knock();
 	challenge = challenge_by(key);
 	assert_int_equal(answered(&challenge), OL_DIAL_CHALLENGED);
-	ol_auth_accept(key, dial.n, dial.m, &accept);
+	assert_int_equal(ol_dial_prove(&dialer, &dial, &who, start), 0);
+	ol_auth_accept(key, &dial.said, dial.m, ident.bytes, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	assert_int_equal(ol_dial_on_up(&dialer, &dial, &event, &got), 0);
 	assert_int_equal(got.incarnation, 9);
-	ol_auth_accept("another", dial.n, dial.m, &accept);
+	ol_auth_accept("another", &dial.said, dial.m, ident.bytes, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	assert_int_equal(ol_dial_on_up(&dialer, &dial, &event, &got), OL_E_AUTH);
 }

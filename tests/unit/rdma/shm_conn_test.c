@@ -26,8 +26,9 @@ static void private_data_travels_both_ways_up_to_its_limits(void **state)
 	end_open(&a, NULL);
 	end_open(&b, NULL);
 	end_listen(&a);
-	assert_int_equal(X->connect(b.xport, a.addr, hello, sizeof(hello) + 1, &b.conn), -EINVAL);
-	assert_int_equal(X->connect(b.xport, a.addr, hello, sizeof(hello), &b.conn), 0);
+	assert_int_equal(X->connect(b.xport, a.addr, hello, sizeof(hello) + 1, NULL, &b.conn),
+			 -EINVAL);
+	assert_int_equal(X->connect(b.xport, a.addr, hello, sizeof(hello), NULL, &b.conn), 0);
 	event = want(&a, &b, OL_XPORT_CONN_REQUEST);
 	assert_int_equal(event.priv_len, sizeof(hello));
 	assert_memory_equal(event.priv, hello, sizeof(hello));
@@ -55,7 +56,7 @@ static void a_reject_carries_its_reason(void **state)
 	end_open(&a, NULL);
 	end_open(&b, NULL);
 	end_listen(&a);
-	assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, &b.conn), 0);
+	assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, NULL, &b.conn), 0);
 	event = want(&a, &b, OL_XPORT_CONN_REQUEST);
 	X->reject(event.conn, no, sizeof(no));
 	event = want(&b, &a, OL_XPORT_CONN_DOWN);
@@ -77,7 +78,7 @@ static void nobody_listening_ends_in_down_refused(void **state)
 	(void)state;
 	end_open(&b, NULL);
 	for (i = 0; i < 2; i++) {
-		assert_int_equal(X->connect(b.xport, addrs[i], NULL, 0, &b.conn), 0);
+		assert_int_equal(X->connect(b.xport, addrs[i], NULL, 0, NULL, &b.conn), 0);
 		event = want(&b, NULL, OL_XPORT_CONN_DOWN);
 		assert_int_equal(event.status, -ECONNREFUSED);
 		assert_int_equal(event.priv_len, 0);
@@ -99,7 +100,7 @@ static void addresses_that_cannot_be_are_refused_with_a_word(void **state)
 	assert_int_equal(X->listen(a.xport, "", a.addr), -EINVAL);
 	assert_int_equal(X->listen(a.xport, longest, a.addr), -ENAMETOOLONG);
 	assert_int_equal(a.warns, 2);
-	assert_int_equal(X->connect(a.xport, "", NULL, 0, &a.conn), -EINVAL);
+	assert_int_equal(X->connect(a.xport, "", NULL, 0, NULL, &a.conn), -EINVAL);
 	assert_int_equal(X->listen(a.xport, "/nonexistent/dir/sock", a.addr), -ENOENT);
 	assert_non_null(strstr(a.last, "folder does not exist"));
 	assert_non_null(strstr(a.last, "/nonexistent/dir/sock"));
@@ -117,7 +118,7 @@ static void a_bare_word_is_no_address(void **state)
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		assert_int_equal(X->listen(a.xport, words[i], a.addr), -EINVAL);
 		assert_non_null(strstr(a.last, words[i]));
-		assert_int_equal(X->connect(a.xport, words[i], NULL, 0, &a.conn), -EINVAL);
+		assert_int_equal(X->connect(a.xport, words[i], NULL, 0, NULL, &a.conn), -EINVAL);
 		assert_int_equal(access(words[i], F_OK), -1);
 	}
 	end_close(&a);
@@ -243,7 +244,7 @@ static void a_connect_without_an_answer_times_out_at_both_ends(void **state)
 	end_open(&a, NULL);
 	end_open(&b, &opts);
 	end_listen(&a);
-	assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, &b.conn), 0);
+	assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, NULL, &b.conn), 0);
 	event = want(&a, NULL, OL_XPORT_CONN_REQUEST);
 	a.conn = event.conn;
 	event = want(&b, &a, OL_XPORT_CONN_DOWN);
@@ -268,7 +269,7 @@ static void a_request_whose_peer_left_before_it_was_seen_never_shows(void **stat
 	end_open(&b, NULL);
 	end_listen(&a);
 	for (i = 0; i < 50; i++) {
-		assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, &b.conn), 0);
+		assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, NULL, &b.conn), 0);
 		X->conn_free(b.conn);
 	}
 	/* Both the hello and the end are in the socket by now. */
@@ -298,7 +299,7 @@ static void a_full_backlog_is_dialed_again_until_there_is_room(void **state)
 	}
 	assert_int_equal(errno, EAGAIN);
 	end_open(&b, NULL);
-	assert_int_equal(X->connect(b.xport, addr, NULL, 0, &b.conn), 0);
+	assert_int_equal(X->connect(b.xport, addr, NULL, 0, NULL, &b.conn), 0);
 	drained(&b);
 	assert_true(bell(b.conn, 1) == -ENOTCONN);
 	close(sock); /* the listener dies: the next attempt is refused */
@@ -328,8 +329,8 @@ static void connections_beyond_conns_max_are_turned_away(void **state)
 		join(&a, &b);
 		conns[i] = a.conn;
 	}
-	assert_int_equal(X->connect(a.xport, a.addr, NULL, 0, &a.conn), -ENOBUFS);
-	assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, &b.conn), 0);
+	assert_int_equal(X->connect(a.xport, a.addr, NULL, 0, NULL, &a.conn), -ENOBUFS);
+	assert_int_equal(X->connect(b.xport, a.addr, NULL, 0, NULL, &b.conn), 0);
 	event = want(&b, &a, OL_XPORT_CONN_DOWN);
 	assert_int_equal(event.status, -EUSERS);
 	X->conn_free(b.conn);
@@ -538,7 +539,7 @@ static bool few_fds(void)
 	if (X->open(&opts, &a) != 0 || X->open(&opts, &b) != 0 || X->listen(a, "@", addr) != 0 ||
 	    ol_slab_create(4096, OL_SLAB_NODE_ANY, false, &slab) != 0 ||
 	    X->reg(a, NULL, slab, 0, 4096, OL_XPORT_ACCESS_PEER_READ, &region) != 0 ||
-	    X->connect(b, addr, NULL, 0, &conn) != 0)
+	    X->connect(b, addr, NULL, 0, NULL, &conn) != 0)
 		goto out;
 	while (ups < 2 && !down && test_now_ms() < until) {
 		while (X->poll(a, &event, 1) > 0) {

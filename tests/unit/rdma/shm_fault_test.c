@@ -165,7 +165,7 @@ static bool live(struct life *life)
 	    X->reg(life->a, NULL, life->slab, 0, 8192, RW, &life->regions[0]) != 0 ||
 	    X->reg(life->b, NULL, life->slab, 8192, 8192, OL_XPORT_ACCESS_PEER_READ,
 		   &life->regions[1]) != 0 ||
-	    X->connect(life->b, addr, NULL, 0, &life->b_conn) != 0)
+	    X->connect(life->b, addr, NULL, 0, NULL, &life->b_conn) != 0)
 		return false;
 	while (life->ups < 2 && !life->down) {
 		assert_true(test_now_ms() < until);

@@ -564,7 +564,7 @@ static void an_acceptor_that_lies_is_left(void **state)
 	end_open(&b, NULL);
 	fds = fds_count();
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		assert_int_equal(X->connect(b.xport, addr, NULL, 0, &b.conn), 0);
+		assert_int_equal(X->connect(b.xport, addr, NULL, 0, NULL, &b.conn), 0);
 		sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		assert_true(sock >= 0);
 		assert_true(raw_hear(sock, &b, &msg, got));

@@ -298,8 +298,8 @@ static void keys_given_with_the_accept_and_the_hello_work_at_once(void **state)
 	end_open(&b, NULL);
 	end_listen(&a);
 	mem_open(&mailbox, &b, NULL, 4096, RW);
-	assert_int_equal(X->connect(b.xport, a.addr, &mailbox.key, sizeof(mailbox.key), &b.conn),
-			 0);
+	assert_int_equal(
+		X->connect(b.xport, a.addr, &mailbox.key, sizeof(mailbox.key), NULL, &b.conn), 0);
 	event = want(&a, &b, OL_XPORT_CONN_REQUEST);
 	memcpy(&key, event.priv, sizeof(key));
 	a.conn = event.conn;

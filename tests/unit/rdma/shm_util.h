@@ -125,7 +125,7 @@ static inline void join(struct end *a, struct end *b)
 {
 	struct ol_xport_event event;
 
-	assert_int_equal(X->connect(b->xport, a->addr, NULL, 0, &b->conn), 0);
+	assert_int_equal(X->connect(b->xport, a->addr, NULL, 0, NULL, &b->conn), 0);
 	event = want(a, b, OL_XPORT_CONN_REQUEST);
 	a->conn = event.conn;
 	assert_int_equal(X->accept(a->conn, NULL, 0), 0);

@@ -73,7 +73,7 @@ static void child_connect(struct end *b, const char *addr)
 
 	ol_xport_opts_init(&opts);
 	must(X->open(&opts, &b->xport) == 0, 2);
-	must(X->connect(b->xport, addr, NULL, 0, &b->conn) == 0, 3);
+	must(X->connect(b->xport, addr, NULL, 0, NULL, &b->conn) == 0, 3);
 	while (X->poll(b->xport, &event, 1) == 0)
 		;
 	must(event.type == OL_XPORT_CONN_UP, 4);
@@ -373,7 +373,7 @@ static void lend_child(const char *addr)
 	must(X->reg(b.xport, NULL, slab, 0, 8192, RW, &region) == 0, 4);
 	memset(slab->addr, 0x77, 8192);
 	key = X->rkey(region, NULL);
-	must(X->connect(b.xport, addr, &key, sizeof(key), &b.conn) == 0, 5);
+	must(X->connect(b.xport, addr, &key, sizeof(key), NULL, &b.conn) == 0, 5);
 	while (X->poll(b.xport, &event, 1) == 0)
 		;
 	must(event.type == OL_XPORT_CONN_UP, 6);
@@ -433,7 +433,7 @@ static void timers_wake_a_sleeper(void **state)
 	ol_xport_opts_init(&opts);
 	opts.connect_timeout_ms = 30;
 	end_open(&b, &opts);
-	assert_int_equal(X->connect(b.xport, addr, NULL, 0, &b.conn), 0);
+	assert_int_equal(X->connect(b.xport, addr, NULL, 0, NULL, &b.conn), 0);
 	assert_true(sleep_next(&b, 0, &event));
 	assert_int_equal(event.type, OL_XPORT_CONN_DOWN);
 	assert_int_equal(event.status, -ETIMEDOUT);

@@ -50,7 +50,7 @@ static struct rdma_cm_id *busy(void)
 	posted(up, OL_XPORT_SIGNALED, COOKIE);
 	posted(up, 0, COOKIE + 1);
 	asks = requested();
-	check_ok(ops->connect(xport, "127.0.0.1:1", NULL, 0, &calls));
+	check_ok(ops->connect(xport, "127.0.0.1:1", NULL, 0, NULL, &calls));
 	assert_int_equal(polled(EVENTS_MAX), 0);
 	assert_int_equal(machine.lines, 0);
 	return id;
@@ -100,7 +100,7 @@ static void refuses_all(void)
 	assert_int_equal(ops->post_write(up, &write), -ENOTCONN);
 	assert_int_equal(ops->post_read(up, &read), -ENOTCONN);
 	assert_int_equal(ops->accept(asks, NULL, 0), -ENODEV);
-	assert_int_equal(ops->connect(xport, "127.0.0.1:1", NULL, 0, &conn), -ENODEV);
+	assert_int_equal(ops->connect(xport, "127.0.0.1:1", NULL, 0, NULL, &conn), -ENODEV);
 	assert_int_equal(ops->listen(xport, "127.0.0.1:1", addr), -ENODEV);
 	assert_int_equal(ops->reg(xport, NULL, slab, 0, 64, OL_XPORT_ACCESS_LOCAL, &region),
 			 -ENODEV);
@@ -197,7 +197,7 @@ static void a_removal_of_another_device_ends_its_connection_only(void **state)
 
 	(void)state;
 	busy();
-	check_ok(ops->connect(xport, "127.0.0.1:1", NULL, 0, &other));
+	check_ok(ops->connect(xport, "127.0.0.1:1", NULL, 0, NULL, &other));
 	machine.cm[machine.cm_count - 1].id->verbs = &machine.watched[B];
 	machine.cm[machine.cm_count - 1].event = RDMA_CM_EVENT_DEVICE_REMOVAL;
 	assert_int_equal(polled(EVENTS_MAX), 1);

@@ -515,8 +515,8 @@ static void of_two_that_connect_at_once_one_is_told_to_name_the_device(void **st
 	struct ol_xport_conn *conns[DEVICES];
 
 	(void)state;
-	check_ok(ops->connect(xport, "127.0.0.1:1", NULL, 0, &conns[A]));
-	check_ok(ops->connect(xport, "127.0.0.1:2", NULL, 0, &conns[B]));
+	check_ok(ops->connect(xport, "127.0.0.1:1", NULL, 0, NULL, &conns[A]));
+	check_ok(ops->connect(xport, "127.0.0.1:2", NULL, 0, NULL, &conns[B]));
 	assert_int_equal(polled(xport, events), 1);
 	assert_int_equal(events[0].type, OL_XPORT_CONN_DOWN);
 	assert_ptr_equal(events[0].conn, conns[B]);

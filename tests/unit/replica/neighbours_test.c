@@ -436,7 +436,7 @@ static void call_is_challenged(void)
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 	struct ol_wire_reject reject = { .code = OL_REJECT_CHALLENGE };
 
-	ol_auth_challenge(server.job_key, server.replica.lost.call.n, &reject);
+	ol_auth_reject(server.job_key, &server.replica.lost.call.said, &reject);
 	ol_wire_reject_encode(&reject, bytes);
 	call_ends(-ECONNREFUSED, bytes, sizeof(bytes));
 }

@@ -122,8 +122,10 @@ static inline int post_write(struct ol_xport_conn *conn, const struct ol_xport_w
 }
 
 static inline int no_connect(struct ol_xport *xport, const char *addr, const void *priv,
-			     uint32_t priv_len, struct ol_xport_conn **ret_conn)
+			     uint32_t priv_len, const struct ol_xport_seal *seal,
+			     struct ol_xport_conn **ret_conn)
 {
+	(void)seal;
 	(void)xport;
 	(void)addr;
 	(void)priv;

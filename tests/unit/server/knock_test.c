@@ -14,12 +14,13 @@ static void who_proves_its_key_too_late_knocks_again(void **state)
 
 	(void)state;
 	assert_int_equal(ol_auth_random(msg.nonce, sizeof(msg.nonce)), 0);
+	ol_auth_knock(key, &msg);
 	say(&msg, start);
 	msg.kind = OL_CONNECT_PROOF;
 	msg.made_ns = net.rejected.made_ns;
 	other = msg;
-	ol_auth_proof(key, net.rejected.nonce, &msg);
-	ol_auth_proof("another", net.rejected.nonce, &other);
+	ol_auth_proof(key, net.rejected.nonce, peer_ident.bytes, &msg);
+	ol_auth_proof("another", net.rejected.nonce, peer_ident.bytes, &other);
 
 	say(&msg, start + MS(OL_CHALLENGE_MS) + 1);
 	assert_int_equal(net.rejected.code, OL_REJECT_LATER);
@@ -70,10 +71,11 @@ static void who_was_overtaken_knocks_again(void **state)
 	(void)state;
 	first.worker = 1;
 	assert_int_equal(ol_auth_random(first.nonce, sizeof(first.nonce)), 0);
+	ol_auth_knock(key, &first);
 	say(&first, start);
 	first.kind = OL_CONNECT_PROOF;
 	first.made_ns = net.rejected.made_ns;
-	ol_auth_proof(key, net.rejected.nonce, &first);
+	ol_auth_proof(key, net.rejected.nonce, peer_ident.bytes, &first);
 	come(OL_ROLE_WORKER, false, start);
 	say(&first, start);
 	assert_int_equal(net.rejected.code, OL_REJECT_LATER);

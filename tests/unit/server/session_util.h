@@ -138,6 +138,14 @@ static inline void conn_free(struct ol_xport_conn *conn)
 	net.freed++;
 }
 
+static const struct ol_xport_ident peer_ident = { .bytes = { 5 } };
+
+static void ident_of(const struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident)
+{
+	(void)conn;
+	*ret_ident = peer_ident;
+}
+
 static const struct ol_xport_ops ops = {
 	.name = "slow",
 	.reg_begin = reg_begin,
@@ -149,6 +157,7 @@ static const struct ol_xport_ops ops = {
 	.rkey = rkey,
 	.accept = accept_peer,
 	.reject = reject,
+	.ident = ident_of,
 	.conn_free = conn_free,
 };
 
@@ -272,11 +281,13 @@ static inline struct ol_xport_conn *come_as(uint32_t worker, enum ol_wire_role r
 
 	net.conn_count = net.conn_count > CONNS - 2 ? 0 : net.conn_count;
 	assert_int_equal(ol_auth_random(msg.nonce, sizeof(msg.nonce)), 0);
+	ol_auth_knock(key, &msg);
 	say(&msg, now_ns);
 	assert_int_equal(net.rejected.code, OL_REJECT_CHALLENGE);
+	assert_true(ol_auth_reject_holds(key, &msg, &net.rejected));
 	msg.kind = OL_CONNECT_PROOF;
 	msg.made_ns = net.rejected.made_ns;
-	ol_auth_proof(key, net.rejected.nonce, &msg);
+	ol_auth_proof(key, net.rejected.nonce, peer_ident.bytes, &msg);
 	ol_sessions_turn(&server.sessions);
 	last_proof = msg;
 	return say(&msg, now_ns);

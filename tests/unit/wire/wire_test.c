@@ -99,31 +99,119 @@ static void proofs_hold_for_one_key_and_one_attempt(void **unused)
 	struct ol_wire_connect proof = { .kind = OL_CONNECT_PROOF,
 					 .role = OL_ROLE_WORKER,
 					 .worker = 3 };
+	struct ol_wire_connect knock = { .kind = OL_CONNECT_KNOCK, .role = OL_ROLE_WORKER };
 	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
 	struct ol_wire_accept accept = sample_accept();
 	uint8_t m[OL_NONCE_BYTES], other[OL_NONCE_BYTES];
+	const uint8_t ident[OL_IDENT_BYTES] = { 1 }, relay[OL_IDENT_BYTES] = { 2 };
 
 	(void)unused;
 	assert_int_equal(ol_auth_random(proof.nonce, OL_NONCE_BYTES), 0);
 	assert_int_equal(ol_auth_random(m, OL_NONCE_BYTES), 0);
 	assert_int_equal(ol_auth_random(other, OL_NONCE_BYTES), 0);
+	ol_auth_knock("key", &knock);
+	assert_true(ol_auth_knock_holds("key", &knock));
+	assert_false(ol_auth_knock_holds("kez", &knock));
+	knock.role = OL_ROLE_READER; /* as every proof: for one role */
+	assert_false(ol_auth_knock_holds("key", &knock));
+
 	memcpy(challenge.nonce, m, sizeof(m));
-	ol_auth_challenge("key", proof.nonce, &challenge);
-	assert_true(ol_auth_challenge_holds("key", proof.nonce, &challenge));
-	assert_false(ol_auth_challenge_holds("kez", proof.nonce, &challenge));
-	assert_false(ol_auth_challenge_holds("key", other, &challenge));
+	ol_auth_reject("key", &proof, &challenge);
+	assert_true(ol_auth_reject_holds("key", &proof, &challenge));
+	assert_false(ol_auth_reject_holds("kez", &proof, &challenge));
+	assert_false(ol_auth_reject_holds("key", &knock, &challenge)); /* to another question */
+	challenge.code = OL_REJECT_WORKER_RANGE; /* nor of another kind */
+	assert_false(ol_auth_reject_holds("key", &proof, &challenge));
 
-	ol_auth_proof("key", m, &proof);
-	assert_true(ol_auth_proof_holds("key", m, &proof));
-	assert_false(ol_auth_proof_holds("", m, &proof));
-	assert_false(ol_auth_proof_holds("key", other, &proof));
+	ol_auth_proof("key", m, ident, &proof);
+	assert_true(ol_auth_proof_holds("key", m, ident, &proof));
+	assert_false(ol_auth_proof_holds("", m, ident, &proof));
+	assert_false(ol_auth_proof_holds("key", other, ident, &proof));
+	assert_false(ol_auth_proof_holds("key", m, relay, &proof)); /* for one connection */
 	proof.worker = 4; /* a proof is for one worker id */
-	assert_false(ol_auth_proof_holds("key", m, &proof));
+	assert_false(ol_auth_proof_holds("key", m, ident, &proof));
 
-	ol_auth_accept("key", proof.nonce, m, &accept);
-	assert_true(ol_auth_accept_holds("key", proof.nonce, m, &accept));
+	ol_auth_accept("key", &proof, m, ident, &accept);
+	assert_true(ol_auth_accept_holds("key", &proof, m, ident, &accept));
+	assert_false(ol_auth_accept_holds("key", &proof, m, relay, &accept));
 	accept.landing_key.addr++; /* nobody else may say where to write */
-	assert_false(ol_auth_accept_holds("key", proof.nonce, m, &accept));
+	assert_false(ol_auth_accept_holds("key", &proof, m, ident, &accept));
+}
+
+/* True if a knock of this role and id by one key is taken by a server with the other */
+static bool let_in(const char *with, const char *servers, enum ol_wire_role role, uint32_t worker)
+{
+	struct ol_wire_connect knock = { .kind = OL_CONNECT_KNOCK, .role = role, .worker = worker };
+
+	ol_auth_knock(with, &knock);
+	return ol_auth_knock_holds(servers, &knock);
+}
+
+/* A credential speaks as its holder, to servers that have the job key or their own; and as nobody else. */
+static void credentials_speak_as_their_holder_alone(void **unused)
+{
+	char server[OL_CREDENTIAL_MAX], worker[OL_CREDENTIAL_MAX], observer[OL_CREDENTIAL_MAX];
+	char none[OL_CREDENTIAL_MAX];
+	uint8_t mac[OL_MAC_BYTES], views[OL_MAC_BYTES];
+	char job[] = "the job's key";
+	const char *servers[] = { job, server };
+
+	(void)unused;
+	assert_int_equal(ol_auth_credential(job, OL_HOLDER_JOB, 0, server), 0);
+	assert_int_equal(ol_auth_credential(job, OL_HOLDER_WORKER, 3, worker), 0);
+	assert_int_equal(ol_auth_credential(server, OL_HOLDER_OBSERVER, 0, observer), 0);
+	assert_int_equal(ol_auth_credential(server, OL_HOLDER_WORKER, 3, none), 0);
+	assert_string_equal(none, worker);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(let_in(worker, servers[i], OL_ROLE_WORKER, 3));
+		assert_true(let_in(worker, servers[i], OL_ROLE_READER, 3));
+		assert_true(let_in(worker, servers[i], OL_ROLE_OBSERVER, 3));
+		assert_true(let_in(observer, servers[i], OL_ROLE_OBSERVER, OL_NOBODY));
+		assert_true(let_in(server, servers[i], OL_ROLE_REPLICA, 0));
+		assert_true(let_in(server, servers[i], OL_ROLE_WORKER, 7));
+
+		assert_false(let_in(worker, servers[i], OL_ROLE_WORKER, 4));
+		assert_false(let_in(worker, servers[i], OL_ROLE_READER, 4));
+		assert_false(let_in(worker, servers[i], OL_ROLE_OBSERVER, OL_NOBODY));
+		assert_false(let_in(worker, servers[i], OL_ROLE_REPLICA, 3));
+		assert_false(let_in(observer, servers[i], OL_ROLE_WORKER, OL_NOBODY));
+		assert_false(let_in(observer, servers[i], OL_ROLE_OBSERVER, 3));
+		assert_false(let_in(observer, servers[i], OL_ROLE_REPLICA, OL_NOBODY));
+	}
+	assert_int_equal(ol_auth_credential(worker, OL_HOLDER_WORKER, 3, none), -EPERM);
+	assert_int_equal(ol_auth_credential(observer, OL_HOLDER_JOB, 0, none), -EPERM);
+	assert_int_equal(ol_auth_mac(worker, "x", 1, mac), -EPERM);
+	assert_int_equal(ol_auth_coord_mac(job, "x", 1, mac), 0);
+	assert_int_equal(ol_auth_coord_mac(worker, "x", 1, views), 0);
+	assert_memory_equal(mac, views, sizeof(mac));
+	assert_int_equal(ol_auth_coord_mac(observer, "x", 1, views), 0);
+	assert_memory_equal(mac, views, sizeof(mac));
+}
+
+static void a_damaged_credential_is_none(void **unused)
+{
+	char good[OL_CREDENTIAL_MAX], bad[OL_CREDENTIAL_MAX];
+	enum ol_auth_holder holder;
+	uint32_t worker;
+
+	(void)unused;
+	assert_int_equal(ol_auth_credential("job", OL_HOLDER_WORKER, 12, good), 0);
+	assert_int_equal(ol_auth_holder(good, &holder, &worker), 0);
+	assert_int_equal(holder, OL_HOLDER_WORKER);
+	assert_int_equal(worker, 12);
+	for (size_t cut = strlen("outlast-worker:"); cut < strlen(good); cut++) {
+		snprintf(bad, sizeof(bad), "%.*s", (int)cut, good);
+		assert_int_equal(ol_auth_holder(bad, &holder, &worker), -EINVAL);
+		snprintf(bad, sizeof(bad), "%s", good);
+		bad[cut] = bad[cut] == 'x' ? 'y' : 'x';
+		assert_int_equal(ol_auth_holder(bad, &holder, &worker), -EINVAL);
+	}
+	memcpy(bad, good, strlen(good));
+	memcpy(bad + strlen(good), "0", 2);
+	assert_int_equal(ol_auth_holder(bad, &holder, &worker), -EINVAL);
+	assert_int_equal(ol_auth_holder("outlast-worker:4294967295:", &holder, &worker), -EINVAL);
+	assert_int_equal(ol_auth_holder("outlast-workers", &holder, &worker), 0); /* a job key */
+	assert_int_equal(holder, OL_HOLDER_JOB);
 }
 
 static bool hmac_fails; /* as without memory; otherwise it is libcrypto's */
@@ -147,6 +235,7 @@ static void without_a_crypto_library_nobody_is_let_in(void **unused)
 	struct ol_wire_connect proof = { .kind = OL_CONNECT_PROOF, .role = OL_ROLE_WORKER };
 	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
 	struct ol_wire_accept accept = sample_accept();
+	const uint8_t ident[OL_IDENT_BYTES] = { 1 };
 	uint8_t n[OL_NONCE_BYTES] = { 1 }, m[OL_NONCE_BYTES] = { 2 }, mac[OL_MAC_BYTES];
 
 	(void)unused;
@@ -154,17 +243,17 @@ static void without_a_crypto_library_nobody_is_let_in(void **unused)
 	memset(mac, 0xa5, sizeof(mac));
 	assert_int_equal(ol_auth_mac("key", n, sizeof(n), mac), -EIO);
 	assert_memory_equal(mac, none, sizeof(mac)); /* never what happened to lie there */
-	ol_auth_challenge("key", n, &challenge);
-	ol_auth_proof("key", m, &proof);
-	ol_auth_accept("key", n, m, &accept);
+	ol_auth_reject("key", &proof, &challenge);
+	ol_auth_proof("key", m, ident, &proof);
+	ol_auth_accept("key", &proof, m, ident, &accept);
 	/* also who guesses what is put in place of a proof */
-	assert_false(ol_auth_challenge_holds("key", n, &challenge));
-	assert_false(ol_auth_proof_holds("key", m, &proof));
-	assert_false(ol_auth_accept_holds("key", n, m, &accept));
+	assert_false(ol_auth_reject_holds("key", &proof, &challenge));
+	assert_false(ol_auth_proof_holds("key", m, ident, &proof));
+	assert_false(ol_auth_accept_holds("key", &proof, m, ident, &accept));
 	hmac_fails = false; /* nor where only the peer's fails */
-	assert_false(ol_auth_challenge_holds("key", n, &challenge));
-	assert_false(ol_auth_proof_holds("key", m, &proof));
-	assert_false(ol_auth_accept_holds("key", n, m, &accept));
+	assert_false(ol_auth_reject_holds("key", &proof, &challenge));
+	assert_false(ol_auth_proof_holds("key", m, ident, &proof));
+	assert_false(ol_auth_accept_holds("key", &proof, m, ident, &accept));
 	assert_int_equal(ol_auth_mac("key", n, sizeof(n), mac), 0);
 	assert_memory_not_equal(mac, none, sizeof(mac));
 }
@@ -204,6 +293,8 @@ int main(void)
 		cmocka_unit_test(messages_survive_the_trip),
 		cmocka_unit_test(short_and_foreign_messages_are_refused),
 		cmocka_unit_test(proofs_hold_for_one_key_and_one_attempt),
+		cmocka_unit_test(credentials_speak_as_their_holder_alone),
+		cmocka_unit_test(a_damaged_credential_is_none),
 		cmocka_unit_test(without_a_crypto_library_nobody_is_let_in),
 		cmocka_unit_test(a_record_with_any_bit_changed_is_not_whole),
 		cmocka_unit_test(a_checksum_is_the_same_however_it_is_made),

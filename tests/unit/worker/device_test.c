@@ -103,10 +103,12 @@ static void told(const struct ol_xport_conn *conn)
 }
 
 static int seam_connect(struct ol_xport *xport, const char *addr, const void *priv,
-			uint32_t priv_len, struct ol_xport_conn **ret_conn)
+			uint32_t priv_len, const struct ol_xport_seal *seal,
+			struct ol_xport_conn **ret_conn)
 {
 	unsigned at = 0;
-	int rc = seam.dead ? -ENODEV : seam.real->connect(xport, addr, priv, priv_len, ret_conn);
+	int rc = seam.dead ? -ENODEV
+			   : seam.real->connect(xport, addr, priv, priv_len, seal, ret_conn);
 
 	if (rc != 0)
 		return rc;

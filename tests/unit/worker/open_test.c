@@ -121,7 +121,7 @@ static void crowd_make(struct puppet *puppet, struct ol_xport **ret_callers)
 	puppet->crowded = true;
 	for (uint32_t called = 0; puppet->crowd < count;) {
 		called += called < count &&
-			  puppet->ops->connect(*ret_callers, puppet->addr, "", 0, &conn) == 0;
+			  puppet->ops->connect(*ret_callers, puppet->addr, "", 0, NULL, &conn) == 0;
 		(void)puppet->ops->poll(*ret_callers, &event, 1);
 		puppet_poll(puppet);
 	}

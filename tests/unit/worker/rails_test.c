@@ -134,7 +134,8 @@ static void seam_dereg(struct ol_xport_region *region)
 }
 
 static int seam_connect(struct ol_xport *xport, const char *addr, const void *priv,
-			uint32_t priv_len, struct ol_xport_conn **ret_conn)
+			uint32_t priv_len, const struct ol_xport_seal *seal,
+			struct ol_xport_conn **ret_conn)
 {
 	struct device *device = device_of(xport);
 	int rc;
@@ -142,7 +143,7 @@ static int seam_connect(struct ol_xport *xport, const char *addr, const void *pr
 	device->knocks++;
 	if (device->dead || device->cut)
 		return device->dead ? -ENODEV : -EHOSTUNREACH;
-	rc = seam.real->connect(xport, addr, priv, priv_len, ret_conn);
+	rc = seam.real->connect(xport, addr, priv, priv_len, seal, ret_conn);
 	if (rc == 0) {
 		unsigned at = conn_at(NULL);
 

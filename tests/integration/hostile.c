@@ -22,7 +22,7 @@ enum {
 	LEN = 100
 };
 
-static const char key[] = "the key";
+static const char key[] = "the key of this job";
 
 /* The lies. Each is told on a live session but for the first ones. */
 enum lie {
@@ -200,7 +200,7 @@ static int strangers(const struct job *job, long unused)
 	struct ol_worker *worker;
 
 	(void)unused;
-	honest(job, 1, "another key", OL_E_AUTH);
+	honest(job, 1, "another key of a job", OL_E_AUTH);
 	honest(job, 1, NULL, OL_E_AUTH);
 	honest(job, 2, key, OL_E_WORKER_ID); /* workers_max is 2 */
 	worker = honest(job, 1, key, 0);

@@ -38,9 +38,10 @@ expect_error "another number of shards" 5 "outlast work:*$at*shard*"
 work --id 2
 expect_error "id out of range" 5 "outlast work:*id 2*"
 key=$OUTLAST_JOB_KEY
-OUTLAST_JOB_KEY=wrong work
+OUTLAST_JOB_KEY=f${key#?} work
 expect_error "wrong job key" 5 "outlast work:*job key*"
-echo also-wrong >"$tmp/key"
+echo "e${key#?}" >"$tmp/key"
+chmod 600 "$tmp/key"
 work --job-key-file "$tmp/key"
 expect_error "wrong job key from a file" 5 "outlast work:*job key*"
 echo "$key" >"$tmp/key"

@@ -214,6 +214,8 @@ static void numbers_have_limits(void **unused)
 	taken(usual, o.workers = 0);
 	refused(usual, o.job_key = long_key, "job key is longer than 255 bytes");
 	taken(usual, o.job_key = key);
+	refused(usual, o.job_key = "0123456789abcdef", "job key has fewer than 128 bits");
+	taken(usual, o.job_key = "");
 	refused(usual, o.heartbeat_ms = 0, "heartbeat_ms is 0");
 	refused(usual, (o.heartbeat_ms = 50, o.lease_ms = 199), "less than 4 times");
 	taken(usual, (o.heartbeat_ms = 50, o.lease_ms = 200));

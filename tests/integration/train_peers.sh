@@ -47,6 +47,10 @@ expect_error "wrong job key from a file" 5 "outlast work:*job key*"
 echo "$key" >"$tmp/key"
 work --job-key-file "$tmp/key" --steps 5
 expect "the key from a file" 0
+chmod 644 "$tmp/key"
+work --job-key-file "$tmp/key" --job-key-file-shared --steps 5
+expect "the key from a file that others may read" 0
+! tr '\0' '\n' <"/proc/$server/environ" | grep -q "$key" || fail "serve's environment still shows the key"
 outlast serve --listen "$at" "${tiny[@]}"
 expect_error "second server on one address" 7 "*outlast serve:*$at*"
 outlast work --connect "$(address)" "${tiny[@]}" --connect-timeout-ms 200

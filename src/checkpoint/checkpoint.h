@@ -25,6 +25,7 @@
 enum {
 	OL_CKPT_BLOCK_BYTES = 65536,
 	OL_CKPT_DIR_MAX = 3072, /* bytes of a folder's name with its end */
+	OL_CKPT_WHY_MAX = 256, /* bytes of a reason with its end */
 };
 
 struct ol_ckpt_owner;

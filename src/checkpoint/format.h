@@ -32,7 +32,6 @@
 
 enum {
 	OL_CKPT_FORMAT = 2, /* 1: numbers of pushes did not name a process */
-	OL_CKPT_WHY_MAX = 256, /* bytes of a reason with its end */
 };
 
 #define OL_CKPT_MAGIC UINT64_C(0x0a0d54504b434c4f) /* "OLCKPT\r\n" */

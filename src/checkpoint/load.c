@@ -29,7 +29,6 @@ int ol_ckpt_unread(int rc)
 	switch (-rc) {
 	case ENOENT:
 	case ENODATA:
-	case ELOOP:
 	case ENXIO:
 	case ENODEV:
 		return OL_E_NO_CHECKPOINT;
@@ -46,13 +45,22 @@ int ol_ckpt_load_open(const struct ol_ckpt_folder *folder, const struct ol_ckpt_
 		      struct ol_ckpt_file *ret_file, char *why)
 {
 	char text[OL_CKPT_NAME_MAX];
-	int at;
+	int at, rc;
 
 	ol_ckpt_name_format(name, text);
 	at = folder->ops->open(folder->at, text);
+	if (at == -ELOOP) {
+		refuse(why, "it is a link, which is not followed: put the file in its place");
+		return at;
+	}
 	if (at < 0) {
 		refuse(why, "it cannot be opened: %s", ol_status_str(at));
 		return ol_ckpt_unread(at);
+	}
+	rc = folder->ops->trust(at, why, OL_CKPT_WHY_MAX);
+	if (rc != 0) {
+		(void)folder->ops->close(at);
+		return rc;
 	}
 	*ret_file = (struct ol_ckpt_file){ .ops = folder->ops, .at = at };
 	return 0;

@@ -20,7 +20,10 @@ int ol_ckpt_read_at(const struct ol_ckpt_file *file, void *bytes, size_t count, 
  */
 int ol_ckpt_unread(int rc);
 
-/* ol_ckpt_load_open -- Errors: as ol_ckpt_unread(), with why */
+/*
+ * ol_ckpt_load_open -- Errors, with why: as ol_ckpt_unread(); -ELOOP (a link); -EPERM (another user
+ * can change it). The last two may be whole, so they end a search
+ */
 int ol_ckpt_load_open(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 		      struct ol_ckpt_file *ret_file, char *why);
 

@@ -259,11 +259,12 @@ static int read_names(const struct ol_ckpt_folder *folder, const char *dir,
 int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
 			 const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content)
 {
+	char why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_folder folder;
-	int rc = ol_ckpt_folder_open(dir, &folder);
+	int rc = ol_ckpt_folder_open(dir, &folder, why);
 
 	if (rc != 0)
-		return rc;
+		return rc; /* the search for a full one, which comes first, has said it */
 	rc = read_names(&folder, dir, blocks, floor, meta, content);
 	ol_ckpt_folder_close(&folder);
 	return rc;

@@ -4,6 +4,7 @@
 #
 # Every process started by background() is killed at the end, every file lies in $tmp.
 set -u
+umask 022 # folders that others can write are refused
 
 : "${OUTLAST_BIN:?is the program to test}"
 unset "${!OUTLAST_JOB@}"

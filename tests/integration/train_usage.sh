@@ -70,6 +70,11 @@ OUTLAST_JOB_KEY=short bad "short key" 2 "outlast doctor:*OUTLAST_JOB_KEY*128 bit
 printf '%s\n' "$OUTLAST_JOB_KEY" >"$tmp/key"
 chmod 644 "$tmp/key"
 bad "key that others read" 2 "outlast work:*$tmp/key*chmod 600*" work "${tiny[@]}" --job-key-file "$tmp/key"
+mkdir -m 775 "$tmp/open"
+bad "folder that others write" 2 "outlast train:*write the folder of --checkpoint*$tmp/open*chmod go-w*" \
+	train "${tiny[@]}" --durability checkpoint --checkpoint "dir=$tmp/open"
+bad "folder that others write" 7 "outlast serve:*$tmp/open*" \
+	serve "${tiny[@]}" --listen @outlast-test-$$ --durability checkpoint --checkpoint "dir=$tmp/open"
 bad "report fd" 2 "outlast work:*report-fd*" work "${tiny[@]}" --report-fd 9
 bad "model of another shape" 2 "outlast train:*cnn*" train --model cnn --dataset synthetic
 

@@ -413,7 +413,7 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  *            older than the last two pulls, no such op->level, or a newer program's *info that
  *            holds what this library does not know), -EAGAIN (CONTINUE: a queue is full: poll, then retry),
  *            -ENOBUFS (CONTINUE: a queue is full, and only a pull makes room), -EOVERFLOW (this
- *            handle has used all 2^40 - 1 push numbers: open another); OL_E_NO_SERVER
+ *            handle has used all 2^40 - 2 push numbers: open another); OL_E_NO_SERVER
  */
 OL_API int ol_push_sized(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
 			 size_t info_bytes, struct ol_op *op);

@@ -110,7 +110,7 @@ struct ol_server_opts {
 	uint32_t shard; /* the shard that this server holds */
 	uint32_t shard_count; /* shards of the job; default 1 */
 	uint32_t epoch; /* give a higher one at each start; a restore raises it above the epoch of
-			 the weights that it finds; default 1 */
+			 the weights that it finds; below 2147483647; default 1 */
 	enum ol_consistency consistency; /* default ASYNC */
 	uint32_t workers; /* sync: workers that make a step; default 1 */
 	uint32_t workers_max; /* ids below this may connect; default 8 */

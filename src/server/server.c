@@ -157,6 +157,8 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "window is not between 1 and 64";
 	else if (ol_key_fault(opts->job_key) != NULL)
 		what = ol_key_fault(opts->job_key);
+	else if (opts->epoch >= OL_EPOCH_MAX)
+		what = "epoch is not below 2147483647";
 	else if (opts->heartbeat_ms == 0)
 		what = "heartbeat_ms is 0";
 	else if (opts->lease_ms != 0 && opts->lease_ms < 4 * opts->heartbeat_ms)

@@ -38,6 +38,7 @@ enum lie {
 	LIE_HDR_FUTURE,
 	LIE_HDR_SEQ_ZERO,
 	LIE_HDR_SEQ_NO_PROCESS,
+	LIE_HDR_SEQ_LAST, /* the number behind it is of another process */
 	LIE_HDR_NO_GRADS,
 	LIE_PART_SLOT,
 	LIE_COUNT,
@@ -68,7 +69,8 @@ static void tell_push(struct peer *peer, enum lie lie)
 	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : lie >= LIE_HDR_SEQ_AGAIN;
 	uint32_t tag = lie == LIE_HDR_SEQ_PROCESS ? 8 : lie == LIE_HDR_SEQ_NO_PROCESS ? 0 : 7;
 	struct ol_push_hdr hdr = {
-		.seq = ol_seq_make(tag, lie != LIE_HDR_SEQ_ZERO),
+		.seq = lie == LIE_HDR_SEQ_LAST ? UINT64_MAX
+					       : ol_seq_make(tag, lie != LIE_HDR_SEQ_ZERO),
 		.base_version = lie == LIE_HDR_FUTURE ? 1000 : 0,
 		.payload_bytes = ol_layout_vector_bytes(geo) + (lie == LIE_HDR_LENGTH ? 64 : 0),
 		.epoch = 1 + (lie == LIE_HDR_EPOCH ? 1 : 0),

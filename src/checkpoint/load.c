@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "outlast.h"
+#include "store/content.h"
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *why, const char *format, ...)
 {
@@ -164,6 +165,14 @@ out:
 	free(table);
 	free(content);
 	return rc;
+}
+
+bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_meta *meta,
+			   const uint8_t *content, char *why)
+{
+	return !ol_content_fault(geo, content,
+				 (struct ol_content_ask){ .nonfinite = meta->nonfinite }, why,
+				 OL_CKPT_WHY_MAX);
 }
 
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,

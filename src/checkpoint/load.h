@@ -48,6 +48,13 @@ int ol_ckpt_load_content(const struct ol_ckpt_file *file, const struct ol_ckpt_h
 			 uint8_t **ret_content, char *why);
 
 /*
+ * ol_ckpt_content_sound -- false, with why: its checksums may be right, but no server had this
+ * content (store/content.h)
+ */
+bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_meta *meta,
+			   const uint8_t *content, char *why);
+
+/*
  * ol_ckpt_fit -- convert content of geometry `from` to one that differs at most in workers_max
  *
  * false: a worker that has pushed would be forgotten; nothing is written

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/conf_internal.h"
+#include "base/key.h"
 
 enum {
 	VALUE_SHOWN_MAX = 64 /* bytes of a wrong value in an error line */
@@ -389,6 +390,8 @@ static int load_env(struct ol_conf *conf)
 		value = getenv(name);
 		if (value != NULL && *value != '\0')
 			rc = field_assign(conf, i, value, where);
+		if (conf->spec->fields[i].secret)
+			ol_key_env_wipe(name);
 	}
 	return rc;
 }

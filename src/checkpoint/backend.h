@@ -22,15 +22,17 @@ struct ol_ckpt_backend {
 
 	/* A folder */
 	int (*folder_open)(const char *dir);
-	int (*folder_make)(const char *dir); /* it may be there already. It is durable, and can be
-						written as far as one can tell */
+	int (*folder_make)(const char *dir); /* it may be there already; a new one is this user's
+						alone. It is durable, and can be written as far as
+						one can tell */
 	int (*list)(int folder, ol_ckpt_each_fn *each, void *arg);
 	int (*rename)(int folder, const char *from, const char *to); /* in place of what has it */
 	int (*remove)(int folder, const char *name); /* -ENOENT */
 
-	/* A file, given out by number */
+	/* A file, given out by number. What is made is this user's alone to read and to write */
 	int (*create)(int folder, const char *name); /* to write; -EEXIST */
-	int (*open)(int folder, const char *name); /* to read; never waits for another process */
+	int (*open)(int folder, const char *name); /* to read; never waits for another process;
+						      -ELOOP: a link, which is not followed */
 	int (*size)(int file, uint64_t *ret_bytes); /* -ENODEV: it is none that holds bytes */
 	int (*read_at)(int file, void *bytes, size_t count, uint64_t off); /* all of them;
 									      -ENODATA: it ends
@@ -41,6 +43,9 @@ struct ol_ckpt_backend {
 	int (*sync_data)(int file); /* of a file whose places and length stay */
 
 	/* Either */
+	int (*trust)(int folder_or_file, char *why, size_t why_bytes); /* -EPERM, with the reason
+									  and the remedy: another
+									  user can change it */
 	int (*sync)(int folder_or_file);
 	int (*close)(int folder_or_file);
 

@@ -25,6 +25,7 @@
 enum {
 	OL_CKPT_BLOCK_BYTES = 65536,
 	OL_CKPT_DIR_MAX = 3072, /* bytes of a folder's name with its end */
+	OL_CKPT_WHY_MAX = 256, /* bytes of a reason with its end */
 };
 
 struct ol_ckpt_owner;
@@ -36,6 +37,7 @@ struct ol_ckpt_meta {
 	uint64_t version;
 	uint32_t epoch;
 	uint32_t optimizer; /* enum ol_optimizer */
+	bool nonfinite; /* reading: the job allows values that are not finite */
 	const struct ol_ckpt_owner *owner; /* a writer's own; NULL: no other process writes */
 };
 
@@ -56,12 +58,14 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
  *
  * meta: in: the wanted geometry, job and optimizer; out: version and epoch. workers_max may differ
  * from the file's, unless a worker would be forgotten. content: ol_layout_content_bytes(&meta->geo),
- * written only on success. Every file passed over is logged with the reason.
+ * written only on success, and then such as a server can have had (store/content.h). Every file
+ * passed over is logged with the reason.
  *
  * Newest: by (epoch, version). Errors: -ENOENT (none of this shard), OL_E_NO_CHECKPOINT (none is
  * whole and of this job), OL_E_GEOMETRY (workers_max would forget workers of the newest), -errno of
- * the folder, or of the newest if it cannot be opened or read (-EIO, -EACCES, -EMFILE, -ENOMEM …):
- * it may be whole, so no older one is taken in its place
+ * the folder, or of the newest if it cannot be opened or read (-EIO, -EACCES, -EMFILE, -ENOMEM …),
+ * is a link (-ELOOP) or can be changed by another user (-EPERM): it may be whole, so no older one is
+ * taken in its place
  */
 int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content);
 

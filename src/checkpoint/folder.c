@@ -11,26 +11,38 @@
 #include "base/log.h"
 #include "base/status.h"
 
-int ol_ckpt_folder_open(const char *dir, struct ol_ckpt_folder *ret_folder)
+/* An open folder, or the error in its place. It is closed again if others can change what is in it */
+static int folder_take(const struct ol_ckpt_backend *ops, int at, struct ol_ckpt_folder *ret_folder,
+		       char *why)
 {
-	const struct ol_ckpt_backend *ops = ol_ckpt_backend_of(dir);
-	int at = strlen(dir) < OL_CKPT_DIR_MAX ? ops->folder_open(dir) : -ENAMETOOLONG;
+	int rc;
 
+	why[0] = '\0';
 	if (at < 0)
 		return at;
+	rc = ops->trust(at, why, OL_CKPT_WHY_MAX);
+	if (rc != 0) {
+		(void)ops->close(at);
+		return rc;
+	}
 	*ret_folder = (struct ol_ckpt_folder){ .ops = ops, .at = at };
 	return 0;
 }
 
-int ol_ckpt_folder_make(const char *dir, struct ol_ckpt_folder *ret_folder)
+int ol_ckpt_folder_open(const char *dir, struct ol_ckpt_folder *ret_folder, char *why)
+{
+	const struct ol_ckpt_backend *ops = ol_ckpt_backend_of(dir);
+	int at = strlen(dir) < OL_CKPT_DIR_MAX ? ops->folder_open(dir) : -ENAMETOOLONG;
+
+	return folder_take(ops, at, ret_folder, why);
+}
+
+int ol_ckpt_folder_make(const char *dir, struct ol_ckpt_folder *ret_folder, char *why)
 {
 	const struct ol_ckpt_backend *ops = ol_ckpt_backend_of(dir);
 	int at = strlen(dir) < OL_CKPT_DIR_MAX ? ops->folder_make(dir) : -ENAMETOOLONG;
 
-	if (at < 0)
-		return at;
-	*ret_folder = (struct ol_ckpt_folder){ .ops = ops, .at = at };
-	return 0;
+	return folder_take(ops, at, ret_folder, why);
 }
 
 void ol_ckpt_folder_close(const struct ol_ckpt_folder *folder)

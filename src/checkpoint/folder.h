@@ -10,11 +10,14 @@
 #include "checkpoint/name.h"
 
 /*
- * ol_ckpt_folder_open -- -errno, -ENAMETOOLONG (OL_CKPT_DIR_MAX)
+ * ol_ckpt_folder_open -- -errno, -ENAMETOOLONG (OL_CKPT_DIR_MAX); -EPERM: another user can change
+ * what is in it
  * ol_ckpt_folder_make -- the same, for writing; the folder is made if need be (one level)
+ *
+ * why: OL_CKPT_WHY_MAX; after an error the reason and its remedy, or "" where the code says it all
  */
-int ol_ckpt_folder_open(const char *dir, struct ol_ckpt_folder *ret_folder);
-int ol_ckpt_folder_make(const char *dir, struct ol_ckpt_folder *ret_folder);
+int ol_ckpt_folder_open(const char *dir, struct ol_ckpt_folder *ret_folder, char *why);
+int ol_ckpt_folder_make(const char *dir, struct ol_ckpt_folder *ret_folder, char *why);
 void ol_ckpt_folder_close(const struct ol_ckpt_folder *folder);
 
 /*

@@ -12,6 +12,7 @@
 #include <isa-l/crc.h>
 
 #include "store/kernels.h"
+#include "wire/bounds.h"
 
 /* Returns false, for the caller to return. */
 __attribute__((format(printf, 2, 3))) static bool no(char *why, const char *format, ...)
@@ -130,6 +131,18 @@ static bool cut_off(const struct ol_ckpt_header *header, uint64_t file_bytes, ch
 		  header->block_count);
 }
 
+/* Version and epoch are ones that a server can have had */
+static bool bounded(const struct ol_ckpt_header *header, char *why)
+{
+	if (header->version > OL_VERSION_MAX)
+		return no(why, "header: version %" PRIu64 " is above %" PRIu64 ", the highest",
+			  header->version, OL_VERSION_MAX);
+	if (header->epoch >= OL_EPOCH_MAX)
+		return no(why, "header: epoch %" PRIu32 " is not below %" PRIu32, header->epoch,
+			  OL_EPOCH_MAX);
+	return true;
+}
+
 bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, char *why)
 {
 	uint32_t crc = ol_ckpt_crc(header, offsetof(struct ol_ckpt_header, header_crc));
@@ -151,7 +164,7 @@ bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, c
 			  ", of an earlier release, and this one reads format %d: begin without "
 			  "it, or restore it with the release that wrote it",
 			  header->format, OL_CKPT_FORMAT);
-	return true;
+	return bounded(header, why);
 }
 
 bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_bytes, char *why)

@@ -32,7 +32,6 @@
 
 enum {
 	OL_CKPT_FORMAT = 2, /* 1: numbers of pushes did not name a process */
-	OL_CKPT_WHY_MAX = 256, /* bytes of a reason with its end */
 };
 
 #define OL_CKPT_MAGIC UINT64_C(0x0a0d54504b434c4f) /* "OLCKPT\r\n" */
@@ -84,8 +83,8 @@ int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *
 void ol_ckpt_header_seal(struct ol_ckpt_header *header, const void *table);
 
 /*
- * ol_ckpt_header_sound -- true if this header has this magic, a known format and a right checksum;
- * its numbers are not checked
+ * ol_ckpt_header_sound -- true if this header has this magic, a known format and a right checksum, and
+ * version and epoch are within their bounds; its other numbers are not checked
  */
 bool ol_ckpt_header_sound(const struct ol_ckpt_header *header, uint64_t magic, char *why);
 

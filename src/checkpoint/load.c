@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "outlast.h"
+#include "store/content.h"
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *why, const char *format, ...)
 {
@@ -29,7 +30,6 @@ int ol_ckpt_unread(int rc)
 	switch (-rc) {
 	case ENOENT:
 	case ENODATA:
-	case ELOOP:
 	case ENXIO:
 	case ENODEV:
 		return OL_E_NO_CHECKPOINT;
@@ -46,13 +46,22 @@ int ol_ckpt_load_open(const struct ol_ckpt_folder *folder, const struct ol_ckpt_
 		      struct ol_ckpt_file *ret_file, char *why)
 {
 	char text[OL_CKPT_NAME_MAX];
-	int at;
+	int at, rc;
 
 	ol_ckpt_name_format(name, text);
 	at = folder->ops->open(folder->at, text);
+	if (at == -ELOOP) {
+		refuse(why, "it is a link, which is not followed: put the file in its place");
+		return at;
+	}
 	if (at < 0) {
 		refuse(why, "it cannot be opened: %s", ol_status_str(at));
 		return ol_ckpt_unread(at);
+	}
+	rc = folder->ops->trust(at, why, OL_CKPT_WHY_MAX);
+	if (rc != 0) {
+		(void)folder->ops->close(at);
+		return rc;
 	}
 	*ret_file = (struct ol_ckpt_file){ .ops = folder->ops, .at = at };
 	return 0;
@@ -156,6 +165,14 @@ out:
 	free(table);
 	free(content);
 	return rc;
+}
+
+bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_meta *meta,
+			   const uint8_t *content, char *why)
+{
+	return !ol_content_fault(geo, content,
+				 (struct ol_content_ask){ .nonfinite = meta->nonfinite }, why,
+				 OL_CKPT_WHY_MAX);
 }
 
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,

@@ -20,7 +20,10 @@ int ol_ckpt_read_at(const struct ol_ckpt_file *file, void *bytes, size_t count, 
  */
 int ol_ckpt_unread(int rc);
 
-/* ol_ckpt_load_open -- Errors: as ol_ckpt_unread(), with why */
+/*
+ * ol_ckpt_load_open -- Errors, with why: as ol_ckpt_unread(); -ELOOP (a link); -EPERM (another user
+ * can change it). The last two may be whole, so they end a search
+ */
 int ol_ckpt_load_open(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 		      struct ol_ckpt_file *ret_file, char *why);
 
@@ -43,6 +46,13 @@ int ol_ckpt_load_header(const struct ol_ckpt_file *file, struct ol_ckpt_header *
 			char *why);
 int ol_ckpt_load_content(const struct ol_ckpt_file *file, const struct ol_ckpt_header *header,
 			 uint8_t **ret_content, char *why);
+
+/*
+ * ol_ckpt_content_sound -- false, with why: its checksums may be right, but no server had this
+ * content (store/content.h)
+ */
+bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_meta *meta,
+			   const uint8_t *content, char *why);
 
 /*
  * ol_ckpt_fit -- convert content of geometry `from` to one that differs at most in workers_max

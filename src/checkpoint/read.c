@@ -48,7 +48,9 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 	if (rc != 0)
 		return rc;
 	geo = ol_ckpt_header_geo(&header);
-	if (!ol_ckpt_fit(&geo, loaded, &meta->geo, content, why))
+	if (!ol_ckpt_content_sound(&geo, meta, loaded, why))
+		rc = OL_E_NO_CHECKPOINT;
+	else if (!ol_ckpt_fit(&geo, loaded, &meta->geo, content, why))
 		rc = OL_E_GEOMETRY;
 	free(loaded);
 	return rc;
@@ -95,12 +97,13 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_name *names = NULL;
 	struct ol_ckpt_folder folder;
-	int rc = ol_ckpt_folder_open(dir, &folder);
+	int rc = ol_ckpt_folder_open(dir, &folder, why);
 	size_t count = 0;
 
 	if (rc != 0) {
-		ol_log(OL_LOG_ERROR, "checkpoint folder: cannot be opened: %s (%s)",
-		       ol_status_str(rc), dir);
+		ol_log(OL_LOG_ERROR, "checkpoint folder: %s%s (%s)",
+		       why[0] != '\0' ? "" : "cannot be opened: ",
+		       why[0] != '\0' ? why : ol_status_str(rc), dir);
 		return rc;
 	}
 	rc = ol_ckpt_folder_list(&folder, meta->job_id, meta->geo.shard, false, &names, &count);

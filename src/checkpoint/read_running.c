@@ -17,6 +17,7 @@
 #include "checkpoint/running.h"
 #include "checkpoint/write.h"
 #include "outlast.h"
+#include "wire/bounds.h"
 
 /* A file that is being read. */
 struct source {
@@ -155,8 +156,14 @@ static int part_load(struct source *source, uint32_t index, uint64_t off, char *
 				      what);
 	ol_running_scatter(&source->geo, source->blocks, index, source->copies[at] + sizeof(head),
 			   source->content);
-	if (table)
-		source->table = head;
+	if (!table)
+		return 0;
+	source->table = head;
+	if (head.version > OL_VERSION_MAX)
+		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT,
+				      "table: version %" PRIu64 " is above %" PRIu64
+				      ", the highest",
+				      head.version, OL_VERSION_MAX);
 	return 0;
 }
 
@@ -198,6 +205,8 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 	if (rc == 0 && floor != NULL && name->epoch == floor->epoch &&
 	    source.table.version <= floor->version)
 		rc = -ENOENT;
+	if (rc == 0 && !ol_ckpt_content_sound(&source.geo, meta, source.content, why))
+		rc = OL_E_NO_CHECKPOINT;
 	if (rc == 0 && !ol_ckpt_fit(&source.geo, source.content, &meta->geo, content, why))
 		rc = OL_E_GEOMETRY;
 	if (rc == 0)
@@ -259,11 +268,12 @@ static int read_names(const struct ol_ckpt_folder *folder, const char *dir,
 int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
 			 const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content)
 {
+	char why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_folder folder;
-	int rc = ol_ckpt_folder_open(dir, &folder);
+	int rc = ol_ckpt_folder_open(dir, &folder, why);
 
 	if (rc != 0)
-		return rc;
+		return rc; /* the search for a full one, which comes first, has said it */
 	rc = read_names(&folder, dir, blocks, floor, meta, content);
 	ol_ckpt_folder_close(&folder);
 	return rc;

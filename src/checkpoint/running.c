@@ -344,10 +344,10 @@ static int file_make(struct ol_running *running, const struct ol_ckpt_folder *fo
 static int anew(struct ol_running *running, const struct ol_ckpt_name *name, char *why)
 {
 	struct ol_ckpt_folder folder;
-	int rc = ol_ckpt_folder_open(running->dir, &folder);
+	int rc = ol_ckpt_folder_reach(running->dir, &folder, why);
 
 	if (rc != 0)
-		return ol_ckpt_failed(why, rc, "cannot open the folder");
+		return rc;
 	rc = file_make(running, &folder, name, why);
 	ol_ckpt_folder_close(&folder);
 	return rc;

@@ -111,6 +111,18 @@ static int fill(const struct ol_ckpt_file *file, const struct image *image, char
 	return rc;
 }
 
+int ol_ckpt_folder_reach(const char *dir, struct ol_ckpt_folder *ret_folder, char *why)
+{
+	char its[OL_CKPT_WHY_MAX];
+	int rc = ol_ckpt_folder_open(dir, ret_folder, its);
+
+	if (rc == 0)
+		return 0;
+	if (its[0] != '\0')
+		return ol_ckpt_failed(why, rc, "the folder: %.200s", its);
+	return ol_ckpt_failed(why, rc, "cannot open the folder");
+}
+
 int ol_ckpt_enter(const struct ol_ckpt_owner *owner, const struct ol_ckpt_folder *folder, char *why)
 {
 	int rc = ol_ckpt_owner_enter(owner, folder);
@@ -241,11 +253,9 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
 		ol_ckpt_failed(why, rc, "cannot put it together");
 		goto out;
 	}
-	rc = ol_ckpt_folder_open(dir, &folder);
-	if (rc != 0) {
-		ol_ckpt_failed(why, rc, "cannot open the folder");
+	rc = ol_ckpt_folder_reach(dir, &folder, why);
+	if (rc != 0)
 		goto out_image;
-	}
 	rc = publish(&folder, &name, meta, &image, keep, why);
 	ol_ckpt_folder_close(&folder);
 out_image:

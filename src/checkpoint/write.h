@@ -23,6 +23,9 @@ int ol_ckpt_sync_data(const struct ol_ckpt_file *file);
 int ol_ckpt_failed(char *why, int rc, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* ol_ckpt_folder_reach -- as ol_ckpt_folder_open(), with why for the line of a failed write */
+int ol_ckpt_folder_reach(const char *dir, struct ol_ckpt_folder *ret_folder, char *why);
+
 /* ol_ckpt_remedy -- the remedy: "; make room, …", or "". A running checkpoint is one file. */
 const char *ol_ckpt_remedy(int rc, bool is_running);
 

@@ -153,8 +153,13 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 	struct ol_ckpt_owner owner;
 	struct ol_ckpt_writer *writer;
 	struct ol_ckpt_folder folder;
-	int rc = ol_ckpt_folder_make(dir, &folder);
+	char why[OL_CKPT_WHY_MAX];
+	int rc = ol_ckpt_folder_make(dir, &folder, why);
 
+	if (rc != 0 && why[0] != '\0') {
+		snprintf(err, err_bytes, "checkpoint folder: %s (%s)", why, dir);
+		return rc;
+	}
 	if (rc != 0) {
 		snprintf(err, err_bytes,
 			 "checkpoint folder: cannot be used: %s; give one that can be made or "

@@ -175,7 +175,10 @@ struct ol_worker_opts {
 	/* RDMA device to leave by; NULL: the one on the route to the server. "a,b", up to 8: shard k
 	   by device k modulo their number, and by another while that one fails */
 	const char *device;
-	const char *job_key; /* secret that both ends of a job share; NULL or "": none */
+	/* Secret that both ends of a job share: text of 128 bits or more (32 hexadecimal digits, 22
+	   letters and digits, or 16 bytes; `outlast keygen`), or -EINVAL. NULL or "": none, and
+	   whoever reaches a server can join */
+	const char *job_key;
 	uint32_t worker; /* this worker's id, from 0; unique in the job */
 	uint32_t observer; /* enum ol_observer: an observer has no id and cannot push */
 	uint64_t param_count; /* floats in the caller's model; 0: as many as the servers have */
@@ -411,7 +414,7 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  *            older than the last two pulls, no such op->level, or a newer program's *info that
  *            holds what this library does not know), -EAGAIN (CONTINUE: a queue is full: poll, then retry),
  *            -ENOBUFS (CONTINUE: a queue is full, and only a pull makes room), -EOVERFLOW (this
- *            handle has used all 2^40 - 1 push numbers: open another); OL_E_NO_SERVER
+ *            handle has used all 2^40 - 2 push numbers: open another); OL_E_NO_SERVER
  */
 OL_API int ol_push_sized(struct ol_worker *worker, float *grad, const struct ol_push_info *info,
 			 size_t info_bytes, struct ol_op *op);

@@ -105,12 +105,12 @@ struct ol_server_opts {
 	   which to begin; the first that is there and has the address is taken. NULL: the one that
 	   has the address */
 	const char *device;
-	const char *job_key;
+	const char *job_key; /* as in struct ol_worker_opts */
 	uint64_t param_count; /* of the whole job */
 	uint32_t shard; /* the shard that this server holds */
 	uint32_t shard_count; /* shards of the job; default 1 */
 	uint32_t epoch; /* give a higher one at each start; a restore raises it above the epoch of
-			 the weights that it finds; default 1 */
+			 the weights that it finds; below 2147483647; default 1 */
 	enum ol_consistency consistency; /* default ASYNC */
 	uint32_t workers; /* sync: workers that make a step; default 1 */
 	uint32_t workers_max; /* ids below this may connect; default 8 */
@@ -301,7 +301,7 @@ struct ol_chains;
  * ol_chains_open -- watch the chains of a job without taking part in them
  *
  * Blocks: until the coordinator answers, or timeout_ms.
- * Errors: -ETIMEDOUT, -ENOENT (folder), -EACCES (job key), -EPERM, -EINVAL, -ENOMEM, -EOPNOTSUPP
+ * Errors: -ETIMEDOUT, -ENOENT (folder), -EACCES (another job key), -EPERM, -EINVAL, -ENOMEM, -EOPNOTSUPP
  * (zk:, and a library that was built without ZooKeeper); with a line in err
  */
 OL_API int ol_chains_open(const char *coordinator, const char *job, const char *job_key,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/defaults.h"
+#include "base/key.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "outlast_server.h"
@@ -32,15 +33,10 @@ static int fail(char *err, size_t err_bytes, int rc, const char *text)
 	return rc;
 }
 
-/* key_set -- false: it is too long. No key is the same as "". */
-static bool key_set(char key[OL_JOB_KEY_MAX], const char *job_key)
+static void chains_free(struct ol_chains *chains)
 {
-	if (job_key == NULL)
-		job_key = "";
-	if (strlen(job_key) >= OL_JOB_KEY_MAX)
-		return false;
-	memcpy(key, job_key, strlen(job_key) + 1);
-	return true;
+	explicit_bzero(chains->key, sizeof(chains->key));
+	free(chains);
 }
 
 static void log_debug(void *arg, const char *text)
@@ -53,7 +49,8 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 		   uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,
 		   char *err, size_t err_bytes)
 {
-	struct ol_chains *chains = calloc(1, sizeof(*chains));
+	const char *fault = ol_key_fault(job_key);
+	struct ol_chains *chains;
 	struct ol_coord_opts opts = { .addr = coordinator,
 				      .job = job != NULL ? job : OL_DEFAULT_JOB,
 				      .shard_count = shard_count,
@@ -63,17 +60,16 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 				      .log = log_debug };
 	int rc;
 
+	if (fault != NULL)
+		return fail(err, err_bytes, -EINVAL, fault);
+	chains = calloc(1, sizeof(*chains));
 	if (chains == NULL)
 		return fail(err, err_bytes, -ENOMEM, "coordinator: no memory");
-	if (!key_set(chains->key, job_key)) {
-		free(chains);
-		return fail(err, err_bytes, -EINVAL,
-			    "coordinator: job key is longer than 255 bytes");
-	}
+	snprintf(chains->key, sizeof(chains->key), "%s", job_key != NULL ? job_key : "");
 	opts.mac_arg = chains->key;
 	rc = ol_coord_open(&opts, &chains->coord, err, err_bytes);
 	if (rc != 0) {
-		free(chains);
+		chains_free(chains);
 		return rc;
 	}
 	chains->shard_count = shard_count;
@@ -125,5 +121,5 @@ void ol_chains_close(struct ol_chains *chains)
 	if (chains == NULL)
 		return;
 	ol_coord_close(chains->coord);
-	free(chains);
+	chains_free(chains);
 }

@@ -171,7 +171,7 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 		return "push of another epoch";
 	if (hdr->payload_bytes != ol_layout_vector_bytes(&ingest->store->geo))
 		return "push of another length than the shard";
-	if (ol_seq_tag(hdr->seq) == 0 || ol_seq_count(hdr->seq) == 0)
+	if (!ol_seq_possible(hdr->seq))
 		return "push with an impossible sequence number";
 	if (session->numbered && ol_seq_tag(hdr->seq) != ol_seq_tag(session->last_seq))
 		return "push with the sequence number of another process";
@@ -181,6 +181,8 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 		return "push with a sequence number out of turn";
 	if (hdr->grads == 0)
 		return "push of no gradient";
+	if (ol_store_applied(ingest->store, session->worker).grads > OL_GRADS_PUSH_MAX)
+		return "push of more gradients than a worker can compute";
 	if (hdr->base_version > version_newest(ingest))
 		return "push computed at a version that does not exist";
 	return NULL;

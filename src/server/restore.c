@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rdma/order.h"
+#include "store/content.h"
 
 enum {
 	CHUNK_BYTES = 1 << 20
@@ -329,15 +330,20 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 	struct ol_session *source = restoring->source;
 	const struct ol_hello *hello = &source->hello;
 	bool with_state = hello->state_off != OL_MIRROR_NO_STATE;
+	char why[256];
 
 	if (source->role == OL_ROLE_REPLICA) { /* servers of the job are trusted */
 		restoring->source = NULL;
 		ol_store_restore(restoring->store, restoring->into, hello->mirror_version, true);
 		return result_ready(restoring, OL_RESTORE_CHAIN, hello->mirror_epoch);
 	}
-	if (!restoring->opts->rule.allow_nonfinite &&
-	    !ol_store_finite(restoring->store, restoring->into))
-		return source_refuse(restoring, "it holds a NaN or an infinity");
+	if (ol_content_fault(&restoring->store->geo,
+			     ol_store_content(restoring->store, restoring->into),
+			     (struct ol_content_ask){
+				     .nonfinite = restoring->opts->rule.allow_nonfinite != 0,
+				     .no_state = !with_state },
+			     why, sizeof(why)))
+		return source_refuse(restoring, why);
 	if (ol_restore_grads(restoring->store, restoring->into) < hello->mirror_version)
 		return source_refuse(restoring,
 				     "it has fewer gradients than steps: its version is false");

@@ -34,6 +34,7 @@ struct ol_ckpt_meta ol_save_meta(const struct ol_saving *saving)
 		.version = saving->store->version,
 		.epoch = saving->opts->epoch,
 		.optimizer = (uint32_t)saving->opts->rule.optimizer,
+		.nonfinite = saving->opts->rule.allow_nonfinite != 0,
 	};
 }
 

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/key.h"
 #include "base/owner.h"
 #include "base/turn.h"
 #include "link/memory.h"
@@ -28,7 +29,6 @@
 enum {
 	OL_OBSERVERS_MAX = 1024,
 	OL_PREDECESSORS_MAX = 1,
-	OL_JOB_KEY_MAX = 256,
 	OL_TURN_BYTES = 16 << 20, /* of gradients, until a turn of the loop ends */
 };
 

@@ -164,11 +164,13 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "workers_max is not between 1 and 1024";
 	else if (opts->window == 0 || opts->window > OL_WINDOW_MAX)
 		what = "window is not between 1 and 64";
-	else if (opts->job_key != NULL && strlen(opts->job_key) >= OL_JOB_KEY_MAX)
-		what = "job key is longer than 255 bytes";
+	else if (ol_key_fault(opts->job_key) != NULL)
+		what = ol_key_fault(opts->job_key);
 	else if (!key_serves(opts->job_key))
 		what = "job key is a credential of a worker or an observer, or a damaged one: a "
 		       "server needs the job key, or outlast keygen --server";
+	else if (opts->epoch >= OL_EPOCH_MAX)
+		what = "epoch is not below 2147483647";
 	else if (opts->heartbeat_ms == 0)
 		what = "heartbeat_ms is 0";
 	else if (opts->lease_ms != 0 && opts->lease_ms < 4 * opts->heartbeat_ms)
@@ -556,6 +558,7 @@ void ol_server_close(struct ol_server *server)
 		close(server->stop_fd);
 	ol_ingest_close(&server->ingest);
 	ol_sessions_close(&server->sessions);
+	explicit_bzero(server->job_key, sizeof(server->job_key));
 	free(server);
 }
 

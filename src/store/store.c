@@ -95,11 +95,6 @@ void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t versio
 	publish_first(store, snapshot, version);
 }
 
-bool ol_store_finite(const struct ol_store *store, uint32_t snapshot)
-{
-	return store->kernels->finite(store->parts[snapshot].weights, store->geo.shard_len) != 0;
-}
-
 float ol_store_norm(const struct ol_store *store, const float *grad)
 {
 	double sum = 0.0;

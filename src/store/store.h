@@ -141,9 +141,6 @@ void *ol_store_content(const struct ol_store *store, uint32_t snapshot);
  */
 void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t version, bool with_state);
 
-/* ol_store_finite -- true if the weights in a snapshot hold no NaN and no infinity */
-bool ol_store_finite(const struct ol_store *store, uint32_t snapshot);
-
 /* ol_store_norm -- Euclidean norm of a gradient of this shard */
 float ol_store_norm(const struct ol_store *store, const float *grad);
 

@@ -20,8 +20,9 @@ enum {
 	OL_SEQ_COUNT_BITS = 40
 };
 
-#define OL_SEQ_TAG_MAX   ((UINT32_C(1) << 24) - 1)
-#define OL_SEQ_COUNT_MAX ((UINT64_C(1) << OL_SEQ_COUNT_BITS) - 1)
+#define OL_SEQ_TAG_MAX    ((UINT32_C(1) << 24) - 1)
+#define OL_SEQ_COUNT_MASK ((UINT64_C(1) << OL_SEQ_COUNT_BITS) - 1)
+#define OL_SEQ_COUNT_MAX  (OL_SEQ_COUNT_MASK - 1) /* one more is still of the same process */
 
 static inline uint64_t ol_seq_make(uint32_t tag, uint64_t count)
 {
@@ -35,7 +36,7 @@ static inline uint32_t ol_seq_tag(uint64_t seq)
 
 static inline uint64_t ol_seq_count(uint64_t seq)
 {
-	return seq & OL_SEQ_COUNT_MAX;
+	return seq & OL_SEQ_COUNT_MASK;
 }
 
 /* ol_seq_contains -- weights with a worker's pushes up to `applied` contain its push seq */

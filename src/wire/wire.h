@@ -62,14 +62,12 @@
 #include "outlast.h"
 #include "replication/entry.h"
 #include "replication/view.h"
+#include "wire/bounds.h"
 #include "wire/layout.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the records that travel by one-sided writes are little-endian"
 #endif
-
-#define OL_VERSION_MAX (UINT64_MAX >> 8) /* so that no arithmetic on versions overflows */
-#define OL_EPOCH_MAX   (UINT32_MAX >> 1)
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */

@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/defaults.h"
+#include "base/key.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -196,7 +197,7 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 		       "heartbeat_ms, or more; 0: no lease";
 	if (!ol_cancel_fd_is_good(opts->cancel_fd))
 		return "cancel_fd is no open descriptor: give an eventfd, or -1";
-	return NULL;
+	return ol_key_fault(opts->job_key);
 }
 
 /* A credential lets its holder speak as itself alone. */
@@ -384,6 +385,8 @@ void ol_worker_close(struct ol_worker *worker)
 			worker->ops->close(worker->rails[i].xport);
 	}
 	free(worker->links);
+	if (worker->job_key != NULL)
+		explicit_bzero(worker->job_key, strlen(worker->job_key));
 	free(worker->job_key);
 	free(worker);
 }

@@ -2,7 +2,8 @@
 
 /*
  * checkpoint_fuzz.c -- a checkpoint file of any content and name is refused, or has exactly the
- * format: the same header when it is made again, every block under its checksum
+ * format: the same header when it is made again, every block under its checksum; and a content that
+ * is called sound has no number beyond its bound and no value that is not finite
  *
  * The first byte selects the form of the rest, since no fuzzer finds a checksum by chance:
  *
@@ -12,6 +13,7 @@
  *	3       a name
  */
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@
 
 #include "checkpoint/load.h"
 #include "support/fuzz.h"
+#include "wire/bounds.h"
 
 enum {
 	FIELDS = offsetof(struct ol_ckpt_header, reserved),
@@ -53,6 +56,40 @@ static void refit(const struct ol_geometry *geo, const uint8_t *content)
 	free(back);
 }
 
+/* What is called sound can be a server's, by a look of our own */
+static void sound(const struct ol_ckpt_meta *meta, const uint8_t *content)
+{
+	const struct ol_geometry *geo = &meta->geo;
+	const uint8_t *at = content + sizeof(struct ol_snapshot_head);
+	char why[OL_CKPT_WHY_MAX] = "";
+	uint64_t grads = 0;
+
+	if (!ol_ckpt_content_sound(geo, meta, content, why)) {
+		must(why[0] != '\0');
+		return;
+	}
+	must(meta->version <= OL_VERSION_MAX && meta->epoch < OL_EPOCH_MAX);
+	for (uint32_t i = 0; i < geo->workers_max; i++, at += sizeof(struct ol_applied)) {
+		struct ol_applied applied;
+		uint64_t tag;
+
+		memcpy(&applied, at, sizeof(applied));
+		tag = applied.seq >> OL_SEQ_COUNT_BITS;
+		must(applied.seq == 0 ||
+		     (tag != 0 && (applied.seq + 1) >> OL_SEQ_COUNT_BITS == tag));
+		must(!__builtin_add_overflow(grads, applied.grads, &grads));
+	}
+	for (uint32_t v = 0; v <= geo->state_vectors; v++) {
+		at = content + ol_layout_table_bytes(geo) + v * ol_layout_vector_bytes(geo);
+		for (uint64_t i = 0; i < geo->shard_len; i++) {
+			float value;
+
+			memcpy(&value, at + i * sizeof(value), sizeof(value));
+			must(isfinite(value));
+		}
+	}
+}
+
 static void try_file(int fd, uint64_t bytes)
 {
 	struct ol_ckpt_file file = { .ops = &ol_ckpt_files, .at = fd };
@@ -78,6 +115,7 @@ static void try_file(int fd, uint64_t bytes)
 		must(why[0] != '\0');
 		return;
 	}
+	sound(&meta, content);
 	refit(&meta.geo, content);
 	free(content);
 }

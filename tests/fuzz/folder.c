@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* folder.c -- memfds, and links to them */
+/* folder.c -- files in /dev/shm, or in /tmp where there is none: the product follows no links */
 
 #include "fuzz/folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
@@ -48,22 +48,23 @@ static void folder_remove(void)
 
 const char *folder_make(const char *const names[], unsigned count)
 {
-	char path[PATH_BYTES], target[64];
+	char path[PATH_BYTES];
 
 	if (folder.count > 0)
 		return folder.path;
 	must(count >= 1 && count <= FOLDER_FILES_MAX);
-	snprintf(folder.path, sizeof(folder.path), "/tmp/outlast-fuzz-XXXXXX");
-	must(mkdtemp(folder.path) != NULL);
+	snprintf(folder.path, sizeof(folder.path), "/dev/shm/outlast-fuzz-XXXXXX");
+	if (mkdtemp(folder.path) == NULL) {
+		snprintf(folder.path, sizeof(folder.path), "/tmp/outlast-fuzz-XXXXXX");
+		must(mkdtemp(folder.path) != NULL);
+	}
 	folder.names = names;
 	folder.count = count;
 	atexit(folder_remove);
 	for (unsigned i = 0; i < count; i++) {
-		folder.fds[i] = memfd_create("outlast-fuzz", MFD_CLOEXEC);
-		must(folder.fds[i] >= 0);
 		entry_path(i, path);
-		snprintf(target, sizeof(target), "/proc/%d/fd/%d", (int)getpid(), folder.fds[i]);
-		must(symlink(target, path) == 0);
+		folder.fds[i] = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		must(folder.fds[i] >= 0);
 	}
 	return folder.path;
 }

@@ -30,7 +30,7 @@ enum {
 };
 
 #define LIAR_ID  UINT64_C(11)
-#define LIAR_KEY "key"
+#define LIAR_KEY "the key that a liar has"
 
 enum liar_state {
 	LIAR_CALLS, /* the product called; no answer yet */

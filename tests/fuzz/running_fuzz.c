@@ -2,12 +2,13 @@
 
 /*
  * running_fuzz.c -- a damaged running checkpoint is refused and no byte of it is used, or is put
- * together from whole copies of saved blocks
+ * together from whole copies of saved blocks, with no number beyond its bound and only finite values
  *
  * The first byte: 0, the rest is the file. 1, the rest damages a file that the product has written:
  * some bytes, the header or one copy (with their checksums made anew), or its length.
  */
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "fuzz/folder.h"
 #include "outlast_server.h"
 #include "support/fuzz.h"
+#include "wire/bounds.h"
 
 enum {
 	FLOATS = 40,
@@ -111,6 +113,8 @@ static void file_make(void)
 static void start(void)
 {
 	struct ol_ckpt_name name = ol_ckpt_name_of(&wanted);
+	struct ol_ckpt_meta meta = wanted;
+	uint8_t *content;
 	char err[128];
 
 	ol_log_sink_set(log_drop, NULL);
@@ -123,6 +127,13 @@ static void start(void)
 	must(ol_ckpt_blocks_make(lengths, BLOCKS, &wanted.geo, &fuzz.blocks, err, sizeof(err)) ==
 	     0);
 	file_make();
+	/* what is not spoilt is read: otherwise this target would look at nothing */
+	folder_write(0, fuzz.whole, fuzz.bytes);
+	content = malloc(fuzz.content_bytes);
+	must(content != NULL);
+	must(ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, NULL, &meta, content) == 0);
+	must(meta.version == TURNS + 1);
+	free(content);
 }
 
 static void patch(struct input *in, uint8_t *at, size_t bytes)
@@ -182,6 +193,33 @@ static size_t spoil(struct input *in, uint8_t *file)
 	return bytes;
 }
 
+/* What is restored can be a server's, by a look of our own */
+static void sound(const uint8_t *content)
+{
+	const uint8_t *at = content + sizeof(struct ol_snapshot_head);
+
+	for (uint32_t i = 0; i < wanted.geo.workers_max; i++, at += sizeof(struct ol_applied)) {
+		struct ol_applied applied;
+		uint64_t tag;
+
+		memcpy(&applied, at, sizeof(applied));
+		tag = applied.seq >> OL_SEQ_COUNT_BITS;
+		must(applied.seq == 0 ||
+		     (tag != 0 && (applied.seq + 1) >> OL_SEQ_COUNT_BITS == tag));
+		must(applied.earlier <= applied.grads && applied.grads <= OL_GRADS_MAX);
+	}
+	for (uint32_t v = 0; v <= wanted.geo.state_vectors; v++) {
+		at = content + ol_layout_table_bytes(&wanted.geo) +
+		     v * ol_layout_vector_bytes(&wanted.geo);
+		for (uint64_t i = 0; i < FLOATS; i++) {
+			float value;
+
+			memcpy(&value, at + i * sizeof(value), sizeof(value));
+			must(isfinite(value));
+		}
+	}
+}
+
 static void try_read(void)
 {
 	struct ol_ckpt_meta meta = wanted, floor = { .epoch = 1, .version = 2 };
@@ -193,7 +231,8 @@ static void try_read(void)
 		for (size_t i = 0; i < fuzz.content_bytes; i++)
 			must(content[i] == 0xa5);
 	} else {
-		must(meta.epoch == wanted.epoch);
+		must(meta.epoch == wanted.epoch && meta.version <= OL_VERSION_MAX);
+		sound(content);
 		if (ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, &floor, &meta, content) == 0)
 			must(meta.version > floor.version);
 	}

@@ -55,7 +55,7 @@ rows "pull" 3 pull --size 8..32 "${few[@]}" --baseline
 rows "pull one after the other" 1 pull --mode bw --size 4M "${few[@]}"
 rows "waits that sleep" 1 push --size 4K --spin-us 0 "${few[@]}"
 rows "by time" 1 pull --size 64 --seconds 0.05
-rows "a job key" 1 push --size 64 --job-key secret "${few[@]}"
+rows "a job key" 1 push --size 64 --job-key 0123456789abcdef0123456789abcdef "${few[@]}"
 # the server's loop leaves its processor to the thread that makes memory ready
 if chrt -f 1 true 2>/dev/null; then
 	under=(chrt -f 1)
@@ -73,7 +73,7 @@ for word in '"replicas": 2' '"one_way_us"' '"ratio"' '"server_cpus"' '"spin_yiel
 	grep -qF "$word" "$tmp/json" || wrong "JSON of commit has no $word"
 done
 rows "commit, servers that are threads" 1 commit --size 64 --replicas 3 --threads "${few[@]}"
-rows "commit, a job key" 1 commit --size 64 --replicas 2 --job-key secret "${few[@]}"
+rows "commit, a job key" 1 commit --size 64 --replicas 2 --job-key 0123456789abcdef0123456789abcdef "${few[@]}"
 
 # phases WHAT KILLS ARGUMENTS... -- a row for each phase, of so many kills, and the phases add up to the total
 phases() {

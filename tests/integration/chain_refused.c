@@ -72,7 +72,7 @@ static int servers(const struct job *job, long unused)
 	opts.coordinator = nobody;
 	server_refused(&opts, -ENOENT, nobody);
 	opts = good;
-	opts.job_key = "another";
+	opts.job_key = "another key of this job";
 	server_refused(&opts, OL_E_GEOMETRY, "key");
 	opts = good;
 	opts.job = "no/name";
@@ -111,7 +111,7 @@ static int workers(const struct job *job, long unused)
 	opts.servers = "@one";
 	worker_refused(&opts, -EINVAL, "coordinator");
 	opts = good;
-	opts.job_key = "another";
+	opts.job_key = "another key of this job";
 	worker_refused(&opts, OL_E_AUTH, "key");
 	opts = good;
 	opts.job = "no/name";

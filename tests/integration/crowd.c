@@ -25,7 +25,7 @@ enum {
 	FDS = 16384, /* of a server with so many workers */
 };
 
-static const char key[] = "crowd";
+static const char key[] = "the key of the crowd";
 
 struct one {
 	struct ol_xport_conn *conn;

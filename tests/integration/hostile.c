@@ -22,7 +22,7 @@ enum {
 	LEN = 100
 };
 
-static const char key[] = "the key";
+static const char key[] = "the key of this job";
 
 /* The lies. Each is told on a live session but for the first ones. */
 enum lie {
@@ -38,6 +38,7 @@ enum lie {
 	LIE_HDR_FUTURE,
 	LIE_HDR_SEQ_ZERO,
 	LIE_HDR_SEQ_NO_PROCESS,
+	LIE_HDR_SEQ_LAST, /* the number behind it is of another process */
 	LIE_HDR_NO_GRADS,
 	LIE_PART_SLOT,
 	LIE_COUNT,
@@ -68,7 +69,8 @@ static void tell_push(struct peer *peer, enum lie lie)
 	uint32_t slot = lie == LIE_SLOT_NOT_ITS_OWN ? geo->window : lie >= LIE_HDR_SEQ_AGAIN;
 	uint32_t tag = lie == LIE_HDR_SEQ_PROCESS ? 8 : lie == LIE_HDR_SEQ_NO_PROCESS ? 0 : 7;
 	struct ol_push_hdr hdr = {
-		.seq = ol_seq_make(tag, lie != LIE_HDR_SEQ_ZERO),
+		.seq = lie == LIE_HDR_SEQ_LAST ? UINT64_MAX
+					       : ol_seq_make(tag, lie != LIE_HDR_SEQ_ZERO),
 		.base_version = lie == LIE_HDR_FUTURE ? 1000 : 0,
 		.payload_bytes = ol_layout_vector_bytes(geo) + (lie == LIE_HDR_LENGTH ? 64 : 0),
 		.epoch = 1 + (lie == LIE_HDR_EPOCH ? 1 : 0),
@@ -200,7 +202,7 @@ static int strangers(const struct job *job, long unused)
 	struct ol_worker *worker;
 
 	(void)unused;
-	honest(job, 1, "another key", OL_E_AUTH);
+	honest(job, 1, "another key of a job", OL_E_AUTH);
 	honest(job, 1, NULL, OL_E_AUTH);
 	honest(job, 2, key, OL_E_WORKER_ID); /* workers_max is 2 */
 	worker = honest(job, 1, key, 0);

@@ -28,6 +28,9 @@ enum lie {
 	LIE_OFFSET_WRAPS, /* so far that addresses wrap around */
 	LIE_VERSION, /* more steps than gradients */
 	LIE_NOT_FINITE,
+	LIE_SEQ, /* a number that no push has */
+	LIE_GRADS, /* more gradients than can be added up */
+	LIE_STEPS, /* of an optimizer that has made more steps than there can be versions */
 	LIE_REFUSED, /* the first that breaks a rule */
 	LIE_VERSION_MAX = LIE_REFUSED,
 	LIE_EPOCH_MAX,
@@ -42,9 +45,13 @@ static enum lie lie; /* that is told; set before processes are forked */
 /* What an honest worker 1 would have after a thousand pushes that all were 0 */
 static void mirror_fill(uint8_t *at, const struct ol_geometry *geo)
 {
-	struct ol_applied applied = { .seq = ol_seq_make(7, 1000), .grads = 1000 };
+	const struct ol_snapshot_head head = { .optimizer_steps =
+						       lie == LIE_STEPS ? UINT64_MAX : 0 };
+	struct ol_applied applied = { .seq = lie == LIE_SEQ ? UINT64_MAX : ol_seq_make(7, 1000),
+				      .grads = lie == LIE_GRADS ? OL_GRADS_MAX + 1 : 1000 };
 
 	memset(at, 0, MIRROR_BYTES);
+	memcpy(at, &head, sizeof(head));
 	if (lie != LIE_VERSION)
 		memcpy(at + sizeof(struct ol_snapshot_head) + sizeof(applied), &applied,
 		       sizeof(applied));

@@ -15,10 +15,11 @@ full() {
 
 full --help
 full --version
-for command in train drill serve work stat bench doctor; do
+for command in train drill serve work stat bench keygen doctor; do
 	full "$command" --help
 done
 full doctor
+full keygen
 full train "${tiny[@]}" --steps 3
 at=$(address)
 serve s "$at"

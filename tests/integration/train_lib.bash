@@ -4,10 +4,11 @@
 #
 # Every process started by background() is killed at the end, every file lies in $tmp.
 set -u
+umask 022 # folders that others can write are refused
 
 : "${OUTLAST_BIN:?is the program to test}"
 unset "${!OUTLAST_JOB@}"
-export OUTLAST_JOB_KEY=integration-test
+export OUTLAST_JOB_KEY=0123456789abcdef0123456789abcdef
 DEADLINE_S=${OUTLAST_TEST_DEADLINE_S:-60}
 tiny=(--model softmax --dataset synthetic:train=500,test=200)
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/outlast-test.XXXXXX") || exit 1

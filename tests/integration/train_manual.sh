@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_manual.sh -- the manual page has every option of train, drill, serve, work and stat, in its section, and no other
+# train_manual.sh -- the manual page has every option of train, drill, serve, work, stat and keygen, in its section, and no other
 . "$(dirname "$0")/train_lib.bash"
 
 page=${OUTLAST_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}/tools/outlast/outlast.1
-for command in train drill serve work stat; do
+for command in train drill serve work stat keygen; do
 	outlast $command --help
 	printf '%s\n' "$out" | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort >"$tmp/help.txt"
 	awk -v head=".SH OUTLAST ${command^^}" '/^\.SH/ { inside = $0 == head } inside' "$page" |
 		grep -A 1 '^\.TP' | sed -n 's/^\.B[IR] \([^ ]*\).*/\1/p' | sed 's/\\-/-/g' | sort >"$tmp/page.txt"
-	[ "$(wc -l <"$tmp/help.txt")" -gt 4 ] || fail "$command --help lists no options"
+	[ "$(wc -l <"$tmp/help.txt")" -gt 2 ] || fail "$command --help lists no options"
 	difference=$(diff "$tmp/help.txt" "$tmp/page.txt") || fail "$command (< --help, > outlast.1): $difference"
 done
 outlast --help

@@ -39,14 +39,19 @@ work --id 2
 expect_error "id out of range" 5 "outlast work:*id 2*"
 key=$OUTLAST_JOB_KEY
 # whoever says so has not proved to be its server: the worker tries again until its time is over
-OUTLAST_JOB_KEY=wrong work --connect-timeout-ms 500
+OUTLAST_JOB_KEY=f${key#?} work --connect-timeout-ms 500
 expect_error "wrong job key" 5 "*outlast work:*not let in within 500 ms: job key*"
-echo also-wrong >"$tmp/key"
+echo "e${key#?}" >"$tmp/key"
+chmod 600 "$tmp/key"
 work --job-key-file "$tmp/key" --connect-timeout-ms 500
 expect_error "wrong job key from a file" 5 "*outlast work:*not let in within 500 ms: job key*"
 echo "$key" >"$tmp/key"
 work --job-key-file "$tmp/key" --steps 5
 expect "the key from a file" 0
+chmod 644 "$tmp/key"
+work --job-key-file "$tmp/key" --job-key-file-shared --steps 5
+expect "the key from a file that others may read" 0
+! tr '\0' '\n' <"/proc/$server/environ" | grep -q "$key" || fail "serve's environment still shows the key"
 outlast serve --listen "$at" "${tiny[@]}"
 expect_error "second server on one address" 7 "*outlast serve:*$at*"
 outlast work --connect "$(address)" "${tiny[@]}" --connect-timeout-ms 200

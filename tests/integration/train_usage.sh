@@ -57,6 +57,24 @@ bad "shape" 2 "outlast serve:*28by28*" serve --data-shape 28by28
 bad "shard" 2 "outlast serve: --shard*is not below --servers 2" serve "${tiny[@]}" --shard 2 --servers 2
 bad "json" 2 "outlast train:*json*/nowhere/*" train "${tiny[@]}" --json /nowhere/r.json
 bad "key file" 2 "outlast work:*$tmp/nokey*" work "${tiny[@]}" --job-key-file "$tmp/nokey"
+echo short >"$tmp/key"
+chmod 600 "$tmp/key"
+for command in serve work stat; do
+	words=("${tiny[@]}")
+	[ $command != stat ] || words=(--servers @outlast-test-$$)
+	bad "short key" 2 "outlast $command:*$tmp/key*128 bits*outlast keygen*" $command "${words[@]}" --job-key-file "$tmp/key"
+	OUTLAST_JOB_KEY=short bad "short key" 2 "outlast $command:*OUTLAST_JOB_KEY*128 bits*" $command "${words[@]}"
+done
+OUTLAST_JOB_KEY=short bad "short key" 2 "outlast train:*OUTLAST_JOB_KEY*128 bits*" train "${tiny[@]}" --durability chain
+OUTLAST_JOB_KEY=short bad "short key" 2 "outlast doctor:*OUTLAST_JOB_KEY*128 bits*" doctor
+printf '%s\n' "$OUTLAST_JOB_KEY" >"$tmp/key"
+chmod 644 "$tmp/key"
+bad "key that others read" 2 "outlast work:*$tmp/key*chmod 600*" work "${tiny[@]}" --job-key-file "$tmp/key"
+mkdir -m 775 "$tmp/open"
+bad "folder that others write" 2 "outlast train:*write the folder of --checkpoint*$tmp/open*chmod go-w*" \
+	train "${tiny[@]}" --durability checkpoint --checkpoint "dir=$tmp/open"
+bad "folder that others write" 7 "outlast serve:*$tmp/open*" \
+	serve "${tiny[@]}" --listen @outlast-test-$$ --durability checkpoint --checkpoint "dir=$tmp/open"
 bad "report fd" 2 "outlast work:*report-fd*" work "${tiny[@]}" --report-fd 9
 bad "model of another shape" 2 "outlast train:*cnn*" train --model cnn --dataset synthetic
 

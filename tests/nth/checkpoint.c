@@ -48,7 +48,9 @@ static struct ol_ckpt_meta meta_of(uint64_t at)
 
 	check_ok(ol_shard_span(PARAMS, 1, 0, &meta.geo.shard_first, &meta.geo.shard_len));
 	check(ol_layout_content_bytes(&meta.geo) <= sizeof(content));
-	memset(content, (int)at, sizeof(content));
+	memset(content, 0, ol_layout_table_bytes(&meta.geo));
+	memset(content + ol_layout_table_bytes(&meta.geo), (int)at,
+	       ol_layout_vector_bytes(&meta.geo));
 	return meta;
 }
 
@@ -65,7 +67,7 @@ static void put(uint64_t at)
 static void before(void)
 {
 	snprintf(dir, sizeof(dir), "%s/ckpt-%d", run_folder(), (int)getpid());
-	check_ok(mkdir(dir, 0777));
+	check_ok(mkdir(dir, 0700));
 	put(1);
 	put(2);
 }

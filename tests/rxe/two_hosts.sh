@@ -18,7 +18,7 @@ if [ "${1-}" != guest ]; then
 	exec "$root/tools/lab/run" --hosts 2 --deadline 600 -- env OUTLAST_BIN="$bin" bash "$0" guest
 fi
 
-export OUTLAST_JOB_KEY=two-hosts
+export OUTLAST_JOB_KEY=the-key-of-the-two-hosts
 if [ "$OL_HOST" = 0 ]; then
 	"$bin" serve "${job[@]}" --consistency sync --workers 1 --listen "$OL_ADDR_0:7471" --exit-version 30
 	exit

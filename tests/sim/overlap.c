@@ -53,7 +53,7 @@ static void server_main(void *arg)
 	snprintf(listen, sizeof(listen), "@sim-%u", index + 1);
 	opts.listen = listen;
 	opts.transport = "sim";
-	opts.job_key = "overlap";
+	opts.job_key = "the key of an overlap";
 	opts.param_count = LEN;
 	opts.workers = opts.workers_max = job.workers;
 	opts.consistency = job.sync ? OL_CONSISTENCY_SYNC : OL_CONSISTENCY_ASYNC;
@@ -109,7 +109,7 @@ static void worker_main(void *arg)
 
 	ol_worker_opts_init(&opts);
 	opts.transport = "sim";
-	opts.job_key = "overlap";
+	opts.job_key = "the key of an overlap";
 	opts.worker = (uint32_t)(uintptr_t)arg;
 	opts.lease_ms = LEASE_MS;
 	opts.spin_us = 0;

@@ -53,7 +53,7 @@ static void server_main(void *unused)
 	ol_server_opts_init(&opts);
 	opts.transport = "sim";
 	opts.listen = "@sim-1";
-	opts.job_key = "storm";
+	opts.job_key = "the key of a storm";
 	opts.param_count = LEN;
 	opts.workers_max = storm.workers;
 	opts.lease_ms = LEASE_MS;
@@ -82,7 +82,7 @@ static struct ol_worker *come(uint32_t id)
 	ol_worker_opts_init(&opts);
 	opts.transport = "sim";
 	opts.servers = "@sim-1";
-	opts.job_key = "storm";
+	opts.job_key = "the key of a storm";
 	opts.worker = id;
 	opts.lease_ms = LEASE_MS;
 	opts.connect_timeout_ms = CONNECT_MS;

@@ -45,6 +45,7 @@ int cmd_serve(int argc, char **argv);
 int cmd_work(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_keygen(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
 /*

@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/key.h"
+
 extern char **environ;
 
 static char blas_variable[] = "OPENBLAS_NUM_THREADS=1";
@@ -41,7 +43,7 @@ static char **environment(const char *job_key, char **ret_own)
 	while (environ[count] != NULL)
 		count++;
 	env = calloc(count + OWN_VARIABLES + 1, sizeof(*env));
-	if (env == NULL || asprintf(&own, "OUTLAST_JOB_KEY=%s", job_key) < 0) {
+	if (env == NULL || asprintf(&own, OL_JOB_KEY_VARIABLE "=%s", job_key) < 0) {
 		free(env);
 		return NULL;
 	}
@@ -117,6 +119,7 @@ static int spawn(pid_t *ret_pid, int fd, char *const words[], const char *job_ke
 err_actions:
 	posix_spawn_file_actions_destroy(&actions);
 err_env:
+	explicit_bzero(own, strlen(own));
 	free(own);
 	free(env);
 	return rc;

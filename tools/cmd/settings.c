@@ -181,14 +181,6 @@ static const struct ol_conf_field chain_fields[] = {
 
 const struct ol_rows ol_rows_chain = OL_ROWS(chain_fields);
 
-static const struct ol_conf_field key_fields[] = {
-	OL_ROW_STR(ol_set_key, job_key_file, NULL,
-		   "file with the secret that all processes of a job share; without it the "
-		   "variable OUTLAST_JOB_KEY, without that no secret"),
-};
-
-const struct ol_rows ol_rows_key = OL_ROWS(key_fields);
-
 const char *ol_transport_name(int choice)
 {
 	for (const struct ol_conf_choice *at = ol_transports; at->name != NULL; at++) {
@@ -323,40 +315,6 @@ static const struct ol_conf_field lease_fields[] = {
 };
 
 const struct ol_rows ol_rows_lease = OL_ROWS(lease_fields);
-
-static int key_file_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES])
-{
-	FILE *in = fopen(file, "re");
-	size_t got;
-
-	if (in == NULL)
-		return ol_cmd_error(OL_EXIT_USAGE, cmd, "cannot read the job key", file,
-				    strerror(errno));
-	got = fread(ret_key, 1, OL_JOB_KEY_BYTES, in);
-	fclose(in);
-	while (got > 0 && (ret_key[got - 1] == '\n' || ret_key[got - 1] == '\r'))
-		got--;
-	if (got == 0 || got >= OL_JOB_KEY_BYTES || memchr(ret_key, '\0', got) != NULL)
-		return ol_cmd_error(OL_EXIT_USAGE, cmd, "not a job key", file,
-				    "it is to hold 1 to 255 bytes of text");
-	ret_key[got] = '\0';
-	return 0;
-}
-
-int ol_job_key_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES])
-{
-	const char *key = getenv("OUTLAST_JOB_KEY");
-
-	if (file != NULL)
-		return key_file_read(cmd, file, ret_key);
-	if (key == NULL)
-		key = "";
-	if (strlen(key) >= OL_JOB_KEY_BYTES)
-		return ol_cmd_error(OL_EXIT_USAGE, cmd, "not a job key", "OUTLAST_JOB_KEY",
-				    "it is longer than 255 bytes");
-	snprintf(ret_key, OL_JOB_KEY_BYTES, "%s", key);
-	return 0;
-}
 
 void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t base)
 {

@@ -19,7 +19,6 @@
 #include "outlast_server.h"
 
 enum {
-	OL_JOB_KEY_BYTES = 256, /* with its end */
 	OL_VALUE_MAX = 8192, /* of a setting that is passed on */
 	OL_ARGS_MAX = 96
 };
@@ -182,20 +181,6 @@ struct ol_set_chain {
 };
 
 extern const struct ol_rows ol_rows_chain;
-
-/* For programs started by hand; processes of `train` get the key in their environment. */
-struct ol_set_key {
-	const char *job_key_file;
-};
-
-extern const struct ol_rows ol_rows_key;
-
-/*
- * ol_job_key_read -- the key in the file, or else in OUTLAST_JOB_KEY; "" if there is neither
- *
- * Returns 0, or an exit code after an error line.
- */
-int ol_job_key_read(const char *cmd, const char *file, char ret_key[OL_JOB_KEY_BYTES]);
 
 struct ol_settings {
 	const char *cmd; /* subcommand */

@@ -20,6 +20,7 @@
 #include "bench/bench.h"
 #include "bench/host.h"
 #include "cmd/cmd.h"
+#include "cmd/key.h"
 #include "outlast_server.h"
 
 enum {
@@ -39,6 +40,7 @@ struct doctor_conf {
 	uint32_t window;
 	uint32_t state_vectors;
 	struct ol_set_wire wire;
+	char key[OL_JOB_KEY_MAX]; /* of the coordinator's job */
 };
 
 static const struct ol_conf_field fields[] = {
@@ -314,8 +316,8 @@ static bool coordinator_look(struct doctor *doctor, const struct doctor_conf *co
 
 	if (conf->coordinator == NULL)
 		return true;
-	if (ol_chains_open(conf->coordinator, NULL, getenv("OUTLAST_JOB_KEY"), 1, COORD_TIMEOUT_MS,
-			   &chains, err, sizeof(err)) != 0) {
+	if (ol_chains_open(conf->coordinator, NULL, conf->key, 1, COORD_TIMEOUT_MS, &chains, err,
+			   sizeof(err)) != 0) {
 		bool folder = strncmp(conf->coordinator, "dir:", strlen("dir:")) == 0;
 
 		doctor_find(
@@ -418,8 +420,12 @@ int cmd_doctor(int argc, char **argv)
 	bench_long_options(argc, argv);
 	ol_settings_add(&settings, (struct ol_rows){ OL_FIELDS(fields) }, 0);
 	ol_settings_add(&settings, ol_rows_wire, offsetof(struct doctor_conf, wire));
-	if (ol_settings_load(&settings, &conf, argc, argv, &code))
-		code = examine(&conf, &settings);
+	if (ol_settings_load(&settings, &conf, argc, argv, &code)) {
+		code = ol_job_key_read("doctor", NULL, conf.key);
+		if (code == 0)
+			code = examine(&conf, &settings);
+		explicit_bzero(conf.key, sizeof(conf.key));
+	}
 	ol_settings_fini(&settings);
 	return code;
 }

@@ -26,6 +26,7 @@ static const struct ol_cmd commands[] = {
 	{ "work", "run one worker against servers that are up", cmd_work },
 	{ "stat", "show servers and chains: roles, versions, lag, counters", cmd_stat },
 	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },
+	{ "keygen", "make a key for a job", cmd_keygen },
 	{ "doctor", "say what this machine can do, and what to change", cmd_doctor },
 };
 

@@ -20,6 +20,7 @@
 #include "cmd/counters.h"
 #include "cmd/durable.h"
 #include "cmd/job.h"
+#include "cmd/key.h"
 #include "cmd/settings.h"
 #include "outlast_server.h"
 
@@ -128,7 +129,7 @@ struct serve {
 	uint64_t *blocks; /* owned: floats of each, of the whole model */
 	uint32_t block_count;
 	struct ol_ckpt_set ckpt;
-	char key[OL_JOB_KEY_BYTES];
+	char key[OL_JOB_KEY_MAX];
 	bool restored; /* the source of the weights was reported to the parent */
 	struct ol_chains *chains; /* started by hand: to say what it waits for; else NULL */
 	char waits[WAIT_TEXT_MAX]; /* as printed last */
@@ -589,7 +590,7 @@ static int serve_start(struct serve *serve)
 		rc = ol_settings_rule_check(&serve->settings, &set->rule, set->workers,
 					    set->servers);
 	if (rc == 0)
-		rc = ol_job_key_read("serve", set->key.job_key_file, serve->key);
+		rc = ol_job_key_read("serve", &set->key, serve->key);
 	if (rc != 0)
 		return rc;
 	rc = ol_control_init(&serve->control, set->report_fd != 0 ? (int)set->report_fd : -1);
@@ -648,5 +649,6 @@ int cmd_serve(int argc, char **argv)
 	ol_chains_close(serve.chains);
 	ol_control_fini(&serve.control);
 	ol_settings_fini(settings);
+	explicit_bzero(serve.key, sizeof(serve.key));
 	return rc;
 }

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/counters.h"
+#include "cmd/key.h"
 #include "cmd/settings.h"
 #include "outlast.h"
 #include "outlast_server.h"
@@ -122,7 +123,7 @@ struct stat_look {
 	struct ol_chains *chains;
 	int signal_fd;
 	int signal; /* that has come; 0: none */
-	char key[OL_JOB_KEY_BYTES];
+	char key[OL_JOB_KEY_MAX];
 	bool titled; /* the column titles are written */
 	struct stat_view view;
 	struct stat_view next; /* rows of the present look, being made */
@@ -578,7 +579,7 @@ static int stat_start(struct stat_look *stat)
 	if (set->servers != NULL && set->coord.coordinator != NULL)
 		return ol_settings_fail(&stat->settings, "servers",
 					"is one of two: give --coordinator or --servers");
-	rc = ol_job_key_read("stat", set->key.job_key_file, stat->key);
+	rc = ol_job_key_read("stat", &set->key, stat->key);
 	if (rc != 0)
 		return rc;
 	stat->view.coordinator = set->coord.coordinator;
@@ -620,6 +621,7 @@ int cmd_stat(int argc, char **argv)
 	if (stat->signal_fd >= 0)
 		close(stat->signal_fd);
 	ol_settings_fini(settings);
+	explicit_bzero(stat->key, sizeof(stat->key));
 	free(stat);
 	return rc;
 }

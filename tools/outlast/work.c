@@ -17,6 +17,7 @@
 #include "cmd/cmd.h"
 #include "cmd/control.h"
 #include "cmd/job.h"
+#include "cmd/key.h"
 #include "cmd/loop.h"
 #include "cmd/settings.h"
 #include "outlast.h"
@@ -89,7 +90,7 @@ struct work {
 	struct ol_loop loop;
 	struct ol_eval eval;
 	char sha256[OL_SHA256_HEX_BYTES];
-	char key[OL_JOB_KEY_BYTES];
+	char key[OL_JOB_KEY_MAX];
 	struct ol_delay delay;
 };
 
@@ -350,7 +351,7 @@ static int work_start(struct work *work)
 	if (ol_delay_parse(set->late.delay, &work->delay, err, sizeof(err)) != 0)
 		return ol_settings_fail(&work->settings, "delay", err);
 	ol_log_level_set((enum ol_log_level)set->link.log);
-	rc = ol_job_key_read("work", set->key.job_key_file, work->key);
+	rc = ol_job_key_read("work", &set->key, work->key);
 	if (rc != 0)
 		return rc;
 	rc = ol_control_init(&work->control, set->report_fd != 0 ? (int)set->report_fd : -1);
@@ -399,5 +400,6 @@ int cmd_work(int argc, char **argv)
 	ol_delay_fini(&work.delay);
 	ol_control_fini(&work.control);
 	ol_settings_fini(settings);
+	explicit_bzero(work.key, sizeof(work.key));
 	return rc;
 }

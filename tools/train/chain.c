@@ -19,6 +19,7 @@
 #include "base/folder.h"
 #include "cmd/cmd.h"
 #include "cmd/counters.h"
+#include "cmd/key.h"
 #include "train/parts.h"
 
 enum {
@@ -58,11 +59,12 @@ static int own_start(struct train_chain *chain)
  */
 static int key_choose(struct train *train)
 {
-	char key[OL_JOB_KEY_BYTES];
+	char key[OL_JOB_KEY_MAX];
 	int rc = ol_job_key_read("train", NULL, key);
 
 	if (rc == 0 && (key[0] != '\0' || train->set.coordinator != NULL))
 		snprintf(train->key, sizeof(train->key), "%s", key);
+	explicit_bzero(key, sizeof(key));
 	return rc;
 }
 
@@ -72,8 +74,10 @@ int train_chain_open(struct train *train)
 	char err[256] = "";
 	int rc;
 
-	if (train->set.durable.durability != OL_DURABILITY_CHAIN)
+	if (train->set.durable.durability != OL_DURABILITY_CHAIN) {
+		ol_key_env_wipe(OL_JOB_KEY_VARIABLE); /* the job has a key of its own */
 		return 0;
+	}
 	if (train->set.coordinator != NULL && strlen(train->set.coordinator) >= TRAIN_ADDR_MAX)
 		return ol_settings_fail(&train->settings, "coordinator", "is too long");
 	chain = calloc(1, sizeof(*chain));

@@ -231,12 +231,33 @@ static int folder_make(struct train *train)
 			    train->ckpt.dir, strerror(errno));
 }
 
+/* Servers refuse a folder that another user can change; said here, before there is a server */
+static int folder_trust(const struct train *train)
+{
+	struct stat stat;
+
+	if (fstat(train->folder_fd, &stat) != 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "train",
+				    "cannot examine the folder of --checkpoint", train->ckpt.dir,
+				    strerror(errno));
+	if (stat.st_uid != geteuid() && stat.st_uid != 0)
+		return ol_cmd_error(OL_EXIT_USAGE, "train",
+				    "the folder of --checkpoint belongs to another user",
+				    train->ckpt.dir, "chown it, or give one of your own");
+	if ((stat.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return ol_cmd_error(
+			OL_EXIT_USAGE, "train", "other users can write the folder of --checkpoint",
+			train->ckpt.dir, "chmod go-w it, or give one that is not there");
+	return 0;
+}
+
 /* One job at a time: the lock ends with this process, whatever ends it. */
 static int folder_lock(struct train *train)
 {
 	const char *dir = train->ckpt.dir;
 
-	if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+	/* the mode again, as the umask may have taken rights that the job needs */
+	if (mkdir(dir, 0700) == 0 ? chmod(dir, 0700) != 0 : errno != EEXIST)
 		return ol_cmd_error(OL_EXIT_USAGE, "train",
 				    "cannot make the folder of --checkpoint (its parent must be "
 				    "there)",
@@ -249,7 +270,7 @@ static int folder_lock(struct train *train)
 		return ol_cmd_error(OL_EXIT_USAGE, "train",
 				    "another job writes its checkpoints into the folder", dir,
 				    "give it a folder of its own, or wait until it has ended");
-	return 0;
+	return folder_trust(train);
 }
 
 /* Checkpoints of an earlier run of this job need --resume, or are refused. */

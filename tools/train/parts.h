@@ -18,6 +18,7 @@
 #include "cmd/delay.h"
 #include "cmd/durable.h"
 #include "cmd/job.h"
+#include "cmd/key.h"
 #include "cmd/kill.h"
 #include "cmd/proc.h"
 #include "cmd/settings.h"
@@ -312,7 +313,7 @@ struct train {
 	bool folder_own; /* this process made the checkpoint folder, and removes it */
 	int folder_fd; /* of that folder, locked; -1: none */
 	struct ol_job *job;
-	char key[OL_JOB_KEY_BYTES];
+	char key[OL_JOB_KEY_MAX];
 	char tag[9]; /* for names that no other run has */
 	enum train_phase phase;
 	uint64_t stop_ns; /* since when workers are told to stop, or one is held; 0: they are not */

@@ -292,6 +292,7 @@ static void train_fini(struct train *train)
 	if (train->signal_fd >= 0)
 		close(train->signal_fd);
 	ol_settings_fini(&train->settings);
+	explicit_bzero(train->key, sizeof(train->key));
 	free(train);
 }
 

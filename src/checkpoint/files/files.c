@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "checkpoint/backend.h"
 #include "rdma/fds.h"
 
@@ -66,7 +67,8 @@ static int folder_make(const char *dir)
 	int fd = folder_open(dir), rc;
 
 	if (fd == -ENOENT) {
-		if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+		/* the mode again, as the umask may have taken rights that the user needs */
+		if (mkdir(dir, 0700) == 0 ? chmod(dir, 0700) != 0 : errno != EEXIST)
 			return -errno;
 		fd = folder_open(dir);
 	}
@@ -122,15 +124,24 @@ static int file_remove(int dir_fd, const char *name)
 /* O_EXCL: a new file, and not through a link that another process has placed */
 static int file_create(int dir_fd, const char *name)
 {
-	int fd = ol_fds_add(openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+	int fd = ol_fds_add(openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+	int rc;
 
-	return fd >= 0 ? fd : -errno;
+	if (fd < 0)
+		return -errno;
+	if (fchmod(fd, 0600) == 0) /* the umask may have taken rights that the next server needs */
+		return fd;
+	rc = -errno;
+	(void)unlinkat(dir_fd, name, 0);
+	ol_fds_close(fd);
+	return rc;
 }
 
 /* O_NONBLOCK: a pipe of that name must not block */
 static int file_open(int dir_fd, const char *name)
 {
-	int fd = ol_fds_add(openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+	int fd = ol_fds_add(
+		openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 
 	return fd >= 0 ? fd : -errno;
 }
@@ -200,6 +211,30 @@ static bool file_has_name(int fd)
 	return fstat(fd, &stat) == 0 && stat.st_nlink > 0;
 }
 
+static int trust(int fd, char *why, size_t why_bytes)
+{
+	struct stat stat;
+	int rc;
+
+	if (fstat(fd, &stat) != 0) {
+		rc = -errno;
+		snprintf(why, why_bytes, "it cannot be examined: %s", ol_status_str(rc));
+		return rc;
+	}
+	if (stat.st_uid != geteuid() && stat.st_uid != 0)
+		snprintf(
+			why, why_bytes,
+			"it belongs to user %u, who is neither this process's, %u, nor root: chown "
+			"it",
+			(unsigned)stat.st_uid, (unsigned)geteuid());
+	else if ((stat.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		snprintf(why, why_bytes, "other users can write it (mode %03o): chmod go-w it",
+			 (unsigned)stat.st_mode & 0777);
+	else
+		return 0;
+	return -EPERM;
+}
+
 static int file_close(int fd)
 {
 	ol_fds_forget(fd);
@@ -221,6 +256,7 @@ const struct ol_ckpt_backend ol_ckpt_files = {
 	.reserve = file_reserve,
 	.has_name = file_has_name,
 	.sync_data = file_sync_data,
+	.trust = trust,
 	.sync = file_sync,
 	.close = file_close,
 	.take = ol_ckpt_files_take,

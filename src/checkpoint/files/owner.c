@@ -84,10 +84,11 @@ static int own_place(int dir_fd, const char *text)
 	ol_ckpt_name_fresh(text, fresh);
 	if (unlinkat(dir_fd, fresh, 0) != 0 && errno != ENOENT)
 		return -errno;
-	fd = ol_fds_add(openat(dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+	fd = ol_fds_add(openat(dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 	if (fd < 0)
 		return -errno;
-	if (renameat(dir_fd, fresh, dir_fd, text) != 0) {
+	/* the mode again, as the umask may have taken rights that the next server needs */
+	if (fchmod(fd, 0600) != 0 || renameat(dir_fd, fresh, dir_fd, text) != 0) {
 		rc = -errno;
 		unlinkat(dir_fd, fresh, 0);
 		ol_fds_close(fd);

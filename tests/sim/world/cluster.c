@@ -60,7 +60,7 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	ol_server_opts_init(&opts);
 	opts.listen = slot->addr;
 	opts.transport = "sim";
-	opts.job_key = "simulated";
+	opts.job_key = "the simulated job's key";
 	opts.param_count = cluster.params;
 	opts.shard = slot->shard;
 	opts.shard_count = scenario->shards;

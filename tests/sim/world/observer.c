@@ -24,7 +24,7 @@ static bool opened(struct ol_worker **ret_worker)
 	cluster_servers(servers, sizeof(servers));
 	ol_worker_opts_init(&opts);
 	opts.transport = "sim";
-	opts.job_key = "simulated";
+	opts.job_key = "the simulated job's key";
 	opts.observer = scenario->reads ? OL_OBSERVER_READS : OL_OBSERVER_COUNTERS;
 	opts.connect_timeout_ms = OPEN_TIMEOUT_MS;
 	opts.op_timeout_ms = OP_TIMEOUT_MS;

@@ -63,7 +63,7 @@ static bool opened(struct worker_slot *slot)
 	ol_worker_opts_init(&opts);
 	cluster_servers(servers, sizeof(servers));
 	opts.transport = "sim";
-	opts.job_key = "simulated";
+	opts.job_key = "the simulated job's key";
 	opts.worker = slot->index;
 	opts.connect_timeout_ms = OPEN_TIMEOUT_MS;
 	opts.op_timeout_ms = OP_TIMEOUT_MS;

@@ -435,6 +435,18 @@ static void help_shows_every_setting_within_the_columns(void **state)
 	free(help);
 }
 
+static void a_secret_leaves_the_environment_when_it_is_read(void **state)
+{
+	(void)state;
+	setenv("OUTLAST_JOB_KEY", "hush", 1);
+	setenv("OUTLAST_WORKERS", "7", 1);
+	assert_int_equal(load(NULL), 0);
+	assert_string_equal(settings.job_key, "hush");
+	assert_null(getenv("OUTLAST_JOB_KEY"));
+	assert_string_equal(getenv("OUTLAST_WORKERS"), "7");
+	unsetenv("OUTLAST_WORKERS");
+}
+
 static void what_is_printed_reads_back_as_the_same(void **state)
 {
 	struct settings before;
@@ -574,6 +586,7 @@ int main(void)
 		TEST(a_strange_value_is_shown_on_one_line),
 		TEST(help_is_asked_for_not_printed),
 		TEST(help_shows_every_setting_within_the_columns),
+		TEST(a_secret_leaves_the_environment_when_it_is_read),
 		TEST(what_is_printed_reads_back_as_the_same),
 		TEST(a_program_sets_and_refuses_like_the_parser),
 		TEST(a_wrong_table_is_refused),

@@ -31,6 +31,7 @@
 #include "outlast_server.h"
 #include "support/check.h"
 #include "support/folder.h"
+#include "wire/bounds.h"
 
 enum {
 	CKPT_ERR = 480,
@@ -114,17 +115,45 @@ static inline struct ol_ckpt_meta meta_of(uint32_t epoch, uint64_t version)
 	return meta;
 }
 
-/* content_fill -- bytes that depend on seed and place; every worker has pushed */
+/* table_bound -- turn random bytes into a head and a table within their bounds; all have pushed */
+static inline void table_bound(uint8_t *content, const struct ol_geometry *geo)
+{
+	struct ol_snapshot_head head;
+	struct ol_applied applied;
+
+	memcpy(&head, content, sizeof(head));
+	head.optimizer_steps &= OL_VERSION_MAX;
+	memcpy(content, &head, sizeof(head));
+	for (uint32_t i = 0; i < geo->workers_max; i++) {
+		uint8_t *at = content + sizeof(head) + i * sizeof(applied);
+
+		memcpy(&applied, at, sizeof(applied));
+		applied.seq =
+			ol_seq_make(ol_seq_tag(applied.seq) | 1, (applied.seq & 0xffffff) + 1);
+		applied.grads &= OL_GRADS_MAX;
+		applied.earlier &= applied.grads;
+		memcpy(at, &applied, sizeof(applied));
+	}
+}
+
+/*
+ * content_fill -- bytes that depend on seed and place, such as a server can have: every worker has
+ * pushed, and every float is finite
+ */
 static inline void content_fill(uint8_t *content, const struct ol_geometry *geo, uint64_t seed)
 {
 	uint64_t bytes = ol_layout_content_bytes(geo), x = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
 
 	for (uint64_t i = 0; i + 8 <= bytes; i += 8) {
+		uint64_t word;
+
 		x ^= x << 13;
 		x ^= x >> 7;
 		x ^= x << 17;
-		memcpy(content + i, &x, sizeof(x));
+		word = i < ol_layout_table_bytes(geo) ? x : x & UINT64_C(0xbfffffffbfffffff);
+		memcpy(content + i, &word, sizeof(word));
 	}
+	table_bound(content, geo);
 }
 
 static inline uint8_t *content_of(const struct ol_geometry *geo, uint64_t seed)

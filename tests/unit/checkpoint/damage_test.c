@@ -381,9 +381,28 @@ static void what_is_no_file_is_passed_over(void **state)
 	check_ok(rmdir(pair.path));
 	check_ok(mkfifo(pair.path, 0600)); /* nobody will ever write to it */
 	check_passed_over(&pair, *state, "it is no regular file");
+	pair_close(&pair);
+}
+
+/* What a link leads to may be whole, so it is no reason to go back */
+static void a_link_is_not_followed_and_ends_the_search(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0);
+	char elsewhere[CKPT_PATH + 8];
+	struct pair pair;
+
+	pair_open(&pair, *state);
+	snprintf(elsewhere, sizeof(elsewhere), "%s/whole", (char *)*state);
+	check_ok(rename(pair.path, elsewhere));
+	check_ok(symlink("whole", pair.path));
+	log_forget();
+	assert_int_equal(newest(*state, &meta), -ELOOP);
+	assert_int_equal(logged.lines, 1);
+	assert_non_null(strstr(logged.text, pair.name));
+	assert_non_null(strstr(logged.text, "it is a link, which is not followed"));
 	check_ok(unlink(pair.path));
-	check_ok(symlink("nowhere", pair.path));
-	check_passed_over(&pair, *state, "it cannot be opened: No such file or directory");
+	check_ok(rename(elsewhere, pair.path));
+	check_taken(&pair, *state);
 	pair_close(&pair);
 }
 
@@ -425,6 +444,7 @@ int main(void)
 		ckpt_test(a_header_whose_numbers_disagree_is_refused_before_any_is_believed),
 		ckpt_test(another_shard_or_geometry_is_passed_over),
 		ckpt_test(what_is_no_file_is_passed_over),
+		ckpt_test(a_link_is_not_followed_and_ends_the_search),
 		ckpt_test(a_temporary_file_is_never_read),
 	};
 

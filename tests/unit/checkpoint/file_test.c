@@ -193,7 +193,7 @@ static void table_fill(uint8_t *content, uint32_t count, uint32_t pushed)
 	struct ol_applied applied;
 
 	for (uint32_t i = 0; i < count; i++) {
-		applied = (struct ol_applied){ .seq = i < pushed ? i + 1 : 0,
+		applied = (struct ol_applied){ .seq = i < pushed ? ol_seq_make(i + 1, 1) : 0,
 					       .grads = i < pushed ? 2 * i + 2 : 0 };
 		memcpy(content + sizeof(struct ol_snapshot_head) + i * sizeof(applied), &applied,
 		       sizeof(applied));

@@ -125,13 +125,15 @@ static void without_rights(const char *dir)
 {
 	struct ol_ckpt_meta meta = meta_of(1, 1), next = meta_of(1, 2);
 	struct ol_ckpt_writer *writer = NULL;
-	char closed[CKPT_PATH], fixed[CKPT_PATH], err[CKPT_ERR] = "";
+	char closed[CKPT_PATH], fixed[CKPT_PATH], err[CKPT_PATH] = "";
 
 	snprintf(closed, sizeof(closed), "%s/closed", dir);
 	snprintf(fixed, sizeof(fixed), "%s/fixed", dir);
 	check_ok(mkdir(closed, 0700));
 	check_ok(mkdir(fixed, 0700));
 	put(fixed, &meta, 1);
+	path_of(fixed, &meta, err);
+	check_ok(chmod(err, 0644));
 	check_ok(chmod(closed, 0));
 	check_ok(chmod(fixed, 0555));
 	check_ok(chmod(dir, 0755));
@@ -159,7 +161,8 @@ static void below_what_cannot_be_read(const char *dir)
 	snprintf(own, sizeof(own), "%s/above/own", dir);
 	check_ok(mkdir(above, 0700));
 	check_ok(mkdir(own, 0700));
-	check_ok(chmod(own, 0777));
+	if (geteuid() == 0)
+		check_ok(chown(own, 65534, 65534));
 	check_ok(chmod(above, 0311));
 	check_ok(chmod(dir, 0755));
 	if (geteuid() == 0)
@@ -261,7 +264,7 @@ static void on_a_full_disk(const char *dir)
 	char err[CKPT_ERR] = "", ballast[CKPT_PATH];
 	int fd;
 
-	mount_small(dir, "size=1m"); /* one fits, two do not */
+	mount_small(dir, "size=1m,mode=700"); /* one fits, two do not */
 	put(dir, &old, 2);
 	check_refused(dir, &next, -ENOSPC);
 	check_old_one_stands(dir, 1);
@@ -321,7 +324,7 @@ static void on_a_read_only_disk(const char *dir)
 	struct ol_ckpt_writer *writer = NULL;
 	char err[CKPT_ERR] = "", below[CKPT_PATH];
 
-	mount_small(dir, "size=4m");
+	mount_small(dir, "size=4m,mode=700");
 	put(dir, &old, 1);
 	check_ok(mount(NULL, dir, NULL, MS_REMOUNT | MS_RDONLY, NULL));
 	check_refused(dir, &next, -EROFS);

@@ -257,7 +257,7 @@ static void who_was_replaced_in_the_middle_of_a_write_does_not_end_it(void **sta
 	char why[OL_CKPT_WHY_MAX];
 	unsigned dotted;
 
-	assert_int_equal(ol_ckpt_folder_open(*state, &folder), 0);
+	assert_int_equal(ol_ckpt_folder_open(*state, &folder, why), 0);
 	assert_int_equal(ol_ckpt_owner_take(&folder, &kind, &old), 0);
 	assert_int_equal(ol_ckpt_temporary_make(&folder, &kind, &old, &file, why), 0);
 	assert_int_equal(ol_ckpt_owner_take(&folder, &kind, &new), 0);
@@ -279,9 +279,9 @@ static void die_locked(const char *dir, const struct ol_ckpt_name *kind, int tol
 {
 	struct ol_ckpt_folder folder;
 	struct ol_ckpt_owner owner;
-	char byte;
+	char byte, why[OL_CKPT_WHY_MAX];
 
-	check_ok(ol_ckpt_folder_open(dir, &folder));
+	check_ok(ol_ckpt_folder_open(dir, &folder, why));
 	check_ok(ol_ckpt_owner_take(&folder, kind, &owner));
 	check_ok(ol_ckpt_owner_enter(&owner, &folder));
 	if (fork() == 0) {
@@ -300,10 +300,10 @@ static void a_lock_dies_with_its_process_whatever_children_it_has(void **state)
 	struct ol_ckpt_folder folder;
 	struct ol_ckpt_owner owner;
 	int fds[2], life[2];
-	char byte;
+	char byte, why[OL_CKPT_WHY_MAX];
 	pid_t pid;
 
-	assert_int_equal(ol_ckpt_folder_open(*state, &folder), 0);
+	assert_int_equal(ol_ckpt_folder_open(*state, &folder, why), 0);
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(pipe(life), 0);
 	pid = fork();

@@ -65,7 +65,7 @@ static void look(struct ol_chains *chains, uint32_t waiting, uint32_t epoch, uin
 
 static void chains_are_seen(void **unused)
 {
-	char key[] = "the key", addr[OL_FOLDER_MAX + 8], err[256] = "";
+	char key[] = "the key of this job", addr[OL_FOLDER_MAX + 8], err[256] = "";
 	struct ol_folder folder;
 	struct ol_chains *chains = NULL;
 	struct ol_chain_info info;
@@ -160,7 +160,11 @@ static void what_cannot_be_is_refused_in_a_line(void **unused)
 	key[sizeof(key) - 1] = '\0';
 	assert_int_equal(ol_chains_open("dir:/tmp", NULL, key, 1, 1, &chains, err, sizeof(err)),
 			 -EINVAL);
-	assert_non_null(strstr(err, "job key"));
+	assert_non_null(strstr(err, "job key is longer than"));
+	assert_int_equal(ol_chains_open("dir:/tmp", NULL, "fifteen bytes !", 1, 1, &chains, err,
+					sizeof(err)),
+			 -EINVAL);
+	assert_non_null(strstr(err, "job key has fewer than 128 bits"));
 	assert_int_equal(ol_chains_open("dir:/tmp/ol-chains-nobody", NULL, NULL, 1, 20, &chains,
 					err, sizeof(err)),
 			 -ENOENT);

@@ -21,6 +21,7 @@
 #include "base/folder.h"
 #include "server/server.h"
 #include "support/wrap.h"
+#include "wire/seq.h"
 
 enum {
 	PARAMS = 16
@@ -119,7 +120,7 @@ static void there_is_room_for_all_doorbells(void **unused)
  */
 static void leave_checkpoint(enum ol_selection selection, uint32_t workers)
 {
-	struct ol_applied applied = { .seq = 1, .grads = 1 };
+	struct ol_applied applied = { .seq = ol_seq_make(1, 1), .grads = 1 };
 	uint8_t *content;
 
 	opts.checkpoint_dir = folder.path;

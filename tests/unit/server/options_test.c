@@ -18,6 +18,7 @@
 #include "outlast_server.h"
 #include "rdma/transport.h"
 #include "replication/view.h"
+#include "wire/bounds.h"
 
 enum {
 	WORKERS = 4,
@@ -214,6 +215,11 @@ static void numbers_have_limits(void **unused)
 	taken(usual, o.workers = 0);
 	refused(usual, o.job_key = long_key, "job key is longer than 255 bytes");
 	taken(usual, o.job_key = key);
+	refused(usual, o.job_key = "0123456789abcdef", "job key has fewer than 128 bits");
+	taken(usual, o.job_key = "");
+	refused(usual, o.epoch = OL_EPOCH_MAX, "epoch is not below 2147483647");
+	refused(usual, o.epoch = UINT32_MAX, "epoch is not below 2147483647");
+	taken(usual, o.epoch = OL_EPOCH_MAX - 1);
 	refused(usual, o.heartbeat_ms = 0, "heartbeat_ms is 0");
 	refused(usual, (o.heartbeat_ms = 50, o.lease_ms = 199), "less than 4 times");
 	taken(usual, (o.heartbeat_ms = 50, o.lease_ms = 200));

@@ -36,7 +36,7 @@ enum {
 
 #define MS(count) ((uint64_t)(count)*OL_NS_PER_MS)
 
-static const char key[] = "the key";
+static const char key[] = "the key of this job";
 static const uint64_t start = MS(1000000);
 
 /* ---- the transport ---- */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "rdma/order.h"
 #include "server/server.h"
+#include "wire/bounds.h"
 #include "wire/seq.h"
 
 enum {
@@ -102,11 +103,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A gradient has landed, and its bell rings */
-static void push(uint32_t worker, uint32_t slot)
+/* A gradient of this number has landed, and its bell rings; the fault that is found */
+static const char *push_of(uint32_t worker, uint32_t slot, uint64_t seq)
 {
 	const struct ol_geometry *geo = &server->store.geo;
-	struct ol_push_hdr hdr = { .seq = ol_seq_make(1 + worker, 1 + slot),
+	struct ol_push_hdr hdr = { .seq = seq,
 				   .payload_bytes = ol_layout_vector_bytes(geo),
 				   .epoch = server->opts.epoch,
 				   .grads = 1 };
@@ -114,7 +115,32 @@ static void push(uint32_t worker, uint32_t slot)
 	ol_record_seal(&hdr);
 	memcpy(memory[worker] + ol_layout_slot_off(geo, slot) + ol_layout_vector_bytes(geo), &hdr,
 	       sizeof(hdr));
-	assert_null(ol_ingest_on_push(&server->ingest, &server->sessions.all[worker], slot, 0));
+	return ol_ingest_on_push(&server->ingest, &server->sessions.all[worker], slot, 0);
+}
+
+static void push(uint32_t worker, uint32_t slot)
+{
+	assert_null(push_of(worker, slot, ol_seq_make(1 + worker, 1 + slot)));
+}
+
+/* A checkpoint with such a number is refused: so a worker that lies must not bring one in */
+static void what_a_checkpoint_may_not_hold_is_not_taken_in(void **state)
+{
+	struct ol_applied *applied = &server->store.parts[server->store.snapshot].applied[0];
+
+	(void)state;
+	assert_string_equal(push_of(0, 0, UINT64_MAX), "push with an impossible sequence number");
+	assert_string_equal(push_of(0, 0, ol_seq_make(0, 1)),
+			    "push with an impossible sequence number");
+	assert_string_equal(push_of(0, 0, ol_seq_make(1, 0)),
+			    "push with an impossible sequence number");
+	applied->grads = OL_GRADS_PUSH_MAX + 1;
+	assert_string_equal(push_of(0, 0, ol_seq_make(1, 1)),
+			    "push of more gradients than a worker can compute");
+	applied->grads = OL_GRADS_PUSH_MAX;
+	assert_null(push_of(0, 0, ol_seq_make(1, OL_SEQ_COUNT_MAX)));
+	assert_int_equal(server->store.version, 1);
+	assert_null(ol_applied_fault(&server->store.parts[server->store.snapshot].applied[0]));
 }
 
 /* All push all they may, one after the other, within a turn */
@@ -275,6 +301,7 @@ static void a_pin_counts_from_its_bell_to_an_ack(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		TEST(what_a_checkpoint_may_not_hold_is_not_taken_in),
 		TEST(a_turn_ends_after_so_many_bytes),
 		TEST(nobody_is_passed_over),
 		TEST(a_gradient_longer_than_a_turn_is_applied),

@@ -178,6 +178,9 @@ static void options_out_of_range_are_refused(void **unused)
 	world.opts.lease_ms = 3;
 	said_of_options("lease_ms is less than 4 heartbeats");
 	world.opts.lease_ms = 0;
+	world.opts.job_key = "0123456789abcdef";
+	said_of_options("job key has fewer than 128 bits");
+	world.opts.job_key = NULL;
 	world.opts.size--;
 	said_of_options("size is not valid");
 }

@@ -235,6 +235,32 @@ static inline void ol_worker_opts_init(struct ol_worker_opts *opts)
 	ol_worker_opts_init_sized(opts, sizeof(*opts));
 }
 
+/* Who holds a key or a credential */
+enum ol_holder {
+	OL_HOLDER_JOB, /* servers and launchers: every role */
+	OL_HOLDER_WORKER, /* one worker: pushes, pulls and looks as that one */
+	OL_HOLDER_OBSERVER, /* looks */
+};
+
+enum {
+	OL_CREDENTIAL_MAX = 192 /* bytes of a credential with its end */
+};
+
+/*
+ * ol_credential -- derive a credential, which takes the job key's place in options and key files
+ *
+ * key: the job's, or the credential of its servers. OL_HOLDER_JOB: the servers' credential, out of
+ * which the job key cannot be found. worker: its id; of the others 0. No other key can be found out
+ * of a worker's or an observer's.
+ *
+ * Blocks:    no
+ * Threading: any
+ * Errors:    -EINVAL (no key, or a damaged credential), -EPERM (the key is a worker's or an
+ *            observer's), -EIO (the crypto library fails)
+ */
+OL_API int ol_credential(const char *key, enum ol_holder holder, uint32_t worker,
+			 char ret_text[OL_CREDENTIAL_MAX]);
+
 /*
  * ol_worker_open -- connect to the server of every shard
  *

@@ -143,7 +143,7 @@ static const char *rule_check(const struct ol_server_opts *opts)
 
 static bool key_serves(const char *job_key)
 {
-	enum ol_auth_holder holder;
+	enum ol_holder holder;
 	uint32_t worker;
 
 	return ol_auth_holder(job_key != NULL ? job_key : "", &holder, &worker) == 0 &&

@@ -28,7 +28,7 @@ static const char observer_text[] = "outlast-observer:";
 
 /* What a key's text holds */
 struct keys {
-	enum ol_auth_holder holder;
+	enum ol_holder holder;
 	uint32_t worker;
 	uint8_t own[KEY_BYTES]; /* the servers', or the holder's */
 	uint8_t views[KEY_BYTES]; /* of a worker's or an observer's */
@@ -135,7 +135,7 @@ static int keys_take(const char *text, struct keys *keys)
 	return derive(text, strlen(text), "servers", keys->own);
 }
 
-int ol_auth_holder(const char *key, enum ol_auth_holder *ret_holder, uint32_t *ret_worker)
+int ol_auth_holder(const char *key, enum ol_holder *ret_holder, uint32_t *ret_worker)
 {
 	struct keys keys;
 	const int rc = keys_take(key, &keys);
@@ -199,14 +199,15 @@ static void hex_put(const uint8_t key[KEY_BYTES], char ret_text[KEY_CHARS + 1])
 		snprintf(ret_text + 2 * (size_t)i, 3, "%02x", key[i]);
 }
 
-int ol_auth_credential(const char *key, enum ol_auth_holder holder, uint32_t worker,
-		       char ret_text[OL_CREDENTIAL_MAX])
+int ol_credential(const char *key, enum ol_holder holder, uint32_t worker,
+		  char ret_text[OL_CREDENTIAL_MAX])
 {
 	char own_text[KEY_CHARS + 1], views_text[KEY_CHARS + 1];
 	uint8_t own[KEY_BYTES] = { 0 }, views[KEY_BYTES] = { 0 };
 	struct keys keys;
-	int rc = keys_take(key, &keys);
+	int rc = worker != OL_NOBODY && key[0] != '\0' ? keys_take(key, &keys) : -EINVAL;
 
+	ret_text[0] = '\0';
 	if (rc == 0 && keys.holder != OL_HOLDER_JOB)
 		rc = -EPERM;
 	if (rc == 0)
@@ -215,16 +216,18 @@ int ol_auth_credential(const char *key, enum ol_auth_holder holder, uint32_t wor
 		rc = worker_key(&keys, worker, own);
 	else if (rc == 0)
 		rc = purpose_key(&keys, holder == OL_HOLDER_OBSERVER ? "observer" : NULL, own);
-	hex_put(own, own_text);
-	hex_put(views, views_text);
-	if (holder == OL_HOLDER_JOB)
-		snprintf(ret_text, OL_CREDENTIAL_MAX, "%s%s", server_text, own_text);
-	else if (holder == OL_HOLDER_WORKER)
-		snprintf(ret_text, OL_CREDENTIAL_MAX, "%s%u:%s:%s", worker_text, worker, own_text,
-			 views_text);
-	else
-		snprintf(ret_text, OL_CREDENTIAL_MAX, "%s%s:%s", observer_text, own_text,
-			 views_text);
+	if (rc == 0) {
+		hex_put(own, own_text);
+		hex_put(views, views_text);
+		if (holder == OL_HOLDER_JOB)
+			snprintf(ret_text, OL_CREDENTIAL_MAX, "%s%s", server_text, own_text);
+		else if (holder == OL_HOLDER_WORKER)
+			snprintf(ret_text, OL_CREDENTIAL_MAX, "%s%u:%s:%s", worker_text, worker,
+				 own_text, views_text);
+		else
+			snprintf(ret_text, OL_CREDENTIAL_MAX, "%s%s:%s", observer_text, own_text,
+				 views_text);
+	}
 	OPENSSL_cleanse(&keys, sizeof(keys));
 	OPENSSL_cleanse(own, sizeof(own));
 	OPENSSL_cleanse(views, sizeof(views));

@@ -30,28 +30,13 @@
 
 enum {
 	OL_SECRET_BYTES = 32,
-	OL_CREDENTIAL_MAX = 192, /* characters, with the end */
-};
-
-/* Whose a key is: what its text says */
-enum ol_auth_holder {
-	OL_HOLDER_JOB, /* the job's secret, or the servers' key: every role */
-	OL_HOLDER_WORKER,
-	OL_HOLDER_OBSERVER,
 };
 
 /*
  * ol_auth_holder -- whose key is it; ret_worker: of a worker its id, else OL_NOBODY. Functions below take
  * any such text as `key`. -EINVAL: it begins as a credential, and is none
  */
-int ol_auth_holder(const char *key, enum ol_auth_holder *ret_holder, uint32_t *ret_worker);
-
-/*
- * ol_auth_credential -- what to give to a holder, out of a job key or a servers' credential
- * OL_HOLDER_JOB: the servers' credential. -EPERM: the key is another holder's; -EIO
- */
-int ol_auth_credential(const char *key, enum ol_auth_holder holder, uint32_t worker,
-		       char ret_text[OL_CREDENTIAL_MAX]);
+int ol_auth_holder(const char *key, enum ol_holder *ret_holder, uint32_t *ret_worker);
 
 /* ol_auth_mac -- a mac under the servers' key. -EPERM: the key is another holder's. On failure the
  * mac is all 0, which no comparison accepts; -EIO: the crypto library fails */

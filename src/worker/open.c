@@ -204,7 +204,7 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 static const char *key_fault(const struct ol_worker_opts *opts, uint32_t *ret_observer_id)
 {
 	const char *key = opts->job_key != NULL ? opts->job_key : "";
-	enum ol_auth_holder holder;
+	enum ol_holder holder;
 
 	if (ol_auth_holder(key, &holder, ret_observer_id) != 0)
 		return "job_key begins as a credential and is none: is it whole?";

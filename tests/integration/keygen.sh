@@ -42,8 +42,39 @@ serve s "$at" --job-key-file "$tmp/key022"
 server=$pid
 outlast work --connect "$at" "${tiny[@]}" --steps 3 --job-key-file "$tmp/key022"
 expect "the key of both" 0
-outlast work --connect "$at" "${tiny[@]}" --steps 3 --job-key-file "$tmp/key077"
-expect_error "another key" 5 "outlast work:*job key*"
+outlast work --connect "$at" "${tiny[@]}" --steps 3 --job-key-file "$tmp/key077" --connect-timeout-ms 500
+expect_error "another key" 5 "*outlast work:*job key*"
+
+# credentials: a worker's is good for that worker, and to look; an observer's is good to look
+credential() {
+	"$OUTLAST_BIN" keygen --from "$1" --out "$tmp/$2" "${@:3}" || fail "keygen for $2: exit status $?"
+}
+credential "$tmp/key022" server --server
+credential "$tmp/server" worker0 --worker 0
+credential "$tmp/server" worker1 --worker 1
+credential "$tmp/key022" observer --observer
+outlast work --connect "$at" "${tiny[@]}" --steps 6 --job-key-file "$tmp/worker0"
+expect "a worker's credential" 0
+for who in worker0 observer server; do
+	outlast stat --servers "$at" --job-key-file "$tmp/$who" --once
+	expect "stat with the credential of $who" 0
+done
+outlast work --connect "$at" "${tiny[@]}" --steps 9 --job-key-file "$tmp/worker1"
+expect_error "another worker's credential" 2 "*outlast work:*worker with another id*"
+outlast work --connect "$at" "${tiny[@]}" --steps 9 --job-key-file "$tmp/observer"
+expect_error "an observer that trains" 2 "*outlast work:*observer's credential*"
+outlast serve --listen "$at.b" "${tiny[@]}" --job-key-file "$tmp/worker0"
+expect_error "a worker that serves" 2 "*outlast serve:*a server needs the job key*"
+outlast keygen --from "$tmp/worker0" --worker 0
+expect_error "a credential out of a worker's" 2 "outlast keygen:*worker's or an observer's credential*"
+outlast keygen --from "$tmp/key022"
+expect_error "nobody's credential" 2 "outlast keygen:*--worker ID, --observer and --server*"
+outlast keygen --worker 3
+expect_error "a credential out of nothing" 2 "outlast keygen:*--from FILE*"
+sed 's/.$/x/' "$tmp/worker0" >"$tmp/damaged"
+chmod 600 "$tmp/damaged"
+outlast work --connect "$at" "${tiny[@]}" --steps 9 --job-key-file "$tmp/damaged"
+expect_error "a damaged credential" 2 "*outlast work:*is it whole?*"
 kill "$server"
 ended "$server" 0 "serve"
 verdict

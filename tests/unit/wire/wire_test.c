@@ -157,10 +157,10 @@ static void credentials_speak_as_their_holder_alone(void **unused)
 	const char *servers[] = { job, server };
 
 	(void)unused;
-	assert_int_equal(ol_auth_credential(job, OL_HOLDER_JOB, 0, server), 0);
-	assert_int_equal(ol_auth_credential(job, OL_HOLDER_WORKER, 3, worker), 0);
-	assert_int_equal(ol_auth_credential(server, OL_HOLDER_OBSERVER, 0, observer), 0);
-	assert_int_equal(ol_auth_credential(server, OL_HOLDER_WORKER, 3, none), 0);
+	assert_int_equal(ol_credential(job, OL_HOLDER_JOB, 0, server), 0);
+	assert_int_equal(ol_credential(job, OL_HOLDER_WORKER, 3, worker), 0);
+	assert_int_equal(ol_credential(server, OL_HOLDER_OBSERVER, 0, observer), 0);
+	assert_int_equal(ol_credential(server, OL_HOLDER_WORKER, 3, none), 0);
 	assert_string_equal(none, worker);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_true(let_in(worker, servers[i], OL_ROLE_WORKER, 3));
@@ -178,8 +178,8 @@ static void credentials_speak_as_their_holder_alone(void **unused)
 		assert_false(let_in(observer, servers[i], OL_ROLE_OBSERVER, 3));
 		assert_false(let_in(observer, servers[i], OL_ROLE_REPLICA, OL_NOBODY));
 	}
-	assert_int_equal(ol_auth_credential(worker, OL_HOLDER_WORKER, 3, none), -EPERM);
-	assert_int_equal(ol_auth_credential(observer, OL_HOLDER_JOB, 0, none), -EPERM);
+	assert_int_equal(ol_credential(worker, OL_HOLDER_WORKER, 3, none), -EPERM);
+	assert_int_equal(ol_credential(observer, OL_HOLDER_JOB, 0, none), -EPERM);
 	assert_int_equal(ol_auth_mac(worker, "x", 1, mac), -EPERM);
 	assert_int_equal(ol_auth_coord_mac(job, "x", 1, mac), 0);
 	assert_int_equal(ol_auth_coord_mac(worker, "x", 1, views), 0);
@@ -191,11 +191,11 @@ static void credentials_speak_as_their_holder_alone(void **unused)
 static void a_damaged_credential_is_none(void **unused)
 {
 	char good[OL_CREDENTIAL_MAX], bad[OL_CREDENTIAL_MAX];
-	enum ol_auth_holder holder;
+	enum ol_holder holder;
 	uint32_t worker;
 
 	(void)unused;
-	assert_int_equal(ol_auth_credential("job", OL_HOLDER_WORKER, 12, good), 0);
+	assert_int_equal(ol_credential("job", OL_HOLDER_WORKER, 12, good), 0);
 	assert_int_equal(ol_auth_holder(good, &holder, &worker), 0);
 	assert_int_equal(holder, OL_HOLDER_WORKER);
 	assert_int_equal(worker, 12);

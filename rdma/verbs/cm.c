@@ -150,7 +150,7 @@ static void ident_of_addr(struct ol_verbs_conn *conn, const struct sockaddr *add
 		memcpy(host, &in6->sin6_addr, sizeof(in6->sin6_addr));
 	else
 		memcpy(host, &in->sin_addr, sizeof(in->sin_addr));
-	ol_verbs_conn_ident(conn, host, in->sin_port); /* same place in both families */
+	ol_verbs_conn_ident(conn, host, in->sin_port, 0); /* same place in both families */
 }
 
 static void caller_ident(struct ol_verbs_conn *conn)
@@ -159,7 +159,7 @@ static void caller_ident(struct ol_verbs_conn *conn)
 		ident_of_addr(conn, rdma_get_local_addr(conn->id));
 	else
 		ol_verbs_conn_ident(conn, conn->id->route.addr.addr.ibaddr.sgid.raw,
-				    conn->qp->qp_num);
+				    conn->qp->qp_num, 0);
 }
 
 /*
@@ -174,9 +174,9 @@ static void request_ident(struct ol_verbs_conn *conn, uint32_t qp_num)
 	if (ol_verbs_is_iwarp(conn))
 		ident_of_addr(conn, rdma_get_peer_addr(conn->id));
 	else if (rdma_init_qp_attr(conn->id, &attr, &mask) == 0 && attr.ah_attr.is_global)
-		ol_verbs_conn_ident(conn, attr.ah_attr.grh.dgid.raw, attr.dest_qp_num);
+		ol_verbs_conn_ident(conn, attr.ah_attr.grh.dgid.raw, attr.dest_qp_num, 0);
 	else
-		ol_verbs_conn_ident(conn, conn->id->route.addr.addr.ibaddr.dgid.raw, qp_num);
+		ol_verbs_conn_ident(conn, conn->id->route.addr.addr.ibaddr.dgid.raw, qp_num, 0);
 }
 
 static void on_route_resolved(struct ol_verbs_conn *conn)
@@ -192,10 +192,9 @@ static void on_route_resolved(struct ol_verbs_conn *conn)
 	rc = ol_verbs_qp_open(conn);
 	if (rc == 0) {
 		caller_ident(conn);
-		memset(conn->priv + conn->priv_len, 0, sizeof(conn->priv) - conn->priv_len);
+		memset(conn->priv + conn->send_len, 0, sizeof(conn->priv) - conn->send_len);
 		conn->priv[OL_VERBS_PRIV_CONNECT_AT] = ol_verbs_way_of(conn->base.xport);
 		param = ol_verbs_qp_param(conn, conn->priv, OL_VERBS_PRIV_CONNECT_AT + 1);
-		conn->priv_len = 0;
 		errno = 0;
 		rc = ol_rc_minus_one(rdma_connect(conn->id, &param));
 	}

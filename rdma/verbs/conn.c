@@ -65,14 +65,31 @@ void ol_verbs_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret
 	*ret_ident = ol_verbs_container_of_const(base, struct ol_verbs_conn, base)->ident;
 }
 
-void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number)
+void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number,
+			 uint32_t lid)
 {
-	const uint32_t wire = htonl(number);
+	const uint32_t wire[2] = { htonl(number), htonl(lid) };
 
 	memcpy(conn->ident.bytes, gid, 16);
-	memcpy(conn->ident.bytes + 16, &wire, sizeof(wire));
+	memcpy(conn->ident.bytes + 16, wire, sizeof(wire));
 	if (conn->seal.make != NULL)
-		conn->seal.make(conn->seal.arg, &conn->ident, conn->priv, conn->priv_len);
+		conn->seal.make(conn->seal.arg, &conn->ident, conn->priv, conn->send_len);
+}
+
+/* Why it cannot begin: the list of OL_XPORT_CONN_DOWN */
+static int connect_status(int rc)
+{
+	switch (rc) {
+	case -EMFILE:
+	case -ENFILE:
+		return -EMFILE;
+	case -ECONNREFUSED:
+	case -EHOSTUNREACH:
+	case -ETIMEDOUT:
+		return rc;
+	default:
+		return -EIO;
+	}
 }
 
 int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv, uint32_t priv_len,
@@ -105,13 +122,15 @@ int ol_verbs_connect(struct ol_xport *xport, const char *text, const void *priv,
 	conn->manager = is_oob ? &ol_verbs_oob : &ol_verbs_cm;
 	conn->state = OL_VERBS_CONNECTING;
 	strncpy(conn->peer, text, sizeof(conn->peer) - 1);
-	ol_verbs_conn_priv(conn, priv, priv_len);
+	if (priv_len != 0)
+		memcpy(conn->priv, priv, priv_len);
+	conn->send_len = priv_len;
 	if (seal != NULL)
 		conn->seal = *seal;
 	ol_verbs_conn_timer(conn, xport->opts.connect_timeout_ms);
 	rc = found == 0 ? conn->manager->connect(conn, &addr) : -EHOSTUNREACH;
 	if (rc != 0)
-		ol_verbs_conn_fail(conn, rc);
+		ol_verbs_conn_fail(conn, connect_status(rc));
 	*ret_conn = &conn->base;
 	return 0;
 }

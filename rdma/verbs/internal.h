@@ -137,6 +137,9 @@ struct ol_verbs_manager {
 	/* The attributes with which a queue pair goes to state, as far as path and peer give them */
 	int (*attr)(struct ol_verbs_conn *conn, enum ibv_qp_state state, struct ibv_qp_attr *attr,
 		    int *mask);
+	/* How it went to get ready to receive, which reaches for the peer; returns the code to give
+	 * on. NULL: as it is */
+	int (*tried)(struct ol_verbs_conn *conn, int rc, uint64_t took_ns);
 	void (*ece_tell)(struct ol_verbs_conn *conn, const struct ibv_ece *ece);
 	bool (*ece_told)(struct ol_verbs_conn *conn, struct ibv_ece *ece); /* what the peer said */
 	/* Data came before the peer's last word: it is connected */
@@ -228,8 +231,9 @@ struct ol_verbs_conn {
 	bool disconnect_sent;
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
-	uint32_t priv_len;
-	uint8_t priv[OL_VERBS_PRIV_MAX]; /* at first to send, then received */
+	uint32_t send_len; /* of priv, as long as it is to be sent */
+	uint32_t priv_len; /* received */
+	uint8_t priv[OL_VERBS_PRIV_MAX];
 	char peer[OL_XPORT_ADDR_MAX]; /* for people */
 };
 
@@ -432,15 +436,6 @@ int ol_verbs_oob_fd(const struct ol_xport *xport);
 void ol_verbs_oob_progress(struct ol_xport *xport);
 void ol_verbs_oob_close(struct ol_xport *xport); /* after its connections */
 
-/* gid.c: the port's addresses on the fabric */
-/*
- * ol_verbs_gid_choose -- the address by which this port is reached
- * like: the peer's, of whose kind it must be; NULL: any. beside: this end's address of the TCP
- * connection, which is taken if it is one of the port's. -EHOSTUNREACH: none fits
- */
-int ol_verbs_gid_choose(const struct ol_xport *xport, const struct ibv_gid_entry *like,
-			const union ol_verbs_addr *beside, struct ibv_gid_entry *ret_entry);
-
 /* local.c: this machine's addresses */
 bool ol_verbs_local_has(const union ol_verbs_addr *addr); /* an interface has it */
 /*
@@ -462,8 +457,10 @@ int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_X
 int ol_verbs_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
 		     const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn);
 void ol_verbs_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret_ident);
-/* ol_verbs_conn_ident -- note the connecting end's; the one who connects then sends priv */
-void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number);
+/* ol_verbs_conn_ident -- note the connecting end's (lid: where packets go by it and it is known, else
+ * 0), and seal what is to be sent */
+void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number,
+			 uint32_t lid);
 /* ol_verbs_conn_priv -- what a peer sent while connecting */
 void ol_verbs_conn_priv(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len);
 void ol_verbs_conn_up(struct ol_verbs_conn *conn);

@@ -16,19 +16,22 @@
  * dies ends it. Nothing is sent on it in between, so a network beside the fabric may be away for a
  * while without any loss; only an end that is told of (FIN, RST) counts.
  *
- * A STRANGER may connect to the port. A socket that has not said a whole HELLO takes no place of a
- * connection; there are DOORS_MAX of them at most, and the next one ends the oldest. Whatever comes
- * is checked for its size, kind and version, is copied first, and is no address of anything here.
+ * A STRANGER may connect to the port. The kernel keeps a socket that has not said anything. One that
+ * has not said a whole HELLO takes no place of a connection; there are DOORS_MAX of them at most, and
+ * the next one ends the oldest: a well-made HELLO comes in one piece, and stays there for no time.
+ * Whatever comes is checked for its size, kind and version, is copied first, and is no address of
+ * anything here.
  *
- * The kernel finds the Ethernet address of a RoCE peer when the queue pair becomes ready to receive,
- * and waits for up to a second if nobody answers (kernel: ib_resolve_eth_dmac()). A peer whose TCP
- * connection came by the same network has answered already.
+ * THE PATH. The kernel finds the Ethernet address of a RoCE peer when the queue pair becomes ready to
+ * receive, and the caller waits for up to a second if nobody answers (ib_resolve_eth_dmac()): for a
+ * peer whose adapter is cut off while its TCP is not, or one that lies. That is allowed once in
+ * SLOW_APART_MS; in between only peers are tried that were reached before.
  */
-#include "rdma/verbs/internal.h"
+#include "rdma/verbs/oob.h"
 
-#include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,70 +43,12 @@
 #include "rdma/fds.h"
 #include "rdma/verbs/verbs_rc.h"
 
-#define OOB_MAGIC UINT32_C(0x424f4c4f) /* "OLOB" in memory */
-
 enum {
-	OOB_VERSION = 1,
 	DOORS_MAX = 64, /* sockets that have not said hello */
 	EVENTS_MAX = 8, /* handled a poll: see ol_verbs_cm_progress() */
-	HOP_LIMIT = 64, /* of packets of RoCE version 2 that are routed */
-	PSN_MASK = 0xffffff,
-};
-
-enum oob_kind {
-	OOB_HELLO = 1,
-	OOB_ANSWER,
-	OOB_REJECT,
-	OOB_CONFIRM,
-};
-
-/* Little-endian, as it crosses the wire; GIDs are in network order. */
-struct oob_msg {
-	uint32_t magic;
-	uint8_t version;
-	uint8_t kind; /* enum oob_kind */
-	uint8_t way; /* enum ol_verbs_way */
-	uint8_t refusal; /* enum ol_verbs_refusal, of a REJECT */
-	uint32_t qp_num;
-	uint32_t psn;
-	uint16_t lid;
-	uint8_t link_layer;
-	uint8_t gid_type; /* enum ibv_gid_type */
-	uint8_t mtu; /* enum ibv_mtu */
-	uint8_t reads_in; /* that this end serves at once */
-	uint8_t reads_out;
-	uint8_t priv_len;
-	uint8_t gid[16];
-	uint32_t ece_vendor;
-	uint32_t ece_options;
-	uint8_t priv[256];
-};
-static_assert(sizeof(struct oob_msg) == 304, "no padding");
-static_assert(OL_XPORT_PRIV_CONNECT_MAX < 256 && OL_XPORT_PRIV_ACCEPT_MAX < 256 &&
-		      OL_XPORT_PRIV_REJECT_MAX < 256,
-	      "priv_len and priv hold any");
-
-/* One socket: of a connection, or of a stranger at the door. */
-struct ol_verbs_oob_end {
-	int fd;
-	struct ol_verbs_conn *conn; /* NULL: at the door */
-	struct ol_verbs_oob_end *next; /* at the door, in order of arrival */
-	bool linking; /* connect() of the socket is not finished */
-	bool watched; /* the epoll has it: its end is not known yet */
-	uint32_t got; /* bytes of in */
-	struct oob_msg in;
-	struct oob_msg peer; /* the peer's HELLO or ANSWER */
-	struct ibv_gid_entry gid; /* of this end */
-	struct ibv_port_attr port;
-	uint32_t psn;
-	struct ibv_ece ece; /* that this end tells */
-};
-
-struct ol_verbs_oob {
-	int epoll_fd;
-	int listen_fd; /* -1: none */
-	struct ol_verbs_oob_end *doors;
-	uint32_t door_count;
+	DEFER_S = 3, /* the kernel shows a socket that says nothing after this */
+	KEEPALIVE_S = 60, /* so that what stands between keeps the connection, too */
+	KEEPALIVES = 120, /* unanswered, until the other end counts as gone */
 };
 
 static int oob_open(struct ol_xport *xport)
@@ -117,6 +62,7 @@ static int oob_open(struct ol_xport *xport)
 	if (oob == NULL)
 		return -ENOMEM;
 	oob->listen_fd = -1;
+	oob->spare_fd = -1;
 	oob->epoll_fd = ol_fds_add(epoll_create1(EPOLL_CLOEXEC));
 	rc = oob->epoll_fd < 0 ? -errno : ol_verbs_watch(xport, oob->epoll_fd);
 	if (rc == 0) {
@@ -160,12 +106,11 @@ static void end_unwatch(const struct ol_verbs_oob *oob, struct ol_verbs_oob_end 
 /* The socket is the end's, or closed. NULL: no memory, or no descriptor */
 static struct ol_verbs_oob_end *end_create(const struct ol_verbs_oob *oob, int fd, uint32_t events)
 {
-	static const int on = 1;
+	static const int on = 1, idle_s = KEEPALIVE_S, count = KEEPALIVES;
 	struct ol_verbs_oob_end *end;
 
 	if (fd < 0)
 		return NULL;
-	ol_fds_add(fd);
 	end = calloc(1, sizeof(*end));
 	if (end == NULL) {
 		ol_fds_close(fd);
@@ -173,6 +118,10 @@ static struct ol_verbs_oob_end *end_create(const struct ol_verbs_oob *oob, int f
 	}
 	end->fd = fd;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	if (end_watch(oob, end, events, EPOLL_CTL_ADD) == 0)
 		return end;
 	ol_fds_close(fd);
@@ -213,6 +162,8 @@ void ol_verbs_oob_close(struct ol_xport *xport)
 		door_shut(oob, oob->doors);
 	if (oob->listen_fd >= 0)
 		ol_fds_close(oob->listen_fd);
+	if (oob->spare_fd >= 0)
+		ol_fds_close(oob->spare_fd);
 	ol_fds_close(oob->epoll_fd);
 	free(oob);
 	xport->oob = NULL;
@@ -229,23 +180,35 @@ static int device_fits(const struct ol_xport *xport)
 	return -EOPNOTSUPP;
 }
 
+static int tcp_socket(const union ol_verbs_addr *addr)
+{
+	return ol_fds_add(
+		socket(addr->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+static int spare_open(void)
+{
+	return ol_fds_add(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
 static int socket_listen(struct ol_verbs_oob *oob, const union ol_verbs_addr *addr,
 			 union ol_verbs_addr *ret_bound)
 {
-	static const int on = 1;
+	static const int on = 1, defer_s = DEFER_S;
 	socklen_t bytes = sizeof(*ret_bound);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
-	const int fd = socket(addr->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const int fd = tcp_socket(addr);
 	int rc;
 
 	if (fd < 0)
 		return -errno;
-	ol_fds_add(fd);
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, &addr->sa, ol_verbs_addr_bytes(addr)) == 0 &&
-	    listen(fd, OL_VERBS_BACKLOG) == 0 && getsockname(fd, &ret_bound->sa, &bytes) == 0 &&
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof(defer_s));
+	if (bind(fd, &addr->sa, ol_verbs_addr_bytes(addr)) == 0 && listen(fd, SOMAXCONN) == 0 &&
+	    getsockname(fd, &ret_bound->sa, &bytes) == 0 &&
 	    epoll_ctl(oob->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0) {
 		oob->listen_fd = fd;
+		oob->spare_fd = spare_open();
 		return 0;
 	}
 	rc = -errno;
@@ -271,7 +234,7 @@ int ol_verbs_oob_listen(struct ol_xport *xport, const char *text, char ret_addr[
 	if (rc != 0) {
 		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
 			     "cannot listen on " OL_VERBS_OOB_PREFIX "%s: %s", text, strerror(-rc));
-		return rc;
+		return rc == -EADDRINUSE || rc == -EMFILE ? rc : -EADDRNOTAVAIL;
 	}
 	if (ol_verbs_addr_is_any(&bound) && ol_verbs_local_outward(&bound, &outward) == 0) {
 		outward.in.sin_port = bound.in.sin_port; /* same place in both families */
@@ -280,24 +243,6 @@ int ol_verbs_oob_listen(struct ol_xport *xport, const char *text, char ret_addr[
 	ol_verbs_addr_oob_text(&bound.sa, ret_addr);
 	xport->pinned = true;
 	return 0;
-}
-
-/* The path of this end, as far as the peer does not matter. like: see ol_verbs_gid_choose() */
-static int end_locate(struct ol_verbs_oob_end *end, const struct ibv_gid_entry *like)
-{
-	const struct ol_xport *xport = end->conn->base.xport;
-	union ol_verbs_addr beside = { .sa.sa_family = AF_UNSPEC };
-	socklen_t bytes = sizeof(beside);
-	int rc;
-
-	(void)getsockname(end->fd, &beside.sa, &bytes);
-	rc = ol_rc_positive(ibv_query_port(xport->ctx, xport->port, &end->port));
-	if (rc == 0)
-		rc = ol_verbs_gid_choose(xport, like, &beside, &end->gid);
-	if (rc == 0 && getrandom(&end->psn, sizeof(end->psn), 0) != sizeof(end->psn))
-		rc = -EIO;
-	end->psn &= PSN_MASK;
-	return rc;
 }
 
 static void msg_fill(struct ol_verbs_oob_end *end, struct oob_msg *msg, const void *priv,
@@ -317,6 +262,7 @@ static void msg_fill(struct ol_verbs_oob_end *end, struct oob_msg *msg, const vo
 	memcpy(msg->gid, end->gid.gid.raw, sizeof(msg->gid));
 	msg->ece_vendor = htole32(end->ece.vendor_id);
 	msg->ece_options = htole32(end->ece.options);
+	msg->flags = htole32((end->port.flags & IBV_QPF_GRH_REQUIRED) != 0 ? OOB_NEEDS_GRH : 0);
 	msg->priv_len = (uint8_t)priv_len;
 	if (priv_len != 0)
 		memcpy(msg->priv, priv, priv_len);
@@ -355,12 +301,12 @@ static int oob_connect(struct ol_verbs_conn *conn, union ol_verbs_addr *to)
 	rc = oob_open(xport);
 	if (rc != 0)
 		return rc;
-	fd = socket(to->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = tcp_socket(to);
 	if (fd < 0)
 		return errno == EAFNOSUPPORT ? -EHOSTUNREACH : -errno;
 	if (connect(fd, &to->sa, ol_verbs_addr_bytes(to)) != 0 && errno != EINPROGRESS) {
 		rc = ol_rc_tcp(errno);
-		close(fd);
+		ol_fds_close(fd);
 		return rc;
 	}
 	conn->oob = end_create(xport->oob, fd, EPOLLOUT);
@@ -369,6 +315,17 @@ static int oob_connect(struct ol_verbs_conn *conn, union ol_verbs_addr *to)
 	conn->oob->conn = conn;
 	conn->oob->linking = true;
 	return 0;
+}
+
+/* The other end of the socket has ended: it disconnects, or has died. */
+static void on_end(struct ol_xport *xport, struct ol_verbs_oob_end *end)
+{
+	if (end->conn == NULL) {
+		door_shut(xport->oob, end);
+		return;
+	}
+	end_unwatch(xport->oob, end);
+	ol_verbs_conn_disconnected(end->conn);
 }
 
 /* The socket is connected, or cannot be. */
@@ -381,19 +338,22 @@ static int on_linked(struct ol_verbs_oob_end *end)
 	int rc;
 
 	(void)getsockopt(end->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+	if (error == ECONNRESET) { /* it was there, and has died */
+		on_end(conn->base.xport, end);
+		return 0;
+	}
 	if (error != 0)
 		return ol_rc_tcp(error);
 	end->linking = false;
 	rc = end_watch(conn->base.xport->oob, end, EPOLLIN, EPOLL_CTL_MOD);
 	if (rc == 0)
-		rc = end_locate(end, NULL);
+		rc = ol_verbs_oob_locate(end, NULL);
 	if (rc == 0)
 		rc = ol_verbs_qp_open(conn);
 	if (rc != 0)
 		return rc == -EHOSTUNREACH ? rc : -EIO;
-	ol_verbs_conn_ident(conn, end->gid.gid.raw, conn->qp->qp_num);
-	msg_fill(end, &msg, conn->priv, conn->priv_len);
-	conn->priv_len = 0;
+	ol_verbs_conn_ident(conn, end->gid.gid.raw, conn->qp->qp_num, end->port.lid);
+	msg_fill(end, &msg, conn->priv, conn->send_len);
 	(void)msg_send(end, &msg, OOB_HELLO); /* if it fails the socket tells why */
 	return 0;
 }
@@ -403,12 +363,26 @@ static uint8_t min_u8(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-/* True for what a well-made end sends in this state; it is copied. */
+/* An address of one port: packets to any other would go to nobody, or to many. */
+static bool gid_is_of_a_port(const uint8_t gid[16])
+{
+	static const uint8_t none[16], ipv4[12] = { [10] = 0xff, [11] = 0xff };
+	const bool is_ipv4 = memcmp(gid, ipv4, sizeof(ipv4)) == 0;
+
+	return memcmp(gid, none, sizeof(none)) != 0 && gid[0] != 0xff &&
+	       (!is_ipv4 || (gid[12] != 0 && gid[12] != 127 && gid[12] < 224));
+}
+
+/* True for what a well-made end sends; it is copied. */
 static bool msg_is_well(const struct oob_msg *msg)
 {
+	const bool names = msg->kind == OOB_HELLO || msg->kind == OOB_ANSWER;
+
 	return le32toh(msg->magic) == OOB_MAGIC && msg->version == OOB_VERSION &&
-	       le32toh(msg->qp_num) <= PSN_MASK && le32toh(msg->psn) <= PSN_MASK &&
-	       msg->mtu <= IBV_MTU_4096;
+	       le32toh(msg->qp_num) <= OOB_PSN_MASK && le32toh(msg->psn) <= OOB_PSN_MASK &&
+	       msg->mtu <= IBV_MTU_4096 &&
+	       (!names ||
+		(msg->reads_in != 0 && msg->reads_out != 0 && gid_is_of_a_port(msg->gid)));
 }
 
 static void peer_take(struct ol_verbs_oob_end *end)
@@ -431,10 +405,9 @@ static int on_answer(struct ol_verbs_oob_end *end)
 		return -EIO;
 	peer_take(end);
 	rc = ol_verbs_qp_ready(conn);
-	if (rc == 0)
-		rc = msg_send(end, &msg, OOB_CONFIRM);
 	if (rc != 0)
-		return -EIO;
+		return rc == -EHOSTUNREACH ? rc : -EIO;
+	(void)msg_send(end, &msg, OOB_CONFIRM); /* if it fails the socket tells why */
 	ol_verbs_conn_priv(conn, end->in.priv, end->in.priv_len);
 	ol_verbs_conn_up(conn);
 	return 0;
@@ -461,7 +434,7 @@ static enum ol_verbs_refusal hello_refuse(struct ol_xport *xport, struct ol_verb
 		return OL_VERBS_REFUSAL_WAY;
 	if (ol_verbs_conn_create(xport, &end->conn) != 0)
 		return OL_VERBS_REFUSAL_FULL;
-	if (end_locate(end, &like) == 0 && end->port.link_layer == end->in.link_layer)
+	if (ol_verbs_oob_locate(end, &like) == 0 && end->port.link_layer == end->in.link_layer)
 		return OL_VERBS_REFUSAL_NONE;
 	ol_verbs_conn_free(&end->conn->base);
 	end->conn = NULL;
@@ -500,7 +473,7 @@ static void on_hello(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 	conn->passive = true;
 	ol_verbs_addr_oob_text(&from.sa, conn->peer);
 	peer_take(end);
-	ol_verbs_conn_ident(conn, end->in.gid, le32toh(end->in.qp_num));
+	ol_verbs_conn_ident(conn, end->in.gid, le32toh(end->in.qp_num), le16toh(end->in.lid));
 	ol_verbs_conn_priv(conn, end->in.priv, end->in.priv_len);
 	ol_verbs_conn_pend(conn, OL_VERBS_PENDING_REQUEST);
 }
@@ -521,25 +494,18 @@ static void on_message(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 	} else if (msg_is_well(&end->in) && conn->state == OL_VERBS_CONNECTING &&
 		   end->in.kind == OOB_REJECT) {
 		rc = on_reject(end);
-	} else if (msg_is_well(&end->in) && end->in.kind == OOB_CONFIRM &&
+	} else if (msg_is_well(&end->in) && end->in.kind == OOB_CONFIRM && conn->passive &&
+		   !end->confirmed &&
 		   (conn->state == OL_VERBS_ACCEPTED || conn->state == OL_VERBS_UP)) {
+		end->confirmed = true;
 		if (conn->state == OL_VERBS_ACCEPTED) /* else data came before it */
 			ol_verbs_conn_up(conn);
 		return;
 	}
-	if (rc != 0)
+	if (rc != 0) {
+		end_unwatch(xport->oob, end);
 		ol_verbs_conn_break(conn, rc, OL_VERBS_CAUSE_FAILED);
-}
-
-/* The other end of the socket has ended: it disconnects, or has died. */
-static void on_end(struct ol_xport *xport, struct ol_verbs_oob_end *end)
-{
-	if (end->conn == NULL) {
-		door_shut(xport->oob, end);
-		return;
 	}
-	end_unwatch(xport->oob, end);
-	ol_verbs_conn_disconnected(end->conn);
 }
 
 static void on_end_ready(struct ol_xport *xport, struct ol_verbs_oob_end *end)
@@ -547,6 +513,10 @@ static void on_end_ready(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 	ssize_t got;
 	int rc;
 
+	if (end->conn != NULL && end->conn->state == OL_VERBS_DOWN) { /* its owner frees it */
+		end_unwatch(xport->oob, end);
+		return;
+	}
 	if (end->linking) {
 		rc = on_linked(end);
 		if (rc != 0) {
@@ -568,18 +538,39 @@ static void on_end_ready(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 		on_message(xport, end);
 }
 
+/* No descriptor is left: a peer is let in by the spare one and sent away, as it would wait for ever. */
+static void turn_away(struct ol_xport *xport)
+{
+	struct ol_verbs_oob *oob = xport->oob;
+	int fd;
+
+	if (ol_verbs_may_tell(xport))
+		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
+			     "a peer is turned away: no file descriptor is left (raise the limit: "
+			     "ulimit -n)");
+	if (oob->spare_fd >= 0)
+		ol_fds_close(oob->spare_fd);
+	fd = accept4(oob->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	oob->spare_fd = spare_open();
+}
+
 static void on_arrival(struct ol_xport *xport)
 {
 	struct ol_verbs_oob *oob = xport->oob;
 	struct ol_verbs_oob_end **at = &oob->doors;
-	const int fd = accept4(oob->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct ol_verbs_oob_end *end;
+	int fd;
 
-	if (oob->door_count == DOORS_MAX || (fd < 0 && errno == EMFILE && oob->doors != NULL))
-		door_shut(oob, oob->doors);
+	fd = ol_fds_add(accept4(oob->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		turn_away(xport);
 	end = end_create(oob, fd, EPOLLIN);
 	if (end == NULL)
 		return;
+	if (oob->door_count == DOORS_MAX)
+		door_shut(oob, oob->doors);
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = end;
@@ -623,52 +614,6 @@ static void oob_disconnect(struct ol_verbs_conn *conn)
 		(void)shutdown(conn->oob->fd, SHUT_WR);
 }
 
-static struct ibv_ah_attr path_of(const struct ol_verbs_oob_end *end)
-{
-	const struct ol_xport *xport = end->conn->base.xport;
-	const bool ethernet = end->port.link_layer == IBV_LINK_LAYER_ETHERNET;
-	struct ibv_ah_attr path = {
-		.dlid = le16toh(end->peer.lid),
-		.port_num = xport->port,
-		/* within a subnet of InfiniBand the LID suffices */
-		.is_global = ethernet || memcmp(end->peer.gid, end->gid.gid.raw, 8) != 0,
-		.sl = ethernet ? (uint8_t)(xport->opts.wire.traffic_class >> 5) : 0,
-		.grh = { .sgid_index = (uint8_t)end->gid.gid_index, .hop_limit = HOP_LIMIT },
-	};
-
-	memcpy(path.grh.dgid.raw, end->peer.gid, sizeof(path.grh.dgid.raw));
-	return path;
-}
-
-static int oob_attr(struct ol_verbs_conn *conn, enum ibv_qp_state state, struct ibv_qp_attr *attr,
-		    int *mask)
-{
-	const struct ol_verbs_oob_end *end = conn->oob;
-
-	*attr = (struct ibv_qp_attr){ .qp_state = state };
-	*mask = IBV_QP_STATE;
-	if (state == IBV_QPS_INIT) {
-		*mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-		attr->port_num = conn->base.xport->port;
-	} else if (state == IBV_QPS_RTR) {
-		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		attr->ah_attr = path_of(end);
-		attr->path_mtu = end->port.active_mtu;
-		if (end->peer.mtu != 0 && end->peer.mtu < attr->path_mtu)
-			attr->path_mtu = (enum ibv_mtu)end->peer.mtu;
-		attr->dest_qp_num = le32toh(end->peer.qp_num);
-		attr->rq_psn = le32toh(end->peer.psn);
-		attr->max_dest_rd_atomic = conn->responder_resources;
-	} else {
-		*mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			 IBV_QP_MAX_QP_RD_ATOMIC;
-		attr->sq_psn = end->psn;
-		attr->max_rd_atomic = conn->initiator_depth;
-	}
-	return 0;
-}
-
 static void oob_ece_tell(struct ol_verbs_conn *conn, const struct ibv_ece *ece)
 {
 	conn->oob->ece = *ece;
@@ -699,7 +644,8 @@ const struct ol_verbs_manager ol_verbs_oob = {
 	.accept = oob_accept,
 	.reject = oob_reject,
 	.disconnect = oob_disconnect,
-	.attr = oob_attr,
+	.attr = ol_verbs_oob_attr,
+	.tried = ol_verbs_oob_tried,
 	.ece_tell = oob_ece_tell,
 	.ece_told = oob_ece_told,
 	.data_came = oob_data_came,

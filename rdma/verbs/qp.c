@@ -175,19 +175,23 @@ int ol_verbs_qp_open(struct ol_verbs_conn *conn)
 /* ol_verbs_qp_ready -- the peer's numbers are known: receive, then send */
 int ol_verbs_qp_ready(struct ol_verbs_conn *conn)
 {
+	uint64_t began_ns;
 	int rc;
 
 	rc = ol_verbs_ece_take(conn);
+	began_ns = ol_xport_now_ns();
 	if (rc == 0)
 		rc = qp_move(conn, IBV_QPS_RTR, change_rtr);
+	if (conn->manager->tried != NULL)
+		rc = conn->manager->tried(conn, rc, ol_xport_now_ns() - began_ns);
 	conn->receives = rc == 0 && conn->queue->srq != NULL;
 	if (rc == 0)
 		rc = qp_move(conn, IBV_QPS_RTS, change_rts);
-	if (rc != 0)
+	if (rc != 0 && (rc != -EHOSTUNREACH || ol_verbs_may_tell(conn->base.xport)))
 		ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_ERROR,
 			     "conn %u to %s: cannot start the queue pair: error %d", conn->slot,
 			     conn->peer, -rc);
-	else if (conn->passive)
+	else if (rc == 0 && conn->passive)
 		ol_verbs_ece_answer(conn);
 	return rc;
 }

@@ -74,7 +74,8 @@ static int addresses_make(const struct bench_place *place, const char *remote,
 	bool verbs =
 		place->transport == OL_TRANSPORT_VERBS ||
 		(place->transport == OL_TRANSPORT_AUTO && given != NULL && !is_shm_address(given));
-	const char *port = given != NULL && strchr(given, ':') == NULL ? ":0" : "";
+	const size_t oob = given != NULL && strncmp(given, "oob:", 4) == 0 ? 4 : 0;
+	const char *port = given != NULL && strchr(given + oob, ':') == NULL ? ":0" : "";
 
 	ends->opts.transport = verbs ? "verbs" : "shm";
 	if (given == NULL && verbs) {

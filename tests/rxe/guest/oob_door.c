@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@
 #include "support/check.h"
 
 enum {
-	MSG_BYTES = 304,
+	MSG_BYTES = 308,
 	AT_VERSION = 4,
 	AT_KIND = 5,
 	AT_REFUSAL = 7,
@@ -181,6 +182,7 @@ static void silent_strangers(void)
 
 	for (unsigned i = 0; i < STRANGERS; i++) {
 		fds[i] = stranger();
+		say(fds[i], (const uint8_t *)"O", i % 2); /* the kernel keeps who says nothing */
 		check(!event_within(server, &event, 0));
 	}
 	ops->counts(server, &counts);
@@ -189,7 +191,7 @@ static void silent_strangers(void)
 	for (unsigned i = 0; i < STRANGERS; i++)
 		close(fds[i]);
 	honest();
-	printf("ok: %u strangers who say nothing take no place\n", STRANGERS);
+	printf("ok: %u strangers who say nothing, or a letter, take no place\n", STRANGERS);
 }
 
 static void malformed(void)
@@ -206,7 +208,11 @@ static void malformed(void)
 		{ "a confirmation", AT_KIND, CONFIRM },
 		{ "queue pair", AT_QP + 3, 1 },
 		{ "mtu", AT_MTU, 200 },
+		{ "reads", AT_READS, 0 },
 		{ "private data", AT_PRIV_LEN, 255 },
+		{ "multicast", AT_GID, 0xff },
+		{ "IPv4 multicast", AT_GID + 12, 224 },
+		{ "loopback", AT_GID + 12, 127 },
 	};
 	uint8_t msg[MSG_BYTES];
 	int fd;
@@ -265,9 +271,9 @@ static void slow_and_rude(void)
 	for (unsigned rude = 0; rude < 2; rude++) {
 		fd = stranger();
 		message(msg, HELLO);
-		for (unsigned i = 0; i < MSG_BYTES; i += 8) {
+		for (unsigned i = 0; i < MSG_BYTES; i += 4) {
 			check(!event_within(server, &event, 0));
-			say(fd, msg + i, 8);
+			say(fd, msg + i, 4);
 		}
 		conn = event_of(server, OL_XPORT_CONN_REQUEST).conn;
 		check_ok(ops->accept(conn, NULL, 0));
@@ -276,9 +282,10 @@ static void slow_and_rude(void)
 		message(msg, CONFIRM);
 		say(fd, msg, sizeof(msg));
 		check_eq(event_of(server, OL_XPORT_CONN_UP).conn, conn);
-		message(msg, rude ? HELLO : CONFIRM);
-		say(fd, msg, sizeof(msg));
-		if (!rude)
+		message(msg, CONFIRM); /* a second one */
+		if (rude)
+			say(fd, msg, sizeof(msg));
+		else
 			check_ok(shutdown(fd, SHUT_WR));
 		event = event_of(server, OL_XPORT_CONN_DOWN);
 		check_eq(event.status, rude ? -EIO : 0);
@@ -351,13 +358,77 @@ static void lying_listener(void)
 		close(fd);
 	}
 	close(door);
-	check_ok(ops->connect(client, addr, NULL, 0, NULL, &conn));
+	check_ok(ops->connect(client, addr, msg, OL_XPORT_PRIV_CONNECT_MAX, NULL, &conn));
 	event = event_of(client, OL_XPORT_CONN_DOWN);
 	check_eq(event.status, -ECONNREFUSED);
 	check_eq(event.priv_len, 0); /* nobody listens */
 	ops->conn_free(conn);
 	honest();
 	printf("ok: a listener that lies ends connects as the contract says\n");
+}
+
+static uint64_t accept_time(struct ol_xport_conn *conn)
+{
+	const uint64_t began_ns = ol_xport_now_ns();
+
+	check_eq(ops->accept(conn, NULL, 0), -EHOSTUNREACH);
+	ops->conn_free(conn);
+	return ol_xport_now_ns() - began_ns;
+}
+
+/* Its TCP comes through, its adapter's address is nobody's: one costs a second, many do not. */
+static void unreachable(void)
+{
+	uint64_t first_ns = 0, others_ns = 0;
+	uint8_t msg[MSG_BYTES];
+
+	for (uint8_t i = 0; i < 10; i++) {
+		const int fd = stranger();
+		struct ol_xport_conn *conn;
+
+		message(msg, HELLO);
+		msg[AT_GID + 15] = (uint8_t)(200 + i);
+		say(fd, msg, sizeof(msg));
+		conn = event_of(server, OL_XPORT_CONN_REQUEST).conn;
+		*(i == 0 ? &first_ns : &others_ns) += accept_time(conn);
+		close(fd);
+	}
+	check_msg(others_ns < first_ns, "%llu and %llu ns", (unsigned long long)first_ns,
+		  (unsigned long long)others_ns);
+	honest(); /* it was reached before */
+	printf("ok: peers whose adapters cannot be reached\n");
+}
+
+/* Without a descriptor left peers are sent away, and the next ones come in again. */
+static void no_descriptors(void)
+{
+	struct rlimit limit, low;
+	uint8_t msg[MSG_BYTES];
+	struct ol_xport_event event;
+	int fds[8];
+	int last;
+
+	check_ok(getrlimit(RLIMIT_NOFILE, &limit));
+	for (unsigned i = 0; i < 8; i++)
+		fds[i] = stranger();
+	last = dup(0);
+	check(last >= 0);
+	close(last);
+	low = limit;
+	low.rlim_cur = (rlim_t)last;
+	check_ok(setrlimit(RLIMIT_NOFILE, &low));
+	message(msg, HELLO);
+	for (unsigned i = 0; i < 8; i++) {
+		say(fds[i], msg, sizeof(msg));
+		check(!event_within(server, &event, 20));
+	}
+	check_ok(setrlimit(RLIMIT_NOFILE, &limit));
+	for (unsigned i = 0; i < 8; i++) {
+		check_eq(heard(fds[i], msg), 0);
+		close(fds[i]);
+	}
+	honest();
+	printf("ok: peers are sent away while no descriptor is left\n");
 }
 
 int main(void)
@@ -374,6 +445,8 @@ int main(void)
 	other_fabric();
 	slow_and_rude();
 	lying_listener();
+	no_descriptors();
+	unreachable();
 	ops->close(client);
 	ops->close(server);
 	return 0;

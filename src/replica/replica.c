@@ -357,7 +357,7 @@ static void chain_progress(struct ol_replica *replica)
 		ol_payload_progress(replica);
 }
 
-void ol_replica_progress(struct ol_replica *replica, uint64_t now_ns)
+OL_HOT void ol_replica_progress(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_board *board = replica->board;
 	uint64_t used;

@@ -17,23 +17,28 @@
 
 void ol_shm_log_rare(struct ol_shm_xport *xport, enum ol_shm_rare_kind kind, const char *fmt, ...)
 {
-	struct ol_shm_rare *rare = &xport->rare[kind];
-	uint64_t now_ns = ol_xport_now_ns();
-	char text[256], more[64] = "";
+	struct ol_xport_rate *rate = &xport->rare[kind];
+	const bool was_due = ol_xport_rate_due_ns(rate) != 0;
+	char text[256];
 	va_list args;
 
-	if (rare->told_ns != 0 && now_ns - rare->told_ns < NS_PER_S) {
-		rare->untold++;
-		return;
-	}
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (rare->untold != 0)
-		snprintf(more, sizeof(more), "; %llu more like it since the last line",
-			 (unsigned long long)rare->untold);
-	ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN, "%s%s", text, more);
-	*rare = (struct ol_shm_rare){ .told_ns = now_ns };
+	ol_xport_log_rated(&xport->opts, rate, ol_xport_now_ns(), OL_XPORT_LOG_WARN, "%s", text);
+	if (!was_due && ol_xport_rate_due_ns(rate) != 0)
+		ol_shm_timer_update(xport);
+}
+
+void ol_shm_rare_tick(struct ol_shm_xport *xport, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < OL_SHM_RARES; i++)
+		ol_xport_rate_tick(&xport->opts, &xport->rare[i], now_ns);
+}
+
+static uint64_t sooner(uint64_t at_ns, uint64_t other_ns)
+{
+	return at_ns == 0 || (other_ns != 0 && other_ns < at_ns) ? other_ns : at_ns;
 }
 
 static void timer_set(struct ol_shm_xport *xport, uint64_t at_ns)
@@ -55,12 +60,12 @@ void ol_shm_timer_update(struct ol_shm_xport *xport)
 		return;
 	for (i = 0; i < xport->conn_count; i++) {
 		conn = xport->conns[i];
-		if (conn->deadline_ns != 0 && (at_ns == 0 || conn->deadline_ns < at_ns))
-			at_ns = conn->deadline_ns;
-		if (conn->state == OL_SHM_DIALING && conn->retry_ns != 0 &&
-		    (at_ns == 0 || conn->retry_ns < at_ns))
-			at_ns = conn->retry_ns;
+		at_ns = sooner(at_ns, conn->deadline_ns);
+		if (conn->state == OL_SHM_DIALING)
+			at_ns = sooner(at_ns, conn->retry_ns);
 	}
+	for (i = 0; i < OL_SHM_RARES; i++)
+		at_ns = sooner(at_ns, ol_xport_rate_due_ns(&xport->rare[i]));
 	if (at_ns != xport->timer_ns)
 		timer_set(xport, at_ns);
 }

@@ -40,15 +40,16 @@ static void deadlines_check(struct ol_shm_xport *xport, uint64_t now_ns)
 		conn = xport->conns[i - 1];
 		if (conn->deadline_ns != 0 && now_ns >= conn->deadline_ns) {
 			if (conn->state == OL_SHM_GREETING)
-				ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
-					     "%s dropped: it connected and sent nothing",
-					     conn->name);
+				ol_shm_log_rare(xport, OL_SHM_RARE_SILENT,
+						"%s dropped: it connected and sent nothing",
+						conn->name);
 			conn->priv_len = 0;
 			ol_shm_conn_down(conn, -ETIMEDOUT);
 		} else if (conn->state == OL_SHM_DIALING && now_ns >= conn->retry_ns) {
 			ol_shm_dial(conn);
 		}
 	}
+	ol_shm_rare_tick(xport, now_ns);
 	ol_shm_timer_update(xport);
 }
 
@@ -197,8 +198,8 @@ static __attribute__((noinline)) int conn_poll_all(struct ol_shm_conn *conn,
 		conn->due = 0;
 		ol_shm_rx_quiet(conn);
 		if (conn->down_why != NULL)
-			ol_xport_log(&conn->xport->opts, OL_XPORT_LOG_WARN, "%s ended: %s",
-				     conn->name, conn->down_why);
+			ol_shm_log_rare(conn->xport, OL_SHM_RARE_RULE, "%s ended: %s", conn->name,
+					conn->down_why);
 		events[n++] = conn_event(conn, OL_XPORT_CONN_DOWN, conn->down_status);
 	}
 	return n;

@@ -94,8 +94,8 @@ static void announce_new(struct ol_shm_xport *xport, const struct ol_shm_region 
 			continue;
 		if (region_announce(conn, region) == 0)
 			continue;
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
-			     "%s dropped: it does not read its socket", conn->name);
+		ol_shm_log_rare(xport, OL_SHM_RARE_DEAF, "%s dropped: it does not read its socket",
+				conn->name);
 		ol_shm_conn_down(conn, -ETIMEDOUT);
 	}
 }

@@ -75,8 +75,8 @@ void ol_shm_dial(struct ol_shm_conn *conn)
 	}
 	rc = ol_shm_peer_check(conn->sock, &pid, &uid);
 	if (rc != 0) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
-			     "%s: the listener is neither our user nor root", conn->name);
+		ol_shm_log_rare(xport, OL_SHM_RARE_USER,
+				"%s: the listener is neither our user nor root", conn->name);
 		ol_shm_conn_down(conn, -EACCES);
 		return;
 	}
@@ -194,9 +194,9 @@ static int on_hello(struct ol_shm_conn *conn, const struct ol_shm_msg *msg)
 	if (!capacity_sound(msg->capacity))
 		return -EPROTO;
 	if (xport->conn_count - xport->greetings >= xport->opts.conns_max) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_WARN,
-			     "%s turned away: all %u connections are taken", conn->name,
-			     xport->opts.conns_max);
+		ol_shm_log_rare(xport, OL_SHM_RARE_PLACES,
+				"%s turned away: all %u connections are taken", conn->name,
+				xport->opts.conns_max);
 		ol_shm_send(conn, &no, NULL, 0);
 		ol_shm_conn_destroy(conn);
 		return 0;
@@ -339,8 +339,9 @@ static void peer_drop(struct ol_shm_conn *conn, int rc)
 				conn->name);
 		status = -EMFILE;
 	} else {
-		ol_xport_log(&conn->xport->opts, OL_XPORT_LOG_WARN, "%s dropped: %s", conn->name,
-			     rc == -EPROTO ? "it does not speak the shm protocol" : strerror(-rc));
+		ol_shm_log_rare(conn->xport, OL_SHM_RARE_PROTOCOL, "%s dropped: %s", conn->name,
+				rc == -EPROTO ? "it does not speak the shm protocol"
+					      : strerror(-rc));
 	}
 	if (rc == -EPROTO)
 		status = -EACCES;

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#include "rdma/rate.h"
 #include "rdma/shm/msg.h"
 #include "rdma/shm/ring.h"
 #include "rdma/transport.h"
@@ -146,16 +147,16 @@ struct ol_shm_region {
 	struct ol_shm_region **prev_next;
 };
 
-/* Log lines that peers can cause: one a second of each kind */
+/* Log lines that peers can cause, by kind: rdma/rate.h */
 enum ol_shm_rare_kind {
 	OL_SHM_RARE_USER, /* a peer of another user */
 	OL_SHM_RARE_DESCRIPTORS, /* no descriptor is left for a peer */
+	OL_SHM_RARE_PLACES, /* no connection is left for one */
+	OL_SHM_RARE_PROTOCOL, /* a message that cannot be used */
+	OL_SHM_RARE_SILENT, /* no message came in time */
+	OL_SHM_RARE_DEAF, /* announced regions are not read */
+	OL_SHM_RARE_RULE, /* a rule of the memory that both share was broken */
 	OL_SHM_RARES
-};
-
-struct ol_shm_rare {
-	uint64_t told_ns; /* the last line; 0: none yet */
-	uint64_t untold; /* since then */
 };
 
 struct ol_shm_xport {
@@ -183,7 +184,7 @@ struct ol_shm_xport {
 	uint32_t rkey_next;
 	int epoll_fd;
 	int timer_fd;
-	struct ol_shm_rare rare[OL_SHM_RARES];
+	struct ol_xport_rate rare[OL_SHM_RARES];
 	int spare_fd; /* closed for a moment, to refuse a peer when descriptors have run out */
 	int listen_fd;
 	struct sockaddr_un listen_addr;
@@ -214,9 +215,11 @@ static inline struct ol_shm_conn *ol_shm_conn(struct ol_xport_conn *conn)
 }
 
 /* base.c */
-/* ol_shm_log_rare -- what peers can cause as often as they like: a warning, at most one a second */
+/* ol_shm_log_rare -- what peers can cause as often as they like: a warning, at most some a second */
 void ol_shm_log_rare(struct ol_shm_xport *xport, enum ol_shm_rare_kind kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* ol_shm_rare_tick -- log how many had no line of their own */
+void ol_shm_rare_tick(struct ol_shm_xport *xport, uint64_t now_ns);
 /* ol_shm_timer_update -- have the event fd become readable at the next deadline */
 void ol_shm_timer_update(struct ol_shm_xport *xport);
 /* ol_shm_kick -- wake a caller that has armed: an event came about by our own hand */

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rdma/rate.h"
 #include "rdma/transport.h"
 #include "rdma/verbs/addr.h"
 #include "rdma/verbs/qpmap.h"
@@ -298,6 +299,14 @@ struct ol_verbs_queue {
 	bool notify_on; /* the completion channel will get an event, or has an unread one */
 };
 
+/* Log lines that peers can cause, by kind: rdma/rate.h */
+enum ol_verbs_rate {
+	OL_VERBS_RATE_ROOM, /* the device has no object left for a connection */
+	OL_VERBS_RATE_DEVICE, /* a request came by another device */
+	OL_VERBS_RATE_RECEIVES, /* connections that ended had receives of the shared queue */
+	OL_VERBS_RATES
+};
+
 /* What the device does not do, so that it is done here; found out when the device is opened. */
 struct ol_verbs_lacks {
 	bool srq; /* no shared receive queue: each queue pair gets its own receives */
@@ -347,6 +356,7 @@ struct ol_xport {
 	struct ibv_pd *pd; /* the common domain */
 	struct ol_xport_region *regions;
 	uint64_t told_ns; /* when a refusal was logged last */
+	struct ol_xport_rate rates[OL_VERBS_RATES];
 	uint32_t conns_asked; /* conns_max that the caller asked for */
 	uint32_t conns_each; /* connections that one queue has room for */
 	uint32_t queues_max;
@@ -450,6 +460,11 @@ int ol_verbs_local_find(struct ol_xport *xport, const union ol_verbs_addr *to,
 int ol_verbs_local_outward(const union ol_verbs_addr *any, union ol_verbs_addr *ret_addr);
 
 /* conn.c */
+/* ol_verbs_log_rated -- a line that a peer can cause; ol_verbs_rates_tick -- how many had none */
+void ol_verbs_log_rated(struct ol_xport *xport, enum ol_verbs_rate kind,
+			enum ol_xport_log_level level, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+void ol_verbs_rates_tick(struct ol_xport *xport);
 /* ol_verbs_may_tell -- true once a second: strangers must not fill the log with refusals */
 bool ol_verbs_may_tell(struct ol_xport *xport);
 int ol_verbs_conn_create(struct ol_xport *xport, struct ol_verbs_conn **ret_conn);

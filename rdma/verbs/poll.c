@@ -115,6 +115,7 @@ static void descriptors_look(struct ol_xport *xport)
 	}
 	if (xport->timer_count != 0)
 		timers_expire(xport);
+	ol_verbs_rates_tick(xport);
 }
 
 static struct ol_xport_event *event_put(struct ol_xport_event *event, struct ol_verbs_conn *conn,

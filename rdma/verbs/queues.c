@@ -231,9 +231,9 @@ static int queue_open(struct ol_xport *xport)
 		return 0;
 	}
 	queue_close(queue);
-	ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-		     "device %s: cannot create queues for %u more connections: error %d",
-		     ibv_get_device_name(xport->ctx->device), xport->conns_each, -rc);
+	ol_verbs_log_rated(xport, OL_VERBS_RATE_ROOM, OL_XPORT_LOG_ERROR,
+			   "device %s: cannot create queues for %u more connections: error %d",
+			   ibv_get_device_name(xport->ctx->device), xport->conns_each, -rc);
 	return rc;
 }
 
@@ -442,8 +442,8 @@ int ol_verbs_device_match(struct ol_xport *xport, const struct rdma_cm_id *id)
 		return 0;
 	if (!xport->pinned)
 		return device_switch(xport, want);
-	ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-		     "the address belongs to device %s, but %s is in use: name the device", want,
-		     have);
+	ol_verbs_log_rated(xport, OL_VERBS_RATE_DEVICE, OL_XPORT_LOG_ERROR,
+			   "the address belongs to device %s, but %s is in use: name the device",
+			   want, have);
 	return -EADDRNOTAVAIL;
 }

@@ -219,8 +219,8 @@ void ol_verbs_recv_limit(struct ol_xport *xport, struct ol_verbs_queue *queue)
 	}
 	ol_verbs_recv_refill(xport, queue);
 	limit_set(xport, queue);
-	ol_xport_log(
-		&xport->opts, lost != 0 ? OL_XPORT_LOG_WARN : OL_XPORT_LOG_DEBUG,
+	ol_verbs_log_rated(
+		xport, OL_VERBS_RATE_RECEIVES, lost != 0 ? OL_XPORT_LOG_WARN : OL_XPORT_LOG_DEBUG,
 		"the shared receive queue ran low: %u receives of ended connections were lost, "
 		"and are posted again",
 		lost);

@@ -218,9 +218,9 @@ int ol_verbs_domain_open(struct ol_verbs_conn *conn)
 	conn->pd = ibv_alloc_pd(xport->ctx);
 	rc = ol_rc_null(conn->pd);
 	if (rc != 0) {
-		ol_xport_log(&xport->opts, OL_XPORT_LOG_ERROR,
-			     "conn %u to %s: no protection domain: error %d", conn->slot,
-			     conn->peer, -rc);
+		ol_verbs_log_rated(xport, OL_VERBS_RATE_ROOM, OL_XPORT_LOG_ERROR,
+				   "conn %u to %s: no protection domain: error %d", conn->slot,
+				   conn->peer, -rc);
 		return rc;
 	}
 	conn->domain = conn->slot + 1;

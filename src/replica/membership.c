@@ -208,9 +208,11 @@ void ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour who, co
 
 	if (member == NULL || replica->suspects[who] == member->id)
 		return;
-	ol_log(level, "server %s: shard %u: %s %s is suspected to be dead: %s", replica->addr,
-	       replica->opts->shard, who == OL_NEIGHBOUR_SUCCESSOR ? "successor" : "predecessor",
-	       member->addr, why != NULL ? why : "it left");
+	ol_log_rated(&replica->breaks, now_ns, level,
+		     "server %s: shard %u: %s %s is suspected to be dead: %s", replica->addr,
+		     replica->opts->shard,
+		     who == OL_NEIGHBOUR_SUCCESSOR ? "successor" : "predecessor", member->addr,
+		     why != NULL ? why : "it left");
 	ol_counter_add(&replica->board->suspicions, 1);
 	replica->suspects[who] = member->id;
 	ol_membership_propose(replica, now_ns);

@@ -222,10 +222,11 @@ static void welcome_send(struct ol_replica *replica, uint64_t now_ns)
 	if (replica->ops->post_write(pred->conn, &write) != 0)
 		return; /* the next tick tries again; or the connection is about to go down */
 	if (replica->lost.id == pred->hello.id)
-		ol_log(OL_LOG_INFO,
-		       "server %s: shard %u: its predecessor is connected again, after %llu ms",
-		       replica->addr, replica->opts->shard,
-		       (unsigned long long)((now_ns - replica->lost.since_ns) / OL_NS_PER_MS));
+		ol_log_rated(
+			&replica->breaks, now_ns, OL_LOG_INFO,
+			"server %s: shard %u: its predecessor is connected again, after %llu ms",
+			replica->addr, replica->opts->shard,
+			(unsigned long long)((now_ns - replica->lost.since_ns) / OL_NS_PER_MS));
 	ol_predecessor_forget(replica);
 	pred->state = OL_PREDECESSOR_LIVE;
 	replica->suspects[OL_NEIGHBOUR_PREDECESSOR] = 0;

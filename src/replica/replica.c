@@ -357,7 +357,7 @@ static void chain_progress(struct ol_replica *replica)
 		ol_payload_progress(replica);
 }
 
-void ol_replica_progress(struct ol_replica *replica, uint64_t now_ns)
+OL_HOT void ol_replica_progress(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_board *board = replica->board;
 	uint64_t used;
@@ -491,6 +491,7 @@ void ol_replica_tick(struct ol_replica *replica, uint64_t now_ns)
 		passed_over_check(replica, now_ns);
 	if (replica->end_rc != 0)
 		return;
+	ol_log_rate_tick(&replica->breaks, now_ns);
 	ol_successor_tick(replica, now_ns);
 	ol_predecessor_tick(replica, now_ns);
 	ol_chain_settle(&replica->chain);

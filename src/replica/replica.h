@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 
+#include "base/log_rate.h"
 #include "base/turn.h"
 #include "link/dial.h"
 #include "outlast_server.h"
@@ -167,6 +168,7 @@ struct ol_replica {
 	uint64_t adopted_ns; /* when the view in force was adopted */
 	uint64_t waiting_ns; /* when the log last had a line that it waits for a view */
 	bool strangers; /* members of another job were logged */
+	struct ol_log_rate breaks; /* log lines about neighbours that are lost, and back */
 	bool contradicted; /* a coordinator that lost its memory was logged */
 	uint64_t now_ns; /* of the event that is handled */
 };

@@ -57,10 +57,11 @@ static void lost_begin(struct ol_replica *replica, const char *why, uint64_t now
 	if (succ->lost_ns != 0)
 		return;
 	succ->lost_ns = succ->dial.watch.posted ? succ->dial.watch.post_ns : now_ns;
-	ol_log(why == NULL ? OL_LOG_DEBUG : OL_LOG_INFO,
-	       "server %s: shard %u: the connection to successor %s broke (%s): it is made anew",
-	       replica->addr, replica->opts->shard, succ->member.addr,
-	       why != NULL ? why : "closed at the other end");
+	ol_log_rated(
+		&replica->breaks, now_ns, why == NULL ? OL_LOG_DEBUG : OL_LOG_INFO,
+		"server %s: shard %u: the connection to successor %s broke (%s): it is made anew",
+		replica->addr, replica->opts->shard, succ->member.addr,
+		why != NULL ? why : "closed at the other end");
 }
 
 /* It has not been heard for a lease; or its process is known to have ended */
@@ -267,10 +268,10 @@ static void welcome_take(struct ol_replica *replica, uint64_t now_ns)
 	ol_dial_set_live(&succ->dial);
 	succ->dial.backoff_ns = 0;
 	if (succ->was_live)
-		ol_log(OL_LOG_INFO,
-		       "server %s: shard %u: successor %s is connected again, after %llu ms",
-		       replica->addr, replica->opts->shard, succ->member.addr,
-		       (unsigned long long)((now_ns - succ->lost_ns) / OL_NS_PER_MS));
+		ol_log_rated(&replica->breaks, now_ns, OL_LOG_INFO,
+			     "server %s: shard %u: successor %s is connected again, after %llu ms",
+			     replica->addr, replica->opts->shard, succ->member.addr,
+			     (unsigned long long)((now_ns - succ->lost_ns) / OL_NS_PER_MS));
 	succ->was_live = true;
 	succ->lost_ns = 0;
 	replica->suspects[OL_NEIGHBOUR_SUCCESSOR] = 0;

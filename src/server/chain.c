@@ -98,7 +98,7 @@ static void payload_apply(void *arg, const struct ol_payload *payload)
 		entering_go_on(server, payload->first);
 }
 
-static int entry_apply(void *arg, uint64_t version)
+static OL_HOT int entry_apply(void *arg, uint64_t version)
 {
 	struct ol_server *server = arg;
 	struct ol_replica *replica = &server->replica;

@@ -41,24 +41,6 @@ static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn
 	sessions->ops->reject(conn, bytes, sizeof(bytes));
 }
 
-/* Refused peers try again: log the first refusal, then at most one line a second for each code */
-static void refusal_say(struct ol_sessions *sessions, enum ol_wire_reject_code code,
-			const char *why, uint64_t now_ns)
-{
-	struct ol_refusals *refusals = &sessions->refusals[code];
-	char more[64] = "";
-
-	if (refusals->told_ns != 0 && now_ns - refusals->told_ns < OL_REFUSALS_MS * OL_NS_PER_MS) {
-		refusals->untold++;
-		return;
-	}
-	if (refusals->untold != 0)
-		snprintf(more, sizeof(more), "; %llu more like it since the last line",
-			 (unsigned long long)refusals->untold);
-	ol_log(OL_LOG_WARN, "server %s: refused a connection: %s%s", sessions->addr, why, more);
-	*refusals = (struct ol_refusals){ .told_ns = now_ns };
-}
-
 void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		     const struct ol_wire_connect *asked, const struct ol_wire_reject *msg,
 		     const char *why, uint64_t now_ns)
@@ -67,9 +49,17 @@ void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 
 	if (why == NULL)
 		why = ol_wire_reject_text(msg, text);
-	refusal_say(sessions, msg->code, why, now_ns);
+	ol_log_rated(&sessions->refusals[msg->code], now_ns, OL_LOG_WARN,
+		     "server %s: refused a connection: %s", sessions->addr, why);
 	ol_counter_add(&sessions->store->board->refused, 1);
 	conn_reject(sessions, conn, asked, msg);
+}
+
+void ol_knock_tick(struct ol_sessions *sessions, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < OL_REJECT_LATER; i++)
+		ol_log_rate_tick(&sessions->refusals[i], now_ns);
+	ol_log_rate_tick(&sessions->ends, now_ns);
 }
 
 void ol_knock_send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn,

@@ -27,6 +27,9 @@ bool ol_knock_proved(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 void ol_knock_refuse(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		     const struct ol_wire_connect *asked, const struct ol_wire_reject *msg,
 		     const char *why, uint64_t now_ns);
+/* ol_knock_tick -- log how many refused and ended peers had no line of their own */
+void ol_knock_tick(struct ol_sessions *sessions, uint64_t now_ns);
+
 /* ol_knock_send_away -- tell a peer to come back; asked: as above. No warning: this is normal when
  * many come at once. */
 void ol_knock_send_away(struct ol_sessions *sessions, struct ol_xport_conn *conn,

@@ -21,6 +21,7 @@
 #include "policy/kind.h"
 #include "rdma/order.h"
 #include "replication/coord/lease.h"
+#include "server/knock.h"
 #include "server/pool.h"
 #include "server/serve.h"
 #include "server/server.h"
@@ -737,6 +738,7 @@ static void sessions_tick(struct ol_server *server, uint64_t now_ns)
 void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 {
 	sessions_tick(server, now_ns);
+	ol_knock_tick(&server->sessions, now_ns);
 	server->kind->tick(server, now_ns);
 	ol_serve_restore(server, now_ns);
 	ol_ingest_progress(&server->ingest, now_ns);

@@ -38,6 +38,7 @@ int ol_sessions_open(struct ol_sessions *sessions, uint32_t readers, uint32_t pr
 	const struct ol_server_opts *opts = sessions->opts;
 	int rc;
 
+	sessions->ends.lines_max = OL_LOG_RATE_MEMBER;
 	sessions->reader_first = opts->workers_max + opts->observers_max;
 	sessions->replica_first = sessions->reader_first + readers * opts->workers_max;
 	sessions->count = sessions->replica_first + predecessors;
@@ -641,12 +642,12 @@ void ol_session_on_predecessor(struct ol_sessions *sessions, struct ol_session *
 	session->acks = sessions->replica->pred.acks;
 }
 
-void ol_session_log(const struct ol_sessions *sessions, const struct ol_session *session,
-		    const char *why)
+void ol_session_log(struct ol_sessions *sessions, const struct ol_session *session, const char *why)
 {
 	if (why != NULL)
-		ol_log(OL_LOG_WARN, "server %s: %s %u: %s: connection ended", sessions->addr,
-		       role_str(session->role), session->worker, why);
+		ol_log_rated(&sessions->ends, ol_clock_ns(), OL_LOG_WARN,
+			     "server %s: %s %u: %s: connection ended", sessions->addr,
+			     role_str(session->role), session->worker, why);
 }
 
 void ol_session_end(struct ol_sessions *sessions, struct ol_session *session)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/log_rate.h"
 #include "link/memory.h"
 #include "outlast_server.h"
 #include "rdma/transport.h"
@@ -33,7 +34,6 @@ enum {
 	OL_HOLD_MS = 500, /* until a peer that waits for memory is told to come back; at most a
 			     quarter of the lease */
 	OL_RESERVED_MS = 10000, /* until the memory of a peer that does not come back is freed */
-	OL_REFUSALS_MS = 1000, /* between two log lines about connections refused with one code */
 	OL_HELLO_TIMEOUT_MS = 5000, /* from accept to a whole hello */
 	OL_OWED_TIMEOUT_MS = 5000, /* until a peer that takes no acks is dropped */
 	/* retry timeouts after which a peer is dropped if its probe has not completed … */
@@ -128,12 +128,6 @@ struct ol_budget {
 	uint32_t used; /* by sessions with a connection */
 };
 
-/* Connections refused with one code, for the log */
-struct ol_refusals {
-	uint64_t told_ns; /* when the last line was logged; 0: none yet */
-	uint64_t untold; /* refusals since then */
-};
-
 /* All sessions of a server */
 struct ol_sessions {
 	const struct ol_server_opts *opts;
@@ -172,7 +166,8 @@ struct ol_sessions {
 	struct ol_requests requests;
 	uint32_t away_ms; /* the least delay of a peer that finds OL_ADMISSIONS_MAX waiting */
 	uint32_t aways; /* peers sent away so since memory was last made */
-	struct ol_refusals refusals[OL_REJECT_LATER]; /* by code */
+	struct ol_log_rate refusals[OL_REJECT_LATER]; /* log lines about refused peers, by code */
+	struct ol_log_rate ends; /* log lines about peers whose connection is ended */
 };
 
 /* ol_sessions_open -- room for all; conns: connections that the transport can hold, for budgets by
@@ -207,7 +202,7 @@ void ol_session_on_probe(struct ol_session *session);
 const char *ol_session_tick(struct ol_sessions *sessions, struct ol_session *session,
 			    uint64_t now_ns, bool *ret_lies);
 /* ol_session_log -- log why it is ended; NULL: it left, no line */
-void ol_session_log(const struct ol_sessions *sessions, const struct ol_session *session,
+void ol_session_log(struct ol_sessions *sessions, const struct ol_session *session,
 		    const char *why);
 /* ol_session_end -- drop the peer and fence it off; call it when no part of the server uses it */
 void ol_session_end(struct ol_sessions *sessions, struct ol_session *session);

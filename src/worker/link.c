@@ -191,9 +191,10 @@ static bool server_is_stale(struct ol_peer *peer, const struct ol_welcome *welco
 	if (link->worker->coord == NULL) {
 		if (welcome->epoch >= link->epoch)
 			return false;
-		ol_log(OL_LOG_WARN,
-		       "server %s (shard %u): refused: its epoch %u is below %u, the last server's",
-		       peer->dial.addr, link->index, welcome->epoch, link->epoch);
+		ol_log_rated(
+			&peer->said, link->worker->now_ns, OL_LOG_WARN,
+			"server %s (shard %u): refused: its epoch %u is below %u, the last server's",
+			peer->dial.addr, link->index, welcome->epoch, link->epoch);
 		return true;
 	}
 	if (welcome->epoch < peer->since)

@@ -428,8 +428,9 @@ static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event
 	if (rc == -ENOTCONN || link->worker->started) {
 		/* the server lacks memory or descriptors now, perhaps not for long */
 		if (rc != -ENOTCONN && peer->dial.attempts == 1)
-			ol_log(OL_LOG_WARN, "server %s (shard %u): tried again: %s",
-			       peer->dial.addr, link->index, ol_status_text(rc, text));
+			ol_log_rated(&peer->said, now_ns, OL_LOG_WARN,
+				     "server %s (shard %u): tried again: %s", peer->dial.addr,
+				     link->index, ol_status_text(rc, text));
 		ol_peer_retry(peer, now_ns);
 	} else {
 		end_note(peer, OL_PEER_FAILED, rc, NULL);

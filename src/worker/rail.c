@@ -274,8 +274,9 @@ void ol_rail_on_live(struct ol_peer *peer)
 		&rail->worker->rails[peer->link->index % rail->worker->rail_count];
 
 	if (rail != (peer->rail_told != NULL ? peer->rail_told : own))
-		ol_log(OL_LOG_WARN, "worker %u: server %s (shard %u) is reached by %s now",
-		       rail->worker->opts.worker, peer->dial.addr, peer->link->index,
-		       rail_name(rail));
+		ol_log_rated(&peer->said, rail->worker->now_ns, OL_LOG_WARN,
+			     "worker %u: server %s (shard %u) is reached by %s now",
+			     rail->worker->opts.worker, peer->dial.addr, peer->link->index,
+			     rail_name(rail));
 	peer->rail_told = rail;
 }

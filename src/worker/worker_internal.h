@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "base/log_rate.h"
 #include "base/owner.h"
 #include "base/rails.h"
 #include "link/dial.h"
@@ -76,6 +77,7 @@ struct ol_peer {
 	char end_why[160]; /* empty: the status says it */
 	uint64_t member; /* id of the server process that it must be; 0: any */
 	uint32_t since; /* epoch of the view that gave the server its role */
+	struct ol_log_rate said; /* log lines that whoever answers at its address causes */
 	bool told_off; /* its welcome was refused, and the refusal was logged */
 	uint64_t strangers_told; /* kinds of strangers at its address that were logged since it was
 				    live, as a mask */

@@ -52,8 +52,9 @@ static void usage(FILE *out)
 }
 
 /*
- * A write beyond a file's size limit must fail, not raise a signal. The descriptor limit is raised
- * as far as allowed, as a server opens some for each worker.
+ * A write beyond a file's size limit, or to a pipe that nobody reads, must fail and not end a
+ * process of a job. The descriptor limit is raised as far as allowed, as a server opens some for
+ * each worker.
  */
 static void limits_settle(void)
 {
@@ -61,6 +62,7 @@ static void limits_settle(void)
 	struct rlimit files;
 
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
 		return;
 	files.rlim_cur = files.rlim_max;
@@ -86,6 +88,7 @@ static void streams_settle(void)
 /*
  * If standard output cannot be written, the exit code says so. If an earlier write failed, its
  * reason is gone: one more byte, behind output that is not whole anyway, mostly meets it again.
+ * A reader that has left (`outlast stat | head`) knows that it has: no line says so.
  */
 static int output_end(int code)
 {
@@ -96,6 +99,8 @@ static int output_end(int code)
 		return code;
 	if (errno == 0 && putchar('\n') != EOF)
 		(void)fflush(stdout);
+	if (errno == EPIPE)
+		return OL_EXIT_SIGNAL + SIGPIPE;
 	return ol_cmd_error(OL_EXIT_FAILED, NULL, "cannot write to standard output",
 			    errno != 0 ? strerror(errno) : "an earlier write failed", NULL);
 }

@@ -500,7 +500,9 @@ static int show(struct stat_look *stat)
 	if (table)
 		show_text(&stat->view, !stat->titled, stdout);
 	stat->titled = true;
-	if (table && fflush(stdout) != 0)
+	if (table && fflush(stdout) != 0 && errno == EPIPE)
+		return OL_EXIT_SIGNAL + SIGPIPE; /* its reader has left, and knows */
+	if (table && ferror(stdout) != 0)
 		return ol_cmd_error(OL_EXIT_FAILED, "stat", "cannot write", "standard output",
 				    strerror(errno));
 	if (stat->set.json == NULL)

@@ -132,7 +132,7 @@ static int shards_make(const struct ol_local *local, int job_fd, char *err, size
 int ol_local_folder_open(struct ol_local *local, char *err, size_t err_bytes)
 {
 	const struct ol_coord_opts *opts = &local->coord->opts;
-	int path_fd, job_fd, rc;
+	int path_fd = -1, job_fd = -1, rc;
 
 	rc = folder_enter(AT_FDCWD, local->path, 0, &path_fd, err, err_bytes);
 	if (rc != 0)

@@ -5,6 +5,7 @@
  * told which limit it met
  */
 
+#include "server/knock.h"
 #include "unit/server/session_util.h"
 
 static void who_proves_its_key_too_late_knocks_again(void **state)
@@ -168,7 +169,7 @@ static void no_role_takes_the_place_of_another(void **state)
 	work(start);
 	/* who leaves makes room for another of its role */
 	ol_session_end(&server.sessions, &sessions[0]);
-	assert_non_null(come_as(1, OL_ROLE_WORKER, false, start + MS(OL_REFUSALS_MS))->user);
+	assert_non_null(come_as(1, OL_ROLE_WORKER, false, start + MS(OL_LOG_RATE_MS))->user);
 }
 
 static void budgets_add_up(void **state)
@@ -217,21 +218,24 @@ static void who_is_refused_again_and_again_fills_no_log(void **state)
 		assert_int_equal(net.rejected.code, OL_REJECT_AUTH);
 	}
 	assert_int_equal(board.refused, 100);
-	assert_int_equal(lines, 1);
+	assert_int_equal(lines, OL_LOG_RATE_STRANGER);
 	/* another reason is another line */
 	sessions[1].state = OL_SESSION_LIVE;
 	come(OL_ROLE_WORKER, false, start + MS(200));
 	assert_int_equal(net.rejected.code, OL_REJECT_WORKER_BUSY);
 	sessions[1].state = OL_SESSION_FREE;
-	assert_int_equal(lines, 2);
+	assert_int_equal(lines, OL_LOG_RATE_STRANGER + 1);
 
 	net.conn_count = 0;
 	ol_sessions_turn(&server.sessions);
-	say(&msg, start + MS(OL_REFUSALS_MS) - 1);
-	assert_int_equal(lines, 2);
-	say(&msg, start + MS(OL_REFUSALS_MS));
-	assert_int_equal(lines, 3);
-	assert_non_null(strstr(logged, "100 more like it"));
+	say(&msg, start + MS(OL_LOG_RATE_MS) - 1);
+	ol_knock_tick(&server.sessions, start + MS(OL_LOG_RATE_MS) - 1);
+	assert_int_equal(lines, OL_LOG_RATE_STRANGER + 1);
+	ol_knock_tick(&server.sessions, start + MS(OL_LOG_RATE_MS));
+	assert_int_equal(lines, OL_LOG_RATE_STRANGER + 2);
+	assert_non_null(strstr(logged, "99 more of these in 1.0 s: "));
+	ol_knock_tick(&server.sessions, start + 2 * MS(OL_LOG_RATE_MS));
+	assert_int_equal(lines, OL_LOG_RATE_STRANGER + 2); /* the other reason had one line */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "sim/world/mutate.h"
 #include "sim/world/saved.h"
@@ -25,6 +26,7 @@ WRAP(int, posix_fallocate, int fd, off_t off, off_t count);
 WRAP(int, fsync, int fd);
 WRAP(int, fdatasync, int fd);
 WRAP(int, fstat, int fd, struct stat *ret_stat);
+WRAP(int, fchmod, int fd, mode_t mode);
 WRAP(int, flock, int fd, int how);
 WRAP(int, mkdir, const char *path, mode_t mode);
 WRAP(int, faccessat, int dir, const char *path, int mode, int flags);
@@ -452,12 +454,22 @@ int __wrap_fstat(int fd, struct stat *ret_stat)
 		return __real_fstat(fd, ret_stat);
 	names = &file_of(fd)->disk->names;
 	memset(ret_stat, 0, sizeof(*ret_stat));
-	ret_stat->st_mode = S_IFREG | 0644;
+	ret_stat->st_uid = geteuid();
+	ret_stat->st_mode = S_IFDIR | 0700;
+	if (file_of(fd)->inode == NULL)
+		return 0;
+	ret_stat->st_mode = S_IFREG | 0600;
 	ret_stat->st_size = (off_t)file_of(fd)->inode->bytes;
 	ret_stat->st_ino = (ino_t)(uintptr_t)file_of(fd)->inode;
 	for (unsigned i = 0; i < names->count; i++)
 		ret_stat->st_nlink += names->at[i].inode == file_of(fd)->inode;
 	return 0;
+}
+
+/* All of a disk belongs to one user, who gives no right away. */
+int __wrap_fchmod(int fd, mode_t mode)
+{
+	return sim_fd_is(fd) ? 0 : __real_fchmod(fd, mode);
 }
 
 /* Of two processes of one host that share a disk one is dead */

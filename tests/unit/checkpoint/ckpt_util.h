@@ -218,7 +218,7 @@ static inline void path_of(const char *dir, const struct ol_ckpt_meta *meta, cha
 	char text[OL_CKPT_NAME_MAX];
 
 	ol_ckpt_name_format(&name, text);
-	snprintf(path, CKPT_PATH, "%s/%s", dir, text);
+	snprintf(path, CKPT_PATH, "%.400s/%s", dir, text);
 }
 
 static inline bool is_there(const char *dir, const struct ol_ckpt_meta *meta)

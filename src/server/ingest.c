@@ -74,14 +74,6 @@ void ol_ingest_close(struct ol_ingest *ingest)
 	free(ingest->queue);
 }
 
-static uint64_t pin_of(const struct ol_session *session)
-{
-	const uint8_t *page = session->landing->addr;
-	const struct ol_pin *word = (const struct ol_pin *)(const void *)(page + OL_PIN_OFF);
-
-	return ol_word_load(&word->version_plus_1);
-}
-
 /* True for a peer that rang for a pin and has none now */
 static bool is_unpinned(const struct ol_ingest *ingest, const struct ol_session *session)
 {
@@ -89,7 +81,7 @@ static bool is_unpinned(const struct ol_ingest *ingest, const struct ol_session 
 
 	return pinning->count > 0 &&
 	       ol_places_has(pinning, (uint32_t)(session - ingest->sessions->all)) &&
-	       pin_of(session) == 0;
+	       ol_pins_word(session) == 0;
 }
 
 void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
@@ -385,40 +377,30 @@ static unsigned held_mask(const struct ol_ingest *ingest)
 	return ol_save_pinned(ingest->saving) | ol_successor_pinned(ingest->replica);
 }
 
-/* The snapshots that readers hold, by the pin words of those that rang for a pin */
-static unsigned pinned_mask(const struct ol_ingest *ingest)
-{
-	const struct ol_places *pinning = &ingest->sessions->pinning;
-	unsigned mask = held_mask(ingest);
-
-	for (uint32_t i = 0; (i = ol_places_next(pinning, i)) < pinning->size; i++) {
-		uint64_t pin = pin_of(&ingest->sessions->all[i]);
-		int at;
-
-		at = pin != 0 ? ol_store_find(ingest->store, pin - 1) : -1;
-		if (at >= 0)
-			mask |= 1u << at;
-	}
-	return mask;
-}
-
 int ol_ingest_spare(const struct ol_ingest *ingest)
 {
-	return ol_store_target(ingest->store, pinned_mask(ingest));
+	unsigned kinds;
+
+	return ol_store_target(ingest->store,
+			       held_mask(ingest) | ol_pins_mask(&ingest->pins, ingest->sessions,
+								ingest->store, &kinds));
 }
 
 /* Readers may delay a step for a bounded time only. */
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns)
 {
-	int target = ol_ingest_spare(ingest);
+	const uint64_t timeout_ns = ingest->opts->pin_timeout_ms * OL_NS_PER_MS;
+	const int without = ol_store_target(ingest->store, held_mask(ingest));
+	unsigned kinds;
+	int target;
 
-	if (target < 0 && ingest->blocked_ns == 0)
-		ingest->blocked_ns = now_ns;
-	if (target < 0 &&
-	    now_ns - ingest->blocked_ns >= ingest->opts->pin_timeout_ms * OL_NS_PER_MS)
-		target = ol_store_target(ingest->store, held_mask(ingest));
+	target = ol_store_target(ingest->store,
+				 held_mask(ingest) | ol_pins_mask(&ingest->pins, ingest->sessions,
+								  ingest->store, &kinds));
+	if (target < 0 && ol_pins_wait(&ingest->pins, without >= 0 ? kinds : 0, timeout_ns, now_ns))
+		target = without;
 	if (target >= 0)
-		ingest->blocked_ns = 0;
+		ol_pins_pass(&ingest->pins, timeout_ns, now_ns);
 	return target;
 }
 

@@ -10,6 +10,7 @@
 #include "base/turn.h"
 #include "outlast_policy.h"
 #include "server/early.h"
+#include "server/pins.h"
 #include "server/save.h"
 #include "server/session.h"
 #include "store/store.h"
@@ -65,7 +66,7 @@ struct ol_ingest {
 	struct ol_contribution *contributions;
 	uint32_t batch_count;
 	bool step_ready;
-	uint64_t blocked_ns; /* since when readers' pins delay the step; 0: they do not delay it */
+	struct ol_pins pins; /* of readers */
 	struct ol_early early;
 
 	float loss; /* exponential average */

@@ -5,11 +5,13 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,6 +23,7 @@
 #include "cmd/durable.h"
 #include "cmd/job.h"
 #include "cmd/key.h"
+#include "cmd/sandbox.h"
 #include "cmd/settings.h"
 #include "outlast_server.h"
 
@@ -50,6 +53,7 @@ struct serve_set {
 	uint32_t report_fd;
 	uint32_t rank;
 	bool refound;
+	bool sandbox;
 	struct ol_set_model model;
 	struct ol_set_rule rule;
 	struct ol_set_durable durable;
@@ -90,6 +94,10 @@ static const struct ol_conf_field serve_fields[] = {
 		   "--restore checkpoint: the newest full one that is not newer than this; 0: "
 		   "whatever is the newest"),
 	OL_ROW_STR(serve_set, json, NULL, "file for the counters at the end"),
+	OL_ROW_BOOL(
+		serve_set, sandbox, "false",
+		"give up what a server does not need: to start programs, reach other processes, "
+		"change the system, write files outside of its folders"),
 	OL_ROW_U32(serve_set, ready_fd, "0", 0, 65535,
 		   "descriptor that gets the address and a newline once it listens; 0: none"),
 	OL_ROW_U32(serve_set, report_fd, "0", 0, 65535,
@@ -180,6 +188,58 @@ static int first_weights(struct serve *serve, float **ret_weights)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "serve", "no memory for the weights", NULL,
 				    ol_cmd_remedy(-ENOMEM));
 	*ret_weights = weights;
+	return 0;
+}
+
+/* The folder of a file, or of an address that is a path; NULL: it has none */
+static const char *folder_of(const char *path, char *text, size_t bytes)
+{
+	const char *end = path != NULL ? strrchr(path, '/') : NULL;
+
+	if (path == NULL || (end == NULL && path[0] == '@'))
+		return NULL;
+	snprintf(text, bytes, "%.*s", end != NULL ? (int)(end - path) + 1 : 1,
+		 end != NULL ? path : ".");
+	return text;
+}
+
+static void folder_add(const char **folders, const char *folder)
+{
+	unsigned at = 0;
+
+	while (folders[at] != NULL)
+		at++;
+	if (folder != NULL && folder[0] != '\0')
+		folders[at] = folder;
+}
+
+/* Before the server has threads that write files. Its folder of checkpoints is made first, as nothing can be
+ * made beside it later. */
+static int sandbox_enter(const struct serve *serve)
+{
+	const struct serve_set *set = &serve->set;
+	const char *coordinator = set->coord.coordinator;
+	const char *folders[OL_SANDBOX_FOLDERS] = { "/dev/shm" };
+	char json[PATH_MAX], listen[PATH_MAX];
+	struct ol_sandbox sandbox;
+	int rc;
+
+	if (serve->ckpt.dir[0] != '\0')
+		(void)mkdir(serve->ckpt.dir, 0700); /* the server says what is wrong with it */
+	folder_add(folders, serve->ckpt.dir);
+	folder_add(folders, folder_of(set->json, json, sizeof(json)));
+	if (set->listen[0] == '/')
+		folder_add(folders, folder_of(set->listen, listen, sizeof(listen)));
+	if (coordinator != NULL && strncmp(coordinator, "dir:", 4) == 0)
+		folder_add(folders, coordinator + 4);
+	rc = ol_sandbox_enter(folders, &sandbox);
+	if (rc != 0)
+		return ol_cmd_error(OL_EXIT_FAILED, "serve", "cannot enter the sandbox", NULL,
+				    ol_strerror(rc));
+	if (!sandbox.files)
+		fprintf(stderr,
+			"outlast serve: the kernel has no landlock: files can be written as "
+			"before\n");
 	return 0;
 }
 
@@ -300,6 +360,10 @@ static int server_open(struct serve *serve, const float *weights)
 		return rc;
 	chain_opts(serve, &opts);
 	opts.cancel_fd = serve->control.signal_fd;
+	if (serve->set.sandbox)
+		rc = sandbox_enter(serve);
+	if (rc != 0)
+		return rc;
 	rc = ol_server_open(&opts, weights + first, &serve->server, err, sizeof(err));
 	if (rc == -ECANCELED)
 		return ol_control_cancelled(&serve->control);

@@ -476,13 +476,19 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 static void request_handle(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 			   const uint8_t *priv, uint32_t bytes, uint64_t now_ns)
 {
+	static const char one_version[] = "processes of a job are to be of one version";
 	const struct ol_wire_reject no = { .code = OL_REJECT_WIRE };
+	char why[128] = "it does not speak our protocol";
 	struct ol_wire_connect msg;
+	uint32_t proto;
 
 	sessions->requests.handled++;
 	if (ol_wire_connect_decode(priv, bytes, &msg) != 0) {
-		ol_knock_refuse(sessions, conn, NULL, &no, "it does not speak our protocol",
-				now_ns);
+		proto = ol_wire_proto(priv, bytes);
+		if (proto != 0 && proto != OL_WIRE_PROTO)
+			snprintf(why, sizeof(why), "it speaks protocol %u, this server %u: %s",
+				 proto, (unsigned)OL_WIRE_PROTO, one_version);
+		ol_knock_refuse(sessions, conn, NULL, &no, why, now_ns);
 		return;
 	}
 	switch (msg.kind) {

@@ -93,6 +93,15 @@ static uint32_t get_head(struct cursor *cur)
 	return word & 0xffff;
 }
 
+uint32_t ol_wire_proto(const uint8_t *in, size_t in_bytes)
+{
+	struct cursor cur = { .in = in, .left = in_bytes };
+	const uint32_t magic = get_u32(&cur);
+	const uint32_t word = get_u32(&cur);
+
+	return cur.bad || magic != OL_WIRE_MAGIC ? 0 : word >> 16;
+}
+
 void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES])
 {
 	struct cursor cur = { .out = out, .left = OL_WIRE_CONNECT_BYTES };

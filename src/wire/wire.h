@@ -164,6 +164,9 @@ void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WI
 void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE_REJECT_BYTES]);
 void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE_ACCEPT_BYTES]);
 
+/* ol_wire_proto -- the protocol that a message's sender speaks; 0: it is none of ours */
+uint32_t ol_wire_proto(const uint8_t *in, size_t in_bytes);
+
 /* decode: 0, or OL_E_WIRE if the bytes are not such a message. Bytes after it are ignored. */
 int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_connect *ret_msg);
 int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_reject *ret_msg);

@@ -268,6 +268,8 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 	const struct ol_dialer *dialer = &peer->rail->dialer;
 	const struct ol_wire_connect msg = connect_msg(peer);
 	struct ol_wire_reject reject;
+	char why[128];
+	uint32_t proto;
 
 	switch (ol_dial_on_end(dialer, &peer->dial, event, &reject)) {
 	case OL_DIAL_CHALLENGED:
@@ -284,6 +286,14 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 		if (event->status == -EOPNOTSUPP)
 			refusal_note(peer, event->status,
 				     "its adapter and this one ring in different ways");
+		proto = ol_wire_proto(event->priv, event->priv_len);
+		if (proto != 0 && proto != OL_WIRE_PROTO) {
+			snprintf(why, sizeof(why),
+				 "it speaks protocol %u, this worker %u: processes of a job are to "
+				 "be of one version",
+				 proto, (unsigned)OL_WIRE_PROTO);
+			refusal_note(peer, OL_E_WIRE, why);
+		}
 		ol_rail_on_attempt(peer, event->status);
 		ol_peer_retry(peer, now_ns);
 		break;

@@ -188,6 +188,24 @@ static void credentials_speak_as_their_holder_alone(void **unused)
 	assert_memory_equal(mac, views, sizeof(mac));
 }
 
+static void another_version_is_told_from_noise(void **unused)
+{
+	const struct ol_wire_connect msg = { .kind = OL_CONNECT_KNOCK, .role = OL_ROLE_WORKER };
+	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
+	struct ol_wire_connect got;
+
+	(void)unused;
+	ol_wire_connect_encode(&msg, bytes);
+	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), OL_WIRE_PROTO);
+	bytes[6] = OL_WIRE_PROTO - 1;
+	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), OL_WIRE_PROTO - 1);
+	assert_int_equal(ol_wire_connect_decode(bytes, sizeof(bytes), &got), OL_E_WIRE);
+	assert_int_equal(ol_wire_proto(bytes, 7), 0);
+	bytes[0] ^= 1;
+	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), 0);
+	assert_int_equal(ol_wire_proto(NULL, 0), 0);
+}
+
 static void a_damaged_credential_is_none(void **unused)
 {
 	char good[OL_CREDENTIAL_MAX], bad[OL_CREDENTIAL_MAX];
@@ -294,6 +312,7 @@ int main(void)
 		cmocka_unit_test(short_and_foreign_messages_are_refused),
 		cmocka_unit_test(proofs_hold_for_one_key_and_one_attempt),
 		cmocka_unit_test(credentials_speak_as_their_holder_alone),
+		cmocka_unit_test(another_version_is_told_from_noise),
 		cmocka_unit_test(a_damaged_credential_is_none),
 		cmocka_unit_test(without_a_crypto_library_nobody_is_let_in),
 		cmocka_unit_test(a_record_with_any_bit_changed_is_not_whole),

@@ -5,12 +5,14 @@
  * sends its proof, and none is told that its key is wrong
  *
  * One process with one transport plays them all, with a handshake of its own. Some are told to come
- * back, and do.
+ * back, and do. Then the same once more, beside a stranger that knocks a thousand times a second.
  */
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "rdma/transport.h"
@@ -145,12 +147,44 @@ static void turn(void)
 	}
 }
 
-static int come(const struct job *job, long unused)
+/* Knocks with a key of its own, until it is killed */
+__attribute__((noreturn)) static int knocks(const struct job *job, long unused)
 {
-	uint64_t end_ns = ol_clock_ns() + SECONDS_MAX * OL_NS_PER_S;
+	struct ol_wire_connect msg = { .kind = OL_CONNECT_KNOCK, .role = OL_ROLE_WORKER };
+	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
+	struct ol_xport_conn *conn = NULL;
+	struct ol_xport_event event;
 	struct ol_xport_opts opts;
+	struct ol_xport *xport;
+	uint64_t next_ns = 0;
 
 	(void)unused;
+	ol_xport_opts_init(&opts);
+	check_ok(ol_xport_find(job_transport())->open(&opts, &xport));
+	crowd.ops = ol_xport_find(job_transport());
+	for (;;) {
+		if (conn == NULL && ol_clock_ns() >= next_ns) {
+			check_ok(ol_auth_random(msg.nonce, sizeof(msg.nonce)));
+			ol_auth_knock("the key of nobody in the crowd", &msg);
+			ol_wire_connect_encode(&msg, bytes);
+			next_ns = ol_clock_ns() + OL_NS_PER_MS;
+			if (crowd.ops->connect(xport, job->addrs, bytes, sizeof(bytes), NULL,
+					       &conn) != 0)
+				conn = NULL;
+		}
+		if (crowd.ops->poll(xport, &event, 1) == 1 && event.type == OL_XPORT_CONN_DOWN) {
+			crowd.ops->conn_free(event.conn);
+			conn = NULL;
+		}
+	}
+}
+
+static int come(const struct job *job, long beside)
+{
+	const uint64_t began_ns = ol_clock_ns();
+	uint64_t end_ns = began_ns + SECONDS_MAX * OL_NS_PER_S;
+	struct ol_xport_opts opts;
+
 	crowd.ops = ol_xport_find(job_transport());
 	crowd.addr = job->addrs;
 	ol_xport_opts_init(&opts);
@@ -161,7 +195,9 @@ static int come(const struct job *job, long unused)
 		turn();
 		check_msg(ol_clock_ns() < end_ns, "%u of %d are in", crowd.in, PEERS);
 	}
-	printf("%d workers are in, %u times one was told to come back\n", PEERS, crowd.sent_away);
+	printf("%d workers are in after %.2f s%s, %u times one was told to come back\n", PEERS,
+	       (double)(ol_clock_ns() - began_ns) / 1e9, beside ? " beside a stranger" : "",
+	       crowd.sent_away);
 	for (uint32_t i = 0; i < PEERS; i++) {
 		if (crowd.ones[i].conn != NULL)
 			crowd.ops->conn_free(crowd.ones[i].conn);
@@ -175,6 +211,7 @@ int main(void)
 	struct rlimit fds = { .rlim_cur = FDS, .rlim_max = FDS };
 	struct ol_server_opts opts;
 	struct job job;
+	pid_t stranger;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (setrlimit(RLIMIT_NOFILE, &fds) != 0) {
@@ -189,6 +226,12 @@ int main(void)
 	opts.lease_ms = 0;
 	job_start(&job, opts, 1.0f);
 	job_join(job_fork(come, &job, 0));
+	job_stop(&job);
+	job_start(&job, opts, 1.0f);
+	stranger = job_fork(knocks, &job, 0);
+	job_join(job_fork(come, &job, 1));
+	check_ok(kill(stranger, SIGKILL));
+	check(waitpid(stranger, NULL, 0) == stranger);
 	job_stop(&job);
 	return 0;
 }

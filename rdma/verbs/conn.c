@@ -374,7 +374,9 @@ void ol_verbs_conn_die(struct ol_verbs_conn *conn)
 void ol_verbs_conn_disconnected(struct ol_verbs_conn *conn)
 {
 	switch (conn->state) {
-	case OL_VERBS_CONNECTING:
+	case OL_VERBS_CONNECTING: /* it ends without an answer, which is not that nobody listens */
+		ol_verbs_conn_fail(conn, -EIO);
+		return;
 	case OL_VERBS_REQUESTED:
 	case OL_VERBS_ACCEPTED:
 		ol_verbs_conn_fail(conn, 0);

@@ -315,8 +315,8 @@ static void lying_listener(void)
 		uint8_t kind;
 		int status;
 	} lies[] = {
-		{ "ends", 0, 0, 0, 0, 0 },
-		{ "half an answer", MSG_BYTES / 2, 0, 'O', ANSWER, 0 },
+		{ "ends", 0, 0, 0, 0, -EIO },
+		{ "half an answer", MSG_BYTES / 2, 0, 'O', ANSWER, -EIO },
 		{ "magic", MSG_BYTES, 0, 'X', ANSWER, -EIO },
 		{ "a hello", MSG_BYTES, 0, 'O', HELLO, -EIO },
 		{ "another fabric", MSG_BYTES, AT_LINK_LAYER, 1, ANSWER, -EIO },

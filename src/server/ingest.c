@@ -377,29 +377,36 @@ static unsigned held_mask(const struct ol_ingest *ingest)
 	return ol_save_pinned(ingest->saving) | ol_successor_pinned(ingest->replica);
 }
 
+static unsigned pinned_mask(const struct ol_ingest *ingest, unsigned *ret_kinds)
+{
+	*ret_kinds = 0;
+	if (ingest->sessions->pinning.count == 0) /* as almost always */
+		return 0;
+	return ol_pins_mask(&ingest->pins, ingest->sessions, ingest->store, ret_kinds);
+}
+
 int ol_ingest_spare(const struct ol_ingest *ingest)
 {
 	unsigned kinds;
 
-	return ol_store_target(ingest->store,
-			       held_mask(ingest) | ol_pins_mask(&ingest->pins, ingest->sessions,
-								ingest->store, &kinds));
+	return ol_store_target(ingest->store, held_mask(ingest) | pinned_mask(ingest, &kinds));
 }
 
 /* Readers may delay a step for a bounded time only. */
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	const uint64_t timeout_ns = ingest->opts->pin_timeout_ms * OL_NS_PER_MS;
-	const int without = ol_store_target(ingest->store, held_mask(ingest));
+	const unsigned held = held_mask(ingest);
 	unsigned kinds;
-	int target;
+	int target, without;
 
-	target = ol_store_target(ingest->store,
-				 held_mask(ingest) | ol_pins_mask(&ingest->pins, ingest->sessions,
-								  ingest->store, &kinds));
-	if (target < 0 && ol_pins_wait(&ingest->pins, without >= 0 ? kinds : 0, timeout_ns, now_ns))
-		target = without;
-	if (target >= 0)
+	target = ol_store_target(ingest->store, held | pinned_mask(ingest, &kinds));
+	if (target < 0) {
+		without = ol_store_target(ingest->store, held);
+		if (ol_pins_wait(&ingest->pins, without >= 0 ? kinds : 0, timeout_ns, now_ns))
+			target = without;
+	}
+	if (target >= 0 && ol_pins_owe(&ingest->pins))
 		ol_pins_pass(&ingest->pins, timeout_ns, now_ns);
 	return target;
 }

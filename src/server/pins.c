@@ -56,10 +56,6 @@ void ol_pins_pass(struct ol_pins *pins, uint64_t timeout_ns, uint64_t now_ns)
 	const uint64_t past_ns = now_ns - pins->run_ns;
 	const uint64_t wait_ns = pins->blocked_ns != 0 ? now_ns - pins->blocked_ns : 0;
 
-	if (wait_ns == 0 &&
-	    (pins->debt_ns[OL_PINS_MEMBERS] | pins->debt_ns[OL_PINS_OBSERVERS]) == 0 &&
-	    pins->blocked_ns == 0)
-		return; /* as almost always */
 	for (unsigned kind = 0; kind < OL_PINS_KINDS; kind++) {
 		uint64_t *debt_ns = &pins->debt_ns[kind];
 		const uint64_t off_ns = past_ns / run_off[kind];

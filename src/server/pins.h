@@ -43,6 +43,13 @@ unsigned ol_pins_mask(const struct ol_pins *pins, const struct ol_sessions *sess
  * long */
 bool ol_pins_wait(struct ol_pins *pins, unsigned kinds, uint64_t timeout_ns, uint64_t now_ns);
 
+/* ol_pins_owe -- false, as almost always: nobody holds a step up, or did so lately */
+static inline bool ol_pins_owe(const struct ol_pins *pins)
+{
+	return (pins->blocked_ns | pins->debt_ns[OL_PINS_MEMBERS] |
+		pins->debt_ns[OL_PINS_OBSERVERS]) != 0;
+}
+
 /* ol_pins_pass -- a step has found its snapshot: whoever held it up is charged */
 void ol_pins_pass(struct ol_pins *pins, uint64_t timeout_ns, uint64_t now_ns);
 

@@ -85,7 +85,7 @@ static void mutate(const struct place *place)
 
 	switch (random_next() % 4) {
 	case 0:
-		*(volatile uint8_t *)at = (uint8_t)word;
+		memcpy(at, &word, 1);
 		break;
 	case 1:
 		memcpy(at, &word, 4);

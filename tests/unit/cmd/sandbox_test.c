@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ static void *execs(void *arg)
 	static char name[] = "true";
 	char *const words[] = { name, NULL };
 
-	while (!*(volatile bool *)arg)
+	while (!atomic_load((atomic_bool *)arg))
 		sched_yield();
 	return (void *)(intptr_t)refused(execve("/bin/true", words, NULL));
 }
@@ -118,17 +119,17 @@ static void of_all_threads(void **state)
 {
 	const char *folders[OL_SANDBOX_FOLDERS] = { inside };
 	const pid_t pid = fork();
-	volatile bool go = false;
+	atomic_bool go = false;
 	pthread_t thread;
 	void *result;
 	int status;
 
 	(void)state;
 	if (pid == 0) {
-		if (pthread_create(&thread, NULL, execs, (void *)(uintptr_t)&go) != 0 ||
+		if (pthread_create(&thread, NULL, execs, &go) != 0 ||
 		    ol_sandbox_enter(folders, &sandbox) != 0)
 			_exit(100);
-		go = true;
+		atomic_store(&go, true);
 		_exit(pthread_join(thread, &result) != 0 ? 101 : (int)(intptr_t)result);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -181,7 +182,7 @@ static void files_are_written_in_the_folders_alone(void **state)
 static int serves(void)
 {
 	int fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	bool go = true;
+	atomic_bool go = true;
 	pthread_t thread;
 	void *result;
 

@@ -11,6 +11,8 @@
  * zeros meanwhile with headers that are well made when they are written, and now and then posts anything
  * with any bell. It is thrown out, and comes again. An honest worker pushes as well, and all that the weights
  * contain is its pushes, once each. Over verbs there is no thread, and the same goes by posts.
+ *
+ * not under tsan: the liar's races are its lies
  */
 #include <fcntl.h>
 #include <pthread.h>

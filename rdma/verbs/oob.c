@@ -481,6 +481,7 @@ static void on_hello(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 static void on_message(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 {
 	struct ol_verbs_conn *conn = end->conn;
+	const bool well = msg_is_well(&end->in);
 	int rc = -EIO;
 
 	end->got = 0;
@@ -488,14 +489,11 @@ static void on_message(struct ol_xport *xport, struct ol_verbs_oob_end *end)
 		on_hello(xport, end);
 		return;
 	}
-	if (msg_is_well(&end->in) && conn->state == OL_VERBS_CONNECTING &&
-	    end->in.kind == OOB_ANSWER) {
+	if (well && conn->state == OL_VERBS_CONNECTING && end->in.kind == OOB_ANSWER) {
 		rc = on_answer(end);
-	} else if (msg_is_well(&end->in) && conn->state == OL_VERBS_CONNECTING &&
-		   end->in.kind == OOB_REJECT) {
+	} else if (well && conn->state == OL_VERBS_CONNECTING && end->in.kind == OOB_REJECT) {
 		rc = on_reject(end);
-	} else if (msg_is_well(&end->in) && end->in.kind == OOB_CONFIRM && conn->passive &&
-		   !end->confirmed &&
+	} else if (well && end->in.kind == OOB_CONFIRM && conn->passive && !end->confirmed &&
 		   (conn->state == OL_VERBS_ACCEPTED || conn->state == OL_VERBS_UP)) {
 		end->confirmed = true;
 		if (conn->state == OL_VERBS_ACCEPTED) /* else data came before it */

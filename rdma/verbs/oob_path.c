@@ -65,27 +65,25 @@ static unsigned serves(const struct ibv_gid_entry *have, const struct ibv_gid_en
 }
 
 /*
- * The address by which this port is reached. like: see ol_verbs_oob_locate(); beside: this end's address of
- * the TCP connection, which is taken if it is one of the port's.
+ * The address by which the end's port is reached. like: see ol_verbs_oob_locate(); beside: this end's
+ * address of the TCP connection, which is taken if it is one of the port's.
  */
-static int gid_choose(const struct ol_xport *xport, const struct ibv_gid_entry *like,
-		      const union ol_verbs_addr *beside, struct ibv_gid_entry *ret_entry)
+static int gid_choose(struct ol_verbs_oob_end *end, const struct ibv_gid_entry *like,
+		      const union ol_verbs_addr *beside)
 {
+	const struct ol_xport *xport = end->conn->base.xport;
 	struct ibv_gid_entry entry;
-	struct ibv_port_attr port;
 	unsigned best = 0;
 
-	if (ibv_query_port(xport->ctx, xport->port, &port) != 0)
-		return -EIO;
 	/* a path names an entry by one byte; most places are empty */
-	for (int i = 0; i < port.gid_tbl_len && i <= UINT8_MAX; i++) {
+	for (int i = 0; i < end->port.gid_tbl_len && i <= UINT8_MAX; i++) {
 		unsigned well;
 
 		if (ibv_query_gid_ex(xport->ctx, xport->port, (uint32_t)i, &entry, 0) != 0)
 			continue;
 		well = serves(&entry, like, beside);
 		if (well > best)
-			*ret_entry = entry;
+			end->gid = entry;
 		best = well > best ? well : best;
 	}
 	return best != 0 ? 0 : -EHOSTUNREACH;
@@ -101,7 +99,7 @@ int ol_verbs_oob_locate(struct ol_verbs_oob_end *end, const struct ibv_gid_entry
 	(void)getsockname(end->fd, &beside.sa, &bytes);
 	rc = ol_rc_positive(ibv_query_port(xport->ctx, xport->port, &end->port));
 	if (rc == 0)
-		rc = gid_choose(xport, like, &beside, &end->gid);
+		rc = gid_choose(end, like, &beside);
 	if (rc == 0 && getrandom(&end->psn, sizeof(end->psn), 0) != sizeof(end->psn))
 		rc = -EIO;
 	end->psn &= OOB_PSN_MASK;

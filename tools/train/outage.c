@@ -460,14 +460,28 @@ bool train_worker_lost(struct train *train, struct train_worker *worker)
 	return true;
 }
 
+/* The server's outage that a worker noticed then; NULL: none. It may be over: the server may be back
+ * before the worker's message is read. */
+static struct train_outage *outage_at(struct train *train, uint32_t shard, uint64_t at_ns)
+{
+	for (uint32_t i = train->outage_count; i > 0; i--) {
+		struct train_outage *outage = &train->outages[i - 1];
+
+		if (outage->server && outage->index == shard &&
+		    (outage->kill == NULL || at_ns >= outage->killed_ns))
+			return outage;
+	}
+	return NULL;
+}
+
 void train_server_down(struct train *train, uint32_t shard, uint64_t at_ns)
 {
 	struct train_outage *outage;
 
 	if (shard >= train->set.servers || train->chain != NULL)
 		return;
-	outage = train->servers[shard].life.outage;
-	if (outage == NULL || (outage->kill != NULL && at_ns < outage->killed_ns))
+	outage = outage_at(train, shard, at_ns);
+	if (outage == NULL)
 		return;
 	if (outage->detected_ns == 0 || at_ns < outage->detected_ns)
 		outage->detected_ns = at_ns;

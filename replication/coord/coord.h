@@ -26,8 +26,8 @@ enum {
 	OL_COORD_MAC_BYTES = 16,
 };
 
-/* Computes a proof of the job's secret over `bytes`; the secret is the caller's. 0, or -EIO. Called
- * from any thread. */
+/* Computes a proof of the job's secret over `bytes`; the secret is the caller's. 0, -EIO,
+ * or -EPERM: the caller does not have it. Called from any thread. */
 typedef int ol_coord_mac_fn(void *arg, const void *bytes, size_t count,
 			    uint8_t mac[OL_COORD_MAC_BYTES]);
 
@@ -39,9 +39,14 @@ struct ol_coord_opts {
 	uint32_t lease_ms; /* ZooKeeper: silence until it ends the session and its registration */
 	bool lease_whole; /* an ensemble that grants shorter sessions is refused, with -EINVAL */
 	uint32_t open_timeout_ms; /* until open gives up */
-	ol_coord_mac_fn
-		*mac; /* NULL: no secret. A folder needs none: its owner and mode protect it */
-	void *mac_arg;
+	/*
+	 * Of the secret of all who may read, and of the one of those who may also write: servers. With
+	 * mac alone, or an owner_mac that fails with -EPERM, the handle reads, and waits until another
+	 * has begun the job. Both NULL: no secret. A folder needs none: its owner and mode protect it
+	 */
+	ol_coord_mac_fn *mac;
+	ol_coord_mac_fn *owner_mac;
+	void *mac_arg; /* of both */
 	/* Called from the handle's thread when ol_coord_look() would give something new; may be
 	   NULL. */
 	void (*notify)(void *arg);

@@ -96,6 +96,7 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 		.lease_whole = replica->opts->refound != 0,
 		.open_timeout_ms = replica->opts->coordinator_timeout_ms,
 		.mac = ol_auth_coord_mac,
+		.owner_mac = ol_auth_coord_owner_mac,
 		.mac_arg = replica->job_key,
 		.notify = coord_notify,
 		.notify_arg = replica,

@@ -34,6 +34,12 @@ static uint32_t epoch_of(const struct ol_server *server, enum ol_restore from, u
 	return ol_restore_epoch(&server->restoring, from, epoch);
 }
 
+static void history_of(const struct ol_server *server, struct ol_vouched *ret_what)
+{
+	*ret_what = (struct ol_vouched){ .history = server->incarnation,
+					 .founded = server->opts.epoch };
+}
+
 static void on_ready(struct ol_server *server, uint64_t now_ns)
 {
 	struct ol_chain *chain = &server->replica.chain;
@@ -77,6 +83,7 @@ const struct ol_chain_kind ol_chain_alone = {
 	.peers_min = 1,
 	.open = ol_serve_begin,
 	.epoch = epoch_of,
+	.history = history_of,
 	.on_ready = on_ready,
 	.has_news = has_news,
 	.look = do_nothing,

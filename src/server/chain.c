@@ -540,6 +540,13 @@ static uint32_t epoch_of(const struct ol_server *server, enum ol_restore from, u
 	return server->opts.epoch;
 }
 
+static void history_of(const struct ol_server *server, struct ol_vouched *ret_what)
+{
+	const struct ol_view *view = &server->replica.chain.view;
+
+	*ret_what = (struct ol_vouched){ .history = view->history, .founded = view->founded };
+}
+
 static void on_ready(struct ol_server *server, uint64_t now_ns)
 {
 	ol_replica_on_ready(&server->replica, server->store.version, now_ns);
@@ -575,8 +582,9 @@ enum {
 /* Common to strict and periodic chains */
 #define OF_BOTH \
 	.predecessors = OL_PREDECESSORS_MAX, .readers = 1, .peers_min = CHAIN_PEERS, \
-	.doorbells_min = CHAIN_DOORBELLS, .epoch = epoch_of, .on_ready = on_ready, \
-	.has_news = has_news, .look = view_read, .tick = chain_tick, .is_last = is_last
+	.doorbells_min = CHAIN_DOORBELLS, .epoch = epoch_of, .history = history_of, \
+	.on_ready = on_ready, .has_news = has_news, .look = view_read, .tick = chain_tick, \
+	.is_last = is_last
 
 const struct ol_chain_kind ol_chain_strict = {
 	.steps = { .early = &strict_early,

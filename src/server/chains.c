@@ -57,6 +57,7 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 				      .lease_ms = OL_LEASE_WATCHER_MS,
 				      .open_timeout_ms = timeout_ms,
 				      .mac = ol_auth_coord_mac,
+				      .owner_mac = ol_auth_coord_owner_mac,
 				      .log = log_debug };
 	int rc;
 

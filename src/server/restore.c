@@ -18,8 +18,8 @@
  * loses least, and counts the loss.
  *
  * A mirror is read with RDMA reads, into an unpublished snapshot; the worker's CPU takes no part.
- * Its table is read first, as it decides whether the mirror is enough. A source that goes away in
- * the middle is forgotten, and another is chosen.
+ * Its table is read first, as it decides whether the mirror is enough. A server must have vouched
+ * for it (wire/vouch.h). A source that goes away in the middle is forgotten, and another is chosen.
  *
  * The epoch becomes one more than that of the source. So a mirror that is left over from a history
  * that was rolled back is older than all later ones.
@@ -61,14 +61,24 @@ uint64_t ol_restore_grads(const struct ol_store *store, uint32_t snapshot)
 uint32_t ol_restore_epoch(const struct ol_restoring *restoring, enum ol_restore from,
 			  uint32_t epoch)
 {
-	uint32_t next = restoring->opts->epoch;
+	const uint32_t next = restoring->opts->epoch;
+	const uint32_t base = epoch > next ? epoch : next;
+	uint32_t known = epoch;
 
 	for (uint32_t i = 0; i < restoring->store->geo.workers_max; i++) {
 		const struct ol_session *session = &restoring->sources.sessions->all[i];
 
-		if (session->state == OL_SESSION_JOINED && session->hello.epoch > epoch)
-			epoch = session->hello.epoch;
+		if (session->state != OL_SESSION_JOINED || session->hello.epoch <= known)
+			continue;
+		if (session->hello.epoch > base && session->hello.epoch - base > OL_EPOCH_JUMP_MAX)
+			ol_log(OL_LOG_WARN,
+			       "server %s: worker %u says that it knows of epoch %u, which is not "
+			       "believed: the weights are of epoch %u",
+			       restoring->addr, session->worker, session->hello.epoch, epoch);
+		else
+			known = session->hello.epoch;
 	}
+	epoch = known;
 	if (from != OL_RESTORE_NONE)
 		epoch++;
 	return epoch > next ? epoch : next;
@@ -152,6 +162,7 @@ void ol_restore_clear(struct ol_restoring *restoring)
 				       .saving = restoring->saving,
 				       .replica = restoring->replica,
 				       .addr = restoring->addr,
+				       .job_key = restoring->job_key,
 				       .sources = { .opts = restoring->opts,
 						    .store = restoring->store,
 						    .sessions = restoring->sources.sessions } };
@@ -309,6 +320,28 @@ static struct ol_restore_result source_refuse(struct ol_restoring *restoring, co
 	return goes_on;
 }
 
+/* A server published what was read of the source's table, as what its hello says */
+static bool is_vouched(const struct ol_restoring *restoring)
+{
+	const struct ol_hello *hello = &restoring->source->hello;
+	const struct ol_vouched what = { .history = hello->mirror_history,
+					 .founded = hello->mirror_epoch,
+					 .version = hello->mirror_version };
+
+	return ol_voucher_holds(restoring->job_key, &restoring->store->geo, &what,
+				ol_store_content(restoring->store, restoring->into));
+}
+
+static struct ol_restore_result unvouched_refuse(struct ol_restoring *restoring)
+{
+	char why[96];
+
+	snprintf(why, sizeof(why), "no server of this job vouches for version %llu with its table",
+		 (unsigned long long)restoring->source->hello.mirror_version);
+	ol_counter_add(&restoring->store->board->violations, 1);
+	return source_refuse(restoring, why);
+}
+
 /* The table of a mirror was read: it tells for which workers the mirror is enough. */
 static struct ol_restore_result table_take(struct ol_restoring *restoring)
 {
@@ -316,6 +349,8 @@ static struct ol_restore_result table_take(struct ol_restoring *restoring)
 	size_t bytes = restoring->store->geo.workers_max * sizeof(struct ol_applied);
 	const uint8_t *content = ol_store_content(restoring->store, restoring->into);
 
+	if (!is_vouched(restoring))
+		return unvouched_refuse(restoring);
 	source->table = malloc(bytes);
 	if (source->table == NULL)
 		return source_leaves(restoring, "no memory to look at its mirror");
@@ -337,6 +372,8 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 		ol_store_restore(restoring->store, restoring->into, hello->mirror_version, true);
 		return result_ready(restoring, OL_RESTORE_CHAIN, hello->mirror_epoch);
 	}
+	if (!is_vouched(restoring)) /* the table was read again, and may be another */
+		return unvouched_refuse(restoring);
 	if (ol_content_fault(&restoring->store->geo,
 			     ol_store_content(restoring->store, restoring->into),
 			     (struct ol_content_ask){

@@ -16,6 +16,7 @@ struct ol_restoring {
 	const struct ol_saving *saving;
 	const struct ol_replica *replica; /* its chain, and the snapshots that a successor reads */
 	const char *addr;
+	const char *job_key;
 
 	bool active;
 	bool chain; /* waits for its place in a chain: for a predecessor to read, or to found it */

@@ -20,6 +20,7 @@ static void parts_join(struct ol_server *server)
 	server->restoring.saving = &server->saving;
 	server->restoring.replica = &server->replica;
 	server->restoring.addr = server->addr;
+	server->restoring.job_key = server->job_key;
 	server->restoring.sources.opts = &server->opts;
 	server->restoring.sources.store = &server->store;
 	server->restoring.sources.sessions = &server->sessions;
@@ -87,6 +88,7 @@ static void serving_begin(struct ol_server *server, const struct ol_restore_resu
 			  uint64_t now_ns)
 {
 	struct ol_board *board = server->store.board;
+	struct ol_vouched what;
 
 	server->opts.epoch = server->kind->epoch(server, result->from, result->epoch);
 	server->saving.version = result->from == OL_RESTORE_CHECKPOINT ? server->store.version : 0;
@@ -95,6 +97,10 @@ static void serving_begin(struct ol_server *server, const struct ol_restore_resu
 	ol_word_store(&board->restored_version, server->store.version);
 	ol_word_store(&board->applied, ol_restore_grads(&server->store, server->store.snapshot));
 	ol_word_store(&board->ready_ns, now_ns);
+	server->kind->history(server, &what);
+	what.version = server->store.version;
+	ol_voucher_begin(server->voucher, &what,
+			 ol_store_content(&server->store, server->store.snapshot));
 	server->kind->on_ready(server, now_ns);
 }
 

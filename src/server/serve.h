@@ -50,6 +50,8 @@ struct ol_chain_kind {
 	int (*open)(struct ol_server *server, char *err, size_t err_bytes);
 	/* The epoch to serve in with weights of `from`, which are of `epoch` */
 	uint32_t (*epoch)(const struct ol_server *server, enum ol_restore from, uint32_t epoch);
+	/* What workers take the weights to be of, once epoch() has said so: all but the version */
+	void (*history)(const struct ol_server *server, struct ol_vouched *ret_what);
 	void (*on_ready)(struct ol_server *server, uint64_t now_ns);
 	/* look() has work; one load */
 	bool (*has_news)(const struct ol_server *server);
@@ -83,6 +85,7 @@ struct ol_server {
 	struct ol_slab *public_slab;
 	struct ol_xport_region *public_region; /* readable on every connection */
 	struct ol_store store;
+	struct ol_voucher *voucher;
 	struct ol_policy *policy;
 	struct ol_memory memory;
 	struct ol_pool *pool; /* NULL: the server's thread updates alone */

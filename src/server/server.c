@@ -389,6 +389,10 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			   weights);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
+	rc = ol_voucher_open(server->job_key, server->incarnation, geo, &server->voucher);
+	if (rc != 0)
+		return fail(err, err_bytes, rc, "cannot vouch for", "the shard's mirrors");
+	server->store.voucher = server->voucher;
 	server->store.want_norms = ol_policy_wants_norms(server->policy);
 	server->store.board->incarnation = server->incarnation;
 	ol_serve_join(server);
@@ -553,6 +557,7 @@ void ol_server_close(struct ol_server *server)
 		server->ops->dereg(server->public_region);
 	if (server->xport != NULL)
 		server->ops->close(server->xport);
+	ol_voucher_close(server->voucher);
 	ol_slab_destroy(server->public_slab);
 	ol_policy_destroy(server->policy);
 	if (server->stop_fd >= 0)

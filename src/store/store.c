@@ -401,6 +401,7 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 	to->head->optimizer_steps++;
 	for (unsigned i = 0; i < count; i++) {
 		struct ol_applied *applied = &to->applied[contributions[i].worker];
+		const struct ol_applied before = *applied;
 
 		if (contributions[i].status != 0)
 			continue;
@@ -408,7 +409,12 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 			applied->earlier = applied->grads;
 		applied->seq = contributions[i].seq;
 		applied->grads += contributions[i].grads;
+		if (store->voucher != NULL)
+			ol_voucher_change(store->voucher, contributions[i].worker, &before,
+					  applied);
 	}
+	if (store->voucher != NULL)
+		ol_voucher_next(store->voucher, to->head);
 	ol_word_store(&line->end[target], next + 1);
 	ol_word_store(&line->published, ol_published_make(next, target));
 	store->version = next;

@@ -24,6 +24,7 @@
 
 #include "outlast_server.h"
 #include "store/kernels.h"
+#include "wire/vouch.h"
 #include "wire/wire.h"
 
 /* One piece of an update; any thread may run it. */
@@ -55,6 +56,7 @@ struct ol_store {
 	 */
 	void (*run)(void *run_arg, ol_store_piece_fn *piece, void *arg, unsigned count);
 	void *run_arg;
+	struct ol_voucher *voucher; /* the caller's: vouches for each version. NULL: nobody does */
 	bool want_norms; /* set by the caller before an apply or gather … */
 	struct ol_norms norms; /* … which leaves them here */
 };

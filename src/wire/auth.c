@@ -248,6 +248,20 @@ int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL
 	return rc;
 }
 
+int ol_auth_voucher_key(const char *key, uint64_t process, uint8_t ret_key[OL_SECRET_BYTES])
+{
+	char purpose[32];
+	struct keys keys;
+	int rc = keys_take(key, &keys);
+
+	static_assert((int)OL_SECRET_BYTES == (int)KEY_BYTES, "a derived key is a secret");
+	snprintf(purpose, sizeof(purpose), "mirrors %016llx", (unsigned long long)process);
+	if (rc == 0)
+		rc = keys.holder == OL_HOLDER_JOB ? purpose_key(&keys, purpose, ret_key) : -EPERM;
+	OPENSSL_cleanse(&keys, sizeof(keys));
+	return rc;
+}
+
 int ol_auth_cookie(const uint8_t secret[OL_SECRET_BYTES], const struct ol_wire_connect *msg,
 		   uint64_t made_ns, uint8_t ret_m[OL_NONCE_BYTES])
 {
@@ -275,6 +289,11 @@ int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL
 	OPENSSL_cleanse(&keys, sizeof(keys));
 	OPENSSL_cleanse(views, sizeof(views));
 	return rc;
+}
+
+int ol_auth_coord_owner_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES])
+{
+	return ol_auth_mac(key, bytes, count, mac);
 }
 
 /* What a mac is over */

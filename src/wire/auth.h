@@ -4,18 +4,18 @@
  * auth.h -- who a peer is: keys of roles, and proofs that hold for one connection
  *
  * KEYS. A job's key is its secret. From it come, by HKDF-SHA256 (RFC 5869), one key for its servers,
- * and from that one a key for each worker, one for all observers, one for predecessors in chains, and one
- * for the views in the coordinator:
+ * and from that one a key for each worker, one for all observers, one for predecessors in chains, one
+ * for the views in the coordinator, and one for what each server process vouches for (wire/vouch.h):
  *
- *	job key -> servers' key -> worker N's, observers', predecessors', views'
+ *	job key -> servers' key -> worker N's, observers', predecessors', views', mirrors'
  *
  * Whoever is given only a worker's key can speak as that worker and as nobody else, and can find out
  * no other key. It travels as a credential, a text that takes the job key's place everywhere:
  *
  *	outlast-server:SERVERS-KEY   outlast-worker:N:KEY:VIEWS-KEY   outlast-observer:KEY:VIEWS-KEY
  *
- * with keys of 64 hexadecimal digits. The views' key lets a holder check views, and make some: who
- * may write in the coordinator is that one's matter (access lists of ZooKeeper, a folder's mode).
+ * with keys of 64 hexadecimal digits. The views' key is for the coordinator: it lets a holder read
+ * there. Who has the servers' key may write (access lists of ZooKeeper; of a folder its mode).
  *
  * PROOFS are HMAC-SHA256 (RFC 2104) cut to 128 bits, under the key of the peer's role, over a label
  * and all fields of the messages. They keep strangers and other jobs out, and tell roles apart. They do
@@ -42,9 +42,17 @@ int ol_auth_holder(const char *key, enum ol_holder *ret_holder, uint32_t *ret_wo
  * mac is all 0, which no comparison accepts; -EIO: the crypto library fails */
 int ol_auth_mac(const char *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
-/* ol_auth_coord_mac -- one under the views' key, in the shape that replication/coord/coord.h asks
- * for; key: the text */
+/* ol_auth_voucher_key -- what a server process, by its id, vouches for mirrors with (wire/vouch.h).
+ * -EPERM: the key is of a worker or an observer */
+int ol_auth_voucher_key(const char *key, uint64_t process, uint8_t ret_key[OL_SECRET_BYTES]);
+
+/*
+ * ol_auth_coord_mac, ol_auth_coord_owner_mac -- one under the views' key, which lets a holder read
+ * views; and one under the servers' key, for those who write them. In the shape that
+ * replication/coord/coord.h asks for; key: the text. -EPERM: it is of a worker or an observer
+ */
 int ol_auth_coord_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
+int ol_auth_coord_owner_mac(void *key, const void *bytes, size_t count, uint8_t mac[OL_MAC_BYTES]);
 
 /*
  * ol_auth_cookie -- a server's nonce M for who says msg, from a secret of this process and the time

@@ -20,6 +20,10 @@
 #define OL_VERSION_MAX (UINT64_MAX >> 8)
 #define OL_EPOCH_MAX   (UINT32_MAX >> 1) /* one more than the largest */
 
+/* By how much an epoch that a worker knows may be above that of the weights: it counts how often a
+ * server began anew before any worker had read its weights */
+#define OL_EPOCH_JUMP_MAX 4096
+
 /* Of one worker: those of all workers can be added up. A server refuses pushes above the first, as
  * some may be on their way */
 #define OL_GRADS_PUSH_MAX (UINT64_MAX >> 12)

@@ -60,7 +60,11 @@ enum {
 /* Head of a snapshot */
 struct ol_snapshot_head {
 	uint64_t optimizer_steps; /* updates that the optimizer state has seen */
-	uint64_t reserved[7];
+	/* A server's word for version and table: wire/vouch.h. Of a checkpoint it means nothing */
+	uint64_t voucher; /* id of the server process that published the snapshot */
+	uint64_t number; /* counts its words */
+	uint64_t tag;
+	uint64_t reserved[4];
 };
 
 /* One worker's gradients in a snapshot's weights */

@@ -172,6 +172,7 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 		.lease_ms = OL_LEASE_WATCHER_MS,
 		.open_timeout_ms = worker->opts.connect_timeout_ms,
 		.mac = ol_auth_coord_mac, /* an empty job key is a key too */
+		.owner_mac = ol_auth_coord_owner_mac,
 		.mac_arg = worker->job_key,
 		.notify = coord_notify,
 		.notify_arg = worker,

@@ -5,6 +5,7 @@
  * takes the honest worker's mirror, and no gradient is lost
  *
  * Worker 0 is honest. The test plays worker 1, which claims to have newer weights than all others.
+ * Where the lie is not about that, a server vouches for its mirror: a liar that has the servers' key.
  */
 
 #include <string.h>
@@ -13,11 +14,13 @@
 #include "support/peer.h"
 #include "support/stage.h"
 #include "wire/seq.h"
+#include "wire/vouch.h"
 
 enum {
 	LEN = 100,
 	PUSHES = 5,
-	MIRROR_BYTES = OL_PAGE_BYTES
+	MIRROR_BYTES = OL_PAGE_BYTES,
+	HISTORY = 4711
 };
 
 enum lie {
@@ -27,9 +30,14 @@ enum lie {
 	LIE_OFFSET, /* behind the region's end */
 	LIE_OFFSET_WRAPS, /* so far that addresses wrap around */
 	LIE_VERSION, /* more steps than gradients */
+	LIE_UNVOUCHED, /* no server ever said so: a liar has no key to say it with */
+	LIE_NEWER, /* a true mirror, with a newer version */
+	LIE_HISTORY, /* a true mirror, of another history */
+	LIE_TABLE, /* a true mirror, with more of another worker's gradients */
 	LIE_NOT_FINITE,
 	LIE_SEQ, /* a number that no push has */
 	LIE_GRADS, /* more gradients than can be added up */
+	LIE_EPOCH, /* knows of one so late that soon there could be none after it */
 	LIE_STEPS, /* of an optimizer that has made more steps than there can be versions */
 	LIE_REFUSED, /* the first that breaks a rule */
 	LIE_VERSION_MAX = LIE_REFUSED,
@@ -45,8 +53,10 @@ static enum lie lie; /* that is told; set before processes are forked */
 /* What an honest worker 1 would have after a thousand pushes that all were 0 */
 static void mirror_fill(uint8_t *at, const struct ol_geometry *geo)
 {
+	const struct ol_vouched what = { .history = HISTORY, .founded = 1, .version = 1000 };
 	const struct ol_snapshot_head head = { .optimizer_steps =
 						       lie == LIE_STEPS ? UINT64_MAX : 0 };
+	struct ol_voucher *voucher;
 	struct ol_applied applied = { .seq = lie == LIE_SEQ ? UINT64_MAX : ol_seq_make(7, 1000),
 				      .grads = lie == LIE_GRADS ? OL_GRADS_MAX + 1 : 1000 };
 
@@ -55,6 +65,12 @@ static void mirror_fill(uint8_t *at, const struct ol_geometry *geo)
 	if (lie != LIE_VERSION)
 		memcpy(at + sizeof(struct ol_snapshot_head) + sizeof(applied), &applied,
 		       sizeof(applied));
+	check_ok(ol_voucher_open(key, 7, geo, &voucher));
+	if (lie != LIE_UNVOUCHED)
+		ol_voucher_begin(voucher, &what, at);
+	ol_voucher_close(voucher);
+	if (lie == LIE_TABLE)
+		memcpy(at + sizeof(struct ol_snapshot_head), &applied, sizeof(applied));
 	if (lie == LIE_NOT_FINITE)
 		memset(at + ol_layout_table_bytes(geo) + 40, 0xff, 4);
 }
@@ -75,6 +91,12 @@ static void lie_in(struct ol_hello *hello, const struct peer *peer)
 		hello->mirror_version = OL_VERSION_MAX + 1;
 	else if (lie == LIE_EPOCH_MAX)
 		hello->mirror_epoch = OL_EPOCH_MAX + 1;
+	else if (lie == LIE_EPOCH)
+		hello->epoch = OL_EPOCH_MAX - 1;
+	else if (lie == LIE_NEWER)
+		hello->mirror_version++;
+	else if (lie == LIE_HISTORY)
+		hello->mirror_history++;
 	ol_record_seal(hello);
 }
 
@@ -117,6 +139,7 @@ static void liar(const struct job *job)
 	hello.state_off = OL_MIRROR_NO_STATE;
 	hello.mirror_epoch = 1;
 	hello.mirror_version = 1000;
+	hello.mirror_history = HISTORY;
 	lie_in(&hello, &peer);
 	peer_write(&peer, &hello, sizeof(hello), OL_HELLO_OFF, ol_bell_make(OL_BELL_HELLO, 0));
 	if (lie == LIE_PUSH_EARLY)
@@ -133,6 +156,13 @@ static void liar(const struct job *job)
 	peer.ops->dereg(region);
 	peer_close(&peer);
 	ol_slab_destroy(slab);
+}
+
+/* No server vouches for what was read of it */
+static bool is_unvouched(void)
+{
+	return (lie >= LIE_UNVOUCHED && lie <= LIE_TABLE) || lie == LIE_SEQ || lie == LIE_GRADS ||
+	       lie == LIE_STEPS;
 }
 
 static void honest(const struct job *job)
@@ -164,7 +194,7 @@ static void honest(const struct job *job)
 	check_eq(stat.restored_from, OL_RESTORE_MIRROR);
 	check_eq(stat.restored_version, PUSHES);
 	check_eq(stat.epoch, 2);
-	check_eq(stat.violations, lie >= LIE_REFUSED);
+	check_eq(stat.violations, lie >= LIE_REFUSED || is_unvouched());
 	check_ok(job_push(worker, 1.0f));
 	stage_meet();
 	ol_worker_close(worker);

@@ -88,17 +88,32 @@ static unsigned said(struct client *client, const char *word)
 	return count;
 }
 
+static uint32_t open_ms = OPEN_MS;
+
+/* Who has a secret that ends so may only read */
+static const char reads_only[] = "!";
+
 /* No cryptography: two secrets give two values */
 static int test_mac(void *arg, const void *bytes, size_t count, uint8_t mac[OL_COORD_MAC_BYTES])
 {
 	uint64_t hash = UINT64_C(14695981039346656037);
 
-	for (const char *at = arg; *at != '\0'; at++)
+	for (const char *at = arg; *at != '\0' && *at != reads_only[0]; at++)
 		hash = (hash ^ (uint8_t)*at) * UINT64_C(1099511628211);
 	for (size_t i = 0; i < count; i++)
 		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(1099511628211);
 	memcpy(mac, &hash, 8);
 	memcpy(mac + 8, &hash, 8);
+	return 0;
+}
+
+static int test_owner_mac(void *arg, const void *bytes, size_t count,
+			  uint8_t mac[OL_COORD_MAC_BYTES])
+{
+	if (strstr(arg, reads_only) != NULL)
+		return -EPERM;
+	(void)test_mac(arg, bytes, count, mac);
+	mac[0] ^= 1;
 	return 0;
 }
 
@@ -109,8 +124,9 @@ static int client_try(struct client *client, const char *addr, const char *job, 
 				      .job = job,
 				      .shard_count = SHARDS,
 				      .lease_ms = lease_ms,
-				      .open_timeout_ms = OPEN_MS,
+				      .open_timeout_ms = open_ms,
 				      .mac = secret != NULL ? test_mac : NULL,
+				      .owner_mac = secret != NULL ? test_owner_mac : NULL,
 				      .mac_arg = secret,
 				      .notify = on_notify,
 				      .notify_arg = client,
@@ -624,6 +640,49 @@ static void a_secret_keeps_others_out(void)
 	client_close(&a);
 }
 
+/* A worker's credential has the first secret and not the second: it follows views and makes none */
+static void a_reader_writes_nothing(void)
+{
+	static const char label[] = "outlast: password in zookeeper of job readers";
+	static const char view[] = "/outlast/readers/shard0/view";
+	static const char member[] = "/outlast/readers/shard0/members/0000000000000047";
+	static const char stray[] = "/outlast/readers/shard0/members/00000000000000ff";
+	char full[] = "right", half[] = "right!", err[256], before[OL_VIEW_TEXT_MAX],
+	     after[OL_VIEW_TEXT_MAX];
+	struct zk_raw *raw = zk_raw_open(ensemble.addr);
+	struct client server, reader;
+	uint8_t mac[OL_COORD_MAC_BYTES];
+
+	/* no server has begun the job: a reader does not begin it */
+	open_ms = 1000;
+	check_eq(client_try(&reader, ensemble.addr, "readers", LONG_MS, half, err, sizeof(err)),
+		 -ETIMEDOUT);
+	check_eq(said(&reader, "no server has begun the job"), 1);
+	open_ms = OPEN_MS;
+	client_open(&server, "readers", LONG_MS, full);
+	join(&server, 71);
+	wait_for(&server, MEMBER, 71);
+	client_open(&reader, "readers", LONG_MS, half);
+	agree(&server, &reader, 0, 71);
+	propose(&reader, 1, 72); /* it may not, and says so */
+	agree(&server, &reader, 1, 73);
+	check_eq(look(&reader, 0).view.replicas[0].id, 73);
+
+	zk_raw_get_denied(raw, view);
+	(void)test_mac(half, label, strlen(label), mac);
+	zk_raw_introduce(raw, "outlast", mac);
+	zk_raw_get(raw, view, before, sizeof(before));
+	zk_raw_denied(raw, view);
+	zk_raw_denied(raw, member);
+	zk_raw_create_denied(raw, stray);
+	zk_raw_get(raw, view, after, sizeof(after));
+	check(strcmp(before, after) == 0);
+	check(holds(&server, MEMBER, 71));
+	client_close(&server);
+	client_close(&reader);
+	zk_raw_close(raw);
+}
+
 static void garbage_is_left_for_a_person_to_see(void)
 {
 	static const char view[] = "/outlast/rubbish/shard0/view";
@@ -706,6 +765,7 @@ static const struct {
 	SCENARIO(an_expired_session_is_followed_by_another),
 	SCENARIO(there_are_too_many_members),
 	SCENARIO(a_secret_keeps_others_out),
+	SCENARIO(a_reader_writes_nothing),
 	SCENARIO(garbage_is_left_for_a_person_to_see),
 	SCENARIO(any_one_server_is_lost),
 	SCENARIO(a_quorum_is_killed),

@@ -72,6 +72,7 @@ static int session(unsigned attempt, char text[RUN_TEXT_MAX])
 				      .lease_ms = LEASE_MS,
 				      .open_timeout_ms = nth_patience_ms(attempt),
 				      .mac = ol_auth_coord_mac,
+				      .owner_mac = ol_auth_coord_owner_mac,
 				      .mac_arg = key,
 				      .log = note };
 	struct ol_member member = {

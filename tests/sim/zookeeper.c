@@ -415,6 +415,7 @@ static bool opened(struct life *life)
 				      .lease_ms = job.lease_ms,
 				      .open_timeout_ms = 4000,
 				      .mac = job.secret ? prove : NULL,
+				      .owner_mac = job.secret ? prove : NULL,
 				      .log = say,
 				      .log_arg = life };
 	struct ol_member member = proposer_member(life->id, life->index);

@@ -59,3 +59,34 @@ void zk_raw_get(struct zk_raw *raw, const char *path, char *text, size_t bytes)
 	check_ok(zoo_get(raw->zh, path, 0, text, &count, NULL));
 	text[count < 0 ? 0 : count] = '\0';
 }
+
+void zk_raw_introduce(struct zk_raw *raw, const char *user, const uint8_t mac[16])
+{
+	char password[64];
+	int at = snprintf(password, sizeof(password), "%s:", user);
+
+	for (unsigned i = 0; i < 16; i++)
+		at += snprintf(password + at, sizeof(password) - (size_t)at, "%02x", mac[i]);
+	check_ok(zoo_add_auth(raw->zh, "digest", password, (int)strlen(password), NULL, NULL));
+}
+
+void zk_raw_denied(struct zk_raw *raw, const char *path)
+{
+	check_eq(zoo_set(raw->zh, path, "", 0, -1), ZNOAUTH);
+	check_eq(zoo_delete(raw->zh, path, -1), ZNOAUTH);
+	check_eq(zoo_set_acl(raw->zh, path, -1, &ZOO_OPEN_ACL_UNSAFE), ZNOAUTH);
+}
+
+void zk_raw_create_denied(struct zk_raw *raw, const char *path)
+{
+	check_eq(zoo_create(raw->zh, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0),
+		 ZNOAUTH);
+}
+
+void zk_raw_get_denied(struct zk_raw *raw, const char *path)
+{
+	char text[16];
+	int count = sizeof(text);
+
+	check_eq(zoo_get(raw->zh, path, 0, text, &count, NULL), ZNOAUTH);
+}

@@ -23,6 +23,7 @@
 enum {
 	ZK_PATH_MAX = 160,
 	ZK_PASSWORD_BYTES = 64,
+	ZK_NAME_BYTES = 48,
 };
 
 #define ZK_NS_PER_MS UINT64_C(1000000)
@@ -108,7 +109,12 @@ struct zk {
 	struct ol_coord *coord;
 	const char *hosts;
 	char root[sizeof("/outlast/") + OL_COORD_JOB_MAX]; /* /outlast/JOB */
-	char password[ZK_PASSWORD_BYTES]; /* of digest, with the user; empty: no secret */
+	/* Of digest, with the user; empty: no secret, or not that of those who may write */
+	char password[ZK_PASSWORD_BYTES];
+	char owner[ZK_PASSWORD_BYTES];
+	char names[2][ZK_NAME_BYTES]; /* of both in access lists … */
+	struct ACL entries[2];
+	struct ACL_vector acl; /* … and the list of what we make */
 	pthread_t thread;
 
 	pthread_mutex_t lock; /* the next five */
@@ -124,7 +130,8 @@ struct zk {
 	uint64_t open_ns; /* when to make a handle */
 	bool reopen; /* zh is of no use any more */
 	bool up; /* there is a connection */
-	bool introduced; /* the library has the password */
+	bool introduced; /* the library has the passwords */
+	bool waits; /* until another begins the job; this was logged */
 	bool made; /* the folders above the shards, in this session */
 	bool granted; /* access, in this connection */
 	bool connected; /* as told to the handle */
@@ -174,6 +181,10 @@ void zk_forget(struct zk *zk, uint32_t shard);
 bool zk_watches(const struct zk *zk, uint32_t shard);
 void zk_path_shard(const struct zk *zk, uint32_t shard, const char *below, char path[ZK_PATH_MAX]);
 void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[ZK_PATH_MAX]);
+/* zk_only_reads -- it has no right to make anything: what is missing, others will make */
+bool zk_only_reads(const struct zk *zk);
+/* zk_wait -- something is missing that others will make: look again soon */
+void zk_wait(struct zk *zk);
 /* zk_acl -- the access list of nodes that we make */
 const struct ACL_vector *zk_acl(const struct zk *zk);
 

@@ -141,6 +141,12 @@ static void members_answer(struct zk *zk, uint32_t shard, struct zk_event *event
 {
 	struct zk_shard *s = &zk->shards[shard];
 
+	if (event->rc == ZNONODE && zk_only_reads(zk)) { /* a server will make it */
+		s->staged.count = 0;
+		members_done(zk, shard);
+		zk_wait(zk);
+		return;
+	}
 	if (event->rc == ZNONODE && !s->made) {
 		s->members_busy = false;
 		shard_make(zk, shard);

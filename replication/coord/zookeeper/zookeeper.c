@@ -4,11 +4,14 @@
  * zookeeper.c -- views and members in a ZooKeeper ensemble
  *
  *	/outlast                              any client may add a job
- *	/outlast/JOB                          from here on: holders of the secret, if there is one
+ *	/outlast/JOB                          from here on: holders of the secrets, if there are any
  *	/outlast/JOB/shardN/view              text of the view; its data version + 1 is our version
  *	/outlast/JOB/shardN/members/ID        ID in 16 hex digits; ephemeral; text of the member
  *
- * A secret becomes the password of ZooKeeper's "digest" scheme. The library sends it in clear.
+ * A secret becomes the password of ZooKeeper's "digest" scheme. The library sends it in clear. Users
+ * of two names are in each access list: "outlast-servers" may do everything, "outlast" may read. A
+ * user's name there is its name and the SHA-1 of name and password, in base64: what the ensemble
+ * calls DigestAlg is to be SHA1, its default.
  *
  * Lease. A sign of life is sent every quarter of the session's timeout. It is a sync, so the leader
  * answers it, not only the server at the other end of the connection. Every half tick that server
@@ -20,11 +23,15 @@
 
 #include "replication/coord/zookeeper/zk.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 enum {
 	LEAVE_MS = 500, /* stop() waits this long for the answer that the member is gone */
@@ -44,29 +51,71 @@ void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[
 	snprintf(path, ZK_PATH_MAX, "%s/shard%" PRIu32 "/members/%016" PRIx64, zk->root, shard, id);
 }
 
-const struct ACL_vector *zk_acl(const struct zk *zk)
+bool zk_only_reads(const struct zk *zk)
 {
-	return zk->password[0] != '\0' ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+	return zk->password[0] != '\0' && zk->owner[0] == '\0';
 }
 
-/* user:password, the password in hex: a function of secret and job */
-static int password_derive(struct zk *zk, const struct ol_coord_opts *opts)
+const struct ACL_vector *zk_acl(const struct zk *zk)
+{
+	return zk->password[0] != '\0' ? &zk->acl : &ZOO_OPEN_ACL_UNSAFE;
+}
+
+/* user:password, the password in hex: a function of secret and job; "" where there is no secret */
+static int password_derive(const struct ol_coord_opts *opts, ol_coord_mac_fn *derive,
+			   const char *user, char password[ZK_PASSWORD_BYTES])
 {
 	static const char label[] = "outlast: password in zookeeper of job ";
 	char text[sizeof(label) + OL_COORD_JOB_MAX];
 	uint8_t mac[OL_COORD_MAC_BYTES];
 	size_t at;
+	int rc;
 
-	if (opts->mac == NULL)
+	if (derive == NULL)
 		return 0;
 	snprintf(text, sizeof(text), "%s%s", label, opts->job);
-	if (opts->mac(opts->mac_arg, text, strlen(text), mac) != 0)
-		return -EIO;
-	at = (size_t)snprintf(zk->password, sizeof(zk->password), "outlast:");
+	rc = derive(opts->mac_arg, text, strlen(text), mac);
+	if (rc != 0)
+		return rc == -EPERM ? 0 : -EIO;
+	at = (size_t)snprintf(password, ZK_PASSWORD_BYTES, "%s:", user);
 	for (unsigned i = 0; i < sizeof(mac); i++)
-		at += (size_t)snprintf(zk->password + at, sizeof(zk->password) - at, "%02x",
-				       mac[i]);
+		at += (size_t)snprintf(password + at, ZK_PASSWORD_BYTES - at, "%02x", mac[i]);
 	return 0;
+}
+
+/* An entry of an access list for the user of this password */
+static int entry_make(const char *password, int32_t rights, char name[ZK_NAME_BYTES],
+		      struct ACL *ret_entry)
+{
+	static char scheme[] = "digest";
+	const size_t user = strcspn(password, ":") + 1;
+	uint8_t sum[EVP_MAX_MD_SIZE];
+	unsigned bytes = 0;
+
+	static_assert(sizeof("outlast-servers:") + 4 * ((SHA_DIGEST_LENGTH + 2) / 3) <=
+			      ZK_NAME_BYTES,
+		      "a name and its base64 fit");
+	if (EVP_Digest(password, strlen(password), sum, &bytes, EVP_sha1(), NULL) != 1)
+		return -EIO;
+	memcpy(name, password, user);
+	EVP_EncodeBlock((unsigned char *)name + user, sum, (int)bytes);
+	*ret_entry = (struct ACL){ .perms = rights, .id = { .scheme = scheme, .id = name } };
+	return 0;
+}
+
+static int access_derive(struct zk *zk, const struct ol_coord_opts *opts)
+{
+	int rc = password_derive(opts, opts->mac, "outlast", zk->password);
+
+	if (rc == 0)
+		rc = password_derive(opts, opts->owner_mac, "outlast-servers", zk->owner);
+	if (rc != 0 || zk->owner[0] == '\0')
+		return rc;
+	rc = entry_make(zk->owner, ZOO_PERM_ALL, zk->names[0], &zk->entries[0]);
+	if (rc == 0)
+		rc = entry_make(zk->password, ZOO_PERM_READ, zk->names[1], &zk->entries[1]);
+	zk->acl = (struct ACL_vector){ .count = 2, .data = zk->entries };
+	return rc;
 }
 
 /* Failures, and reports to the handle */
@@ -178,6 +227,30 @@ static void access_ask(struct zk *zk)
 		zk_trouble(zk, zk->root, rc);
 }
 
+static bool password_tell(struct zk *zk, const char *password)
+{
+	int rc = ZOK;
+
+	if (password[0] != '\0')
+		rc = zoo_add_auth(zk->zh, "digest", password, (int)strlen(password), NULL, NULL);
+	if (rc != ZOK)
+		zk_trouble(zk, "password", rc);
+	return rc == ZOK;
+}
+
+/* The library repeats it when it connects again */
+static bool introduce(struct zk *zk)
+{
+	if (!zk->introduced)
+		zk->introduced = password_tell(zk, zk->password) && password_tell(zk, zk->owner);
+	return zk->introduced;
+}
+
+void zk_wait(struct zk *zk)
+{
+	zk->retry_ns = after_ms(OPEN_AGAIN_MS);
+}
+
 /* At the start of a session, after a connection was lost, after trouble */
 static void session_begin(struct zk *zk)
 {
@@ -185,23 +258,22 @@ static void session_begin(struct zk *zk)
 	zk->made = false;
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++)
 		zk->shards[i].made = zk->shards[i].view_seen = false;
-	if (zk->password[0] != '\0' && !zk->introduced) {
-		int rc = zoo_add_auth(zk->zh, "digest", zk->password, (int)strlen(zk->password),
-				      NULL, NULL);
-
-		zk->introduced = rc == ZOK;
-		if (rc != ZOK) {
-			zk_trouble(zk, "password", rc);
-			return;
-		}
-	}
-	access_ask(zk);
+	if (introduce(zk))
+		access_ask(zk);
 }
 
 static void access_answer(struct zk *zk, const struct zk_event *event)
 {
 	bool secret = zk->password[0] != '\0';
 
+	if (event->rc == ZNONODE && zk_only_reads(zk)) {
+		if (!zk->waits)
+			ol_coord_log(zk->coord,
+				     "zookeeper: no server has begun the job yet: waiting for one");
+		zk->waits = true;
+		zk_wait(zk);
+		return;
+	}
 	if (event->rc == ZNONODE && !zk->made) {
 		root_make(zk);
 		access_ask(zk);
@@ -564,10 +636,10 @@ static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t e
 		snprintf(err, err_bytes, "no memory for a coordinator's client");
 		return -ENOMEM;
 	}
-	rc = password_derive(zk, &coord->opts);
+	rc = access_derive(zk, &coord->opts);
 	if (rc != 0) {
 		snprintf(err, err_bytes,
-			 "no password of the secret can be made: the crypto library fails");
+			 "no password of a secret can be made: the crypto library fails");
 		zk_destroy(zk);
 		return rc;
 	}

@@ -123,10 +123,13 @@ static void tell_names(const struct ens_request *request)
 
 static void tell_acl(const struct ens_request *request)
 {
-	char digest[] = "digest", world[] = "world", ours[] = "outlast:x", anyone[] = "anyone";
-	struct ACL acl = { .id = { request->only_ours ? digest : world,
-				   request->only_ours ? ours : anyone } };
-	struct ACL_vector list = { .count = 1, .data = &acl };
+	static char digest[] = "digest", world[] = "world", servers[] = "outlast-servers:x",
+		    readers[] = "outlast:x", anyone[] = "anyone";
+	struct ACL ours[2] = { { .perms = ZOO_PERM_ALL, .id = { digest, servers } },
+			       { .perms = ZOO_PERM_READ, .id = { digest, readers } } };
+	struct ACL all = { .perms = ZOO_PERM_ALL, .id = { world, anyone } };
+	struct ACL_vector list = { .count = request->only_ours ? 2 : 1,
+				   .data = request->only_ours ? ours : &all };
 	struct Stat stat = request->stat;
 
 	request->tell.acl(request->rc, &list, &stat, request->arg);
@@ -579,7 +582,7 @@ int zoo_acreate(zhandle_t *zh, const char *path, const char *value, int bytes,
 
 	data_take(request, value, bytes);
 	request->ephemeral = mode == ZOO_EPHEMERAL && ens_wrong != ENS_STAYS;
-	request->secret = strcmp(acl->data[0].id.scheme, "auth") == 0;
+	request->secret = strcmp(acl->data[0].id.scheme, "digest") == 0;
 	request->tell.text = completion;
 	return request_send(zh, request, data);
 }

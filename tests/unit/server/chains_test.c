@@ -43,6 +43,7 @@ static struct ol_coord *server_join(const char *addr, char *key, uint64_t id)
 				      .lease_ms = TIMEOUT_MS,
 				      .open_timeout_ms = TIMEOUT_MS,
 				      .mac = ol_auth_coord_mac,
+				      .owner_mac = ol_auth_coord_owner_mac,
 				      .mac_arg = key };
 	struct ol_member member = server_make(id);
 	struct ol_coord *coord;

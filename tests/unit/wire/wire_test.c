@@ -181,6 +181,9 @@ static void credentials_speak_as_their_holder_alone(void **unused)
 	assert_int_equal(ol_credential(worker, OL_HOLDER_WORKER, 3, none), -EPERM);
 	assert_int_equal(ol_credential(observer, OL_HOLDER_JOB, 0, none), -EPERM);
 	assert_int_equal(ol_auth_mac(worker, "x", 1, mac), -EPERM);
+	assert_int_equal(ol_auth_coord_owner_mac(worker, "x", 1, mac), -EPERM);
+	assert_int_equal(ol_auth_coord_owner_mac(observer, "x", 1, mac), -EPERM);
+	assert_int_equal(ol_auth_coord_owner_mac(job, "x", 1, mac), 0);
 	assert_int_equal(ol_auth_coord_mac(job, "x", 1, mac), 0);
 	assert_int_equal(ol_auth_coord_mac(worker, "x", 1, views), 0);
 	assert_memory_equal(mac, views, sizeof(mac));

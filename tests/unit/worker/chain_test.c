@@ -79,6 +79,7 @@ static int world_open(void **unused)
 				       .lease_ms = 60000,
 				       .open_timeout_ms = 10000,
 				       .mac = ol_auth_coord_mac,
+				       .owner_mac = ol_auth_coord_owner_mac,
 				       .mac_arg = no_key };
 	char err[256];
 

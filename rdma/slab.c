@@ -42,21 +42,6 @@ int ol_memfd_grow(int fd, size_t bytes)
 	return ftruncate(fd, (off_t)bytes) == 0 ? 0 : -errno;
 }
 
-/* page_bytes -- the page size behind fd: the huge page for hugetlb, the base page otherwise */
-static int page_bytes(int fd, bool huge, size_t *ret_bytes)
-{
-	struct stat st;
-
-	if (!huge) {
-		*ret_bytes = (size_t)sysconf(_SC_PAGESIZE);
-		return 0;
-	}
-	if (fstat(fd, &st) != 0)
-		return -errno;
-	*ret_bytes = (size_t)st.st_blksize;
-	return 0;
-}
-
 /* True if the kernel gives transparent huge pages to memory of this kind that asks for them */
 static bool thp_on(bool apart)
 {
@@ -241,21 +226,22 @@ static int apart_fill(struct ol_slab *slab, size_t bytes, int node, size_t huge_
 	return slab_settle(slab, node, touch);
 }
 
-/* slab_fill -- give slab its memory, of one kind of page */
-static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool huge, bool touch)
+/*
+ * slab_fill -- give slab its memory, which peers may map
+ *
+ * Never reserved huge pages: a peer that may write them may punch holes into them, and if there are
+ * none left when this process touches one again, a signal ends it.
+ */
+static int slab_fill(struct ol_slab *slab, size_t bytes, int node, bool touch)
 {
-	size_t page = 0;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int rc;
 
-	slab->fd = ol_fds_add(memfd_create("outlast-slab", MFD_CLOEXEC | MFD_ALLOW_SEALING |
-								   (huge ? MFD_HUGETLB : 0U)));
+	slab->fd = ol_fds_add(memfd_create("outlast-slab", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (slab->fd < 0)
 		return -errno;
-	rc = page_bytes(slab->fd, huge, &page);
-	if (rc != 0)
-		goto err_fd;
 	slab->bytes = (bytes + page - 1) & ~(page - 1);
-	slab->pages = huge ? OL_SLAB_PAGES_HUGE : OL_SLAB_PAGES_SMALL;
+	slab->pages = OL_SLAB_PAGES_SMALL;
 	rc = ol_memfd_grow(slab->fd, slab->bytes);
 	if (rc != 0)
 		goto err_fd;
@@ -301,14 +287,13 @@ static int slab_make(size_t bytes, int node, unsigned flags, bool touch, struct 
 	if (slab == NULL)
 		return -ENOMEM;
 	slab->flags = flags;
-	if ((flags & OL_SLAB_HUGE) != 0 && (touch || apart))
+	if ((flags & OL_SLAB_HUGE) != 0 && apart)
 		huge_bytes = huge_page_bytes();
 	if (huge_bytes != 0 && bytes >= huge_bytes)
-		rc = apart ? apart_fill(slab, bytes, node, huge_bytes, touch)
-			   : slab_fill(slab, bytes, node, true, touch);
+		rc = apart_fill(slab, bytes, node, huge_bytes, touch);
 	if (rc != 0)
 		rc = apart ? apart_fill(slab, bytes, node, 0, touch)
-			   : slab_fill(slab, bytes, node, false, touch);
+			   : slab_fill(slab, bytes, node, touch);
 	if (rc != 0) {
 		free(slab);
 		return rc;

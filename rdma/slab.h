@@ -25,7 +25,7 @@
 enum ol_slab_pages {
 	OL_SLAB_PAGES_SMALL, /* base pages */
 	OL_SLAB_PAGES_THP, /* base pages, transparent huge pages asked for */
-	OL_SLAB_PAGES_HUGE, /* reserved ones: MFD_HUGETLB, MAP_HUGETLB */
+	OL_SLAB_PAGES_HUGE, /* reserved ones: MAP_HUGETLB; no peer maps them */
 	OL_SLAB_PAGES_FOREIGN, /* those of a dma-buf: ol_slab_from_dmabuf() */
 };
 
@@ -52,8 +52,8 @@ struct ol_slab {
 /*
  * ol_slab_create -- bytes of zeroed memory, on NUMA node `node` where libnuma can place it
  *
- * HUGE: tries reserved huge pages if bytes >= one huge page; falls back to base pages, with
- * transparent huge pages asked for. `pages` tells the result.
+ * HUGE: transparent huge pages are asked for; APART, reserved ones are tried first if bytes >= one
+ * huge page. `pages` tells the result.
  *
  * Blocks:    for as long as clearing the memory takes
  * Errors:    -ENOMEM, -EINVAL (bytes 0), -EFBIG (ol_memfd_grow()), another negative errno of
@@ -62,8 +62,7 @@ struct ol_slab {
 int ol_slab_create(size_t bytes, int node, unsigned flags, struct ol_slab **ret_slab);
 
 /*
- * ol_slab_map -- as ol_slab_create(), but a page is made when it is first used. Unless APART, base
- * pages (peers map pieces of it), and transparent ones
+ * ol_slab_map -- as ol_slab_create(), but a page is made when it is first used
  *
  * Blocks: only for its system calls, whatever the size. Errors: as above
  */

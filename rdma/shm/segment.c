@@ -14,7 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include <linux/magic.h>
 
 #include "rdma/fds.h"
 #include "rdma/shm/shm.h"
@@ -30,6 +33,7 @@ void ol_shm_rx_quiet(struct ol_shm_conn *conn)
 
 int ol_shm_fd_check(int fd, uint64_t bytes, size_t *ret_page)
 {
+	struct statfs fs;
 	struct stat st;
 	int seals;
 
@@ -38,6 +42,9 @@ int ol_shm_fd_check(int fd, uint64_t bytes, size_t *ret_page)
 		return -EPROTO;
 	if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes ||
 	    st.st_blksize < 4096 || (st.st_blksize & (st.st_blksize - 1)) != 0)
+		return -EPROTO;
+	/* of reserved huge pages there may be none left when a hole in it is touched: a signal */
+	if (fstatfs(fd, &fs) != 0 || fs.f_type == HUGETLBFS_MAGIC)
 		return -EPROTO;
 	*ret_page = (size_t)st.st_blksize;
 	return 0;

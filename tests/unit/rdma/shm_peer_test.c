@@ -445,6 +445,32 @@ static void announcements_that_could_harm_us_end_the_connection(void **state)
 	end_close(&a);
 }
 
+/* A peer may take its pages away under us, and there may be no others */
+static void memory_on_reserved_huge_pages_is_not_mapped(void **state)
+{
+	struct ol_shm_msg msg = region_msg(7, 0, 4096);
+	struct end a;
+	uint8_t *ctrl;
+	int sock;
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	(void)state;
+	if (fd < 0) {
+		print_message("skip: this kernel has no hugetlbfs\n");
+		return;
+	}
+	assert_int_equal(ftruncate(fd, 1 << 30), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	end_open(&a, NULL);
+	end_listen(&a);
+	sock = raw_up(&a, &ctrl);
+	raw_say(sock, &msg, &fd, 1);
+	close(fd);
+	assert_int_equal(want(&a, NULL, OL_XPORT_CONN_DOWN).status, -EACCES);
+	raw_over(&a, sock, ctrl);
+	end_close(&a);
+}
+
 /* Tiny or sparse, they would take every descriptor, or long to map with all their pages. */
 static void a_peer_that_connects_announces_few_regions(void **state)
 {
@@ -606,6 +632,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_is_gone_cannot_wake_us),
 		cmocka_unit_test(a_peer_that_does_not_read_its_wakes_holds_nobody_up),
 		cmocka_unit_test(announcements_that_could_harm_us_end_the_connection),
+		cmocka_unit_test(memory_on_reserved_huge_pages_is_not_mapped),
 		cmocka_unit_test(a_peer_that_connects_announces_few_regions),
 		cmocka_unit_test(messages_out_of_turn_end_the_connection),
 		cmocka_unit_test(a_request_that_speaks_before_its_answer_goes_down),

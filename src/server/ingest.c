@@ -483,7 +483,8 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 		       : ingest->opts->workers;
 }
 
-/* The factor on a landed gradient: 1, unless it was summed during an outage */
+/* The factor on a landed gradient: 1, unless it was summed during an outage. A worker that changes the
+ * gradient after its norm was taken pushes another one, as it may. */
 static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state,
 		      const float *grad)
 {

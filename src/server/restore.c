@@ -354,8 +354,10 @@ static struct ol_restore_result table_take(struct ol_restoring *restoring)
 	source->table = malloc(bytes);
 	if (source->table == NULL)
 		return source_leaves(restoring, "no memory to look at its mirror");
-	restoring->source = NULL;
 	memcpy(source->table, content + sizeof(struct ol_snapshot_head), bytes);
+	if (ol_source_fault(&restoring->sources, source->table) != NULL)
+		return source_refuse(restoring, "its table has numbers that no server made");
+	restoring->source = NULL;
 	return goes_on;
 }
 

@@ -112,8 +112,8 @@ void ol_predecessor_on_call(struct ol_replica *replica, const struct ol_xport_ev
 		ol_dial_retry_after(&replica->dialer, call, replica->opts->lease_ms / CALLS_A_LEASE,
 				    now_ns);
 		break;
-	case OL_DIAL_FORGED:
-		lost_is_dead(replica, ol_strerror(OL_E_AUTH), now_ns);
+	case OL_DIAL_FORGED: /* anybody may say so: it proves neither that it lives nor that it died */
+		lost_call_again(replica, now_ns);
 		break;
 	case OL_DIAL_BROKE:
 		if (ol_dial_is_vacant(event))

@@ -192,6 +192,7 @@ static void accept_take(struct ol_replica *replica, const struct ol_xport_event 
 	struct ol_successor *succ = &replica->succ;
 	struct ol_wire_accept accept;
 	int rc = ol_dial_on_up(&replica->dialer, &succ->dial, event, &accept);
+	const bool proved = rc == 0;
 
 	if (rc == 0 && accept.incarnation != succ->member.id)
 		rc = OL_E_FENCED; /* another process has that address now */
@@ -203,11 +204,10 @@ static void accept_take(struct ol_replica *replica, const struct ol_xport_event 
 		rc = memory_make(replica);
 	if (rc == 0)
 		rc = hello_post(replica);
-	if (rc != 0) /* no suspicion if the connection broke at once, or this process lacks
-			resources */
+	if (rc != 0) /* no suspicion if the accept may be anybody's, the connection broke at once,
+			or this process lacks resources */
 		conn_retry(replica, ol_strerror(rc),
-			   rc == OL_E_WIRE || rc == OL_E_AUTH || rc == OL_E_FENCED ||
-				   rc == OL_E_GEOMETRY,
+			   proved && (rc == OL_E_WIRE || rc == OL_E_FENCED || rc == OL_E_GEOMETRY),
 			   now_ns);
 }
 
@@ -238,8 +238,8 @@ static void attempt_on_end(struct ol_replica *replica, const struct ol_xport_eve
 			   now_ns);
 		replica->succ.lost_ns = now_ns; /* it is there */
 		break;
-	case OL_DIAL_FORGED:
-		conn_retry(replica, ol_strerror(OL_E_AUTH), true, now_ns);
+	case OL_DIAL_FORGED: /* anybody may say so: it proves neither that it lives nor that it died */
+		conn_retry(replica, ol_strerror(OL_E_AUTH), false, now_ns);
 		break;
 	case OL_DIAL_REFUSED:
 		/* the successor has not yet ended its former predecessor's session, or is short of

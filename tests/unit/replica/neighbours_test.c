@@ -441,6 +441,36 @@ static void call_is_challenged(void)
 	call_ends(-ECONNREFUSED, bytes, sizeof(bytes));
 }
 
+/* As somebody without the key answers a knock */
+static void knock_is_answered_by(const char *whose, const struct ol_dial *dial)
+{
+	uint8_t bytes[OL_WIRE_REJECT_BYTES];
+	struct ol_wire_reject reject = { .code = OL_REJECT_CHALLENGE };
+
+	ol_auth_reject(whose, &dial->said, &reject);
+	ol_wire_reject_encode(&reject, bytes);
+	call_ends(-ECONNREFUSED, bytes, sizeof(bytes));
+}
+
+static void a_stranger_in_the_predecessors_place_does_not_end_it(void **state)
+{
+	(void)state;
+	hello_comes(A, 5);
+	connect_rc = 0;
+	pred_tells(OL_XPORT_CONN_DOWN, 0, -ETIMEDOUT);
+	for (uint64_t at = 1; at <= LEASE_MS; at++) {
+		told_ns = start + MS(at);
+		if (server.replica.lost.call.conn != NULL)
+			knock_is_answered_by("another key", &server.replica.lost.call);
+		ol_replica_tick(&server.replica, told_ns);
+	}
+	assert_int_equal(coord.proposals, 0);
+	/* nor does it keep it in the chain */
+	ol_replica_tick(&server.replica, start + MS(LEASE_MS + 1));
+	assert_view(&coord.proposed, 6, 0, IDS(SELF));
+	hello_over();
+}
+
 static void a_predecessor_whose_connection_breaks_is_suspected(void **state)
 {
 	(void)state;
@@ -592,6 +622,33 @@ static void a_successor_whose_connection_breaks_is_dialled_again(void **state)
 	}
 }
 
+/* A knock of this end is answered without the key, or a proof accepted without it */
+static void a_stranger_in_the_successors_place_does_not_end_it(void **state)
+{
+	struct ol_dial *dial = &server.replica.succ.dial;
+	uint8_t bytes[OL_WIRE_ACCEPT_BYTES] = { 0 };
+	struct ol_xport_event up = {
+		.type = OL_XPORT_CONN_UP, .conn = &called, .priv = bytes, .priv_len = sizeof(bytes)
+	};
+
+	(void)state;
+	connect_rc = 0;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	told_ns = start;
+	assert_int_equal(dial->state, OL_DIAL_KNOCKING);
+	knock_is_answered_by("another key", dial);
+	assert_int_equal(dial->state, OL_DIAL_IDLE);
+	ol_successor_tick(&server.replica, start + MS(3));
+	assert_int_equal(dial->state, OL_DIAL_KNOCKING);
+	dial->state = OL_DIAL_PROVING;
+	ol_server_on_event(&server, &up, start + MS(4)); /* malformed */
+	assert_int_equal(dial->state, OL_DIAL_IDLE);
+	assert_int_equal(coord.proposals, 0);
+	/* nor does it keep it in the chain */
+	ol_successor_tick(&server.replica, start + MS(LEASE_MS) + 1);
+	assert_view(&coord.proposed, 6, 0, IDS(SELF, C));
+}
+
 static void a_successor_is_dead_once_nobody_listens_there(void **state)
 {
 	(void)state;
@@ -660,6 +717,7 @@ int main(void)
 		TEST(a_successor_whose_heartbeat_stands_still_is_suspected),
 		TEST(who_refuses_connections_is_suspected_and_who_is_busy_is_not),
 		TEST(the_head_takes_pushes_and_the_tail_is_read),
+		TEST(a_stranger_in_the_predecessors_place_does_not_end_it),
 		TEST(a_predecessor_whose_connection_breaks_is_suspected),
 		TEST(a_predecessor_that_left_is_dead_once_nobody_answers_for_it),
 		TEST(a_predecessor_that_lives_has_two_leases_to_come_back),
@@ -668,6 +726,7 @@ int main(void)
 		TEST(a_predecessor_that_broke_a_rule_is_suspected_at_once),
 		TEST(a_lost_neighbour_that_is_registered_no_more_is_dead),
 		TEST(a_successor_whose_connection_breaks_is_dialled_again),
+		TEST(a_stranger_in_the_successors_place_does_not_end_it),
 		TEST(a_successor_is_dead_once_nobody_listens_there),
 		TEST(a_successor_that_broke_a_rule_is_suspected_at_once),
 		TEST(a_lost_neighbour_has_been_silent_since_its_heartbeat_was_asked_for),

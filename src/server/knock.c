@@ -17,7 +17,7 @@ int ol_knock_open(struct ol_sessions *sessions)
 {
 	const size_t ids = sessions->opts->workers_max;
 
-	sessions->proved = calloc(2 * ids + OL_GUEST_PLACES, sizeof(*sessions->proved));
+	sessions->proved = calloc(2 * ids + 1 + OL_GUEST_PLACES, sizeof(*sessions->proved));
 	if (sessions->proved == NULL)
 		return -ENOMEM;
 	return ol_auth_random(sessions->secret, sizeof(sessions->secret));
@@ -100,7 +100,10 @@ void ol_knock_challenge(struct ol_sessions *sessions, struct ol_xport_conn *conn
 	conn_reject(sessions, conn, knock, &msg);
 }
 
-/* The mark of the place that a proof asks for; peers without an id share some, by their nonce */
+/*
+ * The mark of the place that a proof asks for; observers share some, by their nonce. Those cannot hold
+ * up a predecessor, which has a place of its own.
+ */
 static uint64_t *mark_of(const struct ol_sessions *sessions, const struct ol_wire_connect *proof)
 {
 	const uint32_t ids = sessions->opts->workers_max;
@@ -110,8 +113,10 @@ static uint64_t *mark_of(const struct ol_sessions *sessions, const struct ol_wir
 		return &sessions->proved[proof->worker];
 	if (proof->role == OL_ROLE_READER && proof->worker < ids)
 		return &sessions->proved[ids + proof->worker];
+	if (proof->role == OL_ROLE_REPLICA)
+		return &sessions->proved[2 * ids];
 	memcpy(&mix, proof->nonce, sizeof(mix));
-	return &sessions->proved[2 * ids + mix % OL_GUEST_PLACES];
+	return &sessions->proved[2 * ids + 1 + mix % OL_GUEST_PLACES];
 }
 
 bool ol_knock_proved(struct ol_sessions *sessions, struct ol_xport_conn *conn,

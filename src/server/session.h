@@ -22,7 +22,7 @@ enum {
 	OL_CHALLENGE_MS = 10000, /* a challenge is good for so long */
 	OL_CHALLENGE_LATE_MS = 60000, /* a peer that answers it until then has the key, and is told
 					 to come back */
-	OL_GUEST_PLACES = 256, /* marks of used proofs for peers without an id */
+	OL_GUEST_PLACES = 256, /* marks of used proofs for observers */
 	OL_OVERTAKEN_MS = 10, /* until a peer whose challenge was overtaken knocks again */
 	OL_REQUESTS_TURN = 8, /* requests handled in a turn of the loop; the others wait */
 	OL_REQUESTS_MAX = 512, /* requests that may wait; others are told to come back */

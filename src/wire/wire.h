@@ -28,7 +28,7 @@
  * accept holds.
  *
  * A proof is good for OL_CHALLENGE_MS after T, and once. For each place that a proof can ask for
- * (a worker's or a reader's id; for peers without an id one of OL_GUEST_PLACES, by N) the server
+ * (a worker's or a reader's id; the predecessor's; for others one of OL_GUEST_PLACES, by N) the server
  * keeps the T of the newest proof that it has seen, and takes later ones only. So the memory for
  * all proofs that were ever used is a number a place, it never runs out, and a storm of peers
  * cannot push out the mark of a used proof. An honest peer whose challenge was overtaken by a newer

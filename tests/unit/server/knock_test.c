@@ -84,6 +84,33 @@ static void who_was_overtaken_knocks_again(void **state)
 	assert_int_equal(board.refused, 0);
 }
 
+/* The challenge of a peer of this role that has the nonce n; its proof is in *ret_proof */
+static void challenged(enum ol_wire_role role, uint8_t n, struct ol_wire_connect *ret_proof)
+{
+	struct ol_wire_connect msg = { .kind = OL_CONNECT_KNOCK, .role = role, .nonce = { n } };
+
+	ol_auth_knock(key, &msg);
+	say(&msg, start);
+	assert_int_equal(net.rejected.code, OL_REJECT_CHALLENGE);
+	msg.kind = OL_CONNECT_PROOF;
+	msg.made_ns = net.rejected.made_ns;
+	ol_auth_proof(key, net.rejected.nonce, peer_ident.bytes, &msg);
+	ol_sessions_turn(&server.sessions);
+	*ret_proof = msg;
+}
+
+/* Whatever nonce an observer takes */
+static void an_observer_does_not_overtake_a_predecessor(void **state)
+{
+	struct ol_wire_connect replica, observer;
+
+	(void)state;
+	challenged(OL_ROLE_REPLICA, 3, &replica);
+	challenged(OL_ROLE_OBSERVER, 3, &observer);
+	assert_non_null(say(&observer, start)->user);
+	assert_non_null(say(&replica, start)->user);
+}
+
 /* However often they come, their proofs use up nothing that the next one needs */
 static void a_storm_is_told_to_come_back_soon(void **state)
 {
@@ -246,6 +273,7 @@ int main(void)
 		TEST(who_proves_its_key_too_late_knocks_again),
 		TEST(a_proof_is_good_once),
 		TEST(who_was_overtaken_knocks_again),
+		TEST(an_observer_does_not_overtake_a_predecessor),
 		TEST(a_storm_is_told_to_come_back_soon),
 		TEST(a_turn_handles_a_few_requests),
 		TEST(requests_that_wait_are_bounded),

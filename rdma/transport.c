@@ -73,6 +73,13 @@ void ol_xport_no_counts(const struct ol_xport *xport, struct ol_xport_counts *re
 	*ret_counts = (struct ol_xport_counts){ 0 };
 }
 
+int ol_xport_no_acceptor(struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident)
+{
+	(void)conn;
+	*ret_ident = (struct ol_xport_ident){ 0 };
+	return 0;
+}
+
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at)
 {

@@ -81,10 +81,11 @@ struct ol_xport_rkey {
 };
 
 /*
- * The connecting end of a connection, as both ends see it: of verbs the GID that its packets come
- * from and its queue pair's number, on iWARP its IP address and port; of shm its socket's name, which
- * the kernel gives. No two connections that live have the same, and whoever connects in
- * another's place has another one.
+ * An end of a connection, as both ends see it. The connecting one: of verbs the GID that its packets
+ * come from and its queue pair's number, on iWARP its IP address and port; of shm its socket's name,
+ * which the kernel gives. No two connections that live have the same, and whoever connects in
+ * another's place has another one. The accepting one: of verbs the GID and the queue pair that the
+ * connecting end's packets go to; on iWARP and of shm all 0, as it is who was connected to.
  */
 struct ol_xport_ident {
 	uint8_t bytes[24];
@@ -376,6 +377,9 @@ struct ol_xport_ops {
 		       struct ol_xport_conn **ret_conn);
 	/* ident -- of the connecting end; of a request, and at the connecting end once it is UP */
 	void (*ident)(const struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident);
+	/* acceptor -- ident of the accepting end; of a request, and at the connecting end once it is
+	 * UP. A request's connection is prepared for it, as far as accept() would: 0, or as accept() */
+	int (*acceptor)(struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident);
 	/* accept -- answer a request; CONN_UP follows when the peer can be written to.
 	 * -ECONNABORTED: the peer is gone. Or 0, and CONN_DOWN follows */
 	int (*accept)(struct ol_xport_conn *conn, const void *priv, uint32_t priv_len);
@@ -491,6 +495,8 @@ uint64_t ol_xport_now_ns(void);
 
 /* Stubs for functions that a transport does not support */
 void ol_xport_no_counts(const struct ol_xport *xport, struct ol_xport_counts *ret_counts);
+/* the accepting end is who was connected to: all 0 */
+int ol_xport_no_acceptor(struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident);
 int ol_xport_no_map(struct ol_xport_conn *conn, struct ol_xport_rkey src, uint64_t off,
 		    size_t bytes, void *at);
 

@@ -198,6 +198,7 @@ const struct ol_xport_ops ol_xport_shm = {
 	.listen = ol_shm_listen,
 	.connect = ol_shm_connect,
 	.ident = ol_shm_ident,
+	.acceptor = ol_xport_no_acceptor,
 	.accept = ol_shm_accept,
 	.reject = ol_shm_reject,
 	.disconnect = ol_shm_disconnect,

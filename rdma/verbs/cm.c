@@ -431,6 +431,31 @@ static int cm_accept(struct ol_verbs_conn *conn, const void *priv, uint32_t priv
 	return ol_rc_minus_one(rdma_accept(conn->id, &param));
 }
 
+/* As request_ident(): where the connecting end's packets go, whatever address the answer names */
+static int cm_acceptor(const struct ol_verbs_conn *conn, struct ol_xport_ident *ret_ident)
+{
+	const struct rdma_ib_addr *path = &conn->id->route.addr.addr.ibaddr;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	int mask = 0;
+	int rc;
+
+	*ret_ident = (struct ol_xport_ident){ 0 };
+	if (ol_verbs_is_iwarp(conn))
+		return 0;
+	if (conn->passive) {
+		ol_verbs_ident_make(ret_ident, path->sgid.raw, conn->qp->qp_num, 0);
+		return 0;
+	}
+	errno = 0;
+	rc = ol_rc_minus_one(rdma_init_qp_attr(conn->id, &attr, &mask));
+	if (rc == 0)
+		ol_verbs_ident_make(ret_ident,
+				    attr.ah_attr.is_global ? attr.ah_attr.grh.dgid.raw
+							   : path->dgid.raw,
+				    attr.dest_qp_num, 0);
+	return rc;
+}
+
 static void cm_reject(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len)
 {
 	rdma_reject(conn->id, priv_len != 0 ? priv : NULL, (uint8_t)priv_len);
@@ -475,6 +500,7 @@ static void cm_free(struct ol_verbs_conn *conn)
 const struct ol_verbs_manager ol_verbs_cm = {
 	.connect = cm_connect,
 	.accept = cm_accept,
+	.acceptor = cm_acceptor,
 	.reject = cm_reject,
 	.disconnect = cm_disconnect,
 	.attr = cm_attr,

@@ -65,13 +65,19 @@ void ol_verbs_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret
 	*ret_ident = ol_verbs_container_of_const(base, struct ol_verbs_conn, base)->ident;
 }
 
-void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number,
+void ol_verbs_ident_make(struct ol_xport_ident *ident, const uint8_t gid[16], uint32_t number,
 			 uint32_t lid)
 {
 	const uint32_t wire[2] = { htonl(number), htonl(lid) };
 
-	memcpy(conn->ident.bytes, gid, 16);
-	memcpy(conn->ident.bytes + 16, wire, sizeof(wire));
+	memcpy(ident->bytes, gid, 16);
+	memcpy(ident->bytes + 16, wire, sizeof(wire));
+}
+
+void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number,
+			 uint32_t lid)
+{
+	ol_verbs_ident_make(&conn->ident, gid, number, lid);
 	if (conn->seal.make != NULL)
 		conn->seal.make(conn->seal.arg, &conn->ident, conn->priv, conn->send_len);
 }
@@ -466,6 +472,35 @@ void ol_verbs_held_flush(struct ol_verbs_conn *conn)
 	conn->held_count = 0; /* their ring entries stay: the connection's end reports them */
 }
 
+/* A request's own domain and queue pair, as far as they need nothing of its caller */
+static int request_prepare(struct ol_verbs_conn *conn)
+{
+	int rc;
+
+	if (conn->qp != NULL)
+		return 0;
+	rc = ol_verbs_domain_open(conn);
+	if (rc != 0)
+		return rc;
+	rc = ol_verbs_qp_open(conn);
+	if (rc != 0)
+		ol_verbs_qp_close(conn);
+	return rc;
+}
+
+int ol_verbs_acceptor(struct ol_xport_conn *base, struct ol_xport_ident *ret_ident)
+{
+	struct ol_verbs_conn *conn = ol_verbs_conn(base);
+	int rc;
+
+	if (ol_verbs_dead(base->xport))
+		return -ENODEV;
+	if (conn->state == OL_VERBS_DOWN)
+		return -ECONNABORTED;
+	rc = conn->state == OL_VERBS_REQUESTED ? request_prepare(conn) : 0;
+	return rc != 0 ? rc : conn->manager->acceptor(conn, ret_ident);
+}
+
 int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_len)
 {
 	struct ol_verbs_conn *conn = ol_verbs_conn(base);
@@ -478,12 +513,10 @@ int ol_verbs_accept(struct ol_xport_conn *base, const void *priv, uint32_t priv_
 		return conn->state == OL_VERBS_DOWN ? -ECONNABORTED : -EINVAL;
 	if (priv_len > OL_XPORT_PRIV_ACCEPT_MAX)
 		return -EINVAL;
-	rc = ol_verbs_domain_open(conn);
+	rc = request_prepare(conn);
 	if (rc != 0)
 		return rc;
-	rc = ol_verbs_qp_open(conn);
-	if (rc == 0)
-		rc = ol_verbs_qp_ready(conn);
+	rc = ol_verbs_qp_ready(conn);
 	if (rc != 0)
 		goto err_qp;
 	rc = conn->manager->accept(conn, priv, priv_len);
@@ -508,8 +541,10 @@ void ol_verbs_reject(struct ol_xport_conn *base, const void *priv, uint32_t priv
 
 	if (priv_len > OL_XPORT_PRIV_REJECT_MAX)
 		priv_len = OL_XPORT_PRIV_REJECT_MAX;
-	if (conn->state == OL_VERBS_REQUESTED)
+	if (conn->state == OL_VERBS_REQUESTED) {
 		conn->manager->reject(conn, priv, priv_len);
+		ol_verbs_qp_close(conn); /* that accept() was to use */
+	}
 	conn->state = OL_VERBS_DOWN;
 	ol_verbs_conn_free(base);
 }
@@ -554,7 +589,7 @@ void ol_verbs_conn_free(struct ol_xport_conn *base)
 	ol_verbs_holders_remove(conn);
 	if (conn->state == OL_VERBS_REQUESTED)
 		conn->manager->reject(conn, NULL, 0);
-	if (conn->qp != NULL)
+	else if (conn->qp != NULL)
 		disconnect_send(conn);
 	conn->state = OL_VERBS_DOWN; /* what the device tells meanwhile changes nothing here */
 	ol_verbs_qp_close(conn);

@@ -133,6 +133,8 @@ struct ol_verbs_manager {
 	/* Begin to connect; conn->priv is sent. 0 or -errno: it ends at once */
 	int (*connect)(struct ol_verbs_conn *conn, union ol_verbs_addr *to);
 	int (*accept)(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len);
+	/* The accepting end, which has a queue pair; all 0: see struct ol_xport_ident */
+	int (*acceptor)(const struct ol_verbs_conn *conn, struct ol_xport_ident *ret_ident);
 	void (*reject)(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len);
 	void (*disconnect)(struct ol_verbs_conn *conn); /* once; the peer may have done it before */
 	/* The attributes with which a queue pair goes to state, as far as path and peer give them */
@@ -472,6 +474,10 @@ int ol_verbs_listen(struct ol_xport *xport, const char *addr, char ret_addr[OL_X
 int ol_verbs_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
 		     const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn);
 void ol_verbs_ident(const struct ol_xport_conn *base, struct ol_xport_ident *ret_ident);
+int ol_verbs_acceptor(struct ol_xport_conn *base, struct ol_xport_ident *ret_ident);
+/* ol_verbs_ident_make -- an end's GID, queue pair, and LID or 0 */
+void ol_verbs_ident_make(struct ol_xport_ident *ident, const uint8_t gid[16], uint32_t number,
+			 uint32_t lid);
 /* ol_verbs_conn_ident -- note the connecting end's (lid: where packets go by it and it is known, else
  * 0), and seal what is to be sent */
 void ol_verbs_conn_ident(struct ol_verbs_conn *conn, const uint8_t gid[16], uint32_t number,

@@ -600,6 +600,20 @@ static int oob_accept(struct ol_verbs_conn *conn, const void *priv, uint32_t pri
 	return msg_send(conn->oob, &msg, OOB_ANSWER);
 }
 
+static int oob_acceptor(const struct ol_verbs_conn *conn, struct ol_xport_ident *ret_ident)
+{
+	const struct ol_verbs_oob_end *end = conn->oob;
+
+	if (end == NULL)
+		return -ECONNABORTED;
+	if (conn->passive)
+		ol_verbs_ident_make(ret_ident, end->gid.gid.raw, conn->qp->qp_num, end->port.lid);
+	else
+		ol_verbs_ident_make(ret_ident, end->peer.gid, le32toh(end->peer.qp_num),
+				    le16toh(end->peer.lid));
+	return 0;
+}
+
 static void oob_reject(struct ol_verbs_conn *conn, const void *priv, uint32_t priv_len)
 {
 	reject_send(conn->oob, OL_VERBS_REFUSAL_NONE, priv, priv_len);
@@ -640,6 +654,7 @@ static void oob_free(struct ol_verbs_conn *conn)
 const struct ol_verbs_manager ol_verbs_oob = {
 	.connect = oob_connect,
 	.accept = oob_accept,
+	.acceptor = oob_acceptor,
 	.reject = oob_reject,
 	.disconnect = oob_disconnect,
 	.attr = ol_verbs_oob_attr,

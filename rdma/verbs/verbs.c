@@ -224,6 +224,7 @@ const struct ol_xport_ops ol_xport_verbs = {
 	.listen = ol_verbs_listen,
 	.connect = ol_verbs_connect,
 	.ident = ol_verbs_ident,
+	.acceptor = ol_verbs_acceptor,
 	.accept = ol_verbs_accept,
 	.reject = ol_verbs_reject,
 	.disconnect = ol_verbs_disconnect,

@@ -611,6 +611,7 @@ static const struct ol_xport_ops ops = {
 	.listen = xport_listen,
 	.connect = conn_connect,
 	.ident = conn_ident,
+	.acceptor = ol_xport_no_acceptor,
 	.accept = conn_accept,
 	.reject = conn_reject,
 	.disconnect = conn_disconnect,

@@ -430,6 +430,16 @@ static void net_ident(const struct ol_xport_conn *conn, struct ol_xport_ident *r
 	memcpy(ret_ident->bytes, &number, sizeof(number));
 }
 
+static int net_acceptor(struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident)
+{
+	const struct net_end *end = ((struct net_conn *)conn)->end;
+	const uint32_t number = end->caller ? end->peer->number : end->number;
+
+	memset(ret_ident, 0, sizeof(*ret_ident));
+	memcpy(ret_ident->bytes, &number, sizeof(number));
+	return 0;
+}
+
 static int net_connect(struct ol_xport *xport, const char *addr, const void *priv,
 		       uint32_t priv_len, const struct ol_xport_seal *seal,
 		       struct ol_xport_conn **ret_conn)
@@ -586,6 +596,7 @@ const struct ol_xport_ops net_ops = {
 	.listen = net_listen,
 	.connect = net_connect,
 	.ident = net_ident,
+	.acceptor = net_acceptor,
 	.accept = net_accept,
 	.reject = net_reject,
 	.disconnect = net_disconnect,

@@ -146,6 +146,15 @@ static void ident_of(const struct ol_xport_conn *conn, struct ol_xport_ident *re
 	*ret_ident = peer_ident;
 }
 
+static const struct ol_xport_ident own_ident = { .bytes = { 6 } };
+
+static int acceptor_of(struct ol_xport_conn *conn, struct ol_xport_ident *ret_ident)
+{
+	(void)conn;
+	*ret_ident = own_ident;
+	return 0;
+}
+
 static const struct ol_xport_ops ops = {
 	.name = "slow",
 	.reg_begin = reg_begin,
@@ -158,6 +167,7 @@ static const struct ol_xport_ops ops = {
 	.accept = accept_peer,
 	.reject = reject,
 	.ident = ident_of,
+	.acceptor = acceptor_of,
 	.conn_free = conn_free,
 };
 

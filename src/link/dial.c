@@ -130,10 +130,14 @@ int ol_dial_on_up(const struct ol_dialer *dialer, struct ol_dial *dial,
 		  const struct ol_xport_event *event, struct ol_wire_accept *ret_accept)
 {
 	int rc = ol_wire_accept_decode(event->priv, event->priv_len, ret_accept);
+	struct ol_xport_ident acceptor;
 
 	if (rc != 0)
 		return rc;
-	if (!ol_auth_accept_holds(dialer->job_key, &dial->said, dial->m, dial->ident.bytes,
+	if (dialer->ops->acceptor(dial->conn, &acceptor) != 0)
+		return -ENOTCONN; /* it has ended, as an event will say */
+	if (!ol_auth_accept_holds(dialer->job_key, &dial->said, dial->m,
+				  (struct ol_auth_ends){ dial->ident.bytes, acceptor.bytes },
 				  ret_accept))
 		return OL_E_AUTH;
 	dial->public_key = ol_dial_xport_rkey(ret_accept->public_key);

@@ -107,7 +107,8 @@ bool ol_dial_is_vacant(const struct ol_xport_event *event);
 /* ol_dial_prove -- answer the challenge; as ol_dial_knock() */
 int ol_dial_prove(const struct ol_dialer *dialer, struct ol_dial *dial,
 		  const struct ol_wire_connect *msg, uint64_t now_ns);
-/* ol_dial_on_up -- CONN_UP came while PROVING: 0 and its accept message; OL_E_WIRE, OL_E_AUTH */
+/* ol_dial_on_up -- CONN_UP came while PROVING: 0 and its accept message; OL_E_WIRE, OL_E_AUTH;
+ * -ENOTCONN: it has ended already */
 int ol_dial_on_up(const struct ol_dialer *dialer, struct ol_dial *dial,
 		  const struct ol_xport_event *event, struct ol_wire_accept *ret_accept);
 /* ol_dial_memory -- make and register the memory that the other end writes */

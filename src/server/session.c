@@ -229,14 +229,19 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 		.nonfinite = sessions->opts->rule.allow_nonfinite != 0,
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
-	struct ol_xport_ident ident;
+	struct ol_xport_ident ident, own;
+	int rc;
 
 	if (accept.public_key.bytes == 0) /* it cannot be registered in this peer's domain */
 		return -ENOMEM;
 	if (sessions->opts->rule.optimizer == OL_OPTIMIZER_SGD)
 		accept.lr = sessions->opts->rule.lr;
 	sessions->ops->ident(session->conn, &ident);
-	ol_auth_accept(sessions->job_key, &session->proof, session->m, ident.bytes, &accept);
+	rc = sessions->ops->acceptor(session->conn, &own);
+	if (rc != 0)
+		return rc;
+	ol_auth_accept(sessions->job_key, &session->proof, session->m,
+		       (struct ol_auth_ends){ ident.bytes, own.bytes }, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	return sessions->ops->accept(session->conn, bytes, sizeof(bytes));
 }

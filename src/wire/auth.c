@@ -370,7 +370,7 @@ static int proof_mac(const char *key, const uint8_t *m, const uint8_t *ident,
 }
 
 static int accept_mac(const char *key, const struct ol_wire_connect *proof, const uint8_t *m,
-		      const uint8_t *ident, const struct ol_wire_accept *accept,
+		      struct ol_auth_ends ends, const struct ol_wire_accept *accept,
 		      uint8_t ret_mac[OL_MAC_BYTES])
 {
 	struct ol_wire_accept clean = *accept;
@@ -381,7 +381,8 @@ static int accept_mac(const char *key, const struct ol_wire_connect *proof, cons
 	ol_wire_accept_encode(&clean, bytes);
 	input_begin(&input, "accept", proof);
 	input_add(&input, m, OL_NONCE_BYTES);
-	input_add(&input, ident, OL_IDENT_BYTES);
+	input_add(&input, ends.connecting, OL_IDENT_BYTES);
+	input_add(&input, ends.accepting, OL_IDENT_BYTES);
 	input_add(&input, bytes, sizeof(bytes));
 	return input_mac(key, &input, proof, ret_mac);
 }
@@ -404,10 +405,10 @@ void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES],
 }
 
 void ol_auth_accept(const char *key, const struct ol_wire_connect *proof,
-		    const uint8_t m[OL_NONCE_BYTES], const uint8_t ident[OL_IDENT_BYTES],
+		    const uint8_t m[OL_NONCE_BYTES], struct ol_auth_ends ends,
 		    struct ol_wire_accept *accept)
 {
-	(void)accept_mac(key, proof, m, ident, accept, accept->mac);
+	(void)accept_mac(key, proof, m, ends, accept, accept->mac);
 }
 
 static bool mac_same(const uint8_t *a, const uint8_t *b)
@@ -439,10 +440,10 @@ bool ol_auth_proof_holds(const char *key, const uint8_t m[OL_NONCE_BYTES],
 }
 
 bool ol_auth_accept_holds(const char *key, const struct ol_wire_connect *proof,
-			  const uint8_t m[OL_NONCE_BYTES], const uint8_t ident[OL_IDENT_BYTES],
+			  const uint8_t m[OL_NONCE_BYTES], struct ol_auth_ends ends,
 			  const struct ol_wire_accept *accept)
 {
 	uint8_t mac[OL_MAC_BYTES];
 
-	return accept_mac(key, proof, m, ident, accept, mac) == 0 && mac_same(mac, accept->mac);
+	return accept_mac(key, proof, m, ends, accept, mac) == 0 && mac_same(mac, accept->mac);
 }

@@ -66,10 +66,16 @@ int ol_auth_cookie(const uint8_t secret[OL_SECRET_BYTES], const struct ol_wire_c
 /* ol_auth_random -- fill with unpredictable bytes; -EIO if the system has none */
 int ol_auth_random(void *bytes, size_t count);
 
+/* Both ends of a connection, OL_IDENT_BYTES each (struct ol_xport_ident) */
+struct ol_auth_ends {
+	const uint8_t *connecting;
+	const uint8_t *accepting;
+};
+
 /*
  * The proofs, in the order of the handshake. key: see above, "" for none. m: the server's nonce; ident:
- * the connecting end as both ends see it (struct ol_xport_ident). asked, proof: what the peer said;
- * its role and worker choose the key. Where the key may not speak so, or the crypto library fails,
+ * the connecting end as both ends see it (struct ol_xport_ident); ends: both of them. asked, proof:
+ * what the peer said; its role and worker choose the key. Where the key may not speak so, or the crypto library fails,
  * the proof is all 0, which no peer accepts, and no check succeeds.
  */
 void ol_auth_knock(const char *key, struct ol_wire_connect *knock);
@@ -78,7 +84,7 @@ void ol_auth_reject(const char *key, const struct ol_wire_connect *asked,
 void ol_auth_proof(const char *key, const uint8_t m[OL_NONCE_BYTES],
 		   const uint8_t ident[OL_IDENT_BYTES], struct ol_wire_connect *proof);
 void ol_auth_accept(const char *key, const struct ol_wire_connect *proof,
-		    const uint8_t m[OL_NONCE_BYTES], const uint8_t ident[OL_IDENT_BYTES],
+		    const uint8_t m[OL_NONCE_BYTES], struct ol_auth_ends ends,
 		    struct ol_wire_accept *accept);
 
 bool ol_auth_knock_holds(const char *key, const struct ol_wire_connect *knock);
@@ -87,7 +93,7 @@ bool ol_auth_reject_holds(const char *key, const struct ol_wire_connect *asked,
 bool ol_auth_proof_holds(const char *key, const uint8_t m[OL_NONCE_BYTES],
 			 const uint8_t ident[OL_IDENT_BYTES], const struct ol_wire_connect *proof);
 bool ol_auth_accept_holds(const char *key, const struct ol_wire_connect *proof,
-			  const uint8_t m[OL_NONCE_BYTES], const uint8_t ident[OL_IDENT_BYTES],
+			  const uint8_t m[OL_NONCE_BYTES], struct ol_auth_ends ends,
 			  const struct ol_wire_accept *accept);
 
 #endif /* OL_WIRE_AUTH_H */

@@ -12,7 +12,7 @@
  *	                          <-    reject: challenge, time T, nonce M, mac over N, M, T
  *	connect: proof, N, T,
  *	  mac over N, M, I        ->
- *	                          <-    accept: geometry, keys, epoch, mac over N, M, I
+ *	                          <-    accept: geometry, keys, epoch, mac over N, M, I, J
  *	write: struct ol_hello, bell ->
  *	                          <-    write: struct ol_welcome, bell WELCOME
  *
@@ -25,7 +25,8 @@
  *
  * I is the connecting end as each end sees it (struct ol_xport_ident). Whoever passes messages on
  * between two ends has connections of its own, so the ends see different ones, and neither proof nor
- * accept holds.
+ * accept holds. J is the accepting end, likewise: where the ends that messages name can be false, a
+ * relay that passes I on as it is would put an end of its own into the answer.
  *
  * A proof is good for OL_CHALLENGE_MS after T, and once. For each place that a proof can ask for
  * (a worker's or a reader's id; the predecessor's; for others one of OL_GUEST_PLACES, by N) the server

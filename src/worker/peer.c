@@ -417,6 +417,10 @@ static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event
 	char text[OL_STATUS_TEXT_MAX];
 	int rc = ol_dial_on_up(&peer->rail->dialer, &peer->dial, event, &accept);
 
+	if (rc == -ENOTCONN) {
+		ol_peer_retry(peer, now_ns);
+		return;
+	}
 	if (rc != 0) {
 		ol_peer_on_stranger(peer, rc, NULL, false, now_ns);
 		return;

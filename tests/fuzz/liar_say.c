@@ -74,7 +74,8 @@ static void let_in(struct liar_conn *conn)
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 
 	liar_patch(&accept, sizeof(accept));
-	ol_auth_accept(LIAR_KEY, &conn->call, liar.m, ident, &accept);
+	ol_auth_accept(LIAR_KEY, &conn->call, liar.m, (struct ol_auth_ends){ ident, ident },
+		       &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	liar_up(conn, bytes, sizeof(bytes));
 }

@@ -47,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (ol_wire_accept_decode(exact, bytes, &accept) == 0) {
 		ol_wire_accept_encode(&accept, out);
 		same(out, data, OL_WIRE_ACCEPT_BYTES);
-		(void)ol_auth_accept_holds("key", &asked, nonce, ident, &accept);
+		(void)ol_auth_accept_holds("key", &asked, nonce,
+					   (struct ol_auth_ends){ ident, ident }, &accept);
 		if (ol_layout_public_bytes(&accept.geo) != accept.public_key.bytes)
 			abort();
 	}

@@ -18,7 +18,7 @@
  *
  * DECLARED: an end is what a message says (oob:, or who can send requests of its own), so the intruder
  * names whom it likes at both ends: a server takes its proof as from a worker's end, and a worker's packets go
- * where the intruder's answer says. BOTH_ENDS: the accept is over the accepting end as well.
+ * where the intruder's answer says. An accept is over the accepting end, too: the number of the server.
  *
  * Each rule that is left out by a -D breaks an assertion: run.sh has the list.
  */
@@ -213,7 +213,16 @@ inline choose_role(role)
 #endif
 }
 
-/* Where a worker's packets go */
+inline undo_landed()
+{
+#ifdef DECLARED
+	landed[self] = NOBODY
+#else
+	skip
+#endif
+}
+
+/* Where a worker's packets go, as it sees it, is the end that the accept is over */
 inline choose_landed(e)
 {
 #ifdef DECLARED
@@ -223,14 +232,14 @@ inline choose_landed(e)
 	:: landed[self] = 2
 	:: landed[self] = 3
 	fi;
-#ifdef BOTH_ENDS
+#endif
+#ifdef ONE_END
+	skip
+#else
 	if
-	:: landed[self] != server_of(e) -> landed[self] = NOBODY; goto done
+	:: landed[self] != server_of(e) -> undo_landed(); goto done
 	:: else
 	fi
-#endif
-#else
-	skip
 #endif
 }
 

@@ -33,9 +33,9 @@ handshake="holds  900 handshake dials:           $one
 holds  900 handshake roles:           -DWORKER_DIALS=1
 holds  900 handshake guests:          -DWORKER_DIALS=1 -DGUESTS
 holds  900 handshake insider:         $one -DWORKER_DIALS=1 -DINSIDER
-holds  900 handshake both-ends:       $one -DDECLARED -DBOTH_ENDS
+holds  900 handshake declared:        $one -DDECLARED
 broken 900 handshake lets-in:         -DWORKER_DIALS=1 -DLETS_IN
-broken 900 handshake one-end:         $one -DDECLARED
+broken 900 handshake one-end:         $one -DDECLARED -DONE_END
 broken 900 handshake no-end:          $one -DNO_END
 broken 900 handshake no-cookie:       $one -DNO_M
 broken 900 handshake one-secret:      $one -DONE_SECRET

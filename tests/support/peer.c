@@ -114,6 +114,7 @@ void peer_say(struct peer *peer, const struct job *job, enum ol_wire_connect_kin
 /* An honest handshake, up to CONN_UP */
 void peer_join(struct peer *peer, const struct job *job)
 {
+	struct ol_xport_ident acceptor;
 	const struct ol_xport_seal seal = { .make = prove, .arg = peer };
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES], priv[256];
 
@@ -126,7 +127,9 @@ void peer_join(struct peer *peer, const struct job *job)
 				    &peer->conn));
 	peer_wait(peer, OL_XPORT_CONN_UP, priv, sizeof(priv));
 	check_ok(ol_wire_accept_decode(priv, sizeof(priv), &peer->accept));
-	check(ol_auth_accept_holds(peer->key, &peer->hello, peer->answer.nonce, peer->ident.bytes,
+	check_ok(peer->ops->acceptor(peer->conn, &acceptor));
+	check(ol_auth_accept_holds(peer->key, &peer->hello, peer->answer.nonce,
+				   (struct ol_auth_ends){ peer->ident.bytes, acceptor.bytes },
 				   &peer->accept));
 	peer->landing = (struct ol_xport_rkey){ .addr = peer->accept.landing_key.addr,
 						.bytes = peer->accept.landing_key.bytes,

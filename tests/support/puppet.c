@@ -153,7 +153,7 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 					 .lr = puppet->lr,
 					 .nonfinite = puppet->nonfinite };
 	uint8_t priv[OL_WIRE_ACCEPT_BYTES];
-	struct ol_xport_ident ident;
+	struct ol_xport_ident ident, own;
 
 	puppet->ops->ident(conn, &ident);
 	if (memcmp(proof->nonce, puppet->asked.nonce, sizeof(proof->nonce)) != 0 ||
@@ -177,7 +177,9 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 	conn->user = session;
 	accept.public_key = wire_rkey(puppet->ops->rkey(puppet->region, conn));
 	accept.landing_key = wire_rkey(puppet->ops->rkey(session->region, conn));
-	ol_auth_accept(puppet->key, proof, puppet->m, ident.bytes, &accept);
+	check_ok(puppet->ops->acceptor(conn, &own));
+	ol_auth_accept(puppet->key, proof, puppet->m,
+		       (struct ol_auth_ends){ ident.bytes, own.bytes }, &accept);
 	ol_wire_accept_encode(&accept, priv);
 	check_ok(puppet->ops->accept(conn, priv, sizeof(priv)));
 }

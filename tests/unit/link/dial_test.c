@@ -34,6 +34,8 @@ static struct ol_wire_connect sent; /* the last that was */
 
 static const struct ol_xport_ident ident = { .bytes = { 7, 8, 9 } };
 static const struct ol_xport_ident another;
+static struct ol_xport_ident acceptor; /* of the connection that is up */
+static int acceptor_rc;
 
 static int no_connect(struct ol_xport *xport, const char *addr, const void *priv, uint32_t priv_len,
 		      const struct ol_xport_seal *seal, struct ol_xport_conn **ret_conn)
@@ -57,7 +59,16 @@ static void conn_free(struct ol_xport_conn *given)
 	frees++;
 }
 
-static const struct ol_xport_ops ops = { .connect = no_connect, .conn_free = conn_free };
+static int acceptor_of(struct ol_xport_conn *given, struct ol_xport_ident *ret_ident)
+{
+	assert_ptr_equal(given, &conn);
+	*ret_ident = acceptor;
+	return acceptor_rc;
+}
+
+static const struct ol_xport_ops ops = { .connect = no_connect,
+					 .acceptor = acceptor_of,
+					 .conn_free = conn_free };
 static struct ol_inbox inbox;
 static const struct ol_dialer dialer = { .ops = &ops,
 					 .job_key = key,
@@ -206,6 +217,7 @@ static void who_lets_in_has_the_key_as_well(void **state)
 	const struct ol_xport_event event = { .type = OL_XPORT_CONN_UP,
 					      .priv = bytes,
 					      .priv_len = sizeof(bytes) };
+	struct ol_auth_ends ends = { .connecting = ident.bytes };
 	struct ol_wire_reject challenge;
 
 	(void)state;
@@ -215,11 +227,18 @@ static void who_lets_in_has_the_key_as_well(void **state)
 	challenge = challenge_by(key);
 	assert_int_equal(answered(&challenge), OL_DIAL_CHALLENGED);
 	assert_int_equal(ol_dial_prove(&dialer, &dial, &who, start), 0);
-	ol_auth_accept(key, &dial.said, dial.m, ident.bytes, &accept);
+	acceptor.bytes[0] = 5;
+	ends.accepting = acceptor.bytes;
+	ol_auth_accept(key, &dial.said, dial.m, ends, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	assert_int_equal(ol_dial_on_up(&dialer, &dial, &event, &got), 0);
 	assert_int_equal(got.incarnation, 9);
-	ol_auth_accept("another", &dial.said, dial.m, ident.bytes, &accept);
+	acceptor.bytes[0] = 6; /* a relay has put its own into the answer */
+	assert_int_equal(ol_dial_on_up(&dialer, &dial, &event, &got), OL_E_AUTH);
+	acceptor_rc = -EINVAL; /* the connection has ended */
+	assert_int_equal(ol_dial_on_up(&dialer, &dial, &event, &got), -ENOTCONN);
+	acceptor_rc = 0;
+	ol_auth_accept("another", &dial.said, dial.m, ends, &accept);
 	ol_wire_accept_encode(&accept, bytes);
 	assert_int_equal(ol_dial_on_up(&dialer, &dial, &event, &got), OL_E_AUTH);
 }

@@ -104,6 +104,8 @@ static void proofs_hold_for_one_key_and_one_attempt(void **unused)
 	struct ol_wire_accept accept = sample_accept();
 	uint8_t m[OL_NONCE_BYTES], other[OL_NONCE_BYTES];
 	const uint8_t ident[OL_IDENT_BYTES] = { 1 }, relay[OL_IDENT_BYTES] = { 2 };
+	const uint8_t own[OL_IDENT_BYTES] = { 3 };
+	struct ol_auth_ends ends = { ident, own };
 
 	(void)unused;
 	assert_int_equal(ol_auth_random(proof.nonce, OL_NONCE_BYTES), 0);
@@ -131,11 +133,15 @@ static void proofs_hold_for_one_key_and_one_attempt(void **unused)
 	proof.worker = 4; /* a proof is for one worker id */
 	assert_false(ol_auth_proof_holds("key", m, ident, &proof));
 
-	ol_auth_accept("key", &proof, m, ident, &accept);
-	assert_true(ol_auth_accept_holds("key", &proof, m, ident, &accept));
-	assert_false(ol_auth_accept_holds("key", &proof, m, relay, &accept));
+	ol_auth_accept("key", &proof, m, ends, &accept);
+	assert_true(ol_auth_accept_holds("key", &proof, m, ends, &accept));
+	ends.connecting = relay;
+	assert_false(ol_auth_accept_holds("key", &proof, m, ends, &accept));
+	ends = (struct ol_auth_ends){ ident, relay };
+	assert_false(ol_auth_accept_holds("key", &proof, m, ends, &accept));
+	ends.accepting = own;
 	accept.landing_key.addr++; /* nobody else may say where to write */
-	assert_false(ol_auth_accept_holds("key", &proof, m, ident, &accept));
+	assert_false(ol_auth_accept_holds("key", &proof, m, ends, &accept));
 }
 
 /* True if a knock of this role and id by one key is taken by a server with the other */
@@ -257,6 +263,7 @@ static void without_a_crypto_library_nobody_is_let_in(void **unused)
 	struct ol_wire_reject challenge = { .code = OL_REJECT_CHALLENGE };
 	struct ol_wire_accept accept = sample_accept();
 	const uint8_t ident[OL_IDENT_BYTES] = { 1 };
+	const struct ol_auth_ends ends = { ident, ident };
 	uint8_t n[OL_NONCE_BYTES] = { 1 }, m[OL_NONCE_BYTES] = { 2 }, mac[OL_MAC_BYTES];
 
 	(void)unused;
@@ -266,15 +273,15 @@ static void without_a_crypto_library_nobody_is_let_in(void **unused)
 	assert_memory_equal(mac, none, sizeof(mac)); /* never what happened to lie there */
 	ol_auth_reject("key", &proof, &challenge);
 	ol_auth_proof("key", m, ident, &proof);
-	ol_auth_accept("key", &proof, m, ident, &accept);
+	ol_auth_accept("key", &proof, m, ends, &accept);
 	/* also who guesses what is put in place of a proof */
 	assert_false(ol_auth_reject_holds("key", &proof, &challenge));
 	assert_false(ol_auth_proof_holds("key", m, ident, &proof));
-	assert_false(ol_auth_accept_holds("key", &proof, m, ident, &accept));
+	assert_false(ol_auth_accept_holds("key", &proof, m, ends, &accept));
 	hmac_fails = false; /* nor where only the peer's fails */
 	assert_false(ol_auth_reject_holds("key", &proof, &challenge));
 	assert_false(ol_auth_proof_holds("key", m, ident, &proof));
-	assert_false(ol_auth_accept_holds("key", &proof, m, ident, &accept));
+	assert_false(ol_auth_accept_holds("key", &proof, m, ends, &accept));
 	assert_int_equal(ol_auth_mac("key", n, sizeof(n), mac), 0);
 	assert_memory_not_equal(mac, none, sizeof(mac));
 }

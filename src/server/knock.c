@@ -26,6 +26,7 @@ int ol_knock_open(struct ol_sessions *sessions)
 void ol_knock_close(struct ol_sessions *sessions)
 {
 	free(sessions->proved);
+	explicit_bzero(sessions->secret, sizeof(sessions->secret));
 }
 
 static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn,

@@ -231,6 +231,8 @@ int ol_credential(const char *key, enum ol_holder holder, uint32_t worker,
 	OPENSSL_cleanse(&keys, sizeof(keys));
 	OPENSSL_cleanse(own, sizeof(own));
 	OPENSSL_cleanse(views, sizeof(views));
+	OPENSSL_cleanse(own_text, sizeof(own_text));
+	OPENSSL_cleanse(views_text, sizeof(views_text));
 	return rc;
 }
 

@@ -99,6 +99,18 @@ static void challenged(enum ol_wire_role role, uint8_t n, struct ol_wire_connect
 	*ret_proof = msg;
 }
 
+static void a_server_that_ends_forgets_its_secret(void **state)
+{
+	const uint8_t none[OL_SECRET_BYTES] = { 0 };
+	struct ol_sessions own = { .opts = &server.opts };
+
+	(void)state;
+	assert_int_equal(ol_knock_open(&own), 0);
+	assert_memory_not_equal(own.secret, none, sizeof(none));
+	ol_knock_close(&own);
+	assert_memory_equal(own.secret, none, sizeof(none));
+}
+
 /* Whatever nonce an observer takes */
 static void an_observer_does_not_overtake_a_predecessor(void **state)
 {
@@ -273,6 +285,7 @@ int main(void)
 		TEST(who_proves_its_key_too_late_knocks_again),
 		TEST(a_proof_is_good_once),
 		TEST(who_was_overtaken_knocks_again),
+		TEST(a_server_that_ends_forgets_its_secret),
 		TEST(an_observer_does_not_overtake_a_predecessor),
 		TEST(a_storm_is_told_to_come_back_soon),
 		TEST(a_turn_handles_a_few_requests),

@@ -298,11 +298,10 @@ static void on_failure(struct ol_verbs_conn *conn, struct cm_note *note)
 {
 	int status = ol_rc_cm(note->type, note->status);
 
-	if (note->type == RDMA_CM_EVENT_REJECTED) {
-		conn->priv_len = 0;
-		if (note->status == REJECT_BY_CONSUMER || ol_verbs_is_iwarp(conn))
-			status = refusal_take(conn, note);
-	}
+	/* of an end that is called it says nothing: the request, with its data, may not be told yet */
+	if (note->type == RDMA_CM_EVENT_REJECTED && conn->state == OL_VERBS_CONNECTING &&
+	    (note->status == REJECT_BY_CONSUMER || ol_verbs_is_iwarp(conn)))
+		status = refusal_take(conn, note);
 	ol_xport_log(&conn->base.xport->opts, OL_XPORT_LOG_INFO, "conn %u to %s: %s, status %d",
 		     conn->slot, conn->peer, rdma_event_str(note->type), note->status);
 	ol_verbs_conn_break(conn, status, OL_VERBS_CAUSE_FAILED);

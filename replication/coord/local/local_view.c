@@ -34,7 +34,7 @@ static int view_read(const struct ol_local *local, uint32_t shard, uint64_t vers
 	int fd;
 
 	view_name(shard, version, name);
-	fd = openat(local->job_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(local->job_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	bytes = ol_local_file_read(fd, text);
@@ -163,7 +163,7 @@ static void view_truncate(const struct ol_local *local, uint32_t shard, uint64_t
 	int fd;
 
 	view_name(shard, version, name);
-	fd = openat(local->job_fd, name, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(local->job_fd, name, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd >= 0)
 		close(fd);
 }

@@ -505,6 +505,23 @@ static void a_damaged_view_is_refused(void **unused)
 	place_remove(&place);
 }
 
+/* To open a pipe that nobody writes would wait for ever, and closing the handle with it. */
+static void a_view_that_is_a_pipe_is_refused(void **unused)
+{
+	struct place place;
+	struct guest a;
+	char path[256];
+
+	(void)unused;
+	place_make(&place);
+	guest_open(&a, place.addr);
+	guest_close(&a);
+	snprintf(path, sizeof(path), "%s/test-job/shard0/1.view", place.folder);
+	check_ok(mkfifo(path, 0600));
+	refused(place.addr, -EIO, "damaged");
+	place_remove(&place);
+}
+
 static void folders_that_cannot_be_used_are_refused(void **unused)
 {
 	struct place place;
@@ -653,6 +670,7 @@ int main(void)
 		cmocka_unit_test(a_file_without_a_lock_is_no_member),
 		cmocka_unit_test(a_folder_that_is_taken_away_ends_nothing),
 		cmocka_unit_test(a_damaged_view_is_refused),
+		cmocka_unit_test(a_view_that_is_a_pipe_is_refused),
 		cmocka_unit_test(folders_that_cannot_be_used_are_refused),
 		cmocka_unit_test(sixty_four_shards_of_three_servers_are_seen_by_all),
 		cmocka_unit_test(more_servers_than_a_shard_may_have_wait),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "drill/dbw/dbw.h"
+#include "drill/trial.h"
 
 static struct dbw_result ran(const struct dbw_opts *opts)
 {
@@ -140,12 +141,23 @@ static void training_gets_there_and_the_same_seed_does_the_same(void **state)
 	dbw_problem_close(&problem);
 }
 
+static void an_order_without_data_has_no_least_loss(void **state)
+{
+	json_t *of = json_pack("{s:s, s:[], s:b}", "name", "x", "runs", "least", 1);
+
+	(void)state;
+	assert_non_null(of);
+	assert_int_equal(dbw_trial(of), 0);
+	json_decref(of);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_workers_make_a_step_each_time_and_the_rest_is_late),
 		cmocka_unit_test(interrupted_workers_follow_the_closed_form),
 		cmocka_unit_test(a_question_for_weights_takes_its_time),
+		cmocka_unit_test(an_order_without_data_has_no_least_loss),
 		cmocka_unit_test(half_that_become_slow_slow_everyone_who_waits_for_them),
 		cmocka_unit_test(training_gets_there_and_the_same_seed_does_the_same),
 	};

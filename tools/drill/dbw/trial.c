@@ -121,7 +121,7 @@ int dbw_trial(json_t *of)
 		return rc;
 	if (data != NULL)
 		rc = dbw_problem_open(data, BATCH_MAX, &problem, err, sizeof(err));
-	if (rc == 0 && json_is_true(json_object_get(of, "least")))
+	if (rc == 0 && data != NULL && json_is_true(json_object_get(of, "least")))
 		rc = least_find(&problem, &least);
 	if (rc != 0) {
 		dbw_problem_close(&problem);

@@ -3,6 +3,7 @@
 /*
  * sock.c -- whole messages with descriptors over a socket that never blocks
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ static int send_now(int sock, const struct ol_shm_msg *msg, const int *fds, unsi
 		hdr.msg_control = control.bytes;
 		hdr.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
 		cmsg = CMSG_FIRSTHDR(&hdr);
+		assert(cmsg != NULL); /* it has room for one */
 		cmsg->cmsg_level = SOL_SOCKET;
 		cmsg->cmsg_type = SCM_RIGHTS;
 		cmsg->cmsg_len = CMSG_LEN(fd_count * sizeof(int));

@@ -115,6 +115,25 @@ expect 1 python 'tests/a.py' 'Python that does not parse'
 printf 'x = "\\d"\n' >"$tree/tests/a.py"
 expect 1 python 'tests/a.py' 'Python that warns'
 
+# analyze_put LINE... -- a file with these lines, as a build would compile it
+analyze_put() {
+	put src/base/a.c "$@"
+	printf '[{"directory": "%s", "file": "%s/src/base/a.c", "command": "cc -o a.o -c %s/src/base/a.c"}]' "$tree" "$tree" \
+		"$tree" \
+		>"$tree/compile_commands.json"
+}
+fresh
+: >"$tree/tests/lint/analyze.known"
+analyze_put '#include <stdlib.h>' 'int f(void);' 'int f(void)' '{' '	int *a = malloc(4);' '	if (a == NULL)' \
+	'		return 1;' '	*a = 2;' '	return *a;' '}'
+expect 1 analyze 'src/base/a.c -Wanalyzer-malloc-leak f' 'memory that is lost'
+echo 'gcc src/base/a.c -Wanalyzer-malloc-leak f: a trap' >"$tree/tests/lint/analyze.known"
+expect 0 analyze '' 'a report that is known'
+analyze_put '#include <stdlib.h>' 'int f(int n);' 'int f(int n)' '{' '	int *a = malloc(4);' '	*a = n;' '	n = *a;' \
+	'	free(a);' '	return n;' '}'
+expect 1 analyze 'src/base/a.c -Wanalyzer-possible-null-dereference f' 'a pointer that may be NULL'
+expect 1 analyze 'is not reported any more' 'a known report that is gone'
+
 # abi_build LINE... -- a library whose public header has these lines
 abi_build() {
 	put src/include/outlast.h "$@"

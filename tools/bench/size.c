@@ -51,7 +51,7 @@ static int word_parse(struct bench_sizes *sizes, const char *word, size_t len, c
 {
 	const char *dots = memmem(word, len, "..", 2);
 	size_t head = dots != NULL ? (size_t)(dots - word) : len;
-	uint64_t from, to;
+	uint64_t from = 0, to;
 	int rc = size_parse(word, head, &from, err, err_bytes);
 
 	to = from;

@@ -29,8 +29,12 @@ static int saved_list(const struct train *train, struct ol_saved **ret_list, siz
 	struct ol_saved *list = NULL, one;
 	const struct dirent *entry;
 	size_t count = 0, room = 0;
-	int rc = dir != NULL ? 0 : errno;
+	int rc = 0;
 
+	*ret_list = NULL;
+	*ret_count = 0;
+	if (dir == NULL)
+		return errno;
 	while (rc == 0 && (errno = 0, entry = readdir(dir)) != NULL) {
 		if (!ol_saved_name(entry->d_name, job_id, &one) || one.shard >= train->set.servers)
 			continue;
@@ -47,8 +51,7 @@ static int saved_list(const struct train *train, struct ol_saved **ret_list, siz
 		list[count++] = one;
 	}
 	rc = rc == 0 ? errno : rc;
-	if (dir != NULL)
-		closedir(dir);
+	closedir(dir);
 	*ret_list = list;
 	*ret_count = count;
 	return rc;

@@ -172,10 +172,11 @@ static void answer_names(const struct request *request, int rc)
 static void answer_acl(const struct request *request, int rc)
 {
 	static const char *const schemes[] = { "digest", "world", "auth", "" };
-	static const char *const ids[] = { "outlast:x", "anyone", "outlast", "" };
+	static const char *const ids[] = { "outlast:x", "anyone", "outlast-servers:x", "" };
 	uint8_t how = byte();
-	char scheme[16], id[16];
-	struct ACL acl[2] = { { .id = { scheme, id } }, { .id = { scheme, id } } };
+	char scheme[24], id[24], reader[] = "outlast:y";
+	struct ACL acl[2] = { { .id = { scheme, id } },
+			      { .perms = how >> 6, .id = { scheme, reader } } };
 	struct ACL_vector list = { .count = how >> 4 & 3, .data = acl };
 	struct Stat stat = { .version = 0 };
 
@@ -330,7 +331,7 @@ int zoo_add_auth(zhandle_t *zh, const char *scheme, const char *cert, int bytes,
 	(void)zh;
 	(void)completion;
 	(void)data;
-	must(strcmp(scheme, "digest") == 0 && bytes > 8 && memcmp(cert, "outlast:", 8) == 0);
+	must(strcmp(scheme, "digest") == 0 && bytes > 8 && memcmp(cert, "outlast", 7) == 0);
 	return byte() == 255 ? ZINVALIDSTATE : ZOK;
 }
 

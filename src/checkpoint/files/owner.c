@@ -34,7 +34,9 @@ static int lock(int fd, int how)
 /* 1: the lock file in place is fd's, or there is none. 0: it is another's */
 static int in_place(int dir_fd, const char *text, int fd)
 {
-	int there_fd = ol_fds_add(openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)), rc;
+	int there_fd = ol_fds_add(
+		    openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)),
+	    rc;
 	struct stat own, there;
 
 	if (there_fd < 0)
@@ -53,7 +55,8 @@ static int others_lock(int dir_fd, const char *text, int *ret_fd)
 	int rc = -EBUSY;
 
 	while (rc == -EBUSY && ol_clock_ns() < end_ns) {
-		int fd = ol_fds_add(openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+		int fd = ol_fds_add(
+			openat(dir_fd, text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 
 		*ret_fd = fd;
 		if (fd < 0)

@@ -30,6 +30,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/load.h"
 #include "checkpoint/owner.h"
 #include "checkpoint/running.h"
 
@@ -63,11 +64,38 @@ static void write_file(struct ol_ckpt_writer *writer)
 	result->whole = result->status == 0;
 }
 
+/* True if no reader would take a file of this content: it must not replace one that can be read */
+static bool is_unreadable(const struct ol_ckpt_writer *writer, const void *content,
+			  struct ol_ckpt_result *result)
+{
+	char why[OL_CKPT_WHY_MAX];
+
+	if (ol_ckpt_content_sound(&writer->meta.geo, &writer->meta, content, why))
+		return false;
+	*result = (struct ol_ckpt_result){ .status = OL_E_NONFINITE,
+					   .version = writer->meta.version };
+	snprintf(result->err, sizeof(result->err),
+		 "it could not be read again, and those before it are kept: %s", why);
+	return true;
+}
+
+static void end(struct ol_ckpt_writer *writer)
+{
+	writer->result.duration_ns = ol_clock_ns() - writer->begin_ns;
+	atomic_store_explicit(&writer->state, OL_CKPT_DONE, memory_order_release);
+	sem_post(&writer->done);
+}
+
 static void write_one(struct ol_ckpt_writer *writer)
 {
 	struct ol_ckpt_result *result = &writer->result;
 	uint64_t start_ns = ol_clock_ns(), copied_ns;
 
+	/* a running checkpoint measures the content while it must not change, so it is looked at too */
+	if (writer->running != NULL && is_unreadable(writer, writer->content, result)) {
+		end(writer);
+		return;
+	}
 	if (writer->running != NULL)
 		ol_running_take(writer->running, writer->content, writer->meta.version,
 				writer->meta.epoch, writer->whole);
@@ -79,11 +107,9 @@ static void write_one(struct ol_ckpt_writer *writer)
 					   .copy_ns = copied_ns - start_ns };
 	if (writer->running != NULL)
 		ol_running_write(writer->running, result);
-	else
+	else if (!is_unreadable(writer, writer->copy, result))
 		write_file(writer);
-	result->duration_ns = ol_clock_ns() - writer->begin_ns;
-	atomic_store_explicit(&writer->state, OL_CKPT_DONE, memory_order_release);
-	sem_post(&writer->done);
+	end(writer);
 }
 
 static void *run(void *arg)

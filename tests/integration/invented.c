@@ -16,13 +16,13 @@
  */
 
 #include <errno.h>
-#include <float.h>
-#include <math.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -367,6 +367,11 @@ static void good_checkpoints_stay(enum ol_selection selection)
 	check_ok(folder_drop(dir));
 }
 
+static void lock_name(const char *dir, char name[96])
+{
+	snprintf(name, 96, "%s/.lock-ckpt-%016x-s0", dir, 0);
+}
+
 /* The lock file's place is taken by a pipe that nobody writes */
 static void a_pipe_is_no_lock(void)
 {
@@ -377,11 +382,59 @@ static void a_pipe_is_no_lock(void)
 	check(mkdtemp(dir) != NULL);
 	opts.checkpoint_dir = dir;
 	opts.checkpoint_steps = 1;
-	snprintf(name, sizeof(name), "%s/.lock-ckpt-%016x-s0", dir, 0);
+	lock_name(dir, name);
 	check_ok(mkfifo(name, 0600));
 	job_start(&job, opts, FIRST);
 	look(&job, FIRST);
 	job_stop(&job);
+	check_ok(folder_drop(dir));
+}
+
+static int lock_holder(const struct job *job, long unused)
+{
+	char name[96];
+	int fd;
+
+	(void)unused;
+	lock_name(job->opts.checkpoint_dir, name);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	check(fd >= 0);
+	check_ok(flock(fd, LOCK_EX));
+	atomic_store(&board->saw, 1);
+	raise(SIGSTOP);
+	return 0;
+}
+
+/* A server that was to take this one's place stands still with its lock: checkpoints fail and are
+ * counted, gradients are taken, and the server can be ended */
+static void a_stopped_holder_stops_nobody(void)
+{
+	struct ol_server_opts opts = opts_make();
+	char dir[] = "/tmp/ol-invented-XXXXXX";
+	struct ol_worker *worker;
+	struct ol_server_stat stat;
+	struct job job;
+	pid_t holder;
+	int status;
+
+	memset(board, 0, sizeof(*board));
+	check(mkdtemp(dir) != NULL);
+	opts.checkpoint_dir = dir;
+	opts.checkpoint_steps = 1;
+	job_start(&job, opts, FIRST);
+	holder = job_fork(lock_holder, &job, 0);
+	until(&board->saw, 1);
+	worker = job_worker(&job, 0);
+	train(worker);
+	do {
+		poll(NULL, 0, 1);
+		check_ok(ol_stat(worker, 0, &stat));
+	} while (stat.checkpoints_failed == 0);
+	ol_worker_close(worker);
+	kill(job.servers[0], SIGTERM); /* it says that its last checkpoint could not be written */
+	check(waitpid(job.servers[0], &status, 0) == job.servers[0] && WIFEXITED(status));
+	kill(holder, SIGKILL);
+	check(waitpid(holder, &status, 0) == holder);
 	check_ok(folder_drop(dir));
 }
 
@@ -551,6 +604,7 @@ int main(void)
 	good_checkpoints_stay(OL_SELECT_FULL);
 	good_checkpoints_stay(OL_SELECT_PRIORITY);
 	a_pipe_is_no_lock();
+	a_stopped_holder_stops_nobody();
 	live_lies();
 	return 0;
 }

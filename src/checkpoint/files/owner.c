@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -113,10 +114,16 @@ int ol_ckpt_files_take(int dir_fd, const char *text)
 
 int ol_ckpt_files_enter(int dir_fd, const char *text, int fd)
 {
-	int rc = lock(fd, LOCK_EX);
+	uint64_t end_ns = ol_clock_ns() + TAKE_MS * OL_NS_PER_MS;
+	int rc = lock(fd, LOCK_EX | LOCK_NB);
 
+	/* whoever takes the file's place may have been stopped: not for ever */
+	while (rc == -EWOULDBLOCK && ol_clock_ns() < end_ns) {
+		poll(NULL, 0, 1);
+		rc = lock(fd, LOCK_EX | LOCK_NB);
+	}
 	if (rc != 0)
-		return rc;
+		return rc == -EWOULDBLOCK ? -EBUSY : rc;
 	rc = in_place(dir_fd, text, fd);
 	if (rc == 1)
 		return 0;

@@ -19,6 +19,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Of landlock's third version, newer than the headers may be: to cut a file off. Where the kernel does not
+ * have it, a file outside can be emptied by who may write it */
+#define TRUNCATE     (UINT64_C(1) << 14)
+#define TRUNCATE_ABI 3
+
 /* Every right to change something, of landlock's first version; and to execute */
 static const uint64_t changes =
 	LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
@@ -44,6 +49,10 @@ static const int refused[] = {
 	SCMP_SYS(kcmp),
 	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(userfaultfd),
+	/* calls by another way, which no filter sees */
+	SCMP_SYS(io_uring_setup),
+	SCMP_SYS(io_uring_enter),
+	SCMP_SYS(io_uring_register),
 	/* the kernel, and its clock */
 	SCMP_SYS(init_module),
 	SCMP_SYS(finit_module),
@@ -120,17 +129,20 @@ static int folder_allow(int ruleset, const char *path, uint64_t rights)
 /* 1: it holds; 0: the kernel does not have it */
 static int files_bound(const char *const folders[])
 {
-	const struct landlock_ruleset_attr attr = { .handled_access_fs = changes };
+	const long abi =
+		syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	const uint64_t cuts = abi >= TRUNCATE_ABI ? TRUNCATE : 0;
+	const struct landlock_ruleset_attr attr = { .handled_access_fs = changes | cuts };
 	int ruleset, rc = 0;
 
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
 	if (ruleset < 0)
 		return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
 	for (unsigned i = 0; rc == 0 && i < OL_SANDBOX_FOLDERS && folders[i] != NULL; i++)
-		rc = folder_allow(ruleset, folders[i], allowed);
+		rc = folder_allow(ruleset, folders[i], allowed | cuts);
 	/* of a file a rule may only have the rights of files */
 	for (unsigned i = 0; rc == 0 && devices[i] != NULL; i++)
-		rc = folder_allow(ruleset, devices[i], LANDLOCK_ACCESS_FS_WRITE_FILE);
+		rc = folder_allow(ruleset, devices[i], LANDLOCK_ACCESS_FS_WRITE_FILE | cuts);
 	if (rc == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
 		rc = -errno;
 	close(ruleset);

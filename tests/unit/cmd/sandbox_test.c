@@ -95,6 +95,8 @@ static int calls(void)
 		return 8;
 	if (refused(syscall(SYS_userfaultfd, 0)) != 0)
 		return 9;
+	if (refused(syscall(SYS_io_uring_setup, 1, NULL)) != 0)
+		return 10;
 	return 0;
 }
 
@@ -178,6 +180,43 @@ static void files_are_written_in_the_folders_alone(void **state)
 	assert_int_equal(rc, 0);
 }
 
+static char kept[64]; /* a file outside */
+
+static int cuts(void)
+{
+	char own[64];
+
+	snprintf(own, sizeof(own), "%s/own", inside);
+	/* of landlock's third version */
+	if (!sandbox.files || syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 3)
+		return 77;
+	if (truncate(kept, 0) == 0 || errno != EACCES)
+		return 1;
+	if (open(kept, O_RDONLY | O_TRUNC | O_CLOEXEC) >= 0 || errno != EACCES)
+		return 2;
+	if (open(own, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) < 0 ||
+	    truncate(own, 0) != 0 || unlink(own) != 0)
+		return 3;
+	return open("/dev/null", O_WRONLY | O_TRUNC | O_CLOEXEC) < 0 ? 4 : 0;
+}
+
+static void no_file_outside_is_cut_off(void **state)
+{
+	int fd, rc;
+
+	(void)state;
+	snprintf(kept, sizeof(kept), "%s/kept", outside);
+	fd = open(kept, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "x", 1), 1);
+	close(fd);
+	rc = in_sandbox(cuts);
+	assert_int_equal(unlink(kept), 0);
+	if (rc == 77)
+		skip();
+	assert_int_equal(rc, 0);
+}
+
 /* What a server does goes on: memory, sockets, threads, random bytes. */
 static int serves(void)
 {
@@ -209,6 +248,7 @@ int main(void)
 		cmocka_unit_test(calls_are_refused),
 		cmocka_unit_test(of_all_threads),
 		cmocka_unit_test(files_are_written_in_the_folders_alone),
+		cmocka_unit_test(no_file_outside_is_cut_off),
 		cmocka_unit_test(a_server_goes_on),
 	};
 

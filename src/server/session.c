@@ -137,6 +137,19 @@ static struct ol_session *memory_first(struct ol_session *list, uint32_t count)
 	return empty;
 }
 
+/* Observers that came with this worker's credential */
+static uint32_t looks_of(const struct ol_sessions *sessions, uint32_t worker)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = sessions->opts->workers_max; i < sessions->reader_first; i++) {
+		const struct ol_session *session = &sessions->all[i];
+
+		count += session->state != OL_SESSION_FREE && session->proof.worker == worker;
+	}
+	return count;
+}
+
 static struct ol_session *session_pick(struct ol_sessions *sessions,
 				       const struct ol_wire_connect *proof,
 				       struct ol_wire_reject *no, const char **ret_why)
@@ -170,6 +183,12 @@ static struct ol_session *session_pick(struct ol_sessions *sessions,
 		no->limit =
 			proof->role == OL_ROLE_REPLICA ? OL_LIMIT_PREDECESSORS : OL_LIMIT_OBSERVERS;
 		no->number = last - first;
+	}
+	if (proof->role == OL_ROLE_OBSERVER && proof->worker != OL_NOBODY &&
+	    looks_of(sessions, proof->worker) >= OL_LOOKS_OF_WORKER) {
+		no->limit = OL_LIMIT_LOOKS;
+		no->number = OL_LOOKS_OF_WORKER;
+		return NULL;
 	}
 	session = memory_first(&sessions->all[first], last - first);
 	for (uint32_t i = first; session == NULL && proof->role != OL_ROLE_OBSERVER && i < last;

@@ -23,6 +23,7 @@ enum {
 	OL_CHALLENGE_LATE_MS = 60000, /* a peer that answers it until then has the key, and is told
 					 to come back */
 	OL_GUEST_PLACES = 256, /* marks of used proofs for observers */
+	OL_LOOKS_OF_WORKER = 4, /* observers with one worker's credential */
 	OL_OVERTAKEN_MS = 10, /* until a peer whose challenge was overtaken knocks again */
 	OL_REQUESTS_TURN = 8, /* requests handled in a turn of the loop; the others wait */
 	OL_REQUESTS_MAX = 512, /* requests that may wait; others are told to come back */

@@ -48,6 +48,23 @@ const char *ol_source_fault(const struct ol_sources *sources, const struct ol_ap
 	return fault;
 }
 
+/*
+ * These weights have all that this worker no longer keeps, whatever it says
+ *
+ * A worker keeps a push until its own mirror has it, and a server has vouched for that one. So later
+ * weights of the same history have it, too, and a worker that lies cannot make older ones better. In
+ * a periodic chain versions of one history go back.
+ */
+static bool surely_has(const struct ol_sources *sources, const struct ol_source *source,
+		       const struct ol_session *session)
+{
+	const struct ol_hello *hello = &session->hello;
+
+	return session->table != NULL && hello->mirror.bytes != 0 && source->history != 0 &&
+	       source->history == hello->mirror_history &&
+	       source->version >= hello->mirror_version && sources->opts->replicate_every == 0;
+}
+
 static struct ol_source source_weigh(const struct ol_sources *sources, struct ol_source source)
 {
 	for (uint32_t i = 0; i < sources->store->geo.workers_max; i++) {
@@ -58,7 +75,8 @@ static struct ol_source source_weigh(const struct ol_sources *sources, struct ol
 			applied = source.table[i].seq;
 			source.grads += source.table[i].grads;
 		}
-		if (!ol_source_is_here(session) || gone == 0 || ol_seq_contains(applied, gone))
+		if (!ol_source_is_here(session) || gone == 0 || ol_seq_contains(applied, gone) ||
+		    surely_has(sources, &source, session))
 			continue;
 		source.lost += ol_seq_count(gone);
 		if (ol_seq_tag(applied) == ol_seq_tag(gone))

@@ -131,6 +131,7 @@ enum ol_wire_limit {
 	OL_LIMIT_CONNECTIONS, /* peers of this role for which the transport has connections */
 	OL_LIMIT_SLOT_MEMORY, /* slot_memory_max, in MiB */
 	OL_LIMIT_SYSTEM, /* of the server's process or machine: an errno */
+	OL_LIMIT_LOOKS, /* observers with one worker's credential */
 };
 
 struct ol_wire_reject {

@@ -75,6 +75,17 @@ sed 's/.$/x/' "$tmp/worker0" >"$tmp/damaged"
 chmod 600 "$tmp/damaged"
 outlast work --connect "$at" "${tiny[@]}" --steps 9 --job-key-file "$tmp/damaged"
 expect_error "a damaged credential" 2 "*outlast work:*is it whole?*"
+
+# one worker's credential does not take every observer's place
+for look in 1 2 3 4; do
+	background "look$look" stat --servers "$at" --job-key-file "$tmp/worker0" --interval 60
+	until_true grep -q . "$tmp/look$look.out"
+done
+outlast stat --servers "$at" --job-key-file "$tmp/worker0" --once
+expect "a fifth look with a worker's credential" 4
+grep -q "no more than 4 observers with one worker's credential" "$tmp/s.err" || fail "the server does not say why"
+outlast stat --servers "$at" --job-key-file "$tmp/observer" --once
+expect "an observer beside them" 0
 kill "$server"
 ended "$server" 0 "serve"
 verdict

@@ -157,6 +157,8 @@ static int calls_refuse(void)
 	if (filter == NULL)
 		return -ENOMEM;
 	rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+	if (rc == 0) /* a call of another architecture would end its thread alone */
+		rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	/* a call that this architecture, or libseccomp, does not know is none that can be made */
 	for (size_t i = 0; rc == 0 && i < sizeof(refused) / sizeof(refused[0]); i++)
 		rc = refused[i] < 0

@@ -27,7 +27,7 @@
 enum {
 	KEY_BYTES = 32,
 	LINE_MAX_BYTES = OL_CREDENTIAL_MAX + 1, /* with the line's end */
-	NO_WORKER = 1 << 30,
+	NO_WORKER = 1024, /* one more than the largest id of a job */
 };
 
 struct keygen_set {
@@ -42,8 +42,9 @@ static const struct ol_conf_field fields[] = {
 	OL_ROW_STR(keygen_set, from, NULL,
 		   "derive a credential from the key in this file: say whose, by one of the next "
 		   "three"),
-	OL_ROW_U32(keygen_set, worker, "1073741824", 0, NO_WORKER,
-		   "id of a worker, which can push, pull and look with it, as that worker alone"),
+	OL_ROW_U32(keygen_set, worker, "1024", 0, NO_WORKER,
+		   "id of a worker, which can push, pull and look with it, as that worker alone; "
+		   "1024: none"),
 	OL_ROW_BOOL(keygen_set, observer, "false", "an observer, which can look (outlast stat)"),
 	OL_ROW_BOOL(keygen_set, server, "false",
 		    "the servers, which can do all, but from which the job's key cannot be found"),

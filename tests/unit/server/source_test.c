@@ -195,8 +195,8 @@ static void all_of_a_process_is_lost_that_the_table_does_not_name(void **unused)
 {
 	(void)unused;
 	mirror(0, 1, 3, 10);
-	gone(0, 4);
-	tables[0][0] = (struct ol_applied){ .seq = ol_seq_make(TAG + 1, 900), .grads = 900 };
+	here(1, 4);
+	tables[0][1] = (struct ol_applied){ .seq = ol_seq_make(TAG + 1, 900), .grads = 900 };
 	chooses(&sessions[0]);
 	assert_int_equal(chosen.lost, 4);
 	assert_int_equal(chosen.grads, 900);
@@ -272,15 +272,36 @@ static void weights_that_lack_something_wait_for_better_ones(void **unused)
 {
 	(void)unused;
 	mirror(0, 1, 3, 10);
-	has(0, 0, 3);
-	gone(0, 4);
+	has(0, 1, 3);
+	here(1, 4);
 	assert_false(begins(waited - 1));
 	assert_int_equal(chosen.lost, 1);
 	assert_true(begins(waited));
 	opts.restore_workers = 1; /* all are here: there are none */
 	assert_true(begins(start));
-	opts.restore_workers = 2;
+	opts.restore_workers = 3;
 	assert_false(begins(start));
+}
+
+/* It pushed as one process up to version 17, as another up to 20, and says now that the first one's
+ * pushes are missing in 20 */
+static void a_lie_about_what_is_gone_makes_no_older_mirror_better(void **unused)
+{
+	(void)unused;
+	mirror(0, 1, 3, 20);
+	has(0, 0, 10);
+	tables[0][1] = (struct ol_applied){ .seq = ol_seq_make(TAG + 1, 3), .grads = 10 };
+	mirror(1, 1, 3, 17);
+	has(1, 0, 10);
+	has(1, 1, 7);
+	gone(1, 7);
+	chooses(&sessions[0]);
+	assert_int_equal(chosen.lost, 0);
+	opts.replicate_every = 8; /* there, version 20 may be of another course than 17 */
+	chooses(&sessions[1]);
+	sessions[1].hello.mirror_history = 2;
+	opts.replicate_every = 0;
+	chooses(&sessions[1]);
 }
 
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -295,6 +316,7 @@ int main(void)
 		test(what_faultless_tables_hold_is_added_up_without_overflow),
 		test(what_lacks_least_is_taken_however_old),
 		test(all_of_a_process_is_lost_that_the_table_does_not_name),
+		test(a_lie_about_what_is_gone_makes_no_older_mirror_better),
 		test(a_checkpoint_is_taken_where_it_is_newer),
 		test(what_is_no_whole_mirror_of_a_worker_is_not_taken),
 		test(who_counts_is_waited_for_and_not_for_ever),

@@ -564,8 +564,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	fuzz.left = bytes;
 	how = byte();
 	coord_bare_init(&fuzz.bare, "zk:host:1", notified);
-	if ((how & 1) != 0)
+	if ((how & 1) != 0) {
 		coord->opts.mac = mac_make;
+		coord->opts.owner_mac = (how & 8) == 0 ? mac_make : NULL; /* else it only reads */
+	}
 	coord->opts.lease_whole = (how & 4) != 0;
 	coord->backend = &ol_coord_zookeeper;
 	fuzz.now_ns = ZK_NS_PER_S;

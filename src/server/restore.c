@@ -320,22 +320,24 @@ static struct ol_restore_result source_refuse(struct ol_restoring *restoring, co
 	return goes_on;
 }
 
-/* A server published what was read of the source's table, as what its hello says */
-static bool is_vouched(const struct ol_restoring *restoring)
+/* 0: a server published what was read of the source's table, as what its hello says */
+static int voucher_check(const struct ol_restoring *restoring)
 {
 	const struct ol_hello *hello = &restoring->source->hello;
 	const struct ol_vouched what = { .history = hello->mirror_history,
 					 .founded = hello->mirror_epoch,
 					 .version = hello->mirror_version };
 
-	return ol_voucher_holds(restoring->job_key, &restoring->store->geo, &what,
+	return ol_voucher_check(restoring->job_key, &restoring->store->geo, &what,
 				ol_store_content(restoring->store, restoring->into));
 }
 
-static struct ol_restore_result unvouched_refuse(struct ol_restoring *restoring)
+static struct ol_restore_result unvouched_refuse(struct ol_restoring *restoring, int rc)
 {
 	char why[96];
 
+	if (rc != -EACCES)
+		return source_leaves(restoring, "no memory to look at its mirror");
 	snprintf(why, sizeof(why), "no server of this job vouches for version %llu with its table",
 		 (unsigned long long)restoring->source->hello.mirror_version);
 	ol_counter_add(&restoring->store->board->violations, 1);
@@ -348,15 +350,15 @@ static struct ol_restore_result table_take(struct ol_restoring *restoring)
 	struct ol_session *source = restoring->source;
 	size_t bytes = restoring->store->geo.workers_max * sizeof(struct ol_applied);
 	const uint8_t *content = ol_store_content(restoring->store, restoring->into);
+	int rc;
 
-	if (!is_vouched(restoring))
-		return unvouched_refuse(restoring);
+	rc = voucher_check(restoring);
+	if (rc != 0)
+		return unvouched_refuse(restoring, rc);
 	source->table = malloc(bytes);
 	if (source->table == NULL)
 		return source_leaves(restoring, "no memory to look at its mirror");
 	memcpy(source->table, content + sizeof(struct ol_snapshot_head), bytes);
-	if (ol_source_fault(&restoring->sources, source->table) != NULL)
-		return source_refuse(restoring, "its table has numbers that no server made");
 	restoring->source = NULL;
 	return goes_on;
 }
@@ -368,14 +370,16 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 	const struct ol_hello *hello = &source->hello;
 	bool with_state = hello->state_off != OL_MIRROR_NO_STATE;
 	char why[256];
+	int rc;
 
 	if (source->role == OL_ROLE_REPLICA) { /* servers of the job are trusted */
 		restoring->source = NULL;
 		ol_store_restore(restoring->store, restoring->into, hello->mirror_version, true);
 		return result_ready(restoring, OL_RESTORE_CHAIN, hello->mirror_epoch);
 	}
-	if (!is_vouched(restoring)) /* the table was read again, and may be another */
-		return unvouched_refuse(restoring);
+	rc = voucher_check(restoring); /* the table was read again, and may be another */
+	if (rc != 0)
+		return unvouched_refuse(restoring, rc);
 	if (ol_content_fault(&restoring->store->geo,
 			     ol_store_content(restoring->store, restoring->into),
 			     (struct ol_content_ask){

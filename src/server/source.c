@@ -10,7 +10,6 @@
 #include "server/source.h"
 
 #include "base/clock.h"
-#include "wire/bounds.h"
 #include "wire/seq.h"
 
 /* > 0: a is newer; < 0: a is older; 0: equal, or not known */
@@ -37,15 +36,6 @@ static bool source_is_better(const struct ol_source *a, const struct ol_source *
 bool ol_source_is_here(const struct ol_session *session)
 {
 	return session->state == OL_SESSION_JOINED && session->role == OL_ROLE_WORKER;
-}
-
-const char *ol_source_fault(const struct ol_sources *sources, const struct ol_applied *table)
-{
-	const char *fault = NULL;
-
-	for (uint32_t i = 0; i < sources->store->geo.workers_max && fault == NULL; i++)
-		fault = ol_applied_fault(&table[i]);
-	return fault;
 }
 
 /*

@@ -45,9 +45,6 @@ struct ol_source {
 
 /* ol_source_is_here -- the session is a worker that waits for weights */
 bool ol_source_is_here(const struct ol_session *session);
-/* ol_source_fault -- the field of a mirror's table that no server can have made; NULL: none. What
- * such tables hold can be added up. */
-const char *ol_source_fault(const struct ol_sources *sources, const struct ol_applied *table);
 /* ol_source_choose -- the best source; true: the server begins with it, false: it waits. Call it
  * when the tables of all mirrors have been read, and have no fault. */
 bool ol_source_choose(const struct ol_sources *sources, uint64_t now_ns,

@@ -185,19 +185,21 @@ static bool words_fit(const struct ol_geometry *geo, const struct ol_vouched *wh
 	return true;
 }
 
-bool ol_voucher_holds(const char *key, const struct ol_geometry *geo, const struct ol_vouched *what,
-		      const void *table)
+int ol_voucher_check(const char *key, const struct ol_geometry *geo, const struct ol_vouched *what,
+		     const void *table)
 {
 	struct ol_voucher *voucher = NULL;
 	struct ol_snapshot_head head;
-	bool holds;
+	int rc;
 
 	memcpy(&head, table, sizeof(head));
-	if (head.voucher == 0 || !words_fit(geo, what, table) ||
-	    voucher_open(key, head.voucher, head.number, geo, &voucher) != 0)
-		return false;
-	holds = head.tag ==
-		sum_of(voucher, what, table) + voucher->pads[head.number % OL_VOUCHER_PADS];
+	if (head.voucher == 0 || !words_fit(geo, what, table))
+		return -EACCES;
+	rc = voucher_open(key, head.voucher, head.number, geo, &voucher);
+	if (rc != 0)
+		return rc == -EPERM ? -EACCES : rc;
+	if (head.tag != sum_of(voucher, what, table) + voucher->pads[head.number % OL_VOUCHER_PADS])
+		rc = -EACCES;
 	ol_voucher_close(voucher);
-	return holds;
+	return rc;
 }

@@ -152,12 +152,12 @@ static inline void ol_voucher_next(struct ol_voucher *voucher, struct ol_snapsho
 }
 
 /*
- * ol_voucher_holds -- some server of the job published this table as that
+ * ol_voucher_check -- 0: some server of the job published this table as that; -EACCES: none did
  *
  * table: head and applied table, in memory that nobody changes. Blocks for as long as a pass over
- * the table takes.
+ * the table takes. It cannot tell, and may later: -ENOMEM, -EIO
  */
-bool ol_voucher_holds(const char *key, const struct ol_geometry *geo, const struct ol_vouched *what,
-		      const void *table);
+int ol_voucher_check(const char *key, const struct ol_geometry *geo, const struct ol_vouched *what,
+		     const void *table);
 
 #endif /* OL_WIRE_VOUCH_H */

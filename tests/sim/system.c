@@ -321,7 +321,7 @@ static const struct {
 	{ MUTATE_NEWCOMER_COUNTS, 137, 12 }, { MUTATE_ANY_MIRROR, 10, 10 },
 	{ MUTATE_FORGETS, 17, 10 },          { MUTATE_SESSION_LONG, 762, 12 },
 	{ MUTATE_ADMIT_IN_LOOP, 7, 10 },     { MUTATE_ADMIT_IN_LOOP, 532, 12 },
-	{ MUTATE_ONE_NUMBERING, 1230, 13 },
+	{ MUTATE_ONE_NUMBERING, 1235, 13 },
 };
 
 /* Where the search begins for what one seed in a thousand finds */

@@ -147,20 +147,6 @@ static void of_equal_versions_the_one_with_more_gradients_is_taken(void **unused
 	assert_int_equal(chosen.grads, 7);
 }
 
-static void a_table_with_a_number_that_no_server_made_has_a_fault(void **unused)
-{
-	(void)unused;
-	mirror(0, 1, 3, 10);
-	has(0, 0, 5);
-	assert_null(ol_source_fault(&sources, tables[0]));
-	tables[0][2].grads = OL_GRADS_MAX + 1;
-	assert_string_equal(ol_source_fault(&sources, tables[0]), "grads");
-	tables[0][2] = (struct ol_applied){ .seq = OL_SEQ_COUNT_MASK };
-	assert_string_equal(ol_source_fault(&sources, tables[0]), "seq");
-	tables[0][2] = (struct ol_applied){ .earlier = 1 };
-	assert_string_equal(ol_source_fault(&sources, tables[0]), "earlier");
-}
-
 static void what_faultless_tables_hold_is_added_up_without_overflow(void **unused)
 {
 	(void)unused;
@@ -168,7 +154,6 @@ static void what_faultless_tables_hold_is_added_up_without_overflow(void **unuse
 	mirror(1, 1, 3, 10);
 	for (uint32_t i = 0; i < WORKERS; i++)
 		tables[0][i].grads = OL_GRADS_MAX;
-	assert_null(ol_source_fault(&sources, tables[0]));
 	has(1, 0, 5);
 	chooses(&sessions[0]);
 	assert_true(chosen.grads == WORKERS * OL_GRADS_MAX);
@@ -312,7 +297,6 @@ int main(void)
 		test(of_one_history_the_newest_version_is_taken),
 		test(of_two_histories_the_later_epoch_is_taken),
 		test(of_equal_versions_the_one_with_more_gradients_is_taken),
-		test(a_table_with_a_number_that_no_server_made_has_a_fault),
 		test(what_faultless_tables_hold_is_added_up_without_overflow),
 		test(what_lacks_least_is_taken_however_old),
 		test(all_of_a_process_is_lost_that_the_table_does_not_name),

@@ -70,7 +70,7 @@ static int tear_down(void **state)
 
 static bool holds(const struct fixture *f)
 {
-	return ol_voucher_holds(key, &geo, &f->what, &f->table);
+	return ol_voucher_check(key, &geo, &f->what, &f->table) == 0;
 }
 
 static void update(struct fixture *f, uint32_t worker, struct ol_applied to)
@@ -197,8 +197,8 @@ static void other_jobs_shards_and_processes(void **state)
 	struct ol_geometry shard = geo;
 
 	shard.shard = 1;
-	assert_false(ol_voucher_holds(other, &geo, &f->what, &f->table));
-	assert_false(ol_voucher_holds(key, &shard, &f->what, &f->table));
+	assert_int_equal(ol_voucher_check(other, &geo, &f->what, &f->table), -EACCES);
+	assert_int_equal(ol_voucher_check(key, &shard, &f->what, &f->table), -EACCES);
 	f->table.head.voucher ^= 1;
 	assert_false(holds(f));
 	f->table.head.voucher = 0;
@@ -213,8 +213,8 @@ static void credentials(void **state)
 
 	assert_int_equal(ol_credential(key, OL_HOLDER_JOB, 0, server), 0);
 	assert_int_equal(ol_credential(key, OL_HOLDER_WORKER, 1, worker), 0);
-	assert_true(ol_voucher_holds(server, &geo, &f->what, &f->table));
-	assert_false(ol_voucher_holds(worker, &geo, &f->what, &f->table));
+	assert_int_equal(ol_voucher_check(server, &geo, &f->what, &f->table), 0);
+	assert_int_equal(ol_voucher_check(worker, &geo, &f->what, &f->table), -EACCES);
 	assert_int_equal(ol_voucher_open(worker, 1, &geo, &none), -EPERM);
 	assert_null(none);
 }

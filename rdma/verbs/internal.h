@@ -457,8 +457,8 @@ bool ol_verbs_local_has(const union ol_verbs_addr *addr); /* an interface has it
  */
 int ol_verbs_local_find(struct ol_xport *xport, const union ol_verbs_addr *to,
 			union ol_verbs_addr *ret_addr);
-/* ol_verbs_local_outward -- an address of this machine at which others reach it, whatever its
- * interface; any: of this family. It has port 0. -EADDRNOTAVAIL: there is none */
+/* ol_verbs_local_outward -- an address of this machine at which others reach it, of any
+ * interface that is up; any: of this family. It has port 0. -EADDRNOTAVAIL: there is none */
 int ol_verbs_local_outward(const union ol_verbs_addr *any, union ol_verbs_addr *ret_addr);
 
 /* conn.c */

@@ -142,26 +142,44 @@ static unsigned serves(const struct ifaddrs *at, const union ol_verbs_addr *have
 	return have->sa.sa_family == to->sa.sa_family ? 3 : 2;
 }
 
-int ol_verbs_local_outward(const union ol_verbs_addr *any, union ol_verbs_addr *ret_addr)
+/* The device's own, or (NULL) one of an interface that is up and leads to other hosts */
+static bool is_eligible(struct ol_xport *xport, const struct ifaddrs *at, union ol_verbs_addr *have)
+{
+	return xport != NULL ? addr_is_device(xport, have)
+			     : (at->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP;
+}
+
+/* Of those addresses the one that serves `to` best; ret_any: there was one of its family */
+static int local_choose(struct ol_xport *xport, const union ol_verbs_addr *to,
+			union ol_verbs_addr *ret_addr, bool *ret_any)
 {
 	union ol_verbs_addr have;
 	struct ifaddrs *list;
 	unsigned best = 0;
 
+	*ret_any = false;
 	if (getifaddrs(&list) != 0)
 		return -errno;
 	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
 		unsigned well;
 
-		if ((at->ifa_flags & IFF_LOOPBACK) != 0 || !addr_take(at->ifa_addr, &have))
+		if (!addr_take(at->ifa_addr, &have) || !is_eligible(xport, at, &have))
 			continue;
-		well = serves(at, &have, any);
+		*ret_any = *ret_any || have.sa.sa_family == to->sa.sa_family;
+		well = serves(at, &have, to);
 		if (well > best)
 			*ret_addr = have;
 		best = well > best ? well : best;
 	}
 	freeifaddrs(list);
 	return best != 0 ? 0 : -EADDRNOTAVAIL;
+}
+
+int ol_verbs_local_outward(const union ol_verbs_addr *any, union ol_verbs_addr *ret_addr)
+{
+	bool some;
+
+	return local_choose(NULL, any, ret_addr, &some);
 }
 
 /* Writes what the device lacks, and the remedy. */
@@ -208,9 +226,8 @@ int ol_verbs_local_find(struct ol_xport *xport, const union ol_verbs_addr *to,
 			union ol_verbs_addr *ret_addr)
 {
 	union ol_verbs_addr have;
-	struct ifaddrs *list;
-	unsigned best = 0;
-	bool any = false;
+	bool any;
+	int rc;
 
 	/* the route's own choice, if it is the device's */
 	if (!ol_verbs_addr_is_any(to) && route_from(NULL, to, &have) &&
@@ -218,22 +235,8 @@ int ol_verbs_local_find(struct ol_xport *xport, const union ol_verbs_addr *to,
 		*ret_addr = have;
 		return 0;
 	}
-	if (getifaddrs(&list) != 0)
-		return -errno;
-	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
-		unsigned well;
-
-		if (!addr_take(at->ifa_addr, &have) || !addr_is_device(xport, &have))
-			continue;
-		any = any || have.sa.sa_family == to->sa.sa_family;
-		well = serves(at, &have, to);
-		if (well > best)
-			*ret_addr = have;
-		best = well > best ? well : best;
-	}
-	freeifaddrs(list);
-	if (best != 0)
-		return 0;
-	lack_log(xport, to, any);
-	return -EADDRNOTAVAIL;
+	rc = local_choose(xport, to, ret_addr, &any);
+	if (rc == -EADDRNOTAVAIL)
+		lack_log(xport, to, any);
+	return rc;
 }

@@ -454,7 +454,10 @@ static int reader(const struct job *job, long index)
 	mirror = &worker->mirrors[worker->mirror];
 	bytes = link->geo.shard_len * sizeof(float);
 	content->sum = sum_of(mirror->weights, bytes, 1);
-	content->sum = sum_of(mirror->applied[0], ol_layout_table_bytes(&link->geo), content->sum);
+	/* but for the head, in which each server gives its own word */
+	content->sum = sum_of((const uint8_t *)mirror->applied[0] + sizeof(struct ol_snapshot_head),
+			      ol_layout_table_bytes(&link->geo) - sizeof(struct ol_snapshot_head),
+			      content->sum);
 	if (mirror->state[0] != NULL)
 		content->sum = sum_of(mirror->state[0],
 				      link->geo.state_vectors * ol_layout_vector_bytes(&link->geo),

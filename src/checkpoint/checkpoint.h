@@ -69,6 +69,10 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
  */
 int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content);
 
+/* ol_ckpt_newest -- epoch and version of the newest checkpoint of meta's shard and job, by its name alone,
+ * into meta. False: there is none, or the folder cannot be read */
+bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta);
+
 /*
  * ol_ckpt_read_until -- the same, among those whose version is not above `newest`
  *

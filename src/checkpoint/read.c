@@ -87,6 +87,30 @@ void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int
 		       what, name, why, dir);
 }
 
+bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta)
+{
+	struct ol_ckpt_name *names = NULL;
+	struct ol_ckpt_folder folder;
+	char why[OL_CKPT_WHY_MAX];
+	bool found = false;
+	size_t count = 0;
+
+	if (ol_ckpt_folder_open(dir, &folder, why) != 0)
+		return false;
+	if (ol_ckpt_folder_list(&folder, meta->job_id, meta->geo.shard, false, &names, &count) != 0)
+		count = 0;
+	for (size_t i = 0; i < count && !found; i++) {
+		found = !names[i].temporary && names[i].job_id == meta->job_id;
+		if (found) {
+			meta->epoch = names[i].epoch;
+			meta->version = names[i].version;
+		}
+	}
+	free(names);
+	ol_ckpt_folder_close(&folder);
+	return found;
+}
+
 int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *content)
 {
 	return ol_ckpt_read_until(dir, UINT64_MAX, meta, content);

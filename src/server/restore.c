@@ -168,6 +168,20 @@ void ol_restore_clear(struct ol_restoring *restoring)
 						    .sessions = restoring->sources.sessions } };
 }
 
+/* A job begins anew over its checkpoints: somebody may have forgotten to say that it is to go on */
+static void left_say(const struct ol_restoring *restoring)
+{
+	const char *dir = restoring->opts->checkpoint_dir;
+	struct ol_ckpt_meta meta = ol_save_meta(restoring->saving);
+
+	if (dir != NULL && ol_ckpt_newest(dir, &meta) && meta.version > 0)
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u begins at version 0, and there is a checkpoint of its version "
+		       "%llu in %s: to go on from it, restore the checkpoint, or the freshest",
+		       restoring->addr, restoring->opts->shard, (unsigned long long)meta.version,
+		       dir);
+}
+
 int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *ret_result,
 		     char *err, size_t err_bytes)
 {
@@ -184,6 +198,8 @@ int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *r
 		*ret_result = result_ready(restoring, OL_RESTORE_CHECKPOINT,
 					   restoring->sources.floor_epoch);
 	} else if (restore == OL_RESTORE_NONE || restore == OL_RESTORE_CHECKPOINT) {
+		if (restore == OL_RESTORE_NONE)
+			left_say(restoring);
 		*ret_result = result_ready(restoring, OL_RESTORE_NONE, 0);
 	} else {
 		restoring->active = true;

@@ -168,7 +168,7 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 	else if (ol_key_fault(opts->job_key) != NULL)
 		what = ol_key_fault(opts->job_key);
 	else if (!key_serves(opts->job_key))
-		what = "job key is a credential of a worker or an observer, or a damaged one: a "
+		what = "job key: a worker's or an observer's credential, or a damaged one: a "
 		       "server needs the job key, or outlast keygen --server";
 	else if (opts->epoch >= OL_EPOCH_MAX)
 		what = "epoch is not below 2147483647";

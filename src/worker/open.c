@@ -207,13 +207,13 @@ static const char *key_fault(const struct ol_worker_opts *opts, uint32_t *ret_ob
 	enum ol_holder holder;
 
 	if (ol_auth_holder(key, &holder, ret_observer_id) != 0)
-		return "job_key begins as a credential and is none: is it whole?";
+		return "the job key begins as a credential and is none, as if cut off: copy it again, or make it anew (outlast keygen)";
 	if (opts->observer)
 		return NULL;
 	if (holder == OL_HOLDER_OBSERVER)
-		return "job_key is an observer's credential, with which nobody trains";
+		return "the job key is an observer's credential, which is good to look only: a worker needs its own (outlast keygen --worker ID)";
 	if (holder == OL_HOLDER_WORKER && *ret_observer_id != opts->worker)
-		return "job_key is the credential of a worker with another id: give each its own";
+		return "the job key is the credential of a worker with another id: give this id's own (outlast keygen --worker ID), or that worker's id";
 	return NULL;
 }
 

@@ -74,7 +74,7 @@ expect_error "a credential out of nothing" 2 "outlast keygen:*--from FILE*"
 sed 's/.$/x/' "$tmp/worker0" >"$tmp/damaged"
 chmod 600 "$tmp/damaged"
 outlast work --connect "$at" "${tiny[@]}" --steps 9 --job-key-file "$tmp/damaged"
-expect_error "a damaged credential" 2 "*outlast work:*is it whole?*"
+expect_error "a damaged credential" 2 "*outlast work:*as if cut off*"
 
 # one worker's credential does not take every observer's place
 for look in 1 2 3 4; do

@@ -39,4 +39,29 @@ expect "a worker at a path" 0
 kill "$server"
 ended "$server" 0 "serve at a path"
 [ -s "$tmp/counters.json" ] || fail "no counters"
+
+# a chain, whose views a server in the sandbox writes: the head dies, and the other goes on alone
+mkdir -m 700 "$tmp/views"
+coord=(--coordinator "dir:$tmp/views" --job boxed)
+for rank in 0 1; do
+	serve "c$rank" "$(address)" --sandbox "${coord[@]}" --replicas 2 --rank "$rank" --lease-ms 1000
+	[ "$rank" = 0 ] && head=$pid
+done
+tail=$pid
+background w work "${coord[@]}" "${tiny[@]}" --steps 60 --pace 20 --json "$tmp/w.json"
+worker=$pid
+until_true grep -q "epoch [0-9]*: head of 2" "$tmp/c0.err" || fail "no chain: $(cat "$tmp/c0.err")"
+kill -9 "$head"
+ended "$worker" 0 "a worker of the chain"
+grep -q "epoch [0-9]*: only of 1" "$tmp/c1.err" || fail "the other did not go on alone: $(cat "$tmp/c1.err")"
+grep -q "cannot be written" "$tmp"/c?.err && fail "a view was not written: $(cat "$tmp/c1.err")"
+kill "$tail"
+ended "$tail" 0 "what is left of the chain"
+
+# it says when it begins anew where there are checkpoints
+serve s "$(address)" --consistency sync --workers 1 "${durable[@]}"
+grep -q "begins at version 0, and there is a checkpoint of its version 2[0-9] in" "$tmp/s.err" ||
+	fail "begun anew without a word: $(cat "$tmp/s.err")"
+kill "$pid"
+ended "$pid" 0 "serve anew"
 verdict

@@ -16,9 +16,10 @@
 #include "cmd/cmd.h"
 
 static const struct ol_conf_field key_fields[] = {
-	OL_ROW_STR(ol_set_key, job_key_file, NULL,
-		   "file with the secret that all processes of a job share (outlast keygen makes "
-		   "one); without it the variable OUTLAST_JOB_KEY, without that no secret"),
+	OL_ROW_STR(
+		ol_set_key, job_key_file, NULL,
+		"file with the job's key, or with this process's credential (outlast keygen makes "
+		"both); without it the variable OUTLAST_JOB_KEY, without that no secret"),
 	OL_ROW_BOOL(ol_set_key, job_key_file_shared, "false",
 		    "that file may belong to another user, and others may read it: for secrets "
 		    "that a container's host mounts"),
@@ -35,6 +36,9 @@ static int owner_check(const char *cmd, const char *file, int fd)
 	if (fstat(fd, &stat) != 0)
 		return ol_cmd_error(OL_EXIT_USAGE, cmd, "cannot read the job key", file,
 				    strerror(errno));
+	if (S_ISDIR(stat.st_mode))
+		return ol_cmd_error(OL_EXIT_USAGE, cmd, "cannot read the job key", file,
+				    strerror(EISDIR));
 	if (stat.st_uid != geteuid() && stat.st_uid != 0)
 		snprintf(why, sizeof(why),
 			 "it belongs to user %u, who knows the key: give a file of your own, or "

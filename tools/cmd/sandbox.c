@@ -19,8 +19,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of landlock's third version, newer than the headers may be: to cut a file off. Where the kernel does not
- * have it, a file outside can be emptied by who may write it */
+/* Of landlock's second version, newer than the headers may be: to link or rename from one folder to
+ * another. The first one refuses that everywhere, and a view is put in its place so: without it there is no
+ * landlock here */
+#define REFER     (UINT64_C(1) << 13)
+#define REFER_ABI 2
+
+/* Of the third: to cut a file off. Where the kernel does not have it, a file outside can be emptied by who
+ * may write it */
 #define TRUNCATE     (UINT64_C(1) << 14)
 #define TRUNCATE_ABI 3
 
@@ -126,27 +132,29 @@ static int folder_allow(int ruleset, const char *path, uint64_t rights)
 	return rc;
 }
 
-/* 1: it holds; 0: the kernel does not have it */
+/* The version that holds; 0: the kernel does not have it */
 static int files_bound(const char *const folders[])
 {
 	const long abi =
 		syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	const uint64_t cuts = abi >= TRUNCATE_ABI ? TRUNCATE : 0;
-	const struct landlock_ruleset_attr attr = { .handled_access_fs = changes | cuts };
+	const struct landlock_ruleset_attr attr = { .handled_access_fs = changes | REFER | cuts };
 	int ruleset, rc = 0;
 
+	if (abi < REFER_ABI)
+		return 0;
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
 	if (ruleset < 0)
 		return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
 	for (unsigned i = 0; rc == 0 && i < OL_SANDBOX_FOLDERS && folders[i] != NULL; i++)
-		rc = folder_allow(ruleset, folders[i], allowed | cuts);
+		rc = folder_allow(ruleset, folders[i], allowed | REFER | cuts);
 	/* of a file a rule may only have the rights of files */
 	for (unsigned i = 0; rc == 0 && devices[i] != NULL; i++)
 		rc = folder_allow(ruleset, devices[i], LANDLOCK_ACCESS_FS_WRITE_FILE | cuts);
 	if (rc == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
 		rc = -errno;
 	close(ruleset);
-	return rc == 0 ? 1 : rc;
+	return rc == 0 ? (int)abi : rc;
 }
 
 static int calls_refuse(void)
@@ -180,7 +188,7 @@ int ol_sandbox_enter(const char *const folders[OL_SANDBOX_FOLDERS], struct ol_sa
 	rc = files_bound(folders);
 	if (rc < 0)
 		return rc;
-	ret_sandbox->files = rc == 1;
+	ret_sandbox->landlock = rc;
 	rc = calls_refuse();
 	ret_sandbox->calls = rc == 0;
 	return rc;

@@ -19,14 +19,16 @@ enum {
 /* What of it holds now */
 struct ol_sandbox {
 	bool calls; /* seccomp: system calls that are refused */
-	bool files; /* landlock: files are written in the folders alone; the kernel has it */
+	int landlock; /* its version: files are written in the folders alone. 0: the kernel has none, or the
+			 first, which lets no file be linked from one folder to another */
 };
 
 /*
  * ol_sandbox_enter -- of this process, with all its threads as far as calls go; files: of this thread and
  * those that it makes from now on, so enter before any is made that writes files
  *
- * folders: NULL behind the last; one that is not there is left out. A kernel without landlock is no error.
+ * folders: NULL behind the last; one that is not there is left out. A kernel without
+ * landlock is no error.
  *
  * Errors: -errno, and then nothing is promised: the caller ends
  */

@@ -236,10 +236,20 @@ static int sandbox_enter(const struct serve *serve)
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_FAILED, "serve", "cannot enter the sandbox", NULL,
 				    ol_strerror(rc));
-	if (!sandbox.files)
+	if (serve->control.parent_fd >= 0)
+		return 0;
+	if (sandbox.landlock != 0) {
 		fprintf(stderr,
-			"outlast serve: the kernel has no landlock: files can be written as "
-			"before\n");
+			"in a sandbox: seccomp, and landlock of version %d; files are written in",
+			sandbox.landlock);
+		for (unsigned i = 0; i < OL_SANDBOX_FOLDERS && folders[i] != NULL; i++)
+			fprintf(stderr, " %s", folders[i]);
+		fprintf(stderr, "\n");
+	} else {
+		fprintf(stderr,
+			"in a sandbox: seccomp; the kernel has no landlock (of Linux 5.19 or later): files "
+			"can be written as before\n");
+	}
 	return 0;
 }
 

@@ -249,7 +249,8 @@ void train_stat_read(struct train *train)
 bool train_shard_down(const struct train *train, uint32_t shard, uint64_t *ret_since_ns)
 {
 	struct ol_link_stat link = { 0 };
-	bool known = ol_link_get_stat(train->observer, shard, &link) == 0;
+	bool known =
+		train->observer != NULL && ol_link_get_stat(train->observer, shard, &link) == 0;
 	bool empty = train->chain == NULL && train->servers[shard].state != TRAIN_SERVER_WHOLE;
 
 	if (!empty && !(known && link.down))

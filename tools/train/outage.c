@@ -184,8 +184,8 @@ static void server_look(struct train *train, uint32_t i, uint64_t now_ns)
 	struct ol_link_stat link;
 	uint64_t since_ns;
 
-	if (ol_link_get_stat(train->observer, i, &link) != 0)
-		return;
+	if (train->observer == NULL || ol_link_get_stat(train->observer, i, &link) != 0)
+		return; /* NULL: the job has ended */
 	if (life->state == TRAIN_STOPPED && link.down && !ol_proc_lives(&server->old)) {
 		server_replace(train, i);
 		return;
@@ -498,6 +498,8 @@ void train_server_listens(struct train *train, struct train_server *server, cons
 		if (ol_proc_lives(&train->workers[i].proc))
 			ol_proc_order(&train->workers[i].proc, "server %u %s", shard, addr);
 	}
+	if (train->observer == NULL)
+		return;
 	rc = ol_worker_redirect(train->observer, shard, addr);
 	if (rc != 0)
 		train_fail(train, ol_cmd_error(ol_cmd_exit_of(rc), "train",

@@ -73,7 +73,7 @@ static void servers_name(const struct train *train, struct names *names, uint64_
 	for (uint32_t i = 0; i < train_holders(train); i++) {
 		const struct train_server *server = &train->servers[i];
 		struct ol_link_stat link;
-		bool down = train->chain == NULL &&
+		bool down = train->chain == NULL && train->observer != NULL &&
 			    ol_link_get_stat(train->observer, i, &link) == 0 && link.down;
 
 		(void)life_name(names, &server->proc, &server->life,

@@ -18,7 +18,7 @@ enum {
 	PIN_MS = 200,
 	HOLD_MS = 90, /* two of them are less than PIN_MS */
 	HOG_S = 8,
-	PUSHES_MIN = 1000 * HOG_S, /* without a quota there are 22 a second */
+	PUSHES_MIN = 100 * HOG_S, /* without a quota there are 22 a second */
 };
 
 static int hog(const struct job *job, long unused)

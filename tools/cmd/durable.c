@@ -172,14 +172,30 @@ const char *ol_ckpt_set_text(const struct ol_ckpt_set *set, char text[OL_CKPT_TE
 	return text;
 }
 
-uint64_t ol_job_id(const struct ol_set_model *model, int optimizer)
+/* 0: the crypto library fails */
+static uint64_t id_of(const char *text)
 {
-	char text[ID_TEXT_MAX], hex[OL_SHA256_HEX_BYTES];
-	int len = snprintf(text, sizeof(text), "%s\n%s\n%" PRIu64 "\n%d\n%d", model->model,
-			   model->dataset, model->seed, (int)model->final_relu, optimizer);
+	char hex[OL_SHA256_HEX_BYTES];
 
-	if (len < 0 || ol_sha256_hex(text, strlen(text), hex) != 0)
+	if (ol_sha256_hex(text, strlen(text), hex) != 0)
 		return 0;
 	hex[16] = '\0';
 	return strtoull(hex, NULL, 16);
+}
+
+uint64_t ol_job_id(const struct ol_set_model *model, int optimizer)
+{
+	char text[ID_TEXT_MAX];
+	int len = snprintf(text, sizeof(text), "%s\n%s\n%" PRIu64 "\n%d\n%d", model->model,
+			   model->dataset, model->seed, (int)model->final_relu, optimizer);
+
+	return len < 0 ? 0 : id_of(text);
+}
+
+uint64_t ol_job_id_vector(uint64_t param_count, int optimizer)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "vector\n%" PRIu64 "\n%d", param_count, optimizer);
+	return id_of(text);
 }

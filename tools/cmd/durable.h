@@ -47,4 +47,7 @@ const char *ol_ckpt_set_text(const struct ol_ckpt_set *set, char text[OL_CKPT_TE
 /* ol_job_id -- the same for all runs that can go on with each other's checkpoints */
 uint64_t ol_job_id(const struct ol_set_model *model, int optimizer);
 
+/* ol_job_id_vector -- the same for jobs without a model: any two of one length fit */
+uint64_t ol_job_id_vector(uint64_t param_count, int optimizer);
+
 #endif /* CMD_DURABLE_H */

@@ -21,11 +21,13 @@
 #include "cmd/control.h"
 #include "cmd/counters.h"
 #include "cmd/durable.h"
-#include "cmd/job.h"
 #include "cmd/key.h"
 #include "cmd/sandbox.h"
 #include "cmd/settings.h"
+#include "outlast/first.h"
 #include "outlast_server.h"
+
+#define MAX_PARAMS ((uint64_t)1 << 40) /* ol_shard_span()'s */
 
 enum {
 	LOOK_MS = 20, /* between two looks at orders and --exit-version */
@@ -40,6 +42,7 @@ enum {
 struct serve_set {
 	const char *listen;
 	const char *data_shape;
+	uint64_t params;
 	const char *json;
 	uint64_t exit_version;
 	uint64_t restore_version;
@@ -88,6 +91,9 @@ static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_STR(serve_set, data_shape, NULL,
 		   "ROWSxCOLUMNSxCLASSES of the data, 28x28x10 for example; of ratings "
 		   "USERSxITEMS, of documents the number of WORDS; then --dataset is not read"),
+	OL_ROW_U64(serve_set, params, "0", 0, MAX_PARAMS,
+		   "instead of a model: how many parameters the job has, whatever they mean to "
+		   "the programs that train them; they begin as zeros"),
 	OL_ROW_U64(serve_set, exit_version, "0", 0, 0,
 		   "end once this version is reached and the workers have left; 0: never"),
 	OL_ROW_U64(serve_set, restore_version, "0", 0, 0,
@@ -133,9 +139,7 @@ struct serve {
 	struct serve_set set;
 	struct ol_control control;
 	struct ol_server *server;
-	size_t param_count;
-	uint64_t *blocks; /* owned: floats of each, of the whole model */
-	uint32_t block_count;
+	struct ol_first first;
 	struct ol_ckpt_set ckpt;
 	char key[OL_JOB_KEY_MAX];
 	bool restored; /* the source of the weights was reported to the parent */
@@ -146,50 +150,6 @@ struct serve {
 	uint64_t gone_ns; /* since when no replica of the chain has a session; 0: one has */
 	_Atomic int done; /* the server's loop has returned */
 };
-
-static int first_weights(struct serve *serve, float **ret_weights)
-{
-	const struct serve_set *set = &serve->set;
-	struct ol_job_opts opts = {
-		.model = set->model.model,
-		.dataset = set->model.dataset,
-		.final_relu = set->model.final_relu,
-		.seed = set->model.seed,
-		.weights_only = true,
-	};
-	struct ol_job *job;
-	char err[512] = "";
-	float *weights;
-	int rc, exit_code;
-
-	if (set->data_shape != NULL && ol_shape_parse(set->data_shape, &opts.shape) != 0)
-		return ol_settings_fail(&serve->settings, "data_shape",
-					"is not ROWSxCOLUMNSxCLASSES, such as 28x28x10, nor "
-					"USERSxITEMS, nor a number of WORDS");
-	rc = ol_job_open(&opts, &job, &exit_code, err, sizeof(err));
-	if (rc != 0)
-		return ol_cmd_error(exit_code, "serve", err, NULL, NULL);
-	rc = ol_needs_take(&serve->settings, set->model.model, job);
-	if (rc != 0) {
-		ol_job_close(job);
-		return rc;
-	}
-	serve->param_count = job->param_count;
-	weights = malloc(job->param_count * sizeof(*weights));
-	if (weights != NULL)
-		ol_job_first_weights(job, weights);
-	serve->blocks = ol_job_blocks(job, &serve->block_count);
-	ol_job_close(job);
-	if (serve->blocks == NULL) {
-		free(weights);
-		weights = NULL;
-	}
-	if (weights == NULL)
-		return ol_cmd_error(OL_EXIT_RESOURCES, "serve", "no memory for the weights", NULL,
-				    ol_cmd_remedy(-ENOMEM));
-	*ret_weights = weights;
-	return 0;
-}
 
 /* The folder of a file, or of an address that is a path; NULL: it has none */
 static const char *folder_of(const char *path, char *text, size_t bytes)
@@ -267,7 +227,7 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->restore_workers = ol_conf_is_set(serve->settings.conf, "workers") ? set->workers : 0;
 	opts->replay = (enum ol_replay)set->durable.replay;
 	opts->replay_clip = (float)set->durable.replay_clip;
-	opts->job_id = ol_job_id(&set->model, set->rule.optimizer);
+	opts->job_id = serve->first.job_id;
 	if (set->durable.durability == OL_DURABILITY_CHAIN && set->coord.coordinator == NULL)
 		return ol_settings_fail(&serve->settings, "durability",
 					"needs --coordinator: where the views of chains are");
@@ -282,8 +242,8 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->checkpoint_keep = serve->ckpt.keep;
 	opts->selection = serve->ckpt.selection;
 	opts->fraction = serve->ckpt.fraction;
-	opts->blocks = serve->blocks;
-	opts->block_count = serve->block_count;
+	opts->blocks = serve->first.blocks;
+	opts->block_count = serve->first.block_count;
 	opts->restore_version = set->restore_version;
 	return 0;
 }
@@ -324,27 +284,19 @@ static void chain_opts(const struct serve *serve, struct ol_server_opts *opts)
 	opts->refound = set->refound;
 }
 
-static int server_open(struct serve *serve, const float *weights)
+static int server_open(struct serve *serve)
 {
 	const struct serve_set *set = &serve->set;
 	struct ol_server_opts opts;
-	uint64_t first, count;
 	char err[512] = "";
 	int rc;
 
-	snprintf(err, sizeof(err), "is not below --servers %u", set->servers);
-	if (set->shard >= set->servers)
-		return ol_settings_fail(&serve->settings, "shard", err);
-	err[0] = '\0';
-	if (ol_shard_span(serve->param_count, set->servers, set->shard, &first, &count) != 0)
-		return ol_settings_fail(&serve->settings, "servers",
-					"is too many: a server holds at least 1024 parameters");
 	ol_server_opts_init(&opts);
 	opts.listen = set->listen;
 	opts.transport = ol_transport_name(set->transport.transport);
 	opts.device = set->link.device;
 	opts.job_key = serve->key;
-	opts.param_count = serve->param_count;
+	opts.param_count = serve->first.param_count;
 	opts.shard = set->shard;
 	opts.shard_count = set->servers;
 	opts.consistency = set->rule.how.consistency;
@@ -374,7 +326,8 @@ static int server_open(struct serve *serve, const float *weights)
 		rc = sandbox_enter(serve);
 	if (rc != 0)
 		return rc;
-	rc = ol_server_open(&opts, weights + first, &serve->server, err, sizeof(err));
+	rc = ol_server_open(&opts, serve->first.weights, &serve->server, err, sizeof(err));
+	ol_first_weights_free(&serve->first);
 	if (rc == -ECANCELED)
 		return ol_control_cancelled(&serve->control);
 	if (rc != 0)
@@ -547,8 +500,8 @@ static int ready_say(struct serve *serve)
 					 "replica", (json_int_t)stat.replica));
 		return 0;
 	}
-	fprintf(stderr, "server at %s: shard %u of %u, %zu parameters in all; %s\n", addr,
-		serve->set.shard, serve->set.servers, serve->param_count, memory);
+	fprintf(stderr, "server at %s: shard %u of %u, %" PRIu64 " parameters in all; %s\n", addr,
+		serve->set.shard, serve->set.servers, serve->first.param_count, memory);
 	return 0;
 }
 
@@ -648,10 +601,22 @@ static int serve_run(struct serve *serve)
 	return exit_code != 0 ? exit_code : rc;
 }
 
+static int first_make(struct serve *serve)
+{
+	const struct serve_set *set = &serve->set;
+	const struct ol_first_set first = { .model = &set->model,
+					    .data_shape = set->data_shape,
+					    .params = set->params,
+					    .shard = set->shard,
+					    .servers = set->servers,
+					    .optimizer = set->rule.optimizer };
+
+	return ol_first_make(&serve->settings, &first, &serve->first);
+}
+
 static int serve_start(struct serve *serve)
 {
 	struct serve_set *set = &serve->set;
-	float *weights = NULL;
 	int rc;
 
 	/* roles in a chain are logged as information, and a person wants to see them */
@@ -671,10 +636,9 @@ static int serve_start(struct serve *serve)
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_USAGE, "serve", "cannot use --report-fd", NULL,
 				    ol_strerror(rc));
-	rc = first_weights(serve, &weights);
+	rc = first_make(serve);
 	if (rc == 0)
-		rc = server_open(serve, weights);
-	free(weights);
+		rc = server_open(serve);
 	if (rc != 0)
 		return rc;
 	if (serve->key[0] == '\0')
@@ -719,7 +683,7 @@ int cmd_serve(int argc, char **argv)
 	if (ol_settings_load(settings, &serve.set, argc, argv, &rc))
 		rc = serve_start(&serve);
 	ol_server_close(serve.server);
-	free(serve.blocks);
+	ol_first_fini(&serve.first);
 	ol_chains_close(serve.chains);
 	ol_control_fini(&serve.control);
 	ol_settings_fini(settings);

@@ -172,6 +172,17 @@ static void a_job_is_its_model_data_seed_and_optimizer(void **state)
 	assert_true(ol_job_id(&model, OL_OPTIMIZER_SGD) != id);
 }
 
+static void a_job_without_a_model_is_its_length_and_optimizer(void **state)
+{
+	uint64_t id = ol_job_id_vector(1000, OL_OPTIMIZER_SGD);
+
+	(void)state;
+	assert_true(id != 0);
+	assert_true(ol_job_id_vector(1000, OL_OPTIMIZER_SGD) == id);
+	assert_true(ol_job_id_vector(1001, OL_OPTIMIZER_SGD) != id);
+	assert_true(ol_job_id_vector(1000, OL_OPTIMIZER_ADAM) != id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +191,7 @@ int main(void)
 		cmocka_unit_test(other_words_are_refused),
 		cmocka_unit_test(a_folder_of_any_length_is_taken_or_refused),
 		cmocka_unit_test(a_job_is_its_model_data_seed_and_optimizer),
+		cmocka_unit_test(a_job_without_a_model_is_its_length_and_optimizer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

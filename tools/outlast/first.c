@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * first.c -- what a server begins with: of a built-in model, or of any vector of parameters
+ */
+#include "outlast/first.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/durable.h"
+#include "cmd/job.h"
+
+static int no_memory(const struct ol_settings *settings)
+{
+	return ol_cmd_error(OL_EXIT_RESOURCES, settings->cmd, "no memory for the weights", NULL,
+			    ol_cmd_remedy(-ENOMEM));
+}
+
+/* The shard's place in a job of param_count parameters */
+static int span_find(struct ol_settings *settings, const struct ol_first_set *set,
+		     struct ol_first *first)
+{
+	char why[64];
+
+	snprintf(why, sizeof(why), "is not below --servers %u", set->servers);
+	if (set->shard >= set->servers)
+		return ol_settings_fail(settings, "shard", why);
+	if (ol_shard_span(first->param_count, set->servers, set->shard, &first->shard_first,
+			  &first->shard_count) != 0)
+		return ol_settings_fail(settings, "servers",
+					"is too many: a server holds at least 1024 parameters");
+	return 0;
+}
+
+/* The weights of all shards are made, and the others' dropped. */
+static int model_weights(struct ol_settings *settings, const struct ol_job *job,
+			 struct ol_first *first)
+{
+	float *all = malloc(job->param_count * sizeof(*all));
+
+	first->weights = malloc(first->shard_count * sizeof(*first->weights));
+	first->blocks = ol_job_blocks(job, &first->block_count);
+	if (all == NULL || first->weights == NULL || first->blocks == NULL) {
+		free(all);
+		return no_memory(settings);
+	}
+	ol_job_first_weights(job, all);
+	memcpy(first->weights, all + first->shard_first,
+	       first->shard_count * sizeof(*first->weights));
+	free(all);
+	return 0;
+}
+
+static int model_make(struct ol_settings *settings, const struct ol_first_set *set,
+		      struct ol_first *first)
+{
+	struct ol_job_opts opts = {
+		.model = set->model->model,
+		.dataset = set->model->dataset,
+		.final_relu = set->model->final_relu,
+		.seed = set->model->seed,
+		.weights_only = true,
+	};
+	struct ol_job *job;
+	char err[512] = "";
+	int rc, exit_code;
+
+	if (set->data_shape != NULL && ol_shape_parse(set->data_shape, &opts.shape) != 0)
+		return ol_settings_fail(settings, "data_shape",
+					"is not ROWSxCOLUMNSxCLASSES, such as 28x28x10, nor "
+					"USERSxITEMS, nor a number of WORDS");
+	rc = ol_job_open(&opts, &job, &exit_code, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(exit_code, settings->cmd, err, NULL, NULL);
+	first->param_count = job->param_count;
+	first->job_id = ol_job_id(set->model, set->optimizer);
+	rc = ol_needs_take(settings, set->model->model, job);
+	if (rc == 0)
+		rc = span_find(settings, set, first);
+	if (rc == 0)
+		rc = model_weights(settings, job, first);
+	ol_job_close(job);
+	return rc;
+}
+
+/* A vector has no model: a setting of one would do nothing. */
+static int vector_check(struct ol_settings *settings)
+{
+	static const char *const names[] = { "model", "dataset", "data_shape", "final_relu",
+					     "seed" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (ol_conf_is_set(settings->conf, names[i]))
+			return ol_settings_fail(settings, names[i],
+						"is of a model, and --params names none: give one "
+						"of the two");
+	}
+	return 0;
+}
+
+static int vector_make(struct ol_settings *settings, const struct ol_first_set *set,
+		       struct ol_first *first)
+{
+	int rc = vector_check(settings);
+
+	if (rc == 0 && set->params == 0)
+		rc = ol_settings_fail(settings, "params", "is none: give at least 1");
+	first->param_count = set->params;
+	first->job_id = ol_job_id_vector(first->param_count, set->optimizer);
+	if (rc == 0)
+		rc = span_find(settings, set, first);
+	if (rc != 0)
+		return rc;
+	first->weights = calloc(first->shard_count, sizeof(*first->weights));
+	return first->weights != NULL ? 0 : no_memory(settings);
+}
+
+int ol_first_make(struct ol_settings *settings, const struct ol_first_set *set,
+		  struct ol_first *ret_first)
+{
+	if (ol_conf_is_set(settings->conf, "params"))
+		return vector_make(settings, set, ret_first);
+	return model_make(settings, set, ret_first);
+}
+
+void ol_first_weights_free(struct ol_first *first)
+{
+	free(first->weights);
+	first->weights = NULL;
+}
+
+void ol_first_fini(struct ol_first *first)
+{
+	ol_first_weights_free(first);
+	free(first->blocks);
+	*first = (struct ol_first){ 0 };
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * first.h -- what a server begins with: how many parameters the job has, its shard's first weights
+ *
+ * They come from a built-in model, or from a vector of parameters that a program of the user's trains.
+ */
+#ifndef OUTLAST_FIRST_H
+#define OUTLAST_FIRST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/settings.h"
+
+/* Members of the subcommand's own struct; NULL and 0: not given. */
+struct ol_first_set {
+	const struct ol_set_model *model;
+	const char *data_shape;
+	uint64_t params;
+	uint32_t shard;
+	uint32_t servers;
+	int optimizer; /* enum ol_optimizer */
+};
+
+/* A zeroed struct is fine to fini. */
+struct ol_first {
+	uint64_t param_count; /* of the job */
+	uint64_t shard_first;
+	uint64_t shard_count; /* floats of the shard */
+	float *weights; /* owned; of the shard */
+	uint64_t *blocks; /* owned; floats of each, of the whole job; NULL: they are all equal */
+	uint32_t block_count;
+	uint64_t job_id; /* in its checkpoints */
+};
+
+/*
+ * ol_first_make -- check the settings of the group, and make it
+ *
+ * A model that needs settings gets them. Returns 0, or an exit code after an error line.
+ */
+int ol_first_make(struct ol_settings *settings, const struct ol_first_set *set,
+		  struct ol_first *ret_first);
+
+/* ol_first_weights_free -- once a server has its copy */
+void ol_first_weights_free(struct ol_first *first);
+void ol_first_fini(struct ol_first *first);
+
+#endif /* OUTLAST_FIRST_H */

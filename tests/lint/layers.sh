@@ -23,11 +23,12 @@ src/worker public base wire link rdma replication
 src/replica public base wire link replication rdma
 src/server public base wire link store policy checkpoint replica replication rdma
 tools/learn public base
+tools/tensors public base
 tools/cmd public base learn
 tools/bench public base learn cmd
-tools/train public base learn cmd
+tools/train public base learn tensors cmd
 tools/drill public base learn cmd
-tools/outlast public base learn cmd bench train drill
+tools/outlast public base learn tensors cmd bench train drill
 tools/examples public
 tools/lab
 '

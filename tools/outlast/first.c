@@ -6,6 +6,8 @@
 #include "outlast/first.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "cmd/cmd.h"
 #include "cmd/durable.h"
 #include "cmd/job.h"
+#include "tensors/tensors.h"
 
 static int no_memory(const struct ol_settings *settings)
 {
@@ -88,41 +91,102 @@ static int model_make(struct ol_settings *settings, const struct ol_first_set *s
 }
 
 /* A vector has no model: a setting of one would do nothing. */
-static int vector_check(struct ol_settings *settings)
+static int vector_check(struct ol_settings *settings, const struct ol_first_set *set)
 {
 	static const char *const names[] = { "model", "dataset", "data_shape", "final_relu",
 					     "seed" };
+	char why[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (ol_conf_is_set(settings->conf, names[i]))
-			return ol_settings_fail(settings, names[i],
-						"is of a model, and --params names none: give one "
-						"of the two");
+		if (!ol_conf_is_set(settings->conf, names[i]))
+			continue;
+		snprintf(why, sizeof(why),
+			 "is of a model, and --%s names none: give one of the two",
+			 set->init != NULL ? "init" : "params");
+		return ol_settings_fail(settings, names[i], why);
+	}
+	if (set->params == 0 && ol_conf_is_set(settings->conf, "params"))
+		return ol_settings_fail(settings, "params", "is none: give at least 1");
+	return 0;
+}
+
+static int file_error(const struct ol_settings *settings, int rc, const char *err)
+{
+	return ol_cmd_error(rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_DATA, settings->cmd,
+			    "--init", err, NULL);
+}
+
+/* A server drops gradients that are not finite, and refuses such a checkpoint. */
+static int finite_check(const struct ol_settings *settings, const struct ol_first_set *set,
+			const struct ol_first *first)
+{
+	char why[160];
+
+	for (uint64_t i = 0; i < first->shard_count && !set->nonfinite; i++) {
+		if (isfinite(first->weights[i]))
+			continue;
+		snprintf(why, sizeof(why),
+			 "parameter %" PRIu64 " is a NaN or an infinity: mend it, or give "
+			 "--nonfinite apply",
+			 first->shard_first + i);
+		return ol_cmd_error(OL_EXIT_DATA, settings->cmd, "--init", set->init, why);
 	}
 	return 0;
+}
+
+/* Zeros, or the shard's part of the file */
+static int vector_weights(struct ol_settings *settings, const struct ol_first_set *set,
+			  const struct ol_tensors *file, struct ol_first *first)
+{
+	char err[512] = "";
+	int rc;
+
+	first->weights = calloc(first->shard_count, sizeof(*first->weights));
+	if (first->weights == NULL)
+		return no_memory(settings);
+	if (file == NULL)
+		return 0;
+	rc = ol_tensors_read(file, first->shard_first, first->shard_count, first->weights, err,
+			     sizeof(err));
+	return rc != 0 ? file_error(settings, rc, err) : finite_check(settings, set, first);
+}
+
+static int vector_of(struct ol_settings *settings, const struct ol_first_set *set,
+		     const struct ol_tensors *file, struct ol_first *first)
+{
+	char why[128];
+	int rc;
+
+	first->param_count = file != NULL ? ol_tensors_count(file) : set->params;
+	first->job_id = ol_job_id_vector(first->param_count, set->optimizer);
+	snprintf(why, sizeof(why), "is not the %" PRIu64 " that the file of --init has",
+		 first->param_count);
+	if (set->params != 0 && set->params != first->param_count)
+		return ol_settings_fail(settings, "params", why);
+	rc = span_find(settings, set, first);
+	return rc != 0 ? rc : vector_weights(settings, set, file, first);
 }
 
 static int vector_make(struct ol_settings *settings, const struct ol_first_set *set,
 		       struct ol_first *first)
 {
-	int rc = vector_check(settings);
+	struct ol_tensors *file = NULL;
+	char err[512] = "";
+	int rc = vector_check(settings, set);
 
-	if (rc == 0 && set->params == 0)
-		rc = ol_settings_fail(settings, "params", "is none: give at least 1");
-	first->param_count = set->params;
-	first->job_id = ol_job_id_vector(first->param_count, set->optimizer);
-	if (rc == 0)
-		rc = span_find(settings, set, first);
 	if (rc != 0)
 		return rc;
-	first->weights = calloc(first->shard_count, sizeof(*first->weights));
-	return first->weights != NULL ? 0 : no_memory(settings);
+	if (set->init != NULL)
+		rc = ol_tensors_open(set->init, &file, err, sizeof(err));
+	rc = rc != 0 ? file_error(settings, rc, err) : vector_of(settings, set, file, first);
+	ol_tensors_close(file);
+	return rc;
 }
 
 int ol_first_make(struct ol_settings *settings, const struct ol_first_set *set,
 		  struct ol_first *ret_first)
 {
-	if (ol_conf_is_set(settings->conf, "params"))
+	if (set->init != NULL || ol_conf_is_set(settings->conf, "params"))
 		return vector_make(settings, set, ret_first);
 	return model_make(settings, set, ret_first);
 }

@@ -3,11 +3,12 @@
 /*
  * first.h -- what a server begins with: how many parameters the job has, its shard's first weights
  *
- * They come from a built-in model, or from a vector of parameters that a program of the user's trains.
+ * They are a built-in model's, or those of a vector of parameters that a program of the user's trains.
  */
 #ifndef OUTLAST_FIRST_H
 #define OUTLAST_FIRST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,10 +18,12 @@
 struct ol_first_set {
 	const struct ol_set_model *model;
 	const char *data_shape;
+	const char *init; /* file of a vector's first weights */
 	uint64_t params;
 	uint32_t shard;
 	uint32_t servers;
 	int optimizer; /* enum ol_optimizer */
+	bool nonfinite; /* weights may be a NaN or an infinity */
 };
 
 /* A zeroed struct is fine to fini. */

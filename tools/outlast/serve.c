@@ -42,6 +42,7 @@ enum {
 struct serve_set {
 	const char *listen;
 	const char *data_shape;
+	const char *init;
 	uint64_t params;
 	const char *json;
 	uint64_t exit_version;
@@ -94,6 +95,9 @@ static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_U64(serve_set, params, "0", 0, MAX_PARAMS,
 		   "instead of a model: how many parameters the job has, whatever they mean to "
 		   "the programs that train them; they begin as zeros"),
+	OL_ROW_STR(serve_set, init, NULL,
+		   "instead of a model: file of the first weights, .npy or .safetensors, of type "
+		   "float32; its tensors, one behind the other, are the parameters"),
 	OL_ROW_U64(serve_set, exit_version, "0", 0, 0,
 		   "end once this version is reached and the workers have left; 0: never"),
 	OL_ROW_U64(serve_set, restore_version, "0", 0, 0,
@@ -128,6 +132,7 @@ static const struct ol_rows replica_rows = OL_ROWS(replica_fields);
 static const char examples[] =
 	"  outlast serve --listen 10.0.0.1:7471 --workers 2 --consistency sync --model cnn\n"
 	"  outlast serve --listen @job0 --shard 0 --servers 2 --model mlp --dataset synthetic\n"
+	"  outlast serve --listen 10.0.0.1:7471 --init model.safetensors --optimizer adam --lr 0.001\n"
 	"  outlast serve --listen 10.0.0.1:7471 --durability checkpoint --checkpoint "
 	"every=5s,dir=ckpt --restore freshest --epoch 2\n"
 	"  outlast serve --coordinator zk:10.0.0.7:2181,10.0.0.8:2181 --job cnn7 --replicas 3 "
@@ -606,10 +611,12 @@ static int first_make(struct serve *serve)
 	const struct serve_set *set = &serve->set;
 	const struct ol_first_set first = { .model = &set->model,
 					    .data_shape = set->data_shape,
+					    .init = set->init,
 					    .params = set->params,
 					    .shard = set->shard,
 					    .servers = set->servers,
-					    .optimizer = set->rule.optimizer };
+					    .optimizer = set->rule.optimizer,
+					    .nonfinite = set->rule.nonfinite != 0 };
 
 	return ol_first_make(&serve->settings, &first, &serve->first);
 }
@@ -659,8 +666,9 @@ int cmd_serve(int argc, char **argv)
 						"gradients from workers and makes steps of them, "
 						"until SIGTERM, SIGINT or SIGHUP. Model, data set (or its "
 						"shape) and seed fix the geometry and the first "
-						"weights, and are to be the same for every "
-						"process of the job.",
+						"weights, or --params and --init do for a program "
+						"that trains a model of its own; they are to be "
+						"the same for every process of the job.",
 					.examples = examples } },
 		.control = { .signal_fd = -1, .parent_fd = -1 },
 	};

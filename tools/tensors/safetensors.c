@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * safetensors.c -- the header of a .safetensors file: its length in 8 bytes, then a JSON object
+ *
+ *	{"__metadata__": {"name": "text"},
+ *	 "layer.weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
+ *
+ * Offsets count from the end of the header. The tensors cover what follows it: in whatever order the
+ * object names them, there is neither a gap nor an overlap.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensors/form.h"
+
+enum {
+	LENGTH_BYTES = 8,
+	HEADER_MAX = 1 << 24,
+	ALIGN = 8, /* of the numbers in a file that is written */
+	SHOWN_MAX = 80 /* of a tensor's name in an error line */
+};
+
+static const char metadata_name[] = "__metadata__";
+
+/* One tensor's bytes, counted from the end of the header */
+struct span {
+	const char *name;
+	uint64_t begin;
+	uint64_t end;
+};
+
+static int bad(const struct tensors_line *err, const char *name, const char *what)
+{
+	return tensors_err(err, -EBADMSG, "tensor \"%.*s\" %s", SHOWN_MAX, name, what);
+}
+
+/* A whole number that is not below 0 */
+static bool number(const json_t *json, uint64_t *ret_value)
+{
+	if (!json_is_integer(json) || json_integer_value(json) < 0)
+		return false;
+	*ret_value = (uint64_t)json_integer_value(json);
+	return true;
+}
+
+/* The bytes that a shape takes; false: it is none, or of more than a job can have */
+static bool shape_bytes(const json_t *shape, uint64_t *ret_bytes)
+{
+	uint64_t count = 1, size;
+
+	if (!json_is_array(shape))
+		return false;
+	for (size_t i = 0; i < json_array_size(shape); i++) {
+		if (!number(json_array_get(shape, i), &size) ||
+		    __builtin_mul_overflow(count, size, &count) || count > OL_TENSORS_COUNT_MAX)
+			return false;
+	}
+	*ret_bytes = count * sizeof(float);
+	return true;
+}
+
+static int tensor_read(const char *name, const json_t *tensor, uint64_t data_bytes,
+		       struct span *ret_span, const struct tensors_line *err)
+{
+	const char *dtype = json_string_value(json_object_get(tensor, "dtype"));
+	const json_t *offsets = json_object_get(tensor, "data_offsets");
+	struct span span = { .name = name };
+	uint64_t bytes;
+
+	if (dtype == NULL)
+		return bad(err, name, "has no dtype");
+	if (strcmp(dtype, "F32") != 0)
+		return tensors_err(err, -EBADMSG,
+				   "tensor \"%.*s\" is of type %.16s: only F32 is taken; convert "
+				   "it first",
+				   SHOWN_MAX, name, dtype);
+	if (!shape_bytes(json_object_get(tensor, "shape"), &bytes))
+		return bad(err, name, "has no shape, or one that a job cannot have");
+	if (json_array_size(offsets) != 2 || !number(json_array_get(offsets, 0), &span.begin) ||
+	    !number(json_array_get(offsets, 1), &span.end) || span.begin > span.end)
+		return bad(err, name, "has no data_offsets that are two numbers in order");
+	if (span.end > data_bytes)
+		return bad(err, name, "reaches beyond the file's end: the file was cut off");
+	if (span.end - span.begin != bytes)
+		return bad(err, name, "has data_offsets that do not fit its shape");
+	*ret_span = span;
+	return 0;
+}
+
+static int metadata_check(json_t *metadata, const struct tensors_line *err)
+{
+	const char *name;
+	json_t *value;
+	bool fine = json_is_object(metadata);
+
+	json_object_foreach(metadata, name, value) fine = fine && json_is_string(value);
+	return fine ? 0 : tensors_err(err, -EBADMSG, "its __metadata__ are not texts with names");
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct span *a = left, *b = right;
+
+	if (a->begin != b->begin)
+		return a->begin < b->begin ? -1 : 1;
+	return (a->end > b->end) - (a->end < b->end);
+}
+
+/* The tensors lie one behind the other, and fill what follows the header. */
+static int cover_check(struct span *spans, size_t count, uint64_t data_bytes,
+		       const struct tensors_line *err)
+{
+	uint64_t end = 0;
+
+	qsort(spans, count, sizeof(*spans), compare);
+	for (size_t i = 0; i < count; i++) {
+		if (spans[i].begin < end)
+			return bad(err, spans[i].name, "overlaps the one before it");
+		if (spans[i].begin > end)
+			return bad(err, spans[i].name, "leaves a gap behind the one before it");
+		end = spans[i].end;
+	}
+	if (end != data_bytes)
+		return tensors_err(err, -EBADMSG,
+				   "its tensors have %" PRIu64 " bytes, and %" PRIu64
+				   " follow its header: something was added",
+				   end, data_bytes);
+	return 0;
+}
+
+static int tensors_read(json_t *header, uint64_t data_bytes, const struct tensors_line *err)
+{
+	struct span *spans = calloc(json_object_size(header) + 1, sizeof(*spans));
+	size_t count = 0;
+	const char *name;
+	json_t *value;
+	int rc = 0;
+
+	if (spans == NULL)
+		return tensors_err(err, -ENOMEM, "no memory for its list of tensors");
+	json_object_foreach(header, name, value)
+	{
+		if (rc != 0)
+			break;
+		if (strcmp(name, metadata_name) == 0)
+			rc = metadata_check(value, err);
+		else
+			rc = tensor_read(name, value, data_bytes, &spans[count++], err);
+	}
+	if (rc == 0)
+		rc = cover_check(spans, count, data_bytes, err);
+	free(spans);
+	return rc;
+}
+
+/* The JSON object, whose text is read into memory of its length once that is known to be there */
+static int header_read(const struct tensors_file *file, uint64_t *ret_bytes, json_t **ret_header,
+		       const struct tensors_line *err)
+{
+	uint8_t length[LENGTH_BYTES] = { 0 };
+	json_error_t why;
+	uint64_t bytes = 0;
+	char *text;
+	int rc;
+
+	if (file->bytes < LENGTH_BYTES)
+		return tensors_err(err, -EBADMSG, "is too short for a .safetensors file");
+	rc = tensors_read_at(file->fd, length, LENGTH_BYTES, 0, err);
+	if (rc != 0)
+		return rc;
+	for (unsigned i = 0; i < LENGTH_BYTES; i++)
+		bytes |= (uint64_t)length[i] << (8 * i);
+	if (bytes > file->bytes - LENGTH_BYTES || bytes > HEADER_MAX)
+		return tensors_err(err, -EBADMSG, "says that its header has %" PRIu64 " bytes: %s",
+				   bytes,
+				   bytes > file->bytes - LENGTH_BYTES ? "the file is shorter"
+								      : "at most 2^24 are taken");
+	text = malloc(bytes + 1);
+	if (text == NULL)
+		return tensors_err(err, -ENOMEM, "no memory for its header");
+	rc = tensors_read_at(file->fd, text, bytes, LENGTH_BYTES, err);
+	if (rc == 0) {
+		*ret_header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+		if (*ret_header == NULL)
+			rc = tensors_err(err, -EBADMSG, "its header is not JSON: %s (byte %d)",
+					 why.text, why.position);
+	}
+	free(text);
+	*ret_bytes = bytes;
+	return rc;
+}
+
+static int parse(const struct tensors_file *file, struct tensors_place *ret_place,
+		 const struct tensors_line *err)
+{
+	json_t *header = NULL;
+	uint64_t bytes, data_bytes;
+	int rc = header_read(file, &bytes, &header, err);
+
+	if (rc != 0)
+		return rc;
+	data_bytes = file->bytes - LENGTH_BYTES - bytes;
+	if (!json_is_object(header))
+		rc = tensors_err(err, -EBADMSG, "its header is no JSON object");
+	else
+		rc = tensors_read(header, data_bytes, err);
+	json_decref(header);
+	if (rc != 0)
+		return rc;
+	*ret_place = (struct tensors_place){ .at = LENGTH_BYTES + bytes,
+					     .count = data_bytes / sizeof(float) };
+	return 0;
+}
+
+/* The job's name may have any bytes; what is no UTF-8 is left out. */
+static json_t *about_json(uint64_t count, const struct ol_tensors_about *about)
+{
+	char version[24], epoch[16];
+	json_t *job = about->job != NULL ? json_string(about->job) : NULL;
+
+	snprintf(version, sizeof(version), "%" PRIu64, about->version);
+	snprintf(epoch, sizeof(epoch), "%" PRIu32, about->epoch);
+	return json_pack("{s:{s:s, s:s, s:s, s:o*}, s:{s:s, s:[I], s:[i, I]}}", metadata_name,
+			 "format", "outlast", "version", version, "epoch", epoch, "job", job,
+			 "weights", "dtype", "F32", "shape", (json_int_t)count, "data_offsets", 0,
+			 (json_int_t)(count * sizeof(float)));
+}
+
+static int header(uint64_t count, const struct ol_tensors_about *about, char **ret_bytes,
+		  size_t *ret_count)
+{
+	json_t *json = about_json(count, about);
+	char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+	size_t len = text != NULL ? strlen(text) : 0;
+	size_t padded = (len + ALIGN - 1) / ALIGN * ALIGN;
+	char *made = text != NULL ? malloc(LENGTH_BYTES + padded) : NULL;
+
+	json_decref(json);
+	if (made != NULL) {
+		memset(made, ' ', LENGTH_BYTES + padded);
+		for (unsigned i = 0; i < LENGTH_BYTES; i++)
+			made[i] = (char)((uint64_t)padded >> (8 * i) & 0xff);
+		memcpy(made + LENGTH_BYTES, text, len);
+		*ret_bytes = made;
+		*ret_count = LENGTH_BYTES + padded;
+	}
+	free(text);
+	return made != NULL ? 0 : -ENOMEM;
+}
+
+const struct tensors_form tensors_safetensors = { .ending = ".safetensors",
+						  .parse = parse,
+						  .header = header };

@@ -78,7 +78,7 @@ static const struct command helps[] = {
 	{ "train", "--help", cmd_train },   { "drill", "--help", cmd_drill },
 	{ "serve", "--help", cmd_serve },   { "work", "--help", cmd_work },
 	{ "stat", "--help", cmd_stat },     { "bench", "--help", cmd_bench },
-	{ "doctor", "--help", cmd_doctor },
+	{ "doctor", "--help", cmd_doctor }, { "export", "--help", cmd_export },
 };
 
 static int help_run(unsigned attempt, char text[RUN_TEXT_MAX])

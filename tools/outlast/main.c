@@ -25,6 +25,7 @@ static const struct ol_cmd commands[] = {
 	{ "serve", "run the server of one shard", cmd_serve },
 	{ "work", "run one worker against servers that are up", cmd_work },
 	{ "stat", "show servers and chains: roles, versions, lag, counters", cmd_stat },
+	{ "export", "write a job's weights into a .npy or .safetensors file", cmd_export },
 	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },
 	{ "keygen", "make a key for a job", cmd_keygen },
 	{ "doctor", "say what this machine can do, and what to change", cmd_doctor },

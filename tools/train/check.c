@@ -343,8 +343,8 @@ static void folder_remove(const char *dir)
 int train_check(struct train *train)
 {
 	static int (*const checks[])(struct train *) = {
-		pace_check, train_chain_check, kills_check,  files_check,
-		job_open,   train_model_check, sizes_decide, durable_check,
+		train_save_check, pace_check,        train_chain_check, kills_check,   files_check,
+		job_open,         train_model_check, sizes_decide,      durable_check,
 	};
 	int rc = 0;
 

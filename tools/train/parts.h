@@ -45,6 +45,7 @@ enum train_recovery {
 struct train_set {
 	const char *address;
 	const char *json;
+	const char *save;
 	const char *kill;
 	const char *timeline;
 	uint64_t steps;
@@ -53,6 +54,7 @@ struct train_set {
 	double epochs;
 	double eval_seconds;
 	double pace; /* of each worker */
+	bool force; /* save: replaces a file that is there */
 	uint32_t workers;
 	uint32_t servers; /* shards */
 	const char *coordinator; /* NULL: our own */
@@ -494,6 +496,15 @@ static inline bool train_evaluating(const struct train *train)
 
 /* train_model_check -- set settings that the model needs, unless the user has; an exit code */
 int train_model_check(struct train *train);
+/*
+ * save.c: --save
+ *
+ * train_save_check -- may the file be written? 0, or an exit code
+ * train_save -- write the final weights, of train->last.version; fails the job if it cannot
+ */
+int train_save_check(struct train *train);
+void train_save(struct train *train, const float *weights);
+
 /* train_model_look -- figures of the final weights */
 void train_model_look(struct train *train, const float *weights);
 void train_model_show(const struct train *train);

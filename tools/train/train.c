@@ -50,6 +50,10 @@ static const struct ol_conf_field train_fields[] = {
 	OL_ROW_F64(train_set, eval_seconds, "0", 0.0, 1e6,
 		   "seconds between evaluations instead; 0: --eval-every"),
 	OL_ROW_STR(train_set, json, NULL, "file for the report"),
+	OL_ROW_STR(train_set, save, NULL,
+		   "file for the final weights, .npy or .safetensors; there it is whole or not at "
+		   "all"),
+	OL_ROW_BOOL(train_set, force, "false", "replace the file of --save if it is there"),
 	OL_ROW_STR(train_set, timeline, NULL,
 		   "file for the course of the training: CSV, a row every --timeline-ms"),
 	OL_ROW_U32(train_set, timeline_ms, "250", 10, 3600000,
@@ -201,8 +205,10 @@ static void weights_look(struct train *train)
 	if (rc == 0)
 		train_model_look(train, weights);
 	train->last.known = rc == 0;
-	if (rc == 0)
+	if (rc == 0) {
 		train_contained_take(train);
+		train_save(train, weights);
+	}
 	if (rc == 0 && train->set.resume && train->steps != 0 && train_counts(train).computed == 0)
 		train_say(&train->screen,
 			  "nothing is left to do: the checkpoint is of step %" PRIu64

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * export.c -- `outlast export`: a job's weights into a file that other programs read
+ *
+ * An observer reads them out of the servers' memory, while the job goes on.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/cmd.h"
+#include "cmd/key.h"
+#include "cmd/settings.h"
+#include "outlast.h"
+#include "tensors/tensors.h"
+
+struct export_set {
+	const char *connect;
+	const char *out;
+	const char *device;
+	uint32_t timeout_ms;
+	bool force;
+	int log;
+	struct ol_set_coord coord;
+	struct ol_set_transport transport;
+	struct ol_set_key key;
+};
+
+static const struct ol_conf_field export_fields[] = {
+	OL_ROW_GROUP("what is exported"),
+	OL_ROW_STR(export_set, connect, NULL,
+		   "addresses of the job's servers, shard 0 first, with commas between; instead of "
+		   "--coordinator"),
+	OL_ROW_GROUP("how"),
+	OL_ROW_STR(export_set, out, NULL,
+		   "file to write, .npy or .safetensors; there it is whole or not at all"),
+	OL_ROW_BOOL(export_set, force, "false", "replace a file that is there"),
+	OL_ROW_U32(export_set, timeout_ms, "10000", 10, 3600000,
+		   "until servers that do not answer, or have no weights yet, are given up"),
+	OL_ROW_STR(export_set, device, NULL, "RDMA device; without it the one that has the route"),
+	OL_ROW_CHOICE(export_set, log, "error", ol_log_levels,
+		      "least important messages that are shown"),
+};
+
+static const struct ol_rows export_rows = OL_ROWS(export_fields);
+
+static const char examples[] =
+	"  outlast export --connect 10.0.0.1:7471,10.0.0.2:7471 --out weights.npy\n"
+	"  outlast export --coordinator zk:10.0.0.9:2181 --job cnn7 --out cnn7.safetensors\n";
+
+/* One run */
+struct export
+{
+	struct ol_settings settings;
+	struct export_set set;
+	struct ol_worker *observer;
+	char key[OL_JOB_KEY_MAX];
+};
+
+static int settings_check(struct export *export)
+{
+	const struct export_set *set = &export->set;
+	char err[512] = "";
+	int rc;
+
+	if (set->connect == NULL && set->coord.coordinator == NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, "export", "give --coordinator or --connect",
+				    NULL, NULL);
+	if (set->connect != NULL && set->coord.coordinator != NULL)
+		return ol_settings_fail(&export->settings, "connect",
+					"is one of two: give --coordinator or --connect");
+	if (set->out == NULL)
+		return ol_cmd_error(OL_EXIT_USAGE, "export", "give --out", NULL, NULL);
+	rc = ol_tensors_may_save(set->out, set->force, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(rc == -EINVAL || rc == -EEXIST ? OL_EXIT_USAGE : OL_EXIT_FAILED,
+				    "export", "--out", err, NULL);
+	return 0;
+}
+
+static int observer_open(struct export *export)
+{
+	const struct export_set *set = &export->set;
+	struct ol_worker_opts opts;
+	char err[256] = "";
+	int rc;
+
+	ol_worker_opts_init(&opts);
+	opts.servers = set->connect;
+	opts.coordinator = set->coord.coordinator;
+	opts.job = set->coord.job;
+	opts.transport = ol_transport_name(set->transport.transport);
+	opts.device = set->device;
+	opts.job_key = export->key;
+	opts.observer = OL_OBSERVER_READS;
+	opts.connect_timeout_ms = set->timeout_ms;
+	opts.op_timeout_ms = set->timeout_ms;
+	opts.outage = set->coord.coordinator != NULL ? OL_OUTAGE_WAIT : OL_OUTAGE_END;
+	opts.outage_timeout_ms = set->timeout_ms;
+	opts.spin_us = 0;
+	rc = ol_worker_open(&opts, &export->observer, err, sizeof(err));
+	if (rc != 0)
+		return ol_cmd_error(opts.coordinator != NULL ? ol_cmd_exit_of_coord(rc)
+							     : ol_cmd_exit_of(rc),
+				    "export", err, NULL, ol_cmd_remedy(rc));
+	return 0;
+}
+
+/* A signal that asks to end waits until the file has its name, so that none is left under another one. */
+static int save(const struct export *export, const float *weights, uint64_t count,
+		const struct ol_tensors_about *about)
+{
+	const struct export_set *set = &export->set;
+	sigset_t asking, was;
+	char err[512] = "";
+	int rc;
+
+	ol_cmd_signals_asking(&asking);
+	(void)sigprocmask(SIG_BLOCK, &asking, &was);
+	rc = ol_tensors_save(set->out, set->force, weights, count, about, err, sizeof(err));
+	(void)sigprocmask(SIG_SETMASK, &was, NULL);
+	if (rc != 0)
+		return ol_cmd_error(rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_FAILED, "export",
+				    "--out", err, NULL);
+	fprintf(stderr, "%" PRIu64 " parameters of version %" PRIu64 " are in %s\n", count,
+		about->version, set->out);
+	return 0;
+}
+
+static int weights_pull(struct export *export)
+{
+	struct ol_tensors_about about = { 0 };
+	struct ol_op op = { 0 };
+	struct ol_job_info info;
+	const float *weights;
+	int rc = ol_pull(export->observer, OL_PULL_NEWEST, &op);
+
+	if (rc == 0)
+		rc = ol_worker_wait(export->observer, &op);
+	if (rc == 0)
+		rc = op.status;
+	if (rc != 0)
+		return ol_cmd_error(ol_cmd_exit_of(rc), "export", "the weights cannot be read",
+				    NULL, ol_strerror(rc));
+	weights = ol_weights(export->observer, &about.version);
+	ol_worker_info(export->observer, &info);
+	about.epoch = info.epoch;
+	about.job = export->set.coord.coordinator != NULL ? export->set.coord.job : NULL;
+	return save(export, weights, info.param_count, &about);
+}
+
+static int export_start(struct export *export)
+{
+	int rc;
+
+	ol_log_level_set((enum ol_log_level) export->set.log);
+	rc = settings_check(export);
+	if (rc == 0)
+		rc = ol_job_key_read("export", &export->set.key, export->key);
+	if (rc == 0)
+		rc = observer_open(export);
+	return rc != 0 ? rc : weights_pull(export);
+}
+
+int cmd_export(int argc, char **argv)
+{
+	struct export export = {
+		.settings = { .cmd = "export",
+			      .spec = { .program = "outlast export",
+					.purpose =
+						"Writes the weights of a job into a file of float32: "
+						"one vector, as NumPy's .npy or as the tensor "
+						"\"weights\" of a .safetensors. They are read out "
+						"of the servers' memory, and the job goes on.",
+					.examples = examples } },
+	};
+	struct ol_settings *settings = &export.settings;
+	int rc;
+
+	ol_settings_add(settings, export_rows, 0);
+	ol_settings_add(settings, ol_rows_transport, offsetof(struct export_set, transport));
+	ol_settings_add(settings, ol_rows_key, offsetof(struct export_set, key));
+	ol_settings_add(settings, ol_rows_coord, offsetof(struct export_set, coord));
+	if (ol_settings_load(settings, &export.set, argc, argv, &rc))
+		rc = export_start(&export);
+	ol_worker_close(export.observer);
+	ol_settings_fini(settings);
+	explicit_bzero(export.key, sizeof(export.key));
+	return rc;
+}

@@ -318,6 +318,47 @@ static inline int ol_chains_get(struct ol_chains *chains, uint32_t shard,
 }
 OL_API void ol_chains_close(struct ol_chains *chains);
 
+/* One shard's checkpoint, read by a program that need not be a server. It belongs to one thread. */
+struct ol_checkpoint;
+
+/* What its file says. */
+struct ol_checkpoint_info {
+	uint64_t job_id;
+	uint64_t version;
+	uint64_t param_count; /* of the job */
+	uint64_t shard_first; /* where the shard begins in the job's vector */
+	uint64_t shard_len; /* floats of the shard */
+	uint32_t epoch;
+	uint32_t shard_count; /* of the job */
+};
+
+/*
+ * ol_checkpoint_open -- read the newest whole checkpoint of a shard, which is checked as by a server
+ * that restores
+ *
+ * Only full checkpoints: a running one takes its job's blocks to put it together. job_id 0: there
+ * must be those of one job only.
+ *
+ * Blocks: while it reads.
+ * Errors: -ENOENT (none of this shard and job), -EINVAL (of several jobs), OL_E_NO_CHECKPOINT (none
+ * is whole), -ENOMEM, errors of the folder or the file; with a line in err
+ */
+OL_API int ol_checkpoint_open(const char *dir, uint64_t job_id, uint32_t shard,
+			      struct ol_checkpoint **ret_checkpoint, char *err, size_t err_bytes);
+OL_API void ol_checkpoint_info_sized(const struct ol_checkpoint *checkpoint,
+				     struct ol_checkpoint_info *ret_info, size_t info_bytes);
+static inline void ol_checkpoint_info(const struct ol_checkpoint *checkpoint,
+				      struct ol_checkpoint_info *ret_info)
+{
+	ol_checkpoint_info_sized(checkpoint, ret_info, sizeof(*ret_info));
+}
+
+/* ol_checkpoint_weights -- the shard's; valid until close */
+OL_API const float *ol_checkpoint_weights(const struct ol_checkpoint *checkpoint);
+
+/* ol_checkpoint_close -- NULL is fine */
+OL_API void ol_checkpoint_close(struct ol_checkpoint *checkpoint);
+
 #ifdef __cplusplus
 }
 #endif

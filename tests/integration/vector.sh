@@ -105,7 +105,7 @@ expect_error "a NaN" 3 "*outlast serve: --init: $tmp/nan.npy: parameter 4000 is 
 outlast serve --init "$tmp/nowhere.npy"
 expect_error "no file" 3 "*outlast serve: --init: $tmp/nowhere.npy: *No such file*"
 outlast export --connect @x --coordinator dir:/x --out "$tmp/x.npy"
-expect_error "two places" 2 "outlast export: --connect: *one of two*"
+expect_error "two places" 2 "outlast export: give one of *"
 outlast export --connect @x
 expect_error "nowhere to write" 2 "outlast export: give --out"
 outlast export --connect @x --out "$tmp/first.npy"
@@ -182,8 +182,17 @@ vector a "$a" 0 "${durable[@]}" --restore checkpoint --epoch 3
 servers=("$pid")
 vector b "$b" 1 "${durable[@]}" --restore checkpoint --epoch 3
 servers+=("$pid")
+exported "the checkpoints, while servers run on" "$want" --checkpoint "$tmp/c"
 exported "after both were killed" "$want" --connect "$a,$b"
 stop "${servers[@]}"
+
+exported "the checkpoints" "$want" --checkpoint "$tmp/c"
+outlast export --checkpoint "$tmp/views" --out "$tmp/none.npy"
+expect_error "no folder" 1 "outlast export: --checkpoint: *$tmp/views*"
+rm "$tmp"/c/ckpt-*-s1-*
+outlast export --checkpoint "$tmp/c" --out "$tmp/none.npy"
+expect_error "a shard is missing" 1 "outlast export: --checkpoint: $tmp/c has no full checkpoint of shard 1*"
+[ ! -e "$tmp/none.npy" ] || fail "half of the weights were written"
 
 # a chain: a worker trains, the head dies, its successor has the same bits
 mkdir "$tmp/views"

@@ -3,12 +3,14 @@
 /*
  * export.c -- `outlast export`: a job's weights into a file that other programs read
  *
- * An observer reads them out of the servers' memory, while the job goes on.
+ * An observer reads them out of the servers' memory, while the job goes on; or they are those of a folder
+ * of checkpoints, and nothing runs.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -16,10 +18,12 @@
 #include "cmd/key.h"
 #include "cmd/settings.h"
 #include "outlast.h"
+#include "outlast_server.h"
 #include "tensors/tensors.h"
 
 struct export_set {
 	const char *connect;
+	const char *checkpoint;
 	const char *out;
 	const char *device;
 	uint32_t timeout_ms;
@@ -35,6 +39,8 @@ static const struct ol_conf_field export_fields[] = {
 	OL_ROW_STR(export_set, connect, NULL,
 		   "addresses of the job's servers, shard 0 first, with commas between; instead of "
 		   "--coordinator"),
+	OL_ROW_STR(export_set, checkpoint, NULL,
+		   "a folder of full checkpoints of all shards; instead of --coordinator"),
 	OL_ROW_GROUP("how"),
 	OL_ROW_STR(export_set, out, NULL,
 		   "file to write, .npy or .safetensors; there it is whole or not at all"),
@@ -50,7 +56,8 @@ static const struct ol_rows export_rows = OL_ROWS(export_fields);
 
 static const char examples[] =
 	"  outlast export --connect 10.0.0.1:7471,10.0.0.2:7471 --out weights.npy\n"
-	"  outlast export --coordinator zk:10.0.0.9:2181 --job cnn7 --out cnn7.safetensors\n";
+	"  outlast export --coordinator zk:10.0.0.9:2181 --job cnn7 --out cnn7.safetensors\n"
+	"  outlast export --checkpoint ckpt --out weights.safetensors --force\n";
 
 /* One run */
 struct export
@@ -64,15 +71,15 @@ struct export
 static int settings_check(struct export *export)
 {
 	const struct export_set *set = &export->set;
+	int sources = (set->connect != NULL) + (set->checkpoint != NULL) +
+		      (set->coord.coordinator != NULL);
 	char err[512] = "";
 	int rc;
 
-	if (set->connect == NULL && set->coord.coordinator == NULL)
-		return ol_cmd_error(OL_EXIT_USAGE, "export", "give --coordinator or --connect",
-				    NULL, NULL);
-	if (set->connect != NULL && set->coord.coordinator != NULL)
-		return ol_settings_fail(&export->settings, "connect",
-					"is one of two: give --coordinator or --connect");
+	if (sources != 1)
+		return ol_cmd_error(OL_EXIT_USAGE, "export",
+				    "give one of --coordinator, --connect and --checkpoint", NULL,
+				    NULL);
 	if (set->out == NULL)
 		return ol_cmd_error(OL_EXIT_USAGE, "export", "give --out", NULL, NULL);
 	rc = ol_tensors_may_save(set->out, set->force, err, sizeof(err));
@@ -153,12 +160,89 @@ static int weights_pull(struct export *export)
 	return save(export, weights, info.param_count, &about);
 }
 
+/* The job's vector, put together from its shards' checkpoints */
+struct saved {
+	float *weights; /* owned */
+	struct ol_checkpoint_info first; /* of shard 0 */
+	struct ol_tensors_about about; /* the oldest version */
+	uint64_t newest; /* version */
+};
+
+static int shard_take(struct saved *saved, const struct ol_checkpoint *checkpoint, const char *dir)
+{
+	struct ol_checkpoint_info info;
+
+	ol_checkpoint_info(checkpoint, &info);
+	if (saved->weights == NULL) { /* shard 0 */
+		saved->first = info;
+		saved->about = (struct ol_tensors_about){ .version = info.version };
+		saved->weights = calloc(info.param_count, sizeof(*saved->weights));
+		if (saved->weights == NULL)
+			return ol_cmd_error(OL_EXIT_RESOURCES, "export",
+					    "no memory for the weights", NULL,
+					    ol_cmd_remedy(-ENOMEM));
+	}
+	if (info.param_count != saved->first.param_count ||
+	    info.shard_count != saved->first.shard_count)
+		return ol_cmd_error(OL_EXIT_FAILED, "export", "--checkpoint", dir,
+				    "its shards are of different jobs");
+	memcpy(saved->weights + info.shard_first, ol_checkpoint_weights(checkpoint),
+	       info.shard_len * sizeof(*saved->weights));
+	if (info.version < saved->about.version)
+		saved->about.version = info.version;
+	if (info.version > saved->newest)
+		saved->newest = info.version;
+	if (info.epoch > saved->about.epoch)
+		saved->about.epoch = info.epoch;
+	return 0;
+}
+
+static int shards_take(const struct export *export, struct saved *saved)
+{
+	const char *dir = export->set.checkpoint;
+	uint32_t shard = 0;
+
+	do {
+		struct ol_checkpoint *checkpoint;
+		char err[512] = "";
+		int rc = ol_checkpoint_open(dir, saved->first.job_id, shard, &checkpoint, err,
+					    sizeof(err));
+
+		if (rc != 0)
+			return ol_cmd_error(rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_FAILED,
+					    "export", "--checkpoint", err, NULL);
+		rc = shard_take(saved, checkpoint, dir);
+		ol_checkpoint_close(checkpoint);
+		if (rc != 0)
+			return rc;
+	} while (++shard < saved->first.shard_count);
+	return 0;
+}
+
+static int checkpoints_read(const struct export *export)
+{
+	struct saved saved = { .weights = NULL };
+	int rc = shards_take(export, &saved);
+
+	if (rc == 0 && saved.newest != saved.about.version)
+		fprintf(stderr,
+			"the shards' newest checkpoints are of versions %" PRIu64 " to %" PRIu64
+			"\n",
+			saved.about.version, saved.newest);
+	if (rc == 0)
+		rc = save(export, saved.weights, saved.first.param_count, &saved.about);
+	free(saved.weights);
+	return rc;
+}
+
 static int export_start(struct export *export)
 {
 	int rc;
 
 	ol_log_level_set((enum ol_log_level) export->set.log);
 	rc = settings_check(export);
+	if (rc == 0 && export->set.checkpoint != NULL)
+		return checkpoints_read(export);
 	if (rc == 0)
 		rc = ol_job_key_read("export", &export->set.key, export->key);
 	if (rc == 0)
@@ -175,7 +259,8 @@ int cmd_export(int argc, char **argv)
 						"Writes the weights of a job into a file of float32: "
 						"one vector, as NumPy's .npy or as the tensor "
 						"\"weights\" of a .safetensors. They are read out "
-						"of the servers' memory, and the job goes on.",
+						"of the servers' memory, and the job goes on; or they are those "
+						"of its newest checkpoints.",
 					.examples = examples } },
 	};
 	struct ol_settings *settings = &export.settings;

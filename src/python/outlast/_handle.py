@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One connection to the servers of a job: opened, waited with, viewed, closed.
+
+A handle belongs to the thread that opened it. What waits does so in slices of SLICE_MS without
+Python's lock: between two slices Python sees signals, so Ctrl-C ends a wait.
+"""
+import errno
+import os
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+
+from . import _errors
+from ._library import ffi, lib, text
+
+SLICE_MS = 100
+ERR_BYTES = 512
+
+
+class Op:
+    """One push, pull or flush. Its memory is lent to the library until it is done."""
+
+    def __init__(self, owner: "Owner") -> None:
+        self.c = ffi.new("struct ol_op *")
+        self.lent = False
+        owner.keep.append(self.c)
+
+
+class Owner:
+    """The worker of the library. It is closed when nobody sees its memory any more."""
+
+    def __init__(self, worker: object) -> None:
+        self.worker = worker
+        self.views = 0
+        self.closing = False
+        self.keep: list[object] = []  # ol_worker_close() writes to ops in flight
+        self.lock = threading.RLock()  # a view may go while another one is made
+
+    def view(self, pointer: object, count: int) -> object:
+        """A writable buffer of `count` float32 at pointer; while it lives, so does the memory."""
+        floats = ffi.gc(ffi.cast("float *", pointer), self.view_ended)
+        with self.lock:
+            self.views += 1
+        return ffi.buffer(floats, 4 * count)
+
+    def view_ended(self, _pointer: object) -> None:
+        with self.lock:
+            self.views -= 1
+            self.close_if_unseen()
+
+    def close(self) -> None:
+        with self.lock:
+            self.closing = True
+            self.close_if_unseen()
+
+    def close_if_unseen(self) -> None:
+        if not self.closing or self.views > 0 or self.worker is None:
+            return
+        worker, self.worker = self.worker, None
+        lib.ol_worker_adopt(worker)  # the last view may have gone in another thread
+        lib.ol_worker_close(worker)
+
+
+def deadline_of(timeout: float | None) -> float:
+    return float("inf") if timeout is None else time.monotonic() + timeout
+
+
+def open_worker(options: object) -> object:
+    """ol_worker_open() in a thread of its own, so that Ctrl-C can cancel it."""
+    worker = ffi.new("struct ol_worker **")
+    err = ffi.new("char[]", ERR_BYTES)
+    cancel = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    done: list[int] = []
+
+    def target() -> None:
+        done.append(lib.ol_worker_open(options, worker, err, ERR_BYTES))
+
+    options.cancel_fd = cancel
+    thread = threading.Thread(target=target, daemon=True)
+    try:
+        thread.start()
+        while not done:
+            thread.join(SLICE_MS / 1000)
+    except BaseException:
+        os.eventfd_write(cancel, 1)
+        thread.join()
+        if done == [0]:
+            lib.ol_worker_adopt(worker[0])
+            lib.ol_worker_close(worker[0])
+        raise
+    finally:
+        if done:
+            os.close(cancel)
+    if done[0] != 0:
+        raise _errors.make(done[0], text(err))
+    rc = lib.ol_worker_adopt(worker[0])
+    if rc != 0:
+        raise _errors.make(rc)
+    return worker[0]
+
+
+class Handle:
+    """What Job and Reader have in common."""
+
+    def __init__(self, options: object, timeout: float | None) -> None:
+        self.timeout = timeout
+        self._closers: list[Callable[[], None]] = []
+        self._views: dict[int, object] = {}
+        self._version_out = ffi.new("uint64_t *")
+        self._owner: Owner | None = None  # what follows may fail
+        self._owner = Owner(open_worker(options))
+        self._pull_op = Op(self._owner)
+        info = ffi.new("struct ol_job_info *")
+        lib.ol_worker_info_sized(self._worker(), info, ffi.sizeof("struct ol_job_info"))
+        self.param_count: int = info.param_count
+        self.shard_count: int = info.shard_count
+        self.transport: str = text(info.transport)
+        self.zero_copy: bool = info.zero_copy != 0
+
+    def __enter__(self):  # noqa: ANN204  # typing.Self is of 3.11
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        owner = getattr(self, "_owner", None)
+        if owner is not None:
+            self._views = {}
+            owner.close()
+
+    def close(self) -> None:
+        """End the connection. Models trained through it get memory of their own.
+
+        If a view of its memory is still referred to, the connection ends with the last such view,
+        and a ResourceWarning says so: memory that is seen is never unmapped.
+        """
+        owner, self._owner = self._owner, None
+        if owner is None:
+            return
+        closers, self._closers = self._closers, []
+        for closer in closers:
+            closer()
+        self._views = {}
+        owner.close()
+        if owner.views > 0:
+            warnings.warn(f"outlast: {owner.views} arrays of this handle's memory are in use; "
+                          "it closes with the last of them", ResourceWarning, stacklevel=3)
+
+    def _on_close(self, method: Callable[[], None]) -> None:
+        """Call a bound method at close(), unless its object is gone by then."""
+        reference = weakref.WeakMethod(method)
+
+        def call() -> None:
+            found = reference()
+            if found is not None:
+                found()
+
+        self._closers.append(call)
+
+    def _worker(self) -> object:
+        if self._owner is None:
+            raise _errors.Closed("the handle was closed")
+        return self._owner.worker
+
+    def _buffer(self, pointer: object) -> object:
+        """The vector at a pointer of the library, as a buffer; the same one each time."""
+        address = int(ffi.cast("uintptr_t", pointer))
+        found = self._views.get(address)
+        if found is None:
+            self._worker()
+            found = self._views[address] = self._owner.view(pointer, self.param_count)
+        return found
+
+    def _weights(self) -> tuple[object, int]:
+        """Pointer to the mirror, NULL before the first pull, and its version."""
+        pointer = lib.ol_weights(self._worker(), self._version_out)
+        return pointer, self._version_out[0]
+
+    def _fresh(self, op: Op) -> object:
+        """The op's memory, ready for a call; what a Ctrl-C left of its last use is given up."""
+        if op.lent:
+            self._give_up(op)
+        op.lent = True
+        return op.c
+
+    def _give_up(self, op: Op) -> None:
+        """Take an op back. Its push, pull or flush goes on."""
+        if not op.c.done:
+            lib.ol_worker_wait(self._worker(), op.c)
+        op.lent = False
+
+    def _wait(self, op: Op, deadline: float,
+              between: Callable[[], None] | None = None) -> int:
+        """The op's status; -ETIMEDOUT if it was given up at the deadline.
+
+        After a Ctrl-C the op stays in flight; _fresh() gives it up.
+        """
+        worker = self._worker()
+        status = lib.ol_worker_wait_for(worker, op.c, self._slice(deadline))
+        while not op.c.done:
+            if status != -errno.EAGAIN:
+                self._give_up(op)
+                return status
+            if time.monotonic() >= deadline:
+                self._give_up(op)
+                return -errno.ETIMEDOUT
+            if between is not None:
+                between()
+            status = lib.ol_worker_wait_for(worker, op.c, self._slice(deadline))
+        op.lent = False
+        return op.c.status
+
+    def _slice(self, deadline: float) -> int:
+        if deadline == float("inf"):
+            return SLICE_MS
+        return max(1, min(SLICE_MS, int(1000 * (deadline - time.monotonic()))))
+
+    def _repeat(self, call: Callable[[], int], deadline: float) -> int:
+        """A function of the library that waits for op_timeout_ms, which is one slice here."""
+        while True:
+            rc = call()
+            if rc != -errno.ETIMEDOUT or time.monotonic() >= deadline:
+                return rc
+
+    def poll(self) -> None:
+        """Make progress without waiting: answer servers, reconnect. Costs about a microsecond.
+
+        A program that computes for seconds between two calls should call it now and then.
+        """
+        lib.ol_worker_poll(self._worker())
+
+    def newest(self) -> int:
+        """The newest version that the servers are known to have. Asks them again; the answer
+        comes with a later call. Never blocks."""
+        return lib.ol_newest(self._worker())
+
+    def _pull_until(self, newest: bool, deadline: float) -> None:
+        flags = lib.OL_PULL_NEWEST if newest else 0
+        rc = lib.ol_pull(self._worker(), flags, self._fresh(self._pull_op))
+        if rc == 0:
+            rc = self._wait(self._pull_op, deadline)
+        self._pull_op.lent = False
+        if rc != 0:
+            raise _errors.make(rc)

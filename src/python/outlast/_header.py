@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The declarations of outlast.h, in the form that cffi reads.
+
+The header is the only description of the interface: nothing is declared twice, so nothing can
+drift. A struct that grew since travels with its size, as the header's comment SIZES says.
+"""
+import pathlib
+import re
+
+HERE = pathlib.Path(__file__).resolve().parent
+# beside an installed package; in the source tree
+PLACES = (HERE / "outlast.h", HERE.parents[1] / "include" / "outlast.h")
+
+
+def read() -> str:
+    for place in PLACES:
+        if place.is_file():
+            return place.read_text(encoding="utf-8")
+    raise ImportError(f"outlast.h is neither {' nor '.join(map(str, PLACES))}")
+
+
+def version(text: str) -> str:
+    """"0.1.0": of the header."""
+    found = dict(re.findall(r"^#define OL_VERSION_(MAJOR|MINOR|PATCH)\s+(\d+)$", text, re.M))
+    return ".".join(found[part] for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def codes(text: str) -> dict[str, int]:
+    """Name and number of each line of OL_STATUS_MAP, without OL_E_."""
+    found = re.search(r"#define OL_STATUS_MAP\(X\)(.*?[^\\])\n", text, re.S)
+    if found is None:
+        raise ImportError("outlast.h has no OL_STATUS_MAP")
+    return {name: int(number) for name, number in re.findall(r"X\((\w+), (-\d+),", found[1])}
+
+
+def declarations(text: str) -> str:
+    """Without comments, preprocessor lines, inline functions and attributes."""
+    status = ", ".join(f"OL_E_{name} = {number}" for name, number in codes(text).items())
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif", "", text, flags=re.S | re.M)
+    text = text.replace("\\\n", " ")
+    text = re.sub(r"^#.*$", "", text, flags=re.M)
+    text = re.sub(r"^enum ol_status \{.*?\};", f"enum ol_status {{ {status} }};", text,
+                  flags=re.S | re.M)
+    text = re.sub(r"^static inline .*?^\}", "", text, flags=re.S | re.M)
+    return text.replace("OL_API ", "")

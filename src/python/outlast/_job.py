@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A worker's and a reader's view of a job, with numpy arrays."""
+import errno
+import os
+import stat
+import time
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy
+
+from . import _errors
+from ._handle import SLICE_MS, Handle, Op, deadline_of
+from ._library import ffi, lib, text
+
+KEY_BYTES_MAX = 255
+OUTAGES = {"end": "OL_OUTAGE_END", "wait": "OL_OUTAGE_WAIT", "continue": "OL_OUTAGE_CONTINUE"}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The whole weights of one version.
+
+    array: float32, read-only, param_count long: a view of the mirror, into which the library reads
+    them. It is valid until the pull after the next one starts; then its memory is overwritten.
+    Copy it to keep it.
+    """
+
+    array: numpy.ndarray
+    version: int
+    local: bool = False  # a server is gone (outage "continue"): the last weights, not new ones
+    age: float = 0.0  # seconds since the oldest shard of them was read; 0: just now
+
+    def __array__(self, dtype: object = None) -> numpy.ndarray:
+        return self.array if dtype is None else self.array.astype(dtype)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def copy(self) -> numpy.ndarray:
+        """A copy that stays as it is."""
+        return self.array.copy()
+
+
+def read_only(buffer: object) -> numpy.ndarray:
+    """Over a read-only memoryview, numpy refuses to make it writeable later."""
+    return numpy.frombuffer(memoryview(buffer).toreadonly(), dtype=numpy.float32)
+
+
+def counters(struct: object) -> dict[str, float]:
+    """The fields of the struct of numbers at a pointer."""
+    return {name: getattr(struct, name) for name, _ in ffi.typeof(struct).item.fields}
+
+
+def read_key(path: str) -> str:
+    """The key in a file that nobody else can read; `outlast keygen` makes one."""
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid not in (os.geteuid(), 0):
+            raise PermissionError(f"{path}: the job key is no secret: user {found.st_uid} owns it")
+        if stat.S_IMODE(found.st_mode) & 0o066:
+            raise PermissionError(f"{path}: the job key is no secret: chmod 600")
+        key = file.read(KEY_BYTES_MAX + 2).rstrip(b"\r\n")
+    if not 1 <= len(key) <= KEY_BYTES_MAX or b"\0" in key:
+        raise ValueError(f"{path}: not a job key: it is to hold 1 to {KEY_BYTES_MAX} bytes of text")
+    return key.decode("ascii", "surrogateescape")
+
+
+class Options:
+    """struct ol_worker_opts, and the strings that it points to."""
+
+    def __init__(self, **words: object) -> None:
+        self.c = ffi.new("struct ol_worker_opts *")
+        self.keep: list[object] = []
+        lib.ol_worker_opts_init_sized(self.c, ffi.sizeof("struct ol_worker_opts"))
+        for name, value in words.items():
+            self.set(name, value)
+
+    def set(self, name: str, value: object) -> None:
+        if value is None:
+            return
+        if isinstance(value, str):
+            value = ffi.new("char[]", value.encode("utf-8", "surrogateescape"))
+            self.keep.append(value)
+        try:
+            setattr(self.c, name, value)
+        except (OverflowError, TypeError, AttributeError) as error:
+            raise ValueError(f"option {name}: {error}") from None
+
+
+class Reader(Handle):
+    """An observer: it reads whole weights, and changes nothing. Job.reader() opens one.
+
+    It belongs to the thread that opened it, and takes one of the servers' observers_max places.
+    """
+
+    def __init__(self, options: Options, timeout: float | None) -> None:
+        options.set("observer", lib.OL_OBSERVER_READS)
+        options.set("mirror_state", 0)
+        super().__init__(options.c, timeout)
+        self._last = -1
+
+    def pull(self, newest: bool = True, timeout: float | None = None) -> Weights:
+        """The weights of one version, never older than those of the pull before.
+
+        If a server was restored from older weights than this reader has seen, the call waits
+        until the job has come that far again.
+
+        Blocks: for a round trip; while a server is gone; at most timeout seconds (None: that of
+        connect()), then Timeout.
+        """
+        deadline = deadline_of(self.timeout if timeout is None else timeout)
+        while True:
+            self._pull_until(newest, deadline)
+            pointer, version = self._weights()
+            if version >= self._last:
+                break
+            newest = True
+            if time.monotonic() >= deadline:
+                raise _errors.Timeout(f"the servers were restored at version {version}; version "
+                                      f"{self._last} is not reached again", -errno.ETIMEDOUT)
+        self._last = version
+        op = self._pull_op.c
+        return Weights(read_only(self._buffer(pointer)), version, bool(op.local), op.age_ns / 1e9)
+
+
+class Job(Handle):
+    """A worker's connection to a job. connect() opens one.
+
+    It belongs to the thread that opened it: in another thread, and in a child of a fork, its
+    methods raise WrongThread. A DataLoader's processes do not use it, so they may be forks.
+    """
+
+    def __init__(self, options: Options, timeout: float | None) -> None:
+        self._options = options
+        self.outage = {getattr(lib, name): word for word, name in OUTAGES.items()}[options.c.outage]
+        self._lent: dict[int, object] = {}
+        self._grads: dict[int, numpy.ndarray] = {}
+        self._used = 0  # version of the weights that the caller has last seen
+        super().__init__(options.c, timeout)
+        self._push_op, self._flush_op = Op(self._owner), Op(self._owner)
+        self._info = ffi.new("struct ol_push_info *")
+        self._grad_out = ffi.new("float **")
+
+    def __repr__(self) -> str:
+        return (f"<outlast.Job: worker {self._options.c.worker}, {self.param_count} parameters in "
+                f"{self.shard_count} shards over {self.transport}>")
+
+    def close(self) -> None:
+        self._lent, self._grads = {}, {}
+        super().close()
+
+    close.__doc__ = Handle.close.__doc__
+
+    def reader(self, timeout: float | None = None) -> Reader:
+        """A reader of the same job, with a connection of its own. Blocks as connect() does."""
+        again = Options()
+        ffi.memmove(again.c, self._options.c, ffi.sizeof("struct ol_worker_opts"))
+        again.keep = self._options.keep
+        again.c.worker = 0
+        again.c.outage = lib.OL_OUTAGE_WAIT
+        return Reader(again, self.timeout if timeout is None else timeout)
+
+    def grad(self, timeout: float | None = None) -> numpy.ndarray:
+        """Borrow a gradient buffer: float32, param_count long, writable.
+
+        On shm it is the server's own memory (zero_copy): what is computed in it moves no more. It
+        holds old data: write all of it. It belongs to the library again after push() or
+        release(); then the array is read-only, and is not to be used.
+
+        Blocks: until a buffer is free, at most timeout seconds.
+        """
+        pointer = self._grad_borrow(timeout)
+        address = int(ffi.cast("uintptr_t", pointer))
+        array = self._grads.get(address)
+        if array is None:
+            array = numpy.frombuffer(self._buffer(pointer), dtype=numpy.float32)
+            self._grads[address] = array
+        array.flags.writeable = True
+        self._lent[id(array)] = pointer
+        return array
+
+    def _grad_borrow(self, timeout: float | None) -> object:
+        worker = self._worker()
+        rc = self._repeat(lambda: lib.ol_grad_acquire(worker, self._grad_out),
+                          deadline_of(self.timeout if timeout is None else timeout))
+        if rc != 0:
+            raise _errors.make(rc)
+        return self._grad_out[0]
+
+    def release(self, grad: numpy.ndarray) -> None:
+        """Give a gradient buffer back unpushed."""
+        pointer = self._lent.get(id(grad))
+        if pointer is None:
+            raise ValueError("release() takes the array that grad() returned")
+        while (rc := lib.ol_grad_release(self._worker(), pointer)) == -errno.EAGAIN:
+            self.poll()
+        if rc != 0:
+            raise _errors.make(rc)
+        del self._lent[id(grad)]
+        grad.flags.writeable = False
+
+    def push(self, grad: numpy.ndarray, *, loss: float = 0.0, samples: int = 1,
+             base: int | None = None, timeout: float | None = None) -> int:
+        """Push the gradient in an array of grad(), and wait until it is in the servers' weights.
+
+        loss: mean over the gradient's samples, for policies that look at it. base: version of the
+        weights at which it was computed; None: of those that pull() or weights() returned last.
+
+        Returns the version that it made. With consistency "sync" that is when all workers have
+        pushed theirs.
+
+        Blocks: until it is applied; while a server is gone (outage "wait"); at most timeout
+        seconds: then Timeout, and the gradient still takes effect, once. The same after Ctrl-C.
+        Raises Late or NonFinite if the servers dropped it, Lost, NoServer.
+        """
+        pointer = self._lent.get(id(grad))
+        if pointer is None:
+            raise ValueError("push() takes the array that grad() returned, once")
+        del self._lent[id(grad)]
+        try:
+            self._push_start(pointer, loss, samples, base)
+        except _errors.Error:
+            self._lent[id(grad)] = pointer  # it stays lent
+            raise
+        grad.flags.writeable = False
+        return self._push_end(timeout)
+
+    def _push_start(self, pointer: object, loss: float, samples: int, base: int | None) -> None:
+        info = self._info
+        info.base_version = self._used if base is None else base
+        info.loss = loss
+        info.samples = samples
+        rc = lib.ol_push_sized(self._worker(), pointer, info, ffi.sizeof("struct ol_push_info"),
+                               self._fresh(self._push_op))
+        if rc != 0:
+            self._push_op.lent = False
+            raise _errors.make(rc)
+
+    def _push_end(self, timeout: float | None) -> int:
+        rc = self._wait(self._push_op, deadline_of(self.timeout if timeout is None else timeout))
+        if rc != 0:
+            raise _errors.make(rc)
+        return self._push_op.c.version
+
+    def pull(self, newest: bool = False, timeout: float | None = None) -> Weights:
+        """Read the weights of all shards. Never older than what this worker was told is applied.
+
+        newest: first ask the servers for the newest version: one more round trip.
+
+        Blocks: for a round trip; while a server is gone (outage "wait"); at most timeout seconds.
+        """
+        self._pull_until(newest, deadline_of(self.timeout if timeout is None else timeout))
+        op = self._pull_op.c
+        found = self.weights()
+        return Weights(found.array, found.version, bool(op.local), op.age_ns / 1e9)
+
+    def weights(self) -> Weights:
+        """The weights that this process has: those of the last pull. Never blocks."""
+        pointer = self._mirror()
+        return Weights(read_only(self._buffer(pointer)), self._used)
+
+    def _mirror(self) -> object:
+        """Where the weights are now; gradients are computed at them from here on."""
+        pointer, version = self._weights()
+        if pointer == ffi.NULL:
+            self.stat_links()  # raises what is wrong with the handle
+            raise _errors.Error("no weights yet: call pull() first", -errno.ENODATA)
+        self._used = version
+        return pointer
+
+    @property
+    def version(self) -> int:
+        """Of the weights that pull() or weights() returned last."""
+        return self._used
+
+    def finish(self, version: int | None = None, timeout: float | None = None) -> bool:
+        """At the end of a job: wait until every gradient of this worker is applied or dropped.
+
+        version: where a synchronous job ends. Gradients for steps behind it are withdrawn, since
+        other workers push none. False: a server came back with older weights, so there is more to
+        compute.
+
+        After it, close() takes this worker's mirror away. If a server may still die, stay until
+        another worker has finished, too.
+
+        Blocks: until then, at most timeout seconds.
+        """
+        def withdraw() -> None:
+            if version is not None and self.newest() >= version \
+                    and not any(link["down"] for link in self.stat_links()):
+                lib.ol_withdraw(self._worker())
+
+        deadline = deadline_of(self.timeout if timeout is None else timeout)
+        rc = lib.ol_flush(self._worker(), self._fresh(self._flush_op))
+        if rc == 0:
+            withdraw()
+            rc = self._wait(self._flush_op, deadline, withdraw)
+        self._flush_op.lent = False
+        error = None if rc == 0 else _errors.make(rc)
+        if error is not None and not isinstance(error, _errors.Dropped | _errors.Lost):
+            raise error
+        self._pull_until(True, deadline)
+        self._mirror()
+        return version is None or self._used >= version
+
+    def stat_links(self) -> list[dict[str, float]]:
+        """What became of this worker's gradients, one dict a shard: struct ol_link_stat."""
+        found = []
+        for shard in range(self.shard_count):
+            link = ffi.new("struct ol_link_stat *")
+            rc = lib.ol_link_get_stat_sized(self._worker(), shard, link,
+                                            ffi.sizeof("struct ol_link_stat"))
+            if rc != 0:
+                raise _errors.make(rc)
+            found.append(counters(link))
+        return found
+
+    def stat(self, timeout: float | None = None) -> list[types.SimpleNamespace]:
+        """The counters of each shard's server: struct ol_server_stat of outlast.h.
+
+        Read from its memory with one RDMA read; its processor takes no part. `link` holds what
+        became of this worker's gradients there: struct ol_link_stat.
+
+        Blocks: for a round trip a shard, at most timeout seconds.
+        """
+        deadline = deadline_of(self.timeout if timeout is None else timeout)
+        return list(self._stat_each(deadline))
+
+    def _stat_each(self, deadline: float) -> Iterator[types.SimpleNamespace]:
+        server = ffi.new("struct ol_server_stat *")
+        size = ffi.sizeof("struct ol_server_stat")
+        for shard, link in enumerate(self.stat_links()):
+            rc = self._repeat(lambda at=shard: lib.ol_stat_sized(self._worker(), at, server, size),
+                              deadline)
+            if rc != 0:
+                raise _errors.make(rc)
+            yield types.SimpleNamespace(**counters(server), link=types.SimpleNamespace(**link))
+
+
+def connect(address: object = None, *, coordinator: str | None = None, job: str | None = None,
+            worker: int | None = None, job_key: str | None = None,
+            job_key_file: str | None = None, outage: str | None = None, outage_timeout: float = 60.0,
+            timeout: float | None = None, connect_timeout: float = 10.0,
+            mirror_state: bool = True, transport: str | None = None, device: str | None = None,
+            **options: object) -> Job:
+    """Connect to the servers of a job as one of its workers.
+
+    address: "10.0.0.1:7471", "@name" (shm), several with commas between, one a shard; or what
+    launch() returned; or a coordinator, "dir:PATH" or "zk:HOST:PORT,...". None: $OUTLAST_JOB.
+    worker: this worker's id, from 0, unique in the job; None: $OUTLAST_WORKER, or 0.
+    job: the job's name at its coordinator. job_key_file: as `outlast keygen` makes it.
+    outage: what calls do while a server is gone: "wait" for it (the default), "continue" with the
+    last weights, or "end" with NoServer; outage_timeout: seconds until "wait" and "continue" end too; 0: never.
+    timeout: seconds that a call waits, None: for ever; Ctrl-C ends any wait.
+    mirror_state: pulls bring the optimizer's state (momentum, Adam), so that an empty server can
+    be restored from this worker; costs their bytes with each pull.
+    options: further fields of struct ol_worker_opts, by name.
+
+    Blocks: until all servers are connected, at most connect_timeout seconds.
+    Raises NoServer, Refused, or Error, with the library's line: at which server, and what to do.
+    """
+    outage = outage or getattr(address, "outage", "wait")
+    address = os.environ.get("OUTLAST_JOB") if address is None and coordinator is None else address
+    address = None if address is None else str(address)
+    if address is not None and address.startswith(("dir:", "zk:")):
+        address, coordinator = None, address
+    if address is None and coordinator is None:
+        raise ValueError("connect() needs an address, coordinator=, or $OUTLAST_JOB")
+    if job_key is not None and job_key_file is not None:
+        raise ValueError("give job_key or job_key_file, not both")
+    if outage not in OUTAGES:
+        raise ValueError(f"outage {outage!r}: of {', '.join(OUTAGES)}")
+    if job_key_file is not None:
+        job_key = read_key(job_key_file)
+    elif job_key is None:
+        job_key = os.environ.get("OUTLAST_JOB_KEY")
+    if worker is None:
+        worker = int(os.environ.get("OUTLAST_WORKER", "0"))
+    made = Options(servers=address, coordinator=coordinator, job=job, worker=worker,
+                   job_key=job_key, outage=getattr(lib, OUTAGES[outage]),
+                   outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
+                   connect_timeout_ms=max(1, int(1000 * connect_timeout)), device=device,
+                   mirror_state=int(mirror_state), **options)
+    made.set("op_timeout_ms", SLICE_MS)  # the wait that lasts is Python's
+    return Job(made, timeout)
+
+
+def library_version() -> str:
+    """"0.1.0": of the library in use."""
+    return text(lib.ol_version(ffi.NULL))

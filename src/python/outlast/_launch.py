@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The servers of a job on this machine, as processes of the program `outlast`."""
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import weakref
+
+import numpy
+
+from . import _errors
+from ._library import BUILDS, installed
+
+STOP_S = 5.0  # until a server that was asked to end is killed
+LOG_BYTES = 2000
+
+
+def program() -> str:
+    """$OUTLAST_BIN, or the program beside the library, or the one in PATH."""
+    said = os.environ.get("OUTLAST_BIN")
+    if said:
+        return said
+    for folder in installed() or BUILDS:
+        if os.access(folder / "outlast", os.X_OK):
+            return str(folder / "outlast")
+    found = shutil.which("outlast")
+    if found is None:
+        raise FileNotFoundError("the program outlast is neither beside the library nor in PATH; "
+                                "OUTLAST_BIN can name its file")
+    return found
+
+
+class Server:
+    """One process of `outlast serve`: it holds one shard."""
+
+    def __init__(self, shard: int, address: str, words: list[str], folder: pathlib.Path) -> None:
+        self.shard, self.address = shard, address
+        self.log = folder / f"server{shard}.log"
+        self._words = words
+        self._epoch = 0
+        self._process: subprocess.Popen | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, restore: str = "none") -> None:
+        """Blocks until it listens."""
+        self._epoch += 1
+        reads, writes = os.pipe()
+        command = [*self._words, "--listen", self.address, "--epoch", str(self._epoch), "--restore", restore,
+                   "--ready-fd", str(writes)]
+        variables = dict(os.environ)
+        variables.pop("OUTLAST_JOB", None)  # there an address, for the program a job's name
+        try:
+            with open(self.log, "ab") as log:
+                self._process = subprocess.Popen(
+                    command, pass_fds=[writes], env=variables, stdin=subprocess.DEVNULL,
+                    stdout=log, stderr=log, start_new_session=True)  # Ctrl-C is the notebook's
+        finally:
+            os.close(writes)
+        with os.fdopen(reads, encoding="utf-8") as ready:
+            found = ready.readline().strip()
+        if not found:
+            self._process.wait()
+            raise _errors.Error(f"a server did not start: {self.last_line()}",
+                                -self._process.returncode)
+        self.address = found
+
+    def last_line(self) -> str:
+        lines = self.log.read_bytes()[-LOG_BYTES:].decode("utf-8", "replace").splitlines()
+        return lines[-1] if lines else f"no word in {self.log}"
+
+    def kill(self) -> None:
+        """As kill -9: its memory is gone."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def restart(self, restore: str = "mirror") -> None:
+        """Start an empty server in the place of one that ended, at the same address.
+
+        restore: where its weights come from: "mirror", the workers' memory; "none", the first ones.
+        Blocks until it listens; it has its weights when the workers have found it.
+        """
+        if self.alive:
+            raise _errors.Error("the server runs; kill() it first")
+        self.start(restore)
+
+    def stop(self) -> None:
+        """Ask it to end; kill it if it does not."""
+        if not self.alive:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+def end(servers: list[Server], folder: str, pid: int) -> None:
+    """At the end of the block, or of the process; not in a child of a fork."""
+    if os.getpid() != pid:
+        return
+    for server in servers:
+        server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Launch:
+    """Servers that run until close(), the end of a `with` block, or the end of this process.
+
+    str() of it, and `address`, is what connect() takes, in this process or in others. servers: one
+    a shard, with kill() and restart().
+    """
+
+    def __init__(self, servers: list[Server], folder: str, outage: str) -> None:
+        self.servers, self.outage = servers, outage
+        self._end = weakref.finalize(self, end, servers, folder, os.getpid())
+
+    @property
+    def address(self) -> str:
+        return ",".join(server.address for server in self.servers)
+
+    def __str__(self) -> str:
+        return self.address
+
+    def __repr__(self) -> str:
+        return f"<outlast.Launch: {len(self.servers)} servers at {self.address}>"
+
+    def __enter__(self) -> "Launch":
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the servers. Their weights are gone; pull them before."""
+        self._end()
+
+
+def option(name: str, value: object) -> list[str]:
+    """job_key_file=… is --job-key-file …; True is the word alone."""
+    word = "--" + name.replace("_", "-")
+    if value is None or value is False:
+        return []
+    return [word] if value is True else [word, str(value)]
+
+
+def launch(params: int | None = None, *, init: object = None, servers: int = 1, workers: int = 1,
+           consistency: str = "async", rule: str = "sgd", lr: float = 0.01,
+           listen: list[str] | None = None, outage: str = "wait", **options: object) -> Launch:
+    """Start the servers of a job on this machine.
+
+    params: how many float32 the job holds, from zeros; or init: their first values, a vector, as
+    outlast.torch.vector(model) makes it. servers: processes, one a shard. workers: how many there
+    will be; a step of consistency "sync" takes a gradient of each. consistency: "async", "sync",
+    "sync:k=N", "ssp:N" and the others of `outlast serve`. rule: "sgd", "momentum", "nesterov",
+    "adam", "adamw", with its learning rate lr. listen: an address for each server; None: shm, for
+    processes of this user on this machine. outage: what connect() to this object takes if it is not
+    told otherwise; with the address as text, connect() is told. options: further ones of `outlast serve`, as momentum=
+    0.9, weight_decay=, job_key_file=, lease_ms=.
+
+    Blocks: until all listen. Raises Error with what the server said last.
+    """
+    if (params is None) == (init is None):
+        raise ValueError("launch() needs params, or init")
+    if listen is not None and len(listen) != servers:
+        raise ValueError(f"listen: an address for each of {servers} servers")
+    name = f"@outlast-{os.getpid()}-{secrets.token_hex(4)}"
+    folder = tempfile.mkdtemp(prefix="outlast-")
+    words = [program(), "serve", "--servers", str(servers), "--workers", str(workers),
+             "--consistency", consistency, "--optimizer", rule, "--lr", repr(float(lr))]
+    if init is not None:
+        vector = numpy.ascontiguousarray(init, dtype=numpy.float32).reshape(-1)
+        file = os.path.join(folder, "init.npy")
+        numpy.save(file, vector)
+        words += ["--init", file]
+        params = len(vector)
+    words += ["--params", str(params)]
+    for key, value in options.items():
+        words += option(key, value)
+    started: list[Server] = []
+    try:
+        for shard in range(servers):
+            address = listen[shard] if listen is not None else f"{name}-{shard}"
+            server = Server(shard, address, [*words, "--shard", str(shard)], pathlib.Path(folder))
+            started.append(server)
+            server.start()
+    except BaseException:
+        end(started, folder, os.getpid())
+        raise
+    return Launch(started, folder, outage)
+
+

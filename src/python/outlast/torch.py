@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""PyTorch models whose parameters are a job's: Optimizer pushes gradients, DiLoCo what many inner
+steps have changed.
+
+A model's parameters, in the order of model.parameters(), are one flat vector, as long as the job's.
+Buffers of a model, as a batch norm's averages, stay this process's own.
+
+A parameter of a model under Optimizer lies in the mirror: the library writes there, the program must
+not. torch has no read-only tensors, so Optimizer.step() looks whether a parameter was written in
+place, and raises Error then: such a change would be lost with the next pull, and a server that is
+restored from the mirror would start with it.
+"""
+import errno
+import time
+from collections.abc import Callable, Iterable
+
+import numpy
+import torch
+
+from . import _errors
+from ._handle import deadline_of
+from ._job import Job
+from ._library import ffi
+
+FLOAT_BYTES = 4
+LOOK_S = 0.002  # between two looks whether a step is made
+
+
+class Layout:
+    """Where a model's parameters lie in the job's vector."""
+
+    def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+        for parameter in parameters:
+            if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+                raise ValueError(f"a parameter is {parameter.dtype} on {parameter.device}: a job "
+                                 "holds float32, and reads and writes the memory of the CPU")
+        self.shapes = [parameter.shape for parameter in parameters]
+        self.counts = [parameter.numel() for parameter in parameters]
+        self.count = sum(self.counts)
+
+    def fit(self, job: Job) -> None:
+        if self.count != job.param_count:
+            raise _errors.Error(f"the model has {self.count} parameters, the job "
+                                f"{job.param_count}", -errno.EINVAL)
+
+    def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """Each parameter's part of a flat vector, in its shape."""
+        parts = torch.split(flat, self.counts)
+        return [part.view(shape) for part, shape in zip(parts, self.shapes)]
+
+
+def parameters_of(model: torch.nn.Module | Iterable[torch.nn.Parameter]) \
+        -> list[torch.nn.Parameter]:
+    return list(model.parameters() if isinstance(model, torch.nn.Module) else model)
+
+
+def vector(model: torch.nn.Module | Iterable[torch.nn.Parameter]) -> numpy.ndarray:
+    """A copy of a model's parameters as one float32 vector: init= of outlast.launch()."""
+    parts = [parameter.detach().reshape(-1) for parameter in parameters_of(model)]
+    return torch.cat(parts).to(torch.float32).cpu().numpy()
+
+
+def load(model: torch.nn.Module | Iterable[torch.nn.Parameter], weights: object) -> None:
+    """Copy a vector (of reader.pull(), for example) into a model of this process's own memory."""
+    parameters = parameters_of(model)
+    flat = torch.from_numpy(numpy.array(weights, dtype=numpy.float32))
+    with torch.no_grad():
+        for parameter, view in zip(parameters, Layout(parameters).views(flat)):
+            parameter.copy_(view)
+
+
+class Place:
+    """A vector of the library as tensors: the flat one, and each parameter's part of it."""
+
+    def __init__(self, job: Job, layout: Layout, pointer: object) -> None:
+        self.flat = torch.frombuffer(job._buffer(pointer), dtype=torch.float32)
+        self.parts = layout.views(self.flat)
+
+
+class Places:
+    """The mirrors and gradient buffers of a job, by address: tensors are made once."""
+
+    def __init__(self, job: Job, layout: Layout) -> None:
+        self.job, self.layout = job, layout
+        self.known: dict[int, Place] = {}
+
+    def at(self, pointer: object) -> Place:
+        address = int(ffi.cast("uintptr_t", pointer))
+        found = self.known.get(address)
+        if found is None:
+            found = self.known[address] = Place(self.job, self.layout, pointer)
+        return found
+
+
+class Optimizer(torch.optim.Optimizer):
+    """Trains a model through a job: the servers hold its parameters, and make the steps.
+
+    model: a Module, or its parameters; float32, on the CPU. job: of outlast.connect(). Rule and
+    learning rate are the servers'; so there is no lr here, and a scheduler of torch refuses it.
+
+    Nothing is copied: parameters are views of the job's mirror, and their .grad are views of the
+    gradient buffer that backward() adds to and that the servers read. Each pull writes the other
+    one of two mirrors, so step() points the parameters at new memory (data_ptr() changes); tensors
+    that a program made of a parameter's .data before do not follow.
+
+    bytes_copied counts the exceptions: gradients that the program put elsewhere (zero_grad() of a
+    model with set_to_none=True, autograd of gradients) and close(), which gives a model memory of
+    its own. late counts gradients that the servers dropped as late.
+    """
+
+    def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter], job: Job,
+                 timeout: float | None = None) -> None:
+        super().__init__(parameters_of(model), {})
+        self.job, self.timeout = job, timeout
+        self.bytes_copied = 0
+        self.late = 0
+        self._parameters = [one for group in self.param_groups for one in group["params"]]
+        layout = Layout(self._parameters)
+        layout.fit(job)
+        self._places = Places(job, layout)
+        self._grad: Place | None = None  # the buffer that is lent to this process
+        self._grad_pointer: object = None
+        self._clean = -1  # version counter of the buffer's tensor when it held zeros
+        self._versions: list[int] = []
+        self._base = 0  # version of the weights that the parameters are
+        job.pull(newest=True, timeout=timeout)
+        self._borrow()
+        self._point()
+        job._on_close(self.detach)
+
+    def _point(self) -> None:
+        """Parameters are views of where the last weights are."""
+        parts = self._places.at(self.job._mirror()).parts
+        self._base = self.job.version
+        for parameter, part in zip(self._parameters, parts):
+            parameter.data = part
+        self._versions = [parameter._version for parameter in self._parameters]
+
+    def _borrow(self) -> None:
+        """A gradient buffer of zeros, which .grad are views of."""
+        self._grad_pointer = self.job._grad_borrow(self.timeout)
+        self._grad = self._places.at(self._grad_pointer)
+        self._grad.flat.zero_()
+        self._clean = self._grad.flat._version
+        self._attach()
+
+    def _attach(self) -> None:
+        for parameter, part in zip(self._parameters, self._grad.parts):
+            if parameter.requires_grad:
+                parameter.grad = part
+
+    def _drop(self) -> None:
+        """.grad must not show memory that the library has."""
+        self._grad = None
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Set all gradients to zero, in place: set_to_none changes nothing."""
+        if self._grad is None:
+            return
+        if self._grad.flat._version != self._clean:
+            self._grad.flat.zero_()
+            self._clean = self._grad.flat._version
+        self._attach()
+
+    def _gather(self) -> None:
+        """Bring gradients that lie elsewhere into the buffer."""
+        for parameter, part in zip(self._parameters, self._grad.parts):
+            found = parameter.grad
+            if found is part or not parameter.requires_grad:
+                continue
+            if found is None:
+                part.zero_()
+            else:
+                part.copy_(found.detach())
+                self.bytes_copied += FLOAT_BYTES * part.numel()
+
+    def _check(self) -> None:
+        written = [index for index, parameter in enumerate(self._parameters)
+                   if parameter._version != self._versions[index]]
+        if written:
+            raise _errors.Error(
+                f"parameter {written[0]} was written in place: it is the servers', and lies in the "
+                "mirror, from which a server may be restored; give other weights to launch()",
+                -errno.EPERM)
+
+    def step(self, closure: Callable[[], float] | None = None, *, loss: float | None = None,
+             samples: int = 1) -> float | None:
+        """Push the gradients, wait until they are in the servers' weights, and pull these.
+
+        loss, samples: what the gradient was computed of, for policies that look at them. The
+        gradients are zero afterwards.
+
+        Blocks: until then: with consistency "sync" for the other workers, with outage "wait" while
+        a server is gone; at most timeout seconds. Ctrl-C ends it; the gradient still takes effect.
+        """
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._check()
+        with torch.no_grad():
+            if self._grad is None:  # an earlier step was interrupted
+                elsewhere = [parameter.grad for parameter in self._parameters]
+                self._borrow()
+                for parameter, grad in zip(self._parameters, elsewhere):
+                    parameter.grad = grad
+            self._gather()
+            self._exchange(0.0 if loss is None else float(loss), samples)
+            self._borrow()
+            self._point()
+        return loss
+
+    def _exchange(self, loss: float, samples: int) -> None:
+        self.job._push_start(self._grad_pointer, loss, samples, self._base)
+        self._drop()
+        try:
+            self.job._push_end(self.timeout)
+        except _errors.Late:
+            self.late += 1
+        self.job.pull(timeout=self.timeout)
+
+    def detach(self) -> None:
+        """Give the model memory of its own, with the last weights; close() of the job does it."""
+        if self._places.known:
+            self._drop()
+            with torch.no_grad():
+                for parameter in self._parameters:
+                    parameter.data = parameter.data.clone()
+                    self.bytes_copied += FLOAT_BYTES * parameter.numel()
+            self._places.known = {}
+
+
+class DiLoCo:
+    """A learner of DiLoCo (Douillard and others 2023): many inner steps, then one outer one.
+
+    inner: the optimizer of the model's parameters, in this process (AdamW); its state stays here.
+    every: inner steps between two outer ones. The servers make the outer step: start them with
+    rule "nesterov", lr 0.7, momentum 0.9, consistency "sync" and as many workers as learners. job:
+    of outlast.connect() with outage "wait" and mirror_state, so that an outer step is never lost
+    and the outer momentum survives the servers.
+
+    An outer step pushes the pseudo-gradient, which is the weights of the last outer step less this
+    learner's. It is computed in the gradient buffer, of weights that are read in the mirror: no
+    copy. Then the new weights are copied into the model once, since the inner optimizer writes its
+    parameters, and the mirror must not be written: bytes_copied.
+    """
+
+    def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter],
+                 inner: torch.optim.Optimizer, every: int, job: Job,
+                 timeout: float | None = None) -> None:
+        if every < 1:
+            raise ValueError("every: at least 1 inner step")
+        if job.outage != "wait":
+            raise ValueError('DiLoCo needs connect(outage="wait"): an outer step is made of all '
+                             "learners' inner steps, or waits")
+        self.inner, self.every, self.job, self.timeout = inner, every, job, timeout
+        self.steps = 0  # inner ones
+        self.bytes_copied = 0
+        parameters = parameters_of(model)
+        layout = Layout(parameters)
+        layout.fit(job)
+        self._places = Places(job, layout)
+        self._local = torch.empty(layout.count)
+        for parameter, part in zip(parameters, layout.views(self._local)):
+            parameter.data = part
+        job.pull(newest=True, timeout=timeout)
+        self._load()
+        job._on_close(self._forget)
+
+    @property
+    def outer_steps(self) -> int:
+        """Outer steps that are in the model: the version of the job's weights."""
+        return self.job.version
+
+    def _load(self) -> None:
+        """Borrow the buffer for the next outer step, then take the weights that are there now."""
+        self._grad_pointer = self.job._grad_borrow(self.timeout)
+        self._base = self._places.at(self.job._mirror())
+        self._base_version = self.job.version
+        self._local.copy_(self._base.flat)
+        self.bytes_copied += FLOAT_BYTES * len(self._local)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.inner.zero_grad(set_to_none=set_to_none)
+
+    def step(self, closure: Callable[[], float] | None = None, *, loss: float | None = None,
+             samples: int = 1) -> float | None:
+        """An inner step; each `every` of them an outer one, which blocks as sync() does."""
+        result = self.inner.step(closure)
+        self.steps += 1
+        self.job.poll()  # a server that was restored meanwhile finds this learner
+        if self.steps % self.every == 0:
+            self.sync(loss=loss if loss is not None else result, samples=samples)
+        return result
+
+    def sync(self, *, loss: float | None = None, samples: int = 1) -> None:
+        """An outer step now: push the pseudo-gradient, wait for the step, load its weights.
+
+        Blocks: until all learners have pushed theirs; while a server is gone; at most timeout
+        seconds. After Timeout or Ctrl-C the pseudo-gradient still takes effect, once: the next
+        call only loads the weights.
+        """
+        job = self.job
+        if self._grad_pointer is not None:
+            grad = self._places.at(self._grad_pointer)
+            with torch.no_grad():
+                torch.sub(self._base.flat, self._local, out=grad.flat)
+            job._push_start(self._grad_pointer, 0.0 if loss is None else float(loss), samples,
+                            self._base_version)
+            self._grad_pointer = None
+            job._push_end(self.timeout)
+        deadline = deadline_of(self.timeout)
+        job._pull_until(False, deadline)
+        while job.weights().version == self._base_version:  # the push before was interrupted
+            if time.monotonic() >= deadline:
+                raise _errors.Timeout("the outer step is not made yet", -errno.ETIMEDOUT)
+            time.sleep(LOOK_S)
+            job._pull_until(True, deadline)
+        with torch.no_grad():
+            self._load()
+
+    def _forget(self) -> None:
+        """At close() of the job: the model has memory of its own already."""
+        self._places.known = {}
+        self._base = self._grad_pointer = None

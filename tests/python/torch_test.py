@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A torch model's parameters and gradients lie in the library's memory, and learn as torch's do."""
+import threading
+import unittest
+
+import numpy
+import torch
+
+import outlast
+from outlast._library import ffi
+
+RATE = 0.25
+
+
+def make() -> torch.nn.Module:
+    torch.manual_seed(2)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+def data() -> torch.utils.data.TensorDataset:
+    random = torch.Generator().manual_seed(3)
+    inputs = torch.randn(64, 8, generator=random)
+    return torch.utils.data.TensorDataset(inputs, inputs.argmax(dim=1) % 4)
+
+
+def backward(model: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> float:
+    loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+    loss.backward()
+    return loss.item()
+
+
+class OptimizerTest(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+        self.model, self.twin = make(), make()
+        self.servers = outlast.launch(init=outlast.torch.vector(self.model), lr=RATE)
+        self.addCleanup(self.servers.close)
+        self.job = outlast.connect(self.servers, timeout=20)
+        self.addCleanup(self.job.close)
+        self.optimizer = outlast.torch.Optimizer(self.model, self.job)
+        self.sgd = torch.optim.SGD(self.twin.parameters(), lr=RATE)
+        self.inputs, self.labels = data()[:]
+
+    def assert_in_place(self):
+        """Each parameter and gradient is where the library has it."""
+        mirror = int(ffi.cast("uintptr_t", self.job._weights()[0]))
+        grads = int(ffi.cast("uintptr_t", self.optimizer._grad_pointer))
+        offset = 0
+        for parameter in self.model.parameters():
+            self.assertEqual(parameter.data_ptr(), mirror + offset)
+            self.assertEqual(parameter.grad.data_ptr(), grads + offset)
+            offset += 4 * parameter.numel()
+        self.assertEqual(offset, 4 * self.job.param_count)
+
+    def assert_same(self):
+        numpy.testing.assert_array_equal(outlast.torch.vector(self.model),
+                                         outlast.torch.vector(self.twin))
+
+    def test_nothing_is_copied_and_bits_are_those_of_torch(self):
+        places = set()
+        for _ in range(10):
+            self.assert_in_place()
+            for model, optimizer in ((self.model, self.optimizer), (self.twin, self.sgd)):
+                optimizer.zero_grad()
+                loss = backward(model, self.inputs, self.labels)
+                optimizer.step()
+            self.assert_in_place()
+            self.assert_same()
+            places.add(next(self.model.parameters()).data_ptr())
+        self.assertEqual(len(places), 2)  # the mirror is double-buffered
+        self.assertEqual(self.optimizer.bytes_copied, 0)
+        self.assertLess(loss, 1.4)
+
+    def test_gradients_that_lie_elsewhere_are_copied_and_counted(self):
+        for model in (self.model, self.twin):
+            model.zero_grad(set_to_none=True)
+            backward(model, self.inputs, self.labels)
+        self.model[2].bias.grad = self.twin[2].bias.grad = None
+        self.optimizer.step()
+        self.sgd.step()
+        self.assert_same()
+        self.assertEqual(self.optimizer.bytes_copied, 4 * (self.job.param_count - 4))
+        self.assert_in_place()
+
+    def test_gradients_add_up_until_zero_grad(self):
+        for model, optimizer in ((self.model, self.optimizer), (self.twin, self.sgd)):
+            backward(model, self.inputs[:32], self.labels[:32])
+            optimizer.zero_grad()
+            backward(model, self.inputs[:32], self.labels[:32])
+            backward(model, self.inputs[32:], self.labels[32:])
+            optimizer.step()
+        self.assert_same()
+
+    def test_a_frozen_parameter_stays(self):
+        self.model[0].weight.requires_grad = self.twin[0].weight.requires_grad = False
+        self.optimizer.zero_grad()
+        for model, optimizer in ((self.model, self.optimizer), (self.twin, self.sgd)):
+            backward(model, self.inputs, self.labels)
+            optimizer.step()
+        self.assert_same()
+
+    def test_a_closure_gives_the_loss(self):
+        loss = self.optimizer.step(lambda: backward(self.model, self.inputs, self.labels))
+        self.assertGreater(loss, 0)
+        self.assertAlmostEqual(self.job.stat()[0].loss, loss, places=4)
+
+    def test_a_write_into_the_mirror_is_found(self):
+        backward(self.model, self.inputs, self.labels)
+        with torch.no_grad():
+            self.model[0].bias.add_(1.0)
+        with self.assertRaisesRegex(outlast.Error, "parameter 1 was written"):
+            self.optimizer.step()
+
+    def test_no_scheduler_of_torch_takes_it(self):
+        with self.assertRaises(KeyError):
+            torch.optim.lr_scheduler.StepLR(self.optimizer, 1)
+
+    def test_another_model_is_refused(self):
+        with self.assertRaisesRegex(outlast.Error, "the model has 9 parameters, the job 212"):
+            outlast.torch.Optimizer(torch.nn.Linear(8, 1), self.job)
+        with self.assertRaisesRegex(ValueError, "float64"):
+            outlast.torch.Optimizer(make().double(), self.job)
+
+    def test_close_leaves_the_model_its_weights(self):
+        backward(self.model, self.inputs, self.labels)
+        self.optimizer.step()
+        want = outlast.torch.vector(self.model)
+        self.job.close()
+        self.servers.close()
+        numpy.testing.assert_array_equal(outlast.torch.vector(self.model), want)
+        backward(self.model, self.inputs, self.labels)
+        self.assertEqual(self.optimizer.bytes_copied, 4 * want.size)
+
+    def test_processes_of_a_data_loader_are_forks(self):
+        loader = torch.utils.data.DataLoader(data(), batch_size=16, num_workers=2,
+                                             multiprocessing_context="fork")
+        for _ in range(2):
+            for inputs, labels in loader:
+                for model, optimizer in ((self.model, self.optimizer), (self.twin, self.sgd)):
+                    optimizer.zero_grad()
+                    backward(model, inputs, labels)
+                    optimizer.step()
+        self.assert_same()
+        self.assertEqual(self.job.stat_links()[0]["outages"], 0)
+
+    def test_a_reader_loads_another_model(self):
+        with self.job.reader() as reader:
+            backward(self.model, self.inputs, self.labels)
+            self.optimizer.step()
+            other = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(),
+                                        torch.nn.Linear(16, 4))
+            outlast.torch.load(other, reader.pull())
+            numpy.testing.assert_array_equal(outlast.torch.vector(other),
+                                             outlast.torch.vector(self.model))
+
+    def test_an_interrupted_step_can_be_followed_by_another(self):
+        self.servers.servers[0].kill()
+        backward(self.model, self.inputs, self.labels)
+        self.optimizer.timeout = 0.2
+        with self.assertRaises(outlast.Timeout):
+            self.optimizer.step()
+        self.assertTrue(all(one.grad is None for one in self.model.parameters()))
+        self.optimizer.timeout = 20
+        timer = threading.Timer(0.1, self.servers.servers[0].restart)
+        timer.start()
+        backward(self.model, self.inputs, self.labels)
+        self.optimizer.step()
+        timer.join()
+        self.assertEqual(self.job.version, 2)
+        self.assert_in_place()
+
+
+class DiLoCoTest(unittest.TestCase):
+    def test_one_learner_walks_as_the_formula_says(self):
+        """theta <- nesterov(theta, theta - local): checked against torch's own SGD."""
+        model, twin = make(), make()
+        inputs, labels = data()[:]
+        outer = torch.optim.SGD([torch.nn.Parameter(torch.from_numpy(outlast.torch.vector(twin)))],
+                                lr=0.5, momentum=0.5, nesterov=True)
+        theta = outer.param_groups[0]["params"][0]
+        inner = torch.optim.AdamW(twin.parameters(), lr=1e-2)
+        with outlast.launch(init=theta.detach(), rule="nesterov", lr=0.5, momentum=0.5,
+                            consistency="sync") as servers, \
+                outlast.connect(servers, timeout=20) as job:
+            sync = outlast.torch.DiLoCo(
+                model, inner=torch.optim.AdamW(model.parameters(), lr=1e-2), every=3, job=job)
+            for step in range(1, 13):
+                sync.zero_grad()
+                backward(model, inputs, labels)
+                sync.step()
+                inner.zero_grad()
+                backward(twin, inputs, labels)
+                inner.step()
+                if step % 3 == 0:
+                    theta.grad = theta.detach() - torch.from_numpy(outlast.torch.vector(twin))
+                    outer.step()
+                    outlast.torch.load(twin, theta.detach())
+            self.assertEqual(sync.outer_steps, 4)
+            numpy.testing.assert_allclose(outlast.torch.vector(model),
+                                          outlast.torch.vector(twin), rtol=1e-6, atol=1e-7)
+            self.assertEqual(sync.bytes_copied, 5 * 4 * job.param_count)
+
+    def test_an_interrupted_outer_step_is_made_once(self):
+        model = make()
+        with outlast.launch(init=outlast.torch.vector(model), rule="nesterov", lr=1.0,
+                            momentum=0.0, consistency="sync", workers=2) as servers, \
+                outlast.connect(servers, worker=0) as job, \
+                outlast.connect(servers, worker=1, timeout=20) as other:
+            sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 1, job,
+                                        timeout=0.2)
+            other.pull()
+            before = outlast.torch.vector(model)
+            for parameter in model.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            for call in (sync.step, sync.sync):
+                with self.assertRaises(outlast.Timeout):
+                    call()
+            grad = other.grad()
+            grad[:] = 3.0
+            self.assertEqual(other.push(grad), 1)
+            sync.sync()
+            self.assertEqual(sync.outer_steps, 1)
+            numpy.testing.assert_array_equal(outlast.torch.vector(model), before - 2.0)
+            del grad
+
+    def test_it_wants_outage_wait(self):
+        model = make()
+        with outlast.launch(init=outlast.torch.vector(model), outage="continue") as servers, \
+                outlast.connect(servers) as job:
+            with self.assertRaises(ValueError):
+                outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 1, job)
+
+
+if __name__ == "__main__":
+    unittest.main()

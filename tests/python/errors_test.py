@@ -47,10 +47,10 @@ class Connecting(unittest.TestCase):
             with self.subTest(words=words), self.assertRaises(ValueError):
                 outlast.connect(**words)
 
-    def test_an_observer_or_a_worker_twice(self):
+    def test_one_worker_twice(self):
         with outlast.launch(params=PARAMS) as servers, outlast.connect(servers):
             with self.assertRaises(outlast.Refused) as caught:
-                outlast.connect(servers, connect_timeout=0.5)
+                outlast.connect(servers)
             self.assertEqual(caught.exception.status, "WORKER_ID")
 
     def test_the_variable_names_the_job(self):
@@ -80,7 +80,7 @@ class Keys(unittest.TestCase):
                 outlast.connect(servers, job_key_file=file).close()
                 outlast.connect(servers, job_key=KEY).close()
                 with self.assertRaises(outlast.Refused):
-                    outlast.connect(servers, job_key=KEY[::-1], connect_timeout=0.5)
+                    outlast.connect(servers, job_key=KEY[::-1], connect_timeout=2)
             file.chmod(0o644)
             with self.assertRaisesRegex(PermissionError, "chmod 600"):
                 outlast.connect("@x", job_key_file=file)
@@ -141,8 +141,8 @@ class Waiting(unittest.TestCase):
         thread = threading.Thread(target=count)
         thread.start()
         with self.assertRaises(outlast.Timeout):
-            self.push(self.job, 1.0, timeout=0.5)
-        self.assertEqual(turns, 100)
+            self.push(self.job, 1.0, timeout=1.0)
+        self.assertGreater(turns, 10)
         thread.join()
 
     def test_finish_withdraws_what_nobody_waits_for(self):

@@ -207,17 +207,19 @@ class DiLoCoTest(unittest.TestCase):
                 outlast.connect(servers, worker=0) as job, \
                 outlast.connect(servers, worker=1, timeout=20) as other:
             sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 1, job,
-                                        timeout=0.2)
+                                        timeout=20)
             other.pull()
             before = outlast.torch.vector(model)
             for parameter in model.parameters():
                 parameter.grad = torch.ones_like(parameter)
+            sync.timeout = 0.2
             for call in (sync.step, sync.sync):
                 with self.assertRaises(outlast.Timeout):
                     call()
             grad = other.grad()
             grad[:] = 3.0
             self.assertEqual(other.push(grad), 1)
+            sync.timeout = 20
             sync.sync()
             self.assertEqual(sync.outer_steps, 1)
             numpy.testing.assert_array_equal(outlast.torch.vector(model), before - 2.0)

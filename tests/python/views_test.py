@@ -99,7 +99,7 @@ class Views(unittest.TestCase):
             self.job.close()
         self.assertEqual(part.tolist(), [7.0, 8.0])
         with self.assertRaises(outlast.Refused):  # it is still connected
-            outlast.connect(self.servers, connect_timeout=0.3)
+            outlast.connect(self.servers)
         del part
         gc.collect()
         outlast.connect(self.servers).close()

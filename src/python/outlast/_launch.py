@@ -159,13 +159,15 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     """Start the servers of a job on this machine.
 
     params: how many float32 the job holds, from zeros; or init: their first values, a vector, as
-    outlast.torch.vector(model) makes it. servers: processes, one a shard. workers: how many there
-    will be; a step of consistency "sync" takes a gradient of each. consistency: "async", "sync",
-    "sync:k=N", "ssp:N" and the others of `outlast serve`. rule: "sgd", "momentum", "nesterov",
-    "adam", "adamw", with its learning rate lr. listen: an address for each server; None: shm, for
-    processes of this user on this machine. outage: what connect() to this object takes if it is not
-    told otherwise; with the address as text, connect() is told. options: further ones of `outlast serve`, as momentum=
-    0.9, weight_decay=, job_key_file=, lease_ms=.
+    outlast.torch.vector(model) makes it, or a file, .npy or .safetensors.
+    servers: processes, one a shard.
+    workers: how many there will be; a step of consistency "sync" takes a gradient of each.
+    consistency: "async", "sync", "sync:k=N", "ssp:N" and the others of `outlast serve`.
+    rule: "sgd", "momentum", "nesterov", "adam", "adamw"; lr: its learning rate.
+    listen: an address for each server; None: shm, for processes of this user on this machine.
+    outage: what connect() to this object does while a server is gone, if it is not told otherwise.
+    A connect() to the address as text, in another process, does not know it.
+    options: further ones of `outlast serve`: momentum=0.9, weight_decay=, job_key_file=, lease_ms=.
 
     Blocks: until all listen. Raises Error with what the server said last.
     """
@@ -177,13 +179,15 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     folder = tempfile.mkdtemp(prefix="outlast-")
     words = [program(), "serve", "--servers", str(servers), "--workers", str(workers),
              "--consistency", consistency, "--optimizer", rule, "--lr", repr(float(lr))]
-    if init is not None:
+    if isinstance(init, (str, os.PathLike)):
+        words += ["--init", os.path.abspath(init)]
+    elif init is not None:
         vector = numpy.ascontiguousarray(init, dtype=numpy.float32).reshape(-1)
         file = os.path.join(folder, "init.npy")
         numpy.save(file, vector)
         words += ["--init", file]
-        params = len(vector)
-    words += ["--params", str(params)]
+    else:
+        words += ["--params", str(params)]
     for key, value in options.items():
         words += option(key, value)
     started: list[Server] = []

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples run as a person runs them, and their last lines are equal."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Examples(unittest.TestCase):
+    def run_example(self, folder: str) -> None:
+        place = ROOT / "tools" / "examples" / folder
+        line = re.search(r"^PYTHONPATH=src/python (\S+) (\S+)$",
+                         (place / "README.md").read_text(encoding="utf-8"), re.M)
+        self.assertEqual(line[1], "/usr/bin/python3")
+        env = dict(os.environ, PYTHONPATH="src/python", PYTHONDONTWRITEBYTECODE="1")
+        said = subprocess.run([sys.executable, line[2]], cwd=ROOT, env=env, capture_output=True,
+                              text=True, timeout=200)
+        self.assertEqual((said.returncode, said.stderr), (0, ""))
+        lines = said.stdout.splitlines()
+        self.assertRegex(lines[-1], "^done [0-9a-f]{16}$")
+        self.assertEqual(lines[-1], lines[-2])
+        self.assertIn("is killed", said.stdout)
+
+    def test_pytorch(self):
+        self.run_example("04-pytorch")
+
+    def test_diloco(self):
+        self.run_example("05-diloco")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Failures are exceptions with the library's line; a wait ends by Ctrl-C; a fork is harmless."""
+import gc
 import os
 import pathlib
 import signal
@@ -237,6 +238,11 @@ class Forking(unittest.TestCase):
 
 
 class Ending(unittest.TestCase):
+    def test_a_job_keeps_the_servers_that_it_was_connected_to(self):
+        with outlast.connect(outlast.launch(params=PARAMS), timeout=10) as job:
+            gc.collect()
+            self.assertEqual(job.pull().version, 0)
+
     def test_servers_end_with_the_program_that_forgot_them(self):
         code = ("import outlast; s = outlast.launch(params=3000); j = outlast.connect(s); j.pull(); "
                 "print(s.servers[0].pid)")

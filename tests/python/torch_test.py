@@ -111,6 +111,14 @@ class OptimizerTest(unittest.TestCase):
         with self.assertRaisesRegex(outlast.Error, "parameter 1 was written"):
             self.optimizer.step()
 
+    def test_a_parameter_that_was_moved_is_found_and_put_back(self):
+        self.model[2].weight.data = self.model[2].weight.data.clone()
+        with self.assertRaisesRegex(outlast.Error, "parameter 2 was moved"):
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.optimizer.step()
+        self.assert_same()
+
     def test_no_scheduler_of_torch_takes_it(self):
         with self.assertRaises(KeyError):
             torch.optim.lr_scheduler.StepLR(self.optimizer, 1)

@@ -31,8 +31,8 @@ class Op:
 class Owner:
     """The worker of the library. It is closed when nobody sees its memory any more."""
 
-    def __init__(self, worker: object) -> None:
-        self.worker = worker
+    def __init__(self, worker: object, cancel_fd: int) -> None:
+        self.worker, self.cancel_fd = worker, cancel_fd
         self.views = 0
         self.closing = False
         self.keep: list[object] = []  # ol_worker_close() writes to ops in flight
@@ -61,13 +61,14 @@ class Owner:
         worker, self.worker = self.worker, None
         lib.ol_worker_adopt(worker)  # the last view may have gone in another thread
         lib.ol_worker_close(worker)
+        os.close(self.cancel_fd)
 
 
 def deadline_of(timeout: float | None) -> float:
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
-def open_worker(options: object) -> object:
+def open_worker(options: object) -> Owner:
     """ol_worker_open() in a thread of its own, so that Ctrl-C can cancel it."""
     worker = ffi.new("struct ol_worker **")
     err = ffi.new("char[]", ERR_BYTES)
@@ -79,26 +80,23 @@ def open_worker(options: object) -> object:
 
     options.cancel_fd = cancel
     thread = threading.Thread(target=target, daemon=True)
+    thread.start()
     try:
-        thread.start()
-        while not done:
+        while thread.is_alive():
             thread.join(SLICE_MS / 1000)
     except BaseException:
         os.eventfd_write(cancel, 1)
         thread.join()
         if done == [0]:
-            lib.ol_worker_adopt(worker[0])
-            lib.ol_worker_close(worker[0])
+            Owner(worker[0], cancel).close()
         raise
-    finally:
-        if done:
-            os.close(cancel)
     if done[0] != 0:
+        os.close(cancel)
         raise _errors.make(done[0], text(err))
     rc = lib.ol_worker_adopt(worker[0])
     if rc != 0:
         raise _errors.make(rc)
-    return worker[0]
+    return Owner(worker[0], cancel)
 
 
 class Handle:
@@ -110,7 +108,7 @@ class Handle:
         self._views: dict[int, object] = {}
         self._version_out = ffi.new("uint64_t *")
         self._owner: Owner | None = None  # what follows may fail
-        self._owner = Owner(open_worker(options))
+        self._owner = open_worker(options)
         self._pull_op = Op(self._owner)
         info = ffi.new("struct ol_job_info *")
         lib.ol_worker_info_sized(self._worker(), info, ffi.sizeof("struct ol_job_info"))

@@ -32,8 +32,10 @@ class Weights:
     local: bool = False  # a server is gone (outage "continue"): the last weights, not new ones
     age: float = 0.0  # seconds since the oldest shard of them was read; 0: just now
 
-    def __array__(self, dtype: object = None) -> numpy.ndarray:
-        return self.array if dtype is None else self.array.astype(dtype)
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> numpy.ndarray:
+        if dtype is not None and dtype != self.array.dtype:
+            return self.array.astype(dtype)
+        return self.array.copy() if copy else self.array
 
     def __len__(self) -> int:
         return len(self.array)
@@ -361,7 +363,7 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
     Blocks: until all servers are connected, at most connect_timeout seconds.
     Raises NoServer, Refused, or Error, with the library's line: at which server, and what to do.
     """
-    outage = outage or getattr(address, "outage", "wait")
+    outage, launched = outage or getattr(address, "outage", "wait"), address
     address = os.environ.get("OUTLAST_JOB") if address is None and coordinator is None else address
     address = None if address is None else str(address)
     if address is not None and address.startswith(("dir:", "zk:")):
@@ -383,6 +385,7 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
                    outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
                    connect_timeout_ms=max(1, int(1000 * connect_timeout)), device=device,
                    mirror_state=int(mirror_state), **options)
+    made.keep.append(launched)  # its servers run while it is referred to
     made.set("op_timeout_ms", SLICE_MS)  # the wait that lasts is Python's
     return Job(made, timeout)
 

@@ -116,6 +116,8 @@ def end(servers: list[Server], folder: str, pid: int) -> None:
 class Launch:
     """Servers that run until close(), the end of a `with` block, or the end of this process.
 
+    They end too when nothing refers to this object: neither a variable nor a connected Job.
+
     str() of it, and `address`, is what connect() takes, in this process or in others. servers: one
     a shard, with kill() and restart().
     """

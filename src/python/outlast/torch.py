@@ -75,6 +75,7 @@ class Place:
     def __init__(self, job: Job, layout: Layout, pointer: object) -> None:
         self.flat = torch.frombuffer(job._buffer(pointer), dtype=torch.float32)
         self.parts = layout.views(self.flat)
+        self.starts = [part.data_ptr() for part in self.parts]
 
 
 class Places:
@@ -122,7 +123,8 @@ class Optimizer(torch.optim.Optimizer):
         self._grad_pointer: object = None
         self._clean = -1  # version counter of the buffer's tensor when it held zeros
         self._versions: list[int] = []
-        self._base = 0  # version of the weights that the parameters are
+        self._base = 0  # version of the weights that the parameters are, and where these lie
+        self._starts: list[int] = []
         job.pull(newest=True, timeout=timeout)
         self._borrow()
         self._point()
@@ -130,9 +132,9 @@ class Optimizer(torch.optim.Optimizer):
 
     def _point(self) -> None:
         """Parameters are views of where the last weights are."""
-        parts = self._places.at(self.job._mirror()).parts
-        self._base = self.job.version
-        for parameter, part in zip(self._parameters, parts):
+        place = self._places.at(self.job._mirror())
+        self._base, self._starts = self.job.version, place.starts
+        for parameter, part in zip(self._parameters, place.parts):
             parameter.data = part
         self._versions = [parameter._version for parameter in self._parameters]
 
@@ -157,7 +159,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Set all gradients to zero, in place: set_to_none changes nothing."""
-        if self._grad is None:
+        if self._grad is None:  # the last step was interrupted
+            self._drop()
             return
         if self._grad.flat._version != self._clean:
             self._grad.flat.zero_()
@@ -177,13 +180,17 @@ class Optimizer(torch.optim.Optimizer):
                 self.bytes_copied += FLOAT_BYTES * part.numel()
 
     def _check(self) -> None:
-        written = [index for index, parameter in enumerate(self._parameters)
-                   if parameter._version != self._versions[index]]
-        if written:
+        for index, parameter in enumerate(self._parameters):
+            if parameter._version != self._versions[index]:
+                what = "written in place"
+            elif parameter.data_ptr() != self._starts[index]:
+                what = "moved to other memory"
+            else:
+                continue
+            self._point()  # the servers' weights again, where they were not written
             raise _errors.Error(
-                f"parameter {written[0]} was written in place: it is the servers', and lies in the "
-                "mirror, from which a server may be restored; give other weights to launch()",
-                -errno.EPERM)
+                f"parameter {index} was {what}: it is the servers', and lies in the mirror, from "
+                "which a server may be restored; give other weights to launch()", -errno.EPERM)
 
     def step(self, closure: Callable[[], float] | None = None, *, loss: float | None = None,
              samples: int = 1) -> float | None:
@@ -256,6 +263,7 @@ class DiLoCo:
                              "learners' inner steps, or waits")
         self.inner, self.every, self.job, self.timeout = inner, every, job, timeout
         self.steps = 0  # inner ones
+        self.late = 0  # pseudo-gradients that came after their step, and were dropped
         self.bytes_copied = 0
         parameters = parameters_of(model)
         layout = Layout(parameters)
@@ -309,7 +317,10 @@ class DiLoCo:
             job._push_start(self._grad_pointer, 0.0 if loss is None else float(loss), samples,
                             self._base_version)
             self._grad_pointer = None
-            job._push_end(self.timeout)
+            try:
+                job._push_end(self.timeout)
+            except _errors.Late:
+                self.late += 1
         deadline = deadline_of(self.timeout)
         job._pull_until(False, deadline)
         while job.weights().version == self._base_version:  # the push before was interrupted

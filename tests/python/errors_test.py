@@ -176,19 +176,24 @@ class Waiting(unittest.TestCase):
         said = []
 
         def use():
-            for call in (self.job.pull, self.job.weights, self.job.grad, self.job.stat):
+            for call in (self.job.pull, self.job.weights, self.job.grad, self.job.stat,
+                         self.job.close):
                 try:
                     call()
                 except outlast.WrongThread as error:
                     said.append(error.status)
+            self.job.adopt()
+            said.append(self.job.pull().version)
 
         thread = threading.Thread(target=use)
         thread.start()
         thread.join()
-        self.assertEqual(said, ["THREAD"] * 4)
+        self.assertEqual(said, ["THREAD"] * 5 + [0])
+        self.job.adopt()
         self.job.close()
         self.job.close()
-        for call in (self.job.pull, self.job.weights, self.job.grad, self.job.stat, self.job.poll):
+        for call in (self.job.pull, self.job.weights, self.job.grad, self.job.stat, self.job.poll,
+                     self.job.adopt):
             with self.assertRaises(outlast.Closed):
                 call()
 
@@ -244,8 +249,8 @@ class Ending(unittest.TestCase):
             self.assertEqual(job.pull().version, 0)
 
     def test_servers_end_with_the_program_that_forgot_them(self):
-        code = ("import outlast; s = outlast.launch(params=3000); j = outlast.connect(s); j.pull(); "
-                "print(s.servers[0].pid)")
+        code = ("import outlast; s = outlast.launch(params=3000); j = outlast.connect(s); "
+                "j.pull(); print(s.servers[0].pid)")
         env = dict(os.environ, PYTHONPATH=sys.path[1])
         said = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True,
                               check=True)

@@ -93,7 +93,8 @@ class Exact(unittest.TestCase):
 
     def test_diloco(self):
         self.ends_the_same(make_mlp, diloco, OUTER,
-                           {"rule": "nesterov", "lr": 0.7, "momentum": 0.9}, [((1, None),), ((4, 0.0), (5, 0.0002)), ((OUTER, None),)])
+                           {"rule": "nesterov", "lr": 0.7, "momentum": 0.9},
+                           [((1, None),), ((4, 0.0), (5, 0.0002)), ((OUTER, None),)])
 
 
 if __name__ == "__main__":

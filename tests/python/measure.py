@@ -3,9 +3,9 @@
 
     PYTHONPATH=src/python /usr/bin/python3 tests/python/measure.py
 
-Both kinds of step take turns of 20, so that whatever else runs on the machine meets both. Printed are
-the minimum, the median and the 99th percentile, in microseconds, of steps after the first turn. Not a
-test: its times mean something only on a machine that does nothing else.
+Both kinds of step take turns of 20, so that whatever else runs on the machine meets both. Printed
+are the minimum, the median and the 99th percentile, in microseconds, of steps after the first turn.
+Not a test: its times mean something only on a machine that does nothing else.
 """
 import sys
 import time

@@ -12,7 +12,8 @@ README = pathlib.Path(__file__).resolve().parents[2] / "src" / "python" / "READM
 
 class Readme(unittest.TestCase):
     def test_it_runs(self):
-        blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+        page = README.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
         self.assertGreater(len(blocks), 4)
         names: dict[str, object] = {}
         said = io.StringIO()

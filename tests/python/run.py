@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# not under asan, tsan: Python is not instrumented, and a library that is cannot be loaded into it
-"""run.py NAME -- the tests of NAME_test.py beside this file, against the library in $OUTLAST_BUILD"""
+# not under asan, tsan: a library that is instrumented cannot be loaded into Python
+"""run.py NAME -- the tests of NAME_test.py here, against the library in $OUTLAST_BUILD"""
 import importlib.util
 import os
 import pathlib

@@ -178,6 +178,29 @@ class OptimizerTest(unittest.TestCase):
         self.assert_in_place()
 
 
+class Continuing(unittest.TestCase):
+    def test_training_goes_on_without_a_server(self):
+        model = make()
+        inputs, labels = data()[:]
+        with outlast.launch(init=outlast.torch.vector(model), lr=RATE,
+                            outage="continue") as servers, \
+                outlast.connect(servers, timeout=20, local_progress=1) as job:
+            optimizer = outlast.torch.Optimizer(model, job)
+            losses = []
+            for step in range(30):
+                if step == 10:
+                    servers.servers[0].kill()
+                optimizer.zero_grad()
+                losses.append(backward(model, inputs, labels))
+                optimizer.step()
+            self.assertLess(losses[-1], losses[10])  # it learned meanwhile
+            servers.servers[0].restart()
+            self.assertTrue(job.finish())
+            link = job.stat_links()[0]
+            self.assertEqual((link["pushed"], link["applied"], link["lost"]), (30, 30, 0))
+            self.assertLessEqual(len(optimizer._places.known), 8)
+
+
 class DiLoCoTest(unittest.TestCase):
     def test_one_learner_walks_as_the_formula_says(self):
         """theta <- nesterov(theta, theta - local): checked against torch's own SGD."""

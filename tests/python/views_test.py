@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays are views of the library's memory: no copy, no write into the mirror, no use after free."""
+"""Arrays are views of the library's memory: no copy, no write into the mirror, no stray view."""
 import gc
 import subprocess
 import tempfile
@@ -177,6 +177,16 @@ class Jobs(unittest.TestCase):
                     push(again, -1.0)
                     again.pull()
             self.assertEqual(reader.pull().version, last + 1)
+
+    def test_a_coordinator_leads_to_the_servers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = f"dir:{folder}"
+            with outlast.launch(params=PARAMS, lr=1.0, coordinator=place, durability="chain",
+                                replicas=1):
+                for words in ({"coordinator": place}, {"address": place}):
+                    with outlast.connect(**words, timeout=20) as job, job.reader() as reader:
+                        job.pull()
+                        self.assertEqual(push(job, 1.0), reader.pull().version)
 
     def test_continue_goes_on_without_a_server(self):
         with outlast.launch(params=PARAMS, lr=1.0, outage="continue") as servers, \

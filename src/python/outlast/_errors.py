@@ -6,10 +6,10 @@ from ._library import STATUS, lib, text
 
 
 class Error(RuntimeError):
-    """A call of the library failed.
+    """A call of the library failed, or a server did not start.
 
-    code: what the C function returned: -errno, or an OL_E_* code of outlast.h.
-    status: the code's name: "NO_SERVER", "ETIMEDOUT".
+    code: what the C function returned: -errno, or an OL_E_* code of outlast.h; 0: no function did.
+    status: the code's name: "NO_SERVER", "ETIMEDOUT"; "": none.
     """
 
     def __init__(self, line: str, code: int = 0) -> None:
@@ -68,6 +68,8 @@ NAMES = {number: name for name, number in STATUS.items()}
 
 
 def status_name(code: int) -> str:
+    if code == 0:
+        return ""
     return NAMES.get(code) or errno.errorcode.get(-code, str(code))
 
 

@@ -11,9 +11,13 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from . import _errors
 from ._library import ffi, lib, text
+
+if TYPE_CHECKING:
+    from typing import Self
 
 SLICE_MS = 100
 ERR_BYTES = 512
@@ -109,6 +113,7 @@ class Handle:
         self._version_out = ffi.new("uint64_t *")
         self._owner: Owner | None = None  # what follows may fail
         self._owner = open_worker(options)
+        self._thread = threading.get_ident()
         self._pull_op = Op(self._owner)
         info = ffi.new("struct ol_job_info *")
         lib.ol_worker_info_sized(self._worker(), info, ffi.sizeof("struct ol_job_info"))
@@ -117,7 +122,7 @@ class Handle:
         self.transport: str = text(info.transport)
         self.zero_copy: bool = info.zero_copy != 0
 
-    def __enter__(self):  # noqa: ANN204  # typing.Self is of 3.11
+    def __enter__(self) -> "Self":
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -135,9 +140,12 @@ class Handle:
         If a view of its memory is still referred to, the connection ends with the last such view,
         and a ResourceWarning says so: memory that is seen is never unmapped.
         """
-        owner, self._owner = self._owner, None
+        owner = self._owner
         if owner is None:
             return
+        if threading.get_ident() != self._thread:
+            raise _errors.make(lib.OL_E_THREAD)
+        self._owner = None
         closers, self._closers = self._closers, []
         for closer in closers:
             closer()
@@ -146,6 +154,16 @@ class Handle:
         if owner.views > 0:
             warnings.warn(f"outlast: {owner.views} arrays of this handle's memory are in use; "
                           "it closes with the last of them", ResourceWarning, stacklevel=3)
+
+    def adopt(self) -> None:
+        """The handle belongs to the calling thread from now on.
+
+        The former thread must be in no call of it, and make none afterwards: nothing checks that.
+        """
+        rc = lib.ol_worker_adopt(self._worker())
+        if rc != 0:
+            raise _errors.make(rc)
+        self._thread = threading.get_ident()
 
     def _on_close(self, method: Callable[[], None]) -> None:
         """Call a bound method at close(), unless its object is gone by then."""

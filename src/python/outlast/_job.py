@@ -343,10 +343,10 @@ class Job(Handle):
 
 def connect(address: object = None, *, coordinator: str | None = None, job: str | None = None,
             worker: int | None = None, job_key: str | None = None,
-            job_key_file: str | None = None, outage: str | None = None, outage_timeout: float = 60.0,
-            timeout: float | None = None, connect_timeout: float = 10.0,
-            mirror_state: bool = True, transport: str | None = None, device: str | None = None,
-            **options: object) -> Job:
+            job_key_file: str | None = None, outage: str | None = None,
+            outage_timeout: float = 60.0, timeout: float | None = None,
+            connect_timeout: float = 10.0, mirror_state: bool = True,
+            transport: str | None = None, device: str | None = None, **options: object) -> Job:
     """Connect to the servers of a job as one of its workers.
 
     address: "10.0.0.1:7471", "@name" (shm), several with commas between, one a shard; or what
@@ -354,7 +354,8 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
     worker: this worker's id, from 0, unique in the job; None: $OUTLAST_WORKER, or 0.
     job: the job's name at its coordinator. job_key_file: as `outlast keygen` makes it.
     outage: what calls do while a server is gone: "wait" for it (the default), "continue" with the
-    last weights, or "end" with NoServer; outage_timeout: seconds until "wait" and "continue" end too; 0: never.
+    last weights, or "end" with NoServer.
+    outage_timeout: seconds until "wait" and "continue" end, too; 0: never.
     timeout: seconds that a call waits, None: for ever; Ctrl-C ends any wait.
     mirror_state: pulls bring the optimizer's state (momentum, Adam), so that an empty server can
     be restored from this worker; costs their bytes with each pull.

@@ -55,8 +55,8 @@ class Server:
         """Blocks until it listens."""
         self._epoch += 1
         reads, writes = os.pipe()
-        command = [*self._words, "--listen", self.address, "--epoch", str(self._epoch), "--restore", restore,
-                   "--ready-fd", str(writes)]
+        command = [*self._words, "--listen", self.address, "--epoch", str(self._epoch),
+                   "--restore", restore, "--ready-fd", str(writes)]
         variables = dict(os.environ)
         variables.pop("OUTLAST_JOB", None)  # there an address, for the program a job's name
         try:
@@ -70,8 +70,8 @@ class Server:
             found = ready.readline().strip()
         if not found:
             self._process.wait()
-            raise _errors.Error(f"a server did not start: {self.last_line()}",
-                                -self._process.returncode)
+            raise _errors.Error(f"a server did not start (exit status {self._process.returncode}): "
+                                f"{self.last_line()}")
         self.address = found
 
     def last_line(self) -> str:

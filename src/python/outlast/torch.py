@@ -5,10 +5,10 @@ steps have changed.
 A model's parameters, in the order of model.parameters(), are one flat vector, as long as the job's.
 Buffers of a model, as a batch norm's averages, stay this process's own.
 
-A parameter of a model under Optimizer lies in the mirror: the library writes there, the program must
-not. torch has no read-only tensors, so Optimizer.step() looks whether a parameter was written in
-place, and raises Error then: such a change would be lost with the next pull, and a server that is
-restored from the mirror would start with it.
+A parameter of a model under Optimizer lies in the mirror: the library writes there, the program
+must not. torch has no read-only tensors, so Optimizer.step() looks whether a parameter was written
+in place, and raises Error then: such a change would be lost with the next pull, and a server that
+is restored from the mirror would start with it.
 """
 import errno
 import time

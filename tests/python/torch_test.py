@@ -119,6 +119,13 @@ class OptimizerTest(unittest.TestCase):
         self.optimizer.step()
         self.assert_same()
 
+    def test_a_graph_of_an_older_step_is_refused(self):
+        loss = torch.nn.functional.cross_entropy(self.model(self.inputs), self.labels)
+        loss.backward(retain_graph=True)
+        self.optimizer.step()
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            loss.backward()
+
     def test_no_scheduler_of_torch_takes_it(self):
         with self.assertRaises(KeyError):
             torch.optim.lr_scheduler.StepLR(self.optimizer, 1)
@@ -226,10 +233,17 @@ class DiLoCoTest(unittest.TestCase):
                     theta.grad = theta.detach() - torch.from_numpy(outlast.torch.vector(twin))
                     outer.step()
                     outlast.torch.load(twin, theta.detach())
-            self.assertEqual(sync.outer_steps, 4)
+            loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+            sync.sync()
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                loss.backward()
+            theta.grad = torch.zeros_like(theta)
+            outer.step()
+            outlast.torch.load(twin, theta.detach())
+            self.assertEqual(sync.outer_steps, 5)
             numpy.testing.assert_allclose(outlast.torch.vector(model),
                                           outlast.torch.vector(twin), rtol=1e-6, atol=1e-7)
-            self.assertEqual(sync.bytes_copied, 5 * 4 * job.param_count)
+            self.assertEqual(sync.bytes_copied, 6 * 4 * job.param_count)
 
     def test_an_interrupted_outer_step_is_made_once(self):
         model = make()

@@ -69,6 +69,25 @@ def load(model: torch.nn.Module | Iterable[torch.nn.Parameter], weights: object)
             parameter.copy_(view)
 
 
+class Counters:
+    """The version counters of parameters, by which autograd finds that a tensor has changed.
+
+    The library writes weights behind torch's back. A graph of an older step must not be
+    differentiated at newer weights: torch then raises as it does after a step of its own.
+    """
+
+    def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+        self.empty = []  # tensors without elements that share the counters
+        for parameter in parameters:
+            kept, parameter.data = parameter.data, torch.empty(0)
+            self.empty.append(parameter.detach())
+            parameter.data = kept
+
+    def count(self) -> None:
+        for one in self.empty:
+            one.zero_()
+
+
 class Place:
     """A vector of the library as tensors: the flat one, and each parameter's part of it."""
 
@@ -118,6 +137,7 @@ class Optimizer(torch.optim.Optimizer):
         self._parameters = [one for group in self.param_groups for one in group["params"]]
         layout = Layout(self._parameters)
         layout.fit(job)
+        self._counters = Counters(self._parameters)
         self._places = Places(job, layout)
         self._grad: Place | None = None  # the buffer that is lent to this process
         self._grad_pointer: object = None
@@ -136,6 +156,7 @@ class Optimizer(torch.optim.Optimizer):
         self._base, self._starts = self.job.version, place.starts
         for parameter, part in zip(self._parameters, place.parts):
             parameter.data = part
+        self._counters.count()
         self._versions = [parameter._version for parameter in self._parameters]
 
     def _borrow(self) -> None:
@@ -268,6 +289,7 @@ class DiLoCo:
         parameters = parameters_of(model)
         layout = Layout(parameters)
         layout.fit(job)
+        self._counters = Counters(parameters)
         self._places = Places(job, layout)
         self._local = torch.empty(layout.count)
         for parameter, part in zip(parameters, layout.views(self._local)):
@@ -287,6 +309,7 @@ class DiLoCo:
         self._base = self._places.at(self.job._mirror())
         self._base_version = self.job.version
         self._local.copy_(self._base.flat)
+        self._counters.count()
         self.bytes_copied += FLOAT_BYTES * len(self._local)
 
     def zero_grad(self, set_to_none: bool = True) -> None:

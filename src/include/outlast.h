@@ -72,7 +72,8 @@ OL_API const char *ol_version(uint32_t *ret_number);
 	X(EPOCH, -1001, "message carries an old epoch; connect again") \
 	X(GEOMETRY, -1002, "worker and server disagree on the geometry of the job") \
 	X(WIRE, -1003, "peer sent a malformed or unsupported message") \
-	X(AUTH, -1004, "the peer does not know this job key; give both ends the job's key, or credentials made from it") \
+	X(AUTH, -1004, \
+	  "the peer does not know this job key; give both ends the job's key, or credentials made from it") \
 	X(WORKER_ID, -1005, "worker id is already connected, or not below the server's limit") \
 	X(FULL, -1006, "server holds as many connections as its settings allow") \
 	X(NONFINITE, -1007, "gradient holds a NaN or an infinity; it was not applied") \

@@ -40,11 +40,11 @@ expect_error "id out of range" 5 "outlast work:*id 2*"
 key=$OUTLAST_JOB_KEY
 # whoever says so has not proved to be its server: the worker tries again until its time is over
 OUTLAST_JOB_KEY=f${key#?} work --connect-timeout-ms 500
-expect_error "wrong job key" 5 "*outlast work:*not let in within 500 ms: job key*"
+expect_error "wrong job key" 5 "*outlast work:*not let in within 500 ms: the peer does not know this job key*"
 echo "e${key#?}" >"$tmp/key"
 chmod 600 "$tmp/key"
 work --job-key-file "$tmp/key" --connect-timeout-ms 500
-expect_error "wrong job key from a file" 5 "*outlast work:*not let in within 500 ms: job key*"
+expect_error "wrong job key from a file" 5 "*outlast work:*not let in within 500 ms: the peer does not know this job key*"
 echo "$key" >"$tmp/key"
 work --job-key-file "$tmp/key" --steps 5
 expect "the key from a file" 0

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vector.sh -- servers hold a vector that no model describes: its first weights come from a file, its last ones are
 # exported, by other programs' reading bit for bit, and neither a killed server nor a chain changes a bit of them
+# not under tsan: servers and worker are those of every job, which other tests run there
 . "$(dirname "$0")/train_lib.bash"
 
 mlp=(--model mlp:64 --dataset synthetic:train=500,test=200)
@@ -175,15 +176,15 @@ servers+=("$pid")
 ended "$worker" 0 "the worker"
 grep -q "goes on from version [1-9][0-9]* of a mirror" "$tmp/b.err" || fail "from a mirror: $(cat "$tmp/b.err")"
 exported "after a kill" "$want" --connect "$a,$b"
-# both are gone, nobody else has the weights: what is restored is what was exported
-until_true saved 0 60 && until_true saved 1 60 || fail "no last checkpoints: $(ls "$tmp/c")"
-kill -9 "${servers[@]}"
+# both end, and nobody else has the weights: what is restored is what was exported
+stop "${servers[@]}"
+saved 0 60 && saved 1 60 || fail "no last checkpoints: $(ls "$tmp/c")"
 vector a "$a" 0 "${durable[@]}" --restore checkpoint --epoch 3
 servers=("$pid")
 vector b "$b" 1 "${durable[@]}" --restore checkpoint --epoch 3
 servers+=("$pid")
 exported "the checkpoints, while servers run on" "$want" --checkpoint "$tmp/c"
-exported "after both were killed" "$want" --connect "$a,$b"
+exported "after both had ended" "$want" --connect "$a,$b"
 stop "${servers[@]}"
 
 exported "the checkpoints" "$want" --checkpoint "$tmp/c"

@@ -239,9 +239,8 @@ void ol_shm_rx_quiet(struct ol_shm_conn *conn);
 /* ol_shm_rx_attach -- begin to see the peer's doorbells */
 void ol_shm_rx_attach(struct ol_shm_conn *conn);
 /*
- * ol_shm_fd_check -- fd, from a peer, is shared memory of at least bytes that cannot shrink, and whose
- * pages can always be had
- * under us; ret_page: its page size
+ * ol_shm_fd_check -- fd, from a peer, is shared memory of at least bytes. It cannot shrink under us, and
+ * its pages can always be had. ret_page: its page size
  */
 int ol_shm_fd_check(int fd, uint64_t bytes, size_t *ret_page);
 

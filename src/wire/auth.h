@@ -75,8 +75,8 @@ struct ol_auth_ends {
 /*
  * The proofs, in the order of the handshake. key: see above, "" for none. m: the server's nonce; ident:
  * the connecting end as both ends see it (struct ol_xport_ident); ends: both of them. asked, proof:
- * what the peer said; its role and worker choose the key. Where the key may not speak so, or the crypto library fails,
- * the proof is all 0, which no peer accepts, and no check succeeds.
+ * what the peer said; its role and worker choose the key. Where the key may not speak so, or the
+ * crypto library fails, the proof is all 0, which no peer accepts, and no check succeeds.
  */
 void ol_auth_knock(const char *key, struct ol_wire_connect *knock);
 void ol_auth_reject(const char *key, const struct ol_wire_connect *asked,

@@ -15,6 +15,7 @@
  *	0               payload_bytes   the gradient, or the sum of a step, padded to 64
  *	payload_bytes   64              struct ol_entry_head
  *	…               64 * parts      struct ol_entry_part: whose gradients are in it
+ *	…               extra_bytes     what else the update brings; a chain does not look at it
  *
  * One write, or several for a long payload, then the doorbell ENTRY(slot). A slot is written again
  * only when the entry in it is known to be committed, and on the successor: both ends have the same
@@ -38,8 +39,9 @@ struct ol_entry_head {
 	uint64_t payload_bytes;
 	uint32_t epoch; /* that it was ordered in */
 	uint32_t parts;
-	uint32_t reserved[9];
-	uint32_t crc; /* CRC32C of those of the head before it and of the parts */
+	uint32_t extra_bytes; /* 0, or as many as both ends have room for */
+	uint32_t reserved[8];
+	uint32_t crc; /* CRC32C of those of the head before it, of the parts and of the extra */
 };
 
 static_assert(sizeof(struct ol_entry_head) == OL_ENTRY_LINE, "entry head is one line");

@@ -44,6 +44,9 @@
 #define OL_DEFAULT_BETA2    0.999
 #define OL_DEFAULT_EPSILON  1e-8
 
+#define OL_DEFAULT_RULE_GROUPS 4
+#define OL_DEFAULT_LR_GAMMA    0.1
+
 /* Only of the library, as there are no settings for them */
 enum {
 	OL_DEFAULT_HEARTBEAT_MS = 50,

@@ -58,6 +58,7 @@ int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *
 		.shard_count = meta->geo.shard_count,
 		.workers_max = meta->geo.workers_max,
 		.state_vectors = meta->geo.state_vectors,
+		.groups = meta->geo.groups,
 		.block_bytes = OL_CKPT_BLOCK_BYTES,
 	};
 	struct ol_geometry geo = ol_ckpt_header_geo(&header);
@@ -91,6 +92,7 @@ struct ol_geometry ol_ckpt_header_geo(const struct ol_ckpt_header *header)
 		.window = 1,
 		.state_vectors = header->state_vectors,
 		.consistency = OL_CONSISTENCY_ASYNC,
+		.groups = header->groups,
 	};
 }
 

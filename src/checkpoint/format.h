@@ -31,7 +31,7 @@
 #endif
 
 enum {
-	OL_CKPT_FORMAT = 2, /* 1: numbers of pushes did not name a process */
+	OL_CKPT_FORMAT = 3, /* 1: numbers of pushes did not name a process; 2: no rule */
 };
 
 #define OL_CKPT_MAGIC UINT64_C(0x0a0d54504b434c4f) /* "OLCKPT\r\n" */
@@ -57,7 +57,9 @@ struct ol_ckpt_header {
 	uint32_t block_count;
 	uint32_t table_bytes;
 	uint32_t table_crc;
-	uint8_t reserved[3968]; /* zero */
+	uint32_t groups; /* of the rule, at most */
+	uint32_t zero2;
+	uint8_t reserved[3960]; /* zero */
 	uint64_t partition; /* of a running checkpoint: digest of its blocks; else 0 */
 	uint32_t zero;
 	uint32_t header_crc; /* of all bytes before it */
@@ -66,7 +68,7 @@ struct ol_ckpt_header {
 static_assert(sizeof(struct ol_ckpt_header) == OL_PAGE_BYTES, "a header is a page");
 static_assert(offsetof(struct ol_ckpt_header, format) == 8, "the same in every format");
 static_assert(offsetof(struct ol_ckpt_header, param_count) == 48, "no padding");
-static_assert(offsetof(struct ol_ckpt_header, reserved) == 112, "no padding");
+static_assert(offsetof(struct ol_ckpt_header, reserved) == 120, "no padding");
 static_assert(offsetof(struct ol_ckpt_header, header_crc) == 4092, "the same in every format");
 static_assert(OL_CKPT_BLOCK_BYTES % OL_PAGE_BYTES == 0, "blocks start on pages");
 static_assert(OL_PARAM_COUNT_MAX / OL_CKPT_BLOCK_BYTES * 4 * (1 + OL_STATE_VECTORS_MAX) * 4 <

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "outlast.h"
 #include "store/content.h"
+#include "wire/rule.h"
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *why, const char *format, ...)
 {
@@ -175,11 +176,38 @@ bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_m
 				 OL_CKPT_WHY_MAX);
 }
 
+/* A rule of no more groups than `to` has room for; one of version 0 says nothing */
+static bool rule_fit(const struct ol_geometry *from, const uint8_t *content,
+		     const struct ol_geometry *to, uint8_t *ret_content, char *why)
+{
+	const void *at = content + ol_layout_rule_off(from);
+	const struct ol_rule *rule = at;
+	uint8_t *ret_rule = ret_content + ol_layout_rule_off(to);
+
+	if (from->groups == to->groups) {
+		memcpy(ret_rule, rule, ol_layout_rule_bytes(to));
+		return true;
+	}
+	memset(ret_rule, 0, ol_layout_rule_bytes(to));
+	if (rule->version == 0)
+		return true;
+	if (rule->group_count > to->groups || rule->group_count > from->groups) {
+		refuse(why,
+		       "its rule has %" PRIu32 " groups, and there is room for %" PRIu32
+		       "; raise the limit",
+		       rule->group_count, to->groups);
+		return false;
+	}
+	memcpy(ret_rule, rule, ol_rule_bytes_used(rule));
+	return true;
+}
+
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 		 const struct ol_geometry *to, uint8_t *ret_content, char *why)
 {
 	uint64_t from_table = ol_layout_table_bytes(from), to_table = ol_layout_table_bytes(to);
 	uint32_t both = from->workers_max < to->workers_max ? from->workers_max : to->workers_max;
+	const uint64_t to_rule = ol_layout_rule_off(to);
 	size_t kept = sizeof(struct ol_snapshot_head) + both * sizeof(struct ol_applied);
 	struct ol_applied applied;
 
@@ -196,9 +224,11 @@ bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 		}
 	}
 	if (from->workers_max == to->workers_max)
-		kept = to_table; /* all of the table, padding too */
+		kept = to_rule; /* all of the table, padding too */
+	if (!rule_fit(from, content, to, ret_content, why))
+		return false;
 	memcpy(ret_content, content, kept);
-	memset(ret_content + kept, 0, to_table - kept);
+	memset(ret_content + kept, 0, to_rule - kept);
 	memcpy(ret_content + to_table, content + from_table,
 	       ol_layout_content_bytes(from) - from_table);
 	return true;

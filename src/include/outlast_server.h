@@ -11,6 +11,7 @@
 #define OUTLAST_SERVER_H
 
 #include "outlast.h"
+#include "outlast_rule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,7 +33,8 @@ enum ol_optimizer {
 #undef X
 };
 
-/* How a server turns gradients into weights; constant for a job. Its size is fixed. */
+/* How a server turns gradients into weights. Optimizer, sum and allow_nonfinite are constant for a
+ * job; the numbers are those that it begins with (outlast_rule.h). Its size is fixed. */
 struct ol_update_rule {
 	enum ol_optimizer optimizer;
 	float lr;
@@ -197,6 +199,18 @@ struct ol_server_opts {
 	uint32_t rnr_retries;
 	uint32_t traffic_class;
 	uint32_t path_mtu;
+	/* The rule that the job begins with, beside `rule`: outlast_rule.h. Workers may
+	   change it while the job runs (ol_rule_set()) */
+	uint32_t rule_groups; /* groups that there is room for; default 4 */
+	enum ol_schedule schedule; /* default CONSTANT */
+	uint64_t warmup; /* steps */
+	uint64_t schedule_length; /* steps */
+	float warmup_from;
+	float lr_floor;
+	float lr_gamma; /* default 0.1 */
+	uint32_t lr_power; /* default 1 */
+	float clip_value;
+	float clip_norm;
 };
 
 enum {

@@ -287,8 +287,7 @@ static void entry_take(struct ol_replica *replica, uint32_t slot, uint64_t now_n
 		replica->host->drop(replica->arg, "entry that is not the next one", true);
 		return;
 	}
-	ol_counter_add(&replica->board->bytes_in,
-		       ol_ring_bytes(&replica->ring, ol_ring_head(&replica->ring, version)->parts));
+	ol_counter_add(&replica->board->bytes_in, ol_ring_bytes(&replica->ring, version));
 	ol_replica_progress(replica, now_ns);
 }
 

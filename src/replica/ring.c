@@ -43,12 +43,14 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 				  .slots = ol_layout_ring_slots(geo),
 				  .bytes = ol_layout_ring_bytes(geo),
 				  .parts_max = geo->workers_max,
+				  .extra_bytes = (uint32_t)ol_layout_rule_bytes(geo),
 				  .keeps = caps.fence_keeps != 0,
 				  .slab_flags = caps.slab_flags,
 				  .node = node };
 	ring->heads = calloc(ring->slots, sizeof(*ring->heads));
 	ring->parts = calloc((ring->slots + (size_t)1) * ring->parts_max, sizeof(*ring->parts));
-	if (ring->heads == NULL || ring->parts == NULL)
+	ring->extras = calloc(ring->slots + (size_t)1, ring->extra_bytes);
+	if (ring->heads == NULL || ring->parts == NULL || ring->extras == NULL)
 		return -ENOMEM;
 	rc = slab_make(ring, &ring->job);
 	if (rc == 0)
@@ -80,6 +82,7 @@ void ol_ring_close(struct ol_ring *ring)
 	ol_memory_give_back(ring->memory, ring->job);
 	free(ring->heads);
 	free(ring->parts);
+	free(ring->extras);
 	*ring = (struct ol_ring){ 0 };
 }
 
@@ -97,8 +100,7 @@ int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
 	ol_ring_dereg(ring);
 	for (uint64_t version = first; version <= last; version++)
 		memcpy((uint8_t *)job->slab->addr + ol_ring_off(ring, version),
-		       ol_ring_payload(ring, version),
-		       ol_ring_bytes(ring, ol_ring_head(ring, version)->parts));
+		       ol_ring_payload(ring, version), ol_ring_bytes(ring, version));
 	ol_memory_give_back(ring->memory, ring->job);
 	ring->job = job;
 	ring->slab = job->slab;
@@ -106,49 +108,65 @@ int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
 	return conn != NULL ? ol_ring_reg(ring, conn) : 0;
 }
 
-static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_part *parts)
+static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_part *parts,
+		       const uint8_t *extra)
 {
-	uint32_t sums[2] = { ol_record_crc(head, sizeof(*head) - sizeof(head->crc)),
-			     ol_record_crc(parts, head->parts * sizeof(*parts)) };
+	uint32_t sums[3] = { ol_record_crc(head, sizeof(*head) - sizeof(head->crc)),
+			     ol_record_crc(parts, head->parts * sizeof(*parts)),
+			     ol_record_crc(extra, head->extra_bytes) };
 
 	return ol_record_crc(sums, sizeof(sums));
 }
 
-/* Where head and parts of an entry lie in the slab */
+/* Where head, parts and extra of an entry lie in the slab */
 static uint8_t *entry_addr(const struct ol_ring *ring, uint64_t version)
 {
 	return (uint8_t *)ol_ring_payload(ring, version) + ring->payload_bytes;
 }
 
-void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts)
+static uint8_t *extra_of(const struct ol_ring *ring, uint64_t version)
+{
+	return ring->extras + version % ring->slots * ring->extra_bytes;
+}
+
+void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts,
+		  const struct ol_rule *rule)
 {
 	struct ol_entry_head *head = ol_ring_head(ring, version);
-	uint8_t *at = entry_addr(ring, version);
+	uint8_t *at = entry_addr(ring, version), *extra = extra_of(ring, version);
 
 	*head = (struct ol_entry_head){ .version = version,
 					.payload_bytes = ring->payload_bytes,
 					.epoch = epoch,
-					.parts = parts };
-	head->crc = crc_of(head, ol_ring_parts(ring, version));
+					.parts = parts,
+					.extra_bytes = rule != NULL ? ring->extra_bytes : 0 };
+	memset(extra, 0, head->extra_bytes);
+	if (rule != NULL)
+		memcpy(extra, rule, ol_rule_bytes_used(rule));
+	head->crc = crc_of(head, ol_ring_parts(ring, version), extra);
 	memcpy(at, head, sizeof(*head));
-	memcpy(at + sizeof(*head), ol_ring_parts(ring, version),
-	       parts * sizeof(struct ol_entry_part));
+	at += sizeof(*head);
+	memcpy(at, ol_ring_parts(ring, version), parts * sizeof(struct ol_entry_part));
+	memcpy(at + parts * sizeof(struct ol_entry_part), extra, head->extra_bytes);
 }
 
-/* Copy head and parts aside and check them there: the entry before in this slot may still be
+/* Copy all but the payload aside and check it there: the entry before in this slot may still be
  * needed */
 bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 {
 	struct ol_entry_part *parts = &ring->parts[(size_t)ring->slots * ring->parts_max];
+	uint8_t *extra = ring->extras + (size_t)ring->slots * ring->extra_bytes;
 	const uint8_t *at = entry_addr(ring, version);
 	struct ol_entry_head head;
 
 	memcpy(&head, at, sizeof(head));
 	if (head.version != version || head.payload_bytes != ring->payload_bytes ||
-	    head.parts == 0 || head.parts > ring->parts_max)
+	    head.parts == 0 || head.parts > ring->parts_max ||
+	    (head.extra_bytes != 0 && head.extra_bytes != ring->extra_bytes))
 		return false;
 	memcpy(parts, at + sizeof(head), head.parts * sizeof(*parts));
-	if (head.crc != crc_of(&head, parts))
+	memcpy(extra, at + sizeof(head) + head.parts * sizeof(*parts), head.extra_bytes);
+	if (head.crc != crc_of(&head, parts, extra))
 		return false;
 	for (uint32_t i = 0; i < head.parts; i++) {
 		if (parts[i].worker >= ring->parts_max || parts[i].slot >= OL_SLOTS_MAX)
@@ -156,5 +174,6 @@ bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 	}
 	*ol_ring_head(ring, version) = head;
 	memcpy(ol_ring_parts(ring, version), parts, head.parts * sizeof(*parts));
+	memcpy(extra_of(ring, version), extra, head.extra_bytes);
 	return true;
 }

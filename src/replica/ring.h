@@ -8,7 +8,7 @@
  * old slab is destroyed. The new slab is only mapped: the memory thread touches its pages while it
  * is in use already, and an entry that is faster takes the page fault.
  *
- * Heads and parts are used from a copy that a predecessor cannot reach. So an entry is applied as
+ * Heads, parts and rules are used from a copy that a predecessor cannot reach. So an entry is applied as
  * it was checked when it came, whatever is written over it meanwhile.
  */
 #ifndef OL_REPLICA_RING_H
@@ -19,7 +19,7 @@
 #include "link/memory.h"
 #include "rdma/transport.h"
 #include "replication/entry.h"
-#include "wire/layout.h"
+#include "wire/rule.h"
 
 struct ol_ring {
 	const struct ol_xport_ops *ops;
@@ -40,6 +40,8 @@ struct ol_ring {
 	int node;
 	struct ol_entry_head *heads; /* one a slot */
 	struct ol_entry_part *parts; /* parts_max a slot, and as many for an entry being checked */
+	uint8_t *extras; /* extra_bytes a slot, and as many for an entry being checked: a rule */
+	uint32_t extra_bytes;
 };
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,
@@ -80,15 +82,27 @@ static inline struct ol_entry_part *ol_ring_parts(const struct ol_ring *ring, ui
 	return &ring->parts[version % ring->slots * ring->parts_max];
 }
 
-/* ol_ring_bytes -- of an entry with so many parts */
-static inline uint64_t ol_ring_bytes(const struct ol_ring *ring, uint32_t parts)
+/* The rule that an entry brings; NULL: it brings none */
+static inline const struct ol_rule *ol_ring_rule(const struct ol_ring *ring, uint64_t version)
 {
-	return ring->payload_bytes + sizeof(struct ol_entry_head) +
-	       (uint64_t)parts * sizeof(struct ol_entry_part);
+	const void *at = ring->extras + version % ring->slots * ring->extra_bytes;
+
+	return ol_ring_head(ring, version)->extra_bytes != 0 ? at : NULL;
 }
 
-/* ol_ring_seal -- give an entry with payload and parts its head, and copy both into the slab */
-void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts);
+/* ol_ring_bytes -- of an entry */
+static inline uint64_t ol_ring_bytes(const struct ol_ring *ring, uint64_t version)
+{
+	const struct ol_entry_head *head = ol_ring_head(ring, version);
+
+	return ring->payload_bytes + sizeof(*head) +
+	       (uint64_t)head->parts * sizeof(struct ol_entry_part) + head->extra_bytes;
+}
+
+/* ol_ring_seal -- give an entry with payload and parts its head, and copy both into the slab. rule: a
+ * valid one that it brings; NULL: none */
+void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32_t parts,
+		  const struct ol_rule *rule);
 /* ol_ring_take -- true: the slot holds that entry, with a valid head and parts; ol_ring_head() and
  * ol_ring_parts() return these from now on */
 bool ol_ring_take(struct ol_ring *ring, uint64_t version);

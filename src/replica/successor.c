@@ -512,7 +512,7 @@ int ol_successor_forward(struct ol_replica *replica, uint64_t version)
 	struct ol_successor *succ = &replica->succ;
 	struct ol_ring *ring = &replica->ring;
 	struct ol_board *board = replica->board;
-	const uint64_t total = ol_ring_bytes(ring, ol_ring_head(ring, version)->parts);
+	const uint64_t total = ol_ring_bytes(ring, version);
 	uint64_t first_end = total;
 
 	if (!recall_is_over(replica, version))

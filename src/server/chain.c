@@ -85,13 +85,14 @@ static void payload_apply(void *arg, const struct ol_payload *payload)
 	struct ol_server *server = arg;
 	int target;
 
-	if (payload->version != server->store.version + 1 ||
+	if (payload->version != server->store.version + 1 || ol_store_needs_whole(&server->store) ||
 	    !ol_turn_has_room(&server->turn, OL_TURN_APPLY))
 		return;
 	if (server->entering.stamp != payload->stamp) {
 		target = ol_ingest_spare(&server->ingest);
 		if (target < 0)
 			return;
+		ol_store_rule_next(&server->store, NULL);
 		entering_begin(server, payload->version, payload->stamp, target);
 	}
 	if (payload->first < server->entering.first)
@@ -105,14 +106,18 @@ static OL_HOT int entry_apply(void *arg, uint64_t version)
 	struct ol_store *store = &server->store;
 	const struct ol_entry_head *head = ol_ring_head(&replica->ring, version);
 	const struct ol_entry_part *parts = ol_ring_parts(&replica->ring, version);
+	const struct ol_rule *rule = ol_ring_rule(&replica->ring, version);
 	int target;
 
 	if (!ol_turn_has_room(&server->turn, OL_TURN_APPLY))
 		return -EAGAIN;
-	if (server->entering.version != version || server->entering.stamp <= replica->void_stamp) {
+	/* what was entered before the entry was whole was entered by the rule before */
+	if (server->entering.version != version || rule != NULL ||
+	    server->entering.stamp <= replica->void_stamp) {
 		target = ol_ingest_target(&server->ingest, replica->now_ns);
 		if (target < 0)
 			return -EAGAIN;
+		ol_store_rule_next(store, rule);
 		entering_begin(server, version, 0, target);
 	}
 	entering_go_on(server, 0);
@@ -265,6 +270,7 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	struct {
 		struct ol_geometry geo;
 		struct ol_update_rule rule;
+		struct ol_rule first;
 		uint32_t workers;
 		uint32_t replay;
 		uint32_t every;
@@ -284,6 +290,7 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	memset(&all, 0, sizeof(all)); /* padding too */
 	all.geo = server->store.geo;
 	all.rule = opts->rule;
+	all.first = server->store.first;
 	all.workers = opts->workers;
 	all.replay = (uint32_t)opts->replay;
 	all.wait = (uint32_t)opts->wait;
@@ -482,7 +489,7 @@ static bool strict_step(void *arg, uint64_t now_ns)
 		return true;
 	}
 	parts = parts_make(server, ol_ring_parts(&replica->ring, version));
-	ol_ring_seal(&replica->ring, version, server->opts.epoch, parts);
+	ol_ring_seal(&replica->ring, version, server->opts.epoch, parts, ol_ingest_rule(ingest));
 	batch_resolve(server, now_ns);
 	server->ordered = version;
 	(void)ol_chain_order(&replica->chain, &version);

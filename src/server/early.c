@@ -174,7 +174,7 @@ static bool early_begin(struct ol_ingest *ingest)
 	const uint32_t all = ol_policy_waits_for_all(ingest->policy);
 
 	if (ingest->queue_count > 0 || ingest->step_ready || ingest->store->want_norms ||
-	    early->spoiled == ingest->store->version + 1)
+	    ol_store_needs_whole(ingest->store) || early->spoiled == ingest->store->version + 1)
 		return false;
 	early->count = 0;
 	if (all > 0 ? !find_all(ingest, all)

@@ -180,6 +180,21 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 	return NULL;
 }
 
+/* Copy the rule behind a push's header, then check it: the worker may still write there */
+static bool rule_take(const struct ol_ingest *ingest, const struct ol_session *session,
+		      uint32_t slot)
+{
+	const struct ol_geometry *geo = &ingest->store->geo;
+	const struct ol_landed landed = { (uint32_t)(session - ingest->sessions->all), slot };
+	struct ol_rule *rule = ol_session_rule(session, slot);
+
+	memcpy(rule,
+	       slot_memory(ingest, landed) + ol_layout_vector_bytes(geo) +
+		       sizeof(struct ol_push_hdr),
+	       session->rule_bytes);
+	return ol_rule_fault(rule, geo) == NULL;
+}
+
 const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 			      uint64_t now_ns)
 {
@@ -188,6 +203,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	struct ol_slot_state *state;
 	struct ol_push_hdr hdr;
 	const char *fault;
+	bool has_rule;
 
 	if (slot >= session->slot_count)
 		return "doorbell for a slot that it does not have";
@@ -199,6 +215,9 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	fault = header_fault(ingest, session, &hdr);
 	if (fault != NULL)
 		return fault;
+	has_rule = (hdr.flags & OL_PUSH_RULE) != 0;
+	if (has_rule && !rule_take(ingest, session, slot))
+		return "push with an impossible rule";
 	state->busy = true;
 	state->seq = hdr.seq;
 	state->base_version = hdr.base_version;
@@ -209,6 +228,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	state->is_void = (hdr.flags & OL_PUSH_VOID) != 0;
+	state->has_rule = has_rule;
 	ol_counter_add(&ingest->store->board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	ol_early_on_push(ingest, session, slot);
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
@@ -460,13 +480,13 @@ const struct ol_early_steps ol_ingest_early = {
 	.drop = early_drop,
 };
 
-/* Finish the step that was begun early. False: none was begun of these gradients, or one is not
- * finite */
+/* Finish the step that was begun early. False: none was begun of these gradients and this rule, or one
+ * is not finite */
 static bool early_finish(struct ol_ingest *ingest, uint32_t count)
 {
 	const struct ol_span rest = { .len = ol_early_take(ingest) };
 
-	if (rest.len == ingest->store->geo.shard_len ||
+	if (rest.len == ingest->store->geo.shard_len || ingest->has_rule ||
 	    !ol_store_part(ingest->store, ingest->contributions, count, rest, ingest->early.target))
 		return false;
 	ol_store_publish(ingest->store, ingest->contributions, count, ingest->early.target);
@@ -496,7 +516,7 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 		.staleness = ingest->store->version - state->base_version,
 		.grads = state->grads,
 		.ways = local_paths(ingest),
-		.lr = ingest->opts->rule.lr,
+		.lr = ol_rule_lr(ol_store_rule(ingest->store), 0, ingest->store->version),
 		.clip = ingest->opts->replay_clip,
 		.path = state->path,
 	};
@@ -505,8 +525,30 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 	return ol_replay_scale(ingest->opts->replay, &delta);
 }
 
+/* The rule that the batch brings: that of its last worker which brings one */
+static void rule_gather(struct ol_ingest *ingest)
+{
+	const struct ol_rule *brought = NULL, *now = ol_store_rule(ingest->store);
+
+	ingest->has_rule = false;
+	for (uint32_t i = 0; i < ingest->batch_count; i++) {
+		struct ol_landed landed = ingest->batch[i];
+
+		if (landed_slot(ingest, landed)->has_rule)
+			brought = ol_session_rule(&ingest->sessions->all[landed.session],
+						  landed.slot);
+	}
+	if (brought == NULL || !ol_rule_is_news(now, brought))
+		return;
+	memcpy(&ingest->rule, brought, ol_rule_bytes_used(brought));
+	if (brought->begin == OL_RULE_NOW)
+		ingest->rule.begin = ingest->store->version;
+	ingest->has_rule = true;
+}
+
 void ol_ingest_gather(struct ol_ingest *ingest)
 {
+	rule_gather(ingest);
 	ol_turn_spend(ingest->turn, OL_TURN_STEP,
 		      ingest->batch_count * ol_layout_vector_bytes(&ingest->store->geo));
 	for (uint32_t i = 0; i < ingest->batch_count; i++) {
@@ -534,9 +576,11 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 	if (target < 0)
 		return false;
 	ol_ingest_gather(ingest);
+	ol_store_rule_next(ingest->store, ol_ingest_rule(ingest));
 	if (!early_finish(ingest, count))
 		applied = ol_store_apply(ingest->store, ingest->contributions, count,
 					 (unsigned)target);
+	ol_store_rule_next(ingest->store, NULL); /* also if nothing was applied */
 	ingest->batch_count = 0;
 	ingest->step_ready = false;
 	ol_ingest_updated(ingest, applied, &ingest->store->norms, now_ns);

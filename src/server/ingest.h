@@ -68,6 +68,8 @@ struct ol_ingest {
 	bool step_ready;
 	struct ol_pins pins; /* of readers */
 	struct ol_early early;
+	struct ol_rule rule; /* that the batch brings … */
+	bool has_rule; /* … if it brings one that changes something: set by ol_ingest_gather() */
 
 	float loss; /* exponential average */
 	uint64_t loss_count;
@@ -103,6 +105,11 @@ const float *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed
 extern const struct ol_early_steps ol_ingest_early;
 /* ol_ingest_gather -- fill in contributions from the batch */
 void ol_ingest_gather(struct ol_ingest *ingest);
+/* ol_ingest_rule -- the rule that the gathered batch brings, which is news; NULL: none */
+static inline const struct ol_rule *ol_ingest_rule(const struct ol_ingest *ingest)
+{
+	return ingest->has_rule ? &ingest->rule : NULL;
+}
 /* ol_ingest_apply -- make a version of the batch and answer its pushes; false: not now */
 bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns);
 /* ol_ingest_updated -- tell the policy: a step of count gradients was made, or dropped (0); norms,

@@ -23,6 +23,7 @@
 #include "replication/coord/lease.h"
 #include "server/knock.h"
 #include "server/pool.h"
+#include "server/rule.h"
 #include "server/serve.h"
 #include "server/server.h"
 #include "wire/auth.h"
@@ -66,6 +67,9 @@ void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 		.fraction = 1.0,
 		.replicas = OL_DEFAULT_REPLICAS,
 		.coordinator_timeout_ms = OL_DEFAULT_CONNECT_MS,
+		.rule_groups = OL_DEFAULT_RULE_GROUPS,
+		.lr_gamma = (float)OL_DEFAULT_LR_GAMMA,
+		.lr_power = 1,
 	};
 
 	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));
@@ -112,34 +116,6 @@ static struct ol_policy_opts policy_opts(const struct ol_server_opts *opts)
 	policy.staleness = opts->staleness;
 	policy.lr = (double)opts->rule.lr;
 	return policy;
-}
-
-static bool is_in(float value, float from, float to)
-{
-	return value >= from && value <= to; /* no NaN is */
-}
-
-/* The fault of the update rule; fields that the optimizer does not use are not checked */
-static const char *rule_check(const struct ol_server_opts *opts)
-{
-	const struct ol_update_rule *rule = &opts->rule;
-	bool adam = rule->optimizer == OL_OPTIMIZER_ADAM || rule->optimizer == OL_OPTIMIZER_ADAMW;
-
-	if (!is_in(rule->lr, 0.0f, FLT_MAX))
-		return "rule.lr is not a finite number from 0 on";
-	if (!is_in(rule->weight_decay, 0.0f, FLT_MAX))
-		return "rule.weight_decay is not a finite number from 0 on";
-	if (!adam && rule->optimizer != OL_OPTIMIZER_SGD && !is_in(rule->momentum, 0.0f, 1.0f))
-		return "rule.momentum is not between 0 and 1";
-	if (adam && (!is_in(rule->beta1, 0.0f, 1.0f) || rule->beta1 == 1.0f ||
-		     !is_in(rule->beta2, 0.0f, 1.0f) || rule->beta2 == 1.0f))
-		return "rule.beta1 or rule.beta2 is not from 0 on and below 1";
-	if (adam && (!is_in(rule->epsilon, 0.0f, FLT_MAX) || rule->epsilon == 0.0f))
-		return "rule.epsilon is not a finite number above 0";
-	if (opts->replay == OL_REPLAY_CLIP &&
-	    (!is_in(opts->replay_clip, 0.0f, FLT_MAX) || opts->replay_clip == 0.0f))
-		return "replay_clip is not a finite number above 0";
-	return NULL;
 }
 
 static bool key_serves(const char *job_key)
@@ -206,7 +182,7 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = ol_policy_fault(&policy, opts->shard_count);
 	}
 	if (what == NULL) /* the policy's own error is clearer */
-		what = rule_check(opts);
+		what = ol_server_rule_fault(opts);
 	if (what == NULL)
 		return 0;
 	return fail(err, err_bytes, -EINVAL, "server option", what);
@@ -222,6 +198,7 @@ static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *
 		.window = opts->window,
 		.state_vectors = ol_rule_state_vectors(opts->rule.optimizer),
 		.consistency = (uint32_t)opts->consistency,
+		.groups = opts->rule_groups,
 	};
 	return ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &geo->shard_first,
 			     &geo->shard_len);
@@ -366,6 +343,7 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			const float *weights, char *err, size_t err_bytes)
 {
 	uint64_t bytes = ol_layout_public_bytes(geo);
+	struct ol_rule first;
 	char what[80];
 	int rc;
 
@@ -389,6 +367,8 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			   weights);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
+	ol_server_rule_make(&server->opts, geo, &first);
+	ol_store_rule_first(&server->store, &first);
 	rc = ol_voucher_open(server->job_key, server->incarnation, geo, &server->voucher);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot vouch for", "the shard's mirrors");

@@ -229,6 +229,7 @@ static void session_free(struct ol_sessions *sessions, struct ol_session *sessio
 	ol_memory_give_back(sessions->memory, memory);
 	free(session->table);
 	free(session->slots);
+	free(session->rules);
 	ol_places_remove(&sessions->taken, index);
 	ol_places_remove(&sessions->owing, index);
 	ol_places_remove(&sessions->pinning, index);
@@ -420,7 +421,11 @@ static void session_begin(struct ol_sessions *sessions, struct ol_session *sessi
 
 	if (acked)
 		session->slots = calloc(sessions->opts->window + 1, sizeof(*session->slots));
-	if (!acked || session->slots != NULL)
+	session->rule_bytes = ol_layout_rule_bytes(&sessions->store->geo);
+	if (session->slot_count > 0)
+		session->rules = calloc(session->slot_count, session->rule_bytes);
+	if ((!acked || session->slots != NULL) &&
+	    (session->slot_count == 0 || session->rules != NULL))
 		session->memory = session_memory(sessions, session);
 	if (session->memory != NULL && session->slot_count != 0)
 		sessions->slot_bytes += session->memory->bytes;

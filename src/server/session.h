@@ -73,6 +73,7 @@ struct ol_slot_state {
 	bool queued; /* it waited in its worker's queue for this server */
 	bool path; /* computed with local progress */
 	bool is_void; /* not finite, as its worker reports */
+	bool has_rule; /* ol_session_rule() has the one that it brings */
 	int status; /* once resolved: the status in the ack */
 	bool busy; /* landed, not yet acknowledged */
 	bool owed; /* resolved, ack not yet posted, as the send queue was full */
@@ -106,7 +107,15 @@ struct ol_session {
 	uint64_t withdrawn_seq; /* pushes up to here are withdrawn; 0: none */
 	struct ol_arriving arriving; /* of a worker in sessions->arriving */
 	struct ol_slot_state *slots; /* owned: window + 1, of a worker or reader; else NULL */
+	uint8_t *rules; /* owned: of each slot the rule that its push brings */
+	uint64_t rule_bytes;
 };
+
+/* ol_session_rule -- the copy of the rule that a slot's push brings */
+static inline struct ol_rule *ol_session_rule(const struct ol_session *session, uint32_t slot)
+{
+	return (struct ol_rule *)(void *)(session->rules + slot * session->rule_bytes);
+}
 
 /* A request that waits for its turn */
 struct ol_request {

@@ -11,6 +11,7 @@
 
 #include "store/kernels.h"
 #include "wire/bounds.h"
+#include "wire/rule.h"
 
 /* A number of the table that no server can have made */
 static bool table_fault(const struct ol_geometry *geo, const uint8_t *content, char *why,
@@ -39,6 +40,21 @@ static bool table_fault(const struct ol_geometry *geo, const uint8_t *content, c
 		return true;
 	}
 	return false;
+}
+
+/* One of version 0 is not looked at: what the options say takes its place */
+static bool rule_fault(const struct ol_geometry *geo, const uint8_t *content, char *why,
+		       size_t why_bytes)
+{
+	const void *at = content + ol_layout_rule_off(geo);
+	const struct ol_rule *rule = at;
+	const char *field = rule->version != 0 ? ol_rule_fault(rule, geo) : NULL;
+
+	if (field == NULL && rule->version != 0 && rule->begin == OL_RULE_NOW)
+		field = "begin";
+	if (field != NULL)
+		snprintf(why, why_bytes, "rule: impossible %s", field);
+	return field != NULL;
 }
 
 /* vector 0: the weights; 1 …: optimizer state */
@@ -70,7 +86,7 @@ bool ol_content_fault(const struct ol_geometry *geo, const void *content, struct
 {
 	uint32_t vectors = ask.no_state ? 1 : 1 + geo->state_vectors;
 
-	if (table_fault(geo, content, why, why_bytes))
+	if (table_fault(geo, content, why, why_bytes) || rule_fault(geo, content, why, why_bytes))
 		return true;
 	for (uint32_t v = 0; !ask.nonfinite && v < vectors; v++) {
 		if (vector_fault(geo, content, v, why, why_bytes))

@@ -11,25 +11,28 @@ ol_kernel_fn ol_kernel_update_generic;
 ol_kernel_gather_fn ol_kernel_gather_generic;
 ol_kernel_finite_fn ol_kernel_finite_generic;
 ol_kernel_moved2_fn ol_kernel_moved2_generic;
+ol_kernel_norm2_fn ol_kernel_norm2_generic;
 #if defined(__x86_64__)
 ol_kernel_fn ol_kernel_update_avx2;
 ol_kernel_gather_fn ol_kernel_gather_avx2;
 ol_kernel_finite_fn ol_kernel_finite_avx2;
 ol_kernel_moved2_fn ol_kernel_moved2_avx2;
+ol_kernel_norm2_fn ol_kernel_norm2_avx2;
 ol_kernel_fn ol_kernel_update_avx512f;
 ol_kernel_gather_fn ol_kernel_gather_avx512f;
 ol_kernel_finite_fn ol_kernel_finite_avx512f;
 ol_kernel_moved2_fn ol_kernel_moved2_avx512f;
+ol_kernel_norm2_fn ol_kernel_norm2_avx512f;
 #endif
 
 static const struct ol_kernels kernels[] = {
 	{ "generic", ol_kernel_update_generic, ol_kernel_gather_generic, ol_kernel_finite_generic,
-	  ol_kernel_moved2_generic },
+	  ol_kernel_moved2_generic, ol_kernel_norm2_generic },
 #if defined(__x86_64__)
 	{ "avx2", ol_kernel_update_avx2, ol_kernel_gather_avx2, ol_kernel_finite_avx2,
-	  ol_kernel_moved2_avx2 },
+	  ol_kernel_moved2_avx2, ol_kernel_norm2_avx2 },
 	{ "avx512f", ol_kernel_update_avx512f, ol_kernel_gather_avx512f, ol_kernel_finite_avx512f,
-	  ol_kernel_moved2_avx512f },
+	  ol_kernel_moved2_avx512f, ol_kernel_norm2_avx512f },
 #endif
 };
 

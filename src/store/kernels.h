@@ -41,6 +41,8 @@ struct ol_kernel_args {
 	float *new_weights;
 	const float *state[OL_KERNEL_STATES]; /* momentum: u; Adam: m, v */
 	float *new_state[OL_KERNEL_STATES];
+	float shrink; /* an update: a factor on the gradients' sum or mean; 0: 1 */
+	float clip; /* … whose elements are then cut to -clip … clip; 0: they are not */
 	struct ol_norms *norms; /* added up while summing; NULL: not wanted */
 	/* 1: an update's outputs go past the caches. It is quicker if they would not stay there till
 	   they are read. They are in memory before what is stored after the call. Not with norms. */
@@ -68,12 +70,16 @@ typedef int ol_kernel_finite_fn(const float *grad, size_t len);
  */
 typedef double ol_kernel_moved2_fn(const float *now, const float *before, size_t len);
 
+/* Squared Euclidean norm, likewise */
+typedef double ol_kernel_norm2_fn(const float *x, size_t len);
+
 struct ol_kernels {
 	const char *isa;
 	ol_kernel_fn *update;
 	ol_kernel_gather_fn *gather;
 	ol_kernel_finite_fn *finite;
 	ol_kernel_moved2_fn *moved2;
+	ol_kernel_norm2_fn *norm2;
 };
 
 /* ol_kernels_best -- the widest that this processor runs */

@@ -20,6 +20,7 @@
 #define OL_KERNEL_GATHER OL_CAT(ol_kernel_gather_, OL_KERNELS_ISA)
 #define OL_KERNEL_FINITE OL_CAT(ol_kernel_finite_, OL_KERNELS_ISA)
 #define OL_KERNEL_MOVED  OL_CAT(ol_kernel_moved2_, OL_KERNELS_ISA)
+#define OL_KERNEL_NORM   OL_CAT(ol_kernel_norm2_, OL_KERNELS_ISA)
 
 enum {
 	LANES = 16, /* partial sums of a norm or a distance: the same whatever the vector width */
@@ -50,6 +51,7 @@ ol_kernel_fn OL_KERNEL_NAME;
 ol_kernel_gather_fn OL_KERNEL_GATHER;
 ol_kernel_finite_fn OL_KERNEL_FINITE;
 ol_kernel_moved2_fn OL_KERNEL_MOVED;
+ol_kernel_norm2_fn OL_KERNEL_NORM;
 
 /* beta^step by squaring: the same bits on every machine, unlike pow() */
 static double power(double base, uint64_t exponent)
@@ -141,6 +143,20 @@ static unsigned gather_block(float *restrict sum, const struct ol_kernel_args *a
 	for (size_t i = 0; i < n; i++)
 		sum[i] *= scale;
 	return args->grad_count;
+}
+
+/* What is cut off a sum: by its norm, then by value */
+static __attribute__((noinline)) void clip_block(float *restrict sum,
+						 const struct ol_kernel_args *args, size_t n)
+{
+	const float clip = args->clip;
+
+	for (size_t i = 0; args->shrink != 0.0f && i < n; i++)
+		sum[i] *= args->shrink;
+	for (size_t i = 0; clip != 0.0f && i < n; i++) {
+		sum[i] = sum[i] > clip ? clip : sum[i];
+		sum[i] = sum[i] < -clip ? -clip : sum[i];
+	}
 }
 
 static void decay_block(float *restrict out, const float *restrict g, const float *restrict w,
@@ -327,6 +343,22 @@ double OL_KERNEL_MOVED(const float *restrict now, const float *restrict before, 
 	return sum;
 }
 
+double OL_KERNEL_NORM(const float *x, size_t len)
+{
+	double part[LANES] = { 0 }, sum = 0.0;
+	size_t i = 0;
+
+	for (; i + LANES <= len; i += LANES) {
+		for (size_t k = 0; k < LANES; k++)
+			part[k] += (double)x[i + k] * (double)x[i + k];
+	}
+	for (size_t k = 0; k < LANES; k++)
+		sum += part[k];
+	for (; i < len; i++)
+		sum += (double)x[i] * (double)x[i];
+	return sum;
+}
+
 unsigned OL_KERNEL_GATHER(const struct ol_kernel_args *args)
 {
 	const size_t end = args->first + args->len;
@@ -345,7 +377,7 @@ unsigned OL_KERNEL_GATHER(const struct ol_kernel_args *args)
 static int is_short(const struct ol_kernel_args *args)
 {
 	return args->rule->optimizer == OL_OPTIMIZER_SGD && args->rule->weight_decay == 0.0f &&
-	       args->len <= BLOCK && !args->stream;
+	       args->len <= BLOCK && !args->stream && args->clip == 0.0f && args->shrink == 0.0f;
 }
 
 static __attribute__((noinline)) unsigned update_short(const struct ol_kernel_args *args)
@@ -388,18 +420,23 @@ static __attribute__((noinline)) unsigned update_long(const struct ol_kernel_arg
 	unsigned states = ol_rule_state_vectors(rule->optimizer);
 	const size_t end = args->first + args->len;
 	const size_t most = args->stream ? BLOCK_STREAM : BLOCK;
+	const int clips = args->clip != 0.0f || args->shrink != 0.0f;
 	BLOCK_MEMORY sum[BLOCK_STREAM], decayed[BLOCK_STREAM];
 	struct block b = block_init(args);
 	struct outputs copy;
 	unsigned found;
 
-	for (size_t at = args->first; at < end; at += most) {
+	for (size_t at = args->first; at < end; at += b.n) {
 		b.n = end - at < most ? end - at : most;
+		if (at % LANES != 0 && b.n > LANES - at % LANES)
+			b.n = LANES - at % LANES; /* from here on blocks begin lines */
 		if (args->stream && states == 0 && end - at >= 2 * most)
 			block_fetch(args, at, most);
 		found = gather_block(sum, args, at, b.n);
 		if (found != args->grad_count)
 			return found;
+		if (clips)
+			clip_block(sum, args, b.n);
 		b.g = sum;
 		b.w = args->weights + at;
 		if (decay) {

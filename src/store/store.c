@@ -13,6 +13,7 @@
 
 enum {
 	PIECE_FLOATS = 1 << 17, /* of an update, over all gradients */
+	NORM_FLOATS = 1 << 16, /* whose squares are added up before they join a norm */
 	ROUND_PIECES = 64 /* run at once: their norms are added up in order then */
 };
 
@@ -22,6 +23,7 @@ static struct ol_store_parts parts_of(const struct ol_geometry *geo, uint8_t *at
 
 	parts.head = (struct ol_snapshot_head *)(void *)at;
 	parts.applied = (struct ol_applied *)(void *)(parts.head + 1);
+	parts.rule = (struct ol_rule *)(void *)(at + ol_layout_rule_off(geo));
 	at += ol_layout_table_bytes(geo);
 	parts.weights = (float *)(void *)at;
 	for (unsigned i = 0; i < geo->state_vectors; i++) {
@@ -51,9 +53,58 @@ static void publish_first(struct ol_store *store, uint32_t snapshot, uint64_t ve
 	store->snapshot = snapshot;
 }
 
+/* Copy a snapshot's rule to the other ones: then equal versions mean equal rules */
+static void rule_spread(struct ol_store *store, uint32_t snapshot)
+{
+	const uint64_t bytes = ol_layout_rule_bytes(&store->geo);
+
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
+		if (i != snapshot)
+			memcpy(store->parts[i].rule, store->parts[snapshot].rule, bytes);
+	}
+	store->next = NULL;
+	store->groups_stale = true;
+}
+
+void ol_store_rule_first(struct ol_store *store, const struct ol_rule *rule)
+{
+	const struct ol_store_parts *now = parts_now(store);
+
+	memset(&store->first, 0, sizeof(store->first));
+	memcpy(&store->first, rule, ol_rule_bytes_used(rule));
+	store->first.version = 0;
+	if (now->rule->version != 0)
+		return;
+	memcpy(now->rule, &store->first, ol_layout_rule_bytes(&store->geo));
+	rule_spread(store, store->snapshot);
+}
+
+void ol_store_rule_next(struct ol_store *store, const struct ol_rule *rule)
+{
+	store->groups_stale = store->groups_stale || store->next != NULL;
+	store->next = rule;
+}
+
+const struct ol_rule *ol_store_rule(const struct ol_store *store)
+{
+	return parts_now(store)->rule;
+}
+
+bool ol_store_needs_whole(const struct ol_store *store)
+{
+	const struct ol_rule *rule = ol_store_rule(store);
+
+	for (uint32_t i = 0; i < rule->group_count; i++) {
+		if (rule->groups[i].clip_norm > 0.0f)
+			return true;
+	}
+	return false;
+}
+
 int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 		  const struct ol_update_rule *rule, void *memory, const float *weights)
 {
+	struct ol_rule first = { 0 };
 	uint64_t cache_bytes;
 
 	if (ol_geometry_check(geo) != 0 ||
@@ -75,6 +126,8 @@ int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 	store->board->geo = *geo;
 	memcpy(parts_now(store)->weights, weights, geo->shard_len * sizeof(float));
 	publish_first(store, 0, 0);
+	ol_rule_first(rule, geo, &first);
+	ol_store_rule_first(store, &first);
 	return 0;
 }
 
@@ -92,7 +145,10 @@ void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t versio
 		for (unsigned i = 0; i < store->geo.state_vectors; i++)
 			memset(parts->state[i], 0, ol_layout_vector_bytes(&store->geo));
 	}
+	if (parts->rule->version == 0)
+		memcpy(parts->rule, &store->first, ol_layout_rule_bytes(&store->geo));
 	publish_first(store, snapshot, version);
+	rule_spread(store, snapshot);
 }
 
 float ol_store_norm(const struct ol_store *store, const float *grad)
@@ -139,6 +195,8 @@ kernel_args(const struct ol_store *store, unsigned target, uint64_t first, uint6
 	const struct ol_store_parts *from = parts_now(store), *to = &store->parts[target];
 	struct ol_kernel_args args = {
 		.rule = &store->rule,
+		.clip = store->groups.of[0].clip,
+		.shrink = store->groups.of[0].shrink,
 		.step = from->head->optimizer_steps + 1,
 		.first = first,
 		.len = len,
@@ -244,6 +302,42 @@ static unsigned run_pieces(const struct ol_store *store, ol_kernel_fn *kernel,
 	return run_rounds(store, kernel, args);
 }
 
+typedef unsigned run_fn(const struct ol_store *store, ol_kernel_fn *kernel,
+			const struct ol_kernel_args *args);
+
+/* Run an update's kernel by `run`, on each group that args' span has a part of, with its numbers */
+static unsigned run_groups(const struct ol_store *store, ol_kernel_fn *kernel,
+			   const struct ol_kernel_args *args, run_fn *run)
+{
+	const size_t end = args->first + args->len;
+	unsigned found = args->grad_count;
+
+	for (uint32_t i = 0; i < store->groups.count && found == args->grad_count; i++) {
+		const struct ol_group *group = &store->groups.of[i];
+		struct ol_update_rule rule = group->rule;
+		struct ol_kernel_args part = *args;
+
+		rule.allow_nonfinite = args->rule->allow_nonfinite;
+		part.rule = &rule;
+		part.clip = group->clip;
+		part.shrink = group->shrink;
+		part.first = args->first > group->first ? args->first : group->first;
+		part.len = (end < group->end ? end : group->end) - part.first;
+		if (part.first < end && group->end > args->first)
+			found = run(store, kernel, &part);
+	}
+	return found;
+}
+
+/* Run a kernel by `run`; what gathers has no groups */
+static unsigned run_by(const struct ol_store *store, ol_kernel_fn *kernel,
+		       const struct ol_kernel_args *args, run_fn *run)
+{
+	return store->groups.count == 1 || kernel != store->kernels->update
+		       ? run(store, kernel, args)
+		       : run_groups(store, kernel, args, run);
+}
+
 /* The contributions of an update that are looked at one by one */
 struct looks {
 	const struct ol_store *store;
@@ -287,7 +381,7 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 	args->grads = grads;
 	args->scales = scales;
 	args->grad_count = good;
-	done = run_pieces(store, kernel, args);
+	done = run_by(store, kernel, args, run_pieces);
 	if (done == good)
 		return good;
 	pieces_run(store, look_piece, &looks, good);
@@ -309,7 +403,7 @@ static unsigned kernel_run_one(struct ol_store *store, ol_kernel_fn *kernel,
 	args->grads = &grad;
 	args->scales = &contribution->scale;
 	args->grad_count = 1;
-	good = run_pieces(store, kernel, args);
+	good = run_by(store, kernel, args, run_pieces);
 	if (good == 1)
 		contribution->status = 0;
 	return good;
@@ -322,9 +416,22 @@ static int is_large(const struct ol_store *store, unsigned grads)
 	       store->large_vectors;
 }
 
+/* Say what the rule makes of the next update */
+static void groups_prepare(struct ol_store *store)
+{
+	const struct ol_rule *rule = store->next != NULL ? store->next : ol_store_rule(store);
+
+	ol_groups_make(&store->groups, &store->geo, &store->rule, rule, store->version);
+	if (store->groups.count == 1)
+		store->rule = store->groups.of[0].rule;
+	store->groups_stale = false;
+}
+
 void ol_store_begin(struct ol_store *store, unsigned target)
 {
 	assert(target < OL_SNAPSHOTS && target != store->snapshot);
+	if (store->groups_stale || store->groups.varies || store->next != NULL)
+		groups_prepare(store);
 	ol_word_begin(&store->board->line.begin[target], store->version + 2);
 }
 
@@ -351,7 +458,7 @@ static bool contributions_run(const struct ol_store *store, ol_kernel_fn *kernel
 	args->grads = grads;
 	args->scales = scales;
 	args->grad_count = count;
-	return run_part(store, kernel, args) == count;
+	return run_by(store, kernel, args, run_part) == count;
 }
 
 bool ol_store_part(struct ol_store *store, const struct ol_contribution *contributions,
@@ -373,19 +480,93 @@ bool ol_store_gather_part(struct ol_store *store, const struct ol_contribution *
 	return contributions_run(store, store->kernels->gather, &args, contributions, count);
 }
 
+/* Squared norms of spans of a vector, NORM_FLOATS each */
+struct spans {
+	const struct ol_store *store;
+	const float *vector;
+	uint64_t first, end;
+	double norm2[ROUND_PIECES];
+};
+
+static void norm_piece(void *arg, unsigned index)
+{
+	struct spans *spans = arg;
+	const uint64_t first = spans->first + (uint64_t)index * NORM_FLOATS;
+	const uint64_t left = spans->end - first;
+
+	spans->norm2[index] = spans->store->kernels->norm2(spans->vector + first,
+							   left < NORM_FLOATS ? left : NORM_FLOATS);
+}
+
+/* The norm of a group's gradient, whose bits do not depend on who adds up what */
+static double group_norm(const struct ol_store *store, const float *sum,
+			 const struct ol_group *group)
+{
+	struct spans spans = { .store = store, .vector = sum, .first = group->first };
+	double norm2 = 0.0;
+
+	for (spans.end = group->end; spans.first < spans.end;
+	     spans.first += (uint64_t)ROUND_PIECES * NORM_FLOATS) {
+		uint64_t pieces = (spans.end - spans.first + NORM_FLOATS - 1) / NORM_FLOATS;
+
+		pieces = pieces < ROUND_PIECES ? pieces : ROUND_PIECES;
+		pieces_run(store, norm_piece, &spans, (unsigned)pieces);
+		for (uint64_t i = 0; i < pieces; i++)
+			norm2 += spans.norm2[i];
+	}
+	return sqrt(norm2);
+}
+
+/* As torch.nn.utils.clip_grad_norm_() */
+static void groups_shrink(struct ol_store *store, const float *sum)
+{
+	for (uint32_t i = 0; i < store->groups.count; i++) {
+		struct ol_group *group = &store->groups.of[i];
+		double factor = 1.0;
+
+		if (group->clip_norm > 0.0f)
+			factor = (double)group->clip_norm / (group_norm(store, sum, group) + 1e-6);
+		group->shrink = factor < 1.0 ? (float)factor : 0.0f;
+	}
+}
+
 void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_span span,
 			 unsigned target)
 {
-	struct ol_kernel_args args = kernel_args(store, target, span.first, span.len);
 	struct ol_update_rule rule = store->rule;
+	struct ol_kernel_args args;
 
+	if (store->groups.needs_whole) {
+		assert(span.first == 0 && span.len == store->geo.shard_len);
+		groups_shrink(store, sum);
+	}
+	args = kernel_args(store, target, span.first, span.len);
 	rule.allow_nonfinite = 1; /* a sum of finite gradients may overflow; it is applied as it
 				     is */
 	args.rule = &rule;
 	args.grads = &sum;
 	args.grad_count = 1;
 	args.stream = is_large(store, 1);
-	run_part(store, store->kernels->update, &args);
+	run_by(store, store->kernels->update, &args, run_part);
+}
+
+/* The target gets the rule that its update was made by */
+static void rule_publish(struct ol_store *store, const struct ol_store_parts *from,
+			 const struct ol_store_parts *to)
+{
+	const uint64_t bytes = ol_layout_rule_bytes(&store->geo);
+
+	if (store->next == NULL) {
+		if (to->rule->version != from->rule->version)
+			memcpy(to->rule, from->rule, bytes);
+		return;
+	}
+	memset(to->rule, 0, bytes);
+	memcpy(to->rule, store->next, ol_rule_bytes_used(store->next));
+	to->rule->version = from->rule->version + 1;
+	store->next = NULL;
+	if (store->voucher != NULL)
+		ol_voucher_rule(store->voucher, to->rule);
 }
 
 void ol_store_publish(struct ol_store *store, const struct ol_contribution *contributions,
@@ -397,7 +578,8 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 
 	assert(target < OL_SNAPSHOTS && target != store->snapshot);
 	assert(ol_word_load(&line->begin[target]) == next + 1);
-	memcpy(to->head, from->head, ol_layout_table_bytes(&store->geo));
+	memcpy(to->head, from->head, ol_layout_rule_off(&store->geo));
+	rule_publish(store, from, to);
 	to->head->optimizer_steps++;
 	for (unsigned i = 0; i < count; i++) {
 		struct ol_applied *applied = &to->applied[contributions[i].worker];
@@ -442,20 +624,6 @@ static unsigned kernel_run(struct ol_store *store, ol_kernel_fn *kernel,
 	return good;
 }
 
-unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
-			unsigned count, unsigned target)
-{
-	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
-	unsigned applied;
-
-	args.stream = !store->want_norms && is_large(store, count);
-	ol_store_begin(store, target);
-	applied = kernel_run(store, store->kernels->update, &args, contributions, count);
-	if (applied > 0)
-		ol_store_publish(store, contributions, count, target);
-	return applied;
-}
-
 unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contributions,
 			 unsigned count, float *sum)
 {
@@ -464,6 +632,44 @@ unsigned ol_store_gather(struct ol_store *store, struct ol_contribution *contrib
 				       .new_weights = sum };
 
 	return kernel_run(store, store->kernels->gather, &args, contributions, count);
+}
+
+/* In one pass over the gradients */
+static unsigned apply_once(struct ol_store *store, struct ol_contribution *contributions,
+			   unsigned count, unsigned target)
+{
+	struct ol_kernel_args args = kernel_args(store, target, 0, store->geo.shard_len);
+
+	args.stream = !store->want_norms && is_large(store, count);
+	return kernel_run(store, store->kernels->update, &args, contributions, count);
+}
+
+/* Put the gradients together where the new weights will be, and make those of that */
+static unsigned apply_whole(struct ol_store *store, struct ol_contribution *contributions,
+			    unsigned count, unsigned target)
+{
+	float *sum = store->parts[target].weights;
+	unsigned applied = ol_store_gather(store, contributions, count, sum);
+
+	if (applied > 0)
+		ol_store_enter_part(store, sum, (struct ol_span){ 0, store->geo.shard_len },
+				    target);
+	return applied;
+}
+
+unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contributions,
+			unsigned count, unsigned target)
+{
+	unsigned applied;
+
+	ol_store_begin(store, target);
+	if (store->groups.needs_whole)
+		applied = apply_whole(store, contributions, count, target);
+	else
+		applied = apply_once(store, contributions, count, target);
+	if (applied > 0)
+		ol_store_publish(store, contributions, count, target);
+	return applied;
 }
 
 struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker)

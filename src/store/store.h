@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "outlast_server.h"
+#include "store/groups.h"
 #include "store/kernels.h"
 #include "wire/vouch.h"
 #include "wire/wire.h"
@@ -34,13 +35,19 @@ typedef void ol_store_piece_fn(void *arg, unsigned index);
 struct ol_store_parts {
 	struct ol_snapshot_head *head;
 	struct ol_applied *applied;
+	struct ol_rule *rule; /* ol_layout_rule_bytes() of it */
 	float *weights;
 	float *state[OL_STATE_VECTORS_MAX];
 };
 
 struct ol_store {
 	struct ol_geometry geo;
-	struct ol_update_rule rule;
+	struct ol_update_rule rule; /* what is constant; if all is one group, its numbers too */
+	struct ol_rule first; /* the rule that the job begins with: version 0 */
+	const struct ol_rule *next; /* the caller's: the next update changes the rule to this. NULL:
+				       it does not */
+	struct ol_groups groups; /* of the update that was begun last */
+	bool groups_stale;
 	const struct ol_kernels *kernels;
 	uint8_t *memory; /* ol_layout_public_bytes(), the caller's */
 	struct ol_board *board; /* at its start */
@@ -81,6 +88,26 @@ int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 		  const struct ol_update_rule *rule, void *memory, const float *weights);
 
 /*
+ * ol_store_rule_first -- what a rule of version 0 says: the servers' options. rule: valid. It is in
+ * force at once, unless the rule has changed since the job began
+ */
+void ol_store_rule_first(struct ol_store *store, const struct ol_rule *rule);
+
+/*
+ * ol_store_rule_next -- the next update, which is not begun yet, is made by this rule, and so are
+ * those after it; NULL: the rule stays. If no update is published, nothing has changed: say it again.
+ * rule: valid, begin is a version; the caller's until the publication
+ */
+void ol_store_rule_next(struct ol_store *store, const struct ol_rule *rule);
+
+/* ol_store_rule -- the one of the published weights */
+const struct ol_rule *ol_store_rule(const struct ol_store *store);
+
+/* ol_store_needs_whole -- by the published rule no part of an update can be made before its gradients
+ * are whole: they are clipped by their norm */
+bool ol_store_needs_whole(const struct ol_store *store);
+
+/*
  * ol_store_target -- the oldest snapshot that may be overwritten: it is not published, and not in
  * the mask of pinned ones (bit i: snapshot i). -1: none
  */
@@ -115,7 +142,8 @@ struct ol_span {
 /*
  * The same for an update whose gradients arrive in parts: begin, then parts in any order that cover
  * the vector once, then publish, which ignores grad and scale. Another update in between undoes the
- * parts. part applies a span of the contributions, gather_part puts it together into `sum`,
+ * parts. Where ol_store_needs_whole(), or the rule changes, the only part is the whole vector, by
+ * enter_part. part applies a span of the contributions, gather_part puts it together into `sum`,
  * enter_part applies it from there. part and gather_part are false if the span of a gradient holds a
  * non-finite value: begin again without it.
  */

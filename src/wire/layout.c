@@ -40,7 +40,8 @@ int ol_geometry_check(const struct ol_geometry *geo)
 	if (first != geo->shard_first || count != geo->shard_len)
 		return OL_E_GEOMETRY;
 	if (geo->workers_max == 0 || geo->workers_max > OL_WORKERS_MAX || geo->window == 0 ||
-	    geo->window > OL_WINDOW_MAX || geo->state_vectors > OL_STATE_VECTORS_MAX)
+	    geo->window > OL_WINDOW_MAX || geo->state_vectors > OL_STATE_VECTORS_MAX ||
+	    geo->groups == 0 || geo->groups > OL_RULE_GROUPS_MAX || geo->zero != 0)
 		return OL_E_GEOMETRY;
 	if (geo->consistency < OL_CONSISTENCY_ASYNC || geo->consistency > OL_CONSISTENCY_SSP)
 		return OL_E_GEOMETRY;

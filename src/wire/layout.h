@@ -14,6 +14,7 @@
  *
  *	0               64              head: struct ol_snapshot_head
  *	64              24 * workers_max applied table: struct ol_applied of each worker
+ *	…               64 + 48 * groups rule: struct ol_rule, with that many groups (wire/rule.h)
  *	…               4 * shard_len   weights
  *	…               4 * shard_len   optimizer state, state_vectors times
  *
@@ -31,6 +32,7 @@
  *
  *	0               payload_bytes   gradient: 4 * shard_len padded to 64
  *	payload_bytes   64              struct ol_push_hdr
+ *	…               rule_bytes      a rule that the push brings, if its header says so
  *
  * Slots start on a page, and shards on a multiple of OL_SHARD_ALIGN floats: so on shm the payloads
  * of several shards can be mapped one behind the other into one flat vector.
@@ -38,8 +40,10 @@
 #ifndef OL_WIRE_LAYOUT_H
 #define OL_WIRE_LAYOUT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
+#include "outlast_rule.h"
 #include "replication/entry.h"
 
 enum {
@@ -85,6 +89,8 @@ struct ol_geometry {
 	uint32_t window;
 	uint32_t state_vectors;
 	uint32_t consistency; /* enum ol_consistency */
+	uint32_t groups; /* of the rule, at most */
+	uint32_t zero;
 };
 
 /* ol_geometry_check -- 0, or OL_E_GEOMETRY if these numbers cannot be a shard of a job */
@@ -95,11 +101,25 @@ static inline uint64_t ol_round_up(uint64_t value, uint64_t align)
 	return (value + align - 1) / align * align;
 }
 
-/* ol_layout_table_bytes -- head and applied table, up to the weights */
-static inline uint64_t ol_layout_table_bytes(const struct ol_geometry *geo)
+/* ol_layout_rule_off -- where the rule lies in a snapshot: behind the applied table */
+static inline uint64_t ol_layout_rule_off(const struct ol_geometry *geo)
 {
 	return sizeof(struct ol_snapshot_head) +
 	       ol_round_up(geo->workers_max * sizeof(struct ol_applied), OL_LINE_BYTES);
+}
+
+/* ol_layout_rule_bytes -- a rule of as many groups as fit */
+static inline uint64_t ol_layout_rule_bytes(const struct ol_geometry *geo)
+{
+	return ol_round_up(offsetof(struct ol_rule, groups) +
+				   geo->groups * sizeof(struct ol_rule_group),
+			   OL_LINE_BYTES);
+}
+
+/* ol_layout_table_bytes -- head, applied table and rule, up to the weights */
+static inline uint64_t ol_layout_table_bytes(const struct ol_geometry *geo)
+{
+	return ol_layout_rule_off(geo) + ol_layout_rule_bytes(geo);
 }
 
 /* ol_layout_vector_bytes -- weights, a gradient or one state vector, padded */
@@ -137,7 +157,8 @@ static inline uint64_t ol_layout_public_bytes(const struct ol_geometry *geo)
 
 static inline uint64_t ol_layout_slot_stride(const struct ol_geometry *geo)
 {
-	return ol_round_up(ol_layout_vector_bytes(geo) + OL_LINE_BYTES, OL_PAGE_BYTES);
+	return ol_round_up(ol_layout_vector_bytes(geo) + OL_LINE_BYTES + ol_layout_rule_bytes(geo),
+			   OL_PAGE_BYTES);
 }
 
 static inline uint64_t ol_layout_slot_off(const struct ol_geometry *geo, uint32_t slot)
@@ -155,7 +176,8 @@ static inline uint64_t ol_layout_landing_bytes(const struct ol_geometry *geo, ui
 static inline uint64_t ol_layout_entry_stride(const struct ol_geometry *geo)
 {
 	return ol_round_up(ol_layout_vector_bytes(geo) + sizeof(struct ol_entry_head) +
-				   geo->workers_max * sizeof(struct ol_entry_part),
+				   geo->workers_max * sizeof(struct ol_entry_part) +
+				   ol_layout_rule_bytes(geo),
 			   OL_PAGE_BYTES);
 }
 

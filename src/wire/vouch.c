@@ -13,6 +13,7 @@
 
 #include "wire/auth.h"
 #include "wire/bounds.h"
+#include "wire/rule.h"
 
 enum {
 	AES_BLOCK_BYTES = 16
@@ -54,6 +55,18 @@ static uint64_t sum_of_entry(const struct ol_voucher *voucher, uint32_t worker,
 	return plus(sum, term(factors[OL_VOUCHER_EARLIER], applied->earlier));
 }
 
+/* UINT64_MAX: libcrypto fails */
+static uint64_t sum_of_rule(const struct ol_voucher *voucher, const void *rule)
+{
+	uint64_t words[OL_RULE_DIGEST_WORDS];
+
+	if (!ol_rule_digest(rule, &voucher->geo, words))
+		return UINT64_MAX;
+	return plus(term(voucher->factors[OL_VOUCHER_RULE], words[0]),
+		    term(voucher->factors[OL_VOUCHER_RULE_2], words[1]));
+}
+
+/* All but the rule */
 static uint64_t sum_of(const struct ol_voucher *voucher, const struct ol_vouched *what,
 		       const void *table)
 {
@@ -152,10 +165,20 @@ void ol_voucher_pads(struct ol_voucher *voucher)
 		voucher->process = 0; /* no pads are left: from here on, its word holds nowhere */
 }
 
+static const uint8_t *rule_of(const struct ol_voucher *voucher, const void *table)
+{
+	return (const uint8_t *)table + ol_layout_rule_off(&voucher->geo);
+}
+
 void ol_voucher_begin(struct ol_voucher *voucher, const struct ol_vouched *what, void *table)
 {
 	voucher->sum = sum_of(voucher, what, table);
 	voucher->change = 0;
+	voucher->rule = sum_of_rule(voucher, rule_of(voucher, table));
+	if (voucher->rule == UINT64_MAX)
+		voucher->process = 0; /* from here on, its word holds nowhere */
+	else
+		voucher->sum = plus(voucher->sum, voucher->rule);
 	ol_voucher_fill(voucher, table);
 }
 
@@ -164,6 +187,19 @@ void ol_voucher_change_any(struct ol_voucher *voucher, uint32_t worker,
 {
 	voucher->change += OL_VOUCHER_PRIME - sum_of_entry(voucher, worker, from);
 	voucher->change += sum_of_entry(voucher, worker, to);
+}
+
+void ol_voucher_rule(struct ol_voucher *voucher, const struct ol_rule *rule)
+{
+	const uint64_t sum = sum_of_rule(voucher, rule);
+
+	if (sum == UINT64_MAX) {
+		voucher->process = 0;
+		return;
+	}
+	voucher->change += OL_VOUCHER_PRIME - voucher->rule;
+	voucher->change += sum;
+	voucher->rule = sum;
 }
 
 /* Each word is less than p, as nobody else's sum may be the same */
@@ -190,6 +226,7 @@ int ol_voucher_check(const char *key, const struct ol_geometry *geo, const struc
 {
 	struct ol_voucher *voucher = NULL;
 	struct ol_snapshot_head head;
+	uint64_t rule;
 	int rc;
 
 	memcpy(&head, table, sizeof(head));
@@ -198,7 +235,11 @@ int ol_voucher_check(const char *key, const struct ol_geometry *geo, const struc
 	rc = voucher_open(key, head.voucher, head.number, geo, &voucher);
 	if (rc != 0)
 		return rc == -EPERM ? -EACCES : rc;
-	if (head.tag != sum_of(voucher, what, table) + voucher->pads[head.number % OL_VOUCHER_PADS])
+	rule = sum_of_rule(voucher, rule_of(voucher, table));
+	if (rule == UINT64_MAX)
+		rc = -EIO;
+	else if (head.tag != plus(sum_of(voucher, what, table), rule) +
+				     voucher->pads[head.number % OL_VOUCHER_PADS])
 		rc = -EACCES;
 	ol_voucher_close(voucher);
 	return rc;

@@ -5,7 +5,7 @@
  *
  * A worker's mirror may be all that is left of a shard, and a worker may lie. So each snapshot has in
  * its head a mac under a key that only servers have. A server that restores a mirror checks it: no
- * worker can bring in a version, a history, or a table of applied pushes that no server ever
+ * worker can bring in a version, a history, a rule, or a table of applied pushes that no server ever
  * published. The mac does not cover weights and optimizer state: a pass over them would cost as much
  * as an update. A worker that lies can still bring in false ones, with the version that it read.
  *
@@ -16,8 +16,8 @@
  *	sum    = r[0] m[0] + r[1] m[1] + … mod p	m: the words below, each less than p
  *	tag    = sum + pad[number] mod 2^64
  *
- *	words: shard, founded, history (2), version, optimizer steps, then of each worker seq (2),
- *	gradients, earlier gradients	(2): its halves, as it has all 64 bits
+ *	words: shard, founded, history (2), version, optimizer steps, a digest of the rule (2), then of
+ *	each worker seq (2), gradients, earlier gradients	(2): its halves, as it has all 64 bits
  *
  * r and the pads come from AES-128-CTR under a key of this server's process, which is derived from
  * the servers' key and the process's id. Two different messages have the same sum with a chance of
@@ -52,6 +52,8 @@ enum {
 	OL_VOUCHER_HISTORY_HIGH,
 	OL_VOUCHER_VERSION,
 	OL_VOUCHER_STEPS,
+	OL_VOUCHER_RULE,
+	OL_VOUCHER_RULE_2,
 	OL_VOUCHER_FIXED,
 };
 enum {
@@ -71,6 +73,7 @@ struct ol_voucher {
 	uint64_t sum; /* of the published snapshot's words */
 	ol_uint128 change; /* of the next one's, not reduced */
 	uint64_t step; /* what the sum grows by from a version to the next */
+	uint64_t rule; /* the part of the sum that is of the rule */
 	uint64_t number; /* of the last word */
 	struct evp_cipher_ctx_st *stream; /* of pads */
 	uint64_t pads[OL_VOUCHER_PADS]; /* of numbers that are equal modulo OL_VOUCHER_PADS */
@@ -94,8 +97,11 @@ int ol_voucher_open(const char *key, uint64_t process, const struct ol_geometry 
 void ol_voucher_close(struct ol_voucher *voucher);
 
 /* ol_voucher_begin -- vouch for a snapshot from elsewhere, of a history that begins or is joined:
- * its head is filled in. table: head and applied table */
+ * its head is filled in. table: head, applied table and rule */
 void ol_voucher_begin(struct ol_voucher *voucher, const struct ol_vouched *what, void *table);
+
+/* ol_voucher_rule -- the next version has this rule: ol_layout_rule_bytes() */
+void ol_voucher_rule(struct ol_voucher *voucher, const struct ol_rule *rule);
 
 /* Parts of the functions below; pads: the next ones. change_any: any change of an entry */
 void ol_voucher_pads(struct ol_voucher *voucher);
@@ -154,7 +160,7 @@ static inline void ol_voucher_next(struct ol_voucher *voucher, struct ol_snapsho
 /*
  * ol_voucher_check -- 0: some server of the job published this table as that; -EACCES: none did
  *
- * table: head and applied table, in memory that nobody changes. Blocks for as long as a pass over
+ * table: head, applied table and rule, in memory that nobody changes. Blocks for as long as a pass over
  * the table takes. It cannot tell, and may later: -ENOMEM, -EIO
  */
 int ol_voucher_check(const char *key, const struct ol_geometry *geo, const struct ol_vouched *what,

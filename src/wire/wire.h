@@ -72,7 +72,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 10,
+	OL_WIRE_PROTO = 11,
 	OL_LATER_MAX_MS = 5000, /* longest delay that a server may ask of a peer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
@@ -159,7 +159,7 @@ enum {
 	OL_WIRE_CONNECT_BYTES =
 		52, /* less than rdma_cm's 56: the last byte may be the transport's */
 	OL_WIRE_REJECT_BYTES = 60,
-	OL_WIRE_ACCEPT_BYTES = 128,
+	OL_WIRE_ACCEPT_BYTES = 136,
 };
 
 void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES]);
@@ -403,6 +403,8 @@ enum ol_push_flags {
 				  ones before it */
 	OL_PUSH_VOID = 1 << 2, /* the gradient is not finite, here or at another shard: the server
 				  counts it as given and drops it */
+	OL_PUSH_RULE = 1 << 3, /* a rule lies behind the header: the step that has this gradient
+				  is made by it, and those after it */
 };
 
 static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire protocol");
@@ -467,7 +469,7 @@ struct ol_board {
 	uint64_t incarnation;
 	struct ol_geometry geo;
 	_Atomic uint64_t epoch; /* set before the first version is published */
-	uint64_t reserved[7];
+	uint64_t reserved[6];
 
 	struct ol_version_line line; /* at OL_BOARD_LINE_OFF */
 

@@ -45,6 +45,15 @@ _Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer)
 	return (_Atomic uint64_t *)(void *)at;
 }
 
+struct ol_rule *ol_worker_rule(struct ol_worker *worker, uint32_t grad, uint32_t link)
+{
+	uint8_t *at = (uint8_t *)(void *)(ol_worker_board(worker) + 1) +
+		      worker->link_count * OL_PEERS * OL_LINE_BYTES;
+	uint64_t index = (uint64_t)grad * worker->link_count + link;
+
+	return (struct ol_rule *)(void *)(at + index * worker->rule_bytes);
+}
+
 uint64_t ol_worker_mirrored(const struct ol_link *link)
 {
 	uint64_t vectors = link->worker->opts.mirror_state ? 1 + link->geo.state_vectors : 1;
@@ -219,12 +228,16 @@ int ol_worker_memory_start(struct ol_worker *worker)
 
 	worker->window = worker->opts.window != 0 ? worker->opts.window : OL_WINDOW_MAX;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
+		uint64_t rule = ol_layout_rule_bytes(&worker->links[i].geo);
+
 		if (worker->links[i].geo.window < worker->window)
 			worker->window = worker->links[i].geo.window;
+		worker->rule_bytes = rule > worker->rule_bytes ? rule : worker->rule_bytes;
 	}
 	worker->slots = worker->window + ol_worker_queues(worker);
 	work_bytes = hdrs_bytes(worker) + 2 * worker->link_count * sizeof(struct ol_version_line) +
-		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES;
+		     sizeof(struct ol_board) + worker->link_count * OL_PEERS * OL_LINE_BYTES +
+		     (uint64_t)worker->slots * worker->link_count * worker->rule_bytes;
 	rc = slab_start(worker, work_bytes, &worker->work_slab);
 	if (rc == 0 && worker->opts.observer != OL_OBSERVER_COUNTERS)
 		rc = mirrors_start(worker);

@@ -177,6 +177,8 @@ void ol_outage_replay(struct ol_link *link)
 	queued = ol_queue_oldest(link);
 	memcpy(grad->data + link->geo.shard_first, queued->sum,
 	       link->geo.shard_len * sizeof(float));
+	if ((queued->hdr.flags & OL_PUSH_RULE) != 0)
+		ol_rule_place(link, worker->window, queued->rule, queued->rule_serial);
 	ol_queue_shift(link);
 	grad->state = OL_GRAD_PUSHED;
 	grad->left[link->index] = ol_layout_vector_bytes(&link->geo);

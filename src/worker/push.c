@@ -261,16 +261,13 @@ static bool needs_finite_look(const struct ol_worker *worker, const struct ol_gr
 static void local_follow(const struct ol_link *link, const float *grad)
 {
 	struct ol_worker *worker = link->worker;
-	const float *restrict g = grad + link->geo.shard_first;
-	float *restrict w = worker->local + link->geo.shard_first;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
 	if (!worker->local_valid)
 		memcpy(worker->local, mirror->weights,
 		       worker->links[0].geo.param_count * sizeof(float));
 	worker->local_valid = true;
-	for (uint64_t i = 0; i < link->geo.shard_len; i++)
-		w[i] -= link->lr * g[i];
+	ol_rule_follow(link, worker->local, grad);
 }
 
 static int post_part(struct ol_link *link, uint32_t index, uint64_t units)
@@ -333,6 +330,7 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 	link->stat.pushed++;
 	hdr->base_version = base_version_of(base, link);
 	hdr->flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
+	ol_rule_attach(link, hdr);
 	if (here && grad->is_void) {
 		link->stat.nonfinite++;
 		grad->status = OL_E_NONFINITE;
@@ -350,6 +348,9 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 		hdr->flags |= OL_PUSH_VOID;
 		grad->left[link->index] = 0;
 	}
+	if ((hdr->flags & OL_PUSH_RULE) != 0)
+		ol_rule_place(link, (uint32_t)(grad - worker->grads), &worker->rule,
+			      worker->rule_serial);
 	ol_push_to(link, (uint32_t)(grad - worker->grads), hdr);
 }
 
@@ -598,6 +599,8 @@ static int send_one(struct ol_link *link, uint32_t index)
 	}
 	while (*left > 0 && rc == 0)
 		rc = send_down(link, index, (*left - 1) / step * step);
+	if (rc == 0 && (ol_worker_hdr(link->worker, index, link->index)->flags & OL_PUSH_RULE) != 0)
+		rc = ol_rule_post(link, index);
 	if (rc == 0)
 		rc = post_header(link, index, with_header);
 	if (rc != 0 && with_header > 0)

@@ -63,12 +63,22 @@ static struct ol_queued *queue_slot(struct ol_link *link)
 		return NULL;
 	queued = queued_at(queue, queue->count);
 	if (queued->sum == NULL) {
-		queued->sum = malloc(ol_layout_vector_bytes(&link->geo));
+		queued->sum = malloc(ol_layout_vector_bytes(&link->geo) +
+				     ol_layout_rule_bytes(&link->geo));
 		if (queued->sum == NULL)
 			return NULL;
+		queued->rule = (struct ol_rule *)(void *)((uint8_t *)queued->sum +
+							  ol_layout_vector_bytes(&link->geo));
 		link->stat.queue_bytes += ol_layout_vector_bytes(&link->geo);
 	}
 	return queued;
+}
+
+/* A delta brings this rule from now on */
+static void queued_rule(struct ol_queued *queued, const struct ol_rule *rule, uint32_t serial)
+{
+	memcpy(queued->rule, rule, ol_rule_bytes_used(rule));
+	queued->rule_serial = serial;
 }
 
 static void queued_fold(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
@@ -112,7 +122,8 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 	struct ol_queued *queued;
 
 	if (queue_folds_now(link)) {
-		queued_fold(queued_at(queue, queue->count - 1), part, hdr, link->geo.shard_len);
+		queued = queued_at(queue, queue->count - 1);
+		queued_fold(queued, part, hdr, link->geo.shard_len);
 	} else {
 		queued = queue_slot(link);
 		if (queued == NULL)
@@ -124,6 +135,8 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 		queued->hdr.flags |= OL_PUSH_QUEUED;
 		queue->count++;
 	}
+	if ((hdr->flags & OL_PUSH_RULE) != 0)
+		queued_rule(queued, &link->worker->rule, link->worker->rule_serial);
 	link->stat.queued += hdr->grads;
 	link->stat.queued_total += hdr->grads;
 	return true;
@@ -137,6 +150,8 @@ void ol_queue_merge(struct ol_link *link)
 		const struct ol_queued *next = queued_at(queue, i);
 
 		queued_fold(queued_at(queue, 0), next->sum, &next->hdr, link->geo.shard_len);
+		if ((next->hdr.flags & OL_PUSH_RULE) != 0)
+			queued_rule(queued_at(queue, 0), next->rule, next->rule_serial);
 	}
 	queue->count = queue->count > 0;
 }

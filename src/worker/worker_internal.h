@@ -30,6 +30,7 @@
 #include "outlast.h"
 #include "rdma/transport.h"
 #include "replication/coord/coord.h"
+#include "wire/rule.h"
 #include "wire/wire.h"
 
 enum {
@@ -45,8 +46,10 @@ enum {
 
 /* A delta: gradients of one shard that were summed up. */
 struct ol_queued {
-	float *sum; /* shard_len floats; kept for the next one */
+	float *sum; /* shard_len floats, and behind them room for a rule; kept for the next one */
 	struct ol_push_hdr hdr; /* what it will be pushed with */
+	struct ol_rule *rule; /* that it brings, if its header says so */
+	uint32_t rule_serial;
 };
 
 struct ol_queue_state {
@@ -168,6 +171,7 @@ struct ol_link {
 		own_version; /* a gradient that was computed at older weights than this is late, by an
 				 outage: see ol_outage_queues() */
 
+	uint32_t rule_told; /* worker->rule_serial of the rule that the server has */
 	bool withdrew; /* the head was told of a withdrawal, and nothing was pushed since */
 	bool withdraw_due; /* the head must be told, once all earlier pushes are posted */
 
@@ -214,6 +218,7 @@ struct ol_grad {
 	/* Gradients are sent from their end to their beginning, as backpropagation makes them. */
 	uint64_t left[OL_SHARDS_MAX]; /* bytes of each shard not yet posted, from its start */
 	uint8_t parts[OL_SHARDS_MAX]; /* OL_BELL_PART rung since the last ack */
+	uint32_t rule_serials[OL_SHARDS_MAX]; /* of the rule that the push brings */
 };
 
 struct ol_mirror {
@@ -283,8 +288,8 @@ struct ol_worker {
 	size_t grad_range_bytes;
 	struct ol_slab *grad_slab; /* otherwise: memory of the worker's own */
 
-	/* Registered: push headers [window][links], version lines [links] of pulls and [links] of
-	   ol_newest(), a board for stat */
+	/* Registered: push headers [slots][links], version lines [links] of pulls and [links] of
+	   ol_newest(), a board for stat, rules [slots][links] */
 	struct ol_slab *work_slab;
 
 	struct ol_slab *mirror_slab;
@@ -298,6 +303,10 @@ struct ol_worker {
 	unsigned next_pull_flags;
 	float *local; /* local progress: weights that follow this worker's gradients */
 	bool local_valid; /* since a server was lost */
+
+	struct ol_rule rule; /* that the caller wants: ol_rule_set() */
+	uint32_t rule_serial; /* counts its changes; 0: none */
+	uint64_t rule_bytes; /* room for one, in work_slab */
 
 	uint32_t stat_generation;
 	bool stat_done;
@@ -444,6 +453,8 @@ static inline struct ol_push_hdr *ol_worker_hdr(struct ol_worker *worker, uint32
 	return &hdrs[grad * worker->link_count + link];
 }
 struct ol_version_line *ol_worker_line(struct ol_worker *worker, uint32_t link);
+/* ol_worker_rule -- where the rule lies that the push in a slot brings to a shard */
+struct ol_rule *ol_worker_rule(struct ol_worker *worker, uint32_t grad, uint32_t link);
 struct ol_board *ol_worker_board(struct ol_worker *worker);
 /* ol_worker_beat -- the word that a peer's heartbeat is read into */
 _Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer);
@@ -513,6 +524,19 @@ void ol_route_close(struct ol_worker *worker);
 void ol_route_look(struct ol_worker *worker);
 /* ol_route_woken -- take note that wake_fd was readable */
 void ol_route_woken(struct ol_worker *worker);
+
+/* rule.c: what changes the rule */
+/* ol_rule_attach -- a new push brings the rule, unless the shard's server has it */
+void ol_rule_attach(struct ol_link *link, struct ol_push_hdr *hdr);
+/* ol_rule_place -- this rule goes with the push in slot `index` */
+void ol_rule_place(struct ol_link *link, uint32_t index, const struct ol_rule *rule,
+		   uint32_t serial);
+/* ol_rule_post -- write it behind the header's place, before the header; 0, or the post's error */
+int ol_rule_post(struct ol_link *link, uint32_t index);
+/* ol_rule_told -- the push in slot `index` took effect, and the rule that it brought */
+void ol_rule_told(struct ol_link *link, uint32_t index);
+/* ol_rule_follow -- a shard's local weights follow its gradient; both are the whole vector's */
+void ol_rule_follow(const struct ol_link *link, float *weights, const float *grad);
 
 /* keep.c: pushed gradients that could still be lost */
 void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status);

@@ -103,6 +103,7 @@ static int update_make(struct work *work, enum ol_optimizer optimizer, uint64_t 
 					  .shard_count = 1,
 					  .workers_max = gradients,
 					  .window = 1,
+					  .groups = 1,
 					  .state_vectors = ol_rule_state_vectors(optimizer),
 					  .consistency = OL_CONSISTENCY_SYNC };
 	work->memory_bytes = ol_layout_public_bytes(&work->geo) + gradients * vector;

@@ -49,6 +49,7 @@ static struct ol_geometry geometry(uint32_t shard)
 				   .shard_first = shard * (uint64_t)OL_SHARD_ALIGN,
 				   .workers_max = WORKERS,
 				   .window = 3,
+				   .groups = 1,
 				   .state_vectors = fuzz.state_vectors,
 				   .consistency = OL_CONSISTENCY_ASYNC };
 

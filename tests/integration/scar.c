@@ -66,6 +66,7 @@ static struct ol_ckpt_meta victim_meta(uint32_t epoch, uint64_t version)
 			 .shard_count = SHARDS,
 			 .workers_max = 2,
 			 .window = 1,
+			 .groups = 1,
 			 .state_vectors = 1,
 			 .consistency = OL_CONSISTENCY_ASYNC },
 		.job_id = job_id,

@@ -7,8 +7,8 @@ set -eu
 cd "$1"
 . tests/lint/files
 
-# A room may include itself and the rooms after it; "public" is outlast.h, outlast_server.h and
-# outlast_policy.h.
+# A room may include itself and the rooms after it; "public" is outlast.h, outlast_rule.h,
+# outlast_server.h and outlast_policy.h.
 table='
 rdma
 replication

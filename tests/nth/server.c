@@ -133,6 +133,7 @@ static void checkpoint_before(void)
 			 .shard_count = 1,
 			 .workers_max = WORKERS,
 			 .window = 2,
+			 .groups = 1,
 			 .consistency = OL_CONSISTENCY_ASYNC },
 		.version = VERSION,
 		.epoch = 1,

@@ -57,6 +57,7 @@ void puppet_open(struct puppet *puppet, uint64_t id)
 					    .shard_count = 1,
 					    .workers_max = 1,
 					    .window = PUPPET_WINDOW,
+					    .groups = 1,
 					    .consistency = OL_CONSISTENCY_ASYNC };
 	public_make(puppet);
 }

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The declarations of outlast.h, in the form that cffi reads.
+"""The declarations of outlast.h and outlast_rule.h, in the form that cffi reads.
 
-The header is the only description of the interface: nothing is declared twice, so nothing can
+The headers are the only description of the interface: nothing is declared twice, so nothing can
 drift. A struct that grew since travels with its size, as the header's comment SIZES says.
 """
 import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-# beside an installed package; in the source tree
-PLACES = (HERE / "outlast.h", HERE.parents[1] / "include" / "outlast.h")
+NAMES = ("outlast.h", "outlast_rule.h")
+PLACES = (HERE, HERE.parents[1] / "include")  # in an installed package; in the source tree
 
 
 def read() -> str:
     for place in PLACES:
-        if place.is_file():
-            return place.read_text(encoding="utf-8")
-    raise ImportError(f"outlast.h is neither {' nor '.join(map(str, PLACES))}")
+        if (place / NAMES[0]).is_file():
+            return "".join((place / name).read_text(encoding="utf-8") for name in NAMES)
+    raise ImportError(f"{NAMES[0]} is neither in {' nor in '.join(map(str, PLACES))}")
 
 
 def version(text: str) -> str:

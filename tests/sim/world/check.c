@@ -15,6 +15,7 @@
 #include "sim/world/mirrors.h"
 #include "sim/world/mutate.h"
 #include "sim/world/rival.h"
+#include "sim/world/rule.h"
 #include "sim/world/saved.h"
 #include "sim/world/turns.h"
 #include "sim/world/wrap.h"
@@ -119,6 +120,19 @@ const float *check_first_weights(uint32_t shard)
 
 /* ---- the one right way of an exact scenario ---- */
 
+/* A rule that changes something at this step is in force from it on */
+static void expect_rule(struct ol_store *store, uint64_t step, struct ol_rule *next)
+{
+	if (!rules_change())
+		return;
+	rule_at(step, next);
+	if (!ol_rule_is_news(ol_store_rule(store), next))
+		return;
+	if (next->begin == OL_RULE_NOW)
+		next->begin = step;
+	ol_store_rule_next(store, next);
+}
+
 static void expect_shard(uint32_t shard)
 {
 	struct ol_geometry geo = { .param_count = cluster.params,
@@ -128,6 +142,7 @@ static void expect_shard(uint32_t shard)
 				   .shard_count = cluster.scenario.shards,
 				   .workers_max = cluster.ids,
 				   .window = cluster.scenario.window,
+				   .groups = CLUSTER_GROUPS,
 				   .state_vectors = ol_rule_state_vectors(cluster_rule().optimizer),
 				   .consistency = OL_CONSISTENCY_SYNC };
 	struct ol_update_rule rule = cluster_rule();
@@ -137,6 +152,7 @@ static void expect_shard(uint32_t shard)
 	float *whole = __real_calloc(1, cluster.params * sizeof(float));
 	struct ol_contribution contributions[CLUSTER_WORKERS_MAX];
 	struct ol_store store;
+	struct ol_rule next;
 
 	if (memory == NULL || grads == NULL || whole == NULL ||
 	    ol_store_init(&store, &geo, &rule, at, check_first_weights(shard)) != 0)
@@ -159,6 +175,7 @@ static void expect_shard(uint32_t shard)
 								     .scale = 1.0f,
 								     .worker = w };
 		}
+		expect_rule(&store, step, &next);
 		ol_store_apply(&store, contributions, cluster.scenario.workers,
 			       (unsigned)ol_store_target(&store, 0));
 	}

@@ -18,6 +18,7 @@
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/rival.h"
+#include "sim/world/rule.h"
 
 enum {
 	SHARD_FLOATS = 1024, /* but for the last */
@@ -37,17 +38,6 @@ uint64_t cluster_len(uint32_t shard)
 	return cluster.scenario.parts_floats + (shard + 1 < cluster.scenario.shards
 							? SHARD_FLOATS
 							: cluster.ids * cluster.pushes_max);
-}
-
-struct ol_update_rule cluster_rule(void)
-{
-	struct ol_server_opts opts;
-
-	ol_server_opts_init(&opts);
-	opts.rule.optimizer = cluster.scenario.optimizer;
-	opts.rule.lr = cluster.scenario.exact ? 0.05f : 1.0f;
-	opts.rule.sum = 1;
-	return opts.rule;
 }
 
 /* ---- servers ---- */
@@ -76,6 +66,7 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	opts.observers_max = 1;
 	opts.window = scenario->window;
 	opts.rule = cluster_rule();
+	opts.rule_groups = CLUSTER_GROUPS;
 	opts.spin_us = 0;
 	opts.heartbeat_ms = scenario->heartbeat_ms;
 	opts.retry_timeout_ms = scenario->retry_ms;
@@ -635,6 +626,8 @@ void cluster_text(char *text, size_t bytes)
 		 s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
 		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes,
 		 s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
+	if (rules_change())
+		snprintf(text + strlen(text), bytes - strlen(text), "; the rule changes");
 	if (s->parts_floats != 0)
 		snprintf(text + strlen(text), bytes - strlen(text), "; gradients in parts");
 	if (s->mirrors)

@@ -55,7 +55,8 @@ enum cluster_age {
 	CLUSTER_AGE_PLACES, /* synchronous workers whose gradients take as long as an outage, and
 			       that go on in it: what it leaves behind meets fresh gradients */
 	CLUSTER_AGE_PARTS, /* now and then gradients so long that they are sent in parts */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_PARTS
+	CLUSTER_AGE_RULES, /* now and then workers that change the rule */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_RULES
 };
 
 /* What is never repaired (lasting.h) */
@@ -245,8 +246,6 @@ void cluster_state(char *text, size_t bytes);
 struct server_slot *cluster_rival(struct server_slot *slot);
 /* cluster_servers -- addresses in the order of shards, as a worker is given them */
 void cluster_servers(char *text, size_t bytes);
-/* cluster_rule -- how gradients become weights in this run */
-struct ol_update_rule cluster_rule(void);
 /* cluster_compute_draw -- so long a gradient that pushes are made while there are faults */
 void cluster_compute_draw(struct scenario *scenario);
 uint64_t cluster_len(uint32_t shard);

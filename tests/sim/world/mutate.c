@@ -101,6 +101,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_KEEPS_PAYLOAD] = "keeps-payload",
 	[MUTATE_NO_RECALL] = "no-recall",
 	[MUTATE_TAKES_ANY] = "takes-any",
+	[MUTATE_FORGETS_RULE] = "forgets-rule",
 };
 
 void mutate_set(enum mutation mutation)
@@ -139,6 +140,10 @@ void __wrap_ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t
 {
 	if (mutation(MUTATE_LOST_TABLE))
 		memset(ol_store_content(store, snapshot), 0, ol_layout_table_bytes(&store->geo));
+	if (mutation(MUTATE_FORGETS_RULE))
+		memset((uint8_t *)ol_store_content(store, snapshot) +
+			       ol_layout_rule_off(&store->geo),
+		       0, ol_layout_rule_bytes(&store->geo));
 	if (mutation(MUTATE_LOST_STATE))
 		with_state = false;
 	__real_ol_store_restore(store, snapshot, version, with_state);

@@ -57,6 +57,7 @@ enum mutation {
 	MUTATE_KEEPS_PAYLOAD, /* what was done with a payload counts for another of the same entry */
 	MUTATE_NO_RECALL, /* a successor is not told of a void payload, and is not sent the other one */
 	MUTATE_TAKES_ANY, /* a step takes what was begun with other gradients */
+	MUTATE_FORGETS_RULE, /* a server that restores goes on by its options' rule */
 	MUTATE_COUNT
 };
 

@@ -10,6 +10,7 @@
 #include "sim/world/cluster.h"
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
+#include "sim/world/rule.h"
 #include "worker/worker_internal.h"
 
 enum {
@@ -258,6 +259,18 @@ static void compute_one(struct worker_slot *slot, float *grad, struct ol_push_in
 			grad);
 }
 
+/* The gradient's step is to be made by the rule of its version */
+static void rule_say(struct worker_slot *slot, uint64_t version)
+{
+	struct ol_rule rule;
+
+	if (!rules_change())
+		return;
+	rule_at(version, &rule);
+	if (ol_rule_set(slot->worker, &rule) != 0)
+		sim_fail("check_survives", "worker %u: no rule can be set", slot->index);
+}
+
 /* One gradient, computed at the weights that were pulled last */
 static struct push *push_one(struct worker_slot *slot)
 {
@@ -277,6 +290,7 @@ static struct push *push_one(struct worker_slot *slot)
 	push->begun = true;
 	push->op.level = cluster.scenario.chain && cluster.scenario.every == 0 ? OL_LEVEL_COMMITTED
 									       : OL_LEVEL_APPLIED;
+	rule_say(slot, info.base_version);
 	sim_say("push %u at %llu", slot->next - 1, (unsigned long long)info.base_version);
 	rc = ol_push(slot->worker, grad, &info, &push->op);
 	slot->pushing = 0;

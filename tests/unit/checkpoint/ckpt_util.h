@@ -32,6 +32,7 @@
 #include "support/check.h"
 #include "support/folder.h"
 #include "wire/bounds.h"
+#include "wire/rule.h"
 
 enum {
 	CKPT_ERR = 480,
@@ -102,6 +103,7 @@ static inline struct ol_ckpt_meta meta_of(uint32_t epoch, uint64_t version)
 			 .shard_count = 2,
 			 .workers_max = 7,
 			 .window = 2,
+			 .groups = 1,
 			 .state_vectors = 2,
 			 .consistency = OL_CONSISTENCY_ASYNC },
 		.job_id = CKPT_JOB,
@@ -118,9 +120,17 @@ static inline struct ol_ckpt_meta meta_of(uint32_t epoch, uint64_t version)
 /* table_bound -- turn random bytes into a head and a table within their bounds; all have pushed */
 static inline void table_bound(uint8_t *content, const struct ol_geometry *geo)
 {
+	uint8_t *rule_at = content + ol_layout_rule_off(geo);
 	struct ol_snapshot_head head;
 	struct ol_applied applied;
+	struct ol_rule rule = { .group_count = 1 };
 
+	memcpy(&rule.version, rule_at, sizeof(rule.version));
+	rule.version = (rule.version & OL_VERSION_MAX) | 1;
+	rule.groups[0].lr = 0.5f;
+	rule.groups[0].epsilon = 1.0f;
+	memset(rule_at, 0, ol_layout_rule_bytes(geo));
+	memcpy(rule_at, &rule, ol_rule_bytes_used(&rule));
 	memcpy(&head, content, sizeof(head));
 	head.optimizer_steps &= OL_VERSION_MAX;
 	memcpy(content, &head, sizeof(head));

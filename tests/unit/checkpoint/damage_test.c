@@ -279,12 +279,12 @@ static void a_file_of_something_else_is_passed_over_with_the_reason(void **state
 	header.format = OL_CKPT_FORMAT + 1;
 	forge(&pair, &header);
 	check_passed_over(&pair, *state,
-			  "it is of format 3, later than 2, the last that this "
+			  "it is of format 4, later than 3, the last that this "
 			  "program knows");
 	header.format = 1;
 	forge(&pair, &header);
 	check_passed_over(&pair, *state,
-			  "it is of format 1, of an earlier release, and this one reads format 2");
+			  "it is of format 1, of an earlier release, and this one reads format 3");
 	pair_close(&pair);
 }
 

@@ -211,6 +211,7 @@ static void who_lets_in_has_the_key_as_well(void **state)
 						  .shard_count = 1,
 						  .workers_max = 1,
 						  .window = 1,
+						  .groups = 1,
 						  .consistency = OL_CONSISTENCY_ASYNC } };
 	struct ol_wire_accept got;
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];

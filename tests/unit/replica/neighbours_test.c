@@ -304,9 +304,12 @@ static uint64_t told_ns; /* when a connection that this end began tells its end 
 /* A predecessor's session, whose hello waits; until hello_over() */
 static void hello_comes(uint64_t id, uint32_t epoch)
 {
-	static const struct ol_geometry geo = {
-		.param_count = 16, .shard_len = 16, .shard_count = 1, .workers_max = 1, .window = 2
-	};
+	static const struct ol_geometry geo = { .param_count = 16,
+						.shard_len = 16,
+						.shard_count = 1,
+						.workers_max = 1,
+						.window = 2,
+						.groups = 1 };
 
 	setup(NULL);
 	told_ns = start;

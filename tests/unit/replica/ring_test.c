@@ -26,6 +26,7 @@ static const struct ol_geometry geo = { .param_count = 16,
 					.shard_count = 1,
 					.workers_max = WORKERS,
 					.window = 2,
+					.groups = 1,
 					.consistency = OL_CONSISTENCY_ASYNC };
 
 static struct ol_ring from, to;
@@ -63,9 +64,11 @@ static int rings_close(void **state)
 	return 0;
 }
 
-/* An entry of both workers, made in one ring */
+/* An entry of both workers, made in one ring; every third version brings a rule */
 static void seal(uint64_t version)
 {
+	struct ol_rule rule = { .version = version, .group_count = geo.groups };
+
 	struct ol_entry_part *parts = ol_ring_parts(&from, version);
 
 	for (uint32_t i = 0; i < WORKERS; i++)
@@ -73,7 +76,8 @@ static void seal(uint64_t version)
 			.seq = 100 + version, .worker = i, .slot = i, .grads = 1
 		};
 	ol_ring_payload(&from, version)[0] = (float)version;
-	ol_ring_seal(&from, version, 1, WORKERS);
+	rule.groups[geo.groups - 1].lr = (float)version;
+	ol_ring_seal(&from, version, 1, WORKERS, version % 3 == 0 ? &rule : NULL);
 }
 
 /* … and as it lands in the other */
@@ -81,7 +85,7 @@ static uint8_t *land(uint64_t version)
 {
 	uint8_t *at = (uint8_t *)ol_ring_payload(&to, version);
 
-	memcpy(at, ol_ring_payload(&from, version), ol_ring_bytes(&from, WORKERS));
+	memcpy(at, ol_ring_payload(&from, version), ol_ring_bytes(&from, version));
 	return at + to.payload_bytes;
 }
 
@@ -96,6 +100,10 @@ static void an_entry_is_the_same_at_the_other_end(void **state)
 				    sizeof(struct ol_entry_head));
 		assert_memory_equal(ol_ring_parts(&to, version), ol_ring_parts(&from, version),
 				    WORKERS * sizeof(struct ol_entry_part));
+		assert_int_equal(ol_ring_rule(&to, version) != NULL, version % 3 == 0);
+		if (version % 3 == 0)
+			assert_memory_equal(ol_ring_rule(&to, version),
+					    ol_ring_rule(&from, version), from.extra_bytes);
 	}
 }
 
@@ -118,7 +126,8 @@ static void what_was_taken_does_not_change_when_it_is_written_over(void **state)
 
 static void a_bit_that_is_wrong_anywhere_is_found(void **state)
 {
-	size_t bytes = sizeof(struct ol_entry_head) + WORKERS * sizeof(struct ol_entry_part);
+	size_t bytes = sizeof(struct ol_entry_head) + WORKERS * sizeof(struct ol_entry_part) +
+		       from.extra_bytes;
 
 	(void)state;
 	seal(3);
@@ -135,12 +144,12 @@ static void an_entry_of_a_worker_that_cannot_be_is_none(void **state)
 	(void)state;
 	seal(4);
 	ol_ring_parts(&from, 4)[1].worker = WORKERS;
-	ol_ring_seal(&from, 4, 1, WORKERS);
+	ol_ring_seal(&from, 4, 1, WORKERS, NULL);
 	land(4);
 	assert_false(ol_ring_take(&to, 4));
 	seal(4);
 	ol_ring_parts(&from, 4)[0].slot = OL_SLOTS_MAX;
-	ol_ring_seal(&from, 4, 1, WORKERS);
+	ol_ring_seal(&from, 4, 1, WORKERS, NULL);
 	land(4);
 	assert_false(ol_ring_take(&to, 4));
 }
@@ -161,7 +170,7 @@ static void a_ring_that_is_renewed_keeps_what_is_asked_for(void **state)
 	assert_int_equal(to.oldest, 2);
 	for (uint64_t version = 2; version <= 3; version++)
 		assert_memory_equal(ol_ring_payload(&to, version), ol_ring_payload(&from, version),
-				    ol_ring_bytes(&from, WORKERS));
+				    ol_ring_bytes(&from, version));
 	assert_true(ol_ring_payload(&to, 1)[0] == 0.0f);
 }
 

@@ -78,7 +78,7 @@ static int pair_teardown(void **state)
 
 static void an_entry_that_is_not_taken_is_forwarded_later(void **state)
 {
-	uint64_t bytes = ol_ring_bytes(&server.replica.ring, 1);
+	uint64_t bytes = ol_ring_bytes(&server.replica.ring, 3);
 
 	(void)state;
 	write_rc = -EAGAIN;

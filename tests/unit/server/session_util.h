@@ -208,6 +208,7 @@ static inline int setup(void **state)
 						 .shard_len = 16,
 						 .shard_count = 1,
 						 .workers_max = WORKERS,
+						 .groups = 1,
 						 .window = WINDOW,
 						 .consistency = OL_CONSISTENCY_ASYNC };
 	server.public_slab = &public_slab;

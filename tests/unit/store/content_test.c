@@ -36,6 +36,7 @@ static int setup(void **state)
 				       .shard_count = 2,
 				       .workers_max = WORKERS,
 				       .window = 1,
+				       .groups = 1,
 				       .state_vectors = 2 };
 	f->content = calloc(1, ol_layout_content_bytes(&f->geo));
 	*state = f;

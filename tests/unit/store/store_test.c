@@ -41,6 +41,7 @@ static struct fixture *fixture_make(enum ol_optimizer optimizer)
 		.shard_count = 1,
 		.workers_max = 5,
 		.window = 2,
+		.groups = 1,
 		.state_vectors = ol_rule_state_vectors(optimizer),
 		.consistency = OL_CONSISTENCY_ASYNC,
 	};
@@ -373,6 +374,7 @@ static struct lengthy *lengthy_make(void)
 				       .shard_count = 1,
 				       .workers_max = MANY,
 				       .window = 1,
+				       .groups = 1,
 				       .state_vectors = 1,
 				       .consistency = OL_CONSISTENCY_SYNC };
 	l->rule = (struct ol_update_rule){ .optimizer = OL_OPTIMIZER_MOMENTUM,

@@ -28,12 +28,18 @@ static const struct ol_geometry geo = { .param_count = 1000,
 					.shard_len = 1000,
 					.shard_count = 1,
 					.workers_max = WORKERS,
-					.window = 1 };
+					.window = 1,
+					.groups = 1 };
 
-/* Head and table as they lie in a snapshot */
+enum {
+	RULE_BYTES = 128 /* of one group */
+};
+
+/* Head, table and rule as they lie in a snapshot */
 struct table {
 	struct ol_snapshot_head head;
 	struct ol_applied applied[WORKERS];
+	_Alignas(OL_LINE_BYTES) uint8_t rule[RULE_BYTES];
 };
 
 struct fixture {
@@ -121,15 +127,17 @@ static void holds_for_the_largest_numbers(void **state)
 	assert_true(holds(f));
 }
 
-/* Each bit of head and table that is in use, and of what is said of them */
+/* Each bit of head, table and rule that is in use, and of what is said of them */
 static void no_bit_may_change(void **state)
 {
 	struct fixture *f = *state;
 	const size_t used = offsetof(struct ol_snapshot_head, reserved);
+	const size_t end = offsetof(struct table, applied) + sizeof(f->table.applied);
 	uint8_t *bytes = (uint8_t *)&f->table;
 
 	for (size_t i = 0; i < 8 * sizeof(f->table); i++) {
-		if (i / 8 >= used && i / 8 < sizeof(f->table.head))
+		if ((i / 8 >= used && i / 8 < sizeof(f->table.head)) ||
+		    (i / 8 >= end && i / 8 < offsetof(struct table, rule)))
 			continue;
 		bytes[i / 8] ^= (uint8_t)(1 << i % 8);
 		assert_false(holds(f));
@@ -190,6 +198,30 @@ static void a_word_holds_for_its_version_alone(void **state)
 	assert_false(holds(f));
 }
 
+static void a_rule_that_changes_is_part_of_the_next_word(void **state)
+{
+	struct fixture *f = *state;
+	struct ol_applied to = f->table.applied[2];
+	struct ol_rule rule = { .version = 1, .group_count = 1 };
+
+	assert_int_equal(ol_layout_rule_bytes(&geo), RULE_BYTES);
+	assert_int_equal(ol_layout_rule_off(&geo), offsetof(struct table, rule));
+	for (unsigned i = 0; i < 3; i++) {
+		rule.groups[0].lr = (float)i;
+		memcpy(f->table.rule, &rule, RULE_BYTES);
+		assert_false(holds(f)); /* a rule that no server published */
+		ol_voucher_rule(f->voucher, &rule);
+		to.seq++;
+		to.grads++;
+		update(f, 2, to);
+		assert_true(holds(f));
+		to.seq++;
+		to.grads++;
+		update(f, 2, to); /* by the same rule */
+		assert_true(holds(f));
+	}
+}
+
 static void other_jobs_shards_and_processes(void **state)
 {
 	static const char other[] = "another job's key, just as long as this";
@@ -243,6 +275,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(words_cannot_be_exchanged, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_word_holds_for_its_version_alone, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_rule_that_changes_is_part_of_the_next_word,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(other_jobs_shards_and_processes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(credentials, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_pad_is_used_once, set_up, tear_down),

@@ -29,6 +29,7 @@ static struct ol_wire_accept sample_accept(void)
 			 .shard_count = 2,
 			 .workers_max = 7,
 			 .window = 3,
+			 .groups = 1,
 			 .state_vectors = 2,
 			 .consistency = OL_CONSISTENCY_SYNC },
 		.incarnation = 0x1122334455667788,

@@ -64,6 +64,14 @@ static const struct ol_conf_field rule_fields[] = {
 		   "of adam and adamw"),
 	OL_ROW_F64(ol_set_rule, weight_decay, "0", 0.0, 1e3,
 		   "added to the gradient; by adamw decoupled from it"),
+	OL_ROW_STR(ol_set_rule, schedule, "constant", ol_schedule_help),
+	OL_ROW_F64(ol_set_rule, clip_value, "0", 0.0, 1e30,
+		   "each element of a step's gradient is cut to this size; 0: none"),
+	OL_ROW_F64(ol_set_rule, clip_norm, "0", 0.0, 1e30,
+		   "a step's gradient is scaled down to this norm, with one server only; 0: none"),
+	OL_ROW_U32(ol_set_rule, groups, OL_DEFAULT_TEXT(OL_DEFAULT_RULE_GROUPS), 1,
+		   OL_RULE_GROUPS_MAX,
+		   "parameter groups that workers may make, each with its learning rate and so on"),
 	OL_ROW_CHOICE(ol_set_rule, nonfinite, "reject", nonfinites,
 		      "a gradient with a NaN or an infinity is dropped and counted, or applied"),
 	OL_ROW_CHOICE(
@@ -427,6 +435,11 @@ int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set
 
 	if (ol_consistency_parse(set->consistency, workers, &set->how, err, sizeof(err)) != 0)
 		return ol_settings_fail(settings, "consistency", err);
+	if (ol_schedule_parse(set->schedule, &set->rates, err, sizeof(err)) != 0)
+		return ol_settings_fail(settings, "schedule", err);
+	if (servers > 1 && set->clip_norm > 0.0)
+		return ol_settings_fail(settings, "clip_norm",
+					"needs --servers 1: no server has the whole gradient");
 	if (servers > 1 && set->how.consistency != OL_CONSISTENCY_ASYNC &&
 	    !ol_consistency_all(&set->how))
 		return ol_settings_fail(settings, "consistency",
@@ -451,6 +464,20 @@ struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set)
 		.sum = (uint32_t)set->reduce,
 		.allow_nonfinite = (uint32_t)set->nonfinite,
 	};
+}
+
+void ol_settings_schedule(const struct ol_set_rule *set, struct ol_server_opts *opts)
+{
+	opts->rule_groups = set->groups;
+	opts->schedule = set->rates.schedule;
+	opts->schedule_length = set->rates.steps;
+	opts->warmup = set->rates.warmup;
+	opts->warmup_from = set->rates.from;
+	opts->lr_floor = set->rates.floor;
+	opts->lr_gamma = set->rates.gamma;
+	opts->lr_power = set->rates.power;
+	opts->clip_value = (float)set->clip_value;
+	opts->clip_norm = (float)set->clip_norm;
 }
 
 void ol_args_add(struct ol_args *args, const char *format, ...)

@@ -16,6 +16,7 @@
 
 #include "base/conf.h"
 #include "cmd/consistency.h"
+#include "cmd/schedule.h"
 #include "outlast_server.h"
 
 enum {
@@ -55,6 +56,11 @@ struct ol_set_rule {
 	double beta2;
 	double epsilon;
 	double weight_decay;
+	const char *schedule;
+	struct ol_schedule_set rates; /* parsed by ol_settings_rule_check() */
+	double clip_value;
+	double clip_norm;
+	uint32_t groups;
 	int optimizer; /* enum ol_optimizer */
 	int reduce; /* 1: sum */
 	int nonfinite; /* 1: apply */
@@ -238,6 +244,8 @@ int ol_settings_rule_check(struct ol_settings *settings, struct ol_set_rule *set
 
 /* ol_settings_rule -- the update rule of a group */
 struct ol_update_rule ol_settings_rule(const struct ol_set_rule *set);
+/* ol_settings_schedule -- what of the rule may change while the job runs */
+void ol_settings_schedule(const struct ol_set_rule *set, struct ol_server_opts *opts);
 
 /* A command line in the making; owns its words. */
 struct ol_args {

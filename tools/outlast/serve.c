@@ -317,6 +317,7 @@ static int server_open(struct serve *serve)
 	opts.window = set->link.window;
 	OL_SETTINGS_WIRE(&set->wire, &opts);
 	opts.rule = ol_settings_rule(&set->rule);
+	ol_settings_schedule(&set->rule, &opts);
 	opts.shared_domain = (uint32_t)set->rule.isolation;
 	opts.spin_us = set->link.spin_us;
 	opts.threads = set->rule.threads;

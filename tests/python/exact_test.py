@@ -3,7 +3,7 @@
 import unittest
 
 import torch
-from learners import Plan, run
+from learners import SameBits
 
 import outlast
 
@@ -64,24 +64,7 @@ def diloco(job, tell, number):
     assert sync.bytes_copied == 4 * job.param_count * (1 + OUTER)
 
 
-class Exact(unittest.TestCase):
-    def ends_the_same(self, make, train, versions, rule, kills):
-        bits = set()
-        for moments in ((), (), *kills):
-            with self.subTest(kills=moments):
-                plan = Plan(outlast.torch.vector(make()), train, versions, rule, moments)
-                said = run(plan)
-                needed = sum(delay is None for _, delay in moments)
-                self.assertNotIn(None, said)
-                for number, (done, version, sha256, link) in enumerate(said):
-                    self.assertTrue(done)
-                    self.assertEqual(version, versions)
-                    self.assertGreaterEqual(link["outages"],
-                                            needed if number == 0 else 0)
-                    self.assertEqual((link["lost"], link["late"]), (0, 0))
-                    bits.add(sha256)
-        self.assertEqual(len(bits), 1)
-
+class Exact(SameBits, unittest.TestCase):
     def test_a_cnn_with_momentum(self):
         self.ends_the_same(make_cnn, sync_of(make_cnn), STEPS,
                            {"rule": "momentum", "lr": 0.05, "momentum": 0.9},

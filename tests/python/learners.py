@@ -96,3 +96,24 @@ def run(plan: Plan) -> list[tuple[bool, int, str, dict[str, float]]]:
             for process in processes:
                 process.kill()
     return said
+
+
+class SameBits:
+    """For a test case: runs of a job, undisturbed and with a server that is killed."""
+
+    def ends_the_same(self, make, train, versions, rule, kills):
+        bits = set()
+        for moments in ((), (), *kills):
+            with self.subTest(kills=moments):
+                plan = Plan(outlast.torch.vector(make()), train, versions, rule, moments)
+                said = run(plan)
+                needed = sum(delay is None for _, delay in moments)
+                self.assertNotIn(None, said)
+                for number, (done, version, sha256, link) in enumerate(said):
+                    self.assertTrue(done)
+                    self.assertEqual(version, versions)
+                    self.assertGreaterEqual(link["outages"],
+                                            needed if number == 0 else 0)
+                    self.assertEqual((link["lost"], link["late"]), (0, 0))
+                    bits.add(sha256)
+        self.assertEqual(len(bits), 1)

@@ -13,6 +13,7 @@ import numpy
 from . import _errors
 from ._handle import SLICE_MS, Handle, Op, deadline_of
 from ._library import ffi, lib, text
+from ._rule import Rule, pack, unpack
 
 KEY_BYTES_MAX = 255
 OUTAGES = {"end": "OL_OUTAGE_END", "wait": "OL_OUTAGE_WAIT", "continue": "OL_OUTAGE_CONTINUE"}
@@ -276,6 +277,35 @@ class Job(Handle):
     def version(self) -> int:
         """Of the weights that pull() or weights() returned last."""
         return self._used
+
+    def rule(self) -> Rule:
+        """What the servers updated the weights of the last pull by, and go on with. Never blocks."""
+        self._mirror()
+        made = ffi.new("struct ol_rule *")
+        rc = lib.ol_rule_get_sized(self._worker(), made, ffi.sizeof("struct ol_rule"))
+        if rc != 0:
+            raise _errors.make(rc)
+        return unpack(made)
+
+    def set_rule(self, rule: Rule) -> None:
+        """Change the rule: the next push takes it to the servers; its step is the first one by it.
+
+        It is kept, pushed again and queued as the gradient is. If a gradient that takes it is
+        dropped, the next one takes it. Never blocks. ValueError: a number is out of range; Error:
+        more groups than the servers have room for (groups= of launch()), clip_norm with several
+        shards.
+        """
+        rc = lib.ol_rule_set_sized(self._worker(), pack(rule), ffi.sizeof("struct ol_rule"))
+        if rc == -errno.EINVAL:
+            raise ValueError(f"a number is out of range, or groups are not in order: {rule}")
+        if rc == -errno.ENOSPC:
+            raise _errors.Error(f"the rule has {len(rule.groups)} groups, and the servers have no "
+                                "room for so many: launch(groups=…), or outlast serve --groups", rc)
+        if rc == -errno.EOPNOTSUPP:
+            raise _errors.Error("clip_norm with several shards: no server has the whole gradient; "
+                                "clip it before the push, or by clip_value", rc)
+        if rc != 0:
+            raise _errors.make(rc)
 
     def finish(self, version: int | None = None, timeout: float | None = None) -> bool:
         """At the end of a job: wait until every gradient of this worker is applied or dropped.

@@ -21,6 +21,7 @@ from . import _errors
 from ._handle import deadline_of
 from ._job import Job
 from ._library import ffi
+from ._rule import Group
 
 FLOAT_BYTES = 4
 LOOK_S = 0.002  # between two looks whether a step is made
@@ -49,18 +50,29 @@ class Layout:
         return [part.view(shape) for part, shape in zip(parts, self.shapes)]
 
 
-def parameters_of(model: torch.nn.Module | Iterable[torch.nn.Parameter]) \
-        -> list[torch.nn.Parameter]:
-    return list(model.parameters() if isinstance(model, torch.nn.Module) else model)
+Model = torch.nn.Module | Iterable[torch.nn.Parameter] | Iterable[dict]
 
 
-def vector(model: torch.nn.Module | Iterable[torch.nn.Parameter]) -> numpy.ndarray:
-    """A copy of a model's parameters as one float32 vector: init= of outlast.launch()."""
+def parameters_of(model: Model) -> list[torch.nn.Parameter]:
+    """Of a module, an iterable of parameters or of torch's parameter groups, in this order."""
+    found = model.parameters() if isinstance(model, torch.nn.Module) else model
+    flat: list[torch.nn.Parameter] = []
+    for one in found:
+        params = one["params"] if isinstance(one, dict) else one
+        flat += [params] if isinstance(params, torch.Tensor) else list(params)
+    return flat
+
+
+def vector(model: Model) -> numpy.ndarray:
+    """A copy of a model's parameters as one float32 vector: init= of outlast.launch().
+
+    Parameters in groups have the order of the groups: give vector() what Optimizer gets.
+    """
     parts = [parameter.detach().reshape(-1) for parameter in parameters_of(model)]
     return torch.cat(parts).to(torch.float32).cpu().numpy()
 
 
-def load(model: torch.nn.Module | Iterable[torch.nn.Parameter], weights: object) -> None:
+def load(model: Model, weights: object) -> None:
     """Copy a vector (of reader.pull(), for example) into a model of this process's own memory."""
     parameters = parameters_of(model)
     flat = torch.from_numpy(numpy.array(weights, dtype=numpy.float32))
@@ -112,11 +124,56 @@ class Places:
         return found
 
 
+GROUP_WORDS = ("lr", "momentum", "weight_decay", "clip_value", "clip_norm")
+
+
+class Rates:
+    """param_groups as the servers' rule: what changes in them goes there with the next gradient."""
+
+    def __init__(self, job: Job, groups: list[dict], defaults: dict) -> None:
+        self.job, self.groups = job, groups
+        self.rule = job.rule()
+        self.first = [0]
+        for group in groups[:-1]:
+            self.first.append(self.first[-1] + sum(one.numel() for one in group["params"]))
+        now = self.rule.groups
+        for index, group in enumerate(groups):
+            server = now[index if len(now) == len(groups) else 0]
+            words = {word: getattr(server, word) for word in GROUP_WORDS}
+            words |= {"betas": (server.beta1, server.beta2), "eps": server.epsilon}
+            unknown = set(group) - set(words) - {"params", "param_names"}
+            if unknown:
+                raise ValueError(f"parameter group {index}: {', '.join(sorted(unknown))}: the "
+                                 f"servers know {', '.join(words)}")
+            for word, value in words.items():
+                group.setdefault(word, defaults.get(word, value))
+
+    def wanted(self) -> list[Group]:
+        return [Group(first, *(float(group[word]) for word in GROUP_WORDS[:3]),
+                      *(float(beta) for beta in group["betas"]), float(group["eps"]),
+                      *(float(group[word]) for word in GROUP_WORDS[3:]))
+                for first, group in zip(self.first, self.groups)]
+
+    def tell(self) -> None:
+        """If a number has changed since the last call."""
+        wanted = self.wanted()
+        if wanted == self.rule.groups:
+            return
+        self.rule.groups = wanted
+        self.job.set_rule(self.rule)
+
+
 class Optimizer(torch.optim.Optimizer):
     """Trains a model through a job: the servers hold its parameters, and make the steps.
 
-    model: a Module, or its parameters; float32, on the CPU. job: of outlast.connect(). Rule and
-    learning rate are the servers'; so there is no lr here, and a scheduler of torch refuses it.
+    model: a Module, its parameters, or torch's parameter groups; float32, on the CPU. job: of
+    outlast.connect(). defaults: lr=, weight_decay= and the like of groups that do not say them.
+
+    The optimizer is the servers' (launch(rule=…)), and so is what neither a group nor defaults say.
+    Groups have lr, momentum, weight_decay, betas, eps, clip_value and clip_norm; schedulers of torch
+    change them. A change goes to the servers with the next step(), which is made by it, and is kept
+    there as weights are: a server that is killed or replaced goes on by it. If workers want different
+    numbers in one step, those of the largest worker id are taken.
 
     Nothing is copied: parameters are views of the job's mirror, and their .grad are views of the
     gradient buffer that backward() adds to and that the servers read. Each pull writes the other
@@ -128,9 +185,10 @@ class Optimizer(torch.optim.Optimizer):
     its own. late counts gradients that the servers dropped as late.
     """
 
-    def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter], job: Job,
-                 timeout: float | None = None) -> None:
-        super().__init__(parameters_of(model), {})
+    def __init__(self, model: Model, job: Job, timeout: float | None = None,
+                 **defaults: object) -> None:
+        groups = model.parameters() if isinstance(model, torch.nn.Module) else model
+        super().__init__(groups, {})
         self.job, self.timeout = job, timeout
         self.bytes_copied = 0
         self.late = 0
@@ -146,6 +204,8 @@ class Optimizer(torch.optim.Optimizer):
         self._base = 0  # version of the weights that the parameters are, and where these lie
         self._starts: list[int] = []
         job.pull(newest=True, timeout=timeout)
+        self._rates = Rates(job, self.param_groups, defaults)
+        self._rates.tell()
         self._borrow()
         self._point()
         job._on_close(self.detach)
@@ -240,6 +300,7 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def _exchange(self, loss: float, samples: int) -> None:
+        self._rates.tell()
         self.job._push_start(self._grad_pointer, loss, samples, self._base)
         self._drop()
         try:

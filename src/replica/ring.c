@@ -108,13 +108,14 @@ int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
 	return conn != NULL ? ol_ring_reg(ring, conn) : 0;
 }
 
-static uint32_t crc_of(const struct ol_entry_head *head, const struct ol_entry_part *parts,
-		       const uint8_t *extra)
+static inline __attribute__((always_inline)) uint32_t
+crc_of(const struct ol_entry_head *head, const struct ol_entry_part *parts, const uint8_t *extra)
 {
-	uint32_t sums[3] = { ol_record_crc(head, sizeof(*head) - sizeof(head->crc)),
-			     ol_record_crc(parts, head->parts * sizeof(*parts)),
-			     ol_record_crc(extra, head->extra_bytes) };
+	uint32_t sums[2] = { ol_record_crc(head, sizeof(*head) - sizeof(head->crc)),
+			     ol_record_crc(parts, head->parts * sizeof(*parts)) };
 
+	if (head->extra_bytes != 0)
+		sums[1] ^= ol_record_crc(extra, head->extra_bytes);
 	return ol_record_crc(sums, sizeof(sums));
 }
 
@@ -140,14 +141,16 @@ void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32
 					.epoch = epoch,
 					.parts = parts,
 					.extra_bytes = rule != NULL ? ring->extra_bytes : 0 };
-	memset(extra, 0, head->extra_bytes);
-	if (rule != NULL)
+	if (rule != NULL) {
+		memset(extra, 0, head->extra_bytes);
 		memcpy(extra, rule, ol_rule_bytes_used(rule));
+	}
 	head->crc = crc_of(head, ol_ring_parts(ring, version), extra);
 	memcpy(at, head, sizeof(*head));
 	at += sizeof(*head);
 	memcpy(at, ol_ring_parts(ring, version), parts * sizeof(struct ol_entry_part));
-	memcpy(at + parts * sizeof(struct ol_entry_part), extra, head->extra_bytes);
+	if (rule != NULL)
+		memcpy(at + parts * sizeof(struct ol_entry_part), extra, head->extra_bytes);
 }
 
 /* Copy all but the payload aside and check it there: the entry before in this slot may still be
@@ -165,7 +168,8 @@ bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 	    (head.extra_bytes != 0 && head.extra_bytes != ring->extra_bytes))
 		return false;
 	memcpy(parts, at + sizeof(head), head.parts * sizeof(*parts));
-	memcpy(extra, at + sizeof(head) + head.parts * sizeof(*parts), head.extra_bytes);
+	if (head.extra_bytes != 0)
+		memcpy(extra, at + sizeof(head) + head.parts * sizeof(*parts), head.extra_bytes);
 	if (head.crc != crc_of(&head, parts, extra))
 		return false;
 	for (uint32_t i = 0; i < head.parts; i++) {
@@ -174,6 +178,7 @@ bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 	}
 	*ol_ring_head(ring, version) = head;
 	memcpy(ol_ring_parts(ring, version), parts, head.parts * sizeof(*parts));
-	memcpy(extra_of(ring, version), extra, head.extra_bytes);
+	if (head.extra_bytes != 0)
+		memcpy(extra_of(ring, version), extra, head.extra_bytes);
 	return true;
 }

@@ -92,7 +92,8 @@ static void payload_apply(void *arg, const struct ol_payload *payload)
 		target = ol_ingest_spare(&server->ingest);
 		if (target < 0)
 			return;
-		ol_store_rule_next(&server->store, NULL);
+		if (server->store.next != NULL)
+			ol_store_rule_next(&server->store, NULL);
 		entering_begin(server, payload->version, payload->stamp, target);
 	}
 	if (payload->first < server->entering.first)
@@ -117,7 +118,8 @@ static OL_HOT int entry_apply(void *arg, uint64_t version)
 		target = ol_ingest_target(&server->ingest, replica->now_ns);
 		if (target < 0)
 			return -EAGAIN;
-		ol_store_rule_next(store, rule);
+		if (rule != NULL || store->next != NULL)
+			ol_store_rule_next(store, rule);
 		entering_begin(server, version, 0, target);
 	}
 	entering_go_on(server, 0);

@@ -28,7 +28,7 @@ static struct ol_slot_state *landed_slot(struct ol_ingest *ingest, struct ol_lan
 	return &ingest->sessions->all[landed.session].slots[landed.slot];
 }
 
-static uint8_t *slot_memory(const struct ol_ingest *ingest, struct ol_landed landed)
+static inline uint8_t *slot_memory(const struct ol_ingest *ingest, struct ol_landed landed)
 {
 	return (uint8_t *)ingest->sessions->all[landed.session].landing->addr +
 	       ol_layout_slot_off(&ingest->store->geo, landed.slot);
@@ -181,8 +181,8 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 }
 
 /* Copy the rule behind a push's header, then check it: the worker may still write there */
-static bool rule_take(const struct ol_ingest *ingest, const struct ol_session *session,
-		      uint32_t slot)
+static __attribute__((noinline)) bool rule_take(const struct ol_ingest *ingest,
+						const struct ol_session *session, uint32_t slot)
 {
 	const struct ol_geometry *geo = &ingest->store->geo;
 	const struct ol_landed landed = { (uint32_t)(session - ingest->sessions->all), slot };
@@ -525,30 +525,23 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 	return ol_replay_scale(ingest->opts->replay, &delta);
 }
 
-/* The rule that the batch brings: that of its last worker which brings one */
-static void rule_gather(struct ol_ingest *ingest)
+/* The batch brings a rule: is it news? */
+static __attribute__((noinline)) void rule_gather(struct ol_ingest *ingest, struct ol_landed landed)
 {
-	const struct ol_rule *brought = NULL, *now = ol_store_rule(ingest->store);
+	const struct ol_rule *brought =
+		ol_session_rule(&ingest->sessions->all[landed.session], landed.slot);
 
-	ingest->has_rule = false;
-	for (uint32_t i = 0; i < ingest->batch_count; i++) {
-		struct ol_landed landed = ingest->batch[i];
-
-		if (landed_slot(ingest, landed)->has_rule)
-			brought = ol_session_rule(&ingest->sessions->all[landed.session],
-						  landed.slot);
-	}
-	if (brought == NULL || !ol_rule_is_news(now, brought))
+	ingest->has_rule = ol_rule_is_news(ol_store_rule(ingest->store), brought);
+	if (!ingest->has_rule)
 		return;
 	memcpy(&ingest->rule, brought, ol_rule_bytes_used(brought));
 	if (brought->begin == OL_RULE_NOW)
 		ingest->rule.begin = ingest->store->version;
-	ingest->has_rule = true;
 }
 
 void ol_ingest_gather(struct ol_ingest *ingest)
 {
-	rule_gather(ingest);
+	ingest->has_rule = false;
 	ol_turn_spend(ingest->turn, OL_TURN_STEP,
 		      ingest->batch_count * ol_layout_vector_bytes(&ingest->store->geo));
 	for (uint32_t i = 0; i < ingest->batch_count; i++) {
@@ -556,6 +549,8 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 		const struct ol_slot_state *state = landed_slot(ingest, landed);
 		const float *grad = ol_ingest_gradient(ingest, landed);
 
+		if (state->has_rule)
+			rule_gather(ingest, landed); /* the last worker's is taken */
 		ingest->contributions[i] = (struct ol_contribution){
 			.grad = grad,
 			.seq = state->seq,
@@ -576,11 +571,13 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 	if (target < 0)
 		return false;
 	ol_ingest_gather(ingest);
-	ol_store_rule_next(ingest->store, ol_ingest_rule(ingest));
+	if (ingest->has_rule)
+		ol_store_rule_next(ingest->store, &ingest->rule);
 	if (!early_finish(ingest, count))
 		applied = ol_store_apply(ingest->store, ingest->contributions, count,
 					 (unsigned)target);
-	ol_store_rule_next(ingest->store, NULL); /* also if nothing was applied */
+	if (ingest->has_rule)
+		ol_store_rule_next(ingest->store, NULL); /* also if nothing was applied */
 	ingest->batch_count = 0;
 	ingest->step_ready = false;
 	ol_ingest_updated(ingest, applied, &ingest->store->norms, now_ns);

@@ -306,8 +306,9 @@ typedef unsigned run_fn(const struct ol_store *store, ol_kernel_fn *kernel,
 			const struct ol_kernel_args *args);
 
 /* Run an update's kernel by `run`, on each group that args' span has a part of, with its numbers */
-static unsigned run_groups(const struct ol_store *store, ol_kernel_fn *kernel,
-			   const struct ol_kernel_args *args, run_fn *run)
+static __attribute__((noinline)) unsigned run_groups(const struct ol_store *store,
+						     ol_kernel_fn *kernel,
+						     const struct ol_kernel_args *args, run_fn *run)
 {
 	const size_t end = args->first + args->len;
 	unsigned found = args->grad_count;
@@ -330,8 +331,10 @@ static unsigned run_groups(const struct ol_store *store, ol_kernel_fn *kernel,
 }
 
 /* Run a kernel by `run`; what gathers has no groups */
-static unsigned run_by(const struct ol_store *store, ol_kernel_fn *kernel,
-		       const struct ol_kernel_args *args, run_fn *run)
+static inline __attribute__((always_inline)) unsigned run_by(const struct ol_store *store,
+							     ol_kernel_fn *kernel,
+							     const struct ol_kernel_args *args,
+							     run_fn *run)
 {
 	return store->groups.count == 1 || kernel != store->kernels->update
 		       ? run(store, kernel, args)
@@ -417,7 +420,7 @@ static int is_large(const struct ol_store *store, unsigned grads)
 }
 
 /* Say what the rule makes of the next update */
-static void groups_prepare(struct ol_store *store)
+static __attribute__((noinline)) void groups_prepare(struct ol_store *store)
 {
 	const struct ol_rule *rule = store->next != NULL ? store->next : ol_store_rule(store);
 
@@ -427,12 +430,17 @@ static void groups_prepare(struct ol_store *store)
 	store->groups_stale = false;
 }
 
-void ol_store_begin(struct ol_store *store, unsigned target)
+static inline void update_begin(struct ol_store *store, unsigned target)
 {
 	assert(target < OL_SNAPSHOTS && target != store->snapshot);
 	if (store->groups_stale || store->groups.varies || store->next != NULL)
 		groups_prepare(store);
 	ol_word_begin(&store->board->line.begin[target], store->version + 2);
+}
+
+void ol_store_begin(struct ol_store *store, unsigned target)
+{
+	update_begin(store, target);
 }
 
 /* Run a kernel on a part of an update. A caller of many makes a long update, too: `run` hears of each */
@@ -551,14 +559,14 @@ void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_spa
 }
 
 /* The target gets the rule that its update was made by */
-static void rule_publish(struct ol_store *store, const struct ol_store_parts *from,
-			 const struct ol_store_parts *to)
+static __attribute__((noinline)) void rule_publish(struct ol_store *store,
+						   const struct ol_store_parts *from,
+						   const struct ol_store_parts *to)
 {
 	const uint64_t bytes = ol_layout_rule_bytes(&store->geo);
 
 	if (store->next == NULL) {
-		if (to->rule->version != from->rule->version)
-			memcpy(to->rule, from->rule, bytes);
+		memcpy(to->rule, from->rule, bytes);
 		return;
 	}
 	memset(to->rule, 0, bytes);
@@ -579,7 +587,8 @@ void ol_store_publish(struct ol_store *store, const struct ol_contribution *cont
 	assert(target < OL_SNAPSHOTS && target != store->snapshot);
 	assert(ol_word_load(&line->begin[target]) == next + 1);
 	memcpy(to->head, from->head, ol_layout_rule_off(&store->geo));
-	rule_publish(store, from, to);
+	if (store->next != NULL || to->rule->version != from->rule->version)
+		rule_publish(store, from, to);
 	to->head->optimizer_steps++;
 	for (unsigned i = 0; i < count; i++) {
 		struct ol_applied *applied = &to->applied[contributions[i].worker];
@@ -662,7 +671,7 @@ unsigned ol_store_apply(struct ol_store *store, struct ol_contribution *contribu
 {
 	unsigned applied;
 
-	ol_store_begin(store, target);
+	update_begin(store, target);
 	if (store->groups.needs_whole)
 		applied = apply_whole(store, contributions, count, target);
 	else

@@ -50,6 +50,26 @@ static void pull(struct ol_worker *worker, unsigned flags, uint64_t version)
 	check_eq(op.version, version);
 }
 
+/* The rule of a step: groups, schedules and clipping change on the way */
+static void rule_say(struct ol_worker *worker, uint64_t step)
+{
+	const uint64_t turn = step / 7;
+	struct ol_rule rule;
+
+	check_ok(ol_rule_get(worker, &rule));
+	rule.group_count = 1 + (uint32_t)(turn % 3);
+	rule.schedule = turn % 2 == 0 ? OL_SCHEDULE_CONSTANT : OL_SCHEDULE_COSINE;
+	rule.length = turn % 2 == 0 ? 0 : 5;
+	rule.begin = turn * 7;
+	for (uint32_t i = 0; i < rule.group_count; i++) {
+		rule.groups[i] = rule.groups[0];
+		rule.groups[i].first = i * 777;
+		rule.groups[i].lr = 0.002f * (float)(1 + (turn + i) % 5);
+		rule.groups[i].clip_norm = turn % 5 == 4 ? 3.0f : 0.0f;
+	}
+	check_ok(ol_rule_set(worker, &rule));
+}
+
 static int sync_worker(const struct job *job, long id)
 {
 	struct ol_worker *worker = crew_worker(job, id);
@@ -60,6 +80,7 @@ static int sync_worker(const struct job *job, long id)
 		float *grad;
 
 		pull(worker, 0, step);
+		rule_say(worker, step);
 		check_ok(ol_grad_try_acquire(worker, &grad));
 		gradient(grad, ol_weights(worker, &info.base_version), (uint32_t)id, step);
 		check_ok(ol_push(worker, grad, &info, &op));

@@ -23,7 +23,9 @@ enum {
 	LEN = 3000, /* two shards: 2048 and 952 */
 	WORKERS = 3,
 	PUSHES = 200,
-	BIG_LEN = 300000 /* several pieces, several parts */
+	BIG_LEN = 300000, /* several pieces, several parts */
+	BIG_SPLIT =
+		170003, /* in the second of two shards, and in no place that a cache line begins */
 };
 
 static struct ol_server_opts job_opts(enum ol_consistency consistency, uint32_t shards)
@@ -109,21 +111,43 @@ static void run_workers(enum ol_consistency consistency, uint32_t shards)
 	job_stop(&job);
 }
 
+/* Another rule for the i-th push, of two groups: lr[0] below BIG_SPLIT, lr[1] from there on */
+static void rule_change(struct ol_worker *worker, int i, float lr[2])
+{
+	struct ol_rule rule;
+
+	check_ok(ol_rule_get(worker, &rule));
+	check_eq(rule.version, (uint64_t)(i / 4));
+	check(rule.groups[rule.group_count - 1].lr == lr[1]);
+	lr[0] = i % 8 == 0 ? 0.25f : 1.0f;
+	lr[1] = 0.125f * (float)(1 + i % 3);
+	rule.group_count = 2;
+	rule.groups[0].lr = lr[0];
+	rule.groups[1] = rule.groups[0];
+	rule.groups[1].first = BIG_SPLIT;
+	rule.groups[1].lr = lr[1];
+	check_ok(ol_rule_set(worker, &rule));
+}
+
 /* Parts that are announced ahead change nothing but the time: with them and without, in any
- * steps */
-static int push_parts(const struct job *job, long unused)
+ * steps; nor do they if the rule changes with the push */
+static int push_parts(const struct job *job, long changes)
 {
 	struct ol_worker *worker = job_worker(job, 0);
 	struct ol_push_info info = { .samples = 1 };
+	float lr[2] = { 0.5f, 0.5f }, is[2] = { 100.0f, 100.0f };
 	struct ol_op op = { 0 };
 	float *grad;
 
-	(void)unused;
 	for (int i = 0; i < 24; i++) {
 		check_ok(job_pull(worker, 0));
 		ol_weights(worker, &info.base_version);
 		for (int k = 0; k < BIG_LEN; k++)
-			check(ol_weights(worker, NULL)[k] == 100.0f - 0.5f * (float)i);
+			check(ol_weights(worker, NULL)[k] == is[k >= BIG_SPLIT]);
+		if (changes && i % 4 == 0)
+			rule_change(worker, i, lr);
+		is[0] -= lr[0];
+		is[1] -= lr[1];
 		check_ok(ol_grad_try_acquire(worker, &grad));
 		for (int k = BIG_LEN - 1; k >= 0; k--) {
 			grad[k] = i % 5 == 4 ? 5.0f : 1.0f;
@@ -158,9 +182,13 @@ static void parts_change_nothing(void)
 	opts.param_count = BIG_LEN;
 	for (opts.shard_count = 1; opts.shard_count <= 2; opts.shard_count++) {
 		job_start(&job, opts, 100.0f);
-		job_join(job_fork(push_parts, &job, 0));
+		job_join(job_fork(push_parts, &job, opts.shard_count == 2));
 		job_stop(&job);
 	}
+	opts.shard_count = 1;
+	job_start(&job, opts, 100.0f);
+	job_join(job_fork(push_parts, &job, 1));
+	job_stop(&job);
 }
 
 static int push_nonfinite(const struct job *job, long unused)

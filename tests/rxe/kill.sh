@@ -12,6 +12,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-$root/build/dev}/outlast}
 failures=0
+sync=(--consistency sync --steps 60 --schedule cosine:steps=50,warmup=10,floor=0.1 --clip-value 0.01)
 
 fail() {
 	echo "FAIL: $*" >&2
@@ -39,14 +40,14 @@ same() {
 	local kills=$1
 
 	shift
-	train --consistency sync --steps 60 --transport verbs "$@" || return
+	train "${sync[@]}" --transport verbs "$@" || return
 	[ "$(value weights_sha256)" = "$whole" ] || fail "$*: $(value weights_sha256), not $whole"
 	[ "$(value kills) $(value recoveries) $(value gradients_lost)" = "$kills $kills 0" ] ||
 		fail "$*: $(value kills) kills, $(value recoveries) recoveries, $(value gradients_lost) lost"
 }
 
 jobs_lost() {
-	train --consistency sync --steps 60 --transport shm
+	train "${sync[@]}" --transport shm
 	whole=$(value weights_sha256)
 	[ ${#whole} = 64 ] || fail "no fingerprint: $(cat "$tmp/r.json")"
 	same 2 --pace 20 --kill server0@15steps,server0@35steps:down=500ms

@@ -352,6 +352,13 @@ struct ol_push_info {
 	uint64_t base_version; /* of the weights it was computed at, as ol_weights() returned it */
 	float loss; /* mean over its samples */
 	uint32_t samples;
+	/* How much the gradient counts beside others of its step: tokens, or samples, that it was
+	   computed from; 1e-18 … 1e18. With SYNC a step is the mean sum(w g) / sum(w) over its
+	   gradients, or sum(w g) where the job's rule sums. If all weights are equal, the mean is
+	   bit for bit that of no weights. A step of one gradient is that gradient, times its weight
+	   only where the rule sums: so it is with ASYNC and SSP. 0: 1 */
+	float weight;
+	uint32_t reserved; /* 0 */
 };
 
 /*
@@ -438,7 +445,7 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * Blocks:    never
  * Threading: the worker's thread only
  * Errors:    after each of these the buffer stays lent: -EINVAL (not a lent buffer, a version
- *            older than the last two pulls, no such op->level, or a newer program's *info that
+ *            older than the last two pulls, no such op->level, an impossible weight, or a newer program's *info that
  *            holds what this library does not know), -EAGAIN (CONTINUE: a queue is full: poll, then retry),
  *            -ENOBUFS (CONTINUE: a queue is full, and only a pull makes room), -EOVERFLOW (this
  *            handle has used all 2^40 - 2 push numbers: open another); OL_E_NO_SERVER

@@ -22,6 +22,7 @@
 #include "policy/kind.h"
 #include "rdma/order.h"
 #include "server/ingest.h"
+#include "store/weigh.h"
 
 int ol_early_open(struct ol_early *early, uint32_t workers_max)
 {
@@ -174,7 +175,8 @@ static bool early_begin(struct ol_ingest *ingest)
 	const uint32_t all = ol_policy_waits_for_all(ingest->policy);
 
 	if (ingest->queue_count > 0 || ingest->step_ready || ingest->store->want_norms ||
-	    ol_store_needs_whole(ingest->store) || early->spoiled == ingest->store->version + 1)
+	    early->uneven || ol_store_needs_whole(ingest->store) ||
+	    early->spoiled == ingest->store->version + 1)
 		return false;
 	early->count = 0;
 	if (all > 0 ? !find_all(ingest, all)
@@ -242,9 +244,14 @@ void ol_early_progress(struct ol_ingest *ingest)
 uint64_t ol_early_take(struct ol_ingest *ingest)
 {
 	struct ol_early *early = &ingest->early;
-	bool ours = early->active && early->count == ingest->batch_count &&
-		    early->version == ingest->store->version;
+	bool ours;
 
+	/* a step of one has a weight only where the rule sums */
+	early->uneven = (ingest->batch_count > 1 || ingest->store->rule.sum != 0) &&
+			!ol_weights_even(ingest->contributions, ingest->batch_count,
+					 ingest->store->rule.sum != 0);
+	ours = early->active && early->count == ingest->batch_count &&
+	       early->version == ingest->store->version && !early->uneven;
 	for (uint32_t i = 0; ours && i < early->count; i++)
 		ours = early->of[i].landed.session == ingest->batch[i].session &&
 		       early->of[i].landed.slot == ingest->batch[i].slot &&

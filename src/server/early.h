@@ -47,6 +47,8 @@ struct ol_early {
 		spoiled; /* 1 + a version at which a gradient was found not to be finite: nothing more
 			     is begun at it. 0: none */
 	uint64_t first; /* floats from here on are done */
+	bool uneven; /* the last step's gradients had different weights: so may the next one's, whose
+			weights are not known before they are whole. It is not begun */
 	unsigned target; /* snapshot that they are in, of a server that applies them there */
 	uint32_t count;
 	uint64_t stamps; /* the newest */

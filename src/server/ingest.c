@@ -173,6 +173,8 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 		return "push with a sequence number out of turn";
 	if (hdr->grads == 0)
 		return "push of no gradient";
+	if (!ol_weight_possible(hdr->weight))
+		return "push with an impossible weight";
 	if (ol_store_applied(ingest->store, session->worker).grads > OL_GRADS_PUSH_MAX)
 		return "push of more gradients than a worker can compute";
 	if (hdr->base_version > version_newest(ingest))
@@ -224,6 +226,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->loss = hdr.loss;
 	state->samples = hdr.samples;
 	state->grads = hdr.grads;
+	state->weight = hdr.weight;
 	state->landed_ns = now_ns;
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
@@ -556,6 +559,7 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 			.seq = state->seq,
 			.grads = state->grads,
 			.scale = scale_of(ingest, state, grad),
+			.weight = state->weight,
 			.is_void = state->is_void,
 			.worker = ingest->sessions->all[landed.session].worker,
 		};

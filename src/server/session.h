@@ -66,7 +66,8 @@ struct ol_slot_state {
 	uint64_t base_version;
 	float loss;
 	uint32_t samples;
-	uint32_t grads; /* gradients summed up in it */
+	uint32_t grads; /* gradients summed up in it … */
+	float weight; /* … and of each of them */
 	uint64_t landed_ns;
 	uint64_t stamp; /* which arrival it was, see struct ol_arriving */
 	uint8_t parts; /* announced since the last push */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rdma/order.h"
+#include "store/weigh.h"
 #include "wire/seq.h"
 
 enum {
@@ -376,11 +377,11 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 		if (contributions[i].status != 0)
 			continue;
 		grads[good] = contributions[i].grad;
-		scales[good] = contributions[i].scale;
 		index[good++] = i;
 	}
 	if (good == 0)
 		return 0;
+	ol_weigh(contributions, index, good, store->rule.sum != 0, scales);
 	args->grads = grads;
 	args->scales = scales;
 	args->grad_count = good;
@@ -398,13 +399,14 @@ static unsigned kernel_run_one(struct ol_store *store, ol_kernel_fn *kernel,
 			       struct ol_kernel_args *args, struct ol_contribution *contribution)
 {
 	const float *grad = contribution->grad;
+	const float scale = ol_weigh_one(contribution, store->rule.sum != 0);
 	unsigned good;
 
 	contribution->status = OL_E_NONFINITE;
 	if (contribution->is_void)
 		return 0;
 	args->grads = &grad;
-	args->scales = &contribution->scale;
+	args->scales = &scale;
 	args->grad_count = 1;
 	good = run_by(store, kernel, args, run_pieces);
 	if (good == 1)
@@ -459,10 +461,9 @@ static bool contributions_run(const struct ol_store *store, ol_kernel_fn *kernel
 	const float *grads[OL_WORKERS_MAX];
 	float scales[OL_WORKERS_MAX];
 
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count; i++)
 		grads[i] = contributions[i].grad;
-		scales[i] = contributions[i].scale;
-	}
+	ol_weigh(contributions, NULL, count, store->rule.sum != 0, scales);
 	args->grads = grads;
 	args->scales = scales;
 	args->grad_count = count;

@@ -74,6 +74,7 @@ struct ol_contribution {
 	uint64_t seq;
 	uint32_t grads; /* gradients summed up in it */
 	float scale; /* a factor on it */
+	float weight; /* beside the others' (store/weigh.h); 0: 1 */
 	uint32_t worker;
 	bool is_void; /* not finite, as its worker reports: left out without a look at grad */
 	int status; /* out: 0, or OL_E_NONFINITE */

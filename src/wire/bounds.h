@@ -11,6 +11,7 @@
 #define OL_WIRE_BOUNDS_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,16 @@
 static_assert(OL_GRADS_MAX <= UINT64_MAX / OL_WORKERS_MAX, "a sum over workers does not overflow");
 static_assert(OL_GRADS_MAX - OL_GRADS_PUSH_MAX > OL_SLOTS_MAX * (uint64_t)UINT32_MAX,
 	      "room for what may be on its way");
+
+/* Of a gradient. Within them no factor of a step's mean overflows, or vanishes. */
+#define OL_WEIGHT_MIN 1e-18f
+#define OL_WEIGHT_MAX 1e18f
+
+/* ol_weight_possible -- a gradient can have this weight; no NaN is possible */
+static inline bool ol_weight_possible(float weight)
+{
+	return weight >= OL_WEIGHT_MIN && weight <= OL_WEIGHT_MAX;
+}
 
 /* ol_seq_possible -- a push can have this number: of a process, not 0, and one more is of the same */
 static inline bool ol_seq_possible(uint64_t seq)

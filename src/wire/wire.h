@@ -392,7 +392,8 @@ struct ol_push_hdr {
 	float loss;
 	uint32_t grads; /* gradients summed up in it: 1, unless it comes from a queue */
 	uint32_t flags; /* enum ol_push_flags */
-	uint32_t reserved[4];
+	float weight; /* of each of these gradients, see ol_weight_possible() */
+	uint32_t reserved[3];
 	uint32_t crc; /* CRC32C of all before it */
 };
 

@@ -372,12 +372,16 @@ static int grad_push(struct ol_worker *worker, float *data, const struct ol_push
 	struct ol_grad *grad = grad_find(worker, data);
 	const struct ol_mirror *base = mirror_find(worker, info->base_version);
 	bool queues = grad == &worker->extra;
-	struct ol_push_hdr hdr = { .samples = info->samples, .loss = info->loss, .grads = 1 };
+	struct ol_push_hdr hdr = { .samples = info->samples,
+				   .loss = info->loss,
+				   .grads = 1,
+				   .weight = info->weight == 0.0f ? 1.0f : info->weight };
 	int rc = links_status(worker);
 
 	if (rc != 0)
 		return rc;
 	if (grad == NULL || (base == NULL && info->base_version != 0) ||
+	    !ol_weight_possible(hdr.weight) || info->reserved != 0 ||
 	    (unsigned)op->level > OL_LEVEL_COMMITTED ||
 	    (op->level == OL_LEVEL_COMMITTED && worker->coord != NULL && !worker->links[0].strict))
 		return -EINVAL;

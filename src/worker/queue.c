@@ -81,12 +81,33 @@ static void queued_rule(struct ol_queued *queued, const struct ol_rule *rule, ui
 	queued->rule_serial = serial;
 }
 
+/*
+ * Add gradients of another weight than the delta's, so that the delta times its new weight stays the
+ * weighted sum of all. The new weight is the mean, as a header has the weight of each gradient.
+ */
+static void fold_weighted(struct ol_queued *queued, const float *grad,
+			  const struct ol_push_hdr *hdr, uint64_t len)
+{
+	double before = queued->hdr.weight, own = hdr->weight;
+	double weight = (before * queued->hdr.grads + own * hdr->grads) /
+			((double)queued->hdr.grads + hdr->grads);
+	float keep = (float)(before / weight), add = (float)(own / weight);
+	float *restrict sum = queued->sum;
+
+	for (uint64_t i = 0; i < len; i++)
+		sum[i] = keep * sum[i] + add * grad[i];
+	queued->hdr.weight = (float)weight;
+}
+
 static void queued_fold(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
 			uint64_t len)
 {
 	float *restrict sum = queued->sum;
+	const bool even = hdr->weight == queued->hdr.weight;
 
-	for (uint64_t i = 0; i < len; i++)
+	if (!even)
+		fold_weighted(queued, grad, hdr, len);
+	for (uint64_t i = 0; even && i < len; i++)
 		sum[i] += grad[i];
 	queued->hdr.loss += (hdr->loss - queued->hdr.loss) * (float)hdr->grads /
 			    (float)(queued->hdr.grads + hdr->grads);

@@ -88,7 +88,8 @@ static void push_make(struct ol_server *server, const struct ol_slab *slab, uint
 	struct ol_push_hdr hdr = { .seq = ol_seq_make(1, number),
 				   .payload_bytes = ol_layout_vector_bytes(geo),
 				   .epoch = server->opts.epoch,
-				   .grads = 1 };
+				   .grads = 1,
+				   .weight = 1.0f };
 
 	ol_record_seal(&hdr);
 	memcpy((uint8_t *)slab->addr + ol_layout_slot_off(geo, 0) + ol_layout_vector_bytes(geo),

@@ -156,7 +156,8 @@ static void push(struct liar_conn *conn)
 				   .samples = 1,
 				   .loss = 1.0f,
 				   .grads = 1,
-				   .flags = how >> 2 & 3 };
+				   .flags = how >> 2 & 3,
+				   .weight = 1.0f + (how >> 4) };
 
 	liar_patch(&hdr, sizeof(hdr));
 	ol_record_seal(&hdr);

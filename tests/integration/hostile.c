@@ -8,6 +8,7 @@
  */
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,11 @@ enum lie {
 	LIE_HDR_SEQ_NO_PROCESS,
 	LIE_HDR_SEQ_LAST, /* the number behind it is of another process */
 	LIE_HDR_NO_GRADS,
+	LIE_HDR_WEIGHT_ZERO,
+	LIE_HDR_WEIGHT_NEGATIVE,
+	LIE_HDR_WEIGHT_NAN,
+	LIE_HDR_WEIGHT_INFINITE,
+	LIE_HDR_WEIGHT_HUGE,
 	LIE_PART_SLOT,
 	LIE_COUNT,
 	LIE_HDR_SEQ_AGAIN, /* told in sync mode, of a push that waits for others */
@@ -61,6 +67,18 @@ static void tell_hello(struct peer *peer, enum lie lie)
 			   ol_bell_make(OL_BELL_HELLO, 0));
 }
 
+static float weight_of(enum lie lie)
+{
+	static const float weights[LIE_COUNT] = {
+		[LIE_HDR_WEIGHT_NEGATIVE] = -1.0f,
+		[LIE_HDR_WEIGHT_NAN] = NAN,
+		[LIE_HDR_WEIGHT_INFINITE] = INFINITY,
+		[LIE_HDR_WEIGHT_HUGE] = 3e38f,
+	};
+
+	return lie >= LIE_HDR_WEIGHT_ZERO && lie <= LIE_HDR_WEIGHT_HUGE ? weights[lie] : 1.0f;
+}
+
 static void tell_push(struct peer *peer, enum lie lie)
 {
 	const struct ol_geometry *geo = &peer->accept.geo;
@@ -75,6 +93,7 @@ static void tell_push(struct peer *peer, enum lie lie)
 		.payload_bytes = ol_layout_vector_bytes(geo) + (lie == LIE_HDR_LENGTH ? 64 : 0),
 		.epoch = 1 + (lie == LIE_HDR_EPOCH ? 1 : 0),
 		.grads = lie == LIE_HDR_NO_GRADS ? 0 : 1,
+		.weight = weight_of(lie),
 	};
 
 	if (lie == LIE_PART_SLOT) {

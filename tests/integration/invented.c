@@ -449,6 +449,7 @@ static struct ol_push_hdr hdr_make(const struct peer *peer, uint32_t epoch)
 		.epoch = epoch,
 		.samples = UINT32_MAX,
 		.grads = 1,
+		.weight = 1.0f,
 	};
 }
 

@@ -108,6 +108,7 @@ static void push_early(struct peer *peer)
 		.payload_bytes = ol_layout_vector_bytes(geo),
 		.epoch = 1,
 		.grads = 1,
+		.weight = 1.0f,
 	};
 
 	ol_record_seal(&hdr);

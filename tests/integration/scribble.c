@@ -167,7 +167,8 @@ static void push_zeros(struct peer *peer, uint32_t slot, uint64_t seq)
 	struct ol_push_hdr hdr = { .seq = ol_seq_make(7, seq),
 				   .payload_bytes = ol_layout_vector_bytes(geo),
 				   .epoch = 1,
-				   .grads = 1 };
+				   .grads = 1,
+				   .weight = 1.0f };
 	struct ol_xport_write write = {
 		.segs = { { .off = (uintptr_t)&hdr, .bytes = sizeof(hdr) } },
 		.seg_count = 1,

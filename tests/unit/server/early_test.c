@@ -37,6 +37,7 @@ static uint8_t *memory[WORKERS];
 static uint32_t count[WORKERS]; /* of pushes */
 static int statuses[WORKERS][WINDOW + 1]; /* of the last ack, by slot */
 static float *plain; /* weights without parts */
+static float weights[WORKERS]; /* of their gradients */
 
 static int post_write(struct ol_xport_conn *conn, const struct ol_xport_write *write)
 {
@@ -48,7 +49,7 @@ static int post_write(struct ol_xport_conn *conn, const struct ol_xport_write *w
 
 static void begin(enum ol_consistency consistency)
 {
-	static const float weights[LEN];
+	static const float first[LEN];
 	struct ol_server_opts opts;
 	char err[200];
 
@@ -62,7 +63,7 @@ static void begin(enum ol_consistency consistency)
 	opts.rule.optimizer = OL_OPTIMIZER_MOMENTUM;
 	opts.rule.lr = 0.1f;
 	opts.rule.momentum = 0.9f;
-	if (ol_server_open(&opts, weights, &server, err, sizeof(err)) != 0)
+	if (ol_server_open(&opts, first, &server, err, sizeof(err)) != 0)
 		fail_msg("%s", err);
 	ops = *server->ops;
 	ops.post_write = post_write;
@@ -75,6 +76,7 @@ static void begin(enum ol_consistency consistency)
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		size_t bytes = ol_layout_slot_off(&server->store.geo, WINDOW + 1);
 
+		weights[i] = 1.0f;
 		memory[i] = aligned_alloc(OL_PAGE_BYTES, bytes);
 		assert_non_null(memory[i]);
 		memset(memory[i], 0, bytes);
@@ -145,7 +147,8 @@ static void push_at(uint32_t worker, uint32_t slot, uint32_t seed, uint64_t vers
 				   .payload_bytes = ol_layout_vector_bytes(geo),
 				   .base_version = version,
 				   .epoch = server->opts.epoch,
-				   .grads = 1 };
+				   .grads = 1,
+				   .weight = weights[worker] };
 
 	land(worker, slot, seed, 0);
 	ol_record_seal(&hdr);
@@ -404,6 +407,50 @@ static void a_payload_whose_ring_is_renewed_is_made_anew(void **state)
 	server->ingest.early.count = 0;
 }
 
+/* Two steps of gradients 1 to 4; with_parts: announced before they are whole */
+static void two_steps(bool with_parts)
+{
+	for (uint32_t step = 0; step < 2; step++) {
+		for (uint32_t k = 0; k < WORKERS && with_parts; k++)
+			part(k, 0, 2 * step + k + 1, 1);
+		for (uint32_t k = 0; k < WORKERS; k++)
+			push(k, 0, 2 * step + k + 1);
+	}
+	assert_int_equal(server->store.version, 2);
+}
+
+static void equal_weights_change_no_bit(void **state)
+{
+	(void)state;
+	weights[0] = weights[1] = 4096.1f;
+	two_steps(true);
+	are_plain();
+	assert_int_equal(in_vain(), 0);
+}
+
+/* Weights of a step that is begun are not known yet: if they differ, it is made anew, and the next
+ * one is not begun */
+static void weights_that_differ_are_known_when_gradients_are_whole(void **state)
+{
+	const float differ[WORKERS] = { 4096.1f, 100.0f };
+	float *with = malloc(LEN * sizeof(float));
+
+	(void)state;
+	assert_non_null(with);
+	memcpy(weights, differ, sizeof(differ));
+	two_steps(true);
+	assert_int_equal(in_vain(), worked());
+	assert_int_equal(worked(), 2 * (LEN - OL_PART_FLOATS) * 4);
+	memcpy(with, ol_store_weights(&server->store), LEN * sizeof(float));
+	end();
+	begin(OL_CONSISTENCY_SYNC);
+	memcpy(weights, differ, sizeof(differ));
+	two_steps(false);
+	assert_memory_equal(ol_store_weights(&server->store), with, LEN * sizeof(float));
+	assert_memory_not_equal(ol_store_weights(&server->store), plain, LEN * sizeof(float));
+	free(with);
+}
+
 /* Beside others only what is pushed already is begun, and it may be overtaken all the same */
 static void asynchronous_gradients_are_begun_one_at_a_time(void **state)
 {
@@ -444,6 +491,8 @@ int main(void)
 		TEST(announcements_are_bounded),
 		TEST(what_a_turn_has_no_room_for_is_done_in_the_next),
 		TEST(a_payload_whose_ring_is_renewed_is_made_anew),
+		TEST(equal_weights_change_no_bit),
+		TEST(weights_that_differ_are_known_when_gradients_are_whole),
 		TEST(asynchronous_gradients_are_begun_one_at_a_time),
 	};
 

@@ -110,7 +110,8 @@ static const char *push_of(uint32_t worker, uint32_t slot, uint64_t seq)
 	struct ol_push_hdr hdr = { .seq = seq,
 				   .payload_bytes = ol_layout_vector_bytes(geo),
 				   .epoch = server->opts.epoch,
-				   .grads = 1 };
+				   .grads = 1,
+				   .weight = 1.0f };
 
 	ol_record_seal(&hdr);
 	memcpy(memory[worker] + ol_layout_slot_off(geo, slot) + ol_layout_vector_bytes(geo), &hdr,

@@ -29,7 +29,7 @@ struct ol_policy_opts {
 	enum ol_wait wait; /* SYNC */
 	uint32_t workers; /* n, of the job: ALL waits for n gradients, the others for at most n */
 	uint32_t workers_max; /* ids are below it */
-	uint32_t k; /* FIXED; ADASYNC: of the first step */
+	uint32_t k; /* FIXED; ADASYNC: of the first step; QUORUM: the least of any step */
 	uint32_t staleness; /* SSP: a gradient waits while its worker is more than this many
 			       gradients ahead of the slowest worker; 0: lock step */
 	double lr; /* DBW: of the update rule */
@@ -40,6 +40,7 @@ struct ol_policy_opts {
 	double loss_ratio; /* if the loss grew by more, k grows by at least one */
 	double share; /* this server's part of the job's floats; its steps are taken to cause this
 			 part of a change of loss */
+	uint32_t grace_ms; /* QUORUM: a step waits so long after its k-th gradient */
 };
 
 OL_API void ol_policy_opts_init_sized(struct ol_policy_opts *opts, size_t opts_bytes);
@@ -94,13 +95,20 @@ OL_API void ol_policy_on_update(struct ol_policy *policy, const struct ol_update
 
 /* ol_policy_on_join -- a worker may push from now on; no effect if it has joined already */
 OL_API void ol_policy_on_join(struct ol_policy *policy, uint32_t worker);
-/* ol_policy_on_leave -- the worker's held gradients are gone. Unless a step waits for ALL, it never
- * waits for more workers than are present. */
+/* ol_policy_on_leave -- the worker's held gradients are gone. Unless a step waits for ALL, or for a
+ * QUORUM, it never waits for more workers than are present. */
 OL_API void ol_policy_on_leave(struct ol_policy *policy, uint32_t worker);
 
 /* ol_policy_ready -- true if the held gradients make a step now, without another one: after a
  * leave */
 OL_API bool ol_policy_ready(const struct ol_policy *policy);
+/*
+ * ol_policy_due_ns -- when the held gradients make a step without another one, in the time of
+ * arrivals; 0: now, as ol_policy_ready() says. UINT64_MAX: time alone makes no step of them
+ *
+ * QUORUM only. It changes with an arrival, an update, a join or a leave.
+ */
+OL_API uint64_t ol_policy_due_ns(const struct ol_policy *policy);
 /* ol_policy_single -- true if every gradient is always a step by itself */
 OL_API bool ol_policy_single(const struct ol_policy *policy);
 /* ol_policy_wants_norms -- true if ol_update must hold norms */

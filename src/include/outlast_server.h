@@ -65,7 +65,8 @@ enum ol_restore {
 	X(FIXED, fixed) /* the first k */ \
 	X(DBW, dbw) /* the k with the largest gain a second (Xu, Neglia, Sebastianelli 2020) */ \
 	X(DBW_BLIND, dbw_blind) /* the k with the most gradients a second */ \
-	X(ADASYNC, adasync) /* k grows as the loss falls (Dutta, Wang, Joshi 2021) */
+	X(ADASYNC, adasync) /* k grows as the loss falls (Dutta, Wang, Joshi 2021) */ \
+	X(QUORUM, quorum) /* at least k, and those that come within grace_ms of the k-th */
 
 enum ol_wait {
 #define X(name, id) OL_WAIT_##name,
@@ -171,7 +172,8 @@ struct ol_server_opts {
 	   each server would choose the gradients of a step by itself. Then worker A could wait at
 	   one server for worker B, which waits at another server for worker A. */
 	enum ol_wait wait; /* default ALL */
-	uint32_t wait_k; /* FIXED; ADASYNC: of the first step */
+	uint32_t wait_k; /* FIXED; ADASYNC: of the first step; QUORUM: no step has fewer, however
+			    few workers there are */
 	uint32_t staleness; /* SSP: gradients that a worker may be ahead of the slowest */
 	enum ol_selection selection; /* default FULL */
 	double fraction; /* r: a running checkpoint saves this part every r * checkpoint_steps;
@@ -211,6 +213,9 @@ struct ol_server_opts {
 	uint32_t lr_power; /* default 1 */
 	float clip_value;
 	float clip_norm;
+	/* QUORUM: a step waits so long for more gradients after its wait_k-th has come, or until all
+	   workers that are connected have given one */
+	uint32_t grace_ms;
 };
 
 enum {

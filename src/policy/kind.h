@@ -47,6 +47,7 @@ struct ol_policy {
 	const struct ol_policy_kind *kind;
 	struct ol_policy_opts opts;
 	uint32_t k; /* of the next step, if so many workers are present */
+	uint32_t least; /* no step has fewer, however few are present; 0: no such bound */
 	uint32_t held_count;
 	uint32_t present_count;
 	uint32_t h; /* gradients of the last step */
@@ -58,6 +59,10 @@ struct ol_policy {
 	uint8_t *held; /* enum ol_held */
 	float *held_loss;
 	bool *present;
+
+	/* Set by a kind that has `least`: when a step is made of so many, or more */
+	uint64_t due_ns;
+	uint64_t stepped_ns; /* the last step was made, or dropped */
 
 	void *own; /* the kind's private state */
 };

@@ -143,14 +143,26 @@ void ol_policy_destroy(struct ol_policy *policy)
 
 uint32_t ol_policy_wait_for(const struct ol_policy *policy)
 {
+	uint32_t k = policy->k;
+
 	if (policy->kind->waits_for_absent || policy->present_count == 0)
-		return policy->k;
-	return policy->present_count < policy->k ? policy->present_count : policy->k;
+		return k;
+	if (policy->present_count < k)
+		k = policy->present_count;
+	return k > policy->least ? k : policy->least;
 }
 
 bool ol_policy_ready(const struct ol_policy *policy)
 {
 	return policy->held_count > 0 && policy->held_count >= ol_policy_wait_for(policy);
+}
+
+uint64_t ol_policy_due_ns(const struct ol_policy *policy)
+{
+	if (ol_policy_ready(policy))
+		return 0;
+	return policy->least > 0 && policy->held_count >= policy->least ? policy->due_ns
+									: UINT64_MAX;
 }
 
 enum ol_verdict ol_policy_step_now(struct ol_policy *policy, const struct ol_arrival *arrival)

@@ -626,6 +626,7 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns)
 	ingest->steps->progress(ingest->arg, now_ns);
 	do {
 		queue_to_batch(ingest, now_ns);
+		ingest->step_ready = ingest->step_ready || ol_ingest_due_ns(ingest) <= now_ns;
 	} while (ingest->step_ready && ol_turn_has_room(ingest->turn, OL_TURN_STEP) &&
 		 ingest->steps->step(ingest->arg, now_ns));
 	ol_early_progress(ingest);

@@ -90,6 +90,13 @@ void ol_ingest_on_withdraw(struct ol_ingest *ingest, struct ol_session *session,
 void ol_ingest_forget(struct ol_ingest *ingest, struct ol_session *session);
 /* ol_ingest_waits -- true if work is left that needs only time, or another poll */
 bool ol_ingest_waits(const struct ol_ingest *ingest);
+/* ol_ingest_due_ns -- when a step is due that waits for time alone; UINT64_MAX: none does. In a chain
+ * the held gradients may be in an entry, with nothing left in the batch. */
+static inline uint64_t ol_ingest_due_ns(const struct ol_ingest *ingest)
+{
+	return ingest->step_ready || ingest->batch_count == 0 ? UINT64_MAX
+							      : ol_policy_due_ns(ingest->policy);
+}
 /* ol_ingest_progress -- make the steps that can be made, post the acks that can be posted */
 void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
 

@@ -207,7 +207,7 @@ static int poll_failed(struct ol_server *server, int rc)
 static int loop_run(struct ol_server *server)
 {
 	uint64_t spin_ns = server->opts.spin_us * OL_NS_PER_US;
-	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0;
+	uint64_t now_ns = ol_clock_ns(), busy_ns = now_ns, tick_ns = now_ns, next_ns = 0, due_ns;
 	struct loop loop = { .server = server,
 			     .now_ns = now_ns,
 			     .turn_ns = now_ns,
@@ -233,11 +233,11 @@ static int loop_run(struct ol_server *server)
 		}
 		if (server->replica.end_rc != 0)
 			return server_end(server, server->replica.end_rc);
-		if (ol_ingest_waits(&server->ingest)) {
+		due_ns = ol_ingest_due_ns(&server->ingest);
+		next_ns = due_ns < tick_ns ? due_ns : tick_ns;
+		if (ol_ingest_waits(&server->ingest) || due_ns <= now_ns) {
 			ol_ingest_progress(&server->ingest, now_ns);
 			next_ns = now_ns + RETRY_MS * OL_NS_PER_MS;
-		} else {
-			next_ns = tick_ns;
 		}
 		if (count > 0 || server->turn.left || server->sessions.requests.count > 0 ||
 		    ol_memory_has_news(&server->memory)) {

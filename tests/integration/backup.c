@@ -51,6 +51,7 @@ static struct ol_server_opts backup_opts(enum ol_wait wait)
 	opts.rule.sum = 1;
 	opts.wait = wait;
 	opts.wait_k = 2;
+	opts.grace_ms = 1;
 	return opts;
 }
 
@@ -367,6 +368,8 @@ static void what_cannot_be_is_refused(void)
 	opts.shard_count = 2;
 	opts.param_count = 4096;
 	check_refused(&opts, "workers could wait for each other for ever");
+	opts.wait = OL_WAIT_QUORUM;
+	check_refused(&opts, "workers could wait for each other for ever");
 	opts.wait = OL_WAIT_ALL;
 	opts.consistency = OL_CONSISTENCY_SSP;
 	check_refused(&opts, "workers could wait for each other for ever");
@@ -374,7 +377,7 @@ static void what_cannot_be_is_refused(void)
 	opts.consistency = OL_CONSISTENCY_SSP;
 	check_refused(&opts, "wait is for sync");
 	opts = good;
-	opts.wait = (enum ol_wait)9;
+	opts.wait = (enum ol_wait)99;
 	check_refused(&opts, "wait has no such value");
 	opts = backup_opts(OL_WAIT_DBW);
 	opts.rule.lr = 0.0f;
@@ -391,7 +394,8 @@ int main(void)
 	} waits[] = { { "the first two", OL_WAIT_FIXED },
 		      { "dbw", OL_WAIT_DBW },
 		      { "dbw, blind", OL_WAIT_DBW_BLIND },
-		      { "adasync", OL_WAIT_ADASYNC } };
+		      { "adasync", OL_WAIT_ADASYNC },
+		      { "a quorum", OL_WAIT_QUORUM } };
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

@@ -56,6 +56,13 @@ for policy in dbw dbw-blind adasync,k=2; do
 	late "$policy" --consistency sync:$policy "${delays[@]}" --steps 200
 	truth "$policy: steps" 'r["version"] >= 200'
 done
+late "a quorum" --consistency sync:quorum,k=2,grace=3 "${delays[@]}" --steps 100
+truth "a quorum: steps" 'r["version"] >= 100 and 2 <= r["k_mean"] <= 4'
+# a step lasts as long as three gradients and the grace: the fourth is too slow
+late "a grace" --consistency sync:quorum,k=3,grace=30 --delay exp:mean=1ms,alpha=0+slow:workers=1,factor=400 --steps 40
+truth "a grace: three a step" '2.9 < r["k_mean"] < 3.2 and 30 * 40 < r["wall_s"] * 1000'
+late "a quorum's chain" --consistency sync:quorum,k=2,grace=3 --durability chain --replicas 2 "${delays[@]}" --steps 100 \
+	--kill head0@50steps
 # the mean is of every gradient once, also where a server began again with what the last one had
 late "a server's death" --consistency sync:k=2 "${delays[@]}" --steps 200 --kill server0@80steps:down=100ms
 truth "a server's death: k" 'r["recoveries"] == 1 and r["k_mean"] == 2'
@@ -83,7 +90,7 @@ expect "held for who is done" 0
 truth "held for who is done" 'r["kills"] == r["recoveries"] == 1 and r["gradients_lost"] == 0 and r["version"] >= 100'
 
 # the end of a job by time leaves nobody waiting for ever
-for consistency in sync:k=2 sync:k=4 sync:dbw ssp:0 ssp:3; do
+for consistency in sync:k=2 sync:k=4 sync:quorum,k=3,grace=2 sync:dbw ssp:0 ssp:3; do
 	for seconds in 1 5 25; do # it learns by steps: a busy machine makes fewer of them in a second
 		job "seconds, $consistency" --consistency $consistency "${delays[@]}" --seconds $seconds
 		[ "$(json "$report" 'r["version"] < 60')" = True ] || break
@@ -98,4 +105,8 @@ truth "slow: the fast ones did it" 'sum(w["applied"] for w in r["per_worker"][:2
 # a worker that dies is a straggler for ever, or comes back
 late "a death" --consistency sync:k=3 "${delays[@]}" --steps 300 --kill worker1@20steps:down=200ms
 truth "a death: it came back" 'r["kills"] == 1 and r["recoveries"] == 1'
+
+# a quorum waits for one that comes back, and for nobody who does not
+late "a quorum, a death" --consistency sync:quorum,k=4,grace=1 "${delays[@]}" --steps 150 --kill worker1@20steps:down=200ms
+truth "a quorum, a death: it came back" 'r["kills"] == 1 and r["recoveries"] == 1 and r["k_mean"] == 4'
 verdict

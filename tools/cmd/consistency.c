@@ -14,8 +14,9 @@ const char ol_consistency_help[] =
 	"async: every gradient is a step; sync: a step takes one of every worker; sync:k=N: the "
 	"first N, what comes later is dropped; sync:dbw: N chosen for each step, for the fastest "
 	"fall of the loss, sync:dbw-blind: for the most gradients a second; sync:adasync[,k=N]: N "
-	"and more as the loss falls; ssp:N: as async, but who is N gradients ahead of the slowest "
-	"waits";
+	"and more as the loss falls; sync:quorum,k=N[,grace=MS]: never fewer than N, and those that "
+	"come within MS milliseconds of the N-th, 0 without it; ssp:N: as async, but who is N "
+	"gradients ahead of the slowest waits";
 
 static const struct {
 	const char *word;
@@ -31,6 +32,9 @@ static const struct {
 	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 1 } },
 	{ .word = "sync:adasync,k=",
 	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC },
+	  .number = true },
+	{ .word = "sync:quorum,k=",
+	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM },
 	  .number = true },
 	{ .word = "sync:k=",
 	  .set = { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED },
@@ -82,6 +86,44 @@ static int k_take(const char *text, uint32_t workers, struct ol_consistency_set 
 	return -EINVAL;
 }
 
+/* Cut text at its first comma; returns what is behind it, or NULL */
+static char *rest_cut(char *text)
+{
+	char *comma = strchr(text, ',');
+
+	if (comma != NULL)
+		*comma++ = '\0';
+	return comma;
+}
+
+static int grace_take(const char *text, struct ol_consistency_set *set, char *err, size_t err_bytes)
+{
+	static const char word[] = "grace=";
+
+	if (text == NULL ||
+	    (strncmp(text, word, sizeof(word) - 1) == 0 &&
+	     number(text + sizeof(word) - 1, &set->grace_ms) && set->grace_ms <= OL_GRACE_MAX_MS))
+		return 0;
+	snprintf(err, err_bytes, "should have grace=0 to grace=%d behind k=N, not \"%.20s\"",
+		 OL_GRACE_MAX_MS, text);
+	return -EINVAL;
+}
+
+/* What is behind k= */
+static int backup_take(const char *text, uint32_t workers, struct ol_consistency_set *set,
+		       char *err, size_t err_bytes)
+{
+	char part[64], *rest = NULL;
+	int rc;
+
+	if (set->wait != OL_WAIT_QUORUM)
+		return k_take(text, workers, set, err, err_bytes);
+	snprintf(part, sizeof(part), "%s", text);
+	rest = rest_cut(part);
+	rc = k_take(part, workers, set, err, err_bytes);
+	return rc != 0 ? rc : grace_take(rest, set, err, err_bytes);
+}
+
 int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consistency_set *ret_set,
 			 char *err, size_t err_bytes)
 {
@@ -96,13 +138,13 @@ int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consisten
 		if (forms[i].number && set.consistency == OL_CONSISTENCY_SSP)
 			rc = staleness_take(text + len, &set, err, err_bytes);
 		else if (forms[i].number)
-			rc = k_take(text + len, workers, &set, err, err_bytes);
+			rc = backup_take(text + len, workers, &set, err, err_bytes);
 		if (rc == 0)
 			*ret_set = set;
 		return rc;
 	}
 	snprintf(err, err_bytes,
 		 "should be one of async, sync, sync:k=N, sync:dbw, sync:dbw-blind, "
-		 "sync:adasync[,k=N], ssp:N");
+		 "sync:adasync[,k=N], sync:quorum,k=N[,grace=MS], ssp:N");
 	return -EINVAL;
 }

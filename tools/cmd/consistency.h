@@ -9,6 +9,8 @@
  *	sync:dbw                 … as many as make the loss fall fastest
  *	sync:dbw-blind           … as many as make the most gradients a second
  *	sync:adasync[,k=N]       … N (1 without it), and more as the loss falls
+ *	sync:quorum,k=N[,grace=MS] … N at least, and those that come within MS milliseconds (0
+ *	                         without it) of the N-th; never fewer
  *	ssp:N                    every gradient is a step, but no worker gets more than N of them
  *	                         ahead of the slowest
  */
@@ -22,7 +24,8 @@
 #include "outlast_server.h"
 
 enum {
-	OL_STALENESS_MAX = 1000000
+	OL_STALENESS_MAX = 1000000,
+	OL_GRACE_MAX_MS = 86400000 /* a day */
 };
 
 extern const char ol_consistency_help[]; /* what each word means */
@@ -32,6 +35,7 @@ struct ol_consistency_set {
 	enum ol_wait wait;
 	uint32_t k; /* 0: the policy has none */
 	uint32_t staleness; /* ssp */
+	uint32_t grace_ms; /* quorum */
 };
 
 /*
@@ -52,6 +56,14 @@ static inline bool ol_consistency_all(const struct ol_consistency_set *set)
 static inline bool ol_consistency_backup(const struct ol_consistency_set *set)
 {
 	return set->consistency == OL_CONSISTENCY_SYNC && set->wait != OL_WAIT_ALL;
+}
+
+/* ol_consistency_least -- of so many workers: fewer make no step */
+static inline uint32_t ol_consistency_least(const struct ol_consistency_set *set, uint32_t workers)
+{
+	if (ol_consistency_all(set))
+		return workers;
+	return ol_consistency_backup(set) && set->wait == OL_WAIT_QUORUM ? set->k : 1;
 }
 
 #endif /* CMD_CONSISTENCY_H */

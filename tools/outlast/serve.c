@@ -307,6 +307,7 @@ static int server_open(struct serve *serve)
 	opts.consistency = set->rule.how.consistency;
 	opts.wait = set->rule.how.wait;
 	opts.wait_k = set->rule.how.k;
+	opts.grace_ms = set->rule.how.grace_ms;
 	opts.staleness = set->rule.how.staleness;
 	opts.workers = set->workers;
 	opts.workers_max = set->workers_max;

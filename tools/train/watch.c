@@ -181,9 +181,19 @@ static int start_exit_code(const struct ol_proc *proc)
 	return OL_EXIT_CHILD;
 }
 
+/* Without this one more no step can be made */
+static bool needs_more(const struct train *train)
+{
+	const struct ol_consistency_set *how = &train->set.rule.how;
+	uint32_t least = ol_consistency_least(how, train->set.workers);
+
+	return ol_consistency_all(how) ||
+	       (least > 1 && train->set.workers - train->died - 1 < least);
+}
+
 static void on_worker_end(struct train *train, struct train_worker *worker)
 {
-	bool alone = train->set.workers - train->died == 1;
+	bool alone = train->set.workers - train->died == 1, last = alone || needs_more(train);
 	char how[64];
 
 	if (worker->done != NULL && !ol_proc_failed(&worker->proc))
@@ -192,18 +202,20 @@ static void on_worker_end(struct train *train, struct train_worker *worker)
 	    train_worker_lost(train, worker))
 		return;
 	/* no step can be made without this worker, and it is not restarted */
-	if (train->signal != 0 && ol_consistency_all(&train->set.rule.how) &&
-	    worker->state != TRAIN_WORKER_FINISHED)
+	if (train->signal != 0 && needs_more(train) && worker->state != TRAIN_WORKER_FINISHED)
 		train_quit(train);
 	worker->state = TRAIN_WORKER_DIED;
 	train->died++;
 	if (train->quit_ns != 0 || train->signal != 0)
 		return; /* this end follows from an event that was printed */
 	ol_proc_exit_text(&worker->proc, how, sizeof(how));
-	if (ol_consistency_all(&train->set.rule.how) || alone) {
+	if (last) {
 		train_say(&train->screen, "outlast train: %s %s: %s: the job ends here",
 			  worker->proc.name, how,
-			  alone ? "it was the last one" : "a synchronous step needs all");
+			  alone ? "it was the last one"
+			  : ol_consistency_all(&train->set.rule.how)
+				  ? "a synchronous step needs all"
+				  : "a step needs more than are left");
 		train_fail(train, OL_EXIT_CHILD);
 		return;
 	}

@@ -19,16 +19,30 @@ static void every_form_is_what_it_says(void **state)
 		const char *text;
 		struct ol_consistency_set set;
 	} good[] = {
-		{ "async", { OL_CONSISTENCY_ASYNC, OL_WAIT_ALL, 0, 0 } },
-		{ "sync", { OL_CONSISTENCY_SYNC, OL_WAIT_ALL, 0, 0 } },
-		{ "sync:k=1", { OL_CONSISTENCY_SYNC, OL_WAIT_FIXED, 1, 0 } },
-		{ "sync:k=4", { OL_CONSISTENCY_SYNC, OL_WAIT_FIXED, 4, 0 } },
-		{ "sync:dbw", { OL_CONSISTENCY_SYNC, OL_WAIT_DBW, 0, 0 } },
-		{ "sync:dbw-blind", { OL_CONSISTENCY_SYNC, OL_WAIT_DBW_BLIND, 0, 0 } },
-		{ "sync:adasync", { OL_CONSISTENCY_SYNC, OL_WAIT_ADASYNC, 1, 0 } },
-		{ "sync:adasync,k=3", { OL_CONSISTENCY_SYNC, OL_WAIT_ADASYNC, 3, 0 } },
-		{ "ssp:0", { OL_CONSISTENCY_SSP, OL_WAIT_ALL, 0, 0 } },
-		{ "ssp:12", { OL_CONSISTENCY_SSP, OL_WAIT_ALL, 0, 12 } },
+		{ "async", { .consistency = OL_CONSISTENCY_ASYNC } },
+		{ "sync", { .consistency = OL_CONSISTENCY_SYNC } },
+		{ "sync:k=1",
+		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 1 } },
+		{ "sync:k=4",
+		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_FIXED, .k = 4 } },
+		{ "sync:dbw", { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW } },
+		{ "sync:dbw-blind",
+		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_DBW_BLIND } },
+		{ "sync:adasync",
+		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 1 } },
+		{ "sync:adasync,k=3",
+		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_ADASYNC, .k = 3 } },
+		{ "sync:quorum,k=1",
+		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM, .k = 1 } },
+		{ "sync:quorum,k=4,grace=0",
+		  { .consistency = OL_CONSISTENCY_SYNC, .wait = OL_WAIT_QUORUM, .k = 4 } },
+		{ "sync:quorum,k=3,grace=86400000",
+		  { .consistency = OL_CONSISTENCY_SYNC,
+		    .wait = OL_WAIT_QUORUM,
+		    .k = 3,
+		    .grace_ms = 86400000 } },
+		{ "ssp:0", { .consistency = OL_CONSISTENCY_SSP } },
+		{ "ssp:12", { .consistency = OL_CONSISTENCY_SSP, .staleness = 12 } },
 	};
 
 	(void)state;
@@ -66,6 +80,18 @@ static void other_words_are_refused(void **state)
 		"sync:adasync,k=0",
 		"sync:adasync,k=5",
 		"dbw",
+		"sync:quorum",
+		"sync:quorum,k=",
+		"sync:quorum,k=5",
+		"sync:quorum,k=0,grace=1",
+		"sync:quorum,k=2,",
+		"sync:quorum,k=2,grace",
+		"sync:quorum,k=2,grace=",
+		"sync:quorum,k=2,grace=x",
+		"sync:quorum,k=2,grace=86400001",
+		"sync:quorum,k=2,grace=1,",
+		"sync:quorum,k=2,grace=0000000000000000000000000000000000000000000000000000000000x",
+		"sync:k=2,grace=1",
 	};
 
 	(void)state;
@@ -121,8 +147,9 @@ static void who_needs_everyone_and_who_does_not(void **state)
 		bool all;
 		bool backup;
 	} cases[] = {
-		{ "async", false, false },   { "ssp:3", false, false },   { "sync", true, false },
-		{ "sync:k=4", false, true }, { "sync:dbw", false, true },
+		{ "async", false, false },   { "ssp:3", false, false },
+		{ "sync", true, false },     { "sync:k=4", false, true },
+		{ "sync:dbw", false, true }, { "sync:quorum,k=4", false, true },
 	};
 
 	(void)state;
@@ -136,6 +163,23 @@ static void who_needs_everyone_and_who_does_not(void **state)
 	}
 }
 
+static void so_many_make_a_step_at_least(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t least;
+	} cases[] = { { "async", 1 }, { "sync", 4 }, { "sync:k=3", 1 }, { "sync:quorum,k=3", 3 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ol_consistency_set set;
+		char err[160];
+
+		assert_int_equal(ol_consistency_parse(cases[i].text, 4, &set, err, sizeof(err)), 0);
+		assert_int_equal(ol_consistency_least(&set, 4), cases[i].least);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +187,7 @@ int main(void)
 		cmocka_unit_test(other_words_are_refused),
 		cmocka_unit_test(each_wrong_k_has_a_reason_of_its_own),
 		cmocka_unit_test(who_needs_everyone_and_who_does_not),
+		cmocka_unit_test(so_many_make_a_step_at_least),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

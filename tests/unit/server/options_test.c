@@ -169,8 +169,10 @@ static void a_step_that_waits_for_some_has_its_numbers_checked(void **unused)
 {
 	(void)unused;
 	refused(usual, o.wait = OL_WAIT_DBW, "wait is for sync");
-	for (unsigned i = 0; i < 2; i++) {
-		enum ol_wait wait = i == 0 ? OL_WAIT_FIXED : OL_WAIT_ADASYNC;
+	for (unsigned i = 0; i < 3; i++) {
+		enum ol_wait wait = i == 0   ? OL_WAIT_FIXED
+				    : i == 1 ? OL_WAIT_ADASYNC
+					     : OL_WAIT_QUORUM;
 
 		refused(steps, (o.wait = wait, o.wait_k = 0), "wait_k is not between");
 		refused(steps, (o.wait = wait, o.wait_k = WORKERS + 1), "wait_k is not between");
@@ -193,6 +195,8 @@ static void of_several_shards_none_decides_a_step_by_itself(void **unused)
 	refused(usual, (o.shard_count = 2, o.consistency = OL_CONSISTENCY_SSP),
 		"wait for each other for ever");
 	refused(steps, (o.shard_count = 2, o.wait = OL_WAIT_FIXED, o.wait_k = 2),
+		"wait for each other for ever");
+	refused(steps, (o.shard_count = 2, o.wait = OL_WAIT_QUORUM, o.wait_k = WORKERS),
 		"wait for each other for ever");
 }
 

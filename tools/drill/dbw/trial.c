@@ -61,6 +61,9 @@ static int words_read(const char *consistency, const char *delay, struct dbw_opt
 	if (ol_consistency_parse(consistency, opts->workers, &set, err, sizeof(err)) != 0 ||
 	    ol_delay_parse(delay, &opts->delay, err, sizeof(err)) != 0)
 		return ol_cmd_error(OL_EXIT_USAGE, "trial", err, NULL, NULL);
+	if (set.wait == OL_WAIT_QUORUM)
+		return ol_cmd_error(OL_EXIT_USAGE, "trial", "sync:quorum has no virtual clock",
+				    NULL, NULL);
 	opts->wait = set.wait;
 	opts->k = set.k;
 	return 0;

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* quorum_test.c -- a step has a quorum's gradients at least, and those that come within the grace; it
+ * is made when all who are there have given one, or when the grace is over */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "outlast_policy.h"
+
+enum {
+	WORKERS = 5,
+	K = 2,
+	GRACE_MS = 3
+};
+
+#define MS UINT64_C(1000000)
+
+static struct ol_policy *create(uint32_t grace_ms)
+{
+	struct ol_policy_opts opts;
+	struct ol_policy *policy;
+
+	ol_policy_opts_init(&opts);
+	opts.consistency = OL_CONSISTENCY_SYNC;
+	opts.wait = OL_WAIT_QUORUM;
+	opts.k = K;
+	opts.grace_ms = grace_ms;
+	opts.workers = WORKERS;
+	opts.workers_max = WORKERS + 1;
+	assert_int_equal(ol_policy_create(&opts, &policy), 0);
+	for (uint32_t i = 0; i < WORKERS; i++)
+		ol_policy_on_join(policy, i);
+	return policy;
+}
+
+static enum ol_verdict arrive(struct ol_policy *policy, uint32_t worker, uint64_t version,
+			      uint64_t now_ns)
+{
+	struct ol_arrival arrival = {
+		.worker = worker, .base_version = version, .version = version, .now_ns = now_ns
+	};
+
+	return ol_policy_on_gradient(policy, &arrival);
+}
+
+static void update(struct ol_policy *policy, uint64_t version, uint32_t count, uint64_t now_ns)
+{
+	struct ol_update update = { .version = version, .count = count, .now_ns = now_ns };
+
+	ol_policy_on_update(policy, &update);
+}
+
+static void a_step_is_due_a_grace_after_its_quorum(void **unused)
+{
+	struct ol_policy *policy = create(GRACE_MS);
+
+	(void)unused;
+	assert_true(ol_policy_due_ns(policy) == UINT64_MAX);
+	assert_int_equal(arrive(policy, 0, 0, 10 * MS), OL_VERDICT_HOLD);
+	assert_true(ol_policy_due_ns(policy) == UINT64_MAX); /* however long that takes */
+	assert_int_equal(arrive(policy, 3, 0, 50 * MS), OL_VERDICT_HOLD);
+	assert_true(ol_policy_due_ns(policy) == 53 * MS);
+	assert_int_equal(arrive(policy, 1, 0, 52 * MS), OL_VERDICT_HOLD); /* the grace stays */
+	assert_true(ol_policy_due_ns(policy) == 53 * MS);
+	assert_false(ol_policy_ready(policy));
+	update(policy, 1, 3, 54 * MS);
+	assert_true(ol_policy_due_ns(policy) == UINT64_MAX);
+	ol_policy_destroy(policy);
+}
+
+static void a_step_of_all_does_not_wait_for_the_grace(void **unused)
+{
+	struct ol_policy *policy = create(GRACE_MS);
+
+	(void)unused;
+	for (uint32_t i = 0; i + 1 < WORKERS; i++)
+		assert_int_equal(arrive(policy, i, 0, MS), OL_VERDICT_HOLD);
+	assert_int_equal(arrive(policy, WORKERS - 1, 0, MS), OL_VERDICT_STEP);
+	assert_true(ol_policy_ready(policy));
+	assert_true(ol_policy_due_ns(policy) == 0);
+	ol_policy_destroy(policy);
+}
+
+static void one_that_comes_behind_the_grace_is_in_the_step_if_that_is_not_made(void **unused)
+{
+	struct ol_policy *policy = create(GRACE_MS);
+
+	(void)unused;
+	assert_int_equal(arrive(policy, 0, 0, 10 * MS), OL_VERDICT_HOLD);
+	assert_int_equal(arrive(policy, 1, 0, 10 * MS), OL_VERDICT_HOLD);
+	assert_int_equal(arrive(policy, 2, 0, 13 * MS), OL_VERDICT_STEP);
+	ol_policy_destroy(policy);
+}
+
+static void without_a_grace_it_is_the_first_k(void **unused)
+{
+	struct ol_policy *policy = create(0);
+
+	(void)unused;
+	for (uint64_t v = 0; v < 4; v++) {
+		assert_int_equal(arrive(policy, 1, v, v), OL_VERDICT_HOLD);
+		assert_int_equal(arrive(policy, 4, v, v), OL_VERDICT_STEP);
+		update(policy, v + 1, 2, v);
+	}
+	ol_policy_destroy(policy);
+}
+
+/* A quorum's worth must be there, unlike the k of the first k */
+static void no_step_is_below_the_quorum(void **unused)
+{
+	struct ol_policy *policy = create(GRACE_MS);
+	struct ol_policy_stat stat;
+
+	(void)unused;
+	for (uint32_t i = 1; i < WORKERS; i++)
+		ol_policy_on_leave(policy, i);
+	assert_int_equal(arrive(policy, 0, 0, MS), OL_VERDICT_HOLD);
+	assert_false(ol_policy_ready(policy));
+	assert_true(ol_policy_due_ns(policy) == UINT64_MAX);
+	ol_policy_get_stat(policy, &stat);
+	assert_int_equal(stat.k, K);
+	ol_policy_on_join(policy, 4);
+	assert_int_equal(arrive(policy, 4, 0, 2 * MS), OL_VERDICT_STEP); /* all who are there */
+	ol_policy_destroy(policy);
+}
+
+static void a_leave_makes_a_step_or_ends_its_grace(void **unused)
+{
+	struct ol_policy *policy = create(GRACE_MS);
+
+	(void)unused;
+	ol_policy_on_leave(policy, 3);
+	ol_policy_on_leave(policy, 4);
+	assert_int_equal(arrive(policy, 0, 0, 10 * MS), OL_VERDICT_HOLD);
+	assert_int_equal(arrive(policy, 1, 0, 20 * MS), OL_VERDICT_HOLD);
+	ol_policy_on_leave(policy, 1); /* with what it gave */
+	assert_true(ol_policy_due_ns(policy) == UINT64_MAX);
+	ol_policy_on_join(policy, 1);
+	assert_int_equal(arrive(policy, 1, 0, 30 * MS), OL_VERDICT_HOLD);
+	assert_true(ol_policy_due_ns(policy) == 33 * MS);
+	ol_policy_on_leave(policy, 2);
+	assert_true(ol_policy_ready(policy));
+	assert_true(ol_policy_due_ns(policy) == 0);
+	ol_policy_destroy(policy);
+}
+
+/* More connect than there are workers of a step */
+static void all_are_at_most_the_workers_of_the_job(void **unused)
+{
+	struct ol_policy *policy = create(GRACE_MS);
+
+	(void)unused;
+	ol_policy_on_join(policy, WORKERS);
+	for (uint32_t i = 1; i < WORKERS; i++)
+		assert_int_equal(arrive(policy, i, 0, MS), OL_VERDICT_HOLD);
+	assert_int_equal(arrive(policy, WORKERS, 0, MS), OL_VERDICT_STEP);
+	ol_policy_destroy(policy);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_step_is_due_a_grace_after_its_quorum),
+		cmocka_unit_test(a_step_of_all_does_not_wait_for_the_grace),
+		cmocka_unit_test(
+			one_that_comes_behind_the_grace_is_in_the_step_if_that_is_not_made),
+		cmocka_unit_test(without_a_grace_it_is_the_first_k),
+		cmocka_unit_test(no_step_is_below_the_quorum),
+		cmocka_unit_test(a_leave_makes_a_step_or_ends_its_grace),
+		cmocka_unit_test(all_are_at_most_the_workers_of_the_job),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -421,7 +421,8 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * OL_E_NONFINITE if the gradient holds a NaN or an infinity anywhere: then all shards drop it. A
  * pull that starts later sees the gradient. OL_E_LATE ends the push at once: one shard dropped and
  * counted its part. With SYNC a shard drops a gradient that was computed at weights older than the
- * step's, and the second one of a worker for a step. So a worker that pulls before each gradient
+ * step's, and the second one of a worker for a step (with OL_LATE_NEXT it holds them for later
+ * steps). So a worker that pulls before each gradient
  * meets OL_E_LATE only if steps wait for fewer than all, by ol_withdraw(), or after an outage that
  * filled an OL_QUEUE_WAIT queue. Other shards may have applied their parts, or may hold them for
  * workers that wait for this one there; they own the buffer until they have resolved it.
@@ -695,6 +696,8 @@ struct ol_server_stat {
 	uint64_t read_bytes;
 	uint64_t rung; /* doorbells of peers */
 	uint64_t busy; /* posts that found a full queue */
+	uint64_t carried; /* gradients of those applied: came too late for their step, and were held
+			     for a later one (OL_LATE_NEXT) */
 };
 
 /*

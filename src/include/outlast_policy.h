@@ -41,6 +41,8 @@ struct ol_policy_opts {
 	double share; /* this server's part of the job's floats; its steps are taken to cause this
 			 part of a change of loss */
 	uint32_t grace_ms; /* QUORUM: a step waits so long after its k-th gradient */
+	enum ol_late late; /* FIXED, QUORUM */
+	uint32_t late_steps; /* NEXT: how much older than the published version; 0: no bound */
 };
 
 OL_API void ol_policy_opts_init_sized(struct ol_policy_opts *opts, size_t opts_bytes);
@@ -64,7 +66,8 @@ enum ol_verdict {
 	OL_VERDICT_HOLD, /* keep it: its step is not complete */
 	OL_VERDICT_STEP, /* apply it now, together with those held, in worker order */
 	OL_VERDICT_LATE, /* drop and count it */
-	OL_VERDICT_WAIT, /* keep it aside; ask again after the next update, join or leave */
+	OL_VERDICT_WAIT, /* keep it aside; ask again after the next update, join or leave, before any
+			    gradient that came later */
 };
 
 /* A step that was published. With count 0 the whole step was dropped and the version is unchanged.
@@ -125,6 +128,7 @@ struct ol_policy_stat {
 	double loss; /* of the last update */
 	double gain; /* expected decrease of the loss in the next step */
 	double seconds; /* expected time of the next step */
+	uint64_t carried; /* OL_LATE_NEXT: came too late, and were held for a later step */
 };
 
 OL_API void ol_policy_get_stat_sized(const struct ol_policy *policy,

@@ -74,6 +74,14 @@ enum ol_wait {
 #undef X
 };
 
+/* SYNC, FIXED and QUORUM: what becomes of a gradient that comes too late for its step. */
+enum ol_late {
+	OL_LATE_DROP, /* it is dropped and counted */
+	/* It is a gradient of the next step, with its weight. A worker gives one gradient to a step:
+	   the next one waits in its landing slot for the step after it */
+	OL_LATE_NEXT,
+};
+
 /* What a checkpoint saves. All but FULL write into one running checkpoint. */
 enum ol_selection {
 	OL_SELECT_FULL, /* everything, into a new file */
@@ -216,6 +224,10 @@ struct ol_server_opts {
 	/* QUORUM: a step waits so long for more gradients after its wait_k-th has come, or until all
 	   workers that are connected have given one */
 	uint32_t grace_ms;
+	enum ol_late late; /* default DROP */
+	uint32_t
+		late_steps; /* NEXT: a gradient of weights that are older by more steps than this is
+				dropped all the same; 0: however old */
 };
 
 enum {

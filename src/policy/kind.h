@@ -18,7 +18,7 @@
 enum ol_held {
 	OL_HELD_NONE,
 	OL_HELD_FRESH, /* computed at the published version */
-	OL_HELD_OLD, /* it waited in a queue for its server */
+	OL_HELD_OLD, /* it waited in a queue for its server, or for a step (OL_LATE_NEXT) */
 };
 
 /* Every member is set; to ol_policy_no_*() if a policy has no work there. */
@@ -26,6 +26,7 @@ struct ol_policy_kind {
 	bool is_single; /* every gradient is a step by itself, whatever else arrives */
 	bool wants_norms; /* struct ol_update must have them */
 	bool waits_for_absent; /* a step also waits for workers that are not connected */
+	bool carries; /* OL_LATE_NEXT is for it */
 	bool needs_one_shard; /* it decides by one server's events; several servers would decide
 				 differently, and workers would wait for each other for ever */
 
@@ -53,6 +54,7 @@ struct ol_policy {
 	uint32_t h; /* gradients of the last step */
 	uint64_t version;
 	uint64_t late;
+	uint64_t carried;
 	double loss; /* of the last step */
 
 	/* by worker */

@@ -49,6 +49,15 @@ static const struct ol_policy_kind *kind_of(const struct ol_policy_opts *opts,
 	return opts->wait < sizeof(syncs) / sizeof(syncs[0]) ? syncs[opts->wait] : NULL;
 }
 
+static const char *late_fault(const struct ol_policy_kind *kind, const struct ol_policy_opts *opts)
+{
+	if ((unsigned)opts->late > OL_LATE_NEXT)
+		return "late has no such value";
+	if (opts->late == OL_LATE_NEXT && !kind->carries)
+		return "late is next, which is for sync of the first k and of a quorum only";
+	return NULL;
+}
+
 const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_count)
 {
 	const char *fault = NULL;
@@ -61,7 +70,8 @@ const char *ol_policy_fault(const struct ol_policy_opts *opts, uint32_t shard_co
 	if (shard_count > 1 && kind->needs_one_shard)
 		return "with several shards each server would choose a step's gradients by itself, "
 		       "and workers could wait for each other for ever: give async, or sync of all";
-	return kind->fault(opts);
+	fault = late_fault(kind, opts);
+	return fault != NULL ? fault : kind->fault(opts);
 }
 
 const char *ol_policy_no_fault(const struct ol_policy_opts *opts)
@@ -108,7 +118,8 @@ int ol_policy_create(const struct ol_policy_opts *given, struct ol_policy **ret_
 	if (ol_sized_take(&opts, sizeof(opts), given, given->size) != NULL)
 		return -EINVAL;
 	kind = kind_of(&opts, &fault);
-	if (kind == NULL || opts.workers_max == 0 || kind->fault(&opts) != NULL)
+	if (kind == NULL || opts.workers_max == 0 || late_fault(kind, &opts) != NULL ||
+	    kind->fault(&opts) != NULL)
 		return -EINVAL;
 	policy = calloc(1, sizeof(*policy));
 	if (policy == NULL)
@@ -229,6 +240,7 @@ void ol_policy_get_stat_sized(const struct ol_policy *policy, struct ol_policy_s
 		.k = ol_policy_wait_for(policy),
 		.present = policy->present_count,
 		.late = policy->late,
+		.carried = policy->carried,
 		.norm2 = NAN,
 		.variance = NAN,
 		.smoothness = NAN,

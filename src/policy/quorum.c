@@ -40,6 +40,7 @@ static void quorum_on_update(struct ol_policy *policy, const struct ol_update *u
 }
 
 const struct ol_policy_kind ol_policy_quorum = {
+	.carries = true,
 	.needs_one_shard = true,
 	.fault = ol_sync_k_fault,
 	.init = quorum_init,

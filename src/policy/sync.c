@@ -48,15 +48,28 @@ int ol_sync_k_init(struct ol_policy *policy)
 	return 0;
 }
 
+/* Of a gradient of older weights than the published ones */
+static bool is_too_old(const struct ol_policy *policy, const struct ol_arrival *arrival)
+{
+	return policy->opts.late_steps != 0 && arrival->base_version < arrival->version &&
+	       arrival->version - arrival->base_version > policy->opts.late_steps;
+}
+
 enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
+	const bool next = policy->opts.late == OL_LATE_NEXT;
+	const bool old = arrival->base_version != arrival->version && !arrival->queued;
+	const bool second = policy->held[arrival->worker] != OL_HELD_NONE;
+
 	/* a worker's second gradient for the same step is late, as is one for an older step */
-	if ((arrival->base_version != arrival->version && !arrival->queued) ||
-	    policy->held[arrival->worker] != OL_HELD_NONE) {
+	if (next ? old && is_too_old(policy, arrival) : old || second) {
 		policy->late++;
 		return OL_VERDICT_LATE;
 	}
-	policy->held[arrival->worker] = arrival->queued ? OL_HELD_OLD : OL_HELD_FRESH;
+	if (second)
+		return OL_VERDICT_WAIT;
+	policy->carried += old;
+	policy->held[arrival->worker] = arrival->queued || old ? OL_HELD_OLD : OL_HELD_FRESH;
 	policy->held_loss[arrival->worker] = arrival->loss;
 	policy->held_count++;
 	return ol_policy_ready(policy) ? OL_VERDICT_STEP : OL_VERDICT_HOLD;
@@ -122,6 +135,7 @@ const struct ol_policy_kind ol_policy_all = {
 };
 
 const struct ol_policy_kind ol_policy_fixed = {
+	.carries = true,
 	.needs_one_shard = true,
 	.fault = ol_sync_k_fault,
 	.init = ol_sync_k_init,

@@ -280,6 +280,8 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 		uint32_t wait;
 		uint32_t wait_k;
 		uint32_t grace_ms;
+		uint32_t late;
+		uint32_t late_steps;
 		uint32_t staleness;
 		uint32_t refound; /* who waits for leases, and how long: */
 		uint32_t lease_ms;
@@ -299,6 +301,8 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	all.wait = (uint32_t)opts->wait;
 	all.wait_k = opts->wait_k;
 	all.grace_ms = opts->grace_ms;
+	all.late = (uint32_t)opts->late;
+	all.late_steps = opts->late_steps;
 	all.staleness = opts->staleness;
 	all.every = opts->replicate_every;
 	all.slots = server->replica.ring.slots;

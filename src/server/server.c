@@ -114,6 +114,8 @@ static struct ol_policy_opts policy_opts(const struct ol_server_opts *opts)
 	policy.workers_max = opts->workers_max;
 	policy.k = opts->wait_k;
 	policy.grace_ms = opts->grace_ms;
+	policy.late = opts->late;
+	policy.late_steps = opts->late_steps;
 	policy.staleness = opts->staleness;
 	policy.lr = (double)opts->rule.lr;
 	return policy;

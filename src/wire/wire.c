@@ -432,6 +432,7 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.read_bytes = board->read_bytes,
 		.rung = board->rung,
 		.busy = board->busy,
+		.carried = board->carried,
 	};
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

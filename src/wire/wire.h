@@ -529,6 +529,7 @@ struct ol_board {
 	_Atomic uint64_t read_bytes;
 	_Atomic uint64_t rung;
 	_Atomic uint64_t busy;
+	_Atomic uint64_t carried;
 };
 
 enum {

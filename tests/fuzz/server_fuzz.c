@@ -355,6 +355,12 @@ static struct ol_server_opts options(void)
 	if ((how & 1) == 0 && (more >> 5 & 3) == 3)
 		opts.consistency = OL_CONSISTENCY_SSP;
 	opts.wait = waits[more >> 5 & 3];
+	if (opts.wait == OL_WAIT_FIXED && more >> 7 != 0) {
+		opts.wait = OL_WAIT_QUORUM;
+		opts.grace_ms = 1;
+		opts.late = OL_LATE_NEXT;
+		opts.late_steps = how >> 5;
+	}
 	opts.wait_k = 1;
 	opts.staleness = 1;
 	opts.workers = 1 + (how >> 1 & 1);

@@ -120,6 +120,8 @@ static int train(const struct job *job, long id)
 		check_ok(job_pull(worker, OL_PULL_NEWEST));
 		check_weights(worker);
 		ol_weights(worker, &version);
+		if (job->opts.wait == OL_WAIT_QUORUM && version >= STEPS)
+			break; /* the others may have left: no step has fewer than two */
 		if (id == WORKERS - 1 && version % 3 != 0)
 			dawdle(worker, job->opts.wait != OL_WAIT_FIXED);
 		rc = job_push(worker, (float)(id + 1));

@@ -56,13 +56,13 @@ for policy in dbw dbw-blind adasync,k=2; do
 	late "$policy" --consistency sync:$policy "${delays[@]}" --steps 200
 	truth "$policy: steps" 'r["version"] >= 200'
 done
-late "a quorum" --consistency sync:quorum,k=2,grace=3 "${delays[@]}" --steps 100
-truth "a quorum: steps" 'r["version"] >= 100 and 2 <= r["k_mean"] <= 4'
 # a step lasts as long as three gradients and the grace: the fourth is too slow
 late "a grace" --consistency sync:quorum,k=3,grace=30 --delay exp:mean=1ms,alpha=0+slow:workers=1,factor=400 --steps 40
 truth "a grace: three a step" '2.9 < r["k_mean"] < 3.2 and 30 * 40 < r["wall_s"] * 1000'
 late "a quorum's chain" --consistency sync:quorum,k=2,grace=3 --durability chain --replicas 2 "${delays[@]}" --steps 100 \
 	--kill head0@50steps
+late "late is next" --consistency sync:quorum,k=2,grace=1,late=next --delay exp:mean=4ms,alpha=0+slow:workers=1,factor=8 --steps 60
+truth "late is next: none is dropped before the end" 'r["gradients_late"] <= 4 and r["gradients_carried"] > 3'
 # the mean is of every gradient once, also where a server began again with what the last one had
 late "a server's death" --consistency sync:k=2 "${delays[@]}" --steps 200 --kill server0@80steps:down=100ms
 truth "a server's death: k" 'r["recoveries"] == 1 and r["k_mean"] == 2'

@@ -114,6 +114,7 @@ static int train(const struct job *job, long id)
 static void kill_one(struct job *job)
 {
 	struct ol_chain_info info;
+	int head;
 
 	if (job->coordinator_addr[0] == '\0') {
 		job_kill(job, 0);
@@ -121,8 +122,11 @@ static void kill_one(struct job *job)
 		job_restart(job, 0, false);
 		return;
 	}
-	info = job_chain(job, 0, 0);
-	job_kill(job, (uint32_t)job_server_at(job, &info, 0));
+	do { /* the view may still name the one that was killed last */
+		info = job_chain(job, 0, 0);
+		head = job_server_at(job, &info, 0);
+	} while (head < 0 || job->servers[head] == 0);
+	job_kill(job, (uint32_t)head);
 }
 
 static void run(enum weights weights, uint32_t replicas, unsigned kills, unsigned seed)

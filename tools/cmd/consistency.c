@@ -14,8 +14,8 @@ const char ol_consistency_help[] =
 	"async: every gradient is a step; sync: a step takes one of every worker; sync:k=N: the "
 	"first N, what comes later is dropped; sync:dbw: N chosen for each step, for the fastest "
 	"fall of the loss, sync:dbw-blind: for the most gradients a second; sync:adasync[,k=N]: N "
-	"and more as the loss falls; sync:quorum,k=N[,grace=MS]: never fewer than N, and those that "
-	"come within MS milliseconds of the N-th, 0 without it; ssp:N: as async, but who is N "
+	"and more as the loss falls; sync:quorum,k=N[,grace=MS][,late=L]: never fewer than N, and "
+	"those that come within MS milliseconds of the N-th, 0 without it; ssp:N: as async, but who is N "
 	"gradients ahead of the slowest waits";
 
 static const struct {
@@ -96,16 +96,35 @@ static char *rest_cut(char *text)
 	return comma;
 }
 
-static int grace_take(const char *text, struct ol_consistency_set *set, char *err, size_t err_bytes)
+/* What is behind word in text; NULL: text does not begin with it */
+static const char *behind(const char *word, const char *text)
 {
-	static const char word[] = "grace=";
+	size_t len = strlen(word);
 
-	if (text == NULL ||
-	    (strncmp(text, word, sizeof(word) - 1) == 0 &&
-	     number(text + sizeof(word) - 1, &set->grace_ms) && set->grace_ms <= OL_GRACE_MAX_MS))
+	return strncmp(text, word, len) == 0 ? text + len : NULL;
+}
+
+/* One of the words behind k=N */
+static int extra_take(const char *text, struct ol_consistency_set *set, char *err, size_t err_bytes)
+{
+	const bool quorum = set->wait == OL_WAIT_QUORUM;
+	const char *value = behind("grace=", text);
+
+	if (quorum && value != NULL && number(value, &set->grace_ms) &&
+	    set->grace_ms <= OL_GRACE_MAX_MS)
 		return 0;
-	snprintf(err, err_bytes, "should have grace=0 to grace=%d behind k=N, not \"%.20s\"",
-		 OL_GRACE_MAX_MS, text);
+	value = behind("late=", text);
+	if (value != NULL && strcmp(value, "drop") == 0)
+		return 0;
+	set->late = OL_LATE_NEXT;
+	if (value != NULL && (strcmp(value, "next") == 0 ||
+			      (number(value, &set->late_steps) && set->late_steps > 0 &&
+			       set->late_steps <= OL_LATE_STEPS_MAX)))
+		return 0;
+	snprintf(
+		err, err_bytes,
+		"should have %slate=drop, late=next or late=1 to late=%d behind k=N, not \"%.20s\"",
+		quorum ? "grace=MS (up to a day), " : "", OL_LATE_STEPS_MAX, text);
 	return -EINVAL;
 }
 
@@ -113,15 +132,20 @@ static int grace_take(const char *text, struct ol_consistency_set *set, char *er
 static int backup_take(const char *text, uint32_t workers, struct ol_consistency_set *set,
 		       char *err, size_t err_bytes)
 {
-	char part[64], *rest = NULL;
+	char part[64], *at = part, *rest;
 	int rc;
 
-	if (set->wait != OL_WAIT_QUORUM)
+	if (set->wait == OL_WAIT_ADASYNC)
 		return k_take(text, workers, set, err, err_bytes);
 	snprintf(part, sizeof(part), "%s", text);
-	rest = rest_cut(part);
-	rc = k_take(part, workers, set, err, err_bytes);
-	return rc != 0 ? rc : grace_take(rest, set, err, err_bytes);
+	rest = rest_cut(at);
+	rc = k_take(at, workers, set, err, err_bytes);
+	while (rc == 0 && rest != NULL) {
+		at = rest;
+		rest = rest_cut(at);
+		rc = extra_take(at, set, err, err_bytes);
+	}
+	return rc;
 }
 
 int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consistency_set *ret_set,
@@ -144,7 +168,7 @@ int ol_consistency_parse(const char *text, uint32_t workers, struct ol_consisten
 		return rc;
 	}
 	snprintf(err, err_bytes,
-		 "should be one of async, sync, sync:k=N, sync:dbw, sync:dbw-blind, "
-		 "sync:adasync[,k=N], sync:quorum,k=N[,grace=MS], ssp:N");
+		 "should be one of async, sync, sync:k=N[,late=L], sync:dbw, sync:dbw-blind, "
+		 "sync:adasync[,k=N], sync:quorum,k=N[,grace=MS][,late=L], ssp:N");
 	return -EINVAL;
 }

@@ -5,11 +5,13 @@
  *
  *	async                    every gradient is a step
  *	sync                     a step takes one gradient of every worker
- *	sync:k=N                 … the first N; later ones are dropped and counted
+ *	sync:k=N[,late=L]        … the first N; later ones are dropped and counted; with late=next
+ *	                         they are of the next step, with late=L if they are not later
+ *	                         than L steps
  *	sync:dbw                 … as many as make the loss fall fastest
  *	sync:dbw-blind           … as many as make the most gradients a second
  *	sync:adasync[,k=N]       … N (1 without it), and more as the loss falls
- *	sync:quorum,k=N[,grace=MS] … N at least, and those that come within MS milliseconds (0
+ *	sync:quorum,k=N[,grace=MS][,late=L] … N at least, and those that come within MS milliseconds (0
  *	                         without it) of the N-th; never fewer
  *	ssp:N                    every gradient is a step, but no worker gets more than N of them
  *	                         ahead of the slowest
@@ -25,7 +27,8 @@
 
 enum {
 	OL_STALENESS_MAX = 1000000,
-	OL_GRACE_MAX_MS = 86400000 /* a day */
+	OL_GRACE_MAX_MS = 86400000, /* a day */
+	OL_LATE_STEPS_MAX = 1000000
 };
 
 extern const char ol_consistency_help[]; /* what each word means */
@@ -36,6 +39,8 @@ struct ol_consistency_set {
 	uint32_t k; /* 0: the policy has none */
 	uint32_t staleness; /* ssp */
 	uint32_t grace_ms; /* quorum */
+	enum ol_late late; /* k, quorum */
+	uint32_t late_steps;
 };
 
 /*

@@ -57,6 +57,7 @@ static const struct row rows[] = {
 	ROW(read_bytes, false),
 	ROW(rung, false),
 	ROW(busy, false),
+	ROW(carried, false),
 	ROW(epoch, false),
 	ROW(workers, false),
 	ROW(wait_for, false),

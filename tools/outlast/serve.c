@@ -308,6 +308,8 @@ static int server_open(struct serve *serve)
 	opts.wait = set->rule.how.wait;
 	opts.wait_k = set->rule.how.k;
 	opts.grace_ms = set->rule.how.grace_ms;
+	opts.late = set->rule.how.late;
+	opts.late_steps = set->rule.how.late_steps;
 	opts.staleness = set->rule.how.staleness;
 	opts.workers = set->workers;
 	opts.workers_max = set->workers_max;

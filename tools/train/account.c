@@ -197,6 +197,7 @@ static void stat_take(struct train_stat *stat, struct ol_server_stat total,
 	stat->applied = total.applied;
 	stat->dropped_nonfinite = total.dropped_nonfinite;
 	stat->dropped_late = total.dropped_late;
+	stat->carried = total.carried;
 	stat->staleness_sum = total.staleness_sum;
 	stat->wait_for = now->wait_for;
 	if (now->applied > 0)

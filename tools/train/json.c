@@ -172,19 +172,20 @@ static json_t *gradients_json(const struct train *train, const struct train_figu
 	const struct train_count *c = &f->count;
 	struct ol_server_stat sum = train_totals(train);
 
-	return json_pack(
-		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-		"s:o, s:o, s:o}",
-		"k_mean", train_number(true, f->k_mean), "k_now", count(train->stat.wait_for),
-		"gradients_interrupted", count(c->interrupted), "gradients_computed",
-		count(f->computed), "gradients_pushed", count(c->pushed), "gradients_applied",
-		count(f->applied), "gradients_dropped", count(f->dropped), "gradients_nonfinite",
-		count(c->dropped_nonfinite), "gradients_late", count(c->dropped_late),
-		"gradients_queue_dropped", count(c->queue_dropped), "gradients_lost",
-		count(c->lost), "gradients_queued", count(c->queued_total), "gradients_replayed",
-		count(f->replayed), "gradients_resent", count(c->resent), "queue_bytes_max",
-		count(c->queue_bytes_max), "early_bytes", count(sum.early_bytes),
-		"early_void_bytes", count(sum.early_void_bytes));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+			 "s:o, s:o, s:o, s:o}",
+			 "gradients_carried", count(train->stat.carried), "k_mean",
+			 train_number(true, f->k_mean), "k_now", count(train->stat.wait_for),
+			 "gradients_interrupted", count(c->interrupted), "gradients_computed",
+			 count(f->computed), "gradients_pushed", count(c->pushed),
+			 "gradients_applied", count(f->applied), "gradients_dropped",
+			 count(f->dropped), "gradients_nonfinite", count(c->dropped_nonfinite),
+			 "gradients_late", count(c->dropped_late), "gradients_queue_dropped",
+			 count(c->queue_dropped), "gradients_lost", count(c->lost),
+			 "gradients_queued", count(c->queued_total), "gradients_replayed",
+			 count(f->replayed), "gradients_resent", count(c->resent),
+			 "queue_bytes_max", count(c->queue_bytes_max), "early_bytes",
+			 count(sum.early_bytes), "early_void_bytes", count(sum.early_void_bytes));
 }
 
 static json_t *failures_json(const struct train *train, const struct train_figures *f)

@@ -212,6 +212,7 @@ struct train_stat {
 	uint64_t applied;
 	uint64_t dropped_nonfinite;
 	uint64_t dropped_late;
+	uint64_t carried;
 	uint64_t staleness_sum;
 	uint32_t wait_for; /* gradients that the next step waits for; 0: not known */
 	float loss;

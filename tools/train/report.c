@@ -250,6 +250,9 @@ static void summary_show(const struct train *train, const struct train_figures *
 	}
 	printf("%-17s %" PRIu64 "\n", "steps", f->version);
 	gradients_show(f);
+	if (train->stat.carried > 0)
+		printf("%-17s %" PRIu64 " of those applied came too late for their step\n",
+		       "carried", train->stat.carried);
 	printf("%-17s %.1f computed, %.1f applied\n", "gradients/s", f->rate, f->rate_applied);
 	if (ol_consistency_backup(&train->set.rule.how))
 		printf("%-17s %.2f gradients a step, %u at the end; %" PRIu64

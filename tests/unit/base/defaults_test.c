@@ -102,7 +102,8 @@ static void other_options_of_a_server_are_0(void **state)
 	assert_int_equal(opts.replicate_every | opts.refound | opts.spin_yield | opts.wait_k, 0);
 	assert_int_equal(opts.staleness | opts.block_count | opts.restore_version, 0);
 	assert_int_equal(opts.ack_timeout | opts.retries | opts.rnr_timer | opts.rnr_retries, 0);
-	assert_int_equal(opts.traffic_class | opts.path_mtu | opts.grace_ms, 0);
+	assert_int_equal(opts.traffic_class | opts.path_mtu | opts.grace_ms | opts.late_steps, 0);
+	assert_int_equal(opts.late, OL_LATE_DROP);
 	assert_int_equal(opts.rule.sum | opts.rule.allow_nonfinite, 0);
 }
 

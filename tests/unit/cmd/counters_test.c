@@ -62,6 +62,7 @@ static const struct ol_server_stat all = {
 	.read_bytes = 50,
 	.rung = 51,
 	.busy = 52,
+	.carried = 53,
 	.loss = 0.5f,
 };
 
@@ -73,7 +74,7 @@ static void what_goes_in_comes_out(void **state)
 	(void)state;
 	assert_non_null(json);
 	assert_string_equal(json_string_value(json_object_get(json, "role")), "middle");
-	assert_int_equal(json_object_size(json), 51);
+	assert_int_equal(json_object_size(json), 52);
 	ol_counters_take(json, &got);
 	assert_int_equal(got.version, UINT64_C(1) << 40);
 	assert_int_equal(got.workers, 21);
@@ -94,6 +95,7 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(got.read_bytes, 50);
 	assert_int_equal(got.rung, 51);
 	assert_int_equal(got.busy, 52);
+	assert_int_equal(got.carried, 53);
 	assert_int_equal(got.linked_ns, 40);
 	got.replica = 1; /* a random number of 64 bits is left out */
 	again = ol_counters_json(&got);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* quorum_test.c -- a step has a quorum's gradients at least, and those that come within the grace; it
- * is made when all who are there have given one, or when the grace is over */
+ * is made when all who are there have given one, or when the grace is over. What is late may be of
+ * the next step */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,18 +22,26 @@ enum {
 
 #define MS UINT64_C(1000000)
 
-static struct ol_policy *create(uint32_t grace_ms)
+static struct ol_policy_opts options(enum ol_wait wait)
 {
 	struct ol_policy_opts opts;
-	struct ol_policy *policy;
 
 	ol_policy_opts_init(&opts);
 	opts.consistency = OL_CONSISTENCY_SYNC;
-	opts.wait = OL_WAIT_QUORUM;
+	opts.wait = wait;
 	opts.k = K;
-	opts.grace_ms = grace_ms;
+	opts.grace_ms = GRACE_MS;
 	opts.workers = WORKERS;
 	opts.workers_max = WORKERS + 1;
+	return opts;
+}
+
+static struct ol_policy *create(uint32_t grace_ms)
+{
+	struct ol_policy_opts opts = options(OL_WAIT_QUORUM);
+	struct ol_policy *policy;
+
+	opts.grace_ms = grace_ms;
 	assert_int_equal(ol_policy_create(&opts, &policy), 0);
 	for (uint32_t i = 0; i < WORKERS; i++)
 		ol_policy_on_join(policy, i);
@@ -149,6 +159,95 @@ static void a_leave_makes_a_step_or_ends_its_grace(void **unused)
 	ol_policy_destroy(policy);
 }
 
+static enum ol_verdict arrive_old(struct ol_policy *policy, uint32_t worker, uint64_t base,
+				  uint64_t version, uint64_t now_ns)
+{
+	struct ol_arrival arrival = {
+		.worker = worker, .base_version = base, .version = version, .now_ns = now_ns
+	};
+
+	return ol_policy_on_gradient(policy, &arrival);
+}
+
+static struct ol_policy *create_next(enum ol_wait wait, uint32_t late_steps)
+{
+	struct ol_policy_opts opts = options(wait);
+	struct ol_policy *policy;
+
+	opts.late = OL_LATE_NEXT;
+	opts.late_steps = late_steps;
+	assert_int_equal(ol_policy_create(&opts, &policy), 0);
+	for (uint32_t i = 0; i < WORKERS; i++)
+		ol_policy_on_join(policy, i);
+	return policy;
+}
+
+/* Also by a policy of the first k */
+static void what_is_late_is_of_the_next_step(void **unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < 2; i++) {
+		struct ol_policy *policy = create_next(i == 0 ? OL_WAIT_QUORUM : OL_WAIT_FIXED, 0);
+		struct ol_policy_stat stat;
+
+		update(policy, 7, K, 0);
+		assert_int_equal(arrive_old(policy, 2, 3, 7, MS), OL_VERDICT_HOLD);
+		assert_int_equal(arrive(policy, 1, 7, 9 * MS),
+				 i == 0 ? OL_VERDICT_HOLD : OL_VERDICT_STEP);
+		ol_policy_get_stat(policy, &stat);
+		assert_int_equal(stat.carried, 1);
+		assert_int_equal(stat.late, 0);
+		ol_policy_destroy(policy);
+	}
+}
+
+static void a_worker_gives_one_gradient_to_a_step(void **unused)
+{
+	struct ol_policy *policy = create_next(OL_WAIT_QUORUM, 0);
+
+	(void)unused;
+	assert_int_equal(arrive(policy, 2, 0, MS), OL_VERDICT_HOLD);
+	assert_int_equal(arrive(policy, 2, 0, MS), OL_VERDICT_WAIT);
+	assert_int_equal(arrive(policy, 3, 0, 2 * MS), OL_VERDICT_HOLD);
+	update(policy, 1, K, 5 * MS);
+	assert_int_equal(arrive_old(policy, 2, 0, 1, MS), OL_VERDICT_HOLD); /* asked again */
+	/* the grace does not begin before the step before */
+	assert_int_equal(arrive_old(policy, 3, 0, 1, 2 * MS), OL_VERDICT_HOLD);
+	assert_true(ol_policy_due_ns(policy) == 8 * MS);
+	ol_policy_destroy(policy);
+}
+
+static void what_is_too_old_is_dropped(void **unused)
+{
+	struct ol_policy *policy = create_next(OL_WAIT_QUORUM, 2);
+	struct ol_policy_stat stat;
+
+	(void)unused;
+	update(policy, 9, K, 0);
+	assert_int_equal(arrive_old(policy, 0, 6, 9, MS), OL_VERDICT_LATE);
+	assert_int_equal(arrive_old(policy, 0, 7, 9, MS), OL_VERDICT_HOLD);
+	assert_int_equal(arrive_old(policy, 0, 6, 9, MS), OL_VERDICT_LATE); /* also the second */
+	ol_policy_get_stat(policy, &stat);
+	assert_int_equal(stat.late, 2);
+	assert_int_equal(stat.carried, 1);
+	ol_policy_destroy(policy);
+}
+
+static void only_the_first_k_and_a_quorum_hold_what_is_late(void **unused)
+{
+	static const enum ol_wait waits[] = { OL_WAIT_ALL, OL_WAIT_DBW, OL_WAIT_DBW_BLIND,
+					      OL_WAIT_ADASYNC };
+	struct ol_policy *policy;
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		struct ol_policy_opts opts = options(waits[i]);
+
+		opts.late = OL_LATE_NEXT;
+		assert_int_equal(ol_policy_create(&opts, &policy), -EINVAL);
+	}
+}
+
 /* More connect than there are workers of a step */
 static void all_are_at_most_the_workers_of_the_job(void **unused)
 {
@@ -172,6 +271,10 @@ int main(void)
 		cmocka_unit_test(without_a_grace_it_is_the_first_k),
 		cmocka_unit_test(no_step_is_below_the_quorum),
 		cmocka_unit_test(a_leave_makes_a_step_or_ends_its_grace),
+		cmocka_unit_test(what_is_late_is_of_the_next_step),
+		cmocka_unit_test(a_worker_gives_one_gradient_to_a_step),
+		cmocka_unit_test(what_is_too_old_is_dropped),
+		cmocka_unit_test(only_the_first_k_and_a_quorum_hold_what_is_late),
 		cmocka_unit_test(all_are_at_most_the_workers_of_the_job),
 	};
 

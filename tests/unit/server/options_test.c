@@ -187,6 +187,18 @@ static void a_step_that_waits_for_some_has_its_numbers_checked(void **unused)
 	taken(steps, o.rule.lr = 0.0f);
 }
 
+static void what_is_late_waits_for_a_step_only_where_steps_wait_for_some(void **unused)
+{
+	(void)unused;
+	taken(steps, (o.wait = OL_WAIT_FIXED, o.wait_k = 1, o.late = OL_LATE_NEXT));
+	taken(steps, (o.wait = OL_WAIT_QUORUM, o.wait_k = 1, o.late = OL_LATE_NEXT));
+	refused(steps, (o.wait = OL_WAIT_FIXED, o.wait_k = 1, o.late = OL_LATE_NEXT + 1),
+		"late has no such value");
+	refused(steps, o.late = OL_LATE_NEXT, "late is next");
+	refused(steps, (o.wait = OL_WAIT_DBW, o.late = OL_LATE_NEXT), "late is next");
+	refused(usual, o.late = OL_LATE_NEXT, "late is next");
+}
+
 static void of_several_shards_none_decides_a_step_by_itself(void **unused)
 {
 	(void)unused;
@@ -305,6 +317,7 @@ int main(void)
 		cmocka_unit_test(what_is_usual_is_taken),
 		cmocka_unit_test(what_does_not_exist_is_refused),
 		cmocka_unit_test(a_step_that_waits_for_some_has_its_numbers_checked),
+		cmocka_unit_test(what_is_late_waits_for_a_step_only_where_steps_wait_for_some),
 		cmocka_unit_test(of_several_shards_none_decides_a_step_by_itself),
 		cmocka_unit_test(numbers_have_limits),
 		cmocka_unit_test(a_rule_is_of_finite_numbers),

@@ -270,6 +270,48 @@ class DiLoCoTest(unittest.TestCase):
             numpy.testing.assert_array_equal(outlast.torch.vector(model), before - 2.0)
             del grad
 
+    def test_learners_count_by_their_tokens(self):
+        """A step is the weighted mean of a quorum's two; in the second one comes a step late."""
+        model = make()
+        with outlast.launch(init=outlast.torch.vector(model), rule="nesterov", lr=1.0, momentum=0.0,
+                            consistency="sync:quorum,k=2,grace=0,late=next", workers=3) as servers, \
+                outlast.connect(servers, worker=0) as job, \
+                outlast.connect(servers, worker=1, timeout=20) as other, \
+                outlast.connect(servers, worker=2, timeout=20) as third:
+            sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 2, job,
+                                        timeout=0.2)
+            before = outlast.torch.vector(model)
+            for outer in range(2):
+                for tokens in (100, 200):
+                    for parameter in model.parameters():
+                        parameter.grad = torch.full_like(parameter, 0.5)
+                    if tokens == 100:
+                        sync.step(tokens=tokens)
+                        self.assertEqual(sync.tokens, 100)
+                        continue
+                    with self.assertRaises(outlast.Timeout):
+                        sync.step(tokens=tokens)
+                    self.assertEqual(sync.tokens, 0)
+                pusher = (other, third)[outer]  # computed at version 0, both of them
+                grad = pusher.grad()
+                grad[:] = 5.0
+                self.assertEqual(pusher.push(grad, weight=100, base=0), outer + 1)
+                sync.sync()
+                del grad
+            self.assertEqual((sync.outer_steps, sync.late), (2, 0))
+            numpy.testing.assert_allclose(outlast.torch.vector(model), before - 2 * 2.0, rtol=1e-5)
+            self.assertEqual(job.stat()[0].carried, 1)
+
+    def test_a_weight_is_a_number_above_0(self):
+        with outlast.launch(params=10) as servers, outlast.connect(servers, timeout=20) as job:
+            grad = job.grad()
+            grad[:] = 1.0
+            for weight in (0.0, -1.0, float("nan"), float("inf"), 1e30):
+                with self.assertRaises(outlast.Error):
+                    job.push(grad, weight=weight)
+            self.assertEqual(job.push(grad, weight=3), 1)  # it was lent all the while
+            del grad
+
     def test_it_wants_outage_wait(self):
         model = make()
         with outlast.launch(init=outlast.torch.vector(model), outage="continue") as servers, \

@@ -205,11 +205,13 @@ class Job(Handle):
         grad.flags.writeable = False
 
     def push(self, grad: numpy.ndarray, *, loss: float = 0.0, samples: int = 1,
-             base: int | None = None, timeout: float | None = None) -> int:
+             weight: float = 1.0, base: int | None = None, timeout: float | None = None) -> int:
         """Push the gradient in an array of grad(), and wait until it is in the servers' weights.
 
-        loss: mean over the gradient's samples, for policies that look at it. base: version of the
-        weights at which it was computed; None: of those that pull() or weights() returned last.
+        loss: mean over the gradient's samples, for policies that look at it. weight: how much the
+        gradient counts beside others of its step, as tokens or samples: a step is their weighted
+        mean. base: version of the weights at which it was computed; None: of those that pull() or
+        weights() returned last.
 
         Returns the version that it made. With consistency "sync" that is when all workers have
         pushed theirs.
@@ -223,18 +225,22 @@ class Job(Handle):
             raise ValueError("push() takes the array that grad() returned, once")
         del self._lent[id(grad)]
         try:
-            self._push_start(pointer, loss, samples, base)
+            self._push_start(pointer, loss, samples, base, weight)
         except _errors.Error:
             self._lent[id(grad)] = pointer  # it stays lent
             raise
         grad.flags.writeable = False
         return self._push_end(timeout)
 
-    def _push_start(self, pointer: object, loss: float, samples: int, base: int | None) -> None:
+    def _push_start(self, pointer: object, loss: float, samples: int, base: int | None,
+                    weight: float = 1.0) -> None:
+        if weight == 0.0:
+            raise _errors.make(-errno.EINVAL)  # which the library takes as none given
         info = self._info
         info.base_version = self._used if base is None else base
         info.loss = loss
         info.samples = samples
+        info.weight = weight
         rc = lib.ol_push_sized(self._worker(), pointer, info, ffi.sizeof("struct ol_push_info"),
                                self._fresh(self._push_op))
         if rc != 0:

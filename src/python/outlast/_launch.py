@@ -164,7 +164,8 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     outlast.torch.vector(model) makes it, or a file, .npy or .safetensors.
     servers: processes, one a shard.
     workers: how many there will be; a step of consistency "sync" takes a gradient of each.
-    consistency: "async", "sync", "sync:k=N", "ssp:N" and the others of `outlast serve`.
+    consistency: "async", "sync", "sync:k=N", "sync:quorum,k=N,grace=MS,late=next", "ssp:N" and the
+    others of `outlast serve`.
     rule: "sgd", "momentum", "nesterov", "adam", "adamw"; lr: its learning rate.
     listen: an address for each server; None: shm, for processes of this user on this machine.
     outage: what connect() to this object does while a server is gone, if it is not told otherwise.

@@ -274,11 +274,11 @@ class Optimizer(torch.optim.Optimizer):
                 "which a server may be restored; give other weights to launch()", -errno.EPERM)
 
     def step(self, closure: Callable[[], float] | None = None, *, loss: float | None = None,
-             samples: int = 1) -> float | None:
+             samples: int = 1, weight: float = 1.0) -> float | None:
         """Push the gradients, wait until they are in the servers' weights, and pull these.
 
-        loss, samples: what the gradient was computed of, for policies that look at them. The
-        gradients are zero afterwards.
+        loss, samples: what the gradient was computed of, for policies that look at them. weight: as
+        of Job.push(). The gradients are zero afterwards.
 
         Blocks: until then: with consistency "sync" for the other workers, with outage "wait" while
         a server is gone; at most timeout seconds. Ctrl-C ends it; the gradient still takes effect.
@@ -294,14 +294,14 @@ class Optimizer(torch.optim.Optimizer):
                 for parameter, grad in zip(self._parameters, elsewhere):
                     parameter.grad = grad
             self._gather()
-            self._exchange(0.0 if loss is None else float(loss), samples)
+            self._exchange(0.0 if loss is None else float(loss), samples, weight)
             self._borrow()
             self._point()
         return loss
 
-    def _exchange(self, loss: float, samples: int) -> None:
+    def _exchange(self, loss: float, samples: int, weight: float) -> None:
         self._rates.tell()
-        self.job._push_start(self._grad_pointer, loss, samples, self._base)
+        self.job._push_start(self._grad_pointer, loss, samples, self._base, weight)
         self._drop()
         try:
             self.job._push_end(self.timeout)
@@ -333,6 +333,11 @@ class DiLoCo:
     learner's. It is computed in the gradient buffer, of weights that are read in the mirror: no
     copy. Then the new weights are copied into the model once, since the inner optimizer writes its
     parameters, and the mirror must not be written: bytes_copied.
+
+    Learners that compute different amounts say so: the sum of the inner steps' tokens is the weight
+    of the pseudo-gradient in the mean of all learners. Learners of different speed need not wait
+    for each other: consistency "sync:quorum,k=N,grace=MS" makes an outer step of N or more, and
+    with ",late=next" what comes later is of the next one. `late` counts what was dropped.
     """
 
     def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter],
@@ -346,6 +351,7 @@ class DiLoCo:
         self.inner, self.every, self.job, self.timeout = inner, every, job, timeout
         self.steps = 0  # inner ones
         self.late = 0  # pseudo-gradients that came after their step, and were dropped
+        self.tokens = 0.0  # of the inner steps since the last outer one
         self.bytes_copied = 0
         parameters = parameters_of(model)
         layout = Layout(parameters)
@@ -377,17 +383,25 @@ class DiLoCo:
         self.inner.zero_grad(set_to_none=set_to_none)
 
     def step(self, closure: Callable[[], float] | None = None, *, loss: float | None = None,
-             samples: int = 1) -> float | None:
-        """An inner step; each `every` of them an outer one, which blocks as sync() does."""
+             samples: int = 1, tokens: float = 0.0) -> float | None:
+        """An inner step; each `every` of them an outer one, which blocks as sync() does.
+
+        tokens: that it was computed from (or samples): all learners say so, or none does.
+        """
         result = self.inner.step(closure)
         self.steps += 1
+        self.tokens += tokens
         self.job.poll()  # a server that was restored meanwhile finds this learner
         if self.steps % self.every == 0:
             self.sync(loss=loss if loss is not None else result, samples=samples)
         return result
 
-    def sync(self, *, loss: float | None = None, samples: int = 1) -> None:
+    def sync(self, *, loss: float | None = None, samples: int = 1,
+             weight: float | None = None) -> None:
         """An outer step now: push the pseudo-gradient, wait for the step, load its weights.
+
+        weight: of the pseudo-gradient beside those of other learners; None: the tokens since the
+        last outer step, or 1 without any.
 
         Blocks: until all learners have pushed theirs; while a server is gone; at most timeout
         seconds. After Timeout or Ctrl-C the pseudo-gradient still takes effect, once: the next
@@ -399,8 +413,8 @@ class DiLoCo:
             with torch.no_grad():
                 torch.sub(self._base.flat, self._local, out=grad.flat)
             job._push_start(self._grad_pointer, 0.0 if loss is None else float(loss), samples,
-                            self._base_version)
-            self._grad_pointer = None
+                            self._base_version, weight or self.tokens or 1.0)
+            self._grad_pointer, self.tokens = None, 0.0
             try:
                 job._push_end(self.timeout)
             except _errors.Late:

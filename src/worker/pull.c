@@ -506,7 +506,9 @@ uint64_t ol_newest(struct ol_worker *worker)
 
 		if (link->version < newest)
 			newest = link->version;
-		if (!link->asking && ol_link_readable(link))
+		/* also while gradients are pushed again: they may be held for a step that nobody makes,
+		   and the caller withdraws them when it hears that the last one is made */
+		if (!link->asking && link->reader->dial.state == OL_DIAL_LIVE)
 			link->asking = post_check(link, post_line(link, line, OL_COOKIE_NEWEST, 0));
 	}
 	return newest;

@@ -169,11 +169,13 @@ static void expect_shard(uint32_t shard)
 			float *grad = grads + (size_t)w * cluster.params;
 
 			worker_gradient(w, step, whole, grad);
-			contributions[w] = (struct ol_contribution){ .grad = grad + geo.shard_first,
-								     .seq = step + 1,
-								     .grads = 1,
-								     .scale = 1.0f,
-								     .worker = w };
+			contributions[w] =
+				(struct ol_contribution){ .grad = grad + geo.shard_first,
+							  .seq = step + 1,
+							  .grads = 1,
+							  .scale = 1.0f,
+							  .weight = worker_weight(w, step),
+							  .worker = w };
 		}
 		expect_rule(&store, step, &next);
 		ol_store_apply(&store, contributions, cluster.scenario.workers,
@@ -789,7 +791,7 @@ WRAP(void, ol_policy_on_update, struct ol_policy *policy, const struct ol_update
 void __wrap_ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update)
 {
 	__real_ol_policy_on_update(policy, update);
-	turns_step();
+	turns_step(update->now_ns);
 	for (uint32_t i = 0; sim_process_self() != NULL && i < cluster.server_count; i++) {
 		if (cluster.servers[i].process == sim_process_self() &&
 		    cluster.servers[i].server != NULL)

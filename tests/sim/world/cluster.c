@@ -61,6 +61,9 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	opts.staleness = scenario->staleness;
 	opts.wait = scenario->wait;
 	opts.wait_k = scenario->wait_k;
+	opts.grace_ms = scenario->grace_ms;
+	opts.late = scenario->late;
+	opts.late_steps = scenario->late_steps;
 	opts.workers = scenario->workers;
 	opts.workers_max = cluster.ids;
 	opts.observers_max = 1;
@@ -566,6 +569,27 @@ static void places_draw(struct scenario *scenario)
 	scenario->compute_ns = sim_between(50 * SIM_MS, 400 * SIM_MS);
 }
 
+/* Steps of a quorum and a grace, or late gradients that are of the next step. Drawn only where it
+ * can be, so that all other seeds are what they were */
+static void quorum_draw(struct scenario *scenario)
+{
+	const uint32_t n = scenario->workers;
+
+	if (!scenario->sync || scenario->exact || scenario->shards > 1 || n == 1 ||
+	    n > CLUSTER_WORKERS_FEW || scenario->lasting != LASTING_NOTHING || !sim_ppm(700000))
+		return;
+	scenario->wait = sim_ppm(700000) ? OL_WAIT_QUORUM : OL_WAIT_FIXED;
+	scenario->wait_k = 1 + sim_below(n - 1);
+	if (scenario->wait == OL_WAIT_QUORUM)
+		scenario->grace_ms = sim_below(4) == 0 ? 0 : 1 + sim_below(200);
+	scenario->late = sim_ppm(600000) ? OL_LATE_NEXT : OL_LATE_DROP;
+	if (scenario->late == OL_LATE_NEXT && sim_ppm(300000))
+		scenario->late_steps = 1 + sim_below(4);
+	/* fewer than a quorum may be left: what is held behind the last step is withdrawn */
+	scenario->ends = true;
+	scenario->pushes = 8 + scenario->pushes % 8;
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -594,12 +618,13 @@ void cluster_text(char *text, size_t bytes)
 	static const char *const queues[] = { "fold", "drop-oldest", "wait" };
 	static const char *const exact[] = { ", exact", ", exact, momentum", ", exact, nesterov",
 					     ", exact, adam", ", exact, adamw" };
-	static const char *const waits[] = { "sync", "sync, k", "sync, dbw", "sync, dbw-blind",
-					     "sync, adasync" };
+	static const char *const waits[] = { "sync",          "sync, k",
+					     "sync, dbw",     "sync, dbw-blind",
+					     "sync, adasync", "sync, quorum" };
 	static const char *const selections[] = { "", "running checkpoint, priority",
 						  "running checkpoint, round-robin",
 						  "running checkpoint, random" };
-	char chain[96] = "one server", consistency[32] = "async";
+	char chain[96] = "one server", consistency[64] = "async";
 
 	if (s->chain)
 		snprintf(chain, sizeof(chain), "%s of %u (%u servers)%s",
@@ -612,6 +637,10 @@ void cluster_text(char *text, size_t bytes)
 	if (s->sync)
 		snprintf(consistency, sizeof(consistency), s->wait_k > 0 ? "%s %u" : "%s",
 			 waits[s->wait], s->wait_k);
+	if (s->late == OL_LATE_NEXT || s->grace_ms > 0)
+		snprintf(consistency + strlen(consistency),
+			 sizeof(consistency) - strlen(consistency), " (%u ms, late %s %u)",
+			 s->grace_ms, s->late == OL_LATE_NEXT ? "next" : "drop", s->late_steps);
 	if (s->ssp)
 		snprintf(consistency, sizeof(consistency), "ssp %u", s->staleness);
 	snprintf(text, bytes,
@@ -682,6 +711,8 @@ static void all_draw(uint64_t seed, unsigned age)
 		places_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_PARTS)
 		crowd_parts_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_QUORUM)
+		quorum_draw(&cluster.scenario);
 	params_count();
 }
 

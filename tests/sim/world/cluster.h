@@ -55,6 +55,8 @@ enum cluster_age {
 	CLUSTER_AGE_PLACES, /* synchronous workers whose gradients take as long as an outage, and
 			       that go on in it: what it leaves behind meets fresh gradients */
 	CLUSTER_AGE_PARTS, /* now and then gradients so long that they are sent in parts */
+	CLUSTER_AGE_QUORUM, /* steps of a quorum and a grace, late gradients that are of the next
+			       step; exact steps are weighted, and means as well as sums */
 	CLUSTER_AGE_RULES, /* now and then workers that change the rule */
 	CLUSTER_AGE_NOW = CLUSTER_AGE_RULES
 };
@@ -99,6 +101,9 @@ struct scenario {
 	uint32_t staleness;
 	enum ol_wait wait; /* sync */
 	uint32_t wait_k;
+	uint32_t grace_ms;
+	enum ol_late late;
+	uint32_t late_steps;
 	bool running; /* checkpoints are */
 	bool holds; /* a worker pushes on while it waits for a push: its window fills up */
 	bool ends; /* workers make steps of the job, and withdraw what is held behind its last */
@@ -257,6 +262,8 @@ void worker_main(void *arg);
 void observer_main(void *arg);
 /* worker_mark -- the float of every shard to which push i of worker w adds 1 */
 uint64_t worker_mark(uint32_t w, uint32_t i);
+/* worker_weight -- of what worker w pushes as its i-th, in an exact scenario; 0: none */
+float worker_weight(uint32_t w, uint32_t i);
 /* worker_gradient -- what worker w pushes as its i-th; weights: of an exact scenario */
 void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad);
 

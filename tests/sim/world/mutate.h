@@ -34,6 +34,8 @@ enum mutation {
 	MUTATE_LATE_TWICE, /* a gradient that came too late is in the next step all the same */
 	MUTATE_NO_BOUND, /* who should wait for the slowest does not */
 	MUTATE_TOO_FEW, /* a step is made of one gradient less than the policy waits for */
+	MUTATE_NO_GRACE, /* a quorum is a step at once */
+	MUTATE_BELOW_QUORUM, /* all who are there are a step, be they fewer than a quorum */
 	MUTATE_HELD_UP, /* who has left is waited for */
 	MUTATE_BOTH_COPIES, /* a running checkpoint's block is written over both of its copies */
 	MUTATE_NO_BLOCK_CRC, /* a copy of a block is believed whatever its checksum says */

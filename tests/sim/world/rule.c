@@ -20,7 +20,8 @@ struct ol_update_rule cluster_rule(void)
 	ol_server_opts_init(&opts);
 	opts.rule.optimizer = cluster.scenario.optimizer;
 	opts.rule.lr = cluster.scenario.exact ? 0.05f : 1.0f;
-	opts.rule.sum = 1;
+	opts.rule.sum = !cluster.scenario.exact || cluster.scenario.age < CLUSTER_AGE_QUORUM ||
+			cluster.scenario.window % 2 != 0;
 	return opts.rule;
 }
 

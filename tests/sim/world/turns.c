@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "outlast_policy.h"
 #include "server/server.h"
 #include "sim/world/check.h"
@@ -16,6 +17,9 @@ WRAP(enum ol_verdict, ol_policy_on_gradient, struct ol_policy *policy,
      const struct ol_arrival *arrival);
 WRAP(void, ol_policy_on_join, struct ol_policy *policy, uint32_t worker);
 WRAP(void, ol_policy_on_leave, struct ol_policy *policy, uint32_t worker);
+WRAP(bool, ol_policy_ready, const struct ol_policy *policy);
+WRAP(uint64_t, ol_policy_due_ns, const struct ol_policy *policy);
+WRAP(void, ol_ingest_gather, struct ol_ingest *ingest);
 WRAP(unsigned, ol_store_apply, struct ol_store *store, struct ol_contribution *contributions,
      unsigned count, unsigned target);
 WRAP(unsigned, ol_store_gather, struct ol_store *store, struct ol_contribution *contributions,
@@ -26,6 +30,9 @@ static struct turns {
 	uint32_t life;
 	bool present[CLUSTER_WORKERS_MAX];
 	bool held[CLUSTER_WORKERS_MAX]; /* it has given to the next step */
+	bool decided; /* the next step may be made, whatever the time is */
+	uint64_t due_ns; /* of a quorum: when its grace is over */
+	uint64_t stepped_ns;
 	uint64_t given[CLUSTER_WORKERS_MAX]; /* ssp: since the slowest that it met began at 0 */
 } turns[CLUSTER_SLOTS_MAX];
 
@@ -55,12 +62,15 @@ static struct turns *own(void)
 	return NULL;
 }
 
-void turns_step(void)
+void turns_step(uint64_t now_ns)
 {
 	struct turns *at = own();
 
-	if (at != NULL)
-		memset(at->held, 0, sizeof(at->held));
+	if (at == NULL)
+		return;
+	memset(at->held, 0, sizeof(at->held));
+	at->decided = false;
+	at->stepped_ns = now_ns;
 }
 
 static uint32_t count_of(const bool *of)
@@ -118,28 +128,60 @@ static uint32_t wanted(const struct turns *at, uint32_t k)
 
 	if (cluster.scenario.wait == OL_WAIT_ALL)
 		return cluster.scenario.workers;
+	if (cluster.scenario.wait == OL_WAIT_QUORUM)
+		return cluster.scenario.wait_k > present ? cluster.scenario.wait_k : present;
 	if (cluster.scenario.wait != OL_WAIT_FIXED)
 		return k < present ? k : present;
 	return cluster.scenario.wait_k < present ? cluster.scenario.wait_k : present;
 }
 
+/* With one more gradient, a quorum's step is made by the time it came at */
+static bool grace_over(struct turns *at, const struct ol_arrival *arrival, uint32_t held)
+{
+	uint64_t from_ns = arrival->now_ns > at->stepped_ns ? arrival->now_ns : at->stepped_ns;
+
+	if (cluster.scenario.wait != OL_WAIT_QUORUM || held < cluster.scenario.wait_k)
+		return false;
+	if (held == cluster.scenario.wait_k)
+		at->due_ns = from_ns + cluster.scenario.grace_ms * SIM_MS;
+	return at->due_ns <= from_ns;
+}
+
+/* The fate of a gradient that is of no step now */
+static enum ol_verdict fate_of(const struct turns *at, const struct ol_arrival *arrival)
+{
+	const struct scenario *scenario = &cluster.scenario;
+	bool timely = arrival->queued || arrival->base_version == arrival->version;
+	bool second = at->held[arrival->worker];
+
+	if (scenario->late == OL_LATE_DROP)
+		return !timely || second ? OL_VERDICT_LATE : OL_VERDICT_HOLD;
+	if (!timely && scenario->late_steps > 0 &&
+	    arrival->version > arrival->base_version + scenario->late_steps)
+		return OL_VERDICT_LATE;
+	return second ? OL_VERDICT_WAIT : OL_VERDICT_HOLD;
+}
+
 static void check_step(struct turns *at, const struct ol_arrival *arrival, uint32_t k,
 		       enum ol_verdict verdict)
 {
-	bool timely = arrival->queued || arrival->base_version == arrival->version;
-	uint32_t held = count_of(at->held), want = wanted(at, k);
+	enum ol_verdict fate = fate_of(at, arrival);
+	uint32_t held = count_of(at->held) + 1, want = wanted(at, k);
+	bool step = verdict == OL_VERDICT_STEP;
 
-	if ((verdict == OL_VERDICT_LATE) == (timely && !at->held[arrival->worker]))
-		sim_fail("check_turns", "a gradient of version %llu, at %llu, is%s late",
+	if ((step ? OL_VERDICT_HOLD : verdict) != fate)
+		sim_fail("check_turns",
+			 "a gradient of version %llu, at %llu, is%s late (%d, not %d)",
 			 (unsigned long long)arrival->base_version,
 			 (unsigned long long)arrival->version,
-			 verdict == OL_VERDICT_LATE ? "" : " not");
-	if (verdict == OL_VERDICT_LATE)
+			 verdict == OL_VERDICT_LATE ? "" : " not", verdict, fate);
+	if (fate != OL_VERDICT_HOLD)
 		return;
-	if ((verdict == OL_VERDICT_STEP) != (held + 1 >= want))
-		sim_fail("check_turns", "%u of %u gradients are %s step", held + 1, want,
-			 verdict == OL_VERDICT_STEP ? "a" : "no");
+	if (step != (held >= want || grace_over(at, arrival, held)))
+		sim_fail("check_turns", "%u of %u gradients are %s step", held, want,
+			 step ? "a" : "no");
 	at->held[arrival->worker] = true;
+	at->decided = step;
 }
 
 /* What has just been taken from the queue */
@@ -169,6 +211,10 @@ static enum ol_verdict mutated(enum ol_verdict verdict, const struct turns *at, 
 	if (verdict == OL_VERDICT_LATE && mutation(MUTATE_LATE_TWICE))
 		drop_note();
 	if (verdict == OL_VERDICT_WAIT && mutation(MUTATE_NO_BOUND))
+		return OL_VERDICT_STEP;
+	if (verdict == OL_VERDICT_HOLD && cluster.scenario.wait == OL_WAIT_QUORUM &&
+	    mutation(MUTATE_BELOW_QUORUM) &&
+	    count_of(at->held) + 1 >= count_of(at->present))
 		return OL_VERDICT_STEP;
 	if (verdict == OL_VERDICT_HOLD && mutation(MUTATE_TOO_FEW) &&
 	    count_of(at->held) + 2 >= wanted(at, k))
@@ -210,9 +256,50 @@ void __wrap_ol_policy_on_leave(struct ol_policy *policy, uint32_t worker)
 	struct turns *at = own();
 
 	if (at != NULL)
-		at->present[worker] = at->held[worker] = false;
+		at->present[worker] = at->held[worker] = at->decided = false;
 	if (at == NULL || !mutation(MUTATE_HELD_UP))
 		__real_ol_policy_on_leave(policy, worker);
+}
+
+/* All who are there have given one: no time is waited for */
+static void decide(struct turns *at)
+{
+	at->decided = at->decided || count_of(at->held) >= wanted(at, 0);
+}
+
+bool __wrap_ol_policy_ready(const struct ol_policy *policy)
+{
+	struct turns *at = own();
+
+	if (at != NULL && cluster.scenario.wait == OL_WAIT_QUORUM)
+		decide(at);
+	return __real_ol_policy_ready(policy);
+}
+
+uint64_t __wrap_ol_policy_due_ns(const struct ol_policy *policy)
+{
+	uint64_t due_ns = __real_ol_policy_due_ns(policy);
+	struct turns *at = own();
+
+	if (at != NULL && cluster.scenario.wait == OL_WAIT_QUORUM)
+		decide(at);
+	return due_ns != UINT64_MAX && mutation(MUTATE_NO_GRACE) ? 0 : due_ns;
+}
+
+/* A step is being made of the batch */
+void __wrap_ol_ingest_gather(struct ol_ingest *ingest)
+{
+	const struct turns *at = own();
+
+	if (at != NULL && cluster.scenario.wait == OL_WAIT_QUORUM) {
+		if (ingest->batch_count < cluster.scenario.wait_k)
+			sim_fail("check_turns", "a step of %u, below the quorum of %u",
+				 ingest->batch_count, cluster.scenario.wait_k);
+		if (!at->decided && ol_clock_ns() < at->due_ns)
+			sim_fail("check_turns", "a step %llu us before its grace is over",
+				 (unsigned long long)(at->due_ns - ol_clock_ns()) / 1000);
+	}
+	__real_ol_ingest_gather(ingest);
 }
 
 /* Into what is about to be a step */

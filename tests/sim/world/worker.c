@@ -37,6 +37,13 @@ uint64_t worker_mark(uint32_t w, uint32_t i)
 	return cluster.scenario.parts_floats + (uint64_t)w * cluster.pushes_max + i;
 }
 
+float worker_weight(uint32_t w, uint32_t i)
+{
+	return cluster.scenario.exact && cluster.scenario.age >= CLUSTER_AGE_QUORUM
+		       ? 0.5f + (float)(mix(w, i, cluster.scenario.pushes) % 64) / 64.0f
+		       : 0.0f;
+}
+
 void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
 {
 	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
@@ -109,6 +116,14 @@ static void check_place(const struct worker_slot *slot, uint32_t push)
 			 slot->index);
 }
 
+/* What is of the next step is late only if its worker withdraws it, or if it is too old */
+static void check_next(const struct worker_slot *slot, uint32_t push)
+{
+	if (cluster.scenario.late == OL_LATE_NEXT && cluster.scenario.late_steps == 0 &&
+	    !slot->withdrew)
+		sim_fail("check_place", "push %u of worker %u was of no step", push, slot->index);
+}
+
 /* Pushes that are done since the last look */
 static void pushes_look(struct worker_slot *slot)
 {
@@ -126,8 +141,10 @@ static void pushes_look(struct worker_slot *slot)
 		if (push->status != 0 && push->status != OL_E_LATE && push->status != OL_E_LOST)
 			sim_fail("check_survives", "worker %u: push %u ends with %d", slot->index,
 				 i, push->status);
-		if (push->status == OL_E_LATE)
+		if (push->status == OL_E_LATE) {
 			check_place(slot, i);
+			check_next(slot, i);
+		}
 	}
 }
 
@@ -254,6 +271,7 @@ static void compute_one(struct worker_slot *slot, float *grad, struct ol_push_in
 {
 	const float *weights = ol_weights(slot->worker, &info->base_version);
 
+	info->weight = worker_weight(slot->index, (uint32_t)info->base_version);
 	worker_gradient(slot->index,
 			cluster.scenario.exact ? (uint32_t)info->base_version : slot->next, weights,
 			grad);

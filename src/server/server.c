@@ -45,7 +45,7 @@ void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 		.consistency = OL_CONSISTENCY_ASYNC,
 		.workers = 1,
 		.workers_max = OL_DEFAULT_WORKERS_MAX,
-		.observers_max = 8,
+		.observers_max = OL_DEFAULT_OBSERVERS_MAX,
 		.window = OL_DEFAULT_WINDOW,
 		.rule = { .optimizer = OL_OPTIMIZER_SGD,
 			  .lr = (float)OL_DEFAULT_LR,

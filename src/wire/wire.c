@@ -282,7 +282,7 @@ static const struct {
 	[OL_LIMIT_WORKERS] = { "worker id is not below the server's workers_max of ",
 			       "; raise workers_max" },
 	[OL_LIMIT_OBSERVERS] = { "server holds its observers_max of ",
-				 " observers; raise observers_max" },
+				 " observers; raise observers_max (outlast serve --observers-max)" },
 	[OL_LIMIT_PREDECESSORS] = { "server holds ", " predecessor, whose session must end first" },
 	[OL_LIMIT_CONNECTIONS] = { "server's device has connections for ",
 				   " peers of this role; lower workers_max, observers_max or "

@@ -51,6 +51,7 @@ struct serve_set {
 	uint32_t servers;
 	uint32_t workers;
 	uint32_t workers_max;
+	uint32_t observers_max;
 	uint64_t slot_memory_mib;
 	uint32_t epoch;
 	uint32_t ready_fd;
@@ -85,6 +86,9 @@ static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_U32(serve_set, workers_max, "0", 0, 1024,
 		   "worker ids below this may connect; 0: " OL_DEFAULT_TEXT(
 			   OL_DEFAULT_WORKERS_MAX) ", or --workers if that is more"),
+	OL_ROW_U32(serve_set, observers_max, OL_DEFAULT_TEXT(OL_DEFAULT_OBSERVERS_MAX), 0, 1024,
+		   "how many may read at once without being workers: evaluators, relays, outlast "
+		   "stat and export"),
 	OL_ROW_U64(serve_set, slot_memory_mib, "0", 0, 1 << 30,
 		   "memory for the slots of all workers; who does not fit is refused; 0: no limit"),
 	OL_ROW_U32(serve_set, epoch, "1", 1, 0,
@@ -316,6 +320,7 @@ static int server_open(struct serve *serve)
 	if (opts.workers_max == 0)
 		opts.workers_max = set->workers > OL_DEFAULT_WORKERS_MAX ? set->workers
 									 : OL_DEFAULT_WORKERS_MAX;
+	opts.observers_max = set->observers_max;
 	opts.slot_memory_max = set->slot_memory_mib << 20;
 	opts.window = set->link.window;
 	OL_SETTINGS_WIRE(&set->wire, &opts);

@@ -89,7 +89,9 @@ OL_API const char *ol_version(uint32_t *ret_number);
 	X(THREAD, -1015, \
 	  "handle belongs to another thread (ol_worker_adopt() moves it), or to the parent of a fork") \
 	X(DEVICE, -1016, \
-	  "this process's RDMA device was reset, taken away or broke; what used it opens it anew")
+	  "this process's RDMA device was reset, taken away or broke; what used it opens it anew") \
+	X(HISTORY, -1017, \
+	  "a server came back with older weights than this reader has, and the job has not come as far again")
 
 enum ol_status {
 #define X(name, value, text) OL_E_##name = (value),
@@ -492,6 +494,32 @@ OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
  * Blocks: never
  */
 OL_API uint64_t ol_newest(struct ol_worker *worker);
+
+/*
+ * ol_wait_version -- wait until the servers have published `version` or a later one, of all shards
+ *
+ * For a reader that acts on some versions only: every hundredth, or the next one. It asks by
+ * reading one line of each server's memory; no server's CPU takes part. The time between two
+ * questions follows the job's steps: an eighth of the time since the last new version or of the
+ * last step, whichever is longer, from 0.2 to 50 ms. So it is late by an eighth of a step at most,
+ * asks about 8 times a step, and 20 times a second while no step is made. While the version is
+ * several steps away, it asks as often as versions come, at least 20 times a second.
+ *
+ * An observer's wait never goes back: it lasts until the servers have come as far as the newest
+ * version that this handle has pulled or waited for. If a server came back with older weights, and
+ * the job has not come that far again by timeout_ms, it ends with OL_E_HISTORY. Such a reader waits
+ * on; or it opens another handle, and begins with the weights that there are. A worker waits for
+ * `version` alone, as its own gradients bring the job on.
+ *
+ * After it, ol_pull() with OL_PULL_NEWEST reads that version or a later one, unless a server is
+ * lost in between and comes back with older weights: op->version says.
+ *
+ * Blocks:    until then, while a server is gone too (WAIT, CONTINUE), or timeout_ms; 0: asks once.
+ * Threading: the worker's thread only
+ * Returns:   0; -ETIMEDOUT (not yet), OL_E_HISTORY, OL_E_NO_SERVER, -EINVAL (no such version: it is
+ *            2^56 or above)
+ */
+OL_API int ol_wait_version(struct ol_worker *worker, uint64_t version, uint32_t timeout_ms);
 
 /*
  * ol_weights -- the last whole weights pulled, param_count floats; NULL before the first pull

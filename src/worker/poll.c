@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/sized.h"
 #include "rdma/order.h"
 #include "worker/worker_internal.h"
@@ -19,7 +20,10 @@ enum {
 	YIELD_POLLS = 16, /* as many, where others wait for the processor */
 	SLEEP_MAX_MS = 50, /* a wait looks at its deadline this often … */
 	RETRY_MAX_MS = 2, /* … and at links to retry */
-	NEWEST_MS = 10 /* between two questions for the newest version */
+	NEWEST_MS = 10, /* between two questions for the newest version */
+	ASKS_A_STEP = 8, /* such questions of a wait for a version … */
+	ASK_MIN_US = 200, /* … and the time between two */
+	ASK_MAX_MS = 50
 };
 
 static bool links_busy(const struct ol_link *link)
@@ -384,6 +388,142 @@ int ol_grad_acquire(struct ol_worker *worker, float **ret_grad)
 		} else if (rc > 0 && idle.bound_ns != 0 && ol_clock_ns() >= idle.bound_ns) {
 			rc = -ETIMEDOUT;
 		}
+	}
+	return rc;
+}
+
+/* The newest version known, of the shard furthest behind; *ret_asking: an answer is due; *ret_there:
+ * all servers are, so it can be read */
+static uint64_t newest_known(const struct ol_worker *worker, bool *ret_asking, bool *ret_there)
+{
+	uint64_t newest = UINT64_MAX;
+
+	*ret_asking = false;
+	*ret_there = true;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		const struct ol_link *link = &worker->links[i];
+
+		if (link->version < newest)
+			newest = link->version;
+		*ret_asking = *ret_asking || link->asking;
+		*ret_there = *ret_there && ol_link_readable(link);
+	}
+	return newest;
+}
+
+static bool any_link_failed(const struct ol_worker *worker)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].state == OL_LINK_FAILED)
+			return true;
+	}
+	return false;
+}
+
+static void pace_note(struct ol_pace *pace, uint64_t newest, uint64_t now_ns)
+{
+	if (pace->since_ns != 0 && newest == pace->version)
+		return;
+	if (pace->since_ns != 0 && newest > pace->version)
+		pace->step_ns = (now_ns - pace->since_ns) / (newest - pace->version);
+	pace->version = newest;
+	pace->since_ns = now_ns;
+}
+
+/* Until the next question. It follows the job's steps, so that neither many readers nor slow steps
+ * make many questions, and the answer is late by a part of a step only. */
+static uint64_t ask_pause_ns(const struct ol_pace *pace, uint64_t want, uint64_t now_ns)
+{
+	const uint64_t most_ns = ASK_MAX_MS * OL_NS_PER_MS, least_ns = ASK_MIN_US * OL_NS_PER_US;
+	const uint64_t since_ns = now_ns - pace->since_ns,
+		       steps = want > pace->version ? want - pace->version : 1;
+	uint64_t pause_ns = (since_ns > pace->step_ns ? since_ns : pace->step_ns) / ASKS_A_STEP;
+
+	if (pause_ns < least_ns)
+		pause_ns = least_ns;
+	if (steps > 1 && pace->step_ns > most_ns / (steps - 1))
+		pause_ns = most_ns;
+	else if (steps > 1 && pause_ns < (steps - 1) * pace->step_ns)
+		pause_ns = (steps - 1) * pace->step_ns;
+	return pause_ns < most_ns ? pause_ns : most_ns;
+}
+
+static void back_say(struct ol_worker *worker, uint64_t newest)
+{
+	if (!worker->pace.told)
+		ol_log(OL_LOG_WARN,
+		       "reader: a server came back with version %llu, and this reader has %llu: it "
+		       "waits until the job has come that far again",
+		       (unsigned long long)newest, (unsigned long long)worker->pace.handed);
+	worker->pace.told = true;
+}
+
+/* A wait for a version */
+struct version_wait {
+	uint64_t want;
+	uint64_t bound_ns;
+	uint64_t ask_ns; /* the next question is due; 0: none was asked */
+	bool once; /* one answer will do */
+};
+
+/* 1: go on; 0: the version is there; or why the wait ends */
+static int version_look(struct ol_worker *worker, struct version_wait *wait)
+{
+	struct ol_pace *pace = &worker->pace;
+	const uint64_t now_ns = ol_worker_now(worker);
+	const bool asked = wait->ask_ns != 0;
+	bool asking, there;
+	uint64_t newest = newest_known(worker, &asking, &there);
+
+	pace_note(pace, newest, now_ns);
+	if (there && newest >= wait->want) {
+		if (worker->opts.observer)
+			pace->handed = wait->want;
+		pace->told = false;
+		return 0;
+	}
+	if (any_link_failed(worker))
+		return OL_E_NO_SERVER;
+	if (there && newest < pace->handed)
+		back_say(worker, newest);
+	if (now_ns >= wait->bound_ns || (wait->once && asked && !asking))
+		return there && newest < pace->handed ? OL_E_HISTORY : -ETIMEDOUT;
+	if (now_ns >= wait->ask_ns && !asking) {
+		(void)ol_newest(worker);
+		wait->ask_ns = now_ns + ask_pause_ns(pace, wait->want, now_ns);
+	}
+	return 1;
+}
+
+int ol_wait_version(struct ol_worker *worker, uint64_t version, uint32_t timeout_ms)
+{
+	const uint64_t patience_ns = (timeout_ms != 0 ? timeout_ms : RETRY_MAX_MS) * OL_NS_PER_MS;
+	struct version_wait wait = { .want = version, .once = timeout_ms == 0 };
+	uint64_t due_ns, now_ns;
+	int rc, events;
+
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	if (version > OL_VERSION_MAX)
+		return -EINVAL;
+	if (wait.want < worker->pace.handed)
+		wait.want = worker->pace.handed;
+	wait.bound_ns = ol_clock_ns() + patience_ns;
+	/* a server may be lost; a transport looks for that in every poll before a sleep */
+	events = ol_worker_sleep(worker, 0);
+	if (events >= 0)
+		events = poll_once(worker);
+	if (events < 0)
+		return events;
+	while ((rc = version_look(worker, &wait)) > 0) {
+		events = poll_some(worker);
+		due_ns = wait.ask_ns < wait.bound_ns ? wait.ask_ns : wait.bound_ns;
+		now_ns = ol_clock_ns();
+		if (events == 0) /* an answer that is due wakes it */
+			events = ol_worker_sleep(worker,
+						 now_ns < due_ns ? due_ns - now_ns : OL_NS_PER_MS);
+		if (events < 0)
+			return events;
 	}
 	return rc;
 }

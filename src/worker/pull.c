@@ -305,6 +305,8 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 	}
 	mirror->whole = true;
 	worker->mirror = 1 - worker->mirror;
+	if (worker->opts.observer && mirror->version > worker->pace.handed)
+		worker->pace.handed = mirror->version;
 	ol_keep_on_pull(worker);
 	local_replace(worker);
 }

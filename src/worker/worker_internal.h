@@ -242,6 +242,15 @@ struct ol_reopen {
 	bool quiet; /* the transport's log lines say nothing new */
 };
 
+/* How fast new versions come, as far as waits for one have seen */
+struct ol_pace {
+	uint64_t version; /* newest seen */
+	uint64_t since_ns; /* when that was first seen; 0: none yet */
+	uint64_t step_ns; /* a version, between the last two seen */
+	uint64_t handed; /* an observer's: it was told of this version, or pulled it */
+	bool told; /* the log says that a server came back with older weights */
+};
+
 /* A device that connections leave by, and what is registered there */
 struct ol_rail {
 	struct ol_worker *worker;
@@ -308,6 +317,7 @@ struct ol_worker {
 	uint32_t rule_serial; /* counts its changes; 0: none */
 	uint64_t rule_bytes; /* room for one, in work_slab */
 
+	struct ol_pace pace;
 	uint32_t stat_generation;
 	bool stat_done;
 	int stat_status;

@@ -178,6 +178,31 @@ class Jobs(unittest.TestCase):
                     again.pull()
             self.assertEqual(reader.pull().version, last + 1)
 
+    def test_a_reader_waits_for_versions(self):
+        with outlast.launch(params=PARAMS, lr=1.0, observers_max=2) as servers, \
+                outlast.reader(servers, timeout=20) as reader, \
+                outlast.connect(servers, timeout=20) as job:
+            self.assertEqual(reader.wait_for(0), 0)
+            with self.assertRaises(outlast.Timeout):
+                reader.wait_for(1, timeout=0.2)
+            for _ in range(3):
+                push(job, -1.0)
+                job.pull()
+            self.assertEqual(reader.wait_for(2), 3)
+            self.assertEqual(reader.pull().array[0], 3.0)
+            job.finish()
+            job.close()
+            servers.servers[0].kill()
+            servers.servers[0].restart(restore="none")
+            with self.assertRaises(outlast.HistoryChanged):
+                reader.wait_for(1, timeout=0.5)
+
+    def test_readers_beyond_the_limit_are_told_which(self):
+        with outlast.launch(params=PARAMS, observers_max=1) as servers, \
+                outlast.reader(servers, timeout=20):
+            with self.assertRaisesRegex(outlast.Refused, "observers_max of 1 .*--observers-max"):
+                outlast.reader(servers, connect_timeout=0.5)
+
     def test_a_coordinator_leads_to_the_servers(self):
         with tempfile.TemporaryDirectory() as folder:
             place = f"dir:{folder}"

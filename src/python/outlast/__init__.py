@@ -12,16 +12,17 @@ README.md of src/python says more. outlast.torch is loaded when it is first used
 import importlib
 import os
 
-from ._errors import (Closed, Dropped, Error, Late, Lost, NonFinite, NoServer, Refused, Timeout,
-                      Torn, WrongThread)
-from ._job import Job, Reader, Weights, connect, library_version
+from ._errors import (Closed, Dropped, Error, HistoryChanged, Late, Lost, NonFinite, NoServer,
+                      Refused, Timeout, Torn, WrongThread)
+from ._job import Job, Reader, Weights, connect, library_version, reader
 from ._launch import Launch, Server, launch
 from ._library import ffi, lib
 from ._rule import NOW, Group, Rule
 
-__all__ = ["NOW", "Closed", "Dropped", "Error", "Group", "Job", "Late", "Launch", "Lost",
-           "NoServer", "NonFinite", "Reader", "Refused", "Rule", "Server", "Timeout", "Torn",
-           "Weights", "WrongThread", "connect", "launch", "library_version", "log_level", "torch"]
+__all__ = ["NOW", "Closed", "Dropped", "Error", "Group", "HistoryChanged", "Job", "Late", "Launch",
+           "Lost", "NoServer", "NonFinite", "Reader", "Refused", "Rule", "Server", "Timeout",
+           "Torn", "Weights", "WrongThread", "connect", "launch", "library_version", "log_level",
+           "reader", "torch"]
 
 LEVELS = {"error": lib.OL_LOG_ERROR, "warn": lib.OL_LOG_WARN, "info": lib.OL_LOG_INFO,
           "debug": lib.OL_LOG_DEBUG}

@@ -46,6 +46,11 @@ class Torn(Error):
     """Weights kept changing while they were read."""
 
 
+class HistoryChanged(Error):
+    """A server came back with older weights than this reader has seen, and the job has not come
+    that far again. To go on from there, open another reader."""
+
+
 class WrongThread(Error):
     """The handle belongs to another thread, or this process is a child of a fork."""
 
@@ -60,6 +65,7 @@ class Closed(Error):
 
 CLASSES: dict[str, type[Error]] = {
     "NO_SERVER": NoServer, "LATE": Late, "NONFINITE": NonFinite, "LOST": Lost, "TORN": Torn,
+    "HISTORY": HistoryChanged,
     "THREAD": WrongThread, "ETIMEDOUT": Timeout,
     **dict.fromkeys(("AUTH", "WORKER_ID", "FULL", "GEOMETRY", "WIRE", "RESOURCES", "EACCES",
                      "EPERM"), Refused),

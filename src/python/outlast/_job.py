@@ -93,7 +93,7 @@ class Options:
 
 
 class Reader(Handle):
-    """An observer: it reads whole weights, and changes nothing. Job.reader() opens one.
+    """An observer: it reads whole weights, and changes nothing. reader() and Job.reader() open one.
 
     It belongs to the thread that opened it, and takes one of the servers' observers_max places.
     """
@@ -126,6 +126,24 @@ class Reader(Handle):
         self._last = version
         op = self._pull_op.c
         return Weights(read_only(self._buffer(pointer)), version, bool(op.local), op.age_ns / 1e9)
+
+
+    def wait_for(self, version: int, timeout: float | None = None) -> int:
+        """Wait until this version or a later one is published, of all shards; its number.
+
+        It asks by reading a line of each server's memory, about eight times a step, and takes no
+        part of their processors. It never goes back: if a server was restored from older weights
+        than this reader has seen, it waits until the job has come that far again.
+
+        Blocks: until then, while a server is gone too; at most timeout seconds (None: that of the
+        reader): then Timeout, or HistoryChanged while the job is behind what this reader has seen.
+        """
+        deadline = deadline_of(self.timeout if timeout is None else timeout)
+        while (rc := lib.ol_wait_version(self._worker(), version, self._slice(deadline))) != 0:
+            waits = rc in (-errno.ETIMEDOUT, lib.OL_E_HISTORY)
+            if not waits or time.monotonic() >= deadline:
+                raise _errors.make(rc)
+        return max(version, self._last, self.newest())
 
 
 class Job(Handle):
@@ -400,31 +418,62 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
     Blocks: until all servers are connected, at most connect_timeout seconds.
     Raises NoServer, Refused, or Error, with the library's line: at which server, and what to do.
     """
-    outage, launched = outage or getattr(address, "outage", "wait"), address
+    outage = outage or getattr(address, "outage", "wait")
+    if outage not in OUTAGES:
+        raise ValueError(f"outage {outage!r}: of {', '.join(OUTAGES)}")
+    if worker is None:
+        worker = int(os.environ.get("OUTLAST_WORKER", "0"))
+    return Job(found_options(address, "connect", coordinator=coordinator, job=job, worker=worker,
+                             job_key=job_key, job_key_file=job_key_file,
+                             outage=getattr(lib, OUTAGES[outage]),
+                             outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
+                             connect_timeout_ms=max(1, int(1000 * connect_timeout)),
+                             device=device, mirror_state=int(mirror_state), **options), timeout)
+
+
+def reader(address: object = None, *, coordinator: str | None = None, job: str | None = None,
+           job_key: str | None = None, job_key_file: str | None = None,
+           outage_timeout: float = 0.0, timeout: float | None = None,
+           connect_timeout: float = 10.0, transport: str | None = None, device: str | None = None,
+           **options: object) -> Reader:
+    """Read the weights of a job, or of a relay, without being one of its workers.
+
+    address, coordinator, job, job_key_file, transport, device, options: as of connect(). An
+    observer's key will do (`outlast keygen --observer`).
+    outage_timeout: seconds without a server until calls end with NoServer; 0: never.
+    timeout: seconds that a call waits, None: for ever; Ctrl-C ends any wait.
+
+    Blocks: until all servers are connected, at most connect_timeout seconds.
+    Raises NoServer, Refused, or Error, with the library's line: at which server, and what to do.
+    """
+    return Reader(found_options(address, "reader", coordinator=coordinator, job=job,
+                                job_key=job_key, job_key_file=job_key_file,
+                                outage=lib.OL_OUTAGE_WAIT,
+                                outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
+                                connect_timeout_ms=max(1, int(1000 * connect_timeout)),
+                                device=device, **options), timeout)
+
+
+def found_options(address: object, call: str, *, coordinator: str | None, job_key: str | None,
+                  job_key_file: str | None, **options: object) -> Options:
+    """Where the job is, with which key, and what else its caller gave."""
+    launched = address
     address = os.environ.get("OUTLAST_JOB") if address is None and coordinator is None else address
     address = None if address is None else str(address)
     if address is not None and address.startswith(("dir:", "zk:")):
         address, coordinator = None, address
     if address is None and coordinator is None:
-        raise ValueError("connect() needs an address, coordinator=, or $OUTLAST_JOB")
+        raise ValueError(f"{call}() needs an address, coordinator=, or $OUTLAST_JOB")
     if job_key is not None and job_key_file is not None:
         raise ValueError("give job_key or job_key_file, not both")
-    if outage not in OUTAGES:
-        raise ValueError(f"outage {outage!r}: of {', '.join(OUTAGES)}")
     if job_key_file is not None:
         job_key = read_key(job_key_file)
     elif job_key is None:
         job_key = os.environ.get("OUTLAST_JOB_KEY")
-    if worker is None:
-        worker = int(os.environ.get("OUTLAST_WORKER", "0"))
-    made = Options(servers=address, coordinator=coordinator, job=job, worker=worker,
-                   job_key=job_key, outage=getattr(lib, OUTAGES[outage]),
-                   outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
-                   connect_timeout_ms=max(1, int(1000 * connect_timeout)), device=device,
-                   mirror_state=int(mirror_state), **options)
+    made = Options(servers=address, coordinator=coordinator, job_key=job_key, **options)
     made.keep.append(launched)  # its servers run while it is referred to
     made.set("op_timeout_ms", SLICE_MS)  # the wait that lasts is Python's
-    return Job(made, timeout)
+    return made
 
 
 def library_version() -> str:

@@ -464,6 +464,9 @@ static inline int ol_push(struct ol_worker *worker, float *grad, const struct ol
 enum ol_pull_flags {
 	OL_PULL_NEWEST = 1 << 0, /* first ask the servers for the newest version: one more round
 				    trip */
+	OL_PULL_FORWARD = 1 << 1, /* no weights older than those of the last pull, or than a version
+				     that an observer has waited for: if a server came back with
+				     such, the pull ends with OL_E_HISTORY, and ol_weights() stays */
 };
 
 /*
@@ -480,7 +483,7 @@ enum ol_pull_flags {
  *
  * Blocks:    never
  * Errors:    -EBUSY (a pull is in flight), -EPERM (OL_OBSERVER_COUNTERS), -EINVAL (no such
- *            flag), OL_E_NO_SERVER; as status: OL_E_TORN
+ *            flag), OL_E_NO_SERVER; as status: OL_E_TORN, OL_E_HISTORY
  */
 OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
 
@@ -511,8 +514,8 @@ OL_API uint64_t ol_newest(struct ol_worker *worker);
  * on; or it opens another handle, and begins with the weights that there are. A worker waits for
  * `version` alone, as its own gradients bring the job on.
  *
- * After it, ol_pull() with OL_PULL_NEWEST reads that version or a later one, unless a server is
- * lost in between and comes back with older weights: op->version says.
+ * After it, ol_pull() with OL_PULL_NEWEST and OL_PULL_FORWARD reads that version or a later one; or
+ * it ends with OL_E_HISTORY, if a server was lost in between and came back with older weights.
  *
  * Blocks:    until then, while a server is gone too (WAIT, CONTINUE), or timeout_ms; 0: asks once.
  * Threading: the worker's thread only

@@ -303,6 +303,75 @@ static inline void ol_server_get_stat(const struct ol_server *server,
  * ol_server_run(), it only logs an error: the server stays open. */
 OL_API void ol_server_close(struct ol_server *server);
 
+/*
+ * A relay: it reads a job's weights as an observer, and serves them to observers of its own, which
+ * cost the job's servers nothing. Readers open a worker with OL_OBSERVER_READS at its addresses, and
+ * see the versions, the epoch and the history of the job. It lets in no worker.
+ *
+ * What it serves never goes back. While the job's servers are gone it goes on serving the last
+ * version; if they come back with older weights, it does so until the job has come further.
+ *
+ * A reader of a relay trusts it as it would trust a server: an observer's credential lets its holder
+ * play the server to other observers (SECURITY.md).
+ */
+struct ol_relay;
+
+struct ol_relay_stat {
+	uint64_t version; /* that it serves, of the shard furthest behind */
+	uint64_t pulls; /* of whole weights, from the job */
+	uint64_t outages; /* times that a server of the job was lost */
+	uint32_t down; /* 1: one is gone now */
+	uint32_t shard_count;
+};
+
+/*
+ * ol_relay_open -- connect to a job, read its weights, listen for readers
+ *
+ * job: as ol_worker_open() takes them, for an observer; observer, outage and outage_timeout_ms are
+ * set by this call: a relay waits for the job's servers for ever. readers: as ol_server_open() takes
+ * them, of which these count: listen, transport, device, observers_max, pin_timeout_ms, spin_us,
+ * spin_yield, heartbeat_ms, retry_timeout_ms, threads, memory and verbs. listen has an address for
+ * each shard, with commas between; or one, "@name" or a path, to which shard K above 0 appends "-K".
+ * Both sides have the key of job: the job's, the servers' credential, or an observer's; with the
+ * last, readers need an observer's credential or the job's key. pause_ms: between two reads of
+ * weights, at least.
+ *
+ * Memory: three times the weights for readers, and twice for what is read.
+ *
+ * Blocks:    until the job's servers are connected and read, or job's connect_timeout_ms
+ * Threading: ol_relay_run() may be called in another thread
+ * Errors:    as ol_worker_open() and ol_server_open(), with a line in err
+ */
+OL_API int ol_relay_open(const struct ol_worker_opts *job, const struct ol_server_opts *readers,
+			 uint32_t pause_ms, struct ol_relay **ret_relay, char *err,
+			 size_t err_bytes);
+
+/* ol_relay_addrs -- the addresses that readers connect to, shard 0 first; valid until close */
+OL_API const char *ol_relay_addrs(const struct ol_relay *relay);
+
+/*
+ * ol_relay_run -- serve until ol_relay_stop()
+ *
+ * Returns 0; OL_E_THREAD (another thread is in it, or this is a child of a fork); or the code of a
+ * failure that ended it
+ */
+OL_API int ol_relay_run(struct ol_relay *relay);
+
+/* ol_relay_stop -- make ol_relay_run() return; from any thread or signal handler */
+OL_API void ol_relay_stop(struct ol_relay *relay);
+
+/* ol_relay_get_stat -- from any thread */
+OL_API void ol_relay_get_stat_sized(const struct ol_relay *relay, struct ol_relay_stat *ret_stat,
+				    size_t stat_bytes);
+static inline void ol_relay_get_stat(const struct ol_relay *relay, struct ol_relay_stat *ret_stat)
+{
+	ol_relay_get_stat_sized(relay, ret_stat, sizeof(*ret_stat));
+}
+
+/* ol_relay_close -- end all connections and free; NULL is fine. While a thread is in ol_relay_run(),
+ * it only logs an error */
+OL_API void ol_relay_close(struct ol_relay *relay);
+
 enum {
 	OL_CHAIN_MAX = 8, /* replicas */
 	OL_ADDR_MAX = 128

@@ -91,7 +91,10 @@ void ol_knock_challenge(struct ol_sessions *sessions, struct ol_xport_conn *conn
 
 	if (!ol_auth_knock_holds(sessions->job_key, knock)) {
 		ol_knock_refuse(sessions, conn, NULL, &stranger,
-				"it knocks with another key, or with one of another role", now_ns);
+				sessions->read_only && knock->role != OL_ROLE_OBSERVER
+					? "it comes as a worker, and a relay lets in readers only"
+					: "it knocks with another key, or with one of another role",
+				now_ns);
 		return;
 	}
 	if (ol_auth_cookie(sessions->secret, knock, msg.made_ns, msg.nonce) != 0) {

@@ -53,6 +53,7 @@ static void sessions_join(struct ol_server *server)
 	sessions->addr = server->addr;
 	sessions->job_key = server->job_key;
 	sessions->incarnation = server->incarnation;
+	sessions->read_only = server->kind->read_only;
 }
 
 static void replica_join(struct ol_server *server)

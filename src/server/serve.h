@@ -41,6 +41,7 @@ struct ol_server;
  */
 struct ol_chain_kind {
 	struct ol_steps steps;
+	bool read_only; /* a relay's: there are only observers, and nothing is vouched for */
 	uint32_t predecessors; /* that may connect at once */
 	uint32_t readers; /* places for each worker where it reads what another server commits */
 	uint32_t peers_min; /* connections without which a server is of no use */
@@ -63,6 +64,22 @@ struct ol_chain_kind {
 
 /* alone.c, chain.c */
 extern const struct ol_chain_kind ol_chain_alone, ol_chain_strict, ol_chain_periodic;
+
+/* A version that another server made, for this one to publish. The memory is the owner's */
+struct ol_relayed {
+	uint64_t version;
+	const void *table; /* head and applied table */
+	const float *weights; /* of the shard */
+	uint32_t epoch; /* what its readers take it to be of */
+	uint64_t history;
+};
+
+/* Of a relay: relayed.c */
+struct ol_relaying {
+	struct ol_relayed next; /* belongs to the server's loop while it is offered */
+	_Atomic int offered;
+	int taken_fd; /* the owner's: gets a word when it was taken */
+};
 
 /* The next entry, as far as it is applied already, to a snapshot that is not published */
 struct ol_entering {
@@ -98,6 +115,7 @@ struct ol_server {
 	struct ol_saving saving;
 	struct ol_replica replica;
 	struct ol_entering entering;
+	struct ol_relaying relaying;
 	uint64_t ordered; /* newest entry that this head made: the store has its norms */
 
 	int stop_fd;

@@ -121,16 +121,18 @@ static struct ol_policy_opts policy_opts(const struct ol_server_opts *opts)
 	return policy;
 }
 
-static bool key_serves(const char *job_key)
+/* An observer's key serves observers, who have the same */
+static bool key_serves(const char *job_key, bool observers)
 {
 	enum ol_holder holder;
 	uint32_t worker;
 
 	return ol_auth_holder(job_key != NULL ? job_key : "", &holder, &worker) == 0 &&
-	       holder == OL_HOLDER_JOB;
+	       (holder == OL_HOLDER_JOB || (observers && holder == OL_HOLDER_OBSERVER));
 }
 
-static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_bytes)
+static int opts_check(const struct ol_server_opts *opts, bool read_only, char *err,
+		      size_t err_bytes)
 {
 	const char *what = NULL;
 
@@ -146,9 +148,12 @@ static int opts_check(const struct ol_server_opts *opts, char *err, size_t err_b
 		what = "window is not between 1 and 64";
 	else if (ol_key_fault(opts->job_key) != NULL)
 		what = ol_key_fault(opts->job_key);
-	else if (!key_serves(opts->job_key))
-		what = "job key: a worker's or an observer's credential, or a damaged one: a "
-		       "server needs the job key, or outlast keygen --server";
+	else if (!key_serves(opts->job_key, read_only))
+		what = read_only
+			       ? "job key: a worker's credential, or a damaged one: a relay needs an "
+				 "observer's, or the job key"
+			       : "job key: a worker's or an observer's credential, or a damaged one: a "
+				 "server needs the job key, or outlast keygen --server";
 	else if (opts->epoch >= OL_EPOCH_MAX)
 		what = "epoch is not below 2147483647";
 	else if (opts->heartbeat_ms == 0)
@@ -372,7 +377,8 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
 	ol_server_rule_make(&server->opts, geo, &first);
 	ol_store_rule_first(&server->store, &first);
-	rc = ol_voucher_open(server->job_key, server->incarnation, geo, &server->voucher);
+	if (!server->kind->read_only)
+		rc = ol_voucher_open(server->job_key, server->incarnation, geo, &server->voucher);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot vouch for", "the shard's mirrors");
 	server->store.voucher = server->voucher;
@@ -452,27 +458,26 @@ static int tables_start(struct ol_server *server)
 	return ol_auth_random(&server->incarnation, sizeof(server->incarnation));
 }
 
-/* The caller's options as this version knows them, checked */
-static int opts_take(struct ol_server_opts *known, const struct ol_server_opts *opts, char *err,
-		     size_t err_bytes)
-{
-	const char *fault;
-
-	ol_server_opts_init(known);
-	fault = ol_sized_take(known, sizeof(*known), opts, opts->size);
-	if (fault == NULL)
-		return opts_check(known, err, err_bytes);
-	return fail(err, err_bytes, -EINVAL, "server option", fault);
-}
-
-int ol_server_open(const struct ol_server_opts *given, const float *weights,
+int ol_server_open(const struct ol_server_opts *opts, const float *weights,
 		   struct ol_server **ret_server, char *err, size_t err_bytes)
 {
 	struct ol_server_opts known;
-	const struct ol_server_opts *opts = &known;
+	const char *fault;
+
+	ol_server_opts_init(&known); /* the caller's options as this version knows them */
+	fault = ol_sized_take(&known, sizeof(known), opts, opts->size);
+	if (fault != NULL)
+		return fail(err, err_bytes, -EINVAL, "server option", fault);
+	return ol_server_open_kind(&known, kind_of(&known), weights, ret_server, err, err_bytes);
+}
+
+int ol_server_open_kind(const struct ol_server_opts *opts, const struct ol_chain_kind *kind,
+			const float *weights, struct ol_server **ret_server, char *err,
+			size_t err_bytes)
+{
 	struct ol_server *server;
 	struct ol_geometry geo;
-	int rc = opts_take(&known, given, err, err_bytes);
+	int rc = opts_check(opts, kind->read_only, err, err_bytes);
 
 	if (rc != 0)
 		return rc;
@@ -486,7 +491,7 @@ int ol_server_open(const struct ol_server_opts *given, const float *weights,
 	if (server == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for", "the server");
 	server->opts = *opts;
-	server->kind = kind_of(opts);
+	server->kind = kind;
 	ol_owner_take(&server->owner);
 	server->stop_fd = -1;
 	server->saving.pinned = -1;

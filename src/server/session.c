@@ -158,6 +158,12 @@ static struct ol_session *session_pick(struct ol_sessions *sessions,
 	const struct ol_budget *budget = &sessions->budgets[proof->role];
 	struct ol_session *session;
 
+	if (sessions->read_only && proof->role != OL_ROLE_OBSERVER) {
+		no->code = OL_REJECT_WIRE;
+		no->limit = OL_LIMIT_READERS;
+		no->number = last - first;
+		return NULL;
+	}
 	if (last == sessions->count &&
 	    (proof->role == OL_ROLE_READER || proof->role == OL_ROLE_REPLICA)) {
 		no->code = OL_REJECT_WIRE;

@@ -153,6 +153,7 @@ struct ol_sessions {
 	const char *addr;
 	const char *job_key;
 	uint64_t incarnation;
+	bool read_only; /* of a relay: lets in observers alone */
 
 	/* Workers by id, observers; in a chain also readers, by id, and predecessors */
 	struct ol_session *all;

@@ -172,6 +172,15 @@ void *ol_store_content(const struct ol_store *store, uint32_t snapshot);
  */
 void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t version, bool with_state);
 
+/*
+ * ol_store_take -- publish a version that another server made, later than the published one, while
+ * readers read: table (head and applied table) and weights are copied into target
+ *
+ * The store has no optimizer state (geo.state_vectors is 0), and makes no updates of its own.
+ */
+void ol_store_take(struct ol_store *store, uint64_t version, const void *table,
+		   const float *weights, unsigned target);
+
 /* ol_store_norm -- Euclidean norm of a gradient of this shard */
 float ol_store_norm(const struct ol_store *store, const float *grad);
 

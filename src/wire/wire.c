@@ -163,7 +163,7 @@ int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_rej
 	if (msg.delay_ms > (code == OL_REJECT_LATER ? OL_LATER_MAX_MS : 0))
 		return OL_E_WIRE;
 	limit = get_u32(&cur);
-	if (limit > OL_LIMIT_LOOKS)
+	if (limit > OL_LIMIT_READERS)
 		return OL_E_WIRE;
 	msg.limit = (enum ol_wire_limit)limit;
 	msg.number = get_u32(&cur);
@@ -292,6 +292,8 @@ static const struct {
 	[OL_LIMIT_SYSTEM] = { NULL, NULL },
 	[OL_LIMIT_LOOKS] = { "server lets in no more than ",
 			     " observers with one worker's credential: give each an observer's" },
+	[OL_LIMIT_READERS] = { "it is a relay, which lets in up to ",
+			       " readers and no worker: workers connect to the job's servers" },
 };
 
 const char *ol_wire_reject_text(const struct ol_wire_reject *msg, char text[OL_REJECT_TEXT_MAX])

@@ -132,6 +132,7 @@ enum ol_wire_limit {
 	OL_LIMIT_SLOT_MEMORY, /* slot_memory_max, in MiB */
 	OL_LIMIT_SYSTEM, /* of the server's process or machine: an errno */
 	OL_LIMIT_LOOKS, /* observers with one worker's credential */
+	OL_LIMIT_READERS, /* a relay lets in so many readers, and no worker */
 };
 
 struct ol_wire_reject {

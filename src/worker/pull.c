@@ -14,6 +14,7 @@
 
 #include "rdma/order.h"
 #include "wire/seq.h"
+#include "worker/shown.h"
 #include "worker/worker_internal.h"
 
 static struct ol_mirror *target_mirror(struct ol_worker *worker)
@@ -47,7 +48,7 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		return OL_E_THREAD;
 	if (worker->opts.observer == OL_OBSERVER_COUNTERS)
 		return -EPERM;
-	if ((flags & ~(unsigned)OL_PULL_NEWEST) != 0)
+	if ((flags & ~(unsigned)(OL_PULL_NEWEST | OL_PULL_FORWARD)) != 0)
 		return -EINVAL;
 	if (worker->pull_op == &worker->own_pull && op != &worker->own_pull &&
 	    worker->next_pull == NULL) {
@@ -70,6 +71,7 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 	op->age_ns = 0;
 	worker->pull_op = op;
 	worker->pull_status = 0;
+	worker->pull_forward = (flags & OL_PULL_FORWARD) != 0;
 	target_mirror(worker)->whole = false;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
@@ -272,6 +274,31 @@ static void local_replace(struct ol_worker *worker)
 	worker->local_valid = !all;
 }
 
+/* The version of the shard furthest behind */
+static uint64_t oldest_of(const struct ol_worker *worker, const struct ol_mirror *mirror)
+{
+	uint64_t oldest = mirror->versions[0];
+
+	for (uint32_t i = 1; i < worker->link_count; i++) {
+		if (mirror->versions[i] < oldest)
+			oldest = mirror->versions[i];
+	}
+	return oldest;
+}
+
+/* The weights that were read are older than those that the caller has, or has waited for */
+static bool goes_back(struct ol_worker *worker)
+{
+	const struct ol_mirror *last = &worker->mirrors[worker->mirror];
+	const uint64_t oldest = oldest_of(worker, target_mirror(worker));
+
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].read_local) /* an outage: there are no others */
+			return false;
+	}
+	return oldest < worker->pace.handed || (last->whole && oldest < last->version);
+}
+
 /* All shards are read: the mirror that was written becomes the one that the caller reads. */
 static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 {
@@ -298,11 +325,7 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 		else
 			worker->links[i].mirror_gone = false;
 	}
-	mirror->version = mirror->versions[0];
-	for (uint32_t i = 1; i < worker->link_count; i++) {
-		if (mirror->versions[i] < mirror->version)
-			mirror->version = mirror->versions[i];
-	}
+	mirror->version = oldest_of(worker, mirror);
 	mirror->whole = true;
 	worker->mirror = 1 - worker->mirror;
 	if (worker->opts.observer && mirror->version > worker->pace.handed)
@@ -332,6 +355,8 @@ static void pull_end(struct ol_worker *worker, int status)
 	worker->pull_op = NULL;
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		worker->links[i].read_state = OL_READ_NONE;
+	if (status == 0 && worker->pull_forward && goes_back(worker))
+		status = OL_E_HISTORY;
 	if (status == 0)
 		mirror_flip(worker, op);
 	ol_op_done(worker, op, status, status == 0 ? worker->mirrors[worker->mirror].version : 0);
@@ -564,4 +589,19 @@ uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard, uint32
 	if (!ol_worker_is_mine(worker))
 		return 0;
 	return applied_find(worker, shard, worker_id).grads;
+}
+
+void ol_worker_show(const struct ol_worker *worker, uint32_t shard, struct ol_shown *ret_shown)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+	const struct ol_geometry *geo = &worker->links[shard].geo;
+
+	*ret_shown = (struct ol_shown){ .geo = geo };
+	if (!mirror->whole)
+		return;
+	ret_shown->table = mirror->applied[shard];
+	ret_shown->weights = mirror->weights + geo->shard_first;
+	ret_shown->version = mirror->versions[shard];
+	ret_shown->epoch = mirror->histories[shard];
+	ret_shown->history = mirror->identities[shard];
 }

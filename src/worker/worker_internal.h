@@ -306,6 +306,7 @@ struct ol_worker {
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
 	int pull_status; /* of the shards that are done */
+	bool pull_forward; /* it must not go back: OL_PULL_FORWARD */
 	struct ol_op *flush_op; /* in flight, or NULL */
 	struct ol_op own_pull; /* the library's: only a pull helps, or a caller's wait timed out */
 	struct ol_op *next_pull; /* the caller's, which begins when own_pull has ended */

@@ -22,6 +22,7 @@ src/link public base wire rdma
 src/worker public base wire link rdma replication
 src/replica public base wire link replication rdma
 src/server public base wire link store policy checkpoint replica replication rdma
+src/relay public base worker server
 tools/learn public base
 tools/tensors public base
 tools/cmd public base learn

@@ -44,6 +44,7 @@ int cmd_trial(int argc, char **argv); /* for drill alone */
 int cmd_serve(int argc, char **argv);
 int cmd_work(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
+int cmd_relay(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_keygen(int argc, char **argv);

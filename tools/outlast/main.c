@@ -24,6 +24,7 @@ static const struct ol_cmd commands[] = {
 	{ "trial", NULL, cmd_trial },
 	{ "serve", "run the server of one shard", cmd_serve },
 	{ "work", "run one worker against servers that are up", cmd_work },
+	{ "relay", "read a job's weights once, for many readers on this machine", cmd_relay },
 	{ "stat", "show servers and chains: roles, versions, lag, counters", cmd_stat },
 	{ "export", "write a job's weights into a .npy or .safetensors file", cmd_export },
 	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },

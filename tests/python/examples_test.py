@@ -31,6 +31,9 @@ class Examples(unittest.TestCase):
     def test_diloco(self):
         self.run_example("05-diloco")
 
+    def test_reader(self):
+        self.run_example("06-reader")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -517,7 +517,8 @@ OL_API uint64_t ol_newest(struct ol_worker *worker);
  * After it, ol_pull() with OL_PULL_NEWEST and OL_PULL_FORWARD reads that version or a later one; or
  * it ends with OL_E_HISTORY, if a server was lost in between and came back with older weights.
  *
- * Blocks:    until then, while a server is gone too (WAIT, CONTINUE), or timeout_ms; 0: asks once.
+ * Blocks:    until then, while a server is gone too (WAIT, CONTINUE), or timeout_ms; 0: for one
+ *            answer, if there are servers
  * Threading: the worker's thread only
  * Returns:   0; -ETIMEDOUT (not yet), OL_E_HISTORY, OL_E_NO_SERVER, -EINVAL (no such version: it is
  *            2^56 or above)

@@ -476,7 +476,8 @@ static int version_look(struct ol_worker *worker, struct version_wait *wait)
 	uint64_t newest = newest_known(worker, &asking, &there);
 
 	pace_note(pace, newest, now_ns);
-	if (there && newest >= wait->want) {
+	/* what was known before is no answer: the server may have died since */
+	if (there && asked && !asking && newest >= wait->want) {
 		if (worker->opts.observer)
 			pace->handed = wait->want;
 		pace->told = false;
@@ -486,7 +487,7 @@ static int version_look(struct ol_worker *worker, struct version_wait *wait)
 		return OL_E_NO_SERVER;
 	if (there && newest < pace->handed)
 		back_say(worker, newest);
-	if (now_ns >= wait->bound_ns || (wait->once && asked && !asking))
+	if (now_ns >= wait->bound_ns || (wait->once && (!there || (asked && !asking))))
 		return there && newest < pace->handed ? OL_E_HISTORY : -ETIMEDOUT;
 	if (now_ns >= wait->ask_ns && !asking) {
 		(void)ol_newest(worker);
@@ -497,7 +498,8 @@ static int version_look(struct ol_worker *worker, struct version_wait *wait)
 
 int ol_wait_version(struct ol_worker *worker, uint64_t version, uint32_t timeout_ms)
 {
-	const uint64_t patience_ns = (timeout_ms != 0 ? timeout_ms : RETRY_MAX_MS) * OL_NS_PER_MS;
+	const uint64_t patience_ns =
+		(timeout_ms != 0 ? timeout_ms : patience_ms(worker)) * OL_NS_PER_MS;
 	struct version_wait wait = { .want = version, .once = timeout_ms == 0 };
 	uint64_t due_ns, now_ns;
 	int rc, events;
@@ -509,7 +511,7 @@ int ol_wait_version(struct ol_worker *worker, uint64_t version, uint32_t timeout
 	if (wait.want < worker->pace.handed)
 		wait.want = worker->pace.handed;
 	wait.bound_ns = ol_clock_ns() + patience_ns;
-	/* a server may be lost; a transport looks for that in every poll before a sleep */
+	/* a transport looks for lost servers in every poll before a sleep */
 	events = ol_worker_sleep(worker, 0);
 	if (events >= 0)
 		events = poll_once(worker);

@@ -58,7 +58,7 @@ void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 		.heartbeat_ms = OL_DEFAULT_HEARTBEAT_MS,
 		.retry_timeout_ms = OL_DEFAULT_RETRY_TIMEOUT_MS,
 		.threads = OL_DEFAULT_THREADS,
-		.pin_timeout_ms = 2000,
+		.pin_timeout_ms = OL_DEFAULT_PIN_TIMEOUT_MS,
 		.lease_ms = OL_DEFAULT_LEASE_MS,
 		.restore_wait_ms = 3000,
 		.replay = OL_REPLAY_MEAN,

@@ -28,6 +28,7 @@ struct relay_set {
 	const char *listen;
 	const char *device;
 	uint32_t observers_max;
+	uint32_t pin_timeout_ms;
 	uint32_t pause_ms;
 	uint32_t timeout_ms;
 	uint32_t spin_us;
@@ -59,6 +60,9 @@ static const struct ol_conf_field relay_fields[] = {
 		   "where readers connect: shm @NAME or a path, or verbs HOST:PORT; an address for "
 		   "each shard, with commas between, or one, to which -1, -2, ... is added"),
 	OL_ROW_U32(relay_set, observers_max, "256", 1, 1024, "readers that it lets in at once"),
+	OL_ROW_U32(
+		relay_set, pin_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_PIN_TIMEOUT_MS), 1, 600000,
+		"how long an overtaken reader may have the next version wait, so that it can finish; longer than a read of a shard takes"),
 	OL_ROW_U32(relay_set, spin_us, OL_DEFAULT_TEXT(OL_DEFAULT_SPIN_US), 0, 10000000,
 		   "microseconds that its loop spins before it sleeps"),
 	OL_ROW_U32(relay_set, ready_fd, "0", 0, 65535,
@@ -105,6 +109,7 @@ static int relay_open(struct relay *relay)
 	ol_server_opts_init(&readers);
 	readers.listen = set->listen;
 	readers.observers_max = set->observers_max;
+	readers.pin_timeout_ms = set->pin_timeout_ms;
 	readers.spin_us = set->spin_us;
 	rc = ol_relay_open(&job, &readers, set->pause_ms, &relay->relay, err, sizeof(err));
 	if (rc == -ECANCELED)

@@ -52,6 +52,7 @@ struct serve_set {
 	uint32_t workers;
 	uint32_t workers_max;
 	uint32_t observers_max;
+	uint32_t pin_timeout_ms;
 	uint64_t slot_memory_mib;
 	uint32_t epoch;
 	uint32_t ready_fd;
@@ -89,6 +90,9 @@ static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_U32(serve_set, observers_max, OL_DEFAULT_TEXT(OL_DEFAULT_OBSERVERS_MAX), 0, 1024,
 		   "how many may read at once without being workers: evaluators, relays, outlast "
 		   "stat and export"),
+	OL_ROW_U32(
+		serve_set, pin_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_PIN_TIMEOUT_MS), 1, 600000,
+		"how long an overtaken reader may have a step wait, so that it can finish; longer than a read of the shard takes"),
 	OL_ROW_U64(serve_set, slot_memory_mib, "0", 0, 1 << 30,
 		   "memory for the slots of all workers; who does not fit is refused; 0: no limit"),
 	OL_ROW_U32(serve_set, epoch, "1", 1, 0,
@@ -321,6 +325,7 @@ static int server_open(struct serve *serve)
 		opts.workers_max = set->workers > OL_DEFAULT_WORKERS_MAX ? set->workers
 									 : OL_DEFAULT_WORKERS_MAX;
 	opts.observers_max = set->observers_max;
+	opts.pin_timeout_ms = set->pin_timeout_ms;
 	opts.slot_memory_max = set->slot_memory_mib << 20;
 	opts.window = set->link.window;
 	OL_SETTINGS_WIRE(&set->wire, &opts);

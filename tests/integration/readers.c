@@ -324,11 +324,11 @@ int main(int argc, char **argv)
 		else if (strcmp(argv[i], "--pulls") == 0)
 			pulls = strtoull(argv[i + 1], NULL, 10) / 2;
 		else if (strcmp(argv[i], "--pace-ms") == 0)
-			pace_ms = atoi(argv[i + 1]);
+			pace_ms = (int)strtol(argv[i + 1], NULL, 10);
 		else if (strcmp(argv[i], "--floats") == 0)
 			floats = (uint32_t)strtoul(argv[i + 1], NULL, 10);
 		else if (strcmp(argv[i], "--nice") == 0)
-			reader_nice = atoi(argv[i + 1]);
+			reader_nice = (int)strtol(argv[i + 1], NULL, 10);
 		else if (strcmp(argv[i], "--steps") == 0)
 			steps_least = strtoull(argv[i + 1], NULL, 10);
 	}

@@ -3,7 +3,7 @@
 /*
  * readers_relay.c -- a relay of several shards shows readers the job's own versions, epoch and table;
  * an observer's key is enough for it; it lets in no worker, and no reader with another key; a relay
- * may read a relay
+ * may read a relay. A replica that takes over in a chain is nothing that a relay's readers notice.
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "outlast_rule.h"
 #include "support/check.h"
 #include "support/job.h"
 
@@ -37,7 +38,7 @@ static void on_term(int signal_number)
 
 /* What a relay's process is told */
 struct plan {
-	const char *above; /* addresses that it reads */
+	const char *above; /* addresses that it reads; "dir:…": the coordinator */
 	const char *key;
 	const char *listen;
 	int ready_fd;
@@ -53,7 +54,10 @@ static int relay_main(const struct plan *plan)
 	int rc;
 
 	ol_worker_opts_init(&above);
-	above.servers = plan->above;
+	if (strncmp(plan->above, "dir:", 4) == 0)
+		above.coordinator = plan->above;
+	else
+		above.servers = plan->above;
 	above.job_key = plan->key;
 	ol_server_opts_init(&below);
 	below.listen = plan->listen;
@@ -68,7 +72,7 @@ static int relay_main(const struct plan *plan)
 	close(plan->ready_fd);
 	check_ok(ol_relay_run(running));
 	ol_relay_get_stat(running, &stat);
-	check_eq(stat.shard_count, SHARDS);
+	check_eq(stat.shard_count, above.coordinator != NULL ? 1 : SHARDS);
 	check(stat.pulls > 0);
 	ol_relay_close(running);
 	return 0;
@@ -142,7 +146,17 @@ static void refused(const char *addrs, const char *key, int id, int status, cons
 	check(strchr(err, '\n') == NULL);
 }
 
-/* The same of the job and of its relay: weights, version, table, epoch */
+static void check_rules(struct ol_worker *at_job, struct ol_worker *at_relay)
+{
+	struct ol_rule rule, relayed;
+
+	check_ok(ol_rule_get(at_job, &rule));
+	check_ok(ol_rule_get(at_relay, &relayed));
+	check(rule.groups[0].lr == 0.125f && relayed.groups[0].lr == 0.125f);
+	check(memcmp(&rule, &relayed, sizeof(rule)) == 0);
+}
+
+/* The same of the job and of its relay: weights, version, table, epoch, rule */
 static void check_same(const char *job, const char *relay, uint64_t version)
 {
 	struct ol_worker *at_job = open_well(job, observer_key, -1);
@@ -157,6 +171,7 @@ static void check_same(const char *job, const char *relay, uint64_t version)
 	check(memcmp(ol_weights(at_job, NULL), ol_weights(at_relay, &own), LEN * sizeof(float)) ==
 	      0);
 	check_eq(own, version);
+	check_rules(at_job, at_relay);
 	ol_worker_info(at_job, &info);
 	ol_worker_info(at_relay, &relayed);
 	check_eq(relayed.epoch, info.epoch);
@@ -206,6 +221,52 @@ static void wrong_listen_is_said(const char *job)
 	check_msg(strstr(err, "a relay needs an observer's") != NULL, "%s", err);
 }
 
+static void push_some(struct ol_worker *worker, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		check_ok(job_pull(worker, 0));
+		check_ok(job_push(worker, -1.0f));
+	}
+}
+
+/* The tail, which the relay reads, dies: versions go on, in the same history */
+static void chain_goes_on(void)
+{
+	char addrs[256], name[64];
+	struct ol_server_opts opts;
+	struct ol_worker *worker, *reader;
+	struct ol_link_stat link;
+	struct ol_chain_info info;
+	uint64_t version;
+	struct job job;
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "@ol-test-relay-%d-chain", (int)getpid());
+	ol_server_opts_init(&opts);
+	opts.param_count = LEN;
+	opts.replicas = 2;
+	opts.rule.lr = 1.0f;
+	job_start_chain(&job, opts, 0.0f);
+	worker = job_worker(&job, 0);
+	push_some(worker, 3);
+	pid = relay_start((struct plan){ job.coordinator_addr, NULL, name, -1 }, addrs);
+	reader = open_well(addrs, NULL, -1);
+	check_ok(ol_wait_version(reader, 3, WAIT_MS));
+	info = job_chain(&job, 0, 2);
+	job_kill(&job, (uint32_t)job_server_at(&job, &info, 1));
+	push_some(worker, 3);
+	check_ok(ol_wait_version(reader, 6, WAIT_MS));
+	check_ok(job_pull(reader, OL_PULL_NEWEST | OL_PULL_FORWARD));
+	check(ol_weights(reader, &version)[LEN - 1] == 6.0f);
+	check_eq(version, 6);
+	check_ok(ol_link_get_stat(reader, 0, &link));
+	check_eq(link.outages, 0);
+	ol_worker_close(reader);
+	ol_worker_close(worker);
+	relay_stop(pid);
+	job_stop(&job);
+}
+
 int main(void)
 {
 	char first[256], second[256], by_key[256], names[3][64];
@@ -225,6 +286,7 @@ int main(void)
 	ol_server_opts_init(&opts);
 	opts.param_count = LEN;
 	opts.shard_count = SHARDS;
+	opts.rule.lr = 0.125f;
 	opts.rule.optimizer = OL_OPTIMIZER_ADAM; /* a relay has no room for its state */
 	opts.job_key = job_key;
 	opts.epoch = 5;
@@ -232,6 +294,7 @@ int main(void)
 	pids[0] = relay_start((struct plan){ job.addrs, observer_key, names[0], -1 }, first);
 	pids[1] = relay_start((struct plan){ first, observer_key, names[1], -1 }, second);
 	pids[2] = relay_start((struct plan){ job.addrs, job_key, names[2], -1 }, by_key);
+	check_same(job.addrs, first, 0); /* what it began with */
 	worker = open_well(job.addrs, worker_key, 0);
 	for (unsigned i = 0; i < 5; i++) {
 		check_ok(job_pull(worker, 0));
@@ -246,5 +309,6 @@ int main(void)
 	for (unsigned i = 3; i-- > 0;)
 		relay_stop(pids[i]);
 	job_stop(&job);
+	chain_goes_on();
 	return 0;
 }

@@ -3,6 +3,8 @@
 /*
  * wait_version.c -- a wait for a version ends when the version is there, asks seldom, never goes
  * back, and says so when a server came back with less
+ *
+ * not under asan, tsan: its subject is how often a wait asks, and integration-readers waits there
  */
 #include <errno.h>
 #include <poll.h>

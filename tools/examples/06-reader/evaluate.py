@@ -14,7 +14,7 @@ import torch
 
 import outlast
 
-STEPS = 500
+STEPS = 300
 EVERY = 100
 BATCH = 32
 TESTS = 1000

@@ -72,7 +72,7 @@ FNR == 1 {
 /[<"](infiniband|rdma\/rdma_)/ && room != "rdma" && room != "tools/outlast" {
 	no("only rdma speaks to libibverbs and librdmacm")
 }
-/[<"]outlast(_server|_policy)?\.h[>"]/ {
+/[<"]outlast(_server|_policy|_rule)?\.h[>"]/ {
 	if (allowed[room] !~ / public /)
 		no("must not include the public headers")
 	next

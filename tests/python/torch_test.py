@@ -126,10 +126,6 @@ class OptimizerTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             loss.backward()
 
-    def test_no_scheduler_of_torch_takes_it(self):
-        with self.assertRaises(KeyError):
-            torch.optim.lr_scheduler.StepLR(self.optimizer, 1)
-
     def test_another_model_is_refused(self):
         with self.assertRaisesRegex(outlast.Error, "the model has 9 parameters, the job 212"):
             outlast.torch.Optimizer(torch.nn.Linear(8, 1), self.job)

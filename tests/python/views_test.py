@@ -45,8 +45,8 @@ class Header(unittest.TestCase):
         source = ("#include <stdio.h>\n" + header + "int main(void)\n{\n" + "\n".join(lines)
                   + "\nreturn 0;\n}\n")
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(["cc", "-x", "c", "-", "-o", f"{folder}/sizes"], input=source, text=True,
-                           check=True)
+            subprocess.run(["cc", "-I", _header.folder(), "-x", "c", "-", "-o", f"{folder}/sizes"],
+                           input=source, text=True, check=True)
             said = subprocess.run([f"{folder}/sizes"], capture_output=True, text=True, check=True)
         self.assertEqual(said.stdout.splitlines(), want)
 

@@ -12,11 +12,15 @@ NAMES = ("outlast.h", "outlast_rule.h")
 PLACES = (HERE, HERE.parents[1] / "include")  # in an installed package; in the source tree
 
 
-def read() -> str:
+def folder() -> pathlib.Path:
     for place in PLACES:
         if (place / NAMES[0]).is_file():
-            return "".join((place / name).read_text(encoding="utf-8") for name in NAMES)
+            return place
     raise ImportError(f"{NAMES[0]} is neither in {' nor in '.join(map(str, PLACES))}")
+
+
+def read() -> str:
+    return "".join((folder() / name).read_text(encoding="utf-8") for name in NAMES)
 
 
 def version(text: str) -> str:

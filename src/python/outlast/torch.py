@@ -405,7 +405,8 @@ class DiLoCo:
 
         Blocks: until all learners have pushed theirs; while a server is gone; at most timeout
         seconds. After Timeout or Ctrl-C the pseudo-gradient still takes effect, once: the next
-        call only loads the weights.
+        call only loads the weights. After Lost (the servers went back in history) it is gone, and the
+        next call only loads their weights, too.
         """
         job = self.job
         if self._grad_pointer is not None:
@@ -420,12 +421,12 @@ class DiLoCo:
             except _errors.Late:
                 self.late += 1
         deadline = deadline_of(self.timeout)
-        job._pull_until(False, deadline)
-        while job.weights().version == self._base_version:  # the push before was interrupted
+        while any(link["pending"] for link in job.stat_links()):  # the push before was interrupted
             if time.monotonic() >= deadline:
                 raise _errors.Timeout("the outer step is not made yet", -errno.ETIMEDOUT)
             time.sleep(LOOK_S)
-            job._pull_until(True, deadline)
+            job.poll()
+        job._pull_until(True, deadline)
         with torch.no_grad():
             self._load()
 

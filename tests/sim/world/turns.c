@@ -213,8 +213,7 @@ static enum ol_verdict mutated(enum ol_verdict verdict, const struct turns *at, 
 	if (verdict == OL_VERDICT_WAIT && mutation(MUTATE_NO_BOUND))
 		return OL_VERDICT_STEP;
 	if (verdict == OL_VERDICT_HOLD && cluster.scenario.wait == OL_WAIT_QUORUM &&
-	    mutation(MUTATE_BELOW_QUORUM) &&
-	    count_of(at->held) + 1 >= count_of(at->present))
+	    mutation(MUTATE_BELOW_QUORUM) && count_of(at->held) + 1 >= count_of(at->present))
 		return OL_VERDICT_STEP;
 	if (verdict == OL_VERDICT_HOLD && mutation(MUTATE_TOO_FEW) &&
 	    count_of(at->held) + 2 >= wanted(at, k))

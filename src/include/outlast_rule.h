@@ -28,8 +28,8 @@ enum {
 	OL_RULE_GROUPS_MAX = 64
 };
 
-/* The numbers by which a span of the job's vector is updated. What an optimizer does not use is not
- * looked at. Its size is fixed. */
+/* The numbers by which a span of the job's vector is updated. What the job's optimizer does not use
+ * must be 0, as ol_rule_get() returns it (epsilon apart). Its size is fixed. */
 struct ol_rule_group {
 	uint64_t first; /* float that it begins at; it ends where the next group begins */
 	float lr;

@@ -44,6 +44,7 @@ int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol
 				  .bytes = ol_layout_ring_bytes(geo),
 				  .parts_max = geo->workers_max,
 				  .extra_bytes = (uint32_t)ol_layout_rule_bytes(geo),
+				  .geo = *geo,
 				  .keeps = caps.fence_keeps != 0,
 				  .slab_flags = caps.slab_flags,
 				  .node = node };
@@ -153,6 +154,13 @@ void ol_ring_seal(struct ol_ring *ring, uint64_t version, uint32_t epoch, uint32
 		memcpy(at + parts * sizeof(struct ol_entry_part), extra, head->extra_bytes);
 }
 
+static bool rule_is_sound(const struct ol_ring *ring, const void *extra)
+{
+	const struct ol_rule *rule = extra;
+
+	return ol_rule_fault(rule, &ring->geo) == NULL && rule->begin != OL_RULE_NOW;
+}
+
 /* Copy all but the payload aside and check it there: the entry before in this slot may still be
  * needed */
 bool ol_ring_take(struct ol_ring *ring, uint64_t version)
@@ -171,6 +179,8 @@ bool ol_ring_take(struct ol_ring *ring, uint64_t version)
 	if (head.extra_bytes != 0)
 		memcpy(extra, at + sizeof(head) + head.parts * sizeof(*parts), head.extra_bytes);
 	if (head.crc != crc_of(&head, parts, extra))
+		return false;
+	if (head.extra_bytes != 0 && !rule_is_sound(ring, extra))
 		return false;
 	for (uint32_t i = 0; i < head.parts; i++) {
 		if (parts[i].worker >= ring->parts_max || parts[i].slot >= OL_SLOTS_MAX)

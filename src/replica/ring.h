@@ -42,6 +42,7 @@ struct ol_ring {
 	struct ol_entry_part *parts; /* parts_max a slot, and as many for an entry being checked */
 	uint8_t *extras; /* extra_bytes a slot, and as many for an entry being checked: a rule */
 	uint32_t extra_bytes;
+	struct ol_geometry geo; /* that a rule is checked by */
 };
 
 int ol_ring_open(struct ol_ring *ring, const struct ol_xport_ops *ops, struct ol_xport *xport,

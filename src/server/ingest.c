@@ -530,15 +530,15 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 	return ol_replay_scale(ingest->opts->replay, &delta);
 }
 
-/* The batch brings a rule: is it news? */
+/* A gradient of the batch brings a rule: is it news? One that is none does not undo another's */
 static __attribute__((noinline)) void rule_gather(struct ol_ingest *ingest, struct ol_landed landed)
 {
 	const struct ol_rule *brought =
 		ol_session_rule(&ingest->sessions->all[landed.session], landed.slot);
 
-	ingest->has_rule = ol_rule_is_news(ol_store_rule(ingest->store), brought);
-	if (!ingest->has_rule)
+	if (!ol_rule_is_news(ol_store_rule(ingest->store), brought))
 		return;
+	ingest->has_rule = true;
 	memcpy(&ingest->rule, brought, ol_rule_bytes_used(brought));
 	if (brought->begin == OL_RULE_NOW)
 		ingest->rule.begin = ingest->store->version;
@@ -554,7 +554,7 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 		const struct ol_slot_state *state = landed_slot(ingest, landed);
 		const float *grad = ol_ingest_gradient(ingest, landed);
 
-		if (state->has_rule)
+		if (state->has_rule && !state->is_void)
 			rule_gather(ingest, landed); /* the last worker's is taken */
 		ingest->contributions[i] = (struct ol_contribution){
 			.grad = grad,

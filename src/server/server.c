@@ -376,6 +376,9 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
 	ol_server_rule_make(&server->opts, geo, &first);
+	if (ol_rule_fault(&first, geo) != NULL)
+		return fail(err, err_bytes, -EINVAL, "a number of the rule is beyond its bound:",
+			    ol_rule_fault(&first, geo));
 	ol_store_rule_first(&server->store, &first);
 	if (!server->kind->read_only)
 		rc = ol_voucher_open(server->job_key, server->incarnation, geo, &server->voucher);

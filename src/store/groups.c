@@ -9,7 +9,7 @@ static struct ol_update_rule numbers_of(const struct ol_update_rule *base,
 {
 	struct ol_update_rule rule = *base;
 
-	rule.lr = (float)((double)group->lr * factor);
+	rule.lr = ol_rule_times(group->lr, factor);
 	rule.momentum = group->momentum;
 	rule.beta1 = group->beta1;
 	rule.beta2 = group->beta2;

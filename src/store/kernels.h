@@ -41,7 +41,8 @@ struct ol_kernel_args {
 	float *new_weights;
 	const float *state[OL_KERNEL_STATES]; /* momentum: u; Adam: m, v */
 	float *new_state[OL_KERNEL_STATES];
-	float shrink; /* an update: a factor on the gradients' sum or mean; 0: 1 */
+	float shrink; /* an update: a factor on the gradients' sum or mean; 0: 1; below 0: the update
+			 is made without them */
 	float clip; /* … whose elements are then cut to -clip … clip; 0: they are not */
 	struct ol_norms *norms; /* added up while summing; NULL: not wanted */
 	/* 1: an update's outputs go past the caches. It is quicker if they would not stay there till

@@ -151,7 +151,9 @@ static __attribute__((noinline)) void clip_block(float *restrict sum,
 {
 	const float clip = args->clip;
 
-	for (size_t i = 0; args->shrink != 0.0f && i < n; i++)
+	if (args->shrink < 0.0f)
+		memset(sum, 0, n * sizeof(*sum));
+	for (size_t i = 0; args->shrink > 0.0f && i < n; i++)
 		sum[i] *= args->shrink;
 	for (size_t i = 0; clip != 0.0f && i < n; i++) {
 		sum[i] = sum[i] > clip ? clip : sum[i];

@@ -5,6 +5,7 @@
 #include "store/store.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -526,7 +527,7 @@ static double group_norm(const struct ol_store *store, const float *sum,
 	return sqrt(norm2);
 }
 
-/* As torch.nn.utils.clip_grad_norm_() */
+/* As torch.nn.utils.clip_grad_norm_(); a norm beyond all numbers leaves nothing of its gradient */
 static void groups_shrink(struct ol_store *store, const float *sum)
 {
 	for (uint32_t i = 0; i < store->groups.count; i++) {
@@ -536,6 +537,8 @@ static void groups_shrink(struct ol_store *store, const float *sum)
 		if (group->clip_norm > 0.0f)
 			factor = (double)group->clip_norm / (group_norm(store, sum, group) + 1e-6);
 		group->shrink = factor < 1.0 ? (float)factor : 0.0f;
+		if (!(factor > (double)FLT_MIN))
+			group->shrink = -1.0f;
 	}
 }
 

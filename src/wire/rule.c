@@ -42,22 +42,28 @@ static bool is_in(float value, float min, float max)
 	return value >= min && value <= max;
 }
 
+/* Only Adam and AdamW keep two vectors of state */
+static bool is_adams(const struct ol_geometry *geo)
+{
+	return geo->state_vectors == 2;
+}
+
 static const char *group_fault(const struct ol_rule_group *group, const struct ol_geometry *geo)
 {
 	const float most = 3.0e38f;
 
 	if (!is_in(group->lr, 0.0f, most))
 		return "lr";
-	if (!is_in(group->momentum, 0.0f, 1.0f))
+	/* what the job's optimizer does not use would be believed to do something */
+	if (!is_in(group->momentum, 0.0f, geo->state_vectors == 1 ? 1.0f : 0.0f))
 		return "momentum";
 	if (!is_in(group->weight_decay, 0.0f, most))
 		return "weight_decay";
-	if (!is_in(group->beta1, 0.0f, 1.0f) || group->beta1 == 1.0f)
+	if (!is_in(group->beta1, 0.0f, is_adams(geo) ? 1.0f : 0.0f) || group->beta1 == 1.0f)
 		return "beta1";
-	if (!is_in(group->beta2, 0.0f, 1.0f) || group->beta2 == 1.0f)
+	if (!is_in(group->beta2, 0.0f, is_adams(geo) ? 1.0f : 0.0f) || group->beta2 == 1.0f)
 		return "beta2";
-	if (!is_in(group->epsilon, 0.0f, most) ||
-	    (geo->state_vectors == OL_STATE_VECTORS_MAX && group->epsilon == 0.0f))
+	if (!is_in(group->epsilon, 0.0f, most) || (is_adams(geo) && group->epsilon == 0.0f))
 		return "epsilon";
 	if (!is_in(group->clip_value, 0.0f, most))
 		return "clip_value";
@@ -171,7 +177,7 @@ float ol_rule_lr(const struct ol_rule *rule, uint32_t group, uint64_t version)
 {
 	if (group >= rule->group_count || group >= OL_RULE_GROUPS_MAX)
 		return 0.0f;
-	return (float)((double)rule->groups[group].lr * ol_rule_factor(rule, version));
+	return ol_rule_times(rule->groups[group].lr, ol_rule_factor(rule, version));
 }
 
 bool ol_rule_digest(const void *rule, const struct ol_geometry *geo,

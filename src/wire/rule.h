@@ -13,6 +13,7 @@
 #ifndef OL_WIRE_RULE_H
 #define OL_WIRE_RULE_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +46,14 @@ static inline size_t ol_rule_bytes_used(const struct ol_rule *rule)
 
 /* ol_rule_factor -- what the schedule makes of a learning rate in the step from `version` on */
 double ol_rule_factor(const struct ol_rule *rule, uint64_t version);
+
+/* ol_rule_times -- a learning rate times a factor, no larger than a float can be */
+static inline float ol_rule_times(float lr, double factor)
+{
+	const double rate = (double)lr * factor;
+
+	return rate > (double)FLT_MAX ? FLT_MAX : (float)rate;
+}
 
 /* ol_rule_varies -- the factor may be another one at another version */
 static inline bool ol_rule_varies(const struct ol_rule *rule)

@@ -77,8 +77,8 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	const struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, link->index);
 	uint32_t grads = hdr->grads;
 
-	if (status == 0 && (hdr->flags & OL_PUSH_RULE) != 0)
-		ol_rule_told(link, index);
+	if ((hdr->flags & OL_PUSH_RULE) != 0)
+		ol_rule_resolved(link, index, status);
 	if (status == 0 && ol_keep_is_left(link, grad))
 		link->own_version = link->version;
 	grad->open &= ~bit_of(link);
@@ -359,7 +359,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	lost = link->stat.lost;
 	applied_recount(link, own.grads);
 	if (link->went_back || link->stat.lost > lost)
-		link->rule_told = 0; /* a change of the rule may be lost as well */
+		ol_rule_on_loss(link, own.seq);
 	if (link->went_back && link->stat.lost > lost)
 		ol_log(OL_LOG_WARN,
 		       "server %s (shard %u): it came back with version %llu, older than version "

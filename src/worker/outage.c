@@ -168,6 +168,7 @@ void ol_outage_replay(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 	struct ol_grad *grad = replay_buffer(worker);
 	const struct ol_queued *queued;
+	struct ol_push_hdr hdr;
 
 	if (link->queue.count == 0 || !ol_link_usable(link) ||
 	    ((grad->open | grad->kept) >> link->index & 1) != 0 || !replay_may(link))
@@ -177,12 +178,15 @@ void ol_outage_replay(struct ol_link *link)
 	queued = ol_queue_oldest(link);
 	memcpy(grad->data + link->geo.shard_first, queued->sum,
 	       link->geo.shard_len * sizeof(float));
-	if ((queued->hdr.flags & OL_PUSH_RULE) != 0)
+	hdr = queued->hdr;
+	if ((hdr.flags & OL_PUSH_RULE) != 0 && ol_rule_is_old(link, queued->rule_serial))
+		hdr.flags &= ~(uint32_t)OL_PUSH_RULE;
+	if ((hdr.flags & OL_PUSH_RULE) != 0)
 		ol_rule_place(link, worker->window, queued->rule, queued->rule_serial);
 	ol_queue_shift(link);
 	grad->state = OL_GRAD_PUSHED;
 	grad->left[link->index] = ol_layout_vector_bytes(&link->geo);
-	ol_push_to(link, worker->window, &queued->hdr);
+	ol_push_to(link, worker->window, &hdr);
 	ol_push_progress(link);
 }
 

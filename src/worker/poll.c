@@ -491,7 +491,9 @@ static int version_look(struct ol_worker *worker, struct version_wait *wait)
 		return there && newest < pace->handed ? OL_E_HISTORY : -ETIMEDOUT;
 	if (now_ns >= wait->ask_ns && !asking) {
 		(void)ol_newest(worker);
-		wait->ask_ns = now_ns + ask_pause_ns(pace, wait->want, now_ns);
+		(void)newest_known(worker, &asking, &there);
+		if (asking) /* else a queue was full: again at the next look */
+			wait->ask_ns = now_ns + ask_pause_ns(pace, wait->want, now_ns);
 	}
 	return 1;
 }

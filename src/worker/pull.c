@@ -296,6 +296,10 @@ static bool goes_back(struct ol_worker *worker)
 		if (worker->links[i].read_local) /* an outage: there are no others */
 			return false;
 	}
+	for (uint32_t i = 0; last->whole && i < worker->link_count; i++) {
+		if (target_mirror(worker)->versions[i] < last->versions[i])
+			return true;
+	}
 	return oldest < worker->pace.handed || (last->whole && oldest < last->version);
 }
 

@@ -47,7 +47,11 @@ void ol_queue_shift(struct ol_link *link)
 
 static void drop_oldest(struct ol_link *link)
 {
-	link->stat.queue_dropped += ol_queue_oldest(link)->hdr.grads;
+	const struct ol_queued *oldest = ol_queue_oldest(link);
+
+	link->stat.queue_dropped += oldest->hdr.grads;
+	if ((oldest->hdr.flags & OL_PUSH_RULE) != 0 && oldest->rule_serial == link->rule_sent)
+		link->rule_sent = link->rule_told; /* the next push brings it */
 	ol_queue_shift(link);
 }
 

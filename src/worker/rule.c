@@ -8,23 +8,33 @@
  *	                        until the push is resolved, as the push may be made again
  *	delta in a queue        that of its newest gradient that brought one
  *	link->rule_told         the newest serial that the shard's server has
+ *	link->rule_sent         the newest that a push has taken along
  */
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/sized.h"
+#include "wire/seq.h"
 #include "worker/worker_internal.h"
 
+/* No push has taken the caller's rule along yet; or the one that had it was dropped */
 static bool is_due(const struct ol_link *link)
 {
-	return link->rule_told != link->worker->rule_serial;
+	return link->rule_sent != link->worker->rule_serial;
 }
 
 void ol_rule_attach(struct ol_link *link, struct ol_push_hdr *hdr)
 {
-	if (is_due(link))
-		hdr->flags |= OL_PUSH_RULE;
+	if (!is_due(link))
+		return;
+	hdr->flags |= OL_PUSH_RULE;
+	link->rule_sent = link->worker->rule_serial;
+}
+
+bool ol_rule_is_old(const struct ol_link *link, uint32_t serial)
+{
+	return serial < link->rule_sent;
 }
 
 void ol_rule_place(struct ol_link *link, uint32_t index, const struct ol_rule *rule,
@@ -34,12 +44,24 @@ void ol_rule_place(struct ol_link *link, uint32_t index, const struct ol_rule *r
 	link->worker->grads[index].rule_serials[link->index] = serial;
 }
 
-void ol_rule_told(struct ol_link *link, uint32_t index)
+void ol_rule_resolved(struct ol_link *link, uint32_t index, int status)
 {
 	const uint32_t serial = link->worker->grads[index].rule_serials[link->index];
 
-	if (serial > link->rule_told)
+	if (status == 0 && serial >= link->rule_told) {
 		link->rule_told = serial;
+		link->rule_seq = ol_worker_hdr(link->worker, index, link->index)->seq;
+	} else if (status != 0 && serial == link->rule_sent) {
+		link->rule_sent = link->rule_told; /* the next push brings it again */
+	}
+}
+
+void ol_rule_on_loss(struct ol_link *link, uint64_t own_seq)
+{
+	if (link->rule_told == 0 || ol_seq_contains(own_seq, link->rule_seq))
+		return;
+	link->rule_told = 0;
+	link->rule_sent = 0;
 }
 
 int ol_rule_post(struct ol_link *link, uint32_t index)
@@ -72,7 +94,8 @@ void ol_rule_follow(const struct ol_link *link, float *weights, const float *gra
 {
 	const struct ol_worker *worker = link->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
-	const struct ol_rule *rule = is_due(link) ? &worker->rule : mirrored(mirror, link);
+	const struct ol_rule *rule =
+		link->rule_told != worker->rule_serial ? &worker->rule : mirrored(mirror, link);
 	const uint64_t end = link->geo.shard_first + link->geo.shard_len;
 	const uint32_t groups = rule != NULL ? rule->group_count : 1;
 
@@ -126,6 +149,25 @@ static int rule_check(const struct ol_worker *worker, struct ol_rule *rule)
 	return ol_rule_fault(rule, &worker->links[0].geo) == NULL ? 0 : -EINVAL;
 }
 
+/* The caller has asked for this rule before, and either it is on its way, or the job has it still */
+static bool is_known(const struct ol_worker *worker, const struct ol_rule *wanted)
+{
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	if (worker->rule_serial == 0 ||
+	    memcmp(wanted, &worker->rule, ol_rule_bytes_used(wanted)) != 0)
+		return false;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		const struct ol_link *link = &worker->links[i];
+		const struct ol_rule *now = mirror->whole ? mirrored(mirror, link) : NULL;
+
+		if (link->rule_told == worker->rule_serial &&
+		    (now == NULL || ol_rule_is_news(now, wanted)))
+			return false;
+	}
+	return true;
+}
+
 int ol_rule_set_sized(struct ol_worker *worker, const struct ol_rule *rule, size_t rule_bytes)
 {
 	struct ol_rule wanted = { 0 };
@@ -141,8 +183,7 @@ int ol_rule_set_sized(struct ol_worker *worker, const struct ol_rule *rule, size
 	rc = rule_check(worker, &wanted);
 	if (rc != 0)
 		return rc;
-	if (worker->rule_serial != 0 &&
-	    memcmp(&wanted, &worker->rule, ol_rule_bytes_used(&wanted)) == 0)
+	if (is_known(worker, &wanted))
 		return 0;
 	memset(&worker->rule, 0, sizeof(worker->rule));
 	memcpy(&worker->rule, &wanted, ol_rule_bytes_used(&wanted));

@@ -171,7 +171,10 @@ struct ol_link {
 		own_version; /* a gradient that was computed at older weights than this is late, by an
 				 outage: see ol_outage_queues() */
 
-	uint32_t rule_told; /* worker->rule_serial of the rule that the server has */
+	/* Serials of rules (worker->rule_serial): the newest that the server has, and that is on its
+	   way or there. So one push alone brings a rule, as a repeat could undo another worker's */
+	uint32_t rule_told, rule_sent;
+	uint64_t rule_seq; /* the push that brought what it was told */
 	bool withdrew; /* the head was told of a withdrawal, and nothing was pushed since */
 	bool withdraw_due; /* the head must be told, once all earlier pushes are posted */
 
@@ -544,8 +547,12 @@ void ol_rule_place(struct ol_link *link, uint32_t index, const struct ol_rule *r
 		   uint32_t serial);
 /* ol_rule_post -- write it behind the header's place, before the header; 0, or the post's error */
 int ol_rule_post(struct ol_link *link, uint32_t index);
-/* ol_rule_told -- the push in slot `index` took effect, and the rule that it brought */
-void ol_rule_told(struct ol_link *link, uint32_t index);
+/* ol_rule_resolved -- the push in slot `index`, which brings a rule, has ended */
+void ol_rule_resolved(struct ol_link *link, uint32_t index, int status);
+/* ol_rule_on_loss -- a server is back whose weights have pushes of this worker up to own_seq */
+void ol_rule_on_loss(struct ol_link *link, uint64_t own_seq);
+/* ol_rule_is_old -- a newer rule than that of a delta is there, or goes before it */
+bool ol_rule_is_old(const struct ol_link *link, uint32_t serial);
 /* ol_rule_follow -- a shard's local weights follow its gradient; both are the whole vector's */
 void ol_rule_follow(const struct ol_link *link, float *weights, const float *grad);
 

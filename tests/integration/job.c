@@ -212,6 +212,54 @@ static int push_nonfinite(const struct job *job, long unused)
 	return 0;
 }
 
+static struct ol_rule rule_now(struct ol_worker *worker)
+{
+	struct ol_rule rule;
+
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	check_ok(ol_rule_get(worker, &rule));
+	return rule;
+}
+
+/* Two workers that want different rules: each change takes effect once, the last one stays */
+static int rules_of_two(const struct job *job, long unused)
+{
+	struct ol_worker *one = job_worker(job, 0), *two = job_worker(job, 1);
+	struct ol_op ops[2] = { { 0 }, { 0 } };
+	struct ol_rule rule = rule_now(one);
+
+	(void)unused;
+	check_ok(job_pull(two, 0));
+	for (unsigned turn = 1; turn < 20; turn += 2) {
+		rule.groups[0].lr = 0.25f;
+		check_ok(ol_rule_set(one, &rule));
+		check_ok(job_push_start(one, 1.0f, &ops[0]));
+		while (rule_now(two).version != turn)
+			;
+		rule.groups[0].lr = 0.125f;
+		check_ok(ol_rule_set(two, &rule));
+		check_ok(ol_rule_set(two, &rule)); /* the same: nothing */
+		check_ok(job_push(two, 1.0f));
+		check_ok(job_push_start(one, 1.0f, &ops[1])); /* has not seen its ack: no repeat */
+		for (int i = 0; i < 2; i++)
+			check_ok(ol_worker_wait(one, &ops[i]));
+		check_eq(rule_now(one).version, turn + 1);
+		check(rule_now(one).groups[0].lr == 0.125f);
+	}
+	ol_worker_close(one);
+	ol_worker_close(two);
+	return 0;
+}
+
+static void a_rule_changes_once(void)
+{
+	struct job job;
+
+	job_start(&job, job_opts(OL_CONSISTENCY_ASYNC, 1), 100.0f);
+	job_join(job_fork(rules_of_two, &job, 0));
+	job_stop(&job);
+}
+
 static void nonfinite_is_dropped_and_counted(void)
 {
 	struct job job;
@@ -411,6 +459,8 @@ int main(void)
 	printf("ok sync\n");
 	parts_change_nothing();
 	printf("ok parts\n");
+	a_rule_changes_once();
+	printf("ok rules of two workers\n");
 	nonfinite_is_dropped_and_counted();
 	printf("ok non-finite\n");
 	a_window_of_pushes_is_applied_in_order();

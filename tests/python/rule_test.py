@@ -123,10 +123,13 @@ class RuleTest(SameBits, unittest.TestCase):
             rule.groups = [outlast.Group(first=i) for i in range(3)]
             with self.assertRaisesRegex(outlast.Error, "3 groups.*--groups"):
                 job.set_rule(rule)
-            for field, value in (("lr", float("nan")), ("momentum", 2.0), ("first", 1)):
+            for field, value, said in (("lr", float("nan"), "group 0: lr is nan"),
+                                       ("momentum", 2.0, "group 0: momentum is 2.0"),
+                                       ("momentum", 0.5, 'launch.rule="momentum"'),
+                                       ("first", 1, "out of range")):
                 rule = job.rule()
                 setattr(rule.groups[0], field, value)
-                with self.assertRaisesRegex(ValueError, "out of range"):
+                with self.assertRaisesRegex(ValueError, said):
                     job.set_rule(rule)
             rule = job.rule()
             rule.schedule = "cosinus"
@@ -138,6 +141,23 @@ class RuleTest(SameBits, unittest.TestCase):
                 outlast.connect(servers) as job:
             with self.assertRaisesRegex(ValueError, "group 1: amsgrad"):
                 outlast.torch.Optimizer(groups, job)
+            optimizer = outlast.torch.Optimizer(two_groups(make_model(), 0.1), job)
+            with self.assertRaisesRegex(outlast.Error, "a parameter group after the others"):
+                optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
+        for word, value in (("epoch", 2), ("shard", 1)):
+            with self.assertRaisesRegex(ValueError, word):
+                outlast.launch(4, **{word: value})
+        with self.assertRaisesRegex(TypeError, "outlast.torch.vector"):
+            outlast.launch(init=make_model())
+
+    def test_schedulers_of_momentum(self):
+        for rule in ("momentum", "adamw"):
+            groups = two_groups(make_model(), 0.1)
+            with outlast.launch(init=outlast.torch.vector(groups), rule=rule) as servers, \
+                    outlast.connect(servers) as job:
+                optimizer = outlast.torch.Optimizer(groups, job)
+                lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+                optimizer.step()
 
 
 def make_groups() -> list[dict]:

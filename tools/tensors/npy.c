@@ -114,7 +114,7 @@ static int take_number(struct cursor *c, uint64_t *ret_value)
 
 static int shape_read(struct cursor *c)
 {
-	uint64_t size, dims = 0;
+	uint64_t size = 0, dims = 0;
 	bool comma = false;
 
 	c->count = 1;
@@ -243,7 +243,7 @@ static int parse(const struct tensors_file *file, struct tensors_place *ret_plac
 		 const struct tensors_line *err)
 {
 	char text[HEADER_MAX];
-	uint32_t at, bytes;
+	uint32_t at = 0, bytes = 0;
 	struct cursor c = { .at = text, .err = err };
 	int rc = start_read(file, &at, &bytes, err);
 

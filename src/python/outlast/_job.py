@@ -13,7 +13,7 @@ import numpy
 from . import _errors
 from ._handle import SLICE_MS, Handle, Op, deadline_of
 from ._library import ffi, lib, text
-from ._rule import Rule, pack, unpack
+from ._rule import Rule, fault, pack, unpack
 
 KEY_BYTES_MAX = 255
 OUTAGES = {"end": "OL_OUTAGE_END", "wait": "OL_OUTAGE_WAIT", "continue": "OL_OUTAGE_CONTINUE"}
@@ -303,7 +303,10 @@ class Job(Handle):
         return self._used
 
     def rule(self) -> Rule:
-        """What the servers updated the weights of the last pull by, and go on with. Never blocks."""
+        """What the servers updated the weights of the last pull by, and go on with: pull() first.
+
+        Never blocks.
+        """
         self._mirror()
         made = ffi.new("struct ol_rule *")
         rc = lib.ol_rule_get_sized(self._worker(), made, ffi.sizeof("struct ol_rule"))
@@ -321,7 +324,7 @@ class Job(Handle):
         """
         rc = lib.ol_rule_set_sized(self._worker(), pack(rule), ffi.sizeof("struct ol_rule"))
         if rc == -errno.EINVAL:
-            raise ValueError(f"a number is out of range, or groups are not in order: {rule}")
+            raise ValueError(fault(rule))
         if rc == -errno.ENOSPC:
             raise _errors.Error(f"the rule has {len(rule.groups)} groups, and the servers have no "
                                 "room for so many: launch(groups=…), or outlast serve --groups", rc)

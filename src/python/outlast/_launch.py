@@ -16,6 +16,7 @@ from ._library import BUILDS, installed
 
 STOP_S = 5.0  # until a server that was asked to end is killed
 LOG_BYTES = 2000
+OWN = {"shard", "epoch", "ready_fd", "optimizer"}  # options that are launch()'s own
 
 
 def program() -> str:
@@ -157,7 +158,8 @@ def option(name: str, value: object) -> list[str]:
 
 def launch(params: int | None = None, *, init: object = None, servers: int = 1, workers: int = 1,
            consistency: str = "async", rule: str = "sgd", lr: float = 0.01,
-           listen: list[str] | None = None, outage: str = "wait", **options: object) -> Launch:
+           listen: list[str] | None = None, outage: str = "wait", restore: str = "none",
+           **options: object) -> Launch:
     """Start the servers of a job on this machine.
 
     params: how many float32 the job holds, from zeros; or init: their first values, a vector, as
@@ -168,12 +170,17 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     others of `outlast serve`.
     rule: "sgd", "momentum", "nesterov", "adam", "adamw"; lr: its learning rate.
     listen: an address for each server; None: shm, for processes of this user on this machine.
+    restore: where the first weights come from instead, with durability="checkpoint" and
+    checkpoint="every=100steps,dir=…": "checkpoint", or "freshest".
     outage: what connect() to this object does while a server is gone, if it is not told otherwise.
     A connect() to the address as text, in another process, does not know it.
     options: further ones of `outlast serve`: momentum=0.9, weight_decay=, job_key_file=, lease_ms=.
 
     Blocks: until all listen. Raises Error with what the server said last.
     """
+    own = OWN & set(options)
+    if own:
+        raise ValueError(f"{', '.join(sorted(own))}: launch() gives this to each server itself")
     if (params is None) == (init is None):
         raise ValueError("launch() needs params, or init")
     if listen is not None and len(listen) != servers:
@@ -185,7 +192,12 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     if isinstance(init, (str, os.PathLike)):
         words += ["--init", os.path.abspath(init)]
     elif init is not None:
-        vector = numpy.ascontiguousarray(init, dtype=numpy.float32).reshape(-1)
+        try:
+            vector = numpy.ascontiguousarray(init, dtype=numpy.float32).reshape(-1)
+        except (TypeError, ValueError) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise TypeError(f"init: a vector of float32, as outlast.torch.vector(model) makes it, or "
+                            f"a file, not {type(init).__name__} ({error})") from None
         file = os.path.join(folder, "init.npy")
         numpy.save(file, vector)
         words += ["--init", file]
@@ -199,7 +211,7 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
             address = listen[shard] if listen is not None else f"{name}-{shard}"
             server = Server(shard, address, [*words, "--shard", str(shard)], pathlib.Path(folder))
             started.append(server)
-            server.start()
+            server.start(restore)
     except BaseException:
         end(started, folder, os.getpid())
         raise

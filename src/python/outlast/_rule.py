@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ._library import ffi, lib
 
 NOW = 2**64 - 1  # OL_RULE_NOW
+MOST = 3e38
 SCHEDULES = ("constant", "cosine", "step", "polynomial")  # in the order of enum ol_schedule
 GROUP_FIELDS = ("first", "lr", "momentum", "weight_decay", "beta1", "beta2", "epsilon",
                 "clip_value", "clip_norm")
@@ -50,6 +51,26 @@ class Rule:
     def lr(self, version: int, group: int = 0) -> float:
         """A group's learning rate for the step from `version` on."""
         return lib.ol_rule_lr(pack(self), group, version)
+
+
+def fault(rule: Rule) -> str:
+    """Which number no server takes, if that can be told from the rule alone."""
+    for index, group in enumerate(rule.groups):
+        for name in GROUP_FIELDS[1:]:
+            value = getattr(group, name)
+            below_one = name in ("momentum", "beta1", "beta2")
+            if not 0 <= value <= (1 if below_one else MOST):
+                bound = "1" if below_one else f"{MOST:.0e}"
+                return f"parameter group {index}: {name} is {value}, not from 0 to {bound}"
+        if index > 0 and group.first <= rule.groups[index - 1].first:
+            return f"parameter group {index} begins at {group.first}, not behind the one before"
+    if any(group.momentum > 0 for group in rule.groups):
+        return ("momentum: the servers' optimizer has none, or the rule has another number out of "
+                'range: launch(rule="momentum") or "nesterov"')
+    if any(group.beta1 > 0 or group.beta2 > 0 for group in rule.groups):
+        return ('betas: the servers\' optimizer has none, or they are 1: launch(rule="adam") or '
+                '"adamw"')
+    return f"a number of its schedule is out of range: {rule}"
 
 
 def pack(rule: Rule) -> object:

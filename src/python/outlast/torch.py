@@ -75,9 +75,13 @@ def vector(model: Model) -> numpy.ndarray:
 def load(model: Model, weights: object) -> None:
     """Copy a vector (of reader.pull(), for example) into a model of this process's own memory."""
     parameters = parameters_of(model)
-    flat = torch.from_numpy(numpy.array(weights, dtype=numpy.float32))
+    flat = torch.from_numpy(numpy.array(weights, dtype=numpy.float32).reshape(-1))
+    layout = Layout(parameters)
+    if len(flat) != layout.count:
+        raise _errors.Error(f"the model has {layout.count} parameters, the weights {len(flat)}",
+                            -errno.EINVAL)
     with torch.no_grad():
-        for parameter, view in zip(parameters, Layout(parameters).views(flat)):
+        for parameter, view in zip(parameters, layout.views(flat)):
             parameter.copy_(view)
 
 
@@ -148,6 +152,12 @@ class Rates:
             for word, value in words.items():
                 group.setdefault(word, defaults.get(word, value))
 
+    def defaults(self) -> dict:
+        """As torch's optimizer of that kind has them: betas, or momentum."""
+        first = self.groups[0]
+        last = "betas" if any(first["betas"]) else "momentum"
+        return {word: first[word] for word in ("lr", "weight_decay", last)}
+
     def wanted(self) -> list[Group]:
         return [Group(first, *(float(group[word]) for word in GROUP_WORDS[:3]),
                       *(float(beta) for beta in group["betas"]), float(group["eps"]),
@@ -206,9 +216,17 @@ class Optimizer(torch.optim.Optimizer):
         job.pull(newest=True, timeout=timeout)
         self._rates = Rates(job, self.param_groups, defaults)
         self._rates.tell()
+        self.defaults.update(self._rates.defaults())  # schedulers of momentum look there
         self._borrow()
         self._point()
         job._on_close(self.detach)
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Only the constructor makes groups: they are where parameters lie in the job's vector."""
+        if hasattr(self, "_rates"):
+            raise _errors.Error("a parameter group after the others: the job's vector has no place "
+                                "for it; give all groups to Optimizer()", -errno.EPERM)
+        super().add_param_group(param_group)
 
     def _point(self) -> None:
         """Parameters are views of where the last weights are."""

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/world/cluster.h"
+#include "store/kernels.h"
 
 enum {
 	RULE_STEPS = 3, /* versions between two changes */
@@ -46,16 +47,17 @@ static void schedule_at(uint64_t turn, struct ol_rule *rule)
 void rule_at(uint64_t version, struct ol_rule *ret_rule)
 {
 	const uint64_t turn = version / RULE_STEPS;
+	const unsigned vectors = ol_rule_state_vectors(cluster.scenario.optimizer);
 	struct ol_rule rule = { .group_count = 1 + (uint32_t)(turn % CLUSTER_GROUPS) };
 
 	for (uint32_t i = 0; i < rule.group_count; i++) {
 		rule.groups[i] = (struct ol_rule_group){
 			.first = i * cluster.params / (CLUSTER_GROUPS + 1),
 			.lr = 0.01f * (float)(1 + (turn + i) % 7),
-			.momentum = 0.5f,
+			.momentum = vectors == 1 ? 0.5f : 0.0f,
 			.weight_decay = i == 0 ? 0.125f : 0.0f,
-			.beta1 = 0.5f,
-			.beta2 = 0.75f,
+			.beta1 = vectors == 2 ? 0.5f : 0.0f,
+			.beta2 = vectors == 2 ? 0.75f : 0.0f,
 			.epsilon = 0.01f,
 			.clip_value = turn % 5 == 1 ? 0.5f : 0.0f,
 		};

@@ -30,6 +30,7 @@ static struct ol_geometry geo = { .param_count = LEN,
 				  .shard_count = 1,
 				  .workers_max = COUNT,
 				  .window = 2,
+				  .groups = 1,
 				  .consistency = OL_CONSISTENCY_SYNC };
 static float grads[COUNT][LEN];
 static void *memory;

@@ -40,7 +40,7 @@ static struct ol_rule rule_of(enum ol_schedule schedule)
 				.power = 2 };
 
 	rule.groups[0] = (struct ol_rule_group){
-		.lr = 0.5f, .momentum = 0.9f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f
+		.lr = 0.5f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f
 	};
 	rule.groups[1] = rule.groups[0];
 	rule.groups[1].first = 500;
@@ -131,7 +131,7 @@ static void faults_are_found_and_named(void **state)
 	WITH(groups[1].first, 1000, "first");
 	WITH(groups[1].lr, NAN, "lr");
 	WITH(groups[1].lr, INFINITY, "lr");
-	WITH(groups[1].momentum, 1.5f, "momentum");
+	WITH(groups[1].momentum, 0.5f, "momentum"); /* Adam has none */
 	WITH(groups[1].weight_decay, -1.0f, "weight_decay");
 	WITH(groups[1].beta1, 1.0f, "beta1");
 	WITH(groups[1].beta2, NAN, "beta2");
@@ -143,6 +143,9 @@ static void faults_are_found_and_named(void **state)
 	bad.begin = OL_RULE_NOW;
 	bad.groups[1].clip_norm = 1.0f;
 	assert_null(ol_rule_fault(&bad, &geo));
+	two.state_vectors = 1; /* momentum: no betas */
+	assert_string_equal(ol_rule_fault(&good, &two), "beta1");
+	two.state_vectors = 2;
 	two.shard_count = 2; /* no server has the whole gradient */
 	assert_string_equal(ol_rule_fault(&bad, &two), "clip_norm");
 }

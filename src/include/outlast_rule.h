@@ -87,12 +87,12 @@ static inline int ol_rule_get(const struct ol_worker *worker, struct ol_rule *re
 }
 
 /*
- * ol_rule_set -- change the rule: this worker's next pushes bring it to the servers
+ * ol_rule_set -- change the rule: this worker's next push brings it to the servers
  *
- * The first of them that is applied takes the rule along: its step, and those after it, are made by
- * it. A push that is dropped takes it along no further, so the next one brings it again. If several
- * gradients of one step bring a rule, that of the largest worker id is taken. A rule that changes
- * nothing is not a change. rule->version is not looked at.
+ * If that push is applied, its step, and those after it, are made by the rule; so it changes once. If
+ * it is dropped, the next push brings the rule. If several gradients of one step bring a rule, that of
+ * the largest worker id is taken. A rule that changes nothing is not a change. rule->version is not
+ * looked at. A gradient that is taken into a later step (late=next) takes its rule along.
  *
  * A rule that travels with a push is kept, pushed again and queued as its gradient is: a run that
  * waits for all workers is a function of its seed and of these calls, whatever servers die. With

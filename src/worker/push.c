@@ -333,6 +333,8 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 	ol_rule_attach(link, hdr);
 	if (here && grad->is_void) {
 		link->stat.nonfinite++;
+		if ((hdr->flags & OL_PUSH_RULE) != 0)
+			ol_rule_dropped(link);
 		grad->status = OL_E_NONFINITE;
 		return;
 	}

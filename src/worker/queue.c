@@ -51,7 +51,7 @@ static void drop_oldest(struct ol_link *link)
 
 	link->stat.queue_dropped += oldest->hdr.grads;
 	if ((oldest->hdr.flags & OL_PUSH_RULE) != 0 && oldest->rule_serial == link->rule_sent)
-		link->rule_sent = link->rule_told; /* the next push brings it */
+		ol_rule_dropped(link);
 	ol_queue_shift(link);
 }
 

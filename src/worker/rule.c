@@ -44,6 +44,11 @@ void ol_rule_place(struct ol_link *link, uint32_t index, const struct ol_rule *r
 	link->worker->grads[index].rule_serials[link->index] = serial;
 }
 
+void ol_rule_dropped(struct ol_link *link)
+{
+	link->rule_sent = link->rule_told; /* the next push brings it */
+}
+
 void ol_rule_resolved(struct ol_link *link, uint32_t index, int status)
 {
 	const uint32_t serial = link->worker->grads[index].rule_serials[link->index];
@@ -52,16 +57,27 @@ void ol_rule_resolved(struct ol_link *link, uint32_t index, int status)
 		link->rule_told = serial;
 		link->rule_seq = ol_worker_hdr(link->worker, index, link->index)->seq;
 	} else if (status != 0 && serial == link->rule_sent) {
-		link->rule_sent = link->rule_told; /* the next push brings it again */
+		ol_rule_dropped(link);
 	}
 }
 
 void ol_rule_on_loss(struct ol_link *link, uint64_t own_seq)
 {
+	struct ol_worker *worker = link->worker;
+
 	if (link->rule_told == 0 || ol_seq_contains(own_seq, link->rule_seq))
 		return;
 	link->rule_told = 0;
 	link->rule_sent = 0;
+	for (uint32_t i = 0; i < worker->slots; i++) { /* what is pushed again brings it again */
+		const struct ol_grad *grad = &worker->grads[i];
+		const bool open =
+			grad->state == OL_GRAD_PUSHED && (grad->open >> link->index & 1) != 0;
+
+		if (open && (ol_worker_hdr(worker, i, link->index)->flags & OL_PUSH_RULE) != 0 &&
+		    grad->rule_serials[link->index] > link->rule_sent)
+			link->rule_sent = grad->rule_serials[link->index];
+	}
 }
 
 int ol_rule_post(struct ol_link *link, uint32_t index)

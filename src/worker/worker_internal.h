@@ -549,6 +549,8 @@ void ol_rule_place(struct ol_link *link, uint32_t index, const struct ol_rule *r
 int ol_rule_post(struct ol_link *link, uint32_t index);
 /* ol_rule_resolved -- the push in slot `index`, which brings a rule, has ended */
 void ol_rule_resolved(struct ol_link *link, uint32_t index, int status);
+/* ol_rule_dropped -- what had the newest rule is dropped here */
+void ol_rule_dropped(struct ol_link *link);
 /* ol_rule_on_loss -- a server is back whose weights have pushes of this worker up to own_seq */
 void ol_rule_on_loss(struct ol_link *link, uint64_t own_seq);
 /* ol_rule_is_old -- a newer rule than that of a delta is there, or goes before it */

@@ -194,7 +194,7 @@ static __attribute__((noinline)) bool rule_take(const struct ol_ingest *ingest,
 	       slot_memory(ingest, landed) + ol_layout_vector_bytes(geo) +
 		       sizeof(struct ol_push_hdr),
 	       session->rule_bytes);
-	return ol_rule_fault(rule, geo) == NULL;
+	return ol_rule_fault(rule, geo) == NULL && ol_rule_useless(rule, geo) == NULL;
 }
 
 const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,

@@ -54,14 +54,13 @@ static const char *group_fault(const struct ol_rule_group *group, const struct o
 
 	if (!is_in(group->lr, 0.0f, most))
 		return "lr";
-	/* what the job's optimizer does not use would be believed to do something */
-	if (!is_in(group->momentum, 0.0f, geo->state_vectors == 1 ? 1.0f : 0.0f))
+	if (!is_in(group->momentum, 0.0f, 1.0f))
 		return "momentum";
 	if (!is_in(group->weight_decay, 0.0f, most))
 		return "weight_decay";
-	if (!is_in(group->beta1, 0.0f, is_adams(geo) ? 1.0f : 0.0f) || group->beta1 == 1.0f)
+	if (!is_in(group->beta1, 0.0f, 1.0f) || group->beta1 == 1.0f)
 		return "beta1";
-	if (!is_in(group->beta2, 0.0f, is_adams(geo) ? 1.0f : 0.0f) || group->beta2 == 1.0f)
+	if (!is_in(group->beta2, 0.0f, 1.0f) || group->beta2 == 1.0f)
 		return "beta2";
 	if (!is_in(group->epsilon, 0.0f, most) || (is_adams(geo) && group->epsilon == 0.0f))
 		return "epsilon";
@@ -112,6 +111,19 @@ const char *ol_rule_fault(const struct ol_rule *rule, const struct ol_geometry *
 		fault = group_fault(&rule->groups[i], geo);
 	}
 	return fault;
+}
+
+const char *ol_rule_useless(const struct ol_rule *rule, const struct ol_geometry *geo)
+{
+	for (uint32_t i = 0; i < rule->group_count; i++) {
+		const struct ol_rule_group *group = &rule->groups[i];
+
+		if (group->momentum != 0.0f && geo->state_vectors != 1)
+			return "momentum";
+		if ((group->beta1 != 0.0f || group->beta2 != 0.0f) && !is_adams(geo))
+			return "beta1";
+	}
+	return NULL;
 }
 
 bool ol_rule_is_news(const struct ol_rule *now, const struct ol_rule *next)

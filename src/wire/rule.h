@@ -34,6 +34,10 @@ void ol_rule_first(const struct ol_update_rule *from, const struct ol_geometry *
 /* ol_rule_fault -- the field that no server can take; NULL: none */
 const char *ol_rule_fault(const struct ol_rule *rule, const struct ol_geometry *geo);
 
+/* ol_rule_useless -- of a valid rule, the field that the job's optimizer does not use: it would be
+ * believed to do something. NULL: none. Nobody sets such a rule */
+const char *ol_rule_useless(const struct ol_rule *rule, const struct ol_geometry *geo);
+
 /* ol_rule_is_news -- valid `next` says something else than `now`. Versions do not count, nor does
  * OL_RULE_NOW: so a rule that comes again with a later push does not begin its schedule again */
 bool ol_rule_is_news(const struct ol_rule *now, const struct ol_rule *next);

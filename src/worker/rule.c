@@ -162,7 +162,10 @@ static int rule_check(const struct ol_worker *worker, struct ol_rule *rule)
 		if (i < OL_RULE_GROUPS_MAX && rule->groups[i].clip_norm > 0.0f)
 			return -EOPNOTSUPP;
 	}
-	return ol_rule_fault(rule, &worker->links[0].geo) == NULL ? 0 : -EINVAL;
+	return ol_rule_fault(rule, &worker->links[0].geo) == NULL &&
+			       ol_rule_useless(rule, &worker->links[0].geo) == NULL
+		       ? 0
+		       : -EINVAL;
 }
 
 /* The caller has asked for this rule before, and either it is on its way, or the job has it still */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "outlast_rule.h"
@@ -90,6 +91,7 @@ static pid_t relay_start(struct plan plan, char addrs[256])
 	pid = fork();
 	check(pid >= 0);
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no relay */
 		close(fds[0]);
 		exit(relay_main(&plan));
 	}

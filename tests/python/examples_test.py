@@ -34,6 +34,18 @@ class Examples(unittest.TestCase):
     def test_reader(self):
         self.run_example("06-reader")
 
+    def test_the_drill_of_diloco(self):
+        env = dict(os.environ, PYTHONPATH="src/python", PYTHONDONTWRITEBYTECODE="1")
+        drill = "tools/examples/05-diloco/drill.py"
+        said = subprocess.run([sys.executable, drill, "--outer", "3", "--kill-every", "2",
+                               "--row", "server killed"], cwd=ROOT, env=env, capture_output=True,
+                              text=True, timeout=200)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        rows = said.stdout.splitlines()[1:]
+        self.assertEqual([row.split("  ")[0] for row in rows], ["undisturbed", "server killed"])
+        for row in rows:
+            self.assertRegex(row, r"s +0 +0 +0 .* the same$")
+
 
 if __name__ == "__main__":
     unittest.main()

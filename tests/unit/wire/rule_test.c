@@ -131,7 +131,7 @@ static void faults_are_found_and_named(void **state)
 	WITH(groups[1].first, 1000, "first");
 	WITH(groups[1].lr, NAN, "lr");
 	WITH(groups[1].lr, INFINITY, "lr");
-	WITH(groups[1].momentum, 0.5f, "momentum"); /* Adam has none */
+	WITH(groups[1].momentum, 1.5f, "momentum");
 	WITH(groups[1].weight_decay, -1.0f, "weight_decay");
 	WITH(groups[1].beta1, 1.0f, "beta1");
 	WITH(groups[1].beta2, NAN, "beta2");
@@ -143,9 +143,13 @@ static void faults_are_found_and_named(void **state)
 	bad.begin = OL_RULE_NOW;
 	bad.groups[1].clip_norm = 1.0f;
 	assert_null(ol_rule_fault(&bad, &geo));
+	assert_null(ol_rule_useless(&good, &geo));
 	two.state_vectors = 1; /* momentum: no betas */
-	assert_string_equal(ol_rule_fault(&good, &two), "beta1");
+	assert_string_equal(ol_rule_useless(&good, &two), "beta1");
 	two.state_vectors = 2;
+	bad.groups[1].momentum = 0.5f; /* Adam has none */
+	assert_string_equal(ol_rule_useless(&bad, &geo), "momentum");
+	bad.groups[1].momentum = 0.0f;
 	two.shard_count = 2; /* no server has the whole gradient */
 	assert_string_equal(ol_rule_fault(&bad, &two), "clip_norm");
 }

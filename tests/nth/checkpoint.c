@@ -39,6 +39,7 @@ static struct ol_ckpt_meta meta_of(uint64_t at)
 			 .shard_count = 1,
 			 .workers_max = 2,
 			 .window = 2,
+			 .groups = 1,
 			 .consistency = OL_CONSISTENCY_ASYNC },
 		.job_id = 7,
 		.version = at,

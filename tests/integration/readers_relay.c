@@ -4,6 +4,8 @@
  * readers_relay.c -- a relay of several shards shows readers the job's own versions, epoch and table;
  * an observer's key is enough for it; it lets in no worker, and no reader with another key; a relay
  * may read a relay. A replica that takes over in a chain is nothing that a relay's readers notice.
+ *
+ * not under tsan: it has threads when it forks a relay, which has threads as well
  */
 #include <errno.h>
 #include <signal.h>

@@ -38,7 +38,7 @@
 
 enum {
 	SEEDS = 2000, /* without arguments … */
-	SEEDS_SLOW = 300, /* … and where a sanitizer watches */
+	SEEDS_SLOW = 200, /* … and where a sanitizer watches */
 	SEEDS_BLIPS = 150, /* of nothing but moments without a network */
 	TWICE_SEEDS = 5, /* are run twice: the same seed is the same history */
 	MUTATE_SEEDS = 3000, /* within so many a mutation is to be found */

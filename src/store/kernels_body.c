@@ -9,6 +9,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/power.h"
 #include "store/kernels.h"
 
 #ifndef OL_KERNELS_ISA
@@ -52,19 +53,6 @@ ol_kernel_gather_fn OL_KERNEL_GATHER;
 ol_kernel_finite_fn OL_KERNEL_FINITE;
 ol_kernel_moved2_fn OL_KERNEL_MOVED;
 ol_kernel_norm2_fn OL_KERNEL_NORM;
-
-/* beta^step by squaring: the same bits on every machine, unlike pow() */
-static double power(double base, uint64_t exponent)
-{
-	double result = 1.0;
-
-	for (; exponent > 0; exponent >>= 1) {
-		if (exponent & 1)
-			result *= base;
-		base *= base;
-	}
-	return result;
-}
 
 /* 1 if an exponent is all ones, which 1 added carries over: a NaN or an infinity */
 static int has_nonfinite(const float *g, size_t n)
@@ -259,8 +247,8 @@ static struct block block_init(const struct ol_kernel_args *args)
 	};
 
 	if (rule->optimizer == OL_OPTIMIZER_ADAM || rule->optimizer == OL_OPTIMIZER_ADAMW) {
-		b.c1 = (float)(1.0 - power((double)rule->beta1, args->step));
-		b.c2 = (float)(1.0 - power((double)rule->beta2, args->step));
+		b.c1 = (float)(1.0 - ol_power((double)rule->beta1, args->step));
+		b.c2 = (float)(1.0 - ol_power((double)rule->beta2, args->step));
 	}
 	if (rule->optimizer == OL_OPTIMIZER_ADAMW)
 		b.wd = rule->weight_decay;

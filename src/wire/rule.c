@@ -9,6 +9,7 @@
 
 #include <openssl/evp.h>
 
+#include "base/power.h"
 #include "wire/bounds.h"
 
 static_assert(sizeof(struct ol_rule_group) == 48, "a group is part of the wire protocol");
@@ -149,19 +150,6 @@ static double cos_pi(double x)
 	return second ? sum - 1.0 : 1.0 - sum;
 }
 
-/* By squaring */
-static double power(double base, uint64_t exponent)
-{
-	double result = 1.0;
-
-	for (; exponent > 0; exponent >>= 1) {
-		if (exponent & 1)
-			result *= base;
-		base *= base;
-	}
-	return result;
-}
-
 double ol_rule_factor(const struct ol_rule *rule, uint64_t version)
 {
 	const double floor = (double)rule->floor, from = (double)rule->warmup_from;
@@ -178,9 +166,9 @@ double ol_rule_factor(const struct ol_rule *rule, uint64_t version)
 	case OL_SCHEDULE_COSINE:
 		return floor + (1.0 - floor) * (1.0 + cos_pi(part)) / 2.0;
 	case OL_SCHEDULE_STEP:
-		return power((double)rule->gamma, rule->length == 0 ? 0 : t / rule->length);
+		return ol_power((double)rule->gamma, rule->length == 0 ? 0 : t / rule->length);
 	case OL_SCHEDULE_POLYNOMIAL:
-		return floor + (1.0 - floor) * power(1.0 - part, rule->power);
+		return floor + (1.0 - floor) * ol_power(1.0 - part, rule->power);
 	}
 	return 1.0;
 }

@@ -183,24 +183,6 @@ static int count(const struct job *job, long kills)
 	return 0;
 }
 
-static void kill_one(struct job *job)
-{
-	struct ol_chain_info info;
-	int head;
-
-	if (job->coordinator_addr[0] == '\0') {
-		job_kill(job, 0);
-		job->opts.restore = OL_RESTORE_MIRROR;
-		job_restart(job, 0, false);
-		return;
-	}
-	do { /* the view may still name the one that was killed last */
-		info = job_chain(job, 0, 0);
-		head = job_server_at(job, &info, 0);
-	} while (head < 0 || job->servers[head] == 0);
-	job_kill(job, (uint32_t)head);
-}
-
 static void run(struct ol_server_opts opts, unsigned kills, uint64_t seed)
 {
 	pid_t pids[WORKERS];
@@ -221,7 +203,7 @@ static void run(struct ol_server_opts opts, unsigned kills, uint64_t seed)
 
 		while (atomic_load(&board->pushes) < at)
 			check_ok(kill(pids[0], 0));
-		kill_one(&job);
+		job_kill_orderer(&job);
 	}
 	for (int k = 0; k < WORKERS; k++)
 		job_join(pids[k]);

@@ -334,3 +334,21 @@ int job_push(struct ol_worker *worker, float value)
 
 	return rc != 0 ? rc : ol_worker_wait(worker, &op);
 }
+
+void job_kill_orderer(struct job *job)
+{
+	struct ol_chain_info info;
+	int head;
+
+	if (job->coordinator_addr[0] == '\0') {
+		job_kill(job, 0);
+		job->opts.restore = OL_RESTORE_MIRROR;
+		job_restart(job, 0, false);
+		return;
+	}
+	do { /* the view may still name the one that was killed last */
+		info = job_chain(job, 0, 0);
+		head = job_server_at(job, &info, 0);
+	} while (head < 0 || job->servers[head] == 0);
+	job_kill(job, (uint32_t)head);
+}

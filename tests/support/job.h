@@ -71,6 +71,11 @@ void job_views_drop(struct job *job);
 struct ol_chain_info job_chain(const struct job *job, uint32_t shard, uint32_t count);
 /* job_server_at -- which server is at place `at` of the chain; -1 if none of ours */
 int job_server_at(const struct job *job, const struct ol_chain_info *info, uint32_t at);
+/*
+ * job_kill_orderer -- the server that orders the steps of shard 0 dies, in the middle of whatever it
+ * does; without a chain another is started in its place, restoring from mirrors
+ */
+void job_kill_orderer(struct job *job);
 
 /* job_fenced -- wait for a process that was a server; fails unless it has fenced itself off */
 void job_fenced(pid_t pid);

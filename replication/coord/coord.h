@@ -64,7 +64,9 @@ struct ol_coord_state {
 	uint64_t version; /* of the view, for ol_coord_propose(); 0: no view */
 	struct ol_view view;
 	uint32_t member_count;
-	struct ol_member members[OL_MEMBERS_MAX]; /* registered by live sessions */
+	/* Registered by live sessions. In a directory never older than the view: a replica of the
+	 * view that is no member has ended. An ensemble does not promise that. */
+	struct ol_member members[OL_MEMBERS_MAX];
 	bool connected;
 	uint64_t lease_ns; /* CLOCK_MONOTONIC: the session lives at least until then; 0: no
 			      session */

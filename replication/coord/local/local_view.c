@@ -64,11 +64,19 @@ static uint64_t newest_find(const struct ol_local *local, uint32_t shard)
 	return low;
 }
 
-/* view_tell -- give the view in force to the handle, even if it is the same */
+/*
+ * view_tell -- give the view in force to the handle, even if it is the same
+ *
+ * The members are read after the view and told before it. So a replica that a view names and that
+ * is no member has ended; it is never one whose registration this handle has yet to hear of.
+ */
 static void view_tell(struct ol_local *local, uint32_t shard)
 {
 	struct ol_local_shard *s = &local->shards[shard];
 
+	(void)ol_local_members_look(local, shard);
+	if (local->away)
+		return;
 	s->view_known = true;
 	ol_coord_set_view(local->coord, shard, s->version, s->version != 0 ? &s->view : NULL);
 }

@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -28,6 +29,7 @@
 enum {
 	RACERS = 5,
 	RACES = 40,
+	JOINERS = 12,
 	CHILDREN = 6,
 	CHILD_ID = 900,
 	MANY_VIEWS = 300,
@@ -237,6 +239,78 @@ static void exactly_one_proposal_wins(void **unused)
 	}
 	for (unsigned i = 0; i < RACERS; i++)
 		guest_close(&guests[i]);
+	place_remove(&place);
+}
+
+/* A client that looks at each piece of news, as a server's loop may */
+struct watcher {
+	struct guest guest;
+	atomic_bool open;
+	atomic_uint early; /* views that named a replica before its registration was known */
+};
+
+static void watcher_notify(void *arg)
+{
+	struct watcher *watcher = arg;
+	struct ol_coord_state state;
+
+	if (atomic_load(&watcher->open)) {
+		ol_coord_look(watcher->guest.coord, 0, &state);
+		for (uint32_t i = 0; i < state.view.count; i++) {
+			if (!has_member(&state, state.view.replicas[i].id))
+				atomic_fetch_add(&watcher->early, 1);
+		}
+	}
+	guest_notify(&watcher->guest);
+}
+
+static void watcher_open(struct watcher *watcher, const char *addr)
+{
+	struct ol_coord_opts opts = guest_opts(&watcher->guest, addr);
+
+	atomic_init(&watcher->open, false);
+	atomic_init(&watcher->early, 0);
+	opts.notify = watcher_notify;
+	opts.notify_arg = watcher;
+	guest_enter(&watcher->guest, &opts);
+	atomic_store(&watcher->open, true);
+}
+
+/* A server that is in a view and not registered has died. So whoever hears of a new replica in a
+ * view has heard of its registration before. */
+static void a_view_names_nobody_who_is_not_known_yet(void **unused)
+{
+	struct watcher watchers[RACERS];
+	struct guest head, joiners[JOINERS];
+	struct ol_member me = server_make(1);
+	struct ol_coord_state seen;
+	struct place place;
+
+	(void)unused;
+	place_make(&place);
+	guest_open(&head, place.addr);
+	check_ok(ol_coord_join(head.coord, 0, &me));
+	guest_wait(&head, 0, has_member, 1, "a member", &seen);
+	for (unsigned i = 0; i < RACERS; i++)
+		watcher_open(&watchers[i], place.addr);
+	for (uint32_t epoch = 1; epoch <= JOINERS; epoch++) {
+		struct ol_member joiner = server_make(1 + epoch);
+		struct ol_view view = view_make(epoch, 1, joiner.id);
+
+		guest_open(&joiners[epoch - 1], place.addr);
+		check_ok(ol_coord_join(joiners[epoch - 1].coord, 0, &joiner));
+		guest_wait(&head, 0, has_member, joiner.id, "who joins", &seen);
+		ol_coord_propose(head.coord, 0, seen.version, &view);
+		for (unsigned i = 0; i < RACERS; i++)
+			guest_wait(&watchers[i].guest, 0, has_epoch, epoch, "a view", &seen);
+	}
+	for (unsigned i = 0; i < RACERS; i++) {
+		assert_int_equal(atomic_load(&watchers[i].early), 0);
+		guest_close(&watchers[i].guest);
+	}
+	for (unsigned i = 0; i < JOINERS; i++)
+		guest_close(&joiners[i]);
+	guest_close(&head);
 	place_remove(&place);
 }
 
@@ -661,6 +735,7 @@ int main(void)
 		cmocka_unit_test(members_come_and_go),
 		cmocka_unit_test(jobs_are_apart),
 		cmocka_unit_test(exactly_one_proposal_wins),
+		cmocka_unit_test(a_view_names_nobody_who_is_not_known_yet),
 		cmocka_unit_test(a_proposal_that_loses_is_answered),
 		cmocka_unit_test(views_outlast_their_makers),
 		cmocka_unit_test(a_killed_process_leaves_at_once),

@@ -41,10 +41,12 @@ class Examples(unittest.TestCase):
                                "--row", "server killed"], cwd=ROOT, env=env, capture_output=True,
                               text=True, timeout=200)
         self.assertEqual(said.returncode, 0, said.stderr)
-        rows = said.stdout.splitlines()[1:]
+        rows, verdicts = said.stdout.splitlines()[1:3], said.stdout.splitlines()[3:]
         self.assertEqual([row.split("  ")[0] for row in rows], ["undisturbed", "server killed"])
         for row in rows:
             self.assertRegex(row, r"s +0 +0 +0 .* the same$")
+        self.assertEqual([verdict.split(":")[0] for verdict in verdicts[1:]],
+                         [f"not run  {number}" for number in range(2, 7)])
 
 
 if __name__ == "__main__":

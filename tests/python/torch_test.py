@@ -298,6 +298,54 @@ class DiLoCoTest(unittest.TestCase):
             numpy.testing.assert_allclose(outlast.torch.vector(model), before - 2 * 2.0, rtol=1e-5)
             self.assertEqual(job.stat()[0].carried, 1)
 
+    def test_a_learner_follows_steps_that_others_make(self):
+        """It hands in what it has, with its weight, and goes on from theirs."""
+        model = make()
+        with outlast.launch(init=outlast.torch.vector(model), rule="nesterov", lr=1.0, momentum=0.0,
+                            consistency="sync:quorum,k=2,grace=0,late=next", workers=3) as servers, \
+                outlast.connect(servers, worker=0, timeout=20) as job, \
+                outlast.connect(servers, worker=1, timeout=20) as other, \
+                outlast.connect(servers, worker=2, timeout=20) as third, job.reader() as reader:
+            sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 1000,
+                                        job, timeout=20, follow=True)
+            before = outlast.torch.vector(model)
+            made = 0
+
+            def walk(steps: int) -> None:
+                for _ in range(steps):
+                    for parameter in model.parameters():
+                        parameter.grad = torch.full_like(parameter, 0.5)
+                    sync.step()
+
+            def push(pusher: outlast.Job, value: float, weight: float, timeout: float) -> None:
+                grad = pusher.grad()
+                grad[:] = value
+                pusher.push(grad, weight=weight, timeout=timeout)
+
+            walk(3)
+            self.assertEqual((sync.outer_steps, sync.since), (0, 3))
+            with self.assertRaises(outlast.Timeout):  # the first of two
+                push(other, 4.0, 1.0, 0.0)
+            push(third, 4.0, 1.0, 20)
+            made = 3
+            while sync.outer_steps == 0:
+                walk(1)
+                made += 1
+            self.assertEqual((sync.outer_steps, sync.since), (1, 0))  # it did not wait for its own
+            numpy.testing.assert_array_equal(outlast.torch.vector(model), before - 4.0)
+            walk(1)
+            other.pull(newest=True)
+            push(other, 8.0, float(made), 20)
+            while sync.outer_steps == 1:
+                walk(1)
+            weights = reader.pull()
+            self.assertEqual(weights.version, 2)  # the learner's second push is of the third step
+            numpy.testing.assert_allclose(weights.array, before - 4.0 - (0.5 * made + 8.0) / 2,
+                                          rtol=1e-5)
+            link = job.stat_links()[0]
+            self.assertEqual((link["applied"], link["late"], sync.late), (1, 0, 0))
+            del weights
+
     def test_a_weight_is_a_number_above_0(self):
         with outlast.launch(params=10) as servers, outlast.connect(servers, timeout=20) as job:
             grad = job.grad()

@@ -353,21 +353,30 @@ class DiLoCo:
     parameters, and the mirror must not be written: bytes_copied.
 
     Learners that compute different amounts say so: the sum of the inner steps' tokens is the weight
-    of the pseudo-gradient in the mean of all learners. Learners of different speed need not wait
-    for each other: consistency "sync:quorum,k=N,grace=MS" makes an outer step of N or more, and
-    with ",late=next" what comes later is of the next one. `late` counts what was dropped.
+    of the pseudo-gradient in the mean of all learners.
+
+    Learners of different speed need not wait for each other: consistency "sync:quorum,k=N,grace=MS,
+    late=next" makes an outer step of N or more, and takes those that come later into the next one;
+    without late=next these are dropped, and `late` counts them. With follow=True a learner keeps up
+    with such steps: as soon as others have made an outer step, it pushes what its inner steps have
+    changed, however few they are, and goes on from the newest weights without waiting until its own
+    are in them. So a slow learner's pseudo-gradient is one outer step old, and has the weight of its
+    tokens (or of its inner steps, where step() is told of none). With follow=False it makes all
+    `every` inner steps first, and waits for them: each learner's share is the same, and old.
     """
 
     def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter],
                  inner: torch.optim.Optimizer, every: int, job: Job,
-                 timeout: float | None = None) -> None:
+                 timeout: float | None = None, follow: bool = False) -> None:
         if every < 1:
             raise ValueError("every: at least 1 inner step")
         if job.outage != "wait":
             raise ValueError('DiLoCo needs connect(outage="wait"): an outer step is made of all '
                              "learners' inner steps, or waits")
         self.inner, self.every, self.job, self.timeout = inner, every, job, timeout
+        self.follow = follow
         self.steps = 0  # inner ones
+        self.since = 0  # of these, since the last outer one
         self.late = 0  # pseudo-gradients that came after their step, and were dropped
         self.tokens = 0.0  # of the inner steps since the last outer one
         self.bytes_copied = 0
@@ -379,6 +388,8 @@ class DiLoCo:
         self._local = torch.empty(layout.count)
         for parameter, part in zip(parameters, layout.views(self._local)):
             parameter.data = part
+        self._grad_pointer: object = None  # the buffer that is lent to this process
+        self._pushes = False  # what the inner steps change is to be pushed
         job.pull(newest=True, timeout=timeout)
         self._load()
         job._on_close(self._forget)
@@ -390,12 +401,14 @@ class DiLoCo:
 
     def _load(self) -> None:
         """Borrow the buffer for the next outer step, then take the weights that are there now."""
-        self._grad_pointer = self.job._grad_borrow(self.timeout)
+        if self._grad_pointer is None:
+            self._grad_pointer = self.job._grad_borrow(self.timeout)
         self._base = self._places.at(self.job._mirror())
         self._base_version = self.job.version
         self._local.copy_(self._base.flat)
         self._counters.count()
         self.bytes_copied += FLOAT_BYTES * len(self._local)
+        self._pushes, self.since, self.tokens = True, 0, 0.0
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.inner.zero_grad(set_to_none=set_to_none)
@@ -408,38 +421,43 @@ class DiLoCo:
         """
         result = self.inner.step(closure)
         self.steps += 1
+        self.since += 1
         self.tokens += tokens
         self.job.poll()  # a server that was restored meanwhile finds this learner
-        if self.steps % self.every == 0:
+        if self.since >= self.every or self._is_behind():
             self.sync(loss=loss if loss is not None else result, samples=samples)
         return result
+
+    def _is_behind(self) -> bool:
+        """Others have made an outer step since this learner's weights, which it follows."""
+        return self.follow and self.job.newest() > self._base_version
 
     def sync(self, *, loss: float | None = None, samples: int = 1,
              weight: float | None = None) -> None:
         """An outer step now: push the pseudo-gradient, wait for the step, load its weights.
 
         weight: of the pseudo-gradient beside those of other learners; None: the tokens since the
-        last outer step, or 1 without any.
+        last outer step; without any, with follow the inner steps since then, else 1.
 
-        Blocks: until all learners have pushed theirs; while a server is gone; at most timeout
-        seconds. After Timeout or Ctrl-C the pseudo-gradient still takes effect, once: the next
-        call only loads the weights. After Lost (the servers went back in history) it is gone, and the
-        next call only loads their weights, too.
+        Blocks: until all learners have pushed theirs (with follow: until somebody's step is made);
+        while a server is gone; at most timeout seconds. After Timeout or Ctrl-C the pseudo-gradient
+        still takes effect, once: the next call only loads the weights. After Lost (the servers went
+        back in history) it is gone, and the next call only loads their weights, too.
         """
         job = self.job
-        if self._grad_pointer is not None:
+        deadline = deadline_of(self.timeout)
+        if self._pushes and self.follow:
+            self._end_last()
+        if self._pushes:
             grad = self._places.at(self._grad_pointer)
             with torch.no_grad():
                 torch.sub(self._base.flat, self._local, out=grad.flat)
             job._push_start(self._grad_pointer, 0.0 if loss is None else float(loss), samples,
-                            self._base_version, weight or self.tokens or 1.0)
-            self._grad_pointer, self.tokens = None, 0.0
-            try:
-                job._push_end(self.timeout)
-            except _errors.Late:
-                self.late += 1
-        deadline = deadline_of(self.timeout)
-        while any(link["pending"] for link in job.stat_links()):  # the push before was interrupted
+                            self._base_version, weight or self.tokens or self._share())
+            self._grad_pointer, self._pushes, self.since, self.tokens = None, False, 0, 0.0
+            if not self.follow:
+                self._end(self.timeout)
+        while self._waits():  # with follow False: the push before was interrupted
             if time.monotonic() >= deadline:
                 raise _errors.Timeout("the outer step is not made yet", -errno.ETIMEDOUT)
             time.sleep(LOOK_S)
@@ -448,7 +466,34 @@ class DiLoCo:
         with torch.no_grad():
             self._load()
 
+    def _share(self) -> float:
+        return float(max(1, self.since)) if self.follow else 1.0
+
+    def _end(self, timeout: float | None) -> None:
+        try:
+            self.job._push_end(timeout)
+        except _errors.Late:
+            self.late += 1
+
+    def _end_last(self) -> None:
+        """With follow: what became of the push before, if that is known already."""
+        op = self.job._push_op
+        if op.lent and op.c.done:
+            try:
+                self._end(0.0)
+            except _errors.Lost:
+                self._pushes = False
+                raise
+
+    def _waits(self) -> bool:
+        """Until the weights that follow this learner's are there."""
+        if self.follow:
+            self._end_last()
+            return self.job._push_op.lent and not self._is_behind()
+        return any(link["pending"] for link in self.job.stat_links())
+
     def _forget(self) -> None:
         """At close() of the job: the model has memory of its own already."""
         self._places.known = {}
         self._base = self._grad_pointer = None
+        self._pushes = False

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -29,28 +30,42 @@ PACE_S = 0.012
 BATCH = 8
 CONTEXT = 32
 WIDTH = 32
-HELD_OUT = 4096  # characters at the text's end
+BLOCK = 256  # characters; the text is dealt in blocks, as its parts are not alike
+HELD_OUT = 8  # one block of so many is no learner's
 SLOW = 5  # times
 DEADLINE_S = 600.0
 
 
 @dataclass
 class Row:
-    """One job. kills: what dies after which outer step, "server" or a learner's number."""
+    """One job. kills: what dies after which outer step and how many seconds: "server", or a
+    learner's number."""
 
     name: str
     consistency: str = "sync"
-    kills: list[tuple[int, str]] = field(default_factory=list)
+    kills: list[tuple[int, float, str]] = field(default_factory=list)
     slow: int = -1  # learner
+    follow: bool = False  # learners go on from outer steps that others have made
     parallel: bool = False  # synchronous data parallelism: AdamW at the server, no inner steps
     restore: str = "mirror"
     options: dict[str, object] = field(default_factory=dict)
     exact: bool = True  # bits are those of the undisturbed run
 
 
-def rows(outer: int, kill_every: int) -> list[Row]:
-    servers = [(step, "server") for step in range(kill_every, outer, kill_every)]
-    learner = [(outer // 2, "3")]
+def drawn(seed: int, outer: int, kill_every: int) -> list[tuple[int, float]]:
+    """One moment in each kill_every outer steps: after which step, and how many seconds."""
+    random = torch.Generator().manual_seed(seed)
+    moments = []
+    for first in range(0, outer - 1, kill_every):
+        last = min(first + kill_every, outer - 1)
+        step = int(torch.randint(first + 1, last + 1, (1,), generator=random))
+        moments.append((step, EVERY * PACE_S * float(torch.rand(1, generator=random))))
+    return moments
+
+
+def rows(seed: int, outer: int, kill_every: int) -> list[Row]:
+    servers = [(step, after, "server") for step, after in drawn(seed, outer, kill_every)]
+    learner = [(step, after, "3") for step, after in drawn(seed + 1000, outer, outer)]
     quorum = "sync:quorum,k=3,grace=50,late=next"
     return [
         Row("undisturbed"),
@@ -59,10 +74,12 @@ def rows(outer: int, kill_every: int) -> list[Row]:
             options={"durability": "checkpoint", "checkpoint": "every=5steps"}, exact=False),
         Row("learner killed", kills=learner, exact=False),
         Row("server and learner killed", kills=sorted(servers + learner), exact=False),
-        Row("server and learner killed, quorum", quorum, sorted(servers + learner), exact=False),
+        Row("server and learner killed, quorum", quorum, sorted(servers + learner), follow=True,
+            exact=False),
         Row("one learner slow", slow=3),
-        Row("one learner slow, quorum", quorum, slow=3, exact=False),
-        Row("one learner slow, server killed, quorum", quorum, servers, slow=3, exact=False),
+        Row("one learner slow, quorum", quorum, slow=3, follow=True, exact=False),
+        Row("one learner slow, server killed, quorum", quorum, servers, slow=3, follow=True,
+            exact=False),
         Row("data parallel", parallel=True, exact=False),
         Row("data parallel, server killed", kills=servers, parallel=True, exact=False),
     ]
@@ -105,14 +122,20 @@ class Text:
         return found[:, :-1], found[:, 1:]
 
     def batch(self, seed: int, learner: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A learner's own quarter of the text."""
+        """Of the blocks that are this learner's alone."""
         random = torch.Generator().manual_seed((seed * LEARNERS + learner) * 1000003 + step)
-        quarter = (len(self.data) - HELD_OUT - CONTEXT - 1) // LEARNERS
-        return self.part(learner * quarter + torch.randint(quarter, (BATCH,), generator=random))
+        blocks = self.blocks(held_out=False)[learner::LEARNERS]
+        chosen = blocks[torch.randint(len(blocks), (BATCH,), generator=random)]
+        return self.part(BLOCK * chosen + torch.randint(BLOCK - CONTEXT, (BATCH,),
+                                                        generator=random))
 
     def held_out(self) -> tuple[torch.Tensor, torch.Tensor]:
-        first = len(self.data) - HELD_OUT
-        return self.part(torch.arange(first, len(self.data) - CONTEXT - 1, CONTEXT))
+        starts = torch.arange(0, BLOCK - CONTEXT, CONTEXT)
+        return self.part((BLOCK * self.blocks(held_out=True)[:, None] + starts).flatten())
+
+    def blocks(self, held_out: bool) -> torch.Tensor:
+        numbers = torch.arange(len(self.data) // BLOCK)
+        return numbers[(numbers % HELD_OUT == 0) == held_out]
 
 
 def make_model(text: Text, seed: int) -> torch.nn.Module:
@@ -145,6 +168,8 @@ class Learner:
         self.model = make_model(self.text, self.seed)
         self.check = self.text.held_out()
         self.pace = Pace(PACE_S * (SLOW if plan["slow"] == self.number else 1))
+        self.follow = plan["follow"]
+        self.pushed: list[int] = []  # inner steps that each push was made of
 
     def backward(self, step: int) -> None:
         """What is computed is a function of the step, not of the clock."""
@@ -156,21 +181,28 @@ class Learner:
         if self.number == 0:
             with torch.no_grad():
                 loss = loss_of(self.model, self.check).item()
-        tell(step=outer, loss=loss, applied=self.job.stat_links()[0]["applied"])
+        tell(step=outer, loss=loss, **self.applied())
+
+    def applied(self) -> dict:
+        """This learner's pushes that are in the weights, and the inner steps that these are."""
+        applied = int(self.job.stat_links()[0]["applied"])
+        return {"applied": applied, "inner": sum(self.pushed[:applied])}
 
     def diloco(self, until: int) -> None:
         inner = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
-        sync = outlast.torch.DiLoCo(self.model, inner=inner, every=EVERY, job=self.job)
+        sync = outlast.torch.DiLoCo(self.model, inner=inner, every=EVERY, job=self.job,
+                                    follow=self.follow)
         while sync.outer_steps < until:
-            first = sync.outer_steps * EVERY
-            for step in range(EVERY):
-                sync.zero_grad()
-                self.backward(first + step)
-                try:
-                    sync.step(tokens=BATCH * CONTEXT)
-                except outlast.Lost:
-                    sync.sync()  # the servers went back: only load their weights
-            self.tell(sync.outer_steps)
+            first, made = sync.outer_steps * EVERY, sync.since
+            sync.zero_grad()
+            self.backward(first + made)
+            try:
+                sync.step(tokens=BATCH * CONTEXT)
+            except outlast.Lost:
+                sync.sync()  # the servers went back: only load their weights
+            if sync.since == 0:  # an outer step
+                self.pushed.append(made + 1)
+                self.tell(sync.outer_steps)
 
     def parallel(self, until: int) -> None:
         optimizer = outlast.torch.Optimizer(self.model, self.job)
@@ -178,6 +210,7 @@ class Learner:
             optimizer.zero_grad()
             self.backward(self.job.version)
             optimizer.step()
+            self.pushed.append(1)
             if self.job.version % EVERY == 0:
                 self.tell(self.job.version // EVERY)
 
@@ -192,7 +225,7 @@ def learn(plan: dict) -> None:
             learner.diloco(plan["outer"])
         job.finish(plan["outer"] * (EVERY if plan["parallel"] else 1))
         link = job.stat_links()[0]
-        tell(applied=link["applied"], late=link["late"], lost=link["lost"],
+        tell(**learner.applied(), late=link["late"], lost=link["lost"],
              sha256=hashlib.sha256(outlast.torch.vector(learner.model)).hexdigest())
         sys.stdin.read()  # its mirror is needed until all have finished
 
@@ -207,11 +240,11 @@ class Job:
     def __init__(self, row: Row, seed: int, outer: int) -> None:
         self.row, self.seed, self.outer = row, seed, outer
         self.learners: dict[int, subprocess.Popen] = {}
-        self.before = 0  # contributions of learners that were killed
+        self.before = {"applied": 0, "inner": 0}  # of learners that were killed
 
     def start(self, servers: outlast.Launch, number: int) -> None:
         plan = {"learner": number, "seed": self.seed, "outer": self.outer, "slow": self.row.slow,
-                "parallel": self.row.parallel}
+                "follow": self.row.follow, "parallel": self.row.parallel}
         words = dict(os.environ, OUTLAST_JOB=str(servers), OUTLAST_WORKER=str(number),
                      OUTLAST_DRILL=json.dumps(plan), OUTLAST_LOG="error")
         self.learners[number] = subprocess.Popen([sys.executable, __file__], env=words, text=True,
@@ -226,7 +259,8 @@ class Job:
         self.learners[number].send_signal(signal.SIGKILL)
         lines = self.learners[number].stdout.read().splitlines()
         self.learners[number].wait()
-        self.before += max((json.loads(line)["applied"] for line in lines), default=0)
+        for word in self.before if lines else ():
+            self.before[word] += json.loads(lines[-1])[word]
         self.start(servers, number)
 
     def run(self) -> dict:
@@ -258,7 +292,9 @@ class Job:
             began = began or said["at"] - EVERY * PACE_S  # when its first inner step began
             curve.append((said["at"] - began, said["step"], said["loss"]))
             while due and said["step"] >= due[0][0]:
-                self.kill(servers, due.pop(0)[1])
+                _, after, what = due.pop(0)
+                time.sleep(max(0.0, said["at"] + after - time.monotonic()))
+                self.kill(servers, what)
         if end is None:
             raise RuntimeError(f"{self.row.name}: learner 0 ended early")
         ends = [end]
@@ -281,11 +317,11 @@ def figures(row: Row, found: dict, whole: dict, floats: int, target: float) -> d
 
     goodput: time of inner steps that are in the weights, by all learners' time.
     """
-    contributions = found["before"] + sum(one["applied"] for one in found["ends"])
-    inner = (1 if row.parallel else EVERY) * PACE_S
-    useful = found["before"] * inner
-    for number, one in enumerate(found["ends"]):
-        useful += one["applied"] * inner * (SLOW if number == row.slow else 1)
+    contributions, inner = (found["before"][word] + sum(one[word] for one in found["ends"])
+                            for word in ("applied", "inner"))
+    useful = inner * PACE_S
+    if row.slow >= 0:
+        useful += found["ends"][row.slow]["inner"] * PACE_S * (SLOW - 1)
     reached = [at for at, _, loss in found["curve"] if loss <= target]
     return {
         "name": row.name, "wall_s": found["wall"],
@@ -296,6 +332,7 @@ def figures(row: Row, found: dict, whole: dict, floats: int, target: float) -> d
         "target_s": min(reached) if reached else None,
         "goodput": useful / (LEARNERS * found["wall"]),
         "bits": found["alike"] and (found["sha256"] == whole["sha256"] if row.exact else None),
+        "server_kills": sum(what == "server" for _, _, what in row.kills),
         "curve": found["curve"],
     }
 
@@ -309,6 +346,39 @@ def show(table: list[dict], target: float) -> None:
         print(f"{one['name']:40} {one['wall_s']:5.1f}s {one['lost']:5.0f} {one['steps_again']:5} "
               f"{one['late']:5.0f} {one['megabytes']:6.1f} {one['loss']:6.3f} {reached:>9} "
               f"{one['goodput']:8.2f}  {bits}")
+
+
+def verdicts(table: list[dict]) -> list[tuple[str, bool | None]]:
+    """The criteria of README.md by this table; None: a row that it needs was not run."""
+    rows = {one["name"]: one for one in table}
+
+    def judge(text: str, names: tuple[str, ...], holds: Callable[..., bool]) -> None:
+        found = [rows.get(name) for name in names]
+        said.append((text, None if None in found else holds(*found)))
+
+    def sooner(one: dict, other: dict, times: float) -> bool:
+        return one["target_s"] is not None and one["target_s"] <= times * other["target_s"]
+
+    said: list[tuple[str, bool | None]] = []
+    judge("1: a killed server loses nothing, and costs at most 0.15 of the time",
+          ("server killed", "undisturbed"),
+          lambda one, whole: one["lost"] == one["steps_again"] == 0 and one["bits"] is True
+          and sooner(one, whole, 1.15))
+    judge("2: save and restart makes an outer step again for each kill",
+          ("server killed, save every 5 and restart",),
+          lambda one: one["steps_again"] >= one["server_kills"])
+    judge("3: a quorum with a slow learner takes at most half the time of waiting for all",
+          ("one learner slow, quorum", "one learner slow"),
+          lambda one, other: one["lost"] == 0 and sooner(one, other, 0.5))
+    judge("4: with server and learner killed, a quorum loses nothing, and its goodput is no less",
+          ("server and learner killed, quorum", "server and learner killed"),
+          lambda one, other: one["lost"] == 0 and one["goodput"] >= other["goodput"])
+    judge("5: a killed server costs a quorum with a slow learner at most 0.15 of the time",
+          ("one learner slow, server killed, quorum", "one learner slow, quorum"),
+          lambda one, other: one["lost"] == 0 and sooner(one, other, 1.15))
+    judge("6: data parallel exchanges 50 times the bytes", ("data parallel", "undisturbed"),
+          lambda one, whole: one["contributions"] == EVERY * whole["contributions"])
+    return said
 
 
 def plot(table: list[dict], target: float, path: str) -> None:
@@ -331,14 +401,15 @@ def main() -> None:
                                      epilog="example: drill.py --outer 30 --plot diloco.svg")
     parser.add_argument("--outer", type=int, default=30, help="outer steps; default 30")
     parser.add_argument("--kill-every", type=int, default=10,
-                        help="outer steps between two kills of the synchronizer; default 10")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and batches; default 1")
+                        help="outer steps in each of which the synchronizer is killed once; "
+                             "default 10")
+    parser.add_argument("--seed", type=int, default=1, help="of weights, batches and moments; default 1")
     parser.add_argument("--row", action="append",
                         help="a row beside the undisturbed job, by its name; default all")
     parser.add_argument("--json", help="file for all figures and curves")
     parser.add_argument("--plot", help="file for the curves, .svg")
     options = parser.parse_args()
-    chosen = rows(options.outer, options.kill_every)
+    chosen = rows(options.seed, options.outer, options.kill_every)
     unknown = set(options.row or []) - {row.name for row in chosen}
     if unknown:
         parser.error(f"--row {unknown.pop()!r}: of {', '.join(row.name for row in chosen)}")
@@ -352,9 +423,11 @@ def main() -> None:
         found = Job(row, options.seed, options.outer).run()
         if whole is None:
             whole = found
-            target = found["curve"][options.outer * 4 // 5 - 1][2]
+            target = found["curve"][options.outer * 2 // 3 - 1][2]
         table.append(figures(row, found, whole, floats, target))
     show(table, target)
+    for text, holds in verdicts(table):
+        print(f"{ {True: 'holds', False: 'FAILS', None: 'not run'}[holds]:8} {text}")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({"target": target, "rows": table}))
     if options.plot:

@@ -301,6 +301,7 @@ static void a_view_names_nobody_who_is_not_known_yet(void **unused)
 		check_ok(ol_coord_join(joiners[epoch - 1].coord, 0, &joiner));
 		guest_wait(&head, 0, has_member, joiner.id, "who joins", &seen);
 		ol_coord_propose(head.coord, 0, seen.version, &view);
+		guest_wait(&head, 0, has_epoch, epoch, "its own view", &seen);
 		for (unsigned i = 0; i < RACERS; i++)
 			guest_wait(&watchers[i].guest, 0, has_epoch, epoch, "a view", &seen);
 	}
@@ -681,6 +682,7 @@ static void sixty_four_shards_of_three_servers_are_seen_by_all(void **unused)
 		struct ol_view view;
 
 		long_view(&view, 2, s);
+		guest_wait(&servers[s][1], s, has_epoch, 1, "a view", &seen);
 		guest_wait(&servers[s][1], s, has_count, REPLICAS - 1, "one dies", &seen);
 		ol_coord_propose(servers[s][1].coord, s, seen.version, &view);
 		guest_wait(&worker, s, has_epoch, 2, "the next view", &seen);

@@ -7,6 +7,7 @@ server and two workers, which are itself, and kills the server.
 """
 import hashlib
 import os
+import select
 import subprocess
 import sys
 
@@ -35,6 +36,12 @@ def batch(worker: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images, labels
 
 
+def stay(job: outlast.Job) -> None:
+    """Until all have finished: a restored server may need this mirror."""
+    while not select.select([sys.stdin], [], [], 0.1)[0]:
+        job.poll()
+
+
 def work() -> None:
     torch.set_num_threads(1)
     model = make_model()
@@ -51,7 +58,7 @@ def work() -> None:
                 print(f"version {job.version}: loss {loss.item():.3f}", flush=True)
         job.finish(STEPS)
         print("done", hashlib.sha256(outlast.torch.vector(model)).hexdigest()[:16], flush=True)
-        sys.stdin.read()  # stay until all have finished: a restored server may need this mirror
+        stay(job)
 
 
 def start(servers: outlast.Launch, worker: int) -> subprocess.Popen:

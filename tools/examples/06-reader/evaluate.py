@@ -7,6 +7,7 @@ and both, which are itself, and kills the server.
 """
 import hashlib
 import os
+import select
 import subprocess
 import sys
 
@@ -40,6 +41,12 @@ def name(array: object) -> str:
     return hashlib.sha256(array).hexdigest()[:16]
 
 
+def stay(job: outlast.Job) -> None:
+    """Until all have finished: a restored server may need this mirror."""
+    while not select.select([sys.stdin], [], [], 0.1)[0]:
+        job.poll()
+
+
 def train() -> None:
     model = make_model()
     with outlast.connect() as job:
@@ -51,7 +58,7 @@ def train() -> None:
             optimizer.step(samples=BATCH)
         job.finish(STEPS)
         print("done", name(outlast.torch.vector(model)), flush=True)
-        sys.stdin.read()  # stay until all have finished: a restored server may need this mirror
+        stay(job)
 
 
 def evaluate() -> None:

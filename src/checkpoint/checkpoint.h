@@ -38,6 +38,7 @@ struct ol_ckpt_meta {
 	uint32_t epoch;
 	uint32_t optimizer; /* enum ol_optimizer */
 	bool nonfinite; /* reading: the job allows values that are not finite */
+	const char *tensors; /* reading: the job's table of tensors; NULL: it has none */
 	const struct ol_ckpt_owner *owner; /* a writer's own; NULL: no other process writes */
 };
 

@@ -59,6 +59,7 @@ int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *
 		.workers_max = meta->geo.workers_max,
 		.state_vectors = meta->geo.state_vectors,
 		.groups = meta->geo.groups,
+		.tensors_bytes = meta->geo.tensors_bytes,
 		.block_bytes = OL_CKPT_BLOCK_BYTES,
 	};
 	struct ol_geometry geo = ol_ckpt_header_geo(&header);
@@ -93,6 +94,7 @@ struct ol_geometry ol_ckpt_header_geo(const struct ol_ckpt_header *header)
 		.state_vectors = header->state_vectors,
 		.consistency = OL_CONSISTENCY_ASYNC,
 		.groups = header->groups,
+		.tensors_bytes = header->tensors_bytes,
 	};
 }
 

@@ -58,7 +58,7 @@ struct ol_ckpt_header {
 	uint32_t table_bytes;
 	uint32_t table_crc;
 	uint32_t groups; /* of the rule, at most */
-	uint32_t zero2;
+	uint32_t tensors_bytes; /* of the table of tensors; 0: none */
 	uint8_t reserved[3960]; /* zero */
 	uint64_t partition; /* of a running checkpoint: digest of its blocks; else 0 */
 	uint32_t zero;

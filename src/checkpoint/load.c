@@ -12,9 +12,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "outlast.h"
+#include "outlast_tensor.h"
 #include "store/content.h"
 #include "wire/rule.h"
+#include "wire/tensor.h"
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *why, const char *format, ...)
 {
@@ -202,8 +203,25 @@ static bool rule_fit(const struct ol_geometry *from, const uint8_t *content,
 	return true;
 }
 
+/* The job's table is taken, unless the content has another one */
+static bool tensors_fit(const struct ol_geometry *from, const uint8_t *content,
+			const struct ol_geometry *to, const char *tensors, uint8_t *ret_content,
+			char *why)
+{
+	const char *own = ol_tensors_of(from, content);
+	char difference[OL_CKPT_WHY_MAX / 2];
+
+	if (own != NULL && tensors != NULL &&
+	    ol_tensor_differ(tensors, own, difference, sizeof(difference))) {
+		refuse(why, "it is of a job with other tensors: %s", difference);
+		return false;
+	}
+	ol_tensors_put(to, ret_content, tensors);
+	return true;
+}
+
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
-		 const struct ol_geometry *to, uint8_t *ret_content, char *why)
+		 const struct ol_geometry *to, const char *tensors, uint8_t *ret_content, char *why)
 {
 	uint64_t from_table = ol_layout_table_bytes(from), to_table = ol_layout_table_bytes(to);
 	uint32_t both = from->workers_max < to->workers_max ? from->workers_max : to->workers_max;
@@ -225,7 +243,8 @@ bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 	}
 	if (from->workers_max == to->workers_max)
 		kept = to_rule; /* all of the table, padding too */
-	if (!rule_fit(from, content, to, ret_content, why))
+	if (!rule_fit(from, content, to, ret_content, why) ||
+	    !tensors_fit(from, content, to, tensors, ret_content, why))
 		return false;
 	memcpy(ret_content, content, kept);
 	memset(ret_content + kept, 0, to_rule - kept);

@@ -55,12 +55,15 @@ bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_m
 			   const uint8_t *content, char *why);
 
 /*
- * ol_ckpt_fit -- convert content of geometry `from` to one that differs at most in workers_max
+ * ol_ckpt_fit -- convert content of geometry `from` to one that differs at most in what comes before
+ * the weights: workers_max, groups, tensors_bytes
  *
- * false: a worker that has pushed would be forgotten; nothing is written
+ * tensors: the table of tensors that the content gets; NULL: none. false, with why: a worker that
+ * has pushed would be forgotten, its rule has too many groups, or its own table is another
  */
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
-		 const struct ol_geometry *to, uint8_t *ret_content, char *why);
+		 const struct ol_geometry *to, const char *tensors, uint8_t *ret_content,
+		 char *why);
 
 /* ol_ckpt_say_unused -- log which file is not used, why, and the remedy */
 void ol_ckpt_say_unused(const char *what, const char *name, const char *dir, int rc,

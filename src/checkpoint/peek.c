@@ -16,11 +16,13 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
 #include "outlast_server.h"
+#include "wire/tensor.h"
 
 struct ol_checkpoint {
 	struct ol_checkpoint_info info;
 	uint8_t *content; /* owned */
 	const float *weights; /* in it */
+	const char *tensors; /* in it; NULL: none */
 };
 
 /* A search in a folder */
@@ -59,6 +61,7 @@ static int file_take(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 	}
 	checkpoint->weights = (const float *)(const void *)(checkpoint->content +
 							    ol_layout_table_bytes(&meta.geo));
+	checkpoint->tensors = ol_tensors_of(&meta.geo, checkpoint->content);
 	checkpoint->info = (struct ol_checkpoint_info){ .job_id = header.job_id,
 							.version = header.version,
 							.param_count = header.param_count,
@@ -174,6 +177,11 @@ void ol_checkpoint_info_sized(const struct ol_checkpoint *checkpoint,
 const float *ol_checkpoint_weights(const struct ol_checkpoint *checkpoint)
 {
 	return checkpoint->weights;
+}
+
+const char *ol_checkpoint_tensors(const struct ol_checkpoint *checkpoint)
+{
+	return checkpoint->tensors;
 }
 
 void ol_checkpoint_close(struct ol_checkpoint *checkpoint)

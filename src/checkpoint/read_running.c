@@ -207,7 +207,8 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 		rc = -ENOENT;
 	if (rc == 0 && !ol_ckpt_content_sound(&source.geo, meta, source.content, why))
 		rc = OL_E_NO_CHECKPOINT;
-	if (rc == 0 && !ol_ckpt_fit(&source.geo, source.content, &meta->geo, content, why))
+	if (rc == 0 &&
+	    !ol_ckpt_fit(&source.geo, source.content, &meta->geo, meta->tensors, content, why))
 		rc = OL_E_GEOMETRY;
 	if (rc == 0)
 		meta->version = source.table.version;

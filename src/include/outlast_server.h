@@ -228,6 +228,9 @@ struct ol_server_opts {
 	uint32_t
 		late_steps; /* NEXT: a gradient of weights that are older by more steps than this is
 				dropped all the same; 0: however old */
+	/* What the job's parameters are (outlast_tensor.h), the same at all its servers; copied. A
+	   checkpoint with another table is not restored. NULL: nobody says */
+	const char *tensors;
 };
 
 enum {
@@ -455,6 +458,10 @@ static inline void ol_checkpoint_info(const struct ol_checkpoint *checkpoint,
 
 /* ol_checkpoint_weights -- the shard's; valid until close */
 OL_API const float *ol_checkpoint_weights(const struct ol_checkpoint *checkpoint);
+
+/* ol_checkpoint_tensors -- the job's table of tensors (outlast_tensor.h), valid until close; NULL: it
+ * has none */
+OL_API const char *ol_checkpoint_tensors(const struct ol_checkpoint *checkpoint);
 
 /* ol_checkpoint_close -- NULL is fine */
 OL_API void ol_checkpoint_close(struct ol_checkpoint *checkpoint);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "rdma/order.h"
 #include "server/server.h"
+#include "wire/tensor.h"
 
 static bool always(const void *arg)
 {
@@ -130,6 +131,7 @@ int ol_relayed_open(const struct ol_server_opts *opts, const struct ol_geometry 
 	own.workers_max = geo->workers_max;
 	own.window = geo->window;
 	own.rule_groups = geo->groups;
+	own.tensors = ol_tensors_of(geo, first->table);
 	own.consistency = (enum ol_consistency)geo->consistency;
 	own.staleness = 1; /* there are no workers; the policy wants one */
 	own.rule.optimizer = OL_OPTIMIZER_SGD; /* without state */

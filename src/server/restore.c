@@ -90,6 +90,7 @@ static struct ol_restore_result result_ready(struct ol_restoring *restoring, enu
 {
 	restoring->active = false;
 	restoring->chain = false;
+	ol_store_tensors(restoring->store, restoring->opts->tensors); /* and not a mirror's */
 	return (struct ol_restore_result){ .what = OL_RESTORE_READY, .from = from, .epoch = epoch };
 }
 

@@ -35,6 +35,7 @@ struct ol_ckpt_meta ol_save_meta(const struct ol_saving *saving)
 		.epoch = saving->opts->epoch,
 		.optimizer = (uint32_t)saving->opts->rule.optimizer,
 		.nonfinite = saving->opts->rule.allow_nonfinite != 0,
+		.tensors = saving->opts->tensors,
 	};
 }
 

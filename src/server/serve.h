@@ -95,6 +95,7 @@ struct ol_server {
 	struct ol_xport_caps caps;
 	struct ol_server_opts opts; /* its strings are copies below or constants */
 	char job_key[OL_JOB_KEY_MAX];
+	char *tensors; /* owned; NULL: none */
 	char addr[OL_XPORT_ADDR_MAX];
 	uint64_t incarnation;
 	const struct ol_chain_kind *kind;

@@ -18,6 +18,7 @@
 #include "base/rails.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "outlast_tensor.h"
 #include "policy/kind.h"
 #include "rdma/order.h"
 #include "replication/coord/lease.h"
@@ -27,6 +28,7 @@
 #include "server/serve.h"
 #include "server/server.h"
 #include "wire/auth.h"
+#include "wire/tensor.h"
 
 enum {
 	PEER_FDS = 8, /* descriptors that a connection takes at most */
@@ -135,6 +137,7 @@ static int opts_check(const struct ol_server_opts *opts, bool read_only, char *e
 		      size_t err_bytes)
 {
 	const char *what = NULL;
+	char why[512];
 
 	if (opts->listen == NULL || opts->listen[0] == '\0')
 		what = "listen is not given";
@@ -191,6 +194,9 @@ static int opts_check(const struct ol_server_opts *opts, bool read_only, char *e
 	}
 	if (what == NULL) /* the policy's own error is clearer */
 		what = ol_server_rule_fault(opts);
+	if (what == NULL && opts->tensors != NULL &&
+	    ol_tensor_fault(opts->tensors, opts->param_count, why, sizeof(why)))
+		what = why;
 	if (what == NULL)
 		return 0;
 	return fail(err, err_bytes, -EINVAL, "server option", what);
@@ -207,6 +213,7 @@ static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *
 		.state_vectors = ol_rule_state_vectors(opts->rule.optimizer),
 		.consistency = (uint32_t)opts->consistency,
 		.groups = opts->rule_groups,
+		.tensors_bytes = ol_tensors_bytes(opts->tensors),
 	};
 	return ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &geo->shard_first,
 			     &geo->shard_len);
@@ -375,6 +382,7 @@ static int memory_start(struct ol_server *server, const struct ol_geometry *geo,
 			   weights);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "cannot lay out", "the shard");
+	ol_store_tensors(&server->store, server->opts.tensors);
 	ol_server_rule_make(&server->opts, geo, &first);
 	if (ol_rule_fault(&first, geo) != NULL)
 		return fail(err, err_bytes, -EINVAL, "a number of the rule is beyond its bound:",
@@ -494,6 +502,8 @@ int ol_server_open_kind(const struct ol_server_opts *opts, const struct ol_chain
 	if (server == NULL)
 		return fail(err, err_bytes, -ENOMEM, "no memory for", "the server");
 	server->opts = *opts;
+	server->tensors = opts->tensors != NULL ? strdup(opts->tensors) : NULL;
+	server->opts.tensors = server->tensors;
 	server->kind = kind;
 	ol_owner_take(&server->owner);
 	server->stop_fd = -1;
@@ -504,6 +514,10 @@ int ol_server_open_kind(const struct ol_server_opts *opts, const struct ol_chain
 		 opts->job_key != NULL ? opts->job_key : "");
 	server->ops = ol_xport_find(ol_xport_name(opts->transport, opts->listen));
 	rc = server->ops != NULL ? 0 : -ENODEV;
+	if (rc == 0 && opts->tensors != NULL && server->tensors == NULL) {
+		rc = fail(err, err_bytes, -ENOMEM, "no memory for", "the table of tensors");
+		goto err_server;
+	}
 	if (rc != 0) {
 		fail(err, err_bytes, rc, "no transport named",
 		     ol_xport_name(opts->transport, opts->listen));
@@ -556,6 +570,7 @@ void ol_server_close(struct ol_server *server)
 	ol_ingest_close(&server->ingest);
 	ol_sessions_close(&server->sessions);
 	explicit_bzero(server->job_key, sizeof(server->job_key));
+	free(server->tensors);
 	free(server);
 }
 

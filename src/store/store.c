@@ -12,6 +12,7 @@
 #include "rdma/order.h"
 #include "store/weigh.h"
 #include "wire/seq.h"
+#include "wire/tensor.h"
 
 enum {
 	PIECE_FLOATS = 1 << 17, /* of an update, over all gradients */
@@ -85,6 +86,12 @@ void ol_store_rule_next(struct ol_store *store, const struct ol_rule *rule)
 {
 	store->groups_stale = store->groups_stale || store->next != NULL;
 	store->next = rule;
+}
+
+void ol_store_tensors(const struct ol_store *store, const char *table)
+{
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++)
+		ol_tensors_put(&store->geo, ol_store_content(store, i), table);
 }
 
 const struct ol_rule *ol_store_rule(const struct ol_store *store)

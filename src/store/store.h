@@ -101,6 +101,10 @@ void ol_store_rule_first(struct ol_store *store, const struct ol_rule *rule);
  */
 void ol_store_rule_next(struct ol_store *store, const struct ol_rule *rule);
 
+/* ol_store_tensors -- give all snapshots the job's table of tensors, whatever a peer wrote there;
+ * NULL: it has none */
+void ol_store_tensors(const struct ol_store *store, const char *table);
+
 /* ol_store_rule -- the one of the published weights */
 const struct ol_rule *ol_store_rule(const struct ol_store *store);
 

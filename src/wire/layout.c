@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "outlast_server.h"
+#include "outlast_tensor.h"
 
 /* Shards are whole blocks of OL_SHARD_ALIGN floats, of equal number; the first may have one more. */
 int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard, uint64_t *ret_first,
@@ -41,7 +42,8 @@ int ol_geometry_check(const struct ol_geometry *geo)
 		return OL_E_GEOMETRY;
 	if (geo->workers_max == 0 || geo->workers_max > OL_WORKERS_MAX || geo->window == 0 ||
 	    geo->window > OL_WINDOW_MAX || geo->state_vectors > OL_STATE_VECTORS_MAX ||
-	    geo->groups == 0 || geo->groups > OL_RULE_GROUPS_MAX || geo->zero != 0)
+	    geo->groups == 0 || geo->groups > OL_RULE_GROUPS_MAX ||
+	    geo->tensors_bytes > OL_TENSORS_BYTES_MAX || geo->tensors_bytes % OL_LINE_BYTES != 0)
 		return OL_E_GEOMETRY;
 	if (geo->consistency < OL_CONSISTENCY_ASYNC || geo->consistency > OL_CONSISTENCY_SSP)
 		return OL_E_GEOMETRY;

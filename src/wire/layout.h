@@ -15,6 +15,7 @@
  *	0               64              head: struct ol_snapshot_head
  *	64              24 * workers_max applied table: struct ol_applied of each worker
  *	…               64 + 48 * groups rule: struct ol_rule, with that many groups (wire/rule.h)
+ *	…               tensors_bytes   table of the job's tensors: a text (outlast_tensor.h)
  *	…               4 * shard_len   weights
  *	…               4 * shard_len   optimizer state, state_vectors times
  *
@@ -90,7 +91,7 @@ struct ol_geometry {
 	uint32_t state_vectors;
 	uint32_t consistency; /* enum ol_consistency */
 	uint32_t groups; /* of the rule, at most */
-	uint32_t zero;
+	uint32_t tensors_bytes; /* of the table of tensors, with zeros behind it; 0: none */
 };
 
 /* ol_geometry_check -- 0, or OL_E_GEOMETRY if these numbers cannot be a shard of a job */
@@ -116,10 +117,16 @@ static inline uint64_t ol_layout_rule_bytes(const struct ol_geometry *geo)
 			   OL_LINE_BYTES);
 }
 
-/* ol_layout_table_bytes -- head, applied table and rule, up to the weights */
-static inline uint64_t ol_layout_table_bytes(const struct ol_geometry *geo)
+/* ol_layout_tensors_off -- where the table of tensors lies in a snapshot: behind the rule */
+static inline uint64_t ol_layout_tensors_off(const struct ol_geometry *geo)
 {
 	return ol_layout_rule_off(geo) + ol_layout_rule_bytes(geo);
+}
+
+/* ol_layout_table_bytes -- head, applied table, rule and table of tensors, up to the weights */
+static inline uint64_t ol_layout_table_bytes(const struct ol_geometry *geo)
+{
+	return ol_layout_tensors_off(geo) + geo->tensors_bytes;
 }
 
 /* ol_layout_vector_bytes -- weights, a gradient or one state vector, padded */

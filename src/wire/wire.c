@@ -208,7 +208,7 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 	put_u32(&cur, msg->geo.state_vectors);
 	put_u32(&cur, msg->geo.consistency);
 	put_u32(&cur, msg->geo.groups);
-	put_u32(&cur, msg->geo.zero);
+	put_u32(&cur, msg->geo.tensors_bytes);
 	put_rkey(&cur, &msg->public_key);
 	put_rkey(&cur, &msg->landing_key);
 	put_u64(&cur, msg->incarnation);
@@ -235,7 +235,7 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	msg.geo.state_vectors = get_u32(&cur);
 	msg.geo.consistency = get_u32(&cur);
 	msg.geo.groups = get_u32(&cur);
-	msg.geo.zero = get_u32(&cur);
+	msg.geo.tensors_bytes = get_u32(&cur);
 	msg.public_key = get_rkey(&cur);
 	msg.landing_key = get_rkey(&cur);
 	msg.incarnation = get_u64(&cur);

@@ -330,11 +330,11 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 		 memcmp(geo, &link->geo, sizeof(*geo)) != 0)
 		snprintf(why, sizeof(why),
 			 "it is not like the others of its chain: workers, window, "
-			 "optimizer, groups or consistency differ");
+			 "optimizer, groups, tensors or consistency differ");
 	else if (worker->started && memcmp(geo, &link->geo, sizeof(*geo)) != 0)
 		snprintf(why, sizeof(why),
 			 "it came back with another geometry: workers, window, "
-			 "optimizer, groups or consistency differ");
+			 "optimizer, groups, tensors or consistency differ");
 	else
 		return true;
 	ol_peer_on_stranger(peer, OL_E_GEOMETRY, why, true, now_ns);

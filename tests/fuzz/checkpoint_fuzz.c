@@ -45,8 +45,8 @@ static void refit(const struct ol_geometry *geo, const uint8_t *content)
 	grown = malloc(ol_layout_content_bytes(&more));
 	back = malloc(ol_layout_content_bytes(geo));
 	must(grown != NULL && back != NULL);
-	must(ol_ckpt_fit(geo, content, &more, grown, why));
-	must(ol_ckpt_fit(&more, grown, geo, back, why));
+	must(ol_ckpt_fit(geo, content, &more, NULL, grown, why));
+	must(ol_ckpt_fit(&more, grown, geo, NULL, back, why));
 	must(memcmp(back, content,
 		    sizeof(struct ol_snapshot_head) +
 			    geo->workers_max * sizeof(struct ol_applied)) == 0);

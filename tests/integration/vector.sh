@@ -12,10 +12,19 @@ python=/usr/bin/python3 # the one that tools/packages installs NumPy for
 
 # numbers FILE -- the SHA-256 of its floats, as NumPy reads .npy; .safetensors by the rules of that format
 numbers() {
+	read_file "$1" | head -n 1
+}
+
+# tensors FILE -- of a .safetensors file, in the order of their bytes: name, a colon, sizes with commas
+tensors() {
+	read_file "$1" | tail -n 1
+}
+
+read_file() {
 	"$python" - "$1" <<'END'
-import hashlib, json, struct, sys
+import hashlib, json, math, struct, sys
 import numpy
-name = sys.argv[1]
+name, found = sys.argv[1], []
 if name.endswith(".npy"):
     array = numpy.load(name, allow_pickle=False)
     assert array.dtype == numpy.dtype("<f4") and array.ndim == 1
@@ -27,10 +36,15 @@ else:
     header = json.loads(whole[8:8 + length])
     meta = header.pop("__metadata__")
     assert all(isinstance(v, str) for v in meta.values()) and int(meta["version"]) >= 0 and int(meta["epoch"]) >= 1
-    assert list(header) == ["weights"] and header["weights"]["dtype"] == "F32"
-    data = whole[8 + length:]
-    assert header["weights"]["data_offsets"] == [0, len(data)] == [0, 4 * header["weights"]["shape"][0]]
+    data, end = whole[8 + length:], 0
+    for tensor, about in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        assert about["dtype"] == "F32"
+        begin, end = end, end + 4 * math.prod(about["shape"])
+        assert about["data_offsets"] == [begin, end]
+        found.append(tensor + ":" + ",".join(map(str, about["shape"])))
+    assert end == len(data)
 print(hashlib.sha256(data).hexdigest())
+print(" ".join(found))
 END
 }
 
@@ -118,12 +132,14 @@ expect_error "no server" 4 "outlast export: *"
 
 # what is put in comes out, whatever its shape and the order of its header; without a file it is zeros
 a=$(address) b=$(address)
+declare -A names=([npy]="weights:4810" [safetensors]="a:481 b:481,9")
 for form in npy safetensors; do
 	held a "$a" --init "$tmp/first.$form" --servers 2
 	servers=("$pid")
 	held b "$b" --init "$tmp/first.$form" --servers 2 --shard 1
 	servers+=("$pid")
 	exported "from $form" "$(tail -c 19240 "$tmp/first.npy" | sha256sum | cut -d ' ' -f 1)" --connect "$a,$b"
+	[ "$(tensors "$tmp/x.safetensors")" = "${names[$form]}" ] || fail "from $form: $(tensors "$tmp/x.safetensors")"
 	stop "${servers[@]}"
 done
 held a "$a" --params 5000
@@ -136,6 +152,8 @@ outlast train "${mlp[@]}" "${sync[@]}" --servers 2 --workers 1 --steps 60 --save
 expect "train" 0
 want=$(json "$tmp/t.json" 'r["weights_sha256"]')
 [ "$(numbers "$tmp/t.safetensors")" = "$want" ] || fail "train --save has other bits"
+[ "$(tensors "$tmp/t.safetensors")" = "dense1.weight:64,64 dense1.bias:64 dense2.weight:10,64 dense2.bias:10" ] ||
+	fail "train --save: $(tensors "$tmp/t.safetensors")"
 outlast train "${mlp[@]}" --steps 1 --save "$tmp/t.safetensors"
 expect_error "train: a file that is there" 2 "outlast train: --save: $tmp/t.safetensors: is there: *"
 background a serve --listen "$a" --ready-fd 3 "${mlp[@]}"
@@ -194,6 +212,20 @@ rm "$tmp"/c/ckpt-*-s1-*
 outlast export --checkpoint "$tmp/c" --out "$tmp/none.npy"
 expect_error "a shard is missing" 1 "outlast export: --checkpoint: $tmp/c has no full checkpoint of shard 1*"
 [ ! -e "$tmp/none.npy" ] || fail "half of the weights were written"
+
+# names and shapes are kept in checkpoints; a job of another model does not take them up
+named=(--durability checkpoint --checkpoint "every=1steps,dir=$tmp/n" --restore freshest)
+held a "$a" --init "$tmp/t.safetensors" "${named[@]}"
+outlast work --connect "$a" "${mlp[@]}" --steps 5
+expect "a worker of a job with names" 0
+stop "$pid"
+outlast export --checkpoint "$tmp/n" --out "$tmp/x.safetensors" --force
+expect "export of a checkpoint with names" 0
+[ "$(tensors "$tmp/x.safetensors")" = "$(tensors "$tmp/t.safetensors")" ] ||
+	fail "names of a checkpoint: $(tensors "$tmp/x.safetensors")"
+held a "$a" --init "$tmp/first.safetensors" "${named[@]}"
+stop "$pid"
+grep -q 'other tensors: tensor "a" is wanted, and "dense1.weight" is there' "$tmp/a.err" || fail "another model: $(cat "$tmp/a.err")"
 
 # a chain: a worker trains, the head dies, its successor has the same bits
 mkdir "$tmp/views"

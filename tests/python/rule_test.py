@@ -148,7 +148,7 @@ class RuleTest(SameBits, unittest.TestCase):
             with self.assertRaisesRegex(ValueError, word):
                 outlast.launch(4, **{word: value})
         with self.assertRaisesRegex(TypeError, "outlast.torch.vector"):
-            outlast.launch(init=make_model())
+            outlast.launch(init=object())
 
     def test_schedulers_of_momentum(self):
         for rule in ("momentum", "adamw"):

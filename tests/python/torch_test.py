@@ -346,6 +346,34 @@ class DiLoCoTest(unittest.TestCase):
             self.assertEqual((link["applied"], link["late"], sync.late), (1, 0, 0))
             del weights
 
+    def test_who_comes_too_late_for_the_last_step_ends_too(self):
+        for follow in (False, True):
+            with self.subTest(follow=follow), \
+                    outlast.launch(params=8, rule="nesterov", lr=1.0, momentum=0.0, workers=3,
+                                   consistency="sync:quorum,k=2,grace=0,late=next") as servers, \
+                    outlast.connect(servers, worker=0, timeout=20) as job, \
+                    outlast.connect(servers, worker=1, timeout=20) as other, \
+                    outlast.connect(servers, worker=2, timeout=20) as third:
+                model = torch.nn.Linear(7, 1)
+                sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 2,
+                                            job, timeout=20, follow=follow, until=1)
+                for pusher, timeout in ((other, 0.0), (third, 20)):
+                    grad = pusher.grad()
+                    grad[:] = 4.0
+                    try:
+                        self.assertEqual(pusher.push(grad, timeout=timeout), 1)
+                    except outlast.Timeout:
+                        pass  # the first of two
+                    del grad
+                while sync.outer_steps < 1:
+                    for parameter in model.parameters():
+                        parameter.grad = torch.ones_like(parameter)
+                    sync.step()
+                self.assertTrue(job.finish(1))
+                numpy.testing.assert_array_equal(job.weights().array, numpy.full(8, -4.0))
+                link = job.stat_links()[0]
+                self.assertEqual((link["pushed"], link["applied"], link["late"]), (1, 0, 1))
+
     def test_a_weight_is_a_number_above_0(self):
         with outlast.launch(params=10) as servers, outlast.connect(servers, timeout=20) as job:
             grad = job.grad()

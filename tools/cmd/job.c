@@ -137,6 +137,29 @@ uint64_t *ol_job_blocks(const struct ol_job *job, uint32_t *ret_count)
 	return lengths;
 }
 
+char *ol_job_tensors(const struct ol_job *job)
+{
+	const struct learn_model *model = job->model;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+
+	if (to == NULL)
+		return NULL;
+	for (size_t i = 0; i < model->layer_count; i++) {
+		const struct learn_layer *layer = &model->layers[i];
+
+		fprintf(to, "F32 %zu,%zu %s.weight\n", layer->weights / layer->fan_in,
+			layer->fan_in, layer->name);
+		if (layer->biases > 0)
+			fprintf(to, "F32 %zu %s.bias\n", layer->biases, layer->name);
+	}
+	if (fclose(to) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
 void ol_job_draw(struct ol_job *job, uint32_t worker, uint64_t step)
 {
 	job->key = (struct learn_key){ .seed = job->seed, .step = step, .worker = worker };

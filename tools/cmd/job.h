@@ -77,6 +77,14 @@ void ol_job_first_weights(const struct ol_job *job, float *weights);
  */
 uint64_t *ol_job_blocks(const struct ol_job *job, uint32_t *ret_count);
 
+/*
+ * ol_job_tensors -- the table of the model's tensors (outlast_tensor.h): of a layer "weight", a row an
+ * output, and "bias"
+ *
+ * The caller frees it. NULL: no memory.
+ */
+char *ol_job_tensors(const struct ol_job *job);
+
 /* ol_job_draw -- the batch of a worker's step-th gradient, from 0; a pure function of the seed */
 void ol_job_draw(struct ol_job *job, uint32_t worker, uint64_t step);
 

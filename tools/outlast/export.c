@@ -19,6 +19,7 @@
 #include "cmd/settings.h"
 #include "outlast.h"
 #include "outlast_server.h"
+#include "outlast_tensor.h"
 #include "tensors/tensors.h"
 
 struct export_set {
@@ -123,12 +124,18 @@ static int save(const struct export *export, const float *weights, uint64_t coun
 {
 	const struct export_set *set = &export->set;
 	sigset_t asking, was;
+	struct ol_tensors_about sound = *about;
 	char err[512] = "";
 	int rc;
 
+	if (about->table != NULL && ol_tensor_fault(about->table, count, err, sizeof(err))) {
+		fprintf(stderr, "outlast export: the job's table of tensors is not used: %s\n",
+			err);
+		sound.table = NULL;
+	}
 	ol_cmd_signals_asking(&asking);
 	(void)sigprocmask(SIG_BLOCK, &asking, &was);
-	rc = ol_tensors_save(set->out, set->force, weights, count, about, err, sizeof(err));
+	rc = ol_tensors_save(set->out, set->force, weights, count, &sound, err, sizeof(err));
 	(void)sigprocmask(SIG_SETMASK, &was, NULL);
 	if (rc != 0)
 		return ol_cmd_error(rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_FAILED, "export",
@@ -157,12 +164,14 @@ static int weights_pull(struct export *export)
 	ol_worker_info(export->observer, &info);
 	about.epoch = info.epoch;
 	about.job = export->set.coord.coordinator != NULL ? export->set.coord.job : NULL;
+	about.table = ol_worker_tensors(export->observer);
 	return save(export, weights, info.param_count, &about);
 }
 
 /* The job's vector, put together from its shards' checkpoints */
 struct saved {
 	float *weights; /* owned */
+	char *table; /* owned, of shard 0; NULL: none */
 	struct ol_checkpoint_info first; /* of shard 0 */
 	struct ol_tensors_about about; /* the oldest version */
 	uint64_t newest; /* version */
@@ -177,7 +186,10 @@ static int shard_take(struct saved *saved, const struct ol_checkpoint *checkpoin
 		saved->first = info;
 		saved->about = (struct ol_tensors_about){ .version = info.version };
 		saved->weights = calloc(info.param_count, sizeof(*saved->weights));
-		if (saved->weights == NULL)
+		if (ol_checkpoint_tensors(checkpoint) != NULL)
+			saved->table = strdup(ol_checkpoint_tensors(checkpoint));
+		if (saved->weights == NULL ||
+		    (saved->table == NULL && ol_checkpoint_tensors(checkpoint) != NULL))
 			return ol_cmd_error(OL_EXIT_RESOURCES, "export",
 					    "no memory for the weights", NULL,
 					    ol_cmd_remedy(-ENOMEM));
@@ -229,8 +241,10 @@ static int checkpoints_read(const struct export *export)
 			"the shards' newest checkpoints are of versions %" PRIu64 " to %" PRIu64
 			"\n",
 			saved.about.version, saved.newest);
+	saved.about.table = saved.table;
 	if (rc == 0)
 		rc = save(export, saved.weights, saved.first.param_count, &saved.about);
+	free(saved.table);
 	free(saved.weights);
 	return rc;
 }
@@ -257,8 +271,9 @@ int cmd_export(int argc, char **argv)
 			      .spec = { .program = "outlast export",
 					.purpose =
 						"Writes the weights of a job into a file of float32: "
-						"one vector, as NumPy's .npy or as the tensor "
-						"\"weights\" of a .safetensors. They are read out "
+						"one vector, as NumPy's .npy, or the tensors that "
+						"the job was begun with (else one, \"weights\"), "
+						"as .safetensors. They are read out "
 						"of the servers' memory, and the job goes on; or they are those "
 						"of its newest checkpoints.",
 					.examples = examples } },

@@ -47,7 +47,9 @@ static int model_weights(struct ol_settings *settings, const struct ol_job *job,
 
 	first->weights = malloc(first->shard_count * sizeof(*first->weights));
 	first->blocks = ol_job_blocks(job, &first->block_count);
-	if (all == NULL || first->weights == NULL || first->blocks == NULL) {
+	first->tensors = ol_job_tensors(job);
+	if (all == NULL || first->weights == NULL || first->blocks == NULL ||
+	    first->tensors == NULL) {
 		free(all);
 		return no_memory(settings);
 	}
@@ -158,6 +160,11 @@ static int vector_of(struct ol_settings *settings, const struct ol_first_set *se
 	int rc;
 
 	first->param_count = file != NULL ? ol_tensors_count(file) : set->params;
+	if (file != NULL && ol_tensors_table(file) != NULL) {
+		first->tensors = strdup(ol_tensors_table(file));
+		if (first->tensors == NULL)
+			return no_memory(settings);
+	}
 	first->job_id = ol_job_id_vector(first->param_count, set->optimizer);
 	snprintf(why, sizeof(why), "is not the %" PRIu64 " that the file of --init has",
 		 first->param_count);
@@ -201,5 +208,6 @@ void ol_first_fini(struct ol_first *first)
 {
 	ol_first_weights_free(first);
 	free(first->blocks);
+	free(first->tensors);
 	*first = (struct ol_first){ 0 };
 }

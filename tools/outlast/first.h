@@ -34,6 +34,7 @@ struct ol_first {
 	float *weights; /* owned; of the shard */
 	uint64_t *blocks; /* owned; floats of each, of the whole job; NULL: they are all equal */
 	uint32_t block_count;
+	char *tensors; /* owned; table of the job's tensors; NULL: nobody says what they are */
 	uint64_t job_id; /* in its checkpoints */
 };
 

@@ -103,9 +103,11 @@ static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_U64(serve_set, params, "0", 0, MAX_PARAMS,
 		   "instead of a model: how many parameters the job has, whatever they mean to "
 		   "the programs that train them; they begin as zeros"),
-	OL_ROW_STR(serve_set, init, NULL,
-		   "instead of a model: file of the first weights, .npy or .safetensors, of type "
-		   "float32; its tensors, one behind the other, are the parameters"),
+	OL_ROW_STR(
+		serve_set, init, NULL,
+		"instead of a model: file of the first weights, .npy or .safetensors, of type "
+		"float32; its tensors, one behind the other, are the parameters, and their names "
+		"and shapes travel with the job"),
 	OL_ROW_U64(serve_set, exit_version, "0", 0, 0,
 		   "end once this version is reached and the workers have left; 0: never"),
 	OL_ROW_U64(serve_set, restore_version, "0", 0, 0,
@@ -310,6 +312,7 @@ static int server_open(struct serve *serve)
 	opts.device = set->link.device;
 	opts.job_key = serve->key;
 	opts.param_count = serve->first.param_count;
+	opts.tensors = serve->first.tensors;
 	opts.shard = set->shard;
 	opts.shard_count = set->servers;
 	opts.consistency = set->rule.how.consistency;

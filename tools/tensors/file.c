@@ -147,6 +147,11 @@ uint64_t ol_tensors_count(const struct ol_tensors *tensors)
 	return tensors->place.count;
 }
 
+const char *ol_tensors_table(const struct ol_tensors *tensors)
+{
+	return tensors->place.table;
+}
+
 int ol_tensors_read(const struct ol_tensors *tensors, uint64_t first, uint64_t count, float *floats,
 		    char *err, size_t err_bytes)
 {
@@ -162,6 +167,7 @@ void ol_tensors_close(struct ol_tensors *tensors)
 		return;
 	if (tensors->file.fd >= 0)
 		close(tensors->file.fd);
+	free(tensors->place.table);
 	free(tensors->path);
 	free(tensors);
 }

@@ -24,10 +24,11 @@ struct tensors_file {
 	uint64_t bytes; /* when it was opened */
 };
 
-/* Where the floats are in a file */
+/* Where the floats are in a file, and what they are */
 struct tensors_place {
 	uint64_t at; /* bytes before them */
 	uint64_t count;
+	char *table; /* of tensors (outlast_tensor.h), the caller's to free; NULL: the file names none */
 };
 
 struct tensors_form {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "outlast_tensor.h"
 #include "tensors/form.h"
 
 enum {
@@ -30,6 +31,7 @@ static const char metadata_name[] = "__metadata__";
 /* One tensor's bytes, counted from the end of the header */
 struct span {
 	const char *name;
+	const json_t *shape;
 	uint64_t begin;
 	uint64_t end;
 };
@@ -69,7 +71,7 @@ static int tensor_read(const char *name, const json_t *tensor, uint64_t data_byt
 {
 	const char *dtype = json_string_value(json_object_get(tensor, "dtype"));
 	const json_t *offsets = json_object_get(tensor, "data_offsets");
-	struct span span = { .name = name };
+	struct span span = { .name = name, .shape = json_object_get(tensor, "shape") };
 	uint64_t bytes;
 
 	if (dtype == NULL)
@@ -79,7 +81,7 @@ static int tensor_read(const char *name, const json_t *tensor, uint64_t data_byt
 				   "tensor \"%.*s\" is of type %.16s: only F32 is taken; convert "
 				   "it first",
 				   SHOWN_MAX, name, dtype);
-	if (!shape_bytes(json_object_get(tensor, "shape"), &bytes))
+	if (!shape_bytes(span.shape, &bytes))
 		return bad(err, name, "has no shape, or one that a job cannot have");
 	if (json_array_size(offsets) != 2 || !number(json_array_get(offsets, 0), &span.begin) ||
 	    !number(json_array_get(offsets, 1), &span.end) || span.begin > span.end)
@@ -108,7 +110,9 @@ static int compare(const void *left, const void *right)
 
 	if (a->begin != b->begin)
 		return a->begin < b->begin ? -1 : 1;
-	return (a->end > b->end) - (a->end < b->end);
+	if (a->end != b->end)
+		return a->end < b->end ? -1 : 1;
+	return strcmp(a->name, b->name); /* both are empty */
 }
 
 /* The tensors lie one behind the other, and fill what follows the header. */
@@ -133,7 +137,39 @@ static int cover_check(struct span *spans, size_t count, uint64_t data_bytes,
 	return 0;
 }
 
-static int tensors_read(json_t *header, uint64_t data_bytes, const struct tensors_line *err)
+static void line_put(FILE *to, const struct span *span)
+{
+	fputs("F32 ", to);
+	for (size_t i = 0; i < json_array_size(span->shape); i++)
+		fprintf(to, "%s%" JSON_INTEGER_FORMAT, i > 0 ? "," : "",
+			json_integer_value(json_array_get(span->shape, i)));
+	fprintf(to, "%s %s\n", json_array_size(span->shape) == 0 ? "-" : "", span->name);
+}
+
+/* The table of tensors of spans in order */
+static int table_make(const struct span *spans, size_t count, uint64_t floats, char **ret_table,
+		      const struct tensors_line *err)
+{
+	char why[OL_TENSOR_NAME_MAX + 128] = "", *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+
+	for (size_t i = 0; to != NULL && i < count; i++)
+		line_put(to, &spans[i]);
+	if (to == NULL || fclose(to) != 0) {
+		free(text);
+		return tensors_err(err, -ENOMEM, "no memory for its list of tensors");
+	}
+	if (ol_tensor_fault(text, floats, why, sizeof(why))) {
+		free(text);
+		return tensors_err(err, -EBADMSG, "%s", why);
+	}
+	*ret_table = text;
+	return 0;
+}
+
+static int tensors_read(json_t *header, uint64_t data_bytes, char **ret_table,
+			const struct tensors_line *err)
 {
 	struct span *spans = calloc(json_object_size(header) + 1, sizeof(*spans));
 	size_t count = 0;
@@ -154,6 +190,8 @@ static int tensors_read(json_t *header, uint64_t data_bytes, const struct tensor
 	}
 	if (rc == 0)
 		rc = cover_check(spans, count, data_bytes, err);
+	if (rc == 0 && count > 0)
+		rc = table_make(spans, count, data_bytes / sizeof(float), ret_table, err);
 	free(spans);
 	return rc;
 }
@@ -200,6 +238,7 @@ static int parse(const struct tensors_file *file, struct tensors_place *ret_plac
 {
 	json_t *header = NULL;
 	uint64_t bytes, data_bytes;
+	char *table = NULL;
 	int rc = header_read(file, &bytes, &header, err);
 
 	if (rc != 0)
@@ -208,27 +247,54 @@ static int parse(const struct tensors_file *file, struct tensors_place *ret_plac
 	if (!json_is_object(header))
 		rc = tensors_err(err, -EBADMSG, "its header is no JSON object");
 	else
-		rc = tensors_read(header, data_bytes, err);
+		rc = tensors_read(header, data_bytes, &table, err);
 	json_decref(header);
 	if (rc != 0)
 		return rc;
 	*ret_place = (struct tensors_place){ .at = LENGTH_BYTES + bytes,
-					     .count = data_bytes / sizeof(float) };
+					     .count = data_bytes / sizeof(float),
+					     .table = table };
 	return 0;
+}
+
+/* {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} */
+static json_t *tensor_json(const struct ol_tensor *tensor)
+{
+	json_t *shape = json_array();
+
+	for (uint32_t i = 0; i < tensor->dims; i++)
+		json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
+	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+			 (json_int_t)(tensor->first * sizeof(float)),
+			 (json_int_t)((tensor->first + tensor->count) * sizeof(float)));
 }
 
 /* The job's name may have any bytes; what is no UTF-8 is left out. */
 static json_t *about_json(uint64_t count, const struct ol_tensors_about *about)
 {
+	struct ol_tensor tensor = {
+		.name = "weights", .count = count, .dims = 1, .shape = { count }
+	};
+	const char *at = about->table;
 	char version[24], epoch[16];
 	json_t *job = about->job != NULL ? json_string(about->job) : NULL;
+	json_t *json;
+	int rc = 0;
 
 	snprintf(version, sizeof(version), "%" PRIu64, about->version);
 	snprintf(epoch, sizeof(epoch), "%" PRIu32, about->epoch);
-	return json_pack("{s:{s:s, s:s, s:s, s:o*}, s:{s:s, s:[I], s:[i, I]}}", metadata_name,
-			 "format", "outlast", "version", version, "epoch", epoch, "job", job,
-			 "weights", "dtype", "F32", "shape", (json_int_t)count, "data_offsets", 0,
-			 (json_int_t)(count * sizeof(float)));
+	json = json_pack("{s:{s:s, s:s, s:s, s:o*}}", metadata_name, "format", "outlast", "version",
+			 version, "epoch", epoch, "job", job);
+	if (at == NULL)
+		rc = json_object_set_new(json, tensor.name, tensor_json(&tensor));
+	else
+		memset(&tensor, 0, sizeof(tensor));
+	while (at != NULL && rc == 0 && ol_tensor_next(&at, &tensor) == 1)
+		rc = json_object_set_new(json, tensor.name, tensor_json(&tensor));
+	if (rc == 0)
+		return json;
+	json_decref(json); /* no memory */
+	return NULL;
 }
 
 static int header(uint64_t count, const struct ol_tensors_about *about, char **ret_bytes,

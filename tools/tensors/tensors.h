@@ -3,10 +3,10 @@
 /*
  * tensors.h -- files of weights: NumPy's .npy, and .safetensors
  *
- * A file is one vector of 32-bit floats here, whatever shapes it gives them: of a .npy file in C
- * order, of a .safetensors file all tensors, one behind the other as they lie in it. The end of the
- * file's name tells its form. Nothing that a file says of itself is believed: sizes must fit each
- * other and the file's length.
+ * A file is one vector of 32-bit floats here: of a .npy file in C order, of a .safetensors file all
+ * tensors, one behind the other as they lie in it. Names and shapes of these are a job's table of
+ * tensors (outlast_tensor.h). The end of the file's name tells its form. Nothing that a file says of
+ * itself is believed: sizes must fit each other and the file's length.
  *
  * ERRORS. Functions return 0 or a negative code, and then one line in err: what, which file, what to
  * do. -EINVAL: a name, or a kind of file, that cannot be used; -EBADMSG: the file's content; -ENOMEM;
@@ -30,6 +30,9 @@ int ol_tensors_open(const char *path, struct ol_tensors **ret_tensors, char *err
 /* ol_tensors_count -- how many floats it has: 1 … OL_TENSORS_COUNT_MAX, and the file is as long */
 uint64_t ol_tensors_count(const struct ol_tensors *tensors);
 
+/* ol_tensors_table -- the table of its tensors, valid until close; NULL: a .npy file names none */
+const char *ol_tensors_table(const struct ol_tensors *tensors);
+
 /* ol_tensors_read -- the floats from `first` on, which must be there; -EBADMSG: the file was cut off
  * since it was opened */
 int ol_tensors_read(const struct ol_tensors *tensors, uint64_t first, uint64_t count, float *floats,
@@ -43,6 +46,7 @@ struct ol_tensors_about {
 	uint64_t version;
 	uint32_t epoch;
 	const char *job; /* UTF-8; NULL: unknown */
+	const char *table; /* of tensors, without fault; NULL: the vector is one, "weights" */
 };
 
 /*
@@ -54,7 +58,7 @@ struct ol_tensors_about {
 int ol_tensors_may_save(const char *path, bool force, char *err, size_t err_bytes);
 
 /*
- * ol_tensors_save -- write one vector; in .safetensors the tensor "weights"
+ * ol_tensors_save -- write one vector; in .safetensors the tensors of the table
  *
  * Under its name the file is whole or not there: it is written beside it under another name, made
  * durable and renamed. After an error an older file is as it was, and nothing is left beside it.

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "cmd/cmd.h"
+#include "outlast_tensor.h"
 #include "tensors/tensors.h"
 #include "train/parts.h"
 
@@ -36,6 +37,7 @@ void train_save(struct train *train, const float *weights)
 	ol_worker_info(train->observer, &info);
 	about.epoch = info.epoch;
 	about.job = train->chain != NULL ? train->chain->job : NULL;
+	about.table = ol_worker_tensors(train->observer);
 	rc = ol_tensors_save(train->set.save, train->set.force, weights, info.param_count, &about,
 			     err, sizeof(err));
 	if (rc != 0)

@@ -18,11 +18,12 @@ from ._job import Job, Reader, Weights, connect, library_version, reader
 from ._launch import Launch, Server, launch
 from ._library import ffi, lib
 from ._rule import NOW, Group, Rule
+from ._tensor import Tensor
 
 __all__ = ["NOW", "Closed", "Dropped", "Error", "Group", "HistoryChanged", "Job", "Late", "Launch",
-           "Lost", "NoServer", "NonFinite", "Reader", "Refused", "Rule", "Server", "Timeout",
-           "Torn", "Weights", "WrongThread", "connect", "launch", "library_version", "log_level",
-           "reader", "torch"]
+           "Lost", "NoServer", "NonFinite", "Reader", "Refused", "Rule", "Server", "Tensor",
+           "Timeout", "Torn", "Weights", "WrongThread", "connect", "launch", "library_version",
+           "log_level", "reader", "torch"]
 
 LEVELS = {"error": lib.OL_LOG_ERROR, "warn": lib.OL_LOG_WARN, "info": lib.OL_LOG_INFO,
           "debug": lib.OL_LOG_DEBUG}

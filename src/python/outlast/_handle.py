@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import _errors
+from . import _errors, _tensor
 from ._library import ffi, lib, text
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class Handle:
         self._closers: list[Callable[[], None]] = []
         self._views: dict[int, object] = {}
         self._version_out = ffi.new("uint64_t *")
+        self._tensors: tuple[_tensor.Tensor, ...] = ()
         self._owner: Owner | None = None  # what follows may fail
         self._owner = open_worker(options)
         self._thread = threading.get_ident()
@@ -195,6 +196,16 @@ class Handle:
         pointer = lib.ol_weights(self._worker(), self._version_out)
         return pointer, self._version_out[0]
 
+    def tensors(self) -> tuple[_tensor.Tensor, ...]:
+        """What the job's parameters are: names and shapes, in the order of its vector.
+
+        Empty before the first pull, or if nobody said so: the servers' init= names them. Never
+        changes. Never blocks.
+        """
+        if not self._tensors:
+            self._tensors = _tensor.read(lib.ol_worker_tensors(self._worker()))
+        return self._tensors
+
     def _fresh(self, op: Op) -> object:
         """The op's memory, ready for a call; what a Ctrl-C left of its last use is given up."""
         if op.lent:
@@ -253,11 +264,12 @@ class Handle:
         comes with a later call. Never blocks."""
         return lib.ol_newest(self._worker())
 
-    def _pull_until(self, newest: bool, deadline: float) -> None:
+    def _pull_until(self, newest: bool, deadline: float,
+                    between: Callable[[], None] | None = None) -> None:
         flags = lib.OL_PULL_NEWEST if newest else 0
         rc = lib.ol_pull(self._worker(), flags, self._fresh(self._pull_op))
         if rc == 0:
-            rc = self._wait(self._pull_op, deadline)
+            rc = self._wait(self._pull_op, deadline, between)
         self._pull_op.lent = False
         if rc != 0:
             raise _errors.make(rc)

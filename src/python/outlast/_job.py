@@ -5,7 +5,7 @@ import os
 import stat
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy
@@ -14,6 +14,7 @@ from . import _errors
 from ._handle import SLICE_MS, Handle, Op, deadline_of
 from ._library import ffi, lib, text
 from ._rule import Rule, fault, pack, unpack
+from ._tensor import Tensor
 
 KEY_BYTES_MAX = 255
 OUTAGES = {"end": "OL_OUTAGE_END", "wait": "OL_OUTAGE_WAIT", "continue": "OL_OUTAGE_CONTINUE"}
@@ -32,6 +33,14 @@ class Weights:
     version: int
     local: bool = False  # a server is gone (outage "continue"): the last weights, not new ones
     age: float = 0.0  # seconds since the oldest shard of them was read; 0: just now
+    tensors: tuple[Tensor, ...] = ()  # what the parameters are, if the job says so
+
+    def __getitem__(self, name: str) -> numpy.ndarray:
+        """A tensor by its name, in its shape: a view, valid as long as array is."""
+        for one in self.tensors:
+            if one.name == name:
+                return self.array[one.first:one.first + one.count].reshape(one.shape)
+        raise KeyError(name)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> numpy.ndarray:
         if dtype is not None and dtype != self.array.dtype:
@@ -125,8 +134,8 @@ class Reader(Handle):
                                       f"{self._last} is not reached again", -errno.ETIMEDOUT)
         self._last = version
         op = self._pull_op.c
-        return Weights(read_only(self._buffer(pointer)), version, bool(op.local), op.age_ns / 1e9)
-
+        return Weights(read_only(self._buffer(pointer)), version, bool(op.local), op.age_ns / 1e9,
+                       self.tensors())
 
     def wait_for(self, version: int, timeout: float | None = None) -> int:
         """Wait until this version or a later one is published, of all shards; its number.
@@ -265,8 +274,10 @@ class Job(Handle):
             self._push_op.lent = False
             raise _errors.make(rc)
 
-    def _push_end(self, timeout: float | None) -> int:
-        rc = self._wait(self._push_op, deadline_of(self.timeout if timeout is None else timeout))
+    def _push_end(self, timeout: float | None,
+                  between: Callable[[], None] | None = None) -> int:
+        rc = self._wait(self._push_op, deadline_of(self.timeout if timeout is None else timeout),
+                        between)
         if rc != 0:
             raise _errors.make(rc)
         return self._push_op.c.version
@@ -281,12 +292,12 @@ class Job(Handle):
         self._pull_until(newest, deadline_of(self.timeout if timeout is None else timeout))
         op = self._pull_op.c
         found = self.weights()
-        return Weights(found.array, found.version, bool(op.local), op.age_ns / 1e9)
+        return Weights(found.array, found.version, bool(op.local), op.age_ns / 1e9, found.tensors)
 
     def weights(self) -> Weights:
         """The weights that this process has: those of the last pull. Never blocks."""
         pointer = self._mirror()
-        return Weights(read_only(self._buffer(pointer)), self._used)
+        return Weights(read_only(self._buffer(pointer)), self._used, tensors=self.tensors())
 
     def _mirror(self) -> object:
         """Where the weights are now; gradients are computed at them from here on."""
@@ -347,9 +358,7 @@ class Job(Handle):
         Blocks: until then, at most timeout seconds.
         """
         def withdraw() -> None:
-            if version is not None and self.newest() >= version \
-                    and not any(link["down"] for link in self.stat_links()):
-                lib.ol_withdraw(self._worker())
+            self._withdraw_at(version)
 
         deadline = deadline_of(self.timeout if timeout is None else timeout)
         rc = lib.ol_flush(self._worker(), self._fresh(self._flush_op))
@@ -363,6 +372,12 @@ class Job(Handle):
         self._pull_until(True, deadline)
         self._mirror()
         return version is None or self._used >= version
+
+    def _withdraw_at(self, version: int | None) -> None:
+        """If the job is there, where it ends: take back gradients for steps that nobody makes."""
+        if version is not None and self.newest() >= version \
+                and not any(link["down"] for link in self.stat_links()):
+            lib.ol_withdraw(self._worker())
 
     def stat_links(self) -> list[dict[str, float]]:
         """What became of this worker's gradients, one dict a shard: struct ol_link_stat."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The servers of a job on this machine, as processes of the program `outlast`."""
+import errno
+import json
 import os
 import pathlib
 import secrets
@@ -7,11 +9,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import weakref
 
 import numpy
 
-from . import _errors
+from . import _errors, _tensor
 from ._library import BUILDS, installed
 
 STOP_S = 5.0  # until a server that was asked to end is killed
@@ -37,9 +40,11 @@ def program() -> str:
 class Server:
     """One process of `outlast serve`: it holds one shard."""
 
-    def __init__(self, shard: int, address: str, words: list[str], folder: pathlib.Path) -> None:
-        self.shard, self.address = shard, address
-        self.log = folder / f"server{shard}.log"
+    def __init__(self, shard: int, address: str, words: list[str], folder: pathlib.Path,
+                 replica: int | None = None) -> None:
+        self.shard, self.address, self.replica = shard, address, replica
+        self.log = folder / (f"server{shard}.log" if replica is None
+                             else f"server{shard}-{replica}.log")
         self._words = words
         self._epoch = 0
         self._process: subprocess.Popen | None = None
@@ -56,8 +61,9 @@ class Server:
         """Blocks until it listens."""
         self._epoch += 1
         reads, writes = os.pipe()
-        command = [*self._words, "--listen", self.address, "--epoch", str(self._epoch),
-                   "--restore", restore, "--ready-fd", str(writes)]
+        command = [*self._words, "--listen", self.address, "--ready-fd", str(writes)]
+        if self.replica is None:  # else the chain gives it an epoch, and the weights
+            command += ["--epoch", str(self._epoch), "--restore", restore]
         variables = dict(os.environ)
         variables.pop("OUTLAST_JOB", None)  # there an address, for the program a job's name
         try:
@@ -76,8 +82,10 @@ class Server:
         self.address = found
 
     def last_line(self) -> str:
+        """What it said last, and the last warning before that, which may be the cause."""
         lines = self.log.read_bytes()[-LOG_BYTES:].decode("utf-8", "replace").splitlines()
-        return lines[-1] if lines else f"no word in {self.log}"
+        warnings = [line for line in lines[:-1] if " warn " in line]
+        return "; ".join(warnings[-1:] + lines[-1:]) or f"no word in {self.log}"
 
     def kill(self) -> None:
         """As kill -9: its memory is gone."""
@@ -88,7 +96,8 @@ class Server:
         """Start an empty server in the place of one that ended, at the same address.
 
         restore: where its weights come from: "mirror", the workers' memory; "none", the first ones.
-        Blocks until it listens; it has its weights when the workers have found it.
+        A server of a chain joins it again, and has them from there.
+        Blocks until it listens; it has its weights when the workers, or the chain, have found it.
         """
         if self.alive:
             raise _errors.Error("the server runs; kill() it first")
@@ -120,16 +129,36 @@ class Launch:
     They end too when nothing refers to this object: neither a variable nor a connected Job.
 
     str() of it, and `address`, is what connect() takes, in this process or in others. servers: one
-    a shard, with kill() and restart().
+    a shard, of a chain as many as it has replicas, with kill() and restart().
     """
 
-    def __init__(self, servers: list[Server], folder: str, outage: str) -> None:
+    def __init__(self, servers: list[Server], folder: str, outage: str,
+                 coordinator: str | None = None, stat: list[str] | None = None) -> None:
         self.servers, self.outage = servers, outage
+        self._coordinator, self._stat = coordinator, stat
         self._end = weakref.finalize(self, end, servers, folder, os.getpid())
 
     @property
     def address(self) -> str:
-        return ",".join(server.address for server in self.servers)
+        return self._coordinator or ",".join(server.address for server in self.servers)
+
+    def head(self, shard: int = 0, timeout: float = 30.0) -> Server:
+        """The server that takes a shard's gradients: of a chain its head, which changes.
+
+        Blocks: while a chain has none, as its head was killed; at most timeout seconds.
+        """
+        if self._stat is None:
+            return self.servers[shard]
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            said = subprocess.run(self._stat, capture_output=True, text=True, check=False)
+            shards = json.loads(said.stdout)["shards"] if said.stdout else []
+            heads = [one["address"] for one in shards[shard]["replicas"]
+                     if one.get("role") in ("head", "only")] if len(shards) > shard else []
+            for server in self.servers:
+                if server.address in heads and server.alive:
+                    return server
+        raise _errors.Error(f"the chain of shard {shard} has no head", -errno.ETIMEDOUT)
 
     def __str__(self) -> str:
         return self.address
@@ -156,20 +185,47 @@ def option(name: str, value: object) -> list[str]:
     return [word] if value is True else [word, str(value)]
 
 
+def first_words(params: int | None, init: object, folder: str) -> list[str]:
+    """Options of `outlast serve`: what it begins with."""
+    if init is None:
+        return ["--params", str(params)]
+    if isinstance(init, (str, os.PathLike)):
+        return ["--init", os.path.abspath(init)]
+    if hasattr(init, "named_parameters"):
+        named = [(name, numpy.ascontiguousarray(one.detach().cpu().numpy(), dtype=numpy.float32))
+                 for name, one in init.named_parameters()]
+        _tensor.check(named, sum(array.size for _, array in named))
+        file = os.path.join(folder, "init.safetensors")
+        _tensor.write(pathlib.Path(file), named)
+        return ["--init", file]
+    try:
+        vector = numpy.ascontiguousarray(init, dtype=numpy.float32).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise TypeError("init: a model of PyTorch, a vector of float32, as "
+                        "outlast.torch.vector(model) makes it, or a file, not "
+                        f"{type(init).__name__} ({error})") from None
+    file = os.path.join(folder, "init.npy")
+    numpy.save(file, vector)
+    return ["--init", file]
+
+
 def launch(params: int | None = None, *, init: object = None, servers: int = 1, workers: int = 1,
            consistency: str = "async", rule: str = "sgd", lr: float = 0.01,
            listen: list[str] | None = None, outage: str = "wait", restore: str = "none",
-           **options: object) -> Launch:
+           replicas: int = 1, **options: object) -> Launch:
     """Start the servers of a job on this machine.
 
-    params: how many float32 the job holds, from zeros; or init: their first values, a vector, as
-    outlast.torch.vector(model) makes it, or a file, .npy or .safetensors.
-    servers: processes, one a shard.
+    params: how many float32 the job holds, from zeros; or init: their first values: a model of
+    PyTorch, or a .safetensors file (then names and shapes travel with the job: Job.tensors()), a
+    vector, as outlast.torch.vector(model) makes it, or a .npy file.
+    servers: shards, each a process.
+    replicas: servers that hold each shard, a chain: all but one may be lost. Then servers times
+    replicas processes run, whose views are in a folder of their own.
     workers: how many there will be; a step of consistency "sync" takes a gradient of each.
     consistency: "async", "sync", "sync:k=N", "sync:quorum,k=N,grace=MS,late=next", "ssp:N" and the
     others of `outlast serve`.
     rule: "sgd", "momentum", "nesterov", "adam", "adamw"; lr: its learning rate.
-    listen: an address for each server; None: shm, for processes of this user on this machine.
+    listen: an address for each process; None: shm, for processes of this user on this machine.
     restore: where the first weights come from instead, with durability="checkpoint" and
     checkpoint="every=100steps,dir=…": "checkpoint", or "freshest".
     outage: what connect() to this object does while a server is gone, if it is not told otherwise.
@@ -183,38 +239,41 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
         raise ValueError(f"{', '.join(sorted(own))}: launch() gives this to each server itself")
     if (params is None) == (init is None):
         raise ValueError("launch() needs params, or init")
-    if listen is not None and len(listen) != servers:
-        raise ValueError(f"listen: an address for each of {servers} servers")
+    if replicas < 1:
+        raise ValueError("replicas: at least 1")
+    if listen is not None and len(listen) != servers * replicas:
+        raise ValueError(f"listen: an address for each of {servers * replicas} servers")
     name = f"@outlast-{os.getpid()}-{secrets.token_hex(4)}"
     folder = tempfile.mkdtemp(prefix="outlast-")
     words = [program(), "serve", "--servers", str(servers), "--workers", str(workers),
              "--consistency", consistency, "--optimizer", rule, "--lr", repr(float(lr))]
-    if isinstance(init, (str, os.PathLike)):
-        words += ["--init", os.path.abspath(init)]
-    elif init is not None:
-        try:
-            vector = numpy.ascontiguousarray(init, dtype=numpy.float32).reshape(-1)
-        except (TypeError, ValueError) as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise TypeError(f"init: a vector of float32, as outlast.torch.vector(model) makes it, or "
-                            f"a file, not {type(init).__name__} ({error})") from None
-        file = os.path.join(folder, "init.npy")
-        numpy.save(file, vector)
-        words += ["--init", file]
-    else:
-        words += ["--params", str(params)]
+    try:
+        words += first_words(params, init, folder)
+    except Exception:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     for key, value in options.items():
         words += option(key, value)
+    coordinator, stat = None, None
+    chain = replicas > 1 or "coordinator" in options
+    if chain:
+        os.mkdir(os.path.join(folder, "views"), 0o700)
+        coordinator = options.get("coordinator") or f"dir:{folder}/views"
+        words += ["--replicas", str(replicas)]
+        words += [] if "coordinator" in options else ["--coordinator", coordinator]
+        stat = [program(), "stat", "--coordinator", coordinator, "--once", "--json", "-"]
+        for key in ("job", "job_key_file"):
+            stat += option(key, options.get(key))
     started: list[Server] = []
     try:
-        for shard in range(servers):
-            address = listen[shard] if listen is not None else f"{name}-{shard}"
-            server = Server(shard, address, [*words, "--shard", str(shard)], pathlib.Path(folder))
+        for at in range(servers * replicas):
+            shard, replica = divmod(at, replicas)
+            address = listen[at] if listen is not None else f"{name}-{at}"
+            server = Server(shard, address, [*words, "--shard", str(shard)], pathlib.Path(folder),
+                            replica if chain else None)
             started.append(server)
             server.start(restore)
     except BaseException:
         end(started, folder, os.getpid())
         raise
-    return Launch(started, folder, outage)
-
-
+    return Launch(started, folder, outage, coordinator, stat)

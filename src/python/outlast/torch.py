@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 import numpy
 import torch
 
-from . import _errors
+from . import _errors, _tensor
 from ._handle import deadline_of
 from ._job import Job
-from ._library import ffi
+from ._library import ffi, lib
 from ._rule import Group
 
 FLOAT_BYTES = 4
@@ -43,6 +43,18 @@ class Layout:
         if self.count != job.param_count:
             raise _errors.Error(f"the model has {self.count} parameters, the job "
                                 f"{job.param_count}", -errno.EINVAL)
+
+    @staticmethod
+    def names(model: "Model", job: Job) -> None:
+        """A model with names is one of these names and shapes, if the job has them; after a pull."""
+        table = lib.ol_worker_tensors(job._worker())
+        if not isinstance(model, torch.nn.Module) or table == ffi.NULL:
+            return
+        difference = _tensor.differ(_tensor.table_of(model.named_parameters()), table)
+        if difference is not None:
+            raise _errors.Error(f"the job is of another model: {difference} (with "
+                                "model.parameters() in place of model no name is looked at)",
+                                -errno.EINVAL)
 
     def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """Each parameter's part of a flat vector, in its shape."""
@@ -214,6 +226,7 @@ class Optimizer(torch.optim.Optimizer):
         self._base = 0  # version of the weights that the parameters are, and where these lie
         self._starts: list[int] = []
         job.pull(newest=True, timeout=timeout)
+        layout.names(model, job)
         self._rates = Rates(job, self.param_groups, defaults)
         self._rates.tell()
         self.defaults.update(self._rates.defaults())  # schedulers of momentum look there
@@ -363,18 +376,23 @@ class DiLoCo:
     are in them. So a slow learner's pseudo-gradient is one outer step old, and has the weight of its
     tokens (or of its inner steps, where step() is told of none). With follow=False it makes all
     `every` inner steps first, and waits for them: each learner's share is the same, and old.
+
+    until: the outer step that the job ends with. A pseudo-gradient that comes too late for it is
+    taken back, and counted in `late`: nobody makes the step that it would be of. Without until such
+    a learner waits for that step.
     """
 
     def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter],
                  inner: torch.optim.Optimizer, every: int, job: Job,
-                 timeout: float | None = None, follow: bool = False) -> None:
+                 timeout: float | None = None, follow: bool = False,
+                 until: int | None = None) -> None:
         if every < 1:
             raise ValueError("every: at least 1 inner step")
         if job.outage != "wait":
             raise ValueError('DiLoCo needs connect(outage="wait"): an outer step is made of all '
                              "learners' inner steps, or waits")
         self.inner, self.every, self.job, self.timeout = inner, every, job, timeout
-        self.follow = follow
+        self.follow, self.until = follow, until
         self.steps = 0  # inner ones
         self.since = 0  # of these, since the last outer one
         self.late = 0  # pseudo-gradients that came after their step, and were dropped
@@ -391,6 +409,7 @@ class DiLoCo:
         self._grad_pointer: object = None  # the buffer that is lent to this process
         self._pushes = False  # what the inner steps change is to be pushed
         job.pull(newest=True, timeout=timeout)
+        layout.names(model, job)
         self._load()
         job._on_close(self._forget)
 
@@ -458,20 +477,24 @@ class DiLoCo:
             if not self.follow:
                 self._end(self.timeout)
         while self._waits():  # with follow False: the push before was interrupted
+            self._end_of_job()
             if time.monotonic() >= deadline:
                 raise _errors.Timeout("the outer step is not made yet", -errno.ETIMEDOUT)
             time.sleep(LOOK_S)
             job.poll()
-        job._pull_until(True, deadline)
+        job._pull_until(True, deadline, self._end_of_job)
         with torch.no_grad():
             self._load()
+
+    def _end_of_job(self) -> None:
+        self.job._withdraw_at(self.until)
 
     def _share(self) -> float:
         return float(max(1, self.since)) if self.follow else 1.0
 
     def _end(self, timeout: float | None) -> None:
         try:
-            self.job._push_end(timeout)
+            self.job._push_end(timeout, self._end_of_job)
         except _errors.Late:
             self.late += 1
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -191,7 +192,7 @@ class Learner:
     def diloco(self, until: int) -> None:
         inner = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
         sync = outlast.torch.DiLoCo(self.model, inner=inner, every=EVERY, job=self.job,
-                                    follow=self.follow)
+                                    follow=self.follow, until=until)
         while sync.outer_steps < until:
             first, made = sync.outer_steps * EVERY, sync.since
             sync.zero_grad()
@@ -215,6 +216,12 @@ class Learner:
                 self.tell(self.job.version // EVERY)
 
 
+def stay(job: outlast.Job) -> None:
+    """Until all have finished: a restored server may need this mirror."""
+    while not select.select([sys.stdin], [], [], 0.1)[0]:
+        job.poll()
+
+
 def learn(plan: dict) -> None:
     torch.set_num_threads(1)
     with outlast.connect(timeout=DEADLINE_S, mirror_state=True) as job:
@@ -227,7 +234,7 @@ def learn(plan: dict) -> None:
         link = job.stat_links()[0]
         tell(**learner.applied(), late=link["late"], lost=link["lost"],
              sha256=hashlib.sha256(outlast.torch.vector(learner.model)).hexdigest())
-        sys.stdin.read()  # its mirror is needed until all have finished
+        stay(job)
 
 
 def tell(**words: object) -> None:

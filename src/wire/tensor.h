@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* tensor.h -- the table of tensors in a snapshot (outlast_tensor.h) */
+#ifndef OL_WIRE_TENSOR_H
+#define OL_WIRE_TENSOR_H
+
+#include "wire/layout.h"
+
+/* ol_tensors_bytes -- that a table takes in a snapshot: its text, with zeros behind it. NULL: 0 */
+uint32_t ol_tensors_bytes(const char *table);
+
+/* ol_tensors_put -- write a table (NULL: none) into a content of this geometry, which has room for it */
+void ol_tensors_put(const struct ol_geometry *geo, void *content, const char *table);
+
+/* ol_tensors_of -- the table of a content, which a peer may have written; NULL: none, or no text */
+const char *ol_tensors_of(const struct ol_geometry *geo, const void *content);
+
+#endif /* OL_WIRE_TENSOR_H */

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names and shapes travel with a job: to its workers and readers, into files and checkpoints, through
+killed servers; and a model with other ones is refused by name."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy
+import torch
+
+import outlast
+from outlast._launch import program
+
+
+def make(width: int = 3) -> torch.nn.Module:
+    torch.manual_seed(width)
+    return torch.nn.Sequential(torch.nn.Linear(5, width), torch.nn.ReLU(),
+                               torch.nn.Linear(width, 2))
+
+
+def read(path: str) -> dict[str, numpy.ndarray]:
+    """A .safetensors file by its layout's rules, without any of our code."""
+    data = pathlib.Path(path).read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    found, end = {}, 0
+    for name, one in header.items():
+        begin, after = one["data_offsets"]
+        assert (begin, one["dtype"]) == (end, "F32"), header
+        array = numpy.frombuffer(data[8 + length + begin:8 + length + after], "<f4")
+        found[name], end = array.reshape(one["shape"]), after
+    assert 8 + length + end == len(data)
+    return found
+
+
+def export(*words: str) -> subprocess.CompletedProcess:
+    variables = {name: value for name, value in os.environ.items() if name != "OUTLAST_JOB"}
+    return subprocess.run([program(), "export", *words], env=variables, check=False,
+                          capture_output=True, text=True, timeout=60)
+
+
+class TensorsTest(unittest.TestCase):
+    def same(self, found: dict[str, numpy.ndarray], model: torch.nn.Module) -> None:
+        self.assertEqual(list(found), [name for name, _ in model.named_parameters()])
+        for name, parameter in model.named_parameters():
+            numpy.testing.assert_array_equal(found[name], parameter.detach().numpy())
+
+    def test_a_model_brings_its_names(self):
+        model = make()
+        with outlast.launch(init=model, servers=1) as servers, \
+                outlast.connect(servers, timeout=20) as job, job.reader() as reader:
+            self.assertEqual(job.tensors(), ())  # nothing was pulled
+            for weights in (job.pull(), reader.pull()):
+                self.same({one.name: weights[one.name] for one in weights.tensors}, model)
+                self.assertFalse(weights["0.weight"].flags.writeable)
+                with self.assertRaises(KeyError):
+                    weights["1.weight"]
+            self.assertEqual(job.tensors()[1], outlast.Tensor("0.bias", (3,), 15, 3))
+            del weights
+
+    def test_shards_have_the_whole_table(self):
+        model = make(400)
+        with outlast.launch(init=model, servers=3) as servers, \
+                outlast.connect(servers, timeout=20) as job:
+            weights = job.pull()
+            self.same({one.name: weights[one.name] for one in weights.tensors}, model)
+            del weights
+
+    def test_files_have_the_names(self):
+        model = make()
+        with tempfile.TemporaryDirectory() as folder:
+            durable = {"durability": "checkpoint", "checkpoint": f"every=2steps,dir={folder}/ckpt"}
+            with outlast.launch(init=model, **durable) as servers, \
+                    outlast.connect(servers, timeout=20) as job:
+                optimizer = outlast.torch.Optimizer(model, job)
+                for _ in range(4):
+                    optimizer.zero_grad()
+                    model(torch.ones(1, 5)).sum().backward()
+                    optimizer.step()
+                for name in ("run.safetensors", "run.npy"):
+                    done = export("--connect", str(servers), "--out", f"{folder}/{name}")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                self.same(read(f"{folder}/run.safetensors"), model)
+                numpy.testing.assert_array_equal(numpy.load(f"{folder}/run.npy"),
+                                                 outlast.torch.vector(model))
+            done = export("--checkpoint", f"{folder}/ckpt", "--out", f"{folder}/saved.safetensors")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.same(read(f"{folder}/saved.safetensors"), model)
+            with outlast.launch(init=f"{folder}/saved.safetensors") as servers, \
+                    outlast.connect(servers, timeout=20) as job:
+                outlast.torch.Optimizer(model, job)  # the names again
+            self.refuses_another(folder, durable)
+
+    def refuses_another(self, folder: str, durable: dict[str, str]) -> None:
+        """A job of as many parameters, and with other names, does not go on from the checkpoints."""
+        other = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.Linear(3, 2))
+        with self.assertRaisesRegex(outlast.Error, '"1.weight" is wanted, and "2.weight" is there'):
+            outlast.launch(init=other, restore="checkpoint", **durable)
+
+    def test_names_outlive_servers(self):
+        model = make()
+        for replicas in (1, 3):
+            with self.subTest(replicas=replicas), \
+                    outlast.launch(init=model, replicas=replicas, consistency="sync") as servers, \
+                    outlast.connect(servers, timeout=30) as job:
+                job.pull()
+                for _ in range(3):
+                    for _ in range(5):
+                        grad = job.grad()
+                        grad[:] = 0.0
+                        job.push(grad)
+                        job.pull()
+                    victim = servers.head()
+                    victim.kill()
+                    victim.restart()
+                del grad
+                job.pull(newest=True)  # the last one has found this worker
+                with outlast.reader(servers, timeout=30) as reader:
+                    weights = reader.pull()
+                    self.same({one.name: weights[one.name] for one in weights.tensors}, model)
+                    del weights
+                self.assertEqual(job.stat_links()[0]["applied"], 15)
+
+    def test_another_model_is_refused_by_name(self):
+        model = make()
+        turned = torch.nn.Sequential(torch.nn.Linear(3, 5, bias=False), torch.nn.Identity(),
+                                     torch.nn.Linear(2, 3), torch.nn.Linear(1, 1, bias=False),
+                                     torch.nn.Linear(0, 1))
+        self.assertEqual(sum(one.numel() for one in turned.parameters()), 26)
+        with outlast.launch(init=model) as servers, outlast.connect(servers, timeout=20) as job:
+            with self.assertRaisesRegex(outlast.Error, r'"0.weight" is \(3,5\), and \(5,3\) is'):
+                outlast.torch.Optimizer(turned, job)
+            with self.assertRaisesRegex(outlast.Error, '"0.weight"'):
+                outlast.torch.DiLoCo(turned, torch.optim.SGD(turned.parameters(), lr=1.0), 1, job)
+            outlast.torch.Optimizer(turned.parameters(), job)  # no names, no question
+
+    def test_a_name_that_no_table_can_have(self):
+        model = torch.nn.ParameterDict({"a\nb": torch.zeros(2)})
+        with self.assertRaisesRegex(outlast.Error, "of the table of tensors"):
+            outlast.launch(init=model)
+
+
+if __name__ == "__main__":
+    unittest.main()

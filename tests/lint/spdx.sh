@@ -7,21 +7,28 @@ cd "$1"
 {
 	list_files '*.[ch]' '*.inc' '*.py' '*.awk' '*.cmake' '*CMakeLists.txt'
 	list_scripts
-} | sort -u | {
-	bad=0
-	while IFS= read -r file; do
-		if ! head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause'; then
-			echo "$file: no SPDX-License-Identifier: BSD-3-Clause in its first lines"
-			bad=1
-		fi
-		case $file in
-		*.[ch])
-			if ! head -n 8 "$file" | grep -qF "${file##*/} -- "; then
-				echo "$file: does not begin with \"${file##*/} -- purpose\""
-				bad=1
-			fi
-			;;
-		esac
-	done
-	exit $bad
+} | sort -u | xargs -r awk '
+function judge() {
+	if (file != "" && !licence) {
+		print file ": no SPDX-License-Identifier: BSD-3-Clause in its first lines"
+		bad = 1
+	}
+	if (file ~ /\.[ch]$/ && !purpose) {
+		print file ": does not begin with \"" name " -- purpose\""
+		bad = 1
+	}
 }
+FNR == 1 {
+	judge()
+	file = name = FILENAME
+	sub(/^.*\//, "", name)
+	licence = purpose = 0
+}
+FNR <= 3 && /SPDX-License-Identifier: BSD-3-Clause/ { licence = 1 }
+index($0, name " -- ") { purpose = 1 }
+FNR == 8 { nextfile }
+END {
+	judge()
+	exit bad
+}
+' || exit 1

@@ -204,6 +204,75 @@ class Continuing(unittest.TestCase):
             self.assertLessEqual(len(optimizer._places.known), 8)
 
 
+class OverlapTest(unittest.TestCase):
+    """overlap=True: gradients are read while backward() runs, and make the same bits."""
+
+    def make(self) -> torch.nn.Module:
+        torch.manual_seed(2)
+        return torch.nn.Sequential(torch.nn.Linear(8, 256), torch.nn.ReLU(),
+                                   torch.nn.Linear(256, 256), torch.nn.ReLU(),
+                                   torch.nn.Linear(256, 4))
+
+    def trained(self, overlap: bool, **words: object) -> tuple[numpy.ndarray, int]:
+        model = self.make()
+        inputs, labels = data()[:]
+        with outlast.launch(init=model, rule="momentum", lr=RATE, **words) as servers, \
+                outlast.connect(servers, timeout=20) as job:
+            optimizer = outlast.torch.Optimizer(model, job, overlap=overlap)
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.5)
+            for step in range(20):
+                optimizer.zero_grad()
+                if step == 8:
+                    servers.servers[0].kill()
+                    servers.servers[0].restart()
+                if step == 12:  # a gradient that is thrown away
+                    backward(model, inputs, -labels + 3)
+                    optimizer.zero_grad()
+                backward(model, inputs, labels)
+                optimizer.step()
+                scheduler.step()
+            self.assertEqual(optimizer.bytes_copied, 0)
+            return outlast.torch.vector(model), sum(one.early_bytes for one in job.stat())
+
+    def test_the_bits_are_those_without_it(self):
+        for words in ({}, {"servers": 2, "consistency": "sync"}):
+            with self.subTest(words=words):
+                alone, none = self.trained(False, **words)
+                overlapped, early = self.trained(True, **words)
+                numpy.testing.assert_array_equal(alone, overlapped)
+                self.assertEqual(none, 0)
+                self.assertGreater(early, 0)
+
+    def test_a_gradient_that_changes_after_it_was_sent_is_found(self):
+        model = self.make()
+        inputs, labels = data()[:]
+        with outlast.launch(init=model, lr=RATE) as servers, \
+                outlast.connect(servers, timeout=20) as job:
+            optimizer = outlast.torch.Optimizer(model, job, overlap=True)
+            backward(model, inputs, labels)
+            with self.assertRaisesRegex(outlast.Error, "parameter 5 .* one backward"):
+                backward(model, inputs, labels)
+            optimizer.zero_grad()
+            backward(model, inputs, labels)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            with self.assertRaisesRegex(outlast.Error, "changed after backward"):
+                optimizer.step()
+            optimizer.zero_grad()
+            backward(model, inputs, labels)
+            model.zero_grad()
+            with self.assertRaisesRegex(outlast.Error, "changed after backward"):
+                optimizer.step()
+            optimizer.zero_grad()
+            self.assertEqual(job.version, 0)
+            backward(model, inputs, labels)
+            optimizer.step()
+            twin = self.make()
+            sgd = torch.optim.SGD(twin.parameters(), lr=RATE)
+            backward(twin, inputs, labels)
+            sgd.step()
+            numpy.testing.assert_array_equal(outlast.torch.vector(model), outlast.torch.vector(twin))
+
+
 class DiLoCoTest(unittest.TestCase):
     def test_one_learner_walks_as_the_formula_says(self):
         """theta <- nesterov(theta, theta - local): checked against torch's own SGD."""
@@ -299,7 +368,7 @@ class DiLoCoTest(unittest.TestCase):
             self.assertEqual(job.stat()[0].carried, 1)
 
     def test_a_learner_follows_steps_that_others_make(self):
-        """It hands in what it has, with its weight, and goes on from theirs."""
+        """It goes on from theirs with what it has, and pushes when its inner steps are made."""
         model = make()
         with outlast.launch(init=outlast.torch.vector(model), rule="nesterov", lr=1.0, momentum=0.0,
                             consistency="sync:quorum,k=2,grace=0,late=next", workers=3) as servers, \
@@ -331,16 +400,16 @@ class DiLoCoTest(unittest.TestCase):
             while sync.outer_steps == 0:
                 walk(1)
                 made += 1
-            self.assertEqual((sync.outer_steps, sync.since), (1, 0))  # it did not wait for its own
-            numpy.testing.assert_array_equal(outlast.torch.vector(model), before - 4.0)
-            walk(1)
+            self.assertEqual((sync.outer_steps, sync.since), (1, made))
+            numpy.testing.assert_allclose(outlast.torch.vector(model), before - 4.0 - 0.5 * made,
+                                          rtol=1e-5)
             other.pull(newest=True)
-            push(other, 8.0, float(made), 20)
-            while sync.outer_steps == 1:
-                walk(1)
+            with self.assertRaises(outlast.Timeout):
+                push(other, 8.0, 3.0, 0.0)
+            sync.sync()
             weights = reader.pull()
-            self.assertEqual(weights.version, 2)  # the learner's second push is of the third step
-            numpy.testing.assert_allclose(weights.array, before - 4.0 - (0.5 * made + 8.0) / 2,
+            self.assertEqual((weights.version, sync.outer_steps, sync.since), (2, 2, 0))
+            numpy.testing.assert_allclose(weights.array, before - 4.0 - (24.0 + 0.5 * made) / 4,
                                           rtol=1e-5)
             link = job.stat_links()[0]
             self.assertEqual((link["applied"], link["late"], sync.late), (1, 0, 0))
@@ -371,8 +440,10 @@ class DiLoCoTest(unittest.TestCase):
                     sync.step()
                 self.assertTrue(job.finish(1))
                 numpy.testing.assert_array_equal(job.weights().array, numpy.full(8, -4.0))
+                numpy.testing.assert_array_equal(outlast.torch.vector(model), numpy.full(8, -4.0))
                 link = job.stat_links()[0]
-                self.assertEqual((link["pushed"], link["applied"], link["late"]), (1, 0, 1))
+                ends = [(1, 0, 1)] + [(0, 0, 0)] * follow  # it may hear of the step before it pushes
+                self.assertIn((link["pushed"], link["applied"], link["late"]), ends)
 
     def test_a_weight_is_a_number_above_0(self):
         with outlast.launch(params=10) as servers, outlast.connect(servers, timeout=20) as job:

@@ -224,12 +224,15 @@ class Job(Handle):
         pointer = self._lent.get(id(grad))
         if pointer is None:
             raise ValueError("release() takes the array that grad() returned")
+        self._grad_return(pointer)
+        del self._lent[id(grad)]
+        grad.flags.writeable = False
+
+    def _grad_return(self, pointer: object) -> None:
         while (rc := lib.ol_grad_release(self._worker(), pointer)) == -errno.EAGAIN:
             self.poll()
         if rc != 0:
             raise _errors.make(rc)
-        del self._lent[id(grad)]
-        grad.flags.writeable = False
 
     def push(self, grad: numpy.ndarray, *, loss: float = 0.0, samples: int = 1,
              weight: float = 1.0, base: int | None = None, timeout: float | None = None) -> int:

@@ -11,7 +11,9 @@ in place, and raises Error then: such a change would be lost with the next pull,
 is restored from the mirror would start with it.
 """
 import errno
+import itertools
 import time
+import weakref
 from collections.abc import Callable, Iterable
 
 import numpy
@@ -185,6 +187,55 @@ class Rates:
         self.job.set_rule(self.rule)
 
 
+class Overlap:
+    """Tells the library which gradients are whole, while backward() computes the others."""
+
+    def __init__(self, optimizer: "Optimizer") -> None:
+        parameters = optimizer._parameters
+        self._optimizer = weakref.ref(optimizer)
+        self._nodes: list[object] = []  # autograd holds them weakly
+        here = weakref.ref(self)  # Python's collector does not see what autograd holds
+        for index, parameter in enumerate(parameters):
+            if parameter.requires_grad:
+                with torch.enable_grad():
+                    node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
+                node.register_hook(lambda *_, index=index: here() and here()._added(index))
+                self._nodes.append(node)
+        self._firsts = [0, *itertools.accumulate(one.numel() for one in parameters)]
+        self._open = [parameter.requires_grad for parameter in parameters]
+        self.begin()
+
+    def begin(self) -> None:
+        """The buffer is new, and holds zeros."""
+        self.missing = list(self._open)
+        self._behind = len(self.missing)  # from this parameter on all are whole
+        self.count = 0  # gradients that backward() has added
+
+    @property
+    def sent(self) -> bool:
+        """The servers may have read a part."""
+        return self._behind < len(self.missing)
+
+    def _added(self, index: int) -> None:
+        """Autograd has added a parameter's gradient, in the thread of backward()."""
+        optimizer = self._optimizer()
+        grad = optimizer._grad
+        if grad is None or optimizer._parameters[index].grad is not grad.parts[index]:
+            return  # it lies elsewhere: step() brings it into the buffer
+        if not self.missing[index]:
+            raise _errors.Error(f"the gradient of parameter {index} was whole, and is added to: "
+                                "overlap=True wants one backward() a step", -errno.EPERM)
+        self.missing[index] = False
+        self.count += 1
+        behind = self._behind
+        while behind > 0 and not self.missing[behind - 1]:
+            behind -= 1
+        if behind < self._behind:
+            self._behind = behind
+            lib.ol_grad_ready(optimizer.job._worker(), optimizer._grad_pointer,
+                              self._firsts[behind])
+
+
 class Optimizer(torch.optim.Optimizer):
     """Trains a model through a job: the servers hold its parameters, and make the steps.
 
@@ -205,10 +256,15 @@ class Optimizer(torch.optim.Optimizer):
     bytes_copied counts the exceptions: gradients that the program put elsewhere (zero_grad() of a
     model with set_to_none=True, autograd of gradients) and close(), which gives a model memory of
     its own. late counts gradients that the servers dropped as late.
+
+    overlap: gradients go to the servers, which begin to apply them, while backward() computes those
+    of the layers before. Then each step has one backward(), and nobody changes .grad after it:
+    step() raises Error if somebody did (by torch's version counter: a write through .grad.data is
+    not seen). To clip, give groups clip_value or clip_norm.
     """
 
     def __init__(self, model: Model, job: Job, timeout: float | None = None,
-                 **defaults: object) -> None:
+                 overlap: bool = False, **defaults: object) -> None:
         groups = model.parameters() if isinstance(model, torch.nn.Module) else model
         super().__init__(groups, {})
         self.job, self.timeout = job, timeout
@@ -230,6 +286,7 @@ class Optimizer(torch.optim.Optimizer):
         self._rates = Rates(job, self.param_groups, defaults)
         self._rates.tell()
         self.defaults.update(self._rates.defaults())  # schedulers of momentum look there
+        self._overlap = Overlap(self) if overlap else None
         self._borrow()
         self._point()
         job._on_close(self.detach)
@@ -256,6 +313,8 @@ class Optimizer(torch.optim.Optimizer):
         self._grad = self._places.at(self._grad_pointer)
         self._grad.flat.zero_()
         self._clean = self._grad.flat._version
+        if self._overlap is not None:
+            self._overlap.begin()
         self._attach()
 
     def _attach(self) -> None:
@@ -274,7 +333,11 @@ class Optimizer(torch.optim.Optimizer):
         if self._grad is None:  # the last step was interrupted
             self._drop()
             return
-        if self._grad.flat._version != self._clean:
+        if self._overlap is not None and self._overlap.sent:  # the servers may have read it
+            self._drop()
+            self.job._grad_return(self._grad_pointer)
+            self._borrow()
+        elif self._grad.flat._version != self._clean:
             self._grad.flat.zero_()
             self._clean = self._grad.flat._version
         self._attach()
@@ -290,6 +353,18 @@ class Optimizer(torch.optim.Optimizer):
             else:
                 part.copy_(found.detach())
                 self.bytes_copied += FLOAT_BYTES * part.numel()
+
+    def _judge(self) -> None:
+        """What was sent while backward() ran is what lies there now."""
+        if self._overlap is None or not self._overlap.sent:
+            return
+        same = [parameter.grad is part for parameter, part, missing in
+                zip(self._parameters, self._grad.parts, self._overlap.missing)
+                if parameter.requires_grad and not missing]
+        if not all(same) or self._grad.flat._version != self._clean + self._overlap.count:
+            raise _errors.Error("a gradient was changed after backward() had sent it: overlap=True "
+                                "wants .grad as backward() leaves it; zero_grad() begins again",
+                                -errno.EPERM)
 
     def _check(self) -> None:
         for index, parameter in enumerate(self._parameters):
@@ -324,6 +399,7 @@ class Optimizer(torch.optim.Optimizer):
                 self._borrow()
                 for parameter, grad in zip(self._parameters, elsewhere):
                     parameter.grad = grad
+            self._judge()
             self._gather()
             self._exchange(0.0 if loss is None else float(loss), samples, weight)
             self._borrow()
@@ -371,11 +447,12 @@ class DiLoCo:
     Learners of different speed need not wait for each other: consistency "sync:quorum,k=N,grace=MS,
     late=next" makes an outer step of N or more, and takes those that come later into the next one;
     without late=next these are dropped, and `late` counts them. With follow=True a learner keeps up
-    with such steps: as soon as others have made an outer step, it pushes what its inner steps have
-    changed, however few they are, and goes on from the newest weights without waiting until its own
-    are in them. So a slow learner's pseudo-gradient is one outer step old, and has the weight of its
-    tokens (or of its inner steps, where step() is told of none). With follow=False it makes all
-    `every` inner steps first, and waits for them: each learner's share is the same, and old.
+    with such steps: as soon as others have made an outer step, it brings what its inner steps have
+    changed onto the newest weights, and makes the rest of its inner steps from there. So what it
+    pushes is of the newest weights, or one outer step old. Each pseudo-gradient is of `every` inner
+    steps, however slow its learner is: if learners pushed fewer when others are ahead, a step would
+    call forth the next, ever faster. With follow=False it makes all inner steps at the weights of
+    the last outer step that it knows: they are as old as it is slow.
 
     until: the outer step that the job ends with. A pseudo-gradient that comes too late for it is
     taken back, and counted in `late`: nobody makes the step that it would be of. Without until such
@@ -443,20 +520,42 @@ class DiLoCo:
         self.since += 1
         self.tokens += tokens
         self.job.poll()  # a server that was restored meanwhile finds this learner
-        if self.since >= self.every or self._is_behind():
+        if self.since >= self.every:
             self.sync(loss=loss if loss is not None else result, samples=samples)
+        elif self._is_behind():
+            self._follow()
         return result
 
     def _is_behind(self) -> bool:
         """Others have made an outer step since this learner's weights, which it follows."""
         return self.follow and self.job.newest() > self._base_version
 
+    def _follow(self) -> None:
+        """Bring what this learner has changed onto the newest weights."""
+        if not self._pushes:  # what it has changed was pushed, or is lost
+            self.sync()
+            return
+        old = self._base  # the pull writes the other one of two mirrors
+        self.job._pull_until(True, deadline_of(self.timeout), self._end_of_job)
+        if self.until is not None and self.job.version >= self.until:
+            with torch.no_grad():
+                self._load()  # no step follows that could take the rest
+            return
+        self._base = self._places.at(self.job._mirror())
+        self._base_version = self.job.version
+        moved = self._places.at(self._grad_pointer)  # not in use yet
+        with torch.no_grad():
+            torch.sub(self._base.flat, old.flat, out=moved.flat)
+            self._local.add_(moved.flat)
+        self._counters.count()
+        self.bytes_copied += FLOAT_BYTES * len(self._local)
+
     def sync(self, *, loss: float | None = None, samples: int = 1,
              weight: float | None = None) -> None:
         """An outer step now: push the pseudo-gradient, wait for the step, load its weights.
 
         weight: of the pseudo-gradient beside those of other learners; None: the tokens since the
-        last outer step; without any, with follow the inner steps since then, else 1.
+        last outer step; without any 1.
 
         Blocks: until all learners have pushed theirs (with follow: until somebody's step is made);
         while a server is gone; at most timeout seconds. After Timeout or Ctrl-C the pseudo-gradient
@@ -472,7 +571,7 @@ class DiLoCo:
             with torch.no_grad():
                 torch.sub(self._base.flat, self._local, out=grad.flat)
             job._push_start(self._grad_pointer, 0.0 if loss is None else float(loss), samples,
-                            self._base_version, weight or self.tokens or self._share())
+                            self._base_version, weight or self.tokens or 1.0)
             self._grad_pointer, self._pushes, self.since, self.tokens = None, False, 0, 0.0
             if not self.follow:
                 self._end(self.timeout)
@@ -488,9 +587,6 @@ class DiLoCo:
 
     def _end_of_job(self) -> None:
         self.job._withdraw_at(self.until)
-
-    def _share(self) -> float:
-        return float(max(1, self.since)) if self.follow else 1.0
 
     def _end(self, timeout: float | None) -> None:
         try:

@@ -9,6 +9,7 @@ data parallel. An inner step takes PACE_S at least, as if a learner had a proces
 import argparse
 import hashlib
 import json
+import math
 import os
 import pathlib
 import select
@@ -364,7 +365,9 @@ def verdicts(table: list[dict]) -> list[tuple[str, bool | None]]:
         said.append((text, None if None in found else holds(*found)))
 
     def sooner(one: dict, other: dict, times: float) -> bool:
-        return one["target_s"] is not None and one["target_s"] <= times * other["target_s"]
+        took, limit = (math.inf if row["target_s"] is None else row["target_s"]
+                       for row in (one, other))
+        return took < math.inf and took <= times * limit
 
     said: list[tuple[str, bool | None]] = []
     judge("1: a killed server loses nothing, and costs at most 0.15 of the time",

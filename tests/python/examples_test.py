@@ -34,6 +34,18 @@ class Examples(unittest.TestCase):
     def test_reader(self):
         self.run_example("06-reader")
 
+    def test_curves_of_three_programs(self):
+        env = dict(os.environ, PYTHONPATH="src/python", PYTHONDONTWRITEBYTECODE="1")
+        said = subprocess.run([sys.executable, "tools/examples/07-curves/curves.py", "--steps", "8",
+                               "--every", "0", "--kills", "2"], cwd=ROOT, env=env,
+                              capture_output=True, text=True, timeout=200)
+        self.assertEqual((said.returncode, said.stderr), (0, ""))
+        rows = said.stdout.splitlines()
+        self.assertEqual(sum(row.endswith("the same") for row in rows), 3, said.stdout)
+        far = [float(row.split()[-1]) for row in rows if row.startswith("largest difference")]
+        self.assertEqual(len(far), 2, said.stdout)
+        self.assertLess(max(far), 1e-5)
+
     def test_the_drill_of_diloco(self):
         env = dict(os.environ, PYTHONPATH="src/python", PYTHONDONTWRITEBYTECODE="1")
         drill = "tools/examples/05-diloco/drill.py"

@@ -415,6 +415,27 @@ class DiLoCoTest(unittest.TestCase):
             self.assertEqual((link["applied"], link["late"], sync.late), (1, 0, 0))
             del weights
 
+    def test_a_learner_that_follows_ends_with_the_last_step(self):
+        """What it has changed since is of no step."""
+        with outlast.launch(params=8, rule="nesterov", lr=1.0, momentum=0.0, workers=2,
+                            consistency="sync:quorum,k=1,grace=0,late=next") as servers, \
+                outlast.connect(servers, worker=0, timeout=20) as job, \
+                outlast.connect(servers, worker=1, timeout=20) as other:
+            model = torch.nn.Linear(7, 1)
+            sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 10**6,
+                                        job, timeout=20, follow=True, until=2)
+            for step in (1, 2):
+                grad = other.grad()
+                grad[:] = 4.0
+                self.assertEqual(other.push(grad), step)
+                del grad
+                while sync.outer_steps < step:
+                    for parameter in model.parameters():
+                        parameter.grad = torch.ones_like(parameter)
+                    sync.step()
+                self.assertEqual(sync.since == 0, step == 2)
+            numpy.testing.assert_array_equal(outlast.torch.vector(model), numpy.full(8, -8.0))
+
     def test_who_comes_too_late_for_the_last_step_ends_too(self):
         for follow in (False, True):
             with self.subTest(follow=follow), \

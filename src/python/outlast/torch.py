@@ -537,12 +537,12 @@ class DiLoCo:
             return
         old = self._base  # the pull writes the other one of two mirrors
         self.job._pull_until(True, deadline_of(self.timeout), self._end_of_job)
+        new = self._places.at(self.job._mirror())
         if self.until is not None and self.job.version >= self.until:
             with torch.no_grad():
                 self._load()  # no step follows that could take the rest
             return
-        self._base = self._places.at(self.job._mirror())
-        self._base_version = self.job.version
+        self._base, self._base_version = new, self.job.version
         moved = self._places.at(self._grad_pointer)  # not in use yet
         with torch.no_grad():
             torch.sub(self._base.flat, old.flat, out=moved.flat)

@@ -12,12 +12,12 @@ python=/usr/bin/python3 # the one that tools/packages installs NumPy for
 
 # numbers FILE -- the SHA-256 of its floats, as NumPy reads .npy; .safetensors by the rules of that format
 numbers() {
-	read_file "$1" | head -n 1
+	read_file "$1" | sed -n 1p
 }
 
 # tensors FILE -- of a .safetensors file, in the order of their bytes: name, a colon, sizes with commas
 tensors() {
-	read_file "$1" | tail -n 1
+	read_file "$1" | sed -n '$p'
 }
 
 read_file() {
@@ -185,7 +185,7 @@ vector a "$a" 0 "${durable[@]}"
 servers=("$pid")
 vector b "$b" 1 "${durable[@]}"
 victim=$pid
-background w work --connect "$a,$b" "${mlp[@]}" --steps 60 --pace 40 --lease-ms 1000 --mirror-state
+background w work --connect "$a,$b" "${mlp[@]}" --steps 60 --pace 8 --lease-ms 1000 --mirror-state
 worker=$pid
 until_true past "$b" 10 || fail "no steps: $(cat "$tmp/w.err")"
 kill -9 "$victim"

@@ -100,6 +100,8 @@ fresh
 echo 'int a;' >"$tree/src/base/a.c"
 expect 1 spdx 'src/base/a.c: no SPDX' 'no licence line'
 expect 1 spdx 'src/base/a.c: does not begin' 'no purpose'
+: >"$tree/src/base/a.c"
+expect 1 spdx 'src/base/a.c: is empty' 'an empty file'
 
 fresh
 printf '#!/bin/sh\nif true; then\n' >"$tree/tests/run"

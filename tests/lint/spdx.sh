@@ -20,6 +20,7 @@ function judge() {
 }
 FNR == 1 {
 	judge()
+	seen[FILENAME] = 1
 	file = name = FILENAME
 	sub(/^.*\//, "", name)
 	licence = purpose = 0
@@ -29,6 +30,12 @@ index($0, name " -- ") { purpose = 1 }
 FNR == 8 { nextfile }
 END {
 	judge()
+	for (i = 1; i < ARGC; i++) {
+		if (!(ARGV[i] in seen)) {
+			print ARGV[i] ": is empty, and has no SPDX-License-Identifier: BSD-3-Clause"
+			bad = 1
+		}
+	}
 	exit bad
 }
 ' || exit 1

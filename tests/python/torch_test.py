@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A torch model's parameters and gradients lie in the library's memory, and learn as torch's do."""
+import errno
 import threading
 import unittest
+import unittest.mock
 
 import numpy
 import torch
@@ -414,6 +416,42 @@ class DiLoCoTest(unittest.TestCase):
             link = job.stat_links()[0]
             self.assertEqual((link["applied"], link["late"], sync.late), (1, 0, 0))
             del weights
+
+    def test_a_learner_whose_pulls_end_late_keeps_what_it_has(self):
+        """A pull that was given up comes all the same, and the next writes where the base was."""
+        with outlast.launch(params=8, rule="nesterov", lr=1.0, momentum=0.0, workers=2,
+                            consistency="sync:quorum,k=1,grace=0,late=next") as servers, \
+                outlast.connect(servers, worker=0, timeout=20) as job, \
+                outlast.connect(servers, worker=1, timeout=20) as other:
+            model = torch.nn.Linear(7, 1)
+            sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=1.0), 10**6,
+                                        job, timeout=20, follow=True)
+            pull = job._pull_until
+
+            def pull_late(*words: object) -> None:
+                pull(*words)
+                raise outlast.Timeout("given up", -errno.ETIMEDOUT)
+
+            def walk() -> None:
+                for parameter in model.parameters():
+                    parameter.grad = torch.full_like(parameter, 0.5)
+                sync.step()
+
+            for step in range(1, 6):
+                grad = other.grad()
+                grad[:] = 4.0
+                self.assertEqual(other.push(grad), step)
+                del grad
+                while job.newest() < step:
+                    job.poll()
+                if step < 5:
+                    with unittest.mock.patch.object(job, "_pull_until", pull_late), \
+                            self.assertRaises(outlast.Timeout):
+                        walk()
+            walk()
+            self.assertEqual((sync.outer_steps, sync.since), (5, 5))
+            numpy.testing.assert_array_equal(outlast.torch.vector(model),
+                                             numpy.full(8, -20.0 - 2.5))
 
     def test_a_learner_that_follows_ends_with_the_last_step(self):
         """What it has changed since is of no step."""

@@ -499,12 +499,25 @@ class DiLoCo:
         """Borrow the buffer for the next outer step, then take the weights that are there now."""
         if self._grad_pointer is None:
             self._grad_pointer = self.job._grad_borrow(self.timeout)
-        self._base = self._places.at(self.job._mirror())
+        self._take()
+        self._begin()
+
+    def _take(self) -> None:
+        """Copy the weights that are there now into the model."""
+        self._base = self._places.at(self.job._mirror()).flat
         self._base_version = self.job.version
-        self._local.copy_(self._base.flat)
+        self._local.copy_(self._base)
         self._counters.count()
         self.bytes_copied += FLOAT_BYTES * len(self._local)
+
+    def _begin(self) -> None:
         self._pushes, self.since, self.tokens = True, 0, 0.0
+
+    def _changed(self) -> torch.Tensor:
+        """What the inner steps have changed, as a gradient, in the buffer of the next push."""
+        grad = self._places.at(self._grad_pointer).flat
+        with torch.no_grad():
+            return torch.sub(self._base, self._local, out=grad)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.inner.zero_grad(set_to_none=set_to_none)
@@ -535,20 +548,18 @@ class DiLoCo:
         if not self._pushes:  # what it has changed was pushed, or is lost
             self.sync()
             return
-        old = self._base  # the pull writes the other one of two mirrors
-        self.job._pull_until(True, deadline_of(self.timeout), self._end_of_job)
-        new = self._places.at(self.job._mirror())
-        if self.until is not None and self.job.version >= self.until:
-            with torch.no_grad():
-                self._load()  # no step follows that could take the rest
-            return
-        self._base, self._base_version = new, self.job.version
-        moved = self._places.at(self._grad_pointer)  # not in use yet
+        changed = self._changed()  # of the old weights: pulls write over them
+        try:
+            self.job._pull_until(True, deadline_of(self.timeout), self._end_of_job)
+        except BaseException:
+            self._base = self._base.clone()  # that pull may still come, and another after it
+            raise
         with torch.no_grad():
-            torch.sub(self._base.flat, old.flat, out=moved.flat)
-            self._local.add_(moved.flat)
-        self._counters.count()
-        self.bytes_copied += FLOAT_BYTES * len(self._local)
+            self._take()
+            if self.until is None or self._base_version < self.until:
+                self._local.sub_(changed)
+            else:
+                self._begin()  # no step follows that could take what it has changed
 
     def sync(self, *, loss: float | None = None, samples: int = 1,
              weight: float | None = None) -> None:
@@ -567,9 +578,7 @@ class DiLoCo:
         if self._pushes and self.follow:
             self._end_last()
         if self._pushes:
-            grad = self._places.at(self._grad_pointer)
-            with torch.no_grad():
-                torch.sub(self._base.flat, self._local, out=grad.flat)
+            self._changed()
             job._push_start(self._grad_pointer, 0.0 if loss is None else float(loss), samples,
                             self._base_version, weight or self.tokens or 1.0)
             self._grad_pointer, self._pushes, self.since, self.tokens = None, False, 0, 0.0

@@ -7,12 +7,13 @@ import pathlib
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy
 import torch
 
 import outlast
-from outlast._launch import program
+from outlast._launch import program, variables
 
 
 def make(width: int = 3) -> torch.nn.Module:
@@ -38,8 +39,7 @@ def read(path: str) -> dict[str, numpy.ndarray]:
 
 
 def export(*words: str) -> subprocess.CompletedProcess:
-    variables = {name: value for name, value in os.environ.items() if name != "OUTLAST_JOB"}
-    return subprocess.run([program(), "export", *words], env=variables, check=False,
+    return subprocess.run([program(), "export", *words], env=variables(), check=False,
                           capture_output=True, text=True, timeout=60)
 
 
@@ -114,7 +114,8 @@ class TensorsTest(unittest.TestCase):
                         grad[:] = 0.0
                         job.push(grad)
                         job.pull()
-                    victim = servers.head()
+                    with unittest.mock.patch.dict(os.environ, OUTLAST_JOB="@elsewhere"):
+                        victim = servers.head()
                     victim.kill()
                     victim.restart()
                 del grad

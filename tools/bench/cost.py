@@ -100,9 +100,8 @@ def pushes(count: int, processors: list[int]) -> dict:
 
 def bench() -> float:
     """Typical time of a push in C, in seconds."""
-    variables = {name: value for name, value in os.environ.items() if name != "OUTLAST_JOB"}
     done = subprocess.run([outlast._launch.program(), "bench", "push", "--size", "64", "--seconds",
-                           "0.3", "--json", "/dev/stdout"], env=variables, check=True,
+                           "0.3", "--json", "/dev/stdout"], env=outlast._launch.variables(), check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                           preexec_fn=lambda: os.sched_setaffinity(0, range(os.cpu_count() or 1)))
     text = done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1]

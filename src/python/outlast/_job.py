@@ -2,6 +2,7 @@
 """A worker's and a reader's view of a job, with numpy arrays."""
 import errno
 import os
+import select
 import stat
 import time
 import types
@@ -356,7 +357,7 @@ class Job(Handle):
         compute.
 
         After it, close() takes this worker's mirror away. If a server may still die, stay until
-        another worker has finished, too.
+        another worker has finished, too: stay().
 
         Blocks: until then, at most timeout seconds.
         """
@@ -375,6 +376,15 @@ class Job(Handle):
         self._pull_until(True, deadline)
         self._mirror()
         return version is None or self._used >= version
+
+    def stay(self, until: object) -> None:
+        """After finish(): keep this worker's mirror for servers that come back.
+
+        until: a file, as sys.stdin of a process that is told to end by its parent. Blocks: until it
+        can be read, or is at its end.
+        """
+        while not select.select([until], [], [], SLICE_MS / 1e3)[0]:
+            self.poll()
 
     def _withdraw_at(self, version: int | None) -> None:
         """If the job is there, where it ends: take back gradients for steps that nobody makes."""

@@ -17,6 +17,7 @@ import numpy
 from . import _errors, _tensor
 from ._library import BUILDS, installed
 
+LOOK_S = 0.05  # between two looks for a head
 STOP_S = 5.0  # until a server that was asked to end is killed
 LOG_BYTES = 2000
 OWN = {"shard", "epoch", "ready_fd", "optimizer"}  # options that are launch()'s own
@@ -35,6 +36,11 @@ def program() -> str:
         raise FileNotFoundError("the program outlast is neither beside the library nor in PATH; "
                                 "OUTLAST_BIN can name its file")
     return found
+
+
+def variables() -> dict[str, str]:
+    """This process's, for the program: here OUTLAST_JOB is an address, there the name of a job."""
+    return {name: value for name, value in os.environ.items() if name != "OUTLAST_JOB"}
 
 
 class Server:
@@ -61,15 +67,12 @@ class Server:
         """Blocks until it listens."""
         self._epoch += 1
         reads, writes = os.pipe()
-        command = [*self._words, "--listen", self.address, "--ready-fd", str(writes)]
-        if self.replica is None:  # else the chain gives it an epoch, and the weights
-            command += ["--epoch", str(self._epoch), "--restore", restore]
-        variables = dict(os.environ)
-        variables.pop("OUTLAST_JOB", None)  # there an address, for the program a job's name
+        command = [*self._words, "--listen", self.address, "--epoch", str(self._epoch),
+                   "--restore", restore, "--ready-fd", str(writes)]
         try:
             with open(self.log, "ab") as log:
                 self._process = subprocess.Popen(
-                    command, pass_fds=[writes], env=variables, stdin=subprocess.DEVNULL,
+                    command, pass_fds=[writes], env=variables(), stdin=subprocess.DEVNULL,
                     stdout=log, stderr=log, start_new_session=True)  # Ctrl-C is the notebook's
         finally:
             os.close(writes)
@@ -151,13 +154,15 @@ class Launch:
             return self.servers[shard]
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            said = subprocess.run(self._stat, capture_output=True, text=True, check=False)
+            said = subprocess.run(self._stat, env=variables(), capture_output=True, text=True,
+                                  check=False)
             shards = json.loads(said.stdout)["shards"] if said.stdout else []
             heads = [one["address"] for one in shards[shard]["replicas"]
                      if one.get("role") in ("head", "only")] if len(shards) > shard else []
             for server in self.servers:
                 if server.address in heads and server.alive:
                     return server
+            time.sleep(LOOK_S)
         raise _errors.Error(f"the chain of shard {shard} has no head", -errno.ETIMEDOUT)
 
     def __str__(self) -> str:
@@ -252,25 +257,24 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     except Exception:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    if replicas > 1 and "coordinator" not in options:
+        os.mkdir(os.path.join(folder, "views"), 0o700)
+        options["coordinator"] = f"dir:{folder}/views"
+    coordinator, stat = options.get("coordinator"), None
+    if coordinator is not None:
+        options["replicas"] = replicas
+        stat = [program(), "stat", "--once", "--json", "-"]
+        for key in ("coordinator", "job", "job_key_file"):
+            stat += option(key, options.get(key))
     for key, value in options.items():
         words += option(key, value)
-    coordinator, stat = None, None
-    chain = replicas > 1 or "coordinator" in options
-    if chain:
-        os.mkdir(os.path.join(folder, "views"), 0o700)
-        coordinator = options.get("coordinator") or f"dir:{folder}/views"
-        words += ["--replicas", str(replicas)]
-        words += [] if "coordinator" in options else ["--coordinator", coordinator]
-        stat = [program(), "stat", "--coordinator", coordinator, "--once", "--json", "-"]
-        for key in ("job", "job_key_file"):
-            stat += option(key, options.get(key))
     started: list[Server] = []
     try:
         for at in range(servers * replicas):
             shard, replica = divmod(at, replicas)
             address = listen[at] if listen is not None else f"{name}-{at}"
             server = Server(shard, address, [*words, "--shard", str(shard)], pathlib.Path(folder),
-                            replica if chain else None)
+                            replica if coordinator is not None else None)
             started.append(server)
             server.start(restore)
     except BaseException:

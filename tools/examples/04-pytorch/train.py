@@ -7,7 +7,6 @@ server and two workers, which are itself, and kills the server.
 """
 import hashlib
 import os
-import select
 import subprocess
 import sys
 
@@ -36,12 +35,6 @@ def batch(worker: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images, labels
 
 
-def stay(job: outlast.Job) -> None:
-    """Until all have finished: a restored server may need this mirror."""
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
-        job.poll()
-
-
 def work() -> None:
     torch.set_num_threads(1)
     model = make_model()
@@ -58,7 +51,7 @@ def work() -> None:
                 print(f"version {job.version}: loss {loss.item():.3f}", flush=True)
         job.finish(STEPS)
         print("done", hashlib.sha256(outlast.torch.vector(model)).hexdigest()[:16], flush=True)
-        stay(job)
+        job.stay(sys.stdin)  # a restored server may need this mirror
 
 
 def start(servers: outlast.Launch, worker: int) -> subprocess.Popen:

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import pathlib
-import select
 import signal
 import subprocess
 import sys
@@ -217,12 +216,6 @@ class Learner:
                 self.tell(self.job.version // EVERY)
 
 
-def stay(job: outlast.Job) -> None:
-    """Until all have finished: a restored server may need this mirror."""
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
-        job.poll()
-
-
 def learn(plan: dict) -> None:
     torch.set_num_threads(1)
     with outlast.connect(timeout=DEADLINE_S, mirror_state=True) as job:
@@ -235,7 +228,7 @@ def learn(plan: dict) -> None:
         link = job.stat_links()[0]
         tell(**learner.applied(), late=link["late"], lost=link["lost"],
              sha256=hashlib.sha256(outlast.torch.vector(learner.model)).hexdigest())
-        stay(job)
+        job.stay(sys.stdin)  # a restored server may need this mirror
 
 
 def tell(**words: object) -> None:

@@ -7,7 +7,6 @@ synchronizer, a server, and two learners, which are itself, and kills the synchr
 """
 import hashlib
 import os
-import select
 import subprocess
 import sys
 
@@ -34,12 +33,6 @@ def batch(learner: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return words, (5 * words + torch.randint(4, (BATCH,), generator=random)) % WORDS
 
 
-def stay(job: outlast.Job) -> None:
-    """Until all have finished: a restored server may need this mirror."""
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
-        job.poll()
-
-
 def learn() -> None:
     torch.set_num_threads(1)
     learner = int(os.environ["OUTLAST_WORKER"])
@@ -57,7 +50,7 @@ def learn() -> None:
                 print(f"outer step {sync.outer_steps}: loss {loss.item():.3f}", flush=True)
         job.finish(OUTER)
         print("done", hashlib.sha256(outlast.torch.vector(model)).hexdigest()[:16], flush=True)
-        stay(job)
+        job.stay(sys.stdin)  # a restored server may need this mirror
 
 
 def start(servers: outlast.Launch, learner: int) -> subprocess.Popen:

@@ -7,7 +7,6 @@ and both, which are itself, and kills the server.
 """
 import hashlib
 import os
-import select
 import subprocess
 import sys
 
@@ -41,12 +40,6 @@ def name(array: object) -> str:
     return hashlib.sha256(array).hexdigest()[:16]
 
 
-def stay(job: outlast.Job) -> None:
-    """Until all have finished: a restored server may need this mirror."""
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
-        job.poll()
-
-
 def train() -> None:
     model = make_model()
     with outlast.connect() as job:
@@ -58,7 +51,7 @@ def train() -> None:
             optimizer.step(samples=BATCH)
         job.finish(STEPS)
         print("done", name(outlast.torch.vector(model)), flush=True)
-        stay(job)
+        job.stay(sys.stdin)  # a restored server may need this mirror
 
 
 def evaluate() -> None:

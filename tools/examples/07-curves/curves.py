@@ -13,7 +13,6 @@ import os
 import pathlib
 import random
 import secrets
-import select
 import subprocess
 import sys
 import tempfile
@@ -96,12 +95,6 @@ class Worker:
             raise RuntimeError(f"{optimizer.bytes_copied} bytes were copied")
 
 
-def stay(job: outlast.Job) -> None:
-    """Until all have finished: a restored server may need this mirror."""
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
-        job.poll()
-
-
 def work(plan: dict) -> None:
     with outlast.connect(worker=int(os.environ["OUTLAST_WORKER"]), timeout=DEADLINE_S) as job:
         worker = Worker(plan, job)
@@ -113,7 +106,7 @@ def work(plan: dict) -> None:
             numpy.save(plan["save"], job.weights().array)
         last["sha256"] = hashlib.sha256(job.weights().array).hexdigest()
         print(json.dumps(last), flush=True)
-        stay(job)
+        job.stay(sys.stdin)  # a restored server may need this mirror
 
 
 # ---- one job ----
@@ -183,7 +176,6 @@ def program(options: argparse.Namespace, folder: str) -> dict:
     """The same job by `outlast train`: a run up to each point."""
     curve = []
     where = ["--transport", "verbs", "--address", options.listen] if options.listen else []
-    variables = {name: value for name, value in os.environ.items() if name != "OUTLAST_JOB"}
     for point in options.points or [options.steps]:
         report = os.path.join(folder, "train.json")
         done = subprocess.run(
@@ -192,7 +184,7 @@ def program(options: argparse.Namespace, folder: str) -> dict:
              "--optimizer", RULE["rule"], "--lr", str(RULE["lr"]), "--momentum",
              str(RULE["momentum"]), "--steps", str(point), "--eval-every", "0", "--json", report,
              "--save", os.path.join(folder, "program.npy"), "--force", *where],
-            env=variables, capture_output=True, text=True, timeout=DEADLINE_S)
+            env=outlast._launch.variables(), capture_output=True, text=True, timeout=DEADLINE_S)
         if done.returncode != 0:
             raise RuntimeError(f"outlast train: {done.stderr.strip()}")
         said = json.loads(pathlib.Path(report).read_text())

@@ -167,6 +167,21 @@ enum ol_choice {
 	OL_CHOICE_OFF
 };
 
+/*
+ * How a worker's gradients travel to the servers. There they are fp32 again: weights, sums of several
+ * gradients, entries of a chain and the optimizer's state are fp32 always.
+ */
+enum ol_format {
+	OL_FORMAT_FP32, /* 4 bytes an element: as it is */
+	OL_FORMAT_BF16, /* 2 bytes: rounded to 8 bits of fraction */
+	OL_FORMAT_FP16, /* 2 bytes: rounded to 11 bits; what rounds to 65,536 or more is an infinity,
+			   as its step sees it: OL_E_NONFINITE */
+	/* 1 byte, and 4 for 256: rounded to 1/127 of the largest of 256 elements. What a gradient
+	   lacks for it is added to the worker's next one, through any outage; it is lost with the
+	   worker, and with a gradient that is dropped or lost. */
+	OL_FORMAT_INT8,
+};
+
 /* Set by ol_worker_opts_init(); overwrite the fields you care about. */
 struct ol_worker_opts {
 	size_t size; /* sizeof(struct ol_worker_opts) as the caller compiled it */
@@ -230,6 +245,10 @@ struct ol_worker_opts {
 	uint32_t rnr_retries; /* after that timer; 1 … 6 */
 	uint32_t traffic_class; /* RoCE: DSCP * 4 + ECN, 1 … 255; 0: the system's */
 	uint32_t path_mtu; /* bytes, 256 … 4096; 0, or if the path has less: the path's */
+	uint32_t gradient_format; /* enum ol_format; default FP32. Others take one pass over the
+				     gradient in each push, and memory of the worker's own: gradient
+				     buffers of fp32 that are no landing slots, and for INT8 one
+				     gradient more */
 };
 
 OL_API void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes);
@@ -408,7 +427,8 @@ OL_API int ol_grad_release(struct ol_worker *worker, float *grad);
  *
  * Backpropagation finishes the last layer first. While the caller computes the rest, the library
  * sends the ready part, and the server may apply it to weights that no reader sees yet. It takes
- * effect only with ol_push(). `first` goes down from call to call.
+ * effect only with ol_push(). `first` goes down from call to call. With another gradient_format than
+ * FP32 nothing is sent before ol_push().
  *
  * Blocks:    never
  * Errors:    -EINVAL (not a lent buffer), OL_E_NO_SERVER

@@ -101,6 +101,7 @@ static void early_add(struct ol_ingest *ingest, struct ol_landed landed, uint64_
 		.grad = ol_ingest_gradient(ingest, landed),
 		.scale = 1.0f,
 		.worker = ingest->sessions->all[landed.session].worker,
+		.format = (uint8_t)ingest->sessions->all[landed.session].hello.format,
 	};
 }
 

@@ -21,6 +21,7 @@
 #include "policy/kind.h"
 #include "policy/replay.h"
 #include "rdma/order.h"
+#include "wire/format.h"
 #include "wire/seq.h"
 
 static struct ol_slot_state *landed_slot(struct ol_ingest *ingest, struct ol_landed landed)
@@ -34,9 +35,16 @@ static inline uint8_t *slot_memory(const struct ol_ingest *ingest, struct ol_lan
 	       ol_layout_slot_off(&ingest->store->geo, landed.slot);
 }
 
-const float *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed)
+/* Bytes of a gradient of this worker */
+static uint64_t payload_bytes(const struct ol_ingest *ingest, const struct ol_session *session)
 {
-	return (const float *)(const void *)slot_memory(ingest, landed);
+	return ol_format_bytes(session->hello.format, ingest->store->geo.shard_len);
+}
+
+const void *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed)
+{
+	return slot_memory(ingest, landed) + ol_layout_vector_bytes(&ingest->store->geo) -
+	       payload_bytes(ingest, &ingest->sessions->all[landed.session]);
 }
 
 /* A place in the queue, which may be past its end by less than its size */
@@ -161,7 +169,7 @@ static const char *header_fault(const struct ol_ingest *ingest, const struct ol_
 		return "push header with a wrong checksum";
 	if (hdr->epoch != session->epoch)
 		return "push of another epoch";
-	if (hdr->payload_bytes != ol_layout_vector_bytes(&ingest->store->geo))
+	if (hdr->payload_bytes != payload_bytes(ingest, session))
 		return "push of another length than the shard";
 	if (!ol_seq_possible(hdr->seq))
 		return "push with an impossible sequence number";
@@ -510,8 +518,8 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 
 /* The factor on a landed gradient: 1, unless it was summed during an outage. A worker that changes the
  * gradient after its norm was taken pushes another one, as it may. */
-static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state,
-		      const float *grad)
+static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state, const void *grad,
+		      uint32_t format)
 {
 	struct ol_delta delta;
 
@@ -526,7 +534,7 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 		.path = state->path,
 	};
 	if (ingest->opts->replay == OL_REPLAY_CLIP)
-		delta.norm = ol_store_norm(ingest->store, grad);
+		delta.norm = ol_store_norm(ingest->store, grad, format);
 	return ol_replay_scale(ingest->opts->replay, &delta);
 }
 
@@ -552,7 +560,8 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 	for (uint32_t i = 0; i < ingest->batch_count; i++) {
 		struct ol_landed landed = ingest->batch[i];
 		const struct ol_slot_state *state = landed_slot(ingest, landed);
-		const float *grad = ol_ingest_gradient(ingest, landed);
+		const struct ol_session *session = &ingest->sessions->all[landed.session];
+		const void *grad = ol_ingest_gradient(ingest, landed);
 
 		if (state->has_rule && !state->is_void)
 			rule_gather(ingest, landed); /* the last worker's is taken */
@@ -560,10 +569,11 @@ void ol_ingest_gather(struct ol_ingest *ingest)
 			.grad = grad,
 			.seq = state->seq,
 			.grads = state->grads,
-			.scale = scale_of(ingest, state, grad),
+			.scale = scale_of(ingest, state, grad, session->hello.format),
 			.weight = state->weight,
 			.is_void = state->is_void,
-			.worker = ingest->sessions->all[landed.session].worker,
+			.worker = session->worker,
+			.format = (uint8_t)session->hello.format,
 		};
 	}
 }

@@ -107,7 +107,7 @@ void ol_ingest_progress(struct ol_ingest *ingest, uint64_t now_ns);
 int ol_ingest_target(struct ol_ingest *ingest, uint64_t now_ns);
 int ol_ingest_spare(const struct ol_ingest *ingest);
 /* ol_ingest_gradient -- where a gradient has landed */
-const float *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed);
+const void *ol_ingest_gradient(const struct ol_ingest *ingest, struct ol_landed landed);
 /* ol_ingest_early -- steps that are begun in a snapshot */
 extern const struct ol_early_steps ol_ingest_early;
 /* ol_ingest_gather -- fill in contributions from the batch */

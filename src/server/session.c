@@ -667,6 +667,8 @@ const char *ol_session_on_hello(struct ol_sessions *sessions, struct ol_session 
 	    (session->role == OL_ROLE_OBSERVER || hello.mirror_version > OL_VERSION_MAX ||
 	     hello.mirror_epoch >= OL_EPOCH_MAX))
 		return "hello with an impossible mirror";
+	if (hello.format > OL_FORMAT_INT8)
+		return "hello with an unknown format of gradients";
 	session->acks = ol_dial_xport_rkey(hello.acks);
 	session->hello = hello;
 	session->state = OL_SESSION_JOINED;

@@ -92,7 +92,8 @@ struct ol_session {
 	struct ol_slab *landing; /* memory's */
 	struct ol_xport_region *landing_region;
 	struct ol_xport_rkey acks;
-	struct ol_hello hello; /* its mirror, while a server restores */
+	struct ol_hello
+		hello; /* its mirror, while a server restores; the format of its gradients */
 	uint32_t epoch; /* of its welcome, and so of every record on this connection */
 	uint64_t last_seq; /* newest push that landed here, or that its welcome named */
 	struct ol_applied *table; /* of its mirror, while restoring; NULL: not read */

@@ -65,7 +65,7 @@ static bool vector_fault(const struct ol_geometry *geo, const uint8_t *content, 
 							    vector * ol_layout_vector_bytes(geo));
 	uint64_t at = 0;
 
-	if (ol_kernels_best()->finite(values, geo->shard_len) != 0)
+	if (ol_kernels_best()->finite(values, OL_FORMAT_FP32, geo->shard_len) != 0)
 		return false;
 	while (at + 1 < geo->shard_len && isfinite(values[at]))
 		at++;

@@ -33,7 +33,8 @@ enum {
 struct ol_kernel_args {
 	const struct ol_update_rule *rule;
 	uint64_t step; /* 1 for the first update: Adam's bias correction */
-	const float *const *grads;
+	const void *const *grads; /* where each begins */
+	const uint8_t *formats; /* of each: enum ol_format; NULL: all are fp32 */
 	const float *scales; /* a factor on each; NULL: all 1 */
 	unsigned grad_count; /* at least 1 */
 	size_t first, len; /* of every array, the floats first … first + len */
@@ -62,8 +63,8 @@ typedef unsigned ol_kernel_fn(const struct ol_kernel_args *args);
  */
 typedef unsigned ol_kernel_gather_fn(const struct ol_kernel_args *args);
 
-/* 1 if no value is a NaN or an infinity */
-typedef int ol_kernel_finite_fn(const float *grad, size_t len);
+/* 1 if no value is a NaN or an infinity; grad: in this enum ol_format */
+typedef int ol_kernel_finite_fn(const void *grad, uint32_t format, size_t len);
 
 /*
  * Squared Euclidean distance of two arrays, in doubles, so that squares too small or too large for a

@@ -11,6 +11,7 @@
 
 #include "base/power.h"
 #include "store/kernels.h"
+#include "wire/format.h"
 
 #ifndef OL_KERNELS_ISA
 #define OL_KERNELS_ISA generic
@@ -70,7 +71,10 @@ static int has_nonfinite(const float *g, size_t n)
 static void copy_block(float *restrict out, const struct ol_kernel_args *args, unsigned k,
 		       size_t at, size_t n)
 {
-	memcpy(out, args->grads[k] + at, n * sizeof(*out));
+	if (args->formats == NULL)
+		memcpy(out, (const float *)args->grads[k] + at, n * sizeof(*out));
+	else
+		ol_format_decode(args->formats[k], out, args->grads[k], at, n);
 	if (args->scales == NULL || args->scales[k] == 1.0f)
 		return;
 	for (size_t i = 0; i < n; i++)
@@ -306,9 +310,20 @@ static void outputs_stream(const struct block *b, const struct ol_kernel_args *a
 		stream_block(args->new_state[s] + at, b->s2[s], b->n);
 }
 
-int OL_KERNEL_FINITE(const float *grad, size_t len)
+int OL_KERNEL_FINITE(const void *grad, uint32_t format, size_t len)
 {
-	return !has_nonfinite(grad, len);
+	BLOCK_MEMORY copy[BLOCK];
+
+	if (format == OL_FORMAT_FP32)
+		return !has_nonfinite(grad, len);
+	for (size_t at = 0; at < len; at += BLOCK) {
+		size_t n = len - at < BLOCK ? len - at : BLOCK;
+
+		ol_format_decode(format, copy, grad, at, n);
+		if (has_nonfinite(copy, n))
+			return 0;
+	}
+	return 1;
 }
 
 double OL_KERNEL_MOVED(const float *restrict now, const float *restrict before, size_t len)
@@ -398,7 +413,7 @@ static void block_fetch(const struct ol_kernel_args *args, size_t at, size_t n)
 {
 	for (size_t i = at + n; i < at + 2 * n; i += LINE / sizeof(float)) {
 		for (unsigned k = 0; k < args->grad_count; k++)
-			__builtin_prefetch(args->grads[k] + i);
+			__builtin_prefetch((const float *)args->grads[k] + i);
 		__builtin_prefetch(args->weights + i);
 	}
 }
@@ -420,7 +435,7 @@ static __attribute__((noinline)) unsigned update_long(const struct ol_kernel_arg
 		b.n = end - at < most ? end - at : most;
 		if (at % LANES != 0 && b.n > LANES - at % LANES)
 			b.n = LANES - at % LANES; /* from here on blocks begin lines */
-		if (args->stream && states == 0 && end - at >= 2 * most)
+		if (args->stream && states == 0 && args->formats == NULL && end - at >= 2 * most)
 			block_fetch(args, at, most);
 		found = gather_block(sum, args, at, b.n);
 		if (found != args->grad_count)

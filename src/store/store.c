@@ -11,6 +11,7 @@
 
 #include "rdma/order.h"
 #include "store/weigh.h"
+#include "wire/format.h"
 #include "wire/seq.h"
 #include "wire/tensor.h"
 
@@ -160,12 +161,19 @@ void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t versio
 	rule_spread(store, snapshot);
 }
 
-float ol_store_norm(const struct ol_store *store, const float *grad)
+float ol_store_norm(const struct ol_store *store, const void *grad, uint32_t format)
 {
+	const uint64_t len = store->geo.shard_len;
+	float part[OL_FORMAT_BLOCK];
 	double sum = 0.0;
 
-	for (uint64_t i = 0; i < store->geo.shard_len; i++)
-		sum += (double)grad[i] * (double)grad[i];
+	for (uint64_t at = 0; at < len; at += OL_FORMAT_BLOCK) {
+		size_t n = len - at < OL_FORMAT_BLOCK ? len - at : OL_FORMAT_BLOCK;
+
+		ol_format_decode(format, part, grad, at, n);
+		for (size_t i = 0; i < n; i++)
+			sum += (double)part[i] * (double)part[i];
+	}
 	return (float)sqrt(sum);
 }
 
@@ -362,7 +370,8 @@ static void look_piece(void *arg, unsigned index)
 	const struct looks *looks = arg;
 	struct ol_contribution *contribution = &looks->contributions[looks->index[index]];
 
-	if (!looks->store->kernels->finite(contribution->grad, looks->store->geo.shard_len))
+	if (!looks->store->kernels->finite(contribution->grad, contribution->format,
+					   looks->store->geo.shard_len))
 		contribution->status = OL_E_NONFINITE;
 }
 
@@ -374,7 +383,8 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 			 struct ol_kernel_args *args, struct ol_contribution *contributions,
 			 unsigned count, int *ret_again)
 {
-	const float *grads[OL_WORKERS_MAX];
+	const void *grads[OL_WORKERS_MAX];
+	uint8_t formats[OL_WORKERS_MAX], any = OL_FORMAT_FP32;
 	float scales[OL_WORKERS_MAX];
 	unsigned index[OL_WORKERS_MAX];
 	struct looks looks = { store, contributions, index };
@@ -385,12 +395,15 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 		if (contributions[i].status != 0)
 			continue;
 		grads[good] = contributions[i].grad;
+		formats[good] = contributions[i].format;
+		any |= contributions[i].format;
 		index[good++] = i;
 	}
 	if (good == 0)
 		return 0;
 	ol_weigh(contributions, index, good, store->rule.sum != 0, scales);
 	args->grads = grads;
+	args->formats = any != OL_FORMAT_FP32 ? formats : NULL;
 	args->scales = scales;
 	args->grad_count = good;
 	done = run_by(store, kernel, args, run_pieces);
@@ -406,7 +419,7 @@ static unsigned run_once(const struct ol_store *store, ol_kernel_fn *kernel,
 static unsigned kernel_run_one(struct ol_store *store, ol_kernel_fn *kernel,
 			       struct ol_kernel_args *args, struct ol_contribution *contribution)
 {
-	const float *grad = contribution->grad;
+	const void *grad = contribution->grad;
 	const float scale = ol_weigh_one(contribution, store->rule.sum != 0);
 	unsigned good;
 
@@ -414,6 +427,7 @@ static unsigned kernel_run_one(struct ol_store *store, ol_kernel_fn *kernel,
 	if (contribution->is_void)
 		return 0;
 	args->grads = &grad;
+	args->formats = contribution->format != OL_FORMAT_FP32 ? &contribution->format : NULL;
 	args->scales = &scale;
 	args->grad_count = 1;
 	good = run_by(store, kernel, args, run_pieces);
@@ -466,13 +480,18 @@ static bool contributions_run(const struct ol_store *store, ol_kernel_fn *kernel
 			      struct ol_kernel_args *args,
 			      const struct ol_contribution *contributions, unsigned count)
 {
-	const float *grads[OL_WORKERS_MAX];
+	const void *grads[OL_WORKERS_MAX];
+	uint8_t formats[OL_WORKERS_MAX], any = OL_FORMAT_FP32;
 	float scales[OL_WORKERS_MAX];
 
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		grads[i] = contributions[i].grad;
+		formats[i] = contributions[i].format;
+		any |= contributions[i].format;
+	}
 	ol_weigh(contributions, NULL, count, store->rule.sum != 0, scales);
 	args->grads = grads;
+	args->formats = any != OL_FORMAT_FP32 ? formats : NULL;
 	args->scales = scales;
 	args->grad_count = count;
 	return run_by(store, kernel, args, run_part) == count;
@@ -554,6 +573,7 @@ void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_spa
 {
 	struct ol_update_rule rule = store->rule;
 	struct ol_kernel_args args;
+	const void *grad = sum;
 
 	if (store->groups.needs_whole) {
 		assert(span.first == 0 && span.len == store->geo.shard_len);
@@ -563,7 +583,7 @@ void ol_store_enter_part(struct ol_store *store, const float *sum, struct ol_spa
 	rule.allow_nonfinite = 1; /* a sum of finite gradients may overflow; it is applied as it
 				     is */
 	args.rule = &rule;
-	args.grads = &sum;
+	args.grads = &grad;
 	args.grad_count = 1;
 	args.stream = is_large(store, 1);
 	run_by(store, store->kernels->update, &args, run_part);

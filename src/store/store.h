@@ -70,12 +70,13 @@ struct ol_store {
 
 /* One gradient of an update. */
 struct ol_contribution {
-	const float *grad; /* shard_len floats */
+	const void *grad; /* shard_len elements … */
 	uint64_t seq;
 	uint32_t grads; /* gradients summed up in it */
 	float scale; /* a factor on it */
 	float weight; /* beside the others' (store/weigh.h); 0: 1 */
 	uint32_t worker;
+	uint8_t format; /* … of this enum ol_format */
 	bool is_void; /* not finite, as its worker reports: left out without a look at grad */
 	int status; /* out: 0, or OL_E_NONFINITE */
 };
@@ -185,8 +186,8 @@ void ol_store_restore(struct ol_store *store, uint32_t snapshot, uint64_t versio
 void ol_store_take(struct ol_store *store, uint64_t version, const void *table,
 		   const float *weights, unsigned target);
 
-/* ol_store_norm -- Euclidean norm of a gradient of this shard */
-float ol_store_norm(const struct ol_store *store, const float *grad);
+/* ol_store_norm -- Euclidean norm of a gradient of this shard, of this enum ol_format */
+float ol_store_norm(const struct ol_store *store, const void *grad, uint32_t format);
 
 /* ol_store_weights -- the published ones */
 const float *ol_store_weights(const struct ol_store *store);

@@ -31,8 +31,10 @@
  *
  * One slot:
  *
- *	0               payload_bytes   gradient: 4 * shard_len padded to 64
- *	payload_bytes   64              struct ol_push_hdr
+ *	0               vector_bytes    gradient: 4 * shard_len padded to 64; in a shorter format
+ *	                                (wire/format.h) it ends here, too, so that it lies before
+ *	                                its header
+ *	vector_bytes    64              struct ol_push_hdr
  *	…               rule_bytes      a rule that the push brings, if its header says so
  *
  * Slots start on a page, and shards on a multiple of OL_SHARD_ALIGN floats: so on shm the payloads

@@ -72,7 +72,7 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 12,
+	OL_WIRE_PROTO = 13,
 	OL_LATER_MAX_MS = 5000, /* longest delay that a server may ask of a peer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
@@ -284,7 +284,8 @@ struct ol_hello {
 	uint64_t gone_seq; /* its last push that it was told is applied and that it no longer keeps:
 			      weights without this push have lost something. 0: it keeps them all */
 	uint32_t epoch; /* the newest that it knows: a server that restores begins a newer one */
-	uint32_t reserved[4];
+	uint32_t format; /* of its gradients: enum ol_format, wire/format.h */
+	uint32_t reserved[3];
 	uint32_t crc; /* CRC32C of all before it */
 };
 
@@ -387,7 +388,7 @@ struct ol_pin {
 struct ol_push_hdr {
 	uint64_t seq; /* of the worker's process at this shard: wire/seq.h */
 	uint64_t base_version; /* of the weights that the gradient was computed at */
-	uint64_t payload_bytes; /* padded: where this header lies in the slot */
+	uint64_t payload_bytes; /* padded: so much before this header the gradient begins */
 	uint32_t epoch;
 	uint32_t samples;
 	float loss;

@@ -182,7 +182,7 @@ void ol_keep_on_head_down(struct ol_link *link)
 		struct ol_grad *grad = &worker->grads[i];
 
 		grad->parts[link->index] = 0;
-		grad->left[link->index] = ol_layout_vector_bytes(&link->geo);
+		grad->left[link->index] = link->payload_bytes;
 		if (grad->state == OL_GRAD_PUSHED && (grad->reopened & bit_of(link)) != 0)
 			catch_up_to(link, ol_worker_hdr(worker, i, link->index)->seq);
 	}
@@ -251,8 +251,9 @@ static int dropped_as(const struct ol_link *link, uint32_t index)
 
 	if ((ol_worker_hdr(worker, index, link->index)->flags & OL_PUSH_VOID) != 0)
 		return OL_E_NONFINITE;
-	return link->nonfinite || ol_worker_finite(part, 0, link->geo.shard_len) ? OL_E_LATE
-										 : OL_E_NONFINITE;
+	return link->nonfinite || ol_worker_finite(worker, part, 0, link->geo.shard_len)
+		       ? OL_E_LATE
+		       : OL_E_NONFINITE;
 }
 
 /*

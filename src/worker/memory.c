@@ -172,21 +172,58 @@ static int grads_map(struct ol_worker *worker)
 	return rc;
 }
 
-static int grads_start(struct ol_worker *worker)
+/* Gradient buffers in memory of the worker's own */
+static int grads_place(struct ol_worker *worker, struct ol_slab **slab)
 {
 	uint64_t stride = ol_worker_flat_bytes(worker);
+	int rc = slab_start(worker, stride * worker->slots, slab);
+
+	for (uint32_t i = 0; rc == 0 && i < worker->slots; i++) {
+		uint8_t *at = (uint8_t *)(*slab)->addr + i * stride;
+
+		worker->grads[i].data = (float *)(void *)at;
+	}
+	return rc;
+}
+
+uint64_t ol_worker_payload_off(const struct ol_link *link, uint32_t index)
+{
+	const struct ol_worker *worker = link->worker;
+
+	if (!ol_worker_encodes(worker))
+		return index * ol_worker_flat_bytes(worker) + ol_layout_shard_off(&link->geo);
+	return index * worker->payloads_bytes + link->payload_off;
+}
+
+void ol_worker_encode(struct ol_link *link, uint32_t index)
+{
+	struct ol_worker *worker = link->worker;
+	const uint64_t first = link->geo.shard_first;
+
+	ol_format_encode(worker->opts.gradient_format,
+			 (uint8_t *)worker->grad_slab->addr + ol_worker_payload_off(link, index),
+			 worker->grads[index].data + first,
+			 worker->residual != NULL ? worker->residual + first : NULL,
+			 link->geo.shard_len);
+}
+
+static int grads_start(struct ol_worker *worker)
+{
 	int rc;
 
 	if (worker->opts.observer)
 		return 0;
-	rc = grads_map(worker);
-	if (rc != -EOPNOTSUPP)
-		return rc;
-	rc = slab_start(worker, stride * worker->slots, &worker->grad_slab);
-	for (uint32_t i = 0; rc == 0 && i < worker->slots; i++) {
-		uint8_t *at = (uint8_t *)worker->grad_slab->addr + i * stride;
-
-		worker->grads[i].data = (float *)(void *)at;
+	if (!ol_worker_encodes(worker)) {
+		rc = grads_map(worker);
+		return rc != -EOPNOTSUPP ? rc : grads_place(worker, &worker->grad_slab);
+	}
+	rc = grads_place(worker, &worker->plain_slab);
+	if (rc == 0)
+		rc = slab_start(worker, worker->payloads_bytes * worker->slots, &worker->grad_slab);
+	if (rc == 0 && worker->opts.gradient_format == OL_FORMAT_INT8) {
+		worker->residual =
+			calloc(worker->links[0].geo.param_count, sizeof(*worker->residual));
+		rc = worker->residual == NULL ? -ENOMEM : 0;
 	}
 	return rc;
 }
@@ -228,10 +265,16 @@ int ol_worker_memory_start(struct ol_worker *worker)
 
 	worker->window = worker->opts.window != 0 ? worker->opts.window : OL_WINDOW_MAX;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		uint64_t rule = ol_layout_rule_bytes(&worker->links[i].geo);
+		struct ol_link *link = &worker->links[i];
+		uint64_t rule = ol_layout_rule_bytes(&link->geo);
 
-		if (worker->links[i].geo.window < worker->window)
-			worker->window = worker->links[i].geo.window;
+		link->payload_bytes =
+			ol_format_bytes(worker->opts.gradient_format, link->geo.shard_len);
+		link->payload_off = worker->payloads_bytes;
+		link->part_bytes = ol_format_bytes(worker->opts.gradient_format, OL_PART_FLOATS);
+		worker->payloads_bytes += link->payload_bytes;
+		if (link->geo.window < worker->window)
+			worker->window = link->geo.window;
 		worker->rule_bytes = rule > worker->rule_bytes ? rule : worker->rule_bytes;
 	}
 	worker->slots = worker->window + ol_worker_queues(worker);
@@ -291,6 +334,8 @@ void ol_worker_memory_free(struct ol_worker *worker)
 	free(worker->extra.data);
 	for (uint32_t i = 0; i < worker->rail_count; i++)
 		ol_worker_memory_dereg(&worker->rails[i]);
+	free(worker->residual);
+	ol_slab_destroy(worker->plain_slab);
 	ol_slab_destroy(worker->grad_slab);
 	ol_slab_destroy(worker->mirror_slab);
 	ol_slab_destroy(worker->work_slab);
@@ -298,14 +343,9 @@ void ol_worker_memory_free(struct ol_worker *worker)
 		munmap(worker->grad_range, worker->grad_range_bytes);
 }
 
-bool ol_worker_finite(const float *grad, uint64_t first, uint64_t end)
+bool ol_worker_finite(const struct ol_worker *worker, const float *grad, uint64_t first,
+		      uint64_t end)
 {
-	uint32_t peak = 0, bits;
-
-	for (uint64_t i = first; i < end; i++) {
-		memcpy(&bits, &grad[i], sizeof(bits));
-		bits &= 0x7fffffff;
-		peak = bits > peak ? bits : peak;
-	}
-	return peak < 0x7f800000;
+	return ol_format_largest(grad + first, end - first) <
+	       ol_format_peak(worker->opts.gradient_format);
 }

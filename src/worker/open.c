@@ -188,6 +188,8 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 	if (opts->outage > OL_OUTAGE_CONTINUE || opts->queue > OL_QUEUE_WAIT ||
 	    opts->observer > OL_OBSERVER_COUNTERS)
 		return "outage, queue or observer has no such value";
+	if (opts->gradient_format > OL_FORMAT_INT8)
+		return "gradient_format has no such value";
 	if (opts->coordinator != NULL && opts->outage == OL_OUTAGE_END)
 		return "with a coordinator outage must be wait or continue";
 	if (opts->queue_max == 0)

@@ -185,7 +185,7 @@ void ol_outage_replay(struct ol_link *link)
 		ol_rule_place(link, worker->window, queued->rule, queued->rule_serial);
 	ol_queue_shift(link);
 	grad->state = OL_GRAD_PUSHED;
-	grad->left[link->index] = ol_layout_vector_bytes(&link->geo);
+	grad->left[link->index] = link->payload_bytes;
 	ol_push_to(link, worker->window, &hdr);
 	ol_push_progress(link);
 }

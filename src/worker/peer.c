@@ -396,7 +396,8 @@ static int hello_post(struct ol_peer *peer)
 	struct ol_worker *worker = peer->link->worker;
 	struct ol_hello hello = { .magic = OL_WIRE_MAGIC,
 				  .gone_seq = peer->link->gone_seq,
-				  .epoch = peer->link->epoch };
+				  .epoch = peer->link->epoch,
+				  .format = worker->opts.gradient_format };
 	int rc = worker->started ? ol_worker_memory_reg(peer->rail) : 0;
 
 	if (rc == 0)

@@ -57,7 +57,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->generation++;
 		/* parts rung for a cancelled gradient count until an ack comes */
 		for (uint32_t k = 0; k < worker->link_count; k++)
-			grad->left[k] = ol_layout_vector_bytes(&worker->links[k].geo);
+			grad->left[k] = worker->links[k].payload_bytes;
 		return grad;
 	}
 	return NULL;
@@ -218,7 +218,9 @@ void ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *
 
 	*own = *hdr;
 	own->seq = ++link->seq;
-	own->payload_bytes = ol_layout_vector_bytes(&link->geo);
+	own->payload_bytes = link->payload_bytes;
+	if (ol_worker_encodes(link->worker) && (hdr->flags & OL_PUSH_VOID) == 0)
+		ol_worker_encode(link, index);
 	grad->open |= UINT64_C(1) << link->index;
 	grad->unplaced |= UINT64_C(1) << link->index;
 	link->withdrew = false;
@@ -233,7 +235,7 @@ static void grad_look_finite(const struct ol_worker *worker, struct ol_grad *gra
 {
 	if (worker->links[0].nonfinite || first >= grad->looked)
 		return;
-	grad->is_void = grad->is_void || !ol_worker_finite(grad->data, first, grad->looked);
+	grad->is_void = grad->is_void || !ol_worker_finite(worker, grad->data, first, grad->looked);
 	grad->looked = first;
 }
 
@@ -246,12 +248,12 @@ static uint64_t base_version_of(const struct ol_mirror *base, const struct ol_li
 /*
  * A single shard finds and drops a gradient that is not finite by itself. Several shards must
  * agree, so the worker checks. It also checks a gradient that goes into a queue: otherwise a server
- * would drop the whole sum with it.
+ * would drop the whole sum with it. And one to which a residual is added, which would go with it.
  */
 static bool needs_finite_look(const struct ol_worker *worker, const struct ol_grad *grad,
 			      const struct ol_mirror *base)
 {
-	if (worker->link_count > 1 || grad == &worker->extra)
+	if (worker->link_count > 1 || grad == &worker->extra || worker->residual != NULL)
 		return true;
 	return ol_worker_queues(worker) &&
 	       ol_outage_queues(&worker->links[0], base_version_of(base, &worker->links[0]));
@@ -423,16 +425,6 @@ int ol_push_sized(struct ol_worker *worker, float *data, const struct ol_push_in
 	return grad_push(worker, data, &known, op);
 }
 
-/* Where shard link->index of a gradient buffer lies in a grad_region */
-static uint64_t grad_off(const struct ol_link *link, uint32_t index)
-{
-	const struct ol_worker *worker = link->worker;
-	const uint8_t *base = worker->grad_slab->addr;
-
-	return (uint64_t)((const uint8_t *)worker->grads[index].data - base) +
-	       ol_layout_shard_off(&link->geo);
-}
-
 /*
  * True if a post of the header, with `bytes` in front, is inline: no byte is read from memory later,
  * so the push is placed at once and needs no completion.
@@ -469,7 +461,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 	ol_record_seal(hdr);
 	if (bytes > 0) {
 		*seg++ = (struct ol_xport_seg){ .region = ol_link_head(link)->rail->grad_region,
-						.off = grad_off(link, index),
+						.off = ol_worker_payload_off(link, index),
 						.bytes = (uint32_t)bytes };
 		write.seg_count++;
 	}
@@ -490,13 +482,14 @@ static int post_piece(struct ol_link *link, uint32_t index, uint64_t to)
 	struct ol_worker *worker = link->worker;
 	uint64_t *left = &worker->grads[index].left[link->index];
 	uint64_t bytes = *left - to < OL_CHUNK_BYTES ? *left - to : OL_CHUNK_BYTES;
+	uint64_t before = ol_layout_vector_bytes(&link->geo) - link->payload_bytes;
 	struct ol_xport_write write = {
 		.segs = { { .region = ol_link_head(link)->rail->grad_region,
-			    .off = grad_off(link, index) + *left - bytes,
+			    .off = ol_worker_payload_off(link, index) + *left - bytes,
 			    .bytes = (uint32_t)bytes } },
 		.seg_count = 1,
 		.dst = ol_link_head(link)->dial.landing_key,
-		.dst_off = ol_layout_slot_off(&link->geo, index) + *left - bytes,
+		.dst_off = ol_layout_slot_off(&link->geo, index) + before + *left - bytes,
 	};
 	int rc = worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
 
@@ -510,7 +503,7 @@ static void ring_part(struct ol_link *link, uint32_t index, uint64_t first)
 {
 	const struct ol_grad *grad = &link->worker->grads[index];
 	uint8_t *parts = &link->worker->grads[index].parts[link->index];
-	uint64_t units = first / OL_PART_BYTES;
+	uint64_t units = first / link->part_bytes;
 	uint64_t follows = grad->state == OL_GRAD_PUSHED ? OL_PART_FOLLOWS : 0;
 
 	if (index < OL_WINDOW_MAX && units < OL_PART_CANCEL && *parts < OL_PARTS_MAX - 1 &&
@@ -568,7 +561,8 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 	rc = links_status(worker);
 	if (grad == NULL)
 		return -EINVAL;
-	if (grad == &worker->extra || (worker->local != NULL && !all_live(worker)))
+	if (grad == &worker->extra || (worker->local != NULL && !all_live(worker)) ||
+	    ol_worker_encodes(worker))
 		return rc;
 	if (worker->link_count > 1)
 		grad_look_finite(worker, grad, first);
@@ -581,7 +575,7 @@ int ol_grad_ready(struct ol_worker *worker, float *data, uint64_t first)
 
 		/* if the queue is full the part goes with the push, as the last part always does */
 		if (units > 0 && link->send_count == 0 && ol_link_pushes(link))
-			send_down(link, (uint32_t)(grad - worker->grads), units * OL_PART_BYTES);
+			send_down(link, (uint32_t)(grad - worker->grads), units * link->part_bytes);
 	}
 	return rc;
 }
@@ -591,8 +585,9 @@ static int send_one(struct ol_link *link, uint32_t index)
 {
 	struct ol_grad *grad = &link->worker->grads[index];
 	uint64_t *left = &grad->left[link->index];
-	uint64_t bytes = ol_layout_vector_bytes(&link->geo), with_header = 0;
-	uint64_t step = ol_round_up(bytes / OL_PARTS_MAX, OL_PART_BYTES);
+	uint64_t bytes = link->payload_bytes, with_header = 0;
+	uint64_t step =
+		(bytes / OL_PARTS_MAX + link->part_bytes - 1) / link->part_bytes * link->part_bytes;
 	int rc = stale_cancel(link, index);
 
 	if (rc != 0)

@@ -30,6 +30,7 @@
 #include "outlast.h"
 #include "rdma/transport.h"
 #include "replication/coord/coord.h"
+#include "wire/format.h"
 #include "wire/rule.h"
 #include "wire/wire.h"
 
@@ -151,6 +152,9 @@ struct ol_link {
 			      of its founding */
 	float lr; /* of plain SGD; 0: another rule */
 	bool nonfinite; /* gradients may hold a NaN or an infinity */
+	uint64_t payload_bytes; /* of a gradient's part at this shard, in its format … */
+	uint64_t payload_off; /* … behind those of the shards before */
+	uint64_t part_bytes; /* of OL_PART_FLOATS, likewise */
 
 	uint64_t seq; /* last used */
 	struct ol_link_stat stat; /* applied: in the server's weights, as it reported */
@@ -298,7 +302,11 @@ struct ol_worker {
 	bool wants_buffer; /* the caller asked for a buffer last, and there was none */
 	void *grad_range; /* zero-copy: reserved addresses */
 	size_t grad_range_bytes;
-	struct ol_slab *grad_slab; /* otherwise: memory of the worker's own */
+	struct ol_slab *grad_slab; /* otherwise: memory of the worker's own; of a format that is not
+				      fp32: the payloads [slots], each shard's behind the other's */
+	uint64_t payloads_bytes; /* of a gradient, all shards */
+	struct ol_slab *plain_slab; /* then: the gradient buffers [slots] … */
+	float *residual; /* … and what pushed gradients lack: param_count floats; NULL: nothing */
 
 	/* Registered: push headers [slots][links], version lines [links] of pulls and [links] of
 	   ol_newest(), a board for stat, rules [slots][links] */
@@ -479,8 +487,18 @@ int ol_worker_remap(struct ol_link *link);
 uint64_t ol_worker_mirrored(const struct ol_link *link);
 /* ol_worker_flat_bytes -- of a buffer for all parameters */
 uint64_t ol_worker_flat_bytes(const struct ol_worker *worker);
-/* ol_worker_finite -- floats `first` up to `end` of a gradient hold no NaN and no infinity */
-bool ol_worker_finite(const float *grad, uint64_t first, uint64_t end);
+/* ol_worker_finite -- floats `first` up to `end` of a gradient hold no NaN and no infinity, nor what
+ * becomes one on the way */
+bool ol_worker_finite(const struct ol_worker *worker, const float *grad, uint64_t first,
+		      uint64_t end);
+/* ol_worker_payload_off -- where the payload of a buffer's part at one shard lies in a grad_region */
+uint64_t ol_worker_payload_off(const struct ol_link *link, uint32_t index);
+/* ol_worker_encode -- make that payload of the buffer, in a format that is not fp32 */
+void ol_worker_encode(struct ol_link *link, uint32_t index);
+static inline bool ol_worker_encodes(const struct ol_worker *worker)
+{
+	return worker->opts.gradient_format != OL_FORMAT_FP32;
+}
 /* ol_worker_work_off -- offset of one of these in a work_region */
 static inline uint64_t ol_worker_work_off(const struct ol_worker *worker, const void *at)
 {

@@ -103,6 +103,7 @@ static int ends_make(struct bench_run *run)
 	*ends = (struct bench_ends){ .opts = { .device = place->device,
 					       .job_key = place->job_key,
 					       .spin_us = place->spin_us,
+					       .gradient_format = run->gradient_format,
 					       .shared_domain = place->shared_domain,
 					       .weights = run->weights,
 					       .lr = run->weights != NULL ? run->lr : 1e-9f } };

@@ -71,6 +71,7 @@ struct bench_run {
 	const char *weights; /* file of the first ones, nothing is pushed before size(); NULL: all
 				1 */
 	float lr;
+	uint32_t gradient_format; /* enum ol_format */
 	uint32_t serve_window; /* this is the server's end; 0: it is not */
 	bool threads; /* servers of a chain share a process */
 	int exit_code; /* of a failure so far; 0: by its error code */

@@ -32,6 +32,7 @@ struct bench_opts {
 	const char *listen; /* shm: "@name" or a path; verbs "host:port" */
 	const char *job_key;
 	uint32_t spin_us;
+	uint32_t gradient_format; /* enum ol_format, of the client's */
 	bool spin_yield;
 	bool shared_domain;
 	struct bench_pins pins;

@@ -28,6 +28,7 @@ struct move_conf {
 	uint64_t warmup;
 	double seconds;
 	int mode;
+	int gradient_format; /* enum ol_format */
 	uint32_t window;
 	bool all;
 	bool baseline;
@@ -54,6 +55,7 @@ static const struct ol_conf_field fields[] = {
 		    "lat: in turns with a plain pass w - lr g (push), or memcpy (pull)"),
 	OL_ROW_BOOL(move_conf, fill, "false",
 		    "push: write the gradient anew before each, inside the time"),
+	OL_ROW_CHOICE(move_conf, gradient_format, "fp32", ol_formats, "push: " OL_FORMATS_HELP),
 	OL_ROW_STR(move_conf, raw, NULL, "write every time to this file: bytes, nanoseconds"),
 	BENCH_PLACE_FIELDS,
 	OL_ROW_STR(move_conf, listen, NULL,
@@ -237,6 +239,9 @@ static int check(struct bench_run *run, struct ol_conf *conf)
 		return ol_conf_fail(conf, "baseline", "is for --mode lat");
 	if (c->fill && !move->push)
 		return ol_conf_fail(conf, "fill", "is for push");
+	if (c->gradient_format != OL_FORMAT_FP32 && !move->push)
+		return ol_conf_fail(conf, "gradient_format", "is for push");
+	run->gradient_format = (uint32_t)c->gradient_format;
 	if (c->all && ol_conf_is_set(conf, "size"))
 		return ol_conf_fail(conf, "all", "is not for use with --size");
 	run->remote = c->listen != NULL ? c->listen : c->connect;

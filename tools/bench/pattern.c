@@ -65,6 +65,7 @@ int bench_client_connect(const struct bench_opts *opts, const char *addr, uint64
 	wopts.param_count = bytes / sizeof(float);
 	wopts.window = window;
 	wopts.spin_us = opts->spin_us;
+	wopts.gradient_format = opts->gradient_format;
 	wopts.spin_yield = opts->spin_yield;
 	wopts.connect_timeout_ms = timeout_ms;
 	for (;;) {

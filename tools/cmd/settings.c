@@ -291,6 +291,21 @@ static const struct ol_conf_field outage_fields[] = {
 
 const struct ol_rows ol_rows_outage = OL_ROWS(outage_fields);
 
+const struct ol_conf_choice ol_formats[] = {
+	{ "fp32", OL_FORMAT_FP32 },
+	{ "bf16", OL_FORMAT_BF16 },
+	{ "fp16", OL_FORMAT_FP16 },
+	{ "int8", OL_FORMAT_INT8 },
+	{ NULL, 0 },
+};
+
+static const struct ol_conf_field format_fields[] = {
+	OL_ROW_GROUP("what travels"),
+	OL_ROW_CHOICE(ol_set_format, gradient_format, "fp32", ol_formats, OL_FORMATS_HELP),
+};
+
+const struct ol_rows ol_rows_format = OL_ROWS(format_fields);
+
 static const struct ol_conf_choice on_lates[] = {
 	{ "wait", OL_ON_LATE_WAIT },
 	{ "pull", OL_ON_LATE_PULL },

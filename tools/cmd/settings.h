@@ -157,6 +157,17 @@ struct ol_set_outage {
 
 extern const struct ol_rows ol_rows_outage;
 
+/* How a worker's gradients travel. */
+struct ol_set_format {
+	int gradient_format; /* enum ol_format */
+};
+
+extern const struct ol_rows ol_rows_format;
+extern const struct ol_conf_choice ol_formats[];
+#define OL_FORMATS_HELP \
+	"elements of gradients on the way to the servers: fp32; bf16, fp16: half the bytes; int8: " \
+	"a quarter, what it rounds off goes into the next push"
+
 /* How long a worker's gradients take, and what it does with a late one. */
 struct ol_set_late {
 	const char *delay; /* delay.h */

@@ -42,6 +42,7 @@ struct work_set {
 	struct ol_set_late late;
 	struct ol_set_outage outage;
 	struct ol_set_lease lease;
+	struct ol_set_format format;
 	struct ol_set_coord coord;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
@@ -145,6 +146,7 @@ static int worker_open(struct work *work)
 	OL_SETTINGS_WIRE(&work->set.wire, &opts);
 	opts.connect_timeout_ms = work->set.connect_timeout_ms;
 	opts.spin_us = work->set.link.spin_us;
+	opts.gradient_format = (uint32_t)work->set.format.gradient_format;
 	opts.cancel_fd = work->control.signal_fd;
 	ol_settings_outage(&work->set.outage, &work->set.lease, &opts);
 	if (work->control.parent_fd < 0)
@@ -389,6 +391,7 @@ int cmd_work(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_outage, offsetof(struct work_set, outage));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct work_set, lease));
 	ol_settings_add(settings, ol_rows_coord, offsetof(struct work_set, coord));
+	ol_settings_add(settings, ol_rows_format, offsetof(struct work_set, format));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct work_set, link));
 	ol_settings_add(settings, ol_rows_wire, offsetof(struct work_set, wire));
 	ol_settings_add(settings, ol_rows_transport, offsetof(struct work_set, transport));

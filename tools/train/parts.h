@@ -71,6 +71,7 @@ struct train_set {
 	struct ol_set_late late;
 	struct ol_set_outage outage;
 	struct ol_set_lease lease;
+	struct ol_set_format format;
 	struct ol_set_link link;
 	struct ol_set_wire wire;
 };

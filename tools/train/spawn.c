@@ -169,5 +169,6 @@ int train_worker_start(struct train *train, uint32_t i)
 	ol_args_add_rows(&args, &train->settings, ol_rows_late);
 	ol_args_add_rows(&args, &train->settings, ol_rows_outage);
 	ol_args_add_rows(&args, &train->settings, ol_rows_lease);
+	ol_args_add_rows(&args, &train->settings, ol_rows_format);
 	return spawn(train, &train->workers[i].proc, name, &args);
 }

@@ -337,6 +337,7 @@ int cmd_train(int argc, char **argv)
 	ol_settings_add(settings, ol_rows_late, offsetof(struct train_set, late));
 	ol_settings_add(settings, ol_rows_outage, offsetof(struct train_set, outage));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct train_set, lease));
+	ol_settings_add(settings, ol_rows_format, offsetof(struct train_set, format));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct train_set, link));
 	ol_settings_add(settings, ol_rows_wire, offsetof(struct train_set, wire));
 	if (ol_settings_load(settings, &train->set, argc, argv, &rc))

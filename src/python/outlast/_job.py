@@ -19,6 +19,8 @@ from ._tensor import Tensor
 
 KEY_BYTES_MAX = 255
 OUTAGES = {"end": "OL_OUTAGE_END", "wait": "OL_OUTAGE_WAIT", "continue": "OL_OUTAGE_CONTINUE"}
+FORMATS = {"fp32": "OL_FORMAT_FP32", "bf16": "OL_FORMAT_BF16", "fp16": "OL_FORMAT_FP16",
+           "int8": "OL_FORMAT_INT8"}
 
 
 @dataclass(frozen=True)
@@ -430,7 +432,7 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
             worker: int | None = None, job_key: str | None = None,
             job_key_file: str | None = None, outage: str | None = None,
             outage_timeout: float = 60.0, timeout: float | None = None,
-            connect_timeout: float = 10.0, mirror_state: bool = True,
+            connect_timeout: float = 10.0, mirror_state: bool = True, gradients: str = "fp32",
             transport: str | None = None, device: str | None = None, **options: object) -> Job:
     """Connect to the servers of a job as one of its workers.
 
@@ -444,6 +446,8 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
     timeout: seconds that a call waits, None: for ever; Ctrl-C ends any wait.
     mirror_state: pulls bring the optimizer's state (momentum, Adam), so that an empty server can
     be restored from this worker; costs their bytes with each pull.
+    gradients: their elements on the way to the servers: "fp32"; "bf16" or "fp16", half the bytes;
+    "int8", a quarter: what it rounds off goes into this worker's next push.
     options: further fields of struct ol_worker_opts, by name.
 
     Blocks: until all servers are connected, at most connect_timeout seconds.
@@ -452,6 +456,8 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
     outage = outage or getattr(address, "outage", "wait")
     if outage not in OUTAGES:
         raise ValueError(f"outage {outage!r}: of {', '.join(OUTAGES)}")
+    if gradients not in FORMATS:
+        raise ValueError(f"gradients {gradients!r}: of {', '.join(FORMATS)}")
     if worker is None:
         worker = int(os.environ.get("OUTLAST_WORKER", "0"))
     return Job(found_options(address, "connect", coordinator=coordinator, job=job, worker=worker,
@@ -459,7 +465,8 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
                              outage=getattr(lib, OUTAGES[outage]),
                              outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
                              connect_timeout_ms=max(1, int(1000 * connect_timeout)),
-                             device=device, mirror_state=int(mirror_state), **options), timeout)
+                             device=device, mirror_state=int(mirror_state),
+                             gradient_format=getattr(lib, FORMATS[gradients]), **options), timeout)
 
 
 def reader(address: object = None, *, coordinator: str | None = None, job: str | None = None,

@@ -12,6 +12,7 @@
 #include "server/server.h"
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
+#include "sim/world/format.h"
 #include "sim/world/mirrors.h"
 #include "sim/world/mutate.h"
 #include "sim/world/rival.h"
@@ -148,7 +149,7 @@ static void expect_shard(uint32_t shard)
 	struct ol_update_rule rule = cluster_rule();
 	void *memory = __real_calloc(1, ol_layout_public_bytes(&geo) + 4096);
 	uint8_t *at = (uint8_t *)memory + 4096 - (uintptr_t)memory % 4096;
-	float *grads = __real_calloc(cluster.ids, cluster.params * sizeof(float));
+	float *grads = __real_calloc(2 * cluster.ids, cluster.params * sizeof(float));
 	float *whole = __real_calloc(1, cluster.params * sizeof(float));
 	struct ol_contribution contributions[CLUSTER_WORKERS_MAX];
 	struct ol_store store;
@@ -166,11 +167,9 @@ static void expect_shard(uint32_t shard)
 		if (step == cluster.scenario.pushes)
 			break;
 		for (uint32_t w = 0; w < cluster.scenario.workers; w++) {
-			float *grad = grads + (size_t)w * cluster.params;
-
-			worker_gradient(w, step, whole, grad);
 			contributions[w] =
-				(struct ol_contribution){ .grad = grad + geo.shard_first,
+				(struct ol_contribution){ .grad = format_gradient(grads, w, step,
+										  whole, shard),
 							  .seq = step + 1,
 							  .grads = 1,
 							  .scale = 1.0f,

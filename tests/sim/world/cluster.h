@@ -58,7 +58,8 @@ enum cluster_age {
 	CLUSTER_AGE_QUORUM, /* steps of a quorum and a grace, late gradients that are of the next
 			       step; exact steps are weighted, and means as well as sums */
 	CLUSTER_AGE_RULES, /* now and then workers that change the rule */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_RULES
+	CLUSTER_AGE_FORMATS, /* now and then gradients of other formats than fp32 */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_FORMATS
 };
 
 /* What is never repaired (lasting.h) */

@@ -38,6 +38,7 @@ WRAP(void, ol_push_to, struct ol_link *link, uint32_t index, const struct ol_pus
 WRAP(void, ol_peer_on_up, struct ol_peer *peer, const struct ol_xport_event *event,
      uint64_t now_ns);
 WRAP(void, ol_keep_resolved, struct ol_link *link, struct ol_grad *grad, int status);
+WRAP(int, ol_keep_on_head_up, struct ol_link *link, uint64_t resolved_seq);
 WRAP(void, ol_keep_on_reader_up, struct ol_link *link, const struct ol_applied *resolved);
 WRAP(const struct ol_kernels *, ol_kernels_best, void);
 WRAP(int, ol_ckpt_write, const char *dir, const struct ol_ckpt_meta *meta, const void *content,
@@ -104,6 +105,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_NO_RECALL] = "no-recall",
 	[MUTATE_TAKES_ANY] = "takes-any",
 	[MUTATE_FORGETS_RULE] = "forgets-rule",
+	[MUTATE_ENCODES_AGAIN] = "encodes-again",
 };
 
 void mutate_set(enum mutation mutation)
@@ -402,6 +404,17 @@ void __wrap_ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int sta
 	ol_keep_settle(link->worker, grad);
 }
 
+int __wrap_ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq)
+{
+	int rc = __real_ol_keep_on_head_up(link, resolved_seq);
+
+	for (uint32_t i = 0; mutation(MUTATE_ENCODES_AGAIN) && ol_worker_encodes(link->worker) &&
+			     i < link->send_count;
+	     i++)
+		ol_worker_encode(link, link->send_queue[(link->send_head + i) % OL_SLOTS_MAX]);
+	return rc;
+}
+
 /* From the queue; other pushes do not come by here */
 void __wrap_ol_push_to(struct ol_link *link, uint32_t index, const struct ol_push_hdr *hdr)
 {
@@ -442,21 +455,10 @@ static void publish_early(const float *weights)
 
 static unsigned update_range(const struct ol_kernel_args *args, size_t first, size_t count)
 {
-	const float *grads[GRADS_MAX];
 	struct ol_kernel_args part = *args;
 
-	for (unsigned i = 0; i < args->grad_count; i++)
-		grads[i] = args->grads[i] + first;
-	part.grads = grads;
+	part.first += first;
 	part.len = count;
-	part.weights += first;
-	part.new_weights += first;
-	for (unsigned i = 0; i < 2; i++) {
-		if (part.state[i] == NULL)
-			continue;
-		part.state[i] += first;
-		part.new_state[i] += first;
-	}
 	return __real_ol_kernels_best()->update(&part);
 }
 

@@ -60,6 +60,8 @@ enum mutation {
 	MUTATE_NO_RECALL, /* a successor is not told of a void payload, and is not sent the other one */
 	MUTATE_TAKES_ANY, /* a step takes what was begun with other gradients */
 	MUTATE_FORGETS_RULE, /* a server that restores goes on by its options' rule */
+	MUTATE_ENCODES_AGAIN, /* what is pushed again is made of its gradient anew, and of what others
+				 have left over since */
 	MUTATE_COUNT
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sim/world/cluster.h"
+#include "sim/world/format.h"
 #include "sim/world/lasting.h"
 #include "sim/world/rule.h"
 
@@ -54,6 +55,8 @@ void cluster_text(char *text, size_t bytes)
 		 s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
 	if (rules_change())
 		snprintf(text + strlen(text), bytes - strlen(text), "; the rule changes");
+	if (formats_differ())
+		snprintf(text + strlen(text), bytes - strlen(text), "; formats");
 	if (s->parts_floats != 0)
 		snprintf(text + strlen(text), bytes - strlen(text), "; gradients in parts");
 	if (s->mirrors)

@@ -8,6 +8,7 @@
 
 #include "sim/world/check.h"
 #include "sim/world/cluster.h"
+#include "sim/world/format.h"
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
 #include "sim/world/rule.h"
@@ -83,6 +84,7 @@ static bool opened(struct worker_slot *slot)
 	opts.queue = cluster.scenario.queue;
 	opts.queue_max = 4;
 	opts.mirror_state = cluster.scenario.exact && !cluster.scenario.plain;
+	opts.gradient_format = format_of(slot->index);
 	if (cluster.scenario.chain)
 		opts.coordinator = "sim";
 	else

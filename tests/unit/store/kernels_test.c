@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "store/kernels.h"
+#include "wire/format.h"
 
 enum {
 	LEN = 5003, /* not a multiple of any vector or block */
@@ -54,7 +55,7 @@ static float value(uint32_t seed, uint32_t i)
 }
 
 static unsigned update(ol_kernel_fn *fn, const struct ol_update_rule *rule, uint64_t step,
-		       const float *const *grads, unsigned count, const struct state *from,
+		       const void *const *grads, unsigned count, const struct state *from,
 		       struct state *to)
 {
 	struct ol_kernel_args args = {
@@ -108,7 +109,7 @@ static void reference(const struct ol_update_rule *r, uint64_t step, double g, d
 static void run_steps(ol_kernel_fn *fn, const struct ol_update_rule *rule, struct state *ret)
 {
 	static float grads[GRADS][LEN];
-	const float *list[GRADS] = { grads[0], grads[1], grads[2] };
+	const void *list[GRADS] = { grads[0], grads[1], grads[2] };
 	struct state *from = calloc(1, sizeof(*from)), *to = calloc(1, sizeof(*to)), *swap;
 
 	assert_true(from != NULL && to != NULL);
@@ -178,7 +179,7 @@ static void sum_is_count_times_mean(void **unused)
 	struct state *from = calloc(1, sizeof(*from)), *a = calloc(1, sizeof(*a)),
 		     *b = calloc(1, sizeof(*b));
 	static float grad[LEN];
-	const float *two[2] = { grad, grad };
+	const void *two[2] = { grad, grad };
 
 	(void)unused;
 	mean.weight_decay = 0;
@@ -202,7 +203,7 @@ static void a_gradient_that_is_not_finite_is_named(void **unused)
 	struct ol_update_rule rule = rule_of(OL_OPTIMIZER_SGD);
 	struct state *from = calloc(1, sizeof(*from)), *to = calloc(1, sizeof(*to));
 	static float good[LEN], worse[LEN];
-	const float *list[3] = { good, worse, good };
+	const void *list[3] = { good, worse, good };
 
 	(void)unused;
 	for (unsigned isa = 0; ol_kernels_at(isa) != NULL; isa++) {
@@ -279,6 +280,71 @@ static void what_is_no_number_has_not_moved_a_finite_way(void **unused)
 	}
 }
 
+/* Gradients of four formats in one update, from the same bits that they decode to */
+static void every_format_is_read_at_every_width(void **unused)
+{
+	enum {
+		FORMATS = OL_FORMAT_INT8 + 1
+	};
+	const struct ol_update_rule rule = rule_of(OL_OPTIMIZER_ADAM);
+	static _Alignas(64) uint8_t payload[FORMATS][4 * LEN + 64];
+	static float grad[LEN], plain[FORMATS][LEN], residual[LEN];
+	uint8_t formats[FORMATS];
+	const void *coded[FORMATS], *list[FORMATS];
+	struct state *from = calloc(1, sizeof(*from)), *want = calloc(1, sizeof(*want)),
+		     *got = calloc(1, sizeof(*got));
+
+	(void)unused;
+	assert_true(from != NULL && want != NULL && got != NULL);
+	for (uint32_t f = 0; f < FORMATS; f++) {
+		for (uint32_t i = 0; i < LEN; i++)
+			grad[i] = value(f, i);
+		ol_format_encode(f, payload[f], grad, residual, LEN);
+		ol_format_decode(f, plain[f], payload[f], 0, LEN);
+		formats[f] = (uint8_t)f;
+		coded[f] = payload[f];
+		list[f] = plain[f];
+	}
+	for (unsigned k = 0; ol_kernels_at(k) != NULL; k++) {
+		struct ol_kernel_args args = {
+			.rule = &rule,
+			.step = 1,
+			.grads = coded,
+			.formats = formats,
+			.grad_count = FORMATS,
+			.weights = from->w,
+			.new_weights = got->w,
+			.state = { from->s0, from->s1 },
+			.new_state = { got->s0, got->s1 },
+		};
+
+		assert_int_equal(
+			update(ol_kernels_at(k)->update, &rule, 1, list, FORMATS, from, want),
+			FORMATS);
+		for (args.first = 0; args.first < LEN; args.first += args.len) {
+			args.len = LEN - args.first < 1901 ? LEN - args.first : 1901;
+			args.stream = args.first > 3000;
+			assert_int_equal(ol_kernels_at(k)->update(&args), FORMATS);
+		}
+		assert_memory_equal(got, want, sizeof(*got));
+		for (uint32_t f = 0; f < FORMATS; f++) {
+			static const uint8_t nan[4] = { 0xff, 0xff, 0xff, 0xff };
+			uint8_t saved[sizeof(nan)];
+			/* an element, or a scale */
+			uint8_t *at = payload[f] + ol_format_bytes(f, OL_FORMAT_GROUP);
+
+			assert_true(ol_kernels_at(k)->finite(coded[f], f, LEN));
+			memcpy(saved, at, sizeof(saved));
+			memcpy(at, nan, sizeof(nan));
+			assert_true(!ol_kernels_at(k)->finite(coded[f], f, LEN));
+			memcpy(at, saved, sizeof(saved));
+		}
+	}
+	free(from);
+	free(want);
+	free(got);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +354,7 @@ int main(void)
 		cmocka_unit_test(a_gradient_that_is_not_finite_is_named),
 		cmocka_unit_test(how_far_an_array_has_moved_is_the_same_at_every_width),
 		cmocka_unit_test(what_is_no_number_has_not_moved_a_finite_way),
+		cmocka_unit_test(every_format_is_read_at_every_width),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -328,7 +328,7 @@ static void a_delta_counts_its_gradients_and_is_scaled(void **state)
 	assert_float_equal(ol_store_weights(&f->store)[9], 9.0f - 0.5f * 1.0f - 2.0f, 0);
 	assert_int_equal(ol_store_applied(&f->store, 0).grads, 10);
 	assert_int_equal(ol_store_applied(&f->store, 1).grads, 1);
-	assert_float_equal(ol_store_norm(&f->store, f->grad[1]), 20.0, 1e-5);
+	assert_float_equal(ol_store_norm(&f->store, f->grad[1], OL_FORMAT_FP32), 20.0, 1e-5);
 	fixture_free(f);
 }
 
@@ -411,7 +411,7 @@ static void lengthy_free(struct lengthy *l)
 static void at_once(const struct lengthy *l, float *weights, struct ol_norms *norms)
 {
 	float *state = calloc(2 * (size_t)LONG, sizeof(float));
-	const float *grads[MANY];
+	const void *grads[MANY];
 	struct ol_kernel_args args = { .rule = &l->rule,
 				       .step = 1,
 				       .grads = grads,
@@ -518,7 +518,8 @@ static void a_bad_value_in_a_late_piece_is_found(void **unused)
 	assert_int_equal(l->contributions[2].status, OL_E_NONFINITE);
 	assert_int_equal(l->contributions[3].status, OL_E_NONFINITE);
 	assert_int_equal(l->contributions[4].status, 0);
-	assert_int_not_equal(l->store.kernels->finite(ol_store_weights(&l->store), LONG), 0);
+	assert_int_not_equal(
+		l->store.kernels->finite(ol_store_weights(&l->store), OL_FORMAT_FP32, LONG), 0);
 	lengthy_free(l);
 }
 

@@ -3,7 +3,7 @@
 # drill_dbw.sh -- in the dbw experiment the same seed gives the same report, another seed another one, mean times are
 # the expected ones, and few seeds give no verdict
 #
-# not under asan, tsan: its subject is figures; a trial has one thread, and drill_small runs it under asan
+# not under dev, asan, tsan: its subject is figures, it is a line of long.list; drill_small runs a smaller one
 . "$(dirname "$0")/train_lib.bash"
 
 outlast drill --experiment dbw --trials 1 --out "$tmp/one" --json "$tmp/one.json"

@@ -3,7 +3,7 @@
 # drill_scar.sh -- in the scar experiment the same seed gives the same report, another seed another one, every named
 # file exists, and settings of other experiments are refused
 #
-# not under asan, tsan: its subject is figures; a trial has one thread, and drill_small runs it under asan
+# not under dev, asan, tsan: its subject is figures, it is a line of long.list; drill_small runs a smaller one
 . "$(dirname "$0")/train_lib.bash"
 
 for name in one two; do

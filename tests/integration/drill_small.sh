@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # drill_small.sh -- a small drill of each experiment, whose processes a sanitizer watches
 #
-# not under dev, tsan: drill_run, drill_scar and drill_dbw are larger; a trial has one thread
+# not under tsan: a trial has one thread; drill_scar and drill_dbw, which are larger, are lines of long.list
 . "$(dirname "$0")/train_lib.bash"
 
 # drill NAME WORD... -- a drill, and what every report has

@@ -15,20 +15,19 @@ same() {
 }
 
 for format in fp32 bf16 fp16 int8; do
-	f=(--gradient-format $format)
-	train "${sync[@]}" "${f[@]}"
+	train "${sync[@]}" --gradient-format $format
 	whole[$format]=$(sha)
-	[ "$format" = fp32 ] && continue
-	train "${slow[@]}" "${f[@]}" --kill server0@40steps,server0@80steps:down=150ms
+done
+for format in bf16 int8; do
+	f=("${slow[@]}" --gradient-format $format)
+	train "${f[@]}" --kill server0@40steps,server0@80steps:down=150ms
 	killed 2
 	truth "nothing lost" 'r["gradients_lost"] == 0 and r["gradients_computed"] == 240 == r["gradients_applied"]'
 	same $format
-done
-for format in bf16 int8; do
-	train "${slow[@]}" --gradient-format $format --servers 2 --kill server0@40steps,server1@80steps
+	train "${f[@]}" --servers 2 --kill server0@40steps,server1@80steps
 	killed 2
 	same $format
-	train "${slow[@]}" --gradient-format $format --durability chain --replicas 2 --kill head@40steps
+	train "${f[@]}" --durability chain --replicas 2 --kill head@40steps
 	same $format
 done
 [ "$(printf '%s\n' "${whole[@]}" | sort -u | wc -l)" = 4 ] || fail "two formats give the same weights: ${whole[*]}"

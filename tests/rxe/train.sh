@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # train.sh -- whole jobs work over verbs in one virtual machine
 #
-# A synchronous run gives the same weights, bit for bit, over shm and over verbs, with one server and with two. An
-# asynchronous one accounts for every gradient. Too little lockable memory gives one line.
+# A synchronous run gives the same weights, bit for bit, over shm and over verbs, with one server and with two; also
+# with gradients of bf16 and int8. An asynchronous one accounts for every gradient. Too little lockable memory gives one
+# line.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -48,6 +49,21 @@ exactness() {
 	done
 }
 
+# Of 600,000 parameters: payloads of several writes, and in parts
+formats() {
+	local format servers=1 whole
+
+	for format in bf16 int8; do
+		set -- --model mlp:8000 --consistency sync --steps 4 --workers 2 --gradient-format $format
+		train "$@" --transport shm || return
+		whole=$(value weights_sha256)
+		train "$@" --transport verbs --servers $servers || return
+		echo "$format, $servers servers, verbs: $(value weights_sha256)"
+		[ "$(value weights_sha256)" = "$whole" ] || fail "$format, $servers servers: not $whole"
+		servers=2
+	done
+}
+
 accounts() {
 	train --transport verbs --address "$OL_ADDR" --device "$OL_DEVICE" --workers 2 --steps 60 \
 		--optimizer momentum --lr 0.001 || return
@@ -78,6 +94,7 @@ fi
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 exactness
+formats
 accounts
 locked_memory
 [ $failures = 0 ]

@@ -28,11 +28,11 @@ for file in README.md settings; do
 	[ -s "$tmp/one/$file" ] || fail "no $file"
 done
 for plot in grid course; do
-	python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$tmp/one/plots/$plot.svg" ||
+	"$python" -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$tmp/one/plots/$plot.svg" ||
 		fail "$plot.svg is no SVG"
 done
 
-python3 - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
+"$python" - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
 import csv, json, sys
 
 tmp = sys.argv[1]
@@ -63,7 +63,7 @@ expect "live kills" 2
 # real processes: figures of every run, and who does not wait for the slow one is not slowed down as much as who does
 outlast drill --experiment dbw --live --out "$tmp/live" --json "$tmp/live.json"
 expect "live" 0
-python3 - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "live: $(cat "$tmp/python.out")"
+"$python" - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "live: $(cat "$tmp/python.out")"
 import json, sys
 
 runs = {r["consistency"]: r for r in json.load(open(f"{sys.argv[1]}/live.json"))["runs"]}

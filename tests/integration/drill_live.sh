@@ -31,14 +31,14 @@ drill.signals_take()
 drill.folder_make()
 sys.exit(course.go(drill))
 PYTHON
-timeout -k 10 "$DEADLINE_S" python3 "$tmp/live.py" "$OUTLAST_ROOT/tools" "$tmp/live" "$OUTLAST_BIN" >"$tmp/out" 2>"$tmp/err"
+timeout -k 10 "$DEADLINE_S" "$python" "$tmp/live.py" "$OUTLAST_ROOT/tools" "$tmp/live" "$OUTLAST_BIN" >"$tmp/out" 2>"$tmp/err"
 rc=$? out=$(cat "$tmp/out") err=$(cat "$tmp/err")
 expect "live kills" 0
 case $err in
 *Sanitizer* | *"runtime error:"*) fail "sanitizer: $err" ;;
 esac
 
-python3 - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
+"$python" - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
 import json, sys
 
 record = json.load(open(f"{sys.argv[1]}/live/drill.json"))

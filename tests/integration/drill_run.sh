@@ -23,7 +23,7 @@ done
 	fail "the table on stdout is another one than in summary.txt"
 
 # every figure again, from the runs' own files, by another program
-python3 - "$folder" "$tmp/drill.json" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
+"$python" - "$folder" "$tmp/drill.json" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
 import csv, json, os, statistics, sys
 
 folder, drill = sys.argv[1], json.load(open(sys.argv[2]))
@@ -95,7 +95,7 @@ PYTHON
 
 for kind in outage accuracy loss gradients utilisation; do
 	plot=$folder/plots/$kind-k1-w2
-	python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$plot.svg" ||
+	"$python" -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$plot.svg" ||
 		fail "$plot.svg is no SVG"
 	[ "$(head -c 4 "$plot.png" | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
 done

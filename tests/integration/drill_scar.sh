@@ -20,13 +20,13 @@ for file in README.md summary.md summary.csv claims.md settings; do
 	[ -s "$tmp/one/$file" ] || fail "no $file"
 	[ "$file" = README.md ] || grep -qF "\`$file\`" "$tmp/one/README.md" || fail "README.md does not name $file"
 done
-python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$tmp/one/plots/uneven.svg" ||
+"$python" -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$tmp/one/plots/uneven.svg" ||
 	fail "uneven.svg is no SVG"
 outlast drill --report "$tmp/one" --json "$tmp/anew.json"
 expect "a report made anew" 0
 cmp -s "$tmp/one.json" "$tmp/anew.json" || fail "a report made anew is another one"
 
-python3 - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
+"$python" - "$tmp" >"$tmp/python.out" 2>&1 <<'PYTHON' || fail "figures: $(cat "$tmp/python.out")"
 import csv, json, sys
 
 tmp = sys.argv[1]

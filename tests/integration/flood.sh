@@ -6,7 +6,7 @@
 
 # flood KIND SECONDS -- from a process of its own; how often it was dropped
 flood() {
-	python3 - "$1" "$2" "${at#@}" <<'PYTHON'
+	"$python" - "$1" "$2" "${at#@}" <<'PYTHON'
 import socket, sys, time
 kind, end, name, count = sys.argv[1], time.monotonic() + float(sys.argv[2]), "\0" + sys.argv[3], 0
 while time.monotonic() < end:

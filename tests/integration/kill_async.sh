@@ -69,7 +69,7 @@ train --workers 2 --pace 200 --seconds 2 --outage continue --timeline "$line" --
 	--kill server0@600ms:down=500ms
 killed 1
 truth "evaluated by the clock" 'len(r["evals"]) >= 4'
-python3 - "$line" "$report" <<'PYTHON' || fail "the time line: $(cat "$line")"
+"$python" - "$line" "$report" <<'PYTHON' || fail "the time line: $(cat "$line")"
 import csv, json, sys
 r = json.load(open(sys.argv[2]))
 rows = list(csv.DictReader(open(sys.argv[1])))

@@ -6,7 +6,7 @@
 # on_terminal FILE WORD... -- outlast with a terminal of 160 columns as its standard error; what it wrote there in FILE,
 # a line for each time the progress line was written
 on_terminal() {
-	python3 - "$@" <<'PYTHON' || fail "${*:2}: exit status $?: $(tail -n 3 "$1")"
+	"$python" - "$@" <<'PYTHON' || fail "${*:2}: exit status $?: $(tail -n 3 "$1")"
 import fcntl, os, pty, struct, subprocess, sys, termios
 master, slave = pty.openpty()
 fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 160, 0, 0))
@@ -29,7 +29,7 @@ PYTHON
 job=(--workers 2 --seconds 5 --pace 200 --eval-every 0 --kill server0@1s:down=2s)
 on_terminal "$tmp/continue" train "${tiny[@]}" "${job[@]}" --outage continue
 sed -n 's/^step [0-9]* .* server 0 away for \([0-9.]*\) s, \([0-9]*\) gradients queued .*/\1 \2/p' "$tmp/continue" >"$tmp/seen"
-python3 - "$tmp/seen" <<'PYTHON' || fail "the queue is not seen to grow: $(cat "$tmp/continue")"
+"$python" - "$tmp/seen" <<'PYTHON' || fail "the queue is not seen to grow: $(cat "$tmp/continue")"
 import sys
 seen = [tuple(map(float, line.split())) for line in open(sys.argv[1])]
 assert len(seen) >= 3, seen

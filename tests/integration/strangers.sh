@@ -8,7 +8,7 @@
 # stranger FILE -- knocks at every abstract socket of a job that it finds, as another user where this one may become one;
 # how often is in FILE
 stranger() {
-	exec python3 - >"$1" <<'PYTHON'
+	exec "$python" - >"$1" <<'PYTHON'
 import os, socket, sys, time
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -40,7 +40,7 @@ PYTHON
 job() {
 	outlast train --transport shm --workers 64 --steps 30 --pace 20 --consistency sync "${tiny[@]}" --json "$tmp/$1.json"
 	expect "$1" 0
-	python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(r["weights_sha256"], r["gradients_applied"], r["total_s"])' "$tmp/$1.json"
+	"$python" -c 'import json, sys; r = json.load(open(sys.argv[1])); print(r["weights_sha256"], r["gradients_applied"], r["total_s"])' "$tmp/$1.json"
 }
 
 read -r alone applied alone_s <<<"$(job alone)"

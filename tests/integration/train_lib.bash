@@ -12,6 +12,8 @@ export OUTLAST_JOB_KEY=0123456789abcdef0123456789abcdef
 DEADLINE_S=${OUTLAST_TEST_DEADLINE_S:-60}
 tiny=(--model softmax --dataset synthetic:train=500,test=200)
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/outlast-test.XXXXXX") || exit 1
+python=/usr/bin/python3 # the one that tools/packages installs for; another in PATH may be a wrapper that starts slowly
+[ -x "$python" ] || python=python3
 background_pids=()
 failures=0
 rc=0
@@ -125,7 +127,7 @@ gone() {
 
 # json FILE EXPRESSION -- a value of a report, by python
 json() {
-	python3 -c 'import json, sys
+	"$python" -c 'import json, sys
 r = json.load(open(sys.argv[1]))
 print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"
 }

@@ -93,7 +93,7 @@ for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
             s.close()
 assert held, "could not connect at all"
 PYTHON
-python3 "$tmp/garbage.py" "$at" || fail "the garbage was not delivered"
+"$python" "$tmp/garbage.py" "$at" || fail "the garbage was not delivered"
 work --id 0 --steps 30
 expect "after garbage" 0
 kill -TERM "$server"

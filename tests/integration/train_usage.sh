@@ -84,7 +84,7 @@ bad "no libsvm file" 3 "outlast train:*$tmp/none.svm*" train --dataset "libsvm:$
 echo "1 2:what" >"$tmp/words.svm"
 bad "libsvm with words" 3 "outlast train:*$tmp/words.svm*" train --dataset "libsvm:$tmp/words.svm"
 
-python3 - "$tmp" <<'PYTHON'
+"$python" - "$tmp" <<'PYTHON'
 import os, struct, sys
 def idx(path, magic, dims, data):
     with open(path, "wb") as f:

@@ -7,8 +7,6 @@
 
 mlp=(--model mlp:64 --dataset synthetic:train=500,test=200)
 count=4810
-python=/usr/bin/python3 # the one that tools/packages installs NumPy for
-[ -x "$python" ] || python=python3
 
 # numbers FILE -- the SHA-256 of its floats, as NumPy reads .npy; .safetensors by the rules of that format
 numbers() {

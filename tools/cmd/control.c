@@ -38,9 +38,9 @@ int ol_control_init(struct ol_control *control, int report_fd)
 	sigset_t set;
 	int rc;
 
-	*control = (struct ol_control){ .signal_fd = -1,
-					.parent_fd = report_fd,
-					.stop_at = UINT64_MAX };
+	*control = (struct ol_control){
+		.signal_fd = -1, .parent_fd = report_fd, .life_fd = -1, .stop_at = UINT64_MAX
+	};
 	if (report_fd >= 0) {
 		rc = parent_check(report_fd);
 		if (rc != 0)
@@ -132,19 +132,26 @@ static void parent_read(struct ol_control *control)
 
 void ol_control_poll(struct ol_control *control, int timeout_ms)
 {
-	struct pollfd fds[2] = {
+	struct pollfd fds[3] = {
 		{ .fd = control->signal_fd, .events = POLLIN },
 		{ .fd = control->parent_fd, .events = POLLIN }, /* -1 is left out */
+		{ .fd = control->life_fd }, /* the same; its end is told in any case */
 	};
 
 	if (control->deadline_ns != 0 && ol_clock_ns() >= control->deadline_ns)
 		control->stop_at = 0;
-	if (poll(fds, 2, timeout_ms) <= 0)
+	if (poll(fds, 3, timeout_ms) <= 0)
 		return;
 	if (fds[0].revents != 0)
 		signal_take(control);
 	if (fds[1].revents != 0)
 		parent_read(control);
+	if (fds[2].revents != 0 && control->signal == 0) {
+		control->life_fd = -1;
+		control->signal = SIGTERM;
+		control->signal_ns = ol_clock_ns();
+		control->stop_at = 0;
+	}
 }
 
 int ol_control_cancelled(struct ol_control *control)

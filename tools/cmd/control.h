@@ -40,6 +40,8 @@ typedef void (*ol_control_moved_fn)(void *arg, uint32_t shard, const char *addr)
 struct ol_control {
 	int signal_fd;
 	int parent_fd; /* -1: started by hand */
+	int life_fd; /* end, as by SIGTERM, when the other end of this pipe is closed; -1: there is
+			none. Set after ol_control_init() */
 	int signal; /* that arrived; 0: none */
 	uint64_t signal_ns; /* when */
 	uint64_t deadline_ns; /* of --seconds; 0: none */

@@ -56,6 +56,7 @@ struct serve_set {
 	uint64_t slot_memory_mib;
 	uint32_t epoch;
 	uint32_t ready_fd;
+	uint32_t life_fd;
 	uint32_t report_fd;
 	uint32_t rank;
 	bool refound;
@@ -120,6 +121,10 @@ static const struct ol_conf_field serve_fields[] = {
 		"change the system, write files outside of its folders"),
 	OL_ROW_U32(serve_set, ready_fd, "0", 0, 65535,
 		   "descriptor that gets the address and a newline once it listens; 0: none"),
+	OL_ROW_U32(
+		serve_set, life_fd, "0", 0, 65535,
+		"end, as by SIGTERM, when the other end of this descriptor's pipe is closed: with "
+		"the process that has it; 0: do not"),
 	OL_ROW_U32(serve_set, report_fd, "0", 0, 65535,
 		   "socket to the outlast train that started this; 0: none"),
 };
@@ -657,6 +662,8 @@ static int serve_start(struct serve *serve)
 	if (rc != 0)
 		return rc;
 	rc = ol_control_init(&serve->control, set->report_fd != 0 ? (int)set->report_fd : -1);
+	if (rc == 0 && set->life_fd != 0)
+		serve->control.life_fd = (int)set->life_fd;
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_USAGE, "serve", "cannot use --report-fd", NULL,
 				    ol_strerror(rc));

@@ -34,6 +34,7 @@ struct span {
 	const json_t *shape;
 	uint64_t begin;
 	uint64_t end;
+	size_t place; /* in the header */
 };
 
 static int bad(const struct tensors_line *err, const char *name, const char *what)
@@ -112,7 +113,7 @@ static int compare(const void *left, const void *right)
 		return a->begin < b->begin ? -1 : 1;
 	if (a->end != b->end)
 		return a->end < b->end ? -1 : 1;
-	return strcmp(a->name, b->name); /* both are empty */
+	return a->place < b->place ? -1 : 1; /* both are empty */
 }
 
 /* The tensors lie one behind the other, and fill what follows the header. */
@@ -183,10 +184,13 @@ static int tensors_read(json_t *header, uint64_t data_bytes, char **ret_table,
 	{
 		if (rc != 0)
 			break;
-		if (strcmp(name, metadata_name) == 0)
+		if (strcmp(name, metadata_name) == 0) {
 			rc = metadata_check(value, err);
-		else
-			rc = tensor_read(name, value, data_bytes, &spans[count++], err);
+			continue;
+		}
+		rc = tensor_read(name, value, data_bytes, &spans[count], err);
+		spans[count].place = count;
+		count++;
 	}
 	if (rc == 0)
 		rc = cover_check(spans, count, data_bytes, err);

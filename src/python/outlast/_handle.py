@@ -114,7 +114,7 @@ class Handle:
         self._tensors: tuple[_tensor.Tensor, ...] = ()
         self._owner: Owner | None = None  # what follows may fail
         self._owner = open_worker(options)
-        self._thread = threading.get_ident()
+        self._thread, self._pid = threading.get_ident(), os.getpid()
         self._pull_op = Op(self._owner)
         info = ffi.new("struct ol_job_info *")
         lib.ol_worker_info_sized(self._worker(), info, ffi.sizeof("struct ol_job_info"))
@@ -139,10 +139,11 @@ class Handle:
         """End the connection. Models trained through it get memory of their own.
 
         If a view of its memory is still referred to, the connection ends with the last such view,
-        and a ResourceWarning says so: memory that is seen is never unmapped.
+        and a ResourceWarning says so: memory that is seen is never unmapped. In a child of a fork
+        it does nothing: the connection is the parent's.
         """
         owner = self._owner
-        if owner is None:
+        if owner is None or self._is_parents():
             return
         if threading.get_ident() != self._thread:
             raise _errors.make(lib.OL_E_THREAD)
@@ -176,6 +177,10 @@ class Handle:
                 found()
 
         self._closers.append(call)
+
+    def _is_parents(self) -> bool:
+        """This process is a child of the one that opened it, where its memory is not mapped."""
+        return os.getpid() != self._pid
 
     def _worker(self) -> object:
         if self._owner is None:

@@ -19,6 +19,7 @@ from ._tensor import Tensor
 
 KEY_BYTES_MAX = 255
 OUTAGES = {"end": "OL_OUTAGE_END", "wait": "OL_OUTAGE_WAIT", "continue": "OL_OUTAGE_CONTINUE"}
+WEIGHT_MIN, WEIGHT_MAX = 1e-18, 1e18
 FORMATS = {"fp32": "OL_FORMAT_FP32", "bf16": "OL_FORMAT_BF16", "fp16": "OL_FORMAT_FP16",
            "int8": "OL_FORMAT_INT8"}
 
@@ -38,8 +39,10 @@ class Weights:
     age: float = 0.0  # seconds since the oldest shard of them was read; 0: just now
     tensors: tuple[Tensor, ...] = ()  # what the parameters are, if the job says so
 
-    def __getitem__(self, name: str) -> numpy.ndarray:
-        """A tensor by its name, in its shape: a view, valid as long as array is."""
+    def __getitem__(self, name: object) -> numpy.ndarray:
+        """A tensor by its name, in its shape; or what array has there. A view, valid as array is."""
+        if not isinstance(name, str):
+            return self.array[name]
         for one in self.tensors:
             if one.name == name:
                 return self.array[one.first:one.first + one.count].reshape(one.shape)
@@ -218,6 +221,10 @@ class Job(Handle):
         worker = self._worker()
         rc = self._repeat(lambda: lib.ol_grad_acquire(worker, self._grad_out),
                           deadline_of(self.timeout if timeout is None else timeout))
+        if rc == -errno.EBUSY:
+            raise _errors.Error("all gradient buffers of this job are lent: push or release() what "
+                                "grad() gave, detach() an optimizer that is done, or "
+                                "connect(window=...) with more (launch(window=...) allows them)", rc)
         if rc != 0:
             raise _errors.make(rc)
         return self._grad_out[0]
@@ -267,8 +274,9 @@ class Job(Handle):
 
     def _push_start(self, pointer: object, loss: float, samples: int, base: int | None,
                     weight: float = 1.0) -> None:
-        if weight == 0.0:
-            raise _errors.make(-errno.EINVAL)  # which the library takes as none given
+        if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
+            raise _errors.Error(f"weight {weight}: from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}",
+                                -errno.EINVAL)
         info = self._info
         info.base_version = self._used if base is None else base
         info.loss = loss

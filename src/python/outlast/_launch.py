@@ -15,12 +15,12 @@ import weakref
 import numpy
 
 from . import _errors, _tensor
-from ._library import BUILDS, installed
+from ._library import BUILDS, installed, lib
 
 LOOK_S = 0.05  # between two looks for a head
 STOP_S = 5.0  # until a server that was asked to end is killed
 LOG_BYTES = 2000
-OWN = {"shard", "epoch", "ready_fd", "optimizer"}  # options that are launch()'s own
+OWN = {"shard", "epoch", "ready_fd", "life_fd", "optimizer"}  # options that are launch()'s own
 
 
 def program() -> str:
@@ -43,11 +43,25 @@ def variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "OUTLAST_JOB"}
 
 
+class Life:
+    """A pipe that servers read: they end when this process has, however it ends."""
+
+    def __init__(self) -> None:
+        self.reads, self._writes = os.pipe()
+
+    def close(self) -> None:
+        if self.reads is not None:
+            os.close(self.reads)
+            os.close(self._writes)
+        self.reads = None
+
+
 class Server:
     """One process of `outlast serve`: it holds one shard."""
 
     def __init__(self, shard: int, address: str, words: list[str], folder: pathlib.Path,
-                 replica: int | None = None) -> None:
+                 life: Life, replica: int | None = None) -> None:
+        self._life = life
         self.shard, self.address, self.replica = shard, address, replica
         self.log = folder / (f"server{shard}.log" if replica is None
                              else f"server{shard}-{replica}.log")
@@ -65,15 +79,21 @@ class Server:
 
     def start(self, restore: str = "none") -> None:
         """Blocks until it listens."""
+        if self.alive:
+            raise _errors.Error("the server runs; kill() it first")
+        if self._life.reads is None:
+            raise _errors.Closed("the servers of this launch() were ended: launch() others")
         self._epoch += 1
         reads, writes = os.pipe()
         command = [*self._words, "--listen", self.address, "--epoch", str(self._epoch),
-                   "--restore", restore, "--ready-fd", str(writes)]
+                   "--restore", restore, "--ready-fd", str(writes),
+                   "--life-fd", str(self._life.reads)]
         try:
             with open(self.log, "ab") as log:
                 self._process = subprocess.Popen(
-                    command, pass_fds=[writes], env=variables(), stdin=subprocess.DEVNULL,
-                    stdout=log, stderr=log, start_new_session=True)  # Ctrl-C is the notebook's
+                    command, pass_fds=[writes, self._life.reads], env=variables(),
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    start_new_session=True)  # Ctrl-C is the notebook's
         finally:
             os.close(writes)
         with os.fdopen(reads, encoding="utf-8") as ready:
@@ -102,8 +122,6 @@ class Server:
         A server of a chain joins it again, and has them from there.
         Blocks until it listens; it has its weights when the workers, or the chain, have found it.
         """
-        if self.alive:
-            raise _errors.Error("the server runs; kill() it first")
         self.start(restore)
 
     def stop(self) -> None:
@@ -117,29 +135,31 @@ class Server:
             self.kill()
 
 
-def end(servers: list[Server], folder: str, pid: int) -> None:
+def end(servers: list[Server], folder: str, life: Life, pid: int) -> None:
     """At the end of the block, or of the process; not in a child of a fork."""
     if os.getpid() != pid:
         return
     for server in servers:
         server.stop()
+    life.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 class Launch:
     """Servers that run until close(), the end of a `with` block, or the end of this process.
 
-    They end too when nothing refers to this object: neither a variable nor a connected Job.
+    They end too when nothing refers to this object: neither a variable nor a connected Job. A process
+    that is killed takes them along; then their logs stay behind, in the folder for temporary files.
 
     str() of it, and `address`, is what connect() takes, in this process or in others. servers: one
     a shard, of a chain as many as it has replicas, with kill() and restart().
     """
 
-    def __init__(self, servers: list[Server], folder: str, outage: str,
+    def __init__(self, servers: list[Server], folder: str, life: Life, outage: str,
                  coordinator: str | None = None, stat: list[str] | None = None) -> None:
         self.servers, self.outage = servers, outage
         self._coordinator, self._stat = coordinator, stat
-        self._end = weakref.finalize(self, end, servers, folder, os.getpid())
+        self._end = weakref.finalize(self, end, servers, folder, life, os.getpid())
 
     @property
     def address(self) -> str:
@@ -151,6 +171,11 @@ class Launch:
         Blocks: while a chain has none, as its head was killed; at most timeout seconds.
         """
         if self._stat is None:
+            if not 0 <= shard < len(self.servers):
+                raise ValueError(f"shard {shard}: there are {len(self.servers)}")
+            if not self.servers[shard].alive:
+                raise _errors.NoServer(f"the only server of shard {shard} is gone: restart() it",
+                                       lib.OL_E_NO_SERVER)
             return self.servers[shard]
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -197,7 +222,11 @@ def first_words(params: int | None, init: object, folder: str) -> list[str]:
     if isinstance(init, (str, os.PathLike)):
         return ["--init", os.path.abspath(init)]
     if hasattr(init, "named_parameters"):
-        named = [(name, numpy.ascontiguousarray(one.detach().cpu().numpy(), dtype=numpy.float32))
+        for name, one in init.named_parameters():
+            if str(one.dtype) != "torch.float32" or one.is_sparse or one.is_meta:
+                raise ValueError(f'init: parameter "{name}" is {one.dtype} on {one.device}: a job '
+                                 "holds float32; model.float() makes it so")
+        named = [(name, numpy.asarray(one.detach().cpu().numpy(), order="C"))
                  for name, one in init.named_parameters()]
         _tensor.check(named, sum(array.size for _, array in named))
         file = os.path.join(folder, "init.safetensors")
@@ -244,14 +273,17 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
         raise ValueError(f"{', '.join(sorted(own))}: launch() gives this to each server itself")
     if (params is None) == (init is None):
         raise ValueError("launch() needs params, or init")
-    if replicas < 1:
-        raise ValueError("replicas: at least 1")
+    if replicas < 1 or servers < 1:
+        raise ValueError("servers, replicas: at least 1")
+    if outage not in ("end", "wait", "continue"):
+        raise ValueError(f"outage {outage!r}: of end, wait, continue")
+    lr = float(lr)
     if listen is not None and len(listen) != servers * replicas:
         raise ValueError(f"listen: an address for each of {servers * replicas} servers")
     name = f"@outlast-{os.getpid()}-{secrets.token_hex(4)}"
     folder = tempfile.mkdtemp(prefix="outlast-")
     words = [program(), "serve", "--servers", str(servers), "--workers", str(workers),
-             "--consistency", consistency, "--optimizer", rule, "--lr", repr(float(lr))]
+             "--consistency", consistency, "--optimizer", rule, "--lr", repr(lr)]
     try:
         words += first_words(params, init, folder)
     except Exception:
@@ -269,15 +301,16 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     for key, value in options.items():
         words += option(key, value)
     started: list[Server] = []
+    life = Life()
     try:
         for at in range(servers * replicas):
             shard, replica = divmod(at, replicas)
             address = listen[at] if listen is not None else f"{name}-{at}"
             server = Server(shard, address, [*words, "--shard", str(shard)], pathlib.Path(folder),
-                            replica if coordinator is not None else None)
+                            life, replica if coordinator is not None else None)
             started.append(server)
             server.start(restore)
     except BaseException:
-        end(started, folder, os.getpid())
+        end(started, folder, life, os.getpid())
         raise
-    return Launch(started, folder, outage, coordinator, stat)
+    return Launch(started, folder, life, outage, coordinator, stat)

@@ -26,6 +26,7 @@ from ._library import ffi, lib
 from ._rule import Group
 
 FLOAT_BYTES = 4
+TOKENS_MAX = 1e15  # of an inner step
 LOOK_S = 0.002  # between two looks whether a step is made
 
 
@@ -87,8 +88,18 @@ def vector(model: Model) -> numpy.ndarray:
 
 
 def load(model: Model, weights: object) -> None:
-    """Copy a vector (of reader.pull(), for example) into a model of this process's own memory."""
+    """Copy a vector (of reader.pull(), for example) into a model of this process's own memory.
+
+    Of weights that have names and shapes a Module with other ones is refused.
+    """
     parameters = parameters_of(model)
+    tensors = getattr(weights, "tensors", ())
+    if isinstance(model, torch.nn.Module) and tensors:
+        table = _tensor.table_of((one.name, one) for one in tensors)
+        difference = _tensor.differ(_tensor.table_of(model.named_parameters()),
+                                    ffi.new("char[]", table.encode()))
+        if difference is not None:
+            raise _errors.Error(f"the weights are of another model: {difference}", -errno.EINVAL)
     flat = torch.from_numpy(numpy.array(weights, dtype=numpy.float32).reshape(-1))
     layout = Layout(parameters)
     if len(flat) != layout.count:
@@ -116,6 +127,54 @@ class Counters:
     def count(self) -> None:
         for one in self.empty:
             one.zero_()
+
+
+class Held:
+    """A model's parameters while they lie in memory of a job, and the gradient buffer of its optimizer.
+
+    It outlives the optimizer: the model gets memory of its own when the optimizer is gone, or the
+    job is closed, and the job gets its buffer back.
+    """
+
+    def __init__(self, job: Job, parameters: list[torch.nn.Parameter]) -> None:
+        self.job = weakref.ref(job)
+        self.pointer: object = None  # the buffer that is lent
+        self.active = True
+        self._parameters = [weakref.ref(parameter) for parameter in parameters]
+        for parameter in parameters:
+            parameter._outlast_held = self  # a later optimizer's takes its place
+
+    def __reduce__(self) -> tuple:
+        return type(None), ()  # in a copy of the model, which has memory of its own
+
+    def release(self) -> int:
+        """Returns how many bytes were copied."""
+        job, copied = self.job(), 0
+        if not self.active or (job is not None and job._is_parents()):
+            return 0
+        self.active = False
+        with torch.no_grad():
+            for reference in self._parameters:
+                parameter = reference()
+                if parameter is None or parameter.__dict__.get("_outlast_held") is not self:
+                    continue
+                del parameter._outlast_held
+                parameter.grad = None
+                parameter.data = parameter.data.clone()
+                copied += FLOAT_BYTES * parameter.numel()
+        give_back(job, self)
+        return copied
+
+
+def give_back(job: Job | None, holder: object) -> None:
+    """The job gets the gradient buffer that holder.pointer is, if it is open, in its own thread."""
+    pointer, holder.pointer = holder.pointer, None
+    if pointer is None or job is None or job._owner is None or job._is_parents():
+        return
+    try:
+        job._grad_return(pointer)
+    except _errors.Error:
+        pass  # a collector in another thread: the buffer stays lent until close()
 
 
 class Place:
@@ -225,6 +284,8 @@ class Overlap:
         if not self.missing[index]:
             raise _errors.Error(f"the gradient of parameter {index} was whole, and is added to: "
                                 "overlap=True wants one backward() a step", -errno.EPERM)
+        if self.count == 0:  # what was zeroed or added before backward() is part of it
+            optimizer._clean = grad.flat._version - 1
         self.missing[index] = False
         self.count += 1
         behind = self._behind
@@ -260,7 +321,11 @@ class Optimizer(torch.optim.Optimizer):
     overlap: gradients go to the servers, which begin to apply them, while backward() computes those
     of the layers before. Then each step has one backward(), and nobody changes .grad after it:
     step() raises Error if somebody did (by torch's version counter: a write through .grad.data is
-    not seen). To clip, give groups clip_value or clip_norm.
+    not seen, as that of torch.nn.utils.clip_grad_value_(), which does not clip then). To clip, give
+    groups clip_value or clip_norm.
+
+    A model gets memory of its own when its optimizer is gone, or detach() or close() of the job is
+    called. An optimizer has one of the job's gradient buffers for as long as it lives.
     """
 
     def __init__(self, model: Model, job: Job, timeout: float | None = None,
@@ -287,9 +352,21 @@ class Optimizer(torch.optim.Optimizer):
         self._rates.tell()
         self.defaults.update(self._rates.defaults())  # schedulers of momentum look there
         self._overlap = Overlap(self) if overlap else None
+        self._held = Held(job, self._parameters)
+        self._end = weakref.finalize(self, self._held.release)
+        self._end.atexit = False
+        job._on_close(self.detach)
         self._borrow()
         self._point()
-        job._on_close(self.detach)
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Learning rates and the like; what the servers keep, momentum for one, is not in it."""
+        super().load_state_dict(state_dict)
+        self._rates.groups = self.param_groups  # torch has made new ones
+
+    def __getstate__(self) -> dict:
+        raise TypeError("an Optimizer cannot be copied: its parameters lie in the memory of a job; "
+                        "state_dict() has its numbers")
 
     def add_param_group(self, param_group: dict) -> None:
         """Only the constructor makes groups: they are where parameters lie in the job's vector."""
@@ -309,7 +386,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _borrow(self) -> None:
         """A gradient buffer of zeros, which .grad are views of."""
-        self._grad_pointer = self.job._grad_borrow(self.timeout)
+        self._grad_pointer = self._held.pointer = self.job._grad_borrow(self.timeout)
         self._grad = self._places.at(self._grad_pointer)
         self._grad.flat.zero_()
         self._clean = self._grad.flat._version
@@ -330,12 +407,13 @@ class Optimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Set all gradients to zero, in place: set_to_none changes nothing."""
-        if self._grad is None:  # the last step was interrupted
+        if self._grad is None:  # the last step was interrupted, or the optimizer detached
             self._drop()
             return
         if self._overlap is not None and self._overlap.sent:  # the servers may have read it
             self._drop()
             self.job._grad_return(self._grad_pointer)
+            self._held.pointer = None
             self._borrow()
         elif self._grad.flat._version != self._clean:
             self._grad.flat.zero_()
@@ -367,6 +445,8 @@ class Optimizer(torch.optim.Optimizer):
                                 -errno.EPERM)
 
     def _check(self) -> None:
+        if not self._held.active:
+            raise _errors.Closed("the optimizer was detached from its job: make another one")
         for index, parameter in enumerate(self._parameters):
             if parameter._version != self._versions[index]:
                 what = "written in place"
@@ -409,6 +489,7 @@ class Optimizer(torch.optim.Optimizer):
     def _exchange(self, loss: float, samples: int, weight: float) -> None:
         self._rates.tell()
         self.job._push_start(self._grad_pointer, loss, samples, self._base, weight)
+        self._held.pointer = None
         self._drop()
         try:
             self.job._push_end(self.timeout)
@@ -418,13 +499,22 @@ class Optimizer(torch.optim.Optimizer):
 
     def detach(self) -> None:
         """Give the model memory of its own, with the last weights; close() of the job does it."""
-        if self._places.known:
-            self._drop()
-            with torch.no_grad():
-                for parameter in self._parameters:
-                    parameter.data = parameter.data.clone()
-                    self.bytes_copied += FLOAT_BYTES * parameter.numel()
+        if self.job._is_parents():
+            raise _errors.make(lib.OL_E_THREAD)
+        if self._held.active:
+            self._grad = None
+            self.bytes_copied += self._held.release()
             self._places.known = {}
+
+
+class Lent:
+    """A gradient buffer, which the job gets back when its DiLoCo is gone."""
+
+    pointer: object = None
+
+
+def give_back_to(job: Callable[[], Job | None], lent: Lent) -> None:
+    give_back(job(), lent)
 
 
 class DiLoCo:
@@ -476,17 +566,20 @@ class DiLoCo:
         self.tokens = 0.0  # of the inner steps since the last outer one
         self.bytes_copied = 0
         parameters = parameters_of(model)
+        if {id(one) for one in parameters_of(inner.param_groups)} - {id(one) for one in parameters}:
+            raise ValueError("inner: an optimizer of this model's parameters, not of others")
         layout = Layout(parameters)
         layout.fit(job)
+        job.pull(newest=True, timeout=timeout)
+        layout.names(model, job)
         self._counters = Counters(parameters)
         self._places = Places(job, layout)
         self._local = torch.empty(layout.count)
         for parameter, part in zip(parameters, layout.views(self._local)):
             parameter.data = part
-        self._grad_pointer: object = None  # the buffer that is lent to this process
+        self._lent = Lent()
         self._pushes = False  # what the inner steps change is to be pushed
-        job.pull(newest=True, timeout=timeout)
-        layout.names(model, job)
+        weakref.finalize(self, give_back_to, weakref.ref(job), self._lent).atexit = False
         self._load()
         job._on_close(self._forget)
 
@@ -497,8 +590,8 @@ class DiLoCo:
 
     def _load(self) -> None:
         """Borrow the buffer for the next outer step, then take the weights that are there now."""
-        if self._grad_pointer is None:
-            self._grad_pointer = self.job._grad_borrow(self.timeout)
+        if self._lent.pointer is None:
+            self._lent.pointer = self.job._grad_borrow(self.timeout)
         self._take()
         self._begin()
 
@@ -515,7 +608,7 @@ class DiLoCo:
 
     def _changed(self) -> torch.Tensor:
         """What the inner steps have changed, as a gradient, in the buffer of the next push."""
-        grad = self._places.at(self._grad_pointer).flat
+        grad = self._places.at(self._lent.pointer).flat
         with torch.no_grad():
             return torch.sub(self._base, self._local, out=grad)
 
@@ -528,6 +621,8 @@ class DiLoCo:
 
         tokens: that it was computed from (or samples): all learners say so, or none does.
         """
+        if not 0.0 <= tokens <= TOKENS_MAX:
+            raise ValueError(f"tokens {tokens}: from 0 to {TOKENS_MAX:g}")
         result = self.inner.step(closure)
         self.steps += 1
         self.since += 1
@@ -579,9 +674,9 @@ class DiLoCo:
             self._end_last()
         if self._pushes:
             self._changed()
-            job._push_start(self._grad_pointer, 0.0 if loss is None else float(loss), samples,
+            job._push_start(self._lent.pointer, 0.0 if loss is None else float(loss), samples,
                             self._base_version, weight or self.tokens or 1.0)
-            self._grad_pointer, self._pushes, self.since, self.tokens = None, False, 0, 0.0
+            self._lent.pointer, self._pushes, self.since, self.tokens = None, False, 0, 0.0
             if not self.follow:
                 self._end(self.timeout)
         while self._waits():  # with follow False: the push before was interrupted
@@ -623,5 +718,5 @@ class DiLoCo:
     def _forget(self) -> None:
         """At close() of the job: the model has memory of its own already."""
         self._places.known = {}
-        self._base = self._grad_pointer = None
+        self._base = self._lent.pointer = None
         self._pushes = False

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long things live: servers as long as their process, a model's place in a job as long as its
+optimizer, gradient buffers too; and what a child of a fork may do."""
+import copy
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import unittest.mock
+
+import numpy
+import torch
+
+import outlast
+
+LAUNCH = """
+import os, signal, sys, outlast
+servers = outlast.launch(params=1000, replicas=int(sys.argv[1]))
+print(*(server.pid for server in servers.servers), flush=True)
+exec(sys.argv[2])
+"""
+ENDS = ("os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGTERM)",
+        "os._exit(0)", "os.abort()", "sys.exit(0)")
+
+
+def make(seed: int = 1) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return torch.nn.Linear(20, 3)
+
+
+def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int = 3) -> None:
+    for step in range(steps):
+        torch.manual_seed(step)
+        optimizer.zero_grad()
+        model(torch.randn(7, 20)).pow(2).mean().backward()
+        optimizer.step()
+
+
+def flat(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([one.detach().reshape(-1) for one in model.parameters()])
+
+
+class ServersTest(unittest.TestCase):
+    def test_they_end_with_their_process_however_it_ends(self):
+        for end in ENDS:
+            for replicas in ("1", "3") if end == ENDS[0] else ("1",):
+                with self.subTest(end=end, replicas=replicas):
+                    env = dict(os.environ, PYTHONPATH=sys.path[1])
+                    done = subprocess.run([sys.executable, "-c", LAUNCH, replicas, end], env=env,
+                                          capture_output=True, text=True, timeout=120, check=False)
+                    pids = [int(pid) for pid in done.stdout.split()]
+                    self.assertEqual(len(pids), int(replicas), done.stderr)
+                    while any(os.path.exists(f"/proc/{pid}/cmdline") and
+                              open(f"/proc/{pid}/cmdline", "rb").read() for pid in pids):
+                        time.sleep(0.05)
+
+    def test_what_launch_refuses(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        patch = unittest.mock.patch.object(tempfile, "tempdir", folder.name)
+        patch.start()
+        self.addCleanup(patch.stop)
+        for words in ({"lr": "x"}, {"servers": 0}, {"outage": "bogus"}):
+            with self.subTest(words=words), self.assertRaises(ValueError):
+                outlast.launch(params=1000, **words)
+        with self.assertRaisesRegex(ValueError, '"weight" is torch.float64'):
+            outlast.launch(init=make().double())
+        self.assertEqual(os.listdir(folder.name), [])
+
+    def test_a_server_runs_once(self):
+        with outlast.launch(params=1000) as run:
+            with self.assertRaises(outlast.Error):
+                run.servers[0].start()
+            run.servers[0].kill()
+            with self.assertRaises(outlast.NoServer):
+                run.head()
+            with self.assertRaises(ValueError):
+                run.head(1)
+        with self.assertRaises(outlast.Closed):
+            run.servers[0].restart()
+
+
+class OptimizerTest(unittest.TestCase):
+    def setUp(self):
+        self.model = make()
+        self.run = outlast.launch(init=self.model, lr=0.25)
+        self.addCleanup(self.run.close)
+        self.job = outlast.connect(self.run, timeout=60)
+        self.addCleanup(self.job.close)
+
+    def test_a_dropped_one_leaves_its_model_and_its_buffer(self):
+        for overlap in (False, True):
+            for _ in range(4):
+                optimizer = outlast.torch.Optimizer(self.model, self.job, overlap=overlap)
+                train(self.model, optimizer)
+                optimizer.detach()
+            with self.assertRaises(outlast.Closed):
+                optimizer.step()
+            for _ in range(4):
+                optimizer = None
+                optimizer = outlast.torch.Optimizer(self.model, self.job, overlap=overlap)
+            train(self.model, optimizer)
+            optimizer = None
+        gc.collect()
+        kept = flat(self.model)
+        buffer = self.job.grad(timeout=10)
+        buffer[:] = 1
+        self.job.push(buffer)
+        del buffer
+        self.job.pull()
+        self.assertTrue(torch.equal(flat(self.model), kept))
+        self.job.close()
+        with outlast.connect(self.run, connect_timeout=20) as again:
+            self.assertGreater(again.pull().version, 0)
+        with torch.no_grad():
+            self.model.weight.add_(1)
+
+    def test_a_later_one_takes_over(self):
+        optimizer = outlast.torch.Optimizer(self.model, self.job)
+        train(self.model, optimizer)
+        for _ in range(4):
+            optimizer = outlast.torch.Optimizer(self.model, self.job)
+            gc.collect()
+            train(self.model, optimizer)
+        self.assertEqual(optimizer.bytes_copied, 0)
+
+    def test_diloco_gives_its_buffer_back(self):
+        self.job.close()
+        with outlast.launch(init=self.model, consistency="sync") as run, \
+                outlast.connect(run, timeout=60) as job:
+            for _ in range(4):
+                inner = torch.optim.SGD(self.model.parameters(), lr=0.1)
+                sync = outlast.torch.DiLoCo(self.model, inner, 2, job)
+                train(self.model, sync, 4)
+                sync = None
+            before = flat(self.model)
+            with self.assertRaises(ValueError):
+                outlast.torch.DiLoCo(self.model, torch.optim.SGD(make().parameters(), lr=0.1), 2,
+                                     job)
+            other = torch.nn.Sequential(torch.nn.Linear(20, 3))
+            kept = flat(other)
+            with self.assertRaisesRegex(outlast.Error, "another model"):
+                outlast.torch.DiLoCo(other, torch.optim.SGD(other.parameters(), lr=0.1), 2, job)
+            self.assertTrue(torch.equal(flat(other), kept))
+            self.assertTrue(torch.equal(flat(self.model), before))
+            sync = outlast.torch.DiLoCo(self.model, inner, 2, job)
+            for tokens in (float("nan"), -1.0, 1e30):
+                with self.assertRaises(ValueError):
+                    sync.step(tokens=tokens)
+            train(self.model, sync, 4)
+
+    def test_a_loaded_state_changes_rates(self):
+        optimizer = outlast.torch.Optimizer(self.model, self.job)
+        twin = make()
+        other = torch.optim.SGD(twin.parameters(), lr=0.25)
+        for model, one in ((self.model, optimizer), (twin, other)):
+            rates = torch.optim.lr_scheduler.StepLR(one, 1, gamma=0.5)
+            one.load_state_dict(one.state_dict())
+            for _ in range(4):
+                train(model, one, 1)
+                rates.step()
+        self.assertEqual(self.job.rule().groups[0].lr, 0.25 / 8)
+        self.assertTrue(torch.equal(flat(self.model), flat(twin)))
+
+    def test_zero_grad_of_the_model_with_overlap(self):
+        optimizer = outlast.torch.Optimizer(self.model, self.job, overlap=True)
+        twin = make()
+        other = torch.optim.SGD(twin.parameters(), lr=0.25)
+        for step in range(4):
+            for model, one in ((self.model, optimizer), (twin, other)):
+                torch.manual_seed(step)
+                model.zero_grad(set_to_none=False)
+                model(torch.randn(7, 20)).pow(2).mean().backward()
+                one.step()
+        self.assertTrue(torch.equal(flat(self.model), flat(twin)))
+
+    def test_copies(self):
+        optimizer = outlast.torch.Optimizer(self.model, self.job)
+        with self.assertRaisesRegex(TypeError, "cannot be copied"):
+            copy.deepcopy(optimizer)
+        for twin in (copy.deepcopy(self.model), pickle.loads(pickle.dumps(self.model))):
+            self.assertTrue(torch.equal(flat(self.model), flat(twin)))
+        train(self.model, optimizer)
+
+    def test_a_child_of_a_fork_leaves(self):
+        optimizer = outlast.torch.Optimizer(self.model, self.job)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            try:
+                with self.job:
+                    optimizer.detach()
+            except outlast.WrongThread:
+                del optimizer
+                gc.collect()
+                os._exit(0)
+            os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        train(self.model, optimizer)
+
+
+class NamesTest(unittest.TestCase):
+    def test_shapes_without_extent(self):
+        model = torch.nn.ParameterDict({
+            "scale": torch.nn.Parameter(torch.tensor(3.0)), "z": torch.nn.Parameter(torch.empty(0)),
+            "a": torch.nn.Parameter(torch.empty(2, 0)), "w": torch.nn.Parameter(torch.ones(5))})
+        with outlast.launch(init=model) as run, outlast.connect(run, timeout=60) as job:
+            outlast.torch.Optimizer(model, job).step()
+            self.assertEqual([(one.name, one.shape) for one in job.tensors()],
+                             [(name, tuple(one.shape)) for name, one in model.named_parameters()])
+
+    def test_weights_of_another_model_are_not_loaded(self):
+        model, other = make(), torch.nn.Linear(3, 20)
+        other.bias = torch.nn.Parameter(torch.zeros(3))
+        with outlast.launch(init=model) as run, outlast.connect(run, timeout=60) as job, \
+                job.reader() as reader:
+            weights = reader.pull()
+            self.assertEqual(weights[7], numpy.asarray(weights)[7])
+            outlast.torch.load(make(2), weights)
+            with self.assertRaisesRegex(outlast.Error, "another model"):
+                outlast.torch.load(other, weights)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -260,6 +260,11 @@ static void a_mirror_of_an_epoch_too_late(struct ol_hello *hello)
 	hello->mirror_epoch = OL_EPOCH_MAX;
 }
 
+static void an_unknown_format(struct ol_hello *hello)
+{
+	hello->format = OL_FORMAT_INT8 + 1;
+}
+
 static void (*const lies[])(struct ol_hello *hello) = {
 	NULL, /* not whole */
 	no_magic,
@@ -267,6 +272,7 @@ static void (*const lies[])(struct ol_hello *hello) = {
 	an_epoch_too_late,
 	a_version_too_late,
 	a_mirror_of_an_epoch_too_late,
+	an_unknown_format,
 };
 
 /* With a mirror */

@@ -50,11 +50,12 @@ train "${async[@]}" --kill worker1@150steps:down=300ms
 killed 1
 truth "no gradient is missing or twice" 'r["version"] == 600 == r["gradients_applied"] and r["workers_died"] == 0'
 truth "the others went on" 'r["outages"][0]["version"] >= 150'
-# what is queued is applied as few steps: where a busy machine has queued so much that step 400 never comes, less is
+# what is queued is applied as few steps: where a busy machine has queued so much that step 400 never comes, or comes when
+# worker 0 has finished, less is
 for pace in 200 50 10; do
 	train --workers 2 --steps 600 --pace $pace --outage continue \
 		--kill worker1@100steps:down=200ms,server0@200steps:down=200ms,worker0@400steps
-	[ "$(json "$report" 'r["kills_not_fired"]')" = "['worker0@400steps']" ] || break
+	[ "$(json "$report" 'r["recoveries"]')" = 3 ] && break
 done
 killed 3
 truth "accounts" 'r["gradients_applied"] == 600'

@@ -6,6 +6,7 @@ same bits.
 """
 import hashlib
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import torch
 
 import outlast
 
+HOST = os.environ.get("OUTLAST_TEST_HOST")  # an RDMA device's address; without it over shm
 LEARNERS = 2
 DEADLINE_S = 60.0
 fork = multiprocessing.get_context("fork")  # torch is loaded once
@@ -75,7 +77,7 @@ def watch(plan: Plan, server: outlast.Server, pipe: object) -> None:
 def run(plan: Plan) -> list[tuple[bool, int, str, dict[str, float]]]:
     """What each learner said at its end: finished, version, SHA-256, counters of its gradients."""
     with outlast.launch(init=plan.init, workers=LEARNERS, consistency="sync",
-                        **plan.rule) as servers:
+                        listen=[f"{HOST}:0"] if HOST else None, **plan.rule) as servers:
         pipes, processes = [], []
         for number in range(LEARNERS):
             here, there = fork.Pipe()

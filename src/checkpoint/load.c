@@ -177,9 +177,25 @@ bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_m
 				 OL_CKPT_WHY_MAX);
 }
 
-/* A rule of no more groups than `to` has room for; one of version 0 says nothing */
-static bool rule_fit(const struct ol_geometry *from, const uint8_t *content,
-		     const struct ol_geometry *to, uint8_t *ret_content, char *why)
+/* A rule of version 0 says nothing */
+static bool rule_fits(const struct ol_geometry *from, const uint8_t *content,
+		      const struct ol_geometry *to, char *why)
+{
+	const void *at = content + ol_layout_rule_off(from);
+	const struct ol_rule *rule = at;
+
+	if (from->groups == to->groups || rule->version == 0 ||
+	    (rule->group_count <= to->groups && rule->group_count <= from->groups))
+		return true;
+	refuse(why,
+	       "its rule has %" PRIu32 " groups, and there is room for %" PRIu32
+	       "; raise the limit",
+	       rule->group_count, to->groups);
+	return false;
+}
+
+static void rule_put(const struct ol_geometry *from, const uint8_t *content,
+		     const struct ol_geometry *to, uint8_t *ret_content)
 {
 	const void *at = content + ol_layout_rule_off(from);
 	const struct ol_rule *rule = at;
@@ -187,37 +203,25 @@ static bool rule_fit(const struct ol_geometry *from, const uint8_t *content,
 
 	if (from->groups == to->groups) {
 		memcpy(ret_rule, rule, ol_layout_rule_bytes(to));
-		return true;
+		return;
 	}
 	memset(ret_rule, 0, ol_layout_rule_bytes(to));
-	if (rule->version == 0)
-		return true;
-	if (rule->group_count > to->groups || rule->group_count > from->groups) {
-		refuse(why,
-		       "its rule has %" PRIu32 " groups, and there is room for %" PRIu32
-		       "; raise the limit",
-		       rule->group_count, to->groups);
-		return false;
-	}
-	memcpy(ret_rule, rule, ol_rule_bytes_used(rule));
-	return true;
+	if (rule->version != 0)
+		memcpy(ret_rule, rule, ol_rule_bytes_used(rule));
 }
 
 /* The job's table is taken, unless the content has another one */
-static bool tensors_fit(const struct ol_geometry *from, const uint8_t *content,
-			const struct ol_geometry *to, const char *tensors, uint8_t *ret_content,
+static bool tensors_fit(const struct ol_geometry *from, const uint8_t *content, const char *tensors,
 			char *why)
 {
 	const char *own = ol_tensors_of(from, content);
 	char difference[OL_CKPT_WHY_MAX / 2];
 
-	if (own != NULL && tensors != NULL &&
-	    ol_tensor_differ(tensors, own, difference, sizeof(difference))) {
-		refuse(why, "it is of a job with other tensors: %s", difference);
-		return false;
-	}
-	ol_tensors_put(to, ret_content, tensors);
-	return true;
+	if (own == NULL || tensors == NULL ||
+	    !ol_tensor_differ(tensors, own, difference, sizeof(difference)))
+		return true;
+	refuse(why, "it is of a job with other tensors: %s", difference);
+	return false;
 }
 
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
@@ -243,9 +247,10 @@ bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 	}
 	if (from->workers_max == to->workers_max)
 		kept = to_rule; /* all of the table, padding too */
-	if (!rule_fit(from, content, to, ret_content, why) ||
-	    !tensors_fit(from, content, to, tensors, ret_content, why))
+	if (!rule_fits(from, content, to, why) || !tensors_fit(from, content, tensors, why))
 		return false;
+	rule_put(from, content, to, ret_content);
+	ol_tensors_put(to, ret_content, tensors);
 	memcpy(ret_content, content, kept);
 	memset(ret_content + kept, 0, to_rule - kept);
 	memcpy(ret_content + to_table, content + from_table,

@@ -59,7 +59,8 @@ bool ol_ckpt_content_sound(const struct ol_geometry *geo, const struct ol_ckpt_m
  * the weights: workers_max, groups, tensors_bytes
  *
  * tensors: the table of tensors that the content gets; NULL: none. false, with why: a worker that
- * has pushed would be forgotten, its rule has too many groups, or its own table is another
+ * has pushed would be forgotten, its rule has too many groups, or its own table is another; then
+ * nothing is written: ret_content may be what readers see
  */
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 		 const struct ol_geometry *to, const char *tensors, uint8_t *ret_content,

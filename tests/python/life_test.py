@@ -179,6 +179,18 @@ class OptimizerTest(unittest.TestCase):
                 one.step()
         self.assertTrue(torch.equal(flat(self.model), flat(twin)))
 
+    def test_a_skipped_layer_with_overlap(self):
+        self.job.close()
+        model = torch.nn.ModuleList([torch.nn.Linear(20, 3), torch.nn.Linear(20, 3)])
+        with outlast.launch(init=model) as run, outlast.connect(run, timeout=60) as job:
+            optimizer = outlast.torch.Optimizer(model, job, overlap=True)
+            for part in (0, None, 0, 1, 0):  # nothing of the last layer: no part is sent
+                for layer in model if part is None else (model[part],):
+                    optimizer.zero_grad()
+                    layer(torch.ones(2, 20)).sum().backward()
+                if part == 1:
+                    optimizer.step()
+
     def test_copies(self):
         optimizer = outlast.torch.Optimizer(self.model, self.job)
         with self.assertRaisesRegex(TypeError, "cannot be copied"):

@@ -145,5 +145,46 @@ class TensorsTest(unittest.TestCase):
             outlast.launch(init=model)
 
 
+class RefusedTest(unittest.TestCase):
+    def test_a_refused_checkpoint_leaves_the_rule_of_the_job(self):
+        one = make()
+        first = numpy.zeros(2048, numpy.float32)
+        for model in (one, first):
+            with tempfile.TemporaryDirectory() as folder:
+                saved = {"durability": "checkpoint", "checkpoint": f"every=1steps,dir={folder}"}
+                more = {} if isinstance(model, torch.nn.Module) else {"groups": 4}
+                with outlast.launch(init=model, lr=0.875, **saved, **more) as run, \
+                        outlast.connect(run, timeout=60) as job:
+                    job.pull()
+                    rule = job.rule()
+                    if more:
+                        rule.groups = [outlast.Group(256 * at, 0.5 + at) for at in range(4)]
+                        job.set_rule(rule)
+                    grad = job.grad()
+                    grad[:] = 0
+                    job.push(grad)
+                    while job.stat()[0].checkpoints == 0:
+                        job.poll()
+                    del grad
+                again = model
+                if not more:
+                    again = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.Tanh(),
+                                                torch.nn.ReLU(), torch.nn.Linear(3, 2))
+                    again.load_state_dict({"0.weight": one[0].weight, "0.bias": one[0].bias,
+                                           "3.weight": one[2].weight, "3.bias": one[2].bias})
+                more = {"groups": 1} if more else {}
+                with outlast.launch(init=again, lr=0.125, restore="freshest", **saved, **more) as run, \
+                        outlast.connect(run, timeout=60) as job:
+                    begun = job.pull().copy()
+                    for _ in range(3):
+                        grad = job.grad()
+                        grad[:] = 1
+                        job.push(grad)
+                        self.assertAlmostEqual(job.pull().array[0] - begun[0], -0.125, 5)
+                        self.assertEqual(job.rule().groups[0].lr, 0.125)
+                        begun = job.pull().copy()
+                    del grad
+
+
 if __name__ == "__main__":
     unittest.main()

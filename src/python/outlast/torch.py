@@ -415,9 +415,11 @@ class Optimizer(torch.optim.Optimizer):
             self.job._grad_return(self._grad_pointer)
             self._held.pointer = None
             self._borrow()
-        elif self._grad.flat._version != self._clean:
+        elif self._grad.flat._version != self._clean or self._overlap is not None:
             self._grad.flat.zero_()
             self._clean = self._grad.flat._version
+            if self._overlap is not None:
+                self._overlap.begin()
         self._attach()
 
     def _gather(self) -> None:

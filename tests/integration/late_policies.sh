@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # late_policies.sh -- jobs that do not wait for every worker learn, end at their step, and account for every gradient
 #
-# not under asan: what jobs learn in some time; integration-quorum and the policies' unit tests come in there
+# not under asan, tsan: what jobs learn in some time; integration-quorum and the policies' unit tests come in there
 . "$(dirname "$0")/train_lib.bash"
 
 report=$tmp/r.json

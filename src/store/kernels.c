@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/isa.h"
+
 ol_kernel_fn ol_kernel_update_generic;
 ol_kernel_gather_fn ol_kernel_gather_generic;
 ol_kernel_finite_fn ol_kernel_finite_generic;
@@ -36,26 +38,14 @@ static const struct ol_kernels kernels[] = {
 #endif
 };
 
-static unsigned kernels_count(void)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512f"))
-		return 3;
-	if (__builtin_cpu_supports("avx2"))
-		return 2;
-#endif
-	return 1;
-}
-
 const struct ol_kernels *ol_kernels_at(unsigned index)
 {
-	return index < kernels_count() ? &kernels[index] : NULL;
+	return index < ol_isa_count() ? &kernels[index] : NULL;
 }
 
 const struct ol_kernels *ol_kernels_best(void)
 {
-	return &kernels[kernels_count() - 1];
+	return &kernels[ol_isa_count() - 1];
 }
 
 enum {

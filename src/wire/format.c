@@ -4,6 +4,8 @@
 
 #include "wire/format.h"
 
+#include "base/isa.h"
+
 ol_format_encode_fn ol_format_encode_generic;
 ol_format_largest_fn ol_format_largest_generic;
 #if defined(__x86_64__)
@@ -35,30 +37,18 @@ uint32_t ol_format_peak(uint32_t format)
 	}
 }
 
-static unsigned coders_count(void)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512f"))
-		return 3;
-	if (__builtin_cpu_supports("avx2"))
-		return 2;
-#endif
-	return 1;
-}
-
 const struct ol_coder *ol_coder_at(unsigned index)
 {
-	return index < coders_count() ? &coders[index] : NULL;
+	return index < ol_isa_count() ? &coders[index] : NULL;
 }
 
 uint32_t ol_format_largest(const float *grad, uint64_t floats)
 {
-	return coders[coders_count() - 1].largest(grad, floats);
+	return coders[ol_isa_count() - 1].largest(grad, floats);
 }
 
 void ol_format_encode(uint32_t format, void *out, const float *grad, float *residual,
 		      uint64_t floats)
 {
-	coders[coders_count() - 1].encode(format, out, grad, residual, floats);
+	coders[ol_isa_count() - 1].encode(format, out, grad, residual, floats);
 }

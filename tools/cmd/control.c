@@ -62,6 +62,14 @@ void ol_control_fini(struct ol_control *control)
 	control->signal_fd = -1;
 }
 
+/* End, for this signal */
+static void signal_note(struct ol_control *control, int signal)
+{
+	control->signal = signal;
+	control->signal_ns = ol_clock_ns();
+	control->stop_at = 0;
+}
+
 static void signal_take(struct ol_control *control)
 {
 	struct signalfd_siginfo info;
@@ -70,9 +78,7 @@ static void signal_take(struct ol_control *control)
 		return;
 	if (control->signal != 0)
 		control->quit = true;
-	control->signal = (int)info.ssi_signo;
-	control->signal_ns = ol_clock_ns();
-	control->stop_at = 0;
+	signal_note(control, (int)info.ssi_signo);
 }
 
 static void order_take(struct ol_control *control, const char *order)
@@ -146,12 +152,11 @@ void ol_control_poll(struct ol_control *control, int timeout_ms)
 		signal_take(control);
 	if (fds[1].revents != 0)
 		parent_read(control);
-	if (fds[2].revents != 0 && control->signal == 0) {
-		control->life_fd = -1;
-		control->signal = SIGTERM;
-		control->signal_ns = ol_clock_ns();
-		control->stop_at = 0;
-	}
+	if (fds[2].revents == 0)
+		return;
+	control->life_fd = -1;
+	if (control->signal == 0)
+		signal_note(control, SIGTERM);
 }
 
 int ol_control_cancelled(struct ol_control *control)

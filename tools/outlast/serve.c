@@ -662,11 +662,11 @@ static int serve_start(struct serve *serve)
 	if (rc != 0)
 		return rc;
 	rc = ol_control_init(&serve->control, set->report_fd != 0 ? (int)set->report_fd : -1);
-	if (rc == 0 && set->life_fd != 0)
-		serve->control.life_fd = (int)set->life_fd;
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_USAGE, "serve", "cannot use --report-fd", NULL,
 				    ol_strerror(rc));
+	if (set->life_fd != 0)
+		serve->control.life_fd = (int)set->life_fd;
 	rc = first_make(serve);
 	if (rc == 0)
 		rc = server_open(serve);

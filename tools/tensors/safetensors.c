@@ -155,9 +155,11 @@ static int table_make(const struct span *spans, size_t count, uint64_t floats, c
 	size_t bytes = 0;
 	FILE *to = open_memstream(&text, &bytes);
 
-	for (size_t i = 0; to != NULL && i < count; i++)
+	if (to == NULL)
+		return tensors_err(err, -ENOMEM, "no memory for its list of tensors");
+	for (size_t i = 0; i < count; i++)
 		line_put(to, &spans[i]);
-	if (to == NULL || fclose(to) != 0) {
+	if (fclose(to) != 0) {
 		free(text);
 		return tensors_err(err, -ENOMEM, "no memory for its list of tensors");
 	}

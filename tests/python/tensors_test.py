@@ -137,7 +137,24 @@ class TensorsTest(unittest.TestCase):
                 outlast.torch.Optimizer(turned, job)
             with self.assertRaisesRegex(outlast.Error, '"0.weight"'):
                 outlast.torch.DiLoCo(turned, torch.optim.SGD(turned.parameters(), lr=1.0), 1, job)
-            outlast.torch.Optimizer(turned.parameters(), job)  # no names, no question
+            with self.assertRaisesRegex(outlast.Error, "parameter 0 has the shape"):
+                outlast.torch.Optimizer(turned.parameters(), job)
+            named = torch.nn.ModuleDict({"other": make()})
+            with self.assertRaisesRegex(outlast.Error, '"0.weight"'):
+                outlast.torch.Optimizer(named, job)
+            outlast.torch.Optimizer(named.parameters(), job)  # no names, no question
+
+    def test_groups_in_another_order_are_refused(self):
+        """Parameters without names have the job's shapes, in its order."""
+        model = torch.nn.Linear(5, 3)
+        with outlast.launch(init=model) as servers, outlast.connect(servers, timeout=20) as job:
+            groups = [{"params": [model.bias]}, {"params": [model.weight]}]
+            with self.assertRaisesRegex(outlast.Error,
+                                        r'parameter 0 has the shape \(3,\), .*"weight"'):
+                outlast.torch.Optimizer(groups, job)
+            with self.assertRaisesRegex(outlast.Error, "parameter 0 has the shape"):
+                outlast.torch.Optimizer([torch.nn.Parameter(torch.zeros(18))], job)
+            outlast.torch.Optimizer(groups[::-1], job)
 
     def test_a_name_that_no_table_can_have(self):
         model = torch.nn.ParameterDict({"a\nb": torch.zeros(2)})

@@ -213,6 +213,12 @@ class Jobs(unittest.TestCase):
                         job.pull()
                         self.assertEqual(push(job, 1.0), reader.pull().version)
 
+    def test_what_was_launched_knows_its_jobs_name(self):
+        with outlast.launch(params=PARAMS, lr=1.0, replicas=2, job="mine") as servers, \
+                outlast.connect(servers, timeout=20) as job, outlast.reader(servers) as reader:
+            job.pull()
+            self.assertEqual(push(job, 1.0), reader.pull().version)
+
     def test_continue_goes_on_without_a_server(self):
         with outlast.launch(params=PARAMS, lr=1.0, outage="continue") as servers, \
                 outlast.connect(servers, timeout=20) as job:

@@ -250,12 +250,13 @@ class Handle:
             return SLICE_MS
         return max(1, min(SLICE_MS, int(1000 * (deadline - time.monotonic()))))
 
-    def _repeat(self, call: Callable[[], int], deadline: float) -> int:
+    def _repeat(self, call: Callable[[], int], deadline: float,
+                between: Callable[[], None] | None = None) -> int:
         """A function of the library that waits for op_timeout_ms, which is one slice here."""
-        while True:
-            rc = call()
-            if rc != -errno.ETIMEDOUT or time.monotonic() >= deadline:
-                return rc
+        while (rc := call()) == -errno.ETIMEDOUT and time.monotonic() < deadline:
+            if between is not None:
+                between()
+        return rc
 
     def poll(self) -> None:
         """Make progress without waiting: answer servers, reconnect. Costs about a microsecond.

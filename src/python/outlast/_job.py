@@ -217,10 +217,11 @@ class Job(Handle):
         self._lent[id(array)] = pointer
         return array
 
-    def _grad_borrow(self, timeout: float | None) -> object:
+    def _grad_borrow(self, timeout: float | None,
+                     between: Callable[[], None] | None = None) -> object:
         worker = self._worker()
         rc = self._repeat(lambda: lib.ol_grad_acquire(worker, self._grad_out),
-                          deadline_of(self.timeout if timeout is None else timeout))
+                          deadline_of(self.timeout if timeout is None else timeout), between)
         if rc == -errno.EBUSY:
             raise _errors.Error("all gradient buffers of this job are lent: push or release() what "
                                 "grad() gave, detach() an optimizer that is done, or "
@@ -501,9 +502,10 @@ def reader(address: object = None, *, coordinator: str | None = None, job: str |
 
 
 def found_options(address: object, call: str, *, coordinator: str | None, job_key: str | None,
-                  job_key_file: str | None, **options: object) -> Options:
+                  job: str | None, job_key_file: str | None, **options: object) -> Options:
     """Where the job is, with which key, and what else its caller gave."""
     launched = address
+    job = getattr(address, "job", None) if job is None else job
     address = os.environ.get("OUTLAST_JOB") if address is None and coordinator is None else address
     address = None if address is None else str(address)
     if address is not None and address.startswith(("dir:", "zk:")):
@@ -516,7 +518,7 @@ def found_options(address: object, call: str, *, coordinator: str | None, job_ke
         job_key = read_key(job_key_file)
     elif job_key is None:
         job_key = os.environ.get("OUTLAST_JOB_KEY")
-    made = Options(servers=address, coordinator=coordinator, job_key=job_key, **options)
+    made = Options(servers=address, coordinator=coordinator, job=job, job_key=job_key, **options)
     made.keep.append(launched)  # its servers run while it is referred to
     made.set("op_timeout_ms", SLICE_MS)  # the wait that lasts is Python's
     return made

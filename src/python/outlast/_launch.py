@@ -156,8 +156,9 @@ class Launch:
     """
 
     def __init__(self, servers: list[Server], folder: str, life: Life, outage: str,
-                 coordinator: str | None = None, stat: list[str] | None = None) -> None:
-        self.servers, self.outage = servers, outage
+                 coordinator: str | None = None, stat: list[str] | None = None,
+                 job: str | None = None) -> None:
+        self.servers, self.outage, self.job = servers, outage, job
         self._coordinator, self._stat = coordinator, stat
         self._end = weakref.finalize(self, end, servers, folder, life, os.getpid())
 
@@ -286,7 +287,7 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
              "--consistency", consistency, "--optimizer", rule, "--lr", repr(lr)]
     try:
         words += first_words(params, init, folder)
-    except Exception:
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     if replicas > 1 and "coordinator" not in options:
@@ -313,4 +314,4 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     except BaseException:
         end(started, folder, life, os.getpid())
         raise
-    return Launch(started, folder, life, outage, coordinator, stat)
+    return Launch(started, folder, life, outage, coordinator, stat, options.get("job"))

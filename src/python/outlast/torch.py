@@ -47,17 +47,36 @@ class Layout:
             raise _errors.Error(f"the model has {self.count} parameters, the job "
                                 f"{job.param_count}", -errno.EINVAL)
 
-    @staticmethod
-    def names(model: "Model", job: Job) -> None:
-        """A model with names is one of these names and shapes, if the job has them; after a pull."""
+    def match(self, model: "Model", job: Job) -> None:
+        """The model is of the names and shapes that the job has, if it has them; after a pull.
+
+        Parameters that come without a Module have no names: then their shapes, in this order.
+        """
         table = lib.ol_worker_tensors(job._worker())
-        if not isinstance(model, torch.nn.Module) or table == ffi.NULL:
+        if table == ffi.NULL:
+            return
+        if not isinstance(model, torch.nn.Module):
+            self._match_shapes(job)
             return
         difference = _tensor.differ(_tensor.table_of(model.named_parameters()), table)
         if difference is not None:
             raise _errors.Error(f"the job is of another model: {difference} (with "
-                                "model.parameters() in place of model no name is looked at)",
+                                "model.parameters() in place of model only shapes are looked at)",
                                 -errno.EINVAL)
+
+    def _match_shapes(self, job: Job) -> None:
+        tensors = job.tensors()
+        shapes = [tuple(shape) for shape in self.shapes]
+        for index, (shape, tensor) in enumerate(zip(shapes, tensors)):
+            if shape != tensor.shape:
+                raise _errors.Error(f"parameter {index} has the shape {shape}, and the job's tensor "
+                                    f'"{tensor.name}", which is the next in its order, has '
+                                    f"{tensor.shape}: give parameters in the order that the job "
+                                    "began with, or begin it with "
+                                    "init=outlast.torch.vector(groups)", -errno.EINVAL)
+        if len(shapes) != len(tensors):
+            raise _errors.Error(f"there are {len(shapes)} parameters, and the job has "
+                                f"{len(tensors)} tensors", -errno.EINVAL)
 
     def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """Each parameter's part of a flat vector, in its shape."""
@@ -255,18 +274,19 @@ class Overlap:
         self._nodes: list[object] = []  # autograd holds them weakly
         here = weakref.ref(self)  # Python's collector does not see what autograd holds
         for index, parameter in enumerate(parameters):
-            if parameter.requires_grad:
-                with torch.enable_grad():
-                    node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
-                node.register_hook(lambda *_, index=index: here() and here()._added(index))
-                self._nodes.append(node)
+            wanted = parameter.requires_grad
+            parameter.requires_grad_(True)  # one that is frozen may be trained later
+            with torch.enable_grad():
+                node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
+            parameter.requires_grad_(wanted)
+            node.register_hook(lambda *_, index=index: here() and here()._added(index))
+            self._nodes.append(node)
         self._firsts = [0, *itertools.accumulate(one.numel() for one in parameters)]
-        self._open = [parameter.requires_grad for parameter in parameters]
         self.begin()
 
     def begin(self) -> None:
         """The buffer is new, and holds zeros."""
-        self.missing = list(self._open)
+        self.missing = [True] * len(self._nodes)
         self._behind = len(self.missing)  # from this parameter on all are whole
         self.count = 0  # gradients that backward() has added
 
@@ -281,6 +301,8 @@ class Overlap:
         grad = optimizer._grad
         if grad is None or optimizer._parameters[index].grad is not grad.parts[index]:
             return  # it lies elsewhere: step() brings it into the buffer
+        if self.count == 0:  # backward() has begun: what is frozen now stays 0
+            self.missing = [parameter.requires_grad for parameter in optimizer._parameters]
         if not self.missing[index]:
             raise _errors.Error(f"the gradient of parameter {index} was whole, and is added to: "
                                 "overlap=True wants one backward() a step", -errno.EPERM)
@@ -347,7 +369,7 @@ class Optimizer(torch.optim.Optimizer):
         self._base = 0  # version of the weights that the parameters are, and where these lie
         self._starts: list[int] = []
         job.pull(newest=True, timeout=timeout)
-        layout.names(model, job)
+        layout.match(model, job)
         self._rates = Rates(job, self.param_groups, defaults)
         self._rates.tell()
         self.defaults.update(self._rates.defaults())  # schedulers of momentum look there
@@ -547,8 +569,9 @@ class DiLoCo:
     the last outer step that it knows: they are as old as it is slow.
 
     until: the outer step that the job ends with. A pseudo-gradient that comes too late for it is
-    taken back, and counted in `late`: nobody makes the step that it would be of. Without until such
-    a learner waits for that step.
+    taken back, and counted in `late`: nobody makes the step that it would be of, unless a quorum of
+    learners have all pushed such ones before any of them was told that the last step is made.
+    Without until such a learner waits for that step.
     """
 
     def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter],
@@ -573,7 +596,7 @@ class DiLoCo:
         layout = Layout(parameters)
         layout.fit(job)
         job.pull(newest=True, timeout=timeout)
-        layout.names(model, job)
+        layout.match(model, job)
         self._counters = Counters(parameters)
         self._places = Places(job, layout)
         self._local = torch.empty(layout.count)
@@ -581,6 +604,7 @@ class DiLoCo:
             parameter.data = part
         self._lent = Lent()
         self._pushes = False  # what the inner steps change is to be pushed
+        self._stranded = False  # on weights that the job has no more
         weakref.finalize(self, give_back_to, weakref.ref(job), self._lent).atexit = False
         self._load()
         job._on_close(self._forget)
@@ -592,15 +616,23 @@ class DiLoCo:
 
     def _load(self) -> None:
         """Borrow the buffer for the next outer step, then take the weights that are there now."""
-        if self._lent.pointer is None:
-            self._lent.pointer = self.job._grad_borrow(self.timeout)
+        if not self._is_over(self.job._weights()[1]):
+            self._borrow()
         self._take()
         self._begin()
+
+    def _borrow(self) -> None:
+        if self._lent.pointer is None:
+            self._lent.pointer = self.job._grad_borrow(self.timeout, self._end_of_job)
+
+    def _is_over(self, version: int) -> bool:
+        """No outer step follows these weights."""
+        return self.until is not None and version >= self.until
 
     def _take(self) -> None:
         """Copy the weights that are there now into the model."""
         self._base = self._places.at(self.job._mirror()).flat
-        self._base_version = self.job.version
+        self._base_version, self._stranded = self.job.version, False
         self._local.copy_(self._base)
         self._counters.count()
         self.bytes_copied += FLOAT_BYTES * len(self._local)
@@ -638,7 +670,8 @@ class DiLoCo:
 
     def _is_behind(self) -> bool:
         """Others have made an outer step since this learner's weights, which it follows."""
-        return self.follow and self.job.newest() > self._base_version
+        return (self.follow and not self._is_over(self._base_version)
+                and self.job.newest() > self._base_version)
 
     def _follow(self) -> None:
         """Bring what this learner has changed onto the newest weights."""
@@ -650,13 +683,14 @@ class DiLoCo:
             self.job._pull_until(True, deadline_of(self.timeout), self._end_of_job)
         except BaseException:
             self._base = self._base.clone()  # that pull may still come, and another after it
+            self._stranded = True
             raise
         with torch.no_grad():
             self._take()
-            if self.until is None or self._base_version < self.until:
-                self._local.sub_(changed)
-            else:
+            if self._is_over(self._base_version):
                 self._begin()  # no step follows that could take what it has changed
+            else:
+                self._local.sub_(changed)
 
     def sync(self, *, loss: float | None = None, samples: int = 1,
              weight: float | None = None) -> None:
@@ -674,7 +708,13 @@ class DiLoCo:
         deadline = deadline_of(self.timeout)
         if self._pushes and self.follow:
             self._end_last()
+            if self._stranded:
+                self._follow()
+        if self._pushes and self._is_over(max(job.newest(), self._base_version)):
+            self.late += self.since > 0
+            self._pushes = False  # a push would be of a step that nobody is to make
         if self._pushes:
+            self._borrow()
             self._changed()
             job._push_start(self._lent.pointer, 0.0 if loss is None else float(loss), samples,
                             self._base_version, weight or self.tokens or 1.0)
@@ -688,11 +728,19 @@ class DiLoCo:
             time.sleep(LOOK_S)
             job.poll()
         job._pull_until(True, deadline, self._end_of_job)
+        if self._is_over(job._weights()[1]):
+            self._end_at_last(deadline)
         with torch.no_grad():
             self._load()
 
     def _end_of_job(self) -> None:
         self.job._withdraw_at(self.until)
+
+    def _end_at_last(self, deadline: float) -> None:
+        """The job is where it ends: what is still under way comes to its end, too."""
+        if self.job._push_op.lent:
+            self._end_of_job()
+            self._end(max(0.0, deadline - time.monotonic()))
 
     def _end(self, timeout: float | None) -> None:
         try:

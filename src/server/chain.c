@@ -287,10 +287,11 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 		uint32_t lease_ms;
 		float clip;
 		char transport[16];
+		uint8_t tensors[OL_MAC_BYTES];
 	} all;
 	uint8_t mac[OL_MAC_BYTES];
 	uint64_t number;
-	int rc;
+	int rc = 0;
 
 	memset(&all, 0, sizeof(all)); /* padding too */
 	all.geo = server->store.geo;
@@ -310,7 +311,11 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	all.lease_ms = opts->lease_ms;
 	all.clip = opts->replay_clip;
 	snprintf(all.transport, sizeof(all.transport), "%s", server->ops->name);
-	rc = ol_auth_mac(server->job_key, &all, sizeof(all), mac);
+	if (opts->tensors != NULL)
+		rc = ol_auth_mac(server->job_key, opts->tensors, strlen(opts->tensors),
+				 all.tensors);
+	if (rc == 0)
+		rc = ol_auth_mac(server->job_key, &all, sizeof(all), mac);
 	if (rc != 0)
 		return rc;
 	memcpy(&number, mac, sizeof(number));

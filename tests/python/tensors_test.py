@@ -144,6 +144,36 @@ class TensorsTest(unittest.TestCase):
                 outlast.torch.Optimizer(named, job)
             outlast.torch.Optimizer(named.parameters(), job)  # no names, no question
 
+    def test_a_server_of_other_names_takes_no_weights_of_the_job(self):
+        """Its table is as long as the job's, and its parameters are as many."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        other = pathlib.Path(folder, "other.safetensors")
+        layer = torch.nn.Linear(5, 3)
+        outlast._tensor.write(other, [(f"b.{name}", one.detach().numpy())
+                                      for name, one in layer.named_parameters()])
+        for replicas in (1, 2):
+            with self.subTest(replicas=replicas), \
+                    outlast.launch(init=torch.nn.ModuleDict({"a": layer}),
+                                   replicas=replicas) as servers, \
+                    outlast.connect(servers, timeout=20) as job:
+                grad = job.grad()
+                grad[:] = 1.0
+                job.push(grad)
+                del grad
+                job.pull()
+                victim = servers.head()
+                victim.kill()
+                victim._words[victim._words.index("--init") + 1] = str(other)
+                if replicas == 2:
+                    with self.assertRaisesRegex(outlast.Error, "is of another job"):
+                        victim.restart()
+                    self.assertEqual(job.pull(newest=True).version, 1)
+                    continue
+                victim.restart()
+                job.pull(newest=True)
+                self.assertIn('other tensors: tensor "b.weight" is wanted, and "a.weight" is there',
+                              victim.log.read_text())
+
     def test_groups_in_another_order_are_refused(self):
         """Parameters without names have the job's shapes, in its order."""
         model = torch.nn.Linear(5, 3)

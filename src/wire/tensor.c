@@ -28,10 +28,17 @@ uint32_t ol_tensors_bytes(const char *table)
 void ol_tensors_put(const struct ol_geometry *geo, void *content, const char *table)
 {
 	uint8_t *at = (uint8_t *)content + ol_layout_tensors_off(geo);
+	size_t bytes = table != NULL ? strlen(table) : 0, same = 0;
 
+	if (bytes >= geo->tensors_bytes)
+		bytes = 0;
+	while (same < geo->tensors_bytes && at[same] == (same < bytes ? (uint8_t)table[same] : 0))
+		same++;
+	if (same == geo->tensors_bytes)
+		return;
 	memset(at, 0, geo->tensors_bytes);
-	if (table != NULL && strlen(table) < geo->tensors_bytes)
-		memcpy(at, table, strlen(table));
+	if (bytes > 0)
+		memcpy(at, table, bytes);
 }
 
 const char *ol_tensors_of(const struct ol_geometry *geo, const void *content)

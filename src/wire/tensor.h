@@ -9,7 +9,11 @@
 /* ol_tensors_bytes -- that a table takes in a snapshot: its text, with zeros behind it. NULL: 0 */
 uint32_t ol_tensors_bytes(const char *table);
 
-/* ol_tensors_put -- write a table (NULL: none) into a content of this geometry, which has room for it */
+/*
+ * ol_tensors_put -- write a table (NULL: none) into a content of this geometry, which has room for it
+ *
+ * What is there already is not written again: peers may be reading it.
+ */
 void ol_tensors_put(const struct ol_geometry *geo, void *content, const char *table);
 
 /* ol_tensors_of -- the table of a content, which a peer may have written; NULL: none, or no text */

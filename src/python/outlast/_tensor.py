@@ -26,11 +26,14 @@ class Tensor:
 
 
 def read(table: object) -> tuple[Tensor, ...]:
-    """The tensors of a table of the library, a C string or NULL."""
+    """The tensors of a table of the library, a C string or NULL. Raises Error if it is none."""
     found: list[Tensor] = []
     at = ffi.new("const char **", table)
     one = ffi.new("struct ol_tensor *")
-    while table != ffi.NULL and lib.ol_tensor_next(at, one) == 1:
+    while table != ffi.NULL and (rc := lib.ol_tensor_next(at, one)) != 0:
+        if rc < 0:
+            raise _errors.Error(f"line {len(found) + 1} of the job's table of tensors is none: its "
+                                "servers are not to be trusted", rc)
         found.append(Tensor(text(one.name), tuple(one.shape[0:one.dims]), one.first, one.count))
     return tuple(found)
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -176,6 +177,7 @@ static void a_table_lies_in_a_content(void **unused)
 				   .window = 1,
 				   .consistency = OL_CONSISTENCY_ASYNC,
 				   .groups = 2 };
+	size_t bytes;
 	uint8_t *content;
 
 	(void)unused;
@@ -183,15 +185,19 @@ static void a_table_lies_in_a_content(void **unused)
 	assert_int_equal(ol_tensors_bytes(""), OL_LINE_BYTES);
 	geo.tensors_bytes = ol_tensors_bytes(table);
 	assert_int_equal(ol_geometry_check(&geo), 0);
-	content = malloc(ol_layout_content_bytes(&geo));
-	assert_non_null(content);
-	memset(content, 0xa5, ol_layout_content_bytes(&geo));
+	bytes = ol_layout_content_bytes(&geo);
+	content = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(content != MAP_FAILED);
+	memset(content, 0xa5, bytes);
 	assert_null(ol_tensors_of(&geo, content));
 	ol_tensors_put(&geo, content, table);
 	assert_string_equal(ol_tensors_of(&geo, content), table);
 	assert_int_equal(content[ol_layout_tensors_off(&geo) - 1], 0xa5);
 	assert_int_equal(content[ol_layout_table_bytes(&geo)], 0xa5);
 	assert_int_equal(content[ol_layout_table_bytes(&geo) - 1], 0);
+	assert_int_equal(mprotect(content, bytes, PROT_READ), 0);
+	ol_tensors_put(&geo, content, table); /* it is there: peers may read it */
+	assert_int_equal(mprotect(content, bytes, PROT_READ | PROT_WRITE), 0);
 	ol_tensors_put(&geo, content, NULL);
 	assert_null(ol_tensors_of(&geo, content));
 	geo.tensors_bytes += 1;
@@ -200,7 +206,7 @@ static void a_table_lies_in_a_content(void **unused)
 	assert_int_equal(ol_geometry_check(&geo), OL_E_GEOMETRY);
 	geo.tensors_bytes = 0;
 	assert_null(ol_tensors_of(&geo, content));
-	free(content);
+	munmap(content, bytes);
 }
 
 int main(void)

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "outlast_tensor.h"
 #include "store/content.h"
 #include "wire/rule.h"
 #include "wire/tensor.h"
@@ -210,20 +209,6 @@ static void rule_put(const struct ol_geometry *from, const uint8_t *content,
 		memcpy(ret_rule, rule, ol_rule_bytes_used(rule));
 }
 
-/* The job's table is taken, unless the content has another one */
-static bool tensors_fit(const struct ol_geometry *from, const uint8_t *content, const char *tensors,
-			char *why)
-{
-	const char *own = ol_tensors_of(from, content);
-	char difference[OL_CKPT_WHY_MAX / 2];
-
-	if (own == NULL || tensors == NULL ||
-	    !ol_tensor_differ(tensors, own, difference, sizeof(difference)))
-		return true;
-	refuse(why, "it is of a job with other tensors: %s", difference);
-	return false;
-}
-
 bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 		 const struct ol_geometry *to, const char *tensors, uint8_t *ret_content, char *why)
 {
@@ -247,7 +232,8 @@ bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 	}
 	if (from->workers_max == to->workers_max)
 		kept = to_rule; /* all of the table, padding too */
-	if (!rule_fits(from, content, to, why) || !tensors_fit(from, content, tensors, why))
+	if (!rule_fits(from, content, to, why) ||
+	    ol_tensors_differ(from, content, tensors, why, OL_CKPT_WHY_MAX))
 		return false;
 	rule_put(from, content, to, ret_content);
 	ol_tensors_put(to, ret_content, tensors);

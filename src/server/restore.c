@@ -34,7 +34,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "outlast_tensor.h"
 #include "rdma/order.h"
 #include "store/content.h"
 #include "wire/tensor.h"
@@ -382,20 +381,6 @@ static struct ol_restore_result table_take(struct ol_restoring *restoring)
 	return goes_on;
 }
 
-/* A mirror of as many parameters may be of a job that calls them otherwise. */
-static bool tensors_differ(const struct ol_restoring *restoring, char *why, size_t why_bytes)
-{
-	const struct ol_store *store = restoring->store;
-	const char *theirs = ol_tensors_of(&store->geo, ol_store_content(store, restoring->into));
-	char difference[192];
-
-	if (restoring->opts->tensors == NULL || theirs == NULL ||
-	    !ol_tensor_differ(restoring->opts->tensors, theirs, difference, sizeof(difference)))
-		return false;
-	snprintf(why, why_bytes, "it is of a job with other tensors: %s", difference);
-	return true;
-}
-
 /* The whole mirror was read. */
 static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 {
@@ -420,7 +405,9 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 				     .no_state = !with_state },
 			     why, sizeof(why)))
 		return source_refuse(restoring, why);
-	if (tensors_differ(restoring, why, sizeof(why)))
+	if (ol_tensors_differ(&restoring->store->geo,
+			      ol_store_content(restoring->store, restoring->into),
+			      restoring->opts->tensors, why, sizeof(why)))
 		return source_refuse(restoring, why);
 	if (ol_restore_grads(restoring->store, restoring->into) < hello->mirror_version)
 		return source_refuse(restoring,

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,8 @@
 static const char type_f32[] = "F32 ", not_a_tensor[] = "__metadata__";
 
 enum {
-	SHAPE_TEXT_MAX = OL_TENSOR_DIMS_MAX * 21 + 1
+	SHAPE_TEXT_MAX = OL_TENSOR_DIMS_MAX * 21 + 1,
+	DIFFERENCE_MAX = 192
 };
 
 uint32_t ol_tensors_bytes(const char *table)
@@ -259,4 +259,17 @@ int ol_tensor_differ(const char *mine, const char *theirs, char *why, size_t why
 	} while (a.dims == b.dims && memcmp(a.shape, b.shape, sizeof(a.shape)) == 0);
 	return say(why, why_bytes, "tensor \"%s\" is (%s), and (%s) is wanted", a.name,
 		   shape_text(&b, shape[1]), shape_text(&a, shape[0]));
+}
+
+bool ol_tensors_differ(const struct ol_geometry *geo, const void *content, const char *mine,
+		       char *why, size_t why_bytes)
+{
+	const char *theirs = ol_tensors_of(geo, content);
+	char difference[DIFFERENCE_MAX];
+
+	if (mine == NULL || theirs == NULL ||
+	    !ol_tensor_differ(mine, theirs, difference, sizeof(difference)))
+		return false;
+	snprintf(why, why_bytes, "it is of a job with other tensors: %s", difference);
+	return true;
 }

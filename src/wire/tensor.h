@@ -4,6 +4,8 @@
 #ifndef OL_WIRE_TENSOR_H
 #define OL_WIRE_TENSOR_H
 
+#include <stdbool.h>
+
 #include "wire/layout.h"
 
 /* ol_tensors_bytes -- that a table takes in a snapshot: its text, with zeros behind it. NULL: 0 */
@@ -18,5 +20,13 @@ void ol_tensors_put(const struct ol_geometry *geo, void *content, const char *ta
 
 /* ol_tensors_of -- the table of a content, which a peer may have written; NULL: none, or no text */
 const char *ol_tensors_of(const struct ol_geometry *geo, const void *content);
+
+/*
+ * ol_tensors_differ -- true if a content has a table, and it is another one than `mine` (NULL: any will do)
+ *
+ * why: one line that names the first tensor that differs.
+ */
+bool ol_tensors_differ(const struct ol_geometry *geo, const void *content, const char *mine,
+		       char *why, size_t why_bytes);
 
 #endif /* OL_WIRE_TENSOR_H */

@@ -170,7 +170,8 @@ class TensorsTest(unittest.TestCase):
                     self.assertEqual(job.pull(newest=True).version, 1)
                     continue
                 victim.restart()
-                job.pull(newest=True)
+                while "mirror of worker 0" not in victim.log.read_text():  # taken, or not used
+                    job.poll()
                 self.assertIn('other tensors: tensor "b.weight" is wanted, and "a.weight" is there',
                               victim.log.read_text())
 

@@ -92,7 +92,7 @@ static bool ranks_before(const struct ol_member *a, const struct ol_member *b)
 
 static bool same_job(const struct ol_member *a, const struct ol_member *b)
 {
-	return a->job == b->job && a->proto == b->proto;
+	return a->job == b->job && ol_member_meets(a, b);
 }
 
 static bool is_alive(const struct ol_member *alive, uint32_t alive_count, uint64_t id)
@@ -104,6 +104,16 @@ static bool is_alive(const struct ol_member *alive, uint32_t alive_count, uint64
 	return false;
 }
 
+/* Each replica of a view may become its neighbour */
+static bool same_job_as_all(const struct ol_member *member, const struct ol_view *view)
+{
+	for (uint32_t i = 0; i < view->count; i++) {
+		if (!same_job(member, &view->replicas[i]))
+			return false;
+	}
+	return true;
+}
+
 /* lowest_spare -- lowest live member of the view's job that is not in `next`; NULL: none */
 static const struct ol_member *lowest_spare(const struct ol_view *view, const struct ol_view *next,
 					    const struct ol_member *alive, uint32_t alive_count)
@@ -111,8 +121,9 @@ static const struct ol_member *lowest_spare(const struct ol_view *view, const st
 	const struct ol_member *best = NULL;
 
 	for (uint32_t i = 0; i < alive_count; i++) {
-		if (alive[i].id == 0 || !same_job(&alive[i], &view->replicas[0]) ||
-		    ol_view_find(next, alive[i].id) >= 0)
+		if (alive[i].id == 0 || ol_view_find(next, alive[i].id) >= 0 ||
+		    (next->count == 0 ? !same_job(&alive[i], &view->replicas[0])
+				      : !same_job_as_all(&alive[i], next)))
 			continue;
 		if (best == NULL || ranks_before(&alive[i], best))
 			best = &alive[i];
@@ -240,9 +251,10 @@ static size_t line_encode(const char *mark, const struct ol_member *member, char
 			  size_t text_bytes)
 {
 	return (size_t)snprintf(text, text_bytes,
-				"%s %016" PRIx64 " %016" PRIx64 " %" PRIu32 " %" PRIu32 " %.*s\n",
-				mark, member->id, member->job, member->proto, member->rank,
-				OL_ENDPOINT_MAX - 1, member->addr);
+				"%s %016" PRIx64 " %016" PRIx64 " %" PRIu32 " %" PRIu32 " %" PRIu32
+				" %.*s\n",
+				mark, member->id, member->job, member->proto, member->oldest,
+				member->rank, OL_ENDPOINT_MAX - 1, member->addr);
 }
 
 size_t ol_member_encode(const struct ol_member *member, char text[OL_MEMBER_TEXT_MAX])
@@ -337,15 +349,17 @@ static bool name_take(struct rest *rest, const char *name, uint64_t *ret_value)
 /* member_take -- read a member: the rest of a line after its first word */
 static bool member_take(struct rest *rest, struct ol_member *member)
 {
-	uint64_t proto, rank;
+	uint64_t proto, oldest, rank;
 
 	if (!number_take(rest, ' ', 16, UINT64_MAX, &member->id) ||
 	    !number_take(rest, ' ', 16, UINT64_MAX, &member->job) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &proto) ||
+	    !number_take(rest, ' ', 10, UINT32_MAX, &oldest) ||
 	    !number_take(rest, ' ', 10, UINT32_MAX, &rank) ||
 	    !word_take(rest, '\n', member->addr, sizeof(member->addr)))
 		return false;
 	member->proto = (uint32_t)proto;
+	member->oldest = (uint32_t)oldest;
 	member->rank = (uint32_t)rank;
 	for (const char *c = member->addr; *c != '\0'; c++) {
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)

@@ -30,10 +30,17 @@ enum {
 struct ol_member {
 	uint64_t id; /* of one process: random, never 0; a restarted server has another */
 	uint64_t job; /* digest of the options that replicas must share; others never join */
-	uint32_t proto; /* version of the wire protocol */
+	uint32_t proto; /* of the wire, the newest that it speaks */
+	uint32_t oldest; /* … and the oldest */
 	uint32_t rank; /* of the waiting members, the one with the lowest joins first */
 	char addr[OL_ENDPOINT_MAX]; /* where it listens: no blanks, no control characters */
 };
+
+/* ol_member_meets -- is there a protocol that both speak? */
+static inline bool ol_member_meets(const struct ol_member *a, const struct ol_member *b)
+{
+	return a->proto >= b->oldest && b->proto >= a->oldest;
+}
 
 struct ol_view {
 	uint32_t epoch; /* 0: no view yet */

@@ -46,32 +46,40 @@ static int fail(char *err, size_t err_bytes, int rc, const char *addr, const cha
 	return rc;
 }
 
-static bool job_is_good(const char *job)
+const char *ol_coord_job_fault(const char *job)
 {
 	static const char marks[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789-_.";
 
-	return job != NULL && job[0] != '\0' && job[0] != '.' && strlen(job) < OL_COORD_JOB_MAX &&
-	       strspn(job, marks) == strlen(job);
+	if (job != NULL && job[0] != '\0' && job[0] != '.' && strlen(job) < OL_COORD_JOB_MAX &&
+	    strspn(job, marks) == strlen(job))
+		return NULL;
+	return "a job's name has 1 to 63 letters, digits, '-', '_' or '.', the first no '.'";
 }
 
-static const struct ol_coord_backend *backend_of(const char *addr)
+const struct ol_coord_backend *ol_coord_backend_of(const char *addr)
 {
 	if (strncmp(addr, "dir:", 4) == 0)
 		return &ol_coord_local;
 	return strncmp(addr, "zk:", 3) == 0 ? &ol_coord_zookeeper : NULL;
 }
 
+const char *ol_coord_addr_fault(const char *addr)
+{
+	if (addr == NULL || addr[0] == '\0' || strlen(addr) >= OL_COORD_ADDR_MAX ||
+	    ol_coord_backend_of(addr) == NULL)
+		return "an address is dir:PATH, or zk: and HOST:PORT,…";
+	return strcmp(addr, "dir:") == 0 ? "a path is missing: dir:PATH" : NULL;
+}
+
 static const char *opts_fault(const struct ol_coord_opts *opts)
 {
-	if (opts->addr == NULL || opts->addr[0] == '\0' || strlen(opts->addr) >= OL_COORD_ADDR_MAX)
-		return "an address is dir:PATH, or zk: and HOST:PORT,…";
-	if (backend_of(opts->addr) == NULL)
-		return "an address is dir:PATH, or zk: and HOST:PORT,…";
-	if (strcmp(opts->addr, "dir:") == 0)
-		return "a path is missing: dir:PATH";
-	if (!job_is_good(opts->job))
-		return "a job's name has 1 to 63 letters, digits, '-', '_' or '.', the first no '.'";
+	const char *fault = ol_coord_addr_fault(opts->addr);
+
+	if (fault == NULL)
+		fault = ol_coord_job_fault(opts->job);
+	if (fault != NULL)
+		return fault;
 	if (opts->shard_count == 0 || opts->shard_count > OL_COORD_SHARDS_MAX)
 		return "shard_count is not between 1 and 64";
 	if (opts->lease_ms == 0)
@@ -111,7 +119,7 @@ static int handle_create(const struct ol_coord_opts *opts, struct ol_coord **ret
 	coord->opts.addr = strdup(opts->addr);
 	coord->opts.job = strdup(opts->job);
 	coord->shards = calloc(opts->shard_count, sizeof(*coord->shards));
-	coord->backend = backend_of(opts->addr);
+	coord->backend = ol_coord_backend_of(opts->addr);
 	snprintf(coord->reason, sizeof(coord->reason), "nobody answers");
 	if (coord->opts.addr == NULL || coord->opts.job == NULL || coord->shards == NULL) {
 		handle_free(coord);

@@ -47,6 +47,7 @@ struct ol_coord_opts {
 	ol_coord_mac_fn *mac;
 	ol_coord_mac_fn *owner_mac;
 	void *mac_arg; /* of both */
+	bool keyless; /* everybody has that secret: a user that the address names guards instead */
 	/* Called from the handle's thread when ol_coord_look() would give something new; may be
 	   NULL. */
 	void (*notify)(void *arg);
@@ -69,9 +70,15 @@ struct ol_coord_state {
 	struct ol_member members[OL_MEMBERS_MAX];
 	bool connected;
 	uint64_t lease_ns; /* CLOCK_MONOTONIC: the session lives at least until then; 0: no
-			      session */
+			      session; UINT64_MAX: for the process's life */
 	uint64_t losses; /* sessions that ended, with their registrations; they may be back */
 };
+
+/* ol_coord_is_lost -- the coordinator has lost the job, or it was removed: nothing changes any more */
+static inline bool ol_coord_is_lost(const struct ol_coord_state *state)
+{
+	return !state->connected && state->lease_ns == UINT64_MAX;
+}
 
 /*
  * ol_coord_open -- reach the coordinator, begin a session

@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "replication/coord/ask.h"
 #include "replication/coord/coord.h"
 
 enum {
@@ -26,6 +27,8 @@ enum {
 	OL_COORD_LINE_MAX = 256, /* of a diagnostic, with its end */
 	OL_COORD_ADDR_MAX = 512, /* of a coordinator's address, with its end */
 };
+
+struct ol_asker;
 
 struct ol_coord_backend {
 	/*
@@ -42,7 +45,23 @@ struct ol_coord_backend {
 	/* stop -- end the session, so that its member leaves at once, if that takes no long wait
 	   for the coordinator; then end the threads, free everything */
 	void (*stop)(void *back);
+	/*
+	 * ask.h's, without a handle. Address and job are checked; a line in err has no address.
+	 * examine() tells findings by ask_internal.h.
+	 */
+	int (*list)(const struct ol_coord_ask *ask, ol_kept_fn *tell, void *arg, char *err,
+		    size_t err_bytes);
+	int (*remove)(const struct ol_coord_ask *ask, char *err, size_t err_bytes);
+	int (*make_root)(const struct ol_coord_ask *ask, char *err, size_t err_bytes);
+	int (*examine)(const struct ol_coord_ask *ask, uint32_t lease_ms, uint32_t rounds,
+		       struct ol_asker *asker, char *err, size_t err_bytes);
 };
+
+/* ol_coord_addr_fault, ol_coord_job_fault -- why it is none, as a line; NULL: it is one */
+const char *ol_coord_addr_fault(const char *addr);
+const char *ol_coord_job_fault(const char *job);
+/* ol_coord_backend_of -- NULL: no back end has such addresses */
+const struct ol_coord_backend *ol_coord_backend_of(const char *addr);
 
 extern const struct ol_coord_backend ol_coord_local; /* local/; opts.addr has "dir:" before it */
 extern const struct ol_coord_backend ol_coord_zookeeper; /* zookeeper.c; opts.addr has

@@ -84,7 +84,8 @@ static void place_format(const struct ol_conf *conf, const char *name, struct ol
 			 char *buf, size_t buf_bytes)
 {
 	if (where.source == OL_CONF_FROM_FILE)
-		snprintf(buf, buf_bytes, "%s:%u: %s", conf->file_name, where.line, name);
+		snprintf(buf, buf_bytes, "%s:%u: %s", conf->file_names[where.file], where.line,
+			 name);
 	else
 		name_format(name, where.source, buf, buf_bytes);
 }
@@ -208,7 +209,8 @@ void ol_conf_destroy(struct ol_conf *conf)
 	for (size_t i = 0; i < OL_CONF_FIELDS_MAX; i++)
 		free(conf->texts[i]);
 	free(conf->arguments);
-	free(conf->file_name);
+	for (unsigned i = 0; i < conf->file_count; i++)
+		free(conf->file_names[i]);
 	free(conf);
 }
 
@@ -282,7 +284,9 @@ static int unknown_fail(struct ol_conf *conf, enum ol_conf_source source, const 
 
 static int load_line(struct ol_conf *conf, unsigned line, const char *text, size_t len)
 {
-	struct ol_conf_where where = { .source = OL_CONF_FROM_FILE, .line = line };
+	struct ol_conf_where where = { .source = OL_CONF_FROM_FILE,
+				       .line = line,
+				       .file = conf->file_count - 1 };
 	const char *name = text, *equals, *value;
 	char at[256], *copy;
 	size_t name_len, value_len;
@@ -291,7 +295,7 @@ static int load_line(struct ol_conf *conf, unsigned line, const char *text, size
 	text_trim(&name, &len);
 	if (len == 0 || name[0] == '#')
 		return 0;
-	snprintf(at, sizeof(at), "%s:%u: ", conf->file_name, line);
+	snprintf(at, sizeof(at), "%s:%u: ", conf->file_names[where.file], line);
 	if (memchr(name, '\0', len) != NULL)
 		return fail(conf, "%sa zero byte; settings are text", at);
 	equals = memchr(name, '=', len);
@@ -320,16 +324,18 @@ static int load_line(struct ol_conf *conf, unsigned line, const char *text, size
 
 int ol_conf_load_text(struct ol_conf *conf, const char *name, const char *text, size_t bytes)
 {
-	char *file_name = strdup(name);
 	unsigned line = 1;
+	char *file_name;
 	int rc = 0;
 
+	if (conf->file_count == OL_CONF_FILES_MAX)
+		return fail(conf, "%s: at most %d files of settings", name, OL_CONF_FILES_MAX);
+	file_name = strdup(name);
 	if (file_name == NULL) {
 		fail(conf, "%s: out of memory", name);
 		return -ENOMEM;
 	}
-	free(conf->file_name);
-	conf->file_name = file_name;
+	conf->file_names[conf->file_count++] = file_name;
 	while (rc == 0 && bytes > 0) {
 		const char *end = memchr(text, '\n', bytes);
 		size_t len = end != NULL ? (size_t)(end - text) : bytes;
@@ -514,8 +520,9 @@ static int load_args(struct ol_conf *conf, int argc, char *const argv[])
 	return rc;
 }
 
-/* Looks for --help (1) and --config before anything is assigned. */
-static int scan_args(struct ol_conf *conf, int argc, char *const argv[], const char **ret_path)
+/* Looks for --help (1) and --config before anything is assigned; *ret_count: how many files */
+static int scan_args(struct ol_conf *conf, int argc, char *const argv[],
+		     const char *ret_paths[OL_CONF_FILES_MAX], unsigned *ret_count)
 {
 	struct arg_walk walk = { .argc = argc, .argv = argv, .at = 1 };
 	struct arg arg;
@@ -527,21 +534,26 @@ static int scan_args(struct ol_conf *conf, int argc, char *const argv[], const c
 			return rc;
 		if (arg.kind == ARG_HELP)
 			return 1;
-		if (arg.kind == ARG_CONFIG)
-			*ret_path = arg.value;
+		if (arg.kind != ARG_CONFIG)
+			continue;
+		if (*ret_count == OL_CONF_FILES_MAX)
+			return fail(conf, "--config: at most %d files", OL_CONF_FILES_MAX);
+		ret_paths[(*ret_count)++] = arg.value;
 	}
 	return 0;
 }
 
 int ol_conf_load(struct ol_conf *conf, int argc, char *const argv[])
 {
-	const char *path = getenv("OUTLAST_CONFIG");
-	int rc = scan_args(conf, argc, argv, &path);
+	const char *const path = getenv("OUTLAST_CONFIG");
+	const char *paths[OL_CONF_FILES_MAX];
+	unsigned count = 0;
+	int rc = scan_args(conf, argc, argv, paths, &count);
 
-	if (rc != 0)
-		return rc;
-	if (path != NULL && *path != '\0')
-		rc = load_file(conf, path);
+	if (rc == 0 && count == 0 && path != NULL)
+		paths[count++] = path;
+	for (unsigned i = 0; rc == 0 && i < count; i++)
+		rc = *paths[i] != '\0' ? load_file(conf, paths[i]) : 0;
 	if (rc == 0)
 		rc = load_env(conf);
 	if (rc == 0)

@@ -12,7 +12,8 @@
  *	environment    OUTLAST_WORKER_COUNT=4    (an empty one counts as not set)
  *	command line   --worker-count=4 or --worker-count 4; --verbose, --no-verbose
  *
- * Every command line also takes --config FILE (or OUTLAST_CONFIG), --help and "--".
+ * Every command line also takes --config FILE (or OUTLAST_CONFIG), --help and "--". Of several files the later
+ * one wins.
  *
  * ERRORS. Functions return 0, or a negative code and leave one line for people in ol_conf_error():
  * program, source of the value, the value, what it should have been.
@@ -41,6 +42,7 @@ enum {
 	OL_CONF_FIELDS_MAX = 128,
 	OL_CONF_NAME_MAX = 48, /* bytes of a name with its end */
 	OL_CONF_FILE_BYTES_MAX = 1 << 20,
+	OL_CONF_FILES_MAX = 8,
 	OL_CONF_ERROR_MAX = 512
 };
 
@@ -129,7 +131,8 @@ void ol_conf_destroy(struct ol_conf *conf);
  */
 int ol_conf_load(struct ol_conf *conf, int argc, char *const argv[]);
 
-/* ol_conf_load_text -- as if `text` were a file of that name; stops at the first bad line */
+/* ol_conf_load_text -- as if `text` were a file of that name; stops at the first bad line. Of one ol_conf at most
+ * OL_CONF_FILES_MAX times, files of ol_conf_load() included */
 int ol_conf_load_text(struct ol_conf *conf, const char *name, const char *text, size_t bytes);
 
 /* ol_conf_set -- set one by name (dashes or underscores), with the program as its source */

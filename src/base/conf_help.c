@@ -134,8 +134,9 @@ void ol_conf_print_help(const struct ol_conf *conf, FILE *out)
 			field_row(out, &spec->fields[i], option_width, dflt_width);
 	}
 	fprintf(out, "\n");
-	row_print(out, "--config TEXT", option_width, "-", dflt_width,
-		  "file of settings, one \"name = value\" a line");
+	row_print(
+		out, "--config TEXT", option_width, "-", dflt_width,
+		"file of settings, one \"name = value\" a line; given again: the later file wins");
 	row_print(out, "--help", option_width, "", dflt_width, "print this and end");
 	fprintf(out,
 		"\nEvery option is also a line of the file (--some-name 4: some_name = 4) and a "

@@ -20,12 +20,14 @@ enum ol_conf_source {
 struct ol_conf_where {
 	enum ol_conf_source source;
 	unsigned line; /* of the file, from 1 */
+	unsigned file; /* index of the file */
 };
 
 struct ol_conf {
 	const struct ol_conf_spec *spec;
 	void *target;
-	char *file_name; /* owned; of the file read last */
+	char *file_names[OL_CONF_FILES_MAX]; /* owned; of files, as they were read */
+	unsigned file_count;
 	const char **arguments; /* owned; the words are argv's */
 	unsigned argument_count;
 	char *texts[OL_CONF_FIELDS_MAX]; /* owned; STR members point to them */

@@ -75,6 +75,12 @@ int ol_ckpt_read_newest(const char *dir, struct ol_ckpt_meta *meta, void *conten
 bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta);
 
 /*
+ * ol_ckpt_tensors_bytes -- the room for a table of tensors in the newest checkpoint of meta's shard and
+ * job whose header is whole, a full one before running ones; 0: there is none
+ */
+uint32_t ol_ckpt_tensors_bytes(const char *dir, const struct ol_ckpt_meta *meta);
+
+/*
  * ol_ckpt_read_until -- the same, among those whose version is not above `newest`
  *
  * OL_E_NO_CHECKPOINT also if all are newer.

@@ -236,7 +236,7 @@ bool ol_ckpt_fit(const struct ol_geometry *from, const uint8_t *content,
 	    ol_tensors_differ(from, content, tensors, why, OL_CKPT_WHY_MAX))
 		return false;
 	rule_put(from, content, to, ret_content);
-	ol_tensors_put(to, ret_content, tensors);
+	ol_tensors_put(to, ret_content, tensors != NULL ? tensors : ol_tensors_of(from, content));
 	memcpy(ret_content, content, kept);
 	memset(ret_content + kept, 0, to_rule - kept);
 	memcpy(ret_content + to_table, content + from_table,

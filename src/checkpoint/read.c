@@ -18,7 +18,9 @@
 #include "base/status.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/load.h"
+#include "checkpoint/running.h"
 #include "outlast.h"
+#include "outlast_tensor.h"
 
 /*
  * Load an open file into content. Errors, with why: OL_E_NO_CHECKPOINT; OL_E_GEOMETRY (it is whole,
@@ -107,6 +109,50 @@ bool ol_ckpt_newest(const char *dir, struct ol_ckpt_meta *meta)
 		}
 	}
 	free(names);
+	ol_ckpt_folder_close(&folder);
+	return found;
+}
+
+/* That of the newest of one kind whose header is whole */
+static uint32_t tensors_bytes_of(const struct ol_ckpt_folder *folder,
+				 const struct ol_ckpt_meta *meta, bool running)
+{
+	char why[OL_CKPT_WHY_MAX];
+	struct ol_ckpt_name *names = NULL;
+	struct ol_ckpt_header header = { 0 };
+	bool is_sound = false;
+	size_t count = 0;
+
+	if (ol_ckpt_folder_list(folder, meta->job_id, meta->geo.shard, running, &names, &count) !=
+	    0)
+		return 0;
+	for (size_t i = 0; i < count && !is_sound && names[i].job_id == meta->job_id; i++) {
+		struct ol_ckpt_file file;
+		uint64_t file_bytes;
+
+		if (names[i].temporary || ol_ckpt_load_open(folder, &names[i], &file, why) != 0)
+			continue;
+		is_sound = ol_ckpt_load_raw(&file, &header, &file_bytes, why) == 0 &&
+			   ol_ckpt_header_sound(&header, running ? OL_RUNNING_MAGIC : OL_CKPT_MAGIC,
+						why) &&
+			   header.tensors_bytes <= OL_TENSORS_BYTES_MAX;
+		(void)file.ops->close(file.at);
+	}
+	free(names);
+	return is_sound ? header.tensors_bytes : 0;
+}
+
+uint32_t ol_ckpt_tensors_bytes(const char *dir, const struct ol_ckpt_meta *meta)
+{
+	struct ol_ckpt_folder folder;
+	char why[OL_CKPT_WHY_MAX];
+	uint32_t found;
+
+	if (ol_ckpt_folder_open(dir, &folder, why) != 0)
+		return 0; /* who reads a checkpoint says it */
+	found = tensors_bytes_of(&folder, meta, false);
+	if (found == 0)
+		found = tensors_bytes_of(&folder, meta, true);
 	ol_ckpt_folder_close(&folder);
 	return found;
 }

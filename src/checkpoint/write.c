@@ -205,17 +205,23 @@ int ol_ckpt_temporary_end(const struct ol_ckpt_folder *folder, const struct ol_c
 	return rc;
 }
 
-static int publish(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
-		   const struct ol_ckpt_meta *meta, const struct image *image, uint32_t keep,
-		   char *why)
+int ol_ckpt_draft(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+		  const struct ol_ckpt_meta *meta, const void *content, char *why)
 {
 	struct ol_ckpt_file file;
-	int rc = ol_ckpt_temporary_make(folder, name, meta->owner, &file, why);
+	struct image image;
+	int rc = image_init(&image, meta, content);
 
 	if (rc != 0)
-		return rc;
-	rc = fill(&file, image, why);
-	return ol_ckpt_temporary_end(folder, name, meta->owner, keep, rc, why);
+		return ol_ckpt_failed(why, rc, "cannot put it together");
+	rc = ol_ckpt_temporary_make(folder, name, meta->owner, &file, why);
+	if (rc == 0) {
+		rc = fill(&file, &image, why);
+		if (rc != 0)
+			(void)ol_ckpt_temporary_end(folder, name, meta->owner, 0, rc, why);
+	}
+	image_fini(&image);
+	return rc;
 }
 
 const char *ol_ckpt_remedy(int rc, bool is_running)
@@ -239,33 +245,32 @@ const char *ol_ckpt_remedy(int rc, bool is_running)
 	}
 }
 
+void ol_ckpt_write_say(const char *dir, const struct ol_ckpt_name *name, int rc, const char *why,
+		       char *err, size_t err_bytes)
+{
+	char text[OL_CKPT_NAME_MAX];
+
+	ol_ckpt_name_format(name, text);
+	/* the folder comes last: it may be long, and the line's end may be cut off */
+	snprintf(err, err_bytes, "checkpoint %s: %s: %s%s (folder %s)", text, why,
+		 ol_status_str(rc), ol_ckpt_remedy(rc, false), dir);
+}
+
 int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *content,
 		  uint32_t keep, char *err, size_t err_bytes)
 {
 	struct ol_ckpt_name name = ol_ckpt_name_of(meta);
-	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_folder folder;
-	struct image image;
-	int rc;
+	char why[OL_CKPT_WHY_MAX];
+	int rc = ol_ckpt_folder_reach(dir, &folder, why);
 
-	rc = image_init(&image, meta, content);
-	if (rc != 0) {
-		ol_ckpt_failed(why, rc, "cannot put it together");
-		goto out;
+	if (rc == 0) {
+		rc = ol_ckpt_draft(&folder, &name, meta, content, why);
+		if (rc == 0)
+			rc = ol_ckpt_temporary_end(&folder, &name, meta->owner, keep, 0, why);
+		ol_ckpt_folder_close(&folder);
 	}
-	rc = ol_ckpt_folder_reach(dir, &folder, why);
 	if (rc != 0)
-		goto out_image;
-	rc = publish(&folder, &name, meta, &image, keep, why);
-	ol_ckpt_folder_close(&folder);
-out_image:
-	image_fini(&image);
-out:
-	if (rc != 0) {
-		ol_ckpt_name_format(&name, text);
-		/* the folder comes last: it may be long, and the line's end may be cut off */
-		snprintf(err, err_bytes, "checkpoint %s: %s: %s%s (folder %s)", text, why,
-			 ol_status_str(rc), ol_ckpt_remedy(rc, false), dir);
-	}
+		ol_ckpt_write_say(dir, &name, rc, why, err, err_bytes);
 	return rc;
 }

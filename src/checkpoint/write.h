@@ -47,4 +47,12 @@ int ol_ckpt_temporary_make(const struct ol_ckpt_folder *folder, const struct ol_
 int ol_ckpt_temporary_end(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 			  const struct ol_ckpt_owner *owner, uint32_t keep, int rc, char *why);
 
+/* ol_ckpt_draft -- a whole file under the temporary form of its name, durable; after an error none is left */
+int ol_ckpt_draft(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
+		  const struct ol_ckpt_meta *meta, const void *content, char *why);
+
+/* ol_ckpt_write_say -- the line about a checkpoint that was not written, with why and the remedy */
+void ol_ckpt_write_say(const char *dir, const struct ol_ckpt_name *name, int rc, const char *why,
+		       char *err, size_t err_bytes);
+
 #endif /* OL_CHECKPOINT_WRITE_H */

@@ -224,9 +224,9 @@ struct ol_worker_opts {
 				  back empty */
 	/*
 	 * The coordinator of a job with chains: "dir:PATH", a folder of this machine and user, or
-	 * "zk:HOST:PORT,…" (ZooKeeper). Then servers must be NULL and outage WAIT or CONTINUE. The
-	 * worker pushes to the head and pulls from the tail of each shard's chain, and follows its
-	 * view.
+	 * "zk:HOST:PORT,…[/CHROOT][?auth=FILE]" (ZooKeeper; FILE has a line user:password). Then
+	 * servers must be NULL and outage WAIT or CONTINUE. The worker pushes to the head and pulls
+	 * from the tail of each shard's chain, and follows its view.
 	 */
 	const char *coordinator;
 	const char *job; /* the job's name at the coordinator; NULL: "outlast" */
@@ -249,8 +249,28 @@ struct ol_worker_opts {
 				     gradient in each push, and memory of the worker's own: gradient
 				     buffers of fp32 that are no landing slots, and for INT8 one
 				     gradient more */
+	uint32_t own_buffers; /* 1: gradient buffers are this process's own memory until the handle
+				 is closed, so that they can be page-locked for an accelerator. On
+				 shm they are else landing slots, which are other memory after a
+				 server's death. 0 or 1 */
+	uint32_t
+		weights_format; /* enum ol_format; FP32, the default, or BF16: an observer that reads
+				    weights reads them rounded to bf16, half as many bytes; its
+				    ol_weights() are floats all the same. Servers that do not hold
+				    them (weights_bf16) are refused with OL_E_GEOMETRY */
+	/*
+	 * The job's first weights, for servers that wait for those of worker 0 (init_worker of struct
+	 * ol_server_opts): param_count floats, and what they are (outlast_tensor.h; NULL: nobody
+	 * says). They are offered by worker 0 alone, to all servers; other workers may give them too,
+	 * and so may a worker 0 of a job that has weights: those of the job hold then. Copied by
+	 * ol_worker_open(); the copy is kept until the first pull, for a server that dies before.
+	 * NULL: none
+	 */
+	const float *init;
+	const char *init_tensors;
 };
 
+/* ol_worker_opts_init -- every option at its default: the caller sets servers, and what is to differ */
 OL_API void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes);
 static inline void ol_worker_opts_init(struct ol_worker_opts *opts)
 {
@@ -336,6 +356,7 @@ struct ol_job_info {
 	const char *transport;
 };
 
+/* ol_worker_info -- the job and its geometry, and how this worker is connected; never blocks */
 OL_API void ol_worker_info_sized(const struct ol_worker *worker, struct ol_job_info *ret_info,
 				 size_t info_bytes);
 static inline void ol_worker_info(const struct ol_worker *worker, struct ol_job_info *ret_info)
@@ -380,6 +401,14 @@ struct ol_push_info {
 	   only where the rule sums: so it is with ASYNC and SSP. 0: 1 */
 	float weight;
 	uint32_t reserved; /* 0 */
+	/* If not NULL: the versions in place of base_version, one for each shard that is pushed, in
+	 * their order, as ol_shard_info() (outlast_span.h) told them when the gradient was begun. They are exact where
+	 * one number is not: two pulls of spans may leave the same base_version, and other shards.
+	 * They never age. Read in the call only. */
+	const uint64_t *base_versions;
+	/* The version that the job ends with: a server that has it makes no step of this gradient, and
+	   drops it as late. So gradients too late for the last step make no other. 0: no end */
+	uint64_t last_version;
 };
 
 /*
@@ -423,7 +452,7 @@ OL_API int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad);
 OL_API int ol_grad_release(struct ol_worker *worker, float *grad);
 
 /*
- * ol_grad_ready -- a hint: the floats of a lent buffer from `first` on will not change any more
+ * ol_grad_ready -- a hint that the floats of a lent buffer from `first` on will not change any more
  *
  * Backpropagation finishes the last layer first. While the caller computes the rest, the library
  * sends the ready part, and the server may apply it to weights that no reader sees yet. It takes
@@ -453,9 +482,8 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * With CONTINUE it is done at once, with status 0 and op->local 1: the gradient is queued, or kept
  * to be pushed again, and ol_link_get_stat() counts what becomes of it. A server may come back with
  * weights older than this worker's (from a checkpoint). Then pushes in flight to it end with
- * OL_E_LOST at once; with WAIT, so do those that it had applied. Other shards may still hold them,
- * for workers that wait for this one at that server; they own the buffer until they have resolved
- * it.
+ * OL_E_LOST at once; with WAIT, so do those that it had applied. Other shards may still hold them, for
+ * workers that wait for this one at that server; they own the buffer until they have resolved it.
  *
  * With CONTINUE and SYNC, what an outage left behind is this worker's one gradient of a step: the
  * whole queue, summed up, with the gradient that is pushed next. A gradient that was computed
@@ -463,7 +491,8 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * after a count of gradients.
  *
  * info->base_version is the version, as ol_weights() returned it, of the weights that the gradient
- * was computed at: those of the last pull or of the one before, or 0 before any pull.
+ * was computed at: those of the last pull or of the one before, or 0 before any pull. If both pulls
+ * gave that version, it is taken as the last one's: info->base_versions tells them apart.
  *
  * Blocks:    never
  * Threading: the worker's thread only
@@ -492,12 +521,12 @@ enum ol_pull_flags {
 /*
  * ol_pull -- read the weights of all shards into the local mirror
  *
- * The weights are never older than the newest version that this worker was told of. No CPU of a
- * server takes part. The mirror is double-buffered: weights from ol_weights() stay valid until the
- * pull after the next one starts. One pull at a time.
+ * The weights are never older than the newest version that this worker was told of; an observer of a
+ * synchronous job gets one version of all shards. No server's CPU takes part. Two mirrors take turns:
+ * weights from ol_weights() stay valid until the pull after the next one starts. One pull at a time.
  *
- * While a server is gone: with WAIT the pull is done when the server is back and has applied the
- * gradients that are pushed again to it. The pull does not wait for pushes that have ended with
+ * While a server is gone: with WAIT the pull is done when the server is back and has applied again the
+ * gradients that had been applied. The pull does not wait for pushes that have ended with
  * OL_E_LATE or OL_E_LOST: it withdraws them as ol_grad_acquire() does. With CONTINUE the pull is
  * done at once, op->local is 1, and the weights of that server's shard are the last ones pulled.
  *
@@ -512,7 +541,7 @@ OL_API int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op);
  *
  * Also asks them again, one-sidedly; the answer comes with a later ol_worker_poll(). A caller that
  * computes a gradient in pieces, and calls both functions between them, learns early that the
- * gradient will be late, and may start over.
+ * gradient will be late, and may start over. ol_shard_info() (outlast_span.h) has it of each shard.
  *
  * Blocks: never
  */
@@ -570,9 +599,8 @@ OL_API uint64_t ol_applied_grads(const struct ol_worker *worker, uint32_t shard,
  *
  * Give lent buffers back first: a queue is sent through buffers. To free one, a flush may pull:
  * ol_weights() changes, and base versions age as with any pull. After a flush, the applied
- * gradients are in the servers' weights, and in this worker's mirror once it has pulled. A worker
- * that closes takes its mirror with it: if the servers may die, stay until another worker has
- * pulled.
+ * gradients are in the servers' weights, and in this worker's mirror once it has pulled. A worker that
+ * closes takes its mirror with it: if the servers may die, stay until another worker has pulled.
  *
  * Blocks: never. Errors: -EBUSY (one is in flight), OL_E_NO_SERVER
  */
@@ -632,7 +660,7 @@ struct ol_link_stat {
 	uint32_t epoch; /* of the server, the last known */
 };
 
-/* ol_link_get_stat -- -EINVAL: no such shard */
+/* ol_link_get_stat -- what became of gradients and connection at a shard; -EINVAL: no such shard */
 OL_API int ol_link_get_stat_sized(const struct ol_worker *worker, uint32_t shard,
 				  struct ol_link_stat *ret_stat, size_t stat_bytes);
 static inline int ol_link_get_stat(const struct ol_worker *worker, uint32_t shard,
@@ -653,8 +681,7 @@ OL_API int ol_worker_poll(struct ol_worker *worker);
  * which changes ol_weights(); a pull started meanwhile begins after it. A flush is forgotten.
  *
  * An op that no call has started is not done: the wait lasts until op_timeout_ms. A signal does not
- * end a wait. A binding whose language handles signals between calls uses ol_worker_wait_for() with
- * short times instead.
+ * end a wait. A binding whose language handles signals between calls uses short ol_worker_wait_for().
  *
  * With OL_OUTAGE_CONTINUE, while no buffer is lent and the queue can be sent only after a pull,
  * this call pulls: ol_weights() changes, and base versions age as with any pull.
@@ -704,7 +731,7 @@ struct ol_server_stat {
 	uint64_t first_applied_ns; /* when it applied its first gradient; 0: none yet */
 	uint64_t checkpoints; /* written */
 	uint64_t checkpoints_failed;
-	uint64_t checkpoints_skipped; /* due while the one before was being written */
+	uint64_t checkpoints_skipped; /* due while one was being written, or thinned out since */
 	uint64_t checkpoint_version; /* of the last one written */
 	uint64_t checkpoint_bytes; /* written in total */
 	uint32_t restored_from; /* enum ol_restore: CHECKPOINT, MIRROR, or NONE (first weights) */

@@ -45,6 +45,7 @@ struct ol_policy_opts {
 	uint32_t late_steps; /* NEXT: how much older than the published version; 0: no bound */
 };
 
+/* ol_policy_opts_init -- every option at its default: ASYNC */
 OL_API void ol_policy_opts_init_sized(struct ol_policy_opts *opts, size_t opts_bytes);
 static inline void ol_policy_opts_init(struct ol_policy_opts *opts)
 {
@@ -60,6 +61,8 @@ struct ol_arrival {
 	float loss;
 	bool queued; /* it waited in a worker's queue for its server: never late, as its factor
 			(enum ol_replay) accounts for its age */
+	bool again; /* its worker was told that it is applied, in weights that were lost with their
+		       server: never late, as it would be gone then */
 };
 
 enum ol_verdict {
@@ -83,7 +86,7 @@ struct ol_update {
 };
 
 /*
- * ol_policy_create -- copies opts
+ * ol_policy_create -- a policy by these options, which are copied
  *
  * Errors: -ENOMEM, -EINVAL (a k, n or bound out of range; or as SIZES of outlast.h says)
  */
@@ -94,6 +97,7 @@ OL_API void ol_policy_destroy(struct ol_policy *policy);
  * ol_policy_on_leave() */
 OL_API enum ol_verdict ol_policy_on_gradient(struct ol_policy *policy,
 					     const struct ol_arrival *arrival);
+/* ol_policy_on_update -- a step was published, or dropped */
 OL_API void ol_policy_on_update(struct ol_policy *policy, const struct ol_update *update);
 
 /* ol_policy_on_join -- a worker may push from now on; no effect if it has joined already */
@@ -131,6 +135,7 @@ struct ol_policy_stat {
 	uint64_t carried; /* OL_LATE_NEXT: came too late, and were held for a later step */
 };
 
+/* ol_policy_get_stat -- the estimates of now */
 OL_API void ol_policy_get_stat_sized(const struct ol_policy *policy,
 				     struct ol_policy_stat *ret_stat, size_t stat_bytes);
 static inline void ol_policy_get_stat(const struct ol_policy *policy,
@@ -147,7 +152,10 @@ static inline void ol_policy_get_stat(const struct ol_policy *policy,
 struct ol_selector;
 
 /*
- * ol_selector_create -- lengths: floats of each block, at least 1 each; seed: RANDOM only
+ * ol_selector_create -- a selector for blocks of these lengths: floats of each, at least 1
+ *
+ * seed: RANDOM only.
+ *
  * Errors: -EINVAL (FULL, no block, an empty one, a fraction not in (0, 1]), -ENOMEM
  */
 OL_API int ol_selector_create(enum ol_selection selection, const uint64_t *lengths, uint32_t count,

@@ -229,14 +229,31 @@ struct ol_server_opts {
 		late_steps; /* NEXT: a gradient of weights that are older by more steps than this is
 				dropped all the same; 0: however old */
 	/* What the job's parameters are (outlast_tensor.h), the same at all its servers; copied. A
-	   checkpoint with another table is not restored. NULL: nobody says */
+	   checkpoint with another table is not restored. NULL: nobody says; then a server that restores
+	   has that of the checkpoint folder */
 	const char *tensors;
+	/* 1: snapshots hold the weights as bf16, too, for observers with weights_format BF16: half
+	   as many bytes a read. Each update then writes 2 bytes a parameter more, and a server has 6
+	   bytes a parameter more memory. The same at all servers of a job */
+	uint32_t weights_bf16;
+	/* 1: the first weights are those that worker 0 offers (`init` of struct ol_worker_opts), and so
+	   is the table of tensors: all servers of the job alike. Until then, whatever `restore` says,
+	   nothing is published, and whoever connects waits. A mirror of a worker that was in the job
+	   goes before them, and so does a checkpoint that `restore` names. With restore NONE the
+	   server waits for restore_workers, or for ids below `workers` if that is above 1, for
+	   restore_wait_ms at most. With another one it waits for so long if it does not know how many
+	   workers there are */
+	uint32_t init_worker;
+	uint32_t
+		tensors_room; /* bytes that each snapshot has for the table of tensors; 0: as many as
+				  `tensors` takes, or 65536 with init_worker */
 };
 
 enum {
 	OL_BLOCK_FLOATS = 1024
 };
 
+/* ol_server_opts_init -- every option at its default: the caller sets what is to differ */
 OL_API void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes);
 static inline void ol_server_opts_init(struct ol_server_opts *opts)
 {
@@ -264,7 +281,7 @@ OL_API int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t sh
  * ol_server_open -- allocate, register, listen
  *
  * weights: the initial values of this shard (ol_shard_span() floats), copied. They are version 0. A
- * restore that finds nothing falls back to them, with a warning. A server that restores from
+ * restore that finds nothing falls back to them, with a warning. NULL: zeros. A server that restores from
  * mirrors lets workers in at once, and serves them when it has its weights.
  *
  * Blocks:    while it clears and registers memory, reads a checkpoint, reaches a coordinator
@@ -294,12 +311,33 @@ OL_API int ol_server_run(struct ol_server *server);
  * a child of a fork. */
 OL_API void ol_server_stop(struct ol_server *server);
 
+/* ol_server_get_stat -- the counters, as ol_stat() reads them; from any thread */
 OL_API void ol_server_get_stat_sized(const struct ol_server *server,
 				     struct ol_server_stat *ret_stat, size_t stat_bytes);
 static inline void ol_server_get_stat(const struct ol_server *server,
 				      struct ol_server_stat *ret_stat)
 {
 	ol_server_get_stat_sized(server, ret_stat, sizeof(*ret_stat));
+}
+
+/* Bytes that a server of a job takes. All but the last are registered for RDMA. */
+struct ol_server_sizes {
+	uint64_t snapshots; /* board and snapshots: peers read them */
+	uint64_t slots; /* the landing slots of one worker, which writes them … */
+	uint64_t slot; /* … and of one slot: a worker with OL_OUTAGE_CONTINUE has one more */
+	uint64_t ring; /* a replica's entries; 0: the job has no coordinator */
+	uint64_t checkpoint; /* a full checkpoint of the shard, in its folder */
+};
+
+/* ol_server_sizes -- what ol_server_open() would take with these options; nothing is opened but, for a
+ * restore, the folder of checkpoints, whose table of tensors has its room. Never waits for a peer; from any
+ * thread. Errors: -EINVAL (an option), OL_E_GEOMETRY (no such shard) */
+OL_API int ol_server_sizes_sized(const struct ol_server_opts *opts,
+				 struct ol_server_sizes *ret_sizes, size_t sizes_bytes);
+static inline int ol_server_sizes(const struct ol_server_opts *opts,
+				  struct ol_server_sizes *ret_sizes)
+{
+	return ol_server_sizes_sized(opts, ret_sizes, sizeof(*ret_sizes));
 }
 
 /* ol_server_close -- end all connections and free; NULL is fine. While a thread is in
@@ -363,7 +401,7 @@ OL_API int ol_relay_run(struct ol_relay *relay);
 /* ol_relay_stop -- make ol_relay_run() return; from any thread or signal handler */
 OL_API void ol_relay_stop(struct ol_relay *relay);
 
-/* ol_relay_get_stat -- from any thread */
+/* ol_relay_get_stat -- the relay's counters; from any thread */
 OL_API void ol_relay_get_stat_sized(const struct ol_relay *relay, struct ol_relay_stat *ret_stat,
 				    size_t stat_bytes);
 static inline void ol_relay_get_stat(const struct ol_relay *relay, struct ol_relay_stat *ret_stat)
@@ -411,7 +449,7 @@ OL_API int ol_chains_open(const char *coordinator, const char *job, const char *
 			  uint32_t shard_count, uint32_t timeout_ms, struct ol_chains **ret_chains,
 			  char *err, size_t err_bytes);
 
-/* ol_chains_get -- never blocks; -EINVAL: no such shard */
+/* ol_chains_get -- the chain of a shard; never blocks. Errors: -EINVAL (no such shard) */
 OL_API int ol_chains_get_sized(struct ol_chains *chains, uint32_t shard,
 			       struct ol_chain_info *ret_info, size_t info_bytes);
 static inline int ol_chains_get(struct ol_chains *chains, uint32_t shard,
@@ -419,6 +457,7 @@ static inline int ol_chains_get(struct ol_chains *chains, uint32_t shard,
 {
 	return ol_chains_get_sized(chains, shard, ret_info, sizeof(*ret_info));
 }
+/* ol_chains_close -- stop watching and free; NULL is fine */
 OL_API void ol_chains_close(struct ol_chains *chains);
 
 /* One shard's checkpoint, read by a program that need not be a server. It belongs to one thread. */
@@ -448,6 +487,7 @@ struct ol_checkpoint_info {
  */
 OL_API int ol_checkpoint_open(const char *dir, uint64_t job_id, uint32_t shard,
 			      struct ol_checkpoint **ret_checkpoint, char *err, size_t err_bytes);
+/* ol_checkpoint_info -- what the checkpoint's file says */
 OL_API void ol_checkpoint_info_sized(const struct ol_checkpoint *checkpoint,
 				     struct ol_checkpoint_info *ret_info, size_t info_bytes);
 static inline void ol_checkpoint_info(const struct ol_checkpoint *checkpoint,
@@ -456,15 +496,63 @@ static inline void ol_checkpoint_info(const struct ol_checkpoint *checkpoint,
 	ol_checkpoint_info_sized(checkpoint, ret_info, sizeof(*ret_info));
 }
 
-/* ol_checkpoint_weights -- the shard's; valid until close */
+/* ol_checkpoint_weights -- the weights of the shard; valid until close */
 OL_API const float *ol_checkpoint_weights(const struct ol_checkpoint *checkpoint);
 
 /* ol_checkpoint_tensors -- the job's table of tensors (outlast_tensor.h), valid until close; NULL: it
  * has none */
 OL_API const char *ol_checkpoint_tensors(const struct ol_checkpoint *checkpoint);
 
-/* ol_checkpoint_close -- NULL is fine */
+/* ol_checkpoint_close -- free it; NULL is fine */
 OL_API void ol_checkpoint_close(struct ol_checkpoint *checkpoint);
+
+/*
+ * Full checkpoints of all shards of a job, written by a program that is no server, for servers that
+ * begin with them (OL_RESTORE_CHECKPOINT): with these weights, and an optimizer whose state is zero. It
+ * belongs to one thread.
+ */
+struct ol_checkpoints;
+
+/*
+ * ol_checkpoints_open -- begin to write into a folder, which is made if need be
+ *
+ * opts: as the job's servers will have them, of which these count: checkpoint_dir, job_id, param_count,
+ * shard_count, rule.optimizer, rule.allow_nonfinite, tensors. version: of the weights. over: 0: a
+ * folder with checkpoints is refused; 1: they stay, and the new ones are newer: their epoch is above
+ * those of all that are there. A folder with another job's is refused either way. A server that still saves there is kept from it, as by one that
+ * takes its place.
+ *
+ * Errors: -EEXIST (over is 0), -EINVAL (an option; another job's folder), -EOVERFLOW (no epoch is left), -EBUSY (a server stands still in
+ * the middle of a write), -ENOMEM, errors of the folder; with a line in err
+ */
+OL_API int ol_checkpoints_open(const struct ol_server_opts *opts, uint64_t version, uint32_t over,
+			       struct ol_checkpoints **ret_set, char *err, size_t err_bytes);
+
+/*
+ * ol_checkpoints_add -- write the next shard's, shard 0 first; it has no name before the commit
+ *
+ * weights: ol_shard_span() floats.
+ *
+ * Blocks: until they are durable.
+ * Errors: -EBADMSG (a weight is a NaN or an infinity), -EINVAL (all are there), OL_E_FENCED (a server
+ * has begun there), -ENOMEM, errors of the file; with a line in err
+ */
+OL_API int ol_checkpoints_add(struct ol_checkpoints *set, const float *weights, char *err,
+			      size_t err_bytes);
+
+/*
+ * ol_checkpoints_commit -- give all their names; after an error none has one
+ *
+ * A process that is killed before leaves none, one that is killed in the middle may leave some: write
+ * them again, with over 1.
+ *
+ * Blocks: until the names are durable.
+ * Errors: -EINVAL (a shard is missing), OL_E_FENCED, errors of the folder; with a line in err
+ */
+OL_API int ol_checkpoints_commit(struct ol_checkpoints *set, char *err, size_t err_bytes);
+
+/* ol_checkpoints_close -- free it, and remove what was not committed; NULL is fine */
+OL_API void ol_checkpoints_close(struct ol_checkpoints *set);
 
 #ifdef __cplusplus
 }

@@ -8,12 +8,15 @@
  *	F32 512,1568 dense1.weight
  *	F32 512 dense1.bias
  *	F32 - scale
+ *	= 0 tied.weight
  *
  * Element type (F32), sizes of the dimensions ("-": none, one number), name up to the line's end. A
  * tensor begins where the one before it ends, and together they are all parameters. A name is UTF-8
- * without control characters, and stands there once. The servers' options give the table
+ * without control characters, and stands there once. Behind all tensors other names may stand, each with
+ * the number of the tensor, from 0, that it is one of: of parameters that a model uses in two places. The servers' options give the table
  * (struct ol_server_opts). It is part of each snapshot: so it is in mirrors and checkpoints, and every
- * worker and reader has it with the first weights. It never changes while a job runs.
+ * worker and reader has it with the first weights. It never changes while a job runs: a worker or a reader
+ * that was let in refuses a server with another one, as a server of another job, and tries again.
  *
  * ERRORS, THREADS, FORKS and SIZES are as in outlast.h.
  */
@@ -51,6 +54,15 @@ struct ol_tensor {
 OL_API int ol_tensor_next(const char **at, struct ol_tensor *tensor);
 
 /*
+ * ol_tensor_other_next -- read one line of the other names
+ *
+ * at: where ol_tensor_next() has ended. Returns 1, with the tensor's number, not checked, and its name;
+ * 0: that was the last; -EBADMSG: the line is none. Any thread.
+ */
+OL_API int ol_tensor_other_next(const char **at, uint64_t *ret_tensor,
+				char ret_name[OL_TENSOR_NAME_MAX]);
+
+/*
  * ol_tensor_fault -- what is wrong with a table of param_count parameters: false, nothing is
  *
  * why: one line that names the tensor. Any thread.
@@ -58,7 +70,7 @@ OL_API int ol_tensor_next(const char **at, struct ol_tensor *tensor);
 OL_API int ol_tensor_fault(const char *table, uint64_t param_count, char *why, size_t why_bytes);
 
 /*
- * ol_tensor_differ -- true if two tables differ, in anything
+ * ol_tensor_differ -- true if two tables differ in a tensor; other names are not looked at
  *
  * why: one line that names the first tensor that does, as it is in `mine` and in `theirs`. Any thread.
  */

@@ -140,6 +140,7 @@ int ol_dial_on_up(const struct ol_dialer *dialer, struct ol_dial *dial,
 				  (struct ol_auth_ends){ dial->ident.bytes, acceptor.bytes },
 				  ret_accept))
 		return OL_E_AUTH;
+	dial->features = ret_accept->features;
 	dial->public_key = ol_dial_xport_rkey(ret_accept->public_key);
 	dial->landing_key = ol_dial_xport_rkey(ret_accept->landing_key);
 	return 0;

@@ -74,6 +74,7 @@ struct ol_dial {
 	uint64_t made_ns; /* of the challenge */
 	const char *job_key; /* the dialer's: to seal a proof */
 	struct ol_xport_ident ident; /* of this connection, once the proof is sealed */
+	uint32_t features; /* that both ends have (wire.h, VERSIONS); known from PROVING on */
 	bool proved; /* the last refusal is one of a peer that has the key */
 	struct ol_slab *acks; /* the memory that the other end writes, for this connection only */
 	struct ol_xport_region *acks_region;

@@ -133,7 +133,7 @@ static enum ol_verdict dbw_on_gradient(struct ol_policy *policy, const struct ol
 	struct dbw *dbw = policy->own;
 	enum ol_verdict verdict;
 
-	if (!arrival->queued)
+	if (!arrival->queued && !arrival->again)
 		ol_times_on_gradient(dbw->times, arrival->worker, arrival->base_version,
 				     arrival->now_ns);
 	verdict = ol_sync_on_gradient(policy, arrival);

@@ -51,13 +51,14 @@ int ol_sync_k_init(struct ol_policy *policy)
 /* Of a gradient of older weights than the published ones */
 static bool is_too_old(const struct ol_policy *policy, const struct ol_arrival *arrival)
 {
-	return policy->opts.late_steps != 0 && arrival->base_version < arrival->version &&
+	return !arrival->again && policy->opts.late_steps != 0 &&
+	       arrival->base_version < arrival->version &&
 	       arrival->version - arrival->base_version > policy->opts.late_steps;
 }
 
 enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
-	const bool next = policy->opts.late == OL_LATE_NEXT;
+	const bool next = policy->opts.late == OL_LATE_NEXT || arrival->again;
 	const bool old = arrival->base_version != arrival->version && !arrival->queued;
 	const bool second = policy->held[arrival->worker] != OL_HELD_NONE;
 

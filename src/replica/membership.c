@@ -24,7 +24,7 @@ enum {
 
 bool ol_membership_is_same_job(const struct ol_replica *replica, const struct ol_member *member)
 {
-	return member->job == replica->self.job && member->proto == replica->self.proto;
+	return member->job == replica->self.job && ol_member_meets(member, &replica->self);
 }
 
 static bool is_registered(const struct ol_replica *replica, uint64_t id)

@@ -60,21 +60,28 @@ static void coord_notify(void *arg)
 	(void)written; /* fails only after 2^64 writes */
 }
 
-/* An existing chain must be of this job and this build */
+/* An existing chain must be of this job, and each of its replicas of a version that meets this build's */
 static int view_check(struct ol_replica *replica, char *err, size_t err_bytes)
 {
+	const struct ol_member *self = &replica->self, *other = NULL;
 	const struct ol_coord_state *state = &replica->state;
-	const struct ol_member *other = &state->view.replicas[0];
+	const struct ol_view *view = &state->view;
 
-	if (state->version == 0 || state->view.epoch == 0 ||
-	    ol_membership_is_same_job(replica, other))
+	if (state->version == 0 || view->epoch == 0)
 		return 0;
-	if (other->proto != replica->self.proto) {
-		snprintf(err, err_bytes,
-			 "%s: the chain of shard %u is of another build: server %s speaks protocol "
-			 "%u, this one %u; run the same build everywhere",
-			 replica->opts->coordinator, replica->opts->shard, other->addr,
-			 other->proto, replica->self.proto);
+	for (uint32_t i = 0; other == NULL && i < view->count + view->joining; i++) {
+		if (!ol_membership_is_same_job(replica, &view->replicas[i]))
+			other = &view->replicas[i];
+	}
+	if (other == NULL)
+		return 0;
+	if (!ol_member_meets(other, self)) {
+		snprintf(
+			err, err_bytes,
+			"%s: the chain of shard %u is of another version: server %s speaks protocols "
+			"%u to %u, this one %u to %u; upgrade by one version after the other",
+			replica->opts->coordinator, replica->opts->shard, other->addr,
+			other->oldest, other->proto, self->oldest, self->proto);
 		return OL_E_WIRE;
 	}
 	snprintf(err, err_bytes,
@@ -98,6 +105,7 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 		.mac = ol_auth_coord_mac,
 		.owner_mac = ol_auth_coord_owner_mac,
 		.mac_arg = replica->job_key,
+		.keyless = replica->job_key[0] == '\0',
 		.notify = coord_notify,
 		.notify_arg = replica,
 		.cancelled = coord_cancelled,
@@ -226,6 +234,23 @@ static void contradiction_handle(struct ol_replica *replica)
 	ol_replica_end(replica, OL_E_FENCED);
 }
 
+/*
+ * The job was removed, or the coordinator has lost it. A server that was in no chain holds nothing, and would
+ * wait for ever; as another process it begins the job anew.
+ */
+static bool waits_in_vain(struct ol_replica *replica)
+{
+	if (!ol_coord_is_lost(&replica->state) || replica->chain.role != OL_CHAIN_NONE ||
+	    replica->proposed.founded != 0)
+		return false;
+	ol_log(OL_LOG_WARN,
+	       "server %s: shard %u: the coordinator does not keep this job any more, and this server "
+	       "holds nothing of it: it ends; started again, it begins the job anew",
+	       replica->addr, replica->opts->shard);
+	ol_replica_end(replica, OL_E_FENCED);
+	return true;
+}
+
 static void connect_successor(struct ol_replica *replica, uint64_t now_ns)
 {
 
@@ -286,6 +311,8 @@ void ol_replica_view_read(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	replica->generation = generation;
 	ol_coord_look(replica->coord, replica->opts->shard, &replica->state);
+	if (waits_in_vain(replica))
+		return;
 	if (coord_contradicts(replica))
 		contradiction_handle(replica);
 	else

@@ -198,7 +198,7 @@ static void accept_take(struct ol_replica *replica, const struct ol_xport_event 
 		rc = OL_E_FENCED; /* another process has that address now */
 	if (rc == 0 && accept.landing_key.bytes != replica->ring.bytes)
 		rc = OL_E_WIRE;
-	if (rc == 0 && memcmp(&accept.geo, replica->geo, sizeof(accept.geo)) != 0)
+	if (rc == 0 && ol_geometry_difference(&accept.geo, replica->geo) != NULL)
 		rc = OL_E_GEOMETRY;
 	if (rc == 0)
 		rc = memory_make(replica);

@@ -287,11 +287,10 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 		uint32_t lease_ms;
 		float clip;
 		char transport[16];
-		uint8_t tensors[OL_MAC_BYTES];
 	} all;
 	uint8_t mac[OL_MAC_BYTES];
 	uint64_t number;
-	int rc = 0;
+	int rc;
 
 	memset(&all, 0, sizeof(all)); /* padding too */
 	all.geo = server->store.geo;
@@ -311,11 +310,7 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	all.lease_ms = opts->lease_ms;
 	all.clip = opts->replay_clip;
 	snprintf(all.transport, sizeof(all.transport), "%s", server->ops->name);
-	if (opts->tensors != NULL)
-		rc = ol_auth_mac(server->job_key, opts->tensors, strlen(opts->tensors),
-				 all.tensors);
-	if (rc == 0)
-		rc = ol_auth_mac(server->job_key, &all, sizeof(all), mac);
+	rc = ol_auth_mac(server->job_key, &all, sizeof(all), mac);
 	if (rc != 0)
 		return rc;
 	memcpy(&number, mac, sizeof(number));
@@ -338,7 +333,8 @@ static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 		return rc;
 	}
 	replica->self = (struct ol_member){ .id = server->incarnation,
-					    .proto = OL_WIRE_PROTO,
+					    .proto = ol_wire_own.proto,
+					    .oldest = ol_wire_own.oldest,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
 	rc = job_digest(server, &replica->self.job);

@@ -68,6 +68,7 @@ int ol_chains_open(const char *coordinator, const char *job, const char *job_key
 		return fail(err, err_bytes, -ENOMEM, "coordinator: no memory");
 	snprintf(chains->key, sizeof(chains->key), "%s", job_key != NULL ? job_key : "");
 	opts.mac_arg = chains->key;
+	opts.keyless = chains->key[0] == '\0';
 	rc = ol_coord_open(&opts, &chains->coord, err, err_bytes);
 	if (rc != 0) {
 		chains_free(chains);

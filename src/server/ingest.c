@@ -235,10 +235,13 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->samples = hdr.samples;
 	state->grads = hdr.grads;
 	state->weight = hdr.weight;
+	state->last_version = hdr.last_version;
 	state->landed_ns = now_ns;
 	state->queued = (hdr.flags & OL_PUSH_QUEUED) != 0;
 	state->path = (hdr.flags & OL_PUSH_PATH) != 0;
 	state->is_void = (hdr.flags & OL_PUSH_VOID) != 0;
+	state->again = (hdr.flags & OL_PUSH_AGAIN) != 0;
+	state->mean = (hdr.flags & OL_PUSH_MEAN) != 0;
 	state->has_rule = has_rule;
 	ol_counter_add(&ingest->store->board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	ol_early_on_push(ingest, session, slot);
@@ -320,6 +323,12 @@ static void parked_withdraw(struct ol_ingest *ingest, const struct ol_session *s
 	ingest->parked_count = keep_others(ingest->parked, ingest->parked_count, index);
 }
 
+/* Its worker's job is where it ends: a step of it would be one that nobody wants */
+static bool is_over(const struct ol_ingest *ingest, const struct ol_slot_state *state)
+{
+	return state->last_version != 0 && ingest->store->version >= state->last_version;
+}
+
 static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	/* the policy decides about the next step, so no other may be in progress */
@@ -335,11 +344,16 @@ static void queue_to_batch(struct ol_ingest *ingest, uint64_t now_ns)
 			.worker = session->worker,
 			.loss = state->loss,
 			.queued = state->queued,
+			.again = state->again,
 		};
 
 		if (++ingest->queue_head == ingest->queue_size)
 			ingest->queue_head = 0;
 		ingest->queue_count--;
+		if (is_over(ingest, state)) {
+			ol_ingest_resolve(ingest, landed, OL_E_LATE, now_ns);
+			continue;
+		}
 		switch (ol_policy_on_gradient(ingest->policy, &arrival)) {
 		case OL_VERDICT_HOLD:
 			batch_insert(ingest, landed);
@@ -450,7 +464,8 @@ void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state
 	ol_counter_add(&board->applied, state->grads);
 	if (state->queued)
 		ol_counter_add(&board->replayed, state->grads);
-	else if (ingest->opts->late == OL_LATE_NEXT && state->base_version != version)
+	else if ((ingest->opts->late == OL_LATE_NEXT || state->again) &&
+		 state->base_version != version)
 		ol_counter_add(&board->carried, state->grads);
 	ol_counter_add(&board->samples, state->samples);
 	ol_counter_add(&board->staleness_sum, version - state->base_version);
@@ -521,10 +536,11 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state, const void *grad,
 		      uint32_t format)
 {
+	const float sum = state->mean ? (float)state->grads : 1.0f;
 	struct ol_delta delta;
 
 	if (!state->queued)
-		return 1.0f;
+		return sum;
 	delta = (struct ol_delta){
 		.staleness = ingest->store->version - state->base_version,
 		.grads = state->grads,
@@ -534,8 +550,8 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 		.path = state->path,
 	};
 	if (ingest->opts->replay == OL_REPLAY_CLIP)
-		delta.norm = ol_store_norm(ingest->store, grad, format);
-	return ol_replay_scale(ingest->opts->replay, &delta);
+		delta.norm = sum * ol_store_norm(ingest->store, grad, format);
+	return sum * ol_replay_scale(ingest->opts->replay, &delta);
 }
 
 /* A gradient of the batch brings a rule: is it news? One that is none does not undo another's */

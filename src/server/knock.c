@@ -35,8 +35,10 @@ static void conn_reject(struct ol_sessions *sessions, struct ol_xport_conn *conn
 	struct ol_wire_reject sealed = *msg;
 	uint8_t bytes[OL_WIRE_REJECT_BYTES];
 
-	if (asked != NULL)
+	if (asked != NULL) {
+		sealed.proto = ol_wire_agree(&asked->speaks);
 		ol_auth_reject(sessions->job_key, asked, &sealed);
+	}
 	ol_wire_reject_encode(&sealed, bytes);
 	ol_inbox_forget(sessions->inbox, conn);
 	sessions->ops->reject(conn, bytes, sizeof(bytes));
@@ -87,7 +89,8 @@ void ol_knock_challenge(struct ol_sessions *sessions, struct ol_xport_conn *conn
 	struct ol_wire_reject msg = { .code = OL_REJECT_CHALLENGE,
 				      .made_ns = made_next(sessions, now_ns) };
 	const struct ol_wire_reject no = { .code = OL_REJECT_RESOURCES };
-	const struct ol_wire_reject stranger = { .code = OL_REJECT_AUTH };
+	const struct ol_wire_reject stranger = { .code = OL_REJECT_AUTH,
+						 .proto = ol_wire_agree(&knock->speaks) };
 
 	if (!ol_auth_knock_holds(sessions->job_key, knock)) {
 		ol_knock_refuse(sessions, conn, NULL, &stranger,
@@ -127,7 +130,8 @@ bool ol_knock_proved(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		     const struct ol_wire_connect *proof, uint64_t now_ns,
 		     uint8_t ret_m[OL_NONCE_BYTES])
 {
-	const struct ol_wire_reject no = { .code = OL_REJECT_AUTH };
+	const struct ol_wire_reject no = { .code = OL_REJECT_AUTH,
+					   .proto = ol_wire_agree(&proof->speaks) };
 	uint64_t *mark = mark_of(sessions, proof);
 	struct ol_xport_ident ident;
 	/* one that was never made, or too long ago, is not worth a look at its macs */

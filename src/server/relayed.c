@@ -132,6 +132,7 @@ int ol_relayed_open(const struct ol_server_opts *opts, const struct ol_geometry 
 	own.window = geo->window;
 	own.rule_groups = geo->groups;
 	own.tensors = ol_tensors_of(geo, first->table);
+	own.tensors_room = geo->tensors_bytes;
 	own.consistency = (enum ol_consistency)geo->consistency;
 	own.staleness = 1; /* there are no workers; the policy wants one */
 	own.rule.optimizer = OL_OPTIMIZER_SGD; /* without state */

@@ -21,6 +21,9 @@
  * Its table is read first, as it decides whether the mirror is enough. A server must have vouched
  * for it (wire/vouch.h). A source that goes away in the middle is forgotten, and another is chosen.
  *
+ * With opts.init_worker the first weights are those that worker 0 offers, in the place of a mirror that it
+ * has not yet. No server vouches for them: they are read only when nothing else is left to begin with.
+ *
  * The epoch becomes one more than that of the source. So a mirror that is left over from a history
  * that was rolled back is older than all later ones.
  */
@@ -34,6 +37,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "outlast_tensor.h"
 #include "rdma/order.h"
 #include "store/content.h"
 #include "wire/tensor.h"
@@ -85,13 +89,29 @@ uint32_t ol_restore_epoch(const struct ol_restoring *restoring, enum ol_restore 
 	return epoch > next ? epoch : next;
 }
 
+/* The table that came with the weights, where nobody said one here */
+static const char *tensors_found(const struct ol_restoring *restoring)
+{
+	const struct ol_store *store = restoring->store;
+	const char *table = ol_tensors_of(&store->geo, ol_store_content(store, store->snapshot));
+	char why[512];
+
+	if (table == NULL || !ol_tensor_fault(table, store->geo.param_count, why, sizeof(why)))
+		return table;
+	ol_log(OL_LOG_WARN, "server %s: the table of tensors of its weights is not used: %s",
+	       restoring->addr, why);
+	return NULL;
+}
+
 /* The server has its weights: they are published */
 static struct ol_restore_result result_ready(struct ol_restoring *restoring, enum ol_restore from,
 					     uint32_t epoch)
 {
+	const char *tensors = restoring->opts->tensors;
+
 	restoring->active = false;
 	restoring->chain = false;
-	ol_store_tensors(restoring->store, restoring->opts->tensors); /* and not a mirror's */
+	ol_store_tensors(restoring->store, tensors != NULL ? tensors : tensors_found(restoring));
 	return (struct ol_restore_result){ .what = OL_RESTORE_READY, .from = from, .epoch = epoch };
 }
 
@@ -192,6 +212,9 @@ int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *r
 
 	ol_restore_clear(restoring);
 	*ret_result = waits;
+	if (restore == OL_RESTORE_NONE)
+		left_say(restoring);
+	restoring->sources.begins = restore == OL_RESTORE_NONE;
 	if (restore != OL_RESTORE_NONE && restore != OL_RESTORE_MIRROR &&
 	    restoring->opts->checkpoint_dir != NULL &&
 	    checkpoint_load(restoring, &rc, err, err_bytes) && restore == OL_RESTORE_CHECKPOINT) {
@@ -199,12 +222,15 @@ int ol_restore_begin(struct ol_restoring *restoring, struct ol_restore_result *r
 				 restoring->sources.floor_version, true);
 		*ret_result = result_ready(restoring, OL_RESTORE_CHECKPOINT,
 					   restoring->sources.floor_epoch);
-	} else if (restore == OL_RESTORE_NONE || restore == OL_RESTORE_CHECKPOINT) {
-		if (restore == OL_RESTORE_NONE)
-			left_say(restoring);
+	} else if (!restoring->opts->init_worker &&
+		   (restore == OL_RESTORE_NONE || restore == OL_RESTORE_CHECKPOINT)) {
 		*ret_result = result_ready(restoring, OL_RESTORE_NONE, 0);
 	} else {
 		restoring->active = true;
+		if (restoring->opts->init_worker)
+			ol_log(OL_LOG_INFO,
+			       "server %s: shard %u waits for the first weights of worker 0",
+			       restoring->addr, restoring->opts->shard);
 	}
 	return rc;
 }
@@ -327,9 +353,10 @@ static struct ol_restore_result source_leaves(const struct ol_restoring *restori
 static struct ol_restore_result source_refuse(struct ol_restoring *restoring, const char *why)
 {
 	struct ol_session *source = restoring->source;
+	const bool init = source->hello.init != 0;
 
-	ol_log(OL_LOG_WARN, "server %s: mirror of worker %u is not used: %s", restoring->addr,
-	       source->worker, why);
+	ol_log(OL_LOG_WARN, "server %s: %s of worker %u %s not used: %s", restoring->addr,
+	       init ? "first weights" : "mirror", source->worker, init ? "are" : "is", why);
 	source->hello.mirror.bytes = 0;
 	if (source->role == OL_ROLE_WORKER)
 		restoring->sources.refused[source->worker / 64] |= UINT64_C(1)
@@ -381,6 +408,37 @@ static struct ol_restore_result table_take(struct ol_restoring *restoring)
 	return goes_on;
 }
 
+/* The table came with what was read, from a peer */
+static bool tensors_are_sound(const struct ol_restoring *restoring, char *why, size_t why_bytes)
+{
+	const struct ol_geometry *geo = &restoring->store->geo;
+	const char *table = ol_tensors_of(geo, ol_store_content(restoring->store, restoring->into));
+
+	return restoring->opts->tensors != NULL || table == NULL ||
+	       !ol_tensor_fault(table, geo->param_count, why, why_bytes);
+}
+
+/* Worker 0's first weights were read. Of what lies before the table of tensors nothing is its to say */
+static struct ol_restore_result init_take(struct ol_restoring *restoring)
+{
+	struct ol_store *store = restoring->store;
+	struct ol_snapshot_head *head = ol_store_content(store, restoring->into);
+	const uint64_t digest = restoring->source->hello.init;
+	char why[512];
+
+	memset(head, 0, ol_layout_tensors_off(&store->geo));
+	head->init = digest;
+	if (ol_content_fault(&store->geo, head, (struct ol_content_ask){ .no_state = true }, why,
+			     sizeof(why)) ||
+	    !tensors_are_sound(restoring, why, sizeof(why)))
+		return source_refuse(restoring, why);
+	ol_store_restore(store, restoring->into, 0, false);
+	ol_log(OL_LOG_INFO, "server %s: shard %u begins with the first weights of worker 0",
+	       restoring->addr, restoring->opts->shard);
+	restoring->source = NULL;
+	return result_ready(restoring, OL_RESTORE_NONE, 0);
+}
+
 /* The whole mirror was read. */
 static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 {
@@ -395,6 +453,8 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 		ol_store_restore(restoring->store, restoring->into, hello->mirror_version, true);
 		return result_ready(restoring, OL_RESTORE_CHAIN, hello->mirror_epoch);
 	}
+	if (hello->init != 0)
+		return init_take(restoring);
 	rc = voucher_check(restoring); /* the table was read again, and may be another */
 	if (rc != 0)
 		return unvouched_refuse(restoring, rc);
@@ -405,9 +465,7 @@ static struct ol_restore_result mirror_take(struct ol_restoring *restoring)
 				     .no_state = !with_state },
 			     why, sizeof(why)))
 		return source_refuse(restoring, why);
-	if (ol_tensors_differ(&restoring->store->geo,
-			      ol_store_content(restoring->store, restoring->into),
-			      restoring->opts->tensors, why, sizeof(why)))
+	if (!tensors_are_sound(restoring, why, sizeof(why)))
 		return source_refuse(restoring, why);
 	if (ol_restore_grads(restoring->store, restoring->into) < hello->mirror_version)
 		return source_refuse(restoring,
@@ -461,6 +519,25 @@ static void lost_log(const struct ol_restoring *restoring, const struct ol_sourc
 		       restoring->opts->restore_wait_ms);
 }
 
+/* Worker 0, if it offers first weights; else NULL */
+static struct ol_session *init_source(struct ol_restoring *restoring)
+{
+	struct ol_session *session = &restoring->sources.sessions->all[0];
+
+	if (!ol_source_is_here(session))
+		return NULL;
+	if (session->hello.init != 0 && session->hello.mirror.bytes != 0)
+		return session;
+	if (!restoring->told)
+		ol_log(OL_LOG_WARN,
+		       "server %s: shard %u has no weights, and worker 0, which is connected, offers "
+		       "none: connect it with its first weights (init), or, where another shard has "
+		       "begun with other ones, begin all servers anew",
+		       restoring->addr, restoring->opts->shard);
+	restoring->told = true;
+	return NULL;
+}
+
 static struct ol_restore_result source_pick(struct ol_restoring *restoring, uint64_t now_ns)
 {
 	uint32_t here = arrivals_note(restoring, now_ns);
@@ -472,13 +549,18 @@ static struct ol_restore_result source_pick(struct ol_restoring *restoring, uint
 		struct ol_session *session = &restoring->sources.sessions->all[i];
 
 		if (!ol_source_is_here(session) || session->table != NULL ||
-		    session->hello.mirror.bytes == 0)
+		    session->hello.mirror.bytes == 0 || session->hello.init != 0)
 			continue;
 		source_begin(restoring, session, true);
 		return goes_on;
 	}
 	if (!ol_source_choose(&restoring->sources, now_ns, &best))
 		return waits;
+	if (restoring->opts->init_worker && best.table == NULL) {
+		best.session = init_source(restoring);
+		if (best.session == NULL)
+			return waits;
+	}
 	lost_log(restoring, &best);
 	if (best.session == NULL)
 		return fall_back(restoring);

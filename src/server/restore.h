@@ -27,6 +27,7 @@ struct ol_restoring {
 	uint64_t posted; /* bytes of the content */
 	uint32_t reads; /* in flight */
 	bool failed; /* a read, or its post: this source is not used */
+	bool told; /* that worker 0 offers no first weights */
 	bool lies; /* the source gave a wrong address; false: its link broke */
 };
 

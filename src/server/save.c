@@ -7,6 +7,12 @@
  * for a disk. A checkpoint that is due while the last is still being written is skipped, and
  * counted.
  *
+ * Full recovery goes back to a version that all shards of a job have a checkpoint of, and no server
+ * knows what the others skip. So each thins out by one rule: a full checkpoint that is skipped
+ * doubles the stride, and only versions that are multiples of stride intervals are written (of a job
+ * with one shard all that the disk takes). After IN_TIME checkpoints without a skip the stride is halved again. The multiples of the slowest
+ * server's stride are then written by all, however fast each is.
+ *
  * A running checkpoint saves `fraction` of its blocks every `fraction` of the interval. The
  * writer's thread measures and chooses the blocks too, on the pinned snapshot.
  */
@@ -23,7 +29,9 @@
 #include "rdma/order.h"
 
 enum {
-	TELL_MS = 10000 /* between two lines about checkpoints that fail */
+	TELL_MS = 10000, /* between two lines about checkpoints that fail */
+	STRIDE_MAX = 64, /* a disk that stood still for long is well again soon */
+	IN_TIME = 4 /* checkpoints without a skip, after which a smaller stride is tried */
 };
 
 struct ol_ckpt_meta ol_save_meta(const struct ol_saving *saving)
@@ -106,6 +114,7 @@ static int writer_start(struct ol_saving *saving, char *err, size_t err_bytes)
 	if (opts->selection != OL_SELECT_FULL)
 		return running_start(saving, &meta, err, err_bytes);
 	saving->interval = (double)opts->checkpoint_steps;
+	saving->stride = 1;
 	return ol_ckpt_writer_start(opts->checkpoint_dir, &meta, opts->checkpoint_keep,
 				    &saving->writer, err, err_bytes);
 }
@@ -222,7 +231,30 @@ static bool save_is_due(const struct ol_saving *saving, uint64_t now_ns)
 		       share * (double)opts->checkpoint_ms * (double)OL_NS_PER_MS;
 }
 
-static void save_begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
+/* Full checkpoints by versions: is this one left out, so that all shards write the same ones? */
+static bool thinned(const struct ol_saving *saving)
+{
+	const struct ol_server_opts *opts = saving->opts;
+
+	return opts->shard_count > 1 && opts->selection == OL_SELECT_FULL &&
+	       opts->checkpoint_steps != 0 && opts->checkpoint_ms == 0 &&
+	       (saving->store->version / opts->checkpoint_steps) % saving->stride != 0;
+}
+
+static void stride_set(struct ol_saving *saving, bool in_time)
+{
+	if (!in_time) {
+		saving->in_time = 0;
+		if (saving->stride < STRIDE_MAX)
+			saving->stride *= 2;
+	} else if (saving->stride > 1 && ++saving->in_time == IN_TIME) {
+		saving->in_time = 0;
+		saving->stride /= 2;
+	}
+}
+
+/* Returns false if the writer is busy: then it is skipped. */
+static bool save_begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
 {
 	const void *content = ol_store_content(saving->store, saving->store->snapshot);
 	uint64_t version = saving->store->version;
@@ -238,6 +270,7 @@ static void save_begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
 		saving->pinned = (int)saving->store->snapshot;
 	else
 		ol_counter_add(&saving->store->board->checkpoints_skipped, 1);
+	return begun;
 }
 
 void ol_save_progress(struct ol_saving *saving, uint64_t now_ns)
@@ -245,8 +278,14 @@ void ol_save_progress(struct ol_saving *saving, uint64_t now_ns)
 	if (saving->writer == NULL)
 		return;
 	(void)writer_state(saving);
-	if (save_is_due(saving, now_ns))
-		save_begin(saving, now_ns, false);
+	if (!save_is_due(saving, now_ns))
+		return;
+	if (!thinned(saving)) {
+		stride_set(saving, save_begin(saving, now_ns, false));
+		return;
+	}
+	saving->version = saving->store->version;
+	ol_counter_add(&saving->store->board->checkpoints_skipped, 1);
 }
 
 static void writer_finish(struct ol_saving *saving)
@@ -263,6 +302,7 @@ void ol_save_finish(struct ol_saving *saving)
 	if (ol_word_load(&saving->store->board->checkpoint_version) == saving->store->version &&
 	    saving->whole)
 		return;
-	save_begin(saving, ol_clock_ns(), true); /* in the writer's thread, which blocks signals */
+	(void)save_begin(saving, ol_clock_ns(),
+			 true); /* in the writer's thread, which blocks signals */
 	writer_finish(saving);
 }

@@ -27,6 +27,9 @@ struct ol_saving {
 	double interval; /* versions between two turns; 0: by time */
 	bool first; /* its file does not exist yet */
 	bool whole; /* the last checkpoint written has all blocks of its version */
+	/* Full checkpoints by versions, where writing takes longer than the interval (save.c) */
+	uint64_t stride; /* one of so many that are due is written; a power of two */
+	unsigned in_time; /* written since one was skipped because the writer was busy */
 	uint64_t failed; /* checkpoints since one was written */
 	uint64_t failed_ns; /* when the first of these failed */
 	uint64_t told_ns; /* when failures were last logged */

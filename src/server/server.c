@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +11,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/cancel.h"
-#include "base/defaults.h"
 #include "base/log.h"
 #include "base/rails.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "outlast_tensor.h"
 #include "policy/kind.h"
 #include "rdma/order.h"
-#include "replication/coord/lease.h"
 #include "server/knock.h"
+#include "server/options.h"
 #include "server/pool.h"
 #include "server/rule.h"
 #include "server/serve.h"
@@ -35,47 +31,8 @@ enum {
 	SPARE_CONNS = 8, /* for handshakes … */
 	SPARE_SHARE = 16, /* … and one more for so many workers, who may all begin at once */
 	MIB = 1 << 20,
+	OL_INIT_TENSORS_BYTES = 1 << 16, /* room for the table that worker 0 brings */
 };
-
-void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
-{
-	const struct ol_server_opts defaults = {
-		.size = opts_bytes,
-		.listen = OL_DEFAULT_LISTEN,
-		.shard_count = 1,
-		.epoch = 1,
-		.consistency = OL_CONSISTENCY_ASYNC,
-		.workers = 1,
-		.workers_max = OL_DEFAULT_WORKERS_MAX,
-		.observers_max = OL_DEFAULT_OBSERVERS_MAX,
-		.window = OL_DEFAULT_WINDOW,
-		.rule = { .optimizer = OL_OPTIMIZER_SGD,
-			  .lr = (float)OL_DEFAULT_LR,
-			  .momentum = (float)OL_DEFAULT_MOMENTUM,
-			  .beta1 = (float)OL_DEFAULT_BETA1,
-			  .beta2 = (float)OL_DEFAULT_BETA2,
-			  .epsilon = (float)OL_DEFAULT_EPSILON },
-		.cancel_fd = -1,
-		.spin_us = OL_DEFAULT_SPIN_US,
-		.heartbeat_ms = OL_DEFAULT_HEARTBEAT_MS,
-		.retry_timeout_ms = OL_DEFAULT_RETRY_TIMEOUT_MS,
-		.threads = OL_DEFAULT_THREADS,
-		.pin_timeout_ms = OL_DEFAULT_PIN_TIMEOUT_MS,
-		.lease_ms = OL_DEFAULT_LEASE_MS,
-		.restore_wait_ms = 3000,
-		.replay = OL_REPLAY_MEAN,
-		.replay_clip = OL_DEFAULT_REPLAY_CLIP,
-		.checkpoint_keep = OL_DEFAULT_CHECKPOINT_KEEP,
-		.fraction = 1.0,
-		.replicas = OL_DEFAULT_REPLICAS,
-		.coordinator_timeout_ms = OL_DEFAULT_CONNECT_MS,
-		.rule_groups = OL_DEFAULT_RULE_GROUPS,
-		.lr_gamma = (float)OL_DEFAULT_LR_GAMMA,
-		.lr_power = 1,
-	};
-
-	ol_sized_give(opts, opts_bytes, &defaults, sizeof(defaults));
-}
 
 static int fail(char *err, size_t err_bytes, int rc, const char *what, const char *object)
 {
@@ -86,124 +43,24 @@ static int fail(char *err, size_t err_bytes, int rc, const char *what, const cha
 	return rc;
 }
 
-/* The fault of the options for checkpoints' blocks; NULL: none */
-static const char *selection_check(const struct ol_server_opts *opts)
+/* Room for the table that comes with the weights; 0: none comes, or it is known */
+static uint32_t tensors_room(const struct ol_server_opts *opts)
 {
-	if (opts->selection == OL_SELECT_FULL)
-		return NULL;
-	if (opts->selection > OL_SELECT_RANDOM)
-		return "selection has no such value";
-	if (!(opts->fraction > 0.0 && opts->fraction <= 1.0))
-		return "fraction is not above 0 and at most 1";
-	if (opts->checkpoint_steps != 0 && opts->fraction * (double)opts->checkpoint_steps < 1.0)
-		return "fraction times checkpoint_steps is less than a step";
-	if (opts->checkpoint_ms != 0 && opts->fraction * (double)opts->checkpoint_ms < 1.0)
-		return "fraction times checkpoint_ms is less than a millisecond";
-	return NULL;
-}
+	const struct ol_ckpt_meta meta = { .job_id = opts->job_id, .geo.shard = opts->shard };
+	uint32_t room = opts->tensors_room;
 
-static struct ol_policy_opts policy_opts(const struct ol_server_opts *opts)
-{
-	struct ol_policy_opts policy;
-	uint64_t first, count;
-
-	ol_policy_opts_init(&policy);
-	if (ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &first, &count) == 0)
-		policy.share = (double)count / (double)opts->param_count;
-	policy.consistency = opts->consistency;
-	policy.wait = opts->wait;
-	policy.workers = opts->workers;
-	policy.workers_max = opts->workers_max;
-	policy.k = opts->wait_k;
-	policy.grace_ms = opts->grace_ms;
-	policy.late = opts->late;
-	policy.late_steps = opts->late_steps;
-	policy.staleness = opts->staleness;
-	policy.lr = (double)opts->rule.lr;
-	return policy;
-}
-
-/* An observer's key serves observers, who have the same */
-static bool key_serves(const char *job_key, bool observers)
-{
-	enum ol_holder holder;
-	uint32_t worker;
-
-	return ol_auth_holder(job_key != NULL ? job_key : "", &holder, &worker) == 0 &&
-	       (holder == OL_HOLDER_JOB || (observers && holder == OL_HOLDER_OBSERVER));
-}
-
-static int opts_check(const struct ol_server_opts *opts, bool read_only, char *err,
-		      size_t err_bytes)
-{
-	const char *what = NULL;
-	char why[512];
-
-	if (opts->listen == NULL || opts->listen[0] == '\0')
-		what = "listen is not given";
-	else if (ol_rule_name(opts->rule.optimizer) == NULL)
-		what = "optimizer has no such value";
-	else if (opts->observers_max > OL_OBSERVERS_MAX)
-		what = "observers_max is over 1024";
-	else if (opts->workers_max == 0 || opts->workers_max > OL_WORKERS_MAX)
-		what = "workers_max is not between 1 and 1024";
-	else if (opts->window == 0 || opts->window > OL_WINDOW_MAX)
-		what = "window is not between 1 and 64";
-	else if (ol_key_fault(opts->job_key) != NULL)
-		what = ol_key_fault(opts->job_key);
-	else if (!key_serves(opts->job_key, read_only))
-		what = read_only
-			       ? "job key: a worker's credential, or a damaged one: a relay needs an "
-				 "observer's, or the job key"
-			       : "job key: a worker's or an observer's credential, or a damaged one: a "
-				 "server needs the job key, or outlast keygen --server";
-	else if (opts->epoch >= OL_EPOCH_MAX)
-		what = "epoch is not below 2147483647";
-	else if (opts->heartbeat_ms == 0)
-		what = "heartbeat_ms is 0";
-	else if (opts->lease_ms != 0 && opts->lease_ms < 4 * opts->heartbeat_ms)
-		what = "lease_ms is less than 4 times heartbeat_ms";
-	else if (opts->coordinator != NULL &&
-		 (opts->replicas == 0 || opts->replicas > OL_REPLICAS_MAX))
-		what = "replicas is not between 1 and 8";
-	else if (opts->coordinator != NULL && opts->checkpoint_dir != NULL)
-		what = "checkpoint_dir beside a coordinator: a chain has no checkpoints";
-	else if (opts->coordinator != NULL &&
-		 ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0) != NULL)
-		what = ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0);
-	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)
-		what = "restore or replay has no such value";
-	else if (opts->checkpoint_dir != NULL && opts->checkpoint_keep == 0)
-		what = "checkpoint_keep is 0";
-	else if (opts->restore == OL_RESTORE_CHECKPOINT && opts->checkpoint_dir == NULL)
-		what = "restore wants a checkpoint, and checkpoint_dir is not given";
-	else if (opts->shard_count == 0 || opts->shard_count > OL_SHARDS_MAX)
-		what = "shard_count is not between 1 and 64";
-	else if (opts->shard >= opts->shard_count)
-		what = "shard is not below shard_count: shards count from 0";
-	else if (opts->threads == 0 || opts->threads > OL_POOL_THREADS_MAX)
-		what = "threads is not between 1 and 64";
-	else if (!ol_cancel_fd_is_good(opts->cancel_fd))
-		what = "cancel_fd is no open descriptor: give an eventfd, or -1";
-	if (what == NULL)
-		what = selection_check(opts);
-	if (what == NULL) {
-		struct ol_policy_opts policy = policy_opts(opts);
-
-		what = ol_policy_fault(&policy, opts->shard_count);
-	}
-	if (what == NULL) /* the policy's own error is clearer */
-		what = ol_server_rule_fault(opts);
-	if (what == NULL && opts->tensors != NULL &&
-	    ol_tensor_fault(opts->tensors, opts->param_count, why, sizeof(why)))
-		what = why;
-	if (what == NULL)
-		return 0;
-	return fail(err, err_bytes, -EINVAL, "server option", what);
+	if (room == 0 && opts->init_worker)
+		room = OL_INIT_TENSORS_BYTES;
+	if (room == 0 && opts->tensors == NULL && opts->checkpoint_dir != NULL &&
+	    opts->restore != OL_RESTORE_NONE) /* a mirror of this job has the same room */
+		room = ol_ckpt_tensors_bytes(opts->checkpoint_dir, &meta);
+	return room;
 }
 
 static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *geo)
 {
+	const uint32_t room = tensors_room(opts);
+
 	*geo = (struct ol_geometry){
 		.param_count = opts->param_count,
 		.shard = opts->shard,
@@ -214,7 +71,10 @@ static int geometry_make(const struct ol_server_opts *opts, struct ol_geometry *
 		.consistency = (uint32_t)opts->consistency,
 		.groups = opts->rule_groups,
 		.tensors_bytes = ol_tensors_bytes(opts->tensors),
+		.weights_bf16 = opts->weights_bf16,
 	};
+	if (geo->tensors_bytes < room)
+		geo->tensors_bytes = (uint32_t)ol_round_up(room, OL_LINE_BYTES);
 	return ol_shard_span(opts->param_count, opts->shard_count, opts->shard, &geo->shard_first,
 			     &geo->shard_len);
 }
@@ -459,7 +319,7 @@ static int tables_start(struct ol_server *server)
 		rc = ol_ingest_open(&server->ingest);
 	if (rc != 0)
 		return rc;
-	policy = policy_opts(opts);
+	policy = ol_server_policy_opts(opts);
 	rc = ol_policy_create(&policy, &server->policy);
 	if (rc != 0)
 		return rc;
@@ -488,10 +348,12 @@ int ol_server_open_kind(const struct ol_server_opts *opts, const struct ol_chain
 {
 	struct ol_server *server;
 	struct ol_geometry geo;
-	int rc = opts_check(opts, kind->read_only, err, err_bytes);
+	char why[OL_OPTS_WHY_MAX];
+	const char *fault = ol_server_opts_fault(opts, kind->read_only, why);
+	int rc;
 
-	if (rc != 0)
-		return rc;
+	if (fault != NULL)
+		return fail(err, err_bytes, -EINVAL, "server option", fault);
 	rc = geometry_make(opts, &geo);
 	if (rc != 0)
 		return fail(err, err_bytes, rc, "too few parameters for", "so many shards");
@@ -793,4 +655,29 @@ void ol_server_get_stat_sized(const struct ol_server *server, struct ol_server_s
 	if (ol_owner_here(&server->owner)) /* a child of a fork has no board */
 		ol_board_stat(server->store.board, &stat);
 	ol_sized_give(ret_stat, stat_bytes, &stat, sizeof(stat));
+}
+
+int ol_server_sizes_sized(const struct ol_server_opts *opts, struct ol_server_sizes *ret_sizes,
+			  size_t sizes_bytes)
+{
+	struct ol_server_sizes sizes = { 0 };
+	struct ol_server_opts known;
+	struct ol_geometry geo;
+	int rc;
+
+	ol_server_opts_init(&known);
+	if (ol_sized_take(&known, sizeof(known), opts, opts->size) != NULL)
+		return -EINVAL;
+	rc = geometry_make(&known, &geo);
+	if (rc == 0)
+		rc = ol_geometry_check(&geo);
+	if (rc != 0)
+		return rc;
+	sizes.snapshots = ol_layout_public_bytes(&geo);
+	sizes.slots = ol_layout_landing_bytes(&geo, geo.window);
+	sizes.slot = ol_layout_slot_stride(&geo);
+	sizes.ring = known.coordinator != NULL ? ol_layout_ring_bytes(&geo) : 0;
+	sizes.checkpoint = ol_layout_content_bytes(&geo);
+	ol_sized_give(ret_sizes, sizes_bytes, &sizes, sizeof(sizes));
+	return 0;
 }

@@ -243,9 +243,26 @@ static void session_free(struct ol_sessions *sessions, struct ol_session *sessio
 	memset(session, 0, sizeof(*session));
 }
 
+static const char *role_str(enum ol_wire_role role)
+{
+	switch (role) {
+	case OL_ROLE_WORKER:
+		break;
+	case OL_ROLE_OBSERVER:
+		return "observer";
+	case OL_ROLE_READER:
+		return "reader";
+	case OL_ROLE_REPLICA:
+		return "predecessor";
+	}
+	return "worker";
+}
+
 static int session_accept(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_wire_accept accept = {
+		.proto = ol_wire_agree(&session->proof.speaks),
+		.features = session->features,
 		.geo = sessions->store->geo,
 		.public_key = ol_dial_wire_rkey(
 			sessions->ops->rkey(sessions->public_region, session->conn)),
@@ -253,6 +270,7 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 			sessions->ops->rkey(session->landing_region, session->conn)),
 		.incarnation = sessions->incarnation,
 		.nonfinite = sessions->opts->rule.allow_nonfinite != 0,
+		.init = sessions->opts->init_worker ? ol_store_began(sessions->store) : 0,
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
 	struct ol_xport_ident ident, own;
@@ -266,6 +284,11 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 	rc = sessions->ops->acceptor(session->conn, &own);
 	if (rc != 0)
 		return rc;
+	if (session->proof.speaks.proto != ol_wire_own.proto || accept.features != 0)
+		ol_log(OL_LOG_DEBUG,
+		       "server %s: %s %u is of protocol %u: talked to in %u, features %#x",
+		       sessions->addr, role_str(session->role), session->worker,
+		       session->proof.speaks.proto, accept.proto, accept.features);
 	ol_auth_accept(sessions->job_key, &session->proof, session->m,
 		       (struct ol_auth_ends){ ident.bytes, own.bytes }, &accept);
 	ol_wire_accept_encode(&accept, bytes);
@@ -449,6 +472,7 @@ static void session_take(struct ol_sessions *sessions, struct ol_session *sessio
 	session->worker = proof->worker;
 	session->since_ns = now_ns;
 	session->proof = *proof;
+	session->features = proof->speaks.features & ol_wire_own.features;
 	memcpy(session->m, m, sizeof(session->m));
 	session->state = OL_SESSION_MAKING;
 	ol_places_add(&sessions->taken, index_of(sessions, session));
@@ -511,18 +535,16 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 static void request_handle(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 			   const uint8_t *priv, uint32_t bytes, uint64_t now_ns)
 {
-	static const char one_version[] = "processes of a job are to be of one version";
 	const struct ol_wire_reject no = { .code = OL_REJECT_WIRE };
-	char why[128] = "it does not speak our protocol";
 	struct ol_wire_connect msg;
-	uint32_t proto;
+	char text[OL_WIRE_FAULT_MAX];
+	const char *why;
 
 	sessions->requests.handled++;
 	if (ol_wire_connect_decode(priv, bytes, &msg) != 0) {
-		proto = ol_wire_proto(priv, bytes);
-		if (proto != 0 && proto != OL_WIRE_PROTO)
-			snprintf(why, sizeof(why), "it speaks protocol %u, this server %u: %s",
-				 proto, (unsigned)OL_WIRE_PROTO, one_version);
+		why = ol_wire_fault(priv, bytes, "server", text);
+		if (why == NULL)
+			why = "it does not speak our protocol";
 		ol_knock_refuse(sessions, conn, NULL, &no, why, now_ns);
 		return;
 	}
@@ -597,21 +619,6 @@ void ol_session_pins(struct ol_sessions *sessions, const struct ol_session *sess
 	ol_places_add(&sessions->pinning, index_of(sessions, session));
 }
 
-static const char *role_str(enum ol_wire_role role)
-{
-	switch (role) {
-	case OL_ROLE_WORKER:
-		break;
-	case OL_ROLE_OBSERVER:
-		return "observer";
-	case OL_ROLE_READER:
-		return "reader";
-	case OL_ROLE_REPLICA:
-		return "predecessor";
-	}
-	return "worker";
-}
-
 bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session)
 {
 	struct ol_welcome welcome = {
@@ -669,6 +676,12 @@ const char *ol_session_on_hello(struct ol_sessions *sessions, struct ol_session 
 		return "hello with an impossible mirror";
 	if (hello.format > OL_FORMAT_INT8)
 		return "hello with an unknown format of gradients";
+	if (hello.init == OL_INIT_AWAITED)
+		return "hello with an impossible digest of first weights";
+	/* worker 0 alone may bring in first weights, and only where they are asked for */
+	if (hello.init != 0 && (session->role != OL_ROLE_WORKER || session->worker != 0 ||
+				!sessions->opts->init_worker))
+		hello.mirror.bytes = hello.init = 0;
 	session->acks = ol_dial_xport_rkey(hello.acks);
 	session->hello = hello;
 	session->state = OL_SESSION_JOINED;

@@ -68,12 +68,15 @@ struct ol_slot_state {
 	uint32_t samples;
 	uint32_t grads; /* gradients summed up in it … */
 	float weight; /* … and of each of them */
+	uint64_t last_version; /* no later step takes it; 0: any does */
 	uint64_t landed_ns;
 	uint64_t stamp; /* which arrival it was, see struct ol_arriving */
 	uint8_t parts; /* announced since the last push */
 	bool queued; /* it waited in its worker's queue for this server */
 	bool path; /* computed with local progress */
 	bool is_void; /* not finite, as its worker reports */
+	bool again; /* it was applied, in weights that are gone */
+	bool mean; /* of its gradients; else their sum */
 	bool has_rule; /* ol_session_rule() has the one that it brings */
 	int status; /* once resolved: the status in the ack */
 	bool busy; /* landed, not yet acknowledged */
@@ -88,6 +91,7 @@ struct ol_session {
 	struct ol_xport_conn *conn;
 	struct ol_wire_connect proof; /* and the nonce that it answers, until it is accepted */
 	uint8_t m[OL_NONCE_BYTES];
+	uint32_t features; /* that both ends have (wire.h, VERSIONS) */
 	struct ol_memory_job *memory; /* owned: the memory that it may write, made or being made */
 	struct ol_slab *landing; /* memory's */
 	struct ol_xport_region *landing_region;

@@ -40,6 +40,7 @@ struct ol_kernel_args {
 	size_t first, len; /* of every array, the floats first … first + len */
 	const float *weights;
 	float *new_weights;
+	uint16_t *new_bf16; /* an update: these once more, as bf16; NULL: not wanted */
 	const float *state[OL_KERNEL_STATES]; /* momentum: u; Adam: m, v */
 	float *new_state[OL_KERNEL_STATES];
 	float shrink; /* an update: a factor on the gradients' sum or mean; 0: 1; below 0: the update

@@ -378,6 +378,13 @@ unsigned OL_KERNEL_GATHER(const struct ol_kernel_args *args)
 	return args->grad_count;
 }
 
+/* A block's new weights once more */
+static __attribute__((noinline)) void bf16_block(const struct ol_kernel_args *args,
+						 const float *weights, size_t at, size_t n)
+{
+	ol_format_encode(OL_FORMAT_BF16, args->new_bf16 + at, weights, NULL, n);
+}
+
 /* True if `args` are one block of plain gradient descent, for which all that the other rules need costs more than it */
 static int is_short(const struct ol_kernel_args *args)
 {
@@ -401,6 +408,8 @@ static __attribute__((noinline)) unsigned update_short(const struct ol_kernel_ar
 	if (found == args->grad_count)
 		sgd_loop(&b, args->len, sum, args->weights + args->first,
 			 args->new_weights + args->first);
+	if (found == args->grad_count && args->new_bf16 != NULL)
+		bf16_block(args, args->new_weights + args->first, args->first, args->len);
 	return found;
 }
 
@@ -452,6 +461,8 @@ static __attribute__((noinline)) unsigned update_long(const struct ol_kernel_arg
 			b.s[s] = args->state[s] + at;
 		outputs_set(&b, args, at, states, &copy);
 		update_block(&b, rule->optimizer);
+		if (args->new_bf16 != NULL)
+			bf16_block(args, b.w2, at, b.n);
 		if (args->stream)
 			outputs_stream(&b, args, at, states);
 	}

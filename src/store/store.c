@@ -34,6 +34,8 @@ static struct ol_store_parts parts_of(const struct ol_geometry *geo, uint8_t *at
 		at += ol_layout_vector_bytes(geo);
 		parts.state[i] = (float *)(void *)at;
 	}
+	if (geo->weights_bf16)
+		parts.bf16 = (uint16_t *)(void *)(at + ol_layout_vector_bytes(geo));
 	return parts;
 }
 
@@ -43,11 +45,15 @@ static const struct ol_store_parts *parts_now(const struct ol_store *store)
 	return &store->parts[store->snapshot];
 }
 
-/* Make this snapshot the only whole one */
+/* Make this snapshot, whose content is whole, the only whole one */
 static void publish_first(struct ol_store *store, uint32_t snapshot, uint64_t version)
 {
 	struct ol_version_line *line = &store->board->line;
+	const struct ol_store_parts *parts = &store->parts[snapshot];
 
+	if (parts->bf16 != NULL)
+		ol_format_encode(OL_FORMAT_BF16, parts->bf16, parts->weights, NULL,
+				 store->geo.shard_len);
 	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
 		ol_word_begin(&line->begin[i], i == snapshot ? version + 1 : 0);
 		ol_word_store(&line->end[i], i == snapshot ? version + 1 : 0);
@@ -89,10 +95,18 @@ void ol_store_rule_next(struct ol_store *store, const struct ol_rule *rule)
 	store->next = rule;
 }
 
-void ol_store_tensors(const struct ol_store *store, const char *table)
+void ol_store_tensors(struct ol_store *store, const char *table)
 {
 	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++)
 		ol_tensors_put(&store->geo, ol_store_content(store, i), table);
+	(void)ol_tensors_digest(table, &store->geo.tensors_digest); /* on an error: not known */
+	store->board->geo.tensors_digest = store->geo.tensors_digest;
+}
+
+uint64_t ol_store_began(const struct ol_store *store)
+{
+	return ol_word_load(&store->board->ready_ns) == 0 ? OL_INIT_AWAITED
+							  : parts_now(store)->head->init;
 }
 
 const struct ol_rule *ol_store_rule(const struct ol_store *store)
@@ -132,9 +146,10 @@ int ol_store_init(struct ol_store *store, const struct ol_geometry *geo,
 		store->parts[i] = parts_of(geo, store->memory + ol_layout_snapshot_off(geo, i));
 	store->board = memory;
 	store->board->magic = OL_WIRE_MAGIC;
-	store->board->proto = OL_WIRE_PROTO;
+	store->board->proto = ol_wire_own.proto;
 	store->board->geo = *geo;
-	memcpy(parts_now(store)->weights, weights, geo->shard_len * sizeof(float));
+	if (weights != NULL)
+		memcpy(parts_now(store)->weights, weights, geo->shard_len * sizeof(float));
 	publish_first(store, 0, 0);
 	ol_rule_first(rule, geo, &first);
 	ol_store_rule_first(store, &first);
@@ -219,6 +234,7 @@ kernel_args(const struct ol_store *store, unsigned target, uint64_t first, uint6
 		.len = len,
 		.weights = from->weights,
 		.new_weights = to->weights,
+		.new_bf16 = to->bf16,
 	};
 
 	for (unsigned i = 0; i < store->geo.state_vectors; i++) {

@@ -38,6 +38,7 @@ struct ol_store_parts {
 	struct ol_rule *rule; /* ol_layout_rule_bytes() of it */
 	float *weights;
 	float *state[OL_STATE_VECTORS_MAX];
+	uint16_t *bf16; /* the weights once more; NULL: not in this job */
 };
 
 struct ol_store {
@@ -103,8 +104,12 @@ void ol_store_rule_first(struct ol_store *store, const struct ol_rule *rule);
 void ol_store_rule_next(struct ol_store *store, const struct ol_rule *rule);
 
 /* ol_store_tensors -- give all snapshots the job's table of tensors, whatever a peer wrote there;
- * NULL: it has none */
-void ol_store_tensors(const struct ol_store *store, const char *table);
+ * NULL: it has none. The geometry gets its digest */
+void ol_store_tensors(struct ol_store *store, const char *table);
+
+/* ol_store_began -- digest of worker 0's first weights, with which the job began; OL_INIT_AWAITED: the
+ * server does not serve yet */
+uint64_t ol_store_began(const struct ol_store *store);
 
 /* ol_store_rule -- the one of the published weights */
 const struct ol_rule *ol_store_rule(const struct ol_store *store);
@@ -170,7 +175,7 @@ struct ol_applied ol_store_applied(const struct ol_store *store, uint32_t worker
 void *ol_store_content(const struct ol_store *store, uint32_t snapshot);
 
 /*
- * ol_store_restore -- publish a snapshot that the caller has filled
+ * ol_store_restore -- publish a snapshot whose content the caller has filled
  *
  * with_state: it holds the optimizer state, which otherwise begins anew. Call it before any reader
  * connects.

@@ -8,6 +8,7 @@
 
 #include "outlast_server.h"
 #include "outlast_tensor.h"
+#include "wire/tensor.h"
 
 /* Shards are whole blocks of OL_SHARD_ALIGN floats, of equal number; the first may have one more. */
 int ol_shard_span(uint64_t param_count, uint32_t shard_count, uint32_t shard, uint64_t *ret_first,
@@ -43,9 +44,33 @@ int ol_geometry_check(const struct ol_geometry *geo)
 	if (geo->workers_max == 0 || geo->workers_max > OL_WORKERS_MAX || geo->window == 0 ||
 	    geo->window > OL_WINDOW_MAX || geo->state_vectors > OL_STATE_VECTORS_MAX ||
 	    geo->groups == 0 || geo->groups > OL_RULE_GROUPS_MAX ||
-	    geo->tensors_bytes > OL_TENSORS_BYTES_MAX || geo->tensors_bytes % OL_LINE_BYTES != 0)
+	    geo->tensors_bytes > OL_TENSORS_BYTES_MAX || geo->tensors_bytes % OL_LINE_BYTES != 0 ||
+	    (geo->tensors_bytes == 0 && geo->tensors_digest != 0) || geo->weights_bf16 > 1 ||
+	    geo->reserved != 0)
 		return OL_E_GEOMETRY;
 	if (geo->consistency < OL_CONSISTENCY_ASYNC || geo->consistency > OL_CONSISTENCY_SSP)
 		return OL_E_GEOMETRY;
 	return 0;
+}
+
+const char *ol_geometry_difference(const struct ol_geometry *a, const struct ol_geometry *b)
+{
+	if (a->param_count != b->param_count)
+		return "number of parameters";
+	if (a->shard != b->shard || a->shard_count != b->shard_count)
+		return "place among the shards";
+	if (a->tensors_bytes != b->tensors_bytes ||
+	    ol_tensors_digests_differ(a->tensors_digest, b->tensors_digest))
+		return "table of tensors (names or shapes)";
+	if (a->workers_max != b->workers_max)
+		return "workers_max";
+	if (a->window != b->window)
+		return "window";
+	if (a->state_vectors != b->state_vectors)
+		return "optimizer";
+	if (a->consistency != b->consistency)
+		return "consistency";
+	if (a->weights_bf16 != b->weights_bf16)
+		return "word on weights as bf16";
+	return a->groups != b->groups ? "number of groups of the rule" : NULL;
 }

@@ -18,9 +18,11 @@
  *	…               tensors_bytes   table of the job's tensors: a text (outlast_tensor.h)
  *	…               4 * shard_len   weights
  *	…               4 * shard_len   optimizer state, state_vectors times
+ *	…               2 * shard_len   weights as bf16, if the job has readers that want these
  *
  * The optimizer state is part of the snapshot: an update writes it out of place too. So a gradient
- * found bad half-way leaves no trace, and a snapshot is a replica's whole state.
+ * found bad half-way leaves no trace, and a snapshot is a replica's whole state. Its content is all but
+ * the weights as bf16, which each server makes of the others.
  *
  * Landing slab of one worker, which that worker alone may write:
  *
@@ -52,6 +54,7 @@
 enum {
 	OL_SNAPSHOTS = 3,
 	OL_ELEM_BYTES = 4, /* of a weight, a gradient's element, optimizer state: fp32 */
+	OL_BF16_BYTES = 2, /* of a weight for readers that want it so */
 	OL_SHARD_ALIGN = 1024, /* floats: one page */
 	OL_PAGE_BYTES = 4096,
 	OL_LINE_BYTES = 64,
@@ -71,7 +74,8 @@ struct ol_snapshot_head {
 	uint64_t voucher; /* id of the server process that published the snapshot */
 	uint64_t number; /* counts its words */
 	uint64_t tag;
-	uint64_t reserved[4];
+	uint64_t init; /* digest of worker 0's first weights, with which the job began; 0: others */
+	uint64_t reserved[3];
 };
 
 /* One worker's gradients in a snapshot's weights */
@@ -94,10 +98,16 @@ struct ol_geometry {
 	uint32_t consistency; /* enum ol_consistency */
 	uint32_t groups; /* of the rule, at most */
 	uint32_t tensors_bytes; /* of the table of tensors, with zeros behind it; 0: none */
+	uint32_t weights_bf16; /* 1: snapshots have the weights as bf16, too */
+	uint32_t reserved;
+	uint64_t tensors_digest; /* of its text (wire/tensor.h); 0: none, or not known */
 };
 
 /* ol_geometry_check -- 0, or OL_E_GEOMETRY if these numbers cannot be a shard of a job */
 int ol_geometry_check(const struct ol_geometry *geo);
+
+/* ol_geometry_difference -- NULL, or the first thing that differs, as it stands behind "another" */
+const char *ol_geometry_difference(const struct ol_geometry *a, const struct ol_geometry *b);
 
 static inline uint64_t ol_round_up(uint64_t value, uint64_t align)
 {
@@ -149,9 +159,21 @@ static inline uint64_t ol_layout_content_bytes(const struct ol_geometry *geo)
 	return ol_layout_table_bytes(geo) + ol_layout_vector_bytes(geo) * (1 + geo->state_vectors);
 }
 
+/* ol_layout_bf16_off -- where the weights lie as bf16 in a snapshot: behind its content */
+static inline uint64_t ol_layout_bf16_off(const struct ol_geometry *geo)
+{
+	return ol_layout_content_bytes(geo);
+}
+
+/* ol_layout_bf16_bytes -- of these, padded; 0: there are none */
+static inline uint64_t ol_layout_bf16_bytes(const struct ol_geometry *geo)
+{
+	return geo->weights_bf16 ? ol_round_up(geo->shard_len * OL_BF16_BYTES, OL_LINE_BYTES) : 0;
+}
+
 static inline uint64_t ol_layout_snapshot_bytes(const struct ol_geometry *geo)
 {
-	return ol_round_up(ol_layout_content_bytes(geo), OL_PAGE_BYTES);
+	return ol_round_up(ol_layout_bf16_off(geo) + ol_layout_bf16_bytes(geo), OL_PAGE_BYTES);
 }
 
 static inline uint64_t ol_layout_snapshot_off(const struct ol_geometry *geo, uint32_t index)

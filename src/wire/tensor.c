@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 #include "outlast_tensor.h"
 
-static const char type_f32[] = "F32 ", not_a_tensor[] = "__metadata__";
+static const char type_f32[] = "F32 ", other[] = "= ", not_a_tensor[] = "__metadata__";
 
 enum {
 	SHAPE_TEXT_MAX = OL_TENSOR_DIMS_MAX * 21 + 1,
@@ -23,6 +24,20 @@ enum {
 uint32_t ol_tensors_bytes(const char *table)
 {
 	return table != NULL ? (uint32_t)ol_round_up(strlen(table) + 1, OL_LINE_BYTES) : 0;
+}
+
+int ol_tensors_digest(const char *table, uint64_t *ret_digest)
+{
+	uint8_t sum[EVP_MAX_MD_SIZE];
+	unsigned bytes = 0;
+
+	*ret_digest = 0;
+	if (table == NULL)
+		return 0;
+	if (EVP_Digest(table, strlen(table), sum, &bytes, EVP_sha256(), NULL) != 1)
+		return -EIO;
+	memcpy(ret_digest, sum, sizeof(*ret_digest));
+	return 0;
 }
 
 void ol_tensors_put(const struct ol_geometry *geo, void *content, const char *table)
@@ -36,9 +51,9 @@ void ol_tensors_put(const struct ol_geometry *geo, void *content, const char *ta
 		same++;
 	if (same == geo->tensors_bytes)
 		return;
-	memset(at, 0, geo->tensors_bytes);
 	if (bytes > 0)
-		memcpy(at, table, bytes);
+		memmove(at, table, bytes); /* it may be the same place */
+	memset(at + bytes, 0, geo->tensors_bytes - bytes);
 }
 
 const char *ol_tensors_of(const struct ol_geometry *geo, const void *content)
@@ -109,7 +124,7 @@ static size_t character(const unsigned char *p)
 	return 1 + more;
 }
 
-static bool name_take(const char **at, struct ol_tensor *tensor)
+static bool name_take(const char **at, char ret_name[OL_TENSOR_NAME_MAX])
 {
 	const char *begin = *at;
 	size_t len;
@@ -122,10 +137,10 @@ static bool name_take(const char **at, struct ol_tensor *tensor)
 		*at += step;
 	}
 	len = (size_t)(*at - begin);
-	if (len == 0 || len >= sizeof(tensor->name))
+	if (len == 0 || len >= OL_TENSOR_NAME_MAX)
 		return false;
-	memset(tensor->name, 0, sizeof(tensor->name));
-	memcpy(tensor->name, begin, len);
+	memset(ret_name, 0, OL_TENSOR_NAME_MAX);
+	memcpy(ret_name, begin, len);
 	++*at;
 	return true;
 }
@@ -134,14 +149,29 @@ int ol_tensor_next(const char **at, struct ol_tensor *tensor)
 {
 	struct ol_tensor next = { .first = tensor->first + tensor->count };
 
-	if (**at == '\0')
+	if (**at == '\0' || strncmp(*at, other, sizeof(other) - 1) == 0)
 		return 0;
 	if (strncmp(*at, type_f32, sizeof(type_f32) - 1) != 0)
 		return -EBADMSG;
 	*at += sizeof(type_f32) - 1;
-	if (!shape_take(at, &next) || !name_take(at, &next))
+	if (!shape_take(at, &next) || !name_take(at, next.name))
 		return -EBADMSG;
 	*tensor = next;
+	return 1;
+}
+
+int ol_tensor_other_next(const char **at, uint64_t *ret_tensor, char ret_name[OL_TENSOR_NAME_MAX])
+{
+	const char *next = *at;
+
+	if (*next == '\0')
+		return 0;
+	if (strncmp(next, other, sizeof(other) - 1) != 0)
+		return -EBADMSG;
+	next += sizeof(other) - 1;
+	if (!number_take(&next, ret_tensor) || *next++ != ' ' || !name_take(&next, ret_name))
+		return -EBADMSG;
+	*at = next;
 	return 1;
 }
 
@@ -170,20 +200,25 @@ static int names_compare(const void *left, const void *right)
 	return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
 }
 
-/* Of a table whose lines are right, each has a name of its own */
+/* Of a table whose lines are right, so many with the other names, each has a name of its own */
 static int names_check(const char *table, size_t count, char *why, size_t why_bytes)
 {
 	const char **names = calloc(count + 1, sizeof(*names));
+	char name[OL_TENSOR_NAME_MAX];
 	struct ol_tensor tensor = { 0 };
 	const char *at = table;
+	uint64_t number;
+	size_t i = 0;
 	int rc = 0;
 
 	if (names == NULL)
 		return say(why, why_bytes, "no memory for the names of %zu tensors", count);
-	for (size_t i = 0; i < count && ol_tensor_next(&at, &tensor) == 1; i++)
+	for (; i < count && ol_tensor_next(&at, &tensor) == 1; i++)
 		names[i] = at - 1 - strlen(tensor.name);
+	for (; i < count && ol_tensor_other_next(&at, &number, name) == 1; i++)
+		names[i] = at - 1 - strlen(name);
 	qsort(names, count, sizeof(*names), names_compare);
-	for (size_t i = 1; i < count && rc == 0; i++) {
+	for (i = 1; i < count && rc == 0; i++) {
 		if (names_compare(&names[i - 1], &names[i]) == 0)
 			rc = say(why, why_bytes, "tensor \"%.*s\" is there twice",
 				 (int)line_len(names[i]), names[i]);
@@ -192,11 +227,35 @@ static int names_check(const char *table, size_t count, char *why, size_t why_by
 	return rc;
 }
 
+/* Behind `count` tensors; *ret_count: how many there are */
+static int others_check(const char *at, size_t count, size_t *ret_count, char *why,
+			size_t why_bytes)
+{
+	char name[OL_TENSOR_NAME_MAX];
+	uint64_t number;
+	size_t found = 0;
+	int rc;
+
+	for (; (rc = ol_tensor_other_next(&at, &number, name)) == 1; found++) {
+		if (number >= count)
+			return say(why, why_bytes,
+				   "\"%s\" is another name of tensor %" PRIu64
+				   ", and there are %zu",
+				   name, number, count);
+	}
+	*ret_count = found;
+	return rc == 0 ? 0
+		       : say(why, why_bytes,
+			     "line %zu of the table of tensors is none: an equals sign, a tensor's "
+			     "number, another name of it of up to %d bytes",
+			     count + found + 1, OL_TENSOR_NAME_MAX - 1);
+}
+
 int ol_tensor_fault(const char *table, uint64_t param_count, char *why, size_t why_bytes)
 {
 	struct ol_tensor tensor = { 0 };
 	const char *at = table;
-	size_t count = 0;
+	size_t count = 0, others = 0;
 	int rc;
 
 	if (strlen(table) >= OL_TENSORS_BYTES_MAX)
@@ -222,7 +281,9 @@ int ol_tensor_fault(const char *table, uint64_t param_count, char *why, size_t w
 		return say(why, why_bytes,
 			   "the tensors have %" PRIu64 " parameters, and the job %" PRIu64,
 			   tensor.first + tensor.count, param_count);
-	return names_check(table, count, why, why_bytes);
+	if (others_check(at, count, &others, why, why_bytes))
+		return 1;
+	return names_check(table, count + others, why, why_bytes);
 }
 
 static const char *shape_text(const struct ol_tensor *tensor, char text[SHAPE_TEXT_MAX])

@@ -12,6 +12,20 @@
 uint32_t ol_tensors_bytes(const char *table);
 
 /*
+ * ol_tensors_digest -- of a table's text, by which worker and server tell that theirs are the same
+ *
+ * NULL: 0. No key is in it: a relay has another one than the job's servers. -EIO: the crypto library
+ * fails.
+ */
+int ol_tensors_digest(const char *table, uint64_t *ret_digest);
+
+/* ol_tensors_digests_differ -- false where one is 0: of a server that does not know its table yet */
+static inline bool ol_tensors_digests_differ(uint64_t a, uint64_t b)
+{
+	return a != 0 && b != 0 && a != b;
+}
+
+/*
  * ol_tensors_put -- write a table (NULL: none) into a content of this geometry, which has room for it
  *
  * What is there already is not written again: peers may be reading it.

@@ -14,6 +14,7 @@
 #include "wire/auth.h"
 #include "wire/bounds.h"
 #include "wire/rule.h"
+#include "wire/tensor.h"
 
 enum {
 	AES_BLOCK_BYTES = 16
@@ -73,14 +74,20 @@ static uint64_t sum_of(const struct ol_voucher *voucher, const struct ol_vouched
 	const uint64_t *factors = voucher->factors;
 	struct ol_snapshot_head head;
 	struct ol_applied applied;
-	uint64_t sum = term(factors[OL_VOUCHER_SHARD], voucher->geo.shard);
+	uint64_t sum = term(factors[OL_VOUCHER_SHARD], voucher->geo.shard), tensors;
 
 	memcpy(&head, table, sizeof(head));
+	/* if libcrypto fails it is 0, and the word holds nowhere else */
+	(void)ol_tensors_digest(ol_tensors_of(&voucher->geo, table), &tensors);
 	sum = plus(sum, term(factors[OL_VOUCHER_FOUNDED], what->founded));
 	sum = plus(sum, term(factors[OL_VOUCHER_HISTORY], (uint32_t)what->history));
 	sum = plus(sum, term(factors[OL_VOUCHER_HISTORY_HIGH], what->history >> 32));
 	sum = plus(sum, term(factors[OL_VOUCHER_VERSION], what->version));
 	sum = plus(sum, term(factors[OL_VOUCHER_STEPS], head.optimizer_steps));
+	sum = plus(sum, term(factors[OL_VOUCHER_INIT], (uint32_t)head.init));
+	sum = plus(sum, term(factors[OL_VOUCHER_INIT_HIGH], head.init >> 32));
+	sum = plus(sum, term(factors[OL_VOUCHER_TENSORS], (uint32_t)tensors));
+	sum = plus(sum, term(factors[OL_VOUCHER_TENSORS_HIGH], tensors >> 32));
 	for (uint32_t i = 0; i < voucher->geo.workers_max; i++) {
 		memcpy(&applied, (const uint8_t *)table + sizeof(head) + i * sizeof(applied),
 		       sizeof(applied));

@@ -16,8 +16,9 @@
  *	sum    = r[0] m[0] + r[1] m[1] + … mod p	m: the words below, each less than p
  *	tag    = sum + pad[number] mod 2^64
  *
- *	words: shard, founded, history (2), version, optimizer steps, a digest of the rule (2), then of
- *	each worker seq (2), gradients, earlier gradients	(2): its halves, as it has all 64 bits
+ *	words: shard, founded, history (2), version, optimizer steps, the digest of the job's first
+ *	weights (2), one of its table of tensors (2), one of the rule (2), then of each worker seq (2), gradients, earlier
+ *	gradients	(2): its halves, as it has all 64 bits
  *
  * r and the pads come from AES-128-CTR under a key of this server's process, which is derived from
  * the servers' key and the process's id. Two different messages have the same sum with a chance of
@@ -52,6 +53,10 @@ enum {
 	OL_VOUCHER_HISTORY_HIGH,
 	OL_VOUCHER_VERSION,
 	OL_VOUCHER_STEPS,
+	OL_VOUCHER_INIT,
+	OL_VOUCHER_INIT_HIGH,
+	OL_VOUCHER_TENSORS,
+	OL_VOUCHER_TENSORS_HIGH,
 	OL_VOUCHER_RULE,
 	OL_VOUCHER_RULE_2,
 	OL_VOUCHER_FIXED,
@@ -97,7 +102,7 @@ int ol_voucher_open(const char *key, uint64_t process, const struct ol_geometry 
 void ol_voucher_close(struct ol_voucher *voucher);
 
 /* ol_voucher_begin -- vouch for a snapshot from elsewhere, of a history that begins or is joined:
- * its head is filled in. table: head, applied table and rule */
+ * its head is filled in. table: head, applied table, rule and tensors */
 void ol_voucher_begin(struct ol_voucher *voucher, const struct ol_vouched *what, void *table);
 
 /* ol_voucher_rule -- the next version has this rule: ol_layout_rule_bytes() */
@@ -160,7 +165,7 @@ static inline void ol_voucher_next(struct ol_voucher *voucher, struct ol_snapsho
 /*
  * ol_voucher_check -- 0: some server of the job published this table as that; -EACCES: none did
  *
- * table: head, applied table and rule, in memory that nobody changes. Blocks for as long as a pass over
+ * table: head, applied table, rule and tensors, in memory that nobody changes. Blocks for as long as a pass over
  * the table takes. It cannot tell, and may later: -ENOMEM, -EIO
  */
 int ol_voucher_check(const char *key, const struct ol_geometry *geo, const struct ol_vouched *what,

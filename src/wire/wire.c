@@ -14,7 +14,10 @@
 #endif
 
 enum {
-	CONNECT_QUEUES = 0x80 /* beside the role */
+	CONNECT_QUEUES = 0x80, /* beside the role */
+	CONNECT_BACK_SHIFT =
+		3, /* how many protocols before its own the sender speaks, above the role */
+	CONNECT_ROLE = (1 << CONNECT_BACK_SHIFT) - 1
 };
 
 /* A position in a message, and the bytes left. bad: a field did not fit or was not valid. */
@@ -74,40 +77,102 @@ static uint64_t get_u64(struct cursor *cur)
 	return value;
 }
 
-/* Every message starts with magic, protocol and its kind in one word. */
-static void put_head(struct cursor *cur, uint32_t kind)
+static void put_u16(struct cursor *cur, uint32_t value)
 {
-	put_u32(cur, OL_WIRE_MAGIC);
-	put_u32(cur, (uint32_t)OL_WIRE_PROTO << 16 | kind);
+	const uint16_t half = (uint16_t)value;
+
+	cursor_write(cur, &half, sizeof(half));
 }
 
-static uint32_t get_head(struct cursor *cur)
+static uint32_t get_u16(struct cursor *cur)
+{
+	uint16_t half;
+
+	cursor_read(cur, &half, sizeof(half));
+	return half;
+}
+
+/* Every message starts with magic, protocol and its kind in one word. */
+static void put_head(struct cursor *cur, uint32_t proto, uint32_t kind)
+{
+	put_u32(cur, OL_WIRE_MAGIC);
+	put_u32(cur, (proto != 0 ? proto : ol_wire_own.proto) << 16 | kind);
+}
+
+static uint32_t get_head(struct cursor *cur, uint32_t *ret_proto)
 {
 	uint32_t word;
 
 	if (get_u32(cur) != OL_WIRE_MAGIC)
 		cur->bad = 1;
 	word = get_u32(cur);
-	if (word >> 16 != OL_WIRE_PROTO)
-		cur->bad = 1;
+	*ret_proto = word >> 16;
 	return word & 0xffff;
+}
+
+/* The head of an answer: in a protocol that this build speaks */
+static uint32_t get_answer(struct cursor *cur, uint32_t *ret_proto)
+{
+	const uint32_t kind = get_head(cur, ret_proto);
+
+	if (*ret_proto < ol_wire_own.oldest || *ret_proto > ol_wire_own.proto)
+		cur->bad = 1;
+	return kind;
+}
+
+uint32_t ol_wire_agree(const struct ol_wire_speaks *other)
+{
+	const struct ol_wire_speaks *own = &ol_wire_own;
+
+	if (other->proto == 0) /* as in a message that was not sent yet */
+		return own->proto;
+	if (other->proto < own->oldest || own->proto < other->oldest)
+		return 0;
+	return other->proto < own->proto ? other->proto : own->proto;
 }
 
 uint32_t ol_wire_proto(const uint8_t *in, size_t in_bytes)
 {
 	struct cursor cur = { .in = in, .left = in_bytes };
-	const uint32_t magic = get_u32(&cur);
-	const uint32_t word = get_u32(&cur);
+	uint32_t proto;
 
-	return cur.bad || magic != OL_WIRE_MAGIC ? 0 : word >> 16;
+	if (in_bytes < 2 * sizeof(uint32_t))
+		return 0;
+	(void)get_head(&cur, &proto);
+	return cur.bad ? 0 : proto;
+}
+
+const char *ol_wire_fault(const uint8_t *in, size_t in_bytes, const char *own,
+			  char text[OL_WIRE_FAULT_MAX])
+{
+	const uint32_t proto = ol_wire_proto(in, in_bytes);
+	const struct ol_wire_speaks *speaks = &ol_wire_own;
+
+	if (proto == 0 || (proto >= speaks->oldest && proto <= speaks->proto))
+		return NULL;
+	if (speaks->oldest == speaks->proto)
+		snprintf(
+			text, OL_WIRE_FAULT_MAX,
+			"it speaks protocol %u, this %s %u: their versions do not follow each other",
+			proto, own, speaks->proto);
+	else
+		snprintf(text, OL_WIRE_FAULT_MAX,
+			 "it speaks protocol %u, this %s %u to %u: their versions do not follow "
+			 "each other",
+			 proto, own, speaks->oldest, speaks->proto);
+	return text;
 }
 
 void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES])
 {
+	const struct ol_wire_speaks *speaks = msg->speaks.proto != 0 ? &msg->speaks : &ol_wire_own;
 	struct cursor cur = { .out = out, .left = OL_WIRE_CONNECT_BYTES };
 
-	put_head(&cur, (uint32_t)msg->kind << 8 | (msg->queues ? CONNECT_QUEUES : 0) |
-			       (uint32_t)msg->role);
+	put_head(&cur, speaks->proto,
+		 (uint32_t)msg->kind << 8 | (msg->queues ? CONNECT_QUEUES : 0) |
+			 (speaks->proto - speaks->oldest) << CONNECT_BACK_SHIFT |
+			 (uint32_t)msg->role);
+	put_u16(&cur, speaks->features);
 	put_u32(&cur, msg->worker);
 	put_u64(&cur, msg->made_ns);
 	cursor_write(&cur, msg->nonce, sizeof(msg->nonce));
@@ -118,15 +183,22 @@ int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_co
 {
 	struct cursor cur = { .in = in, .left = in_bytes };
 	struct ol_wire_connect msg = { 0 };
-	uint32_t kind = get_head(&cur), role = kind & 0xff & ~(uint32_t)CONNECT_QUEUES;
+	uint32_t kind = get_head(&cur, &msg.speaks.proto), role = kind & CONNECT_ROLE;
+	const uint32_t back = (kind & 0xff & ~(uint32_t)CONNECT_QUEUES) >> CONNECT_BACK_SHIFT;
 
 	if (kind >> 8 != OL_CONNECT_KNOCK && kind >> 8 != OL_CONNECT_PROOF)
 		return OL_E_WIRE;
 	if (role < OL_ROLE_WORKER || role > OL_ROLE_REPLICA)
 		return OL_E_WIRE;
+	if (msg.speaks.proto == 0 || back >= msg.speaks.proto)
+		return OL_E_WIRE;
+	msg.speaks.oldest = msg.speaks.proto - back;
+	if (ol_wire_agree(&msg.speaks) == 0)
+		return OL_E_WIRE;
 	msg.kind = (enum ol_wire_connect_kind)(kind >> 8);
 	msg.role = (enum ol_wire_role)role;
 	msg.queues = (kind & CONNECT_QUEUES) != 0;
+	msg.speaks.features = get_u16(&cur);
 	msg.worker = get_u32(&cur);
 	msg.made_ns = get_u64(&cur);
 	cursor_read(&cur, msg.nonce, sizeof(msg.nonce));
@@ -141,7 +213,7 @@ void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE
 {
 	struct cursor cur = { .out = out, .left = OL_WIRE_REJECT_BYTES };
 
-	put_head(&cur, (uint32_t)msg->code);
+	put_head(&cur, msg->proto, (uint32_t)msg->code);
 	put_u32(&cur, msg->delay_ms);
 	put_u32(&cur, (uint32_t)msg->limit);
 	put_u32(&cur, msg->number);
@@ -154,7 +226,7 @@ int ol_wire_reject_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_rej
 {
 	struct cursor cur = { .in = in, .left = in_bytes };
 	struct ol_wire_reject msg = { 0 };
-	uint32_t code = get_head(&cur), limit;
+	uint32_t code = get_answer(&cur, &msg.proto), limit;
 
 	if (code < OL_REJECT_CHALLENGE || code > OL_REJECT_LATER)
 		return OL_E_WIRE;
@@ -197,7 +269,8 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 {
 	struct cursor cur = { .out = out, .left = OL_WIRE_ACCEPT_BYTES };
 
-	put_head(&cur, 0);
+	put_head(&cur, msg->proto, 0);
+	put_u32(&cur, msg->features);
 	put_u64(&cur, msg->geo.param_count);
 	put_u64(&cur, msg->geo.shard_first);
 	put_u64(&cur, msg->geo.shard_len);
@@ -209,11 +282,14 @@ void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE
 	put_u32(&cur, msg->geo.consistency);
 	put_u32(&cur, msg->geo.groups);
 	put_u32(&cur, msg->geo.tensors_bytes);
+	put_u32(&cur, msg->geo.weights_bf16);
+	put_u64(&cur, msg->geo.tensors_digest);
 	put_rkey(&cur, &msg->public_key);
 	put_rkey(&cur, &msg->landing_key);
 	put_u64(&cur, msg->incarnation);
 	cursor_write(&cur, &msg->lr, sizeof(msg->lr));
 	put_u32(&cur, msg->nonfinite);
+	put_u64(&cur, msg->init);
 	cursor_write(&cur, msg->mac, sizeof(msg->mac));
 	assert(!cur.bad && cur.left == 0);
 }
@@ -223,8 +299,9 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	struct cursor cur = { .in = in, .left = in_bytes };
 	struct ol_wire_accept msg = { 0 };
 
-	if (get_head(&cur) != 0)
+	if (get_answer(&cur, &msg.proto) != 0)
 		return OL_E_WIRE;
+	msg.features = get_u32(&cur);
 	msg.geo.param_count = get_u64(&cur);
 	msg.geo.shard_first = get_u64(&cur);
 	msg.geo.shard_len = get_u64(&cur);
@@ -236,12 +313,17 @@ int ol_wire_accept_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_acc
 	msg.geo.consistency = get_u32(&cur);
 	msg.geo.groups = get_u32(&cur);
 	msg.geo.tensors_bytes = get_u32(&cur);
+	msg.geo.weights_bf16 = get_u32(&cur);
+	msg.geo.tensors_digest = get_u64(&cur);
 	msg.public_key = get_rkey(&cur);
 	msg.landing_key = get_rkey(&cur);
 	msg.incarnation = get_u64(&cur);
 	cursor_read(&cur, &msg.lr, sizeof(msg.lr));
 	msg.nonfinite = get_u32(&cur);
+	msg.init = get_u64(&cur);
 	cursor_read(&cur, msg.mac, sizeof(msg.mac));
+	if ((msg.features & ~ol_wire_own.features) != 0)
+		return OL_E_WIRE;
 	if (cur.bad || !isfinite(msg.lr) || msg.nonfinite > 1 || ol_geometry_check(&msg.geo) != 0)
 		return OL_E_WIRE;
 	if (msg.public_key.bytes != ol_layout_public_bytes(&msg.geo))

@@ -50,6 +50,16 @@
  *
  * Records that travel by one-sided writes are little-endian structs of fixed size, read where they
  * land. The handshake has functions that encode, and that decode and check everything.
+ *
+ * VERSIONS. A chain is upgraded server by server while its job trains, so processes of two versions
+ * that follow each other work together. A build speaks the protocols `oldest` to `proto`. Knock and
+ * proof say both numbers, and which features their end has; their layout never changes, so that any
+ * build reads any other's. The server answers in the newest protocol that both speak, and its accept
+ * names the features that both have. All of it is under the macs, so nobody between the ends can
+ * lower it. What a version adds is used on a connection only where its bit was agreed on there: a
+ * record that changes its layout, or a new doorbell, gets a bit. A chain's replicas are all of
+ * protocols that meet each other's. What replicas keep, or pass on, is used only where all of them
+ * and all workers have the bit. A build drops a bit's old way two versions after the bit came.
  */
 #ifndef OL_WIRE_WIRE_H
 #define OL_WIRE_WIRE_H
@@ -72,14 +82,27 @@
 
 enum {
 	OL_WIRE_MAGIC = 0x544c544f, /* "OTLT" */
-	OL_WIRE_PROTO = 13,
+	OL_WIRE_PROTO = 15,
+	OL_WIRE_BACK_MAX = 15, /* protocols that a build may speak beside its own */
 	OL_LATER_MAX_MS = 5000, /* longest delay that a server may ask of a peer */
 	OL_NONCE_BYTES = 16,
 	OL_MAC_BYTES = 16,
 	OL_IDENT_BYTES = 24, /* of struct ol_xport_ident */
+	OL_WIRE_FAULT_MAX = 128,
 };
 
-#define OL_NOBODY UINT32_MAX /* the id of an observer that has the observers' key */
+/* What a build speaks */
+struct ol_wire_speaks {
+	uint32_t proto; /* its own protocol, the newest */
+	uint32_t oldest;
+	uint32_t features; /* bits, below 2^16 */
+};
+
+/* This build's. It is alone in speaks.c: a test links another, for a version to come */
+extern const struct ol_wire_speaks ol_wire_own;
+
+#define OL_INIT_AWAITED UINT64_MAX
+#define OL_NOBODY       UINT32_MAX /* the id of an observer that has the observers' key */
 
 /* What a peer needs in order to reach a region; struct ol_xport_rkey on the wire. */
 struct ol_wire_rkey {
@@ -102,6 +125,7 @@ enum ol_wire_connect_kind {
 };
 
 struct ol_wire_connect {
+	struct ol_wire_speaks speaks; /* all 0: ol_wire_own */
 	enum ol_wire_connect_kind kind;
 	enum ol_wire_role role;
 	uint32_t worker; /* its id; of an observer whose key it has, or OL_NOBODY */
@@ -136,6 +160,7 @@ enum ol_wire_limit {
 };
 
 struct ol_wire_reject {
+	uint32_t proto; /* in which it is said; 0: ol_wire_own's */
 	enum ol_wire_reject_code code;
 	uint32_t delay_ms; /* of OL_REJECT_LATER, at most OL_LATER_MAX_MS; 0 otherwise */
 	enum ol_wire_limit limit; /* that was met */
@@ -146,6 +171,8 @@ struct ol_wire_reject {
 };
 
 struct ol_wire_accept {
+	uint32_t proto; /* that both ends speak; 0: ol_wire_own's */
+	uint32_t features; /* that both ends have */
 	struct ol_geometry geo;
 	struct ol_wire_rkey public_key;
 	/* For an observer or a reader the control page alone; for a predecessor the ring */
@@ -153,22 +180,29 @@ struct ol_wire_accept {
 	uint64_t incarnation; /* of the server process: random; in a chain its id in views */
 	float lr; /* of plain SGD; 0: the job has another rule */
 	uint32_t nonfinite; /* 1: a gradient may hold a NaN or an infinity */
+	uint64_t init; /* digest of worker 0's first weights, with which the job began; 0: others;
+			  OL_INIT_AWAITED: the server has no weights yet, and takes those */
 	uint8_t mac[OL_MAC_BYTES];
 };
 
 enum {
 	OL_WIRE_CONNECT_BYTES =
-		52, /* less than rdma_cm's 56: the last byte may be the transport's */
+		54, /* less than rdma_cm's 56: the last byte may be the transport's */
 	OL_WIRE_REJECT_BYTES = 60,
-	OL_WIRE_ACCEPT_BYTES = 136,
+	OL_WIRE_ACCEPT_BYTES = 160,
 };
 
 void ol_wire_connect_encode(const struct ol_wire_connect *msg, uint8_t out[OL_WIRE_CONNECT_BYTES]);
 void ol_wire_reject_encode(const struct ol_wire_reject *msg, uint8_t out[OL_WIRE_REJECT_BYTES]);
 void ol_wire_accept_encode(const struct ol_wire_accept *msg, uint8_t out[OL_WIRE_ACCEPT_BYTES]);
 
-/* ol_wire_proto -- the protocol that a message's sender speaks; 0: it is none of ours */
+/* ol_wire_agree -- the newest protocol that this build and another speak; 0: there is none */
+uint32_t ol_wire_agree(const struct ol_wire_speaks *other);
+/* ol_wire_proto -- the protocol that a message is in; 0: it is none of ours */
 uint32_t ol_wire_proto(const uint8_t *in, size_t in_bytes);
+/* ol_wire_fault -- why it cannot be talked to, if that is for its version; else NULL. `own`: what this end is */
+const char *ol_wire_fault(const uint8_t *in, size_t in_bytes, const char *own,
+			  char text[OL_WIRE_FAULT_MAX]);
 
 /* decode: 0, or OL_E_WIRE if the bytes are not such a message. Bytes after it are ignored. */
 int ol_wire_connect_decode(const uint8_t *in, size_t in_bytes, struct ol_wire_connect *ret_msg);
@@ -266,7 +300,9 @@ static inline uint64_t ol_part_first(uint32_t arg)
  * mirror: where the worker keeps its last whole weights of this shard, for a server that needs
  * them: table, weights and, unless state_off is OL_MIRROR_NO_STATE, optimizer state, at these
  * offsets. They do not change before the welcome. bytes 0: no mirror. An observer never has one: a
- * peer that only reads must not bring in weights. Mirrors of one history are compared by their
+ * peer that only reads must not bring in weights. A worker that has pulled nothing may offer first
+ * weights in that place: no server vouches for them, and one alone that waits for those of worker 0
+ * reads them. Mirrors of one history are compared by their
  * versions, mirrors of two histories by their epochs, if at all.
  */
 struct ol_hello {
@@ -285,7 +321,9 @@ struct ol_hello {
 			      weights without this push have lost something. 0: it keeps them all */
 	uint32_t epoch; /* the newest that it knows: a server that restores begins a newer one */
 	uint32_t format; /* of its gradients: enum ol_format, wire/format.h */
-	uint32_t reserved[3];
+	uint64_t init; /* not 0: what lies at `mirror` are the first weights that it offers, and the
+			  table of tensors; this is their digest */
+	uint32_t reserved;
 	uint32_t crc; /* CRC32C of all before it */
 };
 
@@ -395,7 +433,8 @@ struct ol_push_hdr {
 	uint32_t grads; /* gradients summed up in it: 1, unless it comes from a queue */
 	uint32_t flags; /* enum ol_push_flags */
 	float weight; /* of each of these gradients, see ol_weight_possible() */
-	uint32_t reserved[3];
+	uint64_t last_version; /* no step behind this version has a place for it; 0: each has */
+	uint32_t reserved;
 	uint32_t crc; /* CRC32C of all before it */
 };
 
@@ -408,6 +447,10 @@ enum ol_push_flags {
 				  counts it as given and drops it */
 	OL_PUSH_RULE = 1 << 3, /* a rule lies behind the header: the step that has this gradient
 				  is made by it, and those after it */
+	OL_PUSH_AGAIN = 1 << 4, /* its worker was told that it is applied, by a server whose weights
+				   are gone: it is not late now */
+	OL_PUSH_MEAN = 1 << 5, /* it is the mean of its gradients: their sum has an infinity, or
+				  would in its format */
 };
 
 static_assert(sizeof(struct ol_push_hdr) == 64, "push header is part of the wire protocol");
@@ -472,7 +515,7 @@ struct ol_board {
 	uint64_t incarnation;
 	struct ol_geometry geo;
 	_Atomic uint64_t epoch; /* set before the first version is published */
-	uint64_t reserved[6];
+	uint64_t reserved[4];
 
 	struct ol_version_line line; /* at OL_BOARD_LINE_OFF */
 

@@ -48,18 +48,24 @@ void ol_keep_settle(struct ol_worker *worker, struct ol_grad *grad)
 		grad->state = OL_GRAD_FREE;
 }
 
-/* Let pulls go on once all pushes that were pushed again are resolved */
+/* Let pulls go on once all pushes that were applied before are so again, and the queue once all that
+ * were pushed again are resolved */
 static void catch_up_look(struct ol_link *link)
 {
 	struct ol_worker *worker = link->worker;
+	bool open = false;
 
+	link->reads_wait = false;
 	for (uint32_t i = 0; i < worker->slots; i++) {
-		if (worker->grads[i].state == OL_GRAD_PUSHED &&
-		    (worker->grads[i].open & bit_of(link)) != 0 &&
-		    ol_worker_hdr(worker, i, link->index)->seq <= link->catch_up_seq)
-			return;
+		const struct ol_grad *grad = &worker->grads[i];
+
+		if (grad->state != OL_GRAD_PUSHED || (grad->open & bit_of(link)) == 0)
+			continue;
+		open = open || ol_worker_hdr(worker, i, link->index)->seq <= link->catch_up_seq;
+		link->reads_wait = link->reads_wait || (grad->reopened & bit_of(link)) != 0;
 	}
-	link->catch_up_seq = 0;
+	if (!open)
+		link->catch_up_seq = 0;
 }
 
 bool ol_keep_is_left(const struct ol_link *link, const struct ol_grad *grad)
@@ -92,7 +98,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 		catch_up_look(link);
 	if (status != 0)
 		grad->status = status;
-	if (link->index == 0)
+	if ((grad->span & (bit_of(link) - 1)) == 0)
 		grad->version = link->version;
 	/* another shard may hold it until other workers push, and these may wait at this shard for
 	 * this worker's next gradient */
@@ -124,7 +130,7 @@ static void kept_no_more(struct ol_link *link, struct ol_grad *grad, uint32_t in
 	grad->kept &= ~bit_of(link);
 }
 
-void ol_keep_on_pull(struct ol_worker *worker)
+void ol_keep_on_pull(struct ol_worker *worker, uint64_t read)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
@@ -136,7 +142,8 @@ void ol_keep_on_pull(struct ol_worker *worker)
 		for (uint32_t k = 0; k < worker->link_count; k++) {
 			uint64_t seq = ol_applied_of(mirror->applied[k], worker->opts.worker).seq;
 
-			if (ol_seq_contains(seq, ol_worker_hdr(worker, i, k)->seq))
+			if (ol_link_is_in(&worker->links[k], read) &&
+			    ol_seq_contains(seq, ol_worker_hdr(worker, i, k)->seq))
 				kept_no_more(&worker->links[k], grad, i);
 		}
 		ol_keep_settle(worker, grad);
@@ -162,7 +169,7 @@ void ol_keep_on_outage(struct ol_link *link)
 	}
 }
 
-/* Let pulls wait until pushes up to seq are resolved */
+/* Let the queue wait until pushes up to seq are resolved */
 static void catch_up_to(struct ol_link *link, uint64_t seq)
 {
 	if (seq > link->catch_up_seq)
@@ -177,14 +184,17 @@ void ol_keep_on_head_down(struct ol_link *link)
 	link->withdrew = false;
 	link->withdraw_due = false;
 	link->catch_up_seq = 0;
+	link->reads_wait = false;
 	link->inherited_seq = 0;
 	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
 
 		grad->parts[link->index] = 0;
 		grad->left[link->index] = link->payload_bytes;
-		if (grad->state == OL_GRAD_PUSHED && (grad->reopened & bit_of(link)) != 0)
-			catch_up_to(link, ol_worker_hdr(worker, i, link->index)->seq);
+		if (grad->state != OL_GRAD_PUSHED || (grad->reopened & bit_of(link)) == 0)
+			continue;
+		catch_up_to(link, ol_worker_hdr(worker, i, link->index)->seq);
+		link->reads_wait = true;
 	}
 }
 
@@ -207,12 +217,14 @@ static void send_queue_insert(struct ol_link *link, uint32_t index)
 
 /* An applied gradient is no longer in the server's weights: pulls wait until it is applied again,
  * also those from a tail that is connected before the head */
-static void push_reopen(struct ol_link *link, struct ol_grad *grad, const struct ol_push_hdr *hdr)
+static void push_reopen(struct ol_link *link, struct ol_grad *grad, struct ol_push_hdr *hdr)
 {
+	hdr->flags |= OL_PUSH_AGAIN; /* the step may be made anew, without it */
 	grad->kept &= ~bit_of(link);
 	grad->open |= bit_of(link);
 	grad->reopened |= bit_of(link);
 	catch_up_to(link, hdr->seq);
+	link->reads_wait = true;
 	link->stat.applied -= hdr->grads;
 }
 
@@ -324,8 +336,10 @@ static void parts_lost(struct ol_link *link, uint64_t own_seq)
 		struct ol_grad *grad = &worker->grads[i];
 		uint64_t seq = ol_worker_hdr(worker, i, link->index)->seq;
 
-		if (grad->state != OL_GRAD_PUSHED || grad->status != 0 || seq <= own_seq ||
-		    seq > link->gone_seq || ((grad->open | grad->kept) & bit_of(link)) != 0)
+		/* the number of a shard outside of the span is of an earlier push */
+		if (grad->state != OL_GRAD_PUSHED || !ol_link_is_in(link, grad->span) ||
+		    grad->status != 0 || seq <= own_seq || seq > link->gone_seq ||
+		    ((grad->open | grad->kept) & bit_of(link)) != 0)
 			continue;
 		grad->adrift = true;
 		grad->status = OL_E_LOST;
@@ -349,7 +363,7 @@ void ol_keep_on_reader_up(struct ol_link *link, const struct ol_applied *resolve
 	link->went_back_to = link->history;
 	for (uint32_t i = 0; i < worker->slots; i++) {
 		struct ol_grad *grad = &worker->grads[i];
-		const struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
+		struct ol_push_hdr *hdr = ol_worker_hdr(worker, i, link->index);
 
 		if (grad->state == OL_GRAD_PUSHED && (grad->kept & bit_of(link)) != 0 &&
 		    hdr->seq > own.seq)

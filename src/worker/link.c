@@ -224,6 +224,7 @@ static void welcome_take(struct ol_peer *peer, const struct ol_welcome *welcome,
 	peer->resolved_seq = welcome->resolved.seq;
 	peer->told_off = false;
 	peer->strangers_told = 0;
+	link->init_told = false;
 	if (link->epoch < welcome->epoch)
 		link->epoch = welcome->epoch;
 	link->stat.epoch = link->epoch;
@@ -390,5 +391,6 @@ void ol_link_free(struct ol_link *link)
 {
 	for (uint32_t i = 0; i < OL_PEERS; i++)
 		ol_peer_drop(&link->peers[i]);
+	ol_init_free(link);
 	ol_queue_free(link);
 }

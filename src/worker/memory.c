@@ -61,6 +61,13 @@ uint64_t ol_worker_mirrored(const struct ol_link *link)
 	return ol_layout_table_bytes(&link->geo) + vectors * ol_layout_vector_bytes(&link->geo);
 }
 
+uint64_t ol_worker_read(const struct ol_link *link)
+{
+	if (link->read_bf16 == NULL)
+		return ol_worker_mirrored(link);
+	return ol_layout_table_bytes(&link->geo) + ol_layout_bf16_bytes(&link->geo);
+}
+
 /*
  * Servers that come back may read the mirrors. One registration serves every connection, later ones
  * too: a registration takes long if the mirrors are large, and an outage is no time for it. Where
@@ -108,6 +115,18 @@ void ol_worker_memory_dereg(struct ol_rail *rail)
 	slab_dereg(rail, &rail->grad_region);
 	slab_dereg(rail, &rail->mirror_region);
 	slab_dereg(rail, &rail->work_region);
+}
+
+/* As much of each shard as bf16 takes, behind the mirrors */
+static uint64_t bf16_bytes(const struct ol_worker *worker)
+{
+	uint64_t bytes = 0;
+
+	if (worker->opts.weights_format != OL_FORMAT_BF16)
+		return 0;
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		bytes += ol_layout_bf16_bytes(&worker->links[i].geo);
+	return bytes;
 }
 
 static int rails_reg(struct ol_worker *worker)
@@ -214,7 +233,7 @@ static int grads_start(struct ol_worker *worker)
 	if (worker->opts.observer)
 		return 0;
 	if (!ol_worker_encodes(worker)) {
-		rc = grads_map(worker);
+		rc = worker->opts.own_buffers ? -EOPNOTSUPP : grads_map(worker);
 		return rc != -EOPNOTSUPP ? rc : grads_place(worker, &worker->grad_slab);
 	}
 	rc = grads_place(worker, &worker->plain_slab);
@@ -237,7 +256,7 @@ static int mirrors_start(struct ol_worker *worker)
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		bytes += ol_worker_mirrored(&worker->links[i]) -
 			 ol_layout_vector_bytes(&worker->links[i].geo);
-	rc = slab_start(worker, bytes * OL_MIRRORS, &worker->mirror_slab);
+	rc = slab_start(worker, bytes * OL_MIRRORS + bf16_bytes(worker), &worker->mirror_slab);
 	if (rc != 0)
 		return rc;
 	at = worker->mirror_slab->addr;
@@ -254,6 +273,10 @@ static int mirrors_start(struct ol_worker *worker)
 			worker->mirrors[m].state[i] = (float *)(void *)at;
 			at += geo->state_vectors * ol_layout_vector_bytes(geo);
 		}
+	}
+	for (uint32_t i = 0; bf16_bytes(worker) > 0 && i < worker->link_count; i++) {
+		worker->links[i].read_bf16 = (uint16_t *)(void *)at;
+		at += ol_layout_bf16_bytes(&worker->links[i].geo);
 	}
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "replication/coord/lease.h"
 #include "wire/auth.h"
 #include "wire/seq.h"
+#include "wire/tensor.h"
 #include "worker/worker_internal.h"
 
 void ol_worker_opts_init_sized(struct ol_worker_opts *opts, size_t opts_bytes)
@@ -151,11 +152,12 @@ static int links_agree(struct ol_worker *worker)
 
 		if (link->geo.param_count == first->geo.param_count &&
 		    link->geo.workers_max == first->geo.workers_max &&
-		    link->geo.consistency == first->geo.consistency)
+		    link->geo.consistency == first->geo.consistency &&
+		    !ol_tensors_digests_differ(link->geo.tensors_digest, first->geo.tensors_digest))
 			continue;
 		snprintf(worker->err, sizeof(worker->err),
 			 "server %s (shard %u) is of another job than %s (shard 0): parameters, "
-			 "workers or consistency differ",
+			 "tensors, workers or consistency differ",
 			 ol_link_head(link)->dial.addr, i, ol_link_head(first)->dial.addr);
 		return OL_E_GEOMETRY;
 	}
@@ -190,6 +192,12 @@ static const char *opts_fault(const struct ol_worker_opts *opts)
 		return "outage, queue or observer has no such value";
 	if (opts->gradient_format > OL_FORMAT_INT8)
 		return "gradient_format has no such value";
+	if (opts->own_buffers > 1)
+		return "own_buffers is 0 or 1";
+	if (opts->weights_format != OL_FORMAT_FP32 &&
+	    (opts->weights_format != OL_FORMAT_BF16 || opts->observer != OL_OBSERVER_READS))
+		return "weights_format is FP32, or an observer's of weights BF16: a worker computes at "
+		       "the weights that the servers have";
 	if (opts->coordinator != NULL && opts->outage == OL_OUTAGE_END)
 		return "with a coordinator outage must be wait or continue";
 	if (opts->queue_max == 0)
@@ -280,8 +288,10 @@ static int tag_draw(struct ol_worker *worker)
 static int worker_start(struct ol_worker *worker)
 {
 	char text[OL_STATUS_TEXT_MAX];
-	int rc = servers_find(worker);
+	int rc = ol_init_open(worker);
 
+	if (rc == 0)
+		rc = servers_find(worker);
 	if (rc != 0)
 		return rc;
 	rc = ol_rails_open(worker);
@@ -346,7 +356,9 @@ int ol_worker_open(const struct ol_worker_opts *opts, struct ol_worker **ret_wor
 	else
 		rc = worker_start(worker);
 	if (rc == 0) {
-		/* these strings are the caller's, and no longer needed */
+		/* these are the caller's, and no longer needed */
+		worker->opts.init = NULL;
+		worker->opts.init_tensors = NULL;
 		worker->opts.servers = worker->opts.coordinator = worker->opts.job = NULL;
 		worker->opts.device = worker->opts.job_key = NULL;
 		*ret_worker = worker;

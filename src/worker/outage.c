@@ -39,8 +39,8 @@
  *   that they are late or lost.
  * - An op waits for each shard to resolve its part. A shard that drops its part (late, lost), or
  *   whose server is gone, ends the op: the other parts are adrift.
- * - A pull waits, with WAIT, for gradients that are pushed again to a server that came back without
- *   them. If all pushes are adrift, they are withdrawn (ol_outage_on_catch_up()).
+ * - A pull waits, with WAIT, for gradients that had been applied, and are pushed again to a server that
+ *   came back without them. If all pushes are adrift, they are withdrawn (ol_outage_on_catch_up()).
  * - A flush waits for all pushes. Its caller pushes nothing more, so it withdraws held ones
  *   (ol_withdraw()), or goes on with the job if the servers' version is below the last one.
  *
@@ -48,6 +48,9 @@
  * worker that is missing there. The push was computed at this shard's version, hence after the last
  * step there. If the missing worker waits as well, its own such push is part of that step or of an
  * earlier one, and was computed before. In a circle each push would be computed before itself.
+ *
+ * Pushes of spans are covered if all workers keep one order of the shards' steps: then the push that
+ * is missing comes before all that its worker waits for.
  *
  * Not covered: a caller that asks to wait when queues are full (OL_QUEUE_WAIT); and one that waits
  * for a push while it holds another buffer, or by ol_worker_poll() alone, as neither pulls by itself.
@@ -66,7 +69,8 @@ void ol_outage_on_catch_up(struct ol_worker *worker)
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
 
-		if (link->state == OL_LINK_LIVE && link->catch_up_seq != 0) {
+		if (ol_link_is_in(link, worker->pull_span) && link->state == OL_LINK_LIVE &&
+		    link->reads_wait) {
 			(void)ol_withdraw(worker);
 			return;
 		}
@@ -232,6 +236,8 @@ void ol_outage_flush(struct ol_worker *worker)
 
 int ol_flush(struct ol_worker *worker, struct ol_op *op)
 {
+	int rc;
+
 	if (!ol_worker_is_mine(worker))
 		return OL_E_THREAD;
 	if (worker->flush_op != NULL)
@@ -243,8 +249,11 @@ int ol_flush(struct ol_worker *worker, struct ol_op *op)
 	op->done = 0;
 	op->local = 0;
 	worker->flush_op = op;
-	ol_outage_flush(worker);
-	return 0;
+	rc = ol_worker_look(worker); /* a server that died since the last poll is not connected */
+	if (rc == 0 || op->done)
+		return 0;
+	worker->flush_op = NULL;
+	return rc;
 }
 
 int ol_link_get_stat_sized(const struct ol_worker *worker, uint32_t shard,

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "rdma/order.h"
+#include "wire/tensor.h"
 #include "worker/worker_internal.h"
 
 enum {
@@ -44,6 +45,7 @@ void ol_peer_drop(struct ol_peer *peer)
 	peer->share_region = NULL;
 	peer->probing = false;
 	peer->pin_told = false;
+	peer->hello_due = false;
 	peer->end = OL_PEER_GOES_ON;
 }
 
@@ -189,22 +191,6 @@ void ol_peer_at_once(struct ol_peer *peer, uint64_t now_ns)
 		peer->dial.retry_ns = now_ns;
 }
 
-void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns)
-{
-	const struct ol_worker *worker = peer->link->worker;
-
-	/* no answer to a knock: try the next address, as the server may be there, or its network
-	 * may be back */
-	if (peer->dial.state == OL_DIAL_KNOCKING && worker->started &&
-	    now_ns - peer->dial.since_ns >=
-		    ol_probe_ms(worker->opts.retry_timeout_ms) * OL_NS_PER_MS) {
-		ol_rail_on_attempt(peer, -ETIMEDOUT);
-		ol_peer_retry(peer, now_ns);
-	}
-	if (peer->dial.state == OL_DIAL_IDLE && now_ns >= peer->dial.retry_ns)
-		ol_peer_start(peer, now_ns);
-}
-
 /* True if the server has refused this worker for less than limit_ms; *since_ns: when it first did,
  * or 0. */
 static bool refused_for_less(uint64_t *since_ns, uint32_t limit_ms, uint64_t now_ns)
@@ -268,8 +254,7 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 	const struct ol_dialer *dialer = &peer->rail->dialer;
 	const struct ol_wire_connect msg = connect_msg(peer);
 	struct ol_wire_reject reject;
-	char why[128];
-	uint32_t proto;
+	char why[OL_WIRE_FAULT_MAX];
 
 	switch (ol_dial_on_end(dialer, &peer->dial, event, &reject)) {
 	case OL_DIAL_CHALLENGED:
@@ -286,14 +271,8 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 		if (event->status == -EOPNOTSUPP)
 			refusal_note(peer, event->status,
 				     "its adapter and this one ring in different ways");
-		proto = ol_wire_proto(event->priv, event->priv_len);
-		if (proto != 0 && proto != OL_WIRE_PROTO) {
-			snprintf(why, sizeof(why),
-				 "it speaks protocol %u, this worker %u: processes of a job are to "
-				 "be of one version",
-				 proto, (unsigned)OL_WIRE_PROTO);
+		if (ol_wire_fault(event->priv, event->priv_len, "worker", why) != NULL)
 			refusal_note(peer, OL_E_WIRE, why);
-		}
 		ol_rail_on_attempt(peer, event->status);
 		ol_peer_retry(peer, now_ns);
 		break;
@@ -306,14 +285,28 @@ static void attempt_on_end(struct ol_peer *peer, const struct ol_xport_event *ev
 	}
 }
 
+/* A server that took its table from worker 0 did not know it at first: the weights have brought it */
+static void tensors_know(struct ol_link *link)
+{
+	const struct ol_worker *worker = link->worker;
+	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
+
+	if (link->geo.tensors_digest == 0 && mirror->whole)
+		(void)ol_tensors_digest(ol_tensors_of(&link->geo, mirror->applied[link->index]),
+					&link->geo.tensors_digest);
+}
+
 /* Compare the server's description of the job with this worker's options */
 static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo, uint64_t now_ns)
 {
-	const struct ol_link *link = peer->link;
+	struct ol_link *link = peer->link;
 	const struct ol_worker *worker = link->worker;
+	const char *differs;
 	bool any = worker->opts.observer == OL_OBSERVER_COUNTERS && worker->link_count == 1;
 	char why[160];
 
+	tensors_know(link);
+	differs = ol_geometry_difference(geo, &link->geo);
 	if (!any && geo->shard_count != worker->link_count)
 		snprintf(why, sizeof(why), "it is one of %u shards; this worker was given %u",
 			 geo->shard_count, worker->link_count);
@@ -326,15 +319,17 @@ static bool geometry_agrees(struct ol_peer *peer, const struct ol_geometry *geo,
 			 "the same model",
 			 (unsigned long long)geo->param_count,
 			 (unsigned long long)worker->opts.param_count);
-	else if (worker->coord != NULL && link->geo.param_count != 0 &&
-		 memcmp(geo, &link->geo, sizeof(*geo)) != 0)
+	else if (worker->opts.weights_format == OL_FORMAT_BF16 && !geo->weights_bf16)
+		snprintf(
+			why, sizeof(why),
+			"it does not hold weights as bf16; start it with weights_bf16, or read fp32");
+	else if (worker->coord != NULL && link->geo.param_count != 0 && differs != NULL)
+		snprintf(why, sizeof(why), "it has another %s than the others of its chain",
+			 differs);
+	else if (worker->started && differs != NULL)
 		snprintf(why, sizeof(why),
-			 "it is not like the others of its chain: workers, window, "
-			 "optimizer, groups, tensors or consistency differ");
-	else if (worker->started && memcmp(geo, &link->geo, sizeof(*geo)) != 0)
-		snprintf(why, sizeof(why),
-			 "it came back with another geometry: workers, window, "
-			 "optimizer, groups, tensors or consistency differ");
+			 "it came back with another %s than the job has; start it with the job's",
+			 differs);
 	else
 		return true;
 	ol_peer_on_stranger(peer, OL_E_GEOMETRY, why, true, now_ns);
@@ -370,6 +365,8 @@ static int mirror_offer(struct ol_peer *peer, struct ol_hello *hello)
 	int rc;
 
 	hello->state_off = OL_MIRROR_NO_STATE;
+	if (worker->init != 0)
+		return ol_init_offer(peer, hello);
 	/* if weights are read from another server, that one has them */
 	if (!worker->started || !mirror->whole || worker->opts.observer || link->mirror_gone ||
 	    peer != link->reader)
@@ -411,11 +408,51 @@ static int hello_post(struct ol_peer *peer)
 	return ol_dial_hello(&peer->rail->dialer, &peer->dial, &hello, sizeof(hello));
 }
 
-static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
+static void hello_say(struct ol_peer *peer, uint64_t now_ns)
 {
 	struct ol_link *link = peer->link;
-	struct ol_wire_accept accept;
 	char text[OL_STATUS_TEXT_MAX];
+	int rc = hello_post(peer);
+
+	peer->hello_due = false;
+	if (rc == 0)
+		return;
+	if (rc == -ENOTCONN || link->worker->started) {
+		/* the server lacks memory or descriptors now, perhaps not for long */
+		if (rc != -ENOTCONN && peer->dial.attempts == 1)
+			ol_log_rated(&peer->said, now_ns, OL_LOG_WARN,
+				     "server %s (shard %u): tried again: %s", peer->dial.addr,
+				     link->index, ol_status_text(rc, text));
+		ol_peer_retry(peer, now_ns);
+	} else {
+		end_note(peer, OL_PEER_FAILED, rc, NULL);
+	}
+}
+
+static void accept_note(struct ol_peer *peer, const struct ol_wire_accept *accept)
+{
+	struct ol_link *link = peer->link;
+	const uint64_t digest = link->geo.tensors_digest;
+
+	link->geo = accept->geo;
+	if (link->worker->started && accept->geo.tensors_digest == 0)
+		link->geo.tensors_digest = digest; /* the server has yet to take its table */
+	link->lr = accept->lr;
+	link->nonfinite = accept->nonfinite != 0;
+	peer->incarnation = accept->incarnation;
+	if (peer != link->reader)
+		return;
+	link->init_known = true;
+	link->init_said = accept->init;
+	if (accept->init == OL_INIT_AWAITED)
+		refusal_note(peer, OL_E_NO_SERVER,
+			     "it has no weights yet, and waits for the first ones of worker 0");
+}
+
+static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)
+{
+	struct ol_wire_accept accept;
+	char why[160];
 	int rc = ol_dial_on_up(&peer->rail->dialer, &peer->dial, event, &accept);
 
 	if (rc == -ENOTCONN) {
@@ -433,23 +470,32 @@ static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event
 	}
 	if (!geometry_agrees(peer, &accept.geo, now_ns))
 		return;
-	link->geo = accept.geo;
-	link->lr = accept.lr;
-	link->nonfinite = accept.nonfinite != 0;
-	peer->incarnation = accept.incarnation;
-	rc = hello_post(peer);
-	if (rc == 0)
-		return;
-	if (rc == -ENOTCONN || link->worker->started) {
-		/* the server lacks memory or descriptors now, perhaps not for long */
-		if (rc != -ENOTCONN && peer->dial.attempts == 1)
-			ol_log_rated(&peer->said, now_ns, OL_LOG_WARN,
-				     "server %s (shard %u): tried again: %s", peer->dial.addr,
-				     link->index, ol_status_text(rc, text));
+	accept_note(peer, &accept);
+	if (ol_init_fault(peer, why, sizeof(why)) != NULL)
+		ol_peer_on_stranger(peer, OL_E_GEOMETRY, why, true, now_ns);
+	else if (ol_init_waits(peer))
+		peer->hello_due = true;
+	else
+		hello_say(peer, now_ns);
+}
+
+void ol_peer_tick(struct ol_peer *peer, uint64_t now_ns)
+{
+	const struct ol_worker *worker = peer->link->worker;
+
+	/* no answer to a knock: try the next address, as the server may be there, or its network
+	 * may be back */
+	if (peer->dial.state == OL_DIAL_KNOCKING && worker->started &&
+	    now_ns - peer->dial.since_ns >=
+		    ol_probe_ms(worker->opts.retry_timeout_ms) * OL_NS_PER_MS) {
+		ol_rail_on_attempt(peer, -ETIMEDOUT);
 		ol_peer_retry(peer, now_ns);
-	} else {
-		end_note(peer, OL_PEER_FAILED, rc, NULL);
 	}
+	if (peer->dial.state == OL_DIAL_IDLE && now_ns >= peer->dial.retry_ns)
+		ol_peer_start(peer, now_ns);
+	if (peer->hello_due && !ol_init_waits(peer))
+		hello_say(peer, now_ns);
+	ol_init_tell(peer, now_ns);
 }
 
 void ol_peer_on_up(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)

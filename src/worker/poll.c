@@ -18,6 +18,7 @@ enum {
 	EVENTS_MAX = 32,
 	QUIET_POLLS = 128, /* empty ones between two looks at the clock, which keeps news waiting */
 	YIELD_POLLS = 16, /* as many, where others wait for the processor */
+	LOOK_POLLS = 8, /* of a look: those with events, and one without */
 	SLEEP_MAX_MS = 50, /* a wait looks at its deadline this often … */
 	RETRY_MAX_MS = 2, /* … and at links to retry */
 	NEWEST_MS = 10, /* between two questions for the newest version */
@@ -140,6 +141,19 @@ static int poll_once(struct ol_worker *worker)
 	if (worker->flush_op != NULL)
 		ol_outage_flush(worker);
 	return events_count;
+}
+
+int ol_worker_look(struct ol_worker *worker)
+{
+	int rc = 1;
+
+	for (uint32_t i = 0; i < worker->rail_count; i++) {
+		if (worker->rails[i].xport != NULL)
+			(void)worker->ops->arm(worker->rails[i].xport);
+	}
+	for (unsigned i = 0; i < LOOK_POLLS && rc > 0; i++)
+		rc = poll_once(worker);
+	return rc < 0 ? rc : 0;
 }
 
 /* Assert what holds for every gradient buffer between two polls */

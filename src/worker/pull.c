@@ -7,12 +7,17 @@
  *	read, behind a fence, the version line: untorn if begin == end == 1 + version
  *
  * If it is torn, the line just read names the newest version: pin that, and read again.
+ *
+ * A pull of a span reads some shards. The other ones are to be in the new mirror, too, as they are in
+ * the last one: they are copied there, unless they have been there since the pull before.
  */
 
 #include <errno.h>
 #include <string.h>
 
+#include "outlast_span.h"
 #include "rdma/order.h"
+#include "wire/format.h"
 #include "wire/seq.h"
 #include "worker/shown.h"
 #include "worker/worker_internal.h"
@@ -22,13 +27,19 @@ static struct ol_mirror *target_mirror(struct ol_worker *worker)
 	return &worker->mirrors[1 - worker->mirror];
 }
 
+void ol_pull_read_at(struct ol_link *link, uint64_t version, uint32_t snapshot)
+{
+	link->read_version = version;
+	link->read_snapshot = snapshot;
+	link->read_off = 0;
+	link->read_state = OL_READ_DATA;
+	target_mirror(link->worker)->intact &= ~(UINT64_C(1) << link->index);
+}
+
 /* Read from the beginning, at the newest version known */
 static void read_start(struct ol_link *link)
 {
-	link->read_version = link->version;
-	link->read_snapshot = link->snapshot;
-	link->read_off = 0;
-	link->read_state = OL_READ_DATA;
+	ol_pull_read_at(link, link->version, link->snapshot);
 }
 
 /* True if a pull takes the last weights of this shard, as its server is gone */
@@ -40,12 +51,8 @@ static bool last_will_do(const struct ol_link *link)
 	       worker->mirrors[worker->mirror].whole;
 }
 
-static void pull_check(struct ol_worker *worker);
-
-int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
+static int pull_begin(struct ol_worker *worker, unsigned flags, uint64_t span, struct ol_op *op)
 {
-	if (!ol_worker_is_mine(worker))
-		return OL_E_THREAD;
 	if (worker->opts.observer == OL_OBSERVER_COUNTERS)
 		return -EPERM;
 	if ((flags & ~(unsigned)(OL_PULL_NEWEST | OL_PULL_FORWARD)) != 0)
@@ -55,6 +62,7 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		op->done = 0;
 		worker->next_pull = op;
 		worker->next_pull_flags = flags;
+		worker->next_pull_span = span;
 		return 0;
 	}
 	if (worker->pull_op != NULL)
@@ -66,28 +74,54 @@ int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
 		    (state != OL_LINK_LIVE && worker->opts.outage == OL_OUTAGE_END))
 			return OL_E_NO_SERVER;
 	}
+	if (span != ol_worker_all(worker) && !worker->mirrors[worker->mirror].whole)
+		return -ENODATA;
 	op->done = 0;
 	op->local = 0;
 	op->age_ns = 0;
 	worker->pull_op = op;
+	worker->pull_span = span;
 	worker->pull_status = 0;
 	worker->pull_forward = (flags & OL_PULL_FORWARD) != 0;
+	ol_even_begin(worker);
 	target_mirror(worker)->whole = false;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
+		link->read_local = ol_link_is_in(link, span) && last_will_do(link);
+		link->read_state = OL_READ_DONE;
+		if (!ol_link_is_in(link, span))
+			continue;
 		link->read_retries = 0;
-		link->read_local = last_will_do(link);
 		read_start(link);
 		if (link->read_local)
 			link->read_state = OL_READ_DONE;
-		else if ((flags & OL_PULL_NEWEST) != 0 || !ol_link_readable(link))
+		else if ((flags & OL_PULL_NEWEST) != 0 || worker->pull_even != OL_EVEN_NOT ||
+			 !ol_link_readable(link))
 			link->read_state = OL_READ_NEWEST;
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_pull_progress(&worker->links[i]);
-	pull_check(worker);
+	ol_pull_check(worker);
 	return 0;
+}
+
+int ol_pull(struct ol_worker *worker, unsigned flags, struct ol_op *op)
+{
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	return pull_begin(worker, flags, ol_worker_all(worker), op);
+}
+
+int ol_pull_span(struct ol_worker *worker, unsigned flags, uint64_t first, uint64_t count,
+		 struct ol_op *op)
+{
+	uint64_t span;
+
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	span = ol_worker_span(worker, first, count);
+	return span != 0 ? pull_begin(worker, flags, span, op) : -EINVAL;
 }
 
 /* Say which version must not be overwritten; 0: none. False: not now. */
@@ -109,6 +143,11 @@ static bool pin_post(struct ol_link *link, uint64_t version_plus_1)
 		return false;
 	link->reader->pin_told = link->reader->pin_told || rings;
 	return true;
+}
+
+void ol_pull_pin(struct ol_link *link)
+{
+	link->pinned = pin_post(link, link->read_version + 1) || link->pinned;
 }
 
 void ol_pull_on_ack(struct ol_peer *peer)
@@ -174,20 +213,38 @@ static uint8_t *mirror_piece(const struct ol_link *link, struct ol_mirror *mirro
 	return (uint8_t *)mirror->state[link->index] + off;
 }
 
-/* The next piece of a shard's content; the first one goes on behind the table. */
+/* Where what is read of a shard at byte `off` goes to, and how much of it in one piece */
+static uint8_t *read_piece(const struct ol_link *link, uint64_t off, uint64_t *ret_bytes)
+{
+	uint64_t table = ol_layout_table_bytes(&link->geo);
+
+	if (link->read_bf16 == NULL || off < table)
+		return mirror_piece(link, target_mirror(link->worker), off, ret_bytes);
+	off -= table;
+	*ret_bytes = ol_layout_bf16_bytes(&link->geo) - off;
+	return (uint8_t *)link->read_bf16 + off;
+}
+
+/* The next piece of a shard's content; the first one goes on behind the table, unless the weights
+ * are read as bf16, which lie elsewhere. */
 static int post_data(struct ol_link *link, uint64_t *ret_bytes)
 {
 	struct ol_worker *worker = link->worker;
-	uint64_t total = ol_worker_mirrored(link), off = link->read_off, left = OL_CHUNK_BYTES;
+	uint64_t total = ol_worker_read(link), off = link->read_off, left = OL_CHUNK_BYTES;
+	uint64_t table = ol_layout_table_bytes(&link->geo);
 	struct ol_xport_read read = {
 		.flags = OL_XPORT_MORE, /* the version line follows */
 		.src = link->reader->dial.public_key,
 		.src_off = ol_layout_snapshot_off(&link->geo, link->read_snapshot) + off,
 	};
 
+	if (link->read_bf16 != NULL && off < table)
+		total = table;
+	else if (link->read_bf16 != NULL)
+		read.src_off += ol_layout_bf16_off(&link->geo) - table;
 	while (off < total && left > 0 && read.seg_count < OL_XPORT_SEGS_MAX) {
 		uint64_t bytes;
-		const uint8_t *at = mirror_piece(link, target_mirror(worker), off, &bytes);
+		const uint8_t *at = read_piece(link, off, &bytes);
 
 		if (bytes > left)
 			bytes = left;
@@ -225,7 +282,7 @@ void ol_pull_progress(struct ol_link *link)
 		link->read_state = OL_READ_NEWEST_POSTED;
 	while (link->read_state == OL_READ_DATA && post_check(link, post_data(link, &bytes))) {
 		link->read_off += bytes;
-		if (link->read_off == ol_worker_mirrored(link))
+		if (link->read_off == ol_worker_read(link))
 			link->read_state = OL_READ_CHECK;
 	}
 	if (link->read_state == OL_READ_CHECK &&
@@ -233,12 +290,25 @@ void ol_pull_progress(struct ol_link *link)
 		link->read_state = OL_READ_CHECK_POSTED;
 }
 
-/* The shards whose server is gone keep their last weights */
+/* A mirror has what was read of a shard when the other one's was */
+static bool has_same(const struct ol_link *link, const struct ol_mirror *a,
+		     const struct ol_mirror *b)
+{
+	uint32_t k = link->index;
+
+	return ol_link_is_in(link, a->intact & b->intact) && a->versions[k] == b->versions[k] &&
+	       a->histories[k] == b->histories[k] && a->identities[k] == b->identities[k] &&
+	       a->read_ns[k] == b->read_ns[k];
+}
+
+/* The shards that were not read, or whose server is gone, keep their last weights */
 static void last_copy(struct ol_link *link, const struct ol_mirror *from, struct ol_mirror *to)
 {
 	uint64_t total = ol_worker_mirrored(link), bytes;
 	uint32_t k = link->index;
 
+	if (has_same(link, from, to))
+		return;
 	for (uint64_t off = 0; off < total; off += bytes) {
 		struct ol_mirror source = *from;
 		const uint8_t *src = mirror_piece(link, &source, off, &bytes);
@@ -249,38 +319,37 @@ static void last_copy(struct ol_link *link, const struct ol_mirror *from, struct
 	to->histories[k] = from->histories[k];
 	to->identities[k] = from->identities[k];
 	to->read_ns[k] = from->read_ns[k];
+	to->intact |= UINT64_C(1) << k;
 }
 
-/* Weights have come. Where a server has applied its whole queue, the pulled weights of its shard
- * replace the local ones. */
-static void local_replace(struct ol_worker *worker)
+/* Weights of these shards have come. Where a server has applied its whole queue, the pulled weights
+ * of its shard replace the local ones. */
+static void local_replace(struct ol_worker *worker, uint64_t read)
 {
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
-	bool all = true;
 
-	if (!worker->local_valid)
+	if (worker->local_moved == 0)
 		return;
 	for (uint32_t k = 0; k < worker->link_count; k++) {
 		const struct ol_link *link = &worker->links[k];
 
-		if (!ol_link_usable(link) || link->queue.count > 0) {
-			all = false;
+		if (!ol_link_is_in(link, read) || !ol_link_usable(link) || link->queue.count > 0)
 			continue;
-		}
+		worker->local_moved &= ~(UINT64_C(1) << k);
 		memcpy(worker->local + link->geo.shard_first,
 		       mirror->weights + link->geo.shard_first,
 		       link->geo.shard_len * sizeof(float));
 	}
-	worker->local_valid = !all;
 }
 
-/* The version of the shard furthest behind */
-static uint64_t oldest_of(const struct ol_worker *worker, const struct ol_mirror *mirror)
+/* The version of the shard furthest behind, of a span */
+static uint64_t oldest_of(const struct ol_worker *worker, const struct ol_mirror *mirror,
+			  uint64_t span)
 {
-	uint64_t oldest = mirror->versions[0];
+	uint64_t oldest = UINT64_MAX;
 
-	for (uint32_t i = 1; i < worker->link_count; i++) {
-		if (mirror->versions[i] < oldest)
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (ol_link_is_in(&worker->links[i], span) && mirror->versions[i] < oldest)
 			oldest = mirror->versions[i];
 	}
 	return oldest;
@@ -290,25 +359,26 @@ static uint64_t oldest_of(const struct ol_worker *worker, const struct ol_mirror
 static bool goes_back(struct ol_worker *worker)
 {
 	const struct ol_mirror *last = &worker->mirrors[worker->mirror];
-	const uint64_t oldest = oldest_of(worker, target_mirror(worker));
+	const struct ol_mirror *read = target_mirror(worker);
+	const uint64_t span = worker->pull_span;
 
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (worker->links[i].read_local) /* an outage: there are no others */
 			return false;
 	}
 	for (uint32_t i = 0; last->whole && i < worker->link_count; i++) {
-		if (target_mirror(worker)->versions[i] < last->versions[i])
+		if (ol_link_is_in(&worker->links[i], span) && read->versions[i] < last->versions[i])
 			return true;
 	}
-	return oldest < worker->pace.handed || (last->whole && oldest < last->version);
+	return oldest_of(worker, read, span) < worker->pace.handed;
 }
 
-/* All shards are read: the mirror that was written becomes the one that the caller reads. */
+/* All shards of the span are read: the mirror that was written becomes the one that the caller reads. */
 static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 {
 	const struct ol_mirror *last = &worker->mirrors[worker->mirror];
 	struct ol_mirror *mirror = target_mirror(worker);
-	uint32_t local = 0;
+	uint64_t read = worker->pull_span;
 
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		uint64_t age_ns = worker->now_ns - last->read_ns[i];
@@ -316,26 +386,27 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 		if (!worker->links[i].read_local)
 			continue;
 		worker->links[i].own_version = worker->links[i].version;
-		local++;
+		read &= ~(UINT64_C(1) << i);
 		op->local = 1;
 		if (age_ns > op->age_ns)
 			op->age_ns = age_ns;
 	}
-	if (local == worker->link_count)
+	if (read == 0)
 		return;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (worker->links[i].read_local)
-			last_copy(&worker->links[i], last, mirror);
-		else
+		if (ol_link_is_in(&worker->links[i], read))
 			worker->links[i].mirror_gone = false;
+		else
+			last_copy(&worker->links[i], last, mirror);
 	}
-	mirror->version = oldest_of(worker, mirror);
+	mirror->version = oldest_of(worker, mirror, ol_worker_all(worker));
 	mirror->whole = true;
 	worker->mirror = 1 - worker->mirror;
+	ol_init_on_pull(worker);
 	if (worker->opts.observer && mirror->version > worker->pace.handed)
 		worker->pace.handed = mirror->version;
-	ol_keep_on_pull(worker);
-	local_replace(worker);
+	ol_keep_on_pull(worker, read);
+	local_replace(worker, read);
 }
 
 /* Begin the caller's pull, which came while the library pulled for itself */
@@ -347,13 +418,14 @@ static void next_begin(struct ol_worker *worker)
 	worker->next_pull = NULL;
 	if (op == NULL)
 		return;
-	rc = ol_pull(worker, worker->next_pull_flags, op);
+	rc = pull_begin(worker, worker->next_pull_flags, worker->next_pull_span, op);
 	if (rc != 0)
 		ol_op_done(worker, op, rc, 0);
 }
 
 static void pull_end(struct ol_worker *worker, int status)
 {
+	const struct ol_mirror *mirror;
 	struct ol_op *op = worker->pull_op;
 
 	worker->pull_op = NULL;
@@ -363,19 +435,19 @@ static void pull_end(struct ol_worker *worker, int status)
 		status = OL_E_HISTORY;
 	if (status == 0)
 		mirror_flip(worker, op);
-	ol_op_done(worker, op, status, status == 0 ? worker->mirrors[worker->mirror].version : 0);
+	mirror = &worker->mirrors[worker->mirror];
+	ol_op_done(worker, op, status,
+		   status == 0 ? oldest_of(worker, mirror, worker->pull_span) : 0);
 	next_begin(worker);
 }
 
-/* The pull ends when every shard is read or given up. So no read of an old pull is in flight during
- * a new one, except on a link that is gone. */
-static void pull_check(struct ol_worker *worker)
+void ol_pull_check(struct ol_worker *worker)
 {
 	for (uint32_t i = 0; worker->pull_op != NULL && i < worker->link_count; i++) {
 		if (worker->links[i].read_state != OL_READ_DONE)
 			return;
 	}
-	if (worker->pull_op != NULL)
+	if (worker->pull_op != NULL && !(worker->pull_missed && ol_even_again(worker)))
 		pull_end(worker, worker->pull_status);
 }
 
@@ -389,13 +461,18 @@ static void read_done(struct ol_link *link, int status)
 		link->pinned = false;
 	if (status != 0)
 		worker->pull_status = status;
+	else if (link->read_bf16 != NULL)
+		ol_format_decode(OL_FORMAT_BF16, mirror->weights + link->geo.shard_first,
+				 link->read_bf16, 0, link->geo.shard_len);
 	mirror->versions[link->index] = link->read_version;
 	mirror->histories[link->index] = link->history;
 	mirror->identities[link->index] = link->identity;
 	mirror->read_ns[link->index] = worker->now_ns;
+	if (status == 0)
+		mirror->intact |= UINT64_C(1) << link->index;
 	link->reader->dial.backoff_ns = 0;
 	link->read_state = OL_READ_DONE;
-	pull_check(worker);
+	ol_pull_check(worker);
 }
 
 void ol_pull_on_down(struct ol_link *link)
@@ -406,12 +483,12 @@ void ol_pull_on_down(struct ol_link *link)
 	link->asking = false;
 	/* also a shard that was read already: its new weights may be lost, and a server that comes
 	   back reads the older mirror meanwhile */
-	if (worker->pull_op == NULL || link->read_local)
+	if (worker->pull_op == NULL || !ol_link_is_in(link, worker->pull_span) || link->read_local)
 		return;
 	link->read_local = last_will_do(link);
 	/* otherwise wait for the server, and read again */
 	link->read_state = link->read_local ? OL_READ_DONE : OL_READ_NEWEST;
-	pull_check(worker);
+	ol_pull_check(worker);
 }
 
 void ol_pull_on_up(struct ol_link *link)
@@ -419,7 +496,7 @@ void ol_pull_on_up(struct ol_link *link)
 	struct ol_worker *worker = link->worker;
 
 	link->asking = false;
-	if (worker->pull_op == NULL || link->read_local)
+	if (worker->pull_op == NULL || !ol_link_is_in(link, worker->pull_span) || link->read_local)
 		return;
 	/* weights read before may be of a lost history */
 	link->read_retries = 0;
@@ -433,18 +510,18 @@ static void read_again(struct ol_link *link, bool known)
 {
 	if (link->read_retries++ >= link->worker->opts.pull_retries_max) {
 		read_done(link, OL_E_TORN);
+		ol_even_answered(link->worker);
 		return;
 	}
 	link->read_state = OL_READ_NEWEST;
 	if (known) {
-		link->pinned = pin_post(link, link->version + 1) || link->pinned;
 		read_start(link);
+		ol_pull_pin(link);
 	}
 	ol_pull_progress(link);
 }
 
-/* Read each word of a line once */
-static void line_read(const struct ol_version_line *line, uint64_t words[1 + 2 * OL_SNAPSHOTS])
+void ol_line_read(const struct ol_version_line *line, uint64_t words[1 + 2 * OL_SNAPSHOTS])
 {
 	words[0] = ol_word_load(&line->published);
 	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
@@ -477,11 +554,13 @@ void ol_pull_on_read(struct ol_link *link, int status)
 
 	if (status != 0 || link->worker->pull_op == NULL)
 		return; /* the connection goes down and ends the pull; or the pull has ended */
-	line_read(ol_worker_line(link->worker, link->index), words);
+	ol_line_read(ol_worker_line(link->worker, link->index), words);
 	known = line_learn(link, words);
 	switch (link->read_state) {
 	case OL_READ_NEWEST_POSTED:
-		if (known) {
+		if (known && link->worker->pull_even != OL_EVEN_NOT) {
+			ol_even_known(link);
+		} else if (known) {
 			read_start(link);
 			ol_pull_progress(link);
 		} else {
@@ -492,10 +571,13 @@ void ol_pull_on_read(struct ol_link *link, int status)
 		if (words[1 + link->read_snapshot] == want &&
 		    words[1 + OL_SNAPSHOTS + link->read_snapshot] == want)
 			read_done(link, 0);
+		else if (link->worker->pull_even != OL_EVEN_NOT)
+			ol_even_miss(link);
 		else
 			read_again(link, known);
 		break;
 	case OL_READ_NONE:
+	case OL_READ_KNOWN:
 	case OL_READ_NEWEST:
 	case OL_READ_DATA:
 	case OL_READ_CHECK:
@@ -553,7 +635,7 @@ void ol_pull_on_newest(struct ol_link *link, int status)
 	link->asking = false;
 	if (status != 0)
 		return;
-	line_read(ol_worker_line(worker, worker->link_count + link->index), words);
+	ol_line_read(ol_worker_line(worker, worker->link_count + link->index), words);
 	(void)line_learn(link, words);
 }
 
@@ -567,7 +649,7 @@ const float *ol_weights(const struct ol_worker *worker, uint64_t *ret_version)
 		return NULL;
 	if (ret_version != NULL)
 		*ret_version = mirror->version;
-	return worker->local_valid ? worker->local : mirror->weights;
+	return worker->local_moved != 0 ? worker->local : mirror->weights;
 }
 
 static struct ol_applied applied_find(const struct ol_worker *worker, uint32_t shard,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "outlast_span.h"
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
 
@@ -119,7 +120,7 @@ static struct ol_grad *extra_buffer(struct ol_worker *worker)
 	struct ol_grad *grad = &worker->extra;
 
 	if (worker->opts.outage != OL_OUTAGE_CONTINUE || grad->state != OL_GRAD_FREE ||
-	    !all_stranded(worker) || !ol_queue_room(worker))
+	    !all_stranded(worker) || !ol_queue_room(worker, ol_worker_all(worker)))
 		return NULL;
 	if (grad->data == NULL)
 		grad->data = aligned_alloc(OL_LINE_BYTES, ol_worker_flat_bytes(worker));
@@ -188,19 +189,6 @@ int ol_grad_try_acquire(struct ol_worker *worker, float **ret_grad)
 	return ol_push_lend(worker, true, ret_grad);
 }
 
-/* The mirror whose version a gradient was computed at; NULL if neither is */
-static const struct ol_mirror *mirror_find(const struct ol_worker *worker, uint64_t version)
-{
-	for (uint32_t i = 0; i < OL_MIRRORS; i++) {
-		const struct ol_mirror *mirror =
-			&worker->mirrors[(worker->mirror + i) % OL_MIRRORS];
-
-		if (mirror->whole && mirror->version == version)
-			return mirror;
-	}
-	return NULL;
-}
-
 static struct ol_grad *grad_find(struct ol_worker *worker, const float *data)
 {
 	for (uint32_t i = 0; i < worker->window; i++) {
@@ -239,10 +227,27 @@ static void grad_look_finite(const struct ol_worker *worker, struct ol_grad *gra
 	grad->looked = first;
 }
 
-/* base: NULL before any weights */
-static uint64_t base_version_of(const struct ol_mirror *base, const struct ol_link *link)
+/* All that is pushed is final, and was not looked at as a part: what lies outside of the span does not
+ * count */
+static void span_look_finite(const struct ol_worker *worker, struct ol_grad *grad, uint64_t span)
 {
-	return base != NULL ? base->versions[link->index] : 0;
+	uint64_t first = UINT64_MAX, end = 0;
+
+	for (uint32_t i = 0; span != ol_worker_all(worker) && i < worker->link_count; i++) {
+		const struct ol_geometry *geo = &worker->links[i].geo;
+
+		if (!ol_link_is_in(&worker->links[i], span))
+			continue;
+		first = first < geo->shard_first ? first : geo->shard_first;
+		end = geo->shard_first + geo->shard_len;
+	}
+	if (end == 0) {
+		grad_look_finite(worker, grad, 0);
+		return;
+	}
+	grad->is_void = false;
+	grad->looked = end;
+	grad_look_finite(worker, grad, first);
 }
 
 /*
@@ -251,12 +256,12 @@ static uint64_t base_version_of(const struct ol_mirror *base, const struct ol_li
  * would drop the whole sum with it. And one to which a residual is added, which would go with it.
  */
 static bool needs_finite_look(const struct ol_worker *worker, const struct ol_grad *grad,
-			      const struct ol_mirror *base)
+			      const struct ol_push_info *info, const struct ol_mirror *base)
 {
 	if (worker->link_count > 1 || grad == &worker->extra || worker->residual != NULL)
 		return true;
 	return ol_worker_queues(worker) &&
-	       ol_outage_queues(&worker->links[0], base_version_of(base, &worker->links[0]));
+	       ol_outage_queues(&worker->links[0], ol_base_of(info, base, 0, 0));
 }
 
 /* This shard of the weights that the caller reads follows its gradient */
@@ -265,10 +270,10 @@ static void local_follow(const struct ol_link *link, const float *grad)
 	struct ol_worker *worker = link->worker;
 	const struct ol_mirror *mirror = &worker->mirrors[worker->mirror];
 
-	if (!worker->local_valid)
+	if (worker->local_moved == 0)
 		memcpy(worker->local, mirror->weights,
 		       worker->links[0].geo.param_count * sizeof(float));
-	worker->local_valid = true;
+	worker->local_moved |= UINT64_C(1) << link->index;
 	ol_rule_follow(link, worker->local, grad);
 }
 
@@ -297,14 +302,13 @@ static int cancel_parts(struct ol_link *link, uint32_t index)
 }
 
 /* Does this shard of a gradient go into the queue? A server that is there forgets announced parts */
-static bool part_queues(struct ol_link *link, const struct ol_grad *grad,
-			const struct ol_mirror *base)
+static bool part_queues(struct ol_link *link, const struct ol_grad *grad, uint64_t base_version)
 {
 	struct ol_worker *worker = link->worker;
 
 	if (grad == &worker->extra)
 		return true;
-	if (!ol_worker_queues(worker) || !ol_outage_queues(link, base_version_of(base, link)))
+	if (!ol_worker_queues(worker) || !ol_outage_queues(link, base_version))
 		return false;
 	if (!ol_link_pushes(link) || cancel_parts(link, (uint32_t)(grad - worker->grads)) == 0)
 		return true;
@@ -312,6 +316,17 @@ static bool part_queues(struct ol_link *link, const struct ol_grad *grad,
 		return false;
 	worker->grads[grad - worker->grads].parts[link->index] |= PARTS_STALE;
 	return true;
+}
+
+/* This shard is not pushed: its server forgets announced parts, at once or before anything else of
+ * the buffer */
+static void part_stays(struct ol_link *link, const struct ol_grad *grad)
+{
+	struct ol_worker *worker = link->worker;
+	uint32_t index = (uint32_t)(grad - worker->grads);
+
+	if (grad != &worker->extra && ol_link_pushes(link) && cancel_parts(link, index) != 0)
+		worker->grads[index].parts[link->index] |= PARTS_STALE;
 }
 
 /* Cancel what was announced of the gradient that the buffer had before: nothing else of it goes first */
@@ -322,15 +337,15 @@ static int stale_cancel(struct ol_link *link, uint32_t index)
 		       : 0;
 }
 
-/* One shard of a gradient on its way; base: NULL before any weights */
+/* One shard of a gradient on its way */
 static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_push_hdr *hdr,
-		       const struct ol_mirror *base)
+		       uint64_t base_version)
 {
 	struct ol_worker *worker = link->worker;
-	bool here = part_queues(link, grad, base);
+	bool here = part_queues(link, grad, base_version);
 
 	link->stat.pushed++;
-	hdr->base_version = base_version_of(base, link);
+	hdr->base_version = base_version;
 	hdr->flags = here && worker->local != NULL ? OL_PUSH_PATH : 0;
 	ol_rule_attach(link, hdr);
 	if (here && grad->is_void) {
@@ -340,7 +355,7 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 		grad->status = OL_E_NONFINITE;
 		return;
 	}
-	if (here && worker->local != NULL && base != NULL)
+	if (here && worker->local != NULL && worker->mirrors[worker->mirror].whole)
 		local_follow(link, grad->data);
 	if (here && ol_queue_put(link, grad->data, hdr)) {
 		grad->op->local = 1;
@@ -370,38 +385,45 @@ static bool numbers_left(const struct ol_worker *worker)
 	return true;
 }
 
-static int grad_push(struct ol_worker *worker, float *data, const struct ol_push_info *info,
-		     struct ol_op *op)
+static int grad_push(struct ol_worker *worker, float *data, uint64_t span,
+		     const struct ol_push_info *info, struct ol_op *op)
 {
 	struct ol_grad *grad = grad_find(worker, data);
-	const struct ol_mirror *base = mirror_find(worker, info->base_version);
+	const struct ol_mirror *base;
+	uint32_t nth = 0;
 	bool queues = grad == &worker->extra;
 	struct ol_push_hdr hdr = { .samples = info->samples,
 				   .loss = info->loss,
 				   .grads = 1,
-				   .weight = info->weight == 0.0f ? 1.0f : info->weight };
+				   .weight = info->weight == 0.0f ? 1.0f : info->weight,
+				   .last_version = info->last_version };
 	int rc = links_status(worker);
 
 	if (rc != 0)
 		return rc;
-	if (grad == NULL || (base == NULL && info->base_version != 0) ||
+	if (grad == NULL || !ol_base_find(worker, info, span, &base) ||
 	    !ol_weight_possible(hdr.weight) || info->reserved != 0 ||
 	    (unsigned)op->level > OL_LEVEL_COMMITTED ||
 	    (op->level == OL_LEVEL_COMMITTED && worker->coord != NULL && !worker->links[0].strict))
 		return -EINVAL;
 	if (!numbers_left(worker))
 		return -EOVERFLOW;
-	if (queues && !ol_queue_room(worker))
+	if (queues && !ol_queue_room(worker, span))
 		return ol_queue_needs_pull(worker) ? -ENOBUFS : -EAGAIN;
-	if (needs_finite_look(worker, grad, base))
-		grad_look_finite(worker, grad, 0);
+	if (needs_finite_look(worker, grad, info, base))
+		span_look_finite(worker, grad, span);
 	op->done = 0;
 	op->local = 0;
 	grad->state = OL_GRAD_PUSHED;
 	grad->status = 0;
+	grad->span = span;
 	grad->op = op;
-	for (uint32_t i = 0; i < worker->link_count; i++)
-		push_shard(&worker->links[i], grad, &hdr, base);
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (ol_link_is_in(&worker->links[i], span))
+			push_shard(&worker->links[i], grad, &hdr, ol_base_of(info, base, nth++, i));
+		else
+			part_stays(&worker->links[i], grad);
+	}
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		ol_push_progress(&worker->links[i]);
 		if (worker->links[i].queue.count > 0)
@@ -411,18 +433,41 @@ static int grad_push(struct ol_worker *worker, float *data, const struct ol_push
 	return 0;
 }
 
-int ol_push_sized(struct ol_worker *worker, float *data, const struct ol_push_info *info,
-		  size_t info_bytes, struct ol_op *op)
+/* Of a program that knows *info in another length */
+static int other_push(struct ol_worker *worker, float *data, uint64_t span,
+		      const struct ol_push_info *info, size_t info_bytes, struct ol_op *op)
 {
 	struct ol_push_info known = { 0 };
 
-	if (!ol_worker_is_mine(worker))
-		return OL_E_THREAD;
-	if (info_bytes == sizeof(known))
-		return grad_push(worker, data, info, op);
 	if (ol_sized_take(&known, sizeof(known), info, info_bytes) != NULL)
 		return -EINVAL;
-	return grad_push(worker, data, &known, op);
+	return grad_push(worker, data, span, &known, op);
+}
+
+static inline int sized_push(struct ol_worker *worker, float *data, uint64_t span,
+			     const struct ol_push_info *info, size_t info_bytes, struct ol_op *op)
+{
+	return info_bytes == sizeof(*info) ? grad_push(worker, data, span, info, op)
+					   : other_push(worker, data, span, info, info_bytes, op);
+}
+
+int ol_push_sized(struct ol_worker *worker, float *data, const struct ol_push_info *info,
+		  size_t info_bytes, struct ol_op *op)
+{
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	return sized_push(worker, data, ol_worker_all(worker), info, info_bytes, op);
+}
+
+int ol_push_span_sized(struct ol_worker *worker, float *data, uint64_t first, uint64_t count,
+		       const struct ol_push_info *info, size_t info_bytes, struct ol_op *op)
+{
+	uint64_t span;
+
+	if (!ol_worker_is_mine(worker))
+		return OL_E_THREAD;
+	span = ol_worker_span(worker, first, count);
+	return span != 0 ? sized_push(worker, data, span, info, info_bytes, op) : -EINVAL;
 }
 
 /*

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/format.h"
 #include "worker/worker_internal.h"
 
 static struct ol_queued *queued_at(const struct ol_queue_state *queue, uint32_t index)
@@ -85,39 +86,88 @@ static void queued_rule(struct ol_queued *queued, const struct ol_rule *rule, ui
 	queued->rule_serial = serial;
 }
 
-/*
- * Add gradients of another weight than the delta's, so that the delta times its new weight stays the
- * weighted sum of all. The new weight is the mean, as a header has the weight of each gradient.
- */
-static void fold_weighted(struct ol_queued *queued, const float *grad,
-			  const struct ol_push_hdr *hdr, uint64_t len)
-{
-	double before = queued->hdr.weight, own = hdr->weight;
-	double weight = (before * queued->hdr.grads + own * hdr->grads) /
-			((double)queued->hdr.grads + hdr->grads);
-	float keep = (float)(before / weight), add = (float)(own / weight);
-	float *restrict sum = queued->sum;
+/* Of a delta, and of what is added to it */
+struct factors {
+	float keep;
+	float add;
+};
 
-	for (uint64_t i = 0; i < len; i++)
-		sum[i] = keep * sum[i] + add * grad[i];
-	queued->hdr.weight = (float)weight;
+/*
+ * Gradients of another weight than the delta's are added so that the delta times its new weight stays
+ * the weighted sum of all. The new weight is the mean, as a header has the weight of each gradient.
+ */
+static struct factors sum_factors(const struct ol_queued *queued, const struct ol_push_hdr *hdr,
+				  double *ret_weight)
+{
+	const double before = queued->hdr.weight, own = hdr->weight;
+
+	*ret_weight = (before * queued->hdr.grads + own * hdr->grads) /
+		      ((double)queued->hdr.grads + hdr->grads);
+	return (struct factors){ (float)(before / *ret_weight), (float)(own / *ret_weight) };
 }
 
-static void queued_fold(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
-			uint64_t len)
+static float largest_of(const float *values, uint64_t len)
 {
-	float *restrict sum = queued->sum;
+	return ol_format_float(ol_format_largest(values, len));
+}
+
+/* Would the format of what is pushed have an infinity for this sum? int8 has one only near the end of
+ * fp32, and what it owes goes by sums */
+static bool overflows(const struct ol_link *link, const struct ol_queued *queued, const float *grad,
+		      struct factors by)
+{
+	const uint32_t format = link->worker->opts.gradient_format;
+	const uint64_t len = link->geo.shard_len;
+	const float peak = ol_format_float(ol_format_peak(format));
+
+	return format != OL_FORMAT_INT8 &&
+	       !(by.keep * largest_of(queued->sum, len) + by.add * largest_of(grad, len) < peak);
+}
+
+/* Then it is their weighted mean from here on: which has its place wherever each of them has */
+static void fold_mean(struct ol_queued *queued, const float *grad, const struct ol_push_hdr *hdr,
+		      uint64_t len)
+{
+	const double before = (double)queued->hdr.weight * queued->hdr.grads;
+	const double own = (double)hdr->weight * hdr->grads, all = before + own;
+	const bool sums = (queued->hdr.flags & OL_PUSH_MEAN) == 0;
+	const float keep = (float)(before / all / (sums ? queued->hdr.grads : 1));
+	const float add = (float)(own / all / ((hdr->flags & OL_PUSH_MEAN) == 0 ? hdr->grads : 1));
+	float *restrict mean = queued->sum;
+
+	for (uint64_t i = 0; i < len; i++)
+		mean[i] = keep * mean[i] + add * grad[i];
+	queued->hdr.flags |= OL_PUSH_MEAN;
+	queued->hdr.weight = (float)(all / ((double)queued->hdr.grads + hdr->grads));
+}
+
+static void queued_fold(const struct ol_link *link, struct ol_queued *queued, const float *grad,
+			const struct ol_push_hdr *hdr)
+{
 	const bool even = hdr->weight == queued->hdr.weight;
+	const uint64_t len = link->geo.shard_len;
+	float *restrict sum = queued->sum;
+	struct factors by = { 1.0f, 1.0f };
+	double weight = queued->hdr.weight;
 
 	if (!even)
-		fold_weighted(queued, grad, hdr, len);
-	for (uint64_t i = 0; even && i < len; i++)
-		sum[i] += grad[i];
+		by = sum_factors(queued, hdr, &weight);
+	if (((queued->hdr.flags | hdr->flags) & OL_PUSH_MEAN) != 0 ||
+	    overflows(link, queued, grad, by)) {
+		fold_mean(queued, grad, hdr, len);
+	} else {
+		for (uint64_t i = 0; even && i < len; i++)
+			sum[i] += grad[i];
+		for (uint64_t i = 0; !even && i < len; i++)
+			sum[i] = by.keep * sum[i] + by.add * grad[i];
+		queued->hdr.weight = (float)weight;
+	}
 	queued->hdr.loss += (hdr->loss - queued->hdr.loss) * (float)hdr->grads /
 			    (float)(queued->hdr.grads + hdr->grads);
 	queued->hdr.grads += hdr->grads;
 	queued->hdr.samples += hdr->samples;
 	queued->hdr.flags |= hdr->flags;
+	queued->hdr.last_version = hdr->last_version;
 	if (hdr->base_version < queued->hdr.base_version)
 		queued->hdr.base_version = hdr->base_version;
 }
@@ -131,10 +181,12 @@ static bool queue_folds_now(const struct ol_link *link)
 	       (ol_outage_paces(link->worker) && ol_link_usable(link));
 }
 
-bool ol_queue_room(struct ol_worker *worker)
+bool ol_queue_room(struct ol_worker *worker, uint64_t span)
 {
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (!queue_folds_now(&worker->links[i]) && queue_slot(&worker->links[i]) == NULL)
+		struct ol_link *link = &worker->links[i];
+
+		if (ol_link_is_in(link, span) && !queue_folds_now(link) && queue_slot(link) == NULL)
 			return false;
 	}
 	return true;
@@ -148,7 +200,7 @@ bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_
 
 	if (queue_folds_now(link)) {
 		queued = queued_at(queue, queue->count - 1);
-		queued_fold(queued, part, hdr, link->geo.shard_len);
+		queued_fold(link, queued, part, hdr);
 	} else {
 		queued = queue_slot(link);
 		if (queued == NULL)
@@ -174,7 +226,7 @@ void ol_queue_merge(struct ol_link *link)
 	for (uint32_t i = 1; i < queue->count; i++) {
 		const struct ol_queued *next = queued_at(queue, i);
 
-		queued_fold(queued_at(queue, 0), next->sum, &next->hdr, link->geo.shard_len);
+		queued_fold(link, queued_at(queue, 0), next->sum, &next->hdr);
 		if ((next->hdr.flags & OL_PUSH_RULE) != 0)
 			queued_rule(queued_at(queue, 0), next->rule, next->rule_serial);
 	}

@@ -174,6 +174,7 @@ static int coord_open(struct ol_worker *worker, uint32_t shard_count)
 		.mac = ol_auth_coord_mac, /* an empty job key is a key too */
 		.owner_mac = ol_auth_coord_owner_mac,
 		.mac_arg = worker->job_key,
+		.keyless = worker->job_key[0] == '\0',
 		.notify = coord_notify,
 		.notify_arg = worker,
 		.cancelled = coord_cancelled,

@@ -96,6 +96,7 @@ struct ol_peer {
 	uint64_t incarnation; /* of the server's process */
 	uint32_t epoch; /* of its welcome */
 	uint64_t resolved_seq; /* newest push of this id that its welcome named */
+	bool hello_due; /* accepted; the hello waits for other shards' servers (init.c) */
 
 	bool pin_told; /* the server looks at its pin, until its next ack (struct ol_pin) */
 	uint64_t heard_ns; /* first time after its last event that a wait found no event; 0: not
@@ -116,10 +117,18 @@ enum {
 	OL_PEERS
 };
 
+/* A pull that reads one version of all shards: even.c */
+enum ol_even {
+	OL_EVEN_NOT, /* each shard's newest version */
+	OL_EVEN_ASKS, /* for the newest version of each shard */
+	OL_EVEN_READS, /* the oldest of these, of all shards */
+};
+
 enum ol_read_state {
 	OL_READ_NONE, /* no read */
 	OL_READ_NEWEST, /* the version line must be read, to find the newest weights */
 	OL_READ_NEWEST_POSTED,
+	OL_READ_KNOWN, /* an even pull: it has been read, and those of other shards have not */
 	OL_READ_DATA, /* applied table and weights are being read: read_off bytes are posted */
 	OL_READ_CHECK, /* all data is posted; the version line must be read again */
 	OL_READ_CHECK_POSTED,
@@ -144,6 +153,10 @@ struct ol_link {
 	bool strict; /* acknowledged means committed: no server goes back behind it */
 
 	struct ol_geometry geo; /* param_count 0: not known yet */
+	uint64_t init_said; /* by its reader's last accept, of the job's first weights … */
+	bool init_known; /* … if there was one */
+	bool init_told; /* that its server has no weights */
+	struct ol_slab *init_slab; /* first weights of the shard, as a mirror; NULL: none */
 	uint32_t epoch; /* newest known */
 	uint32_t history; /* orders mirrors: (history, version). Epoch of the server that is read
 			     from; in a chain the epoch of its founding, as versions do not go back
@@ -169,6 +182,7 @@ struct ol_link {
 	uint64_t told_seq; /* newest push that the reader has named */
 	uint64_t catch_up_seq; /* pushes up to here are being pushed again, and not yet resolved;
 				  0: none are */
+	bool reads_wait; /* one of them was applied before: weights without it must not be read */
 	uint64_t version; /* newest known */
 	uint32_t snapshot; /* that it lies in */
 	uint64_t
@@ -192,6 +206,8 @@ struct ol_link {
 	uint64_t read_version; /* that is being read */
 	uint32_t read_snapshot; /* that it lies in */
 	uint32_t read_retries;
+	uint16_t *read_bf16; /* weights are read into here, and become floats when they are whole;
+				NULL: they are read as floats */
 	bool read_local; /* this shard's server is gone: the pull gives the last weights */
 	bool pinned;
 	bool asking; /* for ol_newest(): a read of the version line is in flight */
@@ -209,6 +225,7 @@ struct ol_grad {
 	float *data;
 	struct ol_op *op; /* NULL once it is done */
 	/* Bit i is of shard i */
+	uint64_t span; /* shards that were pushed */
 	uint64_t open; /* not resolved: not sent, or sent and not answered */
 	uint64_t acks_due; /* open ones that were sent */
 	uint64_t unplaced; /* sent ones that are not locally complete */
@@ -221,7 +238,7 @@ struct ol_grad {
 	uint32_t generation; /* of its pushes: distinguishes completions of this push from those of
 			      the one before */
 	int status; /* worst so far */
-	uint64_t version; /* newest known of the first shard when that resolved it */
+	uint64_t version; /* newest known of the first shard of its span when that resolved it */
 	/* Gradients are sent from their end to their beginning, as backpropagation makes them. */
 	uint64_t left[OL_SHARDS_MAX]; /* bytes of each shard not yet posted, from its start */
 	uint8_t parts[OL_SHARDS_MAX]; /* OL_BELL_PART rung since the last ack */
@@ -236,6 +253,8 @@ struct ol_mirror {
 	uint64_t read_ns[OL_SHARDS_MAX]; /* when it was read */
 	uint32_t histories[OL_SHARDS_MAX]; /* link->history at that time */
 	uint64_t identities[OL_SHARDS_MAX]; /* link->identity at that time */
+	uint64_t
+		intact; /* bit i: shard i is what the four above say; a read has not written over it */
 	uint64_t version; /* of the shard furthest behind */
 	bool whole;
 };
@@ -293,6 +312,8 @@ struct ol_worker {
 	struct ol_owner owner;
 	uint64_t now_ns; /* as of the last poll; kept up with WAIT and CONTINUE only */
 
+	uint64_t init; /* digest of the first weights that it has for its servers; 0: it has none */
+
 	uint32_t tag; /* of this process, in the numbers of its pushes: wire/seq.h */
 	uint32_t window;
 	uint32_t slots; /* window; with CONTINUE one more, through which queues are sent */
@@ -316,14 +337,22 @@ struct ol_worker {
 	struct ol_mirror mirrors[OL_MIRRORS];
 	uint32_t mirror; /* the one that the caller reads, if it is whole */
 	struct ol_op *pull_op; /* in flight, or NULL */
+	uint64_t
+		pull_span; /* shards that it reads, a bit each; of the others the last weights stay */
 	int pull_status; /* of the shards that are done */
 	bool pull_forward; /* it must not go back: OL_PULL_FORWARD */
+	enum ol_even pull_even;
+	bool pull_missed; /* a shard has its version no more: all are asked again … */
+	uint32_t pull_retries; /* … and have been so often */
 	struct ol_op *flush_op; /* in flight, or NULL */
 	struct ol_op own_pull; /* the library's: only a pull helps, or a caller's wait timed out */
 	struct ol_op *next_pull; /* the caller's, which begins when own_pull has ended */
 	unsigned next_pull_flags;
+	uint64_t next_pull_span;
 	float *local; /* local progress: weights that follow this worker's gradients */
-	bool local_valid; /* since a server was lost */
+	uint64_t
+		local_moved; /* shards of it that have followed a gradient since they were pulled, a
+				 bit each; 0: the mirror goes */
 
 	struct ol_rule rule; /* that the caller wants: ol_rule_set() */
 	uint32_t rule_serial; /* counts its changes; 0: none */
@@ -459,6 +488,27 @@ void ol_peer_on_beat(struct ol_peer *peer, int status, uint64_t now_ns);
 /* ol_peer_probe -- after a long silence: write a word to the server to see if it lives */
 void ol_peer_probe(struct ol_peer *peer, uint64_t now_ns);
 
+/* init.c: the job's first weights, of worker 0 */
+/* ol_init_open -- check the first weights of the options; 0, or -EINVAL with a line in worker->err */
+int ol_init_open(struct ol_worker *worker);
+/* ol_init_waits -- this peer's hello is to wait: which servers have weights is not known yet */
+bool ol_init_waits(const struct ol_peer *peer);
+/* ol_init_fault -- why this peer's server cannot take the first weights; NULL: it can, or needs none */
+const char *ol_init_fault(const struct ol_peer *peer, char *why, size_t why_bytes);
+/* ol_init_offer -- keep a copy, and offer it to a server that waits for it. 0, or a code */
+int ol_init_offer(struct ol_peer *peer, struct ol_hello *hello);
+/* ol_init_tell -- say why the worker waits, once it has waited for a while */
+void ol_init_tell(struct ol_peer *peer, uint64_t now_ns);
+/* ol_init_free -- no server will want this shard's any more; it has no connection that is not live */
+void ol_init_free(struct ol_link *link);
+/* ol_init_on_pull -- the worker has a whole mirror */
+static inline void ol_init_on_pull(struct ol_worker *worker)
+{
+	for (uint32_t i = 0; worker->init != 0 && i < worker->link_count; i++)
+		ol_init_free(&worker->links[i]);
+	worker->init = 0;
+}
+
 /* memory.c */
 int ol_worker_memory_start(struct ol_worker *worker);
 void ol_worker_memory_free(struct ol_worker *worker);
@@ -485,6 +535,8 @@ _Atomic uint64_t *ol_worker_beat(const struct ol_peer *peer);
 int ol_worker_remap(struct ol_link *link);
 /* ol_worker_mirrored -- bytes of a shard's content that are mirrored */
 uint64_t ol_worker_mirrored(const struct ol_link *link);
+/* ol_worker_read -- bytes that a pull reads of a shard */
+uint64_t ol_worker_read(const struct ol_link *link);
 /* ol_worker_flat_bytes -- of a buffer for all parameters */
 uint64_t ol_worker_flat_bytes(const struct ol_worker *worker);
 /* ol_worker_finite -- floats `first` up to `end` of a gradient hold no NaN and no infinity, nor what
@@ -527,12 +579,24 @@ int ol_push_buffers(const struct ol_worker *worker);
 bool ol_push_window_is_held(const struct ol_worker *worker);
 
 /*
- * ol_link_readable -- pulls see every gradient that this worker knows as applied; false while
- * gradients are pushed again to a server that came back without them
+ * ol_link_readable -- pulls see every gradient that this worker knows as applied; false while such
+ * ones are pushed again to a server that came back without them
  */
 static inline bool ol_link_readable(const struct ol_link *link)
 {
-	return link->reader->dial.state == OL_DIAL_LIVE && link->catch_up_seq == 0;
+	return link->reader->dial.state == OL_DIAL_LIVE && !link->reads_wait;
+}
+
+/* ol_worker_all -- every shard, a bit each */
+static inline uint64_t ol_worker_all(const struct ol_worker *worker)
+{
+	return UINT64_MAX >> (OL_SHARDS_MAX - worker->link_count);
+}
+
+/* ol_link_is_in -- the link's shard is one of the span */
+static inline bool ol_link_is_in(const struct ol_link *link, uint64_t span)
+{
+	return (span >> link->index & 1) != 0;
 }
 
 /* ol_worker_queues -- gradients may wait in a queue, which is sent through a slot of its own */
@@ -541,7 +605,7 @@ static inline bool ol_worker_queues(const struct ol_worker *worker)
 	return worker->opts.outage == OL_OUTAGE_CONTINUE && !worker->opts.observer;
 }
 
-/* ol_link_usable -- readable, and all servers of the shard are connected */
+/* ol_link_usable -- all servers of the shard are connected, and have what was pushed again to them */
 static inline bool ol_link_usable(const struct ol_link *link)
 {
 	return link->state == OL_LINK_LIVE && link->catch_up_seq == 0;
@@ -595,11 +659,25 @@ void ol_keep_on_commit(struct ol_link *link, uint64_t seq);
 /* ol_keep_on_head_up -- called after the reader's: the head knows all pushes up to resolved_seq;
  * later ones are pushed again. 0, or the code of why the link cannot be used */
 int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
-void ol_keep_on_pull(struct ol_worker *worker);
+/* ol_keep_on_pull -- the mirror has new weights of the shards that were read. What the others have is
+ * no news, and may be of a history that was given up: a push that was made again since is kept */
+void ol_keep_on_pull(struct ol_worker *worker, uint64_t read);
+
+/* even.c: one version of all shards */
+/* ol_even_begin -- decide whether the pull that begins is even */
+void ol_even_begin(struct ol_worker *worker);
+/* ol_even_known -- the newest version of a shard was asked for, and has come */
+void ol_even_known(struct ol_link *link);
+/* ol_even_answered -- a shard has answered, or is given up: if it was the last one, read */
+void ol_even_answered(struct ol_worker *worker);
+/* ol_even_miss -- a shard has its version no more */
+void ol_even_miss(struct ol_link *link);
+/* ol_even_again -- all shards are done, and one has missed: true if all are asked again */
+bool ol_even_again(struct ol_worker *worker);
 
 /* queue.c: gradients that wait for their server */
-/* ol_queue_room -- every shard's queue takes one more delta */
-bool ol_queue_room(struct ol_worker *worker);
+/* ol_queue_room -- the queue of every shard of the span takes one more delta */
+bool ol_queue_room(struct ol_worker *worker, uint64_t span);
 /* ol_queue_put -- put shard link->index of a gradient into the queue; false: it is full */
 bool ol_queue_put(struct ol_link *link, const float *grad, const struct ol_push_hdr *hdr);
 /* ol_queue_oldest -- the delta to send next, valid until the next put; the queue is not empty */
@@ -629,8 +707,34 @@ void ol_outage_replay(struct ol_link *link);
 void ol_outage_pull(struct ol_worker *worker);
 void ol_outage_flush(struct ol_worker *worker);
 
+/* span.c: which shards, and which versions of them */
+/* ol_worker_span -- the shards that these floats are, a bit each; 0: they are not whole shards */
+uint64_t ol_worker_span(const struct ol_worker *worker, uint64_t first, uint64_t count);
+/* ol_base_find -- which weights a push of this span was computed at: the mirror that has them; NULL:
+ * the push says its versions itself. False: there is no such version, or no weights of it in this
+ * process */
+bool ol_base_find(const struct ol_worker *worker, const struct ol_push_info *info, uint64_t span,
+		  const struct ol_mirror **ret_mirror);
+/* ol_base_of -- the version of the `nth` shard of the span, which is shard k of the job */
+static inline uint64_t ol_base_of(const struct ol_push_info *info, const struct ol_mirror *mirror,
+				  uint32_t nth, uint32_t k)
+{
+	if (mirror != NULL)
+		return mirror->versions[k];
+	return info->base_versions != NULL ? info->base_versions[nth] : info->base_version;
+}
+
 /* pull.c */
 void ol_pull_progress(struct ol_link *link);
+/* ol_pull_read_at -- read a version from the beginning, which lies in this snapshot */
+void ol_pull_read_at(struct ol_link *link, uint64_t version, uint32_t snapshot);
+/* ol_pull_pin -- the version that is being read is not to be overwritten */
+void ol_pull_pin(struct ol_link *link);
+/* ol_pull_check -- the pull ends when every shard of its span is read or given up. So no read of an old
+ * pull is in flight during a new one, except on a link that is gone */
+void ol_pull_check(struct ol_worker *worker);
+/* ol_line_read -- the words of a version line, each read once: published, begins, ends */
+void ol_line_read(const struct ol_version_line *line, uint64_t words[1 + 2 * OL_SNAPSHOTS]);
 void ol_pull_on_read(struct ol_link *link, int status);
 void ol_pull_on_newest(struct ol_link *link, int status);
 void ol_pull_fail(struct ol_worker *worker, int status);
@@ -672,6 +776,10 @@ static inline void ol_op_done(struct ol_worker *worker, struct ol_op *op, int st
 }
 
 /* poll.c */
+/* ol_worker_look -- polls that see connections that broke, too, which others may see only later; 0 or an
+ * error of the transport */
+int ol_worker_look(struct ol_worker *worker);
+
 /* ol_worker_sleep -- until an event or max_ns */
 int ol_worker_sleep(struct ol_worker *worker, uint64_t max_ns);
 

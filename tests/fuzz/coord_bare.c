@@ -45,7 +45,8 @@ static void member_check(const struct ol_member *member)
 	bytes = ol_member_encode(member, text);
 	must(bytes < sizeof(text) && ol_member_decode(text, bytes, &again) == 0);
 	must(again.id == member->id && again.job == member->job && again.proto == member->proto &&
-	     again.rank == member->rank && strcmp(again.addr, member->addr) == 0);
+	     again.oldest == member->oldest && again.rank == member->rank &&
+	     strcmp(again.addr, member->addr) == 0);
 }
 
 static void view_check(const struct ol_view *view)

@@ -130,7 +130,8 @@ static struct ol_member member_of(unsigned which)
 {
 	struct ol_member member = { .id = LIAR_ID + which,
 				    .job = liar.self.job | 1,
-				    .proto = OL_WIRE_PROTO,
+				    .proto = ol_wire_own.proto,
+				    .oldest = ol_wire_own.oldest,
 				    .rank = which };
 
 	if (which == 0 && liar.self.id != 0)

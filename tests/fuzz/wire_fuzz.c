@@ -108,7 +108,8 @@ static void try_accept(const struct ol_wire_connect *asked, const struct ol_wire
 static void try_bytes(const uint8_t *data, size_t bytes)
 {
 	const struct ol_wire_connect asked = { .kind = OL_CONNECT_PROOF, .role = OL_ROLE_WORKER };
-	const bool ours = ol_wire_proto(data, bytes) == OL_WIRE_PROTO;
+	const uint32_t proto = ol_wire_proto(data, bytes);
+	const bool ours = proto >= ol_wire_own.oldest && proto <= ol_wire_own.proto;
 	struct ol_wire_connect connect;
 	struct ol_wire_reject reject;
 	struct ol_wire_accept accept;
@@ -119,7 +120,8 @@ static void try_bytes(const uint8_t *data, size_t bytes)
 		ol_wire_connect_encode(&connect, out);
 		same(out, data, OL_WIRE_CONNECT_BYTES);
 		context = context_take(data, bytes, OL_WIRE_CONNECT_BYTES);
-		must(ours);
+		must(connect.speaks.proto == proto && ol_wire_agree(&connect.speaks) != 0 &&
+		     ol_wire_agree(&connect.speaks) <= proto);
 		try_connect(&connect, &context);
 	}
 	if (ol_wire_reject_decode(data, bytes, &reject) == 0) {
@@ -142,7 +144,7 @@ static void try_bytes(const uint8_t *data, size_t bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	const uint32_t magic = OL_WIRE_MAGIC;
-	const uint16_t proto = OL_WIRE_PROTO;
+	const uint16_t proto = (uint16_t)ol_wire_own.proto;
 	uint8_t *exact =
 		malloc(bytes > 0 ? bytes : 1); /* so that a sanitizer sees a read behind the end */
 

@@ -172,18 +172,19 @@ static void answer_names(const struct request *request, int rc)
 static void answer_acl(const struct request *request, int rc)
 {
 	static const char *const schemes[] = { "digest", "world", "auth", "" };
-	static const char *const ids[] = { "outlast:x", "anyone", "outlast-servers:x", "" };
+	const char *const ids[] = { fuzz.zk->access.names[1], "anyone", fuzz.zk->access.names[0],
+				    "" };
 	uint8_t how = byte();
-	char scheme[24], id[24], reader[] = "outlast:y";
-	struct ACL acl[2] = { { .id = { scheme, id } },
-			      { .perms = how >> 6, .id = { scheme, reader } } };
+	char scheme[24], id[ZK_NAME_BYTES], reader[ZK_NAME_BYTES], user[] = "operator:x";
+	struct ACL acl[] = { { .id = { scheme, id } },
+			     { .perms = how >> 6, .id = { scheme, reader } },
+			     { .perms = how >> 5, .id = { scheme, user } } };
 	struct ACL_vector list = { .count = how >> 4 & 3, .data = acl };
 	struct Stat stat = { .version = 0 };
 
-	if (list.count == 3)
-		list.count = 1;
 	snprintf(scheme, sizeof(scheme), "%s", schemes[how & 3]);
 	snprintf(id, sizeof(id), "%s", ids[how >> 2 & 3]);
+	snprintf(reader, sizeof(reader), "%s", fuzz.zk->access.names[1]);
 	request->tell.acl(rc, rc == ZOK ? &list : NULL, &stat, request->arg);
 }
 

@@ -42,7 +42,7 @@ for kills in head@60steps,head@62steps tail@60steps,tail@62steps head@60steps,ta
 	same
 done
 # a busy machine has time to bring back the first before the third is killed
-slower=("${slow[@]}" --pace 80)
+slower=("${slow[@]}" --pace 40)
 train "${slower[@]}" --kill tail@40steps,middle@100steps,head@160steps
 failed_over 3
 truth "they came back" 'r["chain"]["resyncs"] >= 4'

@@ -53,12 +53,58 @@ bad "stat" 4 "outlast stat: *$nobody*" stat --coordinator "$nobody"
 bad "serve" 4 "*outlast serve: *$nobody: there is no such folder: make it first" serve "${tiny[@]}" --listen "$(address)" --coordinator "$nobody"
 bad "work" 4 "*outlast work: *$nobody*" work "${tiny[@]}" --coordinator "$nobody" --connect-timeout-ms 500
 outlast doctor --coordinator "$nobody"
-expect_error "doctor" 4 "outlast doctor: the coordinator does not answer*"
+expect_error "doctor" 4 "outlast doctor: the coordinator cannot be used*$nobody*"
 [[ $out == *"-> give a folder of this machine"* ]] || fail "doctor: no remedy for a folder: $out"
 bad "no address" 2 "outlast stat: *@nowhere*dir:PATH*zk:*" stat --coordinator @nowhere
+bad "views" 4 "outlast stat: *$nobody: there is no such folder*" stat --views --coordinator "$nobody"
+bad "views of servers" 2 "outlast stat: --views: *--coordinator alone*" stat --views --servers @a
+bad "coord of nothing" 2 "outlast coord: give --coordinator" coord --remove a
+bad "coord, and what" 2 "outlast coord: give --remove JOB or --make-root: *stat --views*" coord --coordinator "$nobody"
+bad "coord, both" 2 "outlast coord: give --remove JOB or --make-root*" coord --coordinator "$nobody" --remove a --make-root
+bad "a node that is none" 2 "outlast stat: *no node of ZooKeeper*" stat --views --coordinator zk:127.0.0.1:9/a//b
+bad "a file that is none" 4 "outlast stat: *?auth=$tmp/none: No such file*" \
+	stat --views --coordinator "zk:127.0.0.1:9/a?auth=$tmp/none"
 mkdir "$tmp/open"
 chmod 777 "$tmp/open"
 bad "for everybody" 7 "outlast stat: *$tmp/open*chmod go-w*" stat --coordinator "dir:$tmp/open"
 mkdir "$tmp/views"
 bad "job" 2 "outlast stat: *name*" stat --coordinator "dir:$tmp/views" --job a/b
+bad "no such job" 4 "outlast coord: *it keeps no job a" coord --coordinator "dir:$tmp/views" --remove a
+
+# a job of two servers that are killed: shown, not removed while they live, removed when they are gone, begun anew
+views=(--coordinator "dir:$tmp/views")
+lives() {
+	outlast stat --views "${views[@]}"
+	[[ $out == *"hand"*" 2 of 2 "*"  $1 "* ]]
+}
+serve a "$(address)" "${views[@]}" --job hand --replicas 2 --rank 0
+a=$pid
+serve b "$(address)" "${views[@]}" --job hand --replicas 2 --rank 1
+b=$pid
+until_true lives 2 || fail "stat --views: $out $err"
+[[ $out == *head*tail* ]] || fail "stat --views shows no chain: $out"
+outlast coord "${views[@]}" --remove hand
+expect_error "a job that lives" 5 "outlast coord: *job hand is in use*"
+kill -9 "$a" "$b"
+wait "$a" "$b" 2>/dev/null
+until_true lives 0 || fail "stat --views after their end: $out $err"
+[[ $out == *"head "*", gone"*"no server lives: hand"*"outlast coord --remove"* ]] || fail "no word of what is left: $out"
+outlast stat --views "${views[@]}" --json "$tmp/views.json"
+[ "$(json "$tmp/views.json" '[(j["job"], j["guarded"], j["live"], [s["role"] for s in j["shards"][0]["servers"]])
+	for j in r["jobs"]]')" = "[('hand', 'yes', 0, ['head', 'tail'])]" ] || fail "JSON: $(cat "$tmp/views.json")"
+outlast doctor "${views[@]}" --json "$tmp/doctor.json" --coordinator-rounds 3
+expect "doctor" 0
+[[ $out == *"1 are kept, 1 of them without a live server"*"jobs can use dir:"* ]] || fail "doctor: $out"
+[ "$(json "$tmp/doctor.json" '[f["figures"]["median_ms"] > 0 for f in r["findings"] if f["subject"] in ("write", "read")]')" = \
+	'[True, True]' ] || fail "doctor has no latencies: $(cat "$tmp/doctor.json")"
+outlast coord "${views[@]}" --remove hand
+expect "removal" 0
+outlast stat --views "${views[@]}"
+[[ $out == *"no job is kept"* ]] || fail "after the removal: $out"
+serve a "$(address)" "${views[@]}" --job hand --replicas 1
+lone() {
+	outlast stat --views "${views[@]}"
+	[[ $out == *"hand"*" 1 of 1 "*"  1 "* ]]
+}
+until_true lone || fail "begun anew: $out $err"
 verdict

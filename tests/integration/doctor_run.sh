@@ -47,10 +47,10 @@ row path-mtu 512 --path-mtu
 "$bin" doctor --retries 7 >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] || wrong "7 retries are for ever to some adapters, and no usage error"
 
-# A vector of 1000 floats is 4032 bytes padded. Board and 3 snapshots of 2 pages; control page and 4 slots of a page.
+# A vector of 1000 floats is 4032 bytes padded. Board and 3 snapshots of 2 pages; control page and 4 slots of 2.
 "$bin" doctor --params 1000 --workers 10 --window 4 --json "$tmp/json" >"$tmp/out" 2>"$tmp/err" || wrong "status $?"
 pinned=$(sed -n 's/.*"pinned_isolation_\([a-z]*\)": \([0-9]*\).*/\1 \2/p' "$tmp/json" | sort | tr '\n' ' ')
-[ "$pinned" = "job $((28672 + 10 * 20480)) worker $((10 * (28672 + 20480))) " ] || wrong "pinned: $pinned"
+[ "$pinned" = "job $((28672 + 10 * 36864)) worker $((10 * (28672 + 36864))) " ] || wrong "pinned: $pinned"
 
 if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
 	echo "a device is here: tests/rxe/doctor.sh has the rest"

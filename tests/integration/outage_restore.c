@@ -634,6 +634,7 @@ static void sources(void)
 	opts = server_opts(2, 0);
 	opts.param_count = 4 << 20;
 	opts.restore_wait_ms = 1000;
+	opts.lease_ms = 4 * JOB_LEASE_MS; /* a busy machine needs seconds for so many floats */
 	for (unsigned i = 0; i < 6; i++) {
 		/* how many us until the source dies */
 		opts.job_id = (strcmp(job_transport(), "shm") == 0 ? 10000u : 80000u) << i;

@@ -15,7 +15,7 @@ full() {
 
 full --help
 full --version
-for command in train drill serve work stat export bench keygen doctor; do
+for command in train drill serve work stat export import bench keygen doctor; do
 	full "$command" --help
 done
 full doctor

@@ -279,13 +279,61 @@ static int grace_story(const struct job *job, long id)
 	return 0;
 }
 
+static int push_last(struct ol_worker *worker, float value, uint64_t last_version)
+{
+	struct ol_push_info info = { .last_version = last_version };
+	struct ol_op op = { 0 };
+	float *grad;
+
+	check_ok(ol_grad_acquire(worker, &grad));
+	for (uint64_t i = 0; i < LEN; i++)
+		grad[i] = value;
+	check_ok(ol_push(worker, grad, &info, &op));
+	return stage_done(worker, &op);
+}
+
+/* A quorum makes the job's last step. Another quorum, which comes too late for it, makes no step behind
+ * it if its gradients say where the job ends, and one if they do not */
+static int end_story(const struct job *job, long id)
+{
+	struct ol_worker *worker = job_worker(job, (int)id);
+	struct ol_server_stat stat;
+
+	check_ok(job_pull(worker, 0));
+	stage_meet();
+	if (id < QUORUM)
+		check_ok(push_last(worker, (float)(id + 1), 1));
+	stage_meet();
+	if (id >= QUORUM)
+		check_eq(push_last(worker, (float)(id + 1), 1), OL_E_LATE);
+	stage_meet();
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	check_weights(worker);
+	check_ok(ol_stat(worker, 0, &stat));
+	check(stat.version == 1 && stat.applied == QUORUM && stat.dropped_late == QUORUM);
+	stage_meet();
+	if (id >= QUORUM)
+		check_ok(push_last(worker, (float)(id + 1), id == QUORUM ? 0 : 2));
+	stage_meet();
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	check_weights(worker);
+	check_ok(ol_stat(worker, 0, &stat));
+	check(stat.version == 2 && stat.applied == 2 * QUORUM);
+	ol_worker_close(worker);
+	return 0;
+}
+
 int main(void)
 {
+	struct ol_server_opts opts = quorum_opts(0);
+
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	check(board != MAP_FAILED);
 	every_gradient_has_one_fate();
 	stage_play(quorum_opts(GRACE_MS), 0.0f, WORKERS, grace_story, "the grace");
+	opts.late = OL_LATE_NEXT;
+	stage_play(opts, 0.0f, WORKERS, end_story, "the end");
 	return 0;
 }

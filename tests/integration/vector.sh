@@ -105,6 +105,12 @@ open(folder + "/first.safetensors", "wb").write(struct.pack("<Q", len(header)) +
 END
 outlast serve --init "$tmp/first.npy" --params 4811
 expect_error "two lengths" 2 '*outlast serve: --params: "4811" is not the 4810 *'
+outlast serve --init worker
+expect_error "worker 0's, of unknown length" 2 '*outlast serve: --init: *give --params*'
+outlast serve --init ./worker
+expect_error "a file with that name" 3 '*outlast serve: --init: ./worker: *'
+outlast serve --init worker --params 4810 --model mlp
+expect_error "worker 0's, and a model" 2 '*outlast serve: --model: *'
 outlast serve --init "$tmp/fortran.npy"
 expect_error "Fortran order" 3 "*outlast serve: --init: $tmp/fortran.npy: *Fortran order*"
 outlast serve --init "$tmp/big.npy"
@@ -187,6 +193,7 @@ background w work --connect "$a,$b" "${mlp[@]}" --steps 60 --pace 8 --lease-ms 1
 worker=$pid
 until_true past "$b" 10 || fail "no steps: $(cat "$tmp/w.err")"
 kill -9 "$victim"
+ended "$victim" 137 "the server that was killed" # its address is free from here on
 vector b "$b" 1 "${durable[@]}" --restore mirror --epoch 2
 servers+=("$pid")
 ended "$worker" 0 "the worker"

@@ -43,7 +43,7 @@ needs_check libcrypto libibverbs libisal libnuma librdmacm libzookeeper_mt
 rm -f "$light/CMakeCache.txt" # what it found for others
 build OFF OFF all
 needs_check libcrypto libibverbs libisal libnuma librdmacm
-if grep -i -E 'openblas|jansson|zlib|zookeeper_mt' "$light/CMakeCache.txt"; then
+if grep -i -E 'openblas|jansson|microhttpd|zlib|zookeeper_mt' "$light/CMakeCache.txt"; then
 	fail "CMakeLists.txt: looks for what a library alone does not need"
 fi
 

@@ -177,7 +177,7 @@ class Waiting(unittest.TestCase):
 
         def use():
             for call in (self.job.pull, self.job.weights, self.job.grad, self.job.stat,
-                         self.job.close):
+                         self.job.newest, self.job.poll, self.job.close):
                 try:
                     call()
                 except outlast.WrongThread as error:
@@ -188,7 +188,7 @@ class Waiting(unittest.TestCase):
         thread = threading.Thread(target=use)
         thread.start()
         thread.join()
-        self.assertEqual(said, ["THREAD"] * 5 + [0])
+        self.assertEqual(said, ["THREAD"] * 7 + [0])
         self.job.adopt()
         self.job.close()
         self.job.close()
@@ -223,7 +223,8 @@ class Forking(unittest.TestCase):
 
             def child():
                 said = []
-                for call in (job.pull, job.weights, job.grad, job.stat, job.finish):
+                for call in (job.pull, job.weights, job.grad, job.stat, job.finish, job.newest,
+                             job.poll):
                     try:
                         call()
                     except outlast.Error as error:
@@ -234,7 +235,7 @@ class Forking(unittest.TestCase):
                     said.append(own.pull().version)
                 return said
 
-            self.assertEqual(self.in_a_child(child), str(["THREAD"] * 5 + [0]))
+            self.assertEqual(self.in_a_child(child), str(["THREAD"] * 7 + [0]))
             grad = job.grad()
             grad[:] = 1.0
             job.push(grad)

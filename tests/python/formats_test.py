@@ -111,6 +111,27 @@ class FormatsTest(unittest.TestCase):
             push(job, grad)
             self.assertEqual(numpy.asarray(job.pull())[7], -65504.0)
 
+    def test_gradients_whose_sum_does_not_fit_are_all_applied(self):
+        """Two shards, one of which is gone: what its queue folds is 150,000, which fp16 has not."""
+        # the first may have left before the death was noticed
+        for replay, want in (("each", [-150000.0]), ("mean", [-30000.0, -60000.0])):
+            with outlast.launch(params=4096, servers=2, lr=1.0, replay=replay,
+                                outage="continue") as run, \
+                    outlast.connect(run, gradients="fp16", timeout=60) as job:
+                job.pull()
+                run.servers[1].kill()
+                for _ in range(5):
+                    grad = job.grad()
+                    grad[:] = 1.0
+                    grad[-1] = 30000.0
+                    job.push(grad)
+                    job.pull()
+                del grad
+                run.servers[1].restart(restore="mirror")
+                job.finish(timeout=30)
+                self.assertEqual([link["applied"] for link in job.stat_links()], [5, 5])
+                self.assertIn(job.pull(newest=True).array[-1], want)
+
     def test_a_model_learns_with_int8(self):
         torch.manual_seed(1)
         model = torch.nn.Linear(20, 3)
@@ -126,6 +147,38 @@ class FormatsTest(unittest.TestCase):
                 opt.step()
                 losses.append(float(loss))
         self.assertLess(losses[-1], 0.9 * losses[0])
+
+    def test_readers_that_want_half_the_bytes_get_the_weights_rounded(self):
+        first = numpy.linspace(-3, 3, 5000, dtype=numpy.float32)
+        for words in ({"servers": 1}, {"servers": 2}, {"replicas": 2}):
+            with self.subTest(words=words), \
+                    outlast.launch(init=first, lr=0.1, weights_bf16=True, **words) as run, \
+                    outlast.connect(run, timeout=60) as job, \
+                    job.reader(weights="bf16") as reader:
+                numpy.testing.assert_array_equal(reader.pull(), bf16(first))
+                job.pull()
+                for step in range(8):
+                    push(job, first)
+                    if step == 4:  # what takes its place has the weights of a mirror, or of a replica
+                        killed = run.servers[-1] if "servers" in words else run.head()
+                        killed.kill()
+                        killed.restart(restore="mirror" if "servers" in words else "none")
+                    exact = job.pull(newest=True)
+                    seen = reader.pull()
+                    self.assertEqual(seen.version, exact.version)
+                    numpy.testing.assert_array_equal(seen, bf16(exact.copy()))
+                with outlast.reader(run, weights="bf16", timeout=60) as again:
+                    numpy.testing.assert_array_equal(again.pull(), seen)
+                del seen, exact
+
+    def test_servers_without_them_are_refused_and_so_are_workers_that_ask(self):
+        with outlast.launch(params=10) as run:
+            with self.assertRaisesRegex(outlast.Error, "does not hold weights as bf16"):
+                outlast.reader(run, weights="bf16", connect_timeout=5)
+            with self.assertRaisesRegex(outlast.Error, "weights_format is FP32, or an observer's"):
+                outlast.connect(run, weights_format=1)
+        with self.assertRaisesRegex(ValueError, "weights 'int8': of fp32, bf16"):
+            outlast.reader("@nowhere", weights="int8")
 
     def test_a_format_that_there_is_not(self):
         with self.assertRaisesRegex(ValueError, "gradients 'int4': of fp32, bf16, fp16, int8"):

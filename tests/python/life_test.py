@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long things live: servers as long as their process, a model's place in a job as long as its
 optimizer, gradient buffers too; and what a child of a fork may do."""
+import contextlib
 import copy
 import gc
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -17,6 +19,7 @@ import numpy
 import torch
 
 import outlast
+from outlast._handle import Lent
 
 LAUNCH = """
 import os, signal, sys, outlast
@@ -120,12 +123,16 @@ class OptimizerTest(unittest.TestCase):
         with torch.no_grad():
             self.model.weight.add_(1)
 
-    def test_a_later_one_takes_over(self):
+    def test_a_later_one_waits_for_its_end(self):
         optimizer = outlast.torch.Optimizer(self.model, self.job)
         train(self.model, optimizer)
         for _ in range(4):
+            with self.assertRaisesRegex(outlast.Error, "this job has a trainer already, outlast.torch.Optimizer, .*detach"):
+                outlast.torch.Optimizer(self.model, self.job)
+            train(self.model, optimizer)  # it is as it was
+            self.assertEqual(optimizer.bytes_copied, 0)
+            optimizer.detach()
             optimizer = outlast.torch.Optimizer(self.model, self.job)
-            gc.collect()
             train(self.model, optimizer)
         self.assertEqual(optimizer.bytes_copied, 0)
 
@@ -236,6 +243,90 @@ class NamesTest(unittest.TestCase):
             outlast.torch.load(make(2), weights)
             with self.assertRaisesRegex(outlast.Error, "another model"):
                 outlast.torch.load(other, weights)
+
+
+class QuorumTest(unittest.TestCase):
+    """Steps of two of three, and a server that dies before anybody has pulled one."""
+
+    def test_a_gradient_that_was_applied_is_not_late_when_its_step_is_made_anew(self):
+        with outlast.launch(params=1024, lr=1.0, workers=3, reduce="sum",
+                            consistency="sync:k=2") as servers, contextlib.ExitStack() as open_:
+            jobs = [open_.enter_context(outlast.connect(servers, worker=number, timeout=20))
+                    for number in range(3)]
+
+            def start(number: int) -> None:
+                job, lent = jobs[number], Lent()
+                job._grad_borrow(lent, 20)
+                numpy.frombuffer(job._buffer(lent.pointer), numpy.float32)[:] = 10.0 ** number
+                job._push_start(lent, 0.0, 1, None)
+
+            for job in jobs:
+                job.pull()
+            for number in (1, 2):
+                start(number)
+            for number in (1, 2):
+                self.assertEqual(jobs[number]._push_end(20), 1)
+            servers.servers[0].kill()
+            servers.servers[0].restart(restore="mirror")
+            start(0)  # it is in first, or not: then step 1 is made without one of the others
+            done = time.monotonic() + 20
+            while time.monotonic() < done:
+                links = [job.stat_links()[0] for job in jobs if job.poll() is None]
+                if not any(link["down"] for link in links) and links[1]["resent"] \
+                        and links[2]["resent"] and sum(link["pending"] for link in links) <= 1:
+                    break
+            left = [number for number, link in enumerate(links) if link["pending"]]
+            version, want = 1, -111.0
+            if left == [0]:  # it has never been applied: it is late
+                want = -110.0
+            elif left:  # it was, and waits for another one's
+                one = 3 - left[0]
+                jobs[one].pull(newest=True)
+                start(one)
+                while time.monotonic() < done and not jobs[one]._push_op.c.done:
+                    for job in jobs:
+                        job.poll()
+                version, want = jobs[one]._push_end(0), want - 10.0 ** one
+                self.assertEqual(version, 2)
+            for job in jobs[1:]:
+                weights = job.pull(newest=True)
+                self.assertEqual((weights[0], weights.version), (want, version))
+                self.assertEqual([job.stat_links()[0][word] for word in ("late", "lost")], [0, 0])
+                del weights
+
+
+class ReadersTest(unittest.TestCase):
+    """Shards of a synchronous job make their steps one after the other; readers see none half-made."""
+
+    def test_a_reader_gets_one_version_of_all_shards(self):
+        count, stop = 60000, threading.Event()
+        with outlast.launch(params=count, lr=1.0, servers=3, consistency="sync") as servers:
+            def train() -> None:
+                with outlast.connect(servers, timeout=20) as job:
+                    job.pull()
+                    while not stop.is_set():
+                        grad = job.grad()
+                        grad[:] = 1.0  # the weights of version v are all -v
+                        job.push(grad)
+                        job.pull()
+                    del grad
+
+            thread = threading.Thread(target=train)
+            thread.start()
+            try:
+                with outlast.reader(servers, timeout=20) as reader:
+                    for turn in range(600):
+                        if turn == 300:
+                            servers.servers[1].kill()
+                            servers.servers[1].restart(restore="mirror")
+                        weights = reader.pull()
+                        self.assertEqual([weights.array.min(), weights.array.max()],
+                                         [-weights.version, -weights.version])
+                    self.assertGreater(weights.version, 2)  # it went on meanwhile
+                    del weights
+            finally:
+                stop.set()
+                thread.join()
 
 
 if __name__ == "__main__":

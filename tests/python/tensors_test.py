@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names and shapes travel with a job: to its workers and readers, into files and checkpoints, through
 killed servers; and a model with other ones is refused by name."""
+import contextlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 import unittest.mock
+from collections.abc import Iterator
 
 import numpy
 import torch
@@ -36,6 +38,19 @@ def read(path: str) -> dict[str, numpy.ndarray]:
         found[name], end = array.reshape(one["shape"]), after
     assert 8 + length + end == len(data)
     return found
+
+
+@contextlib.contextmanager
+def log_of_the_library() -> Iterator[pathlib.Path]:
+    """What it writes on this process's stderr."""
+    with tempfile.NamedTemporaryFile() as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield pathlib.Path(file.name)
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def export(*words: str) -> subprocess.CompletedProcess:
@@ -144,8 +159,9 @@ class TensorsTest(unittest.TestCase):
                 outlast.torch.Optimizer(named, job)
             outlast.torch.Optimizer(named.parameters(), job)  # no names, no question
 
-    def test_a_server_of_other_names_takes_no_weights_of_the_job(self):
-        """Its table is as long as the job's, and its parameters are as many."""
+    def test_a_server_of_other_names_is_refused(self):
+        """Its table is as long as the job's, and its parameters are as many. The worker waits, and goes
+        on with what it had when the right one is there; a chain does not let it in."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
         other = pathlib.Path(folder, "other.safetensors")
         layer = torch.nn.Linear(5, 3)
@@ -160,20 +176,29 @@ class TensorsTest(unittest.TestCase):
                 grad[:] = 1.0
                 job.push(grad)
                 del grad
-                job.pull()
+                before = job.pull().copy()
                 victim = servers.head()
                 victim.kill()
+                own = victim._words[victim._words.index("--init") + 1]
                 victim._words[victim._words.index("--init") + 1] = str(other)
                 if replicas == 2:
                     with self.assertRaisesRegex(outlast.Error, "is of another job"):
                         victim.restart()
                     self.assertEqual(job.pull(newest=True).version, 1)
                     continue
+                with log_of_the_library() as log:
+                    victim.restart()
+                    while "another table of tensors" not in log.read_text():
+                        job.poll()
+                self.assertTrue(job.stat_links()[0]["down"])
+                self.assertNotIn("worker 0", victim.log.read_text())  # no word of a mirror
+                victim.kill()
+                victim._words[victim._words.index("--init") + 1] = own
                 victim.restart()
-                while "mirror of worker 0" not in victim.log.read_text():  # taken, or not used
-                    job.poll()
-                self.assertIn('other tensors: tensor "b.weight" is wanted, and "a.weight" is there',
-                              victim.log.read_text())
+                weights = job.pull(newest=True)
+                self.assertEqual((weights.version, weights.tensors[0].name), (1, "a.weight"))
+                numpy.testing.assert_array_equal(weights.array, before)
+                self.assertEqual(job.stat_links()[0]["lost"], 0)
 
     def test_groups_in_another_order_are_refused(self):
         """Parameters without names have the job's shapes, in its order."""
@@ -191,6 +216,93 @@ class TensorsTest(unittest.TestCase):
         model = torch.nn.ParameterDict({"a\nb": torch.zeros(2)})
         with self.assertRaisesRegex(outlast.Error, "of the table of tensors"):
             outlast.launch(init=model)
+
+
+class Tied(torch.nn.Module):
+    """Its last layer's weight is the first one's; and it has one layer twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.wte = torch.nn.Embedding(12, 6)
+        self.block = torch.nn.Linear(6, 6)
+        self.again = self.block
+        self.lm_head = torch.nn.Linear(6, 12, bias=False)
+        self.lm_head.weight = self.wte.weight
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.lm_head(self.again(self.block(self.wte(words))))
+
+
+OTHERS = {"again.weight": "block.weight", "again.bias": "block.bias", "lm_head.weight": "wte.weight"}
+
+
+class TiedTest(unittest.TestCase):
+    """Both names of a parameter come through servers, checkpoints and files, as the library safetensors has
+    them: the metadata say which tensor the other name is of."""
+
+    def metadata(self, path: str) -> dict[str, str]:
+        data = pathlib.Path(path).read_bytes()
+        return json.loads(data[8:8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+
+    def found(self, path: str) -> None:
+        said = {name: kept for name, kept in self.metadata(path).items() if "." in name}
+        self.assertEqual(said, OTHERS)
+        self.assertEqual(list(read(path)), ["wte.weight", "block.weight", "block.bias"])
+
+    def named(self, weights: outlast.Weights, model: torch.nn.Module) -> None:
+        for name, one in model.state_dict().items():
+            numpy.testing.assert_array_equal(weights[name], one.numpy())
+        self.assertEqual([one.others for one in weights.tensors],
+                         [("lm_head.weight",), ("again.weight",), ("again.bias",)])
+
+    def test_both_names_are_there(self):
+        model = Tied()
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        durable = {"durability": "checkpoint", "checkpoint": f"every=1steps,dir={folder}/ckpt"}
+        with outlast.launch(init=model, lr=0.5, **durable) as servers, \
+                outlast.connect(servers, timeout=20) as job:
+            optimizer = outlast.torch.Optimizer(model, job)
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.arange(12)).square().mean().backward()
+                optimizer.step()
+            with job.reader() as reader:
+                weights = reader.pull()
+                self.named(weights, model)
+                outlast.torch.load(Tied(), weights)
+                del weights
+            done = export("--connect", str(servers), "--out", f"{folder}/run.safetensors")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.found(f"{folder}/run.safetensors")
+        done = export("--checkpoint", f"{folder}/ckpt", "--out", f"{folder}/saved.safetensors")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.found(f"{folder}/saved.safetensors")
+        done = subprocess.run([program(), "import", f"{folder}/run.safetensors", "--checkpoint",
+                               f"{folder}/other"], env=variables(), check=False,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ({"init": f"{folder}/run.safetensors"},
+                      {"params": 12 * 6 + 42, "durability": "checkpoint", "restore": "checkpoint",
+                       "checkpoint": f"dir={folder}/other"}):
+            with outlast.launch(**words) as servers, \
+                    outlast.connect(servers, timeout=20) as job:
+                weights = job.pull()
+                self.named(weights, model)
+                del weights
+                twin = Tied()
+                optimizer = outlast.torch.Optimizer(twin, job)
+                self.assertIs(twin.lm_head.weight, twin.wte.weight)
+                self.assertTrue(torch.equal(twin.wte.weight, model.wte.weight))
+                optimizer.detach()
+
+    def test_worker_0_brings_them(self):
+        model = Tied()
+        with outlast.launch(params=12 * 6 + 42, init="worker") as servers, \
+                outlast.connect(servers, init=model, timeout=20) as job:
+            weights = job.pull()
+            self.named(weights, model)
+            del weights
 
 
 class RefusedTest(unittest.TestCase):

@@ -46,7 +46,7 @@ class OptimizerTest(unittest.TestCase):
     def assert_in_place(self):
         """Each parameter and gradient is where the library has it."""
         mirror = int(ffi.cast("uintptr_t", self.job._weights()[0]))
-        grads = int(ffi.cast("uintptr_t", self.optimizer._grad_pointer))
+        grads = int(ffi.cast("uintptr_t", self.optimizer._held.pointer))
         offset = 0
         for parameter in self.model.parameters():
             self.assertEqual(parameter.data_ptr(), mirror + offset)
@@ -83,6 +83,22 @@ class OptimizerTest(unittest.TestCase):
         self.assert_same()
         self.assertEqual(self.optimizer.bytes_copied, 4 * (self.job.param_count - 4))
         self.assert_in_place()
+
+    def test_a_gradient_that_the_program_gives_other_memory_is_brought(self):
+        def halve(grad: torch.Tensor) -> None:
+            grad.data = grad.data * 0.5
+
+        for change in (halve, lambda grad: grad.set_(grad * 0.5)):
+            for step in range(4):
+                for model, optimizer in ((self.model, self.optimizer), (self.twin, self.sgd)):
+                    optimizer.zero_grad()
+                    backward(model, self.inputs, self.labels)
+                    if step == 1:
+                        change(model[0].weight.grad)
+                    optimizer.step()
+                self.assert_same()
+                self.assert_in_place()
+        self.assertEqual(self.optimizer.bytes_copied, 2 * 4 * 8 * 16)
 
     def test_gradients_add_up_until_zero_grad(self):
         for model, optimizer in ((self.model, self.optimizer), (self.twin, self.sgd)):
@@ -352,6 +368,31 @@ class DiLoCoTest(unittest.TestCase):
             numpy.testing.assert_allclose(outlast.torch.vector(model),
                                           outlast.torch.vector(twin), rtol=1e-6, atol=1e-7)
             self.assertEqual(sync.bytes_copied, 6 * 4 * job.param_count)
+
+    def test_parameters_that_the_program_moves_are_brought_back(self):
+        trained = []
+        inputs, labels = data()[:]
+        for moves in (False, True):
+            model = make()
+            with outlast.launch(init=model, rule="nesterov", lr=0.5, momentum=0.5,
+                                consistency="sync") as servers, \
+                    outlast.connect(servers, timeout=20) as job:
+                sync = outlast.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), lr=0.25), 3,
+                                            job)
+                for step in range(9):
+                    sync.zero_grad()
+                    backward(model, inputs, labels)
+                    if moves and step == 4:
+                        model.double()
+                        model.float()
+                    sync.step()
+                trained.append(outlast.torch.vector(model))
+                numpy.testing.assert_array_equal(trained[-1], job.weights().array)
+                if moves:
+                    model.double()
+                    with self.assertRaisesRegex(outlast.Error, "parameter 0 has become .*float64"):
+                        sync.sync()
+        numpy.testing.assert_array_equal(*trained)
 
     def test_an_interrupted_outer_step_is_made_once(self):
         model = make()

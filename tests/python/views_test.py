@@ -81,6 +81,27 @@ class Views(unittest.TestCase):
         self.assertEqual((grad.dtype, grad.shape), (numpy.float32, (PARAMS,)))
         self.job.release(grad)
 
+    def test_a_buffer_stays_lent_after_a_push_of_what_cannot_be(self):
+        self.job.pull()
+        grad = self.job.grad()
+        grad[:] = 0.0
+        for words in ({"samples": -1}, {"samples": 1.5}, {"weight": 0.0}):
+            with self.assertRaises((outlast.Error, OverflowError, TypeError)):
+                self.job.push(grad, **words)
+        self.job.push(grad)
+
+    def test_own_buffers_are_no_servers_memory(self):
+        with outlast.connect(self.servers, worker=1, own_buffers=True) as other:
+            self.assertFalse(other.zero_copy)
+            before = self.job.pull().copy()
+            other.pull()
+            grad = other.grad()
+            grad[:] = 1.0
+            other.push(grad)
+            self.assertTrue((self.job.pull(newest=True).array != before).all())
+        with self.assertRaisesRegex(outlast.Error, "own_buffers is 0 or 1"):
+            outlast.connect(self.servers, worker=1, own_buffers=2)
+
     def test_neither_the_mirror_nor_a_pushed_gradient_can_be_written(self):
         found = self.job.pull().array
         with self.assertRaises(ValueError):
@@ -183,6 +204,8 @@ class Jobs(unittest.TestCase):
                 outlast.reader(servers, timeout=20) as reader, \
                 outlast.connect(servers, timeout=20) as job:
             self.assertEqual(reader.wait_for(0), 0)
+            with self.assertRaisesRegex(outlast.Error, r"wait_for\(7.*versions are from 0 to"):
+                reader.wait_for(2**56)
             with self.assertRaises(outlast.Timeout):
                 reader.wait_for(1, timeout=0.2)
             for _ in range(3):

@@ -152,7 +152,8 @@ static void proved(struct puppet *puppet, struct ol_xport_conn *conn,
 	struct ol_wire_accept accept = { .geo = puppet->geo,
 					 .incarnation = puppet->id,
 					 .lr = puppet->lr,
-					 .nonfinite = puppet->nonfinite };
+					 .nonfinite = puppet->nonfinite,
+					 .init = puppet->init };
 	uint8_t priv[OL_WIRE_ACCEPT_BYTES];
 	struct ol_xport_ident ident, own;
 

@@ -53,6 +53,7 @@ struct puppet {
 	struct ol_geometry geo;
 	float lr; /* that it says the job has; 0: no plain SGD */
 	uint32_t nonfinite; /* 1: it says that gradients may hold a NaN */
+	uint64_t init; /* that it says of the job's first weights */
 	struct ol_slab *memory; /* public */
 	struct ol_xport_region *region;
 	struct ol_wire_connect asked; /* the last knock */

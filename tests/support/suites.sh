@@ -7,7 +7,6 @@
 # It may set left_out, programs that are not run, and job_words, for every job.
 # OL_ADAPTER_SUITES: other suites than "conformance litmus train kill chain"; there is nth, too.
 # OL_ADAPTER_PROGRAMS: only such programs of a suite. OL_ADAPTER_LIMIT: seconds that a program may take (120).
-# OL_TEST_VERBOSE: shows what failed.
 # shellcheck disable=SC2154
 
 left_out=
@@ -25,7 +24,7 @@ program() {
 }
 
 why() {
-	[ -z "${OL_TEST_VERBOSE:-}" ] || {
+	{
 		echo "$*:"
 		grep -v '^ *log [0-9]' "$log" | tail -20 | sed 's/^/    /'
 	} >&2

@@ -7,10 +7,10 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "cmd/logs.h"
 #include "outlast.h"
 
 const char ol_exit_help[] =
@@ -26,14 +26,16 @@ const char ol_exit_help[] =
 	"  8    a process of the job died\n"
 	"  9    server stood still for longer than its lease, or its chain went on without it\n"
 	"  10   serve: its RDMA device was reset or taken away; start it again\n"
+	"  11   launch: ended before it was done, as SIGUSR1 asked; start it again\n"
 	"  128+N  ended by signal N; what there was to report has been reported\n";
 
 int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *object,
 		 const char *remedy)
 {
-	fprintf(stderr, "outlast%s%s: %s%s%s%s%s\n", cmd != NULL ? " " : "", cmd != NULL ? cmd : "",
-		what, object != NULL ? ": " : "", object != NULL ? object : "",
-		remedy != NULL ? ": " : "", remedy != NULL ? remedy : "");
+	ol_logs_say(OL_LOG_ERROR, "outlast%s%s: %s%s%s%s%s", cmd != NULL ? " " : "",
+		    cmd != NULL ? cmd : "", what, object != NULL ? ": " : "",
+		    object != NULL ? object : "", remedy != NULL ? ": " : "",
+		    remedy != NULL ? remedy : "");
 	return exit_code;
 }
 

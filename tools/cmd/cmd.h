@@ -32,6 +32,8 @@ enum ol_exit {
 	OL_EXIT_CHILD = 8, /* a process that the job consists of died or failed */
 	OL_EXIT_FENCED = 9, /* serve: stood still for longer than its lease, or was voted out */
 	OL_EXIT_DEVICE_LOST = 10, /* serve: its RDMA device was reset or taken away */
+	OL_EXIT_REQUEUE =
+		11, /* launch: it made room, as SIGUSR1 asked, and is to be started again */
 	OL_EXIT_SIGNAL = 128
 };
 
@@ -39,6 +41,8 @@ enum ol_exit {
 extern const char ol_exit_help[];
 
 int cmd_train(int argc, char **argv);
+int cmd_launch(int argc, char **argv);
+int cmd_launch_agent(int argc, char **argv); /* for launch alone */
 int cmd_drill(int argc, char **argv);
 int cmd_trial(int argc, char **argv); /* for drill alone */
 int cmd_serve(int argc, char **argv);
@@ -46,7 +50,9 @@ int cmd_work(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_relay(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_coord(int argc, char **argv);
 int cmd_keygen(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/durable.h"
+#include "cmd/logs.h"
 #include "cmd/loop.h"
 
 static const struct ol_conf_field model_fields[] = {
@@ -36,7 +37,7 @@ static const struct ol_conf_field model_fields[] = {
 
 const struct ol_rows ol_rows_model = OL_ROWS(model_fields);
 
-static const struct ol_conf_choice optimizers[] = {
+const struct ol_conf_choice ol_optimizers[] = {
 #define X(name, value, word, vectors) { word, OL_OPTIMIZER_##name },
 	OL_OPTIMIZER_MAP(X)
 #undef X
@@ -52,7 +53,7 @@ static const struct ol_conf_field rule_fields[] = {
 	OL_ROW_STR(ol_set_rule, consistency, "async", ol_consistency_help),
 	OL_ROW_CHOICE(ol_set_rule, reduce, "mean", reductions,
 		      "sync: what of the workers' gradients is applied"),
-	OL_ROW_CHOICE(ol_set_rule, optimizer, "sgd", optimizers, "update rule"),
+	OL_ROW_CHOICE(ol_set_rule, optimizer, "sgd", ol_optimizers, "update rule"),
 	OL_ROW_F64(ol_set_rule, lr, OL_DEFAULT_TEXT(OL_DEFAULT_LR), 0.0, 1e6, "learning rate"),
 	OL_ROW_F64(ol_set_rule, momentum, OL_DEFAULT_TEXT(OL_DEFAULT_MOMENTUM), 0.0, 0.9999,
 		   "of momentum and nesterov"),
@@ -115,6 +116,7 @@ static const struct ol_conf_field link_fields[] = {
 		   "microseconds that a wait spins before it sleeps"),
 	OL_ROW_CHOICE(ol_set_link, log, "warn", ol_log_levels,
 		      "least important messages that are shown"),
+	OL_ROW_CHOICE(ol_set_link, log_format, "auto", ol_log_formats, OL_LOG_FORMATS_HELP),
 };
 
 const struct ol_rows ol_rows_link = OL_ROWS(link_fields);
@@ -169,9 +171,11 @@ const struct ol_rows ol_rows_transport = OL_ROWS(transport_fields);
 
 static const struct ol_conf_field coord_fields[] = {
 	OL_ROW_GROUP("chains"),
-	OL_ROW_STR(ol_set_coord, coordinator, NULL,
-		   "where the views of chains are: dir:PATH (a folder of this machine), or "
-		   "zk:HOST:PORT,... (ZooKeeper); without it there are no chains"),
+	OL_ROW_STR(
+		ol_set_coord, coordinator, NULL,
+		"where the views of chains are: dir:PATH (a folder of this machine), or "
+		"zk:HOST:PORT,...[/CHROOT][?auth=FILE] (ZooKeeper; FILE has a line user:password); "
+		"without it there are no chains"),
 	OL_ROW_STR(ol_set_coord, job, OL_DEFAULT_JOB,
 		   "name of the job there: letters, digits, '-', '_', '.'"),
 };
@@ -347,9 +351,39 @@ void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t b
 	}
 }
 
+/* Takes where the job is out of OUTLAST_JOB, for the caller to free; NULL: it is not there */
+static char *place_take(void)
+{
+	const char *job = getenv("OUTLAST_JOB");
+	char *place = job != NULL && strpbrk(job, "@:/") != NULL ? strdup(job) : NULL;
+
+	if (place != NULL)
+		(void)unsetenv("OUTLAST_JOB");
+	return place;
+}
+
+static int place_set(struct ol_settings *settings, const char *place)
+{
+	const char *name = getenv("OUTLAST_JOB_NAME");
+	struct ol_conf *conf = settings->conf;
+	int rc;
+
+	if (settings->addresses == NULL || ol_conf_is_set(conf, "coordinator") ||
+	    ol_conf_is_set(conf, settings->addresses) ||
+	    ol_conf_is_set(conf, "checkpoint")) /* export: weights of files, not of servers */
+		return 0;
+	if (strncmp(place, "dir:", 4) != 0 && strncmp(place, "zk:", 3) != 0)
+		return ol_conf_set(conf, settings->addresses, place);
+	rc = ol_conf_set(conf, "coordinator", place);
+	if (rc == 0 && name != NULL && name[0] != '\0' && !ol_conf_is_set(conf, "job"))
+		rc = ol_conf_set(conf, "job", name);
+	return rc;
+}
+
 bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char **argv,
 		      int *ret_exit)
 {
+	char *place;
 	int rc;
 
 	settings->spec.fields = settings->fields;
@@ -360,7 +394,11 @@ bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char
 					 ol_strerror(rc));
 		return false;
 	}
+	place = place_take();
 	rc = ol_conf_load(settings->conf, argc, argv);
+	if (rc == 0 && place != NULL)
+		rc = place_set(settings, place);
+	free(place);
 	if (rc == 0)
 		return true;
 	if (rc > 0) {
@@ -369,7 +407,7 @@ bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char
 		*ret_exit = OL_EXIT_OK;
 		return false;
 	}
-	fprintf(stderr, "%s\n", ol_conf_error(settings->conf));
+	ol_logs_say(OL_LOG_ERROR, "%s", ol_conf_error(settings->conf));
 	*ret_exit = OL_EXIT_USAGE;
 	return false;
 }
@@ -377,7 +415,7 @@ bool ol_settings_load(struct ol_settings *settings, void *target, int argc, char
 int ol_settings_fail(struct ol_settings *settings, const char *name, const char *why)
 {
 	ol_conf_fail(settings->conf, name, why);
-	fprintf(stderr, "%s\n", ol_conf_error(settings->conf));
+	ol_logs_say(OL_LOG_ERROR, "%s", ol_conf_error(settings->conf));
 	return OL_EXIT_USAGE;
 }
 

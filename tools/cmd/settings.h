@@ -69,6 +69,7 @@ struct ol_set_rule {
 };
 
 extern const struct ol_rows ol_rows_rule;
+extern const struct ol_conf_choice ol_optimizers[];
 
 /* How a process reaches the others. */
 struct ol_set_link {
@@ -76,6 +77,7 @@ struct ol_set_link {
 	uint32_t window;
 	uint32_t spin_us;
 	int log; /* enum ol_log_level */
+	int log_format; /* enum ol_log_format */
 };
 
 extern const struct ol_rows ol_rows_link;
@@ -201,6 +203,7 @@ extern const struct ol_rows ol_rows_chain;
 
 struct ol_settings {
 	const char *cmd; /* subcommand */
+	const char *addresses; /* its setting that OUTLAST_JOB gives; NULL: it connects to no job */
 	struct ol_conf_spec spec; /* the caller fills in texts; fields are set by add() */
 	struct ol_conf_field fields[OL_CONF_FIELDS_MAX];
 	size_t count;
@@ -212,6 +215,10 @@ void ol_settings_add(struct ol_settings *settings, struct ol_rows rows, size_t b
 
 /*
  * ol_settings_load -- read them all into target
+ *
+ * OUTLAST_JOB is the name of a job (--job), or where the job is, as outlast launch says it and Python takes it:
+ * addresses of its servers, or a coordinator, where OUTLAST_JOB_NAME is its name. No name has a colon, a slash or an @.
+ * Of the second kind it goes before nothing that was given.
  *
  * Returns true if the subcommand is to go on. Otherwise help or the error has been printed and
  * *ret_exit is the exit code. Either way ol_settings_fini() ends it.

@@ -74,7 +74,7 @@ void learn_blas_start(char **argv)
 		return;
 	path[len] = 0;
 	/* Both are set from here on, so the program cannot reach this line again. */
-	if (setenv("OPENBLAS_NUM_THREADS", "1", 0) != 0 ||
+	if (setenv("OPENBLAS_NUM_THREADS", LEARN_BLAS_THREADS, 0) != 0 ||
 	    (coretype != NULL && setenv("OPENBLAS_CORETYPE", coretype, 0) != 0))
 		return;
 	(void)execv(path, argv);

@@ -14,6 +14,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* OPENBLAS_NUM_THREADS as learn_blas_start() sets it: 1, as no person writes it. Who starts programs that are none of
+ * ours takes it out of their environment by that. */
+#define LEARN_BLAS_THREADS "01"
+
 /*
  * learn_blas_start -- the first call of main(): best kernels, no threads of OpenBLAS
  *

@@ -26,15 +26,16 @@
 enum {
 	CAP_IPC_LOCK_BIT = 14, /* linux/capability.h */
 	NOFILE_WANTED = 1024,
-	SNAPSHOTS = 3, /* of a server's weights */
-	COORD_TIMEOUT_MS = 3000,
 };
 
 struct doctor_conf {
 	int transport; /* enum ol_transport_choice */
 	const char *device;
 	const char *json;
+	const char *plan;
 	const char *coordinator;
+	uint32_t coordinator_rounds;
+	struct ol_set_lease lease;
 	uint64_t params;
 	uint32_t workers;
 	uint32_t window;
@@ -55,8 +56,15 @@ static const struct ol_conf_field fields[] = {
 	OL_ROW_U32(doctor_conf, state_vectors, "0", 0, 2,
 		   "vectors of optimizer state: 0 sgd, 1 momentum, 2 adam"),
 	OL_ROW_STR(doctor_conf, coordinator, NULL,
-		   "does it answer? dir:PATH, or zk:HOST:PORT,...; the job key is "
-		   "that of OUTLAST_JOB_KEY"),
+		   "can jobs keep their views there, how fast is it, and who else may change them? "
+		   "dir:PATH, or zk:HOST:PORT,...[/CHROOT][?auth=FILE]; the job key is that of "
+		   "OUTLAST_JOB_KEY"),
+	OL_ROW_U32(doctor_conf, coordinator_rounds, "20", 1, 1000,
+		   "how often it is written, read and synced"),
+	OL_ROW_STR(
+		doctor_conf, plan, NULL,
+		"say only what such a job takes: params=7e9 and, with commas, servers, replicas, "
+		"workers, window, optimizer, gradients, consistency=sync|async, readers, gbps, keep"),
 	OL_ROW_STR(doctor_conf, json, NULL, "write the findings to this file"),
 };
 
@@ -138,11 +146,6 @@ static void shm_look(struct doctor *doctor)
 			    "shared memory cannot be set up: %s", err);
 }
 
-static uint64_t round_up(uint64_t value, uint64_t align)
-{
-	return (value + align - 1) / align * align;
-}
-
 /* Memory that a job of one shard pins, by the layout of the server's memory */
 struct pinned {
 	uint64_t public_bytes; /* board and snapshots */
@@ -153,14 +156,19 @@ struct pinned {
 
 static struct pinned pinned_make(const struct doctor_conf *conf)
 {
-	uint64_t vector = round_up(conf->params * 4, 64);
-	uint64_t table = round_up((uint64_t)conf->workers * 8, 64);
-	uint64_t snapshot = round_up(table + vector * (1 + conf->state_vectors), 4096);
-	struct pinned pinned = {
-		.public_bytes = 4096 + SNAPSHOTS * snapshot,
-		.landing_bytes = 4096 + conf->window * round_up(vector + 64, 4096),
-	};
+	static const enum ol_optimizer with[] = { OL_OPTIMIZER_SGD, OL_OPTIMIZER_MOMENTUM,
+						  OL_OPTIMIZER_ADAM };
+	struct ol_server_sizes sizes = { 0 };
+	struct pinned pinned;
+	struct ol_server_opts opts;
 
+	ol_server_opts_init(&opts);
+	opts.param_count = conf->params;
+	opts.workers_max = conf->workers;
+	opts.window = conf->window;
+	opts.rule.optimizer = with[conf->state_vectors];
+	(void)ol_server_sizes(&opts, &sizes); /* the table's bounds are those of a shard */
+	pinned = (struct pinned){ .public_bytes = sizes.snapshots, .landing_bytes = sizes.slots };
 	pinned.job_domain = pinned.public_bytes + conf->workers * pinned.landing_bytes;
 	pinned.worker_domain = conf->workers * (pinned.public_bytes + pinned.landing_bytes);
 	return pinned;
@@ -308,31 +316,6 @@ static void limits_look(struct doctor *doctor)
 		    (unsigned long long)limit.rlim_cur);
 }
 
-/* False if a coordinator was given that does not answer */
-static bool coordinator_look(struct doctor *doctor, const struct doctor_conf *conf)
-{
-	struct ol_chains *chains = NULL;
-	char err[256] = "";
-
-	if (conf->coordinator == NULL)
-		return true;
-	if (ol_chains_open(conf->coordinator, NULL, conf->key, 1, COORD_TIMEOUT_MS, &chains, err,
-			   sizeof(err)) != 0) {
-		bool folder = strncmp(conf->coordinator, "dir:", strlen("dir:")) == 0;
-
-		doctor_find(
-			doctor, DOCTOR_BAD, "coordinator",
-			folder ? "give a folder of this machine that belongs to the job's user, "
-				 "and that nobody else may write into"
-			       : "start ZooKeeper, and see that nothing is in between",
-			"%s", err);
-		return false;
-	}
-	ol_chains_close(chains);
-	doctor_find(doctor, DOCTOR_OK, "coordinator", NULL, "%s answers", conf->coordinator);
-	return true;
-}
-
 static int report_write(const struct doctor_conf *conf, const struct doctor *doctor,
 			json_t *devices, json_t *rows, const struct pinned *pinned)
 {
@@ -367,8 +350,7 @@ static int examine(const struct doctor_conf *conf, const struct ol_settings *set
 						 conf->device != NULL };
 	struct pinned pinned = pinned_make(conf);
 	json_t *devices = json_array(), *rows;
-	bool answers;
-	int code;
+	int code, coord = 0;
 
 	if (doctor.findings == NULL || devices == NULL)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "doctor", "no memory", NULL, NULL);
@@ -381,7 +363,9 @@ static int examine(const struct doctor_conf *conf, const struct ol_settings *set
 	pages_look(&doctor);
 	numa_look(&doctor);
 	limits_look(&doctor);
-	answers = coordinator_look(&doctor, conf);
+	if (conf->coordinator != NULL)
+		coord = doctor_coordinator(&doctor, conf->coordinator, conf->key,
+					   conf->lease.lease_ms, conf->coordinator_rounds);
 	rows = doctor_settings(&doctor, settings, &conf->wire);
 	code = rows != NULL ? report_write(conf, &doctor, devices, rows, &pinned)
 			    : ol_cmd_error(OL_EXIT_RESOURCES, "doctor", "no memory", NULL, NULL);
@@ -395,9 +379,10 @@ static int examine(const struct doctor_conf *conf, const struct ol_settings *set
 	else if (code == OL_EXIT_OK && doctor.named_lack)
 		code = ol_cmd_error(OL_EXIT_DEVICE, "doctor", "not every device can be used",
 				    conf->device, "the lines above say why");
-	else if (code == OL_EXIT_OK && !answers)
-		code = ol_cmd_error(OL_EXIT_SERVER, "doctor", "the coordinator does not answer",
-				    conf->coordinator, NULL);
+	else if (code == OL_EXIT_OK && coord != 0)
+		code = ol_cmd_error(coord == -EINVAL ? OL_EXIT_USAGE : OL_EXIT_SERVER, "doctor",
+				    "the coordinator cannot be used", conf->coordinator,
+				    "the lines above say why");
 	json_decref(doctor.findings);
 	json_decref(devices);
 	return code;
@@ -410,19 +395,25 @@ int cmd_doctor(int argc, char **argv)
 		.spec = { .program = "outlast doctor",
 			  .purpose = "Says what this machine can do, what is wrong, and what to do "
 				     "about it.",
-			  .examples = "  outlast doctor\n"
-				      "  outlast doctor --transport verbs --params 25000000 "
-				      "--workers 16\n" }
+			  .examples =
+				  "  outlast doctor\n"
+				  "  outlast doctor --transport verbs --params 25000000 "
+				  "--workers 16\n"
+				  "  outlast doctor --plan params=7e9,workers=256,replicas=3\n"
+				  "  outlast doctor --coordinator zk:10.0.0.7:2181,10.0.0.8:2181,"
+				  "10.0.0.9:2181/ml\n" }
 	};
 	struct doctor_conf conf;
 	int code;
 
 	bench_long_options(argc, argv);
 	ol_settings_add(&settings, (struct ol_rows){ OL_FIELDS(fields) }, 0);
+	ol_settings_add(&settings, ol_rows_lease, offsetof(struct doctor_conf, lease));
 	ol_settings_add(&settings, ol_rows_wire, offsetof(struct doctor_conf, wire));
 	if (ol_settings_load(&settings, &conf, argc, argv, &code)) {
-		code = ol_job_key_read("doctor", NULL, conf.key);
-		if (code == 0)
+		code = conf.plan != NULL ? doctor_plan(conf.plan, conf.json)
+					 : ol_job_key_read("doctor", NULL, conf.key);
+		if (code == 0 && conf.plan == NULL)
 			code = examine(&conf, &settings);
 		explicit_bzero(conf.key, sizeof(conf.key));
 	}

@@ -47,6 +47,10 @@ void doctor_find(struct doctor *doctor, enum doctor_verdict verdict, const char 
 /* doctor_rdma -- check devices, ports and GIDs, and which one would be chosen; fills devices */
 void doctor_rdma(struct doctor *doctor, const char *device, json_t *devices);
 
+/* doctor_coordinator -- whether jobs of this lease and key can use it: 0, or the library's error after findings */
+int doctor_coordinator(struct doctor *doctor, const char *addr, const char *key, uint32_t lease_ms,
+		       uint32_t rounds);
+
 /* doctor_port_counters -- what a port has counted of trouble; ret_all: an object, filled with each
  * counter that the device has */
 void doctor_port_counters(struct doctor *doctor, const char *device, uint32_t port,
@@ -58,5 +62,9 @@ struct ol_settings;
 struct ol_set_wire;
 json_t *doctor_settings(const struct doctor *doctor, const struct ol_settings *settings,
 			const struct ol_set_wire *wire);
+
+/* doctor_plan -- print what a job of these words takes ("params=7e9,workers=256"), here or anywhere;
+ * json: a file, or NULL. Returns an exit code, and has printed why */
+int doctor_plan(const char *text, const char *json);
 
 #endif /* OUTLAST_DOCTOR_H */

@@ -268,6 +268,7 @@ int cmd_export(int argc, char **argv)
 {
 	struct export export = {
 		.settings = { .cmd = "export",
+			      .addresses = "connect",
 			      .spec = { .program = "outlast export",
 					.purpose =
 						"Writes the weights of a job into a file of float32: "

@@ -92,6 +92,11 @@ static int model_make(struct ol_settings *settings, const struct ol_first_set *s
 	return rc;
 }
 
+static bool is_worker(const struct ol_first_set *set)
+{
+	return set->init != NULL && strcmp(set->init, "worker") == 0;
+}
+
 /* A vector has no model: a setting of one would do nothing. */
 static int vector_check(struct ol_settings *settings, const struct ol_first_set *set)
 {
@@ -109,59 +114,76 @@ static int vector_check(struct ol_settings *settings, const struct ol_first_set 
 	}
 	if (set->params == 0 && ol_conf_is_set(settings->conf, "params"))
 		return ol_settings_fail(settings, "params", "is none: give at least 1");
+	if (set->params == 0 && is_worker(set))
+		return ol_settings_fail(settings, "init",
+					"is worker 0's: give --params, how many parameters it has "
+					"(./worker is a file)");
 	return 0;
 }
 
-static int file_error(const struct ol_settings *settings, int rc, const char *err)
+static int file_error(const struct ol_first_file *file, int rc, const char *err)
 {
-	return ol_cmd_error(rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_DATA, settings->cmd,
-			    "--init", err, NULL);
+	return ol_cmd_error(rc == -ENOMEM ? OL_EXIT_RESOURCES : OL_EXIT_DATA, file->cmd, file->what,
+			    err, NULL);
+}
+
+int ol_first_file_open(struct ol_first_file *file)
+{
+	char err[512] = "";
+	int rc = ol_tensors_open(file->path, &file->tensors, err, sizeof(err));
+
+	return rc != 0 ? file_error(file, rc, err) : 0;
 }
 
 /* A server drops gradients that are not finite, and refuses such a checkpoint. */
-static int finite_check(const struct ol_settings *settings, const struct ol_first_set *set,
-			const struct ol_first *first)
+static int finite_check(const struct ol_first_file *file, uint64_t first, uint64_t count,
+			const float *weights)
 {
 	char why[160];
 
-	for (uint64_t i = 0; i < first->shard_count && !set->nonfinite; i++) {
-		if (isfinite(first->weights[i]))
+	for (uint64_t i = 0; i < count && !file->nonfinite; i++) {
+		if (isfinite(weights[i]))
 			continue;
 		snprintf(why, sizeof(why),
 			 "parameter %" PRIu64 " is a NaN or an infinity: mend it, or give "
 			 "--nonfinite apply",
-			 first->shard_first + i);
-		return ol_cmd_error(OL_EXIT_DATA, settings->cmd, "--init", set->init, why);
+			 first + i);
+		return ol_cmd_error(OL_EXIT_DATA, file->cmd, file->what, file->path, why);
 	}
 	return 0;
 }
 
-/* Zeros, or the shard's part of the file */
-static int vector_weights(struct ol_settings *settings, const struct ol_first_set *set,
-			  const struct ol_tensors *file, struct ol_first *first)
+int ol_first_file_read(const struct ol_first_file *file, uint64_t first, uint64_t count,
+		       float *ret_weights)
 {
 	char err[512] = "";
-	int rc;
+	int rc = ol_tensors_read(file->tensors, first, count, ret_weights, err, sizeof(err));
 
+	return rc != 0 ? file_error(file, rc, err) : finite_check(file, first, count, ret_weights);
+}
+
+/* Zeros, or the shard's part of the file */
+static int vector_weights(struct ol_settings *settings, const struct ol_first_file *file,
+			  struct ol_first *first)
+{
 	first->weights = calloc(first->shard_count, sizeof(*first->weights));
 	if (first->weights == NULL)
 		return no_memory(settings);
-	if (file == NULL)
+	if (file->tensors == NULL)
 		return 0;
-	rc = ol_tensors_read(file, first->shard_first, first->shard_count, first->weights, err,
-			     sizeof(err));
-	return rc != 0 ? file_error(settings, rc, err) : finite_check(settings, set, first);
+	return ol_first_file_read(file, first->shard_first, first->shard_count, first->weights);
 }
 
 static int vector_of(struct ol_settings *settings, const struct ol_first_set *set,
-		     const struct ol_tensors *file, struct ol_first *first)
+		     const struct ol_first_file *file, struct ol_first *first)
 {
+	const struct ol_tensors *tensors = file->tensors;
 	char why[128];
 	int rc;
 
-	first->param_count = file != NULL ? ol_tensors_count(file) : set->params;
-	if (file != NULL && ol_tensors_table(file) != NULL) {
-		first->tensors = strdup(ol_tensors_table(file));
+	first->param_count = tensors != NULL ? ol_tensors_count(tensors) : set->params;
+	if (tensors != NULL && ol_tensors_table(tensors) != NULL) {
+		first->tensors = strdup(ol_tensors_table(tensors));
 		if (first->tensors == NULL)
 			return no_memory(settings);
 	}
@@ -170,23 +192,25 @@ static int vector_of(struct ol_settings *settings, const struct ol_first_set *se
 		 first->param_count);
 	if (set->params != 0 && set->params != first->param_count)
 		return ol_settings_fail(settings, "params", why);
+	first->is_workers = is_worker(set);
 	rc = span_find(settings, set, first);
-	return rc != 0 ? rc : vector_weights(settings, set, file, first);
+	return rc != 0 || first->is_workers ? rc : vector_weights(settings, file, first);
 }
 
 static int vector_make(struct ol_settings *settings, const struct ol_first_set *set,
 		       struct ol_first *first)
 {
-	struct ol_tensors *file = NULL;
-	char err[512] = "";
+	struct ol_first_file file = { .cmd = settings->cmd,
+				      .what = "--init",
+				      .path = set->init,
+				      .nonfinite = set->nonfinite };
 	int rc = vector_check(settings, set);
 
-	if (rc != 0)
-		return rc;
-	if (set->init != NULL)
-		rc = ol_tensors_open(set->init, &file, err, sizeof(err));
-	rc = rc != 0 ? file_error(settings, rc, err) : vector_of(settings, set, file, first);
-	ol_tensors_close(file);
+	if (rc == 0 && set->init != NULL && !is_worker(set))
+		rc = ol_first_file_open(&file);
+	if (rc == 0)
+		rc = vector_of(settings, set, &file, first);
+	ol_tensors_close(file.tensors);
 	return rc;
 }
 

@@ -13,12 +13,16 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/logs.h"
 #include "learn/blas.h"
 #include "outlast.h"
 
 static const struct ol_cmd commands[] = {
 	{ "train", "run a whole training job on this machine: servers, workers, report",
 	  cmd_train },
+	{ "launch", "run a job on several hosts: servers, and workers of a program of yours",
+	  cmd_launch },
+	{ "launch-agent", NULL, cmd_launch_agent },
 	{ "drill", "compare strategies under one failure schedule: tables, plots, report",
 	  cmd_drill },
 	{ "trial", NULL, cmd_trial },
@@ -27,7 +31,9 @@ static const struct ol_cmd commands[] = {
 	{ "relay", "read a job's weights once, for many readers on this machine", cmd_relay },
 	{ "stat", "show servers and chains: roles, versions, lag, counters", cmd_stat },
 	{ "export", "write a job's weights into a .npy or .safetensors file", cmd_export },
+	{ "import", "make a job's checkpoints of a .npy or .safetensors file", cmd_import },
 	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },
+	{ "coord", "remove a job's views from a coordinator, or make a place for them", cmd_coord },
 	{ "keygen", "make a key for a job", cmd_keygen },
 	{ "doctor", "say what this machine can do, and what to change", cmd_doctor },
 };
@@ -133,6 +139,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	streams_settle();
+	ol_logs_set(OL_LOG_FORMAT_AUTO);
 	learn_blas_start(argv);
 	limits_settle();
 	return output_end(run(argc, argv));

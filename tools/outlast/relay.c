@@ -16,6 +16,7 @@
 #include "cmd/cmd.h"
 #include "cmd/control.h"
 #include "cmd/key.h"
+#include "cmd/logs.h"
 #include "cmd/settings.h"
 #include "outlast_server.h"
 
@@ -34,6 +35,7 @@ struct relay_set {
 	uint32_t spin_us;
 	uint32_t ready_fd;
 	int log;
+	int log_format;
 	struct ol_set_lease lease;
 	struct ol_set_coord coord;
 	struct ol_set_transport transport;
@@ -69,6 +71,7 @@ static const struct ol_conf_field relay_fields[] = {
 		   "descriptor that gets the addresses and a newline once it listens; 0: none"),
 	OL_ROW_CHOICE(relay_set, log, "warn", ol_log_levels,
 		      "least important messages that are shown"),
+	OL_ROW_CHOICE(relay_set, log_format, "auto", ol_log_formats, OL_LOG_FORMATS_HELP),
 };
 
 static const struct ol_rows relay_rows = OL_ROWS(relay_fields);
@@ -132,14 +135,14 @@ static int ready_say(const struct relay *relay)
 				    strerror(errno));
 	if (relay->set.ready_fd != 0)
 		close((int)relay->set.ready_fd);
-	fprintf(stderr,
-		"relay at %s: serves version %" PRIu64 " of %u shards to up to %u readers\n", addrs,
-		stat.version, stat.shard_count, relay->set.observers_max);
+	ol_logs_say(OL_LOG_INFO,
+		    "relay at %s: serves version %" PRIu64 " of %u shards to up to %u readers",
+		    addrs, stat.version, stat.shard_count, relay->set.observers_max);
 	if (relay->key[0] == '\0')
-		fprintf(stderr,
-			"outlast relay: no job key: anyone who can reach %s can read; give "
-			"--job-key-file or OUTLAST_JOB_KEY\n",
-			addrs);
+		ol_logs_say(OL_LOG_WARN,
+			    "outlast relay: no job key: anyone who can reach %s can read; give "
+			    "--job-key-file or OUTLAST_JOB_KEY",
+			    addrs);
 	return 0;
 }
 
@@ -188,6 +191,7 @@ static int relay_start(struct relay *relay)
 	int rc;
 
 	ol_log_level_set((enum ol_log_level)set->log);
+	ol_logs_set((enum ol_log_format)set->log_format);
 	if ((set->connect != NULL) == (set->coord.coordinator != NULL))
 		return ol_cmd_error(OL_EXIT_USAGE, "relay",
 				    "give one of --connect and --coordinator", NULL, NULL);
@@ -206,6 +210,7 @@ int cmd_relay(int argc, char **argv)
 {
 	struct relay relay = {
 		.settings = { .cmd = "relay",
+			      .addresses = "connect",
 			      .spec = { .program = "outlast relay",
 					.purpose =
 						"Reads the weights of a job, as an observer, and serves "

@@ -22,9 +22,11 @@
 #include "cmd/counters.h"
 #include "cmd/durable.h"
 #include "cmd/key.h"
+#include "cmd/logs.h"
 #include "cmd/sandbox.h"
 #include "cmd/settings.h"
 #include "outlast/first.h"
+#include "outlast/service.h"
 #include "outlast_server.h"
 
 #define MAX_PARAMS ((uint64_t)1 << 40) /* ol_shard_span()'s */
@@ -52,6 +54,7 @@ struct serve_set {
 	uint32_t workers;
 	uint32_t workers_max;
 	uint32_t observers_max;
+	bool weights_bf16;
 	uint32_t pin_timeout_ms;
 	uint64_t slot_memory_mib;
 	uint32_t epoch;
@@ -91,6 +94,8 @@ static const struct ol_conf_field serve_fields[] = {
 	OL_ROW_U32(serve_set, observers_max, OL_DEFAULT_TEXT(OL_DEFAULT_OBSERVERS_MAX), 0, 1024,
 		   "how many may read at once without being workers: evaluators, relays, outlast "
 		   "stat and export"),
+	OL_ROW_BOOL(serve_set, weights_bf16, "false",
+		    "keep the weights as bf16, too, for readers that want half as many bytes"),
 	OL_ROW_U32(
 		serve_set, pin_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_PIN_TIMEOUT_MS), 1, 600000,
 		"how long an overtaken reader may have a step wait, so that it can finish; longer than a read of the shard takes"),
@@ -108,7 +113,8 @@ static const struct ol_conf_field serve_fields[] = {
 		serve_set, init, NULL,
 		"instead of a model: file of the first weights, .npy or .safetensors, of type "
 		"float32; its tensors, one behind the other, are the parameters, and their names "
-		"and shapes travel with the job"),
+		"and shapes travel with the job. worker: those that worker 0 offers, with --params; "
+		"until then all wait (./worker is a file)"),
 	OL_ROW_U64(serve_set, exit_version, "0", 0, 0,
 		   "end once this version is reached and the workers have left; 0: never"),
 	OL_ROW_U64(serve_set, restore_version, "0", 0, 0,
@@ -148,6 +154,7 @@ static const char examples[] =
 	"  outlast serve --listen 10.0.0.1:7471 --workers 2 --consistency sync --model cnn\n"
 	"  outlast serve --listen @job0 --shard 0 --servers 2 --model mlp --dataset synthetic\n"
 	"  outlast serve --listen 10.0.0.1:7471 --init model.safetensors --optimizer adam --lr 0.001\n"
+	"  outlast serve --listen 10.0.0.1:7471 --params 407050 --init worker --workers 2\n"
 	"  outlast serve --listen 10.0.0.1:7471 --durability checkpoint --checkpoint "
 	"every=5s,dir=ckpt --restore freshest --epoch 2\n"
 	"  outlast serve --coordinator zk:10.0.0.7:2181,10.0.0.8:2181 --job cnn7 --replicas 3 "
@@ -160,6 +167,7 @@ struct serve {
 	struct ol_control control;
 	struct ol_server *server;
 	struct ol_first first;
+	struct service service;
 	struct ol_ckpt_set ckpt;
 	char key[OL_JOB_KEY_MAX];
 	bool restored; /* the source of the weights was reported to the parent */
@@ -200,7 +208,7 @@ static int sandbox_enter(const struct serve *serve)
 	const struct serve_set *set = &serve->set;
 	const char *coordinator = set->coord.coordinator;
 	const char *folders[OL_SANDBOX_FOLDERS] = { "/dev/shm" };
-	char json[PATH_MAX], listen[PATH_MAX];
+	char json[PATH_MAX], listen[PATH_MAX], where[PATH_MAX] = "";
 	struct ol_sandbox sandbox;
 	int rc;
 
@@ -218,18 +226,21 @@ static int sandbox_enter(const struct serve *serve)
 				    ol_strerror(rc));
 	if (serve->control.parent_fd >= 0)
 		return 0;
-	if (sandbox.landlock != 0) {
-		fprintf(stderr,
-			"in a sandbox: seccomp, and landlock of version %d; files are written in",
-			sandbox.landlock);
-		for (unsigned i = 0; i < OL_SANDBOX_FOLDERS && folders[i] != NULL; i++)
-			fprintf(stderr, " %s", folders[i]);
-		fprintf(stderr, "\n");
-	} else {
-		fprintf(stderr,
-			"in a sandbox: seccomp; the kernel has no landlock (of Linux 5.19 or later): files "
-			"can be written as before\n");
+	if (sandbox.landlock == 0) {
+		ol_logs_say(
+			OL_LOG_WARN,
+			"in a sandbox: seccomp; the kernel has no landlock (of Linux 5.19 or later): "
+			"files can be written as before");
+		return 0;
 	}
+	for (unsigned i = 0; i < OL_SANDBOX_FOLDERS && folders[i] != NULL; i++) {
+		size_t len = strlen(where);
+
+		snprintf(where + len, sizeof(where) - len, " %s", folders[i]);
+	}
+	ol_logs_say(OL_LOG_INFO,
+		    "in a sandbox: seccomp, and landlock of version %d; files are written in%s",
+		    sandbox.landlock, where);
 	return 0;
 }
 
@@ -318,6 +329,7 @@ static int server_open(struct serve *serve)
 	opts.job_key = serve->key;
 	opts.param_count = serve->first.param_count;
 	opts.tensors = serve->first.tensors;
+	opts.init_worker = serve->first.is_workers;
 	opts.shard = set->shard;
 	opts.shard_count = set->servers;
 	opts.consistency = set->rule.how.consistency;
@@ -333,6 +345,7 @@ static int server_open(struct serve *serve)
 		opts.workers_max = set->workers > OL_DEFAULT_WORKERS_MAX ? set->workers
 									 : OL_DEFAULT_WORKERS_MAX;
 	opts.observers_max = set->observers_max;
+	opts.weights_bf16 = set->weights_bf16;
 	opts.pin_timeout_ms = set->pin_timeout_ms;
 	opts.slot_memory_max = set->slot_memory_mib << 20;
 	opts.window = set->link.window;
@@ -378,8 +391,9 @@ static void restored_say(struct serve *serve, const struct ol_server_stat *stat)
 	if (from > OL_RESTORE_MIRROR)
 		from = OL_RESTORE_NONE;
 	if (serve->control.parent_fd < 0 && from != OL_RESTORE_NONE)
-		fprintf(stderr, "server of shard %u goes on from version %" PRIu64 " of a %s\n",
-			serve->set.shard, stat->restored_version, sources[from]);
+		ol_logs_say(OL_LOG_INFO,
+			    "server of shard %u goes on from version %" PRIu64 " of a %s",
+			    serve->set.shard, stat->restored_version, sources[from]);
 	ol_control_say(&serve->control, "restored",
 		       json_pack("{s:s, s:I, s:I}", "from", sources[from], "version",
 				 (json_int_t)stat->restored_version, "ready_ns",
@@ -458,7 +472,7 @@ static void wait_say(struct serve *serve)
 	else
 		wait_text(serve, &info, text);
 	if (strcmp(text, serve->waits) != 0)
-		fprintf(stderr, "%s\n", text);
+		ol_logs_say(OL_LOG_INFO, "%s", text);
 	snprintf(serve->waits, sizeof(serve->waits), "%s", text);
 }
 
@@ -494,12 +508,14 @@ static void *watch(void *arg)
 	while (!atomic_load(&serve->done)) {
 		ol_control_poll(control, serve->restored ? LOOK_MS : RESTORE_LOOK_MS);
 		ol_server_get_stat(serve->server, &stat);
+		service_look(&serve->service, &stat, serve->waits); /* lines have its fields */
 		restored_say(serve, &stat);
 		chain_look(serve, &stat);
 		if (serve->set.exit_version != 0 && stat.version >= serve->set.exit_version &&
 		    stat.workers == 0)
 			control->stop_at = 0;
 		if (control->quit || control->stop_at == 0) {
+			service_ending(&serve->service, serve->ckpt.dir[0] != '\0');
 			ol_server_stop(serve->server);
 			break;
 		}
@@ -511,24 +527,28 @@ static int ready_say(struct serve *serve)
 {
 	const char *addr = ol_server_addr(serve->server);
 	char memory[MEMORY_TEXT_MAX];
+	struct ol_server_stat stat;
 
+	ol_server_get_stat(serve->server, &stat);
 	ol_server_memory(serve->server, memory, sizeof(memory));
 	if (serve->set.ready_fd != 0 && dprintf((int)serve->set.ready_fd, "%s\n", addr) < 0)
 		return ol_cmd_error(OL_EXIT_USAGE, "serve", "cannot write to --ready-fd", NULL,
 				    strerror(errno));
 	if (serve->set.ready_fd != 0)
 		close((int)serve->set.ready_fd);
+	service_ready(&serve->service, &stat, serve->set.lease.lease_ms);
 	if (serve->control.parent_fd >= 0) {
-		struct ol_server_stat stat;
-
-		ol_server_get_stat(serve->server, &stat);
 		ol_control_say(&serve->control, "ready",
 			       json_pack("{s:s, s:s, s:I}", "address", addr, "memory", memory,
 					 "replica", (json_int_t)stat.replica));
 		return 0;
 	}
-	fprintf(stderr, "server at %s: shard %u of %u, %" PRIu64 " parameters in all; %s\n", addr,
-		serve->set.shard, serve->set.servers, serve->first.param_count, memory);
+	ol_logs_say(OL_LOG_INFO, "server at %s: shard %u of %u, %" PRIu64 " parameters in all; %s",
+		    addr, serve->set.shard, serve->set.servers, serve->first.param_count, memory);
+	if (serve->first.is_workers)
+		ol_logs_say(OL_LOG_INFO,
+			    "its first weights are those of worker 0, or the newest that a worker "
+			    "of the job has");
 	return 0;
 }
 
@@ -588,7 +608,7 @@ static void chains_open(struct serve *serve)
 
 	if (ol_chains_open(set->coord.coordinator, set->coord.job, serve->key, set->servers,
 			   CHAINS_TIMEOUT_MS, &serve->chains, err, sizeof(err)) != 0)
-		fprintf(stderr, "outlast serve: cannot say what it waits for: %s\n", err);
+		ol_logs_say(OL_LOG_WARN, "outlast serve: cannot say what it waits for: %s", err);
 }
 
 static int serve_run(struct serve *serve)
@@ -653,6 +673,9 @@ static int serve_start(struct serve *serve)
 	    !ol_conf_is_set(serve->settings.conf, "log"))
 		set->link.log = OL_LOG_INFO;
 	ol_log_level_set((enum ol_log_level)set->link.log);
+	ol_logs_set((enum ol_log_format)set->link.log_format);
+	service_start(&serve->service, set->report_fd == 0, set->shard, set->servers,
+		      set->coord.coordinator != NULL);
 	rc = chain_check(serve);
 	if (rc == 0)
 		rc = ol_settings_rule_check(&serve->settings, &set->rule, set->workers,
@@ -673,10 +696,10 @@ static int serve_start(struct serve *serve)
 	if (rc != 0)
 		return rc;
 	if (serve->key[0] == '\0')
-		fprintf(stderr,
-			"outlast serve: no job key: anyone who can reach %s can join; give "
-			"--job-key-file or OUTLAST_JOB_KEY\n",
-			ol_server_addr(serve->server));
+		ol_logs_say(OL_LOG_WARN,
+			    "outlast serve: no job key: anyone who can reach %s can join; give "
+			    "--job-key-file or OUTLAST_JOB_KEY",
+			    ol_server_addr(serve->server));
 	return serve_run(serve);
 }
 
@@ -695,6 +718,7 @@ int cmd_serve(int argc, char **argv)
 						"the same for every process of the job.",
 					.examples = examples } },
 		.control = { .signal_fd = -1, .parent_fd = -1 },
+		.service = { .notify = { .fd = -1 } },
 	};
 	struct ol_settings *settings = &serve.settings;
 	int rc;
@@ -718,6 +742,7 @@ int cmd_serve(int argc, char **argv)
 	ol_first_fini(&serve.first);
 	ol_chains_close(serve.chains);
 	ol_control_fini(&serve.control);
+	service_end(&serve.service);
 	ol_settings_fini(settings);
 	explicit_bzero(serve.key, sizeof(serve.key));
 	return rc;

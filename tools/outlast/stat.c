@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,43 +19,20 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
-#include "cmd/counters.h"
 #include "cmd/key.h"
+#include "cmd/logs.h"
+#include "cmd/notify.h"
 #include "cmd/settings.h"
 #include "outlast.h"
+#include "outlast/http.h"
+#include "outlast/stat.h"
+#include "outlast/stat_views.h"
 #include "outlast_server.h"
 
 enum {
 	COORD_TIMEOUT_MS = 5000,
 	ONCE_MS = 300, /* --once: between two looks, to see heartbeats change */
-	STAT_SHARDS_MAX = 64,
-	STAT_ROWS_MAX = STAT_SHARDS_MAX * OL_CHAIN_MAX,
-	STAT_WHY_MAX = 192,
 	CELL_MAX = 32 /* of the table */
-};
-
-/* One server */
-struct stat_row {
-	uint32_t shard;
-	uint32_t place; /* in its chain; a joining replica is after the tail */
-	uint64_t id; /* 0: it was given by its address */
-	char addr[OL_ADDR_MAX];
-	struct ol_worker *observer; /* NULL: not connected */
-	bool known; /* stat was read in this look */
-	char why[STAT_WHY_MAX]; /* if not known: the reason */
-	struct ol_server_stat stat;
-	uint64_t beat_ns; /* when its heartbeat last changed; 0: never seen */
-};
-
-struct stat_view {
-	const char *coordinator; /* NULL: servers were given */
-	const char *job;
-	uint32_t shard_count;
-	struct ol_chain_info chains[STAT_SHARDS_MAX]; /* with a coordinator */
-	struct stat_row rows[STAT_ROWS_MAX]; /* by shard and place */
-	uint32_t row_count;
-	uint64_t now_ns; /* of this look */
-	bool traffic; /* a line of it for each server */
 };
 
 struct stat_set {
@@ -67,7 +43,12 @@ struct stat_set {
 	uint32_t timeout_ms;
 	bool once;
 	bool traffic;
+	bool views;
+	const char *listen;
+	uint32_t connections_max;
+	uint32_t scrape_timeout_ms;
 	int log;
+	int log_format;
 	const char *device;
 	struct ol_set_coord coord;
 	struct ol_set_transport transport;
@@ -80,6 +61,23 @@ static const struct ol_conf_field stat_fields[] = {
 		   "addresses of servers, with commas between, instead of --coordinator"),
 	OL_ROW_U32(stat_set, shards, "0", 0, STAT_SHARDS_MAX,
 		   "of the job; 0: as many as its first view says"),
+	OL_ROW_BOOL(
+		stat_set, views, "false",
+		"show all that --coordinator keeps, once, and read no server: of --job, or of all "
+		"jobs if it is not given"),
+	OL_ROW_GROUP("metrics for Prometheus"),
+	OL_ROW_STR(
+		stat_set, listen, NULL,
+		"ADDRESS:PORT, an IPv6 address in brackets: shows nothing, and serves each look as "
+		"metrics at http://ADDRESS:PORT/metrics. Whoever reaches it can read: nothing is "
+		"authenticated or encrypted, so give an address of a management network, or "
+		"127.0.0.1"),
+	OL_ROW_U32(stat_set, connections_max, "16", 1, 1024,
+		   "of HTTP at once; half of them, rounded up, from one address"),
+	OL_ROW_U32(
+		stat_set, scrape_timeout_ms, "5000", 10, 600000,
+		"until a scrape is answered without the servers that are not read yet; they come "
+		"first in the next"),
 	OL_ROW_GROUP("how"),
 	OL_ROW_F64(stat_set, interval, "1", 0.05, 3600.0, "seconds between two looks"),
 	OL_ROW_BOOL(stat_set, once, "false",
@@ -94,6 +92,7 @@ static const struct ol_conf_field stat_fields[] = {
 	OL_ROW_STR(stat_set, device, NULL, "RDMA device; without it the one that has the route"),
 	OL_ROW_CHOICE(stat_set, log, "error", ol_log_levels,
 		      "least important messages that are shown"),
+	OL_ROW_CHOICE(stat_set, log_format, "auto", ol_log_formats, OL_LOG_FORMATS_HELP),
 };
 
 static const struct ol_rows stat_rows = OL_ROWS(stat_fields);
@@ -102,6 +101,8 @@ static const char examples[] =
 	"  outlast stat --coordinator zk:10.0.0.9:2181 --job cnn7\n"
 	"  outlast stat --coordinator zk:10.0.0.7:2181 --once --json -\n"
 	"  outlast stat --servers 10.0.0.1:7471,10.0.0.2:7471 --once\n"
+	"  outlast stat --coordinator zk:10.0.0.9:2181 --views\n"
+	"  outlast stat --coordinator zk:10.0.0.9:2181 --job cnn7 --listen 192.168.0.1:9470\n"
 	"\ncolumns:\n"
 	"  role       head (orders gradients), middle, tail (commits), only (both), "
 	"joining, none; ?: it\n"
@@ -125,8 +126,12 @@ struct stat_look {
 	int signal; /* that has come; 0: none */
 	char key[OL_JOB_KEY_MAX];
 	bool titled; /* the column titles are written */
+	uint32_t turn; /* metrics: the row whose turn it is to be connected to first */
 	struct stat_view view;
 	struct stat_view next; /* rows of the present look, being made */
+	struct ol_notify notify; /* metrics: the service manager */
+	uint64_t looks, turns; /* metrics: scrapes; turns of the loop */
+	char url[HTTP_URL_MAX];
 };
 
 static int chains_open(struct stat_look *stat, uint32_t shards)
@@ -142,18 +147,27 @@ static int chains_open(struct stat_look *stat, uint32_t shards)
 	return 0;
 }
 
-/* Find the number of the job's shards, if it is not given */
+/* The first view says how many shards the job has, and may come long after the start: 0, or an exit code. */
+static int shards_follow(struct stat_look *stat)
+{
+	struct ol_chains *before = stat->chains;
+	struct ol_chain_info info;
+	int rc;
+
+	if (stat->set.shards != 0 || ol_chains_get(before, 0, &info) != 0 ||
+	    info.shard_count <= stat->view.shard_count || info.shard_count > STAT_SHARDS_MAX)
+		return 0;
+	rc = chains_open(stat, info.shard_count);
+	if (rc == 0)
+		ol_chains_close(before);
+	return rc;
+}
+
 static int chains_find(struct stat_look *stat)
 {
-	struct ol_chain_info info;
 	int rc = chains_open(stat, stat->set.shards != 0 ? stat->set.shards : 1);
 
-	if (rc != 0 || stat->set.shards != 0 || ol_chains_get(stat->chains, 0, &info) != 0 ||
-	    info.shard_count <= 1 || info.shard_count > STAT_SHARDS_MAX)
-		return rc;
-	ol_chains_close(stat->chains);
-	stat->chains = NULL;
-	return chains_open(stat, info.shard_count);
+	return rc != 0 ? rc : shards_follow(stat);
 }
 
 static struct stat_row *row_add(struct stat_view *view, uint32_t shard, uint32_t place,
@@ -201,6 +215,7 @@ static void rows_follow(struct stat_look *stat)
 
 	if (stat->chains == NULL)
 		return;
+	(void)shards_follow(stat);
 	next->row_count = 0;
 	for (uint32_t shard = 0; shard < view->shard_count; shard++) {
 		struct ol_chain_info *info = &view->chains[shard];
@@ -288,188 +303,6 @@ static unsigned look(struct stat_look *stat)
 	return known;
 }
 
-/* What was read, as a table and as JSON */
-
-/* "12.3 MB", of 2^20 bytes */
-static const char *bytes_text(uint64_t bytes, char cell[CELL_MAX])
-{
-	static const char *const units[] = { "B", "KB", "MB", "GB", "TB" };
-	double value = (double)bytes;
-	unsigned unit = 0;
-
-	while (value >= 1024.0 && unit < 4) {
-		value /= 1024.0;
-		unit++;
-	}
-	snprintf(cell, CELL_MAX, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-	return cell;
-}
-
-/* How many entries are ordered, or received, and not yet known to be committed */
-static uint64_t lag(const struct ol_server_stat *stat)
-{
-	return stat->received > stat->committed ? stat->received - stat->committed : 0;
-}
-
-static bool in_chain(const struct ol_server_stat *stat)
-{
-	return stat->role != OL_REPLICA_NONE;
-}
-
-static void beat_text(const struct stat_view *view, const struct stat_row *row, char cell[CELL_MAX])
-{
-	if (row->beat_ns == 0)
-		snprintf(cell, CELL_MAX, "-");
-	else
-		snprintf(cell, CELL_MAX, "%.1f s", (double)(view->now_ns - row->beat_ns) / 1e9);
-}
-
-static void row_text(const struct stat_view *view, const struct stat_row *row, FILE *out)
-{
-	const struct ol_server_stat *s = &row->stat;
-	char behind[CELL_MAX] = "-", ring[CELL_MAX] = "-", moved[CELL_MAX] = "-", beat[CELL_MAX];
-	char sent[2 * CELL_MAX] = "-", resync[2 * CELL_MAX] = "-", loss[CELL_MAX] = "-";
-
-	if (!row->known) {
-		fprintf(out, "  %-8s %-34s %s\n", "?", row->addr, row->why);
-		return;
-	}
-	beat_text(view, row, beat);
-	if (in_chain(s)) {
-		snprintf(behind, sizeof(behind), "%" PRIu64, lag(s));
-		snprintf(ring, sizeof(ring), "%u/%u", s->ring_used, s->ring_slots);
-		snprintf(sent, sizeof(sent), "%" PRIu64 ", %s, %" PRIu64, s->forwarded,
-			 bytes_text(s->forwarded_bytes, moved), s->resent);
-	}
-	if (s->resync_ns != 0)
-		snprintf(resync, sizeof(resync), "%s, %.1f ms", bytes_text(s->resync_bytes, moved),
-			 (double)s->resync_ns / 1e6);
-	if (s->applied > 0 && isfinite(s->loss))
-		snprintf(loss, sizeof(loss), "%.4f", (double)s->loss);
-	fprintf(out,
-		"  %-8s %-34s %10" PRIu64 " %10" PRIu64 " %5s %6s %10" PRIu64
-		" %-26s %-20s %7u %6s %9.1f %8s\n",
-		ol_role_str(s->role), row->addr, s->version, s->committed, behind, ring, s->applied,
-		sent, resync, s->workers, beat, (double)s->turn_max_ns / 1e6, loss);
-}
-
-/* Since its server began; the gradients' bytes that it worked on early are of `early_bytes` */
-static void traffic_text(const struct stat_row *row, FILE *out)
-{
-	const struct ol_server_stat *s = &row->stat;
-	char held[CELL_MAX], written[CELL_MAX], read[CELL_MAX], early[CELL_MAX], vain[CELL_MAX];
-
-	fprintf(out,
-		"           %" PRIu64 " connections, %" PRIu64 " regions of %s; %" PRIu64
-		" writes of %s, %" PRIu64 " of them with a doorbell, %" PRIu64
-		" reads of %s; %" PRIu64 " doorbells came; queue full %" PRIu64
-		" times; %s worked on early, %s in vain\n",
-		s->conns, s->regions, bytes_text(s->region_bytes, held), s->writes,
-		bytes_text(s->write_bytes, written), s->doorbells, s->reads,
-		bytes_text(s->read_bytes, read), s->rung, s->busy,
-		bytes_text(s->early_bytes, early), bytes_text(s->early_void_bytes, vain));
-}
-
-static void chain_text(const struct stat_view *view, uint32_t shard, FILE *out)
-{
-	const struct ol_chain_info *info = &view->chains[shard];
-
-	if (info->epoch == 0) {
-		fprintf(out, "shard %u: no view yet, %u servers wait for it\n", shard,
-			info->waiting);
-		return;
-	}
-	fprintf(out, "shard %u: epoch %u, %u of %u replicas", shard, info->epoch, info->count,
-		info->wanted);
-	if (info->count > 0 && info->gone == info->count)
-		fprintf(out, ", %s",
-			info->count > 1 ? "none of them answers" : "it does not answer");
-	if (info->joining > 0)
-		fprintf(out, ", one is joining");
-	if (info->waiting > 0)
-		fprintf(out, ", %u waiting", info->waiting);
-	if (info->every > 0)
-		fprintf(out, ", replicated every %u versions", info->every);
-	if (info->founded > 1)
-		fprintf(out, ", founded in epoch %u", info->founded);
-	fprintf(out, "\n");
-}
-
-static void show_text(const struct stat_view *view, bool titles, FILE *out)
-{
-	uint32_t at = 0;
-
-	if (view->coordinator != NULL) {
-		fprintf(out, "job %s at %s%s\n", view->job, view->coordinator,
-			view->chains[0].connected
-				? ""
-				: ": cannot be reached; what follows is the last that was known");
-	}
-	if (titles)
-		fprintf(out, "  %-8s %-34s %10s %10s %5s %6s %10s %-26s %-20s %7s %6s %9s %8s\n",
-			"role", "server", "version", "committed", "lag", "ring", "applied",
-			"forwarded, bytes, resent", "resync", "workers", "beat", "turn, ms",
-			"loss");
-	for (uint32_t shard = 0; shard < view->shard_count; shard++) {
-		if (view->coordinator != NULL)
-			chain_text(view, shard, out);
-		for (; at < view->row_count && view->rows[at].shard == shard; at++) {
-			row_text(view, &view->rows[at], out);
-			if (view->traffic && view->rows[at].known)
-				traffic_text(&view->rows[at], out);
-		}
-	}
-}
-
-static json_t *row_json(const struct stat_view *view, const struct stat_row *row)
-{
-	json_t *json = row->known ? ol_counters_json(&row->stat) : json_object();
-
-	if (json == NULL)
-		return NULL;
-	json_object_set_new(json, "address", json_string(row->addr));
-	json_object_set_new(json, "error", row->known ? json_null() : json_string(row->why));
-	if (!row->known)
-		return json;
-	if (in_chain(&row->stat))
-		json_object_set_new(json, "lag", json_integer((json_int_t)lag(&row->stat)));
-	json_object_set_new(json, "heartbeat_age_s",
-			    row->beat_ns != 0
-				    ? json_real((double)(view->now_ns - row->beat_ns) / 1e9)
-				    : json_null());
-	return json;
-}
-
-static json_t *shard_json(const struct stat_view *view, uint32_t shard, uint32_t *at)
-{
-	const struct ol_chain_info *info = &view->chains[shard];
-	json_t *rows = json_array(), *json;
-
-	for (; *at < view->row_count && view->rows[*at].shard == shard; ++*at)
-		json_array_append_new(rows, row_json(view, &view->rows[*at]));
-	json = json_pack("{s:i, s:o}", "shard", (int)shard, "replicas", rows);
-	if (json != NULL && view->coordinator != NULL)
-		json_object_update_new(
-			json, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "epoch",
-					(int)info->epoch, "founded", (int)info->founded, "wanted",
-					(int)info->wanted, "every", (int)info->every, "count",
-					(int)info->count, "joining", (int)info->joining, "waiting",
-					(int)info->waiting, "gone", (int)info->gone, "connected",
-					(int)info->connected));
-	return json;
-}
-
-static json_t *show_json(const struct stat_view *view)
-{
-	json_t *shards = json_array();
-	uint32_t at = 0;
-
-	for (uint32_t shard = 0; shard < view->shard_count; shard++)
-		json_array_append_new(shards, shard_json(view, shard, &at));
-	return json_pack("{s:s?, s:s?, s:o}", "coordinator", view->coordinator, "job", view->job,
-			 "shards", shards);
-}
-
 /* Replace the file, so that it is whole at any time for its readers. */
 static int json_write(const struct stat_look *stat, json_t *json)
 {
@@ -498,7 +331,7 @@ static int show(struct stat_look *stat)
 		stat->titled = false;
 	}
 	if (table)
-		show_text(&stat->view, !stat->titled, stdout);
+		stat_text(&stat->view, !stat->titled, stdout);
 	stat->titled = true;
 	if (table && fflush(stdout) != 0 && errno == EPIPE)
 		return OL_EXIT_SIGNAL + SIGPIPE; /* its reader has left, and knows */
@@ -507,11 +340,32 @@ static int show(struct stat_look *stat)
 				    strerror(errno));
 	if (stat->set.json == NULL)
 		return 0;
-	json = show_json(&stat->view);
+	json = stat_json(&stat->view);
 	if (json_write(stat, json) != 0)
 		rc = ol_cmd_error(OL_EXIT_FAILED, "stat", "cannot write --json", stat->set.json,
 				  json == NULL ? "no memory" : strerror(errno));
 	json_decref(json);
+	return rc;
+}
+
+/* --views: needs no server */
+static int views_show(struct stat_look *stat)
+{
+	const struct stat_set *set = &stat->set;
+	const struct ol_coordinator coordinator = {
+		.addr = set->coord.coordinator,
+		.job = ol_conf_is_set(stat->settings.conf, "job") ? set->coord.job : NULL,
+		.job_key = stat->key,
+		.timeout_ms = COORD_TIMEOUT_MS,
+	};
+	const bool table = set->json == NULL || strcmp(set->json, "-") != 0;
+	json_t *report = NULL;
+	int rc = stat_views(&coordinator, table ? stdout : NULL, &report);
+
+	if (rc == 0 && set->json != NULL && json_write(stat, report) != 0)
+		rc = ol_cmd_error(OL_EXIT_FAILED, "stat", "cannot write --json", set->json,
+				  report == NULL ? "no memory" : strerror(errno));
+	json_decref(report);
 	return rc;
 }
 
@@ -545,6 +399,145 @@ static bool pause_ms(struct stat_look *stat, int ms)
 	}
 }
 
+/* Metrics: a look a scrape */
+
+static bool listen_ended(void *arg)
+{
+	return signalled(arg);
+}
+
+/* Read one row for a scrape; what becomes of a server is said once, on stderr */
+static void row_scrape(struct stat_look *stat, struct stat_row *row, bool was)
+{
+	bool first = row->why[0] == '\0' && row->stat.heartbeat == 0;
+
+	row_read(stat, row);
+	if (row->known && (!was || first))
+		ol_logs_say(OL_LOG_INFO, "%s: is read", row->addr);
+	if (!row->known && (was || first))
+		ol_logs_say(OL_LOG_WARN, "%s: cannot be read: %s", row->addr, row->why);
+}
+
+/*
+ * As look(), within --scrape-timeout-ms. Servers that are connected come first, so that one that is
+ * gone costs the others nothing; a connection that has ended is made anew in the same scrape. Who is
+ * left out is the first of the next.
+ */
+static void look_within(struct stat_look *stat)
+{
+	uint64_t end_ns = ol_clock_ns() + stat->set.scrape_timeout_ms * OL_NS_PER_MS;
+	struct stat_view *view = &stat->view;
+	bool was[STAT_ROWS_MAX];
+	uint32_t first;
+
+	rows_follow(stat);
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		struct stat_row *row = &view->rows[i];
+
+		was[i] = row->known;
+		row->known = false;
+		if (row->observer != NULL && ol_clock_ns() < end_ns)
+			row_read(stat, row);
+	}
+	first = view->row_count > 0 ? stat->turn % view->row_count : 0;
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		uint32_t at = (first + i) % view->row_count;
+
+		if (view->rows[at].known)
+			continue;
+		if (ol_clock_ns() >= end_ns || signalled(stat)) {
+			stat->turn = at;
+			break;
+		}
+		row_scrape(stat, &view->rows[at], was[at]);
+	}
+	view->now_ns = ol_clock_ns();
+}
+
+static int metrics_page(void *arg, char **ret_text, size_t *ret_bytes)
+{
+	struct stat_look *stat = arg;
+	uint64_t begin_ns = ol_clock_ns();
+	FILE *out = open_memstream(ret_text, ret_bytes);
+	bool failed;
+
+	if (out == NULL)
+		return -errno;
+	look_within(stat);
+	stat->looks++;
+	stat_metrics(&stat->view, ol_clock_ns() - begin_ns, out);
+	failed = ferror(out) != 0;
+	if (fclose(out) == 0 && !failed)
+		return 0;
+	free(*ret_text);
+	return -ENOMEM;
+}
+
+static void status_text(const struct stat_look *stat, char text[OL_NOTIFY_STATUS_MAX])
+{
+	const struct stat_view *view = &stat->view;
+	uint32_t known = 0;
+
+	for (uint32_t i = 0; i < view->row_count; i++)
+		known += view->rows[i].known ? 1 : 0;
+	if (stat->looks == 0)
+		snprintf(text, OL_NOTIFY_STATUS_MAX, "serves %s; not scraped yet", stat->url);
+	else
+		snprintf(text, OL_NOTIFY_STATUS_MAX,
+			 "serves %s; %" PRIu64 " scrapes, %" PRIu32 " of %" PRIu32
+			 " servers read in the last",
+			 stat->url, stat->looks, known, view->row_count);
+}
+
+static void listen_ready(void *arg, const char *url)
+{
+	struct stat_look *stat = arg;
+	char text[OL_NOTIFY_STATUS_MAX];
+
+	snprintf(stat->url, sizeof(stat->url), "%s", url);
+	status_text(stat, text);
+	/* a scrape holds the loop up for so long at most, and one server more */
+	ol_notify_patience(&stat->notify,
+			   (stat->set.scrape_timeout_ms + stat->set.timeout_ms) * OL_NS_PER_MS);
+	ol_notify_ready(&stat->notify, ol_clock_ns(), text);
+}
+
+/* The loop's heartbeat is that it turns */
+static int listen_turn(void *arg)
+{
+	struct stat_look *stat = arg;
+	char text[OL_NOTIFY_STATUS_MAX];
+
+	status_text(stat, text);
+	ol_notify_status(&stat->notify, ol_clock_ns(), text);
+	return ol_notify_beat(&stat->notify, ol_clock_ns(), ++stat->turns);
+}
+
+static int stat_listen(struct stat_look *stat)
+{
+	const struct http_opts opts = {
+		.cmd = "stat",
+		.listen = stat->set.listen,
+		.path = "/metrics",
+		.type = "text/plain; version=0.0.4; charset=utf-8",
+		.connections_max = stat->set.connections_max,
+		.signal_fd = stat->signal_fd,
+		.ended = listen_ended,
+		.ready = listen_ready,
+		.turn = listen_turn,
+		.page = metrics_page,
+		.arg = stat,
+	};
+
+	if (stat->set.once || stat->set.json != NULL)
+		return ol_settings_fail(&stat->settings, "listen",
+					"serves looks, and does not go with --once and --json");
+	if (!ol_notify_init(&stat->notify))
+		ol_logs_say(OL_LOG_WARN,
+			    "outlast stat: NOTIFY_SOCKET is no address that can be reached");
+	return http_serve(&opts);
+}
+
 static int stat_run(struct stat_look *stat)
 {
 	unsigned known = look(stat);
@@ -575,22 +568,32 @@ static int stat_start(struct stat_look *stat)
 	int rc;
 
 	ol_log_level_set((enum ol_log_level)set->log);
+	ol_logs_set((enum ol_log_format)set->log_format);
 	if (set->servers == NULL && set->coord.coordinator == NULL)
 		return ol_cmd_error(OL_EXIT_USAGE, "stat", "give --coordinator or --servers", NULL,
 				    NULL);
 	if (set->servers != NULL && set->coord.coordinator != NULL)
 		return ol_settings_fail(&stat->settings, "servers",
 					"is one of two: give --coordinator or --servers");
+	if (set->views && (set->listen != NULL || set->servers != NULL))
+		return ol_settings_fail(
+			&stat->settings, "views",
+			"goes with --coordinator alone, not with --servers or --listen");
 	rc = ol_job_key_read("stat", &set->key, stat->key);
 	if (rc != 0)
 		return rc;
+	if (set->views)
+		return views_show(stat);
 	stat->view.coordinator = set->coord.coordinator;
 	stat->view.traffic = set->traffic;
+	stat->view.label = set->coord.job;
 	stat->view.job = set->coord.coordinator != NULL ? set->coord.job : NULL;
 	rc = set->servers != NULL ? servers_read(stat) : chains_find(stat);
 	if (rc == 0) /* before this a signal simply ends the process */
 		rc = ol_cmd_signals("stat", &stat->signal_fd);
-	return rc != 0 ? rc : stat_run(stat);
+	if (rc != 0)
+		return rc;
+	return set->listen != NULL ? stat_listen(stat) : stat_run(stat);
 }
 
 int cmd_stat(int argc, char **argv)
@@ -602,13 +605,15 @@ int cmd_stat(int argc, char **argv)
 	if (stat == NULL)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "stat", "no memory", NULL, NULL);
 	stat->signal_fd = -1;
+	stat->notify.fd = -1;
 	settings = &stat->settings;
 	settings->cmd = "stat";
+	settings->addresses = "servers";
 	settings->spec = (struct ol_conf_spec){
 		.program = "outlast stat",
 		.purpose = "Shows servers and chains: roles, versions, lag, rings, counters, read "
 			   "out of the servers' memory without their taking part; again and "
-			   "again, until SIGINT, SIGTERM or SIGHUP.",
+			   "again, or as metrics for Prometheus, until SIGINT, SIGTERM or SIGHUP.",
 		.examples = examples,
 	};
 	ol_settings_add(settings, stat_rows, 0);
@@ -622,6 +627,7 @@ int cmd_stat(int argc, char **argv)
 	ol_chains_close(stat->chains);
 	if (stat->signal_fd >= 0)
 		close(stat->signal_fd);
+	ol_notify_fini(&stat->notify);
 	ol_settings_fini(settings);
 	explicit_bzero(stat->key, sizeof(stat->key));
 	free(stat);

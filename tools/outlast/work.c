@@ -8,6 +8,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "cmd/control.h"
 #include "cmd/job.h"
 #include "cmd/key.h"
+#include "cmd/logs.h"
 #include "cmd/loop.h"
 #include "cmd/settings.h"
 #include "outlast.h"
@@ -31,6 +33,7 @@ struct work_set {
 	const char *connect;
 	const char *json;
 	uint64_t steps;
+	uint64_t until;
 	double seconds;
 	double pace;
 	uint32_t id;
@@ -59,6 +62,11 @@ static const struct ol_conf_field work_fields[] = {
 	OL_ROW_U32(work_set, id, "0", 0, 1023,
 		   "this worker's number, from 0; no two workers of a job have the same"),
 	OL_ROW_U64(work_set, steps, "1000", 0, 0, "gradients to compute; 0: no limit"),
+	OL_ROW_U64(
+		work_set, until, "0", 0, 0,
+		"end at this version instead, whoever made the steps before (sync, ssp), or when "
+		"servers have so many gradients of this id (async): then a worker that is started "
+		"again, or a job that goes on from checkpoints, ends where it would have; 0: --steps"),
 	OL_ROW_F64(
 		work_set, seconds, "0", 0.0, 1e7,
 		"end after this time; 0: no limit. Do not use it with sync: the others would wait"),
@@ -169,10 +177,11 @@ static void start_say(const struct work *work)
 	if (work->control.parent_fd >= 0)
 		return;
 	ol_worker_info(work->worker, &info);
-	fprintf(stderr,
-		"worker %u at %s: %" PRIu64 " parameters in %u shards, %u gradient buffers, %s%s\n",
-		work->set.id, where(work), info.param_count, info.shard_count, info.window,
-		info.transport, info.zero_copy ? " without a copy" : "");
+	ol_logs_say(OL_LOG_INFO,
+		    "worker %u at %s: %" PRIu64
+		    " parameters in %u shards, %u gradient buffers, %s%s",
+		    work->set.id, where(work), info.param_count, info.shard_count, info.window,
+		    info.transport, info.zero_copy ? " without a copy" : "");
 }
 
 /* Wait for the order "go", if there is a parent. */
@@ -181,7 +190,9 @@ static void go_wait(struct work *work)
 	struct ol_control *control = &work->control;
 
 	if (control->parent_fd < 0) {
-		work->loop.steps = work->set.steps;
+		work->loop.steps = work->set.until != 0 ? 0 : work->set.steps;
+		if (work->set.until != 0 && control->stop_at != 0) /* 0: a signal was first */
+			control->stop_at = work->set.until;
 		if (work->set.seconds > 0.0)
 			control->deadline_ns = ol_clock_ns() + (uint64_t)(work->set.seconds * 1e9);
 		return;
@@ -260,7 +271,8 @@ static void moved(void *arg, uint32_t shard, const char *addr)
 	int rc = ol_worker_redirect(work->worker, shard, addr);
 
 	if (rc != 0)
-		fprintf(stderr, "outlast work: cannot go to %s: %s\n", addr, ol_strerror(rc));
+		ol_logs_say(OL_LOG_ERROR, "outlast work: cannot go to %s: %s", addr,
+			    ol_strerror(rc));
 }
 
 /* Check the job's settings for the model, and take this worker's share */
@@ -347,12 +359,21 @@ static int work_start(struct work *work)
 	char err[512] = "";
 	int rc, exit_code;
 
+	if (getenv("OUTLAST_WORKER") != NULL && !ol_conf_is_set(work->settings.conf, "id") &&
+	    ol_conf_set(work->settings.conf, "id", getenv("OUTLAST_WORKER")) != 0) {
+		fprintf(stderr, "%s\n", ol_conf_error(work->settings.conf));
+		return OL_EXIT_USAGE;
+	}
+	if (set->until != 0 && ol_conf_is_set(work->settings.conf, "steps"))
+		return ol_settings_fail(&work->settings, "steps",
+					"is one of two: give --steps or --until");
 	if (set->coord.coordinator != NULL && ol_conf_is_set(work->settings.conf, "connect"))
 		return ol_settings_fail(&work->settings, "connect",
 					"is one of two: give --connect or --coordinator");
 	if (ol_delay_parse(set->late.delay, &work->delay, err, sizeof(err)) != 0)
 		return ol_settings_fail(&work->settings, "delay", err);
 	ol_log_level_set((enum ol_log_level)set->link.log);
+	ol_logs_set((enum ol_log_format)set->link.log_format);
 	rc = ol_job_key_read("work", &set->key, work->key);
 	if (rc != 0)
 		return rc;
@@ -373,6 +394,7 @@ int cmd_work(int argc, char **argv)
 {
 	struct work work = {
 		.settings = { .cmd = "work",
+			      .addresses = "connect",
 			      .spec = { .program = "outlast work",
 					.purpose =
 						"Computes gradients at the servers' weights and "

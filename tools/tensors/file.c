@@ -152,6 +152,12 @@ const char *ol_tensors_table(const struct ol_tensors *tensors)
 	return tensors->place.table;
 }
 
+bool ol_tensors_version(const struct ol_tensors *tensors, uint64_t *ret_version)
+{
+	*ret_version = tensors->place.version;
+	return tensors->place.says_version;
+}
+
 int ol_tensors_read(const struct ol_tensors *tensors, uint64_t first, uint64_t count, float *floats,
 		    char *err, size_t err_bytes)
 {

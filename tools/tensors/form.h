@@ -29,6 +29,8 @@ struct tensors_place {
 	uint64_t at; /* bytes before them */
 	uint64_t count;
 	char *table; /* of tensors (outlast_tensor.h), the caller's to free; NULL: the file names none */
+	bool says_version;
+	uint64_t version; /* UINT64_MAX: no number */
 };
 
 struct tensors_form {

@@ -26,7 +26,7 @@ enum {
 	SHOWN_MAX = 80 /* of a tensor's name in an error line */
 };
 
-static const char metadata_name[] = "__metadata__";
+static const char metadata_name[] = "__metadata__", own_format[] = "outlast";
 
 /* One tensor's bytes, counted from the end of the header */
 struct span {
@@ -105,6 +105,22 @@ static int metadata_check(json_t *metadata, const struct tensors_line *err)
 	return fine ? 0 : tensors_err(err, -EBADMSG, "its __metadata__ are not texts with names");
 }
 
+/* The version that the program's own files tell */
+static void version_take(const json_t *metadata, struct tensors_place *place)
+{
+	const char *format = json_string_value(json_object_get(metadata, "format"));
+	const char *said = json_string_value(json_object_get(metadata, "version"));
+	char *end;
+
+	if (format == NULL || strcmp(format, own_format) != 0 || said == NULL)
+		return;
+	place->says_version = true;
+	errno = 0;
+	place->version = strtoull(said, &end, 10);
+	if (*said < '0' || *said > '9' || *end != '\0' || errno != 0)
+		place->version = UINT64_MAX;
+}
+
 static int compare(const void *left, const void *right)
 {
 	const struct span *a = left, *b = right;
@@ -147,9 +163,48 @@ static void line_put(FILE *to, const struct span *span)
 	fprintf(to, "%s %s\n", json_array_size(span->shape) == 0 ? "-" : "", span->name);
 }
 
+/* What the library saves a model with, where tensors share their numbers: {"other": "name"}. The
+ * program's own words, and what is no name, are none */
+static bool is_other(const json_t *header, const char *key, const char *name)
+{
+	static const char *const words[] = { "format", "version", "epoch", "job", metadata_name };
+	const size_t len = strlen(key);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(key, words[i]) == 0)
+			return false;
+	}
+	for (size_t i = 0; i < len; i++) {
+		const unsigned char c = (unsigned char)key[i], next = (unsigned char)key[i + 1];
+
+		if (c < ' ' || c == 0x7f || (c == 0xc2 && next < 0xa0)) /* a control character */
+			return false;
+	}
+	return len > 0 && len < OL_TENSOR_NAME_MAX && json_object_get(header, key) == NULL &&
+	       strcmp(name, metadata_name) != 0 && json_object_get(header, name) != NULL;
+}
+
+static void others_put(FILE *to, json_t *header, const struct span *spans, size_t count)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(json_object_get(header, metadata_name), key, value)
+	{
+		const char *name = json_string_value(value);
+
+		if (name == NULL || !is_other(header, key, name))
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			if (strcmp(spans[i].name, name) == 0)
+				fprintf(to, "= %zu %s\n", i, key);
+		}
+	}
+}
+
 /* The table of tensors of spans in order */
-static int table_make(const struct span *spans, size_t count, uint64_t floats, char **ret_table,
-		      const struct tensors_line *err)
+static int table_make(json_t *header, const struct span *spans, size_t count, uint64_t floats,
+		      char **ret_table, const struct tensors_line *err)
 {
 	char why[OL_TENSOR_NAME_MAX + 128] = "", *text = NULL;
 	size_t bytes = 0;
@@ -159,6 +214,7 @@ static int table_make(const struct span *spans, size_t count, uint64_t floats, c
 		return tensors_err(err, -ENOMEM, "no memory for its list of tensors");
 	for (size_t i = 0; i < count; i++)
 		line_put(to, &spans[i]);
+	others_put(to, header, spans, count);
 	if (fclose(to) != 0) {
 		free(text);
 		return tensors_err(err, -ENOMEM, "no memory for its list of tensors");
@@ -197,7 +253,7 @@ static int tensors_read(json_t *header, uint64_t data_bytes, char **ret_table,
 	if (rc == 0)
 		rc = cover_check(spans, count, data_bytes, err);
 	if (rc == 0 && count > 0)
-		rc = table_make(spans, count, data_bytes / sizeof(float), ret_table, err);
+		rc = table_make(header, spans, count, data_bytes / sizeof(float), ret_table, err);
 	free(spans);
 	return rc;
 }
@@ -254,13 +310,14 @@ static int parse(const struct tensors_file *file, struct tensors_place *ret_plac
 		rc = tensors_err(err, -EBADMSG, "its header is no JSON object");
 	else
 		rc = tensors_read(header, data_bytes, &table, err);
+	if (rc == 0) {
+		*ret_place = (struct tensors_place){ .at = LENGTH_BYTES + bytes,
+						     .count = data_bytes / sizeof(float),
+						     .table = table };
+		version_take(json_object_get(header, metadata_name), ret_place);
+	}
 	json_decref(header);
-	if (rc != 0)
-		return rc;
-	*ret_place = (struct tensors_place){ .at = LENGTH_BYTES + bytes,
-					     .count = data_bytes / sizeof(float),
-					     .table = table };
-	return 0;
+	return rc;
 }
 
 /* {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} */
@@ -273,6 +330,25 @@ static json_t *tensor_json(const struct ol_tensor *tensor)
 	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
 			 (json_int_t)(tensor->first * sizeof(float)),
 			 (json_int_t)((tensor->first + tensor->count) * sizeof(float)));
+}
+
+/* As the library does: {"other": "name"}, unless something else is said under that name */
+static int others_json(json_t *metadata, const char *table, const char *at)
+{
+	char name[OL_TENSOR_NAME_MAX];
+	uint64_t number;
+	int rc = 0;
+
+	while (rc == 0 && ol_tensor_other_next(&at, &number, name) == 1) {
+		struct ol_tensor tensor = { 0 };
+		const char *of = table;
+
+		for (uint64_t i = 0; i <= number; i++)
+			(void)ol_tensor_next(&of, &tensor);
+		if (json_object_get(metadata, name) == NULL)
+			rc = json_object_set_new(metadata, name, json_string(tensor.name));
+	}
+	return rc;
 }
 
 /* The job's name may have any bytes; what is no UTF-8 is left out. */
@@ -289,14 +365,16 @@ static json_t *about_json(uint64_t count, const struct ol_tensors_about *about)
 
 	snprintf(version, sizeof(version), "%" PRIu64, about->version);
 	snprintf(epoch, sizeof(epoch), "%" PRIu32, about->epoch);
-	json = json_pack("{s:{s:s, s:s, s:s, s:o*}}", metadata_name, "format", "outlast", "version",
-			 version, "epoch", epoch, "job", job);
+	json = json_pack("{s:{s:s, s:s, s:s, s:o*}}", metadata_name, "format", own_format,
+			 "version", version, "epoch", epoch, "job", job);
 	if (at == NULL)
 		rc = json_object_set_new(json, tensor.name, tensor_json(&tensor));
 	else
 		memset(&tensor, 0, sizeof(tensor));
 	while (at != NULL && rc == 0 && ol_tensor_next(&at, &tensor) == 1)
 		rc = json_object_set_new(json, tensor.name, tensor_json(&tensor));
+	if (at != NULL && rc == 0)
+		rc = others_json(json_object_get(json, metadata_name), about->table, at);
 	if (rc == 0)
 		return json;
 	json_decref(json); /* no memory */

@@ -33,6 +33,10 @@ uint64_t ol_tensors_count(const struct ol_tensors *tensors);
 /* ol_tensors_table -- the table of its tensors, valid until close; NULL: a .npy file names none */
 const char *ol_tensors_table(const struct ol_tensors *tensors);
 
+/* ol_tensors_version -- false: nothing tells. UINT64_MAX: what tells it is no number. Only files that
+ * ol_tensors_save() wrote, as .safetensors, tell it */
+bool ol_tensors_version(const struct ol_tensors *tensors, uint64_t *ret_version);
+
 /* ol_tensors_read -- the floats from `first` on, which must be there; -EBADMSG: the file was cut off
  * since it was opened */
 int ol_tensors_read(const struct ol_tensors *tensors, uint64_t first, uint64_t count, float *floats,

@@ -8,7 +8,9 @@
  * that commit every millisecond once the tail is in the new view. So the measured time is late by
  * at most a look and a step, and never early.
  */
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +22,12 @@
 #include "cmd/cmd.h"
 #include "cmd/counters.h"
 #include "cmd/key.h"
+#include "server/coordinator.h"
 #include "train/parts.h"
 
 enum {
 	OPEN_MS = 5000, /* timeout of reaching a coordinator */
+	REMOVE_MS = 100, /* between two tries to remove the job */
 	HANG_MS = 3000 /* a removed server should have ended a lease and this time later */
 };
 
@@ -100,13 +104,41 @@ int train_chain_open(struct train *train)
 	return 0;
 }
 
+/*
+ * The job is over, and nobody will begin it again under this name: a coordinator of others keeps
+ * nothing of it. At a ZooKeeper a server that was killed counts as registered until its lease is over.
+ */
+static void job_remove(const struct train *train)
+{
+	const struct ol_coordinator coordinator = { .addr = train->chain->addr,
+						    .job = train->chain->job,
+						    .job_key = train->key,
+						    .timeout_ms = OPEN_MS };
+	const uint64_t until_ns =
+		ol_clock_ns() + (OPEN_MS + 2 * (uint64_t)train->set.lease.lease_ms) * OL_NS_PER_MS;
+	char err[256] = "";
+	int rc = ol_coordinator_remove(&coordinator, err, sizeof(err));
+
+	while (rc == -EBUSY && strncmp(coordinator.addr, "dir:", 4) != 0 &&
+	       ol_clock_ns() < until_ns) {
+		(void)poll(NULL, 0, REMOVE_MS);
+		rc = ol_coordinator_remove(&coordinator, err, sizeof(err));
+	}
+	if (rc != 0 && rc != -ENOENT)
+		fprintf(stderr, "outlast train: job %s stays there: %s\n", train->chain->job, err);
+}
+
 void train_chain_close(struct train *train)
 {
 	struct train_chain *chain = train->chain;
+	bool opened;
 
 	if (chain == NULL)
 		return;
+	opened = chain->views != NULL;
 	ol_chains_close(chain->views);
+	if (opened && train->set.coordinator != NULL)
+		job_remove(train);
 	ol_folder_drop(&chain->own);
 	free(chain);
 	train->chain = NULL;

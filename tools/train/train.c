@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/logs.h"
 
 enum {
 	TICK_MS = 100,
@@ -257,6 +258,7 @@ static int train_run(struct train *train)
 	int rc;
 
 	ol_log_level_set((enum ol_log_level)train->set.link.log);
+	ol_logs_set((enum ol_log_format)train->set.link.log_format);
 	train->begin_ns = ol_clock_ns();
 	rc = job_start(train);
 	if (rc != 0)

@@ -351,4 +351,8 @@ const struct ol_coord_backend ol_coord_local = {
 	.start = local_start,
 	.wake = local_wake,
 	.stop = local_stop,
+	.list = ol_local_list,
+	.remove = ol_local_remove,
+	.make_root = ol_local_make_root,
+	.examine = ol_local_examine,
 };

@@ -10,6 +10,8 @@
  *	local_member.c   members: listed, found dead by their locks
  *	local_keeper.c   our own member: a file, its lock, and the thread that holds it
  *	local_file.c     the text of files
+ *	local_ask.c      ask.h: what is kept, removal
+ *	local_examine.c  ask.h: rights, file system, latencies
  *
  *	PATH/JOB/shard0/1.view, 2.view …          every view there was, the last is in force
  *	PATH/JOB/shard0/members/ID.member         a server that lives; ID: 16 hex digits
@@ -112,6 +114,12 @@ bool ol_local_watches(const struct ol_local *local, uint32_t shard);
 /* ol_local_folder_open -- open the folders of the job and its shards in PATH, or make them; 0, or
  * -errno with a line */
 int ol_local_folder_open(struct ol_local *local, char *err, size_t err_bytes);
+/* ol_local_folder_enter -- open a folder, if it is this user's, local, and nobody else may write into it: 0 or
+ * -errno with a line */
+int ol_local_folder_enter(int at_fd, const char *name, int flags, int *ret_fd, char *err,
+			  size_t err_bytes);
+/* ol_local_still_there -- the folder of that name in the coordinator's is this one */
+bool ol_local_still_there(int path_fd, const char *job, int job_fd);
 /* ol_local_folder_refused -- name of the file system with this statfs() magic if its locks are not
  * reliable; NULL: it may be used */
 const char *ol_local_folder_refused(uint64_t magic);
@@ -124,11 +132,18 @@ int ol_local_file_write(int fd, const char *text, size_t bytes);
 
 void ol_local_view_look(struct ol_local *local, uint32_t shard);
 void ol_local_view_propose(struct ol_local *local, uint32_t shard);
+/* ol_local_view_newest -- the one in force, version 0: none, and when it was made (CLOCK_REALTIME, 0: not
+ * known): 0; -EBADMSG: it is damaged; or -errno */
+int ol_local_view_newest(const struct ol_local *local, uint32_t shard, uint64_t *ret_version,
+			 struct ol_view *ret_view, int64_t *ret_changed_ms);
 
 /* local_member.c */
 
 /* ol_local_members_look -- read the members; true: one of them has left */
 bool ol_local_members_look(struct ol_local *local, uint32_t shard);
+/* ol_local_members_peek -- how many live, and those of them that could be read; or -errno. Changes nothing */
+int ol_local_members_peek(const struct ol_local *local, uint32_t shard,
+			  struct ol_member members[OL_MEMBERS_MAX], uint32_t *ret_count);
 /* ol_local_member_absent -- true: its file is surely absent; false also if a call failed */
 bool ol_local_member_absent(const struct ol_local *local, uint32_t shard, uint64_t id);
 void ol_local_member_name(uint32_t shard, uint64_t id, const char *end,
@@ -139,5 +154,17 @@ void ol_local_member_name(uint32_t shard, uint64_t id, const char *end,
 /* ol_local_keeper_make -- register, or register again; 0 or -errno. stop: NULL-safe */
 int ol_local_keeper_make(struct ol_local *local, uint32_t shard, const struct ol_member *member);
 void ol_local_keeper_stop(struct ol_local_keeper *keeper);
+
+/* local_ask.c, local_examine.c: ask.h's, as the table of the back end has them */
+
+int ol_local_list(const struct ol_coord_ask *ask, ol_kept_fn *tell, void *arg, char *err,
+		  size_t err_bytes);
+int ol_local_remove(const struct ol_coord_ask *ask, char *err, size_t err_bytes);
+int ol_local_make_root(const struct ol_coord_ask *ask, char *err, size_t err_bytes);
+int ol_local_examine(const struct ol_coord_ask *ask, uint32_t lease_ms, uint32_t rounds,
+		     struct ol_asker *asker, char *err, size_t err_bytes);
+/* ol_local_jobs -- ol_local_list() in an open folder; job NULL: all */
+int ol_local_jobs(int path_fd, const char *job, ol_kept_fn *tell, void *arg, char *err,
+		  size_t err_bytes);
 
 #endif /* OL_REPLICATION_COORD_LOCAL_LOCAL_H */

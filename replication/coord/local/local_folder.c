@@ -7,14 +7,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
 	FOLDER_MODE = 0700,
+	REMOVAL_TRIES = 400,
+	REMOVAL_MS = 10,
 };
 
 struct fs_kind {
@@ -80,9 +84,8 @@ static int folder_check(int fd, char *err, size_t err_bytes)
 	return 0;
 }
 
-/* folder_enter -- 0 or -errno with a line */
-static int folder_enter(int at_fd, const char *name, int flags, int *ret_fd, char *err,
-			size_t err_bytes)
+int ol_local_folder_enter(int at_fd, const char *name, int flags, int *ret_fd, char *err,
+			  size_t err_bytes)
 {
 	int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags), rc;
 
@@ -129,18 +132,77 @@ static int shards_make(const struct ol_local *local, int job_fd, char *err, size
 	return rc;
 }
 
+bool ol_local_still_there(int path_fd, const char *job, int job_fd)
+{
+	int fd = openat(path_fd, job, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat at_name, ours;
+	bool same;
+
+	if (fd < 0)
+		return false;
+	same = fstat(fd, &at_name) == 0 && fstat(job_fd, &ours) == 0 &&
+	       at_name.st_ino == ours.st_ino;
+	close(fd);
+	return same;
+}
+
+/*
+ * job_share -- hold the job's folder, so that it is not removed while this handle has it open
+ *
+ * A lock of the whole folder, shared by all handles, which ends with the process and its children. Whoever
+ * removes the job has it alone. 0; -EAGAIN: the folder was removed, or is being; or -errno
+ */
+static int job_share(int path_fd, const char *job, int job_fd)
+{
+	int rc;
+
+	do
+		rc = flock(job_fd, LOCK_SH | LOCK_NB);
+	while (rc != 0 && errno == EINTR);
+	if (rc != 0)
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	return ol_local_still_there(path_fd, job, job_fd) ? 0 : -EAGAIN;
+}
+
+/* job_open -- -EAGAIN as above, with no line */
+static int job_open(int path_fd, const char *job, int *ret_fd, char *err, size_t err_bytes)
+{
+	int job_fd = -1, rc = folder_make(path_fd, job, err, err_bytes);
+
+	if (rc == 0)
+		rc = ol_local_folder_enter(path_fd, job, O_NOFOLLOW, &job_fd, err, err_bytes);
+	if (rc == -ENOENT)
+		return -EAGAIN; /* it was there */
+	if (rc != 0)
+		return rc;
+	rc = job_share(path_fd, job, job_fd);
+	if (rc == 0) {
+		*ret_fd = job_fd;
+		return 0;
+	}
+	close(job_fd);
+	if (rc != -EAGAIN)
+		snprintf(err, err_bytes, "%s cannot be locked: %s", job, strerror(-rc));
+	return rc;
+}
+
 int ol_local_folder_open(struct ol_local *local, char *err, size_t err_bytes)
 {
 	const struct ol_coord_opts *opts = &local->coord->opts;
 	int path_fd = -1, job_fd = -1, rc;
 
-	rc = folder_enter(AT_FDCWD, local->path, 0, &path_fd, err, err_bytes);
+	rc = ol_local_folder_enter(AT_FDCWD, local->path, 0, &path_fd, err, err_bytes);
 	if (rc != 0)
 		return rc;
-	rc = folder_make(path_fd, opts->job, err, err_bytes);
-	if (rc == 0)
-		rc = folder_enter(path_fd, opts->job, O_NOFOLLOW, &job_fd, err, err_bytes);
+	rc = -EAGAIN;
+	for (unsigned i = 0; i < REMOVAL_TRIES && rc == -EAGAIN; i++) {
+		if (i > 0)
+			(void)poll(NULL, 0, REMOVAL_MS); /* whoever removes it is about to end */
+		rc = job_open(path_fd, opts->job, &job_fd, err, err_bytes);
+	}
 	close(path_fd);
+	if (rc == -EAGAIN)
+		snprintf(err, err_bytes, "job %s is being removed", opts->job);
 	if (rc != 0)
 		return rc;
 	rc = shards_make(local, job_fd, err, err_bytes);

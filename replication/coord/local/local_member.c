@@ -144,6 +144,36 @@ static int names_read(const struct ol_local *local, uint32_t shard, uint64_t *id
 	return (int)count;
 }
 
+int ol_local_members_peek(const struct ol_local *local, uint32_t shard,
+			  struct ol_member members[OL_MEMBERS_MAX], uint32_t *ret_count)
+{
+	uint64_t ids[OL_LOCAL_NAMES_MAX];
+	bool crowded = false;
+	int named = names_read(local, shard, ids, &crowded), live = 0;
+
+	*ret_count = 0;
+	for (int i = 0; i < named; i++) {
+		char name[OL_LOCAL_NAME_MAX], text[OL_LOCAL_TEXT_MAX];
+		ssize_t bytes;
+		int fd;
+
+		ol_local_member_name(shard, ids[i], member_end, name);
+		fd = openat(local->job_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd < 0)
+			continue;
+		if (is_locked(fd)) {
+			live++;
+			bytes = ol_local_file_read(fd, text);
+			if (bytes > 0 && *ret_count < OL_MEMBERS_MAX &&
+			    ol_local_member_decode(text, (size_t)bytes, ids[i],
+						   &members[*ret_count]) == 0)
+				++*ret_count;
+		}
+		close(fd);
+	}
+	return named < 0 ? named : live;
+}
+
 /* members_stage -- collect the live members, old ones first */
 static void members_stage(const struct ol_local *local, uint32_t shard, const uint64_t *ids,
 			  int count, struct ol_local_members *staged, bool *ret_crowded)

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void view_name(uint32_t shard, uint64_t version, char name[OL_LOCAL_NAME_MAX])
@@ -115,6 +116,25 @@ static int catch_up(struct ol_local *local, uint32_t shard)
 		}
 	}
 	return moved;
+}
+
+int ol_local_view_newest(const struct ol_local *local, uint32_t shard, uint64_t *ret_version,
+			 struct ol_view *ret_view, int64_t *ret_changed_ms)
+{
+	uint64_t version = newest_find(local, shard);
+	char name[OL_LOCAL_NAME_MAX];
+	struct stat st;
+	int rc = version == 0 ? -ENOENT : view_read(local, shard, version, ret_view);
+
+	while (rc == -EBADMSG &&
+	       !view_absent(local, shard, version + 1)) /* a newer one came, and emptied it */
+		rc = view_read(local, shard, ++version, ret_view);
+	*ret_version = version;
+	view_name(shard, version, name);
+	*ret_changed_ms = 0;
+	if (version != 0 && fstatat(local->job_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		*ret_changed_ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	return rc == -ENOENT ? 0 : rc;
 }
 
 void ol_local_view_look(struct ol_local *local, uint32_t shard)

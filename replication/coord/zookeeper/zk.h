@@ -3,7 +3,8 @@
 /*
  * zk.h -- what the parts of the ZooKeeper back end share
  *
- *	zookeeper.c   sessions, access, the thread
+ *	zookeeper.c   sessions, the thread
+ *	zk_address.h  the address, users and rights
  *	zk_view.c     views: read, watched, proposed
  *	zk_member.c   members: the same, and our own one
  *	zk_event.c    the library's callbacks, which only queue their arguments
@@ -14,16 +15,14 @@
 #ifndef OL_REPLICATION_COORD_ZOOKEEPER_ZK_H
 #define OL_REPLICATION_COORD_ZOOKEEPER_ZK_H
 
-#define THREADED /* which half of zookeeper.h */
 #include <pthread.h>
-#include <zookeeper/zookeeper.h>
 
-#include "replication/coord/coord_internal.h"
+#include "replication/coord/zookeeper/zk_address.h"
 
 enum {
-	ZK_PATH_MAX = 160,
-	ZK_PASSWORD_BYTES = 64,
-	ZK_NAME_BYTES = 48,
+	ZK_PATH_MAX = ZK_CHROOT_MAX + 160,
+	ZK_FOLDER_MAX = ZK_CHROOT_MAX + sizeof("/outlast"),
+	ZK_ROOT_MAX = ZK_FOLDER_MAX + 1 + OL_COORD_JOB_MAX,
 };
 
 #define ZK_NS_PER_MS UINT64_C(1000000)
@@ -63,7 +62,7 @@ struct zk_event {
 	const struct zk_ref *ref;
 	int rc; /* the library's */
 	int64_t created; /* zxid that made the node of the view */
-	int64_t number; /* state of the session; zxid of the view; owner; 1: only ours */
+	int64_t number; /* state of the session; zxid of the view; owner; bits of enum zk_list */
 	uint64_t version; /* of the view, ours */
 	size_t bytes;
 	uint8_t data[]; /* text, or members' ids */
@@ -107,14 +106,10 @@ struct zk_shard {
 
 struct zk {
 	struct ol_coord *coord;
-	const char *hosts;
-	char root[sizeof("/outlast/") + OL_COORD_JOB_MAX]; /* /outlast/JOB */
-	/* Of digest, with the user; empty: no secret, or not that of those who may write */
-	char password[ZK_PASSWORD_BYTES];
-	char owner[ZK_PASSWORD_BYTES];
-	char names[2][ZK_NAME_BYTES]; /* of both in access lists … */
-	struct ACL entries[2];
-	struct ACL_vector acl; /* … and the list of what we make */
+	struct zk_address address;
+	char folder[ZK_FOLDER_MAX]; /* CHROOT/outlast */
+	char root[ZK_ROOT_MAX]; /* CHROOT/outlast/JOB */
+	struct zk_access access;
 	pthread_t thread;
 
 	pthread_mutex_t lock; /* the next five */
@@ -132,6 +127,7 @@ struct zk {
 	bool up; /* there is a connection */
 	bool introduced; /* the library has the passwords */
 	bool waits; /* until another begins the job; this was logged */
+	bool exposed; /* anybody may change the job, though a file was given; this was logged */
 	bool made; /* the folders above the shards, in this session */
 	bool granted; /* access, in this connection */
 	bool connected; /* as told to the handle */
@@ -153,7 +149,7 @@ struct zk {
 
 /* zk_event.c */
 
-/* The library's callbacks; arg is a zk_ref. zk_on_acl: number is 1 if only this job has access */
+/* The library's callbacks; arg is a zk_ref */
 void zk_on_session(zhandle_t *zh, int type, int state, const char *path, void *arg);
 void zk_on_watch(zhandle_t *zh, int type, int state, const char *path, void *arg);
 void zk_on_void(int rc, const void *arg);
@@ -181,12 +177,8 @@ void zk_forget(struct zk *zk, uint32_t shard);
 bool zk_watches(const struct zk *zk, uint32_t shard);
 void zk_path_shard(const struct zk *zk, uint32_t shard, const char *below, char path[ZK_PATH_MAX]);
 void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[ZK_PATH_MAX]);
-/* zk_only_reads -- it has no right to make anything: what is missing, others will make */
-bool zk_only_reads(const struct zk *zk);
 /* zk_wait -- something is missing that others will make: look again soon */
 void zk_wait(struct zk *zk);
-/* zk_acl -- the access list of nodes that we make */
-const struct ACL_vector *zk_acl(const struct zk *zk);
 
 /* zk_view.c, zk_member.c: reads, callers' wishes, and answers */
 

@@ -126,23 +126,12 @@ void zk_on_names(int rc, const struct String_vector *names, const void *arg)
 	event_queue(ref->zk, event);
 }
 
-static bool names_user(const struct ACL *entry, const char *user)
-{
-	return strcmp(entry->id.scheme, "digest") == 0 &&
-	       strncmp(entry->id.id, user, strlen(user)) == 0;
-}
-
-/* This client could read the list, so it is among those named. If two users of these names are named,
- * only this job has access. */
 void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg)
 {
-	bool ours = false;
+	const struct zk_ref *ref = arg;
 
-	(void)stat;
-	if (rc == ZOK && acl != NULL && acl->count == 2)
-		ours = names_user(&acl->data[0], "outlast-servers:") &&
-		       names_user(&acl->data[1], "outlast:") && acl->data[1].perms == ZOO_PERM_READ;
-	queue_number(arg, rc, ours);
+	(void)stat; /* the access is not changed any more once there is a session */
+	queue_number(ref, rc, rc == ZOK && acl != NULL ? zk_access_list(&ref->zk->access, acl) : 0);
 }
 
 void zk_events_free(struct zk_event *event)

@@ -130,7 +130,7 @@ static void shard_make(struct zk *zk, uint32_t shard)
 		int rc;
 
 		zk_path_shard(zk, shard, below[i], path);
-		rc = zoo_acreate(zk->zh, path, "", 0, zk_acl(zk), ZOO_PERSISTENT, zk_on_string,
+		rc = zoo_acreate(zk->zh, path, "", 0, &zk->access.acl, ZOO_PERSISTENT, zk_on_string,
 				 &zk->shards[shard].refs[ZK_MADE]);
 		if (rc != ZOK)
 			zk_trouble(zk, path, rc);
@@ -141,7 +141,7 @@ static void members_answer(struct zk *zk, uint32_t shard, struct zk_event *event
 {
 	struct zk_shard *s = &zk->shards[shard];
 
-	if (event->rc == ZNONODE && zk_only_reads(zk)) { /* a server will make it */
+	if (event->rc == ZNONODE && zk_access_only_reads(&zk->access)) { /* a server will make it */
 		s->staged.count = 0;
 		members_done(zk, shard);
 		zk_wait(zk);
@@ -217,7 +217,7 @@ void zk_join(struct zk *zk)
 	    !ol_coord_wish_member(zk->coord, &shard, &member) || !zk->shards[shard].view_seen)
 		return;
 	zk_path_member(zk, shard, member.id, path);
-	rc = zoo_acreate(zk->zh, path, text, (int)ol_member_encode(&member, text), zk_acl(zk),
+	rc = zoo_acreate(zk->zh, path, text, (int)ol_member_encode(&member, text), &zk->access.acl,
 			 ZOO_EPHEMERAL, zk_on_string, &zk->shards[shard].refs[ZK_JOINED]);
 	zk->joining = rc == ZOK;
 	if (rc != ZOK)

@@ -174,7 +174,7 @@ void zk_view_propose(struct zk *zk, uint32_t shard)
 	bytes = (int)ol_view_encode(&next, text);
 	zk_path_shard(zk, shard, "/view", path);
 	if (version == 0)
-		rc = zoo_acreate(zk->zh, path, text, bytes, zk_acl(zk), ZOO_PERSISTENT,
+		rc = zoo_acreate(zk->zh, path, text, bytes, &zk->access.acl, ZOO_PERSISTENT,
 				 zk_on_string, &s->refs[ZK_PROPOSED]);
 	else if (version > INT32_MAX)
 		rc = ZBADARGUMENTS;

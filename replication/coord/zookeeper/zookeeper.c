@@ -3,15 +3,10 @@
 /*
  * zookeeper.c -- views and members in a ZooKeeper ensemble
  *
- *	/outlast                              any client may add a job
- *	/outlast/JOB                          from here on: holders of the secrets, if there are any
- *	/outlast/JOB/shardN/view              text of the view; its data version + 1 is our version
- *	/outlast/JOB/shardN/members/ID        ID in 16 hex digits; ephemeral; text of the member
- *
- * A secret becomes the password of ZooKeeper's "digest" scheme. The library sends it in clear. Users
- * of two names are in each access list: "outlast-servers" may do everything, "outlast" may read. A
- * user's name there is its name and the SHA-1 of name and password, in base64: what the ensemble
- * calls DigestAlg is to be SHA1, its default.
+ *	CHROOT/outlast                    any client may add a job, or the user of a file (zk_address.h)
+ *	CHROOT/outlast/JOB                from here on: holders of the secrets, if there are any
+ *	…/JOB/shardN/view                 text of the view; its data version + 1 is our version
+ *	…/JOB/shardN/members/ID           ID in 16 hex digits; ephemeral; text of the member
  *
  * Lease. A sign of life is sent every quarter of the session's timeout. It is a sync, so the leader
  * answers it, not only the server at the other end of the connection. Every half tick that server
@@ -21,17 +16,14 @@
  * which may be late, and the lease counts from when the sign before was sent.
  */
 
-#include "replication/coord/zookeeper/zk.h"
+#include "replication/coord/zookeeper/zk_client.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <openssl/evp.h>
-#include <openssl/sha.h>
 
 enum {
 	LEAVE_MS = 500, /* stop() waits this long for the answer that the member is gone */
@@ -49,73 +41,6 @@ void zk_path_shard(const struct zk *zk, uint32_t shard, const char *below, char 
 void zk_path_member(const struct zk *zk, uint32_t shard, uint64_t id, char path[ZK_PATH_MAX])
 {
 	snprintf(path, ZK_PATH_MAX, "%s/shard%" PRIu32 "/members/%016" PRIx64, zk->root, shard, id);
-}
-
-bool zk_only_reads(const struct zk *zk)
-{
-	return zk->password[0] != '\0' && zk->owner[0] == '\0';
-}
-
-const struct ACL_vector *zk_acl(const struct zk *zk)
-{
-	return zk->password[0] != '\0' ? &zk->acl : &ZOO_OPEN_ACL_UNSAFE;
-}
-
-/* user:password, the password in hex: a function of secret and job; "" where there is no secret */
-static int password_derive(const struct ol_coord_opts *opts, ol_coord_mac_fn *derive,
-			   const char *user, char password[ZK_PASSWORD_BYTES])
-{
-	static const char label[] = "outlast: password in zookeeper of job ";
-	char text[sizeof(label) + OL_COORD_JOB_MAX];
-	uint8_t mac[OL_COORD_MAC_BYTES];
-	size_t at;
-	int rc;
-
-	if (derive == NULL)
-		return 0;
-	snprintf(text, sizeof(text), "%s%s", label, opts->job);
-	rc = derive(opts->mac_arg, text, strlen(text), mac);
-	if (rc != 0)
-		return rc == -EPERM ? 0 : -EIO;
-	at = (size_t)snprintf(password, ZK_PASSWORD_BYTES, "%s:", user);
-	for (unsigned i = 0; i < sizeof(mac); i++)
-		at += (size_t)snprintf(password + at, ZK_PASSWORD_BYTES - at, "%02x", mac[i]);
-	return 0;
-}
-
-/* An entry of an access list for the user of this password */
-static int entry_make(const char *password, int32_t rights, char name[ZK_NAME_BYTES],
-		      struct ACL *ret_entry)
-{
-	static char scheme[] = "digest";
-	const size_t user = strcspn(password, ":") + 1;
-	uint8_t sum[EVP_MAX_MD_SIZE];
-	unsigned bytes = 0;
-
-	static_assert(sizeof("outlast-servers:") + 4 * ((SHA_DIGEST_LENGTH + 2) / 3) <=
-			      ZK_NAME_BYTES,
-		      "a name and its base64 fit");
-	if (EVP_Digest(password, strlen(password), sum, &bytes, EVP_sha1(), NULL) != 1)
-		return -EIO;
-	memcpy(name, password, user);
-	EVP_EncodeBlock((unsigned char *)name + user, sum, (int)bytes);
-	*ret_entry = (struct ACL){ .perms = rights, .id = { .scheme = scheme, .id = name } };
-	return 0;
-}
-
-static int access_derive(struct zk *zk, const struct ol_coord_opts *opts)
-{
-	int rc = password_derive(opts, opts->mac, "outlast", zk->password);
-
-	if (rc == 0)
-		rc = password_derive(opts, opts->owner_mac, "outlast-servers", zk->owner);
-	if (rc != 0 || zk->owner[0] == '\0')
-		return rc;
-	rc = entry_make(zk->owner, ZOO_PERM_ALL, zk->names[0], &zk->entries[0]);
-	if (rc == 0)
-		rc = entry_make(zk->password, ZOO_PERM_READ, zk->names[1], &zk->entries[1]);
-	zk->acl = (struct ACL_vector){ .count = 2, .data = zk->entries };
-	return rc;
 }
 
 /* Failures, and reports to the handle */
@@ -136,13 +61,27 @@ void zk_trouble(struct zk *zk, const char *what, int rc)
 	zk->retry_ns = after_ms(zk->timeout_ms / SIGNS);
 }
 
-static void access_refuse(struct zk *zk, const char *why)
+static void refuse(struct zk *zk, int rc, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void refuse(struct zk *zk, int rc, const char *format, ...)
 {
+	char why[OL_COORD_LINE_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
 	if (zk->settled && !zk->troubled)
 		ol_coord_log(zk->coord, "zookeeper: %s", why);
 	zk->troubled = zk->settled = true;
 	zk->retry_ns = after_ms(zk->timeout_ms);
-	ol_coord_settle(zk->coord, -EACCES, why);
+	ol_coord_settle(zk->coord, rc, why);
+}
+
+static void access_refuse(struct zk *zk, const char *why)
+{
+	refuse(zk, -EACCES, "%s", why);
 }
 
 bool zk_watches(const struct zk *zk, uint32_t shard)
@@ -204,17 +143,17 @@ void zk_forget(struct zk *zk, uint32_t shard)
 /* It is no failure if a folder exists */
 static void root_make(struct zk *zk)
 {
-	struct ACL anyone = { .perms = ZOO_PERM_READ | ZOO_PERM_CREATE | ZOO_PERM_DELETE,
-			      .id = ZOO_ANYONE_ID_UNSAFE };
-	const struct ACL_vector open = { .count = 1, .data = &anyone };
 	const struct zk_ref *ref = &zk->shards[0].refs[ZK_MADE];
+	struct ACL_vector acl;
+	struct ACL entries[2];
 	int rc;
 
 	zk->made = true;
-	rc = zoo_acreate(zk->zh, "/outlast", "", 0, &open, ZOO_PERSISTENT, zk_on_string, ref);
+	zk_access_folder(&zk->access, entries, &acl);
+	rc = zoo_acreate(zk->zh, zk->folder, "", 0, &acl, ZOO_PERSISTENT, zk_on_string, ref);
 	if (rc == ZOK)
-		rc = zoo_acreate(zk->zh, zk->root, "", 0, zk_acl(zk), ZOO_PERSISTENT, zk_on_string,
-				 ref);
+		rc = zoo_acreate(zk->zh, zk->root, "", 0, &zk->access.acl, ZOO_PERSISTENT,
+				 zk_on_string, ref);
 	if (rc != ZOK)
 		zk_trouble(zk, zk->root, rc);
 }
@@ -227,22 +166,13 @@ static void access_ask(struct zk *zk)
 		zk_trouble(zk, zk->root, rc);
 }
 
-static bool password_tell(struct zk *zk, const char *password)
-{
-	int rc = ZOK;
-
-	if (password[0] != '\0')
-		rc = zoo_add_auth(zk->zh, "digest", password, (int)strlen(password), NULL, NULL);
-	if (rc != ZOK)
-		zk_trouble(zk, "password", rc);
-	return rc == ZOK;
-}
-
-/* The library repeats it when it connects again */
 static bool introduce(struct zk *zk)
 {
-	if (!zk->introduced)
-		zk->introduced = password_tell(zk, zk->password) && password_tell(zk, zk->owner);
+	int rc = zk->introduced ? ZOK : zk_access_introduce(&zk->access, zk->zh);
+
+	zk->introduced = rc == ZOK;
+	if (rc != ZOK)
+		zk_trouble(zk, "password", rc);
 	return zk->introduced;
 }
 
@@ -262,37 +192,78 @@ static void session_begin(struct zk *zk)
 		access_ask(zk);
 }
 
-static void access_answer(struct zk *zk, const struct zk_event *event)
+/* access_missing -- there is no node of the job */
+static void access_missing(struct zk *zk)
 {
-	bool secret = zk->password[0] != '\0';
+	const char *chroot = zk->address.chroot;
 
-	if (event->rc == ZNONODE && zk_only_reads(zk)) {
+	if (zk_access_only_reads(&zk->access)) {
 		if (!zk->waits)
 			ol_coord_log(zk->coord,
 				     "zookeeper: no server has begun the job yet: waiting for one");
 		zk->waits = true;
 		zk_wait(zk);
-		return;
-	}
-	if (event->rc == ZNONODE && !zk->made) {
+	} else if (!zk->made) {
 		root_make(zk);
 		access_ask(zk);
+	} else if (chroot[0] != '\0') {
+		refuse(zk, -ENOENT,
+		       "there is no node %s in the ensemble: make it (outlast coord --make-root), or "
+		       "correct the address",
+		       chroot);
+	} else {
+		zk_trouble(zk, zk->root, ZNONODE);
+	}
+}
+
+/* access_closed -- the job is there, and this client may not read it */
+static void access_closed(struct zk *zk)
+{
+	const bool keyless = zk->access.keyless || zk->access.password[0] == '\0';
+
+	if (!keyless)
+		access_refuse(zk, "the job was begun with another secret");
+	else if (zk->access.credential[0] != '\0')
+		access_refuse(zk,
+			      "the job was begun with a secret, or by another user than that of "
+			      "?auth=FILE, or with another password");
+	else
+		access_refuse(zk, "the job was begun with a secret, and none was given");
+}
+
+static void access_answer(struct zk *zk, const struct zk_event *event)
+{
+	const bool open = (event->number & ZK_LIST_OPEN) != 0;
+	const bool filed = zk->access.keyless && zk->access.credential[0] != '\0';
+
+	if (event->rc == ZNONODE) {
+		access_missing(zk);
 		return;
 	}
 	if (event->rc == ZNOAUTH) {
-		access_refuse(zk, secret ? "the job was begun with another secret"
-					 : "the job was begun with a secret, and none was given");
+		access_closed(zk);
 		return;
 	}
 	if (event->rc != ZOK) {
 		zk_trouble(zk, zk->root, event->rc);
 		return;
 	}
-	if (secret && event->number != 1) {
+	if (zk->access.password[0] != '\0' && (event->number & ZK_LIST_OURS) == 0 &&
+	    !(open && filed)) {
 		access_refuse(
 			zk,
-			"the job was begun without a secret: delete its node, or use another name");
+			open ? "the job was begun without a secret: delete its node, or use another "
+			       "name"
+			     : "the job was begun with another secret, or by another user: give its "
+			       "key, and the ?auth=FILE that it was begun with");
 		return;
+	}
+	if (filed && open && !zk->exposed) {
+		ol_coord_log(zk->coord,
+			     "zookeeper: the job was begun without ?auth=FILE and without a "
+			     "key: anybody who reaches the ensemble may change its views");
+		zk->exposed = true;
+		zk->access.acl = zk->access.open_acl; /* those who began it must be able to read */
 	}
 	if (!zk->up)
 		return;
@@ -308,8 +279,14 @@ static void access_answer(struct zk *zk, const struct zk_event *event)
 
 static void made_answer(struct zk *zk, int rc)
 {
-	if (rc == ZNOAUTH)
-		access_refuse(zk, "no right to make nodes under /outlast");
+	if (rc == ZNOAUTH && zk->access.credential[0] != '\0')
+		refuse(zk, -EACCES,
+		       "the user of %s has no right to make nodes under %s: another password?",
+		       zk->address.file, zk->folder);
+	else if (rc == ZNOAUTH)
+		refuse(zk, -EACCES,
+		       "no right to make nodes under %s: give a user that has it, by ?auth=FILE",
+		       zk->folder);
 	else if (rc != ZOK && rc != ZNODEEXISTS && rc != ZNONODE)
 		zk_trouble(zk, zk->root, rc);
 }
@@ -394,13 +371,13 @@ static void session_open(struct zk *zk)
 	const struct ol_coord_opts *opts = &zk->coord->opts;
 
 	zk->sign_known_ns = ol_coord_now_ns();
-	zk->zh = zookeeper_init(zk->hosts, zk_on_session, (int)opts->lease_ms, NULL,
+	zk->zh = zookeeper_init(zk->address.hosts, zk_on_session, (int)opts->lease_ms, NULL,
 				&zk->shards[0].refs[ZK_SESSION], ZOO_NO_LOG_CLIENTENV);
 	if (zk->zh == NULL) {
 		zk->open_ns = after_ms(OPEN_AGAIN_MS);
 		if (!zk->troubled)
-			ol_coord_log(zk->coord, "zookeeper: no such host in %s: %s", zk->hosts,
-				     strerror(errno));
+			ol_coord_log(zk->coord, "zookeeper: no such host in %s: %s",
+				     zk->address.hosts, strerror(errno));
 		zk->troubled = true;
 		return;
 	}
@@ -549,32 +526,6 @@ static void *zk_run(void *arg)
 
 /* The back end */
 
-/* HOST:PORT,HOST:PORT: the library's error would not name the bad one */
-static int hosts_check(const char *hosts, char *err, size_t err_bytes)
-{
-	const char *at = hosts;
-
-	for (;;) {
-		size_t bytes = strcspn(at, ",");
-		const char *colon = memrchr(at, ':', bytes);
-		char *end = NULL;
-		unsigned long port = 0;
-
-		if (colon != NULL && colon != at && colon[1] >= '0' && colon[1] <= '9')
-			port = strtoul(colon + 1, &end, 10);
-		if (end != at + bytes || port == 0 || port > UINT16_MAX ||
-		    strcspn(at, "/ \t") < bytes) {
-			snprintf(err, err_bytes,
-				 "\"%.*s\" is not HOST:PORT; wanted: zk:HOST:PORT,HOST:PORT",
-				 (int)bytes, at);
-			return -EINVAL;
-		}
-		if (at[bytes] == '\0')
-			return 0;
-		at += bytes + 1;
-	}
-}
-
 static void refs_init(struct zk *zk)
 {
 	for (uint32_t i = 0; i < zk->coord->opts.shard_count; i++) {
@@ -590,13 +541,15 @@ static void refs_init(struct zk *zk)
 
 static void zk_destroy(struct zk *zk)
 {
+	explicit_bzero(&zk->access, sizeof(zk->access));
+	explicit_bzero(&zk->address, sizeof(zk->address));
 	pthread_cond_destroy(&zk->cond);
 	pthread_mutex_destroy(&zk->lock);
 	free(zk->shards);
 	free(zk);
 }
 
-static struct zk *zk_create(struct ol_coord *coord)
+static struct zk *zk_create(struct ol_coord *coord, const struct zk_address *address)
 {
 	struct zk *zk = calloc(1, sizeof(*zk));
 	pthread_condattr_t attr;
@@ -604,7 +557,7 @@ static struct zk *zk_create(struct ol_coord *coord)
 	if (zk == NULL)
 		return NULL;
 	zk->coord = coord;
-	zk->hosts = coord->opts.addr + strlen("zk:");
+	zk->address = *address;
 	zk->timeout_ms = zk->timeout_told_ms = coord->opts.lease_ms;
 	zk->last = &zk->first;
 	zk->shards = calloc(coord->opts.shard_count, sizeof(*zk->shards));
@@ -613,7 +566,8 @@ static struct zk *zk_create(struct ol_coord *coord)
 		return NULL;
 	}
 	refs_init(zk);
-	snprintf(zk->root, sizeof(zk->root), "/outlast/%s", coord->opts.job);
+	snprintf(zk->folder, sizeof(zk->folder), "%s/outlast", address->chroot);
+	snprintf(zk->root, sizeof(zk->root), "%s/%s", zk->folder, coord->opts.job);
 	pthread_mutex_init(&zk->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -624,19 +578,27 @@ static struct zk *zk_create(struct ol_coord *coord)
 
 static int zk_start(struct ol_coord *coord, void **ret_back, char *err, size_t err_bytes)
 {
+	struct zk_address address;
+	struct zk_secret secret;
 	struct zk *zk;
 	int rc;
 
-	rc = hosts_check(coord->opts.addr + strlen("zk:"), err, err_bytes);
+	rc = zk_address_read(coord->opts.addr, &address, err, err_bytes);
 	if (rc != 0)
 		return rc;
 	zoo_set_debug_level((ZooLogLevel)0); /* the library would write to stderr */
-	zk = zk_create(coord);
+	zk = zk_create(coord, &address);
+	explicit_bzero(&address, sizeof(address));
 	if (zk == NULL) {
 		snprintf(err, err_bytes, "no memory for a coordinator's client");
 		return -ENOMEM;
 	}
-	rc = access_derive(zk, &coord->opts);
+	secret = (struct zk_secret){ .job = coord->opts.job,
+				     .mac = coord->opts.mac,
+				     .owner_mac = coord->opts.owner_mac,
+				     .mac_arg = coord->opts.mac_arg,
+				     .keyless = coord->opts.keyless };
+	rc = zk_access_derive(&zk->address, &secret, &zk->access);
 	if (rc != 0) {
 		snprintf(err, err_bytes,
 			 "no password of a secret can be made: the crypto library fails");
@@ -669,4 +631,8 @@ const struct ol_coord_backend ol_coord_zookeeper = {
 	.start = zk_start,
 	.wake = zk_wake,
 	.stop = zk_stop,
+	.list = zk_list,
+	.remove = zk_remove,
+	.make_root = zk_make_root,
+	.examine = zk_examine,
 };

@@ -32,6 +32,14 @@ class Op:
         owner.keep.append(self.c)
 
 
+class Lent:
+    """A gradient buffer of the library. Calls of it set both when they are over, also by Ctrl-C."""
+
+    def __init__(self, pointer: object = None) -> None:
+        self.pointer = pointer  # None: none is lent
+        self.pushed = False  # one was; whoever has looked at it sets it back
+
+
 class Owner:
     """The worker of the library. It is closed when nobody sees its memory any more."""
 
@@ -40,6 +48,7 @@ class Owner:
         self.views = 0
         self.closing = False
         self.keep: list[object] = []  # ol_worker_close() writes to ops in flight
+        self.ends: dict[int, Callable[[], None] | None] = {}
         self.lock = threading.RLock()  # a view may go while another one is made
 
     def view(self, pointer: object, count: int) -> object:
@@ -54,6 +63,13 @@ class Owner:
             self.views -= 1
             self.close_if_unseen()
 
+    def at_end(self, address: int, call: Callable[[], None] | None) -> None:
+        """Call it, if anything, right before the memory at this address is unmapped."""
+        self.ends[address] = call
+
+    def is_at_end(self, address: int) -> bool:
+        return address in self.ends
+
     def close(self) -> None:
         with self.lock:
             self.closing = True
@@ -63,6 +79,8 @@ class Owner:
         if not self.closing or self.views > 0 or self.worker is None:
             return
         worker, self.worker = self.worker, None
+        for call in filter(None, self.ends.values()):
+            call()
         lib.ol_worker_adopt(worker)  # the last view may have gone in another thread
         lib.ol_worker_close(worker)
         os.close(self.cancel_fd)
@@ -112,6 +130,7 @@ class Handle:
         self._views: dict[int, object] = {}
         self._version_out = ffi.new("uint64_t *")
         self._tensors: tuple[_tensor.Tensor, ...] = ()
+        self._shard_info = ffi.new("struct ol_shard_info *")
         self._owner: Owner | None = None  # what follows may fail
         self._owner = open_worker(options)
         self._thread, self._pid = threading.get_ident(), os.getpid()
@@ -122,6 +141,8 @@ class Handle:
         self.shard_count: int = info.shard_count
         self.transport: str = text(info.transport)
         self.zero_copy: bool = info.zero_copy != 0
+        found = map(self._shard, range(self.shard_count))
+        self.shards: list[tuple[int, int]] = [(shard.first, shard.count) for shard in found]
 
     def __enter__(self) -> "Self":
         return self
@@ -145,8 +166,7 @@ class Handle:
         owner = self._owner
         if owner is None or self._is_parents():
             return
-        if threading.get_ident() != self._thread:
-            raise _errors.make(lib.OL_E_THREAD)
+        self._check_thread()
         self._owner = None
         closers, self._closers = self._closers, []
         for closer in closers:
@@ -178,6 +198,12 @@ class Handle:
 
         self._closers.append(call)
 
+    def _check_thread(self) -> None:
+        """For calls whose C function does nothing in a thread, or a child of a fork, that is not its
+        own."""
+        if threading.get_ident() != self._thread or self._is_parents():
+            raise _errors.make(lib.OL_E_THREAD)
+
     def _is_parents(self) -> bool:
         """This process is a child of the one that opened it, where its memory is not mapped."""
         return os.getpid() != self._pid
@@ -195,6 +221,26 @@ class Handle:
             self._worker()
             found = self._views[address] = self._owner.view(pointer, self.param_count)
         return found
+
+    def _shard(self, shard: int) -> object:
+        """Place and versions of a shard, until the next such call."""
+        rc = lib.ol_shard_info_sized(self._worker(), shard, self._shard_info,
+                                     ffi.sizeof("struct ol_shard_info"))
+        if rc != 0:
+            raise _errors.make(rc)
+        return self._shard_info
+
+    def _shards_of(self, span: tuple[int, int] | None) -> range:
+        """The shards that a span is made of; None: all. ValueError: it is no whole shards."""
+        if span is None:
+            return range(self.shard_count)
+        first, count = span
+        within = [shard for shard, (begin, size) in enumerate(self.shards)
+                  if first <= begin and begin + size <= first + count]
+        if not within or sum(self.shards[shard][1] for shard in within) != count:
+            raise ValueError(f"span {span}: it is one of the job's shards, or several that follow "
+                             f"each other, as (first, count): {self.shards}")
+        return range(within[0], within[-1] + 1)
 
     def _weights(self) -> tuple[object, int]:
         """Pointer to the mirror, NULL before the first pull, and its version."""
@@ -263,17 +309,30 @@ class Handle:
 
         A program that computes for seconds between two calls should call it now and then.
         """
+        self._check_thread()
         lib.ol_worker_poll(self._worker())
 
-    def newest(self) -> int:
-        """The newest version that the servers are known to have. Asks them again; the answer
-        comes with a later call. Never blocks."""
-        return lib.ol_newest(self._worker())
+    def newest(self, span: tuple[int, int] | None = None) -> int:
+        """The newest version that the servers are known to have, of a span or (None) of all shards.
+        Asks them again; the answer comes with a later call. Never blocks."""
+        self._check_thread()
+        found = lib.ol_newest(self._worker())
+        if span is None:
+            return found
+        return min(self._shard(shard).newest for shard in self._shards_of(span))
 
     def _pull_until(self, newest: bool, deadline: float,
-                    between: Callable[[], None] | None = None) -> None:
+                    between: Callable[[], None] | None = None,
+                    span: tuple[int, int] | None = None) -> None:
         flags = lib.OL_PULL_NEWEST if newest else 0
-        rc = lib.ol_pull(self._worker(), flags, self._fresh(self._pull_op))
+        if span is None:
+            rc = lib.ol_pull(self._worker(), flags, self._fresh(self._pull_op))
+        else:
+            self._shards_of(span)  # it is one
+            rc = lib.ol_pull_span(self._worker(), flags, *span, self._fresh(self._pull_op))
+        if rc == -errno.ENODATA:
+            self._pull_op.lent = False
+            raise _errors.Error("no weights yet: pull() all of them before a span", rc)
         if rc == 0:
             rc = self._wait(self._pull_op, deadline, between)
         self._pull_op.lent = False

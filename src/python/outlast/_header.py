@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The declarations of outlast.h, outlast_rule.h and outlast_tensor.h, in the form that cffi reads.
+"""The declarations of the headers of NAMES, in the form that cffi reads.
 
 The headers are the only description of the interface: nothing is declared twice, so nothing can
 drift. A struct that grew since travels with its size, as the header's comment SIZES says.
@@ -8,7 +8,7 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-NAMES = ("outlast.h", "outlast_rule.h", "outlast_tensor.h")
+NAMES = ("outlast.h", "outlast_rule.h", "outlast_span.h", "outlast_tensor.h")
 PLACES = (HERE, HERE.parents[1] / "include")  # in an installed package; in the source tree
 
 

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A worker's and a reader's view of a job, with numpy arrays."""
 import errno
+import numbers
 import os
 import select
 import stat
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy
 
 from . import _errors
-from ._handle import SLICE_MS, Handle, Op, deadline_of
+from ._handle import SLICE_MS, Handle, Lent, Op, deadline_of
 from ._library import ffi, lib, text
 from ._rule import Rule, fault, pack, unpack
-from ._tensor import Tensor
+from ._tensor import Tensor, is_model, of_array, of_model, others_of, table_of
 
 KEY_BYTES_MAX = 255
 OUTAGES = {"end": "OL_OUTAGE_END", "wait": "OL_OUTAGE_WAIT", "continue": "OL_OUTAGE_CONTINUE"}
+QUEUES = {"fold": "OL_QUEUE_FOLD", "drop-oldest": "OL_QUEUE_DROP_OLDEST", "wait": "OL_QUEUE_WAIT"}
 WEIGHT_MIN, WEIGHT_MAX = 1e-18, 1e18
+VERSION_MAX = 2**56 - 1
+NOT_TAKEN = 2  # ol_op.local: ol_push() sets 0 or 1 when it takes the buffer
 FORMATS = {"fp32": "OL_FORMAT_FP32", "bf16": "OL_FORMAT_BF16", "fp16": "OL_FORMAT_FP16",
            "int8": "OL_FORMAT_INT8"}
 
@@ -44,7 +48,7 @@ class Weights:
         if not isinstance(name, str):
             return self.array[name]
         for one in self.tensors:
-            if one.name == name:
+            if name == one.name or name in one.others:
                 return self.array[one.first:one.first + one.count].reshape(one.shape)
         raise KeyError(name)
 
@@ -85,6 +89,45 @@ def read_key(path: str) -> str:
     return key.decode("ascii", "surrogateescape")
 
 
+FIELDS = {name: field.type for name, field in ffi.typeof("struct ol_worker_opts").fields
+          if name not in ("size", "init", "init_tensors")}  # the last two are of connect(init=)
+
+
+SAID = {"outage_timeout_ms": "outage_timeout", "connect_timeout_ms": "connect_timeout",
+        "op_timeout_ms": "timeout", "servers": "address"}  # fields that connect() and reader() have
+SAID_OF = {"connect": {**SAID, "gradient_format": "gradients"},  # words of their own for
+           "reader": {**SAID, "weights_format": "weights"}}
+
+
+def other_word(call: str, options: dict[str, object]) -> None:
+    for name, word in SAID_OF[call].items():
+        if name in options:
+            raise ValueError(f"option {name}: give {word}=")
+
+
+def milliseconds(name: str, seconds: float, least: int = 0) -> int:
+    if isinstance(seconds, str) or not isinstance(seconds, numbers.Real) or not 0 <= seconds <= 4e6:
+        raise ValueError(f"{name} {seconds!r}: seconds, from 0 to 4000000")
+    return max(least, int(1000 * seconds))
+
+
+def worker_of(variable: str) -> int:
+    said = os.environ.get(variable, "0")
+    if not said.isdecimal():
+        raise ValueError(f"${variable} {said!r}: a worker's id, a whole number from 0")
+    return int(said)
+
+
+def taken(kind: object) -> str:
+    """What a field of the options takes, in words."""
+    if kind.kind == "pointer":
+        return "a text"
+    if kind.kind == "enum":
+        return f"of {', '.join(QUEUES)}"
+    bits = 8 * ffi.sizeof(kind) - (kind.cname == "int")
+    return f"a whole number from {-2**bits if kind.cname == 'int' else 0} to {2**bits - 1}"
+
+
 class Options:
     """struct ol_worker_opts, and the strings that it points to."""
 
@@ -98,13 +141,35 @@ class Options:
     def set(self, name: str, value: object) -> None:
         if value is None:
             return
-        if isinstance(value, str):
+        if name not in FIELDS:
+            raise ValueError(f"option {name}: there is none; struct ol_worker_opts of outlast.h has "
+                             f"{', '.join(sorted(FIELDS))}")
+        given = value
+        if FIELDS[name].kind == "enum" and isinstance(value, str) and value in QUEUES:
+            value = getattr(lib, QUEUES[value])
+        elif isinstance(value, str) and FIELDS[name].kind == "pointer":
             value = ffi.new("char[]", value.encode("utf-8", "surrogateescape"))
             self.keep.append(value)
         try:
             setattr(self.c, name, value)
-        except (OverflowError, TypeError, AttributeError) as error:
-            raise ValueError(f"option {name}: {error}") from None
+        except (OverflowError, TypeError):
+            raise ValueError(f"option {name} {given!r}: {taken(FIELDS[name])}") from None
+
+    def begin_with(self, init: object) -> None:
+        """The job's first weights, of a model or a vector. The library copies them."""
+        if is_model(init):
+            named = of_model(init)
+            self.tensors = ffi.new("char[]", table_of(named, others_of(init)).encode())
+            self.c.init_tensors = self.tensors
+            vector = of_array(numpy.concatenate([array.reshape(-1) for _, array in named]))
+        else:
+            vector = of_array(init)
+        self.set("param_count", len(vector))
+        self.first = ffi.from_buffer("float[]", vector)
+        self.c.init = self.first
+
+    def forget_first(self) -> None:
+        self.first = self.c.init = self.c.init_tensors = ffi.NULL
 
 
 class Reader(Handle):
@@ -153,6 +218,9 @@ class Reader(Handle):
         Blocks: until then, while a server is gone too; at most timeout seconds (None: that of the
         reader): then Timeout, or HistoryChanged while the job is behind what this reader has seen.
         """
+        if not 0 <= version <= VERSION_MAX:
+            raise _errors.Error(f"wait_for({version}): versions are from 0 to 2**56 - 1",
+                                -errno.EINVAL)
         deadline = deadline_of(self.timeout if timeout is None else timeout)
         while (rc := lib.ol_wait_version(self._worker(), version, self._slice(deadline))) != 0:
             waits = rc in (-errno.ETIMEDOUT, lib.OL_E_HISTORY)
@@ -175,9 +243,13 @@ class Job(Handle):
         self._grads: dict[int, numpy.ndarray] = {}
         self._used = 0  # version of the weights that the caller has last seen
         super().__init__(options.c, timeout)
+        self._bases = ffi.new("uint64_t[]", self.shard_count)  # … and of each shard in them
+        self._said = ffi.new("uint64_t[]", self.shard_count)
+        options.forget_first()
         self._push_op, self._flush_op = Op(self._owner), Op(self._owner)
         self._info = ffi.new("struct ol_push_info *")
         self._grad_out = ffi.new("float **")
+        self._borrowed = Lent()  # by a grad() that Ctrl-C ended
 
     def __repr__(self) -> str:
         return (f"<outlast.Job: worker {self._options.c.worker}, {self.param_count} parameters in "
@@ -189,13 +261,17 @@ class Job(Handle):
 
     close.__doc__ = Handle.close.__doc__
 
-    def reader(self, timeout: float | None = None) -> Reader:
-        """A reader of the same job, with a connection of its own. Blocks as connect() does."""
+    def reader(self, timeout: float | None = None, weights: str = "fp32") -> Reader:
+        """A reader of the same job, with a connection of its own; weights: as of reader().
+
+        Blocks as connect() does.
+        """
         again = Options()
         ffi.memmove(again.c, self._options.c, ffi.sizeof("struct ol_worker_opts"))
         again.keep = self._options.keep
         again.c.worker = 0
         again.c.outage = lib.OL_OUTAGE_WAIT
+        again.c.weights_format = weights_format(weights)
         return Reader(again, self.timeout if timeout is None else timeout)
 
     def grad(self, timeout: float | None = None) -> numpy.ndarray:
@@ -207,28 +283,35 @@ class Job(Handle):
 
         Blocks: until a buffer is free, at most timeout seconds.
         """
-        pointer = self._grad_borrow(timeout)
+        self._grad_borrow(self._borrowed, timeout)
+        pointer = self._borrowed.pointer
         address = int(ffi.cast("uintptr_t", pointer))
         array = self._grads.get(address)
         if array is None:
             array = numpy.frombuffer(self._buffer(pointer), dtype=numpy.float32)
             self._grads[address] = array
         array.flags.writeable = True
-        self._lent[id(array)] = pointer
+        self._lent[id(array)], self._borrowed.pointer = pointer, None
         return array
 
-    def _grad_borrow(self, timeout: float | None,
-                     between: Callable[[], None] | None = None) -> object:
-        worker = self._worker()
-        rc = self._repeat(lambda: lib.ol_grad_acquire(worker, self._grad_out),
-                          deadline_of(self.timeout if timeout is None else timeout), between)
+    def _grad_borrow(self, lent: Lent, timeout: float | None,
+                     between: Callable[[], None] | None = None) -> None:
+        """Let lent.pointer be a buffer, if it is not one from a call that Ctrl-C ended."""
+        if lent.pointer is not None:
+            return
+        worker, out = self._worker(), self._grad_out
+        out[0] = ffi.NULL
+        try:
+            rc = self._repeat(lambda: lib.ol_grad_acquire(worker, out),
+                              deadline_of(self.timeout if timeout is None else timeout), between)
+        finally:  # Ctrl-C is raised as the call returns
+            lent.pointer = out[0] or None
         if rc == -errno.EBUSY:
             raise _errors.Error("all gradient buffers of this job are lent: push or release() what "
                                 "grad() gave, detach() an optimizer that is done, or "
                                 "connect(window=...) with more (launch(window=...) allows them)", rc)
         if rc != 0:
             raise _errors.make(rc)
-        return self._grad_out[0]
 
     def release(self, grad: numpy.ndarray) -> None:
         """Give a gradient buffer back unpushed."""
@@ -246,47 +329,85 @@ class Job(Handle):
             raise _errors.make(rc)
 
     def push(self, grad: numpy.ndarray, *, loss: float = 0.0, samples: int = 1,
-             weight: float = 1.0, base: int | None = None, timeout: float | None = None) -> int:
+             weight: float = 1.0, base: int | Sequence[int] | None = None,
+             span: tuple[int, int] | None = None, until: int | None = None,
+             timeout: float | None = None) -> int:
         """Push the gradient in an array of grad(), and wait until it is in the servers' weights.
 
         loss: mean over the gradient's samples, for policies that look at it. weight: how much the
         gradient counts beside others of its step, as tokens or samples: a step is their weighted
-        mean. base: version of the weights at which it was computed; None: of those that pull() or
-        weights() returned last.
+        mean. base: version of the weights at which it was computed, or versions, one for each shard
+        that is pushed; None: of those that pull() or weights() returned last.
 
-        Returns the version that it made. With consistency "sync" that is when all workers have
-        pushed theirs.
+        span: (first, count): push these floats of the array alone, which are one of `shards` or
+        several that follow each other. The other shards are not touched. Workers of a job with
+        consistency "sync" push the spans in one order, or they wait for each other.
+
+        until: the version that the job ends with: the gradient is of no step behind it, but late.
+
+        Returns the version that it made, of the first shard. With consistency "sync" that is when
+        all workers have pushed theirs.
 
         Blocks: until it is applied; while a server is gone (outage "wait"); at most timeout
-        seconds: then Timeout, and the gradient still takes effect, once. The same after Ctrl-C.
+        seconds: then Timeout, and the gradient still takes effect, once. The same after Ctrl-C. With
+        consistency "sync" the next gradient is then to be of newer weights: one of the same weights
+        is late, as this one is of their step.
         Raises Late or NonFinite if the servers dropped it, Lost, NoServer.
         """
         pointer = self._lent.get(id(grad))
         if pointer is None:
             raise ValueError("push() takes the array that grad() returned, once")
-        del self._lent[id(grad)]
+        lent = Lent(pointer)
         try:
-            self._push_start(pointer, loss, samples, base, weight)
-        except _errors.Error:
-            self._lent[id(grad)] = pointer  # it stays lent
-            raise
-        grad.flags.writeable = False
+            self._push_start(lent, loss, samples, base, weight, span, until)
+        finally:
+            if lent.pointer is None:  # else it stays lent
+                del self._lent[id(grad)]
+                grad.flags.writeable = False
         return self._push_end(timeout)
 
-    def _push_start(self, pointer: object, loss: float, samples: int, base: int | None,
-                    weight: float = 1.0) -> None:
+    def _bases_of(self, base: int | Sequence[int] | None, shards: range) -> object:
+        """The versions of these shards that a gradient was computed at; NULL: base alone tells."""
+        if isinstance(base, int | numpy.integer):
+            return ffi.NULL
+        if base is None:
+            return self._bases + shards.start
+        if len(base) != len(shards):
+            raise ValueError(f"{len(base)} base versions of {len(shards)} shards")
+        self._said[0:len(shards)] = base
+        return self._said
+
+    def _push_start(self, lent: Lent, loss: float, samples: int,
+                    base: int | Sequence[int] | None, weight: float = 1.0,
+                    span: tuple[int, int] | None = None, until: int | None = None) -> None:
+        """Push the buffer lent.pointer. Once the library has it, lent says so, whatever is raised."""
         if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
             raise _errors.Error(f"weight {weight}: from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}",
                                 -errno.EINVAL)
         info = self._info
-        info.base_version = self._used if base is None else base
+        info.base_versions = self._bases_of(base, self._shards_of(span))
+        info.base_version = base if isinstance(base, int | numpy.integer) else 0
         info.loss = loss
         info.samples = samples
         info.weight = weight
-        rc = lib.ol_push_sized(self._worker(), pointer, info, ffi.sizeof("struct ol_push_info"),
-                               self._fresh(self._push_op))
+        info.last_version = until or 0
+        first, count = (0, self.param_count) if span is None else span
+        worker, op = self._worker(), self._fresh(self._push_op)
+        op.local = NOT_TAKEN
+        try:
+            rc = lib.ol_push_span_sized(worker, lent.pointer, first, count, info,
+                                        ffi.sizeof("struct ol_push_info"), op)
+        finally:  # Ctrl-C is raised as the call returns; here is nothing that it could come between
+            if op.local != NOT_TAKEN:
+                lent.pointer, lent.pushed = None, True
+            else:
+                self._push_op.lent = False
+        if rc == -errno.EINVAL:
+            raise _errors.Error(
+                f"push() does not take base={base}: a base is the version of one of "
+                "the last two pulls, or a list of one for each shard that is pushed; versions end "
+                "at 2**56 - 1", rc)
         if rc != 0:
-            self._push_op.lent = False
             raise _errors.make(rc)
 
     def _push_end(self, timeout: float | None,
@@ -297,14 +418,19 @@ class Job(Handle):
             raise _errors.make(rc)
         return self._push_op.c.version
 
-    def pull(self, newest: bool = False, timeout: float | None = None) -> Weights:
+    def pull(self, newest: bool = False, timeout: float | None = None,
+             span: tuple[int, int] | None = None) -> Weights:
         """Read the weights of all shards. Never older than what this worker was told is applied.
 
-        newest: first ask the servers for the newest version: one more round trip.
+        newest: first ask the servers for the newest version: one more round trip. span: (first,
+        count), as for push(): read these alone. The array holds all weights, the others as they
+        were; the first pull is one of all.
 
-        Blocks: for a round trip; while a server is gone (outage "wait"); at most timeout seconds.
+        Blocks: for a round trip; while a server (of the span) is gone (outage "wait"); at most
+        timeout seconds.
         """
-        self._pull_until(newest, deadline_of(self.timeout if timeout is None else timeout))
+        self._pull_until(newest, deadline_of(self.timeout if timeout is None else timeout),
+                         span=span)
         op = self._pull_op.c
         found = self.weights()
         return Weights(found.array, found.version, bool(op.local), op.age_ns / 1e9, found.tensors)
@@ -321,12 +447,19 @@ class Job(Handle):
             self.stat_links()  # raises what is wrong with the handle
             raise _errors.Error("no weights yet: call pull() first", -errno.ENODATA)
         self._used = version
+        self._bases[0:self.shard_count] = [self._shard(shard).version
+                                           for shard in range(self.shard_count)]
         return pointer
 
     @property
     def version(self) -> int:
-        """Of the weights that pull() or weights() returned last."""
+        """Of the weights that pull() or weights() returned last; of the shard furthest behind."""
         return self._used
+
+    @property
+    def versions(self) -> list[int]:
+        """Of each shard in the weights that pull() or weights() returned last."""
+        return list(self._bases)
 
     def rule(self) -> Rule:
         """What the servers updated the weights of the last pull by, and go on with: pull() first.
@@ -361,7 +494,8 @@ class Job(Handle):
             raise _errors.make(rc)
 
     def finish(self, version: int | None = None, timeout: float | None = None) -> bool:
-        """At the end of a job: wait until every gradient of this worker is applied or dropped.
+        """At the end of a job: wait until every gradient of this worker is applied or dropped, and
+        the servers that have them are there.
 
         version: where a synchronous job ends. Gradients for steps behind it are withdrawn, since
         other workers push none. False: a server came back with older weights, so there is more to
@@ -370,23 +504,30 @@ class Job(Handle):
         After it, close() takes this worker's mirror away. If a server may still die, stay until
         another worker has finished, too: stay().
 
-        Blocks: until then, at most timeout seconds.
+        Blocks: until then, while a server is gone too, at most timeout seconds. Raises NoServer if one
+        was gone for longer than outage_timeout.
         """
-        def withdraw() -> None:
-            self._withdraw_at(version)
-
         deadline = deadline_of(self.timeout if timeout is None else timeout)
+        while True:
+            self._flush(deadline, lambda: self._withdraw_at(version))
+            self._pull_until(True, deadline)
+            self.poll()
+            local = bool(self._pull_op.c.local)  # a server died between the two: wait for it
+            if not local and not any(link["down"] for link in self.stat_links()):
+                break
+        self._mirror()
+        return version is None or self._used >= version
+
+    def _flush(self, deadline: float, between: Callable[[], None]) -> None:
+        """Until all servers are connected, and every gradient is applied, dropped or lost."""
         rc = lib.ol_flush(self._worker(), self._fresh(self._flush_op))
         if rc == 0:
-            withdraw()
-            rc = self._wait(self._flush_op, deadline, withdraw)
+            between()
+            rc = self._wait(self._flush_op, deadline, between)
         self._flush_op.lent = False
         error = None if rc == 0 else _errors.make(rc)
         if error is not None and not isinstance(error, _errors.Dropped | _errors.Lost):
             raise error
-        self._pull_until(True, deadline)
-        self._mirror()
-        return version is None or self._used >= version
 
     def stay(self, until: object) -> None:
         """After finish(): keep this worker's mirror for servers that come back.
@@ -442,13 +583,15 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
             job_key_file: str | None = None, outage: str | None = None,
             outage_timeout: float = 60.0, timeout: float | None = None,
             connect_timeout: float = 10.0, mirror_state: bool = True, gradients: str = "fp32",
-            transport: str | None = None, device: str | None = None, **options: object) -> Job:
+            own_buffers: bool = False, transport: str | None = None, device: str | None = None,
+            init: object = None, **options: object) -> Job:
     """Connect to the servers of a job as one of its workers.
 
     address: "10.0.0.1:7471", "@name" (shm), several with commas between, one a shard; or what
-    launch() returned; or a coordinator, "dir:PATH" or "zk:HOST:PORT,...". None: $OUTLAST_JOB.
+    launch() returned; or a coordinator, "dir:PATH" or "zk:HOST:PORT,...". None: $OUTLAST_JOB, as
+    `outlast launch` sets it.
     worker: this worker's id, from 0, unique in the job; None: $OUTLAST_WORKER, or 0.
-    job: the job's name at its coordinator. job_key_file: as `outlast keygen` makes it.
+    job: the job's name at its coordinator; None: $OUTLAST_JOB_NAME, with $OUTLAST_JOB. job_key_file: as `outlast keygen` makes it.
     outage: what calls do while a server is gone: "wait" for it (the default), "continue" with the
     last weights, or "end" with NoServer.
     outage_timeout: seconds until "wait" and "continue" end, too; 0: never.
@@ -457,48 +600,70 @@ def connect(address: object = None, *, coordinator: str | None = None, job: str 
     be restored from this worker; costs their bytes with each pull.
     gradients: their elements on the way to the servers: "fp32"; "bf16" or "fp16", half the bytes;
     "int8", a quarter: what it rounds off goes into this worker's next push.
+    own_buffers: gradient buffers are this process's own memory on shm, too, so that a model on a
+    CUDA device is copied to page-locked memory; they are else the servers'.
+    init: for servers that wait for them, launch(init="worker"): the job's first weights, a model of
+    PyTorch, whose names and shapes then travel with the job, or a vector of float32. Worker 0's are
+    taken; every worker may give some. A job that has weights keeps its own: pull() them.
     options: further fields of struct ol_worker_opts, by name.
 
     Blocks: until all servers are connected, at most connect_timeout seconds.
     Raises NoServer, Refused, or Error, with the library's line: at which server, and what to do.
     """
-    outage = outage or getattr(address, "outage", "wait")
-    if outage not in OUTAGES:
+    if outage is None:
+        outage = getattr(address, "outage", "wait")
+    if not isinstance(outage, str) or outage not in OUTAGES:
         raise ValueError(f"outage {outage!r}: of {', '.join(OUTAGES)}")
-    if gradients not in FORMATS:
+    if not isinstance(gradients, str) or gradients not in FORMATS:
         raise ValueError(f"gradients {gradients!r}: of {', '.join(FORMATS)}")
     if worker is None:
-        worker = int(os.environ.get("OUTLAST_WORKER", "0"))
-    return Job(found_options(address, "connect", coordinator=coordinator, job=job, worker=worker,
-                             job_key=job_key, job_key_file=job_key_file,
-                             outage=getattr(lib, OUTAGES[outage]),
-                             outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
-                             connect_timeout_ms=max(1, int(1000 * connect_timeout)),
-                             device=device, mirror_state=int(mirror_state),
-                             gradient_format=getattr(lib, FORMATS[gradients]), **options), timeout)
+        worker = worker_of("OUTLAST_WORKER")
+    other_word("connect", options)
+    made = found_options(address, "connect", coordinator=coordinator, job=job, worker=worker,
+                         job_key=job_key, job_key_file=job_key_file,
+                         outage=getattr(lib, OUTAGES[outage]),
+                         outage_timeout_ms=milliseconds("outage_timeout", outage_timeout),
+                         connect_timeout_ms=milliseconds("connect_timeout", connect_timeout, 1),
+                         transport=transport, device=device, mirror_state=int(mirror_state),
+                         gradient_format=getattr(lib, FORMATS[gradients]),
+                         own_buffers=int(own_buffers), **options)
+    if init is not None:
+        made.begin_with(init)
+    return Job(made, timeout)
 
 
 def reader(address: object = None, *, coordinator: str | None = None, job: str | None = None,
            job_key: str | None = None, job_key_file: str | None = None,
            outage_timeout: float = 0.0, timeout: float | None = None,
-           connect_timeout: float = 10.0, transport: str | None = None, device: str | None = None,
-           **options: object) -> Reader:
+           connect_timeout: float = 10.0, weights: str = "fp32", transport: str | None = None,
+           device: str | None = None, **options: object) -> Reader:
     """Read the weights of a job, or of a relay, without being one of its workers.
 
     address, coordinator, job, job_key_file, transport, device, options: as of connect(). An
     observer's key will do (`outlast keygen --observer`).
     outage_timeout: seconds without a server until calls end with NoServer; 0: never.
     timeout: seconds that a call waits, None: for ever; Ctrl-C ends any wait.
+    weights: as they come from the servers: "fp32"; "bf16", rounded, half the bytes, of servers that
+    hold them so (launch(weights_bf16=True), outlast serve --weights-bf16). Arrays are float32.
 
     Blocks: until all servers are connected, at most connect_timeout seconds.
     Raises NoServer, Refused, or Error, with the library's line: at which server, and what to do.
     """
+    other_word("reader", options)
     return Reader(found_options(address, "reader", coordinator=coordinator, job=job,
                                 job_key=job_key, job_key_file=job_key_file,
                                 outage=lib.OL_OUTAGE_WAIT,
-                                outage_timeout_ms=int(1000 * outage_timeout), transport=transport,
-                                connect_timeout_ms=max(1, int(1000 * connect_timeout)),
-                                device=device, **options), timeout)
+                                outage_timeout_ms=milliseconds("outage_timeout", outage_timeout),
+                                connect_timeout_ms=milliseconds("connect_timeout",
+                                                                connect_timeout, 1),
+                                transport=transport, weights_format=weights_format(weights), device=device, **options),
+                  timeout)
+
+
+def weights_format(weights: str) -> int:
+    if weights not in ("fp32", "bf16"):
+        raise ValueError(f"weights {weights!r}: of fp32, bf16")
+    return getattr(lib, FORMATS[weights])
 
 
 def found_options(address: object, call: str, *, coordinator: str | None, job_key: str | None,
@@ -506,7 +671,9 @@ def found_options(address: object, call: str, *, coordinator: str | None, job_ke
     """Where the job is, with which key, and what else its caller gave."""
     launched = address
     job = getattr(address, "job", None) if job is None else job
-    address = os.environ.get("OUTLAST_JOB") if address is None and coordinator is None else address
+    if address is None and coordinator is None:
+        address = os.environ.get("OUTLAST_JOB")
+        job = os.environ.get("OUTLAST_JOB_NAME") if job is None else job
     address = None if address is None else str(address)
     if address is not None and address.startswith(("dir:", "zk:")):
         address, coordinator = None, address

@@ -2,6 +2,7 @@
 """The servers of a job on this machine, as processes of the program `outlast`."""
 import errno
 import json
+import numbers
 import os
 import pathlib
 import secrets
@@ -20,6 +21,7 @@ from ._library import BUILDS, installed, lib
 LOOK_S = 0.05  # between two looks for a head
 STOP_S = 5.0  # until a server that was asked to end is killed
 LOG_BYTES = 2000
+WORKER = "worker"  # an init: that of worker 0; "./worker" is a file
 OWN = {"shard", "epoch", "ready_fd", "life_fd", "optimizer"}  # options that are launch()'s own
 
 
@@ -39,8 +41,9 @@ def program() -> str:
 
 
 def variables() -> dict[str, str]:
-    """This process's, for the program: here OUTLAST_JOB is an address, there the name of a job."""
-    return {name: value for name, value in os.environ.items() if name != "OUTLAST_JOB"}
+    """This process's, for the program: what OUTLAST_JOB says is another job."""
+    return {name: value for name, value in os.environ.items()
+            if name not in ("OUTLAST_JOB", "OUTLAST_JOB_NAME")}
 
 
 class Life:
@@ -220,25 +223,15 @@ def first_words(params: int | None, init: object, folder: str) -> list[str]:
     """Options of `outlast serve`: what it begins with."""
     if init is None:
         return ["--params", str(params)]
+    if isinstance(init, str) and init == WORKER:
+        return ["--params", str(params), "--init", WORKER]
     if isinstance(init, (str, os.PathLike)):
         return ["--init", os.path.abspath(init)]
-    if hasattr(init, "named_parameters"):
-        for name, one in init.named_parameters():
-            if str(one.dtype) != "torch.float32" or one.is_sparse or one.is_meta:
-                raise ValueError(f'init: parameter "{name}" is {one.dtype} on {one.device}: a job '
-                                 "holds float32; model.float() makes it so")
-        named = [(name, numpy.asarray(one.detach().cpu().numpy(), order="C"))
-                 for name, one in init.named_parameters()]
-        _tensor.check(named, sum(array.size for _, array in named))
+    if _tensor.is_model(init):
         file = os.path.join(folder, "init.safetensors")
-        _tensor.write(pathlib.Path(file), named)
+        _tensor.write(pathlib.Path(file), _tensor.of_model(init), _tensor.others_of(init))
         return ["--init", file]
-    try:
-        vector = numpy.ascontiguousarray(init, dtype=numpy.float32).reshape(-1)
-    except (TypeError, ValueError) as error:
-        raise TypeError("init: a model of PyTorch, a vector of float32, as "
-                        "outlast.torch.vector(model) makes it, or a file, not "
-                        f"{type(init).__name__} ({error})") from None
+    vector = _tensor.of_array(init)
     file = os.path.join(folder, "init.npy")
     numpy.save(file, vector)
     return ["--init", file]
@@ -252,7 +245,8 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
 
     params: how many float32 the job holds, from zeros; or init: their first values: a model of
     PyTorch, or a .safetensors file (then names and shapes travel with the job: Job.tensors()), a
-    vector, as outlast.torch.vector(model) makes it, or a .npy file.
+    vector, as outlast.torch.vector(model) makes it, or a .npy file. Both, with init="worker": the
+    values, names and shapes are those that worker 0 brings, connect(init=…); until then all wait.
     servers: shards, each a process.
     replicas: servers that hold each shard, a chain: all but one may be lost. Then servers times
     replicas processes run, whose views are in a folder of their own.
@@ -272,12 +266,18 @@ def launch(params: int | None = None, *, init: object = None, servers: int = 1, 
     own = OWN & set(options)
     if own:
         raise ValueError(f"{', '.join(sorted(own))}: launch() gives this to each server itself")
-    if (params is None) == (init is None):
+    if isinstance(init, str) and init == WORKER:
+        if params is None:
+            raise ValueError('launch(init="worker") needs params: how many worker 0 has')
+    elif (params is None) == (init is None):
         raise ValueError("launch() needs params, or init")
-    if replicas < 1 or servers < 1:
-        raise ValueError("servers, replicas: at least 1")
+    for word, value in (("servers", servers), ("replicas", replicas), ("workers", workers)):
+        if not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(f"{word} {value!r}: a whole number, at least 1")
     if outage not in ("end", "wait", "continue"):
         raise ValueError(f"outage {outage!r}: of end, wait, continue")
+    if isinstance(lr, str) or not isinstance(lr, numbers.Real):
+        raise ValueError(f"lr {lr!r}: a number")
     lr = float(lr)
     if listen is not None and len(listen) != servers * replicas:
         raise ValueError(f"listen: an address for each of {servers * replicas} servers")

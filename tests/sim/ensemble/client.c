@@ -50,6 +50,7 @@ struct _zhandle {
 };
 
 static zhandle_t *handles;
+static char users[2][128]; /* of the job's one secret, as its access lists name them */
 
 void ens_clients_begin(void)
 {
@@ -123,10 +124,9 @@ static void tell_names(const struct ens_request *request)
 
 static void tell_acl(const struct ens_request *request)
 {
-	static char digest[] = "digest", world[] = "world", servers[] = "outlast-servers:x",
-		    readers[] = "outlast:x", anyone[] = "anyone";
-	struct ACL ours[2] = { { .perms = ZOO_PERM_ALL, .id = { digest, servers } },
-			       { .perms = ZOO_PERM_READ, .id = { digest, readers } } };
+	static char digest[] = "digest", world[] = "world", anyone[] = "anyone";
+	struct ACL ours[2] = { { .perms = ZOO_PERM_ALL, .id = { digest, users[0] } },
+			       { .perms = ZOO_PERM_READ, .id = { digest, users[1] } } };
 	struct ACL all = { .perms = ZOO_PERM_ALL, .id = { world, anyone } };
 	struct ACL_vector list = { .count = request->only_ours ? 2 : 1,
 				   .data = request->only_ours ? ours : &all };
@@ -583,6 +583,8 @@ int zoo_acreate(zhandle_t *zh, const char *path, const char *value, int bytes,
 	data_take(request, value, bytes);
 	request->ephemeral = mode == ZOO_EPHEMERAL && ens_wrong != ENS_STAYS;
 	request->secret = strcmp(acl->data[0].id.scheme, "digest") == 0;
+	for (int i = 0; request->secret && i < acl->count && i < 2; i++)
+		snprintf(users[i], sizeof(users[i]), "%s", acl->data[i].id.id);
 	request->tell.text = completion;
 	return request_send(zh, request, data);
 }

@@ -284,6 +284,7 @@ int __wrap_fstat(int fd, struct stat *ret_stat)
 	memset(ret_stat, 0, sizeof(*ret_stat));
 	ret_stat->st_mode = (folder_of(fd)->node->folder ? S_IFDIR : S_IFREG) | 0700;
 	ret_stat->st_uid = geteuid();
+	ret_stat->st_ino = (ino_t)(uintptr_t)folder_of(fd)->node;
 	return 0;
 }
 

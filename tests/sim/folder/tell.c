@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ WRAP(int, inotify_init1, int flags);
 WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask);
 WRAP(long, syscall, long number, ...);
 WRAP(int, close_range, unsigned first, unsigned last, int flags);
+WRAP(int, flock, int fd, int how);
 
 struct folder_watch {
 	struct folder_watch *next; /* of a folder */
@@ -209,6 +211,12 @@ int disk_fcntl(int fd, int command, void *arg)
 	else if (folder_wrong != FOLDER_NO_LOCK)
 		open->node->locker = open;
 	return 0;
+}
+
+/* All share a job's folder, as nobody removes it here */
+int __wrap_flock(int fd, int how)
+{
+	return sim_fd_is(fd) ? 0 : __real_flock(fd, how);
 }
 
 /* A thread with descriptors of its own keeps what it has open; nobody else has numbers like its */

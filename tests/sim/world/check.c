@@ -564,15 +564,14 @@ static void check_accounts(const struct worker_slot *slot)
 			return;
 		gone = stat.applied + stat.nonfinite + stat.late + stat.queue_dropped + stat.lost;
 		if (gone + stat.pending != stat.pushed || stat.pending > stat.pushed ||
-		    stat.pushed > slot->next - slot->first ||
-		    stat.pushed + slot->pushing < slot->next - slot->first)
+		    stat.pushed > slot->made[k] || stat.pushed + slot->pushing < slot->made[k])
 			sim_fail(
 				"check_accounts",
 				"worker %u, shard %u: of %llu pushes (it made %u) %llu are applied, "
 				"%llu late, %llu lost, %llu dropped by the queue",
-				slot->index, k, (unsigned long long)stat.pushed,
-				slot->next - slot->first, (unsigned long long)stat.applied,
-				(unsigned long long)stat.late, (unsigned long long)stat.lost,
+				slot->index, k, (unsigned long long)stat.pushed, slot->made[k],
+				(unsigned long long)stat.applied, (unsigned long long)stat.late,
+				(unsigned long long)stat.lost,
 				(unsigned long long)stat.queue_dropped);
 		if (stat.nonfinite != 0 || (stat.late != 0 && !cluster.scenario.sync) ||
 		    (stat.lost != 0 && cluster.scenario.every == 0 && !cluster.scenario.back &&
@@ -680,7 +679,8 @@ static void check_done(const struct worker_slot *slot, uint32_t shard, const flo
 	for (uint32_t i = 0; i < slot->next; i++) {
 		const struct push *push = &slot->pushes[i];
 
-		if (!push->done || push->status != 0 || push->local)
+		if (!push->done || push->status != 0 || push->local ||
+		    (push->span >> shard & 1) == 0)
 			continue;
 		if (own[i] != 1.0f && may_be_gone(slot, i, shard))
 			cluster.excused = true;

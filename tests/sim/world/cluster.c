@@ -121,8 +121,11 @@ static void server_main(void *arg)
 	char err[256] = "";
 	int rc;
 
+	opts.init_worker = cluster_inits();
+	opts.tensors_room = opts.init_worker ? OL_LINE_BYTES : 0;
 	slot->opened_ns = sim_clock_of(slot->place, sim_now());
-	rc = ol_server_open(&opts, check_first_weights(slot->shard), &server, err, sizeof(err));
+	rc = ol_server_open(&opts, opts.init_worker ? NULL : check_first_weights(slot->shard),
+			    &server, err, sizeof(err));
 
 	if (rc != 0) {
 		sim_say("cannot open: %s", err);
@@ -204,6 +207,7 @@ static void worker_start(struct worker_slot *slot)
 	slot->worker = NULL;
 	slot->first = slot->next;
 	slot->pushing = 0;
+	memset(slot->made, 0, sizeof(slot->made));
 	slot->short_of = false;
 	memset(slot->versions, 0, sizeof(slot->versions));
 	memset(slot->histories, 0, sizeof(slot->histories));
@@ -590,6 +594,14 @@ static void quorum_draw(struct scenario *scenario)
 	scenario->pushes = 8 + scenario->pushes % 8;
 }
 
+/* Spans where no step waits for more than its own shard. By numbers that are drawn already: all else
+ * is what it was */
+static bool spans_are_pushed(const struct scenario *scenario)
+{
+	return scenario->shards > 1 && (scenario->exact || !scenario->sync) && !scenario->ends &&
+	       (scenario->heartbeat_ms + scenario->window) % 2 == 0;
+}
+
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -659,6 +671,8 @@ static void all_draw(uint64_t seed, unsigned age)
 		crowd_parts_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_QUORUM)
 		quorum_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_SPANS)
+		cluster.scenario.spans = spans_are_pushed(&cluster.scenario);
 	params_count();
 }
 

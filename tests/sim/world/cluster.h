@@ -59,7 +59,9 @@ enum cluster_age {
 			       step; exact steps are weighted, and means as well as sums */
 	CLUSTER_AGE_RULES, /* now and then workers that change the rule */
 	CLUSTER_AGE_FORMATS, /* now and then gradients of other formats than fp32 */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_FORMATS
+	CLUSTER_AGE_SPANS, /* now and then workers that push and pull spans of shards */
+	CLUSTER_AGE_INIT, /* now and then servers that begin with the first weights of worker 0 */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_INIT
 };
 
 /* What is never repaired (lasting.h) */
@@ -90,6 +92,7 @@ struct scenario {
 	bool restore_all; /* … for as many as there are, if it knows how many … */
 	bool restore_first; /* … also when the job begins */
 	bool newcomer; /* the last worker is late */
+	bool spans; /* workers push and pull some shards at a time, each at its own */
 	bool returns; /* worker ids do, to servers that restore from mirrors and wait for ever:
 			 of who lives nothing is lost */
 	uint32_t ring_slots; /* of a replica; 0: as many as its memory has room for */
@@ -165,6 +168,7 @@ struct server_slot {
 struct push {
 	bool begun;
 	bool done;
+	uint64_t span; /* a bit a shard: it was pushed there */
 	uint32_t missed; /* a bit a shard: a server began there without it */
 	bool local; /* was queued: it may be one of many in a delta */
 	int status;
@@ -179,6 +183,7 @@ struct worker_slot {
 	struct ol_worker *worker;
 	uint32_t next; /* push */
 	uint32_t first; /* push of this life */
+	uint32_t made[CLUSTER_SHARDS_MAX]; /* pushes of this life, at each shard */
 	uint32_t steps; /* that it took part in */
 	bool short_of; /* memory: this life of it is over */
 	uint32_t pushing; /* 1: its next one is not yet with the library */
@@ -234,6 +239,16 @@ struct cluster {
 };
 
 extern struct cluster cluster;
+
+/* cluster_inits -- servers are given no weights: those of worker 0 are the first. They wait for all
+ * workers, and some for ever */
+static inline bool cluster_inits(void)
+{
+	const struct scenario *scenario = &cluster.scenario;
+
+	return scenario->age >= CLUSTER_AGE_INIT && scenario->lease_ms % 7 == 0 &&
+	       scenario->lasting != LASTING_WORKER_DEATH && scenario->lasting != LASTING_WORKER_CUT;
+}
 
 /* cluster_begin -- draw a scenario, start everybody; age: enum cluster_age */
 void cluster_begin(uint64_t seed, unsigned age);

@@ -208,6 +208,27 @@ static struct candidate candidate_of(const struct ol_server *server,
 	return candidate;
 }
 
+/* What a worker still holds for a shard: it pushes that again, so weights without it lose nothing.
+ * Its mirror may have it before its acknowledgement has come. In a queue one number is of many. */
+static uint64_t held_of(const struct worker_slot *slot, uint32_t shard)
+{
+	struct ol_worker *worker = slot->worker;
+	uint64_t bit = UINT64_C(1) << shard, held = 0;
+
+	for (uint32_t i = 0; cluster.scenario.outage == OL_OUTAGE_WAIT && i < worker->slots; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+		uint64_t number = ol_seq_count(ol_worker_hdr(worker, i, shard)->seq);
+
+		if (grad->state != OL_GRAD_PUSHED || ((grad->open | grad->kept) & bit) == 0)
+			continue;
+		for (uint32_t push = slot->first; number > 0 && push < slot->next; push++) {
+			number -= slot->pushes[push].span >> shard & 1;
+			held |= (uint64_t)(number == 0) << push;
+		}
+	}
+	return held;
+}
+
 /* How much of what those who are here were told is not there */
 static uint32_t lost_with(const struct ol_server *server, const struct candidate *candidate)
 {
@@ -222,6 +243,7 @@ static uint32_t lost_with(const struct ol_server *server, const struct candidate
 		slot = worker_of(session);
 		if (slot != NULL && slot->worker != NULL)
 			lost += count(slot->had[server->opts.shard] &
+				      ~held_of(slot, server->opts.shard) &
 				      ~candidate->ones[session->worker]);
 	}
 	return lost;

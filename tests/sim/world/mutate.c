@@ -106,6 +106,9 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_TAKES_ANY] = "takes-any",
 	[MUTATE_FORGETS_RULE] = "forgets-rule",
 	[MUTATE_ENCODES_AGAIN] = "encodes-again",
+	[MUTATE_PUSHES_ALL] = "pushes-all",
+	[MUTATE_NO_COPY] = "no-copy",
+	[MUTATE_OLDEST_BASE] = "oldest-base",
 };
 
 void mutate_set(enum mutation mutation)

@@ -62,6 +62,9 @@ enum mutation {
 	MUTATE_FORGETS_RULE, /* a server that restores goes on by its options' rule */
 	MUTATE_ENCODES_AGAIN, /* what is pushed again is made of its gradient anew, and of what others
 				 have left over since */
+	MUTATE_PUSHES_ALL, /* a push of a span is one of all shards */
+	MUTATE_NO_COPY, /* a pull of a span leaves the other shards as the mirror happens to have them */
+	MUTATE_OLDEST_BASE, /* a push of a span names the version of the shard furthest behind */
 	MUTATE_COUNT
 };
 

@@ -53,6 +53,8 @@ void cluster_text(char *text, size_t bytes)
 		 s->outage == OL_OUTAGE_WAIT ? "wait" : "continue, ",
 		 s->outage == OL_OUTAGE_WAIT ? "" : queues[s->queue], s->pushes,
 		 s->lasting != LASTING_NOTHING ? "; for good: " : "", lasting_text());
+	if (s->spans)
+		snprintf(text + strlen(text), bytes - strlen(text), "; spans");
 	if (rules_change())
 		snprintf(text + strlen(text), bytes - strlen(text), "; the rule changes");
 	if (formats_differ())

@@ -3,9 +3,11 @@
 /* worker.c -- the training loop of a simulated worker: the library's user */
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "outlast_span.h"
 #include "sim/world/check.h"
 #include "sim/world/cluster.h"
 #include "sim/world/format.h"
@@ -45,21 +47,26 @@ float worker_weight(uint32_t w, uint32_t i)
 		       : 0.0f;
 }
 
+/* Of one shard */
+static void part_make(uint32_t w, uint32_t i, const float *weights, float *grad, uint32_t k)
+{
+	float *part = grad + cluster_first(k);
+	uint64_t len = cluster_len(k);
+
+	memset(part, 0, len * sizeof(*part));
+	if (!cluster.scenario.exact) {
+		part[worker_mark(w, i)] = -1.0f;
+		return;
+	}
+	for (uint32_t n = 0; n < len; n++)
+		part[n] = 0.3f * weights[cluster_first(k) + n] +
+			  (float)(mix(w, i, n) % 2000) / 1000.0f - 1.0f;
+}
+
 void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad)
 {
-	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
-		float *part = grad + cluster_first(k);
-		uint64_t len = cluster_len(k);
-
-		memset(part, 0, len * sizeof(*part));
-		if (!cluster.scenario.exact) {
-			part[worker_mark(w, i)] = -1.0f;
-			continue;
-		}
-		for (uint32_t n = 0; n < len; n++)
-			part[n] = 0.3f * weights[cluster_first(k) + n] +
-				  (float)(mix(w, i, n) % 2000) / 1000.0f - 1.0f;
-	}
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++)
+		part_make(w, i, weights, grad, k);
 }
 
 /* True: it is open. False: it is not, now */
@@ -85,6 +92,10 @@ static bool opened(struct worker_slot *slot)
 	opts.queue_max = 4;
 	opts.mirror_state = cluster.scenario.exact && !cluster.scenario.plain;
 	opts.gradient_format = format_of(slot->index);
+	if (cluster_inits()) {
+		opts.param_count = cluster.params;
+		opts.init = check_first_weights(0);
+	}
 	if (cluster.scenario.chain)
 		opts.coordinator = "sim";
 	else
@@ -150,6 +161,31 @@ static void pushes_look(struct worker_slot *slot)
 	}
 }
 
+/* What was done stays applied, or is counted as lost, or is pushed again: never late. What a worker
+ * withdraws is late by its own wish */
+static void check_kept(const struct worker_slot *slot)
+{
+	struct ol_link_stat stat;
+	uint64_t done;
+
+	if (slot->withdrew || cluster.scenario.outage == OL_OUTAGE_CONTINUE)
+		return;
+	for (uint32_t k = 0; k < cluster.scenario.shards; k++) {
+		done = 0;
+		for (uint32_t i = slot->first; i < slot->next; i++)
+			done += slot->pushes[i].done && slot->pushes[i].status == 0 &&
+				(slot->pushes[i].span >> k & 1) != 0;
+		if (ol_link_get_stat(slot->worker, k, &stat) == 0 &&
+		    stat.applied + stat.lost + stat.pending < done)
+			sim_fail("check_survives",
+				 "worker %u, shard %u: of %llu pushes that were done %llu are "
+				 "applied, %llu lost, %llu pushed again; %llu are late",
+				 slot->index, k, (unsigned long long)done,
+				 (unsigned long long)stat.applied, (unsigned long long)stat.lost,
+				 (unsigned long long)stat.pending, (unsigned long long)stat.late);
+	}
+}
+
 /*
  * As `outlast work`: all shards have what was wanted, and are there, so nobody gives to the step
  * that what is held waits for. A server that comes back has not heard it: said again and again.
@@ -179,6 +215,7 @@ static void progress(struct worker_slot *slot)
 	if (rc < 0)
 		sim_fail("check_survives", "worker %u: poll ends with %d", slot->index, rc);
 	pushes_look(slot);
+	check_kept(slot);
 }
 
 static void wait_some(struct worker_slot *slot, struct ol_op *op)
@@ -187,6 +224,7 @@ static void wait_some(struct worker_slot *slot, struct ol_op *op)
 
 	withdraw(slot);
 	pushes_look(slot);
+	check_kept(slot);
 	if (rc < 0 && rc != -EAGAIN && !op->done)
 		sim_fail("check_survives", "worker %u: wait ends with %d", slot->index, rc);
 }
@@ -198,11 +236,40 @@ static void await(struct worker_slot *slot, struct ol_op *op)
 	pushes_look(slot);
 }
 
-static void pull(struct worker_slot *slot, unsigned flags)
+/* Shards that follow each other: from `from` on, before `to` */
+struct span {
+	uint32_t from;
+	uint32_t to;
+};
+
+static struct span all_shards(void)
+{
+	return (struct span){ .to = cluster.scenario.shards };
+}
+
+static uint64_t span_floats(struct span span)
+{
+	return cluster_first(span.to - 1) + cluster_len(span.to - 1) - cluster_first(span.from);
+}
+
+static bool is_all(struct span span)
+{
+	return span.to - span.from == cluster.scenario.shards;
+}
+
+static int pull_start(struct worker_slot *slot, unsigned flags, struct span span)
+{
+	if (is_all(span))
+		return ol_pull(slot->worker, flags, &slot->pull);
+	return ol_pull_span(slot->worker, flags, cluster_first(span.from), span_floats(span),
+			    &slot->pull);
+}
+
+static void pull_span(struct worker_slot *slot, unsigned flags, struct span span)
 {
 	int rc;
 
-	while ((rc = ol_pull(slot->worker, flags, &slot->pull)) == -EBUSY) {
+	while ((rc = pull_start(slot, flags, span)) == -EBUSY) {
 		progress(slot);
 		sim_pause(SIM_MS);
 	}
@@ -216,6 +283,22 @@ static void pull(struct worker_slot *slot, unsigned flags)
 			 slot->pull.status);
 	slot->pulls++;
 	check_pull(slot);
+}
+
+static void pull(struct worker_slot *slot, unsigned flags)
+{
+	pull_span(slot, flags, all_shards());
+}
+
+/* The next one of a worker that pushes spans: mostly one shard */
+static struct span span_draw(void)
+{
+	struct span span = { .from = sim_below(cluster.scenario.shards) };
+
+	span.to = span.from + 1;
+	if (sim_ppm(300000))
+		span.to += sim_below(cluster.scenario.shards - span.from);
+	return span;
 }
 
 static float *buffer(struct worker_slot *slot)
@@ -279,6 +362,40 @@ static void compute_one(struct worker_slot *slot, float *grad, struct ol_push_in
 			grad);
 }
 
+/* The same of a span, whose shards are of one version where that counts. What lies outside is not to
+ * be looked at */
+static void compute_span(struct worker_slot *slot, float *grad, struct ol_push_info *info,
+			 struct span span, uint64_t *bases)
+{
+	const float *weights = ol_weights(slot->worker, NULL);
+	struct ol_shard_info shard;
+
+	for (uint32_t i = 0; i < cluster.params; i++)
+		grad[i] = NAN;
+	for (uint32_t k = span.from; k < span.to; k++) {
+		if (ol_shard_info(slot->worker, k, &shard) != 0 ||
+		    shard.first != cluster_first(k) || shard.count != cluster_len(k))
+			sim_fail("check_survives", "worker %u: shard %u is not said right",
+				 slot->index, k);
+		bases[k - span.from] = shard.version;
+		part_make(slot->index,
+			  cluster.scenario.exact ? (uint32_t)shard.version : slot->next, weights,
+			  grad, k);
+	}
+	info->base_version = bases[0];
+	info->base_versions = span.to - span.from > 1 || bases[0] % 2 == 0 ? bases : NULL;
+	info->weight = worker_weight(slot->index, (uint32_t)bases[0]);
+}
+
+static void compute_for(struct worker_slot *slot, float *grad, struct ol_push_info *info,
+			struct span span, uint64_t *bases)
+{
+	if (is_all(span) && !cluster.scenario.spans)
+		compute_one(slot, grad, info);
+	else
+		compute_span(slot, grad, info, span, bases);
+}
+
 /* The gradient's step is to be made by the rule of its version */
 static void rule_say(struct worker_slot *slot, uint64_t version)
 {
@@ -291,34 +408,56 @@ static void rule_say(struct worker_slot *slot, uint64_t version)
 		sim_fail("check_survives", "worker %u: no rule can be set", slot->index);
 }
 
-/* One gradient, computed at the weights that were pulled last */
-static struct push *push_one(struct worker_slot *slot)
+/* The next push begins: of these shards */
+static struct push *push_begin(struct worker_slot *slot, struct span span)
 {
-	float *grad = buffer(slot);
-	struct ol_push_info info = { .samples = 1, .loss = cluster_waits() ? loss_of(slot) : 0.0f };
-	uint64_t fails = sim_memory_fails();
-	struct push *push = &slot->pushes[slot->next];
-	int rc;
+	struct push *push = &slot->pushes[slot->next++];
 
-	compute_one(slot, grad, &info);
-	while (!send_parts(slot, grad)) {
-		grad = buffer(slot);
-		compute_one(slot, grad, &info);
+	for (uint32_t k = span.from; k < span.to; k++) {
+		push->span |= UINT64_C(1) << k;
+		slot->made[k]++;
 	}
-	slot->next++;
 	slot->pushing = 1;
 	push->begun = true;
 	push->op.level = cluster.scenario.chain && cluster.scenario.every == 0 ? OL_LEVEL_COMMITTED
 									       : OL_LEVEL_APPLIED;
+	return push;
+}
+
+/* A span of one gradient, computed at the weights that were pulled last */
+static struct push *push_span(struct worker_slot *slot, struct span span)
+{
+	float *grad = buffer(slot);
+	uint64_t bases[CLUSTER_SHARDS_MAX];
+	struct ol_push_info info = { .samples = 1, .loss = cluster_waits() ? loss_of(slot) : 0.0f };
+	uint64_t fails = sim_memory_fails();
+	struct push *push;
+	int rc;
+
+	compute_for(slot, grad, &info, span, bases);
+	while (!send_parts(slot, grad)) {
+		grad = buffer(slot);
+		compute_for(slot, grad, &info, span, bases);
+	}
+	push = push_begin(slot, span);
 	rule_say(slot, info.base_version);
 	sim_say("push %u at %llu", slot->next - 1, (unsigned long long)info.base_version);
-	rc = ol_push(slot->worker, grad, &info, &push->op);
+	if (is_all(span))
+		rc = ol_push(slot->worker, grad, &info, &push->op);
+	else
+		rc = ol_push_span(slot->worker, grad, cluster_first(span.from), span_floats(span),
+				  &info, &push->op);
 	slot->pushing = 0;
 	slot->unqueued = slot->unqueued || sim_memory_fails() > fails;
 	if (rc != 0)
 		sim_fail("check_survives", "worker %u: push ends with %d", slot->index, rc);
 	pushes_look(slot);
 	return push;
+}
+
+static struct push *push_one(struct worker_slot *slot)
+{
+	return push_span(slot, all_shards());
 }
 
 /* Of all shards, in the weights that were pulled last */
@@ -344,11 +483,58 @@ static void train_async(struct worker_slot *slot)
 		struct push *push;
 
 		if (slot->pulls == 0 || sim_ppm(500000))
-			pull(slot, sim_ppm(300000) ? OL_PULL_NEWEST : 0);
+			pull_span(slot, sim_ppm(300000) ? OL_PULL_NEWEST : 0,
+				  cluster.scenario.spans && slot->pulls > 0 ? span_draw()
+									    : all_shards());
 		compute(slot);
-		push = push_one(slot);
+		push = push_span(slot, cluster.scenario.spans ? span_draw() : all_shards());
 		if (sim_ppm(300000))
 			await(slot, &push->op);
+	}
+}
+
+/* The step that a worker makes next, in an order of all shards' steps that all workers keep. Some
+ * shards are ahead of others by as many steps as this takes from their version. */
+static int64_t turn_of(const struct worker_slot *slot, uint32_t k)
+{
+	if (slot->versions[k] >= cluster.scenario.pushes)
+		return INT64_MAX;
+	return (int64_t)slot->versions[k] - 2 * (cluster.scenario.window % 2 == 0 ? k / 2 : k);
+}
+
+/* The shard whose turn it is, and at times those after it that are as far */
+static struct span span_behind(const struct worker_slot *slot)
+{
+	struct span span = { 0 };
+
+	for (uint32_t k = 1; k < cluster.scenario.shards; k++) {
+		if (turn_of(slot, k) < turn_of(slot, span.from))
+			span.from = k;
+	}
+	span.to = span.from + 1;
+	while (span.to < cluster.scenario.shards && sim_ppm(300000) &&
+	       slot->versions[span.to] == slot->versions[span.from])
+		span.to++;
+	return span;
+}
+
+/* A step of one shard or of some, for all of them in turn. Nobody waits for a step before it has given
+ * to those that come before, so workers do not wait for each other. */
+static void train_spans(struct worker_slot *slot)
+{
+	pull(slot, OL_PULL_NEWEST);
+	while (slot->next < CLUSTER_TRIES_MAX && !steps_done(slot)) {
+		const struct span span = span_behind(slot);
+		uint64_t behind = slot->versions[span.from];
+		bool even = true;
+
+		pull_span(slot, OL_PULL_NEWEST, span);
+		for (uint32_t k = span.from; k < span.to; k++)
+			even = even && slot->versions[k] == behind;
+		if (!even)
+			continue;
+		compute(slot);
+		await(slot, &push_span(slot, span)->op);
 	}
 }
 
@@ -400,7 +586,9 @@ static void train(struct worker_slot *slot)
 {
 	const struct scenario *scenario = &cluster.scenario;
 
-	if (scenario->exact && (scenario->back || scenario->mirrors || scenario->workers_die))
+	if (scenario->exact && scenario->spans)
+		train_spans(slot);
+	else if (scenario->exact && (scenario->back || scenario->mirrors || scenario->workers_die))
 		train_back(slot);
 	else if (scenario->wait != OL_WAIT_ALL || scenario->ends)
 		train_some(slot);
@@ -494,7 +682,8 @@ void worker_main(void *arg)
 			help(slot);
 		if (cluster.scenario.ends)
 			train_some(slot);
-		pull(slot, 0);
+		pull_span(slot, 0,
+			  cluster.scenario.spans && slot->pulls > 0 ? span_draw() : all_shards());
 		sim_pause(sim_between(SIM_MS, 100 * SIM_MS));
 	}
 	settle(slot);

@@ -178,6 +178,40 @@ static void a_switch_is_on_off_or_as_told(void **state)
 		       "outlast train: --verbose: \"maybe\" is not true or false");
 }
 
+/* A place is that of the file that a value is from, whatever was read after it */
+static void of_several_files_the_later_one_wins_and_each_value_names_its_own(void **state)
+{
+	char first[] = "/tmp/conf_test.XXXXXX", second[] = "/tmp/conf_test.XXXXXX";
+	char want[64], at[64];
+	FILE *file;
+
+	(void)state;
+	file = fdopen(mkstemp(first), "w");
+	assert_non_null(file);
+	fprintf(file, "workers = 2\nseed = 2\n");
+	fclose(file);
+	file = fdopen(mkstemp(second), "w");
+	assert_non_null(file);
+	fprintf(file, "\nseed = 3\n");
+	fclose(file);
+	assert_int_equal(load("--config", first, "--config", second, NULL), 0);
+	assert_int_equal(settings.workers, 2);
+	assert_int_equal(settings.seed, 3);
+	ol_conf_source(conf, 1, at, sizeof(at));
+	snprintf(want, sizeof(want), "%s:1: workers", first);
+	assert_string_equal(at, want);
+	ol_conf_source(conf, 2, at, sizeof(at));
+	snprintf(want, sizeof(want), "%s:2: seed", second);
+	assert_string_equal(at, want);
+	assert_int_equal(load("--config", second, "--config", first, NULL), 0);
+	assert_int_equal(settings.seed, 2);
+	assert_refused(load("--config=a", "--config=a", "--config=a", "--config=a", "--config=a",
+			    "--config=a", "--config=a", "--config=a", "--config=a", NULL),
+		       "outlast train: --config: at most 8 files");
+	unlink(first);
+	unlink(second);
+}
+
 static void later_sources_win(void **state)
 {
 	char path[] = "/tmp/conf_test.XXXXXX";
@@ -571,6 +605,7 @@ int main(void)
 		TEST(every_member_gets_its_default),
 		TEST(a_flag_takes_its_value_behind_an_equals_sign_or_as_the_next_word),
 		TEST(a_switch_is_on_off_or_as_told),
+		TEST(of_several_files_the_later_one_wins_and_each_value_names_its_own),
 		TEST(later_sources_win),
 		TEST(a_file_has_comments_blanks_quotes_and_both_spellings),
 		TEST(a_bad_file_names_its_line),

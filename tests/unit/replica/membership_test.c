@@ -227,7 +227,7 @@ static void a_server_of_another_job_is_not_taken(void **state)
 	coord.state.members[2].job = JOB + 1;
 	assert_null(proposes(start));
 	coord.state.members[2].job = JOB;
-	coord.state.members[2].proto = PROTO + 1;
+	coord.state.members[2].proto = coord.state.members[2].oldest = PROTO + 1;
 	coord.generation++;
 	assert_null(proposes(start));
 }

@@ -163,11 +163,12 @@ static void a_chain_of_another_build_or_job_is_not_joined(void **state)
 
 	(void)state;
 	server.opts.coordinator = "the coordinator";
-	server.replica.self.proto = OL_WIRE_PROTO;
-	other.proto = OL_WIRE_PROTO + 1;
+	server.replica.self.proto = server.replica.self.oldest = PROTO;
+	other.proto = other.oldest = PROTO + 1;
 	assert_int_equal(joins(other, err, sizeof(err)), OL_E_WIRE);
-	assert_non_null(strstr(err, "another build"));
-	other.proto = OL_WIRE_PROTO;
+	assert_non_null(strstr(err, "another version"));
+	assert_non_null(strstr(err, "speaks protocols 4 to 4, this one 3 to 3"));
+	other.oldest = PROTO;
 	other.job = server.replica.self.job + 1;
 	assert_int_equal(joins(other, err, sizeof(err)), OL_E_GEOMETRY);
 	assert_non_null(strstr(err, "another job"));

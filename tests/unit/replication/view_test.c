@@ -20,8 +20,8 @@
 #include "replication/view.h"
 
 #define TWICE \
-	"full 0000000000000001 0000000000000001 1 0 @a\n" \
-	"full 0000000000000001 0000000000000001 1 0 @b\n"
+	"full 0000000000000001 0000000000000001 1 1 0 @a\n" \
+	"full 0000000000000001 0000000000000001 1 1 0 @b\n"
 
 enum {
 	JOB = 77,
@@ -42,7 +42,7 @@ static struct ol_member member(char letter)
 	memset(&m, 0, sizeof(m));
 	m.id = (uint64_t)letter;
 	m.job = letter >= 'a' ? JOB + 1 : JOB;
-	m.proto = letter < 'A' ? 2 : 1;
+	m.proto = m.oldest = letter < 'A' ? 2 : 1;
 	snprintf(m.addr, sizeof(m.addr), "@server-%c", letter);
 	return m;
 }
@@ -360,9 +360,35 @@ static void largest(struct ol_view *view)
 		struct ol_member *m = &view->replicas[i];
 
 		m->id = m->job = UINT64_MAX - i;
-		m->proto = m->rank = UINT32_MAX;
+		m->proto = m->oldest = m->rank = UINT32_MAX;
 		memset(m->addr, '~', sizeof(m->addr) - 1);
 	}
+}
+
+/* A chain is upgraded server by server: who joins must meet each replica that stays, not only the head */
+static void versions_follow_each_other(void **unused)
+{
+	const struct ol_view_rule rule = { .shard_count = 1, .wanted = 3 };
+	struct ol_view view = chain("AB", 3), next;
+	struct ol_member alive[3] = { view.replicas[0], view.replicas[1], member('C') };
+
+	(void)unused;
+	for (unsigned i = 0; i < 3; i++) {
+		alive[i].proto = i == 2 ? 3 : 2 - i; /* A speaks 1 and 2, B 1, C 2 and 3 */
+		alive[i].oldest = i == 2 ? 2 : 1;
+		if (i < 2)
+			view.replicas[i] = alive[i];
+	}
+	assert_false(ol_view_next(&view, alive, 3, 0, &rule, &next)); /* it waits for B's upgrade */
+	assert_true(ol_view_next(&view, (struct ol_member[]){ alive[0], alive[2] }, 2, 0, &rule,
+				 &next));
+	assert_int_equal(next.count, 1);
+	assert_int_equal(next.joining, 1);
+	assert_int_equal(next.replicas[1].id, 'C');
+	alive[2].oldest = 3; /* it does not meet A either */
+	assert_true(ol_view_next(&view, (struct ol_member[]){ alive[0], alive[2] }, 2, 0, &rule,
+				 &next));
+	assert_int_equal(next.joining, 0);
 }
 
 /* try_text -- whatever is accepted is that text; a copy of its own shows reads behind the end */
@@ -430,17 +456,18 @@ static void texts_that_nobody_writes_are_refused(void **unused)
 {
 	static const char *const tails[] = {
 		"", /* without a replica */
-		"joining 0000000000000001 0000000000000001 1 0 @a\n",
-		"full 0000000000000000 0000000000000001 1 0 @a\n", /* id 0 */
-		"full 1 0000000000000001 1 0 @a\n",
+		"joining 0000000000000001 0000000000000001 1 1 0 @a\n",
+		"full 0000000000000000 0000000000000001 1 1 0 @a\n", /* id 0 */
+		"full 1 0000000000000001 1 1 0 @a\n",
 		TWICE,
-		"full 0000000000000001 0000000000000001 01 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 4294967296 @a\n",
-		"full 0000000000000001 0000000000000001 1 0 @a b\n",
-		"full 0000000000000001 0000000000000001 1 0 \n",
-		"full 0000000000000001 0000000000000001 1 0 @a\r\n",
-		"full 000000000000000A 0000000000000001 1 0 @a\n",
-		"full 0000000000000001 0000000000000001 1 0 @a",
+		"full 0000000000000001 0000000000000001 01 1 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 4294967296 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 @a b\n",
+		"full 0000000000000001 0000000000000001 1 1 0 \n",
+		"full 0000000000000001 0000000000000001 1 1 0 @a\r\n",
+		"full 000000000000000A 0000000000000001 1 1 0 @a\n",
+		"full 0000000000000001 0000000000000001 1 1 0 @a",
 	};
 	static const char *const heads[] = {
 		"epoch 0\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n",
@@ -458,7 +485,7 @@ static void texts_that_nobody_writes_are_refused(void **unused)
 		"founded 1\nepoch 1\n" NAMES "shards 1\nwanted 1\nevery 0\n",
 	};
 	const char *good = "epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n";
-	const char *one = "full 0000000000000001 0000000000000001 1 0 @a\n";
+	const char *one = "full 0000000000000001 0000000000000001 1 1 0 @a\n";
 	char text[1024];
 	struct ol_view full;
 
@@ -498,6 +525,7 @@ int main(void)
 		cmocka_unit_test(a_place_in_the_chain_gives_role_and_neighbours),
 		cmocka_unit_test(a_random_history_keeps_every_promise),
 		cmocka_unit_test(a_damaged_text_is_a_view_or_refused),
+		cmocka_unit_test(versions_follow_each_other),
 		cmocka_unit_test(texts_that_nobody_writes_are_refused),
 	};
 

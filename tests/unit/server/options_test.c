@@ -16,6 +16,7 @@
 
 #include "base/folder.h"
 #include "outlast_server.h"
+#include "outlast_tensor.h"
 #include "rdma/transport.h"
 #include "replication/view.h"
 #include "wire/bounds.h"
@@ -233,6 +234,10 @@ static void numbers_have_limits(void **unused)
 	taken(usual, o.job_key = key);
 	refused(usual, o.job_key = "0123456789abcdef", "job key has fewer than 128 bits");
 	taken(usual, o.job_key = "");
+	refused(usual, o.tensors_room = OL_TENSORS_BYTES_MAX + 1, "tensors_room is over 2^20");
+	taken(usual, o.tensors_room = OL_TENSORS_BYTES_MAX);
+	refused(usual, (o.init_worker = 1, o.tensors = "F32 16 a\n"), "tensors beside init_worker");
+	taken(usual, o.init_worker = 1);
 	refused(usual, o.epoch = OL_EPOCH_MAX, "epoch is not below 2147483647");
 	refused(usual, o.epoch = UINT32_MAX, "epoch is not below 2147483647");
 	taken(usual, o.epoch = OL_EPOCH_MAX - 1);

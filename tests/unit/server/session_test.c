@@ -276,7 +276,8 @@ static void (*const lies[])(struct ol_hello *hello) = {
 };
 
 /* With a mirror */
-static void hear(enum ol_wire_role role, void (*lie)(struct ol_hello *hello), bool whole)
+static struct ol_session *hear_as(uint32_t worker, enum ol_wire_role role,
+				  void (*lie)(struct ol_hello *hello), bool whole)
 {
 	struct ol_xport_event rung = { .type = OL_XPORT_DOORBELL_RUNG,
 				       .imm = ol_bell_make(OL_BELL_HELLO, 0) };
@@ -286,7 +287,7 @@ static void hear(enum ol_wire_role role, void (*lie)(struct ol_hello *hello), bo
 				  .mirror_version = 5 };
 	struct ol_session *session;
 
-	rung.conn = come(role, false, start);
+	rung.conn = come_as(worker, role, false, start);
 	work(start);
 	assert_ptr_equal(net.accepted, rung.conn);
 	session = rung.conn->user;
@@ -296,6 +297,37 @@ static void hear(enum ol_wire_role role, void (*lie)(struct ol_hello *hello), bo
 	hello.crc ^= !whole;
 	memcpy((uint8_t *)session->landing->addr + OL_HELLO_OFF, &hello, sizeof(hello));
 	ol_server_on_event(&server, &rung, start);
+	return session;
+}
+
+static void hear(enum ol_wire_role role, void (*lie)(struct ol_hello *hello), bool whole)
+{
+	(void)hear_as(1, role, lie, whole);
+}
+
+static void first_weights(struct ol_hello *hello)
+{
+	hello->init = 7;
+}
+
+static void first_weights_are_worker_0s_and_asked_for(void **state)
+{
+	for (uint32_t i = 0; i < 4; i++) {
+		const uint32_t worker = i % 2, asked = i / 2;
+		const bool heard = worker == 0 && asked;
+		const struct ol_session *session;
+
+		server.opts.init_worker = asked;
+		server.restoring.active = server.restoring.chain = true; /* it waits */
+		session = hear_as(worker, OL_ROLE_WORKER, first_weights, true);
+		assert_true(net.accept.init == (asked ? OL_INIT_AWAITED : 0));
+		assert_int_equal(session->state, OL_SESSION_JOINED);
+		assert_int_equal(session->hello.init, heard ? 7 : 0);
+		assert_int_equal(session->hello.mirror.bytes != 0, heard);
+		assert_int_equal(board.violations, 0);
+		teardown(state);
+		setup(state);
+	}
 }
 
 static void who_says_what_cannot_be_is_cut_off(void **state)
@@ -368,6 +400,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(who_cannot_be_accepted_is_told_and_the_log_says_why,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(first_weights_are_worker_0s_and_asked_for, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(who_says_what_cannot_be_is_cut_off, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(what_no_peer_rings_is_cut_off, setup, teardown),

@@ -16,6 +16,7 @@
 
 #include "server/pool.h"
 #include "store/store.h"
+#include "wire/format.h"
 
 enum {
 	LEN = 100
@@ -44,6 +45,7 @@ static struct fixture *fixture_make(enum ol_optimizer optimizer)
 		.groups = 1,
 		.state_vectors = ol_rule_state_vectors(optimizer),
 		.consistency = OL_CONSISTENCY_ASYNC,
+		.weights_bf16 = 1,
 	};
 	f->rule = (struct ol_update_rule){ .optimizer = optimizer,
 					   .lr = 1.0f,
@@ -69,6 +71,18 @@ static void fixture_free(struct fixture *f)
 	free(f);
 }
 
+/* Readers that want the published weights as bf16 get just these, rounded once */
+static void bf16_is_of_the_weights(const struct ol_store *store)
+{
+	const uint64_t bytes = store->geo.shard_len * sizeof(uint16_t);
+	uint16_t *want = malloc(bytes);
+
+	assert_non_null(want);
+	ol_format_encode(OL_FORMAT_BF16, want, ol_store_weights(store), NULL, store->geo.shard_len);
+	assert_memory_equal(store->parts[store->snapshot].bf16, want, bytes);
+	free(want);
+}
+
 static unsigned apply_one(struct fixture *f, uint32_t worker, uint64_t seq, const float *grad,
 			  unsigned target)
 {
@@ -86,8 +100,10 @@ static void an_update_is_published_whole(void **unused)
 	int target = ol_store_target(&f->store, 0);
 
 	(void)unused;
+	bf16_is_of_the_weights(&f->store);
 	assert_in_range(target, 1, 2);
 	assert_int_equal(apply_one(f, 3, 1, f->grad[1], (unsigned)target), 1);
+	bf16_is_of_the_weights(&f->store);
 	assert_int_equal(f->store.version, 1);
 	assert_int_equal(f->store.snapshot, target);
 	assert_int_equal(line->begin[target], 2);
@@ -299,6 +315,7 @@ static void a_restored_snapshot_is_the_only_one(void **state)
 	weights = (float *)(void *)(content + ol_layout_table_bytes(&f->geo));
 	weights[7] = 1234.0f;
 	ol_store_restore(&f->store, 1, 500, false);
+	bf16_is_of_the_weights(&f->store);
 	assert_int_equal(f->store.version, 500);
 	assert_int_equal(ol_store_find(&f->store, 500), 1);
 	assert_int_equal(ol_store_find(&f->store, 1), -1);
@@ -376,7 +393,8 @@ static struct lengthy *lengthy_make(void)
 				       .window = 1,
 				       .groups = 1,
 				       .state_vectors = 1,
-				       .consistency = OL_CONSISTENCY_SYNC };
+				       .consistency = OL_CONSISTENCY_SYNC,
+				       .weights_bf16 = 1 };
 	l->rule = (struct ol_update_rule){ .optimizer = OL_OPTIMIZER_MOMENTUM,
 					   .lr = 0.1f,
 					   .momentum = 0.9f };
@@ -448,6 +466,7 @@ static void a_long_update_in_pieces_gives_the_same_bits(void **unused)
 	assert_int_equal(ol_store_apply(&l->store, l->contributions, MANY, 1), MANY);
 	assert_int_equal(l->pieces, 6);
 	assert_memory_equal(ol_store_weights(&l->store), weights, LONG * sizeof(float));
+	bf16_is_of_the_weights(&l->store);
 	norms_are_near(&l->store.norms, &norms);
 	lengthy_free(l);
 
@@ -459,6 +478,7 @@ static void a_long_update_in_pieces_gives_the_same_bits(void **unused)
 	ol_store_enter_part(&l->store, sum, (struct ol_span){ .len = LONG }, 1);
 	ol_store_publish(&l->store, l->contributions, MANY, 1);
 	assert_memory_equal(ol_store_weights(&l->store), weights, LONG * sizeof(float));
+	bf16_is_of_the_weights(&l->store);
 	lengthy_free(l);
 	free(weights);
 }
@@ -497,6 +517,7 @@ static void threads_and_streaming_stores_change_no_bit(void **unused)
 
 			assert_memory_equal(ol_store_content(&l->store, l->store.snapshot), content,
 					    ol_layout_content_bytes(&l->geo));
+			bf16_is_of_the_weights(&l->store);
 			if (cache == 0)
 				assert_memory_equal(&l->store.norms, &alone->store.norms,
 						    sizeof(l->store.norms));

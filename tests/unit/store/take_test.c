@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "store/store.h"
+#include "wire/format.h"
 
 enum {
 	LEN = 3 << 20, /* several pieces of a copy */
@@ -44,6 +45,7 @@ static int setup(void **state)
 		.window = 2,
 		.consistency = OL_CONSISTENCY_ASYNC,
 		.groups = 1,
+		.weights_bf16 = 1,
 	};
 	f->memory = aligned_alloc(4096, ol_layout_public_bytes(&f->geo));
 	f->weights = calloc(LEN, sizeof(*f->weights));
@@ -82,12 +84,15 @@ static void check_is(const struct fixture *f, unsigned snapshot, uint64_t versio
 	const uint8_t *content = ol_store_content(&f->store, snapshot);
 	const float *weights =
 		(const float *)(const void *)(content + ol_layout_table_bytes(&f->geo));
+	const uint16_t *bf16 = f->store.parts[snapshot].bf16;
 
 	assert_int_equal(ol_store_find(&f->store, version), (int)snapshot);
 	assert_int_equal(content[0], version);
 	assert_int_equal(content[ol_layout_table_bytes(&f->geo) - 1], version);
 	for (unsigned i = 0; i < LEN; i++)
 		assert_true(weights[i] == (float)version);
+	for (unsigned i = 0; i < LEN; i++)
+		assert_true(ol_format_float((uint32_t)bf16[i] << 16) == (float)version);
 }
 
 static void versions_may_be_far_apart(void **state)

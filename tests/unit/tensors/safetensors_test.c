@@ -49,6 +49,35 @@ static void tensors_are_read_in_the_order_of_their_bytes(void **state)
 		check_floats(safe_write(*state, headers[i], sizeof(floats)), floats, FLOATS);
 }
 
+/* As the library safetensors saves a model whose tensors share their numbers */
+static void other_names_are_read_and_written(void **state)
+{
+	static const char header[] =
+		"{\"__metadata__\":{\"format\":\"b\",\"head\":\"a\",\"b\":\"a\","
+		"\"a\\nb\":\"a\",\"c\":\"nowhere\",\"tail\":\"b\"},"
+		"\"b\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[8,24]},"
+		"\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
+	static const char table[] = "F32 2 a\nF32 4 b\n= 0 head\n= 1 tail\n";
+	struct ol_tensors_about about = { .version = 8, .epoch = 1, .table = table };
+	char err[ERR_LEN] = "", path[PATH_LEN];
+	struct ol_tensors *tensors = NULL;
+	uint64_t version;
+
+	for (unsigned i = 0; i < 2; i++) { /* what was read is written, and read again */
+		if (i == 0)
+			snprintf(path, sizeof(path), "%s",
+				 safe_write(*state, header, sizeof(floats)));
+		else if (ol_tensors_save(path, true, floats, FLOATS, &about, err, sizeof(err)) != 0)
+			fail_msg("%s", err);
+		if (ol_tensors_open(path, &tensors, err, sizeof(err)) != 0)
+			fail_msg("%s", err);
+		assert_string_equal(ol_tensors_table(tensors), table);
+		assert_int_equal(ol_tensors_version(tensors, &version), i);
+		assert_int_equal(version, 8 * i);
+		ol_tensors_close(tensors);
+	}
+}
+
 #define OF(name, dtype, shape, offsets) \
 	"\"" name "\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
@@ -133,6 +162,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(tensors_are_read_in_the_order_of_their_bytes,
 						tmp_setup, tmp_teardown),
+		cmocka_unit_test_setup_teardown(other_names_are_read_and_written, tmp_setup,
+						tmp_teardown),
 		cmocka_unit_test_setup_teardown(a_header_that_does_not_fit_is_refused, tmp_setup,
 						tmp_teardown),
 		cmocka_unit_test_setup_teardown(a_length_that_lies_is_refused_without_memory_for_it,

@@ -98,6 +98,48 @@ static void what_is_no_line_is_refused(void **unused)
 	}
 }
 
+static void other_names_stand_behind_the_tensors(void **unused)
+{
+	static const char with[] = "F32 2 a\nF32 3 b\n= 1 c d\n= 0 e\n";
+	static const struct {
+		const char *table;
+		const char *say;
+	} wrong[] = {
+		{ "F32 2 a\nF32 3 b\n= 2 c\n",
+		  "\"c\" is another name of tensor 2, and there are 2" },
+		{ "F32 2 a\nF32 3 b\n= 1 a\n", "\"a\" is there twice" },
+		{ "F32 2 a\nF32 3 b\n= 1 c\n= 0 c\n", "\"c\" is there twice" },
+		{ "F32 2 a\n= 0 c\nF32 3 b\n", "the tensors have 2 parameters" },
+		{ "F32 2 a\nF32 3 b\n= 0 c\nF32 0 d\n", "line 4 " },
+		{ "F32 2 a\nF32 3 b\n= x c\n", "line 3 " },
+		{ "F32 2 a\nF32 3 b\n= 0 c", "line 3 " },
+		{ "F32 2 a\nF32 3 b\n= 0 \n", "line 3 " },
+		{ "F32 2 a\nF32 3 b\n=0 c\n", "line 3 " },
+	};
+	char name[OL_TENSOR_NAME_MAX] = "", why[256];
+	struct ol_tensor tensor = { .first = 0 };
+	const char *at = with;
+	uint64_t number = 9;
+
+	(void)unused;
+	assert_false(ol_tensor_fault(with, 5, why, sizeof(why)));
+	while (ol_tensor_next(&at, &tensor) == 1)
+		assert_true(tensor.name[0] == 'a' || tensor.name[0] == 'b');
+	assert_int_equal(ol_tensor_other_next(&at, &number, name), 1);
+	assert_int_equal(number, 1);
+	assert_string_equal(name, "c d");
+	assert_int_equal(ol_tensor_other_next(&at, &number, name), 1);
+	assert_int_equal(number, 0);
+	assert_string_equal(name, "e");
+	assert_int_equal(ol_tensor_other_next(&at, &number, name), 0);
+	assert_false(ol_tensor_differ(with, "F32 2 a\nF32 3 b\n", why, sizeof(why)));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_true(ol_tensor_fault(wrong[i].table, 5, why, sizeof(why)));
+		if (strstr(why, wrong[i].say) == NULL)
+			fail_msg("\"%s\" does not say \"%s\"", why, wrong[i].say);
+	}
+}
+
 static void faults_name_the_tensor(void **unused)
 {
 	char why[256], name[OL_TENSOR_NAME_MAX + 16];
@@ -209,11 +251,25 @@ static void a_table_lies_in_a_content(void **unused)
 	munmap(content, bytes);
 }
 
+static void tables_of_other_names_have_another_digest(void **unused)
+{
+	uint64_t none, one, again, other;
+
+	(void)unused;
+	assert_int_equal(ol_tensors_digest(NULL, &none), 0);
+	assert_int_equal(ol_tensors_digest("F32 2 a\n", &one), 0);
+	assert_int_equal(ol_tensors_digest("F32 2 a\n", &again), 0);
+	assert_int_equal(ol_tensors_digest("F32 2 b\n", &other), 0);
+	assert_true(none == 0 && one != 0 && one == again && one != other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tables_of_other_names_have_another_digest),
 		cmocka_unit_test(lines_are_read_in_order),
 		cmocka_unit_test(what_is_no_line_is_refused),
+		cmocka_unit_test(other_names_stand_behind_the_tensors),
 		cmocka_unit_test(faults_name_the_tensor),
 		cmocka_unit_test(long_tables_are_refused),
 		cmocka_unit_test(differences_name_the_first_tensor),

@@ -29,17 +29,19 @@ static const struct ol_geometry geo = { .param_count = 1000,
 					.shard_count = 1,
 					.workers_max = WORKERS,
 					.window = 1,
-					.groups = 1 };
+					.groups = 1,
+					.tensors_bytes = OL_LINE_BYTES };
 
 enum {
 	RULE_BYTES = 128 /* of one group */
 };
 
-/* Head, table and rule as they lie in a snapshot */
+/* Head, table, rule and tensors as they lie in a snapshot */
 struct table {
 	struct ol_snapshot_head head;
 	struct ol_applied applied[WORKERS];
 	_Alignas(OL_LINE_BYTES) uint8_t rule[RULE_BYTES];
+	char tensors[OL_LINE_BYTES]; /* a text that fills it */
 };
 
 struct fixture {
@@ -56,6 +58,7 @@ static int set_up(void **state)
 		.what = { .history = UINT64_C(0xfedcba9876543210), .founded = 3, .version = 17 }
 	};
 	f.table.head.optimizer_steps = 12;
+	memset(f.table.tensors, 'x', sizeof(f.table.tensors) - 1);
 	for (uint32_t i = 0; i < WORKERS; i++)
 		f.table.applied[i] = (struct ol_applied){ .seq = ol_seq_make(i + 1, 10 + i),
 							  .grads = 30 + i,

@@ -31,7 +31,10 @@ static struct ol_wire_accept sample_accept(void)
 			 .window = 3,
 			 .groups = 1,
 			 .state_vectors = 2,
+			 .tensors_bytes = OL_LINE_BYTES,
+			 .tensors_digest = 0x8877665544332211,
 			 .consistency = OL_CONSISTENCY_SYNC },
+		.proto = ol_wire_own.proto,
 		.incarnation = 0x1122334455667788,
 		.lr = 0.25f,
 		.nonfinite = 1,
@@ -46,21 +49,27 @@ static struct ol_wire_accept sample_accept(void)
 
 static void messages_survive_the_trip(void **unused)
 {
-	struct ol_wire_connect connect = { .kind = OL_CONNECT_PROOF,
+	struct ol_wire_connect connect = { .speaks = ol_wire_own,
+					   .kind = OL_CONNECT_PROOF,
 					   .role = OL_ROLE_OBSERVER,
 					   .worker = 12,
 					   .nonce = { 1, 2, 3 },
 					   .mac = { 9 } },
 			       connect2;
-	struct ol_wire_reject reject = { .code = OL_REJECT_FULL, .nonce = { 5 }, .mac = { 6 } },
+	struct ol_wire_reject reject = { .proto = ol_wire_own.proto,
+					 .code = OL_REJECT_FULL,
+					 .nonce = { 5 },
+					 .mac = { 6 } },
 			      reject2;
 	struct ol_wire_accept accept = sample_accept(), accept2;
-	uint8_t bytes[OL_WIRE_ACCEPT_BYTES + 8];
+	uint8_t bytes[OL_WIRE_ACCEPT_BYTES + 8], again[OL_WIRE_CONNECT_BYTES];
 
 	(void)unused;
 	ol_wire_connect_encode(&connect, bytes);
 	assert_int_equal(ol_wire_connect_decode(bytes, OL_WIRE_CONNECT_BYTES, &connect2), 0);
-	assert_memory_equal(&connect, &connect2, sizeof(connect));
+	assert_memory_equal(&connect.speaks, &connect2.speaks, sizeof(connect.speaks));
+	ol_wire_connect_encode(&connect2, again);
+	assert_memory_equal(again, bytes, OL_WIRE_CONNECT_BYTES);
 	ol_wire_reject_encode(&reject, bytes);
 	assert_int_equal(ol_wire_reject_decode(bytes, OL_WIRE_REJECT_BYTES, &reject2), 0);
 	assert_memory_equal(&reject, &reject2, sizeof(reject));
@@ -87,6 +96,11 @@ static void short_and_foreign_messages_are_refused(void **unused)
 	for (size_t n = 0; n < sizeof(bytes); n++)
 		assert_int_equal(ol_wire_accept_decode(bytes, n, &accept2), OL_E_WIRE);
 	accept.geo.shard_len++; /* a geometry that cannot be */
+	ol_wire_accept_encode(&accept, bytes);
+	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &accept2), OL_E_WIRE);
+	accept = sample_accept();
+	accept.geo.tensors_bytes = 0; /* a digest of no table */
+	accept.public_key.bytes = ol_layout_public_bytes(&accept.geo);
 	ol_wire_accept_encode(&accept, bytes);
 	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &accept2), OL_E_WIRE);
 	accept = sample_accept();
@@ -198,21 +212,86 @@ static void credentials_speak_as_their_holder_alone(void **unused)
 	assert_memory_equal(mac, views, sizeof(mac));
 }
 
+/* What this build makes of a knock of another; the protocol that both speak, 0: none */
+static uint32_t knock_of(uint32_t proto, uint32_t oldest)
+{
+	const struct ol_wire_connect msg = { .speaks = { proto, oldest, 0xa5c3 },
+					     .kind = OL_CONNECT_KNOCK,
+					     .role = OL_ROLE_REPLICA,
+					     .queues = true };
+	uint8_t bytes[OL_WIRE_CONNECT_BYTES], again[OL_WIRE_CONNECT_BYTES];
+	struct ol_wire_connect got;
+
+	ol_wire_connect_encode(&msg, bytes);
+	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), proto);
+	if (ol_wire_connect_decode(bytes, sizeof(bytes), &got) != 0)
+		return 0;
+	assert_memory_equal(&got.speaks, &msg.speaks, sizeof(got.speaks));
+	assert_int_equal(got.role, OL_ROLE_REPLICA);
+	assert_true(got.queues);
+	ol_wire_connect_encode(&got, again);
+	assert_memory_equal(again, bytes, sizeof(bytes));
+	return ol_wire_agree(&got.speaks);
+}
+
+static void versions_that_follow_each_other_agree(void **unused)
+{
+	const uint32_t own = ol_wire_own.proto, oldest = ol_wire_own.oldest;
+
+	(void)unused;
+	assert_true(oldest <= own && own - oldest <= OL_WIRE_BACK_MAX);
+	assert_int_equal(ol_wire_own.features >> 16, 0);
+	assert_int_equal(knock_of(own, oldest), own);
+	assert_int_equal(knock_of(own + 1, own), own);
+	assert_int_equal(knock_of(own + 1, own + 1 - OL_WIRE_BACK_MAX), own);
+	assert_int_equal(knock_of(own + 1, own + 1), 0);
+	assert_int_equal(knock_of(oldest, oldest), oldest);
+	assert_int_equal(knock_of(oldest - 1, oldest - 1), 0);
+}
+
+static void an_answer_is_of_a_version_and_of_features_that_both_have(void **unused)
+{
+	struct ol_wire_accept accept = sample_accept(), got;
+	struct ol_wire_reject reject = { .proto = ol_wire_own.proto + 1, .code = OL_REJECT_FULL };
+	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
+
+	(void)unused;
+	ol_wire_reject_encode(&reject, bytes);
+	assert_int_equal(ol_wire_reject_decode(bytes, sizeof(bytes), &reject), OL_E_WIRE);
+	accept.features = ol_wire_own.features;
+	ol_wire_accept_encode(&accept, bytes);
+	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &got), 0);
+	assert_int_equal(got.proto, ol_wire_own.proto);
+	assert_int_equal(got.features, accept.features);
+	accept.features = ~ol_wire_own.features;
+	ol_wire_accept_encode(&accept, bytes);
+	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &got), OL_E_WIRE);
+	accept.features = 0;
+	accept.proto = ol_wire_own.oldest - 1;
+	ol_wire_accept_encode(&accept, bytes);
+	assert_int_equal(ol_wire_accept_decode(bytes, sizeof(bytes), &got), OL_E_WIRE);
+}
+
 static void another_version_is_told_from_noise(void **unused)
 {
 	const struct ol_wire_connect msg = { .kind = OL_CONNECT_KNOCK, .role = OL_ROLE_WORKER };
 	uint8_t bytes[OL_WIRE_CONNECT_BYTES];
+	char text[OL_WIRE_FAULT_MAX];
 	struct ol_wire_connect got;
 
 	(void)unused;
 	ol_wire_connect_encode(&msg, bytes);
-	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), OL_WIRE_PROTO);
-	bytes[6] = OL_WIRE_PROTO - 1;
-	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), OL_WIRE_PROTO - 1);
+	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), ol_wire_own.proto);
+	assert_null(ol_wire_fault(bytes, sizeof(bytes), "server", text));
+	bytes[6] = (uint8_t)(ol_wire_own.oldest - 1);
+	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), ol_wire_own.oldest - 1);
 	assert_int_equal(ol_wire_connect_decode(bytes, sizeof(bytes), &got), OL_E_WIRE);
+	assert_non_null(ol_wire_fault(bytes, sizeof(bytes), "server", text));
+	assert_non_null(strstr(text, "do not follow each other"));
 	assert_int_equal(ol_wire_proto(bytes, 7), 0);
 	bytes[0] ^= 1;
 	assert_int_equal(ol_wire_proto(bytes, sizeof(bytes)), 0);
+	assert_null(ol_wire_fault(bytes, sizeof(bytes), "server", text));
 	assert_int_equal(ol_wire_proto(NULL, 0), 0);
 }
 
@@ -323,6 +402,8 @@ int main(void)
 		cmocka_unit_test(short_and_foreign_messages_are_refused),
 		cmocka_unit_test(proofs_hold_for_one_key_and_one_attempt),
 		cmocka_unit_test(credentials_speak_as_their_holder_alone),
+		cmocka_unit_test(versions_that_follow_each_other_agree),
+		cmocka_unit_test(an_answer_is_of_a_version_and_of_features_that_both_have),
 		cmocka_unit_test(another_version_is_told_from_noise),
 		cmocka_unit_test(a_damaged_credential_is_none),
 		cmocka_unit_test(without_a_crypto_library_nobody_is_let_in),

@@ -56,8 +56,9 @@ static void view_set(const char *who, bool anew)
 	for (uint32_t i = 0; i < view.count; i++) {
 		const struct puppet *puppet = &world.puppets[who[i] - 'A'];
 
-		view.replicas[i] =
-			(struct ol_member){ .id = puppet->id, .job = 1, .proto = OL_WIRE_PROTO };
+		view.replicas[i] = (struct ol_member){ .id = puppet->id,
+						       .job = 1,
+						       .proto = ol_wire_own.proto };
 		snprintf(view.replicas[i].addr, sizeof(view.replicas[i].addr), "%s", puppet->addr);
 	}
 	ol_coord_look(chain.coord, 0, &state);

@@ -74,6 +74,21 @@ static void a_server_of_another_shard_is_not_taken(void **unused)
 	assert_non_null(strstr(world.err, "its job has 1026 parameters, this worker's model 17"));
 }
 
+static void shards_of_one_job_have_one_table_of_tensors(void **unused)
+{
+	(void)unused;
+	for (unsigned i = A; i <= B; i++) {
+		world.puppets[i].geo.tensors_bytes = OL_LINE_BYTES;
+		world.puppets[i].geo.tensors_digest = 7 + i;
+		puppet_shard(&world.puppets[i], i - A, 2);
+	}
+	assert_int_equal(open_at("AB"), OL_E_GEOMETRY);
+	assert_non_null(strstr(world.err, "parameters, tensors, workers or consistency differ"));
+	world.puppets[B].geo.tensors_digest = 7;
+	until(!puppet_connected(&world.puppets[A], OL_ROLE_WORKER));
+	check_ok(open_at("AB"));
+}
+
 static void who_only_asks_for_counters_may_ask_any_server(void **unused)
 {
 	struct ol_job_info info;
@@ -209,6 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		test(a_worker_is_told_what_the_job_is),
 		test(a_server_of_another_shard_is_not_taken),
+		test(shards_of_one_job_have_one_table_of_tensors),
 		test(that_a_server_has_no_memory_is_told),
 		test(that_a_server_has_no_place_left_is_told),
 		test(that_a_transport_has_no_connection_left_is_told),

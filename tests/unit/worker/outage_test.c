@@ -407,6 +407,10 @@ static void a_pull_does_not_wait_for_what_another_shard_has_dropped(void **state
 	two_shards_open(EPOCH);
 	push(1.0f, &first);
 	push(2.0f, &second);
+	until(a->push_count == 2 && b->push_count == 2);
+	answer(b, 0, 0);
+	answer(b, 1, 0);
+	until(stage_stat(world.worker, 1).applied == 2);
 	answer(a, 1, OL_E_LATE);
 	until(second.done);
 	comes_back(B, 0, 0); /* both are pushed again, and held */
@@ -422,6 +426,25 @@ static void a_pull_does_not_wait_for_what_another_shard_has_dropped(void **state
 	check_ok(weights.status);
 	assert_int_equal(b->withdrawals, 1);
 	assert_int_equal(stage_stat(world.worker, 1).late, 2);
+}
+
+static void a_pull_does_not_wait_for_what_was_never_applied(void **state)
+{
+	struct puppet *b = &world.puppets[B];
+	static struct ol_op first, weights; /* the first is in flight when the worker is closed */
+
+	(void)state;
+	world.opts.outage = OL_OUTAGE_WAIT;
+	two_shards_open(EPOCH);
+	push(1.0f, &first);
+	until(b->push_count == 1);
+	comes_back(B, 0, 0);
+	until(b->push_count == 2); /* and held: its step waits for others */
+	check_ok(ol_pull(world.worker, 0, &weights));
+	until(weights.done);
+	check_ok(weights.status);
+	assert_int_equal(b->withdrawals, 0);
+	assert_false(first.done);
 }
 
 static void a_push_that_one_shard_loses_is_done(void **state)
@@ -603,6 +626,7 @@ int main(void)
 		test(what_one_shard_dropped_is_withdrawn_where_it_holds_the_last_buffer),
 		test(with_a_buffer_more_nothing_is_withdrawn),
 		test(a_pull_does_not_wait_for_what_another_shard_has_dropped),
+		test(a_pull_does_not_wait_for_what_was_never_applied),
 		test(a_push_that_one_shard_loses_is_done),
 		test(what_no_server_would_take_is_not_queued),
 		test(what_a_job_allows_is_queued),

@@ -12,17 +12,22 @@
 
 enum {
 	EPOCH = 1,
-	KNOCKS = 6 /* at a stranger, until its time is up */
+	KNOCKS = 6, /* at a stranger, until its time is up */
+	TABLE = 7 /* the digest of the job's table of tensors */
 };
 
-/* Lines that the log has got about strangers */
+/* Lines that the log has got about strangers, and the last of them */
 static unsigned told;
+static char last[512];
 
 static void count_strangers(void *unused, enum ol_log_level level, const char *text)
 {
 	(void)unused;
 	(void)level;
-	told += strstr(text, "no server of this job") != NULL;
+	if (strstr(text, "no server of this job") == NULL)
+		return;
+	told++;
+	snprintf(last, sizeof(last), "%s", text);
 }
 
 static int world_open(void **unused)
@@ -31,6 +36,9 @@ static int world_open(void **unused)
 	told = 0;
 	ol_log_sink_set(count_strangers, NULL);
 	world_init();
+	world.puppets[A].geo.tensors_bytes = OL_LINE_BYTES;
+	world.puppets[A].geo.tensors_digest = TABLE;
+	puppet_size(&world.puppets[A], PUPPET_LEN);
 	world.opts.servers = world.puppets[A].addr;
 	return 0;
 }
@@ -59,16 +67,26 @@ static void model_is_another(struct puppet *puppet, bool on)
 	puppet->geo.shard_len = puppet->geo.param_count;
 }
 
+static void tensors_are_others(struct puppet *puppet, bool on)
+{
+	puppet->geo.tensors_digest = on ? TABLE + 1 : TABLE; /* the table is as long */
+}
+
 static void protocol_is_another(struct puppet *puppet, bool on)
 {
 	puppet->foreign = on;
 }
 
-static void (*const ways[])(struct puppet *puppet, bool on) = {
-	key_is_another,
-	geometry_is_another,
-	model_is_another,
-	protocol_is_another,
+static const struct {
+	void (*be)(struct puppet *puppet, bool on);
+	const char *says; /* the log, of a worker that had its weights */
+	int at_open; /* 0: a worker is told so by its first server */
+} ways[] = {
+	{ key_is_another, "key", OL_E_AUTH },
+	{ geometry_is_another, "another workers_max than the job has", 0 },
+	{ model_is_another, "another number of parameters", OL_E_GEOMETRY },
+	{ tensors_are_others, "another table of tensors (names or shapes)", 0 },
+	{ protocol_is_another, "", OL_E_WIRE },
 };
 
 enum {
@@ -93,12 +111,13 @@ static void live_through_strangers(enum ol_outage outage)
 	for (unsigned i = 0; i < WAYS; i++) {
 		unsigned knocks = a->knocks;
 
-		ways[i](a, true);
+		ways[i].be(a, true);
 		puppet_cut(a, OL_ROLE_WORKER);
 		until(a->knocks >= knocks + KNOCKS);
 		assert_true(link_stat().down);
 		assert_int_equal(told, i + 1);
-		ways[i](a, false);
+		assert_non_null(strstr(last, ways[i].says));
+		ways[i].be(a, false);
 		until(puppet_waits(a, OL_ROLE_WORKER));
 		puppet_welcome(a, OL_ROLE_WORKER, EPOCH, 0);
 		until(!link_stat().down);
@@ -137,23 +156,21 @@ static void a_stranger_does_not_outlast_the_outage_timeout(void **state)
 
 static void at_first_open_a_stranger_is_an_error(void **state)
 {
-	static const int want[WAYS] = { OL_E_AUTH, 0, OL_E_GEOMETRY, OL_E_WIRE };
-
 	(void)state;
 	world.opts.outage = OL_OUTAGE_CONTINUE;
 	world.opts.param_count = PUPPET_LEN;
 	world.opts.connect_timeout_ms = 300;
 	for (unsigned i = 0; i < WAYS; i++) {
-		if (want[i] == 0)
-			continue; /* a worker is told of workers_max by its first server */
-		ways[i](&world.puppets[A], true);
+		if (ways[i].at_open == 0)
+			continue;
+		ways[i].be(&world.puppets[A], true);
 		atomic_store(&world.opened, 0);
 		open_welcomed(EPOCH);
-		assert_int_equal(world.open_rc, want[i]);
+		assert_int_equal(world.open_rc, ways[i].at_open);
 		/* one without the key is not believed: the worker tries again, and says so */
-		assert_int_equal(told, want[i] == OL_E_AUTH);
+		assert_int_equal(told, ways[i].at_open == OL_E_AUTH);
 		told = 0;
-		ways[i](&world.puppets[A], false);
+		ways[i].be(&world.puppets[A], false);
 	}
 }
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * even.c -- pulls of one version of several shards
+ *
+ * Shards of a synchronous job make the same steps, but not at one moment. An observer first asks all of
+ * them for their newest version. Then it reads the oldest of these from each: a shard that is ahead
+ * still has it in another snapshot. If it has not, all are asked again, and what is read then is pinned.
+ *
+ * Not in step are shards of which workers push spans, each at its time. They stay apart: so if a shard
+ * lacks the version again and again, and is further ahead than a server has snapshots, each is read at
+ * its newest. The same if the caller has a newer version of a shard than that: it does not go back.
+ *
+ * A worker's own pulls are not asked for so: steps wait for it, so it sees none half-made unless its own
+ * push is on its way.
+ */
+
+#include "worker/worker_internal.h"
+
+enum {
+	APART_TRIES = 8 /* until shards that are far apart are taken as not in step */
+};
+
+void ol_even_begin(struct ol_worker *worker)
+{
+	const bool even = worker->opts.observer && worker->link_count > 1 &&
+			  worker->pull_span == ol_worker_all(worker) &&
+			  worker->opts.outage != OL_OUTAGE_CONTINUE &&
+			  worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC;
+
+	worker->pull_even = even ? OL_EVEN_ASKS : OL_EVEN_NOT;
+	worker->pull_missed = false;
+	worker->pull_retries = 0;
+}
+
+/* The version line that this pull has read of a shard */
+static uint64_t line_of(struct ol_link *link, uint64_t words[1 + 2 * OL_SNAPSHOTS])
+{
+	ol_line_read(ol_worker_line(link->worker, link->index), words);
+	return ol_published_version(words[0]);
+}
+
+/* The snapshot that holds a version whole; -1: none */
+static int snapshot_of(struct ol_link *link, uint64_t version)
+{
+	uint64_t words[1 + 2 * OL_SNAPSHOTS];
+
+	(void)line_of(link, words);
+	for (uint32_t i = 0; i < OL_SNAPSHOTS; i++) {
+		if (words[1 + i] == version + 1 && words[1 + OL_SNAPSHOTS + i] == version + 1)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* The caller has a newer version of this shard, in the same history */
+static bool goes_back(const struct ol_link *link, uint64_t version)
+{
+	const struct ol_mirror *last = &link->worker->mirrors[link->worker->mirror];
+	const uint32_t k = link->index;
+
+	return last->whole && version < last->versions[k] && last->histories[k] == link->history &&
+	       last->identities[k] == link->identity;
+}
+
+/* What the shards have, as they said it */
+struct said {
+	uint64_t oldest, newest;
+	bool lacks; /* a shard has the oldest version no more */
+	bool back; /* the caller would go back on a shard */
+};
+
+static struct said said_by(struct ol_worker *worker)
+{
+	uint64_t words[1 + 2 * OL_SNAPSHOTS];
+	struct said said = { .oldest = UINT64_MAX };
+
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		const uint64_t version = line_of(&worker->links[i], words);
+
+		said.oldest = version < said.oldest ? version : said.oldest;
+		said.newest = version > said.newest ? version : said.newest;
+	}
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		said.lacks = said.lacks || snapshot_of(&worker->links[i], said.oldest) < 0;
+		said.back = said.back || goes_back(&worker->links[i], said.oldest);
+	}
+	return said;
+}
+
+static void states_set(struct ol_worker *worker, enum ol_read_state state)
+{
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		worker->links[i].read_state = state;
+}
+
+/* All shards have said what they have: read */
+static void read_all(struct ol_worker *worker)
+{
+	const struct said said = said_by(worker);
+	const bool apart = said.back || (said.lacks && said.newest - said.oldest >= OL_SNAPSHOTS &&
+					 worker->pull_retries >= APART_TRIES);
+
+	if (!apart && said.lacks) {
+		worker->pull_missed = true;
+		states_set(worker, OL_READ_DONE);
+		ol_pull_check(worker);
+		return;
+	}
+	worker->pull_even = apart ? OL_EVEN_NOT : OL_EVEN_READS;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+
+		if (apart)
+			ol_pull_read_at(link, link->version, link->snapshot);
+		else
+			ol_pull_read_at(link, said.oldest,
+					(uint32_t)snapshot_of(link, said.oldest));
+		if (worker->pull_retries > 0)
+			ol_pull_pin(link);
+	}
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		ol_pull_progress(&worker->links[i]);
+}
+
+void ol_even_answered(struct ol_worker *worker)
+{
+	bool failed = false;
+
+	if (worker->pull_op == NULL || worker->pull_even != OL_EVEN_ASKS)
+		return;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		const enum ol_read_state state = worker->links[i].read_state;
+
+		if (state != OL_READ_KNOWN && state != OL_READ_DONE)
+			return;
+		failed = failed || state == OL_READ_DONE;
+	}
+	if (!failed) {
+		read_all(worker);
+		return;
+	}
+	states_set(worker, OL_READ_DONE); /* the pull has the status of the one that was given up */
+	ol_pull_check(worker);
+}
+
+void ol_even_known(struct ol_link *link)
+{
+	if (link->worker->pull_even == OL_EVEN_READS) { /* its server has come back meanwhile */
+		ol_even_miss(link);
+		return;
+	}
+	link->read_state = OL_READ_KNOWN;
+	ol_even_answered(link->worker);
+}
+
+void ol_even_miss(struct ol_link *link)
+{
+	link->worker->pull_missed = true;
+	link->read_state = OL_READ_DONE;
+	ol_pull_check(link->worker);
+}
+
+bool ol_even_again(struct ol_worker *worker)
+{
+	worker->pull_missed = false;
+	if (worker->pull_retries++ >= worker->opts.pull_retries_max) {
+		worker->pull_status = OL_E_TORN;
+		return false;
+	}
+	worker->pull_even = OL_EVEN_ASKS;
+	worker->pull_status = 0;
+	states_set(worker, OL_READ_NEWEST);
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		worker->links[i].read_retries = 0;
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		ol_pull_progress(&worker->links[i]);
+	return true;
+}

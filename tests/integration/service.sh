@@ -1,0 +1,221 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# service.sh -- a service says that it is ready, what it does, and that its loop turns; and in a systemd, process 1 of new
+# namespaces, the units that are installed start, confine, watch, restart and stop servers, and the journal has their fields
+#
+# not under asan, tsan: what a sanitizer does at its start a unit forbids
+. "$(dirname "$0")/train_lib.bash"
+
+here=$(cd "$(dirname "$0")" && pwd)
+build=${OUTLAST_BUILD:?is the build that is installed}
+unset OUTLAST_JOB_KEY
+group=''
+init=''
+
+"$python" "$here/service_wedge.py" manager "$OUTLAST_BIN" || fail "a server and its manager"
+
+# examples are files of settings that the program takes: it misses the key that they name, and nothing before it
+examples=$here/../../tools/service
+outlast serve --config "$examples/serve.conf" --config "$examples/cnn7.conf"
+expect_error "the example of a server" 2 'outlast serve: cannot read the job key: /etc/outlast/cnn7.key: *'
+outlast stat --config "$examples/cnn7.metrics.conf"
+expect_error "the example of metrics" 2 'outlast stat: cannot read the job key: /etc/outlast/cnn7.look.key: *'
+
+# --- a systemd of its own
+
+skip_rest() {
+	[ "$failures" = 0 ] || exit 1
+	echo "skip: no systemd of its own: $*"
+	exit 77
+}
+[ "$(id -u)" = 0 ] || skip_rest "this takes root"
+for tool in unshare nsenter setpriv systemctl systemd-sysusers systemd-tmpfiles; do
+	command -v $tool >/dev/null || skip_rest "$tool is missing"
+done
+[ -x /lib/systemd/systemd ] || skip_rest "systemd is missing"
+groups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+[ -n "$groups" ] || skip_rest "no control groups of version 2"
+group=$groups$(sed -n 's/^0:://p' /proc/self/cgroup)/outlast-test-$$
+mkdir "$group" 2>/dev/null || { group=''; skip_rest "control groups cannot be made"; }
+
+groups_gone() {
+	find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null
+	[ ! -d "$group" ]
+}
+# shellcheck disable=SC2317  # called by the trap
+boot_end() {
+	[ -z "$init" ] || kill -9 "$init" 2>/dev/null
+	[ -z "$group" ] || until_true groups_gone
+	cleanup
+}
+trap boot_end EXIT
+
+mkdir "$tmp/stage" "$tmp/boot"
+DESTDIR=$tmp/stage cmake --install "$build" --component tools >"$tmp/installed" 2>&1 || fail "installing: $(cat "$tmp/installed")"
+prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:[^=]*=//p' "$build/CMakeCache.txt")
+(
+	echo $BASHPID >"$group/cgroup.procs" || exit 1
+	exec unshare --mount --pid --fork --kill-child --cgroup --ipc --uts --net bash "$here/service_boot.bash" "$tmp/boot" "$tmp/stage"
+) >"$tmp/boot.log" 2>&1 </dev/null &
+outer=$!
+background_pids+=("$outer")
+boot_said() {
+	grep -qE '^(yes|no: )' "$tmp/boot.log" || gone "$outer"
+}
+until_true boot_said
+grep -q '^yes' "$tmp/boot.log" || skip_rest "$(tail -n 3 "$tmp/boot.log" | tr '\n' ' ')"
+init=$(pgrep -P "$outer")
+
+inside() {
+	nsenter -t "$init" --mount --pid --cgroup --ipc --uts --net --root --wd=/ env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"
+}
+is_up() {
+	inside systemctl is-active --quiet bare.target
+}
+until_true is_up || { fail "systemd does not come up: $(cat "$tmp/boot.log")"; verdict; }
+
+# shows UNIT PROPERTY -- its value
+shows() {
+	inside systemctl show -P "$2" "$1"
+}
+# is UNIT PROPERTY PATTERN
+is() {
+	[[ $(shows "$1" "$2") =~ $3 ]]
+}
+# becomes UNIT PROPERTY PATTERN -- a look takes a while of a processor: there are not as many as until_true takes
+becomes() {
+	local end=$((SECONDS + DEADLINE_S))
+
+	until is "$@"; do
+		[ "$SECONDS" -lt "$end" ] || {
+			fail "$1: $2 is \"$(shows "$1" "$2")\", not like \"$3\"; $(inside journalctl -u "$1" -n 20 --no-pager)"
+			return
+		}
+		read -r -t 0.3 <>"$tmp/never" || :
+	done
+}
+# journal WORD... -- messages with such fields
+journal() {
+	inside journalctl -o cat --no-pager "$@"
+}
+work() {
+	inside setpriv --reuid outlast --regid outlast --clear-groups "$prefix/bin/outlast" work --connect @t "${tiny[@]}" --steps "$1" \
+		>"$tmp/work" 2>&1 || fail "a worker: $(cat "$tmp/work")"
+}
+put() {
+	inside tee "$1" >/dev/null
+}
+
+# what a package does once it is unpacked
+inside systemd-sysusers outlast.conf >"$tmp/said" 2>&1 || fail "sysusers: $(cat "$tmp/said")"
+inside systemd-tmpfiles --create outlast.conf >"$tmp/said" 2>&1 || fail "tmpfiles: $(cat "$tmp/said")"
+[ "$(inside stat -c '%n %a %U %G' /etc/outlast /var/lib/outlast /run/outlast)" = "/etc/outlast 750 root outlast
+/var/lib/outlast 700 outlast outlast
+/run/outlast 700 outlast outlast" ] || fail "folders: $(inside stat -c '%n %a %U %G' /etc/outlast /var/lib/outlast /run/outlast)"
+
+s=outlast-serve@t.service
+put /etc/outlast/t.conf <<'END'
+listen = @t
+model = softmax
+dataset = synthetic:train=500,test=200
+durability = checkpoint
+checkpoint = every=1s,dir=/var/lib/outlast/t
+lease_ms = 2000
+END
+inside mkdir "/etc/systemd/system/$s.d"
+printf '[Service]\nWatchdogSec=4s\n' | put "/etc/systemd/system/$s.d/test.conf"
+inside systemctl enable --quiet --now "$s" >"$tmp/said" 2>&1 ||
+	{ fail "enable --now: $(cat "$tmp/said"; inside journalctl --no-pager -n 40)"; verdict; }
+is "$s" ActiveState '^active$' || fail "it is $(shows "$s" ActiveState)"
+is "$s" StatusText '^shard 0, waits for its weights, 0 workers$' || fail "status: $(shows "$s" StatusText)"
+inside test -L "/etc/systemd/system/multi-user.target.wants/$s" || fail "it is not enabled"
+
+# what it may do, and what it has
+main=$(shows "$s" MainPID)
+inside cat "/proc/$main/status" >"$tmp/status"
+for want in 'NoNewPrivs: 1' 'Seccomp: 2' 'CapEff: 0000000000000000'; do
+	[ "$(sed -n "s/^${want%%:*}:[[:space:]]*//p" "$tmp/status")" = "${want#*: }" ] || fail "not $want"
+done
+# unlimited; or as much as this machine's root may have
+memory=$(inside awk '/^Max locked memory/ { print $4 }' "/proc/$main/limits")
+[ "$memory" = unlimited ] || [ "$memory" = "$(inside awk '/^Max locked memory/ { print $5 }' /proc/1/limits)" ] ||
+	fail "locked memory is limited to $memory"
+inside test -c "/proc/$main/root/dev/infiniband/uverbs0" || fail "it sees no RDMA device"
+inside test -d "/proc/$main/root/dev/shm" || fail "it sees no shared memory"
+journal -u "$s" | grep -q '^in a sandbox: seccomp' || fail "it is in no sandbox of its own"
+
+# the status line, and the journal's fields
+work 20
+becomes "$s" StatusText '^shard 0, epoch 1, version 20, 0 workers, checkpoint of version 20$'
+journal -u "$s" OUTLAST_SHARD=0 PRIORITY=6 | grep -q '^server at @t: shard 0 of 1' || fail "the journal has no such line of shard 0"
+[ -z "$(journal -u "$s" OUTLAST_SHARD=1)" ] || fail "the journal has lines of shard 1"
+
+# it dies, and goes on where it was
+inside kill -9 "$main"
+becomes "$s" NRestarts '^[1-9]'
+becomes "$s" ActiveState '^active$'
+work 5
+grep -q 'version 25' "$tmp/work" || fail "it did not go on from version 20: $(cat "$tmp/work")"
+becomes "$s" StatusText '^shard 0, epoch 2, version 25, 0 workers, checkpoint of version 25$'
+journal -u "$s" OUTLAST_SHARD=0 OUTLAST_EPOCH=2 | grep -q 'goes on from version 20 of a checkpoint' ||
+	fail "the journal has no such line of epoch 2: $(journal -u "$s" OUTLAST_SHARD=0)"
+
+# its loop stands still: the watchdog ends it
+restarts=$(shows "$s" NRestarts)
+: >"$tmp/wedge"
+inside "$python" - wedge "$(shows "$s" MainPID)" <"$here/service_wedge.py" >"$tmp/wedge" 2>&1 &
+until_true grep -q stopped "$tmp/wedge" || fail "the loop cannot be stopped: $(cat "$tmp/wedge")"
+becomes "$s" NRestarts "^$((restarts + 1))\$"
+journal -u "$s" | grep -qi 'watchdog timeout' || fail "not by the watchdog: $(journal -u "$s" -n 20)"
+becomes "$s" ActiveState '^active$'
+
+work 3
+
+# its counters, read by another service
+m=outlast-metrics@t.service
+printf 'servers = @t\njob = t\nlisten = 127.0.0.1:0\n' | put /etc/outlast/t.metrics.conf
+inside systemctl start $m || fail "$m: $(inside journalctl -u $m --no-pager)"
+is $m StatusText '^serves http://127\.0\.0\.1:[0-9]+/metrics; not scraped yet$' || fail "$m: $(shows $m StatusText)"
+url=$(shows $m StatusText)
+url=${url#serves }
+is_scraped() {
+	inside "$python" -c 'import sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())' "${url%;*}" >"$tmp/page" 2>&1
+	grep -q '^outlast_up{.*} 1$' "$tmp/page"
+}
+until_true is_scraped || fail "metrics: $(cat "$tmp/page")"
+becomes $m StatusText '; [0-9]+ scrapes, 1 of 1 servers read in the last$'
+inside systemctl stop $m
+is $m Result '^success$' || fail "$m ended: $(shows $m Result)"
+
+# a stop is no failure, and leaves a checkpoint
+inside systemctl stop "$s"
+is "$s" Result '^success$' && is "$s" ExecMainStatus '^0$' || fail "stopped: $(shows "$s" Result) $(shows "$s" ExecMainStatus)"
+journal -u "$s" -n 10 | grep -q '^version 28, ' || fail "no summary: $(journal -u "$s" -n 10)"
+inside find /var/lib/outlast/t -name '*28*' | grep -q . || fail "no checkpoint: $(inside ls /var/lib/outlast/t)"
+
+# a chain of two services, whose roles change hands
+inside setpriv --reuid outlast --regid outlast --clear-groups mkdir -m 700 /var/lib/outlast/views
+for name in c0 c1; do
+	printf '%s\n' "listen = @$name" 'model = softmax' 'dataset = synthetic:train=500,test=200' 'lease_ms = 2000' \
+		'coordinator = dir:/var/lib/outlast/views' 'job = c' 'replicas = 2' 'restore = none' "rank = ${name#c}" | put "/etc/outlast/$name.conf"
+done
+inside systemctl start outlast-serve@c0
+becomes outlast-serve@c0 StatusText '^shard 0: 1 of 2 servers are here; waits for 1 more$'
+inside systemctl start outlast-serve@c1
+becomes outlast-serve@c0 StatusText '^shard 0, head, epoch [0-9]+, version 0, 0 workers$'
+becomes outlast-serve@c1 StatusText '^shard 0, tail, epoch [0-9]+, version 0, 0 workers$'
+inside systemctl restart outlast-serve@c0
+becomes outlast-serve@c1 StatusText '^shard 0, head, epoch [0-9]+, version 0, 0 workers$'
+becomes outlast-serve@c0 StatusText '^shard 0, tail, epoch [0-9]+, version 0, 0 workers$'
+journal -u outlast-serve@c1 OUTLAST_SHARD=0 PRIORITY=6 | grep -q 'epoch [0-9]*: only of 1' || fail "no role in the journal: $(journal -u outlast-serve@c1)"
+inside systemctl stop outlast-serve@c0 outlast-serve@c1
+
+# what only a person can mend is not tried again
+echo 'no_such = 1' | put /etc/outlast/bad.conf
+inside systemctl start outlast-serve@bad >/dev/null 2>&1 && fail "it starts with a wrong setting"
+is outlast-serve@bad 'ActiveState' '^failed$' && is outlast-serve@bad ExecMainStatus '^2$' && is outlast-serve@bad NRestarts '^0$' ||
+	fail "a wrong setting: $(inside systemctl status --no-pager outlast-serve@bad)"
+journal -u outlast-serve@bad PRIORITY=3 | grep -q '/etc/outlast/bad.conf:1: no_such' ||
+	fail "the journal does not say what is wrong: $(journal -u outlast-serve@bad)"
+verdict

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * life.c -- restarts with a pause that doubles, and their limit
+ */
+#include "launch/life.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "cmd/cmd.h"
+
+void launch_life_begin(struct launch_life *life, uint64_t now_ns)
+{
+	life->state = LAUNCH_STARTS;
+	life->starts++;
+	life->begun_ns = now_ns;
+}
+
+void launch_life_runs(struct launch_life *life)
+{
+	if (life->state == LAUNCH_STARTS)
+		life->state = LAUNCH_RUNS;
+	life->has_run = true;
+}
+
+/* No restart mends what this program says with such a status. */
+static bool status_is_final(int status)
+{
+	if (!WIFEXITED(status))
+		return false;
+	switch (WEXITSTATUS(status)) {
+	case OL_EXIT_USAGE:
+	case OL_EXIT_DATA:
+	case OL_EXIT_REFUSED:
+	case OL_EXIT_DEVICE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static uint64_t pause_of(const struct launch_policy *policy, uint32_t spent)
+{
+	uint64_t pause_ns = policy->pause_ns;
+
+	for (uint32_t i = 0; i < spent && pause_ns < policy->pause_max_ns; i++)
+		pause_ns *= 2;
+	return pause_ns < policy->pause_max_ns ? pause_ns : policy->pause_max_ns;
+}
+
+void launch_life_end(struct launch_life *life, const struct launch_policy *policy,
+		     enum launch_kind kind, int status, uint64_t now_ns)
+{
+	life->status = status;
+	life->state = LAUNCH_DONE;
+	if (life->is_asked || (kind == LAUNCH_WORKER && status == 0))
+		return;
+	life->state = LAUNCH_FAILED;
+	if (kind == LAUNCH_SERVER && !life->has_run && status_is_final(status))
+		return;
+	if (life->has_run && now_ns - life->begun_ns >= policy->calm_ns)
+		life->spent = 0;
+	if (life->spent >= policy->restarts)
+		return;
+	life->state = LAUNCH_WAITS;
+	life->due_ns = now_ns + pause_of(policy, life->spent);
+	life->spent++;
+}
+
+const char *launch_status_text(int status, char *text, size_t text_bytes)
+{
+	if (WIFSIGNALED(status))
+		snprintf(text, text_bytes, "was killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(text, text_bytes, "ended with exit status %d", WEXITSTATUS(status));
+	return text;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * metrics.c -- a look of `outlast stat` as text for Prometheus
+ *
+ * Series of a server have the labels job, shard and address, which stay when its role changes: a
+ * rate over a failover is that of one series. The role is a label of outlast_replica_info alone.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cmd/counters.h"
+#include "outlast/stat.h"
+
+enum metric_type {
+	COUNTER, /* from 0 when its server starts */
+	GAUGE
+};
+
+/* How it lies in memory, and in which unit */
+enum metric_form {
+	U32,
+	U64,
+	NS, /* 64 bits; shown in seconds */
+	FLOAT
+};
+
+struct metric {
+	const char *name, *help;
+	size_t offset;
+	enum metric_type type;
+	enum metric_form form;
+	bool chain; /* of servers in a chain only */
+};
+
+/* Of a server: struct ol_server_stat, all of it */
+#define ROW(member, type, form, chain, name, help) \
+	{ \
+		name, help, offsetof(struct ol_server_stat, member), type, form, chain \
+	}
+
+static const struct metric metrics[] = {
+	ROW(version, GAUGE, U64, false, "outlast_weights_version", "Steps its weights have had."),
+	ROW(heartbeat, COUNTER, U64, false, "outlast_heartbeats_total",
+	    "Goes up while its loop turns."),
+	ROW(applied, COUNTER, U64, false, "outlast_gradients_applied_total",
+	    "Gradients that took effect."),
+	ROW(dropped_nonfinite, COUNTER, U64, false, "outlast_gradients_dropped_nonfinite_total",
+	    "Gradients dropped because a number was not finite."),
+	ROW(dropped_late, COUNTER, U64, false, "outlast_gradients_dropped_late_total",
+	    "Gradients dropped because they came too late."),
+	ROW(duplicates, COUNTER, U64, false, "outlast_gradients_duplicate_total",
+	    "Gradients pushed again that had been applied before."),
+	ROW(replayed, COUNTER, U64, false, "outlast_gradients_replayed_total",
+	    "Applied gradients that had waited in a worker's queue."),
+	ROW(carried, COUNTER, U64, false, "outlast_gradients_carried_total",
+	    "Applied gradients that came too late for their step and were held for a later one."),
+	ROW(staleness_sum, COUNTER, U64, false, "outlast_gradients_staleness_versions_total",
+	    "Sum over applied gradients: version when applied less version they began with."),
+	ROW(samples, COUNTER, U64, false, "outlast_samples_total", "Samples of applied gradients."),
+	ROW(bytes_in, COUNTER, U64, false, "outlast_received_bytes_total",
+	    "Bytes of gradients and chain entries that came in."),
+	ROW(early_bytes, COUNTER, U64, false, "outlast_early_bytes_total",
+	    "Bytes worked on before all of their gradient or entry had landed."),
+	ROW(early_void_bytes, COUNTER, U64, false, "outlast_early_void_bytes_total",
+	    "Of these, bytes worked on in vain."),
+	ROW(refused, COUNTER, U64, false, "outlast_handshakes_refused_total",
+	    "Peers not let in, for any reason."),
+	ROW(violations, COUNTER, U64, false, "outlast_violations_total",
+	    "Sessions ended because the peer broke a rule."),
+	ROW(sent_away, COUNTER, U64, false, "outlast_peers_sent_away_total",
+	    "Peers told to come back because their memory was not ready."),
+	ROW(workers, GAUGE, U32, false, "outlast_workers", "Workers connected."),
+	ROW(wait_for, GAUGE, U32, false, "outlast_step_gradients",
+	    "Gradients that the next step waits for."),
+	ROW(loss, GAUGE, FLOAT, false, "outlast_loss",
+	    "Loss of recent gradients, exponentially averaged over 32."),
+	ROW(turn_max_ns, GAUGE, NS, false, "outlast_turn_max_seconds",
+	    "Longest turn of its loop since it started; no peer is served during a turn."),
+	ROW(restored_from, GAUGE, U32, false, "outlast_restored_from",
+	    "What it began with: 0 first weights, 1 a checkpoint, 2 a mirror, 4 a replica."),
+	ROW(restored_version, GAUGE, U64, false, "outlast_restored_version",
+	    "Version of the weights it began with."),
+	ROW(restored_lost, GAUGE, U64, false, "outlast_restored_lost_gradients",
+	    "Gradients reported as applied to workers that the weights it began with lack."),
+	ROW(ready_ns, GAUGE, NS, false, "outlast_ready_monotonic_seconds",
+	    "When it had its weights, by the monotonic clock of its host."),
+	ROW(first_applied_ns, GAUGE, NS, false, "outlast_first_applied_monotonic_seconds",
+	    "When it applied its first gradient, by the monotonic clock of its host; 0: not yet."),
+	ROW(checkpoints, COUNTER, U64, false, "outlast_checkpoints_total", "Checkpoints written."),
+	ROW(checkpoints_failed, COUNTER, U64, false, "outlast_checkpoints_failed_total",
+	    "Checkpoints that could not be written."),
+	ROW(checkpoints_skipped, COUNTER, U64, false, "outlast_checkpoints_skipped_total",
+	    "Checkpoints due while one was being written, or thinned out since."),
+	ROW(checkpoint_version, GAUGE, U64, false, "outlast_checkpoint_version",
+	    "Version of the checkpoint written last."),
+	ROW(checkpoint_bytes, COUNTER, U64, false, "outlast_checkpoint_bytes_total",
+	    "Bytes of checkpoints written."),
+	ROW(epoch, GAUGE, U32, false, "outlast_epoch", "Epoch in which it serves."),
+	ROW(conns, GAUGE, U64, false, "outlast_connections",
+	    "Connections of its transport, whatever their state."),
+	ROW(regions, GAUGE, U64, false, "outlast_memory_regions",
+	    "Memory regions registered with its transport."),
+	ROW(region_bytes, GAUGE, U64, false, "outlast_memory_registered_bytes",
+	    "Bytes of these regions."),
+	ROW(writes, COUNTER, U64, false, "outlast_writes_total",
+	    "One-sided writes posted, doorbells included."),
+	ROW(write_bytes, COUNTER, U64, false, "outlast_write_bytes_total",
+	    "Bytes of these writes."),
+	ROW(doorbells, COUNTER, U64, false, "outlast_doorbells_rung_total",
+	    "Doorbells rung at peers."),
+	ROW(reads, COUNTER, U64, false, "outlast_reads_total", "One-sided reads posted."),
+	ROW(read_bytes, COUNTER, U64, false, "outlast_read_bytes_total", "Bytes of these reads."),
+	ROW(rung, COUNTER, U64, false, "outlast_doorbells_received_total", "Doorbells of peers."),
+	ROW(busy, COUNTER, U64, false, "outlast_queue_full_total",
+	    "Posts that found a full queue."),
+	ROW(received, GAUGE, U64, true, "outlast_entry_received",
+	    "Newest entry in its ring; of a head, the newest it ordered."),
+	ROW(committed, GAUGE, U64, true, "outlast_entry_committed",
+	    "Newest entry that it knows the tail to have."),
+	ROW(forwarded, COUNTER, U64, true, "outlast_entries_forwarded_total",
+	    "Entries sent to successors, repeats included."),
+	ROW(forwarded_bytes, COUNTER, U64, true, "outlast_entries_forwarded_bytes_total",
+	    "Bytes of these entries."),
+	ROW(resent, COUNTER, U64, true, "outlast_entries_resent_total",
+	    "Of these, entries sent again, to a new successor."),
+	ROW(resync_bytes, COUNTER, U64, true, "outlast_resync_bytes_total",
+	    "Bytes read from its predecessor when it joined."),
+	ROW(resync_ns, GAUGE, NS, true, "outlast_resync_seconds",
+	    "How long it took to catch up when it joined; 0: it did not join."),
+	ROW(views, COUNTER, U64, true, "outlast_views_adopted_total", "Views adopted."),
+	ROW(suspicions, COUNTER, U64, true, "outlast_suspicions_total",
+	    "Times a neighbour's connection broke or its heartbeat stood still."),
+	ROW(ring_slots, GAUGE, U32, true, "outlast_ring_slots", "Slots of its ring of entries."),
+	ROW(ring_used, GAUGE, U32, true, "outlast_ring_used_slots", "Of these, slots in use."),
+	ROW(proposed_ns, GAUGE, NS, true, "outlast_view_proposed_monotonic_seconds",
+	    "When it first asked for the view it proposed last, by its host's clock; 0: never."),
+	ROW(adopted_ns, GAUGE, NS, true, "outlast_view_adopted_monotonic_seconds",
+	    "When it last adopted a view, by its host's clock; 0: never."),
+	ROW(linked_ns, GAUGE, NS, true, "outlast_successor_linked_monotonic_seconds",
+	    "When it last got a successor that takes entries, by its host's clock; 0: never."),
+};
+
+/* Of a shard's chain, as the coordinator has it */
+#define CHAIN(member, name, help) \
+	{ \
+		name, help, offsetof(struct ol_chain_info, member), GAUGE, U32, true \
+	}
+
+static const struct metric chain_metrics[] = {
+	CHAIN(epoch, "outlast_view_epoch", "Epoch of the shard's view; 0: none yet."),
+	CHAIN(founded, "outlast_view_founded_epoch", "Epoch in which the chain's history began."),
+	CHAIN(count, "outlast_chain_replicas", "Full replicas in the view."),
+	CHAIN(wanted, "outlast_chain_replicas_wanted", "Replicas that the chain is to have."),
+	CHAIN(joining, "outlast_chain_joining", "Replicas that are being brought up to date."),
+	CHAIN(waiting, "outlast_chain_waiting", "Servers registered and not in the view."),
+	CHAIN(gone, "outlast_chain_gone", "Full replicas without a session at the coordinator."),
+	CHAIN(every, "outlast_chain_replicate_versions",
+	      "Replicated every so many versions; 0: each gradient before it is acknowledged."),
+};
+
+enum {
+	METRICS = sizeof(metrics) / sizeof(metrics[0]),
+	CHAIN_METRICS = sizeof(chain_metrics) / sizeof(chain_metrics[0])
+};
+
+static void head_write(const char *name, const char *help, enum metric_type type, FILE *out)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name,
+		type == COUNTER ? "counter" : "gauge");
+}
+
+/* name="value", escaped */
+static void label_write(const char *name, const char *value, FILE *out)
+{
+	fprintf(out, "%s=\"", name);
+	for (; *value != '\0'; value++) {
+		if (*value == '\n') {
+			fputs("\\n", out);
+			continue;
+		}
+		if (*value == '"' || *value == '\\')
+			fputc('\\', out);
+		fputc(*value, out);
+	}
+	fputc('"', out);
+}
+
+/* outlast_x{job="…",shard="…" -- without its end */
+static void shard_write(const struct stat_view *view, const char *name, uint32_t shard, FILE *out)
+{
+	fprintf(out, "%s{", name);
+	label_write("job", view->label, out);
+	fprintf(out, ",shard=\"%u\"", shard);
+}
+
+/* The same with the server's address */
+static void server_write(const struct stat_view *view, const char *name, const struct stat_row *row,
+			 FILE *out)
+{
+	shard_write(view, name, row->shard, out);
+	fputc(',', out);
+	label_write("address", row->addr, out);
+}
+
+static void float_write(float value, FILE *out)
+{
+	if (isnan(value))
+		fputs("NaN", out);
+	else if (isinf(value))
+		fputs(value > 0 ? "+Inf" : "-Inf", out);
+	else
+		fprintf(out, "%.9g", (double)value);
+}
+
+static void value_write(const struct metric *metric, const void *values, FILE *out)
+{
+	const char *at = (const char *)values + metric->offset;
+	uint64_t wide;
+	uint32_t small;
+	float real;
+
+	switch (metric->form) {
+	case U32:
+		memcpy(&small, at, sizeof(small));
+		fprintf(out, "%u", small);
+		break;
+	case U64:
+		memcpy(&wide, at, sizeof(wide));
+		fprintf(out, "%" PRIu64, wide);
+		break;
+	case NS:
+		memcpy(&wide, at, sizeof(wide));
+		fprintf(out, "%" PRIu64 ".%09" PRIu64, wide / OL_NS_PER_S, wide % OL_NS_PER_S);
+		break;
+	case FLOAT:
+		memcpy(&real, at, sizeof(real));
+		float_write(real, out);
+		break;
+	}
+}
+
+static void up_write(const struct stat_view *view, FILE *out)
+{
+	head_write("outlast_up", "1: the server's counters were read in this scrape.", GAUGE, out);
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		server_write(view, "outlast_up", &view->rows[i], out);
+		fprintf(out, "} %d\n", view->rows[i].known);
+	}
+}
+
+static void info_write(const struct stat_view *view, FILE *out)
+{
+	head_write("outlast_replica_info",
+		   "1, with the server's role (none: without a chain) and the id of its process.",
+		   GAUGE, out);
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		const struct stat_row *row = &view->rows[i];
+
+		if (!row->known)
+			continue;
+		server_write(view, "outlast_replica_info", row, out);
+		fprintf(out, ",role=\"%s\",replica=\"%016" PRIx64 "\"} 1\n",
+			ol_role_str(row->stat.role), row->stat.replica);
+	}
+}
+
+static void lag_write(const struct stat_view *view, FILE *out)
+{
+	head_write("outlast_chain_lag_entries",
+		   "Entries that the server has and does not know to be committed.", GAUGE, out);
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		const struct stat_row *row = &view->rows[i];
+
+		if (!row->known || !stat_in_chain(&row->stat))
+			continue;
+		server_write(view, "outlast_chain_lag_entries", row, out);
+		fprintf(out, "} %" PRIu64 "\n", stat_lag(&row->stat));
+	}
+}
+
+static void servers_write(const struct stat_view *view, const struct metric *metric, FILE *out)
+{
+	head_write(metric->name, metric->help, metric->type, out);
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		const struct stat_row *row = &view->rows[i];
+
+		if (!row->known || (metric->chain && !stat_in_chain(&row->stat)))
+			continue;
+		server_write(view, metric->name, row, out);
+		fputs("} ", out);
+		value_write(metric, &row->stat, out);
+		fputc('\n', out);
+	}
+}
+
+static void chains_write(const struct stat_view *view, FILE *out)
+{
+	head_write("outlast_coordinator_up",
+		   "1: the coordinator answers; 0: what is known of views may be old.", GAUGE, out);
+	fputs("outlast_coordinator_up{", out);
+	label_write("job", view->label, out);
+	fprintf(out, "} %u\n", view->chains[0].connected);
+	for (uint32_t i = 0; i < CHAIN_METRICS; i++) {
+		const struct metric *metric = &chain_metrics[i];
+
+		head_write(metric->name, metric->help, metric->type, out);
+		for (uint32_t shard = 0; shard < view->shard_count; shard++) {
+			shard_write(view, metric->name, shard, out);
+			fputs("} ", out);
+			value_write(metric, &view->chains[shard], out);
+			fputc('\n', out);
+		}
+	}
+}
+
+void stat_metrics(const struct stat_view *view, uint64_t look_ns, FILE *out)
+{
+	up_write(view, out);
+	info_write(view, out);
+	if (view->coordinator != NULL)
+		chains_write(view, out);
+	lag_write(view, out);
+	for (uint32_t i = 0; i < METRICS; i++)
+		servers_write(view, &metrics[i], out);
+	head_write("outlast_scrape_duration_seconds", "How long it took to read all servers.",
+		   GAUGE, out);
+	fputs("outlast_scrape_duration_seconds{", out);
+	label_write("job", view->label, out);
+	fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", look_ns / OL_NS_PER_S, look_ns % OL_NS_PER_S);
+}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# stage.cmake -- run by cpack between staging and packing: licence, changelog, stripped binaries, compressed pages; and
+# once more when packages are there (package.cmake)
+
+# cpack has the library's package call ldconfig, which its trigger does already: dpkg runs it once for all packages.
+foreach(file ${CPACK_PACKAGE_FILES})
+	if(file MATCHES "/liboutlast1_[^/]*\\.deb$")
+		set(tree ${CPACK_TEMPORARY_DIRECTORY}/again)
+		execute_process(COMMAND dpkg-deb -R ${file} ${tree} COMMAND_ERROR_IS_FATAL ANY)
+		file(REMOVE ${tree}/DEBIAN/postinst ${tree}/DEBIAN/postrm)
+		execute_process(COMMAND dpkg-deb --root-owner-group -b ${tree} ${file} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+		file(REMOVE_RECURSE ${tree})
+	endif()
+endforeach()
+if(CPACK_PACKAGE_FILES)
+	return()
+endif()
+
+file(READ ${CPACK_OUTLAST_SOURCE_DIR}/tools/package/CHANGELOG.md log)
+if(NOT log MATCHES "\n## ${CPACK_PACKAGE_VERSION}\n")
+	message(FATAL_ERROR "tools/package/CHANGELOG.md: nothing is said of version ${CPACK_PACKAGE_VERSION}")
+endif()
+foreach(part ${CPACK_COMPONENTS_ALL})
+	string(TOUPPER ${part} upper)
+	set(tree ${CPACK_TEMPORARY_DIRECTORY}/${part}/${CPACK_PACKAGING_INSTALL_PREFIX})
+	if(CPACK_GENERATOR STREQUAL DEB)
+		set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+		set(doc ${tree}/share/doc/${package})
+		file(MAKE_DIRECTORY ${doc})
+		configure_file(${CPACK_OUTLAST_SOURCE_DIR}/LICENSE ${doc}/copyright COPYONLY
+			FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+		# As Debian has it: the version, what changed, and who made the package when.
+		string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
+		string(REGEX REPLACE "^.*\n## ${CPACK_PACKAGE_VERSION}\n+" "\n" text "${log}")
+		string(REGEX REPLACE "\n## .*" "" text "${text}")
+		string(REGEX REPLACE "\n([^\n])" "\n  \\1" text "${text}")
+		string(REPLACE "\n  - " "\n  * " text "${text}")
+		string(STRIP "${text}" text)
+		file(WRITE ${doc}/changelog "outlast (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n  ${text}\n\n"
+			" -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
+		set(found ${doc}/changelog)
+	else()
+		set(package ${CPACK_RPM_${upper}_PACKAGE_NAME})
+		file(MAKE_DIRECTORY ${tree}/share/licenses/${package})
+		configure_file(${CPACK_OUTLAST_SOURCE_DIR}/LICENSE ${tree}/share/licenses/${package}/LICENSE COPYONLY
+			FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+		set(found)
+		# rpm looks for what a library needs and provides only where it can be executed.
+		file(GLOB libraries ${tree}/lib*/*.so.*.*)
+		if(libraries)
+			file(CHMOD ${libraries} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+				WORLD_READ WORLD_EXECUTE)
+		endif()
+	endif()
+	file(GLOB binaries ${tree}/bin/* ${tree}/lib*/*.so.*.* ${tree}/lib/*/*.so.*.*)
+	if(binaries)
+		execute_process(COMMAND ${CPACK_OUTLAST_STRIP} --strip-unneeded --remove-section=.comment --remove-section=.note
+			${binaries} COMMAND_ERROR_IS_FATAL ANY)
+	endif()
+	file(GLOB pages ${tree}/share/man/*/*.[13])
+	list(APPEND found ${pages})
+	if(found)
+		execute_process(COMMAND gzip -9nf ${found} COMMAND_ERROR_IS_FATAL ANY)
+	endif()
+endforeach()

@@ -277,7 +277,7 @@ class QuorumTest(unittest.TestCase):
                     break
             left = [number for number, link in enumerate(links) if link["pending"]]
             version, want = 1, -111.0
-            if left == [0]:  # it has never been applied: it is late
+            if left == [0] or links[0]["late"]:  # it has never been applied: it is late
                 want = -110.0
             elif left:  # it was, and waits for another one's
                 one = 3 - left[0]

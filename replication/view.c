@@ -242,6 +242,75 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 	return changed;
 }
 
+/* order_join -- the ordered member behind the tail */
+static int order_join(struct ol_view *next, uint64_t id, const struct ol_member *alive,
+		      uint32_t alive_count)
+{
+	const struct ol_member *member = NULL;
+
+	if (ol_view_find(next, id) >= 0)
+		return -EALREADY;
+	if (next->joining != 0)
+		return -EAGAIN;
+	if (next->count >= next->wanted)
+		return -ERANGE;
+	for (uint32_t i = 0; i < alive_count; i++) {
+		if (alive[i].id == id)
+			member = &alive[i];
+	}
+	if (member == NULL)
+		return -ENOENT;
+	if (!same_job_as_all(member, next))
+		return -EPERM;
+	next->replicas[next->count] = *member;
+	next->joining = 1;
+	return 0;
+}
+
+/* order_leave -- the others, in their order */
+static int order_leave(struct ol_view *next, uint64_t id, const struct ol_member *alive,
+		       uint32_t alive_count)
+{
+	const uint32_t count = next->count + next->joining;
+	int at = ol_view_find(next, id);
+	uint32_t left = 0;
+
+	if (at < 0)
+		return -EALREADY;
+	if ((uint32_t)at == next->count)
+		next->joining = 0;
+	else
+		next->count--;
+	memmove(&next->replicas[at], &next->replicas[at + 1],
+		(count - 1 - (uint32_t)at) * sizeof(next->replicas[0]));
+	memset(&next->replicas[count - 1], 0, sizeof(next->replicas[0]));
+	for (uint32_t i = 0; i < next->count; i++)
+		left += is_alive(alive, alive_count, next->replicas[i].id);
+	return left > 0 ? 0 : -EBUSY;
+}
+
+int ol_view_ordered(const struct ol_view *view, const struct ol_view_order *order,
+		    const struct ol_member *alive, uint32_t alive_count, struct ol_view *ret_next)
+{
+	struct ol_view next = *view;
+	int64_t wanted = (int64_t)view->wanted + order->more;
+	int rc;
+
+	if (view->epoch == 0 || (order->join != 0) == (order->leave != 0) || order->more < -1 ||
+	    order->more > 1 || wanted > OL_REPLICAS_MAX)
+		return -EINVAL;
+	next.epoch++;
+	next.wanted = (uint32_t)wanted;
+	rc = order->join != 0 ? order_join(&next, order->join, alive, alive_count)
+			      : order_leave(&next, order->leave, alive, alive_count);
+	if (rc != 0)
+		return rc;
+	if (wanted < 1)
+		return -EINVAL;
+	*ret_next = next;
+	return 0;
+}
+
 bool ol_view_follows(const struct ol_view *view, const struct ol_view *next)
 {
 	return next->origin == view->origin && next->epoch > view->epoch;

@@ -117,6 +117,39 @@ struct ol_view_rule {
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
 		  uint64_t caught_up, const struct ol_view_rule *rule, struct ol_view *ret_next);
 
+/* What an operator orders of a chain (`outlast chain`): one joins, or one leaves */
+struct ol_view_order {
+	uint64_t join; /* id of a member, whatever its rank; 0: none */
+	uint64_t leave; /* id of a replica; 0: none */
+	int more; /* so many replicas more are wanted with that view: -1, 0 or 1 */
+};
+
+/*
+ * ol_view_ordered -- the view that carries out an order; *ret_next is written if 0 is returned
+ *
+ * alive: the members that are registered. Whoever joins does so as by rule 4, and is never made full
+ * here. The servers go on from that view by their own rules. A replica that leaves is fenced off
+ * like one that was suspected.
+ *
+ * Returns 0; -EALREADY: who is to join is a replica, who is to leave is none; -EINVAL: not one of the
+ * two, there is no view, or wanted would be 0 or above OL_REPLICAS_MAX; -EBUSY: without `leave` no
+ * full replica that is alive would be left; -EAGAIN: another replica is joining; -ENOENT: `join` is
+ * not alive; -EPERM: it is of another job or protocol; -ERANGE: the chain has its replicas already.
+ */
+int ol_view_ordered(const struct ol_view *view, const struct ol_view_order *order,
+		    const struct ol_member *alive, uint32_t alive_count, struct ol_view *ret_next);
+
+/*
+ * ol_view_leaves -- is a replica of `view` that is not in `next` there by an order to leave?
+ *
+ * Servers never change `wanted`; an order to leave lowers it. A replica that was suspected while
+ * another was ordered to leave is told the same: the chain wants one less.
+ */
+static inline bool ol_view_leaves(const struct ol_view *view, const struct ol_view *next)
+{
+	return next->wanted < view->wanted;
+}
+
 /* ol_view_follows -- `next` may replace `view` in the coordinator: it has the same origin and a
  * later epoch */
 bool ol_view_follows(const struct ol_view *view, const struct ol_view *next);

@@ -299,7 +299,7 @@ OL_API const char *ol_server_addr(const struct ol_server *server);
 OL_API void ol_server_memory(const struct ol_server *server, char *text, size_t text_bytes);
 
 /*
- * ol_server_run -- serve until ol_server_stop()
+ * ol_server_run -- serve until ol_server_stop(), or until an operator takes the server out of its chain
  *
  * Returns 0; OL_E_FENCED (lease_ms); OL_E_DEVICE (its RDMA device was reset or taken away: open
  * another server, whatever the device is like by then); OL_E_THREAD (another thread is in it, or

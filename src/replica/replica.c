@@ -175,15 +175,19 @@ static void view_log(const struct ol_replica *replica)
 	       succ != NULL ? "; successor " : "", succ != NULL ? succ->addr : "");
 }
 
-/* If this view founds the chain, first or anew: find the first weights */
+/*
+ * If this server founds the chain, first or anew: find the first weights. The founding view may have been
+ * followed by an operator's before it was adopted. A process founds one history at most.
+ */
 static void chain_found(struct ol_replica *replica)
 {
 	char err[256];
 	int rc;
 
-	if (replica->chain.view.founded != replica->chain.view.epoch ||
+	if (replica->founds || replica->chain.view.history != replica->self.id ||
 	    replica->chain.role != OL_CHAIN_ONLY)
 		return;
+	replica->founds = true;
 	rc = replica->host->found(replica->arg, err, sizeof(err));
 	if (rc == 0)
 		return;
@@ -263,6 +267,7 @@ static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 	const struct ol_view *view = &replica->state.view;
 	enum ol_chain_role was = replica->chain.role;
 	struct ol_chain_links links;
+	bool leaves = ol_view_leaves(&replica->chain.view, view);
 	int rc;
 
 	if (replica->state.version == 0 ||
@@ -281,11 +286,12 @@ static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 	ol_counter_add(&replica->board->views, 1);
 	ol_word_store(&replica->board->adopted_ns, now_ns);
 	if (rc == OL_CHAIN_REMOVED) {
-		ol_log(OL_LOG_WARN,
+		ol_log(leaves ? OL_LOG_INFO : OL_LOG_WARN,
 		       "server %s: shard %u, epoch %u: the chain goes on without this server, "
-		       "which ends",
-		       replica->addr, replica->opts->shard, view->epoch);
-		ol_replica_end(replica, OL_E_FENCED);
+		       "which %s",
+		       replica->addr, replica->opts->shard, view->epoch,
+		       leaves ? "was ordered to leave" : "ends");
+		ol_replica_end(replica, leaves ? OL_REPLICA_LEFT : OL_E_FENCED);
 		return;
 	}
 	if (replica->chain.role != OL_CHAIN_NONE)

@@ -142,6 +142,7 @@ struct ol_replica {
 	bool periodic; /* the published design: no entries; successors read snapshots */
 
 	int end_rc; /* why the server cannot go on; 0: it can */
+	bool founds; /* it has begun to find the first weights of a history */
 	struct ol_coord *coord;
 	uint64_t generation; /* of coord, as last looked at */
 	struct ol_coord_state state;
@@ -188,7 +189,11 @@ enum {
 int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes);
 /* ol_replica_close -- undo ol_replica_open(), and close the ring if there is one */
 void ol_replica_close(struct ol_replica *replica);
-/* ol_replica_end -- the server will end with rc, after the present event */
+/* ol_replica_end -- the server will end with rc, after the present event; OL_REPLICA_LEFT: an operator
+ * has taken it out of the chain, which is no failure */
+enum {
+	OL_REPLICA_LEFT = 1
+};
 void ol_replica_end(struct ol_replica *replica, int rc);
 /* ol_replica_has_news -- the coordinator's state may have changed; one load */
 bool ol_replica_has_news(const struct ol_replica *replica);

@@ -61,13 +61,13 @@ static int poll_some(struct ol_server *server, struct ol_xport_event *events)
 	return count;
 }
 
-/* End all sessions; the server serves no longer */
+/* End all sessions; the server serves no longer. Returns what ol_server_run() does */
 static int server_end(struct ol_server *server, int rc)
 {
 	ol_serve_end_all(server);
 	ol_successor_drop(&server->replica);
 	ol_predecessor_forget(&server->replica);
-	return rc;
+	return rc == OL_REPLICA_LEFT ? 0 : rc;
 }
 
 /*

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# train_manual.sh -- the manual page has every option of train, launch, drill, serve, work, relay, stat, export, import, coord and keygen, in its section, and no other
+# train_manual.sh -- the manual page has every option of train, launch, drill, serve, work, relay, stat, export, import, chain, coord and keygen, in its section, and no other
 . "$(dirname "$0")/train_lib.bash"
 
 page=${OUTLAST_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}/tools/outlast/outlast.1
-for command in train launch drill serve work relay stat export import coord keygen; do
+for command in train launch drill serve work relay stat export import chain coord keygen; do
 	outlast $command --help
 	printf '%s\n' "$out" | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sort >"$tmp/help.txt"
 	awk -v head=".SH OUTLAST ${command^^}" '/^\.SH/ { inside = $0 == head } inside' "$page" |

@@ -39,6 +39,8 @@ enum {
 	CALM_STEPS = 4000, /* of one, at most */
 	STORM_STEPS = 1200,
 	HEAL_STEPS = 60000, /* for what is left to do */
+	ORDERS = 12, /* of an operator, in a run that has one */
+	ORDERS_IN = 5, /* one run in so many has */
 };
 
 struct worker {
@@ -438,6 +440,8 @@ static void coordinator_act(struct sim *sim)
 	struct process *process = &world->processes[world_below(world, WORLD_PLACES)];
 	struct board *board = &world->board;
 
+	if (world->orders > 0 && world_chance(world, 5))
+		world_order(world);
 	if (!process->alive) {
 		if (world_chance(world, 30) && (model == NULL || world->id_count < MODEL_SERVERS))
 			process_start(world, place_of(process));
@@ -478,18 +482,6 @@ static struct process *anyone(struct world *world)
 	return process;
 }
 
-/* Of the replicas that count, one must be left that is not dead: it may be any */
-static bool may_die(const struct world *world, const struct process *process)
-{
-	const struct ol_view *view = &world->board.view;
-	int place = ol_view_find(view, process->self.id);
-	uint32_t left = 0;
-
-	for (uint32_t i = 0; i < view->count; i++)
-		left += world_process(world, view->replicas[i].id) != NULL;
-	return place < 0 || (uint32_t)place >= view->count || left > 1;
-}
-
 static void fault_link(struct world *world)
 {
 	struct link *link = &world->links[world_below(world, WORLD_LINKS)];
@@ -518,7 +510,7 @@ static void fault(struct sim *sim)
 	if (kind < 12) { /* some at once */
 		for (uint32_t i = 1 + world_below(world, world->wanted); i > 0; i--) {
 			process = anyone(world);
-			if (process->alive && may_die(world, process)) {
+			if (process->alive && world_may_die(world, process)) {
 				world_step(world, "die", process, 0, 0);
 				process_end(process);
 			}
@@ -609,7 +601,8 @@ static bool settled(const struct sim *sim)
 	const struct world *world = &sim->world;
 	const struct ol_view *view = &world->board.view;
 
-	if (!workers_done(sim) || view->count != world->wanted || view->joining != 0)
+	if (!workers_done(sim) || view->epoch == 0 || view->count != view->wanted ||
+	    view->joining != 0)
 		return false;
 	for (uint32_t i = 0; i < view->count; i++) {
 		const struct process *process = world_process(world, view->replicas[i].id);
@@ -655,6 +648,7 @@ static void run(struct sim *sim, uint64_t seed, enum world_broken broken, bool t
 	world->again_percent = world_below(world, 60);
 	sim->worker_count = 1 + world_below(world, WORLD_WORKERS);
 	sim->pushes = PUSHES;
+	world->orders = seed % ORDERS_IN == 1 ? ORDERS : 0; /* not drawn either */
 	for (uint32_t i = 0; i < world->wanted; i++)
 		process_start(world, i);
 	for (uint32_t i = 1 + world_below(world, ROUNDS); i > 0; i--)
@@ -664,7 +658,7 @@ static void run(struct sim *sim, uint64_t seed, enum world_broken broken, bool t
 	while (world->failure[0] == '\0' && !settled(sim)) {
 		if (world->step == end)
 			world_fail(world, "no end: %" PRIu64 " committed, %u of %u replicas",
-				   world->shown, world->board.view.count, world->wanted);
+				   world->shown, world->board.view.count, world->board.view.wanted);
 		step(sim);
 	}
 	for (uint32_t i = 0; world->failure[0] == '\0' && i < sim->worker_count; i++) {

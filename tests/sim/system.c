@@ -34,6 +34,7 @@
 #include "sim/world/lasting.h"
 #include "sim/world/mutate.h"
 #include "sim/world/net.h"
+#include "sim/world/operator.h"
 #include "sim/world/sim.h"
 
 enum {
@@ -154,6 +155,8 @@ static bool run_seed(uint64_t seed, bool trace, const struct range *range)
 		fault_blips();
 	else
 		fault_begin(range->calm);
+	if (!range->blips)
+		operator_begin(seed);
 	sim_at(cluster.scenario.storm_ns, storm_over, NULL, 0);
 	play();
 	fault_text(report->faults, sizeof(report->faults));
@@ -331,7 +334,7 @@ static const uint64_t first_seeds[MUTATE_COUNT] = {
 	[MUTATE_SHARED_BUFFERS] = 300, [MUTATE_NO_WITHDRAW] = 180,
 	[MUTATE_SESSION_LONG] = 1100,  [MUTATE_SESSION_FOR_EVER] = 2200,
 	[MUTATE_NO_PLACE] = 2600,      [MUTATE_OLDER_EPOCH] = 100,
-	[MUTATE_NO_FENCE] = 3500,
+	[MUTATE_NO_FENCE] = 3500,      [MUTATE_ORDER_BLIND] = 600,
 };
 
 /* 0: it was found */

@@ -25,6 +25,8 @@ static const char *const names[WORLD_RULES] = {
 	[WORLD_FREE_UNAPPLIED] = "free-when-applied",
 	[WORLD_HAVE_IS_ACK] = "have-is-no-ack",
 	[WORLD_WELCOME_IS_ACK] = "loaded-before-tail",
+	[WORLD_ORDER_FULL] = "order-joins",
+	[WORLD_ORDER_BLIND] = "order-compares",
 };
 
 const char *world_rule_name(enum world_broken rule)

@@ -700,7 +700,7 @@ void process_adopt(struct process *process)
 	if (world->broken == WORLD_NO_FLOOR)
 		chain->floor = 0;
 	sessions_review(process);
-	if (chain->role == OL_CHAIN_ONLY && view->founded == view->epoch && !chain->loaded)
+	if (chain->role == OL_CHAIN_ONLY && view->history == chain->id && !chain->loaded)
 		process_loaded(process, 0);
 }
 

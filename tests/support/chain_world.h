@@ -51,6 +51,8 @@ enum world_broken {
 	WORLD_FREE_UNAPPLIED, /* a middle says that slots are free that it has not applied */
 	WORLD_HAVE_IS_ACK, /* in a handoff a welcome counts as an ack */
 	WORLD_WELCOME_IS_ACK, /* one that joins counts as loaded when there is a link */
+	WORLD_ORDER_FULL, /* one that is ordered to join counts at once */
+	WORLD_ORDER_BLIND, /* an order replaces a view that it was not made of */
 	WORLD_RULES
 };
 
@@ -159,6 +161,8 @@ struct world {
 	struct entry entries[WORLD_VERSIONS + 1]; /* by tag */
 	uint32_t tag_count;
 	uint64_t id_count;
+	uint32_t orders; /* that an operator will give yet */
+	struct board looked; /* … as he saw it */
 	/* what was shown to anybody as committed: the one history */
 	uint64_t shown;
 	uint32_t shown_tags[WORLD_VERSIONS + 1];
@@ -250,5 +254,11 @@ void world_shown_check(struct world *world);
 void world_check(struct world *world);
 /* world_view_set -- the coordinator takes a view */
 void world_view_set(struct world *world, const struct ol_view *view);
+
+/* chain_operator.c */
+/* world_may_die -- of the replicas that count, one is left that is not dead: it may be any */
+bool world_may_die(const struct world *world, const struct process *process);
+/* world_order -- an operator looks, or has a replica leave or a member join, as he saw the chain */
+void world_order(struct world *world);
 
 #endif /* OL_TESTS_SUPPORT_CHAIN_WORLD_H */

@@ -53,6 +53,7 @@ int cmd_export(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_coord(int argc, char **argv);
+int cmd_chain(int argc, char **argv);
 int cmd_keygen(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 

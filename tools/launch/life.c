@@ -54,7 +54,8 @@ void launch_life_end(struct launch_life *life, const struct launch_policy *polic
 {
 	life->status = status;
 	life->state = LAUNCH_DONE;
-	if (life->is_asked || (kind == LAUNCH_WORKER && status == 0))
+	if (life->is_asked || (kind == LAUNCH_WORKER && status == 0) ||
+	    (kind == LAUNCH_SERVER && status == 0 && life->has_run))
 		return;
 	life->state = LAUNCH_FAILED;
 	if (kind == LAUNCH_SERVER && !life->has_run && status_is_final(status))

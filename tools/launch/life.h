@@ -41,7 +41,7 @@ struct launch_life {
 
 /* What an end means for whom */
 enum launch_kind {
-	LAUNCH_SERVER, /* is to run until it is asked to end */
+	LAUNCH_SERVER, /* is to run until it is asked to end; done with status 0: ordered to leave its chain */
 	LAUNCH_WORKER, /* is done when it ends with status 0 */
 	LAUNCH_AGENT /* as a server */
 };

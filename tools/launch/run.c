@@ -120,7 +120,8 @@ static bool shard_has_others(const struct launch *launch, const struct launch_pr
 	for (uint32_t i = first; i < first + launch->shape.replicas; i++) {
 		const struct launch_proc *other = &launch->procs[i];
 
-		if (other != proc && other->life.state != LAUNCH_FAILED)
+		if (other != proc && other->life.state != LAUNCH_FAILED &&
+		    other->life.state != LAUNCH_DONE)
 			return true;
 	}
 	return false;
@@ -164,6 +165,9 @@ static void proc_ended(struct launch *launch, struct launch_proc *proc, int stat
 			    launch_host_name(launch, proc->host),
 			    launch_status_text(status, text, sizeof(text)),
 			    (double)(proc->life.due_ns - now_ns) / 1e9);
+	else if (proc->kind == LAUNCH_SERVER && !proc->life.is_asked)
+		launch_note("%s on %s has left its chain, as an operator ordered", proc->name,
+			    launch_host_name(launch, proc->host));
 }
 
 /* Another host for one whose host is lost; false: there is none */

@@ -33,6 +33,7 @@ static const struct ol_cmd commands[] = {
 	{ "export", "write a job's weights into a .npy or .safetensors file", cmd_export },
 	{ "import", "make a job's checkpoints of a .npy or .safetensors file", cmd_import },
 	{ "bench", "measure latency, bandwidth and training speed", cmd_bench },
+	{ "chain", "add, remove or move replicas of a running job, drain a host", cmd_chain },
 	{ "coord", "remove a job's views from a coordinator, or make a place for them", cmd_coord },
 	{ "keygen", "make a key for a job", cmd_keygen },
 	{ "doctor", "say what this machine can do, and what to change", cmd_doctor },

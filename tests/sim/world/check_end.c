@@ -8,6 +8,7 @@
 #include "sim/world/check.h"
 #include "sim/world/coord.h"
 #include "sim/world/lasting.h"
+#include "sim/world/operator.h"
 
 void check_exit(const struct sim_process *process)
 {
@@ -44,7 +45,8 @@ static bool replicas_alike(uint32_t shard)
 	const struct ol_view *view = coord_view(shard);
 	const struct ol_server *first = view != NULL ? server_of(view->replicas[0].id) : NULL;
 
-	if (first == NULL || view->count < lasting_replicas(shard))
+	if (first == NULL ||
+	    (view->count < lasting_replicas(shard) && view->count < operator_wanted(view)))
 		return false;
 	if (cluster.scenario.every == 0 && first->replica.chain.committed != first->store.version)
 		return false; /* acks go up, at the latest at heartbeats */

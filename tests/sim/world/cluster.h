@@ -61,7 +61,8 @@ enum cluster_age {
 	CLUSTER_AGE_FORMATS, /* now and then gradients of other formats than fp32 */
 	CLUSTER_AGE_SPANS, /* now and then workers that push and pull spans of shards */
 	CLUSTER_AGE_INIT, /* now and then servers that begin with the first weights of worker 0 */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_INIT
+	CLUSTER_AGE_ORDERS, /* now and then an operator who has replicas join and leave */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_ORDERS
 };
 
 /* What is never repaired (lasting.h) */

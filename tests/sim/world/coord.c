@@ -104,7 +104,7 @@ const struct ol_view *coord_view(uint32_t shard)
 	return shard < COORD_SHARDS_MAX && coord.versions[shard] != 0 ? &coord.views[shard] : NULL;
 }
 
-static uint32_t members_list(uint32_t shard, struct ol_member *members)
+uint32_t coord_members(uint32_t shard, struct ol_member members[OL_MEMBERS_MAX])
 {
 	uint32_t count = 0;
 
@@ -119,7 +119,12 @@ uint32_t coord_member_count(uint32_t shard)
 {
 	struct ol_member members[OL_MEMBERS_MAX];
 
-	return members_list(shard, members);
+	return coord_members(shard, members);
+}
+
+uint64_t coord_version(uint32_t shard)
+{
+	return coord.versions[shard];
 }
 
 static uint64_t delay_ns(void)
@@ -173,7 +178,7 @@ static void past_add(void)
 	memcpy(past->versions, coord.versions, sizeof(past->versions));
 	memcpy(past->views, coord.views, sizeof(past->views));
 	for (uint32_t i = 0; i < COORD_SHARDS_MAX; i++)
-		past->member_counts[i] = members_list(i, past->members[i]);
+		past->member_counts[i] = coord_members(i, past->members[i]);
 	coord.past = past;
 }
 
@@ -220,7 +225,7 @@ static void learn_members(struct ol_coord *handle)
 		struct ol_coord_state *state = &handle->states[i];
 		struct ol_member now[OL_MEMBERS_MAX];
 		const struct ol_member *members = past != NULL ? past->members[i] : now;
-		uint32_t count = past != NULL ? past->member_counts[i] : members_list(i, now);
+		uint32_t count = past != NULL ? past->member_counts[i] : coord_members(i, now);
 
 		if (count == state->member_count &&
 		    memcmp(members, state->members, count * sizeof(*members)) == 0)
@@ -477,6 +482,24 @@ void coord_process_gone(const struct sim_process *process)
 
 /* ---- views ---- */
 
+bool coord_set(uint32_t shard, const struct ol_view *view)
+{
+	if (coord.away)
+		return false;
+	coord.versions[shard]++;
+	coord.views[shard] = *view;
+	if (sim_tracing()) {
+		char text[OL_VIEW_TEXT_MAX];
+
+		ol_view_encode(view, text);
+		for (char *at = text; *at != '\0'; at++)
+			*at = *at == '\n' ? ' ' : *at;
+		sim_say("view of shard %u: %.200s", shard, text);
+	}
+	tell_all(false);
+	return true;
+}
+
 static void proposal_arrived(void *arg, uint64_t tag)
 {
 	struct letter *letter = arg;
@@ -489,17 +512,7 @@ static void proposal_arrived(void *arg, uint64_t tag)
 		sim_at(delay_ns(), news, letter->from, 0);
 		return;
 	}
-	coord.versions[shard]++;
-	coord.views[shard] = letter->view;
-	if (sim_tracing()) {
-		char text[OL_VIEW_TEXT_MAX];
-
-		ol_view_encode(&letter->view, text);
-		for (char *at = text; *at != '\0'; at++)
-			*at = *at == '\n' ? ' ' : *at;
-		sim_say("view of shard %u: %.200s", shard, text);
-	}
-	tell_all(false);
+	(void)coord_set(shard, &letter->view);
 }
 
 static void proposal_leaves(void *arg, uint64_t shard)

@@ -34,5 +34,10 @@ void coord_process_continues(const struct sim_process *process);
 /* coord_view -- in force; NULL: there is none */
 const struct ol_view *coord_view(uint32_t shard);
 uint32_t coord_member_count(uint32_t shard);
+/* coord_members -- those that are registered; returns how many */
+uint32_t coord_members(uint32_t shard, struct ol_member members[OL_MEMBERS_MAX]);
+/* coord_version -- of the view in force; coord_set -- put another into force. False: nobody is served */
+uint64_t coord_version(uint32_t shard);
+bool coord_set(uint32_t shard, const struct ol_view *view);
 
 #endif /* OL_TESTS_SIM_WORLD_COORD_H */

@@ -12,6 +12,7 @@
 #include "sim/world/coord.h"
 #include "sim/world/disk.h"
 #include "sim/world/net.h"
+#include "sim/world/operator.h"
 #include "sim/world/rival.h"
 
 #define WORKER_SESSION_NS (5 * SIM_S)
@@ -562,6 +563,10 @@ void fault_text(char *text, size_t bytes)
 	if (used < bytes && sim_memory_fails() > 0)
 		used += (size_t)snprintf(text + used, bytes - used, "; no memory %llu",
 					 (unsigned long long)sim_memory_fails());
+	if (used < bytes) {
+		operator_text(text + used, bytes - used);
+		used += strlen(text + used);
+	}
 	if (used + 3 < bytes && cluster.scenario.saved) {
 		memcpy(text + used, "; ", 3);
 		disk_text(text + used + 2, bytes - used - 2);

@@ -109,6 +109,8 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_PUSHES_ALL] = "pushes-all",
 	[MUTATE_NO_COPY] = "no-copy",
 	[MUTATE_OLDEST_BASE] = "oldest-base",
+	[MUTATE_ORDER_FULL] = "order-full",
+	[MUTATE_ORDER_BLIND] = "order-blind",
 };
 
 void mutate_set(enum mutation mutation)

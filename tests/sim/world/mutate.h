@@ -65,6 +65,8 @@ enum mutation {
 	MUTATE_PUSHES_ALL, /* a push of a span is one of all shards */
 	MUTATE_NO_COPY, /* a pull of a span leaves the other shards as the mirror happens to have them */
 	MUTATE_OLDEST_BASE, /* a push of a span names the version of the shard furthest behind */
+	MUTATE_ORDER_FULL, /* who is ordered to join counts at once */
+	MUTATE_ORDER_BLIND, /* an order takes the place of a view that it was not made of */
 	MUTATE_COUNT
 };
 

@@ -374,6 +374,46 @@ static void who_is_removed_ends(void **state)
 	assert_int_equal(server.replica.end_rc, OL_E_FENCED);
 }
 
+static void who_is_ordered_to_leave_has_not_failed(void **state)
+{
+	(void)state;
+	adopt(5, 0, IDS(SELF, B, C), start);
+	wanted = 2; /* an operator's view says both */
+	adopt(6, 0, IDS(B, C), start + 1);
+	assert_int_equal(server.replica.end_rc, OL_REPLICA_LEFT);
+}
+
+static uint32_t found_count;
+
+static int found_once(void *arg, char *err, size_t err_bytes)
+{
+	(void)arg;
+	(void)err;
+	(void)err_bytes;
+	found_count++;
+	return 0;
+}
+
+/* An operator's view has followed the founding one before its founder looked */
+static void a_founder_founds_whatever_view_it_sees_first(void **state)
+{
+	struct ol_replica_host host = *server.replica.host;
+
+	(void)state;
+	host.found = found_once;
+	server.replica.host = &host;
+	found_count = 0;
+	for (uint32_t epoch = 2; epoch < 5; epoch++) {
+		coord.state.view = view_of(epoch, epoch < 4, IDS(SELF, C));
+		coord.state.view.history = coord.state.view.origin = SELF;
+		coord.state.version = epoch;
+		registered(IDS(SELF, C));
+		ol_replica_view_read(&server.replica, start + epoch);
+		assert_int_equal(server.replica.chain.view.epoch, epoch);
+		assert_int_equal(found_count, 1);
+	}
+}
+
 static void an_older_view_is_not_adopted(void **state)
 {
 	(void)state;
@@ -584,6 +624,8 @@ int main(void)
 		TEST(who_has_a_part_is_not_passed_over),
 		TEST(who_has_caught_up_becomes_the_tail),
 		TEST(who_is_removed_ends),
+		TEST(who_is_ordered_to_leave_has_not_failed),
+		TEST(a_founder_founds_whatever_view_it_sees_first),
 		TEST(an_older_view_is_not_adopted),
 		TEST(with_refound_a_server_ends_with_its_lease),
 		TEST(with_refound_a_server_ends_with_its_session),

@@ -174,6 +174,79 @@ static void the_next_view_follows_every_rule(void **unused)
 	}
 }
 
+static const struct order_case {
+	const char *name;
+	const char *view;
+	uint32_t wanted;
+	const char *alive;
+	char join, leave;
+	int more;
+	const char *next; /* NULL: refused … */
+	int rc; /* … with this */
+} orders[] = {
+	{ "one more", "AB", 2, "ABC", 'C', 0, 1, "AB+C", 0 },
+	{ "whoever it is", "AB", 2, "ABCD", 'D', 0, 1, "AB+D", 0 },
+	{ "in the place of one that is gone", "AB", 3, "ABC", 'C', 0, 0, "AB+C", 0 },
+	{ "it is one already", "AB", 2, "ABC", 'B', 0, 1, NULL, -EALREADY },
+	{ "it joins already", "A+B", 2, "AB", 'B', 0, 1, NULL, -EALREADY },
+	{ "another joins", "A+B", 3, "ABC", 'C', 0, 1, NULL, -EAGAIN },
+	{ "it is not there", "AB", 2, "AB", 'C', 0, 1, NULL, -ENOENT },
+	{ "of another job", "AB", 2, "ABc", 'c', 0, 1, NULL, -EPERM },
+	{ "of another protocol", "AB", 2, "AB1", '1', 0, 1, NULL, -EPERM },
+	{ "there are enough", "AB", 2, "ABC", 'C', 0, 0, NULL, -ERANGE },
+	{ "the ninth", "ABCDEFGH", 8, "ABCDEFGHI", 'I', 0, 1, NULL, -EINVAL },
+	{ "the head leaves", "ABC", 3, "ABC", 0, 'A', -1, "BC", 0 },
+	{ "the middle leaves", "ABC", 3, "ABC", 0, 'B', -1, "AC", 0 },
+	{ "the tail leaves", "ABC", 3, "ABC", 0, 'C', -1, "AB", 0 },
+	{ "the tail leaves, one goes on joining", "AB+C", 3, "ABC", 0, 'B', -1, "A+C", 0 },
+	{ "the one that joins leaves", "AB+C", 3, "ABC", 0, 'C', -1, "AB", 0 },
+	{ "to be replaced", "AB", 2, "AB", 0, 'A', 0, "B", 0 },
+	{ "one that is gone leaves", "AB", 2, "A", 0, 'B', -1, "A", 0 },
+	{ "it has left", "AB", 2, "ABC", 0, 'C', -1, NULL, -EALREADY },
+	{ "the last one stays", "A", 1, "AB", 0, 'A', -1, NULL, -EBUSY },
+	{ "the last full one stays", "A+B", 2, "AB", 0, 'A', -1, NULL, -EBUSY },
+	{ "the last live one stays", "ABC", 3, "BD", 0, 'B', -1, NULL, -EBUSY },
+	{ "no replica at all", "A+B", 1, "AB", 0, 'B', -1, NULL, -EINVAL },
+	{ "no chain", "", 2, "AB", 'A', 0, 1, NULL, -EINVAL },
+	{ "nobody", "AB", 2, "AB", 0, 0, 1, NULL, -EINVAL },
+	{ "both", "AB", 2, "ABC", 'C', 'A', 0, NULL, -EINVAL },
+	{ "by two", "AB", 2, "ABC", 'C', 0, 2, NULL, -EINVAL },
+};
+
+static void an_order_is_one_view_or_refused(void **unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		const struct order_case *c = &orders[i];
+		const struct ol_view_order order = { (uint64_t)c->join, (uint64_t)c->leave,
+						     c->more };
+		struct ol_view view = chain(c->view, c->wanted), next, again;
+		struct ol_member alive[OL_MEMBERS_MAX];
+		uint32_t alive_count = members(c->alive, alive);
+		char text[32], bytes[OL_VIEW_TEXT_MAX];
+
+		memset(&next, 0x5a, sizeof(next));
+		if (ol_view_ordered(&view, &order, alive, alive_count, &next) != c->rc)
+			fail_msg("%s: not %d", c->name, c->rc);
+		if (c->rc != 0) {
+			if (next.epoch != 0x5a5a5a5a)
+				fail_msg("%s: refused, and the output is written", c->name);
+			continue;
+		}
+		spell(&next, text);
+		if (strcmp(text, c->next) != 0)
+			fail_msg("%s: became %s", c->name, text);
+		if (next.epoch != view.epoch + 1 || next.every != 4 || next.shard_count != 2 ||
+		    next.history != view.history || next.founded != view.founded ||
+		    (int)next.wanted != (int)c->wanted + c->more)
+			fail_msg("%s: the rest of the view is another", c->name);
+		assert_true(ol_view_leaves(&view, &next) == (c->more < 0));
+		/* what a coordinator keeps of it is the same, byte by byte */
+		assert_int_equal(ol_view_decode(bytes, ol_view_encode(&next, bytes), &again), 0);
+		assert_memory_equal(&again, &next, sizeof(next));
+	}
+}
+
 /* A view takes another's place only if it is later, and whoever holds them has not begun anew */
 static void only_the_next_epoch_of_one_history_follows_a_view(void **unused)
 {
@@ -520,6 +593,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_view_follows_every_rule),
+		cmocka_unit_test(an_order_is_one_view_or_refused),
 		cmocka_unit_test(only_the_next_epoch_of_one_history_follows_a_view),
 		cmocka_unit_test(rank_goes_before_id),
 		cmocka_unit_test(a_place_in_the_chain_gives_role_and_neighbours),

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * chain.c -- `outlast chain`: a replica more, one less, one elsewhere, none on a host, while training goes on
+ *
+ * Each order is one view (ol_view_ordered()), which the servers carry on from by their own rules. A move adds
+ * before it removes, so that the chain never has fewer full replicas than before.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/clock.h"
+#include "base/defaults.h"
+#include "cmd/cmd.h"
+#include "cmd/key.h"
+#include "cmd/settings.h"
+#include "server/coordinator.h"
+
+enum {
+	SHARDS_MAX = 64,
+	PROGRESS_MS = 2000,
+};
+
+enum action {
+	ACTION_ADD,
+	ACTION_REMOVE,
+	ACTION_MOVE,
+	ACTION_DRAIN,
+	ACTIONS
+};
+
+static const struct {
+	const char *name;
+	bool needs_what; /* a server, or a host */
+} actions[ACTIONS] = {
+	[ACTION_ADD] = { "add", false },
+	[ACTION_REMOVE] = { "remove", true },
+	[ACTION_MOVE] = { "move", true },
+	[ACTION_DRAIN] = { "drain", true },
+};
+
+struct chain_set {
+	struct ol_set_coord coord;
+	struct ol_set_key key;
+	const char *shard; /* "": the only one */
+	const char *to;
+	bool fewer;
+	bool json;
+	uint32_t wait_s;
+	uint32_t timeout_ms;
+};
+
+static const struct ol_conf_field fields[] = {
+	OL_ROW_STR(chain_set, shard, "", "add: the shard, where a job has several"),
+	OL_ROW_STR(
+		chain_set, to, "",
+		"move, drain: the server that joins, an address of one that waits; else it is the first that "
+		"waits on a host without a replica of the shard, or on any other host"),
+	OL_ROW_BOOL(
+		chain_set, fewer, "false",
+		"drain: where no server waits elsewhere, the chain wants one replica less from now on, instead "
+		"of a refusal; a last full replica stays"),
+	OL_ROW_BOOL(
+		chain_set, json, "false",
+		"print one object for each order: order, shard, server (that left or joined), wanted, seconds"),
+	OL_ROW_U32(chain_set, wait_s, "600", 1, 86400,
+		   "until it is no longer waited for; what was ordered stands, and goes on"),
+	OL_ROW_U32(chain_set, timeout_ms, "5000", 10, 600000, "until the coordinator is given up"),
+};
+
+struct chain {
+	struct chain_set set;
+	enum action action;
+	const char *what; /* server or host; NULL: none */
+	struct ol_coordinator coordinator;
+	struct ol_kept *shards; /* with a view, by number */
+	uint32_t shard_count;
+};
+
+/* One order, while it is waited for */
+struct order {
+	uint32_t shard;
+	const char *verb; /* of what is told: "joins", "leaves" */
+	struct ol_view_order order;
+	char addr[OL_ENDPOINT_MAX]; /* of who leaves or joins; "": not known before it joins */
+	uint64_t begun_ns, told_ns;
+	uint32_t wanted; /* when it is done */
+};
+
+static int fail(int exit_code, const char *what, const char *object, const char *remedy)
+{
+	return ol_cmd_error(exit_code, "chain", what, object, remedy);
+}
+
+/* ---- what there is ---- */
+
+static void on_kept(void *arg, const struct ol_kept *kept)
+{
+	struct chain *chain = arg;
+
+	if (kept->shard != OL_KEPT_NO_SHARD && kept->view.epoch != 0 &&
+	    chain->shard_count < SHARDS_MAX)
+		chain->shards[chain->shard_count++] = *kept;
+}
+
+static int shards_read(struct chain *chain)
+{
+	char err[256] = "";
+	int rc;
+
+	chain->shard_count = 0;
+	rc = ol_coordinator_list(&chain->coordinator, on_kept, chain, err, sizeof(err));
+	if (rc != 0)
+		return fail(ol_cmd_exit_of_coord(rc), err, NULL, NULL);
+	if (chain->shard_count == 0)
+		return fail(OL_EXIT_SERVER, "the job has no chain", chain->set.coord.job,
+			    "outlast stat --views shows what there is");
+	return 0;
+}
+
+static bool is_live(const struct ol_kept *kept, uint64_t id)
+{
+	for (uint32_t i = 0; i < kept->member_count; i++) {
+		if (kept->members[i].id == id)
+			return true;
+	}
+	return false;
+}
+
+/* An address without its port; a name on this machine is a host of its own */
+static size_t host_bytes(const char *addr)
+{
+	const char *colon = strrchr(addr, ':');
+
+	return addr[0] == '@' || addr[0] == '/' || colon == NULL ? strlen(addr)
+								 : (size_t)(colon - addr);
+}
+
+static bool is_on(const char *addr, const char *host)
+{
+	return strlen(host) == host_bytes(addr) && strncmp(addr, host, strlen(host)) == 0;
+}
+
+static bool same_host(const char *a, const char *b)
+{
+	return host_bytes(a) == host_bytes(b) && strncmp(a, b, host_bytes(a)) == 0;
+}
+
+/* The replica at an address, a live one before one that is gone; NULL: none. *ret_kept: of which shard */
+static const struct ol_member *replica_find(const struct chain *chain, const char *addr,
+					    const struct ol_kept **ret_kept)
+{
+	const struct ol_member *found = NULL;
+
+	for (uint32_t s = 0; s < chain->shard_count; s++) {
+		const struct ol_kept *kept = &chain->shards[s];
+
+		for (uint32_t i = 0; i < kept->view.count + kept->view.joining; i++) {
+			const struct ol_member *member = &kept->view.replicas[i];
+
+			if (strcmp(member->addr, addr) != 0 ||
+			    (found != NULL && !is_live(kept, member->id)))
+				continue;
+			found = member;
+			*ret_kept = kept;
+		}
+	}
+	return found;
+}
+
+/* How well a server that waits would do as a replica of the shard; 0: not at all */
+static int spare_worth(const struct chain *chain, const struct ol_kept *kept,
+		       const struct ol_member *member, const char *not_on)
+{
+	const struct ol_view *view = &kept->view;
+
+	if (ol_view_find(view, member->id) >= 0 || member->job != view->replicas[0].job)
+		return 0;
+	if (chain->set.to[0] != '\0')
+		return strcmp(member->addr, chain->set.to) == 0;
+	if (not_on != NULL && same_host(member->addr, not_on))
+		return 0;
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (same_host(member->addr, view->replicas[i].addr))
+			return 1;
+	}
+	return 2;
+}
+
+/* The server that is to join; NULL: none waits */
+static const struct ol_member *spare_find(const struct chain *chain, const struct ol_kept *kept,
+					  const char *not_on)
+{
+	const struct ol_member *best = NULL;
+	int best_worth = 0;
+
+	for (uint32_t i = 0; i < kept->member_count; i++) {
+		const struct ol_member *member = &kept->members[i];
+		int worth = spare_worth(chain, kept, member, not_on);
+
+		if (worth > best_worth ||
+		    (worth == best_worth && worth > 0 && member->rank < best->rank)) {
+			best = member;
+			best_worth = worth;
+		}
+	}
+	return best;
+}
+
+/* ---- orders ---- */
+
+static bool order_is_done(const struct order *order, const struct ol_coord_state *state)
+{
+	const struct ol_view *view = &state->view;
+	int at = order->order.join != 0 ? ol_view_find(view, order->order.join) : -1;
+
+	if (order->order.join != 0)
+		return at >= 0 && (uint32_t)at < view->count;
+	if (ol_view_find(view, order->order.leave) >= 0)
+		return false;
+	for (uint32_t i = 0; i < state->member_count; i++) {
+		if (state->members[i].id == order->order.leave)
+			return false; /* its process has not ended yet */
+	}
+	return true;
+}
+
+static bool on_order(void *arg, const struct ol_coord_state *state)
+{
+	struct order *order = arg;
+	uint64_t now_ns = ol_clock_ns();
+
+	order->wanted = state->view.wanted;
+	if (order_is_done(order, state))
+		return true;
+	if (now_ns - order->told_ns >= PROGRESS_MS * OL_NS_PER_MS) {
+		fprintf(stderr, "outlast chain: shard %u: %s %s, epoch %u, %.0f s\n", order->shard,
+			order->addr, order->verb, state->view.epoch,
+			(double)(now_ns - order->begun_ns) / 1e9);
+		order->told_ns = now_ns;
+	}
+	return false;
+}
+
+static void order_tell(const struct chain *chain, const struct order *order)
+{
+	double seconds = (double)(ol_clock_ns() - order->begun_ns) / 1e9;
+	bool joins = order->order.join != 0;
+
+	if (chain->set.json) {
+		json_t *json =
+			json_pack("{s:s, s:i, s:s, s:i, s:f}", "order", joins ? "add" : "remove",
+				  "shard", (int)order->shard, "server", order->addr, "wanted",
+				  (int)order->wanted, "seconds", seconds);
+
+		(void)json_dumpf(json, stdout, JSON_COMPACT);
+		(void)putchar('\n');
+		json_decref(json);
+	} else {
+		printf("shard %u: %s %s after %.1f s; the chain wants %u\n", order->shard,
+		       order->addr, joins ? "is a full replica" : "has left", seconds,
+		       order->wanted);
+	}
+	(void)fflush(stdout);
+}
+
+static int order_carry_out(const struct chain *chain, struct order *order)
+{
+	char err[256] = "";
+	bool stands;
+	int rc;
+
+	order->begun_ns = order->told_ns = ol_clock_ns();
+	order->verb = order->order.join != 0 ? "joins" : "leaves";
+	rc = ol_coordinator_order(&chain->coordinator, chain->shards[0].view.shard_count,
+				  order->shard, &order->order, chain->set.wait_s * 1000, on_order,
+				  order, &stands, err, sizeof(err));
+	if (rc == 0)
+		order_tell(chain, order);
+	if (rc == 0)
+		return 0;
+	if (rc == -EAGAIN)
+		return fail(OL_EXIT_FAILED, err, order->addr,
+			    stands ? "the order stands; outlast stat --views shows how far it is"
+				   : "nothing was changed");
+	if (rc == -EACCES || rc == -EBUSY || rc == -EPERM || rc == -ERANGE || rc == -EINVAL)
+		return fail(OL_EXIT_REFUSED, err, order->addr, NULL);
+	return fail(ol_cmd_exit_of_coord(rc), err, order->addr, NULL);
+}
+
+static struct order order_of(const struct ol_kept *kept, const struct ol_member *member)
+{
+	struct order order = { .shard = kept->shard };
+
+	snprintf(order.addr, sizeof(order.addr), "%s", member->addr);
+	return order;
+}
+
+static int join_order(const struct chain *chain, const struct ol_kept *kept,
+		      const struct ol_member *member, uint32_t *ret_wanted)
+{
+	struct order order = order_of(kept, member);
+	int rc;
+
+	if (kept->view.wanted == OL_REPLICAS_MAX)
+		return fail(OL_EXIT_REFUSED, "a chain has 8 replicas at most", member->addr, NULL);
+	order.order = (struct ol_view_order){ .join = member->id, .more = 1 };
+	rc = order_carry_out(chain, &order);
+	*ret_wanted = order.wanted;
+	return rc;
+}
+
+static int leave_order(const struct chain *chain, const struct ol_kept *kept,
+		       const struct ol_member *member, int more)
+{
+	struct order order = order_of(kept, member);
+
+	if (kept->view.wanted == 1 && kept->view.count == 1)
+		return fail(OL_EXIT_REFUSED, "it is the only replica of its shard", member->addr,
+			    "outlast chain move has another take its place");
+	order.order = (struct ol_view_order){ .leave = member->id, .more = more };
+	return order_carry_out(chain, &order);
+}
+
+/* ---- actions ---- */
+
+static int add(const struct chain *chain)
+{
+	const struct ol_kept *kept = NULL;
+	const struct ol_member *member;
+	uint32_t wanted;
+	char object[64];
+
+	for (uint32_t s = 0; s < chain->shard_count && kept == NULL; s++) {
+		snprintf(object, sizeof(object), "%" PRIu32, chain->shards[s].shard);
+		if (chain->set.to[0] != '\0' ? spare_find(chain, &chain->shards[s], NULL) != NULL
+		    : chain->set.shard[0] != '\0' ? strcmp(chain->set.shard, object) == 0
+						  : chain->shard_count == 1)
+			kept = &chain->shards[s];
+	}
+	if (kept == NULL && chain->set.to[0] != '\0')
+		return fail(OL_EXIT_SERVER, "no such server waits", chain->set.to,
+			    "outlast stat --views shows those that wait");
+	if (kept == NULL)
+		return fail(OL_EXIT_USAGE,
+			    chain->set.shard[0] != '\0' ? "the job has no such shard"
+							: "the job has several shards",
+			    chain->set.shard[0] != '\0' ? chain->set.shard : NULL,
+			    "give --shard, or the server");
+	member = spare_find(chain, kept, NULL);
+	snprintf(object, sizeof(object), "shard %u", kept->shard);
+	if (member == NULL)
+		return fail(OL_EXIT_SERVER, "no server waits", object,
+			    "start one with the line of the others, and say this again");
+	return join_order(chain, kept, member, &wanted);
+}
+
+static int no_spare(const struct ol_kept *kept)
+{
+	char object[64];
+
+	snprintf(object, sizeof(object), "shard %u", kept->shard);
+	return fail(OL_EXIT_SERVER, "no server waits elsewhere", object,
+		    "start one with the line of the others on another host, and say this again");
+}
+
+/* If the one that joins came in the place of a replica that died meanwhile, no more are wanted than before, and the
+ * chain is to get another */
+static int move(const struct chain *chain, const struct ol_kept *kept,
+		const struct ol_member *member)
+{
+	const struct ol_member *spare = spare_find(chain, kept, member->addr);
+	struct ol_kept then = *kept;
+	int rc;
+
+	if (spare == NULL)
+		return no_spare(kept);
+	rc = join_order(chain, kept, spare, &then.view.wanted);
+	then.view.count++;
+	return rc != 0 ? rc
+		       : leave_order(chain, &then, member,
+				     then.view.wanted > kept->view.wanted ? -1 : 0);
+}
+
+/* Is there for each replica on the host a server that can take its place, or may it leave without? */
+static int drain_check(const struct chain *chain, uint32_t *ret_count)
+{
+	*ret_count = 0;
+	for (uint32_t s = 0; s < chain->shard_count; s++) {
+		const struct ol_kept *kept = &chain->shards[s];
+
+		for (uint32_t i = 0; i < kept->view.count + kept->view.joining; i++) {
+			if (!is_on(kept->view.replicas[i].addr, chain->what))
+				continue;
+			++*ret_count;
+			if (!chain->set.fewer &&
+			    spare_find(chain, kept, kept->view.replicas[i].addr) == NULL)
+				return no_spare(kept);
+		}
+	}
+	return 0;
+}
+
+/* The first replica that is still on the host; NULL: none */
+static const struct ol_member *drain_next(const struct chain *chain,
+					  const struct ol_kept **ret_kept)
+{
+	for (uint32_t s = 0; s < chain->shard_count; s++) {
+		const struct ol_kept *kept = &chain->shards[s];
+
+		for (uint32_t i = 0; i < kept->view.count + kept->view.joining; i++) {
+			*ret_kept = kept;
+			if (is_on(kept->view.replicas[i].addr, chain->what))
+				return &kept->view.replicas[i];
+		}
+	}
+	return NULL;
+}
+
+static uint32_t drain_waiting(const struct chain *chain)
+{
+	uint32_t count = 0;
+
+	for (uint32_t s = 0; s < chain->shard_count; s++) {
+		const struct ol_kept *kept = &chain->shards[s];
+
+		for (uint32_t i = 0; i < kept->member_count; i++)
+			count += is_on(kept->members[i].addr, chain->what) &&
+				 ol_view_find(&kept->view, kept->members[i].id) < 0;
+	}
+	return count;
+}
+
+static int drain(struct chain *chain)
+{
+	const struct ol_member *member;
+	const struct ol_kept *kept;
+	uint32_t count;
+	int rc = drain_check(chain, &count);
+
+	if (rc != 0)
+		return rc;
+	if (count == 0 && drain_waiting(chain) == 0)
+		return fail(
+			OL_EXIT_SERVER, "no server of the job is on that host", chain->what,
+			"the host is what stands before the port; outlast stat --views shows all");
+	while ((member = drain_next(chain, &kept)) != NULL) {
+		if (spare_find(chain, kept, member->addr) != NULL)
+			rc = move(chain, kept, member);
+		else
+			rc = leave_order(chain, kept, member, -1);
+		if (rc == 0)
+			rc = shards_read(chain);
+		if (rc != 0)
+			return rc;
+	}
+	count = drain_waiting(chain);
+	if (count > 0)
+		fprintf(stderr,
+			"outlast chain: %u servers wait on %s, and may join later: end them, too\n",
+			count, chain->what);
+	return OL_EXIT_OK;
+}
+
+static int act(struct chain *chain)
+{
+	const struct ol_member *member;
+	const struct ol_kept *kept;
+
+	if (chain->action == ACTION_ADD)
+		return add(chain);
+	if (chain->action == ACTION_DRAIN)
+		return drain(chain);
+	member = replica_find(chain, chain->what, &kept);
+	if (member == NULL)
+		return fail(OL_EXIT_SERVER, "no replica of the job has this address", chain->what,
+			    "outlast stat --views shows all");
+	if (chain->action == ACTION_MOVE)
+		return move(chain, kept, member);
+	return leave_order(chain, kept, member, -1);
+}
+
+static int chain_run(struct chain *chain)
+{
+	char key[OL_JOB_KEY_MAX];
+	int rc;
+
+	if (chain->set.coord.coordinator == NULL)
+		return fail(OL_EXIT_USAGE, "give --coordinator", NULL, NULL);
+	if (actions[chain->action].needs_what && chain->what == NULL)
+		return fail(OL_EXIT_USAGE,
+			    chain->action == ACTION_DRAIN ? "give a host" : "give a server",
+			    actions[chain->action].name,
+			    "outlast stat --views shows their addresses");
+	if (chain->action == ACTION_ADD && chain->what != NULL)
+		chain->set.to = chain->what;
+	rc = ol_job_key_read("chain", &chain->set.key, key);
+	if (rc != 0)
+		return rc;
+	chain->coordinator = (struct ol_coordinator){ .addr = chain->set.coord.coordinator,
+						      .job = chain->set.coord.job,
+						      .job_key = key,
+						      .timeout_ms = chain->set.timeout_ms };
+	chain->shards = calloc(SHARDS_MAX, sizeof(*chain->shards));
+	rc = chain->shards == NULL ? fail(OL_EXIT_RESOURCES, "no memory", NULL, NULL)
+				   : shards_read(chain);
+	if (rc == 0)
+		rc = act(chain);
+	free(chain->shards);
+	explicit_bzero(key, sizeof(key));
+	return rc;
+}
+
+/* The action, and what it is for: the words that are no options. 0 or an exit code after a line */
+static int words_take(struct chain *chain, const struct ol_conf *conf)
+{
+	const char *name = ol_conf_argument(conf, 0);
+
+	while (chain->action < ACTIONS &&
+	       (name == NULL || strcmp(actions[chain->action].name, name) != 0))
+		chain->action++;
+	if (chain->action == ACTIONS)
+		return fail(OL_EXIT_USAGE, "say add, remove, move or drain", name,
+			    "outlast chain --help");
+	chain->what = ol_conf_argument(conf, 1);
+	return 0;
+}
+
+int cmd_chain(int argc, char **argv)
+{
+	struct ol_settings settings = {
+		.cmd = "chain",
+		.spec = { .program = "outlast chain",
+			  .purpose =
+				  "Changes a shard's chain while training goes on: add [SERVER] has a server that "
+				  "waits join, and the chain wants one replica more; remove SERVER has a replica "
+				  "leave, and it wants one less; move SERVER has another join before this one "
+				  "leaves; drain HOST moves all replicas of the job away from a host. A server "
+				  "that leaves ends with status 0. Each returns when it is done.",
+			  .arguments = "add|remove|move|drain [SERVER|HOST]",
+			  .arguments_max = 2,
+			  .examples =
+				  "  outlast chain add --coordinator zk:10.0.0.9:2181 --job cnn7\n"
+				  "  outlast chain move 10.0.0.3:7471 --coordinator zk:10.0.0.9:2181 --job cnn7\n"
+				  "  outlast chain drain 10.0.0.3 --coordinator zk:10.0.0.9:2181 --job cnn7\n" }
+	};
+	struct chain chain = { .action = ACTION_ADD };
+	int rc;
+
+	ol_settings_add(&settings, ol_rows_coord, offsetof(struct chain_set, coord));
+	ol_settings_add(&settings, (struct ol_rows)OL_ROWS(fields), 0);
+	ol_settings_add(&settings, ol_rows_key, offsetof(struct chain_set, key));
+	if (ol_settings_load(&settings, &chain.set, argc, argv, &rc)) {
+		rc = words_take(&chain, settings.conf);
+		if (rc == 0)
+			rc = chain_run(&chain);
+	}
+	ol_settings_fini(&settings);
+	return rc;
+}

@@ -73,6 +73,7 @@ said again 'goes on from version' || fail "--resume: begins anew: $(cat "$tmp/ag
 launched asked "${job[@]}" --workers 2 -- outlast work --steps 0 --pace 60
 wait_said asked '^\[worker [01]\] worker . at @' 2
 kill -TERM "$launcher"
+kill -TERM "$launcher" # as timeout does, to a process and to its group
 ended "$launcher" 143 "SIGTERM"
 truth "SIGTERM" 'r["ended"] == "interrupted" and r["processes"][0]["end"] == "done"'
 # shellcheck disable=SC2016
@@ -80,6 +81,7 @@ launched deaf --params 8 --grace 1h -- sh -c 'trap "" TERM; echo deaf >&2; while
 wait_said deaf '^\[worker 0\] deaf'
 kill -INT "$launcher"
 wait_said deaf 'signal 2'
+sleep 1.1
 kill -INT "$launcher"
 ended "$launcher" 130 "a second signal"
 
@@ -95,7 +97,21 @@ for pid in $left; do
 done
 [ "$(wc -w <<<"$left")" = 4 ] || fail "not the four processes of a job: $left"
 
+# what cannot be saved is no success
+launched full --model mlp --durability checkpoint --checkpoint "every=1h,dir=$tmp/full" -- outlast work --until 60 --pace 20
+wait_said full '^\[worker 0\] worker 0 at @'
+prlimit --pid "$(process_of full 'server 0')" --fsize=16384
+ended "$launcher" 1 "the last checkpoint is not written"
+said full 'its last checkpoint is not written, see what it said: server 0: ' ||
+	fail "the last checkpoint: $(cat "$tmp/full.err")"
+
 # what cannot be mended ends the job with one line, and nothing waits
+outlast launch --params 8 -- no-such-program
+expect_error "no such command" 8 '*outlast launch: worker 0 on this machine ended with exit status 127: the job ends*'
+outlast launch --params 8 --json "$tmp/nowhere/r.json" -- true
+expect_error "--json" 2 "outlast launch: cannot write --json: $tmp/nowhere/r.json: *"
+outlast launch --params 8 --replicas 3 --coordinator "dir:$tmp/nowhere" -- true
+expect_error "no folder" 4 "outlast launch: cannot use the folder of --coordinator: $tmp/nowhere: *"
 outlast launch --params 8 --restart-workers 1 -- sh -c 'exit 7'
 expect_error "a worker fails" 8 '*outlast launch: worker 0 on this machine ended with exit status 7: it was started again in vain; the job ends*'
 outlast launch --params 8 --restart-workers 0 -- "$tmp/nothing"

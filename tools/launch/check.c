@@ -145,6 +145,11 @@ static int coordinator_find(struct launch *launch)
 		return ol_settings_fail(&launch->settings, "coordinator",
 					"is a folder of one machine, and there are several hosts: "
 					"give zk:HOST:PORT,...");
+	if (coordinator != NULL && strncmp(coordinator, "dir:", 4) == 0 &&
+	    access(coordinator + 4, W_OK | X_OK) != 0)
+		return ol_cmd_error(OL_EXIT_SERVER, "launch",
+				    "cannot use the folder of --coordinator", coordinator + 4,
+				    strerror(errno));
 	if (coordinator != NULL) {
 		snprintf(launch->coordinator, sizeof(launch->coordinator), "%s", coordinator);
 		return 0;
@@ -261,6 +266,20 @@ static int paths_find(struct launch *launch)
 	return 0;
 }
 
+/* The report is written at the end, perhaps after days: can it be? */
+static int report_check(struct launch *launch)
+{
+	const char *path = launch->set.json;
+	FILE *file = path != NULL && !launch->set.dry_run ? fopen(path, "a") : NULL;
+
+	if (file == NULL && path != NULL && !launch->set.dry_run)
+		return ol_cmd_error(OL_EXIT_USAGE, "launch", "cannot write --json", path,
+				    strerror(errno));
+	if (file != NULL)
+		fclose(file);
+	return 0;
+}
+
 /* --- all of it ----------------------------------------------------------------------------------------------- */
 
 /* A job that begins anew beside checkpoints of another run would go on from those when it is started again */
@@ -356,8 +375,8 @@ static int command_check(struct launch *launch)
 int launch_check(struct launch *launch)
 {
 	static int (*const steps[])(struct launch *) = {
-		hosts_find, shape_make,     command_check, durable_check,    key_find,
-		paths_find, transport_find, places_find,   coordinator_check
+		hosts_find, shape_make,     command_check, durable_check,     key_find,
+		paths_find, transport_find, places_find,   coordinator_check, report_check
 	};
 	int rc = once_check();
 

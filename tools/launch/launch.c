@@ -86,7 +86,7 @@ static const struct ol_conf_field launch_fields[] = {
 static const struct ol_rows launch_rows = OL_ROWS(launch_fields);
 
 static const char examples[] =
-	"  outlast launch --workers 2 --model mlp --consistency sync -- outlast work --steps 300 --eval\n"
+	"  outlast launch --workers 2 --model mlp --consistency sync -- outlast work --until 300 --eval\n"
 	"  outlast launch --hosts hosts --params 25557032 --init worker -- python3 train.py\n"
 	"  outlast launch --replicas 3 --coordinator zk:10.0.0.7:2181 --workers 16 --init "
 	"first.safetensors -- python3 train.py\n"
@@ -135,7 +135,8 @@ int cmd_launch(int argc, char **argv)
 				  "Runs a job: servers, and workers that are processes of the "
 				  "command, on the hosts of a file, of a Slurm allocation, or on "
 				  "this machine; restarts what dies, and ends all when the "
-				  "workers are done. Workers find the servers by OUTLAST_JOB, "
+				  "workers are done. On this machine alone, chains need no "
+				  "--coordinator. Workers find the servers by OUTLAST_JOB, "
 				  "and know who they are by OUTLAST_WORKER.",
 			  .arguments = "-- COMMAND...",
 			  .arguments_max = LAUNCH_WORDS_MAX,

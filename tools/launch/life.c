@@ -10,6 +10,11 @@
 
 #include "cmd/cmd.h"
 
+enum {
+	NO_PROGRAM = 126, /* as a shell says it: it cannot be run */
+	NO_COMMAND = 127, /* it is not there */
+};
+
 void launch_life_begin(struct launch_life *life, uint64_t now_ns)
 {
 	life->state = LAUNCH_STARTS;
@@ -54,11 +59,13 @@ void launch_life_end(struct launch_life *life, const struct launch_policy *polic
 {
 	life->status = status;
 	life->state = LAUNCH_DONE;
-	if (life->is_asked || (kind == LAUNCH_WORKER && status == 0) ||
-	    (kind == LAUNCH_SERVER && status == 0 && life->has_run))
+	if (life->is_asked || (kind == LAUNCH_WORKER && status == 0))
 		return;
 	life->state = LAUNCH_FAILED;
 	if (kind == LAUNCH_SERVER && !life->has_run && status_is_final(status))
+		return;
+	if (kind == LAUNCH_WORKER && WIFEXITED(status) &&
+	    (WEXITSTATUS(status) == NO_COMMAND || WEXITSTATUS(status) == NO_PROGRAM))
 		return;
 	if (life->has_run && now_ns - life->begun_ns >= policy->calm_ns)
 		life->spent = 0;

@@ -41,7 +41,7 @@ struct launch_life {
 
 /* What an end means for whom */
 enum launch_kind {
-	LAUNCH_SERVER, /* is to run until it is asked to end; done with status 0: ordered to leave its chain */
+	LAUNCH_SERVER, /* is to run until it is asked to end */
 	LAUNCH_WORKER, /* is done when it ends with status 0 */
 	LAUNCH_AGENT /* as a server */
 };
@@ -52,7 +52,8 @@ void launch_life_runs(struct launch_life *life);
 /*
  * launch_life_end -- it has ended, with this status; the state says what comes next: WAITS, DONE or FAILED
  *
- * A server of this program that never listened, and says that its words or its data are wrong, fails at once.
+ * A server of this program that never listened, and says that its words or its data are wrong, fails at once; so
+ * does a worker whose command is not found, or cannot be run (status 127 or 126).
  */
 void launch_life_end(struct launch_life *life, const struct launch_policy *policy,
 		     enum launch_kind kind, int status, uint64_t now_ns);

@@ -145,6 +145,7 @@ struct launch {
 	uint64_t begin_ns, end_ns;
 	uint64_t kill_ns; /* LEAVES, ENDS: what still runs then is killed */
 	int signal; /* that asked for the end; 0: none */
+	uint64_t signal_ns; /* when */
 	bool is_preempted; /* it was SIGUSR1 */
 	bool is_hurried; /* a second one came */
 	int exit_code; /* of what failed; 0: nothing did */

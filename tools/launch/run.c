@@ -25,6 +25,7 @@ extern char **environ;
 
 enum {
 	TURN_MS = 1000, /* the longest wait */
+	SECOND_MS = 1000, /* between two signals that are not one */
 	PIECES = 64, /* of an agent's stream that are read before it is another's turn */
 	HANG_MS = 20000 /* after the kill: from then on nobody is waited for */
 };
@@ -150,11 +151,30 @@ static void proc_failed(struct launch *launch, struct launch_proc *proc)
 	fail(launch, exit_code);
 }
 
+/* It was asked to end, and says that not all it had is saved: the job is not done */
+static void server_unsaved(struct launch *launch, const struct launch_proc *proc)
+{
+	(void)ol_cmd_error(OL_EXIT_FAILED, "launch",
+			   "its last checkpoint is not written, see what it said", proc->name,
+			   "what was trained since the one before is lost");
+	if (launch->exit_code == 0 && !launch->is_preempted)
+		launch->exit_code = OL_EXIT_FAILED;
+}
+
 static void proc_ended(struct launch *launch, struct launch_proc *proc, int status)
 {
 	uint64_t now_ns = ol_clock_ns();
 	char text[64];
 
+	if (proc->kind == LAUNCH_SERVER && launch->has_chains && !proc->life.is_asked &&
+	    status == 0 && shard_has_others(launch, proc)) {
+		proc->life.is_asked = true; /* by an operator, with a signal or by outlast chain */
+		launch_note("%s on %s was told to end: its chain goes on without it", proc->name,
+			    launch_host_name(launch, proc->host));
+	} else if (proc->kind == LAUNCH_SERVER && proc->life.is_asked && WIFEXITED(status) &&
+		   WEXITSTATUS(status) == OL_EXIT_FAILED) {
+		server_unsaved(launch, proc);
+	}
 	launch_life_end(&proc->life, &launch->policies[proc->kind], proc->kind, status, now_ns);
 	proc->end_ns = now_ns;
 	proc->pid = 0;
@@ -165,9 +185,6 @@ static void proc_ended(struct launch *launch, struct launch_proc *proc, int stat
 			    launch_host_name(launch, proc->host),
 			    launch_status_text(status, text, sizeof(text)),
 			    (double)(proc->life.due_ns - now_ns) / 1e9);
-	else if (proc->kind == LAUNCH_SERVER && !proc->life.is_asked)
-		launch_note("%s on %s has left its chain, as an operator ordered", proc->name,
-			    launch_host_name(launch, proc->host));
 }
 
 /* Another host for one whose host is lost; false: there is none */
@@ -368,6 +385,7 @@ static void agent_read(struct launch *launch, uint32_t host)
 static void signal_take(struct launch *launch, int signo)
 {
 	bool is_first = launch->signal == 0;
+	uint64_t now_ns = ol_clock_ns();
 
 	if (signo == SIGCHLD)
 		return; /* a way that has ended closes its stream */
@@ -380,6 +398,10 @@ static void signal_take(struct launch *launch, int signo)
 		return;
 	}
 	launch->signal = signo;
+	/* who signals a process and then its group, as timeout does, asks once */
+	if (!is_first && now_ns - launch->signal_ns < SECOND_MS * OL_NS_PER_MS)
+		return;
+	launch->signal_ns = now_ns;
 	if (!is_first) {
 		launch_note("a second signal: everything is killed");
 		launch->is_hurried = true;

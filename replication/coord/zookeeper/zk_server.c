@@ -185,7 +185,11 @@ static uint32_t session_ask(const char *addr, int32_t ms, uint32_t timeout_ms, u
 	number_put(ask + 16, ms);
 	number_put(ask + 28, 16);
 	if (say(&talk, ask, sizeof(ask)) && hear(&talk, grant, sizeof(grant)) == sizeof(grant)) {
-		granted = number_get(grant + 8);
+		/* since 3.4 one byte more follows, which is not read; anything else is no ZooKeeper */
+		if ((number_get(grant) == GRANT_BYTES - 4 ||
+		     number_get(grant) == GRANT_BYTES - 3) &&
+		    number_get(grant + 4) == 0)
+			granted = number_get(grant + 8);
 		*ret_ns = ol_coord_now_ns() - begin_ns;
 		number_put(gone, GONE_BYTES - 4);
 		number_put(gone + 4, 1);

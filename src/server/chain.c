@@ -135,6 +135,7 @@ static OL_HOT int entry_apply(void *arg, uint64_t version)
 			  version == server->ordered ? &store->norms : NULL, replica->now_ns);
 	if (ol_word_load(&store->board->first_applied_ns) == 0)
 		ol_word_store(&store->board->first_applied_ns, replica->now_ns);
+	ol_times_apply_entry(&server->ingest.times, version, head->parts);
 	for (uint32_t i = 0; i < head->parts; i++) {
 		struct ol_slot_state state = {
 			.base_version = parts[i].base_version,
@@ -353,10 +354,12 @@ static int periodic_open(struct ol_server *server, char *err, size_t err_bytes)
 /* ---- steps ---- */
 
 /* Make the entry's parts of the gradients that are in the sum. Returns how many. */
-static uint32_t parts_make(struct ol_server *server, struct ol_entry_part *parts)
+static uint32_t parts_make(struct ol_server *server, uint64_t version)
 {
+	struct ol_entry_part *parts = ol_ring_parts(&server->replica.ring, version);
 	uint32_t count = 0;
 
+	ol_times_order(&server->ingest.times, version);
 	for (uint32_t i = 0; i < server->ingest.batch_count; i++) {
 		const struct ol_landed *landed = &server->ingest.batch[i];
 		const struct ol_slot_state *state =
@@ -375,6 +378,7 @@ static uint32_t parts_make(struct ol_server *server, struct ol_entry_part *parts
 			.queued = state->queued,
 		};
 		memcpy(&part->loss_bits, &state->loss, sizeof(part->loss_bits));
+		ol_times_add(&server->ingest.times, state->landed_ns);
 		count++;
 	}
 	return count;
@@ -497,7 +501,7 @@ static bool strict_step(void *arg, uint64_t now_ns)
 		ol_ingest_updated(ingest, 0, NULL, now_ns);
 		return true;
 	}
-	parts = parts_make(server, ol_ring_parts(&replica->ring, version));
+	parts = parts_make(server, version);
 	ol_ring_seal(&replica->ring, version, server->opts.epoch, parts, ol_ingest_rule(ingest));
 	batch_resolve(server, now_ns);
 	server->ordered = version;

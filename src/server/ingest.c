@@ -61,21 +61,24 @@ static void queue_put(struct ol_ingest *ingest, struct ol_landed landed)
 int ol_ingest_open(struct ol_ingest *ingest)
 {
 	size_t workers = ingest->opts->workers_max;
+	int rc;
 
 	ingest->queue_size = ingest->opts->workers_max * (ingest->opts->window + 1);
 	ingest->queue = calloc(ingest->queue_size, sizeof(*ingest->queue));
 	ingest->batch = calloc(workers, sizeof(*ingest->batch));
 	ingest->parked = calloc(ingest->queue_size, sizeof(*ingest->parked));
 	ingest->contributions = calloc(workers, sizeof(*ingest->contributions));
-	return ingest->queue != NULL && ingest->batch != NULL && ingest->parked != NULL &&
-			       ingest->contributions != NULL
-		       ? ol_early_open(&ingest->early, ingest->opts->workers_max)
-		       : -ENOMEM;
+	if (ingest->queue == NULL || ingest->batch == NULL || ingest->parked == NULL ||
+	    ingest->contributions == NULL)
+		return -ENOMEM;
+	rc = ol_times_open(&ingest->times, ingest->queue_size);
+	return rc == 0 ? ol_early_open(&ingest->early, ingest->opts->workers_max) : rc;
 }
 
 void ol_ingest_close(struct ol_ingest *ingest)
 {
 	ol_early_close(&ingest->early);
+	ol_times_close(&ingest->times);
 	free(ingest->contributions);
 	free(ingest->batch);
 	free(ingest->parked);
@@ -617,12 +620,16 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 	    ol_word_load(&ingest->store->board->first_applied_ns) == 0)
 		ol_word_store(&ingest->store->board->first_applied_ns, now_ns);
 	for (uint32_t i = 0; i < count; i++) {
+		const struct ol_slot_state *state = landed_slot(ingest, ingest->batch[i]);
 		int status = ingest->contributions[i].status;
 
-		if (status == 0)
-			ol_ingest_count(ingest, landed_slot(ingest, ingest->batch[i]), version);
+		if (status == 0) {
+			ol_ingest_count(ingest, state, version);
+			ol_times_add(&ingest->times, state->landed_ns);
+		}
 		ol_ingest_resolve(ingest, ingest->batch[i], status, now_ns);
 	}
+	ol_times_apply(&ingest->times);
 	return true;
 }
 

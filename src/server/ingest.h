@@ -13,6 +13,7 @@
 #include "server/pins.h"
 #include "server/save.h"
 #include "server/session.h"
+#include "server/times.h"
 #include "store/store.h"
 
 struct ol_ingest;
@@ -71,6 +72,7 @@ struct ol_ingest {
 	struct ol_rule rule; /* that the batch brings … */
 	bool has_rule; /* … if it brings one that changes something: set by ol_ingest_gather() */
 
+	struct ol_times times;
 	float loss; /* exponential average */
 	uint64_t loss_count;
 };

@@ -119,7 +119,7 @@ static bool loop_beat(struct loop *loop, uint64_t now_ns)
 		return false;
 	loop->now_ns = now_ns;
 	if (now_ns >= loop->beat_ns) {
-		ol_server_beat(server);
+		ol_server_beat(server, now_ns);
 		loop->beat_ns = now_ns + server->opts.heartbeat_ms * OL_NS_PER_MS;
 	}
 	return true;
@@ -128,9 +128,12 @@ static bool loop_beat(struct loop *loop, uint64_t now_ns)
 /* Called between any two parts of a turn. OL_E_FENCED: the loop stood still, and must end */
 static int lease_check(struct loop *loop)
 {
+	struct ol_server *server = loop->server;
 	uint64_t now_ns = ol_clock_ns();
 
-	return loop_beat(loop, now_ns) ? 0 : server_fence(loop->server, now_ns - loop->now_ns);
+	if (server->ingest.times.is_due)
+		ol_times_take(&server->ingest.times, server->store.board, now_ns);
+	return loop_beat(loop, now_ns) ? 0 : server_fence(server, now_ns - loop->now_ns);
 }
 
 /* Called between the pieces of a long update. It only moves the heartbeat: the next lease_check()

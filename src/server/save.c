@@ -177,6 +177,7 @@ static void result_take(struct ol_saving *saving, const struct ol_ckpt_result *r
 		ol_counter_add(&board->checkpoints, 1);
 		ol_counter_add(&board->checkpoint_bytes, result->bytes);
 		ol_word_store(&board->checkpoint_version, result->version);
+		ol_word_store(&board->checkpoint_ns, saving->taken_ns);
 		failure_over(saving, result->version);
 		if (saving->selector == NULL)
 			return;
@@ -266,10 +267,12 @@ static bool save_begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
 	begun = whole ? ol_ckpt_writer_begin_whole(saving->writer, content, version,
 						   saving->opts->epoch)
 		      : ol_ckpt_writer_begin(saving->writer, content, version, saving->opts->epoch);
-	if (begun)
+	if (begun) {
 		saving->pinned = (int)saving->store->snapshot;
-	else
+		saving->taken_ns = now_ns;
+	} else {
 		ol_counter_add(&saving->store->board->checkpoints_skipped, 1);
+	}
 	return begun;
 }
 

@@ -20,6 +20,7 @@ struct ol_saving {
 	struct ol_ckpt_writer *writer; /* NULL: no checkpoints */
 	uint64_t version; /* of the last one begun, or restored from */
 	uint64_t begun_ns;
+	uint64_t taken_ns; /* when the content of the last one that the writer took was in force */
 	int pinned; /* snapshot that is being copied, -1: none */
 	/* A running checkpoint; selection is FULL if there is none, or no folder. */
 	struct ol_ckpt_blocks blocks;

@@ -585,9 +585,10 @@ static void counts_show(struct ol_server *server)
 	ol_word_store(&board->busy, counts.busy);
 }
 
-void ol_server_beat(struct ol_server *server)
+void ol_server_beat(struct ol_server *server, uint64_t now_ns)
 {
 	counts_show(server);
+	ol_word_store(&server->store.board->beat_ns, now_ns);
 	ol_counter_add(&server->store.board->heartbeat, 1);
 }
 

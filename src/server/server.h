@@ -18,7 +18,7 @@ void ol_server_on_event(struct ol_server *server, const struct ol_xport_event *e
 /* ol_server_on_memory -- take one job that the memory thread has done: at most one peer comes in */
 void ol_server_on_memory(struct ol_server *server, uint64_t now_ns);
 /* ol_server_beat -- count the heartbeat on the board: the loop turns */
-void ol_server_beat(struct ol_server *server);
+void ol_server_beat(struct ol_server *server, uint64_t now_ns);
 void ol_server_tick(struct ol_server *server, uint64_t now_ns);
 
 #endif /* OL_SERVER_SERVER_H */

@@ -456,6 +456,13 @@ uint32_t ol_record_crc(const void *record, size_t bytes)
 	return crc_is_quick(bytes) ? crc_quick(record, bytes) : crc_any(record, bytes);
 }
 
+static void hist_copy(const struct ol_board_hist *hist, struct ol_latency *ret_latency)
+{
+	ret_latency->sum_ns = hist->sum_ns;
+	for (unsigned i = 0; i < OL_LATENCY_BUCKETS; i++)
+		ret_latency->buckets[i] = hist->buckets[i];
+}
+
 void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat)
 {
 	uint64_t bits = board->loss_bits;
@@ -517,6 +524,9 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.rung = board->rung,
 		.busy = board->busy,
 		.carried = board->carried,
+		.beat_ns = board->beat_ns,
+		.checkpoint_ns = board->checkpoint_ns,
 	};
+	hist_copy(&board->push_applied, &ret_stat->push_applied);
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

@@ -508,6 +508,12 @@ static inline uint32_t ol_published_snapshot(uint64_t word)
 	return (uint32_t)(word % 4);
 }
 
+/* struct ol_latency, as it is kept (base/hist.h) */
+struct ol_board_hist {
+	_Atomic uint64_t sum_ns;
+	_Atomic uint64_t buckets[OL_LATENCY_BUCKETS];
+};
+
 /* Written by the server's loop alone; read by any peer, word by word. */
 struct ol_board {
 	uint32_t magic;
@@ -575,15 +581,22 @@ struct ol_board {
 	_Atomic uint64_t rung;
 	_Atomic uint64_t busy;
 	_Atomic uint64_t carried;
+	_Atomic uint64_t beat_ns;
+	_Atomic uint64_t checkpoint_ns;
+	uint64_t reserved2[47]; /* of counters to come */
+
+	struct ol_board_hist push_applied; /* at OL_BOARD_HIST_OFF */
 };
 
 enum {
 	OL_BOARD_LINE_OFF = 128,
 	OL_BOARD_STAT_OFF = 192,
+	OL_BOARD_HIST_OFF = 1024, /* no line of these is one that a peer reads to make progress */
 };
 
 static_assert(offsetof(struct ol_board, line) == OL_BOARD_LINE_OFF, "board layout");
 static_assert(offsetof(struct ol_board, heartbeat) == OL_BOARD_STAT_OFF, "board layout");
+static_assert(offsetof(struct ol_board, push_applied) == OL_BOARD_HIST_OFF, "board layout");
 static_assert(sizeof(struct ol_board) <= OL_PAGE_BYTES, "board fits its page");
 
 /* ol_board_stat -- the counters of a board, here or as a copy read from a server */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # metrics.sh -- `outlast stat --listen` serves every counter of a server as metrics for Prometheus: values move with
-# pushes, a server that is gone is outlast_up 0 and comes back by itself, and a silent client holds up nobody
+# pushes, histograms have each push once, a server that is gone is outlast_up 0 and comes back by itself, and a silent client holds up nobody
 # not under tsan: its programs have one thread each, but for the servers, which other tests have
 . "$(dirname "$0")/train_lib.bash"
 
@@ -51,6 +51,33 @@ becomes() {
 	until_true reads "$@" || fail "$1{$2} is \"$(value "$1" "$2")\", not $3"
 }
 
+# histogram NAME LABELS -- of the page read last: its count, once it is one that adds up
+histogram() {
+	"$python" - "$tmp/page" "$@" <<'END'
+import math, re, sys
+page, name, labels = sys.argv[1:]
+buckets, rest = [], {}
+for line in open(page):
+    match = re.fullmatch(r"(\w+)\{(.*)\} (\S+)\n", line)
+    if not match or labels not in match[2] or not match[1].startswith(name + "_"):
+        continue
+    if match[1] == name + "_bucket":
+        buckets.append((float(re.search(r',le="([^"]*)"', match[2])[1]), int(match[3])))
+    else:
+        rest[match[1].removeprefix(name + "_")] = float(match[3])
+bounds = [bound for bound, _ in buckets]
+assert len(bounds) > 50 and bounds[0] < 2e-6 and 60 < bounds[-2] < 70 and bounds[-1] == math.inf, bounds
+assert bounds == sorted(set(bounds)) and all(b <= 1.51 * a for a, b in zip(bounds, bounds[1:-1])), bounds
+counts = [count for _, count in buckets]
+assert counts == sorted(counts), f"not cumulative: {counts}"
+assert counts[-1] == rest["count"], rest
+low = sum((b - a) * bound for (_, a), (_, b), bound in zip(buckets, buckets[1:], bounds))
+high = sum((b - a) * bound for a, (bound, b) in zip([0] + counts, buckets) if b > a)
+assert low <= rest["sum"] * 1.000001 and rest["sum"] <= high, (low, rest, high)
+print(int(rest["count"]))
+END
+}
+
 one=$(address)
 never=$(address)
 serve s "$one" --workers 1
@@ -73,13 +100,16 @@ status 200 GET "$page"
 [ "$(value outlast_gradients_applied_total "\"$one\"") $(value outlast_weights_version "\"$one\"")" = "20 20" ] ||
 	fail "after 20 pushes: $(grep -E '^outlast_(gradients_applied|weights)' "$tmp/page")"
 [ "$(value outlast_received_bytes_total "\"$one\"")" -gt 0 ] || fail "no bytes came in"
+count=$(histogram outlast_push_applied_seconds "\"$one\"") || fail "a histogram of 20 pushes does not add up"
+[ "$count" = 20 ] || fail "20 pushes, and times of $count"
+grep '^outlast_checkpoint_age_seconds' "$tmp/page" && fail "an age of no checkpoint"
 
 # each member of the board has its metric, or is in a label
-sed -n '/^struct ol_server_stat {/,/^};/p' "$root/src/include/outlast.h" |
-	sed -n 's/^\t*\(uint[0-9]*_t\|float\)* *\t*\([a-z_]*\);.*/\2/p' >"$tmp/members"
+sed -n '/^struct ol_server_stat {/,/^};/p' "$root/src/include/outlast_counters.h" |
+	sed -n 's/^\t*\(uint[0-9]*_t\|float\|struct ol_latency\)* *\t*\([a-z_]*\);.*/\2/p' >"$tmp/members"
 [ "$(wc -l <"$tmp/members")" -gt 50 ] || fail "members of struct ol_server_stat: $(cat "$tmp/members")"
 while read -r member; do
-	grep -q "ROW($member, \|stat\.$member" "$root/tools/outlast/metrics.c" || fail "no metric of \"$member\""
+	grep -q "ROW($member, \|stat\.$member\|ol_server_stat, $member)" "$root/tools/outlast/metrics.c" || fail "no metric of \"$member\""
 done <"$tmp/members"
 
 # other pages, other methods
@@ -120,6 +150,23 @@ else
 	awk -v s="$(value outlast_scrape_duration_seconds job)" 'BEGIN { exit !(s > 0 && s < 3) }' ||
 		fail "12 that are gone: a scrape of $(value outlast_scrape_duration_seconds job) s"
 fi
+
+# a checkpoint has an age, of a running one too, and grows old
+for kind in keep=2 priority,r=1/4; do
+	kept=$(address)
+	serve "k${kind%%,*}" "$kept" --workers 1 --durability checkpoint --checkpoint "every=8steps,dir=$tmp/k${kind%%[=,]*},$kind"
+	background "a${kind%%,*}" stat --servers "$kept" --listen 127.0.0.1:0
+	listens "a${kind%%,*}"
+	outlast work --connect "$kept" "${tiny[@]}" --id 0 --steps 20
+	expect "20 pushes to be checkpointed" 0
+	ages() {
+		request GET "$url" && [ -n "$(value outlast_checkpoint_age_seconds "\"$kept\"")" ] &&
+			awk -v s="$(value outlast_checkpoint_age_seconds "\"$kept\"")" -v more="$1" 'BEGIN { exit !(s > more && s < 100) }'
+	}
+	until_true ages 0 || fail "a checkpoint with $kind has no age: $(grep checkpoint "$tmp/page")"
+	until_true ages 1 || fail "a checkpoint with $kind does not grow old: $(grep checkpoint "$tmp/page")"
+	cat "$tmp/page" >>"$tmp/all"
+done
 
 # all places taken, and free again: it listens again
 background f stat --servers "$one" --listen 127.0.0.1:0 --connections-max 1
@@ -184,9 +231,19 @@ moves() {
 }
 until_true moves || fail "the head forwards nothing: $(grep forwarded "$tmp/page")"
 [[ $(value outlast_chain_lag_entries "\"$head\"") =~ ^[0-9]+$ ]] || fail "the head has no lag"
+count=$(histogram outlast_push_applied_seconds "\"$head\"") || fail "the head's histogram does not add up"
+# what is under way counts elsewhere first
+[ "$((count + 2))" -ge "$(value outlast_gradients_applied_total "\"$head\"")" ] ||
+	fail "the head has times of $count pushes: $(grep outlast_gradients_applied "$tmp/page")"
+count=$(histogram outlast_push_applied_seconds "\"$chain_address\"") || fail "the tail's histogram does not add up"
+[ "$count" = 0 ] || fail "the tail has times of $count pushes that it did not see land"
 cat "$tmp/page" >>"$tmp/all"
 kill -9 "$a"
 becomes outlast_replica_info "\"$chain_address\",role=\"only\"" 1
+applies() {
+	request GET "$url" && [ "$(histogram outlast_push_applied_seconds "\"$chain_address\"")" -gt 5 ]
+}
+until_true applies || fail "the last replica has no times"
 [ "$(value outlast_chain_replicas 'shard="0"') $(value outlast_chain_replicas_wanted 'shard="0"')" = "1 2" ] ||
 	fail "without its head: $(grep ^outlast_chain "$tmp/page")"
 [ "$(value outlast_view_epoch 'shard="0"')" -gt "$epoch" ] || fail "no new epoch"
@@ -213,7 +270,7 @@ kill -TERM "$metrics"
 ended "$metrics" 0 "the exporter of two shards, by SIGTERM"
 
 # alerts, the dashboard and their README name what is served, and nothing else
-sed -n 's/^# TYPE \(outlast_[a-z_]*\) .*/\1/p' "$tmp/all" | sort -u >"$tmp/served"
+sed -n 's/^# TYPE \(outlast_[a-z_]*\) .*/\1/p; s/^\(outlast_[a-z_]*_\(bucket\|sum\|count\)\){.*/\1/p' "$tmp/all" | sort -u >"$tmp/served"
 sed -e '/^ *#/d' "$root"/tools/metrics/{alerts.yml,dashboard.json,README.md} |
 	grep -oE '\boutlast_[a-z_]+' | sort -u >"$tmp/named"
 [ "$(wc -l <"$tmp/named")" -gt 15 ] || fail "alerts and the dashboard name only: $(cat "$tmp/named")"

@@ -7,7 +7,7 @@ set -eu
 cd "$1"
 . tests/lint/files
 
-# A room may include itself and the rooms after it; "public" is outlast.h, outlast_rule.h,
+# A room may include itself and the rooms after it; "public" is outlast.h, outlast_counters.h, outlast_rule.h,
 # outlast_span.h, outlast_tensor.h, outlast_server.h and outlast_policy.h.
 table='
 rdma
@@ -76,7 +76,7 @@ FNR == 1 {
 /[<"](infiniband|rdma\/rdma_)/ && room != "rdma" && room != "tools/outlast" {
 	no("only rdma speaks to libibverbs and librdmacm")
 }
-/[<"]outlast(_server|_policy|_rule|_span|_tensor)?\.h[>"]/ {
+/[<"]outlast(_counters|_server|_policy|_rule|_span|_tensor)?\.h[>"]/ {
 	if (allowed[room] !~ / public /)
 		no("must not include the public headers")
 	next

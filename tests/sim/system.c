@@ -320,7 +320,7 @@ static const struct {
 	uint64_t seed;
 	unsigned age;
 } outside[] = {
-	{ MUTATE_SHARED_BUFFERS, 322, 12 },  { MUTATE_NO_WITHDRAW, 269, 13 },
+	{ MUTATE_SHARED_BUFFERS, 322, 12 },  { MUTATE_NO_WITHDRAW, 348, 13 },
 	{ MUTATE_NEWCOMER_COUNTS, 137, 12 }, { MUTATE_ANY_MIRROR, 10, 10 },
 	{ MUTATE_FORGETS, 17, 10 },          { MUTATE_SESSION_LONG, 762, 12 },
 	{ MUTATE_ADMIT_IN_LOOP, 7, 10 },     { MUTATE_ADMIT_IN_LOOP, 532, 12 },

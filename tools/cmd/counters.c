@@ -58,6 +58,8 @@ static const struct row rows[] = {
 	ROW(rung, false),
 	ROW(busy, false),
 	ROW(carried, false),
+	ROW(beat_ns, false),
+	ROW(checkpoint_ns, false),
 	ROW(epoch, false),
 	ROW(workers, false),
 	ROW(wait_for, false),

@@ -12,12 +12,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hist.h"
 #include "cmd/counters.h"
 #include "outlast/stat.h"
 
 enum metric_type {
 	COUNTER, /* from 0 when its server starts */
-	GAUGE
+	GAUGE,
+	HISTOGRAM
 };
 
 /* How it lies in memory, and in which unit */
@@ -99,6 +101,8 @@ static const struct metric metrics[] = {
 	    "Version of the checkpoint written last."),
 	ROW(checkpoint_bytes, COUNTER, U64, false, "outlast_checkpoint_bytes_total",
 	    "Bytes of checkpoints written."),
+	ROW(beat_ns, GAUGE, NS, false, "outlast_heartbeat_monotonic_seconds",
+	    "Its last heartbeat, by the monotonic clock of its host."),
 	ROW(epoch, GAUGE, U32, false, "outlast_epoch", "Epoch in which it serves."),
 	ROW(conns, GAUGE, U64, false, "outlast_connections",
 	    "Connections of its transport, whatever their state."),
@@ -144,6 +148,16 @@ static const struct metric metrics[] = {
 	    "When it last got a successor that takes entries, by its host's clock; 0: never."),
 };
 
+/* Times of a server, as histograms */
+static const struct histogram {
+	const char *name, *help;
+	size_t offset;
+} histograms[] = {
+	{ "outlast_push_applied_seconds",
+	  "From a landed gradient to weights with it; in a strict chain, at the head.",
+	  offsetof(struct ol_server_stat, push_applied) },
+};
+
 /* Of a shard's chain, as the coordinator has it */
 #define CHAIN(member, name, help) \
 	{ \
@@ -164,13 +178,17 @@ static const struct metric chain_metrics[] = {
 
 enum {
 	METRICS = sizeof(metrics) / sizeof(metrics[0]),
+	HISTOGRAMS = sizeof(histograms) / sizeof(histograms[0]),
 	CHAIN_METRICS = sizeof(chain_metrics) / sizeof(chain_metrics[0])
 };
 
 static void head_write(const char *name, const char *help, enum metric_type type, FILE *out)
 {
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name,
-		type == COUNTER ? "counter" : "gauge");
+	static const char *const types[] = {
+		[COUNTER] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram"
+	};
+
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
 }
 
 /* name="value", escaped */
@@ -216,6 +234,11 @@ static void float_write(float value, FILE *out)
 		fprintf(out, "%.9g", (double)value);
 }
 
+static void seconds_write(uint64_t ns, FILE *out)
+{
+	fprintf(out, "%" PRIu64 ".%09" PRIu64, ns / OL_NS_PER_S, ns % OL_NS_PER_S);
+}
+
 static void value_write(const struct metric *metric, const void *values, FILE *out)
 {
 	const char *at = (const char *)values + metric->offset;
@@ -234,7 +257,7 @@ static void value_write(const struct metric *metric, const void *values, FILE *o
 		break;
 	case NS:
 		memcpy(&wide, at, sizeof(wide));
-		fprintf(out, "%" PRIu64 ".%09" PRIu64, wide / OL_NS_PER_S, wide % OL_NS_PER_S);
+		seconds_write(wide, out);
 		break;
 	case FLOAT:
 		memcpy(&real, at, sizeof(real));
@@ -297,6 +320,75 @@ static void servers_write(const struct stat_view *view, const struct metric *met
 	}
 }
 
+/* Not of a server that has written none, as its age is unknown */
+static void checkpoint_age_write(const struct stat_view *view, FILE *out)
+{
+	head_write(
+		"outlast_checkpoint_age_seconds",
+		"Since the weights of the last checkpoint written were in force; none: it wrote none.",
+		GAUGE, out);
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		const struct stat_row *row = &view->rows[i];
+		const uint64_t taken_ns = row->stat.checkpoint_ns, beat_ns = row->stat.beat_ns;
+
+		if (!row->known || taken_ns == 0)
+			continue;
+		server_write(view, "outlast_checkpoint_age_seconds", row, out);
+		fputs("} ", out);
+		seconds_write(beat_ns > taken_ns ? beat_ns - taken_ns : 0, out);
+		fputc('\n', out);
+	}
+}
+
+/* name_suffix{… -- one series of a histogram */
+static void part_write(const struct stat_view *view, const struct histogram *histogram,
+		       const char *suffix, const struct stat_row *row, FILE *out)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s_%s", histogram->name, suffix);
+	server_write(view, name, row, out);
+}
+
+/* Every other bound: each power of two, and what lies half-way to the next */
+static void histogram_write(const struct stat_view *view, const struct histogram *histogram,
+			    const struct stat_row *row, FILE *out)
+{
+	struct ol_latency times;
+	uint64_t count = 0;
+
+	memcpy(&times, (const char *)&row->stat + histogram->offset, sizeof(times));
+	for (unsigned i = 0; i < OL_LATENCY_BUCKETS - 1; i++) {
+		count += times.buckets[i];
+		if (i % 2 != 0)
+			continue;
+		part_write(view, histogram, "bucket", row, out);
+		fprintf(out, ",le=\"%.12g\"} %" PRIu64 "\n", (double)ol_hist_bound(i) / 1e9, count);
+	}
+	count += times.buckets[OL_LATENCY_BUCKETS - 1];
+	part_write(view, histogram, "bucket", row, out);
+	fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n", count);
+	part_write(view, histogram, "sum", row, out);
+	fputs("} ", out);
+	seconds_write(times.sum_ns, out);
+	fputc('\n', out);
+	part_write(view, histogram, "count", row, out);
+	fprintf(out, "} %" PRIu64 "\n", count);
+}
+
+static void histograms_write(const struct stat_view *view, FILE *out)
+{
+	for (uint32_t i = 0; i < HISTOGRAMS; i++) {
+		head_write(histograms[i].name, histograms[i].help, HISTOGRAM, out);
+		for (uint32_t k = 0; k < view->row_count; k++) {
+			const struct stat_row *row = &view->rows[k];
+
+			if (row->known)
+				histogram_write(view, &histograms[i], row, out);
+		}
+	}
+}
+
 static void chains_write(const struct stat_view *view, FILE *out)
 {
 	head_write("outlast_coordinator_up",
@@ -326,6 +418,8 @@ void stat_metrics(const struct stat_view *view, uint64_t look_ns, FILE *out)
 	lag_write(view, out);
 	for (uint32_t i = 0; i < METRICS; i++)
 		servers_write(view, &metrics[i], out);
+	checkpoint_age_write(view, out);
+	histograms_write(view, out);
 	head_write("outlast_scrape_duration_seconds", "How long it took to read all servers.",
 		   GAUGE, out);
 	fputs("outlast_scrape_duration_seconds{", out);

@@ -8,7 +8,7 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-NAMES = ("outlast.h", "outlast_rule.h", "outlast_span.h", "outlast_tensor.h")
+NAMES = ("outlast.h", "outlast_counters.h", "outlast_rule.h", "outlast_span.h", "outlast_tensor.h")
 PLACES = (HERE, HERE.parents[1] / "include")  # in an installed package; in the source tree
 
 

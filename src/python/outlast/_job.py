@@ -71,8 +71,14 @@ def read_only(buffer: object) -> numpy.ndarray:
 
 
 def counters(struct: object) -> dict[str, float]:
-    """The fields of the struct of numbers at a pointer."""
-    return {name: getattr(struct, name) for name, _ in ffi.typeof(struct).item.fields}
+    """The fields of the struct at a pointer: numbers, and of a struct ol_latency sum_ns and buckets."""
+    return {name: plain(getattr(struct, name)) for name, _ in ffi.typeof(struct).item.fields}
+
+
+def plain(value: object) -> object:
+    if not isinstance(value, ffi.CData):
+        return value
+    return types.SimpleNamespace(sum_ns=value.sum_ns, buckets=list(value.buckets))
 
 
 def read_key(path: str) -> str:

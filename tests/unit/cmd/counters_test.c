@@ -63,6 +63,8 @@ static const struct ol_server_stat all = {
 	.rung = 51,
 	.busy = 52,
 	.carried = 53,
+	.beat_ns = 54,
+	.checkpoint_ns = 55,
 	.loss = 0.5f,
 };
 
@@ -74,7 +76,7 @@ static void what_goes_in_comes_out(void **state)
 	(void)state;
 	assert_non_null(json);
 	assert_string_equal(json_string_value(json_object_get(json, "role")), "middle");
-	assert_int_equal(json_object_size(json), 52);
+	assert_int_equal(json_object_size(json), 54);
 	ol_counters_take(json, &got);
 	assert_int_equal(got.version, UINT64_C(1) << 40);
 	assert_int_equal(got.workers, 21);
@@ -96,6 +98,8 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(got.rung, 51);
 	assert_int_equal(got.busy, 52);
 	assert_int_equal(got.carried, 53);
+	assert_int_equal(got.beat_ns, 54);
+	assert_int_equal(got.checkpoint_ns, 55);
 	assert_int_equal(got.linked_ns, 40);
 	got.replica = 1; /* a random number of 64 bits is left out */
 	again = ol_counters_json(&got);

@@ -207,6 +207,8 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 	next.shard_count = view->shard_count;
 	next.wanted = view->wanted;
 	next.every = view->every;
+	next.order = view->order;
+	next.left = view->left;
 	for (uint32_t i = 0; i < view->count; i++) {
 		if (is_alive(alive, alive_count, view->replicas[i].id))
 			next.replicas[next.count++] = view->replicas[i];
@@ -252,8 +254,8 @@ static int order_join(struct ol_view *next, uint64_t id, const struct ol_member 
 		return -EALREADY;
 	if (next->joining != 0)
 		return -EAGAIN;
-	if (next->count >= next->wanted)
-		return -ERANGE;
+	if (next->count == OL_REPLICAS_MAX)
+		return -EINVAL;
 	for (uint32_t i = 0; i < alive_count; i++) {
 		if (alive[i].id == id)
 			member = &alive[i];
@@ -276,7 +278,7 @@ static int order_leave(struct ol_view *next, uint64_t id, const struct ol_member
 	uint32_t left = 0;
 
 	if (at < 0)
-		return -EALREADY;
+		return 0; /* it is gone, and one less is wanted all the same */
 	if ((uint32_t)at == next->count)
 		next->joining = 0;
 	else
@@ -293,19 +295,22 @@ int ol_view_ordered(const struct ol_view *view, const struct ol_view_order *orde
 		    const struct ol_member *alive, uint32_t alive_count, struct ol_view *ret_next)
 {
 	struct ol_view next = *view;
-	int64_t wanted = (int64_t)view->wanted + order->more;
+	const bool joins = order->join != 0;
 	int rc;
 
-	if (view->epoch == 0 || (order->join != 0) == (order->leave != 0) || order->more < -1 ||
-	    order->more > 1 || wanted > OL_REPLICAS_MAX)
+	if (view->epoch == 0 || order->number == 0 || joins == (order->leave != 0) ||
+	    view->wanted == (joins ? OL_REPLICAS_MAX : 0))
 		return -EINVAL;
 	next.epoch++;
-	next.wanted = (uint32_t)wanted;
-	rc = order->join != 0 ? order_join(&next, order->join, alive, alive_count)
-			      : order_leave(&next, order->leave, alive, alive_count);
+	next.order = order->number;
+	next.wanted = joins ? view->wanted + 1 : view->wanted - 1;
+	if (!joins)
+		next.left = order->leave;
+	rc = joins ? order_join(&next, order->join, alive, alive_count)
+		   : order_leave(&next, order->leave, alive, alive_count);
 	if (rc != 0)
 		return rc;
-	if (wanted < 1)
+	if (next.wanted == 0)
 		return -EINVAL;
 	*ret_next = next;
 	return 0;
@@ -333,12 +338,13 @@ size_t ol_member_encode(const struct ol_member *member, char text[OL_MEMBER_TEXT
 
 size_t ol_view_encode(const struct ol_view *view, char text[OL_VIEW_TEXT_MAX])
 {
-	size_t at = (size_t)snprintf(text, OL_VIEW_TEXT_MAX,
-				     "epoch %" PRIu32 "\nfounded %" PRIu32 "\nhistory %016" PRIx64
-				     "\norigin %016" PRIx64 "\nshards %" PRIu32 "\nwanted %" PRIu32
-				     "\nevery %" PRIu32 "\n",
-				     view->epoch, view->founded, view->history, view->origin,
-				     view->shard_count, view->wanted, view->every);
+	size_t at = (size_t)snprintf(
+		text, OL_VIEW_TEXT_MAX,
+		"epoch %" PRIu32 "\nfounded %" PRIu32 "\nhistory %016" PRIx64 "\norigin %016" PRIx64
+		"\nshards %" PRIu32 "\nwanted %" PRIu32 "\nevery %" PRIu32 "\norder %016" PRIx64
+		"\nleft %016" PRIx64 "\n",
+		view->epoch, view->founded, view->history, view->origin, view->shard_count,
+		view->wanted, view->every, view->order, view->left);
 
 	for (uint32_t i = 0; i < view->count + view->joining; i++)
 		at += line_encode(i < view->count ? "full" : "joining", &view->replicas[i],
@@ -494,7 +500,8 @@ int ol_view_decode(const char *text, size_t bytes, struct ol_view *ret_view)
 	    !name_take(&rest, "origin", &view.origin) ||
 	    !field_take(&rest, "shards", &view.shard_count) ||
 	    !field_take(&rest, "wanted", &view.wanted) ||
-	    !field_take(&rest, "every", &view.every) || !replicas_take(&rest, &view))
+	    !field_take(&rest, "every", &view.every) || !name_take(&rest, "order", &view.order) ||
+	    !name_take(&rest, "left", &view.left) || !replicas_take(&rest, &view))
 		return -EINVAL;
 	if (view.epoch == 0 || view.founded == 0 || view.founded > view.epoch ||
 	    view.history == 0 || view.origin == 0 || view.shard_count == 0 ||

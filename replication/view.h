@@ -56,6 +56,9 @@ struct ol_view {
 	uint64_t origin;
 	uint32_t shard_count; /* of the job */
 	uint32_t wanted; /* replicas that the chain should have */
+	uint64_t
+		order; /* number of the last operator's order, in this view or an earlier one; 0: none */
+	uint64_t left; /* id of the last replica that was ordered to leave; 0: none */
 	uint32_t every; /* 0: strict. N: successors read the head's state every N versions, and the
 			   head does not wait; workers pull from the head */
 	uint32_t count; /* full replicas */
@@ -117,38 +120,29 @@ struct ol_view_rule {
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
 		  uint64_t caught_up, const struct ol_view_rule *rule, struct ol_view *ret_next);
 
-/* What an operator orders of a chain (`outlast chain`): one joins, or one leaves */
+/* What an operator orders of a chain (`outlast chain`): one joins, and one more is wanted from then on; or
+ * one leaves, and one less is wanted */
 struct ol_view_order {
+	uint64_t
+		number; /* random, not 0: whoever sees it in a view knows that the order is carried out */
 	uint64_t join; /* id of a member, whatever its rank; 0: none */
-	uint64_t leave; /* id of a replica; 0: none */
-	int more; /* so many replicas more are wanted with that view: -1, 0 or 1 */
+	uint64_t leave; /* id of a replica, or of one that was and is gone; 0: none */
 };
 
 /*
  * ol_view_ordered -- the view that carries out an order; *ret_next is written if 0 is returned
  *
  * alive: the members that are registered. Whoever joins does so as by rule 4, and is never made full
- * here. The servers go on from that view by their own rules. A replica that leaves is fenced off
- * like one that was suspected.
+ * here. The servers go on from that view by their own rules, and keep the order's number. A replica
+ * that leaves is fenced off like one that was suspected, and knows from `left` that it was not.
  *
- * Returns 0; -EALREADY: who is to join is a replica, who is to leave is none; -EINVAL: not one of the
- * two, there is no view, or wanted would be 0 or above OL_REPLICAS_MAX; -EBUSY: without `leave` no
- * full replica that is alive would be left; -EAGAIN: another replica is joining; -ENOENT: `join` is
- * not alive; -EPERM: it is of another job or protocol; -ERANGE: the chain has its replicas already.
+ * Returns 0; -EALREADY: who is to join is a replica; -EINVAL: not one of the two, no number, there is
+ * no view, or wanted would be 0 or above OL_REPLICAS_MAX; -EBUSY: without `leave` no full replica that
+ * is alive would be left; -EAGAIN: another replica is joining; -ENOENT: `join` is not alive; -EPERM: it
+ * is of another job or protocol.
  */
 int ol_view_ordered(const struct ol_view *view, const struct ol_view_order *order,
 		    const struct ol_member *alive, uint32_t alive_count, struct ol_view *ret_next);
-
-/*
- * ol_view_leaves -- is a replica of `view` that is not in `next` there by an order to leave?
- *
- * Servers never change `wanted`; an order to leave lowers it. A replica that was suspected while
- * another was ordered to leave is told the same: the chain wants one less.
- */
-static inline bool ol_view_leaves(const struct ol_view *view, const struct ol_view *next)
-{
-	return next->wanted < view->wanted;
-}
 
 /* ol_view_follows -- `next` may replace `view` in the coordinator: it has the same origin and a
  * later epoch */

@@ -267,7 +267,7 @@ static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 	const struct ol_view *view = &replica->state.view;
 	enum ol_chain_role was = replica->chain.role;
 	struct ol_chain_links links;
-	bool leaves = ol_view_leaves(&replica->chain.view, view);
+	bool leaves = view->left == replica->self.id;
 	int rc;
 
 	if (replica->state.version == 0 ||

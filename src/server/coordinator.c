@@ -113,30 +113,83 @@ static const char *order_fault(int rc)
 		return "no other full replica of the shard is alive: nothing would be left of it";
 	case -ENOENT:
 		return "no such server waits for the shard";
+	case -EALREADY:
+		return "it joined by itself, or by another's order";
 	case -EPERM:
 		return "that server is of another job or build, and cannot join the shard's chain";
-	case -ERANGE:
-		return "the chain has as many replicas as it wants";
+	case -ESTALE:
+		return "another operator changed the chain at the same time: look at it, and say this again "
+		       "if it is not done";
 	default:
 		return "a chain has 1 to 8 replicas";
 	}
 }
 
-/* Make the order part of the view; *stands: it is. 0 or a code with a line */
-static int order_go_on(struct ol_coord *coord, uint32_t shard, const struct ol_coord_state *state,
-		       const struct ol_view_order *order, uint64_t *proposed, bool *stands,
-		       char *err, size_t err_bytes)
-{
-	struct ol_view next;
-	int rc = ol_view_ordered(&state->view, order, state->members, state->member_count, &next);
+/* An order on its way into a shard's view */
+struct carried {
+	struct ol_coord *coord;
+	uint32_t shard;
+	const struct ol_view_order *order;
+	uint64_t version; /* that the last proposal was made of; 0: none was made */
+	uint64_t order_before; /* number of the order that this version had */
+	bool stands;
+};
 
-	if (rc == -EALREADY)
-		*stands = true;
-	else if (rc == 0 && *proposed != state->version)
-		ol_coord_propose(coord, shard, *proposed = state->version, &next);
-	else if (rc != 0 && rc != -EAGAIN) /* who joins will have joined */
-		snprintf(err, err_bytes, "%s", order_fault(rc));
-	return rc == -EALREADY || rc == -EAGAIN ? 0 : rc;
+/*
+ * Propose, unless the order is in force. A view keeps the number of the newest order, so another
+ * operator's may hide that this one was in force before it: then it is not given again. Nor does it
+ * harm to propose the same of the same version again: one of the two fails.
+ */
+static int carried_go_on(struct carried *carried, const struct ol_coord_state *state)
+{
+	const struct ol_view *view = &state->view;
+	struct ol_view next;
+	int rc;
+
+	if (view->order == carried->order->number) {
+		carried->stands = true;
+		return 0;
+	}
+	if (carried->version != 0 && state->version > carried->version + 1 &&
+	    view->order != carried->order_before)
+		return -ESTALE;
+	rc = ol_view_ordered(view, carried->order, state->members, state->member_count, &next);
+	if (rc == -EAGAIN)
+		return 0; /* who joins will have joined */
+	if (rc != 0)
+		return rc;
+	carried->version = state->version;
+	carried->order_before = view->order;
+	ol_coord_propose(carried->coord, carried->shard, state->version, &next);
+	return 0;
+}
+
+static int order_wait(struct carried *carried, uint64_t end_ns, ol_coordinator_done_fn *done,
+		      void *arg, char *err, size_t err_bytes)
+{
+	struct ol_coord_state state;
+	int rc = 0;
+
+	while (true) {
+		ol_coord_look(carried->coord, carried->shard, &state);
+		if (ol_coord_is_lost(&state)) {
+			snprintf(err, err_bytes, "the job is not there any more");
+			return -ENOENT;
+		}
+		if (state.connected && state.version != 0 && !carried->stands)
+			rc = carried_go_on(carried, &state);
+		if (rc != 0)
+			snprintf(err, err_bytes, "%s", order_fault(rc));
+		else if (carried->stands && state.connected)
+			rc = done(arg, &state);
+		if (rc != 0)
+			return rc > 0 ? 0 : rc;
+		if (ol_clock_ns() >= end_ns) {
+			snprintf(err, err_bytes, "it is not done after the time of --wait-s");
+			return -ETIME;
+		}
+		(void)poll(NULL, 0, LOOK_MS);
+	}
 }
 
 int ol_coordinator_order(const struct ol_coordinator *coordinator, uint32_t shard_count,
@@ -144,14 +197,11 @@ int ol_coordinator_order(const struct ol_coordinator *coordinator, uint32_t shar
 			 ol_coordinator_done_fn *done, void *arg, bool *ret_stands, char *err,
 			 size_t err_bytes)
 {
+	struct carried carried = { .shard = shard, .order = order };
 	char key[OL_JOB_KEY_MAX];
 	struct ol_coord_ask ask;
-	struct ol_coord_state state;
-	struct ol_coord *coord = NULL;
-	uint64_t end_ns, proposed = 0;
 	int rc = ask_make(coordinator, key, &ask, err, err_bytes);
 
-	*ret_stands = false;
 	if (rc == 0)
 		rc = owner_check(&ask, err, err_bytes);
 	if (rc == 0) {
@@ -166,23 +216,13 @@ int ol_coordinator_order(const struct ol_coordinator *coordinator, uint32_t shar
 						    .mac_arg = ask.mac_arg,
 						    .keyless = key[0] == '\0' };
 
-		rc = ol_coord_open(&opts, &coord, err, err_bytes);
+		rc = ol_coord_open(&opts, &carried.coord, err, err_bytes);
 	}
-	end_ns = ol_clock_ns() + wait_ms * OL_NS_PER_MS;
-	while (rc == 0) {
-		ol_coord_look(coord, shard, &state);
-		if (state.connected && state.version != 0 && !*ret_stands)
-			rc = order_go_on(coord, shard, &state, order, &proposed, ret_stands, err,
-					 err_bytes);
-		if (rc != 0 || (*ret_stands && state.connected && done(arg, &state)))
-			break;
-		if (ol_clock_ns() >= end_ns) {
-			snprintf(err, err_bytes, "it is not done after %u s", wait_ms / 1000);
-			rc = -EAGAIN;
-		}
-		(void)poll(NULL, 0, LOOK_MS);
-	}
-	ol_coord_close(coord);
+	if (rc == 0)
+		rc = order_wait(&carried, ol_clock_ns() + wait_ms * OL_NS_PER_MS, done, arg, err,
+				err_bytes);
+	*ret_stands = carried.stands;
+	ol_coord_close(carried.coord);
 	explicit_bzero(key, sizeof(key));
 	return rc;
 }

@@ -27,19 +27,24 @@ int ol_coordinator_examine(const struct ol_coordinator *coordinator, uint32_t le
 			   uint32_t rounds, ol_coord_finding_fn *tell, void *arg, char *err,
 			   size_t err_bytes);
 
-/* Called at every change of the shard's state and a few times a second, once the order is in force; true:
- * that is what was waited for */
-typedef bool ol_coordinator_done_fn(void *arg, const struct ol_coord_state *state);
+/* Called a few times a second, once the order is in force. 0: go on waiting; OL_ORDER_DONE; or a negative
+ * code: what is waited for will not come */
+typedef int ol_coordinator_done_fn(void *arg, const struct ol_coord_state *state);
+
+enum {
+	OL_ORDER_DONE = 1
+};
 
 /*
  * ol_coordinator_order -- bring an operator's order into a shard's view, and wait until done() says so
  *
- * It proposes a view by compare-and-set, again after each view of somebody else, and registers no
- * server. Once the order is in force it stands, whatever is returned.
+ * It proposes a view by compare-and-set, again where another's was faster, until a view has the order's
+ * number; then the order stands, whatever is returned, and is not given again. It registers no server.
  *
  * Blocks: at most wait_ms, and before that timeout_ms for the coordinator. Errors: those of
- * ol_coord_open() and ol_view_ordered(); -EACCES also if the key is a worker's; -EAGAIN: wait_ms are
- * over, and *ret_stands says whether the order is in force; with a line in err
+ * ol_coord_open(), ol_view_ordered() and done(); -EACCES also if the key is a worker's; -ESTALE: another
+ * operator's order came at the same time, and this one may have been before it; -ETIME: wait_ms are
+ * over; with a line in err. *ret_stands: the order is known to be in force
  */
 int ol_coordinator_order(const struct ol_coordinator *coordinator, uint32_t shard_count,
 			 uint32_t shard, const struct ol_view_order *order, uint32_t wait_ms,

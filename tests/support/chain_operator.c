@@ -21,7 +21,7 @@ void world_order(struct world *world)
 {
 	struct board *seen = &world->looked;
 	const struct process *leaves;
-	struct ol_view_order order = { .more = world_chance(world, 80) ? 1 : 0 };
+	struct ol_view_order order = { .number = world->board.version + 1 };
 	struct ol_view next;
 
 	if (seen->view.epoch == 0 || world_chance(world, 50)) {
@@ -31,7 +31,6 @@ void world_order(struct world *world)
 	if (world_chance(world, 50) && seen->member_count > 0) {
 		order.join = seen->members[world_below(world, seen->member_count)].id;
 	} else {
-		order.more = -order.more;
 		order.leave =
 			seen->view
 				.replicas[world_below(world, seen->view.count + seen->view.joining)]

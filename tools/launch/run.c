@@ -166,13 +166,15 @@ static void proc_ended(struct launch *launch, struct launch_proc *proc, int stat
 	uint64_t now_ns = ol_clock_ns();
 	char text[64];
 
-	if (proc->kind == LAUNCH_SERVER && launch->has_chains && !proc->life.is_asked &&
-	    status == 0 && shard_has_others(launch, proc)) {
+	if (proc->kind == LAUNCH_SERVER && launch->phase == LAUNCH_WORKS && launch->has_chains &&
+	    !proc->life.is_asked && status == 0 && shard_has_others(launch, proc)) {
 		proc->life.is_asked = true; /* by an operator, with a signal or by outlast chain */
 		launch_note("%s on %s was told to end: its chain goes on without it", proc->name,
 			    launch_host_name(launch, proc->host));
-	} else if (proc->kind == LAUNCH_SERVER && proc->life.is_asked && WIFEXITED(status) &&
-		   WEXITSTATUS(status) == OL_EXIT_FAILED) {
+	} else if (proc->kind == LAUNCH_SERVER && proc->life.is_asked &&
+		   (WIFEXITED(status)
+			    ? WEXITSTATUS(status) == OL_EXIT_FAILED
+			    : launch->set.durable.durability == OL_DURABILITY_CHECKPOINT)) {
 		server_unsaved(launch, proc);
 	}
 	launch_life_end(&proc->life, &launch->policies[proc->kind], proc->kind, status, now_ns);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <jansson.h>
 
@@ -80,6 +81,7 @@ struct chain {
 	struct ol_coordinator coordinator;
 	struct ol_kept *shards; /* with a view, by number */
 	uint32_t shard_count;
+	bool unread; /* a shard's view is damaged, or may not be read */
 };
 
 /* One order, while it is waited for */
@@ -103,6 +105,7 @@ static void on_kept(void *arg, const struct ol_kept *kept)
 {
 	struct chain *chain = arg;
 
+	chain->unread = chain->unread || kept->damaged || kept->access == OL_KEPT_CLOSED;
 	if (kept->shard != OL_KEPT_NO_SHARD && kept->view.epoch != 0 &&
 	    chain->shard_count < SHARDS_MAX)
 		chain->shards[chain->shard_count++] = *kept;
@@ -117,6 +120,9 @@ static int shards_read(struct chain *chain)
 	rc = ol_coordinator_list(&chain->coordinator, on_kept, chain, err, sizeof(err));
 	if (rc != 0)
 		return fail(ol_cmd_exit_of_coord(rc), err, NULL, NULL);
+	if (chain->unread)
+		return fail(OL_EXIT_REFUSED, "not all views of the job can be read",
+			    chain->set.coord.job, "outlast stat --views shows what there is");
 	if (chain->shard_count == 0)
 		return fail(OL_EXIT_SERVER, "the job has no chain", chain->set.coord.job,
 			    "outlast stat --views shows what there is");
@@ -173,18 +179,36 @@ static const struct ol_member *replica_find(const struct chain *chain, const cha
 	return found;
 }
 
+/* Can it become the neighbour of each replica, and is it surely alive? After a restart at its address an old
+ * registration may stand for a while, and nobody knows which of the two is the old one. */
+static bool is_fit(const struct ol_kept *kept, const struct ol_member *member)
+{
+	const struct ol_view *view = &kept->view;
+
+	for (uint32_t i = 0; i < view->count + view->joining; i++) {
+		if (member->job != view->replicas[i].job ||
+		    !ol_member_meets(member, &view->replicas[i]) ||
+		    strcmp(member->addr, view->replicas[i].addr) == 0)
+			return false;
+	}
+	for (uint32_t i = 0; i < kept->member_count; i++) {
+		if (kept->members[i].id != member->id &&
+		    strcmp(kept->members[i].addr, member->addr) == 0)
+			return false;
+	}
+	return ol_view_find(view, member->id) < 0;
+}
+
 /* How well a server that waits would do as a replica of the shard; 0: not at all */
 static int spare_worth(const struct chain *chain, const struct ol_kept *kept,
 		       const struct ol_member *member, const char *not_on)
 {
 	const struct ol_view *view = &kept->view;
 
-	if (ol_view_find(view, member->id) >= 0 || member->job != view->replicas[0].job)
+	if (!is_fit(kept, member) || (not_on != NULL && same_host(member->addr, not_on)))
 		return 0;
 	if (chain->set.to[0] != '\0')
 		return strcmp(member->addr, chain->set.to) == 0;
-	if (not_on != NULL && same_host(member->addr, not_on))
-		return 0;
 	for (uint32_t i = 0; i < view->count + view->joining; i++) {
 		if (same_host(member->addr, view->replicas[i].addr))
 			return 1;
@@ -214,37 +238,38 @@ static const struct ol_member *spare_find(const struct chain *chain, const struc
 
 /* ---- orders ---- */
 
-static bool order_is_done(const struct order *order, const struct ol_coord_state *state)
+static int order_is_done(const struct order *order, const struct ol_coord_state *state)
 {
 	const struct ol_view *view = &state->view;
 	int at = order->order.join != 0 ? ol_view_find(view, order->order.join) : -1;
 
+	if (order->order.join != 0 && at < 0)
+		return -EPIPE;
 	if (order->order.join != 0)
-		return at >= 0 && (uint32_t)at < view->count;
+		return (uint32_t)at < view->count ? OL_ORDER_DONE : 0;
 	if (ol_view_find(view, order->order.leave) >= 0)
-		return false;
+		return 0;
 	for (uint32_t i = 0; i < state->member_count; i++) {
 		if (state->members[i].id == order->order.leave)
-			return false; /* its process has not ended yet */
+			return 0; /* it has not heard of it yet */
 	}
-	return true;
+	return OL_ORDER_DONE;
 }
 
-static bool on_order(void *arg, const struct ol_coord_state *state)
+static int on_order(void *arg, const struct ol_coord_state *state)
 {
 	struct order *order = arg;
 	uint64_t now_ns = ol_clock_ns();
+	int rc = order_is_done(order, state);
 
 	order->wanted = state->view.wanted;
-	if (order_is_done(order, state))
-		return true;
-	if (now_ns - order->told_ns >= PROGRESS_MS * OL_NS_PER_MS) {
+	if (rc == 0 && now_ns - order->told_ns >= PROGRESS_MS * OL_NS_PER_MS) {
 		fprintf(stderr, "outlast chain: shard %u: %s %s, epoch %u, %.0f s\n", order->shard,
 			order->addr, order->verb, state->view.epoch,
 			(double)(now_ns - order->begun_ns) / 1e9);
 		order->told_ns = now_ns;
 	}
-	return false;
+	return rc;
 }
 
 static void order_tell(const struct chain *chain, const struct order *order)
@@ -269,28 +294,46 @@ static void order_tell(const struct chain *chain, const struct order *order)
 	(void)fflush(stdout);
 }
 
-static int order_carry_out(const struct chain *chain, struct order *order)
+static int order_failed(const struct order *order, int rc, bool stands, const char *err)
+{
+	switch (rc) {
+	case -ETIME:
+		return fail(OL_EXIT_FAILED, err, order->addr,
+			    stands ? "the order stands; outlast stat --views shows how far it is"
+				   : "it is not known to be in force: outlast stat --views");
+	case -ESTALE:
+	case -EALREADY:
+		return fail(OL_EXIT_FAILED, err, order->addr, NULL);
+	case -EACCES:
+	case -EBUSY:
+	case -EPERM:
+	case -EINVAL:
+		return fail(OL_EXIT_REFUSED, err, order->addr, NULL);
+	default:
+		return fail(ol_cmd_exit_of_coord(rc), err, order->addr, NULL);
+	}
+}
+
+/* 0, or an exit code after a line; *ret_rc: the code behind that */
+static int order_carry_out(const struct chain *chain, struct order *order, int *ret_rc)
 {
 	char err[256] = "";
 	bool stands;
-	int rc;
 
 	order->begun_ns = order->told_ns = ol_clock_ns();
 	order->verb = order->order.join != 0 ? "joins" : "leaves";
-	rc = ol_coordinator_order(&chain->coordinator, chain->shards[0].view.shard_count,
-				  order->shard, &order->order, chain->set.wait_s * 1000, on_order,
-				  order, &stands, err, sizeof(err));
-	if (rc == 0)
+	if (getrandom(&order->order.number, sizeof(order->order.number), 0) !=
+	    (ssize_t)sizeof(order->order.number))
+		return fail(OL_EXIT_RESOURCES, "no random bytes", NULL, strerror(errno));
+	order->order.number |= 1;
+	*ret_rc = ol_coordinator_order(&chain->coordinator, chain->shards[0].view.shard_count,
+				       order->shard, &order->order, chain->set.wait_s * 1000,
+				       on_order, order, &stands, err, sizeof(err));
+	if (*ret_rc == 0)
 		order_tell(chain, order);
-	if (rc == 0)
+	if (*ret_rc == 0 || *ret_rc == -EPIPE)
 		return 0;
-	if (rc == -EAGAIN)
-		return fail(OL_EXIT_FAILED, err, order->addr,
-			    stands ? "the order stands; outlast stat --views shows how far it is"
-				   : "nothing was changed");
-	if (rc == -EACCES || rc == -EBUSY || rc == -EPERM || rc == -ERANGE || rc == -EINVAL)
-		return fail(OL_EXIT_REFUSED, err, order->addr, NULL);
-	return fail(ol_cmd_exit_of_coord(rc), err, order->addr, NULL);
+	return order_failed(order, *ret_rc, stands, err);
 }
 
 static struct order order_of(const struct ol_kept *kept, const struct ol_member *member)
@@ -301,30 +344,53 @@ static struct order order_of(const struct ol_kept *kept, const struct ol_member 
 	return order;
 }
 
-static int join_order(const struct chain *chain, const struct ol_kept *kept,
-		      const struct ol_member *member, uint32_t *ret_wanted)
+/* As many are wanted as before, where one that was to join is gone */
+static int join_undo(const struct chain *chain, const struct order *joined)
 {
-	struct order order = order_of(kept, member);
-	int rc;
+	struct order order = *joined;
+	int rc = 0, exit_code;
 
-	if (kept->view.wanted == OL_REPLICAS_MAX)
-		return fail(OL_EXIT_REFUSED, "a chain has 8 replicas at most", member->addr, NULL);
-	order.order = (struct ol_view_order){ .join = member->id, .more = 1 };
-	rc = order_carry_out(chain, &order);
-	*ret_wanted = order.wanted;
-	return rc;
+	order.order = (struct ol_view_order){ .leave = joined->order.join };
+	exit_code = order_carry_out(chain, &order, &rc);
+	if (exit_code != 0)
+		return exit_code;
+	return fail(OL_EXIT_FAILED, "it ended, or could not be reached, before it was full",
+		    joined->addr, "the chain wants as many as before");
 }
 
-static int leave_order(const struct chain *chain, const struct ol_kept *kept,
-		       const struct ol_member *member, int more)
+static int join_order(const struct chain *chain, const struct ol_kept *kept,
+		      const struct ol_member *member)
 {
 	struct order order = order_of(kept, member);
+	int rc = 0, exit_code;
 
-	if (kept->view.wanted == 1 && kept->view.count == 1)
+	if (kept->view.wanted == OL_REPLICAS_MAX || kept->view.count == OL_REPLICAS_MAX)
+		return fail(OL_EXIT_REFUSED, "a chain has 8 replicas at most", member->addr,
+			    "remove one before");
+	order.order = (struct ol_view_order){ .join = member->id };
+	exit_code = order_carry_out(chain, &order, &rc);
+	return rc == -EPIPE ? join_undo(chain, &order) : exit_code;
+}
+
+/* more: full replicas that it has got since */
+static int leave_order(const struct chain *chain, const struct ol_kept *kept,
+		       const struct ol_member *member, uint32_t more)
+{
+	struct order order = order_of(kept, member);
+	bool is_full = ol_view_find(&kept->view, member->id) < (int)kept->view.count;
+	int rc;
+
+	if (kept->view.count + more == is_full)
 		return fail(OL_EXIT_REFUSED, "it is the only replica of its shard", member->addr,
 			    "outlast chain move has another take its place");
-	order.order = (struct ol_view_order){ .leave = member->id, .more = more };
-	return order_carry_out(chain, &order);
+	if (kept->view.every != 0 && member->id == kept->view.replicas[0].id)
+		return fail(
+			OL_EXIT_REFUSED,
+			"it is the head of a chain that replicates every N steps: up to N would be "
+			"lost, as if it had died",
+			member->addr, "end its process, if that may be");
+	order.order = (struct ol_view_order){ .leave = member->id };
+	return order_carry_out(chain, &order, &rc);
 }
 
 /* ---- actions ---- */
@@ -333,7 +399,6 @@ static int add(const struct chain *chain)
 {
 	const struct ol_kept *kept = NULL;
 	const struct ol_member *member;
-	uint32_t wanted;
 	char object[64];
 
 	for (uint32_t s = 0; s < chain->shard_count && kept == NULL; s++) {
@@ -357,7 +422,7 @@ static int add(const struct chain *chain)
 	if (member == NULL)
 		return fail(OL_EXIT_SERVER, "no server waits", object,
 			    "start one with the line of the others, and say this again");
-	return join_order(chain, kept, member, &wanted);
+	return join_order(chain, kept, member);
 }
 
 static int no_spare(const struct ol_kept *kept)
@@ -369,22 +434,20 @@ static int no_spare(const struct ol_kept *kept)
 		    "start one with the line of the others on another host, and say this again");
 }
 
-/* If the one that joins came in the place of a replica that died meanwhile, no more are wanted than before, and the
- * chain is to get another */
 static int move(const struct chain *chain, const struct ol_kept *kept,
 		const struct ol_member *member)
 {
 	const struct ol_member *spare = spare_find(chain, kept, member->addr);
-	struct ol_kept then = *kept;
 	int rc;
 
 	if (spare == NULL)
 		return no_spare(kept);
-	rc = join_order(chain, kept, spare, &then.view.wanted);
-	then.view.count++;
-	return rc != 0 ? rc
-		       : leave_order(chain, &then, member,
-				     then.view.wanted > kept->view.wanted ? -1 : 0);
+	if (kept->view.every == 0 || member->id != kept->view.replicas[0].id) {
+		rc = join_order(chain, kept, spare);
+		if (rc != 0)
+			return rc;
+	}
+	return leave_order(chain, kept, member, 1);
 }
 
 /* Is there for each replica on the host a server that can take its place, or may it leave without? */
@@ -393,16 +456,21 @@ static int drain_check(const struct chain *chain, uint32_t *ret_count)
 	*ret_count = 0;
 	for (uint32_t s = 0; s < chain->shard_count; s++) {
 		const struct ol_kept *kept = &chain->shards[s];
+		uint32_t leave = 0, spares = 0;
 
-		for (uint32_t i = 0; i < kept->view.count + kept->view.joining; i++) {
-			if (!is_on(kept->view.replicas[i].addr, chain->what))
-				continue;
-			++*ret_count;
-			if (!chain->set.fewer &&
-			    spare_find(chain, kept, kept->view.replicas[i].addr) == NULL)
-				return no_spare(kept);
-		}
+		for (uint32_t i = 0; i < kept->view.count + kept->view.joining; i++)
+			leave += is_on(kept->view.replicas[i].addr, chain->what);
+		for (uint32_t i = 0; i < kept->member_count; i++)
+			spares += !is_on(kept->members[i].addr, chain->what) &&
+				  spare_worth(chain, kept, &kept->members[i], NULL) > 0;
+		*ret_count += leave;
+		if (leave > spares && !chain->set.fewer)
+			return no_spare(kept);
 	}
+	if (*ret_count > 1 && chain->set.to[0] != '\0')
+		return fail(OL_EXIT_USAGE,
+			    "--to is for one replica, and there are more on the host", chain->what,
+			    NULL);
 	return 0;
 }
 
@@ -452,8 +520,10 @@ static int drain(struct chain *chain)
 	while ((member = drain_next(chain, &kept)) != NULL) {
 		if (spare_find(chain, kept, member->addr) != NULL)
 			rc = move(chain, kept, member);
+		else if (chain->set.fewer)
+			rc = leave_order(chain, kept, member, 0);
 		else
-			rc = leave_order(chain, kept, member, -1);
+			rc = no_spare(kept);
 		if (rc == 0)
 			rc = shards_read(chain);
 		if (rc != 0)
@@ -482,7 +552,7 @@ static int act(struct chain *chain)
 			    "outlast stat --views shows all");
 	if (chain->action == ACTION_MOVE)
 		return move(chain, kept, member);
-	return leave_order(chain, kept, member, -1);
+	return leave_order(chain, kept, member, 0);
 }
 
 static int chain_run(struct chain *chain)

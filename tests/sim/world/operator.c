@@ -71,14 +71,13 @@ static void arrives(void *arg, uint64_t tag)
 static struct ol_view_order draw(const struct ol_view *view, const struct ol_member *members,
 				 uint32_t member_count)
 {
-	struct ol_view_order order = { .more = 1 };
+	struct ol_view_order order = { .number = 1 + sim_below(UINT32_MAX) };
 
 	if (sim_ppm(500000) && member_count > 0)
 		order.join = members[sim_below(member_count)].id;
 	if (order.join != 0)
 		return order;
 	order.leave = view->replicas[sim_below(view->count + view->joining)].id;
-	order.more = sim_ppm(800000) ? -1 : 0;
 	return order;
 }
 

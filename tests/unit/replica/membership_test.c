@@ -378,8 +378,11 @@ static void who_is_ordered_to_leave_has_not_failed(void **state)
 {
 	(void)state;
 	adopt(5, 0, IDS(SELF, B, C), start);
-	wanted = 2; /* an operator's view says both */
-	adopt(6, 0, IDS(B, C), start + 1);
+	coord.state.view = view_of(6, 0, IDS(B, C));
+	coord.state.view.left = SELF;
+	coord.state.version = 6;
+	registered(IDS(SELF, B, C));
+	ol_replica_view_read(&server.replica, start + 1);
 	assert_int_equal(server.replica.end_rc, OL_REPLICA_LEFT);
 }
 

@@ -71,6 +71,8 @@ static struct ol_view chain(const char *text, uint32_t wanted)
 	view.shard_count = 2;
 	view.wanted = wanted;
 	view.every = 4;
+	view.order = 0x55;
+	view.left = 'Z';
 	for (const char *c = text; *c != '\0'; c++) {
 		if (*c != '+')
 			view.replicas[view.count++] = member(*c);
@@ -164,7 +166,8 @@ static void the_next_view_follows_every_rule(void **unused)
 				fail_msg("%s: became %s", c->name, text);
 			if (next.epoch != view.epoch + 1)
 				fail_msg("%s: epoch is %u", c->name, next.epoch);
-			if (next.wanted != c->wanted || next.every != 4 || next.shard_count != 2)
+			if (next.wanted != c->wanted || next.every != 4 || next.shard_count != 2 ||
+			    next.order != view.order || next.left != view.left)
 				fail_msg("%s: wanted, every or shards are others", c->name);
 		} else if (c->next != NULL) {
 			fail_msg("%s: stayed", c->name);
@@ -180,37 +183,36 @@ static const struct order_case {
 	uint32_t wanted;
 	const char *alive;
 	char join, leave;
-	int more;
 	const char *next; /* NULL: refused … */
 	int rc; /* … with this */
 } orders[] = {
-	{ "one more", "AB", 2, "ABC", 'C', 0, 1, "AB+C", 0 },
-	{ "whoever it is", "AB", 2, "ABCD", 'D', 0, 1, "AB+D", 0 },
-	{ "in the place of one that is gone", "AB", 3, "ABC", 'C', 0, 0, "AB+C", 0 },
-	{ "it is one already", "AB", 2, "ABC", 'B', 0, 1, NULL, -EALREADY },
-	{ "it joins already", "A+B", 2, "AB", 'B', 0, 1, NULL, -EALREADY },
-	{ "another joins", "A+B", 3, "ABC", 'C', 0, 1, NULL, -EAGAIN },
-	{ "it is not there", "AB", 2, "AB", 'C', 0, 1, NULL, -ENOENT },
-	{ "of another job", "AB", 2, "ABc", 'c', 0, 1, NULL, -EPERM },
-	{ "of another protocol", "AB", 2, "AB1", '1', 0, 1, NULL, -EPERM },
-	{ "there are enough", "AB", 2, "ABC", 'C', 0, 0, NULL, -ERANGE },
-	{ "the ninth", "ABCDEFGH", 8, "ABCDEFGHI", 'I', 0, 1, NULL, -EINVAL },
-	{ "the head leaves", "ABC", 3, "ABC", 0, 'A', -1, "BC", 0 },
-	{ "the middle leaves", "ABC", 3, "ABC", 0, 'B', -1, "AC", 0 },
-	{ "the tail leaves", "ABC", 3, "ABC", 0, 'C', -1, "AB", 0 },
-	{ "the tail leaves, one goes on joining", "AB+C", 3, "ABC", 0, 'B', -1, "A+C", 0 },
-	{ "the one that joins leaves", "AB+C", 3, "ABC", 0, 'C', -1, "AB", 0 },
-	{ "to be replaced", "AB", 2, "AB", 0, 'A', 0, "B", 0 },
-	{ "one that is gone leaves", "AB", 2, "A", 0, 'B', -1, "A", 0 },
-	{ "it has left", "AB", 2, "ABC", 0, 'C', -1, NULL, -EALREADY },
-	{ "the last one stays", "A", 1, "AB", 0, 'A', -1, NULL, -EBUSY },
-	{ "the last full one stays", "A+B", 2, "AB", 0, 'A', -1, NULL, -EBUSY },
-	{ "the last live one stays", "ABC", 3, "BD", 0, 'B', -1, NULL, -EBUSY },
-	{ "no replica at all", "A+B", 1, "AB", 0, 'B', -1, NULL, -EINVAL },
-	{ "no chain", "", 2, "AB", 'A', 0, 1, NULL, -EINVAL },
-	{ "nobody", "AB", 2, "AB", 0, 0, 1, NULL, -EINVAL },
-	{ "both", "AB", 2, "ABC", 'C', 'A', 0, NULL, -EINVAL },
-	{ "by two", "AB", 2, "ABC", 'C', 0, 2, NULL, -EINVAL },
+	{ "one more", "AB", 2, "ABC", 'C', 0, "AB+C", 0 },
+	{ "whoever it is", "AB", 2, "ABCD", 'D', 0, "AB+D", 0 },
+	{ "where one is gone", "AB", 3, "ABC", 'C', 0, "AB+C", 0 },
+	{ "where there are more than wanted", "ABC", 1, "ABCD", 'D', 0, "ABC+D", 0 },
+	{ "it is one already", "AB", 2, "ABC", 'B', 0, NULL, -EALREADY },
+	{ "it joins already", "A+B", 2, "AB", 'B', 0, NULL, -EALREADY },
+	{ "another joins", "A+B", 3, "ABC", 'C', 0, NULL, -EAGAIN },
+	{ "it is not there", "AB", 2, "AB", 'C', 0, NULL, -ENOENT },
+	{ "of another job", "AB", 2, "ABc", 'c', 0, NULL, -EPERM },
+	{ "of another protocol", "AB", 2, "AB1", '1', 0, NULL, -EPERM },
+	{ "the ninth", "ABCDEFGH", 8, "ABCDEFGHI", 'I', 0, NULL, -EINVAL },
+	{ "the ninth, though fewer are wanted", "ABCDEFGH", 7, "ABCDEFGHI", 'I', 0, NULL, -EINVAL },
+	{ "the head leaves", "ABC", 3, "ABC", 0, 'A', "BC", 0 },
+	{ "the middle leaves", "ABC", 3, "ABC", 0, 'B', "AC", 0 },
+	{ "the tail leaves", "ABC", 3, "ABC", 0, 'C', "AB", 0 },
+	{ "the tail leaves, one goes on joining", "AB+C", 3, "ABC", 0, 'B', "A+C", 0 },
+	{ "the one that joins leaves", "AB+C", 3, "ABC", 0, 'C', "AB", 0 },
+	{ "one that is gone leaves", "AB", 2, "A", 0, 'B', "A", 0 },
+	{ "it has left", "AB", 3, "ABC", 0, 'C', "AB", 0 },
+	{ "the last one stays", "A", 1, "AB", 0, 'A', NULL, -EBUSY },
+	{ "the last full one stays", "A+B", 2, "AB", 0, 'A', NULL, -EBUSY },
+	{ "the last live one stays", "ABC", 3, "BD", 0, 'B', NULL, -EBUSY },
+	{ "no replica at all", "A+B", 1, "AB", 0, 'B', NULL, -EINVAL },
+	{ "none is wanted any more", "A", 1, "A", 0, 'B', NULL, -EINVAL },
+	{ "no chain", "", 2, "AB", 'A', 0, NULL, -EINVAL },
+	{ "nobody", "AB", 2, "AB", 0, 0, NULL, -EINVAL },
+	{ "both", "AB", 2, "ABC", 'C', 'A', NULL, -EINVAL },
 };
 
 static void an_order_is_one_view_or_refused(void **unused)
@@ -218,8 +220,7 @@ static void an_order_is_one_view_or_refused(void **unused)
 	(void)unused;
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
 		const struct order_case *c = &orders[i];
-		const struct ol_view_order order = { (uint64_t)c->join, (uint64_t)c->leave,
-						     c->more };
+		const struct ol_view_order order = { 0x77, (uint64_t)c->join, (uint64_t)c->leave };
 		struct ol_view view = chain(c->view, c->wanted), next, again;
 		struct ol_member alive[OL_MEMBERS_MAX];
 		uint32_t alive_count = members(c->alive, alive);
@@ -238,9 +239,10 @@ static void an_order_is_one_view_or_refused(void **unused)
 			fail_msg("%s: became %s", c->name, text);
 		if (next.epoch != view.epoch + 1 || next.every != 4 || next.shard_count != 2 ||
 		    next.history != view.history || next.founded != view.founded ||
-		    (int)next.wanted != (int)c->wanted + c->more)
+		    next.wanted != (c->join != 0 ? c->wanted + 1 : c->wanted - 1) ||
+		    next.order != 0x77 ||
+		    next.left != (c->leave != 0 ? (uint64_t)c->leave : view.left))
 			fail_msg("%s: the rest of the view is another", c->name);
-		assert_true(ol_view_leaves(&view, &next) == (c->more < 0));
 		/* what a coordinator keeps of it is the same, byte by byte */
 		assert_int_equal(ol_view_decode(bytes, ol_view_encode(&next, bytes), &again), 0);
 		assert_memory_equal(&again, &next, sizeof(next));
@@ -424,7 +426,7 @@ static void largest(struct ol_view *view)
 {
 	memset(view, 0, sizeof(*view));
 	view->epoch = view->founded = view->every = UINT32_MAX;
-	view->history = view->origin = UINT64_MAX;
+	view->history = view->origin = view->order = view->left = UINT64_MAX;
 	view->shard_count = 64;
 	view->wanted = OL_REPLICAS_MAX;
 	view->count = OL_REPLICAS_MAX - 1;
@@ -523,7 +525,8 @@ static void a_damaged_text_is_a_view_or_refused(void **unused)
 	assert_true(refused > 0);
 }
 
-#define NAMES "history 0000000000000001\norigin 0000000000000001\n"
+#define ORDERS "order 0000000000000000\nleft 0000000000000000\n"
+#define NAMES  "history 0000000000000001\norigin 0000000000000001\n"
 
 static void texts_that_nobody_writes_are_refused(void **unused)
 {
@@ -543,21 +546,21 @@ static void texts_that_nobody_writes_are_refused(void **unused)
 		"full 0000000000000001 0000000000000001 1 1 0 @a",
 	};
 	static const char *const heads[] = {
-		"epoch 0\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 2\n" NAMES "shards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\n" NAMES "shards 0\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\n" NAMES "shards 65\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 0\nevery 0\n",
-		"epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 9\nevery 0\n",
-		"epoch 4294967296\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n",
-		"epoch -1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\nhistory 0000000000000000\norigin 0000000000000001\nshards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\nhistory 0000000000000001\norigin 0000000000000000\nshards 1\nwanted 1\nevery 0\n",
-		"epoch 1\nfounded 1\norigin 0000000000000001\nhistory 0000000000000001\nshards 1\nwanted 1\nevery 0\n",
-		"founded 1\nepoch 1\n" NAMES "shards 1\nwanted 1\nevery 0\n",
+		"epoch 0\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 2\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 0\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 1\n" NAMES "shards 0\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 1\n" NAMES "shards 65\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 0\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 9\nevery 0\n" ORDERS,
+		"epoch 4294967296\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
+		"epoch -1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 1\nhistory 0000000000000000\norigin 0000000000000001\nshards 1\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 1\nhistory 0000000000000001\norigin 0000000000000000\nshards 1\nwanted 1\nevery 0\n" ORDERS,
+		"epoch 1\nfounded 1\norigin 0000000000000001\nhistory 0000000000000001\nshards 1\nwanted 1\nevery 0\n" ORDERS,
+		"founded 1\nepoch 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS,
 	};
-	const char *good = "epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n";
+	const char *good = "epoch 1\nfounded 1\n" NAMES "shards 1\nwanted 1\nevery 0\n" ORDERS;
 	const char *one = "full 0000000000000001 0000000000000001 1 1 0 @a\n";
 	char text[1024];
 	struct ol_view full;

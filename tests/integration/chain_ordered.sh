@@ -9,7 +9,6 @@ coord=dir:$tmp/views
 mkdir -m 700 "$tmp/views"
 job=(--coordinator "$coord" --job ordered)
 sync=(--consistency sync --workers 2)
-steps=2000
 
 # member NAME RANK -- a server of the chain at @NAME-$$; process id in $NAME
 member() {
@@ -17,9 +16,9 @@ member() {
 	printf -v "$1" '%s' "$pid"
 }
 
-# worker NAME ID -- process id in $NAME
+# worker NAME ID WORD... -- process id in $NAME
 worker() {
-	background "$1" work "${job[@]}" "${tiny[@]}" --id "$2" --pace 100 --until "$steps" --eval --json "$tmp/$1.json"
+	background "$1" work "${job[@]}" "${tiny[@]}" --id "$2" --pace 100 --json "$tmp/$1.json" "${@:3}"
 	printf -v "$1" '%s' "$pid"
 }
 
@@ -73,8 +72,8 @@ refused 4 "outlast chain: *ordered*" add "${job[@]}"
 member a 0
 member b 1
 member c 2
-worker w 0
-worker x 1
+worker w 0 --steps 0
+worker x 1 --steps 0
 until_true are a b c || fail "not whole: $(cat "$tmp/look.json")"
 steps_go_on "at the beginning"
 
@@ -108,12 +107,24 @@ order drain "@c-$$" --fewer
 ended "$c" 0 "the head of the host that was drained"
 are d e || fail "drain without a spare: $(cat "$tmp/look.json")"
 
-# two operators at once: both orders hold
+# two operators at once: both orders hold; one that cannot know whether its own did says so, and is told it again
+replica() { # NAME
+	look "'@$1-$$' in [x['address'] for x in r['shards'][0]['replicas']]"
+}
+in_doubt() { # STATUS TEXT
+	[ "$1" = 1 ] && [[ $2 == *"another operator changed the chain at the same time"* ]]
+}
 member g 6
-outlast chain remove "@d-$$" "${job[@]}" >"$tmp/one.out" 2>&1 &
+"$OUTLAST_BIN" chain remove "@d-$$" "${job[@]}" >"$tmp/one.out" 2>&1 </dev/null &
 one=$!
-order add "@g-$$"
-wait "$one" || fail "the other operator: $(cat "$tmp/one.out")"
+outlast chain add "@g-$$" "${job[@]}"
+two=$rc said=$err
+wait "$one"
+one=$?
+[ "$one" = 0 ] || in_doubt "$one" "$(cat "$tmp/one.out")" || fail "remove beside add: $one: $(cat "$tmp/one.out")"
+[ "$two" = 0 ] || in_doubt "$two" "$said" || fail "add beside remove: $two: $said"
+if [ "$one" != 0 ] && replica d; then order remove "@d-$$"; fi
+if [ "$two" != 0 ] && ! replica g; then order add "@g-$$"; fi
 until_true are e g || fail "two operators: $(cat "$tmp/look.json")"
 ended "$d" 0 "the server that another operator removed"
 
@@ -124,10 +135,21 @@ refused 5 "outlast chain: it is the only replica of its shard: @e-$$: *" remove 
 refused 5 "outlast chain: it is the only replica of its shard: @e-$$: *" drain "@e-$$" --fewer "${job[@]}"
 are e || fail "the last one: $(cat "$tmp/look.json")"
 
-ended "$w" 0 "worker 0"
-ended "$x" 0 "worker 1"
-for name in w x; do
-	[ "$(json "$tmp/$name.json" 'r["lost"] == r["dropped_late"] == r["unresolved"] == 0 and r["applied"] == r["pushed"]')" = True ] ||
+# others take the workers' places, and end at a version that all of it was before
+kill -TERM "$w" "$x"
+ended "$w" 143 "worker 0"
+ended "$x" 143 "worker 1"
+look True || fail "no look at the end"
+steps=$(($(json "$tmp/look.json" 'r["shards"][0]["replicas"][0]["version"]') + 50))
+worker y 0 --until "$steps" --eval
+worker z 1 --until "$steps" --eval
+ended "$y" 0 "worker 0, again"
+ended "$z" 0 "worker 1, again"
+for name in w x y z; do
+	[ "$(json "$tmp/$name.json" 'r["lost"] == r["dropped_late"] == 0')" = True ] || fail "accounts of $name: $(cat "$tmp/$name.json")"
+done
+for name in y z; do
+	[ "$(json "$tmp/$name.json" 'r["unresolved"] == 0 and r["applied"] == r["pushed"]')" = True ] ||
 		fail "accounts of $name: $(cat "$tmp/$name.json")"
 done
 sha() {
@@ -135,6 +157,6 @@ sha() {
 }
 outlast train "${tiny[@]}" "${sync[@]}" --steps "$steps" --eval-every 0 --json "$report"
 expect "undisturbed" 0
-[ "$(sha "$report")" = "$(sha "$tmp/w.out")" ] && [ "$(sha "$tmp/w.out")" = "$(sha "$tmp/x.out")" ] ||
-	fail "other weights than undisturbed: $(sha "$report"), not $(sha "$tmp/w.out"), $(sha "$tmp/x.out")"
+[ "$(sha "$report")" = "$(sha "$tmp/y.out")" ] && [ "$(sha "$tmp/y.out")" = "$(sha "$tmp/z.out")" ] ||
+	fail "other weights than undisturbed: $(sha "$report"), not $(sha "$tmp/y.out"), $(sha "$tmp/z.out")"
 verdict

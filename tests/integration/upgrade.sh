@@ -75,12 +75,12 @@ b=$pid
 replaced "$next" a1 0 "$a" # the head
 a=$pid
 whole 0 || fail "not whole: $(cat "$tmp/look.json")"
-until_version=$(($(version) + 300))
+until_version=$(($(version) + 3000)) # at their pace 15 s: all that follows is before its end
 kill -TERM "$w"
 ended "$w" 143 "worker 0 of today"
 worker "$next" w1 0 --until "$until_version" --eval
 w=$pid
-until_true whole "$((until_version - 250))" || fail "no steps with the next worker 0: $(cat "$tmp/w1.err")"
+until_true whole "$((until_version - 2950))" || fail "no steps with the next worker 0: $(cat "$tmp/w1.err")"
 kill -TERM "$x"
 ended "$x" 143 "worker 1 of today"
 worker "$next" x1 1 --until "$until_version" --eval

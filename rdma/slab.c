@@ -30,6 +30,7 @@
 enum {
 	NODE_WORD_BITS = 8 * sizeof(unsigned long),
 	NODE_WORDS = 1024 / NODE_WORD_BITS, /* the kernel's largest MAX_NUMNODES */
+	UNMAP_PIECES_MAX = 16384, /* 32 GiB */
 };
 
 int ol_memfd_grow(int fd, size_t bytes)
@@ -130,11 +131,14 @@ int ol_slab_touch(struct ol_slab *slab, size_t off, size_t bytes)
 
 void ol_slab_unmap(void *addr, size_t bytes)
 {
+	size_t most = OL_SLAB_PIECE_BYTES, piece;
 	uint8_t *at = addr;
-	size_t piece;
 
+	/* Memory of so many pieces is a peer's, and sparse: a liar's TB must not take a second for each. */
+	while (bytes / most > UNMAP_PIECES_MAX)
+		most *= 2;
 	for (size_t left = bytes; left > 0; at += piece, left -= piece) {
-		piece = left < OL_SLAB_PIECE_BYTES ? left : OL_SLAB_PIECE_BYTES;
+		piece = left < most ? left : most;
 		if (munmap(at, piece) != 0) { /* its huge pages are larger */
 			munmap(at, left);
 			break;

@@ -42,6 +42,16 @@ static inline bool ol_member_meets(const struct ol_member *a, const struct ol_me
 	return a->proto >= b->oldest && b->proto >= a->oldest;
 }
 
+/* ol_members_have -- is a member of this id among them? */
+static inline bool ol_members_have(const struct ol_member *members, uint32_t count, uint64_t id)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (members[i].id == id)
+			return true;
+	}
+	return false;
+}
+
 struct ol_view {
 	uint32_t epoch; /* 0: no view yet */
 	uint32_t founded; /* epoch in which this history began: its first replica restored its

@@ -86,6 +86,7 @@ are a b c || fail "what was refused has changed the chain: $(cat "$tmp/look.json
 
 # one more, the middle leaves, another takes the head's place, the tail's host is drained
 member d 3
+refused 4 "outlast chain: no such server waits for that shard: @d-$$: *" add "@d-$$" --shard 1 "${job[@]}"
 order add
 [[ $told == "shard 0: @d-$$ is a full replica after "*" s; the chain wants 4" ]] || fail "add says: $told"
 are a b c d || fail "add: $(cat "$tmp/look.json")"

@@ -129,15 +129,6 @@ static int shards_read(struct chain *chain)
 	return 0;
 }
 
-static bool is_live(const struct ol_kept *kept, uint64_t id)
-{
-	for (uint32_t i = 0; i < kept->member_count; i++) {
-		if (kept->members[i].id == id)
-			return true;
-	}
-	return false;
-}
-
 /* An address without its port; a name on this machine is a host of its own */
 static size_t host_bytes(const char *addr)
 {
@@ -170,7 +161,8 @@ static const struct ol_member *replica_find(const struct chain *chain, const cha
 			const struct ol_member *member = &kept->view.replicas[i];
 
 			if (strcmp(member->addr, addr) != 0 ||
-			    (found != NULL && !is_live(kept, member->id)))
+			    (found != NULL &&
+			     !ol_members_have(kept->members, kept->member_count, member->id)))
 				continue;
 			found = member;
 			*ret_kept = kept;
@@ -249,11 +241,10 @@ static int order_is_done(const struct order *order, const struct ol_coord_state 
 		return (uint32_t)at < view->count ? OL_ORDER_DONE : 0;
 	if (ol_view_find(view, order->order.leave) >= 0)
 		return 0;
-	for (uint32_t i = 0; i < state->member_count; i++) {
-		if (state->members[i].id == order->order.leave)
-			return 0; /* it has not heard of it yet */
-	}
-	return OL_ORDER_DONE;
+	/* while it is registered it has not heard of it yet */
+	return ol_members_have(state->members, state->member_count, order->order.leave)
+		       ? 0
+		       : OL_ORDER_DONE;
 }
 
 static int on_order(void *arg, const struct ol_coord_state *state)
@@ -372,28 +363,42 @@ static int join_order(const struct chain *chain, const struct ol_kept *kept,
 	return rc == -EPIPE ? join_undo(chain, &order) : exit_code;
 }
 
-/* more: full replicas that it has got since */
+/* May it leave? The head of a periodic chain has what no other replica has yet. */
+static int leave_check(const struct ol_kept *kept, const struct ol_member *member)
+{
+	if (kept->view.every == 0 || member->id != kept->view.replicas[0].id)
+		return 0;
+	return fail(OL_EXIT_REFUSED,
+		    "it is the head of a chain that replicates every N steps: up to N would be "
+		    "lost, as if it had died",
+		    member->addr, "end its process, if that may be");
+}
+
 static int leave_order(const struct chain *chain, const struct ol_kept *kept,
-		       const struct ol_member *member, uint32_t more)
+		       const struct ol_member *member)
 {
 	struct order order = order_of(kept, member);
-	bool is_full = ol_view_find(&kept->view, member->id) < (int)kept->view.count;
 	int rc;
 
-	if (kept->view.count + more == is_full)
-		return fail(OL_EXIT_REFUSED, "it is the only replica of its shard", member->addr,
-			    "outlast chain move has another take its place");
-	if (kept->view.every != 0 && member->id == kept->view.replicas[0].id)
-		return fail(
-			OL_EXIT_REFUSED,
-			"it is the head of a chain that replicates every N steps: up to N would be "
-			"lost, as if it had died",
-			member->addr, "end its process, if that may be");
 	order.order = (struct ol_view_order){ .leave = member->id };
 	return order_carry_out(chain, &order, &rc);
 }
 
 /* ---- actions ---- */
+
+/* Is this the shard that --shard and the server ask for? */
+static bool add_is_to(const struct chain *chain, const struct ol_kept *kept)
+{
+	const bool has_shard = chain->set.shard[0] != '\0', has_server = chain->set.to[0] != '\0';
+	char number[16];
+
+	snprintf(number, sizeof(number), "%" PRIu32, kept->shard);
+	if (has_shard && strcmp(chain->set.shard, number) != 0)
+		return false;
+	if (has_server)
+		return spare_find(chain, kept, NULL) != NULL;
+	return has_shard || chain->shard_count == 1;
+}
 
 static int add(const struct chain *chain)
 {
@@ -401,16 +406,13 @@ static int add(const struct chain *chain)
 	const struct ol_member *member;
 	char object[64];
 
-	for (uint32_t s = 0; s < chain->shard_count && kept == NULL; s++) {
-		snprintf(object, sizeof(object), "%" PRIu32, chain->shards[s].shard);
-		if (chain->set.to[0] != '\0' ? spare_find(chain, &chain->shards[s], NULL) != NULL
-		    : chain->set.shard[0] != '\0' ? strcmp(chain->set.shard, object) == 0
-						  : chain->shard_count == 1)
-			kept = &chain->shards[s];
-	}
+	for (uint32_t s = 0; s < chain->shard_count && kept == NULL; s++)
+		kept = add_is_to(chain, &chain->shards[s]) ? &chain->shards[s] : NULL;
 	if (kept == NULL && chain->set.to[0] != '\0')
-		return fail(OL_EXIT_SERVER, "no such server waits", chain->set.to,
-			    "outlast stat --views shows those that wait");
+		return fail(OL_EXIT_SERVER,
+			    chain->set.shard[0] != '\0' ? "no such server waits for that shard"
+							: "no such server waits",
+			    chain->set.to, "outlast stat --views shows those that wait");
 	if (kept == NULL)
 		return fail(OL_EXIT_USAGE,
 			    chain->set.shard[0] != '\0' ? "the job has no such shard"
@@ -442,12 +444,23 @@ static int move(const struct chain *chain, const struct ol_kept *kept,
 
 	if (spare == NULL)
 		return no_spare(kept);
-	if (kept->view.every == 0 || member->id != kept->view.replicas[0].id) {
+	rc = leave_check(kept, member);
+	if (rc == 0)
 		rc = join_order(chain, kept, spare);
-		if (rc != 0)
-			return rc;
-	}
-	return leave_order(chain, kept, member, 1);
+	return rc != 0 ? rc : leave_order(chain, kept, member);
+}
+
+/* One less */
+static int drop(const struct chain *chain, const struct ol_kept *kept,
+		const struct ol_member *member)
+{
+	bool is_full = ol_view_find(&kept->view, member->id) < (int)kept->view.count;
+	int rc = leave_check(kept, member);
+
+	if (rc == 0 && is_full && kept->view.count == 1)
+		rc = fail(OL_EXIT_REFUSED, "it is the only replica of its shard", member->addr,
+			  "outlast chain move has another take its place");
+	return rc != 0 ? rc : leave_order(chain, kept, member);
 }
 
 /* Is there for each replica on the host a server that can take its place, or may it leave without? */
@@ -521,7 +534,7 @@ static int drain(struct chain *chain)
 		if (spare_find(chain, kept, member->addr) != NULL)
 			rc = move(chain, kept, member);
 		else if (chain->set.fewer)
-			rc = leave_order(chain, kept, member, 0);
+			rc = drop(chain, kept, member);
 		else
 			rc = no_spare(kept);
 		if (rc == 0)
@@ -552,7 +565,7 @@ static int act(struct chain *chain)
 			    "outlast stat --views shows all");
 	if (chain->action == ACTION_MOVE)
 		return move(chain, kept, member);
-	return leave_order(chain, kept, member, 0);
+	return drop(chain, kept, member);
 }
 
 static int chain_run(struct chain *chain)

@@ -575,10 +575,10 @@ static int stat_start(struct stat_look *stat)
 	if (set->servers != NULL && set->coord.coordinator != NULL)
 		return ol_settings_fail(&stat->settings, "servers",
 					"is one of two: give --coordinator or --servers");
-	if (set->views && (set->listen != NULL || set->servers != NULL))
+	if (set->views && (set->listen != NULL || set->servers != NULL || set->traffic))
 		return ol_settings_fail(
 			&stat->settings, "views",
-			"goes with --coordinator alone, not with --servers or --listen");
+			"goes with --coordinator alone, not with --servers, --listen or --traffic");
 	rc = ol_job_key_read("stat", &set->key, stat->key);
 	if (rc != 0)
 		return rc;

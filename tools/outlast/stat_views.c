@@ -29,14 +29,6 @@ struct views {
 	char dead[DEAD_MAX];
 };
 
-static bool is_live(const struct ol_kept *kept, uint64_t id)
-{
-	for (uint32_t i = 0; i < kept->member_count; i++)
-		if (kept->members[i].id == id)
-			return true;
-	return false;
-}
-
 /* "12 s", "3 h": of a time by another clock, which may be ahead */
 static const char *age_text(const struct views *views, int64_t at_ms, char cell[CELL_MAX])
 {
@@ -64,13 +56,14 @@ static const char *const guards[] = {
 	[OL_KEPT_CLOSED] = "other",
 };
 
-static const char *role_of(const struct ol_view *view, uint32_t place)
+static const char *role_text(const struct ol_view *view, const struct ol_member *replica)
 {
-	if (place >= view->count)
-		return "joining";
-	if (view->count == 1)
-		return "only";
-	return place == 0 ? "head" : place + 1 == view->count ? "tail" : "middle";
+	return ol_chain_role_str(ol_view_role(view, replica->id));
+}
+
+static bool is_live(const struct ol_kept *kept, const struct ol_member *replica)
+{
+	return ol_members_have(kept->members, kept->member_count, replica->id);
 }
 
 static void shard_text(const struct views *views, const struct ol_kept *kept)
@@ -92,8 +85,8 @@ static void shard_text(const struct views *views, const struct ol_kept *kept)
 	if (kept->damaged)
 		fprintf(views->out, "    its view is damaged, or none: look at it\n");
 	for (uint32_t i = 0; i < view->count + view->joining; i++)
-		fprintf(views->out, "    %-8s %s%s\n", role_of(view, i), view->replicas[i].addr,
-			is_live(kept, view->replicas[i].id) ? "" : ", gone");
+		fprintf(views->out, "    %-8s %s%s\n", role_text(view, &view->replicas[i]),
+			view->replicas[i].addr, is_live(kept, &view->replicas[i]) ? "" : ", gone");
 	for (uint32_t i = 0; i < kept->member_count; i++)
 		if (ol_view_find(view, kept->members[i].id) < 0)
 			fprintf(views->out, "    %-8s %s\n", "waiting", kept->members[i].addr);
@@ -114,8 +107,9 @@ static json_t *shard_json(const struct views *views, const struct ol_kept *kept)
 	json_t *servers = json_array();
 
 	for (uint32_t i = 0; i < view->count + view->joining; i++)
-		json_array_append_new(servers, server_json(&view->replicas[i], role_of(view, i),
-							   is_live(kept, view->replicas[i].id)));
+		json_array_append_new(servers, server_json(&view->replicas[i],
+							   role_text(view, &view->replicas[i]),
+							   is_live(kept, &view->replicas[i])));
 	for (uint32_t i = 0; i < kept->member_count; i++)
 		if (ol_view_find(view, kept->members[i].id) < 0)
 			json_array_append_new(servers,

@@ -21,7 +21,16 @@
 
 #include <cmocka.h>
 
+#include "support/wrap.h"
 #include "unit/rdma/fds.h"
+
+static unsigned unmaps;
+
+WRAP(int, munmap, void *addr, size_t bytes)
+{
+	unmaps++;
+	return __real_munmap(addr, bytes);
+}
 
 static size_t page_bytes(void)
 {
@@ -344,6 +353,27 @@ static void without_a_descriptor_left_there_is_no_foreign_slab(void **state)
 	close(fd);
 }
 
+/* Found by counting system calls: half a million for a liar's TB, which took a server's loop ten seconds */
+static void a_sparse_terabyte_is_unmapped_in_few_calls(void **state)
+{
+	const size_t sizes[] = { 4 * OL_SLAB_PIECE_BYTES + 1, (size_t)1 << 40 };
+	const unsigned calls[] = { 5, 16384 };
+	uint8_t *map;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		map = mmap(NULL, sizes[i], PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			   -1, 0);
+		assert_ptr_not_equal(map, MAP_FAILED);
+		unmaps = 0;
+		ol_slab_unmap(map, sizes[i]);
+		assert_in_range(unmaps, 1, calls[i]);
+		for (size_t at = 0; at < sizes[i]; at += sizes[i] / 4)
+			assert_int_equal(msync(map + at / page_bytes() * page_bytes(), 1, MS_ASYNC),
+					 -1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +388,7 @@ int main(void)
 		cmocka_unit_test(what_another_thread_touches_is_on_huge_pages_too),
 		cmocka_unit_test(a_small_slab_does_not_take_a_huge_page),
 		cmocka_unit_test(it_says_on_which_node_it_was_placed),
+		cmocka_unit_test(a_sparse_terabyte_is_unmapped_in_few_calls),
 		cmocka_unit_test(destroy_gives_everything_back),
 		cmocka_unit_test(a_limit_on_file_sizes_is_a_code_and_no_signal),
 		cmocka_unit_test(every_kind_of_page_has_a_text),

@@ -135,6 +135,10 @@ analyze_put '#include <stdlib.h>' 'int f(int n);' 'int f(int n)' '{' '	int *a = 
 	'	free(a);' '	return n;' '}'
 expect 1 analyze 'src/base/a.c -Wanalyzer-possible-null-dereference f' 'a pointer that may be NULL'
 expect 1 analyze 'is not reported any more' 'a known report that is gone'
+analyze_put 'int f(unsigned n);' 'int f(unsigned n)' '{' '	return n == n;' '}'
+expect 1 clang 'src/base/a.c:6' 'what only clang warns of'
+analyze_put 'int f(int n);' 'int f(int n)' '{' '	return n;' '}'
+expect 0 clang '' 'what it does not warn of'
 
 # abi_build LINE... -- a library whose public header has these lines
 abi_build() {

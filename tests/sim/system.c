@@ -38,7 +38,7 @@
 #include "sim/world/sim.h"
 
 enum {
-	SEEDS = 2000, /* without arguments … */
+	SEEDS = 1000, /* without arguments … */
 	SEEDS_SLOW = 200, /* … and where a sanitizer watches */
 	SEEDS_BLIPS = 150, /* of nothing but moments without a network */
 	TWICE_SEEDS = 5, /* are run twice: the same seed is the same history */

@@ -3,6 +3,7 @@
 # bench_run.sh -- outlast bench makes the requested measurement, on one machine and as two ends, and refuses nonsense
 #
 # It does not check speed.
+# not under tsan: a measurement has one thread, and its servers are those of every job
 set -u
 
 bin=${OUTLAST_BIN:-${OUTLAST_BUILD:-build/dev}/outlast}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # chain_usage.sh -- invalid settings of chains, and coordinators that do not answer, get one line that names the fault
 #
-# not under tsan: a command line is refused before there is a second thread
+# not under asan, tsan: a command line is refused before there is a second thread, by code of which there are unit tests
 . "$(dirname "$0")/chain_lib.bash"
 
 bad() { # WHAT STATUS PATTERN WORD...

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # chain_zookeeper.sh -- chains with views in ZooKeeper survive deaths of replicas and of ZooKeeper's servers, also at once, and a storm of sessions
+# not under asan, tsan: integration-zookeeper_lost, -zookeeper_shards and -zookeeper_storm run the same code there
 . "$(dirname "$0")/chain_lib.bash"
 . "$(dirname "$0")/ensemble_lib.bash"
 

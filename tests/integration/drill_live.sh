@@ -3,7 +3,7 @@
 # drill_live.sh -- `--experiment scar --live`: servers are killed, weights are the study's before and of the checkpoint
 # after, survivors' are the same bits, the target is reached; no server is left
 #
-# not under tsan: servers and worker are those of every job, which other tests run there
+# not under asan, tsan: servers and worker are those of every job, which other tests run there
 . "$(dirname "$0")/train_lib.bash"
 
 # The presets with live kills need Fashion-MNIST and an hour: a course of a small problem takes the place of theirs.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # import.sh -- a job's weights go through a file, and on with another number of servers: the same bits, names and
 # version, and the same end as that of a job that was never stopped
-# not under tsan: servers and worker are those of every job, which other tests run there
+# not under asan, tsan: servers and worker are those of every job, which other tests run there
 . "$(dirname "$0")/train_lib.bash"
 
 mlp=(--model mlp:64 --dataset synthetic:train=500,test=200)

@@ -9,7 +9,9 @@ async=(--workers 2 --steps 600 --pace 200)
 all_applied='r["gradients_lost"] == 0 and r["gradients_computed"] == 600 == r["gradients_applied"]'
 
 # queued, then applied as few steps
-for replay in mean sum each clip staleness; do
+replays=(mean sum each clip staleness)
+[ -z "${OUTLAST_TEST_SANITIZER-}" ] || replays=(mean staleness)
+for replay in "${replays[@]}"; do
 	train "${async[@]}" --outage continue --replay $replay --kill server0@150steps:down=300ms
 	killed 1
 	truth "nothing lost" "$all_applied"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # kill_unasked.sh -- processes that die without --kill are restarted, --restarts times; jobs go on from checkpoints
+# not under asan, tsan: its subject is the launcher, which has one thread; kill_async runs the same code there
 . "$(dirname "$0")/kill_lib.bash"
 
 children() {

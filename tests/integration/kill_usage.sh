@@ -3,7 +3,7 @@
 # kill_usage.sh -- invalid kill schedules and failure settings get one line that names the fault, before any process
 # is started
 #
-# not under tsan: a command line is refused before there is a second thread
+# not under asan, tsan: a command line is refused before there is a second thread, by code of which there are unit tests
 . "$(dirname "$0")/kill_lib.bash"
 
 bad() { # WHAT PATTERN WORD...

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # progress.sh -- while a server is gone the progress line shows for how long, and what happens to the gradients
+# not under asan, tsan: it is about what a person sees
 . "$(dirname "$0")/train_lib.bash"
 
 # on_terminal FILE WORD... -- outlast with a terminal of 160 columns as its standard error; what it wrote there in FILE,

@@ -3,7 +3,7 @@
 # recovery.sh -- when one of several servers is lost, either it alone comes back from its running checkpoint and
 # training reaches the same result, or all go back to one version and end at exactly the same weights
 #
-# not under tsan: it is about bits and versions; recovery_end, scar and kill_async run the same code there
+# not under asan, tsan: it is about bits and versions; recovery_end, scar and kill_async run the same code there
 . "$(dirname "$0")/kill_lib.bash"
 
 # 4,810 parameters: five shards at most

@@ -3,7 +3,7 @@
 # train_death.sh -- a job whose processes die and are not restarted, or that is interrupted, says so, ends with the
 # right exit code, and leaves no process running
 #
-# not under tsan: it is about processes and what the launcher says of them
+# not under asan, tsan: it is about processes and what the launcher says of them
 . "$(dirname "$0")/train_lib.bash"
 
 # children PID SUBCOMMAND -- process ids, in the order they were started

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # train_manual.sh -- the manual page has every option of train, launch, drill, serve, work, relay, stat, export, import, chain, coord and keygen, in its section, and no other
+# not under asan, tsan: it is about words
 . "$(dirname "$0")/train_lib.bash"
 
 page=${OUTLAST_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}/tools/outlast/outlast.1

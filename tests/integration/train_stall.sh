@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # train_stall.sh -- a stalled job says once what it waits for, and one signal ends it with its summary
 #
-# not under tsan: it is about what the launcher says, which has one thread
+# not under asan, tsan: it is about what the launcher says, which has one thread
 . "$(dirname "$0")/train_lib.bash"
 
 # children PID SUBCOMMAND -- process ids, in the order they were started

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # train_usage.sh -- wrong settings and bad data sets get one line that names them, and an exit code
 #
-# not under tsan: a command line is refused before there is a second thread
+# not under asan, tsan: a command line is refused before there is a second thread, by code of which there are unit tests
 . "$(dirname "$0")/train_lib.bash"
 
 bad() { # WHAT STATUS PATTERN WORD...

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vector.sh -- servers hold a vector that no model describes: its first weights come from a file, its last ones are
 # exported, by other programs' reading bit for bit, and neither a killed server nor a chain changes a bit of them
-# not under tsan: servers and worker are those of every job, which other tests run there
+# not under asan, tsan: servers and worker are those of every job, which other tests run there
 . "$(dirname "$0")/train_lib.bash"
 
 mlp=(--model mlp:64 --dataset synthetic:train=500,test=200)

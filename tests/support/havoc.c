@@ -28,7 +28,7 @@ enum {
 /* What a sanitizer finds is in the code that schedules run, and a few of them run all of it. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum {
-	RUNS_SHARE = 3
+	RUNS_SHARE = 6
 };
 #else
 enum {

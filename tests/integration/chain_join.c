@@ -6,6 +6,8 @@
  *
  * Larger weights, so that a load takes a while. --seed N, --runs N, OL_LOG, OL_TRANSPORT as for
  * chain.c.
+ *
+ * not under tsan: integration-chain runs the same code there
  */
 
 #include <stdio.h>

@@ -6,6 +6,8 @@
  *
  * Tests that need limits, rights or mounts run in a forked process, which ends with CHECK_SKIP and a
  * line if it may not have them.
+ *
+ * not under tsan: one thread; writer_test.c and running_test.c have the threads
  */
 #include "running_util.h"
 

@@ -7,6 +7,8 @@
  *
  * The writer is a forked process under ptrace; without that (a container may refuse it) the tests
  * are skipped.
+ *
+ * not under tsan: one thread; writer_test.c and running_test.c have the threads
  */
 #include "running_util.h"
 

@@ -51,8 +51,8 @@ extern "C" {
 #define OL_API __attribute__((visibility("default")))
 
 /* The version of this header. It stands here only: the build reads it from these lines. */
-#define OL_VERSION_MAJOR                     0
-#define OL_VERSION_MINOR                     1
+#define OL_VERSION_MAJOR                     1
+#define OL_VERSION_MINOR                     0
 #define OL_VERSION_PATCH                     0
 #define OL_VERSION_NUMBER                    (OL_VERSION_MAJOR * 1000000 + OL_VERSION_MINOR * 1000 + OL_VERSION_PATCH)
 #define OL_VERSION_STRING                    OL_VERSION_JOIN(OL_VERSION_MAJOR, OL_VERSION_MINOR, OL_VERSION_PATCH)
@@ -60,7 +60,7 @@ extern "C" {
 #define OL_VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
 
 /*
- * ol_version -- the version of the library in use: "0.1.0", a constant string
+ * ol_version -- the version of the library in use: "1.0.0", a constant string
  *
  * ret_number, if not NULL, receives the same as one number. A program compares both with
  * OL_VERSION_STRING and OL_VERSION_NUMBER, the version that it was compiled with.

@@ -24,7 +24,7 @@ def read() -> str:
 
 
 def version(text: str) -> str:
-    """"0.1.0": of the header."""
+    """"1.0.0": of the header."""
     found = dict(re.findall(r"^#define OL_VERSION_(MAJOR|MINOR|PATCH)\s+(\d+)$", text, re.M))
     return ".".join(found[part] for part in ("MAJOR", "MINOR", "PATCH"))
 

@@ -698,5 +698,5 @@ def found_options(address: object, call: str, *, coordinator: str | None, job_ke
 
 
 def library_version() -> str:
-    """"0.1.0": of the library in use."""
+    """"1.0.0": of the library in use."""
     return text(lib.ol_version(ffi.NULL))

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/defaults.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "rdma/order.h"
 #include "replica/replica.h"
 #include "replication/coord/lease.h"
@@ -297,6 +298,8 @@ static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 	if (replica->chain.role != OL_CHAIN_NONE)
 		ol_word_store(&replica->board->epoch, view->epoch);
 	ol_word_store(&replica->board->role, (uint64_t)replica->chain.role);
+	ol_probe4(view_adopted, replica->opts->shard, view->epoch, (int)replica->chain.role,
+		  view->count);
 	view_log(replica);
 	replica->host->viewed(replica->arg, was);
 	if (links.connect)
@@ -373,8 +376,14 @@ static int carry_out(struct ol_replica *replica, const struct ol_chain_action *a
 	if (rc != 0)
 		return rc;
 	ol_chain_on_done(&replica->chain, action);
-	if (action->commits && ol_replica_is_leased(replica))
+	if (action->what == OL_CHAIN_FORWARD)
+		ol_probe2(entry_forwarded, replica->opts->shard, action->version);
+	else if (action->what == OL_CHAIN_APPLY)
+		ol_probe2(entry_applied, replica->opts->shard, action->version);
+	if (action->commits && ol_replica_is_leased(replica)) {
+		ol_probe2(entry_committed, replica->opts->shard, action->version);
 		replica->host->committed(replica->arg, action->version);
+	}
 	return 0;
 }
 

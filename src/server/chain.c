@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "base/status.h"
 #include "rdma/order.h"
 #include "server/serve.h"
@@ -146,6 +147,7 @@ static OL_HOT int entry_apply(void *arg, uint64_t version)
 
 		memcpy(&state.loss, &parts[i].loss_bits, sizeof(state.loss));
 		ol_ingest_count(&server->ingest, &state, version - 1);
+		ol_probe4(push_applied, store->geo.shard, parts[i].worker, parts[i].seq, version);
 	}
 	return 0;
 }

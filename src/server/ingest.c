@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/probe.h"
 #include "policy/kind.h"
 #include "policy/replay.h"
 #include "rdma/order.h"
@@ -153,6 +154,9 @@ void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int st
 		ol_counter_add(&board->dropped_nonfinite, state->grads);
 	else if (status == OL_E_LATE)
 		ol_counter_add(&board->dropped_late, state->grads);
+	if (status < 0)
+		ol_probe4(push_dropped, ingest->store->geo.shard,
+			  ingest->sessions->all[landed.session].worker, state->seq, status);
 	ol_ingest_ack(ingest, &ingest->sessions->all[landed.session], landed.slot, now_ns);
 }
 
@@ -248,6 +252,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->has_rule = has_rule;
 	ol_counter_add(&ingest->store->board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	ol_early_on_push(ingest, session, slot);
+	ol_probe3(push_landed, ingest->store->geo.shard, session->worker, state->seq);
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
 		ol_counter_add(&ingest->store->board->duplicates, 1);
 		if (ingest->steps->answers(ingest->arg))
@@ -626,6 +631,9 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 		if (status == 0) {
 			ol_ingest_count(ingest, state, version);
 			ol_times_add(&ingest->times, state->landed_ns);
+			ol_probe4(push_applied, ingest->store->geo.shard,
+				  ingest->contributions[i].worker, state->seq,
+				  ingest->store->version);
 		}
 		ol_ingest_resolve(ingest, ingest->batch[i], status, now_ns);
 	}

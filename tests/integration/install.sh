@@ -58,7 +58,7 @@ config=$(find "$tree" -name outlastConfig.cmake)
 lib=${config%/cmake/outlast/outlastConfig.cmake}
 lib=${lib#"$tree"/}
 there include/outlast.h include/outlast_{rule,span,tensor,server,policy}.h "$lib/liboutlast.so.1" \
-	bin/outlast share/outlast/drill/__main__.py share/outlast/report share/outlast/metrics/alerts.yml share/man/man1/outlast.1 \
+	bin/outlast share/outlast/drill/__main__.py share/outlast/report share/outlast/metrics/alerts.yml share/outlast/trace/path.bt share/man/man1/outlast.1 \
 	share/fish/vendor_completions.d/outlast.fish
 if grep -rlF -e "$build" -e "$tmp/stage" -e /opt/first "$tree" --include='*.pc' --include='*.cmake' --include='*.py'; then
 	fail "these files name the folder of the build or the first prefix"

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/*
+ * probe.h -- USDT probes of the way of a gradient, for bpftrace, perf and SystemTap (tools/trace)
+ *
+ * A probe is a nop, and a note in the program that says where it is and where its arguments lie. It costs
+ * the nop, and that the arguments are somewhere. So they are values at hand: a probe reads no memory of its own.
+ * Each process has those of its part; the number of a push, or of an entry, says what belongs together.
+ *
+ *	push_posted	shard, worker, seq		a worker posts a push's last write
+ *	push_known	shard, worker, seq, status	… and knows what became of it
+ *	push_landed	shard, worker, seq		a server has seen a push, or was told of it again
+ *	push_applied	shard, worker, seq, version	it is in the weights of this version, at this server
+ *	push_dropped	shard, worker, seq, status	it is in none
+ *	entry_forwarded	shard, version			a replica has posted an entry to its successor
+ *	entry_applied	shard, version			the entry is in this replica's weights
+ *	entry_committed	shard, version			the tail has applied it and tells
+ *	view_adopted	shard, epoch, role, replicas	a replica goes by a view; enum ol_chain_role
+ *
+ * Built without <sys/sdt.h>, or with OUTLAST_PROBES off, they are nothing. Kernels of Linux stop the process at a
+ * probe that somebody looks at: some microseconds each.
+ */
+#ifndef OL_BASE_PROBE_H
+#define OL_BASE_PROBE_H
+
+#ifdef OL_PROBES
+#include <sys/sdt.h>
+
+#define ol_probe2(name, a, b)       DTRACE_PROBE2(outlast, name, a, b)
+#define ol_probe3(name, a, b, c)    DTRACE_PROBE3(outlast, name, a, b, c)
+#define ol_probe4(name, a, b, c, d) DTRACE_PROBE4(outlast, name, a, b, c, d)
+#else
+#define ol_probe2(name, a, b)       ((void)0)
+#define ol_probe3(name, a, b, c)    ((void)0)
+#define ol_probe4(name, a, b, c, d) ((void)0)
+#endif
+
+#endif /* OL_BASE_PROBE_H */

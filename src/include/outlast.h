@@ -671,6 +671,15 @@ static inline int ol_link_get_stat(const struct ol_worker *worker, uint32_t shar
 	return ol_link_get_stat_sized(worker, shard, ret_stat, sizeof(*ret_stat));
 }
 
+/* ol_link_get_times -- how long pushes and pulls took at a shard; -EINVAL: no such shard */
+OL_API int ol_link_get_times_sized(const struct ol_worker *worker, uint32_t shard,
+				   struct ol_link_times *ret_times, size_t times_bytes);
+static inline int ol_link_get_times(const struct ol_worker *worker, uint32_t shard,
+				    struct ol_link_times *ret_times)
+{
+	return ol_link_get_times_sized(worker, shard, ret_times, sizeof(*ret_times));
+}
+
 /* ol_worker_poll -- make progress without waiting; returns how many ops it completed */
 OL_API int ol_worker_poll(struct ol_worker *worker);
 

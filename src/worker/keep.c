@@ -91,6 +91,9 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	grad->reopened &= ~bit_of(link);
 	grad->acks_due &= ~bit_of(link);
 	grad->unplaced &= ~bit_of(link);
+	if ((grad->timed & bit_of(link)) != 0 && status == 0)
+		ol_times_push(link, grad);
+	grad->timed &= ~bit_of(link);
 	grad->parts[link->index] = 0;
 	for (uint32_t i = 0; i < OL_PEERS; i++) /* these connections have worked */
 		link->peers[i].dial.backoff_ns = 0;

@@ -82,6 +82,7 @@ static int pull_begin(struct ol_worker *worker, unsigned flags, uint64_t span, s
 	worker->pull_op = op;
 	worker->pull_span = span;
 	worker->pull_status = 0;
+	worker->pull_begun_ns = ol_sampler_next(&worker->pull_sampler);
 	worker->pull_forward = (flags & OL_PULL_FORWARD) != 0;
 	ol_even_begin(worker);
 	target_mirror(worker)->whole = false;
@@ -394,10 +395,15 @@ static void mirror_flip(struct ol_worker *worker, struct ol_op *op)
 	if (read == 0)
 		return;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		if (ol_link_is_in(&worker->links[i], read))
-			worker->links[i].mirror_gone = false;
-		else
-			last_copy(&worker->links[i], last, mirror);
+		struct ol_link *link = &worker->links[i];
+
+		if (ol_link_is_in(link, read)) {
+			link->mirror_gone = false;
+			if (worker->pull_begun_ns != 0)
+				ol_times_pull(link);
+		} else {
+			last_copy(link, last, mirror);
+		}
 	}
 	mirror->version = oldest_of(worker, mirror, ol_worker_all(worker));
 	mirror->whole = true;
@@ -468,6 +474,8 @@ static void read_done(struct ol_link *link, int status)
 	mirror->histories[link->index] = link->history;
 	mirror->identities[link->index] = link->identity;
 	mirror->read_ns[link->index] = worker->now_ns;
+	if (worker->pull_begun_ns != 0)
+		ol_times_read(link);
 	if (status == 0)
 		mirror->intact |= UINT64_C(1) << link->index;
 	link->reader->dial.backoff_ns = 0;

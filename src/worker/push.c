@@ -52,6 +52,7 @@ struct ol_grad *ol_push_buffer(struct ol_worker *worker)
 		grad->unplaced = 0;
 		grad->kept = 0;
 		grad->reopened = 0;
+		grad->timed = 0;
 		grad->adrift = false;
 		grad->is_void = false;
 		grad->looked = worker->links[0].geo.param_count;
@@ -372,6 +373,8 @@ static void push_shard(struct ol_link *link, struct ol_grad *grad, struct ol_pus
 		ol_rule_place(link, (uint32_t)(grad - worker->grads), &worker->rule,
 			      worker->rule_serial);
 	ol_push_to(link, (uint32_t)(grad - worker->grads), hdr);
+	if (grad->begun_ns != 0)
+		grad->timed |= UINT64_C(1) << link->index;
 }
 
 /* True if numbers are left for one more push and all that wait in queues */
@@ -418,6 +421,7 @@ static int grad_push(struct ol_worker *worker, float *data, uint64_t span,
 	grad->state = OL_GRAD_PUSHED;
 	grad->status = 0;
 	grad->span = span;
+	grad->begun_ns = ol_sampler_next(&worker->push_sampler);
 	grad->op = op;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		if (ol_link_is_in(&worker->links[i], span))

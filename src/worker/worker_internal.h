@@ -33,6 +33,7 @@
 #include "wire/format.h"
 #include "wire/rule.h"
 #include "wire/wire.h"
+#include "worker/times.h"
 
 enum {
 	OL_CHUNK_BYTES = 1 << 20, /* longest single write or read of a gradient or weights */
@@ -170,6 +171,7 @@ struct ol_link {
 	uint64_t part_bytes; /* of OL_PART_FLOATS, likewise */
 
 	uint64_t seq; /* last used */
+	struct ol_link_times times;
 	struct ol_link_stat stat; /* applied: in the server's weights, as it reported */
 	struct ol_queue_state queue;
 	bool went_back; /* the reader's welcome was of older weights than the mirror's: gradients
@@ -208,6 +210,7 @@ struct ol_link {
 	uint32_t read_retries;
 	uint16_t *read_bf16; /* weights are read into here, and become floats when they are whole;
 				NULL: they are read as floats */
+	uint64_t read_took_ns; /* of a pull that is timed, once this shard is read */
 	bool read_local; /* this shard's server is gone: the pull gives the last weights */
 	bool pinned;
 	bool asking; /* for ol_newest(): a read of the version line is in flight */
@@ -234,6 +237,8 @@ struct ol_grad {
 	bool adrift; /* a shard has dropped its part, or its server is gone: no op waits for the
 			other parts */
 	bool is_void; /* it holds a NaN or an infinity: all shards drop it */
+	uint64_t timed; /* open ones whose time counts: from */
+	uint64_t begun_ns; /* … when it was pushed; 0: none */
 	uint64_t looked; /* floats from here on were checked for NaN and infinity */
 	uint32_t generation; /* of its pushes: distinguishes completions of this push from those of
 			      the one before */
@@ -340,6 +345,7 @@ struct ol_worker {
 	uint64_t
 		pull_span; /* shards that it reads, a bit each; of the others the last weights stay */
 	int pull_status; /* of the shards that are done */
+	uint64_t pull_begun_ns; /* 0: it is not timed */
 	bool pull_forward; /* it must not go back: OL_PULL_FORWARD */
 	enum ol_even pull_even;
 	bool pull_missed; /* a shard has its version no more: all are asked again … */
@@ -358,6 +364,7 @@ struct ol_worker {
 	uint32_t rule_serial; /* counts its changes; 0: none */
 	uint64_t rule_bytes; /* room for one, in work_slab */
 
+	struct ol_sampler push_sampler, pull_sampler;
 	struct ol_pace pace;
 	uint32_t stat_generation;
 	bool stat_done;

@@ -172,6 +172,9 @@ class Jobs(unittest.TestCase):
             for shard in job.stat():
                 self.assertEqual((shard.version, shard.applied, shard.workers), (3, 3, 1))
                 self.assertEqual((shard.link.pushed, shard.link.applied), (3, 3))
+                self.assertIn(sum(shard.link.push.buckets), (1, 2, 3))  # fast ones are timed in part
+                self.assertGreater(shard.link.push.sum_ns, 0)
+                self.assertIn(sum(shard.link.pull.buckets), (1, 2))  # connect() pulls, too
             self.assertEqual(job.newest(), 3)
 
     def test_a_reader_sees_whole_versions_that_never_go_back(self):

@@ -562,11 +562,21 @@ class Job(Handle):
             found.append(counters(link))
         return found
 
+    def _times(self, shard: int) -> dict[str, object]:
+        """How long this worker's pushes and pulls took at a shard: struct ol_link_times."""
+        times = ffi.new("struct ol_link_times *")
+        rc = lib.ol_link_get_times_sized(self._worker(), shard, times,
+                                         ffi.sizeof("struct ol_link_times"))
+        if rc != 0:
+            raise _errors.make(rc)
+        return counters(times)
+
     def stat(self, timeout: float | None = None) -> list[types.SimpleNamespace]:
         """The counters of each shard's server: struct ol_server_stat of outlast.h.
 
         Read from its memory with one RDMA read; its processor takes no part. `link` holds what
-        became of this worker's gradients there: struct ol_link_stat.
+        became of this worker's gradients there: struct ol_link_stat. link.push and link.pull are how
+        long its pushes and pulls took: struct ol_link_times.
 
         Blocks: for a round trip a shard, at most timeout seconds.
         """
@@ -581,6 +591,7 @@ class Job(Handle):
                               deadline)
             if rc != 0:
                 raise _errors.make(rc)
+            link |= self._times(shard)
             yield types.SimpleNamespace(**counters(server), link=types.SimpleNamespace(**link))
 
 

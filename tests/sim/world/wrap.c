@@ -57,6 +57,13 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
 	return 0;
 }
 
+uint64_t __wrap_ol_clock_measure_ns(void)
+{
+	if (sim_process_self() == NULL)
+		return __real_ol_clock_measure_ns();
+	return sim_clock_of(sim_process_place(sim_process_self()), sim_now());
+}
+
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
 {
 	uint8_t *at = bytes;

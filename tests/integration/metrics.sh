@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # metrics.sh -- `outlast stat --listen` serves every counter of a server as metrics for Prometheus: values move with
-# pushes, histograms have each push once, a server that is gone is outlast_up 0 and comes back by itself, and a silent client holds up nobody
+# pushes, histograms have each push once, a server that is gone is outlast_up 0 and comes back by itself, and a silent client holds up nobody;
+# a worker's own file has how long its pushes and pulls took, and training goes on where that cannot be written
 # not under tsan: its programs have one thread each, but for the servers, which other tests have
 . "$(dirname "$0")/train_lib.bash"
 
@@ -94,8 +95,19 @@ grep -qi '^content-type: text/plain; version=0.0.4' "$tmp/page.head" || fail "it
 [ "$(value outlast_gradients_applied_total "\"$one\"")" = 0 ] || fail "applied before a push"
 [ -z "$(value outlast_gradients_applied_total "\"$never\"")" ] || fail "counters of a server that is not there"
 cp "$tmp/page" "$tmp/all"
-outlast work --connect "$one" "${tiny[@]}" --id 0 --steps 20
+outlast work --connect "$one" "${tiny[@]}" --id 0 --steps 20 --metrics "$tmp/w.prom" --pace 500
 expect "20 pushes" 0
+cp "$tmp/w.prom" "$tmp/page"
+[ "$(value outlast_worker_gradients_pushed_total 'job="outlast",worker="0",shard="0"')" = 20 ] ||
+	fail "the worker's file: $(grep -v _bucket "$tmp/w.prom")"
+for of in push pull; do
+	count=$(histogram outlast_worker_${of}_seconds 'job="outlast",worker="0",shard="0"') ||
+		fail "the worker's histogram of each $of does not add up"
+	# fast ones are timed in part
+	[ "$count" -ge 2 ] && [ "$count" -le 21 ] || fail "after 20 steps the worker has times of $count ${of}es"
+done
+cat "$tmp/w.prom" >>"$tmp/all"
+[ ! -e "$tmp/w.prom.new" ] || fail "what the worker wrote beside its file is still there"
 status 200 GET "$page"
 [ "$(value outlast_gradients_applied_total "\"$one\"") $(value outlast_weights_version "\"$one\"")" = "20 20" ] ||
 	fail "after 20 pushes: $(grep -E '^outlast_(gradients_applied|weights)' "$tmp/page")"
@@ -150,6 +162,16 @@ else
 	awk -v s="$(value outlast_scrape_duration_seconds job)" 'BEGIN { exit !(s > 0 && s < 3) }' ||
 		fail "12 that are gone: a scrape of $(value outlast_scrape_duration_seconds job) s"
 fi
+
+# where its file cannot be written a worker says so once, and goes on
+outlast work --connect "$one" "${tiny[@]}" --id 0 --steps 5 --metrics "$tmp/nowhere/w.prom"
+expect "5 pushes without a file" 0
+[ "$(grep -c 'metrics cannot be written to .*/nowhere/w.prom: .*; training goes on' <<<"$err")" = 1 ] || fail "no file, and it says: $err"
+ln -s /dev/full "$tmp/full.prom.new"
+outlast work --connect "$one" "${tiny[@]}" --id 0 --steps 5 --metrics "$tmp/full.prom"
+expect "5 pushes with a full disk" 0
+[[ $err == *"metrics cannot be written to"*"No space left"* ]] || fail "a full disk, and it says: $err"
+grep -q '^outlast_worker_push_seconds_count' "$tmp/full.prom" || fail "there is room again, and no file"
 
 # a checkpoint has an age, of a running one too, and grows old
 for kind in keep=2 priority,r=1/4; do

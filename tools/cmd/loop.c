@@ -138,6 +138,8 @@ static void look(struct ol_loop *loop, int timeout_ms)
 	ol_control_poll(loop->control, timeout_ms);
 	links_look(loop);
 	step_say(loop);
+	if (loop->looked != NULL)
+		loop->looked(loop->looked_arg);
 }
 
 /* Tell the parent when a wait for others begins, and when it ends. Pulls during a flush are part of

@@ -73,7 +73,7 @@ enum ol_loop_wait {
 };
 
 /*
- * The caller sets the first thirteen members, and keeps the struct until the worker is closed: a
+ * The caller sets the members before stat, and keeps the struct until the worker is closed: a
  * loop that was told to quit leaves ops in flight.
  */
 struct ol_loop {
@@ -90,6 +90,8 @@ struct ol_loop {
 	const struct ol_delay *delay;
 	uint32_t workers; /* all workers, for a delay's slow part */
 	uint64_t seed; /* of delays */
+	void (*looked)(void *arg); /* called at each look at orders; or NULL */
+	void *looked_arg;
 
 	struct ol_loop_stat stat; /* up to date even after an error */
 	struct ol_op pull;

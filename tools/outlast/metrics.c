@@ -7,20 +7,12 @@
  * rate over a failover is that of one series. The role is a label of outlast_replica_info alone.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/hist.h"
 #include "cmd/counters.h"
+#include "cmd/series.h"
 #include "outlast/stat.h"
-
-enum metric_type {
-	COUNTER, /* from 0 when its server starts */
-	GAUGE,
-	HISTOGRAM
-};
 
 /* How it lies in memory, and in which unit */
 enum metric_form {
@@ -33,7 +25,7 @@ enum metric_form {
 struct metric {
 	const char *name, *help;
 	size_t offset;
-	enum metric_type type;
+	enum ol_series_type type;
 	enum metric_form form;
 	bool chain; /* of servers in a chain only */
 };
@@ -41,7 +33,7 @@ struct metric {
 /* Of a server: struct ol_server_stat, all of it */
 #define ROW(member, type, form, chain, name, help) \
 	{ \
-		name, help, offsetof(struct ol_server_stat, member), type, form, chain \
+		name, help, offsetof(struct ol_server_stat, member), OL_SERIES_##type, form, chain \
 	}
 
 static const struct metric metrics[] = {
@@ -161,7 +153,7 @@ static const struct histogram {
 /* Of a shard's chain, as the coordinator has it */
 #define CHAIN(member, name, help) \
 	{ \
-		name, help, offsetof(struct ol_chain_info, member), GAUGE, U32, true \
+		name, help, offsetof(struct ol_chain_info, member), OL_SERIES_GAUGE, U32, true \
 	}
 
 static const struct metric chain_metrics[] = {
@@ -182,64 +174,42 @@ enum {
 	CHAIN_METRICS = sizeof(chain_metrics) / sizeof(chain_metrics[0])
 };
 
-static void head_write(const char *name, const char *help, enum metric_type type, FILE *out)
-{
-	static const char *const types[] = {
-		[COUNTER] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram"
-	};
+/* The job's labels, a shard's, a server's */
+struct labels {
+	char shard[12];
+	struct ol_series_label all[4];
+};
 
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
+static void labels_job(const struct stat_view *view, struct labels *ret_labels)
+{
+	*ret_labels = (struct labels){ .all = { { "job", view->label } } };
 }
 
-/* name="value", escaped */
-static void label_write(const char *name, const char *value, FILE *out)
+static void labels_shard(const struct stat_view *view, uint32_t shard, struct labels *ret_labels)
 {
-	fprintf(out, "%s=\"", name);
-	for (; *value != '\0'; value++) {
-		if (*value == '\n') {
-			fputs("\\n", out);
-			continue;
-		}
-		if (*value == '"' || *value == '\\')
-			fputc('\\', out);
-		fputc(*value, out);
-	}
-	fputc('"', out);
+	labels_job(view, ret_labels);
+	snprintf(ret_labels->shard, sizeof(ret_labels->shard), "%u", shard);
+	ret_labels->all[1] = (struct ol_series_label){ "shard", ret_labels->shard };
 }
 
-/* outlast_x{job="…",shard="…" -- without its end */
-static void shard_write(const struct stat_view *view, const char *name, uint32_t shard, FILE *out)
+static void labels_server(const struct stat_view *view, const struct stat_row *row,
+			  struct labels *ret_labels)
 {
-	fprintf(out, "%s{", name);
-	label_write("job", view->label, out);
-	fprintf(out, ",shard=\"%u\"", shard);
+	labels_shard(view, row->shard, ret_labels);
+	ret_labels->all[2] = (struct ol_series_label){ "address", row->addr };
 }
 
-/* The same with the server's address */
-static void server_write(const struct stat_view *view, const char *name, const struct stat_row *row,
-			 FILE *out)
+/* A series of a server up to its last label */
+static void server_begin(const struct ol_series *to, const struct stat_view *view, const char *name,
+			 const struct stat_row *row)
 {
-	shard_write(view, name, row->shard, out);
-	fputc(',', out);
-	label_write("address", row->addr, out);
+	struct labels labels;
+
+	labels_server(view, row, &labels);
+	ol_series_begin(to, name, labels.all);
 }
 
-static void float_write(float value, FILE *out)
-{
-	if (isnan(value))
-		fputs("NaN", out);
-	else if (isinf(value))
-		fputs(value > 0 ? "+Inf" : "-Inf", out);
-	else
-		fprintf(out, "%.9g", (double)value);
-}
-
-static void seconds_write(uint64_t ns, FILE *out)
-{
-	fprintf(out, "%" PRIu64 ".%09" PRIu64, ns / OL_NS_PER_S, ns % OL_NS_PER_S);
-}
-
-static void value_write(const struct metric *metric, const void *values, FILE *out)
+static void value_write(const struct ol_series *to, const struct metric *metric, const void *values)
 {
 	const char *at = (const char *)values + metric->offset;
 	uint64_t wide;
@@ -249,180 +219,155 @@ static void value_write(const struct metric *metric, const void *values, FILE *o
 	switch (metric->form) {
 	case U32:
 		memcpy(&small, at, sizeof(small));
-		fprintf(out, "%u", small);
+		ol_series_uint(to, small);
 		break;
 	case U64:
 		memcpy(&wide, at, sizeof(wide));
-		fprintf(out, "%" PRIu64, wide);
+		ol_series_uint(to, wide);
 		break;
 	case NS:
 		memcpy(&wide, at, sizeof(wide));
-		seconds_write(wide, out);
+		ol_series_seconds(to, wide);
 		break;
 	case FLOAT:
 		memcpy(&real, at, sizeof(real));
-		float_write(real, out);
+		ol_series_float(to, real);
 		break;
 	}
 }
 
-static void up_write(const struct stat_view *view, FILE *out)
+static void up_write(const struct ol_series *to, const struct stat_view *view)
 {
-	head_write("outlast_up", "1: the server's counters were read in this scrape.", GAUGE, out);
+	ol_series_head(to, "outlast_up", OL_SERIES_GAUGE,
+		       "1: the server's counters were read in this scrape.");
 	for (uint32_t i = 0; i < view->row_count; i++) {
-		server_write(view, "outlast_up", &view->rows[i], out);
-		fprintf(out, "} %d\n", view->rows[i].known);
+		server_begin(to, view, "outlast_up", &view->rows[i]);
+		ol_series_uint(to, view->rows[i].known);
 	}
 }
 
-static void info_write(const struct stat_view *view, FILE *out)
+static void info_write(const struct ol_series *to, const struct stat_view *view)
 {
-	head_write("outlast_replica_info",
-		   "1, with the server's role (none: without a chain) and the id of its process.",
-		   GAUGE, out);
+	ol_series_head(
+		to, "outlast_replica_info", OL_SERIES_GAUGE,
+		"1, with the server's role (none: without a chain) and the id of its process.");
 	for (uint32_t i = 0; i < view->row_count; i++) {
 		const struct stat_row *row = &view->rows[i];
+		char id[20];
 
 		if (!row->known)
 			continue;
-		server_write(view, "outlast_replica_info", row, out);
-		fprintf(out, ",role=\"%s\",replica=\"%016" PRIx64 "\"} 1\n",
-			ol_role_str(row->stat.role), row->stat.replica);
+		snprintf(id, sizeof(id), "%016" PRIx64, row->stat.replica);
+		server_begin(to, view, "outlast_replica_info", row);
+		ol_series_label(to, "role", ol_role_str(row->stat.role));
+		ol_series_label(to, "replica", id);
+		ol_series_uint(to, 1);
 	}
 }
 
-static void lag_write(const struct stat_view *view, FILE *out)
+static void lag_write(const struct ol_series *to, const struct stat_view *view)
 {
-	head_write("outlast_chain_lag_entries",
-		   "Entries that the server has and does not know to be committed.", GAUGE, out);
+	ol_series_head(to, "outlast_chain_lag_entries", OL_SERIES_GAUGE,
+		       "Entries that the server has and does not know to be committed.");
 	for (uint32_t i = 0; i < view->row_count; i++) {
 		const struct stat_row *row = &view->rows[i];
 
 		if (!row->known || !stat_in_chain(&row->stat))
 			continue;
-		server_write(view, "outlast_chain_lag_entries", row, out);
-		fprintf(out, "} %" PRIu64 "\n", stat_lag(&row->stat));
+		server_begin(to, view, "outlast_chain_lag_entries", row);
+		ol_series_uint(to, stat_lag(&row->stat));
 	}
 }
 
-static void servers_write(const struct stat_view *view, const struct metric *metric, FILE *out)
+static void servers_write(const struct ol_series *to, const struct stat_view *view,
+			  const struct metric *metric)
 {
-	head_write(metric->name, metric->help, metric->type, out);
+	ol_series_head(to, metric->name, metric->type, metric->help);
 	for (uint32_t i = 0; i < view->row_count; i++) {
 		const struct stat_row *row = &view->rows[i];
 
 		if (!row->known || (metric->chain && !stat_in_chain(&row->stat)))
 			continue;
-		server_write(view, metric->name, row, out);
-		fputs("} ", out);
-		value_write(metric, &row->stat, out);
-		fputc('\n', out);
+		server_begin(to, view, metric->name, row);
+		value_write(to, metric, &row->stat);
 	}
 }
 
 /* Not of a server that has written none, as its age is unknown */
-static void checkpoint_age_write(const struct stat_view *view, FILE *out)
+static void checkpoint_age_write(const struct ol_series *to, const struct stat_view *view)
 {
-	head_write(
-		"outlast_checkpoint_age_seconds",
-		"Since the weights of the last checkpoint written were in force; none: it wrote none.",
-		GAUGE, out);
+	ol_series_head(
+		to, "outlast_checkpoint_age_seconds", OL_SERIES_GAUGE,
+		"Since the weights of the last checkpoint written were in force; none: it wrote none.");
 	for (uint32_t i = 0; i < view->row_count; i++) {
 		const struct stat_row *row = &view->rows[i];
 		const uint64_t taken_ns = row->stat.checkpoint_ns, beat_ns = row->stat.beat_ns;
 
 		if (!row->known || taken_ns == 0)
 			continue;
-		server_write(view, "outlast_checkpoint_age_seconds", row, out);
-		fputs("} ", out);
-		seconds_write(beat_ns > taken_ns ? beat_ns - taken_ns : 0, out);
-		fputc('\n', out);
+		server_begin(to, view, "outlast_checkpoint_age_seconds", row);
+		ol_series_seconds(to, beat_ns > taken_ns ? beat_ns - taken_ns : 0);
 	}
 }
 
-/* name_suffix{… -- one series of a histogram */
-static void part_write(const struct stat_view *view, const struct histogram *histogram,
-		       const char *suffix, const struct stat_row *row, FILE *out)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "%s_%s", histogram->name, suffix);
-	server_write(view, name, row, out);
-}
-
-/* Every other bound: each power of two, and what lies half-way to the next */
-static void histogram_write(const struct stat_view *view, const struct histogram *histogram,
-			    const struct stat_row *row, FILE *out)
-{
-	struct ol_latency times;
-	uint64_t count = 0;
-
-	memcpy(&times, (const char *)&row->stat + histogram->offset, sizeof(times));
-	for (unsigned i = 0; i < OL_LATENCY_BUCKETS - 1; i++) {
-		count += times.buckets[i];
-		if (i % 2 != 0)
-			continue;
-		part_write(view, histogram, "bucket", row, out);
-		fprintf(out, ",le=\"%.12g\"} %" PRIu64 "\n", (double)ol_hist_bound(i) / 1e9, count);
-	}
-	count += times.buckets[OL_LATENCY_BUCKETS - 1];
-	part_write(view, histogram, "bucket", row, out);
-	fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n", count);
-	part_write(view, histogram, "sum", row, out);
-	fputs("} ", out);
-	seconds_write(times.sum_ns, out);
-	fputc('\n', out);
-	part_write(view, histogram, "count", row, out);
-	fprintf(out, "} %" PRIu64 "\n", count);
-}
-
-static void histograms_write(const struct stat_view *view, FILE *out)
+static void histograms_write(const struct ol_series *to, const struct stat_view *view)
 {
 	for (uint32_t i = 0; i < HISTOGRAMS; i++) {
-		head_write(histograms[i].name, histograms[i].help, HISTOGRAM, out);
+		const struct histogram *histogram = &histograms[i];
+
+		ol_series_head(to, histogram->name, OL_SERIES_HISTOGRAM, histogram->help);
 		for (uint32_t k = 0; k < view->row_count; k++) {
 			const struct stat_row *row = &view->rows[k];
+			struct ol_latency times;
+			struct labels labels;
 
-			if (row->known)
-				histogram_write(view, &histograms[i], row, out);
+			if (!row->known)
+				continue;
+			memcpy(&times, (const char *)&row->stat + histogram->offset, sizeof(times));
+			labels_server(view, row, &labels);
+			ol_series_histogram(to, histogram->name, labels.all, &times);
 		}
 	}
 }
 
-static void chains_write(const struct stat_view *view, FILE *out)
+static void chains_write(const struct ol_series *to, const struct stat_view *view)
 {
-	head_write("outlast_coordinator_up",
-		   "1: the coordinator answers; 0: what is known of views may be old.", GAUGE, out);
-	fputs("outlast_coordinator_up{", out);
-	label_write("job", view->label, out);
-	fprintf(out, "} %u\n", view->chains[0].connected);
+	struct labels labels;
+
+	ol_series_head(to, "outlast_coordinator_up", OL_SERIES_GAUGE,
+		       "1: the coordinator answers; 0: what is known of views may be old.");
+	labels_job(view, &labels);
+	ol_series_begin(to, "outlast_coordinator_up", labels.all);
+	ol_series_uint(to, view->chains[0].connected);
 	for (uint32_t i = 0; i < CHAIN_METRICS; i++) {
 		const struct metric *metric = &chain_metrics[i];
 
-		head_write(metric->name, metric->help, metric->type, out);
+		ol_series_head(to, metric->name, metric->type, metric->help);
 		for (uint32_t shard = 0; shard < view->shard_count; shard++) {
-			shard_write(view, metric->name, shard, out);
-			fputs("} ", out);
-			value_write(metric, &view->chains[shard], out);
-			fputc('\n', out);
+			labels_shard(view, shard, &labels);
+			ol_series_begin(to, metric->name, labels.all);
+			value_write(to, metric, &view->chains[shard]);
 		}
 	}
 }
 
-void stat_metrics(const struct stat_view *view, uint64_t look_ns, FILE *out)
+void stat_metrics(const struct stat_view *view, uint64_t look_ns, const struct ol_series *to)
 {
-	up_write(view, out);
-	info_write(view, out);
+	struct labels labels;
+
+	up_write(to, view);
+	info_write(to, view);
 	if (view->coordinator != NULL)
-		chains_write(view, out);
-	lag_write(view, out);
+		chains_write(to, view);
+	lag_write(to, view);
 	for (uint32_t i = 0; i < METRICS; i++)
-		servers_write(view, &metrics[i], out);
-	checkpoint_age_write(view, out);
-	histograms_write(view, out);
-	head_write("outlast_scrape_duration_seconds", "How long it took to read all servers.",
-		   GAUGE, out);
-	fputs("outlast_scrape_duration_seconds{", out);
-	label_write("job", view->label, out);
-	fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", look_ns / OL_NS_PER_S, look_ns % OL_NS_PER_S);
+		servers_write(to, view, &metrics[i]);
+	checkpoint_age_write(to, view);
+	histograms_write(to, view);
+	ol_series_head(to, "outlast_scrape_duration_seconds", OL_SERIES_GAUGE,
+		       "How long it took to read all servers.");
+	labels_job(view, &labels);
+	ol_series_begin(to, "outlast_scrape_duration_seconds", labels.all);
+	ol_series_seconds(to, look_ns);
+	ol_series_end(to);
 }

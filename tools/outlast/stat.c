@@ -458,16 +458,16 @@ static int metrics_page(void *arg, char **ret_text, size_t *ret_bytes)
 {
 	struct stat_look *stat = arg;
 	uint64_t begin_ns = ol_clock_ns();
-	FILE *out = open_memstream(ret_text, ret_bytes);
+	const struct ol_series to = { .out = open_memstream(ret_text, ret_bytes) };
 	bool failed;
 
-	if (out == NULL)
+	if (to.out == NULL)
 		return -errno;
 	look_within(stat);
 	stat->looks++;
-	stat_metrics(&stat->view, ol_clock_ns() - begin_ns, out);
-	failed = ferror(out) != 0;
-	if (fclose(out) == 0 && !failed)
+	stat_metrics(&stat->view, ol_clock_ns() - begin_ns, &to);
+	failed = ferror(to.out) != 0;
+	if (fclose(to.out) == 0 && !failed)
 		return 0;
 	free(*ret_text);
 	return -ENOMEM;

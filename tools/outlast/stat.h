@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cmd/series.h"
 #include "outlast.h"
 #include "outlast_server.h"
 
@@ -60,7 +61,7 @@ void stat_text(const struct stat_view *view, bool titles, FILE *out);
 /* stat_json -- the look as an object; NULL: no memory */
 json_t *stat_json(const struct stat_view *view);
 
-/* stat_metrics -- the look as text for Prometheus, exposition format 0.0.4; it took look_ns */
-void stat_metrics(const struct stat_view *view, uint64_t look_ns, FILE *out);
+/* stat_metrics -- the look as text for Prometheus; it took look_ns */
+void stat_metrics(const struct stat_view *view, uint64_t look_ns, const struct ol_series *to);
 
 #endif /* OUTLAST_STAT_H */

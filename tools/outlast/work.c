@@ -23,6 +23,7 @@
 #include "cmd/loop.h"
 #include "cmd/settings.h"
 #include "outlast.h"
+#include "outlast/work_metrics.h"
 
 enum {
 	EVAL_PIECE = 500, /* samples between two looks at orders */
@@ -32,6 +33,7 @@ enum {
 struct work_set {
 	const char *connect;
 	const char *json;
+	const char *metrics;
 	uint64_t steps;
 	uint64_t until;
 	double seconds;
@@ -79,6 +81,10 @@ static const struct ol_conf_field work_fields[] = {
 	OL_ROW_U32(work_set, connect_timeout_ms, OL_DEFAULT_TEXT(OL_DEFAULT_CONNECT_MS), 1, 0,
 		   "how long servers that are not there yet are tried"),
 	OL_ROW_STR(work_set, json, NULL, "file for the figures at the end"),
+	OL_ROW_STR(work_set, metrics, NULL,
+		   "file for this worker's metrics, written each 10 s and at the end in "
+		   "Prometheus' text format; name it .prom in the folder of node_exporter's "
+		   "textfile collector"),
 	OL_ROW_U32(work_set, report_fd, "0", 0, 65535,
 		   "socket to the outlast train that started this; 0: none"),
 };
@@ -97,6 +103,7 @@ struct work {
 	struct ol_job *job;
 	struct ol_worker *worker;
 	struct ol_loop loop;
+	struct work_metrics metrics;
 	struct ol_eval eval;
 	char sha256[OL_SHA256_HEX_BYTES];
 	char key[OL_JOB_KEY_MAX];
@@ -295,6 +302,11 @@ static int share_take(struct work *work)
 	return 0;
 }
 
+static void looked(void *arg)
+{
+	work_metrics_look(arg);
+}
+
 static void loop_init(struct work *work)
 {
 	struct ol_loop *loop = &work->loop;
@@ -314,6 +326,13 @@ static void loop_init(struct work *work)
 	loop->delay = &work->delay;
 	loop->workers = info.workers_max;
 	loop->seed = work->set.model.seed;
+	work->metrics = (struct work_metrics){ .path = work->set.metrics,
+					       .job = work->set.coord.job,
+					       .worker = work->set.id,
+					       .shards = info.shard_count,
+					       .handle = work->worker };
+	loop->looked = looked;
+	loop->looked_arg = &work->metrics;
 	work->control.moved = moved;
 	work->control.moved_arg = work;
 }
@@ -332,6 +351,7 @@ static int work_run(struct work *work)
 		rc = evaluate(work);
 		evaluated = rc == 0;
 	}
+	work_metrics_write(&work->metrics);
 	exit_code = report(work, evaluated);
 	if (rc == -ESTALE)
 		return ol_cmd_error(OL_EXIT_DATA, "work",

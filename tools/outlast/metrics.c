@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cmd/counters.h"
+#include "cmd/port.h"
 #include "cmd/series.h"
 #include "outlast/stat.h"
 
@@ -364,9 +365,10 @@ void stat_metrics(const struct stat_view *view, uint64_t look_ns, const struct o
 		servers_write(to, view, &metrics[i]);
 	checkpoint_age_write(to, view);
 	histograms_write(to, view);
+	labels_job(view, &labels);
+	ol_ports_series(OL_PORT_ROOT, labels.all, to);
 	ol_series_head(to, "outlast_scrape_duration_seconds", OL_SERIES_GAUGE,
 		       "How long it took to read all servers.");
-	labels_job(view, &labels);
 	ol_series_begin(to, "outlast_scrape_duration_seconds", labels.all);
 	ol_series_seconds(to, look_ns);
 	ol_series_end(to);

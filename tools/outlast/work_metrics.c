@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cmd/logs.h"
+#include "cmd/port.h"
 #include "cmd/series.h"
 
 enum {
@@ -103,11 +104,15 @@ static void histogram_write(const struct work_metrics *metrics, const struct his
 static void all_write(void *arg, const struct ol_series *to)
 {
 	const struct work_metrics *metrics = arg;
+	struct labels labels;
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		count_write(metrics, &counts[i], to);
 	for (size_t i = 0; i < sizeof(histograms) / sizeof(histograms[0]); i++)
 		histogram_write(metrics, &histograms[i], to);
+	labels_make(metrics, 0, &labels);
+	labels.all[2] = (struct ol_series_label){ NULL, NULL };
+	ol_ports_series(OL_PORT_ROOT, labels.all, to);
 }
 
 void work_metrics_write(struct work_metrics *metrics)

@@ -33,4 +33,7 @@ static inline uint64_t ol_clock_ns(void)
  */
 uint64_t ol_clock_measure_ns(void);
 
+/* ol_clock_wall_ns -- likewise, since 1970: for figures that people compare between hosts */
+uint64_t ol_clock_wall_ns(void);
+
 #endif /* OL_BASE_CLOCK_H */

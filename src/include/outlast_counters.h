@@ -126,6 +126,12 @@ struct ol_server_stat {
 	   waiting for other workers is part of it. In a chain that replicates each gradient, at the
 	   head that ordered them, and 0 elsewhere */
 	struct ol_latency push_applied;
+	/* One of these, slow: it stays until a slower one, and is replaced by the first one after 15 s. A
+	   look at the moment at which it is replaced finds 0 */
+	uint64_t slow_push; /* count of its worker's pushes at this shard; 0: none */
+	uint64_t slow_worker;
+	uint64_t slow_ns; /* how long it took */
+	uint64_t slow_at_ns; /* when it took effect, CLOCK_REALTIME of its host */
 };
 
 #endif /* OUTLAST_COUNTERS_H */

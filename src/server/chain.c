@@ -380,7 +380,7 @@ static uint32_t parts_make(struct ol_server *server, uint64_t version)
 			.queued = state->queued,
 		};
 		memcpy(&part->loss_bits, &state->loss, sizeof(part->loss_bits));
-		ol_times_add(&server->ingest.times, state->landed_ns);
+		ol_times_add(&server->ingest.times, part->worker, part->seq, state->landed_ns);
 		count++;
 	}
 	return count;

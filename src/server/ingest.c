@@ -630,7 +630,8 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 
 		if (status == 0) {
 			ol_ingest_count(ingest, state, version);
-			ol_times_add(&ingest->times, state->landed_ns);
+			ol_times_add(&ingest->times, ingest->contributions[i].worker, state->seq,
+				     state->landed_ns);
 			ol_probe4(push_applied, ingest->store->geo.shard,
 				  ingest->contributions[i].worker, state->seq,
 				  ingest->store->version);

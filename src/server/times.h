@@ -7,7 +7,8 @@
  * No look at the clock is made for this. The data path counts which pushes have come how far, in the
  * order in which their steps were made. The loop's next look says when that was: it comes after the event
  * at hand, or behind some empty polls, so a time may be a few microseconds too long. The histograms on
- * the board lie in lines that no peer reads to make progress.
+ * the board lie in lines that no peer reads to make progress. Beside them is one push that took long, by
+ * which worker and number it can be found in logs: the slowest one for 15 s, and until the next.
  *
  * In a strict chain the head alone knows when a gradient landed, so it has the times of the entries
  * that it ordered, to its own weights, which come after the entry is sent on. When the tail commits is
@@ -21,14 +22,23 @@
 
 struct ol_board;
 
+/* A push that has landed */
+struct ol_timed {
+	uint64_t landed_ns;
+	uint64_t seq;
+	uint32_t worker;
+};
+
 /* Pushes are numbered as their steps are made */
 struct ol_times {
-	uint64_t *landed_ns; /* of the newest ones: number n at n & mask */
+	struct ol_timed *pushes; /* the newest ones: number n at n & mask */
 	uint64_t mask;
 	uint64_t landed; /* so many there are … */
 	uint64_t applied; /* … have taken effect here */
 	uint64_t applied_timed; /* of these, on the board */
 	bool is_due; /* some are not */
+	uint64_t slow_ns; /* how long the slow one on the board took … */
+	uint64_t slow_until_ns; /* … which any other one replaces from now on */
 
 	/* Of a strict chain: entries */
 	uint64_t ordered; /* the newest that was made here … */
@@ -43,9 +53,14 @@ void ol_times_close(struct ol_times *times);
 void ol_times_take(struct ol_times *times, struct ol_board *board, uint64_t now_ns);
 
 /* ol_times_add -- one push more, in the step that is being made */
-static inline void ol_times_add(struct ol_times *times, uint64_t landed_ns)
+static inline void ol_times_add(struct ol_times *times, uint32_t worker, uint64_t seq,
+				uint64_t landed_ns)
 {
-	times->landed_ns[times->landed++ & times->mask] = landed_ns;
+	struct ol_timed *push = &times->pushes[times->landed++ & times->mask];
+
+	push->landed_ns = landed_ns;
+	push->seq = seq;
+	push->worker = worker;
 }
 
 /* ol_times_apply -- without entries: all pushes have taken effect */

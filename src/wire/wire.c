@@ -463,6 +463,22 @@ static void hist_copy(const struct ol_board_hist *hist, struct ol_latency *ret_l
 		ret_latency->buckets[i] = hist->buckets[i];
 }
 
+static void slow_copy(const struct ol_board *board, struct ol_server_stat *ret_stat)
+{
+	uint64_t words[OL_BOARD_SLOW_WORDS];
+	struct ol_board_slow slow;
+
+	for (unsigned i = 0; i < OL_BOARD_SLOW_WORDS; i++)
+		words[i] = board->push_slow[i];
+	memcpy(&slow, words, sizeof(slow));
+	if (slow.push == 0 || !ol_record_whole(&slow))
+		return;
+	ret_stat->slow_push = slow.push;
+	ret_stat->slow_worker = slow.worker;
+	ret_stat->slow_ns = slow.took_ns;
+	ret_stat->slow_at_ns = slow.at_ns;
+}
+
 void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat)
 {
 	uint64_t bits = board->loss_bits;
@@ -528,5 +544,6 @@ void ol_board_stat(const struct ol_board *board, struct ol_server_stat *ret_stat
 		.checkpoint_ns = board->checkpoint_ns,
 	};
 	hist_copy(&board->push_applied, &ret_stat->push_applied);
+	slow_copy(board, ret_stat);
 	memcpy(&ret_stat->loss, &bits, sizeof(ret_stat->loss));
 }

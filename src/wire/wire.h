@@ -514,6 +514,19 @@ struct ol_board_hist {
 	_Atomic uint64_t buckets[OL_LATENCY_BUCKETS];
 };
 
+/* A slow push of late: a record, so its reader knows whether all of it is of one moment */
+struct ol_board_slow {
+	uint64_t push; /* count of its worker's pushes; 0: there was none yet */
+	uint64_t took_ns;
+	uint64_t at_ns; /* when it took effect, CLOCK_REALTIME of the server's host */
+	uint32_t worker;
+	uint32_t crc;
+};
+
+enum {
+	OL_BOARD_SLOW_WORDS = sizeof(struct ol_board_slow) / sizeof(uint64_t)
+};
+
 /* Written by the server's loop alone; read by any peer, word by word. */
 struct ol_board {
 	uint32_t magic;
@@ -586,17 +599,23 @@ struct ol_board {
 	uint64_t reserved2[47]; /* of counters to come */
 
 	struct ol_board_hist push_applied; /* at OL_BOARD_HIST_OFF */
+	uint64_t reserved3[5];
+
+	/* at OL_BOARD_SLOW_OFF; 0 where a server of an earlier build has nothing */
+	_Atomic uint64_t push_slow[OL_BOARD_SLOW_WORDS];
 };
 
 enum {
 	OL_BOARD_LINE_OFF = 128,
 	OL_BOARD_STAT_OFF = 192,
 	OL_BOARD_HIST_OFF = 1024, /* no line of these is one that a peer reads to make progress */
+	OL_BOARD_SLOW_OFF = 1920,
 };
 
 static_assert(offsetof(struct ol_board, line) == OL_BOARD_LINE_OFF, "board layout");
 static_assert(offsetof(struct ol_board, heartbeat) == OL_BOARD_STAT_OFF, "board layout");
 static_assert(offsetof(struct ol_board, push_applied) == OL_BOARD_HIST_OFF, "board layout");
+static_assert(offsetof(struct ol_board, push_slow) == OL_BOARD_SLOW_OFF, "board layout");
 static_assert(sizeof(struct ol_board) <= OL_PAGE_BYTES, "board fits its page");
 
 /* ol_board_stat -- the counters of a board, here or as a copy read from a server */

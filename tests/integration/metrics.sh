@@ -121,8 +121,36 @@ sed -n '/^struct ol_server_stat {/,/^};/p' "$root/src/include/outlast_counters.h
 	sed -n 's/^\t*\(uint[0-9]*_t\|float\|struct ol_latency\)* *\t*\([a-z_]*\);.*/\2/p' >"$tmp/members"
 [ "$(wc -l <"$tmp/members")" -gt 50 ] || fail "members of struct ol_server_stat: $(cat "$tmp/members")"
 while read -r member; do
-	grep -q "ROW($member, \|stat\.$member\|ol_server_stat, $member)" "$root/tools/outlast/metrics.c" || fail "no metric of \"$member\""
+	grep -q "ROW($member, \|stat\(\.\|->\)$member\>\|ol_server_stat, $member)" "$root/tools/outlast/metrics.c" || fail "no metric of \"$member\""
 done <"$tmp/members"
+
+# who asks for OpenMetrics gets it, and the times of pushes have an example
+"$python" - "$page" "$tmp/open" <<'END' || fail "OpenMetrics: $(tail -n 5 "$tmp/open")"
+import re, sys, urllib.request
+url, path = sys.argv[1:]
+accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+ask = urllib.request.Request(url, headers={"Accept": accept})
+with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(ask, timeout=30) as page:
+    kind, text = page.headers["Content-Type"], page.read().decode()
+open(path, "w").write(text)
+assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kind
+assert text.endswith("\n# EOF\n") and text.count("# EOF") == 1
+assert "# TYPE outlast_gradients_applied counter\n" in text and "\noutlast_gradients_applied_total{" in text
+assert "# UNIT outlast_push_applied_seconds seconds\n" in text
+examples = re.findall(r'_bucket\{[^}]*le="([^"]*)"\} \d+ # \{worker="0",push="(\d+)"\} (\S+) (\S+)\n', text)
+assert len(examples) == 1, examples
+bound, push, seconds, when = examples[0]
+assert 1 <= int(push) <= 20 and 0 < float(seconds) < float(bound) and float(when) > 1.7e9, examples
+try:
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+except ImportError:
+    print("python3-prometheus-client is not here: OpenMetrics is not read by it")
+    sys.exit()
+families = {family.name: family for family in text_string_to_metric_families(text)}
+assert families["outlast_gradients_applied"].type == "counter"
+assert families["outlast_push_applied_seconds"].unit == "seconds"
+assert any(sample.exemplar for sample in families["outlast_push_applied_seconds"].samples)
+END
 
 # other pages, other methods
 status 404 GET "${page%metrics}"

@@ -8,7 +8,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -108,30 +110,89 @@ static void part_begin(const struct ol_series *to, const char *name, const char 
 	ol_series_begin(to, whole, labels);
 }
 
+static void exemplar_write(const struct ol_series *to, const struct ol_series_exemplar *exemplar)
+{
+	fputs(" # ", to->out);
+	ol_series_begin(to, "", exemplar->labels);
+	fprintf(to->out, "} %" PRIu64 ".%09" PRIu64 " %" PRIu64 ".%03" PRIu64,
+		exemplar->ns / OL_NS_PER_S, exemplar->ns % OL_NS_PER_S,
+		exemplar->at_ns / OL_NS_PER_S, exemplar->at_ns % OL_NS_PER_S / OL_NS_PER_MS);
+}
+
+/* A bucket, which has the exemplar if that lies below its bound */
+static void bucket_write(const struct ol_series *to, const char *name,
+			 const struct ol_series_label *labels, uint64_t bound, uint64_t count,
+			 const struct ol_series_exemplar **exemplar)
+{
+	char text[32] = "+Inf";
+
+	if (bound != UINT64_MAX)
+		snprintf(text, sizeof(text), "%.12g", (double)bound / 1e9);
+	part_begin(to, name, "bucket", labels);
+	ol_series_label(to, "le", text);
+	fprintf(to->out, "} %" PRIu64, count);
+	if (to->open && *exemplar != NULL && (*exemplar)->ns < bound) {
+		exemplar_write(to, *exemplar);
+		*exemplar = NULL;
+	}
+	fputc('\n', to->out);
+}
+
 /* Every other bound: each power of two, and what lies half-way to the next */
 void ol_series_histogram(const struct ol_series *to, const char *name,
-			 const struct ol_series_label *labels, const struct ol_latency *times)
+			 const struct ol_series_label *labels, const struct ol_latency *times,
+			 const struct ol_series_exemplar *exemplar)
 {
-	char bound[32];
 	uint64_t count = 0;
 
 	for (unsigned i = 0; i < OL_LATENCY_BUCKETS - 1; i++) {
 		count += times->buckets[i];
-		if (i % 2 != 0)
-			continue;
-		snprintf(bound, sizeof(bound), "%.12g", (double)ol_hist_bound(i) / 1e9);
-		part_begin(to, name, "bucket", labels);
-		ol_series_label(to, "le", bound);
-		ol_series_uint(to, count);
+		if (i % 2 == 0)
+			bucket_write(to, name, labels, ol_hist_bound(i), count, &exemplar);
 	}
 	count += times->buckets[OL_LATENCY_BUCKETS - 1];
-	part_begin(to, name, "bucket", labels);
-	ol_series_label(to, "le", "+Inf");
-	ol_series_uint(to, count);
+	bucket_write(to, name, labels, UINT64_MAX, count, &exemplar);
 	part_begin(to, name, "sum", labels);
 	ol_series_seconds(to, times->sum_ns);
 	part_begin(to, name, "count", labels);
 	ol_series_uint(to, count);
+}
+
+/* How much a media type is wanted, 0 to 1: its q, if the header names it; the greatest, if often */
+static double wanted(const char *accept, const char *type)
+{
+	double most = 0.0;
+
+	while (*accept != '\0') {
+		const size_t len = strcspn(accept, ",");
+		char one[256], *name, *rest = NULL;
+		double q = 1.0;
+
+		snprintf(one, sizeof(one), "%.*s", (int)(len < sizeof(one) ? len : sizeof(one) - 1),
+			 accept);
+		name = strtok_r(one, "; \t", &rest);
+		for (char *word; name != NULL && (word = strtok_r(NULL, "; \t", &rest)) != NULL;) {
+			if (strncasecmp(word, "q=", 2) == 0)
+				q = strtod(word + 2, NULL);
+		}
+		if (name != NULL && strcasecmp(name, type) == 0 && q > most)
+			most = q;
+		accept += len + (accept[len] == ',');
+	}
+	return most;
+}
+
+bool ol_series_open_wanted(const char *accept)
+{
+	double open = accept != NULL ? wanted(accept, "application/openmetrics-text") : 0.0;
+
+	return open > 0.0 && open >= wanted(accept, "text/plain");
+}
+
+const char *ol_series_type(const struct ol_series *to)
+{
+	return to->open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+			: "text/plain; version=0.0.4; charset=utf-8";
 }
 
 void ol_series_end(const struct ol_series *to)

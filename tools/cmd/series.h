@@ -43,9 +43,23 @@ void ol_series_uint(const struct ol_series *to, uint64_t value);
 void ol_series_seconds(const struct ol_series *to, uint64_t ns);
 void ol_series_float(const struct ol_series *to, float value);
 
-/* ol_series_histogram -- all series of a histogram of times */
+/* One of the times of a histogram */
+struct ol_series_exemplar {
+	const struct ol_series_label *labels; /* that say which it is */
+	uint64_t ns;
+	uint64_t at_ns; /* since 1970 */
+};
+
+/* ol_series_histogram -- all series of a histogram of times. exemplar: for OpenMetrics; NULL: none */
 void ol_series_histogram(const struct ol_series *to, const char *name,
-			 const struct ol_series_label *labels, const struct ol_latency *times);
+			 const struct ol_series_label *labels, const struct ol_latency *times,
+			 const struct ol_series_exemplar *exemplar);
+
+/* ol_series_open_wanted -- whether a request of this Accept header, or NULL, asks for OpenMetrics */
+bool ol_series_open_wanted(const char *accept);
+
+/* ol_series_type -- Content-Type of the format */
+const char *ol_series_type(const struct ol_series *to);
 
 /* ol_series_end -- nothing follows */
 void ol_series_end(const struct ol_series *to);

@@ -167,6 +167,9 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *conn, const char
 {
 	const struct http_opts *opts = arg;
 	static char begun;
+	const char *accept =
+		MHD_lookup_connection_value(conn, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+	const char *type = NULL;
 	size_t bytes = 0;
 	char *text = NULL;
 
@@ -184,9 +187,9 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *conn, const char
 	}
 	if (strcmp(url, opts->path) != 0)
 		return fault_send(conn, MHD_HTTP_NOT_FOUND);
-	if (opts->page(opts->arg, &text, &bytes) != 0)
+	if (opts->page(opts->arg, accept, &type, &text, &bytes) != 0)
 		return fault_send(conn, MHD_HTTP_INTERNAL_SERVER_ERROR);
-	return text_send(conn, MHD_HTTP_OK, opts->type, text, bytes, true);
+	return text_send(conn, MHD_HTTP_OK, type, text, bytes, true);
 }
 
 static unsigned connections(struct MHD_Daemon *daemon)

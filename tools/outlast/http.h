@@ -20,15 +20,16 @@ struct http_opts {
 	const char *cmd; /* subcommand, for error lines */
 	const char *listen; /* "HOST:PORT", an IPv6 address in brackets; port 0: any that is free */
 	const char *path; /* of the page */
-	const char *type; /* its Content-Type */
 	unsigned connections_max; /* half of them, rounded up, from one address */
 	int signal_fd; /* readable: ended() is asked */
 	bool (*ended)(void *arg);
 	void (*ready)(void *arg, const char *url); /* it listens, and the page is at url */
 	/* Called each turn of its loop; in how many milliseconds to call it again, at the latest; -1: whenever */
 	int (*turn)(void *arg);
-	/* Makes the page; the caller frees *ret_text. Returns 0, or a negative errno */
-	int (*page)(void *arg, char **ret_text, size_t *ret_bytes);
+	/* Makes the page, and says its Content-Type; accept: of the request's header, or NULL. The caller
+	   frees *ret_text. Returns 0, or a negative errno */
+	int (*page)(void *arg, const char *accept, const char **ret_type, char **ret_text,
+		    size_t *ret_bytes);
 	void *arg;
 };
 

@@ -311,6 +311,30 @@ static void checkpoint_age_write(const struct ol_series *to, const struct stat_v
 	}
 }
 
+/* A push that took long */
+struct slow {
+	char worker[24], push[24];
+	struct ol_series_label labels[3];
+};
+
+/* NULL: there is none, or it was being replaced */
+static const struct ol_series_exemplar *slow_take(const struct ol_server_stat *stat,
+						  struct slow *ret_slow,
+						  struct ol_series_exemplar *ret_exemplar)
+{
+	if (stat->slow_push == 0)
+		return NULL;
+	snprintf(ret_slow->worker, sizeof(ret_slow->worker), "%" PRIu64, stat->slow_worker);
+	snprintf(ret_slow->push, sizeof(ret_slow->push), "%" PRIu64, stat->slow_push);
+	ret_slow->labels[0] = (struct ol_series_label){ "worker", ret_slow->worker };
+	ret_slow->labels[1] = (struct ol_series_label){ "push", ret_slow->push };
+	ret_slow->labels[2] = (struct ol_series_label){ NULL, NULL };
+	*ret_exemplar = (struct ol_series_exemplar){ .labels = ret_slow->labels,
+						     .ns = stat->slow_ns,
+						     .at_ns = stat->slow_at_ns };
+	return ret_exemplar;
+}
+
 static void histograms_write(const struct ol_series *to, const struct stat_view *view)
 {
 	for (uint32_t i = 0; i < HISTOGRAMS; i++) {
@@ -319,14 +343,17 @@ static void histograms_write(const struct ol_series *to, const struct stat_view 
 		ol_series_head(to, histogram->name, OL_SERIES_HISTOGRAM, histogram->help);
 		for (uint32_t k = 0; k < view->row_count; k++) {
 			const struct stat_row *row = &view->rows[k];
+			struct ol_series_exemplar exemplar;
 			struct ol_latency times;
 			struct labels labels;
+			struct slow slow;
 
 			if (!row->known)
 				continue;
 			memcpy(&times, (const char *)&row->stat + histogram->offset, sizeof(times));
 			labels_server(view, row, &labels);
-			ol_series_histogram(to, histogram->name, labels.all, &times);
+			ol_series_histogram(to, histogram->name, labels.all, &times,
+					    slow_take(&row->stat, &slow, &exemplar));
 		}
 	}
 }

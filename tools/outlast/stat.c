@@ -454,15 +454,18 @@ static void look_within(struct stat_look *stat)
 	view->now_ns = ol_clock_ns();
 }
 
-static int metrics_page(void *arg, char **ret_text, size_t *ret_bytes)
+static int metrics_page(void *arg, const char *accept, const char **ret_type, char **ret_text,
+			size_t *ret_bytes)
 {
 	struct stat_look *stat = arg;
 	uint64_t begin_ns = ol_clock_ns();
-	const struct ol_series to = { .out = open_memstream(ret_text, ret_bytes) };
+	const struct ol_series to = { .out = open_memstream(ret_text, ret_bytes),
+				      .open = ol_series_open_wanted(accept) };
 	bool failed;
 
 	if (to.out == NULL)
 		return -errno;
+	*ret_type = ol_series_type(&to);
 	look_within(stat);
 	stat->looks++;
 	stat_metrics(&stat->view, ol_clock_ns() - begin_ns, &to);
@@ -519,7 +522,6 @@ static int stat_listen(struct stat_look *stat)
 		.cmd = "stat",
 		.listen = stat->set.listen,
 		.path = "/metrics",
-		.type = "text/plain; version=0.0.4; charset=utf-8",
 		.connections_max = stat->set.connections_max,
 		.signal_fd = stat->signal_fd,
 		.ended = listen_ended,

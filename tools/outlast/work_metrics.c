@@ -97,7 +97,7 @@ static void histogram_write(const struct work_metrics *metrics, const struct his
 			continue;
 		memcpy(&one, (const char *)&times + histogram->offset, sizeof(one));
 		labels_make(metrics, shard, &labels);
-		ol_series_histogram(to, histogram->name, labels.all, &one);
+		ol_series_histogram(to, histogram->name, labels.all, &one, NULL);
 	}
 }
 

@@ -64,6 +64,11 @@ uint64_t __wrap_ol_clock_measure_ns(void)
 	return sim_clock_of(sim_process_place(sim_process_self()), sim_now());
 }
 
+uint64_t __wrap_ol_clock_wall_ns(void)
+{
+	return sim_process_self() == NULL ? __real_ol_clock_wall_ns() : sim_now();
+}
+
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags)
 {
 	uint8_t *at = bytes;

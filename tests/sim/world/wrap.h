@@ -14,6 +14,7 @@
 
 WRAP(int, clock_gettime, clockid_t clock, struct timespec *ret_time);
 WRAP(uint64_t, ol_clock_measure_ns, void);
+WRAP(uint64_t, ol_clock_wall_ns, void);
 WRAP(ssize_t, getrandom, void *bytes, size_t count, unsigned flags);
 WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms);
 WRAP(int, ppoll, struct pollfd *fds, nfds_t count, const struct timespec *timeout,

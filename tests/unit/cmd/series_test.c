@@ -94,7 +94,7 @@ static void a_histogram_has_each_time_once(void **state)
 	ol_hist_add(&times, 1);
 	ol_hist_add(&times, UINT64_C(1500000000));
 	ol_hist_add(&times, UINT64_C(1) << 40);
-	ol_series_histogram(&to, "t", nasty + 1, &times);
+	ol_series_histogram(&to, "t", nasty + 1, &times, NULL);
 	assert_int_equal(fclose(to.out), 0);
 	for (const char *at = text; (at = strstr(at, "t_bucket{")) != NULL; at++)
 		buckets++;
@@ -107,6 +107,55 @@ static void a_histogram_has_each_time_once(void **state)
 	assert_non_null(strstr(text, "t_sum{shard=\"0\"} 1101.011627777\n"));
 	assert_non_null(strstr(text, "t_count{shard=\"0\"} 3\n"));
 	free(text);
+}
+
+/* The exemplar is in the first bucket whose bound is above it, of OpenMetrics alone */
+static void an_exemplar_is_in_its_bucket(void **state)
+{
+	static const struct ol_series_label which[] = { { "worker", "3" },
+							{ "push", "17" },
+							{ NULL, NULL } };
+	const struct ol_series_exemplar exemplar = { .labels = which,
+						     .ns = UINT64_C(1073741824),
+						     .at_ns = UINT64_C(1700000000123456789) };
+	struct ol_latency times = { 0 };
+	struct ol_series to = begin(true);
+	const char *at;
+
+	(void)state;
+	ol_hist_add(&times, exemplar.ns);
+	ol_series_histogram(&to, "t", nasty + 1, &times, &exemplar);
+	assert_int_equal(fclose(to.out), 0);
+	assert_non_null(strstr(text, "le=\"1.073741824\"} 0\n"));
+	at = strstr(text, "le=\"1.610612736\"} 1 # {worker=\"3\",push=\"17\"} 1.073741824 "
+			  "1700000000.123\n");
+	assert_non_null(at);
+	assert_null(strstr(strchr(at, '\n'), " # "));
+	free(text);
+	to = begin(false);
+	ol_series_histogram(&to, "t", nasty + 1, &times, &exemplar);
+	assert_int_equal(fclose(to.out), 0);
+	assert_null(strstr(text, " # "));
+	free(text);
+}
+
+static void who_asks_for_openmetrics_gets_it(void **state)
+{
+	(void)state;
+	assert_false(ol_series_open_wanted(NULL));
+	assert_false(ol_series_open_wanted(""));
+	assert_false(ol_series_open_wanted("*/*"));
+	assert_false(ol_series_open_wanted("text/plain"));
+	assert_false(ol_series_open_wanted("application/openmetrics-text;q=0"));
+	assert_false(ol_series_open_wanted("application/openmetrics-text;q=0.3, text/plain;q=0.5"));
+	assert_false(ol_series_open_wanted("application/openmetrics-texts"));
+	assert_true(ol_series_open_wanted("application/openmetrics-text"));
+	assert_true(
+		ol_series_open_wanted("text/plain;q=0.5 , Application/OpenMetrics-Text ; q=0.7"));
+	/* Prometheus 2.42 */
+	assert_true(ol_series_open_wanted(
+		"application/openmetrics-text;version=1.0.0,application/openmetrics-text;"
+		"version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
 }
 
 static void say(void *arg, const struct ol_series *to)
@@ -163,6 +212,8 @@ int main(void)
 		cmocka_unit_test(labels_are_escaped_and_values_have_their_form),
 		cmocka_unit_test(openmetrics_names_a_counter_without_its_end_and_says_units),
 		cmocka_unit_test(a_histogram_has_each_time_once),
+		cmocka_unit_test(an_exemplar_is_in_its_bucket),
+		cmocka_unit_test(who_asks_for_openmetrics_gets_it),
 		cmocka_unit_test(a_file_is_whole_or_as_it_was),
 		cmocka_unit_test(a_full_disk_leaves_nothing),
 	};

@@ -30,9 +30,13 @@
 #define ol_probe3(name, a, b, c)    DTRACE_PROBE3(outlast, name, a, b, c)
 #define ol_probe4(name, a, b, c, d) DTRACE_PROBE4(outlast, name, a, b, c, d)
 #else
-#define ol_probe2(name, a, b)       ((void)0)
-#define ol_probe3(name, a, b, c)    ((void)0)
-#define ol_probe4(name, a, b, c, d) ((void)0)
+static inline void ol_probe_none(void)
+{
+}
+
+#define ol_probe2(name, a, b)       ol_probe_none()
+#define ol_probe3(name, a, b, c)    ol_probe_none()
+#define ol_probe4(name, a, b, c, d) ol_probe_none()
 #endif
 
 #endif /* OL_BASE_PROBE_H */

@@ -136,7 +136,13 @@ grep -qE '^\[launch\] n1 .* server 0, workers 0-1$' <<<"$err" || fail "Slurm's p
 outlast launch --workers 2
 expect_error "no command" 2 'outlast launch: the workers have no command: *'
 OMPI_COMM_WORLD_SIZE=4 outlast launch -- true
-expect_error "by mpirun" 2 'outlast launch: was started many times at once: OMPI_COMM_WORLD_SIZE: *'
+expect_error "by mpirun" 2 'outlast launch: was started many times at once: OMPI_COMM_WORLD_SIZE: *--mpirun*'
+outlast launch --mpirun -- true
+expect_error "mpirun to nowhere" 2 'outlast launch: --mpirun: leads to no host: *'
+printf '%s\n' b c b >"$tmp/nodes"
+LSB_DJOB_HOSTFILE=$tmp/nodes outlast launch --mpirun --dry-run --params 8 -- true
+expect "a job of LSF" 0
+grep -qE '^\[launch\] b .* workers 0-1$' <<<"$err" || fail "a job of LSF: $err"
 outlast launch --hosts "$tmp/hosts" --replicas 2 -- true
 expect_error "no coordinator" 2 'outlast launch: --coordinator: *zk:HOST:PORT*'
 outlast launch --hosts "$tmp/hosts" --replicas 2 --coordinator "dir:$tmp" -- true

@@ -76,6 +76,8 @@ static bool name_is(const char *variable, const char *name)
  */
 static bool variable_is_kept(const char *variable, json_t *given, bool is_server)
 {
+	/* what mpirun tells the one process that it has started, which is this one */
+	static const char *const mpis[] = { "OMPI_", "PMIX_", "PRTE_" };
 	static const char *const launchers[] = { "OUTLAST_COORDINATOR", "OUTLAST_JOB",
 						 "OUTLAST_JOB_NAME",    "OUTLAST_JOB_KEY_FILE",
 						 "OUTLAST_JSON",        "OUTLAST_CONFIG" };
@@ -86,6 +88,11 @@ static bool variable_is_kept(const char *variable, json_t *given, bool is_server
 		return false;
 	if (strcmp(variable, LAUNCH_BLAS_VARIABLE) == 0)
 		return is_server;
+	for (size_t i = 0;
+	     getenv("OMPI_COMM_WORLD_RANK") != NULL && i < sizeof(mpis) / sizeof(mpis[0]); i++) {
+		if (strncmp(variable, mpis[i], strlen(mpis[i])) == 0)
+			return false;
+	}
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
 		if (name_is(variable, launchers[i]))
 			return false;

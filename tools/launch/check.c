@@ -36,7 +36,8 @@ static int once_check(void)
 				OL_EXIT_USAGE, "launch", "was started many times at once",
 				counts[i],
 				"start it once, without mpirun or srun: it reaches the hosts of a "
-				"Slurm allocation itself, and --hosts takes mpirun's file of hosts");
+				"Slurm allocation itself, those of a PBS or LSF job with --mpirun, and "
+				"others with --hosts");
 	}
 	return 0;
 }
@@ -58,22 +59,40 @@ static void here_find(struct launch_hosts *hosts)
 	}
 }
 
+/* The file in which PBS or LSF names a job's hosts, a line each slot; NULL: there is none */
+static const char *batch_file(void)
+{
+	const char *file = getenv("PBS_NODEFILE");
+
+	return file != NULL ? file : getenv("LSB_DJOB_HOSTFILE");
+}
+
 static int hosts_find(struct launch *launch)
 {
-	const char *nodes = getenv("SLURM_JOB_NODELIST"), *tasks = NULL;
+	const char *nodes = getenv("SLURM_JOB_NODELIST"), *tasks = NULL, *file = launch->set.hosts;
 	struct launch_hosts *hosts = &launch->hosts;
 	char err[256] = "", self[LAUNCH_NAME_MAX] = "localhost";
 
-	if (launch->set.hosts != NULL) {
-		if (launch_hosts_read(hosts, launch->set.hosts, err, sizeof(err)) != 0)
-			return ol_settings_fail(&launch->settings, "hosts", err);
+	launch->way = launch->set.mpirun ? LAUNCH_BY_MPIRUN : LAUNCH_BY_SSH;
+	if (file == NULL && launch->set.mpirun)
+		file = batch_file();
+	if (file != NULL) {
+		if (launch_hosts_read(hosts, file, err, sizeof(err)) != 0)
+			return ol_settings_fail(&launch->settings,
+						launch->set.hosts != NULL ? "hosts" : "mpirun",
+						err);
 	} else if (nodes != NULL && getenv("SLURM_JOB_ID") != NULL) {
 		/* unless it was asked for tasks it says one a node, which nobody meant */
 		if (getenv("SLURM_NTASKS") != NULL || getenv("SLURM_NTASKS_PER_NODE") != NULL)
 			tasks = getenv("SLURM_TASKS_PER_NODE");
 		if (launch_hosts_slurm(hosts, nodes, tasks, err, sizeof(err)) != 0)
 			return ol_cmd_error(OL_EXIT_USAGE, "launch", err, NULL, NULL);
-		launch->is_slurm = true;
+		if (!launch->set.mpirun)
+			launch->way = LAUNCH_BY_SRUN;
+	} else if (launch->set.mpirun) {
+		return ol_settings_fail(&launch->settings, "mpirun",
+					"leads to no host: give --hosts, or start it in a job of "
+					"PBS, LSF or Slurm");
 	} else {
 		(void)gethostname(self, sizeof(self) - 1);
 		hosts->count = 1;

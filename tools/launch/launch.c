@@ -43,6 +43,12 @@ static const struct ol_conf_field launch_fields[] = {
 		launch_set, srun, NULL,
 		"command that starts a step of the Slurm allocation, whose host follows; without "
 		"it " LAUNCH_SRUN),
+	OL_ROW_BOOL(launch_set, mpirun, "false",
+		    "reach the hosts by mpirun, one a host, where ssh does not lead to them. "
+		    "Without --hosts they are those of $PBS_NODEFILE or $LSB_DJOB_HOSTFILE"),
+	OL_ROW_STR(launch_set, mpirun_command, NULL,
+		   "with --mpirun: command that starts one process on a host, to which --host HOST "
+		   "is added; without it " LAUNCH_MPIRUN),
 	OL_ROW_STR(launch_set, program, NULL,
 		   "path of outlast on the hosts; without it that of this one"),
 	OL_ROW_STR(launch_set, chdir, NULL,

@@ -54,6 +54,9 @@ enum {
 #define LAUNCH_ENV  "PATH,LD_LIBRARY_PATH,PYTHONPATH,VIRTUAL_ENV"
 #define LAUNCH_SRUN "srun --overlap --cpu-bind=none --kill-on-bad-exit=0"
 
+/* one process on a host; it starts others, which are not to share its core */
+#define LAUNCH_MPIRUN "mpirun -n 1 --bind-to none"
+
 #define LAUNCH_BLAS_VARIABLE "OPENBLAS_NUM_THREADS=" LEARN_BLAS_THREADS
 
 struct launch_set {
@@ -64,6 +67,8 @@ struct launch_set {
 	const char *address;
 	const char *ssh;
 	const char *srun;
+	bool mpirun;
+	const char *mpirun_command;
 	const char *program;
 	const char *chdir;
 	const char *env;
@@ -106,11 +111,20 @@ struct launch_proc {
 
 /* The way to a host */
 struct launch_agent {
-	pid_t pid; /* of what leads there: this program, ssh or srun; 0: not started */
+	pid_t pid; /* of what leads there: this program, ssh, srun or mpirun; 0: not started */
 	int orders; /* its stdin; -1: closed */
 	struct launch_lines lines; /* its stdout */
+	struct launch_lines
+		errors; /* its stderr: ssh and mpirun make theirs not to block, which is not to be ours */
 	bool is_here; /* it has answered */
 	struct launch_life life;
+};
+
+/* What leads to a host that is not this machine */
+enum launch_way {
+	LAUNCH_BY_SSH,
+	LAUNCH_BY_SRUN, /* as a step of the Slurm allocation */
+	LAUNCH_BY_MPIRUN /* as a process of an mpirun for each host */
 };
 
 enum launch_phase {
@@ -132,7 +146,7 @@ struct launch {
 	uint32_t server_count, proc_count;
 	struct launch_policy policies[3]; /* by enum launch_kind */
 	bool has_chains;
-	bool is_slurm; /* hosts are those of an allocation, and are reached by srun */
+	enum launch_way way;
 	struct ol_folder own; /* of views; fd -1: there is none */
 	char coordinator[LAUNCH_ADDR_MAX]; /* "": none */
 	char job[LAUNCH_JOB_MAX];
@@ -166,6 +180,7 @@ json_t *launch_env(struct launch *launch, const struct launch_proc *proc);
 /* reach.c: agents */
 int launch_agent_start(struct launch *launch, uint32_t host); /* 0, or -errno */
 void launch_agent_order(struct launch *launch, uint32_t host, json_t *order);
+void launch_agent_errors(struct launch *launch, uint32_t host); /* shows what it says on stderr */
 void launch_agents_close(struct launch *launch); /* ends all, waits for them */
 
 /* run.c: from the first agent to the last end; an exit code */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * reach.c -- starts an agent on a host: as a child here, by ssh, or as a step of Slurm's; orders for it
+ * reach.c -- starts an agent on a host: as a child here, by ssh, as a step of Slurm's, or by mpirun; orders for it
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,8 @@ extern char **environ;
 enum {
 	END_MS =
 		20000, /* until an agent that does not end is killed: longer than it takes itself */
-	LOOK_MS = 20
+	LOOK_MS = 20,
+	PIECES = 64 /* read of an agent's stderr before it is another's turn */
 };
 
 /* The words of a text, with blanks between */
@@ -54,24 +55,34 @@ static void way_add(const struct launch *launch, uint32_t host, struct ol_args *
 {
 	const struct launch_host *at = &launch->hosts.list[host];
 
-	if (!at->is_here && !launch->is_slurm) {
-		words_add(args, launch->set.ssh != NULL ? launch->set.ssh : LAUNCH_SSH);
-		ol_args_add(args, "%s", at->name);
-		quoted_add(args, launch->program);
-		return;
-	}
 	if (!at->is_here) {
-		words_add(args, launch->set.srun != NULL ? launch->set.srun : LAUNCH_SRUN);
-		ol_args_add(args, "--nodelist=%s", at->name);
-		ol_args_add(args, "--nodes=1");
-		ol_args_add(args, "--ntasks=1");
+		switch (launch->way) {
+		case LAUNCH_BY_SSH:
+			words_add(args, launch->set.ssh != NULL ? launch->set.ssh : LAUNCH_SSH);
+			ol_args_add(args, "%s", at->name);
+			quoted_add(args, launch->program);
+			return;
+		case LAUNCH_BY_SRUN:
+			words_add(args, launch->set.srun != NULL ? launch->set.srun : LAUNCH_SRUN);
+			ol_args_add(args, "--nodelist=%s", at->name);
+			ol_args_add(args, "--nodes=1");
+			ol_args_add(args, "--ntasks=1");
+			break;
+		case LAUNCH_BY_MPIRUN:
+			words_add(args, launch->set.mpirun_command != NULL
+						? launch->set.mpirun_command
+						: LAUNCH_MPIRUN);
+			ol_args_add(args, "--host");
+			ol_args_add(args, "%s", at->name);
+			break;
+		}
 	}
 	ol_args_add(args, "%s", launch->program);
 	ol_args_add(args, "launch-agent");
 }
 
 /* Ctrl-C is the launcher's: each is in a group of its own */
-static int spawn(pid_t *ret_pid, char *const words[], int orders, int lines)
+static int spawn(pid_t *ret_pid, char *const words[], const int fds[3])
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -92,9 +103,8 @@ static int spawn(pid_t *ret_pid, char *const words[], int orders, int lines)
 	(void)posix_spawnattr_setpgroup(&attr, 0);
 	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 						      POSIX_SPAWN_SETPGROUP);
-	rc = posix_spawn_file_actions_adddup2(&actions, orders, STDIN_FILENO);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&actions, lines, STDOUT_FILENO);
+	for (int i = 0; rc == 0 && i < 3; i++)
+		rc = posix_spawn_file_actions_adddup2(&actions, fds[i], i);
 	if (rc == 0)
 		rc = posix_spawnp(ret_pid, words[0], &actions, &attr, words, environ);
 	posix_spawnattr_destroy(&attr);
@@ -106,27 +116,35 @@ err_actions:
 int launch_agent_start(struct launch *launch, uint32_t host)
 {
 	struct launch_agent *agent = &launch->agents[host];
-	int orders[2] = { -1, -1 }, lines[2] = { -1, -1 };
+	int orders[2] = { -1, -1 }, lines[2] = { -1, -1 }, errors[2] = { -1, -1 };
 	struct ol_args args = { 0 };
 	int rc;
 
 	way_add(launch, host, &args);
 	rc = args.failed ? -ENOMEM : 0;
-	if (rc == 0 && (pipe2(orders, O_CLOEXEC) != 0 || pipe2(lines, O_CLOEXEC) != 0))
+	if (rc == 0 && (pipe2(orders, O_CLOEXEC) != 0 || pipe2(lines, O_CLOEXEC) != 0 ||
+			pipe2(errors, O_CLOEXEC) != 0))
 		rc = -errno;
 	if (rc == 0)
 		rc = launch_lines_init(&agent->lines, lines[0], LAUNCH_MESSAGE_MAX);
 	if (rc == 0) {
 		lines[0] = -1;
-		rc = spawn(&agent->pid, args.words, orders[0], lines[1]);
+		rc = launch_lines_init(&agent->errors, errors[0], LAUNCH_SAID_MAX);
+	}
+	if (rc == 0) {
+		errors[0] = -1;
+		rc = spawn(&agent->pid, args.words, (int[]){ orders[0], lines[1], errors[1] });
 	}
 	ol_args_free(&args);
 	close(orders[0]);
 	close(lines[1]);
+	close(errors[1]);
 	if (rc != 0) {
 		close(orders[1]);
 		close(lines[0]);
+		close(errors[0]);
 		launch_lines_fini(&agent->lines);
+		launch_lines_fini(&agent->errors);
 		agent->pid = 0;
 		return rc;
 	}
@@ -157,6 +175,17 @@ static bool agent_is_over(struct launch_agent *agent)
 	return agent->pid == 0;
 }
 
+void launch_agent_errors(struct launch *launch, uint32_t host)
+{
+	struct launch_agent *agent = &launch->agents[host];
+	char *line;
+
+	for (unsigned i = 0; i < PIECES && launch_lines_read(&agent->errors); i++) {
+		while ((line = launch_lines_take(&agent->errors)) != NULL)
+			fprintf(stderr, "[%s] %s\n", launch_host_name(launch, host), line);
+	}
+}
+
 void launch_agents_close(struct launch *launch)
 {
 	uint64_t bound_ns = ol_clock_ns() + END_MS * OL_NS_PER_MS;
@@ -180,6 +209,7 @@ void launch_agents_close(struct launch *launch)
 				while ((line = launch_lines_take(&agent->lines)) != NULL)
 					;
 			}
+			launch_agent_errors(launch, i);
 			any = !agent_is_over(agent) || any;
 			if (agent->pid != 0 && ol_clock_ns() > bound_ns)
 				(void)kill(agent->pid, SIGKILL);
@@ -187,6 +217,8 @@ void launch_agents_close(struct launch *launch)
 		if (any)
 			(void)poll(NULL, 0, LOOK_MS);
 	}
-	for (uint32_t i = 0; i < launch->hosts.count; i++)
+	for (uint32_t i = 0; i < launch->hosts.count; i++) {
 		launch_lines_fini(&launch->agents[i].lines);
+		launch_lines_fini(&launch->agents[i].errors);
+	}
 }

@@ -217,16 +217,19 @@ static bool proc_move(struct launch *launch, struct launch_proc *proc)
 
 static void host_lost(struct launch *launch, uint32_t host)
 {
+	static const char *const remedies[] = {
+		[LAUNCH_BY_SSH] = "does the command of --ssh work by hand, without a password, and "
+				  "is outlast there (--program)?",
+		[LAUNCH_BY_SRUN] = "does --srun start a step there by hand?",
+		[LAUNCH_BY_MPIRUN] = "does --mpirun-command start a process there by hand, and is "
+				     "outlast there (--program)?"
+	};
 	const char *name = launch_host_name(launch, host);
 
 	launch->hosts.list[host].is_lost = true;
 	if (launch->phase == LAUNCH_REACHES) {
-		fail(launch,
-		     ol_cmd_error(OL_EXIT_SERVER, "launch", "cannot reach the host", name,
-				  launch->is_slurm
-					  ? "does --srun start a step there by hand?"
-					  : "does the command of --ssh work by hand, without a "
-					    "password, and is outlast there (--program)?"));
+		fail(launch, ol_cmd_error(OL_EXIT_SERVER, "launch", "cannot reach the host", name,
+					  remedies[launch->way]));
 		return;
 	}
 	launch_note("%s is lost: it cannot be reached any more", name);
@@ -260,6 +263,8 @@ static void agent_ended(struct launch *launch, uint32_t host)
 	agent->life.has_run = agent->is_here;
 	agent->is_here = false;
 	launch_lines_fini(&agent->lines);
+	launch_agent_errors(launch, host);
+	launch_lines_fini(&agent->errors);
 	agent->life.is_asked = launch->phase >= LAUNCH_LEAVES;
 	launch_life_end(&agent->life, &launch->policies[LAUNCH_AGENT], LAUNCH_AGENT, status,
 			now_ns);
@@ -538,21 +543,26 @@ static int turn_ms(const struct launch *launch)
 
 static void turn(struct launch *launch)
 {
-	struct pollfd fds[LAUNCH_HOSTS_MAX + 1];
+	struct pollfd fds[2 * LAUNCH_HOSTS_MAX + 1];
 	struct signalfd_siginfo info;
 	uint32_t count = launch->hosts.count;
 
-	for (uint32_t i = 0; i < count; i++)
-		fds[i] = (struct pollfd){ .fd = launch->agents[i].pid != 0
-							? launch->agents[i].lines.fd
-							: -1,
-					  .events = POLLIN };
-	fds[count] = (struct pollfd){ .fd = launch->signal_fd, .events = POLLIN };
-	(void)poll(fds, count + 1, turn_ms(launch));
+	for (uint32_t i = 0; i < count; i++) {
+		const struct launch_agent *agent = &launch->agents[i];
+		bool runs = agent->pid != 0;
+
+		fds[2 * i] = (struct pollfd){ .fd = runs ? agent->lines.fd : -1, .events = POLLIN };
+		fds[2 * i + 1] =
+			(struct pollfd){ .fd = runs ? agent->errors.fd : -1, .events = POLLIN };
+	}
+	fds[2 * count] = (struct pollfd){ .fd = launch->signal_fd, .events = POLLIN };
+	(void)poll(fds, 2 * count + 1, turn_ms(launch));
 	while (read(launch->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		signal_take(launch, (int)info.ssi_signo);
 	for (uint32_t i = 0; i < count; i++) {
-		if (launch->agents[i].pid != 0 && fds[i].revents != 0)
+		if (launch->agents[i].pid != 0 && fds[2 * i + 1].revents != 0)
+			launch_agent_errors(launch, i);
+		if (launch->agents[i].pid != 0 && fds[2 * i].revents != 0)
 			agent_read(launch, i);
 	}
 	step(launch);
@@ -604,6 +614,9 @@ int launch_run(struct launch *launch)
 	if (rc != 0)
 		return rc;
 	policies_set(launch);
+	for (uint32_t i = 0; i < launch->hosts.count; i++)
+		launch->agents[i].orders = launch->agents[i].lines.fd =
+			launch->agents[i].errors.fd = -1;
 	launch->begin_ns = ol_clock_ns();
 	while (launch->phase != LAUNCH_OVER)
 		turn(launch);

@@ -61,10 +61,8 @@ ensemble_wait() {
 	done
 }
 
-# ensemble_start COUNT -- and wait until each serves; exit 77 and the reason where it cannot be
-ensemble_start() {
-	local i peer election servers=''
-
+# ensemble_needs -- exit 77 and the reason where ZooKeeper is not there
+ensemble_needs() {
 	[ -r "$ensemble_jar" ] || {
 		echo "skip: no $ensemble_jar: install zookeeper"
 		exit 77
@@ -73,6 +71,13 @@ ensemble_start() {
 		echo 'skip: no java: install default-jre-headless'
 		exit 77
 	}
+}
+
+# ensemble_start COUNT -- and wait until each serves
+ensemble_start() {
+	local i peer election servers=''
+
+	ensemble_needs
 	for ((i = 0; i < $1; i++)); do
 		ensemble_port "ensemble_ports[$i]"
 		ensemble_port peer

@@ -43,6 +43,7 @@ extern const char ol_exit_help[];
 int cmd_train(int argc, char **argv);
 int cmd_launch(int argc, char **argv);
 int cmd_launch_agent(int argc, char **argv); /* for launch alone */
+int cmd_launch_zookeeper(int argc, char **argv); /* the same */
 int cmd_drill(int argc, char **argv);
 int cmd_trial(int argc, char **argv); /* for drill alone */
 int cmd_serve(int argc, char **argv);

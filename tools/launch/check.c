@@ -129,8 +129,8 @@ static int shape_make(struct launch *launch)
 {
 	const struct launch_set *set = &launch->set;
 	struct launch_shape *shape = &launch->shape;
-	bool is_asked = set->durable.durability == OL_DURABILITY_CHAIN ||
-			set->coord.coordinator != NULL ||
+	bool has_coordinator = set->coord.coordinator != NULL || set->ensemble > 0;
+	bool is_asked = set->durable.durability == OL_DURABILITY_CHAIN || has_coordinator ||
 			ol_conf_is_set(launch->settings.conf, "replicas");
 
 	*shape = (struct launch_shape){ .shards = set->servers,
@@ -138,7 +138,7 @@ static int shape_make(struct launch *launch)
 					.workers = set->workers != 0 ? set->workers
 								     : workers_default(launch),
 					.apart = (enum launch_apart)set->apart };
-	launch->has_chains = shape->replicas > 1 || set->coord.coordinator != NULL;
+	launch->has_chains = shape->replicas > 1 || has_coordinator;
 	if (shape->replicas > 1 && launch->hosts.count == 1 &&
 	    !ol_conf_is_set(launch->settings.conf, "apart"))
 		shape->apart = LAUNCH_APART_NONE;
@@ -175,7 +175,7 @@ static int coordinator_find(struct launch *launch)
 	}
 	if (!launch->has_chains || launch->set.dry_run)
 		return 0;
-	rc = ol_folder_make(&launch->own, "outlast-launch-");
+	rc = ol_folder_make(&launch->own, LAUNCH_FOLDER);
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "launch",
 				    "cannot make a folder for views of chains", NULL,
@@ -184,12 +184,49 @@ static int coordinator_find(struct launch *launch)
 	return 0;
 }
 
+/* Ports that no client is given: it would meet itself there while the server is away */
+static int ensemble_find(struct launch *launch)
+{
+	const struct launch_set *set = &launch->set;
+	size_t len = 0;
+	uint16_t drawn;
+
+	if (set->coord.coordinator != NULL)
+		return ol_settings_fail(
+			&launch->settings, "ensemble",
+			"is instead of a coordinator, and --coordinator names one: leave "
+			"one of them out");
+	if (set->ensemble % 2 == 0)
+		return ol_settings_fail(
+			&launch->settings, "ensemble",
+			"is not 1, 3 or 5: most of an ensemble must be there, and an even "
+			"number bears no more losses");
+	if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn))
+		return ol_cmd_error(OL_EXIT_RESOURCES, "launch", "no random bytes for ports", NULL,
+				    strerror(errno));
+	launch->ports = set->ensemble_port != 0 ? set->ensemble_port : 10000U + drawn % 20000U;
+	for (uint32_t i = launch->worker_end; i < launch->proc_count; i++) {
+		const struct launch_proc *proc = &launch->procs[i];
+
+		len += (size_t)snprintf(
+			launch->coordinator + len, sizeof(launch->coordinator) - len, "%s%s:%u",
+			len == 0 ? "zk:" : ",", launch_ensemble_host(launch, proc->host),
+			launch->ports + proc->place * LAUNCH_ENSEMBLE_PORTS);
+		if (len >= sizeof(launch->coordinator))
+			return ol_settings_fail(&launch->settings, "ensemble",
+						"has hosts whose names are too long together");
+	}
+	return 0;
+}
+
 static int coordinator_check(struct launch *launch)
 {
+	if (launch->set.ensemble > 0)
+		return ensemble_find(launch);
 	if (launch->has_chains && launch->set.coord.coordinator == NULL && !all_are_here(launch))
 		return ol_settings_fail(&launch->settings, "coordinator",
 					"is missing: replicas on several hosts need one, "
-					"zk:HOST:PORT,...");
+					"zk:HOST:PORT,..., or an --ensemble of the job's own");
 	return coordinator_find(launch);
 }
 
@@ -348,6 +385,12 @@ static void proc_init(struct launch *launch, uint32_t index, uint32_t host)
 	uint32_t replicas = launch->shape.replicas;
 
 	*proc = (struct launch_proc){ .kind = LAUNCH_WORKER, .host = host };
+	if (index >= launch->worker_end) {
+		proc->kind = LAUNCH_KEEPER;
+		proc->place = index - launch->worker_end;
+		snprintf(proc->name, sizeof(proc->name), "zookeeper %u", proc->place);
+		return;
+	}
 	if (index >= launch->server_count) {
 		proc->place = index - launch->server_count;
 		snprintf(proc->name, sizeof(proc->name), "worker %u", proc->place);
@@ -365,20 +408,25 @@ static void proc_init(struct launch *launch, uint32_t index, uint32_t host)
 static int places_find(struct launch *launch)
 {
 	uint32_t servers[LAUNCH_SERVERS_MAX], workers[LAUNCH_WORKERS_MAX];
+	uint32_t keepers[LAUNCH_ENSEMBLE_MAX], ensemble = launch->set.ensemble;
 	char err[256] = "";
 
 	if (launch_place(launch->hosts.list, launch->hosts.count, &launch->shape, servers, workers,
-			 err, sizeof(err)) != 0)
+			 err, sizeof(err)) != 0 ||
+	    launch_place_ensemble(launch->hosts.list, launch->hosts.count, ensemble, keepers, err,
+				  sizeof(err)) != 0)
 		return ol_cmd_error(OL_EXIT_USAGE, "launch", err, NULL, NULL);
 	launch->server_count = launch->shape.shards * launch->shape.replicas;
-	launch->proc_count = launch->server_count + launch->shape.workers;
+	launch->worker_end = launch->server_count + launch->shape.workers;
+	launch->proc_count = launch->worker_end + ensemble;
 	launch->procs = calloc(launch->proc_count, sizeof(*launch->procs));
 	if (launch->procs == NULL)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "launch", "no memory", NULL, NULL);
 	for (uint32_t i = 0; i < launch->proc_count; i++)
 		proc_init(launch, i,
 			  i < launch->server_count ? servers[i]
-						   : workers[i - launch->server_count]);
+			  : i < launch->worker_end ? workers[i - launch->server_count]
+						   : keepers[i - launch->worker_end]);
 	return 0;
 }
 

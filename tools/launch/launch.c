@@ -91,11 +91,25 @@ static const struct ol_conf_field launch_fields[] = {
 
 static const struct ol_rows launch_rows = OL_ROWS(launch_fields);
 
+static const struct ol_conf_field ensemble_fields[] = {
+	OL_ROW_U32(launch_set, ensemble, "0", 0, LAUNCH_ENSEMBLE_MAX,
+		   "instead of --coordinator: begin ZooKeeper on 1, 3 or 5 of the hosts, for this "
+		   "job alone; it goes on while most of them are there"),
+	OL_ROW_U32(launch_set, ensemble_port, "0", 0, 65000,
+		   "the first of three ports for each of these; 0: drawn"),
+	OL_ROW_STR(
+		launch_set, ensemble_classpath, NULL,
+		"where ZooKeeper is on the hosts, as java takes it; without it " LAUNCH_CLASSPATH),
+};
+
+static const struct ol_rows ensemble_rows = OL_ROWS(ensemble_fields);
+
 static const char examples[] =
 	"  outlast launch --workers 2 --model mlp --consistency sync -- outlast work --until 300 --eval\n"
 	"  outlast launch --hosts hosts --params 25557032 --init worker -- python3 train.py\n"
 	"  outlast launch --replicas 3 --coordinator zk:10.0.0.7:2181 --workers 16 --init "
 	"first.safetensors -- python3 train.py\n"
+	"  salloc -N4 outlast launch --ensemble 3 --replicas 3 --model cnn -- outlast work\n"
 	"  salloc -N4 outlast launch --servers 4 --durability checkpoint --checkpoint "
 	"every=60s,dir=/scratch/ckpt --requeue -- python3 train.py\n";
 
@@ -108,6 +122,7 @@ static void settings_add(struct ol_settings *settings)
 	ol_settings_add(settings, ol_rows_restore_again, offsetof(struct launch_set, durable));
 	ol_settings_add(settings, ol_rows_lease, offsetof(struct launch_set, lease));
 	ol_settings_add(settings, ol_rows_coord, offsetof(struct launch_set, coord));
+	ol_settings_add(settings, ensemble_rows, 0);
 	ol_settings_add(settings, ol_rows_chain, offsetof(struct launch_set, chain));
 	ol_settings_add(settings, ol_rows_link, offsetof(struct launch_set, link));
 	ol_settings_add(settings, ol_rows_wire, offsetof(struct launch_set, wire));

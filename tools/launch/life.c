@@ -64,6 +64,8 @@ void launch_life_end(struct launch_life *life, const struct launch_policy *polic
 	life->state = LAUNCH_FAILED;
 	if (kind == LAUNCH_SERVER && !life->has_run && status_is_final(status))
 		return;
+	if (kind == LAUNCH_KEEPER && WIFEXITED(status))
+		return;
 	if (kind == LAUNCH_WORKER && WIFEXITED(status) &&
 	    (WEXITSTATUS(status) == NO_COMMAND || WEXITSTATUS(status) == NO_PROGRAM))
 		return;

@@ -43,6 +43,7 @@ struct launch_life {
 enum launch_kind {
 	LAUNCH_SERVER, /* is to run until it is asked to end */
 	LAUNCH_WORKER, /* is done when it ends with status 0 */
+	LAUNCH_KEEPER, /* of a ZooKeeper server: as a server; what it ends with by itself is final */
 	LAUNCH_AGENT /* as a server */
 };
 

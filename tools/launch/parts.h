@@ -45,6 +45,8 @@ enum {
 	LAUNCH_WORDS_MAX = 1024, /* of the workers' command */
 	LAUNCH_ADDR_MAX = 512,
 	LAUNCH_TAG_MAX = 9,
+	LAUNCH_ENSEMBLE_MAX = 5,
+	LAUNCH_ENSEMBLE_PORTS = 3, /* of a ZooKeeper server: clients, peers, elections */
 	LAUNCH_JOB_MAX = 64, /* its name is part of addresses, which are short */
 	LAUNCH_PATH_MAX = 1024,
 	LAUNCH_AGENT_RESTARTS = 3 /* tries to reach a host again */
@@ -58,6 +60,11 @@ enum {
 #define LAUNCH_MPIRUN "mpirun -n 1 --bind-to none"
 
 #define LAUNCH_BLAS_VARIABLE "OPENBLAS_NUM_THREADS=" LEARN_BLAS_THREADS
+
+#define LAUNCH_FOLDER \
+	"outlast-launch-" /* begins the names of folders that are removed at the end */
+
+#define LAUNCH_CLASSPATH "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"
 
 struct launch_set {
 	uint32_t servers;
@@ -90,6 +97,9 @@ struct launch_set {
 	struct ol_set_durable durable;
 	struct ol_set_lease lease;
 	struct ol_set_coord coord;
+	uint32_t ensemble;
+	uint32_t ensemble_port;
+	const char *ensemble_classpath;
 	struct ol_set_chain chain;
 	struct ol_set_transport transport;
 	struct ol_set_link link;
@@ -97,10 +107,10 @@ struct launch_set {
 	struct ol_set_key key;
 };
 
-/* One server or worker */
+/* One server, worker, or keeper of a ZooKeeper server */
 struct launch_proc {
 	enum launch_kind kind;
-	uint32_t shard, place; /* a server's; a worker's id is `place` */
+	uint32_t shard, place; /* a server's; a worker's id and a keeper's index is `place` */
 	uint32_t host;
 	struct launch_life life;
 	char name[32]; /* "server 0.1", "worker 3" */
@@ -129,10 +139,12 @@ enum launch_way {
 
 enum launch_phase {
 	LAUNCH_REACHES, /* agents are started */
+	LAUNCH_FOUNDS, /* the job's own ensemble is started, and must serve; there may be none */
 	LAUNCH_SERVES, /* servers are started, and must listen */
 	LAUNCH_WORKS, /* workers are started, and work */
 	LAUNCH_LEAVES, /* workers are asked to end */
 	LAUNCH_ENDS, /* servers are asked to end */
+	LAUNCH_CLOSES, /* the ensemble is asked to end */
 	LAUNCH_OVER
 };
 
@@ -142,13 +154,14 @@ struct launch {
 	struct launch_hosts hosts;
 	struct launch_agent agents[LAUNCH_HOSTS_MAX];
 	struct launch_shape shape;
-	struct launch_proc *procs; /* servers, shard by shard; then workers */
-	uint32_t server_count, proc_count;
-	struct launch_policy policies[3]; /* by enum launch_kind */
+	struct launch_proc *procs; /* servers, shard by shard; then workers; then keepers */
+	uint32_t server_count, worker_end, proc_count;
+	struct launch_policy policies[LAUNCH_AGENT + 1]; /* by enum launch_kind */
 	bool has_chains;
 	enum launch_way way;
 	struct ol_folder own; /* of views; fd -1: there is none */
 	char coordinator[LAUNCH_ADDR_MAX]; /* "": none */
+	uint32_t ports; /* the first one of the ensemble's */
 	char job[LAUNCH_JOB_MAX];
 	char tag[LAUNCH_TAG_MAX]; /* of this run */
 	char key[OL_JOB_KEY_MAX];
@@ -176,6 +189,9 @@ const char *launch_host_name(const struct launch *launch, uint32_t host);
 /* words.c: of one process */
 json_t *launch_words(struct launch *launch, const struct launch_proc *proc);
 json_t *launch_env(struct launch *launch, const struct launch_proc *proc);
+
+/* what other hosts, or processes of this one, reach a host's ZooKeeper at */
+const char *launch_ensemble_host(const struct launch *launch, uint32_t host);
 
 /* reach.c: agents */
 int launch_agent_start(struct launch *launch, uint32_t host); /* 0, or -errno */

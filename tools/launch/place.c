@@ -185,3 +185,33 @@ int launch_place(const struct launch_host *hosts, uint32_t host_count,
 	}
 	return 0;
 }
+
+int launch_place_ensemble(const struct launch_host *hosts, uint32_t host_count, uint32_t servers,
+			  uint32_t *ret_hosts, char *err, size_t err_bytes)
+{
+	if (host_count > 1 && host_count < servers) {
+		snprintf(err, err_bytes, "%u servers of ZooKeeper need %u hosts, and there are %u",
+			 servers, servers, host_count);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < servers; i++) {
+		struct cost best = { 0 };
+		uint32_t found = LAUNCH_ANY;
+
+		for (uint32_t host = 0; host < host_count; host++) {
+			struct cost cost = { 0 };
+
+			for (uint32_t j = 0; j < i; j++) {
+				cost.host_shared += ret_hosts[j] == host;
+				cost.rack_shared +=
+					racks_are_one(&hosts[ret_hosts[j]], &hosts[host]);
+			}
+			if (found != LAUNCH_ANY && !cost_is_less(&cost, &best))
+				continue;
+			found = host;
+			best = cost;
+		}
+		ret_hosts[i] = found;
+	}
+	return 0;
+}

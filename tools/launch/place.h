@@ -66,4 +66,13 @@ uint32_t launch_place_worker(const struct launch_host *hosts, uint32_t host_coun
 			     const struct launch_shape *shape, const uint32_t *workers,
 			     uint32_t index);
 
+/*
+ * launch_place_ensemble -- hosts for ZooKeeper's servers: different ones, of different racks as far as there are any; on a
+ * single host all of them
+ *
+ * Errors: -EINVAL, with words in err
+ */
+int launch_place_ensemble(const struct launch_host *hosts, uint32_t host_count, uint32_t servers,
+			  uint32_t *ret_hosts, char *err, size_t err_bytes);
+
 #endif /* LAUNCH_PLACE_H */

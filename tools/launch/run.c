@@ -68,9 +68,12 @@ static void all_ask(struct launch *launch, uint32_t from, uint32_t to)
 	}
 }
 
+/* Keepers have folders to remove: they are killed as the last */
 static void all_kill(struct launch *launch)
 {
-	for (uint32_t i = 0; i < launch->proc_count; i++) {
+	bool are_last = launch->phase == LAUNCH_CLOSES && ol_clock_ns() >= launch->kill_ns;
+
+	for (uint32_t i = 0; i < (are_last ? launch->proc_count : launch->worker_end); i++) {
 		if (launch_life_lives(&launch->procs[i].life))
 			ask(launch, &launch->procs[i], SIGKILL);
 	}
@@ -83,14 +86,19 @@ static void phase_enter(struct launch *launch, enum launch_phase phase)
 	launch->phase = phase;
 	switch (phase) {
 	case LAUNCH_LEAVES:
-		all_ask(launch, launch->server_count, launch->proc_count);
+		all_ask(launch, launch->server_count, launch->worker_end);
 		launch->kill_ns = ol_clock_ns() + launch->set.grace;
 		break;
 	case LAUNCH_ENDS:
 		all_ask(launch, 0, launch->server_count);
 		launch->kill_ns = ol_clock_ns() + launch->set.grace;
 		break;
+	case LAUNCH_CLOSES:
+		all_ask(launch, launch->worker_end, launch->proc_count);
+		launch->kill_ns = ol_clock_ns() + launch->set.grace;
+		break;
 	case LAUNCH_REACHES:
+	case LAUNCH_FOUNDS:
 	case LAUNCH_SERVES:
 	case LAUNCH_WORKS:
 	case LAUNCH_OVER:
@@ -141,13 +149,23 @@ static void proc_failed(struct launch *launch, struct launch_proc *proc)
 			    proc->name, launch_host_name(launch, proc->host), text);
 		return;
 	}
-	if (!proc->life.has_run && WIFEXITED(status) && proc->kind == LAUNCH_SERVER)
+	if (proc->kind == LAUNCH_KEEPER && launch->phase > LAUNCH_FOUNDS) {
+		launch_note(
+			"%s on %s %s, and is not started again: the ensemble goes on while most of "
+			"it is there",
+			proc->name, launch_host_name(launch, proc->host), text);
+		return;
+	}
+	if (!proc->life.has_run && WIFEXITED(status) && proc->kind != LAUNCH_WORKER)
 		exit_code = WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : OL_EXIT_CHILD;
 	snprintf(what, sizeof(what), "%s on %s %s", proc->name,
 		 launch_host_name(launch, proc->host), text);
 	(void)ol_cmd_error(exit_code, "launch", what, NULL,
-			   proc->life.starts > 1 ? "it was started again in vain; the job ends"
-						 : "the job ends");
+			   proc->kind == LAUNCH_KEEPER
+				   ? "see what it said: the host needs java and ZooKeeper (Debian: "
+				     "apt-get install zookeeper); the job ends"
+			   : proc->life.starts > 1 ? "it was started again in vain; the job ends"
+						   : "the job ends");
 	fail(launch, exit_code);
 }
 
@@ -197,9 +215,9 @@ static bool proc_move(struct launch *launch, struct launch_proc *proc)
 
 	for (uint32_t i = 0; i < launch->server_count; i++)
 		servers[i] = launch->procs[i].host;
-	for (uint32_t i = launch->server_count; i < launch->proc_count; i++)
+	for (uint32_t i = launch->server_count; i < launch->worker_end; i++)
 		workers[i - launch->server_count] = launch->procs[i].host;
-	if (proc->kind == LAUNCH_SERVER && !launch->has_chains)
+	if (proc->kind == LAUNCH_KEEPER || (proc->kind == LAUNCH_SERVER && !launch->has_chains))
 		return false; /* workers know its address, which is the host's */
 	host = proc->kind == LAUNCH_SERVER
 		       ? launch_place_server(launch->hosts.list, launch->hosts.count,
@@ -312,7 +330,7 @@ static void on_ready(struct launch *launch, struct launch_proc *proc, json_t *me
 {
 	const char *address = json_string_value(json_object_get(message, "address"));
 
-	if (proc->kind != LAUNCH_SERVER || address == NULL || address[0] == '\0' ||
+	if (proc->kind == LAUNCH_WORKER || address == NULL || address[0] == '\0' ||
 	    strlen(address) >= sizeof(proc->address))
 		return;
 	launch_life_runs(&proc->life);
@@ -448,7 +466,7 @@ static void proc_start(struct launch *launch, struct launch_proc *proc)
 	launch_agent_order(launch, proc->host,
 			   json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "do", "start", "index",
 				     (int)(proc - launch->procs), "start", (int)proc->life.starts,
-				     "server", proc->kind == LAUNCH_SERVER, "words", words, "env",
+				     "server", proc->kind != LAUNCH_WORKER, "words", words, "env",
 				     env));
 }
 
@@ -492,26 +510,33 @@ static bool agents_are_here(const struct launch *launch)
 /* Whatever the phase has to do now */
 static void step(struct launch *launch)
 {
-	uint32_t servers = launch->server_count, all = launch->proc_count;
+	uint32_t servers = launch->server_count, workers = launch->worker_end;
+	uint32_t all = launch->proc_count;
 	uint64_t now_ns = ol_clock_ns();
 
 	if (launch->phase <= LAUNCH_WORKS)
 		agents_start(launch, now_ns);
 	if (launch->phase == LAUNCH_REACHES && agents_are_here(launch))
+		phase_enter(launch, LAUNCH_FOUNDS);
+	if (launch->phase >= LAUNCH_FOUNDS && launch->phase < LAUNCH_CLOSES)
+		procs_start(launch, workers, all, now_ns);
+	if (launch->phase == LAUNCH_FOUNDS && all_are(launch, workers, all, LAUNCH_RUNS))
 		phase_enter(launch, LAUNCH_SERVES);
 	if (launch->phase == LAUNCH_SERVES || launch->phase == LAUNCH_WORKS)
 		procs_start(launch, 0, servers, now_ns);
 	if (launch->phase == LAUNCH_SERVES && all_are(launch, 0, servers, LAUNCH_RUNS))
 		phase_enter(launch, LAUNCH_WORKS);
 	if (launch->phase == LAUNCH_WORKS)
-		procs_start(launch, servers, all, now_ns);
-	if (launch->phase == LAUNCH_WORKS && all_are(launch, servers, all, LAUNCH_DONE))
+		procs_start(launch, servers, workers, now_ns);
+	if (launch->phase == LAUNCH_WORKS && all_are(launch, servers, workers, LAUNCH_DONE))
 		phase_enter(launch, LAUNCH_ENDS);
-	if (launch->phase == LAUNCH_LEAVES && !any_lives(launch, servers, all))
+	if (launch->phase == LAUNCH_LEAVES && !any_lives(launch, servers, workers))
 		phase_enter(launch, LAUNCH_ENDS);
-	if (launch->phase == LAUNCH_ENDS && !any_lives(launch, 0, all))
+	if (launch->phase == LAUNCH_ENDS && !any_lives(launch, 0, workers))
+		phase_enter(launch, LAUNCH_CLOSES);
+	if (launch->phase == LAUNCH_CLOSES && !any_lives(launch, 0, all))
 		phase_enter(launch, LAUNCH_OVER);
-	if (launch->phase != LAUNCH_LEAVES && launch->phase != LAUNCH_ENDS)
+	if (launch->phase < LAUNCH_LEAVES || launch->phase == LAUNCH_OVER)
 		return;
 	if (launch->is_hurried || now_ns >= launch->kill_ns)
 		all_kill(launch);
@@ -599,10 +624,11 @@ static void policies_set(struct launch *launch)
 					     .pause_max_ns = 30 * OL_NS_PER_S,
 					     .calm_ns = 600 * OL_NS_PER_S };
 
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i <= LAUNCH_AGENT; i++)
 		launch->policies[i] = usual;
 	launch->policies[LAUNCH_SERVER].restarts = launch->set.restart_servers;
 	launch->policies[LAUNCH_WORKER].restarts = launch->set.restart_workers;
+	launch->policies[LAUNCH_KEEPER].restarts = launch->set.restart_servers;
 	launch->policies[LAUNCH_AGENT].restarts = LAUNCH_AGENT_RESTARTS;
 	launch->policies[LAUNCH_AGENT].pause_ns = OL_NS_PER_S;
 }

@@ -43,7 +43,7 @@ static void name_add(char text[NAMES_MAX], const char *word)
 /* "server 0.1, workers 4-7": ids of workers of one host are adjacent, until one has moved */
 static void host_names(const struct launch *launch, uint32_t host, char text[NAMES_MAX])
 {
-	uint32_t i = launch->server_count;
+	uint32_t i = launch->server_count, end = launch->worker_end;
 	char word[64];
 
 	text[0] = '\0';
@@ -51,10 +51,10 @@ static void host_names(const struct launch *launch, uint32_t host, char text[NAM
 		if (launch->procs[at].host == host)
 			name_add(text, launch->procs[at].name);
 	}
-	while (i < launch->proc_count) {
+	while (i < end) {
 		uint32_t first = i;
 
-		while (i < launch->proc_count && launch->procs[i].host == host)
+		while (i < end && launch->procs[i].host == host)
 			i++;
 		if (i == first + 1)
 			name_add(text, launch->procs[first].name);
@@ -64,6 +64,10 @@ static void host_names(const struct launch *launch, uint32_t host, char text[NAM
 			name_add(text, word);
 		}
 		i += i == first;
+	}
+	for (i = end; i < launch->proc_count; i++) {
+		if (launch->procs[i].host == host)
+			name_add(text, launch->procs[i].name);
 	}
 }
 
@@ -100,7 +104,7 @@ void launch_show_places(const struct launch *launch)
 
 void launch_show_line(const struct launch_proc *proc, bool is_error, const char *text)
 {
-	FILE *out = is_error || proc->kind == LAUNCH_SERVER ? stderr : stdout;
+	FILE *out = is_error || proc->kind != LAUNCH_WORKER ? stderr : stdout;
 
 	fprintf(out, "[%s] %s\n", proc->name, text);
 	if (out == stdout)

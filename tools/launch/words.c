@@ -106,6 +106,37 @@ static void server_words(struct launch *launch, const struct launch_proc *proc,
 	given_add(settings, args, "replicate_every");
 }
 
+const char *launch_ensemble_host(const struct launch *launch, uint32_t host)
+{
+	const struct launch_host *at = &launch->hosts.list[host];
+
+	if (launch->hosts.count == 1 && at->is_here)
+		return "127.0.0.1";
+	return at->address[0] != '\0' ? at->address : at->name;
+}
+
+/* keeper.c reads them */
+static void keeper_words(const struct launch *launch, const struct launch_proc *proc,
+			 struct ol_args *args)
+{
+	const char *classpath = launch->set.ensemble_classpath;
+
+	ol_args_add(args, "%s", launch->program);
+	ol_args_add(args, "launch-zookeeper");
+	ol_args_add(args, "%u", proc->place);
+	ol_args_add(args, "%s", launch->tag);
+	ol_args_add(args, "%d", proc->life.starts > 0);
+	ol_args_add(args, "%s", classpath != NULL ? classpath : LAUNCH_CLASSPATH);
+	for (uint32_t i = launch->worker_end; i < launch->proc_count; i++) {
+		const struct launch_proc *at = &launch->procs[i];
+
+		ol_args_add(args, "%s", launch_ensemble_host(launch, at->host));
+		for (uint32_t j = 0; j < LAUNCH_ENSEMBLE_PORTS; j++)
+			ol_args_add(args, "%u",
+				    launch->ports + at->place * LAUNCH_ENSEMBLE_PORTS + j);
+	}
+}
+
 json_t *launch_words(struct launch *launch, const struct launch_proc *proc)
 {
 	struct ol_args args = { 0 };
@@ -114,6 +145,8 @@ json_t *launch_words(struct launch *launch, const struct launch_proc *proc)
 
 	if (proc->kind == LAUNCH_SERVER)
 		server_words(launch, proc, &args);
+	if (proc->kind == LAUNCH_KEEPER)
+		keeper_words(launch, proc, &args);
 	for (size_t i = 0; i < args.count; i++)
 		json_array_append_new(words, json_string(args.words[i]));
 	for (unsigned i = 0; proc->kind == LAUNCH_WORKER &&
@@ -204,7 +237,7 @@ static void worker_env(const struct launch *launch, const struct launch_proc *pr
 {
 	uint32_t before = 0, beside = 0;
 
-	for (uint32_t i = launch->server_count; i < launch->proc_count; i++) {
+	for (uint32_t i = launch->server_count; i < launch->worker_end; i++) {
 		if (launch->procs[i].host != proc->host)
 			continue;
 		before += launch->procs[i].place < proc->place;
@@ -231,6 +264,8 @@ json_t *launch_env(struct launch *launch, const struct launch_proc *proc)
 
 	env_here(launch, env);
 	path_add(launch, env);
+	if (proc->kind == LAUNCH_KEEPER)
+		return env; /* it has no part in the job */
 	if (!is_server)
 		worker_env(launch, proc, env);
 	/* each gets what its role takes, and no more */

@@ -23,6 +23,7 @@ static const struct ol_cmd commands[] = {
 	{ "launch", "run a job on several hosts: servers, and workers of a program of yours",
 	  cmd_launch },
 	{ "launch-agent", NULL, cmd_launch_agent },
+	{ "launch-zookeeper", NULL, cmd_launch_zookeeper },
 	{ "drill", "compare strategies under one failure schedule: tables, plots, report",
 	  cmd_drill },
 	{ "trial", NULL, cmd_trial },

@@ -95,6 +95,17 @@ static void who_was_asked_to_end_is_done_however_it_ends(void **state)
 	assert_int_equal(life.state, LAUNCH_DONE);
 }
 
+static void a_keeper_is_started_again_if_it_was_killed_and_only_then(void **state)
+{
+	struct launch_life life = { 0 };
+
+	(void)state;
+	round_of(&life, LAUNCH_KEEPER, SIGKILL, 0);
+	assert_int_equal(life.state, LAUNCH_WAITS);
+	round_of(&life, LAUNCH_KEEPER, exited(1), 10 * S);
+	assert_int_equal(life.state, LAUNCH_FAILED);
+}
+
 static void a_server_whose_words_are_wrong_is_not_tried_again(void **state)
 {
 	static const int final[] = { OL_EXIT_USAGE, OL_EXIT_DATA, OL_EXIT_REFUSED, OL_EXIT_DEVICE };
@@ -134,6 +145,7 @@ int main(void)
 		cmocka_unit_test(who_ran_calmly_has_all_restarts_back),
 		cmocka_unit_test(a_worker_is_done_with_0_and_a_server_is_not),
 		cmocka_unit_test(who_was_asked_to_end_is_done_however_it_ends),
+		cmocka_unit_test(a_keeper_is_started_again_if_it_was_killed_and_only_then),
 		cmocka_unit_test(a_server_whose_words_are_wrong_is_not_tried_again),
 		cmocka_unit_test(a_status_is_said_in_words),
 	};

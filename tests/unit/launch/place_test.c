@@ -196,6 +196,33 @@ static void what_ran_on_a_lost_host_goes_to_another(void **state)
 	assert_int_equal(launch_place_worker(bed.hosts, 4, &bed.shape, bed.workers, 1), ANY);
 }
 
+static void zookeepers_of(const char *racks, uint32_t servers, uint32_t *ret_hosts, int rc)
+{
+	struct bed bed = bed_of(racks);
+
+	assert_int_equal(launch_place_ensemble(bed.hosts, bed.count, servers, ret_hosts, bed.err,
+					       sizeof(bed.err)),
+			 rc);
+}
+
+static void an_ensemble_is_on_different_hosts_and_racks(void **state)
+{
+	uint32_t hosts[5];
+
+	(void)state;
+	zookeepers_of("aabbc", 3, hosts, 0);
+	assert_int_equal(hosts[0], 0);
+	assert_int_equal(hosts[1], 2);
+	assert_int_equal(hosts[2], 4);
+	zookeepers_of("aab", 3, hosts, 0);
+	assert_int_equal(hosts[0], 0);
+	assert_int_equal(hosts[1], 2);
+	assert_int_equal(hosts[2], 1);
+	zookeepers_of("-", 3, hosts, 0);
+	assert_int_equal(hosts[2], 0);
+	zookeepers_of("--", 3, hosts, -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +234,7 @@ int main(void)
 		cmocka_unit_test(a_host_without_a_rack_is_a_rack_of_its_own),
 		cmocka_unit_test(limits_of_hosts_hold),
 		cmocka_unit_test(what_ran_on_a_lost_host_goes_to_another),
+		cmocka_unit_test(an_ensemble_is_on_different_hosts_and_racks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,18 @@ ended "$launcher" 1 "the last checkpoint is not written"
 said full 'its last checkpoint is not written, see what it said: server 0: ' ||
 	fail "the last checkpoint: $(cat "$tmp/full.err")"
 
+# a job of that name runs already: said at once, also where its servers would join the chain of the other
+launched first "${job[@]}" --job twice --workers 1 --replicas 2 --coordinator "dir:$tmp/views" -- outlast work --steps 0 --pace 60
+wait_said first '^\[worker 0\] worker 0 at dir:'
+outlast launch "${job[@]}" --job twice --workers 1 -- true
+expect "a job of that name" 7
+[[ $err == *'is the job of that name running already?'* && $err != *'is started again'* ]] || fail "a job of that name: $err"
+outlast launch "${job[@]}" --job twice --workers 1 --replicas 2 --lease-ms 500 --coordinator "dir:$tmp/views" -- true
+expect "a chain of that name" 5
+[[ $err == *'outlast launch: the job is running already: twice: '* ]] || fail "a chain of that name: $err"
+kill -TERM "$launcher"
+ended "$launcher" 143 "the first of that name"
+
 # what cannot be mended ends the job with one line, and nothing waits
 outlast launch --params 8 -- no-such-program
 expect_error "no such command" 8 '*outlast launch: worker 0 on this machine ended with exit status 127: the job ends*'
@@ -143,6 +155,13 @@ printf '%s\n' b c b >"$tmp/nodes"
 LSB_DJOB_HOSTFILE=$tmp/nodes outlast launch --mpirun --dry-run --params 8 -- true
 expect "a job of LSF" 0
 grep -qE '^\[launch\] b .* workers 0-1$' <<<"$err" || fail "a job of LSF: $err"
+outlast launch --env PATH,SEED=7 -- true
+expect_error "--env with a value" 2 'outlast launch: --env: *SEED=7* is not names of variables*'
+outlast launch --env PATH,NOSUCH --params 8 --dry-run -- true
+expect "--env without a value" 0
+[[ $err == *'there is no variable NOSUCH here'* && $err != *'variable PATH'* ]] || fail "--env without a value: $err"
+outlast launch --replicas 3 --durability none --params 8 -- true
+expect_error "no durability with replicas" 2 'outlast launch: --durability: *--replicas 1*'
 outlast launch --hosts "$tmp/hosts" --replicas 2 -- true
 expect_error "no coordinator" 2 'outlast launch: --coordinator: *zk:HOST:PORT*'
 outlast launch --hosts "$tmp/hosts" --replicas 2 --coordinator "dir:$tmp" -- true

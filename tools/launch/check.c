@@ -5,17 +5,25 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/device.h"
 #include "cmd/durable.h"
 #include "launch/parts.h"
 #include "outlast.h"
+#include "outlast_server.h"
+
+enum {
+	SLACK_MS = 2000,
+	LOOK_MS = 50
+};
 
 static unsigned long variable_number(const char *name)
 {
@@ -219,6 +227,44 @@ static int ensemble_find(struct launch *launch)
 	return 0;
 }
 
+static bool chain_lives(struct ol_chains *chains)
+{
+	struct ol_chain_info info;
+
+	return ol_chains_get(chains, 0, &info) == 0 && (info.count > info.gone || info.waiting > 0);
+}
+
+/* Servers of a second launch would join the chains of the first one. What a dead one has left there goes with its lease. */
+static int running_check(struct launch *launch)
+{
+	uint64_t now_ns = ol_clock_ns();
+	uint64_t bound_ns = now_ns + (launch->set.lease.lease_ms + SLACK_MS) * OL_NS_PER_MS;
+	struct ol_chains *chains = NULL;
+	bool lives;
+	char err[256];
+
+	if (launch->set.dry_run || !launch->has_chains || launch->set.coord.coordinator == NULL ||
+	    !ol_conf_is_set(launch->settings.conf, "job"))
+		return 0;
+	/* what is wrong with the coordinator servers say */
+	if (ol_chains_open(launch->coordinator, launch->job, launch->key, launch->shape.shards,
+			   SLACK_MS, &chains, err, sizeof(err)) != 0)
+		return 0;
+	lives = chain_lives(chains);
+	if (lives)
+		launch_note("job %s has servers already: are they of a launch that is dead?",
+			    launch->job);
+	while (lives && ol_clock_ns() < bound_ns) {
+		(void)poll(NULL, 0, LOOK_MS);
+		lives = chain_lives(chains);
+	}
+	ol_chains_close(chains);
+	if (!lives)
+		return 0;
+	return ol_cmd_error(OL_EXIT_REFUSED, "launch", "the job is running already", launch->job,
+			    "end it, or give another --job");
+}
+
 static int coordinator_check(struct launch *launch)
 {
 	if (launch->set.ensemble > 0)
@@ -353,6 +399,27 @@ static bool has_checkpoints(const char *path)
 	return found;
 }
 
+/* A name that is none is a mistake; one that has no value here may be one */
+static int env_check(struct launch *launch)
+{
+	const char *at = launch->set.env;
+
+	while (at != NULL && *at != '\0') {
+		size_t len = strcspn(at, ",");
+		char name[LAUNCH_NAME_MAX];
+
+		snprintf(name, sizeof(name), "%.*s", (int)len, at);
+		if (len == 0 || len >= sizeof(name) || strchr(name, '=') != NULL)
+			return ol_settings_fail(&launch->settings, "env",
+						"is not names of variables with commas between: "
+						"their values are those of this process");
+		if (getenv(name) == NULL)
+			launch_note("--env: there is no variable %s here", name);
+		at += len + (at[len] == ',');
+	}
+	return 0;
+}
+
 static int durable_check(struct launch *launch)
 {
 	struct launch_set *set = &launch->set;
@@ -362,6 +429,11 @@ static int durable_check(struct launch *launch)
 
 	if (rc != 0)
 		return rc;
+	if (set->durable.durability == OL_DURABILITY_NONE && launch->shape.replicas > 1 &&
+	    ol_conf_is_set(launch->settings.conf, "durability"))
+		return ol_settings_fail(&launch->settings, "durability",
+					"is what a job without replicas has: leave it out, or give "
+					"--replicas 1");
 	if (has_files && ckpt.dir[0] == '\0')
 		return ol_settings_fail(&launch->settings, "checkpoint",
 					"names no folder: add dir=DIR");
@@ -442,8 +514,9 @@ static int command_check(struct launch *launch)
 int launch_check(struct launch *launch)
 {
 	static int (*const steps[])(struct launch *) = {
-		hosts_find, shape_make,     command_check, durable_check,     key_find,
-		paths_find, transport_find, places_find,   coordinator_check, report_check
+		env_check,     hosts_find,        shape_make,    command_check,
+		durable_check, key_find,          paths_find,    transport_find,
+		places_find,   coordinator_check, running_check, report_check
 	};
 	int rc = once_check();
 

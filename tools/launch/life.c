@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "cmd/cmd.h"
 
 enum {
 	NO_PROGRAM = 126, /* as a shell says it: it cannot be run */
 	NO_COMMAND = 127, /* it is not there */
+	ADDRESS_S = 60, /* what is left of a server may have its address for so long */
 };
 
 void launch_life_begin(struct launch_life *life, uint64_t now_ns)
@@ -39,6 +41,7 @@ static bool status_is_final(int status)
 	case OL_EXIT_DATA:
 	case OL_EXIT_REFUSED:
 	case OL_EXIT_DEVICE:
+	case OL_EXIT_RESOURCES:
 		return true;
 	default:
 		return false;
@@ -57,8 +60,12 @@ static uint64_t pause_of(const struct launch_policy *policy, uint32_t spent)
 void launch_life_end(struct launch_life *life, const struct launch_policy *policy,
 		     enum launch_kind kind, int status, uint64_t now_ns)
 {
+	bool had_run = life->state == LAUNCH_RUNS;
+
 	life->status = status;
 	life->state = LAUNCH_DONE;
+	if (had_run)
+		life->down_ns = now_ns;
 	if (life->is_asked || (kind == LAUNCH_WORKER && status == 0))
 		return;
 	life->state = LAUNCH_FAILED;
@@ -71,6 +78,13 @@ void launch_life_end(struct launch_life *life, const struct launch_policy *polic
 		return;
 	if (life->has_run && now_ns - life->begun_ns >= policy->calm_ns)
 		life->spent = 0;
+	if (kind == LAUNCH_SERVER && !had_run && WIFEXITED(status) &&
+	    WEXITSTATUS(status) == OL_EXIT_RESOURCES &&
+	    now_ns - life->down_ns < ADDRESS_S * OL_NS_PER_S) {
+		life->state = LAUNCH_WAITS;
+		life->due_ns = now_ns + policy->pause_max_ns / 8;
+		return;
+	}
 	if (life->spent >= policy->restarts)
 		return;
 	life->state = LAUNCH_WAITS;

@@ -32,6 +32,7 @@ struct launch_life {
 	enum launch_state state;
 	uint32_t starts;
 	uint32_t spent; /* restarts, since it last ran calmly */
+	uint64_t down_ns; /* it last ran until then */
 	uint64_t begun_ns; /* this start */
 	uint64_t due_ns; /* WAITS: not before */
 	int status; /* of its last end, as wait() has it */
@@ -53,8 +54,9 @@ void launch_life_runs(struct launch_life *life);
 /*
  * launch_life_end -- it has ended, with this status; the state says what comes next: WAITS, DONE or FAILED
  *
- * A server of this program that never listened, and says that its words or its data are wrong, fails at once; so
- * does a worker whose command is not found, or cannot be run (status 127 or 126).
+ * A server of this program that never listened, and says that its words or its data are wrong, or its address in use,
+ * fails at once; so does a worker whose command is not found, or cannot be run (status 127 or 126). A server that has
+ * listened, and whose address is in use when it comes back, tries again for a minute, and that counts as no restart.
  */
 void launch_life_end(struct launch_life *life, const struct launch_policy *policy,
 		     enum launch_kind kind, int status, uint64_t now_ns);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -186,6 +187,16 @@ void launch_agent_errors(struct launch *launch, uint32_t host)
 	}
 }
 
+static bool signal_came(const struct launch *launch)
+{
+	struct signalfd_siginfo info;
+	bool came = false;
+
+	while (read(launch->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		came = came || (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR1);
+	return came;
+}
+
 void launch_agents_close(struct launch *launch)
 {
 	uint64_t bound_ns = ol_clock_ns() + END_MS * OL_NS_PER_MS;
@@ -216,6 +227,8 @@ void launch_agents_close(struct launch *launch)
 		}
 		if (any)
 			(void)poll(NULL, 0, LOOK_MS);
+		if (signal_came(launch))
+			bound_ns = 0; /* who asks now does not want to wait */
 	}
 	for (uint32_t i = 0; i < launch->hosts.count; i++) {
 		launch_lines_fini(&launch->agents[i].lines);

@@ -141,7 +141,11 @@ static void proc_failed(struct launch *launch, struct launch_proc *proc)
 {
 	char text[64], what[160];
 	int status = proc->life.status, exit_code = OL_EXIT_CHILD;
+	bool is_doubled;
 
+	is_doubled = proc->kind == LAUNCH_SERVER && !proc->life.has_run && WIFEXITED(status) &&
+		     WEXITSTATUS(status) == OL_EXIT_RESOURCES &&
+		     ol_conf_is_set(launch->settings.conf, "job");
 	launch_status_text(status, text, sizeof(text));
 	if (proc->kind == LAUNCH_SERVER && launch->has_chains && proc->life.has_run &&
 	    shard_has_others(launch, proc)) {
@@ -164,6 +168,7 @@ static void proc_failed(struct launch *launch, struct launch_proc *proc)
 			   proc->kind == LAUNCH_KEEPER
 				   ? "see what it said: the host needs java and ZooKeeper (Debian: "
 				     "apt-get install zookeeper); the job ends"
+			   : is_doubled ? "is the job of that name running already? the job ends"
 			   : proc->life.starts > 1 ? "it was started again in vain; the job ends"
 						   : "the job ends");
 	fail(launch, exit_code);
@@ -409,7 +414,7 @@ static void agent_read(struct launch *launch, uint32_t host)
 
 static void signal_take(struct launch *launch, int signo)
 {
-	bool is_first = launch->signal == 0;
+	bool is_first = launch->signal_ns == 0;
 	uint64_t now_ns = ol_clock_ns();
 
 	if (signo == SIGCHLD)
@@ -422,11 +427,15 @@ static void signal_take(struct launch *launch, int signo)
 		leave(launch);
 		return;
 	}
-	launch->signal = signo;
 	/* who signals a process and then its group, as timeout does, asks once */
 	if (!is_first && now_ns - launch->signal_ns < SECOND_MS * OL_NS_PER_MS)
 		return;
 	launch->signal_ns = now_ns;
+	if (is_first && launch->phase >= LAUNCH_LEAVES) {
+		launch_note("signal %d: the job is ending already; another one kills", signo);
+		return;
+	}
+	launch->signal = signo;
 	if (!is_first) {
 		launch_note("a second signal: everything is killed");
 		launch->is_hurried = true;

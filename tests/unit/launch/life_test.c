@@ -106,9 +106,30 @@ static void a_keeper_is_started_again_if_it_was_killed_and_only_then(void **stat
 	assert_int_equal(life.state, LAUNCH_FAILED);
 }
 
+static void an_address_in_use_costs_no_restart_for_a_minute(void **state)
+{
+	struct launch_life life = { 0 };
+	uint64_t now_ns = 0;
+
+	(void)state;
+	round_of(&life, LAUNCH_SERVER, SIGKILL, now_ns);
+	assert_int_equal(life.spent, 1);
+	while (now_ns < 61 * S) { /* it ran until 1 s */
+		now_ns = life.due_ns;
+		launch_life_begin(&life, now_ns);
+		launch_life_end(&life, &policy, LAUNCH_SERVER, exited(OL_EXIT_RESOURCES), now_ns);
+		assert_int_equal(life.state, LAUNCH_WAITS);
+		assert_true(life.due_ns > now_ns);
+		if (now_ns < 61 * S)
+			assert_int_equal(life.spent, 1);
+	}
+	assert_int_equal(life.spent, 2);
+}
+
 static void a_server_whose_words_are_wrong_is_not_tried_again(void **state)
 {
-	static const int final[] = { OL_EXIT_USAGE, OL_EXIT_DATA, OL_EXIT_REFUSED, OL_EXIT_DEVICE };
+	static const int final[] = { OL_EXIT_USAGE, OL_EXIT_DATA, OL_EXIT_REFUSED, OL_EXIT_DEVICE,
+				     OL_EXIT_RESOURCES };
 	struct launch_life life;
 
 	(void)state;
@@ -123,7 +144,7 @@ static void a_server_whose_words_are_wrong_is_not_tried_again(void **state)
 	}
 	life = (struct launch_life){ 0 };
 	launch_life_begin(&life, 0);
-	launch_life_end(&life, &policy, LAUNCH_SERVER, exited(OL_EXIT_RESOURCES), MS);
+	launch_life_end(&life, &policy, LAUNCH_SERVER, exited(OL_EXIT_FAILED), MS);
 	assert_int_equal(life.state, LAUNCH_WAITS);
 }
 
@@ -146,6 +167,7 @@ int main(void)
 		cmocka_unit_test(a_worker_is_done_with_0_and_a_server_is_not),
 		cmocka_unit_test(who_was_asked_to_end_is_done_however_it_ends),
 		cmocka_unit_test(a_keeper_is_started_again_if_it_was_killed_and_only_then),
+		cmocka_unit_test(an_address_in_use_costs_no_restart_for_a_minute),
 		cmocka_unit_test(a_server_whose_words_are_wrong_is_not_tried_again),
 		cmocka_unit_test(a_status_is_said_in_words),
 	};

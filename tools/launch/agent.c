@@ -143,20 +143,23 @@ static void environment_free(char **env, size_t own)
 
 /* --- starting one -------------------------------------------------------------------------------------------- */
 
-static void signals_settle(void)
+static void signals_settle(bool is_keeper)
 {
 	static const int signals[] = { SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2 };
 	const struct sigaction usual = { .sa_handler = SIG_DFL };
-	sigset_t none;
+	sigset_t blocked;
 
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		(void)sigaction(signals[i], &usual, NULL);
-	sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	sigemptyset(&blocked);
+	if (is_keeper)
+		sigaddset(&blocked, SIGTERM);
+	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
 /* In the child; does not return */
-static void child_exec(char **words, char **env, const int fds[3], int life_fd, pid_t agent)
+static void child_exec(char **words, char **env, const int fds[3], int life_fd, pid_t agent,
+		       bool is_keeper)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -164,7 +167,7 @@ static void child_exec(char **words, char **env, const int fds[3], int life_fd, 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != agent)
 		_exit(1);
-	signals_settle();
+	signals_settle(is_keeper);
 	(void)dup2(null, STDIN_FILENO);
 	(void)dup2(fds[0], STDOUT_FILENO);
 	(void)dup2(fds[1], STDERR_FILENO);
@@ -302,7 +305,8 @@ static void child_start(struct agent *agent, json_t *order)
 	child->start = failed.start;
 	child->pid = fork();
 	if (child->pid == 0)
-		child_exec(words, env, writes, agent->life[0], self);
+		child_exec(words, env, writes, agent->life[0], self,
+			   json_is_true(json_object_get(order, "keeper")));
 	fds_close(writes, 3);
 	environment_free(env, own);
 	words_free(words);

@@ -8,7 +8,8 @@
  *
  *	launcher to agent
  *	do: hello	chdir					the first; it goes to that folder
- *	do: start	index, start, words, env, server	a process; env has the key
+ *	do: start	index, start, words, env, server, keeper	a process; env has the key; a keeper begins with
+ *							SIGTERM blocked, until it is ready to clean up
  *	do: signal	index, signal				to it and all that it started
  *	agent to launcher
  *	at: here	version					the answer to hello, or

@@ -473,10 +473,10 @@ static void proc_start(struct launch *launch, struct launch_proc *proc)
 	if (proc->first_ns == 0)
 		proc->first_ns = now_ns;
 	launch_agent_order(launch, proc->host,
-			   json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "do", "start", "index",
+			   json_pack("{s:s, s:i, s:i, s:b, s:b, s:o, s:o}", "do", "start", "index",
 				     (int)(proc - launch->procs), "start", (int)proc->life.starts,
-				     "server", proc->kind != LAUNCH_WORKER, "words", words, "env",
-				     env));
+				     "server", proc->kind != LAUNCH_WORKER, "keeper",
+				     proc->kind == LAUNCH_KEEPER, "words", words, "env", env));
 }
 
 static void procs_start(struct launch *launch, uint32_t from, uint32_t to, uint64_t now_ns)

@@ -37,7 +37,7 @@ none_left() {
 	done
 }
 
-launched job "${job[@]}" --workers 2 --ensemble 3 --replicas 3 -- outlast work --until 150 --pace 100 --eval
+launched job "${job[@]}" --workers 2 --ensemble 3 --replicas 3 -- outlast work --until 150 --pace 10 --eval
 wait_said job '^\[worker [01]\] worker . at zk:127\.0\.0\.1:[0-9]*,127' 2
 folders=("$(folder_of job 0)" "$(folder_of job 1)" "$(folder_of job 2)")
 for i in "${folders[@]}"; do

@@ -26,6 +26,9 @@
 #ifdef OL_PROBES
 #include <sys/sdt.h>
 
+#ifdef __clang__ /* the macros of sys/sdt.h */
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
 #define ol_probe2(name, a, b)       DTRACE_PROBE2(outlast, name, a, b)
 #define ol_probe3(name, a, b, c)    DTRACE_PROBE3(outlast, name, a, b, c)
 #define ol_probe4(name, a, b, c, d) DTRACE_PROBE4(outlast, name, a, b, c, d)

@@ -30,4 +30,4 @@ for unit in json.load(open(build + "/compile_commands.json")):
     sys.stdout.write("\0".join((unit["directory"], command)) + "\0")
 assert seen, "no file to compile"
 END
-	xargs -0 -r -n 2 -P "$(nproc)" bash -c 'one "$@"' one
+	xargs -0 -r -n 2 -P "$(nproc)" bash -c 'one "$@"' one || exit 1

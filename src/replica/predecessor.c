@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "rdma/order.h"
 #include "replica/replica.h"
 
@@ -287,6 +288,7 @@ static void entry_take(struct ol_replica *replica, uint32_t slot, uint64_t now_n
 		replica->host->drop(replica->arg, "entry that is not the next one", true);
 		return;
 	}
+	ol_probe2(entry_landed, replica->opts->shard, version);
 	ol_counter_add(&replica->board->bytes_in, ol_ring_bytes(&replica->ring, version));
 	ol_replica_progress(replica, now_ns);
 }

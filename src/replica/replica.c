@@ -278,6 +278,8 @@ static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 	replica->adopted_ns = now_ns;
 	ol_membership_on_view(replica, view);
 	rc = ol_chain_on_view(&replica->chain, view, &links);
+	ol_probe6(view_adopted, replica->opts->shard, view->epoch, replica->chain.role, view->count,
+		  replica->chain.received, replica->chain.committed);
 	if (links.fence_predecessor)
 		ol_predecessor_drop(replica);
 	if (links.fence_successor)
@@ -298,8 +300,6 @@ static void view_adopt(struct ol_replica *replica, uint64_t now_ns)
 	if (replica->chain.role != OL_CHAIN_NONE)
 		ol_word_store(&replica->board->epoch, view->epoch);
 	ol_word_store(&replica->board->role, (uint64_t)replica->chain.role);
-	ol_probe4(view_adopted, replica->opts->shard, view->epoch, (int)replica->chain.role,
-		  view->count);
 	view_log(replica);
 	replica->host->viewed(replica->arg, was);
 	if (links.connect)
@@ -376,10 +376,6 @@ static int carry_out(struct ol_replica *replica, const struct ol_chain_action *a
 	if (rc != 0)
 		return rc;
 	ol_chain_on_done(&replica->chain, action);
-	if (action->what == OL_CHAIN_FORWARD)
-		ol_probe2(entry_forwarded, replica->opts->shard, action->version);
-	else if (action->what == OL_CHAIN_APPLY)
-		ol_probe2(entry_applied, replica->opts->shard, action->version);
 	if (action->commits && ol_replica_is_leased(replica)) {
 		ol_probe2(entry_committed, replica->opts->shard, action->version);
 		replica->host->committed(replica->arg, action->version);

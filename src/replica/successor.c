@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "rdma/order.h"
 #include "replica/replica.h"
 #include "wire/auth.h"
@@ -534,6 +535,7 @@ int ol_successor_forward(struct ol_replica *replica, uint64_t version)
 		if (succ->posted == first_end && first_end < total)
 			succ->posted = ring->payload_bytes; /* in between all is posted */
 	}
+	ol_probe4(entry_forwarded, replica->opts->shard, version, succ->member.id, total);
 	succ->posted = 0;
 	sent_forget(succ);
 	ol_counter_add(&board->forwarded, 1);

@@ -5,6 +5,7 @@
  * committed
  */
 
+#include "base/probe.h"
 #include "server/serve.h"
 
 static bool always(const void *arg)
@@ -54,6 +55,8 @@ static void on_ready(struct ol_server *server, uint64_t now_ns)
 	ol_chain_init(chain, server->incarnation, 0);
 	(void)ol_chain_on_view(chain, &view, &links); /* there are no neighbours */
 	(void)ol_chain_on_load(chain, server->store.version);
+	ol_probe6(view_adopted, server->opts.shard, view.epoch, chain->role, view.count,
+		  chain->received, chain->committed);
 	ol_serve_welcome_all(server);
 }
 

@@ -147,8 +147,10 @@ static OL_HOT int entry_apply(void *arg, uint64_t version)
 
 		memcpy(&state.loss, &parts[i].loss_bits, sizeof(state.loss));
 		ol_ingest_count(&server->ingest, &state, version - 1);
-		ol_probe4(push_applied, store->geo.shard, parts[i].worker, parts[i].seq, version);
+		ol_probe5(push_applied, server->opts.shard, parts[i].worker, parts[i].seq, version,
+			  replica->chain.role);
 	}
+	ol_probe2(entry_applied, server->opts.shard, version);
 	return 0;
 }
 
@@ -175,6 +177,8 @@ static void commit_tell(void *arg, uint64_t version)
 		struct ol_session *session = mailbox_of(server, parts[i].worker);
 		struct ol_slot_state *state;
 
+		ol_probe4(push_committed, server->opts.shard, parts[i].worker, parts[i].seq,
+			  version);
 		/* a worker that connects later learns it from its welcome */
 		if (session == NULL || parts[i].slot > server->opts.window)
 			continue;
@@ -380,6 +384,7 @@ static uint32_t parts_make(struct ol_server *server, uint64_t version)
 			.queued = state->queued,
 		};
 		memcpy(&part->loss_bits, &state->loss, sizeof(part->loss_bits));
+		ol_probe4(push_ordered, server->opts.shard, part->worker, part->seq, version);
 		ol_times_add(&server->ingest.times, part->worker, part->seq, state->landed_ns);
 		count++;
 	}

@@ -150,13 +150,14 @@ void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int st
 
 	assert(state->busy && !state->owed);
 	state->status = status;
-	if (status == OL_E_NONFINITE)
-		ol_counter_add(&board->dropped_nonfinite, state->grads);
-	else if (status == OL_E_LATE)
-		ol_counter_add(&board->dropped_late, state->grads);
-	if (status < 0)
-		ol_probe4(push_dropped, ingest->store->geo.shard,
+	if (status != 0) {
+		ol_probe4(push_dropped, ingest->opts->shard,
 			  ingest->sessions->all[landed.session].worker, state->seq, status);
+		if (status == OL_E_NONFINITE)
+			ol_counter_add(&board->dropped_nonfinite, state->grads);
+		else if (status == OL_E_LATE)
+			ol_counter_add(&board->dropped_late, state->grads);
+	}
 	ol_ingest_ack(ingest, &ingest->sessions->all[landed.session], landed.slot, now_ns);
 }
 
@@ -252,7 +253,6 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	state->has_rule = has_rule;
 	ol_counter_add(&ingest->store->board->bytes_in, hdr.payload_bytes + sizeof(hdr));
 	ol_early_on_push(ingest, session, slot);
-	ol_probe3(push_landed, ingest->store->geo.shard, session->worker, state->seq);
 	if (ol_seq_contains(session->last_seq, hdr.seq)) {
 		ol_counter_add(&ingest->store->board->duplicates, 1);
 		if (ingest->steps->answers(ingest->arg))
@@ -264,6 +264,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	assert(ingest->queue_count < ingest->queue_size);
 	session->last_seq = hdr.seq;
 	session->numbered = true;
+	ol_probe4(push_landed, ingest->opts->shard, session->worker, hdr.seq, hdr.base_version);
 	queue_put(ingest, landed);
 	ol_ingest_progress(ingest, now_ns);
 	return NULL;
@@ -621,18 +622,23 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 	ingest->batch_count = 0;
 	ingest->step_ready = false;
 	ol_ingest_updated(ingest, applied, &ingest->store->norms, now_ns);
-	if (ingest->store->version != version &&
-	    ol_word_load(&ingest->store->board->first_applied_ns) == 0)
-		ol_word_store(&ingest->store->board->first_applied_ns, now_ns);
+	if (ingest->store->version != version) {
+		ol_probe2(entry_committed, ingest->opts->shard, ingest->store->version);
+		if (ol_word_load(&ingest->store->board->first_applied_ns) == 0)
+			ol_word_store(&ingest->store->board->first_applied_ns, now_ns);
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		const struct ol_slot_state *state = landed_slot(ingest, ingest->batch[i]);
 		int status = ingest->contributions[i].status;
 
 		if (status == 0) {
+			ol_probe5(push_applied, ingest->opts->shard,
+				  ingest->contributions[i].worker, state->seq,
+				  ingest->store->version, ingest->replica->chain.role);
 			ol_ingest_count(ingest, state, version);
 			ol_times_add(&ingest->times, ingest->contributions[i].worker, state->seq,
 				     state->landed_ns);
-			ol_probe4(push_applied, ingest->store->geo.shard,
+			ol_probe4(push_committed, ingest->opts->shard,
 				  ingest->contributions[i].worker, state->seq,
 				  ingest->store->version);
 		}

@@ -24,6 +24,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "base/probe.h"
 #include "wire/seq.h"
 #include "worker/worker_internal.h"
 
@@ -83,6 +84,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	const struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, link->index);
 	uint32_t grads = hdr->grads;
 
+	ol_probe4(push_known, link->index, worker->opts.worker, hdr->seq, status);
 	if ((hdr->flags & OL_PUSH_RULE) != 0)
 		ol_rule_resolved(link, index, status);
 	if (status == 0 && ol_keep_is_left(link, grad))

@@ -523,7 +523,7 @@ static int post_header(struct ol_link *link, uint32_t index, uint64_t bytes)
 		write.flags |= OL_XPORT_INLINE;
 	if (!leaves_at_once(worker, bytes))
 		write.flags |= OL_XPORT_SIGNALED;
-	ol_probe3(push_posted, link->geo.shard, worker->opts.worker, hdr->seq);
+	ol_probe4(push_posted, link->index, worker->opts.worker, hdr->seq, hdr->base_version);
 	return worker->ops->post_write(ol_link_head(link)->dial.conn, &write);
 }
 
@@ -748,7 +748,6 @@ void ol_push_on_ack(struct ol_peer *peer, uint32_t slot)
 	if (!ol_record_whole(&ack) || ack.epoch != peer->epoch || (grad->acks_due & bit) == 0 ||
 	    ack.seq != ol_worker_hdr(worker, slot, link->index)->seq)
 		return; /* not an answer to this push */
-	ol_probe4(push_known, link->geo.shard, worker->opts.worker, ack.seq, ack.status);
 	if (peer == link->reader)
 		ol_link_learn_version(link, ack.version, ack.snapshot);
 	if (peer == link->reader && peer != ol_link_head(link) && ack.seq > link->told_seq)

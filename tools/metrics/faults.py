@@ -48,14 +48,14 @@ class Scene:
         self.folder, self.ends = folder, ends
         self.disk = folder / "disk"
         self.disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", self.disk], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "tmpfs", self.disk], check=True)
         ends.callback(subprocess.run, ["umount", "--lazy", self.disk], check=True)
         self.zookeeper = self.have(scene.ZooKeeper(folder / "zookeeper"), "kill")
         self.zookeeper.start()
         self.coordinator = f"zk:127.0.0.1:{self.zookeeper.port}"
         self.chain = self.have(scene.Job(
             "chain", folder, workers=6, pause=0.5, coordinator=self.coordinator, params=scene.PARAMS,
-            replicas=3, workers_max=8, lease_ms=scene.LEASE_MS))
+            replicas=3, workers_max=8, lease_ms=scene.LEASE_MS, restore="none"))
         self.chain.add_spare()
         self.alone = self.have(scene.Job(
             "alone", folder, workers=2, pause=0.25, params=scene.PARAMS, workers_max=8, lease_ms=60000,
@@ -63,15 +63,18 @@ class Scene:
         self.steps = self.have(scene.Job(
             "steps", folder, workers=2, pause=0.25, params=scene.PARAMS, workers_max=8, lease_ms=60000,
             consistency="sync", durability="checkpoint",
-            checkpoint=f"every=100steps,dir={folder / 'running'},priority=round-robin,r=1/4"))
+            checkpoint=f"every=100steps,dir={folder / 'running'},round-robin,r=1/4"))
         self.jobs = [self.chain, self.alone, self.steps]
         gone = ",".join(f"@outlast-gone-{os.getpid()}-{at}" for at in range(RACK))
         self.rack = self.have(scene.Exporter("rack", ["--servers", gone], folder,
                                              self.alone.keys["observer"]), "kill")
         self.hogs: list[scene.Program] = []
+        self.pair_port = scene.free_port()
         targets = {job.name: (job.exporter.port, scene.SCRAPE_S) for job in self.jobs}
         self.prometheus = self.have(scene.Prometheus(
-            folder / "prometheus", rules, {**targets, "rack": (self.rack.port, scene.RACK_SCRAPE_S)}), "kill")
+            folder / "prometheus", rules, {
+                **targets, "pair": (self.pair_port, scene.SCRAPE_S),
+                "rack": (self.rack.port, scene.RACK_SCRAPE_S)}), "kill")
         self.prometheus.start()
         self.kills: list[tuple[float, str, float]] = []  # when, what, for how long
 
@@ -94,7 +97,7 @@ def short(address: str) -> str:
 def server_down(s: Scene) -> Iterator[None]:
     s.kill(s.alone, s.alone.servers[0])
     yield
-    s.alone.start(s.alone.servers[0], "freshest")
+    s.alone.start(s.alone.servers[0])
 
 
 @contextlib.contextmanager
@@ -103,7 +106,7 @@ def stands_still(s: Scene) -> Iterator[None]:
     os.kill(server.pid, signal.SIGSTOP)
     yield
     s.kill(s.alone, server)
-    s.alone.start(server, "freshest")
+    s.alone.start(server)
 
 
 @contextlib.contextmanager
@@ -128,7 +131,7 @@ def chain_short(s: Scene) -> Iterator[None]:
         s.kill(s.chain, server)
     yield
     for server in down:
-        s.chain.start(server, "none")
+        s.chain.start(server)
 
 
 @contextlib.contextmanager
@@ -139,18 +142,17 @@ def coordinator_down(s: Scene) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ring_full(s: Scene) -> Iterator[None]:
-    """A tail that is awake for 20 ms in one and a half seconds, and workers that are fast."""
-    tail, done = s.chain.replicas()[-1], threading.Event()
+def braked(server: scene.Server) -> Iterator[None]:
+    """It runs for 20 ms in one and a half seconds, as on a host that gives its processor to others."""
+    done = threading.Event()
 
     def brake() -> None:
         while not done.is_set():
-            os.kill(tail.pid, signal.SIGSTOP)
+            os.kill(server.pid, signal.SIGSTOP)
             done.wait(1.5)
-            os.kill(tail.pid, signal.SIGCONT)
+            os.kill(server.pid, signal.SIGCONT)
             time.sleep(0.02)
 
-    s.chain.crew.say(pause=0.02)
     thread = threading.Thread(target=brake)
     thread.start()
     try:
@@ -158,9 +160,17 @@ def ring_full(s: Scene) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def ring_full(s: Scene) -> Iterator[None]:
+    tail = s.chain.replicas()[-1]
+    s.chain.crew.say(pause=0.02)
+    with braked(tail):
+        yield
     s.chain.crew.say(pause=0.5)
     s.kill(s.chain, tail)  # the operator replaces it; its longest turn goes with it
-    s.chain.start(tail, "none")
+    s.chain.start(tail)
 
 
 @contextlib.contextmanager
@@ -185,7 +195,7 @@ def gradients_lost(s: Scene) -> Iterator[None]:
     s.alone.start(server, "checkpoint")
     yield
     s.kill(s.alone, server)
-    s.alone.start(server, "freshest")
+    s.alone.start(server)
 
 
 @contextlib.contextmanager
@@ -218,25 +228,15 @@ def peers_refused(s: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def turn_long(s: Scene) -> Iterator[None]:
-    """Its processor is taken: two others want it, and the server's priority is the lowest."""
+    """Braked while it has work; a pause in its sleep is no turn."""
     server = s.alone.servers[0]
-    tasks = [int(name) for name in os.listdir(f"/proc/{server.pid}/task")]
-    one = {min(os.sched_getaffinity(0))}
-    for task in tasks:
-        os.sched_setaffinity(task, one)
-        os.sched_setscheduler(task, os.SCHED_IDLE, os.sched_param(0))
-    hogs = [scene.Program(["taskset", "-c", str(min(one)), sys.executable, "-c", "while True: pass"],
-                          s.folder / "hog.log") for _ in range(2)]
-    for hog in hogs:
-        hog.start()
-    deadline = time.monotonic() + 60
-    while s.alone.exporter.value("outlast_turn_max_seconds") < 1 and time.monotonic() < deadline:
-        time.sleep(0.2)
-    for hog in hogs:
-        hog.kill()
+    s.alone.crew.say(pause=0.01)
+    with contextlib.suppress(TimeoutError), braked(server):
+        scene.until("a turn is long", lambda: s.alone.exporter.value("outlast_turn_max_seconds") > 1)
+    s.alone.crew.say(pause=0.25)
     yield
     s.kill(s.alone, server)  # it is a maximum since the start
-    s.alone.start(server, "freshest")
+    s.alone.start(server)
 
 
 @contextlib.contextmanager
@@ -246,13 +246,23 @@ def scrape_slow(s: Scene) -> Iterator[None]:
     s.rack.kill()
 
 
+def pair_start(s: Scene) -> None:
+    """A chain that a worker's mirror may found anew, which is to be said from the first start."""
+    pair = s.have(scene.Job("pair", s.folder, workers=1, pause=0.25, coordinator=s.coordinator,
+                            port=s.pair_port, restore="mirror", params=1 << 16, replicas=2,
+                            refound=True, lease_ms=scene.LEASE_MS))
+    s.jobs = [*s.jobs, pair]
+    scene.until("the pair trains", lambda: pair.exporter.value("outlast_gradients_applied_total") > 20)
+
+
 @contextlib.contextmanager
 def chain_gone(s: Scene) -> Iterator[None]:
-    for server in s.chain.servers:
-        s.kill(s.chain, server)
+    pair = s.jobs[-1]
+    for server in pair.servers:
+        s.kill(pair, server)
     yield
-    for server in s.chain.servers:
-        s.chain.start(server, "mirror", "--refound")
+    for server in pair.servers:
+        pair.start(server)
 
 
 @contextlib.contextmanager
@@ -278,6 +288,7 @@ class Fault:
     how: Callable
     what: str
     may: dict[tuple[str, str], str] = field(default_factory=dict)
+    before: Callable | None = None  # what has to be there first
     beside: bool = False  # it takes minutes: those behind it, of other jobs, go on meanwhile
 
 
@@ -302,13 +313,15 @@ FAULTS = (
           "a worker whose memory changes under its gradients' headers"),
     Fault("peers-refused", "PeersRefused", "alone", peers_refused, "25 attempts with another job's key"),
     Fault("turn-long", "TurnLong", "alone", turn_long,
-          "others take the server's processor; mended by a start, as it is a maximum"),
+          "the server runs for 20 ms in 1.5 s until it shows; mended by a start, as it is a maximum", {
+              ("PushSlow", "alone"): "pushes that have landed wait for it"}),
     Fault("scrape-slow", "ScrapeSlow", "rack", scrape_slow, "an exporter of nine servers that are gone", {
         ("ServerDown", "rack"): "they are gone"}),
-    Fault("chain-gone", "ChainGone", "chain", chain_gone,
-          "all replicas and the spare are killed; started with --refound, from a worker", {
-              ("ServerDown", "chain"): "servers of the last view are gone",
-              ("ChainShort", "chain"): "the last view may be short, and the new chain begins with one"}),
+    Fault("chain-gone", "ChainGone", "pair", chain_gone,
+          "both replicas of a chain with --refound are killed; founded anew from a worker", {
+              ("ServerDown", "pair"): "servers of the last view are gone",
+              ("ChainShort", "pair"): "the last view may be short, and the new chain begins with one"},
+          before=pair_start),
     Fault("metrics-missing", "MetricsMissing", "", metrics_missing, "all exporters are killed"),
 )
 # Kills from the seed: one process at a time, for up to 4 s, which is less than any alert's time; nothing
@@ -368,7 +381,7 @@ class Watch(threading.Thread):
                     self.unasked.append(f"{time.strftime('%T')} {job.name} {short(server.address)}: "
                                         f"{server.last_line()}")
                     say(f"  ended unasked: {self.unasked[-1]}")
-                    job.start(server, "freshest" if job is not self.s.chain else "none")
+                    job.start(server)
 
     def check_pages(self) -> None:
         for job in self.s.jobs:
@@ -410,6 +423,9 @@ class Run:
         self.s, self.watch, self.waits, self.results = s, watch, waits, []
 
     def inject(self, fault: Fault) -> None:
+        if fault.before:
+            fault.before(self.s)
+            time.sleep(CALM_S)
         alert, result = (fault.alert, fault.job), Result(fault.name, fault.alert, fault.job, fault.may, time.time())
         self.results.append(result)
         fires_s, resolves_s = self.waits[fault.alert]
@@ -470,7 +486,7 @@ class Run:
             began = time.time()
             s.kill(job, server, down_s)
             time.sleep(down_s)
-            job.start(server, "none" if job is s.chain else "freshest")
+            job.start(server)
             say(f"killed {job.name} {short(server.address)} for {time.time() - began:.1f} s")
             self.whole()
 
@@ -487,7 +503,7 @@ class Run:
         result.wrong = "" if result.fired else "did not fire"
         mended = time.time()
         for server in down:
-            s.chain.start(server, "none")
+            s.chain.start(server)
         if self.watch.wait(("ChainShort", "chain"), False, self.waits["ChainShort"][1]):
             result.resolved = time.time() - mended
         else:
@@ -503,7 +519,9 @@ class Run:
             there = [r for r in self.results if r.began <= span["from"] <= (r.ended or time.time())]
             if any(key == (r.alert, r.job) for r in there):
                 continue
-            may = [r for r in there if key in r.may]
+            late = self.waits[span["alert"]][0]  # what follows may come behind the mending
+            may = [r for r in self.results if key in r.may
+                   and r.began <= span["from"] <= (r.ended or time.time()) + late]
             for result in may[:1]:
                 result.others.append(name)
             if not may:

@@ -28,7 +28,7 @@ class Look:
         """Series as {"name": labels, "x": minutes, "y": values}; $job is all, as Grafana has it."""
         query = query.replace("$job", ".+").replace("$__rate_interval", self.rate)
         found = self.prometheus.ask("query_range", query=query, start=f"{self.first:.3f}",
-                                    end=f"{self.last:.3f}", step=f"{self.step}s")["result"]
+                                    end=f"{self.last:.3f}", step=self.step)["result"]
         made = []
         for one in found:
             times, values = numpy.array(one["values"], dtype=float).T

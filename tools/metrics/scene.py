@@ -112,8 +112,9 @@ class ZooKeeper(Program):
 class Exporter(Program):
     """`outlast stat --listen`, with an observer's credential."""
 
-    def __init__(self, job: str, where: list[str], folder: pathlib.Path, key: pathlib.Path) -> None:
-        self.port = free_port()
+    def __init__(self, job: str, where: list[str], folder: pathlib.Path, key: pathlib.Path,
+                 port: int = 0) -> None:
+        self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}/metrics"
         super().__init__([program(), "stat", *where, "--job", job, "--job-key-file", str(key),
                           "--listen", f"127.0.0.1:{self.port}"], folder / f"exporter-{job}.log")
@@ -142,9 +143,11 @@ class Crew(Program):
 class Job:
     """Servers, workers and exporter of one job."""
 
-    def __init__(self, name: str, folder: pathlib.Path, workers: int, pause: float, coordinator: str = "",
+    def __init__(self, name: str, folder: pathlib.Path, workers: int, pause: float,
+                 coordinator: str = "", port: int = 0, restore: str = "freshest",
                  **options: object) -> None:
-        self.name, self.folder = name, folder
+        """port: the exporter's; restore: of servers that are started again."""
+        self.name, self.folder, self.restore = name, folder, restore
         job_key, self.keys = folder / f"{name}.key", {}
         keygen("--out", str(job_key))
         for role in ("server", "observer", *range(8)):
@@ -153,10 +156,11 @@ class Job:
                                              else [f"--{role}"]), "--out", str(self.keys[role]))
         if coordinator:
             options.update(coordinator=coordinator, job=name)
-        self.run = outlast.launch(job_key_file=str(self.keys["server"]), log="info", log_format="full", **options)
+        self.run = outlast.launch(workers=workers, job_key_file=str(self.keys["server"]), log="info",
+                                  log_format="full", **options)
         self.servers, self.down = self.run.servers, set()
         where = ["--coordinator", coordinator] if coordinator else ["--servers", self.run.address]
-        self.exporter = Exporter(name, where, folder, self.keys["observer"])
+        self.exporter = Exporter(name, where, folder, self.keys["observer"], port)
         self.exporter.start()
         self.crew = Crew(folder, job=name, address=self.run.address, coordinator=bool(coordinator),
                          keys=str(folder / f"{name}-%d.key"), workers=workers, pause=pause)
@@ -173,10 +177,8 @@ class Job:
         self.down.add(server)
         server.kill()
 
-    def start(self, server: Server, restore: str, *more: str) -> None:
-        words, server._words = server._words, [*server._words, *more]
-        server.restart(restore)
-        server._words = words
+    def start(self, server: Server, restore: str = "") -> None:
+        server.restart(restore or self.restore)
         self.down.discard(server)
 
     def replicas(self) -> list[Server]:
@@ -258,7 +260,7 @@ class Worker(threading.Thread):
     def __init__(self, number: int, words: dict, orders: dict) -> None:
         super().__init__(daemon=True)
         self.number, self.words, self.orders = number, words, orders
-        self.target = numpy.random.default_rng(1).standard_normal(PARAMS, dtype=numpy.float32)
+        self.target = numpy.zeros(0, dtype=numpy.float32)
 
     def run(self) -> None:
         where = {"job": self.words["job"]} if self.words["coordinator"] else {}
@@ -276,6 +278,8 @@ class Worker(threading.Thread):
     def step(self, job: outlast.Job) -> None:
         weights = job.pull()
         grad = job.grad()
+        if len(self.target) != len(grad):
+            self.target = numpy.random.default_rng(1).standard_normal(len(grad), dtype=numpy.float32)
         numpy.subtract(weights.array, self.target, out=grad)
         loss = float(numpy.dot(grad, grad)) / len(grad)
         if self.number == 0 and self.orders.pop("nan", False):
@@ -308,7 +312,11 @@ def scribble(words: dict) -> None:
 
         threading.Thread(target=spoil, daemon=True).start()
         with contextlib.suppress(outlast.Error):
-            job.push(grad, timeout=5)
+            while True:  # until it is cut off: most headers are read before they change
+                job.push(grad, timeout=5)
+                grad = job.grad()
+                header = grad.ctypes.data + grad.nbytes
+                time.sleep(0.01)
         os._exit(0)
 
 

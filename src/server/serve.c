@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "rdma/order.h"
+#include "wire/seq.h"
 
 static void parts_join(struct ol_server *server)
 {
@@ -125,11 +126,25 @@ void ol_serve_restore(struct ol_server *server, uint64_t now_ns)
 		serving_begin(server, &result, now_ns);
 }
 
+/* A server that began without asking workers hears only now what its weights lack; the welcome tells
+ * the worker, which says so once. Weights that were chosen among workers' have their loss counted. */
+static void lost_count(struct ol_server *server, const struct ol_session *session)
+{
+	const uint64_t gone = session->hello.gone_seq, applied = session->last_seq;
+
+	if (server->opts.restore == OL_RESTORE_MIRROR ||
+	    server->opts.restore == OL_RESTORE_FRESHEST)
+		return;
+	ol_counter_add(&server->store.board->restored_lost, ol_seq_lacking(applied, gone));
+}
+
 void ol_serve_welcome(struct ol_server *server, struct ol_session *session)
 {
 	if (!server->restoring.active && ol_session_welcome(&server->sessions, session) &&
-	    session->role == OL_ROLE_WORKER)
+	    session->role == OL_ROLE_WORKER) {
+		lost_count(server, session);
 		ol_ingest_on_join(&server->ingest, session);
+	}
 }
 
 void ol_serve_welcome_all(struct ol_server *server)

@@ -65,12 +65,8 @@ static struct ol_source source_weigh(const struct ol_sources *sources, struct ol
 			applied = source.table[i].seq;
 			source.grads += source.table[i].grads;
 		}
-		if (!ol_source_is_here(session) || gone == 0 || ol_seq_contains(applied, gone) ||
-		    surely_has(sources, &source, session))
-			continue;
-		source.lost += ol_seq_count(gone);
-		if (ol_seq_tag(applied) == ol_seq_tag(gone))
-			source.lost -= ol_seq_count(applied);
+		if (ol_source_is_here(session) && !surely_has(sources, &source, session))
+			source.lost += ol_seq_lacking(applied, gone);
 	}
 	return source;
 }

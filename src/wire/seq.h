@@ -45,4 +45,13 @@ static inline bool ol_seq_contains(uint64_t applied, uint64_t seq)
 	return ol_seq_tag(applied) == ol_seq_tag(seq) && applied >= seq;
 }
 
+/* ol_seq_lacking -- how many of a worker's pushes up to `seq` weights with those up to `applied` lack */
+static inline uint64_t ol_seq_lacking(uint64_t applied, uint64_t seq)
+{
+	if (seq == 0 || ol_seq_contains(applied, seq))
+		return 0;
+	return ol_seq_count(seq) -
+	       (ol_seq_tag(applied) == ol_seq_tag(seq) ? ol_seq_count(applied) : 0);
+}
+
 #endif /* OL_WIRE_SEQ_H */

@@ -387,7 +387,13 @@ class Watch(threading.Thread):
         for job in self.s.jobs:
             if job.exporter.process is None:
                 continue
-            said = subprocess.run(["promtool", "check", "metrics"], input=job.exporter.page(), text=True,
+            try:
+                page = job.exporter.page()
+            except OSError:
+                if job.exporter.process is None:
+                    continue  # a fault killed it in this moment
+                raise
+            said = subprocess.run(["promtool", "check", "metrics"], input=page, text=True,
                                   capture_output=True, check=False)
             self.pages += 1
             if said.returncode != 0 or said.stdout or said.stderr:

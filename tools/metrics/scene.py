@@ -119,6 +119,15 @@ class Exporter(Program):
         super().__init__([program(), "stat", *where, "--job", job, "--job-key-file", str(key),
                           "--listen", f"127.0.0.1:{self.port}"], folder / f"exporter-{job}.log")
 
+    def start(self) -> None:
+        super().start()
+        until(f"{self.log.name}: it listens", self.listens)
+
+    def listens(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
     def page(self) -> str:
         return fetch(self.url).decode()
 
@@ -297,6 +306,16 @@ class Worker(threading.Thread):
         return self.orders.get(f"pause{self.number}") or self.orders["pause"]
 
 
+def header_of(grad: numpy.ndarray) -> int:
+    """Where the header behind a gradient lies: in another mapping of the same memory, which is the server's."""
+    maps = [line.split() for line in open("/proc/self/maps", encoding="utf-8") if "memfd" in line]
+    maps = [(*(int(end, 16) for end in words[0].split("-")), int(words[2], 16), words[4], words[1])
+            for words in maps]
+    own = next(one for one in maps if one[0] <= grad.ctypes.data < one[1])
+    whole = next(one for one in maps if one[3] == own[3] and one[2] == 0 and one[4] == "rw-s")
+    return whole[0] + own[2] + grad.ctypes.data - own[0] + grad.nbytes
+
+
 def scribble(words: dict) -> None:
     """A worker whose memory is broken: the headers of its gradients change once they are written."""
     with outlast.connect(words["address"], worker=words["worker"], outage="end",
@@ -304,7 +323,7 @@ def scribble(words: dict) -> None:
         job.pull()
         grad = job.grad()
         grad[:] = 0.0
-        header = grad.ctypes.data + grad.nbytes  # it lies behind the gradient, in the server's memory
+        header = header_of(grad)
 
         def spoil() -> None:
             while True:
@@ -315,7 +334,7 @@ def scribble(words: dict) -> None:
             while True:  # until it is cut off: most headers are read before they change
                 job.push(grad, timeout=5)
                 grad = job.grad()
-                header = grad.ctypes.data + grad.nbytes
+                header = header_of(grad)
                 time.sleep(0.01)
         os._exit(0)
 

@@ -12,6 +12,7 @@ import numpy
 from report import pictures
 
 COLUMNS, POINTS, SCRAPES = 3, 600, 4
+ELSEWHERE = re.compile(r"outlast_(port|worker)_")  # of RDMA ports, and of files of `outlast work`
 UNITS = {"Bps": "bytes/s", "bytes": "bytes", "s": "s", "ops": "1/s", "percentunit": "of 1"}
 ROLES = {"head": 7, "middle": 1, "tail": 3, "only": 6, "joining": 5, "none": 0}  # colours
 
@@ -106,7 +107,7 @@ def draw_alerts(axes: object, look: Look, faults: list[tuple[str, float, float]]
 
 def draw(file: pathlib.Path, dashboard: pathlib.Path, look: Look, kills: list[float],
          faults: list[tuple[str, float, float]]) -> list[str]:
-    """Returns titles of panels that had no data."""
+    """Returns titles of panels that had no data and should."""
     panels = json.loads(dashboard.read_text())["panels"]
     rows = -(-len(panels) // COLUMNS)
     figure = pictures.Figure(figsize=(24, 3.6 * rows + 4), layout="constrained")
@@ -120,9 +121,9 @@ def draw(file: pathlib.Path, dashboard: pathlib.Path, look: Look, kills: list[fl
         count = how(axes, panel, look)
         unit = UNITS.get(panel["fieldConfig"]["defaults"].get("unit"), "")
         axes.set_title(panel["title"] + (f", {unit}" if unit else ""), fontsize=10, loc="left")
-        if count == 0:
+        if count == 0 and not all(ELSEWHERE.search(one["expr"]) for one in panel["targets"]):
             empty.append(panel["title"])
-        elif axes.get_legend_handles_labels()[0]:
+        if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=5, ncols=2, loc="upper left")
         every.append(axes)
     for axes in every:

@@ -140,6 +140,7 @@ static void check_restored(struct ol_worker *worker, uint32_t shard, enum ol_res
 static void rollback(const struct job *job, long id, enum ol_outage outage)
 {
 	struct ol_worker *worker = open_worker(job, id, outage);
+	struct ol_server_stat stat;
 	struct ol_op op = { 0 };
 
 	pull(worker);
@@ -158,6 +159,8 @@ static void rollback(const struct job *job, long id, enum ol_outage outage)
 	check_weights(worker, job);
 	check_account(worker, 0, id, 20, 8);
 	check_restored(worker, 0, OL_RESTORE_CHECKPOINT, 20, 2);
+	check_ok(ol_stat(worker, 0, &stat));
+	check_eq(stat.restored_lost, 7); /* that its worker knew as applied */
 	steps(worker, id, 5);
 	check_weights(worker, job);
 	check_account(worker, 0, id, 25, 8);

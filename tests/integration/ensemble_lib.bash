@@ -36,11 +36,14 @@ ensemble_run() {
 	background_pids+=($!)
 }
 
-# ensemble_serves INDEX -- it answers and sees a quorum
+# ensemble_answers PORT -- the server there sees a quorum; ensemble_serves INDEX -- one of these does
 ensemble_serves() {
+	ensemble_answers "${ensemble_ports[$1]}"
+}
+ensemble_answers() {
 	local text=''
 
-	{ exec 3<>"/dev/tcp/127.0.0.1/${ensemble_ports[$1]}"; } 2>/dev/null || return 1
+	{ exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
 	printf srvr >&3
 	text=$(timeout 1 cat <&3)
 	exec 3>&-

@@ -20,15 +20,6 @@ java_of() {
 folder_of() {
 	dirname "$(tr '\0' '\n' <"/proc/$(java_of "$1" "$2")/cmdline" | tail -n 1)"
 }
-serves() {
-	local text=''
-
-	{ exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
-	printf srvr >&3
-	text=$(timeout 1 cat <&3)
-	exec 3>&-
-	[[ $text == *'Mode: '* ]]
-}
 none_left() {
 	local i
 
@@ -45,7 +36,7 @@ for i in "${folders[@]}"; do
 done
 kill -9 "$(java_of job 1)"
 wait_said job '^\[zookeeper 1\] ZooKeeper was killed by signal 9; it is started again with its data'
-until_true serves "$(sed -n 's/.* zookeeper 1 listens .*:\([0-9]*\), process .*/\1/p' "$tmp/job.err")" || fail "it does not come back"
+until_true ensemble_answers "$(sed -n 's/.* zookeeper 1 listens .*:\([0-9]*\), process .*/\1/p' "$tmp/job.err")" || fail "it does not come back"
 kill -9 "$(process_of job 'zookeeper 2')"
 wait_said job 'zookeeper 2 listens' 2
 kill -9 "$(process_of job 'server 0.0')"

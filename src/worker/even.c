@@ -9,7 +9,9 @@
  *
  * Not in step are shards of which workers push spans, each at its time. They stay apart: so if a shard
  * lacks the version again and again, and is further ahead than a server has snapshots, each is read at
- * its newest. The same if the caller has a newer version of a shard than that: it does not go back.
+ * its newest. The same if the caller's last weights are of several versions, and it has a newer version
+ * of a shard than that: it does not go back. Where they are of one version, a server came back with
+ * older weights: the caller goes back with it on all shards, or OL_PULL_FORWARD says that it would.
  *
  * A worker's own pulls are not asked for so: steps wait for it, so it sees none half-made unless its own
  * push is on its way.
@@ -53,13 +55,25 @@ static int snapshot_of(struct ol_link *link, uint64_t version)
 	return -1;
 }
 
+/* The caller's last weights are of several versions: these shards are not in step */
+static bool was_apart(const struct ol_worker *worker)
+{
+	const struct ol_mirror *last = &worker->mirrors[worker->mirror];
+
+	for (uint32_t i = 1; last->whole && i < worker->link_count; i++) {
+		if (last->versions[i] != last->versions[0])
+			return true;
+	}
+	return false;
+}
+
 /* The caller has a newer version of this shard, in the same history */
 static bool goes_back(const struct ol_link *link, uint64_t version)
 {
 	const struct ol_mirror *last = &link->worker->mirrors[link->worker->mirror];
 	const uint32_t k = link->index;
 
-	return last->whole && version < last->versions[k] && last->histories[k] == link->history &&
+	return version < last->versions[k] && last->histories[k] == link->history &&
 	       last->identities[k] == link->identity;
 }
 
@@ -67,13 +81,14 @@ static bool goes_back(const struct ol_link *link, uint64_t version)
 struct said {
 	uint64_t oldest, newest;
 	bool lacks; /* a shard has the oldest version no more */
-	bool back; /* the caller would go back on a shard */
+	bool back; /* shards are not in step, and the caller would go back on one */
 };
 
 static struct said said_by(struct ol_worker *worker)
 {
 	uint64_t words[1 + 2 * OL_SNAPSHOTS];
 	struct said said = { .oldest = UINT64_MAX };
+	const bool apart = was_apart(worker);
 
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		const uint64_t version = line_of(&worker->links[i], words);
@@ -83,7 +98,7 @@ static struct said said_by(struct ol_worker *worker)
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		said.lacks = said.lacks || snapshot_of(&worker->links[i], said.oldest) < 0;
-		said.back = said.back || goes_back(&worker->links[i], said.oldest);
+		said.back = said.back || (apart && goes_back(&worker->links[i], said.oldest));
 	}
 	return said;
 }

@@ -142,6 +142,31 @@ static void a_server_that_goes_and_comes_back_is_asked_again(void **state)
 	are(1, 1);
 }
 
+/* Shard A is further on, and has the older version still: the caller gets that one of both, not a mixture */
+static void a_server_that_comes_back_with_older_weights(void **state)
+{
+	(void)state;
+	two_shards_open(EPOCH);
+	for (uint64_t version = 1; version <= 5; version++) {
+		publish(A, version);
+		publish(B, version);
+	}
+	check_ok(pulled(0));
+	are(5, 5);
+	puppet_cut(&world.puppets[B], OL_ROLE_OBSERVER);
+	until(puppet_waits(&world.puppets[B], OL_ROLE_OBSERVER));
+	publish(B, 4);
+	puppet_welcome(&world.puppets[B], OL_ROLE_OBSERVER, EPOCH + 1, 4);
+	assert_int_equal(pulled(OL_PULL_FORWARD), OL_E_HISTORY);
+	are(5, 5);
+	publish(A, 6);
+	check_ok(pulled(0));
+	are(4, 4);
+	publish(B, 5);
+	check_ok(pulled(OL_PULL_FORWARD));
+	are(5, 5);
+}
+
 #define test(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
 
 int main(void)
@@ -152,6 +177,7 @@ int main(void)
 		test(a_pull_that_finds_no_version_in_both_ends),
 		test(a_line_that_is_never_whole_ends_it),
 		test(a_server_that_goes_and_comes_back_is_asked_again),
+		test(a_server_that_comes_back_with_older_weights),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

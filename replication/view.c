@@ -161,8 +161,8 @@ static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 	if (best == NULL)
 		return false;
 	memset(ret_next, 0, sizeof(*ret_next));
-	ret_next->epoch = 1;
-	ret_next->founded = 1;
+	ret_next->epoch = rule->first > 1 ? rule->first : 1;
+	ret_next->founded = ret_next->epoch;
 	ret_next->history = ret_next->origin = best->id;
 	ret_next->shard_count = rule->shard_count;
 	ret_next->wanted = rule->wanted;
@@ -174,7 +174,7 @@ static bool found_first(const struct ol_member *alive, uint32_t alive_count,
 
 /* found_again -- no full replica is alive */
 static bool found_again(const struct ol_view *view, const struct ol_member *alive,
-			uint32_t alive_count, struct ol_view *next)
+			uint32_t alive_count, const struct ol_view_rule *rule, struct ol_view *next)
 {
 	const struct ol_member *founder;
 
@@ -183,6 +183,8 @@ static bool found_again(const struct ol_view *view, const struct ol_member *aliv
 	founder = lowest_spare(view, next, alive, alive_count);
 	if (founder == NULL)
 		return false;
+	if (next->epoch < rule->first)
+		next->epoch = rule->first;
 	next->founded = next->epoch;
 	next->history = founder->id;
 	next->replicas[0] = *founder;
@@ -214,7 +216,7 @@ bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uin
 			next.replicas[next.count++] = view->replicas[i];
 	}
 	if (next.count == 0) {
-		if (!rule->refound || !found_again(view, alive, alive_count, &next))
+		if (!rule->refound || !found_again(view, alive, alive_count, rule, &next))
 			return false;
 		*ret_next = next;
 		return true;

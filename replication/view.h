@@ -102,6 +102,7 @@ struct ol_view_rule {
 	uint32_t shard_count;
 	uint32_t wanted; /* replicas, 1 … OL_REPLICAS_MAX */
 	uint32_t every; /* for the first view */
+	uint32_t first; /* lowest epoch of a view in which this server founds a history; 0: as 1 */
 	/*
 	 * What happens when all full replicas are gone. false: the chain waits for them for ever,
 	 * as no other server has the committed state. true: a waiting member founds the chain anew.
@@ -124,7 +125,8 @@ struct ol_view_rule {
  *  4. While the chain has fewer than `wanted` and none is joining, the lowest member that is alive
  *     and not in the view joins.
  *
- * The epoch of the result is one higher. Members of another job or protocol than the view's are
+ * The epoch of the result is one higher, or rule->first where that is higher and a history is founded.
+ * Members of another job or protocol than the view's are
  * ignored.
  */
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,

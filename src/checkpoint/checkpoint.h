@@ -36,6 +36,10 @@ struct ol_ckpt_meta {
 	uint64_t job_id;
 	uint64_t version;
 	uint32_t epoch;
+	/* What mirrors call the history that the content is of (struct ol_vouched), and its epoch; 0: not said,
+	 * as by a running checkpoint, whose blocks are of several versions */
+	uint64_t history;
+	uint32_t founded;
 	uint32_t optimizer; /* enum ol_optimizer */
 	bool nonfinite; /* reading: the job allows values that are not finite */
 	const char *tensors; /* reading: the job's table of tensors; NULL: it has none */
@@ -57,7 +61,7 @@ int ol_ckpt_write(const char *dir, const struct ol_ckpt_meta *meta, const void *
 /*
  * ol_ckpt_read_newest -- the newest whole checkpoint of this shard and job in dir
  *
- * meta: in: the wanted geometry, job and optimizer; out: version and epoch. workers_max may differ
+ * meta: in: the wanted geometry, job and optimizer; out: version, epoch, history. workers_max may differ
  * from the file's, unless a worker would be forgotten. content: ol_layout_content_bytes(&meta->geo),
  * written only on success, and then such as a server can have had (store/content.h). Every file
  * passed over is logged with the reason.
@@ -148,6 +152,16 @@ int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint3
 			 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes);
 
 /*
+ * ol_ckpt_writer_start_shared -- the same for a replica of a chain
+ *
+ * The replicas may have one folder. Which of them writes is for the chain's views to say; the folder is
+ * taken by the thread, with each checkpoint if need be, so that begin() and a change of views wait for no
+ * disk. The last that took it has it: a replica that was in mid-write takes it again and writes anew.
+ */
+int ol_ckpt_writer_start_shared(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
+				struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes);
+
+/*
  * ol_ckpt_writer_start_running -- the same for a running checkpoint
  *
  * The first begin(), and the one after a failure, makes the file anew with all blocks; the others
@@ -156,6 +170,9 @@ int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint3
 int ol_ckpt_writer_start_running(const char *dir, const struct ol_ckpt_meta *meta,
 				 const struct ol_ckpt_running_opts *opts,
 				 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes);
+
+/* ol_ckpt_writer_history -- the history of what is begun from now on; does nothing while it is not idle */
+void ol_ckpt_writer_history(struct ol_ckpt_writer *writer, uint64_t history, uint32_t founded);
 
 /* ol_ckpt_writer_begin -- false: it is not idle. Never blocks, whatever the disk does. */
 bool ol_ckpt_writer_begin(struct ol_ckpt_writer *writer, const void *content, uint64_t version,

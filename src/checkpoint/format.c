@@ -61,6 +61,8 @@ int ol_ckpt_header_make(const struct ol_ckpt_meta *meta, struct ol_ckpt_header *
 		.groups = meta->geo.groups,
 		.tensors_bytes = meta->geo.tensors_bytes,
 		.block_bytes = OL_CKPT_BLOCK_BYTES,
+		.history = meta->history,
+		.founded = meta->founded,
 	};
 	struct ol_geometry geo = ol_ckpt_header_geo(&header);
 
@@ -144,6 +146,11 @@ static bool bounded(const struct ol_ckpt_header *header, char *why)
 	if (header->epoch >= OL_EPOCH_MAX)
 		return no(why, "header: epoch %" PRIu32 " is not below %" PRIu32, header->epoch,
 			  OL_EPOCH_MAX);
+	if (header->founded > header->epoch || (header->history == 0) != (header->founded == 0))
+		return no(why,
+			  "header: it is of epoch %" PRIu32 ", and its history %016" PRIx64
+			  " of %" PRIu32,
+			  header->epoch, header->history, header->founded);
 	return true;
 }
 
@@ -178,6 +185,8 @@ bool ol_ckpt_header_whole(const struct ol_ckpt_header *header, uint64_t file_byt
 		.job_id = header->job_id,
 		.version = header->version,
 		.epoch = header->epoch,
+		.history = header->history,
+		.founded = header->founded,
 		.optimizer = header->optimizer,
 	};
 	struct ol_ckpt_header again;

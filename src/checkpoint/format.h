@@ -59,7 +59,10 @@ struct ol_ckpt_header {
 	uint32_t table_crc;
 	uint32_t groups; /* of the rule, at most */
 	uint32_t tensors_bytes; /* of the table of tensors; 0: none */
-	uint8_t reserved[3960]; /* zero */
+	uint64_t history; /* that the content is of; 0: not said … */
+	uint32_t founded; /* … and its epoch */
+	uint32_t none; /* zero */
+	uint8_t reserved[3944]; /* zero */
 	uint64_t partition; /* of a running checkpoint: digest of its blocks; else 0 */
 	uint32_t zero;
 	uint32_t header_crc; /* of all bytes before it */
@@ -68,7 +71,7 @@ struct ol_ckpt_header {
 static_assert(sizeof(struct ol_ckpt_header) == OL_PAGE_BYTES, "a header is a page");
 static_assert(offsetof(struct ol_ckpt_header, format) == 8, "the same in every format");
 static_assert(offsetof(struct ol_ckpt_header, param_count) == 48, "no padding");
-static_assert(offsetof(struct ol_ckpt_header, reserved) == 120, "no padding");
+static_assert(offsetof(struct ol_ckpt_header, reserved) == 136, "no padding");
 static_assert(offsetof(struct ol_ckpt_header, header_crc) == 4092, "the same in every format");
 static_assert(OL_CKPT_BLOCK_BYTES % OL_PAGE_BYTES == 0, "blocks start on pages");
 static_assert(OL_PARAM_COUNT_MAX / OL_CKPT_BLOCK_BYTES * 4 * (1 + OL_STATE_VECTORS_MAX) * 4 <

@@ -28,7 +28,7 @@
  * cannot be read)
  */
 static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name *name,
-		     const struct ol_ckpt_meta *meta, void *content, char *why)
+		     struct ol_ckpt_meta *meta, void *content, char *why)
 {
 	struct ol_ckpt_header header;
 	struct ol_geometry geo;
@@ -55,11 +55,17 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 	else if (!ol_ckpt_fit(&geo, loaded, &meta->geo, meta->tensors, content, why))
 		rc = OL_E_GEOMETRY;
 	free(loaded);
-	return rc;
+	if (rc != 0)
+		return rc;
+	meta->version = header.version;
+	meta->epoch = header.epoch;
+	meta->history = header.history;
+	meta->founded = header.founded;
+	return 0;
 }
 
 static int read_name(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
-		     const struct ol_ckpt_meta *meta, void *content, char *why)
+		     struct ol_ckpt_meta *meta, void *content, char *why)
 {
 	struct ol_ckpt_file file;
 	int rc;
@@ -191,11 +197,8 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
 			continue;
 		}
 		rc = read_name(&folder, &names[i], meta, content, why);
-		if (rc == 0) {
-			meta->epoch = names[i].epoch;
-			meta->version = names[i].version;
+		if (rc == 0)
 			break;
-		}
 		ol_ckpt_name_format(&names[i], text);
 		ol_ckpt_say_unused("checkpoint", text, dir, rc, why);
 		if (rc != OL_E_NO_CHECKPOINT)

@@ -33,10 +33,16 @@
 #include "checkpoint/load.h"
 #include "checkpoint/owner.h"
 #include "checkpoint/running.h"
+#include "checkpoint/write.h"
+
+enum {
+	TAKES_MAX = 2 /* of a shared folder, for one checkpoint */
+};
 
 struct ol_ckpt_writer {
 	char dir[OL_CKPT_DIR_MAX];
-	struct ol_ckpt_owner owner; /* of its files in the folder */
+	struct ol_ckpt_owner owner; /* of its files in the folder; lock below 0: not taken */
+	bool shared; /* the thread takes the folder when it writes */
 	struct ol_ckpt_meta meta; /* version and epoch: of the job */
 	uint32_t keep;
 	struct ol_running *running; /* owned; NULL: a file each time */
@@ -54,12 +60,55 @@ struct ol_ckpt_writer {
 	pthread_t thread;
 };
 
+/* Newer than any name: of the shard's files only what servers left that are gone */
+static struct ol_ckpt_name any_name(const struct ol_ckpt_meta *meta, bool running)
+{
+	return (struct ol_ckpt_name){ .job_id = meta->job_id,
+				      .version = UINT64_MAX,
+				      .epoch = UINT32_MAX,
+				      .shard = meta->geo.shard,
+				      .running = running };
+}
+
+/* Take a shared folder, if it is not this writer's. 0, or an error with its line in the result */
+static int folder_take(struct ol_ckpt_writer *writer)
+{
+	const struct ol_ckpt_name any = any_name(&writer->meta, false);
+	const struct ol_ckpt_name name = ol_ckpt_name_of(&writer->meta);
+	struct ol_ckpt_result *result = &writer->result;
+	struct ol_ckpt_folder folder;
+	char why[OL_CKPT_WHY_MAX];
+	int rc;
+
+	if (writer->owner.lock >= 0)
+		return 0;
+	rc = ol_ckpt_folder_reach(writer->dir, &folder, why);
+	if (rc == 0) {
+		rc = ol_ckpt_owner_take(&folder, &any, &writer->owner);
+		ol_ckpt_folder_close(&folder);
+		if (rc != 0)
+			ol_ckpt_failed(why, rc, "its lock file cannot be made");
+	}
+	if (rc != 0)
+		ol_ckpt_write_say(writer->dir, &name, rc, why, result->err, sizeof(result->err));
+	return rc;
+}
+
 static void write_file(struct ol_ckpt_writer *writer)
 {
 	struct ol_ckpt_result *result = &writer->result;
 
-	result->status = ol_ckpt_write(writer->dir, &writer->meta, writer->copy, writer->keep,
-				       result->err, sizeof(result->err));
+	for (unsigned takes = 0; takes < (writer->shared ? TAKES_MAX : 1); takes++) {
+		result->status = folder_take(writer);
+		if (result->status == 0)
+			result->status =
+				ol_ckpt_write(writer->dir, &writer->meta, writer->copy,
+					      writer->keep, result->err, sizeof(result->err));
+		if (result->status != OL_E_FENCED)
+			break;
+		if (writer->shared) /* another replica has taken it since */
+			ol_ckpt_owner_drop(&writer->owner);
+	}
 	result->bytes = result->status == 0 ? writer->file_bytes : 0;
 	result->whole = result->status == 0;
 }
@@ -166,17 +215,12 @@ static void writer_fini(struct ol_ckpt_writer *writer)
 	free(writer);
 }
 
-static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
+static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep, bool shared,
 		 const struct ol_ckpt_running_opts *running, struct ol_ckpt_writer **ret_writer,
 		 char *err, size_t err_bytes)
 {
-	/* newer than any name: only temporary files of servers that are gone are removed here */
-	struct ol_ckpt_name any = { .job_id = meta->job_id,
-				    .version = UINT64_MAX,
-				    .epoch = UINT32_MAX,
-				    .shard = meta->geo.shard,
-				    .running = running != NULL };
-	struct ol_ckpt_owner owner;
+	const struct ol_ckpt_name any = any_name(meta, running != NULL);
+	struct ol_ckpt_owner owner = { .lock = -1 };
 	struct ol_ckpt_writer *writer;
 	struct ol_ckpt_folder folder;
 	char why[OL_CKPT_WHY_MAX];
@@ -193,8 +237,9 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 			 ol_status_str(rc), dir);
 		return rc;
 	}
-	rc = ol_ckpt_owner_take(&folder, &any, &owner);
-	if (rc == 0)
+	if (!shared)
+		rc = ol_ckpt_owner_take(&folder, &any, &owner);
+	if (rc == 0 && !shared)
 		ol_ckpt_folder_sweep(&folder, &any, UINT32_MAX);
 	ol_ckpt_folder_close(&folder);
 	if (rc != 0) {
@@ -211,6 +256,7 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 	writer = calloc(1, sizeof(*writer));
 	if (writer != NULL) {
 		writer->owner = owner;
+		writer->shared = shared;
 		rc = writer_init(writer, dir, meta, keep, running);
 		if (rc != 0)
 			free(writer);
@@ -234,14 +280,20 @@ static int start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep
 int ol_ckpt_writer_start(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
 			 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
 {
-	return start(dir, meta, keep, NULL, ret_writer, err, err_bytes);
+	return start(dir, meta, keep, false, NULL, ret_writer, err, err_bytes);
+}
+
+int ol_ckpt_writer_start_shared(const char *dir, const struct ol_ckpt_meta *meta, uint32_t keep,
+				struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
+{
+	return start(dir, meta, keep, true, NULL, ret_writer, err, err_bytes);
 }
 
 int ol_ckpt_writer_start_running(const char *dir, const struct ol_ckpt_meta *meta,
 				 const struct ol_ckpt_running_opts *opts,
 				 struct ol_ckpt_writer **ret_writer, char *err, size_t err_bytes)
 {
-	return start(dir, meta, 1, opts, ret_writer, err, err_bytes);
+	return start(dir, meta, 1, false, opts, ret_writer, err, err_bytes);
 }
 
 static bool begin(struct ol_ckpt_writer *writer, const void *content, uint64_t version,
@@ -258,6 +310,14 @@ static bool begin(struct ol_ckpt_writer *writer, const void *content, uint64_t v
 	atomic_store_explicit(&writer->state, OL_CKPT_COPYING, memory_order_release);
 	sem_post(&writer->wake);
 	return true;
+}
+
+void ol_ckpt_writer_history(struct ol_ckpt_writer *writer, uint64_t history, uint32_t founded)
+{
+	if (atomic_load_explicit(&writer->state, memory_order_acquire) != OL_CKPT_IDLE)
+		return;
+	writer->meta.history = history;
+	writer->meta.founded = founded;
 }
 
 bool ol_ckpt_writer_begin(struct ol_ckpt_writer *writer, const void *content, uint64_t version,

@@ -82,6 +82,12 @@ enum ol_late {
 	OL_LATE_NEXT,
 };
 
+/* Which replicas of a chain write its checkpoints, of committed versions */
+enum ol_checkpoint_by {
+	OL_CHECKPOINT_BY_TAIL, /* the tail: one file of each version */
+	OL_CHECKPOINT_BY_EACH, /* each full replica: for folders that are on disks of their own */
+};
+
 /* What a checkpoint saves. All but FULL write into one running checkpoint. */
 enum ol_selection {
 	OL_SELECT_FULL, /* everything, into a new file */
@@ -154,7 +160,8 @@ struct ol_server_opts {
 	uint32_t checkpoint_keep; /* number of checkpoints kept, the newest; default 3 */
 	uint64_t job_id; /* a checkpoint of another job is refused */
 	/* The server is a replica of a chain: as in struct ol_worker_opts. NULL: a server without
-	   replicas, which may have checkpoints. */
+	   replicas. A chain has full checkpoints only; the folder may be one that all replicas
+	   share. With `refound` a job outlives all its replicas by them. */
 	const char *coordinator;
 	const char *job; /* NULL: "outlast" */
 	uint32_t replicas; /* wanted in the chain, 1 … 8; a new chain starts when all have come;
@@ -247,6 +254,7 @@ struct ol_server_opts {
 	uint32_t
 		tensors_room; /* bytes that each snapshot has for the table of tensors; 0: as many as
 				  `tensors` takes, or 65536 with init_worker */
+	enum ol_checkpoint_by checkpoint_by; /* default TAIL */
 };
 
 enum {

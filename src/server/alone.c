@@ -26,7 +26,7 @@ static bool step_apply(void *arg, uint64_t now_ns)
 
 	if (!ol_ingest_apply(&server->ingest, now_ns))
 		return false;
-	ol_save_progress(&server->saving, now_ns);
+	ol_serve_save(server, now_ns);
 	return true;
 }
 
@@ -72,6 +72,12 @@ static void do_nothing(struct ol_server *server, uint64_t now_ns)
 	(void)now_ns;
 }
 
+static uint64_t saves(const struct ol_server *server)
+{
+	(void)server;
+	return OL_SAVE_ALL;
+}
+
 static bool is_last(const struct ol_server *server)
 {
 	(void)server;
@@ -91,5 +97,6 @@ const struct ol_chain_kind ol_chain_alone = {
 	.has_news = has_news,
 	.look = do_nothing,
 	.tick = do_nothing,
+	.saves = saves,
 	.is_last = is_last,
 };

@@ -151,6 +151,7 @@ static OL_HOT int entry_apply(void *arg, uint64_t version)
 			  replica->chain.role);
 	}
 	ol_probe2(entry_applied, server->opts.shard, version);
+	ol_serve_save(server, replica->now_ns);
 	return 0;
 }
 
@@ -187,6 +188,7 @@ static void commit_tell(void *arg, uint64_t version)
 		state->status = 0;
 		ol_ingest_ack(&server->ingest, session, parts[i].slot, replica->now_ns);
 	}
+	ol_serve_save(server, replica->now_ns);
 }
 
 /*
@@ -230,9 +232,11 @@ static void strict_viewed(void *arg, enum ol_chain_role was)
 static int chain_found(void *arg, char *err, size_t err_bytes)
 {
 	struct ol_server *server = arg;
+	const struct ol_view *view = &server->replica.chain.view;
 	int rc = ol_serve_begin(server, err, err_bytes);
 
-	server->restoring.sources.begins = server->replica.chain.view.founded == 1;
+	/* its first history: nothing can be newer than the first weights */
+	server->restoring.sources.begins = view->history == view->origin;
 	return rc;
 }
 
@@ -325,6 +329,17 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 	return 0;
 }
 
+/* A chain that this server founds has an epoch above its folder's checkpoints, so that those to come are newer */
+static uint32_t first_epoch(const struct ol_server *server)
+{
+	struct ol_ckpt_meta meta = ol_save_meta(&server->saving);
+
+	if (server->opts.checkpoint_dir == NULL ||
+	    !ol_ckpt_newest(server->opts.checkpoint_dir, &meta) || meta.epoch >= OL_EPOCH_MAX - 1)
+		return 1;
+	return meta.epoch + 1;
+}
+
 static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 {
 	struct ol_replica *replica = &server->replica;
@@ -344,6 +359,7 @@ static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 					    .oldest = ol_wire_own.oldest,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
+	replica->first_epoch = first_epoch(server);
 	rc = job_digest(server, &replica->self.job);
 	if (rc == 0)
 		return ol_replica_open(replica, err, err_bytes);
@@ -523,6 +539,7 @@ static bool periodic_step(void *arg, uint64_t now_ns)
 
 	if (!ol_ingest_apply(&server->ingest, now_ns))
 		return false;
+	ol_serve_save(server, now_ns);
 	ol_successor_offer(&server->replica, now_ns);
 	return true;
 }
@@ -594,6 +611,34 @@ static void chain_tick(struct ol_server *server, uint64_t now_ns)
 	ol_replica_tick(&server->replica, now_ns);
 }
 
+/* Does this replica write checkpoints? */
+static bool is_writer(const struct ol_server *server)
+{
+	switch (server->replica.chain.role) {
+	case OL_CHAIN_TAIL:
+	case OL_CHAIN_ONLY:
+		return true;
+	case OL_CHAIN_HEAD:
+	case OL_CHAIN_MIDDLE:
+		return server->opts.checkpoint_by == OL_CHECKPOINT_BY_EACH;
+	case OL_CHAIN_NONE:
+	case OL_CHAIN_JOINING:
+		break;
+	}
+	return false;
+}
+
+static uint64_t strict_saves(const struct ol_server *server)
+{
+	return is_writer(server) ? server->replica.chain.committed : OL_SAVE_NONE;
+}
+
+/* Nothing is committed there */
+static uint64_t periodic_saves(const struct ol_server *server)
+{
+	return is_writer(server) ? OL_SAVE_ALL : OL_SAVE_NONE;
+}
+
 /* The last replica of a chain that is never founded anew: only it has the committed state */
 static bool is_last(const struct ol_server *server)
 {
@@ -620,6 +665,7 @@ const struct ol_chain_kind ol_chain_strict = {
 		   .step = strict_step },
 	.host = &strict_host,
 	.open = chain_open,
+	.saves = strict_saves,
 	OF_BOTH,
 };
 
@@ -630,5 +676,6 @@ const struct ol_chain_kind ol_chain_periodic = {
 		   .step = periodic_step },
 	.host = &periodic_host,
 	.open = periodic_open,
+	.saves = periodic_saves,
 	OF_BOTH,
 };

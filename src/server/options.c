@@ -104,6 +104,15 @@ static bool key_serves(const char *job_key, bool observers)
 	       (holder == OL_HOLDER_JOB || (observers && holder == OL_HOLDER_OBSERVER));
 }
 
+static const char *chain_fault(const struct ol_server_opts *opts)
+{
+	if (opts->replicas == 0 || opts->replicas > OL_REPLICAS_MAX)
+		return "replicas is not between 1 and 8";
+	if (opts->checkpoint_dir != NULL && opts->selection != OL_SELECT_FULL)
+		return "selection beside a coordinator: a chain has full checkpoints only";
+	return ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0);
+}
+
 const char *ol_server_opts_fault(const struct ol_server_opts *opts, bool read_only,
 				 char why[OL_OPTS_WHY_MAX])
 {
@@ -133,14 +142,10 @@ const char *ol_server_opts_fault(const struct ol_server_opts *opts, bool read_on
 		what = "heartbeat_ms is 0";
 	else if (opts->lease_ms != 0 && opts->lease_ms < 4 * opts->heartbeat_ms)
 		what = "lease_ms is less than 4 times heartbeat_ms";
-	else if (opts->coordinator != NULL &&
-		 (opts->replicas == 0 || opts->replicas > OL_REPLICAS_MAX))
-		what = "replicas is not between 1 and 8";
-	else if (opts->coordinator != NULL && opts->checkpoint_dir != NULL)
-		what = "checkpoint_dir beside a coordinator: a chain has no checkpoints";
-	else if (opts->coordinator != NULL &&
-		 ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0) != NULL)
-		what = ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0);
+	else if (opts->coordinator != NULL && chain_fault(opts) != NULL)
+		what = chain_fault(opts);
+	else if (opts->checkpoint_by > OL_CHECKPOINT_BY_EACH)
+		what = "checkpoint_by has no such value";
 	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)
 		what = "restore or replay has no such value";
 	else if (opts->checkpoint_dir != NULL && opts->checkpoint_keep == 0)

@@ -84,6 +84,12 @@ static int server_fence(struct ol_server *server, uint64_t gap_ns)
 	return OL_E_FENCED;
 }
 
+static void last_save(struct ol_server *server)
+{
+	if (!server->restoring.active && server->saving.writer != NULL)
+		ol_save_finish(&server->saving, server->kind->saves(server));
+}
+
 /*
  * The device died, and with it every session: nobody can reach this process again. It has its
  * weights yet, so what a server alone has published goes into a last checkpoint, as at a stop. A
@@ -92,8 +98,7 @@ static int server_fence(struct ol_server *server, uint64_t gap_ns)
 static int server_lose_device(struct ol_server *server)
 {
 	server_end(server, OL_E_DEVICE);
-	if (!server->restoring.active)
-		ol_save_finish(&server->saving);
+	last_save(server);
 	ol_log(OL_LOG_WARN,
 	       "server %s: it ends without its device, at version %llu: start it again",
 	       server->addr, (unsigned long long)server->store.version);
@@ -265,8 +270,7 @@ static int loop_run(struct ol_server *server)
 			return rc;
 		loop.turn_ns = ol_clock_ns();
 	}
-	if (!server->restoring.active)
-		ol_save_finish(&server->saving);
+	last_save(server);
 	return 0;
 }
 

@@ -139,8 +139,11 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 		return full_rc;
 	rc = ol_ckpt_read_running(opts->checkpoint_dir, &restoring->saving->blocks,
 				  full_rc == 0 ? meta : NULL, &running, content);
-	if (rc == 0)
+	if (rc == 0) {
 		*meta = running;
+		meta->history = 0;
+		meta->founded = 0;
+	}
 	if (rc == 0 || rc == -ENOENT || (rc == OL_E_NO_CHECKPOINT && full_rc == 0))
 		return rc == 0 ? 0 : full_rc;
 	return rc;
@@ -158,6 +161,8 @@ static bool checkpoint_load(struct ol_restoring *restoring, int *ret_rc, char *e
 		restoring->sources.floor = true;
 		restoring->sources.floor_epoch = meta.epoch;
 		restoring->sources.floor_version = meta.version;
+		restoring->sources.floor_of =
+			(struct ol_vouched){ .history = meta.history, .founded = meta.founded };
 		return true;
 	}
 	/* a checkpoint that cannot be read may be the newest source */

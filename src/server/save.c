@@ -13,6 +13,11 @@
  * with one shard all that the disk takes). After IN_TIME checkpoints without a skip the stride is halved again. The multiples of the slowest
  * server's stride are then written by all, however fast each is.
  *
+ * Of a chain its tail writes, or each full replica (checkpoint_by). What a replica has applied may not be
+ * committed yet: a snapshot that is due stays pinned until it is, so no checkpoint has what the chain may
+ * still lose. The name has the view's epoch: of a replica that does not know yet that the chain went on
+ * without it, a checkpoint is older than the chain's, and holds only what the chain has, too.
+ *
  * A running checkpoint saves `fraction` of its blocks every `fraction` of the interval. The
  * writer's thread measures and chooses the blocks too, on the pinned snapshot.
  */
@@ -115,6 +120,10 @@ static int writer_start(struct ol_saving *saving, char *err, size_t err_bytes)
 		return running_start(saving, &meta, err, err_bytes);
 	saving->interval = (double)opts->checkpoint_steps;
 	saving->stride = 1;
+	if (opts->coordinator != NULL)
+		return ol_ckpt_writer_start_shared(opts->checkpoint_dir, &meta,
+						   opts->checkpoint_keep, &saving->writer, err,
+						   err_bytes);
 	return ol_ckpt_writer_start(opts->checkpoint_dir, &meta, opts->checkpoint_keep,
 				    &saving->writer, err, err_bytes);
 }
@@ -198,7 +207,7 @@ static enum ol_ckpt_state writer_state(struct ol_saving *saving)
 	struct ol_ckpt_result result;
 	enum ol_ckpt_state state = ol_ckpt_writer_poll(saving->writer, &result);
 
-	if (state != OL_CKPT_COPYING)
+	if (state != OL_CKPT_COPYING && saving->held == 0)
 		saving->pinned = -1;
 	if (state != OL_CKPT_DONE)
 		return state;
@@ -208,7 +217,7 @@ static enum ol_ckpt_state writer_state(struct ol_saving *saving)
 
 unsigned ol_save_pinned(struct ol_saving *saving)
 {
-	if (saving->pinned < 0 || writer_state(saving) != OL_CKPT_COPYING)
+	if (saving->pinned < 0 || (writer_state(saving) != OL_CKPT_COPYING && saving->held == 0))
 		return 0;
 	return 1u << saving->pinned;
 }
@@ -255,20 +264,22 @@ static void stride_set(struct ol_saving *saving, bool in_time)
 }
 
 /* Returns false if the writer is busy: then it is skipped. */
-static bool save_begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
+static bool save_begin(struct ol_saving *saving, uint64_t now_ns, uint32_t snapshot,
+		       uint64_t version, bool whole)
 {
-	const void *content = ol_store_content(saving->store, saving->store->snapshot);
-	uint64_t version = saving->store->version;
+	const void *content = ol_store_content(saving->store, snapshot);
 	bool begun;
 
 	saving->version = version;
 	saving->begun_ns = now_ns;
 	saving->first = false;
+	if (saving->opts->selection == OL_SELECT_FULL)
+		ol_ckpt_writer_history(saving->writer, saving->what.history, saving->what.founded);
 	begun = whole ? ol_ckpt_writer_begin_whole(saving->writer, content, version,
 						   saving->opts->epoch)
 		      : ol_ckpt_writer_begin(saving->writer, content, version, saving->opts->epoch);
 	if (begun) {
-		saving->pinned = (int)saving->store->snapshot;
+		saving->pinned = (int)snapshot;
 		saving->taken_ns = now_ns;
 	} else {
 		ol_counter_add(&saving->store->board->checkpoints_skipped, 1);
@@ -276,15 +287,41 @@ static bool save_begin(struct ol_saving *saving, uint64_t now_ns, bool whole)
 	return begun;
 }
 
-void ol_save_progress(struct ol_saving *saving, uint64_t now_ns)
+/* The snapshot that waits is saved once it is committed, if this replica writes then */
+static void held_progress(struct ol_saving *saving, uint64_t now_ns, uint64_t most)
 {
+	const uint32_t snapshot = (uint32_t)saving->pinned;
+	const uint64_t version = saving->held;
+
+	if (most != OL_SAVE_NONE && version > most)
+		return;
+	saving->held = 0;
+	saving->pinned = -1;
+	if (most != OL_SAVE_NONE)
+		stride_set(saving, save_begin(saving, now_ns, snapshot, version, false));
+}
+
+void ol_save_progress(struct ol_saving *saving, uint64_t now_ns, uint64_t most)
+{
+	const struct ol_store *store = saving->store;
+
 	if (saving->writer == NULL)
 		return;
 	(void)writer_state(saving);
-	if (!save_is_due(saving, now_ns))
+	if (saving->held != 0) {
+		held_progress(saving, now_ns, most);
+		return;
+	}
+	if (most == OL_SAVE_NONE || !save_is_due(saving, now_ns))
 		return;
 	if (!thinned(saving)) {
-		stride_set(saving, save_begin(saving, now_ns, false));
+		if (store->version <= most) {
+			stride_set(saving, save_begin(saving, now_ns, store->snapshot,
+						      store->version, false));
+		} else if (saving->pinned < 0) {
+			saving->held = store->version;
+			saving->pinned = (int)store->snapshot;
+		}
 		return;
 	}
 	saving->version = saving->store->version;
@@ -297,15 +334,17 @@ static void writer_finish(struct ol_saving *saving)
 		ol_ckpt_writer_wait(saving->writer);
 }
 
-void ol_save_finish(struct ol_saving *saving)
+void ol_save_finish(struct ol_saving *saving, uint64_t most)
 {
-	if (saving->writer == NULL)
+	if (saving->writer == NULL || most == OL_SAVE_NONE || saving->store->version > most)
 		return;
+	saving->held = 0;
 	writer_finish(saving);
 	if (ol_word_load(&saving->store->board->checkpoint_version) == saving->store->version &&
 	    saving->whole)
 		return;
-	(void)save_begin(saving, ol_clock_ns(),
-			 true); /* in the writer's thread, which blocks signals */
+	/* in the writer's thread, which blocks signals */
+	(void)save_begin(saving, ol_clock_ns(), saving->store->snapshot, saving->store->version,
+			 true);
 	writer_finish(saving);
 }

@@ -16,12 +16,16 @@ struct ol_saving {
 	const struct ol_server_opts *opts;
 	struct ol_store *store;
 	const char *addr;
+	/* What it serves is of; the version is not used */
+	struct ol_vouched what;
 
 	struct ol_ckpt_writer *writer; /* NULL: no checkpoints */
 	uint64_t version; /* of the last one begun, or restored from */
 	uint64_t begun_ns;
 	uint64_t taken_ns; /* when the content of the last one that the writer took was in force */
-	int pinned; /* snapshot that is being copied, -1: none */
+	int pinned; /* snapshot that is being copied, or is to be; -1: none */
+	uint64_t
+		held; /* version in it that is not committed yet, and is saved when it is; 0: none */
 	/* A running checkpoint; selection is FULL if there is none, or no folder. */
 	struct ol_ckpt_blocks blocks;
 	struct ol_selector *selector; /* used by the writer's thread if there is a writer */
@@ -40,13 +44,18 @@ struct ol_saving {
 struct ol_ckpt_meta ol_save_meta(const struct ol_saving *saving);
 /* ol_save_open -- make the partition into blocks, and the writer; 0 or a code with a line in err */
 int ol_save_open(struct ol_saving *saving, char *err, size_t err_bytes);
-/* ol_save_progress -- take the result of the last checkpoint, begin one if it is due */
-void ol_save_progress(struct ol_saving *saving, uint64_t now_ns);
+/* What a server may save, for ol_save_progress() */
+#define OL_SAVE_NONE UINT64_C(0) /* another replica writes */
+#define OL_SAVE_ALL  UINT64_MAX
+/* ol_save_progress -- take the result of the last checkpoint, begin one if it is due; most: the newest
+ * version that is committed, or one of the above */
+void ol_save_progress(struct ol_saving *saving, uint64_t now_ns, uint64_t most);
 /* ol_save_pinned -- the snapshot that must not be overwritten yet, as a mask */
 unsigned ol_save_pinned(struct ol_saving *saving);
 /* ol_save_stop -- wait for the writer, end it */
 void ol_save_stop(struct ol_saving *saving);
-/* ol_save_finish -- wait for the checkpoint that is being written; then write the newest version */
-void ol_save_finish(struct ol_saving *saving);
+/* ol_save_finish -- wait for the checkpoint that is being written; then write the newest version, if it is
+ * not above `most` */
+void ol_save_finish(struct ol_saving *saving, uint64_t most);
 
 #endif /* OL_SERVER_SAVE_H */

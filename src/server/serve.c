@@ -101,6 +101,7 @@ static void serving_begin(struct ol_server *server, const struct ol_restore_resu
 	ol_word_store(&board->ready_ns, now_ns);
 	server->kind->history(server, &what);
 	what.version = server->store.version;
+	server->saving.what = what;
 	ol_voucher_begin(server->voucher, &what,
 			 ol_store_content(&server->store, server->store.snapshot));
 	server->kind->on_ready(server, now_ns);

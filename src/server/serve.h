@@ -58,6 +58,8 @@ struct ol_chain_kind {
 	bool (*has_news)(const struct ol_server *server);
 	void (*look)(struct ol_server *server, uint64_t now_ns);
 	void (*tick)(struct ol_server *server, uint64_t now_ns);
+	/* The newest version that this server may save, or as in save.h; NULL: it has no checkpoints */
+	uint64_t (*saves)(const struct ol_server *server);
 	/* Nobody can have taken this server's place, however long it stood still */
 	bool (*is_last)(const struct ol_server *server);
 };
@@ -124,6 +126,13 @@ struct ol_server {
 	_Atomic int running; /* a thread is in ol_server_run() */
 	_Atomic int stopping;
 };
+
+/* ol_serve_save -- a version was published, or committed, or it is time to look: save it if that is due */
+static inline void ol_serve_save(struct ol_server *server, uint64_t now_ns)
+{
+	if (server->saving.writer != NULL)
+		ol_save_progress(&server->saving, now_ns, server->kind->saves(server));
+}
 
 /* ol_serve_join -- give each part its pointers to the others; again when one changes */
 void ol_serve_join(struct ol_server *server);

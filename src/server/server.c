@@ -617,7 +617,7 @@ void ol_server_tick(struct ol_server *server, uint64_t now_ns)
 	ol_serve_restore(server, now_ns);
 	ol_ingest_progress(&server->ingest, now_ns);
 	if (!server->restoring.active)
-		ol_save_progress(&server->saving, now_ns);
+		ol_serve_save(server, now_ns);
 }
 
 const char *ol_server_addr(const struct ol_server *server)

@@ -82,7 +82,8 @@ static struct ol_source best_of(const struct ol_sources *sources)
 									  sources->store,
 									  OL_SOURCE_CHECKPOINT) +
 								  sizeof(struct ol_snapshot_head));
-		best.epoch = sources->floor_epoch;
+		best.history = sources->floor_of.history;
+		best.epoch = best.history != 0 ? sources->floor_of.founded : sources->floor_epoch;
 		best.version = sources->floor_version;
 	}
 	best = source_weigh(sources, best);

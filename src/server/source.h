@@ -25,6 +25,7 @@ struct ol_sources {
 	bool begins; /* the job begins here: nothing can be newer than the initial weights */
 	bool floor; /* a checkpoint is in snapshot 0: a mirror must be newer */
 	uint32_t floor_epoch;
+	struct ol_vouched floor_of; /* its history, as mirrors call it; 0: not known */
 	uint64_t floor_version;
 	uint64_t since_ns; /* when the last worker in `came` was added; 0: no worker is connected */
 	uint64_t came[OL_WORKERS_MAX / 64]; /* ids that prolonged the wait: each does so once */
@@ -35,7 +36,7 @@ struct ol_sources {
 struct ol_source {
 	struct ol_session *session; /* whose mirror it is; NULL: checkpoint or initial weights */
 	const struct ol_applied *table; /* NULL: initial weights */
-	uint64_t history; /* 0: not known, as of a checkpoint */
+	uint64_t history; /* 0: not known, as of a running checkpoint */
 	uint64_t version;
 	uint32_t epoch;
 	uint64_t grads;

@@ -24,7 +24,7 @@ bad "period without chain" 2 "outlast train: --replicate-every: *needs --durabil
 	"${train[@]}" --replicate-every 100
 bad "coordinator without chain" 2 "outlast train: --coordinator: *needs --durability chain*" \
 	"${train[@]}" --coordinator @nowhere
-bad "checkpoints of a chain" 2 "outlast train: --checkpoint: *needs --durability checkpoint*" \
+bad "checkpoints of a chain" 2 "outlast train: --checkpoint: *beside --durability chain is for outlast serve*" \
 	"${train[@]}" --durability chain --checkpoint every=5s
 bad "a server of a chain" 2 "outlast train: --kill: *server0@3s*head0*" \
 	"${train[@]}" --durability chain --kill server0@3s

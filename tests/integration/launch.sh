@@ -69,6 +69,17 @@ ended "$launcher" 0 "--resume"
 same "--resume" again
 said again 'goes on from version' || fail "--resume: begins anew: $(cat "$tmp/again.err")"
 
+# the same of a chain: its tail has saved what was committed, and another coordinator knows nothing of it
+beside=(--replicas 2 --checkpoint "every=100steps,dir=$tmp/beside")
+launched chained "${job[@]}" --workers 2 "${beside[@]}" --requeue "${work[@]}"
+wait_said chained '^\[worker [01]\] worker . at dir:' 2
+kill -USR1 "$launcher"
+ended "$launcher" 11 "SIGUSR1, a chain"
+launched chained2 "${job[@]}" --workers 2 "${beside[@]}" --resume "${work[@]}"
+ended "$launcher" 0 "--resume, a chain"
+same "--resume, a chain" chained2
+said chained2 'goes on from version' || fail "--resume, a chain: begins anew: $(cat "$tmp/chained2.err")"
+
 # signals: in order, and at once
 launched asked "${job[@]}" --workers 2 -- outlast work --steps 0 --pace 60
 wait_said asked '^\[worker [01]\] worker . at @' 2

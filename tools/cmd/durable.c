@@ -31,6 +31,23 @@ enum {
 
 static const double FRACTION_DEFAULT = 0.125;
 
+static const char *const writers[] = {
+	[OL_CHECKPOINT_BY_TAIL] = "tail",
+	[OL_CHECKPOINT_BY_EACH] = "each",
+};
+
+static const char *by_parse(const char *value, struct ol_ckpt_set *set)
+{
+	for (size_t i = 0; i < sizeof(writers) / sizeof(writers[0]); i++) {
+		if (strcmp(value, writers[i]) == 0) {
+			set->by = (enum ol_checkpoint_by)i;
+			set->by_given = true;
+			return NULL;
+		}
+	}
+	return "needs tail or each behind by=";
+}
+
 static const char *every_parse(const char *value, struct ol_ckpt_set *set)
 {
 	size_t digits = strspn(value, "0123456789");
@@ -131,6 +148,8 @@ static const char *word_parse(const char *word, struct ol_ckpt_set *set)
 		return keep_parse(word + 5, set);
 	if (strncmp(word, "dir=", 4) == 0)
 		return dir_parse(word + 4, set);
+	if (strncmp(word, "by=", 3) == 0)
+		return by_parse(word + 3, set);
 	return "is not every=100steps|5s,dir=DIR,keep=3 or priority|round-robin|random,r=1/8";
 }
 
@@ -167,6 +186,9 @@ const char *ol_ckpt_set_text(const struct ol_ckpt_set *set, char text[OL_CKPT_TE
 		len = snprintf(at, left, ",keep=%" PRIu32, set->keep);
 	else
 		len = snprintf(at, left, ",%s,r=%.30f", selections[set->selection], set->fraction);
+	at += len;
+	left -= (size_t)len;
+	len = set->by_given ? snprintf(at, left, ",by=%s", writers[set->by]) : 0;
 	if (set->dir[0] != '\0')
 		snprintf(at + len, left - (size_t)len, ",dir=%s", set->dir);
 	return text;

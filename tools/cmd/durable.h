@@ -6,6 +6,7 @@
 #ifndef CMD_DURABLE_H
 #define CMD_DURABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +20,7 @@ enum {
 /*
  * every=100steps|every=5s,dir=DIR,keep=3; in any order. A running checkpoint has priority,
  * round-robin or random, and r=1/8 (or 0.125) instead of keep: each turn saves this part, every
- * r * every.
+ * r * every. Of a chain by=tail or by=each says which replicas write.
  */
 struct ol_ckpt_set {
 	uint64_t steps; /* 0: by time */
@@ -27,6 +28,8 @@ struct ol_ckpt_set {
 	uint32_t keep;
 	enum ol_selection selection;
 	double fraction; /* r; 1 if selection is FULL */
+	enum ol_checkpoint_by by;
+	bool by_given;
 	char dir[OL_CKPT_FOLDER_MAX]; /* "": not given */
 };
 

@@ -228,11 +228,13 @@ static const struct ol_conf_field durable_fields[] = {
 		ol_set_durable, durability, "none", durabilities,
 		"none: the workers' last weights; checkpoint: files as well; chain: replicas of "
 		"each server"),
-	OL_ROW_STR(ol_set_durable, checkpoint, NULL,
-		   "every=100steps or every=5s, dir=DIR and keep=3, in any order with commas "
-		   "between; needs --durability checkpoint. priority (round-robin, random) and "
-		   "r=1/8 instead of keep: a running checkpoint: of one file that part of the "
-		   "blocks, those that moved most (the next, any), every r * every"),
+	OL_ROW_STR(
+		ol_set_durable, checkpoint, NULL,
+		"every=100steps or every=5s, dir=DIR and keep=3, in any order with commas "
+		"between; needs --durability checkpoint, or chain: then the tail writes, or with "
+		"by=each every replica, for folders on disks of their own. priority (round-robin, "
+		"random) and r=1/8 instead of keep: a running checkpoint: of one file that part "
+		"of the blocks, those that moved most (the next, any), every r * every"),
 	OL_ROW_CHOICE(
 		ol_set_durable, replay, "mean", replays,
 		"what m gradients that a worker summed up meanwhile become: each: m steps at "
@@ -458,12 +460,24 @@ int ol_settings_durable_check(struct ol_settings *settings, const struct ol_set_
 
 	if (ol_ckpt_set_parse(set->checkpoint, ret_ckpt, err, sizeof(err)) != 0)
 		return ol_settings_fail(settings, "checkpoint", err);
-	if (set->durability == OL_DURABILITY_CHECKPOINT)
+	if (set->durability == OL_DURABILITY_CHAIN && ret_ckpt->selection != OL_SELECT_FULL)
+		return ol_settings_fail(
+			settings, "checkpoint",
+			"asks for a running one: beside a chain there are full ones only");
+	if (set->durability != OL_DURABILITY_CHAIN && ret_ckpt->by_given)
+		return ol_settings_fail(
+			settings, "checkpoint",
+			"says which replicas write (by=): that needs --durability chain");
+	if (set->durability == OL_DURABILITY_CHECKPOINT ||
+	    (set->durability == OL_DURABILITY_CHAIN && set->checkpoint != NULL))
 		return 0;
 	if (set->checkpoint != NULL)
-		return ol_settings_fail(settings, "checkpoint", "needs --durability checkpoint");
+		return ol_settings_fail(settings, "checkpoint",
+					"needs --durability checkpoint, or chain");
 	if (set->restore == OL_RESTORE_CHECKPOINT)
-		return ol_settings_fail(settings, "restore", "needs --durability checkpoint");
+		return ol_settings_fail(
+			settings, "restore",
+			"needs --durability checkpoint, or chain with --checkpoint");
 	return 0;
 }
 

@@ -424,22 +424,29 @@ static int durable_check(struct launch *launch)
 {
 	struct launch_set *set = &launch->set;
 	struct ol_ckpt_set ckpt;
-	int rc = ol_settings_durable_check(&launch->settings, &set->durable, &ckpt);
-	bool has_files = set->durable.durability == OL_DURABILITY_CHECKPOINT;
+	bool has_files;
+	int rc;
 
+	if (launch->has_chains && !ol_conf_is_set(launch->settings.conf, "durability"))
+		set->durable.durability = OL_DURABILITY_CHAIN;
+	rc = ol_settings_durable_check(&launch->settings, &set->durable, &ckpt);
+	has_files = set->durable.durability == OL_DURABILITY_CHECKPOINT ||
+		    (launch->has_chains && set->durable.checkpoint != NULL);
 	if (rc != 0)
 		return rc;
-	if (set->durable.durability == OL_DURABILITY_NONE && launch->shape.replicas > 1 &&
-	    ol_conf_is_set(launch->settings.conf, "durability"))
-		return ol_settings_fail(&launch->settings, "durability",
-					"is what a job without replicas has: leave it out, or give "
-					"--replicas 1");
+	if (set->durable.durability != OL_DURABILITY_CHAIN && launch->has_chains)
+		return ol_settings_fail(
+			&launch->settings, "durability",
+			"is what a job without replicas has: leave it out, as replicas "
+			"may have --checkpoint too; or give --replicas 1 and no "
+			"--coordinator");
 	if (has_files && ckpt.dir[0] == '\0')
 		return ol_settings_fail(&launch->settings, "checkpoint",
 					"names no folder: add dir=DIR");
 	if (set->resume && !has_files)
 		return ol_settings_fail(&launch->settings, "resume",
-					"needs --durability checkpoint");
+					launch->has_chains ? "needs --checkpoint"
+							   : "needs --durability checkpoint");
 	if (has_files && !set->resume && variable_number("SLURM_RESTART_COUNT") > 0) {
 		set->resume = true;
 		launch_note("Slurm has started this job again: it goes on from its checkpoints");

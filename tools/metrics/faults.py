@@ -230,7 +230,7 @@ def peers_refused(s: Scene) -> Iterator[None]:
 def turn_long(s: Scene) -> Iterator[None]:
     """Braked while it has work; a pause in its sleep is no turn."""
     server = s.alone.servers[0]
-    s.alone.crew.say(pause=0.01)
+    s.alone.crew.say(pause=0)
     with contextlib.suppress(TimeoutError), braked(server):
         scene.until("a turn is long", lambda: s.alone.exporter.value("outlast_turn_max_seconds") > 1)
     s.alone.crew.say(pause=0.25)

@@ -246,9 +246,12 @@ static int sandbox_enter(const struct serve *serve)
 
 static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 {
-	const struct serve_set *set = &serve->set;
-	int rc = ol_settings_durable_check(&serve->settings, &set->durable, &serve->ckpt);
+	struct serve_set *set = &serve->set;
+	int rc;
 
+	if (set->coord.coordinator != NULL)
+		set->durable.durability = OL_DURABILITY_CHAIN;
+	rc = ol_settings_durable_check(&serve->settings, &set->durable, &serve->ckpt);
 	if (rc != 0)
 		return rc;
 	opts->epoch = set->epoch;
@@ -262,7 +265,8 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	if (set->durable.durability == OL_DURABILITY_CHAIN && set->coord.coordinator == NULL)
 		return ol_settings_fail(&serve->settings, "durability",
 					"needs --coordinator: where the views of chains are");
-	if (set->durable.durability != OL_DURABILITY_CHECKPOINT)
+	if (set->durable.durability != OL_DURABILITY_CHECKPOINT &&
+	    (set->durable.durability != OL_DURABILITY_CHAIN || set->durable.checkpoint == NULL))
 		return 0;
 	if (serve->ckpt.dir[0] == '\0')
 		return ol_settings_fail(&serve->settings, "checkpoint",
@@ -271,6 +275,7 @@ static int durable_opts(struct serve *serve, struct ol_server_opts *opts)
 	opts->checkpoint_steps = serve->ckpt.steps;
 	opts->checkpoint_ms = serve->ckpt.ms;
 	opts->checkpoint_keep = serve->ckpt.keep;
+	opts->checkpoint_by = serve->ckpt.by;
 	opts->selection = serve->ckpt.selection;
 	opts->fraction = serve->ckpt.fraction;
 	opts->blocks = serve->first.blocks;
@@ -289,11 +294,12 @@ static int chain_check(struct serve *serve)
 	if (serve->set.report_fd != 0) /* outlast train decides, not the environment */
 		return 0;
 	if (serve->set.coord.coordinator != NULL) {
-		if (serve->set.durable.durability == OL_DURABILITY_NONE &&
+		if (serve->set.durable.durability != OL_DURABILITY_CHAIN &&
 		    ol_conf_is_set(conf, "durability"))
 			return ol_settings_fail(&serve->settings, "durability",
 						"does not go with --coordinator, which makes a "
-						"chain: give one of the two");
+						"chain: give one of the two; with --checkpoint a "
+						"chain has checkpoints, too");
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -425,11 +431,12 @@ static void gone_text(const struct serve *serve, const struct ol_chain_info *inf
 
 	if (info->count > 1)
 		snprintf(who, sizeof(who), "all %u replicas of its chain are", info->count);
-	snprintf(text, WAIT_TEXT_MAX,
-		 "shard %u: %s gone, and unless one still runs, so is what was committed; it waits "
-		 "for ever. To begin anew give the job another name (--job), or use "
-		 "--refound from the first start",
-		 serve->set.shard, who);
+	snprintf(
+		text, WAIT_TEXT_MAX,
+		"shard %u: %s gone, and unless one still runs, so is what was committed; it waits "
+		"for ever. To begin anew give the job another name (--job), with --restore checkpoint "
+		"from its last one, or use --refound from the first start",
+		serve->set.shard, who);
 }
 
 /* In words, what a server that is not in the chain waits for */

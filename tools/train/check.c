@@ -281,6 +281,12 @@ static int durable_check(struct train *train)
 	struct saved saved;
 	int rc = ol_settings_durable_check(settings, &set->durable, &train->ckpt);
 
+	if (rc == 0 && set->durable.durability == OL_DURABILITY_CHAIN &&
+	    set->durable.checkpoint != NULL)
+		return ol_settings_fail(
+			settings, "checkpoint",
+			"beside --durability chain is for outlast serve and outlast "
+			"launch, whose jobs have a name that outlives them");
 	if (rc == 0)
 		rc = train_recover_check(train);
 	if (rc != 0)

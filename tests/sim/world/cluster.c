@@ -19,6 +19,7 @@
 #include "sim/world/net.h"
 #include "sim/world/rival.h"
 #include "sim/world/rule.h"
+#include "sim/world/saved.h"
 
 enum {
 	SHARD_FLOATS = 1024, /* but for the last */
@@ -41,6 +42,21 @@ uint64_t cluster_len(uint32_t shard)
 }
 
 /* ---- servers ---- */
+
+static void chain_opts(const struct server_slot *slot, struct ol_server_opts *opts)
+{
+	const struct scenario *scenario = &cluster.scenario;
+
+	opts->restore = scenario->refound ? OL_RESTORE_MIRROR : OL_RESTORE_NONE;
+	opts->coordinator = "sim";
+	opts->replicas = scenario->replicas;
+	opts->replicate_every = scenario->every;
+	opts->rank = slot->index;
+	opts->refound = scenario->refound;
+	opts->checkpoint_by = scenario->by_each ? OL_CHECKPOINT_BY_EACH : OL_CHECKPOINT_BY_TAIL;
+	if (scenario->saved && scenario->refound)
+		opts->restore = OL_RESTORE_FRESHEST;
+}
 
 static struct ol_server_opts server_opts(const struct server_slot *slot)
 {
@@ -104,12 +120,7 @@ static struct ol_server_opts server_opts(const struct server_slot *slot)
 	}
 	if (!scenario->chain)
 		return opts;
-	opts.restore = scenario->refound ? OL_RESTORE_MIRROR : OL_RESTORE_NONE;
-	opts.coordinator = "sim";
-	opts.replicas = scenario->replicas;
-	opts.replicate_every = scenario->every;
-	opts.rank = slot->index;
-	opts.refound = scenario->refound;
+	chain_opts(slot, &opts);
 	return opts;
 }
 
@@ -144,7 +155,9 @@ static void server_main(void *arg)
 			cluster.scenario.turn_pushes * ol_layout_vector_bytes(&server->store.geo);
 	rc = ol_server_run(server);
 	sim_say("ends: %s", ol_strerror(rc));
-	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0))
+	/* a founder whose disk cannot be read ends: another founds the chain */
+	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0) &&
+	    !(rc == -EIO && cluster.scenario.chain && cluster.scenario.saved))
 		sim_fail("check_survives", "%s ends with %d: %s", slot->addr, rc, ol_strerror(rc));
 	slot->server = NULL;
 	ol_server_close(server);
@@ -673,6 +686,8 @@ static void all_draw(uint64_t seed, unsigned age)
 		quorum_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_SPANS)
 		cluster.scenario.spans = spans_are_pushed(&cluster.scenario);
+	if (age >= CLUSTER_AGE_BESIDE)
+		saved_draw(&cluster.scenario);
 	params_count();
 }
 

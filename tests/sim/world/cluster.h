@@ -62,7 +62,8 @@ enum cluster_age {
 	CLUSTER_AGE_SPANS, /* now and then workers that push and pull spans of shards */
 	CLUSTER_AGE_INIT, /* now and then servers that begin with the first weights of worker 0 */
 	CLUSTER_AGE_ORDERS, /* now and then an operator who has replicas join and leave */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_ORDERS
+	CLUSTER_AGE_BESIDE, /* now and then checkpoints beside a chain */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_BESIDE
 };
 
 /* What is never repaired (lasting.h) */
@@ -98,6 +99,7 @@ struct scenario {
 			 of who lives nothing is lost */
 	uint32_t ring_slots; /* of a replica; 0: as many as its memory has room for */
 	bool saved; /* servers write checkpoints … */
+	bool by_each; /* … of a chain each replica does; else its tail */
 	bool back; /* … and begin with them, whatever newer weights workers have */
 	bool observed; /* somebody looks on */
 	bool reads; /* … at weights too */

@@ -50,6 +50,7 @@ WRAP(uint64_t, ol_replica_lease_ns, const struct ol_replica *replica);
 WRAP(void, ol_membership_suspect, struct ol_replica *replica, enum ol_neighbour who,
      const char *why, uint64_t now_ns);
 WRAP(unsigned, ol_save_pinned, struct ol_saving *saving);
+WRAP(void, ol_save_progress, struct ol_saving *saving, uint64_t now_ns, uint64_t most);
 WRAP(void, ol_memory_ask, struct ol_memory *memory, struct ol_memory_job *job,
      enum ol_memory_work work);
 WRAP(void, ol_payload_drop, struct ol_replica *replica);
@@ -111,6 +112,8 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_OLDEST_BASE] = "oldest-base",
 	[MUTATE_ORDER_FULL] = "order-full",
 	[MUTATE_ORDER_BLIND] = "order-blind",
+	[MUTATE_SAVES_EARLY] = "saves-early",
+	[MUTATE_HELD_LOOSE] = "held-loose",
 };
 
 void mutate_set(enum mutation mutation)
@@ -217,7 +220,16 @@ unsigned __wrap_ol_save_pinned(struct ol_saving *saving)
 {
 	unsigned pinned = __real_ol_save_pinned(saving);
 
+	if (mutation(MUTATE_HELD_LOOSE) && saving->held != 0)
+		return 0;
 	return mutation(MUTATE_NO_PIN) ? 0 : pinned;
+}
+
+void __wrap_ol_save_progress(struct ol_saving *saving, uint64_t now_ns, uint64_t most)
+{
+	if (mutation(MUTATE_SAVES_EARLY) && most != OL_SAVE_NONE)
+		most = OL_SAVE_ALL;
+	__real_ol_save_progress(saving, now_ns, most);
 }
 
 /* ---- neighbours that are lost ---- */

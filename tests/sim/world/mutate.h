@@ -67,6 +67,8 @@ enum mutation {
 	MUTATE_OLDEST_BASE, /* a push of a span names the version of the shard furthest behind */
 	MUTATE_ORDER_FULL, /* who is ordered to join counts at once */
 	MUTATE_ORDER_BLIND, /* an order takes the place of a view that it was not made of */
+	MUTATE_SAVES_EARLY, /* a replica saves what is not committed yet */
+	MUTATE_HELD_LOOSE, /* a snapshot that waits for its commit may be overwritten */
 	MUTATE_COUNT
 };
 

@@ -61,6 +61,16 @@ void saved_begin(void)
 		places[i].count = places[i].block_count = 0;
 }
 
+/* Checkpoints beside a strict chain. By numbers that are drawn already */
+void saved_draw(struct scenario *scenario)
+{
+	if (!scenario->chain || scenario->every != 0 || scenario->mirrors ||
+	    scenario->parts_floats > 0 || scenario->lease_ms / scenario->heartbeat_ms % 2 == 0)
+		return;
+	scenario->saved = true;
+	scenario->by_each = scenario->pushes % 2 == 0;
+}
+
 static struct place *own(void)
 {
 	return &places[sim_process_place(sim_process_self())];
@@ -70,7 +80,9 @@ static struct place *own(void)
 
 void check_saved(const struct ol_ckpt_meta *meta, const void *content)
 {
-	if (!check_published(&meta->geo, meta->epoch, meta->version, content))
+	/* of a chain what is committed is noted, by the epoch in which its history was founded */
+	if (!check_published(&meta->geo, cluster.scenario.chain ? meta->founded : meta->epoch,
+			     meta->version, content))
 		sim_fail("check_saved",
 			 "shard %u: version %llu of epoch %u never was what is being saved as it",
 			 meta->geo.shard, (unsigned long long)meta->version, meta->epoch);

@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+struct scenario;
+
+/* saved_draw -- what CLUSTER_AGE_BESIDE adds to a scenario that has been drawn */
+void saved_draw(struct scenario *scenario);
 /* saved_begin -- a run begins */
 void saved_begin(void);
 /* saved_sibling -- of the running checkpoint of a host: where the same byte of the other copy is;

@@ -22,13 +22,17 @@ void cluster_text(char *text, size_t bytes)
 	static const char *const selections[] = { "", "running checkpoint, priority",
 						  "running checkpoint, round-robin",
 						  "running checkpoint, random" };
-	char chain[96] = "one server", consistency[64] = "async";
+	char chain[128] = "one server", consistency[64] = "async";
 
 	if (s->chain)
 		snprintf(chain, sizeof(chain), "%s of %u (%u servers)%s",
 			 s->every != 0 ? "periodic chain" : "chain", s->replicas, s->servers,
 			 s->refound ? ", refound" : "");
-	if (s->saved)
+	if (s->saved && s->chain)
+		snprintf(chain + strlen(chain), sizeof(chain) - strlen(chain),
+			 ", checkpoints of %s (%u steps, %u ms; %u stay)",
+			 s->by_each ? "each" : "the tail", s->save_steps, s->save_ms, s->save_keep);
+	else if (s->saved)
 		snprintf(chain, sizeof(chain), "%s (every %u steps, %u ms; %u stay), %s",
 			 s->running ? selections[s->selection] : "checkpoint", s->save_steps,
 			 s->save_ms, s->save_keep, s->back ? "back" : "freshest");

@@ -246,6 +246,34 @@ static void who_was_replaced_takes_nothing_and_leaves_nothing(void **state)
 	ol_ckpt_writer_stop(new);
 }
 
+/* Replicas of a chain have one folder, which each takes when it writes */
+static void replicas_take_a_shared_folder_from_each_other(void **state)
+{
+	struct ol_ckpt_meta meta = meta_of(0, 0), kept = meta;
+	struct ol_ckpt_writer *writers[3] = { NULL };
+	char err[CKPT_ERR] = "";
+	unsigned dotted;
+
+	for (unsigned i = 0; i < 3; i++)
+		check_eq(ol_ckpt_writer_start_shared(*state, &meta, 2, &writers[i], err,
+						     sizeof(err)),
+			 0);
+	assert_int_equal(files_in(*state, &dotted), 0);
+	for (uint64_t version = 1; version <= 9; version++) {
+		ol_ckpt_writer_history(writers[version % 3], 70 + version, 1);
+		assert_int_equal(written(writers[version % 3], &meta.geo, version), 0);
+		kept = meta;
+		assert_int_equal(newest(*state, &kept), 0);
+		assert_int_equal(kept.version, version);
+		assert_int_equal(kept.history, 70 + version);
+		assert_int_equal(kept.founded, 1);
+	}
+	assert_int_equal(files_in(*state, &dotted), 2);
+	assert_int_equal(dotted, 0);
+	for (unsigned i = 0; i < 3; i++)
+		ol_ckpt_writer_stop(writers[i]);
+}
+
 /* It has made its file, and wakes up to give it its name */
 static void who_was_replaced_in_the_middle_of_a_write_does_not_end_it(void **state)
 {
@@ -347,6 +375,7 @@ int main(void)
 		ckpt_test(a_folder_of_one_level_is_made),
 		ckpt_test(a_write_that_fails_is_a_result_and_the_next_is_tried),
 		ckpt_test(who_was_replaced_takes_nothing_and_leaves_nothing),
+		ckpt_test(replicas_take_a_shared_folder_from_each_other),
 		ckpt_test(who_was_replaced_in_the_middle_of_a_write_does_not_end_it),
 		ckpt_test(a_lock_dies_with_its_process_whatever_children_it_has),
 		ckpt_test(a_geometry_that_cannot_be_is_refused_at_the_start),

@@ -153,7 +153,9 @@ static void the_next_view_follows_every_rule(void **unused)
 	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct rule_case *c = &cases[i];
-		struct ol_view_rule rule = { 2, c->wanted, 4, c->refound };
+		struct ol_view_rule rule = {
+			.shard_count = 2, .wanted = c->wanted, .every = 4, .refound = c->refound
+		};
 		struct ol_view view = chain(c->view, c->wanted), next;
 		struct ol_member alive[OL_MEMBERS_MAX];
 		uint32_t alive_count = members(c->alive, alive);
@@ -267,7 +269,7 @@ static void only_the_next_epoch_of_one_history_follows_a_view(void **unused)
 
 static void rank_goes_before_id(void **unused)
 {
-	struct ol_view_rule rule = { 1, 2, 0, false };
+	struct ol_view_rule rule = { .shard_count = 1, .wanted = 2 };
 	struct ol_view view = { .epoch = 0 }, next;
 	struct ol_member alive[3];
 
@@ -284,6 +286,36 @@ static void rank_goes_before_id(void **unused)
 	assert_true(ol_view_next(&next, alive, 3, 0, &rule, &view));
 	assert_int_equal(view.replicas[1].id, 'C');
 	assert_int_equal(view.joining, 1);
+}
+
+/* Who founds a history has checkpoints of an earlier one */
+static void a_history_is_founded_above_the_checkpoints(void **unused)
+{
+	struct ol_view_rule rule = { .shard_count = 1, .wanted = 2, .first = 8, .refound = true };
+	struct ol_view view = { .epoch = 0 }, next;
+	struct ol_member alive[3];
+
+	(void)unused;
+	assert_int_equal(members("ABC", alive), 3);
+	assert_true(ol_view_next(&view, alive, 2, 0, &rule, &next));
+	assert_int_equal(next.epoch, 8);
+	assert_int_equal(next.founded, 8);
+	assert_int_equal(next.history, next.origin);
+	assert_true(ol_view_next(&next, alive, 2, 0, &rule, &view)); /* B joins */
+	assert_int_equal(view.epoch, 9);
+	assert_int_equal(view.founded, 8);
+	rule.first = 20;
+	assert_true(ol_view_next(&view, alive, 3, 'B', &rule, &next)); /* nothing is founded */
+	assert_int_equal(next.epoch, 10);
+	assert_true(ol_view_next(&view, &alive[2], 1, 0, &rule, &next)); /* by C, anew */
+	assert_int_equal(next.epoch, 20);
+	assert_int_equal(next.founded, 20);
+	assert_int_equal(next.history, 'C');
+	assert_int_equal(next.origin, 'A');
+	rule.first = 5;
+	assert_true(ol_view_next(&view, &alive[2], 1, 0, &rule, &next));
+	assert_int_equal(next.epoch, 10);
+	assert_int_equal(next.founded, 10);
 }
 
 static void a_place_in_the_chain_gives_role_and_neighbours(void **unused)
@@ -384,7 +416,9 @@ static void a_random_history_keeps_every_promise(void **unused)
 	(void)unused;
 	memset(&view, 0, sizeof(view));
 	for (uint32_t round = 0; round < ROUNDS; round++) {
-		struct ol_view_rule rule = { 1, 1 + rng(4), 0, rng(4) == 0 };
+		struct ol_view_rule rule = { .shard_count = 1,
+					     .wanted = 1 + rng(4),
+					     .refound = rng(4) == 0 };
 		struct ol_member alive[OL_MEMBERS_MAX];
 		uint32_t alive_count = 0, density = 1 + rng(8);
 		uint64_t caught_up = 0;
@@ -599,6 +633,7 @@ int main(void)
 		cmocka_unit_test(an_order_is_one_view_or_refused),
 		cmocka_unit_test(only_the_next_epoch_of_one_history_follows_a_view),
 		cmocka_unit_test(rank_goes_before_id),
+		cmocka_unit_test(a_history_is_founded_above_the_checkpoints),
 		cmocka_unit_test(a_place_in_the_chain_gives_role_and_neighbours),
 		cmocka_unit_test(a_random_history_keeps_every_promise),
 		cmocka_unit_test(a_damaged_text_is_a_view_or_refused),

@@ -282,7 +282,7 @@ static void a_shard_is_one_of_its_job(void **unused)
 	taken(usual, o.cancel_fd = STDIN_FILENO);
 }
 
-static void a_chain_has_replicas_and_a_lease_and_no_checkpoints(void **unused)
+static void a_chain_has_replicas_a_lease_and_full_checkpoints(void **unused)
 {
 	(void)unused;
 	refused(chain, o.replicas = 0, "replicas is not between");
@@ -290,7 +290,10 @@ static void a_chain_has_replicas_and_a_lease_and_no_checkpoints(void **unused)
 	taken(chain, o.replicas = OL_REPLICAS_MAX);
 	taken(chain, o.replicas = 1);
 	taken(usual, o.replicas = 0); /* there is none */
-	refused(chain, o.checkpoint_dir = folder.path, "a chain has no checkpoints");
+	refused(chain, (o.checkpoint_dir = folder.path, o.selection = OL_SELECT_PRIORITY),
+		"a chain has full checkpoints only");
+	refused(chain, o.checkpoint_by = (enum ol_checkpoint_by)2,
+		"checkpoint_by has no such value");
 	refused(chain, o.lease_ms = 0, "never taken for dead");
 	refused(chain, (o.heartbeat_ms = 3, o.lease_ms = 13, o.refound = 1), "no margin between");
 	taken(chain, (o.heartbeat_ms = 3, o.lease_ms = 13));
@@ -327,7 +330,7 @@ int main(void)
 		cmocka_unit_test(numbers_have_limits),
 		cmocka_unit_test(a_rule_is_of_finite_numbers),
 		cmocka_unit_test(a_shard_is_one_of_its_job),
-		cmocka_unit_test(a_chain_has_replicas_and_a_lease_and_no_checkpoints),
+		cmocka_unit_test(a_chain_has_replicas_a_lease_and_full_checkpoints),
 		cmocka_unit_test(checkpoints_have_their_numbers_checked),
 	};
 

@@ -206,6 +206,27 @@ static void a_checkpoint_is_taken_where_it_is_newer(void **unused)
 	chooses(&sessions[0]);
 }
 
+/* A chain's checkpoint has the epoch of a view, and a mirror the one in which its history was founded */
+static void a_checkpoint_and_a_mirror_of_one_history_go_by_version(void **unused)
+{
+	(void)unused;
+	sources.floor = true;
+	sources.floor_epoch = 9;
+	sources.floor_version = 10;
+	sources.floor_of = (struct ol_vouched){ .history = 77, .founded = 2 };
+	mirror(0, 1, 2, 11);
+	sessions[0].hello.mirror_history = 77;
+	chooses(&sessions[0]);
+	sessions[0].hello.mirror_version = 9;
+	chooses(NULL);
+	assert_int_equal(chosen.version, 10);
+	sessions[0].hello.mirror_history = 78; /* founded anew since */
+	sessions[0].hello.mirror_epoch = 3;
+	chooses(&sessions[0]);
+	sessions[0].hello.mirror_epoch = 1; /* or before */
+	chooses(NULL);
+}
+
 static void what_is_no_whole_mirror_of_a_worker_is_not_taken(void **unused)
 {
 	(void)unused;
@@ -302,6 +323,7 @@ int main(void)
 		test(all_of_a_process_is_lost_that_the_table_does_not_name),
 		test(a_lie_about_what_is_gone_makes_no_older_mirror_better),
 		test(a_checkpoint_is_taken_where_it_is_newer),
+		test(a_checkpoint_and_a_mirror_of_one_history_go_by_version),
 		test(what_is_no_whole_mirror_of_a_worker_is_not_taken),
 		test(who_counts_is_waited_for_and_not_for_ever),
 		test(first_weights_wait_for_a_mirror),

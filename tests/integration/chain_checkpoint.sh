@@ -1,0 +1,180 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# chain_checkpoint.sh -- checkpoints beside a chain: its tail writes them, whoever that is, and a job goes on from them when
+# all its replicas and workers are gone, and when its coordinator is; from a worker's mirror where that is fresher. The
+# weights at the end are those of an undisturbed run
+# not under tsan: the connections are the same as those of integration-chain_hand
+. "$(dirname "$0")/kill_lib.bash"
+
+mkdir -m 700 "$tmp/views" "$tmp/other"
+sync=(--consistency sync --workers 2)
+every=20
+saves=(--checkpoint "every=${every}steps,dir=$tmp/ckpt,keep=3" --refound)
+
+# job FOLDER -- where its views are
+job() {
+	job=(--coordinator "dir:$1" --job saved)
+}
+
+# chain TAG WORD... -- three servers @a-TAG to @c-TAG; process ids in $a, $b, $c
+chain() {
+	local rank=0 tag=$1 name
+
+	shift
+	for name in a b c; do
+		serve "$name" "@$name-$$-$tag" "${job[@]}" --replicas 3 --rank $((rank++)) --lease-ms 1000 "${sync[@]}" "$@"
+		printf -v "$name" '%s' "$pid"
+	done
+}
+
+# workers WORD... -- two, process ids in $w and $x
+workers() {
+	background w work "${job[@]}" "${tiny[@]}" --id 0 --pace 150 --json "$tmp/w.json" "$@"
+	w=$pid
+	background x work "${job[@]}" "${tiny[@]}" --id 1 --pace 150 --json "$tmp/x.json" "$@"
+	x=$pid
+}
+
+# look EXPRESSION -- of the object r of a look at shard 0
+look() {
+	outlast stat "${job[@]}" --once --json -
+	[ "$rc" = 0 ] && printf '%s\n' "$out" >"$tmp/look.json" &&
+		[ "$(json "$tmp/look.json" "(lambda s: $1)(r['shards'][0])")" = True ]
+}
+
+# newest -- "EPOCH VERSION" of the newest file
+newest() {
+	local name
+
+	name=$(cd "$tmp/ckpt" 2>/dev/null && printf '%s\n' ckpt-*-s0-e*-v*.olc | sort | tail -n 1)
+	[[ $name =~ -e0*([0-9]+)-v0*([0-9]+)\.olc$ ]] && echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
+}
+
+newer_than() { # VERSION
+	local epoch version
+
+	read -r epoch version <<<"$(newest)"
+	[ -n "$epoch" ] && [ "$version" -gt "$1" ]
+}
+
+restored() { # NAME PATTERN WHAT
+	grep -qE "$2" "$tmp/$1.err" || fail "$3: $(cat "$tmp/$1.err")"
+}
+
+# What does not go together is refused before anything is
+outlast serve --listen "@no-$$" --params 10 --coordinator "dir:$tmp/views" --checkpoint "dir=$tmp/ckpt,priority"
+expect_error "a running one beside a chain" 2 "outlast serve: --checkpoint: *asks for a running one: beside a chain there are full ones only*"
+outlast serve --listen "@no-$$" --params 10 --coordinator "dir:$tmp/views" --durability checkpoint --checkpoint "dir=$tmp/ckpt"
+expect_error "a checkpoint's durability" 2 "outlast serve: --durability: *does not go with --coordinator*with --checkpoint a chain has checkpoints, too*"
+outlast serve --listen "@no-$$" --params 10 --durability checkpoint --checkpoint "dir=$tmp/ckpt,by=each"
+expect_error "by= without a chain" 2 "outlast serve: --checkpoint: *says which replicas write*"
+outlast serve --listen "@no-$$" --params 10 --coordinator "dir:$tmp/views" --checkpoint "dir=$tmp/ckpt,by=head"
+expect_error "by= a head" 2 "outlast serve: --checkpoint: *needs tail or each behind by=*"
+outlast train "${tiny[@]}" --durability chain --checkpoint "dir=$tmp/ckpt"
+expect_error "train" 2 "outlast train: --checkpoint: *beside --durability chain is for*"
+[ ! -e "$tmp/ckpt" ] || fail "what was refused has made a folder"
+
+# The tail writes
+job "$tmp/views"
+chain 1 "${saves[@]}" --restore freshest
+workers --steps 0
+until_true newer_than 39 || fail "no checkpoints: $(ls -a "$tmp/ckpt"; cat "$tmp/c.err")"
+until_true look "s['joining'] == 0 and [x['address'] for x in s['replicas']] == ['@%s-$$-1' % n for n in 'abc'] and
+	[x['checkpoints'] > 0 for x in s['replicas']] == [False, False, True]" ||
+	fail "not the tail alone: $(cat "$tmp/look.json")"
+for name in "$tmp"/ckpt/ckpt-*; do
+	[[ $name =~ -v0*([0-9]+)\.olc$ ]] && [ $((BASH_REMATCH[1] % every)) = 0 ] || fail "not of the interval: $name"
+done
+[ "$(find "$tmp/ckpt" -name 'ckpt-*' | wc -l)" -le 3 ] || fail "more than keep=3: $(ls "$tmp/ckpt")"
+
+# … also the next one
+kill -9 "$c"
+read -r _ at <<<"$(newest)"
+until_true newer_than $((at + every)) || fail "no checkpoints after the tail's death: $(cat "$tmp/b.err")"
+until_true look "[x['checkpoints'] > 0 for x in s['replicas']] == [False, True]" ||
+	fail "not the new tail: $(cat "$tmp/look.json")"
+read -r epoch _ <<<"$(newest)"
+until_true look "s['epoch'] == $epoch" || fail "named by epoch $epoch: $(cat "$tmp/look.json")"
+
+# All replicas die and the workers live: theirs are the freshest weights
+until_true look "s['replicas'][-1]['version'] % $every == 10" || fail "no version between two checkpoints"
+kill -9 "$a" "$b"
+read -r epoch at <<<"$(newest)"
+chain 2 "${saves[@]}" --restore freshest
+until_true newer_than $((at + every)) || fail "it does not go on from a mirror: $(cat "$tmp"/[abc].err)"
+restored a 'restored version [0-9]+ from the mirror of worker' "not from a mirror"
+
+# All die, workers too
+kill -9 "$a" "$b" "$c" "$w" "$x"
+read -r epoch at <<<"$(newest)"
+chain 3 "${saves[@]}" --restore freshest
+workers --steps 0
+until_true newer_than $((at + every)) || fail "it does not go on from its checkpoint: $(cat "$tmp"/[abc].err)"
+restored a "restored version $at from $tmp/ckpt" "not from the checkpoint"
+read -r next _ <<<"$(newest)"
+[ "$next" -gt "$epoch" ] || fail "a history of epoch $next follows one of epoch $epoch"
+
+# The coordinator has lost everything, too: epochs go on from those of the folder
+kill -9 "$a" "$b" "$c" "$w" "$x"
+read -r epoch at <<<"$(newest)"
+job "$tmp/other"
+chain 4 "${saves[@]}" --restore checkpoint
+steps=$((at + 60))
+workers --until "$steps" --eval
+ended "$w" 0 "worker 0"
+ended "$x" 0 "worker 1"
+until_true newer_than "$at" || fail "no newer checkpoint: $(cat "$tmp/c.err")"
+restored a "goes on from version $at of a checkpoint" "not from the checkpoint, at the other coordinator"
+read -r next _ <<<"$(newest)"
+[ "$next" -gt "$epoch" ] || fail "at another coordinator epoch $next follows $epoch"
+for name in w x; do
+	[ "$(json "$tmp/$name.json" 'r["lost"] == r["dropped_late"] == r["unresolved"] == 0 and r["applied"] == r["pushed"]')" = True ] ||
+		fail "accounts of $name: $(cat "$tmp/$name.json")"
+done
+
+# A tail that is told to end saves its last version
+kill "$c" "$b" "$a"
+ended "$a" 0 "the last head"
+read -r _ at <<<"$(newest)"
+[ "$at" = "$steps" ] || fail "the newest checkpoint is of version $at, not $steps"
+
+sha() {
+	grep -oE '[0-9a-f]{64}' "$1" | head -n 1
+}
+outlast train "${tiny[@]}" "${sync[@]}" --steps "$steps" --eval-every 0 --json "$report"
+expect "undisturbed" 0
+[ "$(sha "$report")" = "$(sha "$tmp/w.out")" ] && [ "$(sha "$tmp/w.out")" = "$(sha "$tmp/x.out")" ] ||
+	fail "other weights than undisturbed: $(sha "$report"), not $(sha "$tmp/w.out"), $(sha "$tmp/x.out")"
+
+# Each replica writes into a folder of its own: the same files
+mkdir -m 700 "$tmp/each"
+job "$tmp/each"
+rank=0
+for name in a b c; do
+	serve "$name" "@$name-$$-5" "${job[@]}" --replicas 3 --rank $((rank++)) --lease-ms 1000 "${sync[@]}" \
+		--checkpoint "every=${every}steps,dir=$tmp/own-$name,by=each,keep=2"
+	printf -v "$name" '%s' "$pid"
+done
+until_true look "len(s['replicas']) == 3 and s['joining'] == 0" || fail "by=each: not whole: $(cat "$tmp/look.json")"
+workers --until 90
+ended "$w" 0 "worker 0, by=each"
+ended "$x" 0 "worker 1, by=each"
+saved() { # by each of them, the version
+	[ "$(find "$tmp"/own-? -name "ckpt-*-v*$1.olc" | wc -l)" = 3 ]
+}
+until_true saved 80 || fail "by=each: $(ls "$tmp"/own-?; cat "$tmp"/[abc].err)"
+for version in 60 80; do
+	for name in a b c; do
+		cat "$tmp/own-$name"/ckpt-*-v*"$version.olc" >"$tmp/$name.olc" || fail "by=each: $name has no version $version"
+	done
+	"$python" - "$tmp"/[abc].olc <<'END' || fail "by=each: checkpoints of version $version have other weights"
+import sys
+files = [open(name, "rb").read() for name in sys.argv[1:]]
+number = lambda at, count: int.from_bytes(files[0][at:at + count], "little")
+end = 4096 + number(104, 4) + number(24, 8)  # of the content: the weights, as sgd has no state
+weights = {file[end - 2624:end] for file in files}
+sys.exit(len(weights) != 1 or not any(next(iter(weights))))
+END
+done
+
+verdict

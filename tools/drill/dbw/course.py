@@ -14,8 +14,9 @@ TRIALS = (2, 5, 5)  # by preset
 TRIALS_MAX = 100
 TIME_STEPS = (4000, 40000, 40000)
 WORKERS = 16  # unless a setting says otherwise
-STATIC = (1, 2, 4, 8, 12, 14, 16)  # sixteenths of the workers
-CHOSEN = ("dbw", "dbw-blind", "adasync")
+STATIC = (1, 2, 3, 4, 8, 12, 14, 16)  # sixteenths of the workers
+ADASYNC = (1, 2, 4, 8, 16)  # the same: AdaSync's k at first, which it has to be given
+CHOSEN = ("dbw", "dbw-blind", *(f"adasync:{k}" for k in ADASYNC))
 METHODS = len(STATIC) + len(CHOSEN)
 DBW = len(STATIC)
 ASK = 0.05  # a worker's question for weights, of a gradient
@@ -44,12 +45,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Setting:
-    group: str  # grid: alpha x batch x lr; deep: targets deep in the loss; many: more workers
+    # grid: alpha x batch x lr; scaled: a static k has k / n of the learning rate; deep: targets deep in the loss;
+    # other: other models and data; many: more workers
+    group: str
     workers: int
     alpha: float
     batch: int
     lr: float
     depth: int  # the deepest that is waited for
+    model: str = "softmax"
+    data: str = DATA
 
     @property
     def time_max(self) -> float:
@@ -58,7 +63,10 @@ class Setting:
 
     @property
     def name(self) -> str:
-        return f"n={self.workers} alpha={self.alpha:g} B={self.batch} lr={self.lr:g}"
+        name = f"n={self.workers} alpha={self.alpha:g} B={self.batch} lr={self.lr:g}"
+        if self.group == "other":
+            name += f" {self.model} {self.data}"
+        return name + (" k/n" if self.group == "scaled" else "")
 
     def k(self, method: int) -> int:
         """What a static method waits for"""
@@ -68,9 +76,11 @@ class Setting:
         return f"k={self.k(method)}" if method < DBW else CHOSEN[method - DBW]
 
     def consistency(self, method: int) -> str:
-        """AdaSync has to be given a k: a quarter of the workers"""
-        more = f",k={self.workers // 4}" if self.method(method) == "adasync" else ""
-        return f"sync:{self.method(method)}{more}"
+        word, _, first = self.method(method).partition(":")
+        return f"sync:{word}" + (f",k={max(1, int(first) * self.workers // WORKERS)}" if first else "")
+
+    def rate(self, method: int) -> float:
+        return self.lr * self.k(method) / self.workers if self.group == "scaled" and method < DBW else self.lr
 
 
 def exp(alpha: float) -> str:
@@ -78,8 +88,8 @@ def exp(alpha: float) -> str:
 
 
 def runs_of(drill: Drill, name: str, runs: list[dict[str, Any]], data: str | None = DATA,
-            ) -> Iterator[dict[str, Any]]:
-    return drill.trial("dbw", name, runs=runs, **({} if data is None else {"data": data}))
+            model: str = "softmax") -> Iterator[dict[str, Any]]:
+    return drill.trial("dbw", name, runs=runs, **({} if data is None else {"data": data, "model": model}))
 
 
 def seed_of(drill: Drill, trial: int) -> int:
@@ -162,7 +172,12 @@ def settings_of(preset: int) -> list[Setting]:
             for alpha in (1.0, 0.0, 0.2, 0.5)[:2 if quick else 4]
             for batch in (512, 128)[:1 if quick else 2] for lr in (0.8, 0.2)[:1 if quick else 2]]
     if not quick:
+        made += [Setting("scaled", WORKERS, 1.0, batch, 0.8, GRID_DEPTH) for batch in (512, 128)]
         made.append(Setting("deep", WORKERS, 1.0, 512, 0.8, len(DEPTHS) - 1))
+        # nothing of DBW was chosen with these
+        made += [Setting("other", WORKERS, alpha, 128, lr, depth, model, data) for alpha in (1.0, 0.5, 0.2)
+                 for lr, depth, model, data in ((0.4, GRID_DEPTH, "softmax", "synthetic:noise=3,train=2000,seed=7"),
+                                                (0.4, 1, "mlp:16", "synthetic:noise=4,train=2000,seed=8"))]
         # what costs most is of the longest preset
         made += [Setting("many", workers, 1.0, 128, 0.8, GRID_DEPTH)
                  for workers in (4, 64, 256)[:2 if preset == 1 else 3]]
@@ -195,10 +210,10 @@ def setting_make(drill: Drill, setting: Setting, problem: Problem, trials: int,
     drill.say(f"{setting.name}: {METHODS * trials} runs")
     found = runs_of(drill, setting.name, [
         {"consistency": setting.consistency(method), "workers": setting.workers,
-         "delay": exp(setting.alpha), "batch": setting.batch, "lr": setting.lr,
+         "delay": exp(setting.alpha), "batch": setting.batch, "lr": setting.rate(method),
          "seed": seed_of(drill, trial), "target": problem.depth(DEPTHS[setting.depth]),
          "time_max": setting.time_max}
-        for method in range(METHODS) for trial in range(trials)])
+        for method in range(METHODS) for trial in range(trials)], setting.data, setting.model)
     cells = []
     for method in range(METHODS):
         own = [one for _, one in zip(range(trials), found)]
@@ -208,20 +223,31 @@ def setting_make(drill: Drill, setting: Setting, problem: Problem, trials: int,
             steps = own[0]["steps"]
             curve += [[t, int(k), loss] for t, k, loss in steps[::len(steps) // 500 + 1]]
     return {"group": setting.group, "workers": setting.workers, "alpha": setting.alpha,
-            "batch": setting.batch, "lr": setting.lr, "time_max": setting.time_max, "cells": cells}
+            "batch": setting.batch, "lr": setting.lr, "time_max": setting.time_max, "label": setting.name,
+            "cells": cells}
+
+
+def problems_of(drill: Drill, settings: list[Setting]) -> dict[tuple[str, str], Problem]:
+    """By model and data"""
+    made = {}
+    for model, data in dict.fromkeys((one.model, one.data) for one in settings):
+        losses, = drill.trial("dbw", f"{model} {data}", data=data, model=model, least=True, runs=[])
+        made[model, data] = Problem(losses["first"], losses["least"])
+    return made
 
 
 def go(drill: Drill) -> int:
     preset = drill.settings.preset()
     trials = min(drill.settings.integer("trials") or TRIALS[preset], TRIALS_MAX)
     steps = TIME_STEPS[preset]
-    losses, = drill.trial("dbw", DATA, data=DATA, least=True, runs=[])
-    problem = Problem(losses["first"], losses["least"])
+    chosen = settings_of(preset)
+    problems = problems_of(drill, chosen)
+    problem = problems["softmax", DATA]
     times = times_make(drill, steps)
     slows = slows_make(drill, trials)
     curve: list[list[Any]] = []
-    settings = [setting_make(drill, setting, problem, trials, curve)
-                for setting in settings_of(preset)]
+    settings = [setting_make(drill, setting, problems[setting.model, setting.data], trials, curve)
+                for setting in chosen]
     drill.record("dbw", {
         "quick": preset == 0, "workers": WORKERS, "seeds": trials, "time_steps": steps * 9 // 10,
         "first_loss": problem.first, "least_loss": problem.least, "depths": list(DEPTHS),

@@ -34,19 +34,20 @@ enum {
 	DBW_STEPS_MAX = 200000
 };
 
-/* The problem: softmax regression, judged by its loss on all training samples. */
+/* The problem: softmax regression, or another model, judged by its loss on all training samples. */
 struct dbw_problem {
 	struct learn_data *data;
 	struct learn_model *model;
 	struct learn_batch *batch;
 	size_t floats;
 	unsigned batch_max;
-	double first; /* loss at the start, where all weights are 0 */
+	float *begin; /* first weights: of softmax all are 0 */
+	double first; /* loss there */
 };
 
 /* dbw_problem_open -- 0, or -errno with a line in err */
-int dbw_problem_open(const char *dataset, unsigned batch_max, struct dbw_problem *problem,
-		     char *err, size_t err_len);
+int dbw_problem_open(const char *dataset, const char *model, unsigned batch_max,
+		     struct dbw_problem *problem, char *err, size_t err_len);
 void dbw_problem_close(struct dbw_problem *problem);
 
 /* dbw_loss -- at w */

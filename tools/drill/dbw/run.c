@@ -15,6 +15,10 @@
 /* Time between two looks at the loss: this, or this share of the time so far if that is more */
 static const double look_every = 0.1, look_share = 0.02;
 
+enum {
+	INIT_SEED = 1 /* of first weights */
+};
+
 struct worker {
 	bool busy; /* else it waits for the next step */
 	double free_at; /* when its gradient lands */
@@ -41,8 +45,8 @@ struct run {
 	struct dbw_result result;
 };
 
-int dbw_problem_open(const char *dataset, unsigned batch_max, struct dbw_problem *problem,
-		     char *err, size_t err_len)
+int dbw_problem_open(const char *dataset, const char *model, unsigned batch_max,
+		     struct dbw_problem *problem, char *err, size_t err_len)
 {
 	struct learn_model_opts opts;
 	int rc;
@@ -52,16 +56,22 @@ int dbw_problem_open(const char *dataset, unsigned batch_max, struct dbw_problem
 	opts.batch_max = batch_max;
 	rc = learn_data_open(dataset, &problem->data, err, err_len);
 	if (rc == 0)
-		rc = learn_model_create("softmax", &problem->data->shape, &opts, &problem->model,
-					err, err_len);
+		rc = learn_model_create(model, &problem->data->shape, &opts, &problem->model, err,
+					err_len);
 	if (rc == 0)
 		rc = learn_batch_create(&problem->data->shape, batch_max, &problem->batch);
+	if (rc == 0) {
+		problem->floats = problem->model->param_count;
+		problem->begin = calloc(problem->floats, sizeof(*problem->begin));
+		rc = problem->begin == NULL ? -ENOMEM : 0;
+	}
 	if (rc != 0) {
 		dbw_problem_close(problem);
 		return rc;
 	}
-	problem->floats = problem->model->param_count;
-	problem->first = log(problem->data->shape.classes);
+	if (strcmp(model, "softmax") != 0)
+		learn_model_init(problem->model, INIT_SEED, problem->begin);
+	problem->first = dbw_loss(problem, problem->begin);
 	return 0;
 }
 
@@ -70,6 +80,7 @@ void dbw_problem_close(struct dbw_problem *problem)
 	learn_batch_destroy(problem->batch);
 	learn_model_destroy(problem->model);
 	learn_data_close(problem->data);
+	free(problem->begin);
 	*problem = (struct dbw_problem){ 0 };
 }
 
@@ -312,7 +323,7 @@ static int room_make(struct run *run)
 		if (run->w == NULL || run->sum == NULL || run->grads == NULL ||
 		    (opts->wait == OL_WAIT_DBW && run->bases == NULL))
 			return -ENOMEM;
-		memset(run->w, 0, floats * sizeof(*run->w));
+		memcpy(run->w, opts->problem->begin, floats * sizeof(*run->w));
 	}
 	return ol_policy_create(&popts, &run->policy);
 }

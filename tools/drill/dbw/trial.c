@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/cmd.h"
 #include "cmd/consistency.h"
@@ -35,6 +36,8 @@ static int least_find(struct dbw_problem *problem, double *ret_least)
 	double loss = 0.0;
 	int rc = w == NULL || grad == NULL ? -ENOMEM : 0;
 
+	if (w != NULL)
+		memcpy(w, problem->begin, floats * sizeof(*w));
 	if (rc == 0)
 		rc = learn_batch_load(problem->data, &problem->data->train, 0, count,
 				      problem->batch);
@@ -113,17 +116,18 @@ static int run_make(json_t *of, const char *name, struct dbw_opts opts)
 int dbw_trial(json_t *of)
 {
 	struct dbw_problem problem = { 0 };
-	const char *name, *data = NULL;
+	const char *name, *data = NULL, *model = "softmax";
 	double least = 0.0;
 	json_t *runs, *one;
 	char err[256] = "";
 	size_t i;
-	int rc = trial_unpack(of, "{s:s, s:o, s?s}", "name", &name, "runs", &runs, "data", &data);
+	int rc = trial_unpack(of, "{s:s, s:o, s?s, s?s}", "name", &name, "runs", &runs, "data",
+			      &data, "model", &model);
 
 	if (rc != 0)
 		return rc;
 	if (data != NULL)
-		rc = dbw_problem_open(data, BATCH_MAX, &problem, err, sizeof(err));
+		rc = dbw_problem_open(data, model, BATCH_MAX, &problem, err, sizeof(err));
 	if (rc == 0 && data != NULL && json_is_true(json_object_get(of, "least")))
 		rc = least_find(&problem, &least);
 	if (rc != 0) {

@@ -6,7 +6,7 @@ from typing import Any
 from ..stats import Interval, moments, ratio
 
 GRID_DEPTH = 2  # the target of the grid: index of Study.depths
-DBW, BLIND, ADASYNC = "dbw", "dbw-blind", "adasync"
+DBW, BLIND, ADASYNC = "dbw", "dbw-blind", "adasync:"  # the last with its k at first, in sixteenths of the workers
 
 
 @dataclass
@@ -27,17 +27,18 @@ class Cell:
 
 @dataclass
 class Setting:
-    group: str  # "grid": alpha x batch x lr; "deep": deep in the loss; "many": other workers
+    group: str  # "grid": alpha x batch x lr; "scaled", "deep", "other", "many": tools/drill/dbw/course.py
     workers: int
     alpha: float
     batch: int
     lr: float
     time_max: float
+    label: str
     cells: list[Cell]
 
     @property
     def name(self) -> str:
-        return f"n={self.workers} alpha={self.alpha:g} B={self.batch} lr={self.lr:g}"
+        return self.label
 
     @property
     def depths(self) -> int:
@@ -55,6 +56,10 @@ class Setting:
 
     def cell(self, method: str) -> Cell:
         return next(cell for cell in self.cells if cell.method == method)
+
+    @property
+    def adasyncs(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.method.startswith(ADASYNC)]
 
     def best(self, depth: int = GRID_DEPTH) -> Cell:
         """The static method of the smallest mean time to a depth."""

@@ -10,7 +10,7 @@ from ..stats import student
 from .data import ADASYNC, BLIND, DBW, GRID_DEPTH, Cell, Setting, Study
 from .judge import mean
 
-CHOSEN = {DBW: COLOURS[7], BLIND: COLOURS[1], ADASYNC: COLOURS[3]}
+CHOSEN = {DBW: COLOURS[7], BLIND: COLOURS[1], f"{ADASYNC}4": COLOURS[3]}
 IN_A_ROW = 4
 
 

@@ -9,7 +9,8 @@ from ..stats import Interval, student
 from .data import DBW, GRID_DEPTH, Cell, Setting, Study
 from .judge import mean, shown
 
-GROUPS = (("grid", "The grid"), ("deep", "Deep in the loss"), ("many", "Few and many workers"))
+GROUPS = (("grid", "The grid"), ("scaled", "A static k has k / n of the learning rate"),
+          ("deep", "Deep in the loss"), ("other", "Other data and models"), ("many", "Few and many workers"))
 CSV_HEAD = ("workers,alpha,batch,lr,target,method,seeds,missed,time,time_low,time_high,k_mean,"
             "k_early,k_late\n")
 
@@ -54,8 +55,8 @@ def group_text(study: Study, group: str, head: str) -> str:
             for depth in range(GRID_DEPTH if group == "grid" else 0, setting.depths)]
     if not rows:
         return ""
-    lines = Table(["setting", "target", "k = n/16", "2n/16", "4n/16", "8n/16", "12n/16", "14n/16",
-                   "n", "dbw", "dbw-blind", "adasync", "dbw by best", "best", "dbw: k"], rows,
+    methods = [f"{cell.k}" if cell.k else cell.method for cell in study.group(group)[0].cells]
+    lines = Table(["setting", "target", f"k = {methods[0]}", *methods[1:], "dbw by best", "best", "dbw: k"], rows,
                   words=1).markdown()
     return f"\n## {head}\n\n{lines}"
 

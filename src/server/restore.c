@@ -513,8 +513,18 @@ static void source_begin(struct ol_restoring *restoring, struct ol_session *sess
 	restoring->failed = restoring->lies = false;
 }
 
-static void lost_log(const struct ol_restoring *restoring, const struct ol_source *best)
+static void choice_log(const struct ol_restoring *restoring, const struct ol_source *best)
 {
+	char text[OL_SOURCES_TEXT_MAX];
+
+	if (ol_source_say(&restoring->sources, text) > 1)
+		ol_log(OL_LOG_INFO,
+		       "server %s: shard %u: begins with %s, which lacks %llu applied pushes; there were %s",
+		       restoring->addr, restoring->opts->shard,
+		       best->session != NULL      ? "a mirror"
+		       : restoring->sources.floor ? "the checkpoint"
+						  : "the first weights",
+		       (unsigned long long)best->lost, text);
 	ol_word_store(&restoring->store->board->restored_lost, best->lost);
 	if (best->lost > 0)
 		ol_log(OL_LOG_WARN,
@@ -566,7 +576,7 @@ static struct ol_restore_result source_pick(struct ol_restoring *restoring, uint
 		if (best.session == NULL)
 			return waits;
 	}
-	lost_log(restoring, &best);
+	choice_log(restoring, &best);
 	if (best.session == NULL)
 		return fall_back(restoring);
 	source_begin(restoring, best.session, false);

@@ -9,6 +9,9 @@
 
 #include "server/source.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "wire/seq.h"
 
@@ -71,38 +74,81 @@ static struct ol_source source_weigh(const struct ol_sources *sources, struct ol
 	return source;
 }
 
-/* The best source of those present; there is always one */
-static struct ol_source best_of(const struct ol_sources *sources)
+/* The checkpoint, or the first weights: one of them is always there */
+static struct ol_source floor_of(const struct ol_sources *sources)
 {
-	struct ol_source best = { 0 }, other;
+	struct ol_source source = { 0 };
 
 	if (sources->floor) {
-		best.table =
+		source.table =
 			(const struct ol_applied *)(const void *)((const uint8_t *)ol_store_content(
 									  sources->store,
 									  OL_SOURCE_CHECKPOINT) +
 								  sizeof(struct ol_snapshot_head));
-		best.history = sources->floor_of.history;
-		best.epoch = best.history != 0 ? sources->floor_of.founded : sources->floor_epoch;
-		best.version = sources->floor_version;
+		source.history = sources->floor_of.history;
+		source.epoch =
+			source.history != 0 ? sources->floor_of.founded : sources->floor_epoch;
+		source.version = sources->floor_version;
 	}
-	best = source_weigh(sources, best);
-	for (uint32_t i = 0; i < sources->sessions->count; i++) {
-		struct ol_session *session = &sources->sessions->all[i];
-		const struct ol_hello *hello = &session->hello;
+	return source_weigh(sources, source);
+}
 
-		if (!ol_source_is_here(session) || session->table == NULL ||
-		    hello->mirror.bytes == 0)
-			continue;
-		other = source_weigh(sources, (struct ol_source){ .session = session,
-								  .table = session->table,
-								  .history = hello->mirror_history,
-								  .version = hello->mirror_version,
-								  .epoch = hello->mirror_epoch });
-		if (source_is_better(&other, &best))
+/* The mirror of a session. False: it has none whose table was read */
+static bool mirror_of(const struct ol_sources *sources, uint32_t index,
+		      struct ol_source *ret_source)
+{
+	struct ol_session *session = &sources->sessions->all[index];
+	const struct ol_hello *hello = &session->hello;
+
+	if (!ol_source_is_here(session) || session->table == NULL || hello->mirror.bytes == 0)
+		return false;
+	*ret_source = source_weigh(sources, (struct ol_source){ .session = session,
+								.table = session->table,
+								.history = hello->mirror_history,
+								.version = hello->mirror_version,
+								.epoch = hello->mirror_epoch });
+	return true;
+}
+
+static struct ol_source best_of(const struct ol_sources *sources)
+{
+	struct ol_source best = floor_of(sources), other;
+
+	for (uint32_t i = 0; i < sources->sessions->count; i++) {
+		if (mirror_of(sources, i, &other) && source_is_better(&other, &best))
 			best = other;
 	}
 	return best;
+}
+
+uint32_t ol_source_say(const struct ol_sources *sources, char text[OL_SOURCES_TEXT_MAX])
+{
+	const struct ol_source floor = floor_of(sources);
+	uint64_t latest = 0, oldest = UINT64_MAX, most = 0, least = UINT64_MAX;
+	uint32_t mirrors = 0;
+	struct ol_source other;
+	int len;
+
+	for (uint32_t i = 0; i < sources->sessions->count; i++) {
+		if (!mirror_of(sources, i, &other))
+			continue;
+		mirrors++;
+		latest = other.version > latest ? other.version : latest;
+		oldest = other.version < oldest ? other.version : oldest;
+		most = other.lost > most ? other.lost : most;
+		least = other.lost < least ? other.lost : least;
+	}
+	len = snprintf(text, OL_SOURCES_TEXT_MAX,
+		       "%s of version %" PRIu64 ", %" PRIu64
+		       " behind the newest, which lacks %" PRIu64 " applied pushes",
+		       sources->floor ? "a checkpoint" : "first weights", floor.version,
+		       latest > floor.version ? latest - floor.version : 0, floor.lost);
+	if (mirrors > 0)
+		snprintf(text + len, OL_SOURCES_TEXT_MAX - (size_t)len,
+			 "; %" PRIu32 " mirrors of workers, versions %" PRIu64 " to %" PRIu64
+			 ", which lack %" PRIu64 " to %" PRIu64,
+			 mirrors, oldest, latest, least, most);
+	return mirrors + 1;
 }
 
 /* True if a worker that is not connected may have a newer mirror. Without a launcher's number of

@@ -51,4 +51,13 @@ bool ol_source_is_here(const struct ol_session *session);
 bool ol_source_choose(const struct ol_sources *sources, uint64_t now_ns,
 		      struct ol_source *ret_source);
 
+/*
+ * ol_source_say -- what there was to begin with, for people, and what each would have cost: pushes that workers know as
+ * applied and do not keep, and versions behind the newest. Returns how many sources there were
+ */
+enum {
+	OL_SOURCES_TEXT_MAX = 256
+};
+uint32_t ol_source_say(const struct ol_sources *sources, char text[OL_SOURCES_TEXT_MAX]);
+
 #endif /* OL_SERVER_SOURCE_H */

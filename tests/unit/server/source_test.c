@@ -209,6 +209,8 @@ static void a_checkpoint_is_taken_where_it_is_newer(void **unused)
 /* A chain's checkpoint has the epoch of a view, and a mirror the one in which its history was founded */
 static void a_checkpoint_and_a_mirror_of_one_history_go_by_version(void **unused)
 {
+	char text[OL_SOURCES_TEXT_MAX];
+
 	(void)unused;
 	sources.floor = true;
 	sources.floor_epoch = 9;
@@ -217,6 +219,11 @@ static void a_checkpoint_and_a_mirror_of_one_history_go_by_version(void **unused
 	mirror(0, 1, 2, 11);
 	sessions[0].hello.mirror_history = 77;
 	chooses(&sessions[0]);
+	assert_int_equal(ol_source_say(&sources, text), 2);
+	assert_string_equal(
+		text,
+		"a checkpoint of version 10, 1 behind the newest, which lacks 0 applied pushes; "
+		"1 mirrors of workers, versions 11 to 11, which lack 0 to 0");
 	sessions[0].hello.mirror_version = 9;
 	chooses(NULL);
 	assert_int_equal(chosen.version, 10);

@@ -80,6 +80,9 @@ enum ol_late {
 	/* It is a gradient of the next step, with its weight. A worker gives one gradient to a step:
 	   the next one waits in its landing slot for the step after it */
 	OL_LATE_NEXT,
+	/* The same, and it counts less: multiplied by 1 / (1 + a) in the step's sum or mean, a being the steps
+	   made since the weights that it was computed at */
+	OL_LATE_AGED,
 };
 
 /* Which replicas of a chain write its checkpoints, of committed versions */
@@ -233,7 +236,7 @@ struct ol_server_opts {
 	uint32_t grace_ms;
 	enum ol_late late; /* default DROP */
 	uint32_t
-		late_steps; /* NEXT: a gradient of weights that are older by more steps than this is
+		late_steps; /* NEXT, AGED: a gradient of weights that are older by more steps than this is
 				dropped all the same; 0: however old */
 	/* What the job's parameters are (outlast_tensor.h), the same at all its servers; copied. A
 	   checkpoint with another table is not restored. NULL: nobody says; then a server that restores

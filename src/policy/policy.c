@@ -51,10 +51,10 @@ static const struct ol_policy_kind *kind_of(const struct ol_policy_opts *opts,
 
 static const char *late_fault(const struct ol_policy_kind *kind, const struct ol_policy_opts *opts)
 {
-	if ((unsigned)opts->late > OL_LATE_NEXT)
+	if ((unsigned)opts->late > OL_LATE_AGED)
 		return "late has no such value";
-	if (opts->late == OL_LATE_NEXT && !kind->carries)
-		return "late is next, which is for sync of the first k and of a quorum only";
+	if (opts->late != OL_LATE_DROP && !kind->carries)
+		return "late is next or aged, which is for sync of the first k and of a quorum only";
 	return NULL;
 }
 

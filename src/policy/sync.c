@@ -58,7 +58,7 @@ static bool is_too_old(const struct ol_policy *policy, const struct ol_arrival *
 
 enum ol_verdict ol_sync_on_gradient(struct ol_policy *policy, const struct ol_arrival *arrival)
 {
-	const bool next = policy->opts.late == OL_LATE_NEXT || arrival->again;
+	const bool next = policy->opts.late != OL_LATE_DROP || arrival->again;
 	const bool old = arrival->base_version != arrival->version && !arrival->queued;
 	const bool second = policy->held[arrival->worker] != OL_HELD_NONE;
 

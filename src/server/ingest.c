@@ -473,7 +473,7 @@ void ol_ingest_count(struct ol_ingest *ingest, const struct ol_slot_state *state
 	ol_counter_add(&board->applied, state->grads);
 	if (state->queued)
 		ol_counter_add(&board->replayed, state->grads);
-	else if ((ingest->opts->late == OL_LATE_NEXT || state->again) &&
+	else if ((ingest->opts->late != OL_LATE_DROP || state->again) &&
 		 state->base_version != version)
 		ol_counter_add(&board->carried, state->grads);
 	ol_counter_add(&board->samples, state->samples);
@@ -540,6 +540,14 @@ static uint32_t local_paths(const struct ol_ingest *ingest)
 		       : ingest->opts->workers;
 }
 
+/* The factor on a gradient that missed its step. What is pushed again had one, and is none */
+static float age_scale(const struct ol_ingest *ingest, const struct ol_slot_state *state)
+{
+	if (ingest->opts->late != OL_LATE_AGED || state->again)
+		return 1.0f;
+	return 1.0f / (1.0f + (float)(version_newest(ingest) - state->base_version));
+}
+
 /* The factor on a landed gradient: 1, unless it was summed during an outage. A worker that changes the
  * gradient after its norm was taken pushes another one, as it may. */
 static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *state, const void *grad,
@@ -549,7 +557,7 @@ static float scale_of(struct ol_ingest *ingest, const struct ol_slot_state *stat
 	struct ol_delta delta;
 
 	if (!state->queued)
-		return sum;
+		return sum * age_scale(ingest, state);
 	delta = (struct ol_delta){
 		.staleness = ingest->store->version - state->base_version,
 		.grads = state->grads,

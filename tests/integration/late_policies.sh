@@ -65,6 +65,8 @@ late "a quorum's chain" --consistency sync:quorum,k=2,grace=3 --durability chain
 	--kill head0@50steps
 late "late is next" --consistency sync:quorum,k=2,grace=1,late=next --delay exp:mean=4ms,alpha=0+slow:workers=1,factor=8 --steps 60
 truth "late is next: none is dropped before the end" 'r["gradients_late"] <= 4 and r["gradients_carried"] > 3'
+late "late counts less" --consistency sync:quorum,k=2,grace=1,late=aged --delay exp:mean=4ms,alpha=0+slow:workers=1,factor=8 --steps 60
+truth "late counts less: none is dropped before the end" 'r["gradients_late"] <= 4 and r["gradients_carried"] > 3'
 # the mean is of every gradient once, also where a server began again with what the last one had
 late "a server's death" --consistency sync:k=2 "${delays[@]}" --steps 200 --kill server0@80steps:down=100ms
 truth "a server's death: k" 'r["recoveries"] == 1 and r["k_mean"] == 2'

@@ -323,6 +323,31 @@ static int end_story(const struct job *job, long id)
 	return 0;
 }
 
+/* A quorum makes a step of mean 1; the other workers' gradients, of 2 each, missed it. They are the next step, and of
+ * one step's age, so their mean is 1, too: 1 / (1 + 1) of it */
+static int aged_story(const struct job *job, long id)
+{
+	struct ol_worker *worker = job_worker(job, (int)id);
+	const float *weights;
+	uint64_t version;
+
+	check_ok(job_pull(worker, 0));
+	stage_meet();
+	if (id < QUORUM)
+		push_and_wait(worker, 1.0f);
+	stage_meet();
+	if (id >= QUORUM)
+		push_and_wait(worker, 2.0f);
+	stage_meet();
+	check_ok(job_pull(worker, OL_PULL_NEWEST));
+	weights = ol_weights(worker, &version);
+	check_eq(version, 2);
+	for (uint64_t i = 0; i < LEN; i++)
+		check(weights[i] == -2.0f * job->opts.rule.lr);
+	ol_worker_close(worker);
+	return 0;
+}
+
 int main(void)
 {
 	struct ol_server_opts opts = quorum_opts(0);
@@ -335,5 +360,8 @@ int main(void)
 	stage_play(quorum_opts(GRACE_MS), 0.0f, WORKERS, grace_story, "the grace");
 	opts.late = OL_LATE_NEXT;
 	stage_play(opts, 0.0f, WORKERS, end_story, "the end");
+	opts.late = OL_LATE_AGED;
+	opts.rule.sum = 0;
+	stage_play(opts, 0.0f, WORKERS, aged_story, "late gradients count less");
 	return 0;
 }

@@ -15,8 +15,8 @@ const char ol_consistency_help[] =
 	"first N, what comes later is dropped; sync:dbw: N chosen for each step, for the fastest "
 	"fall of the loss, sync:dbw-blind: for the most gradients a second; sync:adasync[,k=N]: N "
 	"and more as the loss falls; sync:quorum,k=N[,grace=MS][,late=L]: never fewer than N, and "
-	"those that come within MS milliseconds of the N-th, 0 without it; ssp:N: as async, but who is N "
-	"gradients ahead of the slowest waits";
+	"those that come within MS milliseconds of the N-th, 0 without it; late=drop, next, aged or a number of "
+	"steps: what becomes of late ones; ssp:N: as async, but who is N gradients ahead of the slowest waits";
 
 static const struct {
 	const char *word;
@@ -117,13 +117,17 @@ static int extra_take(const char *text, struct ol_consistency_set *set, char *er
 	if (value != NULL && strcmp(value, "drop") == 0)
 		return 0;
 	set->late = OL_LATE_NEXT;
+	if (value != NULL && strcmp(value, "aged") == 0) {
+		set->late = OL_LATE_AGED;
+		return 0;
+	}
 	if (value != NULL && (strcmp(value, "next") == 0 ||
 			      (number(value, &set->late_steps) && set->late_steps > 0 &&
 			       set->late_steps <= OL_LATE_STEPS_MAX)))
 		return 0;
 	snprintf(
 		err, err_bytes,
-		"should have %slate=drop, late=next or late=1 to late=%d behind k=N, not \"%.20s\"",
+		"should have %slate=drop, late=next, late=aged or late=1 to late=%d behind k=N, not \"%.20s\"",
 		quorum ? "grace=MS (up to a day), " : "", OL_LATE_STEPS_MAX, text);
 	return -EINVAL;
 }

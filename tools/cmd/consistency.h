@@ -6,7 +6,7 @@
  *	async                    every gradient is a step
  *	sync                     a step takes one gradient of every worker
  *	sync:k=N[,late=L]        … the first N; later ones are dropped and counted; with late=next
- *	                         they are of the next step, with late=L if they are not later
+ *	                         (or late=aged, where they count less) they are of the next step, with late=L if they are not later
  *	                         than L steps
  *	sync:dbw                 … as many as make the loss fall fastest
  *	sync:dbw-blind           … as many as make the most gradients a second

@@ -169,12 +169,14 @@ static enum ol_verdict arrive_old(struct ol_policy *policy, uint32_t worker, uin
 	return ol_policy_on_gradient(policy, &arrival);
 }
 
+static enum ol_late carries = OL_LATE_NEXT;
+
 static struct ol_policy *create_next(enum ol_wait wait, uint32_t late_steps)
 {
 	struct ol_policy_opts opts = options(wait);
 	struct ol_policy *policy;
 
-	opts.late = OL_LATE_NEXT;
+	opts.late = carries;
 	opts.late_steps = late_steps;
 	assert_int_equal(ol_policy_create(&opts, &policy), 0);
 	for (uint32_t i = 0; i < WORKERS; i++)
@@ -186,14 +188,17 @@ static struct ol_policy *create_next(enum ol_wait wait, uint32_t late_steps)
 static void what_is_late_is_of_the_next_step(void **unused)
 {
 	(void)unused;
-	for (unsigned i = 0; i < 2; i++) {
-		struct ol_policy *policy = create_next(i == 0 ? OL_WAIT_QUORUM : OL_WAIT_FIXED, 0);
+	for (unsigned i = 0; i < 4; i++) {
 		struct ol_policy_stat stat;
+		struct ol_policy *policy;
+
+		carries = i < 2 ? OL_LATE_NEXT : OL_LATE_AGED;
+		policy = create_next(i % 2 == 0 ? OL_WAIT_QUORUM : OL_WAIT_FIXED, 0);
 
 		update(policy, 7, K, 0);
 		assert_int_equal(arrive_old(policy, 2, 3, 7, MS), OL_VERDICT_HOLD);
 		assert_int_equal(arrive(policy, 1, 7, 9 * MS),
-				 i == 0 ? OL_VERDICT_HOLD : OL_VERDICT_STEP);
+				 i % 2 == 0 ? OL_VERDICT_HOLD : OL_VERDICT_STEP);
 		ol_policy_get_stat(policy, &stat);
 		assert_int_equal(stat.carried, 1);
 		assert_int_equal(stat.late, 0);
@@ -243,7 +248,7 @@ static void only_the_first_k_and_a_quorum_hold_what_is_late(void **unused)
 	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
 		struct ol_policy_opts opts = options(waits[i]);
 
-		opts.late = OL_LATE_NEXT;
+		opts.late = OL_LATE_NEXT + i % 2;
 		assert_int_equal(ol_policy_create(&opts, &policy), -EINVAL);
 	}
 }

@@ -193,7 +193,8 @@ static void what_is_late_waits_for_a_step_only_where_steps_wait_for_some(void **
 	(void)unused;
 	taken(steps, (o.wait = OL_WAIT_FIXED, o.wait_k = 1, o.late = OL_LATE_NEXT));
 	taken(steps, (o.wait = OL_WAIT_QUORUM, o.wait_k = 1, o.late = OL_LATE_NEXT));
-	refused(steps, (o.wait = OL_WAIT_FIXED, o.wait_k = 1, o.late = OL_LATE_NEXT + 1),
+	taken(steps, (o.wait = OL_WAIT_QUORUM, o.wait_k = 1, o.late = OL_LATE_AGED));
+	refused(steps, (o.wait = OL_WAIT_FIXED, o.wait_k = 1, o.late = OL_LATE_AGED + 1),
 		"late has no such value");
 	refused(steps, o.late = OL_LATE_NEXT, "late is next");
 	refused(steps, (o.wait = OL_WAIT_DBW, o.late = OL_LATE_NEXT), "late is next");

@@ -16,7 +16,9 @@
 #define TIE 0.01
 
 enum {
-	SINGLES = 16 /* steps of one gradient in a row, at most */
+	SINGLES = 16, /* steps of one gradient in a row, at most */
+	FIRST_K = 2, /* shows the variance, and waits for nobody who is slow … */
+	FIRST_STEPS = 16 /* … until the gain is known, at most; norms or losses may be missing */
 };
 
 struct dbw {
@@ -51,10 +53,11 @@ static uint32_t best_k(const struct ol_times *times, const struct ol_gain *gain,
 }
 
 /*
- * The k with the largest score a second, after a step of h gradients; at most `present`. If nothing
- * is known, or no k is expected to gain, it is all workers.
+ * The k with the largest score a second, after a step of h gradients; at most `present`. If no k is expected
+ * to gain, it is all workers.
  *
- * The score is the gain; with gain NULL, or while it is not known, the number of gradients.
+ * The score is the gain; with gain NULL, or where it has not become known, the number of gradients. Until then
+ * steps are of FIRST_K gradients.
  */
 static uint32_t choose(const struct ol_times *times, const struct ol_gain *gain, uint32_t h,
 		       uint32_t present)
@@ -62,8 +65,10 @@ static uint32_t choose(const struct ol_times *times, const struct ol_gain *gain,
 	uint32_t all = ol_times_k(times, ol_times_levels(times) - 1);
 	uint32_t more = h < all ? h + 1 : all, k;
 
-	if (gain == NULL || isnan(ol_gain_expect(gain, 1.0)))
+	if (gain == NULL || (isnan(ol_gain_expect(gain, 1.0)) && gain->count >= FIRST_STEPS))
 		return best_k(times, NULL, h, present);
+	if (isnan(ol_gain_expect(gain, 1.0)))
+		return all < FIRST_K ? all : FIRST_K;
 	k = best_k(times, gain, h, present);
 	if (gain->rose && k < more)
 		k = more;
@@ -114,6 +119,8 @@ static int dbw_init(struct ol_policy *policy)
 	if (rc != 0)
 		return rc;
 	dbw->is_blind = false;
+	if (policy->k > FIRST_K)
+		policy->k = FIRST_K;
 	return ol_gain_init(&dbw->gain, &policy->opts);
 }
 

@@ -28,8 +28,8 @@ enum {
 /* Largest standard error of a change of the loss, as a part of the fall that N promises */
 #define LOSS_NOISE 0.3
 
-/* A loss rose if by more than so many standard errors: a false alarm in one step of 15. */
-#define RISE_ERRORS 1.5
+/* A loss rose if by more than so many standard errors: a false alarm in one step of 700. */
+#define RISE_ERRORS 3.0
 
 int ol_gain_init(struct ol_gain *gain, const struct ol_policy_opts *opts)
 {

@@ -283,8 +283,8 @@ static void a_loss_rises_by_more_than_its_noise(void **unused)
 	assert_false(rises(1.009, 0.0, 4));
 	assert_true(rises(1.011, 0.0, 4));
 	/* standard error of the difference of two means of 8: 0.1 * sqrt(2 / 8) = 0.05 */
-	assert_false(rises(1.07, 0.1, 8));
-	assert_true(rises(1.08, 0.1, 8));
+	assert_false(rises(1.14, 0.1, 8));
+	assert_true(rises(1.16, 0.1, 8));
 	assert_false(rises(0.5, 0.1, 8));
 }
 

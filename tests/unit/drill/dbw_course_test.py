@@ -34,10 +34,17 @@ class CourseTest(unittest.TestCase):
 
     def test_static_methods_wait_for_sixteenths(self) -> None:
         many = course.Setting("many", 64, 1.0, 128, 0.8, 2)
-        self.assertEqual([SETTING.k(method) for method in range(course.DBW)], [1, 1, 1, 2, 3, 3, 4])
+        self.assertEqual([SETTING.k(method) for method in range(course.DBW)], [1, 1, 1, 1, 2, 3, 3, 4])
         self.assertEqual(many.consistency(0), "sync:k=4")
         self.assertEqual(many.consistency(course.DBW), "sync:dbw")
-        self.assertEqual(many.consistency(course.METHODS - 1), "sync:adasync,k=16")
+        self.assertEqual(many.consistency(course.DBW + 1), "sync:dbw-blind")
+        self.assertEqual([many.consistency(course.DBW + 2 + i) for i in range(5)],
+                         [f"sync:adasync,k={k}" for k in (4, 8, 16, 32, 64)])
+
+    def test_a_rate_is_in_proportion_where_it_should(self) -> None:
+        scaled = course.Setting("scaled", 16, 1.0, 128, 0.8, 2)
+        self.assertEqual([scaled.rate(0), scaled.rate(course.DBW - 1), scaled.rate(course.DBW)], [0.05, 0.8, 0.8])
+        self.assertEqual(course.Setting("grid", 16, 1.0, 128, 0.8, 2).rate(0), 0.8)
 
     def test_a_span_is_of_the_steps_within(self) -> None:
         self.assertEqual(course.span(steps(1, 2, 3, 4, 5), 20.0, 50.0), (3, 10.0))
@@ -53,7 +60,7 @@ class CourseTest(unittest.TestCase):
         self.assertEqual(slow["k_after"][1], None)
 
     def test_the_longer_a_preset_the_more_settings(self) -> None:
-        self.assertEqual([len(course.settings_of(preset)) for preset in range(3)], [2, 19, 20])
+        self.assertEqual([len(course.settings_of(preset)) for preset in range(3)], [2, 27, 28])
         names = [setting.name for setting in course.settings_of(2)]
         self.assertEqual(names[0], "n=16 alpha=1 B=512 lr=0.8")
         self.assertEqual(course.settings_of(2)[-1].workers, 256)

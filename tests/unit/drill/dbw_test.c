@@ -116,8 +116,9 @@ static void training_gets_there_and_the_same_seed_does_the_same(void **state)
 	char err[256] = "";
 
 	(void)state;
-	assert_int_equal(
-		dbw_problem_open("synthetic:noise=1,train=500", 64, &problem, err, sizeof(err)), 0);
+	assert_int_equal(dbw_problem_open("synthetic:noise=1,train=500", "softmax", 64, &problem,
+					  err, sizeof(err)),
+			 0);
 	opts.problem = &problem;
 	opts.wait = OL_WAIT_DBW;
 	opts.batch = 64;

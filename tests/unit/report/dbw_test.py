@@ -15,7 +15,8 @@ from report.dbw.data import study_read
 
 SEEDS = 5
 KS = (1, 2, 4, 8, 12, 14, 16)
-JUDGED = {"D1", "D4", "D5", "D6", "D7", "D8", "D9", "D10"}
+ADASYNCS = (1, 2, 4, 8, 16)
+JUDGED = {"D1", "D4", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12"}
 
 
 def cell(method, time, k=0, k_mean=8.0):
@@ -26,16 +27,17 @@ def cell(method, time, k=0, k_mean=8.0):
             "k_late": [k_mean + 2] * SEEDS, "all_share": [0.95 if k_mean > 15 else 0.2] * SEEDS}
 
 
-def setting(alpha, batch):
+def setting(alpha, batch, group="grid"):
     """Equal times: whoever waits for all is fast. Uneven ones: k = 8 is the best that is fixed."""
     best, others, of_all = (16, 15.0, 10.0) if alpha == 0 else (8, 20.0, 40.0)
     times = {k: 10.0 if k == best else of_all if k == 16 else others for k in KS}
     k_mean = 15.5 if alpha == 0 else 6.0 if batch > 16 else 9.0
-    return {"group": "grid", "workers": 16, "alpha": alpha, "batch": batch, "lr": 0.8,
-            "time_max": 200.0, "cells": [
+    label = f"n=16 alpha={alpha:g} B={batch} lr=0.8" + ("" if group == "grid" else f" {group}")
+    return {"group": group, "workers": 16, "alpha": alpha, "batch": batch, "lr": 0.8,
+            "time_max": 200.0, "label": label, "cells": [
                 *(cell(f"k={k}", time, k, k) for k, time in times.items()),
                 cell("dbw", 10.0 if alpha == 0 else 5.0, k_mean=k_mean),
-                cell("dbw-blind", 12.0), cell("adasync", 13.0)]}
+                cell("dbw-blind", 12.0), *(cell(f"adasync:{k}", 13.0) for k in ADASYNCS)]}
 
 
 def slow(alpha):
@@ -48,7 +50,8 @@ RECORD = {
     "experiment": "dbw", "command": "outlast drill", "folder": "here", "quick": False,
     "workers": 16, "seeds": SEEDS, "time_steps": 36000, "first_loss": 2.3, "least_loss": 0.7,
     "depths": [0.5, 0.1, 0.01],
-    "settings": [setting(alpha, batch) for alpha in (1.0, 0.0) for batch in (512, 16)],
+    "settings": [*(setting(alpha, batch) for alpha in (1.0, 0.0) for batch in (512, 16)),
+                 setting(1.0, 512, "scaled"), setting(1.0, 512, "other")],
     "times": [{"alpha": 1.0, "k": 8, "psi": 1.005, "psi_exact": 1.0, "psw": 1.01,
                "psw_known": 1.0, "pull": 1.1},
               {"alpha": 1.0, "k": 9, "psi": 1.0, "psi_exact": 1.0, "psw": 9.0,
@@ -101,11 +104,11 @@ class Dbw(unittest.TestCase):
         self.refused("D4")
         self.record = copy.deepcopy(RECORD)
         self.slower(0.0, "dbw", 1.1)
-        self.refused("D4")
+        self.refused("D4", "D12")
 
     def test_uneven_times_are_not(self):
         self.slower(1.0, "dbw", 2.2)  # 1.1 of the best fixed k
-        self.refused("D5", "D9")
+        self.refused("D5", "D9", "D11", "D12")
 
     def test_k_that_falls_is_seen(self):
         for one in self.of(1.0, "dbw"):
@@ -128,10 +131,24 @@ class Dbw(unittest.TestCase):
         self.slower(1.0, "dbw-blind", 0.5)
         self.refused("D10")
 
+    def test_the_best_first_k_of_adasync_counts(self):
+        for alpha in (0.0, 1.0):
+            self.slower(alpha, "adasync:2", 0.5)
+        self.refused("D10")
+
+    def test_each_group_is_judged_by_its_claims(self):
+        self.record["settings"][5]["cells"][7]["time"] = [[2.2 * time for time in times]
+                                                          for times in self.record["settings"][5]["cells"][7]["time"]]
+        self.refused("D12")
+        self.record = copy.deepcopy(RECORD)
+        self.record["settings"][4]["cells"][7]["time"] = [[1.5 * time for time in times]
+                                                          for times in self.record["settings"][4]["cells"][7]["time"]]
+        self.refused("D11")
+
     def test_tables_show_what_was_measured(self):
         study = study_read(self.record)
         rows = [row.split(",") for row in tables.summary_csv(study).splitlines()]
-        self.assertEqual(len(rows), 1 + 4 * 3 * 10)
+        self.assertEqual(len(rows), 1 + 6 * 3 * 14)
         self.assertIn("16,1,512,0.8,0.01,k=8,5,0,10.2".split(","), [row[:9] for row in rows])
         text = tables.summary(study)
         self.assertIn("| n=16 alpha=1 B=512 lr=0.8 | 0.01 | 20.4 ±0.4 |", text)

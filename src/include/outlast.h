@@ -524,7 +524,8 @@ enum ol_pull_flags {
  * ol_pull -- read the weights of all shards into the local mirror
  *
  * The weights are never older than the newest version that this worker was told of; an observer of a
- * synchronous job gets one version of all shards, an older one if a server came back with that. No
+ * synchronous job gets one version of all shards, an older one if a server came back with that and
+ * the others have it (three versions are kept). No
  * server's CPU takes part. Two mirrors take turns: weights from ol_weights() stay valid until the pull
  * after the next one starts. One pull at a time.
  *

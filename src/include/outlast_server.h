@@ -88,7 +88,8 @@ enum ol_late {
 /* Which replicas of a chain write its checkpoints, of committed versions */
 enum ol_checkpoint_by {
 	OL_CHECKPOINT_BY_TAIL, /* the tail: one file of each version */
-	OL_CHECKPOINT_BY_EACH, /* each full replica: for folders that are on disks of their own */
+	/* each full replica, into a folder of its own. Who founds the chain anew has what is in its own */
+	OL_CHECKPOINT_BY_EACH,
 };
 
 /* What a checkpoint saves. All but FULL write into one running checkpoint. */

@@ -145,9 +145,15 @@ int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 	return rc != 0 ? rc : ol_coord_join(replica->coord, replica->opts->shard, &replica->self);
 }
 
-void ol_replica_close(struct ol_replica *replica)
+void ol_replica_leave(struct ol_replica *replica)
 {
 	ol_coord_close(replica->coord);
+	replica->coord = NULL;
+}
+
+void ol_replica_close(struct ol_replica *replica)
+{
+	ol_replica_leave(replica);
 	ol_successor_drop(replica);
 	ol_predecessor_forget(replica);
 	if (replica->work_region != NULL)

@@ -189,6 +189,8 @@ enum {
 /* replica.c */
 /* ol_replica_open -- reach the coordinator, register this server; 0 or a code with a line in err */
 int ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes);
+/* ol_replica_leave -- this server is registered no more: the next view is without it */
+void ol_replica_leave(struct ol_replica *replica);
 /* ol_replica_close -- undo ol_replica_open(), and close the ring if there is one */
 void ol_replica_close(struct ol_replica *replica);
 /* ol_replica_end -- the server will end with rc, after the present event; OL_REPLICA_LEFT: an operator

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/probe.h"
 #include "base/status.h"
 #include "rdma/order.h"
@@ -235,6 +236,7 @@ static int chain_found(void *arg, char *err, size_t err_bytes)
 	const struct ol_view *view = &server->replica.chain.view;
 	int rc = ol_serve_begin(server, err, err_bytes);
 
+	server->founded_ns = ol_clock_ns();
 	/* its first history: nothing can be newer than the first weights */
 	server->restoring.sources.begins = view->history == view->origin;
 	return rc;
@@ -330,14 +332,24 @@ static int job_digest(const struct ol_server *server, uint64_t *ret_number)
 }
 
 /* A chain that this server founds has an epoch above its folder's checkpoints, so that those to come are newer */
-static uint32_t first_epoch(const struct ol_server *server)
+static int first_epoch(struct ol_server *server, char *err, size_t err_bytes)
 {
 	struct ol_ckpt_meta meta = ol_save_meta(&server->saving);
+	const char *dir = server->opts.checkpoint_dir;
 
-	if (server->opts.checkpoint_dir == NULL ||
-	    !ol_ckpt_newest(server->opts.checkpoint_dir, &meta) || meta.epoch >= OL_EPOCH_MAX - 1)
-		return 1;
-	return meta.epoch + 1;
+	server->replica.first_epoch = 1;
+	if (dir == NULL || !ol_ckpt_newest(dir, &meta))
+		return 0;
+	if (meta.epoch >= OL_EPOCH_MAX / 2) {
+		snprintf(
+			err, err_bytes,
+			"%s: the newest checkpoint of shard %u is of epoch %u, behind which there is no room for "
+			"others: move it away, or give another folder",
+			dir, server->opts.shard, meta.epoch);
+		return OL_E_NO_CHECKPOINT;
+	}
+	server->replica.first_epoch = meta.epoch + 1;
+	return 0;
 }
 
 static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
@@ -359,7 +371,15 @@ static int chain_open(struct ol_server *server, char *err, size_t err_bytes)
 					    .oldest = ol_wire_own.oldest,
 					    .rank = server->opts.rank };
 	snprintf(replica->self.addr, sizeof(replica->self.addr), "%s", server->addr);
-	replica->first_epoch = first_epoch(server);
+	rc = first_epoch(server, err, err_bytes);
+	if (rc != 0)
+		return rc;
+	if (server->opts.refound && server->opts.checkpoint_dir != NULL &&
+	    server->opts.restore == OL_RESTORE_NONE)
+		ol_log(OL_LOG_WARN,
+		       "server %s: refound with restore none: a chain that has lost all its replicas begins at "
+		       "version 0, whatever checkpoints there are: restore freshest goes on from them",
+		       server->addr);
 	rc = job_digest(server, &replica->self.job);
 	if (rc == 0)
 		return ol_replica_open(replica, err, err_bytes);
@@ -539,7 +559,6 @@ static bool periodic_step(void *arg, uint64_t now_ns)
 
 	if (!ol_ingest_apply(&server->ingest, now_ns))
 		return false;
-	ol_serve_save(server, now_ns);
 	ol_successor_offer(&server->replica, now_ns);
 	return true;
 }
@@ -633,12 +652,6 @@ static uint64_t strict_saves(const struct ol_server *server)
 	return is_writer(server) ? server->replica.chain.committed : OL_SAVE_NONE;
 }
 
-/* Nothing is committed there */
-static uint64_t periodic_saves(const struct ol_server *server)
-{
-	return is_writer(server) ? OL_SAVE_ALL : OL_SAVE_NONE;
-}
-
 /* The last replica of a chain that is never founded anew: only it has the committed state */
 static bool is_last(const struct ol_server *server)
 {
@@ -676,6 +689,5 @@ const struct ol_chain_kind ol_chain_periodic = {
 		   .step = periodic_step },
 	.host = &periodic_host,
 	.open = periodic_open,
-	.saves = periodic_saves,
 	OF_BOTH,
 };

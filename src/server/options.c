@@ -110,6 +110,9 @@ static const char *chain_fault(const struct ol_server_opts *opts)
 		return "replicas is not between 1 and 8";
 	if (opts->checkpoint_dir != NULL && opts->selection != OL_SELECT_FULL)
 		return "selection beside a coordinator: a chain has full checkpoints only";
+	if (opts->checkpoint_dir != NULL && opts->replicate_every != 0)
+		return "checkpoint_dir beside replicate_every: only a strict chain, whose versions are "
+		       "committed, has checkpoints";
 	return ol_lease_fault(opts->lease_ms, opts->heartbeat_ms, opts->refound != 0);
 }
 
@@ -146,6 +149,8 @@ const char *ol_server_opts_fault(const struct ol_server_opts *opts, bool read_on
 		what = chain_fault(opts);
 	else if (opts->checkpoint_by > OL_CHECKPOINT_BY_EACH)
 		what = "checkpoint_by has no such value";
+	else if (opts->checkpoint_by != OL_CHECKPOINT_BY_TAIL && opts->coordinator == NULL)
+		what = "checkpoint_by is of a chain, and coordinator is not given";
 	else if (opts->restore > OL_RESTORE_FRESHEST || opts->replay > OL_REPLAY_STALENESS)
 		what = "restore or replay has no such value";
 	else if (opts->checkpoint_dir != NULL && opts->checkpoint_keep == 0)

@@ -135,7 +135,9 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 		return ol_ckpt_read_until(opts->checkpoint_dir, opts->restore_version, meta,
 					  content);
 	full_rc = ol_ckpt_read_newest(opts->checkpoint_dir, meta, content);
-	if (full_rc != 0 && full_rc != -ENOENT && full_rc != OL_E_NO_CHECKPOINT)
+	if ((full_rc != 0 && full_rc != -ENOENT && full_rc != OL_E_NO_CHECKPOINT) ||
+	    opts->coordinator !=
+		    NULL) /* a chain has full ones only, in epochs above other full ones */
 		return full_rc;
 	rc = ol_ckpt_read_running(opts->checkpoint_dir, &restoring->saving->blocks,
 				  full_rc == 0 ? meta : NULL, &running, content);
@@ -168,9 +170,9 @@ static bool checkpoint_load(struct ol_restoring *restoring, int *ret_rc, char *e
 	/* a checkpoint that cannot be read may be the newest source */
 	if (rc == -ENOENT || (restoring->opts->restore == OL_RESTORE_FRESHEST &&
 			      (rc == OL_E_NO_CHECKPOINT || rc == OL_E_GEOMETRY))) {
-		ol_log(OL_LOG_WARN, "server %s: no checkpoint of shard %u in %s: %s",
+		ol_log(OL_LOG_WARN, "server %s: no checkpoint of shard %u in %s%s%s",
 		       restoring->addr, restoring->opts->shard, restoring->opts->checkpoint_dir,
-		       ol_strerror(rc));
+		       rc == -ENOENT ? " yet" : ": ", rc == -ENOENT ? "" : ol_strerror(rc));
 		return false;
 	}
 	snprintf(err, err_bytes, "cannot restore shard %u from %s: %s", restoring->opts->shard,

@@ -270,7 +270,6 @@ static bool save_begin(struct ol_saving *saving, uint64_t now_ns, uint32_t snaps
 	const void *content = ol_store_content(saving->store, snapshot);
 	bool begun;
 
-	saving->version = version;
 	saving->begun_ns = now_ns;
 	saving->first = false;
 	if (saving->opts->selection == OL_SELECT_FULL)
@@ -308,24 +307,31 @@ void ol_save_progress(struct ol_saving *saving, uint64_t now_ns, uint64_t most)
 	if (saving->writer == NULL)
 		return;
 	(void)writer_state(saving);
-	if (saving->held != 0) {
+	if (saving->held != 0)
 		held_progress(saving, now_ns, most);
+	if (most == OL_SAVE_NONE) { /* once it writes, the next one that is due is its first */
+		saving->version = store->version;
 		return;
 	}
-	if (most == OL_SAVE_NONE || !save_is_due(saving, now_ns))
+	if (!save_is_due(saving, now_ns))
 		return;
-	if (!thinned(saving)) {
-		if (store->version <= most) {
-			stride_set(saving, save_begin(saving, now_ns, store->snapshot,
-						      store->version, false));
-		} else if (saving->pinned < 0) {
-			saving->held = store->version;
-			saving->pinned = (int)store->snapshot;
-		}
+	if (!thinned(saving) && store->version <= most) {
+		saving->version = store->version;
+		stride_set(saving,
+			   save_begin(saving, now_ns, store->snapshot, store->version, false));
 		return;
 	}
-	saving->version = saving->store->version;
-	ol_counter_add(&saving->store->board->checkpoints_skipped, 1);
+	if (!thinned(saving) && saving->pinned < 0) {
+		saving->version = saving->held = store->version;
+		saving->begun_ns = now_ns;
+		saving->pinned = (int)store->snapshot;
+		return;
+	}
+	if (!thinned(saving)) /* the one before it is not done yet */
+		stride_set(saving, false);
+	saving->version = store->version;
+	saving->begun_ns = now_ns;
+	ol_counter_add(&store->board->checkpoints_skipped, 1);
 }
 
 static void writer_finish(struct ol_saving *saving)
@@ -336,7 +342,8 @@ static void writer_finish(struct ol_saving *saving)
 
 void ol_save_finish(struct ol_saving *saving, uint64_t most)
 {
-	if (saving->writer == NULL || most == OL_SAVE_NONE || saving->store->version > most)
+	if (saving->writer == NULL || most == OL_SAVE_NONE || saving->store->version > most ||
+	    most == 0) /* of a chain that has committed nothing */
 		return;
 	saving->held = 0;
 	writer_finish(saving);

@@ -45,7 +45,7 @@ struct ol_ckpt_meta ol_save_meta(const struct ol_saving *saving);
 /* ol_save_open -- make the partition into blocks, and the writer; 0 or a code with a line in err */
 int ol_save_open(struct ol_saving *saving, char *err, size_t err_bytes);
 /* What a server may save, for ol_save_progress() */
-#define OL_SAVE_NONE UINT64_C(0) /* another replica writes */
+#define OL_SAVE_NONE (UINT64_MAX - 1) /* another replica writes */
 #define OL_SAVE_ALL  UINT64_MAX
 /* ol_save_progress -- take the result of the last checkpoint, begin one if it is due; most: the newest
  * version that is committed, or one of the above */

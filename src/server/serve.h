@@ -58,7 +58,7 @@ struct ol_chain_kind {
 	bool (*has_news)(const struct ol_server *server);
 	void (*look)(struct ol_server *server, uint64_t now_ns);
 	void (*tick)(struct ol_server *server, uint64_t now_ns);
-	/* The newest version that this server may save, or as in save.h; NULL: it has no checkpoints */
+	/* The newest version that this server may save, or as in save.h; NULL: it never has checkpoints */
 	uint64_t (*saves)(const struct ol_server *server);
 	/* Nobody can have taken this server's place, however long it stood still */
 	bool (*is_last)(const struct ol_server *server);
@@ -120,6 +120,8 @@ struct ol_server {
 	struct ol_entering entering;
 	struct ol_relaying relaying;
 	uint64_t ordered; /* newest entry that this head made: the store has its norms */
+	uint64_t
+		founded_ns; /* it has found the first weights of a chain, which may take long; 0: it has not */
 
 	int stop_fd;
 	struct ol_owner owner; /* the process that opened it; any of its threads may run it */

@@ -11,7 +11,8 @@
  * lacks the version again and again, and is further ahead than a server has snapshots, each is read at
  * its newest. The same if the caller's last weights are of several versions, and it has a newer version
  * of a shard than that: it does not go back. Where they are of one version, a server came back with
- * older weights: the caller goes back with it on all shards, or OL_PULL_FORWARD says that it would.
+ * older weights: the caller goes back with it on all shards, as long as these have that version, or
+ * OL_PULL_FORWARD says that it would.
  *
  * A worker's own pulls are not asked for so: steps wait for it, so it sees none half-made unless its own
  * push is on its way.

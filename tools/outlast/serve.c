@@ -590,9 +590,9 @@ static int checkpoints_check(const struct serve *serve)
 	char text[160];
 
 	ol_server_get_stat(serve->server, &stat);
-	if (serve->set.coord.coordinator != NULL && serve->ckpt.by == OL_CHECKPOINT_BY_TAIL &&
-	    stat.role != OL_REPLICA_TAIL && stat.role != OL_REPLICA_ONLY)
-		return 0; /* another one's are the last */
+	if (serve->set.coord.coordinator != NULL && stat.role != OL_REPLICA_TAIL &&
+	    stat.role != OL_REPLICA_ONLY)
+		return 0; /* the tail's are the last */
 	if (serve->control.parent_fd >= 0 || stat.checkpoints_failed == 0 ||
 	    (stat.checkpoints != 0 && stat.checkpoint_version == stat.version))
 		return 0;

@@ -69,6 +69,9 @@ void saved_draw(struct scenario *scenario)
 		return;
 	scenario->saved = true;
 	scenario->by_each = scenario->pushes % 2 == 0;
+	/* a founder that reads for longer than its lease */
+	if (scenario->refound && scenario->lease_ms % 3 == 0)
+		sim_nature.disk_ns = scenario->lease_ms * SIM_MS;
 }
 
 static struct place *own(void)

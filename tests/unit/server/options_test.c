@@ -293,6 +293,9 @@ static void a_chain_has_replicas_a_lease_and_full_checkpoints(void **unused)
 	taken(usual, o.replicas = 0); /* there is none */
 	refused(chain, (o.checkpoint_dir = folder.path, o.selection = OL_SELECT_PRIORITY),
 		"a chain has full checkpoints only");
+	refused(chain, (o.checkpoint_dir = folder.path, o.replicate_every = 5),
+		"only a strict chain");
+	refused(usual, o.checkpoint_by = OL_CHECKPOINT_BY_EACH, "checkpoint_by is of a chain");
 	refused(chain, o.checkpoint_by = (enum ol_checkpoint_by)2,
 		"checkpoint_by has no such value");
 	refused(chain, o.lease_ms = 0, "never taken for dead");

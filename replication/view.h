@@ -126,8 +126,7 @@ struct ol_view_rule {
  *     and not in the view joins.
  *
  * The epoch of the result is one higher, or rule->first where that is higher and a history is founded.
- * Members of another job or protocol than the view's are
- * ignored.
+ * Members of another job or protocol than the view's are ignored.
  */
 bool ol_view_next(const struct ol_view *view, const struct ol_member *alive, uint32_t alive_count,
 		  uint64_t caught_up, const struct ol_view_rule *rule, struct ol_view *ret_next);

@@ -146,7 +146,8 @@ static bool bounded(const struct ol_ckpt_header *header, char *why)
 	if (header->epoch >= OL_EPOCH_MAX)
 		return no(why, "header: epoch %" PRIu32 " is not below %" PRIu32, header->epoch,
 			  OL_EPOCH_MAX);
-	if (header->founded > header->epoch || (header->history == 0) != (header->founded == 0))
+	/* a server may begin in epoch 0 */
+	if (header->founded > header->epoch || (header->history == 0 && header->founded != 0))
 		return no(why,
 			  "header: it is of epoch %" PRIu32 ", and its history %016" PRIx64
 			  " of %" PRIu32,

@@ -525,9 +525,8 @@ enum ol_pull_flags {
  *
  * The weights are never older than the newest version that this worker was told of; an observer of a
  * synchronous job gets one version of all shards, an older one if a server came back with that and
- * the others have it (three versions are kept). No
- * server's CPU takes part. Two mirrors take turns: weights from ol_weights() stay valid until the pull
- * after the next one starts. One pull at a time.
+ * the others have it (three versions are kept). No server's CPU takes part. Two mirrors take turns:
+ * weights from ol_weights() stay valid until the pull after the next one starts. One pull at a time.
  *
  * While a server is gone: with WAIT the pull is done when the server is back and has applied again the
  * gradients that had been applied. The pull does not wait for pushes that have ended with

@@ -270,6 +270,12 @@ static void replicas_take_a_shared_folder_from_each_other(void **state)
 	}
 	assert_int_equal(files_in(*state, &dotted), 2);
 	assert_int_equal(dotted, 0);
+	ol_ckpt_writer_history(writers[0], 80, 0); /* of a server that began in epoch 0 */
+	assert_int_equal(written(writers[0], &meta.geo, 10), 0);
+	kept = meta;
+	assert_int_equal(newest(*state, &kept), 0);
+	assert_int_equal(kept.version, 10);
+	assert_int_equal(kept.history, 80);
 	for (unsigned i = 0; i < 3; i++)
 		ol_ckpt_writer_stop(writers[i]);
 }

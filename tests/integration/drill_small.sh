@@ -23,5 +23,5 @@ drill kills --model mlp:16 --dataset synthetic:train=500,test=200 --workers 2 --
 drill scar --experiment scar --trials 1
 [ "$(grep -c '^uneven,' "$tmp/scar/summary.csv")" = 42 ] || fail "scar: $(cat "$tmp/scar/summary.csv")"
 drill dbw --experiment dbw --trials 1
-[ "$(wc -l <"$tmp/dbw/summary.csv")" = 61 ] || fail "dbw: $(cat "$tmp/dbw/summary.csv")"
+[ "$(wc -l <"$tmp/dbw/summary.csv")" = 91 ] || fail "dbw: $(cat "$tmp/dbw/summary.csv")"
 verdict

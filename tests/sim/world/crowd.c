@@ -48,7 +48,10 @@ static void many_draw(struct scenario *scenario)
 	}
 	scenario->workers = 20 + sim_below(CLUSTER_WORKERS_MAX - 19);
 	scenario->pushes = 2 + sim_below(CLUSTER_PUSHES_FEW - 2);
+	/* a server that restores lets all in before the first one's open gives up; memory is made, and freed */
 	sim_nature.touch_ns = sim_nature.touch_ns * CLUSTER_WORKERS_FEW / scenario->workers;
+	if (sim_nature.touch_ns > CLUSTER_OPEN_MS * SIM_MS / (2 * scenario->workers))
+		sim_nature.touch_ns = CLUSTER_OPEN_MS * SIM_MS / (2 * scenario->workers);
 	cluster.ids = scenario->workers;
 	cluster.pushes_max = CLUSTER_PUSHES_FEW;
 }

@@ -9,7 +9,6 @@
 #include "sim/world/cluster.h"
 
 enum {
-	OPEN_TIMEOUT_MS = 1500,
 	OP_TIMEOUT_MS = 500,
 	LOOKS_MAX = 30, /* of one connection */
 };
@@ -26,7 +25,7 @@ static bool opened(struct ol_worker **ret_worker)
 	opts.transport = "sim";
 	opts.job_key = "the simulated job's key";
 	opts.observer = scenario->reads ? OL_OBSERVER_READS : OL_OBSERVER_COUNTERS;
-	opts.connect_timeout_ms = OPEN_TIMEOUT_MS;
+	opts.connect_timeout_ms = CLUSTER_OPEN_MS;
 	opts.op_timeout_ms = OP_TIMEOUT_MS;
 	opts.retry_timeout_ms = scenario->retry_ms;
 	opts.lease_ms = scenario->lease_ms;

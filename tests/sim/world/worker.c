@@ -17,7 +17,6 @@
 #include "worker/worker_internal.h"
 
 enum {
-	OPEN_TIMEOUT_MS = 1500,
 	OP_TIMEOUT_MS = 700,
 };
 
@@ -81,7 +80,7 @@ static bool opened(struct worker_slot *slot)
 	opts.transport = "sim";
 	opts.job_key = "the simulated job's key";
 	opts.worker = slot->index;
-	opts.connect_timeout_ms = OPEN_TIMEOUT_MS;
+	opts.connect_timeout_ms = CLUSTER_OPEN_MS;
 	opts.op_timeout_ms = OP_TIMEOUT_MS;
 	opts.retry_timeout_ms = cluster.scenario.retry_ms;
 	opts.spin_us = 0;

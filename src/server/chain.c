@@ -185,6 +185,10 @@ static void commit_tell(void *arg, uint64_t version)
 		if (session == NULL || parts[i].slot > server->opts.window)
 			continue;
 		state = &session->slots[parts[i].slot];
+		/* The worker's next push is there: the tail of a view that this server has yet to see
+		 * has told it of this one. */
+		if (state->busy)
+			continue;
 		state->seq = parts[i].seq;
 		state->status = 0;
 		ol_ingest_ack(&server->ingest, session, parts[i].slot, replica->now_ns);

@@ -96,6 +96,19 @@ static bool is_unpinned(const struct ol_ingest *ingest, const struct ol_session 
 	       ol_pins_word(session) == 0;
 }
 
+/* The slot's ack is written, or not wanted any more */
+static void owed_end(struct ol_ingest *ingest, struct ol_session *session,
+		     struct ol_slot_state *state)
+{
+	if (!state->owed)
+		return;
+	state->owed = false;
+	ingest->sessions->owed_total--;
+	if (--session->owed_count == 0)
+		ol_places_remove(&ingest->sessions->owing,
+				 (uint32_t)(session - ingest->sessions->all));
+}
+
 void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 		   uint64_t now_ns)
 {
@@ -124,12 +137,7 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 		if (unpinned)
 			ol_places_remove(&ingest->sessions->pinning, index);
 		state->busy = false;
-		if (!state->owed)
-			return;
-		state->owed = false;
-		ingest->sessions->owed_total--;
-		if (--session->owed_count == 0)
-			ol_places_remove(&ingest->sessions->owing, index);
+		owed_end(ingest, session, state);
 		return;
 	}
 	/* a full queue: progress() tries again; or a broken connection, about to be reported */
@@ -236,6 +244,8 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	has_rule = (hdr.flags & OL_PUSH_RULE) != 0;
 	if (has_rule && !rule_take(ingest, session, slot))
 		return "push with an impossible rule";
+	owed_end(ingest, session,
+		 state); /* of the push before, if its worker knows it from a tail */
 	state->busy = true;
 	state->seq = hdr.seq;
 	state->base_version = hdr.base_version;

@@ -173,10 +173,14 @@ static const struct worker_slot *worker_of(const struct ol_session *session)
 
 static struct candidate checkpoint_of(const struct ol_server *server)
 {
+	const struct ol_sources *sources = &server->restoring.sources;
 	const uint8_t *content = ol_store_content(&server->store, OL_SOURCE_CHECKPOINT);
+	/* a chain's is of the epoch of a view; what goes by age is when its history was founded */
 	struct candidate candidate = { .known = true,
-				       .epoch = server->restoring.sources.floor_epoch,
-				       .version = server->restoring.sources.floor_version };
+				       .epoch = sources->floor_of.history != 0
+							? sources->floor_of.founded
+							: sources->floor_epoch,
+				       .version = sources->floor_version };
 
 	content += ol_layout_table_bytes(&server->store.geo);
 	for (uint32_t w = 0; w < cluster.scenario.workers; w++)

@@ -114,6 +114,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_ORDER_BLIND] = "order-blind",
 	[MUTATE_SAVES_EARLY] = "saves-early",
 	[MUTATE_HELD_LOOSE] = "held-loose",
+	[MUTATE_ANSWERS_OVER] = "answers-over",
 };
 
 void mutate_set(enum mutation mutation)
@@ -293,6 +294,23 @@ static int apply(void *arg, uint64_t version)
 	return 0;
 }
 
+static void committed(void *arg, uint64_t version)
+{
+	struct ol_server *server = arg;
+	const struct ol_ring *ring = &server->replica.ring;
+
+	for (uint32_t i = 0;
+	     mutation(MUTATE_ANSWERS_OVER) && i < ol_ring_head(ring, version)->parts; i++) {
+		const struct ol_entry_part *part = &ol_ring_parts(ring, version)[i];
+		struct ol_session *session = &server->sessions.all[part->worker];
+
+		if (server->replica.chain.role == OL_CHAIN_ONLY &&
+		    session->state == OL_SESSION_LIVE)
+			session->slots[part->slot].busy = false;
+	}
+	real_host->committed(arg, version);
+}
+
 int __wrap_ol_replica_open(struct ol_replica *replica, char *err, size_t err_bytes)
 {
 	static struct ol_replica_host host;
@@ -300,6 +318,7 @@ int __wrap_ol_replica_open(struct ol_replica *replica, char *err, size_t err_byt
 	real_host = replica->host;
 	host = *real_host;
 	host.apply = apply;
+	host.committed = committed;
 	replica->host = &host;
 	return __real_ol_replica_open(replica, err, err_bytes);
 }

@@ -69,6 +69,7 @@ enum mutation {
 	MUTATE_ORDER_BLIND, /* an order takes the place of a view that it was not made of */
 	MUTATE_SAVES_EARLY, /* a replica saves what is not committed yet */
 	MUTATE_HELD_LOOSE, /* a snapshot that waits for its commit may be overwritten */
+	MUTATE_ANSWERS_OVER, /* a commit is answered in a slot where a later push has landed */
 	MUTATE_COUNT
 };
 

@@ -122,13 +122,32 @@ class StudyTest(unittest.TestCase):
             self.assertIn(step, range(1, 50))
             lab.rows[row] = saved.state(run, step)
             self.assertTrue((lab.rows[row] == run.states()[step // 8 * 8]).all())
-            self.assertEqual(run.arrive(step, row), (run.steps + step % 8, False))
+            self.assertEqual(run.arrive(step, row, run.target_of(trial)), (run.steps + step % 8, False))
+
+    def test_targets_are_where_k_is_the_first_there(self) -> None:
+        run = study.Run(Shrink(False).lab, 0, 50)
+        targets = [run.target_of(trial) for trial in range(200)]
+        low, high = run.losses[50], run.losses[49]
+        self.assertTrue(all(low < target < high for target in targets))
+        self.near(statistics.fmean(targets), (low + high) / 2, 4.0 * (high - low) / math.sqrt(12.0 * 200))
+
+    def test_lost_blocks_are_extrapolated_by_no_more_than_they_had_moved(self) -> None:
+        run = study.Run(Shrink(False).lab, 0, 50)
+        saved, states = study.Saved(run, ROUND_ROBIN, 8, 16), run.states()
+        for step in range(1, 50):
+            extrapolated, turn = saved.extrapolated(run, step), step // 2 * 2
+            for float_ in range(FLOATS):
+                last, older = (int(at[step, float_ % BLOCKS]) for at in (saved.at, saved.before))
+                z, before = states[last, float_], states[older, float_]
+                share = min((turn - last) / (last - older), 1.0) if last > older else 0.0
+                self.near(extrapolated[float_], z + share * (z - before), 1e-6)
+        self.assertTrue((saved.before[49] < saved.at[49]).all())
 
     def test_what_does_not_arrive_is_late(self) -> None:
         lab = Shrink(True).lab
         run, row = study.Run(lab, 0, 20), lab.rows_take(2)
         lab.rows[row] = 5.0
-        self.assertEqual(run.arrive(3, row), (80, True))
+        self.assertEqual(run.arrive(3, row, run.target), (80, True))
 
     def test_partial_recovery_throws_less_far_by_the_fraction_lost(self) -> None:
         norms = study.norms_make(study.Run(Shrink(True).lab, 0, 50), 1000, 16)
@@ -142,7 +161,7 @@ class StudyTest(unittest.TestCase):
         table = study.table_make([study.Run(Shrink(True).lab, 0, 60)], 16, 60, False)
         self.assertEqual((table["period"], table["trials"], table["late"]), (16, 60, 0))
         for scheme in table["schemes"]:
-            self.near(scheme["bytes"], 1.0, 0.01)
+            self.near(scheme["bytes"], 0.0 if scheme["selection"] == "nothing" else 1.0, 0.01)
         cost = {(scheme["selection"], scheme["part"]): scheme["cost"][1] for scheme in table["schemes"]}
         self.assertTrue(surely_more(cost["round-robin", 8], 1.0, cost["priority", 8]))
         self.assertTrue(surely_more(cost["random", 8], 1.0, cost["priority", 8]))
@@ -155,7 +174,7 @@ class StudyTest(unittest.TestCase):
             full, small = scheme["selection"] == "full", scheme["part"] in (1, 8)
             self.assertEqual(scheme["cost"][1] is not None, small)
             self.assertEqual(scheme["cost"][0] is not None,
-                             full or (small and scheme["selection"] == "priority"))
+                             full or (small and scheme["selection"] in ("priority", "extrapolated")))
 
     def test_any_seed_is_one(self) -> None:
         lab = Shrink(False).lab

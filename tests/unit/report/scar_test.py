@@ -16,7 +16,7 @@ from report.scar.data import study_read
 TRIALS = 100
 LOST = (0.25, 0.5, 0.75)
 FULL_COST = 10.0
-JUDGED = {"S1", "S2", "S3", "S4", "S5", "S6", "S8"}
+JUDGED = {"S1", "S2", "S3", "S4", "S5", "S6", "S8", "S9"}
 
 
 def costs(mean):
@@ -35,7 +35,8 @@ def table(period):
         scheme("full", 1, 3.0, 5.5, 7.0),
         *(scheme("priority", part, 3.0) for part in (2, 4)), scheme("priority", 8, 1.0, 2.0, 3.0),
         *(scheme("round-robin", part, 4.0) for part in (2, 4, 8)),
-        *(scheme("random", part, 12.0) for part in (2, 4, 8))]}
+        *(scheme("random", part, 12.0) for part in (2, 4, 8)),
+        {**scheme("nothing", 1, 15.0), "bytes": 0.0}, scheme("extrapolated", 8, 0.8, 1.5, 2.5)]}
 
 
 def bounds(rate):
@@ -87,7 +88,7 @@ class Scar(unittest.TestCase):
     def test_too_few_trials_decide_nothing(self):
         self.record["trials"], self.record["live"] = 99, []
         self.assertEqual({one.id for one in self.claims().values()
-                          if one.verdict is Verdict.CANNOT_JUDGE}, {"S3", "S4", "S5", "S7", "S8"})
+                          if one.verdict is Verdict.CANNOT_JUDGE}, {"S3", "S4", "S5", "S7", "S8", "S9", "S10"})
 
     def test_a_cost_above_the_bound_refutes_it(self):
         self.record["bounds"][0]["pushes"][2]["above"] = 1
@@ -105,11 +106,42 @@ class Scar(unittest.TestCase):
         self.part["norms"][1]["ratio"] = 0.5 - 3.2 * 0.1 / 1000**0.5
         self.refused()
 
-    def test_reductions_grow_and_are_in_the_range(self):
+    def test_reductions_grow_and_reach_the_range(self):
         self.cost("full", 1, 2, 9.5)
         self.refused("S3")
         self.cost("full", 1, 1, 2.9)
         self.refused("S3")
+        for loss, mean in enumerate((0.2, 0.4, 0.6)):  # above the range
+            self.cost("full", 1, loss, mean)
+        self.refused()
+
+    def test_a_problem_where_nothing_need_be_saved_is_not_judged_by(self):
+        self.cost("full", 1, 2, 9.5)
+        self.cost("priority", 8, 1, 9.0)
+        self.cost("extrapolated", 8, 1, 9.5)
+        self.cost("random", 4, 1, 3.5)
+        self.cost("nothing", 1, 1, 2.0)
+        self.record["parts"].append(copy.deepcopy(RECORD["parts"][0]))
+        self.assertIn("Not judged by: uneven", self.claims()["S5"].numbers)
+        self.refused()
+        self.cost("nothing", 1, 1, 2.0)
+        self.refused("S3", "S4", "S5", "S9")  # no other is left
+
+    def test_carrying_on_is_better_everywhere_or_refuted(self):
+        self.cost("extrapolated", 8, 1, 2.0)
+        self.refused("S9")
+        self.part["tables"][0]["schemes"][-1]["cost"][1] = costs(2.2)
+        self.refused("S9")
+
+    def test_a_border_is_told_apart(self):
+        framed = copy.deepcopy(self.part)
+        self.part["problem"], framed["problem"] = "pixels", "framed"
+        self.record["parts"].append(framed)
+        self.assertEqual(self.claims()["S10"].verdict, Verdict.NOT_CONFIRMED)
+        for one in framed["tables"]:
+            next(each for each in one["schemes"]
+                 if (each["selection"], each["part"]) == ("priority", 8))["cost"][1] = costs(1.0)
+        self.assertEqual(self.claims()["S10"].verdict, Verdict.CONFIRMED)
 
     def test_orders_hold(self):
         self.cost("random", 4, 1, 3.5)
@@ -133,7 +165,7 @@ class Scar(unittest.TestCase):
     def test_tables_show_what_was_measured(self):
         study = study_read(self.record)
         rows = tables.summary_csv(study).splitlines()
-        self.assertEqual(len(rows), 1 + 2 * (3 + 3 + 2 + 3 + 3))
+        self.assertEqual(len(rows), 1 + 2 * (3 + 3 + 2 + 3 + 3 + 1 + 3))
         # 1.96 standard errors: of costs, and of a ratio that is the same in each trial
         self.assertIn("uneven,8,priority,0.125,0.5,100,2,1.9606,2.0394,0.8,0.8,0.8,10,1.005", rows)
         text = tables.summary(study)

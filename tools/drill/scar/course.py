@@ -42,6 +42,10 @@ COURSES = (
                     "blocks: pixels (10 weights each)",
             "model": "softmax", "data": "fashion-mnist", "features": True, "samples": 300,
             "unit": True, "lr": 0.1}, 64),
+    Course({"name": "framed",
+            "what": "the same, the outer 4 pixels on each side black, as in MNIST",
+            "model": "softmax", "data": "fashion-mnist", "features": True, "samples": 300,
+            "unit": True, "frame": 4, "lr": 0.1}, 64),
     Course({"name": "rows",
             "what": "softmax on Fashion-MNIST, pixels -1 to 1, the same 300 images each step, lr "
                     "0.01; blocks: an image's row of a class (28 weights each)",

@@ -94,8 +94,8 @@ class Scene:
             self.servers.append(self.start(shard, 1, "none"))
         return self.ask("open", servers=",".join(self.addresses), key=self.key)["spans"]
 
-    def train(self, step: int, count: int) -> tuple[int, bool]:
-        found = self.ask("train", step=step, count=count, target=self.run.target)
+    def train(self, step: int, count: int, target: float) -> tuple[int, bool]:
+        found = self.ask("train", step=step, count=count, target=target)
         return found["made"], found["there"]
 
     def lose(self, victim: int) -> int:
@@ -110,10 +110,10 @@ class Scene:
         return version
 
 
-def kill_make(scene: Scene, step: int, victim: int, found: dict[str, Any]) -> None:
+def kill_make(scene: Scene, step: int, victim: int, target: float, found: dict[str, Any]) -> None:
     run, states = scene.run, scene.run.states().view(numpy.uint32)
     spans = scene.open()
-    scene.train(0, step)
+    scene.train(0, step, target)
     before = scene.weights().copy()
     found["unlike"] += not numpy.array_equal(before, states[step])
     version = scene.lose(victim)
@@ -127,7 +127,7 @@ def kill_make(scene: Scene, step: int, victim: int, found: dict[str, Any]) -> No
             else:  # each float is what it was in some state up to this step
                 known = (states[:step + 1, own] == scene.weights()[own]).any(axis=0)
                 found["strange"] += not known.all()
-    made, there = scene.train(version if scene.full else step, LATE * run.steps)
+    made, there = scene.train(version if scene.full else step, LATE * run.steps, target)
     found["late"] += not there
     found["cost"].append(float(step + made - 1 - run.steps))
     found["kills"] += 1
@@ -144,5 +144,5 @@ def live_make(drill: Drill, run: Run, full: bool, kills: int) -> dict[str, Any]:
         victim = draw.below(SERVERS)
         with (tempfile.TemporaryDirectory(prefix="outlast-scar-", dir="/tmp") as folder,
               Scene(drill, run, full, folder) as scene):
-            kill_make(scene, step, victim, found)
+            kill_make(scene, step, victim, run.target_of(kill), found)
     return found

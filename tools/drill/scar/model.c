@@ -162,6 +162,16 @@ static bool blocks_make(const struct scar_spec *spec, const struct learn_model *
 	return scar_blocks_set(problem, count);
 }
 
+/* Is a feature one of the outer pixels? */
+static bool is_framed(const struct scar_spec *spec, const struct learn_shape *shape,
+		      uint32_t feature)
+{
+	const uint32_t row = feature / shape->cols, col = feature % shape->cols;
+
+	return row < spec->frame || row + spec->frame >= shape->rows || col < spec->frame ||
+	       col + spec->frame >= shape->cols;
+}
+
 static int batch_make(const struct scar_spec *spec, struct trained *t)
 {
 	int rc = learn_batch_create(&t->data->shape, spec->samples, &t->batch);
@@ -176,6 +186,8 @@ static int batch_make(const struct scar_spec *spec, struct trained *t)
 		struct scar_rng rng = { .seed = t->seed, .trial = f, .stream = STREAM_SCALE };
 		float scale = (float)exp(spec->spread * scar_normal(&rng));
 
+		if (spec->frame > 0 && is_framed(spec, &t->data->shape, f))
+			scale = 0.0f;
 		for (size_t i = f; i < (size_t)t->batch->count * t->batch->features;
 		     i += t->batch->features)
 			t->batch->x[i] *= scale;

@@ -66,6 +66,7 @@ struct scar_spec {
 	bool drawn; /* … and the loss is of the first `judged` of the training set */
 	uint32_t judged;
 	bool unit; /* features from 0 to 1 instead of -1 to 1 */
+	uint32_t frame; /* so many rows and columns on each side of an image are 0 */
 	double spread; /* each feature times exp(spread * normal): how unevenly blocks move */
 	double lr;
 	double decay; /* L2 */

@@ -5,6 +5,10 @@ The unperturbed run is stored whole, x_0 .. x_K, K being the first iteration who
 target. A failure after iteration T is x_T with the blocks that are lost taken from whatever x they
 were last saved at; from there on it is run until its loss is at the target too. Its cost is how many
 iterations later than K that is, and may be negative.
+
+Each failure draws its own target between the loss at K and the lowest one before, for which K is the
+first iteration, too. With the loss at K itself the least perturbation would cost an iteration, and full
+recovery, which comes to the same losses again, would never be rounded up.
 """
 import math
 from typing import Any
@@ -19,10 +23,14 @@ from .lab import FULL, PRIORITY, RANDOM, ROUND_ROBIN, SELECTIONS, Lab, total
 LATE = 4  # a run that is not at the target after LATE * K counts as being there
 LOSSES = (0.25, 0.5, 0.75)  # fractions lost
 PARTS = (2, 4, 8)  # 1 / r
+NOTHING = len(SELECTIONS)  # nothing is saved: what is lost begins as it was at first
+EXTRAPOLATED = NOTHING + 1  # priority, and what is lost is extrapolated to the last turn
+NAMES = (*SELECTIONS, "nothing", "extrapolated")
 SCHEMES = ((FULL, 1), *((selection, part) for selection in (PRIORITY, ROUND_ROBIN, RANDOM)
-                        for part in PARTS))
+                        for part in PARTS), (NOTHING, 1), (EXTRAPOLATED, 8))
 NORM_PERIOD = 8  # C of the theorems on norms
-STREAM_STEP, STREAM_ORDER = 1, 2  # iteration of a failure; blocks that are lost
+# iteration of a failure; blocks that are lost; target
+STREAM_STEP, STREAM_ORDER, STREAM_TARGET = 1, 2, 3
 
 
 class Run:
@@ -42,20 +50,24 @@ class Run:
         self.steps = next((k for k, loss in enumerate(self.losses) if loss <= target), 0)
         return self.losses[self.steps] <= target
 
+    def target_of(self, trial: int) -> float:
+        """One for which K is the first iteration"""
+        above, at = min(self.losses[:self.steps]), self.losses[self.steps]
+        return at + Draw(self.lab.seed, trial, STREAM_TARGET).uniform() * (above - at)
+
     def states(self):
         return self.lab.rows[self.first:self.first + len(self.losses)]
 
-    def arrive(self, step: int, row: int) -> tuple[int, bool]:
+    def arrive(self, step: int, row: int, target: float) -> tuple[int, bool]:
         """When a run that has the state in `row` after iteration `step` is at the target, and whether
         it comes late; it is overwritten."""
-        losses = self.lab.walk(self.run, row, step, max(LATE * self.steps - step, 0),
-                               target=self.target)
-        there = bool(losses) and losses[-1] <= self.target
+        losses = self.lab.walk(self.run, row, step, max(LATE * self.steps - step, 0), target=target)
+        there = bool(losses) and losses[-1] <= target
         return step + len(losses) - there, not there
 
 
 def runs_make(lab: Lab, steps: int) -> list[Run]:
-    """All get the target that they have on average after so many steps."""
+    """K of each is when it is at the loss that they have on average after so many steps."""
     stored = steps + steps // 2 if lab.runs > 1 else steps
     runs = [Run(lab, run, stored) for run in range(lab.runs)]
     target = 0.0
@@ -68,19 +80,23 @@ def runs_make(lab: Lab, steps: int) -> list[Run]:
 
 
 class Saved:
-    """Which iteration each block was last saved at, after each iteration: everything every `period`
-    iterations, or a part every period / part."""
+    """Which iteration each block was last saved at, after each iteration, and which one before that:
+    everything every `period` iterations, or a part every period / part."""
 
     def __init__(self, run: Run, selection: int, part: int, period: int) -> None:
         lab, states = run.lab, run.states()
         self.period = period
         self.at = numpy.zeros((run.steps + 1, lab.blocks), numpy.intp)
-        every, floats, turns = period // part, 0, 0
+        self.before = self.at.copy()
+        self.every = every = period // part
+        self.share = floats = turns = 0
         kept = states[0].copy()
+        if selection == NOTHING:
+            return
         if selection != FULL:
             lab.ask({"select": selection, "part": part, "seed": signed(lab.seed)})
         for step in range(1, run.steps + 1):
-            self.at[step] = self.at[step - 1]
+            self.at[step], self.before[step] = self.at[step - 1], self.before[step - 1]
             if step % every != 0:
                 continue
             turns += 1
@@ -93,6 +109,7 @@ class Saved:
                 moved2 = lab.apart2(states[step], kept)
                 distance = numpy.sqrt(numpy.bincount(lab.block_of, moved2, lab.blocks)).tolist()
             chosen = lab.ask({"turn": distance})["chosen"]
+            self.before[step, chosen] = self.at[step, chosen]
             self.at[step, chosen] = step
             floats += int(lab.lengths[chosen].sum())
             if selection == PRIORITY:
@@ -107,6 +124,16 @@ class Saved:
         if (last == last[0]).all():
             return run.states()[last[0]]
         return run.states()[last[run.lab.block_of], numpy.arange(run.lab.floats)]
+
+    def extrapolated(self, run: Run, step: int):
+        """The same, each block moved on to the last turn at the pace of its last two saves, but by no
+        more than it had moved between them"""
+        last, before = self.at[step], self.before[step]
+        apart = numpy.maximum(last - before, 1)
+        share = numpy.minimum((step // self.every * self.every - last) / apart, 1.0)
+        block_of, floats = run.lab.block_of, numpy.arange(run.lab.floats)
+        z, older = run.states()[last[block_of], floats], run.states()[before[block_of], floats]
+        return z + share.astype(numpy.float32)[block_of] * (z - older)
 
 
 def failure_step(run: Run, trial: int, seed: int) -> int:
@@ -124,10 +151,10 @@ def lost_count(lab: Lab, fraction: float) -> int:
 
 def is_tried(selection: int, part: int, loss: float, few: bool) -> bool:
     """Every fraction lost for what the headlines are about, one half for the rest."""
-    small = part == 8 or selection == FULL
+    small = part == 8 or selection in (FULL, NOTHING)
     if few and not small:
         return False
-    return loss == 0.5 or selection == FULL or (small and selection == PRIORITY)
+    return loss == 0.5 or selection == FULL or (small and selection in (PRIORITY, EXTRAPOLATED))
 
 
 def table_make(runs: list[Run], period: int, trials: int, few: bool) -> dict[str, Any]:
@@ -140,30 +167,33 @@ def table_make(runs: list[Run], period: int, trials: int, few: bool) -> dict[str
     lab = runs[0].lab
     row = lab.rows_take(2)
     full, late = [0.0] * trials, 0
-    share = [0.0] * len(SCHEMES)
+    # a name has no pace
+    schemes = [scheme for scheme in SCHEMES if not (lab.labels and scheme[0] == EXTRAPOLATED)]
+    share = [0.0] * len(schemes)
     cost = [[[0.0] * trials if is_tried(*scheme, loss, few) else None for loss in LOSSES]
-            for scheme in SCHEMES]
+            for scheme in schemes]
     for first, run in enumerate(runs):
-        saved = [Saved(run, *scheme, period) for scheme in SCHEMES]
+        saved = [Saved(run, PRIORITY if selection == EXTRAPOLATED else selection, part, period)
+                 for selection, part in schemes]
         share = [sum_ + one.share / len(runs) for sum_, one in zip(share, saved)]
         for trial in range(first, trials, len(runs)):
-            step = failure_step(run, trial, lab.seed)
+            step, target = failure_step(run, trial, lab.seed), run.target_of(trial)
             order = failure_order(lab, trial, lab.seed)[lab.block_of]
             full[trial] = float(step % period)
-            for one, costs in zip(saved, cost):
-                kept = one.state(run, step)
+            for (selection, _), one, costs in zip(schemes, saved, cost):
+                kept = one.extrapolated(run, step) if selection == EXTRAPOLATED else one.state(run, step)
                 for loss, own in zip(LOSSES, costs):
                     if own is None:
                         continue
                     lost = order < lost_count(lab, loss)
                     lab.rows[row] = numpy.where(lost, kept, run.states()[step])
-                    at, is_late = run.arrive(step, row)
+                    at, is_late = run.arrive(step, row, target)
                     own[trial] = float(at - run.steps)
                     late += is_late
     lab.free = row
     return {"period": period, "trials": trials, "late": late, "full": full,
-            "schemes": [{"selection": SELECTIONS[selection], "part": part, "bytes": of, "cost": costs}
-                        for (selection, part), of, costs in zip(SCHEMES, share, cost)]}
+            "schemes": [{"selection": NAMES[selection], "part": part, "bytes": of, "cost": costs}
+                        for (selection, part), of, costs in zip(schemes, share, cost)]}
 
 
 def ratios_make(run: Run, saved: Saved, lost: int, failures: int, seed: int) -> tuple[Any, int]:

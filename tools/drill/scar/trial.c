@@ -56,15 +56,16 @@ static int fail(int status, const char *what, const char *why)
 static int spec_read(json_t *of, struct lab *lab, json_int_t *ret_seed)
 {
 	struct scar_spec *spec = &lab->spec;
-	int cut = 0, samples = 0, judged = 0, drawn = 0, unit = 0, features = 0, rows;
+	int cut = 0, samples = 0, judged = 0, drawn = 0, unit = 0, features = 0, frame = 0, rows;
 	int rc = trial_unpack(
 		of,
-		"{s:I, s:i, s:i, s:i, s:{s:s, s:s, s:s, s?b, s?i, s?i, s?b, s?i, s?b, s?F, s?F, "
-		"s?F}}",
+		"{s:I, s:i, s:i, s:i, s:{s:s, s:s, s:s, s?b, s?i, s?i, s?b, s?i, s?b, s?i, s?F, "
+		"s?F, s?F}}",
 		"seed", ret_seed, "runs", &lab->runs, "memory", &lab->fd, "rows", &rows, "spec",
 		"name", &spec->name, "model", &spec->model, "data", &spec->data, "features",
 		&features, "cut", &cut, "samples", &samples, "drawn", &drawn, "judged", &judged,
-		"unit", &unit, "spread", &spec->spread, "lr", &spec->lr, "decay", &spec->decay);
+		"unit", &unit, "frame", &frame, "spread", &spec->spread, "lr", &spec->lr, "decay",
+		&spec->decay);
 
 	if (rc == 0 && (lab->runs < 1 || lab->runs > RUNS_MAX || rows <= lab->runs))
 		rc = ol_cmd_error(OL_EXIT_USAGE, "trial", "runs or rows", NULL, NULL);
@@ -74,6 +75,7 @@ static int spec_read(json_t *of, struct lab *lab, json_int_t *ret_seed)
 	spec->judged = (uint32_t)judged;
 	spec->drawn = drawn != 0;
 	spec->unit = unit != 0;
+	spec->frame = (uint32_t)frame;
 	lab->rows = (size_t)rows;
 	return rc;
 }

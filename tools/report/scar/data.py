@@ -7,20 +7,21 @@ from ..stats import Interval, normal, reduction
 
 LOSSES = ("1/4", "1/2", "3/4")  # fractions lost, as they are named
 HALF = 1  # of LOSSES
+CLAIMED = 0.78  # less cost, half lost
 SELECTIONS = ("priority", "round-robin", "random")
 
 
 @dataclass
 class Scheme:
     """What is saved: everything every C iterations ("full", part 1), or a part every C / part."""
-    selection: str
+    selection: str  # or "nothing": lost blocks begin as at first; or "extrapolated": priority, lost blocks extrapolated
     part: int
     bytes: float  # of those of full checkpoints
     cost: list[list[float] | None]  # by fraction lost, trial by trial; None: not tried
 
     @property
     def name(self) -> str:
-        return "full" if self.selection == "full" else f"{self.selection} 1/{self.part}"
+        return self.selection if self.part == 1 else f"{self.selection} 1/{self.part}"
 
 
 @dataclass
@@ -30,6 +31,9 @@ class Table:
     late: int  # runs that did not arrive
     full: list[float]  # cost of full recovery from full checkpoints
     schemes: list[Scheme]
+
+    def has(self, selection: str) -> bool:
+        return any(one.selection == selection for one in self.schemes)
 
     def scheme(self, selection: str, part: int) -> Scheme:
         return next(one for one in self.schemes if (one.selection, one.part) == (selection, part))
@@ -65,6 +69,11 @@ class Part:
     target: float
     tables: list[Table]
     norms: list[Norm]
+
+    @property
+    def tells(self) -> bool:
+        """With nothing saved at all, half lost is surely short of what is claimed for what is saved."""
+        return self.tables[-1].less("nothing", 1, HALF).high < CLAIMED
 
 
 @dataclass
@@ -120,6 +129,11 @@ class Study:
     @property
     def tables(self) -> list[tuple[Part, Table]]:
         return [(part, table) for part in self.parts for table in part.tables]
+
+    @property
+    def telling(self) -> list[Part]:
+        """Problems in which what is saved matters."""
+        return [part for part in self.parts if part.tells]
 
 
 def table_read(one: dict[str, Any]) -> Table:

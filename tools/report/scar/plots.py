@@ -10,11 +10,13 @@ from ..pictures import COLOURS, Axes, End, Figure, name_ends, save
 from ..stats import Interval
 from .data import HALF, LOSSES, Part, Study
 
-SCHEMES = (("full", 1), ("priority", 8), ("round-robin", 8), ("random", 8))
+SCHEMES = (("full", 1), ("priority", 8), ("round-robin", 8), ("random", 8), ("extrapolated", 8))
+
+ALL_LOSSES = ("full", "priority", "extrapolated")
 
 
 def colour_of(scheme: tuple[str, int]) -> str:
-    return COLOURS[(0, 7, 1, 3)[SCHEMES.index(scheme)]]
+    return COLOURS[(0, 7, 1, 3, 2)[SCHEMES.index(scheme)]]
 
 
 def name_of(scheme: tuple[str, int]) -> str:
@@ -45,14 +47,15 @@ def draw(part: Part, losses: list[float], path: pathlib.Path) -> None:
     figure.suptitle(title(part), fontsize=12)
     left, right = figure.subplots(1, 2)
     periods = [table.period for table in part.tables]
+    schemes = [scheme for scheme in SCHEMES if part.tables[-1].has(scheme[0])]
     draw_lines(left, periods, {scheme: [table.less(*scheme, HALF) for table in part.tables]
-                               for scheme in SCHEMES})
+                               for scheme in schemes})
     left.set_xscale("log", base=2)
     left.set_xticks(periods, [str(period) for period in periods])
     left.set_xlabel("C, half lost")
     draw_lines(right, losses, {scheme: [part.tables[-1].less(*scheme, loss)
                                         for loss in range(len(losses))]
-                               for scheme in SCHEMES[:2]})
+                               for scheme in schemes if scheme[0] in ALL_LOSSES})
     right.set_xticks(losses, LOSSES)
     right.set_xlabel(f"lost, C = {periods[-1]}")
     figure.subplots_adjust(wspace=0.42)

@@ -96,15 +96,17 @@ int ol_ckpt_read_until(const char *dir, uint64_t newest, struct ol_ckpt_meta *me
  * newer, by (epoch, version), than `floor` (NULL: any is)
  *
  * Each block is the newest whole copy that is not newer than the table; the version is the table's.
- * So a block may lack updates that the table has, but never has one that the table lacks. A file
+ * So a block may lack updates that the table has, but never has one that the table lacks. With
+ * `extrapolate_by` above 0 its weights, z, go on to z + h (z - z'), z' being its older copy, if that is whole, and
+ * h (version of the table - of z) / (of z - of z'), at most `extrapolate_by`, which is at most 1. A file
  * that is too damaged for that is not used. meta, content and logging as in ol_ckpt_read_newest(),
  * which reports errors of the folder itself. blocks: those it was written with.
  *
  * Errors: as ol_ckpt_read_newest(); -ENOENT also if it is not newer
  */
 int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
-			 const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta,
-			 void *content);
+			 const struct ol_ckpt_meta *floor, double extrapolate_by,
+			 struct ol_ckpt_meta *meta, void *content);
 
 /*
  * Choose the blocks that a running checkpoint saves next. distance: how far each has moved since it

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ struct source {
 	uint8_t *content; /* owned; in the file's geometry */
 	uint8_t *copies[2]; /* owned; room for the largest */
 	struct ol_running_head table; /* head of the chosen copy of the table */
+	double extrapolate;
+	uint32_t moved; /* blocks that were extrapolated */
 };
 
 static void source_fini(struct source *source)
@@ -129,6 +132,40 @@ static int copy_choose(const struct source *source, uint32_t index, uint64_t new
 	return best;
 }
 
+/*
+ * Let the weights of a block's chosen copy, `at`, go on by their last pace. A float that would not be
+ * finite stays.
+ */
+static void extrapolate(struct source *source, uint32_t index, int at)
+{
+	const uint64_t bytes = ol_running_bytes(&source->header, source->blocks, index);
+	const uint64_t floats = ol_ckpt_block_floats(source->blocks, index);
+	const uint8_t *older = source->copies[1 - at];
+	struct ol_running_head now, then;
+	float *z, share;
+
+	if (source->extrapolate <= 0.0 || !ol_running_whole(&source->header, older, bytes, index))
+		return;
+	memcpy(&now, source->copies[at], sizeof(now));
+	memcpy(&then, older, sizeof(then));
+	if (then.turn >= now.turn || then.version >= now.version ||
+	    now.version >= source->table.version)
+		return;
+	share = (float)fmin((double)(source->table.version - now.version) /
+				    (double)(now.version - then.version),
+			    source->extrapolate);
+	z = (float *)(void *)(source->copies[at] + sizeof(now));
+	for (uint64_t i = 0; i < floats; i++) {
+		float was, next;
+
+		memcpy(&was, older + sizeof(then) + i * sizeof(was), sizeof(was));
+		next = z[i] + share * (z[i] - was);
+		if (isfinite(next))
+			z[i] = next;
+	}
+	source->moved++;
+}
+
 /* Load one block, or the table, into the content */
 static int part_load(struct source *source, uint32_t index, uint64_t off, char *why)
 {
@@ -154,6 +191,8 @@ static int part_load(struct source *source, uint32_t index, uint64_t off, char *
 	if (at < 0)
 		return ol_ckpt_failed(why, OL_E_NO_CHECKPOINT, "%s: neither of its copies is whole",
 				      what);
+	if (!table)
+		extrapolate(source, index, at);
 	ol_running_scatter(&source->geo, source->blocks, index, source->copies[at] + sizeof(head),
 			   source->content);
 	if (!table)
@@ -183,9 +222,9 @@ static int parts_load(struct source *source, char *why)
 /* An open file: as read_file() of read.c; version: that of its table */
 static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name *name,
 		     const struct ol_ckpt_blocks *blocks, const struct ol_ckpt_meta *floor,
-		     struct ol_ckpt_meta *meta, void *content, char *why)
+		     double extrapolate_by, struct ol_ckpt_meta *meta, void *content, char *why)
 {
-	struct source source = { .file = file, .blocks = blocks };
+	struct source source = { .file = file, .blocks = blocks, .extrapolate = extrapolate_by };
 	uint64_t file_bytes;
 	int rc = ol_ckpt_load_raw(file, &source.header, &file_bytes, why);
 
@@ -212,13 +251,18 @@ static int read_file(const struct ol_ckpt_file *file, const struct ol_ckpt_name 
 		rc = OL_E_GEOMETRY;
 	if (rc == 0)
 		meta->version = source.table.version;
+	if (rc == 0 && extrapolate_by > 0.0)
+		ol_log(OL_LOG_INFO,
+		       "running checkpoint of shard %" PRIu32 ": %" PRIu32 " of %" PRIu32
+		       " blocks go on by their last pace, by at most %g of their last move",
+		       source.geo.shard, source.moved, blocks->count, extrapolate_by);
 	source_fini(&source);
 	return rc;
 }
 
 static int read_name(const struct ol_ckpt_folder *folder, const struct ol_ckpt_name *name,
 		     const struct ol_ckpt_blocks *blocks, const struct ol_ckpt_meta *floor,
-		     struct ol_ckpt_meta *meta, void *content, char *why)
+		     double extrapolate_by, struct ol_ckpt_meta *meta, void *content, char *why)
 {
 	struct ol_ckpt_file file;
 	int rc;
@@ -230,14 +274,14 @@ static int read_name(const struct ol_ckpt_folder *folder, const struct ol_ckpt_n
 	rc = ol_ckpt_load_open(folder, name, &file, why);
 	if (rc != 0)
 		return rc;
-	rc = read_file(&file, name, blocks, floor, meta, content, why);
+	rc = read_file(&file, name, blocks, floor, extrapolate_by, meta, content, why);
 	(void)file.ops->close(file.at);
 	return rc;
 }
 
 static int read_names(const struct ol_ckpt_folder *folder, const char *dir,
 		      const struct ol_ckpt_blocks *blocks, const struct ol_ckpt_meta *floor,
-		      struct ol_ckpt_meta *meta, void *content)
+		      double extrapolate_by, struct ol_ckpt_meta *meta, void *content)
 {
 	char text[OL_CKPT_NAME_MAX], why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_name *names = NULL;
@@ -251,7 +295,8 @@ static int read_names(const struct ol_ckpt_folder *folder, const char *dir,
 		if (names[i].temporary || (floor != NULL && names[i].job_id == meta->job_id &&
 					   names[i].epoch < floor->epoch))
 			continue;
-		rc = read_name(folder, &names[i], blocks, floor, meta, content, why);
+		rc = read_name(folder, &names[i], blocks, floor, extrapolate_by, meta, content,
+			       why);
 		if (rc == 0)
 			meta->epoch = names[i].epoch;
 		if (rc == 0 || rc == -ENOENT)
@@ -267,7 +312,8 @@ static int read_names(const struct ol_ckpt_folder *folder, const char *dir,
 }
 
 int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
-			 const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content)
+			 const struct ol_ckpt_meta *floor, double extrapolate_by,
+			 struct ol_ckpt_meta *meta, void *content)
 {
 	char why[OL_CKPT_WHY_MAX];
 	struct ol_ckpt_folder folder;
@@ -275,7 +321,7 @@ int ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
 
 	if (rc != 0)
 		return rc; /* the search for a full one, which comes first, has said it */
-	rc = read_names(&folder, dir, blocks, floor, meta, content);
+	rc = read_names(&folder, dir, blocks, floor, extrapolate_by, meta, content);
 	ol_ckpt_folder_close(&folder);
 	return rc;
 }

@@ -259,6 +259,12 @@ struct ol_server_opts {
 		tensors_room; /* bytes that each snapshot has for the table of tensors; 0: as many as
 				  `tensors` takes, or 65536 with init_worker */
 	enum ol_checkpoint_by checkpoint_by; /* default TAIL */
+	/* What a server reads back of a running checkpoint goes on by its last pace, up to the version of
+	   the checkpoint's table: a block's weights become z + h (z - z'), z and z' its two copies, h the
+	   versions since z by those between them, and at most this; 0 to 1. A guess, which the job
+	   corrects as it trains. Optimizer state stays as it was saved. Default 0: weights are as they
+	   were saved */
+	double extrapolate;
 };
 
 enum {

@@ -61,9 +61,11 @@ void ol_server_opts_init_sized(struct ol_server_opts *opts, size_t opts_bytes)
 static const char *selection_check(const struct ol_server_opts *opts)
 {
 	if (opts->selection == OL_SELECT_FULL)
-		return NULL;
+		return opts->extrapolate == 0.0 ? NULL : "extrapolate is of running checkpoints";
 	if (opts->selection > OL_SELECT_RANDOM)
 		return "selection has no such value";
+	if (!(opts->extrapolate >= 0.0 && opts->extrapolate <= 1.0))
+		return "extrapolate is not from 0 to 1";
 	if (!(opts->fraction > 0.0 && opts->fraction <= 1.0))
 		return "fraction is not above 0 and at most 1";
 	if (opts->checkpoint_steps != 0 && opts->fraction * (double)opts->checkpoint_steps < 1.0)

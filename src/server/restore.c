@@ -140,7 +140,7 @@ static int checkpoint_read(struct ol_restoring *restoring, struct ol_ckpt_meta *
 		    NULL) /* a chain has full ones only, in epochs above other full ones */
 		return full_rc;
 	rc = ol_ckpt_read_running(opts->checkpoint_dir, &restoring->saving->blocks,
-				  full_rc == 0 ? meta : NULL, &running, content);
+				  full_rc == 0 ? meta : NULL, opts->extrapolate, &running, content);
 	if (rc == 0) {
 		*meta = running;
 		meta->history = 0;

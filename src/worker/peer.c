@@ -444,11 +444,12 @@ static void accept_note(struct ol_peer *peer, const struct ol_wire_accept *accep
 		return;
 	link->init_known = true;
 	link->init_said = accept->init;
-	refusal_note(peer, OL_E_NO_SERVER,
-		     accept->init == OL_INIT_AWAITED
-			     ? "it has no weights yet, and waits for the first ones of worker 0"
-			     : "it does not serve yet: it waits for other workers, or for its chain; "
-			       "its log says more");
+	refusal_note(
+		peer, OL_E_NO_SERVER,
+		accept->init == OL_INIT_AWAITED
+			? "it has no weights yet, and waits for the first ones of worker 0"
+			: "it does not serve yet: it waits for other workers, or for its chain; "
+			  "its log says more");
 }
 
 static void accept_take(struct ol_peer *peer, const struct ol_xport_event *event, uint64_t now_ns)

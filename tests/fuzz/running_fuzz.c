@@ -132,7 +132,7 @@ static void start(void)
 	folder_write(0, fuzz.whole, fuzz.bytes);
 	content = malloc(fuzz.content_bytes);
 	must(content != NULL);
-	must(ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, NULL, &meta, content) == 0);
+	must(ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, NULL, 0.0, &meta, content) == 0);
 	must(meta.version == TURNS + 1);
 	free(content);
 }
@@ -228,13 +228,14 @@ static void try_read(void)
 
 	must(content != NULL);
 	memset(content, 0xa5, fuzz.content_bytes);
-	if (ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, NULL, &meta, content) != 0) {
+	if (ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, NULL, 1.0, &meta, content) != 0) {
 		for (size_t i = 0; i < fuzz.content_bytes; i++)
 			must(content[i] == 0xa5);
 	} else {
 		must(meta.epoch == wanted.epoch && meta.version <= OL_VERSION_MAX);
 		sound(content);
-		if (ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, &floor, &meta, content) == 0)
+		if (ol_ckpt_read_running(fuzz.folder, &fuzz.blocks, &floor, 0.0, &meta, content) ==
+		    0)
 			must(meta.version > floor.version);
 	}
 	free(content);

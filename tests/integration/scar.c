@@ -34,6 +34,8 @@ static const uint64_t job_id = 0x5ca4;
 static char folder[64];
 static uint64_t lengths[BLOCKS];
 
+static double extrapolate; /* of the servers */
+
 static struct ol_server_opts server_opts(enum ol_selection selection)
 {
 	struct ol_server_opts opts;
@@ -53,6 +55,7 @@ static struct ol_server_opts server_opts(enum ol_selection selection)
 	opts.checkpoint_steps = 8;
 	opts.selection = selection;
 	opts.fraction = 0.125;
+	opts.extrapolate = extrapolate;
 	opts.blocks = lengths;
 	opts.block_count = BLOCKS;
 	return opts;
@@ -137,7 +140,7 @@ static bool same(const float *a, const float *b, uint64_t first, uint64_t count)
 }
 
 /* The victim's weights as its files have them; all the rest is 0 */
-static float *weights_saved(uint64_t *ret_version)
+static float *weights_saved(double by, uint64_t *ret_version)
 {
 	struct ol_ckpt_meta meta = victim_meta(0, 0);
 	float *weights = calloc(LEN, sizeof(*weights));
@@ -148,7 +151,7 @@ static float *weights_saved(uint64_t *ret_version)
 	check_ok(ol_ckpt_blocks_make(lengths, BLOCKS, &meta.geo, &blocks, err, sizeof(err)));
 	content = malloc(ol_layout_content_bytes(&meta.geo));
 	check(weights != NULL && content != NULL);
-	check_ok(ol_ckpt_read_running(folder, &blocks, NULL, &meta, content));
+	check_ok(ol_ckpt_read_running(folder, &blocks, NULL, by, &meta, content));
 	memcpy(weights + meta.geo.shard_first, content + ol_layout_table_bytes(&meta.geo),
 	       meta.geo.shard_len * sizeof(*weights));
 	*ret_version = meta.version;
@@ -177,7 +180,7 @@ static unsigned blocks_same(const float *a, const float *b, unsigned *ret_all)
 static int partial(const struct job *job, long id)
 {
 	struct ol_worker *worker = open_worker(job, id);
-	float *before, *after, *expect;
+	float *before, *after, *expect, *plain;
 	struct ol_server_stat stat[SHARDS], now;
 	uint64_t version, first, count;
 	unsigned alike, all;
@@ -192,8 +195,11 @@ static int partial(const struct job *job, long id)
 	check_eq(stat[VICTIM].checkpoints_skipped + stat[VICTIM].checkpoints_failed, 0);
 	before = weights_copy(worker);
 	stage_kill(VICTIM);
-	expect = weights_saved(&version);
+	expect = weights_saved(extrapolate, &version);
 	check_eq(version, STEPS);
+	plain = weights_saved(0.0, &version);
+	check(same(plain, expect, 0, LEN) == (extrapolate == 0.0));
+	free(plain);
 	stage_restart(VICTIM, OL_RESTORE_CHECKPOINT);
 	stage_down(worker, VICTIM);
 	stage_flush(worker);
@@ -323,6 +329,16 @@ static int refusals(const struct job *job, long arg)
 	check_refused(opts, -EINVAL, "fraction is not above 0 and at most 1");
 	opts.fraction = (double)NAN;
 	check_refused(opts, -EINVAL, "fraction is not above 0");
+	opts.fraction = 0.125;
+	opts.extrapolate = 1.01;
+	check_refused(opts, -EINVAL, "extrapolate is not from 0 to 1");
+	opts.extrapolate = (double)NAN;
+	check_refused(opts, -EINVAL, "extrapolate is not from 0 to 1");
+	opts.extrapolate = 1.0;
+	opts.selection = OL_SELECT_FULL;
+	check_refused(opts, -EINVAL, "extrapolate is of running checkpoints");
+	opts.extrapolate = 0.0;
+	opts.selection = OL_SELECT_PRIORITY;
 	opts.fraction = 0.1;
 	check_refused(opts, -EINVAL, "fraction times checkpoint_steps");
 	opts = good;
@@ -454,6 +470,9 @@ int main(void)
 	run(OL_SELECT_PRIORITY, partial, "one of four: the survivors are untouched, by priority");
 	run(OL_SELECT_ROUND_ROBIN, partial, "the same, round-robin");
 	run(OL_SELECT_RANDOM, partial, "the same, random");
+	extrapolate = 1.0;
+	run(OL_SELECT_PRIORITY, partial, "the same by priority, extrapolated");
+	extrapolate = 0.0;
 	run(OL_SELECT_PRIORITY, ended, "a server that ends in order leaves everything");
 	run(OL_SELECT_PRIORITY, at_once, "killed at once: the first weights");
 	return 0;

@@ -110,6 +110,14 @@ static const char *fraction_parse(const char *value, struct ol_ckpt_set *set)
 		       : "needs a part above 0 and at most 1 behind r=, such as r=1/8";
 }
 
+static const char *extrapolate_parse(const char *value, struct ol_ckpt_set *set)
+{
+	set->extrapolate = number(&value);
+	return *value == '\0' && set->extrapolate > 0.0 && set->extrapolate <= 1.0
+		       ? NULL
+		       : "needs a number above 0 and at most 1 behind extrapolate=";
+}
+
 /* The fault of settings that exclude each other; 0 in set: not given */
 static const char *set_check(struct ol_ckpt_set *set)
 {
@@ -117,6 +125,9 @@ static const char *set_check(struct ol_ckpt_set *set)
 
 	if (full && set->fraction > 0.0)
 		return "has r= for a part: that needs priority, round-robin or random";
+	if (full && set->extrapolate > 0.0)
+		return "has extrapolate=, and a full checkpoint is as old as it is: that needs "
+		       "priority, round-robin or random";
 	if (!full && set->keep != 0)
 		return "has keep=, and a running checkpoint is one file";
 	if (set->keep == 0)
@@ -142,6 +153,8 @@ static const char *word_parse(const char *word, struct ol_ckpt_set *set)
 	}
 	if (strncmp(word, "r=", 2) == 0)
 		return fraction_parse(word + 2, set);
+	if (strncmp(word, "extrapolate=", 12) == 0)
+		return extrapolate_parse(word + 12, set);
 	if (strncmp(word, "every=", 6) == 0)
 		return every_parse(word + 6, set);
 	if (strncmp(word, "keep=", 5) == 0)
@@ -186,6 +199,10 @@ const char *ol_ckpt_set_text(const struct ol_ckpt_set *set, char text[OL_CKPT_TE
 		len = snprintf(at, left, ",keep=%" PRIu32, set->keep);
 	else
 		len = snprintf(at, left, ",%s,r=%.30f", selections[set->selection], set->fraction);
+	at += len;
+	left -= (size_t)len;
+	len = set->extrapolate > 0.0 ? snprintf(at, left, ",extrapolate=%.30f", set->extrapolate)
+				     : 0;
 	at += len;
 	left -= (size_t)len;
 	len = set->by_given ? snprintf(at, left, ",by=%s", writers[set->by]) : 0;

@@ -20,7 +20,7 @@ enum {
 /*
  * every=100steps|every=5s,dir=DIR,keep=3; in any order. A running checkpoint has priority,
  * round-robin or random, and r=1/8 (or 0.125) instead of keep: each turn saves this part, every
- * r * every. Of a chain by=tail or by=each says which replicas write.
+ * r * every; extrapolate=1 (or less) lets what is read back go on by its last pace. Of a chain by=tail or by=each says which replicas write.
  */
 struct ol_ckpt_set {
 	uint64_t steps; /* 0: by time */
@@ -28,6 +28,7 @@ struct ol_ckpt_set {
 	uint32_t keep;
 	enum ol_selection selection;
 	double fraction; /* r; 1 if selection is FULL */
+	double extrapolate; /* of a running checkpoint; 0: what is read back is as it was saved */
 	enum ol_checkpoint_by by;
 	bool by_given;
 	char dir[OL_CKPT_FOLDER_MAX]; /* "": not given */
@@ -41,7 +42,7 @@ struct ol_ckpt_set {
 int ol_ckpt_set_parse(const char *text, struct ol_ckpt_set *ret_set, char *err, size_t err_bytes);
 
 enum {
-	OL_CKPT_TEXT_MAX = OL_CKPT_FOLDER_MAX + 128 /* of a value with its end */
+	OL_CKPT_TEXT_MAX = OL_CKPT_FOLDER_MAX + 192 /* of a value with its end */
 };
 
 /* ol_ckpt_set_text -- a text that parses to the same set */

@@ -27,7 +27,8 @@ WRAP(int, ol_ckpt_sync_data, const struct ol_ckpt_file *file);
 WRAP(uint32_t, ol_selector_turn, struct ol_selector *selector, const double *distance,
      uint32_t *chosen);
 WRAP(int, ol_ckpt_read_running, const char *dir, const struct ol_ckpt_blocks *blocks,
-     const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta, void *content);
+     const struct ol_ckpt_meta *floor, double extrapolate_by, struct ol_ckpt_meta *meta,
+     void *content);
 
 enum {
 	TURNS_MAX = 256 /* of a host; older ones are forgotten */
@@ -283,12 +284,12 @@ static void check_turn(const struct ol_ckpt_meta *meta, const struct ol_ckpt_blo
 }
 
 int __wrap_ol_ckpt_read_running(const char *dir, const struct ol_ckpt_blocks *blocks,
-				const struct ol_ckpt_meta *floor, struct ol_ckpt_meta *meta,
-				void *content)
+				const struct ol_ckpt_meta *floor, double extrapolate_by,
+				struct ol_ckpt_meta *meta, void *content)
 {
 	uint32_t place = sim_process_place(sim_process_self());
 	uint64_t failures = disk_read_failures(place) + sim_memory_fails();
-	int rc = __real_ol_ckpt_read_running(dir, blocks, floor, meta, content);
+	int rc = __real_ol_ckpt_read_running(dir, blocks, floor, extrapolate_by, meta, content);
 	/* what fails is said: nothing older is read in its place */
 	bool excused = rc != 0 && disk_read_failures(place) + sim_memory_fails() != failures;
 

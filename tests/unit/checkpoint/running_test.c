@@ -656,7 +656,7 @@ static void what_an_older_server_writes_is_not_seen_by_a_newer(void **state)
 
 			found = meta;
 			assert_int_equal(
-				ol_ckpt_read_running(*state, &blocks, &floor, &found, content),
+				ol_ckpt_read_running(*state, &blocks, &floor, 0.0, &found, content),
 				want);
 		}
 	}

@@ -138,7 +138,7 @@ static inline int restored(const char *dir, const struct ol_ckpt_blocks *blocks,
 	int rc;
 
 	memset(content, 0x5a, bytes);
-	rc = ol_ckpt_read_running(dir, blocks, NULL, meta, content);
+	rc = ol_ckpt_read_running(dir, blocks, NULL, 0.0, meta, content);
 	if (rc != 0) {
 		for (uint64_t i = 0; i < bytes; i++)
 			check(content[i] == 0x5a);

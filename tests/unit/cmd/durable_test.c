@@ -47,13 +47,10 @@ static void words_come_in_any_order_and_number(void **state)
 static void a_part_needs_a_selection_and_is_handed_on_as_it_is(void **state)
 {
 	static const char *const good[] = {
-		"priority,r=1/8,every=8steps",
-		"every=3s,round-robin,r=0.25,dir=/a b",
-		"r=1/3,random,every=7steps,dir=x",
-		"priority",
-		"priority,r=1,every=1steps",
-		"full,keep=9,every=20ms",
-		"priority,r=0.000000001,every=1000000000steps",
+		"priority,r=1/8,every=8steps",     "every=3s,round-robin,r=0.25,dir=/a b",
+		"r=1/3,random,every=7steps,dir=x", "priority",
+		"priority,r=1,every=1steps",       "full,keep=9,every=20ms",
+		"priority,extrapolate=0.5,r=1/4",  "priority,r=0.000000001,every=1000000000steps",
 	};
 	struct ol_ckpt_set set = parsed("priority,r=1/8,every=8steps");
 
@@ -63,7 +60,10 @@ static void a_part_needs_a_selection_and_is_handed_on_as_it_is(void **state)
 	set = parsed("random,r=0.5,every=2s");
 	assert_int_equal(set.selection, OL_SELECT_RANDOM);
 	assert_true(set.fraction == 0.5 && set.ms == 2000);
+	set = parsed("priority,extrapolate=1");
+	assert_true(set.extrapolate == 1.0);
 	set = parsed("round-robin");
+	assert_true(set.extrapolate == 0.0);
 	assert_int_equal(set.selection, OL_SELECT_ROUND_ROBIN);
 	assert_true(set.fraction == 0.125);
 	set = parsed(NULL);
@@ -77,6 +77,7 @@ static void a_part_needs_a_selection_and_is_handed_on_as_it_is(void **state)
 		assert_true(again.steps == first.steps && again.ms == first.ms);
 		assert_true(again.keep == first.keep && again.selection == first.selection);
 		assert_true(again.fraction == first.fraction);
+		assert_true(again.extrapolate == first.extrapolate);
 		assert_string_equal(again.dir, first.dir);
 	}
 }
@@ -119,6 +120,12 @@ static void other_words_are_refused(void **state)
 		"full,r=1/8",
 		"priority,keep=3",
 		"prio",
+		"priority,extrapolate=",
+		"priority,extrapolate=0",
+		"priority,extrapolate=1.1",
+		"priority,extrapolate=1e-3",
+		"extrapolate=1",
+		"full,extrapolate=1",
 		"priority,r=1/8,every=7steps",
 		"priority,r=1/8,every=7ms",
 		"priority=1",

@@ -112,9 +112,9 @@ def course_make(drill: Drill, course: Course, trials: int) -> tuple[Any, list[An
             drill.say(f"{name}: C = {period}, {trials} failures")
             norms = norms or study.norms_make(runs[0], NORM_FAILURES)
             tables.append(study.table_make(runs, period, trials, course.few))
-        for full in (False, True) if course.live and drill.settings.flag("live") else ():
-            drill.say(f"{name}: {KILLS} kills of a server, {'full' if full else 'partial'} recovery")
-            lives.append(live.live_make(drill, runs[0], full, KILLS))
+        for recovery in live.RECOVERIES if course.live and drill.settings.flag("live") else ():
+            drill.say(f"{name}: {KILLS} kills of a server, {recovery} recovery")
+            lives.append(live.live_make(drill, runs[0], recovery, KILLS))
         return {"problem": name, "what": opened.what, "blocks": opened.blocks,
                 "steps": runs[0].steps, "target": runs[0].target, "tables": tables,
                 "norms": norms}, lives

@@ -3,8 +3,8 @@
 
 The lab is the only worker. Until the kill its weights are those of the stored run, bit for bit, because
 the servers' kernel computes what a step of the problem does; so what a kill costs can be counted as in
-the study. Partial recovery: one server comes back with its running checkpoint. Full recovery: all four
-go back to the newest full checkpoint that all have.
+the study. Partial recovery: one server comes back with its running checkpoint, as it was saved or
+extrapolated. Full recovery: all four go back to the newest full checkpoint that all have.
 """
 import os
 import secrets
@@ -23,6 +23,7 @@ from .study import LATE, Run
 
 SERVERS = 4
 PERIOD = 8  # C
+RECOVERIES = ("partial", "extrapolated", "full")
 STREAM_KILL = 48
 
 
@@ -50,11 +51,12 @@ class Server:
 class Scene:
     """Servers, and the lab as their worker; weights are in a row of it."""
 
-    def __init__(self, drill: Drill, run: Run, full: bool, folder: str) -> None:
+    def __init__(self, drill: Drill, run: Run, recovery: str, folder: str) -> None:
         self.drill = drill
         self.run = run
         self.lab = run.lab
-        self.full = full
+        self.recovery = recovery
+        self.full = recovery == "full"
         self.folder = folder
         self.key = secrets.token_hex(16)
         self.servers: list[Server] = []
@@ -77,6 +79,7 @@ class Scene:
 
     def start(self, shard: int, epoch: int, restore: str, version: int = 0) -> Server:
         spec, save = self.lab.spec, "" if self.full else "priority,r=1/8,"
+        save += "extrapolate=1," if self.recovery == "extrapolated" else ""
         words = [f"--listen={self.addresses[shard]}", f"--shard={shard}", f"--servers={SERVERS}",
                  "--workers-max=1", f"--epoch={epoch}", f"--model={spec['model']}",
                  f"--data-shape={self.lab.shape}", f"--seed={self.lab.seed % 2**64}",
@@ -124,7 +127,7 @@ def kill_make(scene: Scene, step: int, victim: int, target: float, found: dict[s
             own = slice(first, first + count)
             if shard != victim:
                 found["changed"] += not numpy.array_equal(scene.weights()[own], before[own])
-            else:  # each float is what it was in some state up to this step
+            elif scene.recovery == "partial":  # each float is what it was in some state up to this step
                 known = (states[:step + 1, own] == scene.weights()[own]).any(axis=0)
                 found["strange"] += not known.all()
     made, there = scene.train(version if scene.full else step, LATE * run.steps, target)
@@ -134,15 +137,15 @@ def kill_make(scene: Scene, step: int, victim: int, target: float, found: dict[s
     scene.ask("close")
 
 
-def live_make(drill: Drill, run: Run, full: bool, kills: int) -> dict[str, Any]:
+def live_make(drill: Drill, run: Run, recovery: str, kills: int) -> dict[str, Any]:
     lab: Lab = run.lab
-    found: dict[str, Any] = {"problem": lab.name, "recovery": "full" if full else "partial",
+    found: dict[str, Any] = {"problem": lab.name, "recovery": recovery,
                              "kills": 0, "unlike": 0, "changed": 0, "strange": 0, "late": 0, "cost": []}
     for kill in range(kills):
         draw = Draw(lab.seed, kill, STREAM_KILL)
         step = draw.geometric(run.steps / 2.0, run.steps - 1)
         victim = draw.below(SERVERS)
         with (tempfile.TemporaryDirectory(prefix="outlast-scar-", dir="/tmp") as folder,
-              Scene(drill, run, full, folder) as scene):
+              Scene(drill, run, recovery, folder) as scene):
             kill_make(scene, step, victim, run.target_of(kill), found)
     return found

@@ -103,7 +103,7 @@ class Bounds:
 class Live:
     """Kills of one of four servers."""
     problem: str
-    recovery: str  # "partial", "full"
+    recovery: str  # "partial", "extrapolated", "full"
     kills: int
     unlike: int  # before the kill other weights than those of the study
     changed: int  # survivors whose weights changed, in a bit

@@ -69,8 +69,8 @@ def live_text(study: Study) -> str:
                         str(one.unlike), str(one.changed), str(one.strange), str(one.late)]
                        for one in study.live])
     return ("\n## Live\n\nOne of four servers killed, C = 8; partial: it alone comes back, with "
-            "its running checkpoint (priority, r = 1/8); full: all go back to a full one. The same "
-            f"kills both ways.\n\n{shown.markdown()}")
+            "its running checkpoint (priority, r = 1/8), extrapolated: with extrapolate=1; full: all go back "
+            f"to a full one. The same kills each way.\n\n{shown.markdown()}")
 
 
 def summary(study: Study) -> str:

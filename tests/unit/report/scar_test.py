@@ -172,6 +172,9 @@ class Scar(unittest.TestCase):
         self.assertIn("| priority 1/8 | 1.005 | 1.00 ±0.02 (90 ±0 %) | 2.00 ±0.04 (80 ±0 %) |", text)
         self.assertIn("| priority 1/4 | 1.005 | - | 3.00 ±0.06 (70 ±0 %) | - |", text)
         self.assertIn("| uneven | full | 20 | 9.00 ", text)
+        self.assertNotIn("Left out", text)
+        study.left_out.append("gibbs: a run is too far off the others")
+        self.assertIn("\nLeft out: gibbs: a run is too far off the others.\n", tables.summary(study))
         json.dumps(out.known(tables.as_json(study, judge.all_claims(study))), allow_nan=False)
 
     def test_one_trial_has_no_interval(self):

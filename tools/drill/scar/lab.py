@@ -16,6 +16,10 @@ FULL, PRIORITY, ROUND_ROBIN, RANDOM = range(4)  # enum ol_selection
 SELECTIONS = ("full", "priority", "round-robin", "random")
 
 
+class Unreachable(Failure):
+    """This problem cannot be looked at with this seed; others can."""
+
+
 class Lab:
     """A state is a row of `rows`, and blocks are what is saved and lost of it as a whole."""
 
@@ -58,8 +62,8 @@ class Lab:
             return (x != y).astype(float)
         return numpy.square(x.astype(float) - y)
 
-    def unreachable(self, why: str = os.strerror(34)) -> Failure:  # ERANGE
-        return Failure(DATA, self.name, why)
+    def unreachable(self, why: str = os.strerror(34)) -> Unreachable:  # ERANGE
+        return Unreachable(DATA, self.name, why)
 
 
 def total(values) -> float:

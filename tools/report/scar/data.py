@@ -125,6 +125,7 @@ class Study:
     parts: list[Part]
     bounds: list[Bounds]
     live: list[Live]
+    left_out: list[str]  # problems that could not be looked at with this seed, and why
 
     @property
     def tables(self) -> list[tuple[Part, Table]]:
@@ -150,4 +151,4 @@ def study_read(record: dict[str, Any]) -> Study:
               for one in record["bounds"]]
     return Study(record["command"], record["folder"], record["trials"], record["losses"],
                  [part_read(one) for one in record["parts"]], bounds,
-                 [Live(**one) for one in record["live"]])
+                 [Live(**one) for one in record["live"]], record.get("left_out", []))

@@ -81,6 +81,7 @@ def summary(study: Study) -> str:
         text += (f"\n## {part.problem}\n\n{part.what}. Loss {part.target:.4f} after {part.steps} "
                  "iterations is the target.\n")
         text += "".join(table_text(table) for table in part.tables)
+    text += "".join(f"\nLeft out: {why}.\n" for why in study.left_out)
     return text + live_text(study) + "\n## The bound\n" + "".join(map(bounds_text, study.bounds))
 
 

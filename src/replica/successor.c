@@ -100,6 +100,11 @@ static void dial_start(struct ol_replica *replica, uint64_t now_ns)
 {
 	struct ol_successor *succ = &replica->succ;
 
+	/* A former process of this address has ended. This one would be its own predecessor. */
+	if (strcmp(succ->member.addr, replica->addr) == 0) {
+		conn_retry(replica, ol_strerror(OL_E_FENCED), true, now_ns);
+		return;
+	}
 	dial_on_result(
 		replica,
 		ol_dial_knock(&replica->dialer, &succ->dial, succ->member.addr, &who, now_ns),

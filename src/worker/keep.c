@@ -83,6 +83,7 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	uint32_t index = (uint32_t)(grad - worker->grads);
 	const struct ol_push_hdr *hdr = ol_worker_hdr(worker, index, link->index);
 	uint32_t grads = hdr->grads;
+	const bool was_applied = (grad->reopened & bit_of(link)) != 0;
 
 	ol_probe4(push_known, link->index, worker->opts.worker, hdr->seq, status);
 	if ((hdr->flags & OL_PUSH_RULE) != 0)
@@ -113,9 +114,10 @@ void ol_keep_resolved(struct ol_link *link, struct ol_grad *grad, int status)
 	}
 	if (status == OL_E_NONFINITE) {
 		link->stat.nonfinite += grads;
-	} else if (status == OL_E_LATE) {
+	} else if (status == OL_E_LATE && !was_applied) {
 		link->stat.late += grads;
-	} else if (status == OL_E_LOST) {
+	} else if (status == OL_E_LOST || status == OL_E_LATE) {
+		/* what its caller was told is applied, and this worker has withdrawn, is lost */
 		link->stat.lost += grads;
 	} else {
 		link->stat.applied += grads;

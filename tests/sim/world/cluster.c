@@ -132,8 +132,9 @@ static void server_main(void *arg)
 	char err[256] = "";
 	int rc;
 
-	opts.init_worker = cluster_inits();
-	opts.tensors_room = opts.init_worker ? OL_LINE_BYTES : 0;
+	/* who begins anew over files that cannot be read has workers that are past their first weights */
+	opts.init_worker = cluster_inits() && !slot->anew;
+	opts.tensors_room = cluster_inits() ? OL_LINE_BYTES : 0;
 	slot->opened_ns = sim_clock_of(slot->place, sim_now());
 	rc = ol_server_open(&opts, opts.init_worker ? NULL : check_first_weights(slot->shard),
 			    &server, err, sizeof(err));

@@ -273,6 +273,7 @@ static void tell_all(bool of_members)
 
 		if (sim_ppm(SLOW_NEWS_PPM))
 			after += sim_between(0, 300 * SIM_MS);
+		after += mutate_news_late_ns(handle->process);
 		if (handle->open)
 			sim_at(after + handle->lag_ns, news, handle, of_members);
 	}

@@ -548,6 +548,13 @@ int __wrap_unlinkat(int dir, const char *path, int flags)
 	if (unlucky(sim_nature.disk_write_ppm))
 		return fails(EIO);
 	changed(disk, CHANGE_GONE, path, NULL, NULL);
+	/* it may go for a newer one that the disk has damaged, unseen: that one is no promise */
+	for (unsigned i = 0; i < disk->names.count; i++) {
+		if (disk->names.at[i].inode->damaged) {
+			disk_damage(disk, disk->names.at[i].inode);
+			break;
+		}
+	}
 	return 0;
 }
 

@@ -267,6 +267,19 @@ void __wrap_ol_membership_suspect(struct ol_replica *replica, enum ol_neighbour 
 	__real_ol_membership_suspect(replica, who, why, now_ns);
 }
 
+/* A head that is alone, and that has a successor in a view which it has yet to hear of */
+uint64_t mutate_news_late_ns(const struct sim_process *process)
+{
+	for (uint32_t i = 0; mutation(MUTATE_ANSWERS_OVER) && i < cluster.server_count; i++) {
+		const struct server_slot *slot = &cluster.servers[i];
+
+		if (slot->process == process && slot->server != NULL &&
+		    slot->server->replica.chain.role == OL_CHAIN_ONLY)
+			return sim_between(0, cluster.scenario.lease_ms * SIM_MS);
+	}
+	return 0;
+}
+
 /* ---- the chain's actions ---- */
 
 static const struct ol_replica_host *real_host; /* the server's own */

@@ -11,6 +11,7 @@
 #define OL_TESTS_SIM_WORLD_MUTATE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum mutation {
 	MUTATE_NOTHING,
@@ -85,6 +86,10 @@ bool mutate_needs_blips(enum mutation mutation);
 
 void mutate_set(enum mutation mutation);
 bool mutation(enum mutation mutation);
+struct sim_process;
+/* mutate_news_late_ns -- by how much later a process hears of views: some flaws show with that only, which is
+ * rare by itself */
+uint64_t mutate_news_late_ns(const struct sim_process *process);
 /* mutate_name -- of an index below MUTATE_COUNT */
 const char *mutate_name(unsigned mutation);
 /* mutate_find -- MUTATE_COUNT: there is none of that name */

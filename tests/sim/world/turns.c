@@ -154,9 +154,10 @@ static enum ol_verdict fate_of(const struct turns *at, const struct ol_arrival *
 	bool timely = arrival->queued || arrival->base_version == arrival->version;
 	bool second = at->held[arrival->worker];
 
-	if (scenario->late == OL_LATE_DROP)
+	/* what a server had, and lost, goes into whatever step is next */
+	if (scenario->late == OL_LATE_DROP && !arrival->again)
 		return !timely || second ? OL_VERDICT_LATE : OL_VERDICT_HOLD;
-	if (!timely && scenario->late_steps > 0 &&
+	if (!timely && !arrival->again && scenario->late_steps > 0 &&
 	    arrival->version > arrival->base_version + scenario->late_steps)
 		return OL_VERDICT_LATE;
 	return second ? OL_VERDICT_WAIT : OL_VERDICT_HOLD;

@@ -109,6 +109,21 @@ static void owed_end(struct ol_ingest *ingest, struct ol_session *session,
 				 (uint32_t)(session - ingest->sessions->all));
 }
 
+/* The slot's ack waits for room in the queue of sends */
+static void owed_add(struct ol_ingest *ingest, struct ol_session *session,
+		     struct ol_slot_state *state, uint64_t now_ns)
+{
+	if (state->owed)
+		return;
+	state->owed = true;
+	if (session->owed_count++ == 0)
+		session->owed_since_ns = now_ns;
+	ingest->sessions->owed_total++;
+	ol_places_add(&ingest->sessions->owing, (uint32_t)(session - ingest->sessions->all));
+}
+
+/* A chain's worker takes a number that its acks skip for one that an earlier head dropped: none goes
+ * ahead of those that wait. */
 void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_t slot,
 		   uint64_t now_ns)
 {
@@ -131,6 +146,10 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 		.dst_off = slot * sizeof(ack),
 	};
 
+	if (!state->owed && session->owed_count > 0) {
+		owed_add(ingest, session, state, now_ns);
+		return;
+	}
 	ol_record_seal(&ack);
 	unpinned = is_unpinned(ingest, session); /* before its peer can have the ack */
 	if (ingest->ops->post_write(session->conn, &write) == 0) {
@@ -141,13 +160,7 @@ void ol_ingest_ack(struct ol_ingest *ingest, struct ol_session *session, uint32_
 		return;
 	}
 	/* a full queue: progress() tries again; or a broken connection, about to be reported */
-	if (state->owed)
-		return;
-	state->owed = true;
-	if (session->owed_count++ == 0)
-		session->owed_since_ns = now_ns;
-	ingest->sessions->owed_total++;
-	ol_places_add(&ingest->sessions->owing, index);
+	owed_add(ingest, session, state, now_ns);
 }
 
 void ol_ingest_resolve(struct ol_ingest *ingest, struct ol_landed landed, int status,
@@ -666,17 +679,31 @@ bool ol_ingest_apply(struct ol_ingest *ingest, uint64_t now_ns)
 	return true;
 }
 
+/* The slot whose ack is to go first, of those that are owed; there is one */
+static uint32_t owed_first(const struct ol_ingest *ingest, const struct ol_session *session)
+{
+	uint32_t first = UINT32_MAX;
+
+	for (uint32_t slot = 0; slot <= ingest->opts->window; slot++) {
+		if (session->slots[slot].owed &&
+		    (first == UINT32_MAX || session->slots[slot].seq < session->slots[first].seq))
+			first = slot;
+	}
+	return first;
+}
+
 static void acks_flush(struct ol_ingest *ingest, uint64_t now_ns)
 {
 	const struct ol_places *owing = &ingest->sessions->owing;
 
 	for (uint32_t i = 0; (i = ol_places_next(owing, i)) < owing->size; i++) {
 		struct ol_session *session = &ingest->sessions->all[i];
+		uint64_t left = session->owed_count;
 
-		for (uint32_t slot = 0; session->owed_count > 0 && slot <= ingest->opts->window;
-		     slot++) {
-			if (session->slots[slot].owed)
-				ol_ingest_ack(ingest, session, slot, now_ns);
+		/* in the order of their numbers, up to one for which there is no room */
+		while (left > 0) {
+			ol_ingest_ack(ingest, session, owed_first(ingest, session), now_ns);
+			left = session->owed_count < left ? session->owed_count : 0;
 		}
 	}
 }

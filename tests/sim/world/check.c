@@ -424,6 +424,11 @@ static void check_content(struct server_slot *slot)
 	}
 }
 
+void check_last(struct server_slot *slot)
+{
+	check_content(slot);
+}
+
 /* One head an epoch */
 static void check_fenced(const struct server_slot *slot)
 {

@@ -132,9 +132,8 @@ static void server_main(void *arg)
 	char err[256] = "";
 	int rc;
 
-	/* who begins anew over files that cannot be read has workers that are past their first weights */
-	opts.init_worker = cluster_inits() && !slot->anew;
-	opts.tensors_room = cluster_inits() ? OL_LINE_BYTES : 0;
+	opts.init_worker = cluster_inits();
+	opts.tensors_room = opts.init_worker ? OL_LINE_BYTES : 0;
 	slot->opened_ns = sim_clock_of(slot->place, sim_now());
 	rc = ol_server_open(&opts, opts.init_worker ? NULL : check_first_weights(slot->shard),
 			    &server, err, sizeof(err));
@@ -160,6 +159,7 @@ static void server_main(void *arg)
 	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0) &&
 	    !(rc == -EIO && cluster.scenario.chain && cluster.scenario.saved))
 		sim_fail("check_survives", "%s ends with %d: %s", slot->addr, rc, ol_strerror(rc));
+	check_last(slot); /* what it committed in its last turn may be on its way into a file */
 	slot->server = NULL;
 	ol_server_close(server);
 }
@@ -687,6 +687,14 @@ static void all_draw(uint64_t seed, unsigned age)
 		quorum_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_SPANS)
 		cluster.scenario.spans = spans_are_pushed(&cluster.scenario);
+	/* a gradient a shard is computed for each of its steps */
+	if (cluster.scenario.spans && cluster.scenario.shards > CLUSTER_SHARDS_FEW)
+		cluster.scenario.heal_ns *= cluster.scenario.shards / CLUSTER_SHARDS_FEW;
+	/* workers that wait for room in a queue may wait crosswise: worker/outage.c leaves that out */
+	if (cluster.scenario.sync && cluster.scenario.shards > 1 &&
+	    cluster.scenario.outage == OL_OUTAGE_CONTINUE &&
+	    cluster.scenario.queue == OL_QUEUE_WAIT)
+		cluster.scenario.queue = OL_QUEUE_FOLD;
 	if (age >= CLUSTER_AGE_BESIDE)
 		saved_draw(&cluster.scenario);
 	params_count();

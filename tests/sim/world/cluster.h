@@ -246,12 +246,14 @@ struct cluster {
 extern struct cluster cluster;
 
 /* cluster_inits -- servers are given no weights: those of worker 0 are the first. They wait for all
- * workers, and some for ever */
+ * workers, and some for ever. Where mirrors die with their workers, or files are damaged, a server may find
+ * nothing, and then it waits for a person */
 static inline bool cluster_inits(void)
 {
 	const struct scenario *scenario = &cluster.scenario;
 
 	return scenario->age >= CLUSTER_AGE_INIT && scenario->lease_ms % 7 == 0 &&
+	       !(scenario->mirrors && scenario->workers_die) && !scenario->back &&
 	       scenario->lasting != LASTING_WORKER_DEATH && scenario->lasting != LASTING_WORKER_CUT;
 }
 

@@ -55,8 +55,10 @@ static bool job_is_cancelled(const struct ol_memory *memory, const struct ol_mem
 	       atomic_load_explicit(&job->cancel, memory_order_relaxed);
 }
 
-static void job_free(const struct ol_memory *memory, struct ol_memory_job *job)
+static void job_free(struct ol_memory *memory, struct ol_memory_job *job)
 {
+	if (job->stale)
+		atomic_fetch_sub_explicit(&memory->stale, 1, memory_order_relaxed);
 	if (job->later != NULL)
 		memory->ops->drop(job->later);
 	if (!job->lent)

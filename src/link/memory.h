@@ -65,6 +65,7 @@ struct ol_memory_job {
 	int rc; /* of MAKE and TOUCH */
 	bool busy; /* for the loop: the thread has the job */
 	atomic_bool cancel; /* the result is no longer wanted */
+	bool stale; /* counts in ol_memory.stale until it is freed */
 };
 
 struct ol_memory {
@@ -78,6 +79,7 @@ struct ol_memory {
 	struct ol_memory_job *done;
 	sem_t wake; /* posted once for each job, and for stop */
 	_Atomic uint64_t pending_bytes; /* of jobs that are not done, without TOUCH */
+	_Atomic uint32_t stale; /* rings that were replaced, and that are not freed yet */
 	_Atomic uint64_t ns_a_mib; /* measured time to touch 1 MiB */
 	_Atomic uint32_t ready; /* jobs in done */
 	uint32_t making; /* for the loop: MAKE jobs that it has not taken back */

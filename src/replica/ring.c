@@ -102,6 +102,8 @@ int ol_ring_renew(struct ol_ring *ring, uint64_t first, uint64_t last)
 	for (uint64_t version = first; version <= last; version++)
 		memcpy((uint8_t *)job->slab->addr + ol_ring_off(ring, version),
 		       ol_ring_payload(ring, version), ol_ring_bytes(ring, version));
+	ring->job->stale = true;
+	atomic_fetch_add_explicit(&ring->memory->stale, 1, memory_order_relaxed);
 	ol_memory_give_back(ring->memory, ring->job);
 	ring->job = job;
 	ring->slab = job->slab;

@@ -508,6 +508,13 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		ol_knock_refuse(sessions, conn, proof, &no, why, now_ns);
 		return;
 	}
+	/* each connection of one takes a new ring; one that has yet to hear of a view comes again and again */
+	if (proof->role == OL_ROLE_REPLICA &&
+	    atomic_load_explicit(&sessions->memory->stale, memory_order_relaxed) >=
+		    OL_STALE_RINGS_MAX) {
+		ol_knock_send_away(sessions, conn, proof, ol_memory_wait_ms(sessions->memory, 0));
+		return;
+	}
 	slot_count = proof->role == OL_ROLE_WORKER ? sessions->opts->window + proof->queues : 0;
 	if (session->memory != NULL && session->slot_count != slot_count)
 		session_free(sessions, session); /* reserved for a worker with another slot count */

@@ -108,4 +108,10 @@ static inline bool ol_memory_has_news(const struct ol_memory *memory)
 	return atomic_load_explicit(&memory->ready, memory_order_relaxed) != 0;
 }
 
+/* ol_memory_stale -- how many rings that were replaced wait to be freed */
+static inline uint32_t ol_memory_stale(const struct ol_memory *memory)
+{
+	return atomic_load_explicit(&memory->stale, memory_order_relaxed);
+}
+
 #endif /* OL_LINK_MEMORY_H */

@@ -478,8 +478,7 @@ static void session_take(struct ol_sessions *sessions, struct ol_session *sessio
 	ol_places_add(&sessions->taken, index_of(sessions, session));
 }
 
-/* How long a peer should stay away that finds no place to wait. Many that wait come seldom, so that
- * their knocks take little time. */
+/* How long a peer should stay away that finds no place to wait; of many each comes seldom */
 static uint32_t away_ms(struct ol_sessions *sessions)
 {
 	uint32_t ms = ol_memory_wait_ms(sessions->memory, 0);
@@ -508,13 +507,6 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		ol_knock_refuse(sessions, conn, proof, &no, why, now_ns);
 		return;
 	}
-	/* each connection of one takes a new ring; one that has yet to hear of a view comes again and again */
-	if (proof->role == OL_ROLE_REPLICA &&
-	    atomic_load_explicit(&sessions->memory->stale, memory_order_relaxed) >=
-		    OL_STALE_RINGS_MAX) {
-		ol_knock_send_away(sessions, conn, proof, ol_memory_wait_ms(sessions->memory, 0));
-		return;
-	}
 	slot_count = proof->role == OL_ROLE_WORKER ? sessions->opts->window + proof->queues : 0;
 	if (session->memory != NULL && session->slot_count != slot_count)
 		session_free(sessions, session); /* reserved for a worker with another slot count */
@@ -526,7 +518,10 @@ static void peer_admit(struct ol_sessions *sessions, struct ol_xport_conn *conn,
 		ol_knock_refuse(sessions, conn, proof, &no, NULL, now_ns);
 		return;
 	}
-	if (session->memory == NULL && sessions->memory->making >= OL_ADMISSIONS_MAX) {
+	/* each connection of a predecessor takes a new ring, and one that has an old view comes again */
+	if (session->memory == NULL &&
+	    (sessions->memory->making >= OL_ADMISSIONS_MAX ||
+	     (proof->role == OL_ROLE_REPLICA && ol_memory_stale(sessions->memory) > 1))) {
 		ol_knock_send_away(sessions, conn, proof, away_ms(sessions));
 		return;
 	}

@@ -26,7 +26,6 @@ enum {
 	OL_LOOKS_OF_WORKER = 4, /* observers with one worker's credential */
 	OL_OVERTAKEN_MS = 10, /* until a peer whose challenge was overtaken knocks again */
 	OL_REQUESTS_TURN = 8, /* requests handled in a turn of the loop; the others wait */
-	OL_STALE_RINGS_MAX = 2, /* that wait to be freed; then predecessors are told to come back */
 	OL_REQUESTS_MAX = 512, /* requests that may wait; others are told to come back */
 	OL_ADMISSIONS_MAX = 64, /* peers that may wait for memory; others are told to come back */
 	OL_AWAYS = 16, /* peers sent away between two that came in: with more the delay doubles … */

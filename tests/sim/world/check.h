@@ -37,8 +37,8 @@
 void check_begin(void);
 /* check_hash -- never 0 */
 uint64_t check_hash(const void *bytes, size_t count);
-/* check_last -- the content of a server that ends within its turn, after which it is looked at */
-void check_last(struct server_slot *slot);
+/* check_content -- of a server, after each turn, and when it ends within one */
+void check_content(struct server_slot *slot);
 /* check_published -- a version of history `id` had this content, state included */
 bool check_published(const struct ol_geometry *geo, uint32_t id, uint64_t version,
 		     const void *content);

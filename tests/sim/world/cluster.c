@@ -159,7 +159,7 @@ static void server_main(void *arg)
 	if (rc != 0 && rc != OL_E_FENCED && !(rc == -ENOMEM && sim_memory_fails() > 0) &&
 	    !(rc == -EIO && cluster.scenario.chain && cluster.scenario.saved))
 		sim_fail("check_survives", "%s ends with %d: %s", slot->addr, rc, ol_strerror(rc));
-	check_last(slot); /* what it committed in its last turn may be on its way into a file */
+	check_content(slot); /* what it committed in its last turn may be on its way into a file */
 	slot->server = NULL;
 	ol_server_close(server);
 }
@@ -686,15 +686,7 @@ static void all_draw(uint64_t seed, unsigned age)
 	if (age >= CLUSTER_AGE_QUORUM)
 		quorum_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_SPANS)
-		cluster.scenario.spans = spans_are_pushed(&cluster.scenario);
-	/* a gradient a shard is computed for each of its steps */
-	if (cluster.scenario.spans && cluster.scenario.shards > CLUSTER_SHARDS_FEW)
-		cluster.scenario.heal_ns *= cluster.scenario.shards / CLUSTER_SHARDS_FEW;
-	/* workers that wait for room in a queue may wait crosswise: worker/outage.c leaves that out */
-	if (cluster.scenario.sync && cluster.scenario.shards > 1 &&
-	    cluster.scenario.outage == OL_OUTAGE_CONTINUE &&
-	    cluster.scenario.queue == OL_QUEUE_WAIT)
-		cluster.scenario.queue = OL_QUEUE_FOLD;
+		crowd_spans_draw(&cluster.scenario, spans_are_pushed(&cluster.scenario));
 	if (age >= CLUSTER_AGE_BESIDE)
 		saved_draw(&cluster.scenario);
 	params_count();

@@ -287,6 +287,8 @@ void observer_main(void *arg);
 uint64_t worker_mark(uint32_t w, uint32_t i);
 /* worker_weight -- of what worker w pushes as its i-th, in an exact scenario; 0: none */
 float worker_weight(uint32_t w, uint32_t i);
+/* worker_may_withdraw -- what it was told is applied, and a server lost, is lost for good if it withdraws it */
+bool worker_may_withdraw(const struct worker_slot *slot);
 /* worker_gradient -- what worker w pushes as its i-th; weights: of an exact scenario */
 void worker_gradient(uint32_t w, uint32_t i, const float *weights, float *grad);
 

@@ -98,3 +98,15 @@ void crowd_parts_draw(struct scenario *scenario)
 	scenario->parts_floats = 2 * OL_PART_FLOATS + sim_below(32) * OL_SHARD_ALIGN;
 	scenario->turn_pushes = 0;
 }
+
+void crowd_spans_draw(struct scenario *scenario, bool spans)
+{
+	scenario->spans = spans;
+	/* a gradient a shard is computed for each of its steps */
+	if (scenario->spans && scenario->shards > CLUSTER_SHARDS_FEW)
+		scenario->heal_ns *= scenario->shards / CLUSTER_SHARDS_FEW;
+	/* workers that wait for room in a queue may wait crosswise: worker/outage.c leaves that out */
+	if (scenario->sync && scenario->shards > 1 && scenario->outage == OL_OUTAGE_CONTINUE &&
+	    scenario->queue == OL_QUEUE_WAIT)
+		scenario->queue = OL_QUEUE_FOLD;
+}

@@ -12,5 +12,7 @@ void crowd_draw(struct scenario *scenario, uint64_t seed);
 void crowd_returns_draw(struct scenario *scenario);
 /* crowd_parts_draw -- what CLUSTER_AGE_PARTS adds, last */
 void crowd_parts_draw(struct scenario *scenario);
+/* crowd_spans_draw -- what CLUSTER_AGE_SPANS adds, and what has to be so that it can end */
+void crowd_spans_draw(struct scenario *scenario, bool spans);
 
 #endif /* OL_TESTS_SIM_WORLD_CROWD_H */

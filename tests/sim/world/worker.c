@@ -196,6 +196,11 @@ static void check_kept(const struct worker_slot *slot)
 	}
 }
 
+bool worker_may_withdraw(const struct worker_slot *slot)
+{
+	return cluster.scenario.sync && (slot->withdrew || cluster.scenario.shards > 1);
+}
+
 /*
  * As `outlast work`: all shards have what was wanted, and are there, so nobody gives to the step
  * that what is held waits for. A server that comes back has not heard it: said again and again.

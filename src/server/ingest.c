@@ -257,8 +257,7 @@ const char *ol_ingest_on_push(struct ol_ingest *ingest, struct ol_session *sessi
 	has_rule = (hdr.flags & OL_PUSH_RULE) != 0;
 	if (has_rule && !rule_take(ingest, session, slot))
 		return "push with an impossible rule";
-	owed_end(ingest, session,
-		 state); /* of the push before, if its worker knows it from a tail */
+	owed_end(ingest, session, state); /* of the push before: its worker has it from a tail */
 	state->busy = true;
 	state->seq = hdr.seq;
 	state->base_version = hdr.base_version;

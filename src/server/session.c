@@ -16,7 +16,8 @@
 #include "server/knock.h"
 
 enum {
-	MIB = 1 << 20
+	MIB = 1 << 20,
+	WHO_MAX = 24
 };
 
 static const char no_memory[] = "no memory for its landing slots";
@@ -243,19 +244,15 @@ static void session_free(struct ol_sessions *sessions, struct ol_session *sessio
 	memset(session, 0, sizeof(*session));
 }
 
-static const char *role_str(enum ol_wire_role role)
+/* "worker 3", or a role of enum ol_wire_role without a number */
+static const char *who_str(const struct ol_session *session, char text[WHO_MAX])
 {
-	switch (role) {
-	case OL_ROLE_WORKER:
-		break;
-	case OL_ROLE_OBSERVER:
-		return "observer";
-	case OL_ROLE_READER:
-		return "reader";
-	case OL_ROLE_REPLICA:
-		return "predecessor";
-	}
-	return "worker";
+	static const char *const roles[] = { "", "worker", "observer", "reader", "predecessor" };
+
+	if (session->role == OL_ROLE_REPLICA || session->worker == OL_NOBODY)
+		return roles[session->role];
+	snprintf(text, WHO_MAX, "%s %u", roles[session->role], session->worker);
+	return text;
 }
 
 static int session_accept(struct ol_sessions *sessions, struct ol_session *session)
@@ -273,6 +270,7 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 		.init = sessions->opts->init_worker ? ol_store_began(sessions->store) : 0,
 	};
 	uint8_t bytes[OL_WIRE_ACCEPT_BYTES];
+	char who[WHO_MAX];
 	struct ol_xport_ident ident, own;
 	int rc;
 
@@ -286,9 +284,9 @@ static int session_accept(struct ol_sessions *sessions, struct ol_session *sessi
 		return rc;
 	if (session->proof.speaks.proto != ol_wire_own.proto || accept.features != 0)
 		ol_log(OL_LOG_DEBUG,
-		       "server %s: %s %u is of protocol %u: talked to in %u, features %#x",
-		       sessions->addr, role_str(session->role), session->worker,
-		       session->proof.speaks.proto, accept.proto, accept.features);
+		       "server %s: %s is of protocol %u: talked to in %u, features %#x",
+		       sessions->addr, who_str(session, who), session->proof.speaks.proto,
+		       accept.proto, accept.features);
 	ol_auth_accept(sessions->job_key, &session->proof, session->m,
 		       (struct ol_auth_ends){ ident.bytes, own.bytes }, &accept);
 	ol_wire_accept_encode(&accept, bytes);
@@ -636,6 +634,7 @@ bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session
 		.dst = session->acks,
 		.dst_off = OL_WELCOME_OFF,
 	};
+	char who[WHO_MAX];
 
 	if (!ol_replica_serves(sessions->replica, session->role))
 		return false;
@@ -653,8 +652,7 @@ bool ol_session_welcome(struct ol_sessions *sessions, struct ol_session *session
 	if (session->role == OL_ROLE_WORKER)
 		sessions->live_workers++;
 	ol_word_store(&sessions->store->board->workers, sessions->live_workers);
-	ol_log(OL_LOG_DEBUG, "server %s: %s %u is connected", sessions->addr,
-	       role_str(session->role), session->worker);
+	ol_log(OL_LOG_DEBUG, "server %s: %s is connected", sessions->addr, who_str(session, who));
 	return true;
 }
 
@@ -702,10 +700,12 @@ void ol_session_on_predecessor(struct ol_sessions *sessions, struct ol_session *
 
 void ol_session_log(struct ol_sessions *sessions, const struct ol_session *session, const char *why)
 {
+	char who[WHO_MAX];
+
 	if (why != NULL)
 		ol_log_rated(&sessions->ends, ol_clock_ns(), OL_LOG_WARN,
-			     "server %s: %s %u: %s: connection ended", sessions->addr,
-			     role_str(session->role), session->worker, why);
+			     "server %s: %s: %s: connection ended", sessions->addr,
+			     who_str(session, who), why);
 }
 
 void ol_session_end(struct ol_sessions *sessions, struct ol_session *session)

@@ -42,12 +42,12 @@ esac
 import json, sys
 
 record = json.load(open(f"{sys.argv[1]}/live/drill.json"))
-assert [one["recovery"] for one in record["live"]] == ["partial", "full"], record["live"]
+assert [one["recovery"] for one in record["live"]] == ["partial", "extrapolated", "full"], record["live"]
 for one in record["live"]:
     assert one["problem"] == "tiny" and one["kills"] == len(one["cost"]) == 3, one
     assert one["unlike"] == one["changed"] == one["strange"] == one["late"] == 0, one
 claims = {c["id"]: c for c in json.load(open(f"{sys.argv[1]}/live.json"))["claims"]}
-for recovery in ("partial", "full"):
+for recovery in ("partial", "extrapolated", "full"):
     assert f"tiny, {recovery}: 3 kills, cost " in claims["S8"]["numbers"], claims["S8"]
 PYTHON
 pgrep -f "^outlast serve --listen=@outlast-scar-$(cat "$tmp/live.pid")-" && fail "servers are left"

@@ -95,10 +95,10 @@ said() { # NAME PATTERN -- a server's log
 	grep -q "$2" "$tmp/$1.err" || fail "server $1 does not say \"$2\": $(grep protocol "$tmp/$1.err" | head -n 3)"
 }
 grep -q 'is of protocol' "$tmp/b0.err" && fail "two servers of today: $(grep protocol "$tmp/b0.err")"
-said c1 'predecessor .* is of protocol 15: talked to in 15, features 0$'
+said c1 'predecessor is of protocol 15: talked to in 15, features 0$'
 said c1 'worker 0 is of protocol 15: talked to in 15, features 0$' # as the head, when a0 had left
 said c1 'worker 0 is of protocol 16: talked to in 16, features 0x8000$'
-said c2 'predecessor .* is of protocol 16: talked to in 16, features 0x8000$'
+said c2 'predecessor is of protocol 16: talked to in 16, features 0x8000$'
 for name in w0 x0 w1 x1; do
 	[ "$(json "$tmp/$name.json" 'r["lost"] == r["dropped_late"] == r["unresolved"] == 0 and r["applied"] == r["pushed"]')" = True ] ||
 		fail "accounts of $name: $(cat "$tmp/$name.json")"

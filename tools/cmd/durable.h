@@ -20,7 +20,8 @@ enum {
 /*
  * every=100steps|every=5s,dir=DIR,keep=3; in any order. A running checkpoint has priority,
  * round-robin or random, and r=1/8 (or 0.125) instead of keep: each turn saves this part, every
- * r * every; extrapolate=1 (or less) lets what is read back go on by its last pace. Of a chain by=tail or by=each says which replicas write.
+ * r * every; extrapolate=1 (or less) lets what is read back go on by its last pace. Of a chain
+ * by=tail or by=each says which replicas write.
  */
 struct ol_ckpt_set {
 	uint64_t steps; /* 0: by time */

@@ -25,8 +25,7 @@ enum {
 	CLUSTER_PUSHES_MANY = 64, /* of a worker, those that came too late for a step included */
 	CLUSTER_PUSHES_FEW = 5, /* of one in a crowd */
 	CLUSTER_VERSIONS_MAX = CLUSTER_WORKERS_MAX * CLUSTER_PUSHES_FEW + 2,
-	CLUSTER_OPEN_MS =
-		1500, /* until an observer gives up its open, or a worker whose memory is quickly made */
+	CLUSTER_OPEN_MS = 1500, /* until an observer gives up its open; a worker: or longer */
 	CLUSTER_BLOCKS_MAX = 24, /* of a running checkpoint */
 	CLUSTER_TRIES_MAX = 1024, /* the same, where steps are taken back and made again */
 };

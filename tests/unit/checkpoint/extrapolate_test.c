@@ -20,7 +20,7 @@ static void choose(struct choice *choice, uint32_t first, uint32_t count)
 		choice->blocks[i] = first + i;
 }
 
-/* Turns at versions 5 (all), 8 (blocks 0 to 2), 10 (block 0) and 11 (block 3) */
+/* Turns at versions 5 (all), 8 (blocks 0 and 1), 10 (block 0) and 11 (block 3) */
 static void turns_make(const char *dir, const struct ol_ckpt_meta *meta,
 		       const struct ol_ckpt_blocks *blocks)
 {

@@ -39,7 +39,7 @@ static void refused_peer(struct ol_verbs_conn *conn)
 	if (conn->state == OL_VERBS_DRAINING && conn->holding && conn->status == -EIO) {
 		conn->status = -EACCES;
 		conn->cause = OL_VERBS_CAUSE_VICTIM;
-		ol_verbs_conn_timer(conn, 4 * OL_VERBS_HOLD_MS);
+		ol_verbs_conn_timer(conn, OL_VERBS_VICTIM_MS);
 		return;
 	}
 	ol_verbs_conn_break(conn, -EACCES, OL_VERBS_CAUSE_VICTIM);

@@ -315,7 +315,7 @@ void ol_verbs_conn_break(struct ol_verbs_conn *conn, int status, enum ol_verbs_c
 		break;
 	case OL_VERBS_CAUSE_VICTIM:
 		conn->holding = true;
-		ol_verbs_conn_timer(conn, 4 * OL_VERBS_HOLD_MS);
+		ol_verbs_conn_timer(conn, OL_VERBS_VICTIM_MS);
 		break;
 	}
 	ol_verbs_qp_stop(conn);

@@ -56,6 +56,7 @@ enum {
 	OL_VERBS_MARKERS = 2, /* requests of the transport's own: see OL_VERBS_WR_SEQ_LEFT */
 	OL_VERBS_READS_MAX = 16, /* reads in flight at the adapter, a connection */
 	OL_VERBS_HOLD_MS = 100, /* see enum ol_verbs_cause */
+	OL_VERBS_VICTIM_MS = 2000, /* the same of the side that refused */
 	OL_VERBS_GOODBYE_MS = 500, /* at most this long for a disconnect's posts; for its answer */
 	OL_VERBS_DRAIN_MS = 1000, /* flushed completions are waited for at most this long */
 	OL_VERBS_CLOSE_MS = 10, /* the same when the queue pair is destroyed, in one go */
@@ -97,8 +98,9 @@ enum ol_verbs_state {
 /*
  * Why a connection that was up breaks. A killed process and a refused access look alike at first:
  * the kernel takes the dead process's regions away, then sends its disconnect. So the side whose
- * access was refused waits OL_VERBS_HOLD_MS for a disconnect before it sends its own, and the side
- * that refused waits longer. A disconnect within that time means that the peer died.
+ * access was refused waits OL_VERBS_HOLD_MS for a disconnect before it sends its own. A disconnect
+ * within that time means that the peer died. The side that refused waits OL_VERBS_VICTIM_MS: a
+ * peer that has no processor for so long must not take a refusal for a death.
  */
 enum ol_verbs_cause {
 	OL_VERBS_CAUSE_LOCAL, /* disconnect() */

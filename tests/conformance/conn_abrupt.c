@@ -30,7 +30,7 @@ static void ring_unpolled(struct xp_end *b, struct ol_xport_conn *conn)
 	while (b->queue_count == 0) {
 		check_msg(xp_now_ms() < deadline, "the bells do not arrive");
 		(void)xp_progress_end(b);
-		xp_relax();
+		xp_pause();
 	}
 	xp_wait_done(b, conn, UNPOLLED - 1);
 }

@@ -32,7 +32,7 @@ static void work(void)
 	uint64_t until = xp_now_ms() + TURN_MS;
 
 	while (xp_now_ms() < until)
-		xp_relax();
+		xp_pause();
 }
 
 /* Polls of the end that listens until it hears the knock, with a bell in each */

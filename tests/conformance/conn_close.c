@@ -130,14 +130,14 @@ static void freed_at_once(void)
 		if (i % 2 == 0) {
 			xp_conn_free(&a, a_conn);
 			while (!xp_take(&b, OL_XPORT_CONN_DOWN, conn, &event))
-				xp_relax();
+				xp_pause();
 			(void)xp_take(&b, OL_XPORT_CONN_UP, conn, &event);
 			xp_conn_free(&b, conn);
 		} else {
 			xp_wait(&b, OL_XPORT_CONN_UP, conn);
 			xp_conn_free(&b, conn);
 			while (!xp_take(&a, OL_XPORT_CONN_DOWN, a_conn, &event))
-				xp_relax();
+				xp_pause();
 			(void)xp_take(&a, OL_XPORT_CONN_UP, a_conn, &event);
 			xp_conn_free(&a, a_conn);
 		}

@@ -96,7 +96,7 @@ static void steps_first(struct xp_end *end)
 		poll_once(end);
 		if (taken > 0)
 			moved_ms = xp_now_ms();
-		xp_relax();
+		xp_pause();
 	}
 }
 

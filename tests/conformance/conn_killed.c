@@ -185,7 +185,7 @@ static void request_orphaned(struct xp_side *side)
 	deadline = xp_now_ms() + DOWN_MS;
 	while (rc == 0 && !xp_take(end, OL_XPORT_CONN_DOWN, side->conn, &event)) {
 		check_msg(xp_now_ms() < deadline, "the death of a peer not yet accepted");
-		xp_relax();
+		xp_pause();
 	}
 	xp_conn_free(end, side->conn);
 	xp_end_open(&near, NULL);
@@ -208,7 +208,7 @@ static void requester(struct xp_side *side)
 					&side->conn));
 	for (;;) {
 		(void)xp_take(&side->end, OL_XPORT_CONN_DOWN, side->conn, &event);
-		xp_relax();
+		xp_pause();
 	}
 }
 

@@ -129,7 +129,7 @@ static void bells_ring(const struct ol_xport_opts *opts, uint32_t rounds)
 
 		while (acceptor.queue_count == 0 && !xp_progress()) {
 			check_msg(xp_now_ms() < deadline, "nothing happens any more");
-			xp_relax();
+			xp_pause();
 		}
 		for (; acceptor.queue_count > 0; acceptor.queue_count--) {
 			far_event(&acceptor.queue[0], &mem);

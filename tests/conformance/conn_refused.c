@@ -126,7 +126,7 @@ static void no_answer(bool accept)
 	check_ok(b.ops->connect(b.xport, a.addr, NULL, 0, NULL, &b_conn));
 	while (!xp_take(&b, OL_XPORT_CONN_DOWN, b_conn, &event)) {
 		check_msg(xp_now_ms() < began + 10000, "a connect nobody answers does not end");
-		xp_relax();
+		xp_pause();
 	}
 	check_eq(event.ev.status, -ETIMEDOUT);
 	check(xp_now_ms() >= began + 250);
@@ -193,7 +193,7 @@ static void peer_gave_up(void)
 		rc = a.ops->accept(a_conn, NULL, 0);
 		if (rc == 0)
 			while (!xp_take(&a, OL_XPORT_CONN_DOWN, a_conn, &event))
-				xp_relax();
+				xp_pause();
 		xp_conn_free(&a, a_conn);
 	}
 	xp_connect(&a, &b, &a_conn, &b_conn);

@@ -64,7 +64,7 @@ exactness() {
 }
 
 accounts() {
-	local async=("${mlp[@]}" --steps 120 --pace 20 "${chain[@]}")
+	local async=("${mlp[@]}" --steps 160 --pace 20 "${chain[@]}")
 
 	train async.heads "${async[@]}" --kill "head@$(step 10)steps,head@$(step 50)steps:signal=STOP"
 	train async.tail "${async[@]}" --outage continue --kill "tail@$(step 10)steps,middle@$(step 50)steps"

@@ -39,8 +39,9 @@
 
 enum {
 	SEEDS = 1000, /* without arguments … */
-	SEEDS_SLOW = 200, /* … and where a sanitizer watches */
+	SEEDS_SLOW = 100, /* … and where a sanitizer watches */
 	SEEDS_BLIPS = 150, /* of nothing but moments without a network */
+	SEEDS_BLIPS_SLOW = 30,
 	TWICE_SEEDS = 5, /* are run twice: the same seed is the same history */
 	MUTATE_SEEDS = 3000, /* within so many a mutation is to be found */
 	OUTSIDE_SEEDS = 300,
@@ -410,7 +411,10 @@ static int usage(void)
 static int run_blips(void)
 {
 	struct range blips = {
-		.first = 1, .last = SEEDS_BLIPS, .blips = true, .age = CLUSTER_AGE_NOW
+		.first = 1,
+		.last = sim_is_slow() ? SEEDS_BLIPS_SLOW : SEEDS_BLIPS,
+		.blips = true,
+		.age = CLUSTER_AGE_NOW,
 	};
 
 	return run_range(&blips);

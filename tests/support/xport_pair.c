@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -45,6 +46,16 @@ uint64_t xp_now_ms(void)
 void xp_relax(void)
 {
 	sched_yield();
+}
+
+void xp_pause(void)
+{
+	static const struct timespec some = { .tv_nsec = 100000 };
+
+	if (xp_is_shm())
+		sched_yield();
+	else
+		ppoll(NULL, 0, &some, NULL); /* the caller looks again */
 }
 
 /* ---- program ---- */
@@ -456,7 +467,7 @@ struct xp_event xp_wait(struct xp_end *end, enum ol_xport_event_type type,
 			queue_print(end);
 			check_msg(false, "no event of type %d within %d ms", (int)type, XP_WAIT_MS);
 		}
-		xp_relax();
+		xp_pause();
 	}
 	return event;
 }
@@ -494,7 +505,7 @@ void xp_quiet(struct xp_end *end, const struct ol_xport_conn *conn, unsigned ms)
 				  "an event nobody expects: type %d status %d cookie %ju",
 				  (int)ev->type, ev->status, (uintmax_t)ev->cookie);
 		}
-		xp_relax();
+		xp_pause();
 	} while (xp_now_ms() < until);
 }
 
@@ -655,7 +666,7 @@ static bool again(int rc, uint64_t *deadline)
 	check_msg(xp_now_ms() < *deadline, "a post answers -EAGAIN for %d ms of polling",
 		  XP_WAIT_MS);
 	if (!xp_progress())
-		xp_relax();
+		xp_pause();
 	return true;
 }
 
@@ -707,7 +718,7 @@ void xp_recv(struct xp_side *side, void *data, size_t bytes)
 			  got < 0 ? strerror(errno) : "end of file");
 		check_msg(xp_now_ms() < deadline, "no word from the other process");
 		if (!xp_progress())
-			xp_relax();
+			xp_pause();
 	}
 }
 

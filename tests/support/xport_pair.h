@@ -180,5 +180,6 @@ uint64_t xp_mix(uint64_t x); /* a hash, for random choices from a seed */
 
 uint64_t xp_now_ms(void);
 void xp_relax(void); /* in a spin loop: lets the other process run on a small machine */
+void xp_pause(void); /* in a loop that hunts no race: leaves an emulated processor to the adapter */
 
 #endif /* OL_TESTS_SUPPORT_XPORT_PAIR_H */

@@ -24,4 +24,10 @@ drill scar --experiment scar --trials 1
 [ "$(grep -c '^uneven,' "$tmp/scar/summary.csv")" = 54 ] || fail "scar: $(cat "$tmp/scar/summary.csv")"
 drill dbw --experiment dbw --trials 1
 [ "$(wc -l <"$tmp/dbw/summary.csv")" = 91 ] || fail "dbw: $(cat "$tmp/dbw/summary.csv")"
+drill mtbf --experiment mtbf --trials 1 --job servers=2,hours=0.5
+[ "$(wc -l <"$tmp/mtbf/summary.csv")" = 141 ] || fail "mtbf: $(cat "$tmp/mtbf/summary.csv")"
+[ -s "$tmp/mtbf/plots/useful.svg" ] || fail "mtbf: no picture"
+outlast drill --experiment mtbf --job servers=2,cost=3 --out "$tmp/none"
+expect "a job with a wrong word" 2
+[ ! -e "$tmp/none" ] || fail "a job with a wrong word: a folder"
 verdict

@@ -11,6 +11,7 @@ def main() -> int:
     from drill.dbw import course as dbw, live as dbw_live
     from drill.drill import Drill
     from drill.errors import RESOURCES, Failure
+    from drill.mtbf import course as mtbf
     from drill.scar import course as scar
 
     try:
@@ -28,6 +29,8 @@ def main() -> int:
         drill.experiment_check()
         if experiment == "scar":
             scar.numpy_need()
+        if experiment == "mtbf":
+            return mtbf.go(drill)
         drill.folder_make()
         if experiment == "scar":
             return scar.go(drill)

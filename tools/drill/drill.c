@@ -49,7 +49,7 @@ static const struct ol_conf_choice preset_names[] = {
 };
 
 static const struct ol_conf_choice experiment_names[] = {
-	{ "kills", 0 }, { "dbw", 1 }, { "scar", 2 }, { NULL, 0 }
+	{ "kills", 0 }, { "dbw", 1 }, { "scar", 2 }, { "mtbf", 3 }, { NULL, 0 }
 };
 
 #define ROW(kind, word, value, says) \
@@ -61,8 +61,10 @@ static const struct ol_conf_field fields[] = {
 	      "kills: strategies under a schedule of kills, as below; dbw: how many "
 	      "gradients a synchronous step should wait for, under a virtual clock; scar: "
 	      "what a lost part of the parameters costs in iterations, by what was saved "
-	      "of it and how much is lost. These two work in this process, and take of the "
-	      "other settings --preset, --trials, --seed, --out and --json"),
+	      "of it and how much is lost; mtbf: how much of the time is useful, by mean "
+	      "time between failures, strategy and servers. These three work in this "
+	      "process, and take of the other settings --preset, --trials, --seed, --live, "
+	      "--out and --json"),
 	  .choices = experiment_names },
 	{ ROW(CHOICE, "preset", "quick",
 	      "settings for what is not given: quick ends within two minutes; seed-paper "
@@ -80,13 +82,23 @@ static const struct ol_conf_field fields[] = {
 	{ ROW(STR, "seeds", NULL, "how many (5 is 1 to 5), or which: 7,11 or 3..9") },
 	{ ROW(U32, "trials", "0",
 	      "scar: failures of a model, 0: the preset's, 10, 30 and 100; dbw: seeds of "
-	      "each setting, at most 100, 0: the preset's, 2, 5 and 5"),
+	      "each setting, at most 100, 0: the preset's, 2, 5 and 5; mtbf: trainings of "
+	      "each cell, 0: the preset's, 5, 20 and 100"),
 	  .max = 2000 },
-	{ ROW(U64, "seed", "1", "dbw, scar: of all that is drawn") },
+	{ ROW(U64, "seed", "1", "dbw, scar, mtbf: of all that is drawn") },
 	{ ROW(BOOL, "live", "false",
 	      "dbw: on real processes and the machine's own clock: four workers, one of "
 	      "which becomes five times slower half-way; scar: also kill one of four "
-	      "servers, 20 times for each of two models and ways of recovery") },
+	      "servers, 20 times for each of two models and ways of recovery; mtbf: also "
+	      "measure what a loss costs, and kill servers and workers at random moments, "
+	      "beside what the model says of the same moments") },
+	{ ROW(STR, "job", NULL,
+	      "mtbf: what is trained, instead of 1 to 1000 servers: of servers=64, workers=64, "
+	      "params=16e6 (of a server), state=3 (numbers a parameter), step=2 (seconds), "
+	      "network=12.5e9 (bytes a second, of a server), storage=5e9 (of all), down=10 "
+	      "(seconds until a process is there again), host_down=120, hours=8 (useful ones "
+	      "of the training) and everything=0 (share of failures that take all "
+	      "processes), with commas between") },
 	{ .type = OL_CONF_GROUP, .help = "a run; what is not given is as --preset has it" },
 	{ ROW(F64, "seconds", "0", "of training; 0: the preset's"), .f64_max = 1e6 },
 	{ ROW(F64, "kill_at", "0", "seconds from the beginning to the first kill; 0: the preset's"),
@@ -151,7 +163,9 @@ static const char examples[] =
 	"  outlast drill --report paper\n"
 	"  outlast drill --preset short --pace 0 -- --optimizer adam --lr 0.001\n"
 	"  outlast drill --experiment dbw --preset seed-paper\n"
-	"  outlast drill --experiment scar --preset seed-paper\n";
+	"  outlast drill --experiment scar --preset seed-paper\n"
+	"  outlast drill --experiment mtbf --preset short\n"
+	"  outlast drill --experiment mtbf --job servers=16,params=50e6,step=0.5,down=30\n";
 
 struct drill {
 	struct ol_settings settings;

@@ -28,7 +28,9 @@ def set_read(settings: Settings) -> plan.Set:
     if out is not None and (out == "" or "," in out):
         settings.fail("out", "should be a path without a comma")
     if settings.flag("live"):
-        settings.fail("live", "is of --experiment dbw and scar only")
+        settings.fail("live", "is of --experiment dbw, scar and mtbf only")
+    if settings.text("job"):
+        settings.fail("job", "is of --experiment mtbf only")
     if settings.flag("resume") and out is None:
         settings.fail("resume", "needs the folder: --out")
     if out is not None and len(out) > Drill.PATH_MAX // 2:

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 from .errors import USAGE, Failure
 
 # Settings that every experiment has; the others are those of kills.
-COMMON = ("experiment", "preset", "trials", "seed", "live", "out", "json")
+COMMON = ("experiment", "preset", "trials", "seed", "live", "job", "out", "json")
 PROGRAM = "outlast drill: "
 
 
@@ -37,3 +37,5 @@ class Settings:
         for name, row in self.rows.items():
             if name not in COMMON and row["given"] and (row["text"] or "") != (row["default"] or ""):
                 self.fail(name, "is of --experiment kills only")
+        if self.text("job") and self.text("experiment") != "mtbf":
+            self.fail("job", "is of --experiment mtbf only")

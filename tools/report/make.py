@@ -5,7 +5,7 @@ import pathlib
 import sys
 from typing import Any, Callable
 
-from . import dbw, dbw_live, kills, scar
+from . import dbw, dbw_live, kills, mtbf, scar
 from .out import Report
 from .runs import read_report
 
@@ -14,6 +14,7 @@ EXPERIMENTS: dict[str, Callable[[pathlib.Path, dict[str, Any]], Report]] = {
     "dbw": dbw.report,
     "dbw-live": dbw_live.report,
     "scar": scar.report,
+    "mtbf": mtbf.report,
 }
 
 

@@ -8,6 +8,8 @@ import unittest
 from drill import kills, plan
 from drill.drill import Drill, duration, log_last, quoted, signed
 from drill.errors import Failure
+from drill.mtbf import course as mtbf
+from drill.mtbf.model import Job
 
 CASE = plan.Case(plan.STRATEGIES[1], "async", 1, 1)
 
@@ -17,7 +19,7 @@ def row(text: str | None, default: str | None = None, given: bool = False) -> di
 
 
 def drill(out: str, file: str = "", **values: str) -> Drill:
-    texts = {"experiment": "kills", "out": out, "resume": "false", "live": "false", **values}
+    texts = {"experiment": "kills", "out": out, "resume": "false", "live": "false", "job": None, **values}
     made = Drill({"settings": {name: row(text) for name, text in texts.items()}, "words": [],
                   "command": ["--out", out], "file": file, "outlast": "/bin/false"})
     made.out = out
@@ -165,3 +167,19 @@ class DrillTest(unittest.TestCase):
             of.experiment_check()
         self.assertEqual((raised.exception.code, str(raised.exception)),
                          (2, '--x: "16" is of --experiment kills only'))
+
+    def test_a_job_is_of_one_experiment(self) -> None:
+        for experiment, refused in (("mtbf", False), ("scar", True), ("dbw", True)):
+            of = drill(self.out, experiment=experiment, job="servers=3")
+            if refused:
+                self.assertRaises(Failure, of.experiment_check)
+            else:
+                of.experiment_check()
+
+    def test_a_job_is_read(self) -> None:
+        self.assertEqual(mtbf.job_read(drill(self.out, job="servers=3,step=0.5,")), Job(servers=3, workers=3, step=0.5))
+        self.assertEqual(mtbf.job_read(drill(self.out)), Job())
+        for job in ("servers", "servers=x", "servers=0", "step=0", "step=nan", "everything=2", "hours=1,hours=2", "cost=3",
+                    "servers=1e3", "network=inf"):
+            with self.assertRaises(Failure, msg=job):
+                mtbf.job_read(drill(self.out, job=job))

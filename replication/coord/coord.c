@@ -3,6 +3,7 @@
 /* coord.c -- the handle of coord.h: a copy of the coordinator's state, and callers' wishes */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,7 +121,10 @@ static int handle_create(const struct ol_coord_opts *opts, struct ol_coord **ret
 	coord->opts.job = strdup(opts->job);
 	coord->shards = calloc(opts->shard_count, sizeof(*coord->shards));
 	coord->backend = ol_coord_backend_of(opts->addr);
-	snprintf(coord->reason, sizeof(coord->reason), "nobody answers");
+	snprintf(coord->reason, sizeof(coord->reason),
+		 "nobody answers within %" PRIu32
+		 " ms: do its servers run, and can this host reach them?",
+		 opts->open_timeout_ms);
 	if (coord->opts.addr == NULL || coord->opts.job == NULL || coord->shards == NULL) {
 		handle_free(coord);
 		return -ENOMEM;

@@ -522,7 +522,8 @@ static void passed_over_check(struct ol_replica *replica, uint64_t now_ns)
 		return;
 	ol_log(OL_LOG_WARN,
 	       "server %s: shard %u, epoch %u: the chain has %u of %u replicas and does not admit "
-	       "this server, which ends",
+	       "this server, which heard nothing when a view left it out: it ends, and one that "
+	       "is started anew is admitted",
 	       replica->addr, replica->opts->shard, view->epoch, view->count, view->wanted);
 	ol_replica_end(replica, OL_E_FENCED);
 }

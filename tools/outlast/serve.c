@@ -619,7 +619,11 @@ static void chains_open(struct serve *serve)
 
 	if (ol_chains_open(set->coord.coordinator, set->coord.job, serve->key, set->servers,
 			   CHAINS_TIMEOUT_MS, &serve->chains, err, sizeof(err)) != 0)
-		ol_logs_say(OL_LOG_WARN, "outlast serve: cannot say what it waits for: %s", err);
+		ol_logs_say(
+			OL_LOG_WARN,
+			"outlast serve: the coordinator is not read a second time, so lines on what "
+			"the server waits for are missing; it serves all the same: %s",
+			err);
 }
 
 static int serve_run(struct serve *serve)

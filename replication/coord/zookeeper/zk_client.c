@@ -61,7 +61,11 @@ static int session_open(struct zk_client *client, uint32_t session_ms, char *err
 		snprintf(err, err_bytes, "the ensemble does not take passwords (scheme digest)");
 		return -EACCES;
 	}
-	snprintf(err, err_bytes, "nobody answers within %" PRIu32 " ms", client->ask->timeout_ms);
+	snprintf(err, err_bytes,
+		 "nobody answers within %" PRIu32
+		 " ms: do a majority of its servers run, and can this "
+		 "host reach them?",
+		 client->ask->timeout_ms);
 	return -ETIMEDOUT;
 }
 

@@ -381,6 +381,7 @@ struct ol_relay_stat {
 	uint64_t outages; /* times that a server of the job was lost */
 	uint32_t down; /* 1: one is gone now */
 	uint32_t shard_count;
+	uint64_t heartbeat; /* goes up several times a second, or once in pin_timeout_ms */
 };
 
 /*

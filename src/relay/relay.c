@@ -60,6 +60,7 @@ struct ol_relay {
 	_Atomic uint64_t pulls;
 	_Atomic uint64_t outages;
 	_Atomic uint32_t down;
+	_Atomic uint64_t heartbeat; /* stands still while a server does not take what it is given */
 	char addrs[ADDRS_MAX];
 };
 
@@ -83,6 +84,7 @@ static void job_watch(struct ol_relay *relay)
 	}
 	atomic_store(&relay->outages, outages);
 	atomic_store(&relay->down, down);
+	atomic_fetch_add(&relay->heartbeat, 1);
 	if (down && !relay->told_down)
 		ol_log(OL_LOG_WARN,
 		       "relay %s: a server of the job is gone: it goes on serving version %llu",
@@ -288,7 +290,8 @@ void ol_relay_get_stat_sized(const struct ol_relay *relay, struct ol_relay_stat 
 				      .pulls = atomic_load(&relay->pulls),
 				      .outages = atomic_load(&relay->outages),
 				      .down = atomic_load(&relay->down),
-				      .shard_count = relay->shard_count };
+				      .shard_count = relay->shard_count,
+				      .heartbeat = atomic_load(&relay->heartbeat) };
 
 	ol_sized_give(ret_stat, stat_bytes, &stat, sizeof(stat));
 }

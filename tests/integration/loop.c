@@ -28,7 +28,11 @@ enum {
 	SHARDS = 2,
 	WORKERS = 2,
 	LEN = 4000,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	KILLS = 15,
+#else
 	KILLS = 50,
+#endif
 	UP_MAX_MS = 120, /* between a server's start and the next kill, at most */
 	DOWN_MAX_MS = 60,
 	AHEAD = 2000 /* steps from the newest seen to the last, so that no worker is past it */

@@ -2,7 +2,7 @@
 
 /*
  * outage.c -- when servers are killed at random moments, no gradient is lost or doubled: real
- * processes, OL_TRANSPORT shm or verbs; OL_KILLS kills (100), OL_SEED a seed to try again
+ * processes, OL_TRANSPORT shm or verbs; OL_KILLS kills (100, 30 under a sanitizer), OL_SEED a seed to try again
  *
  * Gradients are small whole numbers and the learning rate is a power of two, so sums are exact in
  * any order: the weights must equal the sums by the applied tables, bit for bit.
@@ -29,7 +29,12 @@ enum {
 	STEPS_A_KILL = 40, /* pushes between two kills, at most */
 	SYNC_STEPS = 400,
 	SYNC_KILLS = 10,
-	SAMPLES_MAX = 1000
+	SAMPLES_MAX = 1000,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	KILLS = 30
+#else
+	KILLS = 100
+#endif
 };
 
 /* Times of one kind, in ns; those of one writer */
@@ -62,7 +67,7 @@ static unsigned kills_wanted(void)
 {
 	const char *text = getenv("OL_KILLS");
 
-	return text != NULL ? (unsigned)strtoul(text, NULL, 10) : 100;
+	return text != NULL ? (unsigned)strtoul(text, NULL, 10) : KILLS;
 }
 
 static void wait_until(_Atomic unsigned *count, unsigned until)

@@ -20,6 +20,8 @@ outlast serve --config "$examples/serve.conf" --config "$examples/cnn7.conf"
 expect_error "the example of a server" 2 'outlast serve: cannot read the job key: /etc/outlast/cnn7.key: *'
 outlast stat --config "$examples/cnn7.metrics.conf"
 expect_error "the example of metrics" 2 'outlast stat: cannot read the job key: /etc/outlast/cnn7.look.key: *'
+outlast relay --config "$examples/cnn7.relay.conf"
+expect_error "the example of a relay" 2 'outlast relay: cannot read the job key: /etc/outlast/cnn7.look.key: *'
 
 # --- a systemd of its own
 
@@ -188,11 +190,25 @@ becomes $m StatusText '; [0-9]+ scrapes, 1 of 1 servers read in the last$'
 inside systemctl stop $m
 is $m Result '^success$' || fail "$m ended: $(shows $m Result)"
 
+# its weights, for readers: a service that outlives the server's restart
+r=outlast-relay@t.service
+printf 'connect = @t\nlisten = @r\nlog = info\nlease_ms = 2000\n' | put /etc/outlast/t.relay.conf
+inside systemctl start $r || fail "$r: $(inside journalctl -u $r --no-pager)"
+becomes $r StatusText '^version 28 of 1 shard, 1 reads of the job$'
+restarts=$(shows "$s" NRestarts)
+inside kill -9 "$(shows "$s" MainPID)"
+becomes "$s" NRestarts "^$((restarts + 1))\$"
+becomes "$s" ActiveState '^active$'
+work 2
+becomes $r StatusText '^version 30 of 1 shard, [0-9]+ reads of the job$'
+inside systemctl stop $r
+is $r Result '^success$' || fail "$r ended: $(shows $r Result)"
+
 # a stop is no failure, and leaves a checkpoint
 inside systemctl stop "$s"
 is "$s" Result '^success$' && is "$s" ExecMainStatus '^0$' || fail "stopped: $(shows "$s" Result) $(shows "$s" ExecMainStatus)"
-journal -u "$s" -n 10 | grep -q '^version 28, ' || fail "no summary: $(journal -u "$s" -n 10)"
-inside find /var/lib/outlast/t -name '*28*' | grep -q . || fail "no checkpoint: $(inside ls /var/lib/outlast/t)"
+journal -u "$s" -n 10 | grep -q '^version 30, ' || fail "no summary: $(journal -u "$s" -n 10)"
+inside find /var/lib/outlast/t -name '*30*' | grep -q . || fail "no checkpoint: $(inside ls /var/lib/outlast/t)"
 
 # a chain of two services, whose roles change hands
 inside setpriv --reuid outlast --regid outlast --clear-groups mkdir -m 700 /var/lib/outlast/views

@@ -11,12 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/defaults.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/control.h"
 #include "cmd/key.h"
 #include "cmd/logs.h"
+#include "cmd/notify.h"
 #include "cmd/settings.h"
 #include "outlast_server.h"
 
@@ -85,6 +87,7 @@ struct relay {
 	struct ol_settings settings;
 	struct relay_set set;
 	struct ol_control control;
+	struct ol_notify notify; /* the service manager */
 	struct ol_relay *relay;
 	char key[OL_JOB_KEY_MAX];
 	_Atomic int done;
@@ -124,9 +127,18 @@ static int relay_open(struct relay *relay)
 	return 0;
 }
 
-static int ready_say(const struct relay *relay)
+static void status_text(const struct ol_relay_stat *stat, char text[OL_NOTIFY_STATUS_MAX])
+{
+	snprintf(text, OL_NOTIFY_STATUS_MAX,
+		 "version %" PRIu64 " of %u shard%s, %" PRIu64 " reads of the job%s", stat->version,
+		 stat->shard_count, stat->shard_count == 1 ? "" : "s", stat->pulls,
+		 stat->down != 0 ? ", of which a server is gone" : "");
+}
+
+static int ready_say(struct relay *relay)
 {
 	const char *addrs = ol_relay_addrs(relay->relay);
+	char text[OL_NOTIFY_STATUS_MAX];
 	struct ol_relay_stat stat;
 
 	ol_relay_get_stat(relay->relay, &stat);
@@ -143,7 +155,23 @@ static int ready_say(const struct relay *relay)
 			    "outlast relay: no job key: anyone who can reach %s can read; give "
 			    "--job-key-file or OUTLAST_JOB_KEY",
 			    addrs);
+	status_text(&stat, text);
+	ol_notify_patience(&relay->notify, relay->set.pin_timeout_ms * OL_NS_PER_MS);
+	ol_notify_ready(&relay->notify, ol_clock_ns(), text);
 	return 0;
+}
+
+static void manager_tell(struct relay *relay)
+{
+	char text[OL_NOTIFY_STATUS_MAX];
+	struct ol_relay_stat stat;
+
+	if (!ol_notify_wanted(&relay->notify))
+		return;
+	ol_relay_get_stat(relay->relay, &stat);
+	status_text(&stat, text);
+	ol_notify_status(&relay->notify, ol_clock_ns(), text);
+	(void)ol_notify_beat(&relay->notify, ol_clock_ns(), stat.heartbeat);
 }
 
 static void *watch(void *arg)
@@ -152,7 +180,9 @@ static void *watch(void *arg)
 
 	while (!atomic_load(&relay->done)) {
 		ol_control_poll(&relay->control, LOOK_MS);
+		manager_tell(relay);
 		if (relay->control.quit || relay->control.stop_at == 0) {
+			ol_notify_stopping(&relay->notify, "it was told to end");
 			ol_relay_stop(relay->relay);
 			break;
 		}
@@ -198,6 +228,9 @@ static int relay_start(struct relay *relay)
 	rc = ol_job_key_read("relay", &set->key, relay->key);
 	if (rc != 0)
 		return rc;
+	if (!ol_notify_init(&relay->notify))
+		ol_logs_say(OL_LOG_WARN,
+			    "outlast relay: NOTIFY_SOCKET is no address that can be reached");
 	rc = ol_control_init(&relay->control, -1);
 	if (rc != 0)
 		return ol_cmd_error(OL_EXIT_RESOURCES, "relay", "cannot take signals", NULL,
@@ -221,6 +254,7 @@ int cmd_relay(int argc, char **argv)
 						"last version. It lets in no worker.",
 					.examples = examples } },
 		.control = { .signal_fd = -1, .parent_fd = -1 },
+		.notify = { .fd = -1 },
 	};
 	struct ol_settings *settings = &relay.settings;
 	int rc;
@@ -234,6 +268,7 @@ int cmd_relay(int argc, char **argv)
 		rc = relay_start(&relay);
 	ol_relay_close(relay.relay);
 	ol_control_fini(&relay.control);
+	ol_notify_fini(&relay.notify);
 	ol_settings_fini(settings);
 	explicit_bzero(relay.key, sizeof(relay.key));
 	return rc;

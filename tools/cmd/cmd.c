@@ -32,6 +32,7 @@ const char ol_exit_help[] =
 int ol_cmd_error(int exit_code, const char *cmd, const char *what, const char *object,
 		 const char *remedy)
 {
+	fflush(stdout); /* results before what went wrong, where both go to one file */
 	ol_logs_say(OL_LOG_ERROR, "outlast%s%s: %s%s%s%s%s", cmd != NULL ? " " : "",
 		    cmd != NULL ? cmd : "", what, object != NULL ? ": " : "",
 		    object != NULL ? object : "", remedy != NULL ? ": " : "",

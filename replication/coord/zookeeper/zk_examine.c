@@ -27,7 +27,7 @@ struct exam {
 	uint32_t wanted_ms; /* session of a server of this lease */
 	uint32_t rounds;
 	struct zk_server servers[SERVERS_MAX];
-	uint32_t count, serving, leaders, alone;
+	uint32_t count, reached, serving, leaders, alone;
 };
 
 /* Servers, each alone */
@@ -76,6 +76,7 @@ static void servers_look(struct exam *exam)
 		struct zk_server *server = &exam->servers[exam->count++];
 
 		zk_server_look(at, bytes, exam->client.ask->timeout_ms, server);
+		exam->reached += server->reached;
 		exam->serving += server->serves;
 		exam->leaders += server->serves && strcmp(server->mode, "leader") == 0;
 		exam->alone += server->serves && strcmp(server->mode, "standalone") == 0;
@@ -104,6 +105,13 @@ static void quorum_tell(struct exam *exam)
 		ol_ask_find(exam->asker, OL_COORD_BAD, subject, "give the servers of one ensemble",
 			    "these are servers of %" PRIu32 " ensembles: each has a leader",
 			    exam->leaders);
+	else if (exam->serving == 0 && exam->reached > 0)
+		ol_ask_find(exam->asker, OL_COORD_BAD, subject,
+			    "ask again in some seconds; if it stays so, start the other servers of "
+			    "the ensemble, or see that these reach them",
+			    "%" PRIu32 " of %" PRIu32 " servers run, and none serves: they elect a "
+			    "leader, or are too few to have one",
+			    exam->reached, exam->count);
 	else if (exam->serving == 0)
 		ol_ask_find(exam->asker, OL_COORD_BAD, subject,
 			    "start ZooKeeper, and see that nothing is in between",

@@ -232,7 +232,8 @@ void zk_server_look(const char *addr, size_t bytes, uint32_t timeout_ms,
 	if (!server->serves) {
 		snprintf(server->why, sizeof(server->why),
 			 strstr(text, "not currently serving") != NULL
-				 ? "it sees no quorum of its ensemble"
+				 ? "it sees no quorum of its ensemble: too few of it run, or "
+				   "they elect a leader"
 				 : "it grants no session (no quorum, or no server of ZooKeeper)");
 		return;
 	}

@@ -107,7 +107,8 @@ class Mtbf(unittest.TestCase):
     def test_tables(self):
         text = tables.summary(study_read(self.record))
         for words in ("| none | < 0.25 |", "## 64 servers, 1 in 100 failures take everything", "| stateless | 0.9800 |",
-                      "0.90 (1/4), 0.50 (1/1)", "| mirror | 2 | 5 | 0.980 | 0.970 |"):
+                      "0.90 (1/4), 0.50 (1/1)", "| mirror | 2 | 5 | 0.980 | 0.970 |",
+                      "| none | 0.1000 ±0.0000 | 4 | 1 | 2 | - | - |"):
             self.assertIn(words, text)
         lines = tables.summary_csv(study_read(self.record)).splitlines()
         self.assertEqual(len(lines), 1 + 3 * len(MTBFS) * len(RATIOS))

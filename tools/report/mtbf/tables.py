@@ -57,10 +57,10 @@ def details_text(table: Table, study: Study) -> str:
     rows = []
     for name in study.methods:
         cell = table.cell(name, mtbf)
-        machines = moments(value for value in cell.machines if value is not None).mean
+        machines = f"{moments(value for value in cell.machines if value is not None).mean:.2f}" if cell.arrived else "-"
         rows.append([name, f"{cell.ratio.mean:.4f} ±{cell.ratio.shown:.4f}", f"{moments(cell.failures).mean:.0f}",
                      f"{moments(cell.lost_s).mean:.0f}", f"{moments(cell.waited_s).mean:.0f}",
-                     "-" if cell.every_s is None else f"{cell.every_s:.0f}", f"{machines:.2f}"])
+                     "-" if cell.every_s is None else f"{cell.every_s:.0f}", machines])
     text = out.Table(["strategy", "useful", "failures", "s thrown away", "s waited", "s between checkpoints",
                       "machine hours"], rows, words=1).markdown()
     return (f"\n### {table.name}, a failure each {duration(mtbf)}\n\nOf a training of {table.job['hours']:g} useful hours. "

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -30,7 +31,8 @@ GROWTH_MB, GROWTH_FILES = 4.0, 4  # of the launcher; of a process, by the time l
 TRAINED = ("train", "--model=mlp:64", "--dataset=synthetic:train=2000,test=500,noise=2", f"--workers={WORKERS}", "--lr=0.01",
            "--eval-every=0")
 JOB = (*TRAINED, f"--pace={PACE}", "--restarts=1000", "--seconds=100000", f"--lease-ms={LEASE_MS}", "--timeline-ms=1000")
-CHAIN = ("--durability=chain", "--replicas=3")
+CHAIN = ("--durability=chain", "--replicas=3", "--coordinator=dir:{dir}")
+WHOLE = re.compile(r"^\S+ +\d+ +(\d+) +3 of 3 +3 ", re.MULTILINE)  # epoch of a chain, as stat --views has it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +78,13 @@ class Soak:
     def __init__(self, outlast: str, mode: Mode, kills: int, apart_s: float, rng: random.Random, folder: str) -> None:
         self.mode, self.kills, self.apart_s, self.rng = mode, kills, apart_s, rng
         self.folder = folder
+        self.chains = mode.words[0] == CHAIN[0]
+        self.shards = 2 if "--servers=2" in mode.words else 1
         self.done = {"serve": 0, "work": 0, "stopped": 0}
         self.wrong: list[str] = []
         self.outlast, self.seed = outlast, f"--seed={rng.randrange(1000)}"
-        (pathlib.Path(folder) / "saved").mkdir()
+        self.saved = pathlib.Path(folder) / "saved"  # checkpoints, or views
+        self.saved.mkdir(mode=0o700)
         self.log = open(f"{folder}/log", "wb")
         self.job = subprocess.Popen(
             [outlast, *JOB, *(word.format(dir=f"{folder}/saved") for word in mode.words), self.seed,
@@ -98,11 +103,19 @@ class Soak:
             time.sleep(0.02)
         return True
 
+    def epochs(self) -> int:
+        """Of all chains together; 0: one lacks a replica"""
+        job = next(self.saved.iterdir()).name
+        of = subprocess.run([self.outlast, "stat", "--once", "--views", f"--coordinator=dir:{self.saved}", f"--job={job}"],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        whole = [int(epoch) for epoch in WHOLE.findall(of.stdout.decode())]
+        return sum(whole) if len(whole) == self.shards else 0
+
     def one(self) -> bool:
-        """Kills one, and waits until as many processes are there again"""
-        before = children(self.job.pid)
+        """Kills one, and waits until it is in its place again: of a chain no second replica is lost before that"""
+        before, epochs = children(self.job.pid), self.epochs() if self.chains else 0
         pid, what = self.rng.choice(before)
-        stops = what == "serve" and self.mode.words[0] == CHAIN[0] and self.rng.random() < STOP_SHARE
+        stops = what == "serve" and self.chains and self.rng.random() < STOP_SHARE
         try:
             os.kill(pid, signal.SIGSTOP if stops else signal.SIGKILL)
             if stops:  # its neighbours go on without it; it ends by itself when it wakes up
@@ -113,13 +126,17 @@ class Soak:
         self.done["stopped" if stops else what] += 1
         there = self.until(lambda: pid not in [child for child, _ in children(self.job.pid)] and
                            len(children(self.job.pid)) == len(before), START_S, f"{what} {pid} is not started again")
+        if there and what == "serve" and self.chains:  # a view without it, and one with its successor
+            there = self.until(lambda: self.epochs() >= epochs + 2, START_S, "the chain is not whole again")
         time.sleep(self.rng.expovariate(1 / self.apart_s))
         return there
 
     def run(self) -> None:
-        count = (3 if self.mode.words[0] == CHAIN[0] else 1) * (2 if "--servers=2" in self.mode.words else 1)
+        count = (3 if self.chains else 1) * self.shards
         if not self.until(lambda: len(children(self.job.pid)) == count + WORKERS and self.said("gradients/s") > 0, START_S,
                           "the job does not begin"):
+            return
+        if self.chains and not self.until(lambda: self.epochs() > 0, START_S, "the chain is not whole"):
             return
         first = None
         for kill in range(self.kills):
@@ -167,7 +184,7 @@ class Soak:
             shards = worker["in_final_weights"]
             if not self.mode.goes_back and max(shards) - min(shards) > self.done["work"]:
                 self.wrong.append(f"worker {worker['worker']}: {shards} in the shards' weights")
-        if "--consistency=sync" in self.mode.words and "--servers=1" in self.mode.words:
+        if "--consistency=sync" in self.mode.words and self.shards == 1:
             self.compare(report)
         self.sizes_judge()
 

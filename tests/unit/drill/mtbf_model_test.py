@@ -13,12 +13,12 @@ from drill.mtbf.model import LADDER, METHODS, Constants, Failure, Job
 GOAL = 1000.0
 JOB = Job(servers=4, workers=4, params=1e9, state=3.0, step=2.0, network=4e9, storage=16e9, down=10.0, host_down=100.0)
 # a shard is sent in 3 s, all of them are saved or read in 3 s, a gradient takes 1 s to the next replica
-KNOWN = Constants(failover_s=0.5, lease_s=5.0, restore_s=1.0, stall=0.5, efficiency=((0.25, 0.8), (0.5, 0.6), (1.0, 0.0)),
-                  rework=((0.25, 0.1), (1.0, 0.4)))
+KNOWN = Constants(failover_s=0.5, lease_s=5.0, restore_s=1.0, stall=0.5, efficiency=((0.0, 1.0), (0.25, 0.8), (0.5, 0.6), (1.0, 0.0)),
+                  rework=((0.0, 0.0), (0.25, 0.1), (1.0, 0.4)))
 NONE, STOP, FULL, PRIORITY, MIRROR, STATELESS, CHAIN, CHAIN_3, CHAIN_GO = METHODS
 
 
-def outcome(method: model.Method, *losses: tuple[float, str, int], job: Job = JOB, every: float = math.inf,
+def outcome(method: model.Method, *losses: tuple[object, ...], job: Job = JOB, every: float = math.inf,
             limit: float = 1e6) -> model.Outcome:
     return model.course(job, method, KNOWN, every, [Failure(*one) for one in losses], GOAL, limit)
 
@@ -26,7 +26,7 @@ def outcome(method: model.Method, *losses: tuple[float, str, int], job: Job = JO
 class Arithmetic(unittest.TestCase):
     def takes(self, seconds: float, *args: object, **named: object) -> model.Outcome:
         of = outcome(*args, **named)  # type: ignore[arg-type]
-        self.assertAlmostEqual(of.time_s, seconds, places=6)
+        self.assertAlmostEqual(of.time_s, seconds, places=4)
         self.assertTrue(of.arrived)
         return of
 
@@ -38,7 +38,7 @@ class Arithmetic(unittest.TestCase):
 
     def test_nothing_kept(self) -> None:
         of = self.takes(GOAL + 100 + 11, NONE, (100, "server", 2))
-        self.assertAlmostEqual(of.lost_s, 100)
+        self.assertAlmostEqual(of.lost_s, 100, places=4)
 
     def test_mirror(self) -> None:
         of = self.takes(GOAL + 14, MIRROR, (100, "server", 2))
@@ -64,48 +64,66 @@ class Arithmetic(unittest.TestCase):
         self.takes(GOAL + 3, STOP, every=600)
         # saved at 600 and whole at 603; at 700 progress is 698.5: back to 600, with 11 s + 3 s until it serves
         of = self.takes(700 + 14 + 400, FULL, (700, "server", 0), every=600)
-        self.assertAlmostEqual(of.lost_s, 98.5)
+        self.assertAlmostEqual(of.lost_s, 98.5, places=4)
         # lost while it was being written: all is lost, and it is begun again at 600
         self.takes(601 + 14 + GOAL + 1.5, FULL, (601, "server", 0), every=600)
 
     def test_priority_checkpoints(self) -> None:
         # a tenth of 98.5 s is thrown away; one shard of four is read
         of = self.takes(700 + 11 + 0.75 + GOAL - 698.5 + 9.85, PRIORITY, (700, "server", 0), every=600)
-        self.assertAlmostEqual(of.lost_s, 9.85)
+        self.assertAlmostEqual(of.lost_s, 9.85, places=4)
 
     def test_storage(self) -> None:
         # what was saved is gone, and saved again at once; at 750 that is there, at 701 it is not
         of = outcome(FULL, (700, "storage", 0), (750, "server", 0), every=600)
-        self.assertAlmostEqual(of.lost_s, 48.5)
+        self.assertAlmostEqual(of.lost_s, 48.5, places=4)
         of = outcome(FULL, (700, "storage", 0), (701, "server", 0), every=600)
-        self.assertAlmostEqual(of.lost_s, 699)
+        self.assertAlmostEqual(of.lost_s, 699, places=4)
 
     def test_chain(self) -> None:
         self.takes(1.5 * GOAL + 0.5, CHAIN, (100, "server", 2))
         self.takes(1.5 * GOAL + 1.0, CHAIN, (100, "server", 2), (105, "server", 1))
-        # the second replica before the first is back: a worker's weights, after the second's 14 s
-        self.takes(1.5 * GOAL + 5 - 4.5 + 14, CHAIN, (100, "server", 2), (105, "server", 2))
-        self.takes(2.0 * GOAL + 1.0, CHAIN_3, (100, "server", 2), (105, "server", 2))
+        # the second replica before the first is back: a worker's weights, once the first is there
+        self.takes(1.5 * GOAL + 0.5 + 9, CHAIN, (100, "server", 2), (105, "server", 2, 1))
+        self.takes(1.5 * GOAL + 0.5 + 9 + 2.5, CHAIN, (100, "server", 2), (105, "server", 2, 1), (116.5, "server", 2, 0))
+        self.takes(1.5 * GOAL + 0.5, CHAIN, (100, "server", 2), (105, "server", 2))  # it was away already
+        self.takes(2.0 * GOAL + 1.0, CHAIN_3, (100, "server", 2), (105, "server", 2, 2))
         self.takes(1.5 * GOAL + 0.5 * 0.2, CHAIN_GO, (100, "server", 2))
 
     def test_host(self) -> None:
         """Its worker, and replicas of two shards"""
         self.takes(1.5 * GOAL + 5 + 95 / 4, CHAIN, (100, "host", 3))
         self.takes(GOAL + 104, MIRROR, (100, "host", 3))
+        self.takes(1.5 * GOAL + 5 + 145 / 4, CHAIN, (100, "host", 3), (150, "host", 3))  # away twice is lost once
 
     def test_last_mirror(self) -> None:
         """A host with the only worker and the only server has all there is"""
         single = replace(JOB, servers=1, workers=1)
         of = outcome(MIRROR, (100, "host", 0), job=single)
-        self.assertAlmostEqual(of.lost_s, 100)
+        self.assertAlmostEqual(of.lost_s, 100, places=4)
         of = outcome(LADDER[0], (700, "host", 0), job=single, every=600)
-        self.assertAlmostEqual(of.lost_s, 99.625)  # a checkpoint of one server is written for 0.75 s
+        self.assertAlmostEqual(of.lost_s, 99.625, places=4)  # a checkpoint of one server is written for 0.75 s
+
+    def test_saved_is_not_ahead(self) -> None:
+        """Storage, then a shard, lost while a checkpoint is being written: it is of progress that is thrown away"""
+        of = outcome(PRIORITY, (900, "storage", 0), (901, "server", 0), (1000, "server", 0), every=300)
+        self.assertGreater(of.lost_s, 89.9)  # a tenth of what there was at 901
+        one = model.Course(JOB, PRIORITY, KNOWN, 300)
+        for at, kind in ((900, "storage"), (901, "server"), (1000, "server"), (1400, "server")):
+            one.advance(at, 1e6)
+            one.fail(Failure(at, kind, 0))
+            self.assertLessEqual(one.saved, one.of.useful_s)
+
+    def test_a_clock_of_years(self) -> None:
+        job = replace(JOB, storage=1e18, hours=1e5)
+        of = model.course(job, STOP, KNOWN, 1e6, [], 3.6e8, 1e10)
+        self.assertTrue(of.arrived)
 
     def test_everything(self) -> None:
         of = self.takes(100 + 101 + 1.5 * GOAL, CHAIN, (100, "everything", 0))
         self.assertAlmostEqual(of.lost_s, 100 / 1.5)
         of = self.takes(700 + 101 + 3 + 400, LADDER[0], (700, "everything", 0), every=600)
-        self.assertAlmostEqual(of.lost_s, 98.5)
+        self.assertAlmostEqual(of.lost_s, 98.5, places=4)
 
     def test_limit(self) -> None:
         of = outcome(MIRROR, (100, "server", 0), limit=500)
@@ -117,17 +135,26 @@ class Chance(unittest.TestCase):
     def test_rates(self) -> None:
         """Of failures so many of each kind; replicas bring their own"""
         for method, share in ((MIRROR, 0.4), (CHAIN_3, 1.2)):
-            some = list(itertools.takewhile(lambda one: one.at < 1e6, model.failures(JOB, method, 100, random.Random(3))))
+            some = list(itertools.takewhile(lambda one: one.at < 1e6, model.failures(JOB, method, 100, "3")))
             for kind, each in (("server", share), ("worker", 0.4), ("host", 0.15), ("storage", 0.05)):
                 count = sum(one.kind == kind for one in some)
                 self.assertLess(abs(count - 1e4 * each), 4 * math.sqrt(1e4 * each), kind)
             self.assertEqual({one.index for one in some if one.kind == "server"}, set(range(4)))
+            self.assertEqual({one.replica for one in some if one.kind == "server"}, set(range(method.replicas)))
+
+    def test_same_moments(self) -> None:
+        """All methods are struck by the same, and replicas by more"""
+        def some(method: model.Method) -> list[Failure]:
+            return list(itertools.takewhile(lambda one: one.at < 1e5, model.failures(JOB, method, 100, "7")))
+
+        self.assertEqual(some(MIRROR), some(FULL))
+        self.assertEqual(some(MIRROR), [one for one in some(CHAIN_3) if one.replica == 0])
 
     def test_interval(self) -> None:
         # a checkpoint costs 1.5 s, and of 10,000 s between failures 55 % of them go back to one
         apart = 10000 / 0.55
-        self.assertAlmostEqual(model.interval(JOB, FULL, KNOWN, 10000), math.sqrt(2 * 1.5 * apart) - 1.5)
-        self.assertEqual(model.interval(JOB, FULL, KNOWN, 1), 3.0)
+        self.assertAlmostEqual(model.interval(JOB, FULL, KNOWN, 10000), math.sqrt(2 * 1.5 * apart) - 1.5, places=3)
+        self.assertAlmostEqual(model.interval(JOB, FULL, KNOWN, 1), 3.0, places=3)
         self.assertEqual(model.interval(JOB, MIRROR, KNOWN, 10000), math.inf)
         self.assertEqual(model.interval(JOB, LADDER[0], KNOWN, 10000), math.inf)
         self.assertLess(model.interval(replace(JOB, everything=0.01), LADDER[0], KNOWN, 10000), math.inf)
@@ -135,7 +162,7 @@ class Chance(unittest.TestCase):
     def test_ratio(self) -> None:
         """Waiting alone: 1 / (1 + what a failure costs, by how often it comes)"""
         job = replace(JOB, workers=10**6, hours=1000.0)
-        of = model.course(job, MIRROR, KNOWN, math.inf, model.failures(job, MIRROR, 1000, random.Random(1)), 3.6e6, 1e9)
+        of = model.course(job, MIRROR, KNOWN, math.inf, model.failures(job, MIRROR, 1000, "1"), 3.6e6, 1e9)
         self.assertAlmostEqual(of.ratio, 1 / (1 + (0.4 * 14 + 0.15 * (JOB.servers / 10**6) * 104) / 1000), places=3)
 
     def test_row(self) -> None:

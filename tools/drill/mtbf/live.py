@@ -23,7 +23,7 @@ KILL_S, DOWN_S, ONE_S = 10.0, 3.0, 20.0  # of a job that has one loss
 MTBF_S, GAP_S = 8.0, 1.0  # GAP_S: what has just come back is left alone
 KILLS_MAX = 16  # of train
 SERVER_SHARE = 0.6  # of the losses
-CHECK_SEED = 1000  # the check's seeds are others than those of the constants
+SEEDS_APART, CHECK_SEED = 100, 50  # the check's seeds are others than those of the constants
 LONGER = 1.4  # a job that loses nothing is trained for so much longer: gone on alone may be faster
 COMMON = ("--model=mlp:64", "--dataset=synthetic:train=2000,test=500,noise=2", f"--workers={WORKERS}", "--consistency=async",
           "--lr=0.01", f"--pace={PACE}", "--eval-seconds=0.25", "--lease-ms=2000")
@@ -138,10 +138,12 @@ def constants_measure(lab: Lab, seeds: range) -> Constants:
 
     away = cost("mirror")
     thrown = cost("checkpoint") - away
+    if thrown <= 0.5 or away <= 0.5 * DOWN_S:
+        raise Failed(CHILD, "one loss costs too little to be told", f"{away:.2f} s waited, {thrown:.2f} s thrown away")
     return Constants(
         failover_s=max(0.0, cost("chain-2")), lease_s=2.0, restore_s=max(0.0, away - DOWN_S), stall=0.0,
-        efficiency=tuple((1 / parts, max(0.0, min(1.0, 1 - cost("stateless", parts) / away))) for parts in PARTS[::-1]),
-        rework=tuple((1 / parts, max(0.0, (cost("priority", parts) - away) / thrown)) for parts in PARTS[::-1]))
+        efficiency=((0.0, 1.0), *((1 / parts, max(0.0, min(1.0, 1 - cost("stateless", parts) / away))) for parts in PARTS[::-1])),
+        rework=((0.0, 0.0), *((1 / parts, max(0.0, (cost("priority", parts) - away) / thrown)) for parts in PARTS[::-1])))
 
 
 def predict(method: Method, constants: Constants, servers: int, seconds: float, losses: list[Failure]) -> float:
@@ -161,7 +163,7 @@ def check(lab: Lab, constants: Constants, seeds: range, seconds: float) -> list[
         for name in CHECKED:
             method = next(one for one in METHODS if one.name == name)
             rng = random.Random(f"{seed} {name}")
-            losses = schedule(2, seconds, rng)
+            losses = schedule(2, seconds, random.Random(seed))  # the same for all
             kills = [f"{target(method, loss, rng)}@{loss.at:g}s:down={DOWN_S:g}s" for loss in losses]
             useful = lab.useful(f"{name}-s{seed}", method, 2, seconds, seed, kills)
             rows.append({"method": name, "seed": seed, "kills": len(losses), "live": useful / seconds,

@@ -5,8 +5,11 @@ Progress is counted in useful seconds: those that the same job would have taken 
 without any means against losses. The useful-time ratio is progress over time.
 
 What the model leaves out: a replacement is always found, after `down` or `host_down`; failures do not
-come together but where a host dies; the network and the storage are never full of anything else.
+come together but where a host dies; the network and the storage are never full of anything else; a worker
+that dies takes nothing along; a storage that is lost takes all checkpoints. The only worker is lost with
+what it has only if it is away when a server is lost.
 """
+import heapq
 import math
 import random
 from collections.abc import Iterable, Iterator
@@ -44,8 +47,8 @@ class Job:
 
     @property
     def save_s(self) -> float:
-        """All state to storage, or back"""
-        return FLOAT_BYTES * self.state * self.params * self.servers / self.storage
+        """All state to storage, or back; not less than what a clock of years can tell"""
+        return 1e-6 + FLOAT_BYTES * self.state * self.params * self.servers / self.storage
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,7 @@ class Constants:
 
 
 def between(points: tuple[tuple[float, float], ...], x: float) -> float:
-    """Points in rising order; before the first and behind the last it is flat"""
-    if x <= points[0][0]:
-        return points[0][1]
+    """Points in rising order, the first at 0; behind the last it is flat"""
     for (a, low), (b, high) in zip(points, points[1:]):
         if x <= b:
             return low + (high - low) * (x - a) / (b - a)
@@ -107,6 +108,7 @@ class Failure:
     at: float
     kind: str
     index: int  # of server (shard), worker or host
+    replica: int = 0  # of a shard
 
 
 def rates(job: Job, method: Method, mtbf: float) -> list[float]:
@@ -121,14 +123,23 @@ def hosts(job: Job, method: Method) -> int:
     return max(job.servers, job.workers, method.replicas)
 
 
-def failures(job: Job, method: Method, mtbf: float, rng: random.Random) -> Iterator[Failure]:
+def stream(kind: str, rate: float, many: int, replica: int, rng: random.Random) -> Iterator[Failure]:
+    at = 0.0
+    while rate > 0:
+        at += rng.expovariate(rate)
+        yield Failure(at, kind, rng.randrange(many), replica)
+
+
+def failures(job: Job, method: Method, mtbf: float, seed: str) -> Iterator[Failure]:
+    """What strikes one method strikes every other at the same moment: each kind has draws of its own, and so
+    have further replicas"""
     each = rates(job, method, mtbf)
     many = (job.servers, job.workers, hosts(job, method), 1, 1)
-    at = 0.0
-    while True:
-        at += rng.expovariate(sum(each))
-        kind = rng.choices(range(len(KINDS)), each)[0]
-        yield Failure(at, KINDS[kind], rng.randrange(many[kind]))
+    parts = [(kind, each[kind], 0) for kind in range(1, len(KINDS))]
+    parts += [(0, each[0] / method.replicas, replica) for replica in range(method.replicas)]
+    return heapq.merge(*(stream(KINDS[kind], rate, many[kind], replica,
+                                random.Random(f"{seed} {KINDS[kind]} {replica} {many[kind]}"))
+                         for kind, rate, replica in parts), key=lambda one: one.at)
 
 
 def interval(job: Job, method: Method, constants: Constants, mtbf: float) -> float:
@@ -136,7 +147,7 @@ def interval(job: Job, method: Method, constants: Constants, mtbf: float) -> flo
     M that between two losses which go back to one; at least a step, and as long as one takes to be
     written"""
     lost = rates(job, method, mtbf)
-    mirrored = method.mirror and (job.workers > 1 or method.replicas > 1)  # else a host may hold all there is
+    mirrored = method.mirror and job.workers > 1  # else few failures may take all there is
     back = lost[4] + (0.0 if mirrored else lost[0] + lost[2])
     if not method.saved or back == 0:
         return math.inf
@@ -168,7 +179,7 @@ class Course:
         self.wait_until = 0.0
         self.away: dict[int, float] = {}  # shard: since workers go on without it, when it is back
         self.workers: dict[int, float] = {}  # when it is back
-        self.repairs: dict[int, list[float]] = {}  # of a shard's replicas
+        self.lost: dict[tuple[int, int], float] = {}  # shard and replica: when it is whole again
         self.saved = 0.0  # progress that storage has
         self.writing: tuple[float, float] | None = None  # progress that is being saved, when it is
         self.save_at = every_s  # progress at which the next checkpoint begins
@@ -198,13 +209,13 @@ class Course:
     def settle(self) -> None:
         """What is due at this moment"""
         now = self.of.time_s
-        if self.writing and self.writing[1] <= now:
-            self.saved, self.save_at, self.writing = self.writing[0], self.writing[0] + self.every_s, None
-        if not self.writing and self.save_at <= self.of.useful_s and now >= self.wait_until:
-            self.writing = (self.of.useful_s, now + self.job.save_s)
         for table in (self.away, self.workers):
             for index in [index for index, until in table.items() if until <= now]:
                 del table[index]
+        if self.writing and self.writing[1] <= now:
+            self.saved, self.save_at, self.writing = self.writing[0], self.writing[0] + self.every_s, None
+        if not self.writing and self.save_at <= self.of.useful_s and now >= self.wait_until and not self.away:
+            self.writing = (self.of.useful_s, now + self.job.save_s)
 
     def advance(self, until: float, goal: float) -> None:
         """To a time, or to so much progress"""
@@ -212,7 +223,7 @@ class Course:
             self.settle()
             rate = self.rate()
             stop = min([end for end in self.ends() if end > self.of.time_s] + [until])
-            to = goal if self.writing else min(goal, self.save_at)
+            to = goal if self.writing or self.away else min(goal, self.save_at)
             if rate > 0 and self.of.useful_s + rate * (stop - self.of.time_s) >= to:
                 self.of.time_s += (to - self.of.useful_s) / rate
                 self.of.useful_s = to
@@ -228,79 +239,75 @@ class Course:
         self.wait_until = max(self.wait_until, self.of.time_s + seconds)
 
     def go_back(self, to: float) -> None:
+        """What is being saved of progress that is thrown away is thrown away as well"""
         to = max(0.0, min(to, self.of.useful_s))
         self.of.lost_s += self.of.useful_s - to
         self.of.useful_s = to
+        self.saved = min(self.saved, to)
+        if self.writing and self.writing[0] > to:
+            self.writing = None
+        if not self.writing:
+            self.save_at = min(self.save_at, to + self.every_s)
 
-    def shard_lost(self, shard: int, down: float) -> None:
-        """None of its replicas is left"""
-        back = down + self.constants.restore_s
-        if self.method.mirror and len(self.workers) < self.job.workers:
-            back += self.job.transfer_s
-            if self.method.goes_on:
-                self.away[shard] = max(self.away.get(shard, 0.0), self.of.time_s + back)
+    def shard_lost(self, shard: int, back: float) -> None:
+        """None of its replicas is left; the first process is there again after `back`"""
+        method, job = self.method, self.job
+        back += self.constants.restore_s
+        if method.mirror and len(self.workers) < job.workers:
+            back += job.transfer_s
+            if method.goes_on:
+                self.away[shard] = self.of.time_s + back
+                self.writing = None  # it lacks that shard
             else:
                 self.wait(back)
-            return
-        if not self.method.saved:
-            self.go_back(0.0)
-            self.wait(back)
-            return
-        if self.method.saved == "priority":
-            share = between(self.constants.rework, 1 / self.job.servers) if self.saved > 0 else 1.0
-            self.go_back(self.of.useful_s - share * (self.of.useful_s - self.saved))
-            self.wait(back + self.job.save_s / self.job.servers)
-            return
-        self.go_back(self.saved)
-        self.writing = None
-        self.save_at = self.saved + self.every_s
-        self.wait(back + self.job.save_s)
+        elif method.saved == "priority":
+            self.go_back(self.of.useful_s - between(self.constants.rework, 1 / job.servers) * (self.of.useful_s - self.saved))
+            self.wait(back + job.save_s / job.servers)
+        else:
+            self.go_back(self.saved)
+            self.wait(back + (job.save_s if method.saved else 0.0))
 
     def all_lost(self) -> None:
-        self.workers.clear()
-        self.away.clear()
-        self.repairs.clear()
-        self.go_back(self.saved)
+        for table in (self.workers, self.away, self.lost):
+            table.clear()
         self.writing = None
-        self.save_at = self.saved + self.every_s
+        self.go_back(self.saved)
         self.wait(self.job.host_down + self.constants.restore_s + (self.job.save_s if self.method.saved else 0.0))
 
-    def replica_lost(self, shard: int, down: float, notice: float) -> None:
-        now = self.of.time_s
-        repairs = [until for until in self.repairs.get(shard, []) if until > now]
-        repairs.append(now + down + self.constants.restore_s + self.job.transfer_s)
-        self.repairs[shard] = repairs
-        if len(repairs) >= self.method.replicas:
-            self.repairs[shard] = []
-            self.shard_lost(shard, down)
-        elif self.method.goes_on:
+    def server_lost(self, shard: int, replica: int, host: bool) -> None:
+        """A process that is away already cannot be lost again; the host that it is to be on can"""
+        now, whole = self.of.time_s, self.constants.restore_s + self.job.transfer_s
+        there = self.lost.get((shard, replica), 0.0) <= now
+        if not there and not host:
+            return
+        back = now + whole + (self.job.host_down if host else self.job.down)
+        self.lost[shard, replica] = max(self.lost.get((shard, replica), 0.0), back)
+        ends = [self.lost.get((shard, one), 0.0) for one in range(self.method.replicas)]
+        notice = self.constants.lease_s if host else self.constants.failover_s
+        if min(ends) > now:
+            self.shard_lost(shard, min(ends) - now - whole)
+        elif there and self.method.goes_on:
             self.away[shard] = max(self.away.get(shard, 0.0), now + notice)
-        else:
+        elif there:
             self.wait(notice)
-
-    def server_lost(self, shard: int, down: float, notice: float) -> None:
-        if self.method.replicas > 1:
-            self.replica_lost(shard, down, notice)
-        else:
-            self.shard_lost(shard, down)
 
     def worker_lost(self, worker: int, down: float) -> None:
         self.workers[worker] = max(self.workers.get(worker, 0.0), self.of.time_s + down)
 
     def host_lost(self, host: int) -> None:
-        """Its worker, and servers of as many shards as there are replicas of one"""
-        job = self.job
+        """Its worker, and what it has of each shard: replica r of shard s is on host s + r"""
+        job, many = self.job, hosts(self.job, self.method)
         if host < job.workers:
             self.worker_lost(host, job.host_down)
-        on_it = {(host + i) % job.servers for i in range(self.method.replicas)} \
-            if host < job.servers or self.method.replicas > job.servers else set()
-        for shard in on_it:
-            self.server_lost(shard, job.host_down, self.constants.lease_s)
+        for replica in range(self.method.replicas):
+            shard = (host - replica) % many
+            if shard < job.servers:
+                self.server_lost(shard, replica, True)
 
     def fail(self, failure: Failure) -> None:
         self.of.failures += 1
         if failure.kind == "server":
-            self.server_lost(failure.index, self.job.down, self.constants.failover_s)
+            self.server_lost(failure.index, failure.replica, False)
         elif failure.kind == "worker":
             self.worker_lost(failure.index, self.job.down)
         elif failure.kind == "host":

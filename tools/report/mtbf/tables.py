@@ -70,7 +70,7 @@ def details_text(table: Table, study: Study) -> str:
 
 def constants_text(c: dict[str, Any]) -> str:
     def points(name: str) -> str:
-        return ", ".join(f"{share:.2f} (1/{1 / part:.0f})" for part, share in c[name])
+        return ", ".join(f"{share:.2f} (1/{1 / part:.0f})" for part, share in c[name] if part > 0)
 
     return (f"A failover takes {c['failover_s']:.2f} s, of a host {c['lease_s']:g} s; a server that is there again serves "
             f"after {c['restore_s']:.2f} s and what its state takes. Workers that go on without a part of the weights make "
@@ -84,7 +84,7 @@ def assumed_text(study: Study) -> str:
     return (f"\n## What the model assumes\n\nA server holds {job['params']:g} parameters, and {job['state']:g} numbers of "
             f"each; a step takes {job['step']:g} s; {job['network']:g} bytes a second each, storage {job['storage']:g} "
             f"of all. A lost process is there again after {job['down']:g} s, a host after {job['host_down']:g} s. Of "
-            "failures 40 % take a server, 40 % a worker, 15 % a host with one of each, 5 % the checkpoints; a replica "
+            "failures 40 % take a server, 40 % a worker, 15 % a host with one of each, 5 % all checkpoints; a replica "
             f"more can fail, too. A lost worker is not waited for. {constants_text(study.constants)}\n")
 
 

@@ -6,8 +6,9 @@ memory and descriptors stay as they are.
 
 Servers and workers die by SIGKILL at random moments, or are stopped for longer than their lease; the launcher starts
 each again. A worker counts its gradients through its deaths (its position), and each shard's weights say how many of them
-they have: no more, and less by at most one for each time that this worker died, which takes along what it was about to
-push. A synchronous job of one shard has the weights of one that loses nobody, bit for bit.
+they have: as many, but for one for each time that this worker died. It takes along what it was about to push; and of
+several shards one may have that already, then the worker that is started in its place pushes it there once more. A
+synchronous job of one shard has the weights of one that loses nobody, bit for bit.
 """
 import argparse
 import contextlib
@@ -189,11 +190,10 @@ class Soak:
         positions = {worker["id"]: worker["position"] for worker in report["per_worker"]}
         for worker in report["accounting"]["workers"]:
             position, shards, number = positions[worker["worker"]], worker["in_final_weights"], worker["worker"]
-            if len(shards) != self.shards or max(shards) > position:
-                self.wrong.append(f"worker {number}: {shards} in the shards' weights, of {position}")
-            if not self.mode.goes_back and min(shards) < position - self.deaths[number]:
-                self.wrong.append(f"worker {number}, which died {self.deaths[number]} times: {shards} in the shards' weights, "
-                                  f"of {position}")
+            deaths = self.deaths[number]
+            if len(shards) != self.shards or max(shards) > position + (deaths if self.shards > 1 else 0) or \
+                    not self.mode.goes_back and min(shards) < position - deaths:
+                self.wrong.append(f"worker {number}, which died {deaths} times: {shards} in the shards' weights, of {position}")
         if "--consistency=sync" in self.mode.words and self.shards == 1:
             self.compare(report)
         self.sizes_judge()

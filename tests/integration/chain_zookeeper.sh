@@ -58,7 +58,7 @@ heads_killed() {
 # a head dies while two of three servers are gone, and the next one while two die: the chain is repaired once there
 # is a quorum again
 rm -f "$report"
-background t train "${mlp[@]}" "${zk[@]}" --json "$report" --steps 900 --kill head@300steps,head@500steps
+background t train "${mlp[@]}" "${zk[@]}" --json "$report" --steps 900 --pace 100 --kill head@300steps,head@500steps
 job=$pid
 ran='train, whose heads and ZooKeeper die at once'
 until_true trains_above 20 || fail "$ran: no steps: $(cat "$tmp/views.err" "$tmp/t.err")"

@@ -107,7 +107,7 @@ CLAIMS = (
      f"1 - ratio at most {FORMULA_MOST} times that of the best of 1/4, 1/2, 1, 2 and 4 times it, where the ratio is >= {HALF}",
      judge_formula),
     ("M5", "real processes have the ratio that the model says for the same losses",
-     f"mean of |live - model| <= {LIVE_WITHIN}, each method", judge_live),
+     f"mean distance of live and model <= {LIVE_WITHIN}, each method", judge_live),
     ("M6", "live: checkpoint < priority < chains; mirror < stateless < chains", "means in that order, the same schedules",
      judge_order),
 )

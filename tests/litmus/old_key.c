@@ -113,12 +113,8 @@ static void late_writer(struct xp_side *side)
 	struct xp_mem src;
 	uint64_t until;
 
-	xp_end_open(&side->end, NULL);
-	xp_recv(side, side->end.addr, sizeof(side->end.addr));
+	xp_side_b_open(side, NULL);
 	xp_mem_open(&src, &side->end, NULL, OP_BYTES, OL_XPORT_ACCESS_LOCAL);
-	check_ok(side->end.ops->connect(side->end.xport, side->end.addr, NULL, 0, NULL,
-					&side->conn));
-	xp_wait(&side->end, OL_XPORT_CONN_UP, side->conn);
 	xp_recv(side, &key, sizeof(key));
 	write = xp_write(&src, 0, OP_BYTES, key, 0);
 	write.flags = OL_XPORT_SIGNALED;
@@ -129,8 +125,6 @@ static void late_writer(struct xp_side *side)
 		;
 	event = xp_wait(&side->end, OL_XPORT_CONN_DOWN, side->conn);
 	check_eq(event.ev.status, -EACCES);
-	xp_conn_free(&side->end, side->conn);
-	side->conn = NULL;
 	xp_side_close(side);
 	xp_mem_close(&src);
 }
@@ -141,20 +135,13 @@ static void patient_owner(struct xp_side *side)
 	struct ol_xport_rkey key;
 	struct xp_mem mem;
 
-	xp_end_open(end, NULL);
-	xp_end_listen(end);
-	xp_send(side, end->addr, sizeof(end->addr));
-	side->conn = xp_wait(end, OL_XPORT_CONN_REQUEST, NULL).ev.conn;
-	check_ok(end->ops->accept(side->conn, NULL, 0));
-	xp_wait(end, OL_XPORT_CONN_UP, side->conn);
+	xp_side_a_open(side, NULL);
 	xp_mem_open(&mem, end, side->conn, BYTES, OL_XPORT_ACCESS_PEER_WRITE);
 	key = mem.key;
 	end->ops->dereg(mem.region);
 	mem.region = NULL;
 	xp_send(side, &key, sizeof(key));
 	xp_wait_down(end, side->conn);
-	xp_conn_free(end, side->conn);
-	side->conn = NULL;
 	xp_side_close(side);
 	xp_mem_close(&mem);
 }

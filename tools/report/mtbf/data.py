@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ..stats import Interval, student
+from ..stats import Interval, moments, student
 
 LADDER = "ladder"
 HALF, LONG_S = 0.5, 1200  # a ratio; mean times between failures that claims are about
@@ -26,6 +26,11 @@ class Cell:
     @property
     def ratio(self) -> Interval:
         return student(self.ratios)
+
+    @property
+    def price(self) -> float:
+        """Mean of machines"""
+        return moments(value for value in self.machines if value is not None).mean
 
 
 @dataclass

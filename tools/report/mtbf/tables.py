@@ -57,10 +57,10 @@ def details_text(table: Table, study: Study) -> str:
     rows = []
     for name in study.methods:
         cell = table.cell(name, mtbf)
-        machines = f"{moments(value for value in cell.machines if value is not None).mean:.2f}" if cell.arrived else "-"
         rows.append([name, f"{cell.ratio.mean:.4f} ±{cell.ratio.shown:.4f}", f"{moments(cell.failures).mean:.0f}",
                      f"{moments(cell.lost_s).mean:.0f}", f"{moments(cell.waited_s).mean:.0f}",
-                     "-" if cell.every_s is None else f"{cell.every_s:.0f}", machines])
+                     "-" if cell.every_s is None else f"{cell.every_s:.0f}",
+                     f"{cell.price:.2f}" if cell.arrived else "-"])
     text = out.Table(["strategy", "useful", "failures", "s thrown away", "s waited", "s between checkpoints",
                       "machine hours"], rows, words=1).markdown()
     return (f"\n### {table.name}, a failure each {duration(mtbf)}\n\nOf a training of {table.job['hours']:g} useful hours. "
@@ -100,7 +100,8 @@ def live_text(study: Study) -> str:
 
 
 def summary(study: Study) -> str:
-    text = (f"Useful time over all time: mean of {study.trials} trainings in virtual time. Above the columns: mean time "
+    counts = " or ".join(map(str, sorted({len(cell.ratios) for table in study.tables for cell in table.cells})))
+    text = (f"Useful time over all time: mean of {counts} trainings in virtual time. Above the columns: mean time "
             f"between failures of the job. < {1 / study.limit:g}: none was done in {study.limit:g} times as long as "
             "undisturbed.\n\n")
     text += "".join(f"- {name}: {what}\n" for name, what in study.methods.items())
@@ -119,9 +120,8 @@ def summary_csv(study: Study) -> str:
     text = CSV_HEAD
     for table in study.tables:
         for cell in table.cells:
-            machines = moments(value for value in cell.machines if value is not None).mean
             values = (cell.ratio.mean, cell.ratio.low, cell.ratio.high, moments(cell.failures).mean,
-                      moments(cell.lost_s).mean, moments(cell.waited_s).mean, machines)
+                      moments(cell.lost_s).mean, moments(cell.waited_s).mean, cell.price)
             every = "" if cell.every_s is None else f"{cell.every_s:.6g}"
             text += (f"{table.servers},{table.job['everything']:g},{cell.mtbf_s:g},{cell.method},{cell.replicas},{every},"
                      f"{len(cell.ratios)},{cell.arrived},{','.join(f'{value:.6g}' for value in values)}\n")

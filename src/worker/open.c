@@ -311,7 +311,9 @@ static int worker_start(struct ol_worker *worker)
 		return rc;
 	}
 	rc = ol_worker_memory_start(worker);
-	if (rc != 0)
+	if (rc == -ENODEV)
+		rc = ol_rail_lost_early(worker);
+	else if (rc != 0)
 		snprintf(worker->err, sizeof(worker->err),
 			 "no memory for gradients and weights: %s", ol_status_text(rc, text));
 	if (rc == 0)

@@ -158,7 +158,9 @@ static void dial_on_result(struct ol_peer *peer, int rc, uint64_t now_ns)
 		peer->dial.conn->user = peer;
 		return;
 	}
-	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -EAGAIN || peer->link->worker->started) {
+	/* of a device that has died, -ENODEV: the next poll says so */
+	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -EAGAIN || rc == -ENODEV ||
+	    peer->link->worker->started) {
 		ol_rail_on_attempt(peer, rc);
 		ol_peer_retry(peer, now_ns);
 		return;
@@ -417,7 +419,7 @@ static void hello_say(struct ol_peer *peer, uint64_t now_ns)
 	peer->hello_due = false;
 	if (rc == 0)
 		return;
-	if (rc == -ENOTCONN || link->worker->started) {
+	if (rc == -ENOTCONN || rc == -ENODEV || link->worker->started) {
 		/* the server lacks memory or descriptors now, perhaps not for long */
 		if (rc != -ENOTCONN && peer->dial.attempts == 1)
 			ol_log_rated(&peer->said, now_ns, OL_LOG_WARN,

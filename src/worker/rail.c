@@ -148,17 +148,20 @@ static const char *rail_name(const struct ol_rail *rail)
 	return rail->device != NULL ? rail->device : "its device";
 }
 
+int ol_rail_lost_early(struct ol_worker *worker)
+{
+	snprintf(worker->err, sizeof(worker->err),
+		 "the RDMA device was reset or taken away before the worker was open: try again");
+	return OL_E_DEVICE;
+}
+
 int ol_rail_lost(struct ol_rail *rail)
 {
 	struct ol_worker *worker = rail->worker;
 	struct ol_reopen *reopen = &rail->reopen;
 
-	if (!worker->started) {
-		snprintf(worker->err, sizeof(worker->err),
-			 "the RDMA device was reset or taken away before all servers were "
-			 "connected: try again");
-		return OL_E_DEVICE;
-	}
+	if (!worker->started)
+		return ol_rail_lost_early(worker);
 	/* their ends have been told, and were acted on: what is left was begun since */
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_link_lose_rail(&worker->links[i], rail, worker->now_ns);

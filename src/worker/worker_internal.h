@@ -405,6 +405,9 @@ int ol_rails_open(struct ol_worker *worker);
 /* ol_rail_lost -- poll() said that the device is dead: close the transport, and open another soon.
  * 0; or OL_E_DEVICE, while the worker is being opened */
 int ol_rail_lost(struct ol_rail *rail);
+/* ol_rail_lost_early -- say in err that the device died while the worker was being opened:
+ * OL_E_DEVICE */
+int ol_rail_lost_early(struct ol_worker *worker);
 /* ol_rail_tick -- without a transport: open one when it is time */
 void ol_rail_tick(struct ol_rail *rail);
 /* ol_rail_choose -- the one for the next attempt; NULL: none is open */

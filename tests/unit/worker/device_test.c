@@ -27,6 +27,7 @@ static struct {
 	struct ol_xport_ops ops;
 	struct ol_xport *xport; /* that is open; NULL: none */
 	_Atomic bool dead;
+	int lives_calls; /* the device dies in the call after so many that need it; < 0: lives on */
 	struct ol_xport_conn *conns[CONNS_MAX]; /* whose end was not told */
 	unsigned live; /* connections that were not freed */
 	unsigned regions;
@@ -72,11 +73,19 @@ static void seam_close(struct ol_xport *xport)
 	seam.real->close(xport);
 }
 
+/* The device is asked for something: true if it is dead, or dies of it */
+static bool seam_dies(void)
+{
+	if (seam.lives_calls >= 0 && seam.lives_calls-- == 0)
+		seam.dead = true;
+	return seam.dead;
+}
+
 static int seam_reg(struct ol_xport *xport, struct ol_xport_conn *conn, struct ol_slab *slab,
 		    size_t off, size_t bytes, unsigned access, struct ol_xport_region **ret_region)
 {
-	int rc = seam.dead ? -ENODEV
-			   : seam.real->reg(xport, conn, slab, off, bytes, access, ret_region);
+	int rc = seam_dies() ? -ENODEV
+			     : seam.real->reg(xport, conn, slab, off, bytes, access, ret_region);
 
 	check(xport == seam.xport);
 	seam.regions += rc == 0;
@@ -107,8 +116,8 @@ static int seam_connect(struct ol_xport *xport, const char *addr, const void *pr
 			struct ol_xport_conn **ret_conn)
 {
 	unsigned at = 0;
-	int rc = seam.dead ? -ENODEV
-			   : seam.real->connect(xport, addr, priv, priv_len, seal, ret_conn);
+	int rc = seam_dies() ? -ENODEV
+			     : seam.real->connect(xport, addr, priv, priv_len, seal, ret_conn);
 
 	if (rc != 0)
 		return rc;
@@ -177,6 +186,7 @@ static int world_open(void **unused)
 {
 	(void)unused;
 	memset(&seam, 0, sizeof(seam));
+	seam.lives_calls = -1;
 	world_init();
 	world.puppets[A].lr = 0.5f;
 	puppet_publish(&world.puppets[A], 1, 4.0f, 0);
@@ -431,6 +441,25 @@ static void a_device_that_dies_at_the_start_is_told(void **unused)
 	assert_null(world.worker);
 }
 
+static void a_device_that_dies_in_any_call_of_the_start_is_told(void **unused)
+{
+	int calls = 0;
+
+	(void)unused;
+	do {
+		seam.lives_calls = calls++;
+		atomic_store(&world.opened, 0);
+		open_welcomed(EPOCH);
+		if (seam.dead) {
+			assert_int_equal(world.open_rc, OL_E_DEVICE);
+			assert_non_null(strstr(world.err, "device"));
+			assert_null(world.worker);
+		}
+	} while (seam.dead);
+	check_ok(world.open_rc);
+	assert_true(calls > 2 + COMMON_REGIONS); /* a knock, a proof, and memory */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +473,7 @@ int main(void)
 		T(a_handle_that_lives_through_no_outage_ends),
 		T(an_observer_goes_on_too),
 		T(a_device_that_dies_at_the_start_is_told),
+		T(a_device_that_dies_in_any_call_of_the_start_is_told),
 #undef T
 	};
 

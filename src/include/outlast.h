@@ -476,8 +476,8 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * counted its part. With SYNC a shard drops a gradient that was computed at weights older than the
  * step's, and the second one of a worker for a step (with OL_LATE_NEXT it holds them for later
  * steps). So a worker that pulls before each gradient
- * meets OL_E_LATE only if steps wait for fewer than all, by ol_withdraw(), or after an outage that
- * filled an OL_QUEUE_WAIT queue. Other shards may have applied their parts, or may hold them for
+ * meets OL_E_LATE only if steps wait for fewer than all, by ol_withdraw(), after an outage that
+ * filled an OL_QUEUE_WAIT queue, or where its last process has pushed already (OL_PULL_EVEN). Other shards may have applied their parts, or may hold them for
  * workers that wait for this one there; they own the buffer until they have resolved it.
  *
  * While a server is gone: with WAIT the push is done when the server is back and has applied it.
@@ -518,6 +518,14 @@ enum ol_pull_flags {
 	OL_PULL_FORWARD = 1 << 1, /* no weights older than those of the last pull, or than a version
 				     that an observer has waited for: if a server came back with
 				     such, the pull ends with OL_E_HISTORY, and ol_weights() stays */
+	OL_PULL_EVEN =
+		1 << 2, /* of several shards of a synchronous job one version, that of the shard
+				  furthest behind, once something has become of all that this worker
+				  has pushed. One more round trip. If its last process died between its
+				  pushes to two shards, one is a step ahead: so it gives this flag until
+				  its first push is applied. Its gradient completes the step, and is
+				  late where the dead one's was taken. Not while a server is gone and
+				  outage is CONTINUE */
 };
 
 /*

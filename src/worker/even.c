@@ -14,26 +14,52 @@
  * older weights: the caller goes back with it on all shards, as long as these have that version, or
  * OL_PULL_FORWARD says that it would.
  *
- * A worker's own pulls are not asked for so: steps wait for it, so it sees none half-made unless its own
- * push is on its way.
+ * A worker's pulls are even where it asks for that (OL_PULL_EVEN). Else it needs none: steps wait for it,
+ * so it sees none half-made unless its own push is on its way. But its process before may have died
+ * between its pushes to two shards: then one shard has made a step that the other one waits for. The
+ * new process reads the weights before that step from both, and what it computes there completes it.
+ * If the shard that is ahead has not that version any more (a replica that has joined has one version
+ * only), each is read at its newest: the step is completed, though not with the bits that it would have,
+ * and what is computed there is late where the step is made.
+ * It does not read again while that gradient is on its way to a shard: a second one would be of the
+ * next step where queued gradients are.
  */
 
+#include "base/log.h"
 #include "worker/worker_internal.h"
 
 enum {
 	APART_TRIES = 8 /* until shards that are far apart are taken as not in step */
 };
 
-void ol_even_begin(struct ol_worker *worker)
+void ol_even_begin(struct ol_worker *worker, bool asked)
 {
-	const bool even = worker->opts.observer && worker->link_count > 1 &&
-			  worker->pull_span == ol_worker_all(worker) &&
-			  worker->opts.outage != OL_OUTAGE_CONTINUE &&
-			  worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC;
+	bool even = worker->link_count > 1 && worker->pull_span == ol_worker_all(worker) &&
+		    worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC &&
+		    (worker->opts.observer ? worker->opts.outage != OL_OUTAGE_CONTINUE : asked);
 
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		even = even && !worker->links[i].read_local;
 	worker->pull_even = even ? OL_EVEN_ASKS : OL_EVEN_NOT;
 	worker->pull_missed = false;
 	worker->pull_retries = 0;
+	worker->mirrors[1 - worker->mirror].uneven = false;
+}
+
+bool ol_even_waits(const struct ol_link *link)
+{
+	const struct ol_worker *worker = link->worker;
+	bool waits = false;
+
+	if (worker->pull_even != OL_EVEN_ASKS || worker->opts.observer)
+		return false;
+	for (uint32_t i = 0; i < worker->slots; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+
+		waits = waits ||
+			(grad->state == OL_GRAD_PUSHED && (grad->open >> link->index & 1) != 0);
+	}
+	return waits;
 }
 
 /* The version line that this pull has read of a shard */
@@ -114,8 +140,8 @@ static void states_set(struct ol_worker *worker, enum ol_read_state state)
 static void read_all(struct ol_worker *worker)
 {
 	const struct said said = said_by(worker);
-	const bool apart = said.back || (said.lacks && said.newest - said.oldest >= OL_SNAPSHOTS &&
-					 worker->pull_retries >= APART_TRIES);
+	const bool far = said.newest - said.oldest >= OL_SNAPSHOTS || !worker->opts.observer;
+	const bool apart = said.back || (said.lacks && far && worker->pull_retries >= APART_TRIES);
 
 	if (!apart && said.lacks) {
 		worker->pull_missed = true;
@@ -123,7 +149,14 @@ static void read_all(struct ol_worker *worker)
 		ol_pull_check(worker);
 		return;
 	}
+	if (apart && !worker->opts.observer)
+		ol_log(OL_LOG_WARN,
+		       "worker %u: shards are at versions %llu to %llu, and not all have the "
+		       "oldest: each is read at its newest",
+		       worker->opts.worker, (unsigned long long)said.oldest,
+		       (unsigned long long)said.newest);
 	worker->pull_even = apart ? OL_EVEN_NOT : OL_EVEN_READS;
+	worker->mirrors[1 - worker->mirror].uneven = apart;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
@@ -175,6 +208,27 @@ void ol_even_miss(struct ol_link *link)
 	link->worker->pull_missed = true;
 	link->read_state = OL_READ_DONE;
 	ol_pull_check(link->worker);
+}
+
+void ol_even_give_up(struct ol_worker *worker)
+{
+	const struct ol_mirror *target = &worker->mirrors[1 - worker->mirror];
+
+	if (worker->pull_even == OL_EVEN_NOT)
+		return;
+	worker->pull_even = OL_EVEN_NOT;
+	worker->pull_missed = false;
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		struct ol_link *link = &worker->links[i];
+
+		/* one that waits for the others, or missed; what is being read is of one version anyway */
+		if (link->read_state == OL_READ_KNOWN ||
+		    (link->read_state == OL_READ_DONE && !link->read_local &&
+		     (target->intact >> i & 1) == 0)) {
+			link->read_state = OL_READ_NEWEST;
+			ol_pull_progress(link);
+		}
+	}
 }
 
 bool ol_even_again(struct ol_worker *worker)

@@ -55,7 +55,7 @@ static int pull_begin(struct ol_worker *worker, unsigned flags, uint64_t span, s
 {
 	if (worker->opts.observer == OL_OBSERVER_COUNTERS)
 		return -EPERM;
-	if ((flags & ~(unsigned)(OL_PULL_NEWEST | OL_PULL_FORWARD)) != 0)
+	if ((flags & ~(unsigned)(OL_PULL_NEWEST | OL_PULL_FORWARD | OL_PULL_EVEN)) != 0)
 		return -EINVAL;
 	if (worker->pull_op == &worker->own_pull && op != &worker->own_pull &&
 	    worker->next_pull == NULL) {
@@ -84,12 +84,14 @@ static int pull_begin(struct ol_worker *worker, unsigned flags, uint64_t span, s
 	worker->pull_status = 0;
 	worker->pull_begun_ns = ol_sampler_next(&worker->pull_sampler);
 	worker->pull_forward = (flags & OL_PULL_FORWARD) != 0;
-	ol_even_begin(worker);
+	for (uint32_t i = 0; i < worker->link_count; i++)
+		worker->links[i].read_local =
+			ol_link_is_in(&worker->links[i], span) && last_will_do(&worker->links[i]);
+	ol_even_begin(worker, (flags & OL_PULL_EVEN) != 0);
 	target_mirror(worker)->whole = false;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
-		link->read_local = ol_link_is_in(link, span) && last_will_do(link);
 		link->read_state = OL_READ_DONE;
 		if (!ol_link_is_in(link, span))
 			continue;
@@ -275,7 +277,7 @@ void ol_pull_progress(struct ol_link *link)
 	uint64_t bytes;
 
 	/* OL_READ_NONE also before all links are up, when there is no memory for it */
-	if (link->read_state == OL_READ_NONE || !ol_link_readable(link))
+	if (link->read_state == OL_READ_NONE || !ol_link_readable(link) || ol_even_waits(link))
 		return;
 	line = ol_worker_line(link->worker, link->index);
 	if (link->read_state == OL_READ_NEWEST &&
@@ -496,6 +498,8 @@ void ol_pull_on_down(struct ol_link *link)
 	link->read_local = last_will_do(link);
 	/* otherwise wait for the server, and read again */
 	link->read_state = link->read_local ? OL_READ_DONE : OL_READ_NEWEST;
+	if (link->read_local)
+		ol_even_give_up(worker);
 	ol_pull_check(worker);
 }
 

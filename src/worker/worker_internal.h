@@ -258,10 +258,10 @@ struct ol_mirror {
 	uint64_t read_ns[OL_SHARDS_MAX]; /* when it was read */
 	uint32_t histories[OL_SHARDS_MAX]; /* link->history at that time */
 	uint64_t identities[OL_SHARDS_MAX]; /* link->identity at that time */
-	uint64_t
-		intact; /* bit i: shard i is what the four above say; a read has not written over it */
+	uint64_t intact; /* bit i: shard i is what the four above say, and not written over */
 	uint64_t version; /* of the shard furthest behind */
 	bool whole;
+	bool uneven; /* it was to be of one version (even.c): whole pushes are of the oldest */
 };
 
 /* After the death of a device: when another is opened */
@@ -674,8 +674,12 @@ int ol_keep_on_head_up(struct ol_link *link, uint64_t resolved_seq);
 void ol_keep_on_pull(struct ol_worker *worker, uint64_t read);
 
 /* even.c: one version of all shards */
-/* ol_even_begin -- decide whether the pull that begins is even */
-void ol_even_begin(struct ol_worker *worker);
+/* ol_even_begin -- decide whether the pull that begins is even; asked: its caller wants it so */
+void ol_even_begin(struct ol_worker *worker, bool asked);
+/* ol_even_give_up -- a shard's last weights do, as its server is gone: the others' newest */
+void ol_even_give_up(struct ol_worker *worker);
+/* ol_even_waits -- a gradient is on its way to this shard, and may make the others' step there */
+bool ol_even_waits(const struct ol_link *link);
 /* ol_even_known -- the newest version of a shard was asked for, and has come */
 void ol_even_known(struct ol_link *link);
 /* ol_even_answered -- a shard has answered, or is given up: if it was the last one, read */
@@ -730,7 +734,7 @@ static inline uint64_t ol_base_of(const struct ol_push_info *info, const struct 
 				  uint32_t nth, uint32_t k)
 {
 	if (mirror != NULL)
-		return mirror->versions[k];
+		return mirror->uneven ? mirror->version : mirror->versions[k];
 	return info->base_versions != NULL ? info->base_versions[nth] : info->base_version;
 }
 

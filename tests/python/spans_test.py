@@ -66,6 +66,28 @@ class Spans(unittest.TestCase):
         self.assertEqual([job.newest(span) for span in (begin, middle, end)], [0, 2, 1])
         self.assertEqual(job.newest(), 0)
 
+    def test_a_worker_that_died_between_two_shards_completes_the_step(self):
+        run, job = self.open(consistency="sync", workers=1)
+        job.pull()
+        for shards in ((0,), (1, 2)):  # which have the step when it dies
+            version = job.version
+            for shard in shards:
+                push(job, job.shards[shard], 1.0)
+            job.close()
+            job = outlast.connect(run, timeout=30)
+            self.addCleanup(job.close)
+            job.pull(newest=True)
+            self.assertEqual(job.versions, [version] * SERVERS)
+            self.assertEqual([job.newest(span) for span in job.shards],
+                             [version + (shard in shards) for shard in range(SERVERS)])
+            grad = job.grad()
+            grad[:] = 1.0
+            with self.assertRaises(outlast.Late):
+                job.push(grad)
+            numpy.testing.assert_array_equal(job.pull(newest=True).array, numpy.full(PARAMS, -version - 1.0))
+            self.assertEqual(job.versions, [version + 1] * SERVERS)
+            del grad  # or close() waits for it
+
     def test_what_is_none_is_refused(self):
         _, job = self.open()
         begin, middle, _ = job.shards

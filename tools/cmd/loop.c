@@ -214,13 +214,23 @@ static void base_take(struct ol_loop *loop)
 	}
 }
 
+/* At the shard that has most: none is to have one twice */
+static uint64_t base_most(const struct ol_loop *loop)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < loop->shards; i++)
+		most = loop->base[i] > most ? loop->base[i] : most;
+	return most;
+}
+
 static int weights_get(struct ol_loop *loop, unsigned flags)
 {
 	struct ol_loop_stat *stat = &loop->stat;
 	int rc;
 
 	loop->news = false;
-	rc = ol_pull(loop->worker, flags, &loop->pull);
+	rc = ol_pull(loop->worker, flags | (loop->joined ? 0 : OL_PULL_EVEN), &loop->pull);
 	if (rc == 0)
 		rc = op_wait(loop, &loop->pull);
 	if (rc != 0)
@@ -232,7 +242,7 @@ static int weights_get(struct ol_loop *loop, unsigned flags)
 	if (loop->by_version)
 		stat->position = stat->version + stat->barren + loop->since;
 	else if (!loop->began)
-		stat->position = loop->base[0];
+		stat->position = base_most(loop);
 	if (!loop->began)
 		rc = ol_job_begin(loop->job, stat->position);
 	if (rc != 0)
@@ -333,6 +343,8 @@ static int push_account(struct ol_loop *loop, uint64_t base_version, int rc)
 {
 	struct ol_loop_stat *stat = &loop->stat;
 
+	if (rc == 0 && loop->push.done && !loop->push.local)
+		loop->joined = true;
 	if (rc == OL_E_NONFINITE && loop->by_version && !loop->push.local &&
 	    (!loop->sync || loop->push.version == base_version))
 		stat->barren++;

@@ -8,8 +8,9 @@
  *
  * POSITION. A worker's n-th gradient, from 0, is computed on its n-th batch. Asynchronous: n begins
  * with the number of its gradients at the servers, and then counts up, so a restarted worker does
- * not repeat itself. Synchronous: n is the version of the weights pulled. So after a rollback the
- * same batches come again, and the run ends at the same weights, bit for bit. A step whose
+ * not repeat itself: if its last process died between its pushes to two shards, the one that has more
+ * counts. Synchronous: n is the version of the weights pulled. So after a rollback, or after such a
+ * death, the same batches come again, and the run ends at the same weights, bit for bit. A step whose
  * gradients were all dropped makes no version, but n counts it (and a rollback does not undo that).
  *
  * THE END. A worker that has finished stays: a server that comes back empty may need its last
@@ -98,6 +99,7 @@ struct ol_loop {
 	struct ol_op push;
 	struct ol_op flush;
 	bool began; /* there has been a pull */
+	bool joined; /* a push of it has been applied at all shards */
 	bool news; /* a server went or came since the last pull */
 	enum ol_loop_wait waits; /* the present wait, as reported to the parent */
 	bool flushing;

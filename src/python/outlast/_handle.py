@@ -323,8 +323,8 @@ class Handle:
 
     def _pull_until(self, newest: bool, deadline: float,
                     between: Callable[[], None] | None = None,
-                    span: tuple[int, int] | None = None) -> None:
-        flags = lib.OL_PULL_NEWEST if newest else 0
+                    span: tuple[int, int] | None = None, even: bool = False) -> None:
+        flags = (lib.OL_PULL_NEWEST if newest else 0) | (lib.OL_PULL_EVEN if even else 0)
         if span is None:
             rc = lib.ol_pull(self._worker(), flags, self._fresh(self._pull_op))
         else:

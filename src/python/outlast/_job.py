@@ -248,6 +248,7 @@ class Job(Handle):
         self._lent: dict[int, object] = {}
         self._grads: dict[int, numpy.ndarray] = {}
         self._used = 0  # version of the weights that the caller has last seen
+        self._joined = False  # a push of this process has been applied
         super().__init__(options.c, timeout)
         self._bases = ffi.new("uint64_t[]", self.shard_count)  # … and of each shard in them
         self._said = ffi.new("uint64_t[]", self.shard_count)
@@ -422,21 +423,27 @@ class Job(Handle):
                         between)
         if rc != 0:
             raise _errors.make(rc)
+        self._joined = self._joined or not self._push_op.c.local
         return self._push_op.c.version
 
     def pull(self, newest: bool = False, timeout: float | None = None,
-             span: tuple[int, int] | None = None) -> Weights:
+             span: tuple[int, int] | None = None, even: bool = True) -> Weights:
         """Read the weights of all shards. Never older than what this worker was told is applied.
 
         newest: first ask the servers for the newest version: one more round trip. span: (first,
         count), as for push(): read these alone. The array holds all weights, the others as they
         were; the first pull is one of all.
 
+        even: of a synchronous job all shards of one version, until a push of this process has been
+        applied: its last process may have died between its pushes to two shards. What is computed
+        at these weights completes that step, and is Late where it was made. False: each shard at
+        its newest, where workers push spans.
+
         Blocks: for a round trip; while a server (of the span) is gone (outage "wait"); at most
         timeout seconds.
         """
         self._pull_until(newest, deadline_of(self.timeout if timeout is None else timeout),
-                         span=span)
+                         span=span, even=even and not self._joined)
         op = self._pull_op.c
         found = self.weights()
         return Weights(found.array, found.version, bool(op.local), op.age_ns / 1e9, found.tensors)

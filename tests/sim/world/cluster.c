@@ -608,14 +608,6 @@ static void quorum_draw(struct scenario *scenario)
 	scenario->pushes = 8 + scenario->pushes % 8;
 }
 
-/* Spans where no step waits for more than its own shard. By numbers that are drawn already: all else
- * is what it was */
-static bool spans_are_pushed(const struct scenario *scenario)
-{
-	return scenario->shards > 1 && (scenario->exact || !scenario->sync) && !scenario->ends &&
-	       (scenario->heartbeat_ms + scenario->window) % 2 == 0;
-}
-
 static void nature_draw(void)
 {
 	static const uint64_t net_ns[] = { 3 * SIM_US, 20 * SIM_US, 300 * SIM_US };
@@ -686,9 +678,11 @@ static void all_draw(uint64_t seed, unsigned age)
 	if (age >= CLUSTER_AGE_QUORUM)
 		quorum_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_SPANS)
-		crowd_spans_draw(&cluster.scenario, spans_are_pushed(&cluster.scenario));
+		crowd_spans_draw(&cluster.scenario);
 	if (age >= CLUSTER_AGE_BESIDE)
 		saved_draw(&cluster.scenario);
+	if (age >= CLUSTER_AGE_BETWEEN)
+		crowd_between_draw(&cluster.scenario);
 	params_count();
 }
 

@@ -64,7 +64,9 @@ enum cluster_age {
 	CLUSTER_AGE_INIT, /* now and then servers that begin with the first weights of worker 0 */
 	CLUSTER_AGE_ORDERS, /* now and then an operator who has replicas join and leave */
 	CLUSTER_AGE_BESIDE, /* now and then checkpoints beside a chain */
-	CLUSTER_AGE_NOW = CLUSTER_AGE_BESIDE
+	CLUSTER_AGE_BETWEEN, /* workers that die between their pushes to two shards, and return, where
+				steps are exact */
+	CLUSTER_AGE_NOW = CLUSTER_AGE_BETWEEN
 };
 
 /* What is never repaired (lasting.h) */
@@ -84,6 +86,7 @@ struct scenario {
 	bool sync;
 	bool exact;
 	bool workers_die;
+	bool between; /* … also between their pushes to two shards */
 	unsigned age; /* enum cluster_age */
 	bool plain; /* of CLUSTER_AGE_PLAIN */
 	enum lasting lasting;
@@ -192,6 +195,7 @@ struct worker_slot {
 	bool short_of; /* memory: this life of it is over */
 	uint32_t pushing; /* 1: its next one is not yet with the library */
 	bool finished;
+	bool joined; /* a push of this life has been applied */
 	bool withdrew; /* what a server held, at least once */
 	bool unqueued; /* a queue had no memory for a gradient, at least once */
 	bool lost; /* for good: it need not finish */

@@ -99,9 +99,17 @@ void crowd_parts_draw(struct scenario *scenario)
 	scenario->turn_pushes = 0;
 }
 
-void crowd_spans_draw(struct scenario *scenario, bool spans)
+/* Spans where no step waits for more than its own shard. By numbers that are drawn already: all else
+ * is what it was */
+static bool spans_are_pushed(const struct scenario *scenario)
 {
-	scenario->spans = spans;
+	return scenario->shards > 1 && (scenario->exact || !scenario->sync) && !scenario->ends &&
+	       (scenario->heartbeat_ms + scenario->window) % 2 == 0;
+}
+
+void crowd_spans_draw(struct scenario *scenario)
+{
+	scenario->spans = spans_are_pushed(scenario);
 	/* a gradient a shard is computed for each of its steps */
 	if (scenario->spans && scenario->shards > CLUSTER_SHARDS_FEW)
 		scenario->heal_ns *= scenario->shards / CLUSTER_SHARDS_FEW;
@@ -109,4 +117,13 @@ void crowd_spans_draw(struct scenario *scenario, bool spans)
 	if (scenario->sync && scenario->shards > 1 && scenario->outage == OL_OUTAGE_CONTINUE &&
 	    scenario->queue == OL_QUEUE_WAIT)
 		scenario->queue = OL_QUEUE_FOLD;
+}
+
+void crowd_between_draw(struct scenario *scenario)
+{
+	if (scenario->workers_die || !scenario->exact || scenario->shards == 1 || scenario->spans ||
+	    !scenario->chain || scenario->refound || scenario->every != 0 ||
+	    scenario->lasting != LASTING_NOTHING || scenario->workers > CLUSTER_WORKERS_FEW)
+		return;
+	scenario->between = scenario->workers_die = sim_ppm(700000);
 }

@@ -12,7 +12,9 @@ void crowd_draw(struct scenario *scenario, uint64_t seed);
 void crowd_returns_draw(struct scenario *scenario);
 /* crowd_parts_draw -- what CLUSTER_AGE_PARTS adds, last */
 void crowd_parts_draw(struct scenario *scenario);
+/* crowd_between_draw -- what CLUSTER_AGE_BETWEEN adds, last of all */
+void crowd_between_draw(struct scenario *scenario);
 /* crowd_spans_draw -- what CLUSTER_AGE_SPANS adds, and what has to be so that it can end */
-void crowd_spans_draw(struct scenario *scenario, bool spans);
+void crowd_spans_draw(struct scenario *scenario);
 
 #endif /* OL_TESTS_SIM_WORLD_CROWD_H */

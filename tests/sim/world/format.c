@@ -28,9 +28,15 @@ uint32_t format_of(uint32_t worker)
 {
 	static const enum ol_format formats[] = { OL_FORMAT_BF16, OL_FORMAT_FP16, OL_FORMAT_INT8 };
 
+	enum ol_format format;
+
 	if (!formats_differ())
 		return OL_FORMAT_FP32;
-	return formats[(worker + cluster.scenario.pushes) % (residual_is_known() ? 3 : 2)];
+	format = formats[(worker + cluster.scenario.pushes) % (residual_is_known() ? 3 : 2)];
+	/* summed up over a crowd, weights grow beyond what the smallest exponent has */
+	return cluster.scenario.workers > CLUSTER_WORKERS_FEW && format == OL_FORMAT_FP16
+		       ? OL_FORMAT_BF16
+		       : format;
 }
 
 const float *format_gradient(float *memory, uint32_t worker, uint32_t i, const float *weights,

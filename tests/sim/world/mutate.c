@@ -115,6 +115,7 @@ static const char *const names[MUTATE_COUNT] = {
 	[MUTATE_SAVES_EARLY] = "saves-early",
 	[MUTATE_HELD_LOOSE] = "held-loose",
 	[MUTATE_ANSWERS_OVER] = "answers-over",
+	[MUTATE_UNEVEN] = "uneven",
 };
 
 void mutate_set(enum mutation mutation)

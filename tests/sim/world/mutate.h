@@ -71,6 +71,7 @@ enum mutation {
 	MUTATE_SAVES_EARLY, /* a replica saves what is not committed yet */
 	MUTATE_HELD_LOOSE, /* a snapshot that waits for its commit may be overwritten */
 	MUTATE_ANSWERS_OVER, /* a commit is answered in a slot where a later push has landed */
+	MUTATE_UNEVEN, /* a worker that joins reads each shard at its newest version */
 	MUTATE_COUNT
 };
 

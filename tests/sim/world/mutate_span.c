@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* mutate_span.c -- a worker that takes a span for more, or less, than it is */
+/* mutate_span.c -- a worker that takes a span for more, or less, than it is, or shards for even */
 
 #include <string.h>
 
@@ -14,6 +14,13 @@ WRAP(int, ol_push_span_sized, struct ol_worker *worker, float *grad, uint64_t fi
      const struct ol_push_info *info, size_t info_bytes, struct ol_op *op);
 WRAP(int, ol_pull_span, struct ol_worker *worker, unsigned flags, uint64_t first, uint64_t count,
      struct ol_op *op);
+
+WRAP(void, ol_even_begin, struct ol_worker *worker, bool asked);
+
+void __wrap_ol_even_begin(struct ol_worker *worker, bool asked)
+{
+	__real_ol_even_begin(worker, asked && !mutation(MUTATE_UNEVEN));
+}
 
 /* Nothing at the other shards, which is a push there all the same */
 static int push_all(struct ol_worker *worker, float *grad, uint64_t first, uint64_t count,

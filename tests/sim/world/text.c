@@ -48,8 +48,10 @@ void cluster_text(char *text, size_t bytes)
 	snprintf(text, bytes,
 		 "%s, %u shard%s, %u workers%s%s%s%s, %s%s, window %u, outage %s%s, %u pushes%s%s",
 		 chain, s->shards, s->shards > 1 ? "s" : "", s->workers,
-		 s->workers_die ? " that die" : "", s->holds ? " that push on" : "",
-		 s->ends ? " that end together" : "",
+		 s->between       ? " that die between pushes"
+		 : s->workers_die ? " that die"
+				  : "",
+		 s->holds ? " that push on" : "", s->ends ? " that end together" : "",
 		 !s->observed ? ""
 		 : s->reads   ? ", an observer"
 			      : ", an observer of counters",

@@ -18,11 +18,13 @@
 
 enum {
 	OP_TIMEOUT_MS = 700,
+	BETWEEN_PPM = 100000,
 	MEMORY_PAUSES = 6, /* as large memory is touched, registered, and given back */
 };
 
 #define HELP_MIN_NS (100 * SIM_MS)
 #define HELP_MAX_NS (4 * SIM_S)
+#define BETWEEN_NS  (200 * SIM_MS)
 #define LEAVE_NS    (5 * SIM_S) /* after the last fault */
 
 static uint32_t mix(uint32_t a, uint32_t b, uint32_t c)
@@ -110,6 +112,7 @@ static bool opened(struct worker_slot *slot)
 		opts.coordinator = "sim";
 	else
 		opts.servers = servers;
+	slot->joined = false;
 	rc = ol_worker_open(&opts, &slot->worker, err, sizeof(err));
 	if (rc == 0) {
 		mutate_numbers(slot);
@@ -159,6 +162,7 @@ static void pushes_look(struct worker_slot *slot)
 		push->status = push->op.status;
 		push->local = push->op.local;
 		slot->steps += push->status == 0;
+		slot->joined = slot->joined || (push->status == 0 && !push->local);
 		sim_say("push %u is done: %d, version %llu%s", i, push->status,
 			(unsigned long long)push->op.version, push->local ? ", local" : "");
 		if (push->status != 0 && push->status != OL_E_LATE && push->status != OL_E_LOST)
@@ -562,14 +566,39 @@ static void push_on(struct worker_slot *slot)
 		await(slot, &push->op);
 }
 
+static void dies(void *arg, uint64_t life)
+{
+	struct worker_slot *slot = arg;
+
+	if (slot->life == life && sim_process_alive(slot->process))
+		sim_process_kill(slot->process);
+}
+
+/* It has pushed to one shard, and dies before it pushes to the others: in the same moment, or when the
+ * shard has made the step */
+static void push_between(struct worker_slot *slot)
+{
+	struct span span = { .from = sim_below(cluster.scenario.shards) };
+
+	span.to = span.from + 1;
+	push_span(slot, span);
+	sim_at(sim_between(0, BETWEEN_NS), dies, slot, slot->life);
+	for (;;) {
+		progress(slot);
+		sim_pause(sim_between(SIM_US, SIM_MS));
+	}
+}
+
 /* As many steps as there are to be, however many are taken back */
 static void train_back(struct worker_slot *slot)
 {
 	while (slot->next < CLUSTER_TRIES_MAX) {
-		pull(slot, OL_PULL_NEWEST);
+		pull(slot, OL_PULL_NEWEST | (slot->joined ? 0 : OL_PULL_EVEN));
 		if (steps_done(slot))
 			return;
 		compute(slot);
+		if (cluster.scenario.between && !cluster.calm && sim_ppm(BETWEEN_PPM))
+			push_between(slot);
 		await(slot, &push_one(slot)->op);
 	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* even_test.c -- an observer of a synchronous job reads one version of all shards, or says that it cannot */
+/* even_test.c -- an observer of a synchronous job, or a worker that asks for it, reads one version of all
+ * shards, or says that it cannot */
 
 #include "outlast_span.h"
 #include "rdma/order.h"
@@ -167,6 +168,103 @@ static void a_server_that_comes_back_with_older_weights(void **state)
 	are(5, 5);
 }
 
+/* A worker, whose last process has died when only shard A had all of its gradients */
+static void worker_joins(uint64_t a, uint64_t b)
+{
+	world.opts.observer = OL_OBSERVER_NO;
+	two_shards_open(EPOCH);
+	for (uint64_t version = 1; version <= a; version++)
+		publish(A, version);
+	for (uint64_t version = 1; version <= b; version++)
+		publish(B, version);
+}
+
+static void base_is(uint32_t which, uint64_t version)
+{
+	const struct puppet *puppet = &world.puppets[which];
+
+	until(puppet->push_count > 0);
+	assert_int_equal(puppet->pushes[puppet->push_count - 1].base_version, version);
+}
+
+/* At the weights pulled last */
+static void pushed(struct ol_op *op)
+{
+	world.level = OL_LEVEL_APPLIED;
+	push(1.0f, op);
+}
+
+static void a_worker_that_asks_for_it_reads_the_version_before_the_step(void **state)
+{
+	(void)state;
+	worker_joins(2, 1);
+	check_ok(pulled(OL_PULL_EVEN));
+	are(1, 1);
+	check_ok(pulled(0)); /* it does not ask */
+	are(2, 1);
+}
+
+static void it_does_not_read_while_its_gradient_is_on_its_way(void **state)
+{
+	struct ol_op push_op, op = { 0 };
+
+	(void)state;
+	worker_joins(2, 1);
+	check_ok(pulled(OL_PULL_EVEN));
+	pushed(&push_op);
+	base_is(A, 1);
+	base_is(B, 1);
+	puppet_ack(&world.puppets[A], OL_ROLE_WORKER, 1, world.puppets[A].pushes[0].slot,
+		   OL_E_LATE);
+	until(push_op.done);
+	assert_int_equal(push_op.status, OL_E_LATE);
+	check_ok(ol_pull(world.worker, OL_PULL_EVEN, &op));
+	for (unsigned i = 0; i < 100; i++)
+		step();
+	assert_false(op.done);
+	puppet_publish(&world.puppets[B], 2, 2.0f, 1);
+	puppet_ack(&world.puppets[B], OL_ROLE_WORKER, 1, world.puppets[B].pushes[0].slot, 0);
+	until(op.done);
+	check_ok(op.status);
+	are(2, 2);
+}
+
+static void a_version_that_is_gone_is_not_waited_for(void **state)
+{
+	struct ol_op op;
+
+	(void)state;
+	worker_joins(5, 1);
+	check_ok(pulled(OL_PULL_EVEN));
+	are(5, 1);
+	pushed(&op);
+	base_is(A, 1); /* where its step is made it is late */
+	base_is(B, 1);
+}
+
+static void in_an_outage_a_worker_that_goes_on_reads_what_there_is(void **state)
+{
+	struct ol_op op = { 0 };
+	struct ol_board *board;
+
+	(void)state;
+	world.opts.outage = OL_OUTAGE_CONTINUE;
+	worker_joins(1, 1);
+	check_ok(pulled(OL_PULL_EVEN));
+	publish(B, 2);
+	board = world.puppets[A].memory->addr;
+	ol_word_store(&board->line.begin[1], 5); /* so that A does not answer */
+	check_ok(ol_pull(world.worker, OL_PULL_EVEN, &op));
+	for (unsigned i = 0; i < 5; i++)
+		step();
+	assert_false(op.done);
+	puppet_cut(&world.puppets[A], OL_ROLE_WORKER);
+	until(op.done);
+	check_ok(op.status);
+	assert_int_equal(op.local, 1);
+	are(1, 2);
+}
+
 #define test(f) cmocka_unit_test_setup_teardown(f, world_open, world_close)
 
 int main(void)
@@ -178,6 +276,10 @@ int main(void)
 		test(a_line_that_is_never_whole_ends_it),
 		test(a_server_that_goes_and_comes_back_is_asked_again),
 		test(a_server_that_comes_back_with_older_weights),
+		test(a_worker_that_asks_for_it_reads_the_version_before_the_step),
+		test(it_does_not_read_while_its_gradient_is_on_its_way),
+		test(a_version_that_is_gone_is_not_waited_for),
+		test(in_an_outage_a_worker_that_goes_on_reads_what_there_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

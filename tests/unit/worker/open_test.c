@@ -208,7 +208,7 @@ static void a_request_that_does_not_exist_is_refused(void **unused)
 
 	(void)unused;
 	check_ok(open_at("AB"));
-	assert_int_equal(ol_pull(world.worker, OL_PULL_FORWARD << 1, &op), -EINVAL);
+	assert_int_equal(ol_pull(world.worker, OL_PULL_EVEN << 1, &op), -EINVAL);
 	check_ok(ol_grad_acquire(world.worker, &grad));
 	op.level = (enum ol_level)(OL_LEVEL_COMMITTED + 1);
 	assert_int_equal(ol_push(world.worker, grad, &info, &op), -EINVAL);

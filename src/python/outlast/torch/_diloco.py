@@ -31,6 +31,8 @@ class Learner:
     """What learners of DiLoCo have in common: a model that the inner optimizer writes, in memory of
     its own, and one gradient buffer of the job."""
 
+    _even = True  # it pushes to all shards at once
+
     def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter],
                  inner: torch.optim.Optimizer, every: int, job: Job,
                  timeout: float | None) -> None:
@@ -48,7 +50,7 @@ class Learner:
         layout = Layout(parameters)
         layout.fit(job)
         Claim.check(job, parameters)
-        job.pull(newest=True, timeout=timeout)
+        job.pull(newest=True, timeout=timeout, even=self._even)
         layout.match(model, job)
         self._counters = Counters(parameters)
         self._places = Places(job, layout)

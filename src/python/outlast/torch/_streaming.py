@@ -33,6 +33,8 @@ class StreamingDiLoCo(Learner):
     then finds newer than it has loaded: read elsewhere (job.reader()).
     """
 
+    _even = False
+
     def __init__(self, model: torch.nn.Module | Iterable[torch.nn.Parameter],
                  inner: torch.optim.Optimizer, every: int, job: Job,
                  timeout: float | None = None, delay: int = 0, mix: float = 0.5) -> None:

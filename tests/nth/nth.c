@@ -7,6 +7,7 @@
  *	nth                             all scenarios; a table of the failures
  *	nth server                      those whose name begins so
  *	nth server calloc ENOMEM 7      one failure, with all output
+ *	nth --every 4                   of four failures one
  */
 #include "base/log.h"
 #include "nth/frame/held.h"

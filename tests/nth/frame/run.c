@@ -37,6 +37,7 @@ struct report {
 static struct report *report; /* shared with the runs */
 static char folder[64];
 static bool from_on; /* what fails once fails until the attempt ends */
+static unsigned every = 1; /* of so many failures one is made */
 
 static struct {
 	unsigned counted;
@@ -181,7 +182,7 @@ static void fault_runs(const struct run_scenario *scenario, enum fail_fault faul
 {
 	unsigned max = scenario->max != 0 ? scenario->max : OFTEN_MAX;
 
-	for (unsigned n = 1; !fail_often(fault) || n <= max; n++) {
+	for (unsigned n = 1 + (unsigned)fault % every; !fail_often(fault) || n <= max; n += every) {
 		one_run(scenario, fault, n);
 		if (report->ended && !report->seen.failed)
 			return; /* there are not so many */
@@ -275,6 +276,12 @@ int run_main(int argc, char **argv, const struct run_scenario *const *scenarios,
 	from_on = argc > 1 && strcmp(argv[1], "--from") == 0;
 	argc -= from_on;
 	argv += from_on;
+	if (argc > 2 && strcmp(argv[1], "--every") == 0) {
+		every = (unsigned)strtoul(argv[2], NULL, 10);
+		check(every > 0);
+		argc -= 2;
+		argv += 2;
+	}
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	check(report != MAP_FAILED);

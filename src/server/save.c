@@ -167,13 +167,15 @@ static void failure_say(struct ol_saving *saving, const struct ol_ckpt_result *r
 
 static void failure_over(struct ol_saving *saving, uint64_t version)
 {
+	uint64_t now_ns;
 
 	if (saving->failed == 0)
 		return;
+	now_ns = ol_clock_ns();
 	ol_log(OL_LOG_WARN,
 	       "server %s: checkpoints are written again, from version %llu on; %llu failed in %.1f s",
 	       saving->addr, (unsigned long long)version, (unsigned long long)saving->failed,
-	       (double)(ol_clock_ns() - saving->failed_ns) / 1e9);
+	       (double)(now_ns - saving->failed_ns) / 1e9);
 	saving->failed = 0;
 }
 

@@ -42,7 +42,7 @@ enum {
 	SEEDS_SLOW = 100, /* … and where a sanitizer watches */
 	SEEDS_BLIPS = 150, /* of nothing but moments without a network */
 	SEEDS_BLIPS_SLOW = 30,
-	TWICE_SEEDS = 5, /* are run twice: the same seed is the same history */
+	TWICE_SEEDS = 10, /* are run twice: the same seed is the same history, traced or not */
 	MUTATE_SEEDS = 3000, /* within so many a mutation is to be found */
 	OUTSIDE_SEEDS = 300,
 	PROGRESS_SEEDS = 1000, /* between two lines */
@@ -306,6 +306,7 @@ static int run_twice(void)
 		if (run_range(&one) != 0)
 			return 1;
 		digest = report->digest;
+		one.tail = true;
 		if (run_range(&one) != 0)
 			return 1;
 		if (digest != report->digest) {

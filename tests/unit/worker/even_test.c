@@ -231,7 +231,7 @@ static void it_does_not_read_while_its_gradient_is_on_its_way(void **state)
 
 static void a_version_that_is_gone_is_not_waited_for(void **state)
 {
-	struct ol_op op;
+	static struct ol_op op; /* it ends with the worker */
 
 	(void)state;
 	worker_joins(5, 1);

@@ -23,7 +23,8 @@ extern "C" {
 struct ol_shard_info {
 	uint64_t first; /* its first float in the job's vector … */
 	uint64_t count; /* … and how many it has */
-	uint64_t version; /* of the shard in the weights of ol_weights(); 0 before the first pull */
+	uint64_t version; /* of the shard in the weights of ol_weights(); 0 before the first pull.
+			     If a pull with OL_PULL_EVEN found no version at all shards, the oldest */
 	uint64_t newest; /* that the shard's server is known to have; ol_newest() asks it again */
 };
 

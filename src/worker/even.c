@@ -43,23 +43,38 @@ void ol_even_begin(struct ol_worker *worker, bool asked)
 	worker->pull_even = even ? OL_EVEN_ASKS : OL_EVEN_NOT;
 	worker->pull_missed = false;
 	worker->pull_retries = 0;
-	worker->mirrors[1 - worker->mirror].uneven = false;
+	/* a pull of a span takes the other shards along */
+	worker->mirrors[1 - worker->mirror].uneven = worker->pull_span != ol_worker_all(worker) &&
+						     worker->mirrors[worker->mirror].uneven;
+}
+
+/* Some gradient of the worker is at this shard in a state */
+static bool has_pushed(const struct ol_link *link, bool kept)
+{
+	const struct ol_worker *worker = link->worker;
+	bool has = false;
+
+	for (uint32_t i = 0; i < worker->slots; i++) {
+		const struct ol_grad *grad = &worker->grads[i];
+		const uint64_t shards = kept ? grad->kept : grad->open;
+
+		has = has || (grad->state == OL_GRAD_PUSHED && (shards >> link->index & 1) != 0);
+	}
+	return has;
 }
 
 bool ol_even_waits(const struct ol_link *link)
 {
 	const struct ol_worker *worker = link->worker;
-	bool waits = false;
 
 	if (worker->pull_even != OL_EVEN_ASKS || worker->opts.observer)
 		return false;
-	for (uint32_t i = 0; i < worker->slots; i++) {
-		const struct ol_grad *grad = &worker->grads[i];
-
-		waits = waits ||
-			(grad->state == OL_GRAD_PUSHED && (grad->open >> link->index & 1) != 0);
+	/* what an outage left behind leaves with the next push, and others may wait for it */
+	for (uint32_t i = 0; i < worker->link_count; i++) {
+		if (worker->links[i].queue.count > 0)
+			return false;
 	}
-	return waits;
+	return has_pushed(link, false);
 }
 
 /* The version line that this pull has read of a shard */
@@ -125,7 +140,12 @@ static struct said said_by(struct ol_worker *worker)
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		said.lacks = said.lacks || snapshot_of(&worker->links[i], said.oldest) < 0;
-		said.back = said.back || (apart && goes_back(&worker->links[i], said.oldest));
+		/* a worker was told that its gradient is in the newer version */
+		said.back =
+			said.back ||
+			(worker->opts.observer ? apart && goes_back(&worker->links[i], said.oldest)
+					       : line_of(&worker->links[i], words) > said.oldest &&
+							 has_pushed(&worker->links[i], true));
 	}
 	return said;
 }
@@ -150,13 +170,13 @@ static void read_all(struct ol_worker *worker)
 		return;
 	}
 	if (apart && !worker->opts.observer)
-		ol_log(OL_LOG_WARN,
-		       "worker %u: shards are at versions %llu to %llu, and not all have the "
-		       "oldest: each is read at its newest",
-		       worker->opts.worker, (unsigned long long)said.oldest,
-		       (unsigned long long)said.newest);
+		ol_log_rated(&worker->links[0].reader->said, worker->now_ns, OL_LOG_WARN,
+			     "worker %u: shards are at versions %llu to %llu, and not all have the "
+			     "oldest: each is read at its newest",
+			     worker->opts.worker, (unsigned long long)said.oldest,
+			     (unsigned long long)said.newest);
 	worker->pull_even = apart ? OL_EVEN_NOT : OL_EVEN_READS;
-	worker->mirrors[1 - worker->mirror].uneven = apart;
+	worker->mirrors[1 - worker->mirror].uneven = apart && !worker->opts.observer;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 

@@ -77,7 +77,9 @@ int ol_shard_info_sized(const struct ol_worker *worker, uint32_t shard,
 	info = (struct ol_shard_info){
 		.first = worker->links[shard].geo.shard_first,
 		.count = worker->links[shard].geo.shard_len,
-		.version = mirror->whole ? mirror->versions[shard] : 0,
+		.version = !mirror->whole   ? 0
+			   : mirror->uneven ? mirror->version
+					    : mirror->versions[shard],
 		.newest = worker->links[shard].version,
 	};
 	ol_sized_give(ret_info, info_bytes, &info, sizeof(info));

@@ -202,6 +202,8 @@ static void a_worker_that_asks_for_it_reads_the_version_before_the_step(void **s
 	are(1, 1);
 	check_ok(pulled(0)); /* it does not ask */
 	are(2, 1);
+	check_ok(pulled(OL_PULL_EVEN)); /* as if it had not read that */
+	are(1, 1);
 }
 
 static void it_does_not_read_while_its_gradient_is_on_its_way(void **state)
@@ -232,11 +234,14 @@ static void it_does_not_read_while_its_gradient_is_on_its_way(void **state)
 static void a_version_that_is_gone_is_not_waited_for(void **state)
 {
 	static struct ol_op op; /* it ends with the worker */
+	struct ol_shard_info info;
 
 	(void)state;
 	worker_joins(5, 1);
 	check_ok(pulled(OL_PULL_EVEN));
 	are(5, 1);
+	check_ok(ol_shard_info(world.worker, 0, &info));
+	assert_int_equal(info.version, 1); /* who says the bases itself says these */
 	pushed(&op);
 	base_is(A, 1); /* where its step is made it is late */
 	base_is(B, 1);

@@ -475,10 +475,10 @@ OL_API int ol_grad_ready(struct ol_worker *worker, float *grad, uint64_t first);
  * pull that starts later sees the gradient. OL_E_LATE ends the push at once: one shard dropped and
  * counted its part. With SYNC a shard drops a gradient that was computed at weights older than the
  * step's, and the second one of a worker for a step (with OL_LATE_NEXT it holds them for later
- * steps). So a worker that pulls before each gradient
- * meets OL_E_LATE only if steps wait for fewer than all, by ol_withdraw(), after an outage that
- * filled an OL_QUEUE_WAIT queue, or where its last process has pushed already (OL_PULL_EVEN). Other shards may have applied their parts, or may hold them for
- * workers that wait for this one there; they own the buffer until they have resolved it.
+ * steps). So a worker that pulls before each gradient meets OL_E_LATE only if steps wait for fewer
+ * than all, by ol_withdraw(), after an outage that filled an OL_QUEUE_WAIT queue, or where its last
+ * process has pushed already (OL_PULL_EVEN). Other shards may have applied their parts, or may hold
+ * them for workers that wait for this one there; they own the buffer until they have resolved it.
  *
  * While a server is gone: with WAIT the push is done when the server is back and has applied it.
  * With CONTINUE it is done at once, with status 0 and op->local 1: the gradient is queued, or kept
@@ -518,21 +518,23 @@ enum ol_pull_flags {
 	OL_PULL_FORWARD = 1 << 1, /* no weights older than those of the last pull, or than a version
 				     that an observer has waited for: if a server came back with
 				     such, the pull ends with OL_E_HISTORY, and ol_weights() stays */
-	OL_PULL_EVEN =
-		1 << 2, /* of several shards of a synchronous job one version, that of the shard
-				  furthest behind, once something has become of all that this worker
-				  has pushed. One more round trip. If its last process died between its
-				  pushes to two shards, one is a step ahead: so it gives this flag until
-				  its first push is applied. Its gradient completes the step, and is
-				  late where the dead one's was taken. Not while a server is gone and
-				  outage is CONTINUE */
+	/* Of several shards of a synchronous job one version, that of the shard furthest behind; one
+	 * more round trip. It is for a worker whose last process may have died between its pushes to
+	 * two shards: then one is a step ahead. Such a worker gives it until its first push is applied.
+	 * The pull waits for what this worker has on its way, but not for what an outage has queued.
+	 * The gradient then completes the step, and is late where the dead one's was taken.
+	 * The weights may be older than those of a pull without the flag. They are never without a
+	 * gradient that this process knows as applied: where a shard would have to give such weights,
+	 * or has the version no more, each is read at its newest, and the log says so.
+	 * The flag does nothing while a server is gone and outage is CONTINUE. */
+	OL_PULL_EVEN = 1 << 2,
 };
 
 /*
  * ol_pull -- read the weights of all shards into the local mirror
  *
- * The weights are never older than the newest version that this worker was told of; an observer of a
- * synchronous job gets one version of all shards, an older one if a server came back with that and
+ * The weights are never older than the newest version that this worker was told of (but for
+ * OL_PULL_EVEN); an observer of a synchronous job gets one version of all shards, an older one if a server came back with that and
  * the others have it (three versions are kept). No server's CPU takes part. Two mirrors take turns:
  * weights from ol_weights() stay valid until the pull after the next one starts. One pull at a time.
  *

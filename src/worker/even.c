@@ -21,6 +21,8 @@
  * If the shard that is ahead has not that version any more (a replica that has joined has one version
  * only), each is read at its newest: the step is completed, though not with the bits that it would have,
  * and what is computed there is late where the step is made.
+ * So it is if the shard that is ahead has applied a gradient of this very process. Weights that it has
+ * merely read do not count: it goes back from them.
  * It does not read again while that gradient is on its way to a shard: a second one would be of the
  * next step where queued gradients are.
  */
@@ -34,12 +36,11 @@ enum {
 
 void ol_even_begin(struct ol_worker *worker, bool asked)
 {
-	bool even = worker->link_count > 1 && worker->pull_span == ol_worker_all(worker) &&
-		    worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC &&
-		    (worker->opts.observer ? worker->opts.outage != OL_OUTAGE_CONTINUE : asked);
+	const bool even =
+		worker->link_count > 1 && worker->pull_span == ol_worker_all(worker) &&
+		worker->links[0].geo.consistency == OL_CONSISTENCY_SYNC &&
+		(worker->opts.observer ? worker->opts.outage != OL_OUTAGE_CONTINUE : asked);
 
-	for (uint32_t i = 0; i < worker->link_count; i++)
-		even = even && !worker->links[i].read_local;
 	worker->pull_even = even ? OL_EVEN_ASKS : OL_EVEN_NOT;
 	worker->pull_missed = false;
 	worker->pull_retries = 0;
@@ -48,7 +49,7 @@ void ol_even_begin(struct ol_worker *worker, bool asked)
 						     worker->mirrors[worker->mirror].uneven;
 }
 
-/* Some gradient of the worker is at this shard in a state */
+/* This shard holds a gradient of the worker, or (kept) has applied one that is in no mirror yet */
 static bool has_pushed(const struct ol_link *link, bool kept)
 {
 	const struct ol_worker *worker = link->worker;
@@ -67,7 +68,7 @@ bool ol_even_waits(const struct ol_link *link)
 {
 	const struct ol_worker *worker = link->worker;
 
-	if (worker->pull_even != OL_EVEN_ASKS || worker->opts.observer)
+	if (worker->opts.observer)
 		return false;
 	/* what an outage left behind leaves with the next push, and others may wait for it */
 	for (uint32_t i = 0; i < worker->link_count; i++) {
@@ -123,7 +124,8 @@ static bool goes_back(const struct ol_link *link, uint64_t version)
 struct said {
 	uint64_t oldest, newest;
 	bool lacks; /* a shard has the oldest version no more */
-	bool back; /* shards are not in step, and the caller would go back on one */
+	bool back; /* shards are not in step, and an observer would go back on one; or a worker would
+		      read weights without a gradient that it was told is in them */
 };
 
 static struct said said_by(struct ol_worker *worker)
@@ -139,13 +141,13 @@ static struct said said_by(struct ol_worker *worker)
 		said.newest = version > said.newest ? version : said.newest;
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++) {
-		said.lacks = said.lacks || snapshot_of(&worker->links[i], said.oldest) < 0;
-		/* a worker was told that its gradient is in the newer version */
+		struct ol_link *link = &worker->links[i];
+
+		said.lacks = said.lacks || snapshot_of(link, said.oldest) < 0;
 		said.back =
-			said.back ||
-			(worker->opts.observer ? apart && goes_back(&worker->links[i], said.oldest)
-					       : line_of(&worker->links[i], words) > said.oldest &&
-							 has_pushed(&worker->links[i], true));
+			said.back || (worker->opts.observer ? apart && goes_back(link, said.oldest)
+							    : line_of(link, words) > said.oldest &&
+								      has_pushed(link, true));
 	}
 	return said;
 }
@@ -171,8 +173,8 @@ static void read_all(struct ol_worker *worker)
 	}
 	if (apart && !worker->opts.observer)
 		ol_log_rated(&worker->links[0].reader->said, worker->now_ns, OL_LOG_WARN,
-			     "worker %u: shards are at versions %llu to %llu, and not all have the "
-			     "oldest: each is read at its newest",
+			     "worker %u: shards are at versions %llu to %llu, and cannot all be "
+			     "read at the oldest: each is read at its newest",
 			     worker->opts.worker, (unsigned long long)said.oldest,
 			     (unsigned long long)said.newest);
 	worker->pull_even = apart ? OL_EVEN_NOT : OL_EVEN_READS;

@@ -84,24 +84,24 @@ static int pull_begin(struct ol_worker *worker, unsigned flags, uint64_t span, s
 	worker->pull_status = 0;
 	worker->pull_begun_ns = ol_sampler_next(&worker->pull_sampler);
 	worker->pull_forward = (flags & OL_PULL_FORWARD) != 0;
-	for (uint32_t i = 0; i < worker->link_count; i++)
-		worker->links[i].read_local =
-			ol_link_is_in(&worker->links[i], span) && last_will_do(&worker->links[i]);
 	ol_even_begin(worker, (flags & OL_PULL_EVEN) != 0);
 	target_mirror(worker)->whole = false;
 	for (uint32_t i = 0; i < worker->link_count; i++) {
 		struct ol_link *link = &worker->links[i];
 
+		link->read_local = ol_link_is_in(link, span) && last_will_do(link);
 		link->read_state = OL_READ_DONE;
 		if (!ol_link_is_in(link, span))
 			continue;
 		link->read_retries = 0;
 		read_start(link);
-		if (link->read_local)
+		if (link->read_local) {
 			link->read_state = OL_READ_DONE;
-		else if ((flags & OL_PULL_NEWEST) != 0 || worker->pull_even != OL_EVEN_NOT ||
-			 !ol_link_readable(link))
+			worker->pull_even = OL_EVEN_NOT;
+		} else if ((flags & OL_PULL_NEWEST) != 0 || worker->pull_even != OL_EVEN_NOT ||
+			   !ol_link_readable(link)) {
 			link->read_state = OL_READ_NEWEST;
+		}
 	}
 	for (uint32_t i = 0; i < worker->link_count; i++)
 		ol_pull_progress(&worker->links[i]);
@@ -277,7 +277,8 @@ void ol_pull_progress(struct ol_link *link)
 	uint64_t bytes;
 
 	/* OL_READ_NONE also before all links are up, when there is no memory for it */
-	if (link->read_state == OL_READ_NONE || !ol_link_readable(link) || ol_even_waits(link))
+	if (link->read_state == OL_READ_NONE || !ol_link_readable(link) ||
+	    (link->worker->pull_even == OL_EVEN_ASKS && ol_even_waits(link)))
 		return;
 	line = ol_worker_line(link->worker, link->index);
 	if (link->read_state == OL_READ_NEWEST &&

@@ -9,13 +9,11 @@
  */
 
 #include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/sha256.h"
 #include "outlast_span.h"
+#include "support/bits.h"
 #include "support/check.h"
 #include "support/stage.h"
 
@@ -58,15 +56,6 @@ static const struct plan {
 	  .death_count = 3 },
 };
 static const struct plan *plan;
-static char (*ends)[OL_SHA256_HEX_BYTES]; /* of the workers' last weights; shared */
-
-static float noise(long id, uint64_t version, uint64_t i)
-{
-	uint32_t x = (uint32_t)(i * 2654435761u + version * 40503u + (uint64_t)id * 977u);
-
-	x ^= x >> 15;
-	return (float)(x * 2246822519u >> 20) / 4096.0f - 0.5f;
-}
 
 /* At the weights pulled last */
 static float *gradient(struct ol_worker *worker, long id, struct ol_push_info *info)
@@ -82,7 +71,8 @@ static float *gradient(struct ol_worker *worker, long id, struct ol_push_info *i
 	info->samples = 1;
 	check_ok(ol_grad_acquire(worker, &grad));
 	for (uint64_t i = 0; i < LEN; i++)
-		grad[i] = 0.125f * weights[(i + LEN / 2) % LEN] + noise(id, info->base_version, i);
+		grad[i] = 0.125f * weights[(i + LEN / 2) % LEN] +
+			  bits_noise(id, info->base_version, i);
 	return grad;
 }
 
@@ -179,40 +169,20 @@ static int story(const struct job *job, long id)
 		for (uint32_t i = 0; i < WORKERS; i++)
 			check_eq(ol_applied_grads(worker, k, i), STEPS);
 	}
-	check_ok(ol_sha256_hex(ol_weights(worker, NULL), LEN * sizeof(float), ends[id]));
+	bits_note(id, ol_weights(worker, NULL), LEN);
 	ol_worker_close(worker);
 	return 0;
 }
 
 int main(void)
 {
-	const size_t bytes = sizeof(*ends) * WORKERS;
-	char first[OL_SHA256_HEX_BYTES];
-	struct ol_server_opts opts;
-
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	job_transport();
-	ends = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	check(ends != MAP_FAILED);
+	bits_begin(WORKERS);
 	for (unsigned i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
 		plan = &plans[i];
-		memset(ends, 0, bytes);
-		ol_server_opts_init(&opts);
-		opts.lease_ms = JOB_LEASE_MS;
-		opts.window = JOB_WINDOW;
-		opts.param_count = LEN;
-		opts.shard_count = SHARDS;
-		opts.workers = opts.workers_max = WORKERS;
-		opts.consistency = OL_CONSISTENCY_SYNC;
-		opts.rule.optimizer = OL_OPTIMIZER_MOMENTUM;
-		opts.rule.momentum = 0.9f;
-		opts.rule.lr = 0.05f;
-		stage_play(opts, 1.0f, WORKERS, story, plan->name);
-		if (i == 0)
-			memcpy(first, ends[0], sizeof(first));
-		for (unsigned id = 0; id < WORKERS; id++)
-			check_msg(strcmp(ends[id], first) == 0, "worker %u ends with %s, not %s",
-				  id, ends[id], first);
+		stage_play(bits_opts(LEN, SHARDS, WORKERS), 1.0f, WORKERS, story, plan->name);
+		bits_check();
 	}
 	return 0;
 }

@@ -33,7 +33,7 @@ uint32_t format_of(uint32_t worker)
 	if (!formats_differ())
 		return OL_FORMAT_FP32;
 	format = formats[(worker + cluster.scenario.pushes) % (residual_is_known() ? 3 : 2)];
-	/* summed up over a crowd, weights grow beyond what the smallest exponent has */
+	/* a crowd's gradients are summed up, and grow beyond what fp16 can hold */
 	return cluster.scenario.workers > CLUSTER_WORKERS_FEW && format == OL_FORMAT_FP16
 		       ? OL_FORMAT_BF16
 		       : format;

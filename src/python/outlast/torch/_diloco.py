@@ -296,7 +296,7 @@ class DiLoCo(Learner):
                 self._end(self.timeout)
         # with follow False: the push before was interrupted
         self._wait_while(self._waits, deadline, "the outer step")
-        job._pull_until(True, deadline, self._end_of_job, even=self._even and not job._joined)
+        job._pull_until(True, deadline, self._end_of_job, even=not job._joined)
         if self._is_over(job._weights()[1]):
             self._end_at_last(deadline)
         with torch.no_grad():
